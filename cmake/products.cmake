@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The libraries and the program. One folder of sources belongs to exactly one product.
+find_package(EXPAT REQUIRED)
+find_package(Threads REQUIRED)
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+
+function(doppel_sources out)
+	set(all)
+	foreach(dir ${ARGN})
+		file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${dir}/*.c)
+		list(APPEND all ${found})
+	endforeach()
+	set(${out} ${all} PARENT_SCOPE)
+endfunction()
+
+# ---- libdoppel-rt: base, os, and in fake builds the engine and the world. One instance a process.
+doppel_sources(rt_sources core/base core/os)
+if(DOPPEL_FAKE)
+	doppel_sources(sim_sources sim/engine sim/world)
+	file(GLOB sim_asm CONFIGURE_DEPENDS
+		${PROJECT_SOURCE_DIR}/sim/engine/*_${CMAKE_SYSTEM_PROCESSOR}.S)
+	list(APPEND rt_sources ${sim_sources} ${sim_asm})
+endif()
+add_library(doppel-rt SHARED ${rt_sources})
+target_link_libraries(doppel-rt PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
+target_compile_definitions(doppel-rt PRIVATE
+	DOPPEL_MACHINE_DIR="${PROJECT_SOURCE_DIR}/sim/world/machines")
+
+# ---- the GPU double
+if(DOPPEL_GPU STREQUAL "fakecuda")
+	doppel_sources(fakecuda_sources backends/fakecuda)
+	add_library(fakecuda SHARED ${fakecuda_sources})
+	target_link_libraries(fakecuda PUBLIC doppel-rt)
+	set(DOPPEL_GPU_LIB fakecuda)
+else()
+	include(cmake/cuda.cmake)
+endif()
+
+# ---- the HCA double
+if(DOPPEL_RDMA STREQUAL "fakeverbs")
+	doppel_sources(fakeverbs_sources backends/fakeverbs)
+	add_library(fakeverbs SHARED ${fakeverbs_sources})
+	target_link_libraries(fakeverbs PUBLIC doppel-rt)
+	set(DOPPEL_RDMA_LIB fakeverbs)
+else()
+	doppel_sources(verbs_sources backends/verbs)
+	add_library(verbs_thunks STATIC ${verbs_sources})
+	target_link_libraries(verbs_thunks PUBLIC doppel-rt)
+	set(DOPPEL_RDMA_LIB verbs_thunks)
+endif()
+
+# ---- libdoppel: the stack. Topology is an object library of its own: `doppel topo` and the unit
+# tests use it directly, and it depends on nothing but base and os.
+doppel_sources(topo_sources core/topo)
+add_library(core_topo OBJECT ${topo_sources})
+target_link_libraries(core_topo PUBLIC doppel-rt)
+doppel_sources(core_sources core/api core/bootstrap core/comm core/plan core/proxy core/transport)
+add_library(core_host OBJECT ${core_sources})
+target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
+
+if(DOPPEL_GPU STREQUAL "fakecuda")
+	# Device code is one translation unit, built once per warp width, symbols static.
+	foreach(width 1 32)
+		add_library(core_device_w${width} OBJECT ${PROJECT_SOURCE_DIR}/core/device/kernels.c)
+		target_compile_definitions(core_device_w${width} PRIVATE DEV_WARP_WIDTH=${width})
+		target_link_libraries(core_device_w${width} PUBLIC doppel-rt fakecuda)
+	endforeach()
+	add_library(core_device OBJECT ${PROJECT_SOURCE_DIR}/core/device/table.c)
+	target_link_libraries(core_device PUBLIC doppel-rt)
+	set(core_device_objects $<TARGET_OBJECTS:core_device_w1> $<TARGET_OBJECTS:core_device_w32>
+		$<TARGET_OBJECTS:core_device>)
+else()
+	set(core_device_objects $<TARGET_OBJECTS:core_device_cuda>)
+endif()
+
+set(export_map ${PROJECT_SOURCE_DIR}/core/api/exports.map)
+add_library(doppel SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
+	${core_device_objects})
+target_link_libraries(doppel PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
+target_link_options(doppel PRIVATE -Wl,--version-script=${export_map})
+set_target_properties(doppel PROPERTIES LINK_DEPENDS ${export_map} LINKER_LANGUAGE C)
+add_custom_command(TARGET doppel POST_BUILD
+	COMMAND ${CMAKE_COMMAND} -E create_symlink libdoppel.so libnccl.so.2
+	WORKING_DIRECTORY $<TARGET_FILE_DIR:doppel>)
+
+# ---- doppel, the program
+if(DOPPEL_FAKE)
+	doppel_sources(cli_sources sim/cli sim/lab)
+	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo>)
+	set_target_properties(doppel-cli PROPERTIES OUTPUT_NAME doppel)
+	target_link_libraries(doppel-cli PRIVATE doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
+	target_compile_definitions(doppel-cli PRIVATE
+		DOPPEL_GDB_DIR="${PROJECT_SOURCE_DIR}/sim/gdb")
+	# ELF symbols in the dynamic table, so that backtraces name functions.
+	set_target_properties(doppel-cli PROPERTIES ENABLE_EXPORTS ON)
+endif()

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared words, host side. A shared word is one that another agent (host thread, warp, HCA, copy
+ * engine) can see. It is declared shared_u32 or shared_u64 and touched only through the accessors
+ * below (the device's are in core/device/shim.h); a lint finds any other atomic, `volatile` or
+ * `__atomic_*` in core.
+ *
+ * With a double behind the stack (DOPPEL_FAKE) each accessor is a scheduling point *before* the
+ * access, and a store or successful read-modify-write afterwards wakes whoever waits on the word:
+ * there is no separate publish to forget. A weak compare-and-swap may fail spuriously, as on
+ * aarch64: the engine draws it. On hardware an accessor is the plain instruction.
+ *
+ * Order is C11's. Scope says who must see it in that order; the host always acts at system scope,
+ * so host accessors take no scope.
+ */
+#ifndef CORE_BASE_SHARED_H
+#define CORE_BASE_SHARED_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/base/shared_types.h"
+
+#ifdef DOPPEL_FAKE
+/* core/os/os.c: forwarded to the scheduler in force. `point` comes before the access, `wrote`
+ * after it; `cas_spurious` says whether this weak compare-and-swap must fail for no reason. */
+void shared_hook_point(const void *addr, size_t bytes, enum shared_access access);
+void shared_hook_wrote(const void *addr, size_t bytes);
+bool shared_hook_cas_spurious(const void *addr);
+#else
+static inline void shared_hook_point(const void *addr, size_t bytes, enum shared_access access)
+{
+	(void)addr, (void)bytes, (void)access;
+}
+static inline void shared_hook_wrote(const void *addr, size_t bytes)
+{
+	(void)addr, (void)bytes;
+}
+static inline bool shared_hook_cas_spurious(const void *addr)
+{
+	(void)addr;
+	return false;
+}
+#endif
+
+/* clang-format off */
+/* One definition for both widths; the body is short enough that stepping over it loses nothing. */
+#define SHARED_DEFINE(bits)                                                                        \
+static inline uint##bits##_t shared_load_u##bits(const shared_u##bits *p, enum shared_order o)     \
+{                                                                                                  \
+	shared_hook_point(p, sizeof *p, SHARED_LOAD);                                              \
+	return __atomic_load_n(&p->v_, o);                                                         \
+}                                                                                                  \
+static inline void shared_store_u##bits(shared_u##bits *p, uint##bits##_t v, enum shared_order o)  \
+{                                                                                                  \
+	shared_hook_point(p, sizeof *p, SHARED_STORE);                                             \
+	__atomic_store_n(&p->v_, v, o);                                                            \
+	shared_hook_wrote(p, sizeof *p);                                                           \
+}                                                                                                  \
+static inline uint##bits##_t shared_add_u##bits(shared_u##bits *p, uint##bits##_t v,               \
+						enum shared_order o)                               \
+{                                                                                                  \
+	shared_hook_point(p, sizeof *p, SHARED_RMW);                                               \
+	uint##bits##_t old = __atomic_fetch_add(&p->v_, v, o);                                     \
+	shared_hook_wrote(p, sizeof *p);                                                           \
+	return old;                                                                                \
+}                                                                                                  \
+static inline uint##bits##_t shared_exchange_u##bits(shared_u##bits *p, uint##bits##_t v,          \
+						     enum shared_order o)                          \
+{                                                                                                  \
+	shared_hook_point(p, sizeof *p, SHARED_RMW);                                               \
+	uint##bits##_t old = __atomic_exchange_n(&p->v_, v, o);                                    \
+	shared_hook_wrote(p, sizeof *p);                                                           \
+	return old;                                                                                \
+}                                                                                                  \
+/* True when the swap was done. False with *expect unchanged is a spurious failure: retry by the   \
+ * result, never by comparing the value. */                                                        \
+static inline bool shared_cas_weak_u##bits(shared_u##bits *p, uint##bits##_t *expect,              \
+					   uint##bits##_t want, enum shared_order o)               \
+{                                                                                                  \
+	shared_hook_point(p, sizeof *p, SHARED_RMW);                                               \
+	if (shared_hook_cas_spurious(p)) {                                                         \
+		*expect = __atomic_load_n(&p->v_, __ATOMIC_RELAXED);                               \
+		return false;                                                                      \
+	}                                                                                          \
+	bool done = __atomic_compare_exchange_n(&p->v_, expect, want, true, o, __ATOMIC_RELAXED);  \
+	if (done)                                                                                  \
+		shared_hook_wrote(p, sizeof *p);                                                   \
+	return done;                                                                               \
+}
+SHARED_DEFINE(32)
+SHARED_DEFINE(64)
+#undef SHARED_DEFINE
+/* clang-format on */
+
+static inline void shared_fence(enum shared_order o)
+{
+	shared_hook_point(NULL, 0, SHARED_FENCE);
+#ifdef __SANITIZE_THREAD__
+	/* gcc refuses __atomic_thread_fence under TSan; there the accessors' own orders carry it */
+	(void)o;
+#else
+	__atomic_thread_fence(o);
+#endif
+}
+
+/* Range operations on memory that another agent reads or writes in bulk. Not atomic: ordered by
+ * the words around them. */
+static inline void shared_write(void *dst, const void *src, size_t n)
+{
+	shared_hook_point(dst, n, SHARED_RANGE_WRITE);
+	memcpy(dst, src, n);
+	shared_hook_wrote(dst, n);
+}
+static inline void shared_read(void *dst, const void *src, size_t n)
+{
+	shared_hook_point(src, n, SHARED_RANGE_READ);
+	memcpy(dst, src, n);
+}
+
+#endif

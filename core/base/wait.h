@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A wait, as data. Every place in Doppel that waits fills in one of these, so that the scheduler,
+ * gdb and the hang explainer read the same thing: what is waited for, why, and who should make it
+ * true. Used on the host (os_wait) and by warps (dev_wait), in C17 and C++17.
+ *
+ * A wait on a word is true when ((load(on) & mask) OP want); `bytes` (4 or 8) is the word's size.
+ * WAIT_LINE16 waits on a 16-byte line {data1, flag1, data2, flag2} of four uint32: true when both
+ * flags equal (uint32)want. WAIT_OBJECT waits on an event count: true when os_event_seq(on) differs
+ * from `want`; the caller reads the count, polls the object, and only then waits, so no event
+ * between poll and wait is lost. An OBJECT wait may also end early: its caller always polls again.
+ */
+#ifndef CORE_BASE_WAIT_H
+#define CORE_BASE_WAIT_H
+
+#include "core/base/macros.h"
+
+enum wait_kind {
+	WAIT_EQ,
+	WAIT_NE,
+	WAIT_GE, /* unsigned */
+	WAIT_LINE16,
+	WAIT_OBJECT,
+};
+
+/* Who should make it true. -1 where it does not apply. `object` names the kind of thing that acts
+ * ("rank 2 proxy send", "qp 0x17"): a string constant, or NULL. */
+struct wait_from {
+	int32_t rank;
+	int32_t channel;
+	int64_t step;
+	const char *object;
+};
+
+struct wait {
+	const void *on;
+	uint64_t want, mask;
+	uint8_t kind;  /* enum wait_kind */
+	uint8_t bytes; /* 4 or 8; unused for LINE16 and OBJECT */
+	const char *why;
+	struct wait_from from;
+	uint64_t deadline_ns; /* absolute, os_now_ns(); 0: none */
+};
+
+struct v16 {
+	uint64_t lo, hi;
+};
+
+#define WAIT_MASK_ALL (~0ull)
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bootstrap: how ranks that know only a unique id find each other, over sockets. Rank 0's process
+ * runs a root task that tells each rank its successor; the ranks form a ring; everything later
+ * (all-gather, barrier, messages between two ranks) goes over it. Called by core/comm and
+ * core/transport on the rank's main task. Every wait names the rank waited for, polls the abort
+ * word, and is without deadline unless NCCL's users would expect one (connection retries).
+ *
+ * Wire format: fixed-width little-endian structs, each with a magic derived from the unique id;
+ * whatever does not carry it is closed and reported once, and never disturbs the root.
+ */
+#ifndef CORE_BOOTSTRAP_BOOTSTRAP_H
+#define CORE_BOOTSTRAP_BOOTSTRAP_H
+
+#include "core/include/nccl.h"
+#include "core/os/os.h"
+
+struct bootstrap;
+
+/* Fills a unique id: a random magic and the address of a root task that this call starts in the
+ * calling process, or NCCL_COMM_ID's "host:port". */
+ncclResult_t bootstrap_unique_id(ncclUniqueId *id);
+
+ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
+			    struct bootstrap **b);
+/* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit. */
+ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);
+ncclResult_t bootstrap_barrier(struct bootstrap *b);
+/* Point to point. A message with another (rank, tag) than the one asked for is queued. Sizes of
+ * both ends must agree: ncclInternalError names both otherwise. */
+ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
+ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes);
+void bootstrap_close(struct bootstrap *b);
+
+#endif

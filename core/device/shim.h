@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device seam: the contract between device code and what it runs on. Device code is plain
+ * functions in what C17 and C++17 share; everything that a GPU does differently from a CPU goes
+ * through the functions below, which shim_cuda.h implements with CUDA intrinsics and shim_fake.h
+ * with calls into fakecuda. Nothing else may be used to touch memory that is not the thread's own.
+ *
+ * Every device function takes `struct dev *d` first: this thread's identity and surroundings.
+ * On CUDA it is a handful of registers; on fakecuda one per fiber. With warp width 1 a fiber is a
+ * whole warp: it is its warp's only lane, and range operations cover what 32 lanes would.
+ *
+ * Addresses of global memory are what the program sees, passed as pointers or uint64_t. Under the
+ * strict device view they cannot be dereferenced: use the accessors and range operations.
+ * Shared memory (dev_shared) is plain memory of the block: dereference it, order with barriers.
+ *
+ * Contract, function by function (MUST for both implementations):
+ *
+ *   dev_block, dev_thread, dev_threads, dev_warp, dev_warps, dev_lane
+ *       Index and count in the launch, one dimension. DEV_WARP_WIDTH is the lanes per warp.
+ *   dev_shared(d)
+ *       Base of the block's dynamic shared memory, 16-byte aligned, contents undefined at start.
+ *   dev_barrier(d)
+ *       All threads of the block. dev_barrier_named(d, id, threads): id 1..15, exactly `threads`
+ *       threads (a multiple of the warp width) arrive. dev_warp_sync(d): the warp. Each orders all
+ *       memory accesses of those that meet, at block scope.
+ *   dev_shuffle_u64(d, v, lane), dev_any(d, p), dev_all(d, p), dev_ballot(d, p)
+ *       All lanes of the warp take part.
+ *   dev_load_u32/u64, dev_store_u32/u64, dev_add_u32/u64 (d, p, [v,] order, scope)
+ *       Shared words in global, peer or mapped host memory. A scheduling point on the fake.
+ *   dev_fence(d, order, scope)
+ *       Orders all earlier against all later accesses of this thread; cumulative over barriers:
+ *       a release fence after a barrier covers what the other threads wrote before it.
+ *   dev_wait(d, w, line)
+ *       Returns true when the wait holds (acquire at system scope); false when the launch was
+ *       aborted. For WAIT_LINE16, *line gets the 16 bytes, read at once. Only one thread of a
+ *       group waits; a barrier tells the rest. Never returns true for a wait that does not hold.
+ *   dev_set_abort(d, word)
+ *       The word that dev_wait polls to give up; set once, first thing in the kernel.
+ *   dev_copy_in(d, dst, src, bytes)
+ *       Copies global memory to the thread's own or shared memory, by this thread alone.
+ *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
+ *   dev_reduce_copy(d, thread, threads, srcs, nsrc, dsts, ndst, count, type, op, scale, post)
+ *       Threads thread = 0..threads-1 together: for each element reduce nsrc (1..2) sources and
+ *       store to ndst (1..2) destinations; see reduce_copy.h, which both implementations follow
+ *       bit by bit. Sources and destinations are aligned to the type; one may equal another, they
+ *       never overlap partly.
+ */
+#ifndef CORE_DEVICE_SHIM_H
+#define CORE_DEVICE_SHIM_H
+
+#include "core/base/wait.h"
+#include "core/device/work.h"
+
+#ifdef __CUDACC__
+#include "core/device/shim_cuda.h"
+#else
+#include "core/device/shim_fake.h"
+#endif
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os.h: the host seam. Everything that core, and the doubles, ask of an operating system, and the
+ * only way to ask: threads, clocks, sleep, sockets, random numbers, environment, files and shared
+ * memory are reached through these functions and no others.
+ *
+ * There are two halves behind it, each a table of operations (os_ops.h), set once at start-up by
+ * os_install():
+ *
+ *   scheduling   threads, waiting, time        `posix` (core/os/os_posix.c), `sim` (sim/engine)
+ *   world        identity, env, files, sockets `real`  (core/os/os_real.c),  `world` (sim/world)
+ *
+ * Without os_install() the pair posix + real is in force, so an ordinary program needs no set-up.
+ *
+ * Errors: 0, or a positive errno; outputs are set only on success, unless a function says more.
+ * `errno` itself is never set or read across a wait. Time is in ns. Every function may be called
+ * from any task of a process; those marked WAITS may switch to another task, so the caller holds
+ * no half-updated state there. Any other function neither waits nor switches.
+ */
+#ifndef CORE_OS_OS_H
+#define CORE_OS_OS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/shared.h"
+#include "core/base/wait.h"
+
+/* ---- who am I ---------------------------------------------------------------------------- */
+
+/* What would be a static in another library hangs off the process; what would be thread-local
+ * hangs off the task. Each user has a slot; nobody touches another's. Slots start NULL. */
+enum os_slot {
+	OS_SLOT_CORE,	/* core/api: comm list, group depth, last error */
+	OS_SLOT_LOG,	/* core/base/log */
+	OS_SLOT_CUDA,	/* backends/fakecuda or backends/cuda */
+	OS_SLOT_VERBS,	/* backends/fakeverbs or backends/verbs */
+	OS_SLOT_WORLD,	/* sim/world */
+	OS_SLOT_TEST,	/* whoever runs the show: the command line, a test */
+	OS_SLOT_COUNT,
+};
+
+/* A process, simulated or real: unit of memory ownership, descriptors and death. */
+struct os_proc {
+	uint32_t id;	   /* 0.. in order of creation; the real world has one, 0 */
+	uint32_t host;	   /* index of the host that it runs on */
+	int32_t pid;	   /* what getpid would say; unique on its host */
+	const char *name;  /* "host0/p3"; owned by the world */
+	void *slot[OS_SLOT_COUNT];
+};
+
+/* A task: one thread of control. */
+struct os_self {
+	uint32_t id; /* 0.. in order of creation */
+	struct os_proc *proc;
+	const char *name; /* "rank3 main", "rank3 proxy progress" */
+	int32_t rank;	  /* -1: none */
+	void *slot[OS_SLOT_COUNT];
+};
+
+/* Never NULL. Not inlined: a task may move between OS threads across a wait, and an inlined
+ * thread-local read would go stale. In `posix` a thread that nobody announced is adopted here;
+ * `sim` refuses it: prints and aborts. */
+struct os_self *os_self(void);
+struct os_proc *os_proc(void);
+
+/* Names an object (any address: a QP, a connection, a stream) for wait-for graphs, traces and
+ * fault addresses. The label is copied. Relabelling replaces; os_unlabel before the object's
+ * memory is reused. Real world: no-ops. */
+struct os_label {
+	const char *what; /* "proxy send", "qp"; a string constant */
+	int32_t rank, peer, channel;
+	int64_t number; /* qp number, connection index...; -1: none */
+};
+void os_label(const void *object, const struct os_label *label);
+void os_unlabel(const void *object);
+
+/* ---- threads ----------------------------------------------------------------------------- */
+
+struct os_thread; /* opaque, owned by the implementation until joined */
+
+struct os_thread_attr {
+	const char *name;     /* copied; what gdb and the hang explainer show */
+	int32_t rank;	      /* -1: none */
+	bool background;      /* does not keep the world alive: keep-alives, watchdogs */
+};
+
+/* The new task belongs to the caller's process. EAGAIN: no more threads. */
+int os_thread_start(struct os_thread **t, const struct os_thread_attr *attr, void (*fn)(void *arg),
+		    void *arg);
+/* WAITS until it ended and frees it. Exactly once per started thread. */
+int os_thread_join(struct os_thread *t);
+
+/* ---- waiting ----------------------------------------------------------------------------- */
+
+/* WAITS until one of the n waits is true and returns 0 with *index (may be NULL) set to the first
+ * true one, in order of the array; ETIMEDOUT when the earliest non-zero deadline has passed;
+ * ECANCELED when *abort (may be NULL) is non-zero, which is also checked first. An OBJECT wait may
+ * report itself true early. n may be 0 only with a non-NULL abort. The waits are read only; they
+ * live until return. */
+int os_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index);
+/* The same for one wait. */
+int os_wait_one(const struct wait *w, const shared_u32 *abort);
+
+/* Event counts, for things that are not one word (a CQ, a socket, a mailbox): the owner posts on
+ * the object's address, the waiter compares sequences. Any address will do; nothing to create.
+ * Different objects may share a count: that only causes early ends. */
+uint64_t os_event_seq(const void *object);
+void os_event_post(const void *object);
+
+/* WAITS. A fruitless poll by a poller that we do not own, or cannot describe: `why` says of what.
+ * Costs time; after some in a row by one task, the task sleeps until something in the world
+ * changes. A poll with a result calls os_poll_hit() to end the row. */
+void os_poll_miss(const char *why);
+void os_poll_hit(void);
+
+/* A lock for state shared by tasks of one process. Zeroed memory is an unlocked mutex; nothing to
+ * destroy. os_mutex_lock WAITS. Not recursive; owner unlocks. */
+struct os_mutex {
+	shared_u32 word;
+};
+void os_mutex_lock(struct os_mutex *m);
+void os_mutex_unlock(struct os_mutex *m);
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+uint64_t os_now_ns(void); /* monotonic; virtual under sim */
+void os_sleep_ns(uint64_t ns); /* WAITS */
+
+/* What work costs in virtual time. A charge delays the caller at its next scheduling point; real
+ * scheduling ignores it. */
+enum os_cost {
+	OS_COST_CALL,	    /* amount: calls of an API entry point */
+	OS_COST_PROXY_PASS, /* amount: passes of a progress loop */
+	OS_COST_COPY,	    /* amount: bytes copied by the CPU */
+	OS_COST_NS,	    /* amount: nanoseconds */
+};
+void os_charge(enum os_cost what, uint64_t amount);
+
+/* ---- choices, faults, trace -------------------------------------------------------------- */
+
+/* One of 0..n-1, drawn by the engine, recorded and replayed; 0 in the real world. `site` is a
+ * string constant that names the choice. */
+uint32_t os_choose(const char *site, uint32_t n);
+
+/* A fault point: the outside may fail here. `site` is "layer.operation" ("os.alloc",
+ * "verbs.reg_mr", "fabric.packet"); `object` (may be NULL) finds the label whose rank, peer and
+ * channel address the fault, else the calling task's rank does. Returns false, nearly always, or
+ * true with *f filled in. Real world: false. */
+enum os_fault_kind {
+	OS_FAULT_FAIL,	  /* fail the call; arg: errno, or 0 for the site's usual */
+	OS_FAULT_DROP,	  /* lose it; */
+	OS_FAULT_DELAY,	  /* arg: ns */
+	OS_FAULT_RESET,	  /* break the connection */
+	OS_FAULT_DOWN,	  /* arg: ns until it heals, 0: never */
+	OS_FAULT_ERROR,	  /* complete with a status; arg: the status */
+	OS_FAULT_KILL,	  /* end the task's process here */
+	OS_FAULT_SPURIOUS,/* fail a weak compare-and-swap */
+};
+struct os_fault {
+	enum os_fault_kind kind;
+	uint64_t arg;
+};
+bool os_fault(const char *site, const void *object, struct os_fault *f);
+
+/* A site in our own code that is allowed to take its rare path (a one-slot FIFO, an early
+ * timeout): true sometimes in exploring runs, never in the real world. `what` keys the decision. */
+bool os_buggify(const char *what);
+
+/* A trace record: goes into the rolling hash and into the trace file. `kind` is a string constant;
+ * a, b, c are object numbers and sizes, never addresses. */
+void os_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c);
+/* The same for payload: hashes the bytes. */
+void os_trace_bytes(const char *kind, uint64_t a, const void *bytes, size_t n);
+/* Named intervals on the caller's track of the trace file; not in the hash. */
+void os_trace_begin(const char *name, uint64_t a, uint64_t b);
+void os_trace_end(const char *name);
+
+/* Progress towards the end of the run was made (a step, a CQE, a message): resets the budget after
+ * which the engine calls it a livelock. */
+void os_progress(void);
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* Zeroed memory from the process' arena: killing a process frees it wholesale, and what is left
+ * at its orderly end is reported as a leak, by `what`. NULL: out of memory (a fault point).
+ * os_free(NULL) is fine. */
+void *os_alloc(size_t bytes, const char *what);
+void os_free(void *p);
+
+/* A pure cache keyed by content, the one thing that simulated processes may share: the value must
+ * be a function of the key alone and is immutable. Returns the cached value for this key, or calls
+ * make(key, arg), which returns one allocated with malloc, or NULL on error (not cached). The
+ * cache owns it. Real world: one cache a process. */
+const void *os_memo(const char *kind, const void *key, size_t key_bytes,
+		    void *(*make)(const void *key, size_t key_bytes, void *arg), void *arg);
+
+/* ---- world: identity and environment ------------------------------------------------------ */
+
+/* The value in the calling process' environment, or NULL. Valid while the process lives. */
+const char *os_env(const char *name);
+/* Host name; NUL-terminated, cut to `bytes`. */
+void os_host_name(char *out, size_t bytes);
+/* /proc/sys/kernel/random/boot_id: tells hosts apart. At most 63 characters. */
+void os_boot_id(char *out, size_t bytes);
+int32_t os_cpu(void); /* CPU the task runs on, or -1 */
+/* Random bytes for identifiers; from the named stream of the seed in a simulated world. */
+void os_random(void *out, size_t bytes);
+
+/* Reads a whole file of the process' view (its /sys root included): *data is allocated with
+ * os_alloc, NUL-terminated behind its *bytes. ENOENT, EACCES, EIO, ENOMEM, EFBIG (> 16 MiB). */
+int os_file_read(const char *path, char **data, size_t *bytes);
+
+/* Log output: whole lines, already formatted. Real world: stderr or NCCL_DEBUG_FILE. */
+void os_log_line(const char *line);
+
+/* Do all ranks agree on this? A contract check between ranks that a debugging world can do and the
+ * real one cannot: the first caller with (key, seq) deposits `text`; a later one whose `text`
+ * differs gets EINVAL with the first one's rank and text in *other. Real world: always 0. */
+struct os_agree_other {
+	int32_t rank;
+	char text[160];
+};
+int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+	     struct os_agree_other *other);
+
+/* ---- world: sockets ----------------------------------------------------------------------- */
+
+/* Stream sockets, never blocking. Descriptors are small integers that belong to the process. */
+struct os_addr {
+	uint16_t family; /* 4 or 6; 0: unset */
+	uint16_t port;	 /* host order */
+	uint32_t scope;
+	uint8_t ip[16]; /* network order; the first 4 for family 4 */
+};
+DOPPEL_CHECK_SIZE(struct os_addr, 24);
+
+/* The address of an interface of this host that others can reach; NCCL_SOCKET_IFNAME is the
+ * caller's business. index counts from 0; ENOENT past the last. name: at least 16 bytes. */
+int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
+
+int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound); /* port 0: any */
+/* Starts a connection. ECONNREFUSED may come now or from os_connected. */
+int os_connect(const struct os_addr *to, int *fd);
+int os_connected(int fd); /* 0: yes; EAGAIN: not yet; else why not */
+int os_accept(int fd, int *conn, struct os_addr *peer); /* EAGAIN: nobody */
+/* *done bytes were taken, maybe fewer than n; EAGAIN: none now. EPIPE or ECONNRESET: broken. */
+int os_send(int fd, const void *data, size_t n, size_t *done);
+/* *done bytes came, maybe fewer than n; EAGAIN: none now. 0 with *done 0: the peer closed. */
+int os_recv(int fd, void *data, size_t n, size_t *done);
+int os_close(int fd);
+/* The OBJECT to wait on: posted when the socket may have become readable, writable or broken. */
+const void *os_socket_object(int fd);
+
+/* ---- world: shared memory ------------------------------------------------------------------ */
+
+/* A segment of the host's /dev/shm: create makes a new one (EEXIST) and maps it zeroed; open maps
+ * an existing one (ENOENT; EINVAL when smaller than `bytes`). The name has no slash. Unlink
+ * removes the name; memory goes with the last unmap. */
+int os_shm_create(const char *name, size_t bytes, void **mem);
+int os_shm_open(const char *name, size_t bytes, void **mem);
+int os_shm_unlink(const char *name);
+int os_shm_unmap(void *mem, size_t bytes);
+
+#endif

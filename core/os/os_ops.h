@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two tables behind os.h. Included by os.c, which forwards, and by those who implement a half:
+ * core/os/os_posix.c and os_real.c here, sim/engine and sim/world in fake builds. Every slot is
+ * filled; each implements the os.h function of the same name, under the same contract, and passes
+ * tests/conformance/os.
+ */
+#ifndef CORE_OS_OS_OPS_H
+#define CORE_OS_OS_OPS_H
+
+#include "core/os/os.h"
+
+struct os_sched_ops {
+	const char *name; /* "posix", "sim", "threads" */
+	struct os_self *(*self)(void);
+	int (*thread_start)(struct os_thread **, const struct os_thread_attr *, void (*)(void *), void *);
+	int (*thread_join)(struct os_thread *);
+	int (*wait)(const struct wait *const *, int, const shared_u32 *, int *);
+	uint64_t (*event_seq)(const void *);
+	void (*event_post)(const void *);
+	void (*poll_miss)(const char *);
+	void (*poll_hit)(void);
+	uint64_t (*now_ns)(void);
+	void (*sleep_ns)(uint64_t);
+	void (*charge)(enum os_cost, uint64_t);
+	uint32_t (*choose)(const char *, uint32_t);
+	bool (*fault)(const char *, const void *, struct os_fault *);
+	bool (*buggify)(const char *);
+	void (*trace)(const char *, uint64_t, uint64_t, uint64_t);
+	void (*trace_bytes)(const char *, uint64_t, const void *, size_t);
+	void (*trace_begin)(const char *, uint64_t, uint64_t);
+	void (*trace_end)(const char *);
+	void (*progress)(void);
+	void (*label)(const void *, const struct os_label *);
+	void (*unlabel)(const void *);
+	/* shared.h's hooks; NULL: nothing to do (plain `posix`) */
+	void (*shared_point)(const void *, size_t, enum shared_access);
+	void (*shared_wrote)(const void *, size_t);
+};
+
+struct os_world_ops {
+	const char *name; /* "real", "world" */
+	void *(*alloc)(size_t, const char *);
+	void (*free)(void *);
+	const void *(*memo)(const char *, const void *, size_t,
+			    void *(*)(const void *, size_t, void *), void *);
+	const char *(*env)(const char *);
+	void (*host_name)(char *, size_t);
+	void (*boot_id)(char *, size_t);
+	int32_t (*cpu)(void);
+	void (*random)(void *, size_t);
+	int (*file_read)(const char *, char **, size_t *);
+	void (*log_line)(const char *);
+	int (*agree)(uint64_t, uint64_t, int32_t, const char *, struct os_agree_other *);
+	int (*interface)(int, char *, size_t, struct os_addr *);
+	int (*listen)(const struct os_addr *, int *, struct os_addr *);
+	int (*connect)(const struct os_addr *, int *);
+	int (*connected)(int);
+	int (*accept)(int, int *, struct os_addr *);
+	int (*send)(int, const void *, size_t, size_t *);
+	int (*recv)(int, void *, size_t, size_t *);
+	int (*close)(int);
+	const void *(*socket_object)(int);
+	int (*shm_create)(const char *, size_t, void **);
+	int (*shm_open)(const char *, size_t, void **);
+	int (*shm_unlink)(const char *);
+	int (*shm_unmap)(void *, size_t);
+};
+
+extern const struct os_sched_ops os_posix_ops;
+extern const struct os_world_ops os_real_ops;
+
+/* Sets both halves; NULL leaves that half as it is. Only while no task but the caller runs. */
+void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world);
+/* The ones in force, for tests and for labels ("times are virtual"). */
+const struct os_sched_ops *os_sched_in_force(void);
+const struct os_world_ops *os_world_in_force(void);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Plan: from the collectives that a group collected to kernel launches and proxy operations.
+ *
+ *   plan_enqueue   (ncclAllReduce, after checks) appends a task to the communicator's queue;
+ *   plan_launch    (ncclGroupEnd) takes all tasks of one communicator: picks algorithm, protocol,
+ *                  channels and chunks, writes dev_work, hands proxy_ops to the proxy, launches on
+ *                  the user's stream. Kernel and proxy derive the same number of steps from the
+ *                  same work; plan_steps is that one derivation.
+ */
+#ifndef CORE_PLAN_PLAN_H
+#define CORE_PLAN_PLAN_H
+
+#include "core/comm/comm.h"
+
+struct plan_task {
+	enum dev_func func;
+	const void *send;
+	void *recv;
+	size_t count;
+	ncclDataType_t type;
+	ncclRedOp_t op;
+	int root;
+	cudaStream_t stream;
+	uint64_t op_count;
+};
+
+ncclResult_t plan_init(struct ncclComm *comm);
+void plan_fini(struct ncclComm *comm);
+ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
+bool plan_pending(const struct ncclComm *comm);
+ncclResult_t plan_launch(struct ncclComm *comm);
+/* Drops what was enqueued and not launched (a group that failed). */
+void plan_discard(struct ncclComm *comm);
+
+/* Steps that channel `channel` takes for this work, on each of its connections. */
+uint32_t plan_steps(const struct dev_work *work, int channel, int nranks);
+
+#endif

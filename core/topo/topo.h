@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Topology: from one host's NCCL topology XML to a model, the paths in it, and the rings that fit.
+ * Pure functions of their input: no clock, no random numbers, no floating point; two ranks with
+ * the same XML and selection get the same answer, shared through os_memo. Called by core/comm and
+ * by `doppel topo`. Bandwidths are in MB/s (1e6 bytes/s), integers: NCCL's "20.6" is 20600.
+ * Numbers: reference/collectives.md sections 4 (topology model, paths, search).
+ *
+ * The full search (trees, NVLS, CollNet, relaxation in both passes) grows in search.c; detection
+ * from /sys and NVML grows beside xml input in detect.c.
+ */
+#ifndef CORE_TOPO_TOPO_H
+#define CORE_TOPO_TOPO_H
+
+#include <stdio.h>
+
+#include "core/device/work.h"
+#include "core/include/nccl.h"
+#include "core/os/os.h"
+
+#define TOPO_MAX_LOCAL 72 /* GPUs of one host */
+
+/* Path types, best first; numbers and names are NCCL's. */
+enum topo_path_type {
+	PATH_LOC, PATH_NVL, PATH_NVB, PATH_C2C, PATH_PIX, PATH_PXB, PATH_P2C, PATH_PXN, PATH_PHB,
+	PATH_SYS, PATH_NET, PATH_DIS
+};
+const char *topo_path_name(enum topo_path_type t);
+
+struct topo_system; /* one host's model with the GPUs in use, immutable */
+
+/* Which of the host's GPUs take part: in order of local rank, the bus id, or "" to go by `dev`. */
+struct topo_select {
+	int32_t count;
+	struct {
+		char bus_id[24];
+		int32_t dev;
+	} gpu[TOPO_MAX_LOCAL];
+};
+
+/* Builds (or finds) the model. `source` names the input in errors, which say file, line, element,
+ * attribute and what was expected. A selected GPU that the XML lacks by bus id is looked up by
+ * dev. The result lives as long as the process. */
+ncclResult_t topo_system_get(const char *xml, size_t bytes, const char *source,
+			     const struct topo_select *select, const struct topo_system **sys);
+
+int32_t topo_gpu_count(const struct topo_system *sys);
+int32_t topo_nic_count(const struct topo_system *sys);
+/* Name of NIC n ("mlx5_0"); its net plugin index is matched by this name. */
+const char *topo_nic_name(const struct topo_system *sys, int32_t nic);
+int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu);
+
+/* Between GPUs a and b, or GPU and NIC (indices: local rank, NIC order). */
+enum topo_path_type topo_gpu_path(const struct topo_system *sys, int32_t a, int32_t b);
+enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, int32_t nic);
+uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b);
+uint32_t topo_nic_bw_mbps(const struct topo_system *sys, int32_t gpu, int32_t nic);
+
+/* May GPU a reach GPU b's memory directly (NCCL_P2P_LEVEL, NCCL_P2P_DISABLE)? */
+bool topo_p2p_ok(const struct topo_system *sys, int32_t a, int32_t b);
+/* May the NIC reach the GPU's memory (NCCL_NET_GDR_LEVEL)? And must a write by it be flushed before
+ * a running kernel sees it (before sm 90)? */
+bool topo_gdr_ok(const struct topo_system *sys, int32_t gpu, int32_t nic);
+bool topo_needs_flush(const struct topo_system *sys, int32_t gpu);
+
+enum topo_pattern { TOPO_RING = 4 }; /* NCCL's numbers: trees 1..3, NVLS 5, CollNet direct 6 */
+
+/* What a search found, for one host. */
+struct topo_graph {
+	int32_t pattern;
+	int32_t nchannels;
+	uint32_t bw_intra_mbps, bw_inter_mbps;
+	int32_t type_intra, type_inter; /* enum topo_path_type */
+	int32_t same_channels, cross_nic;
+	/* Ring: order of local ranks, from where the ring enters the host to where it leaves. */
+	int16_t order[DEV_MAX_CHANNELS][TOPO_MAX_LOCAL];
+	/* NIC by which channel c enters (0) and leaves (1); -1: single host. */
+	int16_t nic[DEV_MAX_CHANNELS][2];
+};
+
+/* inter: the ring leaves the host. Always finds something if there is a GPU (0.1 GB/s fallback). */
+ncclResult_t topo_search_ring(const struct topo_system *sys, bool inter, struct topo_graph *graph);
+void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out);
+void topo_system_print(const struct topo_system *sys, FILE *out);
+
+/* What each rank contributes to the agreement on channels, all-gathered by core/comm. */
+struct topo_rank_info {
+	uint64_t host_hash;
+	int32_t local_rank; /* order on its host */
+	int32_t nchannels;
+	uint32_t bw_intra_mbps, bw_inter_mbps;
+	int32_t type_intra, type_inter;
+	int16_t ring_prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
+	int16_t ring_next[DEV_MAX_CHANNELS]; /* -1: leaves here */
+	int16_t nic[DEV_MAX_CHANNELS][2];
+};
+
+/* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
+ * for this rank. *nchannels: the minimum over ranks, then doubled as NCCL does at connect. */
+struct topo_rings {
+	int32_t nchannels;
+	int32_t prev[DEV_MAX_CHANNELS], next[DEV_MAX_CHANNELS], index[DEV_MAX_CHANNELS];
+};
+ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
+				struct topo_rings *rings);
+
+#endif

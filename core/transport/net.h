@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the proxy needs from a network: NCCL's net plugin in spirit, one table, nothing blocks.
+ * Every call that cannot finish now returns ncclInProgress and fills *w with what to wait for. The
+ * functions are called by the proxy tasks of one rank only, never at the same time for one comm.
+ * Implemented by net_verbs; net_socket and plugins come behind the same table.
+ */
+#ifndef CORE_TRANSPORT_NET_H
+#define CORE_TRANSPORT_NET_H
+
+#include "core/comm/comm.h"
+
+#define NET_HANDLE_BYTES 128
+#define NET_MAX_REQUESTS 32
+
+struct net_props {
+	char name[32];	  /* "mlx5_0" */
+	char bus_id[24];  /* "" unknown */
+	uint64_t guid;
+	uint32_t port;
+	uint32_t speed_mbps; /* megabits per second, as in topology files */
+	bool gpu_memory;     /* can register GPU memory */
+};
+
+struct net_handle {
+	uint8_t bytes[NET_HANDLE_BYTES];
+};
+
+enum net_memory { NET_HOST, NET_GPU };
+
+struct net_request; /* one isend, irecv or iflush in flight; freed by test when done */
+
+struct net {
+	const char *name; /* "IB" */
+	ncclResult_t (*devices)(struct ncclComm *comm, int *count);
+	ncclResult_t (*props)(struct ncclComm *comm, int dev, struct net_props *p);
+	ncclResult_t (*listen)(struct ncclComm *comm, int dev, struct net_handle *h, void **listen);
+	ncclResult_t (*connect)(struct ncclComm *comm, int dev, const struct net_handle *h,
+				void **pending, void **send_comm, struct wait *w);
+	ncclResult_t (*accept)(void *listen, void **recv_comm, struct wait *w);
+	ncclResult_t (*reg_mr)(void *net_comm, void *data, size_t bytes, enum net_memory where,
+			       void **mr);
+	ncclResult_t (*dereg_mr)(void *net_comm, void *mr);
+	/* ncclSuccess with *req NULL: no credit from the receiver yet (isend) or no request free. */
+	ncclResult_t (*isend)(void *send_comm, void *data, size_t bytes, void *mr,
+			      struct net_request **req, struct wait *w);
+	ncclResult_t (*irecv)(void *recv_comm, void *data, size_t bytes, void *mr,
+			      struct net_request **req, struct wait *w);
+	ncclResult_t (*iflush)(void *recv_comm, void *data, size_t bytes, void *mr,
+			       struct net_request **req, struct wait *w);
+	/* *done and, for a receive, *bytes. Errors: ncclRemoteError with one line that names QP, peer
+	 * and completion status. */
+	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
+	void (*close_send)(void *send_comm);
+	void (*close_recv)(void *recv_comm);
+	void (*close_listen)(void *listen);
+	void (*fini)(struct ncclComm *comm);
+};
+
+extern const struct net net_verbs;
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transports: how two ranks on one channel reach each other. A transport is a small table for each
+ * direction; `transport_connect` picks the first that can and takes the connection through
+ *
+ *   setup     each end prepares its memory and fills a connect_info for the other;
+ *   exchange  the infos cross over bootstrap;
+ *   connect   each end uses the other's; may say "not yet" (ncclInProgress) and is called again;
+ *   ready     conn->dev holds what the kernel needs.
+ *
+ * Order of choice: p2p (same host, peer access), net. shm and others get their slots when they
+ * exist. Called by core/comm at init; teardown in reverse. Everything a connection owns hangs off
+ * struct conn and is released by its `close`, which accepts a half-made connection.
+ */
+#ifndef CORE_TRANSPORT_TRANSPORT_H
+#define CORE_TRANSPORT_TRANSPORT_H
+
+#include "core/comm/comm.h"
+
+#define CONNECT_INFO_BYTES 256
+
+struct connect_info {
+	uint8_t bytes[CONNECT_INFO_BYTES];
+};
+DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
+
+struct transport;
+struct proxy_conn; /* the proxy's part of a net connection */
+
+/* One end of a connection. */
+struct conn {
+	const struct transport *transport; /* NULL: not connected */
+	struct ncclComm *comm;
+	int32_t peer, channel;
+	bool is_send;
+	struct dev_conn dev;	  /* copied into the device's channel when ready */
+	struct proxy_conn *proxy; /* net: the proxy's state machine; p2p: NULL */
+	void *state;		  /* the transport's own */
+};
+
+struct transport_dir {
+	ncclResult_t (*setup)(struct conn *c, struct connect_info *mine);
+	/* ncclInProgress: call again; *w says what to wait for meanwhile. */
+	ncclResult_t (*connect)(struct conn *c, const struct connect_info *theirs, struct wait *w);
+	void (*close)(struct conn *c);
+};
+
+struct transport {
+	const char *name; /* "P2P", "NET" as in NCCL's log lines */
+	/* Can these two ranks use it? Pure: both ends compute the same answer. */
+	bool (*can_connect)(const struct ncclComm *comm, int32_t from, int32_t to);
+	struct transport_dir send, recv;
+};
+
+extern const struct transport transport_p2p, transport_net;
+
+/* Connects the ring of every channel: all ranks of the communicator call it together. */
+ncclResult_t transport_connect_rings(struct ncclComm *comm);
+/* Closes every connection of this rank. */
+void transport_close_all(struct ncclComm *comm);
+
+#endif

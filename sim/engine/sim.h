@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine: who runs next, and what time it is. Called by the doubles (backends/fake*), by the
+ * world and by the lab; core reaches it only through os.h.
+ *
+ * Two engines behind this one API, chosen at run time:
+ *
+ *   sim      one OS thread; every task is a fiber; virtual time; order drawn from a seed. The same
+ *            configuration gives the same choices, the same trace hash, on every machine.
+ *   threads  host tasks are pthreads, warps are fibers bound to a worker thread; real time. For
+ *            speed, for ThreadSanitizer, for real GPUs behind the stack. No verdicts.
+ *
+ * There is one engine per process: sim_start ... sim_run ... sim_stop, as often as wanted, one
+ * after the other. Errors: 0 or a positive errno; configuration errors are explained on stderr.
+ * All times are ns, all bandwidths MB/s (1e6 bytes per second), integers.
+ */
+#ifndef SIM_ENGINE_SIM_H
+#define SIM_ENGINE_SIM_H
+
+#include <stdio.h>
+
+#include "core/os/os.h"
+
+/* ---- configuration and verdict ------------------------------------------------------------ */
+
+enum sim_engine { SIM_ENGINE_SIM, SIM_ENGINE_THREADS };
+
+enum sim_strategy {
+	SIM_PORTFOLIO, /* default: one of the next four, drawn from the seed */
+	SIM_UNIFORM,
+	SIM_PCT,
+	SIM_STARVE,
+	SIM_FIFO, /* first come, first served; charges exact; the seed has no influence */
+};
+
+struct sim_config {
+	enum sim_engine engine;
+	uint64_t seed;
+	enum sim_strategy strategy;
+	const char *fault_plan; /* text of a plan (not its file name), or NULL */
+	const char *fault_plan_name; /* for messages: the file's name */
+	bool fault_random;	/* draw a plan from the seed (swarm) */
+	const char *trace_path; /* Perfetto JSON; NULL: none */
+	const char *choices_in; /* file of recorded choices to replay, or NULL */
+	const char *choices_out; /* file to record them to, or NULL */
+	const char *fail_dir;	/* where a failing run leaves config, choices, waits, core; NULL: none */
+	uint64_t budget_events; /* without progress; 0: the default, 20,000,000 */
+	uint64_t budget_ns;	/* virtual, without progress; 0: the default, 1 h */
+	uint32_t workers;	/* threads engine: warp workers; 0: number of CPUs */
+	size_t stack_bytes;	/* per fiber; 0: 128 KiB */
+};
+
+/* The exit codes of the command line, docs in ARCHITECTURE 10. */
+enum sim_verdict {
+	SIM_PASS = 0,
+	SIM_USAGE = 1,
+	SIM_SKIPPED = 77,
+	SIM_CRASH = 127,
+	SIM_NO_PROGRESS = 128, /* deadlock, missed wake, livelock: explained on stderr */
+	SIM_WRONG_RESULT = 129,
+	SIM_NOT_DETERMINISTIC = 130,
+	SIM_LEAK = 131,
+};
+
+int sim_start(const struct sim_config *config);
+/* Runs main_fn as the first task ("main", process 0 of the real or simulated world) until it
+ * returned and no foreground task is left, or until no progress is possible. */
+enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg);
+/* Releases everything; tasks still alive are discarded without running. */
+void sim_stop(void);
+
+bool sim_running(void);
+enum sim_engine sim_engine_kind(void);
+const char *sim_strategy_name(void); /* "portfolio:pct" once drawn */
+uint64_t sim_hash(void);	     /* rolling trace hash */
+uint64_t sim_switches(void);
+uint64_t sim_steps(void); /* choices + events so far: the step number of this moment */
+
+/* Ends the run from inside with a verdict and a line that says why; dumps as configured. Does not
+ * return to the caller under sim. */
+void sim_fail(enum sim_verdict verdict, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3), noreturn));
+
+/* ---- tasks -------------------------------------------------------------------------------- */
+
+enum sim_task_kind { SIM_TASK_HOST, SIM_TASK_WARP };
+
+enum sim_task_state {
+	SIM_TASK_NEW,
+	SIM_TASK_READY,
+	SIM_TASK_RUNNING,
+	SIM_TASK_WAITING,  /* on task->wait */
+	SIM_TASK_SLEEPING, /* until task->wake_ns: a charge, a sleep, starvation */
+	SIM_TASK_DONE,
+	SIM_TASK_KILLED,
+};
+
+struct sim_task_attr {
+	const char *name; /* copied */
+	enum sim_task_kind kind;
+	struct os_proc *proc;
+	int32_t rank; /* -1: none */
+	bool background;
+	/* warps: */
+	int32_t device, kernel, block, warp, lane;
+	uint32_t home; /* threads engine: key of the worker; equal keys share one worker */
+	void *owner;   /* free for whoever spawned it: fakecuda's struct dev */
+};
+
+/* Public so that gdb, the hang explainer and core files read it; written by the engine only. */
+struct sim_task {
+	struct os_self self; /* first: os_self() is a task */
+	void *sp;	     /* a suspended fiber is this one word */
+	struct sim_task *next, *prev; /* all tasks, oldest first */
+	enum sim_task_kind kind;
+	enum sim_task_state state;
+	bool background;
+	int32_t device, kernel, block, warp, lane;
+	void *owner;
+	char name[48];
+	/* what it waits for, while WAITING */
+	const struct wait *const *wait;
+	int wait_n;
+	const shared_u32 *wait_abort;
+	const char *poll_why; /* while asleep in os_poll_miss */
+	uint64_t wake_ns;     /* while SLEEPING, or the earliest deadline while WAITING */
+	uint64_t debt_ns;     /* charges not yet paid */
+	uint64_t switches;
+	void *priv; /* the engine's own part */
+};
+
+/* Spawns a task; it is ready at once. The engine frees it after it ended: host tasks when joined,
+ * warps when `fn` returned. ENOMEM, EAGAIN. */
+int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *arg),
+		   void *arg);
+struct sim_task *sim_task_self(void); /* NULL in event context and outside sim_run */
+struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
+/* Kills every task of the process: none of them runs again. Takes effect at once for tasks that
+ * are suspended; must not be called by one of them. */
+void sim_kill_proc(struct os_proc *proc);
+
+/* A scheduling point: pays the task's debt, and lets the strategy run somebody else. Every entry
+ * point of a double has one first. Not in event context. */
+void sim_point(const char *site);
+
+/* ---- waking ------------------------------------------------------------------------------- */
+
+/* Waiting is os_wait (core/os/os.h). Whoever writes memory that a wait may watch, by whatever
+ * means (DMA, memset, copy engine, device store), says so; the addresses are those that the waits
+ * name. Callable in event context. */
+void sim_wrote(const void *addr, size_t bytes);
+
+/* How the engine reads a waited-on address when it is not plain readable memory (the strict
+ * device view): returns where to read it, or `addr` itself. Set once by fakecuda. */
+void sim_set_resolver(const void *(*resolve)(const void *addr));
+
+/* ---- events: run-to-completion steps -------------------------------------------------------- */
+
+/* A device (HCA, QP, link, copy engine, stream, timer) is an object with a step function, called
+ * with what happened; it never waits.
+ *
+ * sim: the event loop calls it at now + delay_ns, one at a time; events due at the same time are
+ * ordered by the strategy, unless they share a non-NULL `order` object: those keep the order in
+ * which they were posted, whatever their delays, as packets on one wire do.
+ *
+ * threads: SIM_EVENT_WORK runs with no delay, on the OS thread that posted it, when that thread
+ * next calls sim_events_drain(): entry points of doubles call it last, after unlocking. Step
+ * functions take their object's lock themselves. SIM_EVENT_TIMER runs on the engine's timer thread
+ * when its time has come. */
+enum sim_event_kind { SIM_EVENT_WORK, SIM_EVENT_TIMER };
+
+struct sim_event; /* engine's; a handle for cancelling timers */
+
+struct sim_event_attr {
+	const char *name; /* "qp.ack_timeout"; string constant */
+	enum sim_event_kind kind;
+	uint64_t delay_ns;
+	const void *order; /* see above; NULL: none */
+	bool background;   /* does not count as something that may still happen */
+};
+/* *handle may be NULL. The step gets (object, arg). */
+void sim_event_post(const struct sim_event_attr *attr, void (*step)(void *object, uint64_t arg),
+		    void *object, uint64_t arg, struct sim_event **handle);
+/* Cancels a posted event that has not run; true if it will not run. After it ran, the handle is
+ * stale: its owner forgets it in the step function. */
+bool sim_event_cancel(struct sim_event *handle);
+/* Cancels every pending event of the object. */
+void sim_events_cancel_object(const void *object);
+void sim_events_drain(void); /* sim: nothing to do */
+
+/* ---- virtual time --------------------------------------------------------------------------- */
+
+uint64_t sim_now_ns(void);
+/* Charges the running task (event context: ignored). */
+void sim_charge_ns(uint64_t ns);
+
+/* Something that is used serially: a link direction, a copy engine. */
+struct sim_resource {
+	const char *name;
+	uint64_t mbps;	     /* 0: infinitely fast */
+	uint64_t free_at_ns; /* engine's */
+};
+/* Books `bytes` on it after what is booked already; returns the delay from now until the last byte
+ * is through (a drawn factor under exploring strategies; 0 in `threads`). */
+uint64_t sim_resource_use(struct sim_resource *r, uint64_t bytes);
+/* A latency of about `ns`: exact under fifo, with a drawn factor otherwise. 0 in `threads`. */
+uint64_t sim_latency(uint64_t ns);
+
+/* ---- choices and randomness ------------------------------------------------------------------ */
+
+/* One of 0..n-1. Never two draws in one expression. n == 1 draws nothing. */
+uint32_t sim_choose(const char *site, uint32_t n);
+
+/* Named streams: one owner each; a draw in one never shifts another. xoshiro256**; the stream's
+ * start depends on the root seed (a constant under fifo) and its name only. */
+struct sim_rng {
+	uint64_t s[4];
+};
+void sim_rng_init(struct sim_rng *r, const char *stream);
+uint64_t sim_rng_u64(struct sim_rng *r);
+uint64_t sim_rng_below(struct sim_rng *r, uint64_t n);
+bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den);
+
+/* Fault points and trace: os_fault, os_trace... of core/os/os.h are the interface here too. */
+
+/* Prints the fault sites known, and the plan in force. */
+void sim_fault_print_sites(FILE *out);
+void sim_fault_print_plan(FILE *out);
+uint64_t sim_faults_fired(void);
+
+/* ---- explaining ------------------------------------------------------------------------------ */
+
+/* The wait-for graph of this moment, for people and as JSON. */
+void sim_explain(FILE *out);
+void sim_explain_json(FILE *out);
+
+/* Writes a core file in which every task is a thread. */
+int sim_core_write(const char *path);
+
+/* Called when the engine stops for good because of a failure, to add to the dump (world: leak
+ * counters; fakeverbs: QPs). At most 8. */
+void sim_on_failure(void (*print)(FILE *out));
+
+#endif

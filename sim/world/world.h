@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The world: N hosts, each a machine read from an NCCL topology XML, a fabric that joins their
+ * NICs, and processes that run on them. It implements the world half of os.h (identity,
+ * environment, files, sockets, shared memory, per-process memory) for the tasks inside, under both
+ * engines, and tells the doubles what hardware a host has. Called by the doubles, the lab and the
+ * command line, never by core.
+ *
+ * One world per process at a time: world_create ... world_destroy. Units: ns, MB/s (1e6 bytes/s).
+ * Errors: 0 or a positive errno; what is wrong with input is explained on stderr with file, line
+ * and attribute.
+ */
+#ifndef SIM_WORLD_WORLD_H
+#define SIM_WORLD_WORLD_H
+
+#include <stdio.h>
+
+#include "core/os/os.h"
+#include "sim/engine/sim.h"
+
+/* ---- machines ------------------------------------------------------------------------------ */
+
+struct world_gpu {
+	int32_t dev;	  /* index on its host, in order of the file's `dev` */
+	uint32_t sm;	  /* compute capability, 80 = 8.0 */
+	char bus_id[24];  /* "0000:13:00.0", lower case */
+	uint32_t pci_device; /* device << 16 | vendor, as NVML has it */
+	int32_t numa;	  /* -1: unknown */
+	bool gdr;	  /* HCAs may reach its memory */
+	uint32_t nvlinks; /* total count */
+	bool nvswitch;	  /* links go to switches: every pair is connected */
+	uint64_t pci_mbps;
+	uint64_t nvlink_mbps; /* per direction, all links */
+};
+
+struct world_nic {
+	int32_t dev;
+	char name[32];	 /* "mlx5_0" */
+	char bus_id[24]; /* of its PCI function; "" when the file has none */
+	uint64_t guid;
+	uint32_t port;
+	uint64_t mbps; /* from `speed`, in bytes: 200000 Mb/s -> 25000 */
+	int32_t numa;
+	bool is_rdma; /* an HCA; false: an Ethernet port (name eth*, or gdr="0" and guid 0x0) */
+};
+
+struct world_machine {
+	const char *path;     /* where it came from */
+	const char *xml;      /* the text, as a host sees it under NCCL_TOPO_FILE */
+	size_t xml_bytes;
+	struct world_gpu *gpu;
+	int32_t gpu_count;
+	struct world_nic *nic;
+	int32_t nic_count;
+};
+
+/* Finds NAME.xml among the machines that come with Doppel, or reads a file. A topology without a
+ * GPU is an error here. */
+int world_machine_load(const char *name_or_path, struct world_machine **machine);
+void world_machine_free(struct world_machine *machine);
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+struct world_config {
+	uint32_t hosts;
+	const char *machine; /* one for all hosts */
+	const char *const *machines; /* or one per host; NULL: `machine` */
+	const char *const *env; /* "NAME=value" for every process, NULL-terminated; may be NULL */
+	uint64_t fabric_latency_ns; /* one way, NIC to NIC; 0: default 1,500 */
+	uint64_t gpu_va_bytes;	 /* address range per GPU; 0: default 8 GiB */
+	bool strict_device_view;
+	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
+};
+
+/* Between sim_start and sim_run. Installs the world half of os.h. */
+int world_create(const struct world_config *config);
+/* After sim_run. Counts what is left, prints each kind that is not zero as
+ * "leak: KIND COUNT (first: ...)", and returns the sum. Ends processes that still exist. */
+uint64_t world_destroy(void);
+const struct world_config *world_config(void);
+
+uint32_t world_host_count(void);
+const struct world_machine *world_host_machine(uint32_t host);
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+/* The process that runs the show (command line, test main) is process 0, on host 0. */
+int world_proc_create(uint32_t host, const char *name, struct os_proc **proc);
+int world_proc_setenv(struct os_proc *proc, const char *name, const char *value);
+/* A first thread in another process: as os_thread_start, for the launcher. */
+int world_thread_start(struct os_proc *proc, struct os_thread **t, const struct os_thread_attr *attr,
+		       void (*fn)(void *), void *arg);
+/* Orderly end: runs the doubles' exit hooks (contexts, QPs, mappings), closes descriptors, counts
+ * what the process left as leaks. No task of it may be alive. */
+void world_proc_exit(struct os_proc *proc);
+/* Death: tasks never run again, then as above but nothing counts as a leak. */
+void world_proc_kill(struct os_proc *proc);
+bool world_proc_alive(const struct os_proc *proc);
+struct os_proc *world_proc_by_id(uint32_t id); /* NULL: none */
+
+/* Doubles hang their per-process cleanup here, once, at load. killed: do not count leaks. */
+void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed));
+/* Doubles report what is left at world_destroy: hook calls world_leak for each kind. */
+void world_on_destroy(void (*hook)(void));
+void world_leak(const char *kind, uint64_t count, const char *first);
+
+/* ---- arena ----------------------------------------------------------------------------------- */
+
+/* State that another process' HCA or GPU reads lives here: zeroed, never moves, freed with the
+ * world. What is stored inside are indices and offsets, never pointers; a handle that leaves
+ * carries a generation. Private memory today; memfd between processes later. */
+void *world_arena_alloc(size_t bytes, const char *what);
+uint64_t world_arena_offset(const void *p);
+void *world_arena_at(uint64_t offset);
+
+/* ---- fabric ----------------------------------------------------------------------------------- */
+
+/* A port is one NIC of one host. Index: order of hosts, then of the file. */
+struct world_port {
+	uint32_t index;
+	uint32_t host;
+	const struct world_nic *nic;
+	uint8_t ipv4[4];
+	bool up;
+};
+uint32_t world_port_count(void);
+struct world_port *world_port(uint32_t index);
+struct world_port *world_port_of(uint32_t host, int32_t nic_index);
+
+/* Sends `bytes` from one port to another: books both links, draws faults ("fabric.packet" drop or
+ * delay, "fabric.link" down), and posts the event that calls arrive(object, arg) at the far side.
+ * Messages with one `order` arrive in order. False: lost (the link is down, or a fault ate it);
+ * nothing is called then. */
+bool world_fabric_send(const struct world_port *from, const struct world_port *to, uint64_t bytes,
+		       const void *order, void (*arrive)(void *object, uint64_t arg), void *object,
+		       uint64_t arg);
+/* Sets a link's state, as a fault or a test does; hooks tell HCAs (async port events). */
+void world_port_set(struct world_port *port, bool up);
+void world_on_port_change(void (*hook)(struct world_port *port));
+
+#endif
