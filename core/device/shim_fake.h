@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device shim over fakecuda: shim.h's functions as thin wrappers of the fakedev_* functions,
+ * which backends/fakecuda/device_run.c implements. Included by shim.h only, by device code
+ * (core/device, device tests) and by fakecuda itself.
+ *
+ * Contract between the two sides:
+ *
+ *   - A kernel thread is a fiber with a `struct dev` of its own, filled in by fakecuda before the
+ *     entry is called. With width 1 a thread is a warp: nthreads counts warps.
+ *   - Addresses are those the program sees. Every fakedev_* function that takes one checks that the
+ *     GPU may access it and translates it; a bad one ends the kernel with the device's sticky
+ *     illegal-address error, and does not return.
+ *   - Every fakedev_* function is a scheduling point first. What it does after that point it does
+ *     without switching, except for barriers, warp operations and fakedev_wait, which wait last.
+ *   - Aliases that fakedev_read and fakedev_write return stay valid as long as the allocation: take
+ *     all of them, then touch memory, then call fakedev_wrote for each range written, which wakes
+ *     whoever waits on a word in it. Device code has no other stores to global memory.
+ *   - fakedev_store and fakedev_add wake by themselves.
+ *
+ * DEV_WARP_WIDTH (1 or 32) is set by the build of each device translation unit.
+ */
+#ifndef CORE_DEVICE_SHIM_FAKE_H
+#define CORE_DEVICE_SHIM_FAKE_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/base/wait.h"
+#include "core/device/work.h"
+
+struct fakecuda_block;
+
+/* One thread of a kernel. Written by fakecuda before the entry; device code reads it, and sets
+ * `abort` through dev_set_abort. */
+struct dev {
+	void *shared;		      /* the block's dynamic shared memory: plain, 16-byte aligned */
+	uint32_t block, nblocks;
+	uint32_t thread, nthreads;    /* in the block */
+	int32_t width;		      /* lanes per warp: 1 or 32 */
+	const shared_u32 *abort;      /* program address; NULL until dev_set_abort */
+	struct fakecuda_block *blk;   /* fakecuda's */
+	void *priv;		      /* fakecuda's, per thread */
+};
+
+DOPPEL_EXTERN_C_BEGIN
+/* backends/fakecuda/device_run.c. Orders and scopes: enum shared_order, enum shared_scope. */
+void fakedev_barrier(struct dev *d, int id, int nthreads); /* id 0: the whole block */
+uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane);
+uint32_t fakedev_ballot(struct dev *d, int pred);
+uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int scope);
+void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope);
+uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope);
+void fakedev_fence(struct dev *d, int order, int scope);
+bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
+/* Check access and return the alias to touch. */
+const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
+void *fakedev_write(struct dev *d, void *p, size_t bytes);
+void fakedev_wrote(struct dev *d, const void *p, size_t bytes);
+
+/* Tells fakecuda how to run the kernel whose cudaLaunchKernel function is k->func. `entry` gets the
+ * launch's copy of the one argument block. Called from constructors, before main. */
+void fakecuda_register_kernel(const struct dev_kernel *k,
+			      void (*entry)(struct dev *d, const void *args), int width);
+DOPPEL_EXTERN_C_END
+
+#ifdef DEV_WARP_WIDTH
+
+/* Device functions are real functions on the fake: one place each to break on. */
+#define DEV_FN static __attribute__((noinline, unused))
+
+/* Shared-memory pointers are plain pointers here. */
+static inline uint32_t dev_block(const struct dev *d)
+{
+	return d->block;
+}
+static inline uint32_t dev_blocks(const struct dev *d)
+{
+	return d->nblocks;
+}
+static inline uint32_t dev_thread(const struct dev *d)
+{
+	return d->thread;
+}
+static inline uint32_t dev_threads(const struct dev *d)
+{
+	return d->nthreads;
+}
+static inline uint32_t dev_warp(const struct dev *d)
+{
+	return d->thread / DEV_WARP_WIDTH;
+}
+static inline uint32_t dev_warps(const struct dev *d)
+{
+	return DIV_UP(d->nthreads, DEV_WARP_WIDTH);
+}
+static inline uint32_t dev_lane(const struct dev *d)
+{
+	return d->thread % DEV_WARP_WIDTH;
+}
+static inline void *dev_shared(const struct dev *d)
+{
+	return d->shared;
+}
+
+static inline void dev_barrier(struct dev *d)
+{
+	fakedev_barrier(d, 0, (int)d->nthreads);
+}
+static inline void dev_barrier_named(struct dev *d, int id, int threads)
+{
+	fakedev_barrier(d, id, threads);
+}
+static inline uint32_t dev_ballot(struct dev *d, bool p)
+{
+	return fakedev_ballot(d, p);
+}
+static inline void dev_warp_sync(struct dev *d)
+{
+	(void)fakedev_ballot(d, 1);
+}
+static inline bool dev_any(struct dev *d, bool p)
+{
+	return fakedev_ballot(d, p) != 0;
+}
+static inline bool dev_all(struct dev *d, bool p)
+{
+	return fakedev_ballot(d, !p) == 0;
+}
+static inline uint64_t dev_shuffle_u64(struct dev *d, uint64_t v, int lane)
+{
+	return fakedev_shuffle_u64(d, v, lane);
+}
+
+static inline uint32_t dev_load_u32(struct dev *d, const shared_u32 *p, enum shared_order o,
+				    enum shared_scope s)
+{
+	return (uint32_t)fakedev_load(d, p, 4, o, s);
+}
+static inline uint64_t dev_load_u64(struct dev *d, const shared_u64 *p, enum shared_order o,
+				    enum shared_scope s)
+{
+	return fakedev_load(d, p, 8, o, s);
+}
+static inline void dev_store_u32(struct dev *d, shared_u32 *p, uint32_t v, enum shared_order o,
+				 enum shared_scope s)
+{
+	fakedev_store(d, p, 4, v, o, s);
+}
+static inline void dev_store_u64(struct dev *d, shared_u64 *p, uint64_t v, enum shared_order o,
+				 enum shared_scope s)
+{
+	fakedev_store(d, p, 8, v, o, s);
+}
+static inline uint32_t dev_add_u32(struct dev *d, shared_u32 *p, uint32_t v, enum shared_order o,
+				   enum shared_scope s)
+{
+	return (uint32_t)fakedev_add(d, p, 4, v, o, s);
+}
+static inline uint64_t dev_add_u64(struct dev *d, shared_u64 *p, uint64_t v, enum shared_order o,
+				   enum shared_scope s)
+{
+	return fakedev_add(d, p, 8, v, o, s);
+}
+static inline void dev_fence(struct dev *d, enum shared_order o, enum shared_scope s)
+{
+	fakedev_fence(d, o, s);
+}
+
+static inline bool dev_wait(struct dev *d, const struct wait *w, struct v16 *line)
+{
+	return fakedev_wait(d, w, line);
+}
+static inline void dev_set_abort(struct dev *d, const shared_u32 *word)
+{
+	d->abort = word;
+}
+static inline void dev_trap(struct dev *d, const char *what)
+{
+	(void)d;
+	doppel_assert_fail(what, "device code", 0);
+}
+
+static inline void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	memcpy(dst, fakedev_read(d, src, bytes), bytes);
+}
+static inline void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	memcpy(fakedev_write(d, dst, bytes), src, bytes);
+	fakedev_wrote(d, dst, bytes);
+}
+/* One 16-byte line, stored at once. */
+static inline void dev_store_line16(struct dev *d, void *p, struct v16 line)
+{
+	dev_copy_out(d, p, &line, sizeof line);
+}
+
+DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,
+			    const void *const *srcs, int nsrc, void *const *dsts, int ndst,
+			    uint64_t count, enum dev_type type, enum dev_op op, uint64_t scale,
+			    bool post);
+#include "core/device/reduce_copy_fake.h"
+
+/* Registers kernel NAME, whose body is `static void NAME(struct dev *d, const struct TYPE *args)`;
+ * defines `const struct dev_kernel dev_kernel_NAME_wN`, N being the warp width. */
+#define DEV_PASTE3_(a, b, c) a##b##c
+#define DEV_PASTE3(a, b, c) DEV_PASTE3_(a, b, c)
+#define DEV_KERNEL_SYMBOL(name) DEV_PASTE3(dev_kernel_##name, _w, DEV_WARP_WIDTH)
+#define DEV_KERNEL(name, args_type, shared)                                                        \
+	static void name##_entry(struct dev *d, const void *args)                                  \
+	{                                                                                          \
+		name(d, (const struct args_type *)args);                                           \
+	}                                                                                          \
+	DOPPEL_EXTERN_C_BEGIN                                                                      \
+	extern const struct dev_kernel DEV_KERNEL_SYMBOL(name);                                    \
+	const struct dev_kernel DEV_KERNEL_SYMBOL(name) = {                                        \
+		(const void *)name##_entry, #name, sizeof(struct args_type), shared};              \
+	DOPPEL_EXTERN_C_END                                                                        \
+	static __attribute__((constructor)) void name##_register(void)                             \
+	{                                                                                          \
+		fakecuda_register_kernel(&DEV_KERNEL_SYMBOL(name), name##_entry, DEV_WARP_WIDTH);  \
+	}
+
+#endif /* DEV_WARP_WIDTH */
+#endif
