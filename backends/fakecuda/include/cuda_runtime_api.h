@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The CUDA runtime API of the GPU double, spelled as CUDA 13.0 spells it. Called by core and by
+ * any program that would include the Toolkit's header; implemented by libfakecuda. Everything here
+ * exists; what backends/fakecuda/unimplemented.def lists aborts with its name when it is called.
+ *
+ * Contract, units and errors are CUDA's: docs/fakecuda.md says where the double is stricter.
+ */
+#ifndef FAKECUDA_CUDA_RUNTIME_API_H
+#define FAKECUDA_CUDA_RUNTIME_API_H
+
+#include "driver_types.h"
+
+#define CUDART_VERSION 13000
+
+#define FAKECUDA_API __attribute__((visibility("default")))
+#ifdef __cplusplus
+#define FAKECUDA_OPT(value) = value
+extern "C" {
+#else
+#define FAKECUDA_OPT(value)
+#endif
+
+/* ---- errors and versions ------------------------------------------------------------------- */
+
+FAKECUDA_API cudaError_t cudaGetLastError(void);
+FAKECUDA_API cudaError_t cudaPeekAtLastError(void);
+FAKECUDA_API const char *cudaGetErrorName(cudaError_t error);
+FAKECUDA_API const char *cudaGetErrorString(cudaError_t error);
+FAKECUDA_API cudaError_t cudaDriverGetVersion(int *driverVersion);
+FAKECUDA_API cudaError_t cudaRuntimeGetVersion(int *runtimeVersion);
+FAKECUDA_API cudaError_t cudaGetDriverEntryPoint(
+	const char *symbol, void **funcPtr, unsigned long long flags,
+	enum cudaDriverEntryPointQueryResult *driverStatus FAKECUDA_OPT(NULL));
+FAKECUDA_API cudaError_t cudaGetDriverEntryPointByVersion(
+	const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
+	enum cudaDriverEntryPointQueryResult *driverStatus FAKECUDA_OPT(NULL));
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+FAKECUDA_API cudaError_t cudaGetDeviceCount(int *count);
+FAKECUDA_API cudaError_t cudaSetDevice(int device);
+FAKECUDA_API cudaError_t cudaGetDevice(int *device);
+FAKECUDA_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device);
+FAKECUDA_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device);
+FAKECUDA_API cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device);
+FAKECUDA_API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *pciBusId);
+FAKECUDA_API cudaError_t cudaDeviceSynchronize(void);
+FAKECUDA_API cudaError_t cudaDeviceReset(void);
+FAKECUDA_API cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value);
+FAKECUDA_API cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevice);
+FAKECUDA_API cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags);
+FAKECUDA_API cudaError_t cudaDeviceDisablePeerAccess(int peerDevice);
+FAKECUDA_API cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr,
+						   int srcDevice, int dstDevice);
+FAKECUDA_API cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority,
+							  int *greatestPriority);
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+FAKECUDA_API cudaError_t cudaMalloc(void **devPtr, size_t size);
+FAKECUDA_API cudaError_t cudaFree(void *devPtr);
+FAKECUDA_API cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
+FAKECUDA_API cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags);
+FAKECUDA_API cudaError_t cudaMallocHost(void **ptr, size_t size);
+FAKECUDA_API cudaError_t cudaFreeHost(void *ptr);
+FAKECUDA_API cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags);
+FAKECUDA_API cudaError_t cudaHostUnregister(void *ptr);
+FAKECUDA_API cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags);
+FAKECUDA_API cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost);
+FAKECUDA_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
+						  const void *ptr);
+FAKECUDA_API cudaError_t cudaMemcpy(void *dst, const void *src, size_t count,
+				    enum cudaMemcpyKind kind);
+FAKECUDA_API cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count,
+					 enum cudaMemcpyKind kind,
+					 cudaStream_t stream FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaMemcpyPeer(void *dst, int dstDevice, const void *src, int srcDevice,
+					size_t count);
+FAKECUDA_API cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src,
+					     int srcDevice, size_t count,
+					     cudaStream_t stream FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaMemset(void *devPtr, int value, size_t count);
+FAKECUDA_API cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count,
+					 cudaStream_t stream FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr);
+FAKECUDA_API cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle,
+					      unsigned int flags);
+FAKECUDA_API cudaError_t cudaIpcCloseMemHandle(void *devPtr);
+
+/* ---- streams and events -------------------------------------------------------------------- */
+
+FAKECUDA_API cudaError_t cudaStreamCreate(cudaStream_t *pStream);
+FAKECUDA_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags);
+FAKECUDA_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags,
+						      int priority);
+FAKECUDA_API cudaError_t cudaStreamDestroy(cudaStream_t stream);
+FAKECUDA_API cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+FAKECUDA_API cudaError_t cudaStreamQuery(cudaStream_t stream);
+FAKECUDA_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+					     unsigned int flags FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int *priority);
+FAKECUDA_API cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags);
+FAKECUDA_API cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device);
+FAKECUDA_API cudaError_t cudaEventCreate(cudaEvent_t *event);
+FAKECUDA_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags);
+FAKECUDA_API cudaError_t cudaEventDestroy(cudaEvent_t event);
+FAKECUDA_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaEventQuery(cudaEvent_t event);
+FAKECUDA_API cudaError_t cudaEventSynchronize(cudaEvent_t event);
+FAKECUDA_API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
+
+/* ---- kernels and callbacks ----------------------------------------------------------------- */
+
+FAKECUDA_API cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim,
+					  void **args, size_t sharedMem, cudaStream_t stream);
+FAKECUDA_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func,
+					     void **args);
+FAKECUDA_API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData);
+FAKECUDA_API cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr,
+					      int value);
+FAKECUDA_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func);
+
+/* ---- declared, not implemented: unimplemented.def ------------------------------------------- */
+
+FAKECUDA_API cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream);
+FAKECUDA_API cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream);
+FAKECUDA_API cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPool,
+						 cudaStream_t stream);
+FAKECUDA_API cudaError_t cudaMallocManaged(void **devPtr, size_t size,
+					   unsigned int flags FAKECUDA_OPT(cudaMemAttachGlobal));
+FAKECUDA_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *memPool,
+					   const struct cudaMemPoolProps *poolProps);
+FAKECUDA_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool);
+FAKECUDA_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr,
+						 void *value);
+FAKECUDA_API cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs,
+					      const size_t *sizes, size_t count,
+					      struct cudaMemcpyAttributes *attrs, size_t *attrsIdxs,
+					      size_t numAttrs, cudaStream_t stream);
+FAKECUDA_API cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
+					   size_t width, size_t height, enum cudaMemcpyKind kind,
+					   cudaStream_t stream FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event);
+FAKECUDA_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle);
+FAKECUDA_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event,
+						  cudaStream_t stream FAKECUDA_OPT(0),
+						  unsigned int flags FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr);
+FAKECUDA_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
+FAKECUDA_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+						enum cudaStreamCaptureMode mode);
+FAKECUDA_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph);
+FAKECUDA_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
+					       enum cudaStreamCaptureStatus *pCaptureStatus);
+FAKECUDA_API cudaError_t cudaStreamGetCaptureInfo(
+	cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+	unsigned long long *id_out FAKECUDA_OPT(0), cudaGraph_t *graph_out FAKECUDA_OPT(0),
+	const cudaGraphNode_t **dependencies_out FAKECUDA_OPT(0),
+	const cudaGraphEdgeData **edgeData_out FAKECUDA_OPT(0),
+	size_t *numDependencies_out FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaStreamUpdateCaptureDependencies(
+	cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *dependencyData,
+	size_t numDependencies, unsigned int flags FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaUserObjectCreate(cudaUserObject_t *object_out, void *ptr,
+					      cudaHostFn_t destroy, unsigned int initialRefcount,
+					      unsigned int flags);
+FAKECUDA_API cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
+						   unsigned int count FAKECUDA_OPT(1),
+						   unsigned int flags FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t *pGraphNode, cudaGraph_t graph,
+						     const cudaGraphNode_t *pDependencies,
+						     size_t numDependencies, cudaEvent_t event);
+FAKECUDA_API cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
+						  const cudaGraphNode_t *to,
+						  const cudaGraphEdgeData *edgeData,
+						  size_t numDependencies);
+FAKECUDA_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
+					      unsigned long long flags FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream);
+FAKECUDA_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graphExec);
+FAKECUDA_API cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+
+#ifdef __cplusplus
+}
+#endif
+#undef FAKECUDA_OPT
+
+#endif
