@@ -73,6 +73,13 @@ else()
 	set(core_device_objects $<TARGET_OBJECTS:core_device_cuda>)
 endif()
 
+# ---- the lab, for the program, the tests and the benches
+if(DOPPEL_FAKE)
+	doppel_sources(lab_sources sim/lab)
+	add_library(lab STATIC ${lab_sources})
+	target_link_libraries(lab PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} m)
+endif()
+
 set(export_map ${PROJECT_SOURCE_DIR}/core/api/exports.map)
 add_library(doppel SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
 	${core_device_objects})
@@ -85,10 +92,10 @@ add_custom_command(TARGET doppel POST_BUILD
 
 # ---- doppel, the program
 if(DOPPEL_FAKE)
-	doppel_sources(cli_sources sim/cli sim/lab)
+	doppel_sources(cli_sources sim/cli)
 	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo>)
 	set_target_properties(doppel-cli PROPERTIES OUTPUT_NAME doppel)
-	target_link_libraries(doppel-cli PRIVATE doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
+	target_link_libraries(doppel-cli PRIVATE lab doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
 	target_compile_definitions(doppel-cli PRIVATE
 		DOPPEL_GDB_DIR="${PROJECT_SOURCE_DIR}/sim/gdb")
 	# ELF symbols in the dynamic table, so that backtraces name functions.

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The `doppel` program: one file a command. A command gets its own argv (argv[0] is its name) and
+ * returns an exit code of ARCHITECTURE section 10: 0 pass, 1 usage, 2 a collective returned an
+ * error, 77 skipped, 127 crash, 128 no progress, 129 wrong result, 130 not deterministic, 131 leak.
+ */
+#ifndef SIM_CLI_CLI_H
+#define SIM_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLI_ERROR_RETURNED 2
+
+int cli_run(int argc, char **argv);
+int cli_topo(int argc, char **argv);
+int cli_faults(int argc, char **argv);
+int cli_env(int argc, char **argv);
+
+/* "8", "64K", "16M", "1G" (powers of 1024, as nccl-tests has it). False: not a size. */
+bool cli_parse_size(const char *text, uint64_t *bytes);
+/* Decimal or 0x; false when anything else follows or it does not fit. */
+bool cli_parse_u64(const char *text, uint64_t *value);
+
+#endif

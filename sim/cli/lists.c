@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doppel faults, doppel env: the two tables. */
+#include <stdio.h>
+
+#include "core/base/param.h"
+#include "sim/cli/cli.h"
+#include "sim/engine/sim.h"
+
+static int cli_no_arguments(int argc, char **argv)
+{
+	if (argc > 1) {
+		fprintf(stderr, "doppel %s: takes no arguments, got '%s'\n", argv[0], argv[1]);
+		return SIM_USAGE;
+	}
+	return SIM_PASS;
+}
+
+int cli_faults(int argc, char **argv)
+{
+	int rc = cli_no_arguments(argc, argv);
+	if (rc == SIM_PASS)
+		sim_fault_print_sites(stdout);
+	return rc;
+}
+
+int cli_env(int argc, char **argv)
+{
+	int rc = cli_no_arguments(argc, argv);
+	if (rc == SIM_PASS)
+		param_print(stdout);
+	return rc;
+}

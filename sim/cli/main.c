@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/cli/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "sim/engine/sim.h"
+
+struct cli_command {
+	const char *name, *what;
+	int (*run)(int argc, char **argv);
+};
+
+static const struct cli_command cli_commands[] = {
+	{ "run", "run a collective on a world of hosts, check it, print the nccl-tests table", cli_run },
+	{ "topo", "show a machine's topology, search rings in it", cli_topo },
+	{ "faults", "list the fault sites and the grammar of a plan", cli_faults },
+	{ "env", "list the environment variables with meaning and default", cli_env },
+};
+
+static void cli_usage(FILE *out)
+{
+	fprintf(out, "Usage: doppel COMMAND [OPTIONS]\n\n"
+		     "GPU collective communication on doubles of GPUs and HCAs.\n\nCommands:\n");
+	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
+		fprintf(out, "  %-8s %s\n", cli_commands[i].name, cli_commands[i].what);
+	fprintf(out, "\n'doppel COMMAND --help' explains a command.\n");
+}
+
+bool cli_parse_u64(const char *text, uint64_t *value)
+{
+	char *end;
+	errno = 0;
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	unsigned long long v = strtoull(text, &end, 0);
+	if (errno || *end)
+		return false;
+	*value = v;
+	return true;
+}
+
+bool cli_parse_size(const char *text, uint64_t *bytes)
+{
+	char digits[32];
+	size_t n = strlen(text);
+	unsigned shift = 0;
+	if (n == 0 || n >= sizeof digits)
+		return false;
+	memcpy(digits, text, n + 1);
+	switch (digits[n - 1]) {
+	case 'k':
+	case 'K':
+		shift = 10;
+		break;
+	case 'm':
+	case 'M':
+		shift = 20;
+		break;
+	case 'g':
+	case 'G':
+		shift = 30;
+		break;
+	default:
+		break;
+	}
+	if (shift)
+		digits[n - 1] = '\0';
+	uint64_t v;
+	if (!cli_parse_u64(digits, &v) || v > UINT64_MAX >> shift)
+		return false;
+	*bytes = v << shift;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		cli_usage(stderr);
+		return SIM_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		cli_usage(stdout);
+		return SIM_PASS;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
+		if (!strcmp(argv[1], cli_commands[i].name))
+			return cli_commands[i].run(argc - 1, argv + 1);
+	fprintf(stderr, "doppel: unknown command '%s'\n", argv[1]);
+	cli_usage(stderr);
+	return SIM_USAGE;
+}

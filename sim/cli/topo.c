@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doppel topo: what the stack makes of a machine. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/topo/topo.h"
+#include "sim/cli/cli.h"
+#include "sim/world/world.h"
+
+struct topo_options {
+	const char *verb, *machine;
+	bool inter;
+};
+
+static const struct argp_option topo_argp_options[] = {
+	{ "hosts", 'H', "1|2", 0, "search for a ring within one host (default) or over several", 0 },
+	{ 0 },
+};
+
+static error_t topo_parse(int key, char *arg, struct argp_state *state)
+{
+	struct topo_options *o = state->input;
+	uint64_t n;
+	switch (key) {
+	case 'H':
+		if (!cli_parse_u64(arg, &n) || n < 1)
+			argp_error(state, "--hosts %s: expected a number from 1", arg);
+		o->inter = n > 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num == 0)
+			o->verb = arg;
+		else if (state->arg_num == 1)
+			o->machine = arg;
+		else
+			argp_error(state, "one machine at a time; '%s' is too much", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->verb || !o->machine)
+			argp_error(state, "expected show or search, and a machine");
+		if (strcmp(o->verb, "show") && strcmp(o->verb, "search"))
+			argp_error(state, "'%s': expected show or search", o->verb);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int topo_print(const struct topo_options *o, const struct world_machine *m)
+{
+	struct topo_select select = { .count = m->gpu_count };
+	const struct topo_system *sys;
+	if (m->gpu_count > TOPO_MAX_LOCAL) {
+		fprintf(stderr, "doppel: %s has %d GPUs; at most %d are supported\n", m->path, m->gpu_count,
+			TOPO_MAX_LOCAL);
+		return SIM_USAGE;
+	}
+	for (int32_t i = 0; i < m->gpu_count; i++) {
+		snprintf(select.gpu[i].bus_id, sizeof select.gpu[i].bus_id, "%s", m->gpu[i].bus_id);
+		select.gpu[i].dev = m->gpu[i].dev;
+	}
+	if (topo_system_get(m->xml, m->xml_bytes, m->path, &select, &sys) != ncclSuccess)
+		return SIM_USAGE;
+	if (!strcmp(o->verb, "show")) {
+		topo_system_print(sys, stdout);
+		return SIM_PASS;
+	}
+	static struct topo_graph graph;
+	if (topo_search_ring(sys, o->inter, &graph) != ncclSuccess)
+		return SIM_USAGE;
+	topo_graph_print_xml(sys, &graph, stdout);
+	return SIM_PASS;
+}
+
+int cli_topo(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = topo_argp_options,
+		.parser = topo_parse,
+		.args_doc = "show|search XML",
+		.doc = "Prints the model and the paths of a machine (show), or the ring graph that the search "
+		       "finds, in NCCL's graph XML (search).",
+	};
+	struct topo_options o = { 0 };
+	struct world_machine *m;
+	argp_err_exit_status = SIM_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (world_machine_load(o.machine, &m))
+		return SIM_USAGE;
+	int code = topo_print(&o, m);
+	world_machine_free(m);
+	return code;
+}

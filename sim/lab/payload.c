@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/lab/payload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+
+/* Floating-point formats by their fields. max_exact: integers up to here are exact. */
+struct payload_format {
+	const char *name;
+	uint8_t bytes;
+	bool is_float, is_signed;
+	uint8_t exponent_bits, mantissa_bits;
+	uint64_t max_exact;
+};
+
+static const struct payload_format payload_formats[] = {
+	[ncclInt8] = { "int8", 1, false, true, 0, 0, 127 },
+	[ncclUint8] = { "uint8", 1, false, false, 0, 0, 255 },
+	[ncclInt32] = { "int32", 4, false, true, 0, 0, INT32_MAX },
+	[ncclUint32] = { "uint32", 4, false, false, 0, 0, UINT32_MAX },
+	[ncclInt64] = { "int64", 8, false, true, 0, 0, INT64_MAX },
+	[ncclUint64] = { "uint64", 8, false, false, 0, 0, UINT64_MAX },
+	[ncclFloat16] = { "half", 2, true, true, 5, 10, 2048 },
+	[ncclFloat32] = { "float", 4, true, true, 8, 23, 1u << 24 },
+	[ncclFloat64] = { "double", 8, true, true, 11, 52, 1ull << 53 },
+	[ncclBfloat16] = { "bfloat16", 2, true, true, 8, 7, 256 },
+	[ncclFloat8e4m3] = { "f8e4m3", 1, true, true, 4, 3, 16 },
+	[ncclFloat8e5m2] = { "f8e5m2", 1, true, true, 5, 2, 8 },
+};
+
+size_t payload_type_bytes(ncclDataType_t type)
+{
+	return payload_formats[type].bytes;
+}
+
+const char *payload_type_name(ncclDataType_t type)
+{
+	return payload_formats[type].name;
+}
+
+const char *payload_op_name(ncclRedOp_t op)
+{
+	static const char *const names[] = { "sum", "prod", "max", "min", "avg" };
+	return (size_t)op < ARRAY_LEN(names) ? names[op] : "user";
+}
+
+/* splitmix64's finisher: every input bit reaches every output bit. */
+static uint64_t payload_mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ull;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+/* Stands out one rank in `period` at each element, another one at the next element. */
+static bool payload_turn(const struct payload *p, int32_t rank, size_t i, uint64_t period)
+{
+	return ((uint64_t)rank + i + p->salt) % period == 0;
+}
+
+/* The contribution as an integer; for a product it is an exponent of two for floats. */
+static int64_t payload_number(const struct payload *p, int32_t rank, size_t i)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	uint64_t n = (uint64_t)p->nranks;
+	uint64_t h = payload_mix(((uint64_t)rank << 48) ^ i ^ (p->salt << 32) ^ p->salt);
+
+	if (p->op == ncclProd)
+		return f->is_float ? payload_turn(p, rank, i, DIV_UP(n, 4)) : (int64_t)(h % 5 + 1);
+	if (p->op == ncclMax || p->op == ncclMin)
+		return (int64_t)(h % MIN_OF(f->max_exact, 1000ull));
+	/* sum and average: all ranks together stay within what is exact */
+	uint64_t limit = MIN_OF(f->max_exact, 1ull << 20);
+	if (n > limit)
+		return payload_turn(p, rank, i, DIV_UP(n, limit));
+	return (int64_t)(h % (limit / n) + 1);
+}
+
+/* Exact for every value that payload_number makes; rounds to nearest even otherwise. */
+static uint64_t payload_encode_float(const struct payload_format *f, double v)
+{
+	if (f->bytes == 8) {
+		uint64_t bits;
+		memcpy(&bits, &v, 8);
+		return bits;
+	}
+	uint64_t sign = (uint64_t)(signbit(v) != 0) << (f->exponent_bits + f->mantissa_bits);
+	int bias = (1 << (f->exponent_bits - 1)) - 1, e;
+	if (v == 0)
+		return sign;
+	double m = frexp(fabs(v), &e); /* v = m * 2^e, 0.5 <= m < 1 */
+	int exponent = MAX_OF(e - 1, 1 - bias);
+	uint64_t mantissa = (uint64_t)nearbyint(ldexp(m, e - exponent + f->mantissa_bits));
+	uint64_t biased = (uint64_t)(exponent + bias);
+	/* the hidden one: present above the subnormals, and a carry moves it up by itself */
+	return sign | (((biased - 1) << f->mantissa_bits) + mantissa);
+}
+
+static double payload_decode_float(const struct payload_format *f, uint64_t bits)
+{
+	double v;
+	if (f->bytes == 8) {
+		memcpy(&v, &bits, 8);
+		return v;
+	}
+	int bias = (1 << (f->exponent_bits - 1)) - 1;
+	uint64_t mantissa = bits & ((1ull << f->mantissa_bits) - 1);
+	int biased = (int)((bits >> f->mantissa_bits) & ((1u << f->exponent_bits) - 1));
+	bool negative = (bits >> (f->exponent_bits + f->mantissa_bits)) & 1;
+	bool e4m3 = f->exponent_bits == 4;
+	if (biased == (1 << f->exponent_bits) - 1 && (!e4m3 || mantissa == 7))
+		v = mantissa && (e4m3 || mantissa) ? NAN : INFINITY;
+	else if (biased == 0)
+		v = ldexp((double)mantissa, 1 - bias - f->mantissa_bits);
+	else
+		v = ldexp((double)(mantissa | (1ull << f->mantissa_bits)),
+			  biased - bias - f->mantissa_bits);
+	return negative ? -v : v;
+}
+
+static void payload_put(const struct payload_format *f, void *out, size_t at, uint64_t bits)
+{
+	memcpy((uint8_t *)out + at * f->bytes, &bits, f->bytes); /* little-endian hosts */
+}
+
+static uint64_t payload_get(const struct payload_format *f, const void *in, size_t at)
+{
+	uint64_t bits = 0;
+	memcpy(&bits, (const uint8_t *)in + at * f->bytes, f->bytes);
+	return bits;
+}
+
+void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n, void *out)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	for (size_t k = 0; k < n; k++) {
+		int64_t v = payload_number(p, rank, first + k);
+		if (!f->is_float)
+			payload_put(f, out, k, (uint64_t)v);
+		else if (p->op == ncclProd)
+			payload_put(f, out, k, payload_encode_float(f, ldexp(1.0, (int)v)));
+		else
+			payload_put(f, out, k, payload_encode_float(f, (double)v));
+	}
+}
+
+/* Integers reduce modulo 2^bits; an average divides the wrapped sum, signed or not. */
+static uint64_t payload_finish_int(const struct payload *p, const struct payload_format *f,
+				   uint64_t v)
+{
+	unsigned shift = 64 - 8u * f->bytes;
+	if (p->op != ncclAvg)
+		return v;
+	if (f->is_signed)
+		return (uint64_t)(((int64_t)(v << shift) >> shift) / p->nranks);
+	return ((v << shift) >> shift) / (uint64_t)p->nranks;
+}
+
+/* The result at element i when rank r takes part times(r) times: 1, or 0 or 2 for `odd`. */
+static uint64_t payload_reduce(const struct payload *p, size_t i, int32_t odd, int odd_times)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	uint64_t acc = p->op == ncclProd && !f->is_float;
+	bool any = false;
+	for (int32_t r = 0; r < p->nranks; r++) {
+		int times = r == odd ? odd_times : 1;
+		int64_t v = times ? payload_number(p, r, i) : 0;
+		for (int t = 0; t < times; t++) {
+			if (p->op == ncclProd && !f->is_float)
+				acc *= (uint64_t)v;
+			else if (p->op == ncclMax)
+				acc = any ? (uint64_t)MAX_OF((int64_t)acc, v) : (uint64_t)v;
+			else if (p->op == ncclMin)
+				acc = any ? (uint64_t)MIN_OF((int64_t)acc, v) : (uint64_t)v;
+			else
+				acc += (uint64_t)v; /* a float's product adds exponents */
+			any = true;
+		}
+	}
+	if (!f->is_float)
+		return payload_finish_int(p, f, acc);
+	if (p->op == ncclProd)
+		return payload_encode_float(f, ldexp(1.0, (int)acc));
+	double v = (double)(int64_t)acc;
+	return payload_encode_float(f, p->op == ncclAvg ? v / p->nranks : v);
+}
+
+void payload_expect(const struct payload *p, size_t first, size_t n, void *out)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	for (size_t k = 0; k < n; k++)
+		payload_put(f, out, k, payload_reduce(p, first + k, -1, 1));
+}
+
+/* Averages of floats scale each input first, so rounding differs unless 1/n is exact. */
+static bool payload_is_inexact(const struct payload *p)
+{
+	return p->op == ncclAvg && payload_formats[p->type].is_float &&
+	       (p->nranks & (p->nranks - 1)) != 0;
+}
+
+static bool payload_same(const struct payload *p, uint64_t got, uint64_t want)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	uint64_t mask = f->bytes == 8 ? ~0ull : (1ull << (8 * f->bytes)) - 1;
+	if (((got ^ want) & mask) == 0)
+		return true;
+	if (!payload_is_inexact(p))
+		return false;
+	double a = payload_decode_float(f, got & mask), b = payload_decode_float(f, want & mask);
+	/* half a unit for the scale and one for each rounding of a product and a sum */
+	return fabs(a - b) <= ldexp(fabs(b), -f->mantissa_bits - 1) * (2 * p->nranks + 1);
+}
+
+size_t payload_compare(const struct payload *p, size_t first, size_t n, const void *got,
+		       const void *want, size_t *where)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	size_t wrong = 0;
+	if (memcmp(got, want, n * f->bytes) == 0)
+		return 0;
+	for (size_t k = 0; k < n; k++) {
+		if (payload_same(p, payload_get(f, got, k), payload_get(f, want, k)))
+			continue;
+		if (wrong++ == 0)
+			*where = first + k;
+	}
+	return wrong;
+}
+
+/* How many wrong elements does "rank odd took part odd_times" explain, how many contradict it? */
+static bool payload_hypothesis(const struct payload *p, size_t first, size_t n, const void *got,
+			       int32_t odd, int times, size_t *explained)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	*explained = 0;
+	for (size_t k = 0; k < n; k++) {
+		uint64_t g = payload_get(f, got, k);
+		if (payload_same(p, g, payload_reduce(p, first + k, -1, 1)))
+			continue;
+		if (!payload_same(p, g, payload_reduce(p, first + k, odd, times)))
+			return false;
+		++*explained;
+	}
+	return *explained > 0;
+}
+
+/* Is every wrong element what `rank` put in, untouched by the others (never reduced)? */
+static bool payload_untouched(const struct payload *p, size_t first, size_t n, const void *got,
+			      int32_t rank)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	uint64_t own;
+	for (size_t k = 0; k < n; k++) {
+		uint64_t g = payload_get(f, got, k);
+		if (payload_same(p, g, payload_reduce(p, first + k, -1, 1)))
+			continue;
+		own = 0;
+		payload_fill(p, rank, first + k, 1, &own);
+		if (!payload_same(p, g, own))
+			return false;
+	}
+	return true;
+}
+
+static int payload_explain_value(const struct payload *p, size_t i, uint64_t got, char *out,
+				 size_t out_bytes)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	uint64_t want = payload_reduce(p, i, -1, 1);
+	uint64_t mask = f->bytes == 8 ? ~0ull : (1ull << (8 * f->bytes)) - 1;
+	if (f->is_float)
+		return snprintf(out, out_bytes, "element %zu is %.9g, expected %.9g: ", i,
+				payload_decode_float(f, got & mask), payload_decode_float(f, want & mask));
+	return snprintf(out, out_bytes, "element %zu is %#llx, expected %#llx: ", i,
+			(unsigned long long)(got & mask), (unsigned long long)(want & mask));
+}
+
+void payload_explain(const struct payload *p, size_t first, size_t n, const void *got, char *out,
+		     size_t out_bytes)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	size_t k = 0, explained;
+	n = MIN_OF(n, (size_t)4096); /* a window is enough to tell ranks apart */
+	while (k + 1 < n && payload_same(p, payload_get(f, got, k), payload_reduce(p, first + k, -1, 1)))
+		k++;
+	int at = payload_explain_value(p, first + k, payload_get(f, got, k), out, out_bytes);
+	if (at < 0 || (size_t)at >= out_bytes)
+		return;
+	out += at;
+	out_bytes -= (size_t)at;
+	for (int32_t r = 0; r < p->nranks; r++) {
+		if (payload_hypothesis(p, first, n, got, r, 0, &explained)) {
+			snprintf(out, out_bytes, "contribution of rank %d is missing", r);
+			return;
+		}
+		if (payload_hypothesis(p, first, n, got, r, 2, &explained)) {
+			snprintf(out, out_bytes, "contribution of rank %d is doubled", r);
+			return;
+		}
+	}
+	for (int32_t r = 0; r < p->nranks; r++)
+		if (payload_untouched(p, first, n, got, r)) {
+			snprintf(out, out_bytes, "holds rank %d's input alone", r);
+			return;
+		}
+	snprintf(out, out_bytes, "no single rank explains it (stale or never written)");
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Payload: what each rank puts in, what must come out, and, when something else came out, whose
+ * contribution is missing or doubled. Called by the runner and by tests. Pure functions; nothing is
+ * shared with the stack, so that a mistake there cannot hide here.
+ *
+ * Inputs are small numbers that every data type holds exactly and whose partial results are exact
+ * in any order, so a result is compared bit by bit. The one exception is the average of floats over
+ * a number of ranks that is not a power of two: there a few units in the last place are allowed.
+ * Values depend on (rank, element, salt); the salt changes with each operation, so a stale result
+ * is wrong too.
+ */
+#ifndef SIM_LAB_PAYLOAD_H
+#define SIM_LAB_PAYLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/include/nccl.h"
+
+struct payload {
+	ncclDataType_t type;
+	ncclRedOp_t op;
+	int32_t nranks;
+	uint64_t salt;
+};
+
+size_t payload_type_bytes(ncclDataType_t type);
+const char *payload_type_name(ncclDataType_t type); /* "float", as nccl-tests writes it */
+const char *payload_op_name(ncclRedOp_t op);
+
+/* Elements first .. first+n-1 of what `rank` contributes. */
+void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n, void *out);
+/* The reduced result of the same elements. */
+void payload_expect(const struct payload *p, size_t first, size_t n, void *out);
+
+/* Compares n elements from `first` on; returns how many are wrong, and the first wrong one in
+ * *where (unchanged when none is). */
+size_t payload_compare(const struct payload *p, size_t first, size_t n, const void *got,
+		       const void *want, size_t *where);
+
+/* One line about a wrong stretch: elements first .. first+n-1 of the result were all compared, and
+ * `got` holds them. Tries every rank as missing, as doubled, and a few other mistakes; says "no
+ * single rank explains it" when none fits every wrong element. */
+void payload_explain(const struct payload *p, size_t first, size_t n, const void *got, char *out,
+		     size_t out_bytes);
+
+#endif

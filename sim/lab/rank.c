@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <cuda_runtime_api.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/runner_internal.h"
+#include "sim/world/world.h"
+
+/* The first error ends the run for everybody: ranks that wait see `failed` and abort. */
+static void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
+{
+	struct lab_run *run = me->run;
+	os_mutex_lock(&run->lock);
+	if (run->error == ncclSuccess) {
+		run->error = error;
+		run->error_rank = me->rank;
+	}
+	os_mutex_unlock(&run->lock);
+	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what, ncclGetErrorString(error));
+	shared_store_u32(&run->failed, 1, SHARED_RELEASE);
+}
+
+static bool lab_rank_cuda_ok(struct lab_rank *me, cudaError_t e, const char *what)
+{
+	if (e == cudaSuccess)
+		return true;
+	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what, cudaGetErrorString(e));
+	lab_rank_fail(me, ncclUnhandledCudaError, what);
+	return false;
+}
+
+/* All ranks' tasks meet; false when somebody failed instead. */
+static bool lab_barrier(struct lab_rank *me)
+{
+	struct lab_run *run = me->run;
+	uint64_t round = ++me->arrivals;
+	shared_add_u64(&run->arrived, 1, SHARED_ACQ_REL);
+	struct wait w = {
+		.on = &run->arrived,
+		.bytes = 8,
+		.kind = WAIT_GE,
+		.mask = WAIT_MASK_ALL,
+		.want = round * (uint64_t)run->nranks,
+		.why = "harness: all ranks between two operations",
+		.from = { .rank = -1, .channel = -1, .step = -1 },
+	};
+	return os_wait_one(&w, &run->failed) == 0;
+}
+
+/* Buffers hold the largest size with a guard on both sides; everything is allocated before the
+ * first launch, as real GPUs need it. */
+static bool lab_rank_alloc(struct lab_rank *me)
+{
+	size_t bytes = me->run->config->bytes_max + 2 * LAB_GUARD_BYTES;
+	me->staging = malloc(LAB_STAGING_BYTES);
+	if (!me->staging) {
+		lab_rank_fail(me, ncclSystemError, "no memory for staging");
+		return false;
+	}
+	return lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice") &&
+	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->send, bytes), "cudaMalloc") &&
+	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->recv, bytes), "cudaMalloc") &&
+	       lab_rank_cuda_ok(me,
+				cudaStreamCreateWithFlags((cudaStream_t *)&me->stream,
+							  cudaStreamNonBlocking),
+				"cudaStreamCreateWithFlags");
+}
+
+static void lab_rank_free(struct lab_rank *me)
+{
+	if (me->stream)
+		cudaStreamDestroy(me->stream);
+	if (me->recv)
+		cudaFree(me->recv);
+	if (me->send)
+		cudaFree(me->send);
+	free(me->staging);
+}
+
+/* Rank 0 makes the id and the launcher hands it to the others. */
+static bool lab_rank_get_id(struct lab_rank *me)
+{
+	struct lab_run *run = me->run;
+	if (me->rank == 0) {
+		ncclResult_t r = ncclGetUniqueId(&run->id);
+		if (r != ncclSuccess) {
+			lab_rank_fail(me, r, "ncclGetUniqueId");
+			return false;
+		}
+		shared_store_u32(&run->id_ready, 1, SHARED_RELEASE);
+	}
+	struct wait w = {
+		.on = &run->id_ready,
+		.bytes = 4,
+		.kind = WAIT_EQ,
+		.mask = WAIT_MASK_ALL,
+		.want = 1,
+		.why = "harness: the unique id",
+		.from = { .rank = 0, .channel = -1, .step = -1 },
+	};
+	return os_wait_one(&w, &run->failed) == 0;
+}
+
+/* Waits for the stream as nccl-tests does: polls the stream and the communicator. */
+static bool lab_rank_sync(struct lab_rank *me)
+{
+	for (;;) {
+		cudaError_t e = cudaStreamQuery(me->stream);
+		if (e == cudaSuccess)
+			return true;
+		if (e != cudaErrorNotReady)
+			return lab_rank_cuda_ok(me, e, "cudaStreamQuery");
+		ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(me->comm, &async);
+		if (r != ncclSuccess || async != ncclSuccess) {
+			lab_rank_fail(me, r != ncclSuccess ? r : async, "ncclCommGetAsyncError");
+			return false;
+		}
+		if (shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+			return false;
+	}
+}
+
+static bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu)
+{
+	cudaError_t e = cudaMemcpyAsync(dst, src, bytes,
+					to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
+					me->stream);
+	return lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") && lab_rank_sync(me);
+}
+
+/* Writes this rank's input at `to` and a pattern into its guards. */
+static bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row, uint8_t *to)
+{
+	size_t width = payload_type_bytes(row->payload.type), per = LAB_STAGING_BYTES / width;
+	memset(me->staging, 0xa5, LAB_GUARD_BYTES);
+	if (!lab_rank_copy(me, to - LAB_GUARD_BYTES, me->staging, LAB_GUARD_BYTES, true) ||
+	    !lab_rank_copy(me, to + row->count * width, me->staging, LAB_GUARD_BYTES, true))
+		return false;
+	for (size_t at = 0; at < row->count; at += per) {
+		size_t n = MIN_OF(per, row->count - at);
+		payload_fill(&row->payload, me->rank, at, n, me->staging);
+		if (!lab_rank_copy(me, to + at * width, me->staging, n * width, true))
+			return false;
+	}
+	return true;
+}
+
+static bool lab_rank_check_guard(struct lab_rank *me, const uint8_t *at)
+{
+	uint64_t wrong = 0;
+	if (!lab_rank_copy(me, me->staging, at, LAB_GUARD_BYTES, false))
+		return false;
+	for (int i = 0; i < LAB_GUARD_BYTES; i++)
+		wrong += me->staging[i] != 0xa5;
+	if (wrong) {
+		os_mutex_lock(&me->run->lock);
+		me->run->guard_wrong += wrong;
+		os_mutex_unlock(&me->run->lock);
+	}
+	return true;
+}
+
+static void lab_rank_report(struct lab_rank *me, const struct lab_row *row, size_t where,
+			    size_t wrong, size_t chunk_first, size_t chunk_n)
+{
+	struct lab_run *run = me->run;
+	size_t width = payload_type_bytes(row->payload.type);
+	char why[200];
+	payload_explain(&row->payload, where, chunk_first + chunk_n - where,
+			me->staging + (where - chunk_first) * width, why, sizeof why);
+	os_mutex_lock(&run->lock);
+	bool first = run->wrong == 0;
+	run->wrong += wrong;
+	run->row_wrong[row->in_place] += wrong;
+	if (first)
+		snprintf(run->explanation, sizeof run->explanation, "rank %d: %s", me->rank, why);
+	os_mutex_unlock(&run->lock);
+	if (first)
+		fprintf(stderr, "doppel: wrong result on rank %d, %" PRIu64 " B %s %s%s: %s\n", me->rank,
+			row->bytes, payload_type_name(row->payload.type),
+			payload_op_name(row->payload.op), row->in_place ? " in place" : "", why);
+}
+
+static bool lab_rank_check(struct lab_rank *me, const struct lab_row *row, uint8_t *result)
+{
+	size_t width = payload_type_bytes(row->payload.type), per = LAB_STAGING_BYTES / width;
+	for (size_t at = 0; at < row->count; at += per) {
+		size_t n = MIN_OF(per, row->count - at), where = 0;
+		if (!lab_rank_copy(me, me->staging, result + at * width, n * width, false))
+			return false;
+		size_t wrong = payload_compare(&row->payload, at, n, me->staging,
+					       me->run->expect + at * width, &where);
+		if (wrong)
+			lab_rank_report(me, row, where, wrong, at, n);
+	}
+	return lab_rank_check_guard(me, result - LAB_GUARD_BYTES) &&
+	       lab_rank_check_guard(me, result + row->count * width);
+}
+
+static bool lab_rank_all_reduce(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+{
+	uint8_t *send = me->send + LAB_GUARD_BYTES, *recv = me->recv + LAB_GUARD_BYTES;
+	for (uint32_t i = 0; i < times; i++) {
+		ncclResult_t r = ncclAllReduce(row->in_place ? recv : send, recv, row->count,
+					       row->payload.type, row->payload.op, me->comm, me->stream);
+		if (r != ncclSuccess) {
+			lab_rank_fail(me, r, "ncclAllReduce");
+			return false;
+		}
+	}
+	return lab_rank_sync(me);
+}
+
+/* Timed first, then once more with fresh buffers and checked, as nccl-tests does. */
+static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
+{
+	const struct lab_config *c = me->run->config;
+	uint8_t *input = (row->in_place ? me->recv : me->send) + LAB_GUARD_BYTES;
+	uint8_t *result = me->recv + LAB_GUARD_BYTES;
+	size_t width = payload_type_bytes(row->payload.type);
+
+	if (!lab_rank_fill(me, row, input) || !lab_barrier(me))
+		return false;
+	if (c->warmup && !lab_rank_all_reduce(me, row, c->warmup))
+		return false;
+	if (c->warmup && !lab_barrier(me))
+		return false;
+	uint64_t start_ns = os_now_ns();
+	if (!lab_rank_all_reduce(me, row, c->iterations))
+		return false;
+	me->elapsed_ns = os_now_ns() - start_ns;
+	if (!c->check)
+		return lab_barrier(me);
+	/* One timed run of fresh out-of-place data is its own check; else run once more. */
+	bool fresh = c->iterations == 1 && c->warmup == 0;
+	if (!fresh) {
+		if (!lab_barrier(me) || !lab_rank_fill(me, row, input))
+			return false;
+		if (!row->in_place &&
+		    !lab_rank_cuda_ok(me, cudaMemsetAsync(result, 0xee, row->count * width, me->stream),
+				      "cudaMemsetAsync"))
+			return false;
+		if (!lab_rank_sync(me) || !lab_barrier(me) || !lab_rank_all_reduce(me, row, 1))
+			return false;
+	}
+	return lab_rank_check(me, row, result) && lab_barrier(me);
+}
+
+static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in_place)
+{
+	struct lab_run *run = me->run;
+	size_t width = payload_type_bytes(row->payload.type);
+	row->in_place = in_place;
+	/* guards of the result; the input's guards come with the input */
+	memset(me->staging, 0xa5, LAB_GUARD_BYTES);
+	if (!lab_rank_copy(me, me->recv, me->staging, LAB_GUARD_BYTES, true) ||
+	    !lab_rank_copy(me, me->recv + LAB_GUARD_BYTES + row->count * width, me->staging,
+			   LAB_GUARD_BYTES, true) ||
+	    !lab_rank_cuda_ok(me,
+			      cudaMemsetAsync(me->recv + LAB_GUARD_BYTES, 0xee, row->count * width,
+					      me->stream),
+			      "cudaMemsetAsync") ||
+	    !lab_rank_sync(me) || !lab_rank_row(me, row))
+		return false;
+	if (me->rank == 0) {
+		run->operations++;
+		if (run->config->table)
+			lab_table_row(run, row);
+	}
+	return lab_barrier(me);
+}
+
+static bool lab_rank_size(struct lab_rank *me, ncclDataType_t type, ncclRedOp_t op, uint64_t bytes,
+			  uint64_t salt)
+{
+	struct lab_run *run = me->run;
+	struct lab_row row = {
+		.payload = { .type = type, .op = op, .nranks = run->nranks, .salt = salt },
+		.count = bytes / payload_type_bytes(type),
+	};
+	row.bytes = row.count * payload_type_bytes(type);
+	if (me->rank == 0) {
+		memset(run->row_wrong, 0, sizeof run->row_wrong);
+		if (run->config->check)
+			payload_expect(&row.payload, 0, row.count, run->expect);
+	}
+	if (!lab_barrier(me))
+		return false;
+	if (run->config->out_of_place && !lab_rank_row_place(me, &row, false))
+		return false;
+	return !run->config->in_place || lab_rank_row_place(me, &row, true);
+}
+
+static uint64_t lab_next_size(const struct lab_config *c, uint64_t bytes)
+{
+	if (c->factor >= 2)
+		return bytes ? bytes * c->factor : 1;
+	return bytes + MAX_OF(c->bytes_step, (uint64_t)1);
+}
+
+static bool lab_rank_series(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	uint64_t salt = 1;
+	for (uint32_t t = 0; t < c->type_count; t++)
+		for (uint32_t o = 0; o < c->op_count; o++)
+			for (uint64_t b = c->bytes_min; b <= c->bytes_max; b = lab_next_size(c, b))
+				if (!lab_rank_size(me, c->types[t], c->ops[o], b, salt++))
+					return false;
+	return true;
+}
+
+/* As a launcher's rank: init, work, and either an orderly end or an abort. */
+void lab_rank_main(void *arg)
+{
+	struct lab_rank *me = arg;
+	struct lab_run *run = me->run;
+	bool ok = lab_rank_alloc(me) && lab_rank_get_id(me);
+	if (ok) {
+		ncclResult_t r = ncclCommInitRank(&me->comm, run->nranks, run->id, me->rank);
+		if (r != ncclSuccess) {
+			lab_rank_fail(me, r, "ncclCommInitRank");
+			me->comm = NULL;
+			ok = false;
+		}
+	}
+	if (ok && run->config->on_ready)
+		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
+	ok = ok && lab_rank_series(me);
+	if (ok && me->rank == 0 && run->config->table)
+		lab_table_footer(run);
+	if (me->comm) {
+		ncclResult_t r = ok ? ncclCommDestroy(me->comm) : ncclCommAbort(me->comm);
+		if (r != ncclSuccess)
+			lab_rank_fail(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort");
+	}
+	lab_rank_free(me);
+}
+
+int lab_expect_alloc(struct lab_run *run)
+{
+	run->expect = malloc(run->config->bytes_max ? run->config->bytes_max : 1);
+	return run->expect ? 0 : 1;
+}
+
+void lab_expect_free(struct lab_run *run)
+{
+	free(run->expect);
+}

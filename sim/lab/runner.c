@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/lab/runner.h"
+
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/runner_internal.h"
+#include "sim/world/world.h"
+
+void lab_config_default(struct lab_config *config)
+{
+	memset(config, 0, sizeof *config);
+	config->machine = "h100-8nic";
+	config->hosts = 1;
+	config->ranks_per_proc = 1;
+	config->strict_device_view = true;
+	config->bytes_min = 8;
+	config->bytes_max = 1 << 20;
+	config->factor = 2;
+	config->types[0] = ncclFloat32;
+	config->type_count = 1;
+	config->ops[0] = ncclSum;
+	config->op_count = 1;
+	config->iterations = 1;
+	config->warmup = 0;
+	config->check = true;
+	config->in_place = config->out_of_place = true;
+	config->sim.seed = 1;
+}
+
+/* One process' environment and ranks, then its threads. Local rank l of a host uses card l, or
+ * the l-th of --devices. */
+static int lab_spawn_ranks(struct lab_run *run)
+{
+	const struct lab_config *c = run->config;
+	struct os_proc *proc = NULL;
+	char name[48];
+	int rc = 0;
+	for (int32_t r = 0; r < run->nranks && !rc; r++) {
+		struct lab_rank *me = &run->rank[r];
+		uint32_t host = (uint32_t)r / run->local_ranks, local = (uint32_t)r % run->local_ranks;
+		if (local % c->ranks_per_proc == 0) {
+			snprintf(name, sizeof name, "host%u/p%u", host, local / c->ranks_per_proc);
+			rc = world_proc_create(host, name, &proc);
+			if (rc)
+				break;
+			run->proc[run->proc_count++] = proc;
+		}
+		*me = (struct lab_rank){
+			.run = run,
+			.rank = r,
+			.device = c->device_count ? c->devices[local] : (int32_t)local,
+			.proc = proc,
+		};
+		snprintf(name, sizeof name, "rank%d main", r);
+		struct os_thread_attr attr = { .name = name, .rank = r };
+		rc = world_thread_start(proc, &me->thread, &attr, lab_rank_main, me);
+	}
+	return rc;
+}
+
+static void lab_main(void *arg)
+{
+	struct lab_run *run = arg;
+	run->rc = lab_spawn_ranks(run);
+	if (run->rc) {
+		fprintf(stderr, "doppel: cannot start the ranks: %s\n", strerror(run->rc));
+		shared_store_u32(&run->failed, 1, SHARED_RELEASE);
+	}
+	for (int32_t r = 0; r < run->nranks; r++)
+		if (run->rank[r].thread)
+			os_thread_join(run->rank[r].thread);
+	run->virtual_ns = os_now_ns();
+	for (uint32_t i = 0; i < run->proc_count; i++)
+		if (world_proc_alive(run->proc[i]))
+			world_proc_exit(run->proc[i]);
+}
+
+static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, uint32_t *local)
+{
+	*local = c->device_count ? c->device_count : c->gpus ? c->gpus : machine_gpus;
+	for (uint32_t i = 0; i < c->device_count; i++)
+		if (c->devices[i] < 0 || (uint32_t)c->devices[i] >= machine_gpus) {
+			fprintf(stderr, "doppel: --devices names GPU %d, but machine %s has GPUs 0..%u\n",
+				c->devices[i], c->machine, machine_gpus - 1);
+			return EINVAL;
+		}
+	if (*local > machine_gpus) {
+		fprintf(stderr, "doppel: %u ranks per host asked for, but machine %s has %u GPUs\n",
+			*local, c->machine, machine_gpus);
+		return EINVAL;
+	}
+	if (c->hosts == 0 || *local == 0) {
+		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
+		return EINVAL;
+	}
+	return 0;
+}
+
+static void lab_result_fill(struct lab_run *run, struct lab_result *result)
+{
+	result->wrong = run->wrong;
+	result->guard_wrong = run->guard_wrong;
+	result->operations = run->operations;
+	result->error = run->error;
+	result->error_rank = run->error_rank;
+	result->virtual_ns = run->virtual_ns;
+	result->busbw_average = run->busbw_rows ? run->busbw_sum / run->busbw_rows : 0;
+	snprintf(result->explanation, sizeof result->explanation, "%s", run->explanation);
+	if (result->verdict == SIM_PASS && (run->wrong || run->guard_wrong))
+		result->verdict = SIM_WRONG_RESULT;
+}
+
+static int lab_run_world(struct lab_run *run, struct lab_result *result)
+{
+	const struct lab_config *c = run->config;
+	struct world_config world = {
+		.hosts = c->hosts,
+		.machine = c->machine,
+		.env = c->env,
+		.strict_device_view = c->strict_device_view,
+		.warp_width = c->warp_width,
+	};
+	int rc = world_create(&world);
+	if (rc)
+		return rc;
+	rc = lab_check_config(c, (uint32_t)world_host_machine(0)->gpu_count, &run->local_ranks);
+	if (rc)
+		goto out;
+	run->nranks = (int32_t)(run->local_ranks * c->hosts);
+	run->rank = calloc((size_t)run->nranks, sizeof *run->rank);
+	run->proc = calloc((size_t)run->nranks, sizeof *run->proc);
+	if (!run->rank || !run->proc || lab_expect_alloc(run)) {
+		rc = ENOMEM;
+		goto out;
+	}
+	result->nranks = run->nranks;
+	if (c->table)
+		lab_table_header(run);
+	result->verdict = sim_run(lab_main, run);
+	result->hash = sim_hash();
+	result->switches = sim_switches();
+	result->steps = sim_steps();
+	snprintf(result->strategy, sizeof result->strategy, "%s", sim_strategy_name());
+	lab_result_fill(run, result);
+	rc = run->rc;
+out:
+	result->leaks = world_destroy();
+	return rc;
+}
+
+int lab_run(const struct lab_config *config, struct lab_result *result)
+{
+	struct lab_run run = { .config = config, .error = ncclSuccess, .error_rank = -1 };
+	memset(result, 0, sizeof *result);
+	result->seed = config->sim.seed;
+	result->error_rank = -1;
+	int rc = sim_start(&config->sim);
+	if (rc)
+		return rc;
+	rc = lab_run_world(&run, result);
+	/* a run that ended early leaves things behind by necessity */
+	if (!rc && result->verdict == SIM_PASS && result->leaks)
+		result->verdict = SIM_LEAK;
+	sim_stop();
+	lab_expect_free(&run);
+	free(run.rank);
+	free(run.proc);
+	return rc;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The runner: one world, one communicator, a series of collectives, checked: what `doppel run`
+ * does, as a function, so that tests, benches and sweeps do exactly the same. Called outside any
+ * engine; starts one, builds the world, runs a task per rank, tears everything down, counts leaks.
+ *
+ * Times are ns (virtual under sim), bandwidths bytes/s. lab_run returns 0, or a positive errno
+ * when the configuration cannot be carried out (explained on stderr); what happened inside is in
+ * the result.
+ */
+#ifndef SIM_LAB_RUNNER_H
+#define SIM_LAB_RUNNER_H
+
+#include <stdio.h>
+
+#include "core/include/nccl.h"
+#include "sim/engine/sim.h"
+
+#define LAB_MAX_TYPES 12
+#define LAB_MAX_OPS 5
+#define LAB_MAX_DEVICES 64
+
+struct lab_config {
+	struct sim_config sim;
+	const char *machine;
+	uint32_t hosts;
+	uint32_t gpus;			 /* ranks per host; 0: all GPUs of the machine */
+	int32_t devices[LAB_MAX_DEVICES]; /* cards by index, when device_count > 0 */
+	uint32_t device_count;
+	uint32_t ranks_per_proc;
+	uint32_t warp_width; /* 0: default */
+	bool strict_device_view;
+	const char *const *env; /* NAME=value, NULL-terminated */
+
+	uint64_t bytes_min, bytes_max, bytes_step; /* step: added when factor < 2 */
+	uint32_t factor;
+	ncclDataType_t types[LAB_MAX_TYPES];
+	uint32_t type_count;
+	ncclRedOp_t ops[LAB_MAX_OPS];
+	uint32_t op_count;
+	uint32_t iterations, warmup;
+	bool check, in_place, out_of_place;
+
+	FILE *table;	/* the nccl-tests table; NULL: quiet */
+	bool progress;	/* a line on the terminal for long runs */
+	/* Called by every rank's task after the communicator exists, before the collectives; for
+	 * tests. NULL: none. */
+	void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg);
+	void *on_ready_arg;
+};
+
+struct lab_result {
+	enum sim_verdict verdict;
+	uint64_t seed, hash;
+	uint64_t wrong;	       /* elements */
+	uint64_t guard_wrong;  /* bytes written outside the buffers */
+	uint64_t leaks;
+	uint64_t operations;   /* checked collectives, over all ranks the same */
+	ncclResult_t error;    /* first error that a rank saw */
+	int32_t error_rank;
+	int32_t nranks;
+	uint64_t virtual_ns, switches, steps;
+	double busbw_average; /* GB/s */
+	char explanation[256]; /* of the first wrong result */
+	char strategy[32];
+};
+
+void lab_config_default(struct lab_config *config);
+int lab_run(const struct lab_config *config, struct lab_result *result);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the runner's files share: runner.c (world and processes), rank.c (what each rank's task
+ * does), table.c (the nccl-tests table). The harness stands outside the simulated processes, as a
+ * launcher does: its memory is seen by all ranks, through shared words.
+ */
+#ifndef SIM_LAB_RUNNER_INTERNAL_H
+#define SIM_LAB_RUNNER_INTERNAL_H
+
+#include "core/base/shared.h"
+#include "sim/lab/payload.h"
+#include "sim/lab/runner.h"
+
+struct lab_rank {
+	struct lab_run *run;
+	int32_t rank, device;
+	struct os_proc *proc;
+	struct os_thread *thread;
+	uint64_t arrivals; /* at the harness' barrier, so far */
+	ncclComm_t comm;
+	void *stream; /* cudaStream_t */
+	uint8_t *send, *recv, *staging;
+	uint64_t elapsed_ns; /* of the last timed series */
+};
+
+/* One row of the table: one size, type and operation. */
+struct lab_row {
+	struct payload payload;
+	uint64_t bytes, count;
+	bool in_place;
+};
+
+struct lab_run {
+	const struct lab_config *config;
+	uint32_t local_ranks;
+	int32_t nranks;
+	struct lab_rank *rank;
+	struct os_proc **proc;
+	uint32_t proc_count;
+	int rc;
+
+	ncclUniqueId id;
+	shared_u32 id_ready;
+	shared_u64 arrived; /* harness barrier: a count that only grows */
+	shared_u32 failed;  /* some rank gave up: everybody aborts */
+
+	uint8_t *expect; /* the result that every rank must have */
+	struct os_mutex lock; /* the fields below */
+	uint64_t wrong, guard_wrong, row_wrong[2], operations, virtual_ns;
+	ncclResult_t error;
+	int32_t error_rank;
+	double busbw_sum;
+	uint32_t busbw_rows;
+	char explanation[256];
+};
+
+#define LAB_GUARD_BYTES 256 /* before and behind each buffer */
+#define LAB_STAGING_BYTES (256u << 10)
+
+void lab_rank_main(void *arg);
+int lab_expect_alloc(struct lab_run *run);
+void lab_expect_free(struct lab_run *run);
+
+void lab_table_header(const struct lab_run *run);
+void lab_table_row(struct lab_run *run, const struct lab_row *row);
+void lab_table_footer(struct lab_run *run);
+
+#endif
