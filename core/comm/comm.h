@@ -24,6 +24,7 @@ struct conn;
 struct plan_state;
 struct proxy_state;
 struct net_state;
+struct p2p_state;
 
 /* What every rank knows of every other; crosses the wire. */
 struct peer_info {
@@ -74,6 +75,7 @@ struct ncclComm {
 
 	struct proxy_state *proxy;
 	struct net_state *net;		/* net_verbs' per-communicator state */
+	struct p2p_state *p2p;		/* transport_p2p's connection memory, NULL: none yet */
 	struct plan_state *plan;
 
 	struct dev_comm *dev;		/* device memory */
