@@ -104,6 +104,26 @@ static inline void shared_fence(enum shared_order o)
 #endif
 }
 
+/* Bookkeeping of core/base and core/os themselves (an error counter, a "said it once" flag), that no
+ * protocol between agents rests on: atomic, but neither a scheduling point nor a wake. Not for
+ * anything that somebody waits for. */
+static inline uint32_t shared_quiet_load_u32(const shared_u32 *p)
+{
+	return __atomic_load_n(&p->v_, __ATOMIC_ACQUIRE);
+}
+static inline void shared_quiet_store_u32(shared_u32 *p, uint32_t v)
+{
+	__atomic_store_n(&p->v_, v, __ATOMIC_RELEASE);
+}
+static inline uint32_t shared_quiet_add_u32(shared_u32 *p, uint32_t v)
+{
+	return __atomic_fetch_add(&p->v_, v, __ATOMIC_ACQ_REL);
+}
+static inline uint32_t shared_quiet_exchange_u32(shared_u32 *p, uint32_t v)
+{
+	return __atomic_exchange_n(&p->v_, v, __ATOMIC_ACQ_REL);
+}
+
 /* Range operations on memory that another agent reads or writes in bulk. Not atomic: ordered by
  * the words around them. */
 static inline void shared_write(void *dst, const void *src, size_t n)

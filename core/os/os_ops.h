@@ -38,8 +38,11 @@ struct os_sched_ops {
 	void (*shared_wrote)(const void *, size_t);
 };
 
+struct base_state; /* core/base/base_state.h */
+
 struct os_world_ops {
 	const char *name; /* "real", "world" */
+	struct base_state *(*base_state)(void);
 	void *(*alloc)(size_t, const char *);
 	void (*free)(void *);
 	const void *(*memo)(const char *, const void *, size_t,
@@ -72,6 +75,12 @@ extern const struct os_world_ops os_real_ops;
 
 /* Sets both halves; NULL leaves that half as it is. Only while no task but the caller runs. */
 void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world);
+/* Log level and parameters of the calling process. Never NULL; no scheduling point. */
+struct base_state *os_base_state(void);
+
+/* Blocks of os_alloc not yet freed in the real world; *first (may be NULL): what the oldest is. */
+uint64_t os_real_alloc_count(const char **first);
+
 /* The ones in force, for tests and for labels ("times are virtual"). */
 const struct os_sched_ops *os_sched_in_force(void);
 const struct os_world_ops *os_world_in_force(void);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every environment variable of the stack, in one table: it parses them, prints `doppel env`, and
+ * is the documentation. A row is data only: id, name, type, default, smallest, largest, meaning.
+ * Whoever starts to read a variable adds a row; a row that nobody reads goes.
+ *
+ * Values are read once per process, from its own environment (os_env), and never change after. A
+ * malformed one is named in a WARN when it is first asked for, and the default is used. Types:
+ *
+ *	INT     decimal or 0x hexadecimal       BOOL   0 or 1 (any other number counts as 1)
+ *	BYTES   an INT with an optional k, M or G (1024-based)
+ *	STRING  any text; default NULL prints as "unset"
+ *
+ * Called from every layer. The values belong to the process: base_state.h.
+ */
+#ifndef CORE_BASE_PARAM_H
+#define CORE_BASE_PARAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* -2: not set, NCCL's convention for numbers whose default depends on the machine. */
+#define PARAM_UNSET (-2)
+
+/* clang-format off */
+#define PARAM_TABLE(X)                                                                             \
+X(DEBUG, "NCCL_DEBUG", STRING, NULL, 0, 0, "log level: VERSION, WARN, INFO, ABORT, TRACE")         \
+X(DEBUG_SUBSYS, "NCCL_DEBUG_SUBSYS", STRING, "INIT,BOOTSTRAP,ENV", 0, 0,                           \
+	"subsystems logged at INFO: INIT,COLL,P2P,SHM,NET,GRAPH,TUNING,ENV,ALLOC,CALL,PROXY,NVLS,"  \
+	"BOOTSTRAP,REG,PROFILE,RAS,ALL; ^ in front: all but these")                                 \
+X(DEBUG_FILE, "NCCL_DEBUG_FILE", STRING, NULL, 0, 0,                                               \
+	"file for the log instead of stderr; %h host, %p pid (real world only)")                    \
+X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                                       \
+	"what tells hosts apart, instead of host name and boot id")                                 \
+X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
+	"address:port of the bootstrap root, instead of one made by ncclGetUniqueId")               \
+X(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", STRING, NULL, 0, 0,                                         \
+	"interfaces for bootstrap: prefixes; ^ in front: not these; = in front: exact names")       \
+X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0, "topology XML of this host")                    \
+X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \
+X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
+	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")    \
+X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
+	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")         \
+X(GDR_FLUSH_DISABLE, "NCCL_GDR_FLUSH_DISABLE", BOOL, "0", 0, 1,                                    \
+	"do not flush GPU memory after a NIC wrote to it")                                          \
+X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                                     \
+	"may a ring leave a host by another NIC than it entered: 0 no, 1 yes, 2 as it fits")        \
+X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 64, "fewest channels; -2: as the search says") \
+X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 64, "most channels; -2: as the search says")   \
+X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
+X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \
+X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                                          \
+	"check that buffers are memory of the communicator's GPU")                                  \
+X(IB_DISABLE, "NCCL_IB_DISABLE", BOOL, "0", 0, 1, "do not use HCAs")                               \
+X(IB_HCA, "NCCL_IB_HCA", STRING, NULL, 0, 0,                                                       \
+	"HCAs to use: name[:port] prefixes; ^ in front: not these; = in front: exact names")        \
+X(IB_GID_INDEX, "NCCL_IB_GID_INDEX", INT, "-1", -1, 255, "GID index; -1: the RoCE v2 one")         \
+X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us << value")         \
+X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7, "transport retries before a QP fails")        \
+X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
+X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")                                           \
+X(DOPPEL_MACHINE, "DOPPEL_MACHINE", STRING, NULL, 0, 0,                                            \
+	"machine of the doubles: a name that comes with Doppel, or a topology XML")                 \
+X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                                    \
+	"folder of the machines that come with Doppel")                                             \
+X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")
+/* clang-format on */
+
+enum param {
+#define PARAM_ENUM(id, ...) PARAM_##id,
+	PARAM_TABLE(PARAM_ENUM)
+#undef PARAM_ENUM
+		PARAM_COUNT
+};
+
+int64_t param_i64(enum param p);
+bool param_bool(enum param p);
+const char *param_str(enum param p); /* NULL: not set and no default */
+bool param_is_set(enum param p);     /* in the environment, whatever the value */
+const char *param_name(enum param p);
+
+/* The table for people: name, type, default, meaning; the value when it is set. */
+void param_print(FILE *out);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os.h's dispatch: every function goes to the table in force. The two pointers below are the one
+ * exception to "no mutable globals in core": whoever runs the show sets them before tasks exist.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/os/os.h"
+#include "core/os/os_ops.h"
+
+static const struct os_sched_ops *os_sched = &os_posix_ops;
+static const struct os_world_ops *os_world = &os_real_ops;
+
+void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world)
+{
+	if (sched)
+		os_sched = sched;
+	if (world)
+		os_world = world;
+}
+
+const struct os_sched_ops *os_sched_in_force(void)
+{
+	return os_sched;
+}
+
+const struct os_world_ops *os_world_in_force(void)
+{
+	return os_world;
+}
+
+void doppel_assert_fail(const char *what, const char *file, int line)
+{
+	fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, what);
+	fflush(stderr);
+	abort(); /* the engine's handler, where there is one, names the task and dumps all of them */
+}
+
+#ifdef DOPPEL_FAKE
+void shared_hook_point(const void *addr, size_t bytes, enum shared_access access)
+{
+	if (os_sched->shared_point)
+		os_sched->shared_point(addr, bytes, access);
+}
+
+void shared_hook_wrote(const void *addr, size_t bytes)
+{
+	if (os_sched->shared_wrote)
+		os_sched->shared_wrote(addr, bytes);
+}
+
+bool shared_hook_cas_spurious(const void *addr)
+{
+	struct os_fault f;
+	/* the fault machinery costs; plain posix has none */
+	return os_sched->shared_point && os_sched->fault("shared.cas", addr, &f) &&
+	       f.kind == OS_FAULT_SPURIOUS;
+}
+#endif
+
+/* ---- scheduling half ---------------------------------------------------------------------- */
+
+struct os_self *os_self(void)
+{
+	return os_sched->self();
+}
+
+struct os_proc *os_proc(void)
+{
+	return os_sched->self()->proc;
+}
+
+void os_label(const void *object, const struct os_label *label)
+{
+	os_sched->label(object, label);
+}
+
+void os_unlabel(const void *object)
+{
+	os_sched->unlabel(object);
+}
+
+int os_thread_start(struct os_thread **t, const struct os_thread_attr *attr, void (*fn)(void *arg),
+		    void *arg)
+{
+	ASSERT(t && attr && attr->name && fn);
+	return os_sched->thread_start(t, attr, fn, arg);
+}
+
+int os_thread_join(struct os_thread *t)
+{
+	ASSERT(t);
+	return os_sched->thread_join(t);
+}
+
+int os_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index)
+{
+	ASSERT(n > 0 || abort);
+	return os_sched->wait(w, n, abort, index);
+}
+
+int os_wait_one(const struct wait *w, const shared_u32 *abort)
+{
+	return os_wait(&w, 1, abort, NULL);
+}
+
+uint64_t os_event_seq(const void *object)
+{
+	return os_sched->event_seq(object);
+}
+
+void os_event_post(const void *object)
+{
+	os_sched->event_post(object);
+}
+
+void os_poll_miss(const char *why)
+{
+	os_sched->poll_miss(why);
+}
+
+void os_poll_hit(void)
+{
+	os_sched->poll_hit();
+}
+
+void os_mutex_lock(struct os_mutex *m)
+{
+	for (;;) {
+		uint32_t expect = 0;
+		if (shared_cas_weak_u32(&m->word, &expect, 1, SHARED_ACQUIRE))
+			return;
+		if (expect == 0)
+			continue; /* spurious: it was free */
+		const struct wait w = {
+			.on = &m->word, .want = 0, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ, .bytes = 4,
+			.why = "mutex", .from = {-1, -1, -1, "owner of the mutex"},
+		};
+		os_wait_one(&w, NULL);
+	}
+}
+
+void os_mutex_unlock(struct os_mutex *m)
+{
+	DASSERT(m->word.v_ == 1);
+	shared_store_u32(&m->word, 0, SHARED_RELEASE);
+}
+
+uint64_t os_now_ns(void)
+{
+	return os_sched->now_ns();
+}
+
+void os_sleep_ns(uint64_t ns)
+{
+	os_sched->sleep_ns(ns);
+}
+
+void os_charge(enum os_cost what, uint64_t amount)
+{
+	os_sched->charge(what, amount);
+}
+
+uint32_t os_choose(const char *site, uint32_t n)
+{
+	ASSERT(n > 0);
+	uint32_t chosen = os_sched->choose(site, n);
+	ASSERT(chosen < n);
+	return chosen;
+}
+
+bool os_fault(const char *site, const void *object, struct os_fault *f)
+{
+	return os_sched->fault(site, object, f);
+}
+
+bool os_buggify(const char *what)
+{
+	return os_sched->buggify(what);
+}
+
+void os_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c)
+{
+	os_sched->trace(kind, a, b, c);
+}
+
+void os_trace_bytes(const char *kind, uint64_t a, const void *bytes, size_t n)
+{
+	os_sched->trace_bytes(kind, a, bytes, n);
+}
+
+void os_trace_begin(const char *name, uint64_t a, uint64_t b)
+{
+	os_sched->trace_begin(name, a, b);
+}
+
+void os_trace_end(const char *name)
+{
+	os_sched->trace_end(name);
+}
+
+void os_progress(void)
+{
+	os_sched->progress();
+}
+
+/* ---- world half ---------------------------------------------------------------------------- */
+
+struct base_state *os_base_state(void)
+{
+	return os_world->base_state();
+}
+
+void *os_alloc(size_t bytes, const char *what)
+{
+	ASSERT(what);
+	return os_world->alloc(bytes, what);
+}
+
+void os_free(void *p)
+{
+	if (p)
+		os_world->free(p);
+}
+
+const void *os_memo(const char *kind, const void *key, size_t key_bytes,
+		    void *(*make)(const void *key, size_t key_bytes, void *arg), void *arg)
+{
+	ASSERT(kind && make);
+	return os_world->memo(kind, key, key_bytes, make, arg);
+}
+
+const char *os_env(const char *name)
+{
+	return os_world->env(name);
+}
+
+void os_host_name(char *out, size_t bytes)
+{
+	ASSERT(bytes > 0);
+	os_world->host_name(out, bytes);
+}
+
+void os_boot_id(char *out, size_t bytes)
+{
+	ASSERT(bytes > 0);
+	os_world->boot_id(out, bytes);
+}
+
+int32_t os_cpu(void)
+{
+	return os_world->cpu();
+}
+
+void os_random(void *out, size_t bytes)
+{
+	os_world->random(out, bytes);
+}
+
+int os_file_read(const char *path, char **data, size_t *bytes)
+{
+	ASSERT(path && data && bytes);
+	return os_world->file_read(path, data, bytes);
+}
+
+void os_log_line(const char *line)
+{
+	os_world->log_line(line);
+}
+
+int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, struct os_agree_other *other)
+{
+	return os_world->agree(key, seq, rank, text, other);
+}
+
+int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
+{
+	return os_world->interface(index, name, name_bytes, addr);
+}
+
+int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
+{
+	return os_world->listen(at, fd, bound);
+}
+
+int os_connect(const struct os_addr *to, int *fd)
+{
+	return os_world->connect(to, fd);
+}
+
+int os_connected(int fd)
+{
+	return os_world->connected(fd);
+}
+
+int os_accept(int fd, int *conn, struct os_addr *peer)
+{
+	return os_world->accept(fd, conn, peer);
+}
+
+int os_send(int fd, const void *data, size_t n, size_t *done)
+{
+	return os_world->send(fd, data, n, done);
+}
+
+int os_recv(int fd, void *data, size_t n, size_t *done)
+{
+	return os_world->recv(fd, data, n, done);
+}
+
+int os_close(int fd)
+{
+	return os_world->close(fd);
+}
+
+const void *os_socket_object(int fd)
+{
+	return os_world->socket_object(fd);
+}
+
+int os_shm_create(const char *name, size_t bytes, void **mem)
+{
+	return os_world->shm_create(name, bytes, mem);
+}
+
+int os_shm_open(const char *name, size_t bytes, void **mem)
+{
+	return os_world->shm_open(name, bytes, mem);
+}
+
+int os_shm_unlink(const char *name)
+{
+	return os_world->shm_unlink(name);
+}
+
+int os_shm_unmap(void *mem, size_t bytes)
+{
+	return os_world->shm_unmap(mem, bytes);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The scheduling half of os.h on POSIX threads and the real clock. Also what the `threads` engine
+ * builds its host tasks on. This file *implements* waiting, so it reads waited-on words with plain
+ * atomics, below shared.h; the thread-local and the counters are its own, and nobody else's.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/os/os.h"
+#include "core/os/os_ops.h"
+
+#define POSIX_NAME_BYTES  48
+#define POSIX_EVENT_SLOTS 1024 /* a power of two; objects may share one */
+#define POSIX_SPINS	  100	/* passes with a pause before the first yield */
+#define POSIX_YIELDS	  20	/* then passes with a yield before the first sleep */
+#define POSIX_SLEEP_NS	  20000
+#define POSIX_SLEEP_MAX_NS 200000
+
+struct os_thread {
+	struct os_self self; /* first */
+	pthread_t thread;
+	char name[POSIX_NAME_BYTES];
+	void (*fn)(void *arg);
+	void *arg;
+	uint32_t misses;
+};
+
+static struct os_proc posix_proc = {.name = "self"};
+static pthread_once_t posix_once = PTHREAD_ONCE_INIT;
+static pthread_key_t posix_key; /* frees what was made for an adopted thread */
+static uint32_t posix_next_id;
+static uint64_t posix_events[POSIX_EVENT_SLOTS];
+static __thread struct os_thread *posix_current;
+
+static void posix_init(void)
+{
+	posix_proc.pid = (int32_t)getpid();
+	int rc = pthread_key_create(&posix_key, free);
+	ASSERT(rc == 0);
+}
+
+static void posix_thread_init(struct os_thread *t, const char *name, int32_t rank)
+{
+	pthread_once(&posix_once, posix_init);
+	strncpy(t->name, name, sizeof t->name - 1);
+	t->self.id = __atomic_fetch_add(&posix_next_id, 1, __ATOMIC_RELAXED);
+	t->self.proc = &posix_proc;
+	t->self.name = t->name;
+	t->self.rank = rank;
+}
+
+static struct os_thread *posix_adopt(void)
+{
+	struct os_thread *t = calloc(1, sizeof *t);
+	ASSERT(t);
+	posix_thread_init(t, "thread", -1);
+	t->thread = pthread_self();
+	pthread_setspecific(posix_key, t);
+	posix_current = t;
+	return t;
+}
+
+static struct os_thread *posix_thread(void)
+{
+	return posix_current ? posix_current : posix_adopt();
+}
+
+static __attribute__((noinline)) struct os_self *posix_self(void)
+{
+	return &posix_thread()->self;
+}
+
+static void *posix_thread_main(void *arg)
+{
+	struct os_thread *t = arg;
+	posix_current = t;
+	t->fn(t->arg);
+	return NULL;
+}
+
+static int posix_thread_start(struct os_thread **out, const struct os_thread_attr *attr,
+			      void (*fn)(void *), void *arg)
+{
+	struct os_thread *t = calloc(1, sizeof *t);
+	if (!t)
+		return ENOMEM;
+	posix_thread_init(t, attr->name, attr->rank);
+	t->self.proc = posix_self()->proc;
+	t->fn = fn;
+	t->arg = arg;
+	int rc = pthread_create(&t->thread, NULL, posix_thread_main, t);
+	if (rc) {
+		free(t);
+		return rc == EAGAIN ? EAGAIN : rc;
+	}
+	char brief[16]; /* the kernel's limit */
+	snprintf(brief, sizeof brief, "%s", attr->name);
+	pthread_setname_np(t->thread, brief);
+	*out = t;
+	return 0;
+}
+
+static int posix_thread_join(struct os_thread *t)
+{
+	int rc = pthread_join(t->thread, NULL);
+	if (rc == 0)
+		free(t);
+	return rc;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+static uint64_t *posix_event(const void *object)
+{
+	uint64_t x = (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15ull;
+	return &posix_events[x >> 54]; /* the top 10 bits: POSIX_EVENT_SLOTS */
+}
+DOPPEL_STATIC_CHECK(POSIX_EVENT_SLOTS == 1 << 10, "shift of posix_event");
+
+static uint64_t posix_event_seq(const void *object)
+{
+	return __atomic_load_n(posix_event(object), __ATOMIC_ACQUIRE);
+}
+
+static void posix_event_post(const void *object)
+{
+	__atomic_fetch_add(posix_event(object), 1, __ATOMIC_RELEASE);
+}
+
+static bool posix_line_true(const struct wait *w)
+{
+	const uint32_t *line = w->on;
+	uint32_t flag1 = __atomic_load_n(&line[1], __ATOMIC_ACQUIRE);
+	uint32_t flag2 = __atomic_load_n(&line[3], __ATOMIC_ACQUIRE);
+	return flag1 == (uint32_t)w->want && flag2 == (uint32_t)w->want;
+}
+
+static bool posix_wait_true(const struct wait *w)
+{
+	if (w->kind == WAIT_OBJECT)
+		return posix_event_seq(w->on) != w->want;
+	if (w->kind == WAIT_LINE16)
+		return posix_line_true(w);
+	ASSERT(w->bytes == 4 || w->bytes == 8);
+	uint64_t v = w->bytes == 4 ? __atomic_load_n((const uint32_t *)w->on, __ATOMIC_ACQUIRE)
+				   : __atomic_load_n((const uint64_t *)w->on, __ATOMIC_ACQUIRE);
+	v &= w->mask;
+	switch ((enum wait_kind)w->kind) {
+	case WAIT_EQ:
+		return v == w->want;
+	case WAIT_NE:
+		return v != w->want;
+	case WAIT_GE:
+		return v >= w->want;
+	default:
+		doppel_assert_fail("unknown kind of wait", __FILE__, __LINE__);
+	}
+}
+
+static uint64_t posix_now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+static void posix_sleep_ns(uint64_t ns)
+{
+	struct timespec t = {(time_t)(ns / 1000000000ull), (long)(ns % 1000000000ull)};
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &t) == EINTR)
+		;
+}
+
+/* Idles longer the more often it was called in a row. True once it has slept. */
+static bool posix_idle(uint32_t round)
+{
+	if (round < POSIX_SPINS) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#elif defined(__aarch64__)
+		__asm__ volatile("yield");
+#endif
+		return false;
+	}
+	if (round < POSIX_SPINS + POSIX_YIELDS) {
+		sched_yield();
+		return false;
+	}
+	uint64_t ns = POSIX_SLEEP_NS * (uint64_t)(round - POSIX_SPINS - POSIX_YIELDS + 1);
+	posix_sleep_ns(MIN_OF(ns, POSIX_SLEEP_MAX_NS));
+	return true;
+}
+
+/* One look at all of them: 0 with *found, ETIMEDOUT, ECANCELED, or EAGAIN. After a sleep an OBJECT
+ * wait reports itself true early: a real socket has nobody to post for it. */
+static int posix_wait_look(const struct wait *const *w, int n, const shared_u32 *abort, bool slept,
+			   int *found)
+{
+	if (abort && __atomic_load_n(&abort->v_, __ATOMIC_ACQUIRE))
+		return ECANCELED;
+	uint64_t deadline = 0;
+	for (int i = 0; i < n; i++) {
+		if (posix_wait_true(w[i])) {
+			*found = i;
+			return 0;
+		}
+		if (w[i]->deadline_ns && (!deadline || w[i]->deadline_ns < deadline))
+			deadline = w[i]->deadline_ns;
+	}
+	if (deadline && posix_now_ns() >= deadline)
+		return ETIMEDOUT;
+	for (int i = 0; slept && i < n; i++) {
+		if (w[i]->kind == WAIT_OBJECT) {
+			*found = i;
+			return 0;
+		}
+	}
+	return EAGAIN;
+}
+
+static int posix_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index)
+{
+	bool slept = false;
+	for (uint32_t round = 0;; round++) {
+		int found = 0;
+		int rc = posix_wait_look(w, n, abort, slept, &found);
+		if (rc == 0 && index)
+			*index = found;
+		if (rc != EAGAIN)
+			return rc;
+		slept = posix_idle(round);
+	}
+}
+
+static void posix_poll_miss(const char *why)
+{
+	struct os_thread *t = posix_thread();
+	posix_idle(t->misses);
+	if (t->misses < UINT32_MAX)
+		t->misses++;
+}
+
+static void posix_poll_hit(void)
+{
+	posix_thread()->misses = 0;
+}
+
+/* ---- nothing to choose, to break or to trace -------------------------------------------------- */
+
+static void posix_charge(enum os_cost what, uint64_t amount)
+{
+}
+
+static uint32_t posix_choose(const char *site, uint32_t n)
+{
+	return 0;
+}
+
+static bool posix_fault(const char *site, const void *object, struct os_fault *f)
+{
+	return false;
+}
+
+static bool posix_buggify(const char *what)
+{
+	return false;
+}
+
+static void posix_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c)
+{
+}
+
+static void posix_trace_bytes(const char *kind, uint64_t a, const void *bytes, size_t n)
+{
+}
+
+static void posix_trace_begin(const char *name, uint64_t a, uint64_t b)
+{
+}
+
+static void posix_trace_end(const char *name)
+{
+}
+
+static void posix_progress(void)
+{
+}
+
+static void posix_label(const void *object, const struct os_label *label)
+{
+}
+
+static void posix_unlabel(const void *object)
+{
+}
+
+const struct os_sched_ops os_posix_ops = {
+	.name = "posix",
+	.self = posix_self,
+	.thread_start = posix_thread_start,
+	.thread_join = posix_thread_join,
+	.wait = posix_wait,
+	.event_seq = posix_event_seq,
+	.event_post = posix_event_post,
+	.poll_miss = posix_poll_miss,
+	.poll_hit = posix_poll_hit,
+	.now_ns = posix_now_ns,
+	.sleep_ns = posix_sleep_ns,
+	.charge = posix_charge,
+	.choose = posix_choose,
+	.fault = posix_fault,
+	.buggify = posix_buggify,
+	.trace = posix_trace,
+	.trace_bytes = posix_trace_bytes,
+	.trace_begin = posix_trace_begin,
+	.trace_end = posix_trace_end,
+	.progress = posix_progress,
+	.label = posix_label,
+	.unlabel = posix_unlabel,
+	.shared_point = NULL,
+	.shared_wrote = NULL,
+};

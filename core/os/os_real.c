@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The world half of os.h in the real world: this process, its environment, files and memory.
+ * Sockets are in os_real_socket.c. State of the process (allocations, cache, log file) is under
+ * one lock, which no call out of here is made under.
+ */
+#include "core/os/os_real.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/base_state.h"
+#include "core/os/os_memo.h"
+#include "core/os/os_ops.h"
+
+#define REAL_FILE_MAX (16u << 20)
+
+struct real_block {
+	struct real_block *next, *prev;
+	const char *what;
+	size_t bytes;
+};
+DOPPEL_STATIC_CHECK(sizeof(struct real_block) % 16 == 0, "blocks keep malloc's alignment");
+
+static pthread_mutex_t real_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t real_once = PTHREAD_ONCE_INIT;
+static struct real_block real_blocks = {&real_blocks, &real_blocks, NULL, 0}; /* newest first */
+static uint64_t real_block_count;
+static struct os_memo_table real_memo_table;
+static struct base_state real_base;
+static int real_log_fd = STDERR_FILENO;
+
+/* ---- start-up ------------------------------------------------------------------------------- */
+
+static const char *real_getenv(const void *ctx, const char *name)
+{
+	return getenv(name);
+}
+
+/* NCCL_DEBUG_FILE with %h and %p replaced. */
+static void real_log_name(const char *pattern, char *out, size_t bytes)
+{
+	size_t at = 0;
+	char part[256];
+	for (const char *p = pattern; *p && at + 1 < bytes; p++) {
+		part[0] = *p;
+		part[1] = '\0';
+		if (p[0] == '%' && p[1] == 'h') {
+			gethostname(part, sizeof part - 1);
+			part[sizeof part - 1] = '\0';
+			p++;
+		} else if (p[0] == '%' && p[1] == 'p') {
+			snprintf(part, sizeof part, "%d", (int)getpid());
+			p++;
+		}
+		int n = snprintf(out + at, bytes - at, "%s", part);
+		at += (size_t)n;
+	}
+}
+
+static void real_init(void)
+{
+	base_state_init(&real_base, real_getenv, NULL);
+	const char *pattern = getenv("NCCL_DEBUG_FILE");
+	if (!pattern || !*pattern || real_base.log.level <= LOG_LEVEL_VERSION)
+		return;
+	char path[4096] = "";
+	real_log_name(pattern, path, sizeof path);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd >= 0)
+		real_log_fd = fd;
+	else
+		fprintf(stderr, "NCCL_DEBUG_FILE %s: %s; logging to stderr\n", path, strerror(errno));
+}
+
+static struct base_state *real_base_state(void)
+{
+	pthread_once(&real_once, real_init);
+	return &real_base;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static void *real_alloc(size_t bytes, const char *what)
+{
+	if (bytes > SIZE_MAX - sizeof(struct real_block))
+		return NULL;
+	struct real_block *b = calloc(1, sizeof *b + bytes);
+	if (!b)
+		return NULL;
+	b->what = what;
+	b->bytes = bytes;
+	pthread_mutex_lock(&real_lock);
+	b->next = real_blocks.next;
+	b->prev = &real_blocks;
+	b->next->prev = b;
+	real_blocks.next = b;
+	real_block_count++;
+	pthread_mutex_unlock(&real_lock);
+	return b + 1;
+}
+
+static void real_free(void *p)
+{
+	struct real_block *b = (struct real_block *)p - 1;
+	pthread_mutex_lock(&real_lock);
+	ASSERT(b->next->prev == b && b->prev->next == b);
+	b->next->prev = b->prev;
+	b->prev->next = b->next;
+	real_block_count--;
+	pthread_mutex_unlock(&real_lock);
+	free(b);
+}
+
+uint64_t os_real_alloc_count(const char **first)
+{
+	pthread_mutex_lock(&real_lock);
+	uint64_t n = real_block_count;
+	if (first)
+		*first = real_blocks.prev->what; /* NULL when the list is empty */
+	pthread_mutex_unlock(&real_lock);
+	return n;
+}
+
+static const void *real_memo(const char *kind, const void *key, size_t key_bytes,
+			     void *(*make)(const void *, size_t, void *), void *arg)
+{
+	pthread_mutex_lock(&real_lock);
+	const void *found = os_memo_find(&real_memo_table, kind, key, key_bytes);
+	pthread_mutex_unlock(&real_lock);
+	if (found)
+		return found;
+	void *made = make(key, key_bytes, arg);
+	if (!made)
+		return NULL;
+	pthread_mutex_lock(&real_lock);
+	found = os_memo_insert(&real_memo_table, kind, key, key_bytes, made);
+	pthread_mutex_unlock(&real_lock);
+	return found;
+}
+
+static __attribute__((destructor)) void real_fini(void)
+{
+	os_memo_clear(&real_memo_table);
+}
+
+/* ---- identity, environment, files --------------------------------------------------------------- */
+
+static const char *real_env(const char *name)
+{
+	return getenv(name);
+}
+
+static void real_host_name(char *out, size_t bytes)
+{
+	if (gethostname(out, bytes) != 0 && errno != ENAMETOOLONG)
+		snprintf(out, bytes, "unknown");
+	out[bytes - 1] = '\0';
+}
+
+static void real_boot_id(char *out, size_t bytes)
+{
+	char text[64] = "";
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t n = read(fd, text, sizeof text - 1);
+		text[n > 0 ? n : 0] = '\0';
+		close(fd);
+	}
+	text[strcspn(text, "\n")] = '\0';
+	snprintf(out, bytes, "%s", text);
+}
+
+static int32_t real_cpu(void)
+{
+	return sched_getcpu();
+}
+
+static void real_random(void *out, size_t bytes)
+{
+	for (size_t done = 0; done < bytes;) {
+		ssize_t n = getrandom((char *)out + done, bytes - done, 0);
+		ASSERT(n > 0 || errno == EINTR);
+		done += n > 0 ? (size_t)n : 0;
+	}
+}
+
+/* Reads from fd until its end; grows, as /proc and /sys files have no size. */
+static int real_read_all(int fd, char **data, size_t *bytes)
+{
+	size_t capacity = 16384, got = 0;
+	char *buffer = malloc(capacity + 1);
+	int rc = buffer ? 0 : ENOMEM;
+	while (rc == 0) {
+		ssize_t n = read(fd, buffer + got, capacity - got);
+		if (n == 0)
+			break;
+		if (n < 0 && errno != EINTR)
+			rc = errno == EACCES ? EACCES : EIO;
+		got += n > 0 ? (size_t)n : 0;
+		if (got > REAL_FILE_MAX)
+			rc = EFBIG;
+		if (rc == 0 && got == capacity) {
+			char *more = realloc(buffer, (capacity *= 2) + 1);
+			rc = more ? 0 : ENOMEM;
+			buffer = more ? more : buffer;
+		}
+	}
+	char *out = rc ? NULL : os_alloc(got + 1, "file contents");
+	if (out) {
+		memcpy(out, buffer, got);
+		*data = out;
+		*bytes = got;
+	}
+	free(buffer);
+	return rc ? rc : out ? 0 : ENOMEM;
+}
+
+static int real_file_read(const char *path, char **data, size_t *bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? ENOENT : errno == EACCES ? EACCES : EIO;
+	int rc = real_read_all(fd, data, bytes);
+	close(fd);
+	return rc;
+}
+
+static void real_log_line(const char *line)
+{
+	char out[1100];
+	real_base_state();
+	/* one write, so that lines of several processes do not mix */
+	int n = snprintf(out, sizeof out, "%s\n", line);
+	if ((size_t)n >= sizeof out) {
+		n = sizeof out - 1;
+		out[n - 1] = '\n';
+	}
+	for (int done = 0; done < n;) {
+		ssize_t k = write(real_log_fd, out + done, (size_t)(n - done));
+		if (k < 0 && errno != EINTR)
+			return; /* nowhere left to say so */
+		done += k > 0 ? (int)k : 0;
+	}
+}
+
+static int real_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+		      struct os_agree_other *other)
+{
+	return 0;
+}
+
+/* ---- shared memory ------------------------------------------------------------------------------- */
+
+static int real_shm_path(const char *name, char *path, size_t bytes)
+{
+	if (!*name || strchr(name, '/'))
+		return EINVAL;
+	return (size_t)snprintf(path, bytes, "/dev/shm/%s", name) < bytes ? 0 : ENAMETOOLONG;
+}
+
+static int real_shm_map(int fd, size_t bytes, void **mem)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return errno;
+	*mem = p;
+	return 0;
+}
+
+static int real_shm_create(const char *name, size_t bytes, void **mem)
+{
+	char path[300];
+	int rc = bytes ? real_shm_path(name, path, sizeof path) : EINVAL;
+	if (rc)
+		return rc;
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return errno;
+	/* allocated, not only sized: a full /dev/shm is ENOSPC here and not SIGBUS later */
+	rc = posix_fallocate(fd, 0, (off_t)bytes);
+	if (rc == 0)
+		rc = real_shm_map(fd, bytes, mem);
+	close(fd);
+	if (rc)
+		unlink(path);
+	return rc;
+}
+
+static int real_shm_open(const char *name, size_t bytes, void **mem)
+{
+	char path[300];
+	int rc = bytes ? real_shm_path(name, path, sizeof path) : EINVAL;
+	if (rc)
+		return rc;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno;
+	struct stat st;
+	rc = fstat(fd, &st) ? errno : (size_t)st.st_size < bytes ? EINVAL : 0;
+	if (rc == 0)
+		rc = real_shm_map(fd, bytes, mem);
+	close(fd);
+	return rc;
+}
+
+static int real_shm_unlink(const char *name)
+{
+	char path[300];
+	int rc = real_shm_path(name, path, sizeof path);
+	if (rc == 0 && unlink(path) != 0)
+		rc = errno;
+	return rc;
+}
+
+static int real_shm_unmap(void *mem, size_t bytes)
+{
+	return munmap(mem, bytes) == 0 ? 0 : errno;
+}
+
+const struct os_world_ops os_real_ops = {
+	.name = "real",
+	.base_state = real_base_state,
+	.alloc = real_alloc,
+	.free = real_free,
+	.memo = real_memo,
+	.env = real_env,
+	.host_name = real_host_name,
+	.boot_id = real_boot_id,
+	.cpu = real_cpu,
+	.random = real_random,
+	.file_read = real_file_read,
+	.log_line = real_log_line,
+	.agree = real_agree,
+	.interface = real_interface,
+	.listen = real_listen,
+	.connect = real_connect,
+	.connected = real_connected,
+	.accept = real_accept,
+	.send = real_send,
+	.recv = real_recv,
+	.close = real_close,
+	.socket_object = real_socket_object,
+	.shm_create = real_shm_create,
+	.shm_open = real_shm_open,
+	.shm_unlink = real_shm_unlink,
+	.shm_unmap = real_shm_unmap,
+};

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What os_real.c (identity, environment, files, memory) and os_real_socket.c share: the operations
+ * of the real world's sockets. Private to core/os.
+ */
+#ifndef CORE_OS_OS_REAL_H
+#define CORE_OS_OS_REAL_H
+
+#include "core/os/os.h"
+
+int real_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
+int real_listen(const struct os_addr *at, int *fd, struct os_addr *bound);
+int real_connect(const struct os_addr *to, int *fd);
+int real_connected(int fd);
+int real_accept(int fd, int *conn, struct os_addr *peer);
+int real_send(int fd, const void *data, size_t n, size_t *done);
+int real_recv(int fd, void *data, size_t n, size_t *done);
+int real_close(int fd);
+const void *real_socket_object(int fd);
+
+#endif
