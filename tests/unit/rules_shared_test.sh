@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Shared words are touched only through their accessors: no other atomic, volatile or __sync in
+# core. And no clock, thread, socket, random number or environment of the C library there either:
+# those go through os.h. Comments and strings do not count.
+set -euo pipefail
+source_dir=$2
+cd "$source_dir"
+bad=0
+
+strip() { gcc -fpreprocessed -dD -E -P "$1" 2>/dev/null | sed -E 's/"([^"\\]|\\.)*"/""/g'; }
+
+# where the accessors themselves live, and the real halves of os.h
+accessors='core/base/shared.h|core/base/shared_types.h|core/device/shim_cuda.h|core/device/shim_fake.h'
+seams='core/os/os_posix.*\.[ch]|core/os/os_real.*\.[ch]|core/os/os.c'
+atomics='_Atomic|__atomic_[a-z_]+|__sync_[a-z_]+|volatile|atomic_(load|store|fetch)[a-z_]*'
+banned='clock_gettime|gettimeofday|time\(|nanosleep|usleep|sleep\(|pthread_[a-z_]+|socket\(|accept\(|connect\(|getenv|setenv|rand\(|random\(|getrandom|malloc|calloc|realloc|free\(|fopen|shm_open|mmap|sched_yield|poll\(|select\(|epoll_[a-z]+|gethostname|getpid|getifaddrs|errno|strerror\(|qsort'
+for file in $(find core -name '*.[ch]' | LC_ALL=C sort); do
+	text=$(strip "$file")
+	if ! grep -qE "^($accessors|$seams)\$" <<<"$file"; then
+		if hits=$(grep -nwE "$atomics" <<<"$text"); then
+			echo "$file: shared words only through their accessors:"
+			printf '    %s\n' "${hits//$'\n'/$'\n'    }"
+			bad=1
+		fi
+	fi
+	if ! grep -qE "^($seams|core/base/[a-z_]+\.[ch])\$" <<<"$file"; then
+		if hits=$(grep -nE "(^|[^A-Za-z0-9_.>])($banned)" <<<"$text"); then
+			echo "$file: the outside only through os.h:"
+			printf '    %s\n' "${hits//$'\n'/$'\n'    }"
+			bad=1
+		fi
+	fi
+done
+# the check can fail: a planted line must be found
+planted=$(mktemp --suffix=.c)
+trap 'rm -f "$planted"' EXIT
+printf 'int f(void);\nint f(void) { volatile int x = 0; return x; } /* volatile */\n' >"$planted"
+[ "$(strip "$planted" | grep -cwE "$atomics")" = 1 ] || { echo "the lint finds nothing"; exit 1; }
+[ $bad = 0 ] && echo "core touches shared words and the outside only through its seams"
+exit $bad
