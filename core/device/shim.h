@@ -17,6 +17,7 @@
  *
  *   dev_block, dev_thread, dev_threads, dev_warp, dev_warps, dev_lane
  *       Index and count in the launch, one dimension. DEV_WARP_WIDTH is the lanes per warp.
+ *       DEV_FN marks a device function: forced inline on CUDA, a function to break on on the fake.
  *   dev_shared(d)
  *       Base of the block's dynamic shared memory, 16-byte aligned, contents undefined at start.
  *   dev_barrier(d)
@@ -39,6 +40,11 @@
  *   dev_copy_in(d, dst, src, bytes)
  *       Copies global memory to the thread's own or shared memory, by this thread alone.
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
+ *   dev_store_line16(d, p, line)
+ *       Stores 16 aligned bytes at once, relaxed: whoever reads the line sees both 8-byte halves
+ *       whole, and in practice the line; the flags inside tell (LL).
+ *   dev_trap(d, what)
+ *       Ends the program loudly: host and device disagree on something fundamental.
  *   dev_reduce_copy(d, thread, threads, srcs, nsrc, dsts, ndst, count, type, op, scale, post)
  *       Threads thread = 0..threads-1 together: for each element reduce nsrc (1..2) sources and
  *       store to ndst (1..2) destinations; see reduce_copy.h, which both implementations follow

@@ -66,10 +66,11 @@ DOPPEL_EXTERN_C_END
 
 #ifdef DEV_WARP_WIDTH
 
+#include "core/device/reduce_copy_host.h"
+
 /* Device functions are real functions on the fake: one place each to break on. */
 #define DEV_FN static __attribute__((noinline, unused))
 
-/* Shared-memory pointers are plain pointers here. */
 static inline uint32_t dev_block(const struct dev *d)
 {
 	return d->block;
@@ -196,11 +197,32 @@ static inline void dev_store_line16(struct dev *d, void *p, struct v16 line)
 	dev_copy_out(d, p, &line, sizeof line);
 }
 
+/* Each thread takes a contiguous range, in whole tiles, so that little data costs few threads. */
 DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,
 			    const void *const *srcs, int nsrc, void *const *dsts, int ndst,
 			    uint64_t count, enum dev_type type, enum dev_op op, uint64_t scale,
-			    bool post);
-#include "core/device/reduce_copy_fake.h"
+			    bool post)
+{
+	uint32_t size = steps_type_bytes(type);
+	uint64_t tile = RC_TILE_BYTES / size;
+	uint64_t each = ALIGN_UP(DIV_UP(count, threads), tile);
+	uint64_t from = each * thread;
+	struct rc_job job = {{NULL, NULL}, {NULL, NULL}, nsrc, ndst, 0, type, op, scale, post};
+
+	ASSERT(thread < threads);
+	if (from >= count)
+		return;
+	job.count = MIN_OF(each, count - from);
+	for (int i = 0; i < nsrc; i++)
+		job.src[i] = (const uint8_t *)fakedev_read(
+			d, (const uint8_t *)srcs[i] + from * size, job.count * size);
+	for (int i = 0; i < ndst; i++)
+		job.dst[i] = (uint8_t *)fakedev_write(d, (uint8_t *)dsts[i] + from * size,
+						      job.count * size);
+	rc_reduce_copy(&job);
+	for (int i = 0; i < ndst; i++)
+		fakedev_wrote(d, (uint8_t *)dsts[i] + from * size, job.count * size);
+}
 
 /* Registers kernel NAME, whose body is `static void NAME(struct dev *d, const struct TYPE *args)`;
  * defines `const struct dev_kernel dev_kernel_NAME_wN`, N being the warp width. */

@@ -37,7 +37,8 @@ enum dev_type {
 enum dev_op { DEV_SUM, DEV_PROD, DEV_MAX, DEV_MIN, DEV_PREMUL_SUM, DEV_SUM_POSTDIV, DEV_OP_COUNT };
 
 /* Toward a proxy: what is in a slot. size is SIZE_NONE until the kernel filled the slot; the proxy
- * puts it back. Host memory, device-visible. */
+ * puts it back. Steps are posted a slice at a time: the slot of a slice's first step describes all of
+ * it, the slots of its other steps are not touched. Host memory, device-visible. */
 #define DEV_FIFO_SIZE_NONE (~0u)
 struct dev_fifo_slot {
 	shared_u32 size;   /* bytes in the slot */
