@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The public interface: NCCL's API as of 2.28.9, so that a program built against NCCL's header runs
+ * on libdoppel (installed as libnccl.so.2 too) and the other way round. Names, values and layouts
+ * are therefore fixed; tests/unit/nccl_abi_test.sh compares them with an installed nccl.h.
+ *
+ * Declared here is what exists: every function below is exported, and nothing else is. Each has a
+ * twin with a `p` in front at the same address, for tools that interpose the plain name. Functions
+ * return ncclSuccess, or the class of error with one explaining line in the log (NCCL_DEBUG=WARN)
+ * and in ncclGetLastError. Outputs are set only on success, unless a function says more.
+ *
+ * Any task may call any function. Calls on one communicator are the caller's to order, with one
+ * exception: ncclCommAbort and ncclCommGetAsyncError may come from another task at any time.
+ */
+#ifndef NCCL_H_
+#define NCCL_H_
+
+#include <cuda_runtime.h>
+#include <limits.h>
+#include <stddef.h>
+
+#define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_PATCH 9
+#define NCCL_SUFFIX ""
+
+/* One number per version; two decimal digits per part since 2.9. */
+#define NCCL_VERSION(X, Y, Z)                                                                      \
+	((X) <= 2 && (Y) <= 8 ? (X) * 1000 + (Y) * 100 + (Z) : (X) * 10000 + (Y) * 100 + (Z))
+#define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- handles ------------------------------------------------------------------------------ */
+
+typedef struct ncclComm *ncclComm_t;
+typedef struct ncclWindow_vidmem *ncclWindow_t;
+#define NCCL_COMM_NULL NULL
+
+/* What the ranks of a communicator agree on before they know each other; copied by the program. */
+#define NCCL_UNIQUE_ID_BYTES 128
+typedef struct {
+	char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
+/* ---- results, types, operations ------------------------------------------------------------ */
+
+typedef enum {
+	ncclSuccess = 0,
+	ncclUnhandledCudaError = 1, /* a CUDA call failed */
+	ncclSystemError = 2,	    /* the operating system refused: memory, sockets, files */
+	ncclInternalError = 3,	    /* a bug, memory corruption, or an aborted call */
+	ncclInvalidArgument = 4,    /* an argument is wrong in itself */
+	ncclInvalidUsage = 5,	    /* the call is wrong here and now, or in this environment */
+	ncclRemoteError = 6,	    /* another rank, or the network on the way to it */
+	ncclInProgress = 7,	    /* not an error: poll ncclCommGetAsyncError */
+	ncclNumResults = 8
+} ncclResult_t;
+
+typedef enum {
+	ncclInt8 = 0,
+	ncclChar = ncclInt8,
+	ncclUint8 = 1,
+	ncclInt32 = 2,
+	ncclInt = ncclInt32,
+	ncclUint32 = 3,
+	ncclInt64 = 4,
+	ncclUint64 = 5,
+	ncclFloat16 = 6,
+	ncclHalf = ncclFloat16,
+	ncclFloat32 = 7,
+	ncclFloat = ncclFloat32,
+	ncclFloat64 = 8,
+	ncclDouble = ncclFloat64,
+	ncclBfloat16 = 9,
+	ncclFloat8e4m3 = 10,
+	ncclFloat8e5m2 = 11,
+	ncclNumTypes = 12
+} ncclDataType_t;
+
+/* Operations that a program makes get numbers from ncclNumOps to ncclMaxRedOp. The second enum
+ * only says how wide an enum is, which bounds the largest number. */
+typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
+typedef enum {
+	ncclSum = 0,
+	ncclProd = 1,
+	ncclMax = 2,
+	ncclMin = 3,
+	ncclAvg = 4,
+	ncclNumOps = 5,
+	ncclMaxRedOp = 0x7fffffff >> (32 - 8 * sizeof(ncclRedOp_dummy_t))
+} ncclRedOp_t;
+
+/* Where the factor of a pre-multiplied sum lies. */
+typedef enum {
+	ncclScalarDevice = 0,	      /* device memory, read when the collective runs */
+	ncclScalarHostImmediate = 1   /* host memory, read before the call returns */
+} ncclScalarResidence_t;
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
+#define NCCL_CONFIG_UNDEF_PTR NULL
+#define NCCL_UNDEF_FLOAT -1.0f
+#define NCCL_SPLIT_NOCOLOR -1
+
+#define NCCL_WIN_DEFAULT 0x00
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_REQUIRED_ALIGNMENT 4096
+
+#define NCCL_CTA_POLICY_DEFAULT 0x00
+#define NCCL_CTA_POLICY_EFFICIENCY 0x01
+#define NCCL_CTA_POLICY_ZERO 0x02
+
+#define NCCL_SHRINK_DEFAULT 0x00
+#define NCCL_SHRINK_ABORT 0x01
+#define NCCL_REVOKE_DEFAULT 0x00
+
+/* Start from NCCL_CONFIG_INITIALIZER and set what differs from the default. The first three fields
+ * say which layout the program was built with: an older one is shorter. */
+typedef struct ncclConfig_v22800 {
+	size_t size;
+	unsigned int magic;
+	unsigned int version;
+	int blocking;		 /* 0: calls return ncclInProgress instead of waiting */
+	int cgaClusterSize;	 /* blocks per cluster */
+	int minCTAs, maxCTAs;	 /* fewest and most blocks, that is channels */
+	const char *netName;	 /* the network to use, "IB" */
+	int splitShare;		 /* split communicators share resources with their parent */
+	int trafficClass;
+	const char *commName;	 /* shown in the log */
+	int collnetEnable;
+	int CTAPolicy;		 /* NCCL_CTA_POLICY_... */
+	int shrinkShare;
+	int nvlsCTAs;
+	int nChannelsPerNetPeer;
+	int nvlinkCentricSched;
+} ncclConfig_t;
+
+/* clang-format off */
+#define NCCL_CONFIG_INITIALIZER {                                                                  \
+	sizeof(ncclConfig_t), 0xcafebeefu, NCCL_VERSION_CODE,                                      \
+	NCCL_CONFIG_UNDEF_INT,	/* blocking */                                                     \
+	NCCL_CONFIG_UNDEF_INT,	/* cgaClusterSize */                                               \
+	NCCL_CONFIG_UNDEF_INT,	/* minCTAs */                                                      \
+	NCCL_CONFIG_UNDEF_INT,	/* maxCTAs */                                                      \
+	NCCL_CONFIG_UNDEF_PTR,	/* netName */                                                      \
+	NCCL_CONFIG_UNDEF_INT,	/* splitShare */                                                   \
+	NCCL_CONFIG_UNDEF_INT,	/* trafficClass */                                                 \
+	NCCL_CONFIG_UNDEF_PTR,	/* commName */                                                     \
+	NCCL_CONFIG_UNDEF_INT,	/* collnetEnable */                                                \
+	NCCL_CONFIG_UNDEF_INT,	/* CTAPolicy */                                                    \
+	NCCL_CONFIG_UNDEF_INT,	/* shrinkShare */                                                  \
+	NCCL_CONFIG_UNDEF_INT,	/* nvlsCTAs */                                                     \
+	NCCL_CONFIG_UNDEF_INT,	/* nChannelsPerNetPeer */                                          \
+	NCCL_CONFIG_UNDEF_INT,	/* nvlinkCentricSched */                                           \
+}
+
+typedef struct ncclSimInfo_v22200 {
+	size_t size;
+	unsigned int magic;
+	unsigned int version;
+	float estimatedTime; /* us */
+} ncclSimInfo_t;
+
+#define NCCL_SIM_INFO_INITIALIZER {                                                                \
+	sizeof(ncclSimInfo_t), 0x74685283u, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT,                   \
+}
+/* clang-format on */
+
+/* ---- library ---------------------------------------------------------------------------------- */
+
+/* NCCL_VERSION_CODE of the library. */
+ncclResult_t ncclGetVersion(int *version);
+ncclResult_t pncclGetVersion(int *version);
+
+/* A constant text for a result; never NULL. */
+const char *ncclGetErrorString(ncclResult_t result);
+const char *pncclGetErrorString(ncclResult_t result);
+
+/* The explaining line of the latest error in this process, "" when there was none. `comm` may be
+ * NULL and is not used. Valid until a few more errors have happened. */
+const char *ncclGetLastError(ncclComm_t comm);
+const char *pncclGetLastError(ncclComm_t comm);
+
+/* GPU memory of the current device that every transport can use. */
+ncclResult_t ncclMemAlloc(void **ptr, size_t size);
+ncclResult_t pncclMemAlloc(void **ptr, size_t size);
+ncclResult_t ncclMemFree(void *ptr);
+ncclResult_t pncclMemFree(void *ptr);
+
+/* ---- life of a communicator ------------------------------------------------------------------- */
+
+/* Makes an id for one communicator and starts the root that its ranks report to. */
+ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId);
+ncclResult_t pncclGetUniqueId(ncclUniqueId *uniqueId);
+
+/* Joins communicator `commId` as `rank` of `nranks` with the current device. All ranks call it, and
+ * each waits for all the others; so a task that makes several ranks does so inside a group. *comm
+ * is set early, so that another task can abort a call that hangs; it is NULL again on error. */
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank);
+ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank);
+
+/* The same with options; NULL: the defaults. With blocking = 0 it returns ncclInProgress, and the
+ * communicator may be used once ncclCommGetAsyncError says ncclSuccess. */
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
+				    ncclConfig_t *config);
+ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
+				     ncclConfig_t *config);
+
+/* One communicator over `ndev` devices of this process: comm[i] is rank i on devlist[i], or on
+ * device i when devlist is NULL. */
+ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist);
+ncclResult_t pncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist);
+
+/* Waits until everything launched on the communicator is complete. Only ncclCommDestroy or
+ * ncclCommAbort may follow. */
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
+ncclResult_t pncclCommFinalize(ncclComm_t comm);
+
+/* Finalizes if that has not happened, and frees the communicator. All ranks call it. */
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t pncclCommDestroy(ncclComm_t comm);
+
+/* Ends whatever the communicator is doing, calls of other tasks on it included, and frees it. */
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t pncclCommAbort(ncclComm_t comm);
+
+/* The first error that happened behind the program's back, ncclSuccess when there was none, or
+ * ncclInProgress while a call on a non-blocking communicator is under way. */
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError);
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError);
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int *count);
+ncclResult_t pncclCommCount(const ncclComm_t comm, int *count);
+ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device);
+ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device);
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank);
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank);
+
+/* ---- collectives and groups ------------------------------------------------------------------- */
+
+/* recvbuff[i] becomes the reduction of all ranks' sendbuff[i], for i < count, in order of
+ * `stream`. The buffers are equal (in place) or do not overlap. */
+ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+			   ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+			   cudaStream_t stream);
+ncclResult_t pncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+			    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+			    cudaStream_t stream);
+
+/* Calls of one task between the two happen together at the outermost end: communicators are made
+ * at the same time, then collectives are launched. After an error in between, the end drops all of
+ * them and returns that error. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t pncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+ncclResult_t pncclGroupEnd(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
