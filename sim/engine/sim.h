@@ -26,7 +26,7 @@
 enum sim_engine { SIM_ENGINE_SIM, SIM_ENGINE_THREADS };
 
 enum sim_strategy {
-	SIM_PORTFOLIO, /* default: one of the next four, drawn from the seed */
+	SIM_PORTFOLIO, /* default: uniform, pct, starve or jitter, drawn from the seed */
 	SIM_UNIFORM,
 	SIM_PCT,
 	SIM_STARVE,
@@ -138,6 +138,9 @@ struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
 /* Kills every task of the process: none of them runs again. Takes effect at once for tasks that
  * are suspended; must not be called by one of them. */
 void sim_kill_proc(struct os_proc *proc);
+/* What a fault that ends a process calls, in event context; it calls sim_kill_proc and cleans up
+ * (world_proc_kill). Without one only the tasks end. */
+void sim_set_killer(void (*kill)(struct os_proc *proc));
 
 /* A scheduling point: pays the task's debt, and lets the strategy run somebody else. Every entry
  * point of a double has one first. Not in event context. */

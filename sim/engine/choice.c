@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Choices and random streams. A choice has a site; each site is a stream of its own, drawn from
+ * its own generator, recorded as (arity, value) and replayed from a file, so that one more choice
+ * at one site shifts no other. The file is text, for people and for shrinking:
+ *
+ *	doppel-choices 1
+ *	seed 0x2a
+ *	strategy portfolio
+ *	site engine.run 3
+ *	4:2 4:0 3:1
+ *
+ * In a replay a value that does not fit its arity is taken modulo it, and a stream that has run
+ * out, or is not in the file, gives 0; both are counted and reported. Under fifo every choice is 0.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/engine_internal.h"
+
+enum { CHOICE_CACHE = 256, CHOICE_PER_LINE = 20 };
+
+struct choice {
+	uint32_t n, value;
+};
+
+struct choice_site {
+	struct choice_site *next; /* all, in order of creation */
+	char name[64];
+	struct sim_rng rng;
+	struct choice *made;
+	uint32_t made_n, made_cap;
+	struct choice *given; /* from the file */
+	uint32_t given_n, given_at;
+};
+
+static struct {
+	struct choice_site *first, **end;
+	struct {
+		const char *name;
+		struct choice_site *site;
+	} cache[CHOICE_CACHE]; /* by address of the string constant; only a shortcut */
+	bool record, replay;
+	uint64_t count, strayed;
+} choices;
+
+static const char *const choice_strategy_name[] = {
+	[SIM_PORTFOLIO] = "portfolio", [SIM_UNIFORM] = "uniform", [SIM_PCT] = "pct",
+	[SIM_STARVE] = "starve",       [SIM_FIFO] = "fifo",
+};
+
+/* ---- random streams (xoshiro256**, Blackman and Vigna) --------------------------------------- */
+
+static uint64_t rng_splitmix(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+void sim_rng_init(struct sim_rng *r, const char *stream)
+{
+	uint64_t state = eng.strategy == STRATEGY_FIFO ? 0 : eng.seed;
+
+	state = rng_splitmix(&state);
+	for (const char *p = stream; *p; p++)
+		state = (state ^ (uint8_t)*p) * 0x100000001b3ull;
+	for (int i = 0; i < 4; i++)
+		r->s[i] = rng_splitmix(&state);
+}
+
+static inline uint64_t rng_rotl(uint64_t x, int k)
+{
+	return x << k | x >> (64 - k);
+}
+
+uint64_t sim_rng_u64(struct sim_rng *r)
+{
+	uint64_t *s = r->s, result = rng_rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = rng_rotl(s[3], 45);
+	return result;
+}
+
+/* The bias of a multiplication is below n / 2^64. */
+uint64_t sim_rng_below(struct sim_rng *r, uint64_t n)
+{
+	ASSERT(n > 0);
+	return (uint64_t)(((unsigned __int128)sim_rng_u64(r) * n) >> 64);
+}
+
+bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den)
+{
+	ASSERT(den > 0 && num <= den);
+	return sim_rng_below(r, den) < num;
+}
+
+/* ---- sites ----------------------------------------------------------------------------------- */
+
+static struct choice_site *choice_site_find(const char *name)
+{
+	struct choice_site *s;
+
+	for (s = choices.first; s; s = s->next)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	s = calloc(1, sizeof *s);
+	ASSERT(s);
+	ASSERT(strlen(name) < sizeof s->name);
+	strcpy(s->name, name);
+	sim_rng_init(&s->rng, name);
+	*choices.end = s;
+	choices.end = &s->next;
+	return s;
+}
+
+struct choice_site *choice_site_get(const char *name)
+{
+	uint32_t h = (uint32_t)(((uintptr_t)name * 0x9e3779b97f4a7c15ull) >> 56);
+
+	if (choices.cache[h].name == name)
+		return choices.cache[h].site;
+	struct choice_site *s = choice_site_find(name);
+	choices.cache[h].name = name;
+	choices.cache[h].site = s;
+	return s;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+static uint32_t choice_replay(struct choice_site *s, uint32_t n)
+{
+	if (s->given_at >= s->given_n) {
+		choices.strayed++;
+		return 0;
+	}
+	struct choice c = s->given[s->given_at++];
+	choices.strayed += c.n != n;
+	return c.value % n;
+}
+
+static void choice_note(struct choice_site *s, uint32_t n, uint32_t value)
+{
+	if (s->made_n == s->made_cap) {
+		s->made_cap = s->made_cap ? 2 * s->made_cap : 256;
+		s->made = realloc(s->made, s->made_cap * sizeof *s->made);
+		ASSERT(s->made);
+	}
+	s->made[s->made_n++] = (struct choice){n, value};
+}
+
+uint32_t choice_draw(struct choice_site *s, uint32_t n)
+{
+	uint32_t value = 0;
+
+	ASSERT(n > 0);
+	if (n == 1)
+		return 0;
+	choices.count++;
+	if (choices.replay)
+		value = choice_replay(s, n);
+	else if (eng.strategy != STRATEGY_FIFO)
+		value = (uint32_t)(((sim_rng_u64(&s->rng) >> 32) * n) >> 32);
+	if (choices.record)
+		choice_note(s, n, value);
+	return value;
+}
+
+uint32_t sim_choose(const char *site, uint32_t n)
+{
+	ASSERT(n > 0);
+	if (eng.phase == ENGINE_OFF || !engine_in_sim())
+		return 0;
+	eng.steps++;
+	return choice_draw(choice_site_get(site), n);
+}
+
+uint64_t choice_count(void)
+{
+	return choices.count;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int choice_write(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f) {
+		fprintf(stderr, "choices: cannot write %s: %s\n", path, strerror(errno));
+		return errno;
+	}
+	fprintf(f, "doppel-choices 1\nseed 0x%" PRIx64 "\nstrategy %s\n", eng.seed,
+		choice_strategy_name[eng.config.strategy]);
+	for (const struct choice_site *s = choices.first; s; s = s->next) {
+		if (!s->made_n)
+			continue;
+		fprintf(f, "site %s %u", s->name, s->made_n);
+		for (uint32_t i = 0; i < s->made_n; i++)
+			fprintf(f, "%c%u:%u", i % CHOICE_PER_LINE ? ' ' : '\n', s->made[i].n,
+				s->made[i].value);
+		fputc('\n', f);
+	}
+	int bad = ferror(f);
+	if (fclose(f) || bad) {
+		fprintf(stderr, "choices: writing %s failed\n", path);
+		return EIO;
+	}
+	return 0;
+}
+
+static int choice_read_site(FILE *f, const char *path)
+{
+	char name[64];
+	unsigned n = 0;
+
+	if (fscanf(f, "%63s %u", name, &n) != 2 || n > 1u << 30) {
+		fprintf(stderr, "choices: %s: expected \"site NAME COUNT\"\n", path);
+		return EINVAL;
+	}
+	struct choice_site *s = choice_site_find(name);
+	free(s->given);
+	s->given_n = 0;
+	s->given = calloc(n ? n : 1, sizeof *s->given);
+	if (!s->given)
+		return ENOMEM;
+	for (; s->given_n < n; s->given_n++) {
+		struct choice *c = &s->given[s->given_n];
+
+		if (fscanf(f, " %" SCNu32 ":%" SCNu32, &c->n, &c->value) != 2) {
+			fprintf(stderr, "choices: %s: site %s has %u of %u choices\n", path, name,
+				s->given_n, n);
+			return EINVAL;
+		}
+	}
+	return 0;
+}
+
+static int choice_read_header(FILE *f, const char *path)
+{
+	char strategy[16];
+	unsigned version = 0;
+	uint64_t seed;
+
+	if (fscanf(f, "doppel-choices %u seed %" SCNx64 " strategy %15s", &version, &seed,
+		   strategy) != 3 ||
+	    version != 1) {
+		fprintf(stderr, "choices: %s: not a file of choices (version 1)\n", path);
+		return EINVAL;
+	}
+	for (uint32_t i = 0; i < ARRAY_LEN(choice_strategy_name); i++) {
+		if (strcmp(choice_strategy_name[i], strategy) == 0) {
+			eng.config.strategy = (enum sim_strategy)i;
+			eng.seed = seed;
+			return 0;
+		}
+	}
+	fprintf(stderr, "choices: %s: unknown strategy \"%s\"\n", path, strategy);
+	return EINVAL;
+}
+
+/* Seed and strategy come from the file's head, before anything is drawn; the streams follow. */
+static int choice_read(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char word[8];
+	int rc, got;
+
+	if (!f) {
+		fprintf(stderr, "choices: cannot read %s: %s\n", path, strerror(errno));
+		return errno;
+	}
+	rc = choice_read_header(f, path);
+	while (!rc && (got = fscanf(f, " %7s", word)) == 1) {
+		if (strcmp(word, "site") != 0) {
+			fprintf(stderr, "choices: %s: unexpected \"%s\"\n", path, word);
+			rc = EINVAL;
+			break;
+		}
+		rc = choice_read_site(f, path);
+	}
+	fclose(f);
+	return rc;
+}
+
+int choice_start(void)
+{
+	memset(&choices, 0, sizeof choices);
+	choices.end = &choices.first;
+	choices.record = eng.config.choices_out || eng.config.fail_dir;
+	choices.replay = eng.config.choices_in != NULL;
+	return choices.replay ? choice_read(eng.config.choices_in) : 0;
+}
+
+void choice_stop(void)
+{
+	if (choices.strayed)
+		fprintf(stderr,
+			"choices: the replay strayed from the recording %" PRIu64 " times\n",
+			choices.strayed);
+	while (choices.first) {
+		struct choice_site *s = choices.first;
+
+		choices.first = s->next;
+		free(s->made);
+		free(s->given);
+		free(s);
+	}
+	memset(&choices, 0, sizeof choices);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Life of the engine, and how a run fails. The rest dispatches to the scheduler in force. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/engine/engine_internal.h"
+#include "sim/engine/gdb_hooks.h"
+
+enum { FAILURE_HOOKS = 8, STACK_BYTES = 128 << 10, STACK_BYTES_SANITIZED = 512 << 10 };
+
+struct engine eng;
+static void (*failure_hook[FAILURE_HOOKS])(FILE *out);
+static int failure_hooks;
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void engine_defaults(void)
+{
+	struct sim_config *c = &eng.config;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	size_t stack = STACK_BYTES_SANITIZED;
+#else
+	size_t stack = STACK_BYTES;
+#endif
+	if (!c->budget_events)
+		c->budget_events = 20000000;
+	if (!c->budget_ns)
+		c->budget_ns = 3600ull * 1000000000;
+	if (!c->stack_bytes)
+		c->stack_bytes = stack;
+}
+
+static int engine_check_config(const struct sim_config *c)
+{
+	if (c->stack_bytes && c->stack_bytes < 16384) {
+		fprintf(stderr, "engine: stack_bytes is %zu; at least 16384\n", c->stack_bytes);
+		return EINVAL;
+	}
+	if (c->engine == SIM_ENGINE_THREADS && (c->choices_in || c->choices_out)) {
+		fprintf(stderr, "engine: choices are recorded and replayed by engine sim only\n");
+		return EINVAL;
+	}
+	return 0;
+}
+
+int sim_start(const struct sim_config *config)
+{
+	static const struct sim_task_attr main_attr = {.name = "main",
+						       .kind = SIM_TASK_HOST,
+						       .rank = -1,
+						       .device = -1,
+						       .kernel = -1,
+						       .block = -1,
+						       .warp = -1,
+						       .lane = -1};
+	int rc = engine_check_config(config);
+
+	ASSERT(eng.phase == ENGINE_OFF);
+	if (rc)
+		return rc;
+	eng = (struct engine){.kind = config->engine, .config = *config, .seed = config->seed};
+	eng.thread = pthread_self();
+	eng.main_proc = (struct os_proc){.name = "main", .pid = getpid()};
+	eng.event_self.self = (struct os_self){
+		.id = UINT32_MAX, .proc = &eng.main_proc, .name = "events", .rank = -1};
+	engine_defaults();
+	rc = choice_start();
+	if (rc)
+		goto err_choices;
+	strategy_start();
+	waits_start();
+	rc = trace_start();
+	if (rc)
+		goto err_strategy;
+	rc = fault_start();
+	if (rc)
+		goto err_trace;
+	eng.main_task = task_new(&main_attr, NULL, NULL);
+	ASSERT(eng.main_task);
+	eng.main_task->pub.self.proc = &eng.main_proc;
+	eng.phase = ENGINE_READY;
+	sim_gdb_seed = eng.seed;
+	if (!engine_in_sim()) {
+		rc = threads_start();
+		if (rc)
+			goto err_main;
+	}
+	crash_install();
+	os_install(engine_in_sim() ? &sched_sim_ops : &sched_threads_ops, NULL);
+	return 0;
+
+err_main:
+	eng.phase = ENGINE_OFF;
+	free(eng.main_task);
+	fault_stop();
+err_trace:
+	trace_stop();
+err_strategy:
+	strategy_stop();
+err_choices:
+	choice_stop();
+	return rc;
+}
+
+static void engine_run_sim(void)
+{
+	struct task *t = eng.main_task;
+
+	fiber_adopt(&eng.loop, &eng.loop_sp);
+	int rc = task_launch(t);
+	ASSERT(rc == 0);
+	if (setjmp(eng.fail_jump) == 0)
+		sched_sim_run();
+	eng.current = NULL;
+	sim_task_current = NULL;
+	eng.in_event = false;
+	fiber_abandon(&eng.loop);
+}
+
+enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
+{
+	ASSERT(eng.phase == ENGINE_READY);
+	ASSERT(pthread_equal(eng.thread, pthread_self()));
+	eng.phase = ENGINE_RUNNING;
+	eng.main_task->fn = main_fn;
+	eng.main_task->arg = arg;
+	if (engine_in_sim())
+		engine_run_sim();
+	else
+		threads_run(main_fn, arg);
+	eng.phase = ENGINE_OVER;
+	if (eng.config.choices_out && engine_in_sim() && choice_write(eng.config.choices_out) &&
+	    eng.verdict == SIM_PASS)
+		eng.verdict = SIM_USAGE;
+	return eng.verdict;
+}
+
+void sim_stop(void)
+{
+	ASSERT(eng.phase == ENGINE_READY || eng.phase == ENGINE_OVER);
+	if (!engine_in_sim())
+		threads_stop();
+	if (!sim_tasks_head && eng.main_task)
+		task_list_add(eng.main_task); /* it never ran */
+	sched_sim_stop();
+	events_stop();
+	waits_stop();
+	label_stop();
+	fault_stop();
+	trace_stop();
+	strategy_stop();
+	choice_stop();
+	crash_restore();
+	failure_hooks = 0;
+	os_install(&os_posix_ops, NULL);
+	eng.phase = ENGINE_OFF;
+}
+
+bool sim_running(void)
+{
+	return eng.phase == ENGINE_RUNNING;
+}
+
+enum sim_engine sim_engine_kind(void)
+{
+	return eng.kind;
+}
+
+uint64_t sim_switches(void)
+{
+	return eng.switches;
+}
+
+uint64_t sim_steps(void)
+{
+	return eng.steps;
+}
+
+/* ---- dispatch -------------------------------------------------------------------------------- */
+
+int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
+		   void *arg)
+{
+	ASSERT(eng.phase != ENGINE_OFF);
+	ASSERT(attr->proc);
+	return engine_in_sim() ? sched_sim_spawn(t, attr, fn, arg) : threads_spawn(t, attr, fn, arg);
+}
+
+struct sim_task *sim_task_self(void)
+{
+	struct task *t = engine_in_sim() ? eng.current : threads_self();
+
+	return t ? &t->pub : NULL;
+}
+
+void sim_kill_proc(struct os_proc *proc)
+{
+	if (engine_in_sim())
+		sched_sim_kill_proc(proc);
+	else
+		threads_kill_proc(proc);
+}
+
+void sim_set_resolver(const void *(*resolve)(const void *addr))
+{
+	eng.resolve = resolve;
+}
+
+void sim_set_killer(void (*kill)(struct os_proc *proc))
+{
+	eng.kill_hook = kill;
+}
+
+void engine_foreign_thread(void)
+{
+	fprintf(stderr, "engine: a thread that the simulator did not start called into it; engine "
+			"sim has one OS thread (use engine threads)\n");
+	abort();
+}
+
+/* ---- failing --------------------------------------------------------------------------------- */
+
+void sim_on_failure(void (*print)(FILE *out))
+{
+	ASSERT(failure_hooks < FAILURE_HOOKS);
+	failure_hook[failure_hooks++] = print;
+}
+
+void engine_print_failure_hooks(FILE *out)
+{
+	for (int i = 0; i < failure_hooks; i++)
+		failure_hook[i](out);
+}
+
+const char *engine_verdict_name(enum sim_verdict verdict)
+{
+	switch (verdict) {
+	case SIM_PASS:
+		return "pass";
+	case SIM_USAGE:
+		return "usage";
+	case SIM_SKIPPED:
+		return "skipped";
+	case SIM_CRASH:
+		return "crash";
+	case SIM_NO_PROGRESS:
+		return "liveness";
+	case SIM_WRONG_RESULT:
+		return "correctness";
+	case SIM_NOT_DETERMINISTIC:
+		return "nondeterminism";
+	case SIM_LEAK:
+		return "leak";
+	}
+	return "unknown";
+}
+
+void engine_format_ns(char out[32], uint64_t ns)
+{
+	static const struct {
+		uint64_t unit;
+		const char *name;
+	} units[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+		if (ns >= units[i].unit) {
+			snprintf(out, 32, "%" PRIu64 ".%03" PRIu64 "%s", ns / units[i].unit,
+				 ns % units[i].unit / (units[i].unit / 1000), units[i].name);
+			return;
+		}
+	}
+	snprintf(out, 32, "%" PRIu64 "ns", ns);
+}
+
+static void engine_print_config(FILE *out)
+{
+	fprintf(out, "engine %s\nseed 0x%" PRIx64 "\nstrategy %s\nbudget_events %" PRIu64
+		     "\nbudget_ns %" PRIu64 "\nstack_bytes %zu\n",
+		engine_in_sim() ? "sim" : "threads", eng.seed, sim_strategy_name(),
+		eng.config.budget_events, eng.config.budget_ns, eng.config.stack_bytes);
+	sim_fault_print_plan(out);
+}
+
+static FILE *engine_open_in(const char *dir, const char *name)
+{
+	char path[4096];
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	FILE *f = fopen(path, "w");
+	if (!f)
+		fprintf(stderr, "engine: cannot write %s: %s\n", path, strerror(errno));
+	return f;
+}
+
+/* Leaves config, choices, waits.json and tasks.core in fail_dir. */
+static void engine_dump(const char *dir)
+{
+	char path[4096];
+	FILE *f;
+
+	if (mkdir(dir, 0777) && errno != EEXIST) {
+		fprintf(stderr, "engine: cannot make %s: %s\n", dir, strerror(errno));
+		return;
+	}
+	if ((f = engine_open_in(dir, "config"))) {
+		engine_print_config(f);
+		fclose(f);
+	}
+	if ((f = engine_open_in(dir, "waits.json"))) {
+		sim_explain_json(f);
+		fclose(f);
+	}
+	if (engine_in_sim()) {
+		snprintf(path, sizeof path, "%s/choices", dir);
+		choice_write(path);
+	}
+	snprintf(path, sizeof path, "%s/tasks.core", dir);
+	sim_core_write(path);
+	fprintf(stderr, "files:  %s/{config,choices,waits.json,tasks.core}\n", dir);
+}
+
+void engine_report(enum sim_verdict verdict, const char *kind, const char *message)
+{
+	const struct sim_task *t = sim_task_self();
+	char vtime[32];
+
+	fflush(stdout);
+	engine_format_ns(vtime, eng.now_ns);
+	if (verdict == SIM_NO_PROGRESS)
+		sim_explain(stderr);
+	fprintf(stderr, "%s: %s\n", kind, message);
+	fprintf(stderr, "FAIL %s task=%s rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
+			" strategy=%s hash=%016" PRIx64 "\n",
+		kind, t ? t->name : "-", t ? t->self.rank : -1, eng.steps, vtime, eng.seed,
+		sim_strategy_name(), eng.hash);
+	engine_print_failure_hooks(stderr);
+	if (eng.config.fail_dir)
+		engine_dump(eng.config.fail_dir);
+	fflush(stderr);
+}
+
+/* Never returns to its caller: a task is left where it stands, an event's step is jumped out of,
+ * and sim_run returns the verdict. Outside a run, and in `threads`, the program ends. */
+static void engine_end(enum sim_verdict verdict)
+{
+	eng.verdict = verdict;
+	eng.stop = true;
+	if (eng.phase != ENGINE_RUNNING || !engine_in_sim()) {
+		fflush(NULL);
+		_exit(verdict);
+	}
+	if (eng.current)
+		fiber_suspend(&eng.current->fiber);
+	longjmp(eng.fail_jump, 1);
+}
+
+void engine_fail(enum sim_verdict verdict, const char *kind, const char *fmt, ...)
+{
+	char message[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	engine_report(verdict, kind, message);
+	engine_end(verdict);
+	__builtin_unreachable();
+}
+
+void sim_fail(enum sim_verdict verdict, const char *fmt, ...)
+{
+	char message[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	engine_report(verdict, engine_verdict_name(verdict), message);
+	engine_end(verdict);
+	__builtin_unreachable();
+}

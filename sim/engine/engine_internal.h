@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the engine share, and nobody else sees. One engine, one instance: `eng`. In
+ * `sim` everything here is touched by one OS thread. In `threads` only the parts marked so are
+ * used, each with its lock or as shared words.
+ *
+ * Owner of each part: engine.c life and verdicts; sched_sim.c the loop and the tasks; strategy.c
+ * the ready set and every scheduling draw; waits.c the waiter index; event.c the timer heap and
+ * the events; clock.c time, charges, resources; choice.c draws; fault.c plans; trace.c the hash
+ * and the trace file; label.c names; explain.c, core_file.c and crash.c reports.
+ */
+#ifndef SIM_ENGINE_ENGINE_INTERNAL_H
+#define SIM_ENGINE_ENGINE_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+
+#include "core/base/macros.h"
+#include "core/os/os_ops.h"
+#include "sim/engine/fiber.h"
+#include "sim/engine/sim.h"
+
+#pragma GCC visibility push(hidden)
+
+#define ENGINE_NEVER UINT64_MAX
+
+struct task;
+
+/* ---- timers: one heap for events, sleeps and deadlines (event.c) --------------------------- */
+
+enum timer_kind { TIMER_SLEEP, TIMER_DEADLINE, TIMER_EVENT };
+
+struct timer {
+	uint32_t at; /* place in the heap, from 1; 0: not queued */
+	uint8_t kind;
+	bool background;
+};
+
+struct timer_slot {
+	uint64_t when;
+	uint64_t key; /* tie draw << 56 | sequence number */
+	struct timer *timer;
+};
+
+struct timer_heap {
+	struct timer_slot *slot; /* from 1 */
+	uint32_t n, cap;
+	uint32_t foreground;
+	uint64_t seq;
+};
+
+void timer_add(struct timer *t, enum timer_kind kind, bool background, uint64_t when, uint32_t tie);
+void timer_remove(struct timer *t);
+
+/* ---- tasks ---------------------------------------------------------------------------------- */
+
+struct wait_node {
+	struct wait_node *next, **link; /* in its bucket */
+	uintptr_t granule;
+	struct task *task;
+	int32_t index; /* into the task's waits; -1: the abort word */
+};
+
+struct task {
+	struct sim_task pub; /* first */
+	struct fiber fiber;
+	void (*fn)(void *arg);
+	void *arg;
+	struct timer timer;
+	/* ready set: a place in the array (from 1), or list links under fifo */
+	uint32_t ready_at;
+	struct task *ready_next, *ready_prev;
+	uint64_t prio;	/* pct: the greatest runs */
+	bool starvable; /* starve: member of the set that may be put to sleep for long */
+	/* waiting */
+	struct wait_node *node;
+	uint32_t node_n, node_cap;
+	struct task *wake_next;
+	uint64_t wait_since_ns;
+	/* polling */
+	uint32_t poll_row;
+	uint64_t poll_seen;
+	struct task *poll_next;
+	uint32_t lonely; /* scheduling points in a row without a switch */
+	shared_u32 done; /* what a joiner waits for */
+	bool joined;
+	struct thread_part *thread; /* threads engine */
+};
+
+static inline struct task *task_of(struct sim_task *t)
+{
+	return CONTAINER_OF(t, struct task, pub);
+}
+
+/* ---- the instance --------------------------------------------------------------------------- */
+
+enum engine_phase { ENGINE_OFF, ENGINE_READY, ENGINE_RUNNING, ENGINE_OVER };
+
+/* Exploring behaviour; drawn by strategy.c at start, printed by sim_strategy_name. */
+enum strategy_kind {
+	STRATEGY_FIFO,
+	STRATEGY_UNIFORM,
+	STRATEGY_PCT,
+	STRATEGY_STARVE,
+	STRATEGY_JITTER,
+};
+
+struct engine {
+	enum engine_phase phase;
+	enum sim_engine kind;
+	struct sim_config config;
+	enum strategy_kind strategy;
+	bool strategy_drawn; /* by the portfolio */
+	uint64_t seed;	     /* in force: the config's, or the replayed file's */
+	enum sim_verdict verdict;
+
+	/* the hot part of a scheduling point */
+	struct task *current; /* NULL: event context, or outside */
+	int64_t countdown;    /* points until the strategy is asked */
+	bool pct_preempt;     /* a task of higher priority became ready */
+	bool point_faults;    /* the plan has faults at scheduling points */
+	bool any_faults;      /* the plan has faults at all */
+
+	uint64_t now_ns, steps, switches, events_run, changes;
+	uint64_t progress_step, progress_ns;
+	uint64_t hash;
+
+	struct task *main_task;
+	struct sim_task event_self; /* os_self() in event context */
+	struct os_proc main_proc;
+	uint32_t next_task_id;
+	uint32_t live, live_foreground;
+	uint32_t waiting;
+	struct task *task_pool;
+	struct task *pollers, **pollers_end;
+	struct timer_heap heap;
+	bool stop; /* the loop ends at its next turn */
+	bool in_event;
+
+	pthread_t thread; /* of sim_run */
+	struct fiber loop;
+	void *loop_sp;
+	jmp_buf fail_jump; /* back into sim_run, from event context */
+	const void *(*resolve)(const void *addr);
+	void (*kill_hook)(struct os_proc *proc);
+};
+
+extern struct engine eng;
+
+static inline bool engine_in_sim(void)
+{
+	return eng.kind == SIM_ENGINE_SIM;
+}
+
+/* engine.c */
+extern const struct os_sched_ops sched_sim_ops, sched_threads_ops;
+/* Prints the failure in the contract's shape, and dumps; does not end anything. */
+void engine_report(enum sim_verdict verdict, const char *kind, const char *message);
+void engine_fail(enum sim_verdict verdict, const char *kind, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4), noreturn));
+/* A fault ends the process of the running task; does not return. */
+void engine_kill_self(struct task *t) __attribute__((noreturn));
+void engine_foreign_thread(void) __attribute__((noreturn));
+const char *engine_verdict_name(enum sim_verdict verdict);
+void engine_print_failure_hooks(FILE *out);
+void engine_format_ns(char out[32], uint64_t ns); /* "1.204ms" */
+
+/* sched_sim.c */
+void sched_sim_run(void);
+void sched_sim_stop(void);
+struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void *arg);
+int task_launch(struct task *t); /* ENOMEM */
+int sched_sim_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
+		    void *arg);
+void sched_sim_kill_proc(struct os_proc *proc);
+void sched_sim_point(void);
+void task_make_ready(struct task *t); /* from any suspended state that holds no wait nor timer */
+void task_sleep(struct task *t, uint64_t ns);
+void task_list_add(struct task *t);
+void task_list_remove(struct task *t);
+void task_pool_free(void);
+
+/* sched_threads.c */
+int threads_start(void);
+void threads_run(void (*fn)(void *), void *arg);
+void threads_stop(void);
+int threads_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
+		  void *arg);
+void threads_kill_proc(struct os_proc *proc);
+void threads_point(void);
+void threads_wrote(const void *addr, size_t bytes);
+void threads_event_post(const struct sim_event_attr *attr, void (*step)(void *, uint64_t),
+			void *object, uint64_t arg, struct sim_event **handle);
+bool threads_event_cancel(struct sim_event *handle);
+void threads_events_cancel_object(const void *object);
+void threads_events_drain(void);
+uint64_t threads_now_ns(void);
+uint64_t threads_event_seq(const void *object);
+struct task *threads_self(void); /* NULL: a thread that the engine does not know */
+
+/* strategy.c */
+void strategy_start(void);
+void strategy_stop(void);
+void strategy_task(struct task *t); /* a new task: its priority */
+void ready_add(struct task *t);
+void ready_remove(struct task *t);
+uint32_t ready_count(void);
+/* The task to run, or NULL: the event that is due. There is at least one of both. */
+struct task *ready_pick(bool event_due);
+/* The countdown ran out at a point of t. Returns the ns to sleep (0: none) and sets *yield. */
+uint64_t strategy_point(struct task *t, bool *yield);
+uint32_t strategy_tie(void);
+uint64_t strategy_factor(uint64_t ns); /* a latency with its drawn factor */
+bool strategy_spurious(void);
+bool strategy_exploring(void);
+bool strategy_buggify(const char *what);
+
+/* clock.c */
+void clock_charge(enum os_cost what, uint64_t amount);
+
+/* waits.c */
+void waits_start(void);
+void waits_stop(void);
+/* Index of the first true wait, or -1. */
+int waits_first_true(const struct wait *const *w, int n);
+bool wait_is_true(const struct wait *w);
+bool wait_read(const struct wait *w, uint64_t *value); /* the masked value, for people */
+bool waits_aborted(const shared_u32 *abort);
+uint64_t waits_deadline(const struct wait *const *w, int n);
+void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort);
+void waits_remove(struct task *t);
+void waits_wrote(const void *addr, size_t bytes);
+uint64_t waits_event_seq(const void *object);
+void waits_event_post(const void *object);
+void pollers_park(struct task *t);
+void pollers_unpark(struct task *t);
+void pollers_wake(void);
+
+/* event.c */
+void events_stop(void);
+void event_run_top(void); /* the heap's top is an event that is due */
+
+/* choice.c */
+struct choice_site;
+int choice_start(void);
+void choice_stop(void);
+struct choice_site *choice_site_get(const char *name);
+uint32_t choice_draw(struct choice_site *site, uint32_t n);
+int choice_write(const char *path);
+uint64_t choice_count(void);
+
+/* fault.c */
+int fault_start(void);
+void fault_stop(void);
+bool fault_check(const char *site, const void *object, struct os_fault *f);
+
+/* trace.c */
+int trace_start(void);
+void trace_stop(void);
+void trace_fold(uint64_t a, uint64_t b, uint64_t c);
+void trace_record(const char *kind, uint64_t a, uint64_t b, uint64_t c);
+void trace_record_bytes(const char *kind, uint64_t a, const void *bytes, size_t n);
+void trace_interval(bool begin, const char *name, uint64_t a, uint64_t b);
+void trace_wait(const struct task *t, const char *why, uint64_t from_ns);
+void trace_instant(const char *name, const char *detail);
+void trace_task(const struct task *t);
+
+/* label.c */
+void label_set(const void *object, const struct os_label *label);
+void label_unset(const void *object);
+bool label_get(const void *object, struct os_label *label);
+void label_stop(void);
+
+/* crash.c */
+void crash_install(void);
+void crash_restore(void);
+void crash_alt_stack(void **keep); /* for the calling thread */
+void crash_alt_stack_free(void *keep);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fibers: stacks that a switch leaves and comes back to. Called by the two schedulers only. A
+ * suspended fiber is one word, the stack pointer that fiber_switch saved; all else is on its
+ * stack, at offsets that the CFI of fiber_switch describes, so gdb unwinds it with
+ * (pc = fiber_resume_pc, sp = that word), live and in core files.
+ *
+ * A fiber that carries a task has its own stack from a pool; the stack that a scheduler loop runs
+ * on is a fiber too (fiber_adopt), without one. A task fiber is entered from a loop and goes back
+ * to the loop that entered it; it never moves to another OS thread.
+ *
+ * Stacks are reused across launches and worlds. Each has canary words at its low end, checked at
+ * every switch and at exit, and, while fewer than FIBER_GUARDED_MAX exist, an inaccessible page
+ * below (more would run into vm.max_map_count). AddressSanitizer and ThreadSanitizer are told of
+ * every switch, with gcc and with clang. Errors: positive errno.
+ */
+#ifndef SIM_ENGINE_FIBER_H
+#define SIM_ENGINE_FIBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+
+/* Under ThreadSanitizer a switch must not sit in an instrumented function. */
+#ifdef __SANITIZE_THREAD__
+#define FIBER_PLAIN __attribute__((no_sanitize("thread"), noinline))
+#else
+#define FIBER_PLAIN
+#endif
+
+enum { FIBER_GUARDED_MAX = 8192, FIBER_CANARY_WORDS = 4 };
+
+struct fiber_stack; /* pool entry, kept beside the stack: an overflow must not reach it */
+
+struct fiber {
+	void **sp;		   /* where the suspended stack pointer is kept */
+	struct fiber_stack *stack; /* NULL: adopted */
+	char *low;		   /* lowest usable byte, above the guard */
+	size_t bytes;
+	struct fiber *home; /* the loop that entered it */
+	void (*fn)(void *arg);
+	void *arg;
+	void *asan_fake;
+	void *tsan;
+};
+
+/* Makes the running stack a fiber, so that others can come back to it; *sp is written by them. */
+void fiber_adopt(struct fiber *f, void **sp);
+void fiber_abandon(struct fiber *f); /* undoes fiber_adopt */
+
+/* A new fiber that will run fn(arg); fn must not return, but end with fiber_exit(). ENOMEM. */
+int fiber_create(struct fiber *f, void **sp, size_t stack_bytes, void (*fn)(void *), void *arg);
+/* Gives the stack back to the pool. The fiber is suspended for good or never ran. */
+void fiber_release(struct fiber *f);
+
+/* From a loop into a fiber; returns when it suspends or ends. */
+void fiber_enter(struct fiber *loop, struct fiber *f);
+/* From a fiber back to its loop; returns when it is entered again. */
+void fiber_suspend(struct fiber *f);
+void fiber_exit(struct fiber *f) __attribute__((noreturn));
+
+/* True when the canary or the stack pointer says that the stack has overflowed. */
+bool fiber_overflowed(const struct fiber *f);
+/* True when addr lies in the guard page or within `slack` bytes below the stack. */
+bool fiber_guard_hit(const struct fiber *f, const void *addr);
+
+/* Frees the stacks that nobody uses. */
+void fiber_pool_trim(void);
+size_t fiber_pool_count(void); /* stacks that exist, used or not */
+
+/* The assembly, and the address at which every suspended fiber continues. */
+void fiber_switch(void **save_sp, void *load_sp);
+extern const char fiber_resume_pc[];
+
+#endif

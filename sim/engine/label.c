@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of objects, by address: for wait-for graphs, traces and fault addresses. Both engines;
+ * guarded by a lock in `threads`. Never iterated.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/engine_internal.h"
+
+enum { LABEL_BUCKETS = 1024 };
+
+struct label {
+	const void *object;
+	struct os_label value;
+	struct label *next;
+};
+
+static struct label *label_bucket[LABEL_BUCKETS], *label_free;
+static pthread_mutex_t label_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct label **label_find(const void *object)
+{
+	struct label **at =
+		&label_bucket[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 54];
+
+	while (*at && (*at)->object != object)
+		at = &(*at)->next;
+	return at;
+}
+
+void label_set(const void *object, const struct os_label *value)
+{
+	ASSERT(value->what);
+	pthread_mutex_lock(&label_mutex);
+	struct label **at = label_find(object), *l = *at;
+	if (!l) {
+		l = label_free;
+		if (l)
+			label_free = l->next;
+		else
+			l = malloc(sizeof *l);
+		ASSERT(l);
+		*l = (struct label){.object = object};
+		*at = l;
+	}
+	l->value = *value;
+	pthread_mutex_unlock(&label_mutex);
+}
+
+void label_unset(const void *object)
+{
+	pthread_mutex_lock(&label_mutex);
+	struct label **at = label_find(object), *l = *at;
+	if (l) {
+		*at = l->next;
+		l->next = label_free;
+		label_free = l;
+	}
+	pthread_mutex_unlock(&label_mutex);
+}
+
+bool label_get(const void *object, struct os_label *value)
+{
+	pthread_mutex_lock(&label_mutex);
+	const struct label *l = object ? *label_find(object) : NULL;
+	if (l)
+		*value = l->value;
+	pthread_mutex_unlock(&label_mutex);
+	return l != NULL;
+}
+
+void label_stop(void)
+{
+	for (int i = 0; i < LABEL_BUCKETS; i++) {
+		while (label_bucket[i]) {
+			struct label *l = label_bucket[i];
+
+			label_bucket[i] = l->next;
+			free(l);
+		}
+	}
+	while (label_free) {
+		struct label *l = label_free;
+
+		label_free = l->next;
+		free(l);
+	}
+}

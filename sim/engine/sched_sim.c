@@ -1,0 +1,692 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The `sim` scheduler: one OS thread, every task a fiber, and one loop on the stack of sim_run.
+ *
+ *                    spawn                  end
+ *        NEW -> READY -> RUNNING ----------------> DONE
+ *                ^  ^     |    |
+ *                |  |     |    +-- wait --> WAITING --+  a write, an event count, a deadline
+ *                |  +-----+-- debt, sleep -> SLEEPING -+  its time has come
+ *                +------------------------------------+
+ *        any suspended state -- kill of its process --> KILLED
+ *
+ * Time moves only when no task is ready and no event is due. When then nothing in the foreground
+ * can happen any more, every wait is evaluated again: one that is true was not woken (the missed
+ * wake is a bug of whoever wrote the word), otherwise it is a deadlock.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/engine_internal.h"
+#include "sim/engine/gdb_hooks.h"
+
+struct sim_task *sim_tasks_head, *sim_task_current;
+static struct sim_task *sim_tasks_tail;
+uint64_t sim_gdb_step_limit, sim_gdb_until_ns;
+uint64_t sim_gdb_now_ns, sim_gdb_steps, sim_gdb_seed;
+
+enum {
+	LONELY_POINTS = 4096, /* points without a switch before a task is made to lose time */
+	LONELY_NS = 1000,
+	LONELY_STEPS = 256, /* what such a row counts for in the progress budget */
+	POLL_FREE = 8,	    /* fruitless polls in a row before it waits for a change */
+	POLL_NS = 250,
+	POLL_NS_MAX = 16000,
+};
+
+__attribute__((noinline)) void sim_gdb_stop(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+/* ---- the list of tasks ----------------------------------------------------------------------- */
+
+void task_list_add(struct task *t)
+{
+	t->pub.next = NULL;
+	t->pub.prev = sim_tasks_tail;
+	if (sim_tasks_tail)
+		sim_tasks_tail->next = &t->pub;
+	else
+		sim_tasks_head = &t->pub;
+	sim_tasks_tail = &t->pub;
+}
+
+void task_list_remove(struct task *t)
+{
+	struct sim_task *p = &t->pub;
+
+	if (p->prev)
+		p->prev->next = p->next;
+	else
+		sim_tasks_head = p->next;
+	if (p->next)
+		p->next->prev = p->prev;
+	else
+		sim_tasks_tail = p->prev;
+	p->next = p->prev = NULL;
+}
+
+struct sim_task *sim_task_first(void)
+{
+	return sim_tasks_head;
+}
+
+/* ---- life of a task -------------------------------------------------------------------------- */
+
+struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void *arg)
+{
+	struct task *t = eng.task_pool;
+	struct wait_node *node = NULL;
+	uint32_t node_cap = 0;
+
+	if (t) {
+		eng.task_pool = t->wake_next;
+		node = t->node;
+		node_cap = t->node_cap;
+	} else if (!(t = malloc(sizeof *t))) {
+		return NULL;
+	}
+	memset(t, 0, sizeof *t);
+	t->node = node;
+	t->node_cap = node_cap;
+	t->fn = fn;
+	t->arg = arg;
+	struct sim_task *p = &t->pub;
+	snprintf(p->name, sizeof p->name, "%s", attr->name ? attr->name : "task");
+	p->self = (struct os_self){
+		.id = eng.next_task_id++, .proc = attr->proc, .name = p->name, .rank = attr->rank};
+	p->kind = attr->kind;
+	p->background = attr->background;
+	p->device = attr->device;
+	p->kernel = attr->kernel;
+	p->block = attr->block;
+	p->warp = attr->warp;
+	p->lane = attr->lane;
+	p->owner = attr->owner;
+	p->priv = t;
+	return t;
+}
+
+static void task_free(struct task *t)
+{
+	task_list_remove(t);
+	t->wake_next = eng.task_pool;
+	eng.task_pool = t;
+}
+
+void task_pool_free(void)
+{
+	while (eng.task_pool) {
+		struct task *t = eng.task_pool;
+
+		eng.task_pool = t->wake_next;
+		free(t->node);
+		free(t);
+	}
+}
+
+static void task_entry(void *arg)
+{
+	struct task *t = arg;
+
+	t->fn(t->arg);
+	t->pub.state = SIM_TASK_DONE;
+	fiber_exit(&t->fiber);
+}
+
+void task_make_ready(struct task *t)
+{
+	ASSERT(t->pub.state != SIM_TASK_DONE && t->pub.state != SIM_TASK_KILLED);
+	ASSERT(t->node_n == 0 && t->timer.at == 0);
+	t->pub.state = SIM_TASK_READY;
+	ready_add(t);
+}
+
+int task_launch(struct task *t)
+{
+	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, task_entry, t);
+
+	if (rc)
+		return rc;
+	task_list_add(t);
+	eng.live++;
+	eng.live_foreground += !t->pub.background;
+	strategy_task(t);
+	trace_task(t);
+	task_make_ready(t);
+	return 0;
+}
+
+int sched_sim_spawn(struct sim_task **out, const struct sim_task_attr *attr, void (*fn)(void *),
+		    void *arg)
+{
+	struct task *t = task_new(attr, fn, arg);
+
+	if (!t)
+		return ENOMEM;
+	int rc = task_launch(t);
+	if (rc) {
+		t->wake_next = eng.task_pool;
+		eng.task_pool = t;
+		return rc;
+	}
+	*out = &t->pub;
+	return 0;
+}
+
+/* Common to an end and to a kill: the stack goes back, joiners wake. */
+static void task_ended(struct task *t)
+{
+	fiber_release(&t->fiber);
+	t->pub.sp = NULL;
+	eng.live--;
+	eng.live_foreground -= !t->pub.background;
+	if (eng.live_foreground == 0)
+		eng.stop = true;
+	t->done.v_ = 1;
+	waits_wrote(&t->done, sizeof t->done);
+	if (t->pub.kind == SIM_TASK_WARP)
+		task_free(t);
+}
+
+static void task_kill(struct task *t)
+{
+	switch (t->pub.state) {
+	case SIM_TASK_READY:
+		ready_remove(t);
+		break;
+	case SIM_TASK_WAITING:
+		if (t->node_n) {
+			waits_remove(t);
+			eng.waiting--;
+		} else {
+			pollers_unpark(t);
+		}
+		break;
+	case SIM_TASK_SLEEPING:
+		break;
+	default:
+		return;
+	}
+	if (t->timer.at)
+		timer_remove(&t->timer);
+	t->pub.state = SIM_TASK_KILLED;
+	trace_record("task.killed", t->pub.self.id, 0, 0);
+	task_ended(t);
+}
+
+void sched_sim_kill_proc(struct os_proc *proc)
+{
+	struct sim_task *p, *next;
+
+	ASSERT(!eng.current || eng.current->pub.self.proc != proc);
+	for (p = sim_tasks_head; p; p = next) {
+		next = p->next;
+		if (p->self.proc == proc)
+			task_kill(task_of(p));
+	}
+}
+
+/* ---- suspending ------------------------------------------------------------------------------ */
+
+static inline void task_suspend(struct task *t, enum sim_task_state state)
+{
+	t->pub.state = state;
+	t->lonely = 0;
+	fiber_suspend(&t->fiber);
+}
+
+/* When nobody else could do anything before the sleeper wakes, time moves at once. */
+static bool task_sleep_inline(struct task *t, uint64_t ns)
+{
+	if (ready_count() || (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns + ns))
+		return false;
+	if (t->pub.background || eng.stop || sim_gdb_step_limit || sim_gdb_until_ns ||
+	    eng.steps - eng.progress_step >= eng.config.budget_events ||
+	    eng.now_ns + ns - eng.progress_ns >= eng.config.budget_ns)
+		return false;
+	eng.now_ns += ns;
+	eng.steps++;
+	t->lonely = 0;
+	return true;
+}
+
+void task_sleep(struct task *t, uint64_t ns)
+{
+	ASSERT(t == eng.current);
+	if (!ns || task_sleep_inline(t, ns))
+		return;
+	t->pub.wake_ns = eng.now_ns + ns;
+	timer_add(&t->timer, TIMER_SLEEP, t->pub.background, t->pub.wake_ns, strategy_tie());
+	task_suspend(t, SIM_TASK_SLEEPING);
+}
+
+static void task_yield(struct task *t)
+{
+	if (!ready_count() && !(eng.heap.n && eng.heap.slot[1].when <= eng.now_ns))
+		return;
+	t->pub.state = SIM_TASK_READY;
+	ready_add(t);
+	task_suspend(t, SIM_TASK_READY);
+}
+
+static void task_pay_debt(struct task *t)
+{
+	uint64_t ns = t->pub.debt_ns;
+
+	t->pub.debt_ns = 0;
+	task_sleep(t, strategy_factor(ns));
+}
+
+/* Ends the process of the running task: by the world's hook, which also cleans up, in event
+ * context, because nobody ends the stack that he stands on. */
+static void engine_kill_step(void *object, uint64_t arg)
+{
+	(void)arg;
+	if (eng.kill_hook)
+		eng.kill_hook(object);
+	else
+		sched_sim_kill_proc(object);
+}
+
+void engine_kill_self(struct task *t)
+{
+	static const struct sim_event_attr attr = {.name = "engine.kill"};
+
+	sim_event_post(&attr, engine_kill_step, t->pub.self.proc, 0, NULL);
+	task_suspend(t, SIM_TASK_SLEEPING);
+	ASSERT(!"a killed task ran again");
+	__builtin_unreachable();
+}
+
+/* A fault plan may end the task's process at any point of a host task. */
+static void task_point_fault(struct task *t)
+{
+	struct os_fault f;
+
+	if (t->pub.kind != SIM_TASK_HOST || !fault_check("os.task", NULL, &f))
+		return;
+	ASSERT(f.kind == OS_FAULT_KILL);
+	engine_kill_self(t);
+}
+
+static __attribute__((noinline)) void task_point_slow(struct task *t)
+{
+	if (eng.point_faults)
+		task_point_fault(t);
+	if (t->pub.debt_ns)
+		task_pay_debt(t);
+	if (++t->lonely >= LONELY_POINTS) {
+		/* It spins without waiting, polling or charging: make it lose time, so that others
+		 * get on, and count it against the progress budget. */
+		t->lonely = 0;
+		eng.steps += LONELY_STEPS;
+		t->prio &= UINT32_MAX;
+		task_sleep(t, LONELY_NS);
+	}
+	if (eng.pct_preempt) {
+		eng.pct_preempt = false;
+		task_yield(t);
+	}
+	if (eng.countdown <= 0) {
+		bool yield = false;
+		uint64_t ns = strategy_point(t, &yield);
+
+		if (ns)
+			task_sleep(t, ns);
+		else if (yield)
+			task_yield(t);
+	}
+}
+
+/* Called at every entry point and shared access: a few ns when nothing is to be done. */
+void sched_sim_point(void)
+{
+	struct task *t = eng.current;
+
+	if (UNLIKELY(!t))
+		return;
+	if (LIKELY(--eng.countdown > 0 && !t->pub.debt_ns && ++t->lonely < LONELY_POINTS &&
+		   !eng.pct_preempt && !eng.point_faults))
+		return;
+	task_point_slow(t);
+}
+
+void sim_point(const char *site)
+{
+	(void)site;
+	if (eng.phase != ENGINE_RUNNING)
+		return;
+	if (engine_in_sim())
+		sched_sim_point();
+	else
+		threads_point();
+}
+
+/* ---- os_sched_ops ---------------------------------------------------------------------------- */
+
+static struct os_self *sched_sim_self(void)
+{
+	if (UNLIKELY(!pthread_equal(eng.thread, pthread_self())))
+		engine_foreign_thread();
+	if (eng.current)
+		return &eng.current->pub.self;
+	return eng.in_event ? &eng.event_self.self : &eng.main_task->pub.self;
+}
+
+static int sched_sim_thread_start(struct os_thread **out, const struct os_thread_attr *attr,
+				  void (*fn)(void *), void *arg)
+{
+	struct sim_task_attr a = {.name = attr->name,
+				  .kind = SIM_TASK_HOST,
+				  .proc = sched_sim_self()->proc,
+				  .rank = attr->rank,
+				  .background = attr->background,
+				  .device = -1,
+				  .kernel = -1,
+				  .block = -1,
+				  .warp = -1,
+				  .lane = -1};
+	struct sim_task *t = NULL;
+	int rc = sched_sim_spawn(&t, &a, fn, arg);
+
+	if (!rc)
+		*out = (struct os_thread *)t;
+	return rc;
+}
+
+static int sched_sim_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index)
+{
+	struct task *t = eng.current;
+
+	ASSERT(t);
+	ASSERT(n > 0 || (n == 0 && abort));
+	sched_sim_point();
+	if (t->pub.debt_ns)
+		task_pay_debt(t);
+	for (;;) {
+		if (waits_aborted(abort))
+			return ECANCELED;
+		int first = waits_first_true(w, n);
+		if (first >= 0) {
+			if (index)
+				*index = first;
+			return 0;
+		}
+		uint64_t deadline = waits_deadline(w, n);
+		if (deadline <= eng.now_ns)
+			return ETIMEDOUT;
+		waits_add(t, w, n, abort);
+		eng.waiting++;
+		t->pub.wake_ns = deadline == ENGINE_NEVER ? 0 : deadline;
+		if (t->pub.wake_ns)
+			timer_add(&t->timer, TIMER_DEADLINE, t->pub.background, deadline,
+				  strategy_tie());
+		const char *why = n ? w[0]->why : "abort";
+		uint64_t since = eng.now_ns;
+		task_suspend(t, SIM_TASK_WAITING);
+		trace_wait(t, why, since);
+	}
+}
+
+static int sched_sim_thread_join(struct os_thread *thread)
+{
+	struct task *t = task_of((struct sim_task *)thread);
+	struct wait w = {.on = &t->done,
+			 .want = 1,
+			 .mask = WAIT_MASK_ALL,
+			 .kind = WAIT_EQ,
+			 .bytes = 4,
+			 .why = "end of a thread",
+			 .from = {t->pub.self.rank, -1, -1, t->pub.name}};
+	const struct wait *list = &w;
+
+	ASSERT(!t->joined);
+	t->joined = true;
+	int rc = sched_sim_wait(&list, 1, NULL, NULL);
+	ASSERT(rc == 0);
+	task_free(t);
+	return 0;
+}
+
+static void sched_sim_event_post(const void *object)
+{
+	waits_event_post(object);
+}
+
+/* The first misses cost time; later ones wait until something changed since the last look. */
+static void sched_sim_poll_miss(const char *why)
+{
+	struct task *t = eng.current;
+
+	if (!t)
+		return;
+	uint32_t row = t->poll_row++;
+	uint64_t ns = POLL_NS;
+
+	sched_sim_point();
+	t->pub.poll_why = why;
+	if (row >= POLL_FREE && eng.changes == t->poll_seen) {
+		uint64_t since = eng.now_ns;
+
+		pollers_park(t);
+		task_suspend(t, SIM_TASK_WAITING);
+		trace_wait(t, why, since);
+	} else if (row >= POLL_FREE) {
+		ns = row - POLL_FREE < 6 ? ns << (row - POLL_FREE) : POLL_NS_MAX;
+	}
+	t->poll_seen = eng.changes;
+	task_sleep(t, strategy_factor(ns));
+	t->pub.poll_why = NULL;
+}
+
+static void sched_sim_poll_hit(void)
+{
+	if (eng.current)
+		eng.current->poll_row = 0;
+}
+
+static uint64_t sched_sim_now(void)
+{
+	return eng.now_ns;
+}
+
+static void sched_sim_sleep(uint64_t ns)
+{
+	struct task *t = eng.current;
+
+	ASSERT(t);
+	sched_sim_point();
+	if (t->pub.debt_ns)
+		task_pay_debt(t);
+	task_sleep(t, ns);
+}
+
+static void sched_sim_shared_point(const void *addr, size_t bytes, enum shared_access access)
+{
+	(void)addr, (void)bytes, (void)access;
+	sched_sim_point();
+}
+
+static bool sched_sim_fault(const char *site, const void *object, struct os_fault *f)
+{
+	if (UNLIKELY(eng.any_faults) && fault_check(site, object, f))
+		return true;
+	if (strcmp(site, "shared.cas") == 0 && eng.current && strategy_spurious()) {
+		*f = (struct os_fault){OS_FAULT_SPURIOUS, 0};
+		return true;
+	}
+	return false;
+}
+
+static bool sched_sim_buggify(const char *what)
+{
+	return strategy_buggify(what);
+}
+
+static void sched_sim_trace_begin(const char *name, uint64_t a, uint64_t b)
+{
+	trace_interval(true, name, a, b);
+}
+
+static void sched_sim_trace_end(const char *name)
+{
+	trace_interval(false, name, 0, 0);
+}
+
+static void sched_sim_progress(void)
+{
+	eng.progress_step = eng.steps;
+	eng.progress_ns = eng.now_ns;
+}
+
+const struct os_sched_ops sched_sim_ops = {
+	.name = "sim",
+	.self = sched_sim_self,
+	.thread_start = sched_sim_thread_start,
+	.thread_join = sched_sim_thread_join,
+	.wait = sched_sim_wait,
+	.event_seq = waits_event_seq,
+	.event_post = sched_sim_event_post,
+	.poll_miss = sched_sim_poll_miss,
+	.poll_hit = sched_sim_poll_hit,
+	.now_ns = sched_sim_now,
+	.sleep_ns = sched_sim_sleep,
+	.charge = clock_charge,
+	.choose = sim_choose,
+	.fault = sched_sim_fault,
+	.buggify = sched_sim_buggify,
+	.trace = trace_record,
+	.trace_bytes = trace_record_bytes,
+	.trace_begin = sched_sim_trace_begin,
+	.trace_end = sched_sim_trace_end,
+	.progress = sched_sim_progress,
+	.label = label_set,
+	.unlabel = label_unset,
+	.shared_point = sched_sim_shared_point,
+	.shared_wrote = waits_wrote,
+};
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static void loop_run_task(struct task *t)
+{
+	t->pub.state = SIM_TASK_RUNNING;
+	t->pub.switches++;
+	eng.switches++;
+	eng.steps++;
+	trace_fold(0x73776974, t->pub.self.id, 0);
+	eng.pct_preempt = false;
+	eng.current = t;
+	sim_task_current = &t->pub;
+	fiber_enter(&eng.loop, &t->fiber);
+	eng.current = NULL;
+	sim_task_current = NULL;
+	if (UNLIKELY(fiber_overflowed(&t->fiber)))
+		engine_fail(SIM_CRASH, "stack", "task %u \"%s\" overflowed its stack of %zu bytes",
+			    t->pub.self.id, t->pub.name, t->fiber.bytes);
+	if (t->pub.state == SIM_TASK_DONE)
+		task_ended(t);
+}
+
+/* A sleep is over, or a deadline has passed. */
+static void loop_wake_top(void)
+{
+	struct timer *timer = eng.heap.slot[1].timer;
+	struct task *t = CONTAINER_OF(timer, struct task, timer);
+
+	timer_remove(timer);
+	if (timer->kind == TIMER_DEADLINE) {
+		waits_remove(t);
+		eng.waiting--;
+	}
+	task_make_ready(t);
+}
+
+/* Nothing in the foreground can happen any more, and somebody still waits. */
+static void loop_quiescent(void)
+{
+	for (struct sim_task *p = sim_tasks_head; p; p = p->next) {
+		if (p->state != SIM_TASK_WAITING || !p->wait)
+			continue;
+		int first = waits_first_true(p->wait, p->wait_n);
+		if (first >= 0 || waits_aborted(p->wait_abort))
+			engine_fail(SIM_NO_PROGRESS, "missed-wake",
+				    "task %u \"%s\" waits for \"%s\", which is true, but nobody "
+				    "woke it: whoever made it true did not say so (sim_wrote)",
+				    p->self.id, p->name,
+				    first >= 0 ? p->wait[first]->why : "abort");
+	}
+	engine_fail(SIM_NO_PROGRESS, "deadlock",
+		    "%u foreground tasks wait and nothing is left that could wake them",
+		    eng.live_foreground);
+}
+
+static void loop_check_budget(void)
+{
+	uint64_t steps = eng.steps - eng.progress_step, ns = eng.now_ns - eng.progress_ns;
+
+	if (LIKELY(steps < eng.config.budget_events && ns < eng.config.budget_ns))
+		return;
+	engine_fail(SIM_NO_PROGRESS, "livelock",
+		    "no progress for %llu steps and %llu ns of virtual time",
+		    (unsigned long long)steps, (unsigned long long)ns);
+}
+
+static void loop_check_gdb(void)
+{
+	if ((!sim_gdb_step_limit || eng.steps < sim_gdb_step_limit) &&
+	    (!sim_gdb_until_ns || eng.now_ns < sim_gdb_until_ns))
+		return;
+	sim_gdb_step_limit = sim_gdb_until_ns = 0;
+	sim_gdb_stop();
+}
+
+/* Makes ready whoever's time has come; true when an event is due. */
+static bool loop_due(void)
+{
+	while (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns) {
+		if (eng.heap.slot[1].timer->kind == TIMER_EVENT)
+			return true;
+		loop_wake_top();
+	}
+	return false;
+}
+
+void sched_sim_run(void)
+{
+	while (!eng.stop) {
+		loop_check_budget();
+		sim_gdb_now_ns = eng.now_ns;
+		sim_gdb_steps = eng.steps;
+		if (UNLIKELY(sim_gdb_step_limit || sim_gdb_until_ns))
+			loop_check_gdb();
+		bool event_due = loop_due();
+		if (!event_due && !ready_count()) {
+			if (!eng.heap.foreground)
+				loop_quiescent();
+			eng.now_ns = eng.heap.slot[1].when;
+			continue;
+		}
+		struct task *t = ready_pick(event_due);
+		if (t)
+			loop_run_task(t);
+		else
+			event_run_top();
+	}
+}
+
+/* Tasks still alive are discarded without running; so are those that ended and were not joined. */
+void sched_sim_stop(void)
+{
+	while (sim_tasks_head) {
+		struct task *t = task_of(sim_tasks_head);
+
+		if (t->fiber.stack)
+			fiber_release(&t->fiber);
+		task_free(t);
+	}
+	sim_task_current = NULL;
+	task_pool_free();
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who waits for what. Waits are indexed by the 64-byte granule of the address they watch, so that
+ * a write finds its waiters by hash; a write of megabytes walks the waiting tasks instead when
+ * those are fewer. A waiter is made ready only when the written wait is true by then. Nothing here
+ * depends on where memory lies: tasks woken by one write are made ready in order of their ids.
+ *
+ * `sim` only, but for the evaluation of a wait, which both engines use.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/engine_internal.h"
+
+enum { WAIT_BUCKETS = 4096, EVENT_BUCKETS = 1024, GRANULE_SHIFT = 6 };
+
+static struct wait_node *wait_bucket[WAIT_BUCKETS];
+static uint32_t wait_nodes;
+
+struct event_count {
+	const void *object;
+	uint64_t seq;
+	struct event_count *next;
+};
+static struct event_count *event_bucket[EVENT_BUCKETS];
+
+static inline uint32_t wait_hash(uintptr_t granule)
+{
+	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> 52);
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+static inline const void *wait_at(const void *addr)
+{
+	return eng.resolve ? eng.resolve(addr) : addr;
+}
+
+/* True when both flags of the line carry the wanted value. The flags are the odd words. */
+static bool wait_line_read(const struct wait *w, uint64_t *value)
+{
+	const uint64_t *line = wait_at(w->on);
+	uint64_t lo = __atomic_load_n(&line[0], __ATOMIC_ACQUIRE);
+	uint64_t hi = __atomic_load_n(&line[1], __ATOMIC_ACQUIRE);
+
+	*value = lo >> 32;
+	return lo >> 32 == (uint32_t)w->want && hi >> 32 == (uint32_t)w->want;
+}
+
+bool wait_read(const struct wait *w, uint64_t *value)
+{
+	switch (w->kind) {
+	case WAIT_OBJECT:
+		*value = engine_in_sim() ? waits_event_seq(w->on) : threads_event_seq(w->on);
+		return true;
+	case WAIT_LINE16:
+		wait_line_read(w, value);
+		return true;
+	default:
+		break;
+	}
+	const void *p = wait_at(w->on);
+	if (!p)
+		return false;
+	if (w->bytes == 4)
+		*value = __atomic_load_n((const uint32_t *)p, __ATOMIC_ACQUIRE) & w->mask;
+	else
+		*value = __atomic_load_n((const uint64_t *)p, __ATOMIC_ACQUIRE) & w->mask;
+	return true;
+}
+
+bool wait_is_true(const struct wait *w)
+{
+	uint64_t value = 0;
+
+	DASSERT(w->kind >= WAIT_LINE16 || w->bytes == 4 || w->bytes == 8);
+	if (w->kind == WAIT_LINE16)
+		return wait_line_read(w, &value);
+	if (!wait_read(w, &value))
+		return false;
+	switch (w->kind) {
+	case WAIT_EQ:
+		return value == w->want;
+	case WAIT_NE:
+	case WAIT_OBJECT:
+		return value != w->want;
+	case WAIT_GE:
+		return value >= w->want;
+	default:
+		ASSERT(!"kind of wait");
+	}
+}
+
+int waits_first_true(const struct wait *const *w, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (wait_is_true(w[i]))
+			return i;
+	return -1;
+}
+
+bool waits_aborted(const shared_u32 *abort)
+{
+	return abort &&
+	       __atomic_load_n(&((const shared_u32 *)wait_at(abort))->v_, __ATOMIC_ACQUIRE) != 0;
+}
+
+uint64_t waits_deadline(const struct wait *const *w, int n)
+{
+	uint64_t earliest = ENGINE_NEVER;
+
+	for (int i = 0; i < n; i++)
+		if (w[i]->deadline_ns && w[i]->deadline_ns < earliest)
+			earliest = w[i]->deadline_ns;
+	return earliest;
+}
+
+/* ---- the index ------------------------------------------------------------------------------- */
+
+static void wait_node_link(struct wait_node *node, struct task *t, int32_t index, const void *on)
+{
+	uintptr_t granule = (uintptr_t)on >> GRANULE_SHIFT;
+	struct wait_node **bucket = &wait_bucket[wait_hash(granule)];
+
+	*node = (struct wait_node){
+		.next = *bucket, .link = bucket, .granule = granule, .task = t, .index = index};
+	if (*bucket)
+		(*bucket)->link = &node->next;
+	*bucket = node;
+}
+
+void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort)
+{
+	uint32_t want = (uint32_t)n + (abort != NULL);
+
+	ASSERT(n >= 0 && want > 0);
+	ASSERT(t->node_n == 0);
+	if (want > t->node_cap) {
+		t->node_cap = ALIGN_UP(want, 8);
+		t->node = realloc(t->node, t->node_cap * sizeof *t->node);
+		ASSERT(t->node);
+	}
+	for (int i = 0; i < n; i++)
+		wait_node_link(&t->node[i], t, i, w[i]->on);
+	if (abort)
+		wait_node_link(&t->node[n], t, -1, abort);
+	t->node_n = want;
+	wait_nodes += want;
+	t->pub.wait = w;
+	t->pub.wait_n = n;
+	t->pub.wait_abort = abort;
+	t->wait_since_ns = eng.now_ns;
+}
+
+void waits_remove(struct task *t)
+{
+	for (uint32_t i = 0; i < t->node_n; i++) {
+		struct wait_node *node = &t->node[i];
+
+		*node->link = node->next;
+		if (node->next)
+			node->next->link = node->link;
+	}
+	wait_nodes -= t->node_n;
+	t->node_n = 0;
+	t->pub.wait = NULL;
+	t->pub.wait_n = 0;
+	t->pub.wait_abort = NULL;
+}
+
+/* ---- waking ---------------------------------------------------------------------------------- */
+
+static bool node_is_true(const struct wait_node *node)
+{
+	const struct sim_task *p = &node->task->pub;
+
+	return node->index < 0 ? waits_aborted(p->wait_abort) : wait_is_true(p->wait[node->index]);
+}
+
+/* Does the node watch a byte of the range? A line is 16 bytes, a word at most 8. */
+static bool node_in_range(const struct wait_node *node, uintptr_t addr, size_t bytes)
+{
+	const struct sim_task *p = &node->task->pub;
+	uintptr_t on;
+	size_t len = 4;
+
+	if (node->index < 0) {
+		on = (uintptr_t)p->wait_abort;
+	} else {
+		const struct wait *w = p->wait[node->index];
+
+		on = (uintptr_t)w->on;
+		len = w->kind == WAIT_LINE16 ? 16 : w->kind == WAIT_OBJECT ? 1 : w->bytes;
+	}
+	return on < addr + bytes && addr < on + len;
+}
+
+/* Puts the task into the list of those to wake, in order of ids, once. */
+static void wake_list_add(struct task **list, struct task *t)
+{
+	while (*list && (*list)->pub.self.id < t->pub.self.id)
+		list = &(*list)->wake_next;
+	if (*list == t)
+		return;
+	t->wake_next = *list;
+	*list = t;
+}
+
+static void wake_list_run(struct task *list)
+{
+	while (list) {
+		struct task *t = list;
+
+		list = t->wake_next;
+		t->wake_next = NULL;
+		waits_remove(t);
+		if (t->timer.at)
+			timer_remove(&t->timer);
+		eng.waiting--;
+		task_make_ready(t);
+	}
+}
+
+static void wake_walk_granules(uintptr_t addr, size_t bytes, struct task **wake)
+{
+	uintptr_t last = (addr + bytes - 1) >> GRANULE_SHIFT;
+
+	for (uintptr_t g = addr >> GRANULE_SHIFT; g <= last; g++)
+		for (struct wait_node *n = wait_bucket[wait_hash(g)]; n; n = n->next)
+			if (n->granule == g && node_in_range(n, addr, bytes) && node_is_true(n))
+				wake_list_add(wake, n->task);
+}
+
+static void wake_walk_tasks(uintptr_t addr, size_t bytes, struct task **wake)
+{
+	for (struct sim_task *p = sim_task_first(); p; p = p->next) {
+		struct task *t = task_of(p);
+
+		for (uint32_t i = 0; i < t->node_n; i++)
+			if (node_in_range(&t->node[i], addr, bytes) && node_is_true(&t->node[i]))
+				wake_list_add(wake, t);
+	}
+}
+
+void waits_wrote(const void *addr, size_t bytes)
+{
+	struct task *wake = NULL;
+
+	eng.changes++;
+	if (eng.pollers)
+		pollers_wake();
+	if (!wait_nodes || !bytes)
+		return;
+	size_t granules = (bytes >> GRANULE_SHIFT) + 2;
+	if (granules <= 16 || granules <= wait_nodes + eng.live)
+		wake_walk_granules((uintptr_t)addr, bytes, &wake);
+	else
+		wake_walk_tasks((uintptr_t)addr, bytes, &wake);
+	wake_list_run(wake);
+}
+
+void sim_wrote(const void *addr, size_t bytes)
+{
+	if (eng.phase == ENGINE_OFF)
+		return;
+	if (engine_in_sim())
+		waits_wrote(addr, bytes);
+	else
+		threads_wrote(addr, bytes);
+}
+
+/* ---- event counts ---------------------------------------------------------------------------- */
+
+static struct event_count *event_count_get(const void *object, bool make)
+{
+	uint32_t h = (uint32_t)(((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 54);
+	struct event_count *c;
+
+	for (c = event_bucket[h]; c; c = c->next)
+		if (c->object == object)
+			return c;
+	if (!make)
+		return NULL;
+	c = calloc(1, sizeof *c);
+	ASSERT(c);
+	*c = (struct event_count){.object = object, .next = event_bucket[h]};
+	event_bucket[h] = c;
+	return c;
+}
+
+uint64_t waits_event_seq(const void *object)
+{
+	const struct event_count *c = event_count_get(object, false);
+
+	return c ? c->seq : 0;
+}
+
+void waits_event_post(const void *object)
+{
+	event_count_get(object, true)->seq++;
+	waits_wrote(object, 1);
+}
+
+/* ---- pollers --------------------------------------------------------------------------------- */
+
+void pollers_park(struct task *t)
+{
+	t->poll_next = NULL;
+	*eng.pollers_end = t;
+	eng.pollers_end = &t->poll_next;
+	eng.waiting++;
+}
+
+void pollers_unpark(struct task *t)
+{
+	struct task **at = &eng.pollers;
+
+	while (*at != t) {
+		ASSERT(*at);
+		at = &(*at)->poll_next;
+	}
+	*at = t->poll_next;
+	if (eng.pollers_end == &t->poll_next)
+		eng.pollers_end = at;
+	eng.waiting--;
+}
+
+/* The world changed: whoever polls it looks again. */
+void pollers_wake(void)
+{
+	struct task *t = eng.pollers;
+
+	eng.pollers = NULL;
+	eng.pollers_end = &eng.pollers;
+	while (t) {
+		struct task *next = t->poll_next;
+
+		eng.waiting--;
+		task_make_ready(t);
+		t = next;
+	}
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void waits_start(void)
+{
+	memset(wait_bucket, 0, sizeof wait_bucket);
+	wait_nodes = 0;
+	eng.pollers = NULL;
+	eng.pollers_end = &eng.pollers;
+}
+
+void waits_stop(void)
+{
+	for (int i = 0; i < EVENT_BUCKETS; i++) {
+		while (event_bucket[i]) {
+			struct event_count *c = event_bucket[i];
+
+			event_bucket[i] = c->next;
+			free(c);
+		}
+	}
+}
