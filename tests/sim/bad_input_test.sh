@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Bad input at the command line: one clear error each, exit code 1, nothing left behind.
+set -euo pipefail
+doppel=$1/doppel
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+bad=0 cases=0
+
+# expect NAME PATTERN ARGS...: exit 1, stderr matches PATTERN
+expect() {
+	local name=$1 pattern=$2 rc=0
+	shift 2
+	cases=$((cases + 1))
+	"$doppel" "$@" >out 2>err </dev/null || rc=$?
+	if [ $rc != 1 ]; then
+		echo "$name: exit code $rc, expected 1"
+		head -5 err
+		bad=1
+	elif ! grep -qE -- "$pattern" err; then
+		echo "$name: stderr does not match '$pattern':"
+		head -5 err
+		bad=1
+	elif [ "$(grep -vcE 'Try .*--help|Usage:|^ |^$|^Commands' err)" -gt 3 ]; then
+		echo "$name: more than a few lines:"
+		cat err
+		bad=1
+	fi
+	rm -f out err
+}
+
+machine() { # machine FILE GPU_ATTRIBUTES
+	cat >"$1" <<XML
+<system version="1">
+  <cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+    <pci busid="0000:01:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+      $2
+    </pci>
+  </cpu>
+</system>
+XML
+}
+machine no_gpu.xml ''
+sed -i 's/class="0x030200"/class="0x020000"/' no_gpu.xml
+machine bad_sm.xml '<gpu dev="0" sm="eighty" rank="0" gdr="1"/>'
+machine one_gpu.xml '<gpu dev="0" sm="80" rank="0" gdr="1"/>'
+printf '<system version="1">\n  <cpu numaid="0">\n</system>\n' >malformed.xml
+printf 'fabric.packet rank=0 nth=1 drop\nfabric.lonk host=0 down\n' >typo.plan
+printf 'fabric.packet rnak=0 nth=1 drop\n' >key.plan
+before=$(find /dev/shm -mindepth 1 | sort)
+
+expect 'no command' 'Usage: doppel'
+expect 'unknown command' "unknown command 'rnu'" rnu
+expect 'no collective' 'which collective' run
+expect 'unknown collective' "unknown collective 'all_rdeuce'" run all_rdeuce
+expect 'unknown option' "unrecognized option '--host'|unrecognized option '--hostz'" run all_reduce --hostz 2
+expect 'size' '-b eight: expected a size' run all_reduce -b eight
+expect 'type' '-d flaot: expected' run all_reduce -d flaot
+expect 'op' '-o summ: expected' run all_reduce -o summ
+expect 'min above max' 'larger than -e' run all_reduce -b 64 -e 8
+expect 'missing machine' 'nowhere.xml.*No such file' run all_reduce --machine nowhere.xml
+expect 'malformed machine' 'malformed.xml:3' run all_reduce --machine malformed.xml
+expect 'bad attribute' "bad_sm.xml:4.*sm.*eighty.*expected" run all_reduce --machine bad_sm.xml
+expect 'no GPU' 'no_gpu.xml.*no GPU|no_gpu.xml.*GPU' run all_reduce --machine no_gpu.xml
+expect '0 hosts' '0 ranks|--hosts' run all_reduce --hosts 0
+expect '0 GPUs' '--gpus 0: expected a number from 1' run all_reduce --gpus 0
+expect 'more ranks than GPUs' '9 ranks per host asked for.*8 GPUs' run all_reduce --gpus 9
+expect 'device out of range' 'GPU 8.*GPUs 0..7' run all_reduce --devices 0,8
+expect 'device twice' 'GPU 1 appears twice' run all_reduce --devices 1,1
+expect 'missing plan' 'nowhere.plan: No such file' run all_reduce --faults nowhere.plan
+expect 'plan with an unknown site' 'typo.plan:2:.*fabric.lonk.*fabric.link' run all_reduce --faults typo.plan
+expect 'plan with an unknown key' 'key.plan:1:.*rnak' run all_reduce --faults key.plan
+expect 'topo without a machine' 'expected show or search' topo
+expect 'topo of a missing machine' 'nowhere.xml' topo show nowhere.xml
+expect 'faults with an argument' 'takes no arguments' faults x
+
+after=$(find /dev/shm -mindepth 1 | sort)
+[ "$before" = "$after" ] || { echo "left in /dev/shm: $after"; bad=1; }
+left=$(find . -type f ! -name '*.xml' ! -name '*.plan')
+[ -z "$left" ] || { echo "left behind: $left"; bad=1; }
+# the file that is right must work: the checks above are not about something else
+"$doppel" run all_reduce --machine one_gpu.xml -e 64 >/dev/null || { echo "one_gpu.xml does not run"; bad=1; }
+[ $bad = 0 ] && echo "$cases cases of bad input, one clear error each"
+exit $bad
