@@ -32,9 +32,11 @@
  *       Orders all earlier against all later accesses of this thread; cumulative over barriers:
  *       a release fence after a barrier covers what the other threads wrote before it.
  *   dev_wait(d, w, line)
- *       Returns true when the wait holds (acquire at system scope); false when the launch was
- *       aborted. For WAIT_LINE16, *line gets the 16 bytes, read at once. Only one thread of a
- *       group waits; a barrier tells the rest. Never returns true for a wait that does not hold.
+ *       Returns true when the wait holds; false when the launch was aborted. Never true for a wait
+ *       that does not hold. A wait on a word acquires at system scope. WAIT_LINE16 stores the line
+ *       in *line, each 8-byte half read at once, and orders nothing else: its data is in it. Only
+ *       one thread of a group waits; a barrier tells the rest. Deadlines and objects are the
+ *       host's business: w->deadline_ns is 0 here.
  *   dev_set_abort(d, word)
  *       The word that dev_wait polls to give up; set once, first thing in the kernel.
  *   dev_copy_in(d, dst, src, bytes)

@@ -119,6 +119,8 @@ struct dev_work {
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
 
+/* Warps of a block at most: the kernel's registers are allotted for it. */
+#define DEV_MAX_WARPS 16
 #define DEV_WORKS_PER_LAUNCH 24
 /* The kernel's one argument block. Grid: one block per set bit of channel_mask, in order. */
 struct dev_args {

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device shim on a GPU: shim.h's functions as PTX, for compute capability 7.0 and up. Included
+ * by shim.h only, in translation units that nvcc compiles.
+ *
+ * Orders and scopes follow the PTX memory model: relaxed, acquire and release loads and stores at
+ * cta, gpu or sys scope; a sequentially consistent access is one behind fence.sc. The switches below
+ * are on constants and leave one instruction each. Range operations use plain (weak) loads and
+ * stores: they are ordered by the acquire, the barriers and the release fence around them, which
+ * the model makes cumulative.
+ */
+#ifndef CORE_DEVICE_SHIM_CUDA_H
+#define CORE_DEVICE_SHIM_CUDA_H
+
+#include <assert.h>
+#include <cuda_runtime.h>
+
+#include "core/base/wait.h"
+#include "core/device/work.h"
+
+#define DEV_WARP_WIDTH 32
+#define DEV_FN static __device__ __forceinline__
+/* Fruitless polls between two looks at the abort word. */
+#define DEV_ABORT_SPINS 10000
+
+struct dev {
+	const shared_u32 *abort;
+};
+
+/* ---- who am I --------------------------------------------------------------------------------- */
+
+DEV_FN uint32_t dev_block(const struct dev *d)
+{
+	return blockIdx.x;
+}
+
+DEV_FN uint32_t dev_blocks(const struct dev *d)
+{
+	return gridDim.x;
+}
+
+DEV_FN uint32_t dev_thread(const struct dev *d)
+{
+	return threadIdx.x;
+}
+
+DEV_FN uint32_t dev_threads(const struct dev *d)
+{
+	return blockDim.x;
+}
+
+DEV_FN uint32_t dev_warp(const struct dev *d)
+{
+	return threadIdx.x / DEV_WARP_WIDTH;
+}
+
+DEV_FN uint32_t dev_warps(const struct dev *d)
+{
+	return (blockDim.x + DEV_WARP_WIDTH - 1) / DEV_WARP_WIDTH;
+}
+
+DEV_FN uint32_t dev_lane(const struct dev *d)
+{
+	return threadIdx.x % DEV_WARP_WIDTH;
+}
+
+extern __shared__ uint4 dev_shared_base[];
+
+DEV_FN void *dev_shared(const struct dev *d)
+{
+	return dev_shared_base;
+}
+
+/* ---- threads together --------------------------------------------------------------------------- */
+
+DEV_FN void dev_barrier(struct dev *d)
+{
+	__syncthreads();
+}
+
+DEV_FN void dev_barrier_named(struct dev *d, int id, int threads)
+{
+	asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+DEV_FN void dev_warp_sync(struct dev *d)
+{
+	__syncwarp();
+}
+
+DEV_FN uint32_t dev_ballot(struct dev *d, bool p)
+{
+	return __ballot_sync(~0u, p);
+}
+
+DEV_FN bool dev_any(struct dev *d, bool p)
+{
+	return __any_sync(~0u, p);
+}
+
+DEV_FN bool dev_all(struct dev *d, bool p)
+{
+	return __all_sync(~0u, p);
+}
+
+DEV_FN uint64_t dev_shuffle_u64(struct dev *d, uint64_t v, int lane)
+{
+	return __shfl_sync(~0u, (unsigned long long)v, lane);
+}
+
+/* ---- shared words -------------------------------------------------------------------------------- */
+
+/* One instruction for each scope. */
+#define DEV_BY_SCOPE(scope, before, after, ...)                                                    \
+	do {                                                                                       \
+		if ((scope) == SHARED_BLOCK)                                                       \
+			asm volatile(before ".cta" after __VA_ARGS__);                             \
+		else if ((scope) == SHARED_GPU)                                                    \
+			asm volatile(before ".gpu" after __VA_ARGS__);                             \
+		else                                                                               \
+			asm volatile(before ".sys" after __VA_ARGS__);                             \
+	} while (0)
+
+DEV_FN void dev_fence(struct dev *d, enum shared_order o, enum shared_scope s)
+{
+	if (o == SHARED_SEQ_CST)
+		DEV_BY_SCOPE(s, "fence.sc", ";", ::: "memory");
+	else if (o != SHARED_RELAXED)
+		DEV_BY_SCOPE(s, "fence.acq_rel", ";", ::: "memory");
+}
+
+DEV_FN uint32_t dev_load_u32(struct dev *d, const shared_u32 *p, enum shared_order o,
+			     enum shared_scope s)
+{
+	uint32_t v;
+
+	if (o == SHARED_SEQ_CST)
+		dev_fence(d, o, s);
+	if (o == SHARED_RELAXED)
+		DEV_BY_SCOPE(s, "ld.relaxed", ".u32 %0, [%1];", : "=r"(v) : "l"(p) : "memory");
+	else
+		DEV_BY_SCOPE(s, "ld.acquire", ".u32 %0, [%1];", : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+
+DEV_FN uint64_t dev_load_u64(struct dev *d, const shared_u64 *p, enum shared_order o,
+			     enum shared_scope s)
+{
+	uint64_t v;
+
+	if (o == SHARED_SEQ_CST)
+		dev_fence(d, o, s);
+	if (o == SHARED_RELAXED)
+		DEV_BY_SCOPE(s, "ld.relaxed", ".u64 %0, [%1];", : "=l"(v) : "l"(p) : "memory");
+	else
+		DEV_BY_SCOPE(s, "ld.acquire", ".u64 %0, [%1];", : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+
+DEV_FN void dev_store_u32(struct dev *d, shared_u32 *p, uint32_t v, enum shared_order o,
+			  enum shared_scope s)
+{
+	if (o == SHARED_SEQ_CST)
+		dev_fence(d, o, s);
+	if (o == SHARED_RELAXED)
+		DEV_BY_SCOPE(s, "st.relaxed", ".u32 [%0], %1;", ::"l"(p), "r"(v) : "memory");
+	else
+		DEV_BY_SCOPE(s, "st.release", ".u32 [%0], %1;", ::"l"(p), "r"(v) : "memory");
+}
+
+DEV_FN void dev_store_u64(struct dev *d, shared_u64 *p, uint64_t v, enum shared_order o,
+			  enum shared_scope s)
+{
+	if (o == SHARED_SEQ_CST)
+		dev_fence(d, o, s);
+	if (o == SHARED_RELAXED)
+		DEV_BY_SCOPE(s, "st.relaxed", ".u64 [%0], %1;", ::"l"(p), "l"(v) : "memory");
+	else
+		DEV_BY_SCOPE(s, "st.release", ".u64 [%0], %1;", ::"l"(p), "l"(v) : "memory");
+}
+
+DEV_FN uint32_t dev_add_u32(struct dev *d, shared_u32 *p, uint32_t v, enum shared_order o,
+			    enum shared_scope s)
+{
+	uint32_t old;
+
+	if (o == SHARED_SEQ_CST)
+		dev_fence(d, o, s);
+	if (o == SHARED_RELAXED)
+		DEV_BY_SCOPE(s, "atom.relaxed", ".add.u32 %0, [%1], %2;",
+			     : "=r"(old) : "l"(p), "r"(v) : "memory");
+	else
+		DEV_BY_SCOPE(s, "atom.acq_rel", ".add.u32 %0, [%1], %2;",
+			     : "=r"(old) : "l"(p), "r"(v) : "memory");
+	return old;
+}
+
+DEV_FN uint64_t dev_add_u64(struct dev *d, shared_u64 *p, uint64_t v, enum shared_order o,
+			    enum shared_scope s)
+{
+	uint64_t old;
+
+	if (o == SHARED_SEQ_CST)
+		dev_fence(d, o, s);
+	if (o == SHARED_RELAXED)
+		DEV_BY_SCOPE(s, "atom.relaxed", ".add.u64 %0, [%1], %2;",
+			     : "=l"(old) : "l"(p), "l"(v) : "memory");
+	else
+		DEV_BY_SCOPE(s, "atom.acq_rel", ".add.u64 %0, [%1], %2;",
+			     : "=l"(old) : "l"(p), "l"(v) : "memory");
+	return old;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------------- */
+
+DEV_FN struct v16 dev_load_line16(struct dev *d, const void *p)
+{
+	struct v16 line;
+
+	asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(line.lo), "=l"(line.hi) : "l"(p) : "memory");
+	return line;
+}
+
+DEV_FN void dev_store_line16(struct dev *d, void *p, struct v16 line)
+{
+	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};"
+		     ::"l"(p), "l"(line.lo), "l"(line.hi) : "memory");
+}
+
+/* ---- waiting --------------------------------------------------------------------------------------- */
+
+DEV_FN bool dev_wait_holds(struct dev *d, const struct wait *w, struct v16 *line)
+{
+	uint64_t v;
+
+	if (w->kind == WAIT_LINE16) {
+		*line = dev_load_line16(d, w->on);
+		return (uint32_t)(line->lo >> 32) == (uint32_t)w->want &&
+		       (uint32_t)(line->hi >> 32) == (uint32_t)w->want;
+	}
+	if (w->bytes == 4)
+		v = dev_load_u32(d, (const shared_u32 *)w->on, SHARED_ACQUIRE, SHARED_SYSTEM);
+	else
+		v = dev_load_u64(d, (const shared_u64 *)w->on, SHARED_ACQUIRE, SHARED_SYSTEM);
+	v &= w->mask;
+	if (w->kind == WAIT_GE)
+		return v >= w->want;
+	return w->kind == WAIT_EQ ? v == w->want : v != w->want;
+}
+
+DEV_FN bool dev_wait(struct dev *d, const struct wait *w, struct v16 *line)
+{
+	uint32_t spins = 0;
+
+	while (!dev_wait_holds(d, w, line)) {
+		if (++spins < DEV_ABORT_SPINS)
+			continue;
+		spins = 0;
+		if (d->abort && dev_load_u32(d, d->abort, SHARED_RELAXED, SHARED_SYSTEM))
+			return false;
+	}
+	return true;
+}
+
+DEV_FN void dev_set_abort(struct dev *d, const shared_u32 *word)
+{
+	d->abort = word;
+}
+
+DEV_FN void dev_trap(struct dev *d, const char *what)
+{
+	__assert_fail(what, "core/device", 0, "device code");
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------------- */
+
+DEV_FN void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++)
+		((uint64_t *)dst)[i] = ((const uint64_t *)src)[i];
+}
+
+DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	dev_copy_in(d, dst, src, bytes);
+}
+
+#include "core/device/reduce_copy_cuda.h"
+
+/* ---- kernels --------------------------------------------------------------------------------------- */
+
+/* Makes kernel NAME out of `static void NAME(struct dev *d, const struct TYPE *args)` and defines
+ * `const struct dev_kernel dev_kernel_NAME_w32`. */
+#define DEV_KERNEL(name, args_type, shared)                                                        \
+	static __global__ void __launch_bounds__(DEV_MAX_WARPS * 32, 1)                            \
+		name##_entry(const __grid_constant__ struct args_type args)                        \
+	{                                                                                          \
+		struct dev d;                                                                      \
+		d.abort = NULL;                                                                    \
+		name(&d, &args);                                                                   \
+	}                                                                                          \
+	extern "C" {                                                                               \
+	extern const struct dev_kernel dev_kernel_##name##_w32;                                    \
+	const struct dev_kernel dev_kernel_##name##_w32 = {                                        \
+		(const void *)name##_entry, #name, sizeof(struct args_type), shared};              \
+	}
+
+#endif
