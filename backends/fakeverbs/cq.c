@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues. A work queue's slot is free again when its completion, or a later one of that
+ * queue, was polled: as on hardware, where only the program moves that index. */
+#include <errno.h>
+
+#include "backends/fakeverbs/hca.h"
+
+#define HCA_POLL_BATCH 32
+
+static struct hca_cqe *hca_cqe_at(const struct hca_cq *cq, uint32_t counter)
+{
+	return (struct hca_cqe *)world_arena_at(cq->ring) + (counter & (cq->size - 1));
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	sim_point("ibv_create_cq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_context_handle *c = hca_context_of(context);
+	struct hca_cq_handle *h = NULL;
+	struct hca_cq *cq = NULL;
+	uint32_t size = 1;
+	int rc = EINVAL;
+
+	if (cqe < 1 || cqe > HCA_MAX_CQE || comp_vector < 0 ||
+	    comp_vector >= context->num_comp_vectors)
+		goto err;
+	while (size < (uint32_t)cqe)
+		size *= 2;
+	rc = ENOMEM;
+	h = os_alloc(sizeof *h, "ibv_cq");
+	cq = h ? hca_slab_take(&hca_world()->cq) : NULL;
+	uint64_t ring = cq ? hca_mem_take(size * sizeof(struct hca_cqe)) : 0;
+
+	if (!ring)
+		goto err;
+	hca_lock(&cq->item.lock);
+	cq->item.proc = os_proc()->id;
+	cq->item.handle = (uintptr_t)h;
+	cq->context = c->hca->item.index;
+	cq->port = c->hca->port;
+	cq->channel = 0;
+	if (channel) {
+		cq->channel =
+			CONTAINER_OF(channel, struct hca_channel_handle, ibv)->hca->item.index + 1;
+		channel->refcnt++;
+	}
+	cq->arm = HCA_ARM_NONE;
+	cq->events = cq->next = cq->overrun = cq->head = cq->tail = 0;
+	cq->size = size;
+	cq->ring = ring;
+	hca_unlock(&cq->item.lock);
+	h->hca = cq;
+	h->ibv.context = context;
+	h->ibv.channel = channel;
+	h->ibv.cq_context = cq_context;
+	h->ibv.handle = cq->item.index;
+	h->ibv.cqe = (int)size;
+	pthread_mutex_init(&h->ibv.mutex, NULL);
+	pthread_cond_init(&h->ibv.cond, NULL);
+	return &h->ibv;
+err:
+	if (cq)
+		hca_slab_give(&hca_world()->cq, cq);
+	os_free(h);
+	errno = rc;
+	return NULL;
+}
+
+void hca_cq_destroy(struct hca_cq *cq)
+{
+	hca_event_purge(cq->context, true, cq->item.index, cq->item.generation);
+	hca_lock(&cq->item.lock);
+	uint64_t ring = cq->ring;
+
+	cq->ring = 0;
+	cq->arm = HCA_ARM_NONE;
+	hca_unlock(&cq->item.lock);
+	hca_mem_give(ring, cq->size * sizeof(struct hca_cqe));
+	hca_slab_give(&hca_world()->cq, cq);
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+	sim_point("ibv_destroy_cq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_cq_handle *h = hca_cq_of(ibv);
+
+	if (__atomic_load_n(&h->users, __ATOMIC_ACQUIRE)) {
+		hca_say("ibv_destroy_cq: %u queue pair ends still use it", h->users);
+		return EBUSY;
+	}
+	hca_event_purge(h->hca->context, true, h->hca->item.index, h->hca->item.generation);
+	hca_channel_purge(h->hca);
+	hca_acked_wait(ibv, &h->comp_taken, &ibv->comp_events_completed);
+	hca_acked_wait(ibv, &h->async_taken, &ibv->async_events_completed);
+	hca_cq_destroy(h->hca);
+	if (ibv->channel)
+		ibv->channel->refcnt--;
+	os_free(h);
+	return 0;
+}
+
+/* ---- filling ------------------------------------------------------------------------------------ */
+
+/* Every queue pair of a queue that ran over goes to ERR: an event, because the one that noticed
+ * holds a queue pair. */
+static void hca_cq_overran(void *object, uint64_t generation)
+{
+	struct hca_cq *cq = object;
+	struct hca_world *w = hca_world();
+	uint32_t index = cq->item.index, at = 0;
+	struct hca_qp *qp;
+
+	if (cq->item.generation != (uint32_t)generation)
+		return;
+	while ((qp = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
+		hca_lock(&qp->item.lock);
+		if (qp->item.live && (qp->send_cq == index || qp->recv_cq == index) &&
+		    qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR) {
+			hca_event_post(qp->context, IBV_EVENT_QP_FATAL, qp->item.index,
+				       qp->item.generation);
+			hca_qp_to_error(qp);
+		}
+		hca_unlock(&qp->item.lock);
+	}
+}
+
+static void hca_cq_overrun(struct hca_cq *cq)
+{
+	const struct sim_event_attr attr = {.name = "cq.overrun", .kind = SIM_EVENT_WORK};
+
+	if (cq->overrun)
+		return;
+	cq->overrun = 1;
+	hca_say("completion queue %u of %u entries ran over: completions are lost, its queue pairs "
+		"go to ERR",
+		cq->item.index, cq->size);
+	hca_event_post(cq->context, IBV_EVENT_CQ_ERR, cq->item.index, cq->item.generation);
+	sim_event_post(&attr, hca_cq_overran, cq, cq->item.generation, NULL);
+}
+
+void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
+{
+	hca_lock(&cq->item.lock);
+	if (cq->overrun || cq->head - cq->tail == cq->size) {
+		hca_cq_overrun(cq);
+	} else {
+		*hca_cqe_at(cq, cq->head++) = *e;
+		os_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
+		if (cq->arm == HCA_ARM_ANY ||
+		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status))) {
+			cq->arm = HCA_ARM_NONE;
+			hca_channel_post(cq);
+		}
+	}
+	uint64_t handle = cq->item.handle;
+
+	hca_unlock(&cq->item.lock);
+	os_event_post((const void *)(uintptr_t)handle);
+	os_progress();
+}
+
+void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
+{
+	hca_lock(&cq->item.lock);
+	uint32_t to = cq->tail;
+
+	for (uint32_t i = cq->tail; i != cq->head; i++) {
+		struct hca_cqe *e = hca_cqe_at(cq, i);
+
+		if (e->qp != qp->item.index || e->generation != qp->item.generation)
+			*hca_cqe_at(cq, to++) = *e;
+	}
+	cq->head = to;
+	hca_unlock(&cq->item.lock);
+}
+
+/* ---- polling ------------------------------------------------------------------------------------ */
+
+static void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
+{
+	*wc = (struct ibv_wc){.wr_id = e->wr_id, .status = (enum ibv_wc_status)e->status,
+			      .vendor_err = e->vendor_error, .qp_num = e->qpn};
+	if (e->status == IBV_WC_SUCCESS) {
+		wc->opcode = (enum ibv_wc_opcode)e->opcode;
+		wc->byte_len = e->bytes;
+		wc->imm_data = e->imm;
+		wc->wc_flags = e->flags;
+		return;
+	}
+	/* only wr_id, status, qp_num and vendor_err mean something now: whoever reads these, sees it */
+	wc->opcode = (enum ibv_wc_opcode)0x5a;
+	wc->byte_len = 0xdeadbeef;
+}
+
+/* The program polled this: slots before `slot` of that work queue are free. */
+static void hca_cqe_release(const struct hca_cqe *e)
+{
+	struct hca_qp *qp = hca_slab_at(&hca_world()->qp, e->qp);
+
+	if (__atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) != e->generation)
+		return;
+	uint32_t *polled = e->is_recv ? &qp->rq.polled : &qp->sq.polled;
+	uint32_t old = __atomic_load_n(polled, __ATOMIC_RELAXED);
+
+	while ((int32_t)(e->slot - old) > 0 &&
+	       !__atomic_compare_exchange_n(polled, &old, e->slot, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
+{
+	sim_point("ibv_poll_cq");
+	sim_charge_ns(HCA_POLL_NS);
+	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	int n = 0;
+
+	while (n < want) {
+		struct hca_cqe batch[HCA_POLL_BATCH];
+		int got = 0;
+
+		hca_lock(&cq->item.lock);
+		for (; got < HCA_POLL_BATCH && n + got < want && cq->tail != cq->head; got++)
+			batch[got] = *hca_cqe_at(cq, cq->tail++);
+		hca_unlock(&cq->item.lock);
+		for (int i = 0; i < got; i++) {
+			hca_cqe_release(&batch[i]);
+			hca_wc_fill(&wc[n++], &batch[i]);
+		}
+		if (got < HCA_POLL_BATCH)
+			break;
+	}
+	if (n)
+		os_poll_hit();
+	sim_events_drain();
+	return n;
+}
+
+int hca_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+	sim_point("ibv_req_notify_cq");
+	sim_charge_ns(HCA_POLL_NS);
+	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+
+	hca_lock(&cq->item.lock);
+	if (!solicited_only)
+		cq->arm = HCA_ARM_ANY;
+	else if (cq->arm == HCA_ARM_NONE)
+		cq->arm = HCA_ARM_SOLICITED;
+	hca_unlock(&cq->item.lock);
+	sim_events_drain();
+	return 0;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices and contexts: the HCAs of the caller's host, as its machine file lists them, one port
+ * each, RoCE. Ports have the GIDs that an mlx5 port gets: link-local in both versions, then the
+ * IPv4-mapped address in both. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "backends/fakeverbs/hca.h"
+
+#undef ibv_query_port
+
+/* The devices of one process, in OS_SLOT_VERBS; freed with the last list and context. */
+struct hca_proc {
+	uint32_t users;
+	uint32_t count;
+	struct hca_device_handle device[];
+};
+static uint32_t hca_proc_lock;
+static const char hca_no_provider[] = "not a provider's table";
+
+/* ---- the list ------------------------------------------------------------------------------------ */
+
+static struct hca_proc *hca_proc_make(uint32_t host)
+{
+	const struct world_machine *m = world_host_machine(host);
+	uint32_t count = 0;
+
+	for (int32_t i = 0; i < m->nic_count; i++)
+		count += m->nic[i].is_rdma;
+	struct hca_proc *p = os_alloc(sizeof *p + count * sizeof p->device[0], "ibv_device");
+
+	if (!p)
+		return NULL;
+	for (int32_t i = 0; i < m->nic_count; i++) {
+		if (!m->nic[i].is_rdma)
+			continue;
+		struct hca_device_handle *d = &p->device[p->count];
+
+		d->ibv.node_type = IBV_NODE_CA;
+		d->ibv.transport_type = IBV_TRANSPORT_IB;
+		snprintf(d->ibv.name, sizeof d->ibv.name, "%s", m->nic[i].name);
+		snprintf(d->ibv.dev_name, sizeof d->ibv.dev_name, "uverbs%u", p->count);
+		snprintf(d->ibv.dev_path, sizeof d->ibv.dev_path,
+			 "/sys/class/infiniband_verbs/uverbs%u", p->count);
+		snprintf(d->ibv.ibdev_path, sizeof d->ibv.ibdev_path, "/sys/class/infiniband/%s",
+			 m->nic[i].name);
+		d->ops = hca_no_provider;
+		d->host = host;
+		d->port = world_port_of(host, i)->index;
+		p->count++;
+	}
+	return p;
+}
+
+static struct hca_proc *hca_proc_get(void)
+{
+	struct os_proc *proc = os_proc();
+
+	hca_lock(&hca_proc_lock);
+	struct hca_proc *p = proc->slot[OS_SLOT_VERBS];
+
+	if (!p)
+		p = proc->slot[OS_SLOT_VERBS] = hca_proc_make(proc->host);
+	if (p)
+		p->users++;
+	hca_unlock(&hca_proc_lock);
+	return p;
+}
+
+static void hca_proc_put(void)
+{
+	struct os_proc *proc = os_proc();
+
+	hca_lock(&hca_proc_lock);
+	struct hca_proc *p = proc->slot[OS_SLOT_VERBS];
+	bool last = p && --p->users == 0;
+
+	if (last)
+		proc->slot[OS_SLOT_VERBS] = NULL;
+	hca_unlock(&hca_proc_lock);
+	if (last)
+		os_free(p);
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	sim_point("ibv_get_device_list");
+	if (num_devices)
+		*num_devices = 0;
+	if (world_port_count() == 0) {
+		errno = ENOSYS; /* as rdma-core where the kernel has no RDMA */
+		return NULL;
+	}
+	(void)hca_world();
+	struct hca_proc *p = hca_proc_get();
+	struct ibv_device **list =
+		p ? os_alloc((p->count + 1) * sizeof(struct ibv_device *), "ibv_device list") : NULL;
+
+	if (!list) {
+		if (p)
+			hca_proc_put();
+		errno = ENOMEM;
+		return NULL;
+	}
+	for (uint32_t i = 0; i < p->count; i++)
+		list[i] = &p->device[i].ibv;
+	if (num_devices)
+		*num_devices = (int)p->count;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	sim_point("ibv_free_device_list");
+	if (!list)
+		return;
+	os_free(list);
+	hca_proc_put();
+}
+
+static const struct hca_device_handle *hca_device_of(const struct ibv_device *d)
+{
+	return CONTAINER_OF(d, const struct hca_device_handle, ibv);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+int ibv_get_device_index(struct ibv_device *device)
+{
+	return (int)hca_device_of(device)->port;
+}
+
+static __be64 hca_guid(uint32_t port)
+{
+	return htobe64(world_port(port)->nic->guid);
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return hca_guid(hca_device_of(device)->port);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------------ */
+
+static int hca_query_port(struct ibv_context *context, uint8_t port_num,
+			  struct ibv_port_attr *attr, size_t bytes);
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	sim_point("ibv_open_device");
+	sim_charge_ns(HCA_CONTROL_NS);
+	const struct hca_device_handle *d = hca_device_of(device);
+
+	if (d->host != os_proc()->host) {
+		hca_say("ibv_open_device: %s is of host %u, the caller on host %u", device->name,
+			d->host, os_proc()->host);
+		errno = ENODEV;
+		return NULL;
+	}
+	struct hca_context_handle *h = os_alloc(sizeof *h, "ibv_context");
+	struct hca_context *c = h ? hca_slab_take(&hca_world()->context) : NULL;
+
+	if (!c) {
+		os_free(h);
+		errno = ENOMEM;
+		return NULL;
+	}
+	struct ibv_context *ctx = &h->verbs.context;
+
+	(void)hca_proc_get();
+	h->hca = c;
+	hca_lock(&c->item.lock);
+	c->item.proc = os_proc()->id;
+	c->item.handle = (uintptr_t)ctx;
+	c->port = d->port;
+	c->closed = c->first = c->last = 0;
+	hca_unlock(&c->item.lock);
+	h->verbs.sz = sizeof h->verbs;
+	h->verbs.query_port = hca_query_port;
+	ctx->device = device;
+	ctx->ops.poll_cq = hca_poll_cq;
+	ctx->ops.req_notify_cq = hca_req_notify_cq;
+	ctx->ops.post_send = hca_post_send;
+	ctx->ops.post_recv = hca_post_recv;
+	hca_optional_ops(&ctx->ops);
+	ctx->cmd_fd = ctx->async_fd = -1; /* waited for through ibv_get_async_event only */
+	ctx->num_comp_vectors = 1;
+	pthread_mutex_init(&ctx->mutex, NULL);
+	ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	return ctx;
+}
+
+/* What is still open under a context: the kernel takes it back when the descriptor closes, and so
+ * do we, but somebody forgot it. */
+static uint64_t hca_context_left(const struct hca_context *c)
+{
+	struct hca_world *w = hca_world();
+	uint32_t at, proc = c->item.proc;
+	uint64_t n = 0;
+	struct hca_qp *qp;
+	struct hca_cq *cq;
+
+	for (at = 0; (qp = hca_slab_next(&w->qp, proc, &at));)
+		n += qp->context == c->item.index;
+	for (at = 0; (cq = hca_slab_next(&w->cq, proc, &at));)
+		n += cq->context == c->item.index;
+	return n;
+}
+
+int ibv_close_device(struct ibv_context *context)
+{
+	sim_point("ibv_close_device");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_context_handle *h = hca_context_of(context);
+	uint64_t left = hca_context_left(h->hca);
+
+	if (left) {
+		hca_say("ibv_close_device: %s: %llu queue pairs and completion queues are not "
+			"destroyed",
+			context->device->name, (unsigned long long)left);
+		return EBUSY;
+	}
+	hca_context_destroy(h->hca);
+	os_free(h);
+	hca_proc_put();
+	return 0;
+}
+
+/* ---- questions ----------------------------------------------------------------------------------- */
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
+{
+	sim_point("ibv_query_device");
+	sim_charge_ns(HCA_CONTROL_NS);
+	uint32_t port = hca_context_of(context)->hca->port;
+
+	*a = (struct ibv_device_attr){
+		.fw_ver = "28.40.1000",
+		.node_guid = hca_guid(port),
+		.sys_image_guid = hca_guid(port),
+		.max_mr_size = UINT64_MAX,
+		.page_size_cap = 0xfffffffffffff000,
+		.vendor_id = 0x02c9,
+		.vendor_part_id = 4129,
+		.max_qp = 131072,
+		.max_qp_wr = HCA_MAX_WR,
+		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+		.max_sge = HCA_MAX_SGE,
+		.max_sge_rd = HCA_MAX_SGE,
+		.max_cq = 32768,
+		.max_cqe = HCA_MAX_CQE,
+		.max_mr = HCA_CHUNKS << 6,
+		.max_pd = HCA_CHUNKS << 5,
+		.max_qp_rd_atom = HCA_MAX_RD_ATOMIC,
+		.max_res_rd_atom = HCA_MAX_RD_ATOMIC * 131072,
+		.max_qp_init_rd_atom = HCA_MAX_RD_ATOMIC,
+		.atomic_cap = IBV_ATOMIC_NONE,
+		.max_pkeys = HCA_PKEY_COUNT,
+		.local_ca_ack_delay = 16,
+		.phys_port_cnt = 1,
+	};
+	return 0;
+}
+
+/* Rate as the attribute encodes it: lanes (1 = 1x, 2 = 4x, 4 = 8x) and the lane's speed. */
+static void hca_port_speed(uint64_t mbps, struct ibv_port_attr *a)
+{
+	static const struct {
+		uint32_t gbps;
+		uint8_t width, speed;
+	} rates[] = {{10, 1, 4},    {25, 1, 32},   {40, 2, 4},	  {50, 1, 64},
+		     {100, 2, 32},  {200, 2, 64},  {400, 2, 128}, {800, 4, 128}};
+	uint64_t gbps = mbps * 8 / 1000;
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_LEN(rates) && rates[i].gbps < gbps)
+		i++;
+	a->active_width = rates[i].width;
+	a->active_speed = rates[i].speed;
+}
+
+static int hca_query_port(struct ibv_context *context, uint8_t port_num,
+			  struct ibv_port_attr *attr, size_t bytes)
+{
+	sim_point("ibv_query_port");
+	sim_charge_ns(HCA_CONTROL_NS);
+	uint32_t index = hca_context_of(context)->hca->port;
+	bool up = __atomic_load_n(&hca_world()->port[index].up, __ATOMIC_ACQUIRE);
+
+	if (port_num != 1)
+		return EINVAL;
+	struct ibv_port_attr a = {
+		.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_4096,
+		.gid_tbl_len = HCA_GID_COUNT,
+		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+		.max_msg_sz = HCA_MAX_MSG_BYTES,
+		.pkey_tbl_len = HCA_PKEY_COUNT,
+		.phys_state = up ? 5 : 3, /* LinkUp, Disabled */
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+		.flags = IBV_QPF_GRH_REQUIRED,
+	};
+
+	hca_port_speed(world_port(index)->nic->mbps, &a);
+	memset(attr, 0, bytes);
+	memcpy(attr, &a, MIN_OF(bytes, sizeof a));
+	return 0;
+}
+
+/* The exported name is for old binaries: their struct ends before port_cap_flags2. */
+int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+		   struct _compat_ibv_port_attr *attr)
+{
+	struct ibv_port_attr a;
+	int rc = hca_query_port(context, port_num, &a, sizeof a);
+
+	if (!rc)
+		memcpy(attr, &a, offsetof(struct ibv_port_attr, port_cap_flags2));
+	return rc;
+}
+
+/* ---- addresses ----------------------------------------------------------------------------------- */
+
+bool hca_gid_get(uint32_t port_index, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type)
+{
+	const struct world_port *port = world_port(port_index);
+	uint64_t guid = port->nic->guid;
+
+	memset(gid, 0, sizeof *gid);
+	if (index >= HCA_GID_USED)
+		return false;
+	*type = index % 2 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
+	if (index < 2) {
+		gid->raw[0] = 0xfe;
+		gid->raw[1] = 0x80;
+		/* hosts of one machine file have equal GUIDs: the link-local address carries the
+		 * host too, as a MAC would */
+		guid ^= (uint64_t)port->host << 40 | (uint64_t)port->index << 24;
+		for (int i = 0; i < 8; i++)
+			gid->raw[8 + i] = (uint8_t)(guid >> (56 - 8 * i));
+	} else {
+		gid->raw[10] = gid->raw[11] = 0xff;
+		memcpy(gid->raw + 12, port->ipv4, 4);
+	}
+	return true;
+}
+
+uint32_t hca_gid_port(const union ibv_gid *gid)
+{
+	union ibv_gid mine;
+	enum ibv_gid_type type;
+
+	for (uint32_t p = 0; p < hca_world()->ports; p++) {
+		if (!world_port(p)->nic->is_rdma)
+			continue;
+		for (uint32_t i = 0; i < HCA_GID_USED; i += 2)
+			if (hca_gid_get(p, i, &mine, &type) && !memcmp(&mine, gid, sizeof mine))
+				return p;
+	}
+	return UINT32_MAX;
+}
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+	sim_point("ibv_query_gid");
+	enum ibv_gid_type type;
+
+	if (port_num != 1 || index < 0 || index >= HCA_GID_COUNT) {
+		errno = EINVAL;
+		return -1;
+	}
+	(void)hca_gid_get(hca_context_of(context)->hca->port, (uint32_t)index, gid, &type);
+	return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes)
+{
+	sim_point("ibv_query_gid_ex");
+	struct ibv_gid_entry e = {.gid_index = index, .port_num = port_num};
+	enum ibv_gid_type type;
+
+	if (flags || port_num != 1 || index >= HCA_GID_COUNT || entry_bytes < sizeof e)
+		return EINVAL;
+	uint32_t port = hca_context_of(context)->hca->port;
+
+	if (!hca_gid_get(port, index, &e.gid, &type))
+		return ENODATA;
+	e.gid_type = type;
+	e.ndev_ifindex = port + 2; /* 1 is the loopback interface */
+	memset(entry, 0, entry_bytes);
+	memcpy(entry, &e, sizeof e);
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	sim_point("ibv_query_pkey");
+	if (port_num != 1 || index < 0 || index >= HCA_PKEY_COUNT) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = index == 0 ? htobe16(0xffff) : 0;
+	return 0;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asynchronous events of a context, and completion channels. Both are queues of which a task takes
+ * one entry, waiting for it if need be; taken entries are acknowledged, and destroying the object
+ * that they name waits for that. */
+#include <errno.h>
+
+#include "backends/fakeverbs/hca.h"
+
+/* ---- asynchronous events ------------------------------------------------------------------------ */
+
+static const char *hca_event_element(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		return "cq";
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+		return "port";
+	default:
+		return "qp";
+	}
+}
+
+void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element,
+		    uint32_t generation)
+{
+	struct hca_world *w = hca_world();
+	struct hca_context *c = hca_slab_at(&w->context, context);
+	struct hca_event *e = hca_slab_take(&w->event);
+
+	ASSERT(e);
+	e->type = type;
+	e->element = element;
+	e->generation = generation;
+	e->next = 0;
+	os_trace("async event", type, element, context);
+	hca_lock(&c->item.lock);
+	if (c->last)
+		((struct hca_event *)hca_slab_at(&w->event, c->last - 1))->next = e->item.index + 1;
+	else
+		c->first = e->item.index + 1;
+	c->last = e->item.index + 1;
+	uint64_t handle = c->item.handle;
+
+	hca_unlock(&c->item.lock);
+	os_event_post((const void *)(uintptr_t)handle);
+}
+
+/* Takes those that `match` says, one after the other; 0: no more. */
+static struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *before)
+{
+	struct hca_world *w = hca_world();
+	struct hca_event *b = *before ? hca_slab_at(&w->event, *before - 1) : NULL;
+	uint32_t at = b ? b->next : c->first;
+	struct hca_event *e = at ? hca_slab_at(&w->event, at - 1) : NULL;
+
+	if (!e)
+		return NULL;
+	if (b)
+		b->next = e->next;
+	else
+		c->first = e->next;
+	if (c->last == at)
+		c->last = *before;
+	return e;
+}
+
+void hca_event_purge(uint32_t context, bool is_cq, uint32_t element, uint32_t generation)
+{
+	struct hca_world *w = hca_world();
+	struct hca_context *c = hca_slab_at(&w->context, context);
+	uint32_t before = 0, at;
+
+	hca_lock(&c->item.lock);
+	for (at = c->first; at;) {
+		struct hca_event *e = hca_slab_at(&w->event, at - 1);
+		const char *kind = hca_event_element((enum ibv_event_type)e->type);
+		uint32_t next = e->next;
+
+		if (kind[0] == (is_cq ? 'c' : 'q') && e->element == element &&
+		    e->generation == generation) {
+			hca_event_unlink(c, &before);
+			hca_slab_give(&w->event, e);
+		} else {
+			before = at;
+		}
+		at = next;
+	}
+	hca_unlock(&c->item.lock);
+}
+
+void hca_context_destroy(struct hca_context *c)
+{
+	struct hca_world *w = hca_world();
+	struct hca_event *e;
+	uint32_t none = 0;
+
+	hca_lock(&c->item.lock);
+	c->closed = 1;
+	while ((e = hca_event_unlink(c, &none)))
+		hca_slab_give(&w->event, e);
+	hca_unlock(&c->item.lock);
+	os_event_post((const void *)(uintptr_t)c->item.handle);
+	hca_slab_give(&w->context, c);
+}
+
+static void hca_event_translate(const struct hca_event *e, struct ibv_async_event *out)
+{
+	struct hca_world *w = hca_world();
+
+	memset(out, 0, sizeof *out);
+	out->event_type = (enum ibv_event_type)e->type;
+	switch (hca_event_element(out->event_type)[0]) {
+	case 'c': {
+		struct hca_cq *cq = hca_slab_at(&w->cq, e->element);
+		struct hca_cq_handle *h = (void *)(uintptr_t)cq->item.handle;
+
+		__atomic_fetch_add(&h->async_taken, 1, __ATOMIC_ACQ_REL);
+		out->element.cq = &h->ibv;
+		break;
+	}
+	case 'q': {
+		struct hca_qp *qp = hca_slab_at(&w->qp, e->element);
+		struct hca_qp_handle *h = (void *)(uintptr_t)qp->item.handle;
+
+		__atomic_fetch_add(&h->async_taken, 1, __ATOMIC_ACQ_REL);
+		out->element.qp = &h->ibv;
+		break;
+	}
+	default:
+		out->element.port_num = (int)e->element;
+	}
+}
+
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	sim_point("ibv_get_async_event");
+	struct hca_world *world = hca_world();
+	struct hca_context *c = hca_context_of(context)->hca;
+	uint32_t generation = c->item.generation;
+
+	for (;;) {
+		struct wait w = {.on = context, .want = os_event_seq(context), .kind = WAIT_OBJECT,
+				 .mask = WAIT_MASK_ALL, .why = "an asynchronous event of the HCA",
+				 .from = {-1, -1, -1, "HCA"}};
+		uint32_t none = 0;
+
+		hca_lock(&c->item.lock);
+		bool gone = c->closed || c->item.generation != generation;
+		struct hca_event *e = gone ? NULL : hca_event_unlink(c, &none);
+
+		if (e)
+			hca_event_translate(e, event);
+		hca_unlock(&c->item.lock);
+		if (e) {
+			hca_slab_give(&world->event, e);
+			sim_events_drain();
+			return 0;
+		}
+		if (gone) {
+			errno = ENODEV;
+			return -1;
+		}
+		os_wait_one(&w, NULL);
+	}
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	sim_point("ibv_ack_async_event");
+	switch (hca_event_element(event->event_type)[0]) {
+	case 'c':
+		__atomic_fetch_add(&event->element.cq->async_events_completed, 1, __ATOMIC_ACQ_REL);
+		os_event_post(event->element.cq);
+		break;
+	case 'q':
+		__atomic_fetch_add(&event->element.qp->events_completed, 1, __ATOMIC_ACQ_REL);
+		os_event_post(event->element.qp);
+		break;
+	default:
+		break;
+	}
+	sim_events_drain();
+}
+
+/* ---- completion channels -------------------------------------------------------------------------- */
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	sim_point("ibv_create_comp_channel");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_channel_handle *h = os_alloc(sizeof *h, "ibv_comp_channel");
+
+	if (!h)
+		goto err;
+	h->hca = hca_slab_take(&hca_world()->channel);
+	if (!h->hca)
+		goto err_free;
+	h->hca->item.proc = os_proc()->id;
+	h->hca->item.handle = (uintptr_t)h;
+	h->hca->first = h->hca->last = 0;
+	h->ibv.context = context;
+	h->ibv.fd = -1; /* waited for through ibv_get_cq_event only */
+	h->ibv.refcnt = 0;
+	return &h->ibv;
+err_free:
+	os_free(h);
+err:
+	errno = ENOMEM;
+	return NULL;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	sim_point("ibv_destroy_comp_channel");
+	struct hca_channel_handle *h = CONTAINER_OF(ibv, struct hca_channel_handle, ibv);
+
+	if (ibv->refcnt)
+		return EBUSY;
+	hca_slab_give(&hca_world()->channel, h->hca);
+	os_free(h);
+	return 0;
+}
+
+void hca_channel_post(struct hca_cq *cq)
+{
+	struct hca_world *w = hca_world();
+
+	if (!cq->channel)
+		return;
+	struct hca_channel *ch = hca_slab_at(&w->channel, cq->channel - 1);
+
+	hca_lock(&ch->item.lock);
+	if (cq->events++ == 0) {
+		cq->next = 0;
+		if (ch->last)
+			((struct hca_cq *)hca_slab_at(&w->cq, ch->last - 1))->next =
+				cq->item.index + 1;
+		else
+			ch->first = cq->item.index + 1;
+		ch->last = cq->item.index + 1;
+	}
+	uint64_t handle = ch->item.handle;
+
+	hca_unlock(&ch->item.lock);
+	os_event_post((const void *)(uintptr_t)handle);
+}
+
+/* The first queue with an event; it goes to the end if it has more. */
+static struct hca_cq *hca_channel_take(struct hca_channel *ch)
+{
+	struct hca_world *w = hca_world();
+
+	if (!ch->first)
+		return NULL;
+	struct hca_cq *cq = hca_slab_at(&w->cq, ch->first - 1);
+
+	ch->first = cq->next;
+	if (!ch->first)
+		ch->last = 0;
+	cq->next = 0;
+	if (--cq->events) {
+		if (ch->last)
+			((struct hca_cq *)hca_slab_at(&w->cq, ch->last - 1))->next =
+				cq->item.index + 1;
+		else
+			ch->first = cq->item.index + 1;
+		ch->last = cq->item.index + 1;
+	}
+	return cq;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+{
+	sim_point("ibv_get_cq_event");
+	struct hca_channel *ch = CONTAINER_OF(ibv, struct hca_channel_handle, ibv)->hca;
+
+	for (;;) {
+		struct wait w = {.on = ibv, .want = os_event_seq(ibv), .kind = WAIT_OBJECT,
+				 .mask = WAIT_MASK_ALL, .why = "an event of a completion channel",
+				 .from = {-1, -1, -1, "HCA"}};
+
+		hca_lock(&ch->item.lock);
+		struct hca_cq *took = hca_channel_take(ch);
+
+		hca_unlock(&ch->item.lock);
+		if (took) {
+			struct hca_cq_handle *h = (void *)(uintptr_t)took->item.handle;
+
+			__atomic_fetch_add(&h->comp_taken, 1, __ATOMIC_ACQ_REL);
+			*cq = &h->ibv;
+			*cq_context = h->ibv.cq_context;
+			sim_events_drain();
+			return 0;
+		}
+		os_wait_one(&w, NULL);
+	}
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	sim_point("ibv_ack_cq_events");
+	__atomic_fetch_add(&cq->comp_events_completed, n, __ATOMIC_ACQ_REL);
+	os_event_post(cq);
+	sim_events_drain();
+}
+
+void hca_channel_purge(struct hca_cq *cq)
+{
+	struct hca_world *w = hca_world();
+
+	if (!cq->channel)
+		return;
+	struct hca_channel *ch = hca_slab_at(&w->channel, cq->channel - 1);
+	uint32_t before = 0, me = cq->item.index + 1;
+
+	hca_lock(&ch->item.lock);
+	for (uint32_t at = ch->first; at;) {
+		struct hca_cq *q = hca_slab_at(&w->cq, at - 1);
+		uint32_t next = q->next;
+
+		if (at == me) {
+			if (before)
+				((struct hca_cq *)hca_slab_at(&w->cq, before - 1))->next = next;
+			else
+				ch->first = next;
+			if (ch->last == at)
+				ch->last = before;
+			cq->next = cq->events = 0;
+		} else {
+			before = at;
+		}
+		at = next;
+	}
+	hca_unlock(&ch->item.lock);
+}
+
+void hca_acked_wait(const void *object, const uint32_t *taken, const uint32_t *acked)
+{
+	for (;;) {
+		struct wait w = {.on = object, .want = os_event_seq(object), .kind = WAIT_OBJECT,
+				 .mask = WAIT_MASK_ALL,
+				 .why = "acknowledgement of the object's events (destroy)",
+				 .from = {-1, -1, -1, "ibv_ack_*"}};
+
+		if (__atomic_load_n(taken, __ATOMIC_ACQUIRE) ==
+		    __atomic_load_n(acked, __ATOMIC_ACQUIRE))
+			return;
+		os_wait_one(&w, NULL);
+	}
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The HCA double, from inside. The outside is <infiniband/verbs.h> of rdma-core, unchanged.
+ *
+ * What another process' HCA reads (queue pairs, completion queues, memory regions, ports) lies in
+ * the world arena as plain data: indices and generations, no pointers. A `handle` in there is the
+ * owner's verbs object, kept as a number: it is posted on and labelled, never looked into by
+ * others. What only the owner sees (struct ibv_qp and the like) is in the owner's os_alloc memory.
+ *
+ * Who runs: entry points (on a task) begin with sim_point, act under locks without waiting, and
+ * end with sim_events_drain. Everything else is an event of the engine: hca_qp_transmit,
+ * hca_packet_arrive, hca_qp_timer; these never wait.
+ *
+ * Locks are words in the arena, spun on (under `sim` they are always free). Order, outermost first:
+ *
+ *   queue pair -> completion queue -> completion channel, context (async events)
+ *   leaves, taken under any of these and holding nothing more: memory region, port, slab, memory
+ *
+ * Two queue pairs are never locked together: requester and responder speak by packets only.
+ *
+ * Facts: InfiniBand Architecture 1.x volume 1, chapters 9 to 11, by way of the rdma-core manual
+ * pages; times in ns, sizes in bytes, rates in MB/s; errors 0 or a positive errno.
+ */
+#ifndef BACKENDS_FAKEVERBS_HCA_H
+#define BACKENDS_FAKEVERBS_HCA_H
+
+#include <endian.h>
+#include <infiniband/verbs.h>
+
+#include "backends/peermem.h"
+#include "core/base/macros.h"
+#include "core/os/os.h"
+#include "sim/engine/sim.h"
+#include "sim/world/world.h"
+
+#pragma GCC visibility push(hidden)
+
+#define HCA_PSN_MASK	   0xffffffu
+#define HCA_QPN_FIRST	   0x100u
+#define HCA_BURST_BYTES	   65536u /* payload of one message on the fabric, at most */
+#define HCA_WINDOW_BURSTS  8u	  /* in flight per queue pair, at most */
+#define HCA_MAX_MSG_BYTES  (1u << 30)
+#define HCA_MAX_SGE	   30
+#define HCA_MAX_WR	   32768
+#define HCA_MAX_CQE	   (1 << 22)
+#define HCA_MAX_INLINE	   1024
+#define HCA_MAX_RD_ATOMIC  16
+#define HCA_GID_COUNT	   255
+#define HCA_GID_USED	   4
+#define HCA_PKEY_COUNT	   128
+#define HCA_BUCKETS	   64
+/* RoCE v2 per packet: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4; and the extended header */
+#define HCA_HEADER_BYTES   62u
+#define HCA_RETH_BYTES	   16u
+#define HCA_ACK_BYTES	   66u
+/* What things take inside an HCA; round numbers of a current one. */
+#define HCA_DOORBELL_NS	   150u
+#define HCA_LOOPBACK_NS	   300u
+#define HCA_POST_NS	   50u
+#define HCA_POLL_NS	   20u
+#define HCA_CONTROL_NS	   5000u
+#define HCA_REG_NS	   20000u
+
+/* ---- slabs: tables of equal items in the arena, that grow and never move --------------------- */
+
+#define HCA_CHUNKS 1024
+
+/* First in every item. `generation` changes whenever the item is freed; a reference from elsewhere
+ * is (index, generation). */
+struct hca_item {
+	uint32_t index, generation;
+	uint32_t live, next_free; /* next_free: index + 1 */
+	uint32_t proc;		  /* owner */
+	uint32_t lock;
+	uint64_t handle; /* the owner's verbs object */
+};
+
+struct hca_slab {
+	uint32_t lock;
+	uint32_t item_bytes, chunk_shift;
+	uint32_t reuse_after; /* this many free ones rest before one is used again */
+	uint32_t count, free_count, free_first, free_last;
+	uint64_t chunk[HCA_CHUNKS];
+};
+
+void *hca_slab_at(struct hca_slab *s, uint32_t index);
+void *hca_slab_take(struct hca_slab *s); /* NULL: full. Zero but for its struct hca_item */
+void hca_slab_give(struct hca_slab *s, void *item);
+/* The next live item of process `proc` (UINT32_MAX: any) from *cursor on; NULL: no more. */
+void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor);
+
+/* Arena memory in powers of two, reused: rings. 0: none left; it is not zeroed. */
+uint64_t hca_mem_take(uint64_t bytes);
+void hca_mem_give(uint64_t offset, uint64_t bytes);
+
+void hca_lock(uint32_t *word);
+void hca_unlock(uint32_t *word);
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+
+struct hca_port {
+	uint32_t lock;
+	uint32_t up;
+	uint32_t next_qpn;
+	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */
+};
+
+struct hca_pd {
+	struct hca_item item;
+	uint32_t port;
+};
+
+struct hca_mr {
+	struct hca_item item;
+	uint32_t key; /* index << 8 | tag: lkey and rkey */
+	uint32_t pd, port;
+	uint32_t access;
+	uint32_t users; /* copies going on */
+	uint32_t gpu;
+	uint64_t address, iova, bytes;
+	struct peermem_region region;
+};
+
+/* Waits of the owner are on the handles: struct ibv_cq, ibv_comp_channel, ibv_context. */
+struct hca_channel {
+	struct hca_item item;
+	uint32_t first, last; /* completion queues with an event: index + 1 */
+};
+
+struct hca_event {
+	struct hca_item item;
+	uint32_t next; /* index + 1 */
+	uint32_t type; /* enum ibv_event_type */
+	uint32_t element, generation;
+};
+
+struct hca_context {
+	struct hca_item item;
+	uint32_t port;
+	uint32_t closed;
+	uint32_t first, last; /* struct hca_event: index + 1 */
+};
+
+struct hca_cqe {
+	uint64_t wr_id;
+	uint32_t status, opcode, vendor_error, bytes, imm, qpn, flags;
+	uint32_t qp, generation;
+	uint32_t is_recv;
+	uint32_t slot; /* the work queue's slots before this one are free once it is polled */
+	uint32_t pad0;
+};
+
+enum hca_arm { HCA_ARM_NONE, HCA_ARM_SOLICITED, HCA_ARM_ANY };
+
+struct hca_cq {
+	struct hca_item item;
+	uint32_t context, port;
+	uint32_t channel; /* index + 1 */
+	uint32_t arm;	  /* enum hca_arm */
+	uint32_t events;  /* on the channel, not yet taken */
+	uint32_t next;	  /* in the channel's list */
+	uint32_t overrun;
+	uint32_t size; /* power of two */
+	uint32_t head, tail;
+	uint64_t ring; /* arena offset: struct hca_cqe[size] */
+};
+
+/* A work request in its queue. The scatter list, or the inline data, follows. */
+struct hca_wqe {
+	uint64_t wr_id;
+	uint64_t bytes;
+	uint64_t remote_address;
+	uint32_t rkey, imm;
+	uint32_t opcode; /* enum ibv_wr_opcode */
+	uint32_t flags;	 /* enum ibv_send_flags */
+	uint32_t sge_count;
+	uint32_t psn, packets; /* once started */
+	uint32_t started;
+	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
+	uint32_t pad0;
+};
+
+/* Counters run freely; the slot is counter & (size - 1).
+ *   polled <= done <= head; send queue: done <= next <= head */
+struct hca_queue {
+	uint64_t ring;
+	uint32_t stride, size, sge_max, inline_max;
+	uint32_t head;	 /* next to post */
+	uint32_t done;	 /* oldest that is not complete */
+	uint32_t polled; /* oldest whose slot is taken: its completion was not polled */
+	uint32_t next;	 /* send: next to transmit */
+};
+
+/* What the requester knows. PSNs are 24 bits: psn_una <= psn_next <= psn_max (modulo). */
+struct hca_requester {
+	uint32_t psn_una;  /* oldest not acknowledged */
+	uint32_t psn_next; /* next to transmit; behind psn_max while resending */
+	uint32_t psn_max;  /* never transmitted yet */
+	uint64_t offset;   /* bytes of sq.next that were transmitted */
+	uint32_t reads;	   /* READs started and not complete */
+	uint32_t retries, rnr_retries; /* left */
+	uint32_t scheduled;   /* a transmit event is pending */
+	uint32_t timer;	      /* an acknowledge timer is pending */
+	uint32_t rnr_wait;    /* not 0: waiting, this is the number of the wait */
+	uint32_t rnr_waits;
+	uint32_t gap_seen;    /* resending since psn_una; ignore further signs of the same loss */
+	uint64_t progress_ns; /* last acknowledge, or start from idle */
+	uint64_t resent;      /* packets */
+};
+
+struct hca_responder {
+	uint32_t psn;	   /* expected */
+	uint32_t nak_sent; /* for this psn; silent until it comes */
+	uint32_t receiving; /* a SEND is between its first and last packet, in rq.done */
+	uint32_t established;
+	uint64_t received; /* bytes of it */
+};
+
+/* State machine of the specification, reliable connection:
+ *
+ *   RESET -> INIT -> RTR -> RTS <-> SQD
+ *     ^        |      |      |       |
+ *     |        v      v      v       v
+ *     +------ ERR <---+------+-------+      (any state -> RESET)
+ */
+struct hca_qp {
+	struct hca_item item;
+	uint32_t number, port, pd, context;
+	uint32_t send_cq, recv_cq;
+	uint32_t state; /* enum ibv_qp_state */
+	uint32_t next;	/* in the port's bucket: index + 1 */
+	uint32_t signal_all;
+	/* attributes; `attr` as modify_qp set them */
+	uint32_t access, pkey_index, path_mtu, mtu_bytes;
+	uint32_t dest_qpn, dest_port;
+	uint32_t max_rd_atomic, max_dest_rd_atomic;
+	uint32_t min_rnr_timer, timeout, retry_count, rnr_retry;
+	uint32_t rq_psn, sq_psn; /* as set */
+	uint32_t drain_notify, drained;
+	struct ibv_ah_attr address;
+	struct hca_queue sq, rq;
+	struct hca_requester req;
+	struct hca_responder resp;
+};
+
+enum hca_packet_kind {
+	HCA_WRITE,
+	HCA_SEND,
+	HCA_READ,     /* asks for one burst */
+	HCA_RESPONSE, /* that burst */
+	HCA_ACK,
+	HCA_NAK,
+};
+
+enum hca_nak { HCA_NAK_SEQUENCE, HCA_NAK_INVALID, HCA_NAK_ACCESS, HCA_NAK_OPERATION, HCA_NAK_RNR };
+
+enum hca_packet_flag {
+	HCA_FIRST = 1,
+	HCA_LAST = 2,
+	HCA_IMM = 4,
+	HCA_SOLICITED = 8,
+	HCA_ACK_REQUEST = 16,
+};
+
+/* One message on the fabric: `packets` packets from `psn` on. */
+struct hca_packet {
+	struct hca_item item;
+	uint32_t kind, flags;
+	uint32_t from_port, to_port, from_qpn, to_qpn;
+	uint32_t psn, packets;
+	uint32_t nak, rnr_timer;
+	uint32_t rkey, imm;
+	uint32_t bytes;	 /* of payload; for a READ: wanted */
+	uint32_t buffer; /* index of the payload's, + 1; small ones first */
+	uint32_t small;
+	uint32_t pad0;
+	uint64_t offset; /* of the payload in its message */
+	uint64_t total;	 /* of the message */
+	uint64_t remote_address;
+};
+
+#define HCA_SMALL_BYTES 1024u
+
+struct hca_buffer_small {
+	struct hca_item item;
+	uint8_t bytes[HCA_SMALL_BYTES];
+};
+struct hca_buffer_large {
+	struct hca_item item;
+	uint8_t bytes[HCA_BURST_BYTES];
+};
+
+/* What processes left behind when they ended in order. */
+struct hca_leaks {
+	uint64_t qps, cqs, mrs, pds, channels, contexts;
+};
+
+struct hca_world {
+	uint32_t ports;
+	struct hca_slab qp, cq, mr, pd, context, channel, event, packet, small, large;
+	uint32_t mem_lock;
+	uint64_t mem_free[48]; /* by power of two: first free block */
+	struct hca_leaks leaks;
+	struct hca_port port[];
+};
+
+/* The world's HCAs, made at first use. Never NULL inside an entry point that found a device. */
+struct hca_world *hca_world(void);
+void hca_world_gone(void);
+
+/* ---- the owner's objects ---------------------------------------------------------------------- */
+
+struct hca_device_handle {
+	struct ibv_device ibv;
+	const void *ops; /* where rdma-core's providers look for their own table: never theirs */
+	uint32_t port;	 /* world port */
+	uint32_t host;
+};
+struct hca_context_handle {
+	struct hca_context *hca;
+	struct verbs_context verbs; /* grows up: last */
+};
+struct hca_pd_handle {
+	struct ibv_pd ibv;
+	struct hca_pd *hca;
+	uint32_t users;
+};
+struct hca_mr_handle {
+	struct ibv_mr ibv;
+	struct hca_mr *hca;
+};
+struct hca_channel_handle {
+	struct ibv_comp_channel ibv;
+	struct hca_channel *hca;
+};
+struct hca_cq_handle {
+	struct ibv_cq ibv;
+	struct hca_cq *hca;
+	uint32_t users;		/* queue pairs */
+	uint32_t comp_taken;	/* by get_cq_event */
+	uint32_t async_taken;	/* by get_async_event */
+};
+struct hca_qp_handle {
+	struct ibv_qp ibv;
+	struct hca_qp *hca;
+	uint32_t async_taken;
+};
+
+static inline struct hca_context_handle *hca_context_of(struct ibv_context *c)
+{
+	return CONTAINER_OF(verbs_get_ctx(c), struct hca_context_handle, verbs);
+}
+static inline struct hca_pd_handle *hca_pd_of(struct ibv_pd *pd)
+{
+	return CONTAINER_OF(pd, struct hca_pd_handle, ibv);
+}
+static inline struct hca_cq_handle *hca_cq_of(struct ibv_cq *cq)
+{
+	return CONTAINER_OF(cq, struct hca_cq_handle, ibv);
+}
+static inline struct hca_qp_handle *hca_qp_of(struct ibv_qp *qp)
+{
+	return CONTAINER_OF(qp, struct hca_qp_handle, ibv);
+}
+
+/* ---- memory.c --------------------------------------------------------------------------------- */
+
+/* Is [iova, iova + bytes) inside a live region of this protection domain with these rights? Holds
+ * the region until hca_mr_release. NULL: no. */
+struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
+			   uint32_t access);
+void hca_mr_release(struct hca_mr *mr);
+int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
+int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
+/* The scatter list as a stream: every entry valid? then bytes from `offset` on. EACCES: no. */
+int hca_sges_check(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint32_t access);
+int hca_sges_read(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset, void *data,
+		  uint64_t bytes);
+int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset,
+		   const void *data, uint64_t bytes);
+void hca_mr_destroy(struct hca_mr *mr);
+
+/* ---- cq.c ------------------------------------------------------------------------------------- */
+
+void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited);
+/* Forgets what this queue pair completed and nobody polled. */
+void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp);
+void hca_cq_destroy(struct hca_cq *cq);
+int hca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int hca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* ---- event.c ---------------------------------------------------------------------------------- */
+
+void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element,
+		    uint32_t generation);
+/* Forgets events of an element that goes away. */
+void hca_event_purge(uint32_t context, bool is_cq, uint32_t element, uint32_t generation);
+void hca_channel_post(struct hca_cq *cq); /* under the CQ's lock */
+/* Removes a queue that goes away from its channel's list. */
+void hca_channel_purge(struct hca_cq *cq);
+/* Every event that was taken is acknowledged: the promise that destroy makes. WAITS. */
+void hca_acked_wait(const void *object, const uint32_t *taken, const uint32_t *acked);
+void hca_context_destroy(struct hca_context *c);
+
+/* ---- qp.c, qp_attr.c --------------------------------------------------------------------------- */
+
+struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter);
+static inline struct ibv_sge *hca_wqe_sges(struct hca_wqe *w)
+{
+	return (struct ibv_sge *)(w + 1);
+}
+void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state);
+/* To ERR: everything outstanding on both queues completes with WR_FLUSH_ERR, in order. */
+void hca_qp_to_error(struct hca_qp *qp);
+void hca_qp_flush(struct hca_qp *qp);
+void hca_qp_reset(struct hca_qp *qp);
+void hca_qp_destroy(struct hca_qp *qp);
+/* The live queue pair of a port with this number, locked; NULL: none. */
+struct hca_qp *hca_qp_lock_number(uint32_t port, uint32_t number);
+/* The same by reference: is it still that one? */
+struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation);
+static inline uint64_t hca_qp_id(const struct hca_qp *qp)
+{
+	return (uint64_t)qp->port << 24 | qp->number;
+}
+/* May (from -> to) be made with these attributes? EINVAL: a bit too few or too many. */
+int hca_qp_check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask);
+/* Which port answers to this GID; UINT32_MAX: none. */
+uint32_t hca_gid_port(const union ibv_gid *gid);
+bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
+
+/* ---- optional.c: refusals for the inline calls that this HCA does not have */
+void hca_optional_ops(struct ibv_context_ops *ops);
+
+/* ---- post.c, requester.c, responder.c, wire.c --------------------------------------------------- */
+
+int hca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int hca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns);
+/* Events of the requester. */
+void hca_qp_transmit(void *qp, uint64_t generation);
+void hca_qp_timer(void *qp, uint64_t generation);
+void hca_qp_rnr_over(void *qp, uint64_t wait);
+void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p);
+void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p);
+void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p);
+void hca_requester_drained(struct hca_qp *qp);
+/* Completes the oldest send; status other than success always makes a CQE. */
+void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status);
+void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struct hca_packet *p,
+		       uint64_t bytes);
+
+void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p);
+
+struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind kind,
+				  uint32_t bytes);
+uint8_t *hca_packet_data(const struct hca_packet *p);
+void hca_packet_free(struct hca_packet *p);
+/* Takes the packet. Lost or not: nobody learns. */
+void hca_packet_send(struct hca_qp *qp, struct hca_packet *p);
+uint64_t hca_rnr_ns(uint32_t timer);
+uint64_t hca_wire_ns(uint32_t port, uint64_t bytes);
+
+static inline int32_t hca_psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+static inline uint32_t hca_psn_add(uint32_t a, uint32_t n)
+{
+	return (a + n) & HCA_PSN_MASK;
+}
+
+/* One line: "fakeverbs: h0 mlx5_0 qp 0x101: ...". */
+void hca_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#pragma GCC visibility pop
+
+/* ---- for the debugger ---------------------------------------------------------------------------- */
+
+/* Queue pair i, dead or alive, is fakeverbs.qp[i >> FAKEVERBS_QP_SHIFT][i & mask], for i below
+ * fakeverbs.world->qp.count; alive when item.live. */
+#define FAKEVERBS_QP_SHIFT 5
+struct fakeverbs_view {
+	struct hca_world *world;
+	struct hca_qp *qp[HCA_CHUNKS];
+};
+extern struct fakeverbs_view fakeverbs;
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What this HCA does not have, refused as hardware without the feature refuses it: one line, and
+ * EOPNOTSUPP. And the few calls that have nothing to do. */
+#include <errno.h>
+
+#include "backends/fakeverbs/hca.h"
+
+static int hca_refuse(const char *call)
+{
+	sim_point(call);
+	hca_say("%s: not on this HCA", call);
+	errno = EOPNOTSUPP;
+	return EOPNOTSUPP;
+}
+
+#define HCA_REFUSE_NULL(call) (hca_refuse(call), NULL)
+
+/* Registration of dma-buf memory is asked for by probing with a bad descriptor: EBADF would say
+ * yes. */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	return HCA_REFUSE_NULL("ibv_reg_dmabuf_mr");
+}
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	return hca_refuse("ibv_rereg_mr") ? IBV_REREG_MR_ERR_CMD : 0;
+}
+
+int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	return hca_refuse("ibv_resize_cq");
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return HCA_REFUSE_NULL("ibv_create_srq");
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	return hca_refuse("ibv_modify_srq");
+}
+
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return hca_refuse("ibv_query_srq");
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return hca_refuse("ibv_destroy_srq");
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return HCA_REFUSE_NULL("ibv_create_ah");
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return hca_refuse("ibv_destroy_ah");
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return hca_refuse("ibv_attach_mcast");
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return hca_refuse("ibv_detach_mcast");
+}
+
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return hca_refuse("ibv_query_ece");
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return hca_refuse("ibv_set_ece");
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return NULL; /* none was made by ibv_create_qp_ex */
+}
+
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	return 0; /* promised to nobody */
+}
+
+/* Processes of a world do not fork. */
+int ibv_fork_init(void)
+{
+	return 0;
+}
+
+enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return IBV_FORK_UNNEEDED;
+}
+
+/* ---- the inline calls --------------------------------------------------------------------------- */
+
+static struct ibv_mw *hca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	return HCA_REFUSE_NULL("ibv_alloc_mw");
+}
+
+static int hca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	return hca_refuse("ibv_bind_mw");
+}
+
+static int hca_dealloc_mw(struct ibv_mw *mw)
+{
+	return hca_refuse("ibv_dealloc_mw");
+}
+
+static int hca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	*bad = wr;
+	return hca_refuse("ibv_post_srq_recv");
+}
+
+void hca_optional_ops(struct ibv_context_ops *ops)
+{
+	ops->alloc_mw = hca_alloc_mw;
+	ops->bind_mw = hca_bind_mw;
+	ops->dealloc_mw = hca_dealloc_mw;
+	ops->post_srq_recv = hca_post_srq_recv;
+}

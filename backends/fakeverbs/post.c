@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting: checks a chain of work requests one by one and puts each in its queue. The first bad one
+ * is returned with everything before it posted. Sends are refused before RTS and receives before
+ * INIT, as the specification says (not every HCA does). */
+#include <errno.h>
+
+#include "backends/fakeverbs/hca.h"
+
+static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+		return 0;
+	case IBV_WR_RDMA_READ:
+		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_ATOMIC_WRITE:
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_TSO:
+		hca_say("ibv_post_send: qp 0x%x: opcode %d: not on this HCA", qp->number,
+			(int)wr->opcode);
+		return EOPNOTSUPP;
+	default:
+		return EINVAL;
+	}
+}
+
+static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr *wr,
+			       uint64_t *bytes)
+{
+	const unsigned int flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
+				   IBV_SEND_INLINE;
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD && qp->state != IBV_QPS_ERR) {
+		hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
+		return EINVAL;
+	}
+	int rc = hca_post_check_opcode(qp, wr);
+
+	if (rc)
+		return rc;
+	if (wr->send_flags & ~flags)
+		return EINVAL;
+	if (wr->num_sge < 0)
+		return EINVAL;
+	*bytes = 0;
+	for (int i = 0; i < wr->num_sge; i++)
+		*bytes += wr->sg_list[i].length;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (*bytes <= qp->sq.inline_max)
+			return 0;
+		hca_say("ibv_post_send: qp 0x%x: %llu bytes inline, at most %u", qp->number,
+			(unsigned long long)*bytes, qp->sq.inline_max);
+		return EINVAL;
+	}
+	if ((uint32_t)wr->num_sge <= qp->sq.sge_max)
+		return 0;
+	hca_say("ibv_post_send: qp 0x%x: %d scatter entries, at most %u", qp->number, wr->num_sge,
+		qp->sq.sge_max);
+	return EINVAL;
+}
+
+static void hca_post_fill_send(struct hca_wqe *e, const struct ibv_send_wr *wr, uint64_t bytes)
+{
+	*e = (struct hca_wqe){.wr_id = wr->wr_id, .bytes = bytes, .opcode = wr->opcode,
+			      .flags = wr->send_flags, .imm = wr->imm_data};
+	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
+		e->remote_address = wr->wr.rdma.remote_addr;
+		e->rkey = wr->wr.rdma.rkey;
+	}
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		uint8_t *to = (uint8_t *)(e + 1);
+
+		for (int i = 0; i < wr->num_sge; i++) {
+			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr,
+			       wr->sg_list[i].length);
+			to += wr->sg_list[i].length;
+		}
+		return;
+	}
+	e->sge_count = (uint32_t)wr->num_sge;
+	if (e->sge_count)
+		memcpy(hca_wqe_sges(e), wr->sg_list, e->sge_count * sizeof(struct ibv_sge));
+}
+
+static bool hca_post_full(const struct hca_qp *qp, const struct hca_queue *q, const char *which)
+{
+	if (q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size)
+		return false;
+	hca_say("%s: qp 0x%x: queue of %u is full%s", which, qp->number, q->size,
+		q->done == q->head ? ": all complete, but no completion of the last ones was polled"
+				   : "");
+	return true;
+}
+
+int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	sim_point("ibv_post_send");
+	struct hca_qp *qp = hca_qp_of(ibv)->hca;
+	uint64_t bytes;
+	int rc = 0;
+
+	hca_lock(&qp->item.lock);
+	for (; wr; wr = wr->next) {
+		sim_charge_ns(HCA_POST_NS);
+		rc = hca_post_check_send(qp, wr, &bytes);
+		if (!rc && hca_post_full(qp, &qp->sq, "ibv_post_send"))
+			rc = ENOMEM;
+		if (rc)
+			break;
+		hca_post_fill_send(hca_wqe_at(&qp->sq, qp->sq.head++), wr, bytes);
+		os_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
+	}
+	if (qp->state == IBV_QPS_ERR)
+		hca_qp_flush(qp);
+	else if (qp->sq.next != qp->sq.head)
+		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
+	hca_unlock(&qp->item.lock);
+	if (rc)
+		*bad = wr;
+	sim_events_drain();
+	return rc;
+}
+
+static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr *wr)
+{
+	if (qp->state == IBV_QPS_RESET) {
+		hca_say("ibv_post_recv: qp 0x%x is in RESET", qp->number);
+		return EINVAL;
+	}
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->rq.sge_max) {
+		hca_say("ibv_post_recv: qp 0x%x: %d scatter entries, at most %u", qp->number,
+			wr->num_sge, qp->rq.sge_max);
+		return EINVAL;
+	}
+	return hca_post_full(qp, &qp->rq, "ibv_post_recv") ? ENOMEM : 0;
+}
+
+int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	sim_point("ibv_post_recv");
+	struct hca_qp *qp = hca_qp_of(ibv)->hca;
+	int rc = 0;
+
+	hca_lock(&qp->item.lock);
+	for (; wr; wr = wr->next) {
+		sim_charge_ns(HCA_POST_NS);
+		rc = hca_post_check_recv(qp, wr);
+		if (rc)
+			break;
+		struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.head++);
+
+		*e = (struct hca_wqe){.wr_id = wr->wr_id, .sge_count = (uint32_t)wr->num_sge};
+		for (uint32_t i = 0; i < e->sge_count; i++) {
+			hca_wqe_sges(e)[i] = wr->sg_list[i];
+			e->bytes += wr->sg_list[i].length;
+		}
+		os_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
+	}
+	if (qp->state == IBV_QPS_ERR)
+		hca_qp_flush(qp);
+	hca_unlock(&qp->item.lock);
+	if (rc)
+		*bad = wr;
+	sim_events_drain();
+	return rc;
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: making, changing, asking, ending. What they do with work is in requester.c and
+ * responder.c. */
+#include <errno.h>
+
+#include "backends/fakeverbs/hca.h"
+
+struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
+{
+	return (struct hca_wqe *)((char *)world_arena_at(q->ring) +
+				  (uint64_t)(counter & (q->size - 1)) * q->stride);
+}
+
+static int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes)
+{
+	uint32_t room = MAX_OF(sge * (uint32_t)sizeof(struct ibv_sge), inline_bytes);
+
+	memset(q, 0, sizeof *q);
+	q->size = 1;
+	while (q->size < wr)
+		q->size *= 2;
+	q->sge_max = sge;
+	q->inline_max = inline_bytes;
+	q->stride = (uint32_t)(sizeof(struct hca_wqe) + ALIGN_UP(room, 16));
+	q->ring = hca_mem_take((uint64_t)q->size * q->stride);
+	return q->ring ? 0 : ENOMEM;
+}
+
+static void hca_queue_end(struct hca_queue *q)
+{
+	hca_mem_give(q->ring, (uint64_t)q->size * q->stride);
+	q->ring = 0;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------ */
+
+static void hca_qp_enter(struct hca_qp *qp)
+{
+	struct hca_port *port = &hca_world()->port[qp->port];
+
+	hca_lock(&port->lock);
+	qp->number = port->next_qpn++ & HCA_PSN_MASK;
+	qp->next = port->bucket[qp->number % HCA_BUCKETS];
+	__atomic_store_n(&port->bucket[qp->number % HCA_BUCKETS], qp->item.index + 1,
+			 __ATOMIC_RELEASE);
+	hca_unlock(&port->lock);
+}
+
+static void hca_qp_leave(struct hca_qp *qp)
+{
+	struct hca_world *w = hca_world();
+	struct hca_port *port = &w->port[qp->port];
+
+	hca_lock(&port->lock);
+	uint32_t *at = &port->bucket[qp->number % HCA_BUCKETS];
+
+	while (*at && *at != qp->item.index + 1)
+		at = &((struct hca_qp *)hca_slab_at(&w->qp, *at - 1))->next;
+	if (*at)
+		*at = qp->next;
+	hca_unlock(&port->lock);
+}
+
+struct hca_qp *hca_qp_lock_number(uint32_t port_index, uint32_t number)
+{
+	struct hca_world *w = hca_world();
+	struct hca_port *port = &w->port[port_index];
+	struct hca_qp *qp = NULL;
+
+	hca_lock(&port->lock);
+	uint32_t at = port->bucket[number % HCA_BUCKETS];
+
+	while (at) {
+		qp = hca_slab_at(&w->qp, at - 1);
+		if (qp->number == number)
+			break;
+		at = qp->next;
+	}
+	uint32_t generation = at ? __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) : 0;
+
+	hca_unlock(&port->lock);
+	return at ? hca_qp_lock_reference(qp, generation) : NULL;
+}
+
+struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
+{
+	hca_lock(&qp->item.lock);
+	if (qp->item.live && qp->sq.ring && qp->item.generation == generation)
+		return qp;
+	hca_unlock(&qp->item.lock);
+	return NULL;
+}
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+static int hca_qp_check_init(const struct ibv_qp_init_attr *a)
+{
+	if (a->qp_type != IBV_QPT_RC) {
+		hca_say("ibv_create_qp: queue pairs of type %d: not on this HCA, only IBV_QPT_RC",
+			(int)a->qp_type);
+		return EOPNOTSUPP;
+	}
+	if (a->srq) {
+		hca_say("ibv_create_qp: shared receive queues: not on this HCA");
+		return EOPNOTSUPP;
+	}
+	if (!a->send_cq || !a->recv_cq)
+		return EINVAL;
+	if (a->cap.max_send_wr > HCA_MAX_WR || a->cap.max_recv_wr > HCA_MAX_WR ||
+	    a->cap.max_send_sge > HCA_MAX_SGE || a->cap.max_recv_sge > HCA_MAX_SGE ||
+	    a->cap.max_inline_data > HCA_MAX_INLINE)
+		return EINVAL;
+	return 0;
+}
+
+static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
+		       const struct ibv_qp_init_attr *a)
+{
+	const struct ibv_qp_cap *cap = &a->cap;
+	uint32_t inline_bytes = ALIGN_UP(cap->max_inline_data, 16);
+
+	/* one entry at least, so that an empty queue has a place in the arena */
+	int rc = hca_queue_make(&qp->rq, MAX_OF(cap->max_recv_wr, 1u),
+				MAX_OF(cap->max_recv_sge, 1u), 0);
+
+	if (rc)
+		return rc;
+	rc = hca_queue_make(&qp->sq, MAX_OF(cap->max_send_wr, 1u), MAX_OF(cap->max_send_sge, 1u),
+			    inline_bytes);
+	if (rc) {
+		hca_queue_end(&qp->rq);
+		return rc;
+	}
+	qp->port = pd->hca->port;
+	qp->pd = pd->hca->item.index;
+	qp->context = hca_context_of(pd->ibv.context)->hca->item.index;
+	qp->send_cq = hca_cq_of(a->send_cq)->hca->item.index;
+	qp->recv_cq = hca_cq_of(a->recv_cq)->hca->item.index;
+	qp->signal_all = a->sq_sig_all != 0;
+	qp->state = IBV_QPS_RESET;
+	qp->dest_port = UINT32_MAX;
+	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = 0;
+	qp->pkey_index = qp->path_mtu = qp->max_rd_atomic = qp->max_dest_rd_atomic = 0;
+	qp->min_rnr_timer = qp->timeout = qp->retry_count = qp->rnr_retry = 0;
+	qp->rq_psn = qp->sq_psn = 0;
+	memset(&qp->address, 0, sizeof qp->address);
+	memset(&qp->req, 0, sizeof qp->req);
+	memset(&qp->resp, 0, sizeof qp->resp);
+	return 0;
+}
+
+static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_pd *pd,
+			       struct ibv_qp_init_attr *a)
+{
+	struct hca_qp *qp = h->hca;
+
+	h->ibv.context = pd->context;
+	h->ibv.qp_context = a->qp_context;
+	h->ibv.pd = pd;
+	h->ibv.send_cq = a->send_cq;
+	h->ibv.recv_cq = a->recv_cq;
+	h->ibv.handle = qp->item.index;
+	h->ibv.qp_num = qp->number;
+	h->ibv.state = IBV_QPS_RESET;
+	h->ibv.qp_type = a->qp_type;
+	pthread_mutex_init(&h->ibv.mutex, NULL);
+	pthread_cond_init(&h->ibv.cond, NULL);
+	a->cap.max_send_wr = qp->sq.size;
+	a->cap.max_recv_wr = qp->rq.size;
+	a->cap.max_send_sge = qp->sq.sge_max;
+	a->cap.max_recv_sge = qp->rq.sge_max;
+	a->cap.max_inline_data = qp->sq.inline_max;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
+{
+	sim_point("ibv_create_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_pd_handle *pd = hca_pd_of(ibv_pd);
+	struct hca_qp_handle *h = NULL;
+	struct hca_qp *qp = NULL;
+	int rc = hca_qp_check_init(a);
+
+	if (rc)
+		goto err;
+	rc = ENOMEM;
+	h = os_alloc(sizeof *h, "ibv_qp");
+	qp = h ? hca_slab_take(&hca_world()->qp) : NULL;
+	if (!qp)
+		goto err;
+	hca_lock(&qp->item.lock);
+	rc = hca_qp_make(qp, pd, a);
+	if (!rc) {
+		qp->item.proc = os_proc()->id;
+		qp->item.handle = (uintptr_t)h;
+		hca_qp_enter(qp);
+	}
+	hca_unlock(&qp->item.lock);
+	if (rc)
+		goto err;
+	h->hca = qp;
+	hca_qp_handle_fill(h, ibv_pd, a);
+	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&hca_cq_of(a->send_cq)->users, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&hca_cq_of(a->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
+
+	struct os_label label = {.what = "qp", .rank = os_self()->rank, .peer = -1, .channel = -1,
+				 .number = qp->number};
+	os_label(&h->ibv, &label);
+	os_trace("qp.create", hca_qp_id(qp), qp->sq.size, qp->rq.size);
+	return &h->ibv;
+err:
+	if (qp)
+		hca_slab_give(&hca_world()->qp, qp);
+	os_free(h);
+	errno = rc;
+	return NULL;
+}
+
+void hca_qp_destroy(struct hca_qp *qp)
+{
+	struct hca_world *w = hca_world();
+
+	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
+	hca_qp_leave(qp);
+	hca_lock(&qp->item.lock);
+	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
+	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
+	hca_event_purge(qp->context, false, qp->item.index, qp->item.generation);
+	qp->state = IBV_QPS_RESET;
+	hca_queue_end(&qp->sq);
+	hca_queue_end(&qp->rq);
+	qp->sq.head = qp->sq.done = qp->rq.head = qp->rq.done = 0;
+	hca_unlock(&qp->item.lock);
+	sim_events_cancel_object(qp);
+	hca_slab_give(&w->qp, qp);
+}
+
+/* ---- changing ----------------------------------------------------------------------------------- */
+
+void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
+{
+	if (qp->state == (uint32_t)state)
+		return;
+	os_trace("qp.state", hca_qp_id(qp), qp->state, state);
+	qp->state = state;
+}
+
+/* All queues empty, nothing known; completions that nobody polled are forgotten, as mlx5 does. */
+void hca_qp_reset(struct hca_qp *qp)
+{
+	struct hca_world *w = hca_world();
+	uint32_t rnr_waits = qp->req.rnr_waits, timer = qp->req.timer;
+	uint32_t scheduled = qp->req.scheduled;
+
+	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
+	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
+	qp->sq.next = qp->sq.done = qp->sq.head;
+	qp->rq.done = qp->rq.head;
+	__atomic_store_n(&qp->sq.polled, qp->sq.head, __ATOMIC_RELEASE);
+	__atomic_store_n(&qp->rq.polled, qp->rq.head, __ATOMIC_RELEASE);
+	memset(&qp->req, 0, sizeof qp->req);
+	memset(&qp->resp, 0, sizeof qp->resp);
+	/* events on their way still come, and find that they are not meant */
+	qp->req.rnr_waits = rnr_waits;
+	qp->req.timer = timer;
+	qp->req.scheduled = scheduled;
+	qp->dest_port = UINT32_MAX;
+	qp->drained = qp->drain_notify = 0;
+	hca_qp_set_state(qp, IBV_QPS_RESET);
+}
+
+void hca_qp_flush(struct hca_qp *qp)
+{
+	ASSERT(qp->state == IBV_QPS_ERR);
+	while (qp->sq.done != qp->sq.head)
+		hca_send_complete(qp, IBV_WC_WR_FLUSH_ERR);
+	while (qp->rq.done != qp->rq.head)
+		hca_recv_complete(qp, IBV_WC_WR_FLUSH_ERR, NULL, 0);
+}
+
+void hca_qp_to_error(struct hca_qp *qp)
+{
+	if (qp->state == IBV_QPS_RESET)
+		return;
+	hca_qp_set_state(qp, IBV_QPS_ERR);
+	qp->req.rnr_wait = 0;
+	hca_qp_flush(qp);
+}
+
+static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	if (mask & IBV_QP_PKEY_INDEX)
+		qp->pkey_index = a->pkey_index;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		qp->access = a->qp_access_flags;
+	if (mask & IBV_QP_AV) {
+		qp->address = a->ah_attr;
+		qp->dest_port = hca_gid_port(&a->ah_attr.grh.dgid);
+	}
+	if (mask & IBV_QP_PATH_MTU) {
+		qp->path_mtu = a->path_mtu;
+		qp->mtu_bytes = 128u << a->path_mtu;
+	}
+	if (mask & IBV_QP_DEST_QPN)
+		qp->dest_qpn = a->dest_qp_num;
+	if (mask & IBV_QP_RQ_PSN)
+		qp->rq_psn = qp->resp.psn = a->rq_psn;
+	if (mask & IBV_QP_SQ_PSN) {
+		qp->sq_psn = a->sq_psn;
+		qp->req.psn_una = qp->req.psn_next = qp->req.psn_max = a->sq_psn;
+	}
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		qp->max_rd_atomic = a->max_rd_atomic;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		qp->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		qp->min_rnr_timer = a->min_rnr_timer;
+	if (mask & IBV_QP_TIMEOUT)
+		qp->timeout = a->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		qp->retry_count = qp->req.retries = a->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		qp->rnr_retry = qp->req.rnr_retries = a->rnr_retry;
+	if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
+		qp->drain_notify = a->en_sqd_async_notify;
+}
+
+static void hca_qp_enter_state(struct hca_qp *qp, enum ibv_qp_state to)
+{
+	uint32_t from = qp->state;
+
+	if (to == IBV_QPS_RESET) {
+		hca_qp_reset(qp);
+	} else if (to == IBV_QPS_ERR) {
+		hca_qp_to_error(qp);
+	} else {
+		hca_qp_set_state(qp, to);
+		qp->drained = 0;
+	}
+	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS)
+		hca_requester_drained(qp);
+	if (to == IBV_QPS_RTS && qp->sq.next != qp->sq.head)
+		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
+}
+
+int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
+{
+	sim_point("ibv_modify_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_qp *qp = hca_qp_of(ibv)->hca;
+	struct os_fault f;
+	int rc;
+
+	hca_lock(&qp->item.lock);
+	enum ibv_qp_state from = (enum ibv_qp_state)qp->state;
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
+
+	rc = (mask & IBV_QP_CUR_STATE) && a->cur_qp_state != from ? EINVAL : 0;
+	if (!rc)
+		rc = hca_qp_check_mask(from, to, mask);
+	if (!rc)
+		rc = hca_qp_check_values(qp, a, mask);
+	if (!rc && os_fault("verbs.modify_qp", ibv, &f))
+		rc = f.kind == OS_FAULT_FAIL && f.arg ? (int)f.arg : ETIMEDOUT;
+	if (!rc) {
+		hca_qp_apply(qp, a, mask);
+		hca_qp_enter_state(qp, to);
+		if (mask & IBV_QP_STATE)
+			ibv->state = to;
+	}
+	hca_unlock(&qp->item.lock);
+	sim_events_drain();
+	return rc;
+}
+
+/* ---- asking ------------------------------------------------------------------------------------- */
+
+int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	sim_point("ibv_query_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_qp *qp = hca_qp_of(ibv)->hca;
+
+	memset(a, 0, sizeof *a);
+	memset(init, 0, sizeof *init);
+	hca_lock(&qp->item.lock);
+	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)qp->state;
+	a->path_mtu = (enum ibv_mtu)qp->path_mtu;
+	a->path_mig_state = IBV_MIG_MIGRATED;
+	a->rq_psn = qp->resp.psn;
+	a->sq_psn = qp->req.psn_max;
+	a->dest_qp_num = qp->dest_qpn;
+	a->qp_access_flags = qp->access;
+	a->ah_attr = qp->address;
+	a->pkey_index = (uint16_t)qp->pkey_index;
+	a->sq_draining = qp->state == IBV_QPS_SQD && !qp->drained;
+	a->max_rd_atomic = (uint8_t)qp->max_rd_atomic;
+	a->max_dest_rd_atomic = (uint8_t)qp->max_dest_rd_atomic;
+	a->min_rnr_timer = (uint8_t)qp->min_rnr_timer;
+	a->port_num = qp->state == IBV_QPS_RESET ? 0 : 1;
+	a->timeout = (uint8_t)qp->timeout;
+	a->retry_cnt = (uint8_t)qp->retry_count;
+	a->rnr_retry = (uint8_t)qp->rnr_retry;
+	init->cap = (struct ibv_qp_cap){.max_send_wr = qp->sq.size, .max_recv_wr = qp->rq.size,
+					.max_send_sge = qp->sq.sge_max,
+					.max_recv_sge = qp->rq.sge_max,
+					.max_inline_data = qp->sq.inline_max};
+	init->sq_sig_all = (int)qp->signal_all;
+	hca_unlock(&qp->item.lock);
+	a->cap = init->cap;
+	init->qp_context = ibv->qp_context;
+	init->send_cq = ibv->send_cq;
+	init->recv_cq = ibv->recv_cq;
+	init->qp_type = ibv->qp_type;
+	if (mask & IBV_QP_STATE)
+		ibv->state = a->qp_state;
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	sim_point("ibv_destroy_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_qp_handle *h = hca_qp_of(ibv);
+
+	hca_event_purge(h->hca->context, false, h->hca->item.index, h->hca->item.generation);
+	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
+	hca_qp_destroy(h->hca);
+	__atomic_fetch_sub(&hca_cq_of(ibv->send_cq)->users, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_sub(&hca_cq_of(ibv->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_sub(&hca_pd_of(ibv->pd)->users, 1, __ATOMIC_ACQ_REL);
+	os_unlabel(ibv);
+	os_free(h);
+	sim_events_drain();
+	return 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The responder half of a queue pair: takes request packets in PSN order, places or reads bytes
+ * after every check, and answers. A packet behind the expected PSN is a duplicate: acknowledged
+ * again, and only a READ is done again. One ahead shows a loss: one NAK, then silence until the
+ * expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
+ * asynchronous event, because no receive can report it.
+ */
+#include "backends/fakeverbs/hca.h"
+
+static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn,
+		       enum hca_nak nak)
+{
+	struct hca_packet *p = hca_packet_new(qp, kind, 0);
+
+	p->psn = psn;
+	p->packets = 1;
+	p->nak = nak;
+	p->rnr_timer = qp->min_rnr_timer;
+	hca_packet_send(qp, p);
+}
+
+/* The requester's fault: tell it, and end here. */
+static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, enum hca_nak nak)
+{
+	enum ibv_event_type event =
+		nak == HCA_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
+
+	hca_answer(qp, HCA_NAK, p->psn, nak);
+	hca_event_post(qp->context, event, qp->item.index, qp->item.generation);
+	hca_qp_to_error(qp);
+}
+
+/* The fault of the receive that was posted here: its completion tells. */
+static void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
+				    enum ibv_wc_status status, enum hca_nak nak)
+{
+	hca_answer(qp, HCA_NAK, p->psn, nak);
+	hca_recv_complete(qp, status, NULL, 0);
+	hca_qp_to_error(qp);
+}
+
+static bool hca_responder_no_receive(struct hca_qp *qp, const struct hca_packet *p)
+{
+	if (qp->rq.done != qp->rq.head)
+		return false;
+	qp->resp.nak_sent = 1;
+	hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
+	return true;
+}
+
+static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
+{
+	qp->resp.psn = hca_psn_add(p->psn, p->packets);
+	qp->resp.nak_sent = 0;
+	if (p->flags & HCA_ACK_REQUEST)
+		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK),
+			   HCA_NAK_SEQUENCE);
+}
+
+static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
+{
+	if (!(qp->access & IBV_ACCESS_REMOTE_WRITE)) {
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
+	bool needs_recv = (p->flags & HCA_LAST) && (p->flags & HCA_IMM);
+
+	if (needs_recv && hca_responder_no_receive(qp, p))
+		return;
+	if (p->total) { /* the key of a write of nothing is not looked at */
+		struct hca_mr *mr = hca_mr_hold(qp->pd, p->rkey, p->remote_address, p->total,
+						IBV_ACCESS_REMOTE_WRITE);
+
+		if (!mr) {
+			hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
+			return;
+		}
+		int rc = hca_mr_write(mr, p->remote_address + p->offset, hca_packet_data(p),
+				      p->bytes);
+
+		hca_mr_release(mr);
+		if (rc) {
+			hca_responder_refuse(qp, p, HCA_NAK_OPERATION);
+			return;
+		}
+		os_trace_bytes("write.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
+	}
+	if (needs_recv)
+		hca_recv_complete(qp, IBV_WC_SUCCESS, p, p->total);
+	hca_responder_done(qp, p);
+}
+
+static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_responder *r = &qp->resp;
+
+	if ((p->flags & HCA_FIRST) && !r->receiving) {
+		if (hca_responder_no_receive(qp, p))
+			return;
+		r->receiving = 1;
+		r->received = 0;
+	}
+	if (!r->receiving || r->received != p->offset) {
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
+	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
+
+	if (r->received + p->bytes > e->bytes) {
+		hca_responder_fail_recv(qp, p, IBV_WC_LOC_LEN_ERR, HCA_NAK_INVALID);
+		return;
+	}
+	if (p->bytes && hca_sges_write(qp->pd, hca_wqe_sges(e), e->sge_count, r->received,
+				       hca_packet_data(p), p->bytes)) {
+		hca_responder_fail_recv(qp, p, IBV_WC_LOC_PROT_ERR, HCA_NAK_OPERATION);
+		return;
+	}
+	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
+	r->received += p->bytes;
+	if (p->flags & HCA_LAST) {
+		r->receiving = 0;
+		hca_recv_complete(qp, IBV_WC_SUCCESS, p, r->received);
+	}
+	hca_responder_done(qp, p);
+}
+
+/* Also for a duplicate: a READ is simply done again, with what the memory says now. */
+static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bool duplicate)
+{
+	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || !qp->max_dest_rd_atomic) {
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
+	struct hca_packet *answer = hca_packet_new(qp, HCA_RESPONSE, p->bytes);
+	enum hca_nak nak = HCA_NAK_ACCESS;
+	int rc = 0;
+
+	if (p->total) {
+		struct hca_mr *mr = hca_mr_hold(qp->pd, p->rkey, p->remote_address, p->total,
+						IBV_ACCESS_REMOTE_READ);
+
+		if (!mr)
+			goto err;
+		rc = hca_mr_read(mr, p->remote_address + p->offset, hca_packet_data(answer),
+				 p->bytes);
+		hca_mr_release(mr);
+		nak = HCA_NAK_OPERATION;
+	}
+	if (rc)
+		goto err;
+	answer->psn = p->psn;
+	answer->packets = p->packets;
+	hca_packet_send(qp, answer);
+	if (!duplicate) {
+		qp->resp.psn = hca_psn_add(p->psn, p->packets);
+		qp->resp.nak_sent = 0;
+	}
+	return;
+err:
+	hca_packet_free(answer);
+	hca_responder_refuse(qp, p, nak);
+}
+
+void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
+{
+	int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
+
+	if (qp->state == IBV_QPS_RTR && !qp->resp.established) {
+		qp->resp.established = 1;
+		hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index,
+			       qp->item.generation);
+	}
+	if (ahead > 0) {
+		if (!qp->resp.nak_sent) {
+			qp->resp.nak_sent = 1;
+			hca_answer(qp, HCA_NAK, qp->resp.psn, HCA_NAK_SEQUENCE);
+		}
+		return;
+	}
+	if (ahead < 0 && p->kind != HCA_READ) {
+		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK),
+			   HCA_NAK_SEQUENCE);
+		return;
+	}
+	switch (p->kind) {
+	case HCA_WRITE:
+		hca_responder_write(qp, p);
+		break;
+	case HCA_SEND:
+		hca_responder_send(qp, p);
+		break;
+	default:
+		hca_responder_read(qp, p, ahead < 0);
+		break;
+	}
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets: made, sent over the fabric (or turned round inside the HCA), and handed to the queue
+ * pair that they name. A packet for nobody, or from somebody else than the connected peer, is
+ * dropped without a word, as on the wire. */
+#include "backends/fakeverbs/hca.h"
+
+uint8_t *hca_packet_data(const struct hca_packet *p)
+{
+	struct hca_world *w = hca_world();
+
+	if (!p->buffer)
+		return NULL;
+	if (p->small)
+		return ((struct hca_buffer_small *)hca_slab_at(&w->small, p->buffer - 1))->bytes;
+	return ((struct hca_buffer_large *)hca_slab_at(&w->large, p->buffer - 1))->bytes;
+}
+
+struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind kind,
+				  uint32_t bytes)
+{
+	struct hca_world *w = hca_world();
+	struct hca_packet *p = hca_slab_take(&w->packet);
+	struct hca_item *buffer = NULL;
+
+	ASSERT(p && bytes <= HCA_BURST_BYTES);
+	memset(&p->item + 1, 0, sizeof *p - sizeof p->item);
+	p->kind = kind;
+	p->from_port = qp->port;
+	p->to_port = qp->dest_port;
+	p->from_qpn = qp->number;
+	p->to_qpn = qp->dest_qpn;
+	p->bytes = bytes;
+	if (bytes && kind != HCA_READ) {
+		p->small = bytes <= HCA_SMALL_BYTES;
+		buffer = hca_slab_take(p->small ? &w->small : &w->large);
+		ASSERT(buffer);
+		p->buffer = buffer->index + 1;
+	}
+	return p;
+}
+
+void hca_packet_free(struct hca_packet *p)
+{
+	struct hca_world *w = hca_world();
+
+	if (p->buffer) {
+		struct hca_slab *s = p->small ? &w->small : &w->large;
+
+		hca_slab_give(s, hca_slab_at(s, p->buffer - 1));
+		p->buffer = 0;
+	}
+	hca_slab_give(&w->packet, p);
+}
+
+static uint64_t hca_packet_wire_bytes(const struct hca_packet *p)
+{
+	switch (p->kind) {
+	case HCA_ACK:
+	case HCA_NAK:
+		return HCA_ACK_BYTES;
+	case HCA_READ:
+		return HCA_HEADER_BYTES + HCA_RETH_BYTES;
+	default:
+		return (uint64_t)p->packets * HCA_HEADER_BYTES + HCA_RETH_BYTES + p->bytes;
+	}
+}
+
+static void hca_packet_arrive(void *object, uint64_t arg)
+{
+	struct hca_packet *p = object;
+	struct hca_qp *qp = hca_qp_lock_number(p->to_port, p->to_qpn);
+
+	if (!qp) {
+		hca_packet_free(p);
+		return;
+	}
+	bool open = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+		    qp->state == IBV_QPS_SQD;
+
+	if (open && qp->dest_port == p->from_port && qp->dest_qpn == p->from_qpn) {
+		switch ((enum hca_packet_kind)p->kind) {
+		case HCA_WRITE:
+		case HCA_SEND:
+		case HCA_READ:
+			hca_responder_request(qp, p);
+			break;
+		case HCA_RESPONSE:
+			hca_requester_response(qp, p);
+			break;
+		case HCA_ACK:
+			hca_requester_ack(qp, p);
+			break;
+		case HCA_NAK:
+			hca_requester_nak(qp, p);
+			break;
+		}
+	}
+	hca_unlock(&qp->item.lock);
+	hca_packet_free(p);
+}
+
+void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
+{
+	/* an HCA talks to itself without the wire, and whatever the link's state */
+	if (p->to_port == p->from_port) {
+		const struct sim_event_attr attr = {.name = "hca.loopback",
+						    .kind = SIM_EVENT_WORK,
+						    .delay_ns = sim_latency(HCA_LOOPBACK_NS),
+						    .order = qp};
+
+		sim_event_post(&attr, hca_packet_arrive, p, 0, NULL);
+		return;
+	}
+	if (p->to_port == UINT32_MAX ||
+	    !world_fabric_send(world_port(p->from_port), world_port(p->to_port),
+			       hca_packet_wire_bytes(p), qp, hca_packet_arrive, p, 0)) {
+		os_trace("packet.lost", hca_qp_id(qp), p->kind, p->psn);
+		hca_packet_free(p);
+	}
+}
+
+uint64_t hca_wire_ns(uint32_t port, uint64_t bytes)
+{
+	uint64_t mbps = world_port(port)->nic->mbps;
+
+	return mbps ? DIV_UP(bytes * 1000, mbps) : 0;
+}
+
+uint64_t hca_rnr_ns(uint32_t timer)
+{
+	/* the specification's table, in units of 10 us */
+	static const uint32_t table[32] = {65536, 1,   2,   3,   4,	6,    8,    12,
+					   16,	  24,  32,  48,	 64,	96,   128,  192,
+					   256,	  384, 512, 768, 1024, 1536, 2048, 3072,
+					   4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+	ASSERT(timer < ARRAY_LEN(table));
+	return table[timer] * 10000ull;
+}

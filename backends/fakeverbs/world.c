@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The HCAs of a world: tables in the arena, and the end of processes and of the world. */
+#include <sched.h>
+#include <stdio.h>
+
+#include "backends/fakeverbs/hca.h"
+
+struct fakeverbs_view fakeverbs;
+static uint32_t hca_world_lock;
+
+DOPPEL_STATIC_CHECK(sizeof(struct hca_cqe) % 8 == 0, "rings of cqes stay aligned");
+DOPPEL_STATIC_CHECK(sizeof(struct hca_wqe) % 8 == 0, "scatter lists stay aligned");
+
+void hca_say(const char *fmt, ...)
+{
+	char line[512];
+	int n = snprintf(line, sizeof line, "fakeverbs: ");
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
+	va_end(ap);
+	os_log_line(line);
+}
+
+void hca_lock(uint32_t *word)
+{
+	for (uint32_t n = 1; __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE); n++) {
+		/* one task runs at a time there, and none stops while it holds a lock */
+		ASSERT(sim_engine_kind() == SIM_ENGINE_THREADS);
+		if (n % 64 == 0)
+			sched_yield();
+	}
+}
+
+void hca_unlock(uint32_t *word)
+{
+	DASSERT(__atomic_load_n(word, __ATOMIC_RELAXED) == 1);
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- slabs -------------------------------------------------------------------------------------- */
+
+static void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_shift,
+			  uint32_t reuse_after)
+{
+	s->item_bytes = (uint32_t)ALIGN_UP(item_bytes, 64);
+	s->chunk_shift = chunk_shift;
+	s->reuse_after = reuse_after;
+}
+
+void *hca_slab_at(struct hca_slab *s, uint32_t index)
+{
+	uint32_t within = index & ((1u << s->chunk_shift) - 1);
+	uint64_t chunk = __atomic_load_n(&s->chunk[index >> s->chunk_shift], __ATOMIC_ACQUIRE);
+
+	return world_arena_at(chunk + (uint64_t)within * s->item_bytes);
+}
+
+static struct hca_item *hca_slab_grow(struct hca_slab *s)
+{
+	uint32_t index = s->count, chunk = index >> s->chunk_shift;
+
+	if (chunk >= HCA_CHUNKS)
+		return NULL;
+	if ((index & ((1u << s->chunk_shift) - 1)) == 0) {
+		void *p = world_arena_alloc((size_t)s->item_bytes << s->chunk_shift, "hca table");
+
+		if (!p)
+			return NULL;
+		__atomic_store_n(&s->chunk[chunk], world_arena_offset(p), __ATOMIC_RELEASE);
+		if (s == &fakeverbs.world->qp)
+			fakeverbs.qp[chunk] = p;
+	}
+	__atomic_store_n(&s->count, index + 1, __ATOMIC_RELEASE);
+	struct hca_item *it = hca_slab_at(s, index);
+
+	it->index = index;
+	return it;
+}
+
+void *hca_slab_take(struct hca_slab *s)
+{
+	struct hca_item *it = NULL;
+
+	hca_lock(&s->lock);
+	if (s->free_count <= s->reuse_after)
+		it = hca_slab_grow(s);
+	if (!it && s->free_count) {
+		it = hca_slab_at(s, s->free_first - 1);
+		s->free_first = it->next_free;
+		if (--s->free_count == 0)
+			s->free_last = 0;
+	}
+	if (it) {
+		ASSERT(!it->live);
+		it->next_free = 0;
+		it->handle = 0;
+		__atomic_store_n(&it->live, 1, __ATOMIC_RELEASE);
+	}
+	hca_unlock(&s->lock);
+	return it;
+}
+
+void hca_slab_give(struct hca_slab *s, void *item)
+{
+	struct hca_item *it = item;
+
+	hca_lock(&s->lock);
+	ASSERT(it->live);
+	it->generation++;
+	__atomic_store_n(&it->live, 0, __ATOMIC_RELEASE);
+	it->next_free = 0;
+	if (s->free_count++)
+		((struct hca_item *)hca_slab_at(s, s->free_last - 1))->next_free = it->index + 1;
+	else
+		s->free_first = it->index + 1;
+	s->free_last = it->index + 1;
+	hca_unlock(&s->lock);
+}
+
+void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor)
+{
+	uint32_t count = __atomic_load_n(&s->count, __ATOMIC_ACQUIRE);
+
+	while (*cursor < count) {
+		struct hca_item *it = hca_slab_at(s, (*cursor)++);
+
+		if (__atomic_load_n(&it->live, __ATOMIC_ACQUIRE) &&
+		    (proc == UINT32_MAX || it->proc == proc))
+			return it;
+	}
+	return NULL;
+}
+
+/* ---- ring memory ---------------------------------------------------------------------------------- */
+
+static int hca_mem_order(uint64_t bytes)
+{
+	int order = 6;
+
+	while ((1ull << order) < bytes)
+		order++;
+	ASSERT(order < (int)ARRAY_LEN(fakeverbs.world->mem_free));
+	return order;
+}
+
+uint64_t hca_mem_take(uint64_t bytes)
+{
+	struct hca_world *w = hca_world();
+	int order = hca_mem_order(bytes);
+
+	hca_lock(&w->mem_lock);
+	uint64_t at = w->mem_free[order];
+
+	if (at)
+		w->mem_free[order] = *(uint64_t *)world_arena_at(at);
+	hca_unlock(&w->mem_lock);
+	if (!at) {
+		void *p = world_arena_alloc(1ull << order, "hca rings");
+
+		at = p ? world_arena_offset(p) : 0;
+	}
+	return at;
+}
+
+void hca_mem_give(uint64_t offset, uint64_t bytes)
+{
+	struct hca_world *w = hca_world();
+	int order = hca_mem_order(bytes);
+
+	if (!offset)
+		return;
+	hca_lock(&w->mem_lock);
+	*(uint64_t *)world_arena_at(offset) = w->mem_free[order];
+	w->mem_free[order] = offset;
+	hca_unlock(&w->mem_lock);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+static struct hca_world *hca_world_make(void)
+{
+	uint32_t ports = world_port_count();
+	struct hca_world *w =
+		world_arena_alloc(sizeof *w + ports * sizeof w->port[0], "hca world");
+
+	ASSERT(w);
+	w->ports = ports;
+	for (uint32_t i = 0; i < ports; i++) {
+		w->port[i].up = world_port(i)->up;
+		w->port[i].next_qpn = HCA_QPN_FIRST;
+	}
+	hca_slab_init(&w->qp, sizeof(struct hca_qp), FAKEVERBS_QP_SHIFT, 16);
+	hca_slab_init(&w->cq, sizeof(struct hca_cq), 5, 16);
+	hca_slab_init(&w->mr, sizeof(struct hca_mr), 6, 64);
+	hca_slab_init(&w->pd, sizeof(struct hca_pd), 5, 16);
+	hca_slab_init(&w->context, sizeof(struct hca_context), 5, 4);
+	hca_slab_init(&w->channel, sizeof(struct hca_channel), 4, 4);
+	hca_slab_init(&w->event, sizeof(struct hca_event), 6, 0);
+	hca_slab_init(&w->packet, sizeof(struct hca_packet), 7, 0);
+	hca_slab_init(&w->small, sizeof(struct hca_buffer_small), 4, 0);
+	hca_slab_init(&w->large, sizeof(struct hca_buffer_large), 2, 0);
+	return w;
+}
+
+struct hca_world *hca_world(void)
+{
+	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);
+
+	if (w)
+		return w;
+	hca_lock(&hca_world_lock);
+	if (!fakeverbs.world) {
+		w = hca_world_make();
+		__atomic_store_n(&fakeverbs.world, w, __ATOMIC_RELEASE);
+	}
+	hca_unlock(&hca_world_lock);
+	return fakeverbs.world;
+}
+
+/* What a process still has when it ends, from the top down. */
+static void hca_proc_end(struct os_proc *proc, bool killed)
+{
+	struct hca_world *w = fakeverbs.world;
+	struct hca_leaks n = {0};
+	uint32_t at;
+	void *p;
+
+	if (!w)
+		return;
+	for (at = 0; (p = hca_slab_next(&w->qp, proc->id, &at)); n.qps++)
+		hca_qp_destroy(p);
+	for (at = 0; (p = hca_slab_next(&w->cq, proc->id, &at)); n.cqs++)
+		hca_cq_destroy(p);
+	for (at = 0; (p = hca_slab_next(&w->mr, proc->id, &at)); n.mrs++)
+		hca_mr_destroy(p);
+	for (at = 0; (p = hca_slab_next(&w->pd, proc->id, &at)); n.pds++)
+		hca_slab_give(&w->pd, p);
+	for (at = 0; (p = hca_slab_next(&w->channel, proc->id, &at)); n.channels++)
+		hca_slab_give(&w->channel, p);
+	for (at = 0; (p = hca_slab_next(&w->context, proc->id, &at)); n.contexts++)
+		hca_context_destroy(p);
+	if (killed)
+		return;
+	w->leaks.qps += n.qps;
+	w->leaks.cqs += n.cqs;
+	w->leaks.mrs += n.mrs;
+	w->leaks.pds += n.pds;
+	w->leaks.channels += n.channels;
+	w->leaks.contexts += n.contexts;
+}
+
+static void hca_world_end(void)
+{
+	struct hca_world *w = fakeverbs.world;
+
+	if (!w)
+		return;
+	const struct {
+		const char *kind;
+		uint64_t count;
+	} left[] = {{"queue pair", w->leaks.qps},     {"completion queue", w->leaks.cqs},
+		    {"memory region", w->leaks.mrs},  {"protection domain", w->leaks.pds},
+		    {"comp channel", w->leaks.channels}, {"verbs context", w->leaks.contexts}};
+
+	for (size_t i = 0; i < ARRAY_LEN(left); i++)
+		if (left[i].count)
+			world_leak(left[i].kind, left[i].count, "see ibv_* of the process");
+	memset(&fakeverbs, 0, sizeof fakeverbs);
+}
+
+static void hca_port_changed(struct world_port *port)
+{
+	struct hca_world *w = fakeverbs.world;
+	uint32_t at = 0;
+	struct hca_context *c;
+
+	if (!w)
+		return;
+	__atomic_store_n(&w->port[port->index].up, port->up, __ATOMIC_RELEASE);
+	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at)))
+		if (c->port == port->index)
+			hca_event_post(c->item.index,
+				       port->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 1, 0);
+}
+
+/* For the dump of a failing run: queue pairs that are not idle. */
+static void hca_print_busy(FILE *out)
+{
+	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+	struct hca_world *w = fakeverbs.world;
+	uint32_t at = 0;
+	struct hca_qp *q;
+
+	if (!w)
+		return;
+	fprintf(out, "queue pairs that are not idle:\n");
+	while ((q = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
+		if (q->sq.head == q->sq.done && q->state == IBV_QPS_RTS)
+			continue;
+		const struct world_port *port = world_port(q->port);
+
+		fprintf(out,
+			"  h%u %s qp 0x%x %s -> port %d qp 0x%x: sends %u (next %u), recvs %u, psn "
+			"una 0x%x next 0x%x expected 0x%x, retries left %u rnr %u%s\n",
+			port->host, port->nic->name, q->number, state[q->state], (int)q->dest_port,
+			q->dest_qpn, q->sq.head - q->sq.done, q->sq.next - q->sq.done,
+			q->rq.head - q->rq.done, q->req.psn_una, q->req.psn_next, q->resp.psn,
+			q->req.retries, q->req.rnr_retries, q->req.rnr_wait ? ", in RNR wait" : "");
+	}
+}
+
+__attribute__((constructor)) static void hca_load(void)
+{
+	world_on_proc_exit(hca_proc_end);
+	world_on_destroy(hca_world_end);
+	world_on_port_change(hca_port_changed);
+	sim_on_failure(hca_print_busy);
+}
