@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bootstrap: how ranks that know only a unique id find each other, over sockets. Rank 0's process
- * runs a root task that tells each rank its successor; the ranks form a ring; everything later
- * (all-gather, barrier, messages between two ranks) goes over it. Called by core/comm and
- * core/transport on the rank's main task. Every wait names the rank waited for, polls the abort
- * word, and is without deadline unless NCCL's users would expect one (connection retries).
+ * Bootstrap: how ranks that know only a unique id find each other, over sockets. A root task tells
+ * each rank its successor; the ranks form a ring; everything later (all-gather, barrier, messages
+ * between two ranks) goes over it. Called by core/comm and core/transport on the rank's main task.
+ * Every wait names the rank waited for, polls the abort word, and is without deadline unless NCCL's
+ * users would expect one (connection retries).
  *
  * Wire format: fixed-width little-endian structs, each with a magic derived from the unique id;
  * whatever does not carry it is closed and reported once, and never disturbs the root.
+ *
+ * Until all ranks have come, each keeps its connection to the root. When one goes away before
+ * that, the root tells the others, who get ncclRemoteError with that rank's number instead of
+ * waiting for ever. Later a rank that goes away is noticed by its neighbours in the ring.
  */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_H
 #define CORE_BOOTSTRAP_BOOTSTRAP_H
@@ -16,10 +20,19 @@
 #include "core/os/os.h"
 
 struct bootstrap;
+struct bootstrap_root;
 
 /* Fills a unique id: a random magic and the address of a root task that this call starts in the
- * calling process, or NCCL_COMM_ID's "host:port". */
-ncclResult_t bootstrap_unique_id(ncclUniqueId *id);
+ * calling process, or NCCL_COMM_ID's "host:port"; then rank 0 starts the root, and *root is NULL.
+ * The task ends by itself when every rank has its answer. It is a background task, so that an id
+ * that nobody uses keeps nothing alive. */
+ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_root **root);
+/* Has the root's task ended? */
+bool bootstrap_root_done(const struct bootstrap_root *root);
+/* Ends the task if it runs, waits for it, and frees the root. */
+void bootstrap_root_close(struct bootstrap_root *root);
+/* Same on all ranks that use this id, different for different ids. */
+uint64_t bootstrap_id_hash(const ncclUniqueId *id);
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **b);
@@ -30,6 +43,7 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b);
  * both ends must agree: ncclInternalError names both otherwise. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes);
+/* NULL is fine. */
 void bootstrap_close(struct bootstrap *b);
 
 #endif

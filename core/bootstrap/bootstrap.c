@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank's way into the ring, and what goes around it: all-gather and barrier.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/bootstrap/bootstrap_internal.h"
+
+/* ---- joining ---------------------------------------------------------------------------------- */
+
+static struct sock_ctx bootstrap_ctx(const struct bootstrap *b, int32_t peer, const char *why)
+{
+	return (struct sock_ctx){ .why = why, .self = b->rank, .peer = peer, .abort = b->abort };
+}
+
+static struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
+						 enum bootstrap_hello_kind kind)
+{
+	return (struct bootstrap_hello){
+		.magic = b->magic,
+		.kind = kind,
+		.rank = b->rank,
+		.nranks = b->nranks,
+		.listen = b->address,
+	};
+}
+
+ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
+			       enum bootstrap_hello_kind kind, const char *why, int *fd)
+{
+	struct sock_ctx ctx = bootstrap_ctx(b, peer, why);
+	struct bootstrap_hello hello = bootstrap_hello_of(b, kind);
+	int conn = -1;
+	ncclResult_t rc = sock_connect(to, &ctx, &conn);
+
+	if (rc)
+		return rc;
+	struct os_label label = { .what = "bootstrap socket", .rank = b->rank, .peer = peer,
+				  .channel = -1, .number = -1 };
+	os_label(os_socket_object(conn), &label);
+	rc = sock_send_all(conn, &hello, sizeof hello, &ctx);
+	if (rc)
+		sock_close(&conn);
+	else
+		*fd = conn;
+	return rc;
+}
+
+/* What the root said: ncclSuccess only for a successor's address. */
+static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
+					   const struct bootstrap_answer *a)
+{
+	if (a->magic != b->magic) {
+		WARN("rank %d: whoever listens at the unique id's address is not its root", b->rank);
+		return ncclInvalidUsage;
+	}
+	switch ((enum bootstrap_answer_kind)a->kind) {
+	case BOOTSTRAP_SUCCESSOR:
+		return ncclSuccess;
+	case BOOTSTRAP_LEFT:
+		WARN("rank %d: rank %d went away before all ranks had come", b->rank, a->rank);
+		return ncclRemoteError;
+	case BOOTSTRAP_REFUSED:
+		WARN("rank %d: the root refused rank %d: two ranks have this number, or their numbers of "
+		     "ranks differ (this one says %d)", b->rank, a->rank, b->nranks);
+		return ncclInvalidUsage;
+	}
+	WARN("rank %d: the root's answer is of unknown kind 0x%x", b->rank, a->kind);
+	return ncclInternalError;
+}
+
+static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr *root,
+				       struct os_addr *successor)
+{
+	int32_t next = (b->rank + 1) % b->nranks;
+	struct bootstrap_answer a;
+	ncclResult_t rc = bootstrap_connect(b, -1, root, BOOTSTRAP_CHECK_IN,
+					    "bootstrap: check-in at the root", &b->root_fd);
+	if (rc)
+		return rc;
+	/* the root answers when the successor has come, so that is who is waited for */
+	struct sock_ctx ctx = bootstrap_ctx(b, next, "bootstrap: successor to check in at the root");
+	rc = sock_recv_all(b->root_fd, &a, sizeof a, &ctx);
+	if (!rc)
+		rc = bootstrap_answer_check(b, &a);
+	if (!rc)
+		*successor = a.addr;
+	return rc;
+}
+
+/* While the ring is being closed the root may still say that somebody left. */
+static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
+{
+	struct bootstrap_answer a;
+	size_t done = 0;
+	if (b->root_fd < 0)
+		return ncclSuccess;
+	int e = os_recv(b->root_fd, &a, sizeof a, &done);
+	if (e == EAGAIN)
+		return ncclSuccess;
+	if (!e && done == sizeof a)
+		return bootstrap_answer_check(b, &a);
+	sock_close(&b->root_fd); /* all have come: it is done */
+	return ncclSuccess;
+}
+
+static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
+{
+	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
+	struct sock_ctx ctx = bootstrap_ctx(b, prev, "bootstrap: predecessor to join the ring");
+
+	for (;;) {
+		uint64_t seq = b->root_fd < 0 ? 0 : sock_seq(b->root_fd);
+		ncclResult_t rc = bootstrap_take(b);
+		if (!rc && b->prev_fd >= 0)
+			return ncclSuccess;
+		if (!rc)
+			rc = bootstrap_root_poll(b);
+		if (rc)
+			return rc;
+		struct wait w = { 0 };
+		int n = b->root_fd < 0 ? 0 : 1;
+		if (n)
+			w = sock_wait(b->root_fd, seq, &ctx);
+		rc = bootstrap_wait(b, &w, n, &ctx);
+		if (rc)
+			return rc;
+	}
+}
+
+/* Everybody's address, for messages between any two ranks. When it is complete, all have come. */
+static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
+{
+	b->addresses = os_alloc((size_t)b->nranks * sizeof *b->addresses, "bootstrap addresses");
+	if (!b->addresses) {
+		WARN("rank %d: no memory for %d addresses", b->rank, b->nranks);
+		return ncclSystemError;
+	}
+	b->addresses[b->rank] = b->address;
+	ncclResult_t rc = bootstrap_all_gather(b, b->addresses, sizeof *b->addresses);
+	sock_close(&b->root_fd);
+	return rc;
+}
+
+static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_id *id)
+{
+	struct os_addr own, successor, bound;
+	ncclResult_t rc;
+
+	if (id->from_env && b->rank == 0) {
+		rc = bootstrap_root_start(b->magic, &id->root, &bound, &b->root);
+		if (rc)
+			return rc;
+	}
+	rc = sock_addr_own(&own);
+	if (!rc)
+		rc = sock_listen(&own, &b->listen_fd, &b->address);
+	if (rc)
+		return rc;
+	struct os_label label = { .what = "bootstrap listener", .rank = b->rank, .peer = -1,
+				  .channel = -1, .number = -1 };
+	os_label(os_socket_object(b->listen_fd), &label);
+	rc = bootstrap_check_in(b, &id->root, &successor);
+	if (rc || b->nranks == 1)
+		return rc;
+	rc = bootstrap_connect(b, (b->rank + 1) % b->nranks, &successor, BOOTSTRAP_RING,
+			       "bootstrap: connection to the successor", &b->next_fd);
+	if (!rc)
+		rc = bootstrap_wait_prev(b);
+	if (!rc)
+		rc = bootstrap_gather_addresses(b);
+	return rc;
+}
+
+ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
+			    struct bootstrap **out)
+{
+	struct bootstrap_id bid;
+	ASSERT(rank >= 0 && rank < nranks);
+	memcpy(&bid, id->internal, sizeof bid);
+	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port) {
+		WARN("rank %d: the unique id does not come from ncclGetUniqueId", rank);
+		return ncclInvalidArgument;
+	}
+	struct bootstrap *b = os_alloc(sizeof *b + (size_t)nranks * sizeof *b->heard, "bootstrap");
+	if (!b) {
+		WARN("rank %d: no memory for bootstrap", rank);
+		return ncclSystemError;
+	}
+	b->heard = (bool *)(b + 1);
+	b->rank = rank;
+	b->nranks = nranks;
+	b->magic = bid.magic;
+	b->abort = abort;
+	b->listen_fd = b->root_fd = b->next_fd = b->prev_fd = -1;
+	b->messages_end = &b->messages;
+	ncclResult_t rc = bootstrap_join(b, &bid);
+	if (rc) {
+		bootstrap_close(b);
+		return rc;
+	}
+	sock_close(&b->root_fd);
+	INFO(LOG_BOOTSTRAP, "rank %d of %d: ring %d -> %d -> %d stands", rank, nranks,
+	     (rank + nranks - 1) % nranks, rank, (rank + 1) % nranks);
+	*out = b;
+	return ncclSuccess;
+}
+
+/* Nothing ever comes from the successor but its end. */
+ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
+{
+	char byte;
+	size_t done = 0;
+	*seq = sock_seq(b->next_fd);
+	int e = os_recv(b->next_fd, &byte, sizeof byte, &done);
+	if (e == EAGAIN)
+		return ncclSuccess;
+	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks, "bootstrap: successor");
+	return sock_error(e, &ctx);
+}
+
+/* ---- all-gather --------------------------------------------------------------------------------- */
+
+/* What flows around the ring is one stream per link: a head, then the sender's own block, then the
+ * blocks of those before it, as they come in. So each byte is forwarded as soon as it is here, and
+ * nobody waits for a round to end. Positions are bytes of the stream. */
+struct ring_gather {
+	char *all;
+	size_t bytes; /* of a block */
+	size_t end;   /* position behind the last byte */
+	size_t sent, got;
+	struct bootstrap_gather_head head_out, head_in;
+};
+
+/* Memory behind position `at` of the stream that starts with the block of rank `first`, and how
+ * much of it is contiguous. */
+static char *ring_gather_at(const struct bootstrap *b, struct ring_gather *g,
+			    struct bootstrap_gather_head *head, int32_t first, size_t at, size_t *n)
+{
+	if (at < sizeof *head) {
+		*n = sizeof *head - at;
+		return (char *)head + at;
+	}
+	size_t p = at - sizeof *head, block = p / g->bytes, offset = p % g->bytes;
+	size_t rank = ((size_t)first + (size_t)b->nranks - block) % (size_t)b->nranks;
+	*n = g->bytes - offset;
+	return g->all + rank * g->bytes + offset;
+}
+
+static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const struct ring_gather *g)
+{
+	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
+	if (g->head_in.bytes == g->bytes && g->head_in.seq == b->gathers && g->head_in.rank == prev)
+		return ncclSuccess;
+	WARN("bootstrap all-gather %u of %zu bytes on rank %d meets all-gather %u of %" PRIu64
+	     " bytes from rank %d", b->gathers, g->bytes, b->rank, g->head_in.seq, g->head_in.bytes,
+	     g->head_in.rank);
+	return ncclInternalError;
+}
+
+/* Sends what may be sent: our own block, and what has come in so far. */
+static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *moved)
+{
+	const size_t head = sizeof g->head_out;
+	size_t limit = head + g->bytes + (g->got > head ? g->got - head : 0);
+	limit = MIN_OF(limit, g->end);
+	while (g->sent < limit) {
+		size_t n, done = 0;
+		char *from = ring_gather_at(b, g, &g->head_out, b->rank, g->sent, &n);
+		n = MIN_OF(n, limit - g->sent);
+		int e = os_send(b->next_fd, from, n, &done);
+		if (e)
+			return e;
+		g->sent += done;
+		*moved = true;
+	}
+	return 0;
+}
+
+static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *moved)
+{
+	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
+	while (g->got < g->end) {
+		size_t n, done = 0;
+		char *to = ring_gather_at(b, g, &g->head_in, prev, g->got, &n);
+		int e = os_recv(b->prev_fd, to, n, &done);
+		if (e)
+			return e;
+		if (!done)
+			return ECONNRESET;
+		*moved = true;
+		g->got += done;
+		if (g->got == sizeof g->head_in)
+			return 0; /* to be checked */
+	}
+	return 0;
+}
+
+/* One pass, as far as it goes; *w and *n say what to wait for when nothing moved. */
+static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g, struct wait w[2],
+				     int *n, bool *moved)
+{
+	struct sock_ctx to = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
+					   "bootstrap all-gather: successor to take bytes");
+	struct sock_ctx from = bootstrap_ctx(b, (b->rank + b->nranks - 1) % b->nranks,
+					     "bootstrap all-gather: bytes from the predecessor");
+	uint64_t seq_from = sock_seq(b->prev_fd), seq_to = sock_seq(b->next_fd);
+	size_t got = g->got;
+
+	*n = 0;
+	int e = ring_gather_recv(b, g, moved);
+	if (e && e != EAGAIN)
+		return sock_error(e == ECONNRESET ? 0 : e, &from);
+	if (e == EAGAIN)
+		w[(*n)++] = sock_wait(b->prev_fd, seq_from, &from);
+	if (got < sizeof g->head_in && g->got >= sizeof g->head_in) {
+		ncclResult_t rc = ring_gather_head_check(b, g);
+		if (rc)
+			return rc;
+	}
+	e = ring_gather_send(b, g, moved);
+	if (e && e != EAGAIN)
+		return sock_error(e, &to);
+	if (e == EAGAIN)
+		w[(*n)++] = sock_wait(b->next_fd, seq_to, &to);
+	return ncclSuccess;
+}
+
+static ncclResult_t ring_gather_run(struct bootstrap *b, struct ring_gather *g)
+{
+	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + b->nranks - 1) % b->nranks,
+					    "bootstrap all-gather");
+	while (g->sent < g->end || g->got < g->end) {
+		struct wait w[2];
+		bool moved = false;
+		int n;
+		ncclResult_t rc = ring_gather_step(b, g, w, &n, &moved);
+		if (!rc && !moved) {
+			rc = bootstrap_take(b);
+			if (!rc)
+				rc = bootstrap_wait(b, w, n, &ctx);
+		}
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
+{
+	if (b->nranks == 1 || !bytes)
+		return ncclSuccess;
+	ASSERT(b->next_fd >= 0 && b->prev_fd >= 0);
+	struct ring_gather g = {
+		.all = all,
+		.bytes = bytes,
+		.end = sizeof g.head_out + (size_t)(b->nranks - 1) * bytes,
+		.head_out = { .bytes = bytes, .seq = b->gathers, .rank = b->rank },
+	};
+	ncclResult_t rc = ring_gather_run(b, &g);
+	if (!rc)
+		b->gathers++;
+	return rc;
+}
+
+ncclResult_t bootstrap_barrier(struct bootstrap *b)
+{
+	/* an all-gather ends only when every rank has begun it */
+	uint8_t *all = os_alloc((size_t)b->nranks, "bootstrap barrier");
+	if (!all) {
+		WARN("rank %d: no memory for a barrier", b->rank);
+		return ncclSystemError;
+	}
+	ncclResult_t rc = bootstrap_all_gather(b, all, 1);
+	os_free(all);
+	return rc;
+}
+
+/* ---- end ------------------------------------------------------------------------------------------ */
+
+void bootstrap_close(struct bootstrap *b)
+{
+	if (!b)
+		return;
+	bootstrap_peers_close(b);
+	sock_close(&b->next_fd);
+	sock_close(&b->prev_fd);
+	sock_close(&b->root_fd);
+	sock_close(&b->listen_fd);
+	if (b->root)
+		bootstrap_root_close(b->root);
+	os_free(b->addresses);
+	os_free(b->waits);
+	os_free(b->wait_list);
+	os_free(b);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of core/bootstrap share: the wire, and a rank's connections.
+ *
+ *	rank r --hello(CHECK_IN)--> root          where r listens
+ *	root --answer(SUCCESSOR)--> r             where r + 1 listens
+ *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
+ *	r --hello(PEER)--> any, then messages     one connection per direction and pair, kept
+ */
+#ifndef CORE_BOOTSTRAP_BOOTSTRAP_INTERNAL_H
+#define CORE_BOOTSTRAP_BOOTSTRAP_INTERNAL_H
+
+#include "core/bootstrap/bootstrap.h"
+#include "core/bootstrap/sock.h"
+
+DOPPEL_STATIC_CHECK(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
+
+/* What an ncclUniqueId holds. */
+struct bootstrap_id {
+	uint64_t magic;
+	struct os_addr root;
+	uint32_t from_env; /* NCCL_COMM_ID: rank 0 starts the root */
+	uint8_t pad0[NCCL_UNIQUE_ID_BYTES - 36];
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_id, NCCL_UNIQUE_ID_BYTES);
+
+enum bootstrap_hello_kind {
+	BOOTSTRAP_CHECK_IN = 0x436e6931,
+	BOOTSTRAP_RING,
+	BOOTSTRAP_PEER,
+};
+struct bootstrap_hello {
+	uint64_t magic;
+	uint32_t kind; /* enum bootstrap_hello_kind */
+	int32_t rank, nranks;
+	struct os_addr listen;
+	uint32_t pad0;
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_hello, 48);
+DOPPEL_CHECK_OFFSET(struct bootstrap_hello, listen, 20);
+
+enum bootstrap_answer_kind {
+	BOOTSTRAP_SUCCESSOR = 0x416e7331, /* rank, addr: connect to it */
+	BOOTSTRAP_LEFT,			  /* rank: it went away before all had come */
+	BOOTSTRAP_REFUSED,		  /* rank: check-in contradicts the others' */
+};
+struct bootstrap_answer {
+	uint64_t magic;
+	uint32_t kind; /* enum bootstrap_answer_kind */
+	int32_t rank;
+	struct os_addr addr;
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_answer, 40);
+
+/* In front of each rank's contribution to an all-gather, on the link to its successor. */
+struct bootstrap_gather_head {
+	uint64_t bytes; /* per rank */
+	uint32_t seq;	/* all-gathers of this ring so far */
+	int32_t rank;	/* sender */
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_gather_head, 16);
+
+/* In front of each message between two ranks. */
+struct bootstrap_message_head {
+	uint64_t bytes;
+	int32_t tag;
+	int32_t rank; /* sender */
+};
+DOPPEL_CHECK_SIZE(struct bootstrap_message_head, 16);
+
+/* A message that came before it was asked for. */
+struct bootstrap_message {
+	struct bootstrap_message *next;
+	struct bootstrap_message_head head;
+	char data[];
+};
+
+/* A connection that others opened to us, from its first byte on. */
+struct bootstrap_in {
+	struct bootstrap_in *next;
+	int fd;
+	uint64_t seq;  /* event count before its last poll */
+	int32_t rank;  /* -1: no complete hello yet */
+	size_t got;    /* bytes of what is being read: hello, head or data */
+	struct bootstrap_hello hello;
+	struct bootstrap_message_head head;
+	struct bootstrap_message *message; /* whose data is being read */
+};
+
+/* A connection that we opened to send messages. */
+struct bootstrap_out {
+	struct bootstrap_out *next;
+	int fd;
+	int32_t rank;
+};
+
+struct bootstrap {
+	int32_t rank, nranks;
+	uint64_t magic;
+	const shared_u32 *abort;
+	struct os_addr address; /* where this rank listens */
+	int listen_fd, root_fd;
+	int next_fd, prev_fd; /* the ring */
+	uint64_t listen_seq;
+	struct bootstrap_root *root; /* ours, when NCCL_COMM_ID made this rank start it */
+	struct os_addr *addresses;   /* [nranks], once the ring stands */
+	bool *heard;		     /* [nranks]: it has opened a connection for messages */
+	uint32_t gathers;
+	bool reported_garbage;
+	struct bootstrap_in *ins;
+	struct bootstrap_out *outs;
+	struct bootstrap_message *messages, **messages_end;
+	/* scratch for bootstrap_wait, grown as connections come */
+	struct wait *waits;
+	const struct wait **wait_list;
+	int wait_room;
+};
+
+/* Takes what has come in on the listener and on incoming connections, without waiting. A hello of
+ * kind RING becomes b->prev_fd. */
+ncclResult_t bootstrap_take(struct bootstrap *b);
+/* Waits for the `n` waits given, or for anything that bootstrap_take would take. */
+ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
+			    const struct sock_ctx *ctx);
+/* Connects to `to` and says who we are. */
+ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
+			       enum bootstrap_hello_kind kind, const char *why, int *fd);
+void bootstrap_peers_close(struct bootstrap *b);
+/* ncclRemoteError when the successor in the ring has gone away, as every failing rank does: so the
+ * news travels. *seq: its event count before the look. */
+ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
+
+/* Starts a root that listens at `at`. */
+ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at,
+				  struct os_addr *bound, struct bootstrap_root **root);
+uint64_t bootstrap_root_magic(const struct bootstrap_root *root);
+
+#endif

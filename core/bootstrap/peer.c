@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that others open to a rank, and messages between two ranks. One connection per
+ * direction and pair, opened with the first message and kept. Whoever waits, for whatever reason,
+ * also takes what comes in, so that no sender is held up by a receiver that is busy elsewhere.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/bootstrap/bootstrap_internal.h"
+
+#define BOOTSTRAP_MESSAGE_MAX (64ull << 20)
+
+/* ---- incoming ----------------------------------------------------------------------------------- */
+
+static void bootstrap_in_drop(struct bootstrap *b, struct bootstrap_in *in)
+{
+	struct bootstrap_in **at = &b->ins;
+	while (*at != in)
+		at = &(*at)->next;
+	*at = in->next;
+	sock_close(&in->fd);
+	os_free(in->message);
+	os_free(in);
+}
+
+static void bootstrap_in_garbage(struct bootstrap *b, struct bootstrap_in *in)
+{
+	if (!b->reported_garbage)
+		WARN("rank %d: a connection that does not belong to this communicator was closed "
+		     "(further ones are closed silently)", b->rank);
+	b->reported_garbage = true;
+	bootstrap_in_drop(b, in);
+}
+
+/* A complete hello: sorts the connection where it belongs; may free it. */
+static void bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
+{
+	const struct bootstrap_hello *h = &in->hello;
+	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
+	bool known = h->magic == b->magic && h->nranks == b->nranks && h->rank >= 0 &&
+		     h->rank < b->nranks;
+
+	if (known && h->kind == BOOTSTRAP_RING && h->rank == prev && b->prev_fd < 0) {
+		b->prev_fd = in->fd;
+		in->fd = -1;
+		bootstrap_in_drop(b, in);
+	} else if (known && h->kind == BOOTSTRAP_PEER) {
+		in->rank = h->rank;
+		in->got = 0;
+		b->heard[h->rank] = true;
+	} else {
+		bootstrap_in_garbage(b, in);
+	}
+}
+
+static ncclResult_t bootstrap_in_head(struct bootstrap *b, struct bootstrap_in *in)
+{
+	const struct bootstrap_message_head *h = &in->head;
+	if (h->rank != in->rank || h->bytes > BOOTSTRAP_MESSAGE_MAX) {
+		WARN("rank %d: message of %" PRIu64 " bytes from rank %d on rank %d's connection", b->rank,
+		     h->bytes, h->rank, in->rank);
+		return ncclInternalError;
+	}
+	in->message = os_alloc(sizeof *in->message + h->bytes, "bootstrap message");
+	if (!in->message) {
+		WARN("rank %d: no memory for a message of %" PRIu64 " bytes", b->rank, h->bytes);
+		return ncclSystemError;
+	}
+	in->message->head = *h;
+	in->got = 0;
+	return ncclSuccess;
+}
+
+static void bootstrap_in_message(struct bootstrap *b, struct bootstrap_in *in)
+{
+	*b->messages_end = in->message;
+	b->messages_end = &in->message->next;
+	in->message = NULL;
+	in->got = 0;
+}
+
+/* Where the next bytes of this connection go. */
+static void *bootstrap_in_target(struct bootstrap_in *in, size_t *n)
+{
+	char *base = in->rank < 0 ? (char *)&in->hello : in->message ? in->message->data :
+								       (char *)&in->head;
+	size_t all = in->rank < 0 ? sizeof in->hello : in->message ? in->head.bytes : sizeof in->head;
+	*n = all - in->got;
+	return base + in->got;
+}
+
+/* Reads as far as bytes are there; may free the connection. */
+static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *in)
+{
+	struct sock_ctx ctx = { "bootstrap: message", b->rank, in->rank, b->abort };
+	in->seq = sock_seq(in->fd);
+	for (;;) {
+		size_t n, done = 0;
+		void *to = bootstrap_in_target(in, &n);
+		int e = n ? os_recv(in->fd, to, n, &done) : 0;
+		if (e == EAGAIN)
+			return ncclSuccess;
+		if (n && (e || !done)) {
+			bool known = in->rank >= 0, between = !in->message && in->got == 0;
+			if (!known)
+				bootstrap_in_garbage(b, in);
+			else
+				bootstrap_in_drop(b, in);
+			return !known || (between && !e) ? ncclSuccess : sock_error(e, &ctx);
+		}
+		in->got += done;
+		if (done < n)
+			continue;
+		if (in->rank < 0) {
+			bootstrap_in_greet(b, in);
+			return ncclSuccess; /* may be gone; the rest comes with the next pass */
+		}
+		if (in->message) {
+			bootstrap_in_message(b, in);
+			continue;
+		}
+		ncclResult_t rc = bootstrap_in_head(b, in);
+		if (rc)
+			return rc;
+	}
+}
+
+static ncclResult_t bootstrap_accept(struct bootstrap *b)
+{
+	for (;;) {
+		struct os_addr from;
+		int fd;
+		b->listen_seq = sock_seq(b->listen_fd);
+		int e = os_accept(b->listen_fd, &fd, &from);
+		if (e == EAGAIN || e == ECONNABORTED)
+			return ncclSuccess;
+		if (e) {
+			struct sock_ctx ctx = { "bootstrap: accepting", b->rank, b->rank, b->abort };
+			return sock_error(e, &ctx);
+		}
+		struct bootstrap_in *in = os_alloc(sizeof *in, "bootstrap connection");
+		if (!in) {
+			WARN("rank %d: no memory for one more connection", b->rank);
+			os_close(fd);
+			return ncclSystemError;
+		}
+		*in = (struct bootstrap_in){ .next = b->ins, .fd = fd, .rank = -1 };
+		b->ins = in;
+	}
+}
+
+ncclResult_t bootstrap_take(struct bootstrap *b)
+{
+	ncclResult_t rc = bootstrap_accept(b);
+	struct bootstrap_in *next;
+	for (struct bootstrap_in *in = b->ins; in && !rc; in = next) {
+		next = in->next;
+		rc = bootstrap_in_step(b, in);
+	}
+	return rc;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------- */
+
+static ncclResult_t bootstrap_wait_room(struct bootstrap *b, int n)
+{
+	if (n <= b->wait_room)
+		return ncclSuccess;
+	int room = n + 8;
+	os_free(b->waits);
+	os_free(b->wait_list);
+	b->wait_room = 0;
+	b->waits = os_alloc((size_t)room * sizeof *b->waits, "bootstrap waits");
+	b->wait_list = os_alloc((size_t)room * sizeof *b->wait_list, "bootstrap waits");
+	if (!b->waits || !b->wait_list) {
+		WARN("rank %d: no memory to wait for %d connections", b->rank, n);
+		return ncclSystemError;
+	}
+	for (int i = 0; i < room; i++)
+		b->wait_list[i] = &b->waits[i];
+	b->wait_room = room;
+	return ncclSuccess;
+}
+
+ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
+			    const struct sock_ctx *ctx)
+{
+	int all = n + 1, at = 0;
+	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
+		all++;
+	ncclResult_t rc = bootstrap_wait_room(b, all);
+	if (rc)
+		return rc;
+	for (; at < n; at++)
+		b->waits[at] = more[at];
+	b->waits[at++] = sock_wait(b->listen_fd, b->listen_seq, ctx);
+	for (const struct bootstrap_in *in = b->ins; in; in = in->next) {
+		struct sock_ctx from = *ctx;
+		from.peer = in->rank >= 0 ? in->rank : ctx->peer;
+		b->waits[at++] = sock_wait(in->fd, in->seq, &from);
+	}
+	ASSERT(at == all);
+	return os_wait(b->wait_list, all, b->abort, NULL) == ECANCELED ? ncclInternalError : ncclSuccess;
+}
+
+/* ---- messages -------------------------------------------------------------------------------------- */
+
+static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct bootstrap_out **out)
+{
+	for (struct bootstrap_out *o = b->outs; o; o = o->next) {
+		if (o->rank == peer) {
+			*out = o;
+			return ncclSuccess;
+		}
+	}
+	struct bootstrap_out *o = os_alloc(sizeof *o, "bootstrap connection");
+	if (!o) {
+		WARN("rank %d: no memory for a connection to rank %d", b->rank, peer);
+		return ncclSystemError;
+	}
+	ncclResult_t rc = bootstrap_connect(b, peer, &b->addresses[peer], BOOTSTRAP_PEER,
+					    "bootstrap: connection for messages", &o->fd);
+	if (rc) {
+		os_free(o);
+		return rc;
+	}
+	o->rank = peer;
+	o->next = b->outs;
+	b->outs = o;
+	*out = o;
+	return ncclSuccess;
+}
+
+/* Sends all of it; while the peer takes nothing, takes what comes in here. */
+static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out *o,
+				       const void *data, size_t bytes)
+{
+	struct sock_ctx ctx = { "bootstrap: peer to take a message", b->rank, o->rank, b->abort };
+	size_t at = 0;
+	while (at < bytes) {
+		size_t done = 0;
+		uint64_t seq = sock_seq(o->fd);
+		int e = os_send(o->fd, (const char *)data + at, bytes - at, &done);
+		if (!e) {
+			at += done;
+			continue;
+		}
+		if (e != EAGAIN)
+			return sock_error(e, &ctx);
+		ncclResult_t rc = bootstrap_take(b);
+		struct wait w = sock_wait(o->fd, seq, &ctx);
+		if (!rc)
+			rc = bootstrap_wait(b, &w, 1, &ctx);
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+/* A message to oneself goes straight into the queue. */
+static ncclResult_t bootstrap_send_self(struct bootstrap *b, const struct bootstrap_message_head *h,
+					const void *data)
+{
+	struct bootstrap_message *m = os_alloc(sizeof *m + h->bytes, "bootstrap message");
+	if (!m) {
+		WARN("rank %d: no memory for a message of %" PRIu64 " bytes", b->rank, h->bytes);
+		return ncclSystemError;
+	}
+	m->head = *h;
+	memcpy(m->data, data, h->bytes);
+	*b->messages_end = m;
+	b->messages_end = &m->next;
+	return ncclSuccess;
+}
+
+ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes)
+{
+	struct bootstrap_message_head h = { .bytes = bytes, .tag = tag, .rank = b->rank };
+	struct bootstrap_out *o = NULL;
+	ASSERT(peer >= 0 && peer < b->nranks && bytes <= BOOTSTRAP_MESSAGE_MAX);
+	if (peer == b->rank)
+		return bootstrap_send_self(b, &h, data);
+	ncclResult_t rc = bootstrap_out_get(b, peer, &o);
+	if (!rc)
+		rc = bootstrap_out_send(b, o, &h, sizeof h);
+	if (!rc)
+		rc = bootstrap_out_send(b, o, data, bytes);
+	return rc;
+}
+
+/* Takes the first queued message from (peer, tag) out of the queue; NULL: none. */
+static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int peer, int tag)
+{
+	for (struct bootstrap_message **at = &b->messages; *at; at = &(*at)->next) {
+		struct bootstrap_message *m = *at;
+		if (m->head.rank != peer || m->head.tag != tag)
+			continue;
+		*at = m->next;
+		if (b->messages_end == &m->next)
+			b->messages_end = at;
+		return m;
+	}
+	return NULL;
+}
+
+/* Until the first message there is no connection; after it, a missing one means that it closed. */
+static bool bootstrap_peer_is_gone(const struct bootstrap *b, int peer)
+{
+	if (peer == b->rank)
+		return false;
+	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
+		if (in->rank == peer)
+			return false;
+	return b->heard[peer];
+}
+
+/* Waits until something came that may be the message; the queue is then looked at again. */
+static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx)
+{
+	uint64_t seq;
+	ncclResult_t rc;
+	if (bootstrap_peer_is_gone(b, peer))
+		return sock_error(0, ctx);
+	rc = bootstrap_next_poll(b, &seq);
+	if (rc)
+		return rc;
+	struct sock_ctx next = *ctx;
+	next.peer = (b->rank + 1) % b->nranks;
+	next.why = "bootstrap: end of the successor";
+	struct wait w = sock_wait(b->next_fd, seq, &next);
+	return bootstrap_wait(b, &w, 1, ctx);
+}
+
+ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes)
+{
+	struct sock_ctx ctx = { "bootstrap: message from a rank", b->rank, peer, b->abort };
+	struct bootstrap_message *m;
+	ncclResult_t rc;
+	ASSERT(peer >= 0 && peer < b->nranks);
+	while (!(m = bootstrap_queue_take(b, peer, tag))) {
+		rc = bootstrap_take(b);
+		if (!rc && (m = bootstrap_queue_take(b, peer, tag)))
+			break;
+		if (!rc)
+			rc = bootstrap_recv_wait(b, peer, &ctx);
+		if (rc)
+			return rc;
+	}
+	rc = ncclSuccess;
+	if (m->head.bytes == bytes) {
+		memcpy(data, m->data, bytes);
+	} else {
+		WARN("rank %d expects %zu bytes from rank %d under tag 0x%x, which sent %" PRIu64, b->rank,
+		     bytes, peer, tag, m->head.bytes);
+		rc = ncclInternalError;
+	}
+	os_free(m);
+	return rc;
+}
+
+void bootstrap_peers_close(struct bootstrap *b)
+{
+	while (b->ins)
+		bootstrap_in_drop(b, b->ins);
+	while (b->outs) {
+		struct bootstrap_out *o = b->outs;
+		b->outs = o->next;
+		sock_close(&o->fd);
+		os_free(o);
+	}
+	while (b->messages) {
+		struct bootstrap_message *m = b->messages;
+		b->messages = m->next;
+		os_free(m);
+	}
+	b->messages_end = &b->messages;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The root: one background task per unique id, a poll loop over connections. A connection goes
+ *
+ *	GREETING --hello--> WAITING --successor known--> ANSWERED
+ *	    |                  |                             |
+ *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
+ *	                       +--- either goes away first: LEFT to everybody, the task ends
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/bootstrap/bootstrap_internal.h"
+
+#define ROOT_LOOK_NS 50000000ull
+
+enum root_conn_state { ROOT_GREETING, ROOT_WAITING, ROOT_ANSWERED };
+
+struct root_conn {
+	struct root_conn *next;
+	int fd;
+	enum root_conn_state state;
+	uint64_t seq, polled_ns; /* event count and time of the last poll */
+	size_t got;
+	struct bootstrap_hello hello;
+};
+
+struct bootstrap_root {
+	uint64_t magic;
+	int listen_fd;
+	uint64_t listen_seq;
+	struct os_thread *thread;
+	shared_u32 stop, done;
+	struct root_conn *conns;
+	int32_t nconns;
+	struct root_conn **by_rank; /* [nranks], once somebody has said how many */
+	int32_t nranks, arrived, answered;
+	bool over;
+	bool reported_garbage;
+};
+
+static const struct sock_ctx root_ctx = { "bootstrap root: ranks to check in", -1, -1, NULL };
+
+static void root_answer(struct bootstrap_root *r, struct root_conn *c,
+			enum bootstrap_answer_kind kind, int32_t rank)
+{
+	struct bootstrap_answer a = { .magic = r->magic, .kind = kind, .rank = rank };
+	if (kind == BOOTSTRAP_SUCCESSOR)
+		a.addr = r->by_rank[rank]->hello.listen;
+	/* 40 bytes into an empty socket: taken whole, or the rank is gone, which the next poll sees */
+	size_t done = 0;
+	int e = os_send(c->fd, &a, sizeof a, &done);
+	if (!e && done != sizeof a)
+		WARN("root: rank %d took %zu of %zu bytes of its answer", c->hello.rank, done, sizeof a);
+}
+
+static void root_drop(struct bootstrap_root *r, struct root_conn *c)
+{
+	struct root_conn **at = &r->conns;
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	r->nconns--;
+	sock_close(&c->fd);
+	os_free(c);
+}
+
+static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const char *what)
+{
+	if (!r->reported_garbage)
+		WARN("root: a connection was closed: %s (further ones are closed silently)", what);
+	r->reported_garbage = true;
+	root_drop(r, c);
+}
+
+/* Nobody can finish any more: tell those who have come, and end. */
+static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
+{
+	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others", rank,
+	     kind == BOOTSTRAP_LEFT ? "went away" : "was refused", r->arrived, r->nranks);
+	for (struct root_conn *c = r->conns; c; c = c->next)
+		if (c->state != ROOT_GREETING)
+			root_answer(r, c, kind, rank);
+	r->over = true;
+}
+
+static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
+{
+	const struct bootstrap_hello *h = &c->hello;
+	if (!r->by_rank) {
+		r->by_rank = os_alloc((size_t)h->nranks * sizeof *r->by_rank, "bootstrap root's ranks");
+		if (!r->by_rank) {
+			WARN("root: no memory for %d ranks", h->nranks);
+			return ncclSystemError;
+		}
+		r->nranks = h->nranks;
+	}
+	c->state = ROOT_WAITING;
+	if (h->nranks != r->nranks) {
+		WARN("root: rank %d says %d ranks, others said %d", h->rank, h->nranks, r->nranks);
+		root_give_up(r, BOOTSTRAP_REFUSED, h->rank);
+	} else if (r->by_rank[h->rank]) {
+		WARN("root: rank %d of %d checked in twice; each rank calls ncclCommInitRank once per "
+		     "unique id", h->rank, h->nranks);
+		root_give_up(r, BOOTSTRAP_REFUSED, h->rank);
+	} else {
+		r->by_rank[h->rank] = c;
+		r->arrived++;
+	}
+	return ncclSuccess;
+}
+
+static bool root_hello_is_valid(const struct bootstrap_root *r, const struct bootstrap_hello *h)
+{
+	return h->magic == r->magic && h->kind == BOOTSTRAP_CHECK_IN && h->nranks > 0 &&
+	       h->rank >= 0 && h->rank < h->nranks &&
+	       (h->listen.family == 4 || h->listen.family == 6) && h->listen.port;
+}
+
+/* The neighbours that now know each other: c's predecessor, and c itself. */
+static void root_answer_around(struct bootstrap_root *r, int32_t rank)
+{
+	int32_t prev = (rank + r->nranks - 1) % r->nranks, next = (rank + 1) % r->nranks;
+	struct root_conn *c = r->by_rank[rank], *before = r->by_rank[prev];
+
+	if (before && before->state == ROOT_WAITING) {
+		root_answer(r, before, BOOTSTRAP_SUCCESSOR, rank);
+		before->state = ROOT_ANSWERED;
+		r->answered++;
+	}
+	if (r->by_rank[next] && c->state == ROOT_WAITING) {
+		root_answer(r, c, BOOTSTRAP_SUCCESSOR, next);
+		c->state = ROOT_ANSWERED;
+		r->answered++;
+	}
+	r->over = r->over || r->answered == r->nranks;
+}
+
+/* A rank that has checked in says nothing more; all that can come is that it leaves. Its event
+ * count tells, where somebody posts on it (not on real sockets); else a look now and then does. */
+static bool root_conn_is_quiet(struct root_conn *c)
+{
+	uint64_t seq = sock_seq(c->fd), now_ns = os_now_ns();
+	bool quiet = c->state != ROOT_GREETING && seq == c->seq &&
+		     now_ns - c->polled_ns < ROOT_LOOK_NS;
+	c->seq = seq;
+	if (!quiet)
+		c->polled_ns = now_ns;
+	return quiet;
+}
+
+/* One poll of a connection; may free it. True when something moved. */
+static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
+{
+	if (root_conn_is_quiet(c))
+		return false;
+	char rest[sizeof c->hello];
+	bool greeting = c->state == ROOT_GREETING;
+	size_t done = 0;
+	int e = os_recv(c->fd, greeting ? (char *)&c->hello + c->got : rest,
+			sizeof c->hello - (greeting ? c->got : 0), &done);
+	if (e == EAGAIN)
+		return false;
+	if (!greeting) {
+		/* a rank says nothing more: it left */
+		root_give_up(r, BOOTSTRAP_LEFT, c->hello.rank);
+		return true;
+	}
+	if (e || !done) {
+		root_garbage(r, c, "it ended before saying who it is");
+		return true;
+	}
+	c->got += done;
+	if (c->got < sizeof c->hello)
+		return true;
+	if (!root_hello_is_valid(r, &c->hello)) {
+		root_garbage(r, c, "what it said is not a check-in for this unique id");
+		return true;
+	}
+	if (root_check_in(r, c) != ncclSuccess)
+		r->over = true;
+	else if (!r->over)
+		root_answer_around(r, c->hello.rank);
+	return true;
+}
+
+static bool root_accept(struct bootstrap_root *r)
+{
+	bool moved = false;
+	for (;;) {
+		struct os_addr from;
+		int fd;
+		r->listen_seq = sock_seq(r->listen_fd);
+		int e = os_accept(r->listen_fd, &fd, &from);
+		if (e)
+			return moved;
+		struct root_conn *c = os_alloc(sizeof *c, "bootstrap root's connection");
+		if (!c) {
+			WARN("root: no memory for one more connection; closed");
+			os_close(fd);
+			continue;
+		}
+		*c = (struct root_conn){ .next = r->conns, .fd = fd };
+		r->conns = c;
+		r->nconns++;
+		moved = true;
+	}
+}
+
+static bool root_pass(struct bootstrap_root *r)
+{
+	bool moved = root_accept(r);
+	struct root_conn *next;
+	for (struct root_conn *c = r->conns; c && !r->over; c = next) {
+		next = c->next;
+		moved |= root_conn_step(r, c);
+	}
+	return moved;
+}
+
+/* Which rank is waited for: the first that has not come. */
+static int32_t root_missing(const struct bootstrap_root *r)
+{
+	for (int32_t i = 0; i < r->nranks; i++)
+		if (!r->by_rank[i])
+			return i;
+	return -1;
+}
+
+static void root_wait(struct bootstrap_root *r)
+{
+	int n = 0, room = r->nconns + 1;
+	struct wait *w = os_alloc((size_t)room * (sizeof *w + sizeof(struct wait *)),
+				  "bootstrap root's waits");
+	if (!w) {
+		WARN("root: no memory to wait for %d connections", r->nconns);
+		r->over = true;
+		return;
+	}
+	const struct wait **list = (const struct wait **)(w + room);
+	w[n++] = sock_wait(r->listen_fd, r->listen_seq, &root_ctx);
+	w[0].from.rank = root_missing(r);
+	for (struct root_conn *c = r->conns; c; c = c->next)
+		w[n++] = sock_wait(c->fd, c->seq, &root_ctx);
+	for (int i = 0; i < n; i++)
+		list[i] = &w[i];
+	os_wait(list, n, &r->stop, NULL);
+	os_free(w);
+}
+
+static void root_task(void *arg)
+{
+	struct bootstrap_root *r = arg;
+	while (!r->over && !shared_load_u32(&r->stop, SHARED_ACQUIRE))
+		if (!root_pass(r) && !r->over)
+			root_wait(r);
+	if (!r->over && r->arrived)
+		root_give_up(r, BOOTSTRAP_LEFT, 0); /* its process ended us */
+	while (r->conns)
+		root_drop(r, r->conns);
+	os_free(r->by_rank);
+	r->by_rank = NULL;
+	sock_close(&r->listen_fd);
+	INFO(LOG_BOOTSTRAP, "root: done, %d of %d ranks answered", r->answered, r->nranks);
+	shared_store_u32(&r->done, 1, SHARED_RELEASE);
+}
+
+ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at, struct os_addr *bound,
+				  struct bootstrap_root **root)
+{
+	struct os_thread_attr attr = { .name = "bootstrap root", .rank = -1, .background = true };
+	struct bootstrap_root *r = os_alloc(sizeof *r, "bootstrap root");
+	ncclResult_t rc = ncclSystemError;
+	if (!r) {
+		WARN("no memory for the bootstrap root");
+		return rc;
+	}
+	r->magic = magic;
+	rc = sock_listen(at, &r->listen_fd, bound);
+	if (rc)
+		goto err_free;
+	int e = os_thread_start(&r->thread, &attr, root_task, r);
+	if (e) {
+		WARN("the bootstrap root's task cannot be started: %s", strerror(e));
+		rc = ncclSystemError;
+		goto err_close;
+	}
+	*root = r;
+	return ncclSuccess;
+
+err_close:
+	sock_close(&r->listen_fd);
+err_free:
+	os_free(r);
+	return rc;
+}
+
+bool bootstrap_root_done(const struct bootstrap_root *root)
+{
+	return shared_load_u32(&root->done, SHARED_ACQUIRE) != 0;
+}
+
+uint64_t bootstrap_root_magic(const struct bootstrap_root *root)
+{
+	return root->magic;
+}
+
+void bootstrap_root_close(struct bootstrap_root *root)
+{
+	shared_store_u32(&root->stop, 1, SHARED_RELEASE);
+	os_thread_join(root->thread);
+	os_free(root);
+}
+
+ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_root **root)
+{
+	struct bootstrap_id out = { 0 };
+	struct os_addr own;
+	const char *fixed = param_str(PARAM_COMM_ID);
+	struct bootstrap_root *made = NULL;
+	ncclResult_t rc;
+
+	if (fixed) {
+		out.from_env = 1;
+		out.magic = hash64_str(fixed);
+		rc = sock_addr_parse(fixed, &out.root);
+	} else {
+		os_random(&out.magic, sizeof out.magic);
+		rc = sock_addr_own(&own);
+		if (!rc)
+			rc = bootstrap_root_start(out.magic, &own, &out.root, &made);
+	}
+	if (rc)
+		return rc;
+	memcpy(id->internal, &out, sizeof out);
+	*root = made;
+	char text[SOCK_TEXT_BYTES];
+	INFO(LOG_BOOTSTRAP, "unique id %016" PRIx64 ", root at %s%s", out.magic,
+	     sock_addr_print(&out.root, text), fixed ? " (NCCL_COMM_ID)" : "");
+	return ncclSuccess;
+}
+
+uint64_t bootstrap_id_hash(const ncclUniqueId *id)
+{
+	return hash64(id->internal, sizeof id->internal);
+}

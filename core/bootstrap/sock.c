@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/bootstrap/sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+
+#define SOCK_CONNECT_TRIES 34
+#define SOCK_CONNECT_PAUSE_NS 100000000ull
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+const char *sock_addr_print(const struct os_addr *addr, char out[SOCK_TEXT_BYTES])
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+	inet_ntop(addr->family == 6 ? AF_INET6 : AF_INET, addr->ip, ip, sizeof ip);
+	snprintf(out, SOCK_TEXT_BYTES, addr->family == 6 ? "[%s]:%u" : "%s:%u", ip, addr->port);
+	return out;
+}
+
+static bool sock_port_parse(const char *text, uint16_t *port)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	if (end == text || *end || n == 0 || n > 65535)
+		return false;
+	*port = (uint16_t)n;
+	return true;
+}
+
+ncclResult_t sock_addr_parse(const char *text, struct os_addr *addr)
+{
+	struct os_addr a = { .family = text[0] == '[' ? 6 : 4 };
+	char ip[INET6_ADDRSTRLEN];
+	const char *start = text + (a.family == 6);
+	const char *end = a.family == 6 ? strstr(text, "]:") : strrchr(text, ':');
+	size_t n = end ? (size_t)(end - start) : sizeof ip;
+
+	if (n >= sizeof ip)
+		goto err_malformed;
+	memcpy(ip, start, n);
+	ip[n] = '\0';
+	if (inet_pton(a.family == 6 ? AF_INET6 : AF_INET, ip, a.ip) != 1 ||
+	    !sock_port_parse(end + (a.family == 6 ? 2 : 1), &a.port))
+		goto err_malformed;
+	*addr = a;
+	return ncclSuccess;
+
+err_malformed:
+	WARN("'%s' is not a numeric address and port; expected 10.0.0.1:4711 or [fe80::1]:4711",
+	     text);
+	return ncclInvalidArgument;
+}
+
+bool sock_ifname_matches(const char *list, const char *name)
+{
+	if (!list || !*list)
+		return true;
+	bool others = *list == '^';
+	list += others;
+	bool exact = *list == '=';
+	list += exact;
+	bool found = false;
+	while (*list && !found) {
+		size_t n = strcspn(list, ",");
+		found = n && strncmp(list, name, n) == 0 && (!exact || name[n] == '\0');
+		list += n;
+		list += *list == ',';
+	}
+	return found != others;
+}
+
+static bool sock_addr_is_loopback(const struct os_addr *a)
+{
+	static const uint8_t six[16] = { [15] = 1 };
+	return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, six, sizeof six) == 0;
+}
+
+ncclResult_t sock_addr_own(struct os_addr *addr)
+{
+	const char *list = param_str(PARAM_SOCKET_IFNAME);
+	struct os_addr loopback = { 0 }, a;
+	char name[64];
+
+	for (int i = 0; os_interface(i, name, sizeof name, &a) == 0; i++) {
+		if (!sock_ifname_matches(list, name))
+			continue;
+		a.port = 0;
+		if (!sock_addr_is_loopback(&a)) {
+			*addr = a;
+			return ncclSuccess;
+		}
+		if (!loopback.family)
+			loopback = a;
+	}
+	if (!loopback.family) {
+		WARN("no network interface for bootstrap%s%s", list ? " matches NCCL_SOCKET_IFNAME=" : "",
+		     list ? list : "");
+		return ncclInvalidUsage;
+	}
+	*addr = loopback;
+	return ncclSuccess;
+}
+
+/* ---- errors and waits ------------------------------------------------------------------------- */
+
+static void sock_party_print(int32_t rank, char out[24])
+{
+	snprintf(out, 24, rank < 0 ? "root" : "rank %d", rank);
+}
+
+ncclResult_t sock_error(int error, const struct sock_ctx *ctx)
+{
+	char self[24], peer[24];
+	ASSERT(error != EAGAIN);
+	if (error == ECANCELED)
+		return ncclInternalError;
+	sock_party_print(ctx->self, self);
+	sock_party_print(ctx->peer, peer);
+	if (error == 0) {
+		WARN("%s: %s closed the connection (%s)", self, peer, ctx->why);
+		return ncclRemoteError;
+	}
+	char text[96];
+	const char *said = strerror_r(error, text, sizeof text);
+	WARN("%s: connection with %s: %s (%s)", self, peer, said, ctx->why);
+	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED || error == ETIMEDOUT ||
+			       error == EHOSTUNREACH || error == ENETUNREACH ?
+		       ncclRemoteError :
+		       ncclSystemError;
+}
+
+uint64_t sock_seq(int fd)
+{
+	return os_event_seq(os_socket_object(fd));
+}
+
+struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx)
+{
+	return (struct wait){
+		.on = os_socket_object(fd),
+		.want = seq,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_OBJECT,
+		.why = ctx->why,
+		.from = { .rank = ctx->peer,
+			  .channel = -1,
+			  .step = -1,
+			  .object = ctx->peer < 0 ? "bootstrap root" : NULL },
+	};
+}
+
+/* 0, or ECANCELED. */
+static int sock_wait_one(int fd, uint64_t seq, const struct sock_ctx *ctx)
+{
+	struct wait w = sock_wait(fd, seq, ctx);
+	return os_wait_one(&w, ctx->abort);
+}
+
+/* ---- connections ------------------------------------------------------------------------------ */
+
+ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
+{
+	char text[SOCK_TEXT_BYTES];
+	int e = os_listen(at, fd, bound);
+	if (!e)
+		return ncclSuccess;
+	char why[96];
+	const char *said = strerror_r(e, why, sizeof why);
+	WARN("bootstrap cannot listen on %s: %s", sock_addr_print(at, text), said);
+	return ncclSystemError;
+}
+
+/* One attempt: 0, or why not. *fd is open only on 0. */
+static int sock_connect_once(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
+{
+	int e = os_connect(to, fd);
+	if (e)
+		return e;
+	for (;;) {
+		uint64_t seq = sock_seq(*fd);
+		e = os_connected(*fd);
+		if (e == EAGAIN)
+			e = sock_wait_one(*fd, seq, ctx);
+		else if (!e)
+			return 0;
+		if (e) {
+			sock_close(fd);
+			return e;
+		}
+	}
+}
+
+static bool sock_is_aborted(const struct sock_ctx *ctx)
+{
+	return ctx->abort && shared_load_u32(ctx->abort, SHARED_ACQUIRE);
+}
+
+ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
+{
+	char text[SOCK_TEXT_BYTES];
+	int e = 0, conn = -1;
+
+	for (int i = 0; i < SOCK_CONNECT_TRIES; i++) {
+		if (i)
+			os_sleep_ns(SOCK_CONNECT_PAUSE_NS);
+		if (sock_is_aborted(ctx))
+			return ncclInternalError;
+		e = sock_connect_once(to, ctx, &conn);
+		if (!e) {
+			*fd = conn;
+			return ncclSuccess;
+		}
+		if (e != ECONNREFUSED && e != ETIMEDOUT)
+			return sock_error(e, ctx);
+		if (i == 0)
+			INFO(LOG_BOOTSTRAP, "connection to %s refused, trying again (%s)",
+			     sock_addr_print(to, text), ctx->why);
+	}
+	WARN("nobody answers at %s after %d attempts (%s)", sock_addr_print(to, text),
+	     SOCK_CONNECT_TRIES, ctx->why);
+	return ncclRemoteError;
+}
+
+ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx)
+{
+	size_t at = 0;
+	while (at < bytes) {
+		size_t done = 0;
+		uint64_t seq = sock_seq(fd);
+		int e = os_send(fd, (const char *)data + at, bytes - at, &done);
+		if (!e)
+			at += done;
+		else if (e == EAGAIN)
+			e = sock_wait_one(fd, seq, ctx);
+		if (e)
+			return sock_error(e, ctx);
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_ctx *ctx)
+{
+	size_t at = 0;
+	while (at < bytes) {
+		size_t done = 0;
+		uint64_t seq = sock_seq(fd);
+		int e = os_recv(fd, (char *)data + at, bytes - at, &done);
+		if (!e && !done)
+			return sock_error(0, ctx);
+		if (!e)
+			at += done;
+		else if (e == EAGAIN)
+			e = sock_wait_one(fd, seq, ctx);
+		if (e)
+			return sock_error(e, ctx);
+	}
+	return ncclSuccess;
+}
+
+void sock_close(int *fd)
+{
+	if (*fd < 0)
+		return;
+	os_close(*fd);
+	*fd = -1;
+}

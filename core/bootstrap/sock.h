@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stream sockets that wait: helpers over the never-blocking ones of os.h. Called by bootstrap, on
+ * the rank's main task or on the root's. Every wait names the rank waited for and why, polls the
+ * abort word and has no deadline; only connecting gives up, after 34 refusals 100 ms apart, as NCCL
+ * does. Owns nothing. Errors: each function that fails logs one line, an abort excepted:
+ *
+ *	ncclRemoteError    the peer closed, reset or refused the connection
+ *	ncclSystemError    the operating system refused
+ *	ncclInternalError  the abort word was set
+ */
+#ifndef CORE_BOOTSTRAP_SOCK_H
+#define CORE_BOOTSTRAP_SOCK_H
+
+#include "core/include/nccl.h"
+#include "core/os/os.h"
+
+/* Who talks to whom, and why: for waits and error lines. */
+struct sock_ctx {
+	const char *why; /* "bootstrap: successor's address from the root"; a string constant */
+	int32_t self;	 /* rank; -1: the root */
+	int32_t peer;	 /* rank; -1: the root, or not known */
+	const shared_u32 *abort; /* NULL: none */
+};
+
+#define SOCK_TEXT_BYTES 64
+/* "10.0.0.1:4711" or "[fe80::1]:4711" into `out`, which is returned. */
+const char *sock_addr_print(const struct os_addr *addr, char out[SOCK_TEXT_BYTES]);
+/* The reverse, numeric addresses only. */
+ncclResult_t sock_addr_parse(const char *text, struct os_addr *addr);
+/* This host's address that others reach: the first interface that is not loopback and that
+ * NCCL_SOCKET_IFNAME lets through; loopback when there is nothing else. Port 0. */
+ncclResult_t sock_addr_own(struct os_addr *addr);
+
+/* Does the interface pass NCCL_SOCKET_IFNAME's list? "eth,ib": prefixes; "=eth0": exact names;
+ * "^docker": not these; NULL or "": all. */
+bool sock_ifname_matches(const char *list, const char *name);
+
+/* One line for an errno that os_send, os_recv, os_accept or os_connected gave, and the result that
+ * it means. 0 stands for "the peer closed". */
+ncclResult_t sock_error(int error, const struct sock_ctx *ctx);
+/* The wait on a socket whose event count was `seq` before it was polled without result. */
+struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx);
+uint64_t sock_seq(int fd);
+
+ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *bound);
+ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx, int *fd);
+ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx);
+ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_ctx *ctx);
+/* Closes *fd unless it is -1, and makes it -1. */
+void sock_close(int *fd);
+
+#endif
