@@ -19,7 +19,7 @@ if(DOPPEL_FAKE)
 	doppel_sources(sim_sources sim/engine sim/world)
 	file(GLOB sim_asm CONFIGURE_DEPENDS
 		${PROJECT_SOURCE_DIR}/sim/engine/*_${CMAKE_SYSTEM_PROCESSOR}.S)
-	list(APPEND rt_sources ${sim_sources} ${sim_asm})
+	list(APPEND rt_sources ${sim_sources} ${sim_asm} ${PROJECT_SOURCE_DIR}/backends/peermem.c)
 endif()
 add_library(doppel-rt SHARED ${rt_sources})
 target_link_libraries(doppel-rt PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})

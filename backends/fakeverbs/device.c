@@ -87,7 +87,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	sim_point("ibv_get_device_list");
 	if (num_devices)
 		*num_devices = 0;
-	if (world_port_count() == 0) {
+	if (!world_config() || world_port_count() == 0) {
 		errno = ENOSYS; /* as rdma-core where the kernel has no RDMA */
 		return NULL;
 	}

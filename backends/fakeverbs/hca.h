@@ -290,23 +290,16 @@ struct hca_buffer_large {
 	uint8_t bytes[HCA_BURST_BYTES];
 };
 
-/* What processes left behind when they ended in order. */
-struct hca_leaks {
-	uint64_t qps, cqs, mrs, pds, channels, contexts;
-};
-
 struct hca_world {
 	uint32_t ports;
 	struct hca_slab qp, cq, mr, pd, context, channel, event, packet, small, large;
 	uint32_t mem_lock;
 	uint64_t mem_free[48]; /* by power of two: first free block */
-	struct hca_leaks leaks;
 	struct hca_port port[];
 };
 
 /* The world's HCAs, made at first use. Never NULL inside an entry point that found a device. */
 struct hca_world *hca_world(void);
-void hca_world_gone(void);
 
 /* ---- the owner's objects ---------------------------------------------------------------------- */
 

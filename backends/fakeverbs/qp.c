@@ -227,12 +227,15 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
 	hca_event_purge(qp->context, false, qp->item.index, qp->item.generation);
+	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits;
+
 	qp->state = IBV_QPS_RESET;
 	hca_queue_end(&qp->sq);
 	hca_queue_end(&qp->rq);
 	qp->sq.head = qp->sq.done = qp->rq.head = qp->rq.done = 0;
 	hca_unlock(&qp->item.lock);
-	sim_events_cancel_object(qp);
+	if (pending)
+		sim_events_cancel_object(qp);
 	hca_slab_give(&w->qp, qp);
 }
 

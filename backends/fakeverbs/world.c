@@ -219,54 +219,74 @@ struct hca_world *hca_world(void)
 	return fakeverbs.world;
 }
 
+/* Ends everything of one kind that the process still has; counts it unless the process was killed. */
+static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bool killed,
+			      const char *kind, void (*end)(void *item))
+{
+	uint64_t n = 0;
+	uint32_t at = 0;
+	struct hca_item *it;
+	char first[96];
+
+	while ((it = hca_slab_next(s, proc->id, &at))) {
+		void *memory = (void *)(uintptr_t)it->handle;
+
+		if (s == &fakeverbs.world->context)
+			memory = hca_context_of(memory);
+		if (n++ == 0)
+			snprintf(first, sizeof first, "number %u of %s", it->index, proc->name);
+		end(it);
+		os_unlabel(memory);
+		if (!killed)
+			os_free(memory);
+	}
+	if (!killed)
+		world_leak(kind, n, first);
+}
+
+static void hca_end_qp(void *qp)
+{
+	hca_qp_destroy(qp);
+}
+static void hca_end_cq(void *cq)
+{
+	hca_cq_destroy(cq);
+}
+static void hca_end_mr(void *mr)
+{
+	hca_mr_destroy(mr);
+}
+static void hca_end_pd(void *pd)
+{
+	hca_slab_give(&fakeverbs.world->pd, pd);
+}
+static void hca_end_channel(void *channel)
+{
+	hca_slab_give(&fakeverbs.world->channel, channel);
+}
+static void hca_end_context(void *context)
+{
+	hca_context_destroy(context);
+}
+
 /* What a process still has when it ends, from the top down. */
 static void hca_proc_end(struct os_proc *proc, bool killed)
 {
 	struct hca_world *w = fakeverbs.world;
-	struct hca_leaks n = {0};
-	uint32_t at;
-	void *p;
 
 	if (!w)
 		return;
-	for (at = 0; (p = hca_slab_next(&w->qp, proc->id, &at)); n.qps++)
-		hca_qp_destroy(p);
-	for (at = 0; (p = hca_slab_next(&w->cq, proc->id, &at)); n.cqs++)
-		hca_cq_destroy(p);
-	for (at = 0; (p = hca_slab_next(&w->mr, proc->id, &at)); n.mrs++)
-		hca_mr_destroy(p);
-	for (at = 0; (p = hca_slab_next(&w->pd, proc->id, &at)); n.pds++)
-		hca_slab_give(&w->pd, p);
-	for (at = 0; (p = hca_slab_next(&w->channel, proc->id, &at)); n.channels++)
-		hca_slab_give(&w->channel, p);
-	for (at = 0; (p = hca_slab_next(&w->context, proc->id, &at)); n.contexts++)
-		hca_context_destroy(p);
-	if (killed)
-		return;
-	w->leaks.qps += n.qps;
-	w->leaks.cqs += n.cqs;
-	w->leaks.mrs += n.mrs;
-	w->leaks.pds += n.pds;
-	w->leaks.channels += n.channels;
-	w->leaks.contexts += n.contexts;
+	hca_proc_end_kind(&w->qp, proc, killed, "queue pair", hca_end_qp);
+	hca_proc_end_kind(&w->cq, proc, killed, "completion queue", hca_end_cq);
+	hca_proc_end_kind(&w->mr, proc, killed, "memory region", hca_end_mr);
+	hca_proc_end_kind(&w->pd, proc, killed, "protection domain", hca_end_pd);
+	hca_proc_end_kind(&w->channel, proc, killed, "completion channel", hca_end_channel);
+	hca_proc_end_kind(&w->context, proc, killed, "verbs context", hca_end_context);
 }
 
+/* The arena goes with the world. */
 static void hca_world_end(void)
 {
-	struct hca_world *w = fakeverbs.world;
-
-	if (!w)
-		return;
-	const struct {
-		const char *kind;
-		uint64_t count;
-	} left[] = {{"queue pair", w->leaks.qps},     {"completion queue", w->leaks.cqs},
-		    {"memory region", w->leaks.mrs},  {"protection domain", w->leaks.pds},
-		    {"comp channel", w->leaks.channels}, {"verbs context", w->leaks.contexts}};
-
-	for (size_t i = 0; i < ARRAY_LEN(left); i++)
-		if (left[i].count)
-			world_leak(left[i].kind, left[i].count, "see ibv_* of the process");
 	memset(&fakeverbs, 0, sizeof fakeverbs);
 }
 
