@@ -197,6 +197,12 @@ struct sim_task *sim_task_self(void)
 	return t ? &t->pub : NULL;
 }
 
+struct os_proc *sim_main_proc(void)
+{
+	ASSERT(eng.phase != ENGINE_OFF);
+	return &eng.main_proc;
+}
+
 void sim_kill_proc(struct os_proc *proc)
 {
 	if (engine_in_sim())

@@ -133,6 +133,8 @@ struct sim_task {
  * warps when `fn` returned. ENOMEM, EAGAIN. */
 int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *arg),
 		   void *arg);
+/* Process 0, the main task's, from sim_start to sim_stop; the world fills in who it is. */
+struct os_proc *sim_main_proc(void);
 struct sim_task *sim_task_self(void); /* NULL in event context and outside sim_run */
 struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
 /* Kills every task of the process: none of them runs again. Takes effect at once for tasks that

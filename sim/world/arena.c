@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The arena: one reserved range, handed out from the front, given back with the world. Offset 0 is
+ * nothing's. Pages that nobody touched cost nothing.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "sim/world/world_internal.h"
+
+#define ARENA_BYTES (4ull << 30)
+#define ARENA_ALIGN 64
+
+int world_arena_start(void)
+{
+	void *p = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return ENOMEM;
+	world->arena = p;
+	world->arena_used = ARENA_ALIGN;
+	return 0;
+}
+
+void world_arena_free(void)
+{
+	if (world->arena)
+		munmap(world->arena, ARENA_BYTES);
+	world->arena = NULL;
+}
+
+void *world_arena_alloc(size_t bytes, const char *what)
+{
+	ASSERT(world && world->arena);
+	ASSERT(bytes > 0);
+	world_lock(&world->lock);
+	uint64_t at = world->arena_used;
+	bool room = bytes <= ARENA_BYTES - at;
+	if (room)
+		world->arena_used = at + ALIGN_UP((uint64_t)bytes, ARENA_ALIGN);
+	world_unlock(&world->lock);
+	if (!room) {
+		fprintf(stderr, "world arena: no room for %zu bytes of %s behind %llu\n", bytes, what,
+			(unsigned long long)at);
+		return NULL;
+	}
+	return world->arena + at;
+}
+
+uint64_t world_arena_offset(const void *p)
+{
+	uint64_t offset = (uint64_t)((const uint8_t *)p - world->arena);
+	ASSERT(offset >= ARENA_ALIGN && offset < ARENA_BYTES);
+	return offset;
+}
+
+void *world_arena_at(uint64_t offset)
+{
+	ASSERT(offset >= ARENA_ALIGN && offset < ARENA_BYTES);
+	return world->arena + offset;
+}

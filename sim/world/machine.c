@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Machines: an NCCL topology XML read for what the doubles need to know of a host's GPUs and NICs.
+ * Dumps of real machines come as they are: GPUs and NICs may be bare PCI leaves without a tag,
+ * attributes may be absent. core/topo reads the same text for itself, as a host's rank does.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/xml.h"
+#include "core/os/os_ops.h"
+#include "sim/world/world_internal.h"
+
+#define MACHINE_MAX_GPUS 256
+#define MACHINE_MAX_NICS 256
+
+#define PCI_VENDOR_NVIDIA   0x10de
+#define PCI_VENDOR_MELLANOX 0x15b3
+#define PCI_CLASS_GPU_3D    0x0302
+#define PCI_CLASS_GPU_VGA   0x0300
+#define PCI_CLASS_ETHERNET  0x0200
+#define PCI_CLASS_INFINIBAND 0x0207
+#define PCI_CLASS_BRIDGE    0x0680
+
+struct machine_reader {
+	struct world_machine *m;
+	struct xml_error error;
+	int32_t hcas; /* untagged ones so far */
+};
+
+/* Where an element sits: nearest CPU's NUMA node, nearest PCI function. */
+struct machine_place {
+	int32_t numa;
+	const struct xml_node *pci;
+};
+
+/* NVLink bandwidth per link and direction, by compute capability: collectives.md section 4. */
+static uint64_t machine_nvlink_mbps(uint32_t sm)
+{
+	return sm >= 100 ? 40100 : sm >= 90 ? 20600 : sm == 86 ? 12000 : sm >= 70 ? 20000 : 18000;
+}
+
+/* Compute capability of a GPU that the file only names by PCI device. */
+static uint32_t machine_sm_of(uint32_t device)
+{
+	switch (device & 0xff80) {
+	case 0x2080:
+	case 0x2200:
+	case 0x2480:
+		return 86;
+	case 0x2300:
+		return 90;
+	case 0x2900:
+	case 0x2980:
+		return 100;
+	default:
+		return (device & 0xff00) == 0x1d00 ? 70 : 80;
+	}
+}
+
+/* PCI bandwidth: width x speed / 80, where 8 GT/s is 60, 16 GT/s 120, and so on doubling. */
+static int machine_pci_mbps(const struct xml_node *pci, uint64_t *mbps, struct xml_error *error)
+{
+	int64_t speed_milli, width;
+	int rc = xml_attr_milli(pci, "link_speed", "GT/s", 16000, &speed_milli, error);
+	if (rc == 0)
+		rc = xml_attr_i64(pci, "link_width", 16, &width, error);
+	if (rc)
+		return rc;
+	if (width <= 0 || width > 64)
+		width = 16;
+	/* below 8 GT/s: 8b/10b coding, 6 per GT/s; from there on 7.5 */
+	uint64_t speed = speed_milli >= 8000 ? (uint64_t)speed_milli * 75 / 10000
+					     : (uint64_t)MAX_OF(speed_milli, 0) * 6 / 1000;
+	*mbps = (uint64_t)width * speed * 1000 / 80;
+	return 0;
+}
+
+static int machine_pci_id(const struct xml_node *pci, const char *attr, uint32_t *id,
+			  struct xml_error *error)
+{
+	uint64_t v;
+	int rc = xml_attr_u64(pci, attr, 0, &v, error);
+	if (rc == 0 && v > 0xffffff)
+		rc = xml_error_at(pci, error, "attribute '%s' is '%.64s', expected at most 24 bits",
+				  attr, xml_attr(pci, attr));
+	if (rc == 0)
+		*id = (uint32_t)v;
+	return rc;
+}
+
+static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_error *error)
+{
+	const char *text = pci ? xml_attr(pci, "busid") : NULL;
+	memset(out, 0, 24);
+	if (!text)
+		return 0;
+	if (strlen(text) >= 24)
+		return xml_error_at(pci, error, "attribute 'busid' is '%.64s', expected 0000:00:00.0",
+				    text);
+	for (int i = 0; text[i]; i++)
+		out[i] = (char)tolower((unsigned char)text[i]);
+	return 0;
+}
+
+static int machine_small_int(const struct xml_node *n, const char *attr, int64_t initial,
+			     int64_t min, int64_t max, int32_t *out, struct xml_error *error)
+{
+	int64_t v;
+	int rc = xml_attr_i64(n, attr, initial, &v, error);
+	if (rc == 0 && (v < min || v > max))
+		rc = xml_error_at(n, error, "attribute '%s' is '%.64s', expected %lld to %lld", attr,
+				  xml_attr(n, attr), (long long)min, (long long)max);
+	if (rc == 0)
+		*out = (int32_t)v;
+	return rc;
+}
+
+/* ---- GPUs ----------------------------------------------------------------------------------- */
+
+static int machine_links_read(const struct xml_node *gpu, struct world_gpu *g,
+			      struct xml_error *error)
+{
+	for (const struct xml_node *l = gpu->child; l; l = l->next) {
+		if (strcmp(l->name, "nvlink") != 0 && strcmp(l->name, "xgmi") != 0)
+			continue;
+		int32_t count;
+		uint32_t class;
+		int rc = machine_small_int(l, "count", 1, 0, 1024, &count, error);
+		if (rc == 0)
+			rc = machine_pci_id(l, "tclass", &class, error);
+		if (rc)
+			return rc;
+		const char *target = xml_attr(l, "target");
+		g->nvlinks += (uint32_t)count;
+		g->nvswitch |= class >> 8 == PCI_CLASS_BRIDGE ||
+			       (target && strncmp(target, "fffffff:", 8) == 0);
+	}
+	g->nvlink_mbps = g->nvlinks * machine_nvlink_mbps(g->sm);
+	return 0;
+}
+
+/* `tag` is the <gpu> element, or NULL for a bare PCI function. */
+static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
+			   const struct machine_place *at)
+{
+	struct world_machine *m = r->m;
+	const struct xml_node *here = tag ? tag : at->pci;
+	if (m->gpu_count == MACHINE_MAX_GPUS)
+		return xml_error_at(here, &r->error, "is one GPU too many, at most %d are taken",
+				    MACHINE_MAX_GPUS);
+	struct world_gpu *g = &m->gpu[m->gpu_count];
+	uint32_t device = 0, vendor = 0;
+	int32_t sm = 0, gdr = 1;
+	*g = (struct world_gpu){.dev = m->gpu_count, .numa = at->numa};
+	int rc = machine_bus_id(at->pci, g->bus_id, &r->error);
+	if (rc == 0 && at->pci)
+		rc = machine_pci_id(at->pci, "device", &device, &r->error);
+	if (rc == 0 && at->pci)
+		rc = machine_pci_id(at->pci, "vendor", &vendor, &r->error);
+	if (rc == 0 && at->pci)
+		rc = machine_pci_mbps(at->pci, &g->pci_mbps, &r->error);
+	if (rc == 0 && tag)
+		rc = machine_small_int(tag, "dev", g->dev, 0, INT32_MAX, &g->dev, &r->error);
+	if (rc == 0 && tag)
+		rc = machine_small_int(tag, "sm", 0, 0, 1000, &sm, &r->error);
+	if (rc == 0 && tag)
+		rc = machine_small_int(tag, "gdr", 1, 0, 1, &gdr, &r->error);
+	if (rc)
+		return rc;
+	g->pci_device = (device & 0xffff) << 16 | (vendor ? vendor & 0xffff : PCI_VENDOR_NVIDIA);
+	g->sm = sm ? (uint32_t)sm : machine_sm_of(device);
+	g->gdr = gdr != 0;
+	if (tag)
+		rc = machine_links_read(tag, g, &r->error);
+	if (rc == 0)
+		m->gpu_count++;
+	return rc;
+}
+
+/* ---- NICs ----------------------------------------------------------------------------------- */
+
+static int machine_nic_room(struct machine_reader *r, const struct xml_node *here)
+{
+	if (r->m->nic_count < MACHINE_MAX_NICS)
+		return 0;
+	return xml_error_at(here, &r->error, "is one NIC too many, at most %d are taken",
+			    MACHINE_MAX_NICS);
+}
+
+static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
+			   const struct machine_place *at)
+{
+	int rc = machine_nic_room(r, net);
+	if (rc)
+		return rc;
+	struct world_nic *n = &r->m->nic[r->m->nic_count];
+	int32_t speed = 0, port = 1, gdr = 0;
+	*n = (struct world_nic){.dev = r->m->nic_count, .numa = at->numa};
+	const char *name = xml_attr(net, "name");
+	if (name && (strlen(name) >= sizeof n->name || strchr(name, '/') || !*name))
+		return xml_error_at(net, &r->error,
+				    "attribute 'name' is '%.64s', expected 1 to %zu characters, no slash",
+				    name, sizeof n->name - 1);
+	rc = machine_small_int(net, "dev", n->dev, 0, INT32_MAX, &n->dev, &r->error);
+	if (rc == 0)
+		rc = machine_small_int(net, "speed", 10000, -1, INT32_MAX, &speed, &r->error);
+	if (rc == 0)
+		rc = machine_small_int(net, "port", 1, 0, 255, &port, &r->error);
+	if (rc == 0)
+		rc = machine_small_int(net, "gdr", 0, 0, 1, &gdr, &r->error);
+	if (rc == 0)
+		rc = xml_attr_u64(net, "guid", 0, &n->guid, &r->error);
+	if (rc == 0)
+		rc = machine_bus_id(at->pci, n->bus_id, &r->error);
+	if (rc)
+		return rc;
+	if (name)
+		snprintf(n->name, sizeof n->name, "%s", name);
+	else
+		snprintf(n->name, sizeof n->name, "net%d", n->dev);
+	n->port = port ? (uint32_t)port : 1;
+	n->mbps = speed > 0 ? (uint64_t)speed / 8 : 1250;
+	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
+	r->m->nic_count++;
+	return 0;
+}
+
+/* A bare PCI function that is an HCA: mlx5_0, mlx5_1... at 200 Gb/s. */
+static int machine_hca_add(struct machine_reader *r, const struct machine_place *at)
+{
+	int rc = machine_nic_room(r, at->pci);
+	if (rc)
+		return rc;
+	struct world_nic *n = &r->m->nic[r->m->nic_count];
+	*n = (struct world_nic){
+		.dev = r->m->nic_count, .numa = at->numa, .port = 1, .mbps = 25000, .is_rdma = true};
+	rc = machine_bus_id(at->pci, n->bus_id, &r->error);
+	if (rc)
+		return rc;
+	snprintf(n->name, sizeof n->name, "mlx5_%d", r->hcas++);
+	r->m->nic_count++;
+	return 0;
+}
+
+/* ---- the tree --------------------------------------------------------------------------------- */
+
+/* A PCI function without anything below it is known by its class and vendor. */
+static int machine_leaf_add(struct machine_reader *r, const struct machine_place *at)
+{
+	uint32_t class, vendor;
+	int rc = machine_pci_id(at->pci, "class", &class, &r->error);
+	if (rc == 0)
+		rc = machine_pci_id(at->pci, "vendor", &vendor, &r->error);
+	if (rc)
+		return rc;
+	class >>= 8;
+	if (class == PCI_CLASS_GPU_3D || (class == PCI_CLASS_GPU_VGA && vendor == PCI_VENDOR_NVIDIA))
+		return machine_gpu_add(r, NULL, at);
+	if (class == PCI_CLASS_INFINIBAND ||
+	    (class == PCI_CLASS_ETHERNET && vendor == PCI_VENDOR_MELLANOX))
+		return machine_hca_add(r, at);
+	return 0;
+}
+
+static int machine_node_read(struct machine_reader *r, const struct xml_node *n,
+			     struct machine_place at)
+{
+	if (strcmp(n->name, "gpu") == 0)
+		return machine_gpu_add(r, n, &at);
+	if (strcmp(n->name, "net") == 0)
+		return machine_net_add(r, n, &at);
+	if (strcmp(n->name, "cpu") == 0) {
+		int rc = machine_small_int(n, "numaid", -1, -1, INT32_MAX, &at.numa, &r->error);
+		if (rc)
+			return rc;
+	}
+	if (strcmp(n->name, "pci") == 0) {
+		at.pci = n;
+		if (!n->child)
+			return machine_leaf_add(r, &at);
+	}
+	for (const struct xml_node *c = n->child; c; c = c->next) {
+		int rc = machine_node_read(r, c, at);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int machine_gpu_compare(const void *a, const void *b)
+{
+	const struct world_gpu *x = a, *y = b;
+	return x->dev < y->dev ? -1 : x->dev > y->dev ? 1 : strcmp(x->bus_id, y->bus_id);
+}
+
+/* GPUs in order of the file's dev; their index on the host is their place. */
+static int machine_gpus_order(struct world_machine *m)
+{
+	qsort(m->gpu, (size_t)m->gpu_count, sizeof *m->gpu, machine_gpu_compare);
+	for (int32_t i = 1; i < m->gpu_count; i++) {
+		if (m->gpu[i].dev != m->gpu[i - 1].dev)
+			continue;
+		fprintf(stderr, "%s: two <gpu> with dev=\"%d\" (%s and %s), expected one of each\n",
+			m->path, m->gpu[i].dev, m->gpu[i - 1].bus_id, m->gpu[i].bus_id);
+		return EINVAL;
+	}
+	for (int32_t i = 0; i < m->gpu_count; i++)
+		m->gpu[i].dev = i;
+	return 0;
+}
+
+static int machine_parse(struct world_machine *m)
+{
+	struct machine_reader r = {.m = m};
+	struct xml_doc *doc;
+	int rc = xml_parse(m->xml, m->xml_bytes, m->path, &doc, &r.error);
+	if (rc) {
+		fprintf(stderr, "%s\n", r.error.text);
+		return rc;
+	}
+	const struct xml_node *root = xml_root(doc);
+	if (strcmp(root->name, "system") != 0)
+		rc = xml_error_at(root, &r.error, "is the root element, expected <system>");
+	else
+		rc = machine_node_read(&r, root, (struct machine_place){-1, NULL});
+	if (rc)
+		fprintf(stderr, "%s\n", r.error.text);
+	xml_free(doc);
+	if (rc == 0)
+		rc = machine_gpus_order(m);
+	if (rc == 0 && m->gpu_count == 0) {
+		fprintf(stderr, "%s: no GPU in this topology: no <gpu>, and no <pci> of class 0x0302\n",
+			m->path);
+		rc = ENODEV;
+	}
+	return rc;
+}
+
+/* ---- files ------------------------------------------------------------------------------------ */
+
+static const char *machine_dir(void)
+{
+	const char *dir = os_real_ops.env("DOPPEL_MACHINE_DIR");
+	return dir && *dir ? dir : DOPPEL_MACHINE_DIR;
+}
+
+static int machine_file_read(const char *path, struct world_machine *m)
+{
+	char *data;
+	size_t bytes;
+	int rc = os_real_ops.file_read(path, &data, &bytes);
+	if (rc)
+		return rc;
+	char *xml = malloc(bytes + 1);
+	char *name = strdup(path);
+	if (!xml || !name) {
+		free(xml);
+		free(name);
+		rc = ENOMEM;
+	} else {
+		memcpy(xml, data, bytes + 1);
+		m->path = name;
+		m->xml = xml;
+		m->xml_bytes = bytes;
+	}
+	os_free(data);
+	return rc;
+}
+
+static int machine_name_compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* What could have been meant: the machines that come with Doppel, in order. */
+static void machine_names_print(const char *dir)
+{
+	char *name[64];
+	size_t n = 0;
+	DIR *d = opendir(dir);
+	for (const struct dirent *e; d && n < ARRAY_LEN(name) && (e = readdir(d));) {
+		const char *dot = strrchr(e->d_name, '.');
+		if (dot && strcmp(dot, ".xml") == 0)
+			name[n++] = strndup(e->d_name, (size_t)(dot - e->d_name));
+	}
+	if (d)
+		closedir(d);
+	qsort(name, n, sizeof name[0], machine_name_compare);
+	for (size_t i = 0; i < n; i++) {
+		fprintf(stderr, "%s%s", i ? ", " : "", name[i]);
+		free(name[i]);
+	}
+}
+
+static bool machine_is_path(const char *name)
+{
+	size_t n = strlen(name);
+	return strchr(name, '/') || (n > 4 && strcmp(name + n - 4, ".xml") == 0);
+}
+
+static int machine_find(const char *name, struct world_machine *m)
+{
+	const char *dir = machine_dir();
+	char path[4096];
+	int rc = ENOENT;
+	if (machine_is_path(name)) {
+		snprintf(path, sizeof path, "%s", name);
+		rc = machine_file_read(path, m);
+	}
+	if (rc == ENOENT && !strchr(name, '/')) {
+		const char *suffix = machine_is_path(name) ? "" : ".xml";
+		snprintf(path, sizeof path, "%s/%s%s", dir, name, suffix);
+		rc = machine_file_read(path, m);
+	}
+	if (rc == ENOENT && !machine_is_path(name)) {
+		fprintf(stderr, "machine '%s' does not exist; expected a topology XML, or one of ",
+			name);
+		machine_names_print(dir);
+		fprintf(stderr, "\n");
+	} else if (rc) {
+		fprintf(stderr, "machine %s: cannot read it: %s\n", path, strerror(rc));
+	}
+	return rc;
+}
+
+int world_machine_load(const char *name_or_path, struct world_machine **machine)
+{
+	ASSERT(name_or_path && machine);
+	int rc = ENOMEM;
+	struct world_machine *m = calloc(1, sizeof *m);
+	if (!m)
+		return rc;
+	m->gpu = calloc(MACHINE_MAX_GPUS, sizeof *m->gpu);
+	m->nic = calloc(MACHINE_MAX_NICS, sizeof *m->nic);
+	if (!m->gpu || !m->nic)
+		goto err_free;
+	rc = machine_find(name_or_path, m);
+	if (rc)
+		goto err_free;
+	rc = machine_parse(m);
+	if (rc)
+		goto err_free;
+	*machine = m;
+	return 0;
+err_free:
+	world_machine_free(m);
+	return rc;
+}
+
+void world_machine_free(struct world_machine *m)
+{
+	if (!m)
+		return;
+	free((char *)m->path);
+	free((char *)m->xml);
+	free(m->gpu);
+	free(m->nic);
+	free(m);
+}

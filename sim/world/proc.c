@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Processes: environment, memory, random numbers, life and death. Process 0 is the engine's main
+ * one and belongs to host 0; the others are made here. A process that ends in order reports what
+ * it left behind; a killed one is swept away.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world/world_internal.h"
+
+#define PROC_FIRST_PID 1000
+
+/* Hooks are hung once, at load, and outlive worlds. */
+static void (*proc_hook[WORLD_HOOKS])(struct os_proc *proc, bool killed);
+static uint32_t proc_hooks;
+
+struct world_proc *world_proc_of(const struct os_proc *proc)
+{
+	struct world_proc *wp = proc->slot[OS_SLOT_WORLD];
+	ASSERT(wp && wp->proc == proc);
+	return wp;
+}
+
+struct world_proc *world_self(void)
+{
+	const struct sim_task *t = sim_task_self();
+	return t ? world_proc_of(t->self.proc) : world->nobody;
+}
+
+struct base_state *world_base_state(void)
+{
+	return &world_self()->base;
+}
+
+/* ---- environment ------------------------------------------------------------------------------ */
+
+static const char *proc_env(const void *ctx, const char *name)
+{
+	const struct world_proc *wp = ctx;
+	size_t n = strlen(name);
+	for (const struct world_env *e = wp->env; e; e = e->next)
+		if (e->name_bytes == n && memcmp(e->text, name, n) == 0)
+			return e->value;
+	return NULL;
+}
+
+static int proc_env_add(struct world_proc *wp, const char *name, size_t name_bytes,
+			const char *value)
+{
+	size_t bytes = name_bytes + 1 + strlen(value) + 1;
+	struct world_env *e = malloc(sizeof *e + bytes);
+	if (!e)
+		return ENOMEM;
+	snprintf(e->text, bytes, "%.*s=%s", (int)name_bytes, name, value);
+	e->value = e->text + name_bytes + 1;
+	e->name_bytes = name_bytes;
+	e->next = wp->env;
+	wp->env = e;
+	return 0;
+}
+
+/* What every process has: where its host's topology is, then the configuration's on top. */
+static int proc_env_start(struct world_proc *wp)
+{
+	int rc = proc_env_add(wp, "NCCL_TOPO_FILE", strlen("NCCL_TOPO_FILE"), WORLD_TOPO_PATH);
+	const char *const *env = world->config.env;
+	for (int i = 0; rc == 0 && env && env[i]; i++) {
+		const char *equals = strchr(env[i], '=');
+		ASSERT(equals); /* world_create has looked */
+		rc = proc_env_add(wp, env[i], (size_t)(equals - env[i]), equals + 1);
+	}
+	if (rc == 0)
+		base_state_init(&wp->base, proc_env, wp);
+	return rc;
+}
+
+int world_proc_setenv(struct os_proc *proc, const char *name, const char *value)
+{
+	if (!name || !*name || strchr(name, '=') || !value)
+		return EINVAL;
+	struct world_proc *wp = world_proc_of(proc);
+	world_lock(&wp->lock);
+	int rc = proc_env_add(wp, name, strlen(name), value);
+	if (rc == 0)
+		base_state_init(&wp->base, proc_env, wp);
+	world_unlock(&wp->lock);
+	return rc;
+}
+
+const char *world_env_get(const char *name)
+{
+	struct world_proc *wp = world_self();
+	world_lock(&wp->lock);
+	const char *value = proc_env(wp, name);
+	world_unlock(&wp->lock);
+	return value;
+}
+
+void world_random(void *out, size_t bytes)
+{
+	struct world_proc *wp = world_self();
+	world_lock(&wp->lock);
+	for (size_t i = 0; i < bytes; i++)
+		((uint8_t *)out)[i] = (uint8_t)(sim_rng_u64(&wp->rng) >> 56);
+	world_unlock(&wp->lock);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------- */
+
+void *world_alloc(size_t bytes, const char *what)
+{
+	struct os_fault f;
+	if (os_fault("os.alloc", NULL, &f) && f.kind == OS_FAULT_FAIL)
+		return NULL;
+	if (bytes > SIZE_MAX - sizeof(struct world_block))
+		return NULL;
+	struct world_block *b = calloc(1, sizeof *b + bytes);
+	if (!b)
+		return NULL;
+	struct world_proc *wp = world_self();
+	b->owner = wp;
+	b->what = what;
+	b->bytes = bytes;
+	b->magic = WORLD_BLOCK_MAGIC;
+	world_lock(&wp->lock);
+	b->next = wp->blocks.next;
+	b->prev = &wp->blocks;
+	b->next->prev = b;
+	wp->blocks.next = b;
+	world_unlock(&wp->lock);
+	return b + 1;
+}
+
+/* Any process may free: a double's step frees what its process' call allocated. */
+void world_free(void *p)
+{
+	struct world_block *b = (struct world_block *)p - 1;
+	ASSERT(b->magic == WORLD_BLOCK_MAGIC); /* not from os_alloc, or freed already */
+	struct world_proc *wp = b->owner;
+	world_lock(&wp->lock);
+	b->next->prev = b->prev;
+	b->prev->next = b->next;
+	world_unlock(&wp->lock);
+	b->magic = 0;
+	free(b);
+}
+
+uint64_t world_blocks_free(struct world_proc *wp, const char **first)
+{
+	uint64_t n = 0;
+	while (wp->blocks.next != &wp->blocks) {
+		struct world_block *b = wp->blocks.next;
+		*first = b->what; /* newest first: the last one seen is the oldest */
+		wp->blocks.next = b->next;
+		b->magic = 0;
+		free(b);
+		n++;
+	}
+	wp->blocks.prev = &wp->blocks;
+	return n;
+}
+
+/* ---- making ---------------------------------------------------------------------------------------- */
+
+static struct world_proc *proc_new(struct os_proc *proc, uint32_t id, uint32_t host,
+				   const char *name)
+{
+	struct world_proc *wp = calloc(1, sizeof *wp);
+	if (!wp)
+		return NULL;
+	char stream[32];
+	snprintf(stream, sizeof stream, "os.random.%u", id);
+	sim_rng_init(&wp->rng, stream);
+	snprintf(wp->name, sizeof wp->name, "%s", name);
+	wp->blocks.next = wp->blocks.prev = &wp->blocks;
+	wp->alive = true;
+	wp->proc = proc ? proc : &wp->own;
+	wp->proc->id = id;
+	wp->proc->host = host;
+	wp->proc->pid = (int32_t)(PROC_FIRST_PID + id);
+	wp->proc->name = wp->name;
+	wp->proc->slot[OS_SLOT_WORLD] = wp;
+	if (proc_env_start(wp) == 0)
+		return wp;
+	wp->proc->slot[OS_SLOT_WORLD] = NULL;
+	free(wp);
+	return NULL;
+}
+
+static void proc_free(struct world_proc *wp)
+{
+	for (struct world_env *next, *e = wp->env; e; e = next) {
+		next = e->next;
+		free(e);
+	}
+	memset(wp->proc->slot, 0, sizeof wp->proc->slot);
+	wp->proc->name = "gone";
+	free(wp->fd);
+	free(wp);
+}
+
+/* Under world->lock: room for one more, and its number. */
+static int proc_slot_take(uint32_t *id)
+{
+	if (world->proc_count == world->proc_cap) {
+		uint32_t cap = world->proc_cap ? 2 * world->proc_cap : 64;
+		struct world_proc **more = realloc(world->proc, cap * sizeof(struct world_proc *));
+		if (!more)
+			return ENOMEM;
+		world->proc = more;
+		world->proc_cap = cap;
+	}
+	*id = world->proc_count++;
+	world->proc[*id] = NULL;
+	return 0;
+}
+
+static int proc_add(struct os_proc *own, uint32_t host, const char *name, struct world_proc **out)
+{
+	uint32_t id;
+	char made[WORLD_NAME_BYTES];
+	world_lock(&world->lock);
+	int rc = proc_slot_take(&id);
+	world_unlock(&world->lock);
+	if (rc)
+		return rc;
+	if (!name) {
+		snprintf(made, sizeof made, "host%u/p%u", host, id);
+		name = made;
+	}
+	struct world_proc *wp = proc_new(own, id, host, name);
+	if (!wp)
+		return ENOMEM; /* the number stays unused */
+	world_lock(&world->lock);
+	world->proc[id] = wp;
+	world_unlock(&world->lock);
+	*out = wp;
+	return 0;
+}
+
+int world_proc_create(uint32_t host, const char *name, struct os_proc **proc)
+{
+	ASSERT(world && proc);
+	if (host >= world->config.hosts) {
+		fprintf(stderr, "world: process on host %u, but there are only %u\n", host,
+			world->config.hosts);
+		return EINVAL;
+	}
+	struct world_proc *wp;
+	int rc = proc_add(NULL, host, name, &wp);
+	if (rc)
+		return rc;
+	os_trace("proc.create", wp->proc->id, host, 0);
+	*proc = wp->proc;
+	return 0;
+}
+
+int world_procs_start(void)
+{
+	struct world_proc *main_proc;
+	world->nobody = proc_new(NULL, UINT32_MAX, 0, "world");
+	if (!world->nobody)
+		return ENOMEM;
+	return proc_add(sim_main_proc(), 0, "host0/main", &main_proc);
+}
+
+struct os_proc *world_proc_by_id(uint32_t id)
+{
+	world_lock(&world->lock);
+	struct world_proc *wp = id < world->proc_count ? world->proc[id] : NULL;
+	world_unlock(&world->lock);
+	return wp ? wp->proc : NULL;
+}
+
+bool world_proc_alive(const struct os_proc *proc)
+{
+	const struct world_proc *wp = world_proc_of(proc);
+	world_lock(&world->lock);
+	bool alive = wp->alive;
+	world_unlock(&world->lock);
+	return alive;
+}
+
+int world_thread_start(struct os_proc *proc, struct os_thread **t, const struct os_thread_attr *attr,
+		       void (*fn)(void *), void *arg)
+{
+	ASSERT(world_proc_of(proc)->alive);
+	const struct sim_task_attr a = {
+		.name = attr->name,
+		.kind = SIM_TASK_HOST,
+		.proc = proc,
+		.rank = attr->rank,
+		.background = attr->background,
+		.device = -1,
+		.kernel = -1,
+		.block = -1,
+		.warp = -1,
+		.lane = -1,
+	};
+	struct sim_task *task;
+	int rc = sim_task_spawn(&task, &a, fn, arg);
+	if (rc == 0)
+		*t = (struct os_thread *)task; /* the engine's os_thread is its task */
+	return rc;
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------ */
+
+void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed))
+{
+	ASSERT(proc_hooks < WORLD_HOOKS);
+	proc_hook[proc_hooks++] = hook;
+}
+
+static const struct sim_task *proc_live_task(const struct os_proc *proc)
+{
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
+		if (t->self.proc == proc && t->state != SIM_TASK_DONE && t->state != SIM_TASK_KILLED)
+			return t;
+	return NULL;
+}
+
+/* Doubles first: their objects hold descriptors and memory of the process. */
+static void proc_sweep(struct world_proc *wp, bool killed)
+{
+	char first[160] = "";
+	for (uint32_t i = proc_hooks; i-- > 0;)
+		proc_hook[i](wp->proc, killed);
+	uint64_t n = world_sockets_close(wp, first, sizeof first);
+	if (n && !killed)
+		world_leak("descriptor", n, first);
+	n = world_mappings_close(wp, first, sizeof first);
+	if (n && !killed)
+		world_leak("shared memory mapping", n, first);
+	const char *what = "";
+	n = world_blocks_free(wp, &what);
+	if (n && !killed) {
+		snprintf(first, sizeof first, "%s of %s", what, wp->name);
+		world_leak("memory", n, first);
+	}
+}
+
+/* True for the one who ends it. */
+static bool proc_end_begin(struct world_proc *wp)
+{
+	world_lock(&world->lock);
+	bool was = wp->alive;
+	wp->alive = false;
+	world_unlock(&world->lock);
+	return was;
+}
+
+void world_proc_exit(struct os_proc *proc)
+{
+	struct world_proc *wp = world_proc_of(proc);
+	if (!proc_end_begin(wp))
+		return;
+	const struct sim_task *t = world->locking ? NULL : proc_live_task(proc);
+	if (t && t != sim_task_self()) {
+		fprintf(stderr, "world: process %s ends while its task %u \"%s\" is alive\n", wp->name,
+			t->self.id, t->name);
+		ASSERT(!"a process ends after its tasks");
+	}
+	os_trace("proc.exit", proc->id, 0, 0);
+	proc_sweep(wp, false);
+}
+
+void world_proc_kill(struct os_proc *proc)
+{
+	struct world_proc *wp = world_proc_of(proc);
+	if (!proc_end_begin(wp))
+		return;
+	sim_kill_proc(proc);
+	os_trace("proc.kill", proc->id, 0, 0);
+	proc_sweep(wp, true);
+}
+
+/* The newest process first, the one that runs the show last. */
+void world_procs_end(void)
+{
+	for (uint32_t id = world->proc_count; id-- > 0;) {
+		struct world_proc *wp = world->proc[id];
+		if (!wp || !wp->alive)
+			continue;
+		const struct sim_task *t = world->locking ? NULL : proc_live_task(wp->proc);
+		if (!t)
+			world_proc_exit(wp->proc);
+		else if (t != sim_task_self())
+			world_proc_kill(wp->proc); /* the run failed, or left a background task */
+	}
+	const char *what = "";
+	uint64_t n = world_blocks_free(world->nobody, &what);
+	if (n)
+		world_leak("memory", n, what);
+}
+
+void world_procs_free(void)
+{
+	for (uint32_t id = 0; id < world->proc_count; id++)
+		if (world->proc[id])
+			proc_free(world->proc[id]);
+	if (world->nobody)
+		proc_free(world->nobody);
+	free(world->proc);
+}

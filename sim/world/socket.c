@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sockets of the world: descriptors, addresses, and os.h's calls. A host has eth0 at 10.x.y.1, with
+ * its index in x and y, and lo at 127.0.0.1. Descriptors carry their process' number, so that
+ * another process' descriptor is known for what it is.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world/stream.h"
+
+#define SOCKET_FD_FIRST 3
+#define SOCKET_FD_SHIFT 14 /* descriptors of one process: 16381 */
+#define SOCKET_FD_MAX	(1 << SOCKET_FD_SHIFT)
+#define SOCKET_NO_HOST	UINT32_MAX
+
+/* ---- addresses ---------------------------------------------------------------------------------- */
+
+static void addr_of_host(uint32_t host, struct os_addr *a)
+{
+	memset(a, 0, sizeof *a);
+	a->family = 4;
+	a->ip[0] = 10;
+	a->ip[1] = (uint8_t)(host >> 8);
+	a->ip[2] = (uint8_t)host;
+	a->ip[3] = 1;
+}
+
+/* The host that an address leads to, seen from `self`. */
+static uint32_t addr_host(uint32_t self, const struct os_addr *a)
+{
+	static const uint8_t any[4];
+	if (a->ip[0] == 127 || memcmp(a->ip, any, 4) == 0)
+		return self;
+	if (a->ip[0] != 10 || a->ip[3] != 1)
+		return SOCKET_NO_HOST;
+	uint32_t host = (uint32_t)a->ip[1] << 8 | a->ip[2];
+	return host < world->config.hosts ? host : SOCKET_NO_HOST;
+}
+
+int world_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
+{
+	if (index < 0 || index > 1)
+		return ENOENT;
+	snprintf(name, name_bytes, "%s", index ? "lo" : "eth0");
+	addr_of_host(world_self()->proc->host, addr);
+	if (index)
+		memcpy(addr->ip, (const uint8_t[4]){127, 0, 0, 1}, 4);
+	return 0;
+}
+
+static void addr_print(const struct os_addr *a, char out[32])
+{
+	snprintf(out, 32, "%u.%u.%u.%u:%u", a->ip[0], a->ip[1], a->ip[2], a->ip[3], a->port);
+}
+
+/* ---- descriptors: with the socket lock held --------------------------------------------------------- */
+
+static int fd_add(struct world_proc *wp, struct world_socket *s, int *fd)
+{
+	uint32_t i = SOCKET_FD_FIRST;
+	while (i < wp->fd_count && wp->fd[i])
+		i++;
+	if (i >= SOCKET_FD_MAX)
+		return EMFILE;
+	if (i >= wp->fd_count) {
+		uint32_t count = wp->fd_count ? 2 * wp->fd_count : 16;
+		struct world_socket **more = realloc(wp->fd, count * sizeof(struct world_socket *));
+		if (!more)
+			return ENOMEM;
+		memset(more + wp->fd_count, 0, (count - wp->fd_count) * sizeof *more);
+		wp->fd = more;
+		wp->fd_count = count;
+	}
+	wp->fd[i] = s;
+	*fd = (int)(wp->proc->id << SOCKET_FD_SHIFT | i);
+	return 0;
+}
+
+/* NULL: not a descriptor of this process; says whose it is when it is somebody's. */
+static struct world_socket **fd_slot(struct world_proc *wp, int fd)
+{
+	uint32_t id = (uint32_t)fd >> SOCKET_FD_SHIFT, i = (uint32_t)fd & (SOCKET_FD_MAX - 1);
+	if (fd >= 0 && id == wp->proc->id)
+		return i < wp->fd_count && wp->fd[i] ? &wp->fd[i] : NULL;
+	if (fd >= 0 && id < world->proc_count && world->proc[id])
+		fprintf(stderr, "world: process %s used descriptor %d, which belongs to process %s\n",
+			wp->name, fd, world->proc[id]->name);
+	return NULL;
+}
+
+static struct world_socket *fd_get(struct world_proc *wp, int fd, enum socket_kind kind)
+{
+	struct world_socket **slot = fd_slot(wp, fd);
+	return slot && (*slot)->kind == kind ? *slot : NULL;
+}
+
+static void socket_label(struct world_socket *s, const char *what)
+{
+	const struct sim_task *t = sim_task_self();
+	const struct os_label label = {what, t ? t->self.rank : -1, -1, -1, (int64_t)s->number};
+	os_label(s, &label);
+}
+
+/* ---- listening ---------------------------------------------------------------------------------------- */
+
+static int listen_port(uint32_t host, struct os_addr *at)
+{
+	struct world_host *h = &world->host[host];
+	if (at->port)
+		return stream_listener_find(host, at) ? EADDRINUSE : 0;
+	for (uint32_t tries = 0; tries < 32768; tries++) {
+		at->port = h->next_tcp_port;
+		h->next_tcp_port = h->next_tcp_port == UINT16_MAX ? 32768 : h->next_tcp_port + 1;
+		if (!stream_listener_find(host, at))
+			return 0;
+	}
+	return EADDRINUSE;
+}
+
+static int listen_start(struct world_proc *wp, struct os_addr *at, int *fd)
+{
+	uint32_t host = wp->proc->host;
+	int rc = listen_port(host, at);
+	if (rc)
+		return rc;
+	struct world_socket *l = calloc(1, sizeof *l);
+	if (!l)
+		return ENOMEM;
+	rc = fd_add(wp, l, fd);
+	if (rc) {
+		free(l);
+		return rc;
+	}
+	l->kind = SOCKET_LISTENER;
+	l->host = host;
+	l->number = ++world->conn_serial;
+	l->local = *at;
+	l->queue_end = &l->queue;
+	l->next = world->host[host].listeners;
+	world->host[host].listeners = l;
+	socket_label(l, "listener");
+	return 0;
+}
+
+int world_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
+{
+	world_point("os_listen");
+	struct world_proc *wp = world_self();
+	struct os_addr a = *at;
+	if (a.family != 4)
+		return EAFNOSUPPORT;
+	if (addr_host(wp->proc->host, &a) != wp->proc->host)
+		return EADDRNOTAVAIL;
+	world_lock(&world->socket_lock);
+	int rc = listen_start(wp, &a, fd);
+	world_unlock(&world->socket_lock);
+	if (rc == 0) {
+		*bound = a;
+		os_charge(OS_COST_CALL, 1);
+	}
+	return rc;
+}
+
+int world_accept(int fd, int *conn, struct os_addr *peer)
+{
+	world_point("os_accept");
+	struct world_proc *wp = world_self();
+	os_charge(OS_COST_CALL, 1);
+	world_lock(&world->socket_lock);
+	struct world_socket *l = fd_get(wp, fd, SOCKET_LISTENER);
+	struct world_socket *s = l ? l->queue : NULL;
+	int rc = !l ? EBADF : !s ? EAGAIN : fd_add(wp, s, conn);
+	if (rc == 0) {
+		l->queue = s->next;
+		l->queued--;
+		if (!l->queue)
+			l->queue_end = &l->queue;
+		s->next = NULL;
+		if (peer)
+			*peer = s->peer;
+		socket_label(s, "socket");
+	}
+	world_unlock(&world->socket_lock);
+	if (rc == 0)
+		os_trace("sock.accept", s->number, 0, 0);
+	return rc;
+}
+
+/* ---- connecting --------------------------------------------------------------------------------------------- */
+
+static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32_t to_host, int *fd,
+			 uint64_t *number)
+{
+	struct world_host *h = &world->host[wp->proc->host];
+	struct os_addr local;
+	addr_of_host(wp->proc->host, &local);
+	local.port = h->next_tcp_port;
+	h->next_tcp_port = h->next_tcp_port == UINT16_MAX ? 32768 : h->next_tcp_port + 1;
+	int room;
+	int rc = fd_add(wp, NULL, &room); /* refuses before anything was sent */
+	if (rc)
+		return rc;
+	struct world_conn *c = stream_connect(wp->proc->host, to_host, &local, to);
+	if (!c)
+		return ENOMEM;
+	rc = fd_add(wp, &c->end[0], fd);
+	ASSERT(rc == 0);
+	socket_label(&c->end[0], "socket");
+	*number = c->end[0].number;
+	return 0;
+}
+
+int world_connect(const struct os_addr *to, int *fd)
+{
+	world_point("os_connect");
+	struct world_proc *wp = world_self();
+	if (to->family != 4)
+		return EAFNOSUPPORT;
+	uint32_t host = addr_host(wp->proc->host, to);
+	if (host == SOCKET_NO_HOST)
+		return EHOSTUNREACH;
+	struct os_fault f;
+	if (os_fault("os.connect", NULL, &f) && f.kind == OS_FAULT_FAIL)
+		return f.arg ? (int)f.arg : ECONNREFUSED;
+	uint64_t number = 0;
+	world_lock(&world->socket_lock);
+	int rc = connect_start(wp, to, host, fd, &number);
+	world_unlock(&world->socket_lock);
+	if (rc == 0) {
+		os_trace("sock.connect", number, host, to->port);
+		os_charge(OS_COST_CALL, 1);
+	}
+	return rc;
+}
+
+static int end_status(const struct world_socket *s)
+{
+	switch (s->state) {
+	case STREAM_CONNECTING:
+		return EAGAIN;
+	case STREAM_OPEN:
+		return 0;
+	case STREAM_FAILED:
+		return s->error;
+	case STREAM_RESET:
+		return ECONNRESET;
+	}
+	return EINVAL;
+}
+
+int world_connected(int fd)
+{
+	world_point("os_connected");
+	world_lock(&world->socket_lock);
+	const struct world_socket *s = fd_get(world_self(), fd, SOCKET_END);
+	int rc = s ? end_status(s) : EBADF;
+	world_unlock(&world->socket_lock);
+	return rc;
+}
+
+/* ---- moving bytes ----------------------------------------------------------------------------------------------- */
+
+/* TCP promises bytes in order, not that a call moves all it could: exploring runs cut some short. */
+static uint32_t transfer_cut(const char *site, uint32_t n)
+{
+	if (n < 2 || sim_choose(site, 16) != 1)
+		return n;
+	return n - sim_choose(site, n);
+}
+
+/* Draws the connection's faults. 0, or the errno of a broken call. */
+static int end_fault(struct world_socket *s, uint64_t *extra_ns)
+{
+	struct os_fault f;
+	*extra_ns = 0;
+	if (!os_fault("os.socket", s, &f))
+		return 0;
+	if (f.kind == OS_FAULT_DELAY)
+		*extra_ns = f.arg;
+	if (f.kind == OS_FAULT_FAIL)
+		return f.arg ? (int)f.arg : EIO;
+	if (f.kind != OS_FAULT_RESET)
+		return 0;
+	stream_reset(s);
+	return ECONNRESET;
+}
+
+static int send_some(struct world_socket *s, const void *data, size_t n, size_t *done)
+{
+	uint64_t extra_ns;
+	int rc = end_status(s);
+	if (rc == 0)
+		rc = end_fault(s, &extra_ns);
+	if (rc)
+		return rc;
+	uint32_t room = stream_room(s);
+	if (n == 0 || room == 0) {
+		*done = 0;
+		return n ? EAGAIN : 0;
+	}
+	uint32_t k = transfer_cut("sock.send.cut", (uint32_t)MIN_OF(n, (size_t)room));
+	os_trace_bytes("sock.send", s->number * 2 + s->side, data, k);
+	rc = stream_send(s, data, k, extra_ns);
+	if (rc == 0)
+		*done = k;
+	return rc;
+}
+
+int world_send(int fd, const void *data, size_t n, size_t *done)
+{
+	world_point("os_send");
+	struct world_proc *wp = world_self();
+	world_lock(&world->socket_lock);
+	struct world_socket *s = fd_get(wp, fd, SOCKET_END);
+	int rc = s ? send_some(s, data, n, done) : EBADF;
+	world_unlock(&world->socket_lock);
+	os_charge(OS_COST_CALL, 1);
+	if (rc == 0)
+		os_charge(OS_COST_COPY, *done);
+	return rc;
+}
+
+static int recv_some(struct world_socket *s, void *data, size_t n, size_t *done)
+{
+	uint64_t extra_ns;
+	int rc = s->state == STREAM_OPEN ? end_fault(s, &extra_ns) : 0;
+	if (rc)
+		return rc;
+	uint32_t k = (uint32_t)MIN_OF(n, (size_t)s->ring.visible);
+	if (k) {
+		*done = stream_take(s, data, transfer_cut("sock.recv.cut", k));
+		return 0;
+	}
+	rc = end_status(s);
+	if (rc == 0 && n && !s->eof)
+		rc = EAGAIN;
+	if (rc == 0)
+		*done = 0;
+	return rc;
+}
+
+int world_recv(int fd, void *data, size_t n, size_t *done)
+{
+	world_point("os_recv");
+	struct world_proc *wp = world_self();
+	world_lock(&world->socket_lock);
+	struct world_socket *s = fd_get(wp, fd, SOCKET_END);
+	int rc = s ? recv_some(s, data, n, done) : EBADF;
+	world_unlock(&world->socket_lock);
+	os_charge(OS_COST_CALL, 1);
+	if (rc == 0)
+		os_charge(OS_COST_COPY, *done);
+	return rc;
+}
+
+const void *world_socket_object(int fd)
+{
+	world_lock(&world->socket_lock);
+	struct world_socket **slot = fd_slot(world_self(), fd);
+	const void *object = slot ? *slot : NULL;
+	world_unlock(&world->socket_lock);
+	return object;
+}
+
+/* ---- closing -------------------------------------------------------------------------------------------------------- */
+
+static void slot_close(struct world_socket **slot)
+{
+	struct world_socket *s = *slot;
+	*slot = NULL;
+	if (s->kind == SOCKET_LISTENER)
+		stream_listener_close(s);
+	else
+		stream_close(s);
+}
+
+int world_close(int fd)
+{
+	world_point("os_close");
+	world_lock(&world->socket_lock);
+	struct world_socket **slot = fd_slot(world_self(), fd);
+	if (slot)
+		slot_close(slot);
+	world_unlock(&world->socket_lock);
+	os_charge(OS_COST_CALL, 1);
+	return slot ? 0 : EBADF;
+}
+
+static void socket_describe(const struct world_proc *wp, const struct world_socket *s, char *out,
+			    size_t bytes)
+{
+	char local[32], peer[32];
+	addr_print(&s->local, local);
+	addr_print(&s->peer, peer);
+	if (s->kind == SOCKET_LISTENER)
+		snprintf(out, bytes, "listener %s of %s", local, wp->name);
+	else
+		snprintf(out, bytes, "socket %s to %s of %s", local, peer, wp->name);
+}
+
+uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes)
+{
+	uint64_t n = 0;
+	world_lock(&world->socket_lock);
+	for (uint32_t i = 0; i < wp->fd_count; i++) {
+		if (!wp->fd[i])
+			continue;
+		if (n++ == 0)
+			socket_describe(wp, wp->fd[i], first, bytes);
+		slot_close(&wp->fd[i]);
+	}
+	world_unlock(&world->socket_lock);
+	return n;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stream sockets of the world, below their descriptors: listeners, connections and what travels
+ * between the two ends. Called by socket.c only, with world.socket_lock held (threads); event
+ * steps take it themselves. Owns connections: one lives while an end is open, queued at a listener,
+ * or has something under way.
+ *
+ * One end:
+ *
+ *	CONNECTING --- SYN reached a listener ---> OPEN --- close ---> closed (freed with its peer)
+ *	    |                                       |
+ *	    +--- nobody listens ---> FAILED         +--- reset ---> RESET
+ *
+ * Bytes sent lie in the receiver's ring at once, and become visible to it when their event has run;
+ * so memory is in proportion to what is under way, at most STREAM_WINDOW each way.
+ */
+#ifndef SIM_WORLD_STREAM_H
+#define SIM_WORLD_STREAM_H
+
+#include "sim/world/world_internal.h"
+
+#pragma GCC visibility push(hidden)
+
+#define STREAM_WINDOW (256u << 10)
+
+struct stream_ring {
+	uint8_t *data;
+	uint32_t cap, head; /* head: next byte to read */
+	uint32_t visible, total; /* bytes that have arrived; those and the ones under way */
+};
+
+enum stream_state { STREAM_CONNECTING, STREAM_OPEN, STREAM_FAILED, STREAM_RESET };
+
+enum socket_kind { SOCKET_LISTENER, SOCKET_END };
+
+struct world_socket {
+	enum socket_kind kind;
+	uint32_t host;
+	uint64_t number; /* of the connection or listener, in order of creation */
+	struct os_addr local, peer;
+	struct world_socket *next; /* listeners of a host, or queue of a listener */
+	/* listener */
+	struct world_socket *queue, **queue_end;
+	uint32_t queued;
+	/* end */
+	struct world_conn *conn;
+	uint8_t side;
+	bool open; /* has a descriptor, or is queued at a listener */
+	enum stream_state state;
+	int error; /* FAILED: why */
+	bool eof;  /* the peer closed; all it sent is in the ring */
+	struct stream_ring ring; /* what came for this end */
+};
+
+struct world_conn {
+	struct world_conn *next, *prev;
+	struct world_socket end[2]; /* 0 connected, 1 was accepted */
+	uint32_t refs; /* open ends, and events under way */
+	uint64_t latency_ns;
+};
+
+static inline struct world_socket *stream_peer(struct world_socket *s)
+{
+	return &s->conn->end[1 - s->side];
+}
+
+/* A new connection, its SYN under way. NULL: out of memory. */
+struct world_conn *stream_connect(uint32_t from_host, uint32_t to_host, const struct os_addr *local,
+				  const struct os_addr *peer);
+struct world_socket *stream_listener_find(uint32_t host, const struct os_addr *at);
+
+/* Bytes that fit now. */
+uint32_t stream_room(struct world_socket *s);
+int stream_send(struct world_socket *s, const void *data, uint32_t n, uint64_t extra_ns);
+uint32_t stream_take(struct world_socket *s, void *data, uint32_t n);
+/* Breaks the connection: this end at once, the other when it hears of it. */
+void stream_reset(struct world_socket *s);
+void stream_close(struct world_socket *s);
+void stream_listener_close(struct world_socket *s); /* frees it */
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Life of the world: configuration, hosts, leaks, and the table behind os.h's world half. */
+#include "sim/world/world.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world/world_internal.h"
+
+#define WORLD_MAX_HOSTS		 4096
+#define WORLD_FABRIC_LATENCY_NS	 1500
+#define WORLD_GPU_VA_BYTES	 (8ull << 30)
+
+struct world *world;
+
+/* Hooks are hung once, at load, and outlive worlds. */
+static void (*world_destroy_hook[WORLD_HOOKS])(void);
+static uint32_t world_destroy_hooks;
+
+static const struct os_world_ops world_ops = {
+	.name = "world",
+	.base_state = world_base_state,
+	.alloc = world_alloc,
+	.free = world_free,
+	.memo = world_memo,
+	.env = world_env_get,
+	.host_name = world_host_name,
+	.boot_id = world_boot_id,
+	.cpu = world_cpu,
+	.random = world_random,
+	.file_read = world_file_read,
+	.log_line = world_log_line,
+	.agree = world_agree,
+	.interface = world_interface,
+	.listen = world_listen,
+	.connect = world_connect,
+	.connected = world_connected,
+	.accept = world_accept,
+	.send = world_send,
+	.recv = world_recv,
+	.close = world_close,
+	.socket_object = world_socket_object,
+	.shm_create = world_shm_create,
+	.shm_open = world_shm_open,
+	.shm_unlink = world_shm_unlink,
+	.shm_unmap = world_shm_unmap,
+};
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+/* 0: from DOPPEL_WARP in the configured environment or the real one, else 1. */
+static int world_warp_width(const struct world_config *c, uint32_t *width)
+{
+	const char *text = NULL;
+	static const char name[] = "DOPPEL_WARP=";
+	*width = c->warp_width ? c->warp_width : 1;
+	for (int i = 0; c->env && c->env[i]; i++)
+		if (strncmp(c->env[i], name, sizeof name - 1) == 0)
+			text = c->env[i] + sizeof name - 1;
+	if (!text)
+		text = os_real_ops.env("DOPPEL_WARP");
+	if (!c->warp_width && text && *text)
+		*width = strcmp(text, "32") == 0 ? 32 : strcmp(text, "1") == 0 ? 1 : 0;
+	if (*width == 1 || *width == 32)
+		return 0;
+	if (c->warp_width)
+		fprintf(stderr, "world: warp width is %u, expected 1 or 32\n", c->warp_width);
+	else
+		fprintf(stderr, "DOPPEL_WARP is '%s', expected 1 or 32\n", text);
+	return EINVAL;
+}
+
+static int world_config_check(const struct world_config *c)
+{
+	if (c->hosts == 0 || c->hosts > WORLD_MAX_HOSTS) {
+		fprintf(stderr, "world: %u hosts, expected 1 to %u\n", c->hosts, WORLD_MAX_HOSTS);
+		return EINVAL;
+	}
+	if (!c->machine && !c->machines) {
+		fprintf(stderr, "world: no machine\n");
+		return EINVAL;
+	}
+	for (int i = 0; c->env && c->env[i]; i++) {
+		if (strchr(c->env[i], '=') && c->env[i][0] != '=')
+			continue;
+		fprintf(stderr, "world: environment has '%s', expected NAME=value\n", c->env[i]);
+		return EINVAL;
+	}
+	return 0;
+}
+
+/* One machine for each different name. */
+static int world_machine_get(const char *name, const char *const *names, uint32_t host,
+			     const struct world_machine **out)
+{
+	for (uint32_t h = 0; h < host; h++) {
+		if (!names || strcmp(names[h], name) == 0) {
+			*out = world->host[h].machine;
+			return 0;
+		}
+	}
+	struct world_machine *m;
+	int rc = world_machine_load(name, &m);
+	if (rc)
+		return rc;
+	world->machine[world->machine_count++] = m;
+	*out = m;
+	return 0;
+}
+
+static int world_hosts_start(void)
+{
+	const struct world_config *c = &world->config;
+	world->host = calloc(c->hosts, sizeof *world->host);
+	world->machine = calloc(c->hosts, sizeof(struct world_machine *));
+	if (!world->host || !world->machine)
+		return ENOMEM;
+	for (uint32_t h = 0; h < c->hosts; h++) {
+		const char *name = c->machines ? c->machines[h] : c->machine;
+		int rc = world_machine_get(name, c->machines, h, &world->host[h].machine);
+		if (rc)
+			return rc;
+		world->host[h].next_tcp_port = 32768;
+	}
+	return 0;
+}
+
+static void world_free_all(void)
+{
+	world_fabric_free();
+	world_agreements_free();
+	os_memo_clear(&world->memo);
+	world_arena_free();
+	world_procs_free();
+	for (uint32_t i = 0; i < world->machine_count; i++)
+		world_machine_free(world->machine[i]);
+	free(world->machine);
+	free(world->host);
+	free(world);
+	world = NULL;
+}
+
+int world_create(const struct world_config *config)
+{
+	ASSERT(!world && config);
+	int rc = world_config_check(config);
+	if (rc)
+		return rc;
+	world = calloc(1, sizeof *world);
+	if (!world)
+		return ENOMEM;
+	world->config = *config;
+	world->locking = sim_engine_kind() == SIM_ENGINE_THREADS;
+	if (!world->config.fabric_latency_ns)
+		world->config.fabric_latency_ns = WORLD_FABRIC_LATENCY_NS;
+	if (!world->config.gpu_va_bytes)
+		world->config.gpu_va_bytes = WORLD_GPU_VA_BYTES;
+	rc = world_warp_width(config, &world->config.warp_width);
+	if (rc == 0)
+		rc = world_hosts_start();
+	if (rc == 0)
+		rc = world_arena_start();
+	if (rc == 0)
+		rc = world_procs_start();
+	if (rc == 0)
+		rc = world_fabric_start();
+	if (rc) {
+		world_free_all();
+		return rc;
+	}
+	sim_set_killer(world_proc_kill);
+	os_install(NULL, &world_ops);
+	return 0;
+}
+
+const struct world_config *world_config(void)
+{
+	return world ? &world->config : NULL;
+}
+
+uint32_t world_host_count(void)
+{
+	return world->config.hosts;
+}
+
+const struct world_machine *world_host_machine(uint32_t host)
+{
+	ASSERT(host < world->config.hosts);
+	return world->host[host].machine;
+}
+
+/* ---- leaks and the end --------------------------------------------------------------------------- */
+
+void world_on_destroy(void (*hook)(void))
+{
+	ASSERT(world_destroy_hooks < WORLD_HOOKS);
+	world_destroy_hook[world_destroy_hooks++] = hook;
+}
+
+void world_leak(const char *kind, uint64_t count, const char *first)
+{
+	if (!count)
+		return;
+	world_lock(&world->lock);
+	struct world_leak **at = &world->leaks;
+	while (*at && strcmp((*at)->kind, kind) < 0)
+		at = &(*at)->next;
+	if (!*at || strcmp((*at)->kind, kind) != 0) {
+		struct world_leak *l = calloc(1, sizeof *l);
+		ASSERT(l);
+		snprintf(l->kind, sizeof l->kind, "%s", kind);
+		snprintf(l->first, sizeof l->first, "%s", first ? first : "");
+		l->next = *at;
+		*at = l;
+	}
+	(*at)->count += count;
+	world_unlock(&world->lock);
+}
+
+static uint64_t world_leaks_print(void)
+{
+	uint64_t sum = 0;
+	while (world->leaks) {
+		struct world_leak *l = world->leaks;
+		world->leaks = l->next;
+		sum += l->count;
+		fprintf(stderr, "leak: %s %llu (first: %s)\n", l->kind, (unsigned long long)l->count,
+			l->first);
+		free(l);
+	}
+	return sum;
+}
+
+uint64_t world_destroy(void)
+{
+	ASSERT(world);
+	world_procs_end();
+	for (uint32_t i = 0; i < world_destroy_hooks; i++)
+		world_destroy_hook[i]();
+	world_sockets_free();
+	world_segments_free();
+	uint64_t leaks = world_leaks_print();
+	os_install(NULL, &os_real_ops);
+	sim_set_killer(NULL);
+	world_free_all();
+	return leaks;
+}

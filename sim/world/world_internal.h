@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the world share, and nobody else sees: one instance, `world`, while a world
+ * exists. Owner of each part: world.c life, hosts, leaks and the table of operations; machine.c
+ * topology files; proc.c processes, environment and memory; socket.c and stream.c sockets; shm.c
+ * shared memory; host.c identity, files, agreements, memo; fabric.c ports; arena.c the arena.
+ *
+ * Locks: under `sim` nothing here switches between its scheduling point and its return, so there
+ * are none. Under `threads` each part has one os_mutex; none is held while another is taken, save
+ * that allocation (a process' lock) may happen under any, and nothing waits under one.
+ */
+#ifndef SIM_WORLD_WORLD_INTERNAL_H
+#define SIM_WORLD_WORLD_INTERNAL_H
+
+#include "core/base/base_state.h"
+#include "core/base/macros.h"
+#include "core/os/os_memo.h"
+#include "core/os/os_ops.h"
+#include "sim/world/world.h"
+
+#pragma GCC visibility push(hidden)
+
+#define WORLD_NAME_BYTES 48
+#define WORLD_TOPO_PATH	 "/topo/machine.xml"
+#define WORLD_HOOKS	 8
+
+struct world_proc;
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+struct world_block {
+	struct world_block *next, *prev;
+	struct world_proc *owner;
+	const char *what;
+	size_t bytes;
+	uint64_t magic;
+};
+DOPPEL_STATIC_CHECK(sizeof(struct world_block) % 16 == 0, "blocks keep malloc's alignment");
+#define WORLD_BLOCK_MAGIC 0xb10cb10cb10cb10cull
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+struct world_env {
+	struct world_env *next; /* newest first; older values stay valid */
+	const char *value;	/* behind the '=' */
+	size_t name_bytes;
+	char text[]; /* "NAME=value" */
+};
+
+struct world_socket;
+struct world_mapping;
+
+struct world_proc {
+	struct os_proc own;   /* process 0 is the engine's: its os_proc is elsewhere */
+	struct os_proc *proc;
+	char name[WORLD_NAME_BYTES];
+	bool alive;
+	struct os_mutex lock; /* blocks, environment, random numbers */
+	struct world_block blocks; /* list head; newest first */
+	struct world_env *env;
+	struct sim_rng rng;
+	struct world_socket **fd; /* by index; under world.socket_lock */
+	uint32_t fd_count;
+	struct world_mapping *mappings; /* under world.shm_lock */
+	struct base_state base;
+};
+
+struct world_segment;
+
+struct world_host {
+	const struct world_machine *machine;
+	uint32_t first_port;
+	uint16_t next_tcp_port;
+	struct world_socket *listeners; /* under world.socket_lock */
+	struct world_segment *segments; /* under world.shm_lock */
+};
+
+struct world_leak {
+	struct world_leak *next; /* in order of kind */
+	char kind[48];
+	char first[160];
+	uint64_t count;
+};
+
+struct world_conn;
+struct world_agreement;
+
+struct world {
+	struct world_config config;
+	bool locking; /* threads engine */
+	struct os_mutex lock; /* process table, leaks, memo, agreements, arena, ports */
+	struct world_host *host;
+	struct world_machine **machine; /* loaded files, one each */
+	uint32_t machine_count;
+	struct world_proc **proc; /* by id */
+	uint32_t proc_count, proc_cap;
+	struct world_proc *nobody; /* whose memory event steps and the lab allocate */
+	struct world_leak *leaks;
+	struct os_memo_table memo;
+	struct world_agreement *agreements;
+	struct os_mutex socket_lock, shm_lock;
+	struct world_conn *conns;
+	uint64_t conn_serial;
+	uint8_t *arena;
+	uint64_t arena_used;
+	struct world_fabric_port *port;
+	uint32_t port_count;
+};
+
+extern struct world *world; /* NULL: none */
+
+static inline void world_lock(struct os_mutex *m)
+{
+	if (world->locking)
+		os_mutex_lock(m);
+}
+static inline void world_unlock(struct os_mutex *m)
+{
+	if (world->locking)
+		os_mutex_unlock(m);
+}
+/* The scheduling point at the start of an entry point; none in event steps. */
+static inline void world_point(const char *site)
+{
+	if (sim_task_self())
+		sim_point(site);
+}
+
+/* ---- proc.c */
+struct world_proc *world_self(void); /* of the calling task; event steps: world->nobody */
+struct world_proc *world_proc_of(const struct os_proc *proc);
+int world_procs_start(void);
+void world_procs_end(void);
+void world_procs_free(void);
+void *world_alloc(size_t bytes, const char *what);
+void world_free(void *p);
+const char *world_env_get(const char *name);
+void world_random(void *out, size_t bytes);
+struct base_state *world_base_state(void);
+uint64_t world_blocks_free(struct world_proc *wp, const char **first);
+
+/* ---- host.c */
+const void *world_memo(const char *kind, const void *key, size_t key_bytes,
+		       void *(*make)(const void *, size_t, void *), void *arg);
+void world_host_name(char *out, size_t bytes);
+void world_boot_id(char *out, size_t bytes);
+int32_t world_cpu(void);
+int world_file_read(const char *path, char **data, size_t *bytes);
+void world_log_line(const char *line);
+int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+		struct os_agree_other *other);
+void world_agreements_free(void);
+
+/* ---- socket.c */
+int world_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
+int world_listen(const struct os_addr *at, int *fd, struct os_addr *bound);
+int world_connect(const struct os_addr *to, int *fd);
+int world_connected(int fd);
+int world_accept(int fd, int *conn, struct os_addr *peer);
+int world_send(int fd, const void *data, size_t n, size_t *done);
+int world_recv(int fd, void *data, size_t n, size_t *done);
+int world_close(int fd);
+const void *world_socket_object(int fd);
+/* Closes what the process has open; counts, and describes the first in `first`. */
+uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes);
+void world_sockets_free(void);
+
+/* ---- shm.c */
+int world_shm_create(const char *name, size_t bytes, void **mem);
+int world_shm_open(const char *name, size_t bytes, void **mem);
+int world_shm_unlink(const char *name);
+int world_shm_unmap(void *mem, size_t bytes);
+uint64_t world_mappings_close(struct world_proc *wp, char *first, size_t bytes);
+void world_segments_free(void); /* names that nobody unlinked are leaks */
+
+/* ---- fabric.c, arena.c */
+int world_fabric_start(void);
+void world_fabric_free(void);
+int world_arena_start(void);
+void world_arena_free(void);
+
+#pragma GCC visibility pop
+#endif
