@@ -42,13 +42,19 @@ ncclResult_t proxy_start(struct ncclComm *comm);
  * abort word is set. */
 ncclResult_t proxy_stop(struct ncclComm *comm);
 
-/* Requests to the service task, called by transport_net on the main task. Each waits for the
- * answer (abortable). */
+/* Requests to the service task, called by transport_net on the main task.
+ * setup    makes c->proxy and waits for the answer (abortable).
+ * connect  asks at the first call and is ncclInProgress until the answer is there, with *w on it;
+ *          never blocks, because the other ends connect in their own order.
+ * close    waits until progress dropped or finished the connection's operations and everything is
+ *          released; works without the tasks too, and for what setup or connect left half made. */
 ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine);
-ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs);
+ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);
 void proxy_close(struct conn *c);
 
-/* Appends operations and wakes progress; all or nothing. WAITS when the pool is empty. */
+/* Appends operations and wakes progress; all or nothing. WAITS when the pool is empty. n is at most
+ * PROXY_MAX_APPEND: operations that one launch needs are in the pool together. */
+#define PROXY_MAX_APPEND 1024
 ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int n);
 
 #endif

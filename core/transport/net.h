@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the proxy needs from a network: NCCL's net plugin in spirit, one table, nothing blocks.
- * Every call that cannot finish now returns ncclInProgress and fills *w with what to wait for. The
- * functions are called by the proxy tasks of one rank only, never at the same time for one comm.
- * Implemented by net_verbs; net_socket and plugins come behind the same table.
+ * Every call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
+ * The functions are called by the proxy tasks of one rank only, never at the same time for one
+ * send_comm or recv_comm: devices to accept, reg_mr, dereg_mr and close by the service task, the
+ * rest by progress.
  */
 #ifndef CORE_TRANSPORT_NET_H
 #define CORE_TRANSPORT_NET_H
@@ -22,11 +23,17 @@ struct net_props {
 	bool gpu_memory;     /* can register GPU memory */
 };
 
+/* Whom a connection serves: for error lines, labels and fault addresses. */
+struct net_who {
+	int32_t peer, channel;
+};
+
 struct net_handle {
 	uint8_t bytes[NET_HANDLE_BYTES];
 };
 
-enum net_memory { NET_HOST, NET_GPU };
+/* What is registered. GPU_FLUSH: GPU memory that iflush will be asked for. */
+enum net_memory { NET_HOST, NET_GPU, NET_GPU_FLUSH };
 
 struct net_request; /* one isend, irecv or iflush in flight; freed by test when done */
 
@@ -34,9 +41,14 @@ struct net {
 	const char *name; /* "IB" */
 	ncclResult_t (*devices)(struct ncclComm *comm, int *count);
 	ncclResult_t (*props)(struct ncclComm *comm, int dev, struct net_props *p);
-	ncclResult_t (*listen)(struct ncclComm *comm, int dev, struct net_handle *h, void **listen);
-	ncclResult_t (*connect)(struct ncclComm *comm, int dev, const struct net_handle *h,
-				void **pending, void **send_comm, struct wait *w);
+	ncclResult_t (*listen)(struct ncclComm *comm, int dev, const struct net_who *who,
+			       struct net_handle *h, void **listen);
+	/* *pending is NULL at the first call and belongs to the network until *send_comm is set or
+	 * the call fails, which both leave it NULL; an abandoned one goes to close_send. */
+	ncclResult_t (*connect)(struct ncclComm *comm, int dev, const struct net_who *who,
+				const struct net_handle *h, void **pending, void **send_comm,
+				struct wait *w);
+	/* What is half accepted belongs to the listen object. */
 	ncclResult_t (*accept)(void *listen, void **recv_comm, struct wait *w);
 	ncclResult_t (*reg_mr)(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			       void **mr);
@@ -51,6 +63,9 @@ struct net {
 	/* *done and, for a receive, *bytes. Errors: ncclRemoteError with one line that names QP, peer
 	 * and completion status. */
 	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
+	/* Did the other end say that it failed, or go away? For idle passes: cheap when nothing came;
+	 * *w says what would. Errors as test. */
+	ncclResult_t (*check)(void *net_comm, struct wait *w);
 	void (*close_send)(void *send_comm);
 	void (*close_recv)(void *recv_comm);
 	void (*close_listen)(void *listen);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a network connection of the proxy needs besides the network: which device, memory that both
+ * kernel and proxy reach, and its registration. All called by the service task.
+ *
+ * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots are
+ * in GPU memory where the NIC may reach it, else behind them in the pinned block.
+ */
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/proxy/proxy_internal.h"
+#include "core/transport/cuda_result.h"
+
+#define PROXY_HOST_ALIGN 4096u
+
+static ncclResult_t proxy_net_ready(struct proxy_state *p)
+{
+	ncclResult_t rc;
+
+	if (p->net_ready)
+		return ncclSuccess;
+	rc = p->net->devices(p->comm, &p->net_devices);
+	if (!rc)
+		p->net_ready = true;
+	return rc;
+}
+
+/* The network's device by the topology's name. */
+ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
+{
+	const char *nic = topo_nic_name(pc->comm->topo, pc->nic);
+	struct proxy_state *p = pc->proxy;
+	ncclResult_t rc = proxy_net_ready(p);
+
+	for (int d = 0; !rc && d < p->net_devices; d++) {
+		struct net_props props;
+
+		rc = p->net->props(pc->comm, d, &props);
+		if (!rc && !strcmp(props.name, nic)) {
+			pc->net_dev = d;
+			pc->buffer_on_gpu = props.gpu_memory &&
+					    topo_gdr_ok(pc->comm->topo, pc->comm->local_rank, pc->nic);
+			pc->flush = pc->buffer_on_gpu && !pc->is_send &&
+				    topo_needs_flush(pc->comm->topo, pc->comm->local_rank) &&
+				    !param_bool(PARAM_GDR_FLUSH_DISABLE);
+			return ncclSuccess;
+		}
+	}
+	if (rc)
+		return rc;
+	WARN("rank %d channel %d: the topology's NIC %s is not among the %d devices of the network "
+	     "%s", pc->rank, pc->channel, nic, p->net_devices, p->net->name);
+	return ncclSystemError;
+}
+
+static void proxy_conn_memory_init(struct proxy_conn *pc)
+{
+	pc->send_mem = pc->host_mem;
+	pc->recv_mem = (struct dev_recv_mem *)((uint8_t *)pc->host_mem + sizeof *pc->send_mem);
+	memset(pc->host_mem, 0, sizeof *pc->send_mem + sizeof *pc->recv_mem);
+	for (int i = 0; i < DEV_STEPS; i++)
+		shared_store_u32(&pc->recv_mem->fifo[i].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
+}
+
+static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
+{
+	size_t host_bytes = PROXY_HOST_ALIGN;
+	ncclResult_t rc;
+
+	pc->buffer_bytes = (size_t)DEV_STEPS * pc->step_bytes;
+	if (!pc->buffer_on_gpu)
+		host_bytes += pc->buffer_bytes;
+	rc = cuda_result(cudaHostAlloc(&pc->host_mem, host_bytes,
+				       cudaHostAllocMapped | cudaHostAllocPortable),
+			 "cudaHostAlloc of a network connection");
+	if (rc) {
+		pc->host_mem = NULL;
+		return rc;
+	}
+	proxy_conn_memory_init(pc);
+	if (!pc->buffer_on_gpu) {
+		pc->buffer = (uint8_t *)pc->host_mem + PROXY_HOST_ALIGN;
+		return ncclSuccess;
+	}
+	rc = cuda_result(cudaMalloc((void **)&pc->buffer, pc->buffer_bytes),
+			 "cudaMalloc of a network connection's buffer");
+	if (rc)
+		pc->buffer = NULL;
+	return rc;
+}
+
+ncclResult_t proxy_conn_prepare(struct proxy_conn *pc)
+{
+	ncclResult_t rc = proxy_conn_allocate(pc);
+	enum net_memory where = NET_HOST;
+
+	if (rc)
+		return rc;
+	if (pc->buffer_on_gpu)
+		where = pc->flush ? NET_GPU_FLUSH : NET_GPU;
+	rc = pc->proxy->net->reg_mr(pc->net_comm, pc->buffer, pc->buffer_bytes, where, &pc->mr);
+	if (rc)
+		pc->mr = NULL;
+	return rc;
+}
+
+/* Undoes as much of prepare as was done. */
+void proxy_conn_unprepare(struct proxy_conn *pc)
+{
+	if (pc->mr)
+		(void)pc->proxy->net->dereg_mr(pc->net_comm, pc->mr);
+	if (pc->buffer && pc->buffer_on_gpu)
+		(void)cuda_result(cudaFree(pc->buffer), "cudaFree of a network connection's buffer");
+	if (pc->host_mem)
+		(void)cuda_result(cudaFreeHost(pc->host_mem),
+				  "cudaFreeHost of a network connection");
+	pc->mr = NULL;
+	pc->buffer = NULL;
+	pc->host_mem = NULL;
+	pc->send_mem = NULL;
+	pc->recv_mem = NULL;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of core/proxy share: the state of one rank's proxy, its connections, and the
+ * operation that runs on each. Who may touch a field is written beside it: "main" is the rank's
+ * main task, "service" and "progress" are the proxy's two tasks. What two of them touch is a
+ * shared word, or is written before a shared word says that it is there.
+ */
+#ifndef CORE_PROXY_PROXY_INTERNAL_H
+#define CORE_PROXY_PROXY_INTERNAL_H
+
+#include "core/proxy/proxy.h"
+#include "core/transport/net.h"
+#include "core/transport/transport_internal.h"
+
+#define PROXY_SLOTS (2 * PROXY_MAX_APPEND)
+#define PROXY_CONNS (2 * DEV_MAX_CHANNELS)
+#define PROXY_RUN_WAITS 4
+
+/* ---- ops.c: lists between tasks ------------------------------------------------------------- */
+
+/* A stack of numbered nodes (1..; 0 ends) that any task may push and one task takes whole. The
+ * links are in next[node]; they are read and written by whoever owns the node. */
+struct proxy_posted {
+	shared_u32 head;
+	uint32_t *next;
+};
+/* Pushes a chain, newest first: next[] leads from `newest` to `oldest`. */
+void proxy_posted_push(struct proxy_posted *list, uint32_t newest, uint32_t oldest);
+/* Takes everything: the oldest node, from which next[] leads to the newest; 0: nothing there. */
+uint32_t proxy_posted_take(struct proxy_posted *list);
+
+/* ---- an operation that runs ----------------------------------------------------------------- */
+
+/* The front operation of a connection (progress). Counts are in steps from `base`, all go up by
+ * slice_steps to nsteps, and each is at most the one before:
+ *
+ *   send   posted       given to the kernel to fill (its credit is head = base + done)
+ *          transmitted  filled, and handed to the network
+ *          done         completed; the slot is free again
+ *
+ *   recv   posted       a receive is posted in the network
+ *          received     the data came
+ *          flushed      GPU memory has it (equal to received where no flush is needed)
+ *          transmitted  shown to the kernel (tail = base + transmitted)
+ *          done         the kernel has taken it
+ *
+ * posted never exceeds done + DEV_STEPS. */
+struct proxy_run {
+	bool active;
+	uint32_t slot; /* of the pool; given back at the end */
+	struct proxy_op op;
+	uint64_t base; /* the connection's step, rounded up to the chunk */
+	uint32_t posted, received, flushed, transmitted, done;
+	struct net_request *req[DEV_STEPS]; /* by step % DEV_STEPS, of a slice's first step */
+	size_t bytes[DEV_STEPS];	    /* recv: what came in */
+	struct net_request *flush_req;
+	struct wait wait[PROXY_RUN_WAITS]; /* of the last pass: what each stage waits for */
+	int nwaits;
+};
+
+/* ---- a network connection ------------------------------------------------------------------- */
+
+/*
+ *          SETUP              CONNECT                 connected            memory is there
+ *   NEW ----------> SET_UP ------------> CONNECTING ------------> PREPARING -------------> READY
+ *    |                 |                     |                        |                      |
+ *    +-----------------+----------+----------+------------------------+----------------------+
+ *                                 |                                   |
+ *                                 | CLOSE                             | error
+ *                                 v                                   v
+ *                             DRAINING ------> CLOSED <---CLOSE---- FAILED
+ *
+ * DRAINING waits until progress has no operation of this connection any more.
+ */
+enum proxy_conn_state {
+	PROXY_CONN_NEW,
+	PROXY_CONN_SET_UP,
+	PROXY_CONN_CONNECTING,
+	PROXY_CONN_PREPARING,
+	PROXY_CONN_READY,
+	PROXY_CONN_FAILED,
+	PROXY_CONN_DRAINING,
+	PROXY_CONN_CLOSED,
+};
+const char *proxy_conn_state_name(enum proxy_conn_state s);
+
+/* Each is asked at most once in a connection's life, in this order. Each has its own node in the
+ * request list: 4 * index + command. */
+enum proxy_command { PROXY_NOTHING, PROXY_SETUP, PROXY_CONNECT, PROXY_CLOSE };
+
+struct proxy_conn {
+	/* main, before anybody else sees it */
+	struct proxy_state *proxy;
+	struct ncclComm *comm;
+	uint32_t index; /* proxy->conn[index] */
+	int32_t rank, peer, channel, nic;
+	bool is_send;
+	uint32_t step_bytes;
+
+	enum proxy_command asked; /* main */
+	shared_u32 answered;	  /* service: the last command that it has an answer to */
+	struct net_info mine;	/* service writes before it answers a SETUP */
+	struct net_info theirs; /* main writes before it asks to CONNECT */
+	ncclResult_t result;	/* service writes before it answers */
+
+	/* service */
+	enum proxy_conn_state state;
+	enum proxy_command working_on;
+	int net_dev;
+	void *listen, *pending;
+	struct wait wait;
+
+	/* service writes until READY, then read only */
+	void *net_comm, *mr;
+	void *host_mem;		       /* pinned: send_mem, recv_mem, and the buffer unless it is on the GPU */
+	struct dev_send_mem *send_mem; /* head */
+	struct dev_recv_mem *recv_mem; /* tail, fifo */
+	uint8_t *buffer;
+	size_t buffer_bytes;
+	bool buffer_on_gpu, flush;
+
+	shared_u32 ops_live; /* main adds, progress subtracts */
+
+	/* progress */
+	uint64_t step; /* next step, as the kernel keeps its own */
+	uint64_t head_shown;
+	uint32_t queue_first, queue_last; /* slots behind the running one */
+	bool failed;
+	struct proxy_run run;
+	struct wait check_wait;
+};
+
+/* ---- one rank's proxy ----------------------------------------------------------------------- */
+
+struct proxy_state {
+	struct ncclComm *comm;
+	const struct net *net;
+	struct os_thread *service, *progress;
+	shared_u32 stop;
+
+	/* requests: main pushes, service takes */
+	struct proxy_posted requests;
+	uint32_t request_next[4 * PROXY_CONNS];
+	struct proxy_conn *conn[PROXY_CONNS]; /* main writes before it pushes a request */
+	/* service */
+	struct proxy_conn *working[PROXY_CONNS]; /* those with an unanswered request */
+	uint32_t nworking;
+	bool net_ready;
+	int net_devices;
+
+	/* operations: main pushes to posted, progress to freed */
+	struct proxy_posted posted, freed;
+	uint32_t free_first, free_count; /* main's own chain */
+	struct proxy_op op[PROXY_SLOTS + 1];
+	uint32_t op_next[PROXY_SLOTS + 1];
+	/* progress */
+	struct proxy_conn *active[PROXY_CONNS];
+	uint32_t nactive;
+};
+
+/* service.c */
+void proxy_service_main(void *proxy_state);
+/* One step of a connection's state machine; *moved when something changed. */
+ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved);
+/* Releases all that the connection owns. Its operations are gone. */
+void proxy_conn_release(struct proxy_conn *pc);
+
+/* conn_memory.c: the connection's memory, NIC and registration. */
+ncclResult_t proxy_conn_find_device(struct proxy_conn *pc);
+ncclResult_t proxy_conn_prepare(struct proxy_conn *pc);
+void proxy_conn_unprepare(struct proxy_conn *pc);
+
+/* progress.c */
+void proxy_progress_main(void *proxy_state);
+struct wait *proxy_run_wait(struct proxy_run *run);
+
+/* send.c, recv.c: one step of the running operation. */
+ncclResult_t proxy_send_step(struct proxy_conn *pc, bool *moved);
+ncclResult_t proxy_recv_step(struct proxy_conn *pc, bool *moved);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net: two ranks that share no memory. Between each kernel and the network stands this rank's
+ * proxy: the kernel fills (or empties) slots in memory of its own host, the proxy moves them. What
+ * is done here is to ask the proxy's service task; the work is in core/proxy.
+ */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/proxy/proxy_internal.h"
+#include "core/transport/transport_internal.h"
+
+static bool net_can_connect(const struct ncclComm *comm, int32_t from, int32_t to)
+{
+	(void)comm;
+	return from != to; /* whether there is a NIC, set-up finds out and says */
+}
+
+static ncclResult_t net_info_check(const struct conn *c, const struct net_info *info)
+{
+	if (info->magic != NET_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
+	    !!info->is_send == c->is_send) {
+		WARN("rank %d sent rank %d no valid network description of channel %d (magic %#x, "
+		     "rank %d, channel %d)", c->peer, c->comm->rank, c->channel, info->magic,
+		     info->rank, info->channel);
+		return ncclInternalError;
+	}
+	if (info->step_bytes != transport_step_bytes()) {
+		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
+		     "same on all ranks", c->comm->rank, transport_step_bytes(), c->peer,
+		     info->step_bytes);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
+/* The kernel's view of what the proxy made. Host memory has one address for host and device. */
+static void net_fill_dev(struct conn *c)
+{
+	const struct proxy_conn *pc = c->proxy;
+
+	ASSERT(pc->send_mem && pc->recv_mem && pc->buffer);
+	c->dev.buffer = (uint64_t)(uintptr_t)pc->buffer;
+	c->dev.tail = (uint64_t)(uintptr_t)&pc->recv_mem->tail;
+	c->dev.head = (uint64_t)(uintptr_t)&pc->send_mem->head;
+	c->dev.fifo = c->is_send ? (uint64_t)(uintptr_t)pc->recv_mem->fifo : 0;
+	c->dev.step_bytes = pc->step_bytes;
+	c->dev.peer = c->peer;
+	c->dev.channel = c->channel;
+}
+
+static ncclResult_t net_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
+{
+	struct net_info info;
+	ncclResult_t rc;
+
+	memcpy(&info, theirs->bytes, sizeof info);
+	rc = net_info_check(c, &info);
+	if (!rc)
+		rc = proxy_connect(c, theirs, w);
+	if (!rc)
+		net_fill_dev(c);
+	return rc;
+}
+
+static void net_close(struct conn *c)
+{
+	proxy_close(c);
+	ASSERT(!c->proxy);
+	c->transport = NULL;
+}
+
+const struct transport transport_net = {
+	.name = "NET/IB",
+	.can_connect = net_can_connect,
+	.send = {.setup = proxy_setup, .connect = net_connect, .close = net_close},
+	.recv = {.setup = proxy_setup, .connect = net_connect, .close = net_close},
+};

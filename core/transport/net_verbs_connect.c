@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections: TCP first, then queue pairs. The states are drawn above enum net_verbs_state; each
+ * call here goes as far as it can without blocking.
+ */
+#include <string.h>
+
+#include "core/bootstrap/sock.h"
+#include "core/transport/net_verbs_internal.h"
+
+#define NET_VERBS_TRIES 34
+#define NET_VERBS_RETRY_NS 100000000ull
+
+/* ---- waits ------------------------------------------------------------------------------------ */
+
+static void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const char *why,
+				  struct wait *w)
+{
+	const void *object = os_socket_object(fd);
+
+	*w = (struct wait){
+		.on = object,
+		.want = os_event_seq(object),
+		.kind = WAIT_OBJECT,
+		.why = why,
+		.from = {.rank = peer, .channel = channel, .step = -1, .object = "proxy service"},
+	};
+}
+
+/* A pause before something is tried again. */
+static ncclResult_t net_verbs_pause(struct net_verbs_conn *c, const char *why, struct wait *w)
+{
+	*w = (struct wait){
+		.on = c,
+		.want = os_event_seq(c),
+		.kind = WAIT_OBJECT,
+		.why = why,
+		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1},
+		.deadline_ns = os_now_ns() + NET_VERBS_RETRY_NS,
+	};
+	c->check_at_ns = w->deadline_ns;
+	return ncclInProgress;
+}
+
+static bool net_verbs_paused(const struct net_verbs_conn *c)
+{
+	return c->check_at_ns && os_now_ns() < c->check_at_ns;
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+static ncclResult_t net_verbs_broken(const struct net_verbs_conn *c, const char *what, int rc)
+{
+	WARN("NET/IB: rank %d and rank %d, channel %d: the connection for set-up broke while %s: "
+	     "%s", c->comm->rank, c->who.peer, c->who.channel, what,
+	     rc ? strerror(rc) : "closed by the peer");
+	return ncclRemoteError;
+}
+
+/* Sends the rest of a message of n bytes; c->moved says how far it is. */
+static ncclResult_t net_verbs_push(struct net_verbs_conn *c, const void *data, size_t n,
+				   struct wait *w)
+{
+	while (c->moved < n) {
+		size_t done = 0;
+		int rc;
+
+		net_verbs_wait_socket(c->fd, c->who.peer, c->who.channel,
+				      "a socket to take more of the set-up", w);
+		rc = os_send(c->fd, (const uint8_t *)data + c->moved, n - c->moved, &done);
+		if (rc == EAGAIN)
+			return ncclInProgress;
+		if (rc)
+			return net_verbs_broken(c, "sending", rc);
+		c->moved += done;
+	}
+	c->moved = 0;
+	return ncclSuccess;
+}
+
+static ncclResult_t net_verbs_pull(struct net_verbs_conn *c, void *data, size_t n, struct wait *w)
+{
+	while (c->moved < n) {
+		size_t done = 0;
+		int rc;
+
+		net_verbs_wait_socket(c->fd, c->who.peer, c->who.channel,
+				      "the peer's part of the set-up", w);
+		rc = os_recv(c->fd, (uint8_t *)data + c->moved, n - c->moved, &done);
+		if (rc == EAGAIN)
+			return ncclInProgress;
+		if (rc || !done)
+			return net_verbs_broken(c, "receiving", rc);
+		c->moved += done;
+	}
+	c->moved = 0;
+	return ncclSuccess;
+}
+
+/* ---- steps that both ends take ------------------------------------------------------------------ */
+
+static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, struct net_verbs_dev *dev,
+						  const struct net_who *who, bool is_send)
+{
+	struct net_verbs_conn *c = os_alloc(sizeof *c, "verbs connection");
+
+	if (!c) {
+		WARN("NET/IB: no memory for a connection to rank %d", who->peer);
+		return NULL;
+	}
+	c->comm = comm;
+	c->dev = dev;
+	c->who = *who;
+	c->is_send = is_send;
+	c->fd = -1;
+	c->checked_seq = ~0ull;
+	c->state = is_send ? NET_VERBS_CONNECT : NET_VERBS_ACCEPT;
+	return c;
+}
+
+static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
+{
+	const struct net_verbs_meta *m = &c->theirs;
+	uint32_t ring = c->is_send ? 0 : NET_VERBS_RING;
+
+	if (m->magic == NET_VERBS_META_MAGIC && m->rank == c->who.peer &&
+	    m->link_layer == c->dev->attr.link_layer && m->mtu >= IBV_MTU_256 &&
+	    m->mtu <= IBV_MTU_4096 && m->ring_entries == ring &&
+	    memchr(m->nic, 0, sizeof m->nic))
+		return ncclSuccess;
+	WARN("NET/IB: rank %d (%s, link layer %u) cannot connect to rank %d (%.31s, link layer %u): "
+	     "magic %#x, rank %d, mtu %u, ring of %u", c->comm->rank, c->dev->name,
+	     c->dev->attr.link_layer, c->who.peer, m->nic, m->link_layer, m->magic, m->rank, m->mtu,
+	     m->ring_entries);
+	return ncclRemoteError;
+}
+
+/* The network may need a while to resolve the peer's address. */
+static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
+{
+	int rc;
+
+	if (net_verbs_paused(c))
+		return ncclInProgress;
+	rc = net_verbs_qp_to_rts(c);
+	if (rc == ETIMEDOUT && ++c->tries < NET_VERBS_TRIES)
+		return net_verbs_pause(c, "the network to resolve a queue pair's address", w);
+	if (rc == ETIMEDOUT)
+		WARN("NET/IB: rank %d: no route from qp 0x%x on %s to rank %d's %.31s after %d tries",
+		     c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer, c->theirs.nic,
+		     c->tries);
+	c->check_at_ns = 0;
+	return rc ? ncclSystemError : ncclSuccess;
+}
+
+/* Everything between TCP and ready, for both ends: the states are in the order of the end's own
+ * picture. Returns ncclSuccess when the state is done; *next is where it leads. */
+static ncclResult_t net_verbs_conn_step(struct net_verbs_conn *c, struct wait *w,
+					enum net_verbs_state *next)
+{
+	ncclResult_t rc;
+
+	switch (c->state) {
+	case NET_VERBS_SEND_META:
+		*next = c->is_send ? NET_VERBS_RECV_META : NET_VERBS_RECV_READY;
+		return net_verbs_push(c, &c->mine, sizeof c->mine, w);
+	case NET_VERBS_RECV_META:
+		*next = NET_VERBS_TO_RTS;
+		rc = net_verbs_pull(c, &c->theirs, sizeof c->theirs, w);
+		return rc ? rc : net_verbs_meta_check(c);
+	case NET_VERBS_TO_RTS:
+		*next = c->is_send ? NET_VERBS_SEND_READY : NET_VERBS_SEND_META;
+		return net_verbs_to_rts(c, w);
+	case NET_VERBS_SEND_READY:
+		*next = NET_VERBS_READY;
+		c->ready.magic = NET_VERBS_NOTICE_MAGIC;
+		c->ready.qpn = c->qp->qp_num;
+		return net_verbs_push(c, &c->ready, sizeof c->ready, w);
+	case NET_VERBS_RECV_READY:
+		*next = NET_VERBS_READY;
+		rc = net_verbs_pull(c, &c->ready, sizeof c->ready, w);
+		if (!rc && (c->ready.magic != NET_VERBS_NOTICE_MAGIC || c->ready.status))
+			rc = net_verbs_broken(c, "waiting for ready", EPROTO);
+		return rc;
+	case NET_VERBS_CONNECT:
+	case NET_VERBS_ACCEPT:
+	case NET_VERBS_READY:
+	default:
+		ASSERT(!"a state that has its own step");
+		return ncclInternalError;
+	}
+}
+
+static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
+{
+	while (c->state != NET_VERBS_READY) {
+		enum net_verbs_state next = c->state;
+		ncclResult_t rc = net_verbs_conn_step(c, w, &next);
+
+		if (rc)
+			return rc;
+		c->state = next;
+	}
+	INFO(LOG_NET, "NET/IB: rank %d %s rank %d channel %d: %s qp 0x%x, peer %.31s qp 0x%x",
+	     c->comm->rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->dev->name,
+	     c->qp->qp_num, c->theirs.nic, c->theirs.qpn);
+	return ncclSuccess;
+}
+
+/* ---- sending end -------------------------------------------------------------------------------- */
+
+static ncclResult_t net_verbs_connect_tcp(struct net_verbs_conn *c,
+					  const struct net_verbs_handle *h, struct wait *w)
+{
+	int rc;
+
+	if (net_verbs_paused(c))
+		return ncclInProgress;
+	c->check_at_ns = 0;
+	rc = c->fd < 0 ? os_connect(&h->addr, &c->fd) : 0;
+	if (!rc) {
+		net_verbs_wait_socket(c->fd, c->who.peer, c->who.channel,
+				      "the peer to accept a connection for set-up", w);
+		rc = os_connected(c->fd);
+	}
+	if (!rc)
+		return ncclSuccess;
+	if (rc == EAGAIN)
+		return ncclInProgress;
+	if (c->fd >= 0)
+		os_close(c->fd);
+	c->fd = -1;
+	if ((rc == ECONNREFUSED || rc == ETIMEDOUT) && ++c->tries < NET_VERBS_TRIES)
+		return net_verbs_pause(c, "to try again to connect for set-up", w);
+	return net_verbs_broken(c, "connecting", rc);
+}
+
+static ncclResult_t net_verbs_connect_start(struct ncclComm *comm, int dev,
+					    const struct net_who *who,
+					    const struct net_verbs_handle *h, void **pending)
+{
+	struct net_verbs_conn *c;
+	ncclResult_t rc;
+
+	ASSERT(comm->net && dev >= 0 && dev < comm->net->ndevs);
+	if (h->magic != NET_VERBS_HANDLE_MAGIC || h->rank != who->peer) {
+		WARN("NET/IB: rank %d got no valid handle from rank %d (magic %#x, rank %d)",
+		     comm->rank, who->peer, h->magic, h->rank);
+		return ncclInternalError;
+	}
+	c = net_verbs_conn_make(comm, &comm->net->dev[dev], who, true);
+	if (!c)
+		return ncclSystemError;
+	*pending = c;
+	rc = net_verbs_qp_make(c);
+	c->mine.nonce = h->nonce;
+	return rc;
+}
+
+ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_who *who,
+			       const struct net_handle *handle, void **pending, void **send_comm,
+			       struct wait *w)
+{
+	struct net_verbs_conn *c = *pending;
+	struct net_verbs_handle h;
+	ncclResult_t rc = ncclSuccess;
+
+	memcpy(&h, handle->bytes, sizeof h);
+	if (!c) {
+		rc = net_verbs_connect_start(comm, dev, who, &h, pending);
+		c = *pending;
+	}
+	if (!rc && c->state == NET_VERBS_CONNECT) {
+		rc = net_verbs_connect_tcp(c, &h, w);
+		if (!rc) {
+			c->state = NET_VERBS_SEND_META;
+			c->tries = 0;
+		}
+	}
+	if (!rc)
+		rc = net_verbs_conn_run(c, w);
+	if (rc == ncclInProgress)
+		return rc;
+	*pending = NULL;
+	if (rc)
+		net_verbs_close(c);
+	else
+		*send_comm = c;
+	return rc;
+}
+
+/* ---- receiving end ------------------------------------------------------------------------------- */
+
+ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_who *who,
+			      struct net_handle *h, void **listen)
+{
+	struct net_verbs_handle handle = {.magic = NET_VERBS_HANDLE_MAGIC, .rank = comm->rank};
+	struct net_verbs_listen *l;
+	struct os_addr at;
+	ncclResult_t rc;
+	int err;
+
+	ASSERT(comm->net && dev >= 0 && dev < comm->net->ndevs);
+	rc = sock_addr_own(&at);
+	if (rc)
+		return rc;
+	l = os_alloc(sizeof *l, "verbs listener");
+	if (!l) {
+		WARN("NET/IB: no memory for a listener");
+		return ncclSystemError;
+	}
+	l->comm = comm;
+	l->dev = &comm->net->dev[dev];
+	l->who = *who;
+	os_random(&l->nonce, sizeof l->nonce);
+	err = os_listen(&at, &l->fd, &handle.addr);
+	if (err) {
+		WARN("NET/IB: rank %d cannot listen for rank %d: %s", comm->rank, who->peer,
+		     strerror(err));
+		os_free(l);
+		return ncclSystemError;
+	}
+	handle.nonce = l->nonce;
+	snprintf(handle.nic, sizeof handle.nic, "%s", l->dev->name);
+	memset(h, 0, sizeof *h);
+	memcpy(h->bytes, &handle, sizeof handle);
+	*listen = l;
+	return ncclSuccess;
+}
+
+/* Takes the next who connects. Nothing is made for it before it has shown the nonce. */
+static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait *w)
+{
+	struct os_addr peer;
+	int rc, fd;
+
+	net_verbs_wait_socket(l->fd, l->who.peer, l->who.channel,
+			      "the peer to connect for set-up", w);
+	rc = os_accept(l->fd, &fd, &peer);
+	if (rc == EAGAIN)
+		return ncclInProgress;
+	if (rc) {
+		WARN("NET/IB: rank %d cannot accept a connection from rank %d: %s", l->comm->rank,
+		     l->who.peer, strerror(rc));
+		return ncclSystemError;
+	}
+	l->half = net_verbs_conn_make(l->comm, l->dev, &l->who, false);
+	if (!l->half) {
+		os_close(fd);
+		return ncclSystemError;
+	}
+	l->half->fd = fd;
+	l->half->state = NET_VERBS_RECV_META;
+	return ncclSuccess;
+}
+
+/* The first message decides whether this is our peer: a stranger (a port scanner, a client of
+ * something that had this port before) is closed and the next one accepted. */
+static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, struct wait *w)
+{
+	struct net_verbs_conn *c = l->half;
+
+	while (c->moved < sizeof c->theirs) {
+		size_t done = 0;
+		int rc;
+
+		net_verbs_wait_socket(c->fd, c->who.peer, c->who.channel,
+				      "the peer's part of the set-up", w);
+		rc = os_recv(c->fd, (uint8_t *)&c->theirs + c->moved, sizeof c->theirs - c->moved,
+			     &done);
+		if (rc == EAGAIN)
+			return ncclInProgress;
+		if (rc || !done)
+			break;
+		c->moved += done;
+	}
+	if (c->moved == sizeof c->theirs && c->theirs.magic == NET_VERBS_META_MAGIC &&
+	    c->theirs.nonce == l->nonce) {
+		c->moved = 0;
+		return net_verbs_meta_check(c);
+	}
+	INFO(LOG_NET, "NET/IB: rank %d: who connected was not rank %d; closed", l->comm->rank,
+	     l->who.peer);
+	net_verbs_close(c);
+	l->half = NULL;
+	return ncclSuccess;
+}
+
+static ncclResult_t net_verbs_accept_step(struct net_verbs_listen *l, struct wait *w)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	while (!rc && (!l->half || l->half->state == NET_VERBS_RECV_META)) {
+		if (!l->half) {
+			rc = net_verbs_accept_tcp(l, w);
+			continue;
+		}
+		rc = net_verbs_accept_meta(l, w);
+		if (rc || !l->half)
+			continue;
+		rc = net_verbs_qp_make(l->half);
+		l->half->state = NET_VERBS_TO_RTS;
+	}
+	return rc ? rc : net_verbs_conn_run(l->half, w);
+}
+
+ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w)
+{
+	struct net_verbs_listen *l = listen;
+	ncclResult_t rc = net_verbs_accept_step(l, w);
+
+	if (rc)
+		return rc;
+	*recv_comm = l->half;
+	l->half = NULL;
+	return ncclSuccess;
+}
+
+/* ---- closing --------------------------------------------------------------------------------------- */
+
+void net_verbs_close(void *net_comm)
+{
+	struct net_verbs_conn *c = net_comm;
+
+	net_verbs_qp_close(c);
+	if (c->fd >= 0)
+		os_close(c->fd);
+	os_free(c);
+}
+
+void net_verbs_close_listen(void *listen)
+{
+	struct net_verbs_listen *l = listen;
+
+	if (l->half)
+		net_verbs_close(l->half);
+	os_close(l->fd);
+	os_free(l);
+}

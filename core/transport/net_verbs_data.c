@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data path: requests, clear-to-send, writes, flushes, completions.
+ */
+#include <endian.h>
+#include <string.h>
+
+#include "core/transport/net_verbs_internal.h"
+
+ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
+			      void **mr)
+{
+	struct net_verbs_conn *c = net_comm;
+	struct ibv_mr *m;
+
+	m = ibv_reg_mr(c->dev->pd, data, bytes,
+		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	if (!m) {
+		WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s",
+		     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name,
+		     strerror(errno));
+		return ncclSystemError;
+	}
+	if (where == NET_GPU_FLUSH && !c->is_send && !c->flush_qp &&
+	    net_verbs_flush_qp_make(c)) {
+		ibv_dereg_mr(m);
+		return ncclSystemError;
+	}
+	*mr = m;
+	return ncclSuccess;
+}
+
+ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
+{
+	struct net_verbs_conn *c = net_comm;
+	int rc = ibv_dereg_mr(mr);
+
+	if (!rc)
+		return ncclSuccess;
+	WARN("NET/IB: rank %d: ibv_dereg_mr on device %s failed: %s", c->comm->rank, c->dev->name,
+	     strerror(rc));
+	return ncclSystemError;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_kind kind,
+					     uint32_t *index)
+{
+	for (uint32_t i = 0; i < NET_MAX_REQUESTS; i++) {
+		struct net_request *r = &c->req[i];
+
+		if (r->used)
+			continue;
+		*r = (struct net_request){.conn = c, .kind = kind, .used = true};
+		*index = i;
+		return r;
+	}
+	return NULL;
+}
+
+static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint64_t seq, const char *why,
+			      struct wait *w)
+{
+	*w = (struct wait){
+		.on = c->cq,
+		.want = seq,
+		.kind = WAIT_OBJECT,
+		.why = why,
+		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1, .object = "hca"},
+	};
+}
+
+/* No request, or no room in the queue, before something completes. */
+static ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request **req,
+				   struct wait *w)
+{
+	net_verbs_wait_cq(c, os_event_seq(c->cq), "a request of the connection to end", w);
+	*req = NULL;
+	return ncclSuccess;
+}
+
+static ncclResult_t net_verbs_post_failed(const struct net_verbs_conn *c, const char *what, int rc)
+{
+	WARN("NET/IB: rank %d and rank %d, channel %d: posting a %s on qp 0x%x of device %s failed: "
+	     "%s", c->comm->rank, c->who.peer, c->who.channel, what, c->qp->qp_num, c->dev->name,
+	     strerror(rc));
+	return ncclSystemError;
+}
+
+/* ---- send ---------------------------------------------------------------------------------------- */
+
+/* Is the receiver's entry for the next send there? */
+static bool net_verbs_cleared(struct net_verbs_conn *c, struct net_verbs_cts *cts, struct wait *w)
+{
+	struct net_verbs_cts *entry = &c->ring[c->sends % NET_VERBS_RING];
+	uint64_t turn = c->sends + 1;
+
+	if (shared_load_u64(&entry->turn, SHARED_ACQUIRE) != turn) {
+		*w = (struct wait){
+			.on = &entry->turn,
+			.want = turn,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_EQ,
+			.bytes = 8,
+			.why = "the receiver to clear a send",
+			.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1,
+				 .object = "proxy recv"},
+		};
+		return false;
+	}
+	shared_read(cts, entry, offsetof(struct net_verbs_cts, turn));
+	return true;
+}
+
+static int net_verbs_post_write(struct net_verbs_conn *c, const void *data, size_t bytes,
+				const struct ibv_mr *mr, const struct net_verbs_cts *cts,
+				uint32_t index)
+{
+	struct ibv_sge sge = {
+		.addr = (uint64_t)(uintptr_t)data,
+		.length = (uint32_t)bytes,
+		.lkey = mr->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = net_verbs_wr_id(NET_VERBS_SEND, index),
+		.sg_list = &sge,
+		.num_sge = bytes ? 1 : 0,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = htobe32((uint32_t)bytes),
+		.wr.rdma = {.remote_addr = cts->addr, .rkey = cts->rkey},
+	};
+
+	return ibv_post_send(c->qp, &wr, &bad);
+}
+
+ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr,
+			     struct net_request **req, struct wait *w)
+{
+	struct net_verbs_conn *c = send_comm;
+	struct net_verbs_cts cts;
+	struct net_request *r;
+	uint32_t index;
+	int rc;
+
+	ASSERT(c->is_send && c->state == NET_VERBS_READY);
+	*req = NULL;
+	if (c->failed)
+		return ncclRemoteError;
+	if (!net_verbs_cleared(c, &cts, w))
+		return ncclSuccess;
+	if (bytes > cts.bytes) {
+		WARN("NET/IB: rank %d -> rank %d channel %d: a message of %zu bytes for a receive "
+		     "of %u", c->comm->rank, c->who.peer, c->who.channel, bytes, cts.bytes);
+		return ncclInternalError;
+	}
+	r = net_verbs_request(c, NET_VERBS_SEND, &index);
+	if (!r)
+		return net_verbs_busy(c, req, w);
+	r->bytes = bytes;
+	rc = net_verbs_post_write(c, data, bytes, mr, &cts, index);
+	if (rc) {
+		r->used = false;
+		return net_verbs_post_failed(c, "write", rc);
+	}
+	c->sends++;
+	*req = r;
+	return ncclSuccess;
+}
+
+/* ---- receive ------------------------------------------------------------------------------------- */
+
+/* Writes the clear-to-send entry of the next receive. One in a turn of the ring is signaled: its
+ * completion frees the send queue of all before it. */
+static int net_verbs_post_cts(struct net_verbs_conn *c, const void *data, size_t bytes,
+			      const struct ibv_mr *mr)
+{
+	uint64_t slot = c->recvs % NET_VERBS_RING;
+	struct net_verbs_cts cts = {
+		.addr = (uint64_t)(uintptr_t)data,
+		.rkey = mr->rkey,
+		.bytes = (uint32_t)bytes,
+		.turn = {c->recvs + 1},
+	};
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)&cts, .length = sizeof cts};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = net_verbs_wr_id(NET_VERBS_CTS, 0),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_INLINE | (slot ? 0 : IBV_SEND_SIGNALED),
+		.wr.rdma = {.remote_addr = c->theirs.ring_addr + slot * sizeof cts,
+			    .rkey = c->theirs.ring_rkey},
+	};
+
+	return ibv_post_send(c->qp, &wr, &bad);
+}
+
+ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr,
+			     struct net_request **req, struct wait *w)
+{
+	struct net_verbs_conn *c = recv_comm;
+	struct net_request *r = NULL;
+	struct ibv_recv_wr *bad, wr = {0};
+	uint32_t index;
+	int rc;
+
+	ASSERT(!c->is_send && c->state == NET_VERBS_READY);
+	*req = NULL;
+	if (c->failed)
+		return ncclRemoteError;
+	if (c->recvs - c->cts_done < NET_VERBS_CTS_DEPTH)
+		r = net_verbs_request(c, NET_VERBS_RECV, &index);
+	if (!r)
+		return net_verbs_busy(c, req, w);
+	wr.wr_id = net_verbs_wr_id(NET_VERBS_RECV, index);
+	rc = ibv_post_recv(c->qp, &wr, &bad);
+	if (rc) {
+		r->used = false;
+		return net_verbs_post_failed(c, "receive", rc);
+	}
+	rc = net_verbs_post_cts(c, data, bytes, mr);
+	if (rc)
+		return net_verbs_post_failed(c, "clear-to-send write", rc);
+	c->recvs++;
+	*req = r;
+	return ncclSuccess;
+}
+
+/* Reads back one byte of what came in, which pushes all that came before out to GPU memory. */
+ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
+			      struct net_request **req, struct wait *w)
+{
+	struct net_verbs_conn *c = recv_comm;
+	struct net_request *r;
+	uint32_t index;
+	int rc;
+
+	ASSERT(c->flush_qp && bytes);
+	*req = NULL;
+	if (c->failed)
+		return ncclRemoteError;
+	r = net_verbs_request(c, NET_VERBS_FLUSH, &index);
+	if (!r)
+		return net_verbs_busy(c, req, w);
+	struct ibv_sge sge = {
+		.addr = (uint64_t)(uintptr_t)&c->flush_word,
+		.length = 1,
+		.lkey = c->flush_mr->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = net_verbs_wr_id(NET_VERBS_FLUSH, index),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = (uint64_t)(uintptr_t)data,
+			    .rkey = ((struct ibv_mr *)mr)->rkey},
+	};
+	rc = ibv_post_send(c->flush_qp, &wr, &bad);
+	if (rc) {
+		r->used = false;
+		return net_verbs_post_failed(c, "flush", rc);
+	}
+	*req = r;
+	return ncclSuccess;
+}
+
+/* ---- completions --------------------------------------------------------------------------------- */
+
+static void net_verbs_completed(struct net_verbs_conn *c, const struct ibv_wc *wc)
+{
+	enum net_verbs_kind kind = (enum net_verbs_kind)(wc->wr_id >> 32);
+	struct net_request *r = &c->req[wc->wr_id & (NET_MAX_REQUESTS - 1)];
+
+	if (kind == NET_VERBS_CTS) {
+		c->cts_done = c->cts_turns * NET_VERBS_RING + 1;
+		c->cts_turns++;
+		return;
+	}
+	ASSERT(r->used && !r->done && r->kind == kind);
+	r->done = true;
+	if (kind == NET_VERBS_RECV) {
+		ASSERT(wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM && (wc->wc_flags & IBV_WC_WITH_IMM));
+		r->bytes = be32toh(wc->imm_data);
+	}
+}
+
+ncclResult_t net_verbs_drain(struct net_verbs_conn *c)
+{
+	struct ibv_wc wc[4];
+	int n;
+
+	do {
+		n = ibv_poll_cq(c->cq, ARRAY_LEN(wc), wc);
+		if (n < 0) {
+			WARN("NET/IB: ibv_poll_cq on device %s failed", c->dev->name);
+			return ncclSystemError;
+		}
+		for (int i = 0; i < n; i++) {
+			if (wc[i].status == IBV_WC_SUCCESS)
+				net_verbs_completed(c, &wc[i]);
+			else
+				(void)net_verbs_complain(c, &wc[i]);
+		}
+	} while (n == ARRAY_LEN(wc));
+	return c->failed ? ncclRemoteError : ncclSuccess;
+}
+
+ncclResult_t net_verbs_test(struct net_request *r, bool *done, size_t *bytes, struct wait *w)
+{
+	static const char *const why[] = {
+		[NET_VERBS_SEND] = "a write to complete",
+		[NET_VERBS_RECV] = "data from the peer",
+		[NET_VERBS_FLUSH] = "a flush to complete",
+	};
+	struct net_verbs_conn *c = r->conn;
+	uint64_t seq = os_event_seq(c->cq); /* before the poll: nothing in between is lost */
+	ncclResult_t rc = ncclSuccess;
+
+	ASSERT(r->used);
+	*done = false;
+	if (!r->done)
+		rc = net_verbs_drain(c);
+	if (rc)
+		return rc;
+	if (!r->done) {
+		net_verbs_wait_cq(c, seq, why[r->kind], w);
+		return ncclSuccess;
+	}
+	*done = true;
+	*bytes = r->bytes;
+	r->used = false;
+	return ncclSuccess;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * HCAs: which ports there are, which of them the user wants (NCCL_IB_HCA), and their addresses.
+ */
+#include <endian.h>
+#include <string.h>
+
+#include "core/transport/net_verbs_internal.h"
+
+/* ---- NCCL_IB_HCA ------------------------------------------------------------------------------ */
+
+/* Does "mlx5_0" or "mlx5_0:1" (`item`, of `n` characters) name this port? */
+static bool net_verbs_filter_item(const char *item, size_t n, bool exact, const char *name,
+				  int port)
+{
+	const char *colon = memchr(item, ':', n);
+	size_t len = colon ? (size_t)(colon - item) : n;
+
+	if (colon && atoi(colon + 1) != port)
+		return false;
+	return exact ? strlen(name) == len && !memcmp(name, item, len) : !strncmp(name, item, len);
+}
+
+/* [^][=]name[:port][,name[:port]...] */
+static bool net_verbs_wanted(const char *filter, const char *name, int port)
+{
+	bool negate = false, exact = false, found = false;
+
+	if (!filter || !*filter)
+		return true;
+	if (*filter == '^')
+		negate = true, filter++;
+	if (*filter == '=')
+		exact = true, filter++;
+	while (*filter) {
+		size_t n = strcspn(filter, ",");
+
+		if (n && net_verbs_filter_item(filter, n, exact, name, port))
+			found = true;
+		filter += n + (filter[n] == ',');
+	}
+	return found != negate;
+}
+
+/* ---- devices ----------------------------------------------------------------------------------- */
+
+/* One entry per active and wanted port; the first of a device keeps the context open. */
+static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, const char *name,
+				const struct ibv_device_attr *attr, bool *kept)
+{
+	for (uint8_t port = 1; port <= attr->phys_port_cnt; port++) {
+		struct net_verbs_dev *d = &st->dev[st->ndevs];
+
+		if (!net_verbs_wanted(param_str(PARAM_IB_HCA), name, port))
+			continue;
+		if (st->ndevs == NET_VERBS_MAX_DEVICES) {
+			INFO(LOG_NET, "NET/IB: more than %d ports; %s port %u and later are not used",
+			     NET_VERBS_MAX_DEVICES, name, port);
+			return;
+		}
+		memset(d, 0, sizeof *d);
+		if (ibv_query_port(ctx, port, &d->attr)) {
+			WARN("NET/IB: ibv_query_port of %s port %u failed", name, port);
+			continue;
+		}
+		if (d->attr.state != IBV_PORT_ACTIVE) {
+			INFO(LOG_NET, "NET/IB: %s port %u is not active", name, port);
+			continue;
+		}
+		snprintf(d->name, sizeof d->name, "%s", name);
+		d->ctx = ctx;
+		d->port = port;
+		d->guid = be64toh(attr->sys_image_guid);
+		st->ndevs++;
+		*kept = true;
+	}
+}
+
+static ncclResult_t net_verbs_add_device(struct net_state *st, struct ibv_device *device)
+{
+	const char *name = ibv_get_device_name(device);
+	struct ibv_device_attr attr;
+	struct ibv_context *ctx;
+	bool kept = false;
+	int rc;
+
+	ctx = ibv_open_device(device);
+	if (!ctx) {
+		WARN("NET/IB: cannot open device %s; it is not used", name);
+		return ncclSuccess;
+	}
+	rc = ibv_query_device(ctx, &attr);
+	if (rc)
+		WARN("NET/IB: ibv_query_device of %s failed: %s", name, strerror(rc));
+	else
+		net_verbs_add_ports(st, ctx, name, &attr, &kept);
+	if (!kept)
+		ibv_close_device(ctx);
+	return rc ? ncclSystemError : ncclSuccess;
+}
+
+ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
+{
+	struct net_state *st;
+	ncclResult_t rc = ncclSuccess;
+	int found = 0;
+
+	ASSERT(!comm->net);
+	st = os_alloc(sizeof *st, "net_verbs state");
+	if (!st) {
+		WARN("NET/IB: no memory for the device list");
+		return ncclSystemError;
+	}
+	st->comm = comm;
+	comm->net = st;
+	if (!param_bool(PARAM_IB_DISABLE))
+		st->list = ibv_get_device_list(&found);
+	for (int i = 0; !rc && st->list && i < found; i++)
+		rc = net_verbs_add_device(st, st->list[i]);
+	if (rc) {
+		net_verbs_fini(comm);
+		return rc;
+	}
+	INFO(LOG_INIT | LOG_NET, "NET/IB: rank %d uses %d of %d devices", comm->rank, st->ndevs,
+	     found);
+	*count = st->ndevs;
+	return ncclSuccess;
+}
+
+void net_verbs_fini(struct ncclComm *comm)
+{
+	struct net_state *st = comm->net;
+
+	if (!st)
+		return;
+	for (int i = st->ndevs - 1; i >= 0; i--) {
+		struct net_verbs_dev *d = &st->dev[i];
+
+		ASSERT(!d->pd_refs);
+		if (!i || st->dev[i - 1].ctx != d->ctx)
+			ibv_close_device(d->ctx);
+	}
+	if (st->list)
+		ibv_free_device_list(st->list);
+	os_free(st);
+	comm->net = NULL;
+}
+
+/* Megabits per second of one lane times lanes; verbs numbers (IBTA PortInfo). */
+static uint32_t net_verbs_speed_mbps(const struct ibv_port_attr *a)
+{
+	static const struct {
+		uint8_t speed;
+		uint32_t mbps;
+	} lanes[] = {{1, 2500}, {2, 5000}, {4, 10000}, {8, 10000}, {16, 14000}, {32, 25000},
+		     {64, 50000}, {128, 100000}};
+	uint32_t lane = 10000, width = a->active_width == 2 ? 4 : a->active_width == 4 ? 8 :
+				       a->active_width == 8 ? 12 : a->active_width == 16 ? 2 : 1;
+
+	for (size_t i = 0; i < ARRAY_LEN(lanes); i++)
+		if (lanes[i].speed == a->active_speed)
+			lane = lanes[i].mbps;
+	return lane * width;
+}
+
+ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p)
+{
+	const struct net_verbs_dev *d;
+
+	ASSERT(comm->net && dev >= 0 && dev < comm->net->ndevs);
+	d = &comm->net->dev[dev];
+	memset(p, 0, sizeof *p);
+	snprintf(p->name, sizeof p->name, "%s", d->name);
+	p->guid = d->guid;
+	p->port = d->port;
+	p->speed_mbps = net_verbs_speed_mbps(&d->attr);
+	p->gpu_memory = true; /* registration finds out for the memory at hand */
+	return ncclSuccess;
+}
+
+/* ---- protection domain, address ------------------------------------------------------------------ */
+
+ncclResult_t net_verbs_pd_get(struct net_verbs_dev *d)
+{
+	if (!d->pd_refs) {
+		d->pd = ibv_alloc_pd(d->ctx);
+		if (!d->pd) {
+			WARN("NET/IB: ibv_alloc_pd on device %s failed", d->name);
+			return ncclSystemError;
+		}
+	}
+	d->pd_refs++;
+	return ncclSuccess;
+}
+
+void net_verbs_pd_put(struct net_verbs_dev *d)
+{
+	ASSERT(d->pd_refs > 0);
+	if (--d->pd_refs)
+		return;
+	if (ibv_dealloc_pd(d->pd))
+		WARN("NET/IB: ibv_dealloc_pd on device %s failed: something of it is in use", d->name);
+	d->pd = NULL;
+}
+
+static bool net_verbs_gid_is_ipv4(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(gid->raw, mapped, sizeof mapped);
+}
+
+/* How good an entry is for RoCE: IPv4-mapped v2, then any v2 that is not link-local, then any. */
+static int net_verbs_gid_rank(const struct ibv_gid_entry *e)
+{
+	bool v2 = e->gid_type == IBV_GID_TYPE_ROCE_V2;
+
+	if (v2 && net_verbs_gid_is_ipv4(&e->gid))
+		return 3;
+	if (v2 && e->gid.raw[0] != 0xfe)
+		return 2;
+	return v2 ? 1 : 0;
+}
+
+static void net_verbs_gid_choose(struct net_verbs_dev *d)
+{
+	int best = -1;
+
+	for (int i = 0; i < d->attr.gid_tbl_len; i++) {
+		struct ibv_gid_entry e;
+		int rank;
+
+		if (ibv_query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0))
+			continue; /* an empty entry */
+		rank = net_verbs_gid_rank(&e);
+		if (rank > best) {
+			best = rank;
+			d->gid = e.gid;
+			d->gid_index = i;
+			d->has_gid = true;
+		}
+	}
+}
+
+ncclResult_t net_verbs_gid_get(struct net_verbs_dev *d)
+{
+	int64_t wanted = param_i64(PARAM_IB_GID_INDEX);
+	bool roce = d->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+
+	if (d->has_gid)
+		return ncclSuccess;
+	if (wanted < 0 && roce) {
+		net_verbs_gid_choose(d);
+	} else {
+		d->gid_index = wanted < 0 ? 0 : (int)wanted;
+		d->has_gid = !ibv_query_gid(d->ctx, d->port, d->gid_index, &d->gid);
+	}
+	if (d->has_gid)
+		return ncclSuccess;
+	WARN("NET/IB: device %s port %u has no usable GID%s", d->name, d->port,
+	     wanted < 0 ? "" : " at NCCL_IB_GID_INDEX");
+	return ncclSystemError;
+}

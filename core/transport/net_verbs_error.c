@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When a queue pair fails. The first bad completion is one WARN line that names queue pair, peer
+ * and status; the flushed ones after it are its consequence and silent. The other end is told over
+ * TCP and says the same line about its own queue pair.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "core/transport/net_verbs_internal.h"
+
+#define NET_VERBS_CHECK_NS 1000000ull
+
+static const char *net_verbs_status_name(uint32_t status)
+{
+	static const char *const names[] = {
+		"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR",
+		"WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR", "REM_INV_REQ_ERR",
+		"REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR",
+		"LOC_RDD_VIOL_ERR", "REM_INV_RD_REQ_ERR", "REM_ABORT_ERR", "INV_EECN_ERR",
+		"INV_EEC_STATE_ERR", "FATAL_ERR", "RESP_TIMEOUT_ERR", "GENERAL_ERR", "TM_ERR",
+		"TM_RNDV_INCOMPLETE",
+	};
+
+	return status < ARRAY_LEN(names) ? names[status] : "unknown";
+}
+
+static const char *net_verbs_kind_name(uint32_t kind)
+{
+	switch (kind) {
+	case NET_VERBS_SEND:
+		return "RDMA_WRITE";
+	case NET_VERBS_RECV:
+		return "RECV";
+	case NET_VERBS_FLUSH:
+		return "RDMA_READ (flush)";
+	case NET_VERBS_CTS:
+		return "RDMA_WRITE (clear to send)";
+	default:
+		return "request";
+	}
+}
+
+static void net_verbs_peer_name(const struct net_verbs_conn *c, char *out, size_t bytes)
+{
+	const struct net_verbs_meta *m = &c->theirs;
+	char gid[INET6_ADDRSTRLEN] = "?";
+
+	if (m->link_layer != IBV_LINK_LAYER_ETHERNET) {
+		snprintf(out, bytes, "lid %u %.31s qp 0x%x", m->lid, m->nic, m->qpn);
+		return;
+	}
+	if (!m->gid[0] && m->gid[10] == 0xff && m->gid[11] == 0xff)
+		inet_ntop(AF_INET, m->gid + 12, gid, sizeof gid);
+	else
+		inet_ntop(AF_INET6, m->gid, gid, sizeof gid);
+	snprintf(out, bytes, "%s %.31s qp 0x%x", gid, m->nic, m->qpn);
+}
+
+static void net_verbs_log(const struct net_verbs_conn *c, uint32_t qpn, const char *text)
+{
+	char peer[96];
+
+	net_verbs_peer_name(c, peer, sizeof peer);
+	WARN("NET/IB: rank %d %s rank %d channel %d qp 0x%x on %s (peer %s): %s", c->comm->rank,
+	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, c->dev->name, peer, text);
+}
+
+/* Best effort: a message this small fits, or the connection is gone, which says enough. */
+static void net_verbs_tell(struct net_verbs_conn *c, uint32_t status, uint32_t what)
+{
+	struct net_verbs_notice n = {
+		.magic = NET_VERBS_NOTICE_MAGIC,
+		.status = status,
+		.what = what,
+		.qpn = c->qp->qp_num,
+	};
+	size_t done = 0;
+
+	(void)os_send(c->fd, &n, sizeof n, &done);
+}
+
+ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc)
+{
+	uint32_t kind = (uint32_t)(wc->wr_id >> 32);
+	char text[160];
+
+	if (c->failed)
+		return ncclRemoteError;
+	c->failed = true;
+	snprintf(text, sizeof text, "%s completed with IBV_WC_%s (%d) vendor_err 0x%x",
+		 net_verbs_kind_name(kind), net_verbs_status_name(wc->status), (int)wc->status,
+		 wc->vendor_err);
+	net_verbs_log(c, wc->qp_num, text);
+	net_verbs_tell(c, wc->status, kind);
+	return ncclRemoteError;
+}
+
+/* What the other end said: its queue pair failed, so this one is of no use any more. */
+static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
+{
+	char text[160];
+
+	c->failed = true;
+	if (c->notice.magic != NET_VERBS_NOTICE_MAGIC)
+		snprintf(text, sizeof text, "a message without magic on its connection for set-up");
+	else
+		snprintf(text, sizeof text, "the peer says: %s completed with IBV_WC_%s (%u)",
+			 net_verbs_kind_name(c->notice.what),
+			 net_verbs_status_name(c->notice.status), c->notice.status);
+	net_verbs_log(c, c->qp->qp_num, text);
+	return ncclRemoteError;
+}
+
+static bool net_verbs_outstanding(const struct net_verbs_conn *c)
+{
+	for (int i = 0; i < NET_MAX_REQUESTS; i++)
+		if (c->req[i].used && !c->req[i].done)
+			return true;
+	return false;
+}
+
+/* The other end closed. That is in order when everything is here: what it sent before is in the
+ * completion queue by now. */
+static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
+{
+	ncclResult_t rc = net_verbs_drain(c);
+
+	if (rc || (!c->is_send && !net_verbs_outstanding(c)))
+		return rc;
+	c->failed = true;
+	net_verbs_log(c, c->qp->qp_num, "the peer closed the connection before the transfer ended");
+	return ncclRemoteError;
+}
+
+static ncclResult_t net_verbs_listen_notice(struct net_verbs_conn *c)
+{
+	while (c->notice_bytes < sizeof c->notice) {
+		size_t done = 0;
+		int rc = os_recv(c->fd, (uint8_t *)&c->notice + c->notice_bytes,
+				 sizeof c->notice - c->notice_bytes, &done);
+
+		if (rc == EAGAIN)
+			return ncclSuccess;
+		if (rc || !done) {
+			c->peer_gone = true;
+			return ncclSuccess;
+		}
+		c->notice_bytes += done;
+	}
+	return net_verbs_heard(c);
+}
+
+ncclResult_t net_verbs_check(void *net_comm, struct wait *w)
+{
+	struct net_verbs_conn *c = net_comm;
+	const void *object = os_socket_object(c->fd);
+	uint64_t seq = os_event_seq(object), now = os_now_ns();
+	ncclResult_t rc = ncclSuccess;
+
+	*w = (struct wait){
+		.on = object,
+		.want = seq,
+		.kind = WAIT_OBJECT,
+		.why = "a notice of failure",
+		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1,
+			 .object = "proxy progress"},
+	};
+	if (c->failed)
+		return ncclRemoteError;
+	/* Not a system call per idle pass: when something came, and now and then. */
+	if (!c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
+		c->checked_seq = seq;
+		c->check_at_ns = now + NET_VERBS_CHECK_NS;
+		rc = net_verbs_listen_notice(c);
+	}
+	if (!rc && c->peer_gone)
+		rc = net_verbs_gone(c);
+	return rc;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net_verbs: the network over RC queue pairs, one per connection. What its files share.
+ *
+ * Data path, driven by the receiver. For each irecv the receiver posts an empty receive and writes
+ * a clear-to-send entry (CTS: where, how much, which turn) into the sender's ring in host memory.
+ * isend finds the entry of its turn, writes the data there with RDMA WRITE WITH IMMEDIATE (the
+ * immediate is the size), and the receiver gets a completion for its empty receive. GPU memory is
+ * flushed by an RDMA READ of one byte on a queue pair connected to itself. Values: NCCL's
+ * (reference/collectives.md section 4, "IB"); orders relied upon: reference/verbs.md 3.4.
+ *
+ * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails says so on
+ * it, because the other end, with nothing in flight, would not notice.
+ */
+#ifndef CORE_TRANSPORT_NET_VERBS_INTERNAL_H
+#define CORE_TRANSPORT_NET_VERBS_INTERNAL_H
+
+#include <infiniband/verbs.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/transport/transport_internal.h"
+
+#define NET_VERBS_MAX_DEVICES 32
+#define NET_VERBS_RING NET_MAX_REQUESTS	       /* CTS entries */
+#define NET_VERBS_CTS_DEPTH (2 * NET_VERBS_RING) /* send queue of a receiving end */
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+/* One active port of one HCA. A context of our own per communicator; nothing is shared. */
+struct net_verbs_dev {
+	char name[32];
+	struct ibv_context *ctx;
+	struct ibv_pd *pd; /* while pd_refs > 0 */
+	int pd_refs;
+	uint8_t port;
+	struct ibv_port_attr attr;
+	uint64_t guid;
+	bool has_gid; /* gid below was chosen */
+	int gid_index;
+	union ibv_gid gid;
+};
+
+struct net_state {
+	struct ncclComm *comm;
+	struct ibv_device **list;
+	int ndevs;
+	struct net_verbs_dev dev[NET_VERBS_MAX_DEVICES];
+};
+
+/* ---- what crosses --------------------------------------------------------------------------- */
+
+#define NET_VERBS_HANDLE_MAGIC 0xd0de3001u
+#define NET_VERBS_META_MAGIC 0xd0de3002u
+#define NET_VERBS_NOTICE_MAGIC 0xd0de3003u
+
+/* In struct net_handle: where a receiving end listens. */
+struct net_verbs_handle {
+	uint32_t magic;
+	int32_t rank;
+	uint64_t nonce; /* who connects says it back */
+	struct os_addr addr;
+	char nic[32];
+};
+DOPPEL_CHECK_SIZE(struct net_verbs_handle, 72);
+DOPPEL_STATIC_CHECK(sizeof(struct net_verbs_handle) <= NET_HANDLE_BYTES, "handle fits");
+
+/* The first message on the TCP connection, each way. */
+struct net_verbs_meta {
+	uint32_t magic;
+	uint32_t qpn;
+	uint64_t nonce;
+	uint8_t gid[16];
+	uint16_t lid;
+	uint8_t mtu; /* enum ibv_mtu */
+	uint8_t link_layer;
+	int32_t rank;
+	uint64_t ring_addr; /* of a sending end */
+	uint32_t ring_rkey;
+	uint32_t ring_entries;
+	char nic[32];
+};
+DOPPEL_CHECK_SIZE(struct net_verbs_meta, 88);
+DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 40);
+
+/* Later: this end's queue pair failed. The message "ready" is one with status 0. */
+struct net_verbs_notice {
+	uint32_t magic;
+	uint32_t status; /* enum ibv_wc_status */
+	uint32_t what;	 /* enum net_verbs_kind */
+	uint32_t qpn;
+};
+DOPPEL_CHECK_SIZE(struct net_verbs_notice, 16);
+
+/* Clear to send. Written by one small RDMA WRITE and polled at its last word: HCAs place such a
+ * write in order of address. */
+struct net_verbs_cts {
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t bytes;
+	uint64_t pad0;
+	shared_u64 turn; /* 1 for the first receive, 2... */
+};
+DOPPEL_CHECK_SIZE(struct net_verbs_cts, 32);
+DOPPEL_CHECK_OFFSET(struct net_verbs_cts, turn, 24);
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+enum net_verbs_kind { NET_VERBS_SEND, NET_VERBS_RECV, NET_VERBS_FLUSH, NET_VERBS_CTS };
+
+struct net_request {
+	struct net_verbs_conn *conn;
+	enum net_verbs_kind kind;
+	bool used, done;
+	size_t bytes;
+};
+
+/*
+ *   sending end:    CONNECT -> SEND_META -> RECV_META -> TO_RTS -> SEND_READY -> READY
+ *   receiving end:  ACCEPT -> RECV_META -> TO_RTS -> SEND_META -> RECV_READY -> READY
+ *
+ * The receiver's first CTS may reach the sender as soon as the sender can receive, hence "ready".
+ */
+enum net_verbs_state {
+	NET_VERBS_CONNECT,
+	NET_VERBS_ACCEPT,
+	NET_VERBS_SEND_META,
+	NET_VERBS_RECV_META,
+	NET_VERBS_TO_RTS,
+	NET_VERBS_SEND_READY,
+	NET_VERBS_RECV_READY,
+	NET_VERBS_READY,
+};
+
+struct net_verbs_conn {
+	struct ncclComm *comm;
+	struct net_verbs_dev *dev;
+	struct net_who who;
+	bool is_send;
+	enum net_verbs_state state;
+	int fd; /* -1: none */
+	struct net_verbs_meta mine, theirs;
+	struct net_verbs_notice ready;
+	size_t moved;	/* bytes of the message that is being sent or received */
+	int tries;	/* connects or address resolutions so far */
+
+	struct ibv_cq *cq; /* of both queue pairs */
+	struct ibv_qp *qp;
+	struct net_request req[NET_MAX_REQUESTS];
+	bool failed;	/* said so already */
+	bool peer_gone; /* the TCP connection ended */
+	uint64_t checked_seq, check_at_ns;
+	struct net_verbs_notice notice; /* comes in */
+	size_t notice_bytes;
+
+	/* sending end */
+	void *ring_mem;
+	struct net_verbs_cts *ring;
+	struct ibv_mr *ring_mr;
+	uint64_t sends; /* isends so far: the next takes turn sends + 1 */
+	/* receiving end */
+	uint64_t recvs;	    /* irecvs so far */
+	uint64_t cts_done;  /* CTS writes known to be complete; one in NET_VERBS_RING is signaled */
+	uint64_t cts_turns; /* signaled ones among them */
+	struct ibv_qp *flush_qp;
+	struct ibv_mr *flush_mr;
+	uint64_t flush_word;
+};
+
+struct net_verbs_listen {
+	struct ncclComm *comm;
+	struct net_verbs_dev *dev;
+	struct net_who who;
+	int fd;
+	uint64_t nonce;
+	struct net_verbs_conn *half; /* accepted, not ready */
+};
+
+/* net_verbs_device.c */
+ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count);
+ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p);
+void net_verbs_fini(struct ncclComm *comm);
+ncclResult_t net_verbs_pd_get(struct net_verbs_dev *dev);
+void net_verbs_pd_put(struct net_verbs_dev *dev);
+/* Chooses the port's GID, once. */
+ncclResult_t net_verbs_gid_get(struct net_verbs_dev *dev);
+
+/* net_verbs_qp.c */
+ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c);
+/* 0, or a positive errno: ETIMEDOUT (no address resolution yet) may be tried again. */
+int net_verbs_qp_to_rts(struct net_verbs_conn *c);
+ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c);
+void net_verbs_qp_close(struct net_verbs_conn *c);
+
+/* net_verbs_connect.c */
+ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_who *who,
+			      struct net_handle *h, void **listen);
+ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_who *who,
+			       const struct net_handle *h, void **pending, void **send_comm,
+			       struct wait *w);
+ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w);
+void net_verbs_close(void *net_comm);
+void net_verbs_close_listen(void *listen);
+
+/* net_verbs_data.c */
+ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
+			      void **mr);
+ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr);
+ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr,
+			     struct net_request **req, struct wait *w);
+ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr,
+			     struct net_request **req, struct wait *w);
+ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
+			      struct net_request **req, struct wait *w);
+ncclResult_t net_verbs_test(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
+
+/* net_verbs_error.c: completions that say error, and the other end's notices. */
+ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc);
+ncclResult_t net_verbs_check(void *net_comm, struct wait *w);
+/* Takes what the completion queue has. */
+ncclResult_t net_verbs_drain(struct net_verbs_conn *c);
+
+static inline uint64_t net_verbs_wr_id(enum net_verbs_kind kind, uint32_t request)
+{
+	return (uint64_t)kind << 32 | request;
+}
+
+#endif

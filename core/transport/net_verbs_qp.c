@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs: made, taken from RESET to RTS with NCCL's values, closed.
+ */
+#include <string.h>
+
+#include "core/transport/net_verbs_internal.h"
+
+static int net_verbs_qp_to_init(struct net_verbs_conn *c, struct ibv_qp *qp, unsigned access)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = 0,
+		.port_num = c->dev->port,
+		.qp_access_flags = access,
+	};
+
+	return ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static void net_verbs_address(const struct net_verbs_conn *c, const struct net_verbs_meta *to,
+			      struct ibv_ah_attr *ah)
+{
+	memset(ah, 0, sizeof *ah);
+	ah->port_num = c->dev->port;
+	ah->sl = (uint8_t)param_i64(PARAM_IB_SL);
+	if (to->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		ah->is_global = 1;
+		memcpy(ah->grh.dgid.raw, to->gid, sizeof to->gid);
+		ah->grh.sgid_index = (uint8_t)c->dev->gid_index;
+		ah->grh.hop_limit = 255;
+		ah->grh.traffic_class = (uint8_t)param_i64(PARAM_IB_TC);
+	} else {
+		ah->dlid = to->lid;
+	}
+}
+
+static int net_verbs_qp_to_rtr(struct net_verbs_conn *c, struct ibv_qp *qp,
+			       const struct net_verbs_meta *to)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = MIN_OF((unsigned)c->dev->attr.active_mtu, (unsigned)to->mtu),
+		.dest_qp_num = to->qpn,
+		.rq_psn = 0,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+	};
+
+	net_verbs_address(c, to, &attr.ah_attr);
+	return ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER);
+}
+
+static int net_verbs_qp_rtr_to_rts(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = (uint8_t)param_i64(PARAM_IB_TIMEOUT),
+		.retry_cnt = (uint8_t)param_i64(PARAM_IB_RETRY_CNT),
+		.rnr_retry = 7, /* for ever */
+		.sq_psn = 0,
+		.max_rd_atomic = 1,
+	};
+
+	return ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int net_verbs_qp_to_rts(struct net_verbs_conn *c)
+{
+	int rc = net_verbs_qp_to_rtr(c, c->qp, &c->theirs);
+
+	if (rc == ETIMEDOUT)
+		return rc;
+	if (!rc)
+		rc = net_verbs_qp_rtr_to_rts(c->qp);
+	if (rc)
+		WARN("NET/IB: rank %d: connecting qp 0x%x on %s to rank %d's qp 0x%x on %.31s "
+		     "failed: %s", c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer,
+		     c->theirs.qpn, c->theirs.nic, strerror(rc));
+	return rc;
+}
+
+static void net_verbs_qp_label(struct net_verbs_conn *c, struct ibv_qp *qp, const char *what)
+{
+	os_label(qp, &(struct os_label){.what = what, .rank = c->comm->rank, .peer = c->who.peer,
+					.channel = c->who.channel, .number = qp->qp_num});
+}
+
+static struct ibv_qp *net_verbs_qp_create(struct net_verbs_conn *c, uint32_t send, uint32_t recv,
+					  uint32_t inline_bytes)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = c->cq,
+		.recv_cq = c->cq,
+		.cap = {.max_send_wr = send, .max_recv_wr = recv, .max_send_sge = 1,
+			.max_recv_sge = 1, .max_inline_data = inline_bytes},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(c->dev->pd, &init);
+
+	if (!qp)
+		WARN("NET/IB: ibv_create_qp on device %s failed: %s", c->dev->name,
+		     strerror(errno));
+	return qp;
+}
+
+/* The sending end's ring, where the receiver writes its entries. */
+static ncclResult_t net_verbs_ring_make(struct net_verbs_conn *c)
+{
+	const size_t bytes = NET_VERBS_RING * sizeof(struct net_verbs_cts), align = 4096;
+
+	c->ring_mem = os_alloc(bytes + align, "clear-to-send ring");
+	if (!c->ring_mem) {
+		WARN("NET/IB: no memory for a clear-to-send ring");
+		return ncclSystemError;
+	}
+	c->ring = (struct net_verbs_cts *)ALIGN_UP((uintptr_t)c->ring_mem, align);
+	c->ring_mr = ibv_reg_mr(c->dev->pd, c->ring, bytes,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (c->ring_mr)
+		return ncclSuccess;
+	WARN("NET/IB: ibv_reg_mr of a clear-to-send ring (%zu bytes) on device %s failed: %s",
+	     bytes, c->dev->name, strerror(errno));
+	return ncclSystemError;
+}
+
+static void net_verbs_meta_fill(struct net_verbs_conn *c)
+{
+	struct net_verbs_meta *m = &c->mine;
+
+	m->magic = NET_VERBS_META_MAGIC;
+	m->qpn = c->qp->qp_num;
+	memcpy(m->gid, c->dev->gid.raw, sizeof m->gid);
+	m->lid = c->dev->attr.lid;
+	m->mtu = (uint8_t)c->dev->attr.active_mtu;
+	m->link_layer = c->dev->attr.link_layer;
+	m->rank = c->comm->rank;
+	snprintf(m->nic, sizeof m->nic, "%s", c->dev->name);
+	if (c->is_send) {
+		m->ring_addr = (uint64_t)(uintptr_t)c->ring;
+		m->ring_rkey = c->ring_mr->rkey;
+		m->ring_entries = NET_VERBS_RING;
+	}
+}
+
+/* Queue sizes. Sending: one request, one signaled write. Receiving: the clear-to-send writes, the
+ * empty receives, and one flush for each request. The completion queue holds them all. */
+ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
+{
+	const int cqes = c->is_send ? NET_MAX_REQUESTS : NET_VERBS_CTS_DEPTH + 2 * NET_MAX_REQUESTS;
+	ncclResult_t rc = net_verbs_gid_get(c->dev);
+
+	if (!rc)
+		rc = net_verbs_pd_get(c->dev);
+	if (rc)
+		return rc;
+	c->cq = ibv_create_cq(c->dev->ctx, cqes, NULL, NULL, 0);
+	if (!c->cq) {
+		WARN("NET/IB: ibv_create_cq of %d entries on device %s failed", cqes, c->dev->name);
+		net_verbs_pd_put(c->dev);
+		return ncclSystemError;
+	}
+	if (c->is_send)
+		c->qp = net_verbs_qp_create(c, NET_MAX_REQUESTS, 0, 0);
+	else
+		c->qp = net_verbs_qp_create(c, NET_VERBS_CTS_DEPTH, NET_MAX_REQUESTS,
+					    sizeof(struct net_verbs_cts));
+	if (!c->qp)
+		return ncclSystemError;
+	net_verbs_qp_label(c, c->qp, c->is_send ? "qp send" : "qp recv");
+	os_label(c->cq, &(struct os_label){.what = "cq", .rank = c->comm->rank,
+					   .peer = c->who.peer, .channel = c->who.channel,
+					   .number = c->qp->qp_num});
+	if (net_verbs_qp_to_init(c, c->qp, IBV_ACCESS_REMOTE_WRITE)) {
+		WARN("NET/IB: qp 0x%x on device %s to INIT failed", c->qp->qp_num, c->dev->name);
+		return ncclSystemError;
+	}
+	if (c->is_send)
+		rc = net_verbs_ring_make(c);
+	if (!rc)
+		net_verbs_meta_fill(c);
+	return rc;
+}
+
+/* A queue pair connected to itself, for flushes. */
+ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c)
+{
+	struct net_verbs_meta self = c->mine;
+	int rc;
+
+	ASSERT(!c->is_send && !c->flush_qp);
+	c->flush_mr = ibv_reg_mr(c->dev->pd, &c->flush_word, sizeof c->flush_word,
+				 IBV_ACCESS_LOCAL_WRITE);
+	if (!c->flush_mr) {
+		WARN("NET/IB: ibv_reg_mr of the flush word on device %s failed: %s", c->dev->name,
+		     strerror(errno));
+		return ncclSystemError;
+	}
+	c->flush_qp = net_verbs_qp_create(c, NET_MAX_REQUESTS, 0, 0);
+	if (!c->flush_qp)
+		return ncclSystemError;
+	net_verbs_qp_label(c, c->flush_qp, "qp flush");
+	self.qpn = c->flush_qp->qp_num;
+	rc = net_verbs_qp_to_init(c, c->flush_qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	if (!rc)
+		rc = net_verbs_qp_to_rtr(c, c->flush_qp, &self);
+	if (!rc)
+		rc = net_verbs_qp_rtr_to_rts(c->flush_qp);
+	if (!rc)
+		return ncclSuccess;
+	WARN("NET/IB: connecting flush qp 0x%x on device %s to itself failed: %s",
+	     c->flush_qp->qp_num, c->dev->name, strerror(rc));
+	return ncclSystemError;
+}
+
+static void net_verbs_qp_destroy(struct net_verbs_conn *c, struct ibv_qp **qp)
+{
+	int rc;
+
+	if (!*qp)
+		return;
+	os_unlabel(*qp);
+	rc = ibv_destroy_qp(*qp);
+	if (rc)
+		WARN("NET/IB: ibv_destroy_qp on device %s failed: %s", c->dev->name, strerror(rc));
+	*qp = NULL;
+}
+
+static void net_verbs_mr_close(struct net_verbs_conn *c, struct ibv_mr **mr)
+{
+	int rc;
+
+	if (!*mr)
+		return;
+	rc = ibv_dereg_mr(*mr);
+	if (rc)
+		WARN("NET/IB: ibv_dereg_mr on device %s failed: %s", c->dev->name, strerror(rc));
+	*mr = NULL;
+}
+
+/* Undoes as much of net_verbs_qp_make and net_verbs_flush_qp_make as was done. */
+void net_verbs_qp_close(struct net_verbs_conn *c)
+{
+	net_verbs_qp_destroy(c, &c->flush_qp);
+	net_verbs_qp_destroy(c, &c->qp);
+	net_verbs_mr_close(c, &c->flush_mr);
+	net_verbs_mr_close(c, &c->ring_mr);
+	os_free(c->ring_mem);
+	c->ring_mem = c->ring = NULL;
+	if (!c->cq)
+		return;
+	os_unlabel(c->cq);
+	if (ibv_destroy_cq(c->cq))
+		WARN("NET/IB: ibv_destroy_cq on device %s failed", c->dev->name);
+	c->cq = NULL;
+	net_verbs_pd_put(c->dev);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p: two GPUs of one host that reach each other's memory. The sending kernel writes data and
+ * tail into the receiver's memory, the receiving kernel writes head into the sender's; no host
+ * code runs in between.
+ *
+ * All p2p connections of a rank live in one device allocation, its pool: a 512-byte control block
+ * per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one), then the
+ * buffers of the receiving ones. A peer in another process opens the pool once through CUDA IPC,
+ * however many channels there are. A peer in the same process uses the pool's own addresses, since
+ * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
+ * pool, so that a rank may leave while its neighbour's kernel still writes.
+ */
+#include <string.h>
+
+#include "core/transport/cuda_result.h"
+#include "core/transport/transport_internal.h"
+
+#define P2P_INFO_MAGIC 0xd0de2001u
+#define P2P_CONTROL_BYTES 512u
+#define P2P_POOL_ALIGN (2u << 20)
+#define P2P_TAG_CLOSED 0x5202
+
+struct p2p_pool {
+	shared_u32 refs;
+	uint32_t cuda_dev;
+	uint8_t *mem; /* device memory */
+	uint64_t bytes;
+	bool exported;
+};
+
+/* A neighbour's pool as this rank sees it. */
+struct p2p_import {
+	int32_t peer;
+	uint8_t *mem;
+	struct p2p_pool *pool; /* same process; NULL: opened through IPC */
+};
+
+struct p2p_state {
+	struct p2p_pool *pool;
+	uint64_t control_used, buffer_used; /* offsets of the next free byte of each kind */
+	int32_t imports;
+	struct p2p_import import[2 * DEV_MAX_CHANNELS];
+};
+
+/* What a connection's end tells the other; crosses the wire. */
+struct p2p_info {
+	uint32_t magic;
+	int32_t rank, channel;
+	uint32_t is_send;
+	uint32_t step_bytes;
+	uint32_t pad0;
+	uint64_t pool;	    /* struct p2p_pool *, for the same process */
+	uint64_t mem;	    /* the pool's address, likewise */
+	uint64_t pool_bytes;
+	uint64_t control;   /* offsets in the pool */
+	uint64_t buffer;
+	cudaIpcMemHandle_t handle; /* for other processes of the host */
+};
+DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fits");
+DOPPEL_CHECK_SIZE(struct p2p_info, 128);
+DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 64);
+
+static bool p2p_same_process(const struct ncclComm *comm, int32_t peer)
+{
+	const struct peer_info *me = &comm->peers[comm->rank], *other = &comm->peers[peer];
+
+	return me->host_hash == other->host_hash && me->pid_hash == other->pid_hash;
+}
+
+static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t to)
+{
+	int32_t a = transport_local_rank(comm, from), b = transport_local_rank(comm, to);
+
+	if (comm->peers[from].host_hash != comm->peers[to].host_hash || a < 0 || b < 0)
+		return false;
+	return topo_p2p_ok(comm->topo, a, b);
+}
+
+/* ---- the pool ------------------------------------------------------------------------------ */
+
+static void p2p_count_ends(const struct ncclComm *comm, uint64_t *ends, uint64_t *receiving)
+{
+	*ends = *receiving = 0;
+	for (int32_t i = 0; i < comm->nchannels; i++) {
+		const struct conn *recv = comm->channels[i].ring_recv;
+		const struct conn *send = comm->channels[i].ring_send;
+
+		*receiving += recv->transport == &transport_p2p;
+		*ends += (recv->transport == &transport_p2p) + (send->transport == &transport_p2p);
+	}
+}
+
+static void p2p_pool_unref(struct p2p_pool *pool)
+{
+	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
+		return;
+	if (pool->mem)
+		(void)cuda_result(cudaFree(pool->mem), "cudaFree of p2p connection memory");
+	os_free(pool);
+}
+
+static ncclResult_t p2p_pool_make(struct ncclComm *comm, struct p2p_state *st)
+{
+	uint64_t ends, receiving, control;
+	ncclResult_t rc;
+
+	p2p_count_ends(comm, &ends, &receiving);
+	ASSERT(ends > 0);
+	st->pool = os_alloc(sizeof *st->pool, "p2p pool");
+	if (!st->pool) {
+		WARN("no memory for the p2p pool");
+		return ncclSystemError;
+	}
+	shared_store_u32(&st->pool->refs, 1, SHARED_RELAXED);
+	st->pool->cuda_dev = (uint32_t)comm->cuda_dev;
+	control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
+	st->buffer_used = control;
+	st->pool->bytes =
+		ALIGN_UP(control + receiving * DEV_STEPS * transport_step_bytes(), P2P_POOL_ALIGN);
+	rc = cuda_result(cudaMalloc((void **)&st->pool->mem, st->pool->bytes),
+			 "cudaMalloc of p2p connection memory");
+	if (!rc)
+		rc = cuda_result(cudaMemsetAsync(st->pool->mem, 0, control, comm->internal_stream),
+				 "cudaMemsetAsync of p2p control blocks");
+	if (!rc)
+		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
+				 "waiting for the memset of p2p control blocks");
+	return rc; /* what is half made, p2p_state_close releases */
+}
+
+static ncclResult_t p2p_state_make(struct ncclComm *comm)
+{
+	if (comm->p2p)
+		return ncclSuccess;
+	comm->p2p = os_alloc(sizeof *comm->p2p, "p2p state");
+	if (!comm->p2p) {
+		WARN("no memory for the p2p state");
+		return ncclSystemError;
+	}
+	return p2p_pool_make(comm, comm->p2p);
+}
+
+/* ---- set up and connect --------------------------------------------------------------------- */
+
+/* One end in this rank's pool; conn->dev gets what is local, the peer's half comes at connect. */
+static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
+{
+	struct p2p_info info = {.magic = P2P_INFO_MAGIC};
+	struct p2p_state *st;
+	ncclResult_t rc = p2p_state_make(c->comm);
+
+	if (rc)
+		return rc;
+	st = c->comm->p2p;
+	info.rank = c->comm->rank;
+	info.channel = c->channel;
+	info.is_send = c->is_send;
+	info.step_bytes = transport_step_bytes();
+	info.pool = (uint64_t)(uintptr_t)st->pool;
+	info.mem = (uint64_t)(uintptr_t)st->pool->mem;
+	info.pool_bytes = st->pool->bytes;
+	info.control = st->control_used;
+	st->control_used += P2P_CONTROL_BYTES;
+	if (!c->is_send) {
+		info.buffer = st->buffer_used;
+		st->buffer_used += (uint64_t)DEV_STEPS * info.step_bytes;
+	}
+	ASSERT(st->buffer_used <= st->pool->bytes);
+	if (!p2p_same_process(c->comm, c->peer)) {
+		st->pool->exported = true;
+		rc = cuda_result(cudaIpcGetMemHandle(&info.handle, st->pool->mem),
+				 "cudaIpcGetMemHandle of p2p connection memory");
+	}
+	c->dev.step_bytes = info.step_bytes;
+	c->dev.peer = c->peer;
+	c->dev.channel = c->channel;
+	if (c->is_send)
+		c->dev.head = info.mem + info.control + offsetof(struct dev_send_mem, head);
+	else
+		c->dev.tail = info.mem + info.control + offsetof(struct dev_recv_mem, tail);
+	c->dev.buffer = c->is_send ? 0 : info.mem + info.buffer;
+	memset(mine, 0, sizeof *mine);
+	memcpy(mine->bytes, &info, sizeof info);
+	return rc;
+}
+
+static ncclResult_t p2p_enable_peer(int32_t cuda_dev)
+{
+	cudaError_t e = cudaDeviceEnablePeerAccess(cuda_dev, 0);
+
+	if (e == cudaErrorPeerAccessAlreadyEnabled) {
+		(void)cudaGetLastError();
+		return ncclSuccess;
+	}
+	return cuda_result(e, "cudaDeviceEnablePeerAccess to a p2p neighbour");
+}
+
+static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
+				    struct p2p_import *im)
+{
+	if (p2p_same_process(c->comm, c->peer)) {
+		ncclResult_t rc = p2p_enable_peer(c->comm->peers[c->peer].cuda_dev);
+
+		if (rc)
+			return rc;
+		im->pool = (struct p2p_pool *)(uintptr_t)info->pool;
+		shared_add_u32(&im->pool->refs, 1, SHARED_RELAXED);
+		im->mem = (uint8_t *)(uintptr_t)info->mem;
+		return ncclSuccess;
+	}
+	return cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
+						cudaIpcMemLazyEnablePeerAccess),
+			   "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
+}
+
+/* The neighbour's pool, opened at the first of its connections. */
+static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem)
+{
+	struct p2p_state *st = c->comm->p2p;
+	struct p2p_import *im;
+	ncclResult_t rc;
+
+	for (int32_t i = 0; i < st->imports; i++) {
+		if (st->import[i].peer == c->peer) {
+			*mem = st->import[i].mem;
+			return ncclSuccess;
+		}
+	}
+	ASSERT(st->imports < (int32_t)ARRAY_LEN(st->import));
+	im = &st->import[st->imports];
+	memset(im, 0, sizeof *im);
+	im->peer = c->peer;
+	rc = p2p_import_make(c, info, im);
+	if (rc)
+		return rc;
+	st->imports++;
+	*mem = im->mem;
+	return ncclSuccess;
+}
+
+static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *info)
+{
+	uint64_t buffer_bytes = info->is_send ? 0 : (uint64_t)DEV_STEPS * info->step_bytes;
+
+	if (info->magic != P2P_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
+	    !!info->is_send == c->is_send || info->control > info->pool_bytes - P2P_CONTROL_BYTES ||
+	    info->buffer > info->pool_bytes || buffer_bytes > info->pool_bytes - info->buffer) {
+		WARN("rank %d sent rank %d no valid p2p description of channel %d (magic %#x, rank "
+		     "%d, channel %d)", c->peer, c->comm->rank, c->channel, info->magic,
+		     info->rank, info->channel);
+		return ncclInternalError;
+	}
+	if (info->step_bytes != transport_step_bytes()) {
+		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
+		     "same on all ranks", c->comm->rank, transport_step_bytes(), c->peer,
+		     info->step_bytes);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
+static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
+{
+	struct p2p_info info;
+	uint8_t *mem;
+	ncclResult_t rc;
+
+	(void)w; /* never in progress */
+	memcpy(&info, theirs->bytes, sizeof info);
+	rc = p2p_info_check(c, &info);
+	if (!rc)
+		rc = p2p_import_get(c, &info, &mem);
+	if (rc)
+		return rc;
+	if (c->is_send) {
+		c->dev.buffer = (uint64_t)(uintptr_t)mem + info.buffer;
+		c->dev.tail = (uint64_t)(uintptr_t)mem + info.control +
+			      offsetof(struct dev_recv_mem, tail);
+	} else {
+		c->dev.head = (uint64_t)(uintptr_t)mem + info.control +
+			      offsetof(struct dev_send_mem, head);
+	}
+	return ncclSuccess;
+}
+
+/* ---- teardown ------------------------------------------------------------------------------- */
+
+/* Nothing is the connection's own: pool and imports go with p2p_state_close. */
+static void p2p_close(struct conn *c)
+{
+	c->transport = NULL;
+}
+
+static void p2p_imports_close(struct p2p_state *st)
+{
+	for (int32_t i = st->imports - 1; i >= 0; i--) {
+		struct p2p_import *im = &st->import[i];
+
+		if (im->pool)
+			p2p_pool_unref(im->pool);
+		else
+			(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
+					  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
+	}
+}
+
+/* CUDA leaves freeing exported memory before the importer closed it undefined. So neighbours in
+ * other processes tell each other; with an abort or an error they may be gone, and nobody waits. */
+static void p2p_wait_importers(struct ncclComm *comm, struct p2p_state *st)
+{
+	uint32_t word = P2P_INFO_MAGIC;
+
+	if (comm->state == COMM_INIT || shared_load_u32(comm->abort, SHARED_ACQUIRE) ||
+	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+		return;
+	for (int32_t i = 0; i < st->imports; i++)
+		if (!st->import[i].pool &&
+		    bootstrap_send(comm->bootstrap, st->import[i].peer, P2P_TAG_CLOSED, &word,
+				   sizeof word))
+			return;
+	for (int32_t i = 0; i < st->imports; i++)
+		if (!st->import[i].pool &&
+		    bootstrap_recv(comm->bootstrap, st->import[i].peer, P2P_TAG_CLOSED, &word,
+				   sizeof word))
+			return;
+}
+
+void p2p_state_close(struct ncclComm *comm)
+{
+	struct p2p_state *st = comm->p2p;
+
+	if (!st)
+		return;
+	p2p_imports_close(st);
+	p2p_wait_importers(comm, st);
+	if (st->pool)
+		p2p_pool_unref(st->pool);
+	os_free(st);
+	comm->p2p = NULL;
+}
+
+const struct transport transport_p2p = {
+	.name = "P2P",
+	.can_connect = p2p_can_connect,
+	.send = {.setup = p2p_setup, .connect = p2p_connect, .close = p2p_close},
+	.recv = {.setup = p2p_setup, .connect = p2p_connect, .close = p2p_close},
+};
