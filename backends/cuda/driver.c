@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The CUDA driver calls of backends/INTERFACE.md as hidden thunks: libdoppel links no libcuda.so.1
+ * and loads where there is none. Each asks the (static) runtime for the driver's function when it
+ * is called; they are rare calls, so nothing is cached and there is no state.
+ *
+ * Without a driver, or with one that lacks the function, a thunk returns CUDA_ERROR_NOT_FOUND and
+ * sets nothing, and the caller turns the feature off.
+ */
+#pragma GCC visibility push(hidden)
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+/* The ABI of the driver functions that we name: all of them have it since CUDA 12.0. */
+#define DRIVER_ABI_VERSION 12000
+
+static void *driver_function(const char *name)
+{
+	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+	void *fn = NULL;
+	cudaError_t rc;
+
+	rc = cudaGetDriverEntryPointByVersion(name, &fn, DRIVER_ABI_VERSION, cudaEnableDefault,
+					      &found);
+	if (rc != cudaSuccess) {
+		(void)cudaGetLastError(); /* ours, not the caller's */
+		return NULL;
+	}
+	return found == cudaDriverEntryPointSuccess ? fn : NULL;
+}
+
+CUresult CUDAAPI cuGetErrorString(CUresult error, const char **text)
+{
+	CUresult(CUDAAPI * fn)(CUresult, const char **);
+
+	*(void **)&fn = driver_function("cuGetErrorString");
+	return fn ? fn(error, text) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuGetErrorName(CUresult error, const char **text)
+{
+	CUresult(CUDAAPI * fn)(CUresult, const char **);
+
+	*(void **)&fn = driver_function("cuGetErrorName");
+	return fn ? fn(error, text) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
+{
+	CUresult(CUDAAPI * fn)(CUdevice *, int);
+
+	*(void **)&fn = driver_function("cuDeviceGet");
+	return fn ? fn(device, ordinal) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	CUresult(CUDAAPI * fn)(int *, CUdevice_attribute, CUdevice);
+
+	*(void **)&fn = driver_function("cuDeviceGetAttribute");
+	return fn ? fn(value, attribute, device) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr p)
+{
+	CUresult(CUDAAPI * fn)(CUdeviceptr *, size_t *, CUdeviceptr);
+
+	*(void **)&fn = driver_function("cuMemGetAddressRange");
+	return fn ? fn(base, bytes, p) : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr p)
+{
+	CUresult(CUDAAPI * fn)(void *, CUpointer_attribute, CUdeviceptr);
+
+	*(void **)&fn = driver_function("cuPointerGetAttribute");
+	return fn ? fn(value, attribute, p) : CUDA_ERROR_NOT_FOUND;
+}
