@@ -93,7 +93,13 @@ struct topo_rank_info {
 	int16_t ring_prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
 	int16_t ring_next[DEV_MAX_CHANNELS]; /* -1: leaves here */
 	int16_t nic[DEV_MAX_CHANNELS][2];
+	int32_t sm;			    /* compute capability of the rank's GPU */
+	int32_t min_channels, max_channels; /* the user's limits after doubling; 0: none */
 };
+/* Fills all of it for the rank `local_rank` of this host; local_to_rank[local] is the global rank. */
+void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
+			 const struct topo_graph *graph, uint64_t host_hash, int32_t local_rank,
+			 const int32_t *local_to_rank);
 
 /* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
  * for this rank. *nchannels: the minimum over ranks, then doubled as NCCL does at connect. */

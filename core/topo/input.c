@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A host's topology file, in NCCL's format, read into the model. It takes what real dumps and cloud
+ * templates contain: attributes that are absent, empty, 0 or -1 fall back to NCCL's defaults; a GPU
+ * may be a bare <pci> of a display class. What it cannot read it refuses with file, line, element,
+ * attribute and what was expected.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/xml.h"
+#include "core/topo/topo_internal.h"
+
+/* An NVLink waits until all GPUs are known. */
+struct topo_input {
+	struct topo_model *m;
+	int32_t gpus, nets;
+};
+
+static ncclResult_t topo_input_error(const struct xml_error *error)
+{
+	WARN("%s", error->text);
+	return ncclInvalidUsage;
+}
+
+static ncclResult_t topo_input_int(const struct xml_node *x, const char *name, int64_t initial,
+				   int64_t lo, int64_t hi, int32_t *out)
+{
+	struct xml_error error;
+	int64_t value;
+	if (xml_attr_i64(x, name, initial, &value, &error))
+		return topo_input_error(&error);
+	if (value < lo || value > hi) {
+		xml_error_at(x, &error, "%s=\"%" PRId64 "\", expected %" PRId64 " to %" PRId64, name,
+			     value, lo, hi);
+		return topo_input_error(&error);
+	}
+	*out = (int32_t)value;
+	return ncclSuccess;
+}
+
+static ncclResult_t topo_input_u64(const struct xml_node *x, const char *name, uint64_t *out)
+{
+	struct xml_error error;
+	return xml_attr_u64(x, name, 0, out, &error) ? topo_input_error(&error) : ncclSuccess;
+}
+
+/* ---- <net> ---------------------------------------------------------------------------------- */
+
+/* The same port may appear below two CPUs, as each rank saw it: the first one counts. */
+static bool topo_net_seen(const struct topo_model *m, const char *name, int32_t dev)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_NET && m->node[i].dev == dev &&
+		    strcmp(m->node[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *x, int32_t nic)
+{
+	int32_t dev, port, gdr, mbit;
+	uint64_t guid;
+	ncclResult_t rc = topo_input_int(x, "dev", in->nets, 0, INT32_MAX, &dev);
+	if (!rc)
+		rc = topo_input_int(x, "port", 0, 0, INT32_MAX, &port);
+	if (!rc)
+		rc = topo_input_int(x, "gdr", 0, 0, 1, &gdr);
+	if (!rc)
+		rc = topo_input_int(x, "speed", 0, -1, 100000000, &mbit);
+	if (!rc)
+		rc = topo_input_u64(x, "guid", &guid);
+	if (rc)
+		return rc;
+	const char *name = xml_attr(x, "name");
+	char fallback[32];
+	snprintf(fallback, sizeof fallback, "net%d", dev);
+	if (!name || !name[0])
+		name = fallback;
+	if (topo_net_seen(in->m, name, dev)) {
+		INFO(LOG_GRAPH, "%s:%d: net %s (dev %d) appears again", in->m->source, x->line, name,
+		     dev);
+		return ncclSuccess;
+	}
+	if (in->nets == TOPO_MAX_NETS) {
+		WARN("%s:%d: more than %d <net>", in->m->source, x->line, TOPO_MAX_NETS);
+		return ncclInvalidUsage;
+	}
+	int32_t n = topo_model_node(in->m, NODE_NET, x->line);
+	if (n == TOPO_NO_NODE)
+		return ncclSystemError;
+	struct topo_node *net = &in->m->node[n];
+	snprintf(net->name, sizeof net->name, "%.31s", name);
+	net->parent = nic;
+	net->dev = dev;
+	net->net.port = port;
+	net->net.gdr = gdr != 0;
+	net->net.guid = guid;
+	/* speed is in Mb/s; one that the driver does not know is taken as 10 Gb/s */
+	net->net.bw_mbps = (uint32_t)(mbit > 0 ? mbit : 10000) / 8;
+	in->nets++;
+	return topo_model_link_both(in->m, nic, n, LINK_NET, in->m->node[n].net.bw_mbps);
+}
+
+static ncclResult_t topo_nic_read(struct topo_input *in, const struct xml_node *x, int32_t nic)
+{
+	ncclResult_t rc = ncclSuccess;
+	for (struct xml_node *c = xml_child(x, "net"); c && !rc; c = xml_next(c, "net"))
+		rc = topo_net_read(in, c, nic);
+	return rc;
+}
+
+/* ---- <gpu> ---------------------------------------------------------------------------------- */
+
+/* A template's bare GPU, or a <gpu> without sm: the generation by PCI device id. */
+static int32_t topo_gpu_sm_by_device(uint64_t device)
+{
+	if (device >= 0x2900 && device < 0x2a00)
+		return 100;
+	if (device >= 0x2300 && device < 0x2400)
+		return 90;
+	if (device >= 0x2200 && device < 0x2600)
+		return 86;
+	if (device >= 0x1d80 && device < 0x1e00)
+		return 70;
+	return 80;
+}
+
+static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *pci, int32_t gpu)
+{
+	const struct xml_node *x = xml_child(pci, "gpu");
+	int32_t dev = in->gpus, sm = 0, gdr = 1;
+	uint64_t device;
+	ncclResult_t rc = topo_input_u64(pci, "device", &device);
+	if (!rc && x)
+		rc = topo_input_int(x, "dev", in->gpus, 0, INT32_MAX, &dev);
+	if (!rc && x)
+		rc = topo_input_int(x, "sm", 0, 0, 1000, &sm);
+	if (!rc && x)
+		rc = topo_input_int(x, "gdr", 1, 0, 1, &gdr);
+	if (rc)
+		return rc;
+	struct topo_node *n = &in->m->node[gpu];
+	n->dev = dev;
+	n->gpu.sm = sm ? sm : topo_gpu_sm_by_device(device);
+	n->gpu.gdr = gdr != 0;
+	for (int32_t i = 0; i < gpu; i++)
+		if (in->m->node[i].type == NODE_GPU && in->m->node[i].dev == dev) {
+			WARN("%s:%d: <gpu> dev=\"%d\" is also GPU %s of line %d; expected another one",
+			     in->m->source, x ? x->line : pci->line, dev, in->m->node[i].name,
+			     in->m->node[i].line);
+			return ncclInvalidUsage;
+		}
+	in->gpus++;
+	return ncclSuccess;
+}
+
+/* ---- <nvlink>, <xgmi>, <c2c> ---------------------------------------------------------------- */
+
+static int32_t topo_switch_node(struct topo_model *m, int32_t line)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_NVS)
+			return i;
+	int32_t n = topo_model_node(m, NODE_NVS, line);
+	if (n != TOPO_NO_NODE)
+		snprintf(m->node[n].name, sizeof m->node[n].name, "NVSwitch");
+	return n;
+}
+
+static int32_t topo_cpu_above(const struct topo_model *m, int32_t node)
+{
+	while (m->node[node].type != NODE_CPU)
+		node = m->node[node].parent;
+	return node;
+}
+
+/* All NVSwitches are one node: every GPU reaches every switch. A target that is a GPU of the file is
+ * a direct link; a GPU that names itself (a cloud template) is no link. */
+static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
+{
+	int32_t count;
+	ncclResult_t rc = topo_input_int(x, "count", 1, 0, 1024, &count);
+	if (rc)
+		return rc;
+	const char *target = xml_attr(x, "target"), *class = xml_attr(x, "tclass");
+	uint64_t bus = 0;
+	bool virtual = !target || strcmp(target, TOPO_VIRTUAL_SWITCH) == 0;
+	if (!virtual && !topo_bus_parse(target, &bus)) {
+		WARN("%s:%d: <%s> target=\"%s\", expected a PCI address like 0000:13:00.0, or "
+		     TOPO_VIRTUAL_SWITCH, m->source, x->line, x->name, target);
+		return ncclInvalidUsage;
+	}
+	uint32_t bw = topo_nvlink_mbps(m->node[gpu].gpu.sm) * (uint32_t)count;
+	int32_t peer = virtual ? TOPO_NO_NODE : topo_model_find(m, NODE_GPU, bus);
+	if (count == 0 || peer == gpu)
+		return ncclSuccess;
+	if (peer != TOPO_NO_NODE)
+		return topo_model_link(m, gpu, peer, LINK_NVL, bw);
+	if (class && strncmp(class, "0x068001", 8) == 0)
+		return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), LINK_NVL, bw);
+	if (virtual || (class && strncmp(class, "0x0680", 6) == 0)) {
+		int32_t nvs = topo_switch_node(m, x->line);
+		return nvs == TOPO_NO_NODE ? ncclSystemError
+					   : topo_model_link_both(m, gpu, nvs, LINK_NVL, bw);
+	}
+	INFO(LOG_GRAPH, "%s:%d: <%s> to %s, which is not in the file", m->source, x->line, x->name,
+	     target);
+	return ncclSuccess;
+}
+
+static ncclResult_t topo_c2c_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
+{
+	int32_t count, bw;
+	ncclResult_t rc = topo_input_int(x, "count", 1, 0, 64, &count);
+	if (!rc)
+		rc = topo_input_int(x, "bw", 0, 0, 10000000, &bw);
+	if (rc || count == 0 || bw == 0)
+		return rc;
+	return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), LINK_C2C,
+				    (uint32_t)bw * (uint32_t)count);
+}
+
+/* Second pass, when every GPU is known. */
+static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *pci)
+{
+	ncclResult_t rc = ncclSuccess;
+	for (struct xml_node *c = xml_child(pci, "pci"); c && !rc; c = xml_next(c, "pci"))
+		rc = topo_gpu_links(m, c);
+	const struct xml_node *x = xml_child(pci, "gpu");
+	const char *text = xml_attr(pci, "busid");
+	uint64_t bus;
+	if (rc || !x || !text || !topo_bus_parse(text, &bus))
+		return rc;
+	int32_t gpu = topo_model_find(m, NODE_GPU, bus);
+	if (gpu == TOPO_NO_NODE) /* in a function that is not a GPU: not read */
+		return ncclSuccess;
+	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
+		if (strcmp(c->name, "nvlink") == 0 || strcmp(c->name, "xgmi") == 0)
+			rc = topo_nvlink_read(m, c, gpu);
+		else if (strcmp(c->name, "c2c") == 0)
+			rc = topo_c2c_read(m, c, gpu);
+	}
+	return rc;
+}
+
+/* ---- <pci> ---------------------------------------------------------------------------------- */
+
+/* What a lane carries, in 1/80 GB/s: 8b/10b until 5 GT/s, 128b/130b after. */
+static uint32_t topo_pci_lane(int64_t milli_gt)
+{
+	if (milli_gt <= 0)
+		return 60;
+	if (milli_gt <= 5000)
+		return (uint32_t)(milli_gt * 6 / 1000);
+	return (uint32_t)(MIN_OF(milli_gt, 1000000) * 15 / 2000);
+}
+
+static ncclResult_t topo_pci_bw(const struct xml_node *x, uint32_t *mbps)
+{
+	struct xml_error error;
+	int64_t milli_gt;
+	int32_t width;
+	ncclResult_t rc = topo_input_int(x, "link_width", 0, -1, 255, &width);
+	if (rc)
+		return rc;
+	if (xml_attr_milli(x, "link_speed", "GT/s", 0, &milli_gt, &error)) {
+		INFO(LOG_GRAPH, "%s; taken as 8 GT/s", error.text);
+		milli_gt = 0;
+	}
+	*mbps = (uint32_t)(width > 0 ? width : 16) * topo_pci_lane(milli_gt) * 1000u / 80u;
+	return ncclSuccess;
+}
+
+/* What the function is: by class, and where the file gives none, by what it holds. */
+static bool topo_pci_type(const struct xml_node *x, enum topo_node_type *type)
+{
+	const char *class = xml_attr(x, "class");
+	bool bare = !class || !class[0];
+	if (bare ? xml_child(x, "gpu") != NULL : strncmp(class, "0x03", 4) == 0)
+		*type = NODE_GPU;
+	else if (bare ? xml_child(x, "nic") != NULL : strncmp(class, "0x02", 4) == 0)
+		*type = NODE_NIC;
+	else if (xml_child(x, "gpu")) /* AMD accelerators have classes of their own */
+		*type = NODE_GPU;
+	else
+		*type = NODE_PCI;
+	if (*type == NODE_NIC)
+		return xml_child(x, "nic") != NULL; /* else a template's: no plugin saw it */
+	return *type == NODE_GPU || xml_child(x, "pci") != NULL;
+}
+
+static ncclResult_t topo_pci_id(const struct xml_node *x, uint64_t *id)
+{
+	static const char *const part[4] = {"vendor", "device", "subsystem_vendor",
+					    "subsystem_device"};
+	uint64_t all = 0;
+	for (int i = 0; i < 4; i++) {
+		uint64_t v;
+		ncclResult_t rc = topo_input_u64(x, part[i], &v);
+		if (rc)
+			return rc;
+		all = all << 16 | (v & 0xffff);
+	}
+	*id = all;
+	return ncclSuccess;
+}
+
+static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_node *x, uint64_t *bus)
+{
+	const char *text = xml_attr(x, "busid");
+	if (!text || !topo_bus_parse(text, bus)) {
+		WARN("%s:%d: <pci> busid=\"%s\", expected a PCI address like 0000:13:00.0", m->source,
+		     x->line, text ? text : "");
+		return ncclInvalidUsage;
+	}
+	for (int32_t i = 0; i < m->node_count; i++) {
+		const struct topo_node *n = &m->node[i];
+		if (n->bus == *bus && (n->type == NODE_GPU || n->type == NODE_PCI)) {
+			WARN("%s:%d: <pci> busid=\"%s\" is used in line %d already; expected another one",
+			     m->source, x->line, text, n->line);
+			return ncclInvalidUsage;
+		}
+	}
+	return ncclSuccess;
+}
+
+/* The functions of one card with several ports are one NIC, so its link is not counted twice. */
+static int32_t topo_nic_of_card(const struct topo_model *m, uint64_t bus)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_NIC && m->node[i].bus && m->node[i].bus >> 4 == bus >> 4)
+			return i;
+	return TOPO_NO_NODE;
+}
+
+static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *x, int32_t parent)
+{
+	enum topo_node_type type;
+	struct topo_model *m = in->m;
+	uint64_t bus, id;
+	uint32_t bw;
+	if (!topo_pci_type(x, &type))
+		return ncclSuccess;
+	ncclResult_t rc = topo_pci_bus(m, x, &bus);
+	if (!rc)
+		rc = topo_pci_id(x, &id);
+	if (!rc)
+		rc = topo_pci_bw(x, &bw);
+	if (rc)
+		return rc;
+	int32_t n = type == NODE_NIC ? topo_nic_of_card(m, bus) : TOPO_NO_NODE;
+	if (n == TOPO_NO_NODE) {
+		n = topo_model_node(m, type, x->line);
+		if (n == TOPO_NO_NODE)
+			return ncclSystemError;
+		m->node[n].bus = bus;
+		m->node[n].parent = parent;
+		if (type == NODE_PCI)
+			m->node[n].pci.pci_id = id;
+		snprintf(m->node[n].name, sizeof m->node[n].name, "%.31s", xml_attr(x, "busid"));
+		rc = topo_model_link_both(m, n, parent, LINK_PCI, bw);
+	}
+	if (!rc && type == NODE_GPU)
+		rc = topo_gpu_read(in, x, n);
+	if (type == NODE_NIC)
+		for (struct xml_node *c = xml_child(x, "nic"); c && !rc; c = xml_next(c, "nic"))
+			rc = topo_nic_read(in, c, n);
+	if (type == NODE_PCI)
+		for (struct xml_node *c = xml_child(x, "pci"); c && !rc; c = xml_next(c, "pci"))
+			rc = topo_pci_read(in, c, n);
+	return rc;
+}
+
+/* ---- <cpu>, <system> ------------------------------------------------------------------------ */
+
+static ncclResult_t topo_cpu_describe(struct topo_node *n, const struct xml_node *x)
+{
+	const char *arch = xml_attr(x, "arch"), *vendor = xml_attr(x, "vendor");
+	ncclResult_t rc = topo_input_int(x, "familyid", 0, INT32_MIN, INT32_MAX, &n->cpu.family);
+	if (!rc)
+		rc = topo_input_int(x, "modelid", 0, INT32_MIN, INT32_MAX, &n->cpu.model);
+	n->cpu.arch = !arch || strcmp(arch, "x86_64") == 0 ? CPU_ARCH_X86
+		      : strcmp(arch, "ppc64") == 0	   ? CPU_ARCH_POWER
+		      : strcmp(arch, "arm64") == 0	   ? CPU_ARCH_ARM
+							   : CPU_ARCH_OTHER;
+	n->cpu.vendor = !vendor					 ? CPU_VENDOR_OTHER
+			: strcmp(vendor, "GenuineIntel") == 0	 ? CPU_VENDOR_INTEL
+			: strcmp(vendor, "AuthenticAMD") == 0	 ? CPU_VENDOR_AMD
+			: strstr(vendor, "Shanghai") != NULL	 ? CPU_VENDOR_ZHAOXIN
+			: strcmp(vendor, "CentaurHauls") == 0	 ? CPU_VENDOR_ZHAOXIN
+								 : CPU_VENDOR_OTHER;
+	return rc;
+}
+
+/* A <nic> straight below the CPU: a virtual port, or one whose PCI place is unknown. */
+static ncclResult_t topo_cpu_nic(struct topo_input *in, const struct xml_node *x, int32_t cpu)
+{
+	int32_t n = topo_model_node(in->m, NODE_NIC, x->line);
+	if (n == TOPO_NO_NODE)
+		return ncclSystemError;
+	in->m->node[n].parent = cpu;
+	snprintf(in->m->node[n].name, sizeof in->m->node[n].name, "virtual");
+	ncclResult_t rc = topo_model_link_both(in->m, n, cpu, LINK_PCI, TOPO_LOC_BW_MBPS);
+	int32_t before = in->nets;
+	if (!rc)
+		rc = topo_nic_read(in, x, n);
+	if (!rc && in->nets == before)
+		topo_model_kill(in->m, n);
+	return rc;
+}
+
+static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *x)
+{
+	int32_t numa;
+	ncclResult_t rc = topo_input_int(x, "numaid", -1, -1, 4095, &numa);
+	if (rc)
+		return rc;
+	int32_t n = topo_model_node(in->m, NODE_CPU, x->line);
+	if (n == TOPO_NO_NODE)
+		return ncclSystemError;
+	in->m->node[n].bus = (uint64_t)(int64_t)numa;
+	in->m->node[n].dev = numa;
+	snprintf(in->m->node[n].name, sizeof in->m->node[n].name, "%d", numa);
+	rc = topo_cpu_describe(&in->m->node[n], x);
+	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
+		if (strcmp(c->name, "pci") == 0)
+			rc = topo_pci_read(in, c, n);
+		else if (strcmp(c->name, "nic") == 0)
+			rc = topo_cpu_nic(in, c, n);
+	}
+	return rc;
+}
+
+static ncclResult_t topo_system_check(struct topo_model *m, const struct xml_node *root)
+{
+	int32_t version;
+	if (strcmp(root->name, "system") != 0) {
+		WARN("%s:%d: <%s>, expected <system>", m->source, root->line, root->name);
+		return ncclInvalidUsage;
+	}
+	return topo_input_int(root, "version", 1, 1, 2, &version);
+}
+
+ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root)
+{
+	struct topo_input in = {.m = m};
+	int32_t cpus = 0;
+	ncclResult_t rc = topo_system_check(m, root);
+	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu"), cpus++)
+		rc = topo_cpu_read(&in, c);
+	if (!rc && cpus > TOPO_MAX_CPUS) {
+		WARN("%s:%d: %d <cpu>, expected at most %d", m->source, root->line, cpus,
+		     TOPO_MAX_CPUS);
+		rc = ncclInvalidUsage;
+	}
+	if (!rc && in.gpus == 0) {
+		WARN("%s:%d: <system> has no GPU, expected a <gpu> in a <pci> in a <cpu>", m->source,
+		     root->line);
+		rc = ncclInvalidUsage;
+	}
+	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu"))
+		rc = topo_gpu_links(m, c);
+	return rc;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/topo/topo_internal.h"
+
+void topo_model_fini(struct topo_model *m)
+{
+	os_free(m->node);
+	os_free(m->edge);
+	memset(m, 0, sizeof *m);
+}
+
+/* Doubles an array of os_alloc's. */
+static void *topo_model_grow(void *old, int32_t count, int32_t *room, size_t size)
+{
+	int32_t more = *room ? *room * 2 : 64;
+	void *p = os_alloc((size_t)more * size, "topology model");
+	if (!p) {
+		WARN("out of memory for a topology model of %d entries", more);
+		return NULL;
+	}
+	if (count)
+		memcpy(p, old, (size_t)count * size);
+	os_free(old);
+	*room = more;
+	return p;
+}
+
+int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t line)
+{
+	if (m->node_count == TOPO_MAX_NODES) {
+		WARN("%s:%d: more than %d nodes", m->source, line, TOPO_MAX_NODES);
+		return TOPO_NO_NODE;
+	}
+	if (m->node_count == m->node_room) {
+		void *p = topo_model_grow(m->node, m->node_count, &m->node_room, sizeof *m->node);
+		if (!p)
+			return TOPO_NO_NODE;
+		m->node = p;
+	}
+	struct topo_node *n = &m->node[m->node_count];
+	memset(n, 0, sizeof *n);
+	n->type = (uint8_t)type;
+	n->line = line;
+	n->parent = TOPO_NO_NODE;
+	return m->node_count++;
+}
+
+ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum topo_link_type type,
+			     uint32_t bw_mbps)
+{
+	ASSERT(a >= 0 && a < m->node_count && b >= 0 && b < m->node_count && a != b);
+	for (int32_t i = 0; i < m->edge_count; i++) {
+		struct topo_link *e = &m->edge[i];
+		if (e->from == a && e->to == b && e->type == type) {
+			uint64_t sum = (uint64_t)e->bw_mbps + bw_mbps;
+			e->bw_mbps = (uint32_t)MIN_OF(sum, TOPO_LOC_BW_MBPS);
+			return ncclSuccess;
+		}
+	}
+	if (m->edge_count == TOPO_MAX_EDGES) {
+		WARN("%s:%d: more than %d links", m->source, m->node[a].line, TOPO_MAX_EDGES);
+		return ncclInvalidUsage;
+	}
+	if (m->edge_count == m->edge_room) {
+		void *p = topo_model_grow(m->edge, m->edge_count, &m->edge_room, sizeof *m->edge);
+		if (!p)
+			return ncclSystemError;
+		m->edge = p;
+	}
+	m->edge[m->edge_count++] = (struct topo_link){
+		.from = a, .to = b, .type = (uint8_t)type,
+		.bw_mbps = MIN_OF(bw_mbps, TOPO_LOC_BW_MBPS)};
+	return ncclSuccess;
+}
+
+ncclResult_t topo_model_link_both(struct topo_model *m, int32_t a, int32_t b,
+				  enum topo_link_type type, uint32_t bw_mbps)
+{
+	ncclResult_t rc = topo_model_link(m, a, b, type, bw_mbps);
+	return rc ? rc : topo_model_link(m, b, a, type, bw_mbps);
+}
+
+int32_t topo_model_find(const struct topo_model *m, enum topo_node_type type, uint64_t bus)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == type && !m->node[i].dead && m->node[i].bus == bus)
+			return i;
+	return TOPO_NO_NODE;
+}
+
+void topo_model_kill(struct topo_model *m, int32_t node)
+{
+	ASSERT(node >= 0 && node < m->node_count && !m->node[node].dead);
+	m->node[node].dead = true;
+	int32_t kept = 0;
+	for (int32_t i = 0; i < m->edge_count; i++)
+		if (m->edge[i].from != node && m->edge[i].to != node)
+			m->edge[kept++] = m->edge[i];
+	m->edge_count = kept;
+}
+
+/* Domain, bus, device, function: "0000:13:00.0". The domain may have more digits than four. */
+bool topo_bus_parse(const char *text, uint64_t *bus)
+{
+	static const char after[3] = {':', ':', '.'};
+	static const int shift[3] = {20, 12, 4};
+	uint64_t value = 0;
+	for (int i = 0; i < 4; i++) {
+		char *end;
+		if (!((*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'f') ||
+		      (*text >= 'A' && *text <= 'F')))
+			return false;
+		unsigned long part = strtoul(text, &end, 16);
+		if (part > (i == 0 ? 0xffffffful : i == 3 ? 0xful : 0xfful) ||
+		    *end != (i < 3 ? after[i] : '\0'))
+			return false;
+		value |= (uint64_t)part << (i < 3 ? shift[i] : 0);
+		text = end + 1;
+	}
+	*bus = value;
+	return true;
+}
+
+/* Per link, one direction: what each generation reaches with data, not the signalling rate. */
+uint32_t topo_nvlink_mbps(int32_t sm)
+{
+	if (sm >= 100)
+		return 40100;
+	if (sm >= 90)
+		return 20600;
+	if (sm == 86)
+		return 12000;
+	if (sm >= 70)
+		return 20000;
+	return 18000;
+}
+
+/* ---- switches in switches ------------------------------------------------------------------- */
+
+/* Broadcom switches of generation 4 and 5 show themselves as two levels of bridges, though any two
+ * ports are one hop apart. The generation by PCI identity; level 0: a top, 1: one inside. */
+static int topo_switch_generation(const struct topo_node *n, int level)
+{
+	uint64_t id = n->pci.pci_id;
+	if (n->type != NODE_PCI || n->dead)
+		return 0;
+	if ((id & 0xfffffffffffff000u) == 0x1000c0101000a000u)
+		return 4;
+	uint64_t mask = 0xfffffffffffff000u | (uint64_t)level << 12;
+	if ((id & mask) == (0x1000c03010000000u | (uint64_t)level << 12))
+		return 5;
+	return 0;
+}
+
+/* Moves what hangs below `inner` to `outer`. */
+static void topo_switch_absorb(struct topo_model *m, int32_t outer, int32_t inner)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].parent == inner)
+			m->node[i].parent = outer;
+	for (int32_t i = 0; i < m->edge_count; i++) {
+		struct topo_link *e = &m->edge[i];
+		if (e->from == inner && e->to != outer)
+			e->from = outer;
+		else if (e->to == inner && e->from != outer)
+			e->to = outer;
+	}
+	topo_model_kill(m, inner);
+}
+
+void topo_model_flatten_switches(struct topo_model *m)
+{
+	for (int32_t i = 0; i < m->node_count; i++) {
+		int generation = topo_switch_generation(&m->node[i], 0);
+		for (int32_t k = 0; generation && k < m->node_count; k++)
+			if (m->node[k].parent == i &&
+			    topo_switch_generation(&m->node[k], 1) == generation)
+				topo_switch_absorb(m, i, k);
+	}
+}
+
+/* ---- between CPUs --------------------------------------------------------------------------- */
+
+static uint32_t topo_cpu_link_mbps(const struct topo_node *cpu)
+{
+	switch (cpu->cpu.arch) {
+	case CPU_ARCH_POWER:
+		return 32000;
+	case CPU_ARCH_ARM:
+		return 6000;
+	case CPU_ARCH_X86:
+		if (cpu->cpu.vendor == CPU_VENDOR_AMD)
+			return 16000;
+		if (cpu->cpu.vendor == CPU_VENDOR_ZHAOXIN)
+			return cpu->cpu.family == 7 && cpu->cpu.model == 0x5b ? 9000 : 6000;
+		if (cpu->cpu.vendor == CPU_VENDOR_INTEL && cpu->cpu.model >= 0xcf)
+			return 40000; /* Emerald Rapids */
+		if (cpu->cpu.vendor == CPU_VENDOR_INTEL && cpu->cpu.model >= 0x8f)
+			return 22000; /* Sapphire Rapids */
+		if (cpu->cpu.vendor == CPU_VENDOR_INTEL && cpu->cpu.model >= 0x55)
+			return 10000; /* Skylake and its heirs */
+		return 6000;
+	default:
+		return 6000;
+	}
+}
+
+ncclResult_t topo_model_connect_cpus(struct topo_model *m)
+{
+	ncclResult_t rc = ncclSuccess;
+	for (int32_t a = 0; a < m->node_count && !rc; a++)
+		for (int32_t b = 0; b < m->node_count && !rc; b++)
+			if (a != b && m->node[a].type == NODE_CPU && m->node[b].type == NODE_CPU)
+				rc = topo_model_link(m, a, b, LINK_SYS,
+						     topo_cpu_link_mbps(&m->node[a]));
+	return rc;
+}
+
+/* ---- which GPUs ----------------------------------------------------------------------------- */
+
+static int32_t topo_select_find(const struct topo_model *m, const struct topo_select *select,
+				int32_t i)
+{
+	uint64_t bus;
+	const char *text = select->gpu[i].bus_id;
+	if (text[0] && topo_bus_parse(text, &bus)) {
+		int32_t found = topo_model_find(m, NODE_GPU, bus);
+		if (found != TOPO_NO_NODE)
+			return found;
+	}
+	for (int32_t k = 0; k < m->node_count; k++)
+		if (m->node[k].type == NODE_GPU && m->node[k].dev == select->gpu[i].dev)
+			return k;
+	return TOPO_NO_NODE;
+}
+
+ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_GPU)
+			m->node[i].gpu.local = -1;
+	for (int32_t i = 0; i < select->count; i++) {
+		int32_t k = topo_select_find(m, select, i);
+		if (k == TOPO_NO_NODE) {
+			WARN("%s: local rank %d's GPU is not in the file: bus id '%s', dev %d; expected "
+			     "a <pci> with this busid or a <gpu> with this dev",
+			     m->source, i, select->gpu[i].bus_id, select->gpu[i].dev);
+			return ncclInvalidUsage;
+		}
+		if (m->node[k].gpu.local >= 0) {
+			WARN("%s:%d: GPU %s (dev %d) is selected twice, for local ranks %d and %d",
+			     m->source, m->node[k].line, m->node[k].name, m->node[k].dev,
+			     m->node[k].gpu.local, i);
+			return ncclInvalidUsage;
+		}
+		m->node[k].gpu.local = i;
+	}
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_GPU && m->node[i].gpu.local < 0)
+			topo_model_kill(m, i);
+	return ncclSuccess;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/topo/topo_internal.h"
+
+static const char *const topo_path_names[] = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
+					      "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
+
+const char *topo_path_name(enum topo_path_type t)
+{
+	return (unsigned)t < ARRAY_LEN(topo_path_names) ? topo_path_names[t] : "?";
+}
+
+/* A level is a path's name, or one of the numbers that came before names. */
+static int32_t topo_level_read(enum param p)
+{
+	static const int32_t by_number[] = {PATH_LOC, PATH_PIX, PATH_PXB,
+					    PATH_PHB, PATH_SYS, PATH_SYS};
+	const char *text = param_str(p);
+	if (!text || !text[0])
+		return -1;
+	if (text[0] >= '0' && text[0] <= '9' && text[1] == '\0')
+		return by_number[MIN_OF(text[0] - '0', (int)ARRAY_LEN(by_number) - 1)];
+	for (int32_t t = PATH_LOC; t <= PATH_SYS; t++)
+		if (strcmp(text, topo_path_names[t]) == 0)
+			return t;
+	WARN("%s=%s, expected LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS or 0 to 5; it is not "
+	     "used", param_name(p), text);
+	return -1;
+}
+
+void topo_params_read(struct topo_params *params)
+{
+	memset(params, 0, sizeof *params);
+	params->p2p_level = param_bool(PARAM_P2P_DISABLE) ? PATH_LOC
+							  : topo_level_read(PARAM_P2P_LEVEL);
+	params->gdr_level = topo_level_read(PARAM_NET_GDR_LEVEL);
+	params->cross_nic = (int32_t)param_i64(PARAM_CROSS_NIC);
+	params->gdr_flush_disable = param_bool(PARAM_GDR_FLUSH_DISABLE);
+	/* a search finds half of what connect makes of it */
+	int64_t most = param_i64(PARAM_MAX_NCHANNELS);
+	params->max_channels = DEV_MAX_CHANNELS / 2;
+	if (most > 0)
+		params->max_channels = (int32_t)MIN_OF(most, DEV_MAX_CHANNELS / 2);
+	params->min_channels = 1;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/xml.h"
+#include "core/topo/topo_internal.h"
+
+/* ---- from the model to one block ------------------------------------------------------------ */
+
+/* Where things lie in the block: offsets, and how many of each. */
+struct topo_layout {
+	int32_t nodes, links, gpus, nets, cpus;
+	size_t node_at, link_at, path_at, key_at, hop_at;
+};
+
+static void topo_layout_make(struct topo_layout *l, const struct topo_model *m, size_t key_bytes)
+{
+	memset(l, 0, sizeof *l);
+	for (int32_t i = 0; i < m->node_count; i++) {
+		const struct topo_node *n = &m->node[i];
+		if (n->dead)
+			continue;
+		l->nodes++;
+		l->gpus += n->type == NODE_GPU;
+		l->nets += n->type == NODE_NET;
+		l->cpus += n->type == NODE_CPU;
+	}
+	l->links = m->edge_count;
+	size_t ends = (size_t)(l->gpus + l->nets + l->cpus);
+	l->node_at = ALIGN_UP(sizeof(struct topo_system), 16);
+	l->link_at = ALIGN_UP(l->node_at + (size_t)l->nodes * sizeof(struct topo_node), 16);
+	l->path_at = ALIGN_UP(l->link_at + (size_t)l->links * sizeof(struct topo_link), 16);
+	l->key_at = ALIGN_UP(l->path_at + ends * ends * sizeof(struct topo_path), 16);
+	l->hop_at = ALIGN_UP(l->key_at + key_bytes, 16); /* last: its size is known last */
+}
+
+static struct topo_system *topo_layout_place(const struct topo_layout *l, unsigned char *block)
+{
+	struct topo_system *sys = (struct topo_system *)block;
+	sys->node = (struct topo_node *)(block + l->node_at);
+	sys->link = (struct topo_link *)(block + l->link_at);
+	sys->path = (struct topo_path *)(block + l->path_at);
+	sys->key = block + l->key_at;
+	sys->hop = (uint16_t *)(block + l->hop_at);
+	return sys;
+}
+
+/* Links of a node: best bandwidth first, then as the file has them. */
+static void topo_system_add_links(struct topo_system *sys, const struct topo_model *m,
+				  const int32_t *new_id, int32_t old, int32_t node)
+{
+	struct topo_node *n = &sys->node[node];
+	n->first_link = sys->nlinks;
+	for (int32_t i = 0; i < m->edge_count; i++) {
+		if (m->edge[i].from != old)
+			continue;
+		struct topo_link link = m->edge[i];
+		link.from = node;
+		link.to = new_id[link.to];
+		int32_t at = sys->nlinks++;
+		for (; at > n->first_link && sys->link[at - 1].bw_mbps < link.bw_mbps; at--)
+			sys->link[at] = sys->link[at - 1];
+		sys->link[at] = link;
+	}
+	n->link_count = sys->nlinks - n->first_link;
+}
+
+static void topo_system_add_nodes(struct topo_system *sys, const struct topo_model *m,
+				  int32_t *new_id)
+{
+	for (int32_t i = 0; i < m->node_count; i++) {
+		new_id[i] = TOPO_NO_NODE;
+		if (m->node[i].dead)
+			continue;
+		new_id[i] = sys->nnodes;
+		sys->node[sys->nnodes++] = m->node[i];
+		sys->has_nvs |= m->node[i].type == NODE_NVS;
+	}
+	for (int32_t i = 0; i < sys->nnodes; i++)
+		if (sys->node[i].parent != TOPO_NO_NODE)
+			sys->node[i].parent = new_id[sys->node[i].parent];
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (new_id[i] != TOPO_NO_NODE)
+			topo_system_add_links(sys, m, new_id, i, new_id[i]);
+}
+
+/* Ends of paths, in order: GPUs, nets, CPUs, each as in the file. */
+static void topo_system_add_ends(struct topo_system *sys)
+{
+	static const enum topo_node_type order[3] = {NODE_GPU, NODE_NET, NODE_CPU};
+	int32_t *const count[3] = {&sys->ngpus, &sys->nnets, &sys->ncpus};
+	sys->sm_min = INT32_MAX;
+	for (int k = 0; k < 3; k++)
+		for (int32_t i = 0; i < sys->nnodes; i++)
+			if (sys->node[i].type == order[k]) {
+				sys->end_node[sys->nends++] = i;
+				(*count[k])++;
+			}
+	for (int32_t pos = 0; pos < sys->ngpus; pos++) {
+		const struct topo_node *gpu = topo_gpu_node(sys, pos);
+		sys->local_to_pos[gpu->gpu.local] = (int16_t)pos;
+		sys->pos_to_local[pos] = (int16_t)gpu->gpu.local;
+		sys->sm_min = MIN_OF(sys->sm_min, gpu->gpu.sm);
+	}
+}
+
+/* Appends the hops to the block; after this it never moves. */
+static ncclResult_t topo_system_add_paths(struct topo_system **sys, const struct topo_layout *l)
+{
+	uint16_t *hop = NULL;
+	ncclResult_t rc = topo_paths_compute(*sys, &hop);
+	if (rc)
+		return rc;
+	size_t hop_bytes = (size_t)(*sys)->nhops * sizeof *hop;
+	unsigned char *block = realloc(*sys, l->hop_at + hop_bytes);
+	if (block) {
+		*sys = topo_layout_place(l, block);
+		memcpy((*sys)->hop, hop, hop_bytes);
+	} else {
+		WARN("out of memory for a topology of %zu bytes", l->hop_at + hop_bytes);
+		rc = ncclSystemError;
+	}
+	os_free(hop);
+	return rc;
+}
+
+static ncclResult_t topo_system_make(const struct topo_model *m, const struct topo_params *params,
+				     const void *key, size_t key_bytes, struct topo_system **out)
+{
+	struct topo_layout l;
+	topo_layout_make(&l, m, key_bytes);
+	unsigned char *block = calloc(1, l.hop_at);
+	int32_t *new_id = os_alloc((size_t)m->node_count * sizeof *new_id, "topology model");
+	ncclResult_t rc = ncclSystemError;
+	if (!block || !new_id) {
+		WARN("%s: out of memory for a topology of %zu bytes", m->source, l.hop_at);
+		goto out;
+	}
+	struct topo_system *sys = topo_layout_place(&l, block);
+	sys->params = *params;
+	memcpy(block + l.key_at, key, key_bytes);
+	sys->key_bytes = key_bytes;
+	topo_system_add_nodes(sys, m, new_id);
+	topo_system_add_ends(sys);
+	ASSERT(sys->nnodes == l.nodes && sys->nlinks == l.links);
+	rc = topo_system_add_paths(&sys, &l);
+	block = (unsigned char *)sys;
+out:
+	os_free(new_id);
+	if (rc)
+		free(block);
+	else
+		*out = (struct topo_system *)block;
+	return rc;
+}
+
+/* ---- from XML to the model ------------------------------------------------------------------ */
+
+static ncclResult_t topo_model_read(struct topo_model *m, const char *xml, size_t bytes,
+				    const struct topo_select *select)
+{
+	struct xml_doc *doc = NULL;
+	struct xml_error error;
+	if (xml_parse(xml, bytes, m->source, &doc, &error)) {
+		WARN("%s", error.text);
+		return ncclInvalidUsage;
+	}
+	ncclResult_t rc = topo_input_read(m, xml_root(doc));
+	xml_free(doc);
+	if (!rc)
+		rc = topo_model_select(m, select);
+	if (rc)
+		return rc;
+	topo_model_flatten_switches(m);
+	return topo_model_connect_cpus(m);
+}
+
+/* ---- cache ---------------------------------------------------------------------------------- */
+
+/* Everything that the result depends on: this, then the text. */
+struct topo_key {
+	struct topo_params params;
+	struct topo_select select;
+};
+DOPPEL_CHECK_SIZE(struct topo_key, sizeof(struct topo_params) + sizeof(struct topo_select));
+
+struct topo_making {
+	const char *source;
+	ncclResult_t rc;
+};
+
+static void *topo_system_memo(const void *key, size_t key_bytes, void *arg)
+{
+	struct topo_making *making = arg;
+	struct topo_key *k = os_alloc(sizeof *k, "topology key");
+	struct topo_model m = {.source = making->source};
+	struct topo_system *sys = NULL;
+	making->rc = k ? ncclSuccess : ncclSystemError;
+	if (!k) {
+		WARN("%s: out of memory for a topology", making->source);
+		return NULL;
+	}
+	memcpy(k, key, sizeof *k);
+	making->rc = topo_model_read(&m, (const char *)key + sizeof *k, key_bytes - sizeof *k,
+				     &k->select);
+	if (!making->rc)
+		making->rc = topo_system_make(&m, &k->params, key, key_bytes, &sys);
+	topo_model_fini(&m);
+	os_free(k);
+	return sys;
+}
+
+/* Copies what counts, so that bytes behind a string's end do not. */
+static void topo_key_fill(struct topo_key *key, const struct topo_select *select)
+{
+	memset(key, 0, sizeof *key);
+	topo_params_read(&key->params);
+	key->select.count = select->count;
+	for (int32_t i = 0; i < select->count; i++) {
+		size_t n = strnlen(select->gpu[i].bus_id, sizeof select->gpu[i].bus_id - 1);
+		memcpy(key->select.gpu[i].bus_id, select->gpu[i].bus_id, n);
+		key->select.gpu[i].dev = select->gpu[i].dev;
+	}
+}
+
+ncclResult_t topo_system_get(const char *xml, size_t bytes, const char *source,
+			     const struct topo_select *select, const struct topo_system **sys)
+{
+	if (select->count < 1 || select->count > TOPO_MAX_LOCAL) {
+		WARN("%s: %d GPUs are selected, expected 1 to %d", source, select->count,
+		     TOPO_MAX_LOCAL);
+		return ncclInvalidArgument;
+	}
+	size_t key_bytes = sizeof(struct topo_key) + bytes;
+	struct topo_key *key = os_alloc(key_bytes, "topology key");
+	if (!key) {
+		WARN("%s: out of memory for a topology of %zu bytes", source, bytes);
+		return ncclSystemError;
+	}
+	topo_key_fill(key, select);
+	memcpy(key + 1, xml, bytes);
+	struct topo_making making = {.source = source, .rc = ncclSystemError};
+	const struct topo_system *found =
+		os_memo("topo.system", key, key_bytes, topo_system_memo, &making);
+	os_free(key);
+	if (!found)
+		return making.rc ? making.rc : ncclSystemError;
+	*sys = found;
+	return ncclSuccess;
+}
+
+/* ---- accessors ------------------------------------------------------------------------------ */
+
+static int32_t topo_pos(const struct topo_system *sys, int32_t gpu)
+{
+	ASSERT(gpu >= 0 && gpu < sys->ngpus);
+	return sys->local_to_pos[gpu];
+}
+
+static const struct topo_path *topo_nic_path_at(const struct topo_system *sys, int32_t gpu,
+						int32_t nic)
+{
+	ASSERT(nic >= 0 && nic < sys->nnets);
+	return topo_path_at(sys, topo_end_gpu(sys, topo_pos(sys, gpu)), topo_end_net(sys, nic));
+}
+
+int32_t topo_gpu_count(const struct topo_system *sys)
+{
+	return sys->ngpus;
+}
+
+int32_t topo_nic_count(const struct topo_system *sys)
+{
+	return sys->nnets;
+}
+
+const char *topo_nic_name(const struct topo_system *sys, int32_t nic)
+{
+	ASSERT(nic >= 0 && nic < sys->nnets);
+	return topo_net_node(sys, nic)->name;
+}
+
+int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu)
+{
+	return topo_gpu_node(sys, topo_pos(sys, gpu))->gpu.sm;
+}
+
+enum topo_path_type topo_gpu_path(const struct topo_system *sys, int32_t a, int32_t b)
+{
+	return topo_path_at(sys, topo_pos(sys, a), topo_pos(sys, b))->type;
+}
+
+enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, int32_t nic)
+{
+	return topo_nic_path_at(sys, gpu, nic)->type;
+}
+
+uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b)
+{
+	return topo_path_at(sys, topo_pos(sys, a), topo_pos(sys, b))->bw_mbps;
+}
+
+uint32_t topo_nic_bw_mbps(const struct topo_system *sys, int32_t gpu, int32_t nic)
+{
+	return topo_nic_path_at(sys, gpu, nic)->bw_mbps;
+}
+
+bool topo_p2p_ok(const struct topo_system *sys, int32_t a, int32_t b)
+{
+	return sys->p2p[topo_pos(sys, a)][topo_pos(sys, b)];
+}
+
+bool topo_gdr_ok(const struct topo_system *sys, int32_t gpu, int32_t nic)
+{
+	ASSERT(nic >= 0 && nic < sys->nnets);
+	return topo_paths_gdr_ok(sys, topo_pos(sys, gpu), nic);
+}
+
+bool topo_needs_flush(const struct topo_system *sys, int32_t gpu)
+{
+	return topo_gpu_sm(sys, gpu) < 90 && !sys->params.gdr_flush_disable;
+}

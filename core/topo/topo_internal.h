@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of core/topo share; nobody else includes this.
+ *
+ *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read)
+ *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
+ *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
+ *	paths.c   paths between GPUs, nets and CPUs; who may reach whom
+ *	speeds.c  NCCL's table of speeds, and how many channels can fit at one (cuts)
+ *	ring.c    one try: rings that fit at one speed, with these types
+ *	search.c  the order in which tries are made
+ *	connect.c rings of all hosts into one
+ *	print.c   for people, and NCCL's graph XML
+ *
+ * Positions. A GPU has a *position*, its place in the file among the GPUs in use, and a *local
+ * rank*, its place in the selection. Paths and search work with positions (ties go to the file's
+ * order, as in NCCL); topo.h speaks of local ranks. All bandwidths are MB/s.
+ */
+#ifndef CORE_TOPO_TOPO_INTERNAL_H
+#define CORE_TOPO_TOPO_INTERNAL_H
+
+#include "core/topo/topo.h"
+
+struct xml_node;
+
+/* Limits. A file beyond them is refused, named. */
+#define TOPO_MAX_NODES 4096
+#define TOPO_MAX_EDGES 32768
+#define TOPO_MAX_NETS  576
+
+#define TOPO_LOC_BW_MBPS    5000000u
+#define TOPO_NO_NODE	    (-1)
+#define TOPO_VIRTUAL_SWITCH "fffffff:ff:ff.0" /* NVSwitch of a virtual machine */
+
+enum topo_node_type { NODE_GPU, NODE_PCI, NODE_NVS, NODE_CPU, NODE_NIC, NODE_NET };
+
+enum topo_cpu_arch { CPU_ARCH_X86, CPU_ARCH_POWER, CPU_ARCH_ARM, CPU_ARCH_OTHER };
+enum topo_cpu_vendor { CPU_VENDOR_INTEL, CPU_VENDOR_AMD, CPU_VENDOR_ZHAOXIN, CPU_VENDOR_OTHER };
+
+struct topo_node {
+	uint8_t type; /* enum topo_node_type */
+	bool dead;    /* removed by flattening or trimming; gone once the system is made */
+	int32_t parent; /* in the PCI tree; TOPO_NO_NODE for CPU, NVS */
+	int32_t line;	/* of the file */
+	uint64_t bus;	/* PCI address as a number (topo_bus_parse); NUMA id of a CPU */
+	char name[32];	/* bus id as the file has it; name of a net */
+	int32_t dev;	/* GPU, net */
+	union {
+		struct {
+			int32_t sm, local; /* local rank, -1: not in use */
+			bool gdr;
+		} gpu;
+		struct {
+			uint64_t pci_id; /* vendor, device, subsystem vendor, subsystem device */
+		} pci;
+		struct {
+			uint8_t arch, vendor;
+			int32_t family, model;
+		} cpu;
+		struct {
+			uint64_t guid; /* 0: none */
+			int32_t port;
+			uint32_t bw_mbps;
+			bool gdr;
+		} net;
+	};
+	/* in a system: its links, best bandwidth first */
+	int32_t first_link, link_count;
+};
+
+/* A directed link. Types have the numbers of the path that they alone make. */
+enum topo_link_type {
+	LINK_LOC = PATH_LOC,
+	LINK_NVL = PATH_NVL,
+	LINK_C2C = PATH_C2C,
+	LINK_PCI = PATH_PIX,
+	LINK_SYS = PATH_SYS,
+	LINK_NET = PATH_NET,
+};
+struct topo_link {
+	int32_t from, to;
+	uint32_t bw_mbps;
+	uint8_t type; /* enum topo_link_type */
+};
+
+/* The model while it grows. Memory is os_alloc's. */
+struct topo_model {
+	const char *source;
+	struct topo_node *node;
+	int32_t node_count, node_room;
+	struct topo_link *edge;
+	int32_t edge_count, edge_room;
+};
+
+/* ---- model.c -------------------------------------------------------------------------------- */
+void topo_model_fini(struct topo_model *m);
+/* A zeroed node of this type, or TOPO_NO_NODE with a WARN. Pointers into m->node change. */
+int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t line);
+/* Adds bandwidth to the link of this type from a to b, making it at need. */
+ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum topo_link_type type,
+			     uint32_t bw_mbps);
+ncclResult_t topo_model_link_both(struct topo_model *m, int32_t a, int32_t b,
+				  enum topo_link_type type, uint32_t bw_mbps);
+int32_t topo_model_find(const struct topo_model *m, enum topo_node_type type, uint64_t bus);
+void topo_model_kill(struct topo_model *m, int32_t node);
+void topo_model_flatten_switches(struct topo_model *m);
+ncclResult_t topo_model_connect_cpus(struct topo_model *m);
+/* Gives GPUs their local ranks and removes the others. */
+ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select);
+uint32_t topo_nvlink_mbps(int32_t sm);
+/* "0000:13:00.0" -> number; false: not a PCI address. */
+bool topo_bus_parse(const char *text, uint64_t *bus);
+
+/* ---- input.c -------------------------------------------------------------------------------- */
+ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root);
+
+/* ---- topo.c --------------------------------------------------------------------------------- */
+
+/* What the environment says; part of the key of everything cached. No padding inside. */
+struct topo_params {
+	int32_t p2p_level; /* enum topo_path_type; -1: default */
+	int32_t gdr_level;
+	int32_t cross_nic; /* 0, 1, 2 */
+	int32_t min_channels, max_channels; /* of a search */
+	int32_t gdr_flush_disable;
+};
+void topo_params_read(struct topo_params *params);
+
+struct topo_path {
+	uint32_t bw_mbps;
+	int32_t first; /* in hops[] */
+	int16_t count;
+	uint8_t type; /* enum topo_path_type */
+};
+
+/* An end of a path: GPU by position, then nets, then CPUs. */
+struct topo_system {
+	struct topo_params params;
+	int32_t ngpus, nnets, ncpus, nends;
+	int32_t nnodes, nlinks, nhops;
+	int32_t sm_min;
+	bool has_nvs;
+	int32_t end_node[TOPO_MAX_LOCAL + TOPO_MAX_NETS + 64];
+	int16_t local_to_pos[TOPO_MAX_LOCAL], pos_to_local[TOPO_MAX_LOCAL];
+	int16_t gpu_cpu[TOPO_MAX_LOCAL];     /* CPU index nearest to a GPU */
+	bool p2p[TOPO_MAX_LOCAL][TOPO_MAX_LOCAL]; /* by position */
+	struct topo_node *node; /* all five point behind this struct */
+	struct topo_link *link;
+	struct topo_path *path; /* [nends][nends], from row to column */
+	uint16_t *hop;		/* link numbers */
+	const unsigned char *key;
+	size_t key_bytes;
+};
+#define TOPO_MAX_CPUS 64
+
+static inline int32_t topo_end_gpu(const struct topo_system *sys, int32_t pos)
+{
+	return pos;
+}
+static inline int32_t topo_end_net(const struct topo_system *sys, int32_t net)
+{
+	return sys->ngpus + net;
+}
+static inline int32_t topo_end_cpu(const struct topo_system *sys, int32_t cpu)
+{
+	return sys->ngpus + sys->nnets + cpu;
+}
+static inline const struct topo_path *topo_path_at(const struct topo_system *sys, int32_t from,
+						   int32_t to)
+{
+	return &sys->path[(size_t)from * (size_t)sys->nends + (size_t)to];
+}
+static inline const struct topo_node *topo_gpu_node(const struct topo_system *sys, int32_t pos)
+{
+	return &sys->node[sys->end_node[pos]];
+}
+static inline const struct topo_node *topo_net_node(const struct topo_system *sys, int32_t net)
+{
+	return &sys->node[sys->end_node[sys->ngpus + net]];
+}
+static inline const struct topo_node *topo_cpu_node(const struct topo_system *sys, int32_t cpu)
+{
+	return &sys->node[sys->end_node[sys->ngpus + sys->nnets + cpu]];
+}
+
+/* ---- paths.c -------------------------------------------------------------------------------- */
+/* Fills path[], nhops, gpu_cpu[] and p2p[]; the hops come in memory of os_alloc's. */
+ncclResult_t topo_paths_compute(struct topo_system *sys, uint16_t **hop);
+bool topo_paths_gdr_ok(const struct topo_system *sys, int32_t pos, int32_t net);
+
+#endif
