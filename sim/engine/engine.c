@@ -142,10 +142,13 @@ enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
 void sim_stop(void)
 {
 	ASSERT(eng.phase == ENGINE_READY || eng.phase == ENGINE_OVER);
-	if (!engine_in_sim())
+	if (!engine_in_sim()) {
+		if (eng.phase == ENGINE_READY)
+			threads_end();
 		threads_stop();
-	if (!sim_tasks_head && eng.main_task)
+	} else if (eng.phase == ENGINE_READY) {
 		task_list_add(eng.main_task); /* it never ran */
+	}
 	sched_sim_stop();
 	events_stop();
 	waits_stop();

@@ -50,6 +50,19 @@ struct timer_heap {
 	uint64_t seq;
 };
 
+struct order;
+
+struct sim_event {
+	struct timer timer; /* first */
+	void (*step)(void *object, uint64_t arg);
+	void *object;
+	uint64_t arg;
+	const char *name;
+	struct order *order;
+	struct sim_event *next;	  /* free list; threads: the queue */
+	struct thread_part *part; /* threads: whose queue; NULL: the timer thread's */
+};
+
 void timer_add(struct timer *t, enum timer_kind kind, bool background, uint64_t when, uint32_t tie);
 void timer_remove(struct timer *t);
 
@@ -85,7 +98,9 @@ struct task {
 	uint32_t lonely; /* scheduling points in a row without a switch */
 	shared_u32 done; /* what a joiner waits for */
 	bool joined;
-	struct thread_part *thread; /* threads engine */
+	/* threads engine */
+	struct thread_part *part; /* host: its thread; warp: its worker */
+	shared_u32 killed;
 };
 
 static inline struct task *task_of(struct sim_task *t)
@@ -181,23 +196,70 @@ void task_list_add(struct task *t);
 void task_list_remove(struct task *t);
 void task_pool_free(void);
 
+/* ---- threads engine --------------------------------------------------------------------------- */
+
+/* What an OS thread has: its task, or the fiber that it runs, and the work that it posted. */
+struct thread_part {
+	struct thread_part *next; /* all; only grows until the engine stops */
+	struct task *task;	  /* its host task, or a stand-in */
+	struct task *running;	  /* worker: the warp that runs */
+	bool stand_in;		  /* worker, timers, adopted: no task of its own */
+	bool is_host;		  /* started for a host task: to be joined */
+	bool joined;
+	pthread_t thread;
+	void *alt_stack;
+	/* work events */
+	pthread_mutex_t lock;
+	struct sim_event *first, **end, *free;
+	bool draining;
+	/* worker */
+	struct worker *worker;
+	uint32_t point_countdown;
+};
+
+/* thread_self.c: apart, and never inlined, because a fiber may not keep a thread-local address. */
+struct thread_part *thread_part_get(void); /* NULL: none since the engine started */
+void thread_part_set(struct thread_part *part);
+void thread_part_forget_all(void);
+
 /* sched_threads.c */
+extern struct thread_part *threads_all; /* grows under threads_lock */
+extern pthread_mutex_t threads_lock;	/* tasks, parts, counts */
 int threads_start(void);
 void threads_run(void (*fn)(void *), void *arg);
+void threads_end(void); /* joins every thread of the engine */
 void threads_stop(void);
 int threads_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
 		  void *arg);
 void threads_kill_proc(struct os_proc *proc);
 void threads_point(void);
-void threads_wrote(const void *addr, size_t bytes);
+uint64_t threads_now_ns(void);
+uint64_t threads_event_seq(const void *object);
+struct task *threads_self(void);	/* NULL: a thread that the engine does not know */
+struct thread_part *threads_part(void); /* the caller's, adopted where needed */
+struct thread_part *threads_part_new(const char *stand_in);
+void threads_pause(uint32_t round); /* the n-th fruitless look in a row */
+void threads_prepare(void);	    /* the calling thread, once */
+bool threads_killed(const struct task *t);
+void threads_task_gone(struct task *t);
+
+/* worker.c */
+int workers_start(void);
+void workers_join(void);
+int worker_spawn(struct task *t, uint32_t home);
+void worker_suspend(struct task *t);
+void worker_point(struct task *t);
+
+/* event_threads.c */
+int timers_start(void);
+void timers_join(void); /* from here on no timer runs */
+void timers_stop(void);
+void threads_part_free_events(struct thread_part *part);
 void threads_event_post(const struct sim_event_attr *attr, void (*step)(void *, uint64_t),
 			void *object, uint64_t arg, struct sim_event **handle);
 bool threads_event_cancel(struct sim_event *handle);
 void threads_events_cancel_object(const void *object);
 void threads_events_drain(void);
-uint64_t threads_now_ns(void);
-uint64_t threads_event_seq(const void *object);
-struct task *threads_self(void); /* NULL: a thread that the engine does not know */
 
 /* strategy.c */
 void strategy_start(void);

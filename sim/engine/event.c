@@ -10,16 +10,6 @@
 
 #include "sim/engine/engine_internal.h"
 
-struct sim_event {
-	struct timer timer; /* first */
-	void (*step)(void *object, uint64_t arg);
-	void *object;
-	uint64_t arg;
-	const char *name;
-	struct order *order;
-	struct sim_event *next_free;
-};
-
 /* The tail of one wire: what was posted last. Lives while something of it is pending. */
 struct order {
 	const void *object;
@@ -159,7 +149,7 @@ static void event_pool_grow(void)
 	c->next = event_chunks;
 	event_chunks = c;
 	for (int i = EVENT_CHUNK - 1; i >= 0; i--) {
-		c->event[i].next_free = event_free;
+		c->event[i].next = event_free;
 		event_free = &c->event[i];
 		c->order[i].next = order_free;
 		order_free = &c->order[i];
@@ -172,7 +162,7 @@ static void event_release(struct sim_event *e)
 		order_put(e->order);
 	e->order = NULL;
 	e->object = NULL;
-	e->next_free = event_free;
+	e->next = event_free;
 	event_free = e;
 }
 
@@ -191,7 +181,7 @@ void sim_event_post(const struct sim_event_attr *attr, void (*step)(void *, uint
 	uint64_t when = eng.now_ns + attr->delay_ns;
 	uint32_t tie = strategy_tie();
 
-	event_free = e->next_free;
+	event_free = e->next;
 	*e = (struct sim_event){.step = step, .object = object, .arg = arg, .name = attr->name};
 	if (attr->order) {
 		struct order *o = e->order = order_get(attr->order);

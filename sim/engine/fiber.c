@@ -124,7 +124,7 @@ size_t fiber_pool_count(void)
 
 /* ---- sanitizers ----------------------------------------------------------------------------- */
 
-static inline void fiber_leave(struct fiber *from, struct fiber *to, bool for_good)
+static inline FIBER_PLAIN void fiber_leave(struct fiber *from, struct fiber *to, bool for_good)
 {
 	(void)from, (void)to, (void)for_good;
 #ifdef __SANITIZE_THREAD__
@@ -136,7 +136,7 @@ static inline void fiber_leave(struct fiber *from, struct fiber *to, bool for_go
 }
 
 /* On the stack of `f`, after a switch; learns the bounds of the loop's stack. */
-static inline void fiber_arrive(struct fiber *f)
+static inline FIBER_PLAIN void fiber_arrive(struct fiber *f)
 {
 	(void)f;
 #ifdef __SANITIZE_ADDRESS__

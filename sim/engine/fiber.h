@@ -32,7 +32,7 @@
 
 /* Under ThreadSanitizer a switch must not sit in an instrumented function. */
 #ifdef __SANITIZE_THREAD__
-#define FIBER_PLAIN __attribute__((no_sanitize("thread"), noinline))
+#define FIBER_PLAIN __attribute__((no_sanitize("thread")))
 #else
 #define FIBER_PLAIN
 #endif

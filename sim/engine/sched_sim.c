@@ -372,7 +372,10 @@ static struct os_self *sched_sim_self(void)
 		engine_foreign_thread();
 	if (eng.current)
 		return &eng.current->pub.self;
-	return eng.in_event ? &eng.event_self.self : &eng.main_task->pub.self;
+	if (!eng.in_event)
+		return &eng.main_task->pub.self;
+	eng.event_self.self.proc = eng.main_task->pub.self.proc; /* the world may have set it */
+	return &eng.event_self.self;
 }
 
 static int sched_sim_thread_start(struct os_thread **out, const struct os_thread_attr *attr,

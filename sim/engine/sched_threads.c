@@ -1,20 +1,586 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The `threads` scheduler. */
+/*
+ * The `threads` scheduler: host tasks are pthreads, warps are fibers of worker threads (worker.c),
+ * time is real. Waiting is looking again: with a pause, then a yield, then short sleeps, so nobody
+ * has to be woken and a forgotten wake goes unnoticed here (`sim` finds it).
+ *
+ * A task whose process was killed, and a background task after the run, ends at its next wait,
+ * sleep, poll or scheduling point.
+ */
 #include <stdlib.h>
+#include <string.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <time.h>
+
 #include "sim/engine/engine_internal.h"
-const struct os_sched_ops sched_threads_ops = {.name = "threads"};
-static void unbuilt(const char *what) { fprintf(stderr, "engine threads: %s is not built yet\n", what); abort(); }
-int threads_start(void) { fprintf(stderr, "engine threads is not built yet\n"); return ENOSYS; }
-void threads_run(void (*fn)(void *), void *arg) { (void)fn, (void)arg; unbuilt(__func__); }
-void threads_stop(void) { unbuilt(__func__); }
-int threads_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *), void *arg) { (void)t, (void)attr, (void)fn, (void)arg; unbuilt(__func__); return ENOSYS; }
-void threads_kill_proc(struct os_proc *proc) { (void)proc; unbuilt(__func__); }
-void threads_point(void) { unbuilt(__func__); }
-void threads_wrote(const void *addr, size_t bytes) { (void)addr, (void)bytes; unbuilt(__func__); }
-void threads_event_post(const struct sim_event_attr *attr, void (*step)(void *, uint64_t), void *object, uint64_t arg, struct sim_event **handle) { (void)attr, (void)step, (void)object, (void)arg, (void)handle; unbuilt(__func__); }
-bool threads_event_cancel(struct sim_event *handle) { (void)handle; unbuilt(__func__); return false; }
-void threads_events_cancel_object(const void *object) { (void)object; unbuilt(__func__); }
-void threads_events_drain(void) { unbuilt(__func__); }
-uint64_t threads_now_ns(void) { unbuilt(__func__); return 0; }
-uint64_t threads_event_seq(const void *object) { (void)object; unbuilt(__func__); return 0; }
-struct task *threads_self(void) { unbuilt(__func__); return NULL; }
+#include "sim/engine/gdb_hooks.h"
+
+enum { EVENT_COUNTS = 4096, PAUSES = 64, YIELDS = 32, SLEEP_MAX_NS = 50000 };
+
+struct thread_part *threads_all;
+pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER; /* tasks, parts, counts */
+static pthread_cond_t threads_ended = PTHREAD_COND_INITIALIZER;
+static shared_u32 threads_stopping, threads_kills;
+static shared_u64 threads_counts[EVENT_COUNTS];
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* A thread's part; with a name, it gets a stand-in for a task. */
+struct thread_part *threads_part_new(const char *name)
+{
+	const struct sim_task_attr attr = {.name = name,
+					   .kind = SIM_TASK_HOST,
+					   .proc = &eng.main_proc,
+					   .rank = -1,
+					   .background = true,
+					   .device = -1,
+					   .kernel = -1,
+					   .block = -1,
+					   .warp = -1,
+					   .lane = -1};
+	struct thread_part *part = calloc(1, sizeof *part);
+
+	ASSERT(part);
+	pthread_mutex_init(&part->lock, NULL);
+	part->end = &part->first;
+	pthread_mutex_lock(&threads_lock);
+	if (name) {
+		part->task = task_new(&attr, NULL, NULL);
+		ASSERT(part->task);
+		part->task->part = part;
+		part->stand_in = true;
+	}
+	part->next = threads_all;
+	threads_all = part;
+	pthread_mutex_unlock(&threads_lock);
+	return part;
+}
+
+static void threads_part_free(struct thread_part *part)
+{
+	threads_part_free_events(part);
+	if (part->stand_in) {
+		free(part->task->node);
+		free(part->task);
+	}
+	pthread_mutex_destroy(&part->lock);
+	crash_alt_stack_free(part->alt_stack);
+	free(part);
+}
+
+/* A thread that nobody announced is adopted: it becomes a background task of the first process. */
+struct thread_part *threads_part(void)
+{
+	struct thread_part *part = thread_part_get();
+
+	if (part)
+		return part;
+	part = threads_part_new("adopted thread");
+	part->thread = pthread_self();
+	thread_part_set(part);
+	return part;
+}
+
+struct task *threads_self(void)
+{
+	const struct thread_part *part = thread_part_get();
+
+	if (!part)
+		return NULL;
+	return part->running ? part->running : part->task;
+}
+
+/* Sleeps of microseconds need a finer timer than the default slack of 50 us. */
+void threads_prepare(void)
+{
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+}
+
+uint64_t threads_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void threads_pause(uint32_t round)
+{
+	if (round < PAUSES) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#elif defined(__aarch64__)
+		__asm__ volatile("yield");
+#endif
+	} else if (round < PAUSES + YIELDS) {
+		sched_yield();
+	} else {
+		uint32_t power = MIN_OF((round - PAUSES - YIELDS) / 4, 16u);
+		struct timespec t = {.tv_nsec = MIN_OF(1000 << power, SLEEP_MAX_NS)};
+
+		nanosleep(&t, NULL);
+	}
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+bool threads_killed(const struct task *t)
+{
+	return __atomic_load_n(&threads_kills.v_, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&t->killed.v_, __ATOMIC_ACQUIRE);
+}
+
+/* A task has ended: off the list, counted, and its joiner told. Warps are freed here. */
+void threads_task_gone(struct task *t)
+{
+	pthread_mutex_lock(&threads_lock);
+	eng.live--;
+	eng.live_foreground -= !t->pub.background;
+	if (t->pub.kind == SIM_TASK_WARP) {
+		task_list_remove(t);
+		t->wake_next = eng.task_pool;
+		eng.task_pool = t;
+	} else {
+		__atomic_store_n(&t->done.v_, 1, __ATOMIC_RELEASE);
+	}
+	pthread_cond_broadcast(&threads_ended);
+	pthread_mutex_unlock(&threads_lock);
+}
+
+/* Ends the calling thread where its process was killed, or the run is over for it. */
+static void threads_maybe_end(struct task *t)
+{
+	bool over = t->pub.background &&
+		    __atomic_load_n(&threads_stopping.v_, __ATOMIC_ACQUIRE) != 0;
+
+	if ((!over && !threads_killed(t)) || !t->part->is_host)
+		return;
+	t->pub.state = threads_killed(t) ? SIM_TASK_KILLED : SIM_TASK_DONE;
+	threads_task_gone(t);
+	pthread_exit(NULL);
+}
+
+void threads_kill_proc(struct os_proc *proc)
+{
+	struct task *self = threads_self();
+	bool alive;
+	uint32_t round = 0;
+
+	ASSERT(!self || self->pub.self.proc != proc);
+	__atomic_store_n(&threads_kills.v_, 1, __ATOMIC_RELEASE);
+	do {
+		alive = false;
+		pthread_mutex_lock(&threads_lock);
+		for (struct sim_task *p = sim_task_first(); p; p = p->next) {
+			struct task *t = task_of(p);
+
+			if (p->self.proc != proc || t == eng.main_task)
+				continue;
+			__atomic_store_n(&t->killed.v_, 1, __ATOMIC_RELEASE);
+			alive |= !__atomic_load_n(&t->done.v_, __ATOMIC_ACQUIRE);
+		}
+		pthread_mutex_unlock(&threads_lock);
+		if (alive)
+			threads_pause(PAUSES + round++);
+	} while (alive);
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static void *threads_host_main(void *arg)
+{
+	struct task *t = arg;
+
+	thread_part_set(t->part);
+	crash_alt_stack(&t->part->alt_stack);
+	threads_prepare();
+	t->fn(t->arg);
+	threads_events_drain();
+	t->pub.state = SIM_TASK_DONE;
+	threads_task_gone(t);
+	return NULL;
+}
+
+static void threads_list_add(struct task *t)
+{
+	pthread_mutex_lock(&threads_lock);
+	task_list_add(t);
+	eng.live++;
+	eng.live_foreground += !t->pub.background;
+	pthread_mutex_unlock(&threads_lock);
+}
+
+static int threads_spawn_host(struct task *t)
+{
+	t->part = threads_part_new(NULL);
+	t->part->task = t;
+	t->pub.state = SIM_TASK_RUNNING;
+	t->part->is_host = true;
+	threads_list_add(t);
+	int rc = pthread_create(&t->part->thread, NULL, threads_host_main, t);
+	t->part->joined = rc != 0;
+	return rc;
+}
+
+int threads_spawn(struct sim_task **out, const struct sim_task_attr *attr, void (*fn)(void *),
+		  void *arg)
+{
+	pthread_mutex_lock(&threads_lock);
+	struct task *t = task_new(attr, fn, arg);
+	pthread_mutex_unlock(&threads_lock);
+	int rc;
+
+	if (!t)
+		return ENOMEM;
+	*out = &t->pub;
+	trace_task(t);
+	if (attr->kind == SIM_TASK_HOST) {
+		rc = threads_spawn_host(t);
+		if (rc)
+			threads_task_gone(t);
+		return rc;
+	}
+	threads_list_add(t);
+	rc = worker_spawn(t, attr->home);
+	if (rc)
+		threads_task_gone(t);
+	return rc;
+}
+
+/* ---- points and waits ------------------------------------------------------------------------ */
+
+void threads_point(void)
+{
+	struct task *t = threads_self();
+
+	if (!t || t->part->draining)
+		return;
+	if (t->pub.kind == SIM_TASK_WARP)
+		worker_point(t);
+	else
+		threads_maybe_end(t);
+}
+
+static void threads_shared_point(const void *addr, size_t bytes, enum shared_access access)
+{
+	(void)addr, (void)bytes, (void)access;
+	if (UNLIKELY(__atomic_load_n(&threads_kills.v_, __ATOMIC_RELAXED)))
+		threads_point();
+}
+
+static void threads_wait_begin(struct task *t, const struct wait *const *w, int n,
+			       const shared_u32 *abort, uint64_t deadline)
+{
+	t->pub.wait = w;
+	t->pub.wait_n = n;
+	t->pub.wait_abort = abort;
+	t->pub.wake_ns = deadline == ENGINE_NEVER ? 0 : deadline;
+	t->pub.state = SIM_TASK_WAITING;
+}
+
+static void threads_wait_end(struct task *t)
+{
+	t->pub.wait = NULL;
+	t->pub.wait_n = 0;
+	t->pub.wait_abort = NULL;
+	t->pub.state = SIM_TASK_RUNNING;
+}
+
+/* 0, ECANCELED, ETIMEDOUT, or EAGAIN: look again. */
+static int threads_look(const struct wait *const *w, int n, const shared_u32 *abort,
+			uint64_t deadline, int *index)
+{
+	if (waits_aborted(abort))
+		return ECANCELED;
+	int first = waits_first_true(w, n);
+	if (first >= 0) {
+		if (index)
+			*index = first;
+		return 0;
+	}
+	if (deadline != ENGINE_NEVER && threads_now_ns() >= deadline)
+		return ETIMEDOUT;
+	return EAGAIN;
+}
+
+static int threads_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index)
+{
+	struct task *t = threads_part()->running;
+	bool fiber = t != NULL;
+	uint64_t deadline = waits_deadline(w, n);
+	int rc;
+
+	if (!fiber)
+		t = threads_part()->task;
+	threads_events_drain();
+	rc = threads_look(w, n, abort, deadline, index);
+	for (uint32_t round = 0; rc == EAGAIN; round++) {
+		threads_wait_begin(t, w, n, abort, deadline);
+		if (fiber) {
+			worker_suspend(t);
+		} else {
+			threads_maybe_end(t);
+			threads_pause(round);
+			threads_events_drain();
+		}
+		threads_wait_end(t);
+		rc = threads_look(w, n, abort, deadline, index);
+	}
+	return rc;
+}
+
+static void threads_sleep(uint64_t ns)
+{
+	struct task *t = threads_part()->running;
+	uint64_t until = threads_now_ns() + ns;
+
+	if (t) {
+		t->pub.wake_ns = until;
+		t->pub.state = SIM_TASK_SLEEPING;
+		worker_suspend(t);
+		return;
+	}
+	t = threads_part()->task;
+	threads_events_drain();
+	for (;;) {
+		uint64_t now = threads_now_ns();
+
+		threads_maybe_end(t);
+		if (now >= until)
+			return;
+		uint64_t step = MIN_OF(until - now, 10000000ull);
+		struct timespec ts = {.tv_nsec = (long)step};
+		nanosleep(&ts, NULL);
+	}
+}
+
+static void threads_poll_miss(const char *why)
+{
+	struct task *t = threads_part()->running;
+
+	(void)why;
+	if (t) {
+		t->pub.state = SIM_TASK_READY;
+		worker_suspend(t);
+		return;
+	}
+	t = threads_part()->task;
+	threads_events_drain();
+	threads_maybe_end(t);
+	threads_pause(t->poll_row++);
+}
+
+static void threads_poll_hit(void)
+{
+	threads_part()->task->poll_row = 0;
+}
+
+/* ---- os_sched_ops ---------------------------------------------------------------------------- */
+
+static struct os_self *threads_os_self(void)
+{
+	struct thread_part *part = threads_part();
+
+	if (part->running)
+		return &part->running->pub.self;
+	if (part->stand_in)
+		part->task->pub.self.proc = eng.main_task->pub.self.proc;
+	return &part->task->pub.self;
+}
+
+static int threads_thread_start(struct os_thread **out, const struct os_thread_attr *attr,
+				void (*fn)(void *), void *arg)
+{
+	const struct sim_task_attr a = {.name = attr->name,
+					.kind = SIM_TASK_HOST,
+					.proc = threads_os_self()->proc,
+					.rank = attr->rank,
+					.background = attr->background,
+					.device = -1,
+					.kernel = -1,
+					.block = -1,
+					.warp = -1,
+					.lane = -1};
+	struct sim_task *t = NULL;
+	int rc = threads_spawn(&t, &a, fn, arg);
+
+	if (!rc)
+		*out = (struct os_thread *)t;
+	return rc;
+}
+
+static int threads_thread_join(struct os_thread *thread)
+{
+	struct task *t = task_of((struct sim_task *)thread);
+	const struct wait w = {.on = &t->done,
+			       .want = 1,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_EQ,
+			       .bytes = 4,
+			       .why = "end of a thread",
+			       .from = {t->pub.self.rank, -1, -1, t->pub.name}};
+	const struct wait *list = &w;
+
+	ASSERT(!t->joined);
+	int rc = threads_wait(&list, 1, NULL, NULL);
+	ASSERT(rc == 0);
+	pthread_join(t->part->thread, NULL);
+	pthread_mutex_lock(&threads_lock);
+	t->joined = true;
+	t->part->joined = true;
+	task_list_remove(t);
+	t->part->task = NULL;
+	t->wake_next = eng.task_pool;
+	eng.task_pool = t;
+	pthread_mutex_unlock(&threads_lock);
+	return 0;
+}
+
+static shared_u64 *threads_count_of(const void *object)
+{
+	return &threads_counts[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 52];
+}
+
+uint64_t threads_event_seq(const void *object)
+{
+	return __atomic_load_n(&threads_count_of(object)->v_, __ATOMIC_ACQUIRE);
+}
+
+static void threads_os_event_post(const void *object)
+{
+	__atomic_fetch_add(&threads_count_of(object)->v_, 1, __ATOMIC_ACQ_REL);
+}
+
+static void threads_charge(enum os_cost what, uint64_t amount)
+{
+	(void)what, (void)amount;
+}
+
+static bool threads_fault(const char *site, const void *object, struct os_fault *f)
+{
+	return eng.any_faults && fault_check(site, object, f);
+}
+
+static bool threads_buggify(const char *what)
+{
+	(void)what;
+	return false;
+}
+
+static void threads_trace_begin(const char *name, uint64_t a, uint64_t b)
+{
+	trace_interval(true, name, a, b);
+}
+
+static void threads_trace_end(const char *name)
+{
+	trace_interval(false, name, 0, 0);
+}
+
+static void threads_progress(void)
+{
+}
+
+const struct os_sched_ops sched_threads_ops = {
+	.name = "threads",
+	.self = threads_os_self,
+	.thread_start = threads_thread_start,
+	.thread_join = threads_thread_join,
+	.wait = threads_wait,
+	.event_seq = threads_event_seq,
+	.event_post = threads_os_event_post,
+	.poll_miss = threads_poll_miss,
+	.poll_hit = threads_poll_hit,
+	.now_ns = threads_now_ns,
+	.sleep_ns = threads_sleep,
+	.charge = threads_charge,
+	.choose = sim_choose,
+	.fault = threads_fault,
+	.buggify = threads_buggify,
+	.trace = trace_record,
+	.trace_bytes = trace_record_bytes,
+	.trace_begin = threads_trace_begin,
+	.trace_end = threads_trace_end,
+	.progress = threads_progress,
+	.label = label_set,
+	.unlabel = label_unset,
+	.shared_point = threads_shared_point,
+	.shared_wrote = NULL,
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int threads_start(void)
+{
+	struct thread_part *part = threads_part_new(NULL);
+
+	threads_stopping.v_ = threads_kills.v_ = 0;
+	part->task = eng.main_task;
+	part->thread = pthread_self();
+	eng.main_task->part = part;
+	eng.main_task->pub.state = SIM_TASK_RUNNING;
+	thread_part_set(part);
+	threads_list_add(eng.main_task);
+	int rc = timers_start();
+	if (!rc)
+		rc = workers_start();
+	if (rc) /* nothing is undone: a machine that cannot give these threads cannot go on */
+		fprintf(stderr, "engine: cannot start %u workers and a timer thread: %s\n",
+			eng.config.workers, strerror(rc));
+	return rc;
+}
+
+static void threads_join_hosts(void)
+{
+	struct thread_part *part;
+
+	do {
+		pthread_mutex_lock(&threads_lock);
+		for (part = threads_all; part; part = part->next)
+			if (part->is_host && !part->joined)
+				break;
+		if (part)
+			part->joined = true;
+		pthread_mutex_unlock(&threads_lock);
+		if (part)
+			pthread_join(part->thread, NULL);
+	} while (part);
+}
+
+/* The caller's thread is the main task; returns when no foreground task is left, and no other
+ * thread of the engine either. */
+void threads_run(void (*fn)(void *), void *arg)
+{
+	threads_prepare();
+	fn(arg);
+	threads_events_drain();
+	eng.main_task->pub.state = SIM_TASK_DONE;
+	threads_task_gone(eng.main_task);
+	pthread_mutex_lock(&threads_lock);
+	while (eng.live_foreground)
+		pthread_cond_wait(&threads_ended, &threads_lock);
+	pthread_mutex_unlock(&threads_lock);
+	threads_end();
+}
+
+/* Everybody who is left ends. */
+void threads_end(void)
+{
+	__atomic_store_n(&threads_stopping.v_, 1, __ATOMIC_RELEASE);
+	threads_join_hosts();
+	workers_join();
+	timers_join();
+}
+
+void threads_stop(void)
+{
+	timers_stop();
+	while (threads_all) {
+		struct thread_part *part = threads_all;
+
+		threads_all = part->next;
+		threads_part_free(part);
+	}
+	thread_part_forget_all();
+}

@@ -264,9 +264,7 @@ void sim_wrote(const void *addr, size_t bytes)
 	if (eng.phase == ENGINE_OFF)
 		return;
 	if (engine_in_sim())
-		waits_wrote(addr, bytes);
-	else
-		threads_wrote(addr, bytes);
+		waits_wrote(addr, bytes); /* in `threads` waiters look again by themselves */
 }
 
 /* ---- event counts ---------------------------------------------------------------------------- */

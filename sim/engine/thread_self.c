@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The only thread-local of the engine, in a translation unit of its own: code that can switch
+ * fibers calls these and never holds the variable's address. A thread that lives on after the
+ * engine has stopped (a foreign one that was adopted) is unknown to the next.
+ */
+#include "sim/engine/engine_internal.h"
+
+static __thread struct thread_part *thread_part_mine;
+static __thread uint32_t thread_part_of;
+static uint32_t thread_generation = 1;
+
+__attribute__((noinline)) struct thread_part *thread_part_get(void)
+{
+	__asm__ volatile("" ::: "memory");
+	return thread_part_of == __atomic_load_n(&thread_generation, __ATOMIC_RELAXED)
+		       ? thread_part_mine
+		       : NULL;
+}
+
+__attribute__((noinline)) void thread_part_set(struct thread_part *part)
+{
+	thread_part_mine = part;
+	thread_part_of = __atomic_load_n(&thread_generation, __ATOMIC_RELAXED);
+}
+
+void thread_part_forget_all(void)
+{
+	__atomic_fetch_add(&thread_generation, 1, __ATOMIC_RELAXED);
+}

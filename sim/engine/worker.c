@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Workers of the `threads` engine: an OS thread that runs warps, which are fibers and never leave
+ * it. A warp that waits goes back to the loop, which looks at every wait in turn and enters the
+ * warps whose wait is true.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "sim/engine/engine_internal.h"
+
+enum { WORKER_POINTS = 1024 }; /* scheduling points before a warp lets the others run */
+
+enum { WORKERS_MAX = 256 };
+
+struct worker {
+	struct thread_part *part;
+	struct fiber loop;
+	void *loop_sp;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	struct task *inbox, **inbox_end; /* by ready_next */
+	shared_u32 inbox_full;		 /* a hint that saves the lock */
+	bool stop;
+};
+
+static struct worker *workers[WORKERS_MAX];
+
+static void worker_entry(void *arg)
+{
+	struct task *t = arg;
+
+	t->fn(t->arg);
+	t->pub.state = SIM_TASK_DONE;
+	fiber_exit(&t->fiber);
+}
+
+int worker_spawn(struct task *t, uint32_t home)
+{
+	struct worker *k = workers[home % eng.config.workers];
+
+	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, worker_entry, t);
+	if (rc)
+		return rc;
+	t->part = k->part;
+	t->pub.state = SIM_TASK_READY;
+	t->ready_next = NULL;
+	pthread_mutex_lock(&k->lock);
+	*k->inbox_end = t;
+	k->inbox_end = &t->ready_next;
+	__atomic_store_n(&k->inbox_full.v_, 1, __ATOMIC_RELEASE);
+	pthread_cond_signal(&k->cond);
+	pthread_mutex_unlock(&k->lock);
+	return 0;
+}
+
+void worker_suspend(struct task *t)
+{
+	ASSERT(t->part == thread_part_get());
+	fiber_suspend(&t->fiber);
+}
+
+/* A point of a warp: every so often the other warps of the worker get their turn. */
+void worker_point(struct task *t)
+{
+	if (++t->part->point_countdown < WORKER_POINTS)
+		return;
+	t->part->point_countdown = 0;
+	t->pub.state = SIM_TASK_READY;
+	worker_suspend(t);
+}
+
+static bool worker_may_run(const struct task *t)
+{
+	const struct sim_task *p = &t->pub;
+
+	if (p->state == SIM_TASK_READY || threads_killed(t))
+		return true;
+	if (p->state == SIM_TASK_SLEEPING)
+		return threads_now_ns() >= p->wake_ns;
+	ASSERT(p->state == SIM_TASK_WAITING);
+	if (waits_aborted(p->wait_abort) || waits_first_true(p->wait, p->wait_n) >= 0)
+		return true;
+	return p->wake_ns && threads_now_ns() >= p->wake_ns;
+}
+
+/* Runs it, or drops it when its process was killed; true when it is gone. */
+static bool worker_run(struct worker *k, struct task *t)
+{
+	if (!threads_killed(t)) {
+		t->pub.state = SIM_TASK_RUNNING;
+		t->pub.switches++;
+		k->part->running = t;
+		fiber_enter(&k->loop, &t->fiber);
+		k->part->running = NULL;
+		if (UNLIKELY(fiber_overflowed(&t->fiber)))
+			engine_fail(SIM_CRASH, "stack",
+				    "task %u \"%s\" overflowed its stack of %zu bytes",
+				    t->pub.self.id, t->pub.name, t->fiber.bytes);
+		if (t->pub.state != SIM_TASK_DONE)
+			return false;
+	}
+	fiber_release(&t->fiber);
+	threads_task_gone(t);
+	return true;
+}
+
+/* One look at every warp; true when one ran. */
+static bool worker_pass(struct worker *k, struct task **list)
+{
+	bool ran = false;
+
+	for (struct task **at = list; *at;) {
+		struct task *t = *at, *next = t->ready_next;
+
+		if (!worker_may_run(t)) {
+			at = &t->ready_next;
+			continue;
+		}
+		ran = true;
+		if (worker_run(k, t))
+			*at = next;
+		else
+			at = &t->ready_next;
+	}
+	return ran;
+}
+
+/* Appends what was spawned meanwhile. With nothing to run, sleeps until there is. */
+static bool worker_take_inbox(struct worker *k, struct task **list)
+{
+	if (*list && !__atomic_load_n(&k->inbox_full.v_, __ATOMIC_ACQUIRE))
+		return true;
+	pthread_mutex_lock(&k->lock);
+	while (!*list && !k->inbox && !k->stop)
+		pthread_cond_wait(&k->cond, &k->lock);
+	while (*list)
+		list = &(*list)->ready_next;
+	*list = k->inbox;
+	k->inbox = NULL;
+	k->inbox_end = &k->inbox;
+	__atomic_store_n(&k->inbox_full.v_, 0, __ATOMIC_RELAXED);
+	bool go_on = !k->stop;
+	pthread_mutex_unlock(&k->lock);
+	return go_on;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *k = arg;
+	struct task *list = NULL;
+	uint32_t idle = 0;
+
+	thread_part_set(k->part);
+	crash_alt_stack(&k->part->alt_stack);
+	threads_prepare();
+	fiber_adopt(&k->loop, &k->loop_sp);
+	while (worker_take_inbox(k, &list)) {
+		if (worker_pass(k, &list))
+			idle = 0;
+		else
+			threads_pause(idle++);
+		threads_events_drain();
+	}
+	while (list) { /* discarded without running */
+		struct task *t = list;
+
+		list = t->ready_next;
+		fiber_release(&t->fiber);
+		threads_task_gone(t);
+	}
+	fiber_abandon(&k->loop);
+	return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int workers_start(void)
+{
+	if (!eng.config.workers)
+		eng.config.workers = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	eng.config.workers = MIN_OF(eng.config.workers, (uint32_t)WORKERS_MAX);
+	for (uint32_t i = 0; i < eng.config.workers; i++) {
+		struct worker *k = workers[i] = calloc(1, sizeof *k);
+		char name[32];
+
+		ASSERT(k);
+		snprintf(name, sizeof name, "worker %u", i);
+		k->part = threads_part_new(name);
+		k->part->worker = k;
+		k->inbox_end = &k->inbox;
+		pthread_mutex_init(&k->lock, NULL);
+		pthread_cond_init(&k->cond, NULL);
+		int rc = pthread_create(&k->part->thread, NULL, worker_main, k);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+void workers_join(void)
+{
+	for (uint32_t i = 0; i < eng.config.workers; i++) {
+		struct worker *k = workers[i];
+
+		pthread_mutex_lock(&k->lock);
+		k->stop = true;
+		__atomic_store_n(&k->inbox_full.v_, 1, __ATOMIC_RELEASE);
+		pthread_cond_signal(&k->cond);
+		pthread_mutex_unlock(&k->lock);
+		pthread_join(k->part->thread, NULL);
+		pthread_mutex_destroy(&k->lock);
+		pthread_cond_destroy(&k->cond);
+		free(k);
+		workers[i] = NULL;
+	}
+}
