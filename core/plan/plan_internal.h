@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of core/plan share: the queue of one communicator, and the pure part that turns a
+ * task into a work.
+ */
+#ifndef CORE_PLAN_PLAN_INTERNAL_H
+#define CORE_PLAN_PLAN_INTERNAL_H
+
+#include "core/device/steps.h"
+#include "core/plan/plan.h"
+#include "core/proxy/proxy.h"
+
+/* Threads that NCCL's rule reckons with, whatever the warp width is. */
+#define PLAN_THREADS 512
+#define PLAN_THREAD_BYTES 64 /* SIMPLE: bytes that make a thread worth while */
+
+/* ---- work.c: pure --------------------------------------------------------------------------- */
+
+/* What a communicator looks like to the planner. */
+struct plan_limits {
+	int32_t nranks, nchannels;
+	uint32_t step_bytes;
+	uint32_t max_threads; /* nominal, a multiple of 32 */
+};
+
+struct plan_shape {
+	int32_t nchannels;
+	uint32_t nthreads; /* nominal */
+};
+
+/* NCCL's rule: while a channel's threads would have less than PLAN_THREAD_BYTES each, first fewer
+ * channels, then fewer threads. */
+struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim);
+/* Fills all of *work but op_count and nwarps. count is not 0, nranks at least 2. */
+void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
+		    struct dev_work *work, struct plan_shape *shape);
+/* What the kernel does for a user's operation, and its factor or divisor. */
+enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, uint64_t *scale);
+
+/* ---- plan.c --------------------------------------------------------------------------------- */
+
+struct plan_state {
+	const struct dev_kernel *kernel;
+	uint32_t warp_width, warps; /* warps of a block */
+	struct plan_limits limits;
+
+	struct plan_task *queue;
+	int32_t queued, room;
+
+	/* Collectives of a communicator never overlap: a launch on another stream waits for this. */
+	cudaEvent_t launched;
+	cudaStream_t last_stream;
+	bool any_launch;
+
+	/* the launch that is being put together */
+	struct dev_args args;
+	cudaStream_t stream;
+	uint32_t block_warps;
+	struct proxy_op op[PROXY_MAX_APPEND];
+	int32_t nops;
+};
+
+#endif

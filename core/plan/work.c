@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a task to a work: which channels, how the elements are shared between them, and what the
+ * kernel does with them. Pure: the same task gives the same work on every rank, which is all that
+ * makes kernels and proxies of different ranks agree on their steps.
+ */
+#include <string.h>
+
+#include "core/device/reduce_copy.h"
+#include "core/plan/plan_internal.h"
+
+struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim)
+{
+	struct plan_shape s = {.nchannels = lim->nchannels, .nthreads = lim->max_threads};
+
+	ASSERT(lim->nchannels >= 1 && lim->nchannels <= DEV_MAX_CHANNELS);
+	while (s.nchannels > 1 && bytes < (uint64_t)s.nchannels * s.nthreads * PLAN_THREAD_BYTES)
+		s.nchannels--;
+	while (s.nthreads % 128 == 0 &&
+	       bytes < (uint64_t)s.nchannels * s.nthreads * PLAN_THREAD_BYTES)
+		s.nthreads /= 2;
+	return s;
+}
+
+/* Bits of 1/n in the type. */
+static uint64_t plan_inverse(ncclDataType_t type, int32_t n)
+{
+	float inverse = (float)(1.0 / n);
+
+	switch (type) {
+	case ncclFloat16:
+		return rc_f16_of_f32(inverse);
+	case ncclBfloat16:
+		return rc_bf16_of_f32(inverse);
+	case ncclFloat8e4m3:
+		return rc_f8e4m3_of_f32(inverse);
+	case ncclFloat8e5m2:
+		return rc_f8e5m2_of_f32(inverse);
+	case ncclFloat32:
+		return rc_bits_of_f32(inverse);
+	case ncclFloat64:
+		return rc_bits_of_f64(1.0 / n);
+	default:
+		ASSERT(!"a floating point type");
+		return 0;
+	}
+}
+
+static bool plan_type_is_float(ncclDataType_t type)
+{
+	return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 ||
+	       type == ncclBfloat16 || type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
+}
+
+enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, uint64_t *scale)
+{
+	*scale = 0;
+	switch (op) {
+	case ncclSum:
+		return DEV_SUM;
+	case ncclProd:
+		return DEV_PROD;
+	case ncclMax:
+		return DEV_MAX;
+	case ncclMin:
+		return DEV_MIN;
+	case ncclAvg:
+		if (plan_type_is_float(type)) {
+			*scale = plan_inverse(type, nranks);
+			return DEV_PREMUL_SUM;
+		}
+		*scale = (uint64_t)nranks;
+		return DEV_SUM_POSTDIV;
+	default:
+		ASSERT(!"an operation that the API lets through");
+		return DEV_SUM;
+	}
+}
+
+/* Shares whole grains; the last channel takes what is left, and channels that would get nothing
+ * are left out. */
+static void plan_work_share(struct dev_work *w, int32_t nchannels, uint32_t type_bytes)
+{
+	uint64_t grain = DEV_GRAIN_BYTES / type_bytes;
+	uint64_t grains = DIV_UP(w->count, grain), each = DIV_UP(grains, (uint64_t)nchannels);
+	uint64_t used = DIV_UP(grains, each);
+
+	ASSERT(used >= 1 && used <= (uint64_t)nchannels);
+	w->channel_lo = 0;
+	w->channel_hi = (uint8_t)(used - 1);
+	if (used == 1) {
+		w->count_lo = w->count;
+		return;
+	}
+	w->count_lo = w->count_mid = each * grain;
+	w->count_hi = w->count - (used - 1) * each * grain;
+	ASSERT(w->count_hi > 0 && w->count_hi <= w->count_lo);
+}
+
+void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
+		    struct dev_work *work, struct plan_shape *shape)
+{
+	uint32_t type_bytes = steps_type_bytes((int)task->type);
+	uint32_t chunk = lim->step_bytes * DEV_CHUNK_STEPS / type_bytes;
+
+	ASSERT(task->count > 0 && lim->nranks > 1);
+	*shape = plan_shape_of(task->count * type_bytes, lim);
+	memset(work, 0, sizeof *work);
+	work->send = (uint64_t)(uintptr_t)task->send;
+	work->recv = (uint64_t)(uintptr_t)task->recv;
+	work->count = task->count;
+	plan_work_share(work, shape->nchannels, type_bytes);
+	work->chunk_lo = work->chunk_mid = work->chunk_hi = chunk;
+	work->func = (uint8_t)task->func;
+	work->algo = DEV_RING;
+	work->proto = DEV_SIMPLE;
+	work->type = (uint8_t)task->type;
+	work->op = (uint8_t)plan_device_op(task->op, task->type, lim->nranks, &work->scale);
+}
+
+uint32_t plan_steps(const struct dev_work *work, int channel, int nranks)
+{
+	struct steps_part part = steps_part_of(work, channel);
+
+	ASSERT(channel >= work->channel_lo && channel <= work->channel_hi);
+	return (uint32_t)steps_ring_all_reduce(part.count, part.chunk, nranks);
+}
