@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "core/base/base_state.h"
-#include "core/os/os_memo.h"
+#include "core/base/memo_table.h"
 #include "core/os/os_ops.h"
 
 #define REAL_FILE_MAX (16u << 20)
@@ -35,7 +35,7 @@ static pthread_mutex_t real_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t real_once = PTHREAD_ONCE_INIT;
 static struct real_block real_blocks = {&real_blocks, &real_blocks, NULL, 0}; /* newest first */
 static uint64_t real_block_count;
-static struct os_memo_table real_memo_table;
+static struct memo_table real_memo_table;
 static struct base_state real_base;
 static int real_log_fd = STDERR_FILENO;
 
@@ -135,7 +135,7 @@ static const void *real_memo(const char *kind, const void *key, size_t key_bytes
 			     void *(*make)(const void *, size_t, void *), void *arg)
 {
 	pthread_mutex_lock(&real_lock);
-	const void *found = os_memo_find(&real_memo_table, kind, key, key_bytes);
+	const void *found = memo_table_find(&real_memo_table, kind, key, key_bytes);
 	pthread_mutex_unlock(&real_lock);
 	if (found)
 		return found;
@@ -143,14 +143,14 @@ static const void *real_memo(const char *kind, const void *key, size_t key_bytes
 	if (!made)
 		return NULL;
 	pthread_mutex_lock(&real_lock);
-	found = os_memo_insert(&real_memo_table, kind, key, key_bytes, made);
+	found = memo_table_insert(&real_memo_table, kind, key, key_bytes, made);
 	pthread_mutex_unlock(&real_lock);
 	return found;
 }
 
 static __attribute__((destructor)) void real_fini(void)
 {
-	os_memo_clear(&real_memo_table);
+	memo_table_clear(&real_memo_table);
 }
 
 /* ---- identity, environment, files --------------------------------------------------------------- */

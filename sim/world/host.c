@@ -93,7 +93,7 @@ const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 		       void *(*make)(const void *, size_t, void *), void *arg)
 {
 	world_lock(&world->lock);
-	const void *found = os_memo_find(&world->memo, kind, key, key_bytes);
+	const void *found = memo_table_find(&world->memo, kind, key, key_bytes);
 	world_unlock(&world->lock);
 	if (found)
 		return found;
@@ -101,7 +101,7 @@ const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 	if (!made)
 		return NULL;
 	world_lock(&world->lock);
-	found = os_memo_insert(&world->memo, kind, key, key_bytes, made);
+	found = memo_table_insert(&world->memo, kind, key, key_bytes, made);
 	world_unlock(&world->lock);
 	return found;
 }

@@ -130,7 +130,7 @@ static void world_free_all(void)
 {
 	world_fabric_free();
 	world_agreements_free();
-	os_memo_clear(&world->memo);
+	memo_table_clear(&world->memo);
 	world_arena_free();
 	world_procs_free();
 	for (uint32_t i = 0; i < world->machine_count; i++)

@@ -14,7 +14,7 @@
 
 #include "core/base/base_state.h"
 #include "core/base/macros.h"
-#include "core/os/os_memo.h"
+#include "core/base/memo_table.h"
 #include "core/os/os_ops.h"
 #include "sim/world/world.h"
 
@@ -96,7 +96,7 @@ struct world {
 	uint32_t proc_count, proc_cap;
 	struct world_proc *nobody; /* whose memory event steps and the lab allocate */
 	struct world_leak *leaks;
-	struct os_memo_table memo;
+	struct memo_table memo;
 	struct world_agreement *agreements;
 	struct os_mutex socket_lock, shm_lock;
 	struct world_conn *conns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/os/os_memo.h"
+#include "core/base/memo_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "core/base/hash.h"
 #include "core/base/macros.h"
 
-struct os_memo_entry {
-	struct os_memo_entry *next;
+struct memo_entry {
+	struct memo_entry *next;
 	uint64_t hash;
 	const char *kind;
 	void *value;
@@ -16,15 +16,15 @@ struct os_memo_entry {
 	unsigned char key[];
 };
 
-static uint64_t os_memo_hash(const char *kind, const void *key, size_t key_bytes)
+static uint64_t memo_hash(const char *kind, const void *key, size_t key_bytes)
 {
 	return hash64_seeded(key, key_bytes, hash64_str(kind));
 }
 
-static struct os_memo_entry *os_memo_look(const struct os_memo_table *t, uint64_t hash,
+static struct memo_entry *memo_look(const struct memo_table *t, uint64_t hash,
 					  const char *kind, const void *key, size_t key_bytes)
 {
-	struct os_memo_entry *e = t->bucket[hash % OS_MEMO_BUCKETS];
+	struct memo_entry *e = t->bucket[hash % MEMO_BUCKETS];
 	for (; e; e = e->next)
 		if (e->hash == hash && e->key_bytes == key_bytes && strcmp(e->kind, kind) == 0 &&
 		    memcmp(e->key, key, key_bytes) == 0)
@@ -32,20 +32,20 @@ static struct os_memo_entry *os_memo_look(const struct os_memo_table *t, uint64_
 	return NULL;
 }
 
-const void *os_memo_find(const struct os_memo_table *t, const char *kind, const void *key,
+const void *memo_table_find(const struct memo_table *t, const char *kind, const void *key,
 			 size_t key_bytes)
 {
-	uint64_t hash = os_memo_hash(kind, key, key_bytes);
-	const struct os_memo_entry *e = os_memo_look(t, hash, kind, key, key_bytes);
+	uint64_t hash = memo_hash(kind, key, key_bytes);
+	const struct memo_entry *e = memo_look(t, hash, kind, key, key_bytes);
 	return e ? e->value : NULL;
 }
 
-const void *os_memo_insert(struct os_memo_table *t, const char *kind, const void *key,
+const void *memo_table_insert(struct memo_table *t, const char *kind, const void *key,
 			   size_t key_bytes, void *value)
 {
 	ASSERT(value);
-	uint64_t hash = os_memo_hash(kind, key, key_bytes);
-	struct os_memo_entry *e = os_memo_look(t, hash, kind, key, key_bytes);
+	uint64_t hash = memo_hash(kind, key, key_bytes);
+	struct memo_entry *e = memo_look(t, hash, kind, key, key_bytes);
 	if (e) {
 		free(value);
 		return e->value;
@@ -60,16 +60,16 @@ const void *os_memo_insert(struct os_memo_table *t, const char *kind, const void
 	e->value = value;
 	e->key_bytes = key_bytes;
 	memcpy(e->key, key, key_bytes);
-	e->next = t->bucket[hash % OS_MEMO_BUCKETS];
-	t->bucket[hash % OS_MEMO_BUCKETS] = e;
+	e->next = t->bucket[hash % MEMO_BUCKETS];
+	t->bucket[hash % MEMO_BUCKETS] = e;
 	t->count++;
 	return value;
 }
 
-void os_memo_clear(struct os_memo_table *t)
+void memo_table_clear(struct memo_table *t)
 {
-	for (size_t i = 0; i < OS_MEMO_BUCKETS; i++) {
-		struct os_memo_entry *next, *e = t->bucket[i];
+	for (size_t i = 0; i < MEMO_BUCKETS; i++) {
+		struct memo_entry *next, *e = t->bucket[i];
 		for (; e; e = next) {
 			next = e->next;
 			free(e->value);
