@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/transport/transport.h"
 
+#include <string.h>
+
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/transport/transport_internal.h"
@@ -152,27 +154,30 @@ static ncclResult_t transport_infos_recv(struct ncclComm *comm, struct transport
 	return ncclSuccess;
 }
 
-static int transport_compare_ranks(const void *a, const void *b)
+/* Keeps peers[0..n-1] ascending, each once; returns the new n. */
+static int transport_peer_insert(int32_t *peers, int n, int32_t peer)
 {
-	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+	int at = n;
 
-	return (x > y) - (x < y);
+	while (at > 0 && peers[at - 1] > peer)
+		at--;
+	if (at > 0 && peers[at - 1] == peer)
+		return n;
+	memmove(&peers[at + 1], &peers[at], (size_t)(n - at) * sizeof peers[0]);
+	peers[at] = peer;
+	return n + 1;
 }
 
-/* The ranks next to this one on any channel, ascending, each once. */
+/* The ranks next to this one on any channel. */
 static int transport_peers(const struct ncclComm *comm, int32_t peers[2 * DEV_MAX_CHANNELS])
 {
-	int n = 0, kept = 0;
+	int n = 0;
 
 	for (int32_t i = 0; i < comm->nchannels; i++) {
-		peers[n++] = comm->channels[i].ring_prev;
-		peers[n++] = comm->channels[i].ring_next;
+		n = transport_peer_insert(peers, n, comm->channels[i].ring_prev);
+		n = transport_peer_insert(peers, n, comm->channels[i].ring_next);
 	}
-	qsort(peers, (size_t)n, sizeof peers[0], transport_compare_ranks);
-	for (int i = 0; i < n; i++)
-		if (!i || peers[i] != peers[kept - 1])
-			peers[kept++] = peers[i];
-	return kept;
+	return n;
 }
 
 /* One message to and one from every neighbour. All are sent before any is received: nobody waits

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a collective is shared between channels, and how many steps each takes. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "core/plan/plan_internal.h"
+
+static const struct plan_limits limits = {
+	.nranks = 4, .nchannels = 8, .step_bytes = 512 << 10, .max_threads = PLAN_THREADS};
+
+static struct dev_work work_of(size_t count, ncclDataType_t type, ncclRedOp_t op,
+			       const struct plan_limits *lim, struct plan_shape *shape)
+{
+	struct plan_task task = {.func = DEV_ALL_REDUCE, .count = count, .type = type, .op = op};
+	struct dev_work work;
+
+	plan_work_fill(&task, lim, &work, shape);
+	return work;
+}
+
+START_TEST(channels_go_before_threads)
+{
+	/* 512 threads with 64 bytes each are 32 KiB a channel */
+	static const struct {
+		uint64_t bytes;
+		int32_t nchannels;
+		uint32_t nthreads;
+	} want[] = {
+		{1, 1, 64},	       {4096, 1, 64},	      {8191, 1, 64},	 {8192, 1, 128},
+		{16 << 10, 1, 256},    {32 << 10, 1, 512},    {63 << 10, 1, 512}, {64 << 10, 2, 512},
+		{(256 << 10) - 1, 7, 512}, {256 << 10, 8, 512}, {1 << 30, 8, 512},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		struct plan_shape s = plan_shape_of(want[i].bytes, &limits);
+
+		ck_assert_msg(s.nchannels == want[i].nchannels && s.nthreads == want[i].nthreads,
+			      "%llu bytes: %d channels, %u threads", (unsigned long long)want[i].bytes,
+			      s.nchannels, s.nthreads);
+	}
+}
+END_TEST
+
+static uint64_t total_of(const struct dev_work *w)
+{
+	uint64_t next = 0;
+
+	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
+		struct steps_part part = steps_part_of(w, c);
+
+		ck_assert_uint_eq(part.offset, next);
+		ck_assert_uint_gt(part.count, 0);
+		next += part.count;
+	}
+	return next;
+}
+
+START_TEST(shares_cover_every_element_once)
+{
+	static const uint64_t counts[] = {1, 2, 3, 127, 128, 129, 1000, 16384, 65537, 262144, 262145,
+					  1048577, 4194304, 16777217, 1ull << 33};
+
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+		for (int type = 0; type < DEV_TYPE_COUNT; type++) {
+			struct plan_shape s;
+			struct dev_work w = work_of(counts[i], type, ncclSum, &limits, &s);
+			uint64_t grain = DEV_GRAIN_BYTES / steps_type_bytes(type);
+
+			ck_assert_uint_eq(total_of(&w), counts[i]);
+			ck_assert_int_lt(w.channel_hi, s.nchannels);
+			if (w.channel_lo != w.channel_hi)
+				ck_assert_uint_eq(w.count_lo % grain, 0);
+			ck_assert_uint_eq((uint64_t)w.chunk_lo * steps_type_bytes(type),
+					  DEV_CHUNK_STEPS * (uint64_t)limits.step_bytes);
+		}
+	}
+}
+END_TEST
+
+START_TEST(steps_are_whole_chunks_and_at_least_one_loop)
+{
+	struct plan_shape s;
+	struct dev_work w = work_of(1, ncclFloat32, ncclSum, &limits, &s);
+
+	ck_assert_uint_eq(plan_steps(&w, 0, 4), 2 * 3 * DEV_CHUNK_STEPS);
+	/* one element more than a loop of 4 chunks of 2 MiB on one channel */
+	struct plan_limits one = limits;
+	one.nchannels = 1;
+	w = work_of(4 * (2 << 20) / 4 + 1, ncclFloat32, ncclSum, &one, &s);
+	ck_assert_uint_eq(plan_steps(&w, 0, 4), 2 * 2 * 3 * DEV_CHUNK_STEPS);
+}
+END_TEST
+
+START_TEST(average_multiplies_floats_first_and_divides_integers_last)
+{
+	static const struct {
+		ncclDataType_t type;
+		enum dev_op op;
+		uint64_t scale;
+	} want[] = {
+		{ncclInt8, DEV_SUM_POSTDIV, 4},	    {ncclUint64, DEV_SUM_POSTDIV, 4},
+		{ncclFloat32, DEV_PREMUL_SUM, 0x3e800000}, {ncclFloat16, DEV_PREMUL_SUM, 0x3400},
+		{ncclBfloat16, DEV_PREMUL_SUM, 0x3e80},
+		{ncclFloat64, DEV_PREMUL_SUM, 0x3fd0000000000000},
+		{ncclFloat8e4m3, DEV_PREMUL_SUM, 0x28}, {ncclFloat8e5m2, DEV_PREMUL_SUM, 0x34},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		uint64_t scale;
+
+		ck_assert_int_eq(plan_device_op(ncclAvg, want[i].type, 4, &scale), want[i].op);
+		ck_assert_msg(scale == want[i].scale, "type %d: scale %#llx", want[i].type,
+			      (unsigned long long)scale);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("plan");
+	TCase *t = tcase_create("work");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_test(t, channels_go_before_threads);
+	tcase_add_test(t, shares_cover_every_element_once);
+	tcase_add_test(t, steps_are_whole_chunks_and_at_least_one_loop);
+	tcase_add_test(t, average_multiplies_floats_first_and_divides_integers_last);
+	suite_add_tcase(suite, t);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
