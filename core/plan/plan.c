@@ -35,7 +35,6 @@ static uint32_t plan_warps(uint32_t warp_width)
 ncclResult_t plan_init(struct ncclComm *comm)
 {
 	struct plan_state *st = os_alloc(sizeof *st, "plan");
-	ncclResult_t rc;
 
 	ASSERT(!comm->plan);
 	if (!st) {
@@ -57,12 +56,6 @@ ncclResult_t plan_init(struct ncclComm *comm)
 		os_free(st);
 		return ncclInternalError;
 	}
-	rc = cuda_result(cudaEventCreateWithFlags(&st->launched, cudaEventDisableTiming),
-			 "cudaEventCreateWithFlags for launches");
-	if (rc) {
-		os_free(st);
-		return rc;
-	}
 	comm->plan = st;
 	return ncclSuccess;
 }
@@ -73,7 +66,6 @@ void plan_fini(struct ncclComm *comm)
 
 	if (!st)
 		return;
-	(void)cuda_result(cudaEventDestroy(st->launched), "cudaEventDestroy for launches");
 	os_free(st->queue);
 	os_free(st);
 	comm->plan = NULL;
@@ -163,21 +155,27 @@ static void plan_batch_add(struct ncclComm *comm, struct plan_state *st, const s
 	}
 }
 
-/* Behind everything that this communicator launched on another stream. */
-static ncclResult_t plan_stream_order(struct plan_state *st)
+/* Behind everything that this communicator launched on another stream: its collectives never
+ * overlap. */
+static ncclResult_t plan_stream_order(struct ncclComm *comm, struct plan_state *st)
 {
-	if (!st->any_launch || st->last_stream == st->stream)
+	if (!comm->launched || st->last_stream == st->stream)
 		return ncclSuccess;
-	return cuda_result(cudaStreamWaitEvent(st->stream, st->launched, 0),
+	return cuda_result(cudaStreamWaitEvent(st->stream, comm->launch_done, 0),
 			   "cudaStreamWaitEvent for the previous launch");
 }
 
-static ncclResult_t plan_stream_mark(struct plan_state *st)
+/* Right behind the launch: later on, the stream may be gone or wait for something else. */
+static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *st)
 {
+	ncclResult_t rc = cuda_result(cudaEventRecord(comm->launch_done, st->stream),
+				      "cudaEventRecord after a launch");
+
+	if (rc)
+		return rc;
 	st->last_stream = st->stream;
-	st->any_launch = true;
-	return cuda_result(cudaEventRecord(st->launched, st->stream),
-			   "cudaEventRecord after a launch");
+	comm->launched = true;
+	return ncclSuccess;
 }
 
 static ncclResult_t plan_kernel_launch(struct plan_state *st)
@@ -200,13 +198,13 @@ static ncclResult_t plan_batch_launch(struct ncclComm *comm, struct plan_state *
 
 	if (!st->args.work_count)
 		return ncclSuccess;
-	rc = plan_stream_order(st);
+	rc = plan_stream_order(comm, st);
 	if (!rc)
 		rc = proxy_append(comm, st->op, st->nops);
 	if (!rc)
 		rc = plan_kernel_launch(st);
 	if (!rc)
-		rc = plan_stream_mark(st);
+		rc = plan_stream_mark(comm, st);
 	plan_batch_reset(comm, st, st->stream);
 	return rc;
 }

@@ -47,10 +47,7 @@ struct plan_state {
 	struct plan_task *queue;
 	int32_t queued, room;
 
-	/* Collectives of a communicator never overlap: a launch on another stream waits for this. */
-	cudaEvent_t launched;
-	cudaStream_t last_stream;
-	bool any_launch;
+	cudaStream_t last_stream; /* of the last launch */
 
 	/* the launch that is being put together */
 	struct dev_args args;
