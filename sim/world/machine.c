@@ -46,18 +46,22 @@ static uint64_t machine_nvlink_mbps(uint32_t sm)
 /* Compute capability of a GPU that the file only names by PCI device. */
 static uint32_t machine_sm_of(uint32_t device)
 {
-	switch (device & 0xff80) {
-	case 0x2080:
-	case 0x2200:
-	case 0x2480:
+	switch (device >> 8) {
+	case 0x1d:
+		return 70;
+	case 0x22:
+	case 0x24:
+	case 0x25:
 		return 86;
-	case 0x2300:
+	case 0x23:
 		return 90;
-	case 0x2900:
-	case 0x2980:
+	case 0x26:
+	case 0x27:
+		return 89;
+	case 0x29:
 		return 100;
 	default:
-		return (device & 0xff00) == 0x1d00 ? 70 : 80;
+		return 80;
 	}
 }
 
@@ -304,7 +308,7 @@ static int machine_gpus_order(struct world_machine *m)
 	for (int32_t i = 1; i < m->gpu_count; i++) {
 		if (m->gpu[i].dev != m->gpu[i - 1].dev)
 			continue;
-		fprintf(stderr, "%s: two <gpu> with dev=\"%d\" (%s and %s), expected one of each\n",
+		fprintf(stderr, "%s: two <gpu> with dev=\"%d\" (busid '%s' and '%s'), expected one\n",
 			m->path, m->gpu[i].dev, m->gpu[i - 1].bus_id, m->gpu[i].bus_id);
 		return EINVAL;
 	}
