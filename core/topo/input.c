@@ -14,10 +14,10 @@
 #include "core/base/xml.h"
 #include "core/topo/topo_internal.h"
 
-/* An NVLink waits until all GPUs are known. */
 struct topo_input {
 	struct topo_model *m;
 	int32_t gpus, nets;
+	int32_t hcas; /* of templates, so far */
 };
 
 static ncclResult_t topo_input_error(const struct xml_error *error)
@@ -105,6 +105,22 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	return topo_model_link_both(in->m, nic, n, LINK_NET, in->m->node[n].net.bw_mbps);
 }
 
+/* A template's bare HCA: the host will name them so, in order, and 200 Gb/s is what they have. */
+static ncclResult_t topo_hca_add(struct topo_input *in, int32_t nic)
+{
+	int32_t n = topo_model_node(in->m, NODE_NET, in->m->node[nic].line);
+	if (n == TOPO_NO_NODE)
+		return ncclSystemError;
+	struct topo_node *net = &in->m->node[n];
+	snprintf(net->name, sizeof net->name, "mlx5_%d", in->hcas++);
+	net->parent = nic;
+	net->dev = in->nets++;
+	net->net.port = 1;
+	net->net.gdr = true;
+	net->net.bw_mbps = 25000;
+	return topo_model_link_both(in->m, nic, n, LINK_NET, 25000);
+}
+
 static ncclResult_t topo_nic_read(struct topo_input *in, const struct xml_node *x, int32_t nic)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -154,7 +170,10 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 			     in->m->node[i].line);
 			return ncclInvalidUsage;
 		}
-	in->gpus++;
+	if (in->gpus++ == TOPO_MAX_GPUS) {
+		WARN("%s:%d: more than %d GPUs", in->m->source, pci->line, TOPO_MAX_GPUS);
+		return ncclInvalidUsage;
+	}
 	return ncclSuccess;
 }
 
@@ -236,7 +255,7 @@ static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *
 	if (rc || !x || !text || !topo_bus_parse(text, &bus))
 		return rc;
 	int32_t gpu = topo_model_find(m, NODE_GPU, bus);
-	if (gpu == TOPO_NO_NODE) /* in a function that is not a GPU: not read */
+	if (gpu == TOPO_NO_NODE) /* a function inside another GPU's or NIC's: not read */
 		return ncclSuccess;
 	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
 		if (strcmp(c->name, "nvlink") == 0 || strcmp(c->name, "xgmi") == 0)
@@ -275,22 +294,31 @@ static ncclResult_t topo_pci_bw(const struct xml_node *x, uint32_t *mbps)
 	return ncclSuccess;
 }
 
-/* What the function is: by class, and where the file gives none, by what it holds. */
+static bool topo_attr_begins(const struct xml_node *x, const char *name, const char *with)
+{
+	const char *text = xml_attr(x, name);
+	return text && strncmp(text, with, strlen(with)) == 0;
+}
+
+/* What the function is: by what it holds, and where that is nothing (a template's), by its class.
+ * False: nothing of ours. */
 static bool topo_pci_type(const struct xml_node *x, enum topo_node_type *type)
 {
-	const char *class = xml_attr(x, "class");
-	bool bare = !class || !class[0];
-	if (bare ? xml_child(x, "gpu") != NULL : strncmp(class, "0x03", 4) == 0)
+	if (xml_child(x, "gpu"))
 		*type = NODE_GPU;
-	else if (bare ? xml_child(x, "nic") != NULL : strncmp(class, "0x02", 4) == 0)
+	else if (xml_child(x, "nic"))
 		*type = NODE_NIC;
-	else if (xml_child(x, "gpu")) /* AMD accelerators have classes of their own */
-		*type = NODE_GPU;
-	else
+	else if (xml_child(x, "pci"))
 		*type = NODE_PCI;
-	if (*type == NODE_NIC)
-		return xml_child(x, "nic") != NULL; /* else a template's: no plugin saw it */
-	return *type == NODE_GPU || xml_child(x, "pci") != NULL;
+	else if (topo_attr_begins(x, "class", "0x0302") ||
+		 (topo_attr_begins(x, "class", "0x0300") && topo_attr_begins(x, "vendor", "0x10de")))
+		*type = NODE_GPU;
+	else if (topo_attr_begins(x, "class", "0x0207") ||
+		 (topo_attr_begins(x, "class", "0x0200") && topo_attr_begins(x, "vendor", "0x15b3")))
+		*type = NODE_NIC;
+	else
+		return false;
+	return true;
 }
 
 static ncclResult_t topo_pci_id(const struct xml_node *x, uint64_t *id)
@@ -366,6 +394,8 @@ static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *
 	}
 	if (!rc && type == NODE_GPU)
 		rc = topo_gpu_read(in, x, n);
+	if (type == NODE_NIC && !xml_child(x, "nic") && !rc)
+		rc = topo_hca_add(in, n);
 	if (type == NODE_NIC)
 		for (struct xml_node *c = xml_child(x, "nic"); c && !rc; c = xml_next(c, "nic"))
 			rc = topo_nic_read(in, c, n);

@@ -221,20 +221,32 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m)
 
 /* ---- which GPUs ----------------------------------------------------------------------------- */
 
-static int32_t topo_select_find(const struct topo_model *m, const struct topo_select *select,
-				int32_t i)
+static int32_t topo_select_by_bus(const struct topo_model *m, const struct topo_select *select,
+				  int32_t i)
 {
 	uint64_t bus;
-	const char *text = select->gpu[i].bus_id;
-	if (text[0] && topo_bus_parse(text, &bus)) {
-		int32_t found = topo_model_find(m, NODE_GPU, bus);
-		if (found != TOPO_NO_NODE)
-			return found;
-	}
+	if (!topo_bus_parse(select->gpu[i].bus_id, &bus))
+		return TOPO_NO_NODE;
+	return topo_model_find(m, NODE_GPU, bus);
+}
+
+static int32_t topo_select_by_dev(const struct topo_model *m, const struct topo_select *select,
+				  int32_t i)
+{
 	for (int32_t k = 0; k < m->node_count; k++)
 		if (m->node[k].type == NODE_GPU && m->node[k].dev == select->gpu[i].dev)
 			return k;
 	return TOPO_NO_NODE;
+}
+
+/* A file of another machine of the same kind may share a few addresses with this one: bus ids
+ * count only when all are there. */
+static bool topo_select_has_all(const struct topo_model *m, const struct topo_select *select)
+{
+	for (int32_t i = 0; i < select->count; i++)
+		if (select->gpu[i].bus_id[0] && topo_select_by_bus(m, select, i) == TOPO_NO_NODE)
+			return false;
+	return true;
 }
 
 ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select)
@@ -242,8 +254,10 @@ ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *s
 	for (int32_t i = 0; i < m->node_count; i++)
 		if (m->node[i].type == NODE_GPU)
 			m->node[i].gpu.local = -1;
+	bool by_bus = topo_select_has_all(m, select);
 	for (int32_t i = 0; i < select->count; i++) {
-		int32_t k = topo_select_find(m, select, i);
+		int32_t k = by_bus && select->gpu[i].bus_id[0] ? topo_select_by_bus(m, select, i)
+							       : topo_select_by_dev(m, select, i);
 		if (k == TOPO_NO_NODE) {
 			WARN("%s: local rank %d's GPU is not in the file: bus id '%s', dev %d; expected "
 			     "a <pci> with this busid or a <gpu> with this dev",

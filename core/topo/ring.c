@@ -126,6 +126,11 @@ void search_ring_nets(struct search *s)
 		s->net_left[i] = topo_net_node(s->sys, i)->net.bw_mbps;
 		while (!ring_same_port(s->sys, s->net_group[i], i))
 			s->net_group[i]++;
+		s->net_nearest[i] = PATH_DIS;
+		for (int32_t g = 0; g < s->n; g++)
+			s->net_nearest[i] = MIN_OF(
+				s->net_nearest[i],
+				topo_path_at(s->sys, topo_end_net(s->sys, i), g)->type);
 	}
 	for (int32_t g = 0; g < s->n; g++)
 		s->near_count[g] = ring_nearest(s->sys, g, topo_end_net(s->sys, 0), nets,

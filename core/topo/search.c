@@ -18,6 +18,7 @@ static void search_fini(struct search *s)
 	os_free(s->link_left);
 	os_free(s->net_left);
 	os_free(s->net_group);
+	os_free(s->net_nearest);
 	os_free(s->used);
 	os_free(s->near);
 	os_free(s->near_count);
@@ -38,6 +39,7 @@ static bool search_alloc(struct search *s)
 	s->link_left = os_alloc(((size_t)s->sys->nlinks + 1) * sizeof *s->link_left, what);
 	s->net_left = os_alloc((nets + 1) * sizeof *s->net_left, what);
 	s->net_group = os_alloc((nets + 1) * sizeof *s->net_group, what);
+	s->net_nearest = os_alloc((nets + 1) * sizeof *s->net_nearest, what);
 	s->used = os_alloc((most + 1) * 2 * sizeof *s->used, what);
 	s->near = os_alloc((n * nets + 1) * sizeof *s->near, what);
 	s->near_count = os_alloc(n * sizeof *s->near_count, what);
@@ -45,8 +47,8 @@ static bool search_alloc(struct search *s)
 	s->home_count = os_alloc((nets + 1) * sizeof *s->home_count, what);
 	s->level = os_alloc(most * (n + 1) * sizeof *s->level, what);
 	s->cand = os_alloc(cand * sizeof *s->cand, what);
-	return s->link_left && s->net_left && s->net_group && s->used && s->near &&
-	       s->near_count && s->home && s->home_count && s->level && s->cand;
+	return s->link_left && s->net_left && s->net_group && s->net_nearest && s->used &&
+	       s->near && s->near_count && s->home && s->home_count && s->level && s->cand;
 }
 
 static struct search *search_make(const struct topo_system *sys, bool inter)

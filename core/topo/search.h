@@ -46,7 +46,8 @@ struct search {
 	/* what is left, by link and by net */
 	uint32_t *link_left;
 	uint32_t *net_left;
-	int16_t *net_group; /* by net: the first net of the same port */
+	int16_t *net_group;   /* by net: the first net of the same port */
+	int16_t *net_nearest; /* by net: type of its nearest GPU's path */
 	uint64_t *used; /* by channel: bit sets of positions, 2 words each */
 
 	/* nets near each GPU, best first, and how many; [n][nnets] */

@@ -153,6 +153,7 @@ int32_t search_channels_bound(const struct search *s)
 	for (int32_t i = 0; i < s->cuts; i++)
 		bound = MIN_OF(bound, s->cut[i][type] / bw);
 	for (int32_t i = 0; i < sys->nnets && s->inter; i++)
-		nets += topo_net_node(sys, i)->net.bw_mbps / s->now.bw_inter_mbps;
+		if (s->net_nearest[i] <= s->now.type_inter)
+			nets += topo_net_node(sys, i)->net.bw_mbps / s->now.bw_inter_mbps;
 	return (int32_t)(s->inter ? MIN_OF(bound, nets) : bound);
 }

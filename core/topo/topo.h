@@ -39,8 +39,9 @@ struct topo_select {
 };
 
 /* Builds (or finds) the model. `source` names the input in errors, which say file, line, element,
- * attribute and what was expected. A selected GPU that the XML lacks by bus id is looked up by
- * dev. The result lives as long as the process. */
+ * attribute and what was expected. When the XML lacks one of the bus ids (it may describe another
+ * machine of the same kind), all GPUs are looked up by dev. The result lives as long as the
+ * process. */
 ncclResult_t topo_system_get(const char *xml, size_t bytes, const char *source,
 			     const struct topo_select *select, const struct topo_system **sys);
 

@@ -27,6 +27,8 @@ struct xml_node;
 #define TOPO_MAX_NODES 4096
 #define TOPO_MAX_EDGES 32768
 #define TOPO_MAX_NETS  576
+#define TOPO_MAX_GPUS  576 /* of a file; of a selection TOPO_MAX_LOCAL */
+#define TOPO_MAX_CPUS  64
 
 #define TOPO_LOC_BW_MBPS    5000000u
 #define TOPO_NO_NODE	    (-1)
@@ -140,7 +142,7 @@ struct topo_system {
 	int32_t nnodes, nlinks, nhops;
 	int32_t sm_min;
 	bool has_nvs;
-	int32_t end_node[TOPO_MAX_LOCAL + TOPO_MAX_NETS + 64];
+	int32_t end_node[TOPO_MAX_LOCAL + TOPO_MAX_NETS + TOPO_MAX_CPUS];
 	int16_t local_to_pos[TOPO_MAX_LOCAL], pos_to_local[TOPO_MAX_LOCAL];
 	int16_t gpu_cpu[TOPO_MAX_LOCAL];     /* CPU index nearest to a GPU */
 	bool p2p[TOPO_MAX_LOCAL][TOPO_MAX_LOCAL]; /* by position */
@@ -151,7 +153,6 @@ struct topo_system {
 	const unsigned char *key;
 	size_t key_bytes;
 };
-#define TOPO_MAX_CPUS 64
 
 static inline int32_t topo_end_gpu(const struct topo_system *sys, int32_t pos)
 {
