@@ -7,6 +7,19 @@
  *
  * and torn down in reverse. core/api checks arguments and calls in here; core/plan uses it to launch.
  * Owned by the rank's main task; what other agents touch is a shared word and says so.
+ *
+ * Life:
+ *
+ *	INIT --comm_init--> READY --comm_finalize--> FINALIZED
+ *	  |                   |                          |
+ *	  +---- somebody claims it (comm_claim): nobody else may enter any more ----+
+ *	                      |
+ *	      comm_close: quiet (kernels gone), then parked until every communicator
+ *	      of this process that has the same id is parked: peers in one process use
+ *	      each other's memory. The last one releases all of them.
+ *
+ * Between a comm_enter that succeeded and its comm_leave the communicator is not freed. A claim by
+ * abort sets the abort word, which ends every wait of those who are inside.
  */
 #ifndef CORE_COMM_COMM_H
 #define CORE_COMM_COMM_H
@@ -15,6 +28,7 @@
 
 #include "core/base/shared.h"
 #include "core/bootstrap/bootstrap.h"
+#include "core/comm/registry.h"
 #include "core/device/work.h"
 #include "core/include/nccl.h"
 #include "core/os/os.h"
@@ -39,7 +53,8 @@ struct peer_info {
 	uint32_t warp_width;
 	uint64_t comm; /* address of struct ncclComm, for ranks of the same process */
 	uint64_t dev_bytes;
-	uint8_t pad0[16];
+	int32_t min_channels, max_channels; /* what this rank asks for */
+	uint8_t pad0[8];
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
 #define PEER_INFO_MAGIC 0xd0de1001u
@@ -51,13 +66,21 @@ struct channel {
 	struct conn *ring_recv, *ring_send;
 };
 
-enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZED, COMM_ABORTED, COMM_DESTROYED };
+enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZED };
 
 #define COMM_MAGIC 0xd0de0c0331337001ull
 
 struct ncclComm {
+	struct registry_node node; /* first: in the process' registry */
 	uint64_t magic;
+	/* these three change under the registry's lock */
 	enum comm_state state;
+	bool claimed; /* being destroyed or aborted: nobody enters any more */
+	bool parked;  /* quiet, waits for the others of this process to be released */
+	shared_u32 users; /* calls inside, init included */
+	struct ncclComm *release_next; /* chain of those that are released together */
+	struct os_thread *init_task; /* of a non-blocking init; joined when it is closed */
+	ncclUniqueId id;
 	int32_t rank, nranks;
 	int32_t cuda_dev;
 	int32_t local_rank, local_ranks; /* on this host */
@@ -82,21 +105,52 @@ struct ncclComm {
 	struct dev_channel *dev_channels; /* device memory */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
+	void *staging; /* pinned, behind the abort word: for copies to the device at init */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
 
 	uint64_t op_count; /* collectives so far */
 	cudaStream_t internal_stream; /* made at init, for copies that must not use the user's */
+	/* Made at init; plan_launch records it behind each launch, in the launch's stream, and orders
+	 * launches in different streams by it. Teardown waits for it. */
+	cudaEvent_t launch_done;
+	bool launched; /* launch_done has been recorded */
 };
 
-/* Why a call on this communicator cannot proceed, logged by the caller that decides. */
-ncclResult_t comm_check(const struct ncclComm *comm, const char *call);
+#define COMM_PINNED_ABORT_BYTES 128
 
-/* A new communicator for this rank; `config` may be NULL. All ranks call it together. */
-ncclResult_t comm_init(struct ncclComm **comm, int nranks, const ncclUniqueId *id, int rank,
-		       const ncclConfig_t *config);
+/* Allocates a communicator in state INIT with its abort word, and registers it with one user, the
+ * init to come. `config` is complete (comm_config_parse). */
+ncclResult_t comm_create(struct ncclComm **comm, int nranks, const ncclUniqueId *id, int rank,
+			 const ncclConfig_t *config);
+/* Joins; all ranks call it together. On success READY; on an error the abort word is set and the
+ * other ranks are told. The caller ends the init's use (comm_leave) afterwards. */
+ncclResult_t comm_init(struct ncclComm *comm);
+/* Checks the program's config (NULL: defaults), fills in defaults and environment. */
+ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out);
+
+/* What a call needs of its communicator. */
+enum comm_need {
+	COMM_NEED_ANY,	 /* it exists */
+	COMM_NEED_INIT,	 /* init is complete, maybe finalized */
+	COMM_NEED_READY, /* it can run collectives */
+};
+/* Checks `comm` without reading it before it is known to exist, and uses it until comm_leave. `call`
+ * names the public function in the error. */
+ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
+void comm_leave(struct ncclComm *comm);
+/* Is a non-blocking init under way? The caller has entered. */
+bool comm_in_progress(struct ncclComm *comm);
+
+/* Waits until what was launched is complete. */
 ncclResult_t comm_finalize(struct ncclComm *comm);
-ncclResult_t comm_destroy(struct ncclComm *comm);
-ncclResult_t comm_abort(struct ncclComm *comm);
+/* True for one caller only: it must comm_close. */
+bool comm_claim(struct ncclComm *comm);
+/* Sets the abort word of a communicator that exists, claimed or not; false: there is none. */
+bool comm_abort_set(struct ncclComm *comm);
+/* After comm_claim: ends the communicator. With the abort word set, or after an asynchronous
+ * error, it waits for no other rank. Restores the caller's device. */
+void comm_close(struct ncclComm *comm);
+
 /* Records the first asynchronous error; later ones are only logged. Any task. */
 void comm_set_async_error(struct ncclComm *comm, ncclResult_t error);
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The entry points of nccl.h: argument checks, groups, and the hand-over to core/comm and
+ * core/plan. What the files of core/api share. Every entry point
+ *
+ *   - checks its arguments, with one WARN that names the argument and what was expected;
+ *   - enters the communicator (comm_enter), acts, and leaves it;
+ *   - reports its result to the group that it may be in (api_return).
+ *
+ * State: a task's group hangs off os_self(), roots of unique ids are in the process' registry.
+ */
+#ifndef CORE_API_API_H
+#define CORE_API_API_H
+
+#include "core/comm/comm.h"
+
+/* Gives a function its twin with a p in front, at the same address. The plain name is weak, so
+ * that a tool may define it and call the twin. */
+#define API_TWIN(name) extern __typeof__(name) p##name __attribute__((alias(#name)))
+#define API_WEAK __attribute__((weak))
+
+/* A communicator to be made: at once, or at the end of a group. */
+struct api_init {
+	struct api_init *next;
+	struct ncclComm *comm;
+	ncclComm_t *out;
+	int32_t rank;
+	uint64_t id_hash;
+	struct os_thread *task;
+	ncclResult_t result;
+	bool claimed; /* by the failed init, before it left: ours to close */
+};
+
+/* What a task has collected since its outermost ncclGroupStart. */
+struct api_group {
+	int depth;
+	ncclResult_t error; /* the first of a call inside */
+	bool in_progress;   /* a non-blocking init is under way */
+	struct api_init *inits, **inits_end;
+	struct ncclComm **comms; /* that have collectives, in order of their first */
+	int ncomms, room;
+};
+
+/* The calling task's group; NULL: none is open. */
+struct api_group *api_group(void);
+/* Notes an error in the open group, and returns `rc`. */
+ncclResult_t api_return(ncclResult_t rc);
+/* Runs the inits of the list, all at the same time, to the end. The first error; on an error of
+ * any, all are undone. Frees the list. */
+ncclResult_t api_inits_run(struct api_init *list);
+/* Undoes inits that were not begun. */
+void api_inits_discard(struct api_init *list);
+/* `comm` has a collective to launch at the end of the open group. */
+ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Communicators come and go.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/api/api.h"
+#include "core/base/log.h"
+
+/* ---- unique ids ------------------------------------------------------------------------------------ */
+
+/* A root that this process started for ncclGetUniqueId. Its task ends by itself; whoever of this
+ * process comes by next joins and frees it. */
+struct api_root {
+	struct registry_node node;
+	struct bootstrap_root *root;
+	uint64_t id_hash;
+};
+
+/* Takes one root out of the registry: one that has ended, or the one of `id_hash` in any case. */
+static struct api_root *api_root_take(uint64_t id_hash)
+{
+	struct registry_node *first = registry_lock(), **at;
+	struct api_root *found = NULL;
+
+	for (at = &first; *at && !found; at = &(*at)->next) {
+		struct api_root *r = (struct api_root *)*at;
+		if (r->node.kind != REGISTRY_ROOT)
+			continue;
+		if (r->id_hash == id_hash || bootstrap_root_done(r->root)) {
+			found = r;
+			*at = r->node.next;
+			break;
+		}
+	}
+	registry_unlock(first);
+	return found;
+}
+
+static void api_roots_reap(uint64_t id_hash)
+{
+	struct api_root *r;
+	while ((r = api_root_take(id_hash))) {
+		bootstrap_root_close(r->root);
+		os_free(r);
+	}
+}
+
+API_TWIN(ncclGetUniqueId);
+API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
+{
+	ncclUniqueId id;
+	struct api_root *r;
+	ncclResult_t rc;
+
+	if (!uniqueId) {
+		WARN("ncclGetUniqueId: uniqueId is NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	api_roots_reap(0);
+	r = os_alloc(sizeof *r, "unique id's root");
+	if (!r) {
+		WARN("ncclGetUniqueId: no memory");
+		return api_return(ncclSystemError);
+	}
+	r->node.kind = REGISTRY_ROOT;
+	rc = bootstrap_unique_id(&id, &r->root);
+	if (rc || !r->root) {
+		os_free(r);
+	} else {
+		r->id_hash = bootstrap_id_hash(&id);
+		registry_add(&r->node);
+	}
+	if (!rc)
+		*uniqueId = id;
+	return api_return(rc);
+}
+
+/* ---- running inits ---------------------------------------------------------------------------------- */
+
+/* Undoes an init: closed by whoever claims it first, this or an abort from another task. */
+static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
+{
+	*out = NULL;
+	if (!claimed && !comm_claim(comm))
+		return;
+	(void)comm_abort_set(comm);
+	comm_close(comm);
+}
+
+static void api_init_task(void *arg)
+{
+	struct api_init *i = arg;
+	i->result = comm_init(i->comm);
+	i->claimed = i->result != ncclSuccess && comm_claim(i->comm);
+	comm_leave(i->comm);
+}
+
+static ncclResult_t api_init_start(struct api_init *i)
+{
+	char name[48];
+	struct os_thread_attr attr = { .name = name, .rank = i->comm->rank };
+	snprintf(name, sizeof name, "rank%d init", i->comm->rank);
+	int e = os_thread_start(&i->task, &attr, api_init_task, i);
+	if (!e)
+		return ncclSuccess;
+	char text[96];
+	const char *said = strerror_r(e, text, sizeof text);
+	WARN("the task that initialises rank %d cannot be started: %s", i->comm->rank, said);
+	return ncclSystemError;
+}
+
+/* All at once: each waits for the others. One that cannot be started ends those that can. */
+static void api_inits_start(struct api_init *list)
+{
+	ncclResult_t rc = ncclSuccess;
+	for (struct api_init *i = list; i; i = i->next) {
+		if (!rc)
+			rc = api_init_start(i);
+		if (!rc)
+			continue;
+		i->task = NULL;
+		i->result = rc;
+		i->claimed = comm_claim(i->comm);
+		comm_leave(i->comm);
+	}
+	for (struct api_init *i = list; i && rc; i = i->next)
+		(void)comm_abort_set(i->comm);
+}
+
+ncclResult_t api_inits_run(struct api_init *list)
+{
+	ncclResult_t rc = ncclSuccess;
+	struct api_init *i, *next;
+	uint64_t root_of = 0;
+
+	for (i = list; i; i = i->next)
+		if (i->rank == 0)
+			root_of = i->id_hash;
+	if (list && !list->next)
+		api_init_task(list);
+	else
+		api_inits_start(list);
+	for (i = list; i; i = i->next) {
+		if (i->task)
+			os_thread_join(i->task);
+		if (i->result && !rc)
+			rc = i->result;
+	}
+	for (i = list; i; i = next) {
+		next = i->next;
+		if (rc && (i->claimed || !i->result))
+			api_init_undo(i->comm, i->out, i->claimed);
+		else if (rc)
+			*i->out = NULL; /* another task aborted it */
+		os_free(i);
+	}
+	api_roots_reap(root_of);
+	return rc;
+}
+
+void api_inits_discard(struct api_init *list)
+{
+	struct api_init *next;
+	for (struct api_init *i = list; i; i = next) {
+		bool claimed = comm_claim(i->comm);
+		next = i->next;
+		comm_leave(i->comm);
+		if (claimed)
+			api_init_undo(i->comm, i->out, true);
+		os_free(i);
+	}
+}
+
+/* ---- non-blocking ------------------------------------------------------------------------------------ */
+
+static void api_init_background(void *arg)
+{
+	struct ncclComm *comm = arg;
+	ncclResult_t rc = comm_init(comm);
+	if (comm->rank == 0)
+		api_roots_reap(comm->id_hash);
+	if (rc)
+		comm_set_async_error(comm, rc);
+	comm_leave(comm);
+}
+
+static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
+{
+	char name[48];
+	struct os_thread_attr attr = { .name = name, .rank = comm->rank };
+	snprintf(name, sizeof name, "rank%d init", comm->rank);
+	int e = os_thread_start(&comm->init_task, &attr, api_init_background, comm);
+	if (!e)
+		return ncclInProgress;
+	char text[96];
+	const char *said = strerror_r(e, text, sizeof text);
+	WARN("the task that initialises rank %d cannot be started: %s", comm->rank, said);
+	comm_leave(comm);
+	api_init_undo(comm, out, false);
+	return ncclSystemError;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+static ncclResult_t api_init_later(struct api_group *g, struct api_init *i)
+{
+	*g->inits_end = i;
+	g->inits_end = &i->next;
+	return ncclSuccess;
+}
+
+static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,
+				  const ncclConfig_t *config)
+{
+	struct api_group *g = api_group();
+	struct ncclComm *comm = NULL;
+	struct api_init *i;
+	ncclResult_t rc;
+
+	i = os_alloc(sizeof *i, "init");
+	if (!i) {
+		WARN("no memory to initialise rank %d", rank);
+		return ncclSystemError;
+	}
+	rc = comm_create(&comm, nranks, id, rank, config);
+	if (rc) {
+		os_free(i);
+		return rc;
+	}
+	*out = comm;
+	if (!config->blocking) {
+		os_free(i);
+		return api_init_nonblocking(comm, out);
+	}
+	i->comm = comm;
+	i->out = out;
+	i->rank = rank;
+	i->id_hash = comm->id_hash;
+	return g ? api_init_later(g, i) : api_inits_run(i);
+}
+
+static ncclResult_t api_init_check(const char *call, ncclComm_t *out, int nranks, int rank)
+{
+	if (!out)
+		WARN("%s: comm is NULL, expected where to put the communicator", call);
+	else if (nranks < 1)
+		WARN("%s: nranks is %d, expected at least 1", call, nranks);
+	else if (rank < 0 || rank >= nranks)
+		WARN("%s: rank is %d, expected 0 to %d", call, rank, nranks - 1);
+	else
+		return ncclSuccess;
+	return ncclInvalidArgument;
+}
+
+API_TWIN(ncclCommInitRankConfig);
+API_WEAK ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId,
+					     int rank, ncclConfig_t *config)
+{
+	ncclConfig_t full;
+	ncclResult_t rc = api_init_check("ncclCommInitRankConfig", comm, nranks, rank);
+	if (!rc)
+		rc = comm_config_parse(config, &full);
+	if (!rc)
+		rc = api_init_rank(comm, nranks, &commId, rank, &full);
+	return api_return(rc);
+}
+
+API_TWIN(ncclCommInitRank);
+API_WEAK ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
+{
+	ncclConfig_t full;
+	ncclResult_t rc = api_init_check("ncclCommInitRank", comm, nranks, rank);
+	if (!rc)
+		rc = comm_config_parse(NULL, &full);
+	if (!rc)
+		rc = api_init_rank(comm, nranks, &commId, rank, &full);
+	return api_return(rc);
+}
+
+static ncclResult_t api_init_all_check(ncclComm_t *comm, int ndev, const int *devlist)
+{
+	int count = 0;
+	cudaError_t e;
+	if (!comm || ndev < 1) {
+		WARN("ncclCommInitAll: %s", comm ? "ndev is less than 1" :
+						   "comm is NULL, expected an array of ndev communicators");
+		return ncclInvalidArgument;
+	}
+	e = cudaGetDeviceCount(&count);
+	if (e != cudaSuccess) {
+		WARN("ncclCommInitAll: cudaGetDeviceCount: %s", cudaGetErrorString(e));
+		return ncclUnhandledCudaError;
+	}
+	for (int i = 0; i < ndev; i++) {
+		int dev = devlist ? devlist[i] : i;
+		if (dev < 0 || dev >= count) {
+			WARN("ncclCommInitAll: device %d of rank %d does not exist; there are %d", dev, i,
+			     count);
+			return ncclInvalidUsage;
+		}
+		for (int j = 0; devlist && j < i; j++) {
+			if (devlist[j] != dev)
+				continue;
+			WARN("ncclCommInitAll: device %d is listed for ranks %d and %d", dev, j, i);
+			return ncclInvalidUsage;
+		}
+	}
+	return ncclSuccess;
+}
+
+API_TWIN(ncclCommInitAll);
+API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
+{
+	ncclUniqueId id;
+	ncclConfig_t full;
+	int before = -1;
+	ncclResult_t rc = api_init_all_check(comm, ndev, devlist), end;
+
+	if (!rc)
+		rc = comm_config_parse(NULL, &full);
+	if (!rc)
+		rc = ncclGetUniqueId(&id);
+	if (!rc)
+		rc = ncclGroupStart();
+	if (rc)
+		return api_return(rc);
+	full.blocking = 1;
+	(void)cudaGetDevice(&before);
+	for (int i = 0; i < ndev && !rc; i++) {
+		rc = cudaSetDevice(devlist ? devlist[i] : i) == cudaSuccess ? ncclSuccess :
+									      ncclUnhandledCudaError;
+		if (!rc)
+			rc = api_init_rank(&comm[i], ndev, &id, i, &full);
+	}
+	(void)api_return(rc);
+	end = ncclGroupEnd();
+	if (before >= 0)
+		(void)cudaSetDevice(before);
+	return api_return(rc ? rc : end);
+}
+
+/* ---- ending --------------------------------------------------------------------------------------------- */
+
+API_TWIN(ncclCommFinalize);
+API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+	ncclResult_t rc = comm_enter(comm, "ncclCommFinalize", COMM_NEED_READY);
+	if (rc)
+		return api_return(rc);
+	rc = comm_finalize(comm);
+	comm_leave(comm);
+	return api_return(rc);
+}
+
+API_TWIN(ncclCommDestroy);
+API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	ncclResult_t rc;
+	if (!comm)
+		return ncclSuccess;
+	rc = comm_enter(comm, "ncclCommDestroy", COMM_NEED_ANY);
+	if (rc)
+		return api_return(rc);
+	/* with an error there is nothing to wait for: kernels hang until the abort word is set */
+	if (!shared_load_u32(&comm->async_error, SHARED_ACQUIRE) && !comm_in_progress(comm))
+		rc = comm_finalize(comm);
+	bool mine = comm_claim(comm);
+	comm_leave(comm);
+	if (mine) {
+		comm_close(comm);
+	} else if (!rc) {
+		WARN("ncclCommDestroy: another task destroyed or aborted the communicator meanwhile");
+		rc = ncclInvalidUsage;
+	}
+	return api_return(rc);
+}
+
+API_TWIN(ncclCommAbort);
+API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+	if (!comm)
+		return ncclSuccess;
+	bool mine = comm_claim(comm);
+	if (mine) {
+		(void)comm_abort_set(comm);
+		comm_close(comm);
+		return ncclSuccess;
+	}
+	/* a task that is in ncclCommDestroy waits no longer, and frees it */
+	if (comm_abort_set(comm))
+		return ncclSuccess;
+	WARN("ncclCommAbort: comm is not a communicator of this process, or it was destroyed or aborted");
+	return api_return(ncclInvalidArgument);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a program can ask, and memory.
+ */
+#include "core/api/api.h"
+#include "core/base/log.h"
+
+API_TWIN(ncclGetVersion);
+API_WEAK ncclResult_t ncclGetVersion(int *version)
+{
+	if (!version) {
+		WARN("ncclGetVersion: version is NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	*version = NCCL_VERSION_CODE;
+	return ncclSuccess;
+}
+
+API_TWIN(ncclGetErrorString);
+API_WEAK const char *ncclGetErrorString(ncclResult_t result)
+{
+	switch (result) {
+	case ncclSuccess:
+		return "no error";
+	case ncclUnhandledCudaError:
+		return "a CUDA call failed (NCCL_DEBUG=WARN says which)";
+	case ncclSystemError:
+		return "the operating system refused something (NCCL_DEBUG=WARN says what)";
+	case ncclInternalError:
+		return "internal error, or the call was aborted (NCCL_DEBUG=WARN says more)";
+	case ncclInvalidArgument:
+		return "invalid argument (NCCL_DEBUG=WARN says which)";
+	case ncclInvalidUsage:
+		return "invalid usage (NCCL_DEBUG=WARN says why)";
+	case ncclRemoteError:
+		return "another rank failed, or the network on the way to it";
+	case ncclInProgress:
+		return "in progress";
+	case ncclNumResults:
+		break;
+	}
+	return "unknown result code";
+}
+
+API_TWIN(ncclGetLastError);
+API_WEAK const char *ncclGetLastError(ncclComm_t comm)
+{
+	return log_last_error();
+}
+
+API_TWIN(ncclCommGetAsyncError);
+API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+{
+	ncclResult_t rc, error;
+	if (!asyncError) {
+		WARN("ncclCommGetAsyncError: asyncError is NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	rc = comm_enter(comm, "ncclCommGetAsyncError", COMM_NEED_ANY);
+	if (rc)
+		return api_return(rc);
+	error = (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+	if (error == ncclSuccess && comm_in_progress(comm))
+		error = ncclInProgress;
+	comm_leave(comm);
+	*asyncError = error;
+	/* callers loop on this until something happens */
+	if (error == ncclSuccess || error == ncclInProgress)
+		os_poll_miss("ncclCommGetAsyncError");
+	else
+		os_poll_hit();
+	return ncclSuccess;
+}
+
+static ncclResult_t query_int(const struct ncclComm *comm, const char *call, int *out,
+			      size_t offset)
+{
+	ncclResult_t rc;
+	if (!out) {
+		WARN("%s: the pointer for the result is NULL", call);
+		return api_return(ncclInvalidArgument);
+	}
+	rc = comm_enter((struct ncclComm *)comm, call, COMM_NEED_INIT);
+	if (rc)
+		return api_return(rc);
+	*out = *(const int32_t *)((const char *)comm + offset);
+	comm_leave((struct ncclComm *)comm);
+	return ncclSuccess;
+}
+
+API_TWIN(ncclCommCount);
+API_WEAK ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+{
+	return query_int(comm, "ncclCommCount", count, offsetof(struct ncclComm, nranks));
+}
+
+API_TWIN(ncclCommCuDevice);
+API_WEAK ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+	return query_int(comm, "ncclCommCuDevice", device, offsetof(struct ncclComm, cuda_dev));
+}
+
+API_TWIN(ncclCommUserRank);
+API_WEAK ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+	return query_int(comm, "ncclCommUserRank", rank, offsetof(struct ncclComm, rank));
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+API_TWIN(ncclMemAlloc);
+API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
+{
+	void *mem = NULL;
+	if (!ptr || !size) {
+		WARN("ncclMemAlloc: %s", ptr ? "size is 0" : "ptr is NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	cudaError_t e = cudaMalloc(&mem, size);
+	if (e != cudaSuccess) {
+		WARN("ncclMemAlloc: cudaMalloc of %zu bytes: %s", size, cudaGetErrorString(e));
+		return api_return(ncclUnhandledCudaError);
+	}
+	*ptr = mem;
+	return ncclSuccess;
+}
+
+API_TWIN(ncclMemFree);
+API_WEAK ncclResult_t ncclMemFree(void *ptr)
+{
+	if (!ptr)
+		return ncclSuccess;
+	cudaError_t e = cudaFree(ptr);
+	if (e == cudaSuccess)
+		return ncclSuccess;
+	WARN("ncclMemFree: cudaFree of %p: %s", ptr, cudaGetErrorString(e));
+	return api_return(ncclUnhandledCudaError);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a communicator.
+ *
+ * Ranks of one process use each other's memory, so none of it goes before the kernels of all of
+ * them are gone: each communicator is made quiet and parked, and the one that comes last releases
+ * all that have its id. So a task that destroys its ranks one after the other waits for nobody.
+ * Across processes a barrier stands between "quiet" and "released"; after an abort there is none.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/comm/comm_internal.h"
+#include "core/plan/plan.h"
+#include "core/proxy/proxy.h"
+#include "core/transport/transport.h"
+
+static bool comm_is_aborted(const struct ncclComm *comm)
+{
+	return shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
+}
+
+/* Waits for what was launched. Kernels leave by themselves once the abort word is set. */
+static ncclResult_t comm_drain(struct ncclComm *comm)
+{
+	if (!comm->launched)
+		return ncclSuccess;
+	return comm_cuda(cudaEventSynchronize(comm->launch_done), "waiting for launched collectives");
+}
+
+ncclResult_t comm_finalize(struct ncclComm *comm)
+{
+	ncclResult_t rc = comm_drain(comm);
+	if (!rc && comm_is_aborted(comm)) {
+		INFO(LOG_INIT, "rank %d: finalize ended by an abort", comm->rank);
+		return ncclInternalError;
+	}
+	if (!rc)
+		comm_state_set(comm, COMM_FINALIZED);
+	return rc;
+}
+
+/* ---- quiet ----------------------------------------------------------------------------------------- */
+
+static void comm_users_wait(struct ncclComm *comm)
+{
+	struct wait w = {
+		.on = &comm->users,
+		.want = 0,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_EQ,
+		.bytes = 4,
+		.why = "calls on the communicator to return before it is freed",
+		.from = { .rank = comm->rank, .channel = -1, .step = -1 },
+	};
+	(void)os_wait_one(&w, NULL);
+	if (comm->init_task) {
+		os_thread_join(comm->init_task);
+		comm->init_task = NULL;
+	}
+}
+
+static void comm_quieten(struct ncclComm *comm)
+{
+	if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
+	comm_users_wait(comm);
+	if (comm->state == COMM_INIT)
+		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
+	(void)comm_drain(comm);
+	if (comm_is_aborted(comm)) {
+		/* nobody is to wait for this rank */
+		bootstrap_close(comm->bootstrap);
+		comm->bootstrap = NULL;
+	}
+}
+
+/* ---- released -------------------------------------------------------------------------------------- */
+
+/* Peers on other hosts and in other processes have kernels and HCAs that use this rank's memory
+ * until they are quiet too. */
+static void comm_meet(struct ncclComm *comm)
+{
+	if (comm_is_aborted(comm) || !comm->bootstrap || comm->nranks == 1)
+		return;
+	if (bootstrap_barrier(comm->bootstrap) != ncclSuccess)
+		INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them", comm->rank);
+}
+
+static void comm_cuda_free(struct ncclComm *comm)
+{
+	if (comm->dev)
+		(void)comm_cuda(cudaFree(comm->dev), "cudaFree of the device communicator");
+	if (comm->launch_done)
+		(void)comm_cuda(cudaEventDestroy(comm->launch_done), "cudaEventDestroy");
+	if (comm->internal_stream)
+		(void)comm_cuda(cudaStreamDestroy(comm->internal_stream), "cudaStreamDestroy");
+	(void)comm_cuda(cudaFreeHost(comm->abort), "cudaFreeHost of the abort word");
+}
+
+static void comm_release(struct ncclComm *comm)
+{
+	ASSERT(comm->claimed && comm->parked);
+	(void)comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	comm_meet(comm);
+	if (comm->channels)
+		transport_close_all(comm);
+	(void)proxy_stop(comm);
+	plan_fini(comm);
+	registry_remove(&comm->node);
+	bootstrap_close(comm->bootstrap);
+	comm_cuda_free(comm);
+	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d - %s COMPLETE", (void *)comm, comm->rank,
+	     comm->nranks, comm->cuda_dev, "Destroy");
+	comm->magic = 0;
+	os_free(comm->channels);
+	os_free(comm->ring_graph);
+	os_free(comm->local_to_rank);
+	os_free(comm->peers);
+	os_free(comm);
+}
+
+static void comm_release_task(void *arg)
+{
+	comm_release(arg);
+}
+
+/* ---- the process' ranks of one communicator ---------------------------------------------------------- */
+
+static struct ncclComm *comm_of(struct registry_node *n)
+{
+	return n->kind == REGISTRY_COMM ? (struct ncclComm *)n : NULL;
+}
+
+/* Parks `comm`. When it is the last of its id, returns all of them, chained by release_next;
+ * otherwise NULL. */
+static struct ncclComm *comm_park(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *chain = NULL, *c;
+	bool last = true;
+
+	comm->parked = true;
+	for (struct registry_node *n = first; n; n = n->next)
+		if ((c = comm_of(n)) && c->id_hash == comm->id_hash)
+			last = last && c->parked;
+	for (struct registry_node *n = first; n && last; n = n->next) {
+		if (!(c = comm_of(n)) || c->id_hash != comm->id_hash)
+			continue;
+		c->release_next = chain;
+		chain = c;
+	}
+	registry_unlock(first);
+	return chain;
+}
+
+/* Releases all of the chain at the same time, since each meets the others. */
+static void comm_release_chain(struct ncclComm *chain)
+{
+	struct os_thread *task[TOPO_MAX_LOCAL];
+	struct ncclComm *own = NULL, *next;
+	int n = 0;
+
+	for (struct ncclComm *c = chain; c; c = next) {
+		char name[48];
+		struct os_thread_attr attr = { .name = name, .rank = c->rank };
+		next = c->release_next;
+		snprintf(name, sizeof name, "rank%d release", c->rank);
+		if (!next && !own) {
+			own = c; /* the last one, here */
+		} else if (n == TOPO_MAX_LOCAL ||
+			   os_thread_start(&task[n], &attr, comm_release_task, c) != 0) {
+			/* no task to meet the others in: they do without */
+			shared_store_u32(c->abort, 1, SHARED_RELEASE);
+			comm_release(c);
+		} else {
+			n++;
+		}
+	}
+	comm_release(own);
+	while (n > 0)
+		os_thread_join(task[--n]);
+}
+
+void comm_close(struct ncclComm *comm)
+{
+	int before = -1;
+	(void)cudaGetDevice(&before);
+	comm_quieten(comm);
+	struct ncclComm *chain = comm_park(comm);
+	if (chain)
+		comm_release_chain(chain);
+	if (before >= 0)
+		(void)comm_cuda(cudaSetDevice(before), "cudaSetDevice");
+}

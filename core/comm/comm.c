@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Making a communicator, entering and leaving it, its errors.
+ */
+#include "core/comm/comm.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/comm/comm_internal.h"
+
+ncclResult_t comm_cuda(cudaError_t e, const char *what)
+{
+	if (e == cudaSuccess)
+		return ncclSuccess;
+	WARN("%s: %s (%d)", what, cudaGetErrorString(e), (int)e);
+	return ncclUnhandledCudaError;
+}
+
+/* The abort word is in pinned host memory, so that kernels see it; the rest of the block stages
+ * copies to the device. */
+static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
+{
+	void *mem = NULL;
+	size_t bytes = COMM_PINNED_ABORT_BYTES + COMM_STAGING_BYTES;
+	ncclResult_t rc = comm_cuda(cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+				    "cudaHostAlloc of the abort word");
+	if (rc)
+		return rc;
+	memset(mem, 0, bytes);
+	comm->abort = mem;
+	comm->staging = (char *)mem + COMM_PINNED_ABORT_BYTES;
+	return ncclSuccess;
+}
+
+ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *id, int rank,
+			 const ncclConfig_t *config)
+{
+	struct ncclComm *comm = os_alloc(sizeof *comm, "communicator");
+	ncclResult_t rc;
+
+	if (!comm) {
+		WARN("no memory for the communicator of rank %d", rank);
+		return ncclSystemError;
+	}
+	comm->node.kind = REGISTRY_COMM;
+	comm->magic = COMM_MAGIC;
+	comm->rank = rank;
+	comm->nranks = nranks;
+	comm->id = *id;
+	comm->id_hash = bootstrap_id_hash(id);
+	comm->config = *config;
+	if (config->commName)
+		strncpy(comm->name, config->commName, sizeof comm->name - 1);
+	rc = comm_cuda(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");
+	if (!rc)
+		rc = comm_pinned_alloc(comm);
+	if (rc) {
+		os_free(comm);
+		return rc;
+	}
+	shared_store_u32(&comm->users, 1, SHARED_RELAXED);
+	registry_add(&comm->node);
+	*out = comm;
+	return ncclSuccess;
+}
+
+/* ---- entering ---------------------------------------------------------------------------------- */
+
+/* Under the lock: is `comm` one of the list? */
+static struct ncclComm *comm_find(struct registry_node *first, const struct ncclComm *comm)
+{
+	for (struct registry_node *n = first; n; n = n->next)
+		if (n->kind == REGISTRY_COMM && (const struct ncclComm *)n == comm)
+			return (struct ncclComm *)n;
+	return NULL;
+}
+
+static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, bool found,
+				enum comm_state state)
+{
+	if (!comm) {
+		WARN("%s: comm is NULL", call);
+		return ncclInvalidArgument;
+	}
+	if (!found) {
+		WARN("%s: comm is not a communicator of this process, or it was destroyed or aborted",
+		     call);
+		return ncclInvalidArgument;
+	}
+	WARN("%s: the communicator is %s", call,
+	     state == COMM_INIT ? "not initialised yet; poll ncclCommGetAsyncError until it is" :
+				  "finalized; only ncclCommDestroy or ncclCommAbort may follow");
+	return ncclInvalidUsage;
+}
+
+ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need)
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c = comm_find(first, comm);
+	bool found = c && !c->claimed;
+	enum comm_state state = found ? c->state : COMM_INIT;
+	bool ok = found && (need == COMM_NEED_ANY || state == COMM_READY ||
+			    (need == COMM_NEED_INIT && state == COMM_FINALIZED));
+
+	ASSERT(!found || c->magic == COMM_MAGIC);
+	if (ok)
+		shared_add_u32(&c->users, 1, SHARED_ACQ_REL);
+	registry_unlock(first);
+	if (!ok)
+		return comm_refuse(comm, call, found, state);
+	return ncclSuccess;
+}
+
+void comm_leave(struct ncclComm *comm)
+{
+	uint32_t before = shared_add_u32(&comm->users, ~0u, SHARED_ACQ_REL);
+	ASSERT(before > 0);
+}
+
+void comm_state_set(struct ncclComm *comm, enum comm_state state)
+{
+	struct registry_node *first = registry_lock();
+	comm->state = state;
+	registry_unlock(first);
+}
+
+bool comm_in_progress(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	bool initialising = comm->state == COMM_INIT;
+	registry_unlock(first);
+	return initialising;
+}
+
+bool comm_claim(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c = comm_find(first, comm);
+	bool mine = c && !c->claimed;
+	if (mine)
+		c->claimed = true;
+	registry_unlock(first);
+	return mine;
+}
+
+/* ---- errors -------------------------------------------------------------------------------------- */
+
+bool comm_abort_set(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c = comm_find(first, comm);
+	if (c)
+		shared_store_u32(c->abort, 1, SHARED_RELEASE);
+	registry_unlock(first);
+	return c != NULL;
+}
+
+void comm_set_async_error(struct ncclComm *comm, ncclResult_t error)
+{
+	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);
+	ASSERT(error > ncclSuccess && error < ncclInProgress);
+	while (seen == ncclSuccess)
+		if (shared_cas_weak_u32(&comm->async_error, &seen, (uint32_t)error, SHARED_RELEASE))
+			return;
+	INFO(LOG_PROXY, "rank %d: one more asynchronous error: %d after %u", comm->rank, (int)error, seen);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of core/comm share.
+ */
+#ifndef CORE_COMM_COMM_INTERNAL_H
+#define CORE_COMM_COMM_INTERNAL_H
+
+#include "core/comm/comm.h"
+
+/* The device's view of a communicator is one allocation: dev_comm, then the channels. */
+#define COMM_DEV_CHANNELS_AT 256
+#define COMM_DEV_BYTES (COMM_DEV_CHANNELS_AT + DEV_MAX_CHANNELS * sizeof(struct dev_channel))
+#define COMM_STAGING_BYTES COMM_DEV_BYTES
+DOPPEL_STATIC_CHECK(sizeof(struct dev_comm) <= COMM_DEV_CHANNELS_AT, "dev_comm fits");
+
+/* One line for a CUDA error, and our result for it. `what` says what was attempted. */
+ncclResult_t comm_cuda(cudaError_t e, const char *what);
+void comm_state_set(struct ncclComm *comm, enum comm_state state);
+
+/* peers.c: who the others are. Fills peers, local ranks; checks that they fit together. */
+ncclResult_t comm_peers_gather(struct ncclComm *comm);
+/* channels.c: topology, rings, channels; then what the device needs to know of them. */
+ncclResult_t comm_channels_make(struct ncclComm *comm);
+ncclResult_t comm_dev_make(struct ncclComm *comm);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way of one rank into a communicator, step by step.
+ */
+#include <inttypes.h>
+
+#include "core/base/log.h"
+#include "core/comm/comm_internal.h"
+#include "core/plan/plan.h"
+#include "core/proxy/proxy.h"
+#include "core/transport/transport.h"
+
+/* Everything that must not be made once the first kernel runs, because making it may wait for the
+ * device: streams, events, and the kernel's own code. */
+static ncclResult_t comm_cuda_make(struct ncclComm *comm)
+{
+	ncclResult_t rc = comm_cuda(cudaStreamCreateWithFlags(&comm->internal_stream,
+							      cudaStreamNonBlocking),
+				    "cudaStreamCreateWithFlags");
+	if (!rc)
+		rc = comm_cuda(cudaEventCreateWithFlags(&comm->launch_done, cudaEventDisableTiming),
+			       "cudaEventCreateWithFlags");
+	return rc;
+}
+
+/* Channels and connections; one rank alone needs none. */
+static ncclResult_t comm_connect(struct ncclComm *comm)
+{
+	ncclResult_t rc;
+	if (comm->nranks == 1)
+		return ncclSuccess;
+	rc = comm_channels_make(comm);
+	if (!rc)
+		rc = proxy_start(comm);
+	if (!rc)
+		rc = transport_connect_rings(comm);
+	if (!rc)
+		rc = comm_dev_make(comm);
+	return rc;
+}
+
+static ncclResult_t comm_init_steps(struct ncclComm *comm)
+{
+	ncclResult_t rc = comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	if (!rc)
+		rc = bootstrap_init(&comm->id, comm->rank, comm->nranks, comm->abort, &comm->bootstrap);
+	if (!rc)
+		rc = comm_peers_gather(comm);
+	if (!rc)
+		rc = comm_cuda_make(comm);
+	if (!rc)
+		rc = comm_connect(comm);
+	if (!rc)
+		rc = plan_init(comm);
+	if (!rc)
+		rc = bootstrap_barrier(comm->bootstrap);
+	return rc;
+}
+
+static void comm_init_log(const struct ncclComm *comm, const char *what)
+{
+	INFO(LOG_INIT, "ncclCommInitRank comm %p rank %d nranks %d cudaDev %d busId %s commId 0x%" PRIx64
+	     "%s%s - Init %s", (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev,
+	     comm->peers ? comm->peers[comm->rank].bus_id : "?", comm->id_hash,
+	     comm->name[0] ? " commName " : "", comm->name, what);
+}
+
+ncclResult_t comm_init(struct ncclComm *comm)
+{
+	ncclResult_t rc;
+	ASSERT(comm->magic == COMM_MAGIC && comm->state == COMM_INIT);
+	log_set_device(comm->cuda_dev);
+	os_trace_begin("init", (uint64_t)comm->rank, (uint64_t)comm->nranks);
+	comm_init_log(comm, "START");
+	rc = comm_init_steps(comm);
+	if (!rc) {
+		comm_state_set(comm, COMM_READY);
+		comm_init_log(comm, "COMPLETE");
+	} else {
+		INFO(LOG_INIT, "rank %d: init ends with %d%s", comm->rank, (int)rc,
+		     shared_load_u32(comm->abort, SHARED_ACQUIRE) ? " (aborted)" : "");
+		/* the others must not wait for this rank */
+		bootstrap_close(comm->bootstrap);
+		comm->bootstrap = NULL;
+		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
+	}
+	os_trace_end("init");
+	return rc;
+}

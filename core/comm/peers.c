@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who the ranks are: each describes itself, all descriptions are gathered, and what cannot work
+ * together is refused with both ranks named.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/comm/comm_internal.h"
+
+static uint64_t peer_host_hash(void)
+{
+	char name[256] = "", boot[64] = "";
+	const char *fixed = param_str(PARAM_HOSTID);
+	if (fixed)
+		return hash64_str(fixed);
+	os_host_name(name, sizeof name);
+	os_boot_id(boot, sizeof boot);
+	return hash64_combine(hash64_str(name), hash64_str(boot));
+}
+
+static ncclResult_t peer_device_describe(struct peer_info *me)
+{
+	int dev = me->cuda_dev, major, minor, width;
+	size_t left, all;
+	ncclResult_t rc;
+
+	rc = comm_cuda(cudaDeviceGetPCIBusId(me->bus_id, sizeof me->bus_id, dev),
+		       "cudaDeviceGetPCIBusId");
+	if (!rc)
+		rc = comm_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, dev),
+			       "cudaDeviceGetAttribute of the compute capability");
+	if (!rc)
+		rc = comm_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, dev),
+			       "cudaDeviceGetAttribute of the compute capability");
+	if (!rc)
+		rc = comm_cuda(cudaDeviceGetAttribute(&width, cudaDevAttrWarpSize, dev),
+			       "cudaDeviceGetAttribute of the warp size");
+	if (!rc)
+		rc = comm_cuda(cudaMemGetInfo(&left, &all), "cudaMemGetInfo");
+	if (rc)
+		return rc;
+	for (char *p = me->bus_id; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	me->sm = 10 * major + minor;
+	me->warp_width = (uint32_t)width;
+	me->dev_bytes = all;
+	return ncclSuccess;
+}
+
+static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
+{
+	me->magic = PEER_INFO_MAGIC;
+	me->rank = comm->rank;
+	me->host_hash = peer_host_hash();
+	me->pid_hash = hash64_combine(me->host_hash, (uint64_t)os_proc()->pid);
+	me->cuda_dev = comm->cuda_dev;
+	me->version = NCCL_VERSION_CODE;
+	me->comm = (uint64_t)(uintptr_t)comm;
+	me->min_channels = comm->config.minCTAs;
+	me->max_channels = comm->config.maxCTAs;
+	return peer_device_describe(me);
+}
+
+/* Can these two be in one communicator? */
+static ncclResult_t peer_pair_check(const struct peer_info *a, const struct peer_info *b)
+{
+	if (a->magic != b->magic || a->version != b->version) {
+		WARN("rank %d has version %u (layout %08x), rank %d has version %u (layout %08x); all ranks "
+		     "need the same library", a->rank, a->version, a->magic, b->rank, b->version,
+		     b->magic);
+		return ncclInvalidUsage;
+	}
+	if (a->warp_width != b->warp_width) {
+		WARN("rank %d runs with warps of %u threads, rank %d with %u; DOPPEL_WARP must be the same "
+		     "everywhere", a->rank, a->warp_width, b->rank, b->warp_width);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
+static ncclResult_t peer_duplicate_check(const struct ncclComm *comm, int32_t r)
+{
+	const struct peer_info *a = &comm->peers[r];
+	for (int32_t i = 0; i < r; i++) {
+		const struct peer_info *b = &comm->peers[i];
+		if (a->host_hash != b->host_hash || strcmp(a->bus_id, b->bus_id) != 0)
+			continue;
+		WARN("ranks %d and %d both use the GPU %s (device %d) of one host; a GPU can have one rank "
+		     "of a communicator", i, r, a->bus_id, a->cuda_dev);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
+/* Every rank compares with rank 0 and looks for duplicates on its own host only: together that is
+ * all of them. */
+static ncclResult_t peers_check(const struct ncclComm *comm)
+{
+	const struct peer_info *me = &comm->peers[comm->rank];
+	for (int32_t r = 0; r < comm->nranks; r++) {
+		const struct peer_info *p = &comm->peers[r];
+		ncclResult_t rc = peer_pair_check(&comm->peers[0], p);
+		if (!rc && p->rank != r) {
+			WARN("the all-gather gave rank %d's description in place %d", p->rank, r);
+			rc = ncclInternalError;
+		}
+		if (!rc && p->host_hash == me->host_hash)
+			rc = peer_duplicate_check(comm, r);
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+static ncclResult_t peers_local(struct ncclComm *comm)
+{
+	const struct peer_info *me = &comm->peers[comm->rank];
+	int32_t n = 0;
+
+	comm->local_to_rank = os_alloc((size_t)comm->nranks * sizeof *comm->local_to_rank, "local ranks");
+	if (!comm->local_to_rank) {
+		WARN("rank %d: no memory for %d local ranks", comm->rank, comm->nranks);
+		return ncclSystemError;
+	}
+	for (int32_t r = 0; r < comm->nranks; r++) {
+		if (comm->peers[r].host_hash != me->host_hash)
+			continue;
+		if (r == comm->rank)
+			comm->local_rank = n;
+		comm->local_to_rank[n++] = r;
+	}
+	comm->local_ranks = n;
+	if (n > TOPO_MAX_LOCAL) {
+		WARN("%d ranks on one host; at most %d can be", n, TOPO_MAX_LOCAL);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t comm_peers_gather(struct ncclComm *comm)
+{
+	ncclResult_t rc;
+	comm->peers = os_alloc((size_t)comm->nranks * sizeof *comm->peers, "peers");
+	if (!comm->peers) {
+		WARN("rank %d: no memory for %d peers", comm->rank, comm->nranks);
+		return ncclSystemError;
+	}
+	rc = peer_describe(comm, &comm->peers[comm->rank]);
+	if (!rc)
+		rc = bootstrap_all_gather(comm->bootstrap, comm->peers, sizeof *comm->peers);
+	if (!rc)
+		rc = peers_check(comm);
+	if (!rc)
+		rc = peers_local(comm);
+	return rc;
+}

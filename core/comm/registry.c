@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/comm/registry.h"
+
+DOPPEL_STATIC_CHECK(sizeof(void *) == sizeof(shared_u64), "a slot is one shared word");
+
+#define REGISTRY_LOCKED 1ull
+
+static shared_u64 *registry_word(void)
+{
+	return (shared_u64 *)(void *)&os_proc()->slot[OS_SLOT_CORE];
+}
+
+struct registry_node *registry_lock(void)
+{
+	shared_u64 *word = registry_word();
+	uint64_t seen = shared_load_u64(word, SHARED_RELAXED);
+	struct wait w = {
+		.on = word,
+		.want = 0,
+		.mask = REGISTRY_LOCKED,
+		.kind = WAIT_EQ,
+		.bytes = 8,
+		.why = "the process' list of communicators",
+		.from = { .rank = -1, .channel = -1, .step = -1 },
+	};
+	for (;;) {
+		if (seen & REGISTRY_LOCKED) {
+			(void)os_wait_one(&w, NULL);
+			seen = shared_load_u64(word, SHARED_RELAXED);
+		} else if (shared_cas_weak_u64(word, &seen, seen | REGISTRY_LOCKED, SHARED_ACQUIRE)) {
+			return (struct registry_node *)(uintptr_t)seen;
+		}
+	}
+}
+
+void registry_unlock(struct registry_node *first)
+{
+	uint64_t value = (uint64_t)(uintptr_t)first;
+	ASSERT(!(value & REGISTRY_LOCKED));
+	shared_store_u64(registry_word(), value, SHARED_RELEASE);
+}
+
+void registry_add(struct registry_node *node)
+{
+	node->next = registry_lock();
+	registry_unlock(node);
+}
+
+void registry_remove(struct registry_node *node)
+{
+	struct registry_node *first = registry_lock(), **at = &first;
+	while (*at && *at != node)
+		at = &(*at)->next;
+	ASSERT(*at == node);
+	*at = node->next;
+	node->next = NULL;
+	registry_unlock(first);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The registry: everything of core that belongs to a process as a whole, in one intrusive list
+ * anchored in the process' own slot (os_proc()->slot[OS_SLOT_CORE]). It needs no memory and no
+ * set-up: the slot holds the first node's address, and its lowest bit is the lock. Called by
+ * core/comm and core/api. Owns nothing.
+ *
+ * Between lock and unlock the caller calls nothing that waits.
+ */
+#ifndef CORE_COMM_REGISTRY_H
+#define CORE_COMM_REGISTRY_H
+
+#include "core/os/os.h"
+
+enum registry_kind {
+	REGISTRY_COMM = 1, /* struct ncclComm */
+	REGISTRY_ROOT,	   /* struct api_root */
+};
+
+/* First in what is registered. */
+struct registry_node {
+	struct registry_node *next;
+	uint32_t kind;
+	uint32_t pad0;
+};
+
+/* WAITS. Returns the first node, NULL: none. */
+struct registry_node *registry_lock(void);
+/* `first` becomes the list. */
+void registry_unlock(struct registry_node *first);
+
+void registry_add(struct registry_node *node);
+void registry_remove(struct registry_node *node);
+
+#endif
