@@ -49,6 +49,10 @@ X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                  
 	"may a ring leave a host by another NIC than it entered: 0 no, 1 yes, 2 as it fits")        \
 X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 64, "fewest channels; -2: as the search says") \
 X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 64, "most channels; -2: as the search says")   \
+X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 64, "fewest channels, as the config's minCTAs")          \
+X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 64, "most channels, as the config's maxCTAs")            \
+X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                                           \
+	"1: init waits; 0: it returns at once; -1: as the program's config says")                   \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \
 X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                                          \
