@@ -488,6 +488,37 @@ class SimInfo(gdb.Command):
 
 
 QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
+QP_SHIFT = 5  # FAKEVERBS_QP_SHIFT of backends/fakeverbs/hca.h
+
+
+class InfoQps(gdb.Command):
+    """info qps
+The queue pairs of every HCA double: owner, state, peer, what is outstanding, PSNs, retries."""
+
+    def __init__(self):
+        super().__init__("info qps", gdb.COMMAND_STATUS)
+
+    def invoke(self, arg, from_tty):
+        view = symbol("fakeverbs")
+        world = view["world"]
+        if int(world) == 0:
+            print("no HCA has been opened yet")
+            return
+        print("%-8s %-14s %-6s %-8s %-16s %-16s %-22s %s" % (
+            "qp", "process/port", "state", "peer qp", "sq posted/done", "rq posted/done",
+            "psn una/next expected", "retries left"))
+        for i in range(int(world["qp"]["count"])):
+            qp = (view["qp"][i >> QP_SHIFT] + (i & ((1 << QP_SHIFT) - 1))).dereference()
+            if not int(qp["item"]["live"]):
+                continue
+            sq, rq, req, resp = qp["sq"], qp["rq"], qp["req"], qp["resp"]
+            state = int(qp["state"])
+            print("%-8s %-14s %-6s %-8s %-16s %-16s %-22s %s" % (
+                hex(int(qp["number"])), "p%d/port%d" % (int(qp["item"]["proc"]), int(qp["port"])),
+                QP_STATES[state] if state < len(QP_STATES) else state, hex(int(qp["dest_qpn"])),
+                "%d/%d" % (int(sq["head"]), int(sq["done"])), "%d/%d" % (int(rq["head"]), int(rq["done"])),
+                "%d/%d %d" % (int(req["psn_una"]), int(req["psn_next"]), int(resp["psn"])),
+                "%d/%d" % (int(req["retries"]), int(req["rnr_retries"]))))
 
 
 def set_convenience(event):
@@ -506,6 +537,6 @@ def set_convenience(event):
 
 gdb.events.stop.connect(set_convenience)
 gdb.events.cont.connect(lambda event: unwinder.focus(None))
-for command in (InfoTasks, Task, TaskApply, InfoWaits, InfoRanks, InfoProxies, Sim, SimStep, SimUntil, SimInfo):
+for command in (InfoTasks, Task, TaskApply, InfoWaits, InfoRanks, InfoQps, InfoProxies, Sim, SimStep, SimUntil, SimInfo):
     command()
 gdb.execute("set breakpoint pending on")
