@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who may touch what. A kernel of context C may touch memory of its own GPU, of a peer GPU that C
+ * enabled, and pinned host memory of its process; device memory must belong to the process or have
+ * been opened by it through IPC. Copies ask for the same, except that no peer access is needed and
+ * plain host memory will do. Under fc_lock.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pinned host memory ------------------------------------------------------------------------ */
+
+static uint32_t host_upper(const struct fc_proc *proc, uint64_t address)
+{
+	uint32_t lo = 0, hi = proc->host_count;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (proc->host[mid].base <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint64_t bytes)
+{
+	uint32_t i = host_upper(proc, address);
+	if (!i)
+		return NULL;
+	struct fc_host_range *r = &proc->host[i - 1];
+	uint64_t off = address - r->base;
+	return off < r->bytes && bytes <= r->bytes - off ? r : NULL;
+}
+
+bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
+		 bool registered)
+{
+	uint32_t i = host_upper(proc, base);
+	ASSERT(bytes);
+	if (i && base - proc->host[i - 1].base < proc->host[i - 1].bytes)
+		return false;
+	if (i < proc->host_count && proc->host[i].base - base < bytes)
+		return false;
+	if (proc->host_count == proc->host_room) {
+		uint32_t room = MAX_OF(16u, proc->host_room * 2);
+		proc->host = realloc(proc->host, room * sizeof proc->host[0]);
+		ASSERT(proc->host);
+		proc->host_room = room;
+	}
+	memmove(&proc->host[i + 1], &proc->host[i], (proc->host_count - i) * sizeof proc->host[0]);
+	proc->host_count++;
+	struct fc_host_range *r = &proc->host[i];
+	*r = (struct fc_host_range){.base = base,
+				    .bytes = bytes,
+				    .number = ++proc->host_last,
+				    .flags = flags,
+				    .registered = registered};
+	fc_who(r->who);
+	fc_map_changed();
+	return true;
+}
+
+void fc_host_remove(struct fc_proc *proc, struct fc_host_range *r)
+{
+	uint32_t i = (uint32_t)(r - proc->host);
+	ASSERT(i < proc->host_count);
+	proc->host_count--;
+	memmove(r, r + 1, (proc->host_count - i) * sizeof *r);
+	fc_map_changed();
+}
+
+/* ---- device memory ------------------------------------------------------------------------------- */
+
+static bool access_opened(const struct fc_proc *proc, const struct fc_device *dev, uint32_t number)
+{
+	const struct fc_ipc_open *o = proc->open;
+	while (o && !(o->device == dev->index && o->number == number))
+		o = o->next;
+	return o != NULL;
+}
+
+struct fc_alloc *fc_access_alloc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
+				 uint64_t bytes)
+{
+	struct fc_alloc *a = fc_alloc_find(dev, address);
+	if (!a || bytes > a->bytes - (address - a->base))
+		return NULL;
+	if (a->proc == proc->os->id)
+		return a->freed ? NULL : a;
+	return access_opened(proc, dev, a->number) ? a : NULL;
+}
+
+static bool access_peer(const struct fc_ctx *ctx, const struct fc_device *dev)
+{
+	return dev == ctx->dev || (dev->host == ctx->dev->host && (ctx->peers >> dev->dev & 1));
+}
+
+bool fc_access_kernel(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, struct fc_range *range)
+{
+	struct fc_device *dev = fc_device_at(address);
+	range->generation = fc_map_generation();
+	if (!dev) {
+		struct fc_host_range *r = fc_host_find(ctx->proc, address, bytes);
+		if (!r)
+			return false;
+		range->lo = r->base;
+		range->hi = r->base + r->bytes;
+		range->kind = FC_RANGE_HOST;
+		return true;
+	}
+	struct fc_alloc *a = fc_access_alloc(ctx->proc, dev, address, bytes);
+	if (!a || !access_peer(ctx, dev))
+		return false;
+	range->lo = a->base;
+	range->hi = a->base + a->bytes;
+	range->kind = dev == ctx->dev ? FC_RANGE_LOCAL : FC_RANGE_PEER;
+	return true;
+}
+
+/* Why this process may not use this device memory; false when it may. */
+static bool access_explain_proc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
+				uint64_t bytes, char *out, size_t n)
+{
+	char what[320];
+	struct fc_alloc *a = fc_alloc_find(dev, address);
+	if (!a) {
+		fc_alloc_describe_nearest(address, what, sizeof what);
+		snprintf(out, n, "no allocation there: it is %s", what);
+		return true;
+	}
+	fc_alloc_describe(dev, a, what, sizeof what);
+	struct os_proc *owner = world_proc_by_id(a->proc);
+	if (a->proc != proc->os->id && !access_opened(proc, dev, a->number))
+		snprintf(out, n, "it belongs to process %s and was never opened in %s: %s",
+			 owner ? owner->name : "?", proc->os->name, what);
+	else if (a->proc == proc->os->id && a->freed)
+		snprintf(out, n, "it was freed: %s", what);
+	else if (bytes > a->bytes - (address - a->base))
+		snprintf(out, n, "%llu bytes there run past the end of %s", (unsigned long long)bytes,
+			 what);
+	else
+		return false;
+	return true;
+}
+
+void fc_access_explain(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, char *out, size_t n)
+{
+	struct fc_device *dev = fc_device_at(address);
+	if (!dev)
+		snprintf(out, n, "host memory that is not pinned in %s%s", ctx->proc->os->name,
+			 fc_host_find(ctx->proc, address, 1) ? " to its end" : "");
+	else if (!access_explain_proc(ctx->proc, dev, address, bytes, out, n))
+		snprintf(out, n, "gpu %u has no peer access to gpu %u in %s", ctx->dev->index,
+			 dev->index, ctx->proc->os->name);
+}
+
+cudaError_t fc_access_copy(struct fc_proc *proc, const char *call, const char *which,
+			   uint64_t address, uint64_t bytes, struct fc_device **dev)
+{
+	*dev = fc_device_at(address);
+	if (!*dev && fc_va_is_device(address)) {
+		fc_report("%s: %s 0x%llx is in no GPU's range", call, which,
+			  (unsigned long long)address);
+		return cudaErrorInvalidValue;
+	}
+	char why[512];
+	if (!*dev || fc_access_alloc(proc, *dev, address, bytes))
+		return cudaSuccess;
+	if (access_explain_proc(proc, *dev, address, bytes, why, sizeof why))
+		fc_report("%s: %s 0x%llx: %s", call, which, (unsigned long long)address, why);
+	return cudaErrorInvalidValue;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The allocator of one GPU: first fit over the gaps between live allocations, so addresses are a
+ * function of the order of calls alone. Every allocation carries who made it and when; the latest
+ * freed ones are remembered for reports. The array is sorted by base and lives in the world arena.
+ * Everything under fc_lock.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <string.h>
+
+struct fc_device *fc_device_at(uint64_t address)
+{
+	if (!fc.ready || !fc_va_is_device(address))
+		return NULL;
+	uint64_t index = (address - FC_VA_BASE) / fc.slice;
+	return index < fc.device_count ? &fc.device[index] : NULL;
+}
+
+static uint64_t alloc_span(const struct fc_alloc *a)
+{
+	return ALIGN_UP(a->bytes, FC_ALIGN);
+}
+
+/* Index of the first allocation whose base is above `address`. */
+static uint32_t alloc_upper(const struct fc_device *dev, uint64_t address)
+{
+	uint32_t lo = 0, hi = dev->alloc_count;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (dev->alloc[mid].base <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+struct fc_alloc *fc_alloc_find(struct fc_device *dev, uint64_t address)
+{
+	uint32_t i = alloc_upper(dev, address);
+	if (!i)
+		return NULL;
+	struct fc_alloc *a = &dev->alloc[i - 1];
+	return address - a->base < a->bytes ? a : NULL;
+}
+
+struct fc_alloc *fc_alloc_by_number(struct fc_device *dev, uint32_t number)
+{
+	for (uint32_t i = 0; i < dev->alloc_count; i++) {
+		if (dev->alloc[i].number == number)
+			return &dev->alloc[i];
+	}
+	return NULL;
+}
+
+static void alloc_make_room(struct fc_device *dev)
+{
+	if (dev->alloc_count < dev->alloc_room)
+		return;
+	uint32_t room = MAX_OF(64u, dev->alloc_room * 2);
+	struct fc_alloc *bigger = world_arena_alloc(room * sizeof *bigger, "gpu allocation map");
+	ASSERT(bigger);
+	if (dev->alloc_count)
+		memcpy(bigger, dev->alloc, dev->alloc_count * sizeof *bigger);
+	dev->alloc = bigger;
+	dev->alloc_room = room;
+}
+
+/* First gap that holds `span` bytes: the index to insert at, and the base. */
+static bool alloc_first_fit(const struct fc_device *dev, uint64_t span, uint32_t *index,
+			    uint64_t *base)
+{
+	uint64_t at = dev->base;
+	for (uint32_t i = 0; i < dev->alloc_count; i++) {
+		if (dev->alloc[i].base - at >= span) {
+			*index = i;
+			*base = at;
+			return true;
+		}
+		at = dev->alloc[i].base + alloc_span(&dev->alloc[i]);
+	}
+	*index = dev->alloc_count;
+	*base = at;
+	return dev->base + dev->bytes - at >= span;
+}
+
+cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
+{
+	struct fc_device *dev = ctx->dev;
+	uint64_t span = ALIGN_UP(bytes, FC_ALIGN), base;
+	uint32_t index;
+	ASSERT(bytes);
+	if (span < bytes || span > dev->total_bytes - dev->used_bytes) {
+		fc_report("out of memory: %llu bytes asked for, %llu of %llu free on gpu %u",
+			  (unsigned long long)bytes,
+			  (unsigned long long)(dev->total_bytes - dev->used_bytes),
+			  (unsigned long long)dev->total_bytes, dev->index);
+		return cudaErrorMemoryAllocation;
+	}
+	if (!alloc_first_fit(dev, span, &index, &base)) {
+		fc_report("out of memory: no gap of %llu bytes among the %llu that the world gives "
+			  "gpu %u (gpu_va_bytes)",
+			  (unsigned long long)bytes, (unsigned long long)dev->bytes, dev->index);
+		return cudaErrorMemoryAllocation;
+	}
+	if (!fc_va_map(base, span))
+		return cudaErrorMemoryAllocation;
+	alloc_make_room(dev);
+	memmove(&dev->alloc[index + 1], &dev->alloc[index],
+		(dev->alloc_count - index) * sizeof dev->alloc[0]);
+	dev->alloc_count++;
+	struct fc_alloc *a = &dev->alloc[index];
+	*a = (struct fc_alloc){.base = base,
+			       .bytes = bytes,
+			       .when_ns = os_now_ns(),
+			       .number = ++dev->alloc_last,
+			       .proc = ctx->proc->os->id};
+	fc_who(a->who);
+	dev->used_bytes += span;
+	dev->high_water = MAX_OF(dev->high_water, base + span - dev->base);
+	fc_map_changed();
+	*address = base;
+	return cudaSuccess;
+}
+
+static void alloc_remove(struct fc_device *dev, struct fc_alloc *a)
+{
+	uint32_t index = (uint32_t)(a - dev->alloc);
+	ASSERT(index < dev->alloc_count && dev->used_bytes >= alloc_span(a));
+	dev->used_bytes -= alloc_span(a);
+	dev->alloc_count--;
+	memmove(a, a + 1, (dev->alloc_count - index) * sizeof *a);
+	fc_map_changed();
+}
+
+void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a)
+{
+	ASSERT(!a->freed);
+	a->freed = 1;
+	dev->freed[dev->freed_count++ % FC_FREED_KEPT] = *a;
+	fc_map_changed();
+	if (!a->opens)
+		alloc_remove(dev, a);
+}
+
+void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a)
+{
+	ASSERT(a->opens);
+	if (--a->opens == 0 && a->freed)
+		alloc_remove(dev, a);
+}
+
+/* ---- describing --------------------------------------------------------------------------------- */
+
+void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
+		       size_t bytes)
+{
+	struct os_proc *owner = world_proc_by_id(a->proc);
+	snprintf(out, bytes, "gpu %u allocation #%u, cudaMalloc of %llu bytes by %s (%s) at %llu ns, %s",
+		 dev->index, a->number, (unsigned long long)a->bytes, a->who,
+		 owner ? owner->name : "gone", (unsigned long long)a->when_ns,
+		 a->freed ? "freed" : "live");
+}
+
+/* Distance of the address from the allocation, and on which side. */
+static uint64_t alloc_distance(const struct fc_alloc *a, uint64_t address)
+{
+	if (address < a->base)
+		return a->base - address;
+	return address - a->base < a->bytes ? 0 : address - (a->base + a->bytes) + 1;
+}
+
+static void alloc_describe_side(const struct fc_device *dev, const struct fc_alloc *a,
+				uint64_t address, char *out, size_t bytes)
+{
+	char what[224];
+	fc_alloc_describe(dev, a, what, sizeof what);
+	uint64_t off = address - a->base;
+	if (address < a->base)
+		snprintf(out, bytes, "%llu bytes before %s", (unsigned long long)(a->base - address),
+			 what);
+	else if (off < a->bytes)
+		snprintf(out, bytes, "%llu bytes into %s", (unsigned long long)off, what);
+	else
+		snprintf(out, bytes, "%llu bytes past the end of %s",
+			 (unsigned long long)(off - a->bytes), what);
+}
+
+void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes)
+{
+	struct fc_device *dev = fc_device_at(address);
+	if (!dev) {
+		snprintf(out, bytes, "not GPU memory");
+		return;
+	}
+	const struct fc_alloc *best = NULL;
+	for (uint32_t i = 0; i < dev->alloc_count; i++) {
+		const struct fc_alloc *a = &dev->alloc[i];
+		if (!best || alloc_distance(a, address) < alloc_distance(best, address))
+			best = a;
+	}
+	/* a freed one tells more than a live neighbour: newest first */
+	uint32_t kept = MIN_OF(dev->freed_count, (uint32_t)FC_FREED_KEPT);
+	for (uint32_t i = 1; i <= kept && (!best || alloc_distance(best, address)); i++) {
+		const struct fc_alloc *a = &dev->freed[(dev->freed_count - i) % FC_FREED_KEPT];
+		if (!alloc_distance(a, address) || !best)
+			best = a;
+	}
+	if (best)
+		alloc_describe_side(dev, best, address, out, bytes);
+	else
+		snprintf(out, bytes, "gpu %u, which never allocated", dev->index);
+}

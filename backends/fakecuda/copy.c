@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies and fills. A copy is an operation of its stream: it books the copy engine of the GPU in its
+ * direction (the source's link between GPUs) and moves the bytes when the last of them would have
+ * arrived. What host code may count on follows CUDA's "API synchronization behavior":
+ *
+ *   cudaMemcpy between host and device   returns when the bytes have moved
+ *   cudaMemcpy within or between GPUs    returns at once
+ *   cudaMemcpyAsync, pinned host memory  returns at once; the host's bytes are read or written later
+ *   cudaMemcpyAsync, plain host memory   to the device: its bytes are taken before the return; from
+ *                                        the device: returns when they have arrived
+ *   cudaMemset                           returns at once
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static struct sim_resource *copy_engine(struct fc_op *op)
+{
+	struct fc_copy *c = &op->copy;
+	if (op->kind == FC_OP_SET)
+		return c->dst_dev ? &c->dst_dev->local : NULL;
+	if (c->dst_dev && c->src_dev)
+		return c->dst_dev == c->src_dev ? &c->src_dev->local : &c->src_dev->link;
+	if (c->dst_dev)
+		return &c->dst_dev->h2d;
+	return c->src_dev ? &c->src_dev->d2h : NULL;
+}
+
+/* Is a device end of the running copy still there? Reports and kills the context if not. */
+static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t address,
+			   const char *which)
+{
+	struct fc_ctx *ctx = op->stream->ctx;
+	if (!dev || fc_access_alloc(ctx->proc, dev, address, op->copy.bytes))
+		return true;
+	char near[384];
+	fc_alloc_describe_nearest(address, near, sizeof near);
+	fprintf(stderr,
+		"fakecuda: illegal address: copy of %llu bytes in stream %u of gpu %u: its %s 0x%llx "
+		"is gone: %s\n",
+		(unsigned long long)op->copy.bytes, op->stream->number, ctx->dev->index, which,
+		(unsigned long long)address, near);
+	fc_ctx_kill(ctx, cudaErrorIllegalAddress);
+	return false;
+}
+
+/* Event context: the last byte is there. */
+static void copy_done(void *object, uint64_t arg)
+{
+	struct CUstream_st *s = object;
+	fc_lock();
+	struct fc_op *op = s->head;
+	ASSERT(op && op->running && (op->kind == FC_OP_COPY || op->kind == FC_OP_SET));
+	struct fc_copy c = op->copy;
+	bool alive = copy_end_alive(op, c.dst_dev, c.dst, "destination");
+	if (alive && op->kind == FC_OP_COPY && !c.staged)
+		alive = copy_end_alive(op, c.src_dev, c.src, "source");
+	bool set = op->kind == FC_OP_SET;
+	os_trace(set ? "cuda.set" : "cuda.copy", s->ctx->dev->index, s->number, c.bytes);
+	fc_unlock();
+	if (alive && set)
+		memset(fc_alias(c.dst), c.value, c.bytes);
+	else if (alive)
+		memmove(fc_alias(c.dst), c.staged ? c.staged : fc_alias(c.src), c.bytes);
+	if (alive)
+		sim_wrote((void *)(uintptr_t)c.dst, c.bytes);
+	fc_lock();
+	fc_stream_op_done(s);
+	fc_unlock();
+	sim_events_drain();
+}
+
+void fc_copy_start(struct fc_op *op)
+{
+	struct fc_copy *c = &op->copy;
+	if (c->src_dev)
+		fc_peermem_apply(c->src_dev, -1);
+	if (c->dst_dev && c->dst_dev != c->src_dev)
+		fc_peermem_apply(c->dst_dev, -1);
+	struct sim_resource *engine = copy_engine(op);
+	uint64_t delay_ns = engine ? sim_resource_use(engine, c->bytes) : 0;
+	struct sim_event_attr attr = {.name = "cuda.copy",
+				      .kind = SIM_EVENT_WORK,
+				      .delay_ns = delay_ns,
+				      .order = op->stream};
+	sim_event_post(&attr, copy_done, op->stream, 0, NULL);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+static const char *const copy_kind_names[] = {"cudaMemcpyHostToHost", "cudaMemcpyHostToDevice",
+					      "cudaMemcpyDeviceToHost", "cudaMemcpyDeviceToDevice"};
+
+/* Does what the pointers are fit the kind that the program named? */
+static cudaError_t copy_check_kind(const char *call, enum cudaMemcpyKind kind,
+				   const struct fc_copy *c)
+{
+	if (kind == cudaMemcpyDefault)
+		return cudaSuccess;
+	if ((unsigned)kind > cudaMemcpyDeviceToDevice) {
+		fc_report("%s: %d is no direction", call, (int)kind);
+		return cudaErrorInvalidMemcpyDirection;
+	}
+	bool dst_dev = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+	bool src_dev = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+	if (dst_dev == !!c->dst_dev && src_dev == !!c->src_dev)
+		return cudaSuccess;
+	bool dst_wrong = dst_dev != !!c->dst_dev;
+	fc_report("%s: %s, but the %s 0x%llx is %s memory", call, copy_kind_names[kind],
+		  dst_wrong ? "destination" : "source",
+		  (unsigned long long)(dst_wrong ? c->dst : c->src),
+		  (dst_wrong ? c->dst_dev : c->src_dev) ? "device" : "host");
+	return cudaErrorInvalidValue;
+}
+
+static cudaError_t copy_resolve(struct fc_ctx *ctx, const char *call, enum cudaMemcpyKind kind,
+				struct fc_copy *c)
+{
+	if (!c->dst || !c->src) {
+		fc_report("%s: the %s is NULL", call, c->dst ? "source" : "destination");
+		return cudaErrorInvalidValue;
+	}
+	cudaError_t rc =
+		fc_access_copy(ctx->proc, call, "destination", c->dst, c->bytes, &c->dst_dev);
+	if (!rc)
+		rc = fc_access_copy(ctx->proc, call, "source", c->src, c->bytes, &c->src_dev);
+	if (!rc)
+		rc = copy_check_kind(call, kind, c);
+	return rc;
+}
+
+/* Queues; *wait_for gets the number of operations to wait for, 0: none. */
+static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_copy *c,
+			      bool sync, uint64_t *wait_for)
+{
+	bool src_plain = !c->src_dev && !fc_host_find(ctx->proc, c->src, c->bytes);
+	bool dst_plain = !c->dst_dev && !fc_host_find(ctx->proc, c->dst, c->bytes);
+	bool wait = sync ? !(c->src_dev && c->dst_dev) : dst_plain;
+	if (src_plain && !wait) {
+		c->staged = malloc(c->bytes);
+		if (!c->staged)
+			return cudaErrorMemoryAllocation;
+		memcpy(c->staged, (void *)(uintptr_t)c->src, c->bytes);
+	}
+	struct fc_op *op = fc_op_new(FC_OP_COPY, FC_COPY_NS);
+	op->copy = *c;
+	fc_stream_queue(s, op);
+	*wait_for = wait ? s->queued : 0;
+	return cudaSuccess;
+}
+
+static cudaError_t copy_call(const char *call, uint64_t dst, uint64_t src, size_t bytes,
+			     enum cudaMemcpyKind kind, cudaStream_t stream, bool sync)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
+	if (rc || !bytes)
+		return fc_leave(rc);
+	struct fc_copy c = {.dst = dst, .src = src, .bytes = bytes};
+	uint64_t wait_for = 0;
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
+	rc = s ? copy_resolve(ctx, call, kind, &c) : cudaErrorInvalidResourceHandle;
+	if (!rc)
+		rc = copy_queue(ctx, s, &c, sync, &wait_for);
+	fc_unlock();
+	if (!rc && wait_for)
+		rc = fc_stream_wait(s, wait_for, call);
+	return fc_leave(rc);
+}
+
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
+{
+	return copy_call("cudaMemcpy", (uintptr_t)dst, (uintptr_t)src, count, kind, NULL, true);
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
+			    cudaStream_t stream)
+{
+	return copy_call("cudaMemcpyAsync", (uintptr_t)dst, (uintptr_t)src, count, kind, stream,
+			 false);
+}
+
+/* Are the pointers on the devices that the program named? */
+static cudaError_t copy_peer_call(const char *call, void *dst, int dst_device, const void *src,
+				  int src_device, size_t bytes, cudaStream_t stream, bool sync)
+{
+	struct fc_proc *proc;
+	cudaError_t rc = fc_enter(call, &proc);
+	if (rc)
+		return fc_leave(rc);
+	if (dst_device < 0 || dst_device >= proc->count || src_device < 0 ||
+	    src_device >= proc->count) {
+		fc_report("%s: devices %d and %d, this process has %d", call, dst_device,
+			  src_device, proc->count);
+		return fc_leave(cudaErrorInvalidDevice);
+	}
+	struct fc_device *on_dst = fc_device_at((uintptr_t)dst);
+	struct fc_device *on_src = fc_device_at((uintptr_t)src);
+	if (bytes && (on_dst != proc->device[dst_device] || on_src != proc->device[src_device])) {
+		fc_report("%s: a pointer is not on the device named for it", call);
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	return copy_call(call, (uintptr_t)dst, (uintptr_t)src, bytes, cudaMemcpyDeviceToDevice,
+			 stream, sync);
+}
+
+cudaError_t cudaMemcpyPeer(void *dst, int dstDevice, const void *src, int srcDevice, size_t count)
+{
+	return copy_peer_call("cudaMemcpyPeer", dst, dstDevice, src, srcDevice, count, NULL, true);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice,
+				size_t count, cudaStream_t stream)
+{
+	return copy_peer_call("cudaMemcpyPeerAsync", dst, dstDevice, src, srcDevice, count, stream,
+			      false);
+}
+
+static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes,
+			    cudaStream_t stream)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
+	if (rc || !bytes)
+		return fc_leave(rc);
+	struct fc_copy c = {.dst = (uintptr_t)ptr, .bytes = bytes, .value = value & 0xff};
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
+	rc = s ? fc_access_copy(ctx->proc, call, "destination", c.dst, bytes, &c.dst_dev)
+	       : cudaErrorInvalidResourceHandle;
+	if (!rc && !c.dst_dev && !fc_host_find(ctx->proc, c.dst, bytes)) {
+		fc_report("%s: %p is host memory that is not pinned", call, ptr);
+		rc = cudaErrorInvalidValue;
+	}
+	if (!rc) {
+		struct fc_op *op = fc_op_new(FC_OP_SET, FC_COPY_NS);
+		op->copy = c;
+		fc_stream_queue(s, op);
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+cudaError_t cudaMemset(void *devPtr, int value, size_t count)
+{
+	return set_call("cudaMemset", devPtr, value, count, NULL);
+}
+
+cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t stream)
+{
+	return set_call("cudaMemsetAsync", devPtr, value, count, stream);
+}

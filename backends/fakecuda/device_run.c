@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads of kernels: one fiber each, all fibers of a block on one worker. What device code calls
+ * (core/device/shim_fake.h, fakedev_*) is here. Block state (barriers, warp operations) is touched
+ * only by the block's own fibers, with atomics where an access also orders memory; it needs no lock.
+ *
+ * A thread that does something a GPU would trap on does not return: it reports, marks the context
+ * (every kernel of it dies, fc_ctx_kill), and jumps back to the bottom of its own stack. The other
+ * threads do the same at their next call or wait.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_BARRIERS 16
+#define RUN_CACHE    4
+#define RUN_BULK     128 /* bytes from which an access is charged */
+
+struct run_barrier {
+	shared_u32 phase; /* waited on */
+	uint32_t arrived, want; /* atomic */
+};
+
+/* A warp's meeting place: values of two rounds, so that a fast lane cannot overwrite what a slow
+ * one still reads. */
+struct run_warp {
+	struct run_barrier meet;
+	uint64_t value[2][32];
+};
+
+struct run_thread {
+	struct dev d;
+	jmp_buf bottom;
+	struct fc_range cache[RUN_CACHE];
+	uint32_t cache_next;
+	const void *fence_load;	 /* TSan: the last relaxed load, for an acquire fence */
+	bool fence_store;	 /* TSan: a release fence came before */
+};
+
+struct fakecuda_block {
+	struct fc_kernel *kernel;
+	struct fakecuda_block *next;
+	uint32_t number, threads, warps;
+	uint32_t exited; /* atomic */
+	struct run_barrier barrier[RUN_BARRIERS];
+	struct run_warp *warp;
+	void *shared;
+	struct run_thread thread[];
+};
+
+static struct run_thread *run_self(struct dev *d)
+{
+	return CONTAINER_OF(d, struct run_thread, d);
+}
+
+static uint32_t run_get(const uint32_t *atomic)
+{
+	return __atomic_load_n(atomic, __ATOMIC_RELAXED);
+}
+
+/* ---- dying ----------------------------------------------------------------------------------------- */
+
+static bool run_dead(const struct dev *d)
+{
+	return __atomic_load_n(&d->blk->kernel->dead.v_, __ATOMIC_ACQUIRE) != 0;
+}
+
+static _Noreturn void run_exit(struct dev *d)
+{
+	longjmp(run_self(d)->bottom, 1);
+}
+
+/* First thing in every call from device code. */
+static inline void run_enter(struct dev *d, const char *site)
+{
+	sim_point(site);
+	if (UNLIKELY(run_dead(d)))
+		run_exit(d);
+}
+
+static _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
+{
+	const struct fc_kernel *k = d->blk->kernel;
+	char text[640];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "fakecuda: %s; kernel %s (k%u of gpu %u, rank %d) block %u thread %u\n", text,
+		k->func->kernel->name, k->number, k->ctx->dev->index, k->rank, d->block, d->thread);
+	fc_lock();
+	fc_ctx_kill(k->ctx, error);
+	fc_unlock();
+	run_exit(d);
+}
+
+/* ---- access -------------------------------------------------------------------------------------------- */
+
+static _Noreturn __attribute__((noinline)) void run_illegal(struct dev *d, const char *what,
+							    uint64_t address, uint64_t bytes)
+{
+	char why[512];
+	fc_lock();
+	fc_access_explain(d->blk->kernel->ctx, address, bytes, why, sizeof why);
+	fc_unlock();
+	run_trap(d, cudaErrorIllegalAddress, "illegal address: %s of %llu bytes at 0x%llx: %s", what,
+		 (unsigned long long)bytes, (unsigned long long)address, why);
+}
+
+static __attribute__((noinline)) const struct fc_range *run_range_find(struct dev *d,
+								       const char *what,
+								       uint64_t address,
+								       uint64_t bytes)
+{
+	struct run_thread *t = run_self(d);
+	struct fc_range range;
+	fc_lock();
+	bool may = fc_access_kernel(d->blk->kernel->ctx, address, bytes, &range);
+	fc_unlock();
+	if (!may)
+		run_illegal(d, what, address, bytes);
+	struct fc_range *slot = &t->cache[t->cache_next++ % RUN_CACHE];
+	*slot = range;
+	return slot;
+}
+
+/* Every access is checked; the thread's own cache makes the common case a few compares. */
+static inline const struct fc_range *run_range(struct dev *d, const char *what, const void *p,
+					       uint64_t bytes)
+{
+	struct run_thread *t = run_self(d);
+	uint64_t address = (uintptr_t)p, generation = fc_map_generation();
+	for (int i = 0; i < RUN_CACHE; i++) {
+		const struct fc_range *r = &t->cache[i];
+		if (r->generation == generation && address - r->lo < r->hi - r->lo &&
+		    bytes <= r->hi - address)
+			return r;
+	}
+	return run_range_find(d, what, address, bytes);
+}
+
+static inline void *run_word(struct dev *d, const char *what, const void *p, int bytes)
+{
+	if (UNLIKELY((uintptr_t)p % (unsigned)bytes))
+		run_trap(d, cudaErrorMisalignedAddress, "misaligned address: %s of %d bytes at %p",
+			 what, bytes, p);
+	run_range(d, what, p, (uint64_t)bytes);
+	return fc_alias((uintptr_t)p);
+}
+
+/* Bulk traffic costs time on what it crosses. */
+static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint64_t bytes)
+{
+	struct fc_device *dev = d->blk->kernel->ctx->dev;
+	struct sim_resource *via = &dev->local;
+	if (bytes < RUN_BULK)
+		return;
+	if (r->kind == FC_RANGE_PEER)
+		via = write ? &dev->link : &fc_device_at(r->lo)->link;
+	else if (r->kind == FC_RANGE_HOST)
+		via = write ? &dev->d2h : &dev->h2d;
+	sim_charge_ns(sim_resource_use(via, bytes));
+}
+
+const void *fakedev_read(struct dev *d, const void *p, size_t bytes)
+{
+	run_enter(d, "dev.read");
+	if (bytes)
+		run_charge(d, run_range(d, "read", p, bytes), false, bytes);
+	return fc_alias((uintptr_t)p);
+}
+
+void *fakedev_write(struct dev *d, void *p, size_t bytes)
+{
+	run_enter(d, "dev.write");
+	if (bytes)
+		run_charge(d, run_range(d, "write", p, bytes), true, bytes);
+	return fc_alias((uintptr_t)p);
+}
+
+void fakedev_wrote(struct dev *d, const void *p, size_t bytes)
+{
+	(void)d;
+	if (bytes)
+		sim_wrote(p, bytes);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------ */
+
+/* __atomic builtins take the order as a constant, or use the strongest: name each. Under TSan, which
+ * does not see fences, a release fence strengthens later stores and an acquire fence the load
+ * before it, so that what device code gets right by fences is not reported. */
+#ifdef FC_TSAN
+void __tsan_acquire(void *addr);
+static void run_fence_tsan(struct run_thread *t, int order)
+{
+	if (order != SHARED_ACQUIRE)
+		t->fence_store = true;
+	if (order != SHARED_RELEASE && t->fence_load)
+		__tsan_acquire((void *)(uintptr_t)t->fence_load);
+}
+#else
+static void run_fence_tsan(struct run_thread *t, int order)
+{
+	(void)t, (void)order;
+}
+#endif
+
+#define RUN_LOAD(bits, at, order)                                                                  \
+	((order) == SHARED_RELAXED   ? __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_RELAXED) \
+	 : (order) == SHARED_ACQUIRE ? __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_ACQUIRE) \
+				     : __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_SEQ_CST))
+
+uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int scope)
+{
+	(void)scope; /* the double orders everything at system scope */
+	run_enter(d, "dev.load");
+	DASSERT(order == SHARED_RELAXED || order == SHARED_ACQUIRE || order == SHARED_SEQ_CST);
+	const void *at = run_word(d, "load", p, bytes);
+	if (order == SHARED_RELAXED)
+		run_self(d)->fence_load = at;
+	return bytes == 4 ? RUN_LOAD(32, at, order) : RUN_LOAD(64, at, order);
+}
+
+static inline void run_store(void *at, int bytes, uint64_t v, int order)
+{
+	if (bytes == 4 && order == SHARED_RELAXED)
+		__atomic_store_n((uint32_t *)at, (uint32_t)v, __ATOMIC_RELAXED);
+	else if (bytes == 4 && order == SHARED_RELEASE)
+		__atomic_store_n((uint32_t *)at, (uint32_t)v, __ATOMIC_RELEASE);
+	else if (bytes == 4)
+		__atomic_store_n((uint32_t *)at, (uint32_t)v, __ATOMIC_SEQ_CST);
+	else if (order == SHARED_RELAXED)
+		__atomic_store_n((uint64_t *)at, v, __ATOMIC_RELAXED);
+	else if (order == SHARED_RELEASE)
+		__atomic_store_n((uint64_t *)at, v, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n((uint64_t *)at, v, __ATOMIC_SEQ_CST);
+}
+
+void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
+{
+	(void)scope;
+	run_enter(d, "dev.store");
+	DASSERT(order == SHARED_RELAXED || order == SHARED_RELEASE || order == SHARED_SEQ_CST);
+	void *at = run_word(d, "store", p, bytes);
+	if (order == SHARED_RELAXED && run_self(d)->fence_store)
+		order = SHARED_RELEASE;
+	run_store(at, bytes, v, order);
+	sim_wrote(p, (size_t)bytes);
+}
+
+uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
+{
+	(void)scope;
+	run_enter(d, "dev.add");
+	void *at = run_word(d, "add", p, bytes);
+	uint64_t old;
+	bool relaxed = order == SHARED_RELAXED && !run_self(d)->fence_store;
+	if (bytes == 4)
+		old = relaxed ? __atomic_fetch_add((uint32_t *)at, (uint32_t)v, __ATOMIC_RELAXED)
+			      : __atomic_fetch_add((uint32_t *)at, (uint32_t)v, __ATOMIC_ACQ_REL);
+	else
+		old = relaxed ? __atomic_fetch_add((uint64_t *)at, v, __ATOMIC_RELAXED)
+			      : __atomic_fetch_add((uint64_t *)at, v, __ATOMIC_ACQ_REL);
+	sim_wrote(p, (size_t)bytes);
+	return old;
+}
+
+void fakedev_fence(struct dev *d, int order, int scope)
+{
+	(void)scope;
+	run_enter(d, "dev.fence");
+#ifndef FC_TSAN
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+	run_fence_tsan(run_self(d), order);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------------ */
+
+/* Until `w` holds, with the kernel's death as second wait: 0 it holds, ECANCELED abort. */
+static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort)
+{
+	struct fc_kernel *k = d->blk->kernel;
+	const struct wait dead = {.on = &k->dead,
+				  .want = 0,
+				  .mask = WAIT_MASK_ALL,
+				  .kind = WAIT_NE,
+				  .bytes = 4,
+				  .why = "death of the kernel",
+				  .from = {-1, -1, -1, NULL}};
+	const struct wait *const both[] = {w, &dead};
+	int index = 0;
+	int rc = os_wait(both, 2, abort, &index);
+	if (!rc && index == 1)
+		run_exit(d);
+	return rc;
+}
+
+bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
+{
+	run_enter(d, "dev.wait");
+	ASSERT(w->kind != WAIT_OBJECT && !w->deadline_ns);
+	int bytes = w->kind == WAIT_LINE16 ? 16 : w->bytes;
+	const void *at = run_word(d, "wait", w->on, bytes);
+	if (d->abort)
+		run_word(d, "wait with abort word", d->abort, sizeof *d->abort);
+	int rc = run_wait(d, w, d->abort);
+	if (rc)
+		return false;
+	if (w->kind == WAIT_LINE16) {
+		line->lo = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+		line->hi = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_ACQUIRE);
+	}
+	return true;
+}
+
+/* ---- barriers ------------------------------------------------------------------------------------------------- */
+
+/* Arrives; the last to come opens the next phase. The phase word carries the memory order. */
+static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const char *why, int id)
+{
+	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
+	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want) {
+		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->phase.v_, phase + 1, __ATOMIC_RELEASE);
+		sim_wrote(&b->phase, sizeof b->phase);
+		return;
+	}
+	const struct wait w = {.on = &b->phase,
+			       .want = phase,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_NE,
+			       .bytes = 4,
+			       .why = why,
+			       .from = {d->blk->kernel->rank, (int32_t)d->block, id,
+					"threads of the block"}};
+	run_wait(d, &w, NULL);
+}
+
+void fakedev_barrier(struct dev *d, int id, int nthreads)
+{
+	run_enter(d, "dev.barrier");
+	ASSERT(id >= 0 && id < RUN_BARRIERS);
+	struct fakecuda_block *blk = d->blk;
+	struct run_barrier *b = &blk->barrier[id];
+	uint32_t want = (uint32_t)nthreads;
+	uint32_t arrived = run_get(&b->arrived), exited = run_get(&blk->exited);
+	if (!want || want > blk->threads || want % (unsigned)d->width)
+		run_trap(d, cudaErrorLaunchFailure,
+			 "barrier %d of %u threads: not a number of whole warps of a block of %u",
+			 id, want, blk->threads);
+	if (arrived && run_get(&b->want) != want)
+		run_trap(d, cudaErrorLaunchFailure,
+			 "barrier %d of %u threads: %u threads wait there already for %u", id, want,
+			 arrived, run_get(&b->want));
+	if (want + exited > blk->threads)
+		run_trap(d, cudaErrorLaunchFailure,
+			 "barrier %d of %u threads: %u of the block's %u have exited", id, want,
+			 exited, blk->threads);
+	run_meet(d, b, want, "barrier", id);
+}
+
+/* All lanes of the warp put a value down and go on together; returns where the values are. */
+static const uint64_t *run_warp_meet(struct dev *d, uint64_t v, const char *why)
+{
+	struct run_warp *w = &d->blk->warp[d->thread / 32];
+	uint32_t lane = d->thread % 32;
+	uint32_t first = d->thread - lane;
+	uint32_t lanes = MIN_OF(d->nthreads - first, 32u);
+	uint32_t round = __atomic_load_n(&w->meet.phase.v_, __ATOMIC_ACQUIRE) & 1;
+	w->value[round][lane] = v;
+	run_meet(d, &w->meet, lanes, why, -1);
+	return w->value[round];
+}
+
+uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane)
+{
+	run_enter(d, "dev.shuffle");
+	if (d->width == 1)
+		return v;
+	return run_warp_meet(d, v, "shuffle")[lane & 31];
+}
+
+uint32_t fakedev_ballot(struct dev *d, int pred)
+{
+	run_enter(d, "dev.ballot");
+	if (d->width == 1)
+		return pred != 0;
+	const uint64_t *votes = run_warp_meet(d, pred != 0, "warp vote");
+	uint32_t lanes = MIN_OF(d->nthreads - d->thread / 32 * 32, 32u), bits = 0;
+	for (uint32_t i = 0; i < lanes; i++)
+		bits |= (uint32_t)votes[i] << i;
+	return bits;
+}
+
+/* ---- life of a block ------------------------------------------------------------------------------------------- */
+
+static void run_block_free(struct fakecuda_block *blk)
+{
+	free(blk->warp);
+	free(blk->shared);
+	free(blk);
+}
+
+/* A thread left while others wait for more threads than can still come. */
+static void run_check_exit(struct dev *d)
+{
+	struct fakecuda_block *blk = d->blk;
+	uint32_t alive = blk->threads - run_get(&blk->exited) - 1;
+	for (int id = 0; id < RUN_BARRIERS; id++) {
+		struct run_barrier *b = &blk->barrier[id];
+		uint32_t arrived = run_get(&b->arrived), want = run_get(&b->want);
+		if (arrived && want > alive)
+			run_trap(d, cudaErrorLaunchFailure,
+				 "thread exited while %u threads wait at barrier %d for %u: %u are left",
+				 arrived, id, want, alive);
+	}
+}
+
+static void run_block_done(struct fakecuda_block *blk)
+{
+	struct fc_kernel *k = blk->kernel;
+	fc_lock();
+	struct fakecuda_block **at = &k->block;
+	while (*at != blk)
+		at = &(*at)->next;
+	*at = blk->next;
+	run_block_free(blk);
+	fc_kernel_block_done(k);
+	fc_unlock();
+}
+
+static void run_thread_main(void *arg)
+{
+	struct run_thread *t = arg;
+	struct fakecuda_block *blk = t->d.blk;
+	if (!setjmp(t->bottom)) {
+		if (!run_dead(&t->d)) {
+			blk->kernel->func->entry(&t->d, blk->kernel->args);
+			run_check_exit(&t->d);
+		}
+	}
+	if (__atomic_add_fetch(&blk->exited, 1, __ATOMIC_ACQ_REL) == blk->threads)
+		run_block_done(blk);
+	sim_events_drain();
+}
+
+static struct fakecuda_block *run_block_new(struct fc_kernel *k, uint32_t number)
+{
+	struct fakecuda_block *blk = calloc(1, sizeof *blk + k->threads * sizeof blk->thread[0]);
+	ASSERT(blk);
+	blk->kernel = k;
+	blk->number = number;
+	blk->threads = k->threads;
+	blk->warps = DIV_UP(k->threads, (uint32_t)k->func->width);
+	if (k->func->width == 32) {
+		blk->warp = calloc(blk->warps, sizeof *blk->warp);
+		ASSERT(blk->warp);
+	}
+	size_t shared = ALIGN_UP(MAX_OF(k->shared_bytes, (size_t)64), 64);
+	blk->shared = aligned_alloc(64, shared);
+	ASSERT(blk->shared);
+	memset(blk->shared, 0xa5, shared); /* undefined on hardware; the same here every time */
+	blk->next = k->block;
+	k->block = blk;
+	return blk;
+}
+
+static void run_thread_spawn(struct fc_kernel *k, struct fakecuda_block *blk, uint32_t thread)
+{
+	struct run_thread *t = &blk->thread[thread];
+	struct fc_device *dev = k->ctx->dev;
+	uint32_t width = (uint32_t)k->func->width, warp = thread / width;
+	char name[48];
+	t->d = (struct dev){.shared = blk->shared,
+			    .block = blk->number,
+			    .nblocks = k->blocks,
+			    .thread = thread,
+			    .nthreads = k->threads,
+			    .width = k->func->width,
+			    .blk = blk};
+	snprintf(name, sizeof name, "rank%d/gpu%u k%u b%u w%u", k->rank, dev->index, k->number,
+		 blk->number, warp);
+	struct sim_task_attr attr = {.name = name,
+				     .kind = SIM_TASK_WARP,
+				     .proc = k->ctx->proc->os,
+				     .rank = k->rank,
+				     .device = (int32_t)dev->index,
+				     .kernel = (int32_t)k->number,
+				     .block = (int32_t)blk->number,
+				     .warp = (int32_t)warp,
+				     .lane = width == 1 ? -1 : (int32_t)(thread % width),
+				     .home = dev->index * 31 + blk->number,
+				     .owner = &t->d};
+	struct sim_task *task;
+	int rc = sim_task_spawn(&task, &attr, run_thread_main, t);
+	if (rc) {
+		fprintf(stderr, "fakecuda: no fiber for thread %u of kernel %s: %s\n", thread,
+			k->func->kernel->name, strerror(rc));
+		abort();
+	}
+}
+
+void fc_block_start(struct fc_kernel *k, uint32_t number)
+{
+	struct fakecuda_block *blk = run_block_new(k, number);
+	for (uint32_t i = 0; i < k->threads; i++)
+		run_thread_spawn(k, blk, i);
+}
+
+void fc_blocks_drop(struct fc_kernel *k)
+{
+	while (k->block) {
+		struct fakecuda_block *blk = k->block;
+		k->block = blk->next;
+		run_block_free(blk);
+	}
+}

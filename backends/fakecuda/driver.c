@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The driver API, as far as the stack uses it, and how it is found (cudaGetDriverEntryPoint). A
+ * CUdevice is the runtime's ordinal.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <cuda.h>
+#include <string.h>
+
+static const char *const result_words[] = {
+#define RESULT_NAME(constant) #constant,
+#include "backends/fakecuda/result_names.def"
+#undef RESULT_NAME
+};
+static const CUresult result_values[] = {
+#define RESULT_NAME(constant) constant,
+#include "backends/fakecuda/result_names.def"
+#undef RESULT_NAME
+};
+
+CUresult cuGetErrorName(CUresult error, const char **pStr)
+{
+	if (!pStr)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pStr = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(result_values); i++) {
+		if (result_values[i] == error)
+			*pStr = result_words[i];
+	}
+	return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Driver and runtime number their common errors alike. */
+CUresult cuGetErrorString(CUresult error, const char **pStr)
+{
+	const char *name;
+	CUresult rc = cuGetErrorName(error, &name);
+	if (!pStr)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pStr = rc ? NULL : cudaGetErrorString((cudaError_t)error);
+	return rc;
+}
+
+/* The runtime's errors that the calls below can return. The thread's last error is not theirs. */
+static CUresult driver_leave(CUresult rc)
+{
+	sim_events_drain();
+	return rc;
+}
+
+static CUresult driver_enter(const char *call, struct fc_proc **proc)
+{
+	cudaError_t rc = fc_enter(call, proc);
+	return (CUresult)rc;
+}
+
+CUresult cuInit(unsigned int Flags)
+{
+	struct fc_proc *proc;
+	CUresult rc = driver_enter("cuInit", &proc);
+	if (!rc && Flags)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	return driver_leave(rc);
+}
+
+CUresult cuDriverGetVersion(int *driverVersion)
+{
+	if (!driverVersion)
+		return CUDA_ERROR_INVALID_VALUE;
+	*driverVersion = CUDA_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+	struct fc_proc *proc;
+	CUresult rc = driver_enter("cuDeviceGetCount", &proc);
+	if (!rc && !count)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (!rc)
+		*count = proc->count;
+	return driver_leave(rc);
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	struct fc_proc *proc;
+	CUresult rc = driver_enter("cuDeviceGet", &proc);
+	if (!rc && !device)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	else if (!rc && (ordinal < 0 || ordinal >= proc->count))
+		rc = CUDA_ERROR_INVALID_DEVICE;
+	if (!rc)
+		*device = ordinal;
+	return driver_leave(rc);
+}
+
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+	cudaError_t before = fc_task_error();
+	cudaError_t rc = cudaDeviceGetAttribute(pi, (enum cudaDeviceAttr)attrib, dev);
+	fc_task_set_error(before);
+	return (CUresult)rc;
+}
+
+/* Under fc_lock: the allocation, live and this process' to use. */
+static struct fc_alloc *driver_alloc(struct fc_proc *proc, CUdeviceptr ptr, struct fc_device **dev)
+{
+	*dev = fc_device_at(ptr);
+	return *dev ? fc_access_alloc(proc, *dev, ptr, 1) : NULL;
+}
+
+CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct fc_proc *proc;
+	struct fc_device *dev;
+	CUresult rc = driver_enter("cuMemGetAddressRange", &proc);
+	if (rc)
+		return driver_leave(rc);
+	fc_lock();
+	struct fc_alloc *a = driver_alloc(proc, dptr, &dev);
+	if (a && pbase)
+		*pbase = a->base;
+	if (a && psize)
+		*psize = a->bytes;
+	fc_unlock();
+	if (!a)
+		fc_report("cuMemGetAddressRange: 0x%llx is no device memory of this process", dptr);
+	return driver_leave(a ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
+}
+
+/* One attribute of device memory; false: not one that is known here. */
+static bool driver_pointer_value(void *data, CUpointer_attribute attribute, const struct fc_alloc *a,
+				 int32_t ordinal, CUdeviceptr ptr)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(CUmemorytype *)data = CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(CUdeviceptr *)data = ptr;
+		return true;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)data = a->number;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = ordinal;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(int *)data = 1;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)data = a->base;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = a->bytes;
+		return true;
+	default:
+		return false;
+	}
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct fc_proc *proc;
+	struct fc_device *dev;
+	CUresult rc = driver_enter("cuPointerGetAttribute", &proc);
+	if (!rc && !data)
+		rc = CUDA_ERROR_INVALID_VALUE;
+	if (rc)
+		return driver_leave(rc);
+	bool known = true;
+	fc_lock();
+	struct fc_alloc *a = driver_alloc(proc, ptr, &dev);
+	if (a) {
+		struct fc_ctx *ctx = fc_ctx_of_device(proc, dev);
+		known = driver_pointer_value(data, attribute, a, ctx ? ctx->ordinal : -1, ptr);
+	} else if (fc_host_find(proc, ptr, 1) && attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
+		*(CUmemorytype *)data = CU_MEMORYTYPE_HOST;
+	} else {
+		rc = CUDA_ERROR_INVALID_VALUE;
+	}
+	fc_unlock();
+	if (!known) {
+		char name[64];
+		snprintf(name, sizeof name, "pointer attribute %d", (int)attribute);
+		fc_unimplemented(name);
+	}
+	return driver_leave(rc);
+}
+
+/* ---- finding it ------------------------------------------------------------------------------------ */
+
+static const struct driver_entry {
+	const char *name;
+	void (*fn)(void);
+} driver_entries[] = {
+	{"cuDeviceGet", (void (*)(void))cuDeviceGet},
+	{"cuDeviceGetAttribute", (void (*)(void))cuDeviceGetAttribute},
+	{"cuDeviceGetCount", (void (*)(void))cuDeviceGetCount},
+	{"cuDriverGetVersion", (void (*)(void))cuDriverGetVersion},
+	{"cuGetErrorName", (void (*)(void))cuGetErrorName},
+	{"cuGetErrorString", (void (*)(void))cuGetErrorString},
+	{"cuInit", (void (*)(void))cuInit},
+	{"cuMemGetAddressRange", (void (*)(void))cuMemGetAddressRange},
+	{"cuPointerGetAttribute", (void (*)(void))cuPointerGetAttribute},
+};
+
+/* What is not implemented is not found, so that a stack turns the feature off. */
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
+					     unsigned int cudaVersion, unsigned long long flags,
+					     enum cudaDriverEntryPointQueryResult *driverStatus)
+{
+	struct fc_proc *proc;
+	(void)cudaVersion, (void)flags;
+	cudaError_t rc = fc_enter("cudaGetDriverEntryPoint", &proc);
+	if (!rc && (!symbol || !*symbol || !funcPtr))
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	*funcPtr = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(driver_entries); i++) {
+		if (!strcmp(driver_entries[i].name, symbol))
+			memcpy(funcPtr, &driver_entries[i].fn, sizeof *funcPtr);
+	}
+	if (driverStatus)
+		*driverStatus = *funcPtr ? cudaDriverEntryPointSuccess
+					 : cudaDriverEntryPointSymbolNotFound;
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,
+				    enum cudaDriverEntryPointQueryResult *driverStatus)
+{
+	return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags,
+						driverStatus);
+}

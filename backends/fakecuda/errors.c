@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Errors as CUDA keeps them: the last error and the current device belong to the calling thread,
+ * sticky errors to the context (fc_ctx.sticky). A thread's two numbers live packed in its slot, so
+ * that a thread costs no allocation and its end needs no hook.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define TASK_ERROR_SHIFT 16
+#define TASK_DEVICE_MASK 0xffffu
+
+int32_t fc_task_device(void)
+{
+	return (int32_t)((uintptr_t)os_self()->slot[OS_SLOT_CUDA] & TASK_DEVICE_MASK);
+}
+
+cudaError_t fc_task_error(void)
+{
+	return (cudaError_t)((uintptr_t)os_self()->slot[OS_SLOT_CUDA] >> TASK_ERROR_SHIFT);
+}
+
+static void task_set(int32_t device, cudaError_t error)
+{
+	ASSERT(device >= 0 && (uint32_t)device <= TASK_DEVICE_MASK);
+	uintptr_t packed = (uintptr_t)device | (uintptr_t)error << TASK_ERROR_SHIFT;
+	os_self()->slot[OS_SLOT_CUDA] = (void *)packed;
+}
+
+void fc_task_set_device(int32_t device)
+{
+	task_set(device, fc_task_error());
+}
+
+void fc_task_set_error(cudaError_t error)
+{
+	task_set(fc_task_device(), error);
+}
+
+/* The context's sticky error outlives every reading; it hides the thread's own. */
+static cudaError_t task_last_error(bool clear)
+{
+	struct fc_proc *proc;
+	cudaError_t rc = fc_enter("cudaGetLastError", &proc);
+	cudaError_t sticky = cudaSuccess;
+	if (!rc && fc_current() < proc->count) {
+		fc_lock();
+		struct fc_ctx *ctx = proc->ctx[fc_current()];
+		sticky = ctx ? ctx->sticky : cudaSuccess;
+		fc_unlock();
+	}
+	cudaError_t last = fc_task_error();
+	if (clear)
+		fc_task_set_error(cudaSuccess);
+	sim_events_drain();
+	return sticky ? sticky : last;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return task_last_error(true);
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+	return task_last_error(false);
+}
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+struct error_name {
+	int value;
+	const char *name, *text;
+};
+
+static const struct error_name error_names[] = {
+#define ERROR_NAME(constant, text) {constant, #constant, text},
+#include "backends/fakecuda/error_names.def"
+#undef ERROR_NAME
+};
+
+/* "cudaErrorInvalidPitchValue" reads "invalid pitch value". */
+#define ERROR_WORDS_BYTES 96
+static char error_words[ARRAY_LEN(error_names)][ERROR_WORDS_BYTES];
+
+static __attribute__((constructor)) void error_words_make(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(error_names); i++) {
+		const char *name = error_names[i].name + strlen("cuda");
+		if (!strncmp(name, "Error", 5))
+			name += 5;
+		char *out = error_words[i];
+		for (const char *c = name; *c; c++) {
+			if (isupper((unsigned char)*c) && c != name)
+				*out++ = ' ';
+			*out++ = (char)tolower((unsigned char)*c);
+		}
+		ASSERT(out < error_words[i] + ERROR_WORDS_BYTES);
+		*out = 0;
+	}
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+	for (size_t i = 0; i < ARRAY_LEN(error_names); i++) {
+		if (error_names[i].value == (int)error)
+			return error_names[i].name;
+	}
+	return "unrecognized error code";
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+	for (size_t i = 0; i < ARRAY_LEN(error_names); i++) {
+		if (error_names[i].value == (int)error)
+			return error_names[i].text ? error_names[i].text : error_words[i];
+	}
+	return "unrecognized error code";
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fc_state fc;
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+static int fc_lock_word; /* the spin lock: see fakecuda.h */
+
+void fc_lock(void)
+{
+	for (int spins = 0; __atomic_exchange_n(&fc_lock_word, 1, __ATOMIC_ACQUIRE); spins++) {
+		ASSERT(sim_engine_kind() == SIM_ENGINE_THREADS);
+		if (spins > 64)
+			sched_yield();
+	}
+}
+
+void fc_unlock(void)
+{
+	__atomic_store_n(&fc_lock_word, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- what the world's GPUs are ----------------------------------------------------------------- */
+
+/* SMs and memory by compute capability: the data-centre part of each generation. */
+static const struct fc_model {
+	uint32_t sm;
+	int32_t sms;
+	uint64_t memory_gib;
+} fc_models[] = {
+	{60, 56, 16}, {70, 80, 32}, {75, 40, 16}, {80, 108, 80}, {86, 84, 48},
+	{89, 142, 48}, {90, 132, 80}, {100, 148, 180}, {103, 160, 288},
+};
+
+static const struct fc_model *fc_model_of(uint32_t sm)
+{
+	const struct fc_model *best = &fc_models[0];
+	for (size_t i = 0; i < ARRAY_LEN(fc_models); i++) {
+		if (fc_models[i].sm <= sm)
+			best = &fc_models[i];
+	}
+	return best;
+}
+
+static void fc_device_init(struct fc_device *dev, uint32_t index, uint32_t host,
+			   const struct world_gpu *gpu)
+{
+	const struct fc_model *model = fc_model_of(gpu->sm);
+	dev->index = index;
+	dev->host = host;
+	dev->dev = gpu->dev;
+	dev->gpu = gpu;
+	dev->base = FC_VA_BASE + index * fc.slice;
+	dev->bytes = fc.slice;
+	dev->total_bytes = model->memory_gib << 30;
+	dev->sms = dev->sms_free = model->sms;
+	dev->h2d = (struct sim_resource){.name = "gpu h2d", .mbps = gpu->pci_mbps};
+	dev->d2h = (struct sim_resource){.name = "gpu d2h", .mbps = gpu->pci_mbps};
+	dev->link = (struct sim_resource){
+		.name = "gpu link", .mbps = gpu->nvlinks ? gpu->nvlink_mbps : gpu->pci_mbps};
+	dev->local = (struct sim_resource){.name = "gpu memory", .mbps = FC_LOCAL_MBPS};
+	dev->pending_end = &dev->pending;
+}
+
+/* Under fc_lock. False: no world, or no room (explained). */
+static bool fc_world_start(void)
+{
+	const struct world_config *config = world_config();
+	if (!config)
+		return false;
+	uint32_t count = 0;
+	for (uint32_t h = 0; h < world_host_count(); h++)
+		count += (uint32_t)world_host_machine(h)->gpu_count;
+	if (!count)
+		return false;
+	fc.slice = config->gpu_va_bytes ? config->gpu_va_bytes : 8ull << 30;
+	fc.width = config->warp_width ? (int)config->warp_width : 1;
+	if (!fc_va_start(count * fc.slice, config->strict_device_view))
+		return false;
+	fc.device = calloc(count, sizeof *fc.device);
+	ASSERT(fc.device);
+	for (uint32_t h = 0; h < world_host_count(); h++) {
+		const struct world_machine *m = world_host_machine(h);
+		ASSERT(m->gpu_count <= FC_MAX_VISIBLE);
+		for (int32_t i = 0; i < m->gpu_count; i++) {
+			fc_device_init(&fc.device[fc.device_count], fc.device_count, h, &m->gpu[i]);
+			fc.device_count++;
+		}
+	}
+	sim_set_resolver(fc_va_resolve);
+	fc.ready = true;
+	return true;
+}
+
+/* ---- processes and contexts ------------------------------------------------------------------- */
+
+/* CUDA_VISIBLE_DEVICES: a list of indices; the first bad one ends it, as in CUDA. */
+static void fc_proc_visible(struct fc_proc *p, struct fc_device *first, int32_t count)
+{
+	const char *list = os_env("CUDA_VISIBLE_DEVICES");
+	if (!list) {
+		for (int32_t i = 0; i < count; i++)
+			p->device[p->count++] = &first[i];
+		return;
+	}
+	uint64_t seen = 0;
+	while (*list) {
+		char *end;
+		long v = strtol(list, &end, 10);
+		if (end == list || v < 0 || v >= count || (*end && *end != ','))
+			return;
+		if (seen >> v & 1) { /* twice: CUDA then shows none */
+			p->count = 0;
+			return;
+		}
+		seen |= 1ull << v;
+		p->device[p->count++] = &first[v];
+		list = *end ? end + 1 : end;
+	}
+}
+
+static struct fc_proc *fc_proc_new(struct os_proc *os)
+{
+	struct fc_proc *p = calloc(1, sizeof *p);
+	ASSERT(p);
+	p->os = os;
+	for (uint32_t i = 0; i < fc.device_count; i++) {
+		if (fc.device[i].host == os->host) {
+			fc_proc_visible(p, &fc.device[i], world_host_machine(os->host)->gpu_count);
+			break;
+		}
+	}
+	struct fc_proc **end = &fc.procs;
+	while (*end)
+		end = &(*end)->next;
+	*end = p;
+	os->slot[OS_SLOT_CUDA] = p;
+	return p;
+}
+
+struct fc_proc *fc_proc_by_id(uint32_t id)
+{
+	struct fc_proc *p = fc.procs;
+	while (p && p->os->id != id)
+		p = p->next;
+	return p;
+}
+
+struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal)
+{
+	ASSERT(ordinal >= 0 && ordinal < proc->count);
+	struct fc_ctx *ctx = proc->ctx[ordinal];
+	if (ctx)
+		return ctx;
+	ctx = calloc(1, sizeof *ctx);
+	ASSERT(ctx);
+	ctx->proc = proc;
+	ctx->dev = proc->device[ordinal];
+	ctx->ordinal = ordinal;
+	ctx->next_on_device = ctx->dev->ctx;
+	ctx->dev->ctx = ctx;
+	proc->ctx[ordinal] = ctx;
+	struct CUstream_st *legacy = fc_stream_new(ctx, cudaStreamDefault, 0);
+	ASSERT(legacy && legacy->number == 0);
+	return ctx;
+}
+
+struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev)
+{
+	for (int32_t i = 0; i < proc->count; i++) {
+		if (proc->device[i] == dev)
+			return fc_ctx_get(proc, i);
+	}
+	return NULL;
+}
+
+/* ---- entry points ------------------------------------------------------------------------------- */
+
+cudaError_t fc_enter(const char *call, struct fc_proc **proc)
+{
+	*proc = NULL;
+	sim_point(call);
+	sim_charge_ns(FC_CALL_NS);
+	fc_lock();
+	bool ready = fc.ready || fc_world_start();
+	if (ready) {
+		struct os_proc *os = os_proc();
+		*proc = os->slot[OS_SLOT_CUDA];
+		if (!*proc)
+			*proc = fc_proc_new(os);
+	}
+	fc_unlock();
+	if (!ready)
+		fc_report("%s: no world with a GPU", call);
+	return ready ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx)
+{
+	*ctx = NULL;
+	struct fc_proc *proc;
+	cudaError_t rc = fc_enter(call, &proc);
+	if (rc)
+		return rc;
+	if (!proc->count)
+		return cudaErrorNoDevice;
+	fc_lock();
+	*ctx = fc_ctx_get(proc, fc_current());
+	rc = (*ctx)->sticky;
+	fc_unlock();
+	return rc;
+}
+
+cudaError_t fc_leave(cudaError_t error)
+{
+	/* The Programming Guide: cudaErrorNotReady is not an error and is not remembered. */
+	if (error && error != cudaErrorNotReady)
+		fc_task_set_error(error);
+	sim_events_drain();
+	return error;
+}
+
+int32_t fc_current(void)
+{
+	return fc_task_device();
+}
+
+void fc_who(char who[FC_WHO_BYTES])
+{
+	struct os_self *self = os_self();
+	snprintf(who, FC_WHO_BYTES, "%s", self->name ? self->name : "?");
+}
+
+void fc_report(const char *fmt, ...)
+{
+	char text[640];
+	struct os_self *self = os_self();
+	int n = snprintf(text, sizeof text, "fakecuda: %s (%s): ", self->name,
+			 self->proc ? self->proc->name : "no process");
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+	va_end(ap);
+	os_log_line(text);
+}
+
+_Noreturn void fc_unimplemented(const char *name)
+{
+	fprintf(stderr, "fakecuda: %s is not implemented\n", name);
+	abort();
+}
+
+void fc_map_changed(void)
+{
+	__atomic_fetch_add(&fc.map_generation, 1, __ATOMIC_RELEASE);
+}
+
+uint64_t fc_map_generation(void)
+{
+	return __atomic_load_n(&fc.map_generation, __ATOMIC_ACQUIRE);
+}
+
+/* ---- the end of processes and worlds ---------------------------------------------------------------- */
+
+enum { FC_LEAK_ALLOC, FC_LEAK_HOST, FC_LEAK_STREAM, FC_LEAK_EVENT, FC_LEAK_IPC };
+
+static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
+{
+	if (++*count > 1)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(fc.leaks.first[kind], sizeof fc.leaks.first[kind], fmt, ap);
+	va_end(ap);
+}
+
+static void fc_ctx_count_leaks(struct fc_ctx *ctx)
+{
+	for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
+		if (s->number && !s->destroyed)
+			fc_leak_note(FC_LEAK_STREAM, &fc.leaks.streams, "stream %u of gpu %u, by %s",
+				     s->number, ctx->dev->index, s->who);
+	}
+	for (struct CUevent_st *e = ctx->events; e; e = e->next) {
+		if (!e->destroyed)
+			fc_leak_note(FC_LEAK_EVENT, &fc.leaks.events, "event %u of gpu %u, by %s",
+				     e->number, ctx->dev->index, e->who);
+	}
+}
+
+static void fc_proc_count_leaks(struct fc_proc *p)
+{
+	for (int32_t i = 0; i < p->count; i++) {
+		struct fc_device *dev = p->device[i];
+		for (uint32_t a = 0; a < dev->alloc_count; a++) {
+			const struct fc_alloc *al = &dev->alloc[a];
+			if (al->proc == p->os->id && !al->freed)
+				fc_leak_note(FC_LEAK_ALLOC, &fc.leaks.allocations,
+					     "%llu bytes on gpu %u, by %s",
+					     (unsigned long long)al->bytes, dev->index, al->who);
+		}
+		if (p->ctx[i])
+			fc_ctx_count_leaks(p->ctx[i]);
+	}
+	for (uint32_t i = 0; i < p->host_count; i++)
+		fc_leak_note(FC_LEAK_HOST, &fc.leaks.host, "%llu bytes %s by %s",
+			     (unsigned long long)p->host[i].bytes,
+			     p->host[i].registered ? "registered" : "allocated", p->host[i].who);
+	for (struct fc_ipc_open *o = p->open; o; o = o->next)
+		fc_leak_note(FC_LEAK_IPC, &fc.leaks.ipc, "gpu %u #%u opened in %s", o->device,
+			     o->number, p->os->name);
+}
+
+static void fc_ctx_drop(struct fc_ctx *ctx)
+{
+	struct fc_ctx **at = &ctx->dev->ctx;
+	while (*at != ctx)
+		at = &(*at)->next_on_device;
+	*at = ctx->next_on_device;
+	while (ctx->kernels)
+		fc_kernel_drop(ctx->kernels);
+	while (ctx->streams)
+		fc_stream_drop(ctx->streams);
+	while (ctx->events)
+		fc_event_drop(ctx->events);
+	ctx->proc->ctx[ctx->ordinal] = NULL;
+	free(ctx);
+}
+
+static void fc_device_free_of(struct fc_device *dev, const struct fc_proc *p)
+{
+	for (uint32_t a = dev->alloc_count; a-- > 0;) {
+		if (dev->alloc[a].proc == p->os->id && !dev->alloc[a].freed)
+			fc_alloc_free(dev, &dev->alloc[a]);
+	}
+}
+
+void fc_ctx_reset(struct fc_ctx *ctx)
+{
+	fc_device_free_of(ctx->dev, ctx->proc);
+	fc_ctx_drop(ctx);
+	fc_map_changed();
+}
+
+static void fc_proc_free_memory(struct fc_proc *p)
+{
+	for (int32_t i = 0; i < p->count; i++)
+		fc_device_free_of(p->device[i], p);
+	while (p->host_count) {
+		struct fc_host_range *range = &p->host[p->host_count - 1];
+		void *allocated = range->registered ? NULL : (void *)(uintptr_t)range->base;
+		fc_host_remove(p, range);
+		free(allocated);
+	}
+}
+
+void fc_proc_gone(struct os_proc *os, bool killed)
+{
+	struct fc_proc *p = os->slot[OS_SLOT_CUDA];
+	if (!p || !fc.ready)
+		return;
+	fc_lock();
+	if (!killed)
+		fc_proc_count_leaks(p);
+	for (int32_t i = 0; i < p->count; i++) {
+		if (p->ctx[i])
+			fc_ctx_drop(p->ctx[i]);
+	}
+	while (p->open)
+		fc_ipc_drop(p, p->open);
+	fc_proc_free_memory(p);
+	fc_map_changed();
+	for (int32_t i = 0; i < p->count; i++) /* other processes' kernels may wait for its SMs */
+		fc_device_place(p->device[i]);
+	struct fc_proc **at = &fc.procs;
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	os->slot[OS_SLOT_CUDA] = NULL;
+	fc_unlock();
+	free(p->host);
+	free(p);
+}
+
+static void fc_world_end(void)
+{
+	if (!fc.ready)
+		return;
+	while (fc.procs) /* the launcher's own process, which never exits */
+		fc_proc_gone(fc.procs->os, false);
+	world_leak("device allocations", fc.leaks.allocations, fc.leaks.first[FC_LEAK_ALLOC]);
+	world_leak("pinned host memory", fc.leaks.host, fc.leaks.first[FC_LEAK_HOST]);
+	world_leak("cuda streams", fc.leaks.streams, fc.leaks.first[FC_LEAK_STREAM]);
+	world_leak("cuda events", fc.leaks.events, fc.leaks.first[FC_LEAK_EVENT]);
+	world_leak("open ipc handles", fc.leaks.ipc, fc.leaks.first[FC_LEAK_IPC]);
+	for (uint32_t i = 0; i < fc.device_count; i++) {
+		fc_peermem_drop(&fc.device[i]);
+		fc_va_wipe(fc.device[i].base, fc.device[i].high_water);
+	}
+	free(fc.device);
+	fc = (struct fc_state){.map_generation = fc.map_generation + 1};
+}
+
+/* What the hang explainer adds: streams that are not empty, and what holds them up. */
+static void fc_print_state(FILE *out)
+{
+	for (uint32_t i = 0; i < fc.device_count; i++) {
+		struct fc_device *dev = &fc.device[i];
+		for (struct fc_kernel *k = dev->placing; k; k = k->next_placing)
+			fprintf(out,
+				"gpu %u: kernel %s k%u has %u of %u blocks placed: %d of %d SMs are free\n",
+				i, k->func->kernel->name, k->number, k->placed, k->blocks,
+				dev->sms_free, dev->sms);
+		for (struct fc_ctx *ctx = dev->ctx; ctx; ctx = ctx->next_on_device) {
+			for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
+				if (s->head)
+					fprintf(out, "gpu %u: stream %u of %s: %llu operations queued\n",
+						i, s->number, ctx->proc->os->name,
+						(unsigned long long)(s->queued - s->done));
+			}
+		}
+	}
+}
+
+static __attribute__((constructor)) void fc_load(void)
+{
+	world_on_proc_exit(fc_proc_gone);
+	world_on_destroy(fc_world_end);
+	sim_on_failure(fc_print_state);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fakecuda, inside: the GPU double's own state. Included by the sources of this folder only; the outside
+ * sees CUDA's headers (include/), core/device/shim_fake.h and backends/peermem.h.
+ *
+ *   fc (one a process)   the world's GPUs; made at the first call in a world, dropped with it
+ *   fc_device            one GPU: address range, allocations, SMs, copy engines
+ *   fc_proc              one process' view: visible devices, pinned host memory, open IPC handles
+ *   fc_ctx               a process on a GPU: streams, events, kernels, sticky error, peers
+ *
+ * Locking. One lock, fc_lock, covers everything below except what says otherwise. It is a spin lock:
+ * it is taken in event context, where nothing may wait, and is held for a few hundred instructions;
+ * nothing that waits, switches, or copies payload runs under it. Under `sim` it is never contended.
+ * Below it in order: the engine's own locks (spawn, post, wake). The engine calls back without a
+ * lock of its own, except for the resolver, which is arithmetic.
+ *
+ * Entry points: fc_enter (scheduling point, charge), then act under fc_lock, then wait if the call
+ * waits, then fc_leave (last error, drain). Units: bytes, ns. Errors: cudaError_t.
+ */
+#ifndef BACKENDS_FAKECUDA_FAKECUDA_H
+#define BACKENDS_FAKECUDA_FAKECUDA_H
+
+#include <cuda_runtime_api.h>
+
+#include "backends/peermem.h"
+#include "core/device/shim_fake.h"
+#include "core/os/os.h"
+#include "sim/engine/sim.h"
+#include "sim/world/world.h"
+
+#define FC_MAX_VISIBLE 64 /* GPUs of one host */
+#define FC_ALIGN       512u
+#define FC_FREED_KEPT  64
+#define FC_WHO_BYTES   32
+
+/* What things cost, ns. Orders of magnitude of a current server. */
+#define FC_CALL_NS	  1000 /* an API call */
+#define FC_LAUNCH_NS	  5000 /* from cudaLaunchKernel to the first instruction */
+#define FC_COPY_NS	  2000 /* from cudaMemcpyAsync to the first byte */
+#define FC_STREAM_NS	  500  /* an event or a callback reached by a stream */
+#define FC_KERNEL_DONE_NS 1000 /* from the last instruction to the stream's next operation */
+#define FC_LOCAL_MBPS	  1500000 /* device memory, one direction */
+
+/* ---- device memory ------------------------------------------------------------------------- */
+
+/* One cudaMalloc. Lives in the world arena, in an array sorted by base: no pointers inside. */
+struct fc_alloc {
+	uint64_t base, bytes; /* bytes as asked for; the range is rounded up to FC_ALIGN */
+	uint64_t when_ns;
+	uint32_t number; /* 1.. per device, never reused: the generation */
+	uint32_t proc;	 /* owner's id */
+	uint32_t pins;	 /* MRs */
+	uint32_t opens;	 /* IPC openings by other processes */
+	uint8_t freed;	 /* by its owner; kept while opened elsewhere, and in fc_device.freed */
+	char who[FC_WHO_BYTES]; /* task that allocated it */
+};
+
+/* Written by an HCA and not yet visible to a running kernel: peermem.c. */
+struct fc_pending {
+	struct fc_pending *next;
+	uint32_t hca;
+	uint64_t address, bytes;
+	uint8_t data[];
+};
+
+struct fc_device {
+	uint32_t index; /* in the world */
+	uint32_t host;
+	int32_t dev; /* on its host */
+	const struct world_gpu *gpu;
+	uint64_t base, bytes; /* address range */
+	uint64_t high_water;  /* bytes from base that allocations ever covered */
+	uint64_t total_bytes, used_bytes; /* as reported */
+	struct fc_alloc *alloc;		  /* arena; sorted by base */
+	uint32_t alloc_count, alloc_room, alloc_last;
+	struct fc_alloc freed[FC_FREED_KEPT]; /* ring: the latest freed, for reports */
+	uint32_t freed_count;
+	int32_t sms, sms_free;
+	uint32_t kernel_last;
+	struct fc_kernel *placing; /* kernels with blocks that wait for an SM, in launch order */
+	struct fc_ctx *ctx;	   /* list by next_on_device */
+	struct sim_resource h2d, d2h, link, local;
+	struct fc_pending *pending, **pending_end;
+};
+
+/* ---- processes and contexts ------------------------------------------------------------------ */
+
+/* Pinned host memory: cudaHostAlloc, cudaHostRegister. Sorted by base. */
+struct fc_host_range {
+	uint64_t base, bytes;
+	uint32_t number;
+	unsigned int flags;
+	bool registered; /* false: allocated */
+	char who[FC_WHO_BYTES];
+};
+
+struct fc_ipc_open {
+	struct fc_ipc_open *next;
+	uint32_t device, number; /* of the allocation */
+	uint64_t base;
+	uint32_t count;
+};
+
+struct fc_proc {
+	struct os_proc *os;
+	struct fc_proc *next;
+	int32_t count; /* visible devices */
+	struct fc_device *device[FC_MAX_VISIBLE];
+	struct fc_ctx *ctx[FC_MAX_VISIBLE]; /* by visible ordinal; NULL: not used yet */
+	struct fc_host_range *host;
+	uint32_t host_count, host_room, host_last;
+	struct fc_ipc_open *open;
+	uint32_t nvml_inits;
+};
+
+struct fc_ctx {
+	struct fc_proc *proc;
+	struct fc_device *dev;
+	struct fc_ctx *next_on_device;
+	int32_t ordinal; /* in the process */
+	cudaError_t sticky;
+	uint64_t peers; /* bit per `dev` of the host: peer access enabled */
+	struct CUstream_st *streams; /* the legacy stream first */
+	uint32_t stream_last;
+	uint64_t order_last; /* of operations in blocking streams */
+	struct CUevent_st *events;
+	struct fc_kernel *kernels; /* running */
+};
+
+/* ---- streams and events ---------------------------------------------------------------------- */
+
+enum fc_op_kind {
+	FC_OP_KERNEL,
+	FC_OP_COPY,
+	FC_OP_SET,
+	FC_OP_RECORD,
+	FC_OP_WAIT,
+	FC_OP_HOST_FUNC,
+};
+
+struct fc_copy {
+	uint64_t dst, src, bytes;
+	struct fc_device *dst_dev, *src_dev; /* NULL: host */
+	void *staged; /* copy of pageable source memory; freed with the operation */
+	int value;    /* FC_OP_SET */
+};
+
+struct fc_op {
+	struct fc_op *next;
+	enum fc_op_kind kind;
+	bool running;
+	uint64_t order;	   /* place among the context's blocking streams */
+	uint64_t ready_ns; /* not before */
+	struct CUstream_st *stream;
+	int32_t rank;
+	union {
+		struct fc_kernel *kernel;
+		struct fc_copy copy;
+		struct {
+			struct CUevent_st *event;
+			uint64_t seq;
+		} event;
+		struct {
+			cudaHostFn_t fn;
+			void *arg;
+		} host_func;
+	};
+};
+
+#define FC_STREAM_MAGIC 0x5354524dfa4ec0daull
+struct CUstream_st {
+	uint64_t magic;
+	struct fc_ctx *ctx;
+	struct CUstream_st *next;
+	uint32_t number; /* 0: the legacy stream */
+	unsigned int flags;
+	int priority;
+	bool destroyed;	  /* by the program; freed when empty */
+	bool step_posted; /* a step is on its way */
+	struct fc_op *head, **tail;
+	uint64_t queued, done; /* operations ever */
+	char who[FC_WHO_BYTES];
+};
+
+#define FC_EVENT_MAGIC 0x45564e54fa4ec0daull
+struct CUevent_st {
+	uint64_t magic;
+	struct fc_ctx *ctx;
+	struct CUevent_st *next;
+	uint32_t number;
+	unsigned int flags;
+	bool destroyed;
+	uint32_t refs;		  /* operations that name it */
+	uint64_t recorded, done; /* record operations asked for, and reached by their stream */
+	uint64_t time_ns;	  /* of the latest that was reached */
+	char who[FC_WHO_BYTES];
+};
+
+/* ---- kernels ----------------------------------------------------------------------------------- */
+
+struct fc_func {
+	const struct dev_kernel *kernel;
+	void (*entry)(struct dev *d, const void *args);
+	int width;
+	int max_dynamic_shared;
+};
+
+/* One launch. `dead` is a shared word: set once, polled by every warp. */
+struct fc_kernel {
+	struct fc_ctx *ctx;
+	struct fc_kernel *next;		/* ctx->kernels */
+	struct fc_kernel *next_placing; /* dev->placing */
+	struct fc_op *op;
+	struct fc_func *func;
+	uint32_t number; /* per device */
+	int32_t rank;
+	int priority;
+	uint32_t blocks, threads; /* of the grid; of a block */
+	uint32_t placed, left;	  /* blocks started; blocks not finished */
+	size_t shared_bytes;
+	struct fakecuda_block *block; /* running ones */
+	shared_u32 dead;
+	void *args;
+};
+
+/* ---- fakecuda.c: world and entry ---------------------------------------------------------------- */
+
+struct fc_state {
+	bool ready;
+	struct fc_device *device;
+	uint32_t device_count;
+	uint64_t slice;
+	int32_t width;
+	struct fc_proc *procs;
+	uint64_t map_generation; /* atomic: any change of what a GPU may access */
+	struct fc_leaks {
+		uint64_t allocations, host, streams, events, ipc;
+		char first[5][96];
+	} leaks;
+};
+extern struct fc_state fc;
+
+void fc_lock(void);
+void fc_unlock(void);
+/* Scheduling point, charge, the caller's process. Fails without a world or a GPU. */
+cudaError_t fc_enter(const char *call, struct fc_proc **proc);
+/* The same, and the current device's context; returns its sticky error, with *ctx set. */
+cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx);
+/* Remembers the error for cudaGetLastError, lets devices step; returns `error`. */
+cudaError_t fc_leave(cudaError_t error);
+struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* made when missing */
+struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev);
+int32_t fc_current(void);
+struct fc_proc *fc_proc_by_id(uint32_t id);
+void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU */
+/* Says on stderr what was refused and why, with who asked. */
+void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void fc_who(char who[FC_WHO_BYTES]);
+_Noreturn void fc_unimplemented(const char *name);
+void fc_map_changed(void);
+uint64_t fc_map_generation(void);
+
+/* ---- errors.c ------------------------------------------------------------------------------------- */
+
+void fc_task_set_device(int32_t device);
+int32_t fc_task_device(void);
+void fc_task_set_error(cudaError_t error);
+cudaError_t fc_task_error(void);
+
+/* ---- va.c: where device memory is ------------------------------------------------------------------- */
+
+bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
+bool fc_va_map(uint64_t address, uint64_t bytes);
+void fc_va_wipe(uint64_t address, uint64_t bytes); /* back to zeros */
+bool fc_va_is_device(uint64_t address);
+uint64_t fc_va_base(void);
+uint64_t fc_va_limit(void);
+const void *fc_va_resolve(const void *address);
+
+/* ---- alloc.c ------------------------------------------------------------------------------------------ */
+
+struct fc_device *fc_device_at(uint64_t address); /* NULL: not device memory */
+cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address);
+/* The live or zombie allocation that holds the address; NULL: none. */
+struct fc_alloc *fc_alloc_find(struct fc_device *dev, uint64_t address);
+struct fc_alloc *fc_alloc_by_number(struct fc_device *dev, uint32_t number);
+void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a);
+void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a); /* one opening less */
+/* "64 bytes past the end of gpu 3 #12, 4194304 bytes from cudaMalloc by rank3 main (live)". */
+void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
+void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
+		       size_t bytes);
+
+/* ---- access.c: who may touch what ----------------------------------------------------------------------- */
+
+enum fc_range_kind { FC_RANGE_LOCAL, FC_RANGE_PEER, FC_RANGE_HOST };
+struct fc_range {
+	uint64_t lo, hi;
+	uint64_t generation;
+	enum fc_range_kind kind;
+};
+/* May kernels of this context touch [address, address + bytes)? Under fc_lock. */
+bool fc_access_kernel(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, struct fc_range *range);
+/* Why not, for people. */
+void fc_access_explain(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, char *out,
+		       size_t out_bytes);
+/* May this process copy to or from it? *dev: the GPU, or NULL for host memory. Explains. */
+cudaError_t fc_access_copy(struct fc_proc *proc, const char *call, const char *which,
+			   uint64_t address, uint64_t bytes, struct fc_device **dev);
+/* The allocation, if the process may use it: owner, or opened. NULL otherwise. */
+struct fc_alloc *fc_access_alloc(struct fc_proc *proc, struct fc_device *dev, uint64_t address,
+				 uint64_t bytes);
+struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint64_t bytes);
+bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
+		 bool registered);
+void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
+
+/* ---- stream.c, event.c, copy.c, launch.c, device_run.c ------------------------------------------------- */
+
+struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority);
+/* Handle to stream, the legacy one of `ctx` for 0. NULL: invalid (explained). */
+struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call);
+struct fc_op *fc_op_new(enum fc_op_kind kind, uint64_t latency_ns);
+void fc_stream_queue(struct CUstream_st *s, struct fc_op *op);
+void fc_stream_op_done(struct CUstream_st *s); /* its first operation ended */
+void fc_stream_kick(struct CUstream_st *s, uint64_t delay_ns);
+void fc_stream_drop(struct CUstream_st *s);
+/* WAIT until `done` operations have ended, or the context died. */
+cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *call);
+cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call);
+void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error);
+void fc_op_free(struct fc_op *op);
+
+bool fc_event_reached(const struct fc_op *op);
+void fc_event_record_done(struct fc_op *op);
+void fc_event_unref(struct CUevent_st *e);
+void fc_event_drop(struct CUevent_st *e);
+
+void fc_copy_start(struct fc_op *op);
+cudaError_t fc_copy_wait_free(struct fc_ctx *ctx, const char *call);
+
+struct fc_func *fc_func_find(const void *func);
+void fc_kernel_start(struct fc_op *op);
+void fc_kernel_free(struct fc_kernel *k);
+void fc_kernel_drop(struct fc_kernel *k); /* its tasks are gone */
+void fc_kernel_block_done(struct fc_kernel *k);
+void fc_device_place(struct fc_device *dev);
+void fc_block_start(struct fc_kernel *k, uint32_t number);
+void fc_blocks_drop(struct fc_kernel *k);
+void fc_host_func_start(struct fc_op *op);
+
+void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
+void fc_peermem_drop(struct fc_device *dev);
+
+void fc_proc_gone(struct os_proc *os, bool killed);
+void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
+
+/* ---- small things ------------------------------------------------------------------------------------------ */
+
+/* Constants of the address space; see va.c. */
+#ifdef __SANITIZE_THREAD__
+#define FC_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FC_TSAN 1
+#endif
+#endif
+#ifdef FC_TSAN
+#define FC_VA_BASE     0x7e9000000000ull
+#define FC_VA_LIMIT    0x3000000000ull
+#else
+#define FC_VA_BASE     0x200000000000ull
+#define FC_VA_LIMIT    0x100000000000ull
+#endif
+
+static inline void *fc_alias(uint64_t address)
+{
+	return (void *)(uintptr_t)(address - FC_VA_BASE < FC_VA_LIMIT ? address + FC_VA_LIMIT : address);
+}
+
+#endif

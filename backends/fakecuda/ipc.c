@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * IPC of device memory. A handle names an allocation of a GPU of this world; opening it gives the
+ * exporter's address, because all simulated processes share one address space, but only a process
+ * that opened it may use that address. Refused: handles from another host, from the opening process
+ * itself (as CUDA does), of memory freed since.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IPC_MAGIC 0x1bcfa4ec0da00001ull
+
+struct ipc_handle {
+	uint64_t magic;
+	uint64_t base, bytes;
+	uint32_t host, proc, device, number;
+	uint8_t pad0[24];
+};
+DOPPEL_CHECK_SIZE(struct ipc_handle, CUDA_IPC_HANDLE_SIZE);
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
+{
+	struct fc_ctx *ctx;
+	uint64_t address = (uintptr_t)devPtr;
+	cudaError_t rc = fc_enter_ctx("cudaIpcGetMemHandle", &ctx);
+	if (!rc && !handle)
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	struct fc_device *dev = fc_device_at(address);
+	struct fc_alloc *a = dev ? fc_access_alloc(ctx->proc, dev, address, 1) : NULL;
+	if (!a || a->proc != ctx->proc->os->id) {
+		fc_report("cudaIpcGetMemHandle: %p is not device memory that this process allocated",
+			  devPtr);
+		rc = cudaErrorInvalidValue;
+	} else {
+		struct ipc_handle h = {.magic = IPC_MAGIC,
+				       .base = a->base,
+				       .bytes = a->bytes,
+				       .host = dev->host,
+				       .proc = a->proc,
+				       .device = dev->index,
+				       .number = a->number};
+		memcpy(handle, &h, sizeof h);
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+/* Is this a handle that the process may open? Under fc_lock; explains. */
+static cudaError_t ipc_check(struct fc_ctx *ctx, const struct ipc_handle *h, struct fc_alloc **a)
+{
+	struct os_proc *self = ctx->proc->os;
+	if (h->magic != IPC_MAGIC || h->device >= fc.device_count) {
+		fc_report("cudaIpcOpenMemHandle: this is no IPC handle");
+		return cudaErrorInvalidResourceHandle;
+	}
+	if (h->host != self->host) {
+		fc_report("cudaIpcOpenMemHandle: the handle is of host %u, this process runs on host %u",
+			  h->host, self->host);
+		return cudaErrorInvalidResourceHandle;
+	}
+	if (h->proc == self->id) {
+		fc_report("cudaIpcOpenMemHandle: the handle was made by this process itself");
+		return cudaErrorDeviceUninitialized;
+	}
+	*a = fc_alloc_by_number(&fc.device[h->device], h->number);
+	if (!*a || (*a)->base != h->base || (*a)->proc != h->proc || (*a)->freed) {
+		fc_report("cudaIpcOpenMemHandle: gpu %u #%u was freed since the handle was made",
+			  h->device, h->number);
+		return cudaErrorInvalidResourceHandle;
+	}
+	return cudaSuccess;
+}
+
+static void ipc_open_add(struct fc_ctx *ctx, struct fc_device *dev, struct fc_alloc *a)
+{
+	struct fc_ipc_open **at = &ctx->proc->open;
+	while (*at && !((*at)->device == dev->index && (*at)->number == a->number))
+		at = &(*at)->next;
+	if (!*at) {
+		*at = calloc(1, sizeof **at);
+		ASSERT(*at);
+		(*at)->device = dev->index;
+		(*at)->number = a->number;
+		(*at)->base = a->base;
+		a->opens++;
+	}
+	(*at)->count++;
+	if (dev != ctx->dev)
+		ctx->peers |= 1ull << dev->dev;
+	fc_map_changed();
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsigned int flags)
+{
+	struct fc_ctx *ctx;
+	struct ipc_handle h;
+	struct os_fault f;
+	struct fc_alloc *a = NULL;
+	cudaError_t rc = fc_enter_ctx("cudaIpcOpenMemHandle", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	if (!devPtr || flags != cudaIpcMemLazyEnablePeerAccess) {
+		fc_report("cudaIpcOpenMemHandle: flags must be cudaIpcMemLazyEnablePeerAccess");
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	if (os_fault("cuda.ipc_open", NULL, &f)) {
+		fc_report("cudaIpcOpenMemHandle fails by the fault plan");
+		return fc_leave(cudaErrorMapBufferObjectFailed);
+	}
+	memcpy(&h, &handle, sizeof h);
+	fc_lock();
+	rc = ipc_check(ctx, &h, &a);
+	if (!rc)
+		ipc_open_add(ctx, &fc.device[h.device], a);
+	fc_unlock();
+	if (!rc)
+		*devPtr = (void *)(uintptr_t)h.base;
+	return fc_leave(rc);
+}
+
+void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open)
+{
+	struct fc_ipc_open **at = &proc->open;
+	while (*at != open)
+		at = &(*at)->next;
+	*at = open->next;
+	struct fc_device *dev = &fc.device[open->device];
+	struct fc_alloc *a = fc_alloc_by_number(dev, open->number);
+	ASSERT(a);
+	fc_alloc_release(dev, a);
+	fc_map_changed();
+	free(open);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *devPtr)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaIpcCloseMemHandle", &ctx);
+	if (!ctx)
+		return fc_leave(rc);
+	rc = fc_ctx_wait(ctx, "cudaIpcCloseMemHandle");
+	fc_lock();
+	struct fc_ipc_open *o = ctx->proc->open;
+	while (o && o->base != (uintptr_t)devPtr)
+		o = o->next;
+	if (!o) {
+		fc_report("cudaIpcCloseMemHandle: %p was not opened here", devPtr);
+		rc = cudaErrorInvalidValue;
+	} else if (--o->count == 0) {
+		fc_ipc_drop(ctx->proc, o);
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Kernels: registration, launch, placement of blocks on SMs, callbacks. A block takes one SM from
+ * its first instruction to its last. Blocks that find no free SM wait for one, in the order of
+ * launches (higher stream priority first), as on hardware: so a grid larger than the GPU runs in
+ * waves, and blocks that wait for others which are not resident hang here too. Threads are fibers:
+ * device_run.c.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LAUNCH_MAX_THREADS   1024u
+#define LAUNCH_SHARED_STATIC (48 << 10)	 /* without opting in */
+#define LAUNCH_SHARED_MAX    (227 << 10) /* with */
+#define LAUNCH_ARGS_MAX	     4096u
+
+/* ---- registration -------------------------------------------------------------------------------- */
+
+/* Filled by constructors, before main; only read afterwards, but for max_dynamic_shared. */
+static struct fc_func *funcs;
+static uint32_t func_count, func_room;
+
+void fakecuda_register_kernel(const struct dev_kernel *k,
+			      void (*entry)(struct dev *d, const void *args), int width)
+{
+	ASSERT(k && k->func && entry && (width == 1 || width == 32));
+	ASSERT(k->arg_bytes <= LAUNCH_ARGS_MAX);
+	ASSERT(!fc.ready); /* pointers to entries are kept by launches */
+	if (func_count == func_room) {
+		func_room = MAX_OF(16u, func_room * 2);
+		funcs = realloc(funcs, func_room * sizeof *funcs);
+		ASSERT(funcs);
+	}
+	funcs[func_count++] = (struct fc_func){.kernel = k,
+					       .entry = entry,
+					       .width = width,
+					       .max_dynamic_shared = LAUNCH_SHARED_STATIC};
+}
+
+struct fc_func *fc_func_find(const void *func)
+{
+	for (uint32_t i = 0; i < func_count; i++) {
+		if (funcs[i].kernel->func == func)
+			return &funcs[i];
+	}
+	return NULL;
+}
+
+static __attribute__((destructor)) void launch_unload(void)
+{
+	free(funcs);
+	funcs = NULL;
+	func_count = func_room = 0;
+}
+
+static struct fc_func *func_get(const void *func, const char *call)
+{
+	struct fc_func *f = fc_func_find(func);
+	if (!f)
+		fc_report("%s: %p is no registered kernel", call, func);
+	else if (f->width != fc.width)
+		fc_report("%s: kernel %s is built for warps of %d, the world's are %d wide", call,
+			  f->kernel->name, f->width, fc.width);
+	return f && f->width == fc.width ? f : NULL;
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------- */
+
+void fc_kernel_free(struct fc_kernel *k)
+{
+	ASSERT(!k->block);
+	free(k->args);
+	free(k);
+}
+
+static void kernel_unlink(struct fc_kernel *k)
+{
+	struct fc_kernel **at = &k->ctx->kernels;
+	while (*at && *at != k)
+		at = &(*at)->next;
+	if (*at)
+		*at = k->next;
+	at = &k->ctx->dev->placing;
+	while (*at && *at != k)
+		at = &(*at)->next_placing;
+	if (*at)
+		*at = k->next_placing;
+}
+
+void fc_kernel_start(struct fc_op *op)
+{
+	struct fc_kernel *k = op->kernel;
+	struct fc_device *dev = k->ctx->dev;
+	fc_peermem_apply(dev, -1);
+	k->next = k->ctx->kernels;
+	k->ctx->kernels = k;
+	struct fc_kernel **at = &dev->placing;
+	while (*at && (*at)->priority <= k->priority)
+		at = &(*at)->next_placing;
+	k->next_placing = *at;
+	*at = k;
+	os_trace("cuda.kernel", dev->index, k->number, (uint64_t)k->blocks << 32 | k->threads);
+	fc_device_place(dev);
+}
+
+/* Event context: the last block has ended, or the context died before the rest was placed. */
+static void kernel_done(void *object, uint64_t arg)
+{
+	struct CUstream_st *s = object;
+	fc_lock();
+	ASSERT(s->head && s->head->kind == FC_OP_KERNEL);
+	struct fc_kernel *k = s->head->kernel;
+	os_trace("cuda.kernel.done", k->ctx->dev->index, k->number, 0);
+	kernel_unlink(k);
+	fc_stream_op_done(s);
+	fc_unlock();
+	sim_events_drain();
+}
+
+static void kernel_post_done(struct fc_kernel *k)
+{
+	struct sim_event_attr attr = {.name = "cuda.kernel",
+				      .kind = SIM_EVENT_WORK,
+				      .delay_ns = sim_latency(FC_KERNEL_DONE_NS),
+				      .order = k->op->stream};
+	sim_event_post(&attr, kernel_done, k->op->stream, 0, NULL);
+}
+
+void fc_kernel_block_done(struct fc_kernel *k)
+{
+	struct fc_device *dev = k->ctx->dev;
+	ASSERT(k->left && dev->sms_free < dev->sms);
+	dev->sms_free++;
+	if (--k->left == 0)
+		kernel_post_done(k);
+	fc_device_place(dev);
+}
+
+/* A kernel whose context died places no more blocks. */
+static void kernel_give_up_rest(struct fc_kernel *k)
+{
+	uint32_t rest = k->blocks - k->placed;
+	k->placed = k->blocks;
+	k->left -= rest;
+	if (rest && !k->left)
+		kernel_post_done(k);
+}
+
+void fc_device_place(struct fc_device *dev)
+{
+	while (dev->placing) {
+		struct fc_kernel *k = dev->placing;
+		if (k->ctx->sticky)
+			kernel_give_up_rest(k);
+		while (k->placed < k->blocks && dev->sms_free > 0 && !k->ctx->sticky) {
+			dev->sms_free--;
+			fc_block_start(k, k->placed++);
+		}
+		if (k->placed < k->blocks && !k->ctx->sticky)
+			return;
+		if (k->placed == k->blocks)
+			dev->placing = k->next_placing;
+	}
+}
+
+void fc_kernel_drop(struct fc_kernel *k)
+{
+	k->ctx->dev->sms_free += (int32_t)(k->left - (k->blocks - k->placed));
+	kernel_unlink(k);
+	fc_blocks_drop(k);
+}
+
+/* ---- launch -------------------------------------------------------------------------------------------- */
+
+static cudaError_t launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
+				size_t shared)
+{
+	if (grid.y != 1 || grid.z != 1 || block.y != 1 || block.z != 1) {
+		fc_report("launch of %s: grids and blocks have one dimension here", f->kernel->name);
+		return cudaErrorInvalidConfiguration;
+	}
+	if (!grid.x || !block.x || block.x > LAUNCH_MAX_THREADS) {
+		fc_report("launch of %s: %u blocks of %u threads; 1..%u threads are possible",
+			  f->kernel->name, grid.x, block.x, LAUNCH_MAX_THREADS);
+		return cudaErrorInvalidConfiguration;
+	}
+	if (shared > (size_t)f->max_dynamic_shared) {
+		fc_report("launch of %s: %zu bytes of dynamic shared memory, at most %d "
+			  "(cudaFuncAttributeMaxDynamicSharedMemorySize)",
+			  f->kernel->name, shared, f->max_dynamic_shared);
+		return cudaErrorInvalidValue;
+	}
+	if (f->kernel->arg_bytes && (!args || !args[0])) {
+		fc_report("launch of %s: no arguments", f->kernel->name);
+		return cudaErrorInvalidValue;
+	}
+	return cudaSuccess;
+}
+
+static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
+				    void **args, size_t shared)
+{
+	struct fc_kernel *k = calloc(1, sizeof *k);
+	ASSERT(k);
+	k->args = aligned_alloc(64, ALIGN_UP(MAX_OF(f->kernel->arg_bytes, 64u), 64));
+	ASSERT(k->args);
+	if (f->kernel->arg_bytes)
+		memcpy(k->args, args[0], f->kernel->arg_bytes);
+	k->ctx = ctx;
+	k->func = f;
+	k->number = ++ctx->dev->kernel_last;
+	k->rank = os_self()->rank;
+	k->blocks = k->left = grid.x;
+	k->threads = block.x;
+	k->shared_bytes = shared;
+	return k;
+}
+
+/* Under fc_lock: the stream's device is where it runs, which must be the current one. */
+static cudaError_t launch_queue(struct fc_ctx *ctx, struct fc_func *f, dim3 grid, dim3 block,
+				void **args, size_t shared, cudaStream_t stream)
+{
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchKernel");
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	if (s->ctx != ctx) {
+		fc_report("launch of %s: the stream is of gpu %u, the current device is gpu %u",
+			  f->kernel->name, s->ctx->dev->index, ctx->dev->index);
+		return cudaErrorInvalidResourceHandle;
+	}
+	struct fc_op *op = fc_op_new(FC_OP_KERNEL, FC_LAUNCH_NS);
+	op->kernel = kernel_new(ctx, f, grid, block, args, shared);
+	op->kernel->op = op;
+	op->kernel->priority = s->priority;
+	fc_stream_queue(s, op);
+	return cudaSuccess;
+}
+
+static cudaError_t launch_call(const char *call, const void *func, dim3 grid, dim3 block,
+			       void **args, size_t shared, cudaStream_t stream)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
+	if (rc)
+		return fc_leave(rc);
+	struct fc_func *f = func_get(func, call);
+	if (!f)
+		return fc_leave(cudaErrorInvalidDeviceFunction);
+	fc_lock();
+	rc = launch_check(f, grid, block, args, shared);
+	if (!rc)
+		rc = launch_queue(ctx, f, grid, block, args, shared, stream);
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
+			     size_t sharedMem, cudaStream_t stream)
+{
+	return launch_call("cudaLaunchKernel", func, gridDim, blockDim, args, sharedMem, stream);
+}
+
+/* Hints are taken and change nothing here; what would change the meaning is refused. */
+static bool launch_attribute_known(cudaLaunchAttributeID id)
+{
+	switch (id) {
+	case cudaLaunchAttributeIgnore:
+	case cudaLaunchAttributeClusterDimension:
+	case cudaLaunchAttributeClusterSchedulingPolicyPreference:
+	case cudaLaunchAttributeMemSyncDomain:
+	case cudaLaunchAttributeMemSyncDomainMap:
+	case cudaLaunchAttributePriority:
+	case cudaLaunchAttributeNvlinkUtilCentricScheduling:
+		return true;
+	default:
+		return false;
+	}
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
+{
+	struct fc_proc *proc;
+	if (!config) {
+		cudaError_t rc = fc_enter("cudaLaunchKernelExC", &proc);
+		return fc_leave(rc ? rc : cudaErrorInvalidValue);
+	}
+	for (unsigned int i = 0; i < config->numAttrs; i++) {
+		if (!launch_attribute_known(config->attrs[i].id)) {
+			char name[64];
+			snprintf(name, sizeof name, "cudaLaunchKernelExC with attribute %d",
+				 (int)config->attrs[i].id);
+			fc_unimplemented(name);
+		}
+	}
+	return launch_call("cudaLaunchKernelExC", func, config->gridDim, config->blockDim, args,
+			   config->dynamicSmemBytes, config->stream);
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------------------- */
+
+/* A callback runs as a task of its own, so that it may use everything of os.h, like the thread that
+ * a driver runs it on. */
+static void host_func_main(void *arg)
+{
+	struct fc_op *op = arg;
+	op->host_func.fn(op->host_func.arg);
+	fc_lock();
+	fc_stream_op_done(op->stream);
+	fc_unlock();
+	sim_events_drain();
+}
+
+void fc_host_func_start(struct fc_op *op)
+{
+	struct sim_task *task;
+	struct sim_task_attr attr = {.name = "cuda callback",
+				     .kind = SIM_TASK_WARP,
+				     .proc = op->stream->ctx->proc->os,
+				     .rank = op->rank,
+				     .device = (int32_t)op->stream->ctx->dev->index,
+				     .kernel = -1,
+				     .block = -1,
+				     .warp = -1,
+				     .lane = -1,
+				     .home = op->stream->ctx->dev->index};
+	int rc = sim_task_spawn(&task, &attr, host_func_main, op);
+	ASSERT(rc == 0);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaLaunchHostFunc", &ctx);
+	if (!rc && !fn)
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchHostFunc");
+	if (!s) {
+		rc = cudaErrorInvalidResourceHandle;
+	} else {
+		struct fc_op *op = fc_op_new(FC_OP_HOST_FUNC, FC_STREAM_NS);
+		op->host_func.fn = fn;
+		op->host_func.arg = userData;
+		fc_stream_queue(s, op);
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaFuncSetAttribute", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	struct fc_func *f = func_get(func, "cudaFuncSetAttribute");
+	if (!f)
+		return fc_leave(cudaErrorInvalidDeviceFunction);
+	switch (attr) {
+	case cudaFuncAttributeMaxDynamicSharedMemorySize:
+		if (value < 0 || value > LAUNCH_SHARED_MAX) {
+			fc_report("cudaFuncSetAttribute: %d bytes of shared memory, a block has %d",
+				  value, LAUNCH_SHARED_MAX);
+			return fc_leave(cudaErrorInvalidValue);
+		}
+		fc_lock();
+		f->max_dynamic_shared = MAX_OF(value, LAUNCH_SHARED_STATIC);
+		fc_unlock();
+		break;
+	case cudaFuncAttributePreferredSharedMemoryCarveout:
+	case cudaFuncAttributeNonPortableClusterSizeAllowed:
+		break; /* hints */
+	default:
+		fc_report("cudaFuncSetAttribute: attribute %d", (int)attr);
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaFuncGetAttributes", &ctx);
+	if (!rc && !attr)
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	struct fc_func *f = func_get(func, "cudaFuncGetAttributes");
+	if (!f)
+		return fc_leave(cudaErrorInvalidDeviceFunction);
+	int version = (int)ctx->dev->gpu->sm;
+	fc_lock();
+	*attr = (struct cudaFuncAttributes){.maxThreadsPerBlock = LAUNCH_MAX_THREADS,
+					    .numRegs = 64,
+					    .ptxVersion = version,
+					    .binaryVersion = version,
+					    .maxDynamicSharedSizeBytes = f->max_dynamic_shared,
+					    .preferredShmemCarveout = -1};
+	fc_unlock();
+	return fc_leave(cudaSuccess);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory calls: device and pinned host memory, pointer attributes. Freeing waits for the context's
+ * work, as on hardware; allocating may wait there, so here it sometimes does (os_buggify): code that
+ * allocates while one of its own kernels spins on something only it can provide will hang in some
+ * runs, as it would on a GPU.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HOST_PAGE 4096u
+
+static cudaError_t memory_may_wait(struct fc_ctx *ctx, const char *call)
+{
+	return os_buggify(call) ? fc_ctx_wait(ctx, call) : cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **devPtr, size_t size)
+{
+	struct fc_ctx *ctx;
+	struct os_fault f;
+	cudaError_t rc = fc_enter_ctx("cudaMalloc", &ctx);
+	if (!rc && !devPtr)
+		rc = cudaErrorInvalidValue;
+	if (!rc)
+		rc = memory_may_wait(ctx, "cudaMalloc");
+	if (rc)
+		return fc_leave(rc);
+	if (!size) {
+		*devPtr = NULL;
+		return fc_leave(cudaSuccess);
+	}
+	if (os_fault("cuda.malloc", NULL, &f)) {
+		fc_report("cudaMalloc of %zu bytes fails by the fault plan", size);
+		return fc_leave(cudaErrorMemoryAllocation);
+	}
+	uint64_t address = 0;
+	fc_lock();
+	rc = fc_alloc_new(ctx, size, &address);
+	fc_unlock();
+	if (!rc)
+		*devPtr = (void *)(uintptr_t)address;
+	return fc_leave(rc);
+}
+
+/* The allocation that begins here and is this process' to free; NULL, explained. Under fc_lock. */
+static struct fc_alloc *free_target(struct fc_proc *proc, uint64_t address)
+{
+	char what[384];
+	struct fc_device *dev = fc_device_at(address);
+	struct fc_alloc *a = dev ? fc_alloc_find(dev, address) : NULL;
+	if (a && a->base == address && a->proc == proc->os->id && !a->freed)
+		return a;
+	if (a && a->proc == proc->os->id && !a->freed)
+		fc_alloc_describe(dev, a, what, sizeof what);
+	else
+		fc_alloc_describe_nearest(address, what, sizeof what);
+	fc_report("cudaFree of 0x%llx, which is not the start of memory of this process: %s",
+		  (unsigned long long)address, what);
+	return NULL;
+}
+
+cudaError_t cudaFree(void *devPtr)
+{
+	struct fc_ctx *ctx;
+	uint64_t address = (uintptr_t)devPtr;
+	cudaError_t rc = fc_enter_ctx("cudaFree", &ctx);
+	if (!ctx || !devPtr)
+		return fc_leave(rc);
+	fc_lock();
+	struct fc_alloc *a = free_target(ctx->proc, address);
+	struct fc_ctx *owner = a ? fc_ctx_of_device(ctx->proc, fc_device_at(address)) : NULL;
+	fc_unlock();
+	if (!a || !owner)
+		return fc_leave(rc ? rc : cudaErrorInvalidValue);
+	rc = fc_ctx_wait(owner, "cudaFree");
+	fc_lock();
+	a = free_target(ctx->proc, address);
+	if (a && a->opens)
+		fc_report("cudaFree of gpu %u #%u, which %u other processes still have open by IPC",
+			  owner->dev->index, a->number, a->opens);
+	if (a && a->pins)
+		fc_report("cudaFree of gpu %u #%u, which %u memory regions of HCAs still pin",
+			  owner->dev->index, a->number, a->pins);
+	if (a)
+		fc_alloc_free(owner->dev, a);
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaMemGetInfo", &ctx);
+	if (!rc && (!free || !total))
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	*total = ctx->dev->total_bytes;
+	*free = ctx->dev->total_bytes - ctx->dev->used_bytes;
+	fc_unlock();
+	return fc_leave(cudaSuccess);
+}
+
+/* ---- pinned host memory --------------------------------------------------------------------------- */
+
+cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
+{
+	struct fc_ctx *ctx;
+	struct os_fault f;
+	cudaError_t rc = fc_enter_ctx("cudaHostAlloc", &ctx);
+	unsigned int known = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+	if (!rc && (!pHost || flags & ~known))
+		rc = cudaErrorInvalidValue;
+	if (!rc)
+		rc = memory_may_wait(ctx, "cudaHostAlloc");
+	if (rc)
+		return fc_leave(rc);
+	*pHost = NULL;
+	if (!size)
+		return fc_leave(cudaSuccess);
+	void *mem = NULL;
+	if (os_fault("cuda.host_alloc", NULL, &f))
+		fc_report("cudaHostAlloc of %zu bytes fails by the fault plan", size);
+	else
+		mem = aligned_alloc(HOST_PAGE, ALIGN_UP(size, HOST_PAGE));
+	if (!mem)
+		return fc_leave(cudaErrorMemoryAllocation);
+	memset(mem, 0, size);
+	fc_lock();
+	bool added = fc_host_add(ctx->proc, (uintptr_t)mem, size, flags, false);
+	fc_unlock();
+	ASSERT(added);
+	*pHost = mem;
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaMallocHost(void **ptr, size_t size)
+{
+	return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
+}
+
+/* Takes the range that begins at `ptr` off the list, after the context's work. */
+static cudaError_t host_remove(const char *call, void *ptr, bool registered)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
+	if (!ctx)
+		return rc;
+	rc = fc_ctx_wait(ctx, call);
+	fc_lock();
+	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
+	bool found = r && r->base == (uintptr_t)ptr && r->registered == registered;
+	if (found)
+		fc_host_remove(ctx->proc, r);
+	else
+		fc_report("%s: %p is not the start of a range that this process %s", call, ptr,
+			  registered ? "registered" : "got from cudaHostAlloc");
+	fc_unlock();
+	if (!found)
+		return registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue;
+	return rc;
+}
+
+cudaError_t cudaFreeHost(void *ptr)
+{
+	if (!ptr)
+		return cudaSuccess;
+	cudaError_t rc = host_remove("cudaFreeHost", ptr, false);
+	if (rc != cudaErrorInvalidValue && rc != cudaErrorNoDevice)
+		free(ptr);
+	return fc_leave(rc);
+}
+
+cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
+{
+	struct fc_ctx *ctx;
+	struct os_fault f;
+	cudaError_t rc = fc_enter_ctx("cudaHostRegister", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	unsigned int known = cudaHostRegisterPortable | cudaHostRegisterMapped;
+	if (!ptr || !size || flags & ~known || fc_va_is_device((uintptr_t)ptr)) {
+		fc_report("cudaHostRegister: %s",
+			  fc_va_is_device((uintptr_t)ptr) ? "a device pointer" : "bad argument");
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	if (os_fault("cuda.host_register", NULL, &f)) {
+		fc_report("cudaHostRegister of %zu bytes fails by the fault plan", size);
+		return fc_leave(cudaErrorMemoryAllocation);
+	}
+	fc_lock();
+	if (!fc_host_add(ctx->proc, (uintptr_t)ptr, size, flags, true)) {
+		fc_report("cudaHostRegister: %p, %zu bytes: part of it is pinned already", ptr, size);
+		rc = cudaErrorHostMemoryAlreadyRegistered;
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+cudaError_t cudaHostUnregister(void *ptr)
+{
+	return fc_leave(host_remove("cudaHostUnregister", ptr, true));
+}
+
+cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaHostGetDevicePointer", &ctx);
+	if (!rc && (!pDevice || flags))
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	bool pinned = fc_host_find(ctx->proc, (uintptr_t)pHost, 1) != NULL;
+	fc_unlock();
+	if (!pinned) {
+		fc_report("cudaHostGetDevicePointer: %p is not pinned host memory", pHost);
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	*pDevice = pHost; /* one address space, as with unified addressing */
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaHostGetFlags", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)pHost, 1);
+	if (!r || !pFlags)
+		rc = cudaErrorInvalidValue;
+	else
+		*pFlags = r->flags | cudaHostAllocMapped; /* unified addressing maps everything */
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+/* ---- what a pointer is ------------------------------------------------------------------------------- */
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
+{
+	struct fc_ctx *ctx;
+	uint64_t address = (uintptr_t)ptr;
+	cudaError_t rc = fc_enter_ctx("cudaPointerGetAttributes", &ctx);
+	if (!rc && !attributes)
+		rc = cudaErrorInvalidValue;
+	if (rc)
+		return fc_leave(rc);
+	*attributes = (struct cudaPointerAttributes){.type = cudaMemoryTypeUnregistered,
+						     .device = -2};
+	fc_lock();
+	struct fc_device *dev = fc_device_at(address);
+	if (dev && fc_access_alloc(ctx->proc, dev, address, 1)) {
+		struct fc_ctx *on = fc_ctx_of_device(ctx->proc, dev);
+		attributes->type = cudaMemoryTypeDevice;
+		attributes->device = on ? on->ordinal : -1;
+		attributes->devicePointer = (void *)(uintptr_t)address;
+	} else if (!dev && fc_host_find(ctx->proc, address, 1)) {
+		attributes->type = cudaMemoryTypeHost;
+		attributes->device = ctx->ordinal;
+		attributes->devicePointer = (void *)(uintptr_t)address;
+		attributes->hostPointer = (void *)(uintptr_t)address;
+	} else if (!dev) {
+		attributes->hostPointer = (void *)(uintptr_t)address;
+	}
+	fc_unlock();
+	return fc_leave(cudaSuccess);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NVML from the machine's XML. It shows all GPUs of the host, whatever CUDA_VISIBLE_DEVICES says. A
+ * handle is the address of the GPU's struct fc_device.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <nvml.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/xml.h"
+
+/* Entry: initialised, and on a host with GPUs. */
+static nvmlReturn_t nvml_enter(const char *call, struct fc_proc **proc)
+{
+	cudaError_t rc = fc_enter(call, proc);
+	sim_events_drain();
+	if (rc)
+		return NVML_ERROR_DRIVER_NOT_LOADED;
+	return (*proc)->nvml_inits ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+}
+
+static nvmlReturn_t nvml_device(const char *call, nvmlDevice_t handle, struct fc_device **dev)
+{
+	struct fc_proc *proc;
+	nvmlReturn_t rc = nvml_enter(call, &proc);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < fc.device_count; i++) {
+		if ((nvmlDevice_t)(void *)&fc.device[i] == handle &&
+		    fc.device[i].host == proc->os->host) {
+			*dev = &fc.device[i];
+			return NVML_SUCCESS;
+		}
+	}
+	return NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlInit_v2(void)
+{
+	struct fc_proc *proc;
+	nvmlReturn_t rc = nvml_enter("nvmlInit_v2", &proc);
+	if (rc && rc != NVML_ERROR_UNINITIALIZED)
+		return rc;
+	fc_lock();
+	proc->nvml_inits++;
+	fc_unlock();
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlShutdown(void)
+{
+	struct fc_proc *proc;
+	nvmlReturn_t rc = nvml_enter("nvmlShutdown", &proc);
+	if (rc)
+		return rc;
+	fc_lock();
+	proc->nvml_inits--;
+	fc_unlock();
+	return NVML_SUCCESS;
+}
+
+const char *nvmlErrorString(nvmlReturn_t result)
+{
+	switch (result) {
+	case NVML_SUCCESS:
+		return "Success";
+	case NVML_ERROR_UNINITIALIZED:
+		return "Uninitialized";
+	case NVML_ERROR_INVALID_ARGUMENT:
+		return "Invalid Argument";
+	case NVML_ERROR_NOT_SUPPORTED:
+		return "Not Supported";
+	case NVML_ERROR_NOT_FOUND:
+		return "Not Found";
+	case NVML_ERROR_DRIVER_NOT_LOADED:
+		return "Driver Not Loaded";
+	default:
+		return "Unknown Error";
+	}
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
+{
+	struct fc_proc *proc;
+	nvmlReturn_t rc = nvml_enter("nvmlDeviceGetCount_v2", &proc);
+	if (!rc && !deviceCount)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (!rc)
+		*deviceCount = (unsigned int)world_host_machine(proc->os->host)->gpu_count;
+	return rc;
+}
+
+/* The host's GPU for which `match` holds. */
+static nvmlReturn_t nvml_find(const char *call, bool (*match)(const struct fc_device *, const void *),
+			      const void *key, nvmlDevice_t *device)
+{
+	struct fc_proc *proc;
+	nvmlReturn_t rc = nvml_enter(call, &proc);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < fc.device_count; i++) {
+		if (fc.device[i].host == proc->os->host && match(&fc.device[i], key)) {
+			*device = (nvmlDevice_t)(void *)&fc.device[i];
+			return NVML_SUCCESS;
+		}
+	}
+	return NVML_ERROR_NOT_FOUND;
+}
+
+static bool nvml_match_index(const struct fc_device *dev, const void *key)
+{
+	return (unsigned int)dev->dev == *(const unsigned int *)key;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
+{
+	if (!device)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	nvmlReturn_t rc = nvml_find("nvmlDeviceGetHandleByIndex_v2", nvml_match_index, &index, device);
+	return rc == NVML_ERROR_NOT_FOUND ? NVML_ERROR_INVALID_ARGUMENT : rc;
+}
+
+/* NVML writes a domain of 8 digits and takes 4 as well. */
+static bool nvml_match_bus_id(const struct fc_device *dev, const void *key)
+{
+	const char *id = key;
+	if (strlen(id) == strlen(dev->gpu->bus_id) + 4 && !strncmp(id, "0000", 4))
+		id += 4;
+	return !strcasecmp(id, dev->gpu->bus_id);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t *device)
+{
+	if (!pciBusId || !device)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return nvml_find("nvmlDeviceGetHandleByPciBusId_v2", nvml_match_bus_id, pciBusId, device);
+}
+
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
+{
+	struct fc_device *dev;
+	nvmlReturn_t rc = nvml_device("nvmlDeviceGetIndex", device, &dev);
+	if (!rc && !index)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (!rc)
+		*index = (unsigned int)dev->dev;
+	return rc;
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
+{
+	struct fc_device *dev;
+	nvmlReturn_t rc = nvml_device("nvmlDeviceGetCudaComputeCapability", device, &dev);
+	if (!rc && (!major || !minor))
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (rc)
+		return rc;
+	*major = (int)dev->gpu->sm / 10;
+	*minor = (int)dev->gpu->sm % 10;
+	return rc;
+}
+
+/* ---- NVLink ------------------------------------------------------------------------------------- */
+
+/* A link that the GPU has; those it has are all up. */
+static nvmlReturn_t nvml_link(const char *call, nvmlDevice_t device, unsigned int link,
+			      struct fc_device **dev)
+{
+	nvmlReturn_t rc = nvml_device(call, device, dev);
+	if (rc)
+		return rc;
+	if (!(*dev)->gpu->nvlinks)
+		return NVML_ERROR_NOT_SUPPORTED;
+	return link < (*dev)->gpu->nvlinks ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
+				      nvmlEnableState_t *isActive)
+{
+	struct fc_device *dev;
+	nvmlReturn_t rc = nvml_link("nvmlDeviceGetNvLinkState", device, link, &dev);
+	if (!rc && !isActive)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (!rc)
+		*isActive = NVML_FEATURE_ENABLED;
+	return rc;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned int link,
+					   nvmlNvLinkCapability_t capability,
+					   unsigned int *capResult)
+{
+	struct fc_device *dev;
+	nvmlReturn_t rc = nvml_link("nvmlDeviceGetNvLinkCapability", device, link, &dev);
+	if (!rc && (!capResult || (unsigned)capability >= NVML_NVLINK_CAP_COUNT))
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (!rc)
+		*capResult = capability != NVML_NVLINK_CAP_SLI_BRIDGE;
+	return rc;
+}
+
+/* The <gpu> element of this index, anywhere below `n`. */
+static const struct xml_node *nvml_gpu_node(const struct xml_node *n, int32_t dev)
+{
+	const char *at = strcmp(n->name, "gpu") ? NULL : xml_attr(n, "dev");
+	if (at && strtol(at, NULL, 10) == dev)
+		return n;
+	for (const struct xml_node *c = n->child; c; c = c->next) {
+		const struct xml_node *found = nvml_gpu_node(c, dev);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+/* Bus id at the far end of the link; links count through the <nvlink> elements in order. */
+static bool nvml_link_target(const struct xml_node *gpu, unsigned int link, char *out, size_t bytes)
+{
+	for (const struct xml_node *l = xml_child(gpu, "nvlink"); l; l = xml_next(l, "nvlink")) {
+		const char *count = xml_attr(l, "count"), *target = xml_attr(l, "target");
+		unsigned int n = count ? (unsigned int)strtoul(count, NULL, 10) : 0;
+		if (link < n && target) {
+			snprintf(out, bytes, "%s", target);
+			return true;
+		}
+		link -= MIN_OF(link, n);
+	}
+	return false;
+}
+
+static void nvml_pci_fill(nvmlPciInfo_t *pci, const char *bus_id)
+{
+	memset(pci, 0, sizeof *pci);
+	sscanf(bus_id, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
+	snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", pci->domain & 0xffff,
+		 pci->bus & 0xff, pci->device & 0xff);
+	snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", pci->domain, pci->bus,
+		 pci->device);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link,
+						 nvmlPciInfo_t *pci)
+{
+	struct fc_device *dev;
+	struct xml_doc *doc = NULL;
+	struct xml_error error;
+	char target[32];
+	nvmlReturn_t rc = nvml_link("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, link, &dev);
+	if (!rc && !pci)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (rc)
+		return rc;
+	const struct world_machine *m = world_host_machine(dev->host);
+	if (xml_parse(m->xml, m->xml_bytes, m->path, &doc, &error)) {
+		fc_report("%s", error.text);
+		return NVML_ERROR_UNKNOWN;
+	}
+	const struct xml_node *gpu = nvml_gpu_node(xml_root(doc), dev->dev);
+	if (gpu && nvml_link_target(gpu, link, target, sizeof target))
+		nvml_pci_fill(pci, target);
+	else
+		rc = NVML_ERROR_NOT_FOUND;
+	xml_free(doc);
+	return rc;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
+				    nvmlGpuP2PCapsIndex_t p2pIndex, nvmlGpuP2PStatus_t *p2pStatus)
+{
+	struct fc_device *a, *b;
+	nvmlReturn_t rc = nvml_device("nvmlDeviceGetP2PStatus", device1, &a);
+	if (!rc)
+		rc = nvml_device("nvmlDeviceGetP2PStatus", device2, &b);
+	if (!rc && (!p2pStatus || (unsigned)p2pIndex >= NVML_P2P_CAPS_INDEX_UNKNOWN))
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (rc)
+		return rc;
+	bool nvlink = a->gpu->nvlinks && b->gpu->nvlinks;
+	bool needs_nvlink =
+		p2pIndex == NVML_P2P_CAPS_INDEX_NVLINK || p2pIndex == NVML_P2P_CAPS_INDEX_ATOMICS;
+	*p2pStatus = needs_nvlink && !nvlink ? NVML_P2P_STATUS_NOT_SUPPORTED : NVML_P2P_STATUS_OK;
+	return NVML_SUCCESS;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * GPU memory for HCA doubles: backends/peermem.h. The visibility model: on GPUs of compute
+ * capability 9.0 and later a write is seen at once; before, it is kept aside, in order, until the
+ * same HCA reads this GPU's memory, until a kernel or a copy starts there, or until a region of the
+ * GPU is unpinned. A kernel that spins meanwhile sees the old bytes, which is what it may see on
+ * hardware without a flush.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PEERMEM_ORDERED_SM 90
+
+/* ---- pending writes ---------------------------------------------------------------------------- */
+
+static void peermem_land(const struct fc_pending *w)
+{
+	memcpy(fc_alias(w->address), w->data, w->bytes);
+	sim_wrote((void *)(uintptr_t)w->address, w->bytes);
+}
+
+void fc_peermem_apply(struct fc_device *dev, int64_t hca)
+{
+	struct fc_pending **at = &dev->pending;
+	while (*at) {
+		struct fc_pending *w = *at;
+		if (hca >= 0 && w->hca != hca) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		peermem_land(w);
+		free(w);
+	}
+	dev->pending_end = at;
+}
+
+void fc_peermem_drop(struct fc_device *dev)
+{
+	while (dev->pending) {
+		struct fc_pending *w = dev->pending;
+		dev->pending = w->next;
+		free(w);
+	}
+	dev->pending_end = &dev->pending;
+}
+
+static int peermem_keep(struct fc_device *dev, uint32_t hca, uint64_t address, const void *data,
+			uint64_t bytes)
+{
+	struct fc_pending *w = malloc(sizeof *w + bytes);
+	if (!w)
+		return ENOMEM;
+	*w = (struct fc_pending){.hca = hca, .address = address, .bytes = bytes};
+	memcpy(w->data, data, bytes);
+	*dev->pending_end = w;
+	dev->pending_end = &w->next;
+	return 0;
+}
+
+/* ---- the table ----------------------------------------------------------------------------------- */
+
+static bool peermem_owns(const struct os_proc *proc, uint64_t address, uint64_t bytes)
+{
+	(void)proc;
+	return fc_va_is_device(address) || fc_va_is_device(address + (bytes ? bytes - 1 : 0));
+}
+
+/* The process' own state is made on its first CUDA call; memory of a GPU implies one. */
+static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
+		       struct peermem_region *r)
+{
+	int rc = 0;
+	char near[384];
+	fc_lock();
+	struct fc_device *dev = fc_device_at(address);
+	struct fc_proc *p = proc->slot[OS_SLOT_CUDA];
+	struct fc_alloc *a = dev && p ? fc_access_alloc(p, dev, address, bytes) : NULL;
+	if (!a) {
+		fc_alloc_describe_nearest(address, near, sizeof near);
+		fprintf(stderr,
+			"fakecuda: %s pins %llu bytes at 0x%llx, which is not one allocation of its "
+			"own: %s\n",
+			proc->name, (unsigned long long)bytes, (unsigned long long)address, near);
+		rc = EFAULT;
+	} else if (!dev->gpu->gdr) {
+		rc = ENODEV;
+	} else {
+		a->pins++;
+		*r = (struct peermem_region){
+			.device = dev->index, .cookie = a->number, .address = address, .bytes = bytes};
+	}
+	fc_unlock();
+	return rc;
+}
+
+static void peermem_unpin(const struct peermem_region *r)
+{
+	fc_lock();
+	if (fc.ready) {
+		ASSERT(r->device < fc.device_count);
+		struct fc_device *dev = &fc.device[r->device];
+		fc_peermem_apply(dev, -1);
+		struct fc_alloc *a = fc_alloc_by_number(dev, r->cookie);
+		if (a && a->pins)
+			a->pins--;
+	}
+	fc_unlock();
+}
+
+/* The GPU, if the range is inside the region and the memory is still what was pinned. */
+static struct fc_device *peermem_check(const struct peermem_region *r, uint64_t address,
+				       uint64_t bytes, const char *what)
+{
+	uint64_t off = address - r->address;
+	ASSERT(r->device < fc.device_count);
+	struct fc_device *dev = &fc.device[r->device];
+	const struct fc_alloc *a = fc_alloc_find(dev, address);
+	bool inside = off <= r->bytes && bytes <= r->bytes - off;
+	if (inside && a && a->number == r->cookie && !(a->freed && !a->opens))
+		return dev;
+	char near[384];
+	fc_alloc_describe_nearest(address, near, sizeof near);
+	fprintf(stderr, "fakecuda: HCA %s of %llu bytes at 0x%llx %s: %s\n", what,
+		(unsigned long long)bytes, (unsigned long long)address,
+		inside ? "after the memory was freed" : "outside its region", near);
+	return NULL;
+}
+
+static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t address,
+			 const void *data, uint64_t bytes)
+{
+	int rc = 0;
+	fc_lock();
+	struct fc_device *dev = peermem_check(r, address, bytes, "write");
+	if (!dev) {
+		rc = EFAULT;
+	} else {
+		os_trace_bytes("peermem.write", dev->index, data, bytes);
+		if (dev->gpu->sm < PEERMEM_ORDERED_SM)
+			rc = peermem_keep(dev, hca, address, data, bytes);
+	}
+	fc_unlock();
+	if (dev && !rc && dev->gpu->sm >= PEERMEM_ORDERED_SM) {
+		memcpy(fc_alias(address), data, bytes);
+		sim_wrote((void *)(uintptr_t)address, bytes);
+	}
+	return rc;
+}
+
+static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
+			uint64_t bytes)
+{
+	fc_lock();
+	struct fc_device *dev = peermem_check(r, address, bytes, "read");
+	if (dev)
+		fc_peermem_apply(dev, hca);
+	fc_unlock();
+	if (!dev)
+		return EFAULT;
+	memcpy(data, fc_alias(address), bytes);
+	return 0;
+}
+
+static const struct peermem_ops peermem_fakecuda = {
+	.owns = peermem_owns,
+	.pin = peermem_pin,
+	.unpin = peermem_unpin,
+	.write = peermem_write,
+	.read = peermem_read,
+};
+
+static __attribute__((constructor)) void peermem_load(void)
+{
+	peermem_register(&peermem_fakecuda);
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams: queues of operations that run one after the other. A stream is a run-to-completion
+ * object; stream_step looks at its first operation:
+ *
+ *	queued --(its turn, its time has come)--> running --(kernel, copy ended)--> done
+ *	queued --(event record, event wait that holds)------------------------------> done
+ *
+ * The legacy stream (number 0) orders with the context's blocking streams: an operation in it waits
+ * for everything queued before it in blocking streams, and they for it. Every such operation takes
+ * a number from the context, so the rule is a comparison: the other side's first operation must
+ * have a larger number. Non-blocking streams take no part.
+ *
+ * fc_stream_* run under fc_lock unless they say otherwise.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STREAM_PRIORITY_GREATEST (-5)
+
+/* ---- queue ------------------------------------------------------------------------------------- */
+
+static bool stream_blocking(const struct CUstream_st *s)
+{
+	return !(s->flags & cudaStreamNonBlocking);
+}
+
+struct fc_op *fc_op_new(enum fc_op_kind kind, uint64_t latency_ns)
+{
+	struct fc_op *op = calloc(1, sizeof *op);
+	ASSERT(op);
+	op->kind = kind;
+	op->rank = os_self()->rank;
+	op->ready_ns = sim_now_ns() + sim_latency(latency_ns);
+	return op;
+}
+
+void fc_op_free(struct fc_op *op)
+{
+	if (op->kind == FC_OP_KERNEL && op->kernel)
+		fc_kernel_free(op->kernel);
+	if (op->kind == FC_OP_RECORD || op->kind == FC_OP_WAIT)
+		fc_event_unref(op->event.event);
+	if (op->kind == FC_OP_COPY)
+		free(op->copy.staged);
+	free(op);
+}
+
+void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
+{
+	ASSERT(!s->destroyed);
+	op->stream = s;
+	if (stream_blocking(s))
+		op->order = ++s->ctx->order_last;
+	*s->tail = op;
+	s->tail = &op->next;
+	s->queued++;
+	if (s->head == op) {
+		uint64_t now = sim_now_ns();
+		fc_stream_kick(s, op->ready_ns > now ? op->ready_ns - now : 0);
+	}
+}
+
+/* ---- stepping ------------------------------------------------------------------------------------ */
+
+/* May this first operation go ahead of what the other side of the legacy rule still has? */
+static bool stream_order_holds(const struct CUstream_st *s, const struct fc_op *op)
+{
+	if (!stream_blocking(s))
+		return true;
+	struct CUstream_st *legacy = s->ctx->streams;
+	if (s->number)
+		return !legacy->head || legacy->head->order > op->order;
+	for (struct CUstream_st *o = legacy->next; o; o = o->next) {
+		if (stream_blocking(o) && o->head && o->head->order < op->order)
+			return false;
+	}
+	return true;
+}
+
+/* Starts an operation whose turn it is; true when it is done already. */
+static bool stream_start(struct fc_op *op)
+{
+	switch (op->kind) {
+	case FC_OP_RECORD:
+		fc_event_record_done(op);
+		return true;
+	case FC_OP_WAIT:
+		return true;
+	case FC_OP_KERNEL:
+		op->running = true;
+		fc_kernel_start(op);
+		return false;
+	case FC_OP_COPY:
+	case FC_OP_SET:
+		op->running = true;
+		fc_copy_start(op);
+		return false;
+	case FC_OP_HOST_FUNC:
+		op->running = true;
+		fc_host_func_start(op);
+		return false;
+	}
+	ASSERT(!"an operation of a known kind");
+	return true;
+}
+
+static void stream_pop(struct CUstream_st *s)
+{
+	struct fc_op *op = s->head;
+	s->head = op->next;
+	if (!s->head)
+		s->tail = &s->head;
+	s->done++;
+	fc_op_free(op);
+	os_event_post(s);
+	os_event_post(s->ctx);
+	os_progress();
+}
+
+/* The other side of the legacy rule may go on. */
+static void stream_kick_others(struct CUstream_st *s)
+{
+	if (!stream_blocking(s))
+		return;
+	struct CUstream_st *legacy = s->ctx->streams;
+	if (s->number) {
+		if (legacy->head && !legacy->head->running)
+			fc_stream_kick(legacy, 0);
+		return;
+	}
+	for (struct CUstream_st *o = legacy->next; o; o = o->next) {
+		if (stream_blocking(o) && o->head && !o->head->running)
+			fc_stream_kick(o, 0);
+	}
+}
+
+static void stream_advance(struct CUstream_st *s)
+{
+	while (s->head && !s->head->running && !s->ctx->sticky) {
+		struct fc_op *op = s->head;
+		uint64_t now = sim_now_ns();
+		if (op->ready_ns > now) {
+			fc_stream_kick(s, op->ready_ns - now);
+			break;
+		}
+		if (!stream_order_holds(s, op))
+			break;
+		if (op->kind == FC_OP_WAIT && !fc_event_reached(op))
+			break;
+		if (!stream_start(op))
+			break;
+		stream_pop(s);
+		stream_kick_others(s);
+	}
+	if (s->destroyed && !s->head)
+		fc_stream_drop(s);
+}
+
+/* Event context. */
+static void stream_step(void *object, uint64_t arg)
+{
+	struct CUstream_st *s = object;
+	fc_lock();
+	ASSERT(s->magic == FC_STREAM_MAGIC && s->step_posted);
+	s->step_posted = false;
+	stream_advance(s);
+	fc_unlock();
+	sim_events_drain();
+}
+
+void fc_stream_kick(struct CUstream_st *s, uint64_t delay_ns)
+{
+	if (s->step_posted)
+		return;
+	s->step_posted = true;
+	struct sim_event_attr attr = {
+		.name = "cuda.stream", .kind = SIM_EVENT_WORK, .delay_ns = delay_ns, .order = s};
+	sim_event_post(&attr, stream_step, s, 0, NULL);
+}
+
+void fc_stream_op_done(struct CUstream_st *s)
+{
+	ASSERT(s->head && s->head->running);
+	stream_pop(s);
+	stream_kick_others(s);
+	fc_stream_kick(s, 0);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority)
+{
+	struct CUstream_st *s = calloc(1, sizeof *s);
+	ASSERT(s);
+	s->magic = FC_STREAM_MAGIC;
+	s->ctx = ctx;
+	s->flags = flags;
+	s->priority = priority;
+	s->tail = &s->head;
+	s->number = ctx->streams ? ++ctx->stream_last : 0;
+	fc_who(s->who);
+	struct CUstream_st **end = &ctx->streams;
+	while (*end)
+		end = &(*end)->next;
+	*end = s;
+	struct os_label label = {.what = "cuda stream",
+				 .rank = os_self()->rank,
+				 .peer = -1,
+				 .channel = -1,
+				 .number = s->number};
+	os_label(s, &label);
+	return s;
+}
+
+void fc_stream_drop(struct CUstream_st *s)
+{
+	struct CUstream_st **at = &s->ctx->streams;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	sim_events_cancel_object(s);
+	while (s->head) {
+		struct fc_op *op = s->head;
+		s->head = op->next;
+		fc_op_free(op);
+	}
+	os_unlabel(s);
+	s->magic = 0;
+	free(s);
+}
+
+struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call)
+{
+	if (!handle || handle == cudaStreamLegacy)
+		return ctx->streams;
+	if (handle == cudaStreamPerThread)
+		fc_unimplemented("cudaStreamPerThread");
+	for (int32_t i = 0; i < ctx->proc->count; i++) {
+		struct fc_ctx *c = ctx->proc->ctx[i];
+		for (struct CUstream_st *s = c ? c->streams : NULL; s; s = s->next) {
+			if (s == handle && !s->destroyed)
+				return s;
+		}
+	}
+	fc_report("%s: this is no stream of this process", call);
+	return NULL;
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------- */
+
+static bool stream_over(const struct CUstream_st *s, uint64_t done)
+{
+	return s->done >= done || s->ctx->sticky;
+}
+
+/* Not under fc_lock. The stream may be dropped as soon as it is idle, if the program destroys it
+ * while it waits; that is the program's error, as in CUDA. */
+cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *call)
+{
+	char why[96];
+	snprintf(why, sizeof why, "%s stream %u of gpu %u", call, s->number, s->ctx->dev->index);
+	for (;;) {
+		struct wait w = {.on = s,
+				 .want = os_event_seq(s),
+				 .mask = WAIT_MASK_ALL,
+				 .kind = WAIT_OBJECT,
+				 .why = why,
+				 .from = {os_self()->rank, -1, (int64_t)done, "gpu"}};
+		fc_lock();
+		bool over = stream_over(s, done);
+		cudaError_t rc = s->ctx->sticky;
+		fc_unlock();
+		if (over)
+			return rc;
+		sim_events_drain();
+		os_wait_one(&w, NULL);
+	}
+}
+
+static bool ctx_idle(const struct fc_ctx *ctx)
+{
+	for (const struct CUstream_st *s = ctx->streams; s; s = s->next) {
+		if (s->head)
+			return false;
+	}
+	return true;
+}
+
+cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call)
+{
+	char why[96];
+	snprintf(why, sizeof why, "%s gpu %u", call, ctx->dev->index);
+	for (;;) {
+		struct wait w = {.on = ctx,
+				 .want = os_event_seq(ctx),
+				 .mask = WAIT_MASK_ALL,
+				 .kind = WAIT_OBJECT,
+				 .why = why,
+				 .from = {os_self()->rank, -1, -1, "gpu"}};
+		fc_lock();
+		bool over = ctx_idle(ctx) || ctx->sticky;
+		cudaError_t rc = ctx->sticky;
+		fc_unlock();
+		if (over)
+			return rc;
+		sim_events_drain();
+		os_wait_one(&w, NULL);
+	}
+}
+
+void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error)
+{
+	if (ctx->sticky)
+		return;
+	ctx->sticky = error;
+	for (struct fc_kernel *k = ctx->kernels; k; k = k->next) {
+		__atomic_store_n(&k->dead.v_, 1, __ATOMIC_RELEASE);
+		sim_wrote(&k->dead, sizeof k->dead);
+	}
+	for (struct CUstream_st *s = ctx->streams; s; s = s->next)
+		os_event_post(s);
+	for (struct CUevent_st *e = ctx->events; e; e = e->next)
+		os_event_post(e);
+	os_event_post(ctx);
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreate(cudaStream_t *pStream)
+{
+	return cudaStreamCreateWithPriority(pStream, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
+{
+	return cudaStreamCreateWithPriority(pStream, flags, 0);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags, int priority)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaStreamCreateWithPriority", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	if (!pStream || flags & ~(unsigned int)cudaStreamNonBlocking) {
+		fc_report("cudaStreamCreate: %s", pStream ? "unknown flags" : "no place for the stream");
+		return fc_leave(cudaErrorInvalidValue);
+	}
+	fc_lock();
+	/* out of range priorities are clamped, as in CUDA */
+	*pStream = fc_stream_new(ctx, flags,
+				 MAX_OF(STREAM_PRIORITY_GREATEST, MIN_OF(priority, 0)));
+	fc_unlock();
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaStreamDestroy", &ctx);
+	if (!ctx)
+		return fc_leave(rc);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamDestroy");
+	if (!s || !s->number) {
+		rc = cudaErrorInvalidResourceHandle;
+	} else {
+		s->destroyed = true;
+		/* what is queued still runs; after a sticky error nothing does */
+		if (!s->head || (s->ctx->sticky && !s->head->running))
+			fc_stream_drop(s);
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaStreamSynchronize", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamSynchronize");
+	uint64_t done = s ? s->queued : 0;
+	fc_unlock();
+	if (!s)
+		return fc_leave(cudaErrorInvalidResourceHandle);
+	return fc_leave(fc_stream_wait(s, done, "cudaStreamSynchronize"));
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaStreamQuery", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamQuery");
+	if (!s)
+		rc = cudaErrorInvalidResourceHandle;
+	else if (s->ctx->sticky)
+		rc = s->ctx->sticky;
+	else if (s->head)
+		rc = cudaErrorNotReady;
+	fc_unlock();
+	rc = fc_leave(rc);
+	if (rc == cudaErrorNotReady)
+		os_poll_miss("cudaStreamQuery");
+	else
+		os_poll_hit();
+	return rc;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaDeviceSynchronize", &ctx);
+	if (rc)
+		return fc_leave(rc);
+	return fc_leave(fc_ctx_wait(ctx, "cudaDeviceSynchronize"));
+}
+
+/* One property of a stream, by `what`: 'p'riority, 'f'lags, 'd'evice. */
+static cudaError_t stream_property(cudaStream_t stream, const char *call, char what, int *value)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
+	if (rc)
+		return fc_leave(rc);
+	if (!value)
+		return fc_leave(cudaErrorInvalidValue);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
+	if (!s)
+		rc = cudaErrorInvalidResourceHandle;
+	else if (what == 'p')
+		*value = s->priority;
+	else
+		*value = what == 'f' ? (int)s->flags : s->ctx->ordinal;
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int *priority)
+{
+	return stream_property(hStream, "cudaStreamGetPriority", 'p', priority);
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags)
+{
+	return stream_property(hStream, "cudaStreamGetFlags", 'f', (int *)flags);
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
+{
+	return stream_property(hStream, "cudaStreamGetDevice", 'd', device);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaDeviceGetStreamPriorityRange", &ctx);
+	if (!rc && leastPriority)
+		*leastPriority = 0;
+	if (!rc && greatestPriority)
+		*greatestPriority = STREAM_PRIORITY_GREATEST;
+	return fc_leave(rc);
+}

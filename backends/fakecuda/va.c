@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where device memory is. One sparse memfd for all GPUs of all worlds of this process, mapped
+ * twice: the program's view at FC_VA_BASE (no access at all under the strict device view) and the
+ * alias that kernels, copy engines and HCAs use, FC_VA_LIMIT above it. File offset = address -
+ * FC_VA_BASE, so what is mapped never depends on how a world cuts the range into slices, and
+ * mappings are kept from world to world: a world costs no system call per GPU. One file, not one
+ * per GPU, because offsets of different slices never meet and a file per GPU would have to be
+ * mapped anew for every layout.
+ *
+ * The base is fixed per flavour, so addresses are the same in every run: under ThreadSanitizer
+ * inside the part of the address space that its shadow allows, else at 32 TiB, which is free on
+ * x86-64 (4 levels) and aarch64 (48 bits).
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define VA_CHUNK (64ull << 20)
+#define VA_CHUNKS (FC_VA_LIMIT / VA_CHUNK)
+/* Below this many bytes zeroing is cheaper than giving the pages back and faulting them in. */
+#define VA_MEMSET_MAX (64u << 10)
+
+static struct {
+	int fd; /* 0: not yet */
+	bool strict;
+	uint8_t *mapped; /* by chunk */
+	uint64_t chunks_end;
+} va;
+
+static bool va_open(void)
+{
+	va.fd = memfd_create("doppel-gpu-memory", MFD_CLOEXEC);
+	if (va.fd < 0 || ftruncate(va.fd, (off_t)FC_VA_LIMIT)) {
+		fprintf(stderr, "fakecuda: no memory file for the GPUs: %s\n", strerror(errno));
+		va.fd = 0;
+		return false;
+	}
+	va.mapped = calloc(VA_CHUNKS, 1);
+	ASSERT(va.mapped);
+	return true;
+}
+
+/* The strict view may differ from world to world: turn what is mapped. */
+static bool va_set_strict(bool strict)
+{
+	if (va.strict == strict)
+		return true;
+	int prot = strict ? PROT_NONE : PROT_READ | PROT_WRITE;
+	for (uint64_t c = 0; c < va.chunks_end; c++) {
+		void *at = (void *)(uintptr_t)(FC_VA_BASE + c * VA_CHUNK);
+		if (va.mapped[c] && mprotect(at, VA_CHUNK, prot)) {
+			fprintf(stderr, "fakecuda: mprotect of device memory: %s\n", strerror(errno));
+			return false;
+		}
+	}
+	va.strict = strict;
+	return true;
+}
+
+bool fc_va_start(uint64_t bytes, bool strict)
+{
+	if (bytes > FC_VA_LIMIT) {
+		fprintf(stderr,
+			"fakecuda: the world's GPUs want %llu GiB of addresses, there are %llu: "
+			"make gpu_va_bytes smaller\n",
+			(unsigned long long)(bytes >> 30), FC_VA_LIMIT >> 30);
+		return false;
+	}
+	if (!va.fd && !va_open())
+		return false;
+	return va_set_strict(strict);
+}
+
+static bool va_map_at(uint64_t address, int prot, uint64_t offset)
+{
+	void *want = (void *)(uintptr_t)address;
+	void *got = mmap(want, VA_CHUNK, prot, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE,
+			 va.fd, (off_t)offset);
+	if (got == want)
+		return true;
+	fprintf(stderr, "fakecuda: device memory at 0x%llx cannot be mapped: %s\n",
+		(unsigned long long)address,
+		got == MAP_FAILED ? strerror(errno) : "the kernel chose another address");
+	if (got != MAP_FAILED)
+		munmap(got, VA_CHUNK);
+	return false;
+}
+
+bool fc_va_map(uint64_t address, uint64_t bytes)
+{
+	ASSERT(address >= FC_VA_BASE && bytes);
+	uint64_t first = (address - FC_VA_BASE) / VA_CHUNK;
+	uint64_t last = (address + bytes - 1 - FC_VA_BASE) / VA_CHUNK;
+	ASSERT(last < VA_CHUNKS);
+	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
+	for (uint64_t c = first; c <= last; c++) {
+		if (va.mapped[c])
+			continue;
+		uint64_t at = FC_VA_BASE + c * VA_CHUNK;
+		if (!va_map_at(at, prot, c * VA_CHUNK))
+			return false;
+		if (!va_map_at(at + FC_VA_LIMIT, PROT_READ | PROT_WRITE, c * VA_CHUNK)) {
+			munmap((void *)(uintptr_t)at, VA_CHUNK);
+			return false;
+		}
+		va.mapped[c] = 1;
+		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
+	}
+	return true;
+}
+
+void fc_va_wipe(uint64_t address, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	if (bytes <= VA_MEMSET_MAX) {
+		memset(fc_alias(address), 0, bytes);
+		return;
+	}
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int rc = fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			   (off_t)(address - FC_VA_BASE), (off_t)ALIGN_UP(bytes, page));
+	ASSERT(rc == 0);
+}
+
+bool fc_va_is_device(uint64_t address)
+{
+	return address - FC_VA_BASE < FC_VA_LIMIT;
+}
+
+const void *fc_va_resolve(const void *address)
+{
+	return fc_alias((uint64_t)(uintptr_t)address);
+}
