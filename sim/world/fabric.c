@@ -41,7 +41,8 @@ static void fabric_port_init(struct world_fabric_port *f, uint32_t index, uint32
 	snprintf(f->ingress_name, sizeof f->ingress_name, "host%u %s in", host, nic->name);
 	f->egress = (struct sim_resource){.name = f->egress_name, .mbps = nic->mbps};
 	f->ingress = (struct sim_resource){.name = f->ingress_name, .mbps = nic->mbps};
-	const struct os_label label = {"port", -1, -1, -1, index};
+	/* fault plans address ports: `peer` is the host, `number` the index */
+	const struct os_label label = {"port", -1, (int32_t)host, -1, index};
 	os_label(&f->pub, &label);
 }
 

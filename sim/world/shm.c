@@ -119,9 +119,12 @@ int world_shm_create(const char *name, size_t bytes, void **mem)
 int world_shm_open(const char *name, size_t bytes, void **mem)
 {
 	world_point("os_shm_open");
+	struct os_fault f;
 	int rc = bytes ? shm_name_check(name) : EINVAL;
 	if (rc)
 		return rc;
+	if (os_fault("os.shm", NULL, &f) && f.kind == OS_FAULT_FAIL)
+		return f.arg ? (int)f.arg : ENOMEM;
 	struct world_proc *wp = world_self();
 	world_lock(&world->shm_lock);
 	struct world_segment *s = shm_find(shm_host(wp), name);

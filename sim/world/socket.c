@@ -84,9 +84,10 @@ static struct world_socket **fd_slot(struct world_proc *wp, int fd)
 	uint32_t id = (uint32_t)fd >> SOCKET_FD_SHIFT, i = (uint32_t)fd & (SOCKET_FD_MAX - 1);
 	if (fd >= 0 && id == wp->proc->id)
 		return i < wp->fd_count && wp->fd[i] ? &wp->fd[i] : NULL;
-	if (fd >= 0 && id < world->proc_count && world->proc[id])
+	const struct world_proc *owner = id < world->proc_count ? world->proc[id] : NULL;
+	if (fd >= 0 && owner && i < owner->fd_count && owner->fd[i])
 		fprintf(stderr, "world: process %s used descriptor %d, which belongs to process %s\n",
-			wp->name, fd, world->proc[id]->name);
+			wp->name, fd, owner->name);
 	return NULL;
 }
 
