@@ -123,18 +123,17 @@ static void topo_print_cell(const struct topo_path *p, FILE *out)
 	else
 		snprintf(cell, sizeof cell, "%s %s", topo_path_name((enum topo_path_type)p->type),
 			 topo_gbps(p->bw_mbps, bw, sizeof bw));
-	fprintf(out, " %-10s", cell);
+	fprintf(out, " %10s", cell);
 }
 
-/* Like `nvidia-smi topo -m`, with bandwidths. A star: the NIC reaches the GPU's memory; for GPUs no
- * mark is needed: PXB and nearer is direct by default. */
+/* Like `nvidia-smi topo -m`, with bandwidths. */
 static void topo_print_matrix(const struct topo_system *sys, FILE *out)
 {
-	fprintf(out, "\n%-7s", "");
+	fprintf(out, "\n%7s", "");
 	for (int32_t b = 0; b < sys->ngpus; b++)
-		fprintf(out, " GPU %-6d", b);
+		fprintf(out, "%*sGPU %d", b < 10 ? 6 : 5, "", b);
 	for (int32_t b = 0; b < sys->nnets; b++)
-		fprintf(out, " %-10.10s", topo_nic_name(sys, b));
+		fprintf(out, " %10.10s", topo_nic_name(sys, b));
 	fprintf(out, "\n");
 	for (int32_t a = 0; a < sys->ngpus; a++) {
 		int32_t from = sys->local_to_pos[a];

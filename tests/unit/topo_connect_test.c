@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rings of several hosts: one ring over all ranks in every channel, the same on every rank. */
+#include "tests/unit/topo_util.h"
+
+#define MAX_RANKS 64
+
+static struct topo_rank_info info[MAX_RANKS];
+static struct topo_rings rings[MAX_RANKS];
+
+/* What `hosts` hosts with this machine contribute; rank r is on host r / gpus, or dealt out in
+ * turn. */
+static int gather(const char *machine, int hosts, int gpus, bool in_turn)
+{
+	const struct topo_system *sys = util_system(machine, gpus);
+	struct topo_graph g;
+	int32_t local_to_rank[TOPO_MAX_LOCAL];
+	ck_assert(topo_search_ring(sys, hosts > 1, &g) == ncclSuccess);
+	for (int h = 0; h < hosts; h++) {
+		for (int i = 0; i < gpus; i++)
+			local_to_rank[i] = in_turn ? i * hosts + h : h * gpus + i;
+		for (int i = 0; i < gpus; i++)
+			topo_rank_info_fill(&info[local_to_rank[i]], sys, &g, 0x1000u * (unsigned)h + 7,
+					    i, local_to_rank);
+	}
+	return hosts * gpus;
+}
+
+static void connect_all(int n)
+{
+	for (int r = 0; r < n; r++)
+		ck_assert_msg(topo_connect_rings(info, n, r, &rings[r]) == ncclSuccess, "%s",
+			      log_last_error());
+}
+
+/* Following next from rank 0 visits every rank once; prev and index agree with it. */
+static void check_rings(int n)
+{
+	for (int c = 0; c < rings[0].nchannels; c++) {
+		int r = 0;
+		for (int i = 0; i < n; i++) {
+			ck_assert_int_eq(rings[r].nchannels, rings[0].nchannels);
+			ck_assert_msg(rings[r].index[c] == i, "channel %d rank %d: index %d is not %d", c,
+				      r, rings[r].index[c], i);
+			int next = rings[r].next[c];
+			ck_assert(next >= 0 && next < n);
+			ck_assert_int_eq(rings[next].prev[c], r);
+			r = next;
+		}
+		ck_assert_int_eq(r, 0);
+	}
+}
+
+/* How often a ring crosses from host to host: as often as there are hosts. */
+static void check_crossings(int n, int hosts)
+{
+	for (int c = 0; c < rings[0].nchannels; c++) {
+		int crossings = 0;
+		for (int r = 0; r < n; r++)
+			crossings += info[r].host_hash != info[rings[r].next[c]].host_hash;
+		ck_assert_int_eq(crossings, hosts > 1 ? hosts : 0);
+	}
+}
+
+START_TEST(every_size_makes_one_ring_a_channel)
+{
+	static const char *const machine[] = {MACHINES "h100-8nic.xml", MACHINES "a100-4nic.xml",
+					      MACHINES "pcie-4gpu.xml",
+					      MACHINES "workstation-2gpu.xml"};
+	static const int gpus[] = {8, 8, 4, 2};
+	for (int hosts = 1; hosts <= 4; hosts++)
+		for (int g = 1; g <= gpus[_i]; g++)
+			for (int in_turn = 0; in_turn < 2; in_turn++) {
+				int n = gather(machine[_i], hosts, g, in_turn != 0);
+				connect_all(n);
+				check_rings(n);
+				check_crossings(n, hosts);
+			}
+}
+END_TEST
+
+START_TEST(channels_are_doubled)
+{
+	connect_all(gather(MACHINES "a100-4nic.xml", 2, 8, false));
+	ck_assert_int_eq(rings[0].nchannels, 8);
+	for (int c = 0; c < 4; c++)
+		ck_assert_int_eq(rings[3].next[c], rings[3].next[c + 4]);
+	connect_all(gather(MACHINES "a100-4nic.xml", 1, 8, false));
+	ck_assert_int_eq(rings[0].nchannels, 24);
+	/* sm 90 over hosts, above 45 GB/s: doubled again, but not from 16 on */
+	connect_all(gather(MACHINES "h100-8nic.xml", 2, 8, false));
+	ck_assert_int_eq(rings[0].nchannels, 16);
+	for (int r = 0; r < 16; r++)
+		info[r].nchannels = 4;
+	connect_all(16);
+	ck_assert_int_eq(rings[0].nchannels, 16);
+	check_rings(16);
+}
+END_TEST
+
+START_TEST(the_poorest_rank_decides)
+{
+	int n = gather(MACHINES "h100-8nic.xml", 2, 8, false);
+	info[11].nchannels = 1;
+	info[11].sm = 80;
+	connect_all(n);
+	ck_assert_int_eq(rings[0].nchannels, 2);
+	check_rings(n);
+	info[3].min_channels = 5;
+	info[4].max_channels = 40;
+	connect_all(n);
+	ck_assert_int_eq(rings[0].nchannels, 5);
+	check_rings(n);
+	info[4].max_channels = 3;
+	connect_all(n);
+	ck_assert_int_eq(rings[0].nchannels, 3);
+}
+END_TEST
+
+/* On one host a ring may come closed, as well as open. */
+START_TEST(a_closed_ring_of_one_host_is_fine)
+{
+	int n = gather(MACHINES "a100-4nic.xml", 1, 4, false);
+	for (int r = 0; r < n; r++)
+		for (int c = 0; c < info[r].nchannels; c++) {
+			info[r].ring_prev[c] = (int16_t)((r + 3) % 4);
+			info[r].ring_next[c] = (int16_t)((r + 1) % 4);
+		}
+	connect_all(n);
+	check_rings(n);
+}
+END_TEST
+
+static void refuse(int n, const char *word)
+{
+	for (int r = 0; r < n; r++) {
+		ck_assert(topo_connect_rings(info, n, r, &rings[r]) == ncclInternalError);
+		ck_assert_msg(strstr(log_last_error(), word), "'%s' is not in '%s'", word,
+			      log_last_error());
+	}
+}
+
+START_TEST(what_does_not_chain_up_is_refused_on_every_rank)
+{
+	int n = gather(MACHINES "a100-4nic.xml", 2, 4, false);
+	struct topo_rank_info good[8];
+	memcpy(good, info, sizeof good);
+	info[1].ring_next[0] = 1;
+	refuse(n, "channel 0");
+	memcpy(info, good, sizeof good);
+	for (int r = 0; r < 4; r++)
+		info[r].ring_prev[0] = -1;
+	refuse(n, "enters one host at");
+	memcpy(info, good, sizeof good);
+	for (int r = 0; r < 4; r++)
+		info[r].ring_prev[0] = 2;
+	refuse(n, "does not enter the host of rank 0");
+	memcpy(info, good, sizeof good);
+	for (int r = 0; r < 4; r++)
+		info[r].ring_next[0] = -1;
+	refuse(n, "expected 8");
+	memcpy(info, good, sizeof good);
+	info[2].ring_next[0] = 999;
+	for (int r = 0; r < 4; r++)
+		info[r].ring_next[0] = 999;
+	refuse(n, "999");
+	info[0].nchannels = 0;
+	refuse(n, "no channel");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("topo_connect");
+	TCase *t = tcase_create("connect");
+	suite_add_tcase(suite, t);
+	tcase_add_loop_test(t, every_size_makes_one_ring_a_channel, 0, 4);
+	tcase_add_test(t, channels_are_doubled);
+	tcase_add_test(t, the_poorest_rank_decides);
+	tcase_add_test(t, a_closed_ring_of_one_host_is_fine);
+	tcase_add_test(t, what_does_not_chain_up_is_refused_on_every_rank);
+	return util_run(suite);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a topology file may look like, and what it may not. */
+#include "tests/unit/topo_util.h"
+
+#define CPU    "<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">"
+#define SYSTEM "<system version=\"1\">\n"
+
+static const char two_gpus[] =
+	SYSTEM CPU "<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" "
+		   "link_width=\"16\"><gpu dev=\"0\" sm=\"80\"/></pci>\n"
+		   "<pci busid=\"0000:02:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" "
+		   "link_width=\"16\"><gpu dev=\"1\" sm=\"80\"/></pci></cpu></system>";
+
+/* A machine of two GPUs whose first has these PCI attributes. */
+static uint32_t pci_bandwidth(const char *attributes)
+{
+	char xml[1024];
+	snprintf(xml, sizeof xml,
+		 SYSTEM CPU "<pci busid=\"0000:01:00.0\" class=\"0x030200\" %s><gpu dev=\"0\" sm=\"80\"/>"
+			    "</pci><pci busid=\"0000:02:00.0\" class=\"0x030200\" link_speed=\"64 GT/s\">"
+			    "<gpu dev=\"1\" sm=\"80\"/></pci></cpu></system>",
+		 attributes);
+	return topo_gpu_bw_mbps(util_system_of(xml, 2), 0, 1);
+}
+
+START_TEST(link_speed_in_every_spelling_and_default)
+{
+	static const struct {
+		const char *attributes;
+		uint32_t mbps;
+	} row[] = {
+		{"link_speed=\"2.5 GT/s\" link_width=\"16\"", 3000},
+		{"link_speed=\"5 GT/s\" link_width=\"16\"", 6000},
+		{"link_speed=\"5.0 GT/s PCIe\" link_width=\"16\"", 6000},
+		{"link_speed=\"8 GT/s\" link_width=\"16\"", 12000},
+		{"link_speed=\"8.0 GT/s PCIe\" link_width=\"8\"", 6000},
+		{"link_speed=\"16 GT/s\" link_width=\"16\"", 24000},
+		{"link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"", 24000},
+		{"link_speed=\"32 GT/s\" link_width=\"16\"", 48000},
+		{"link_speed=\"32 GT/s PCIe/s\" link_width=\"16\"", 48000},
+		{"link_speed=\"32.0 GT/s PCIe\" link_width=\"0\"", 48000},
+		{"link_speed=\"64.0 GT/s PCIe\" link_width=\"8\"", 48000},
+		{"link_speed=\"32.0 GT/s PCIe\" link_width=\"-1\"", 48000},
+		{"link_speed=\"\" link_width=\"16\"", 12000},
+		{"link_speed=\"Unknown speed\" link_width=\"16\"", 12000},
+		{"link_width=\"4\"", 3000},
+		{"", 12000},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		uint32_t got = pci_bandwidth(row[i].attributes);
+		ck_assert_msg(got == row[i].mbps, "%s gives %u, expected %u", row[i].attributes, got,
+			      row[i].mbps);
+	}
+}
+END_TEST
+
+START_TEST(malformed_input_is_refused_with_line_and_expectation)
+{
+	static const struct {
+		const char *xml;
+		const char *words[6];
+	} row[] = {
+		{"", {"test.xml:"}},
+		{"<system version=\"1\">\n<cpu>", {"test.xml:2"}},
+		{"<graphs version=\"1\"/>", {"test.xml:1", "<graphs>", "expected <system>"}},
+		{"<system version=\"3\"/>", {"test.xml:1", "version", "expected 1 to 2"}},
+		{"<system version=\"1\"/>", {"test.xml:1", "no GPU", "expected a <gpu>"}},
+		{SYSTEM CPU "\n<pci busid=\"zz\" class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>",
+		 {"test.xml:3", "<pci>", "busid=\"zz\"", "expected a PCI address"}},
+		{SYSTEM CPU "\n<pci class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>",
+		 {"test.xml:3", "busid"}},
+		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\">\n<gpu dev=\"first\"/></pci></cpu></system>",
+		 {"test.xml:4", "<gpu", "dev", "first"}},
+		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\">\n<gpu dev=\"-4\"/></pci></cpu></system>",
+		 {"test.xml:4", "<gpu", "dev=\"-4\"", "expected 0 to"}},
+		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci>\n"
+			    "<pci busid=\"0000:01:00.0\"><gpu dev=\"1\"/></pci></cpu></system>",
+		 {"test.xml:4", "busid=\"0000:01:00.0\"", "line 3"}},
+		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci>\n"
+			    "<pci busid=\"0000:02:00.0\"><gpu dev=\"0\"/></pci></cpu></system>",
+		 {"test.xml:4", "dev=\"0\"", "line 3"}},
+		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\">\n"
+			    "<nvlink target=\"here\"/></gpu></pci></cpu></system>",
+		 {"test.xml:4", "<nvlink>", "target=\"here\"", "expected a PCI address"}},
+		{SYSTEM CPU "\n<nic><net name=\"a\" dev=\"0\" speed=\"fast\"/></nic></cpu></system>",
+		 {"test.xml:3", "<net", "speed", "fast"}},
+	};
+	struct topo_select one = util_first(1);
+	for (size_t i = 0; i < ARRAY_LEN(row); i++)
+		util_refuse(row[i].xml, &one, row[i].words);
+}
+END_TEST
+
+START_TEST(a_selection_must_name_gpus_of_the_file_once)
+{
+	struct topo_select none = {.count = 0}, far = util_first(2), twice = util_first(2);
+	far.gpu[1].dev = 7;
+	strcpy(far.gpu[1].bus_id, "0000:99:00.0");
+	twice.gpu[1].dev = 0;
+	util_refuse(two_gpus, &none, (const char *[]){"0 GPUs are selected", "expected 1 to", NULL});
+	util_refuse(two_gpus, &far,
+		    (const char *[]){"test.xml", "local rank 1", "0000:99:00.0", "dev 7", NULL});
+	util_refuse(two_gpus, &twice, (const char *[]){"test.xml:2", "selected twice", NULL});
+}
+END_TEST
+
+START_TEST(bus_ids_count_only_when_all_are_there)
+{
+	struct topo_select swapped = {.count = 2, .gpu = {{"0000:02:00.0", 0}, {"0000:01:00.0", 1}}};
+	struct topo_select foreign = {.count = 2, .gpu = {{"0000:02:00.0", 0}, {"0000:77:00.0", 1}}};
+	const struct topo_system *sys;
+	ck_assert(topo_system_get(two_gpus, strlen(two_gpus), "test.xml", &swapped, &sys) == 0);
+	ck_assert_int_eq(topo_gpu_node(sys, sys->local_to_pos[0])->dev, 1);
+	ck_assert_int_eq(topo_gpu_node(sys, sys->local_to_pos[1])->dev, 0);
+	ck_assert(topo_system_get(two_gpus, strlen(two_gpus), "test.xml", &foreign, &sys) == 0);
+	ck_assert_int_eq(topo_gpu_node(sys, sys->local_to_pos[0])->dev, 0);
+}
+END_TEST
+
+START_TEST(a_bare_file_gets_defaults)
+{
+	const struct topo_system *sys = util_system_of(
+		"<!-- before --><system><!-- inside --><cpu>"
+		"<pci busid=\"10000:01:00.0\" class=\"0x030200\" device=\"0x2330\"/>"
+		"<pci busid=\"10000:02:00.0\"><gpu dev=\"1\"/></pci>"
+		"<pci busid=\"0101:00:00.0\" class=\"0x020700\"/>"
+		"<nic><net dev=\"1\" speed=\"-1\"/><net name=\"eth9\" dev=\"9\" speed=\"25000\"/></nic>"
+		"</cpu></system>",
+		2);
+	ck_assert_int_eq(topo_gpu_sm(sys, 0), 90);
+	ck_assert_int_eq(topo_gpu_sm(sys, 1), 80);
+	ck_assert_int_eq(topo_nic_count(sys), 3);
+	ck_assert_str_eq(topo_nic_name(sys, 0), "mlx5_0");
+	ck_assert_str_eq(topo_nic_name(sys, 1), "net1");
+	ck_assert_str_eq(topo_nic_name(sys, 2), "eth9");
+	ck_assert_uint_eq(topo_net_node(sys, 1)->net.bw_mbps, 1250);
+	ck_assert_uint_eq(topo_net_node(sys, 2)->net.bw_mbps, 3125);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
+}
+END_TEST
+
+/* AMD's links, a direct link one way only, a link to oneself, one to a GPU outside the file. */
+START_TEST(direct_links_of_every_kind)
+{
+	const struct topo_system *sys = util_system_of(
+		"<system version=\"2\"><cpu arch=\"x86_64\" vendor=\"AuthenticAMD\">"
+		"<pci busid=\"0000:01:00.0\" class=\"0x038000\"><gpu dev=\"0\" gcn=\"942\" arch=\"gfx942\">"
+		"<xgmi target=\"0000:02:00.0\" count=\"2\" tclass=\"0x038000\"/></gpu></pci>"
+		"<pci busid=\"0000:02:00.0\" class=\"0x038000\"><gpu dev=\"1\" sm=\"80\">"
+		"<nvlink target=\"0000:02:00.0\" count=\"12\" tclass=\"0x030200\"/>"
+		"<nvlink target=\"0000:03:00.0\" count=\"4\" tclass=\"0x030200\"/>"
+		"<nvlink target=\"0000:0f:00.0\" count=\"4\" tclass=\"0x030200\"/></gpu></pci>"
+		"<pci busid=\"0000:03:00.0\" class=\"0x030200\"><gpu dev=\"2\" sm=\"80\"/></pci>"
+		"</cpu></system>",
+		3);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_NVL);
+	ck_assert_uint_eq(topo_gpu_bw_mbps(sys, 0, 1), 40000);
+	ck_assert_int_eq(topo_gpu_path(sys, 1, 2), PATH_NVL);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 2), PATH_NVB);
+	ck_assert_int_eq(topo_gpu_path(sys, 2, 0), PATH_PHB);
+	ck_assert(topo_p2p_ok(sys, 0, 2) && !topo_p2p_ok(sys, 2, 0));
+}
+END_TEST
+
+/* A GPU passes on to one more GPU, not to a second one. */
+START_TEST(a_path_leads_through_one_gpu_at_most)
+{
+	char xml[4096], *at = xml;
+	at += sprintf(at, SYSTEM CPU);
+	for (int i = 0; i < 4; i++) {
+		at += sprintf(at, "<pci busid=\"0000:0%d:00.0\"><gpu dev=\"%d\" sm=\"70\">", i, i);
+		if (i < 3)
+			at += sprintf(at, "<nvlink target=\"0000:0%d:00.0\" tclass=\"0x030200\"/>", i + 1);
+		at += sprintf(at, "</gpu></pci>");
+	}
+	sprintf(at, "</cpu></system>");
+	const struct topo_system *sys = util_system_of(xml, 4);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_NVL);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 2), PATH_NVB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 3), PATH_PHB);
+}
+END_TEST
+
+START_TEST(levels_come_from_the_environment)
+{
+	setenv("NCCL_P2P_LEVEL", "PHB", 1);
+	setenv("NCCL_NET_GDR_LEVEL", "0", 1);
+	const struct topo_system *sys = util_system_of(two_gpus, 2);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
+	ck_assert(topo_p2p_ok(sys, 0, 1));
+	sys = util_system(MACHINES "pcie-4gpu.xml", 4);
+	ck_assert(topo_p2p_ok(sys, 0, 1) && !topo_p2p_ok(sys, 0, 2));
+	ck_assert(!topo_gdr_ok(sys, 0, 0));
+	ck_assert_int_eq(topo_nic_path(sys, 0, 0), PATH_PHB); /* over the CPU, on purpose */
+}
+END_TEST
+
+START_TEST(p2p_can_be_switched_off_and_a_bad_level_is_named)
+{
+	setenv("NCCL_P2P_DISABLE", "1", 1);
+	setenv("NCCL_NET_GDR_LEVEL", "near", 1);
+	const struct topo_system *sys = util_system(MACHINES "h100-8nic.xml", 8);
+	ck_assert_msg(strstr(log_last_error(), "NCCL_NET_GDR_LEVEL=near") &&
+			      strstr(log_last_error(), "expected LOC"),
+		      "%s", log_last_error());
+	ck_assert(!topo_p2p_ok(sys, 0, 1) && topo_p2p_ok(sys, 0, 0));
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 4), PATH_SYS);
+	ck_assert(topo_gdr_ok(sys, 0, 0));
+}
+END_TEST
+
+START_TEST(two_gpus_on_amd_reach_each_other_more_do_not)
+{
+	const struct topo_system *sys = util_system(MACHINES "workstation-2gpu.xml", 2);
+	ck_assert(topo_p2p_ok(sys, 0, 1));
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
+	ck_assert(!topo_p2p_ok(util_system_of(two_gpus, 2), 0, 1)); /* Intel */
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("topo_input");
+	TCase *t = tcase_create("input");
+	suite_add_tcase(suite, t);
+	tcase_add_test(t, link_speed_in_every_spelling_and_default);
+	tcase_add_test(t, malformed_input_is_refused_with_line_and_expectation);
+	tcase_add_test(t, a_selection_must_name_gpus_of_the_file_once);
+	tcase_add_test(t, bus_ids_count_only_when_all_are_there);
+	tcase_add_test(t, a_bare_file_gets_defaults);
+	tcase_add_test(t, direct_links_of_every_kind);
+	tcase_add_test(t, a_path_leads_through_one_gpu_at_most);
+	tcase_add_test(t, levels_come_from_the_environment);
+	tcase_add_test(t, p2p_can_be_switched_off_and_a_bad_level_is_named);
+	tcase_add_test(t, two_gpus_on_amd_reach_each_other_more_do_not);
+	return util_run(suite);
+}
