@@ -35,7 +35,7 @@ add_library(cuda_backend INTERFACE)
 target_link_libraries(cuda_backend INTERFACE cuda_thunks doppel-rt)
 if(DOPPEL_RDMA STREQUAL "fakeverbs")
 	add_library(cuda_peermem SHARED ${PROJECT_SOURCE_DIR}/backends/cuda/peermem_cuda.c)
-	target_link_libraries(cuda_peermem PRIVATE cuda_thunks doppel-rt fakeverbs)
+	target_link_libraries(cuda_peermem PRIVATE cuda_thunks doppel-rt)
 	# Nobody calls it: it registers itself when it is loaded.
 	target_link_libraries(cuda_backend INTERFACE -Wl,--push-state,--no-as-needed cuda_peermem
 		-Wl,--pop-state)

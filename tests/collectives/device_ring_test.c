@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ring all-reduce kernel by itself: dev_comm, channels and connections are laid out by hand for
+ * 2 to 4 GPUs of one process (direct pointers, no transport, no proxy), the kernel runs on each,
+ * and every element is compared bit by bit with the same reductions done on the host in the order
+ * in which the ring does them: all types and operations, random bits, in place and out of place,
+ * counts that no chunk divides, several works in a launch, several launches over one connection.
+ */
+#include "tests/device_harness.h"
+
+#include "core/base/shared.h"
+#include "core/device/reduce_copy_host.h"
+
+#define MAX_GPUS   4
+#define CHANNELS   3
+#define STEP_BYTES 512u
+#define CHUNK_BYTES (STEP_BYTES * DEV_CHUNK_STEPS)
+#define MAX_BYTES  (1u << 18)
+
+struct rank {
+	struct dev_comm *comm;		/* device memory, as all below */
+	struct dev_channel *channels;
+	uint8_t *slots;			/* [CHANNELS][DEV_STEPS * STEP_BYTES] */
+	struct dev_recv_mem *recv_mem;	/* [CHANNELS] */
+	struct dev_send_mem *send_mem;	/* [CHANNELS] */
+	uint8_t *input, *output;
+	uint8_t *host_input;
+	cudaStream_t stream;
+};
+
+struct ring {
+	const struct device_run *run;
+	int n;
+	struct rank rank[MAX_GPUS];
+	shared_u32 *abort;
+	uint8_t *want, *got;
+	uint64_t steps[CHANNELS]; /* that every connection should have taken */
+};
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+	uint64_t z = rng_state += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* ---- laying it out ------------------------------------------------------------------------------ */
+
+static void ring_alloc(struct ring *g, int n)
+{
+	g->n = n;
+	g->abort = device_host_alloc(sizeof *g->abort);
+	g->want = malloc(MAX_BYTES);
+	g->got = malloc(MAX_BYTES);
+	memset(g->steps, 0, sizeof g->steps);
+	for (int i = 0; i < n; i++) {
+		struct rank *r = &g->rank[i];
+
+		r->comm = device_alloc(i, sizeof *r->comm);
+		r->channels = device_alloc(i, CHANNELS * sizeof *r->channels);
+		r->slots = device_alloc(i, CHANNELS * DEV_STEPS * STEP_BYTES);
+		r->recv_mem = device_alloc(i, CHANNELS * sizeof *r->recv_mem);
+		r->send_mem = device_alloc(i, CHANNELS * sizeof *r->send_mem);
+		r->input = device_alloc(i, MAX_BYTES);
+		r->output = device_alloc(i, MAX_BYTES);
+		r->host_input = malloc(MAX_BYTES);
+		CUDA_OK(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking));
+	}
+}
+
+/* Connection from rank `from` to rank `to`, seen from one end. */
+static struct dev_conn ring_conn(const struct ring *g, int from, int to, int channel, int peer)
+{
+	struct dev_conn c = {
+		.buffer = (uintptr_t)(g->rank[to].slots + channel * DEV_STEPS * STEP_BYTES),
+		.tail = (uintptr_t)&g->rank[to].recv_mem[channel].tail,
+		.head = (uintptr_t)&g->rank[from].send_mem[channel].head,
+		.step_bytes = STEP_BYTES,
+		.peer = peer,
+		.channel = channel,
+	};
+	return c;
+}
+
+static void ring_connect(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct dev_channel channels[CHANNELS];
+		struct dev_comm comm = {.magic = DEV_COMM_MAGIC,
+					.rank = i,
+					.nranks = g->n,
+					.nchannels = CHANNELS,
+					.abort = (uintptr_t)g->abort,
+					.channels = (uintptr_t)g->rank[i].channels,
+					.warp_width = (uint32_t)g->run->width};
+
+		memset(channels, 0, sizeof channels);
+		for (int c = 0; c < CHANNELS; c++) {
+			/* odd channels go round the other way */
+			int up = c % 2 ? g->n - 1 : 1;
+			int next = (i + up) % g->n, prev = (i + g->n - up) % g->n;
+
+			channels[c].ring.next = next;
+			channels[c].ring.prev = prev;
+			channels[c].ring.index = c % 2 ? (g->n - i) % g->n : i;
+			channels[c].ring_recv = ring_conn(g, prev, i, c, prev);
+			channels[c].ring_send = ring_conn(g, i, next, c, next);
+		}
+		CUDA_OK(cudaMemcpy(g->rank[i].comm, &comm, sizeof comm, cudaMemcpyHostToDevice));
+		CUDA_OK(cudaMemcpy(g->rank[i].channels, channels, sizeof channels,
+				   cudaMemcpyHostToDevice));
+	}
+}
+
+static void ring_free(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct rank *r = &g->rank[i];
+		void *device[] = {r->comm, r->channels, r->slots, r->recv_mem, r->send_mem,
+				  r->input, r->output};
+
+		CUDA_OK(cudaSetDevice(i));
+		for (size_t k = 0; k < ARRAY_LEN(device); k++)
+			CUDA_OK(cudaFree(device[k]));
+		CUDA_OK(cudaStreamDestroy(r->stream));
+		free(r->host_input);
+	}
+	CUDA_OK(cudaFreeHost(g->abort));
+	free(g->want);
+	free(g->got);
+}
+
+/* ---- the reference ------------------------------------------------------------------------------ */
+
+/* What chunk `c` of a loop becomes: position c+1 sends first, each next one adds its own input. */
+static void reference_chunk(const struct ring *g, const struct dev_work *w, int channel, int c,
+			    uint64_t at, uint64_t count)
+{
+	uint32_t size = steps_type_bytes(w->type);
+	uint8_t *result = g->want + at * size;
+
+	for (int k = 1; k <= g->n; k++) {
+		int position = (c + k) % g->n;
+		int rank = channel % 2 ? (g->n - position) % g->n : position;
+		struct rc_job job = {.src = {g->rank[rank].host_input + at * size, result},
+				     .dst = {result},
+				     .nsrc = k == 1 ? 1 : 2,
+				     .ndst = 1,
+				     .count = count,
+				     .type = (enum dev_type)w->type,
+				     .op = (enum dev_op)w->op,
+				     .scale = w->scale,
+				     .post = k == g->n};
+		rc_reduce_copy(&job);
+	}
+}
+
+static void reference(struct ring *g, const struct dev_work *w)
+{
+	uint32_t size = steps_type_bytes(w->type);
+
+	for (int channel = w->channel_lo; channel <= w->channel_hi; channel++) {
+		struct steps_part part = steps_part_of(w, channel);
+		uint64_t loop = (uint64_t)part.chunk * (uint64_t)g->n;
+
+		g->steps[channel] += steps_ring_all_reduce(part.count, part.chunk, g->n);
+		for (uint64_t done = 0; done < part.count; done += loop) {
+			uint64_t left = part.count - done;
+			uint64_t chunk = steps_ring_chunk(left, part.chunk, g->n, size);
+
+			for (int c = 0; c < g->n; c++) {
+				uint64_t at = (uint64_t)c * chunk;
+				uint64_t n = at < left ? MIN_OF(chunk, left - at) : 0;
+
+				reference_chunk(g, w, channel, c, part.offset + done + at, n);
+			}
+		}
+	}
+}
+
+/* ---- running ------------------------------------------------------------------------------------ */
+
+static struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op op, int lo, int hi)
+{
+	uint32_t size = steps_type_bytes(type), chunk = CHUNK_BYTES / size;
+	uint64_t channels = (uint64_t)(hi - lo + 1), grain = DEV_GRAIN_BYTES / size;
+	uint64_t share = ALIGN_UP(DIV_UP(count, channels), grain);
+	struct dev_work w;
+
+	memset(&w, 0, sizeof w);
+	w.count = count;
+	w.count_lo = MIN_OF(share, count);
+	if (hi > lo) {
+		uint64_t rest = count - w.count_lo, mids = channels - 2;
+
+		w.count_mid = mids ? MIN_OF(share, rest / mids) : 0;
+		w.count_hi = rest - mids * w.count_mid;
+	}
+	w.chunk_lo = w.chunk_mid = w.chunk_hi = chunk;
+	w.channel_lo = (uint8_t)lo;
+	w.channel_hi = (uint8_t)hi;
+	w.func = DEV_ALL_REDUCE;
+	w.algo = DEV_RING;
+	w.proto = DEV_SIMPLE;
+	w.type = (uint8_t)type;
+	w.op = (uint8_t)op;
+	return w;
+}
+
+static uint64_t scale_of(enum dev_type type, enum dev_op op, int n)
+{
+	if (op == DEV_SUM_POSTDIV)
+		return (uint64_t)n;
+	switch (type) {
+	case DEV_F16:
+		return rc_f16_of_f32(1.0f / (float)n);
+	case DEV_BF16:
+		return rc_bf16_of_f32(1.0f / (float)n);
+	case DEV_F8E4M3:
+		return rc_f8e4m3_of_f32(1.0f / (float)n);
+	case DEV_F8E5M2:
+		return rc_f8e5m2_of_f32(1.0f / (float)n);
+	case DEV_F32:
+		return rc_bits_of_f32(1.0f / (float)n);
+	case DEV_F64:
+		return rc_bits_of_f64(1.0 / n);
+	default:
+		return (uint64_t)n;
+	}
+}
+
+static void ring_fill(struct ring *g, size_t bytes, bool in_place)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct rank *r = &g->rank[i];
+
+		for (size_t k = 0; k < bytes; k += 8) {
+			uint64_t v = rng();
+			memcpy(r->host_input + k, &v, 8);
+		}
+		CUDA_OK(cudaMemcpy(in_place ? r->output : r->input, r->host_input, bytes,
+				   cudaMemcpyHostToDevice));
+	}
+}
+
+static void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
+			int warps, bool in_place)
+{
+	const struct dev_kernel *k = dev_kernel_collective(g->run->width);
+	int blocks = __builtin_popcountll(mask);
+
+	for (int i = 0; i < g->n; i++) {
+		struct dev_args args;
+
+		memset(&args, 0, sizeof args);
+		args.comm = (uintptr_t)g->rank[i].comm;
+		args.channel_mask = mask;
+		args.work_count = (uint32_t)n;
+		for (int j = 0; j < n; j++) {
+			args.work[j] = works[j];
+			args.work[j].send = (uintptr_t)(in_place ? g->rank[i].output : g->rank[i].input);
+			args.work[j].recv = (uintptr_t)g->rank[i].output;
+			if (!args.work[j].nwarps)
+				args.work[j].nwarps = (uint8_t)warps;
+		}
+		CUDA_OK(cudaSetDevice(i));
+		device_launch(k, blocks, warps, g->run->width, &args, g->rank[i].stream);
+	}
+}
+
+static void ring_sync(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++)
+		CUDA_OK(cudaStreamSynchronize(g->rank[i].stream));
+}
+
+static void ring_check(struct ring *g, const struct dev_work *w, const char *what)
+{
+	uint32_t size = steps_type_bytes(w->type);
+
+	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output, w->count * size,
+				   cudaMemcpyDeviceToHost));
+		for (uint64_t at = 0; at < w->count; at++)
+			CHECK(!memcmp(g->got + at * size, g->want + at * size, size),
+			      "%s, %s: %d ranks, rank %d, type %d op %d count %llu, channels %d-%d: "
+			      "element %llu differs", g->run->where, what, g->n, i, w->type, w->op,
+			      (unsigned long long)w->count, w->channel_lo, w->channel_hi,
+			      (unsigned long long)at);
+	}
+}
+
+/* Both ends of every connection stand at the step that steps.h derives. */
+static void ring_check_steps(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct dev_channel channels[CHANNELS];
+
+		CUDA_OK(cudaMemcpy(channels, g->rank[i].channels, sizeof channels,
+				   cudaMemcpyDeviceToHost));
+		for (int c = 0; c < CHANNELS; c++)
+			CHECK(channels[c].ring_recv.step == g->steps[c] &&
+			      channels[c].ring_send.step == g->steps[c],
+			      "%s: channel %d at %llu and %llu, expected %llu", g->run->where, c,
+			      (unsigned long long)channels[c].ring_recv.step,
+			      (unsigned long long)channels[c].ring_send.step,
+			      (unsigned long long)g->steps[c]);
+	}
+}
+
+static void ring_once(struct ring *g, struct dev_work w, int warps, bool in_place, const char *what)
+{
+	uint32_t size = steps_type_bytes(w.type);
+	uint64_t mask = 0;
+
+	w.scale = scale_of((enum dev_type)w.type, (enum dev_op)w.op, g->n);
+	for (int c = w.channel_lo; c <= w.channel_hi; c++)
+		mask |= 1ull << c;
+	ring_fill(g, ALIGN_UP(w.count * size, 8), in_place);
+	reference(g, &w);
+	ring_launch(g, &w, 1, mask, warps, in_place);
+	ring_sync(g);
+	ring_check(g, &w, what);
+}
+
+/* Several works of one launch, on overlapping channels, in one buffer one behind the other. */
+static void ring_many(struct ring *g)
+{
+	struct dev_work w[2];
+
+	for (int i = 0; i < 2; i++) {
+		w[i] = ring_work(3000, DEV_F32, i ? DEV_MAX : DEV_SUM, i, CHANNELS - 1);
+		w[i].nwarps = (uint8_t)(2 - i); /* the second with half of the block */
+	}
+	ring_fill(g, 3000 * 4, false);
+	/* the same output twice: the second work's result is what stays */
+	reference(g, &w[0]);
+	reference(g, &w[1]);
+	ring_launch(g, w, 2, (1u << CHANNELS) - 1, 2, false);
+	ring_sync(g);
+	ring_check(g, &w[1], "two works");
+}
+
+/* One rank starts alone: its kernel waits for the others until the abort word is set. */
+static void ring_abort(struct ring *g)
+{
+	struct dev_work w = ring_work(1000, DEV_U8, DEV_SUM, 0, 1);
+	int n = g->n;
+
+	g->n = 1;
+	ring_launch(g, &w, 1, 3, 2, false);
+	g->n = n;
+	os_sleep_ns(1000000);
+	shared_store_u32(g->abort, 1, SHARED_RELEASE);
+	CUDA_OK(cudaStreamSynchronize(g->rank[0].stream));
+}
+
+static void ring_body(const struct device_run *run)
+{
+	static const uint64_t counts[] = {1, 7, 1023, 5000, 20001};
+	static struct ring g;
+
+	rng_state = run->seed;
+	if (run->gpus < 2) {
+		printf("skipped: %d GPU\n", run->gpus);
+		return;
+	}
+	device_peers_enable(MIN_OF(run->gpus, MAX_GPUS));
+	for (int n = 2; n <= MIN_OF(run->gpus, MAX_GPUS); n++) {
+		int turn = 0;
+
+		g.run = run;
+		ring_alloc(&g, n);
+		ring_connect(&g);
+		for (size_t c = 0; c < ARRAY_LEN(counts) - (run->slow && run->width > 1 ? 2 : 0); c++)
+			for (int ch = 1; ch <= CHANNELS; ch++, turn++)
+				ring_once(&g, ring_work(counts[c], DEV_F32, DEV_SUM, 0, ch - 1),
+					  1 + turn % 4, turn % 2, "counts");
+		for (int type = 0; type < DEV_TYPE_COUNT; type++)
+			for (int op = 0; op < DEV_OP_COUNT; op++, turn++)
+				if (op != DEV_SUM_POSTDIV || type <= DEV_U64)
+					ring_once(&g, ring_work(900, (enum dev_type)type,
+								(enum dev_op)op, 0, turn % 2),
+						  1 + turn % 2, turn % 3 == 0, "types");
+		ring_many(&g);
+		ring_check_steps(&g);
+		ring_abort(&g);
+		ring_free(&g);
+	}
+}
+
+int main(void)
+{
+	return device_harness(ring_body, 3);
+}
