@@ -105,7 +105,7 @@ bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den)
 
 /* ---- sites ----------------------------------------------------------------------------------- */
 
-static struct choice_site *choice_site_find(const char *name)
+struct choice_site *choice_site_find(const char *name)
 {
 	struct choice_site *s;
 

@@ -1,7 +1,194 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signals that end the program: says which task, where, and dumps; then exit code 127. */
+/*
+ * Signals that end the program (a failed ASSERT, an access to nowhere), in both engines: says
+ * which task, on which stack and where, dumps as a failing run does, and exits with 127. Runs on
+ * an alternate stack, because the task's own may be what overflowed. Under a debugger the signal
+ * is raised again instead, so that it stops at the place.
+ */
+#include <execinfo.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
 #include "sim/engine/engine_internal.h"
-void crash_install(void) {}
-void crash_restore(void) {}
-void crash_alt_stack(void **keep) { *keep = NULL; }
-void crash_alt_stack_free(void *keep) { (void)keep; }
+
+void __gcov_dump(void) __attribute__((weak));
+
+enum { CRASH_STACK_BYTES = 256 << 10, CRASH_HOOKS = 4, CRASH_FRAMES = 48 };
+
+static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+static struct sigaction crash_before[ARRAY_LEN(crash_signals)];
+static bool (*crash_hook[CRASH_HOOKS])(int signal, const void *addr);
+static int crash_hooks;
+static void *crash_main_stack;
+static volatile sig_atomic_t crash_entered;
+static const ucontext_t *crash_context; /* while a crash is being reported */
+
+void sim_on_crash(bool (*explain)(int signal, const void *addr))
+{
+	for (int i = 0; i < crash_hooks; i++)
+		if (crash_hook[i] == explain)
+			return;
+	ASSERT(crash_hooks < CRASH_HOOKS);
+	crash_hook[crash_hooks++] = explain;
+}
+
+bool crash_registers(void *regs)
+{
+	uint64_t *r = regs;
+
+	if (!crash_context)
+		return false;
+#if defined(__x86_64__)
+	static const uint8_t order[] = {
+		REG_R15, REG_R14, REG_R13, REG_R12, REG_RBP, REG_RBX, REG_R11, REG_R10, REG_R9,
+		REG_R8,	 REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RAX, REG_RIP,
+	};
+	const greg_t *from = crash_context->uc_mcontext.gregs;
+
+	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+		r[i] = (uint64_t)from[order[i]];
+	r[17] = 0x33;
+	r[18] = (uint64_t)from[REG_EFL];
+	r[19] = (uint64_t)from[REG_RSP];
+	r[20] = 0x2b;
+#elif defined(__aarch64__)
+	memcpy(r, crash_context->uc_mcontext.regs, 31 * 8);
+	r[31] = crash_context->uc_mcontext.sp;
+	r[32] = crash_context->uc_mcontext.pc;
+#endif
+	return true;
+}
+
+static bool crash_traced(void)
+{
+	char line[128];
+	int pid = 0;
+	FILE *f = fopen("/proc/self/status", "r");
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof line, f))
+		if (sscanf(line, "TracerPid: %d", &pid) == 1)
+			break;
+	fclose(f);
+	return pid != 0;
+}
+
+static bool crash_has_address(int signal)
+{
+	return signal == SIGSEGV || signal == SIGBUS;
+}
+
+static const void *crash_stack_pointer(void)
+{
+#if defined(__x86_64__)
+	return (const void *)crash_context->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+	return (const void *)crash_context->uc_mcontext.sp;
+#endif
+}
+
+static void crash_explain(int signal, const void *addr, const struct task *t)
+{
+	for (int i = 0; i < crash_hooks; i++)
+		if (crash_has_address(signal) && crash_hook[i](signal, addr))
+			return;
+	if (t && t->fiber.stack &&
+	    (fiber_guard_hit(&t->fiber, addr) ||
+	     (const char *)crash_stack_pointer() < t->fiber.low))
+		fprintf(stderr, "stack: task %u \"%s\" overflowed its stack of %zu bytes\n",
+			t->pub.self.id, t->pub.name, t->fiber.bytes);
+}
+
+/* Function names need no more than the dynamic symbol table; gdb on the core gives the rest. */
+static void crash_backtrace(void)
+{
+	void *frame[CRASH_FRAMES];
+	int n = backtrace(frame, CRASH_FRAMES);
+
+	fflush(stderr);
+	backtrace_symbols_fd(frame, n, STDERR_FILENO);
+}
+
+static void crash_restore_all(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(crash_signals); i++)
+		signal(crash_signals[i], SIG_DFL);
+}
+
+static void crash_handler(int sig, siginfo_t *info, void *context)
+{
+	const struct sim_task *p = sim_task_self();
+	char message[160];
+
+	if (crash_entered) {
+		fprintf(stderr, "crash: %s while a crash was being reported\n", strsignal(sig));
+		_exit(SIM_CRASH);
+	}
+	crash_entered = 1;
+	crash_context = context;
+	fflush(stdout);
+	crash_explain(sig, info->si_addr, p ? CONTAINER_OF(p, const struct task, pub) : NULL);
+	if (crash_has_address(sig))
+		snprintf(message, sizeof message, "%s at address %p in task %u \"%s\"",
+			 strsignal(sig), info->si_addr, p ? p->self.id : UINT32_MAX,
+			 p ? p->name : "-");
+	else
+		snprintf(message, sizeof message, "%s in task %u \"%s\"", strsignal(sig),
+			 p ? p->self.id : UINT32_MAX, p ? p->name : "-");
+	crash_backtrace();
+	engine_report(SIM_CRASH, "crash", message);
+	crash_restore_all();
+	if (crash_traced()) {
+		raise(sig);
+		return;
+	}
+	if (__gcov_dump)
+		__gcov_dump();
+	_exit(SIM_CRASH);
+}
+
+void crash_alt_stack(void **keep)
+{
+	stack_t s = {.ss_size = CRASH_STACK_BYTES};
+
+	s.ss_sp = mmap(NULL, CRASH_STACK_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	*keep = NULL;
+	if (s.ss_sp == MAP_FAILED)
+		return;
+	*keep = s.ss_sp;
+	sigaltstack(&s, NULL);
+}
+
+/* For a stack whose thread has ended, or the caller's own. */
+void crash_alt_stack_free(void *keep)
+{
+	if (keep)
+		munmap(keep, CRASH_STACK_BYTES);
+}
+
+void crash_install(void)
+{
+	struct sigaction act = {.sa_sigaction = crash_handler,
+				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+
+	crash_entered = 0;
+	sigemptyset(&act.sa_mask);
+	if (!crash_main_stack) /* kept from run to run: starting an engine is to be cheap */
+		crash_alt_stack(&crash_main_stack);
+	for (size_t i = 0; i < ARRAY_LEN(crash_signals); i++)
+		sigaction(crash_signals[i], &act, &crash_before[i]);
+}
+
+void crash_restore(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(crash_signals); i++)
+		sigaction(crash_signals[i], &crash_before[i], NULL);
+	crash_hooks = 0;
+}

@@ -126,6 +126,7 @@ enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
 	ASSERT(eng.phase == ENGINE_READY);
 	ASSERT(pthread_equal(eng.thread, pthread_self()));
 	eng.phase = ENGINE_RUNNING;
+	eng.start_ns = sim_now_ns();
 	eng.main_task->fn = main_fn;
 	eng.main_task->arg = arg;
 	if (engine_in_sim())
@@ -235,6 +236,9 @@ void engine_foreign_thread(void)
 
 void sim_on_failure(void (*print)(FILE *out))
 {
+	for (int i = 0; i < failure_hooks; i++)
+		if (failure_hook[i] == print)
+			return;
 	ASSERT(failure_hooks < FAILURE_HOOKS);
 	failure_hook[failure_hooks++] = print;
 }
@@ -338,11 +342,12 @@ void engine_report(enum sim_verdict verdict, const char *kind, const char *messa
 	char vtime[32];
 
 	fflush(stdout);
+	trace_flush();
 	engine_format_ns(vtime, eng.now_ns);
 	if (verdict == SIM_NO_PROGRESS)
 		sim_explain(stderr);
 	fprintf(stderr, "%s: %s\n", kind, message);
-	fprintf(stderr, "FAIL %s task=%s rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
+	fprintf(stderr, "FAIL %s task=\"%s\" rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
 			" strategy=%s hash=%016" PRIx64 "\n",
 		kind, t ? t->name : "-", t ? t->self.rank : -1, eng.steps, vtime, eng.seed,
 		sim_strategy_name(), eng.hash);

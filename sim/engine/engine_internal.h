@@ -137,6 +137,7 @@ struct engine {
 	bool point_faults;    /* the plan has faults at scheduling points */
 	bool any_faults;      /* the plan has faults at all */
 
+	uint64_t start_ns; /* of the run: 0 in sim */
 	uint64_t now_ns, steps, switches, events_run, changes;
 	uint64_t progress_step, progress_ns;
 	uint64_t hash;
@@ -307,7 +308,8 @@ void event_run_top(void); /* the heap's top is an event that is due */
 struct choice_site;
 int choice_start(void);
 void choice_stop(void);
-struct choice_site *choice_site_get(const char *name);
+struct choice_site *choice_site_find(const char *name);
+struct choice_site *choice_site_get(const char *name); /* faster; a string constant only */
 uint32_t choice_draw(struct choice_site *site, uint32_t n);
 int choice_write(const char *path);
 uint64_t choice_count(void);
@@ -320,6 +322,7 @@ bool fault_check(const char *site, const void *object, struct os_fault *f);
 /* trace.c */
 int trace_start(void);
 void trace_stop(void);
+void trace_flush(void);
 void trace_fold(uint64_t a, uint64_t b, uint64_t c);
 void trace_record(const char *kind, uint64_t a, uint64_t b, uint64_t c);
 void trace_record_bytes(const char *kind, uint64_t a, const void *bytes, size_t n);
@@ -337,6 +340,8 @@ void label_stop(void);
 /* crash.c */
 void crash_install(void);
 void crash_restore(void);
+/* elf_gregset_t of the crash that is being reported; false: there is none. */
+bool crash_registers(void *regs);
 void crash_alt_stack(void **keep); /* for the calling thread */
 void crash_alt_stack_free(void *keep);
 

@@ -1,12 +1,407 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The wait-for graph. */
+/*
+ * The wait-for graph: who waits, for what, since when, what the word holds and what is wanted,
+ * and who should make it true. A wait names rank, channel and kind of the one it waits for; the
+ * task meant is the live task of that rank that fits best. Chains are followed from there: a cycle
+ * is a deadlock's core, an end that waits for nobody named, or a rank without a live task, its
+ * cause. Only reads; called at a failure, and by gdb.
+ */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "sim/engine/engine_internal.h"
+
+enum { EXPLAIN_LINES = 200, EXPLAIN_CHAINS = 16 };
+
+struct node {
+	const struct sim_task *task;
+	int32_t next;	 /* index of whom it waits for, or -1 */
+	int32_t missing; /* rank waited for that has no live task, or -1 */
+	bool incoming, printed;
+	uint32_t mark; /* chain that passed it */
+	uint32_t same; /* further tasks with the same line */
+};
+
+struct graph {
+	struct node *node;
+	int32_t n;
+};
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+static bool explain_alive(const struct sim_task *t)
+{
+	return t->state != SIM_TASK_DONE && t->state != SIM_TASK_KILLED;
+}
+
+static int explain_score(const struct sim_task *t, const struct wait_from *from,
+			 const struct sim_task *who)
+{
+	int score = 1;
+
+	if (!explain_alive(who) || who->self.rank != from->rank)
+		return 0;
+	if (from->object && strstr(who->name, from->object))
+		score += 8;
+	if (from->channel >= 0 && who->kind == SIM_TASK_WARP && who->block == from->channel)
+		score += 4;
+	for (int i = 0; i < who->wait_n; i++)
+		if (who->wait[i]->from.rank == t->self.rank && t->self.rank >= 0)
+			score += 2;
+	if (who == t)
+		score = score > 1 ? 1 : 0;
+	return score;
+}
+
+static void explain_link(struct graph *g, struct node *node)
+{
+	const struct sim_task *t = node->task;
+
+	for (int w = 0; w < t->wait_n && node->next < 0; w++) {
+		const struct wait_from *from = &t->wait[w]->from;
+		int best = 0;
+
+		if (from->rank < 0)
+			continue;
+		for (int32_t i = 0; i < g->n; i++) {
+			int score = explain_score(t, from, g->node[i].task);
+
+			if (score > best) {
+				best = score;
+				node->next = i;
+			}
+		}
+		if (!best && node->missing < 0)
+			node->missing = from->rank;
+	}
+	if (node->next >= 0)
+		g->node[node->next].incoming = true;
+}
+
+static int graph_build(struct graph *g)
+{
+	int32_t n = 0;
+
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
+		n++;
+	g->n = 0;
+	g->node = calloc((size_t)n + 1, sizeof *g->node);
+	if (!g->node)
+		return ENOMEM;
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
+		if (explain_alive(t))
+			g->node[g->n++] = (struct node){.task = t, .next = -1, .missing = -1};
+	for (int32_t i = 0; i < g->n; i++)
+		explain_link(g, &g->node[i]);
+	return 0;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static const char *explain_op(const struct wait *w)
+{
+	static const char *const op[] = {"==", "!=", ">=", "flags ==", "seq !="};
+
+	return w->kind <= WAIT_OBJECT ? op[w->kind] : "?";
+}
+
+static const char *explain_state(const struct sim_task *t)
+{
+	static const char *const name[] = {"new",      "ready", "running", "waiting",
+					   "sleeping", "done",	"killed"};
+
+	if (t->state == SIM_TASK_WAITING && !t->wait && t->poll_why)
+		return "polling";
+	return name[t->state];
+}
+
+static void explain_label(FILE *out, const void *object)
+{
+	struct os_label l;
+
+	if (!label_get(object, &l)) {
+		fprintf(out, "%p", object);
+		return;
+	}
+	fprintf(out, "%s", l.what);
+	if (l.number >= 0)
+		fprintf(out, " %" PRId64, l.number);
+	if (l.rank >= 0)
+		fprintf(out, " of rank %d", l.rank);
+	if (l.peer >= 0)
+		fprintf(out, " peer %d", l.peer);
+	if (l.channel >= 0)
+		fprintf(out, " channel %d", l.channel);
+}
+
+static void explain_from(FILE *out, const struct wait_from *f)
+{
+	if (f->rank < 0 && !f->object)
+		return;
+	fprintf(out, ", from");
+	if (f->rank >= 0)
+		fprintf(out, " rank %d", f->rank);
+	if (f->channel >= 0)
+		fprintf(out, " channel %d", f->channel);
+	if (f->step >= 0)
+		fprintf(out, " step %" PRId64, f->step);
+	if (f->object)
+		fprintf(out, " (%s)", f->object);
+}
+
+static void explain_wait(FILE *out, const struct wait *w)
+{
+	uint64_t have = 0;
+
+	fprintf(out, "\"%s\" at ", w->why ? w->why : "?");
+	explain_label(out, w->on);
+	if (wait_read(w, &have))
+		fprintf(out, ": is %" PRIu64 ", wants %s %" PRIu64, have, explain_op(w), w->want);
+	else
+		fprintf(out, ": cannot be read, wants %s %" PRIu64, explain_op(w), w->want);
+	explain_from(out, &w->from);
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static bool explain_same(const struct sim_task *a, const struct sim_task *b)
+{
+	if (a->kind != SIM_TASK_WARP || b->kind != SIM_TASK_WARP || a->self.rank != b->self.rank ||
+	    a->kernel != b->kernel || a->block != b->block || a->state != b->state ||
+	    a->wait_n != 1 || b->wait_n != 1)
+		return false;
+	const struct wait *v = a->wait[0], *w = b->wait[0];
+	return v->on == w->on && v->want == w->want && v->kind == w->kind && v->why == w->why;
+}
+
+static void explain_task(FILE *out, const struct node *node)
+{
+	const struct sim_task *t = node->task;
+	const struct task *own = CONTAINER_OF(t, const struct task, pub);
+	char since[32];
+
+	fprintf(out, "  task %u \"%s\"%s%s", t->self.id, t->name,
+		t->background ? " (background)" : "",
+		t->self.proc && t->self.proc->name ? " of " : "");
+	if (t->self.proc && t->self.proc->name)
+		fprintf(out, "%s", t->self.proc->name);
+	if (node->same)
+		fprintf(out, " and %u more of its block", node->same);
+	if (t->state != SIM_TASK_WAITING) {
+		fprintf(out, ": %s\n", explain_state(t));
+		return;
+	}
+	engine_format_ns(since, sim_now_ns() - own->wait_since_ns);
+	if (!t->wait) {
+		fprintf(out, ": polls \"%s\" without a result\n", t->poll_why ? t->poll_why : "?");
+		return;
+	}
+	fprintf(out, " waits for %s%s", engine_in_sim() ? since : "",
+		t->wait_n > 1 ? ", for one of\n" : ", for ");
+	for (int i = 0; i < t->wait_n; i++) {
+		if (t->wait_n > 1)
+			fprintf(out, "    ");
+		explain_wait(out, t->wait[i]);
+		fputc('\n', out);
+	}
+	if (!t->wait_n)
+		fprintf(out, "its abort flag\n");
+}
+
+static void explain_tasks(FILE *out, struct graph *g)
+{
+	int lines = 0;
+
+	for (int32_t i = 0; i < g->n; i++) {
+		struct node *node = &g->node[i];
+
+		if (node->printed)
+			continue;
+		for (int32_t j = i + 1; j < g->n; j++) {
+			if (!g->node[j].printed && explain_same(node->task, g->node[j].task)) {
+				g->node[j].printed = true;
+				node->same++;
+			}
+		}
+		if (++lines <= EXPLAIN_LINES)
+			explain_task(out, node);
+	}
+	if (lines > EXPLAIN_LINES)
+		fprintf(out, "  and %d more\n", lines - EXPLAIN_LINES);
+}
+
+static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
+{
+	const struct sim_task *t = node->task;
+
+	if (node->next >= 0)
+		fprintf(out, "%s", mark ? ": a cycle\n" : ", as above\n");
+	else if (node->missing >= 0)
+		fprintf(out, ", which waits for rank %d: no task of that rank is alive\n",
+			node->missing);
+	else if (t->state != SIM_TASK_WAITING)
+		fprintf(out, ", which is %s\n", explain_state(t));
+	else
+		fprintf(out, ", which waits for \"%s\" and names nobody\n",
+			t->wait_n ? t->wait[0]->why
+			: t->poll_why ? t->poll_why
+				      : "abort");
+}
+
+/* Follows the arrows from node i until an end, a cycle, or what another chain has shown. */
+static void explain_chain(FILE *out, struct graph *g, int32_t i, uint32_t mark)
+{
+	struct node *node = &g->node[i];
+
+	fprintf(out, "  %s", node->task->name);
+	node->mark = mark;
+	while (node->next >= 0) {
+		node = &g->node[node->next];
+		fprintf(out, " -> %s", node->task->name);
+		if (node->mark)
+			break;
+		node->mark = mark;
+	}
+	explain_chain_end(out, node, node->next >= 0 && node->mark == mark);
+}
+
+static void explain_chains(FILE *out, struct graph *g)
+{
+	uint32_t mark = 0;
+
+	/* first from those whom nobody waits for, then what is left: pure cycles */
+	for (int pass = 0; pass < 2; pass++) {
+		for (int32_t i = 0; i < g->n && mark < EXPLAIN_CHAINS; i++) {
+			struct node *node = &g->node[i];
+
+			if (node->mark || (pass == 0 && node->incoming) ||
+			    (node->next < 0 && node->missing < 0))
+				continue;
+			if (!mark)
+				fprintf(out, "chains:\n");
+			explain_chain(out, g, i, ++mark);
+		}
+	}
+}
+
 void sim_explain(FILE *out)
 {
-	for (struct sim_task *t = sim_task_first(); t; t = t->next)
-		fprintf(out, "task %u \"%s\" state %d waits for \"%s\"\n", t->self.id, t->name, t->state,
-			t->wait_n ? t->wait[0]->why : t->poll_why ? t->poll_why : "-");
+	struct graph g;
+	char vtime[32];
+
+	if (graph_build(&g))
+		return;
+	engine_format_ns(vtime, sim_now_ns() - eng.start_ns);
+	fprintf(out, "%d tasks are alive at step %" PRIu64 ", time %s:\n", g.n, eng.steps, vtime);
+	explain_tasks(out, &g);
+	explain_chains(out, &g);
+	free(g.node);
 }
-void sim_explain_json(FILE *out) { fprintf(out, "[]\n"); }
-int sim_core_write(const char *path) { (void)path; return ENOSYS; }
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void json_string(FILE *out, const char *s)
+{
+	if (!s) {
+		fputs("null", out);
+		return;
+	}
+	fputc('"', out);
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			fprintf(out, "\\%c", *s);
+		else if ((unsigned char)*s < ' ')
+			fprintf(out, "\\u%04x", (unsigned char)*s);
+		else
+			fputc(*s, out);
+	}
+	fputc('"', out);
+}
+
+static void json_label(FILE *out, const void *object)
+{
+	struct os_label l;
+
+	if (!label_get(object, &l)) {
+		fputs("null", out);
+		return;
+	}
+	fputs("{\"what\":", out);
+	json_string(out, l.what);
+	fprintf(out, ",\"rank\":%d,\"peer\":%d,\"channel\":%d,\"number\":%" PRId64 "}", l.rank,
+		l.peer, l.channel, l.number);
+}
+
+static void json_wait(FILE *out, const struct wait *w)
+{
+	uint64_t have = 0;
+	bool known = wait_read(w, &have);
+
+	fputs("{\"why\":", out);
+	json_string(out, w->why);
+	fprintf(out, ",\"on\":\"%p\",\"label\":", w->on);
+	json_label(out, w->on);
+	fprintf(out, ",\"op\":\"%s\",\"want\":%" PRIu64 ",\"mask\":%" PRIu64 ",\"have\":",
+		explain_op(w), w->want, w->mask);
+	if (known)
+		fprintf(out, "%" PRIu64, have);
+	else
+		fputs("null", out);
+	fprintf(out, ",\"deadline_ns\":%" PRIu64 ",\"from\":{\"rank\":%d,\"channel\":%d,\"step\":%" PRId64
+		     ",\"object\":",
+		w->deadline_ns, w->from.rank, w->from.channel, w->from.step);
+	json_string(out, w->from.object);
+	fputs("}}", out);
+}
+
+static void json_task(FILE *out, const struct graph *g, const struct node *node)
+{
+	const struct sim_task *t = node->task;
+
+	fprintf(out, "{\"id\":%u,\"name\":", t->self.id);
+	json_string(out, t->name);
+	fprintf(out, ",\"rank\":%d,\"proc\":", t->self.rank);
+	json_string(out, t->self.proc ? t->self.proc->name : NULL);
+	fprintf(out, ",\"kind\":\"%s\",\"state\":\"%s\",\"background\":%s",
+		t->kind == SIM_TASK_WARP ? "warp" : "host", explain_state(t),
+		t->background ? "true" : "false");
+	if (t->kind == SIM_TASK_WARP)
+		fprintf(out, ",\"device\":%d,\"kernel\":%d,\"block\":%d,\"warp\":%d,\"lane\":%d",
+			t->device, t->kernel, t->block, t->warp, t->lane);
+	fputs(",\"poll\":", out);
+	json_string(out, t->poll_why);
+	fputs(",\"waits\":[", out);
+	for (int i = 0; i < t->wait_n; i++) {
+		if (i)
+			fputc(',', out);
+		json_wait(out, t->wait[i]);
+	}
+	fputs("],\"waits_for_task\":", out);
+	if (node->next >= 0)
+		fprintf(out, "%u", g->node[node->next].task->self.id);
+	else
+		fputs("null", out);
+	fputs(",\"waits_for_dead_rank\":", out);
+	if (node->missing >= 0)
+		fprintf(out, "%d}", node->missing);
+	else
+		fputs("null}", out);
+}
+
+void sim_explain_json(FILE *out)
+{
+	struct graph g;
+
+	if (graph_build(&g))
+		return;
+	fprintf(out, "{\"seed\":\"0x%" PRIx64 "\",\"strategy\":\"%s\",\"step\":%" PRIu64
+		     ",\"time_ns\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\",\"tasks\":[\n",
+		eng.seed, sim_strategy_name(), eng.steps, sim_now_ns() - eng.start_ns, eng.hash);
+	for (int32_t i = 0; i < g.n; i++) {
+		json_task(out, &g, &g.node[i]);
+		fputs(i + 1 < g.n ? ",\n" : "\n", out);
+	}
+	fputs("]}\n", out);
+	free(g.node);
+}

@@ -252,14 +252,21 @@ static bool task_sleep_inline(struct task *t, uint64_t ns)
 	return true;
 }
 
-void task_sleep(struct task *t, uint64_t ns)
+/* A background task that sleeps because it wants to keeps nothing alive; one that is held up by a
+ * charge or by the strategy is at work, and others may depend on what it does next. */
+static void task_sleep_as(struct task *t, uint64_t ns, bool background)
 {
 	ASSERT(t == eng.current);
 	if (!ns || task_sleep_inline(t, ns))
 		return;
 	t->pub.wake_ns = eng.now_ns + ns;
-	timer_add(&t->timer, TIMER_SLEEP, t->pub.background, t->pub.wake_ns, strategy_tie());
+	timer_add(&t->timer, TIMER_SLEEP, background, t->pub.wake_ns, strategy_tie());
 	task_suspend(t, SIM_TASK_SLEEPING);
+}
+
+void task_sleep(struct task *t, uint64_t ns)
+{
+	task_sleep_as(t, ns, false);
 }
 
 static void task_yield(struct task *t)
@@ -300,7 +307,8 @@ void engine_kill_self(struct task *t)
 	__builtin_unreachable();
 }
 
-/* A fault plan may end the task's process at any point of a host task. */
+/* A fault plan may end the task's process where it enters a double or waits, and only there: not at
+ * a shared access, where it might be half-way through something. */
 static void task_point_fault(struct task *t)
 {
 	struct os_fault f;
@@ -313,8 +321,6 @@ static void task_point_fault(struct task *t)
 
 static __attribute__((noinline)) void task_point_slow(struct task *t)
 {
-	if (eng.point_faults)
-		task_point_fault(t);
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
 	if (++t->lonely >= LONELY_POINTS) {
@@ -348,7 +354,7 @@ void sched_sim_point(void)
 	if (UNLIKELY(!t))
 		return;
 	if (LIKELY(--eng.countdown > 0 && !t->pub.debt_ns && ++t->lonely < LONELY_POINTS &&
-		   !eng.pct_preempt && !eng.point_faults))
+		   !eng.pct_preempt))
 		return;
 	task_point_slow(t);
 }
@@ -358,10 +364,13 @@ void sim_point(const char *site)
 	(void)site;
 	if (eng.phase != ENGINE_RUNNING)
 		return;
-	if (engine_in_sim())
-		sched_sim_point();
-	else
+	if (!engine_in_sim()) {
 		threads_point();
+		return;
+	}
+	if (UNLIKELY(eng.point_faults && eng.current))
+		task_point_fault(eng.current);
+	sched_sim_point();
 }
 
 /* ---- os_sched_ops ---------------------------------------------------------------------------- */
@@ -405,6 +414,8 @@ static int sched_sim_wait(const struct wait *const *w, int n, const shared_u32 *
 
 	ASSERT(t);
 	ASSERT(n > 0 || (n == 0 && abort));
+	if (UNLIKELY(eng.point_faults))
+		task_point_fault(t);
 	sched_sim_point();
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
@@ -503,7 +514,7 @@ static void sched_sim_sleep(uint64_t ns)
 	sched_sim_point();
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
-	task_sleep(t, ns);
+	task_sleep_as(t, ns, t->pub.background);
 }
 
 static void sched_sim_shared_point(const void *addr, size_t bytes, enum shared_access access)
@@ -586,6 +597,8 @@ static void loop_run_task(struct task *t)
 	fiber_enter(&eng.loop, &t->fiber);
 	eng.current = NULL;
 	sim_task_current = NULL;
+	if (UNLIKELY(eng.verdict != SIM_PASS))
+		return; /* it failed, and stays where it stands */
 	if (UNLIKELY(fiber_overflowed(&t->fiber)))
 		engine_fail(SIM_CRASH, "stack", "task %u \"%s\" overflowed its stack of %zu bytes",
 			    t->pub.self.id, t->pub.name, t->fiber.bytes);

@@ -245,5 +245,9 @@ int sim_core_write(const char *path);
 /* Called when the engine stops for good because of a failure, to add to the dump (world: leak
  * counters; fakeverbs: QPs). At most 8. */
 void sim_on_failure(void (*print)(FILE *out));
+/* Called on SIGSEGV and SIGBUS, in the signal handler, before the engine reports the crash: says
+ * on stderr what it knows about the address (a device pointer dereferenced by the host) and
+ * returns true, or returns false. At most 4; kept until sim_stop. */
+void sim_on_crash(bool (*explain)(int signal, const void *addr));
 
 #endif

@@ -203,6 +203,12 @@ int trace_start(void)
 	return 0;
 }
 
+void trace_flush(void)
+{
+	if (trace_file)
+		fflush(trace_file);
+}
+
 void trace_stop(void)
 {
 	if (!trace_file)

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A core file in which every task is a thread: an ELF core (gABI; note types as Linux writes them)
+ * with one NT_PRSTATUS per task, so that gdb's `info threads` and `thread apply all bt` work on
+ * tasks. A suspended task has pc = fiber_resume_pc and its saved sp; the CFI of fiber_switch gives
+ * the rest. The task that runs has the registers of this call. Thread ids are task ids plus one.
+ *
+ * Memory: pages that are resident, in readable private mappings and in shared memory, as
+ * /proc/self/smaps and pagemap tell; of mapped files that were not written to, the first page (its
+ * ELF header leads gdb to the file). So gigabytes of sparse device memory cost what is used.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/procfs.h>
+#include <unistd.h>
+
+#include "sim/engine/engine_internal.h"
+
+enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000 };
+
+#if defined(__x86_64__)
+#define CORE_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define CORE_MACHINE EM_AARCH64
+#endif
+
+struct core_segment {
+	uint64_t start, bytes;
+	uint32_t flags; /* PF_* */
+	bool dumped;	/* else only described */
+};
+
+struct core_notes {
+	char *data;
+	size_t n, cap;
+};
+
+struct core {
+	int fd, pagemap, mem;
+	struct core_segment *segment;
+	uint32_t segments;
+	struct core_notes notes;
+};
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+static int core_note(struct core_notes *notes, uint32_t type, const char *name, const void *data,
+		     size_t n)
+{
+	size_t name_n = strlen(name) + 1;
+	size_t need = sizeof(Elf64_Nhdr) + ALIGN_UP(name_n, 4) + ALIGN_UP(n, 4);
+
+	if (notes->n + need > notes->cap) {
+		size_t cap = 2 * (notes->n + need);
+		char *more = realloc(notes->data, cap);
+
+		if (!more)
+			return ENOMEM;
+		notes->data = more;
+		notes->cap = cap;
+	}
+	char *at = notes->data + notes->n;
+	memset(at, 0, need);
+	*(Elf64_Nhdr *)at = (Elf64_Nhdr){(uint32_t)name_n, (uint32_t)n, type};
+	memcpy(at + sizeof(Elf64_Nhdr), name, name_n);
+	memcpy(at + sizeof(Elf64_Nhdr) + ALIGN_UP(name_n, 4), data, n);
+	notes->n += need;
+	return 0;
+}
+
+/* The registers of whoever called sim_core_write: what its frame pointer leads to, and enough for
+ * a backtrace. In a crash, those of the crash. */
+static void core_registers_here(elf_gregset_t *regs, const uint64_t *frame)
+{
+	uint64_t *r = (uint64_t *)regs;
+
+	if (crash_registers(regs))
+		return;
+#if defined(__x86_64__)
+	r[4] = frame[0];
+	r[16] = frame[1];
+	r[17] = 0x33; /* cs, ss: user code and stack */
+	r[19] = (uint64_t)(uintptr_t)(frame + 2);
+	r[20] = 0x2b;
+#elif defined(__aarch64__)
+	r[29] = frame[0];
+	r[31] = (uint64_t)(uintptr_t)(frame + 2);
+	r[32] = frame[1];
+#endif
+}
+
+static void core_registers_suspended(elf_gregset_t *regs, const void *sp)
+{
+	uint64_t *r = (uint64_t *)regs;
+
+#if defined(__x86_64__)
+	r[16] = (uint64_t)(uintptr_t)fiber_resume_pc;
+	r[17] = 0x33;
+	r[19] = (uint64_t)(uintptr_t)sp;
+	r[20] = 0x2b;
+#elif defined(__aarch64__)
+	r[31] = (uint64_t)(uintptr_t)sp;
+	r[32] = (uint64_t)(uintptr_t)fiber_resume_pc;
+#endif
+}
+
+static int core_note_task(struct core_notes *notes, int32_t lwp, const void *sp,
+			  const uint64_t *frame)
+{
+	struct elf_prstatus status;
+
+	memset(&status, 0, sizeof status);
+	status.pr_pid = lwp;
+	status.pr_ppid = getpid();
+	status.pr_pgrp = getpgrp();
+	if (sp)
+		core_registers_suspended(&status.pr_reg, sp);
+	else
+		core_registers_here(&status.pr_reg, frame);
+	return core_note(notes, NT_PRSTATUS, "CORE", &status, sizeof status);
+}
+
+static int core_note_process(struct core_notes *notes)
+{
+	struct elf_prpsinfo info;
+	char auxv[4096];
+
+	memset(&info, 0, sizeof info);
+	info.pr_pid = getpid();
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t n = read(fd, info.pr_psargs, sizeof info.pr_psargs - 1);
+
+		for (ssize_t i = 0; i + 1 < n; i++)
+			if (!info.pr_psargs[i])
+				info.pr_psargs[i] = ' ';
+		close(fd);
+	}
+	const char *base = strrchr(info.pr_psargs, '/');
+	snprintf(info.pr_fname, sizeof info.pr_fname, "%.15s", base ? base + 1 : info.pr_psargs);
+	int rc = core_note(notes, NT_PRPSINFO, "CORE", &info, sizeof info);
+	if (rc)
+		return rc;
+	fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t n = read(fd, auxv, sizeof auxv);
+	close(fd);
+	return n > 0 ? core_note(notes, NT_AUXV, "CORE", auxv, (size_t)n) : 0;
+}
+
+/* The running task, or the loop in its place, comes first: gdb selects the first thread. */
+static int core_note_tasks(struct core_notes *notes, const uint64_t *frame)
+{
+	const struct sim_task *self = sim_task_self();
+	int rc = core_note_task(notes, self ? (int32_t)self->self.id + 1 : INT32_MAX, NULL,
+				frame);
+
+	if (!rc)
+		rc = core_note_process(notes);
+	for (const struct sim_task *t = sim_task_first(); t && !rc; t = t->next)
+		if (t != self && t->sp)
+			rc = core_note_task(notes, (int32_t)t->self.id + 1, t->sp, NULL);
+	return rc;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int core_add(struct core *c, uint64_t start, uint64_t bytes, uint32_t flags, bool dumped)
+{
+	if (c->segments % CORE_BATCH == 0) {
+		struct core_segment *more =
+			realloc(c->segment, (c->segments + CORE_BATCH) * sizeof *more);
+
+		if (!more)
+			return ENOMEM;
+		c->segment = more;
+	}
+	if (c->segments == CORE_SEGMENTS_MAX)
+		return E2BIG;
+	c->segment[c->segments++] = (struct core_segment){start, bytes, flags, dumped};
+	return 0;
+}
+
+/* Resident runs of one mapping. `resident` pages are there; the scan stops when it saw them all.
+ * Without a pagemap the whole mapping is taken, unless it is huge. */
+static int core_add_resident(struct core *c, uint64_t start, uint64_t end, uint32_t flags,
+			     uint64_t resident)
+{
+	uint64_t entry[CORE_BATCH], run = 0;
+	int rc = 0;
+
+	if (c->pagemap < 0)
+		return end - start <= 64 << 20 ? core_add(c, start, end - start, flags, true) : 0;
+	for (uint64_t at = start; at < end && resident && !rc;) {
+		size_t want = MIN_OF((end - at) / CORE_PAGE, (uint64_t)CORE_BATCH);
+		ssize_t got = pread(c->pagemap, entry, want * 8, (off_t)(at / CORE_PAGE * 8));
+
+		if (got <= 0)
+			break;
+		for (ssize_t i = 0; i < got / 8 && !rc; i++, at += CORE_PAGE) {
+			bool in = entry[i] >> 62 != 0; /* present or swapped */
+
+			if (in && !run)
+				run = at;
+			resident -= in && resident;
+			if (!in && run) {
+				rc = core_add(c, run, at - run, flags, true);
+				run = 0;
+			}
+		}
+		if (!rc && run && (!resident || at >= end)) {
+			rc = core_add(c, run, at - run, flags, true);
+			run = 0;
+		}
+	}
+	return rc;
+}
+
+struct core_mapping {
+	uint64_t start, end, resident, dirty;
+	char perms[8];
+	bool file;
+};
+
+static int core_add_mapping(struct core *c, const struct core_mapping *m)
+{
+	uint32_t flags = (m->perms[0] == 'r' ? PF_R : 0) | (m->perms[1] == 'w' ? PF_W : 0) |
+			 (m->perms[2] == 'x' ? PF_X : 0);
+
+	if (!m->end || m->perms[0] != 'r' || !m->resident)
+		return 0;
+	if (m->file && !m->dirty) /* gdb reads the rest from the file */
+		return core_add(c, m->start, CORE_PAGE, flags, true);
+	return core_add_resident(c, m->start, m->end, flags, m->resident);
+}
+
+/* "Rss:   12 kB" and its likes; kB to pages. */
+static void core_smaps_field(const char *line, struct core_mapping *m)
+{
+	uint64_t kb;
+
+	if (sscanf(line, "Rss: %" SCNu64, &kb) == 1)
+		m->resident = kb / 4;
+	else if (sscanf(line, "Swap: %" SCNu64, &kb) == 1)
+		m->resident += kb / 4;
+	else if (sscanf(line, "Private_Dirty: %" SCNu64, &kb) == 1 ||
+		 sscanf(line, "Shared_Dirty: %" SCNu64, &kb) == 1)
+		m->dirty += kb;
+}
+
+static int core_find_memory(struct core *c)
+{
+	struct core_mapping m = {0};
+	char line[4608];
+	int rc = 0;
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	if (!f)
+		return errno;
+	while (!rc && fgets(line, sizeof line, f)) {
+		struct core_mapping next = {0};
+		uint64_t inode = 0;
+		char name[32] = "";
+
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*x %*s %" SCNu64 " %31s",
+			   &next.start, &next.end, next.perms, &inode, name) >= 4) {
+			rc = core_add_mapping(c, &m);
+			m = next;
+			m.file = inode && strncmp(name, "/memfd:", 7) &&
+				 strncmp(name, "/dev/shm/", 9) && m.perms[3] == 'p';
+		} else {
+			core_smaps_field(line, &m);
+		}
+	}
+	if (!rc)
+		rc = core_add_mapping(c, &m);
+	fclose(f);
+	return rc;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int core_write(struct core *c, const void *data, size_t n)
+{
+	const char *p = data;
+
+	while (n) {
+		ssize_t did = write(c->fd, p, n);
+
+		if (did <= 0)
+			return errno ? errno : EIO;
+		p += did;
+		n -= (size_t)did;
+	}
+	return 0;
+}
+
+static int core_write_headers(struct core *c)
+{
+	uint64_t notes_at = sizeof(Elf64_Ehdr) + (c->segments + 1) * sizeof(Elf64_Phdr);
+	uint64_t at = ALIGN_UP(notes_at + c->notes.n, (uint64_t)CORE_PAGE);
+	Elf64_Ehdr head = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+				       EV_CURRENT},
+			   .e_type = ET_CORE,
+			   .e_machine = CORE_MACHINE,
+			   .e_version = EV_CURRENT,
+			   .e_phoff = sizeof(Elf64_Ehdr),
+			   .e_ehsize = sizeof(Elf64_Ehdr),
+			   .e_phentsize = sizeof(Elf64_Phdr),
+			   .e_phnum = (uint16_t)(c->segments + 1)};
+	Elf64_Phdr note = {
+		.p_type = PT_NOTE, .p_offset = notes_at, .p_filesz = c->notes.n, .p_align = 4};
+	int rc = core_write(c, &head, sizeof head);
+
+	if (!rc)
+		rc = core_write(c, &note, sizeof note);
+	for (uint32_t i = 0; i < c->segments && !rc; i++) {
+		const struct core_segment *s = &c->segment[i];
+		Elf64_Phdr load = {.p_type = PT_LOAD,
+				   .p_flags = s->flags,
+				   .p_offset = at,
+				   .p_vaddr = s->start,
+				   .p_filesz = s->bytes,
+				   .p_memsz = s->bytes,
+				   .p_align = CORE_PAGE};
+
+		rc = core_write(c, &load, sizeof load);
+		at += s->bytes;
+	}
+	if (!rc)
+		rc = core_write(c, c->notes.data, c->notes.n);
+	if (!rc && lseek(c->fd, (off_t)ALIGN_UP(notes_at + c->notes.n, (uint64_t)CORE_PAGE),
+			 SEEK_SET) < 0)
+		rc = errno;
+	return rc;
+}
+
+/* Read through /proc/self/mem: a page that went away meanwhile, or that a sanitizer watches, is an
+ * error to skip and not a fault. */
+static int core_write_memory(struct core *c)
+{
+	static char page[16 * CORE_PAGE];
+	int rc = 0;
+
+	for (uint32_t i = 0; i < c->segments && !rc; i++) {
+		const struct core_segment *s = &c->segment[i];
+
+		for (uint64_t done = 0; done < s->bytes && !rc;) {
+			size_t want = MIN_OF(s->bytes - done, sizeof page);
+			ssize_t got = pread(c->mem, page, want, (off_t)(s->start + done));
+
+			if (got <= 0) {
+				memset(page, 0, want);
+				got = (ssize_t)want;
+			}
+			rc = core_write(c, page, (size_t)got);
+			done += (size_t)got;
+		}
+	}
+	return rc;
+}
+
+int sim_core_write(const char *path)
+{
+	struct core c = {.pagemap = -1, .mem = -1};
+	int rc;
+
+	c.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (c.fd < 0) {
+		rc = errno;
+		fprintf(stderr, "core: cannot write %s: %s\n", path, strerror(rc));
+		return rc;
+	}
+	c.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	c.mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	rc = c.mem < 0 ? errno : core_note_tasks(&c.notes, __builtin_frame_address(0));
+	if (!rc)
+		rc = core_find_memory(&c);
+	if (!rc)
+		rc = core_write_headers(&c);
+	if (!rc)
+		rc = core_write_memory(&c);
+	if (rc)
+		fprintf(stderr, "core: writing %s failed: %s\n", path, strerror(rc));
+	if (c.mem >= 0)
+		close(c.mem);
+	if (c.pagemap >= 0)
+		close(c.pagemap);
+	close(c.fd);
+	free(c.segment);
+	free(c.notes.data);
+	return rc;
+}
