@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* net_verbs by itself: two ends in two processes on two hosts, over the HCA double, many seeds. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/transport/net_verbs_internal.h"
+#include "sim/engine/sim.h"
+#include "sim/world/world.h"
+
+#define SEEDS 10
+#define AREA (4u << 20)
+#define MESSAGE (64u << 10)
+#define MESSAGES 100
+#define FLIGHT 8
+
+/* What a test wants of the two ends. */
+struct pair {
+	shared_u32 listening, sent, down;
+	struct net_handle handle;
+	uint32_t messages, drop_link_at; /* 0: never */
+	bool stranger, too_long;
+	ncclResult_t want[2];
+	ncclResult_t got[2];
+};
+
+static struct pair pair;
+
+struct side {
+	struct ncclComm *comm;
+	void *net_comm, *listen, *pending;
+	void *mr;
+	uint8_t *area;
+};
+
+static size_t size_of(uint32_t message)
+{
+	static const size_t sizes[] = {MESSAGE, 1, 0, 4096, 4097, 12345, 63, MESSAGE - 1};
+
+	return sizes[message % ARRAY_LEN(sizes)];
+}
+
+static uint8_t byte_of(uint32_t message, size_t at)
+{
+	return (uint8_t)(message * 37 + at * 11 + (at >> 8));
+}
+
+static void wait_word(const shared_u32 *word, const char *why)
+{
+	struct wait w = {.on = word, .mask = WAIT_MASK_ALL, .kind = WAIT_NE, .bytes = 4, .why = why,
+			 .from = {-1, -1, -1, NULL}};
+
+	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+}
+
+/* ---- both sides ----------------------------------------------------------------------------------- */
+
+static void side_open(struct side *s, int32_t rank)
+{
+	int count;
+
+	memset(s, 0, sizeof *s);
+	s->comm = os_alloc(sizeof *s->comm, "test communicator");
+	s->comm->rank = rank;
+	s->comm->nranks = 2;
+	s->area = os_alloc(AREA, "test area");
+	ck_assert_int_eq(net_verbs.devices(s->comm, &count), ncclSuccess);
+	ck_assert_int_ge(count, 1);
+}
+
+static void side_register(struct side *s, enum net_memory where)
+{
+	ck_assert_int_eq(net_verbs.reg_mr(s->net_comm, s->area, AREA, where, &s->mr), ncclSuccess);
+}
+
+static void side_close(struct side *s)
+{
+	ck_assert_int_eq(net_verbs.dereg_mr(s->net_comm, s->mr), ncclSuccess);
+	net_verbs.close_send(s->net_comm);
+	if (s->listen)
+		net_verbs.close_listen(s->listen);
+	net_verbs.fini(s->comm);
+	os_free(s->area);
+	os_free(s->comm);
+}
+
+/* Waits for any of the waits that a fruitless round left. */
+static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
+{
+	const struct wait *list[2 * FLIGHT + 1];
+	struct wait check;
+	ncclResult_t rc = net_verbs.check(s->net_comm, &check);
+
+	for (int i = 0; i < n; i++)
+		list[i] = &w[i];
+	list[n] = &check;
+	if (!rc)
+		ck_assert_int_eq(os_wait(list, n + 1, NULL, NULL), 0);
+	return rc;
+}
+
+/* ---- sending ---------------------------------------------------------------------------------------- */
+
+static void send_connect(struct side *s)
+{
+	struct net_who who = {.peer = 1, .channel = 3};
+	struct wait w;
+	ncclResult_t rc;
+
+	wait_word(&pair.listening, "the handle");
+	while ((rc = net_verbs.connect(s->comm, 0, &who, &pair.handle, &s->pending, &s->net_comm,
+				       &w)) == ncclInProgress)
+		os_wait_one(&w, NULL);
+	ck_assert_int_eq(rc, ncclSuccess);
+}
+
+static void send_fill(struct side *s, uint32_t message)
+{
+	uint8_t *slot = s->area + (message % FLIGHT) * MESSAGE;
+
+	for (size_t i = 0; i < size_of(message); i++)
+		slot[i] = byte_of(message, i);
+}
+
+/* Posts and completes in order, up to FLIGHT at a time. */
+static ncclResult_t send_all(struct side *s)
+{
+	struct net_request *req[FLIGHT] = {NULL};
+	uint32_t posted = 0, done = 0;
+	size_t bytes;
+
+	while (done < pair.messages) {
+		struct wait w[2];
+		bool moved = false, complete;
+		ncclResult_t rc = ncclSuccess;
+		int n = 0;
+
+		if (posted < pair.messages && posted < done + FLIGHT) {
+			uint8_t *slot = s->area + (posted % FLIGHT) * MESSAGE;
+			size_t size = pair.too_long ? MESSAGE + 1 : size_of(posted);
+
+			send_fill(s, posted);
+			rc = net_verbs.isend(s->net_comm, slot, size, s->mr, &req[posted % FLIGHT],
+					     &w[n]);
+			if (!rc && req[posted % FLIGHT])
+				posted++, moved = true;
+			else
+				n++;
+		}
+		if (!rc && done < posted) {
+			rc = net_verbs.test(req[done % FLIGHT], &complete, &bytes, &w[n]);
+			if (!rc && complete)
+				done++, moved = true;
+			else
+				n++;
+		}
+		if (!rc && done == pair.drop_link_at && done)
+			shared_store_u32(&pair.down, 1, SHARED_RELEASE);
+		if (!rc && !moved)
+			rc = side_idle(s, w, n);
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+static void send_main(void *arg)
+{
+	struct side s;
+
+	(void)arg;
+	side_open(&s, 0);
+	send_connect(&s);
+	side_register(&s, NET_HOST);
+	pair.got[0] = send_all(&s);
+	shared_store_u32(&pair.sent, 1, SHARED_RELEASE);
+	side_close(&s);
+}
+
+/* ---- receiving --------------------------------------------------------------------------------------- */
+
+static void recv_connect(struct side *s)
+{
+	struct net_who who = {.peer = 0, .channel = 3};
+	struct wait w;
+	ncclResult_t rc;
+
+	ck_assert_int_eq(net_verbs.listen(s->comm, 0, &who, &pair.handle, &s->listen), ncclSuccess);
+	shared_store_u32(&pair.listening, 1, SHARED_RELEASE);
+	while ((rc = net_verbs.accept(s->listen, &s->net_comm, &w)) == ncclInProgress)
+		os_wait_one(&w, NULL);
+	ck_assert_int_eq(rc, ncclSuccess);
+}
+
+static ncclResult_t recv_flush(struct side *s, uint8_t *slot, size_t bytes)
+{
+	struct net_request *req;
+	struct wait w;
+	bool done = false;
+	size_t none;
+	ncclResult_t rc = net_verbs.iflush(s->net_comm, slot, bytes, s->mr, &req, &w);
+
+	while (!rc && !done) {
+		rc = net_verbs.test(req, &done, &none, &w);
+		if (!rc && !done)
+			rc = side_idle(s, &w, 1);
+	}
+	return rc;
+}
+
+static ncclResult_t recv_one(struct side *s, uint32_t message, size_t bytes)
+{
+	uint8_t *slot = s->area + (message % FLIGHT) * MESSAGE;
+	ncclResult_t rc = bytes ? recv_flush(s, slot, bytes) : ncclSuccess;
+
+	if (rc)
+		return rc;
+	ck_assert_uint_eq(bytes, size_of(message));
+	for (size_t i = 0; i < bytes; i++)
+		if (slot[i] != byte_of(message, i))
+			ck_abort_msg("message %u byte %zu", message, i);
+	return ncclSuccess;
+}
+
+static ncclResult_t recv_all(struct side *s)
+{
+	struct net_request *req[FLIGHT] = {NULL};
+	uint32_t posted = 0, done = 0;
+
+	while (done < pair.messages) {
+		uint8_t *slot = s->area + (posted % FLIGHT) * MESSAGE;
+		struct wait w[2];
+		bool moved = false, complete;
+		ncclResult_t rc = ncclSuccess;
+		size_t bytes;
+		int n = 0;
+
+		if (posted < pair.messages && posted < done + FLIGHT) {
+			rc = net_verbs.irecv(s->net_comm, slot, MESSAGE, s->mr, &req[posted % FLIGHT],
+					     &w[n]);
+			if (!rc && req[posted % FLIGHT])
+				posted++, moved = true;
+			else
+				n++;
+		}
+		if (!rc && done < posted) {
+			rc = net_verbs.test(req[done % FLIGHT], &complete, &bytes, &w[n]);
+			if (!rc && complete)
+				rc = recv_one(s, done++, bytes), moved = true;
+			else
+				n++;
+		}
+		if (!rc && !moved)
+			rc = side_idle(s, w, n);
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+static void recv_main(void *arg)
+{
+	struct side s;
+
+	(void)arg;
+	side_open(&s, 1);
+	recv_connect(&s);
+	side_register(&s, NET_GPU_FLUSH);
+	pair.got[1] = recv_all(&s);
+	side_close(&s);
+}
+
+/* Connects to the listener before the peer does and talks nonsense. */
+static void stranger_main(void *arg)
+{
+	static const char text[] = "GET / HTTP/1.1\r\nHost: somewhere\r\nAccept: everything\r\n"
+				   "User-Agent: a client of something else\r\n\r\n";
+	struct net_verbs_handle h;
+	size_t done;
+	int fd;
+
+	(void)arg;
+	wait_word(&pair.listening, "the handle");
+	memcpy(&h, pair.handle.bytes, sizeof h);
+	if (os_connect(&h.addr, &fd))
+		return;
+	for (int rc = EAGAIN; rc == EAGAIN;) {
+		const void *object = os_socket_object(fd);
+		struct wait w = {.on = object, .want = os_event_seq(object), .kind = WAIT_OBJECT,
+				 .why = "to talk", .from = {-1, -1, -1, NULL}};
+
+		rc = os_send(fd, text, sizeof text, &done);
+		if (rc == EAGAIN)
+			os_wait_one(&w, NULL);
+	}
+	os_close(fd);
+}
+
+/* ---- worlds ------------------------------------------------------------------------------------------ */
+
+static struct os_thread *spawn(struct os_proc *proc, const char *name, int rank, void (*fn)(void *))
+{
+	struct os_thread_attr attr = {.name = name, .rank = rank};
+	struct os_thread *t;
+
+	ck_assert_int_eq(world_thread_start(proc, &t, &attr, fn, NULL), 0);
+	return t;
+}
+
+static void pair_main(void *arg)
+{
+	struct os_proc *a, *b;
+	struct os_thread *task[3];
+	int n = 0;
+
+	(void)arg;
+	ck_assert_int_eq(world_proc_create(0, "sender", &a), 0);
+	ck_assert_int_eq(world_proc_create(1, "receiver", &b), 0);
+	if (pair.stranger)
+		task[n++] = spawn(a, "stranger", -1, stranger_main);
+	task[n++] = spawn(a, "sender", 0, send_main);
+	task[n++] = spawn(b, "receiver", 1, recv_main);
+	if (pair.drop_link_at) {
+		wait_word(&pair.down, "the moment to drop the link");
+		world_port_set(world_port(0), false);
+	}
+	for (int i = 0; i < n; i++)
+		os_thread_join(task[i]);
+	world_proc_exit(a);
+	world_proc_exit(b);
+}
+
+static void pair_run(const struct pair *test)
+{
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct sim_config config = {.engine = SIM_ENGINE_SIM, .seed = seed};
+		struct world_config world = {.hosts = 2, .machine = "pcie-4gpu"};
+
+		pair = *test;
+		ck_assert_int_eq(sim_start(&config), 0);
+		ck_assert_int_eq(world_create(&world), 0);
+		ck_assert_int_eq(sim_run(pair_main, NULL), SIM_PASS);
+		ck_assert_uint_eq(world_destroy(), 0);
+		sim_stop();
+		ck_assert_msg(pair.got[0] == pair.want[0] && pair.got[1] == pair.want[1],
+			      "seed %llu: sender %d, receiver %d", (unsigned long long)seed,
+			      pair.got[0], pair.got[1]);
+	}
+}
+
+START_TEST(messages_arrive_whole_and_in_order)
+{
+	pair_run(&(struct pair){.messages = MESSAGES});
+}
+END_TEST
+
+START_TEST(a_stranger_on_the_port_disturbs_nobody)
+{
+	pair_run(&(struct pair){.messages = 3, .stranger = true});
+}
+END_TEST
+
+START_TEST(a_link_that_goes_down_is_a_remote_error_at_both_ends)
+{
+	pair_run(&(struct pair){.messages = MESSAGES, .drop_link_at = 20,
+				.want = {ncclRemoteError, ncclRemoteError}});
+}
+END_TEST
+
+START_TEST(a_message_too_long_for_its_receive_is_refused)
+{
+	pair_run(&(struct pair){.messages = 1, .too_long = true,
+				.want = {ncclInternalError, ncclRemoteError}});
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("net_verbs");
+	TCase *t = tcase_create("pair");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, messages_arrive_whole_and_in_order);
+	tcase_add_test(t, a_stranger_on_the_port_disturbs_nobody);
+	tcase_add_test(t, a_link_that_goes_down_is_a_remote_error_at_both_ends);
+	tcase_add_test(t, a_message_too_long_for_its_receive_is_refused);
+	suite_add_tcase(suite, t);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
