@@ -35,8 +35,9 @@ static void bootstrap_in_garbage(struct bootstrap *b, struct bootstrap_in *in)
 	bootstrap_in_drop(b, in);
 }
 
-/* A complete hello: sorts the connection where it belongs; may free it. */
-static void bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
+/* A complete hello: sorts the connection where it belongs. True: messages follow; false: it has been
+ * freed. */
+static bool bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
 {
 	const struct bootstrap_hello *h = &in->hello;
 	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
@@ -51,9 +52,11 @@ static void bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
 		in->rank = h->rank;
 		in->got = 0;
 		b->heard[h->rank] = true;
+		return true;
 	} else {
 		bootstrap_in_garbage(b, in);
 	}
+	return false;
 }
 
 static ncclResult_t bootstrap_in_head(struct bootstrap *b, struct bootstrap_in *in)
@@ -115,8 +118,9 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 		if (done < n)
 			continue;
 		if (in->rank < 0) {
-			bootstrap_in_greet(b, in);
-			return ncclSuccess; /* may be gone; the rest comes with the next pass */
+			if (!bootstrap_in_greet(b, in))
+				return ncclSuccess;
+			continue;
 		}
 		if (in->message) {
 			bootstrap_in_message(b, in);
@@ -306,28 +310,29 @@ static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int p
 	return NULL;
 }
 
-/* Until the first message there is no connection; after it, a missing one means that it closed. */
-static bool bootstrap_peer_is_gone(const struct bootstrap *b, int peer)
+static bool bootstrap_in_is_open(const struct bootstrap *b, int peer)
 {
-	if (peer == b->rank)
-		return false;
 	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
 		if (in->rank == peer)
-			return false;
-	return b->heard[peer];
+			return true;
+	return false;
 }
 
-/* Waits until something came that may be the message; the queue is then looked at again. */
+/* Waits until something came that may be the message; the queue is then looked at again. A peer
+ * that has been heard shows its end on its own connection. Before that, its end comes around the
+ * ring: whoever fails closes, so the successor's end is watched. */
 static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx)
 {
+	struct sock_ctx next = *ctx;
 	uint64_t seq;
-	ncclResult_t rc;
-	if (bootstrap_peer_is_gone(b, peer))
-		return sock_error(0, ctx);
-	rc = bootstrap_next_poll(b, &seq);
+
+	ASSERT(peer != b->rank);
+	if (b->heard[peer])
+		return bootstrap_in_is_open(b, peer) ? bootstrap_wait(b, NULL, 0, ctx) :
+						       sock_error(0, ctx);
+	ncclResult_t rc = bootstrap_next_poll(b, &seq);
 	if (rc)
 		return rc;
-	struct sock_ctx next = *ctx;
 	next.peer = (b->rank + 1) % b->nranks;
 	next.why = "bootstrap: end of the successor";
 	struct wait w = sock_wait(b->next_fd, seq, &next);
