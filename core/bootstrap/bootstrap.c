@@ -107,25 +107,28 @@ static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 	return ncclSuccess;
 }
 
+/* Also watched meanwhile: the root, which may say that somebody left, and the successor, whose end
+ * means that somebody behind it failed. */
 static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
 {
 	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
 	struct sock_ctx ctx = bootstrap_ctx(b, prev, "bootstrap: predecessor to join the ring");
 
 	for (;;) {
-		uint64_t seq = b->root_fd < 0 ? 0 : sock_seq(b->root_fd);
+		uint64_t seq = b->root_fd < 0 ? 0 : sock_seq(b->root_fd), next_seq = 0;
 		ncclResult_t rc = bootstrap_take(b);
 		if (!rc && b->prev_fd >= 0)
 			return ncclSuccess;
 		if (!rc)
 			rc = bootstrap_root_poll(b);
+		if (!rc)
+			rc = bootstrap_next_poll(b, &next_seq);
 		if (rc)
 			return rc;
-		struct wait w = { 0 };
-		int n = b->root_fd < 0 ? 0 : 1;
-		if (n)
-			w = sock_wait(b->root_fd, seq, &ctx);
-		rc = bootstrap_wait(b, &w, n, &ctx);
+		struct wait w[2] = { sock_wait(b->next_fd, next_seq, &ctx) };
+		if (b->root_fd >= 0)
+			w[1] = sock_wait(b->root_fd, seq, &ctx);
+		rc = bootstrap_wait(b, w, b->root_fd >= 0 ? 2 : 1, &ctx);
 		if (rc)
 			return rc;
 	}
@@ -324,9 +327,12 @@ static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g,
 	e = ring_gather_send(b, g, moved);
 	if (e && e != EAGAIN)
 		return sock_error(e, &to);
-	if (e == EAGAIN)
-		w[(*n)++] = sock_wait(b->next_fd, seq_to, &to);
-	return ncclSuccess;
+	if (b->leaving && g->sent == g->end)
+		return ncclSuccess; /* the successor may be gone: it has all */
+	if (!e)
+		to.why = "bootstrap: end of the successor";
+	w[(*n)++] = sock_wait(b->next_fd, seq_to, &to);
+	return *moved ? ncclSuccess : bootstrap_next_poll(b, &seq_to);
 }
 
 static ncclResult_t ring_gather_run(struct bootstrap *b, struct ring_gather *g)
@@ -366,8 +372,9 @@ ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
 	return rc;
 }
 
-ncclResult_t bootstrap_barrier(struct bootstrap *b)
+ncclResult_t bootstrap_barrier(struct bootstrap *b, bool last)
 {
+	b->leaving = last;
 	/* an all-gather ends only when every rank has begun it */
 	uint8_t *all = os_alloc((size_t)b->nranks, "bootstrap barrier");
 	if (!all) {

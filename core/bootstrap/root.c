@@ -29,6 +29,9 @@ struct root_conn {
 	uint64_t seq, polled_ns; /* event count and time of the last poll */
 	size_t got;
 	struct bootstrap_hello hello;
+	/* at most a successor, then bad news */
+	struct bootstrap_answer answers[2];
+	size_t to_send, sent; /* bytes of the answers */
 };
 
 struct bootstrap_root {
@@ -41,23 +44,44 @@ struct bootstrap_root {
 	int32_t nconns;
 	struct root_conn **by_rank; /* [nranks], once somebody has said how many */
 	int32_t nranks, arrived, answered;
-	bool over;
+	bool over; /* ends when all answers are on their way */
 	bool reported_garbage;
 };
 
 static const struct sock_ctx root_ctx = { "bootstrap root: ranks to check in", -1, -1, NULL };
 
+/* Sends what the socket takes. A rank that is gone gets nothing. */
+static void root_conn_flush(struct root_conn *c)
+{
+	while (c->sent < c->to_send) {
+		size_t done = 0;
+		int e = os_send(c->fd, (char *)c->answers + c->sent, c->to_send - c->sent, &done);
+		if (e == EAGAIN)
+			return;
+		c->sent = e ? c->to_send : c->sent + done;
+	}
+}
+
 static void root_answer(struct bootstrap_root *r, struct root_conn *c,
 			enum bootstrap_answer_kind kind, int32_t rank)
 {
-	struct bootstrap_answer a = { .magic = r->magic, .kind = kind, .rank = rank };
+	size_t n = c->to_send / sizeof c->answers[0];
+	ASSERT(n < ARRAY_LEN(c->answers));
+	c->answers[n] = (struct bootstrap_answer){ .magic = r->magic, .kind = kind, .rank = rank };
 	if (kind == BOOTSTRAP_SUCCESSOR)
-		a.addr = r->by_rank[rank]->hello.listen;
-	/* 40 bytes into an empty socket: taken whole, or the rank is gone, which the next poll sees */
-	size_t done = 0;
-	int e = os_send(c->fd, &a, sizeof a, &done);
-	if (!e && done != sizeof a)
-		WARN("root: rank %d took %zu of %zu bytes of its answer", c->hello.rank, done, sizeof a);
+		c->answers[n].addr = r->by_rank[rank]->hello.listen;
+	c->to_send += sizeof c->answers[0];
+	root_conn_flush(c);
+}
+
+static bool root_is_flushed(struct bootstrap_root *r)
+{
+	bool all = true;
+	for (struct root_conn *c = r->conns; c; c = c->next) {
+		root_conn_flush(c);
+		all = all && c->sent == c->to_send;
+	}
+	return all;
 }
 
 static void root_drop(struct bootstrap_root *r, struct root_conn *c)
@@ -144,9 +168,9 @@ static void root_answer_around(struct bootstrap_root *r, int32_t rank)
 
 /* A rank that has checked in says nothing more; all that can come is that it leaves. Its event
  * count tells, where somebody posts on it (not on real sockets); else a look now and then does. */
-static bool root_conn_is_quiet(struct root_conn *c)
+static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 {
-	uint64_t seq = sock_seq(c->fd), now_ns = os_now_ns();
+	uint64_t now_ns = os_now_ns();
 	bool quiet = c->state != ROOT_GREETING && seq == c->seq &&
 		     now_ns - c->polled_ns < ROOT_LOOK_NS;
 	c->seq = seq;
@@ -158,7 +182,9 @@ static bool root_conn_is_quiet(struct root_conn *c)
 /* One poll of a connection; may free it. True when something moved. */
 static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 {
-	if (root_conn_is_quiet(c))
+	uint64_t seq = sock_seq(c->fd);
+	root_conn_flush(c);
+	if (root_conn_is_quiet(c, seq))
 		return false;
 	char rest[sizeof c->hello];
 	bool greeting = c->state == ROOT_GREETING;
@@ -233,7 +259,7 @@ static int32_t root_missing(const struct bootstrap_root *r)
 	return -1;
 }
 
-static void root_wait(struct bootstrap_root *r)
+static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 {
 	int n = 0, room = r->nconns + 1;
 	struct wait *w = os_alloc((size_t)room * (sizeof *w + sizeof(struct wait *)),
@@ -250,8 +276,21 @@ static void root_wait(struct bootstrap_root *r)
 		w[n++] = sock_wait(c->fd, c->seq, &root_ctx);
 	for (int i = 0; i < n; i++)
 		list[i] = &w[i];
-	os_wait(list, n, &r->stop, NULL);
+	(void)os_wait(list, n, stop, NULL);
 	os_free(w);
+}
+
+/* The last answers, to those who still listen. */
+static void root_flush_wait(struct bootstrap_root *r)
+{
+	for (;;) {
+		for (struct root_conn *c = r->conns; c; c = c->next)
+			c->seq = sock_seq(c->fd);
+		r->listen_seq = sock_seq(r->listen_fd);
+		if (root_is_flushed(r))
+			return;
+		root_wait(r, NULL);
+	}
 }
 
 static void root_task(void *arg)
@@ -259,9 +298,10 @@ static void root_task(void *arg)
 	struct bootstrap_root *r = arg;
 	while (!r->over && !shared_load_u32(&r->stop, SHARED_ACQUIRE))
 		if (!root_pass(r) && !r->over)
-			root_wait(r);
+			root_wait(r, &r->stop);
 	if (!r->over && r->arrived)
 		root_give_up(r, BOOTSTRAP_LEFT, 0); /* its process ended us */
+	root_flush_wait(r);
 	while (r->conns)
 		root_drop(r, r->conns);
 	os_free(r->by_rank);
