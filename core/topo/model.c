@@ -52,6 +52,7 @@ ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum to
 			     uint32_t bw_mbps)
 {
 	ASSERT(a >= 0 && a < m->node_count && b >= 0 && b < m->node_count && a != b);
+	bw_mbps = MAX_OF(MIN_OF(bw_mbps, TOPO_LOC_BW_MBPS), 1u); /* 0 means "no path" */
 	for (int32_t i = 0; i < m->edge_count; i++) {
 		struct topo_link *e = &m->edge[i];
 		if (e->from == a && e->to == b && e->type == type) {
@@ -71,8 +72,7 @@ ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum to
 		m->edge = p;
 	}
 	m->edge[m->edge_count++] = (struct topo_link){
-		.from = a, .to = b, .type = (uint8_t)type,
-		.bw_mbps = MIN_OF(bw_mbps, TOPO_LOC_BW_MBPS)};
+		.from = a, .to = b, .type = (uint8_t)type, .bw_mbps = bw_mbps};
 	return ncclSuccess;
 }
 

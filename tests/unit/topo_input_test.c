@@ -139,6 +139,21 @@ START_TEST(a_bare_file_gets_defaults)
 }
 END_TEST
 
+/* Found by the fuzzer: a link that rounds to nothing is slow, not absent. */
+START_TEST(the_slowest_links_are_still_links)
+{
+	const struct topo_system *sys = util_system_of(
+		"<system><cpu><pci busid=\"0000:01:00.0\" link_speed=\"0.001 GT/s\" link_width=\"1\">"
+		"<gpu dev=\"0\"/></pci><nic><net name=\"a\" dev=\"0\" speed=\"3\"/></nic></cpu></system>",
+		1);
+	struct topo_graph g;
+	ck_assert_int_eq(topo_nic_path(sys, 0, 0), PATH_PHB);
+	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	util_check_graph(sys, &g, true);
+	ck_assert_uint_eq(g.bw_inter_mbps, 100); /* nothing fits: the fallback */
+}
+END_TEST
+
 /* AMD's links, a direct link one way only, a link to oneself, one to a GPU outside the file. */
 START_TEST(direct_links_of_every_kind)
 {
@@ -229,6 +244,7 @@ int main(void)
 	tcase_add_test(t, a_selection_must_name_gpus_of_the_file_once);
 	tcase_add_test(t, bus_ids_count_only_when_all_are_there);
 	tcase_add_test(t, a_bare_file_gets_defaults);
+	tcase_add_test(t, the_slowest_links_are_still_links);
 	tcase_add_test(t, direct_links_of_every_kind);
 	tcase_add_test(t, a_path_leads_through_one_gpu_at_most);
 	tcase_add_test(t, levels_come_from_the_environment);
