@@ -49,10 +49,14 @@ static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t add
 }
 
 /* Event context: the last byte is there. */
-static void copy_done(void *object, uint64_t arg)
+static void copy_done(void *object, uint64_t serial)
 {
 	struct CUstream_st *s = object;
 	fc_lock();
+	if (!fc_stream_alive(s, serial)) {
+		fc_unlock();
+		return;
+	}
 	struct fc_op *op = s->head;
 	ASSERT(op && op->running && (op->kind == FC_OP_COPY || op->kind == FC_OP_SET));
 	struct fc_copy c = op->copy;
@@ -69,7 +73,8 @@ static void copy_done(void *object, uint64_t arg)
 	if (alive)
 		sim_wrote((void *)(uintptr_t)c.dst, c.bytes);
 	fc_lock();
-	fc_stream_op_done(s);
+	if (fc_stream_alive(s, serial))
+		fc_stream_op_done(s);
 	fc_unlock();
 	sim_events_drain();
 }
@@ -87,7 +92,7 @@ void fc_copy_start(struct fc_op *op)
 				      .kind = SIM_EVENT_WORK,
 				      .delay_ns = delay_ns,
 				      .order = op->stream};
-	sim_event_post(&attr, copy_done, op->stream, 0, NULL);
+	sim_event_post(&attr, copy_done, op->stream, op->stream->serial, NULL);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */

@@ -68,6 +68,51 @@ static void fc_device_init(struct fc_device *dev, uint32_t index, uint32_t host,
 	dev->pending_end = &dev->pending;
 }
 
+/* ---- for the engine's reports ------------------------------------------------------------------- */
+
+/* What the hang explainer adds: streams that are not empty, and what holds them up. */
+static void fc_print_state(FILE *out)
+{
+	for (uint32_t i = 0; i < fc.device_count; i++) {
+		struct fc_device *dev = &fc.device[i];
+		for (struct fc_kernel *k = dev->placing; k; k = k->next_placing)
+			fprintf(out,
+				"gpu %u: kernel %s k%u has %u of %u blocks placed: %d of %d SMs are free\n",
+				i, k->func->kernel->name, k->number, k->placed, k->blocks,
+				dev->sms_free, dev->sms);
+		for (struct fc_ctx *ctx = dev->ctx; ctx; ctx = ctx->next_on_device) {
+			for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
+				if (s->head)
+					fprintf(out, "gpu %u: stream %u of %s: %llu operations queued\n",
+						i, s->number, ctx->proc->os->name,
+						(unsigned long long)(s->queued - s->done));
+			}
+		}
+	}
+}
+
+/* In the signal handler: whose memory is it that somebody touched without the shim? No lock: the
+ * program ends here. */
+static bool fc_explain_crash(int signal, const void *addr)
+{
+	char what[384];
+	uint64_t address = (uintptr_t)addr;
+	(void)signal;
+	if (!fc_device_at(address))
+		return false;
+	const struct sim_task *task = sim_task_self();
+	bool warp = task && task->kind == SIM_TASK_WARP;
+	fc_alloc_describe_nearest(address, what, sizeof what);
+	fprintf(stderr, "fakecuda: %s dereference of device pointer 0x%llx by %s: %s\n",
+		warp ? "direct" : "host", (unsigned long long)address, task ? task->name : "?", what);
+	fprintf(stderr, "fakecuda: %s\n",
+		warp ? "device code reaches global memory through core/device/shim.h only"
+		     : "host code reaches device memory by cudaMemcpy only (strict device view)");
+	return true;
+}
+
+/* ---- the world -------------------------------------------------------------------------------- */
+
 /* Under fc_lock. False: no world, or no room (explained). */
 static bool fc_world_start(void)
 {
@@ -94,6 +139,8 @@ static bool fc_world_start(void)
 		}
 	}
 	sim_set_resolver(fc_va_resolve);
+	sim_on_failure(fc_print_state);
+	sim_on_crash(fc_explain_crash);
 	fc.ready = true;
 	return true;
 }
@@ -141,14 +188,6 @@ static struct fc_proc *fc_proc_new(struct os_proc *os)
 		end = &(*end)->next;
 	*end = p;
 	os->slot[OS_SLOT_CUDA] = p;
-	return p;
-}
-
-struct fc_proc *fc_proc_by_id(uint32_t id)
-{
-	struct fc_proc *p = fc.procs;
-	while (p && p->os->id != id)
-		p = p->next;
 	return p;
 }
 
@@ -406,33 +445,12 @@ static void fc_world_end(void)
 		fc_va_wipe(fc.device[i].base, fc.device[i].high_water);
 	}
 	free(fc.device);
-	fc = (struct fc_state){.map_generation = fc.map_generation + 1};
-}
-
-/* What the hang explainer adds: streams that are not empty, and what holds them up. */
-static void fc_print_state(FILE *out)
-{
-	for (uint32_t i = 0; i < fc.device_count; i++) {
-		struct fc_device *dev = &fc.device[i];
-		for (struct fc_kernel *k = dev->placing; k; k = k->next_placing)
-			fprintf(out,
-				"gpu %u: kernel %s k%u has %u of %u blocks placed: %d of %d SMs are free\n",
-				i, k->func->kernel->name, k->number, k->placed, k->blocks,
-				dev->sms_free, dev->sms);
-		for (struct fc_ctx *ctx = dev->ctx; ctx; ctx = ctx->next_on_device) {
-			for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
-				if (s->head)
-					fprintf(out, "gpu %u: stream %u of %s: %llu operations queued\n",
-						i, s->number, ctx->proc->os->name,
-						(unsigned long long)(s->queued - s->done));
-			}
-		}
-	}
+	fc = (struct fc_state){.map_generation = fc.map_generation + 1,
+			       .stream_serial = fc.stream_serial};
 }
 
 static __attribute__((constructor)) void fc_load(void)
 {
 	world_on_proc_exit(fc_proc_gone);
 	world_on_destroy(fc_world_end);
-	sim_on_failure(fc_print_state);
 }

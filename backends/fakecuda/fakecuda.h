@@ -173,6 +173,7 @@ struct CUstream_st {
 	struct fc_ctx *ctx;
 	struct CUstream_st *next;
 	uint32_t number; /* 0: the legacy stream */
+	uint64_t serial; /* in this process, for ever: tells a stream from its successor in memory */
 	unsigned int flags;
 	int priority;
 	bool destroyed;	  /* by the program; freed when empty */
@@ -233,6 +234,7 @@ struct fc_state {
 	int32_t width;
 	struct fc_proc *procs;
 	uint64_t map_generation; /* atomic: any change of what a GPU may access */
+	uint64_t stream_serial;
 	struct fc_leaks {
 		uint64_t allocations, host, streams, events, ipc;
 		char first[5][96];
@@ -251,7 +253,6 @@ cudaError_t fc_leave(cudaError_t error);
 struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* made when missing */
 struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev);
 int32_t fc_current(void);
-struct fc_proc *fc_proc_by_id(uint32_t id);
 void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU */
 /* Says on stderr what was refused and why, with who asked. */
 void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -325,6 +326,8 @@ void fc_stream_queue(struct CUstream_st *s, struct fc_op *op);
 void fc_stream_op_done(struct CUstream_st *s); /* its first operation ended */
 void fc_stream_kick(struct CUstream_st *s, uint64_t delay_ns);
 void fc_stream_drop(struct CUstream_st *s);
+/* In `threads`, an event of a stream may be under way on another thread when the stream goes. */
+bool fc_stream_alive(const struct CUstream_st *s, uint64_t serial);
 /* WAIT until `done` operations have ended, or the context died. */
 cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *call);
 cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call);

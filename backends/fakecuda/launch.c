@@ -106,10 +106,14 @@ void fc_kernel_start(struct fc_op *op)
 }
 
 /* Event context: the last block has ended, or the context died before the rest was placed. */
-static void kernel_done(void *object, uint64_t arg)
+static void kernel_done(void *object, uint64_t serial)
 {
 	struct CUstream_st *s = object;
 	fc_lock();
+	if (!fc_stream_alive(s, serial)) {
+		fc_unlock();
+		return;
+	}
 	ASSERT(s->head && s->head->kind == FC_OP_KERNEL);
 	struct fc_kernel *k = s->head->kernel;
 	os_trace("cuda.kernel.done", k->ctx->dev->index, k->number, 0);
@@ -125,7 +129,7 @@ static void kernel_post_done(struct fc_kernel *k)
 				      .kind = SIM_EVENT_WORK,
 				      .delay_ns = sim_latency(FC_KERNEL_DONE_NS),
 				      .order = k->op->stream};
-	sim_event_post(&attr, kernel_done, k->op->stream, 0, NULL);
+	sim_event_post(&attr, kernel_done, k->op->stream, k->op->stream->serial, NULL);
 }
 
 void fc_kernel_block_done(struct fc_kernel *k)

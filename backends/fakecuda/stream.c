@@ -159,14 +159,31 @@ static void stream_advance(struct CUstream_st *s)
 		fc_stream_drop(s);
 }
 
+bool fc_stream_alive(const struct CUstream_st *s, uint64_t serial)
+{
+	if (sim_engine_kind() == SIM_ENGINE_SIM)
+		return true; /* fc_stream_drop cancelled the rest */
+	for (uint32_t i = 0; i < fc.device_count; i++) {
+		for (struct fc_ctx *ctx = fc.device[i].ctx; ctx; ctx = ctx->next_on_device) {
+			for (struct CUstream_st *o = ctx->streams; o; o = o->next) {
+				if (o == s)
+					return o->serial == serial;
+			}
+		}
+	}
+	return false;
+}
+
 /* Event context. */
-static void stream_step(void *object, uint64_t arg)
+static void stream_step(void *object, uint64_t serial)
 {
 	struct CUstream_st *s = object;
 	fc_lock();
-	ASSERT(s->magic == FC_STREAM_MAGIC && s->step_posted);
-	s->step_posted = false;
-	stream_advance(s);
+	if (fc_stream_alive(s, serial)) {
+		ASSERT(s->magic == FC_STREAM_MAGIC && s->step_posted);
+		s->step_posted = false;
+		stream_advance(s);
+	}
 	fc_unlock();
 	sim_events_drain();
 }
@@ -178,7 +195,7 @@ void fc_stream_kick(struct CUstream_st *s, uint64_t delay_ns)
 	s->step_posted = true;
 	struct sim_event_attr attr = {
 		.name = "cuda.stream", .kind = SIM_EVENT_WORK, .delay_ns = delay_ns, .order = s};
-	sim_event_post(&attr, stream_step, s, 0, NULL);
+	sim_event_post(&attr, stream_step, s, s->serial, NULL);
 }
 
 void fc_stream_op_done(struct CUstream_st *s)
@@ -201,6 +218,7 @@ struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int pr
 	s->priority = priority;
 	s->tail = &s->head;
 	s->number = ctx->streams ? ++ctx->stream_last : 0;
+	s->serial = ++fc.stream_serial;
 	fc_who(s->who);
 	struct CUstream_st **end = &ctx->streams;
 	while (*end)

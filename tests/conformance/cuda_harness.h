@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Harness of the CUDA conformance suite: the GPU double against what the CUDA documentation says.
+ * A test is a function that runs as the main task of a world; under `sim` once for each of CH_SEEDS
+ * seeds, in a world of its own each time, and once under `threads`. It may leave nothing behind.
+ * Kernels of tests are plain functions over the fakedev_* calls. Used by cuda_*_test.c only.
+ */
+#ifndef TESTS_CONFORMANCE_CUDA_HARNESS_H
+#define TESTS_CONFORMANCE_CUDA_HARNESS_H
+
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/device/shim_fake.h"
+#include "core/os/os.h"
+#include "sim/engine/sim.h"
+#include "sim/world/world.h"
+
+#define CH_SEEDS 5
+
+struct ch_world {
+	uint32_t hosts;
+	const char *machine;
+	uint32_t width;
+	bool loose; /* device memory is readable by the host */
+	uint64_t va_bytes;
+	uint64_t leaks; /* expected */
+	const char *plan;
+	const char *const *env;
+	enum sim_strategy strategy;
+};
+
+struct ch_run {
+	void (*body)(void);
+	enum sim_engine engine;
+};
+static struct ch_run ch_now; /* what runs, for tests that differ by engine */
+
+static inline void ch_main(void *arg)
+{
+	(void)arg;
+	ch_now.body();
+}
+
+static inline void ch_run_once(enum sim_engine engine, uint64_t seed, const struct ch_world *w,
+			       void (*body)(void))
+{
+	const struct sim_config config = {.engine = engine,
+					  .seed = seed,
+					  .strategy = w->strategy,
+					  .fault_plan = w->plan,
+					  .fault_plan_name = "test"};
+	const struct world_config world = {.hosts = w->hosts ? w->hosts : 1,
+					   .machine = w->machine ? w->machine : "a100-4nic",
+					   .strict_device_view = !w->loose,
+					   .gpu_va_bytes = w->va_bytes,
+					   .env = w->env,
+					   .warp_width = w->width ? w->width : 1};
+
+	ch_now = (struct ch_run){body, engine};
+	ck_assert_int_eq(sim_start(&config), 0);
+	ck_assert_int_eq(world_create(&world), 0);
+	ck_assert_int_eq(sim_run(ch_main, NULL), SIM_PASS);
+	ck_assert_uint_eq(world_destroy(), w->leaks);
+	sim_stop();
+}
+
+/* engine: the loop index of the test, 0 sim, 1 threads. */
+static inline void ch_run(int engine, const struct ch_world *w, void (*body)(void))
+{
+	if (engine == 1) {
+		ch_run_once(SIM_ENGINE_THREADS, 1, w, body);
+		return;
+	}
+	for (uint64_t seed = 1; seed <= CH_SEEDS; seed++)
+		ch_run_once(SIM_ENGINE_SIM, seed, w, body);
+}
+
+/* Each test under both engines; what follows `name` are fields of struct ch_world. */
+#define CH_TEST(name, ...)                                                                         \
+	static void name##_body(void);                                                             \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		const struct ch_world w = {__VA_ARGS__};                                           \
+		ch_run(_i, &w, name##_body);                                                       \
+	}                                                                                          \
+	END_TEST                                                                                   \
+	static void name##_body(void)
+#define CH_ADD(tcase, name) tcase_add_loop_test(tcase, name, 0, 2)
+#define CH_ADD_SIM(tcase, name) tcase_add_loop_test(tcase, name, 0, 1)
+
+static inline int ch_suite_run(const char *name, TCase *tcase)
+{
+	Suite *s = suite_create(name);
+
+	tcase_set_timeout(tcase, 60);
+	suite_add_tcase(s, tcase);
+	SRunner *r = srunner_create(s);
+
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#define CU(call) ck_assert_msg((call) == cudaSuccess, "%s", #call)
+/* The call fails so, and so says cudaGetLastError, once. */
+#define CU_FAILS(call, error)                                                                      \
+	do {                                                                                       \
+		cudaError_t got_ = (call);                                                         \
+		ck_assert_msg(got_ == (error), "%s: got %s, expected %s", #call,                   \
+			      cudaGetErrorName(got_), cudaGetErrorName(error));                    \
+		ck_assert_int_eq(cudaGetLastError(), (error));                                     \
+		ck_assert_int_eq(cudaGetLastError(), cudaSuccess);                                 \
+	} while (0)
+
+/* ---- what is said on stderr ---------------------------------------------------------------------- */
+
+struct ch_capture {
+	int saved, file;
+	char text[8192];
+};
+
+static inline void ch_capture_begin(struct ch_capture *c)
+{
+	fflush(stderr);
+	c->saved = dup(2);
+	c->file = memfd_create("stderr", 0);
+	dup2(c->file, 2);
+}
+
+static inline void ch_capture_end(struct ch_capture *c)
+{
+	fflush(stderr);
+	dup2(c->saved, 2);
+	ssize_t n = pread(c->file, c->text, sizeof c->text - 1, 0);
+	c->text[n > 0 ? n : 0] = 0;
+	close(c->saved);
+	close(c->file);
+}
+
+/* The call fails so and explains itself with these words. */
+#define CU_SAYS(call, error, words)                                                                \
+	do {                                                                                       \
+		struct ch_capture c_;                                                              \
+		ch_capture_begin(&c_);                                                             \
+		cudaError_t said_ = (call);                                                        \
+		ch_capture_end(&c_);                                                               \
+		ck_assert_msg(said_ == (error), "%s: got %s, expected %s", #call,                  \
+			      cudaGetErrorName(said_), cudaGetErrorName(error));                   \
+		ck_assert_msg(strstr(c_.text, words) != NULL, "%s: said \"%s\"", #call, c_.text);  \
+		(void)cudaGetLastError();                                                          \
+	} while (0)
+
+/* A function that ends the program: runs in a child; returns its exit status and what it said. */
+static inline int ch_child(void (*fn)(void), char *text, size_t bytes)
+{
+	int file = memfd_create("child", 0);
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		dup2(file, 1);
+		dup2(file, 2);
+		fn();
+		_exit(0);
+	}
+	int status = 0;
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ssize_t n = pread(file, text, bytes - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	close(file);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- other processes ------------------------------------------------------------------------------- */
+
+static inline struct os_proc *ch_proc(uint32_t host, const char *name)
+{
+	struct os_proc *p = NULL;
+
+	ck_assert_int_eq(world_proc_create(host, name, &p), 0);
+	return p;
+}
+
+/* Runs fn as a task of the process and waits for its end. */
+static inline void ch_in(struct os_proc *p, void (*fn)(void *), void *arg)
+{
+	const struct os_thread_attr attr = {.name = "other main", .rank = -1};
+	struct os_thread *t = NULL;
+
+	ck_assert_int_eq(world_thread_start(p, &t, &attr, fn, arg), 0);
+	ck_assert_int_eq(os_thread_join(t), 0);
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------- */
+
+/* Registers function `name` (struct dev *, const struct name_args *) for both warp widths. */
+#define CH_KERNEL(name, shared)                                                                    \
+	static void name(struct dev *d, const struct name##_args *a);                              \
+	static void name##_entry1(struct dev *d, const void *args)                                 \
+	{                                                                                          \
+		name(d, (const struct name##_args *)args);                                         \
+	}                                                                                          \
+	static void name##_entry32(struct dev *d, const void *args)                                \
+	{                                                                                          \
+		name(d, (const struct name##_args *)args);                                         \
+	}                                                                                          \
+	static const struct dev_kernel name##_w1 = {(const void *)name##_entry1, #name,            \
+						    sizeof(struct name##_args), shared};           \
+	static const struct dev_kernel name##_w32 = {(const void *)name##_entry32, #name,          \
+						     sizeof(struct name##_args), shared};          \
+	static __attribute__((constructor)) void name##_register(void)                             \
+	{                                                                                          \
+		fakecuda_register_kernel(&name##_w1, name##_entry1, 1);                            \
+		fakecuda_register_kernel(&name##_w32, name##_entry32, 32);                         \
+	}                                                                                          \
+	static void name(struct dev *d, const struct name##_args *a)
+
+static inline cudaError_t ch_launch_on(const struct dev_kernel *k, unsigned blocks,
+				       unsigned threads, const void *args, cudaStream_t s)
+{
+	void *params[] = {(void *)(uintptr_t)args};
+
+	return cudaLaunchKernel(k->func, (dim3){blocks, 1, 1}, (dim3){threads, 1, 1}, params,
+				k->shared_bytes, s);
+}
+
+static inline bool ch_wait_word(struct dev *d, uint64_t word, uint64_t want)
+{
+	const struct wait w = {.on = (const void *)(uintptr_t)word,
+			       .want = want,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_GE,
+			       .bytes = 8,
+			       .why = "word of the test",
+			       .from = {-1, -1, -1, "test"}};
+
+	return fakedev_wait(d, &w, NULL);
+}
+
+/* Adds 1 to a word when `gate`, another word, has reached `want` (no gate: at once). */
+struct gate_args {
+	uint64_t gate, want, word;
+};
+
+/* ---- memory ------------------------------------------------------------------------------------------- */
+
+static inline void *ch_malloc(size_t bytes)
+{
+	void *p = NULL;
+
+	CU(cudaMalloc(&p, bytes));
+	ck_assert_ptr_nonnull(p);
+	return p;
+}
+
+static inline void *ch_pinned(size_t bytes)
+{
+	void *p = NULL;
+
+	CU(cudaHostAlloc(&p, bytes, cudaHostAllocMapped));
+	ck_assert_ptr_nonnull(p);
+	return p;
+}
+
+static inline void ch_pattern(void *p, size_t n, unsigned key)
+{
+	uint8_t *b = (uint8_t *)p;
+
+	for (size_t i = 0; i < n; i++)
+		b[i] = (uint8_t)(i * 7 + key * 31 + (i >> 8));
+}
+
+static inline void ch_expect(const void *p, size_t n, unsigned key)
+{
+	const uint8_t *b = (const uint8_t *)p;
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t want = (uint8_t)(i * 7 + key * 31 + (i >> 8));
+
+		if (b[i] != want)
+			ck_abort_msg("byte %zu of %zu is 0x%02x, expected 0x%02x", i, n, b[i], want);
+	}
+}
+
+#endif
