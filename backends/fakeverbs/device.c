@@ -82,6 +82,14 @@ static void hca_proc_put(void)
 		os_free(p);
 }
 
+/* Contexts that were left open keep the devices: not another leak. A list that was left is. */
+void hca_devices_end(struct os_proc *proc, bool killed)
+{
+	if (!killed)
+		os_free(proc->slot[OS_SLOT_VERBS]);
+	proc->slot[OS_SLOT_VERBS] = NULL;
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	sim_point("ibv_get_device_list");

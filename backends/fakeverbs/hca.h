@@ -300,6 +300,8 @@ struct hca_world {
 
 /* The world's HCAs, made at first use. Never NULL inside an entry point that found a device. */
 struct hca_world *hca_world(void);
+/* device.c: forgets the devices of a process that ends. */
+void hca_devices_end(struct os_proc *proc, bool killed);
 
 /* ---- the owner's objects ---------------------------------------------------------------------- */
 

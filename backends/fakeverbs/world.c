@@ -282,6 +282,7 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 	hca_proc_end_kind(&w->pd, proc, killed, "protection domain", hca_end_pd);
 	hca_proc_end_kind(&w->channel, proc, killed, "completion channel", hca_end_channel);
 	hca_proc_end_kind(&w->context, proc, killed, "verbs context", hca_end_context);
+	hca_devices_end(proc, killed);
 }
 
 /* The arena goes with the world. */
