@@ -215,6 +215,16 @@ void sim_kill_proc(struct os_proc *proc)
 		threads_kill_proc(proc);
 }
 
+/* Ends a process by the world's hook, which also cleans up. */
+void engine_kill_step(void *proc, uint64_t arg)
+{
+	(void)arg;
+	if (eng.kill_hook)
+		eng.kill_hook(proc);
+	else
+		sim_kill_proc(proc);
+}
+
 void sim_set_resolver(const void *(*resolve)(const void *addr))
 {
 	eng.resolve = resolve;

@@ -177,6 +177,7 @@ void engine_fail(enum sim_verdict verdict, const char *kind, const char *fmt, ..
 	__attribute__((format(printf, 3, 4), noreturn));
 /* A fault ends the process of the running task; does not return. */
 void engine_kill_self(struct task *t) __attribute__((noreturn));
+void engine_kill_step(void *proc, uint64_t arg); /* as an event */
 void engine_foreign_thread(void) __attribute__((noreturn));
 const char *engine_verdict_name(enum sim_verdict verdict);
 void engine_print_failure_hooks(FILE *out);

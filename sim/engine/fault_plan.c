@@ -31,7 +31,7 @@ const struct fault_site fault_sites[] = {
 	 {{"reset", OS_FAULT_RESET, NULL, 0},
 	  {"delay", OS_FAULT_DELAY, "by", 10000},
 	  FAIL_WITH(EIO)}},
-	{"os.task", "an entry point called by a host task: ends its process",
+	{"os.task", "an entry point or a wait of a rank's host task: ends its process",
 	 {{"kill", OS_FAULT_KILL, NULL, 0}}},
 	{"shared.cas", "a weak compare-and-swap", {{"spurious", OS_FAULT_SPURIOUS, NULL, 0}}},
 	{NULL, NULL, {{NULL, 0, NULL, 0}}},

@@ -257,6 +257,7 @@ bool fiber_guard_hit(const struct fiber *f, const void *addr)
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 FIBER_PLAIN void fiber_enter(struct fiber *loop, struct fiber *f)
 {
 	f->home = loop;
@@ -273,6 +274,7 @@ FIBER_PLAIN void fiber_suspend(struct fiber *f)
 	fiber_switch(f->sp, *loop->sp);
 	fiber_arrive(f);
 }
+#endif
 
 FIBER_PLAIN void fiber_exit(struct fiber *f)
 {

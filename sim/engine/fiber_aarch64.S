@@ -6,10 +6,10 @@
  */
 	.text
 	.globl	fiber_switch
-	.hidden	fiber_switch
+	.protected	fiber_switch
 	.type	fiber_switch,%function
 	.globl	fiber_resume_pc
-	.hidden	fiber_resume_pc
+	.protected	fiber_resume_pc
 	.p2align 4
 fiber_switch:
 	.cfi_startproc
@@ -65,7 +65,7 @@ fiber_resume_pc:
 	.cfi_restore x30
 	add	sp, sp, #160
 	.cfi_adjust_cfa_offset -160
-	ret
+	br	x30 /* not ret: the return predictor knows the other stack's calls */
 	.cfi_endproc
 	.size	fiber_switch,.-fiber_switch
 

@@ -286,17 +286,7 @@ static void task_pay_debt(struct task *t)
 	task_sleep(t, strategy_factor(ns));
 }
 
-/* Ends the process of the running task: by the world's hook, which also cleans up, in event
- * context, because nobody ends the stack that he stands on. */
-static void engine_kill_step(void *object, uint64_t arg)
-{
-	(void)arg;
-	if (eng.kill_hook)
-		eng.kill_hook(object);
-	else
-		sched_sim_kill_proc(object);
-}
-
+/* In event context, because nobody ends the stack that he stands on. */
 void engine_kill_self(struct task *t)
 {
 	static const struct sim_event_attr attr = {.name = "engine.kill"};
@@ -313,7 +303,7 @@ static void task_point_fault(struct task *t)
 {
 	struct os_fault f;
 
-	if (t->pub.kind != SIM_TASK_HOST || !fault_check("os.task", NULL, &f))
+	if (t->pub.kind != SIM_TASK_HOST || t->pub.self.rank < 0 || !fault_check("os.task", NULL, &f))
 		return;
 	ASSERT(f.kind == OS_FAULT_KILL);
 	engine_kill_self(t);

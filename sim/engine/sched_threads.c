@@ -49,6 +49,8 @@ struct thread_part *threads_part_new(const char *name)
 		part->task = task_new(&attr, NULL, NULL);
 		ASSERT(part->task);
 		part->task->part = part;
+		part->task->pub.self.id = UINT32_MAX; /* ids are for tasks */
+		eng.next_task_id--;
 		part->stand_in = true;
 	}
 	part->next = threads_all;
@@ -250,16 +252,34 @@ int threads_spawn(struct sim_task **out, const struct sim_task_attr *attr, void 
 
 /* ---- points and waits ------------------------------------------------------------------------ */
 
+/* Its process is ended from the timer thread; this one stays here until it is. */
+static void threads_point_fault(struct task *t)
+{
+	const struct sim_event_attr attr = {.name = "engine.kill", .kind = SIM_EVENT_TIMER};
+	struct os_fault f;
+
+	if (t->pub.self.rank < 0 || !fault_check("os.task", NULL, &f))
+		return;
+	sim_event_post(&attr, engine_kill_step, t->pub.self.proc, 0, NULL);
+	for (uint32_t round = 0;; round++) {
+		threads_maybe_end(t);
+		threads_pause(round);
+	}
+}
+
 void threads_point(void)
 {
 	struct task *t = threads_self();
 
 	if (!t || t->part->draining)
 		return;
-	if (t->pub.kind == SIM_TASK_WARP)
+	if (t->pub.kind == SIM_TASK_WARP) {
 		worker_point(t);
-	else
-		threads_maybe_end(t);
+		return;
+	}
+	if (UNLIKELY(eng.point_faults))
+		threads_point_fault(t);
+	threads_maybe_end(t);
 }
 
 static void threads_shared_point(const void *addr, size_t bytes, enum shared_access access)
