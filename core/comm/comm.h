@@ -51,10 +51,9 @@ struct peer_info {
 	char bus_id[24];
 	uint32_t version; /* NCCL_VERSION_CODE */
 	uint32_t warp_width;
-	uint64_t comm; /* address of struct ncclComm, for ranks of the same process */
 	uint64_t dev_bytes;
 	int32_t min_channels, max_channels; /* what this rank asks for */
-	uint8_t pad0[8];
+	uint8_t pad0[16];
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
 #define PEER_INFO_MAGIC 0xd0de1001u

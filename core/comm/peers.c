@@ -60,7 +60,6 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->pid_hash = hash64_combine(me->host_hash, (uint64_t)os_proc()->pid);
 	me->cuda_dev = comm->cuda_dev;
 	me->version = NCCL_VERSION_CODE;
-	me->comm = (uint64_t)(uintptr_t)comm;
 	me->min_channels = comm->config.minCTAs;
 	me->max_channels = comm->config.maxCTAs;
 	return peer_device_describe(me);

@@ -7,14 +7,30 @@
 
 #include "core/transport/net_verbs_internal.h"
 
+/* Regions are registered under offsets, not under their addresses: what crosses the wire is then the
+ * same in every run. HCAs want the offset within the page kept. */
+uint64_t net_verbs_page_offset(const void *data)
+{
+	return (uintptr_t)data % NET_VERBS_PAGE;
+}
+
+/* Where the HCA knows `p`, which lies in the region, by its keys. */
+static uint64_t net_verbs_iova(const struct ibv_mr *mr, const void *p)
+{
+	ASSERT((uintptr_t)p >= (uintptr_t)mr->addr &&
+	       (uintptr_t)p - (uintptr_t)mr->addr <= mr->length);
+	return net_verbs_page_offset(mr->addr) + ((uintptr_t)p - (uintptr_t)mr->addr);
+}
+
 ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr)
 {
 	struct net_verbs_conn *c = net_comm;
 	struct ibv_mr *m;
 
-	m = ibv_reg_mr(c->dev->pd, data, bytes,
-		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	m = ibv_reg_mr_iova(c->dev->pd, data, bytes, net_verbs_page_offset(data),
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				    IBV_ACCESS_REMOTE_READ);
 	if (!m) {
 		WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s",
 		     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name,
@@ -118,7 +134,7 @@ static int net_verbs_post_write(struct net_verbs_conn *c, const void *data, size
 				uint32_t index)
 {
 	struct ibv_sge sge = {
-		.addr = (uint64_t)(uintptr_t)data,
+		.addr = net_verbs_iova(mr, data),
 		.length = (uint32_t)bytes,
 		.lkey = mr->lkey,
 	};
@@ -178,7 +194,7 @@ static int net_verbs_post_cts(struct net_verbs_conn *c, const void *data, size_t
 {
 	uint64_t slot = c->recvs % NET_VERBS_RING;
 	struct net_verbs_cts cts = {
-		.addr = (uint64_t)(uintptr_t)data,
+		.addr = net_verbs_iova(mr, data),
 		.rkey = mr->rkey,
 		.bytes = (uint32_t)bytes,
 		.turn = {c->recvs + 1},
@@ -255,7 +271,7 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = (uint64_t)(uintptr_t)data,
+		.wr.rdma = {.remote_addr = net_verbs_iova(mr, data),
 			    .rkey = ((struct ibv_mr *)mr)->rkey},
 	};
 	rc = ibv_post_send(c->flush_qp, &wr, &bad);

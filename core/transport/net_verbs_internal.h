@@ -23,6 +23,7 @@
 
 #define NET_VERBS_MAX_DEVICES 32
 #define NET_VERBS_RING NET_MAX_REQUESTS	       /* CTS entries */
+#define NET_VERBS_PAGE 4096u
 #define NET_VERBS_CTS_DEPTH (2 * NET_VERBS_RING) /* send queue of a receiving end */
 
 /* ---- devices -------------------------------------------------------------------------------- */
@@ -203,6 +204,7 @@ void net_verbs_close(void *net_comm);
 void net_verbs_close_listen(void *listen);
 
 /* net_verbs_data.c */
+uint64_t net_verbs_page_offset(const void *data);
 ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr);
 ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr);

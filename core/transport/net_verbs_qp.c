@@ -73,13 +73,14 @@ static int net_verbs_qp_rtr_to_rts(struct ibv_qp *qp)
 
 int net_verbs_qp_to_rts(struct net_verbs_conn *c)
 {
-	int rc = net_verbs_qp_to_rtr(c, c->qp, &c->theirs);
+	int rc = 0;
 
-	if (rc == ETIMEDOUT)
-		return rc;
+	/* qp->state follows what succeeded: a second try goes on where the first ended */
+	if (c->qp->state == IBV_QPS_INIT)
+		rc = net_verbs_qp_to_rtr(c, c->qp, &c->theirs);
 	if (!rc)
 		rc = net_verbs_qp_rtr_to_rts(c->qp);
-	if (rc)
+	if (rc && rc != ETIMEDOUT)
 		WARN("NET/IB: rank %d: connecting qp 0x%x on %s to rank %d's qp 0x%x on %.31s "
 		     "failed: %s", c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer,
 		     c->theirs.qpn, c->theirs.nic, strerror(rc));
@@ -113,7 +114,7 @@ static struct ibv_qp *net_verbs_qp_create(struct net_verbs_conn *c, uint32_t sen
 /* The sending end's ring, where the receiver writes its entries. */
 static ncclResult_t net_verbs_ring_make(struct net_verbs_conn *c)
 {
-	const size_t bytes = NET_VERBS_RING * sizeof(struct net_verbs_cts), align = 4096;
+	const size_t bytes = NET_VERBS_RING * sizeof(struct net_verbs_cts), align = NET_VERBS_PAGE;
 
 	c->ring_mem = os_alloc(bytes + align, "clear-to-send ring");
 	if (!c->ring_mem) {
@@ -121,8 +122,8 @@ static ncclResult_t net_verbs_ring_make(struct net_verbs_conn *c)
 		return ncclSystemError;
 	}
 	c->ring = (struct net_verbs_cts *)ALIGN_UP((uintptr_t)c->ring_mem, align);
-	c->ring_mr = ibv_reg_mr(c->dev->pd, c->ring, bytes,
-				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	c->ring_mr = ibv_reg_mr_iova(c->dev->pd, c->ring, bytes, 0,
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (c->ring_mr)
 		return ncclSuccess;
 	WARN("NET/IB: ibv_reg_mr of a clear-to-send ring (%zu bytes) on device %s failed: %s",
@@ -143,7 +144,7 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 	m->rank = c->comm->rank;
 	snprintf(m->nic, sizeof m->nic, "%s", c->dev->name);
 	if (c->is_send) {
-		m->ring_addr = (uint64_t)(uintptr_t)c->ring;
+		m->ring_addr = 0; /* as registered */
 		m->ring_rkey = c->ring_mr->rkey;
 		m->ring_entries = NET_VERBS_RING;
 	}

@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "core/comm/registry.h"
 #include "core/transport/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
@@ -50,16 +51,14 @@ struct p2p_info {
 	uint32_t is_send;
 	uint32_t step_bytes;
 	uint32_t pad0;
-	uint64_t pool;	    /* struct p2p_pool *, for the same process */
-	uint64_t mem;	    /* the pool's address, likewise */
 	uint64_t pool_bytes;
 	uint64_t control;   /* offsets in the pool */
 	uint64_t buffer;
 	cudaIpcMemHandle_t handle; /* for other processes of the host */
 };
 DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fits");
-DOPPEL_CHECK_SIZE(struct p2p_info, 128);
-DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 64);
+DOPPEL_CHECK_SIZE(struct p2p_info, 112);
+DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 48);
 
 static bool p2p_same_process(const struct ncclComm *comm, int32_t peer)
 {
@@ -148,6 +147,7 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 {
 	struct p2p_info info = {.magic = P2P_INFO_MAGIC};
 	struct p2p_state *st;
+	uint64_t mem;
 	ncclResult_t rc = p2p_state_make(c->comm);
 
 	if (rc)
@@ -157,8 +157,6 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	info.channel = c->channel;
 	info.is_send = c->is_send;
 	info.step_bytes = transport_step_bytes();
-	info.pool = (uint64_t)(uintptr_t)st->pool;
-	info.mem = (uint64_t)(uintptr_t)st->pool->mem;
 	info.pool_bytes = st->pool->bytes;
 	info.control = st->control_used;
 	st->control_used += P2P_CONTROL_BYTES;
@@ -172,14 +170,15 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 		rc = cuda_result(cudaIpcGetMemHandle(&info.handle, st->pool->mem),
 				 "cudaIpcGetMemHandle of p2p connection memory");
 	}
+	mem = (uint64_t)(uintptr_t)st->pool->mem;
 	c->dev.step_bytes = info.step_bytes;
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;
 	if (c->is_send)
-		c->dev.head = info.mem + info.control + offsetof(struct dev_send_mem, head);
+		c->dev.head = mem + info.control + offsetof(struct dev_send_mem, head);
 	else
-		c->dev.tail = info.mem + info.control + offsetof(struct dev_recv_mem, tail);
-	c->dev.buffer = c->is_send ? 0 : info.mem + info.buffer;
+		c->dev.tail = mem + info.control + offsetof(struct dev_recv_mem, tail);
+	c->dev.buffer = c->is_send ? 0 : mem + info.buffer;
 	memset(mine, 0, sizeof *mine);
 	memcpy(mine->bytes, &info, sizeof info);
 	return rc;
@@ -196,6 +195,26 @@ static ncclResult_t p2p_enable_peer(int32_t cuda_dev)
 	return cuda_result(e, "cudaDeviceEnablePeerAccess to a p2p neighbour");
 }
 
+/* The pool of another rank of this process and communicator, which told us that it has one; with a
+ * reference for the caller. */
+static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t rank)
+{
+	struct p2p_pool *pool = NULL;
+	struct registry_node *first = registry_lock();
+
+	for (struct registry_node *n = first; n && !pool; n = n->next) {
+		const struct ncclComm *other = (const struct ncclComm *)n;
+
+		if (n->kind == REGISTRY_COMM && other->id_hash == comm->id_hash &&
+		    other->rank == rank && other->p2p)
+			pool = other->p2p->pool;
+	}
+	registry_unlock(first);
+	if (pool)
+		shared_add_u32(&pool->refs, 1, SHARED_RELAXED);
+	return pool;
+}
+
 static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 				    struct p2p_import *im)
 {
@@ -204,9 +223,13 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 
 		if (rc)
 			return rc;
-		im->pool = (struct p2p_pool *)(uintptr_t)info->pool;
-		shared_add_u32(&im->pool->refs, 1, SHARED_RELAXED);
-		im->mem = (uint8_t *)(uintptr_t)info->mem;
+		im->pool = p2p_pool_of_rank(c->comm, c->peer);
+		if (!im->pool) {
+			WARN("rank %d of this process has no p2p connection memory for rank %d",
+			     c->peer, c->comm->rank);
+			return ncclInternalError;
+		}
+		im->mem = im->pool->mem;
 		return ncclSuccess;
 	}
 	return cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,

@@ -216,7 +216,6 @@ static ncclResult_t transport_connect_pass(struct ncclComm *comm, struct transpo
 			continue;
 		rc = transport_dir_of(c)->connect(c, &in->theirs[i], &in->wait[n]);
 		if (rc == ncclInProgress) {
-			in->waits[n] = &in->wait[n];
 			n++;
 			continue;
 		}
@@ -242,10 +241,11 @@ static ncclResult_t transport_connect_all(struct ncclComm *comm, struct transpor
 			return rc;
 		if (!pending)
 			return ncclSuccess;
-		if (os_wait(in->waits, pending, comm->abort, NULL) == ECANCELED) {
-			WARN("rank %d: aborted while %d connections were being made", comm->rank,
+		rc = bootstrap_wait_beside(comm->bootstrap, in->wait, pending);
+		if (rc) {
+			INFO(LOG_INIT, "rank %d: gives up with %d connections not made", comm->rank,
 			     pending);
-			return ncclInternalError;
+			return rc;
 		}
 	}
 }

@@ -22,8 +22,7 @@ struct transport_infos {
 	struct connect_info mine[2 * DEV_MAX_CHANNELS], theirs[2 * DEV_MAX_CHANNELS];
 	struct connect_info message[2 * DEV_MAX_CHANNELS];
 	bool ready[2 * DEV_MAX_CHANNELS];
-	struct wait wait[2 * DEV_MAX_CHANNELS];
-	const struct wait *waits[2 * DEV_MAX_CHANNELS];
+	struct wait wait[2 * DEV_MAX_CHANNELS + 1]; /* of those that are not ready; one for bootstrap */
 };
 
 /* Releases what all p2p connections of a rank share. */
