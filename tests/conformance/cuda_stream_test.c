@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams and events of the GPU double: order within and between streams, the legacy default stream,
+ * events, callbacks. What ran when is seen in a log of numbers that kernels and callbacks append to.
+ */
+#include "tests/conformance/cuda_harness.h"
+
+#define LOG_MAX 64
+
+/* Pinned: [0] how many, then the numbers. */
+static shared_u64 *order_log;
+
+struct note_args {
+	uint64_t gate, want; /* waits first, when there is a gate */
+	uint64_t log, number;
+};
+
+CH_KERNEL(note, 0)
+{
+	if (a->gate && !ch_wait_word(d, a->gate, a->want))
+		return;
+	uint64_t at = fakedev_add(d, (void *)(uintptr_t)a->log, 8, 1, SHARED_ACQ_REL, SHARED_SYSTEM);
+	fakedev_store(d, (void *)(uintptr_t)(a->log + 8 * (at + 1)), 8, a->number, SHARED_RELEASE,
+		      SHARED_SYSTEM);
+}
+
+static void log_note(cudaStream_t s, uint64_t number, shared_u64 *gate)
+{
+	struct note_args a = {(uintptr_t)gate, 1, (uintptr_t)order_log, number};
+
+	CU(ch_launch_on(&note_w1, 1, 1, &a, s));
+}
+
+static void log_host_func(void *arg)
+{
+	uint64_t at = shared_add_u64(order_log, 1, SHARED_ACQ_REL);
+
+	shared_store_u64(&order_log[at + 1], (uintptr_t)arg, SHARED_RELEASE);
+}
+
+static void log_expect(int n, const uint64_t *numbers)
+{
+	ck_assert_uint_eq(shared_load_u64(order_log, SHARED_ACQUIRE), (uint64_t)n);
+	for (int i = 0; i < n; i++)
+		ck_assert_uint_eq(shared_load_u64(&order_log[i + 1], SHARED_ACQUIRE), numbers[i]);
+}
+
+static void log_open(void)
+{
+	order_log = ch_pinned((LOG_MAX + 2) * 8);
+}
+
+/* The word behind the log is the gate that tests use. */
+static shared_u64 *log_gate(void)
+{
+	return &order_log[LOG_MAX + 1];
+}
+
+static void gate_open(void)
+{
+	shared_store_u64(log_gate(), 1, SHARED_RELEASE);
+}
+
+static cudaStream_t stream_new(unsigned flags)
+{
+	cudaStream_t s;
+
+	CU(cudaStreamCreateWithFlags(&s, flags));
+	return s;
+}
+
+static cudaEvent_t event_new(unsigned flags)
+{
+	cudaEvent_t e;
+
+	CU(cudaEventCreateWithFlags(&e, flags));
+	return e;
+}
+
+CH_TEST(one_stream_keeps_order)
+{
+	cudaStream_t s = stream_new(cudaStreamNonBlocking);
+	uint64_t want[20];
+
+	log_open();
+	for (uint64_t i = 0; i < 20; i++) {
+		want[i] = i;
+		if (i % 3 == 2)
+			CU(cudaLaunchHostFunc(s, log_host_func, (void *)(uintptr_t)i));
+		else
+			log_note(s, i, NULL);
+	}
+	CU(cudaStreamSynchronize(s));
+	log_expect(20, want);
+	CU(cudaStreamDestroy(s));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(streams_run_side_by_side)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b = stream_new(0);
+
+	log_open();
+	log_note(a, 1, log_gate());
+	log_note(b, 2, NULL);
+	CU(cudaStreamSynchronize(b));
+	log_expect(1, (uint64_t[]){2});
+	ck_assert_int_eq(cudaStreamQuery(a), cudaErrorNotReady);
+	ck_assert_int_eq(cudaGetLastError(), cudaSuccess); /* not an error */
+	gate_open();
+	CU(cudaStreamSynchronize(a));
+	CU(cudaStreamQuery(a));
+	log_expect(2, (uint64_t[]){2, 1});
+	CU(cudaStreamDestroy(a));
+	CU(cudaStreamDestroy(b));
+	CU(cudaFreeHost(order_log));
+}
+
+/* ---- the legacy default stream --------------------------------------------------------------------------- */
+
+CH_TEST(legacy_stream_waits_for_blocking_streams)
+{
+	cudaStream_t a = stream_new(0), b = stream_new(0);
+
+	log_open();
+	log_note(a, 1, log_gate());
+	log_note(0, 2, NULL);
+	log_note(b, 3, NULL); /* behind the legacy stream's kernel */
+	os_sleep_ns(300000);
+	log_expect(0, NULL);
+	gate_open();
+	CU(cudaDeviceSynchronize());
+	log_expect(3, (uint64_t[]){1, 2, 3});
+	CU(cudaStreamDestroy(a));
+	CU(cudaStreamDestroy(b));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(blocking_streams_wait_for_the_legacy_stream)
+{
+	cudaStream_t a = stream_new(0);
+
+	log_open();
+	log_note(cudaStreamLegacy, 1, log_gate());
+	log_note(a, 2, NULL);
+	os_sleep_ns(300000);
+	log_expect(0, NULL);
+	gate_open();
+	CU(cudaStreamSynchronize(a));
+	log_expect(2, (uint64_t[]){1, 2});
+	CU(cudaStreamDestroy(a));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(non_blocking_streams_ignore_the_legacy_stream)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking);
+
+	log_open();
+	log_note(0, 1, log_gate());
+	log_note(a, 2, NULL);
+	CU(cudaStreamSynchronize(a));
+	log_expect(1, (uint64_t[]){2});
+	gate_open();
+	CU(cudaStreamSynchronize(0));
+	log_note(a, 3, NULL);
+	log_note(0, 4, NULL);
+	CU(cudaDeviceSynchronize());
+	ck_assert_uint_eq(shared_load_u64(order_log, SHARED_ACQUIRE), 4);
+	CU(cudaStreamDestroy(a));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(legacy_streams_of_two_gpus_are_independent)
+{
+	log_open();
+	log_note(0, 1, log_gate());
+	CU(cudaSetDevice(1));
+	log_note(0, 2, NULL);
+	CU(cudaDeviceSynchronize());
+	log_expect(1, (uint64_t[]){2});
+	gate_open();
+	CU(cudaSetDevice(0));
+	CU(cudaDeviceSynchronize());
+	log_expect(2, (uint64_t[]){2, 1});
+	CU(cudaFreeHost(order_log));
+}
+
+/* ---- events -------------------------------------------------------------------------------------------------- */
+
+CH_TEST(stream_waits_for_event_of_another_gpu)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b;
+	cudaEvent_t e = event_new(cudaEventDisableTiming);
+
+	log_open();
+	log_note(a, 1, log_gate());
+	CU(cudaEventRecord(e, a));
+	CU(cudaSetDevice(1));
+	b = stream_new(cudaStreamNonBlocking);
+	CU(cudaStreamWaitEvent(b, e, 0));
+	log_note(b, 2, NULL);
+	os_sleep_ns(200000);
+	log_expect(0, NULL);
+	ck_assert_int_eq(cudaEventQuery(e), cudaErrorNotReady);
+	gate_open();
+	CU(cudaStreamSynchronize(b));
+	log_expect(2, (uint64_t[]){1, 2});
+	CU(cudaEventQuery(e));
+	CU(cudaEventDestroy(e));
+	CU(cudaStreamDestroy(a));
+	CU(cudaStreamDestroy(b));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(event_means_the_record_before_the_call)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b = stream_new(cudaStreamNonBlocking);
+	cudaEvent_t e = event_new(0);
+
+	log_open();
+	CU(cudaEventQuery(e)); /* never recorded: complete */
+	CU(cudaEventSynchronize(e));
+	CU(cudaStreamWaitEvent(b, e, 0));
+	log_note(b, 1, NULL);
+	CU(cudaStreamSynchronize(b));
+	CU(cudaEventRecord(e, a));
+	CU(cudaStreamWaitEvent(b, e, 0));
+	log_note(a, 2, log_gate());
+	CU(cudaEventRecord(e, a)); /* later than b's wait: does not hold b */
+	log_note(b, 3, NULL);
+	CU(cudaStreamSynchronize(b));
+	log_expect(2, (uint64_t[]){1, 3});
+	gate_open();
+	CU(cudaEventSynchronize(e));
+	log_expect(3, (uint64_t[]){1, 3, 2});
+	CU(cudaEventDestroy(e));
+	CU(cudaStreamDestroy(a));
+	CU(cudaStreamDestroy(b));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(event_destroyed_in_flight_still_orders)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b = stream_new(cudaStreamNonBlocking);
+	cudaEvent_t e = event_new(cudaEventDisableTiming);
+
+	log_open();
+	log_note(a, 1, log_gate());
+	CU(cudaEventRecord(e, a));
+	CU(cudaStreamWaitEvent(b, e, 0));
+	CU(cudaEventDestroy(e));
+	log_note(b, 2, NULL);
+	CU(cudaStreamDestroy(b)); /* what is queued still runs */
+	gate_open();
+	CU(cudaDeviceSynchronize());
+	log_expect(2, (uint64_t[]){1, 2});
+	CU_SAYS(cudaEventQuery(e), cudaErrorInvalidResourceHandle, "no event");
+	CU_SAYS(cudaStreamQuery(b), cudaErrorInvalidResourceHandle, "no stream");
+	CU(cudaStreamDestroy(a));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(elapsed_time_counts_milliseconds)
+{
+	cudaStream_t s = stream_new(0);
+	cudaEvent_t a = event_new(0), b = event_new(0), plain = event_new(cudaEventDisableTiming);
+	float ms = -1;
+
+	log_open();
+	CU_FAILS(cudaEventElapsedTime(&ms, a, b), cudaErrorInvalidResourceHandle);
+	CU(cudaEventRecord(a, s));
+	log_note(s, 1, log_gate());
+	CU(cudaEventRecord(b, s));
+	CU(cudaEventRecord(plain, s));
+	ck_assert_int_eq(cudaEventElapsedTime(&ms, a, b), cudaErrorNotReady);
+	os_sleep_ns(2000000);
+	gate_open();
+	CU(cudaEventSynchronize(b));
+	CU(cudaEventElapsedTime(&ms, a, b));
+	ck_assert_msg(ms > 1.5f && ms < 1000, "%f ms", ms);
+	CU(cudaStreamSynchronize(s));
+	CU_FAILS(cudaEventElapsedTime(&ms, a, plain), cudaErrorInvalidResourceHandle);
+	CU_FAILS(cudaEventElapsedTime(NULL, a, b), cudaErrorInvalidValue);
+	CU(cudaEventDestroy(a));
+	CU(cudaEventDestroy(b));
+	CU(cudaEventDestroy(plain));
+	CU(cudaStreamDestroy(s));
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(event_of_another_gpu_cannot_be_recorded_here)
+{
+	cudaEvent_t e = event_new(0);
+
+	CU(cudaSetDevice(1));
+	CU_SAYS(cudaEventRecord(e, 0), cudaErrorInvalidResourceHandle, "gpu 0, the stream of gpu 1");
+	CU(cudaEventDestroy(e));
+	CU_FAILS(cudaEventCreateWithFlags(&e, 0x100), cudaErrorInvalidValue);
+	CU_FAILS(cudaEventCreateWithFlags(&e, cudaEventInterprocess), cudaErrorInvalidValue);
+}
+
+/* ---- properties --------------------------------------------------------------------------------------------- */
+
+CH_TEST(stream_properties)
+{
+	cudaStream_t s, low;
+	int least = 9, greatest = 9, p = 9, dev = -1;
+	unsigned flags = 9;
+
+	CU(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+	ck_assert_int_eq(least, 0);
+	ck_assert_int_lt(greatest, 0);
+	CU(cudaSetDevice(2));
+	CU(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, greatest - 10));
+	CU(cudaStreamCreateWithPriority(&low, 0, 5));
+	CU(cudaStreamGetPriority(s, &p));
+	ck_assert_int_eq(p, greatest); /* clamped */
+	CU(cudaStreamGetPriority(low, &p));
+	ck_assert_int_eq(p, least);
+	CU(cudaStreamGetFlags(s, &flags));
+	ck_assert_uint_eq(flags, cudaStreamNonBlocking);
+	CU(cudaStreamGetDevice(s, &dev));
+	ck_assert_int_eq(dev, 2);
+	CU_FAILS(cudaStreamCreateWithFlags(&low, 4), cudaErrorInvalidValue);
+	CU_FAILS(cudaStreamCreate(NULL), cudaErrorInvalidValue);
+	CU_FAILS(cudaStreamDestroy(0), cudaErrorInvalidResourceHandle);
+	CU(cudaStreamDestroy(s));
+	CU(cudaStreamDestroy(low));
+	CU_FAILS(cudaStreamSynchronize((cudaStream_t)&least), cudaErrorInvalidResourceHandle);
+}
+
+/* A callback runs as a task: it may wait, and others run meanwhile. */
+static void slow_callback(void *arg)
+{
+	os_sleep_ns(100000);
+	log_host_func(arg);
+}
+
+CH_TEST(callback_may_sleep)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b = stream_new(cudaStreamNonBlocking);
+
+	log_open();
+	CU(cudaLaunchHostFunc(a, slow_callback, (void *)1));
+	log_note(a, 2, NULL);
+	log_note(b, 3, log_gate());
+	CU(cudaStreamSynchronize(a));
+	log_expect(2, (uint64_t[]){1, 2});
+	gate_open();
+	CU(cudaStreamSynchronize(b));
+	CU(cudaStreamDestroy(a));
+	CU(cudaStreamDestroy(b));
+	CU(cudaFreeHost(order_log));
+	CU_FAILS(cudaLaunchHostFunc(0, NULL, NULL), cudaErrorInvalidValue);
+}
+
+/* ---- explaining ------------------------------------------------------------------------------------------------ */
+
+static void hang_body(void)
+{
+	cudaStream_t s = stream_new(cudaStreamNonBlocking);
+
+	log_open();
+	log_note(s, 1, log_gate());
+	CU(cudaStreamSynchronize(s));
+}
+
+static void hang_main(void *arg)
+{
+	(void)arg;
+	hang_body();
+}
+
+static void hang_child(void)
+{
+	const struct sim_config config = {.engine = SIM_ENGINE_SIM, .seed = 1};
+	const struct world_config world = {.hosts = 1, .machine = "a100-4nic", .warp_width = 1};
+
+	if (sim_start(&config) || world_create(&world))
+		_exit(1);
+	_exit(sim_run(hang_main, NULL));
+}
+
+START_TEST(a_kernel_that_waits_for_ever_is_explained)
+{
+	char text[16384];
+	int rc = ch_child(hang_child, text, sizeof text);
+
+	ck_assert_msg(rc == SIM_NO_PROGRESS, "exit %d: %s", rc, text);
+	ck_assert_msg(strstr(text, "cudaStreamSynchronize stream 1 of gpu 0") != NULL, "%s", text);
+	ck_assert_msg(strstr(text, "word of the test") != NULL, "%s", text);
+	ck_assert_msg(strstr(text, "gpu0 k1 b0 w0") != NULL, "%s", text);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *t = tcase_create("stream");
+
+	CH_ADD(t, one_stream_keeps_order);
+	CH_ADD(t, streams_run_side_by_side);
+	CH_ADD(t, legacy_stream_waits_for_blocking_streams);
+	CH_ADD(t, blocking_streams_wait_for_the_legacy_stream);
+	CH_ADD(t, non_blocking_streams_ignore_the_legacy_stream);
+	CH_ADD(t, legacy_streams_of_two_gpus_are_independent);
+	CH_ADD(t, stream_waits_for_event_of_another_gpu);
+	CH_ADD(t, event_means_the_record_before_the_call);
+	CH_ADD(t, event_destroyed_in_flight_still_orders);
+	CH_ADD(t, elapsed_time_counts_milliseconds);
+	CH_ADD(t, event_of_another_gpu_cannot_be_recorded_here);
+	CH_ADD(t, stream_properties);
+	CH_ADD(t, callback_may_sleep);
+	tcase_add_test(t, a_kernel_that_waits_for_ever_is_explained);
+	return ch_suite_run("cuda stream", t);
+}
