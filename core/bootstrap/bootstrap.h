@@ -45,6 +45,10 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b, bool last);
  * both ends must agree: ncclInternalError names both otherwise. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes);
+/* For waits that go past the bootstrap but end only if other ranks do their part: returns when one
+ * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
+ * on abort. May return early. w[n] is scratch. */
+ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n);
 /* NULL is fine. */
 void bootstrap_close(struct bootstrap *b);
 

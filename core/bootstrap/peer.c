@@ -210,6 +210,21 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 	return os_wait(b->wait_list, all, b->abort, NULL) == ECANCELED ? ncclInternalError : ncclSuccess;
 }
 
+ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n)
+{
+	struct sock_ctx ctx = { "bootstrap: beside another wait", b->rank, (b->rank + 1) % b->nranks,
+				b->abort };
+	uint64_t seq;
+	ncclResult_t rc = bootstrap_next_poll(b, &seq);
+
+	if (!rc)
+		rc = bootstrap_take(b);
+	if (rc)
+		return rc;
+	w[n] = sock_wait(b->next_fd, seq, &ctx);
+	return bootstrap_wait(b, w, n + 1, &ctx);
+}
+
 /* ---- messages -------------------------------------------------------------------------------------- */
 
 static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct bootstrap_out **out)
