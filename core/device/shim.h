@@ -43,8 +43,8 @@
  *       Copies global memory to the thread's own or shared memory, by this thread alone.
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
  *   dev_store_line16(d, p, line)
- *       Stores 16 aligned bytes at once, relaxed: whoever reads the line sees both 8-byte halves
- *       whole, and in practice the line; the flags inside tell (LL).
+ *       Stores 16 aligned bytes, relaxed. Each 8-byte half is seen whole, the two in any order: the
+ *       flags inside tell when both are there (LL). One instruction on CUDA, two stores on the fake.
  *   dev_trap(d, what)
  *       Ends the program loudly: host and device disagree on something fundamental.
  *   dev_reduce_copy(d, thread, threads, srcs, nsrc, dsts, ndst, count, type, op, scale, post)
