@@ -79,3 +79,13 @@ void memo_table_clear(struct memo_table *t)
 	}
 	t->count = 0;
 }
+
+void *memo_value_alloc(size_t bytes)
+{
+	return calloc(1, bytes);
+}
+
+void memo_value_free(void *value)
+{
+	free(value);
+}

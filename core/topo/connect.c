@@ -14,10 +14,10 @@
 struct connect {
 	const struct topo_rank_info *all;
 	int32_t nranks, nhosts, nchannels;
-	int32_t *host_of;   /* [nranks]: index of the host, in order of smallest rank */
-	int32_t *enter;	    /* [nhosts]: rank where this channel's ring enters */
-	int32_t *ring;	    /* [nranks]: this channel, from rank 0 on */
-	int32_t *seen_in;   /* [nranks]: last channel + 1 in which the rank was placed */
+	int32_t *host_of; /* [nranks]: index of the host, in order of smallest rank */
+	int32_t *enter;   /* [nhosts]: rank where this channel's ring enters */
+	int32_t *ring;    /* [nranks]: this channel, from rank 0 on */
+	int32_t *seen_in; /* [nranks]: last channel + 1 in which the rank was placed */
 };
 
 static void connect_hosts(struct connect *c)
@@ -49,8 +49,10 @@ static ncclResult_t connect_find_enter(struct connect *c, int32_t channel)
 		if (c->all[r].ring_prev[channel] >= 0)
 			continue;
 		if (*enter >= 0) {
-			WARN("channel %d: the ring enters one host at rank %d and at rank %d, expected "
-			     "one of them to have a predecessor", channel, *enter, r);
+			WARN("channel %d: the ring enters one host at rank %d and at rank %d, "
+			     "expected "
+			     "one of them to have a predecessor",
+			     channel, *enter, r);
 			return ncclInternalError;
 		}
 		*enter = r;
@@ -72,8 +74,10 @@ static ncclResult_t connect_walk_host(struct connect *c, int32_t channel, int32_
 	while (r >= 0) {
 		if (r >= c->nranks || c->host_of[r] != host || *at >= c->nranks ||
 		    c->seen_in[r] == channel + 1) {
-			WARN("channel %d: the ring leads to rank %d again, or off its host, after %d of "
-			     "%d ranks", channel, r, *at, c->nranks);
+			WARN("channel %d: the ring leads to rank %d again, or off its host, after "
+			     "%d of "
+			     "%d ranks",
+			     channel, r, *at, c->nranks);
 			return ncclInternalError;
 		}
 		c->seen_in[r] = channel + 1;
@@ -82,8 +86,8 @@ static ncclResult_t connect_walk_host(struct connect *c, int32_t channel, int32_
 		if (c->nhosts == 1 && next == c->enter[host])
 			return ncclSuccess;
 		if (next >= 0 && next < c->nranks && c->all[next].ring_prev[channel] != r) {
-			WARN("channel %d: rank %d sends to rank %d, which expects rank %d", channel, r,
-			     next, c->all[next].ring_prev[channel]);
+			WARN("channel %d: rank %d sends to rank %d, which expects rank %d", channel,
+			     r, next, c->all[next].ring_prev[channel]);
 			return ncclInternalError;
 		}
 		r = next;
@@ -204,8 +208,12 @@ ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, in
 		WARN("out of memory for connecting the rings of %d ranks", nranks);
 		return ncclSystemError;
 	}
-	struct connect c = {.all = all, .nranks = nranks, .host_of = memory, .enter = memory + n,
-			    .ring = memory + 2 * n, .seen_in = memory + 3 * n};
+	struct connect c = {.all = all,
+			    .nranks = nranks,
+			    .host_of = memory,
+			    .enter = memory + n,
+			    .ring = memory + 2 * n,
+			    .seen_in = memory + 3 * n};
 	memset(rings, 0, sizeof *rings);
 	ncclResult_t rc = connect_run(&c, rank, rings);
 	os_free(memory);

@@ -5,7 +5,6 @@
  * may be a bare <pci> of a display class. What it cannot read it refuses with file, line, element,
  * attribute and what was expected.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +33,8 @@ static ncclResult_t topo_input_int(const struct xml_node *x, const char *name, i
 	if (xml_attr_i64(x, name, initial, &value, &error))
 		return topo_input_error(&error);
 	if (value < lo || value > hi) {
-		xml_error_at(x, &error, "%s=\"%" PRId64 "\", expected %" PRId64 " to %" PRId64, name,
-			     value, lo, hi);
+		xml_error_at(x, &error, "%s=\"%" PRId64 "\", expected %" PRId64 " to %" PRId64,
+			     name, value, lo, hi);
 		return topo_input_error(&error);
 	}
 	*out = (int32_t)value;
@@ -81,8 +80,8 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	if (!name || !name[0])
 		name = fallback;
 	if (topo_net_seen(in->m, name, dev)) {
-		INFO(LOG_GRAPH, "%s:%d: net %s (dev %d) appears again", in->m->source, x->line, name,
-		     dev);
+		INFO(LOG_GRAPH, "%s:%d: net %s (dev %d) appears again", in->m->source, x->line,
+		     name, dev);
 		return ncclSuccess;
 	}
 	if (in->nets == TOPO_MAX_NETS) {
@@ -165,7 +164,8 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 	n->gpu.gdr = gdr != 0;
 	for (int32_t i = 0; i < gpu; i++)
 		if (in->m->node[i].type == NODE_GPU && in->m->node[i].dev == dev) {
-			WARN("%s:%d: <gpu> dev=\"%d\" is also GPU %s of line %d; expected another one",
+			WARN("%s:%d: <gpu> dev=\"%d\" is also GPU %s of line %d; expected another "
+			     "one",
 			     in->m->source, x ? x->line : pci->line, dev, in->m->node[i].name,
 			     in->m->node[i].line);
 			return ncclInvalidUsage;
@@ -197,8 +197,8 @@ static int32_t topo_cpu_above(const struct topo_model *m, int32_t node)
 	return node;
 }
 
-/* All NVSwitches are one node: every GPU reaches every switch. A target that is a GPU of the file is
- * a direct link; a GPU that names itself (a cloud template) is no link. */
+/* All NVSwitches are one node: every GPU reaches every switch. A target that is a GPU of the file
+ * is a direct link; a GPU that names itself (a cloud template) is no link. */
 static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
 {
 	int32_t count;
@@ -209,8 +209,9 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 	uint64_t bus = 0;
 	bool virtual = !target || strcmp(target, TOPO_VIRTUAL_SWITCH) == 0;
 	if (!virtual && !topo_bus_parse(target, &bus)) {
-		WARN("%s:%d: <%s> target=\"%s\", expected a PCI address like 0000:13:00.0, or "
-		     TOPO_VIRTUAL_SWITCH, m->source, x->line, x->name, target);
+		WARN("%s:%d: <%s> target=\"%s\", expected a PCI address like 0000:13:00.0, "
+		     "or " TOPO_VIRTUAL_SWITCH,
+		     m->source, x->line, x->name, target);
 		return ncclInvalidUsage;
 	}
 	uint32_t bw = topo_nvlink_mbps(m->node[gpu].gpu.sm) * (uint32_t)count;
@@ -311,10 +312,12 @@ static bool topo_pci_type(const struct xml_node *x, enum topo_node_type *type)
 	else if (xml_child(x, "pci"))
 		*type = NODE_PCI;
 	else if (topo_attr_begins(x, "class", "0x0302") ||
-		 (topo_attr_begins(x, "class", "0x0300") && topo_attr_begins(x, "vendor", "0x10de")))
+		 (topo_attr_begins(x, "class", "0x0300") &&
+		  topo_attr_begins(x, "vendor", "0x10de")))
 		*type = NODE_GPU;
 	else if (topo_attr_begins(x, "class", "0x0207") ||
-		 (topo_attr_begins(x, "class", "0x0200") && topo_attr_begins(x, "vendor", "0x15b3")))
+		 (topo_attr_begins(x, "class", "0x0200") &&
+		  topo_attr_begins(x, "vendor", "0x15b3")))
 		*type = NODE_NIC;
 	else
 		return false;
@@ -337,18 +340,20 @@ static ncclResult_t topo_pci_id(const struct xml_node *x, uint64_t *id)
 	return ncclSuccess;
 }
 
-static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_node *x, uint64_t *bus)
+static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_node *x,
+				 uint64_t *bus)
 {
 	const char *text = xml_attr(x, "busid");
 	if (!text || !topo_bus_parse(text, bus)) {
-		WARN("%s:%d: <pci> busid=\"%s\", expected a PCI address like 0000:13:00.0", m->source,
-		     x->line, text ? text : "");
+		WARN("%s:%d: <pci> busid=\"%s\", expected a PCI address like 0000:13:00.0",
+		     m->source, x->line, text ? text : "");
 		return ncclInvalidUsage;
 	}
 	for (int32_t i = 0; i < m->node_count; i++) {
 		const struct topo_node *n = &m->node[i];
 		if (n->bus == *bus && (n->type == NODE_GPU || n->type == NODE_PCI)) {
-			WARN("%s:%d: <pci> busid=\"%s\" is used in line %d already; expected another one",
+			WARN("%s:%d: <pci> busid=\"%s\" is used in line %d already; expected "
+			     "another one",
 			     m->source, x->line, text, n->line);
 			return ncclInvalidUsage;
 		}
@@ -360,7 +365,8 @@ static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_no
 static int32_t topo_nic_of_card(const struct topo_model *m, uint64_t bus)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_NIC && m->node[i].bus && m->node[i].bus >> 4 == bus >> 4)
+		if (m->node[i].type == NODE_NIC && m->node[i].bus &&
+		    m->node[i].bus >> 4 == bus >> 4)
 			return i;
 	return TOPO_NO_NODE;
 }
@@ -414,15 +420,15 @@ static ncclResult_t topo_cpu_describe(struct topo_node *n, const struct xml_node
 	if (!rc)
 		rc = topo_input_int(x, "modelid", 0, INT32_MIN, INT32_MAX, &n->cpu.model);
 	n->cpu.arch = !arch || strcmp(arch, "x86_64") == 0 ? CPU_ARCH_X86
-		      : strcmp(arch, "ppc64") == 0	   ? CPU_ARCH_POWER
-		      : strcmp(arch, "arm64") == 0	   ? CPU_ARCH_ARM
+		      : strcmp(arch, "ppc64") == 0         ? CPU_ARCH_POWER
+		      : strcmp(arch, "arm64") == 0         ? CPU_ARCH_ARM
 							   : CPU_ARCH_OTHER;
-	n->cpu.vendor = !vendor					 ? CPU_VENDOR_OTHER
-			: strcmp(vendor, "GenuineIntel") == 0	 ? CPU_VENDOR_INTEL
-			: strcmp(vendor, "AuthenticAMD") == 0	 ? CPU_VENDOR_AMD
-			: strstr(vendor, "Shanghai") != NULL	 ? CPU_VENDOR_ZHAOXIN
-			: strcmp(vendor, "CentaurHauls") == 0	 ? CPU_VENDOR_ZHAOXIN
-								 : CPU_VENDOR_OTHER;
+	n->cpu.vendor = !vendor                               ? CPU_VENDOR_OTHER
+			: strcmp(vendor, "GenuineIntel") == 0 ? CPU_VENDOR_INTEL
+			: strcmp(vendor, "AuthenticAMD") == 0 ? CPU_VENDOR_AMD
+			: strstr(vendor, "Shanghai") != NULL  ? CPU_VENDOR_ZHAOXIN
+			: strcmp(vendor, "CentaurHauls") == 0 ? CPU_VENDOR_ZHAOXIN
+							      : CPU_VENDOR_OTHER;
 	return rc;
 }
 
@@ -488,8 +494,8 @@ ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root)
 		rc = ncclInvalidUsage;
 	}
 	if (!rc && in.gpus == 0) {
-		WARN("%s:%d: <system> has no GPU, expected a <gpu> in a <pci> in a <cpu>", m->source,
-		     root->line);
+		WARN("%s:%d: <system> has no GPU, expected a <gpu> in a <pci> in a <cpu>",
+		     m->source, root->line);
 		rc = ncclInvalidUsage;
 	}
 	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu"))

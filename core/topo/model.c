@@ -71,8 +71,8 @@ ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum to
 			return ncclSystemError;
 		m->edge = p;
 	}
-	m->edge[m->edge_count++] = (struct topo_link){
-		.from = a, .to = b, .type = (uint8_t)type, .bw_mbps = bw_mbps};
+	m->edge[m->edge_count++] =
+		(struct topo_link){.from = a, .to = b, .type = (uint8_t)type, .bw_mbps = bw_mbps};
 	return ncclSuccess;
 }
 
@@ -114,7 +114,9 @@ bool topo_bus_parse(const char *text, uint64_t *bus)
 		      (*text >= 'A' && *text <= 'F')))
 			return false;
 		unsigned long part = strtoul(text, &end, 16);
-		if (part > (i == 0 ? 0xffffffful : i == 3 ? 0xful : 0xfful) ||
+		if (part > (i == 0   ? 0xffffffful
+			    : i == 3 ? 0xful
+				     : 0xfful) ||
 		    *end != (i < 3 ? after[i] : '\0'))
 			return false;
 		value |= (uint64_t)part << (i < 3 ? shift[i] : 0);
@@ -259,7 +261,8 @@ ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *s
 		int32_t k = by_bus && select->gpu[i].bus_id[0] ? topo_select_by_bus(m, select, i)
 							       : topo_select_by_dev(m, select, i);
 		if (k == TOPO_NO_NODE) {
-			WARN("%s: local rank %d's GPU is not in the file: bus id '%s', dev %d; expected "
+			WARN("%s: local rank %d's GPU is not in the file: bus id '%s', dev %d; "
+			     "expected "
 			     "a <pci> with this busid or a <gpu> with this dev",
 			     m->source, i, select->gpu[i].bus_id, select->gpu[i].dev);
 			return ncclInvalidUsage;

@@ -26,16 +26,18 @@ static int32_t topo_level_read(enum param p)
 	for (int32_t t = PATH_LOC; t <= PATH_SYS; t++)
 		if (strcmp(text, topo_path_names[t]) == 0)
 			return t;
-	WARN("%s=%s, expected LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS or 0 to 5; it is not "
-	     "used", param_name(p), text);
+	WARN("%s=%s, expected LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS or 0 to 5; it is "
+	     "not "
+	     "used",
+	     param_name(p), text);
 	return -1;
 }
 
 void topo_params_read(struct topo_params *params)
 {
 	memset(params, 0, sizeof *params);
-	params->p2p_level = param_bool(PARAM_P2P_DISABLE) ? PATH_LOC
-							  : topo_level_read(PARAM_P2P_LEVEL);
+	params->p2p_level =
+		param_bool(PARAM_P2P_DISABLE) ? PATH_LOC : topo_level_read(PARAM_P2P_LEVEL);
 	params->gdr_level = topo_level_read(PARAM_NET_GDR_LEVEL);
 	params->cross_nic = (int32_t)param_i64(PARAM_CROSS_NIC);
 	params->gdr_flush_disable = param_bool(PARAM_GDR_FLUSH_DISABLE);

@@ -16,7 +16,7 @@
 /* What the walk knows of a node. */
 struct topo_reach {
 	uint32_t bw_mbps; /* 0: not reached */
-	int32_t via;	  /* link by which it is reached */
+	int32_t via;      /* link by which it is reached */
 	int16_t count;
 	uint8_t type;
 };
@@ -24,7 +24,7 @@ struct topo_reach {
 struct topo_walk {
 	struct topo_system *sys;
 	struct topo_reach *reach; /* by node */
-	int32_t *front, *next;	  /* nodes of this level and of the next: halves of `lists` */
+	int32_t *front, *next;    /* nodes of this level and of the next: halves of `lists` */
 	int32_t *lists;
 	int32_t front_count, next_count;
 	uint16_t *hop; /* grows */
@@ -132,8 +132,8 @@ static ncclResult_t topo_walk_record(struct topo_walk *w, int32_t from_end, int3
 	if (!r->bw_mbps)
 		return ncclSuccess;
 	ASSERT(r->count <= TOPO_MAX_HOPS);
-	*path = (struct topo_path){.bw_mbps = r->bw_mbps, .first = sys->nhops, .count = r->count,
-				   .type = r->type};
+	*path = (struct topo_path){
+		.bw_mbps = r->bw_mbps, .first = sys->nhops, .count = r->count, .type = r->type};
 	for (int32_t i = r->count - 1; i >= 0; i--) {
 		int32_t via = w->reach[node].via;
 		w->hop[sys->nhops + i] = (uint16_t)via;
@@ -159,7 +159,8 @@ static ncclResult_t topo_path_divert(struct topo_walk *w, int32_t from_end, int3
 	const struct topo_path *b = topo_path_at(sys, mid, to_end);
 	struct topo_path *path = &sys->path[(size_t)from_end * (size_t)sys->nends + (size_t)to_end];
 	ASSERT(a->type != PATH_DIS && b->type != PATH_DIS);
-	*path = (struct topo_path){.bw_mbps = MIN_OF(a->bw_mbps, b->bw_mbps), .first = sys->nhops,
+	*path = (struct topo_path){.bw_mbps = MIN_OF(a->bw_mbps, b->bw_mbps),
+				   .first = sys->nhops,
 				   .count = (int16_t)(a->count + b->count),
 				   .type = MAX_OF(a->type, b->type)};
 	memcpy(w->hop + sys->nhops, w->hop + a->first, (size_t)a->count * sizeof *w->hop);

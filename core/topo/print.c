@@ -20,7 +20,8 @@ void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph
 	char intra[16], inter[16];
 	fprintf(out, "<graphs version=\"1\">\n");
 	fprintf(out,
-		"  <graph id=\"0\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%d\" speedintra=\"%s\" "
+		"  <graph id=\"0\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%d\" "
+		"speedintra=\"%s\" "
 		"speedinter=\"%s\" latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" "
 		"samechannels=\"%d\">\n",
 		graph->pattern, graph->cross_nic, graph->nchannels,
@@ -55,7 +56,8 @@ static void topo_print_node(const struct topo_system *sys, const struct topo_nod
 	char bw[16];
 	switch (n->type) {
 	case NODE_CPU:
-		fprintf(out, "CPU numa %d, %s %s", n->dev, arch[n->cpu.arch], vendor[n->cpu.vendor]);
+		fprintf(out, "CPU numa %d, %s %s", n->dev, arch[n->cpu.arch],
+			vendor[n->cpu.vendor]);
 		break;
 	case NODE_PCI:
 		fprintf(out, "PCI %s", n->name);
@@ -64,12 +66,12 @@ static void topo_print_node(const struct topo_system *sys, const struct topo_nod
 		fprintf(out, "NIC %s", n->name);
 		break;
 	case NODE_NET:
-		fprintf(out, "NET %s, %s GB/s%s", n->name,
-			topo_gbps(n->net.bw_mbps, bw, sizeof bw), n->net.gdr ? ", gdr" : "");
+		fprintf(out, "NET %s, %s GB/s%s", n->name, topo_gbps(n->net.bw_mbps, bw, sizeof bw),
+			n->net.gdr ? ", gdr" : "");
 		break;
 	case NODE_GPU:
-		fprintf(out, "GPU %d, dev %d, %s, sm %d%s", n->gpu.local, n->dev, n->name, n->gpu.sm,
-			n->gpu.gdr ? ", gdr" : "");
+		fprintf(out, "GPU %d, dev %d, %s, sm %d%s", n->gpu.local, n->dev, n->name,
+			n->gpu.sm, n->gpu.gdr ? ", gdr" : "");
 		break;
 	default:
 		break;
@@ -148,9 +150,9 @@ static void topo_print_matrix(const struct topo_system *sys, FILE *out)
 
 void topo_system_print(const struct topo_system *sys, FILE *out)
 {
-	fprintf(out, "%d GPU%s, %d net%s, %d CPU%s; bandwidths in GB/s, one direction\n", sys->ngpus,
-		sys->ngpus == 1 ? "" : "s", sys->nnets, sys->nnets == 1 ? "" : "s", sys->ncpus,
-		sys->ncpus == 1 ? "" : "s");
+	fprintf(out, "%d GPU%s, %d net%s, %d CPU%s; bandwidths in GB/s, one direction\n",
+		sys->ngpus, sys->ngpus == 1 ? "" : "s", sys->nnets, sys->nnets == 1 ? "" : "s",
+		sys->ncpus, sys->ncpus == 1 ? "" : "s");
 	for (int32_t c = 0; c < sys->ncpus; c++)
 		topo_print_tree(sys, sys->end_node[topo_end_cpu(sys, c)], 0, out);
 	topo_print_matrix(sys, out);

@@ -20,8 +20,8 @@
 /* ---- bandwidth ------------------------------------------------------------------------------ */
 
 /* Peer-to-peer packets through an Intel root complex are small: a sixth more is needed. */
-static uint32_t ring_pci_need(const struct search *s, int32_t from_end, const struct topo_path *path,
-			      uint32_t bw)
+static uint32_t ring_pci_need(const struct search *s, int32_t from_end,
+			      const struct topo_path *path, uint32_t bw)
 {
 	if (path->type != PATH_PHB || from_end >= s->n)
 		return bw;
@@ -128,16 +128,16 @@ void search_ring_nets(struct search *s)
 			s->net_group[i]++;
 		s->net_nearest[i] = PATH_DIS;
 		for (int32_t g = 0; g < s->n; g++)
-			s->net_nearest[i] = MIN_OF(
-				s->net_nearest[i],
-				topo_path_at(s->sys, topo_end_net(s->sys, i), g)->type);
+			s->net_nearest[i] =
+				MIN_OF(s->net_nearest[i],
+				       topo_path_at(s->sys, topo_end_net(s->sys, i), g)->type);
 	}
 	for (int32_t g = 0; g < s->n; g++)
-		s->near_count[g] = ring_nearest(s->sys, g, topo_end_net(s->sys, 0), nets,
-						s->near + g * nets);
+		s->near_count[g] =
+			ring_nearest(s->sys, g, topo_end_net(s->sys, 0), nets, s->near + g * nets);
 	for (int32_t i = 0; i < nets; i++)
-		s->home_count[i] = ring_nearest(s->sys, topo_end_net(s->sys, i), 0, s->n,
-						s->home + i * s->n);
+		s->home_count[i] =
+			ring_nearest(s->sys, topo_end_net(s->sys, i), 0, s->n, s->home + i * s->n);
 }
 
 /* Mirrors the low bits below a power of two: spreads neighbours over nets. */
@@ -282,7 +282,9 @@ static void ring_step_free(struct search *s, struct search_level *l, int32_t fro
 		if (ring_is_used(s, g))
 			continue;
 		const struct topo_path *p = topo_path_at(s->sys, from, g);
-		struct ring_score x = {.gpu = (int16_t)g, .distance = (int16_t)d, .hops = p->count,
+		struct ring_score x = {.gpu = (int16_t)g,
+				       .distance = (int16_t)d,
+				       .hops = p->count,
 				       .bw = p->bw_mbps};
 		if (s->inter) {
 			p = topo_path_at(s->sys, topo_end_net(s->sys, net), g);
@@ -322,8 +324,8 @@ static void ring_level_open(struct search *s, enum search_kind kind, int16_t ste
 {
 	struct search_level *l = &s->level[s->depth++];
 	int32_t c = s->now.nchannels;
-	*l = (struct search_level){.first = s->cand_count, .kind = (uint8_t)kind,
-				   .mode = (uint8_t)mode, .step = step};
+	*l = (struct search_level){
+		.first = s->cand_count, .kind = (uint8_t)kind, .mode = (uint8_t)mode, .step = step};
 	int32_t from = step > 0 ? s->now.order[c][step - 1] : -1;
 	if (kind == SEARCH_START && s->inter)
 		ring_start_net(s, l);

@@ -7,10 +7,10 @@
  * tried with at least as many channels. Budgets count placed steps, so the answer depends on
  * nothing but the input.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/memo_table.h"
 #include "core/topo/search.h"
 
 static void search_fini(struct search *s)
@@ -120,8 +120,7 @@ static void search_range_fill(const struct search *s, struct search_range *r)
 
 static bool search_is_done(const struct search *s, const struct search_range *r)
 {
-	return s->optimal ||
-	       (uint64_t)s->best.nchannels * s->best.bw_inter_mbps >= r->total_bw ||
+	return s->optimal || (uint64_t)s->best.nchannels * s->best.bw_inter_mbps >= r->total_bw ||
 	       (s->visited > SEARCH_BUDGET_ALL && s->best.nchannels);
 }
 
@@ -220,8 +219,9 @@ static void search_pass_up(struct search *s, const struct search_range *r)
 static void search_fallback(struct search *s)
 {
 	struct topo_graph *g = &s->best;
-	INFO(LOG_GRAPH, "no ring fits over %d GPUs and %d nets at any speed; taking the file's order",
-	     s->n, s->inter ? s->sys->nnets : 0);
+	INFO(LOG_GRAPH,
+	     "no ring fits over %d GPUs and %d nets at any speed; taking the file's order", s->n,
+	     s->inter ? s->sys->nnets : 0);
 	g->nchannels = 1;
 	g->bw_intra_mbps = g->bw_inter_mbps = 100;
 	g->type_intra = g->type_inter = PATH_SYS;
@@ -236,7 +236,7 @@ static void search_fallback(struct search *s)
 static struct topo_graph *search_result(const struct search *s)
 {
 	const struct topo_graph *best = &s->best;
-	struct topo_graph *g = calloc(1, sizeof *g);
+	struct topo_graph *g = memo_value_alloc(sizeof *g);
 	if (!g) {
 		WARN("out of memory for a ring graph");
 		return NULL;
@@ -278,8 +278,8 @@ static void *search_memo(const void *key, size_t key_bytes, void *arg)
 		search_pass_up(s, &range);
 	else
 		search_fallback(s);
-	INFO(LOG_GRAPH, "ring search over %d GPUs and %d nets: %d channels, %lld steps placed", s->n,
-	     s->inter ? s->sys->nnets : 0, s->best.nchannels, (long long)s->visited);
+	INFO(LOG_GRAPH, "ring search over %d GPUs and %d nets: %d channels, %lld steps placed",
+	     s->n, s->inter ? s->sys->nnets : 0, s->best.nchannels, (long long)s->visited);
 	struct topo_graph *g = search_result(s);
 	search_fini(s);
 	return g;
@@ -288,7 +288,8 @@ static void *search_memo(const void *key, size_t key_bytes, void *arg)
 ncclResult_t topo_search_ring(const struct topo_system *sys, bool inter, struct topo_graph *graph)
 {
 	if (inter && sys->nnets == 0) {
-		WARN("a ring over several hosts needs a NIC, and this host's topology has no <net>");
+		WARN("a ring over several hosts needs a NIC, and this host's topology has no "
+		     "<net>");
 		return ncclInvalidUsage;
 	}
 	struct search_wanted wanted = {.sys = sys, .inter = inter};

@@ -20,7 +20,7 @@ enum search_mode { SEARCH_FREE, SEARCH_FILE_ORDER, SEARCH_REPLAY };
 enum search_kind { SEARCH_START, SEARCH_STEP, SEARCH_END };
 struct search_candidate {
 	int16_t gpu, net; /* positions; -1: none */
-	uint8_t mode;	  /* of START: for the steps that follow */
+	uint8_t mode;     /* of START: for the steps that follow */
 };
 struct search_level {
 	int32_t first, count, at; /* in cand[]; `at` is in force when `placed`, else comes next */
@@ -35,20 +35,20 @@ struct search {
 	int32_t n; /* GPUs */
 	int32_t min_channels, max_channels;
 
-	struct topo_graph now;	/* the try, by position; order[c] filled step by step */
+	struct topo_graph now;  /* the try, by position; order[c] filled step by step */
 	struct topo_graph best; /* the best so far */
 	int32_t now_hops, best_hops;
 
-	int64_t budget;	 /* of this try */
+	int64_t budget;  /* of this try */
 	int64_t visited; /* in the whole search */
-	bool optimal;	 /* max_channels were placed */
+	bool optimal;    /* max_channels were placed */
 
 	/* what is left, by link and by net */
 	uint32_t *link_left;
 	uint32_t *net_left;
 	int16_t *net_group;   /* by net: the first net of the same port */
 	int16_t *net_nearest; /* by net: type of its nearest GPU's path */
-	uint64_t *used; /* by channel: bit sets of positions, 2 words each */
+	uint64_t *used;       /* by channel: bit sets of positions, 2 words each */
 
 	/* nets near each GPU, best first, and how many; [n][nnets] */
 	int16_t *near;

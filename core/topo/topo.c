@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/memo_table.h"
 #include "core/base/xml.h"
 #include "core/topo/topo_internal.h"
 
@@ -105,7 +105,7 @@ static void topo_system_add_ends(struct topo_system *sys)
 	}
 }
 
-/* Appends the hops to the block; after this it never moves. */
+/* The block with the hops behind it; after this it never moves. */
 static ncclResult_t topo_system_add_paths(struct topo_system **sys, const struct topo_layout *l)
 {
 	uint16_t *hop = NULL;
@@ -113,10 +113,12 @@ static ncclResult_t topo_system_add_paths(struct topo_system **sys, const struct
 	if (rc)
 		return rc;
 	size_t hop_bytes = (size_t)(*sys)->nhops * sizeof *hop;
-	unsigned char *block = realloc(*sys, l->hop_at + hop_bytes);
+	unsigned char *block = memo_value_alloc(l->hop_at + hop_bytes);
 	if (block) {
+		memcpy(block, *sys, l->hop_at);
+		memcpy(block + l->hop_at, hop, hop_bytes);
+		memo_value_free(*sys);
 		*sys = topo_layout_place(l, block);
-		memcpy((*sys)->hop, hop, hop_bytes);
 	} else {
 		WARN("out of memory for a topology of %zu bytes", l->hop_at + hop_bytes);
 		rc = ncclSystemError;
@@ -130,7 +132,7 @@ static ncclResult_t topo_system_make(const struct topo_model *m, const struct to
 {
 	struct topo_layout l;
 	topo_layout_make(&l, m, key_bytes);
-	unsigned char *block = calloc(1, l.hop_at);
+	unsigned char *block = memo_value_alloc(l.hop_at);
 	int32_t *new_id = os_alloc((size_t)m->node_count * sizeof *new_id, "topology model");
 	ncclResult_t rc = ncclSystemError;
 	if (!block || !new_id) {
@@ -149,7 +151,7 @@ static ncclResult_t topo_system_make(const struct topo_model *m, const struct to
 out:
 	os_free(new_id);
 	if (rc)
-		free(block);
+		memo_value_free(block);
 	else
 		*out = (struct topo_system *)block;
 	return rc;

@@ -22,8 +22,18 @@
 
 /* Path types, best first; numbers and names are NCCL's. */
 enum topo_path_type {
-	PATH_LOC, PATH_NVL, PATH_NVB, PATH_C2C, PATH_PIX, PATH_PXB, PATH_P2C, PATH_PXN, PATH_PHB,
-	PATH_SYS, PATH_NET, PATH_DIS
+	PATH_LOC,
+	PATH_NVL,
+	PATH_NVB,
+	PATH_C2C,
+	PATH_PIX,
+	PATH_PXB,
+	PATH_P2C,
+	PATH_PXN,
+	PATH_PHB,
+	PATH_SYS,
+	PATH_NET,
+	PATH_DIS
 };
 const char *topo_path_name(enum topo_path_type t);
 
@@ -94,10 +104,11 @@ struct topo_rank_info {
 	int16_t ring_prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
 	int16_t ring_next[DEV_MAX_CHANNELS]; /* -1: leaves here */
 	int16_t nic[DEV_MAX_CHANNELS][2];
-	int32_t sm;			    /* compute capability of the rank's GPU */
+	int32_t sm;                         /* compute capability of the rank's GPU */
 	int32_t min_channels, max_channels; /* the user's limits after doubling; 0: none */
 };
-/* Fills all of it for the rank `local_rank` of this host; local_to_rank[local] is the global rank. */
+/* Fills all of it for the rank `local_rank` of this host; local_to_rank[local] is the global rank.
+ */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 const struct topo_graph *graph, uint64_t host_hash, int32_t local_rank,
 			 const int32_t *local_to_rank);

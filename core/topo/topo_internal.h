@@ -31,7 +31,7 @@ struct xml_node;
 #define TOPO_MAX_CPUS  64
 
 #define TOPO_LOC_BW_MBPS    5000000u
-#define TOPO_NO_NODE	    (-1)
+#define TOPO_NO_NODE        (-1)
 #define TOPO_VIRTUAL_SWITCH "fffffff:ff:ff.0" /* NVSwitch of a virtual machine */
 
 enum topo_node_type { NODE_GPU, NODE_PCI, NODE_NVS, NODE_CPU, NODE_NIC, NODE_NET };
@@ -40,13 +40,13 @@ enum topo_cpu_arch { CPU_ARCH_X86, CPU_ARCH_POWER, CPU_ARCH_ARM, CPU_ARCH_OTHER 
 enum topo_cpu_vendor { CPU_VENDOR_INTEL, CPU_VENDOR_AMD, CPU_VENDOR_ZHAOXIN, CPU_VENDOR_OTHER };
 
 struct topo_node {
-	uint8_t type; /* enum topo_node_type */
-	bool dead;    /* removed by flattening or trimming; gone once the system is made */
+	uint8_t type;   /* enum topo_node_type */
+	bool dead;      /* removed by flattening or trimming; gone once the system is made */
 	int32_t parent; /* in the PCI tree; TOPO_NO_NODE for CPU, NVS */
-	int32_t line;	/* of the file */
-	uint64_t bus;	/* PCI address as a number (topo_bus_parse); NUMA id of a CPU */
-	char name[32];	/* bus id as the file has it; name of a net */
-	int32_t dev;	/* GPU, net */
+	int32_t line;   /* of the file */
+	uint64_t bus;   /* PCI address as a number (topo_bus_parse); NUMA id of a CPU */
+	char name[32];  /* bus id as the file has it; name of a net */
+	int32_t dev;    /* GPU, net */
 	union {
 		struct {
 			int32_t sm, local; /* local rank, -1: not in use */
@@ -122,7 +122,7 @@ ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root);
 struct topo_params {
 	int32_t p2p_level; /* enum topo_path_type; -1: default */
 	int32_t gdr_level;
-	int32_t cross_nic; /* 0, 1, 2 */
+	int32_t cross_nic;                  /* 0, 1, 2 */
 	int32_t min_channels, max_channels; /* of a search */
 	int32_t gdr_flush_disable;
 };
@@ -144,12 +144,12 @@ struct topo_system {
 	bool has_nvs;
 	int32_t end_node[TOPO_MAX_LOCAL + TOPO_MAX_NETS + TOPO_MAX_CPUS];
 	int16_t local_to_pos[TOPO_MAX_LOCAL], pos_to_local[TOPO_MAX_LOCAL];
-	int16_t gpu_cpu[TOPO_MAX_LOCAL];     /* CPU index nearest to a GPU */
+	int16_t gpu_cpu[TOPO_MAX_LOCAL];          /* CPU index nearest to a GPU */
 	bool p2p[TOPO_MAX_LOCAL][TOPO_MAX_LOCAL]; /* by position */
-	struct topo_node *node; /* all five point behind this struct */
+	struct topo_node *node;                   /* all five point behind this struct */
 	struct topo_link *link;
 	struct topo_path *path; /* [nends][nends], from row to column */
-	uint16_t *hop;		/* link numbers */
+	uint16_t *hop;          /* link numbers */
 	const unsigned char *key;
 	size_t key_bytes;
 };

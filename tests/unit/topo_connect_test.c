@@ -19,8 +19,8 @@ static int gather(const char *machine, int hosts, int gpus, bool in_turn)
 		for (int i = 0; i < gpus; i++)
 			local_to_rank[i] = in_turn ? i * hosts + h : h * gpus + i;
 		for (int i = 0; i < gpus; i++)
-			topo_rank_info_fill(&info[local_to_rank[i]], sys, &g, 0x1000u * (unsigned)h + 7,
-					    i, local_to_rank);
+			topo_rank_info_fill(&info[local_to_rank[i]], sys, &g,
+					    0x1000u * (unsigned)h + 7, i, local_to_rank);
 	}
 	return hosts * gpus;
 }
@@ -39,8 +39,9 @@ static void check_rings(int n)
 		int r = 0;
 		for (int i = 0; i < n; i++) {
 			ck_assert_int_eq(rings[r].nchannels, rings[0].nchannels);
-			ck_assert_msg(rings[r].index[c] == i, "channel %d rank %d: index %d is not %d", c,
-				      r, rings[r].index[c], i);
+			ck_assert_msg(rings[r].index[c] == i,
+				      "channel %d rank %d: index %d is not %d", c, r,
+				      rings[r].index[c], i);
 			int next = rings[r].next[c];
 			ck_assert(next >= 0 && next < n);
 			ck_assert_int_eq(rings[next].prev[c], r);

@@ -2,7 +2,9 @@
 /* What a topology file may look like, and what it may not. */
 #include "tests/unit/topo_util.h"
 
-#define CPU    "<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">"
+#define CPU                                                                                        \
+	"<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "                \
+	"modelid=\"143\">"
 #define SYSTEM "<system version=\"1\">\n"
 
 static const char two_gpus[] =
@@ -16,9 +18,10 @@ static uint32_t pci_bandwidth(const char *attributes)
 {
 	char xml[1024];
 	snprintf(xml, sizeof xml,
-		 SYSTEM CPU "<pci busid=\"0000:01:00.0\" class=\"0x030200\" %s><gpu dev=\"0\" sm=\"80\"/>"
-			    "</pci><pci busid=\"0000:02:00.0\" class=\"0x030200\" link_speed=\"64 GT/s\">"
-			    "<gpu dev=\"1\" sm=\"80\"/></pci></cpu></system>",
+		 SYSTEM CPU
+		 "<pci busid=\"0000:01:00.0\" class=\"0x030200\" %s><gpu dev=\"0\" sm=\"80\"/>"
+		 "</pci><pci busid=\"0000:02:00.0\" class=\"0x030200\" link_speed=\"64 GT/s\">"
+		 "<gpu dev=\"1\" sm=\"80\"/></pci></cpu></system>",
 		 attributes);
 	return topo_gpu_bw_mbps(util_system_of(xml, 2), 0, 1);
 }
@@ -48,8 +51,8 @@ START_TEST(link_speed_in_every_spelling_and_default)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		uint32_t got = pci_bandwidth(row[i].attributes);
-		ck_assert_msg(got == row[i].mbps, "%s gives %u, expected %u", row[i].attributes, got,
-			      row[i].mbps);
+		ck_assert_msg(got == row[i].mbps, "%s gives %u, expected %u", row[i].attributes,
+			      got, row[i].mbps);
 	}
 }
 END_TEST
@@ -65,13 +68,16 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 		{"<graphs version=\"1\"/>", {"test.xml:1", "<graphs>", "expected <system>"}},
 		{"<system version=\"3\"/>", {"test.xml:1", "version", "expected 1 to 2"}},
 		{"<system version=\"1\"/>", {"test.xml:1", "no GPU", "expected a <gpu>"}},
-		{SYSTEM CPU "\n<pci busid=\"zz\" class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>",
+		{SYSTEM CPU
+		 "\n<pci busid=\"zz\" class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>",
 		 {"test.xml:3", "<pci>", "busid=\"zz\"", "expected a PCI address"}},
 		{SYSTEM CPU "\n<pci class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>",
 		 {"test.xml:3", "busid"}},
-		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\">\n<gpu dev=\"first\"/></pci></cpu></system>",
+		{SYSTEM CPU
+		 "\n<pci busid=\"0000:01:00.0\">\n<gpu dev=\"first\"/></pci></cpu></system>",
 		 {"test.xml:4", "<gpu", "dev", "first"}},
-		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\">\n<gpu dev=\"-4\"/></pci></cpu></system>",
+		{SYSTEM CPU
+		 "\n<pci busid=\"0000:01:00.0\">\n<gpu dev=\"-4\"/></pci></cpu></system>",
 		 {"test.xml:4", "<gpu", "dev=\"-4\"", "expected 0 to"}},
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci>\n"
 			    "<pci busid=\"0000:01:00.0\"><gpu dev=\"1\"/></pci></cpu></system>",
@@ -82,7 +88,8 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\">\n"
 			    "<nvlink target=\"here\"/></gpu></pci></cpu></system>",
 		 {"test.xml:4", "<nvlink>", "target=\"here\"", "expected a PCI address"}},
-		{SYSTEM CPU "\n<nic><net name=\"a\" dev=\"0\" speed=\"fast\"/></nic></cpu></system>",
+		{SYSTEM CPU
+		 "\n<nic><net name=\"a\" dev=\"0\" speed=\"fast\"/></nic></cpu></system>",
 		 {"test.xml:3", "<net", "speed", "fast"}},
 	};
 	struct topo_select one = util_first(1);
@@ -97,7 +104,8 @@ START_TEST(a_selection_must_name_gpus_of_the_file_once)
 	far.gpu[1].dev = 7;
 	strcpy(far.gpu[1].bus_id, "0000:99:00.0");
 	twice.gpu[1].dev = 0;
-	util_refuse(two_gpus, &none, (const char *[]){"0 GPUs are selected", "expected 1 to", NULL});
+	util_refuse(two_gpus, &none,
+		    (const char *[]){"0 GPUs are selected", "expected 1 to", NULL});
 	util_refuse(two_gpus, &far,
 		    (const char *[]){"test.xml", "local rank 1", "0000:99:00.0", "dev 7", NULL});
 	util_refuse(two_gpus, &twice, (const char *[]){"test.xml:2", "selected twice", NULL});
@@ -106,8 +114,10 @@ END_TEST
 
 START_TEST(bus_ids_count_only_when_all_are_there)
 {
-	struct topo_select swapped = {.count = 2, .gpu = {{"0000:02:00.0", 0}, {"0000:01:00.0", 1}}};
-	struct topo_select foreign = {.count = 2, .gpu = {{"0000:02:00.0", 0}, {"0000:77:00.0", 1}}};
+	struct topo_select swapped = {.count = 2,
+				      .gpu = {{"0000:02:00.0", 0}, {"0000:01:00.0", 1}}};
+	struct topo_select foreign = {.count = 2,
+				      .gpu = {{"0000:02:00.0", 0}, {"0000:77:00.0", 1}}};
 	const struct topo_system *sys;
 	ck_assert(topo_system_get(two_gpus, strlen(two_gpus), "test.xml", &swapped, &sys) == 0);
 	ck_assert_int_eq(topo_gpu_node(sys, sys->local_to_pos[0])->dev, 1);
@@ -119,14 +129,15 @@ END_TEST
 
 START_TEST(a_bare_file_gets_defaults)
 {
-	const struct topo_system *sys = util_system_of(
-		"<!-- before --><system><!-- inside --><cpu>"
-		"<pci busid=\"10000:01:00.0\" class=\"0x030200\" device=\"0x2330\"/>"
-		"<pci busid=\"10000:02:00.0\"><gpu dev=\"1\"/></pci>"
-		"<pci busid=\"0101:00:00.0\" class=\"0x020700\"/>"
-		"<nic><net dev=\"1\" speed=\"-1\"/><net name=\"eth9\" dev=\"9\" speed=\"25000\"/></nic>"
-		"</cpu></system>",
-		2);
+	const struct topo_system *sys =
+		util_system_of("<!-- before --><system><!-- inside --><cpu>"
+			       "<pci busid=\"10000:01:00.0\" class=\"0x030200\" device=\"0x2330\"/>"
+			       "<pci busid=\"10000:02:00.0\"><gpu dev=\"1\"/></pci>"
+			       "<pci busid=\"0101:00:00.0\" class=\"0x020700\"/>"
+			       "<nic><net dev=\"1\" speed=\"-1\"/><net name=\"eth9\" dev=\"9\" "
+			       "speed=\"25000\"/></nic>"
+			       "</cpu></system>",
+			       2);
 	ck_assert_int_eq(topo_gpu_sm(sys, 0), 90);
 	ck_assert_int_eq(topo_gpu_sm(sys, 1), 80);
 	ck_assert_int_eq(topo_nic_count(sys), 3);
@@ -142,10 +153,12 @@ END_TEST
 /* Found by the fuzzer: a link that rounds to nothing is slow, not absent. */
 START_TEST(the_slowest_links_are_still_links)
 {
-	const struct topo_system *sys = util_system_of(
-		"<system><cpu><pci busid=\"0000:01:00.0\" link_speed=\"0.001 GT/s\" link_width=\"1\">"
-		"<gpu dev=\"0\"/></pci><nic><net name=\"a\" dev=\"0\" speed=\"3\"/></nic></cpu></system>",
-		1);
+	const struct topo_system *sys =
+		util_system_of("<system><cpu><pci busid=\"0000:01:00.0\" link_speed=\"0.001 GT/s\" "
+			       "link_width=\"1\">"
+			       "<gpu dev=\"0\"/></pci><nic><net name=\"a\" dev=\"0\" "
+			       "speed=\"3\"/></nic></cpu></system>",
+			       1);
 	struct topo_graph g;
 	ck_assert_int_eq(topo_nic_path(sys, 0, 0), PATH_PHB);
 	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
@@ -159,7 +172,8 @@ START_TEST(direct_links_of_every_kind)
 {
 	const struct topo_system *sys = util_system_of(
 		"<system version=\"2\"><cpu arch=\"x86_64\" vendor=\"AuthenticAMD\">"
-		"<pci busid=\"0000:01:00.0\" class=\"0x038000\"><gpu dev=\"0\" gcn=\"942\" arch=\"gfx942\">"
+		"<pci busid=\"0000:01:00.0\" class=\"0x038000\"><gpu dev=\"0\" gcn=\"942\" "
+		"arch=\"gfx942\">"
 		"<xgmi target=\"0000:02:00.0\" count=\"2\" tclass=\"0x038000\"/></gpu></pci>"
 		"<pci busid=\"0000:02:00.0\" class=\"0x038000\"><gpu dev=\"1\" sm=\"80\">"
 		"<nvlink target=\"0000:02:00.0\" count=\"12\" tclass=\"0x030200\"/>"
@@ -185,7 +199,8 @@ START_TEST(a_path_leads_through_one_gpu_at_most)
 	for (int i = 0; i < 4; i++) {
 		at += sprintf(at, "<pci busid=\"0000:0%d:00.0\"><gpu dev=\"%d\" sm=\"70\">", i, i);
 		if (i < 3)
-			at += sprintf(at, "<nvlink target=\"0000:0%d:00.0\" tclass=\"0x030200\"/>", i + 1);
+			at += sprintf(at, "<nvlink target=\"0000:0%d:00.0\" tclass=\"0x030200\"/>",
+				      i + 1);
 		at += sprintf(at, "</gpu></pci>");
 	}
 	sprintf(at, "</cpu></system>");

@@ -121,19 +121,20 @@ START_TEST(a_graph_prints_as_nccl_writes_it)
 	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
 	topo_graph_print_xml(sys, &g, out);
 	fclose(out);
-	ck_assert_str_eq(text,
-			 "<graphs version=\"1\">\n"
-			 "  <graph id=\"0\" pattern=\"4\" crossnic=\"0\" nchannels=\"1\" speedintra=\"1.2\" "
-			 "speedinter=\"1.2\" latencyinter=\"0\" typeintra=\"PHB\" typeinter=\"PHB\" "
-			 "samechannels=\"1\">\n"
-			 "    <channel>\n"
-			 "      <net dev=\"0\"/>\n"
-			 "      <gpu dev=\"0\"/>\n"
-			 "      <gpu dev=\"0x1\"/>\n"
-			 "      <net dev=\"0\"/>\n"
-			 "    </channel>\n"
-			 "  </graph>\n"
-			 "</graphs>\n");
+	ck_assert_str_eq(
+		text,
+		"<graphs version=\"1\">\n"
+		"  <graph id=\"0\" pattern=\"4\" crossnic=\"0\" nchannels=\"1\" speedintra=\"1.2\" "
+		"speedinter=\"1.2\" latencyinter=\"0\" typeintra=\"PHB\" typeinter=\"PHB\" "
+		"samechannels=\"1\">\n"
+		"    <channel>\n"
+		"      <net dev=\"0\"/>\n"
+		"      <gpu dev=\"0\"/>\n"
+		"      <gpu dev=\"0x1\"/>\n"
+		"      <net dev=\"0\"/>\n"
+		"    </channel>\n"
+		"  </graph>\n"
+		"</graphs>\n");
 	free(text);
 }
 END_TEST
@@ -153,7 +154,8 @@ END_TEST
 START_TEST(no_net_no_ring_between_hosts)
 {
 	const struct topo_system *sys = util_system_of(
-		"<system><cpu><pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci></cpu></system>", 1);
+		"<system><cpu><pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci></cpu></system>",
+		1);
 	struct topo_graph g;
 	ck_assert(topo_search_ring(sys, false, &g) == ncclSuccess);
 	util_check_graph(sys, &g, false);

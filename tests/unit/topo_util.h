@@ -15,7 +15,7 @@
 #include "core/topo/topo_internal.h"
 
 #define MACHINES DOPPEL_SOURCE_DIR "/sim/world/machines/"
-#define ZOO	 DOPPEL_SOURCE_DIR "/../shared/zoo/"
+#define ZOO      DOPPEL_SOURCE_DIR "/../shared/zoo/"
 
 /* A file, or abort. The caller owns it (free). */
 static inline char *util_read(const char *path)
@@ -66,7 +66,8 @@ static inline void util_refuse(const char *xml, const struct topo_select *select
 			      log_last_error());
 }
 
-/* ---- properties of a ring graph --------------------------------------------------------------- */
+/* ---- properties of a ring graph ---------------------------------------------------------------
+ */
 
 static inline void util_use_path(const struct topo_system *sys, uint64_t *use, int32_t from,
 				 int32_t to, uint32_t bw, int32_t type)
@@ -147,11 +148,12 @@ static inline struct topo_graph util_search(const char *path, int32_t gpus, bool
 static inline void util_expect(const struct topo_graph *g, int32_t channels, uint32_t bw,
 			       int32_t intra, int32_t inter)
 {
-	ck_assert_msg(g->nchannels == channels && g->bw_intra_mbps == bw && g->type_intra == intra &&
-			      g->type_inter == inter,
+	ck_assert_msg(g->nchannels == channels && g->bw_intra_mbps == bw &&
+			      g->type_intra == intra && g->type_inter == inter,
 		      "%d channels at %u MB/s %s/%s, expected %d at %u %s/%s", g->nchannels,
-		      g->bw_intra_mbps, topo_path_name(g->type_intra), topo_path_name(g->type_inter),
-		      channels, bw, topo_path_name(intra), topo_path_name(inter));
+		      g->bw_intra_mbps, topo_path_name(g->type_intra),
+		      topo_path_name(g->type_inter), channels, bw, topo_path_name(intra),
+		      topo_path_name(inter));
 }
 
 static inline int util_run(Suite *suite)

@@ -11,11 +11,16 @@ static const struct {
 	int32_t gpus; /* 0: a template without GPUs */
 	bool net;
 } zoo[] = {
-	{"8xa100-4xcx6", 8, true},	   {"aws-p4d-template", 8, false},
-	{"aws-p5-template", 0, false},	   {"azure-ncv4-template", 4, true},
-	{"azure-ndv4-template", 8, true},  {"azure-ndv5-template", 8, true},
-	{"h200-vm-8", 8, true},		   {"hgx-b200-8", 8, true},
-	{"nebius-h100-template", 8, true}, {"perlmutter-4xa100", 4, true},
+	{"8xa100-4xcx6", 8, true},
+	{"aws-p4d-template", 8, false},
+	{"aws-p5-template", 0, false},
+	{"azure-ncv4-template", 4, true},
+	{"azure-ndv4-template", 8, true},
+	{"azure-ndv5-template", 8, true},
+	{"h200-vm-8", 8, true},
+	{"hgx-b200-8", 8, true},
+	{"nebius-h100-template", 8, true},
+	{"perlmutter-4xa100", 4, true},
 };
 
 static const char *zoo_path(const char *folder, const char *name, const char *suffix)
@@ -104,8 +109,8 @@ START_TEST(a_missing_nvlink_collapses_the_rings)
 	struct topo_graph g;
 	ck_assert(topo_search_ring(sys, false, &g) == ncclSuccess);
 	util_check_graph(sys, &g, false);
-	ck_assert_msg(g.nchannels <= 2 && g.type_intra >= PATH_PHB, "%d channels at %s", g.nchannels,
-		      topo_path_name(g.type_intra));
+	ck_assert_msg(g.nchannels <= 2 && g.type_intra >= PATH_PHB, "%d channels at %s",
+		      g.nchannels, topo_path_name(g.type_intra));
 	free(xml);
 }
 END_TEST
@@ -132,7 +137,8 @@ int main(void)
 	TCase *t = tcase_create("zoo");
 	suite_add_tcase(suite, t);
 	tcase_add_loop_test(t, every_dump_is_read_and_finds_rings, 0, (int)ARRAY_LEN(zoo));
-	tcase_add_loop_test(t, the_ring_graph_is_the_one_that_nccl_found, 0, (int)ARRAY_LEN(expected));
+	tcase_add_loop_test(t, the_ring_graph_is_the_one_that_nccl_found, 0,
+			    (int)ARRAY_LEN(expected));
 	tcase_add_loop_test(t, a_missing_nvlink_collapses_the_rings, 0, 8);
 	tcase_add_test(t, real_nics_next_to_gpus_carry_the_rings);
 	return util_run(suite);
