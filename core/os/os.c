@@ -144,7 +144,7 @@ void os_mutex_lock(struct os_mutex *m)
 
 void os_mutex_unlock(struct os_mutex *m)
 {
-	DASSERT(m->word.v_ == 1);
+	DASSERT(shared_quiet_load_u32(&m->word) == 1);
 	shared_store_u32(&m->word, 0, SHARED_RELEASE);
 }
 
