@@ -13,7 +13,7 @@ bad=0 found=0
 mkdir -p "$work"
 rm -rf "$work/src"
 mkdir -p "$work/src"
-(cd "$source_dir" && tar -cf - CMakeLists.txt cmake core backends sim tests/CMakeLists.txt) |
+(cd "$source_dir" && tar -cf - CMakeLists.txt cmake core backends sim tests) |
 	tar -xf - -C "$work/src"
 
 rebuild() {
