@@ -215,14 +215,13 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 /* Nothing ever comes from the successor but its end. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 {
+	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
+					    "bootstrap: it failed, or was aborted");
 	char byte;
 	size_t done = 0;
 	*seq = sock_seq(b->next_fd);
 	int e = os_recv(b->next_fd, &byte, sizeof byte, &done);
-	if (e == EAGAIN)
-		return ncclSuccess;
-	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks, "bootstrap: successor");
-	return sock_error(e, &ctx);
+	return e == EAGAIN ? ncclSuccess : sock_error(e, &ctx);
 }
 
 /* ---- all-gather --------------------------------------------------------------------------------- */
@@ -302,7 +301,10 @@ static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *mo
 	return 0;
 }
 
-/* One pass, as far as it goes; *w and *n say what to wait for when nothing moved. */
+/* One pass, as far as it goes; *w and *n say what to wait for when nothing moved.
+ *
+ * Whoever fails closes its connections. Once the ring is closed, that news reaches everybody from
+ * behind. In the first gather it may not be closed yet, so there the successor's end is news too. */
 static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g, struct wait w[2],
 				     int *n, bool *moved)
 {
@@ -327,10 +329,10 @@ static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g,
 	e = ring_gather_send(b, g, moved);
 	if (e && e != EAGAIN)
 		return sock_error(e, &to);
-	if (b->leaving && g->sent == g->end)
-		return ncclSuccess; /* the successor may be gone: it has all */
+	if (!e && b->gathers > 0)
+		return ncclSuccess;
 	if (!e)
-		to.why = "bootstrap: end of the successor";
+		to.why = "bootstrap: successor's end";
 	w[(*n)++] = sock_wait(b->next_fd, seq_to, &to);
 	return *moved ? ncclSuccess : bootstrap_next_poll(b, &seq_to);
 }
@@ -372,9 +374,8 @@ ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
 	return rc;
 }
 
-ncclResult_t bootstrap_barrier(struct bootstrap *b, bool last)
+ncclResult_t bootstrap_barrier(struct bootstrap *b)
 {
-	b->leaving = last;
 	/* an all-gather ends only when every rank has begun it */
 	uint8_t *all = os_alloc((size_t)b->nranks, "bootstrap barrier");
 	if (!all) {

@@ -38,9 +38,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 			    struct bootstrap **b);
 /* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit. */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);
-/* last: only bootstrap_close follows, and messages with ranks that have sent one before. A rank may
- * then leave while others are still in it; before, a rank that leaves is an error for all. */
-ncclResult_t bootstrap_barrier(struct bootstrap *b, bool last);
+ncclResult_t bootstrap_barrier(struct bootstrap *b);
 /* Point to point. A message with another (rank, tag) than the one asked for is queued. Sizes of
  * both ends must agree: ncclInternalError names both otherwise. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);

@@ -107,7 +107,6 @@ struct bootstrap {
 	bool *heard;		     /* [nranks]: it has opened a connection for messages */
 	uint32_t gathers;
 	bool reported_garbage;
-	bool leaving; /* in the last barrier */
 	struct bootstrap_in *ins;
 	struct bootstrap_out *outs;
 	struct bootstrap_message *messages, **messages_end;

@@ -84,7 +84,7 @@ static void comm_meet(struct ncclComm *comm)
 {
 	if (comm_is_aborted(comm) || !comm->bootstrap || comm->nranks == 1)
 		return;
-	if (bootstrap_barrier(comm->bootstrap, true) != ncclSuccess)
+	if (bootstrap_barrier(comm->bootstrap) != ncclSuccess)
 		INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them", comm->rank);
 }
 

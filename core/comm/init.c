@@ -53,7 +53,7 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 	if (!rc)
 		rc = plan_init(comm);
 	if (!rc)
-		rc = bootstrap_barrier(comm->bootstrap, false);
+		rc = bootstrap_barrier(comm->bootstrap);
 	return rc;
 }
 
