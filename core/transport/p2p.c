@@ -4,9 +4,9 @@
  * tail into the receiver's memory, the receiving kernel writes head into the sender's; no host
  * code runs in between.
  *
- * All p2p connections of a rank live in one device allocation, its pool: a 512-byte control block
- * per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one), then the
- * buffers of the receiving ones. A peer in another process opens the pool once through CUDA IPC,
+ * All p2p connections of a rank live in one device allocation, its pool: how others use it, a
+ * 512-byte control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a
+ * sending one), then the buffers of the receiving ones. A peer in another process opens the pool once through CUDA IPC,
  * however many channels there are. A peer in the same process uses the pool's own addresses, since
  * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
  * pool, so that a rank may leave while its neighbour's kernel still writes.
@@ -20,7 +20,16 @@
 #define P2P_INFO_MAGIC 0xd0de2001u
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN (2u << 20)
-#define P2P_TAG_CLOSED 0x5202
+
+/* The pool starts with a byte per local rank, by which importers in other processes say how they
+ * use it. */
+#define P2P_USE_BYTES 512u
+#define P2P_USE_OPEN 1
+#define P2P_USE_CLOSED 2
+DOPPEL_STATIC_CHECK(TOPO_MAX_LOCAL <= P2P_USE_BYTES, "a byte per local rank");
+#define P2P_CLOSE_NS 10000000000ull	    /* patience with importers at the end */
+#define P2P_CLOSE_ABORTED_NS 1000000000ull
+#define P2P_CLOSE_LOOK_NS 20000ull
 
 struct p2p_pool {
 	shared_u32 refs;
@@ -113,7 +122,8 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, struct p2p_state *st)
 	}
 	shared_store_u32(&st->pool->refs, 1, SHARED_RELAXED);
 	st->pool->cuda_dev = (uint32_t)comm->cuda_dev;
-	control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
+	control = ALIGN_UP(P2P_USE_BYTES + ends * P2P_CONTROL_BYTES, 65536);
+	st->control_used = P2P_USE_BYTES;
 	st->buffer_used = control;
 	st->pool->bytes =
 		ALIGN_UP(control + receiving * DEV_STEPS * transport_step_bytes(), P2P_POOL_ALIGN);
@@ -237,6 +247,19 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 			   "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
 }
 
+/* Tells the owner of an imported pool how this process uses it. */
+static ncclResult_t p2p_use_mark(struct ncclComm *comm, const struct p2p_import *im, int use)
+{
+	ncclResult_t rc = cuda_result(cudaMemsetAsync(im->mem + comm->local_rank, use, 1,
+						      comm->internal_stream),
+				      "cudaMemsetAsync in a neighbour's p2p memory");
+
+	if (rc)
+		return rc;
+	return cuda_result(cudaStreamSynchronize(comm->internal_stream),
+			   "waiting for a memset in a neighbour's p2p memory");
+}
+
 /* The neighbour's pool, opened at the first of its connections. */
 static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem)
 {
@@ -259,7 +282,7 @@ static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, 
 		return rc;
 	st->imports++;
 	*mem = im->mem;
-	return ncclSuccess;
+	return im->pool ? ncclSuccess : p2p_use_mark(c->comm, im, P2P_USE_OPEN);
 }
 
 static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *info)
@@ -315,38 +338,52 @@ static void p2p_close(struct conn *c)
 	c->transport = NULL;
 }
 
-static void p2p_imports_close(struct p2p_state *st)
+static void p2p_imports_close(struct ncclComm *comm, struct p2p_state *st)
 {
 	for (int32_t i = st->imports - 1; i >= 0; i--) {
 		struct p2p_import *im = &st->import[i];
 
-		if (im->pool)
+		if (im->pool) {
 			p2p_pool_unref(im->pool);
-		else
-			(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
-					  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
+			continue;
+		}
+		(void)p2p_use_mark(comm, im, P2P_USE_CLOSED);
+		(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
+				  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
 	}
 }
 
-/* CUDA leaves freeing exported memory before the importer closed it undefined. So neighbours in
- * other processes tell each other; with an abort or an error they may be gone, and nobody waits. */
-static void p2p_wait_importers(struct ncclComm *comm, struct p2p_state *st)
+/* Does any importer in another process still have the pool open? */
+static bool p2p_pool_in_use(struct ncclComm *comm, const struct p2p_pool *pool)
 {
-	uint32_t word = P2P_INFO_MAGIC;
+	const uint8_t *use = comm->staging;
+	cudaError_t e = cudaMemcpyAsync(comm->staging, pool->mem, P2P_USE_BYTES,
+					cudaMemcpyDeviceToHost, comm->internal_stream);
 
-	if (comm->state == COMM_INIT || shared_load_u32(comm->abort, SHARED_ACQUIRE) ||
-	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
-		return;
-	for (int32_t i = 0; i < st->imports; i++)
-		if (!st->import[i].pool &&
-		    bootstrap_send(comm->bootstrap, st->import[i].peer, P2P_TAG_CLOSED, &word,
-				   sizeof word))
+	if (!e)
+		e = cudaStreamSynchronize(comm->internal_stream);
+	for (int32_t i = 0; !e && i < comm->local_ranks; i++)
+		if (use[i] == P2P_USE_OPEN)
+			return true;
+	return false;
+}
+
+/* CUDA leaves it undefined to free exported memory before the importers closed it. They do so at
+ * about the same time, since ranks end or abort together; one that does not is not waited for
+ * for ever. */
+static void p2p_wait_importers(struct ncclComm *comm, const struct p2p_pool *pool)
+{
+	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
+	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
+
+	while (pool->exported && p2p_pool_in_use(comm, pool)) {
+		if (os_now_ns() >= until) {
+			INFO(LOG_P2P, "rank %d: another process still has p2p memory open; freed",
+			     comm->rank);
 			return;
-	for (int32_t i = 0; i < st->imports; i++)
-		if (!st->import[i].pool &&
-		    bootstrap_recv(comm->bootstrap, st->import[i].peer, P2P_TAG_CLOSED, &word,
-				   sizeof word))
-			return;
+		}
+		os_sleep_ns(P2P_CLOSE_LOOK_NS);
+	}
 }
 
 void p2p_state_close(struct ncclComm *comm)
@@ -355,10 +392,11 @@ void p2p_state_close(struct ncclComm *comm)
 
 	if (!st)
 		return;
-	p2p_imports_close(st);
-	p2p_wait_importers(comm, st);
-	if (st->pool)
+	p2p_imports_close(comm, st);
+	if (st->pool) {
+		p2p_wait_importers(comm, st->pool);
 		p2p_pool_unref(st->pool);
+	}
 	os_free(st);
 	comm->p2p = NULL;
 }
