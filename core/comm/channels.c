@@ -50,32 +50,6 @@ out_free:
 	return rc;
 }
 
-/* This rank's part of the rings that the host's search found. */
-static void channels_contribute(const struct ncclComm *comm, struct topo_rank_info *me)
-{
-	const struct topo_graph *g = comm->ring_graph;
-	int32_t n = comm->local_ranks;
-
-	me->host_hash = comm->peers[comm->rank].host_hash;
-	me->local_rank = comm->local_rank;
-	me->nchannels = g->nchannels;
-	me->bw_intra_mbps = g->bw_intra_mbps;
-	me->bw_inter_mbps = g->bw_inter_mbps;
-	me->type_intra = g->type_intra;
-	me->type_inter = g->type_inter;
-	for (int32_t c = 0; c < g->nchannels; c++) {
-		int32_t at = 0;
-		while (at < n && g->order[c][at] != comm->local_rank)
-			at++;
-		ASSERT(at < n);
-		me->ring_prev[c] = at == 0 ? -1 : (int16_t)comm->local_to_rank[g->order[c][at - 1]];
-		me->ring_next[c] = at == n - 1 ? -1 :
-						 (int16_t)comm->local_to_rank[g->order[c][at + 1]];
-		me->nic[c][0] = g->nic[c][0];
-		me->nic[c][1] = g->nic[c][1];
-	}
-}
-
 /* ---- channels ------------------------------------------------------------------------------------- */
 
 /* How many: what the rings give, within what every rank asks for. */
@@ -127,7 +101,9 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct topo_rank_info 
 				   struct topo_rings *rings)
 {
 	int32_t found = DEV_MAX_CHANNELS;
-	channels_contribute(comm, &all[comm->rank]);
+	topo_rank_info_fill(&all[comm->rank], comm->topo, comm->ring_graph,
+			    comm->peers[comm->rank].host_hash, comm->local_rank,
+			    comm->local_to_rank);
 	ncclResult_t rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
 	if (!rc)
 		rc = topo_connect_rings(all, comm->nranks, comm->rank, rings);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/base/param.h"
 #include "core/topo/topo.h"
 
 struct connect {
@@ -125,24 +124,19 @@ static void connect_place(const struct connect *c, int32_t channel, int32_t rank
 }
 
 /* Twice as many channels as were searched for, twice again for fast GPUs over several hosts with
- * few channels: two blocks keep a ring's link busier than one. Then the users' limits. */
+ * few channels: two blocks keep a ring's link busier than one. */
 static int32_t connect_double(const struct connect *c, int32_t n)
 {
-	int32_t sm = INT32_MAX, most = DEV_MAX_CHANNELS, least = 1;
+	int32_t sm = INT32_MAX;
 	uint32_t bw = UINT32_MAX;
 	for (int32_t r = 0; r < c->nranks; r++) {
 		sm = MIN_OF(sm, c->all[r].sm);
 		bw = MIN_OF(bw, c->all[r].bw_intra_mbps);
-		if (c->all[r].max_channels > 0)
-			most = MIN_OF(most, c->all[r].max_channels);
-		if (c->all[r].min_channels > 0)
-			least = MAX_OF(least, c->all[r].min_channels);
 	}
 	n = MIN_OF(2 * n, DEV_MAX_CHANNELS);
 	if (sm >= 90 && c->nhosts > 1 && bw > 45000 && n < 16)
 		n *= 2;
-	n = MAX_OF(n, MIN_OF(least, DEV_MAX_CHANNELS));
-	return MIN_OF(n, most);
+	return n;
 }
 
 static ncclResult_t connect_run(struct connect *c, int32_t rank, struct topo_rings *rings)
@@ -182,8 +176,6 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 	info->type_intra = graph->type_intra;
 	info->type_inter = graph->type_inter;
 	info->sm = topo_gpu_sm(sys, local_rank);
-	info->min_channels = (int32_t)MAX_OF(param_i64(PARAM_MIN_NCHANNELS), 0);
-	info->max_channels = (int32_t)MAX_OF(param_i64(PARAM_MAX_NCHANNELS), 0);
 	memcpy(info->nic, graph->nic, sizeof info->nic);
 	for (int32_t c = 0; c < DEV_MAX_CHANNELS; c++) {
 		info->ring_prev[c] = info->ring_next[c] = -1;

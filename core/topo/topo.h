@@ -104,17 +104,21 @@ struct topo_rank_info {
 	int16_t ring_prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
 	int16_t ring_next[DEV_MAX_CHANNELS]; /* -1: leaves here */
 	int16_t nic[DEV_MAX_CHANNELS][2];
-	int32_t sm;                         /* compute capability of the rank's GPU */
-	int32_t min_channels, max_channels; /* the user's limits after doubling; 0: none */
+	int32_t sm; /* compute capability of the rank's GPU; 0: unknown */
+	int32_t pad0;
 };
-/* Fills all of it for the rank `local_rank` of this host; local_to_rank[local] is the global rank.
- */
+DOPPEL_CHECK_SIZE(struct topo_rank_info, 552);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring_prev, 32);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, nic, 288);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, sm, 544);
+/* Fills all of it for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 const struct topo_graph *graph, uint64_t host_hash, int32_t local_rank,
 			 const int32_t *local_to_rank);
 
 /* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
- * for this rank. *nchannels: the minimum over ranks, then doubled as NCCL does at connect. */
+ * for this rank. nchannels: the minimum over ranks, then doubled as NCCL does at connect; the user's
+ * limits are the caller's business. */
 struct topo_rings {
 	int32_t nchannels;
 	int32_t prev[DEV_MAX_CHANNELS], next[DEV_MAX_CHANNELS], index[DEV_MAX_CHANNELS];
