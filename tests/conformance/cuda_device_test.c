@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Device queries of the GPU double: properties, attributes, bus ids, visibility, peers, the driver
+ * API, NVML, errors and their names, and what is not implemented.
+ */
+#include <cuda.h>
+#include <nvml.h>
+
+#include "tests/conformance/cuda_harness.h"
+
+CH_TEST(properties_follow_the_machine, .machine = "h100-8nic")
+{
+	struct cudaDeviceProp p;
+	int n = 0, v = 0;
+
+	CU(cudaGetDeviceCount(&n));
+	ck_assert_int_eq(n, 8);
+	CU(cudaGetDeviceProperties(&p, 7));
+	ck_assert_int_eq(p.major * 10 + p.minor, 90);
+	ck_assert_int_eq(p.multiProcessorCount, 132);
+	ck_assert_int_eq(p.warpSize, 1);
+	ck_assert_uint_eq(p.totalGlobalMem, 80ull << 30);
+	ck_assert_str_eq(p.name, "NVIDIA H100 80GB HBM3");
+	ck_assert_int_eq(p.unifiedAddressing, 1);
+	CU(cudaDeviceGetAttribute(&v, cudaDevAttrComputeCapabilityMajor, 0));
+	ck_assert_int_eq(v, 9);
+	CU(cudaDeviceGetAttribute(&v, cudaDevAttrMultiProcessorCount, 0));
+	ck_assert_int_eq(v, 132);
+	CU(cudaDeviceGetAttribute(&v, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+	ck_assert_int_eq(v, 232448);
+	CU(cudaDeviceGetAttribute(&v, cudaDevAttrPciBusId, 7));
+	ck_assert_int_eq(v, p.pciBusID);
+	CU_FAILS(cudaDeviceGetAttribute(&v, cudaDevAttrWarpSize, 8), cudaErrorInvalidDevice);
+	CU_FAILS(cudaDeviceGetAttribute(&v, (enum cudaDeviceAttr)0, 0), cudaErrorInvalidValue);
+	CU_FAILS(cudaGetDeviceProperties(&p, -1), cudaErrorInvalidDevice);
+	CU_FAILS(cudaGetDeviceProperties(NULL, 0), cudaErrorInvalidValue);
+}
+
+CH_TEST(warp_width_is_the_worlds, .width = 32)
+{
+	int v = 0;
+
+	CU(cudaDeviceGetAttribute(&v, cudaDevAttrWarpSize, 0));
+	ck_assert_int_eq(v, 32);
+}
+
+CH_TEST(current_device_belongs_to_the_thread)
+{
+	int d = -1;
+
+	CU(cudaGetDevice(&d));
+	ck_assert_int_eq(d, 0);
+	CU(cudaSetDevice(5));
+	CU(cudaGetDevice(&d));
+	ck_assert_int_eq(d, 5);
+	CU_FAILS(cudaSetDevice(8), cudaErrorInvalidDevice);
+	CU_FAILS(cudaSetDevice(-1), cudaErrorInvalidDevice);
+	CU(cudaGetDevice(&d));
+	ck_assert_int_eq(d, 5);
+}
+
+CH_TEST(bus_ids_go_both_ways)
+{
+	for (int i = 0; i < 8; i++) {
+		char id[32], lower[32];
+		int back = -1;
+
+		CU(cudaDeviceGetPCIBusId(id, sizeof id, i));
+		ck_assert_uint_eq(strlen(id), 12);
+		CU(cudaDeviceGetByPCIBusId(&back, id));
+		ck_assert_int_eq(back, i);
+		for (int c = 0; c < 13; c++)
+			lower[c] = id[c] >= 'A' && id[c] <= 'F' ? (char)(id[c] + 32) : id[c];
+		CU(cudaDeviceGetByPCIBusId(&back, lower));
+		ck_assert_int_eq(back, i);
+		CU(cudaDeviceGetByPCIBusId(&back, id + 5)); /* without the domain */
+		ck_assert_int_eq(back, i);
+		CU_FAILS(cudaDeviceGetPCIBusId(id, 12, i), cudaErrorInvalidValue);
+	}
+	int v;
+
+	CU_FAILS(cudaDeviceGetByPCIBusId(&v, "0000:ff:1f.0"), cudaErrorInvalidDevice);
+	CU_FAILS(cudaDeviceGetByPCIBusId(&v, "nonsense"), cudaErrorInvalidValue);
+}
+
+static void two_of_eight(void *arg)
+{
+	char id[2][32];
+	int n = 0;
+	(void)arg;
+
+	CU(cudaGetDeviceCount(&n));
+	ck_assert_int_eq(n, 2);
+	CU(cudaDeviceGetPCIBusId(id[0], 32, 0));
+	CU(cudaDeviceGetPCIBusId(id[1], 32, 1));
+	ck_assert(strcmp(id[0], id[1]) > 0); /* 6, then 1 */
+	CU_FAILS(cudaSetDevice(2), cudaErrorInvalidDevice);
+	CU(cudaSetDevice(1));
+	CU(cudaFree(ch_malloc(100)));
+}
+
+static void none_visible(void *arg)
+{
+	void *p;
+	int n = -1;
+	(void)arg;
+
+	ck_assert_int_eq(cudaGetDeviceCount(&n), cudaErrorNoDevice);
+	ck_assert_int_eq(n, 0);
+	ck_assert_int_eq(cudaMalloc(&p, 1), cudaErrorNoDevice);
+}
+
+CH_TEST(visible_devices_are_honoured)
+{
+	struct os_proc *p = ch_proc(0, "two"), *q = ch_proc(0, "none"), *r = ch_proc(0, "cut");
+
+	ck_assert_int_eq(world_proc_setenv(p, "CUDA_VISIBLE_DEVICES", "6,1"), 0);
+	ck_assert_int_eq(world_proc_setenv(q, "CUDA_VISIBLE_DEVICES", ""), 0);
+	ck_assert_int_eq(world_proc_setenv(r, "CUDA_VISIBLE_DEVICES", "6,1,9,2"), 0);
+	ch_in(p, two_of_eight, NULL);
+	ch_in(q, none_visible, NULL);
+	ch_in(r, two_of_eight, NULL);
+	world_proc_exit(p);
+	world_proc_exit(q);
+	world_proc_exit(r);
+}
+
+static void sees_host_1(void *arg)
+{
+	int n = 0;
+
+	CU(cudaGetDeviceCount(&n));
+	ck_assert_int_eq(n, 8);
+	*(void **)arg = ch_malloc(64);
+	CU(cudaFree(*(void **)arg));
+}
+
+CH_TEST(each_host_has_its_own_gpus, .hosts = 2)
+{
+	struct os_proc *far = ch_proc(1, "far");
+	void *mine = ch_malloc(64), *theirs = NULL;
+
+	ch_in(far, sees_host_1, &theirs);
+	ck_assert_ptr_ne(mine, theirs);
+	world_proc_exit(far);
+	CU(cudaFree(mine));
+}
+
+CH_TEST(peers_are_asked_enabled_and_disabled)
+{
+	int can = -1;
+
+	CU(cudaDeviceCanAccessPeer(&can, 0, 1));
+	ck_assert_int_eq(can, 1);
+	CU(cudaDeviceCanAccessPeer(&can, 3, 3));
+	ck_assert_int_eq(can, 0);
+	CU_FAILS(cudaDeviceCanAccessPeer(&can, 0, 8), cudaErrorInvalidDevice);
+	CU(cudaDeviceEnablePeerAccess(1, 0));
+	CU_FAILS(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+	CU_FAILS(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice);
+	CU_FAILS(cudaDeviceEnablePeerAccess(2, 1), cudaErrorInvalidValue);
+	CU_FAILS(cudaDeviceDisablePeerAccess(2), cudaErrorPeerAccessNotEnabled);
+	CU(cudaDeviceDisablePeerAccess(1));
+	CU_FAILS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+	CU(cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrAccessSupported, 0, 1));
+	ck_assert_int_eq(can, 1);
+	CU(cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrNativeAtomicSupported, 0, 1));
+	ck_assert_int_eq(can, 1);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------- */
+
+static void other_thread(void *arg)
+{
+	(void)arg;
+	ck_assert_int_eq(cudaPeekAtLastError(), cudaSuccess);
+	int d = -1;
+
+	CU(cudaGetDevice(&d));
+	ck_assert_int_eq(d, 0);
+}
+
+CH_TEST(last_error_belongs_to_the_thread)
+{
+	const struct os_thread_attr attr = {.name = "other", .rank = -1};
+	struct os_thread *t;
+
+	ck_assert_int_eq(cudaSetDevice(99), cudaErrorInvalidDevice);
+	CU(cudaSetDevice(1)); /* a success does not clear it */
+	ck_assert_int_eq(os_thread_start(&t, &attr, other_thread, NULL), 0);
+	ck_assert_int_eq(os_thread_join(t), 0);
+	ck_assert_int_eq(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+	ck_assert_int_eq(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+	ck_assert_int_eq(cudaGetLastError(), cudaErrorInvalidDevice);
+	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
+}
+
+START_TEST(errors_have_names)
+{
+	const char *s = NULL;
+
+	ck_assert_str_eq(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
+	ck_assert_str_eq(cudaGetErrorString(cudaSuccess), "no error");
+	ck_assert_str_eq(cudaGetErrorString(cudaErrorInvalidValue), "invalid argument");
+	ck_assert_str_eq(cudaGetErrorString(cudaErrorInvalidPitchValue), "invalid pitch value");
+	ck_assert_str_eq(cudaGetErrorString((cudaError_t)4711), "unrecognized error code");
+	ck_assert_int_eq(cuGetErrorName(CUDA_ERROR_OUT_OF_MEMORY, &s), CUDA_SUCCESS);
+	ck_assert_str_eq(s, "CUDA_ERROR_OUT_OF_MEMORY");
+	ck_assert_int_eq(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &s), CUDA_SUCCESS);
+	ck_assert_str_eq(s, "out of memory");
+	ck_assert_int_eq(cuGetErrorName((CUresult)4711, &s), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_ptr_null(s);
+}
+END_TEST
+
+/* ---- the driver --------------------------------------------------------------------------------------- */
+
+CH_TEST(driver_calls)
+{
+	CUdevice dev = -1;
+	int v = 0;
+
+	ck_assert_int_eq(cuInit(0), CUDA_SUCCESS);
+	ck_assert_int_eq(cuDeviceGetCount(&v), CUDA_SUCCESS);
+	ck_assert_int_eq(v, 8);
+	ck_assert_int_eq(cuDeviceGet(&dev, 3), CUDA_SUCCESS);
+	ck_assert_int_eq(cuDeviceGet(&dev, 8), CUDA_ERROR_INVALID_DEVICE);
+	ck_assert_int_eq(
+		cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, dev),
+		CUDA_SUCCESS);
+	ck_assert_int_eq(v, 8);
+	ck_assert_int_eq(cuDeviceGetAttribute(
+				 &v, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, dev),
+			 CUDA_SUCCESS);
+	ck_assert_int_eq(v, 0);
+	CU(cudaDriverGetVersion(&v));
+	ck_assert_int_eq(v, 13000);
+	CU(cudaRuntimeGetVersion(&v));
+	ck_assert_int_eq(v, 13000);
+}
+
+CH_TEST(entry_points_are_found_by_name)
+{
+	enum cudaDriverEntryPointQueryResult status = cudaDriverEntryPointVersionNotSufficent;
+	CUresult (*get)(CUdevice *, int) = NULL;
+	void *p = NULL;
+	CUdevice dev = -1;
+
+	CU(cudaGetDriverEntryPoint("cuDeviceGet", &p, 0, &status));
+	ck_assert_int_eq(status, cudaDriverEntryPointSuccess);
+	memcpy(&get, &p, sizeof p);
+	ck_assert_int_eq(get(&dev, 2), CUDA_SUCCESS);
+	ck_assert_int_eq(dev, 2);
+	CU(cudaGetDriverEntryPointByVersion("cuMemCreate", &p, 12000, 0, &status));
+	ck_assert_ptr_null(p);
+	ck_assert_int_eq(status, cudaDriverEntryPointSymbolNotFound);
+	CU_FAILS(cudaGetDriverEntryPoint("", &p, 0, NULL), cudaErrorInvalidValue);
+}
+
+/* ---- NVML ------------------------------------------------------------------------------------------------ */
+
+CH_TEST(nvml_finds_devices_by_index_and_bus_id, .machine = "h100-8nic")
+{
+	nvmlDevice_t a, b;
+	unsigned n = 0, index = 99;
+	char id[64];
+
+	ck_assert_int_eq(nvmlDeviceGetCount_v2(&n), NVML_ERROR_UNINITIALIZED);
+	ck_assert_int_eq(nvmlInit_v2(), NVML_SUCCESS);
+	ck_assert_int_eq(nvmlDeviceGetCount_v2(&n), NVML_SUCCESS);
+	ck_assert_uint_eq(n, 8);
+	for (unsigned i = 0; i < n; i++) {
+		int major = 0, minor = 9;
+
+		ck_assert_int_eq(nvmlDeviceGetHandleByIndex(i, &a), NVML_SUCCESS);
+		CU(cudaDeviceGetPCIBusId(id, sizeof id, (int)i));
+		ck_assert_int_eq(nvmlDeviceGetHandleByPciBusId(id, &b), NVML_SUCCESS);
+		ck_assert_ptr_eq(a, b);
+		memmove(id + 4, id, sizeof id - 4);
+		memcpy(id, "0000", 4);
+		ck_assert_int_eq(nvmlDeviceGetHandleByPciBusId(id, &b), NVML_SUCCESS);
+		ck_assert_ptr_eq(a, b);
+		ck_assert_int_eq(nvmlDeviceGetIndex(a, &index), NVML_SUCCESS);
+		ck_assert_uint_eq(index, i);
+		ck_assert_int_eq(nvmlDeviceGetCudaComputeCapability(a, &major, &minor), NVML_SUCCESS);
+		ck_assert_int_eq(major * 10 + minor, 90);
+	}
+	ck_assert_int_eq(nvmlDeviceGetHandleByIndex(8, &a), NVML_ERROR_INVALID_ARGUMENT);
+	ck_assert_int_eq(nvmlDeviceGetHandleByPciBusId("0000:ff:00.0", &a), NVML_ERROR_NOT_FOUND);
+	ck_assert_int_eq(nvmlShutdown(), NVML_SUCCESS);
+	ck_assert_int_eq(nvmlShutdown(), NVML_ERROR_UNINITIALIZED);
+	ck_assert_str_eq(nvmlErrorString(NVML_ERROR_UNINITIALIZED), "Uninitialized");
+}
+
+CH_TEST(nvml_nvlinks_are_those_of_the_machine, .machine = "h100-8nic")
+{
+	nvmlDevice_t a, b;
+	nvmlEnableState_t on = NVML_FEATURE_DISABLED;
+	nvmlPciInfo_t pci;
+	nvmlGpuP2PStatus_t p2p = NVML_P2P_STATUS_UNKNOWN;
+	unsigned cap = 0;
+
+	ck_assert_int_eq(nvmlInit_v2(), NVML_SUCCESS);
+	ck_assert_int_eq(nvmlDeviceGetHandleByIndex(0, &a), NVML_SUCCESS);
+	ck_assert_int_eq(nvmlDeviceGetHandleByIndex(1, &b), NVML_SUCCESS);
+	for (unsigned link = 0; link < 18; link++) {
+		ck_assert_int_eq(nvmlDeviceGetNvLinkState(a, link, &on), NVML_SUCCESS);
+		ck_assert_int_eq(on, NVML_FEATURE_ENABLED);
+		ck_assert_int_eq(nvmlDeviceGetNvLinkRemotePciInfo_v2(a, link, &pci), NVML_SUCCESS);
+		ck_assert_uint_eq(pci.bus, link < 5 ? 5 : link < 9 ? 6 : link < 13 ? 7 : 8);
+	}
+	ck_assert_str_eq(pci.busId, "00000000:08:00.0");
+	ck_assert_int_eq(nvmlDeviceGetNvLinkState(a, 18, &on), NVML_ERROR_INVALID_ARGUMENT);
+	ck_assert_int_eq(
+		nvmlDeviceGetNvLinkCapability(a, 0, NVML_NVLINK_CAP_P2P_SUPPORTED, &cap),
+		NVML_SUCCESS);
+	ck_assert_uint_eq(cap, 1);
+	ck_assert_int_eq(nvmlDeviceGetP2PStatus(a, b, NVML_P2P_CAPS_INDEX_NVLINK, &p2p),
+			 NVML_SUCCESS);
+	ck_assert_int_eq(p2p, NVML_P2P_STATUS_OK);
+	ck_assert_int_eq(nvmlShutdown(), NVML_SUCCESS);
+}
+
+/* ---- not implemented ---------------------------------------------------------------------------------------- */
+
+static void calls_malloc_async(void)
+{
+	void *p;
+
+	cudaMallocAsync(&p, 16, 0);
+}
+
+static void calls_mem_create(void)
+{
+	CUmemGenericAllocationHandle h;
+
+	cuMemCreate(&h, 0, NULL, 0);
+}
+
+START_TEST(what_is_not_implemented_aborts_with_its_name)
+{
+	char text[4096];
+
+	ck_assert_int_eq(ch_child(calls_malloc_async, text, sizeof text), 128 + 6);
+	ck_assert_msg(strstr(text, "fakecuda: cudaMallocAsync is not implemented\n") == text, "%s",
+		      text);
+	ck_assert_int_eq(ch_child(calls_mem_create, text, sizeof text), 128 + 6);
+	ck_assert_msg(strstr(text, "fakecuda: cuMemCreate is not implemented\n") == text, "%s", text);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *t = tcase_create("device");
+
+	CH_ADD(t, properties_follow_the_machine);
+	CH_ADD(t, warp_width_is_the_worlds);
+	CH_ADD(t, current_device_belongs_to_the_thread);
+	CH_ADD(t, bus_ids_go_both_ways);
+	CH_ADD(t, visible_devices_are_honoured);
+	CH_ADD(t, each_host_has_its_own_gpus);
+	CH_ADD(t, peers_are_asked_enabled_and_disabled);
+	CH_ADD(t, last_error_belongs_to_the_thread);
+	tcase_add_test(t, errors_have_names);
+	CH_ADD(t, driver_calls);
+	CH_ADD(t, entry_points_are_found_by_name);
+	CH_ADD(t, nvml_finds_devices_by_index_and_bus_id);
+	CH_ADD(t, nvml_nvlinks_are_those_of_the_machine);
+	tcase_add_test(t, what_is_not_implemented_aborts_with_its_name);
+	return ch_suite_run("cuda device", t);
+}
