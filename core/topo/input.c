@@ -326,8 +326,8 @@ static bool topo_pci_type(const struct xml_node *x, enum topo_node_type *type)
 
 static ncclResult_t topo_pci_id(const struct xml_node *x, uint64_t *id)
 {
-	static const char *const part[4] = {"vendor", "device", "subsystem_vendor",
-					    "subsystem_device"};
+	static const char part[4][20] = {"vendor", "device", "subsystem_vendor",
+					 "subsystem_device"};
 	uint64_t all = 0;
 	for (int i = 0; i < 4; i++) {
 		uint64_t v;

@@ -5,8 +5,8 @@
 #include "core/base/param.h"
 #include "core/topo/topo_internal.h"
 
-static const char *const topo_path_names[] = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
-					      "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
+static const char topo_path_names[][4] = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
+					  "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
 
 const char *topo_path_name(enum topo_path_type t)
 {

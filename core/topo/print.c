@@ -51,8 +51,8 @@ void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph
 
 static void topo_print_node(const struct topo_system *sys, const struct topo_node *n, FILE *out)
 {
-	static const char *const vendor[] = {"Intel", "AMD", "Zhaoxin", "other"};
-	static const char *const arch[] = {"x86_64", "ppc64", "arm64", "other"};
+	static const char vendor[][8] = {"Intel", "AMD", "Zhaoxin", "other"};
+	static const char arch[][8] = {"x86_64", "ppc64", "arm64", "other"};
 	char bw[16];
 	switch (n->type) {
 	case NODE_CPU:

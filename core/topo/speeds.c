@@ -4,38 +4,33 @@
 #include "core/base/log.h"
 #include "core/topo/search.h"
 
-/* NCCL's speeds to try, by generation. */
-static const uint32_t speeds_intra[] = {40000, 30000, 20000, 18000, 15000, 12000, 10000,
-					9000,  7000,  6000,  5000,  4000,  3000};
-static const uint32_t speeds_inter[] = {48000, 30000, 28000, 24000, 20000, 18000, 15000,
-					12000, 10000, 9000,  7000,  6000,  5000,  4000,
-					3000,  2400,  1200,  240,   120};
-static const uint32_t speeds_intra_sm90[] = {60000, 50000, 40000, 30000, 24000, 20000,
-					     15000, 12000, 11000, 6000,  3000};
-static const uint32_t speeds_inter_sm90[] = {48000, 45000, 42000, 40000, 30000, 24000,
-					     22000, 20000, 17500, 15000, 12000, 6000,
-					     3000,  2400,  1200,  240,   120};
-static const uint32_t speeds_intra_sm100[] = {90000, 80000, 70000, 60000, 50000, 40000,
-					      30000, 24000, 20000, 19000, 18000};
-static const uint32_t speeds_inter_sm100[] = {96000, 48000, 45100, 42000, 40000, 30000,
-					      24000, 22000, 20000, 17500, 15000, 12000,
-					      6000,  3000,  2400,  1200,  240,   120};
+/* NCCL's speeds to try: before sm 90, sm 90, sm 100; inside a host, between hosts. */
+static const struct {
+	int32_t count;
+	uint32_t speed[20];
+} search_speed_table[3][2] = {
+	{{13,
+	  {40000, 30000, 20000, 18000, 15000, 12000, 10000, 9000, 7000, 6000, 5000, 4000, 3000}},
+	 {19,
+	  {48000, 30000, 28000, 24000, 20000, 18000, 15000, 12000, 10000, 9000, 7000, 6000, 5000,
+	   4000, 3000, 2400, 1200, 240, 120}}},
+	{{11, {60000, 50000, 40000, 30000, 24000, 20000, 15000, 12000, 11000, 6000, 3000}},
+	 {17,
+	  {48000, 45000, 42000, 40000, 30000, 24000, 22000, 20000, 17500, 15000, 12000, 6000, 3000,
+	   2400, 1200, 240, 120}}},
+	{{11, {90000, 80000, 70000, 60000, 50000, 40000, 30000, 24000, 20000, 19000, 18000}},
+	 {18,
+	  {96000, 48000, 45100, 42000, 40000, 30000, 24000, 22000, 20000, 17500, 15000, 12000, 6000,
+	   3000, 2400, 1200, 240, 120}}},
+};
 
 const uint32_t *search_speeds(const struct topo_system *sys, bool inter, int32_t *count)
 {
-	static const struct {
-		const uint32_t *table;
-		int32_t count;
-	} by[3][2] = {
-		{{speeds_intra, ARRAY_LEN(speeds_intra)}, {speeds_inter, ARRAY_LEN(speeds_inter)}},
-		{{speeds_intra_sm90, ARRAY_LEN(speeds_intra_sm90)},
-		 {speeds_inter_sm90, ARRAY_LEN(speeds_inter_sm90)}},
-		{{speeds_intra_sm100, ARRAY_LEN(speeds_intra_sm100)},
-		 {speeds_inter_sm100, ARRAY_LEN(speeds_inter_sm100)}},
-	};
 	int generation = sys->sm_min >= 100 ? 2 : sys->sm_min >= 90 ? 1 : 0;
-	*count = by[generation][inter].count;
-	return by[generation][inter].table;
+	*count = search_speed_table[generation][inter].count;
+	ASSERT(search_speed_table[generation][inter].speed[*count - 1] &&
+	       !search_speed_table[generation][inter].speed[*count]);
+	return search_speed_table[generation][inter].speed;
 }
 
 /* What a GPU can send: all of its NVLinks, or its PCI link. */

@@ -117,8 +117,8 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 			 const int32_t *local_to_rank);
 
 /* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
- * for this rank. nchannels: the minimum over ranks, then doubled as NCCL does at connect; the user's
- * limits are the caller's business. */
+ * for this rank. nchannels: the minimum over ranks, then doubled as NCCL does at connect; the
+ * user's limits are the caller's business. */
 struct topo_rings {
 	int32_t nchannels;
 	int32_t prev[DEV_MAX_CHANNELS], next[DEV_MAX_CHANNELS], index[DEV_MAX_CHANNELS];

@@ -2,8 +2,8 @@
 /*
  * Any text as a topology file: it is refused with a reason, or gives a model in which every path is
  * whole, and rings that fit. The first byte picks how many GPUs are selected, the second whether
- * the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer); with -DFUZZ_MAIN a program that
- * runs the files it is given, or, with a number N first, N mutations of each.
+ * the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer); with -DFUZZ_MAIN a program
+ * that runs the files it is given, or, with a number N first, N mutations of each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (int32_t i = 0; i < select.count; i++)
 		select.gpu[i].dev = i;
 	bool inter = data[1] & 1;
-	if (topo_system_get((const char *)data + 2, bytes - 2, "fuzz", &select, &sys) != ncclSuccess) {
+	if (topo_system_get((const char *)data + 2, bytes - 2, "fuzz", &select, &sys) !=
+	    ncclSuccess) {
 		ASSERT(log_last_error()[0]);
 		return 0;
 	}
@@ -124,7 +125,8 @@ int main(int argc, char **argv)
 			memcpy(text, file, bytes + 2);
 			text[0] = (uint8_t)(k ? fuzz_next(&state) : 4);
 			text[1] = (uint8_t)fuzz_next(&state);
-			size_t n = k && bytes > 128 ? fuzz_mutate(text + 2, bytes, ROOM - 2, &state) : bytes;
+			size_t n = k && bytes > 128 ? fuzz_mutate(text + 2, bytes, ROOM - 2, &state)
+						    : bytes;
 			LLVMFuzzerTestOneInput(text, n + 2);
 		}
 	}
