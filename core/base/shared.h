@@ -22,12 +22,14 @@
 #include "core/base/shared_types.h"
 
 #ifdef DOPPEL_FAKE
+#define SHARED_WEAK false /* spurious failures are drawn, so that aarch64 runs as x86-64 does */
 /* core/os/os.c: forwarded to the scheduler in force. `point` comes before the access, `wrote`
  * after it; `cas_spurious` says whether this weak compare-and-swap must fail for no reason. */
 void shared_hook_point(const void *addr, size_t bytes, enum shared_access access);
 void shared_hook_wrote(const void *addr, size_t bytes);
 bool shared_hook_cas_spurious(const void *addr);
 #else
+#define SHARED_WEAK true
 static inline void shared_hook_point(const void *addr, size_t bytes, enum shared_access access)
 {
 	(void)addr, (void)bytes, (void)access;
@@ -83,7 +85,8 @@ static inline bool shared_cas_weak_u##bits(shared_u##bits *p, uint##bits##_t *ex
 		*expect = __atomic_load_n(&p->v_, __ATOMIC_RELAXED);                               \
 		return false;                                                                      \
 	}                                                                                          \
-	bool done = __atomic_compare_exchange_n(&p->v_, expect, want, true, o, __ATOMIC_RELAXED);  \
+	bool done = __atomic_compare_exchange_n(&p->v_, expect, want, SHARED_WEAK, o,              \
+						__ATOMIC_RELAXED);                         \
 	if (done)                                                                                  \
 		shared_hook_wrote(p, sizeof *p);                                                   \
 	return done;                                                                               \
