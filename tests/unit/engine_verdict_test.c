@@ -306,6 +306,7 @@ static void __attribute__((noinline)) leap(void)
 {
 	volatile char big[200 << 10];
 
+	__asm__ volatile("" : : "r"(big) : "memory"); /* all of it exists */
 	big[sizeof big - 1] = 1;
 	os_sleep_ns(10);
 	big[sizeof big - 2] = big[sizeof big - 1];
