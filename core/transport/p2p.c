@@ -29,7 +29,8 @@
 DOPPEL_STATIC_CHECK(TOPO_MAX_LOCAL <= P2P_USE_BYTES, "a byte per local rank");
 #define P2P_CLOSE_NS 10000000000ull	    /* patience with importers at the end */
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
-#define P2P_CLOSE_LOOK_NS 20000ull
+#define P2P_CLOSE_LOOK_NS 20000ull	    /* between looks: at first, doubled up to... */
+#define P2P_CLOSE_LOOK_MOST_NS 50000000ull
 
 struct p2p_pool {
 	shared_u32 refs;
@@ -375,6 +376,7 @@ static void p2p_wait_importers(struct ncclComm *comm, const struct p2p_pool *poo
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
 	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
+	uint64_t look_ns = P2P_CLOSE_LOOK_NS;
 
 	while (pool->exported && p2p_pool_in_use(comm, pool)) {
 		if (os_now_ns() >= until) {
@@ -382,7 +384,8 @@ static void p2p_wait_importers(struct ncclComm *comm, const struct p2p_pool *poo
 			     comm->rank);
 			return;
 		}
-		os_sleep_ns(P2P_CLOSE_LOOK_NS);
+		os_sleep_ns(look_ns);
+		look_ns = MIN_OF(2 * look_ns, P2P_CLOSE_LOOK_MOST_NS);
 	}
 }
 
