@@ -68,8 +68,12 @@ static uint32_t machine_sm_of(uint32_t device)
 /* PCI bandwidth: width x speed / 80, where 8 GT/s is 60, 16 GT/s 120, and so on doubling. */
 static int machine_pci_mbps(const struct xml_node *pci, uint64_t *mbps, struct xml_error *error)
 {
-	int64_t speed_milli, width;
-	int rc = xml_attr_milli(pci, "link_speed", "GT/s", 16000, &speed_milli, error);
+	int64_t speed_milli = 16000, width;
+	const char *speed_text = xml_attr(pci, "link_speed");
+	int rc = 0;
+	/* the kernel writes "Unknown" for a link it cannot ask, as in a virtual machine */
+	if (!speed_text || strncmp(speed_text, "Unknown", 7) != 0)
+		rc = xml_attr_milli(pci, "link_speed", "GT/s", 16000, &speed_milli, error);
 	if (rc == 0)
 		rc = xml_attr_i64(pci, "link_width", 16, &width, error);
 	if (rc)
@@ -79,7 +83,7 @@ static int machine_pci_mbps(const struct xml_node *pci, uint64_t *mbps, struct x
 	/* below 8 GT/s: 8b/10b coding, 6 per GT/s; from there on 7.5 */
 	uint64_t speed = speed_milli >= 8000 ? (uint64_t)speed_milli * 75 / 10000
 					     : (uint64_t)MAX_OF(speed_milli, 0) * 6 / 1000;
-	*mbps = (uint64_t)width * speed * 1000 / 80;
+	*mbps = MAX_OF((uint64_t)width * speed * 1000 / 80, 1u); /* 0 would be no limit */
 	return 0;
 }
 
@@ -227,7 +231,7 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	else
 		snprintf(n->name, sizeof n->name, "net%d", n->dev);
 	n->port = port ? (uint32_t)port : 1;
-	n->mbps = speed > 0 ? (uint64_t)speed / 8 : 1250;
+	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would be no limit */
 	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
 	r->m->nic_count++;
 	return 0;

@@ -377,9 +377,30 @@ void world_proc_kill(struct os_proc *proc)
 	proc_sweep(wp, true);
 }
 
+/* Tasks that nobody joined, and background ones that still run, are leaks like any other. Not in a
+ * run that failed: there everything hangs, and has been explained. Outside sim_run only. */
+static void procs_count_tasks(void)
+{
+	const struct sim_task *first = NULL;
+	uint64_t n = 0;
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next) {
+		bool ended = t->state == SIM_TASK_DONE || t->state == SIM_TASK_KILLED;
+		if (!ended && !t->background && t->state != SIM_TASK_NEW)
+			return;
+		if (t->state == SIM_TASK_KILLED || t->self.id == 0)
+			continue;
+		first = first ? first : t;
+		n++;
+	}
+	if (n)
+		world_leak("task", n, first->name);
+}
+
 /* The newest process first, the one that runs the show last. */
 void world_procs_end(void)
 {
+	if (!sim_running())
+		procs_count_tasks();
 	for (uint32_t id = world->proc_count; id-- > 0;) {
 		struct world_proc *wp = world->proc[id];
 		if (!wp || !wp->alive)

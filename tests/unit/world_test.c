@@ -178,6 +178,35 @@ START_TEST(what_a_process_leaves_is_counted_by_kind)
 }
 END_TEST
 
+static void task_ends(void *arg)
+{
+}
+
+static void task_sleeps_for_ever(void *arg)
+{
+	for (;;)
+		os_sleep_ns(1000 * US);
+}
+
+static void main_leaks_tasks(void *arg)
+{
+	const struct os_thread_attr done = {.name = "not joined", .rank = -1};
+	const struct os_thread_attr watchdog = {.name = "watchdog", .rank = -1, .background = true};
+	struct os_thread *t;
+	ck_assert_int_eq(os_thread_start(&t, &done, task_ends, NULL), 0);
+	ck_assert_int_eq(os_thread_start(&t, &watchdog, task_sleeps_for_ever, NULL), 0);
+	os_sleep_ns(100 * US);
+}
+
+START_TEST(tasks_left_behind_are_leaks)
+{
+	run_sim(_i, main_leaks_tasks);
+	ck_assert_int_eq(run.verdict, SIM_PASS);
+	ck_assert_uint_eq(run.leaks, 2);
+	said("leak: task 2 (first: not joined)\n");
+}
+END_TEST
+
 static void task_leaks_and_hangs(void *arg)
 {
 	shared_u32 never = {0};
@@ -641,6 +670,7 @@ int main(void)
 	TCase *tc = tcase_create("world");
 	tcase_add_test(tc, a_process_has_its_own_environment_and_log);
 	tcase_add_test(tc, what_a_process_leaves_is_counted_by_kind);
+	tcase_add_loop_test(tc, tasks_left_behind_are_leaks, 0, 10);
 	tcase_add_loop_test(tc, a_killed_process_leaks_nothing, 0, 10);
 	tcase_add_test(tc, a_foreign_descriptor_is_named_with_both_processes);
 	tcase_add_test(tc, shared_memory_and_addresses_belong_to_a_host);
