@@ -15,7 +15,9 @@
  * Errors: 0, or a positive errno; outputs are set only on success, unless a function says more.
  * `errno` itself is never set or read across a wait. Time is in ns. Every function may be called
  * from any task of a process; those marked WAITS may switch to another task, so the caller holds
- * no half-updated state there. Any other function neither waits nor switches.
+ * no half-updated state there. Files, sockets and shared memory are calls of the outside: each is a
+ * scheduling point before it acts, as an access to a shared word is. Any other function neither
+ * waits nor switches.
  */
 #ifndef CORE_OS_OS_H
 #define CORE_OS_OS_H
