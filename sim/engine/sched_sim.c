@@ -237,18 +237,31 @@ static inline void task_suspend(struct task *t, enum sim_task_state state)
 	fiber_suspend(&t->fiber);
 }
 
+/* A debugger asked to stop at this step or time. Changes nothing but where the program stops. */
+static void sched_check_gdb(void)
+{
+	if ((!sim_gdb_step_limit || eng.steps < sim_gdb_step_limit) &&
+	    (!sim_gdb_until_ns || eng.now_ns < sim_gdb_until_ns))
+		return;
+	sim_gdb_now_ns = eng.now_ns;
+	sim_gdb_steps = eng.steps;
+	sim_gdb_step_limit = sim_gdb_until_ns = 0;
+	sim_gdb_stop();
+}
+
 /* When nobody else could do anything before the sleeper wakes, time moves at once. */
 static bool task_sleep_inline(struct task *t, uint64_t ns)
 {
 	if (ready_count() || (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns + ns))
 		return false;
-	if (t->pub.background || eng.stop || sim_gdb_step_limit || sim_gdb_until_ns ||
-	    eng.steps - eng.progress_step >= eng.config.budget_events ||
+	if (t->pub.background || eng.stop || eng.steps - eng.progress_step >= eng.config.budget_events ||
 	    eng.now_ns + ns - eng.progress_ns >= eng.config.budget_ns)
 		return false;
 	eng.now_ns += ns;
 	eng.steps++;
 	t->lonely = 0;
+	if (UNLIKELY(sim_gdb_step_limit || sim_gdb_until_ns))
+		sched_check_gdb();
 	return true;
 }
 
@@ -640,15 +653,6 @@ static void loop_check_budget(void)
 		    (unsigned long long)steps, (unsigned long long)ns);
 }
 
-static void loop_check_gdb(void)
-{
-	if ((!sim_gdb_step_limit || eng.steps < sim_gdb_step_limit) &&
-	    (!sim_gdb_until_ns || eng.now_ns < sim_gdb_until_ns))
-		return;
-	sim_gdb_step_limit = sim_gdb_until_ns = 0;
-	sim_gdb_stop();
-}
-
 /* Makes ready whoever's time has come; true when an event is due. */
 static bool loop_due(void)
 {
@@ -667,7 +671,7 @@ void sched_sim_run(void)
 		sim_gdb_now_ns = eng.now_ns;
 		sim_gdb_steps = eng.steps;
 		if (UNLIKELY(sim_gdb_step_limit || sim_gdb_until_ns))
-			loop_check_gdb();
+			sched_check_gdb();
 		bool event_due = loop_due();
 		if (!event_due && !ready_count()) {
 			if (!eng.heap.foreground)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/engine/gdb_hooks.h"
 #include "sim/engine/sim.h"
 
 static struct sim_config fifo(void)
@@ -579,6 +580,26 @@ START_TEST(run_waits_for_all_foreground_tasks)
 }
 END_TEST
 
+/* ---- gdb ------------------------------------------------------------------------------------- */
+
+START_TEST(limits_of_a_debugger_do_not_change_the_run)
+{
+	for (uint64_t seed = 1; seed < 10; seed++) {
+		uint64_t hash = ping_hash(SIM_PORTFOLIO, seed), steps = 0;
+
+		for (uint64_t at = 1; at < 400; at += 37) {
+			sim_gdb_step_limit = at;
+			ck_assert_uint_eq(ping_hash(SIM_PORTFOLIO, seed), hash);
+			ck_assert_uint_eq(sim_gdb_step_limit, 0); /* it did stop there */
+			sim_gdb_until_ns = at * 10;
+			ck_assert_uint_eq(ping_hash(SIM_PORTFOLIO, seed), hash);
+			ck_assert(!steps || sim_gdb_steps == steps);
+			steps = sim_gdb_steps;
+		}
+	}
+}
+END_TEST
+
 /* ---- buggify and the spurious compare-and-swap ------------------------------------------------ */
 
 static void rare_main(void *arg)
@@ -636,6 +657,7 @@ int main(void)
 	tcase_add_test(t, killed_tasks_run_no_more);
 	tcase_add_test(t, background_tasks_do_not_keep_a_run_alive);
 	tcase_add_test(t, run_waits_for_all_foreground_tasks);
+	tcase_add_test(t, limits_of_a_debugger_do_not_change_the_run);
 	tcase_add_test(t, rare_paths_are_taken_in_some_seeds_and_never_under_fifo);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
