@@ -16,5 +16,5 @@ listed=$(grep -oE '`(cuda[A-Z]|cu[A-Z]|nvml[A-Z]|_?ibv_)[A-Za-z0-9_]*' "$interfa
 	# names followed by a parenthesis, declared or defined
 	grep -ohE '\b(cuda[A-Z]|cu[A-Z]|nvml[A-Z]|ibv_)[A-Za-z0-9_]*[[:space:]]*\(' "$@" |
 		tr -d '( \t' | sort -u | comm -23 - <(echo "$listed") |
-		sed 's/^/#pragma GCC poison /'
+		sed -E 's/(.*)/#undef \1\n#pragma GCC poison \1/'
 } >"$out"

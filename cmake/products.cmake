@@ -58,6 +58,29 @@ doppel_sources(core_sources core/api core/bootstrap core/comm core/plan core/pro
 add_library(core_host OBJECT ${core_sources})
 target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 
+# What core may not call of CUDA, NVML and verbs is poisoned: the list is backends/INTERFACE.md.
+set(poison_header ${PROJECT_BINARY_DIR}/poison.h)
+find_path(VERBS_INCLUDE infiniband/verbs.h REQUIRED)
+if(DOPPEL_GPU STREQUAL "fakecuda")
+	set(cuda_header_dir ${PROJECT_SOURCE_DIR}/backends/fakecuda/include)
+else()
+	set(cuda_header_dir ${CUDAToolkit_INCLUDE_DIRS})
+	list(GET cuda_header_dir 0 cuda_header_dir)
+endif()
+set(poisoned_headers ${cuda_header_dir}/cuda_runtime_api.h ${cuda_header_dir}/cuda.h
+	${VERBS_INCLUDE}/infiniband/verbs.h)
+add_custom_command(OUTPUT ${poison_header}
+	COMMAND ${PROJECT_SOURCE_DIR}/cmake/poison.sh ${PROJECT_SOURCE_DIR}/backends/INTERFACE.md
+		${poison_header} ${poisoned_headers}
+	DEPENDS ${PROJECT_SOURCE_DIR}/cmake/poison.sh ${PROJECT_SOURCE_DIR}/backends/INTERFACE.md
+		${poisoned_headers}
+	VERBATIM)
+add_custom_target(poison DEPENDS ${poison_header})
+foreach(target core_host core_topo)
+	add_dependencies(${target} poison)
+	target_compile_options(${target} PRIVATE -include ${poison_header})
+endforeach()
+
 if(DOPPEL_GPU STREQUAL "fakecuda")
 	# Device code is one translation unit, built once per warp width, symbols static.
 	foreach(width 1 32)
