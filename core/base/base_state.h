@@ -36,8 +36,8 @@ struct base_state {
 
 /* env(ctx, name) looks a variable up. May be called again when the environment changed, before
  * the process' first task runs. */
-void base_state_init(struct base_state *state, const char *(*env)(const void *ctx, const char *name),
-		     const void *ctx);
+void base_state_init(struct base_state *state,
+		     const char *(*env)(const void *ctx, const char *name), const void *ctx);
 void log_state_init(struct log_state *log, const char *level, const char *subsys);
 
 #endif

@@ -13,19 +13,30 @@
 
 static const char *const log_level_names[] = {
 	[LOG_LEVEL_NONE] = "NONE", [LOG_LEVEL_VERSION] = "VERSION", [LOG_LEVEL_WARN] = "WARN",
-	[LOG_LEVEL_INFO] = "INFO", [LOG_LEVEL_ABORT] = "ABORT",	    [LOG_LEVEL_TRACE] = "TRACE",
+	[LOG_LEVEL_INFO] = "INFO", [LOG_LEVEL_ABORT] = "ABORT",     [LOG_LEVEL_TRACE] = "TRACE",
 };
 
 static const struct {
 	const char *name;
 	uint32_t bit;
 } log_subsys_names[] = {
-	{"INIT", LOG_INIT},	{"COLL", LOG_COLL},   {"P2P", LOG_P2P},
-	{"SHM", LOG_SHM},	{"NET", LOG_NET},     {"GRAPH", LOG_GRAPH},
-	{"TUNING", LOG_TUNING}, {"ENV", LOG_ENV},     {"ALLOC", LOG_ALLOC},
-	{"CALL", LOG_CALL},	{"PROXY", LOG_PROXY}, {"NVLS", LOG_NVLS},
-	{"BOOTSTRAP", LOG_BOOTSTRAP}, {"REG", LOG_REG}, {"PROFILE", LOG_PROFILE},
-	{"RAS", LOG_RAS},	{"ALL", LOG_ALL},
+	{"INIT", LOG_INIT},
+	{"COLL", LOG_COLL},
+	{"P2P", LOG_P2P},
+	{"SHM", LOG_SHM},
+	{"NET", LOG_NET},
+	{"GRAPH", LOG_GRAPH},
+	{"TUNING", LOG_TUNING},
+	{"ENV", LOG_ENV},
+	{"ALLOC", LOG_ALLOC},
+	{"CALL", LOG_CALL},
+	{"PROXY", LOG_PROXY},
+	{"NVLS", LOG_NVLS},
+	{"BOOTSTRAP", LOG_BOOTSTRAP},
+	{"REG", LOG_REG},
+	{"PROFILE", LOG_PROFILE},
+	{"RAS", LOG_RAS},
+	{"ALL", LOG_ALL},
 };
 
 bool log_wanted(enum log_level level, uint32_t subsys)
@@ -79,8 +90,8 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 		snprintf(device, sizeof device, " [%d]", (int)dev - 1);
 	if (level == LOG_LEVEL_WARN)
 		snprintf(where, sizeof where, " %s:%d", log_file_name(file), line);
-	snprintf(out, sizeof out, "%s:%d:%u%s%s NCCL %s %s", host, self->proc->pid, self->id, device,
-		 where, log_level_names[level], text);
+	snprintf(out, sizeof out, "%s:%d:%u%s%s NCCL %s %s", host, self->proc->pid, self->id,
+		 device, where, log_level_names[level], text);
 	os_log_line(out);
 }
 

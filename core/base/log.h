@@ -65,8 +65,8 @@ void log_set_device(int32_t device);
 #define LOG_AT(level, subsys, ...)                                                                 \
 	(log_wanted(level, subsys) ? log_write(level, subsys, __FILE__, __LINE__, __VA_ARGS__)     \
 				   : (void)0)
-#define INFO(subsys, ...)    LOG_AT(LOG_LEVEL_INFO, subsys, __VA_ARGS__)
-#define TRACE(subsys, ...)   LOG_AT(LOG_LEVEL_TRACE, subsys, __VA_ARGS__)
+#define INFO(subsys, ...)     LOG_AT(LOG_LEVEL_INFO, subsys, __VA_ARGS__)
+#define TRACE(subsys, ...)    LOG_AT(LOG_LEVEL_TRACE, subsys, __VA_ARGS__)
 #define LOG_VERSION_LINE(...) LOG_AT(LOG_LEVEL_VERSION, LOG_ALL, __VA_ARGS__)
 
 #endif

@@ -12,8 +12,8 @@
 
 #ifdef __cplusplus
 #define DOPPEL_STATIC_CHECK(cond, what) static_assert(cond, what)
-#define DOPPEL_EXTERN_C_BEGIN extern "C" {
-#define DOPPEL_EXTERN_C_END }
+#define DOPPEL_EXTERN_C_BEGIN           extern "C" {
+#define DOPPEL_EXTERN_C_END             }
 #else
 #define DOPPEL_STATIC_CHECK(cond, what) _Static_assert(cond, what)
 #define DOPPEL_EXTERN_C_BEGIN
@@ -24,22 +24,22 @@
 #define DOPPEL_CHECK_OFFSET(type, field, at)                                                       \
 	DOPPEL_STATIC_CHECK(offsetof(type, field) == (at), "offset of " #type "." #field)
 
-#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define CONTAINER_OF(ptr, type, field) ((type *)((char *)(ptr) - offsetof(type, field)))
+#define ARRAY_LEN(a)                   (sizeof(a) / sizeof((a)[0]))
+#define CONTAINER_OF(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
 
 /* Integer helpers; arguments are evaluated more than once, so pass plain values. */
-#define MIN_OF(a, b) ((a) < (b) ? (a) : (b))
-#define MAX_OF(a, b) ((a) > (b) ? (a) : (b))
-#define DIV_UP(x, d) (((x) + (d)-1) / (d))
+#define MIN_OF(a, b)   ((a) < (b) ? (a) : (b))
+#define MAX_OF(a, b)   ((a) > (b) ? (a) : (b))
+#define DIV_UP(x, d)   (((x) + (d)-1) / (d))
 #define ALIGN_UP(x, a) (DIV_UP(x, a) * (a))
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* Defence that cannot be reached, so that coverage stays honest: an untaken branch of one of these
  * is not a gap in the tests. Both abort with the condition when they are wrong after all. */
 #define ALWAYS(x) (LIKELY(x) ? 1 : (doppel_assert_fail(#x, __FILE__, __LINE__), 0))
-#define NEVER(x) (UNLIKELY(x) ? (doppel_assert_fail("never: " #x, __FILE__, __LINE__), 1) : 0)
+#define NEVER(x)  (UNLIKELY(x) ? (doppel_assert_fail("never: " #x, __FILE__, __LINE__), 1) : 0)
 
 /* Stays on in every build: control plane, and the doubles. Prints, dumps the tasks, aborts. */
 #define ASSERT(x) ((void)(LIKELY(x) || (doppel_assert_fail(#x, __FILE__, __LINE__), 0)))

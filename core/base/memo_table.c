@@ -21,8 +21,8 @@ static uint64_t memo_hash(const char *kind, const void *key, size_t key_bytes)
 	return hash64_seeded(key, key_bytes, hash64_str(kind));
 }
 
-static struct memo_entry *memo_look(const struct memo_table *t, uint64_t hash,
-					  const char *kind, const void *key, size_t key_bytes)
+static struct memo_entry *memo_look(const struct memo_table *t, uint64_t hash, const char *kind,
+				    const void *key, size_t key_bytes)
 {
 	struct memo_entry *e = t->bucket[hash % MEMO_BUCKETS];
 	for (; e; e = e->next)
@@ -33,7 +33,7 @@ static struct memo_entry *memo_look(const struct memo_table *t, uint64_t hash,
 }
 
 const void *memo_table_find(const struct memo_table *t, const char *kind, const void *key,
-			 size_t key_bytes)
+			    size_t key_bytes)
 {
 	uint64_t hash = memo_hash(kind, key, key_bytes);
 	const struct memo_entry *e = memo_look(t, hash, kind, key, key_bytes);
@@ -41,7 +41,7 @@ const void *memo_table_find(const struct memo_table *t, const char *kind, const 
 }
 
 const void *memo_table_insert(struct memo_table *t, const char *kind, const void *key,
-			   size_t key_bytes, void *value)
+			      size_t key_bytes, void *value)
 {
 	ASSERT(value);
 	uint64_t hash = memo_hash(kind, key, key_bytes);

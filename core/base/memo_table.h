@@ -19,10 +19,10 @@ struct memo_table {
 };
 
 const void *memo_table_find(const struct memo_table *t, const char *kind, const void *key,
-			 size_t key_bytes);
+			    size_t key_bytes);
 /* Takes the value over; where the key exists already, frees it and returns the older one. */
 const void *memo_table_insert(struct memo_table *t, const char *kind, const void *key,
-			   size_t key_bytes, void *value);
+			      size_t key_bytes, void *value);
 void memo_table_clear(struct memo_table *t);
 
 /* Zeroed memory for a value, for those who make one; free only what was never handed over. */

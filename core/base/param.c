@@ -11,7 +11,10 @@
 enum param_type { PARAM_INT, PARAM_BOOL, PARAM_BYTES, PARAM_STRING };
 
 static const char *const param_type_names[] = {
-	[PARAM_INT] = "int", [PARAM_BOOL] = "bool", [PARAM_BYTES] = "bytes", [PARAM_STRING] = "string",
+	[PARAM_INT] = "int",
+	[PARAM_BOOL] = "bool",
+	[PARAM_BYTES] = "bytes",
+	[PARAM_STRING] = "string",
 };
 
 struct param_row {
@@ -81,8 +84,8 @@ static void param_value_init(struct param_value *v, const struct param_row *row,
 		v->malformed = !param_number_parse(row, text, &v->number);
 }
 
-void base_state_init(struct base_state *state, const char *(*env)(const void *ctx, const char *name),
-		     const void *ctx)
+void base_state_init(struct base_state *state,
+		     const char *(*env)(const void *ctx, const char *name), const void *ctx)
 {
 	for (int p = 0; p < PARAM_COUNT; p++)
 		param_value_init(&state->param[p], &param_rows[p], env(ctx, param_rows[p].name));
@@ -96,7 +99,8 @@ static void param_expected_print(const struct param_row *row, char *out, size_t 
 		snprintf(out, bytes, "0 or 1");
 	else
 		snprintf(out, bytes, "an integer from %lld to %lld%s", (long long)row->min,
-			 (long long)row->max, row->type == PARAM_BYTES ? ", k, M or G behind it" : "");
+			 (long long)row->max,
+			 row->type == PARAM_BYTES ? ", k, M or G behind it" : "");
 }
 
 static const struct param_value *param_value_of(enum param p)
@@ -107,8 +111,8 @@ static const struct param_value *param_value_of(enum param p)
 		const struct param_row *row = &param_rows[p];
 		char expected[80];
 		param_expected_print(row, expected, sizeof expected);
-		WARN("%s is '%s', expected %s; the default %s is used", row->name, v->text, expected,
-		     row->initial);
+		WARN("%s is '%s', expected %s; the default %s is used", row->name, v->text,
+		     expected, row->initial);
 	}
 	return v;
 }

@@ -107,8 +107,8 @@ static inline void shared_fence(enum shared_order o)
 #endif
 }
 
-/* Bookkeeping of core/base and core/os themselves (an error counter, a "said it once" flag), that no
- * protocol between agents rests on: atomic, but neither a scheduling point nor a wake. Not for
+/* Bookkeeping of core/base and core/os themselves (an error counter, a "said it once" flag), that
+ * no protocol between agents rests on: atomic, but neither a scheduling point nor a wake. Not for
  * anything that somebody waits for. */
 static inline uint32_t shared_quiet_load_u32(const shared_u32 *p)
 {

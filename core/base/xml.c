@@ -29,7 +29,7 @@ struct xml_doc {
 struct xml_parser {
 	XML_Parser expat;
 	struct xml_doc *doc;
-	struct xml_node *open;	  /* innermost element */
+	struct xml_node *open;                     /* innermost element */
 	struct xml_node **last[XML_MAX_DEPTH + 1]; /* where the next child of each depth goes */
 	int depth, nodes;
 	int rc;
@@ -97,8 +97,8 @@ static int xml_attrs_copy(struct xml_doc *doc, struct xml_node *node, const XML_
 	return 0;
 }
 
-static struct xml_node *xml_node_make(struct xml_parser *p, const char *name, const XML_Char **attrs,
-				      int attr_count)
+static struct xml_node *xml_node_make(struct xml_parser *p, const char *name,
+				      const XML_Char **attrs, int attr_count)
 {
 	struct xml_node *node = xml_take(p->doc, sizeof *node);
 	if (!node)
@@ -123,7 +123,8 @@ static void xml_on_start(void *user, const XML_Char *name, const XML_Char **attr
 	if (p->rc)
 		return;
 	if (p->depth >= XML_MAX_DEPTH) {
-		xml_stop(p, E2BIG, "<%.64s> is nested deeper than %d elements", name, XML_MAX_DEPTH);
+		xml_stop(p, E2BIG, "<%.64s> is nested deeper than %d elements", name,
+			 XML_MAX_DEPTH);
 		return;
 	}
 	if (p->nodes >= XML_MAX_NODES) {
@@ -131,8 +132,8 @@ static void xml_on_start(void *user, const XML_Char *name, const XML_Char **attr
 		return;
 	}
 	if (attr_count > XML_MAX_ATTRS) {
-		xml_stop(p, E2BIG, "<%.64s> has %d attributes, at most %d are taken", name, attr_count,
-			 XML_MAX_ATTRS);
+		xml_stop(p, E2BIG, "<%.64s> has %d attributes, at most %d are taken", name,
+			 attr_count, XML_MAX_ATTRS);
 		return;
 	}
 	struct xml_node *node = xml_node_make(p, name, attrs, attr_count);
@@ -187,8 +188,8 @@ int xml_parse(const char *text, size_t bytes, const char *source, struct xml_doc
 {
 	error->text[0] = '\0';
 	if (bytes > XML_MAX_BYTES) {
-		snprintf(error->text, sizeof error->text, "%s: %zu bytes, at most %u are taken", source,
-			 bytes, XML_MAX_BYTES);
+		snprintf(error->text, sizeof error->text, "%s: %zu bytes, at most %u are taken",
+			 source, bytes, XML_MAX_BYTES);
 		return E2BIG;
 	}
 	int rc = ENOMEM;
@@ -265,8 +266,8 @@ const char *xml_attr(const struct xml_node *n, const char *name)
 
 int xml_error_at(const struct xml_node *n, struct xml_error *error, const char *fmt, ...)
 {
-	int k = snprintf(error->text, sizeof error->text, "%s:%d:%d: <%.64s> ", n->doc->source, n->line,
-			 n->column, n->name);
+	int k = snprintf(error->text, sizeof error->text, "%s:%d:%d: <%.64s> ", n->doc->source,
+			 n->line, n->column, n->name);
 	va_list args;
 	va_start(args, fmt);
 	if (k > 0 && (size_t)k < sizeof error->text)
@@ -293,8 +294,8 @@ int xml_attr_i64(const struct xml_node *n, const char *name, int64_t initial, in
 	errno = 0;
 	long long v = strtoll(text, &end, xml_base_of(text));
 	if (errno || end == text || *end)
-		return xml_error_at(n, error, "attribute '%s' is '%.64s', expected an integer", name,
-				    text);
+		return xml_error_at(n, error, "attribute '%s' is '%.64s', expected an integer",
+				    name, text);
 	*out = v;
 	return 0;
 }
@@ -354,8 +355,8 @@ int xml_attr_milli(const struct xml_node *n, const char *name, const char *unit,
 	int ok = xml_milli_parse(&p, &v);
 	p += strspn(p, " ");
 	if (!ok || (*p && (!unit || strncmp(p, unit, strlen(unit)) != 0)))
-		return xml_error_at(n, error, "attribute '%s' is '%.64s', expected a number%s%s", name,
-				    text, unit ? " of " : "", unit ? unit : "");
+		return xml_error_at(n, error, "attribute '%s' is '%.64s', expected a number%s%s",
+				    name, text, unit ? " of " : "", unit ? unit : "");
 	*out = v;
 	return 0;
 }

@@ -35,7 +35,8 @@ void doppel_assert_fail(const char *what, const char *file, int line)
 {
 	fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, what);
 	fflush(stderr);
-	abort(); /* the engine's handler, where there is one, names the task and dumps all of them */
+	abort(); /* the engine's handler, where there is one, names the task and dumps all of them
+		  */
 }
 
 #ifdef DOPPEL_FAKE
@@ -135,8 +136,13 @@ void os_mutex_lock(struct os_mutex *m)
 		if (expect == 0)
 			continue; /* spurious: it was free */
 		const struct wait w = {
-			.on = &m->word, .want = 0, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ, .bytes = 4,
-			.why = "mutex", .from = {-1, -1, -1, "owner of the mutex"},
+			.on = &m->word,
+			.want = 0,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_EQ,
+			.bytes = 4,
+			.why = "mutex",
+			.from = {-1, -1, -1, "owner of the mutex"},
 		};
 		os_wait_one(&w, NULL);
 	}
@@ -270,7 +276,8 @@ void os_log_line(const char *line)
 	os_world->log_line(line);
 }
 
-int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, struct os_agree_other *other)
+int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+	     struct os_agree_other *other)
 {
 	return os_world->agree(key, seq, rank, text, other);
 }

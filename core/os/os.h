@@ -35,21 +35,21 @@
 /* What would be a static in another library hangs off the process; what would be thread-local
  * hangs off the task. Each user has a slot; nobody touches another's. Slots start NULL. */
 enum os_slot {
-	OS_SLOT_CORE,	/* core/api: comm list, group depth, last error */
-	OS_SLOT_LOG,	/* core/base/log */
-	OS_SLOT_CUDA,	/* backends/fakecuda or backends/cuda */
-	OS_SLOT_VERBS,	/* backends/fakeverbs or backends/verbs */
-	OS_SLOT_WORLD,	/* sim/world */
-	OS_SLOT_TEST,	/* whoever runs the show: the command line, a test */
+	OS_SLOT_CORE,  /* core/api: comm list, group depth, last error */
+	OS_SLOT_LOG,   /* core/base/log */
+	OS_SLOT_CUDA,  /* backends/fakecuda or backends/cuda */
+	OS_SLOT_VERBS, /* backends/fakeverbs or backends/verbs */
+	OS_SLOT_WORLD, /* sim/world */
+	OS_SLOT_TEST,  /* whoever runs the show: the command line, a test */
 	OS_SLOT_COUNT,
 };
 
 /* A process, simulated or real: unit of memory ownership, descriptors and death. */
 struct os_proc {
-	uint32_t id;	   /* 0.. in order of creation; the real world has one, 0 */
-	uint32_t host;	   /* index of the host that it runs on */
-	int32_t pid;	   /* what getpid would say; unique on its host */
-	const char *name;  /* "host0/p3"; owned by the world */
+	uint32_t id;      /* 0.. in order of creation; the real world has one, 0 */
+	uint32_t host;    /* index of the host that it runs on */
+	int32_t pid;      /* what getpid would say; unique on its host */
+	const char *name; /* "host0/p3"; owned by the world */
 	void *slot[OS_SLOT_COUNT];
 };
 
@@ -58,7 +58,7 @@ struct os_self {
 	uint32_t id; /* 0.. in order of creation */
 	struct os_proc *proc;
 	const char *name; /* "rank3 main", "rank3 proxy progress" */
-	int32_t rank;	  /* -1: none */
+	int32_t rank;     /* -1: none */
 	void *slot[OS_SLOT_COUNT];
 };
 
@@ -84,9 +84,9 @@ void os_unlabel(const void *object);
 struct os_thread; /* opaque, owned by the implementation until joined */
 
 struct os_thread_attr {
-	const char *name;     /* copied; what gdb and the hang explainer show */
-	int32_t rank;	      /* -1: none */
-	bool background;      /* does not keep the world alive: keep-alives, watchdogs */
+	const char *name; /* copied; what gdb and the hang explainer show */
+	int32_t rank;     /* -1: none */
+	bool background;  /* does not keep the world alive: keep-alives, watchdogs */
 };
 
 /* The new task belongs to the caller's process. EAGAIN: no more threads. */
@@ -128,16 +128,16 @@ void os_mutex_unlock(struct os_mutex *m);
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-uint64_t os_now_ns(void); /* monotonic; virtual under sim */
+uint64_t os_now_ns(void);      /* monotonic; virtual under sim */
 void os_sleep_ns(uint64_t ns); /* WAITS */
 
 /* What work costs in virtual time. A charge delays the caller at its next scheduling point; real
  * scheduling ignores it. */
 enum os_cost {
-	OS_COST_CALL,	    /* amount: calls of an API entry point */
+	OS_COST_CALL,       /* amount: calls of an API entry point */
 	OS_COST_PROXY_PASS, /* amount: passes of a progress loop */
-	OS_COST_COPY,	    /* amount: bytes copied by the CPU */
-	OS_COST_NS,	    /* amount: nanoseconds */
+	OS_COST_COPY,       /* amount: bytes copied by the CPU */
+	OS_COST_NS,         /* amount: nanoseconds */
 };
 void os_charge(enum os_cost what, uint64_t amount);
 
@@ -152,14 +152,14 @@ uint32_t os_choose(const char *site, uint32_t n);
  * channel address the fault, else the calling task's rank does. Returns false, nearly always, or
  * true with *f filled in. Real world: false. */
 enum os_fault_kind {
-	OS_FAULT_FAIL,	  /* fail the call; arg: errno, or 0 for the site's usual */
-	OS_FAULT_DROP,	  /* lose it; */
-	OS_FAULT_DELAY,	  /* arg: ns */
-	OS_FAULT_RESET,	  /* break the connection */
-	OS_FAULT_DOWN,	  /* arg: ns until it heals, 0: never */
-	OS_FAULT_ERROR,	  /* complete with a status; arg: the status */
-	OS_FAULT_KILL,	  /* end the task's process here */
-	OS_FAULT_SPURIOUS,/* fail a weak compare-and-swap */
+	OS_FAULT_FAIL,     /* fail the call; arg: errno, or 0 for the site's usual */
+	OS_FAULT_DROP,     /* lose it; */
+	OS_FAULT_DELAY,    /* arg: ns */
+	OS_FAULT_RESET,    /* break the connection */
+	OS_FAULT_DOWN,     /* arg: ns until it heals, 0: never */
+	OS_FAULT_ERROR,    /* complete with a status; arg: the status */
+	OS_FAULT_KILL,     /* end the task's process here */
+	OS_FAULT_SPURIOUS, /* fail a weak compare-and-swap */
 };
 struct os_fault {
 	enum os_fault_kind kind;
@@ -233,7 +233,7 @@ int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
 /* Stream sockets, never blocking. Descriptors are small integers that belong to the process. */
 struct os_addr {
 	uint16_t family; /* 4 or 6; 0: unset */
-	uint16_t port;	 /* host order */
+	uint16_t port;   /* host order */
 	uint32_t scope;
 	uint8_t ip[16]; /* network order; the first 4 for family 4 */
 };
@@ -246,7 +246,7 @@ int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
 int os_listen(const struct os_addr *at, int *fd, struct os_addr *bound); /* port 0: any */
 /* Starts a connection. ECONNREFUSED may come now or from os_connected. */
 int os_connect(const struct os_addr *to, int *fd);
-int os_connected(int fd); /* 0: yes; EAGAIN: not yet; else why not */
+int os_connected(int fd);                               /* 0: yes; EAGAIN: not yet; else why not */
 int os_accept(int fd, int *conn, struct os_addr *peer); /* EAGAIN: nobody */
 /* *done bytes were taken, maybe fewer than n; EAGAIN: none now. EPIPE or ECONNRESET: broken. */
 int os_send(int fd, const void *data, size_t n, size_t *done);

@@ -13,7 +13,8 @@
 struct os_sched_ops {
 	const char *name; /* "posix", "sim", "threads" */
 	struct os_self *(*self)(void);
-	int (*thread_start)(struct os_thread **, const struct os_thread_attr *, void (*)(void *), void *);
+	int (*thread_start)(struct os_thread **, const struct os_thread_attr *, void (*)(void *),
+			    void *);
 	int (*thread_join)(struct os_thread *);
 	int (*wait)(const struct wait *const *, int, const shared_u32 *, int *);
 	uint64_t (*event_seq)(const void *);

@@ -16,11 +16,11 @@
 #include "core/os/os.h"
 #include "core/os/os_ops.h"
 
-#define POSIX_NAME_BYTES  48
-#define POSIX_EVENT_SLOTS 1024 /* a power of two; objects may share one */
-#define POSIX_SPINS	  100	/* passes with a pause before the first yield */
-#define POSIX_YIELDS	  20	/* then passes with a yield before the first sleep */
-#define POSIX_SLEEP_NS	  20000
+#define POSIX_NAME_BYTES   48
+#define POSIX_EVENT_SLOTS  1024 /* a power of two; objects may share one */
+#define POSIX_SPINS        100  /* passes with a pause before the first yield */
+#define POSIX_YIELDS       20   /* then passes with a yield before the first sleep */
+#define POSIX_SLEEP_NS     20000
 #define POSIX_SLEEP_MAX_NS 200000
 
 struct os_thread {
@@ -252,7 +252,8 @@ static void posix_poll_hit(void)
 	posix_thread()->misses = 0;
 }
 
-/* ---- nothing to choose, to break or to trace -------------------------------------------------- */
+/* ---- nothing to choose, to break or to trace --------------------------------------------------
+ */
 
 static void posix_charge(enum os_cost what, uint64_t amount)
 {

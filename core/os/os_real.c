@@ -79,7 +79,8 @@ static void real_init(void)
 	if (fd >= 0)
 		real_log_fd = fd;
 	else
-		fprintf(stderr, "NCCL_DEBUG_FILE %s: %s; logging to stderr\n", path, strerror(errno));
+		fprintf(stderr, "NCCL_DEBUG_FILE %s: %s; logging to stderr\n", path,
+			strerror(errno));
 }
 
 static struct base_state *real_base_state(void)
@@ -88,7 +89,8 @@ static struct base_state *real_base_state(void)
 	return &real_base;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory -----------------------------------------------------------------------------------
+ */
 
 static void *real_alloc(size_t bytes, const char *what)
 {
@@ -153,7 +155,8 @@ static __attribute__((destructor)) void real_fini(void)
 	memo_table_clear(&real_memo_table);
 }
 
-/* ---- identity, environment, files --------------------------------------------------------------- */
+/* ---- identity, environment, files ---------------------------------------------------------------
+ */
 
 static const char *real_env(const char *name)
 {
@@ -229,7 +232,9 @@ static int real_file_read(const char *path, char **data, size_t *bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? ENOENT : errno == EACCES ? EACCES : EIO;
+		return errno == ENOENT || errno == ENOTDIR ? ENOENT
+		       : errno == EACCES                   ? EACCES
+							   : EIO;
 	int rc = real_read_all(fd, data, bytes);
 	close(fd);
 	return rc;
@@ -259,7 +264,8 @@ static int real_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text
 	return 0;
 }
 
-/* ---- shared memory ------------------------------------------------------------------------------- */
+/* ---- shared memory
+ * ------------------------------------------------------------------------------- */
 
 static int real_shm_path(const char *name, char *path, size_t bytes)
 {

@@ -40,8 +40,8 @@ void *world_arena_alloc(size_t bytes, const char *what)
 		world->arena_used = at + ALIGN_UP((uint64_t)bytes, ARENA_ALIGN);
 	world_unlock(&world->lock);
 	if (!room) {
-		fprintf(stderr, "world arena: no room for %zu bytes of %s behind %llu\n", bytes, what,
-			(unsigned long long)at);
+		fprintf(stderr, "world arena: no room for %zu bytes of %s behind %llu\n", bytes,
+			what, (unsigned long long)at);
 		return NULL;
 	}
 	return world->arena + at;

@@ -120,7 +120,8 @@ static void fabric_port_set(struct world_fabric_port *f, bool up)
 	if (!changed)
 		return;
 	os_trace(up ? "port.up" : "port.down", f->pub.index, 0, 0);
-	const struct sim_event_attr attr = {.name = "fabric.port", .kind = SIM_EVENT_WORK, .order = f};
+	const struct sim_event_attr attr = {
+		.name = "fabric.port", .kind = SIM_EVENT_WORK, .order = f};
 	sim_event_post(&attr, fabric_step_changed, f, 0, NULL);
 }
 
@@ -153,7 +154,8 @@ static bool fabric_port_up(const struct world_fabric_port *f)
 	return up;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------
+ */
 
 /* False: a fault ate the message. *extra_ns: what a fault adds. */
 static bool fabric_faults(struct world_fabric_port *from, uint64_t *extra_ns)
@@ -177,7 +179,8 @@ static uint64_t fabric_delay(struct world_fabric_port *from, struct world_fabric
 	uint64_t out = sim_resource_use(&from->egress, bytes);
 	if (from == to)
 		return out + sim_latency(FABRIC_LOOPBACK_NS);
-	/* the switch cuts through: the first byte enters the far link while the last is still here */
+	/* the switch cuts through: the first byte enters the far link while the last is still here
+	 */
 	uint64_t in = sim_resource_use(&to->ingress, bytes);
 	uint64_t wire = sim_latency(world->config.fabric_latency_ns);
 	return MAX_OF(out, in) + wire;

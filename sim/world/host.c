@@ -10,7 +10,8 @@
 #include "core/base/hash.h"
 #include "sim/world/world_internal.h"
 
-/* ---- identity and files ------------------------------------------------------------------------ */
+/* ---- identity and files ------------------------------------------------------------------------
+ */
 
 static uint32_t host_self(void)
 {
@@ -87,7 +88,8 @@ void world_log_line(const char *line)
 	fprintf(stderr, "%s\n", line);
 }
 
-/* ---- memo ----------------------------------------------------------------------------------------- */
+/* ---- memo
+ * ----------------------------------------------------------------------------------------- */
 
 const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 		       void *(*make)(const void *, size_t, void *), void *arg)
@@ -106,7 +108,8 @@ const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 	return found;
 }
 
-/* ---- agreements ------------------------------------------------------------------------------------ */
+/* ---- agreements
+ * ------------------------------------------------------------------------------------ */
 
 /* The latest AGREE_KEPT sequence numbers of one key. Ranks that are further apart than that are not
  * compared: memory stays bounded, and a collective keeps its ranks closer together. */
@@ -117,7 +120,7 @@ struct world_agreement {
 	uint64_t key;
 	struct agree_slot {
 		uint64_t seq_plus_one; /* 0: empty */
-		uint64_t hash;	       /* of the whole text */
+		uint64_t hash;         /* of the whole text */
 		struct os_agree_other first;
 	} slot[AGREE_KEPT];
 };

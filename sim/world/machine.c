@@ -17,13 +17,13 @@
 #define MACHINE_MAX_GPUS 256
 #define MACHINE_MAX_NICS 256
 
-#define PCI_VENDOR_NVIDIA   0x10de
-#define PCI_VENDOR_MELLANOX 0x15b3
-#define PCI_CLASS_GPU_3D    0x0302
-#define PCI_CLASS_GPU_VGA   0x0300
-#define PCI_CLASS_ETHERNET  0x0200
+#define PCI_VENDOR_NVIDIA    0x10de
+#define PCI_VENDOR_MELLANOX  0x15b3
+#define PCI_CLASS_GPU_3D     0x0302
+#define PCI_CLASS_GPU_VGA    0x0300
+#define PCI_CLASS_ETHERNET   0x0200
 #define PCI_CLASS_INFINIBAND 0x0207
-#define PCI_CLASS_BRIDGE    0x0680
+#define PCI_CLASS_BRIDGE     0x0680
 
 struct machine_reader {
 	struct world_machine *m;
@@ -107,8 +107,8 @@ static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_e
 	if (!text)
 		return 0;
 	if (strlen(text) >= 24)
-		return xml_error_at(pci, error, "attribute 'busid' is '%.64s', expected 0000:00:00.0",
-				    text);
+		return xml_error_at(pci, error,
+				    "attribute 'busid' is '%.64s', expected 0000:00:00.0", text);
 	for (int i = 0; text[i]; i++)
 		out[i] = (char)tolower((unsigned char)text[i]);
 	return 0;
@@ -120,8 +120,8 @@ static int machine_small_int(const struct xml_node *n, const char *attr, int64_t
 	int64_t v;
 	int rc = xml_attr_i64(n, attr, initial, &v, error);
 	if (rc == 0 && (v < min || v > max))
-		rc = xml_error_at(n, error, "attribute '%s' is '%.64s', expected %lld to %lld", attr,
-				  xml_attr(n, attr), (long long)min, (long long)max);
+		rc = xml_error_at(n, error, "attribute '%s' is '%.64s', expected %lld to %lld",
+				  attr, xml_attr(n, attr), (long long)min, (long long)max);
 	if (rc == 0)
 		*out = (int32_t)v;
 	return rc;
@@ -210,9 +210,10 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	*n = (struct world_nic){.dev = r->m->nic_count, .numa = at->numa};
 	const char *name = xml_attr(net, "name");
 	if (name && (strlen(name) >= sizeof n->name || strchr(name, '/') || !*name))
-		return xml_error_at(net, &r->error,
-				    "attribute 'name' is '%.64s', expected 1 to %zu characters, no slash",
-				    name, sizeof n->name - 1);
+		return xml_error_at(
+			net, &r->error,
+			"attribute 'name' is '%.64s', expected 1 to %zu characters, no slash", name,
+			sizeof n->name - 1);
 	rc = machine_small_int(net, "dev", n->dev, 0, INT32_MAX, &n->dev, &r->error);
 	if (rc == 0)
 		rc = machine_small_int(net, "speed", 10000, -1, INT32_MAX, &speed, &r->error);
@@ -244,8 +245,11 @@ static int machine_hca_add(struct machine_reader *r, const struct machine_place 
 	if (rc)
 		return rc;
 	struct world_nic *n = &r->m->nic[r->m->nic_count];
-	*n = (struct world_nic){
-		.dev = r->m->nic_count, .numa = at->numa, .port = 1, .mbps = 25000, .is_rdma = true};
+	*n = (struct world_nic){.dev = r->m->nic_count,
+				.numa = at->numa,
+				.port = 1,
+				.mbps = 25000,
+				.is_rdma = true};
 	rc = machine_bus_id(at->pci, n->bus_id, &r->error);
 	if (rc)
 		return rc;
@@ -254,7 +258,8 @@ static int machine_hca_add(struct machine_reader *r, const struct machine_place 
 	return 0;
 }
 
-/* ---- the tree --------------------------------------------------------------------------------- */
+/* ---- the tree ---------------------------------------------------------------------------------
+ */
 
 /* A PCI function without anything below it is known by its class and vendor. */
 static int machine_leaf_add(struct machine_reader *r, const struct machine_place *at)
@@ -266,7 +271,8 @@ static int machine_leaf_add(struct machine_reader *r, const struct machine_place
 	if (rc)
 		return rc;
 	class >>= 8;
-	if (class == PCI_CLASS_GPU_3D || (class == PCI_CLASS_GPU_VGA && vendor == PCI_VENDOR_NVIDIA))
+	if (class == PCI_CLASS_GPU_3D ||
+	    (class == PCI_CLASS_GPU_VGA && vendor == PCI_VENDOR_NVIDIA))
 		return machine_gpu_add(r, NULL, at);
 	if (class == PCI_CLASS_INFINIBAND ||
 	    (class == PCI_CLASS_ETHERNET && vendor == PCI_VENDOR_MELLANOX))
@@ -312,7 +318,8 @@ static int machine_gpus_order(struct world_machine *m)
 	for (int32_t i = 1; i < m->gpu_count; i++) {
 		if (m->gpu[i].dev != m->gpu[i - 1].dev)
 			continue;
-		fprintf(stderr, "%s: two <gpu> with dev=\"%d\" (busid '%s' and '%s'), expected one\n",
+		fprintf(stderr,
+			"%s: two <gpu> with dev=\"%d\" (busid '%s' and '%s'), expected one\n",
 			m->path, m->gpu[i].dev, m->gpu[i - 1].bus_id, m->gpu[i].bus_id);
 		return EINVAL;
 	}
@@ -341,14 +348,16 @@ static int machine_parse(struct world_machine *m)
 	if (rc == 0)
 		rc = machine_gpus_order(m);
 	if (rc == 0 && m->gpu_count == 0) {
-		fprintf(stderr, "%s: no GPU in this topology: no <gpu>, and no <pci> of class 0x0302\n",
+		fprintf(stderr,
+			"%s: no GPU in this topology: no <gpu>, and no <pci> of class 0x0302\n",
 			m->path);
 		rc = ENODEV;
 	}
 	return rc;
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------
+ */
 
 static const char *machine_dir(void)
 {

@@ -34,7 +34,8 @@ struct base_state *world_base_state(void)
 	return &world_self()->base;
 }
 
-/* ---- environment ------------------------------------------------------------------------------ */
+/* ---- environment ------------------------------------------------------------------------------
+ */
 
 static const char *proc_env(const void *ctx, const char *name)
 {
@@ -107,7 +108,8 @@ void world_random(void *out, size_t bytes)
 	world_unlock(&wp->lock);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory
+ * -------------------------------------------------------------------------------------- */
 
 void *world_alloc(size_t bytes, const char *what)
 {
@@ -162,7 +164,8 @@ uint64_t world_blocks_free(struct world_proc *wp, const char **first)
 	return n;
 }
 
-/* ---- making ---------------------------------------------------------------------------------------- */
+/* ---- making
+ * ---------------------------------------------------------------------------------------- */
 
 static struct world_proc *proc_new(struct os_proc *proc, uint32_t id, uint32_t host,
 				   const char *name)
@@ -283,8 +286,8 @@ bool world_proc_alive(const struct os_proc *proc)
 	return alive;
 }
 
-int world_thread_start(struct os_proc *proc, struct os_thread **t, const struct os_thread_attr *attr,
-		       void (*fn)(void *), void *arg)
+int world_thread_start(struct os_proc *proc, struct os_thread **t,
+		       const struct os_thread_attr *attr, void (*fn)(void *), void *arg)
 {
 	ASSERT(world_proc_of(proc)->alive);
 	const struct sim_task_attr a = {
@@ -306,7 +309,8 @@ int world_thread_start(struct os_proc *proc, struct os_thread **t, const struct 
 	return rc;
 }
 
-/* ---- ending ------------------------------------------------------------------------------------------ */
+/* ---- ending
+ * ------------------------------------------------------------------------------------------ */
 
 void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed))
 {
@@ -317,7 +321,8 @@ void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed))
 static const struct sim_task *proc_live_task(const struct os_proc *proc)
 {
 	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
-		if (t->self.proc == proc && t->state != SIM_TASK_DONE && t->state != SIM_TASK_KILLED)
+		if (t->self.proc == proc && t->state != SIM_TASK_DONE &&
+		    t->state != SIM_TASK_KILLED)
 			return t;
 	return NULL;
 }
@@ -359,8 +364,8 @@ void world_proc_exit(struct os_proc *proc)
 		return;
 	const struct sim_task *t = world->locking ? NULL : proc_live_task(proc);
 	if (t && t != sim_task_self()) {
-		fprintf(stderr, "world: process %s ends while its task %u \"%s\" is alive\n", wp->name,
-			t->self.id, t->name);
+		fprintf(stderr, "world: process %s ends while its task %u \"%s\" is alive\n",
+			wp->name, t->self.id, t->name);
 		ASSERT(!"a process ends after its tasks");
 	}
 	os_trace("proc.exit", proc->id, 0, 0);

@@ -12,10 +12,11 @@
 
 #define SOCKET_FD_FIRST 3
 #define SOCKET_FD_SHIFT 14 /* descriptors of one process: 16381 */
-#define SOCKET_FD_MAX	(1 << SOCKET_FD_SHIFT)
-#define SOCKET_NO_HOST	UINT32_MAX
+#define SOCKET_FD_MAX   (1 << SOCKET_FD_SHIFT)
+#define SOCKET_NO_HOST  UINT32_MAX
 
-/* ---- addresses ---------------------------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------------------------------
+ */
 
 static void addr_of_host(uint32_t host, struct os_addr *a)
 {
@@ -55,7 +56,8 @@ static void addr_print(const struct os_addr *a, char out[32])
 	snprintf(out, 32, "%u.%u.%u.%u:%u", a->ip[0], a->ip[1], a->ip[2], a->ip[3], a->port);
 }
 
-/* ---- descriptors: with the socket lock held --------------------------------------------------------- */
+/* ---- descriptors: with the socket lock held
+ * --------------------------------------------------------- */
 
 static int fd_add(struct world_proc *wp, struct world_socket *s, int *fd)
 {
@@ -86,7 +88,8 @@ static struct world_socket **fd_slot(struct world_proc *wp, int fd)
 		return i < wp->fd_count && wp->fd[i] ? &wp->fd[i] : NULL;
 	const struct world_proc *owner = id < world->proc_count ? world->proc[id] : NULL;
 	if (fd >= 0 && owner && i < owner->fd_count && owner->fd[i])
-		fprintf(stderr, "world: process %s used descriptor %d, which belongs to process %s\n",
+		fprintf(stderr,
+			"world: process %s used descriptor %d, which belongs to process %s\n",
 			wp->name, fd, owner->name);
 	return NULL;
 }
@@ -104,7 +107,8 @@ static void socket_label(struct world_socket *s, const char *what)
 	os_label(s, &label);
 }
 
-/* ---- listening ---------------------------------------------------------------------------------------- */
+/* ---- listening
+ * ---------------------------------------------------------------------------------------- */
 
 static int listen_port(uint32_t host, struct os_addr *at)
 {
@@ -189,7 +193,8 @@ int world_accept(int fd, int *conn, struct os_addr *peer)
 	return rc;
 }
 
-/* ---- connecting --------------------------------------------------------------------------------------------- */
+/* ---- connecting
+ * --------------------------------------------------------------------------------------------- */
 
 static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32_t to_host, int *fd,
 			 uint64_t *number)
@@ -261,9 +266,12 @@ int world_connected(int fd)
 	return rc;
 }
 
-/* ---- moving bytes ----------------------------------------------------------------------------------------------- */
+/* ---- moving bytes
+ * -----------------------------------------------------------------------------------------------
+ */
 
-/* TCP promises bytes in order, not that a call moves all it could: exploring runs cut some short. */
+/* TCP promises bytes in order, not that a call moves all it could: exploring runs cut some short.
+ */
 static uint32_t transfer_cut(const char *site, uint32_t n)
 {
 	if (n < 2 || sim_choose(site, 16) != 1)
@@ -365,7 +373,9 @@ const void *world_socket_object(int fd)
 	return object;
 }
 
-/* ---- closing -------------------------------------------------------------------------------------------------------- */
+/* ---- closing
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static void slot_close(struct world_socket **slot)
 {

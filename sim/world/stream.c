@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STREAM_BACKLOG	     4096
-#define STREAM_RING_KEEP     4096u /* a ring this small is kept when it runs empty */
+#define STREAM_BACKLOG         4096
+#define STREAM_RING_KEEP       4096u /* a ring this small is kept when it runs empty */
 #define STREAM_HOST_LATENCY_NS 5000
 #define STREAM_LAN_LATENCY_NS  20000
-#define STREAM_LAN_MBPS	     1250 /* the management network: 10 Gb/s */
+#define STREAM_LAN_MBPS        1250 /* the management network: 10 Gb/s */
 
 /* What travels to an end; the event's argument is op | side << 3 | bytes << 4. */
 enum stream_op {
@@ -23,13 +23,14 @@ enum stream_op {
 };
 
 static const char *const stream_op_names[] = {
-	[STREAM_OP_SYN] = "sock.syn",	  [STREAM_OP_ESTABLISHED] = "sock.established",
+	[STREAM_OP_SYN] = "sock.syn",         [STREAM_OP_ESTABLISHED] = "sock.established",
 	[STREAM_OP_REFUSED] = "sock.refused", [STREAM_OP_DATA] = "sock.data",
-	[STREAM_OP_FIN] = "sock.fin",	  [STREAM_OP_RST] = "sock.rst",
+	[STREAM_OP_FIN] = "sock.fin",         [STREAM_OP_RST] = "sock.rst",
 	[STREAM_OP_WINDOW] = "sock.window",
 };
 
-/* ---- rings ------------------------------------------------------------------------------------ */
+/* ---- rings ------------------------------------------------------------------------------------
+ */
 
 static int ring_reserve(struct stream_ring *r, uint32_t n)
 {
@@ -89,7 +90,8 @@ static void ring_get(struct stream_ring *r, uint8_t *data, uint32_t n)
 		ring_clear(r);
 }
 
-/* ---- life of a connection ------------------------------------------------------------------------ */
+/* ---- life of a connection
+ * ------------------------------------------------------------------------ */
 
 static void conn_unref(struct world_conn *c)
 {
@@ -175,13 +177,14 @@ struct world_socket *stream_listener_find(uint32_t host, const struct os_addr *a
 {
 	struct world_socket *l = world->host[host].listeners;
 	for (; l; l = l->next)
-		if (l->local.port == at->port && (addr_any(&l->local) || addr_any(at) ||
-						  memcmp(l->local.ip, at->ip, 4) == 0))
+		if (l->local.port == at->port &&
+		    (addr_any(&l->local) || addr_any(at) || memcmp(l->local.ip, at->ip, 4) == 0))
 			return l;
 	return NULL;
 }
 
-/* ---- arrivals --------------------------------------------------------------------------------------- */
+/* ---- arrivals
+ * --------------------------------------------------------------------------------------- */
 
 static void arrive_syn(struct world_conn *c)
 {
@@ -254,7 +257,8 @@ static void conn_step(void *object, uint64_t arg)
 	world_unlock(&world->socket_lock);
 }
 
-/* ---- what a descriptor does ---------------------------------------------------------------------------- */
+/* ---- what a descriptor does
+ * ---------------------------------------------------------------------------- */
 
 uint32_t stream_room(struct world_socket *s)
 {

@@ -25,7 +25,7 @@
 
 struct stream_ring {
 	uint8_t *data;
-	uint32_t cap, head; /* head: next byte to read */
+	uint32_t cap, head;      /* head: next byte to read */
 	uint32_t visible, total; /* bytes that have arrived; those and the ones under way */
 };
 
@@ -47,15 +47,15 @@ struct world_socket {
 	uint8_t side;
 	bool open; /* has a descriptor, or is queued at a listener */
 	enum stream_state state;
-	int error; /* FAILED: why */
-	bool eof;  /* the peer closed; all it sent is in the ring */
+	int error;               /* FAILED: why */
+	bool eof;                /* the peer closed; all it sent is in the ring */
 	struct stream_ring ring; /* what came for this end */
 };
 
 struct world_conn {
 	struct world_conn *next, *prev;
 	struct world_socket end[2]; /* 0 connected, 1 was accepted */
-	uint32_t refs; /* open ends, and events under way */
+	uint32_t refs;              /* open ends, and events under way */
 	uint64_t latency_ns;
 };
 

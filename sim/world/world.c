@@ -8,9 +8,9 @@
 
 #include "sim/world/world_internal.h"
 
-#define WORLD_MAX_HOSTS		 4096
-#define WORLD_FABRIC_LATENCY_NS	 1500
-#define WORLD_GPU_VA_BYTES	 (8ull << 30)
+#define WORLD_MAX_HOSTS         4096
+#define WORLD_FABRIC_LATENCY_NS 1500
+#define WORLD_GPU_VA_BYTES      (8ull << 30)
 
 struct world *world;
 
@@ -47,7 +47,8 @@ static const struct os_world_ops world_ops = {
 	.shm_unmap = world_shm_unmap,
 };
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making ------------------------------------------------------------------------------------
+ */
 
 /* 0: from DOPPEL_WARP in the configured environment or the real one, else 1. */
 static int world_warp_width(const struct world_config *c, uint32_t *width)
@@ -190,7 +191,8 @@ const struct world_machine *world_host_machine(uint32_t host)
 	return world->host[host].machine;
 }
 
-/* ---- leaks and the end --------------------------------------------------------------------------- */
+/* ---- leaks and the end
+ * --------------------------------------------------------------------------- */
 
 void world_on_destroy(void (*hook)(void))
 {
@@ -225,8 +227,8 @@ static uint64_t world_leaks_print(void)
 		struct world_leak *l = world->leaks;
 		world->leaks = l->next;
 		sum += l->count;
-		fprintf(stderr, "leak: %s %llu (first: %s)\n", l->kind, (unsigned long long)l->count,
-			l->first);
+		fprintf(stderr, "leak: %s %llu (first: %s)\n", l->kind,
+			(unsigned long long)l->count, l->first);
 		free(l);
 	}
 	return sum;

@@ -21,21 +21,21 @@
 /* ---- machines ------------------------------------------------------------------------------ */
 
 struct world_gpu {
-	int32_t dev;	  /* index on its host, in order of the file's `dev` */
-	uint32_t sm;	  /* compute capability, 80 = 8.0 */
-	char bus_id[24];  /* "0000:13:00.0", lower case */
+	int32_t dev;         /* index on its host, in order of the file's `dev` */
+	uint32_t sm;         /* compute capability, 80 = 8.0 */
+	char bus_id[24];     /* "0000:13:00.0", lower case */
 	uint32_t pci_device; /* device << 16 | vendor, as NVML has it */
-	int32_t numa;	  /* -1: unknown */
-	bool gdr;	  /* HCAs may reach its memory */
-	uint32_t nvlinks; /* total count */
-	bool nvswitch;	  /* links go to switches: every pair is connected */
+	int32_t numa;        /* -1: unknown */
+	bool gdr;            /* HCAs may reach its memory */
+	uint32_t nvlinks;    /* total count */
+	bool nvswitch;       /* links go to switches: every pair is connected */
 	uint64_t pci_mbps;
 	uint64_t nvlink_mbps; /* per direction, all links */
 };
 
 struct world_nic {
 	int32_t dev;
-	char name[32];	 /* "mlx5_0" */
+	char name[32];   /* "mlx5_0" */
 	char bus_id[24]; /* of its PCI function; "" when the file has none */
 	uint64_t guid;
 	uint32_t port;
@@ -45,8 +45,8 @@ struct world_nic {
 };
 
 struct world_machine {
-	const char *path;     /* where it came from */
-	const char *xml;      /* the text, as a host sees it under NCCL_TOPO_FILE */
+	const char *path; /* where it came from */
+	const char *xml;  /* the text, as a host sees it under NCCL_TOPO_FILE */
 	size_t xml_bytes;
 	struct world_gpu *gpu;
 	int32_t gpu_count;
@@ -63,11 +63,11 @@ void world_machine_free(struct world_machine *machine);
 
 struct world_config {
 	uint32_t hosts;
-	const char *machine; /* one for all hosts */
+	const char *machine;         /* one for all hosts */
 	const char *const *machines; /* or one per host; NULL: `machine` */
 	const char *const *env; /* "NAME=value" for every process, NULL-terminated; may be NULL */
 	uint64_t fabric_latency_ns; /* one way, NIC to NIC; 0: default 1,500 */
-	uint64_t gpu_va_bytes;	 /* address range per GPU; 0: default 8 GiB */
+	uint64_t gpu_va_bytes;      /* address range per GPU; 0: default 8 GiB */
 	bool strict_device_view;
 	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
 };
@@ -88,8 +88,8 @@ const struct world_machine *world_host_machine(uint32_t host);
 int world_proc_create(uint32_t host, const char *name, struct os_proc **proc);
 int world_proc_setenv(struct os_proc *proc, const char *name, const char *value);
 /* A first thread in another process: as os_thread_start, for the launcher. */
-int world_thread_start(struct os_proc *proc, struct os_thread **t, const struct os_thread_attr *attr,
-		       void (*fn)(void *), void *arg);
+int world_thread_start(struct os_proc *proc, struct os_thread **t,
+		       const struct os_thread_attr *attr, void (*fn)(void *), void *arg);
 /* Orderly end: runs the doubles' exit hooks (contexts, QPs, mappings), closes descriptors, counts
  * what the process left as leaks. No task of it may be alive. */
 void world_proc_exit(struct os_proc *proc);
@@ -113,7 +113,8 @@ void *world_arena_alloc(size_t bytes, const char *what);
 uint64_t world_arena_offset(const void *p);
 void *world_arena_at(uint64_t offset);
 
-/* ---- fabric ----------------------------------------------------------------------------------- */
+/* ---- fabric -----------------------------------------------------------------------------------
+ */
 
 /* A port is one NIC of one host. Index: order of hosts, then of the file. */
 struct world_port {

@@ -21,8 +21,8 @@
 #pragma GCC visibility push(hidden)
 
 #define WORLD_NAME_BYTES 48
-#define WORLD_TOPO_PATH	 "/topo/machine.xml"
-#define WORLD_HOOKS	 8
+#define WORLD_TOPO_PATH  "/topo/machine.xml"
+#define WORLD_HOOKS      8
 
 struct world_proc;
 
@@ -42,7 +42,7 @@ DOPPEL_STATIC_CHECK(sizeof(struct world_block) % 16 == 0, "blocks keep malloc's 
 
 struct world_env {
 	struct world_env *next; /* newest first; older values stay valid */
-	const char *value;	/* behind the '=' */
+	const char *value;      /* behind the '=' */
 	size_t name_bytes;
 	char text[]; /* "NAME=value" */
 };
@@ -51,11 +51,11 @@ struct world_socket;
 struct world_mapping;
 
 struct world_proc {
-	struct os_proc own;   /* process 0 is the engine's: its os_proc is elsewhere */
+	struct os_proc own; /* process 0 is the engine's: its os_proc is elsewhere */
 	struct os_proc *proc;
 	char name[WORLD_NAME_BYTES];
 	bool alive;
-	struct os_mutex lock; /* blocks, environment, random numbers */
+	struct os_mutex lock;      /* blocks, environment, random numbers */
 	struct world_block blocks; /* list head; newest first */
 	struct world_env *env;
 	struct sim_rng rng;
@@ -87,7 +87,7 @@ struct world_agreement;
 
 struct world {
 	struct world_config config;
-	bool locking; /* threads engine */
+	bool locking;         /* threads engine */
 	struct os_mutex lock; /* process table, leaks, memo, agreements, arena, ports */
 	struct world_host *host;
 	struct world_machine **machine; /* loaded files, one each */

@@ -46,7 +46,8 @@ static const struct pair pairs[] = {
 static const char machine_text[] =
 	"<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\">"
 	"<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"80\"/></pci>"
-	"<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"100000\" port=\"1\" guid=\"0x1\" gdr=\"1\"/></nic>"
+	"<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"100000\" port=\"1\" guid=\"0x1\" "
+	"gdr=\"1\"/></nic>"
 	"</cpu></system>";
 
 static void case_call(void *arg)
@@ -63,7 +64,8 @@ static void run_in_world(const struct pair *p, void (*fn)(void))
 			 sizeof machine_text - 1);
 	close(file);
 	const char *const env[] = {"OS_TEST=value", NULL};
-	const struct sim_config sc = {.engine = p->engine, .strategy = p->strategy, .seed = p->seed};
+	const struct sim_config sc = {
+		.engine = p->engine, .strategy = p->strategy, .seed = p->seed};
 	const struct world_config wc = {.hosts = 2, .machine = path, .env = env};
 	ck_assert_int_eq(sim_start(&sc), 0);
 	ck_assert_int_eq(world_create(&wc), 0);
@@ -89,17 +91,26 @@ static void run_case(int i, void (*fn)(void))
 	ck_assert_msg(os_real_alloc_count(&first) == 0, "memory left: %s", first);
 }
 
-/* ---- helpers ------------------------------------------------------------------------------------ */
+/* ---- helpers ------------------------------------------------------------------------------------
+ */
 
 static struct wait word_wait(const shared_u32 *on, enum wait_kind kind, uint64_t want)
 {
-	return (struct wait){.on = on, .want = want, .mask = WAIT_MASK_ALL, .kind = kind, .bytes = 4,
-			     .why = "test", .from = {-1, -1, -1, NULL}};
+	return (struct wait){.on = on,
+			     .want = want,
+			     .mask = WAIT_MASK_ALL,
+			     .kind = kind,
+			     .bytes = 4,
+			     .why = "test",
+			     .from = {-1, -1, -1, NULL}};
 }
 
 static struct wait object_wait(const void *on, uint64_t seq)
 {
-	return (struct wait){.on = on, .want = seq, .kind = WAIT_OBJECT, .why = "test",
+	return (struct wait){.on = on,
+			     .want = seq,
+			     .kind = WAIT_OBJECT,
+			     .why = "test",
 			     .from = {-1, -1, -1, NULL}};
 }
 
@@ -117,7 +128,8 @@ static void join(struct os_thread *t)
 	ck_assert_int_eq(os_thread_join(t), 0);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------- */
+/* ---- threads
+ * ------------------------------------------------------------------------------------- */
 
 struct family {
 	shared_u32 count;
@@ -185,7 +197,8 @@ static void mutex_excludes(void)
 	ck_assert_uint_eq(l.value, 200);
 }
 
-/* ---- waiting --------------------------------------------------------------------------------------- */
+/* ---- waiting
+ * --------------------------------------------------------------------------------------- */
 
 struct words {
 	shared_u32 a, b, abort;
@@ -354,7 +367,8 @@ static void choices_are_in_range(void)
 	ck_assert_uint_eq(os_choose("test.one", 1), 0);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * --------------------------------------------------------------------------------------------- */
 
 static void alloc_gives_zeroed_memory(void)
 {
@@ -399,7 +413,8 @@ static void memo_makes_a_value_once(void)
 	ck_assert_int_eq(memo_made, 5);
 }
 
-/* ---- identity and files ------------------------------------------------------------------------------------ */
+/* ---- identity and files
+ * ------------------------------------------------------------------------------------ */
 
 static void host_has_a_name_and_an_environment(void)
 {
@@ -456,7 +471,9 @@ static void agreement_is_by_key_and_sequence(void)
 	ck_assert_int_eq(os_agree(1, 0, 2, "count 8", NULL), 0);
 }
 
-/* ---- sockets --------------------------------------------------------------------------------------------------- */
+/* ---- sockets
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static struct os_addr loopback(uint16_t port)
 {
@@ -559,7 +576,8 @@ static void bytes_go_both_ways_in_order_then_end(void)
 	struct os_thread *t = start("echo", thread_echoes, &bound);
 	int conn = accept_and_wait(fd, &peer);
 	ck_assert_uint_eq(peer.family, 4);
-	uint8_t *data = os_alloc(ECHO_BYTES + 10, "payload"), *back = os_alloc(ECHO_BYTES + 10, "back");
+	uint8_t *data = os_alloc(ECHO_BYTES + 10, "payload"),
+		*back = os_alloc(ECHO_BYTES + 10, "back");
 	for (size_t i = 0; i < ECHO_BYTES; i++)
 		data[i] = echo_byte(i);
 	send_all(conn, data, ECHO_BYTES);
@@ -660,7 +678,9 @@ static void interfaces_are_listed_and_reachable(void)
 	ck_assert_int_eq(os_close(fd), 0);
 }
 
-/* ---- shared memory ------------------------------------------------------------------------------------------------ */
+/* ---- shared memory
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void shm_is_made_opened_and_unlinked(void)
 {
@@ -688,7 +708,8 @@ static void shm_is_made_opened_and_unlinked(void)
 	ck_assert_int_eq(os_shm_unmap(b, 8192), 0);
 }
 
-/* ---- the table of cases ---------------------------------------------------------------------------------------------- */
+/* ---- the table of cases
+ * ---------------------------------------------------------------------------------------------- */
 
 #define CASES(X)                                                                                   \
 	X(threads_have_identity_and_are_joined)                                                    \

@@ -94,7 +94,8 @@ START_TEST(a_dump_of_a_real_machine_is_taken)
 }
 END_TEST
 
-/* ---- texts of our own --------------------------------------------------------------------------- */
+/* ---- texts of our own ---------------------------------------------------------------------------
+ */
 
 static int load_text(const char *text, struct world_machine **m)
 {
@@ -112,8 +113,10 @@ START_TEST(gpus_are_numbered_in_order_of_dev)
 {
 	struct world_machine *m = NULL;
 	ck_assert_int_eq(load_text("<system version='2'><cpu numaid='1'>"
-				   "<pci busid='0000:0A:00.0' class='0x030200' link_speed='16 GT/s' link_width='16'>"
-				   "<gpu dev='6' sm='90' gdr='0'><nvlink target='0000:0b:00.0' count='4' tclass='0x030200'/></gpu></pci>"
+				   "<pci busid='0000:0A:00.0' class='0x030200' link_speed='16 "
+				   "GT/s' link_width='16'>"
+				   "<gpu dev='6' sm='90' gdr='0'><nvlink target='0000:0b:00.0' "
+				   "count='4' tclass='0x030200'/></gpu></pci>"
 				   "<pci busid='0000:0b:00.0' class='0x030200'><gpu dev='2'/></pci>"
 				   "</cpu></system>",
 				   &m),
@@ -139,8 +142,10 @@ START_TEST(several_nets_of_a_nic_and_nets_under_a_cpu_are_taken)
 	ck_assert_int_eq(load_text("<system version='1'><cpu numaid='-1'>"
 				   "<pci busid='0000:01:00.0' class='0x030200'/>"
 				   "<pci busid='0000:02:00.0' class='0x020000'><nic>"
-				   "<net name='mlx5_0' speed='400000' port='1' latency='0' guid='0xabc' gdr='1'/>"
-				   "<net name='mlx5_1' dev='1' speed='400000' port='2' latency='0.000000' guid='0xabd' gdr='1'/>"
+				   "<net name='mlx5_0' speed='400000' port='1' latency='0' "
+				   "guid='0xabc' gdr='1'/>"
+				   "<net name='mlx5_1' dev='1' speed='400000' port='2' "
+				   "latency='0.000000' guid='0xabd' gdr='1'/>"
 				   "</nic></pci>"
 				   "<nic><net name='eth0' speed='-1'/></nic><net/>"
 				   "</cpu></system>",
@@ -171,7 +176,8 @@ static const struct {
 	{"<system><cpu><pci class='GPU'/></cpu></system>", EINVAL},
 	{"<system><cpu numaid='x'><gpu/></cpu></system>", EINVAL},
 	{"<system><cpu><pci link_speed='fast'><gpu/></pci></cpu></system>", EINVAL},
-	{"<system><cpu><pci busid='0000:00:00.0.0000000000000000000'><gpu/></pci></cpu></system>", EINVAL},
+	{"<system><cpu><pci busid='0000:00:00.0.0000000000000000000'><gpu/></pci></cpu></system>",
+	 EINVAL},
 	{"<system><cpu><gpu dev='1'/><gpu dev='1'/></cpu></system>", EINVAL},
 	{"<system><cpu><gpu/><net name='a/b'/></cpu></system>", EINVAL},
 	{"<system><cpu><gpu/><net name='' /></cpu></system>", EINVAL},

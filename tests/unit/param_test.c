@@ -44,8 +44,16 @@ static const struct {
 	const char *value;
 	bool ok;
 } malformed[] = {
-	{"abc", false}, {"5x", false},	{"32", false},	     {"-1", false}, {"99999999999999999999", false},
-	{"1k", false},	{" 5", true},	{"31", true},	     {"0", true},   {"1.5", false},
+	{"abc", false},
+	{"5x", false},
+	{"32", false},
+	{"-1", false},
+	{"99999999999999999999", false},
+	{"1k", false},
+	{" 5", true},
+	{"31", true},
+	{"0", true},
+	{"1.5", false},
 };
 
 START_TEST(malformed_is_named_once_and_the_default_used)
@@ -58,9 +66,10 @@ START_TEST(malformed_is_named_once_and_the_default_used)
 	}
 	ck_assert_int_eq(v, 20);
 	char expected[160];
-	snprintf(expected, sizeof expected,
-		 "NCCL_IB_TIMEOUT is '%s', expected an integer from 0 to 31; the default 20 is used",
-		 malformed[_i].value);
+	snprintf(
+		expected, sizeof expected,
+		"NCCL_IB_TIMEOUT is '%s', expected an integer from 0 to 31; the default 20 is used",
+		malformed[_i].value);
 	ck_assert_str_eq(log_last_error(), expected);
 	const char *before = log_last_error();
 	ck_assert_int_eq(param_i64(PARAM_IB_TIMEOUT), 20);
@@ -73,8 +82,8 @@ START_TEST(bytes_take_a_unit)
 	static const struct {
 		const char *text;
 		int64_t value;
-	} rows[] = {{"64k", 65536}, {"2G", 2ll << 30}, {"2GB", 4 << 20}, {"9999999999G", 4 << 20},
-		    {"0", 4 << 20}, {"123", 123}};
+	} rows[] = {{"64k", 65536},           {"2G", 2ll << 30}, {"2GB", 4 << 20},
+		    {"9999999999G", 4 << 20}, {"0", 4 << 20},    {"123", 123}};
 	setenv("NCCL_BUFFSIZE", rows[_i].text, 1);
 	ck_assert_int_eq(param_i64(PARAM_BUFFSIZE), rows[_i].value);
 }

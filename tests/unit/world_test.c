@@ -18,7 +18,8 @@
 
 #define US 1000ull
 
-/* ---- a world, what it said, and what it leaked --------------------------------------------------- */
+/* ---- a world, what it said, and what it leaked
+ * --------------------------------------------------- */
 
 static struct {
 	enum sim_verdict verdict;
@@ -96,7 +97,8 @@ static struct os_proc *proc_on(uint32_t host)
 	return p;
 }
 
-/* ---- processes ------------------------------------------------------------------------------------- */
+/* ---- processes
+ * ------------------------------------------------------------------------------------- */
 
 static void task_sees_its_environment(void *arg)
 {
@@ -212,8 +214,12 @@ static void task_leaks_and_hangs(void *arg)
 	shared_u32 never = {0};
 	task_leaks(NULL);
 	os_shm_unlink("left");
-	const struct wait w = {.on = &never, .want = 1, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ,
-			       .bytes = 4, .why = "never"};
+	const struct wait w = {.on = &never,
+			       .want = 1,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_EQ,
+			       .bytes = 4,
+			       .why = "never"};
 	os_wait_one(&w, NULL);
 	ck_abort_msg("a killed task ran on");
 }
@@ -239,7 +245,8 @@ START_TEST(a_killed_process_leaks_nothing)
 }
 END_TEST
 
-/* ---- borders between processes ------------------------------------------------------------------------ */
+/* ---- borders between processes
+ * ------------------------------------------------------------------------ */
 
 static int foreign_fd;
 
@@ -319,7 +326,8 @@ START_TEST(shared_memory_and_addresses_belong_to_a_host)
 }
 END_TEST
 
-/* ---- sockets under faults and between processes ------------------------------------------------------- */
+/* ---- sockets under faults and between processes
+ * ------------------------------------------------------- */
 
 struct dialog {
 	struct os_addr at;
@@ -330,8 +338,11 @@ struct dialog {
 
 static int wait_socket(int fd, uint64_t seq)
 {
-	const struct wait w = {.on = os_socket_object(fd), .want = seq, .kind = WAIT_OBJECT,
-			       .why = "socket", .from = {-1, -1, -1, NULL}};
+	const struct wait w = {.on = os_socket_object(fd),
+			       .want = seq,
+			       .kind = WAIT_OBJECT,
+			       .why = "socket",
+			       .from = {-1, -1, -1, NULL}};
 	return os_wait_one(&w, NULL);
 }
 
@@ -377,8 +388,13 @@ static void task_client(void *arg)
 	struct dialog *d = arg;
 	uint8_t data[5000] = {1, 2, 3};
 	int fd, rc;
-	const struct wait w = {.on = &d->listening, .want = 1, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ,
-			       .bytes = 4, .why = "listening", .from = {-1, -1, -1, NULL}};
+	const struct wait w = {.on = &d->listening,
+			       .want = 1,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_EQ,
+			       .bytes = 4,
+			       .why = "listening",
+			       .from = {-1, -1, -1, NULL}};
 	os_wait_one(&w, NULL);
 	rc = os_connect(&d->at, &fd);
 	if (rc) {
@@ -404,7 +420,8 @@ static struct dialog dialog;
 
 static void main_dialog(void *arg)
 {
-	const struct os_thread_attr sa = {.name = "server", .rank = 0}, ca = {.name = "client", .rank = 1};
+	const struct os_thread_attr sa = {.name = "server", .rank = 0},
+				    ca = {.name = "client", .rank = 1};
 	struct os_proc *server = proc_on(0), *client = proc_on(1);
 	struct os_thread *s, *c;
 	dialog = (struct dialog){0};
@@ -453,13 +470,15 @@ static void main_alloc_fails(void *arg)
 
 START_TEST(faults_fail_allocations_and_files)
 {
-	const struct sim_config sc = {.fault_plan = "os.alloc nth=1 fail\nos.file fail errno=EIO\n"};
+	const struct sim_config sc = {.fault_plan =
+					      "os.alloc nth=1 fail\nos.file fail errno=EIO\n"};
 	run_world(&sc, main_alloc_fails, NULL);
 	ran_clean();
 }
 END_TEST
 
-/* ---- the fabric ------------------------------------------------------------------------------------------ */
+/* ---- the fabric
+ * ------------------------------------------------------------------------------------------ */
 
 static struct {
 	shared_u32 count;
@@ -477,8 +496,13 @@ static void step_arrive(void *object, uint64_t arg)
 
 static void wait_arrivals(uint32_t n)
 {
-	const struct wait w = {.on = &arrivals.count, .want = n, .mask = WAIT_MASK_ALL,
-			       .kind = WAIT_GE, .bytes = 4, .why = "arrivals", .from = {-1, -1, -1, NULL}};
+	const struct wait w = {.on = &arrivals.count,
+			       .want = n,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_GE,
+			       .bytes = 4,
+			       .why = "arrivals",
+			       .from = {-1, -1, -1, NULL}};
 	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 }
 
@@ -567,7 +591,8 @@ START_TEST(a_link_goes_down_by_fault_and_heals)
 }
 END_TEST
 
-/* ---- arena, hooks, configuration ------------------------------------------------------------------------------ */
+/* ---- arena, hooks, configuration
+ * ------------------------------------------------------------------------------ */
 
 static void main_arena(void *arg)
 {
@@ -631,8 +656,10 @@ static const struct {
 	{{.hosts = 1, .machine = "no-such-machine"}, ENOENT},
 	{{.hosts = 100000, .machine = "a100-4nic"}, EINVAL},
 	{{.hosts = 1, .machine = "a100-4nic", .warp_width = 16}, EINVAL},
-	{{.hosts = 1, .machine = "a100-4nic", .env = (const char *const[]){"NOVALUE", NULL}}, EINVAL},
-	{{.hosts = 1, .machine = "a100-4nic", .env = (const char *const[]){"DOPPEL_WARP=3", NULL}}, EINVAL},
+	{{.hosts = 1, .machine = "a100-4nic", .env = (const char *const[]){"NOVALUE", NULL}},
+	 EINVAL},
+	{{.hosts = 1, .machine = "a100-4nic", .env = (const char *const[]){"DOPPEL_WARP=3", NULL}},
+	 EINVAL},
 };
 
 START_TEST(a_wrong_configuration_is_refused)
@@ -650,7 +677,8 @@ START_TEST(hosts_may_differ)
 {
 	const struct sim_config sc = {.seed = 1};
 	const char *const machines[] = {"a100-4nic", "h100-8nic", "a100-4nic"};
-	const struct world_config wc = {.hosts = 3, .machines = machines,
+	const struct world_config wc = {.hosts = 3,
+					.machines = machines,
 					.env = (const char *const[]){"DOPPEL_WARP=32", NULL}};
 	ck_assert_int_eq(sim_start(&sc), 0);
 	ck_assert_int_eq(world_create(&wc), 0);

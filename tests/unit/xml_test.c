@@ -30,8 +30,9 @@ static void refused(const char *text, int rc, const char *message)
 
 START_TEST(tree_keeps_order_attributes_and_lines)
 {
-	struct xml_doc *doc = parse("<!-- licence -->\n<a x='1' y=\"\">\n <b n='0'/> <!-- tail -->\n"
-				    " <c/>\n <b n='1'>text</b>\n</a>\n<!-- after -->\n");
+	struct xml_doc *doc =
+		parse("<!-- licence -->\n<a x='1' y=\"\">\n <b n='0'/> <!-- tail -->\n"
+		      " <c/>\n <b n='1'>text</b>\n</a>\n<!-- after -->\n");
 	const struct xml_node *a = xml_root(doc);
 	ck_assert_str_eq(a->name, "a");
 	ck_assert_int_eq(a->line, 2);
@@ -83,7 +84,8 @@ END_TEST
 
 START_TEST(a_malformed_number_names_file_line_attribute_and_expectation)
 {
-	struct xml_doc *doc = parse("<a>\n<gpu sm='abc' big='99999999999999999999' neg='-1' f='1.x'/></a>");
+	struct xml_doc *doc =
+		parse("<a>\n<gpu sm='abc' big='99999999999999999999' neg='-1' f='1.x'/></a>");
 	const struct xml_node *g = xml_root(doc)->child;
 	int64_t i = 77;
 	uint64_t u = 77;
