@@ -39,10 +39,17 @@ static uint32_t posix_next_id;
 static uint64_t posix_events[POSIX_EVENT_SLOTS];
 static __thread struct os_thread *posix_current;
 
+/* At the end of an adopted thread; what runs after it there is adopted anew. */
+static void posix_forget(void *thread)
+{
+	posix_current = NULL;
+	free(thread);
+}
+
 static void posix_init(void)
 {
 	posix_proc.pid = (int32_t)getpid();
-	int rc = pthread_key_create(&posix_key, free);
+	int rc = pthread_key_create(&posix_key, posix_forget);
 	ASSERT(rc == 0);
 }
 

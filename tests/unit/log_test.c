@@ -49,13 +49,14 @@ END_TEST
 START_TEST(a_warning_has_host_pid_place_and_text)
 {
 	log_to_file("WARN", NULL);
+	int line = __LINE__ + 1;
 	WARN("queue pair %d failed", 7);
 	INFO(LOG_INIT, "hello");
 	char host[64], expected[256];
 	os_host_name(host, sizeof host);
 	snprintf(expected, sizeof expected,
 		 "%s:%d:%u log_test.c:%d NCCL WARN queue pair 7 failed\n", host, (int)getpid(),
-		 os_self()->id, __LINE__ - 5);
+		 os_self()->id, line);
 	ck_assert_str_eq(logged(), expected);
 }
 END_TEST
