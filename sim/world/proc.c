@@ -377,13 +377,15 @@ void world_proc_kill(struct os_proc *proc)
 	struct world_proc *wp = world_proc_of(proc);
 	if (!proc_end_begin(wp))
 		return;
+	wp->killed = true;
 	sim_kill_proc(proc);
 	os_trace("proc.kill", proc->id, 0, 0);
 	proc_sweep(wp, true);
 }
 
-/* Tasks that nobody joined, and background ones that still run, are leaks like any other. Not in a
- * run that failed: there everything hangs, and has been explained. Outside sim_run only. */
+/* Tasks that nobody joined, and background ones that still run, are leaks like any other, unless
+ * whoever should have joined them was killed. Not in a run that failed: there everything hangs, and
+ * has been explained. Outside sim_run only. */
 static void procs_count_tasks(void)
 {
 	const struct sim_task *first = NULL;
@@ -392,7 +394,8 @@ static void procs_count_tasks(void)
 		bool ended = t->state == SIM_TASK_DONE || t->state == SIM_TASK_KILLED;
 		if (!ended && !t->background && t->state != SIM_TASK_NEW)
 			return;
-		if (t->state == SIM_TASK_KILLED || t->self.id == 0)
+		if (t->state == SIM_TASK_KILLED || t->self.id == 0 ||
+		    world_proc_of(t->self.proc)->killed)
 			continue;
 		first = first ? first : t;
 		n++;

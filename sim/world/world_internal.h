@@ -54,7 +54,7 @@ struct world_proc {
 	struct os_proc own; /* process 0 is the engine's: its os_proc is elsewhere */
 	struct os_proc *proc;
 	char name[WORLD_NAME_BYTES];
-	bool alive;
+	bool alive, killed;
 	struct os_mutex lock;      /* blocks, environment, random numbers */
 	struct world_block blocks; /* list head; newest first */
 	struct world_env *env;

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bootstrap by itself: ring, gathers, messages, strangers on its ports, ranks that contradict each
+ * other or go away.
+ */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/bootstrap/bootstrap_internal.h"
+#include "tests/ranks.h"
+
+/* Rank 0 makes the id and closes the root in the end. */
+struct boot_world {
+	ncclUniqueId id;
+	struct bootstrap_root *root;
+	int32_t special;
+	uint64_t seed;
+	shared_u32 told;
+};
+
+static void boot_begin(int32_t rank, struct boot_world *w)
+{
+	if (rank == 0)
+		EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&w->id, &w->root));
+	ranks_barrier();
+}
+
+static void boot_end(int32_t rank, struct boot_world *w)
+{
+	if (rank == 0) {
+		bootstrap_root_close(w->root);
+		w->root = NULL;
+	}
+}
+
+/* ---- gathers and barriers -------------------------------------------------------------------------- */
+
+static void gather_check(struct bootstrap *b, int32_t rank, int32_t nranks, size_t bytes, uint8_t salt)
+{
+	uint8_t *all = os_alloc(bytes * (size_t)nranks, "test gather");
+	for (size_t i = 0; i < bytes; i++)
+		all[(size_t)rank * bytes + i] = (uint8_t)(rank * 7 + i + salt);
+	EXPECT_NCCL(ncclSuccess, bootstrap_all_gather(b, all, bytes));
+	for (int32_t r = 0; r < nranks; r++)
+		for (size_t i = 0; i < bytes; i++)
+			EXPECT(all[(size_t)r * bytes + i] == (uint8_t)(r * 7 + i + salt));
+	os_free(all);
+}
+
+static void gather_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const size_t sizes[] = { 1, 96, 4096, 3, 300000, 17 };
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	boot_begin(rank, w);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+		gather_check(b, rank, nranks, sizes[i], (uint8_t)i);
+	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(gathers_of_all_sizes_reach_every_rank)
+{
+	for (uint64_t seed = 1; seed <= 15; seed++) {
+		struct boot_world w = { .seed = seed };
+		struct ranks_config c = { .hosts = 1 + seed % 3, .per_host = 1 + seed % 7,
+					  .per_proc = 1 + seed % 4, .seed = seed };
+		ranks_run(&c, gather_rank, &w);
+	}
+	struct boot_world w = { .seed = 1 };
+	struct ranks_config c = { .hosts = 2, .per_host = 4, .engine = SIM_ENGINE_THREADS };
+	ranks_run(&c, gather_rank, &w);
+}
+END_TEST
+
+static void sizes_differ_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	uint8_t all[64 * 8] = { 0 };
+	boot_begin(rank, w);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	ncclResult_t rc = bootstrap_all_gather(b, all, rank == 1 ? 9 : 8);
+	/* its successor or itself notices, whoever is first; the news reaches the others */
+	EXPECT(rc == ncclInternalError || rc == ncclRemoteError);
+	if (rc == ncclInternalError) {
+		EXPECT(rank == 1 || rank == 2);
+		EXPECT_ERROR_SAYS(rank == 1 ? "of 9 bytes on rank 1 meets all-gather 1 of 8 bytes" :
+					      "of 8 bytes on rank 2 meets all-gather 1 of 9 bytes");
+		shared_add_u32(&w->told, 1, SHARED_RELAXED);
+	}
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(a_gather_of_different_sizes_is_named)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct boot_world w = { .seed = seed };
+		struct ranks_config c = { .hosts = 2, .per_host = 2, .seed = seed };
+		ranks_run(&c, sizes_differ_rank, &w);
+		ck_assert_uint_ge(shared_load_u32(&w.told, SHARED_RELAXED), 1);
+	}
+}
+END_TEST
+
+/* ---- messages ---------------------------------------------------------------------------------------- */
+
+static uint32_t message_word(int32_t from, int32_t to, int tag, size_t i)
+{
+	return (uint32_t)(from * 1000003 + to * 10007 + tag * 101) + (uint32_t)i;
+}
+
+static void message_send(struct bootstrap *b, int32_t rank, int32_t to, int tag, size_t words)
+{
+	uint32_t *m = os_alloc(words * 4 + 4, "test message");
+	for (size_t i = 0; i < words; i++)
+		m[i] = message_word(rank, to, tag, i);
+	EXPECT_NCCL(ncclSuccess, bootstrap_send(b, to, tag, m, words * 4));
+	os_free(m);
+}
+
+static void message_recv(struct bootstrap *b, int32_t rank, int32_t from, int tag, size_t words)
+{
+	uint32_t *m = os_alloc(words * 4 + 4, "test message");
+	EXPECT_NCCL(ncclSuccess, bootstrap_recv(b, from, tag, m, words * 4));
+	for (size_t i = 0; i < words; i++)
+		EXPECT(m[i] == message_word(from, rank, tag, i));
+	os_free(m);
+}
+
+/* Everybody sends to everybody, itself included, and receives in another order. Messages are
+ * larger than a socket takes, so that senders depend on receivers that send themselves. */
+static void messages_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const size_t words[] = { 0, 100, 200000, 1 };
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	boot_begin(rank, w);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	for (int tag = 0; tag < 4; tag++)
+		for (int32_t to = 0; to < nranks; to++)
+			message_send(b, rank, (rank + to) % nranks, tag, words[tag]);
+	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
+	for (int tag = 3; tag >= 0; tag--)
+		for (int32_t from = 0; from < nranks; from++)
+			message_recv(b, rank, (rank + 2 * nranks - from) % nranks, tag, words[tag]);
+	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(messages_are_matched_by_rank_and_tag)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct boot_world w = { .seed = seed };
+		struct ranks_config c = { .hosts = 2, .per_host = 1 + seed % 3, .seed = seed };
+		ranks_run(&c, messages_rank, &w);
+	}
+	struct boot_world w = { .seed = 1 };
+	struct ranks_config c = { .hosts = 1, .per_host = 3, .engine = SIM_ENGINE_THREADS };
+	ranks_run(&c, messages_rank, &w);
+}
+END_TEST
+
+static void message_size_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	uint8_t data[16] = { 0 };
+	boot_begin(rank, w);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, bootstrap_send(b, 1, 5, data, 12));
+	} else {
+		EXPECT_NCCL(ncclInternalError, bootstrap_recv(b, 0, 5, data, 16));
+		EXPECT_ERROR_SAYS("rank 1 expects 16 bytes from rank 0 under tag 0x5, which sent 12");
+	}
+	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(a_message_of_another_size_is_named)
+{
+	struct boot_world w = { .seed = 1 };
+	struct ranks_config c = { .hosts = 2, .per_host = 1, .seed = 1 };
+	ranks_run(&c, message_size_rank, &w);
+}
+END_TEST
+
+/* ---- strangers ------------------------------------------------------------------------------------------ */
+
+static struct os_addr id_address(const ncclUniqueId *id)
+{
+	struct bootstrap_id bid;
+	memcpy(&bid, id->internal, sizeof bid);
+	return bid.root;
+}
+
+/* Says something that is not ours, or nothing, and hangs up; or stays. */
+static void stranger_knock(const struct os_addr *at, const void *say, size_t bytes, bool stay)
+{
+	struct sock_ctx ctx = { "test: stranger", -1, -1, NULL };
+	int fd = -1;
+	EXPECT_NCCL(ncclSuccess, sock_connect(at, &ctx, &fd));
+	if (bytes)
+		(void)sock_send_all(fd, say, bytes, &ctx);
+	if (stay)
+		os_sleep_ns(300000);
+	sock_close(&fd);
+}
+
+static void stranger_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: something long\r\n\r\n";
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	boot_begin(rank, w);
+	if (rank == w->special) {
+		struct os_addr at = id_address(&w->id);
+		stranger_knock(&at, http, sizeof http - 1, false);
+		stranger_knock(&at, http, 10, false);
+		stranger_knock(&at, NULL, 0, false);
+		stranger_knock(&at, http, 5, true);
+	}
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	if (rank == w->special) {
+		stranger_knock(&b->addresses[0], http, sizeof http - 1, false);
+		stranger_knock(&b->addresses[0], http, 3, false);
+	}
+	gather_check(b, rank, nranks, 100, 1);
+	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(strangers_on_the_ports_disturb_nobody)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct boot_world w = { .seed = seed, .special = (int32_t)(seed % 3) };
+		struct ranks_config c = { .hosts = 1, .per_host = 3, .seed = seed };
+		ranks_run(&c, stranger_rank, &w);
+	}
+}
+END_TEST
+
+/* ---- contradictions ---------------------------------------------------------------------------------------- */
+
+static void twice_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	boot_begin(rank, w);
+	int32_t as = rank == 2 ? 1 : rank;
+	ncclResult_t rc = bootstrap_init(&w->id, as, nranks, NULL, &b);
+	EXPECT(rc == ncclInvalidUsage || rc == ncclRemoteError);
+	boot_end(rank, w);
+}
+
+START_TEST(a_rank_that_comes_twice_is_refused)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct boot_world w = { .seed = seed };
+		struct ranks_config c = { .hosts = 1, .per_host = 4, .seed = seed };
+		ranks_run(&c, twice_rank, &w);
+	}
+}
+END_TEST
+
+static void counts_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	boot_begin(rank, w);
+	ncclResult_t rc = bootstrap_init(&w->id, rank, rank == 1 ? nranks + 1 : nranks, NULL, &b);
+	EXPECT(rc == ncclInvalidUsage || rc == ncclRemoteError);
+	boot_end(rank, w);
+}
+
+START_TEST(ranks_that_count_differently_are_refused)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct boot_world w = { .seed = seed };
+		struct ranks_config c = { .hosts = 1, .per_host = 3, .seed = seed };
+		ranks_run(&c, counts_rank, &w);
+	}
+}
+END_TEST
+
+/* ---- rank that goes away ------------------------------------------------------------------------------------ */
+
+/* The special rank leaves after the init; nobody hangs in the gather that it misses. */
+static void leaver_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	boot_begin(rank, w);
+	ncclResult_t rc = bootstrap_init(&w->id, rank, nranks, NULL, &b);
+	if (rank != w->special && rc == ncclSuccess) {
+		uint8_t all[RANKS_MOST] = { 0 };
+		/* the special rank has left: this gather cannot end well */
+		rc = bootstrap_all_gather(b, all, 1);
+	} else if (rank == w->special) {
+		EXPECT_NCCL(ncclSuccess, rc);
+	}
+	bootstrap_close(b);
+	EXPECT(rank == w->special || rc == ncclRemoteError);
+	boot_end(rank, w);
+}
+
+START_TEST(a_rank_that_leaves_the_ring_is_an_error_for_all)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct boot_world w = { .seed = seed, .special = (int32_t)(seed % 5) };
+		struct ranks_config c = { .hosts = 1, .per_host = 5, .seed = seed };
+		ranks_run(&c, leaver_rank, &w);
+	}
+}
+END_TEST
+
+static void aborter(void *arg)
+{
+	os_sleep_ns(40000);
+	shared_store_u32(arg, 1, SHARED_RELEASE);
+}
+
+static void abort_wait_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	struct os_thread_attr attr = { .name = "aborter", .rank = rank };
+	struct os_thread *t;
+	shared_u32 abort_word = { 0 };
+	boot_begin(rank, w);
+	/* the special rank never comes */
+	if (rank != w->special) {
+		EXPECT(os_thread_start(&t, &attr, aborter, &abort_word) == 0);
+		ncclResult_t rc = bootstrap_init(&w->id, rank, nranks, &abort_word, &b);
+		EXPECT(rc == ncclInternalError || rc == ncclRemoteError);
+		EXPECT(os_thread_join(t) == 0);
+	}
+	boot_end(rank, w);
+}
+
+START_TEST(waits_for_a_rank_that_never_comes_end_with_the_abort_word)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct boot_world w = { .seed = seed, .special = (int32_t)(seed % 4) };
+		struct ranks_config c = { .hosts = 2, .per_host = 2, .seed = seed };
+		ranks_run(&c, abort_wait_rank, &w);
+	}
+}
+END_TEST
+
+static void killed_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	uint8_t all[RANKS_MOST] = { 0 };
+	boot_begin(rank, w);
+	ncclResult_t rc = bootstrap_init(&w->id, rank, nranks, NULL, &b);
+	EXPECT(rc == ncclSuccess || (rank == 2 && rc == ncclRemoteError));
+	if (rank == 0)
+		os_sleep_ns(1000000000000ull); /* never wakes */
+	if (rank == 1)
+		world_proc_kill(ranks_self()->all->proc[0]);
+	if (rc == ncclSuccess)
+		EXPECT_NCCL(ncclRemoteError, bootstrap_all_gather(b, all, 1));
+	bootstrap_close(b);
+}
+
+START_TEST(a_killed_process_is_an_error_for_the_others)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct boot_world w = { .seed = seed };
+		struct ranks_config c = { .hosts = 1, .per_host = 3, .seed = seed };
+		ranks_run(&c, killed_rank, &w);
+	}
+}
+END_TEST
+
+/* ---- NCCL_COMM_ID, addresses ----------------------------------------------------------------------------------- */
+
+static void comm_id_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id;
+	struct bootstrap_root *root = NULL;
+	struct bootstrap *b = NULL;
+	if (rank == 0)
+		os_sleep_ns(250000000); /* the others find nobody at first */
+	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, &root));
+	EXPECT(root == NULL);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&id, rank, nranks, NULL, &b));
+	gather_check(b, rank, nranks, 8, 3);
+	bootstrap_close(b);
+}
+
+START_TEST(comm_id_from_the_environment_names_the_root)
+{
+	static const char *const env[] = { "NCCL_COMM_ID=10.0.0.1:4711", NULL };
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct ranks_config c = { .hosts = 2, .per_host = 2, .seed = seed, .env = env };
+		ranks_run(&c, comm_id_rank, NULL);
+	}
+}
+END_TEST
+
+static void comm_id_bad_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id;
+	struct bootstrap_root *root = NULL;
+	EXPECT_NCCL(ncclInvalidArgument, bootstrap_unique_id(&id, &root));
+	EXPECT_ERROR_SAYS("is not a numeric address and port");
+}
+
+START_TEST(a_malformed_comm_id_is_named)
+{
+	static const char *const bad[] = { "NCCL_COMM_ID=localhost:1", "NCCL_COMM_ID=10.0.0.1",
+					   "NCCL_COMM_ID=10.0.0.1:0", "NCCL_COMM_ID=10.0.0.1:65536",
+					   "NCCL_COMM_ID=[::1:5", "NCCL_COMM_ID=10.0.0.1:12x" };
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		const char *env[] = { bad[i], NULL };
+		struct ranks_config c = { .hosts = 1, .per_host = 1, .env = env };
+		ranks_run(&c, comm_id_bad_rank, NULL);
+	}
+}
+END_TEST
+
+static void nobody_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id;
+	struct bootstrap_root *root = NULL;
+	struct bootstrap *b = NULL;
+	uint64_t start_ns = os_now_ns();
+	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, &root));
+	bootstrap_root_close(root);
+	EXPECT_NCCL(ncclRemoteError, bootstrap_init(&id, 0, 1, NULL, &b));
+	EXPECT_ERROR_SAYS("nobody answers at 10.0.0.1:");
+	EXPECT(os_now_ns() - start_ns >= 3300000000ull);
+}
+
+START_TEST(a_root_that_is_gone_is_given_up_after_34_attempts)
+{
+	struct ranks_config c = { .hosts = 1, .per_host = 1, .strategy = SIM_FIFO };
+	ranks_run(&c, nobody_rank, NULL);
+}
+END_TEST
+
+START_TEST(interface_lists_match_as_in_nccl)
+{
+	ck_assert(sock_ifname_matches(NULL, "eth0"));
+	ck_assert(sock_ifname_matches("", "eth0"));
+	ck_assert(sock_ifname_matches("eth", "eth0"));
+	ck_assert(sock_ifname_matches("ib,eth", "eth0"));
+	ck_assert(!sock_ifname_matches("ib", "eth0"));
+	ck_assert(sock_ifname_matches("=eth0", "eth0"));
+	ck_assert(!sock_ifname_matches("=eth", "eth0"));
+	ck_assert(sock_ifname_matches("=ib0,eth0", "eth0"));
+	ck_assert(!sock_ifname_matches("^docker,eth", "eth0"));
+	ck_assert(sock_ifname_matches("^docker,lo", "eth0"));
+	ck_assert(sock_ifname_matches("^=eth", "eth0"));
+	ck_assert(!sock_ifname_matches("^=eth0", "eth0"));
+}
+END_TEST
+
+START_TEST(addresses_print_and_parse)
+{
+	static const char *const texts[] = { "10.0.0.1:4711", "[fe80::1]:65535", "[::1]:1" };
+	struct os_addr a;
+	char out[SOCK_TEXT_BYTES];
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		ck_assert_int_eq(sock_addr_parse(texts[i], &a), ncclSuccess);
+		ck_assert_str_eq(sock_addr_print(&a, out), texts[i]);
+	}
+}
+END_TEST
+
+static Suite *bootstrap_suite(void)
+{
+	Suite *s = suite_create("bootstrap");
+	TCase *t = tcase_create("bootstrap");
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, gathers_of_all_sizes_reach_every_rank);
+	tcase_add_test(t, a_gather_of_different_sizes_is_named);
+	tcase_add_test(t, messages_are_matched_by_rank_and_tag);
+	tcase_add_test(t, a_message_of_another_size_is_named);
+	tcase_add_test(t, strangers_on_the_ports_disturb_nobody);
+	tcase_add_test(t, a_rank_that_comes_twice_is_refused);
+	tcase_add_test(t, ranks_that_count_differently_are_refused);
+	tcase_add_test(t, a_rank_that_leaves_the_ring_is_an_error_for_all);
+	tcase_add_test(t, waits_for_a_rank_that_never_comes_end_with_the_abort_word);
+	tcase_add_test(t, a_killed_process_is_an_error_for_the_others);
+	tcase_add_test(t, comm_id_from_the_environment_names_the_root);
+	tcase_add_test(t, a_malformed_comm_id_is_named);
+	tcase_add_test(t, a_root_that_is_gone_is_given_up_after_34_attempts);
+	tcase_add_test(t, interface_lists_match_as_in_nccl);
+	tcase_add_test(t, addresses_print_and_parse);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	SRunner *r = srunner_create(bootstrap_suite());
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
