@@ -52,6 +52,8 @@ struct net {
 	ncclResult_t (*accept)(void *listen, void **recv_comm, struct wait *w);
 	ncclResult_t (*reg_mr)(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			       void **mr);
+	/* With requests in flight (after a failure or an abort) it ends them, and the net_comm is good
+	 * for nothing but closing. */
 	ncclResult_t (*dereg_mr)(void *net_comm, void *mr);
 	/* ncclSuccess with *req NULL: no credit from the receiver yet (isend) or no request free. */
 	ncclResult_t (*isend)(void *send_comm, void *data, size_t bytes, void *mr,

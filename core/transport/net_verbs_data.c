@@ -49,8 +49,11 @@ ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net
 ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
 {
 	struct net_verbs_conn *c = net_comm;
-	int rc = ibv_dereg_mr(mr);
+	int rc;
 
+	if (net_verbs_outstanding(c))
+		net_verbs_qp_stop(c);
+	rc = ibv_dereg_mr(mr);
 	if (!rc)
 		return ncclSuccess;
 	WARN("NET/IB: rank %d: ibv_dereg_mr on device %s failed: %s", c->comm->rank, c->dev->name,

@@ -113,8 +113,13 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 	}
 	st->comm = comm;
 	comm->net = st;
-	if (!param_bool(PARAM_IB_DISABLE))
+	if (!param_bool(PARAM_IB_DISABLE)) {
 		st->list = ibv_get_device_list(&found);
+		if (!st->list) {
+			WARN("NET/IB: ibv_get_device_list failed: %s", strerror(errno));
+			rc = ncclSystemError;
+		}
+	}
 	for (int i = 0; !rc && st->list && i < found; i++)
 		rc = net_verbs_add_device(st, st->list[i]);
 	if (rc) {

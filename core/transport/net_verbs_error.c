@@ -112,7 +112,7 @@ static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 	return ncclRemoteError;
 }
 
-static bool net_verbs_outstanding(const struct net_verbs_conn *c)
+bool net_verbs_outstanding(const struct net_verbs_conn *c)
 {
 	for (int i = 0; i < NET_MAX_REQUESTS; i++)
 		if (c->req[i].used && !c->req[i].done)

@@ -191,6 +191,7 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c);
 /* 0, or a positive errno: ETIMEDOUT (no address resolution yet) may be tried again. */
 int net_verbs_qp_to_rts(struct net_verbs_conn *c);
 ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c);
+void net_verbs_qp_stop(struct net_verbs_conn *c);
 void net_verbs_qp_close(struct net_verbs_conn *c);
 
 /* net_verbs_connect.c */
@@ -219,6 +220,8 @@ ncclResult_t net_verbs_test(struct net_request *req, bool *done, size_t *bytes, 
 /* net_verbs_error.c: completions that say error, and the other end's notices. */
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, struct wait *w);
+/* Is any request in flight? */
+bool net_verbs_outstanding(const struct net_verbs_conn *c);
 /* Takes what the completion queue has. */
 ncclResult_t net_verbs_drain(struct net_verbs_conn *c);
 

@@ -233,6 +233,13 @@ static void net_verbs_qp_destroy(struct net_verbs_conn *c, struct ibv_qp **qp)
 	*qp = NULL;
 }
 
+/* After it the HCA touches no memory for this connection any more. */
+void net_verbs_qp_stop(struct net_verbs_conn *c)
+{
+	net_verbs_qp_destroy(c, &c->flush_qp);
+	net_verbs_qp_destroy(c, &c->qp);
+}
+
 static void net_verbs_mr_close(struct net_verbs_conn *c, struct ibv_mr **mr)
 {
 	int rc;
@@ -248,8 +255,7 @@ static void net_verbs_mr_close(struct net_verbs_conn *c, struct ibv_mr **mr)
 /* Undoes as much of net_verbs_qp_make and net_verbs_flush_qp_make as was done. */
 void net_verbs_qp_close(struct net_verbs_conn *c)
 {
-	net_verbs_qp_destroy(c, &c->flush_qp);
-	net_verbs_qp_destroy(c, &c->qp);
+	net_verbs_qp_stop(c);
 	net_verbs_mr_close(c, &c->flush_mr);
 	net_verbs_mr_close(c, &c->ring_mr);
 	os_free(c->ring_mem);

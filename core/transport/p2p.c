@@ -4,9 +4,9 @@
  * tail into the receiver's memory, the receiving kernel writes head into the sender's; no host
  * code runs in between.
  *
- * All p2p connections of a rank live in one device allocation, its pool: how others use it, a
- * 512-byte control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a
- * sending one), then the buffers of the receiving ones. A peer in another process opens the pool once through CUDA IPC,
+ * All p2p connections of a rank live in one device allocation, its pool: a 512-byte control block
+ * per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one), then the
+ * buffers of the receiving ones. A peer in another process opens the pool once through CUDA IPC,
  * however many channels there are. A peer in the same process uses the pool's own addresses, since
  * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
  * pool, so that a rank may leave while its neighbour's kernel still writes.
@@ -21,23 +21,22 @@
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN (2u << 20)
 
-/* The pool starts with a byte per local rank, by which importers in other processes say how they
- * use it. */
-#define P2P_USE_BYTES 512u
-#define P2P_USE_OPEN 1
-#define P2P_USE_CLOSED 2
-DOPPEL_STATIC_CHECK(TOPO_MAX_LOCAL <= P2P_USE_BYTES, "a byte per local rank");
-#define P2P_CLOSE_NS 10000000000ull	    /* patience with importers at the end */
+/* Patience with importers at the end. */
+#define P2P_CLOSE_NS 10000000000ull
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
-#define P2P_CLOSE_LOOK_NS 20000ull	    /* between looks: at first, doubled up to... */
-#define P2P_CLOSE_LOOK_MOST_NS 50000000ull
+
+/* In /dev/shm: how many other processes have a pool open. */
+struct p2p_use {
+	shared_u32 importers;
+};
 
 struct p2p_pool {
 	shared_u32 refs;
 	uint32_t cuda_dev;
 	uint8_t *mem; /* device memory */
 	uint64_t bytes;
-	bool exported;
+	struct p2p_use *use; /* NULL: not exported, or there is no /dev/shm */
+	uint64_t use_id;     /* in its name; 0: none */
 };
 
 /* A neighbour's pool as this rank sees it. */
@@ -45,6 +44,7 @@ struct p2p_import {
 	int32_t peer;
 	uint8_t *mem;
 	struct p2p_pool *pool; /* same process; NULL: opened through IPC */
+	struct p2p_use *use;   /* IPC: counted there */
 };
 
 struct p2p_state {
@@ -64,11 +64,12 @@ struct p2p_info {
 	uint64_t pool_bytes;
 	uint64_t control;   /* offsets in the pool */
 	uint64_t buffer;
+	uint64_t use_id;
 	cudaIpcMemHandle_t handle; /* for other processes of the host */
 };
 DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fits");
-DOPPEL_CHECK_SIZE(struct p2p_info, 112);
-DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 48);
+DOPPEL_CHECK_SIZE(struct p2p_info, 120);
+DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 56);
 
 static bool p2p_same_process(const struct ncclComm *comm, int32_t peer)
 {
@@ -100,12 +101,77 @@ static void p2p_count_ends(const struct ncclComm *comm, uint64_t *ends, uint64_t
 	}
 }
 
+/* The count of importers has a name that importers are told. Without /dev/shm they are not
+ * counted, and not waited for. */
+#define P2P_USE_NAME 32
+
+static void p2p_use_name(uint64_t id, char name[P2P_USE_NAME])
+{
+	snprintf(name, P2P_USE_NAME, "doppel-p2p-%016llx", (unsigned long long)id);
+}
+
+static void p2p_use_make(struct p2p_pool *pool)
+{
+	char name[P2P_USE_NAME];
+	void *mem = NULL;
+	int rc;
+
+	if (pool->use)
+		return;
+	os_random(&pool->use_id, sizeof pool->use_id);
+	p2p_use_name(pool->use_id, name);
+	rc = os_shm_create(name, sizeof *pool->use, &mem);
+	if (rc) {
+		INFO(LOG_P2P, "no count of p2p importers: creating %s failed with error %d", name, rc);
+		pool->use_id = 0;
+	}
+	pool->use = mem;
+}
+
+static void p2p_use_free(struct p2p_pool *pool)
+{
+	char name[P2P_USE_NAME];
+
+	if (!pool->use)
+		return;
+	p2p_use_name(pool->use_id, name);
+	(void)os_shm_unlink(name);
+	(void)os_shm_unmap(pool->use, sizeof *pool->use);
+	pool->use = NULL;
+}
+
+/* Before the importer opens the pool. */
+static void p2p_use_open(const struct p2p_info *info, struct p2p_import *im)
+{
+	char name[P2P_USE_NAME];
+	void *mem = NULL;
+
+	if (!info->use_id)
+		return;
+	p2p_use_name(info->use_id, name);
+	if (os_shm_open(name, sizeof *im->use, &mem))
+		return;
+	im->use = mem;
+	shared_add_u32(&im->use->importers, 1, SHARED_ACQ_REL);
+}
+
+/* After it closed the pool. */
+static void p2p_use_close(struct p2p_import *im)
+{
+	if (!im->use)
+		return;
+	shared_add_u32(&im->use->importers, -1u, SHARED_ACQ_REL);
+	(void)os_shm_unmap(im->use, sizeof *im->use);
+	im->use = NULL;
+}
+
 static void p2p_pool_unref(struct p2p_pool *pool)
 {
 	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
 		return;
 	if (pool->mem)
 		(void)cuda_result(cudaFree(pool->mem), "cudaFree of p2p connection memory");
+	p2p_use_free(pool);
 	os_free(pool);
 }
 
@@ -123,8 +189,7 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, struct p2p_state *st)
 	}
 	shared_store_u32(&st->pool->refs, 1, SHARED_RELAXED);
 	st->pool->cuda_dev = (uint32_t)comm->cuda_dev;
-	control = ALIGN_UP(P2P_USE_BYTES + ends * P2P_CONTROL_BYTES, 65536);
-	st->control_used = P2P_USE_BYTES;
+	control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
 	st->buffer_used = control;
 	st->pool->bytes =
 		ALIGN_UP(control + receiving * DEV_STEPS * transport_step_bytes(), P2P_POOL_ALIGN);
@@ -177,7 +242,8 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	}
 	ASSERT(st->buffer_used <= st->pool->bytes);
 	if (!p2p_same_process(c->comm, c->peer)) {
-		st->pool->exported = true;
+		p2p_use_make(st->pool);
+		info.use_id = st->pool->use_id;
 		rc = cuda_result(cudaIpcGetMemHandle(&info.handle, st->pool->mem),
 				 "cudaIpcGetMemHandle of p2p connection memory");
 	}
@@ -229,9 +295,10 @@ static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t ra
 static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 				    struct p2p_import *im)
 {
-	if (p2p_same_process(c->comm, c->peer)) {
-		ncclResult_t rc = p2p_enable_peer(c->comm->peers[c->peer].cuda_dev);
+	ncclResult_t rc;
 
+	if (p2p_same_process(c->comm, c->peer)) {
+		rc = p2p_enable_peer(c->comm->peers[c->peer].cuda_dev);
 		if (rc)
 			return rc;
 		im->pool = p2p_pool_of_rank(c->comm, c->peer);
@@ -243,22 +310,13 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 		im->mem = im->pool->mem;
 		return ncclSuccess;
 	}
-	return cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
-						cudaIpcMemLazyEnablePeerAccess),
-			   "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
-}
-
-/* Tells the owner of an imported pool how this process uses it. */
-static ncclResult_t p2p_use_mark(struct ncclComm *comm, const struct p2p_import *im, int use)
-{
-	ncclResult_t rc = cuda_result(cudaMemsetAsync(im->mem + comm->local_rank, use, 1,
-						      comm->internal_stream),
-				      "cudaMemsetAsync in a neighbour's p2p memory");
-
+	p2p_use_open(info, im);
+	rc = cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
+					      cudaIpcMemLazyEnablePeerAccess),
+			 "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
 	if (rc)
-		return rc;
-	return cuda_result(cudaStreamSynchronize(comm->internal_stream),
-			   "waiting for a memset in a neighbour's p2p memory");
+		p2p_use_close(im);
+	return rc;
 }
 
 /* The neighbour's pool, opened at the first of its connections. */
@@ -283,7 +341,7 @@ static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, 
 		return rc;
 	st->imports++;
 	*mem = im->mem;
-	return im->pool ? ncclSuccess : p2p_use_mark(c->comm, im, P2P_USE_OPEN);
+	return ncclSuccess;
 }
 
 static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *info)
@@ -339,7 +397,7 @@ static void p2p_close(struct conn *c)
 	c->transport = NULL;
 }
 
-static void p2p_imports_close(struct ncclComm *comm, struct p2p_state *st)
+static void p2p_imports_close(struct p2p_state *st)
 {
 	for (int32_t i = st->imports - 1; i >= 0; i--) {
 		struct p2p_import *im = &st->import[i];
@@ -348,45 +406,31 @@ static void p2p_imports_close(struct ncclComm *comm, struct p2p_state *st)
 			p2p_pool_unref(im->pool);
 			continue;
 		}
-		(void)p2p_use_mark(comm, im, P2P_USE_CLOSED);
 		(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
 				  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
+		p2p_use_close(im);
 	}
-}
-
-/* Does any importer in another process still have the pool open? */
-static bool p2p_pool_in_use(struct ncclComm *comm, const struct p2p_pool *pool)
-{
-	const uint8_t *use = comm->staging;
-	cudaError_t e = cudaMemcpyAsync(comm->staging, pool->mem, P2P_USE_BYTES,
-					cudaMemcpyDeviceToHost, comm->internal_stream);
-
-	if (!e)
-		e = cudaStreamSynchronize(comm->internal_stream);
-	for (int32_t i = 0; !e && i < comm->local_ranks; i++)
-		if (use[i] == P2P_USE_OPEN)
-			return true;
-	return false;
 }
 
 /* CUDA leaves it undefined to free exported memory before the importers closed it. They do so at
  * about the same time, since ranks end or abort together; one that does not is not waited for
  * for ever. */
-static void p2p_wait_importers(struct ncclComm *comm, const struct p2p_pool *pool)
+static void p2p_importers_wait(struct ncclComm *comm, const struct p2p_pool *pool)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
-	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
-	uint64_t look_ns = P2P_CLOSE_LOOK_NS;
+	struct wait w = {
+		.on = &pool->use->importers,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_EQ,
+		.bytes = 4,
+		.why = "other processes to close p2p connection memory",
+		.from = {.rank = -1, .channel = -1, .step = -1, .object = "neighbour on the host"},
+		.deadline_ns = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS),
+	};
 
-	while (pool->exported && p2p_pool_in_use(comm, pool)) {
-		if (os_now_ns() >= until) {
-			INFO(LOG_P2P, "rank %d: another process still has p2p memory open; freed",
-			     comm->rank);
-			return;
-		}
-		os_sleep_ns(look_ns);
-		look_ns = MIN_OF(2 * look_ns, P2P_CLOSE_LOOK_MOST_NS);
-	}
+	if (os_wait_one(&w, NULL) == ETIMEDOUT)
+		INFO(LOG_P2P, "rank %d: another process still has p2p memory open; freed all the same",
+		     comm->rank);
 }
 
 void p2p_state_close(struct ncclComm *comm)
@@ -395,9 +439,10 @@ void p2p_state_close(struct ncclComm *comm)
 
 	if (!st)
 		return;
-	p2p_imports_close(comm, st);
+	p2p_imports_close(st);
 	if (st->pool) {
-		p2p_wait_importers(comm, st->pool);
+		if (st->pool->use)
+			p2p_importers_wait(comm, st->pool);
 		p2p_pool_unref(st->pool);
 	}
 	os_free(st);
