@@ -189,7 +189,7 @@ static bool run_parse_world(int key, char *arg, struct argp_state *state, struct
 		o->lab.machine = arg;
 		return true;
 	case RUN_HOSTS:
-		o->lab.hosts = (uint32_t)run_number(state, "--hosts", arg, 0, 4096);
+		o->lab.hosts = (uint32_t)run_number(state, "--hosts", arg, 1, 4096);
 		return true;
 	case RUN_GPUS:
 		o->lab.gpus = (uint32_t)run_number(state, "--gpus", arg, 1, 4096);

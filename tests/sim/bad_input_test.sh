@@ -63,7 +63,7 @@ expect 'missing machine' 'nowhere.xml.*No such file' run all_reduce --machine no
 expect 'malformed machine' 'malformed.xml:3' run all_reduce --machine malformed.xml
 expect 'bad attribute' "bad_sm.xml:4.*sm.*eighty.*expected" run all_reduce --machine bad_sm.xml
 expect 'no GPU' 'no_gpu.xml.*no GPU|no_gpu.xml.*GPU' run all_reduce --machine no_gpu.xml
-expect '0 hosts' '0 ranks|--hosts' run all_reduce --hosts 0
+expect '0 hosts' '--hosts 0: expected a number from 1' run all_reduce --hosts 0
 expect '0 GPUs' '--gpus 0: expected a number from 1' run all_reduce --gpus 0
 expect 'more ranks than GPUs' '9 ranks per host asked for.*8 GPUs' run all_reduce --gpus 9
 expect 'device out of range' 'GPU 8.*GPUs 0..7' run all_reduce --devices 0,8

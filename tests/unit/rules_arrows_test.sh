@@ -33,7 +33,8 @@ declare -A allowed=(
 bad=0 seen=0
 while IFS=: read -r file line include; do
 	room=${file%/*}
-	[ "$room" = backends/fakecuda/include ] && room=backends/fakecuda
+	# CUDA's own headers name each other as the Toolkit's do
+	[[ $room = backends/*/include ]] && continue
 	target=$(sed -E 's/.*"([^"]+)".*/\1/' <<<"$include")
 	target_room=${target%/*}
 	seen=$((seen + 1))

@@ -457,6 +457,59 @@ START_TEST(a_reset_breaks_both_ends)
 }
 END_TEST
 
+/* The same mains on pthreads: what they promise does not depend on the engine. */
+static void (*const mains_for_threads[])(void *) = {main_environment, main_hosts, main_foreign,
+						    main_dialog};
+
+START_TEST(the_world_is_the_same_under_threads)
+{
+	const struct sim_config sc = {.engine = SIM_ENGINE_THREADS};
+	run_world(&sc, mains_for_threads[_i], NULL);
+	ran_clean();
+}
+END_TEST
+
+static void task_allocates(void *arg)
+{
+	char name[16];
+	void *mem = NULL;
+	snprintf(name, sizeof name, "t%u", os_self()->id);
+	ck_assert_int_eq(os_shm_create(name, 4096, &mem), 0);
+	for (int i = 0; i < 200; i++) {
+		char text[32];
+		void *p = os_alloc(64, "block");
+		os_random(p, 64);
+		snprintf(text, sizeof text, "count %d", i);
+		ck_assert_int_eq(os_agree(9, (uint64_t)i, 0, text, NULL), 0);
+		ck_assert_ptr_nonnull(os_env("NCCL_TOPO_FILE"));
+		os_free(p);
+	}
+	ck_assert_int_eq(os_shm_unlink(name), 0);
+	ck_assert_int_eq(os_shm_unmap(mem, 4096), 0);
+}
+
+static void main_crowd(void *arg)
+{
+	const struct os_thread_attr attr = {.name = "crowd", .rank = -1};
+	struct os_proc *p = proc_on(0), *q = proc_on(1);
+	struct os_thread *t[8];
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(
+			world_thread_start(i % 2 ? p : q, &t[i], &attr, task_allocates, NULL), 0);
+	for (int i = 0; i < 8; i++)
+		os_thread_join(t[i]);
+	world_proc_exit(p);
+	world_proc_exit(q);
+}
+
+START_TEST(many_tasks_share_what_is_shared)
+{
+	const struct sim_config sc = {.engine = _i ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM};
+	run_world(&sc, main_crowd, NULL);
+	ran_clean();
+}
+END_TEST
+
 static void main_alloc_fails(void *arg)
 {
 	ck_assert_ptr_null(os_alloc(8, "fails"));
@@ -704,6 +757,9 @@ int main(void)
 	tcase_add_test(tc, shared_memory_and_addresses_belong_to_a_host);
 	tcase_add_loop_test(tc, hosts_talk_over_sockets, 0, 20);
 	tcase_add_loop_test(tc, a_reset_breaks_both_ends, 0, 20);
+	tcase_add_loop_test(tc, the_world_is_the_same_under_threads, 0,
+			    ARRAY_LEN(mains_for_threads));
+	tcase_add_loop_test(tc, many_tasks_share_what_is_shared, 0, 2);
 	tcase_add_test(tc, faults_fail_allocations_and_files);
 	tcase_add_test(tc, the_fabric_has_bandwidth_and_latency);
 	tcase_add_loop_test(tc, messages_with_one_order_stay_in_order, 0, 10);
