@@ -335,9 +335,11 @@ static error_t run_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The caller's NCCL_* and DOPPEL_* reach every rank; --env comes later and wins. */
+/* Warnings are shown unless the caller says otherwise. The caller's NCCL_* and DOPPEL_* reach every
+ * rank; --env comes later; the last one wins. */
 static void run_inherit_env(struct run_options *o)
 {
+	o->env[o->env_count++] = "NCCL_DEBUG=WARN";
 	for (char **e = environ; *e && o->env_count < RUN_MAX_ENV; e++)
 		if (!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "DOPPEL_", 7))
 			o->env[o->env_count++] = *e;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The payload check: passes what is right, counts what is wrong, and names the rank. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/payload.h"
+
+enum { COUNT = 3000, RANKS = 16 };
+
+static const ncclDataType_t all_types[] = {
+	ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64,
+	ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2,
+};
+
+static uint8_t want[COUNT * 8], got[COUNT * 8];
+
+START_TEST(right_results_pass_for_every_type_and_operation)
+{
+	struct payload p = { .type = all_types[_i], .nranks = RANKS, .salt = 7 };
+	for (int op = ncclSum; op <= ncclAvg; op++) {
+		size_t where = 0;
+		p.op = (ncclRedOp_t)op;
+		payload_expect(&p, 0, COUNT, want);
+		memcpy(got, want, sizeof got);
+		ck_assert_uint_eq(payload_compare(&p, 0, COUNT, got, want, &where), 0);
+	}
+}
+END_TEST
+
+START_TEST(every_flipped_bit_is_wrong_and_located)
+{
+	struct payload p = { .type = all_types[_i], .op = ncclSum, .nranks = RANKS, .salt = 3 };
+	size_t width = payload_type_bytes(p.type), where = 0;
+	payload_expect(&p, 100, COUNT, want);
+	memcpy(got, want, sizeof got);
+	got[1234 * width] ^= 1;
+	got[2000 * width + width - 1] ^= 0x40;
+	ck_assert_uint_eq(payload_compare(&p, 100, COUNT, got, want, &where), 2);
+	ck_assert_uint_eq(where, 100 + 1234);
+}
+END_TEST
+
+/* The reduction as the stack would do it when rank `odd` took part `times` times: from the inputs,
+ * in int64, independent of payload_expect. */
+static void reduce_inputs(const struct payload *p, int odd, int times)
+{
+	static int64_t input[COUNT];
+	int64_t *out = (int64_t *)got;
+	memset(got, 0, sizeof got);
+	for (int r = 0; r < p->nranks; r++) {
+		payload_fill(p, r, 0, COUNT, input);
+		for (int t = 0; t < (r == odd ? times : 1); t++)
+			for (int i = 0; i < COUNT; i++)
+				out[i] += input[i];
+	}
+}
+
+START_TEST(expectation_is_the_sum_of_the_inputs)
+{
+	struct payload p = { .type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11 };
+	size_t where = 0;
+	reduce_inputs(&p, -1, 1);
+	payload_expect(&p, 0, COUNT, want);
+	ck_assert_uint_eq(payload_compare(&p, 0, COUNT, got, want, &where), 0);
+}
+END_TEST
+
+START_TEST(a_missing_contribution_names_its_rank)
+{
+	struct payload p = { .type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11 };
+	char why[256], expected[64];
+	reduce_inputs(&p, _i, 0);
+	payload_explain(&p, 0, COUNT, got, why, sizeof why);
+	snprintf(expected, sizeof expected, "contribution of rank %d is missing", _i);
+	ck_assert_msg(strstr(why, expected) != NULL, "'%s' does not say '%s'", why, expected);
+}
+END_TEST
+
+START_TEST(a_doubled_contribution_names_its_rank)
+{
+	struct payload p = { .type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11 };
+	char why[256], expected[64];
+	reduce_inputs(&p, _i, 2);
+	payload_explain(&p, 0, COUNT, got, why, sizeof why);
+	snprintf(expected, sizeof expected, "contribution of rank %d is doubled", _i);
+	ck_assert_msg(strstr(why, expected) != NULL, "'%s' does not say '%s'", why, expected);
+}
+END_TEST
+
+START_TEST(own_input_alone_is_recognised)
+{
+	struct payload p = { .type = ncclFloat32, .op = ncclSum, .nranks = RANKS, .salt = 5 };
+	char why[256];
+	payload_fill(&p, 3, 0, COUNT, got);
+	payload_explain(&p, 0, COUNT, got, why, sizeof why);
+	ck_assert_msg(strstr(why, "rank 3's input alone") != NULL, "%s", why);
+}
+END_TEST
+
+START_TEST(garbage_is_blamed_on_nobody)
+{
+	struct payload p = { .type = ncclFloat32, .op = ncclSum, .nranks = RANKS, .salt = 5 };
+	char why[256];
+	memset(got, 0xee, sizeof got);
+	payload_explain(&p, 0, COUNT, got, why, sizeof why);
+	ck_assert_msg(strstr(why, "no single rank") != NULL, "%s", why);
+}
+END_TEST
+
+START_TEST(an_older_result_is_wrong)
+{
+	struct payload p = { .type = all_types[_i], .op = ncclSum, .nranks = 4, .salt = 1 };
+	size_t where = 0;
+	payload_expect(&p, 0, COUNT, got);
+	p.salt = 2;
+	payload_expect(&p, 0, COUNT, want);
+	ck_assert_uint_gt(payload_compare(&p, 0, COUNT, got, want, &where), COUNT / 4);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("payload");
+	TCase *c = tcase_create("payload");
+	tcase_add_loop_test(c, right_results_pass_for_every_type_and_operation, 0, 12);
+	tcase_add_loop_test(c, every_flipped_bit_is_wrong_and_located, 0, 12);
+	tcase_add_test(c, expectation_is_the_sum_of_the_inputs);
+	tcase_add_loop_test(c, a_missing_contribution_names_its_rank, 0, RANKS);
+	tcase_add_loop_test(c, a_doubled_contribution_names_its_rank, 0, RANKS);
+	tcase_add_test(c, own_input_alone_is_recognised);
+	tcase_add_test(c, garbage_is_blamed_on_nobody);
+	tcase_add_loop_test(c, an_older_result_is_wrong, 0, 12);
+	suite_add_tcase(s, c);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
