@@ -29,7 +29,7 @@ enum {
 	LONELY_POINTS = 4096, /* points without a switch before a task is made to lose time */
 	LONELY_NS = 1000,
 	LONELY_STEPS = 256, /* what such a row counts for in the progress budget */
-	POLL_FREE = 8,	    /* fruitless polls in a row before it waits for a change */
+	POLL_FREE = 8,      /* fruitless polls in a row before it waits for a change */
 	POLL_NS = 250,
 	POLL_NS_MAX = 16000,
 };
@@ -238,7 +238,7 @@ static inline void task_suspend(struct task *t, enum sim_task_state state)
 }
 
 /* A debugger asked to stop at this step or time. Changes nothing but where the program stops. */
-static void sched_check_gdb(void)
+static __attribute__((noinline)) void sched_check_gdb(void)
 {
 	if ((!sim_gdb_step_limit || eng.steps < sim_gdb_step_limit) &&
 	    (!sim_gdb_until_ns || eng.now_ns < sim_gdb_until_ns))
@@ -249,19 +249,26 @@ static void sched_check_gdb(void)
 	sim_gdb_stop();
 }
 
+static inline void sched_gdb_point(void)
+{
+	if (UNLIKELY(sim_gdb_step_limit || sim_gdb_until_ns))
+		sched_check_gdb();
+}
+
 /* When nobody else could do anything before the sleeper wakes, time moves at once. */
 static bool task_sleep_inline(struct task *t, uint64_t ns)
 {
 	if (ready_count() || (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns + ns))
 		return false;
-	if (t->pub.background || eng.stop || eng.steps - eng.progress_step >= eng.config.budget_events ||
+	if (t->pub.background || eng.stop ||
+	    eng.steps - eng.progress_step >= eng.config.budget_events ||
 	    eng.now_ns + ns - eng.progress_ns >= eng.config.budget_ns)
 		return false;
+	sched_gdb_point(); /* the task may have begun with the step that was the limit */
 	eng.now_ns += ns;
 	eng.steps++;
 	t->lonely = 0;
-	if (UNLIKELY(sim_gdb_step_limit || sim_gdb_until_ns))
-		sched_check_gdb();
+	sched_gdb_point();
 	return true;
 }
 
@@ -316,7 +323,8 @@ static void task_point_fault(struct task *t)
 {
 	struct os_fault f;
 
-	if (t->pub.kind != SIM_TASK_HOST || t->pub.self.rank < 0 || !fault_check("os.task", NULL, &f))
+	if (t->pub.kind != SIM_TASK_HOST || t->pub.self.rank < 0 ||
+	    !fault_check("os.task", NULL, &f))
 		return;
 	ASSERT(f.kind == OS_FAULT_KILL);
 	engine_kill_self(t);
@@ -670,8 +678,7 @@ void sched_sim_run(void)
 		loop_check_budget();
 		sim_gdb_now_ns = eng.now_ns;
 		sim_gdb_steps = eng.steps;
-		if (UNLIKELY(sim_gdb_step_limit || sim_gdb_until_ns))
-			sched_check_gdb();
+		sched_gdb_point();
 		bool event_due = loop_due();
 		if (!event_due && !ready_count()) {
 			if (!eng.heap.foreground)
