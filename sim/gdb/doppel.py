@@ -8,18 +8,22 @@ not disturb the run, and the trace hash stays the same.
   info tasks [FILTER...]    tasks, grouped by where they stand and what they wait for
                             FILTER: rank N, host N, kind host|warp, state NAME, name TEXT, all
                             (`all`: one line a task instead of groups)
-  task N | task off         focus on task N: bt, up, frame, info locals act there; off: back
+  task N | task off         focus on task N: bt, up, frame, info locals act there; off: back.
+                            next and step with a focus first run on until task N runs there again
   task apply all|N,N..|rank N CMD   run CMD in each of these tasks
-  info waits [rank N]       what each waiting task waits for: have, want, why, from whom
+  info waits [FILTER...]    what each waiting task waits for: has, wants, why, from whom
   info ranks                one line a rank: process, host, tasks
   info qps                  the queue pairs of every HCA double
   info proxies              proxy tasks and what they wait for
-  sim step N                run N steps of the simulator (choices and events), then stop
+  sim step [N]              run N steps of the simulator (choices and events), then stop
   sim until TIME            run until virtual time TIME (ns, or with us, ms, s)
   sim info                  seed, step, virtual time, task
 
 Convenience variables, set at every stop: $rank, $task, $step, $vtime.
 Works on a live process and on the core file that a failing run leaves.
+
+Depends on: sim/engine/gdb_hooks.h, struct sim_task (sim/engine/sim.h), struct wait
+(core/base/wait.h), the tables of waits.c and label.c, struct fakeverbs_view (backends/fakeverbs).
 """
 import re
 
@@ -28,27 +32,41 @@ import gdb.unwinder
 
 STATES = ("new", "ready", "running", "waiting", "sleeping", "done", "killed")
 KINDS = ("host", "warp")
-WAIT_KINDS = ("==", "!=", ">=", "line16 flag ==", "changes from")
+WAIT_OPS = ("==", "!=", ">=", "flags ==", "seq !=")
+WAIT_LINE16, WAIT_OBJECT = 3, 4
 REGISTERS = {"i386:x86-64": ("rip", "rsp"), "aarch64": ("pc", "sp")}
-# Frames of the machinery below what a task does: skipped when naming where it stands.
-MACHINERY = re.compile(r"^(fiber_|sim_|sched_|os_|shared_|fakedev_|dev_wait|dev_load|dev_barrier|task_|world_wait|wait_)")
+# Backtraces of tasks start at what called the engine.
+ENGINE_FRAME = re.compile(r"^(fiber_|sim_|sched_|task_|strategy_|threads_|wait_|\?$)")
+# Frames below what a task is at: skipped to name where it stands, and by `task N`.
+MACHINERY = re.compile(r"^(os_|shared_|fakedev_|run_|dev_(wait|load|store|add|fence|barrier|copy_in|copy_out|shuffle|ballot))")
+# A primitive is where a warp stands; how it waits is told by the wait.
+PRIMITIVE_PART = re.compile(r"^prim_(wait|chunk|barrier|post|fill)")
+HASH = 0x9E3779B97F4A7C15  # of the engine's tables, by address
+ALL_ONES = (1 << 64) - 1
 
 
 def void_pointer():
     return gdb.lookup_type("void").pointer()
 
 
-def symbol(name):
-    """The value of a global of the engine; a clear error when there is no engine yet."""
-    try:
-        return gdb.parse_and_eval(name)
-    except gdb.error:
+def symbol(name, static=False):
+    """The value of a global of the engine, whatever the locals of the selected frame are called."""
+    found = gdb.lookup_static_symbol(name) if static else gdb.lookup_global_symbol(name)
+    if found is None:
         raise gdb.GdbError("no %s: the simulator is not loaded yet (start the program first)" % name)
+    try:
+        return found.value()
+    except gdb.error as error:
+        raise gdb.GdbError("%s cannot be read: %s (start the program first)" % (name, error))
+
+
+# ---- tasks ----------------------------------------------------------------------------------------
 
 
 def tasks():
     task = symbol("sim_tasks_head")
     while int(task) != 0:
+        task = task.dereference()
         yield task
         task = task["next"]
 
@@ -71,7 +89,21 @@ def task_state(task):
 
 def current_task():
     task = symbol("sim_task_current")
-    return task if int(task) != 0 else None
+    return task.dereference() if int(task) != 0 else None
+
+
+def suspended(task):
+    return task_state(task) not in ("running", "done", "killed") and int(task["sp"]) != 0
+
+
+def find_task(number):
+    for t in tasks():
+        if task_id(t) == number:
+            return t
+    raise gdb.GdbError("there is no task %d ('info tasks all' lists them)" % number)
+
+
+# ---- frames ---------------------------------------------------------------------------------------
 
 
 class FrameId:
@@ -80,71 +112,132 @@ class FrameId:
 
 
 class TaskUnwinder(gdb.unwinder.Unwinder):
-    """At level 0, pretends that the focused task's switch is the caller of what runs now."""
+    """Pretends that the focused task's switch is the caller of what runs now.
+
+    `level` is the frame that it speaks for: the innermost that is not inlined, because gdb asks
+    about that one first and never about inlined ones.
+    """
 
     def __init__(self):
         super().__init__("doppel-task")
-        self.sp = None
+        self.sp, self.level, self.resume = None, None, None
 
     def focus(self, task):
-        self.sp = None if task is None else task["sp"].cast(void_pointer())
+        if task is None and self.sp is None:
+            return
+        self.sp, self.level = None, None
+        if task is not None:
+            self.resume = gdb.parse_and_eval("(void *)&fiber_resume_pc")
+            self.sp = gdb.Value(int(task["sp"])).cast(void_pointer())
         gdb.invalidate_cached_frames()
 
     def __call__(self, pending):
-        if self.sp is None or pending.level() != 0:
+        if self.sp is None:
             return None
+        if self.level is None:
+            self.level = pending.level()
         arch = pending.architecture().name()
-        if arch not in REGISTERS:
+        if pending.level() != self.level or arch not in REGISTERS:
             return None
         pc_name, sp_name = REGISTERS[arch]
-        pc = pending.read_register(pc_name)
         # The id's stack pointer must be inner to the task's stack: gdb stops otherwise.
-        info = pending.create_unwind_info(FrameId(self.sp, pc))
+        info = pending.create_unwind_info(FrameId(self.sp, pending.read_register(pc_name)))
         info.add_saved_register(sp_name, self.sp)
-        info.add_saved_register(pc_name, gdb.parse_and_eval("(void *)&fiber_resume_pc"))
+        info.add_saved_register(pc_name, self.resume)
         return info
+
+    def newest(self):
+        """The task's own innermost frame."""
+        frame = gdb.newest_frame()
+        if self.sp is None:
+            return frame
+        while frame is not None and (self.level is None or frame.level() <= self.level):
+            frame = frame.older()
+        return frame
 
 
 unwinder = TaskUnwinder()
 gdb.unwinder.register_unwinder(None, unwinder, replace=True)
-focused = [None]
+focused = [None]  # the number of the task that the user focused on
 
 
-def suspended(task):
-    return task_state(task) not in ("running", "done", "killed") and int(task["sp"]) != 0
+def is_machinery(frame):
+    name = frame.name() or "?"
+    return bool(ENGINE_FRAME.match(name) or MACHINERY.match(name))
+
+
+def running_thread(task):
+    """In a core file the task's own thread; the running one may not be the selected one."""
+    for thread in gdb.selected_inferior().threads():
+        if thread.ptid[1] == task_id(task) + 1:
+            return thread
+    return gdb.selected_thread()
 
 
 class Focus:
     """with Focus(task): gdb's frames are the task's."""
 
     def __init__(self, task):
-        self.task = task
+        self.task, self.thread, self.frame = task, gdb.selected_thread(), None
 
     def __enter__(self):
+        if not focused[0]:
+            self.frame = gdb.selected_frame()
         if suspended(self.task):
             unwinder.focus(self.task)
-            frame = gdb.newest_frame().older()
-            if frame is not None:
-                frame.select()
+            frame = unwinder.newest()
         else:
             unwinder.focus(None)
+            thread = running_thread(self.task)
+            if thread is not None and thread.num != gdb.selected_thread().num:
+                thread.switch()
+            frame = gdb.newest_frame()
+        if frame is not None:
+            frame.select()
 
     def __exit__(self, *unused):
-        unwinder.focus(focused[0])
+        if self.thread is not None and self.thread.is_valid() and \
+                self.thread.num != gdb.selected_thread().num:
+            self.thread.switch()
+        unwinder.focus(find_task(focused[0]) if focused[0] else None)
+        if focused[0]:
+            select_place()
+        elif self.frame is not None and self.frame.is_valid():
+            self.frame.select()
+
+
+def select_place():
+    """Selects the innermost frame that is not machinery."""
+    frame = first = unwinder.newest()
+    while frame is not None and is_machinery(frame):
+        frame = frame.older()
+    frame = frame or first
+    if frame is not None:
+        frame.select()
 
 
 class TaskFrames:
-    """Hides the made-up frame 0 and the switch from backtraces of a focused task."""
+    """Backtraces of a focused task start where it called the engine. `bt -no-filters` shows all."""
 
     def __init__(self):
         self.name, self.priority, self.enabled = "doppel-task", 100, True
         gdb.frame_filters[self.name] = self
 
     def filter(self, frames):
-        if unwinder.sp is None:
-            return frames
-        return (f for f in frames if f.inferior_frame().level() > 0 and
-                (f.inferior_frame().name() or "") not in ("fiber_switch", "fiber_resume_pc"))
+        return frames if unwinder.sp is None else self.task_frames(frames)
+
+    @staticmethod
+    def task_frames(frames):
+        held = []
+        for f in frames:
+            if f.inferior_frame().level() <= unwinder.level:
+                continue
+            if held is not None and ENGINE_FRAME.match(f.inferior_frame().name() or "?"):
+                held.append(f)
+                continue
+            held = None
+            yield f
+        yield from held or []  # it has not run yet: nothing else is there
 
 
 TaskFrames()
@@ -152,19 +245,23 @@ TaskFrames()
 
 def where(task):
     """The innermost function of the task that is not machinery, as "function:line"."""
-    if not suspended(task):
+    if not suspended(task) and task_state(task) != "running":
         return "(%s)" % task_state(task)
     with Focus(task):
-        frame, last = gdb.newest_frame().older(), None
+        frame = unwinder.newest()
         for _ in range(40):
             if frame is None:
                 break
             name = frame.name() or "?"
-            last = name
-            if not MACHINERY.match(name):
+            if name == "fiber_entry":
+                return "(not started)"
+            if not is_machinery(frame) and not PRIMITIVE_PART.match(name):
                 return "%s:%d" % (name, frame.find_sal().line)
             frame = frame.older()
-        return last or "?"
+    return "?"
+
+
+# ---- waits ----------------------------------------------------------------------------------------
 
 
 def string_or(value, otherwise=""):
@@ -172,77 +269,131 @@ def string_or(value, otherwise=""):
 
 
 def task_waits(task):
-    if task_state(task) != "waiting":
+    if task_state(task) != "waiting" or int(task["wait"]) == 0:
         return []
     return [task["wait"][i].dereference() for i in range(int(task["wait_n"]))]
 
 
-def wait_from(wait):
-    rank, channel, step = (int(wait["from"][k]) for k in ("rank", "channel", "step"))
-    text = string_or(wait["from"]["object"])
-    if rank >= 0:
-        text = ("rank %d %s" % (rank, text)).rstrip()
-    if channel >= 0:
-        text += " channel %d" % channel
-    if step >= 0:
-        text += " step %d" % step
-    return text or "-"
+def table_find(table, address):
+    """The entry of one of the engine's tables by address, or None."""
+    entry = symbol(table, static=True)[((address * HASH) & ALL_ONES) >> 54]
+    while int(entry) != 0 and int(entry["object"]) != address:
+        entry = entry["next"]
+    return entry if int(entry) != 0 else None
+
+
+def label_text(address):
+    label = table_find("label_bucket", address)
+    if label is None:
+        return "0x%x" % address
+    value, text = label["value"], string_or(label["value"]["what"], "?")
+    for key, word in (("number", " %d"), ("rank", " of rank %d"), ("peer", " peer %d"),
+                      ("channel", " channel %d")):
+        if int(value[key]) >= 0:
+            text += word % int(value[key])
+    return text
+
+
+def read_word(address, size):
+    """Device memory may be readable by the debugger only; None: not at all."""
+    try:
+        raw = gdb.selected_inferior().read_memory(address, size).tobytes()
+    except gdb.MemoryError:
+        return None
+    return int.from_bytes(raw, "little")
 
 
 def wait_have(wait):
-    """The word's value now. Device memory may be readable by the debugger only."""
-    kind, size = int(wait["kind"]), int(wait["bytes"])
-    if kind >= 3 or int(wait["on"]) == 0:
-        return None
-    try:
-        raw = gdb.selected_inferior().read_memory(int(wait["on"]), size).tobytes()
-    except gdb.MemoryError:
-        return None
-    return int.from_bytes(raw, "little") & int(wait["mask"]) & ((1 << (8 * size)) - 1)
+    """The value now: of the word, of a line's flag, or the event count. None: cannot be read."""
+    kind, size, on = int(wait["kind"]), int(wait["bytes"]), int(wait["on"])
+    if kind == WAIT_OBJECT:
+        count = table_find("event_bucket", on)
+        return 0 if count is None else int(count["seq"])
+    if kind == WAIT_LINE16:
+        return read_word(on + 4, 4)
+    value = read_word(on, size)
+    return None if value is None else value & int(wait["mask"])
+
+
+def wait_from(wait):
+    origin, text = wait["from"], ""
+    for key, word in (("rank", " rank %d"), ("channel", " channel %d"), ("step", " step %d")):
+        if int(origin[key]) >= 0:
+            text += word % int(origin[key])
+    if int(origin["object"]) != 0:
+        text += " (%s)" % origin["object"].string()
+    return ", from" + text if text else ""
 
 
 def wait_text(wait):
+    """As the report of a failing run says it (sim/engine/explain.c)."""
     have = wait_have(wait)
-    need = "%s %d" % (WAIT_KINDS[int(wait["kind"])], int(wait["want"]))
-    return "%s: %s%s <- %s" % (string_or(wait["why"], "?"), need,
-                               "" if have is None else " (is %d)" % have, wait_from(wait))
+    return '"%s" at %s: %s, wants %s %d%s' % (
+        string_or(wait["why"], "?"), label_text(int(wait["on"])),
+        "cannot be read" if have is None else "is %d" % have,
+        WAIT_OPS[int(wait["kind"])], int(wait["want"]), wait_from(wait))
+
+
+def time_text(ns):
+    for unit, name in ((10 ** 9, "s"), (10 ** 6, "ms"), (10 ** 3, "us")):
+        if ns >= unit:
+            return "%d.%03d%s" % (ns // unit, ns % unit // (unit // 1000), name)
+    return "%dns" % ns
 
 
 def task_reason(task):
+    """What it waits for, short."""
     state = task_state(task)
     if state == "waiting":
         waits = task_waits(task)
-        text = string_or(waits[0]["why"], "?") if waits else "abort"
-        return text + (" (+%d more)" % (len(waits) - 1) if len(waits) > 1 else "")
+        if waits:
+            more = " (+%d more)" % (len(waits) - 1) if len(waits) > 1 else ""
+            return string_or(waits[0]["why"], "?") + more
+        polls = string_or(task["poll_why"])
+        return "polls " + polls if polls else "its abort flag"
     if state == "sleeping":
-        return "until %d ns%s" % (int(task["wake_ns"]), " " + string_or(task["poll_why"]))
+        polls = string_or(task["poll_why"])
+        return "polls " + polls if polls else "time to pass"
     return state
 
 
-def parse_filter(words):
-    """[(predicate)] and whether each task is wanted on a line of its own."""
-    keep, each, i = [], False, 0
-    while i < len(words):
-        key = words[i]
+def task_reason_full(task):
+    if task_state(task) == "sleeping":
+        polls = "polls %s, " % task["poll_why"].string() if int(task["poll_why"]) else ""
+        return "%suntil %s" % (polls, time_text(int(task["wake_ns"])))
+    return task_reason(task)
+
+
+# ---- info tasks, task, task apply -----------------------------------------------------------------
+
+
+def filter_of(key, value):
+    if key in ("rank", "host") and not value.lstrip("-").isdigit():
+        raise gdb.GdbError("%s %s: expected a number" % (key, value))
+    for name, known in (("kind", KINDS), ("state", STATES)):
+        if key == name and value not in known:
+            raise gdb.GdbError("%s %s: expected one of %s" % (key, value, ", ".join(known)))
+    return {
+        "rank": lambda t: task_rank(t) == int(value),
+        "host": lambda t: int(t["self"]["proc"]["host"]) == int(value),
+        "kind": lambda t: KINDS[int(t["kind"])] == value,
+        "state": lambda t: task_state(t) == value,
+        "name": lambda t: value in task_name(t),
+    }[key]
+
+
+def parse_filter(arg):
+    """A predicate, and whether each task is wanted on a line of its own."""
+    words, keep, each = gdb.string_to_argv(arg), [], False
+    while words:
+        key = words.pop(0)
         if key == "all":
-            each, i = True, i + 1
-            continue
-        if i + 1 >= len(words) or key not in ("rank", "host", "kind", "state", "name"):
-            raise gdb.GdbError("expected: rank N, host N, kind host|warp, state NAME, name TEXT, all; got '%s'" % key)
-        value, i = words[i + 1], i + 2
-        if key in ("rank", "host") and not value.lstrip("-").isdigit():
-            raise gdb.GdbError("%s %s: expected a number" % (key, value))
-        if key == "kind" and value not in KINDS:
-            raise gdb.GdbError("kind %s: expected one of %s" % (value, ", ".join(KINDS)))
-        if key == "state" and value not in STATES:
-            raise gdb.GdbError("state %s: expected one of %s" % (value, ", ".join(STATES)))
-        keep.append({
-            "rank": lambda t, v=value: task_rank(t) == int(v),
-            "host": lambda t, v=value: int(t["self"]["proc"]["host"]) == int(v),
-            "kind": lambda t, v=value: KINDS[int(t["kind"])] == v,
-            "state": lambda t, v=value: task_state(t) == v,
-            "name": lambda t, v=value: v in task_name(t),
-        }[key])
+            each = True
+        elif words and key in ("rank", "host", "kind", "state", "name"):
+            keep.append(filter_of(key, words.pop(0)))
+        else:
+            raise gdb.GdbError("expected: rank N, host N, kind host|warp, state NAME, name TEXT, "
+                               "all; got '%s'" % key)
     return (lambda t: all(k(t) for k in keep)), each
 
 
@@ -265,37 +416,33 @@ Tasks of the simulator, grouped by where they stand and what they wait for; `all
         super().__init__("info tasks", gdb.COMMAND_STATUS)
 
     def invoke(self, arg, from_tty):
-        keep, each = parse_filter(gdb.string_to_argv(arg))
+        keep, each = parse_filter(arg)
         chosen = [t for t in tasks() if keep(t)]
         if each:
             self.one_by_one(chosen)
         else:
             self.grouped(chosen)
 
-    def one_by_one(self, chosen):
-        now = current_task()
-        for t in chosen:
-            mark = "*" if now is not None and now == t else " "
-            print("%s %5d %-28s %-8s %-32s %s" % (mark, task_id(t), task_name(t), task_state(t),
-                                                  where(t), task_reason(t)))
+    @staticmethod
+    def one_by_one(chosen):
+        now = symbol("sim_task_current")
+        rows = [("*" if now == t.address else ">" if focused[0] == task_id(t) else " ", task_id(t),
+                 task_name(t), task_state(t), where(t), task_reason_full(t)) for t in chosen]
+        print("  %5s %-26s %-8s %-32s %s" % ("id", "name", "state", "where", "waits for"))
+        for row in rows:
+            print("%s %5d %-26s %-8s %-32s %s" % row)
 
-    def grouped(self, chosen):
+    @staticmethod
+    def grouped(chosen):
         groups = {}
         for t in chosen:
-            key = (KINDS[int(t["kind"])], where(t), task_reason(t) if task_state(t) != "sleeping" else "sleeping")
+            key = (KINDS[int(t["kind"])], where(t), task_reason(t))
             groups.setdefault(key, []).append(t)
-        print("%5s %-5s %-36s %-44s %s" % ("tasks", "kind", "where", "waits for", "ranks; ids"))
-        for (kind, place, reason), members in sorted(groups.items(), key=lambda g: -len(g[1])):
-            print("%5d %-5s %-36s %-44s %s; %s" % (len(members), kind, place, reason,
-                                                   ranges({task_rank(t) for t in members}),
-                                                   ranges([task_id(t) for t in members])))
-
-
-def find_task(number):
-    for t in tasks():
-        if task_id(t) == number:
-            return t
-    raise gdb.GdbError("there is no task %d ('info tasks all' lists them)" % number)
+        print("%5s %-4s  %-32s %-40s %s" % ("tasks", "kind", "where", "waits for", "ranks; ids"))
+        for (kind, place, reason), members in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
+            print("%5d %-4s  %-32s %-40s %s; %s" % (
+                len(members), kind, place, reason, ranges({task_rank(t) for t in members}),
+                ranges([task_id(t) for t in members])))
 
 
 class Task(gdb.Command):
@@ -311,22 +458,27 @@ Focus on task N: bt, up, down, frame and info locals act on it, until the progra
             unwinder.focus(None)
             return
         if not arg:
-            t = focused[0] or current_task()
-            print("no task" if t is None else "[task %d %s]" % (task_id(t), task_name(t)))
+            t = find_task(focused[0]) if focused[0] else current_task()
+            print("no task: the engine's loop" if t is None else
+                  "[task %d \"%s\", %s]" % (task_id(t), task_name(t), task_state(t)))
             return
         if not arg.isdigit():
             raise gdb.GdbError("task %s: expected a number or off" % arg)
-        t = find_task(int(arg))
-        focused[0] = t if suspended(t) else None
-        unwinder.focus(focused[0])
-        print("[Switching to task %d \"%s\", %s: %s]" % (task_id(t), task_name(t), task_state(t), task_reason(t)))
-        if focused[0] is not None:
-            frame = gdb.newest_frame().older()
-            while frame is not None and MACHINERY.match(frame.name() or "?"):
-                frame = frame.older()
-            if frame is not None:
-                frame.select()
-                gdb.execute("frame")
+        self.switch(find_task(int(arg)))
+
+    @staticmethod
+    def switch(t):
+        focused[0] = task_id(t) if suspended(t) else None
+        unwinder.focus(t if suspended(t) else None)
+        print("[Switching to task %d \"%s\", %s: %s]" % (task_id(t), task_name(t), task_state(t),
+                                                        task_reason_full(t)))
+        set_convenience_of(t)
+        if not suspended(t) and task_state(t) != "running":
+            return
+        if not suspended(t):
+            running_thread(t).switch()
+        select_place()
+        gdb.execute("frame")
 
 
 class TaskApply(gdb.Command):
@@ -337,48 +489,68 @@ Runs COMMAND in each of these tasks."""
         super().__init__("task apply", gdb.COMMAND_STACK)
 
     def invoke(self, arg, from_tty):
-        words = arg.split(None, 1)
-        if len(words) == 2 and words[0] == "rank":
-            rank, _, command = words[1].partition(" ")
-            chosen = [t for t in tasks() if rank.isdigit() and task_rank(t) == int(rank)]
-        elif len(words) == 2:
-            command = words[1]
-            chosen = list(tasks()) if words[0] == "all" else self.listed(words[0])
-        else:
-            raise gdb.GdbError("expected: task apply all|N,N-N..|rank N COMMAND")
-        if not command:
-            raise gdb.GdbError("which command?")
+        chosen, command = self.parse(arg)
         for t in chosen:
-            print("\nTask %d \"%s\" (%s, %s):" % (task_id(t), task_name(t), task_state(t), task_reason(t)))
+            print("\nTask %d \"%s\" (%s: %s):" % (task_id(t), task_name(t), task_state(t),
+                                                task_reason_full(t)))
+            if not suspended(t) and task_state(t) != "running":
+                continue
             with Focus(t):
                 gdb.execute(command)
 
-    def listed(self, text):
+    def parse(self, arg):
+        words = arg.split(None, 1)
+        rank = None
+        if len(words) == 2 and words[0] == "rank":
+            words = words[1].split(None, 1)
+            rank = words[0]
+        if len(words) != 2:
+            raise gdb.GdbError("expected: task apply all|N,N-N..|rank N COMMAND")
+        if rank is not None:
+            if not rank.isdigit():
+                raise gdb.GdbError("task apply rank %s: expected a number" % rank)
+            return [t for t in tasks() if task_rank(t) == int(rank)], words[1]
+        wanted = None if words[0] == "all" else self.listed(words[0])
+        return [t for t in tasks() if wanted is None or task_id(t) in wanted], words[1]
+
+    @staticmethod
+    def listed(text):
         wanted = set()
         for part in text.split(","):
             low, _, high = part.partition("-")
             if not low.isdigit() or (high and not high.isdigit()):
                 raise gdb.GdbError("task apply %s: expected numbers such as 3,5-8" % text)
             wanted.update(range(int(low), int(high or low) + 1))
-        return [t for t in tasks() if task_id(t) in wanted]
+        return wanted
+
+
+# ---- info waits, ranks, proxies, qps --------------------------------------------------------------
+
+
+def print_waits(t):
+    now = int(symbol("eng")["now_ns"])
+    own = t["priv"].cast(gdb.lookup_type("struct task").pointer())
+    for w in task_waits(t):
+        print("      %s" % wait_text(w))
+    if task_state(t) == "waiting" and int(t["wait"]) != 0:
+        print("      for %s" % time_text(now - int(own["wait_since_ns"])))
 
 
 class InfoWaits(gdb.Command):
-    """info waits [rank N]
-What every waiting task waits for: the condition, the word's value now, why, and from whom."""
+    """info waits [rank N] [host N] [kind host|warp] [name TEXT]
+What every waiting task waits for: the word's value now, the value it wants, why, and from whom."""
 
     def __init__(self):
         super().__init__("info waits", gdb.COMMAND_STATUS)
 
     def invoke(self, arg, from_tty):
-        keep, _ = parse_filter(gdb.string_to_argv(arg))
+        keep, _ = parse_filter(arg)
         for t in tasks():
-            if not keep(t):
+            if not keep(t) or not (task_waits(t) or int(t["poll_why"])):
                 continue
-            for w in task_waits(t):
-                print("%5d %-28s %s" % (task_id(t), task_name(t), wait_text(w)))
-            if task_state(t) == "sleeping" and int(t["poll_why"]) != 0:
-                print("%5d %-28s polls %s" % (task_id(t), task_name(t), t["poll_why"].string()))
+            print("%5d %s%s" % (task_id(t), task_name(t),
+                                "" if task_waits(t) else ": " + task_reason_full(t)))
+            print_waits(t)
 
 
 class InfoRanks(gdb.Command):
@@ -393,17 +565,17 @@ One line a rank: its process and host, and how many of its tasks are in which st
         for t in tasks():
             if task_rank(t) >= 0:
                 ranks.setdefault(task_rank(t), []).append(t)
-        print("%4s %-14s %4s %5s %s" % ("rank", "process", "host", "tasks", "states; main waits for"))
+        print("%4s %-14s %4s %5s  %-28s %s" % ("rank", "process", "host", "tasks", "states",
+                                              "its main task"))
         for rank, members in sorted(ranks.items()):
-            proc = members[0]["self"]["proc"]
-            count = {}
+            proc, count = members[0]["self"]["proc"], {}
             for t in members:
                 count[task_state(t)] = count.get(task_state(t), 0) + 1
             main = [t for t in members if task_name(t).endswith("main")]
-            print("%4d %-14s %4d %5d %s; %s" % (
+            print("%4d %-14s %4d %5d  %-28s %s" % (
                 rank, string_or(proc["name"]), int(proc["host"]), len(members),
-                " ".join("%d %s" % (n, s) for s, n in sorted(count.items())),
-                task_reason(main[0]) if main else "-"))
+                ", ".join("%d %s" % (n, s) for s, n in sorted(count.items())),
+                "%s, %s" % (where(main[0]), task_reason_full(main[0])) if main else "-"))
 
 
 class InfoProxies(gdb.Command):
@@ -415,11 +587,56 @@ The proxy tasks of every rank, and all that each of them waits for."""
 
     def invoke(self, arg, from_tty):
         for t in tasks():
-            if "proxy" not in task_name(t):
-                continue
-            print("%5d %-28s %s" % (task_id(t), task_name(t), task_state(t)))
-            for w in task_waits(t):
-                print("      %s" % wait_text(w))
+            if "proxy" in task_name(t):
+                print("%5d %s: %s" % (task_id(t), task_name(t), task_state(t)))
+                print_waits(t)
+
+
+QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
+
+
+def queue_pairs():
+    """Live ones; a table of chunks of items, each item_bytes long (backends/fakeverbs/hca.h)."""
+    view = symbol("fakeverbs")
+    if int(view["world"]) == 0:
+        return
+    table, kind = view["world"]["qp"], gdb.lookup_type("struct hca_qp").pointer()
+    shift, size = int(table["chunk_shift"]), int(table["item_bytes"])
+    for i in range(int(table["count"])):
+        at = int(view["qp"][i >> shift]) + (i & ((1 << shift) - 1)) * size
+        qp = gdb.Value(at).cast(kind).dereference()
+        if int(qp["item"]["live"]):
+            yield qp
+
+
+class InfoQps(gdb.Command):
+    """info qps
+The queue pairs of every HCA double: owner, state, peer, what is outstanding, PSNs, retries.
+posted/done count work requests; psn una/next/max: oldest not acknowledged, next to transmit, never
+transmitted yet; expected: the responder's."""
+
+    def __init__(self):
+        super().__init__("info qps", gdb.COMMAND_STATUS)
+
+    def invoke(self, arg, from_tty):
+        procs = {int(t["self"]["proc"]["id"]): string_or(t["self"]["proc"]["name"]) for t in tasks()}
+        line = "%-6s %-12s %4s %-5s %-6s %12s %12s %20s %9s %s"
+        print(line % ("qp", "process", "port", "state", "peer", "sends", "receives", "psn una/next/max",
+                      "expected", "retries left"))
+        print(line % ("", "", "", "", "", "posted/done", "posted/done", "", "", "ack/rnr"))
+        for qp in queue_pairs():
+            state, owner = int(qp["state"]), int(qp["item"]["proc"])
+            print(line % (
+                hex(int(qp["number"])), procs.get(owner, "process %d" % owner), int(qp["port"]),
+                QP_STATES[state] if state < len(QP_STATES) else state, hex(int(qp["dest_qpn"])),
+                "%d/%d" % (int(qp["sq"]["head"]), int(qp["sq"]["done"])),
+                "%d/%d" % (int(qp["rq"]["head"]), int(qp["rq"]["done"])),
+                "%d/%d/%d" % tuple(int(qp["req"][k]) for k in ("psn_una", "psn_next", "psn_max")),
+                int(qp["resp"]["psn"]),
+                "%d/%d" % (int(qp["req"]["retries"]), int(qp["req"]["rnr_retries"]))))
+
+
+# ---- sim ------------------------------------------------------------------------------------------
 
 
 class Sim(gdb.Command):
@@ -429,12 +646,28 @@ class Sim(gdb.Command):
         super().__init__("sim", gdb.COMMAND_RUNNING, prefix=True)
 
 
-def run_to_limit():
+def is_live():
+    """A process that can run, not a core file nor a program that is not started."""
+    inferior = gdb.selected_inferior()
+    return inferior.pid != 0 and inferior.connection is not None and inferior.connection.type == "native"
+
+
+def run_to_limit(variable, value):
+    if not is_live():
+        raise gdb.GdbError("the program is not running ('start' runs it to main)")
+    gdb.execute("set variable %s = %d" % (variable, value))
     stop = gdb.Breakpoint("sim_gdb_stop", internal=True, temporary=True)
     stop.silent = True
     gdb.execute("continue")
-    if gdb.selected_inferior().pid:
-        SimInfo.show()
+    reached = not stop.is_valid()
+    if not reached:
+        stop.delete()
+    if not is_live():
+        return
+    if not reached:
+        print("[stopped before that]")
+        gdb.execute("set variable %s = 0" % variable)
+    SimInfo.show()
 
 
 class SimStep(gdb.Command):
@@ -444,11 +677,9 @@ class SimStep(gdb.Command):
         super().__init__("sim step", gdb.COMMAND_RUNNING)
 
     def invoke(self, arg, from_tty):
-        if arg and not arg.isdigit():
+        if arg and not (arg.isdigit() and int(arg)):
             raise gdb.GdbError("sim step %s: expected a number of steps" % arg)
-        limit = int(symbol("sim_gdb_steps")) + int(arg or "1")
-        gdb.execute("set variable sim_gdb_step_limit = %d" % limit)
-        run_to_limit()
+        run_to_limit("sim_gdb_step_limit", int(symbol("eng")["steps"]) + int(arg or "1"))
 
 
 class SimUntil(gdb.Command):
@@ -463,11 +694,14 @@ class SimUntil(gdb.Command):
         match = re.fullmatch(r"([0-9]+)(?:\.([0-9]{1,9}))?(ns|us|ms|s|)", arg.strip())
         if not match:
             raise gdb.GdbError("sim until %s: expected a time such as 1200, 3us, 1.5ms, 2s" % arg)
-        unit = self.UNITS[match.group(3)]
-        fraction = match.group(2) or ""
-        ns = int(match.group(1)) * unit + (int(fraction) * unit // 10 ** len(fraction) if fraction else 0)
-        gdb.execute("set variable sim_gdb_until_ns = %d" % ns)
-        run_to_limit()
+        unit, fraction = self.UNITS[match.group(3)], match.group(2) or ""
+        ns = int(match.group(1)) * unit
+        if fraction:
+            ns += int(fraction) * unit // 10 ** len(fraction)
+        now = int(symbol("eng")["now_ns"])
+        if ns <= now:
+            raise gdb.GdbError("sim until %s: it is %s already" % (arg, time_text(now)))
+        run_to_limit("sim_gdb_until_ns", ns)
 
 
 class SimInfo(gdb.Command):
@@ -481,62 +715,59 @@ class SimInfo(gdb.Command):
 
     @staticmethod
     def show():
-        now = current_task()
+        now, eng = current_task(), symbol("eng")
         print("[sim seed %d step %d vtime %d ns, %s]" % (
-            int(symbol("sim_gdb_seed")), int(symbol("sim_gdb_steps")), int(symbol("sim_gdb_now_ns")),
-            "no task" if now is None else "task %d %s" % (task_id(now), task_name(now))))
+            int(eng["seed"]), int(eng["steps"]), int(eng["now_ns"]),
+            "between tasks" if now is None else 'task %d "%s"' % (task_id(now), task_name(now))))
 
 
-QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
-QP_SHIFT = 5  # FAKEVERBS_QP_SHIFT of backends/fakeverbs/hca.h
+# ---- stops ----------------------------------------------------------------------------------------
 
 
-class InfoQps(gdb.Command):
-    """info qps
-The queue pairs of every HCA double: owner, state, peer, what is outstanding, PSNs, retries."""
-
-    def __init__(self):
-        super().__init__("info qps", gdb.COMMAND_STATUS)
-
-    def invoke(self, arg, from_tty):
-        view = symbol("fakeverbs")
-        world = view["world"]
-        if int(world) == 0:
-            print("no HCA has been opened yet")
-            return
-        print("%-8s %-14s %-6s %-8s %-16s %-16s %-22s %s" % (
-            "qp", "process/port", "state", "peer qp", "sq posted/done", "rq posted/done",
-            "psn una/next expected", "retries left"))
-        for i in range(int(world["qp"]["count"])):
-            qp = (view["qp"][i >> QP_SHIFT] + (i & ((1 << QP_SHIFT) - 1))).dereference()
-            if not int(qp["item"]["live"]):
-                continue
-            sq, rq, req, resp = qp["sq"], qp["rq"], qp["req"], qp["resp"]
-            state = int(qp["state"])
-            print("%-8s %-14s %-6s %-8s %-16s %-16s %-22s %s" % (
-                hex(int(qp["number"])), "p%d/port%d" % (int(qp["item"]["proc"]), int(qp["port"])),
-                QP_STATES[state] if state < len(QP_STATES) else state, hex(int(qp["dest_qpn"])),
-                "%d/%d" % (int(sq["head"]), int(sq["done"])), "%d/%d" % (int(rq["head"]), int(rq["done"])),
-                "%d/%d %d" % (int(req["psn_una"]), int(req["psn_next"]), int(resp["psn"])),
-                "%d/%d" % (int(req["retries"]), int(req["rnr_retries"]))))
+def set_convenience_of(t):
+    gdb.set_convenience_variable("rank", -1 if t is None else task_rank(t))
+    gdb.set_convenience_variable("task", -1 if t is None else task_id(t))
 
 
-def set_convenience(event):
+def set_convenience(event=None):
     """At each stop: the focus is gone, and $rank, $task, $step, $vtime say where we are."""
     focused[0] = None
     unwinder.focus(None)
     try:
-        now = current_task()
-        gdb.set_convenience_variable("rank", -1 if now is None else task_rank(now))
-        gdb.set_convenience_variable("task", -1 if now is None else task_id(now))
-        gdb.set_convenience_variable("step", int(symbol("sim_gdb_steps")))
-        gdb.set_convenience_variable("vtime", int(symbol("sim_gdb_now_ns")))
+        set_convenience_of(current_task())
+        gdb.set_convenience_variable("step", int(symbol("eng")["steps"]))
+        gdb.set_convenience_variable("vtime", int(symbol("eng")["now_ns"]))
     except (gdb.GdbError, gdb.error):
-        pass  # no engine in the program yet
+        set_convenience_of(None)  # no engine in the program yet
+
+
+def run_to_focus():
+    """Before next or step with a focus: runs on until that task comes back to the selected frame."""
+    if not focused[0]:
+        return
+    number, frame = focused[0], gdb.selected_frame()
+    pc, sp = frame.pc(), int(frame.read_register("sp"))
+    back = gdb.Breakpoint("*%d" % pc, internal=True, temporary=True)
+    back.silent = True
+    back.condition = "(unsigned long)$sp == %d && sim_task_current && sim_task_current->self.id == %d" % (
+        sp, number)
+    gdb.execute("continue")
+    if back.is_valid():
+        back.delete()
+        raise gdb.GdbError("stopped before task %d ran again" % number)
+
+
+def drop_focus(event):
+    """The program runs on: frames are those of what runs."""
+    focused[0] = None
+    unwinder.focus(None)
 
 
 gdb.events.stop.connect(set_convenience)
-gdb.events.cont.connect(lambda event: unwinder.focus(None))
+gdb.events.cont.connect(drop_focus)
 for command in (InfoTasks, Task, TaskApply, InfoWaits, InfoRanks, InfoQps, InfoProxies, Sim, SimStep, SimUntil, SimInfo):
     command()
+for name in ("next", "step"):
+    gdb.execute("define hook-%s\npython run_to_focus()\nend" % name)
 gdb.execute("set breakpoint pending on")
+set_convenience()
