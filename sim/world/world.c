@@ -79,7 +79,8 @@ static int world_config_check(const struct world_config *c)
 		return EINVAL;
 	}
 	if (!c->machine && !c->machines) {
-		fprintf(stderr, "world: no machine\n");
+		fprintf(stderr,
+			"world: no machine: none configured, and DOPPEL_MACHINE is not set\n");
 		return EINVAL;
 	}
 	for (int i = 0; c->env && c->env[i]; i++) {
@@ -145,13 +146,16 @@ static void world_free_all(void)
 int world_create(const struct world_config *config)
 {
 	ASSERT(!world && config);
-	int rc = world_config_check(config);
+	struct world_config c = *config;
+	if (!c.machine && !c.machines)
+		c.machine = os_real_ops.env("DOPPEL_MACHINE");
+	int rc = world_config_check(&c);
 	if (rc)
 		return rc;
 	world = calloc(1, sizeof *world);
 	if (!world)
 		return ENOMEM;
-	world->config = *config;
+	world->config = c;
 	world->locking = sim_engine_kind() == SIM_ENGINE_THREADS;
 	if (!world->config.fabric_latency_ns)
 		world->config.fabric_latency_ns = WORLD_FABRIC_LATENCY_NS;

@@ -63,7 +63,7 @@ void world_machine_free(struct world_machine *machine);
 
 struct world_config {
 	uint32_t hosts;
-	const char *machine;         /* one for all hosts */
+	const char *machine;         /* one for all hosts; NULL: DOPPEL_MACHINE */
 	const char *const *machines; /* or one per host; NULL: `machine` */
 	const char *const *env; /* "NAME=value" for every process, NULL-terminated; may be NULL */
 	uint64_t fabric_latency_ns; /* one way, NIC to NIC; 0: default 1,500 */

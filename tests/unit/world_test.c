@@ -726,6 +726,19 @@ START_TEST(a_wrong_configuration_is_refused)
 }
 END_TEST
 
+START_TEST(the_machine_may_come_from_the_environment)
+{
+	const struct sim_config sc = {.seed = 1};
+	const struct world_config wc = {.hosts = 1};
+	setenv("DOPPEL_MACHINE", "workstation-2gpu", 1);
+	ck_assert_int_eq(sim_start(&sc), 0);
+	ck_assert_int_eq(world_create(&wc), 0);
+	ck_assert_int_eq(world_host_machine(0)->gpu_count, 2);
+	ck_assert_uint_eq(world_destroy(), 0);
+	sim_stop();
+}
+END_TEST
+
 START_TEST(hosts_may_differ)
 {
 	const struct sim_config sc = {.seed = 1};
@@ -767,6 +780,7 @@ int main(void)
 	tcase_add_test(tc, the_arena_gives_offsets);
 	tcase_add_test(tc, doubles_hear_of_ends);
 	tcase_add_loop_test(tc, a_wrong_configuration_is_refused, 0, ARRAY_LEN(wrong));
+	tcase_add_test(tc, the_machine_may_come_from_the_environment);
 	tcase_add_test(tc, hosts_may_differ);
 	suite_add_tcase(suite, tc);
 	SRunner *runner = srunner_create(suite);
