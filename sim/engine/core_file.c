@@ -32,7 +32,7 @@ enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000 };
 struct core_segment {
 	uint64_t start, bytes;
 	uint32_t flags; /* PF_* */
-	bool dumped;	/* else only described */
+	bool dumped;    /* else only described */
 };
 
 struct core_notes {
@@ -158,8 +158,7 @@ static int core_note_process(struct core_notes *notes)
 static int core_note_tasks(struct core_notes *notes, const uint64_t *frame)
 {
 	const struct sim_task *self = sim_task_self();
-	int rc = core_note_task(notes, self ? (int32_t)self->self.id + 1 : INT32_MAX, NULL,
-				frame);
+	int rc = core_note_task(notes, self ? (int32_t)self->self.id + 1 : INT32_MAX, NULL, frame);
 
 	if (!rc)
 		rc = core_note_process(notes);
@@ -335,8 +334,8 @@ static int core_write_headers(struct core *c)
 	}
 	if (!rc)
 		rc = core_write(c, c->notes.data, c->notes.n);
-	if (!rc && lseek(c->fd, (off_t)ALIGN_UP(notes_at + c->notes.n, (uint64_t)CORE_PAGE),
-			 SEEK_SET) < 0)
+	if (!rc &&
+	    lseek(c->fd, (off_t)ALIGN_UP(notes_at + c->notes.n, (uint64_t)CORE_PAGE), SEEK_SET) < 0)
 		rc = errno;
 	return rc;
 }

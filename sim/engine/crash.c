@@ -46,7 +46,7 @@ bool crash_registers(void *regs)
 #if defined(__x86_64__)
 	static const uint8_t order[] = {
 		REG_R15, REG_R14, REG_R13, REG_R12, REG_RBP, REG_RBX, REG_R11, REG_R10, REG_R9,
-		REG_R8,	 REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RAX, REG_RIP,
+		REG_R8,  REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RAX, REG_RIP,
 	};
 	const greg_t *from = crash_context->uc_mcontext.gregs;
 

@@ -62,7 +62,10 @@ int sim_start(const struct sim_config *config)
 	ASSERT(eng.phase == ENGINE_OFF);
 	if (rc)
 		return rc;
-	eng = (struct engine){.kind = config->engine, .config = *config, .seed = config->seed};
+	eng = (struct engine){.kind = config->engine,
+			      .config = *config,
+			      .seed = config->seed,
+			      .resolve = eng.resolve}; /* set once, at load */
 	eng.thread = pthread_self();
 	eng.main_proc = (struct os_proc){.name = "main", .pid = getpid()};
 	eng.event_self.self = (struct os_self){
@@ -191,7 +194,8 @@ int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (
 {
 	ASSERT(eng.phase != ENGINE_OFF);
 	ASSERT(attr->proc);
-	return engine_in_sim() ? sched_sim_spawn(t, attr, fn, arg) : threads_spawn(t, attr, fn, arg);
+	return engine_in_sim() ? sched_sim_spawn(t, attr, fn, arg)
+			       : threads_spawn(t, attr, fn, arg);
 }
 
 struct sim_task *sim_task_self(void)
@@ -301,8 +305,9 @@ void engine_format_ns(char out[32], uint64_t ns)
 
 static void engine_print_config(FILE *out)
 {
-	fprintf(out, "engine %s\nseed 0x%" PRIx64 "\nstrategy %s\nbudget_events %" PRIu64
-		     "\nbudget_ns %" PRIu64 "\nstack_bytes %zu\n",
+	fprintf(out,
+		"engine %s\nseed 0x%" PRIx64 "\nstrategy %s\nbudget_events %" PRIu64
+		"\nbudget_ns %" PRIu64 "\nstack_bytes %zu\n",
 		engine_in_sim() ? "sim" : "threads", eng.seed, sim_strategy_name(),
 		eng.config.budget_events, eng.config.budget_ns, eng.config.stack_bytes);
 	sim_fault_print_plan(out);
@@ -357,8 +362,9 @@ void engine_report(enum sim_verdict verdict, const char *kind, const char *messa
 	if (verdict == SIM_NO_PROGRESS)
 		sim_explain(stderr);
 	fprintf(stderr, "%s: %s\n", kind, message);
-	fprintf(stderr, "FAIL %s task=\"%s\" rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
-			" strategy=%s hash=%016" PRIx64 "\n",
+	fprintf(stderr,
+		"FAIL %s task=\"%s\" rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
+		" strategy=%s hash=%016" PRIx64 "\n",
 		kind, t ? t->name : "-", t ? t->self.rank : -1, eng.steps, vtime, eng.seed,
 		sim_strategy_name(), eng.hash);
 	engine_print_failure_hooks(stderr);

@@ -59,7 +59,7 @@ struct sim_event {
 	uint64_t arg;
 	const char *name;
 	struct order *order;
-	struct sim_event *next;	  /* free list; threads: the queue */
+	struct sim_event *next;   /* free list; threads: the queue */
 	struct thread_part *part; /* threads: whose queue; NULL: the timer thread's */
 };
 
@@ -84,7 +84,7 @@ struct task {
 	/* ready set: a place in the array (from 1), or list links under fifo */
 	uint32_t ready_at;
 	struct task *ready_next, *ready_prev;
-	uint64_t prio;	/* pct: the greatest runs */
+	uint64_t prio;  /* pct: the greatest runs */
 	bool starvable; /* starve: member of the set that may be put to sleep for long */
 	/* waiting */
 	struct wait_node *node;
@@ -127,7 +127,7 @@ struct engine {
 	struct sim_config config;
 	enum strategy_kind strategy;
 	bool strategy_drawn; /* by the portfolio */
-	uint64_t seed;	     /* in force: the config's, or the replayed file's */
+	uint64_t seed;       /* in force: the config's, or the replayed file's */
 	enum sim_verdict verdict;
 
 	/* the hot part of a scheduling point */
@@ -198,17 +198,19 @@ void task_list_add(struct task *t);
 void task_list_remove(struct task *t);
 void task_pool_free(void);
 
-/* ---- threads engine --------------------------------------------------------------------------- */
+/* ---- threads engine ---------------------------------------------------------------------------
+ */
 
 /* What an OS thread has: its task, or the fiber that it runs, and the work that it posted. */
 struct thread_part {
 	struct thread_part *next; /* all; only grows until the engine stops */
-	struct task *task;	  /* its host task, or a stand-in */
-	struct task *running;	  /* worker: the warp that runs */
-	bool stand_in;		  /* worker, timers, adopted: no task of its own */
-	bool is_host;		  /* started for a host task: to be joined */
+	struct task *task;        /* its host task, or a stand-in */
+	struct task *running;     /* worker: the warp that runs */
+	bool stand_in;            /* worker, timers, adopted: no task of its own */
+	bool is_host;             /* started for a host task: to be joined */
 	bool joined;
 	pthread_t thread;
+	int32_t park_slot;
 	void *alt_stack;
 	/* work events */
 	pthread_mutex_t lock;
@@ -226,7 +228,7 @@ void thread_part_forget_all(void);
 
 /* sched_threads.c */
 extern struct thread_part *threads_all; /* grows under threads_lock */
-extern pthread_mutex_t threads_lock;	/* tasks, parts, counts */
+extern pthread_mutex_t threads_lock;    /* tasks, parts, counts */
 int threads_start(void);
 void threads_run(void (*fn)(void *), void *arg);
 void threads_end(void); /* joins every thread of the engine */
@@ -237,13 +239,28 @@ void threads_kill_proc(struct os_proc *proc);
 void threads_point(void);
 uint64_t threads_now_ns(void);
 uint64_t threads_event_seq(const void *object);
-struct task *threads_self(void);	/* NULL: a thread that the engine does not know */
+struct task *threads_self(void);        /* NULL: a thread that the engine does not know */
 struct thread_part *threads_part(void); /* the caller's, adopted where needed */
 struct thread_part *threads_part_new(const char *stand_in);
-void threads_pause(uint32_t round); /* the n-th fruitless look in a row */
-void threads_prepare(void);	    /* the calling thread, once */
+/* After the n-th fruitless look in a row: false, having paused or given way, or true: park. */
+bool threads_pause(uint32_t round);
+uint64_t threads_park_ns(uint32_t round); /* how long at most */
+uint32_t threads_woken(uint32_t round);   /* the round to go on with after a wake */
+void threads_prepare(void);               /* the calling thread, once */
 bool threads_killed(const struct task *t);
 void threads_task_gone(struct task *t);
+
+/* park.c */
+int32_t park_slot_new(void);
+void park_reset(void);
+void park_wrote(const void *addr, size_t bytes);
+void park_wake_all(void);
+void park_wake_slot(int32_t slot);
+/* Counts the caller in (by = 1) or out (by = -1) where the waits look; returns their bits. */
+uint64_t park_watch(const struct wait *const *w, int n, const shared_u32 *abort, int32_t by);
+/* Between the two: sleeps until a write there, at most max_ns, unless look() is true. Returns
+ * whether it was woken. */
+bool park(int32_t slot, uint64_t bits, bool (*look)(void *arg), void *arg, uint64_t max_ns);
 
 /* worker.c */
 int workers_start(void);

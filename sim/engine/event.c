@@ -27,7 +27,7 @@ static struct event_chunk {
 	struct event_chunk *next;
 	struct sim_event event[EVENT_CHUNK];
 	struct order order[EVENT_CHUNK];
-} *event_chunks;
+} * event_chunks;
 
 /* ---- the heap ------------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ enum { EXPLAIN_LINES = 200, EXPLAIN_CHAINS = 16 };
 
 struct node {
 	const struct sim_task *task;
-	int32_t next;	 /* index of whom it waits for, or -1 */
+	int32_t next;    /* index of whom it waits for, or -1 */
 	int32_t missing; /* rank waited for that has no live task, or -1 */
 	bool incoming, printed;
 	uint32_t mark; /* chain that passed it */
@@ -109,7 +109,7 @@ static const char *explain_op(const struct wait *w)
 static const char *explain_state(const struct sim_task *t)
 {
 	static const char *const name[] = {"new",      "ready", "running", "waiting",
-					   "sleeping", "done",	"killed"};
+					   "sleeping", "done",  "killed"};
 
 	if (t->state == SIM_TASK_WAITING && !t->wait && t->poll_why)
 		return "polling";
@@ -244,7 +244,7 @@ static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
 		fprintf(out, ", which is %s\n", explain_state(t));
 	else
 		fprintf(out, ", which waits for \"%s\" and names nobody\n",
-			t->wait_n ? t->wait[0]->why
+			t->wait_n     ? t->wait[0]->why
 			: t->poll_why ? t->poll_why
 				      : "abort");
 }
@@ -342,14 +342,16 @@ static void json_wait(FILE *out, const struct wait *w)
 	json_string(out, w->why);
 	fprintf(out, ",\"on\":\"%p\",\"label\":", w->on);
 	json_label(out, w->on);
-	fprintf(out, ",\"op\":\"%s\",\"want\":%" PRIu64 ",\"mask\":%" PRIu64 ",\"have\":",
-		explain_op(w), w->want, w->mask);
+	fprintf(out,
+		",\"op\":\"%s\",\"want\":%" PRIu64 ",\"mask\":%" PRIu64 ",\"have\":", explain_op(w),
+		w->want, w->mask);
 	if (known)
 		fprintf(out, "%" PRIu64, have);
 	else
 		fputs("null", out);
-	fprintf(out, ",\"deadline_ns\":%" PRIu64 ",\"from\":{\"rank\":%d,\"channel\":%d,\"step\":%" PRId64
-		     ",\"object\":",
+	fprintf(out,
+		",\"deadline_ns\":%" PRIu64
+		",\"from\":{\"rank\":%d,\"channel\":%d,\"step\":%" PRId64 ",\"object\":",
 		w->deadline_ns, w->from.rank, w->from.channel, w->from.step);
 	json_string(out, w->from.object);
 	fputs("}}", out);
@@ -395,8 +397,9 @@ void sim_explain_json(FILE *out)
 
 	if (graph_build(&g))
 		return;
-	fprintf(out, "{\"seed\":\"0x%" PRIx64 "\",\"strategy\":\"%s\",\"step\":%" PRIu64
-		     ",\"time_ns\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\",\"tasks\":[\n",
+	fprintf(out,
+		"{\"seed\":\"0x%" PRIx64 "\",\"strategy\":\"%s\",\"step\":%" PRIu64
+		",\"time_ns\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\",\"tasks\":[\n",
 		eng.seed, sim_strategy_name(), eng.steps, sim_now_ns() - eng.start_ns, eng.hash);
 	for (int32_t i = 0; i < g.n; i++) {
 		json_task(out, &g, &g.node[i]);

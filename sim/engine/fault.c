@@ -101,7 +101,7 @@ static bool fault_fires(struct fault *f)
 {
 	uint64_t nth = f->given & 1u << FAULT_NTH ? (uint64_t)f->key[FAULT_NTH] : 1;
 	uint64_t count = f->given & 1u << FAULT_COUNT ? (uint64_t)f->key[FAULT_COUNT]
-			 : f->prob_den		      ? UINT64_MAX
+			 : f->prob_den                ? UINT64_MAX
 						      : 1;
 
 	if (++f->matches < nth || f->fired >= count)
@@ -257,7 +257,7 @@ static void fault_print_actions(FILE *out, const struct fault_site *s)
 		fprintf(out, "%s%s", i ? " | " : "", a->name);
 		if (a->param)
 			fprintf(out, " [%s=%s]", a->param,
-				strcmp(a->param, "errno") == 0	  ? "NAME"
+				strcmp(a->param, "errno") == 0    ? "NAME"
 				: strcmp(a->param, "status") == 0 ? "NAME"
 								  : "TIME");
 	}

@@ -38,7 +38,7 @@ struct fault_action {
 	const char *name;
 	enum os_fault_kind kind;
 	const char *param; /* "errno", "status", "by", "for", or NULL */
-	uint64_t usual;	   /* the parameter's value when it is not given */
+	uint64_t usual;    /* the parameter's value when it is not given */
 };
 
 struct fault_site {
@@ -72,7 +72,7 @@ struct fault {
 	uint64_t matches, fired;
 	uint32_t line;
 	struct choice_site *choice; /* of prob */
-	char text[128];		    /* the line, for reports */
+	char text[128];             /* the line, for reports */
 };
 
 #pragma GCC visibility push(hidden)

@@ -8,15 +8,19 @@
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/fault.h"
 
-#define FAIL_WITH(e) {"fail", OS_FAULT_FAIL, "errno", e}
+#define FAIL_WITH(e)                                                                               \
+	{                                                                                          \
+		"fail", OS_FAULT_FAIL, "errno", e                                                  \
+	}
 
 const struct fault_site fault_sites[] = {
-	{"fabric.link", "a NIC's link, looked at for each message",
+	{"fabric.link",
+	 "a NIC's link, looked at for each message",
 	 {{"down", OS_FAULT_DOWN, "for", 0}}},
-	{"fabric.packet", "a message on its way",
+	{"fabric.packet",
+	 "a message on its way",
 	 {{"drop", OS_FAULT_DROP, NULL, 0}, {"delay", OS_FAULT_DELAY, "by", 10000}}},
-	{"verbs.cqe", "the completion of a send",
-	 {{"error", OS_FAULT_ERROR, "status", 21}}},
+	{"verbs.cqe", "the completion of a send", {{"error", OS_FAULT_ERROR, "status", 21}}},
 	{"verbs.reg_mr", "ibv_reg_mr", {FAIL_WITH(ENOMEM)}},
 	{"verbs.modify_qp", "ibv_modify_qp", {FAIL_WITH(ETIMEDOUT)}},
 	{"cuda.malloc", "cudaMalloc", {FAIL_WITH(ENOMEM)}},
@@ -27,20 +31,22 @@ const struct fault_site fault_sites[] = {
 	{"os.file", "os_file_read", {FAIL_WITH(EIO)}},
 	{"os.shm", "os_shm_create, os_shm_open", {FAIL_WITH(ENOMEM)}},
 	{"os.connect", "os_connect", {FAIL_WITH(ECONNREFUSED)}},
-	{"os.socket", "a send or receive on a connection",
+	{"os.socket",
+	 "a send or receive on a connection",
 	 {{"reset", OS_FAULT_RESET, NULL, 0},
 	  {"delay", OS_FAULT_DELAY, "by", 10000},
 	  FAIL_WITH(EIO)}},
-	{"os.task", "an entry point or a wait of a rank's host task: ends its process",
+	{"os.task",
+	 "an entry point or a wait of a rank's host task: ends its process",
 	 {{"kill", OS_FAULT_KILL, NULL, 0}}},
 	{"shared.cas", "a weak compare-and-swap", {{"spurious", OS_FAULT_SPURIOUS, NULL, 0}}},
 	{NULL, NULL, {{NULL, 0, NULL, 0}}},
 };
 
 const char *const fault_key_name[FAULT_KEYS] = {
-	[FAULT_HOST] = "host",	     [FAULT_RANK] = "rank",  [FAULT_PEER] = "peer",
-	[FAULT_CHANNEL] = "channel", [FAULT_PORT] = "port",  [FAULT_NUMBER] = "number",
-	[FAULT_STEP] = "step",	     [FAULT_NTH] = "nth",    [FAULT_COUNT] = "count",
+	[FAULT_HOST] = "host",       [FAULT_RANK] = "rank", [FAULT_PEER] = "peer",
+	[FAULT_CHANNEL] = "channel", [FAULT_PORT] = "port", [FAULT_NUMBER] = "number",
+	[FAULT_STEP] = "step",       [FAULT_NTH] = "nth",   [FAULT_COUNT] = "count",
 	[FAULT_AFTER] = "after",     [FAULT_PROB] = "prob",
 };
 
@@ -50,21 +56,46 @@ struct named_number {
 };
 
 static const struct named_number errno_names[] = {
-	{"EPERM", EPERM},   {"ENOENT", ENOENT}, {"EIO", EIO},		{"EAGAIN", EAGAIN},
-	{"ENOMEM", ENOMEM}, {"EACCES", EACCES}, {"EFAULT", EFAULT},	{"EBUSY", EBUSY},
-	{"ENODEV", ENODEV}, {"EINVAL", EINVAL}, {"ENOSPC", ENOSPC},	{"EPIPE", EPIPE},
-	{"ENOSYS", ENOSYS}, {"EMFILE", EMFILE}, {"ETIMEDOUT", ETIMEDOUT}, {"ECONNREFUSED", ECONNREFUSED},
-	{"ECONNRESET", ECONNRESET}, {"EHOSTUNREACH", EHOSTUNREACH}, {NULL, 0},
+	{"EPERM", EPERM},
+	{"ENOENT", ENOENT},
+	{"EIO", EIO},
+	{"EAGAIN", EAGAIN},
+	{"ENOMEM", ENOMEM},
+	{"EACCES", EACCES},
+	{"EFAULT", EFAULT},
+	{"EBUSY", EBUSY},
+	{"ENODEV", ENODEV},
+	{"EINVAL", EINVAL},
+	{"ENOSPC", ENOSPC},
+	{"EPIPE", EPIPE},
+	{"ENOSYS", ENOSYS},
+	{"EMFILE", EMFILE},
+	{"ETIMEDOUT", ETIMEDOUT},
+	{"ECONNREFUSED", ECONNREFUSED},
+	{"ECONNRESET", ECONNRESET},
+	{"EHOSTUNREACH", EHOSTUNREACH},
+	{NULL, 0},
 };
 
 /* Completion statuses of the verbs API, without their common prefix IBV_WC_. */
 static const struct named_number status_names[] = {
-	{"LOC_LEN_ERR", 1},	 {"LOC_QP_OP_ERR", 2},	{"LOC_PROT_ERR", 4},
-	{"WR_FLUSH_ERR", 5},	 {"MW_BIND_ERR", 6},	{"BAD_RESP_ERR", 7},
-	{"LOC_ACCESS_ERR", 8},	 {"REM_INV_REQ_ERR", 9}, {"REM_ACCESS_ERR", 10},
-	{"REM_OP_ERR", 11},	 {"RETRY_EXC_ERR", 12}, {"RNR_RETRY_EXC_ERR", 13},
-	{"REM_ABORT_ERR", 16},	 {"FATAL_ERR", 19},	{"RESP_TIMEOUT_ERR", 20},
-	{"GENERAL_ERR", 21},	 {NULL, 0},
+	{"LOC_LEN_ERR", 1},
+	{"LOC_QP_OP_ERR", 2},
+	{"LOC_PROT_ERR", 4},
+	{"WR_FLUSH_ERR", 5},
+	{"MW_BIND_ERR", 6},
+	{"BAD_RESP_ERR", 7},
+	{"LOC_ACCESS_ERR", 8},
+	{"REM_INV_REQ_ERR", 9},
+	{"REM_ACCESS_ERR", 10},
+	{"REM_OP_ERR", 11},
+	{"RETRY_EXC_ERR", 12},
+	{"RNR_RETRY_EXC_ERR", 13},
+	{"REM_ABORT_ERR", 16},
+	{"FATAL_ERR", 19},
+	{"RESP_TIMEOUT_ERR", 20},
+	{"GENERAL_ERR", 21},
+	{NULL, 0},
 };
 
 static const struct named_number time_units[] = {
@@ -202,7 +233,8 @@ static int value_time(const struct cursor *c, struct token t, uint64_t *ns)
 
 	if (!token_number(t, ns, &rest) || !(unit = named_find(time_units, rest)) ||
 	    *ns > INT64_MAX / unit->value)
-		return fault_error(c, t.at, "\"%.*s\" is no time; expected like 50us (ns, us, ms, s)",
+		return fault_error(c, t.at,
+				   "\"%.*s\" is no time; expected like 50us (ns, us, ms, s)",
 				   (int)t.n, t.at);
 	*ns *= unit->value;
 	return 0;
@@ -328,8 +360,9 @@ static int parse_param(const struct cursor *c, struct token t, struct fault *f)
 	if (!param)
 		return fault_error(c, t.at, "\"%s\" takes no parameter", f->action->name);
 	if (!token_split(t, &key, &value) || !token_is(key, param))
-		return fault_error(c, t.at, "unknown parameter \"%.*s\" of %s; expected: %s=",
-				   (int)t.n, t.at, f->action->name, param);
+		return fault_error(c, t.at,
+				   "unknown parameter \"%.*s\" of %s; expected: %s=", (int)t.n,
+				   t.at, f->action->name, param);
 	if (strcmp(param, "errno") == 0 || strcmp(param, "status") == 0)
 		return value_named(c, value, param, &f->arg);
 	return value_time(c, value, &f->arg);

@@ -185,17 +185,17 @@ static void *fiber_first_frame(char *high, struct fiber *f)
 	sp -= 2; /* fiber_entry finds the stack aligned to 16 */
 	sp[0] = sp[1] = 0;
 	*--sp = (uint64_t)(uintptr_t)fiber_entry;
-	*--sp = 0;				      /* rbp */
-	*--sp = 0;				      /* rbx */
+	*--sp = 0;                                     /* rbp */
+	*--sp = 0;                                     /* rbx */
 	*--sp = (uint64_t)(uintptr_t)fiber_trampoline; /* r12 */
-	*--sp = (uint64_t)(uintptr_t)f;		      /* r13 */
-	*--sp = 0;				      /* r14 */
-	*--sp = 0;				      /* r15 */
+	*--sp = (uint64_t)(uintptr_t)f;                /* r13 */
+	*--sp = 0;                                     /* r14 */
+	*--sp = 0;                                     /* r15 */
 #elif defined(__aarch64__)
 	sp -= 20;
 	memset(sp, 0, 160);
 	sp[0] = (uint64_t)(uintptr_t)fiber_trampoline; /* x19 */
-	sp[1] = (uint64_t)(uintptr_t)f;		       /* x20 */
+	sp[1] = (uint64_t)(uintptr_t)f;                /* x20 */
 	sp[11] = (uint64_t)(uintptr_t)fiber_entry;     /* x30 */
 #else
 #error "fibers are written for x86-64 and aarch64"

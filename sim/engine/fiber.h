@@ -42,9 +42,9 @@ enum { FIBER_GUARDED_MAX = 8192, FIBER_CANARY_WORDS = 4 };
 struct fiber_stack; /* pool entry, kept beside the stack: an overflow must not reach it */
 
 struct fiber {
-	void **sp;		   /* where the suspended stack pointer is kept */
+	void **sp;                 /* where the suspended stack pointer is kept */
 	struct fiber_stack *stack; /* NULL: adopted */
-	char *low;		   /* lowest usable byte, above the guard */
+	char *low;                 /* lowest usable byte, above the guard */
 	size_t bytes;
 	struct fiber *home; /* the loop that entered it */
 	void (*fn)(void *arg);

@@ -21,8 +21,7 @@ static pthread_mutex_t label_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct label **label_find(const void *object)
 {
-	struct label **at =
-		&label_bucket[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 54];
+	struct label **at = &label_bucket[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 54];
 
 	while (*at && (*at)->object != object)
 		at = &(*at)->next;

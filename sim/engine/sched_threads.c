@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The `threads` scheduler: host tasks are pthreads, warps are fibers of worker threads (worker.c),
- * time is real. Waiting is looking again: with a pause, then a yield, then short sleeps, so nobody
- * has to be woken and a forgotten wake goes unnoticed here (`sim` finds it).
+ * time is real. Waiting is looking again: with a pause, then a yield, then short sleeps that a
+ * write ends (park.c). Nobody has to be woken, so a forgotten wake goes unnoticed here (`sim` finds
+ * it).
  *
  * A task whose process was killed, and a background task after the run, ends at its next wait,
  * sleep, poll or scheduling point.
@@ -16,7 +17,7 @@
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/gdb_hooks.h"
 
-enum { EVENT_COUNTS = 4096, PAUSES = 64, YIELDS = 32, SLEEP_MAX_NS = 50000 };
+enum { EVENT_COUNTS = 4096, PAUSES = 64, YIELDS = 16, PARK_NS = 100000, PARK_MAX_NS = 2000000 };
 
 struct thread_part *threads_all;
 pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER; /* tasks, parts, counts */
@@ -53,6 +54,7 @@ struct thread_part *threads_part_new(const char *name)
 		eng.next_task_id--;
 		part->stand_in = true;
 	}
+	part->park_slot = park_slot_new();
 	part->next = threads_all;
 	threads_all = part;
 	pthread_mutex_unlock(&threads_lock);
@@ -107,22 +109,43 @@ uint64_t threads_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-void threads_pause(uint32_t round)
+bool threads_pause(uint32_t round)
 {
-	if (round < PAUSES) {
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#elif defined(__aarch64__)
-		__asm__ volatile("yield");
-#endif
-	} else if (round < PAUSES + YIELDS) {
+	if (round >= PAUSES + YIELDS)
+		return true;
+	if (round >= PAUSES) {
 		sched_yield();
-	} else {
-		uint32_t power = MIN_OF((round - PAUSES - YIELDS) / 4, 16u);
-		struct timespec t = {.tv_nsec = MIN_OF(1000 << power, SLEEP_MAX_NS)};
-
-		nanosleep(&t, NULL);
+		return false;
 	}
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+	return false;
+}
+
+/* A missed wake costs the first of these, so it is short; who sleeps for long, sleeps longer. */
+uint64_t threads_park_ns(uint32_t round)
+{
+	uint32_t power = MIN_OF(round - MIN_OF(round, (uint32_t)(PAUSES + YIELDS)), 8u);
+
+	return MIN_OF((uint64_t)PARK_NS << power, (uint64_t)PARK_MAX_NS);
+}
+
+/* Somebody wrote, and it may not have been enough: gives way to him before parking again. */
+uint32_t threads_woken(uint32_t round)
+{
+	return MIN_OF(round, (uint32_t)PAUSES);
+}
+
+/* For those whom no write wakes: pollers, and whoever waits for an end. */
+static void threads_doze(uint32_t round)
+{
+	uint32_t power = MIN_OF(round / 4, 8u);
+	const struct timespec t = {.tv_nsec = 1000 << power};
+
+	nanosleep(&t, NULL);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -145,18 +168,24 @@ void threads_task_gone(struct task *t)
 		eng.task_pool = t;
 	} else {
 		__atomic_store_n(&t->done.v_, 1, __ATOMIC_RELEASE);
+		park_wrote(&t->done, sizeof t->done);
 	}
 	pthread_cond_broadcast(&threads_ended);
 	pthread_mutex_unlock(&threads_lock);
 }
 
-/* Ends the calling thread where its process was killed, or the run is over for it. */
+/* Its process was killed, or the run is over for it. */
+static bool threads_ends(const struct task *t)
+{
+	bool over =
+		t->pub.background && __atomic_load_n(&threads_stopping.v_, __ATOMIC_ACQUIRE) != 0;
+
+	return (over || threads_killed(t)) && t->part->is_host;
+}
+
 static void threads_maybe_end(struct task *t)
 {
-	bool over = t->pub.background &&
-		    __atomic_load_n(&threads_stopping.v_, __ATOMIC_ACQUIRE) != 0;
-
-	if ((!over && !threads_killed(t)) || !t->part->is_host)
+	if (!threads_ends(t))
 		return;
 	t->pub.state = threads_killed(t) ? SIM_TASK_KILLED : SIM_TASK_DONE;
 	threads_task_gone(t);
@@ -183,8 +212,9 @@ void threads_kill_proc(struct os_proc *proc)
 			alive |= !__atomic_load_n(&t->done.v_, __ATOMIC_ACQUIRE);
 		}
 		pthread_mutex_unlock(&threads_lock);
+		park_wake_all();
 		if (alive)
-			threads_pause(PAUSES + round++);
+			threads_doze(round++);
 	} while (alive);
 }
 
@@ -263,7 +293,7 @@ static void threads_point_fault(struct task *t)
 	sim_event_post(&attr, engine_kill_step, t->pub.self.proc, 0, NULL);
 	for (uint32_t round = 0;; round++) {
 		threads_maybe_end(t);
-		threads_pause(round);
+		threads_doze(round);
 	}
 }
 
@@ -324,6 +354,40 @@ static int threads_look(const struct wait *const *w, int n, const shared_u32 *ab
 	return EAGAIN;
 }
 
+struct threads_view {
+	const struct wait *const *w;
+	int n;
+	const shared_u32 *abort;
+	struct task *task;
+};
+
+static bool threads_view_changed(void *arg)
+{
+	const struct threads_view *v = arg;
+
+	return waits_aborted(v->abort) || waits_first_true(v->w, v->n) >= 0 ||
+	       threads_ends(v->task);
+}
+
+/* After a fruitless look of a host task, the n-th in a row; returns the next n. */
+static uint32_t threads_host_idle(const struct threads_view *v, uint64_t deadline, uint32_t round)
+{
+	threads_maybe_end(v->task);
+	if (threads_pause(round)) {
+		uint64_t ns = threads_park_ns(round), now = threads_now_ns();
+
+		if (deadline != ENGINE_NEVER)
+			ns = MIN_OF(ns, deadline > now ? deadline - now : 1);
+		uint64_t bits = park_watch(v->w, v->n, v->abort, 1);
+		if (park(v->task->part->park_slot, bits, threads_view_changed, (void *)(uintptr_t)v,
+			 ns))
+			round = threads_woken(round);
+		park_watch(v->w, v->n, v->abort, -1);
+	}
+	threads_events_drain();
+	return round + 1;
+}
+
 static int threads_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index)
 {
 	struct task *t = threads_part()->running;
@@ -333,17 +397,15 @@ static int threads_wait(const struct wait *const *w, int n, const shared_u32 *ab
 
 	if (!fiber)
 		t = threads_part()->task;
+	const struct threads_view view = {w, n, abort, t};
 	threads_events_drain();
 	rc = threads_look(w, n, abort, deadline, index);
-	for (uint32_t round = 0; rc == EAGAIN; round++) {
+	for (uint32_t round = 0; rc == EAGAIN;) {
 		threads_wait_begin(t, w, n, abort, deadline);
-		if (fiber) {
+		if (fiber)
 			worker_suspend(t);
-		} else {
-			threads_maybe_end(t);
-			threads_pause(round);
-			threads_events_drain();
-		}
+		else
+			round = threads_host_idle(&view, deadline, round);
 		threads_wait_end(t);
 		rc = threads_look(w, n, abort, deadline, index);
 	}
@@ -359,6 +421,7 @@ static void threads_sleep(uint64_t ns)
 		t->pub.wake_ns = until;
 		t->pub.state = SIM_TASK_SLEEPING;
 		worker_suspend(t);
+		t->pub.wake_ns = 0;
 		return;
 	}
 	t = threads_part()->task;
@@ -388,7 +451,9 @@ static void threads_poll_miss(const char *why)
 	t = threads_part()->task;
 	threads_events_drain();
 	threads_maybe_end(t);
-	threads_pause(t->poll_row++);
+	uint32_t row = t->poll_row++;
+	if (threads_pause(row))
+		threads_doze(row - PAUSES - YIELDS);
 }
 
 static void threads_poll_hit(void)
@@ -470,6 +535,7 @@ uint64_t threads_event_seq(const void *object)
 static void threads_os_event_post(const void *object)
 {
 	__atomic_fetch_add(&threads_count_of(object)->v_, 1, __ATOMIC_ACQ_REL);
+	park_wrote(object, 1);
 }
 
 static void threads_charge(enum os_cost what, uint64_t amount)
@@ -526,13 +592,14 @@ const struct os_sched_ops sched_threads_ops = {
 	.label = label_set,
 	.unlabel = label_unset,
 	.shared_point = threads_shared_point,
-	.shared_wrote = NULL,
+	.shared_wrote = park_wrote,
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 int threads_start(void)
 {
+	park_reset();
 	struct thread_part *part = threads_part_new(NULL);
 
 	threads_stopping.v_ = threads_kills.v_ = 0;
@@ -588,6 +655,7 @@ void threads_run(void (*fn)(void *), void *arg)
 void threads_end(void)
 {
 	__atomic_store_n(&threads_stopping.v_, 1, __ATOMIC_RELEASE);
+	park_wake_all();
 	threads_join_hosts();
 	workers_join();
 	timers_join();

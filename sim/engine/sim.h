@@ -37,17 +37,18 @@ struct sim_config {
 	enum sim_engine engine;
 	uint64_t seed;
 	enum sim_strategy strategy;
-	const char *fault_plan; /* text of a plan (not its file name), or NULL */
+	const char *fault_plan;      /* text of a plan (not its file name), or NULL */
 	const char *fault_plan_name; /* for messages: the file's name */
-	bool fault_random;	/* draw a plan from the seed (swarm) */
-	const char *trace_path; /* Perfetto JSON; NULL: none */
-	const char *choices_in; /* file of recorded choices to replay, or NULL */
-	const char *choices_out; /* file to record them to, or NULL */
-	const char *fail_dir;	/* where a failing run leaves config, choices, waits, core; NULL: none */
+	bool fault_random;           /* draw a plan from the seed (swarm) */
+	const char *trace_path;      /* Perfetto JSON; NULL: none */
+	const char *choices_in;      /* file of recorded choices to replay, or NULL */
+	const char *choices_out;     /* file to record them to, or NULL */
+	const char
+		*fail_dir; /* where a failing run leaves config, choices, waits, core; NULL: none */
 	uint64_t budget_events; /* without progress; 0: the default, 20,000,000 */
-	uint64_t budget_ns;	/* virtual, without progress; 0: the default, 1 h */
-	uint32_t workers;	/* threads engine: warp workers; 0: number of CPUs */
-	size_t stack_bytes;	/* per fiber; 0: 128 KiB */
+	uint64_t budget_ns;     /* virtual, without progress; 0: the default, 1 h */
+	uint32_t workers;       /* threads engine: warp workers; 0: number of CPUs */
+	size_t stack_bytes;     /* per fiber; 0: 128 KiB */
 };
 
 /* The exit codes of the command line, docs in ARCHITECTURE 10. */
@@ -72,7 +73,7 @@ void sim_stop(void);
 bool sim_running(void);
 enum sim_engine sim_engine_kind(void);
 const char *sim_strategy_name(void); /* "portfolio:pct" once drawn */
-uint64_t sim_hash(void);	     /* rolling trace hash */
+uint64_t sim_hash(void);             /* rolling trace hash */
 uint64_t sim_switches(void);
 uint64_t sim_steps(void); /* choices + events so far: the step number of this moment */
 
@@ -109,8 +110,8 @@ struct sim_task_attr {
 
 /* Public so that gdb, the hang explainer and core files read it; written by the engine only. */
 struct sim_task {
-	struct os_self self; /* first: os_self() is a task */
-	void *sp;	     /* a suspended fiber is this one word */
+	struct os_self self;          /* first: os_self() is a task */
+	void *sp;                     /* a suspended fiber is this one word */
 	struct sim_task *next, *prev; /* all tasks, oldest first */
 	enum sim_task_kind kind;
 	enum sim_task_state state;
@@ -135,7 +136,7 @@ int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (
 		   void *arg);
 /* Process 0, the main task's, from sim_start to sim_stop; the world fills in who it is. */
 struct os_proc *sim_main_proc(void);
-struct sim_task *sim_task_self(void); /* NULL in event context and outside sim_run */
+struct sim_task *sim_task_self(void);  /* NULL in event context and outside sim_run */
 struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
 /* Kills every task of the process: none of them runs again. Takes effect at once for tasks that
  * are suspended; must not be called by one of them. */
@@ -202,7 +203,7 @@ void sim_charge_ns(uint64_t ns);
 /* Something that is used serially: a link direction, a copy engine. */
 struct sim_resource {
 	const char *name;
-	uint64_t mbps;	     /* 0: infinitely fast */
+	uint64_t mbps;       /* 0: infinitely fast */
 	uint64_t free_at_ns; /* engine's */
 };
 /* Books `bytes` on it after what is booked already; returns the delay from now until the last byte

@@ -56,7 +56,7 @@ const char *sim_strategy_name(void)
 static void strategy_draw_kind(void)
 {
 	static const uint8_t one_of[8] = {STRATEGY_UNIFORM, STRATEGY_UNIFORM, STRATEGY_UNIFORM,
-					  STRATEGY_PCT,	    STRATEGY_PCT,     STRATEGY_STARVE,
+					  STRATEGY_PCT,     STRATEGY_PCT,     STRATEGY_STARVE,
 					  STRATEGY_STARVE,  STRATEGY_JITTER};
 	struct sim_rng rng;
 

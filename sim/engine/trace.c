@@ -81,8 +81,9 @@ static void trace_head(const struct sim_task *t, char phase, const char *name, u
 	uint32_t pid = t && t->self.rank >= 0 ? (uint32_t)t->self.rank : TRACE_NO_RANK_PID;
 	uint32_t tid = t ? t->self.id : TRACE_EVENTS_TID;
 
-	fprintf(trace_file, "{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%" PRIu64 ".%03u,\"name\":",
-		phase, pid, tid, at_ns / 1000, (unsigned)(at_ns % 1000));
+	fprintf(trace_file,
+		"{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%" PRIu64 ".%03u,\"name\":", phase,
+		pid, tid, at_ns / 1000, (unsigned)(at_ns % 1000));
 	trace_string(name);
 }
 

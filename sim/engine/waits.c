@@ -264,7 +264,9 @@ void sim_wrote(const void *addr, size_t bytes)
 	if (eng.phase == ENGINE_OFF)
 		return;
 	if (engine_in_sim())
-		waits_wrote(addr, bytes); /* in `threads` waiters look again by themselves */
+		waits_wrote(addr, bytes);
+	else
+		park_wrote(addr, bytes);
 }
 
 /* ---- event counts ---------------------------------------------------------------------------- */

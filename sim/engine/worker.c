@@ -20,7 +20,7 @@ struct worker {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	struct task *inbox, **inbox_end; /* by ready_next */
-	shared_u32 inbox_full;		 /* a hint that saves the lock */
+	shared_u32 inbox_full;           /* a hint that saves the lock */
 	bool stop;
 };
 
@@ -51,6 +51,7 @@ int worker_spawn(struct task *t, uint32_t home)
 	__atomic_store_n(&k->inbox_full.v_, 1, __ATOMIC_RELEASE);
 	pthread_cond_signal(&k->cond);
 	pthread_mutex_unlock(&k->lock);
+	park_wake_slot(k->part->park_slot);
 	return 0;
 }
 
@@ -145,6 +146,52 @@ static bool worker_take_inbox(struct worker *k, struct task **list)
 	return go_on;
 }
 
+struct worker_view {
+	struct worker *worker;
+	struct task *list;
+};
+
+static bool worker_view_changed(void *arg)
+{
+	const struct worker_view *v = arg;
+
+	if (__atomic_load_n(&v->worker->inbox_full.v_, __ATOMIC_ACQUIRE))
+		return true;
+	for (const struct task *t = v->list; t; t = t->ready_next)
+		if (worker_may_run(t))
+			return true;
+	return false;
+}
+
+static uint64_t worker_watch(const struct task *list, int32_t by)
+{
+	uint64_t bits = 0;
+
+	for (const struct task *t = list; t; t = t->ready_next)
+		if (t->pub.state == SIM_TASK_WAITING)
+			bits |= park_watch(t->pub.wait, t->pub.wait_n, t->pub.wait_abort, by);
+	return bits;
+}
+
+/* Every warp waits: sleeps until one of the words changes, a deadline passes or work comes.
+ * `round` is the n-th time in a row; returns the next n. */
+static uint32_t worker_idle(struct worker *k, struct task *list, uint32_t round)
+{
+	struct worker_view view = {k, list};
+	uint64_t ns = threads_park_ns(round);
+
+	if (!threads_pause(round))
+		return round + 1;
+	uint64_t now = threads_now_ns(), bits = worker_watch(list, 1);
+	for (const struct task *t = list; t; t = t->ready_next)
+		if (t->pub.wake_ns)
+			ns = MIN_OF(ns, t->pub.wake_ns > now ? t->pub.wake_ns - now : 1);
+	if (park(k->part->park_slot, bits, worker_view_changed, &view, ns))
+		round = threads_woken(round);
+	worker_watch(list, -1);
+	return round + 1;
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *k = arg;
@@ -159,7 +206,7 @@ static void *worker_main(void *arg)
 		if (worker_pass(k, &list))
 			idle = 0;
 		else
-			threads_pause(idle++);
+			idle = worker_idle(k, list, idle);
 		threads_events_drain();
 	}
 	while (list) { /* discarded without running */

@@ -11,7 +11,15 @@
 #include "sim/engine/fiber.h"
 #include "sim/engine/sim.h"
 
-enum { ROUNDS = 5, RAW_ROUNDS = 200, SWITCHES = 10000, POINTS = 10000000, TASKS = 64, YIELDS = 5000, RUNS = 200 };
+enum {
+	ROUNDS = 5,
+	RAW_ROUNDS = 200,
+	SWITCHES = 10000,
+	POINTS = 10000000,
+	TASKS = 64,
+	YIELDS = 5000,
+	RUNS = 200
+};
 
 static uint64_t bench_now(void)
 {
@@ -125,7 +133,8 @@ static void bench_waits(void *arg)
 
 static void bench_step(void *object, uint64_t left)
 {
-	const struct sim_event_attr a = {.name = "bench", .delay_ns = 5 + left % 7, .order = object};
+	const struct sim_event_attr a = {
+		.name = "bench", .delay_ns = 5 + left % 7, .order = object};
 
 	if (left)
 		sim_event_post(&a, bench_step, object, left - 1, NULL);

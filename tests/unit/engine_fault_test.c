@@ -13,8 +13,8 @@ static char said[1 << 14];
 /* Starts with the plan, and captures stderr. */
 static int start_with(const char *plan)
 {
-	const struct sim_config c = {.strategy = SIM_FIFO, .fault_plan = plan,
-				     .fault_plan_name = "plan.txt"};
+	const struct sim_config c = {
+		.strategy = SIM_FIFO, .fault_plan = plan, .fault_plan_name = "plan.txt"};
 	int keep = dup(STDERR_FILENO);
 	FILE *f = tmpfile();
 
@@ -32,7 +32,8 @@ static int start_with(const char *plan)
 static const struct {
 	const char *plan, *said;
 } bad_plans[] = {
-	{"verbs.reg_rm fail", "plan.txt:1:1: unknown fault site \"verbs.reg_rm\"; nearest: verbs.reg_mr"},
+	{"verbs.reg_rm fail",
+	 "plan.txt:1:1: unknown fault site \"verbs.reg_rm\"; nearest: verbs.reg_mr"},
 	{"# one\n\nos.alloc  fial", "plan.txt:3:11: os.alloc cannot \"fial\"; nearest: fail"},
 	{"os.alloc rnak=1 fail", "plan.txt:1:10: unknown key \"rnak\"; nearest: rank"},
 	{"os.alloc rank=one fail", "plan.txt:1:15: \"one\" is no number"},
@@ -45,10 +46,12 @@ static const struct {
 	{"os.alloc after=5m fail", "is no time"},
 	{"os.alloc after=99999999999999999999s fail", "is no time"},
 	{"os.alloc fail errno=ENOMEN", "unknown errno \"ENOMEN\"; nearest: ENOMEM"},
-	{"verbs.cqe error status=RETRY_EXC", "unknown status \"RETRY_EXC\"; nearest: RETRY_EXC_ERR"},
+	{"verbs.cqe error status=RETRY_EXC",
+	 "unknown status \"RETRY_EXC\"; nearest: RETRY_EXC_ERR"},
 	{"os.task kill now=1", "\"kill\" takes no parameter"},
 	{"fabric.link down by=5us", "unknown parameter \"by=5us\" of down; expected: for="},
-	{"fabric.link down for=5us\nfabric.lnik down", "plan.txt:2:1: unknown fault site \"fabric.lnik\""},
+	{"fabric.link down for=5us\nfabric.lnik down",
+	 "plan.txt:2:1: unknown fault site \"fabric.lnik\""},
 };
 
 START_TEST(errors_name_line_column_and_nearest)

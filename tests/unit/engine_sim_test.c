@@ -32,8 +32,13 @@ static struct os_thread *spawn(const char *name, int rank, void (*fn)(void *), v
 
 static struct wait wait_word(const shared_u32 *w, enum wait_kind kind, uint64_t want)
 {
-	return (struct wait){.on = w, .want = want, .mask = WAIT_MASK_ALL, .kind = (uint8_t)kind,
-			     .bytes = 4, .why = "test word", .from = {-1, -1, -1, NULL}};
+	return (struct wait){.on = w,
+			     .want = want,
+			     .mask = WAIT_MASK_ALL,
+			     .kind = (uint8_t)kind,
+			     .bytes = 4,
+			     .why = "test word",
+			     .from = {-1, -1, -1, NULL}};
 }
 
 /* ---- ping-pong: two tasks over two words ---------------------------------------------------- */
@@ -150,18 +155,21 @@ static void waits_main(void *arg)
 	/* the first true one of the array; masks; 64 bits; lines; objects */
 	shared_store_u64(&wide, 0xff00000000000000ull, SHARED_RELEASE);
 	two[0] = wait_word(&word, WAIT_NE, 1);
-	two[1] = (struct wait){.on = &wide, .want = 0xf000000000000000ull,
-			       .mask = 0xf000000000000000ull, .kind = WAIT_EQ, .bytes = 8,
+	two[1] = (struct wait){.on = &wide,
+			       .want = 0xf000000000000000ull,
+			       .mask = 0xf000000000000000ull,
+			       .kind = WAIT_EQ,
+			       .bytes = 8,
 			       .why = "wide"};
 	two[2] = wait_word(&word, WAIT_EQ, 1);
 	ck_assert_int_eq(os_wait(list, 3, NULL, &index), 0);
 	ck_assert_int_eq(index, 1);
 	line[1] = line[3] = 9;
-	const struct wait l = {.on = line, .want = 9, .mask = WAIT_MASK_ALL, .kind = WAIT_LINE16,
-			       .why = "line"};
+	const struct wait l = {
+		.on = line, .want = 9, .mask = WAIT_MASK_ALL, .kind = WAIT_LINE16, .why = "line"};
 	ck_assert_int_eq(os_wait_one(&l, NULL), 0);
-	const struct wait o = {.on = &object, .want = os_event_seq(&object), .kind = WAIT_OBJECT,
-			       .why = "object"};
+	const struct wait o = {
+		.on = &object, .want = os_event_seq(&object), .kind = WAIT_OBJECT, .why = "object"};
 	os_event_post(&object);
 	ck_assert_int_eq(os_wait_one(&o, NULL), 0);
 }
@@ -294,7 +302,8 @@ static void events_main(void *arg)
 	memset(&events, 0, sizeof events);
 	for (uint32_t i = 0; i < PER_WIRE; i++) {
 		for (uint64_t k = 0; k < WIRES; k++) {
-			const struct sim_event_attr a = {.name = "packet", .order = &wire[k],
+			const struct sim_event_attr a = {.name = "packet",
+							 .order = &wire[k],
 							 .delay_ns = 1000 - i % 10 * 100};
 			sim_event_post(&a, event_arrive, NULL, k << 32 | i, NULL);
 		}
@@ -452,10 +461,13 @@ END_TEST
 
 START_TEST(malformed_choice_files_are_refused)
 {
-	static const char *const bad[] = {"", "hello", "doppel-choices 2\nseed 1\nstrategy pct\n",
-					  "doppel-choices 1\nseed 0x1\nstrategy none\n",
-					  "doppel-choices 1\nseed 0x1\nstrategy pct\nsite a 2\n1:0\n",
-					  "doppel-choices 1\nseed 0x1\nstrategy pct\nwhat a 2\n"};
+	static const char *const bad[] = {
+		"",
+		"hello",
+		"doppel-choices 2\nseed 1\nstrategy pct\n",
+		"doppel-choices 1\nseed 0x1\nstrategy none\n",
+		"doppel-choices 1\nseed 0x1\nstrategy pct\nsite a 2\n1:0\n",
+		"doppel-choices 1\nseed 0x1\nstrategy pct\nwhat a 2\n"};
 	char path[] = "/tmp/doppel_choices_XXXXXX";
 	struct sim_config c = fifo();
 
@@ -600,7 +612,8 @@ START_TEST(limits_of_a_debugger_do_not_change_the_run)
 }
 END_TEST
 
-/* ---- buggify and the spurious compare-and-swap ------------------------------------------------ */
+/* ---- buggify and the spurious compare-and-swap ------------------------------------------------
+ */
 
 static void rare_main(void *arg)
 {

@@ -29,8 +29,13 @@ static struct os_thread *spawn(const char *name, bool background, void (*fn)(voi
 
 static struct wait wait_ge(const shared_u32 *w, uint64_t want)
 {
-	return (struct wait){.on = w, .want = want, .mask = WAIT_MASK_ALL, .kind = WAIT_GE,
-			     .bytes = 4, .why = "test word", .from = {-1, -1, -1, NULL}};
+	return (struct wait){.on = w,
+			     .want = want,
+			     .mask = WAIT_MASK_ALL,
+			     .kind = WAIT_GE,
+			     .bytes = 4,
+			     .why = "test word",
+			     .from = {-1, -1, -1, NULL}};
 }
 
 struct ping {
@@ -81,8 +86,8 @@ END_TEST
 static int warp_spawn(const char *name, uint32_t home, void (*fn)(void *), void *arg)
 {
 	struct sim_task *t;
-	const struct sim_task_attr a = {.name = name, .kind = SIM_TASK_WARP, .proc = os_proc(),
-					.rank = -1, .home = home};
+	const struct sim_task_attr a = {
+		.name = name, .kind = SIM_TASK_WARP, .proc = os_proc(), .rank = -1, .home = home};
 
 	return sim_task_spawn(&t, &a, fn, arg);
 }
@@ -194,8 +199,11 @@ static void waits_main(void *arg)
 	shared_store_u32(&abort_word, 1, SHARED_RELEASE);
 	ck_assert_int_eq(os_wait_one(&never, &abort_word), ECANCELED);
 	two[0] = wait_ge(&word, 1);
-	two[1] = (struct wait){.on = &object, .kind = WAIT_OBJECT, .want = os_event_seq(&object),
-			       .why = "object", .from = {-1, -1, -1, NULL}};
+	two[1] = (struct wait){.on = &object,
+			       .kind = WAIT_OBJECT,
+			       .want = os_event_seq(&object),
+			       .why = "object",
+			       .from = {-1, -1, -1, NULL}};
 	os_event_post(&object);
 	ck_assert_int_eq(os_wait(list, 2, NULL, &index), 0);
 	ck_assert_int_eq(index, 1);
@@ -240,8 +248,8 @@ static struct os_proc victim = {.id = 1, .name = "victim"};
 static void kill_main(void *arg)
 {
 	struct sim_task *host, *warp;
-	struct sim_task_attr a = {.name = "victim host", .kind = SIM_TASK_HOST, .proc = &victim,
-				  .rank = 1};
+	struct sim_task_attr a = {
+		.name = "victim host", .kind = SIM_TASK_HOST, .proc = &victim, .rank = 1};
 
 	alive.v_ = 0;
 	ck_assert_int_eq(sim_task_spawn(&host, &a, forever, NULL), 0);

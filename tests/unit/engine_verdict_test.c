@@ -62,8 +62,13 @@ static shared_u32 word_a, word_b;
 
 static void wait_for(shared_u32 *on, int rank)
 {
-	const struct wait w = {.on = on, .want = 17, .mask = WAIT_MASK_ALL, .kind = WAIT_GE,
-			       .bytes = 4, .why = "clear to send", .from = {rank, 2, 17, "proxy"}};
+	const struct wait w = {.on = on,
+			       .want = 17,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_GE,
+			       .bytes = 4,
+			       .why = "clear to send",
+			       .from = {rank, 2, 17, "proxy"}};
 
 	os_wait_one(&w, NULL);
 }
@@ -179,8 +184,8 @@ static void background_wait(void *arg)
 static void background_main(void *arg)
 {
 	const struct os_thread_attr a = {.name = "beat", .rank = -1, .background = true};
-	const struct sim_event_attr e = {.name = "keep-alive", .delay_ns = 1 << 20,
-					 .background = true};
+	const struct sim_event_attr e = {
+		.name = "keep-alive", .delay_ns = 1 << 20, .background = true};
 	struct os_thread *t;
 
 	ck_assert_int_eq(os_thread_start(&t, &a, background_wait, NULL), 0);

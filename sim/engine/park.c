@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sleeping and waking in the `threads` engine. A thread that has looked in vain often enough
+ * parks: it counts itself at the addresses it watches, in a table by hash, looks once more and
+ * sleeps on a futex. Whoever writes tests the count of its address, one load when nobody sleeps for
+ * it, and wakes those whose set of hashed bits has the address too.
+ *
+ * A writer has no fence between its store and that load, so it may miss a thread that parks at the
+ * same instant; a sleep is therefore short. Nothing depends on being woken: every sleeper looks
+ * again by itself.
+ */
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/engine/engine_internal.h"
+
+enum { PARK_SLOTS = 512, PARK_GRANULE_SHIFT = 6, PARK_TABLE_BITS = 13 };
+
+struct park_slot {
+	shared_u64 mask; /* of the sleeper; 0: awake */
+	shared_u32 woken;
+} __attribute__((aligned(64)));
+
+static struct park_slot park_slots[PARK_SLOTS];
+static shared_u32 park_used;
+static shared_u32 park_sleepers[1 << PARK_TABLE_BITS] __attribute__((aligned(64)));
+
+/* The slot of a new part, or -1: that thread sleeps without being woken. Under threads_lock. */
+int32_t park_slot_new(void)
+{
+	uint32_t n = __atomic_load_n(&park_used.v_, __ATOMIC_RELAXED);
+
+	if (n == PARK_SLOTS)
+		return -1;
+	__atomic_store_n(&park_used.v_, n + 1, __ATOMIC_RELEASE);
+	return (int32_t)n;
+}
+
+void park_reset(void)
+{
+	park_used.v_ = 0;
+	memset(park_sleepers, 0, sizeof park_sleepers);
+}
+
+static inline uint64_t park_hash(uintptr_t granule)
+{
+	return granule * 0x9e3779b97f4a7c15ull;
+}
+
+static inline shared_u32 *park_count_of(uint64_t hash)
+{
+	return &park_sleepers[hash >> (64 - PARK_TABLE_BITS)];
+}
+
+/* Bits that the table does not use, so that the two filters are independent. */
+static inline uint64_t park_bit(uint64_t hash)
+{
+	return 1ull << (hash >> (64 - PARK_TABLE_BITS - 6) & 63);
+}
+
+/* ---- waking ---------------------------------------------------------------------------------- */
+
+void park_wake_slot(int32_t slot)
+{
+	if (slot < 0)
+		return;
+	struct park_slot *s = &park_slots[slot];
+	if (!__atomic_exchange_n(&s->woken.v_, 1, __ATOMIC_ACQ_REL))
+		syscall(SYS_futex, &s->woken.v_, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static __attribute__((noinline)) void park_wake(uint64_t bits)
+{
+	uint32_t n = __atomic_load_n(&park_used.v_, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (__atomic_load_n(&park_slots[i].mask.v_, __ATOMIC_ACQUIRE) & bits)
+			park_wake_slot((int32_t)i);
+}
+
+void park_wake_all(void)
+{
+	park_wake(UINT64_MAX);
+}
+
+void park_wrote(const void *addr, size_t bytes)
+{
+	uintptr_t g = (uintptr_t)addr >> PARK_GRANULE_SHIFT;
+	uintptr_t last = ((uintptr_t)addr + (bytes ? bytes - 1 : 0)) >> PARK_GRANULE_SHIFT;
+	uint64_t bits = 0;
+
+	if (last - g >= 1 << PARK_TABLE_BITS) {
+		park_wake_all();
+		return;
+	}
+	for (; g <= last; g++) {
+		uint64_t hash = park_hash(g);
+
+		if (UNLIKELY(__atomic_load_n(&park_count_of(hash)->v_, __ATOMIC_RELAXED)))
+			bits |= park_bit(hash);
+	}
+	if (UNLIKELY(bits != 0))
+		park_wake(bits);
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+static uint64_t park_watch_one(const void *addr, int32_t by)
+{
+	uint64_t hash = park_hash((uintptr_t)addr >> PARK_GRANULE_SHIFT);
+
+	__atomic_fetch_add(&park_count_of(hash)->v_, (uint32_t)by, __ATOMIC_RELAXED);
+	return park_bit(hash);
+}
+
+uint64_t park_watch(const struct wait *const *w, int n, const shared_u32 *abort, int32_t by)
+{
+	uint64_t bits = abort ? park_watch_one(abort, by) : 0;
+
+	for (int i = 0; i < n; i++)
+		bits |= park_watch_one(w[i]->on, by);
+	return bits;
+}
+
+/* True when it was woken, or need not sleep at all. */
+bool park(int32_t slot, uint64_t bits, bool (*look)(void *arg), void *arg, uint64_t max_ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(max_ns / 1000000000),
+			     .tv_nsec = (long)(max_ns % 1000000000)};
+
+	if (slot < 0) {
+		nanosleep(&t, NULL);
+		return false;
+	}
+	struct park_slot *s = &park_slots[slot];
+	__atomic_store_n(&s->woken.v_, 0, __ATOMIC_SEQ_CST);
+	__atomic_exchange_n(&s->mask.v_, bits, __ATOMIC_SEQ_CST);
+	bool woken = look(arg);
+	if (!woken)
+		woken = syscall(SYS_futex, &s->woken.v_, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0) == 0;
+	__atomic_store_n(&s->mask.v_, 0, __ATOMIC_RELEASE);
+	return woken;
+}
