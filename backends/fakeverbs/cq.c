@@ -30,14 +30,12 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 		size *= 2;
 	rc = ENOMEM;
 	h = os_alloc(sizeof *h, "ibv_cq");
-	cq = h ? hca_slab_take(&hca_world()->cq) : NULL;
+	cq = h ? hca_slab_take_owned(&hca_world()->cq, h) : NULL;
 	uint64_t ring = cq ? hca_mem_take(size * sizeof(struct hca_cqe)) : 0;
 
 	if (!ring)
 		goto err;
 	hca_lock(&cq->item.lock);
-	cq->item.proc = os_proc()->id;
-	cq->item.handle = (uintptr_t)h;
 	cq->context = c->hca->item.index;
 	cq->port = c->hca->port;
 	cq->channel = 0;
@@ -113,11 +111,11 @@ static void hca_cq_overran(void *object, uint64_t generation)
 	uint32_t index = cq->item.index, at = 0;
 	struct hca_qp *qp;
 
-	if (cq->item.generation != (uint32_t)generation)
+	if (__atomic_load_n(&cq->item.generation, __ATOMIC_ACQUIRE) != (uint32_t)generation)
 		return;
 	while ((qp = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
 		hca_lock(&qp->item.lock);
-		if (qp->item.live && (qp->send_cq == index || qp->recv_cq == index) &&
+		if (qp->sq.ring && (qp->send_cq == index || qp->recv_cq == index) &&
 		    qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR) {
 			hca_event_post(qp->context, IBV_EVENT_QP_FATAL, qp->item.index,
 				       qp->item.generation);

@@ -169,7 +169,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return NULL;
 	}
 	struct hca_context_handle *h = os_alloc(sizeof *h, "ibv_context");
-	struct hca_context *c = h ? hca_slab_take(&hca_world()->context) : NULL;
+	struct hca_context *c = h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
 
 	if (!c) {
 		os_free(h);
@@ -181,8 +181,6 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	(void)hca_proc_get();
 	h->hca = c;
 	hca_lock(&c->item.lock);
-	c->item.proc = os_proc()->id;
-	c->item.handle = (uintptr_t)ctx;
 	c->port = d->port;
 	c->closed = c->first = c->last = 0;
 	hca_unlock(&c->item.lock);

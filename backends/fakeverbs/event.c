@@ -36,6 +36,11 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	e->next = 0;
 	os_trace("async event", type, element, context);
 	hca_lock(&c->item.lock);
+	if (c->closed) { /* it closes at this moment */
+		hca_unlock(&c->item.lock);
+		hca_slab_give(&w->event, e);
+		return;
+	}
 	if (c->last)
 		((struct hca_event *)hca_slab_at(&w->event, c->last - 1))->next = e->item.index + 1;
 	else
@@ -194,11 +199,9 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 	if (!h)
 		goto err;
-	h->hca = hca_slab_take(&hca_world()->channel);
+	h->hca = hca_slab_take_owned(&hca_world()->channel, h);
 	if (!h->hca)
 		goto err_free;
-	h->hca->item.proc = os_proc()->id;
-	h->hca->item.handle = (uintptr_t)h;
 	h->hca->first = h->hca->last = 0;
 	h->ibv.context = context;
 	h->ibv.fd = -1; /* waited for through ibv_get_cq_event only */

@@ -84,7 +84,10 @@ struct hca_slab {
 };
 
 void *hca_slab_at(struct hca_slab *s, uint32_t index);
-void *hca_slab_take(struct hca_slab *s); /* NULL: full. Zero but for its struct hca_item */
+/* NULL: full. What is behind its struct hca_item is as the last user left it. */
+void *hca_slab_take(struct hca_slab *s);
+/* The same for the calling process, with the verbs object that stands for it. */
+void *hca_slab_take_owned(struct hca_slab *s, void *handle);
 void hca_slab_give(struct hca_slab *s, void *item);
 /* The next live item of process `proc` (UINT32_MAX: any) from *cursor on; NULL: no more. */
 void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor);

@@ -21,11 +21,9 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 	if (!pd)
 		goto err;
-	pd->hca = hca_slab_take(&hca_world()->pd);
+	pd->hca = hca_slab_take_owned(&hca_world()->pd, pd);
 	if (!pd->hca)
 		goto err_free;
-	pd->hca->item.proc = os_proc()->id;
-	pd->hca->item.handle = (uintptr_t)pd;
 	pd->hca->port = c->hca->port;
 	pd->ibv.context = context;
 	pd->ibv.handle = pd->hca->item.index;
@@ -105,14 +103,12 @@ static struct ibv_mr *hca_mr_register(struct ibv_pd *ibv, void *addr, size_t len
 		goto err;
 	rc = ENOMEM;
 	h = os_alloc(sizeof *h, "ibv_mr");
-	mr = h ? hca_slab_take(&hca_world()->mr) : NULL;
+	mr = h ? hca_slab_take_owned(&hca_world()->mr, h) : NULL;
 	if (!mr)
 		goto err;
 	/* the tag differs at each use of the index: a stale key is never right by luck */
 	tag = (mr->item.generation * 7 + mr->item.index * 3 + 1) & 0xff;
 	hca_lock(&mr->item.lock);
-	mr->item.proc = os_proc()->id;
-	mr->item.handle = (uintptr_t)h;
 	mr->pd = pd->hca->item.index;
 	mr->port = pd->hca->port;
 	mr->access = access;
@@ -238,7 +234,7 @@ struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t by
 	struct hca_mr *mr = hca_slab_at(&w->mr, index);
 
 	hca_lock(&mr->item.lock);
-	bool ok = mr->item.live && mr->key && mr->key == key && mr->pd == pd &&
+	bool ok = mr->key && mr->key == key && mr->pd == pd &&
 		  (mr->access & access) == access && iova >= mr->iova && bytes <= mr->bytes &&
 		  iova - mr->iova <= mr->bytes - bytes;
 

@@ -47,22 +47,18 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 		return rc;
 	if (wr->send_flags & ~flags)
 		return EINVAL;
-	if (wr->num_sge < 0)
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.sge_max) {
+		hca_say("ibv_post_send: qp 0x%x: %d scatter entries, at most %u", qp->number,
+			wr->num_sge, qp->sq.sge_max);
 		return EINVAL;
+	}
 	*bytes = 0;
 	for (int i = 0; i < wr->num_sge; i++)
 		*bytes += wr->sg_list[i].length;
-	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (*bytes <= qp->sq.inline_max)
-			return 0;
-		hca_say("ibv_post_send: qp 0x%x: %llu bytes inline, at most %u", qp->number,
-			(unsigned long long)*bytes, qp->sq.inline_max);
-		return EINVAL;
-	}
-	if ((uint32_t)wr->num_sge <= qp->sq.sge_max)
+	if (!(wr->send_flags & IBV_SEND_INLINE) || *bytes <= qp->sq.inline_max)
 		return 0;
-	hca_say("ibv_post_send: qp 0x%x: %d scatter entries, at most %u", qp->number, wr->num_sge,
-		qp->sq.sge_max);
+	hca_say("ibv_post_send: qp 0x%x: %llu bytes inline, at most %u", qp->number,
+		(unsigned long long)*bytes, qp->sq.inline_max);
 	return EINVAL;
 }
 

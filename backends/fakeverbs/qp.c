@@ -85,7 +85,7 @@ struct hca_qp *hca_qp_lock_number(uint32_t port_index, uint32_t number)
 struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 {
 	hca_lock(&qp->item.lock);
-	if (qp->item.live && qp->sq.ring && qp->item.generation == generation)
+	if (qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation)
 		return qp;
 	hca_unlock(&qp->item.lock);
 	return NULL;
@@ -185,16 +185,13 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 		goto err;
 	rc = ENOMEM;
 	h = os_alloc(sizeof *h, "ibv_qp");
-	qp = h ? hca_slab_take(&hca_world()->qp) : NULL;
+	qp = h ? hca_slab_take_owned(&hca_world()->qp, h) : NULL;
 	if (!qp)
 		goto err;
 	hca_lock(&qp->item.lock);
 	rc = hca_qp_make(qp, pd, a);
-	if (!rc) {
-		qp->item.proc = os_proc()->id;
-		qp->item.handle = (uintptr_t)h;
+	if (!rc)
 		hca_qp_enter(qp);
-	}
 	hca_unlock(&qp->item.lock);
 	if (rc)
 		goto err;
@@ -221,9 +218,9 @@ void hca_qp_destroy(struct hca_qp *qp)
 {
 	struct hca_world *w = hca_world();
 
-	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_qp_leave(qp);
 	hca_lock(&qp->item.lock);
+	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
 	hca_event_purge(qp->context, false, qp->item.index, qp->item.generation);

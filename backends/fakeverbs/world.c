@@ -79,7 +79,7 @@ static struct hca_item *hca_slab_grow(struct hca_slab *s)
 	return it;
 }
 
-void *hca_slab_take(struct hca_slab *s)
+static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 {
 	struct hca_item *it = NULL;
 
@@ -95,11 +95,22 @@ void *hca_slab_take(struct hca_slab *s)
 	if (it) {
 		ASSERT(!it->live);
 		it->next_free = 0;
-		it->handle = 0;
+		it->proc = proc;
+		it->handle = (uintptr_t)handle;
 		__atomic_store_n(&it->live, 1, __ATOMIC_RELEASE);
 	}
 	hca_unlock(&s->lock);
 	return it;
+}
+
+void *hca_slab_take(struct hca_slab *s)
+{
+	return hca_slab_take_for(s, UINT32_MAX, NULL);
+}
+
+void *hca_slab_take_owned(struct hca_slab *s, void *handle)
+{
+	return hca_slab_take_for(s, os_proc()->id, handle);
 }
 
 void hca_slab_give(struct hca_slab *s, void *item)
@@ -108,7 +119,7 @@ void hca_slab_give(struct hca_slab *s, void *item)
 
 	hca_lock(&s->lock);
 	ASSERT(it->live);
-	it->generation++;
+	__atomic_store_n(&it->generation, it->generation + 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&it->live, 0, __ATOMIC_RELEASE);
 	it->next_free = 0;
 	if (s->free_count++)
@@ -300,10 +311,15 @@ static void hca_port_changed(struct world_port *port)
 	if (!w)
 		return;
 	__atomic_store_n(&w->port[port->index].up, port->up, __ATOMIC_RELEASE);
-	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at)))
-		if (c->port == port->index)
+	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at))) {
+		hca_lock(&c->item.lock);
+		bool mine = !c->closed && c->port == port->index;
+
+		hca_unlock(&c->item.lock);
+		if (mine)
 			hca_event_post(c->item.index,
 				       port->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 1, 0);
+	}
 }
 
 /* For the dump of a failing run: queue pairs that are not idle. */

@@ -47,15 +47,15 @@ static struct vh_options patient(void)
 	return o;
 }
 
-VH_TEST_PLAN(one_message_in_six_lost_is_repaired, "fabric.packet prob=1/6 drop\n")
+VH_TEST_PLAN(one_message_in_eight_lost_is_repaired, "fabric.packet prob=1/8 drop\n")
 {
 	struct vh_options o = patient();
 
 	traffic(&o);
 }
 
-VH_TEST_PLAN(one_message_in_six_lost_is_repaired_with_one_read_at_a_time,
-	     "fabric.packet prob=1/6 drop\n")
+VH_TEST_PLAN(one_message_in_eight_lost_is_repaired_with_one_read_at_a_time,
+	     "fabric.packet prob=1/8 drop\n")
 {
 	struct vh_options o = patient();
 
@@ -140,8 +140,8 @@ int main(void)
 {
 	TCase *t = tcase_create("faults");
 
-	VH_ADD(t, one_message_in_six_lost_is_repaired);
-	VH_ADD(t, one_message_in_six_lost_is_repaired_with_one_read_at_a_time);
+	VH_ADD(t, one_message_in_eight_lost_is_repaired);
+	VH_ADD(t, one_message_in_eight_lost_is_repaired_with_one_read_at_a_time);
 	VH_ADD(t, late_messages_are_duplicates_and_harmless);
 	tcase_add_loop_test(t, whichever_message_is_lost_the_bytes_arrive, 0, 70);
 	VH_ADD(t, a_completion_that_fails_by_plan_ends_the_queue_pair);
