@@ -389,15 +389,23 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b)
 
 /* ---- end ------------------------------------------------------------------------------------------ */
 
-void bootstrap_close(struct bootstrap *b)
+void bootstrap_leave(struct bootstrap *b)
 {
 	if (!b)
 		return;
-	bootstrap_peers_close(b);
+	bootstrap_outs_close(b);
 	sock_close(&b->next_fd);
 	sock_close(&b->prev_fd);
 	sock_close(&b->root_fd);
 	sock_close(&b->listen_fd);
+}
+
+void bootstrap_close(struct bootstrap *b)
+{
+	if (!b)
+		return;
+	bootstrap_leave(b);
+	bootstrap_peers_close(b);
 	if (b->root)
 		bootstrap_root_close(b->root);
 	os_free(b->addresses);

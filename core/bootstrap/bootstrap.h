@@ -47,6 +47,13 @@ ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, 
  * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
  * on abort. May return early. w[n] is scratch. */
 ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n);
+/* This rank leaves: closes all by which others see that it is there, without waiting. What others
+ * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL and
+ * a second time are fine. */
+void bootstrap_leave(struct bootstrap *b);
+/* After leaving: waits until `peer`, from which a message came before, has left too. ETIMEDOUT: not
+ * until the deadline. */
+int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns);
 /* NULL is fine. */
 void bootstrap_close(struct bootstrap *b);
 

@@ -125,6 +125,7 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 /* Connects to `to` and says who we are. */
 ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
 			       enum bootstrap_hello_kind kind, const char *why, int *fd);
+void bootstrap_outs_close(struct bootstrap *b);
 void bootstrap_peers_close(struct bootstrap *b);
 /* ncclRemoteError when the successor in the ring has gone away, as every failing rank does: so the
  * news travels. *seq: its event count before the look. */

@@ -381,20 +381,60 @@ ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, 
 	return rc;
 }
 
-void bootstrap_peers_close(struct bootstrap *b)
+void bootstrap_outs_close(struct bootstrap *b)
 {
-	while (b->ins)
-		bootstrap_in_drop(b, b->ins);
 	while (b->outs) {
 		struct bootstrap_out *o = b->outs;
 		b->outs = o->next;
 		sock_close(&o->fd);
 		os_free(o);
 	}
+}
+
+void bootstrap_peers_close(struct bootstrap *b)
+{
+	bootstrap_outs_close(b);
+	while (b->ins)
+		bootstrap_in_drop(b, b->ins);
 	while (b->messages) {
 		struct bootstrap_message *m = b->messages;
 		b->messages = m->next;
 		os_free(m);
 	}
 	b->messages_end = &b->messages;
+}
+
+/* ---- after leaving ------------------------------------------------------------------------------ */
+
+static struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
+{
+	for (struct bootstrap_in *in = b->ins; in; in = in->next)
+		if (in->rank == peer)
+			return in;
+	return NULL;
+}
+
+int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
+{
+	struct sock_ctx ctx = { "bootstrap: a rank to leave", b->rank, peer, NULL };
+	struct bootstrap_in *in;
+
+	/* what still comes is of no interest, its end is */
+	while ((in = bootstrap_in_of(b, peer))) {
+		char byte[64];
+		size_t done = 0;
+		uint64_t seq = sock_seq(in->fd);
+		int e = os_recv(in->fd, byte, sizeof byte, &done);
+
+		if (e == EAGAIN) {
+			struct wait w = sock_wait(in->fd, seq, &ctx);
+
+			w.deadline_ns = deadline_ns;
+			if (os_wait_one(&w, NULL) == ETIMEDOUT)
+				return ETIMEDOUT;
+		} else if (e || !done) {
+			bootstrap_in_drop(b, in);
+		}
+	}
+	return 0;
 }

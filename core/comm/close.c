@@ -69,11 +69,8 @@ static void comm_quieten(struct ncclComm *comm)
 	if (comm->state == COMM_INIT)
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	(void)comm_drain(comm);
-	if (comm_is_aborted(comm)) {
-		/* nobody is to wait for this rank */
-		bootstrap_close(comm->bootstrap);
-		comm->bootstrap = NULL;
-	}
+	if (comm_is_aborted(comm))
+		comm_leave_others(comm);
 }
 
 /* ---- released -------------------------------------------------------------------------------------- */

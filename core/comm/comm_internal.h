@@ -16,6 +16,9 @@ DOPPEL_STATIC_CHECK(sizeof(struct dev_comm) <= COMM_DEV_CHANNELS_AT, "dev_comm f
 /* One line for a CUDA error, and our result for it. `what` says what was attempted. */
 ncclResult_t comm_cuda(cudaError_t e, const char *what);
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
+/* For a rank that fails or was aborted, when its kernels are gone: stops using the others' memory,
+ * then lets them see that it has left, so that nobody waits for it. */
+void comm_leave_others(struct ncclComm *comm);
 
 /* peers.c: who the others are. Fills peers, local ranks; checks that they fit together. */
 ncclResult_t comm_peers_gather(struct ncclComm *comm);

@@ -65,6 +65,13 @@ static void comm_init_log(const struct ncclComm *comm, const char *what)
 	     comm->name[0] ? " commName " : "", comm->name, what);
 }
 
+void comm_leave_others(struct ncclComm *comm)
+{
+	(void)comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	transport_let_go(comm);
+	bootstrap_leave(comm->bootstrap);
+}
+
 ncclResult_t comm_init(struct ncclComm *comm)
 {
 	ncclResult_t rc;
@@ -79,10 +86,8 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	} else {
 		INFO(LOG_INIT, "rank %d: init ends with %d%s", comm->rank, (int)rc,
 		     shared_load_u32(comm->abort, SHARED_ACQUIRE) ? " (aborted)" : "");
-		/* the others must not wait for this rank */
-		bootstrap_close(comm->bootstrap);
-		comm->bootstrap = NULL;
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
+		comm_leave_others(comm);
 	}
 	os_trace_end("init");
 	return rc;

@@ -25,18 +25,11 @@
 #define P2P_CLOSE_NS 10000000000ull
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
 
-/* In /dev/shm: how many other processes have a pool open. */
-struct p2p_use {
-	shared_u32 importers;
-};
-
 struct p2p_pool {
 	shared_u32 refs;
 	uint32_t cuda_dev;
 	uint8_t *mem; /* device memory */
 	uint64_t bytes;
-	struct p2p_use *use; /* NULL: not exported, or there is no /dev/shm */
-	uint64_t use_id;     /* in its name; 0: none */
 };
 
 /* A neighbour's pool as this rank sees it. */
@@ -44,7 +37,6 @@ struct p2p_import {
 	int32_t peer;
 	uint8_t *mem;
 	struct p2p_pool *pool; /* same process; NULL: opened through IPC */
-	struct p2p_use *use;   /* IPC: counted there */
 };
 
 struct p2p_state {
@@ -64,12 +56,11 @@ struct p2p_info {
 	uint64_t pool_bytes;
 	uint64_t control;   /* offsets in the pool */
 	uint64_t buffer;
-	uint64_t use_id;
 	cudaIpcMemHandle_t handle; /* for other processes of the host */
 };
 DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fits");
-DOPPEL_CHECK_SIZE(struct p2p_info, 120);
-DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 56);
+DOPPEL_CHECK_SIZE(struct p2p_info, 112);
+DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 48);
 
 static bool p2p_same_process(const struct ncclComm *comm, int32_t peer)
 {
@@ -101,77 +92,12 @@ static void p2p_count_ends(const struct ncclComm *comm, uint64_t *ends, uint64_t
 	}
 }
 
-/* The count of importers has a name that importers are told. Without /dev/shm they are not
- * counted, and not waited for. */
-#define P2P_USE_NAME 32
-
-static void p2p_use_name(uint64_t id, char name[P2P_USE_NAME])
-{
-	snprintf(name, P2P_USE_NAME, "doppel-p2p-%016llx", (unsigned long long)id);
-}
-
-static void p2p_use_make(struct p2p_pool *pool)
-{
-	char name[P2P_USE_NAME];
-	void *mem = NULL;
-	int rc;
-
-	if (pool->use)
-		return;
-	os_random(&pool->use_id, sizeof pool->use_id);
-	p2p_use_name(pool->use_id, name);
-	rc = os_shm_create(name, sizeof *pool->use, &mem);
-	if (rc) {
-		INFO(LOG_P2P, "no count of p2p importers: creating %s failed with error %d", name, rc);
-		pool->use_id = 0;
-	}
-	pool->use = mem;
-}
-
-static void p2p_use_free(struct p2p_pool *pool)
-{
-	char name[P2P_USE_NAME];
-
-	if (!pool->use)
-		return;
-	p2p_use_name(pool->use_id, name);
-	(void)os_shm_unlink(name);
-	(void)os_shm_unmap(pool->use, sizeof *pool->use);
-	pool->use = NULL;
-}
-
-/* Before the importer opens the pool. */
-static void p2p_use_open(const struct p2p_info *info, struct p2p_import *im)
-{
-	char name[P2P_USE_NAME];
-	void *mem = NULL;
-
-	if (!info->use_id)
-		return;
-	p2p_use_name(info->use_id, name);
-	if (os_shm_open(name, sizeof *im->use, &mem))
-		return;
-	im->use = mem;
-	shared_add_u32(&im->use->importers, 1, SHARED_ACQ_REL);
-}
-
-/* After it closed the pool. */
-static void p2p_use_close(struct p2p_import *im)
-{
-	if (!im->use)
-		return;
-	shared_add_u32(&im->use->importers, -1u, SHARED_ACQ_REL);
-	(void)os_shm_unmap(im->use, sizeof *im->use);
-	im->use = NULL;
-}
-
 static void p2p_pool_unref(struct p2p_pool *pool)
 {
 	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
 		return;
 	if (pool->mem)
 		(void)cuda_result(cudaFree(pool->mem), "cudaFree of p2p connection memory");
-	p2p_use_free(pool);
 	os_free(pool);
 }
 
@@ -242,8 +168,6 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	}
 	ASSERT(st->buffer_used <= st->pool->bytes);
 	if (!p2p_same_process(c->comm, c->peer)) {
-		p2p_use_make(st->pool);
-		info.use_id = st->pool->use_id;
 		rc = cuda_result(cudaIpcGetMemHandle(&info.handle, st->pool->mem),
 				 "cudaIpcGetMemHandle of p2p connection memory");
 	}
@@ -310,13 +234,9 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 		im->mem = im->pool->mem;
 		return ncclSuccess;
 	}
-	p2p_use_open(info, im);
-	rc = cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
-					      cudaIpcMemLazyEnablePeerAccess),
-			 "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
-	if (rc)
-		p2p_use_close(im);
-	return rc;
+	return cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
+						cudaIpcMemLazyEnablePeerAccess),
+			   "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
 }
 
 /* The neighbour's pool, opened at the first of its connections. */
@@ -397,40 +317,55 @@ static void p2p_close(struct conn *c)
 	c->transport = NULL;
 }
 
-static void p2p_imports_close(struct p2p_state *st)
+void p2p_imports_close(struct ncclComm *comm)
 {
-	for (int32_t i = st->imports - 1; i >= 0; i--) {
+	struct p2p_state *st = comm->p2p;
+
+	for (int32_t i = st ? st->imports - 1 : -1; i >= 0; i--) {
 		struct p2p_import *im = &st->import[i];
 
-		if (im->pool) {
+		if (im->pool)
 			p2p_pool_unref(im->pool);
-			continue;
-		}
-		(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
-				  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
-		p2p_use_close(im);
+		else
+			(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
+					  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
 	}
+	if (st)
+		st->imports = 0;
 }
 
-/* CUDA leaves it undefined to free exported memory before the importers closed it. They do so at
- * about the same time, since ranks end or abort together; one that does not is not waited for
- * for ever. */
-static void p2p_importers_wait(struct ncclComm *comm, const struct p2p_pool *pool)
+static bool p2p_is_importer(const struct ncclComm *comm, int32_t rank)
+{
+	bool next_to_us = false;
+
+	for (int32_t i = 0; i < comm->nchannels; i++) {
+		const struct channel *ch = &comm->channels[i];
+
+		next_to_us |= ch->ring_prev == rank || ch->ring_next == rank;
+	}
+	return next_to_us && rank != comm->rank && !p2p_same_process(comm, rank);
+}
+
+/* CUDA leaves it undefined to free exported memory before the importers closed it. A rank leaves
+ * the bootstrap when it has closed what it imported, and is seen to have left even when it died.
+ * All leave at about the same time, since ranks end or abort together; one that does not is not
+ * waited for for ever. */
+static void p2p_importers_wait(struct ncclComm *comm)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
-	struct wait w = {
-		.on = &pool->use->importers,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "other processes to close p2p connection memory",
-		.from = {.rank = -1, .channel = -1, .step = -1, .object = "neighbour on the host"},
-		.deadline_ns = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS),
-	};
+	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
 
-	if (os_wait_one(&w, NULL) == ETIMEDOUT)
-		INFO(LOG_P2P, "rank %d: another process still has p2p memory open; freed all the same",
-		     comm->rank);
+	if (!comm->bootstrap)
+		return;
+	bootstrap_leave(comm->bootstrap);
+	for (int32_t i = 0; i < comm->local_ranks; i++) {
+		int32_t rank = comm->local_to_rank[i];
+
+		if (p2p_is_importer(comm, rank) &&
+		    bootstrap_wait_left(comm->bootstrap, rank, until) == ETIMEDOUT)
+			INFO(LOG_P2P, "rank %d: rank %d still has p2p memory open; freed all the same",
+			     comm->rank, rank);
+	}
 }
 
 void p2p_state_close(struct ncclComm *comm)
@@ -439,10 +374,9 @@ void p2p_state_close(struct ncclComm *comm)
 
 	if (!st)
 		return;
-	p2p_imports_close(st);
+	p2p_imports_close(comm);
 	if (st->pool) {
-		if (st->pool->use)
-			p2p_importers_wait(comm, st->pool);
+		p2p_importers_wait(comm);
 		p2p_pool_unref(st->pool);
 	}
 	os_free(st);

@@ -274,6 +274,11 @@ ncclResult_t transport_connect_rings(struct ncclComm *comm)
 	return rc;
 }
 
+void transport_let_go(struct ncclComm *comm)
+{
+	p2p_imports_close(comm);
+}
+
 static void transport_conn_close(struct conn **at)
 {
 	struct conn *c = *at;

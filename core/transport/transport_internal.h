@@ -25,7 +25,9 @@ struct transport_infos {
 	struct wait wait[2 * DEV_MAX_CHANNELS + 1]; /* of those that are not ready; one for bootstrap */
 };
 
-/* Releases what all p2p connections of a rank share. */
+/* p2p.c: closes the pools of others that this rank opened; */
+void p2p_imports_close(struct ncclComm *comm);
+/* releases all that p2p connections of a rank share. */
 void p2p_state_close(struct ncclComm *comm);
 
 /* transport_net's connect_info. */
