@@ -87,8 +87,8 @@ static int xml_attrs_copy(struct xml_doc *doc, struct xml_node *node, const XML_
 	if (!copy)
 		return ENOMEM;
 	for (int i = 0; i < n; i++) {
-		copy[i].name = xml_take_string(doc, attrs[2 * i]);
-		copy[i].value = xml_take_string(doc, attrs[2 * i + 1]);
+		copy[i].name = xml_take_string(doc, attrs[2 * (size_t)i]);
+		copy[i].value = xml_take_string(doc, attrs[2 * (size_t)i + 1]);
 		if (!copy[i].name || !copy[i].value)
 			return ENOMEM;
 	}
@@ -118,7 +118,7 @@ static void xml_on_start(void *user, const XML_Char *name, const XML_Char **attr
 {
 	struct xml_parser *p = user;
 	int attr_count = 0;
-	while (attrs[2 * attr_count])
+	while (attrs[2 * (size_t)attr_count])
 		attr_count++;
 	if (p->rc)
 		return;
@@ -334,7 +334,7 @@ static int xml_milli_parse(const char **p, int64_t *out)
 	v *= 1000;
 	if (*s == '.') {
 		s++;
-		for (int unit = 100; *s >= '0' && *s <= '9'; s++, digits++, unit /= 10)
+		for (int64_t unit = 100; *s >= '0' && *s <= '9'; s++, digits++, unit /= 10)
 			v += unit * (*s - '0');
 	}
 	*out = sign * v;

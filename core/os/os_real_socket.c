@@ -104,7 +104,7 @@ static int real_socket(const struct os_addr *a, int *fd)
 
 int real_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
 {
-	int s, one = 1;
+	int s = -1, one = 1;
 	int rc = real_socket(at, &s);
 	if (rc)
 		return rc;
@@ -128,7 +128,7 @@ err_close:
 
 int real_connect(const struct os_addr *to, int *fd)
 {
-	int s;
+	int s = -1;
 	int rc = real_socket(to, &s);
 	if (rc)
 		return rc;
@@ -166,6 +166,7 @@ int real_accept(int fd, int *conn, struct os_addr *peer)
 {
 	struct sockaddr_storage ss;
 	socklen_t n = sizeof ss;
+	memset(&ss, 0, sizeof ss);
 	int s = accept4(fd, (struct sockaddr *)&ss, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (s < 0)
 		/* ECONNABORTED: it went away while it queued */

@@ -71,7 +71,8 @@ static int fd_add(struct world_proc *wp, struct world_socket *s, int *fd)
 		struct world_socket **more = realloc(wp->fd, count * sizeof(struct world_socket *));
 		if (!more)
 			return ENOMEM;
-		memset(more + wp->fd_count, 0, (count - wp->fd_count) * sizeof *more);
+		for (uint32_t k = wp->fd_count; k < count; k++)
+			more[k] = NULL;
 		wp->fd = more;
 		wp->fd_count = count;
 	}

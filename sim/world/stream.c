@@ -42,6 +42,7 @@ static int ring_reserve(struct stream_ring *r, uint32_t n)
 	uint8_t *data = malloc(cap);
 	if (!data)
 		return ENOMEM;
+	ASSERT(r->total == 0 || r->cap > 0);
 	for (uint32_t i = 0; i < r->total;) {
 		uint32_t at = (r->head + i) % r->cap;
 		uint32_t k = MIN_OF(r->total - i, r->cap - at);
@@ -315,11 +316,14 @@ void stream_listener_close(struct world_socket *l)
 	while (*at != l)
 		at = &(*at)->next;
 	*at = l->next;
-	for (struct world_socket *next, *s = l->queue; s; s = next) {
-		next = s->next;
+	while (l->queue) {
+		struct world_socket *s = l->queue;
+		struct world_conn *c = s->conn;
+		l->queue = s->next;
 		s->open = false;
-		conn_post(s->conn, STREAM_OP_RST, 0, 0, 0);
-		conn_unref(s->conn);
+		ASSERT(c->refs > 0); /* the queue's */
+		conn_post(c, STREAM_OP_RST, 0, 0, 0);
+		conn_unref(c);
 	}
 	os_unlabel(l);
 	free(l);
