@@ -18,7 +18,8 @@ struct lab_rank {
 	struct os_thread *thread;
 	uint64_t arrivals; /* at the harness' barrier, so far */
 	ncclComm_t comm;
-	void *stream; /* cudaStream_t */
+	void *stream;	  /* cudaStream_t */
+	void *start, *end; /* cudaEvent_t: around a timed series */
 	uint8_t *send, *recv, *staging;
 	uint64_t elapsed_ns; /* of the last timed series */
 };
