@@ -138,7 +138,6 @@ static bool fc_world_start(void)
 			fc.device_count++;
 		}
 	}
-	sim_set_resolver(fc_va_resolve);
 	sim_on_failure(fc_print_state);
 	sim_on_crash(fc_explain_crash);
 	fc.ready = true;
@@ -453,4 +452,5 @@ static __attribute__((constructor)) void fc_load(void)
 {
 	world_on_proc_exit(fc_proc_gone);
 	world_on_destroy(fc_world_end);
+	sim_set_resolver(fc_va_resolve);
 }

@@ -259,7 +259,7 @@ struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const
 	for (int32_t i = 0; i < ctx->proc->count; i++) {
 		struct fc_ctx *c = ctx->proc->ctx[i];
 		for (struct CUstream_st *s = c ? c->streams : NULL; s; s = s->next) {
-			if (s == handle && !s->destroyed)
+			if (s == handle && s->number && !s->destroyed)
 				return s;
 		}
 	}
