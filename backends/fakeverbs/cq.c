@@ -100,7 +100,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
-/* ---- filling ------------------------------------------------------------------------------------ */
+/* ---- filling ---------------------------------------------------------------------------- */
 
 /* Every queue pair of a queue that ran over goes to ERR: an event, because the one that noticed
  * holds a queue pair. */
@@ -175,12 +175,14 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 	hca_unlock(&cq->item.lock);
 }
 
-/* ---- polling ------------------------------------------------------------------------------------ */
+/* ---- polling ---------------------------------------------------------------------------- */
 
 static void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 {
-	*wc = (struct ibv_wc){.wr_id = e->wr_id, .status = (enum ibv_wc_status)e->status,
-			      .vendor_err = e->vendor_error, .qp_num = e->qpn};
+	*wc = (struct ibv_wc){.wr_id = e->wr_id,
+			      .status = (enum ibv_wc_status)e->status,
+			      .vendor_err = e->vendor_error,
+			      .qp_num = e->qpn};
 	if (e->status == IBV_WC_SUCCESS) {
 		wc->opcode = (enum ibv_wc_opcode)e->opcode;
 		wc->byte_len = e->bytes;
@@ -188,7 +190,8 @@ static void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 		wc->wc_flags = e->flags;
 		return;
 	}
-	/* only wr_id, status, qp_num and vendor_err mean something now: whoever reads these, sees it */
+	/* only wr_id, status, qp_num and vendor_err mean something now: whoever reads these, sees
+	 * it */
 	wc->opcode = (enum ibv_wc_opcode)0x5a;
 	wc->byte_len = 0xdeadbeef;
 }

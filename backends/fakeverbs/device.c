@@ -18,7 +18,7 @@ struct hca_proc {
 static uint32_t hca_proc_lock;
 static const char hca_no_provider[] = "not a provider's table";
 
-/* ---- the list ------------------------------------------------------------------------------------ */
+/* ---- the list --------------------------------------------------------------------------- */
 
 static struct hca_proc *hca_proc_make(uint32_t host)
 {
@@ -102,7 +102,8 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	(void)hca_world();
 	struct hca_proc *p = hca_proc_get();
 	struct ibv_device **list =
-		p ? os_alloc((p->count + 1) * sizeof(struct ibv_device *), "ibv_device list") : NULL;
+		p ? os_alloc((p->count + 1) * sizeof(struct ibv_device *), "ibv_device list")
+		  : NULL;
 
 	if (!list) {
 		if (p)
@@ -151,10 +152,10 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 	return hca_guid(hca_device_of(device)->port);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------ */
+/* ---- contexts --------------------------------------------------------------------------- */
 
-static int hca_query_port(struct ibv_context *context, uint8_t port_num,
-			  struct ibv_port_attr *attr, size_t bytes);
+static int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+			  size_t bytes);
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
@@ -169,7 +170,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return NULL;
 	}
 	struct hca_context_handle *h = os_alloc(sizeof *h, "ibv_context");
-	struct hca_context *c = h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
+	struct hca_context *c =
+		h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
 
 	if (!c) {
 		os_free(h);
@@ -235,7 +237,7 @@ int ibv_close_device(struct ibv_context *context)
 	return 0;
 }
 
-/* ---- questions ----------------------------------------------------------------------------------- */
+/* ---- questions -------------------------------------------------------------------------- */
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
@@ -279,8 +281,8 @@ static void hca_port_speed(uint64_t mbps, struct ibv_port_attr *a)
 	static const struct {
 		uint32_t gbps;
 		uint8_t width, speed;
-	} rates[] = {{10, 1, 4},    {25, 1, 32},   {40, 2, 4},	  {50, 1, 64},
-		     {100, 2, 32},  {200, 2, 64},  {400, 2, 128}, {800, 4, 128}};
+	} rates[] = {{10, 1, 4},   {25, 1, 32},  {40, 2, 4},    {50, 1, 64},
+		     {100, 2, 32}, {200, 2, 64}, {400, 2, 128}, {800, 4, 128}};
 	uint64_t gbps = mbps * 8 / 1000;
 	size_t i = 0;
 
@@ -290,8 +292,8 @@ static void hca_port_speed(uint64_t mbps, struct ibv_port_attr *a)
 	a->active_speed = rates[i].speed;
 }
 
-static int hca_query_port(struct ibv_context *context, uint8_t port_num,
-			  struct ibv_port_attr *attr, size_t bytes)
+static int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+			  size_t bytes)
 {
 	sim_point("ibv_query_port");
 	sim_charge_ns(HCA_CONTROL_NS);
@@ -331,7 +333,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 	return rc;
 }
 
-/* ---- addresses ----------------------------------------------------------------------------------- */
+/* ---- addresses -------------------------------------------------------------------------- */
 
 bool hca_gid_get(uint32_t port_index, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type)
 {

@@ -6,7 +6,7 @@
 
 #include "backends/fakeverbs/hca.h"
 
-/* ---- asynchronous events ------------------------------------------------------------------------ */
+/* ---- asynchronous events ---------------------------------------------------------------- */
 
 static const char *hca_event_element(enum ibv_event_type type)
 {
@@ -143,16 +143,20 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	sim_point("ibv_get_async_event");
 	struct hca_world *world = hca_world();
 	struct hca_context *c = hca_context_of(context)->hca;
-	uint32_t generation = c->item.generation;
+	uint32_t generation = __atomic_load_n(&c->item.generation, __ATOMIC_ACQUIRE);
 
 	for (;;) {
-		struct wait w = {.on = context, .want = os_event_seq(context), .kind = WAIT_OBJECT,
-				 .mask = WAIT_MASK_ALL, .why = "an asynchronous event of the HCA",
+		struct wait w = {.on = context,
+				 .want = os_event_seq(context),
+				 .kind = WAIT_OBJECT,
+				 .mask = WAIT_MASK_ALL,
+				 .why = "an asynchronous event of the HCA",
 				 .from = {-1, -1, -1, "HCA"}};
 		uint32_t none = 0;
 
 		hca_lock(&c->item.lock);
-		bool gone = c->closed || c->item.generation != generation;
+		bool gone = c->closed ||
+			    __atomic_load_n(&c->item.generation, __ATOMIC_ACQUIRE) != generation;
 		struct hca_event *e = gone ? NULL : hca_event_unlink(c, &none);
 
 		if (e)
@@ -189,7 +193,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	sim_events_drain();
 }
 
-/* ---- completion channels -------------------------------------------------------------------------- */
+/* ---- completion channels ---------------------------------------------------------------- */
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
@@ -280,8 +284,11 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 	struct hca_channel *ch = CONTAINER_OF(ibv, struct hca_channel_handle, ibv)->hca;
 
 	for (;;) {
-		struct wait w = {.on = ibv, .want = os_event_seq(ibv), .kind = WAIT_OBJECT,
-				 .mask = WAIT_MASK_ALL, .why = "an event of a completion channel",
+		struct wait w = {.on = ibv,
+				 .want = os_event_seq(ibv),
+				 .kind = WAIT_OBJECT,
+				 .mask = WAIT_MASK_ALL,
+				 .why = "an event of a completion channel",
 				 .from = {-1, -1, -1, "HCA"}};
 
 		hca_lock(&ch->item.lock);
@@ -342,7 +349,9 @@ void hca_channel_purge(struct hca_cq *cq)
 void hca_acked_wait(const void *object, const uint32_t *taken, const uint32_t *acked)
 {
 	for (;;) {
-		struct wait w = {.on = object, .want = os_event_seq(object), .kind = WAIT_OBJECT,
+		struct wait w = {.on = object,
+				 .want = os_event_seq(object),
+				 .kind = WAIT_OBJECT,
 				 .mask = WAIT_MASK_ALL,
 				 .why = "acknowledgement of the object's events (destroy)",
 				 .from = {-1, -1, -1, "ibv_ack_*"}};

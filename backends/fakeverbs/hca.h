@@ -35,33 +35,33 @@
 
 #pragma GCC visibility push(hidden)
 
-#define HCA_PSN_MASK	   0xffffffu
-#define HCA_QPN_FIRST	   0x100u
-#define HCA_BURST_BYTES	   65536u /* payload of one message on the fabric, at most */
-#define HCA_WINDOW_BURSTS  8u	  /* in flight per queue pair, at most */
-#define HCA_MAX_MSG_BYTES  (1u << 30)
-#define HCA_MAX_SGE	   30
-#define HCA_MAX_WR	   32768
-#define HCA_MAX_CQE	   (1 << 22)
-#define HCA_MAX_INLINE	   1024
-#define HCA_MAX_RD_ATOMIC  16
-#define HCA_GID_COUNT	   255
-#define HCA_GID_USED	   4
-#define HCA_PKEY_COUNT	   128
-#define HCA_BUCKETS	   64
+#define HCA_PSN_MASK      0xffffffu
+#define HCA_QPN_FIRST     0x100u
+#define HCA_BURST_BYTES   65536u /* payload of one message on the fabric, at most */
+#define HCA_WINDOW_BURSTS 8u     /* in flight per queue pair, at most */
+#define HCA_MAX_MSG_BYTES (1u << 30)
+#define HCA_MAX_SGE       30
+#define HCA_MAX_WR        32768
+#define HCA_MAX_CQE       (1 << 22)
+#define HCA_MAX_INLINE    1024
+#define HCA_MAX_RD_ATOMIC 16
+#define HCA_GID_COUNT     255
+#define HCA_GID_USED      4
+#define HCA_PKEY_COUNT    128
+#define HCA_BUCKETS       64
 /* RoCE v2 per packet: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4; and the extended header */
-#define HCA_HEADER_BYTES   62u
-#define HCA_RETH_BYTES	   16u
-#define HCA_ACK_BYTES	   66u
+#define HCA_HEADER_BYTES 62u
+#define HCA_RETH_BYTES   16u
+#define HCA_ACK_BYTES    66u
 /* What things take inside an HCA; round numbers of a current one. */
-#define HCA_DOORBELL_NS	   150u
-#define HCA_LOOPBACK_NS	   300u
-#define HCA_POST_NS	   50u
-#define HCA_POLL_NS	   20u
-#define HCA_CONTROL_NS	   5000u
-#define HCA_REG_NS	   20000u
+#define HCA_DOORBELL_NS 150u
+#define HCA_LOOPBACK_NS 300u
+#define HCA_POST_NS     50u
+#define HCA_POLL_NS     20u
+#define HCA_CONTROL_NS  5000u
+#define HCA_REG_NS      20000u
 
-/* ---- slabs: tables of equal items in the arena, that grow and never move --------------------- */
+/* ---- slabs: tables of equal items in the arena, that grow and never move ---------------- */
 
 #define HCA_CHUNKS 1024
 
@@ -70,7 +70,7 @@
 struct hca_item {
 	uint32_t index, generation;
 	uint32_t live, next_free; /* next_free: index + 1 */
-	uint32_t proc;		  /* owner */
+	uint32_t proc;            /* owner */
 	uint32_t lock;
 	uint64_t handle; /* the owner's verbs object */
 };
@@ -99,7 +99,7 @@ void hca_mem_give(uint64_t offset, uint64_t bytes);
 void hca_lock(uint32_t *word);
 void hca_unlock(uint32_t *word);
 
-/* ---- objects ---------------------------------------------------------------------------------- */
+/* ---- objects ---------------------------------------------------------------------------- */
 
 struct hca_port {
 	uint32_t lock;
@@ -159,9 +159,9 @@ struct hca_cq {
 	struct hca_item item;
 	uint32_t context, port;
 	uint32_t channel; /* index + 1 */
-	uint32_t arm;	  /* enum hca_arm */
+	uint32_t arm;     /* enum hca_arm */
 	uint32_t events;  /* on the channel, not yet taken */
-	uint32_t next;	  /* in the channel's list */
+	uint32_t next;    /* in the channel's list */
 	uint32_t overrun;
 	uint32_t size; /* power of two */
 	uint32_t head, tail;
@@ -175,7 +175,7 @@ struct hca_wqe {
 	uint64_t remote_address;
 	uint32_t rkey, imm;
 	uint32_t opcode; /* enum ibv_wr_opcode */
-	uint32_t flags;	 /* enum ibv_send_flags */
+	uint32_t flags;  /* enum ibv_send_flags */
 	uint32_t sge_count;
 	uint32_t psn, packets; /* once started */
 	uint32_t started;
@@ -188,23 +188,23 @@ struct hca_wqe {
 struct hca_queue {
 	uint64_t ring;
 	uint32_t stride, size, sge_max, inline_max;
-	uint32_t head;	 /* next to post */
-	uint32_t done;	 /* oldest that is not complete */
+	uint32_t head;   /* next to post */
+	uint32_t done;   /* oldest that is not complete */
 	uint32_t polled; /* oldest whose slot is taken: its completion was not polled */
-	uint32_t next;	 /* send: next to transmit */
+	uint32_t next;   /* send: next to transmit */
 };
 
 /* What the requester knows. PSNs are 24 bits: psn_una <= psn_next <= psn_max (modulo). */
 struct hca_requester {
-	uint32_t psn_una;  /* oldest not acknowledged */
-	uint32_t psn_next; /* next to transmit; behind psn_max while resending */
-	uint32_t psn_max;  /* never transmitted yet */
-	uint64_t offset;   /* bytes of sq.next that were transmitted */
-	uint32_t reads;	   /* READs started and not complete */
+	uint32_t psn_una;              /* oldest not acknowledged */
+	uint32_t psn_next;             /* next to transmit; behind psn_max while resending */
+	uint32_t psn_max;              /* never transmitted yet */
+	uint64_t offset;               /* bytes of sq.next that were transmitted */
+	uint32_t reads;                /* READs started and not complete */
 	uint32_t retries, rnr_retries; /* left */
-	uint32_t scheduled;   /* a transmit event is pending */
-	uint32_t timer;	      /* an acknowledge timer is pending */
-	uint32_t rnr_wait;    /* not 0: waiting, this is the number of the wait */
+	uint32_t scheduled;            /* a transmit event is pending */
+	uint32_t timer;                /* an acknowledge timer is pending */
+	uint32_t rnr_wait;             /* not 0: waiting, this is the number of the wait */
 	uint32_t rnr_waits;
 	uint32_t gap_seen;    /* resending since psn_una; ignore further signs of the same loss */
 	uint64_t progress_ns; /* last acknowledge, or start from idle */
@@ -212,8 +212,8 @@ struct hca_requester {
 };
 
 struct hca_responder {
-	uint32_t psn;	   /* expected */
-	uint32_t nak_sent; /* for this psn; silent until it comes */
+	uint32_t psn;       /* expected */
+	uint32_t nak_sent;  /* for this psn; silent until it comes */
 	uint32_t receiving; /* a SEND is between its first and last packet, in rq.done */
 	uint32_t established;
 	uint64_t received; /* bytes of it */
@@ -231,7 +231,7 @@ struct hca_qp {
 	uint32_t number, port, pd, context;
 	uint32_t send_cq, recv_cq;
 	uint32_t state; /* enum ibv_qp_state */
-	uint32_t next;	/* in the port's bucket: index + 1 */
+	uint32_t next;  /* in the port's bucket: index + 1 */
 	uint32_t signal_all;
 	/* attributes; `attr` as modify_qp set them */
 	uint32_t access, pkey_index, path_mtu, mtu_bytes;
@@ -273,12 +273,12 @@ struct hca_packet {
 	uint32_t psn, packets;
 	uint32_t nak, rnr_timer;
 	uint32_t rkey, imm;
-	uint32_t bytes;	 /* of payload; for a READ: wanted */
+	uint32_t bytes;  /* of payload; for a READ: wanted */
 	uint32_t buffer; /* index of the payload's, + 1; small ones first */
 	uint32_t small;
 	uint32_t pad0;
 	uint64_t offset; /* of the payload in its message */
-	uint64_t total;	 /* of the message */
+	uint64_t total;  /* of the message */
 	uint64_t remote_address;
 };
 
@@ -306,12 +306,12 @@ struct hca_world *hca_world(void);
 /* device.c: forgets the devices of a process that ends. */
 void hca_devices_end(struct os_proc *proc, bool killed);
 
-/* ---- the owner's objects ---------------------------------------------------------------------- */
+/* ---- the owner's objects ---------------------------------------------------------------- */
 
 struct hca_device_handle {
 	struct ibv_device ibv;
 	const void *ops; /* where rdma-core's providers look for their own table: never theirs */
-	uint32_t port;	 /* world port */
+	uint32_t port;   /* world port */
 	uint32_t host;
 };
 struct hca_context_handle {
@@ -334,9 +334,9 @@ struct hca_channel_handle {
 struct hca_cq_handle {
 	struct ibv_cq ibv;
 	struct hca_cq *hca;
-	uint32_t users;		/* queue pairs */
-	uint32_t comp_taken;	/* by get_cq_event */
-	uint32_t async_taken;	/* by get_async_event */
+	uint32_t users;       /* queue pairs */
+	uint32_t comp_taken;  /* by get_cq_event */
+	uint32_t async_taken; /* by get_async_event */
 };
 struct hca_qp_handle {
 	struct ibv_qp ibv;
@@ -361,7 +361,7 @@ static inline struct hca_qp_handle *hca_qp_of(struct ibv_qp *qp)
 	return CONTAINER_OF(qp, struct hca_qp_handle, ibv);
 }
 
-/* ---- memory.c --------------------------------------------------------------------------------- */
+/* ---- memory.c --------------------------------------------------------------------------- */
 
 /* Is [iova, iova + bytes) inside a live region of this protection domain with these rights? Holds
  * the region until hca_mr_release. NULL: no. */
@@ -378,7 +378,7 @@ int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t 
 		   const void *data, uint64_t bytes);
 void hca_mr_destroy(struct hca_mr *mr);
 
-/* ---- cq.c ------------------------------------------------------------------------------------- */
+/* ---- cq.c ------------------------------------------------------------------------------- */
 
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited);
 /* Forgets what this queue pair completed and nobody polled. */
@@ -387,7 +387,7 @@ void hca_cq_destroy(struct hca_cq *cq);
 int hca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int hca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* ---- event.c ---------------------------------------------------------------------------------- */
+/* ---- event.c ---------------------------------------------------------------------------- */
 
 void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element,
 		    uint32_t generation);
@@ -400,7 +400,7 @@ void hca_channel_purge(struct hca_cq *cq);
 void hca_acked_wait(const void *object, const uint32_t *taken, const uint32_t *acked);
 void hca_context_destroy(struct hca_context *c);
 
-/* ---- qp.c, qp_attr.c --------------------------------------------------------------------------- */
+/* ---- qp.c, qp_attr.c -------------------------------------------------------------------- */
 
 struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter);
 static inline struct ibv_sge *hca_wqe_sges(struct hca_wqe *w)
@@ -428,10 +428,10 @@ int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, in
 uint32_t hca_gid_port(const union ibv_gid *gid);
 bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
 
-/* ---- optional.c: refusals for the inline calls that this HCA does not have */
+/* ---- optional.c: refusals for the inline calls that this HCA does not have -------------- */
 void hca_optional_ops(struct ibv_context_ops *ops);
 
-/* ---- post.c, requester.c, responder.c, wire.c --------------------------------------------------- */
+/* ---- post.c, requester.c, responder.c, wire.c ------------------------------------------- */
 
 int hca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -475,7 +475,7 @@ void hca_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #pragma GCC visibility pop
 
-/* ---- for the debugger ---------------------------------------------------------------------------- */
+/* ---- for the debugger ------------------------------------------------------------------- */
 
 /* Queue pair i, dead or alive, is fakeverbs.qp[i >> FAKEVERBS_QP_SHIFT][i & mask], for i below
  * fakeverbs.world->qp.count; alive when item.live. */

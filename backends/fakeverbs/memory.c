@@ -51,7 +51,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	return 0;
 }
 
-/* ---- registration ----------------------------------------------------------------------------- */
+/* ---- registration ----------------------------------------------------------------------- */
 
 static int hca_mr_check(uint64_t address, size_t length, uint64_t iova, unsigned int access)
 {
@@ -124,9 +124,13 @@ static struct ibv_mr *hca_mr_register(struct ibv_pd *ibv, void *addr, size_t len
 		goto err;
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
 	h->hca = mr;
-	h->ibv = (struct ibv_mr){.context = ibv->context, .pd = ibv, .addr = addr,
-				 .length = length, .handle = mr->item.index,
-				 .lkey = mr->key, .rkey = mr->key};
+	h->ibv = (struct ibv_mr){.context = ibv->context,
+				 .pd = ibv,
+				 .addr = addr,
+				 .length = length,
+				 .handle = mr->item.index,
+				 .lkey = mr->key,
+				 .rkey = mr->key};
 	os_trace("mr.reg", mr->key, length, access);
 	return &h->ibv;
 err:
@@ -221,7 +225,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	return 0;
 }
 
-/* ---- access ----------------------------------------------------------------------------------- */
+/* ---- access ----------------------------------------------------------------------------- */
 
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
 			   uint32_t access)
@@ -234,9 +238,8 @@ struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t by
 	struct hca_mr *mr = hca_slab_at(&w->mr, index);
 
 	hca_lock(&mr->item.lock);
-	bool ok = mr->key && mr->key == key && mr->pd == pd &&
-		  (mr->access & access) == access && iova >= mr->iova && bytes <= mr->bytes &&
-		  iova - mr->iova <= mr->bytes - bytes;
+	bool ok = mr->key && mr->key == key && mr->pd == pd && (mr->access & access) == access &&
+		  iova >= mr->iova && bytes <= mr->bytes && iova - mr->iova <= mr->bytes - bytes;
 
 	mr->users += ok;
 	hca_unlock(&mr->item.lock);
@@ -328,7 +331,8 @@ int hca_sges_check(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint32_t 
 	for (uint32_t i = 0; i < n; i++) {
 		if (!sge[i].length)
 			continue;
-		struct hca_mr *mr = hca_mr_hold(pd, sge[i].lkey, sge[i].addr, sge[i].length, access);
+		struct hca_mr *mr =
+			hca_mr_hold(pd, sge[i].lkey, sge[i].addr, sge[i].length, access);
 
 		if (!mr)
 			return EACCES;
@@ -347,8 +351,8 @@ static int hca_sges_copy(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uin
 			continue;
 		}
 		uint64_t take = MIN_OF(bytes, sge[i].length - offset), at = sge[i].addr + offset;
-		struct hca_mr *mr = hca_mr_hold(pd, sge[i].lkey, at, take,
-						write ? IBV_ACCESS_LOCAL_WRITE : 0);
+		struct hca_mr *mr =
+			hca_mr_hold(pd, sge[i].lkey, at, take, write ? IBV_ACCESS_LOCAL_WRITE : 0);
 
 		if (!mr)
 			return EACCES;

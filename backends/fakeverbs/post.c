@@ -34,8 +34,8 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr *wr,
 			       uint64_t *bytes)
 {
-	const unsigned int flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
-				   IBV_SEND_INLINE;
+	const unsigned int flags =
+		IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD && qp->state != IBV_QPS_ERR) {
 		hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
@@ -64,8 +64,11 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 
 static void hca_post_fill_send(struct hca_wqe *e, const struct ibv_send_wr *wr, uint64_t bytes)
 {
-	*e = (struct hca_wqe){.wr_id = wr->wr_id, .bytes = bytes, .opcode = wr->opcode,
-			      .flags = wr->send_flags, .imm = wr->imm_data};
+	*e = (struct hca_wqe){.wr_id = wr->wr_id,
+			      .bytes = bytes,
+			      .opcode = wr->opcode,
+			      .flags = wr->send_flags,
+			      .imm = wr->imm_data};
 	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
 		e->remote_address = wr->wr.rdma.remote_addr;
 		e->rkey = wr->wr.rdma.rkey;

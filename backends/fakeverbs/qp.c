@@ -32,7 +32,7 @@ static void hca_queue_end(struct hca_queue *q)
 	q->ring = 0;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ---------------------------------------------------------------------------- */
 
 static void hca_qp_enter(struct hca_qp *qp)
 {
@@ -91,7 +91,7 @@ struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 	return NULL;
 }
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making ----------------------------------------------------------------------------- */
 
 static int hca_qp_check_init(const struct ibv_qp_init_attr *a)
 {
@@ -201,7 +201,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 	__atomic_fetch_add(&hca_cq_of(a->send_cq)->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&hca_cq_of(a->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
 
-	struct os_label label = {.what = "qp", .rank = os_self()->rank, .peer = -1, .channel = -1,
+	struct os_label label = {.what = "qp",
+				 .rank = os_self()->rank,
+				 .peer = -1,
+				 .channel = -1,
 				 .number = qp->number};
 	os_label(&h->ibv, &label);
 	os_trace("qp.create", hca_qp_id(qp), qp->sq.size, qp->rq.size);
@@ -236,7 +239,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_slab_give(&w->qp, qp);
 }
 
-/* ---- changing ----------------------------------------------------------------------------------- */
+/* ---- changing --------------------------------------------------------------------------- */
 
 void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
 {
@@ -374,10 +377,9 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	return rc;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- asking ----------------------------------------------------------------------------- */
 
-int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask,
-		 struct ibv_qp_init_attr *init)
+int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
 {
 	sim_point("ibv_query_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
@@ -403,7 +405,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask,
 	a->timeout = (uint8_t)qp->timeout;
 	a->retry_cnt = (uint8_t)qp->retry_count;
 	a->rnr_retry = (uint8_t)qp->rnr_retry;
-	init->cap = (struct ibv_qp_cap){.max_send_wr = qp->sq.size, .max_recv_wr = qp->rq.size,
+	init->cap = (struct ibv_qp_cap){.max_send_wr = qp->sq.size,
+					.max_recv_wr = qp->rq.size,
 					.max_send_sge = qp->sq.sge_max,
 					.max_recv_sge = qp->rq.sge_max,
 					.max_inline_data = qp->sq.inline_max};

@@ -44,7 +44,7 @@ static uint32_t hca_vendor_error(enum ibv_wc_status status)
 	}
 }
 
-/* ---- completion ---------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------- */
 
 static uint32_t hca_send_wc_opcode(uint32_t opcode)
 {
@@ -76,11 +76,14 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 	q->done++;
 	if (status == IBV_WC_SUCCESS && !qp->signal_all && !(e->flags & IBV_SEND_SIGNALED))
 		return;
-	const struct hca_cqe cqe = {.wr_id = e->wr_id, .status = status,
+	const struct hca_cqe cqe = {.wr_id = e->wr_id,
+				    .status = status,
 				    .opcode = hca_send_wc_opcode(e->opcode),
 				    .vendor_error = hca_vendor_error(status),
-				    .bytes = (uint32_t)e->bytes, .qpn = qp->number,
-				    .qp = qp->item.index, .generation = qp->item.generation,
+				    .bytes = (uint32_t)e->bytes,
+				    .qpn = qp->number,
+				    .qp = qp->item.index,
+				    .generation = qp->item.generation,
 				    .slot = q->done};
 
 	hca_cq_push(hca_slab_at(&hca_world()->cq, qp->send_cq), &cqe, false);
@@ -94,10 +97,15 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 
 	ASSERT(q->done != q->head);
 	q->done++;
-	struct hca_cqe cqe = {.wr_id = e->wr_id, .status = status,
-			      .vendor_error = hca_vendor_error(status), .bytes = (uint32_t)bytes,
-			      .qpn = qp->number, .qp = qp->item.index,
-			      .generation = qp->item.generation, .is_recv = 1, .slot = q->done};
+	struct hca_cqe cqe = {.wr_id = e->wr_id,
+			      .status = status,
+			      .vendor_error = hca_vendor_error(status),
+			      .bytes = (uint32_t)bytes,
+			      .qpn = qp->number,
+			      .qp = qp->item.index,
+			      .generation = qp->item.generation,
+			      .is_recv = 1,
+			      .slot = q->done};
 
 	if (p) {
 		cqe.opcode = p->kind == HCA_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
@@ -127,7 +135,7 @@ static void hca_send_succeed(struct hca_qp *qp)
 		hca_send_complete(qp, IBV_WC_SUCCESS);
 }
 
-/* ---- timers -------------------------------------------------------------------------------------- */
+/* ---- timers ----------------------------------------------------------------------------- */
 
 static uint64_t hca_ack_timeout_ns(const struct hca_qp *qp)
 {
@@ -143,8 +151,8 @@ static bool hca_requester_outstanding(const struct hca_qp *qp)
  * nothing to cancel in the data path. */
 static void hca_timer_start(struct hca_qp *qp, uint64_t delay_ns)
 {
-	const struct sim_event_attr attr = {.name = "qp.ack_timeout", .kind = SIM_EVENT_TIMER,
-					    .delay_ns = delay_ns};
+	const struct sim_event_attr attr = {
+		.name = "qp.ack_timeout", .kind = SIM_EVENT_TIMER, .delay_ns = delay_ns};
 
 	if (!qp->timeout || qp->req.timer)
 		return;
@@ -152,7 +160,7 @@ static void hca_timer_start(struct hca_qp *qp, uint64_t delay_ns)
 	sim_event_post(&attr, hca_qp_timer, qp, qp->item.generation, NULL);
 }
 
-/* ---- transmitting --------------------------------------------------------------------------------- */
+/* ---- transmitting ----------------------------------------------------------------------- */
 
 static uint32_t hca_wqe_packets(const struct hca_qp *qp, const struct hca_wqe *e)
 {
@@ -171,7 +179,7 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 	uint32_t access = e->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	return hca_sges_check(qp->pd, hca_wqe_sges(e), e->sge_count, access) ? IBV_WC_LOC_PROT_ERR
-									    : IBV_WC_SUCCESS;
+									     : IBV_WC_SUCCESS;
 }
 
 /* Takes sq.next into transmission, if its turn has come. */
@@ -210,8 +218,7 @@ static struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, u
 					[IBV_WR_SEND_WITH_IMM] = HCA_SEND,
 					[IBV_WR_RDMA_READ] = HCA_READ};
 	struct hca_requester *r = &qp->req;
-	struct hca_packet *p =
-		hca_packet_new(qp, (enum hca_packet_kind)kind[e->opcode], bytes);
+	struct hca_packet *p = hca_packet_new(qp, (enum hca_packet_kind)kind[e->opcode], bytes);
 
 	p->psn = r->psn_next;
 	p->packets = bytes ? DIV_UP(bytes, qp->mtu_bytes) : 1;
@@ -302,8 +309,8 @@ void hca_qp_transmit(void *object, uint64_t generation)
 
 void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns)
 {
-	const struct sim_event_attr attr = {.name = "qp.transmit", .kind = SIM_EVENT_WORK,
-					    .delay_ns = delay_ns};
+	const struct sim_event_attr attr = {
+		.name = "qp.transmit", .kind = SIM_EVENT_WORK, .delay_ns = delay_ns};
 
 	if (qp->req.scheduled || qp->sq.next == qp->sq.head)
 		return;
@@ -311,7 +318,7 @@ void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns)
 	sim_event_post(&attr, hca_qp_transmit, qp, qp->item.generation, NULL);
 }
 
-/* ---- what comes back -------------------------------------------------------------------------------- */
+/* ---- what comes back -------------------------------------------------------------------- */
 
 /* Transmission goes on from psn_una, which is in the oldest request if that has started. */
 static void hca_requester_seek(struct hca_qp *qp)
@@ -481,7 +488,8 @@ void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p)
 static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct hca_requester *r = &qp->req;
-	const struct sim_event_attr attr = {.name = "qp.rnr_timer", .kind = SIM_EVENT_TIMER,
+	const struct sim_event_attr attr = {.name = "qp.rnr_timer",
+					    .kind = SIM_EVENT_TIMER,
 					    .delay_ns = hca_rnr_ns(p->rnr_timer)};
 
 	if (r->rnr_wait)
@@ -496,8 +504,8 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 	hca_requester_seek(qp);
 	r->rnr_wait = ++r->rnr_waits;
 	os_trace("qp.rnr", hca_qp_id(qp), r->psn_una, p->rnr_timer);
-	sim_event_post(&attr, hca_qp_rnr_over, qp, (uint64_t)qp->item.generation << 32 | r->rnr_wait,
-		       NULL);
+	sim_event_post(&attr, hca_qp_rnr_over, qp,
+		       (uint64_t)qp->item.generation << 32 | r->rnr_wait, NULL);
 }
 
 void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
@@ -532,7 +540,7 @@ void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
 	}
 }
 
-/* ---- timers fire ----------------------------------------------------------------------------------- */
+/* ---- timers fire ------------------------------------------------------------------------ */
 
 void hca_qp_timer(void *object, uint64_t generation)
 {
@@ -557,7 +565,6 @@ void hca_qp_timer(void *object, uint64_t generation)
 		}
 	}
 	hca_unlock(&qp->item.lock);
-	sim_events_drain();
 }
 
 void hca_qp_rnr_over(void *object, uint64_t wait)
@@ -573,5 +580,4 @@ void hca_qp_rnr_over(void *object, uint64_t wait)
 		hca_timer_start(qp, hca_ack_timeout_ns(qp));
 	}
 	hca_unlock(&qp->item.lock);
-	sim_events_drain();
 }

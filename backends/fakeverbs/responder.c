@@ -8,8 +8,7 @@
  */
 #include "backends/fakeverbs/hca.h"
 
-static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn,
-		       enum hca_nak nak)
+static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn, enum hca_nak nak)
 {
 	struct hca_packet *p = hca_packet_new(qp, kind, 0);
 
@@ -54,8 +53,7 @@ static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
 	qp->resp.psn = hca_psn_add(p->psn, p->packets);
 	qp->resp.nak_sent = 0;
 	if (p->flags & HCA_ACK_REQUEST)
-		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK),
-			   HCA_NAK_SEQUENCE);
+		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
 }
 
 static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
@@ -179,8 +177,7 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 		return;
 	}
 	if (ahead < 0 && p->kind != HCA_READ) {
-		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK),
-			   HCA_NAK_SEQUENCE);
+		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
 		return;
 	}
 	switch (p->kind) {

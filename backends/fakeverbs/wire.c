@@ -74,8 +74,8 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 		hca_packet_free(p);
 		return;
 	}
-	bool open = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
-		    qp->state == IBV_QPS_SQD;
+	bool open =
+		qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 
 	if (open && qp->dest_port == p->from_port && qp->dest_qpn == p->from_qpn) {
 		switch ((enum hca_packet_kind)p->kind) {
@@ -129,9 +129,9 @@ uint64_t hca_wire_ns(uint32_t port, uint64_t bytes)
 uint64_t hca_rnr_ns(uint32_t timer)
 {
 	/* the specification's table, in units of 10 us */
-	static const uint32_t table[32] = {65536, 1,   2,   3,   4,	6,    8,    12,
-					   16,	  24,  32,  48,	 64,	96,   128,  192,
-					   256,	  384, 512, 768, 1024, 1536, 2048, 3072,
+	static const uint32_t table[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+					   16,    24,   32,   48,    64,    96,    128,   192,
+					   256,   384,  512,  768,   1024,  1536,  2048,  3072,
 					   4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 	ASSERT(timer < ARRAY_LEN(table));

@@ -39,7 +39,7 @@ void hca_unlock(uint32_t *word)
 	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- slabs -------------------------------------------------------------------------------------- */
+/* ---- slabs ------------------------------------------------------------------------------ */
 
 static void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_shift,
 			  uint32_t reuse_after)
@@ -144,7 +144,7 @@ void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor)
 	return NULL;
 }
 
-/* ---- ring memory ---------------------------------------------------------------------------------- */
+/* ---- ring memory ------------------------------------------------------------------------ */
 
 static int hca_mem_order(uint64_t bytes)
 {
@@ -188,13 +188,12 @@ void hca_mem_give(uint64_t offset, uint64_t bytes)
 	hca_unlock(&w->mem_lock);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------- */
 
 static struct hca_world *hca_world_make(void)
 {
 	uint32_t ports = world_port_count();
-	struct hca_world *w =
-		world_arena_alloc(sizeof *w + ports * sizeof w->port[0], "hca world");
+	struct hca_world *w = world_arena_alloc(sizeof *w + ports * sizeof w->port[0], "hca world");
 
 	ASSERT(w);
 	w->ports = ports;
@@ -230,7 +229,8 @@ struct hca_world *hca_world(void)
 	return fakeverbs.world;
 }
 
-/* Ends everything of one kind that the process still has; counts it unless the process was killed. */
+/* Ends everything of one kind that the process still has; counts it unless the process was killed.
+ */
 static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bool killed,
 			      const char *kind, void (*end)(void *item))
 {
@@ -337,14 +337,20 @@ static void hca_print_busy(FILE *out)
 		if (q->sq.head == q->sq.done && q->state == IBV_QPS_RTS)
 			continue;
 		const struct world_port *port = world_port(q->port);
+		const struct world_port *peer = world_port(q->dest_port);
 
+		fprintf(out, "  h%u %s qp 0x%x %s", port->host, port->nic->name, q->number,
+			state[q->state]);
+		if (peer)
+			fprintf(out, " -> h%u %s qp 0x%x", peer->host, peer->nic->name,
+				q->dest_qpn);
 		fprintf(out,
-			"  h%u %s qp 0x%x %s -> port %d qp 0x%x: sends %u (next %u), recvs %u, psn "
-			"una 0x%x next 0x%x expected 0x%x, retries left %u rnr %u%s\n",
-			port->host, port->nic->name, q->number, state[q->state], (int)q->dest_port,
-			q->dest_qpn, q->sq.head - q->sq.done, q->sq.next - q->sq.done,
-			q->rq.head - q->rq.done, q->req.psn_una, q->req.psn_next, q->resp.psn,
-			q->req.retries, q->req.rnr_retries, q->req.rnr_wait ? ", in RNR wait" : "");
+			": %u sends, %u of them started; %u receives; psn una 0x%x next 0x%x, "
+			"expected 0x%x; %u retries, %u rnr left, %llu packets resent%s\n",
+			q->sq.head - q->sq.done, q->sq.next - q->sq.done, q->rq.head - q->rq.done,
+			q->req.psn_una, q->req.psn_next, q->resp.psn, q->req.retries,
+			q->req.rnr_retries, (unsigned long long)q->req.resent,
+			q->req.rnr_wait ? "; waits for the receiver" : "");
 	}
 }
 

@@ -156,8 +156,8 @@ VH_TEST(inline_data_is_taken_at_the_post)
 
 VH_TEST(message_lengths_around_every_boundary_arrive_whole)
 {
-	static const uint32_t sizes[] = {1,	255,   256,   257,    1023,   1024,  1025,
-					 4096,	65535, 65536, 65537,  131072, 262143, 600000};
+	static const uint32_t sizes[] = {1,    255,   256,   257,   1023,   1024,   1025,
+					 4096, 65535, 65536, 65537, 131072, 262143, 600000};
 
 	for (enum ibv_mtu mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++) {
 		struct vh_options o = vh_defaults;
@@ -214,9 +214,9 @@ VH_TEST(signal_all_completes_every_request)
 
 VH_TEST(completions_keep_the_order_of_mixed_requests)
 {
-	static const enum ibv_wr_opcode op[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
-						IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
-						IBV_WR_SEND, IBV_WR_RDMA_WRITE};
+	static const enum ibv_wr_opcode op[] = {
+		IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ, IBV_WR_SEND,       IBV_WR_RDMA_WRITE};
 	struct vh h;
 
 	vh_pair(&h, &vh_defaults);

@@ -40,10 +40,10 @@ static void again(struct vh *h)
 		vh_connect_end(h, i, IBV_QPS_RTS);
 }
 
-static const enum ibv_wr_opcode writes_and_sends[] = {
-	IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM};
+static const enum ibv_wr_opcode writes_and_sends[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+						      IBV_WR_SEND, IBV_WR_SEND_WITH_IMM};
 
-/* ---- local ---------------------------------------------------------------------------------------- */
+/* ---- local ------------------------------------------------------------------------------ */
 
 VH_TEST(a_bad_local_key_is_local_protection_error)
 {
@@ -200,7 +200,7 @@ VH_TEST(deregistering_under_an_outstanding_request_fails_it)
 	vh_free(&h);
 }
 
-/* ---- remote: access -------------------------------------------------------------------------------- */
+/* ---- remote: access --------------------------------------------------------------------- */
 
 static void expect_remote_access(struct vh *h, struct vh_wr *w)
 {
@@ -329,7 +329,7 @@ VH_TEST(nothing_written_or_read_needs_no_key)
 	vh_free(&h);
 }
 
-/* ---- remote: invalid request, operation ---------------------------------------------------------------- */
+/* ---- remote: invalid request, operation ------------------------------------------------- */
 
 VH_TEST(an_operation_that_the_queue_pair_does_not_allow_is_invalid_request)
 {
@@ -404,7 +404,7 @@ VH_TEST(a_receive_that_may_not_be_written_is_a_protection_error_there)
 	vh_free(&h);
 }
 
-/* ---- flush ------------------------------------------------------------------------------------------------ */
+/* ---- flush ------------------------------------------------------------------------------ */
 
 VH_TEST(after_an_error_everything_is_flushed_in_order_unsignaled_too)
 {
@@ -506,7 +506,7 @@ VH_TEST(requests_that_are_malformed_are_refused_at_the_post)
 	vh_free(&h);
 }
 
-/* ---- silence: the acknowledge timer -------------------------------------------------------------------------- */
+/* ---- silence: the acknowledge timer ----------------------------------------------------- */
 
 /* A request of end 0 that nobody answers. */
 static void expect_retry_exceeded(struct vh *h)
@@ -653,7 +653,7 @@ VH_TEST(timeout_zero_waits_for_ever)
 	vh_free(&h);
 }
 
-/* ---- receiver not ready ----------------------------------------------------------------------------------------- */
+/* ---- receiver not ready ----------------------------------------------------------------- */
 
 VH_TEST(a_receiver_without_receive_is_retried_and_given_up)
 {

@@ -5,7 +5,7 @@
 #include "tests/conformance/cuda_harness.h"
 #include "tests/conformance/verbs_harness.h"
 
-#define GPU_BYTES 300000
+#define GPU_BYTES  300000
 #define GPU_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 struct gpu_end {

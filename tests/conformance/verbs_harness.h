@@ -70,7 +70,7 @@ struct vh {
 	struct vh_end end[2];
 };
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running ---------------------------------------------------------------------------- */
 
 struct vh_run {
 	void (*test)(void);
@@ -84,8 +84,8 @@ static inline void vh_main(void *arg)
 static inline void vh_run_once(enum sim_engine engine, uint64_t seed, const char *plan,
 			       uint32_t hosts, void (*test)(void))
 {
-	const struct sim_config config = {.engine = engine, .seed = seed, .fault_plan = plan,
-					  .fault_plan_name = "test"};
+	const struct sim_config config = {
+		.engine = engine, .seed = seed, .fault_plan = plan, .fault_plan_name = "test"};
 	const struct world_config world = {.hosts = hosts, .machine = VH_MACHINE};
 	struct vh_run run = {test};
 
@@ -146,7 +146,7 @@ static inline int vh_suite_run(const char *name, TCase *tcase)
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* ---- making the two ends ------------------------------------------------------------------------- */
+/* ---- making the two ends ---------------------------------------------------------------- */
 
 static inline struct ibv_context *vh_open(int index)
 {
@@ -168,8 +168,10 @@ static inline struct ibv_qp_init_attr vh_init_attr(const struct vh_options *o, s
 	return (struct ibv_qp_init_attr){
 		.send_cq = send,
 		.recv_cq = recv,
-		.cap = {.max_send_wr = (uint32_t)o->send_wr, .max_recv_wr = (uint32_t)o->recv_wr,
-			.max_send_sge = (uint32_t)o->sge, .max_recv_sge = (uint32_t)o->sge,
+		.cap = {.max_send_wr = (uint32_t)o->send_wr,
+			.max_recv_wr = (uint32_t)o->recv_wr,
+			.max_send_sge = (uint32_t)o->sge,
+			.max_recv_sge = (uint32_t)o->sge,
 			.max_inline_data = (uint32_t)o->inline_bytes},
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = o->signal_all,
@@ -231,7 +233,8 @@ static inline struct ibv_qp_attr vh_attr(const struct vh_options *o, const union
 		.dest_qp_num = peer_qpn,
 		.qp_access_flags = (unsigned int)o->access,
 		.ah_attr = {.grh = {.dgid = *peer, .sgid_index = 3, .hop_limit = 64},
-			    .is_global = 1, .port_num = 1},
+			    .is_global = 1,
+			    .port_num = 1},
 		.max_rd_atomic = (uint8_t)o->rd_atomic,
 		.max_dest_rd_atomic = (uint8_t)o->dest_rd_atomic,
 		.min_rnr_timer = (uint8_t)o->min_rnr_timer,
@@ -292,7 +295,7 @@ static inline void vh_free(struct vh *h)
 	vh_end_free(&h->end[1]);
 }
 
-/* ---- state ----------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------ */
 
 static inline enum ibv_qp_state vh_state(struct ibv_qp *qp)
 {
@@ -310,7 +313,7 @@ static inline void vh_to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	ck_assert_int_eq(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
 }
 
-/* ---- completions ------------------------------------------------------------------------------------- */
+/* ---- completions ------------------------------------------------------------------------ */
 
 /* The next completion, within `ns`; false: none came. */
 static inline bool vh_wait(struct ibv_cq *cq, struct ibv_wc *wc, uint64_t ns)
@@ -318,9 +321,13 @@ static inline bool vh_wait(struct ibv_cq *cq, struct ibv_wc *wc, uint64_t ns)
 	uint64_t deadline_ns = os_now_ns() + ns;
 
 	for (;;) {
-		const struct wait w = {.on = cq, .want = os_event_seq(cq), .kind = WAIT_OBJECT,
-				       .mask = WAIT_MASK_ALL, .why = "a completion (test)",
-				       .from = {-1, -1, -1, "HCA"}, .deadline_ns = deadline_ns};
+		const struct wait w = {.on = cq,
+				       .want = os_event_seq(cq),
+				       .kind = WAIT_OBJECT,
+				       .mask = WAIT_MASK_ALL,
+				       .why = "a completion (test)",
+				       .from = {-1, -1, -1, "HCA"},
+				       .deadline_ns = deadline_ns};
 		int n = ibv_poll_cq(cq, 1, wc);
 
 		ck_assert_int_ge(n, 0);
@@ -353,7 +360,7 @@ static inline void vh_expect_none(struct ibv_cq *cq)
 	ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
 }
 
-/* ---- posting ------------------------------------------------------------------------------------------ */
+/* ---- posting ---------------------------------------------------------------------------- */
 
 /* One request of `bytes` from `offset` of end `side`'s buffer to, or from, the same offset of the
  * other's; send_flags SIGNALED. Change what a test is about, then post. */
@@ -368,10 +375,13 @@ static inline void vh_wr_fill(struct vh_wr *w, const struct vh *h, int side,
 {
 	const struct vh_end *me = &h->end[side], *peer = &h->end[!side];
 
-	w->sge = (struct ibv_sge){.addr = (uintptr_t)me->buffer + offset, .length = bytes,
-				  .lkey = me->mr->lkey};
-	w->wr = (struct ibv_send_wr){.wr_id = wr_id, .sg_list = &w->sge, .num_sge = 1,
-				     .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
+	w->sge = (struct ibv_sge){
+		.addr = (uintptr_t)me->buffer + offset, .length = bytes, .lkey = me->mr->lkey};
+	w->wr = (struct ibv_send_wr){.wr_id = wr_id,
+				     .sg_list = &w->sge,
+				     .num_sge = 1,
+				     .opcode = opcode,
+				     .send_flags = IBV_SEND_SIGNALED};
 	w->wr.wr.rdma.remote_addr = (uintptr_t)peer->buffer + offset;
 	w->wr.wr.rdma.rkey = peer->mr->rkey;
 }
@@ -398,8 +408,8 @@ static inline int vh_recv_try(struct vh *h, int side, uint64_t wr_id, uint64_t o
 			      uint32_t bytes)
 {
 	struct vh_end *e = &h->end[side];
-	struct ibv_sge sge = {.addr = (uintptr_t)e->buffer + offset, .length = bytes,
-			      .lkey = e->mr->lkey};
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)e->buffer + offset, .length = bytes, .lkey = e->mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = bytes != 0}, *bad;
 
 	return ibv_post_recv(e->qp, &wr, &bad);
@@ -410,7 +420,7 @@ static inline void vh_recv(struct vh *h, int side, uint64_t wr_id, uint64_t offs
 	ck_assert_int_eq(vh_recv_try(h, side, wr_id, offset, bytes), 0);
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------ */
 
 static inline void vh_pattern(uint8_t *p, size_t n, uint32_t key)
 {
@@ -424,7 +434,8 @@ static inline void vh_expect_pattern(const uint8_t *p, size_t n, uint32_t key)
 		uint8_t want = (uint8_t)((i * 2654435761u >> 13) + key * 97 + (i >> 12));
 
 		if (p[i] != want)
-			ck_abort_msg("byte %zu of %zu is 0x%02x, expected 0x%02x", i, n, p[i], want);
+			ck_abort_msg("byte %zu of %zu is 0x%02x, expected 0x%02x", i, n, p[i],
+				     want);
 	}
 }
 

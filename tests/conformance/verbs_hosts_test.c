@@ -31,8 +31,12 @@ static struct meeting meeting;
 
 static void wait_word(const shared_u32 *word)
 {
-	const struct wait w = {.on = word, .want = 1, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ,
-			       .bytes = 4, .why = "the other side (test)",
+	const struct wait w = {.on = word,
+			       .want = 1,
+			       .mask = WAIT_MASK_ALL,
+			       .kind = WAIT_EQ,
+			       .bytes = 4,
+			       .why = "the other side (test)",
 			       .from = {-1, -1, -1, "test"}};
 
 	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
@@ -68,8 +72,12 @@ static void side_rdma(struct side *s, enum ibv_wr_opcode opcode, uint64_t wr_id,
 {
 	const struct card *peer = &s->m->card[!s->index];
 	struct ibv_sge sge = {(uintptr_t)s->e.buffer + offset, bytes, s->e.mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
-				 .send_flags = IBV_SEND_SIGNALED, .imm_data = htobe32(77)};
+	struct ibv_send_wr wr = {.wr_id = wr_id,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = opcode,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .imm_data = htobe32(77)};
 
 	wr.wr.rdma.remote_addr = peer->address + offset;
 	wr.wr.rdma.rkey = peer->rkey;
@@ -193,7 +201,7 @@ START_TEST(a_seed_repeats_its_run_and_seeds_differ)
 }
 END_TEST
 
-/* ---- death ------------------------------------------------------------------------------------------ */
+/* ---- death ------------------------------------------------------------------------------ */
 
 static void outlives(void *arg)
 {
@@ -244,7 +252,7 @@ START_TEST(a_peer_that_is_killed_is_a_retry_exceeded_and_leaves_nothing)
 }
 END_TEST
 
-/* ---- borders ------------------------------------------------------------------------------------------ */
+/* ---- borders ---------------------------------------------------------------------------- */
 
 static void lends(void *arg)
 {
@@ -279,7 +287,7 @@ START_TEST(a_device_of_another_host_cannot_be_opened)
 }
 END_TEST
 
-/* ---- leaks --------------------------------------------------------------------------------------------- */
+/* ---- leaks ------------------------------------------------------------------------------ */
 
 static struct vh_end left;
 

@@ -145,8 +145,7 @@ VH_TEST(the_exported_query_port_writes_the_old_struct_only)
 	ck_assert_int_eq(p.behind[0], 0x5a);
 	ck_assert_int_eq(ibv_close_device(ctx), 0);
 }
-#define ibv_query_port(context, port_num, port_attr)                                               \
-	___ibv_query_port(context, port_num, port_attr)
+#define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
 VH_TEST(gids_are_two_addresses_in_two_versions)
 {
@@ -203,7 +202,7 @@ VH_TEST(no_two_ports_share_an_address)
 	}
 }
 
-/* ---- domains, regions, completion queues ------------------------------------------------------------- */
+/* ---- domains, regions, completion queues ------------------------------------------------ */
 
 VH_TEST(what_is_in_use_is_not_destroyed)
 {
@@ -228,8 +227,8 @@ VH_TEST(registration_checks_access_and_range)
 #define REFUSES(code, address, bytes, access)                                                      \
 	do {                                                                                       \
 		errno = 0;                                                                         \
-		ck_assert_ptr_null(ibv_reg_mr_iova2(pd, address, bytes, (uintptr_t)(address),      \
-						    access));                                      \
+		ck_assert_ptr_null(                                                                \
+			ibv_reg_mr_iova2(pd, address, bytes, (uintptr_t)(address), access));       \
 		ck_assert_int_eq(errno, code);                                                     \
 	} while (0)
 	REFUSES(EINVAL, p, 4096, IBV_ACCESS_REMOTE_WRITE);
@@ -240,7 +239,8 @@ VH_TEST(registration_checks_access_and_range)
 	REFUSES(EINVAL, p, SIZE_MAX - 100, IBV_ACCESS_LOCAL_WRITE);
 #undef REFUSES
 	/* relaxed ordering is a wish: taken where it means nothing */
-	struct ibv_mr *a = ibv_reg_mr(pd, p, 8192, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+	struct ibv_mr *a =
+		ibv_reg_mr(pd, p, 8192, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
 	struct ibv_mr *b = ibv_reg_mr(pd, p, 8192, 0); /* the same memory once more */
 
 	ck_assert_ptr_nonnull(a);
@@ -279,7 +279,7 @@ VH_TEST(completion_queues_have_limits)
 	ck_assert_int_eq(ibv_close_device(ctx), 0);
 }
 
-/* ---- names; what is not there -------------------------------------------------------------------------- */
+/* ---- names; what is not there ----------------------------------------------------------- */
 
 VH_TEST(enumerations_have_names)
 {

@@ -11,8 +11,8 @@ static const struct transition {
 	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
 	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	{IBV_QPS_INIT, IBV_QPS_RTR,
-	 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+		 IBV_QP_MIN_RNR_TIMER,
 	 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	{IBV_QPS_RTR, IBV_QPS_RTS,
 	 IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -46,13 +46,27 @@ static const struct transition {
 #define TABLE_LEN (sizeof table / sizeof table[0])
 
 static const int bits[] = {
-	IBV_QP_CUR_STATE,     IBV_QP_EN_SQD_ASYNC_NOTIFY, IBV_QP_ACCESS_FLAGS,
-	IBV_QP_PKEY_INDEX,    IBV_QP_PORT,		  IBV_QP_QKEY,
-	IBV_QP_AV,	      IBV_QP_PATH_MTU,		  IBV_QP_TIMEOUT,
-	IBV_QP_RETRY_CNT,     IBV_QP_RNR_RETRY,		  IBV_QP_RQ_PSN,
-	IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_ALT_PATH,	  IBV_QP_MIN_RNR_TIMER,
-	IBV_QP_SQ_PSN,	      IBV_QP_MAX_DEST_RD_ATOMIC,  IBV_QP_PATH_MIG_STATE,
-	IBV_QP_CAP,	      IBV_QP_DEST_QPN,		  IBV_QP_RATE_LIMIT,
+	IBV_QP_CUR_STATE,
+	IBV_QP_EN_SQD_ASYNC_NOTIFY,
+	IBV_QP_ACCESS_FLAGS,
+	IBV_QP_PKEY_INDEX,
+	IBV_QP_PORT,
+	IBV_QP_QKEY,
+	IBV_QP_AV,
+	IBV_QP_PATH_MTU,
+	IBV_QP_TIMEOUT,
+	IBV_QP_RETRY_CNT,
+	IBV_QP_RNR_RETRY,
+	IBV_QP_RQ_PSN,
+	IBV_QP_MAX_QP_RD_ATOMIC,
+	IBV_QP_ALT_PATH,
+	IBV_QP_MIN_RNR_TIMER,
+	IBV_QP_SQ_PSN,
+	IBV_QP_MAX_DEST_RD_ATOMIC,
+	IBV_QP_PATH_MIG_STATE,
+	IBV_QP_CAP,
+	IBV_QP_DEST_QPN,
+	IBV_QP_RATE_LIMIT,
 };
 #define BITS_LEN (sizeof bits / sizeof bits[0])
 
@@ -101,7 +115,8 @@ static struct ibv_qp_attr other_values(struct vh *h, const struct transition *t)
 	return a;
 }
 
-static void expect_refused(struct vh *h, const struct transition *t, struct ibv_qp_attr *a, int mask)
+static void expect_refused(struct vh *h, const struct transition *t, struct ibv_qp_attr *a,
+			   int mask)
 {
 	struct ibv_qp *qp = h->end[0].qp;
 	struct ibv_qp_attr before, after;
@@ -217,8 +232,8 @@ VH_TEST(every_transition_that_is_not_in_the_table_is_einval)
 				known |= (int)table[i].from == from && (int)table[i].to == to;
 			if (known)
 				continue;
-			const struct transition t = {(enum ibv_qp_state)from,
-						     (enum ibv_qp_state)to, 0, 0};
+			const struct transition t = {(enum ibv_qp_state)from, (enum ibv_qp_state)to,
+						     0, 0};
 
 			a = other_values(&h, &t);
 			expect_refused(&h, &t, &a, IBV_QP_STATE);
@@ -368,8 +383,8 @@ VH_TEST(sqd_holds_new_requests_until_rts)
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
 
 	vh_pair(&h, &vh_defaults);
-	ck_assert_int_eq(
-		ibv_modify_qp(h.end[0].qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	ck_assert_int_eq(ibv_modify_qp(h.end[0].qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+			 0);
 	ck_assert_int_eq(ibv_get_async_event(h.end[0].ctx, &event), 0);
 	ck_assert_int_eq(event.event_type, IBV_EVENT_SQ_DRAINED);
 	ck_assert_ptr_eq(event.element.qp, h.end[0].qp);
