@@ -51,6 +51,7 @@ struct ranks_config {
 	const char *machine; /* NULL: h100-8nic */
 	const char *const *env;
 	const char *fault_plan;
+	uint64_t *fired; /* out: faults that happened; NULL: not wanted */
 	bool on_proc0; /* all ranks in the main task's own process */
 };
 
@@ -167,13 +168,17 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 	EXPECT(world_create(&world) == 0);
 	enum sim_verdict verdict = sim_run(ranks_main, &all);
 	if (verdict != SIM_PASS) {
-		fprintf(stderr, "seed %llu: verdict %d\n", (unsigned long long)config->seed, (int)verdict);
+		fprintf(stderr, "seed %llu, faults '%s': verdict %d\n", (unsigned long long)config->seed,
+			config->fault_plan ? config->fault_plan : "", (int)verdict);
 		abort();
 	}
-	uint64_t hash = sim_hash(), leaks = world_destroy();
+	uint64_t hash = sim_hash();
+	if (config->fired)
+		*config->fired = sim_faults_fired();
+	uint64_t leaks = world_destroy();
 	if (leaks) {
-		fprintf(stderr, "seed %llu: %llu leaks\n", (unsigned long long)config->seed,
-			(unsigned long long)leaks);
+		fprintf(stderr, "seed %llu, faults '%s': %llu leaks\n", (unsigned long long)config->seed,
+			config->fault_plan ? config->fault_plan : "", (unsigned long long)leaks);
 		abort();
 	}
 	sim_stop();

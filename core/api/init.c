@@ -211,7 +211,7 @@ static ncclResult_t api_init_later(struct api_group *g, struct api_init *i)
 	return ncclSuccess;
 }
 
-static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,
+static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,
 				  const ncclConfig_t *config)
 {
 	struct api_group *g = api_group();
@@ -239,6 +239,16 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 	i->rank = rank;
 	i->id_hash = comm->id_hash;
 	return g ? api_init_later(g, i) : api_inits_run(i);
+}
+
+static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,
+				  const ncclConfig_t *config)
+{
+	ncclResult_t rc = api_init_make(out, nranks, id, rank, config);
+	/* without rank 0 nobody can use the id any more */
+	if (rc && rc != ncclInProgress && rank == 0)
+		api_roots_reap(bootstrap_id_hash(id));
+	return rc;
 }
 
 static ncclResult_t api_init_check(const char *call, ncclComm_t *out, int nranks, int rank)

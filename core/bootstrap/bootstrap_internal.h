@@ -91,7 +91,9 @@ struct bootstrap_in {
 struct bootstrap_out {
 	struct bootstrap_out *next;
 	int fd;
+	uint64_t seq; /* event count before its last poll */
 	int32_t rank;
+	bool ended; /* the peer closed it */
 };
 
 struct bootstrap {

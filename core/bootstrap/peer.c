@@ -156,10 +156,32 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 	}
 }
 
+/* Nothing comes back on a connection that we opened, but a reset says that what we sent was lost.
+ * Its orderly end is no news here: a rank that leaves early shows in the ring. */
+static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
+{
+	for (struct bootstrap_out *o = b->outs; o; o = o->next) {
+		char byte;
+		size_t done = 0;
+		o->seq = sock_seq(o->fd);
+		int e = o->ended ? EAGAIN : os_recv(o->fd, &byte, sizeof byte, &done);
+		if (e == EAGAIN)
+			continue;
+		if (e) {
+			struct sock_ctx ctx = { "bootstrap: messages sent", b->rank, o->rank, b->abort };
+			return sock_error(e, &ctx);
+		}
+		o->ended = true;
+	}
+	return ncclSuccess;
+}
+
 ncclResult_t bootstrap_take(struct bootstrap *b)
 {
-	ncclResult_t rc = bootstrap_accept(b);
+	ncclResult_t rc = bootstrap_outs_check(b);
 	struct bootstrap_in *next;
+	if (!rc)
+		rc = bootstrap_accept(b);
 	for (struct bootstrap_in *in = b->ins; in && !rc; in = next) {
 		next = in->next;
 		rc = bootstrap_in_step(b, in);
@@ -195,6 +217,8 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 	int all = n + 1, at = 0;
 	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
 		all++;
+	for (const struct bootstrap_out *o = b->outs; o; o = o->next)
+		all++;
 	ncclResult_t rc = bootstrap_wait_room(b, all);
 	if (rc)
 		return rc;
@@ -205,6 +229,10 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 		struct sock_ctx from = *ctx;
 		from.peer = in->rank >= 0 ? in->rank : ctx->peer;
 		b->waits[at++] = sock_wait(in->fd, in->seq, &from);
+	}
+	for (const struct bootstrap_out *o = b->outs; o; o = o->next) {
+		struct sock_ctx to = { "bootstrap: loss of a message", b->rank, o->rank, b->abort };
+		b->waits[at++] = sock_wait(o->fd, o->seq, &to);
 	}
 	ASSERT(at == all);
 	return os_wait(b->wait_list, all, b->abort, NULL) == ECANCELED ? ncclInternalError : ncclSuccess;

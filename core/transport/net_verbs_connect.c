@@ -422,6 +422,8 @@ void net_verbs_close(void *net_comm)
 {
 	struct net_verbs_conn *c = net_comm;
 
+	if (!c) /* never begun */
+		return;
 	net_verbs_qp_close(c);
 	if (c->fd >= 0)
 		os_close(c->fd);

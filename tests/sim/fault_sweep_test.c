@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whatever the outside refuses, at whatever moment: the k-th call of a kind fails, for every k until
+ * there are no more. Each run ends by itself or by the program's abort, every call that fails says
+ * so, and nothing is left behind.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+
+#include "tests/ranks.h"
+
+struct sweep {
+	shared_u32 failed; /* some rank saw an error: all give up */
+	bool nonblocking;
+};
+
+struct sweep_rank {
+	struct sweep *all;
+	int32_t rank;
+	ncclComm_t comm;
+	shared_u32 done;
+	int32_t *mem;
+	cudaStream_t stream;
+};
+
+/* Gives up on an init that has not ended some time after another rank failed. */
+static void sweep_watchdog(void *arg)
+{
+	struct sweep_rank *me = arg;
+	struct wait w[2] = {
+		{ .on = &me->done, .want = 1, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ, .bytes = 4,
+		  .why = "test: end of the init" },
+		{ .on = &me->all->failed, .want = 1, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ, .bytes = 4,
+		  .why = "test: failure of another rank" },
+	};
+	const struct wait *both[2] = { &w[0], &w[1] };
+	int which = 0;
+	EXPECT(os_wait(both, 2, NULL, &which) == 0);
+	if (which == 1) {
+		os_sleep_ns(5000000000ull); /* longer than connecting retries */
+		if (!shared_load_u32(&me->done, SHARED_ACQUIRE) && me->comm)
+			EXPECT_NCCL(ncclSuccess, ncclCommAbort(me->comm));
+	}
+}
+
+static ncclResult_t sweep_init_blocking(struct sweep_rank *me, int32_t nranks)
+{
+	char name[32];
+	struct os_thread_attr attr = { .name = name, .rank = me->rank };
+	struct os_thread *dog;
+	snprintf(name, sizeof name, "rank%d watchdog", me->rank);
+	EXPECT(os_thread_start(&dog, &attr, sweep_watchdog, me) == 0);
+	ncclResult_t rc = ncclCommInitRank(&me->comm, nranks, ranks_self()->all->id, me->rank);
+	if (rc)
+		shared_store_u32(&me->all->failed, 1, SHARED_RELEASE);
+	shared_store_u32(&me->done, 1, SHARED_RELEASE);
+	EXPECT(os_thread_join(dog) == 0);
+	EXPECT((rc == ncclSuccess) == (me->comm != NULL));
+	return rc;
+}
+
+static ncclResult_t sweep_poll(struct sweep_rank *me)
+{
+	ncclResult_t state = ncclSuccess;
+	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(me->comm, &state));
+	if (state != ncclSuccess && state != ncclInProgress)
+		return state;
+	if (shared_load_u32(&me->all->failed, SHARED_ACQUIRE))
+		return ncclRemoteError;
+	return state;
+}
+
+static ncclResult_t sweep_init_nonblocking(struct sweep_rank *me, int32_t nranks)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	config.blocking = 0;
+	ncclResult_t rc = ncclCommInitRankConfig(&me->comm, nranks, ranks_self()->all->id, me->rank,
+						 &config);
+	while (rc == ncclInProgress)
+		rc = sweep_poll(me);
+	return rc;
+}
+
+static ncclResult_t sweep_buffers(struct sweep_rank *me)
+{
+	int dev = me->rank % 2;
+	if (cudaSetDevice(dev) != cudaSuccess || cudaMalloc((void **)&me->mem, 4096) != cudaSuccess ||
+	    cudaStreamCreateWithFlags(&me->stream, cudaStreamNonBlocking) != cudaSuccess)
+		return ncclUnhandledCudaError;
+	return ncclSuccess;
+}
+
+static ncclResult_t sweep_all_reduce(struct sweep_rank *me)
+{
+	ncclResult_t rc = ncclAllReduce(me->mem, me->mem, 1000, ncclInt32, ncclSum, me->comm, me->stream);
+	while (!rc) {
+		cudaError_t e = cudaStreamQuery(me->stream);
+		if (e == cudaSuccess)
+			return ncclSuccess;
+		if (e != cudaErrorNotReady)
+			return ncclUnhandledCudaError;
+		rc = sweep_poll(me);
+	}
+	return rc;
+}
+
+static void sweep_rank_main(int32_t rank, int32_t nranks, void *arg)
+{
+	struct sweep *all = arg;
+	struct sweep_rank me = { .all = all, .rank = rank };
+	ncclResult_t rc = sweep_buffers(&me);
+
+	if (rank == 0) {
+		ncclResult_t id = ncclGetUniqueId(&ranks_self()->all->id);
+		rc = rc ? rc : id;
+	}
+	if (rc)
+		shared_store_u32(&all->failed, 1, SHARED_RELEASE);
+	ranks_barrier();
+	bool begin = !shared_load_u32(&all->failed, SHARED_ACQUIRE);
+	ranks_barrier();
+	if (begin)
+		rc = all->nonblocking ? sweep_init_nonblocking(&me, nranks) :
+					sweep_init_blocking(&me, nranks);
+	else if (rank == 0 && !rc)
+		(void)ncclCommInitRank(&me.comm, 1, ranks_self()->all->id, 0); /* uses the id up */
+	if (begin && !rc)
+		rc = sweep_all_reduce(&me);
+	if (rc)
+		shared_store_u32(&all->failed, 1, SHARED_RELEASE);
+	if (me.comm && (rc || shared_load_u32(&all->failed, SHARED_ACQUIRE)))
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(me.comm));
+	else if (me.comm)
+		(void)ncclCommDestroy(me.comm);
+	if (me.stream)
+		EXPECT(cudaStreamDestroy(me.stream) == cudaSuccess);
+	if (me.mem)
+		EXPECT(cudaFree(me.mem) == cudaSuccess);
+}
+
+/* Every `stride`-th call, so that a sweep takes seconds; the offset differs per kind of world. */
+static void sweep_site(const char *site, const char *action, uint64_t stride)
+{
+	uint64_t runs = 0, fired = 1;
+	for (uint64_t k = 1; fired; k += stride) {
+		char plan[128];
+		struct sweep s = { .nonblocking = k & 1 };
+		struct ranks_config c = { .hosts = 2, .per_host = 2, .per_proc = 1 + (k / 2) % 2, .seed = k,
+					  .fault_plan = plan, .fired = &fired };
+		snprintf(plan, sizeof plan, "%s nth=%llu count=1 %s\n", site, (unsigned long long)k, action);
+		ranks_run(&c, sweep_rank_main, &s);
+		runs++;
+	}
+	ck_assert_uint_gt(runs, 1);
+}
+
+START_TEST(allocations_may_fail)
+{
+	sweep_site("os.alloc", "fail", 1);
+}
+END_TEST
+
+START_TEST(device_and_pinned_memory_may_run_out)
+{
+	sweep_site("cuda.malloc", "fail", 1);
+	sweep_site("cuda.host_alloc", "fail", 1);
+	sweep_site("cuda.ipc_open", "fail", 1);
+}
+END_TEST
+
+START_TEST(connections_may_be_refused_and_reset)
+{
+	sweep_site("os.connect", "fail", 1);
+	sweep_site("os.socket", "reset", 3);
+}
+END_TEST
+
+START_TEST(the_hca_may_refuse)
+{
+	sweep_site("verbs.reg_mr", "fail", 1);
+	sweep_site("verbs.modify_qp", "fail", 1);
+	sweep_site("verbs.cqe", "error", 1);
+}
+END_TEST
+
+START_TEST(the_topology_file_may_be_unreadable)
+{
+	sweep_site("os.file", "fail", 1);
+}
+END_TEST
+
+static Suite *sweep_suite(void)
+{
+	Suite *s = suite_create("fault_sweep");
+	TCase *t = tcase_create("fault_sweep");
+	tcase_set_timeout(t, 200);
+	tcase_add_test(t, allocations_may_fail);
+	tcase_add_test(t, device_and_pinned_memory_may_run_out);
+	tcase_add_test(t, connections_may_be_refused_and_reset);
+	tcase_add_test(t, the_hca_may_refuse);
+	tcase_add_test(t, the_topology_file_may_be_unreadable);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	SRunner *r = srunner_create(sweep_suite());
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
