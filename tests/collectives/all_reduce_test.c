@@ -10,20 +10,24 @@
 static const struct place {
 	const char *what, *machine;
 	uint32_t hosts, gpus, ranks_per_proc;
+	const char *env; /* or NULL */
 } places[] = {
-	{"one rank alone", "workstation-2gpu", 1, 1, 1},
-	{"p2p within a process", "h100-8nic", 1, 2, 2},
-	{"p2p by IPC", "h100-8nic", 1, 2, 1},
-	{"p2p, both forms", "h100-8nic", 1, 4, 2},
-	{"network, flushed GPU memory", "a100-4nic", 2, 1, 1},
-	{"network, no flush needed", "h100-8nic", 2, 1, 1},
-	{"network to the other GPU of a host", "pcie-4gpu", 1, 4, 1},
-	{"network and p2p", "a100-4nic", 2, 3, 1},
-	{"an odd ring", "h100-8nic", 3, 1, 1},
+	{"one rank alone", "workstation-2gpu", 1, 1, 1, NULL},
+	{"p2p within a process", "h100-8nic", 1, 2, 2, NULL},
+	{"p2p by IPC", "h100-8nic", 1, 2, 1, NULL},
+	{"p2p, both forms", "h100-8nic", 1, 4, 2, NULL},
+	{"network, flushed GPU memory", "a100-4nic", 2, 1, 1, NULL},
+	{"network, host memory", "a100-4nic", 2, 1, 1, "NCCL_NET_GDR_LEVEL=LOC"},
+	{"network, no flush needed", "h100-8nic", 2, 1, 1, NULL},
+	{"network to the other GPU of a host", "pcie-4gpu", 1, 4, 1, NULL},
+	{"network and p2p", "a100-4nic", 2, 3, 1, NULL},
+	{"an odd ring", "h100-8nic", 3, 1, 1, NULL},
 };
 
 static void config_at(struct lab_config *c, const struct place *p, uint64_t seed)
 {
+	static const char *env[3];
+
 	lab_config_default(c);
 	c->sim.seed = seed;
 	c->machine = p->machine;
@@ -31,6 +35,9 @@ static void config_at(struct lab_config *c, const struct place *p, uint64_t seed
 	c->gpus = p->gpus;
 	c->ranks_per_proc = p->ranks_per_proc;
 	c->check = c->in_place = c->out_of_place = true;
+	env[0] = p->env;
+	env[1] = NULL;
+	c->env = env;
 }
 
 static void run_at(const struct lab_config *c, const struct place *p)
@@ -101,7 +108,7 @@ END_TEST
 /* Steps of 512 bytes: many loops, and the eight slots of every connection are used up often. */
 START_TEST(small_buffers)
 {
-	static const char *const env[] = {"NCCL_BUFFSIZE=4096", NULL};
+	const char *const env[] = {"NCCL_BUFFSIZE=4096", places[_i].env, NULL};
 
 	for (uint64_t seed = 1; seed <= 10; seed++) {
 		struct lab_config c;
