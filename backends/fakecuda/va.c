@@ -23,8 +23,9 @@
 
 #define VA_CHUNK (64ull << 20)
 #define VA_CHUNKS (FC_VA_LIMIT / VA_CHUNK)
-/* Below this many bytes zeroing is cheaper than giving the pages back and faulting them in. */
-#define VA_MEMSET_MAX (64u << 10)
+/* Pages that a world touched are zeroed and kept for the next one, which is cheaper than faulting
+ * fresh ones in; a GPU with more of them than this gives them back instead. */
+#define VA_KEEP_MAX (4u << 20)
 
 static struct {
 	int fd; /* 0: not yet */
@@ -115,18 +116,39 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 	return true;
 }
 
+static void va_punch(uint64_t offset, uint64_t bytes)
+{
+	int rc = fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+			   (off_t)bytes);
+	ASSERT(rc == 0);
+}
+
+/* Next run of pages that exist, from `at` on and before `end`; false: none. */
+static bool va_next_data(uint64_t at, uint64_t end, uint64_t *from, uint64_t *to)
+{
+	off_t data = lseek(va.fd, (off_t)at, SEEK_DATA);
+	if (data < 0 || (uint64_t)data >= end)
+		return false;
+	off_t hole = lseek(va.fd, data, SEEK_HOLE);
+	ASSERT(hole > data);
+	*from = (uint64_t)data;
+	*to = MIN_OF((uint64_t)hole, end);
+	return true;
+}
+
 void fc_va_wipe(uint64_t address, uint64_t bytes)
 {
-	if (!bytes)
-		return;
-	if (bytes <= VA_MEMSET_MAX) {
-		memset(fc_alias(address), 0, bytes);
-		return;
-	}
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	int rc = fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			   (off_t)(address - FC_VA_BASE), (off_t)ALIGN_UP(bytes, page));
-	ASSERT(rc == 0);
+	uint64_t begin = address - FC_VA_BASE, end = begin + ALIGN_UP(bytes, page);
+	uint64_t from, to, kept = 0;
+	for (uint64_t at = begin; at < end && va_next_data(at, end, &from, &to); at = to) {
+		if (kept + (to - from) > VA_KEEP_MAX) {
+			va_punch(from, end - from);
+			return;
+		}
+		kept += to - from;
+		memset(fc_alias(FC_VA_BASE + from), 0, to - from);
+	}
 }
 
 bool fc_va_is_device(uint64_t address)
