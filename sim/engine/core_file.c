@@ -3,11 +3,14 @@
  * A core file in which every task is a thread: an ELF core (gABI; note types as Linux writes them)
  * with one NT_PRSTATUS per task, so that gdb's `info threads` and `thread apply all bt` work on
  * tasks. A suspended task has pc = fiber_resume_pc and its saved sp; the CFI of fiber_switch gives
- * the rest. The task that runs has the registers of this call. Thread ids are task ids plus one.
+ * the rest. Thread ids are task ids plus one, but for the first thread: the one that called, with its
+ * own id, whether it runs a task or the loop.
  *
  * Memory: pages that are resident, in readable private mappings and in shared memory, as
  * /proc/self/smaps and pagemap tell; of mapped files that were not written to, the first page (its
- * ELF header leads gdb to the file). So gigabytes of sparse device memory cost what is used.
+ * ELF header leads gdb to the file). So gigabytes of sparse device memory cost what is used. Memory
+ * that is mapped a second time without access (device memory as the program sees it) is in the
+ * core at both addresses and once in the file.
  */
 #include <elf.h>
 #include <errno.h>
@@ -21,7 +24,7 @@
 
 #include "sim/engine/engine_internal.h"
 
-enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000 };
+enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000, CORE_VIEWS = 64 };
 
 #if defined(__x86_64__)
 #define CORE_MACHINE EM_X86_64
@@ -31,8 +34,14 @@ enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000 };
 
 struct core_segment {
 	uint64_t start, bytes;
-	uint32_t flags; /* PF_* */
-	bool dumped;    /* else only described */
+	uint64_t at;            /* in the core file */
+	uint32_t flags;         /* PF_* */
+	uint32_t twin;          /* the segment with the same bytes, + 1; 0: none */
+	uint64_t inode, offset; /* of shared memory; of a twin: where in the other */
+};
+
+struct core_view {
+	uint64_t start, bytes, inode, offset;
 };
 
 struct core_notes {
@@ -44,6 +53,8 @@ struct core {
 	int fd, pagemap, mem;
 	struct core_segment *segment;
 	uint32_t segments;
+	struct core_view view[CORE_VIEWS];
+	uint32_t views;
 	struct core_notes notes;
 };
 
@@ -73,27 +84,6 @@ static int core_note(struct core_notes *notes, uint32_t type, const char *name, 
 	return 0;
 }
 
-/* The registers of whoever called sim_core_write: what its frame pointer leads to, and enough for
- * a backtrace. In a crash, those of the crash. */
-static void core_registers_here(elf_gregset_t *regs, const uint64_t *frame)
-{
-	uint64_t *r = (uint64_t *)regs;
-
-	if (crash_registers(regs))
-		return;
-#if defined(__x86_64__)
-	r[4] = frame[0];
-	r[16] = frame[1];
-	r[17] = 0x33; /* cs, ss: user code and stack */
-	r[19] = (uint64_t)(uintptr_t)(frame + 2);
-	r[20] = 0x2b;
-#elif defined(__aarch64__)
-	r[29] = frame[0];
-	r[31] = (uint64_t)(uintptr_t)(frame + 2);
-	r[32] = frame[1];
-#endif
-}
-
 static void core_registers_suspended(elf_gregset_t *regs, const void *sp)
 {
 	uint64_t *r = (uint64_t *)regs;
@@ -110,7 +100,7 @@ static void core_registers_suspended(elf_gregset_t *regs, const void *sp)
 }
 
 static int core_note_task(struct core_notes *notes, int32_t lwp, const void *sp,
-			  const uint64_t *frame)
+			  const ucontext_t *here)
 {
 	struct elf_prstatus status;
 
@@ -121,7 +111,7 @@ static int core_note_task(struct core_notes *notes, int32_t lwp, const void *sp,
 	if (sp)
 		core_registers_suspended(&status.pr_reg, sp);
 	else
-		core_registers_here(&status.pr_reg, frame);
+		crash_registers(&status.pr_reg, here);
 	return core_note(notes, NT_PRSTATUS, "CORE", &status, sizeof status);
 }
 
@@ -154,11 +144,13 @@ static int core_note_process(struct core_notes *notes)
 	return n > 0 ? core_note(notes, NT_AUXV, "CORE", auxv, (size_t)n) : 0;
 }
 
-/* The running task, or the loop in its place, comes first: gdb selects the first thread. */
-static int core_note_tasks(struct core_notes *notes, const uint64_t *frame)
+/* The running task, or the loop in its place, comes first: gdb selects the first thread. It has the
+ * id of this thread, under which libthread_db knows it, unless a task's thread is called so. */
+static int core_note_tasks(struct core_notes *notes, const ucontext_t *here)
 {
 	const struct sim_task *self = sim_task_self();
-	int rc = core_note_task(notes, self ? (int32_t)self->self.id + 1 : INT32_MAX, NULL, frame);
+	bool taken = (uint32_t)gettid() <= eng.next_task_id;
+	int rc = core_note_task(notes, taken ? INT32_MAX : gettid(), NULL, here);
 
 	if (!rc)
 		rc = core_note_process(notes);
@@ -170,7 +162,14 @@ static int core_note_tasks(struct core_notes *notes, const uint64_t *frame)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int core_add(struct core *c, uint64_t start, uint64_t bytes, uint32_t flags, bool dumped)
+struct core_mapping {
+	uint64_t start, end, resident, dirty;
+	uint64_t inode, offset; /* inode 0: not a file */
+	uint32_t flags;		/* PF_*; 0: no access */
+	bool shared, file;	/* file: whose contents gdb finds without us */
+};
+
+static int core_add(struct core *c, const struct core_mapping *m, uint64_t start, uint64_t bytes)
 {
 	if (c->segments % CORE_BATCH == 0) {
 		struct core_segment *more =
@@ -182,22 +181,27 @@ static int core_add(struct core *c, uint64_t start, uint64_t bytes, uint32_t fla
 	}
 	if (c->segments == CORE_SEGMENTS_MAX)
 		return E2BIG;
-	c->segment[c->segments++] = (struct core_segment){start, bytes, flags, dumped};
+	c->segment[c->segments++] = (struct core_segment){
+		.start = start,
+		.bytes = bytes,
+		.flags = m->flags,
+		.inode = m->shared ? m->inode : 0,
+		.offset = m->offset + (start - m->start),
+	};
 	return 0;
 }
 
 /* Resident runs of one mapping. `resident` pages are there; the scan stops when it saw them all.
  * Without a pagemap the whole mapping is taken, unless it is huge. */
-static int core_add_resident(struct core *c, uint64_t start, uint64_t end, uint32_t flags,
-			     uint64_t resident)
+static int core_add_resident(struct core *c, const struct core_mapping *m)
 {
-	uint64_t entry[CORE_BATCH], run = 0;
+	uint64_t entry[CORE_BATCH], run = 0, resident = m->resident;
 	int rc = 0;
 
 	if (c->pagemap < 0)
-		return end - start <= 64 << 20 ? core_add(c, start, end - start, flags, true) : 0;
-	for (uint64_t at = start; at < end && resident && !rc;) {
-		size_t want = MIN_OF((end - at) / CORE_PAGE, (uint64_t)CORE_BATCH);
+		return m->end - m->start <= 64 << 20 ? core_add(c, m, m->start, m->end - m->start) : 0;
+	for (uint64_t at = m->start; at < m->end && resident && !rc;) {
+		size_t want = MIN_OF((m->end - at) / CORE_PAGE, (uint64_t)CORE_BATCH);
 		ssize_t got = pread(c->pagemap, entry, want * 8, (off_t)(at / CORE_PAGE * 8));
 
 		if (got <= 0)
@@ -209,34 +213,60 @@ static int core_add_resident(struct core *c, uint64_t start, uint64_t end, uint3
 				run = at;
 			resident -= in && resident;
 			if (!in && run) {
-				rc = core_add(c, run, at - run, flags, true);
+				rc = core_add(c, m, run, at - run);
 				run = 0;
 			}
 		}
-		if (!rc && run && (!resident || at >= end)) {
-			rc = core_add(c, run, at - run, flags, true);
+		if (!rc && run && (!resident || at >= m->end)) {
+			rc = core_add(c, m, run, at - run);
 			run = 0;
 		}
 	}
 	return rc;
 }
 
-struct core_mapping {
-	uint64_t start, end, resident, dirty;
-	char perms[8];
-	bool file;
-};
-
 static int core_add_mapping(struct core *c, const struct core_mapping *m)
 {
-	uint32_t flags = (m->perms[0] == 'r' ? PF_R : 0) | (m->perms[1] == 'w' ? PF_W : 0) |
-			 (m->perms[2] == 'x' ? PF_X : 0);
-
-	if (!m->end || m->perms[0] != 'r' || !m->resident)
+	if (!m->end)
+		return 0;
+	if (!m->flags && m->shared && m->inode && c->views < CORE_VIEWS)
+		c->view[c->views++] =
+			(struct core_view){m->start, m->end - m->start, m->inode, m->offset};
+	if (!(m->flags & PF_R) || !m->resident)
 		return 0;
 	if (m->file && !m->dirty) /* gdb reads the rest from the file */
-		return core_add(c, m->start, CORE_PAGE, flags, true);
-	return core_add_resident(c, m->start, m->end, flags, m->resident);
+		return core_add(c, m, m->start, CORE_PAGE);
+	return core_add_resident(c, m);
+}
+
+/* The part of segment i that the view shows, at the view's address. */
+static int core_add_twin(struct core *c, uint32_t i, const struct core_view *v)
+{
+	const struct core_segment *s = &c->segment[i];
+	uint64_t from = MAX_OF(s->offset, v->offset);
+	uint64_t to = MIN_OF(s->offset + s->bytes, v->offset + v->bytes);
+	struct core_mapping m = {.start = v->start, .flags = PF_R};
+
+	if (s->inode != v->inode || from >= to)
+		return 0;
+	uint64_t within = from - s->offset;
+	int rc = core_add(c, &m, v->start + (from - v->offset), to - from);
+	if (rc)
+		return rc;
+	c->segment[c->segments - 1].twin = i + 1;
+	c->segment[c->segments - 1].offset = within;
+	return 0;
+}
+
+static int core_add_twins(struct core *c)
+{
+	uint32_t n = c->segments;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t v = 0; c->segment[i].inode && v < c->views && !rc; v++)
+			rc = core_add_twin(c, i, &c->view[v]);
+	return rc;
 }
 
 /* "Rss:   12 kB" and its likes; kB to pages. */
@@ -253,9 +283,26 @@ static void core_smaps_field(const char *line, struct core_mapping *m)
 		m->dirty += kb;
 }
 
+/* A line that starts a mapping: "start-end perms offset device inode name". */
+static bool core_smaps_mapping(const char *line, struct core_mapping *m)
+{
+	char perms[8] = "", name[32] = "";
+
+	*m = (struct core_mapping){0};
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %31s", &m->start,
+		   &m->end, perms, &m->offset, &m->inode, name) < 5)
+		return false;
+	m->flags = (perms[0] == 'r' ? PF_R : 0) | (perms[1] == 'w' ? PF_W : 0) |
+		   (perms[2] == 'x' ? PF_X : 0);
+	m->shared = perms[3] == 's';
+	m->file = m->inode && !m->shared && strncmp(name, "/memfd:", 7) &&
+		  strncmp(name, "/dev/shm/", 9);
+	return true;
+}
+
 static int core_find_memory(struct core *c)
 {
-	struct core_mapping m = {0};
+	struct core_mapping m = {0}, next;
 	char line[4608];
 	int rc = 0;
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -263,16 +310,11 @@ static int core_find_memory(struct core *c)
 	if (!f)
 		return errno;
 	while (!rc && fgets(line, sizeof line, f)) {
-		struct core_mapping next = {0};
-		uint64_t inode = 0;
-		char name[32] = "";
-
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*x %*s %" SCNu64 " %31s",
-			   &next.start, &next.end, next.perms, &inode, name) >= 4) {
+		if (core_smaps_mapping(line, &next)) {
 			rc = core_add_mapping(c, &m);
 			m = next;
-			m.file = inode && strncmp(name, "/memfd:", 7) &&
-				 strncmp(name, "/dev/shm/", 9) && m.perms[3] == 'p';
+			if (strstr(line, "[vdso]")) /* pagemap does not tell of it */
+				rc = rc ? rc : core_add(c, &m, m.start, m.end - m.start);
 		} else {
 			core_smaps_field(line, &m);
 		}
@@ -280,7 +322,7 @@ static int core_find_memory(struct core *c)
 	if (!rc)
 		rc = core_add_mapping(c, &m);
 	fclose(f);
-	return rc;
+	return rc ? rc : core_add_twins(c);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -320,17 +362,19 @@ static int core_write_headers(struct core *c)
 	if (!rc)
 		rc = core_write(c, &note, sizeof note);
 	for (uint32_t i = 0; i < c->segments && !rc; i++) {
-		const struct core_segment *s = &c->segment[i];
+		struct core_segment *s = &c->segment[i];
+
+		s->at = s->twin ? c->segment[s->twin - 1].at + s->offset : at;
 		Elf64_Phdr load = {.p_type = PT_LOAD,
 				   .p_flags = s->flags,
-				   .p_offset = at,
+				   .p_offset = s->at,
 				   .p_vaddr = s->start,
 				   .p_filesz = s->bytes,
 				   .p_memsz = s->bytes,
 				   .p_align = CORE_PAGE};
 
 		rc = core_write(c, &load, sizeof load);
-		at += s->bytes;
+		at += s->twin ? 0 : s->bytes;
 	}
 	if (!rc)
 		rc = core_write(c, c->notes.data, c->notes.n);
@@ -350,7 +394,7 @@ static int core_write_memory(struct core *c)
 	for (uint32_t i = 0; i < c->segments && !rc; i++) {
 		const struct core_segment *s = &c->segment[i];
 
-		for (uint64_t done = 0; done < s->bytes && !rc;) {
+		for (uint64_t done = 0; done < s->bytes && !s->twin && !rc;) {
 			size_t want = MIN_OF(s->bytes - done, sizeof page);
 			ssize_t got = pread(c->mem, page, want, (off_t)(s->start + done));
 
@@ -368,8 +412,10 @@ static int core_write_memory(struct core *c)
 int sim_core_write(const char *path)
 {
 	struct core c = {.pagemap = -1, .mem = -1};
+	ucontext_t here;
 	int rc;
 
+	getcontext(&here);
 	c.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (c.fd < 0) {
 		rc = errno;
@@ -378,7 +424,7 @@ int sim_core_write(const char *path)
 	}
 	c.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	c.mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	rc = c.mem < 0 ? errno : core_note_tasks(&c.notes, __builtin_frame_address(0));
+	rc = c.mem < 0 ? errno : core_note_tasks(&c.notes, &here);
 	if (!rc)
 		rc = core_find_memory(&c);
 	if (!rc)

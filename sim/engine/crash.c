@@ -37,18 +37,17 @@ void sim_on_crash(bool (*explain)(int signal, const void *addr))
 	crash_hook[crash_hooks++] = explain;
 }
 
-bool crash_registers(void *regs)
+void crash_registers(void *regs, const ucontext_t *otherwise)
 {
+	const ucontext_t *context = crash_context ? crash_context : otherwise;
 	uint64_t *r = regs;
 
-	if (!crash_context)
-		return false;
 #if defined(__x86_64__)
 	static const uint8_t order[] = {
 		REG_R15, REG_R14, REG_R13, REG_R12, REG_RBP, REG_RBX, REG_R11, REG_R10, REG_R9,
 		REG_R8,  REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RAX, REG_RIP,
 	};
-	const greg_t *from = crash_context->uc_mcontext.gregs;
+	const greg_t *from = context->uc_mcontext.gregs;
 
 	for (size_t i = 0; i < ARRAY_LEN(order); i++)
 		r[i] = (uint64_t)from[order[i]];
@@ -57,11 +56,10 @@ bool crash_registers(void *regs)
 	r[19] = (uint64_t)from[REG_RSP];
 	r[20] = 0x2b;
 #elif defined(__aarch64__)
-	memcpy(r, crash_context->uc_mcontext.regs, 31 * 8);
-	r[31] = crash_context->uc_mcontext.sp;
-	r[32] = crash_context->uc_mcontext.pc;
+	memcpy(r, context->uc_mcontext.regs, 31 * 8);
+	r[31] = context->uc_mcontext.sp;
+	r[32] = context->uc_mcontext.pc;
 #endif
-	return true;
 }
 
 static bool crash_traced(void)

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <ucontext.h>
 
 #include "core/base/macros.h"
 #include "core/os/os_ops.h"
@@ -358,8 +359,8 @@ void label_stop(void);
 /* crash.c */
 void crash_install(void);
 void crash_restore(void);
-/* elf_gregset_t of the crash that is being reported; false: there is none. */
-bool crash_registers(void *regs);
+/* Fills an elf_gregset_t: from the crash that is being reported, or else from `otherwise`. */
+void crash_registers(void *regs, const ucontext_t *otherwise);
 void crash_alt_stack(void **keep); /* for the calling thread */
 void crash_alt_stack_free(void *keep);
 

@@ -35,10 +35,11 @@ KINDS = ("host", "warp")
 WAIT_OPS = ("==", "!=", ">=", "flags ==", "seq !=")
 WAIT_LINE16, WAIT_OBJECT = 3, 4
 REGISTERS = {"i386:x86-64": ("rip", "rsp"), "aarch64": ("pc", "sp")}
-# Backtraces of tasks start at what called the engine.
-ENGINE_FRAME = re.compile(r"^(fiber_|sim_|sched_|task_|strategy_|threads_|wait_|\?$)")
-# Frames below what a task is at: skipped to name where it stands, and by `task N`.
-MACHINERY = re.compile(r"^(os_|shared_|fakedev_|run_|dev_(wait|load|store|add|fence|barrier|copy_in|copy_out|shuffle|ballot))")
+# How a task came to be suspended: below where it stands. Backtraces start above.
+MACHINERY = re.compile(
+    r"^(fiber_|sim_|sched_|task_|strategy_|threads_|wait_|os_|shared_|fakedev_|world_(point|wait)|"
+    r"run_(wait|enter|barrier|meet|word)|"
+    r"dev_(wait|load|store|add|fence|barrier|copy_in|copy_out|shuffle|ballot)|\?$)")
 # A primitive is where a warp stands; how it waits is told by the wait.
 PRIMITIVE_PART = re.compile(r"^prim_(wait|chunk|barrier|post|fill)")
 HASH = 0x9E3779B97F4A7C15  # of the engine's tables, by address
@@ -162,16 +163,23 @@ focused = [None]  # the number of the task that the user focused on
 
 
 def is_machinery(frame):
-    name = frame.name() or "?"
-    return bool(ENGINE_FRAME.match(name) or MACHINERY.match(name))
+    return bool(MACHINERY.match(frame.name() or "?"))
 
 
-def running_thread(task):
-    """In a core file the task's own thread; the running one may not be the selected one."""
-    for thread in gdb.selected_inferior().threads():
-        if thread.ptid[1] == task_id(task) + 1:
-            return thread
-    return gdb.selected_thread()
+def is_live():
+    """A process that can run, not a core file nor a program that is not started."""
+    inferior = gdb.selected_inferior()
+    kind = inferior.connection and inferior.connection.type
+    return inferior.pid != 0 and kind == "native"
+
+
+def thread_of(task):
+    """The gdb thread that is the task: in a core file each is one, in a process the running one."""
+    threads = gdb.selected_inferior().threads()
+    if suspended(task):
+        number = -1 if is_live() else task_id(task) + 1
+        return next((thread for thread in threads if thread.ptid[1] == number), None)
+    return min(threads, key=lambda thread: thread.num, default=None)
 
 
 class Focus:
@@ -183,27 +191,34 @@ class Focus:
     def __enter__(self):
         if not focused[0]:
             self.frame = gdb.selected_frame()
-        if suspended(self.task):
-            unwinder.focus(self.task)
-            frame = unwinder.newest()
-        else:
-            unwinder.focus(None)
-            thread = running_thread(self.task)
-            if thread is not None and thread.num != gdb.selected_thread().num:
-                thread.switch()
-            frame = gdb.newest_frame()
+        thread = thread_of(self.task)
+        unwinder.focus(self.task if thread is None else None)
+        if thread is not None and thread.num != self.thread.num:
+            thread.switch()
+        frame = unwinder.newest()
         if frame is not None:
             frame.select()
 
     def __exit__(self, *unused):
-        if self.thread is not None and self.thread.is_valid() and \
-                self.thread.num != gdb.selected_thread().num:
+        if self.thread.is_valid() and self.thread.num != gdb.selected_thread().num:
             self.thread.switch()
         unwinder.focus(find_task(focused[0]) if focused[0] else None)
         if focused[0]:
             select_place()
-        elif self.frame is not None and self.frame.is_valid():
+        elif self.frame.is_valid():
             self.frame.select()
+
+
+def selected_task():
+    """The number of the task that frames are of, or None."""
+    if focused[0]:
+        return focused[0]
+    thread, now = gdb.selected_thread(), current_task()
+    if thread is not None and not is_live():
+        for t in tasks():
+            if suspended(t) and thread.ptid[1] == task_id(t) + 1:
+                return task_id(t)
+    return None if now is None else task_id(now)
 
 
 def select_place():
@@ -217,22 +232,25 @@ def select_place():
 
 
 class TaskFrames:
-    """Backtraces of a focused task start where it called the engine. `bt -no-filters` shows all."""
+    """Backtraces of a suspended task start above the machinery; `bt -no-filters` shows all."""
 
     def __init__(self):
         self.name, self.priority, self.enabled = "doppel-task", 100, True
         gdb.frame_filters[self.name] = self
 
     def filter(self, frames):
-        return frames if unwinder.sp is None else self.task_frames(frames)
+        if unwinder.sp is not None:
+            return self.task_frames(frames, unwinder.level)
+        frame = gdb.newest_frame()  # a task's thread in a core file
+        return self.task_frames(frames, -1) if frame.name() == "fiber_switch" else frames
 
     @staticmethod
-    def task_frames(frames):
+    def task_frames(frames, level):
         held = []
         for f in frames:
-            if f.inferior_frame().level() <= unwinder.level:
+            if f.inferior_frame().level() <= level:
                 continue
-            if held is not None and ENGINE_FRAME.match(f.inferior_frame().name() or "?"):
+            if held is not None and is_machinery(f.inferior_frame()):
                 held.append(f)
                 continue
             held = None
@@ -398,14 +416,15 @@ def parse_filter(arg):
 
 
 def ranges(numbers):
-    """[1,2,3,7] -> "1-3,7"."""
+    """[1,2,3,7] -> "1-3,7"; cut short where nobody reads on."""
     out = []
     for n in sorted(numbers):
         if out and n == out[-1][1] + 1:
             out[-1][1] = n
         else:
             out.append([n, n])
-    return ",".join("%d" % a if a == b else "%d-%d" % (a, b) for a, b in out)
+    text = ",".join("%d" % a if a == b else "%d-%d" % (a, b) for a, b in out[:12])
+    return text + (",..." if len(out) > 12 else "")
 
 
 class InfoTasks(gdb.Command):
@@ -425,8 +444,8 @@ Tasks of the simulator, grouped by where they stand and what they wait for; `all
 
     @staticmethod
     def one_by_one(chosen):
-        now = symbol("sim_task_current")
-        rows = [("*" if now == t.address else ">" if focused[0] == task_id(t) else " ", task_id(t),
+        now, here = symbol("sim_task_current"), selected_task()
+        rows = [("*" if now == t.address else ">" if here == task_id(t) else " ", task_id(t),
                  task_name(t), task_state(t), where(t), task_reason_full(t)) for t in chosen]
         print("  %5s %-26s %-8s %-32s %s" % ("id", "name", "state", "where", "waits for"))
         for row in rows:
@@ -439,7 +458,8 @@ Tasks of the simulator, grouped by where they stand and what they wait for; `all
             key = (KINDS[int(t["kind"])], where(t), task_reason(t))
             groups.setdefault(key, []).append(t)
         print("%5s %-4s  %-32s %-40s %s" % ("tasks", "kind", "where", "waits for", "ranks; ids"))
-        for (kind, place, reason), members in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
+        order = sorted(groups.items(), key=lambda g: (-len(g[1]), g[0]))
+        for (kind, place, reason), members in order:
             print("%5d %-4s  %-32s %-40s %s; %s" % (
                 len(members), kind, place, reason, ranges({task_rank(t) for t in members}),
                 ranges([task_id(t) for t in members])))
@@ -458,9 +478,12 @@ Focus on task N: bt, up, down, frame and info locals act on it, until the progra
             unwinder.focus(None)
             return
         if not arg:
-            t = find_task(focused[0]) if focused[0] else current_task()
-            print("no task: the engine's loop" if t is None else
-                  "[task %d \"%s\", %s]" % (task_id(t), task_name(t), task_state(t)))
+            number = selected_task()
+            if number is None:
+                print("[no task: the engine's loop]")
+            else:
+                t = find_task(number)
+                print("[task %d \"%s\", %s]" % (number, task_name(t), task_state(t)))
             return
         if not arg.isdigit():
             raise gdb.GdbError("task %s: expected a number or off" % arg)
@@ -468,15 +491,16 @@ Focus on task N: bt, up, down, frame and info locals act on it, until the progra
 
     @staticmethod
     def switch(t):
-        focused[0] = task_id(t) if suspended(t) else None
-        unwinder.focus(t if suspended(t) else None)
+        thread = thread_of(t)
+        focused[0] = task_id(t) if thread is None else None
+        unwinder.focus(t if thread is None else None)
         print("[Switching to task %d \"%s\", %s: %s]" % (task_id(t), task_name(t), task_state(t),
                                                         task_reason_full(t)))
         set_convenience_of(t)
         if not suspended(t) and task_state(t) != "running":
             return
-        if not suspended(t):
-            running_thread(t).switch()
+        if thread is not None:
+            thread.switch()
         select_place()
         gdb.execute("frame")
 
@@ -619,10 +643,11 @@ transmitted yet; expected: the responder's."""
         super().__init__("info qps", gdb.COMMAND_STATUS)
 
     def invoke(self, arg, from_tty):
-        procs = {int(t["self"]["proc"]["id"]): string_or(t["self"]["proc"]["name"]) for t in tasks()}
+        owners = [t["self"]["proc"].dereference() for t in tasks()]
+        procs = {int(p["id"]): string_or(p["name"]) for p in owners}
         line = "%-6s %-12s %4s %-5s %-6s %12s %12s %20s %9s %s"
-        print(line % ("qp", "process", "port", "state", "peer", "sends", "receives", "psn una/next/max",
-                      "expected", "retries left"))
+        print(line % ("qp", "process", "port", "state", "peer", "sends", "receives",
+                      "psn una/next/max", "expected", "retries left"))
         print(line % ("", "", "", "", "", "posted/done", "posted/done", "", "", "ack/rnr"))
         for qp in queue_pairs():
             state, owner = int(qp["state"]), int(qp["item"]["proc"])
@@ -644,12 +669,6 @@ class Sim(gdb.Command):
 
     def __init__(self):
         super().__init__("sim", gdb.COMMAND_RUNNING, prefix=True)
-
-
-def is_live():
-    """A process that can run, not a core file nor a program that is not started."""
-    inferior = gdb.selected_inferior()
-    return inferior.pid != 0 and inferior.connection is not None and inferior.connection.type == "native"
 
 
 def run_to_limit(variable, value):
@@ -749,12 +768,28 @@ def run_to_focus():
     pc, sp = frame.pc(), int(frame.read_register("sp"))
     back = gdb.Breakpoint("*%d" % pc, internal=True, temporary=True)
     back.silent = True
-    back.condition = "(unsigned long)$sp == %d && sim_task_current && sim_task_current->self.id == %d" % (
-        sp, number)
-    gdb.execute("continue")
-    if back.is_valid():
-        back.delete()
+    back.condition = ("(unsigned long)$sp == %d && sim_task_current && "
+                      "sim_task_current->self.id == %d" % (sp, number))
+    try:
+        gdb.execute("continue")
+    finally:
+        reached = not back.is_valid()
+        if not reached:
+            back.delete()
+    if not reached:
         raise gdb.GdbError("stopped before task %d ran again" % number)
+
+
+def name_threads():
+    """In a core file every task is a thread, whose id is the task's plus one."""
+    if is_live() or not gdb.selected_inferior().pid:
+        return
+    try:
+        names = {task_id(t) + 1: "%d %s" % (task_id(t), task_name(t)) for t in tasks()}
+    except (gdb.GdbError, gdb.error):
+        return  # not one of Doppel's
+    for thread in gdb.selected_inferior().threads():
+        thread.name = names.get(thread.ptid[1], "engine")
 
 
 def drop_focus(event):
@@ -765,9 +800,12 @@ def drop_focus(event):
 
 gdb.events.stop.connect(set_convenience)
 gdb.events.cont.connect(drop_focus)
-for command in (InfoTasks, Task, TaskApply, InfoWaits, InfoRanks, InfoQps, InfoProxies, Sim, SimStep, SimUntil, SimInfo):
+for command in (InfoTasks, Task, TaskApply, InfoWaits, InfoRanks, InfoQps, InfoProxies, Sim,
+                SimStep, SimUntil, SimInfo):
     command()
 for name in ("next", "step"):
     gdb.execute("define hook-%s\npython run_to_focus()\nend" % name)
 gdb.execute("set breakpoint pending on")
 set_convenience()
+name_threads()
+gdb.events.new_objfile.connect(lambda event: name_threads())
