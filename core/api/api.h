@@ -21,7 +21,8 @@
 
 /* A communicator to be made: at once, or at the end of a group. */
 struct api_init {
-	struct api_init *next;
+	struct api_init *next, *list; /* all of the group */
+	shared_u32 error; /* of the first of the list: the first error in time */
 	struct ncclComm *comm;
 	ncclComm_t *out;
 	int32_t rank;

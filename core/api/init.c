@@ -89,12 +89,27 @@ static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
 	comm_close(comm);
 }
 
+/* Those of the group that wait for the one that failed must not wait for ever. */
+static void api_init_failed(struct api_init *failed)
+{
+	struct api_init *list = failed->list;
+	uint32_t none = ncclSuccess;
+	while (!none && !shared_cas_weak_u32(&list->error, &none, (uint32_t)failed->result,
+					     SHARED_ACQ_REL))
+		;
+	for (struct api_init *i = list; i; i = i->next)
+		if (i != failed && i->id_hash == failed->id_hash)
+			(void)comm_abort_set(i->comm);
+}
+
 static void api_init_task(void *arg)
 {
 	struct api_init *i = arg;
 	i->result = comm_init(i->comm);
 	i->claimed = i->result != ncclSuccess && comm_claim(i->comm);
 	comm_leave(i->comm);
+	if (i->result)
+		api_init_failed(i);
 }
 
 static ncclResult_t api_init_start(struct api_init *i)
@@ -111,43 +126,41 @@ static ncclResult_t api_init_start(struct api_init *i)
 	return ncclSystemError;
 }
 
-/* All at once: each waits for the others. One that cannot be started ends those that can. */
+/* All at once: each waits for the others. */
 static void api_inits_start(struct api_init *list)
 {
-	ncclResult_t rc = ncclSuccess;
 	for (struct api_init *i = list; i; i = i->next) {
-		if (!rc)
-			rc = api_init_start(i);
-		if (!rc)
+		i->result = api_init_start(i);
+		if (!i->result)
 			continue;
 		i->task = NULL;
-		i->result = rc;
 		i->claimed = comm_claim(i->comm);
 		comm_leave(i->comm);
+		api_init_failed(i);
 	}
-	for (struct api_init *i = list; i && rc; i = i->next)
-		(void)comm_abort_set(i->comm);
 }
 
 ncclResult_t api_inits_run(struct api_init *list)
 {
-	ncclResult_t rc = ncclSuccess;
 	struct api_init *i, *next;
+	ncclResult_t rc;
 	uint64_t root_of = 0;
 
-	for (i = list; i; i = i->next)
+	if (!list)
+		return ncclSuccess;
+	for (i = list; i; i = i->next) {
+		i->list = list;
 		if (i->rank == 0)
 			root_of = i->id_hash;
-	if (list && !list->next)
-		api_init_task(list);
-	else
+	}
+	if (list->next)
 		api_inits_start(list);
-	for (i = list; i; i = i->next) {
+	else
+		api_init_task(list);
+	for (i = list; i; i = i->next)
 		if (i->task)
 			os_thread_join(i->task);
-		if (i->result && !rc)
-			rc = i->result;
-	}
+	rc = (ncclResult_t)shared_load_u32(&list->error, SHARED_ACQUIRE);
 	for (i = list; i; i = next) {
 		next = i->next;
 		if (rc && (i->claimed || !i->result))
@@ -320,6 +333,23 @@ static ncclResult_t api_init_all_check(ncclComm_t *comm, int ndev, const int *de
 	return ncclSuccess;
 }
 
+static ncclResult_t api_init_all_ranks(ncclComm_t *comm, int ndev, const int *devlist,
+				       const ncclUniqueId *id, const ncclConfig_t *config)
+{
+	ncclResult_t rc = ncclSuccess;
+	for (int i = 0; i < ndev && !rc; i++) {
+		int dev = devlist ? devlist[i] : i;
+		cudaError_t e = cudaSetDevice(dev);
+		if (e != cudaSuccess) {
+			WARN("ncclCommInitAll: cudaSetDevice(%d): %s", dev, cudaGetErrorString(e));
+			rc = ncclUnhandledCudaError;
+		} else {
+			rc = api_init_rank(&comm[i], ndev, id, i, config);
+		}
+	}
+	return api_return(rc);
+}
+
 API_TWIN(ncclCommInitAll);
 API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
 {
@@ -331,24 +361,22 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 	if (!rc)
 		rc = comm_config_parse(NULL, &full);
 	if (!rc)
-		rc = ncclGetUniqueId(&id);
-	if (!rc)
-		rc = ncclGroupStart();
+		rc = pncclGetUniqueId(&id);
 	if (rc)
 		return api_return(rc);
-	full.blocking = 1;
-	(void)cudaGetDevice(&before);
-	for (int i = 0; i < ndev && !rc; i++) {
-		rc = cudaSetDevice(devlist ? devlist[i] : i) == cudaSuccess ? ncclSuccess :
-									      ncclUnhandledCudaError;
-		if (!rc)
-			rc = api_init_rank(&comm[i], ndev, &id, i, &full);
+	rc = pncclGroupStart();
+	if (!rc) {
+		full.blocking = 1;
+		(void)cudaGetDevice(&before);
+		rc = api_init_all_ranks(comm, ndev, devlist, &id, &full);
+		end = pncclGroupEnd();
+		rc = rc ? rc : end;
+		if (before >= 0)
+			(void)cudaSetDevice(before);
 	}
-	(void)api_return(rc);
-	end = ncclGroupEnd();
-	if (before >= 0)
-		(void)cudaSetDevice(before);
-	return api_return(rc ? rc : end);
+	if (rc)
+		api_roots_reap(bootstrap_id_hash(&id)); /* nobody else has it */
+	return api_return(rc);
 }
 
 /* ---- ending --------------------------------------------------------------------------------------------- */

@@ -108,10 +108,10 @@ static void sweep_rank_main(int32_t rank, int32_t nranks, void *arg)
 {
 	struct sweep *all = arg;
 	struct sweep_rank me = { .all = all, .rank = rank };
-	ncclResult_t rc = sweep_buffers(&me);
+	ncclResult_t rc = sweep_buffers(&me), id = ncclInternalError;
 
 	if (rank == 0) {
-		ncclResult_t id = ncclGetUniqueId(&ranks_self()->all->id);
+		id = ncclGetUniqueId(&ranks_self()->all->id);
 		rc = rc ? rc : id;
 	}
 	if (rc)
@@ -122,7 +122,7 @@ static void sweep_rank_main(int32_t rank, int32_t nranks, void *arg)
 	if (begin)
 		rc = all->nonblocking ? sweep_init_nonblocking(&me, nranks) :
 					sweep_init_blocking(&me, nranks);
-	else if (rank == 0 && !rc)
+	else if (id == ncclSuccess)
 		(void)ncclCommInitRank(&me.comm, 1, ranks_self()->all->id, 0); /* uses the id up */
 	if (begin && !rc)
 		rc = sweep_all_reduce(&me);
@@ -138,8 +138,32 @@ static void sweep_rank_main(int32_t rank, int32_t nranks, void *arg)
 		EXPECT(cudaFree(me.mem) == cudaSuccess);
 }
 
-/* Every `stride`-th call, so that a sweep takes seconds; the offset differs per kind of world. */
-static void sweep_site(const char *site, const char *action, uint64_t stride)
+/* All ranks of one host by one task. */
+static void sweep_task_main(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm[4] = { NULL };
+	int32_t *mem[4] = { NULL };
+	ncclResult_t rc = ncclCommInitAll(comm, 4, NULL);
+	for (int i = 0; i < 4; i++)
+		EXPECT((rc == ncclSuccess) == (comm[i] != NULL));
+	for (int i = 0; i < 4 && !rc; i++)
+		if (cudaSetDevice(i) != cudaSuccess || cudaMalloc((void **)&mem[i], 4096) != cudaSuccess)
+			rc = ncclUnhandledCudaError;
+	if (!rc)
+		rc = ncclGroupStart();
+	if (!rc) {
+		for (int i = 0; i < 4; i++)
+			(void)ncclAllReduce(mem[i], mem[i], 1000, ncclInt32, ncclSum, comm[i], NULL);
+		rc = ncclGroupEnd();
+	}
+	for (int i = 0; i < 4 && comm[i]; i++)
+		EXPECT_NCCL(ncclSuccess, rc ? ncclCommAbort(comm[i]) : ncclCommDestroy(comm[i]));
+	for (int i = 0; i < 4; i++)
+		EXPECT(!mem[i] || cudaFree(mem[i]) == cudaSuccess);
+}
+
+/* The k-th call fails, for k = 1, 1 + stride...; once, or from then on. */
+static void sweep_site(const char *site, const char *action, uint64_t stride, bool for_ever)
 {
 	uint64_t runs = 0, fired = 1;
 	for (uint64_t k = 1; fired; k += stride) {
@@ -147,45 +171,65 @@ static void sweep_site(const char *site, const char *action, uint64_t stride)
 		struct sweep s = { .nonblocking = k & 1 };
 		struct ranks_config c = { .hosts = 2, .per_host = 2, .per_proc = 1 + (k / 2) % 2, .seed = k,
 					  .fault_plan = plan, .fired = &fired };
-		snprintf(plan, sizeof plan, "%s nth=%llu count=1 %s\n", site, (unsigned long long)k, action);
+		snprintf(plan, sizeof plan, "%s nth=%llu count=%s %s\n", site, (unsigned long long)k,
+			 for_ever ? "1000000" : "1", action);
 		ranks_run(&c, sweep_rank_main, &s);
 		runs++;
 	}
 	ck_assert_uint_gt(runs, 1);
+	for (uint64_t k = 1, more = 1; more; k += stride) {
+		char plan[128];
+		struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = k, .fault_plan = plan,
+					  .fired = &more };
+		snprintf(plan, sizeof plan, "%s nth=%llu count=%s %s\n", site, (unsigned long long)k,
+			 for_ever ? "1000000" : "1", action);
+		ranks_run(&c, sweep_task_main, NULL);
+	}
 }
 
 START_TEST(allocations_may_fail)
 {
-	sweep_site("os.alloc", "fail", 1);
+	sweep_site("os.alloc", "fail", 1, false);
 }
 END_TEST
 
 START_TEST(device_and_pinned_memory_may_run_out)
 {
-	sweep_site("cuda.malloc", "fail", 1);
-	sweep_site("cuda.host_alloc", "fail", 1);
-	sweep_site("cuda.ipc_open", "fail", 1);
+	sweep_site("cuda.malloc", "fail", 1, false);
+	sweep_site("cuda.host_alloc", "fail", 1, false);
+	sweep_site("cuda.ipc_open", "fail", 1, false);
 }
 END_TEST
 
 START_TEST(connections_may_be_refused_and_reset)
 {
-	sweep_site("os.connect", "fail", 1);
-	sweep_site("os.socket", "reset", 3);
+	sweep_site("os.connect", "fail", 1, false);
+	sweep_site("os.socket", "reset", 3, false);
 }
 END_TEST
 
 START_TEST(the_hca_may_refuse)
 {
-	sweep_site("verbs.reg_mr", "fail", 1);
-	sweep_site("verbs.modify_qp", "fail", 1);
-	sweep_site("verbs.cqe", "error", 1);
+	sweep_site("verbs.reg_mr", "fail", 1, false);
+	sweep_site("verbs.modify_qp", "fail", 1, false);
+	sweep_site("verbs.cqe", "error", 1, false);
 }
 END_TEST
 
 START_TEST(the_topology_file_may_be_unreadable)
 {
-	sweep_site("os.file", "fail", 1);
+	sweep_site("os.file", "fail", 1, false);
+}
+END_TEST
+
+START_TEST(what_fails_may_go_on_failing)
+{
+	sweep_site("os.alloc", "fail", 5, true);
+	sweep_site("os.connect", "fail", 1, true);
+	sweep_site("os.socket", "reset", 9, true);
+	sweep_site("cuda.malloc", "fail", 3, true);
+	sweep_site("cuda.host_alloc", "fail", 3, true);
+	sweep_site("verbs.reg_mr", "fail", 3, true);
 }
 END_TEST
 
@@ -198,6 +242,7 @@ static Suite *sweep_suite(void)
 	tcase_add_test(t, device_and_pinned_memory_may_run_out);
 	tcase_add_test(t, connections_may_be_refused_and_reset);
 	tcase_add_test(t, the_hca_may_refuse);
+	tcase_add_test(t, what_fails_may_go_on_failing);
 	tcase_add_test(t, the_topology_file_may_be_unreadable);
 	suite_add_tcase(s, t);
 	return s;
