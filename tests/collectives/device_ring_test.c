@@ -5,8 +5,13 @@
  * and every element is compared bit by bit with the same reductions done on the host in the order
  * in which the ring does them: all types and operations, random bits, in place and out of place,
  * counts that no chunk divides, several works in a launch, several launches over one connection.
+ * Then once more with every connection through a stand-in for the proxy, which checks what the
+ * kernel tells it; and a kernel that is aborted, and one that meets another build's communicator.
  */
 #include "tests/device_harness.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/base/shared.h"
 #include "core/device/reduce_copy_host.h"
@@ -344,6 +349,106 @@ static void ring_many(struct ring *g)
 	ring_check(g, &w[1], "two works");
 }
 
+/* ---- through a proxy ----------------------------------------------------------------------------- */
+
+/* One connection in pinned host memory, in two halves that a host task copies between. */
+struct link {
+	uint8_t send_slots[DEV_STEPS * STEP_BYTES], recv_slots[DEV_STEPS * STEP_BYTES];
+	struct dev_recv_mem send_tail; /* and the FIFO: what the sending kernel fills */
+	struct dev_send_mem send_head;
+	struct dev_recv_mem recv_tail;
+	struct dev_send_mem recv_head;
+	uint64_t end; /* step at which to stop */
+	struct os_thread *thread;
+};
+
+static void link_wait(const shared_u64 *word, uint64_t want, const char *why)
+{
+	struct wait w = {.on = word, .want = want, .mask = WAIT_MASK_ALL, .kind = WAIT_GE,
+			 .bytes = 8, .why = why, .from = {.rank = -1, .channel = -1}};
+
+	CHECK(os_wait_one(&w, NULL) == 0, "%s", why);
+}
+
+static uint32_t link_slot_bytes(struct link *l, uint64_t step)
+{
+	struct dev_fifo_slot *slot = &l->send_tail.fifo[step % DEV_STEPS];
+	uint32_t size = shared_load_u32(&slot->size, SHARED_RELAXED);
+	uint32_t next = shared_load_u32(&slot[1].size, SHARED_RELAXED);
+	uint32_t offset = shared_load_u32(&slot->offset, SHARED_RELAXED);
+
+	CHECK(size <= DEV_SLICE_STEPS * STEP_BYTES, "step %llu: size %#x", (unsigned long long)step, size);
+	CHECK(offset == step % DEV_STEPS * STEP_BYTES, "offset %u", offset);
+	CHECK(next == DEV_FIFO_SIZE_NONE, "the slice's second slot says %u", next);
+	return size;
+}
+
+static void link_task(void *arg)
+{
+	struct link *l = (struct link *)arg;
+	uint8_t bytes[DEV_SLICE_STEPS * STEP_BYTES];
+
+	for (uint64_t step = 0; step < l->end; step += DEV_SLICE_STEPS) {
+		size_t at = step % DEV_STEPS * STEP_BYTES;
+		uint32_t size;
+
+		link_wait(&l->send_tail.tail, step + DEV_SLICE_STEPS, "proxy: slot filled");
+		size = link_slot_bytes(l, step);
+		shared_read(bytes, l->send_slots + at, size);
+		shared_store_u32(&l->send_tail.fifo[step % DEV_STEPS].size, DEV_FIFO_SIZE_NONE,
+				 SHARED_RELAXED);
+		shared_store_u64(&l->send_head.head, step + DEV_SLICE_STEPS, SHARED_RELEASE);
+		if (step >= DEV_STEPS)
+			link_wait(&l->recv_head.head, step + DEV_SLICE_STEPS - DEV_STEPS,
+				  "proxy: slot emptied");
+		shared_write(l->recv_slots + at, bytes, size);
+		shared_store_u64(&l->recv_tail.tail, step + DEV_SLICE_STEPS, SHARED_RELEASE);
+	}
+}
+
+/* Puts the link under the connection of channel 0 from rank `i` to the next. */
+static void link_connect(struct ring *g, struct link *l, int i)
+{
+	int next = (i + 1) % g->n;
+	struct dev_channel *from = g->rank[i].channels, *to = g->rank[next].channels;
+	struct dev_conn c = {.buffer = (uintptr_t)l->send_slots,
+			     .tail = (uintptr_t)&l->send_tail.tail,
+			     .head = (uintptr_t)&l->send_head.head,
+			     .fifo = (uintptr_t)l->send_tail.fifo,
+			     .step_bytes = STEP_BYTES,
+			     .peer = next};
+
+	for (int s = 0; s < DEV_STEPS; s++)
+		shared_store_u32(&l->send_tail.fifo[s].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
+	CUDA_OK(cudaMemcpy(&from->ring_send, &c, sizeof c, cudaMemcpyHostToDevice));
+	c.buffer = (uintptr_t)l->recv_slots;
+	c.tail = (uintptr_t)&l->recv_tail.tail;
+	c.head = (uintptr_t)&l->recv_head.head;
+	c.fifo = 0;
+	c.peer = i;
+	CUDA_OK(cudaMemcpy(&to->ring_recv, &c, sizeof c, cudaMemcpyHostToDevice));
+}
+
+static void ring_proxied(struct ring *g)
+{
+	struct dev_work w = ring_work(9001, DEV_BF16, DEV_PREMUL_SUM, 0, 0);
+	struct link *links = device_host_alloc((size_t)g->n * sizeof *links);
+
+	for (int i = 0; i < g->n; i++) {
+		struct os_thread_attr attr = {.name = "proxy", .rank = i};
+
+		link_connect(g, &links[i], i);
+		links[i].end = steps_ring_all_reduce(w.count, w.chunk_lo, g->n);
+		CHECK(os_thread_start(&links[i].thread, &attr, link_task, &links[i]) == 0, "thread");
+	}
+	ring_once(g, w, 2, false, "through a proxy");
+	for (int i = 0; i < g->n; i++)
+		CHECK(os_thread_join(links[i].thread) == 0, "join");
+	CUDA_OK(cudaFreeHost(links));
+}
+
+/* ---- ends that are no results ----------------------------------------------------------------------- */
+
 /* One rank starts alone: its kernel waits for the others until the abort word is set. */
 static void ring_abort(struct ring *g)
 {
@@ -357,6 +462,48 @@ static void ring_abort(struct ring *g)
 	shared_store_u32(g->abort, 1, SHARED_RELEASE);
 	CUDA_OK(cudaStreamSynchronize(g->rank[0].stream));
 }
+
+#ifdef DOPPEL_FAKECUDA
+static void ring_bad_magic_body(const struct device_run *run)
+{
+	static struct ring g;
+	struct dev_work w = ring_work(1, DEV_U8, DEV_SUM, 0, 0);
+	uint32_t magic = DEV_COMM_MAGIC + 1;
+
+	g.run = run;
+	ring_alloc(&g, 2);
+	ring_connect(&g);
+	CUDA_OK(cudaMemcpy(&g.rank[0].comm->magic, &magic, sizeof magic, cudaMemcpyHostToDevice));
+	g.n = 1;
+	ring_launch(&g, &w, 1, 1, 1, false);
+	(void)cudaStreamSynchronize(g.rank[0].stream);
+	exit(EXIT_SUCCESS); /* it should not come to this */
+}
+
+/* In a process of its own, because it ends loudly. */
+static void ring_bad_magic(void)
+{
+	int status = 0;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		freopen("/dev/null", "w", stderr);
+		device_harness_one(ring_bad_magic_body, SIM_ENGINE_SIM, 1, 1);
+		exit(EXIT_SUCCESS);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child, "fork");
+	CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS,
+	      "a kernel ran with a communicator of another layout");
+	printf("ok: another layout traps\n");
+}
+#else
+static void ring_bad_magic(void)
+{
+	/* on real GPUs it would end the context for the rest of the test */
+}
+#endif
 
 static void ring_body(const struct device_run *run)
 {
@@ -389,10 +536,15 @@ static void ring_body(const struct device_run *run)
 		ring_check_steps(&g);
 		ring_abort(&g);
 		ring_free(&g);
+		ring_alloc(&g, n);
+		ring_connect(&g);
+		ring_proxied(&g);
+		ring_free(&g);
 	}
 }
 
 int main(void)
 {
+	ring_bad_magic();
 	return device_harness(ring_body, 3);
 }
