@@ -145,12 +145,13 @@ static void reference_chunk(const struct ring *g, const struct dev_work *w, int 
 			    uint64_t at, uint64_t count)
 {
 	uint32_t size = steps_type_bytes(w->type);
-	uint8_t *result = g->want + at * size;
+	uint8_t *result = g->want + w->send + at * size;
 
 	for (int k = 1; k <= g->n; k++) {
 		int position = (c + k) % g->n;
 		int rank = channel % 2 ? (g->n - position) % g->n : position;
-		struct rc_job job = {.src = {g->rank[rank].host_input + at * size, result},
+		struct rc_job job = {.src = {g->rank[rank].host_input + w->send + at * size,
+					     result},
 				     .dst = {result},
 				     .nsrc = k == 1 ? 1 : 2,
 				     .ndst = 1,
@@ -188,6 +189,7 @@ static void reference(struct ring *g, const struct dev_work *w)
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
+/* Until the launch, send and recv are offsets in the ranks' buffers, in bytes. */
 static struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op op, int lo, int hi)
 {
 	uint32_t size = steps_type_bytes(type), chunk = CHUNK_BYTES / size;
@@ -266,8 +268,8 @@ static void ring_launch(struct ring *g, const struct dev_work *works, int n, uin
 		args.work_count = (uint32_t)n;
 		for (int j = 0; j < n; j++) {
 			args.work[j] = works[j];
-			args.work[j].send = (uintptr_t)(in_place ? g->rank[i].output : g->rank[i].input);
-			args.work[j].recv = (uintptr_t)g->rank[i].output;
+			args.work[j].send += (uintptr_t)(in_place ? g->rank[i].output : g->rank[i].input);
+			args.work[j].recv += (uintptr_t)g->rank[i].output;
 			if (!args.work[j].nwarps)
 				args.work[j].nwarps = (uint8_t)warps;
 		}
@@ -287,10 +289,10 @@ static void ring_check(struct ring *g, const struct dev_work *w, const char *wha
 	uint32_t size = steps_type_bytes(w->type);
 
 	for (int i = 0; i < g->n; i++) {
-		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output, w->count * size,
+		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output + w->recv, w->count * size,
 				   cudaMemcpyDeviceToHost));
 		for (uint64_t at = 0; at < w->count; at++)
-			CHECK(!memcmp(g->got + at * size, g->want + at * size, size),
+			CHECK(!memcmp(g->got + at * size, g->want + w->recv + at * size, size),
 			      "%s, %s: %d ranks, rank %d, type %d op %d count %llu, channels %d-%d: "
 			      "element %llu differs", g->run->where, what, g->n, i, w->type, w->op,
 			      (unsigned long long)w->count, w->channel_lo, w->channel_hi,
@@ -331,22 +333,24 @@ static void ring_once(struct ring *g, struct dev_work w, int warps, bool in_plac
 	ring_check(g, &w, what);
 }
 
-/* Several works of one launch, on overlapping channels, in one buffer one behind the other. */
+/* Several works of one launch, on overlapping channels, each in a part of the buffers of its own:
+ * nothing orders the channels of one against those of another. */
 static void ring_many(struct ring *g)
 {
 	struct dev_work w[2];
 
 	for (int i = 0; i < 2; i++) {
 		w[i] = ring_work(3000, DEV_F32, i ? DEV_MAX : DEV_SUM, i, CHANNELS - 1);
+		w[i].send = w[i].recv = (uint64_t)i * 3000 * 4;
 		w[i].nwarps = (uint8_t)(2 - i); /* the second with half of the block */
 	}
-	ring_fill(g, 3000 * 4, false);
-	/* the same output twice: the second work's result is what stays */
+	ring_fill(g, 2 * 3000 * 4, false);
 	reference(g, &w[0]);
 	reference(g, &w[1]);
 	ring_launch(g, w, 2, (1u << CHANNELS) - 1, 2, false);
 	ring_sync(g);
-	ring_check(g, &w[1], "two works");
+	ring_check(g, &w[0], "first of two works");
+	ring_check(g, &w[1], "second of two works");
 }
 
 /* ---- through a proxy ----------------------------------------------------------------------------- */
