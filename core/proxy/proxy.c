@@ -48,7 +48,6 @@ static void proxy_tasks_stop(struct proxy_state *p)
 ncclResult_t proxy_start(struct ncclComm *comm)
 {
 	struct proxy_state *p;
-	ncclResult_t rc;
 
 	ASSERT(!comm->proxy);
 	p = os_alloc(sizeof *p, "proxy");
@@ -60,14 +59,18 @@ ncclResult_t proxy_start(struct ncclComm *comm)
 	p->net = &net_verbs;
 	proxy_lists_init(p);
 	comm->proxy = p;
-	rc = proxy_thread(comm, "service", proxy_service_main, &p->service);
-	if (!rc)
-		rc = proxy_thread(comm, "progress", proxy_progress_main, &p->progress);
-	if (!rc)
-		return ncclSuccess;
-	proxy_tasks_stop(p);
-	os_free(p);
-	comm->proxy = NULL;
+	return ncclSuccess;
+}
+
+/* With the first network connection: a communicator without any has no use for them. */
+static ncclResult_t proxy_tasks_start(struct proxy_state *p)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (!p->service)
+		rc = proxy_thread(p->comm, "service", proxy_service_main, &p->service);
+	if (!rc && !p->progress)
+		rc = proxy_thread(p->comm, "progress", proxy_progress_main, &p->progress);
 	return rc;
 }
 
@@ -181,8 +184,10 @@ static ncclResult_t proxy_conn_make(struct conn *c)
 ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine)
 {
 	struct wait w;
-	ncclResult_t rc = proxy_conn_make(c);
+	ncclResult_t rc = proxy_tasks_start(c->comm->proxy);
 
+	if (!rc)
+		rc = proxy_conn_make(c);
 	if (rc)
 		return rc;
 	proxy_ask(c->proxy, PROXY_SETUP);

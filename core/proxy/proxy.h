@@ -37,8 +37,9 @@ struct proxy_op {
 	uint32_t pad0;
 };
 
+/* Makes the proxy; its tasks start with the first proxy_setup. */
 ncclResult_t proxy_start(struct ncclComm *comm);
-/* Ends both tasks and joins them. Outstanding operations are finished first, unless the comm's
+/* Ends the tasks and joins them. Outstanding operations are finished first, unless the comm's
  * abort word is set. */
 ncclResult_t proxy_stop(struct ncclComm *comm);
 
