@@ -422,6 +422,32 @@ START_TEST(ranks_that_call_different_things_are_named)
 }
 END_TEST
 
+static void topo_file_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const char *const says[] = { "/no/such/topology.xml cannot be read",
+					    "NCCL_TOPO_FILE is not set" };
+	int which = *(int *)arg;
+	ncclComm_t comm[2] = { NULL };
+	ncclResult_t rc = ncclCommInitAll(comm, 2, NULL);
+	EXPECT(rc == (which ? ncclInvalidUsage : ncclSystemError));
+	EXPECT(comm[0] == NULL && comm[1] == NULL);
+	EXPECT_ERROR_SAYS(says[which]);
+	/* one rank needs no topology */
+	EXPECT_NCCL(ncclSuccess, ncclCommInitAll(comm, 1, NULL));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm[0]));
+}
+
+START_TEST(a_missing_topology_file_is_named)
+{
+	static const char *const bad[] = { "NCCL_TOPO_FILE=/no/such/topology.xml", NULL };
+	static const char *const none[] = { "NCCL_TOPO_FILE=", NULL };
+	for (int which = 0; which < 2; which++) {
+		struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = 1, .env = which ? none : bad };
+		ranks_run(&c, topo_file_rank, &which);
+	}
+}
+END_TEST
+
 /* ---- aborts -------------------------------------------------------------------------------------------- */
 
 struct abort_case {
@@ -610,6 +636,7 @@ static Suite *comm_suite(void)
 	tcase_add_test(t, init_names_what_is_wrong);
 	tcase_add_test(t, collectives_name_what_is_wrong);
 	tcase_add_test(t, ranks_that_call_different_things_are_named);
+	tcase_add_test(t, a_missing_topology_file_is_named);
 	tcase_add_test(t, an_init_that_waits_for_a_missing_rank_can_be_aborted);
 	tcase_add_test(t, a_rank_that_aborts_its_init_ends_that_of_the_others);
 	tcase_add_test(t, collectives_that_hang_can_be_aborted);
