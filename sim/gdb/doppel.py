@@ -760,24 +760,28 @@ def set_convenience(event=None):
         set_convenience_of(None)  # no engine in the program yet
 
 
-def run_to_focus():
+class RunToFocus(gdb.Command):
     """Before next or step with a focus: runs on until that task comes back to the selected frame."""
-    if not focused[0]:
-        return
-    number, frame = focused[0], gdb.selected_frame()
-    pc, sp = frame.pc(), int(frame.read_register("sp"))
-    back = gdb.Breakpoint("*%d" % pc, internal=True, temporary=True)
-    back.silent = True
-    back.condition = ("(unsigned long)$sp == %d && sim_task_current && "
-                      "sim_task_current->self.id == %d" % (sp, number))
-    try:
-        gdb.execute("continue")
-    finally:
-        reached = not back.is_valid()
+
+    def __init__(self):
+        super().__init__("sim run-to-focus", gdb.COMMAND_RUNNING)
+
+    def invoke(self, arg, from_tty):
+        if not focused[0]:
+            return
+        number, frame = focused[0], gdb.selected_frame()
+        back = gdb.Breakpoint("*%d" % frame.pc(), internal=True, temporary=True)
+        back.silent = True
+        back.condition = ("(unsigned long)$sp == %d && sim_task_current && "
+                          "sim_task_current->self.id == %d" % (frame.read_register("sp"), number))
+        try:
+            gdb.execute("continue")
+        finally:
+            reached = not back.is_valid()
+            if not reached:
+                back.delete()
         if not reached:
-            back.delete()
-    if not reached:
-        raise gdb.GdbError("stopped before task %d ran again" % number)
+            raise gdb.GdbError("[stopped before task %d ran again]" % number)
 
 
 def name_threads():
@@ -801,10 +805,10 @@ def drop_focus(event):
 gdb.events.stop.connect(set_convenience)
 gdb.events.cont.connect(drop_focus)
 for command in (InfoTasks, Task, TaskApply, InfoWaits, InfoRanks, InfoQps, InfoProxies, Sim,
-                SimStep, SimUntil, SimInfo):
+                SimStep, SimUntil, SimInfo, RunToFocus):
     command()
 for name in ("next", "step"):
-    gdb.execute("define hook-%s\npython run_to_focus()\nend" % name)
+    gdb.execute("define hook-%s\nsim run-to-focus\nend" % name)
 gdb.execute("set breakpoint pending on")
 set_convenience()
 name_threads()
