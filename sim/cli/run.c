@@ -345,23 +345,35 @@ static void run_inherit_env(struct run_options *o)
 			o->env[o->env_count++] = *e;
 }
 
-/* Replaces this process by gdb around the same command without --gdb. */
+/* Replaces this process by gdb around the same command without --gdb. gdb asks no
+ * server for symbols, and Doppel's commands are loaded. */
 static int run_under_gdb(int argc, char **argv)
 {
+	static const char *const first[] = {
+		"gdb", "-q",
+		"-iex", "set debuginfod enabled off",
+		"-iex", "set pagination off",
+		"-iex", "set print thread-events off",
+		"-iex", "set breakpoint pending on",
+		"-x", DOPPEL_GDB_DIR "/doppel.py",
+		"-ex", "echo Doppel: 'run' or 'break FUNCTION' first; then 'info tasks', 'task N', "
+		       "'sim step', 'help sim'.\\n",
+		"--args",
+	};
+	const size_t firsts = sizeof first / sizeof first[0];
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	const char **args = calloc((size_t)argc + 16, sizeof *args);
-	int k = 0;
+	const char **args = calloc((size_t)argc + firsts + 2, sizeof *args);
+	size_t k = 0;
+
 	if (n < 0 || !args) {
 		fprintf(stderr, "doppel: cannot find my own program: %s\n", strerror(errno));
+		free(args);
 		return SIM_USAGE;
 	}
 	self[n] = '\0';
-	args[k++] = "gdb";
-	args[k++] = "-q";
-	args[k++] = "-x";
-	args[k++] = DOPPEL_GDB_DIR "/doppel.py";
-	args[k++] = "--args";
+	for (; k < firsts; k++)
+		args[k] = first[k];
 	args[k++] = self;
 	for (int i = 0; i < argc; i++)
 		if (strcmp(argv[i], "--gdb"))
