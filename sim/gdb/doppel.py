@@ -649,7 +649,7 @@ transmitted yet; expected: the responder's."""
         print(line % ("qp", "process", "port", "state", "peer", "sends", "receives",
                       "psn una/next/max", "expected", "retries left"))
         print(line % ("", "", "", "", "", "posted/done", "posted/done", "", "", "ack/rnr"))
-        for qp in queue_pairs():
+        for qp in sorted(queue_pairs(), key=lambda qp: (int(qp["port"]), int(qp["number"]))):
             state, owner = int(qp["state"]), int(qp["item"]["proc"])
             print(line % (
                 hex(int(qp["number"])), procs.get(owner, "process %d" % owner), int(qp["port"]),
