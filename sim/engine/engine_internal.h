@@ -93,7 +93,7 @@ struct task {
 	struct task *wake_next;
 	uint64_t wait_since_ns;
 	/* polling */
-	uint32_t poll_row;
+	uint32_t poll_row; /* fruitless polls in a row */
 	uint64_t poll_seen;
 	struct task *poll_next;
 	uint32_t lonely; /* scheduling points in a row without a switch */
@@ -141,6 +141,8 @@ struct engine {
 	uint64_t start_ns; /* of the run: 0 in sim */
 	uint64_t now_ns, steps, switches, events_run, changes;
 	uint64_t progress_step, progress_ns;
+	uint64_t last_look_changes;
+	uint32_t last_looks; /* of pollers, with nothing changed since */
 	uint64_t hash;
 
 	struct task *main_task;
@@ -315,6 +317,7 @@ void waits_remove(struct task *t);
 void waits_wrote(const void *addr, size_t bytes);
 uint64_t waits_event_seq(const void *object);
 void waits_event_post(const void *object);
+enum { POLL_FREE = 8 }; /* fruitless polls in a row before a task waits for a change */
 void pollers_park(struct task *t);
 void pollers_unpark(struct task *t);
 void pollers_wake(void);

@@ -29,9 +29,9 @@ enum {
 	LONELY_POINTS = 4096, /* points without a switch before a task is made to lose time */
 	LONELY_NS = 1000,
 	LONELY_STEPS = 256, /* what such a row counts for in the progress budget */
-	POLL_FREE = 8,      /* fruitless polls in a row before it waits for a change */
 	POLL_NS = 250,
 	POLL_NS_MAX = 16000,
+	POLL_LAST_LOOKS = 3,
 };
 
 __attribute__((noinline)) void sim_gdb_stop(void)
@@ -631,9 +631,17 @@ static void loop_wake_top(void)
 	task_make_ready(t);
 }
 
-/* Nothing in the foreground can happen any more, and somebody still waits. */
+/* Nothing in the foreground can happen any more, and somebody still waits. Pollers get a few last
+ * looks: one of them may have found what it polled for without saying so (os_poll_hit), and then
+ * written what the next one polls for. */
 static void loop_quiescent(void)
 {
+	if (eng.pollers && (eng.last_look_changes != eng.changes || eng.last_looks < POLL_LAST_LOOKS)) {
+		eng.last_looks = eng.last_look_changes == eng.changes ? eng.last_looks + 1 : 1;
+		eng.last_look_changes = eng.changes;
+		pollers_wake();
+		return;
+	}
 	for (struct sim_task *p = sim_tasks_head; p; p = p->next) {
 		if (p->state != SIM_TASK_WAITING || !p->wait)
 			continue;
@@ -683,7 +691,8 @@ void sched_sim_run(void)
 		if (!event_due && !ready_count()) {
 			if (!eng.heap.foreground)
 				loop_quiescent();
-			eng.now_ns = eng.heap.slot[1].when;
+			else
+				eng.now_ns = eng.heap.slot[1].when;
 			continue;
 		}
 		struct task *t = ready_pick(event_due);

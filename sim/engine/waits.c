@@ -246,9 +246,13 @@ void waits_wrote(const void *addr, size_t bytes)
 {
 	struct task *wake = NULL;
 
-	eng.changes++;
-	if (eng.pollers)
-		pollers_wake();
+	/* What a poller writes while its polls are fruitless is bookkeeping of the polling (a count of
+	 * users, a lock): if it counted as a change, two pollers would keep each other awake for ever. */
+	if (!eng.current || eng.current->poll_row < POLL_FREE) {
+		eng.changes++;
+		if (eng.pollers)
+			pollers_wake();
+	}
 	if (!wait_nodes || !bytes)
 		return;
 	size_t granules = (bytes >> GRANULE_SHIFT) + 2;
