@@ -22,6 +22,11 @@ void __tsan_destroy_fiber(void *fiber);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 #endif
 
+#ifdef __SANITIZE_THREAD__
+#define FIBER_INLINE FIBER_PLAIN __attribute__((always_inline))
+#else
+#define FIBER_INLINE
+#endif
 #define FIBER_CANARY 0xf1be5c0ffee5afe5ull
 
 extern const char fiber_entry[];
@@ -124,7 +129,7 @@ size_t fiber_pool_count(void)
 
 /* ---- sanitizers ----------------------------------------------------------------------------- */
 
-static inline FIBER_PLAIN void fiber_leave(struct fiber *from, struct fiber *to, bool for_good)
+static inline FIBER_INLINE void fiber_leave(struct fiber *from, struct fiber *to, bool for_good)
 {
 	(void)from, (void)to, (void)for_good;
 #ifdef __SANITIZE_THREAD__
@@ -136,7 +141,7 @@ static inline FIBER_PLAIN void fiber_leave(struct fiber *from, struct fiber *to,
 }
 
 /* On the stack of `f`, after a switch; learns the bounds of the loop's stack. */
-static inline FIBER_PLAIN void fiber_arrive(struct fiber *f)
+static inline FIBER_INLINE void fiber_arrive(struct fiber *f)
 {
 	(void)f;
 #ifdef __SANITIZE_ADDRESS__
