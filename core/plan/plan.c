@@ -32,9 +32,18 @@ static uint32_t plan_warps(uint32_t warp_width)
 	return MIN_OF(warps, PLAN_WARPS_MOST);
 }
 
+/* Asking loads the kernel: a first launch must not, because that waits for kernels that spin. */
+static ncclResult_t plan_kernel_load(const struct dev_kernel *kernel)
+{
+	struct cudaFuncAttributes attr;
+
+	return cuda_result(cudaFuncGetAttributes(&attr, kernel->func), "loading the kernel");
+}
+
 ncclResult_t plan_init(struct ncclComm *comm)
 {
 	struct plan_state *st = os_alloc(sizeof *st, "plan");
+	ncclResult_t rc;
 
 	ASSERT(!comm->plan);
 	if (!st) {
@@ -55,6 +64,11 @@ ncclResult_t plan_init(struct ncclComm *comm)
 		     st->warp_width);
 		os_free(st);
 		return ncclInternalError;
+	}
+	rc = plan_kernel_load(st->kernel);
+	if (rc) {
+		os_free(st);
+		return rc;
 	}
 	comm->plan = st;
 	return ncclSuccess;
