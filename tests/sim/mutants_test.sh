@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Planted bugs, each a patch of core alone (tests/sim/mutants/*.patch): the doubles and the checkers
-# stay byte-identical, and find it. For each the first line of tests/sim/mutants/NAME.run gives the
-# arguments; the unmutated stack must pass the same seeds.
+# stay byte-identical, and find it. For each tests/sim/mutants/NAME.run gives the arguments and,
+# in its second line, the exit code that it must end with; the unmutated stack must pass the same seeds.
 # Usage: mutants_test.sh BUILD_DIR SOURCE_DIR [SEEDS] [all]
 #   SEEDS  how many at most (default 200); `all`: do not stop at the first seed that finds it
 set -euo pipefail
@@ -31,7 +31,7 @@ run_seed() { # run_seed ARGS SEED -> verdict in $rc, what it said in $work/err
 rebuild
 for patch in "$here"/*.patch; do
 	name=$(basename "$patch" .patch)
-	args=$(head -1 "$here/$name.run")
+	args=$(head -1 "$here/$name.run") verdict=$(sed -n 2p "$here/$name.run")
 	cp "$work/build/libdoppel-rt.so" "$work/rt.before"
 	patch -s -p1 -d "$work/src" <"$patch"
 	rebuild
@@ -40,6 +40,7 @@ for patch in "$here"/*.patch; do
 		run_seed "$args" $seed
 		[ $rc = 0 ] && continue
 		hits=$((hits + 1))
+		[ $rc = "$verdict" ] || { echo "$name, seed $seed: exit code $rc, expected $verdict"; bad=1; }
 		verdicts="$verdicts $rc"
 		if [ $first = 0 ]; then
 			first=$seed
