@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- pinned host memory ------------------------------------------------------------------------ */
+/* ---- pinned host memory ------------------------------------------------------------------------
+ */
 
 static uint32_t host_upper(const struct fc_proc *proc, uint64_t address)
 {
@@ -72,7 +73,8 @@ void fc_host_remove(struct fc_proc *proc, struct fc_host_range *r)
 	fc_map_changed();
 }
 
-/* ---- device memory ------------------------------------------------------------------------------- */
+/* ---- device memory
+ * ------------------------------------------------------------------------------- */
 
 static bool access_opened(const struct fc_proc *proc, const struct fc_device *dev, uint32_t number)
 {
@@ -139,8 +141,8 @@ static bool access_explain_proc(struct fc_proc *proc, struct fc_device *dev, uin
 	else if (a->proc == proc->os->id && a->freed)
 		snprintf(out, n, "it was freed: %s", what);
 	else if (bytes > a->bytes - (address - a->base))
-		snprintf(out, n, "%llu bytes there run past the end of %s", (unsigned long long)bytes,
-			 what);
+		snprintf(out, n, "%llu bytes there run past the end of %s",
+			 (unsigned long long)bytes, what);
 	else
 		return false;
 	return true;

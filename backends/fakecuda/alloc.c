@@ -151,13 +151,15 @@ void fc_alloc_release(struct fc_device *dev, struct fc_alloc *a)
 		alloc_remove(dev, a);
 }
 
-/* ---- describing --------------------------------------------------------------------------------- */
+/* ---- describing ---------------------------------------------------------------------------------
+ */
 
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes)
 {
 	struct os_proc *owner = world_proc_by_id(a->proc);
-	snprintf(out, bytes, "gpu %u allocation #%u, cudaMalloc of %llu bytes by %s (%s) at %llu ns, %s",
+	snprintf(out, bytes,
+		 "gpu %u allocation #%u, cudaMalloc of %llu bytes by %s (%s) at %llu ns, %s",
 		 dev->index, a->number, (unsigned long long)a->bytes, a->who,
 		 owner ? owner->name : "gone", (unsigned long long)a->when_ns,
 		 a->freed ? "freed" : "live");
@@ -178,8 +180,8 @@ static void alloc_describe_side(const struct fc_device *dev, const struct fc_all
 	fc_alloc_describe(dev, a, what, sizeof what);
 	uint64_t off = address - a->base;
 	if (address < a->base)
-		snprintf(out, bytes, "%llu bytes before %s", (unsigned long long)(a->base - address),
-			 what);
+		snprintf(out, bytes, "%llu bytes before %s",
+			 (unsigned long long)(a->base - address), what);
 	else if (off < a->bytes)
 		snprintf(out, bytes, "%llu bytes into %s", (unsigned long long)off, what);
 	else

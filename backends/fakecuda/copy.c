@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies and fills. A copy is an operation of its stream: it books the copy engine of the GPU in its
- * direction (the source's link between GPUs) and moves the bytes when the last of them would have
- * arrived. What host code may count on follows CUDA's "API synchronization behavior":
+ * Copies and fills. A copy is an operation of its stream: it books the copy engine of the GPU in
+ * its direction (the source's link between GPUs) and moves the bytes when the last of them would
+ * have arrived. What host code may count on follows CUDA's "API synchronization behavior":
  *
  *   cudaMemcpy between host and device   returns when the bytes have moved
  *   cudaMemcpy within or between GPUs    returns at once
- *   cudaMemcpyAsync, pinned host memory  returns at once; the host's bytes are read or written later
- *   cudaMemcpyAsync, plain host memory   to the device: its bytes are taken before the return; from
- *                                        the device: returns when they have arrived
- *   cudaMemset                           returns at once
+ *   cudaMemcpyAsync, pinned host memory  returns at once; the host's bytes are read or written
+ * later cudaMemcpyAsync, plain host memory   to the device: up to 64 KiB are taken before the
+ * return, more waits for its turn; from the device: returns when the bytes have arrived cudaMemset
+ * returns at once; of pinned host memory, when it is done
+ *
+ * Stricter than CUDA, which takes some wrong directions between host and device silently.
  */
 #include "backends/fakecuda/fakecuda.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define COPY_STAGED_MAX (64u << 10)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -40,7 +44,8 @@ static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t add
 	char near[384];
 	fc_alloc_describe_nearest(address, near, sizeof near);
 	fprintf(stderr,
-		"fakecuda: illegal address: copy of %llu bytes in stream %u of gpu %u: its %s 0x%llx "
+		"fakecuda: illegal address: copy of %llu bytes in stream %u of gpu %u: its %s "
+		"0x%llx "
 		"is gone: %s\n",
 		(unsigned long long)op->copy.bytes, op->stream->number, ctx->dev->index, which,
 		(unsigned long long)address, near);
@@ -95,7 +100,8 @@ void fc_copy_start(struct fc_op *op)
 	sim_event_post(&attr, copy_done, op->stream, op->stream->serial, NULL);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- asking ------------------------------------------------------------------------------------
+ */
 
 static const char *const copy_kind_names[] = {"cudaMemcpyHostToHost", "cudaMemcpyHostToDevice",
 					      "cudaMemcpyDeviceToHost", "cudaMemcpyDeviceToDevice"};
@@ -144,7 +150,8 @@ static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct 
 {
 	bool src_plain = !c->src_dev && !fc_host_find(ctx->proc, c->src, c->bytes);
 	bool dst_plain = !c->dst_dev && !fc_host_find(ctx->proc, c->dst, c->bytes);
-	bool wait = sync ? !(c->src_dev && c->dst_dev) : dst_plain;
+	bool wait = sync ? !(c->src_dev && c->dst_dev)
+			 : dst_plain || (src_plain && c->bytes > COPY_STAGED_MAX);
 	if (src_plain && !wait) {
 		c->staged = malloc(c->bytes);
 		if (!c->staged)
@@ -227,13 +234,14 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int s
 }
 
 static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes,
-			    cudaStream_t stream)
+			    cudaStream_t stream, bool sync)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (rc || !bytes)
 		return fc_leave(rc);
 	struct fc_copy c = {.dst = (uintptr_t)ptr, .bytes = bytes, .value = value & 0xff};
+	uint64_t wait_for = 0;
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
 	rc = s ? fc_access_copy(ctx->proc, call, "destination", c.dst, bytes, &c.dst_dev)
@@ -246,17 +254,20 @@ static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes
 		struct fc_op *op = fc_op_new(FC_OP_SET, FC_COPY_NS);
 		op->copy = c;
 		fc_stream_queue(s, op);
+		wait_for = sync && !c.dst_dev ? s->queued : 0;
 	}
 	fc_unlock();
+	if (!rc && wait_for)
+		rc = fc_stream_wait(s, wait_for, call);
 	return fc_leave(rc);
 }
 
 cudaError_t cudaMemset(void *devPtr, int value, size_t count)
 {
-	return set_call("cudaMemset", devPtr, value, count, NULL);
+	return set_call("cudaMemset", devPtr, value, count, NULL, true);
 }
 
 cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t stream)
 {
-	return set_call("cudaMemsetAsync", devPtr, value, count, stream);
+	return set_call("cudaMemsetAsync", devPtr, value, count, stream, false);
 }

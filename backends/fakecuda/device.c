@@ -11,13 +11,14 @@
 
 #include "core/base/hash.h"
 
-#define DEVICE_SHARED_BLOCK  (48 << 10)
-#define DEVICE_SHARED_OPTIN  (227 << 10)
-#define DEVICE_SHARED_SM     (228 << 10)
-#define DEVICE_MAX_THREADS   1024
+#define DEVICE_SHARED_BLOCK   (48 << 10)
+#define DEVICE_SHARED_OPTIN   (227 << 10)
+#define DEVICE_SHARED_SM      (228 << 10)
+#define DEVICE_MAX_THREADS    1024
 #define DEVICE_DRIVER_VERSION 13000
 
-/* ---- which device ----------------------------------------------------------------------------- */
+/* ---- which device -----------------------------------------------------------------------------
+ */
 
 /* Checks an ordinal; *dev is set on success. */
 static cudaError_t device_of(const char *call, int ordinal, struct fc_proc **proc,
@@ -54,10 +55,10 @@ cudaError_t cudaSetDevice(int device)
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	rc = fc_ctx_get(proc, device)->sticky;
+	fc_ctx_get(proc, device);
 	fc_unlock();
 	fc_task_set_device(device);
-	return fc_leave(rc);
+	return fc_leave(cudaSuccess);
 }
 
 cudaError_t cudaGetDevice(int *device)
@@ -122,7 +123,8 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
 	return fc_leave(cudaErrorInvalidDevice);
 }
 
-/* ---- attributes and properties ------------------------------------------------------------------ */
+/* ---- attributes and properties ------------------------------------------------------------------
+ */
 
 static const char *device_name(const struct fc_device *dev)
 {
@@ -304,7 +306,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	return fc_leave(cudaSuccess);
 }
 
-/* ---- peers --------------------------------------------------------------------------------------- */
+/* ---- peers
+ * --------------------------------------------------------------------------------------- */
 
 /* Every pair of different GPUs of one host reaches each other, by NVLink or through PCIe. */
 static bool device_peers(const struct fc_device *a, const struct fc_device *b)
@@ -378,7 +381,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
 	if (flags)
 		return fc_leave(cudaErrorInvalidValue);
 	if (!device_peers(a, b))
-		return fc_leave(cudaErrorInvalidDevice);
+		return fc_leave(cudaErrorPeerAccessUnsupported);
 	rc = fc_enter_ctx("cudaDeviceEnablePeerAccess", &ctx);
 	if (rc)
 		return fc_leave(rc);
@@ -410,19 +413,22 @@ cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
 	return fc_leave(rc);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------- */
+/* ---- the rest
+ * --------------------------------------------------------------------------------------- */
 
 cudaError_t cudaDeviceReset(void)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx("cudaDeviceReset", &ctx);
-	if (rc) /* after a sticky error only the end of the process helps */
+	if (!ctx)
 		return fc_leave(rc);
-	rc = fc_ctx_wait(ctx, "cudaDeviceReset");
-	if (rc)
-		return fc_leave(rc);
+	if (!rc)
+		rc = fc_ctx_wait(ctx, "cudaDeviceReset");
 	fc_lock();
-	fc_ctx_reset(ctx);
+	if (rc) /* nothing helps but the end of the process; an H200 says the same */
+		ctx->sticky = cudaErrorDevicesUnavailable;
+	else
+		fc_ctx_reset(ctx);
 	fc_unlock();
 	return fc_leave(cudaSuccess);
 }

@@ -2,7 +2,8 @@
 /*
  * Threads of kernels: one fiber each, all fibers of a block on one worker. What device code calls
  * (core/device/shim_fake.h, fakedev_*) is here. Block state (barriers, warp operations) is touched
- * only by the block's own fibers, with atomics where an access also orders memory; it needs no lock.
+ * only by the block's own fibers, with atomics where an access also orders memory; it needs no
+ * lock.
  *
  * A thread that does something a GPU would trap on does not return: it reports, marks the context
  * (every kernel of it dies, fc_ctx_kill), and jumps back to the bottom of its own stack. The other
@@ -20,7 +21,7 @@
 #define RUN_BULK     128 /* bytes from which an access is charged */
 
 struct run_barrier {
-	shared_u32 phase; /* waited on */
+	shared_u32 phase;       /* waited on */
 	uint32_t arrived, want; /* atomic */
 };
 
@@ -36,8 +37,8 @@ struct run_thread {
 	jmp_buf bottom;
 	struct fc_range cache[RUN_CACHE];
 	uint32_t cache_next;
-	const void *fence_load;	 /* TSan: the last relaxed load, for an acquire fence */
-	bool fence_store;	 /* TSan: a release fence came before */
+	const void *fence_load; /* TSan: the last relaxed load, for an acquire fence */
+	bool fence_store;       /* TSan: a release fence came before */
 };
 
 struct fakecuda_block {
@@ -61,7 +62,8 @@ static uint32_t run_get(const uint32_t *atomic)
 	return __atomic_load_n(atomic, __ATOMIC_RELAXED);
 }
 
-/* ---- dying ----------------------------------------------------------------------------------------- */
+/* ---- dying
+ * ----------------------------------------------------------------------------------------- */
 
 static bool run_dead(const struct dev *d)
 {
@@ -91,15 +93,17 @@ static _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "fakecuda: %s; kernel %s (k%u of gpu %u, rank %d) block %u thread %u\n", text,
-		k->func->kernel->name, k->number, k->ctx->dev->index, k->rank, d->block, d->thread);
+	fprintf(stderr, "fakecuda: %s; kernel %s (k%u of gpu %u, rank %d) block %u thread %u\n",
+		text, k->func->kernel->name, k->number, k->ctx->dev->index, k->rank, d->block,
+		d->thread);
 	fc_lock();
 	fc_ctx_kill(k->ctx, error);
 	fc_unlock();
 	run_exit(d);
 }
 
-/* ---- access -------------------------------------------------------------------------------------------- */
+/* ---- access
+ * -------------------------------------------------------------------------------------------- */
 
 static _Noreturn __attribute__((noinline)) void run_illegal(struct dev *d, const char *what,
 							    uint64_t address, uint64_t bytes)
@@ -108,14 +112,12 @@ static _Noreturn __attribute__((noinline)) void run_illegal(struct dev *d, const
 	fc_lock();
 	fc_access_explain(d->blk->kernel->ctx, address, bytes, why, sizeof why);
 	fc_unlock();
-	run_trap(d, cudaErrorIllegalAddress, "illegal address: %s of %llu bytes at 0x%llx: %s", what,
-		 (unsigned long long)bytes, (unsigned long long)address, why);
+	run_trap(d, cudaErrorIllegalAddress, "illegal address: %s of %llu bytes at 0x%llx: %s",
+		 what, (unsigned long long)bytes, (unsigned long long)address, why);
 }
 
-static __attribute__((noinline)) const struct fc_range *run_range_find(struct dev *d,
-								       const char *what,
-								       uint64_t address,
-								       uint64_t bytes)
+static __attribute__((noinline)) const struct fc_range *
+run_range_find(struct dev *d, const char *what, uint64_t address, uint64_t bytes)
 {
 	struct run_thread *t = run_self(d);
 	struct fc_range range;
@@ -190,10 +192,12 @@ void fakedev_wrote(struct dev *d, const void *p, size_t bytes)
 		sim_wrote(p, bytes);
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------ */
+/* ---- words
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* __atomic builtins take the order as a constant, or use the strongest: name each. Under TSan, which
- * does not see fences, a release fence strengthens later stores and an acquire fence the load
+/* __atomic builtins take the order as a constant, or use the strongest: name each. Under TSan,
+ * which does not see fences, a release fence strengthens later stores and an acquire fence the load
  * before it, so that what device code gets right by fences is not reported. */
 #ifdef FC_TSAN
 void __tsan_acquire(void *addr);
@@ -212,9 +216,11 @@ static void run_fence_tsan(struct run_thread *t, int order)
 #endif
 
 #define RUN_LOAD(bits, at, order)                                                                  \
-	((order) == SHARED_RELAXED   ? __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_RELAXED) \
-	 : (order) == SHARED_ACQUIRE ? __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_ACQUIRE) \
-				     : __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_SEQ_CST))
+	((order) == SHARED_RELAXED                                                                 \
+		 ? __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_RELAXED)                 \
+	 : (order) == SHARED_ACQUIRE                                                               \
+		 ? __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_ACQUIRE)                 \
+		 : __atomic_load_n((const uint##bits##_t *)(at), __ATOMIC_SEQ_CST))
 
 uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int scope)
 {
@@ -282,7 +288,9 @@ void fakedev_fence(struct dev *d, int order, int scope)
 	run_fence_tsan(run_self(d), order);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------ */
+/* ---- waiting
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* Until `w` holds, with the kernel's death as second wait: 0 it holds, ECANCELED abort. */
 static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort)
@@ -321,7 +329,9 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 	return true;
 }
 
-/* ---- barriers ------------------------------------------------------------------------------------------------- */
+/* ---- barriers
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* Arrives; the last to come opens the next phase. The phase word carries the memory order. */
 static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const char *why, int id)
@@ -334,14 +344,14 @@ static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const 
 		sim_wrote(&b->phase, sizeof b->phase);
 		return;
 	}
-	const struct wait w = {.on = &b->phase,
-			       .want = phase,
-			       .mask = WAIT_MASK_ALL,
-			       .kind = WAIT_NE,
-			       .bytes = 4,
-			       .why = why,
-			       .from = {d->blk->kernel->rank, (int32_t)d->block, id,
-					"threads of the block"}};
+	const struct wait w = {
+		.on = &b->phase,
+		.want = phase,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = 4,
+		.why = why,
+		.from = {d->blk->kernel->rank, (int32_t)d->block, id, "threads of the block"}};
 	run_wait(d, &w, NULL);
 }
 
@@ -401,7 +411,8 @@ uint32_t fakedev_ballot(struct dev *d, int pred)
 	return bits;
 }
 
-/* ---- life of a block ------------------------------------------------------------------------------------------- */
+/* ---- life of a block
+ * ------------------------------------------------------------------------------------------- */
 
 static void run_block_free(struct fakecuda_block *blk)
 {
@@ -420,7 +431,8 @@ static void run_check_exit(struct dev *d)
 		uint32_t arrived = run_get(&b->arrived), want = run_get(&b->want);
 		if (arrived && want > alive)
 			run_trap(d, cudaErrorLaunchFailure,
-				 "thread exited while %u threads wait at barrier %d for %u: %u are left",
+				 "thread exited while %u threads wait at barrier %d for %u: %u are "
+				 "left",
 				 arrived, id, want, alive);
 	}
 }

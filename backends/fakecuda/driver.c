@@ -131,8 +131,8 @@ CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 }
 
 /* One attribute of device memory; false: not one that is known here. */
-static bool driver_pointer_value(void *data, CUpointer_attribute attribute, const struct fc_alloc *a,
-				 int32_t ordinal, CUdeviceptr ptr)
+static bool driver_pointer_value(void *data, CUpointer_attribute attribute,
+				 const struct fc_alloc *a, int32_t ordinal, CUdeviceptr ptr)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -190,7 +190,8 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return driver_leave(rc);
 }
 
-/* ---- finding it ------------------------------------------------------------------------------------ */
+/* ---- finding it
+ * ------------------------------------------------------------------------------------ */
 
 static const struct driver_entry {
 	const char *name;
@@ -215,7 +216,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
 	struct fc_proc *proc;
 	(void)cudaVersion, (void)flags;
 	cudaError_t rc = fc_enter("cudaGetDriverEntryPoint", &proc);
-	if (!rc && (!symbol || !*symbol || !funcPtr))
+	if (!rc && (!symbol || !funcPtr))
 		rc = cudaErrorInvalidValue;
 	if (rc)
 		return fc_leave(rc);
@@ -225,8 +226,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
 			memcpy(funcPtr, &driver_entries[i].fn, sizeof *funcPtr);
 	}
 	if (driverStatus)
-		*driverStatus = *funcPtr ? cudaDriverEntryPointSuccess
-					 : cudaDriverEntryPointSymbolNotFound;
+		*driverStatus =
+			*funcPtr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
 	return fc_leave(cudaSuccess);
 }
 

@@ -39,23 +39,16 @@ void fc_task_set_error(cudaError_t error)
 	task_set(fc_task_device(), error);
 }
 
-/* The context's sticky error outlives every reading; it hides the thread's own. */
+/* A sticky error is no exception: reading it clears it here, and the next call brings it back. */
 static cudaError_t task_last_error(bool clear)
 {
 	struct fc_proc *proc;
-	cudaError_t rc = fc_enter("cudaGetLastError", &proc);
-	cudaError_t sticky = cudaSuccess;
-	if (!rc && fc_current() < proc->count) {
-		fc_lock();
-		struct fc_ctx *ctx = proc->ctx[fc_current()];
-		sticky = ctx ? ctx->sticky : cudaSuccess;
-		fc_unlock();
-	}
+	(void)fc_enter("cudaGetLastError", &proc);
 	cudaError_t last = fc_task_error();
 	if (clear)
 		fc_task_set_error(cudaSuccess);
 	sim_events_drain();
-	return sticky ? sticky : last;
+	return last;
 }
 
 cudaError_t cudaGetLastError(void)
@@ -68,7 +61,8 @@ cudaError_t cudaPeekAtLastError(void)
 	return task_last_error(false);
 }
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------
+ */
 
 struct error_name {
 	int value;

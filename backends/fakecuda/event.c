@@ -84,7 +84,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 	bool ipc_timing = (flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming);
 	if (!event || flags & ~known || ipc_timing) {
 		fc_report("cudaEventCreateWithFlags: %s",
-			  ipc_timing ? "interprocess needs cudaEventDisableTiming" : "bad argument");
+			  ipc_timing ? "interprocess needs cudaEventDisableTiming"
+				     : "bad argument");
 		return fc_leave(cudaErrorInvalidValue);
 	}
 	struct CUevent_st *e = calloc(1, sizeof *e);
@@ -244,9 +245,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 static cudaError_t event_elapsed(const struct CUevent_st *a, const struct CUevent_st *b, float *ms)
 {
 	if ((a->flags | b->flags) & cudaEventDisableTiming || !a->recorded || !b->recorded) {
-		fc_report("cudaEventElapsedTime: %s",
-			  a->recorded && b->recorded ? "an event without timing"
-						     : "an event that was never recorded");
+		fc_report("cudaEventElapsedTime: %s", a->recorded && b->recorded
+							      ? "an event without timing"
+							      : "an event that was never recorded");
 		return cudaErrorInvalidResourceHandle;
 	}
 	if (a->done < a->recorded || b->done < b->recorded)

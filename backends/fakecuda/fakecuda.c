@@ -26,7 +26,8 @@ void fc_unlock(void)
 	__atomic_store_n(&fc_lock_word, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- what the world's GPUs are ----------------------------------------------------------------- */
+/* ---- what the world's GPUs are -----------------------------------------------------------------
+ */
 
 /* SMs and memory by compute capability: the data-centre part of each generation. */
 static const struct fc_model {
@@ -34,7 +35,7 @@ static const struct fc_model {
 	int32_t sms;
 	uint64_t memory_gib;
 } fc_models[] = {
-	{60, 56, 16}, {70, 80, 32}, {75, 40, 16}, {80, 108, 80}, {86, 84, 48},
+	{60, 56, 16},  {70, 80, 32},  {75, 40, 16},    {80, 108, 80},   {86, 84, 48},
 	{89, 142, 48}, {90, 132, 80}, {100, 148, 180}, {103, 160, 288},
 };
 
@@ -62,13 +63,14 @@ static void fc_device_init(struct fc_device *dev, uint32_t index, uint32_t host,
 	dev->sms = dev->sms_free = model->sms;
 	dev->h2d = (struct sim_resource){.name = "gpu h2d", .mbps = gpu->pci_mbps};
 	dev->d2h = (struct sim_resource){.name = "gpu d2h", .mbps = gpu->pci_mbps};
-	dev->link = (struct sim_resource){
-		.name = "gpu link", .mbps = gpu->nvlinks ? gpu->nvlink_mbps : gpu->pci_mbps};
+	dev->link = (struct sim_resource){.name = "gpu link",
+					  .mbps = gpu->nvlinks ? gpu->nvlink_mbps : gpu->pci_mbps};
 	dev->local = (struct sim_resource){.name = "gpu memory", .mbps = FC_LOCAL_MBPS};
 	dev->pending_end = &dev->pending;
 }
 
-/* ---- for the engine's reports ------------------------------------------------------------------- */
+/* ---- for the engine's reports -------------------------------------------------------------------
+ */
 
 /* What the hang explainer adds: streams that are not empty, and what holds them up. */
 static void fc_print_state(FILE *out)
@@ -77,13 +79,15 @@ static void fc_print_state(FILE *out)
 		struct fc_device *dev = &fc.device[i];
 		for (struct fc_kernel *k = dev->placing; k; k = k->next_placing)
 			fprintf(out,
-				"gpu %u: kernel %s k%u has %u of %u blocks placed: %d of %d SMs are free\n",
+				"gpu %u: kernel %s k%u has %u of %u blocks placed: %d of %d SMs "
+				"are free\n",
 				i, k->func->kernel->name, k->number, k->placed, k->blocks,
 				dev->sms_free, dev->sms);
 		for (struct fc_ctx *ctx = dev->ctx; ctx; ctx = ctx->next_on_device) {
 			for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
 				if (s->head)
-					fprintf(out, "gpu %u: stream %u of %s: %llu operations queued\n",
+					fprintf(out,
+						"gpu %u: stream %u of %s: %llu operations queued\n",
 						i, s->number, ctx->proc->os->name,
 						(unsigned long long)(s->queued - s->done));
 			}
@@ -104,14 +108,16 @@ static bool fc_explain_crash(int signal, const void *addr)
 	bool warp = task && task->kind == SIM_TASK_WARP;
 	fc_alloc_describe_nearest(address, what, sizeof what);
 	fprintf(stderr, "fakecuda: %s dereference of device pointer 0x%llx by %s: %s\n",
-		warp ? "direct" : "host", (unsigned long long)address, task ? task->name : "?", what);
+		warp ? "direct" : "host", (unsigned long long)address, task ? task->name : "?",
+		what);
 	fprintf(stderr, "fakecuda: %s\n",
 		warp ? "device code reaches global memory through core/device/shim.h only"
 		     : "host code reaches device memory by cudaMemcpy only (strict device view)");
 	return true;
 }
 
-/* ---- the world -------------------------------------------------------------------------------- */
+/* ---- the world --------------------------------------------------------------------------------
+ */
 
 /* Under fc_lock. False: no world, or no room (explained). */
 static bool fc_world_start(void)
@@ -144,7 +150,8 @@ static bool fc_world_start(void)
 	return true;
 }
 
-/* ---- processes and contexts ------------------------------------------------------------------- */
+/* ---- processes and contexts -------------------------------------------------------------------
+ */
 
 /* CUDA_VISIBLE_DEVICES: a list of indices; the first bad one ends it, as in CUDA. */
 static void fc_proc_visible(struct fc_proc *p, struct fc_device *first, int32_t count)
@@ -218,7 +225,8 @@ struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *de
 	return NULL;
 }
 
-/* ---- entry points ------------------------------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------------------------------
+ */
 
 cudaError_t fc_enter(const char *call, struct fc_proc **proc)
 {
@@ -304,7 +312,8 @@ uint64_t fc_map_generation(void)
 	return __atomic_load_n(&fc.map_generation, __ATOMIC_ACQUIRE);
 }
 
-/* ---- the end of processes and worlds ---------------------------------------------------------------- */
+/* ---- the end of processes and worlds
+ * ---------------------------------------------------------------- */
 
 enum { FC_LEAK_ALLOC, FC_LEAK_HOST, FC_LEAK_STREAM, FC_LEAK_EVENT, FC_LEAK_IPC };
 
@@ -324,8 +333,9 @@ static void fc_ctx_count_leaks(struct fc_ctx *ctx)
 {
 	for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
 		if (s->number && !s->destroyed)
-			fc_leak_note(FC_LEAK_STREAM, &fc.leaks.streams, "stream %u of gpu %u, by %s",
-				     s->number, ctx->dev->index, s->who);
+			fc_leak_note(FC_LEAK_STREAM, &fc.leaks.streams,
+				     "stream %u of gpu %u, by %s", s->number, ctx->dev->index,
+				     s->who);
 	}
 	for (struct CUevent_st *e = ctx->events; e; e = e->next) {
 		if (!e->destroyed)

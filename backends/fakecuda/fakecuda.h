@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fakecuda, inside: the GPU double's own state. Included by the sources of this folder only; the outside
- * sees CUDA's headers (include/), core/device/shim_fake.h and backends/peermem.h.
+ * fakecuda, inside: the GPU double's own state. Included by the sources of this folder only; the
+ * outside sees CUDA's headers (include/), core/device/shim_fake.h and backends/peermem.h.
  *
  *   fc (one a process)   the world's GPUs; made at the first call in a world, dropped with it
  *   fc_device            one GPU: address range, allocations, SMs, copy engines
  *   fc_proc              one process' view: visible devices, pinned host memory, open IPC handles
  *   fc_ctx               a process on a GPU: streams, events, kernels, sticky error, peers
  *
- * Locking. One lock, fc_lock, covers everything below except what says otherwise. It is a spin lock:
- * it is taken in event context, where nothing may wait, and is held for a few hundred instructions;
- * nothing that waits, switches, or copies payload runs under it. Under `sim` it is never contended.
- * Below it in order: the engine's own locks (spawn, post, wake). The engine calls back without a
- * lock of its own, except for the resolver, which is arithmetic.
+ * Locking. One lock, fc_lock, covers everything below except what says otherwise. It is a spin
+ * lock: it is taken in event context, where nothing may wait, and is held for a few hundred
+ * instructions; nothing that waits, switches, or copies payload runs under it. Under `sim` it is
+ * never contended. Below it in order: the engine's own locks (spawn, post, wake). The engine calls
+ * back without a lock of its own, except for the resolver, which is arithmetic.
  *
  * Entry points: fc_enter (scheduling point, charge), then act under fc_lock, then wait if the call
  * waits, then fc_leave (last error, drain). Units: bytes, ns. Errors: cudaError_t.
@@ -34,12 +34,12 @@
 #define FC_WHO_BYTES   32
 
 /* What things cost, ns. Orders of magnitude of a current server. */
-#define FC_CALL_NS	  1000 /* an API call */
-#define FC_LAUNCH_NS	  5000 /* from cudaLaunchKernel to the first instruction */
-#define FC_COPY_NS	  2000 /* from cudaMemcpyAsync to the first byte */
-#define FC_STREAM_NS	  500  /* an event or a callback reached by a stream */
-#define FC_KERNEL_DONE_NS 1000 /* from the last instruction to the stream's next operation */
-#define FC_LOCAL_MBPS	  1500000 /* device memory, one direction */
+#define FC_CALL_NS        1000    /* an API call */
+#define FC_LAUNCH_NS      5000    /* from cudaLaunchKernel to the first instruction */
+#define FC_COPY_NS        2000    /* from cudaMemcpyAsync to the first byte */
+#define FC_STREAM_NS      500     /* an event or a callback reached by a stream */
+#define FC_KERNEL_DONE_NS 1000    /* from the last instruction to the stream's next operation */
+#define FC_LOCAL_MBPS     1500000 /* device memory, one direction */
 
 /* ---- device memory ------------------------------------------------------------------------- */
 
@@ -48,10 +48,10 @@ struct fc_alloc {
 	uint64_t base, bytes; /* bytes as asked for; the range is rounded up to FC_ALIGN */
 	uint64_t when_ns;
 	uint32_t number; /* 1.. per device, never reused: the generation */
-	uint32_t proc;	 /* owner's id */
-	uint32_t pins;	 /* MRs */
-	uint32_t opens;	 /* IPC openings by other processes */
-	uint8_t freed;	 /* by its owner; kept while opened elsewhere, and in fc_device.freed */
+	uint32_t proc;   /* owner's id */
+	uint32_t pins;   /* MRs */
+	uint32_t opens;  /* IPC openings by other processes */
+	uint8_t freed;   /* by its owner; kept while opened elsewhere, and in fc_device.freed */
 	char who[FC_WHO_BYTES]; /* task that allocated it */
 };
 
@@ -68,17 +68,17 @@ struct fc_device {
 	uint32_t host;
 	int32_t dev; /* on its host */
 	const struct world_gpu *gpu;
-	uint64_t base, bytes; /* address range */
-	uint64_t high_water;  /* bytes from base that allocations ever covered */
+	uint64_t base, bytes;             /* address range */
+	uint64_t high_water;              /* bytes from base that allocations ever covered */
 	uint64_t total_bytes, used_bytes; /* as reported */
-	struct fc_alloc *alloc;		  /* arena; sorted by base */
+	struct fc_alloc *alloc;           /* arena; sorted by base */
 	uint32_t alloc_count, alloc_room, alloc_last;
 	struct fc_alloc freed[FC_FREED_KEPT]; /* ring: the latest freed, for reports */
 	uint32_t freed_count;
 	int32_t sms, sms_free;
 	uint32_t kernel_last;
 	struct fc_kernel *placing; /* kernels with blocks that wait for an SM, in launch order */
-	struct fc_ctx *ctx;	   /* list by next_on_device */
+	struct fc_ctx *ctx;        /* list by next_on_device */
 	struct sim_resource h2d, d2h, link, local;
 	struct fc_pending *pending, **pending_end;
 };
@@ -119,7 +119,7 @@ struct fc_ctx {
 	struct fc_ctx *next_on_device;
 	int32_t ordinal; /* in the process */
 	cudaError_t sticky;
-	uint64_t peers; /* bit per `dev` of the host: peer access enabled */
+	uint64_t peers;              /* bit per `dev` of the host: peer access enabled */
 	struct CUstream_st *streams; /* the legacy stream first */
 	uint32_t stream_last;
 	uint64_t order_last; /* of operations in blocking streams */
@@ -149,7 +149,7 @@ struct fc_op {
 	struct fc_op *next;
 	enum fc_op_kind kind;
 	bool running;
-	uint64_t order;	   /* place among the context's blocking streams */
+	uint64_t order;    /* place among the context's blocking streams */
 	uint64_t ready_ns; /* not before */
 	struct CUstream_st *stream;
 	int32_t rank;
@@ -173,10 +173,11 @@ struct CUstream_st {
 	struct fc_ctx *ctx;
 	struct CUstream_st *next;
 	uint32_t number; /* 0: the legacy stream */
-	uint64_t serial; /* in this process, for ever: tells a stream from its successor in memory */
+	uint64_t
+		serial; /* in this process, for ever: tells a stream from its successor in memory */
 	unsigned int flags;
 	int priority;
-	bool destroyed;	  /* by the program; freed when empty */
+	bool destroyed;   /* by the program; freed when empty */
 	bool step_posted; /* a step is on its way */
 	struct fc_op *head, **tail;
 	uint64_t queued, done; /* operations ever */
@@ -191,13 +192,14 @@ struct CUevent_st {
 	uint32_t number;
 	unsigned int flags;
 	bool destroyed;
-	uint32_t refs;		  /* operations that name it */
+	uint32_t refs;           /* operations that name it */
 	uint64_t recorded, done; /* record operations asked for, and reached by their stream */
-	uint64_t time_ns;	  /* of the latest that was reached */
+	uint64_t time_ns;        /* of the latest that was reached */
 	char who[FC_WHO_BYTES];
 };
 
-/* ---- kernels ----------------------------------------------------------------------------------- */
+/* ---- kernels -----------------------------------------------------------------------------------
+ */
 
 struct fc_func {
 	const struct dev_kernel *kernel;
@@ -209,7 +211,7 @@ struct fc_func {
 /* One launch. `dead` is a shared word: set once, polled by every warp. */
 struct fc_kernel {
 	struct fc_ctx *ctx;
-	struct fc_kernel *next;		/* ctx->kernels */
+	struct fc_kernel *next;         /* ctx->kernels */
 	struct fc_kernel *next_placing; /* dev->placing */
 	struct fc_op *op;
 	struct fc_func *func;
@@ -217,14 +219,15 @@ struct fc_kernel {
 	int32_t rank;
 	int priority;
 	uint32_t blocks, threads; /* of the grid; of a block */
-	uint32_t placed, left;	  /* blocks started; blocks not finished */
+	uint32_t placed, left;    /* blocks started; blocks not finished */
 	size_t shared_bytes;
 	struct fakecuda_block *block; /* running ones */
 	shared_u32 dead;
 	void *args;
 };
 
-/* ---- fakecuda.c: world and entry ---------------------------------------------------------------- */
+/* ---- fakecuda.c: world and entry ----------------------------------------------------------------
+ */
 
 struct fc_state {
 	bool ready;
@@ -261,14 +264,16 @@ _Noreturn void fc_unimplemented(const char *name);
 void fc_map_changed(void);
 uint64_t fc_map_generation(void);
 
-/* ---- errors.c ------------------------------------------------------------------------------------- */
+/* ---- errors.c
+ * ------------------------------------------------------------------------------------- */
 
 void fc_task_set_device(int32_t device);
 int32_t fc_task_device(void);
 void fc_task_set_error(cudaError_t error);
 cudaError_t fc_task_error(void);
 
-/* ---- va.c: where device memory is ------------------------------------------------------------------- */
+/* ---- va.c: where device memory is
+ * ------------------------------------------------------------------- */
 
 bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
 bool fc_va_map(uint64_t address, uint64_t bytes);
@@ -278,7 +283,8 @@ uint64_t fc_va_base(void);
 uint64_t fc_va_limit(void);
 const void *fc_va_resolve(const void *address);
 
-/* ---- alloc.c ------------------------------------------------------------------------------------------ */
+/* ---- alloc.c
+ * ------------------------------------------------------------------------------------------ */
 
 struct fc_device *fc_device_at(uint64_t address); /* NULL: not device memory */
 cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address);
@@ -292,7 +298,8 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes);
 
-/* ---- access.c: who may touch what ----------------------------------------------------------------------- */
+/* ---- access.c: who may touch what
+ * ----------------------------------------------------------------------- */
 
 enum fc_range_kind { FC_RANGE_LOCAL, FC_RANGE_PEER, FC_RANGE_HOST };
 struct fc_range {
@@ -316,7 +323,8 @@ bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned i
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
 
-/* ---- stream.c, event.c, copy.c, launch.c, device_run.c ------------------------------------------------- */
+/* ---- stream.c, event.c, copy.c, launch.c, device_run.c
+ * ------------------------------------------------- */
 
 struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority);
 /* Handle to stream, the legacy one of `ctx` for 0. NULL: invalid (explained). */
@@ -358,7 +366,8 @@ void fc_peermem_drop(struct fc_device *dev);
 void fc_proc_gone(struct os_proc *os, bool killed);
 void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 
-/* ---- small things ------------------------------------------------------------------------------------------ */
+/* ---- small things
+ * ------------------------------------------------------------------------------------------ */
 
 /* Constants of the address space; see va.c. */
 #ifdef __SANITIZE_THREAD__
@@ -369,16 +378,17 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 #endif
 #endif
 #ifdef FC_TSAN
-#define FC_VA_BASE     0x7e9000000000ull
-#define FC_VA_LIMIT    0x3000000000ull
+#define FC_VA_BASE  0x7e9000000000ull
+#define FC_VA_LIMIT 0x3000000000ull
 #else
-#define FC_VA_BASE     0x200000000000ull
-#define FC_VA_LIMIT    0x100000000000ull
+#define FC_VA_BASE  0x200000000000ull
+#define FC_VA_LIMIT 0x100000000000ull
 #endif
 
 static inline void *fc_alias(uint64_t address)
 {
-	return (void *)(uintptr_t)(address - FC_VA_BASE < FC_VA_LIMIT ? address + FC_VA_LIMIT : address);
+	return (void *)(uintptr_t)(address - FC_VA_BASE < FC_VA_LIMIT ? address + FC_VA_LIMIT
+								      : address);
 }
 
 #endif

@@ -33,8 +33,9 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 	struct fc_device *dev = fc_device_at(address);
 	struct fc_alloc *a = dev ? fc_access_alloc(ctx->proc, dev, address, 1) : NULL;
 	if (!a || a->proc != ctx->proc->os->id) {
-		fc_report("cudaIpcGetMemHandle: %p is not device memory that this process allocated",
-			  devPtr);
+		fc_report(
+			"cudaIpcGetMemHandle: %p is not device memory that this process allocated",
+			devPtr);
 		rc = cudaErrorInvalidValue;
 	} else {
 		struct ipc_handle h = {.magic = IPC_MAGIC,
@@ -56,10 +57,11 @@ static cudaError_t ipc_check(struct fc_ctx *ctx, const struct ipc_handle *h, str
 	struct os_proc *self = ctx->proc->os;
 	if (h->magic != IPC_MAGIC || h->device >= fc.device_count) {
 		fc_report("cudaIpcOpenMemHandle: this is no IPC handle");
-		return cudaErrorInvalidResourceHandle;
+		return cudaErrorInvalidValue;
 	}
 	if (h->host != self->host) {
-		fc_report("cudaIpcOpenMemHandle: the handle is of host %u, this process runs on host %u",
+		fc_report("cudaIpcOpenMemHandle: the handle is of host %u, this process runs on "
+			  "host %u",
 			  h->host, self->host);
 		return cudaErrorInvalidResourceHandle;
 	}

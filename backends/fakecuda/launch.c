@@ -12,11 +12,12 @@
 #include <string.h>
 
 #define LAUNCH_MAX_THREADS   1024u
-#define LAUNCH_SHARED_STATIC (48 << 10)	 /* without opting in */
+#define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
 #define LAUNCH_SHARED_MAX    (227 << 10) /* with */
-#define LAUNCH_ARGS_MAX	     4096u
+#define LAUNCH_ARGS_MAX      4096u
 
-/* ---- registration -------------------------------------------------------------------------------- */
+/* ---- registration
+ * -------------------------------------------------------------------------------- */
 
 /* Filled by constructors, before main; only read afterwards, but for max_dynamic_shared. */
 static struct fc_func *funcs;
@@ -55,18 +56,25 @@ static __attribute__((destructor)) void launch_unload(void)
 	func_count = func_room = 0;
 }
 
-static struct fc_func *func_get(const void *func, const char *call)
+/* The errors are those of CUDA 13: an unknown address is taken for a stale handle. */
+static cudaError_t func_get(const void *func, const char *call, struct fc_func **out)
 {
 	struct fc_func *f = fc_func_find(func);
-	if (!f)
+	if (!f) {
 		fc_report("%s: %p is no registered kernel", call, func);
-	else if (f->width != fc.width)
+		return cudaErrorInvalidResourceHandle;
+	}
+	if (f->width != fc.width) {
 		fc_report("%s: kernel %s is built for warps of %d, the world's are %d wide", call,
 			  f->kernel->name, f->width, fc.width);
-	return f && f->width == fc.width ? f : NULL;
+		return cudaErrorInvalidDeviceFunction;
+	}
+	*out = f;
+	return cudaSuccess;
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * ---------------------------------------------------------------------------------------- */
 
 void fc_kernel_free(struct fc_kernel *k)
 {
@@ -176,19 +184,19 @@ void fc_kernel_drop(struct fc_kernel *k)
 	fc_blocks_drop(k);
 }
 
-/* ---- launch -------------------------------------------------------------------------------------------- */
+/* ---- launch
+ * -------------------------------------------------------------------------------------------- */
 
 static cudaError_t launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
 				size_t shared)
 {
-	if (grid.y != 1 || grid.z != 1 || block.y != 1 || block.z != 1) {
-		fc_report("launch of %s: grids and blocks have one dimension here", f->kernel->name);
-		return cudaErrorInvalidConfiguration;
-	}
-	if (!grid.x || !block.x || block.x > LAUNCH_MAX_THREADS) {
+	if (grid.y > 1 || grid.z > 1 || block.y > 1 || block.z > 1)
+		fc_unimplemented("a launch in more than one dimension");
+	if (!grid.y || !grid.z || !block.y || !block.z || !grid.x || !block.x ||
+	    block.x > LAUNCH_MAX_THREADS) {
 		fc_report("launch of %s: %u blocks of %u threads; 1..%u threads are possible",
 			  f->kernel->name, grid.x, block.x, LAUNCH_MAX_THREADS);
-		return cudaErrorInvalidConfiguration;
+		return cudaErrorInvalidValue;
 	}
 	if (shared > (size_t)f->max_dynamic_shared) {
 		fc_report("launch of %s: %zu bytes of dynamic shared memory, at most %d "
@@ -249,9 +257,10 @@ static cudaError_t launch_call(const char *call, const void *func, dim3 grid, di
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (rc)
 		return fc_leave(rc);
-	struct fc_func *f = func_get(func, call);
-	if (!f)
-		return fc_leave(cudaErrorInvalidDeviceFunction);
+	struct fc_func *f;
+	rc = func_get(func, call, &f);
+	if (rc)
+		return fc_leave(rc);
 	fc_lock();
 	rc = launch_check(f, grid, block, args, shared);
 	if (!rc)
@@ -302,7 +311,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 			   config->dynamicSmemBytes, config->stream);
 }
 
-/* ---- callbacks ------------------------------------------------------------------------------------------- */
+/* ---- callbacks
+ * ------------------------------------------------------------------------------------------- */
 
 /* A callback runs as a task of its own, so that it may use everything of os.h, like the thread that
  * a driver runs it on. */
@@ -355,7 +365,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userD
 	return fc_leave(rc);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------------- */
+/* ---- attributes
+ * ---------------------------------------------------------------------------------------------- */
 
 cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
 {
@@ -363,9 +374,10 @@ cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, 
 	cudaError_t rc = fc_enter_ctx("cudaFuncSetAttribute", &ctx);
 	if (rc)
 		return fc_leave(rc);
-	struct fc_func *f = func_get(func, "cudaFuncSetAttribute");
-	if (!f)
-		return fc_leave(cudaErrorInvalidDeviceFunction);
+	struct fc_func *f;
+	rc = func_get(func, "cudaFuncSetAttribute", &f);
+	if (rc)
+		return fc_leave(rc);
 	switch (attr) {
 	case cudaFuncAttributeMaxDynamicSharedMemorySize:
 		if (value < 0 || value > LAUNCH_SHARED_MAX) {
@@ -395,9 +407,10 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *f
 		rc = cudaErrorInvalidValue;
 	if (rc)
 		return fc_leave(rc);
-	struct fc_func *f = func_get(func, "cudaFuncGetAttributes");
-	if (!f)
-		return fc_leave(cudaErrorInvalidDeviceFunction);
+	struct fc_func *f;
+	rc = func_get(func, "cudaFuncGetAttributes", &f);
+	if (rc)
+		return fc_leave(rc);
 	int version = (int)ctx->dev->gpu->sm;
 	fc_lock();
 	*attr = (struct cudaFuncAttributes){.maxThreadsPerBlock = LAUNCH_MAX_THREADS,

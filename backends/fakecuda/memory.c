@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory calls: device and pinned host memory, pointer attributes. Freeing waits for the context's
- * work, as on hardware; allocating may wait there, so here it sometimes does (os_buggify): code that
- * allocates while one of its own kernels spins on something only it can provide will hang in some
- * runs, as it would on a GPU.
+ * work, as on hardware; allocating may wait there, so here it sometimes does (os_buggify): code
+ * that allocates while one of its own kernels spins on something only it can provide will hang in
+ * some runs, as it would on a GPU.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -105,14 +105,16 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 	return fc_leave(cudaSuccess);
 }
 
-/* ---- pinned host memory --------------------------------------------------------------------------- */
+/* ---- pinned host memory
+ * --------------------------------------------------------------------------- */
 
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
 	struct fc_ctx *ctx;
 	struct os_fault f;
 	cudaError_t rc = fc_enter_ctx("cudaHostAlloc", &ctx);
-	unsigned int known = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+	unsigned int known =
+		cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
 	if (!rc && (!pHost || flags & ~known))
 		rc = cudaErrorInvalidValue;
 	if (!rc)
@@ -153,7 +155,8 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered)
 	rc = fc_ctx_wait(ctx, call);
 	fc_lock();
 	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
-	bool found = r && r->base == (uintptr_t)ptr && r->registered == registered;
+	bool inside = r && r->base != (uintptr_t)ptr;
+	bool found = r && !inside && r->registered == registered;
 	if (found)
 		fc_host_remove(ctx->proc, r);
 	else
@@ -161,7 +164,8 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered)
 			  registered ? "registered" : "got from cudaHostAlloc");
 	fc_unlock();
 	if (!found)
-		return registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue;
+		return registered && !inside ? cudaErrorHostMemoryNotRegistered
+					     : cudaErrorInvalidValue;
 	return rc;
 }
 
@@ -194,7 +198,8 @@ cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 	}
 	fc_lock();
 	if (!fc_host_add(ctx->proc, (uintptr_t)ptr, size, flags, true)) {
-		fc_report("cudaHostRegister: %p, %zu bytes: part of it is pinned already", ptr, size);
+		fc_report("cudaHostRegister: %p, %zu bytes: part of it is pinned already", ptr,
+			  size);
 		rc = cudaErrorHostMemoryAlreadyRegistered;
 	}
 	fc_unlock();
@@ -241,7 +246,8 @@ cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 	return fc_leave(rc);
 }
 
-/* ---- what a pointer is ------------------------------------------------------------------------------- */
+/* ---- what a pointer is
+ * ------------------------------------------------------------------------------- */
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
 {
@@ -252,8 +258,8 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 		rc = cudaErrorInvalidValue;
 	if (rc)
 		return fc_leave(rc);
-	*attributes = (struct cudaPointerAttributes){.type = cudaMemoryTypeUnregistered,
-						     .device = -2};
+	*attributes =
+		(struct cudaPointerAttributes){.type = cudaMemoryTypeUnregistered, .device = -2};
 	fc_lock();
 	struct fc_device *dev = fc_device_at(address);
 	if (dev && fc_access_alloc(ctx->proc, dev, address, 1)) {

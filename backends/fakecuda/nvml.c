@@ -94,7 +94,8 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 }
 
 /* The host's GPU for which `match` holds. */
-static nvmlReturn_t nvml_find(const char *call, bool (*match)(const struct fc_device *, const void *),
+static nvmlReturn_t nvml_find(const char *call,
+			      bool (*match)(const struct fc_device *, const void *),
 			      const void *key, nvmlDevice_t *device)
 {
 	struct fc_proc *proc;
@@ -119,7 +120,8 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 {
 	if (!device)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	nvmlReturn_t rc = nvml_find("nvmlDeviceGetHandleByIndex_v2", nvml_match_index, &index, device);
+	nvmlReturn_t rc =
+		nvml_find("nvmlDeviceGetHandleByIndex_v2", nvml_match_index, &index, device);
 	return rc == NVML_ERROR_NOT_FOUND ? NVML_ERROR_INVALID_ARGUMENT : rc;
 }
 
@@ -163,7 +165,8 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	return rc;
 }
 
-/* ---- NVLink ------------------------------------------------------------------------------------- */
+/* ---- NVLink -------------------------------------------------------------------------------------
+ */
 
 /* A link that the GPU has; those it has are all up. */
 static nvmlReturn_t nvml_link(const char *call, nvmlDevice_t device, unsigned int link,
@@ -235,8 +238,8 @@ static void nvml_pci_fill(nvmlPciInfo_t *pci, const char *bus_id)
 {
 	memset(pci, 0, sizeof *pci);
 	sscanf(bus_id, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
-	snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", pci->domain & 0xffff,
-		 pci->bus & 0xff, pci->device & 0xff);
+	snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0",
+		 pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
 	snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", pci->domain, pci->bus,
 		 pci->device);
 }

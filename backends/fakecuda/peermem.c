@@ -14,7 +14,8 @@
 
 #define PEERMEM_ORDERED_SM 90
 
-/* ---- pending writes ---------------------------------------------------------------------------- */
+/* ---- pending writes ----------------------------------------------------------------------------
+ */
 
 static void peermem_land(const struct fc_pending *w)
 {
@@ -61,7 +62,8 @@ static int peermem_keep(struct fc_device *dev, uint32_t hca, uint64_t address, c
 	return 0;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------- */
+/* ---- the table
+ * ----------------------------------------------------------------------------------- */
 
 static bool peermem_owns(const struct os_proc *proc, uint64_t address, uint64_t bytes)
 {
@@ -82,7 +84,8 @@ static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
 	if (!a) {
 		fc_alloc_describe_nearest(address, near, sizeof near);
 		fprintf(stderr,
-			"fakecuda: %s pins %llu bytes at 0x%llx, which is not one allocation of its "
+			"fakecuda: %s pins %llu bytes at 0x%llx, which is not one allocation of "
+			"its "
 			"own: %s\n",
 			proc->name, (unsigned long long)bytes, (unsigned long long)address, near);
 		rc = EFAULT;
@@ -90,8 +93,10 @@ static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
 		rc = ENODEV;
 	} else {
 		a->pins++;
-		*r = (struct peermem_region){
-			.device = dev->index, .cookie = a->number, .address = address, .bytes = bytes};
+		*r = (struct peermem_region){.device = dev->index,
+					     .cookie = a->number,
+					     .address = address,
+					     .bytes = bytes};
 	}
 	fc_unlock();
 	return rc;

@@ -20,7 +20,8 @@
 
 #define STREAM_PRIORITY_GREATEST (-5)
 
-/* ---- queue ------------------------------------------------------------------------------------- */
+/* ---- queue -------------------------------------------------------------------------------------
+ */
 
 static bool stream_blocking(const struct CUstream_st *s)
 {
@@ -63,7 +64,8 @@ void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
 	}
 }
 
-/* ---- stepping ------------------------------------------------------------------------------------ */
+/* ---- stepping
+ * ------------------------------------------------------------------------------------ */
 
 /* May this first operation go ahead of what the other side of the legacy rule still has? */
 static bool stream_order_holds(const struct CUstream_st *s, const struct fc_op *op)
@@ -206,7 +208,8 @@ void fc_stream_op_done(struct CUstream_st *s)
 	fc_stream_kick(s, 0);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life
+ * ------------------------------------------------------------------------------------------ */
 
 struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority)
 {
@@ -267,7 +270,8 @@ struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const
 	return NULL;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------- */
+/* ---- waiting
+ * ---------------------------------------------------------------------------------------- */
 
 static bool stream_over(const struct CUstream_st *s, uint64_t done)
 {
@@ -345,7 +349,8 @@ void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error)
 	os_event_post(ctx);
 }
 
-/* ---- the calls ----------------------------------------------------------------------------------------- */
+/* ---- the calls
+ * ----------------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreate(cudaStream_t *pStream)
 {
@@ -364,13 +369,13 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int fla
 	if (rc)
 		return fc_leave(rc);
 	if (!pStream || flags & ~(unsigned int)cudaStreamNonBlocking) {
-		fc_report("cudaStreamCreate: %s", pStream ? "unknown flags" : "no place for the stream");
+		fc_report("cudaStreamCreate: %s",
+			  pStream ? "unknown flags" : "no place for the stream");
 		return fc_leave(cudaErrorInvalidValue);
 	}
 	fc_lock();
 	/* out of range priorities are clamped, as in CUDA */
-	*pStream = fc_stream_new(ctx, flags,
-				 MAX_OF(STREAM_PRIORITY_GREATEST, MIN_OF(priority, 0)));
+	*pStream = fc_stream_new(ctx, flags, MAX_OF(STREAM_PRIORITY_GREATEST, MIN_OF(priority, 0)));
 	fc_unlock();
 	return fc_leave(cudaSuccess);
 }

@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define VA_CHUNK (64ull << 20)
+#define VA_CHUNK  (64ull << 20)
 #define VA_CHUNKS (FC_VA_LIMIT / VA_CHUNK)
 /* Pages that a world touched are zeroed and kept for the next one, which is cheaper than faulting
  * fresh ones in; a GPU with more of them than this gives them back instead. */
@@ -56,7 +56,8 @@ static bool va_set_strict(bool strict)
 	for (uint64_t c = 0; c < va.chunks_end; c++) {
 		void *at = (void *)(uintptr_t)(FC_VA_BASE + c * VA_CHUNK);
 		if (va.mapped[c] && mprotect(at, VA_CHUNK, prot)) {
-			fprintf(stderr, "fakecuda: mprotect of device memory: %s\n", strerror(errno));
+			fprintf(stderr, "fakecuda: mprotect of device memory: %s\n",
+				strerror(errno));
 			return false;
 		}
 	}

@@ -154,7 +154,8 @@ CH_TEST(copies_between_gpus_need_no_peer_access)
 	CU(cudaFree(b));
 }
 
-/* ---- what waits, and what does not -------------------------------------------------------------------- */
+/* ---- what waits, and what does not
+ * -------------------------------------------------------------------- */
 
 CH_TEST(async_copy_to_pinned_memory_does_not_wait)
 {
@@ -203,7 +204,7 @@ static void open_later(void *arg)
 {
 	struct held *h = arg;
 
-	os_sleep_ns(200000);
+	os_sleep_ns(ch_now.engine == SIM_ENGINE_SIM ? 500000 : 50000000);
 	shared_store_u64(&h->word[0], 1, SHARED_RELEASE);
 }
 
@@ -227,6 +228,76 @@ CH_TEST(copy_to_plain_memory_waits_for_its_stream)
 	CU(cudaFreeHost(h.word));
 	CU(cudaStreamDestroy(s));
 	CU(cudaFree(dev));
+}
+
+/* What a call does while a kernel holds its stream up, as measured on an H200 with CUDA 13. */
+static bool call_waits(cudaStream_t s, void (*call)(void *), void *arg)
+{
+	const struct os_thread_attr attr = {.name = "opener", .rank = -1};
+	struct os_thread *t;
+	struct held h;
+
+	held_close(&h, s);
+	ck_assert_int_eq(os_thread_start(&t, &attr, open_later, &h), 0);
+	call(arg);
+	bool waited = shared_load_u64(&h.word[1], SHARED_ACQUIRE) != 0;
+
+	ck_assert_int_eq(os_thread_join(t), 0);
+	CU(cudaStreamSynchronize(s));
+	CU(cudaFreeHost(h.word));
+	return waited;
+}
+
+struct timing {
+	char *dev, *dev2, *pinned, *plain;
+	cudaStream_t stream;
+};
+
+static void small_plain_to_device(void *arg)
+{
+	struct timing *m = arg;
+	CU(cudaMemcpyAsync(m->dev, m->plain, 64, cudaMemcpyHostToDevice, m->stream));
+}
+
+static void big_plain_to_device(void *arg)
+{
+	struct timing *m = arg;
+	CU(cudaMemcpyAsync(m->dev, m->plain, 1 << 20, cudaMemcpyHostToDevice, m->stream));
+}
+
+static void device_to_device(void *arg)
+{
+	struct timing *m = arg;
+	CU(cudaMemcpy(m->dev, m->dev2, 1 << 20, cudaMemcpyDeviceToDevice));
+}
+
+static void fill_device(void *arg)
+{
+	struct timing *m = arg;
+	CU(cudaMemset(m->dev, 1, 1 << 20));
+}
+
+static void fill_pinned(void *arg)
+{
+	struct timing *m = arg;
+	CU(cudaMemset(m->pinned, 1, 64));
+}
+
+CH_TEST(what_waits_on_an_h200_waits_here)
+{
+	static char plain[1 << 20];
+	struct timing m = {ch_malloc(1 << 20), ch_malloc(1 << 20), ch_pinned(64), plain, NULL};
+
+	CU(cudaStreamCreateWithFlags(&m.stream, cudaStreamNonBlocking));
+	ck_assert(!call_waits(m.stream, small_plain_to_device, &m));
+	ck_assert(call_waits(m.stream, big_plain_to_device, &m));
+	ck_assert(!call_waits(0, device_to_device, &m));
+	ck_assert(!call_waits(0, fill_device, &m));
+	ck_assert(call_waits(0, fill_pinned, &m));
+	CU(cudaStreamDestroy(m.stream));
+	CU(cudaFree(m.dev));
+	CU(cudaFree(m.dev2));
+	CU(cudaFreeHost(m.pinned));
 }
 
 CH_TEST(free_waits_for_the_gpu)
@@ -285,6 +356,7 @@ int main(void)
 	CH_ADD(t, async_copy_to_pinned_memory_does_not_wait);
 	CH_ADD(t, async_copy_reads_pinned_memory_late_and_plain_memory_early);
 	CH_ADD(t, copy_to_plain_memory_waits_for_its_stream);
+	CH_ADD(t, what_waits_on_an_h200_waits_here);
 	CH_ADD(t, free_waits_for_the_gpu);
 	CH_ADD(t, copies_take_time_in_proportion_to_their_size);
 	return ch_suite_run("cuda copy", t);

@@ -93,7 +93,7 @@ static inline void ch_run(int engine, const struct ch_world *w, void (*body)(voi
 	}                                                                                          \
 	END_TEST                                                                                   \
 	static void name##_body(void)
-#define CH_ADD(tcase, name) tcase_add_loop_test(tcase, name, 0, 2)
+#define CH_ADD(tcase, name)     tcase_add_loop_test(tcase, name, 0, 2)
 #define CH_ADD_SIM(tcase, name) tcase_add_loop_test(tcase, name, 0, 1)
 
 static inline int ch_suite_run(const char *name, TCase *tcase)
@@ -122,7 +122,8 @@ static inline int ch_suite_run(const char *name, TCase *tcase)
 		ck_assert_int_eq(cudaGetLastError(), cudaSuccess);                                 \
 	} while (0)
 
-/* ---- what is said on stderr ---------------------------------------------------------------------- */
+/* ---- what is said on stderr
+ * ---------------------------------------------------------------------- */
 
 struct ch_capture {
 	int saved, file;
@@ -181,7 +182,8 @@ static inline int ch_child(void (*fn)(void), char *text, size_t bytes)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- other processes ------------------------------------------------------------------------------- */
+/* ---- other processes
+ * ------------------------------------------------------------------------------- */
 
 static inline struct os_proc *ch_proc(uint32_t host, const char *name)
 {
@@ -201,7 +203,8 @@ static inline void ch_in(struct os_proc *p, void (*fn)(void *), void *arg)
 	ck_assert_int_eq(os_thread_join(t), 0);
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * ---------------------------------------------------------------------------------------- */
 
 /* Registers function `name` (struct dev *, const struct name_args *) for both warp widths. */
 #define CH_KERNEL(name, shared)                                                                    \
@@ -252,7 +255,8 @@ struct gate_args {
 	uint64_t gate, want, word;
 };
 
-/* ---- memory ------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * ------------------------------------------------------------------------------------------- */
 
 static inline void *ch_malloc(size_t bytes)
 {
@@ -288,7 +292,8 @@ static inline void ch_expect(const void *p, size_t n, unsigned key)
 		uint8_t want = (uint8_t)(i * 7 + key * 31 + (i >> 8));
 
 		if (b[i] != want)
-			ck_abort_msg("byte %zu of %zu is 0x%02x, expected 0x%02x", i, n, b[i], want);
+			ck_abort_msg("byte %zu of %zu is 0x%02x, expected 0x%02x", i, n, b[i],
+				     want);
 	}
 }
 

@@ -26,7 +26,8 @@ struct share {
 	int device;
 };
 
-/* ---- IPC --------------------------------------------------------------------------------------------- */
+/* ---- IPC
+ * --------------------------------------------------------------------------------------------- */
 
 static void importer(void *arg)
 {
@@ -86,7 +87,7 @@ CH_TEST(ipc_of_this_process_itself_is_refused)
 	CU_FAILS(cudaIpcOpenMemHandle(&p, s.handle, 0), cudaErrorInvalidValue);
 	memset(&s.handle, 0x5a, sizeof s.handle);
 	CU_SAYS(cudaIpcOpenMemHandle(&p, s.handle, cudaIpcMemLazyEnablePeerAccess),
-		cudaErrorInvalidResourceHandle, "no IPC handle");
+		cudaErrorInvalidValue, "no IPC handle");
 	CU_FAILS(cudaIpcGetMemHandle(&s.handle, &s), cudaErrorInvalidValue);
 	CU(cudaFree(s.pointer));
 }
@@ -112,7 +113,8 @@ CH_TEST(ipc_across_hosts_is_refused, .hosts = 2)
 	CU(cudaIpcGetMemHandle(&s.handle, s.pointer));
 	ch_in(far, opens_and_captures, &s);
 	ck_assert_int_eq(s.got, cudaErrorInvalidResourceHandle);
-	ck_assert_msg(strstr(s.text, "of host 0, this process runs on host 1") != NULL, "%s", s.text);
+	ck_assert_msg(strstr(s.text, "of host 0, this process runs on host 1") != NULL, "%s",
+		      s.text);
 	world_proc_exit(far);
 	CU(cudaFree(s.pointer));
 }
@@ -183,7 +185,8 @@ CH_TEST(an_open_handle_is_a_leak, .leaks = 1)
 	CU(cudaFree(s.pointer));
 }
 
-/* ---- peermem --------------------------------------------------------------------------------------------- */
+/* ---- peermem
+ * --------------------------------------------------------------------------------------------- */
 
 CH_TEST(pin_takes_what_is_inside_one_allocation)
 {

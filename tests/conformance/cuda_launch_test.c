@@ -16,7 +16,8 @@ static bool in_sim(void)
 	return ch_now.engine == SIM_ENGINE_SIM;
 }
 
-/* ---- identity and arguments ----------------------------------------------------------------------- */
+/* ---- identity and arguments
+ * ----------------------------------------------------------------------- */
 
 struct ids_args {
 	uint64_t out; /* uint64_t per thread of the grid */
@@ -67,16 +68,12 @@ CH_TEST(launch_errors_are_named)
 	const void *f = ids_w1.func;
 	dim3 one = {1, 1, 1};
 
-	CU_SAYS(cudaLaunchKernel(&a, one, one, params, 0, 0), cudaErrorInvalidDeviceFunction,
+	CU_SAYS(cudaLaunchKernel(&a, one, one, params, 0, 0), cudaErrorInvalidResourceHandle,
 		"no registered kernel");
 	CU_SAYS(cudaLaunchKernel(ids_w32.func, one, one, params, 0, 0),
 		cudaErrorInvalidDeviceFunction, "built for warps of 32");
-	CU_FAILS(cudaLaunchKernel(f, (dim3){0, 1, 1}, one, params, 0, 0),
-		 cudaErrorInvalidConfiguration);
-	CU_FAILS(cudaLaunchKernel(f, one, (dim3){1025, 1, 1}, params, 0, 0),
-		 cudaErrorInvalidConfiguration);
-	CU_FAILS(cudaLaunchKernel(f, one, (dim3){4, 4, 1}, params, 0, 0),
-		 cudaErrorInvalidConfiguration);
+	CU_FAILS(cudaLaunchKernel(f, (dim3){0, 1, 1}, one, params, 0, 0), cudaErrorInvalidValue);
+	CU_FAILS(cudaLaunchKernel(f, one, (dim3){1025, 1, 1}, params, 0, 0), cudaErrorInvalidValue);
 	CU_SAYS(cudaLaunchKernel(f, one, one, params, 50000, 0), cudaErrorInvalidValue,
 		"MaxDynamicSharedMemorySize");
 	CU_FAILS(cudaLaunchKernel(f, one, one, none, 0, 0), cudaErrorInvalidValue);
@@ -115,12 +112,13 @@ CH_TEST(shared_memory_needs_opting_in)
 	ck_assert_int_eq(attr.maxThreadsPerBlock, 1024);
 	CU(cudaLaunchKernelExC(&config, ids_w1.func, params));
 	CU(cudaDeviceSynchronize());
-	CU_FAILS(cudaFuncGetAttributes(&attr, out), cudaErrorInvalidDeviceFunction);
+	CU_FAILS(cudaFuncGetAttributes(&attr, out), cudaErrorInvalidResourceHandle);
 	CU(cudaFuncSetAttribute(ids_w1.func, cudaFuncAttributeMaxDynamicSharedMemorySize, 0));
 	CU(cudaFree(out));
 }
 
-/* ---- barriers ---------------------------------------------------------------------------------------- */
+/* ---- barriers
+ * ---------------------------------------------------------------------------------------- */
 
 struct rounds_args {
 	uint64_t errors;
@@ -216,7 +214,8 @@ CH_TEST(shuffles_and_votes_width_32, .width = 32)
 	warp_operations();
 }
 
-/* ---- words -------------------------------------------------------------------------------------------- */
+/* ---- words
+ * -------------------------------------------------------------------------------------------- */
 
 struct count_args {
 	uint64_t word4, word8;
@@ -227,7 +226,8 @@ CH_KERNEL(count, 0)
 {
 	for (uint32_t i = 0; i < a->times; i++) {
 		fakedev_add(d, (void *)(uintptr_t)a->word4, 4, 1, SHARED_RELAXED, SHARED_GPU);
-		fakedev_add(d, (void *)(uintptr_t)a->word8, 8, 1ull << 32, SHARED_ACQ_REL, SHARED_GPU);
+		fakedev_add(d, (void *)(uintptr_t)a->word8, 8, 1ull << 32, SHARED_ACQ_REL,
+			    SHARED_GPU);
 	}
 }
 
@@ -297,9 +297,9 @@ CH_TEST(kernels_of_two_gpus_answer_each_other)
 		CU(cudaDeviceSynchronize());
 	}
 	for (int i = 0; i < 2; i++) {
-		struct pingpong_args a = {(uintptr_t)word[i], (uintptr_t)word[!i],
-					  (uintptr_t)&passed[4], 200, (uint64_t)i,
-					  (uintptr_t)&passed[i]};
+		struct pingpong_args a = {(uintptr_t)word[i],    (uintptr_t)word[!i],
+					  (uintptr_t)&passed[4], 200,
+					  (uint64_t)i,           (uintptr_t)&passed[i]};
 
 		CU(cudaSetDevice(i));
 		CU(ch_launch_on(KERNEL(pingpong), 1, 1, &a, s[i]));
@@ -317,8 +317,9 @@ CH_TEST(kernels_of_two_gpus_answer_each_other)
 CH_TEST(abort_word_ends_a_wait)
 {
 	uint64_t *pinned = ch_pinned(64);
-	struct pingpong_args a = {(uintptr_t)&pinned[0], (uintptr_t)&pinned[1],
-				  (uintptr_t)&pinned[2], 5, 1, (uintptr_t)&pinned[3]};
+	struct pingpong_args a = {
+		(uintptr_t)&pinned[0], (uintptr_t)&pinned[1], (uintptr_t)&pinned[2], 5, 1,
+		(uintptr_t)&pinned[3]};
 
 	CU(ch_launch_on(KERNEL(pingpong), 1, 1, &a, 0));
 	os_sleep_ns(100000);
@@ -328,7 +329,8 @@ CH_TEST(abort_word_ends_a_wait)
 	CU(cudaFreeHost(pinned));
 }
 
-/* ---- placement ------------------------------------------------------------------------------------------ */
+/* ---- placement
+ * ------------------------------------------------------------------------------------------ */
 
 struct resident_args {
 	uint64_t arrived, need;
@@ -372,8 +374,12 @@ CH_TEST(blocks_wait_for_free_sms)
 
 	for (int i = 0; i < 2; i++)
 		CU(cudaStreamCreateWithFlags(&s[i], cudaStreamNonBlocking));
-	const struct wait there = {.on = &arrived[0], .want = 60, .mask = WAIT_MASK_ALL,
-				   .kind = WAIT_EQ, .bytes = 8, .why = "60 blocks (test)",
+	const struct wait there = {.on = &arrived[0],
+				   .want = 60,
+				   .mask = WAIT_MASK_ALL,
+				   .kind = WAIT_EQ,
+				   .bytes = 8,
+				   .why = "60 blocks (test)",
 				   .from = {-1, -1, -1, "gpu"}};
 	CU(ch_launch_on(KERNEL(resident), 60, 1, &a, s[0]));
 	ck_assert_int_eq(os_wait_one(&there, NULL), 0);
@@ -421,10 +427,17 @@ START_TEST(waiting_for_a_block_that_is_not_resident_hangs)
 }
 END_TEST
 
-/* ---- illegal things --------------------------------------------------------------------------------------- */
+/* ---- illegal things
+ * --------------------------------------------------------------------------------------- */
 
 enum bad {
-	BAD_WRITE_PAST, BAD_READ_FREED, BAD_HOST, BAD_PEER, BAD_ALIGN, BAD_BARRIER_COUNT, BAD_EXIT,
+	BAD_WRITE_PAST,
+	BAD_READ_FREED,
+	BAD_HOST,
+	BAD_PEER,
+	BAD_ALIGN,
+	BAD_BARRIER_COUNT,
+	BAD_EXIT,
 	BAD_STORE_WILD
 };
 struct bad_args {
@@ -468,20 +481,19 @@ static void bad_kernel(enum bad what, uint64_t at, cudaError_t error, const char
 	ck_assert_msg(sync == error, "got %s", cudaGetErrorName(sync));
 	ck_assert_msg(strstr(c.text, words) != NULL, "said \"%s\"", c.text);
 	ck_assert_msg(strstr(c.text, "kernel bad (k1 of gpu 0") != NULL, "said \"%s\"", c.text);
-	/* sticky: every call says so, and asking does not clear it */
+	/* sticky: the last error can be read away, but every call brings it back */
 	ck_assert_int_eq(cudaGetLastError(), error);
-	ck_assert_int_eq(cudaGetLastError(), error);
+	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
 	ck_assert_int_eq(cudaMalloc(&p, 16), error);
+	ck_assert_int_eq(cudaPeekAtLastError(), error);
 	ck_assert_int_eq(ch_launch_on(KERNEL(bad), 1, 1, &a, 0), error);
 	ck_assert_int_eq(cudaStreamQuery(0), error);
-	ck_assert_int_eq(cudaDeviceReset(), error);
 	CU(cudaSetDevice(1));
 	ck_assert_int_eq(cudaGetLastError(), error); /* of the thread: the last call that failed */
 	CU(cudaGetLastError());
 	CU(cudaMalloc(&p, 16));
 	CU(cudaFree(p));
-	CU(cudaSetDevice(1));
-	ck_assert_int_eq(cudaSetDevice(0), error);
+	CU(cudaSetDevice(0));
 	ck_assert_int_eq(cudaFreeHost(gate), error); /* freed all the same */
 }
 
@@ -547,7 +559,9 @@ CH_TEST(wild_store_kills_the_context)
 		   "illegal address: store of 4 bytes");
 }
 
-/* ---- death --------------------------------------------------------------------------------------------------- */
+/* ---- death
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void launch_and_leave(void *arg)
 {
@@ -571,6 +585,15 @@ CH_TEST(killing_a_process_gives_its_sms_back)
 	CU(cudaDeviceSynchronize());
 	ck_assert_uint_eq(*arrived, 108);
 	CU(cudaFreeHost(arrived));
+}
+
+CH_TEST(a_reset_does_not_bring_a_dead_context_back)
+{
+	void *p;
+
+	bad_kernel(BAD_STORE_WILD, 8, cudaErrorIllegalAddress, "illegal address");
+	CU(cudaDeviceReset());
+	ck_assert_int_eq(cudaMalloc(&p, 16), cudaErrorDevicesUnavailable);
 }
 
 CH_TEST(reset_frees_what_the_device_has)
@@ -619,6 +642,7 @@ int main(void)
 	CH_ADD(t, exit_while_others_wait_at_a_barrier_kills_the_context);
 	CH_ADD(t, wild_store_kills_the_context);
 	CH_ADD(t, killing_a_process_gives_its_sms_back);
+	CH_ADD(t, a_reset_does_not_bring_a_dead_context_back);
 	CH_ADD(t, reset_frees_what_the_device_has);
 	return ch_suite_run("cuda launch", t);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams and events of the GPU double: order within and between streams, the legacy default stream,
- * events, callbacks. What ran when is seen in a log of numbers that kernels and callbacks append to.
+ * Streams and events of the GPU double: order within and between streams, the legacy default
+ * stream, events, callbacks. What ran when is seen in a log of numbers that kernels and callbacks
+ * append to.
  */
 #include "tests/conformance/cuda_harness.h"
 
@@ -19,7 +20,8 @@ CH_KERNEL(note, 0)
 {
 	if (a->gate && !ch_wait_word(d, a->gate, a->want))
 		return;
-	uint64_t at = fakedev_add(d, (void *)(uintptr_t)a->log, 8, 1, SHARED_ACQ_REL, SHARED_SYSTEM);
+	uint64_t at =
+		fakedev_add(d, (void *)(uintptr_t)a->log, 8, 1, SHARED_ACQ_REL, SHARED_SYSTEM);
 	fakedev_store(d, (void *)(uintptr_t)(a->log + 8 * (at + 1)), 8, a->number, SHARED_RELEASE,
 		      SHARED_SYSTEM);
 }
@@ -116,7 +118,8 @@ CH_TEST(streams_run_side_by_side)
 	CU(cudaFreeHost(order_log));
 }
 
-/* ---- the legacy default stream --------------------------------------------------------------------------- */
+/* ---- the legacy default stream
+ * --------------------------------------------------------------------------- */
 
 CH_TEST(legacy_stream_waits_for_blocking_streams)
 {
@@ -186,7 +189,9 @@ CH_TEST(legacy_streams_of_two_gpus_are_independent)
 	CU(cudaFreeHost(order_log));
 }
 
-/* ---- events -------------------------------------------------------------------------------------------------- */
+/* ---- events
+ * --------------------------------------------------------------------------------------------------
+ */
 
 CH_TEST(stream_waits_for_event_of_another_gpu)
 {
@@ -294,13 +299,15 @@ CH_TEST(event_of_another_gpu_cannot_be_recorded_here)
 	cudaEvent_t e = event_new(0);
 
 	CU(cudaSetDevice(1));
-	CU_SAYS(cudaEventRecord(e, 0), cudaErrorInvalidResourceHandle, "gpu 0, the stream of gpu 1");
+	CU_SAYS(cudaEventRecord(e, 0), cudaErrorInvalidResourceHandle,
+		"gpu 0, the stream of gpu 1");
 	CU(cudaEventDestroy(e));
 	CU_FAILS(cudaEventCreateWithFlags(&e, 0x100), cudaErrorInvalidValue);
 	CU_FAILS(cudaEventCreateWithFlags(&e, cudaEventInterprocess), cudaErrorInvalidValue);
 }
 
-/* ---- properties --------------------------------------------------------------------------------------------- */
+/* ---- properties
+ * --------------------------------------------------------------------------------------------- */
 
 CH_TEST(stream_properties)
 {
@@ -355,7 +362,9 @@ CH_TEST(callback_may_sleep)
 	CU_FAILS(cudaLaunchHostFunc(0, NULL, NULL), cudaErrorInvalidValue);
 }
 
-/* ---- explaining ------------------------------------------------------------------------------------------------ */
+/* ---- explaining
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void hang_body(void)
 {

@@ -375,8 +375,8 @@ typedef enum CUmemAccess_flags_enum {
 
 /* Names that changed their meaning carry a version in the library, as in the Toolkit. */
 #define cuMemGetAddressRange cuMemGetAddressRange_v2
-#define cuCtxCreate	     cuCtxCreate_v4
-#define cuCtxDestroy	     cuCtxDestroy_v2
+#define cuCtxCreate          cuCtxCreate_v4
+#define cuCtxDestroy         cuCtxDestroy_v2
 #define cuStreamBatchMemOp   cuStreamBatchMemOp_v2
 
 FAKECUDA_API CUresult cuInit(unsigned int Flags);

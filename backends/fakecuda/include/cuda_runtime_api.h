@@ -29,9 +29,9 @@ FAKECUDA_API const char *cudaGetErrorName(cudaError_t error);
 FAKECUDA_API const char *cudaGetErrorString(cudaError_t error);
 FAKECUDA_API cudaError_t cudaDriverGetVersion(int *driverVersion);
 FAKECUDA_API cudaError_t cudaRuntimeGetVersion(int *runtimeVersion);
-FAKECUDA_API cudaError_t cudaGetDriverEntryPoint(
-	const char *symbol, void **funcPtr, unsigned long long flags,
-	enum cudaDriverEntryPointQueryResult *driverStatus FAKECUDA_OPT(NULL));
+FAKECUDA_API cudaError_t
+cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,
+			enum cudaDriverEntryPointQueryResult *driverStatus FAKECUDA_OPT(NULL));
 FAKECUDA_API cudaError_t cudaGetDriverEntryPointByVersion(
 	const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
 	enum cudaDriverEntryPointQueryResult *driverStatus FAKECUDA_OPT(NULL));

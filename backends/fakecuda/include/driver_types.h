@@ -27,38 +27,38 @@ typedef void (*cudaHostFn_t)(void *userData);
 
 /* ---- flags -------------------------------------------------------------------------------- */
 
-#define cudaHostAllocDefault 0x00
-#define cudaHostAllocPortable 0x01
-#define cudaHostAllocMapped 0x02
-#define cudaHostAllocWriteCombined 0x04
-#define cudaHostRegisterDefault 0x00
-#define cudaHostRegisterPortable 0x01
-#define cudaHostRegisterMapped 0x02
-#define cudaHostRegisterIoMemory 0x04
-#define cudaHostRegisterReadOnly 0x08
-#define cudaPeerAccessDefault 0x00
-#define cudaStreamDefault 0x00
-#define cudaStreamNonBlocking 0x01
-#define cudaStreamLegacy ((cudaStream_t)0x1)
-#define cudaStreamPerThread ((cudaStream_t)0x2)
-#define cudaEventDefault 0x00
-#define cudaEventBlockingSync 0x01
-#define cudaEventDisableTiming 0x02
-#define cudaEventInterprocess 0x04
-#define cudaEventRecordDefault 0x00
-#define cudaEventRecordExternal 0x01
-#define cudaEventWaitDefault 0x00
-#define cudaEventWaitExternal 0x01
-#define cudaDeviceScheduleAuto 0x00
-#define cudaDeviceScheduleSpin 0x01
-#define cudaDeviceScheduleYield 0x02
+#define cudaHostAllocDefault           0x00
+#define cudaHostAllocPortable          0x01
+#define cudaHostAllocMapped            0x02
+#define cudaHostAllocWriteCombined     0x04
+#define cudaHostRegisterDefault        0x00
+#define cudaHostRegisterPortable       0x01
+#define cudaHostRegisterMapped         0x02
+#define cudaHostRegisterIoMemory       0x04
+#define cudaHostRegisterReadOnly       0x08
+#define cudaPeerAccessDefault          0x00
+#define cudaStreamDefault              0x00
+#define cudaStreamNonBlocking          0x01
+#define cudaStreamLegacy               ((cudaStream_t)0x1)
+#define cudaStreamPerThread            ((cudaStream_t)0x2)
+#define cudaEventDefault               0x00
+#define cudaEventBlockingSync          0x01
+#define cudaEventDisableTiming         0x02
+#define cudaEventInterprocess          0x04
+#define cudaEventRecordDefault         0x00
+#define cudaEventRecordExternal        0x01
+#define cudaEventWaitDefault           0x00
+#define cudaEventWaitExternal          0x01
+#define cudaDeviceScheduleAuto         0x00
+#define cudaDeviceScheduleSpin         0x01
+#define cudaDeviceScheduleYield        0x02
 #define cudaDeviceScheduleBlockingSync 0x04
-#define cudaDeviceScheduleMask 0x07
-#define cudaDeviceMapHost 0x08
-#define cudaDeviceMask 0xff
+#define cudaDeviceScheduleMask         0x07
+#define cudaDeviceMapHost              0x08
+#define cudaDeviceMask                 0xff
 #define cudaIpcMemLazyEnablePeerAccess 0x01
-#define cudaMemAttachGlobal 0x01
-#define CUDA_IPC_HANDLE_SIZE 64
+#define cudaMemAttachGlobal            0x01
+#define CUDA_IPC_HANDLE_SIZE           64
 
 /* ---- enumerations --------------------------------------------------------------------------- */
 

@@ -70,7 +70,7 @@ typedef enum nvmlGpuP2PCapsIndex_enum {
 
 #define NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE    32
 #define NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE 16
-#define NVML_NVLINK_MAX_LINKS		      18
+#define NVML_NVLINK_MAX_LINKS                 18
 
 typedef struct nvmlPciInfo_st {
 	char busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];
@@ -108,10 +108,10 @@ FAKECUDA_API nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevic
 						 nvmlGpuP2PCapsIndex_t p2pIndex,
 						 nvmlGpuP2PStatus_t *p2pStatus);
 
-#define nvmlInit			 nvmlInit_v2
-#define nvmlDeviceGetCount		 nvmlDeviceGetCount_v2
-#define nvmlDeviceGetHandleByIndex	 nvmlDeviceGetHandleByIndex_v2
-#define nvmlDeviceGetHandleByPciBusId nvmlDeviceGetHandleByPciBusId_v2
+#define nvmlInit                         nvmlInit_v2
+#define nvmlDeviceGetCount               nvmlDeviceGetCount_v2
+#define nvmlDeviceGetHandleByIndex       nvmlDeviceGetHandleByIndex_v2
+#define nvmlDeviceGetHandleByPciBusId    nvmlDeviceGetHandleByPciBusId_v2
 #define nvmlDeviceGetNvLinkRemotePciInfo nvmlDeviceGetNvLinkRemotePciInfo_v2
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@ struct dim3 {
 	unsigned int x, y, z;
 #ifdef __cplusplus
 	constexpr dim3(unsigned int vx = 1, unsigned int vy = 1, unsigned int vz = 1)
-		: x(vx), y(vy), z(vz)
+	    : x(vx), y(vy), z(vz)
 	{
 	}
 	constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z)
