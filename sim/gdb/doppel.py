@@ -37,7 +37,8 @@ WAIT_LINE16, WAIT_OBJECT = 3, 4
 REGISTERS = {"i386:x86-64": ("rip", "rsp"), "aarch64": ("pc", "sp")}
 # How a task came to be suspended: below where it stands. Backtraces start above.
 MACHINERY = re.compile(
-    r"^(fiber_|sim_|sched_|task_|strategy_|threads_|wait_|os_|shared_|fakedev_|world_(point|wait)|"
+    r"^(fiber_|sim_|sched_|task_|strategy_|threads_|worker_|wait_|os_|shared_|fakedev_|"
+    r"world_(point|wait)|"
     r"run_(wait|enter|barrier|meet|word)|"
     r"dev_(wait|load|store|add|fence|barrier|copy_in|copy_out|shuffle|ballot)|\?$)")
 # A primitive is where a warp stands; how it waits is told by the wait.
@@ -95,6 +96,11 @@ def current_task():
 
 def suspended(task):
     return task_state(task) not in ("running", "done", "killed") and int(task["sp"]) != 0
+
+
+def has_frames(task):
+    """In engine `threads` a task that runs is one of gdb's threads: `info threads`."""
+    return suspended(task) or (task_state(task) == "running" and int(symbol("eng")["kind"]) == 0)
 
 
 def find_task(number):
@@ -189,7 +195,7 @@ class Focus:
         self.task, self.thread, self.frame = task, gdb.selected_thread(), None
 
     def __enter__(self):
-        if not focused[0]:
+        if focused[0] is None:
             self.frame = gdb.selected_frame()
         thread = thread_of(self.task)
         unwinder.focus(self.task if thread is None else None)
@@ -202,8 +208,8 @@ class Focus:
     def __exit__(self, *unused):
         if self.thread.is_valid() and self.thread.num != gdb.selected_thread().num:
             self.thread.switch()
-        unwinder.focus(find_task(focused[0]) if focused[0] else None)
-        if focused[0]:
+        unwinder.focus(find_task(focused[0]) if focused[0] is not None else None)
+        if focused[0] is not None:
             select_place()
         elif self.frame.is_valid():
             self.frame.select()
@@ -211,7 +217,7 @@ class Focus:
 
 def selected_task():
     """The number of the task that frames are of, or None."""
-    if focused[0]:
+    if focused[0] is not None:
         return focused[0]
     thread, now = gdb.selected_thread(), current_task()
     if thread is not None and not is_live():
@@ -263,7 +269,7 @@ TaskFrames()
 
 def where(task):
     """The innermost function of the task that is not machinery, as "function:line"."""
-    if not suspended(task) and task_state(task) != "running":
+    if not has_frames(task):
         return "(%s)" % task_state(task)
     with Focus(task):
         frame = unwinder.newest()
@@ -491,13 +497,13 @@ Focus on task N: bt, up, down, frame and info locals act on it, until the progra
 
     @staticmethod
     def switch(t):
-        thread = thread_of(t)
-        focused[0] = task_id(t) if thread is None else None
-        unwinder.focus(t if thread is None else None)
+        thread = thread_of(t) if has_frames(t) else None
+        focused[0] = task_id(t) if thread is None and has_frames(t) else None
+        unwinder.focus(t if focused[0] is not None else None)
         print("[Switching to task %d \"%s\", %s: %s]" % (task_id(t), task_name(t), task_state(t),
                                                         task_reason_full(t)))
         set_convenience_of(t)
-        if not suspended(t) and task_state(t) != "running":
+        if not has_frames(t):
             return
         if thread is not None:
             thread.switch()
@@ -517,7 +523,7 @@ Runs COMMAND in each of these tasks."""
         for t in chosen:
             print("\nTask %d \"%s\" (%s: %s):" % (task_id(t), task_name(t), task_state(t),
                                                 task_reason_full(t)))
-            if not suspended(t) and task_state(t) != "running":
+            if not has_frames(t):
                 continue
             with Focus(t):
                 gdb.execute(command)
@@ -767,7 +773,7 @@ class RunToFocus(gdb.Command):
         super().__init__("sim run-to-focus", gdb.COMMAND_RUNNING)
 
     def invoke(self, arg, from_tty):
-        if not focused[0]:
+        if focused[0] is None:
             return
         number, frame = focused[0], gdb.selected_frame()
         back = gdb.Breakpoint("*%d" % frame.pc(), internal=True, temporary=True)

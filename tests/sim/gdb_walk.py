@@ -116,6 +116,8 @@ def check_blocked():
            "task_entry")
     run("up")
     check("info locals of a suspended proxy", "aborted" in run("info locals"), run("info locals"))
+    frames("task 0", r'Switching to task 0 "main"', "lab_main")
+    frames("bt", "lab_main", "task_entry")
     run("task off")
     check("task off", run("frame").startswith("#0"), run("bt"))
     frames("info waits kind warp",
