@@ -28,32 +28,75 @@ static ncclResult_t proxy_net_ready(struct proxy_state *p)
 	return rc;
 }
 
-/* The network's device by the topology's name. */
+/* The network's device of the topology's NIC `nic`; -1: the network does not have it. */
+static ncclResult_t proxy_net_device(struct proxy_state *p, int32_t nic, int *dev, bool *gpu_memory)
+{
+	const char *name = topo_nic_name(p->comm->topo, nic);
+
+	*dev = -1;
+	for (int d = 0; d < p->net_devices; d++) {
+		struct net_props props;
+		ncclResult_t rc = p->net->props(p->comm, d, &props);
+
+		if (rc)
+			return rc;
+		if (strcmp(props.name, name))
+			continue;
+		*dev = d;
+		*gpu_memory = props.gpu_memory;
+		return ncclSuccess;
+	}
+	return ncclSuccess;
+}
+
+/* The channel's NIC is not among the network's devices (NCCL_IB_HCA, a port that is down): the
+ * nearest one that is. */
+static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory)
+{
+	const struct topo_system *topo = pc->comm->topo;
+	int32_t best = -1;
+
+	for (int32_t n = 0; n < topo_nic_count(topo); n++) {
+		int dev;
+		ncclResult_t rc = proxy_net_device(pc->proxy, n, &dev, gpu_memory);
+
+		if (rc)
+			return rc;
+		if (dev >= 0 && (best < 0 || topo_nic_path(topo, pc->comm->local_rank, n) <
+						     topo_nic_path(topo, pc->comm->local_rank, best)))
+			best = n;
+	}
+	if (best < 0) {
+		WARN("rank %d channel %d: none of the topology's NICs (%s...) is among the %d devices "
+		     "of the network %s", pc->rank, pc->channel, topo_nic_name(topo, pc->nic),
+		     pc->proxy->net_devices, pc->proxy->net->name);
+		return ncclSystemError;
+	}
+	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because %s is not there", pc->rank,
+	     pc->channel, topo_nic_name(topo, best), topo_nic_name(topo, pc->nic));
+	pc->nic = best;
+	return proxy_net_device(pc->proxy, best, &pc->net_dev, gpu_memory);
+}
+
+/* The network's device, by the topology's name for the channel's NIC; and whether the slots can be
+ * on the GPU there. */
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 {
-	const char *nic = topo_nic_name(pc->comm->topo, pc->nic);
-	struct proxy_state *p = pc->proxy;
-	ncclResult_t rc = proxy_net_ready(p);
+	const struct topo_system *topo = pc->comm->topo;
+	bool gpu_memory = false;
+	ncclResult_t rc = proxy_net_ready(pc->proxy);
 
-	for (int d = 0; !rc && d < p->net_devices; d++) {
-		struct net_props props;
-
-		rc = p->net->props(pc->comm, d, &props);
-		if (!rc && !strcmp(props.name, nic)) {
-			pc->net_dev = d;
-			pc->buffer_on_gpu = props.gpu_memory &&
-					    topo_gdr_ok(pc->comm->topo, pc->comm->local_rank, pc->nic);
-			pc->flush = pc->buffer_on_gpu && !pc->is_send &&
-				    topo_needs_flush(pc->comm->topo, pc->comm->local_rank) &&
-				    !param_bool(PARAM_GDR_FLUSH_DISABLE);
-			return ncclSuccess;
-		}
-	}
+	if (!rc)
+		rc = proxy_net_device(pc->proxy, pc->nic, &pc->net_dev, &gpu_memory);
+	if (!rc && pc->net_dev < 0)
+		rc = proxy_conn_other_nic(pc, &gpu_memory);
 	if (rc)
 		return rc;
-	WARN("rank %d channel %d: the topology's NIC %s is not among the %d devices of the network "
-	     "%s", pc->rank, pc->channel, nic, p->net_devices, p->net->name);
-	return ncclSystemError;
+	pc->buffer_on_gpu = gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic);
+	pc->flush = pc->buffer_on_gpu && !pc->is_send &&
+		    topo_needs_flush(topo, pc->comm->local_rank) &&
+		    !param_bool(PARAM_GDR_FLUSH_DISABLE);
+	return ncclSuccess;
 }
 
 static void proxy_conn_memory_init(struct proxy_conn *pc)

@@ -18,6 +18,7 @@ static const struct place {
 	{"p2p, both forms", "h100-8nic", 1, 4, 2, NULL},
 	{"network, flushed GPU memory", "a100-4nic", 2, 1, 1, NULL},
 	{"network, host memory", "a100-4nic", 2, 1, 1, "NCCL_NET_GDR_LEVEL=LOC"},
+	{"network, another NIC than the search found", "a100-4nic", 2, 1, 1, "NCCL_IB_HCA=^mlx5_0"},
 	{"network, no flush needed", "h100-8nic", 2, 1, 1, NULL},
 	{"network to the other GPU of a host", "pcie-4gpu", 1, 4, 1, NULL},
 	{"network and p2p", "a100-4nic", 2, 3, 1, NULL},
