@@ -24,6 +24,9 @@
 
 #include "sim/engine/engine_internal.h"
 
+/* What is larger is a sanitizer's shadow: minutes of pagemap, and of no use to a debugger. */
+#define CORE_SHADOW_BYTES (1ull << 38)
+
 enum { CORE_BATCH = 512, CORE_PAGE = 4096, CORE_SEGMENTS_MAX = 60000, CORE_VIEWS = 64 };
 
 #if defined(__x86_64__)
@@ -232,7 +235,7 @@ static int core_add_mapping(struct core *c, const struct core_mapping *m)
 	if (!m->flags && m->shared && m->inode && c->views < CORE_VIEWS)
 		c->view[c->views++] =
 			(struct core_view){m->start, m->end - m->start, m->inode, m->offset};
-	if (!(m->flags & PF_R) || !m->resident)
+	if (!(m->flags & PF_R) || !m->resident || m->end - m->start > CORE_SHADOW_BYTES)
 		return 0;
 	if (m->file && !m->dirty) /* gdb reads the rest from the file */
 		return core_add(c, m, m->start, CORE_PAGE);
