@@ -216,7 +216,7 @@ static struct fc_kernel *kernel_new(struct fc_ctx *ctx, struct fc_func *f, dim3 
 {
 	struct fc_kernel *k = calloc(1, sizeof *k);
 	ASSERT(k);
-	k->args = aligned_alloc(64, ALIGN_UP(MAX_OF(f->kernel->arg_bytes, 64u), 64));
+	k->args = aligned_alloc(64, ALIGN_UP(MAX_OF((size_t)f->kernel->arg_bytes, (size_t)64), 64));
 	ASSERT(k->args);
 	if (f->kernel->arg_bytes)
 		memcpy(k->args, args[0], f->kernel->arg_bytes);
