@@ -52,7 +52,7 @@ struct ranks_config {
 	const char *const *env;
 	const char *fault_plan;
 	uint64_t *fired; /* out: faults that happened; NULL: not wanted */
-	bool on_proc0; /* all ranks in the main task's own process */
+	bool on_proc0;   /* all ranks in the main task's own process */
 };
 
 struct ranks {
@@ -90,7 +90,7 @@ static inline void ranks_barrier(void)
 		.kind = WAIT_GE,
 		.bytes = 8,
 		.why = "test: all ranks",
-		.from = { .rank = -1, .channel = -1, .step = -1 },
+		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
 	shared_add_u64(&me->all->arrived, 1, SHARED_ACQ_REL);
 	EXPECT(os_wait_one(&w, NULL) == 0);
@@ -124,15 +124,16 @@ static inline void ranks_main(void *arg)
 	for (int32_t r = 0; r < all->nranks; r++) {
 		uint32_t host = (uint32_t)r / per_host, local = (uint32_t)r % per_host;
 		char name[32];
-		struct os_thread_attr attr = { .name = name, .rank = r };
-		task[r] = (struct ranks_task){ .all = all, .rank = r };
+		struct os_thread_attr attr = {.name = name, .rank = r};
+		task[r] = (struct ranks_task){.all = all, .rank = r};
 		if (!c->on_proc0 && local % per_proc == 0) {
 			snprintf(name, sizeof name, "host%u/p%u", host, local / per_proc);
 			EXPECT(world_proc_create(host, name, &all->proc[procs++]) == 0);
 		}
 		snprintf(name, sizeof name, "rank%d main", r);
 		if (c->on_proc0)
-			EXPECT(os_thread_start(&task[r].thread, &attr, ranks_task_main, &task[r]) == 0);
+			EXPECT(os_thread_start(&task[r].thread, &attr, ranks_task_main, &task[r]) ==
+			       0);
 		else
 			EXPECT(world_thread_start(all->proc[procs - 1], &task[r].thread, &attr,
 						  ranks_task_main, &task[r]) == 0);
@@ -161,14 +162,15 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 		.env = config->env,
 		.strict_device_view = true,
 	};
-	struct ranks all = { .config = config, .fn = fn, .arg = arg };
+	struct ranks all = {.config = config, .fn = fn, .arg = arg};
 	all.nranks = (int32_t)(world.hosts * MAX_OF(config->per_host, 1u));
 	EXPECT(all.nranks <= RANKS_MOST);
 	EXPECT(sim_start(&sim) == 0);
 	EXPECT(world_create(&world) == 0);
 	enum sim_verdict verdict = sim_run(ranks_main, &all);
 	if (verdict != SIM_PASS) {
-		fprintf(stderr, "seed %llu, faults '%s': verdict %d\n", (unsigned long long)config->seed,
+		fprintf(stderr, "seed %llu, faults '%s': verdict %d\n",
+			(unsigned long long)config->seed,
 			config->fault_plan ? config->fault_plan : "", (int)verdict);
 		abort();
 	}
@@ -177,7 +179,8 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 		*config->fired = sim_faults_fired();
 	uint64_t leaks = world_destroy();
 	if (leaks) {
-		fprintf(stderr, "seed %llu, faults '%s': %llu leaks\n", (unsigned long long)config->seed,
+		fprintf(stderr, "seed %llu, faults '%s': %llu leaks\n",
+			(unsigned long long)config->seed,
 			config->fault_plan ? config->fault_plan : "", (unsigned long long)leaks);
 		abort();
 	}

@@ -17,12 +17,12 @@
 /* Gives a function its twin with a p in front, at the same address. The plain name is weak, so
  * that a tool may define it and call the twin. */
 #define API_TWIN(name) extern __typeof__(name) p##name __attribute__((alias(#name)))
-#define API_WEAK __attribute__((weak))
+#define API_WEAK       __attribute__((weak))
 
 /* A communicator to be made: at once, or at the end of a group. */
 struct api_init {
 	struct api_init *next, *list; /* all of the group */
-	shared_u32 error; /* of the first of the list: the first error in time */
+	shared_u32 error;             /* of the first of the list: the first error in time */
 	struct ncclComm *comm;
 	ncclComm_t *out;
 	int32_t rank;

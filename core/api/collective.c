@@ -23,23 +23,25 @@ static const struct {
 	const char *name;
 	size_t bytes;
 } api_types[ncclNumTypes] = {
-	[ncclInt8] = { "int8", 1 },	  [ncclUint8] = { "uint8", 1 },
-	[ncclInt32] = { "int32", 4 },	  [ncclUint32] = { "uint32", 4 },
-	[ncclInt64] = { "int64", 8 },	  [ncclUint64] = { "uint64", 8 },
-	[ncclFloat16] = { "half", 2 },	  [ncclFloat32] = { "float", 4 },
-	[ncclFloat64] = { "double", 8 },  [ncclBfloat16] = { "bfloat16", 2 },
-	[ncclFloat8e4m3] = { "f8e4m3", 1 }, [ncclFloat8e5m2] = { "f8e5m2", 1 },
+	[ncclInt8] = {"int8", 1},         [ncclUint8] = {"uint8", 1},
+	[ncclInt32] = {"int32", 4},       [ncclUint32] = {"uint32", 4},
+	[ncclInt64] = {"int64", 8},       [ncclUint64] = {"uint64", 8},
+	[ncclFloat16] = {"half", 2},      [ncclFloat32] = {"float", 4},
+	[ncclFloat64] = {"double", 8},    [ncclBfloat16] = {"bfloat16", 2},
+	[ncclFloat8e4m3] = {"f8e4m3", 1}, [ncclFloat8e5m2] = {"f8e5m2", 1},
 };
 
-static const char *const api_ops[ncclNumOps] = { "sum", "prod", "max", "min", "avg" };
+static const char *const api_ops[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
 
-/* ---- arguments ------------------------------------------------------------------------------------- */
+/* ---- arguments
+ * ------------------------------------------------------------------------------------- */
 
 static ncclResult_t coll_values_check(struct api_coll *c)
 {
 	const struct plan_task *t = &c->task;
 	if ((unsigned)t->type >= ncclNumTypes) {
-		WARN("%s: datatype is %d, expected 0 to %d", c->call, (int)t->type, ncclNumTypes - 1);
+		WARN("%s: datatype is %d, expected 0 to %d", c->call, (int)t->type,
+		     ncclNumTypes - 1);
 		return ncclInvalidArgument;
 	}
 	if ((unsigned)t->op >= ncclNumOps) {
@@ -112,7 +114,8 @@ static ncclResult_t coll_buffers_check(const struct api_coll *c)
 	return rc || send == recv ? rc : coll_pointer_check(c, c->task.recv, "recvbuff");
 }
 
-/* ---- agreement --------------------------------------------------------------------------------------- */
+/* ---- agreement
+ * --------------------------------------------------------------------------------------- */
 
 /* In a world that can tell, ranks that call different things are named here, before they hang. */
 static ncclResult_t coll_agree(const struct api_coll *c)
@@ -131,7 +134,8 @@ static ncclResult_t coll_agree(const struct api_coll *c)
 	return ncclInvalidUsage;
 }
 
-/* ---- to the plan --------------------------------------------------------------------------------------- */
+/* ---- to the plan
+ * --------------------------------------------------------------------------------------- */
 
 static ncclResult_t coll_launch_now(struct ncclComm *comm)
 {
@@ -181,8 +185,8 @@ static ncclResult_t coll_call(struct api_coll *c)
 	if (rc)
 		return api_return(rc);
 	INFO(LOG_COLL, "%s: opCount %llx count %zu datatype %d op %d rank %d", c->call,
-	     (unsigned long long)c->comm->op_count, c->task.count, (int)c->task.type, (int)c->task.op,
-	     c->comm->rank);
+	     (unsigned long long)c->comm->op_count, c->task.count, (int)c->task.type,
+	     (int)c->task.op, c->comm->rank);
 	rc = coll_submit(c);
 	comm_leave(c->comm);
 	return api_return(rc);
@@ -197,15 +201,16 @@ API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t
 		.call = "ncclAllReduce",
 		.name = "all_reduce",
 		.comm = comm,
-		.task = {
-			.func = DEV_ALL_REDUCE,
-			.send = sendbuff,
-			.recv = recvbuff,
-			.count = count,
-			.type = datatype,
-			.op = op,
-			.stream = stream,
-		},
+		.task =
+			{
+				.func = DEV_ALL_REDUCE,
+				.send = sendbuff,
+				.recv = recvbuff,
+				.count = count,
+				.type = datatype,
+				.op = op,
+				.stream = stream,
+			},
 	};
 	return coll_call(&c);
 }

@@ -32,7 +32,8 @@ ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm)
 			return ncclSuccess;
 	if (g->ncomms == g->room) {
 		int room = g->room ? 2 * g->room : 8;
-		struct ncclComm **more = os_alloc((size_t)room * sizeof *more, "group's communicators");
+		struct ncclComm **more =
+			os_alloc((size_t)room * sizeof(void *), "group's communicators");
 		if (!more) {
 			WARN("no memory for a group of %d communicators", room);
 			return ncclSystemError;

@@ -8,7 +8,8 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 
-/* ---- unique ids ------------------------------------------------------------------------------------ */
+/* ---- unique ids
+ * ------------------------------------------------------------------------------------ */
 
 /* A root that this process started for ncclGetUniqueId. Its task ends by itself; whoever of this
  * process comes by next joins and frees it. */
@@ -77,7 +78,8 @@ API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 	return api_return(rc);
 }
 
-/* ---- running inits ---------------------------------------------------------------------------------- */
+/* ---- running inits
+ * ---------------------------------------------------------------------------------- */
 
 /* Undoes an init: closed by whoever claims it first, this or an abort from another task. */
 static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
@@ -94,8 +96,8 @@ static void api_init_failed(struct api_init *failed)
 {
 	struct api_init *list = failed->list;
 	uint32_t none = ncclSuccess;
-	while (!none && !shared_cas_weak_u32(&list->error, &none, (uint32_t)failed->result,
-					     SHARED_ACQ_REL))
+	while (!none &&
+	       !shared_cas_weak_u32(&list->error, &none, (uint32_t)failed->result, SHARED_ACQ_REL))
 		;
 	for (struct api_init *i = list; i; i = i->next)
 		if (i != failed && i->id_hash == failed->id_hash)
@@ -115,7 +117,7 @@ static void api_init_task(void *arg)
 static ncclResult_t api_init_start(struct api_init *i)
 {
 	char name[48];
-	struct os_thread_attr attr = { .name = name, .rank = i->comm->rank };
+	struct os_thread_attr attr = {.name = name, .rank = i->comm->rank};
 	snprintf(name, sizeof name, "rank%d init", i->comm->rank);
 	int e = os_thread_start(&i->task, &attr, api_init_task, i);
 	if (!e)
@@ -186,7 +188,8 @@ void api_inits_discard(struct api_init *list)
 	}
 }
 
-/* ---- non-blocking ------------------------------------------------------------------------------------ */
+/* ---- non-blocking
+ * ------------------------------------------------------------------------------------ */
 
 static void api_init_background(void *arg)
 {
@@ -202,7 +205,7 @@ static void api_init_background(void *arg)
 static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 {
 	char name[48];
-	struct os_thread_attr attr = { .name = name, .rank = comm->rank };
+	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
 	snprintf(name, sizeof name, "rank%d init", comm->rank);
 	int e = os_thread_start(&comm->init_task, &attr, api_init_background, comm);
 	if (!e)
@@ -215,7 +218,8 @@ static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 	return ncclSystemError;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making
+ * ------------------------------------------------------------------------------------------- */
 
 static ncclResult_t api_init_later(struct api_group *g, struct api_init *i)
 {
@@ -307,8 +311,9 @@ static ncclResult_t api_init_all_check(ncclComm_t *comm, int ndev, const int *de
 	int count = 0;
 	cudaError_t e;
 	if (!comm || ndev < 1) {
-		WARN("ncclCommInitAll: %s", comm ? "ndev is less than 1" :
-						   "comm is NULL, expected an array of ndev communicators");
+		WARN("ncclCommInitAll: %s",
+		     comm ? "ndev is less than 1"
+			  : "comm is NULL, expected an array of ndev communicators");
 		return ncclInvalidArgument;
 	}
 	e = cudaGetDeviceCount(&count);
@@ -319,8 +324,8 @@ static ncclResult_t api_init_all_check(ncclComm_t *comm, int ndev, const int *de
 	for (int i = 0; i < ndev; i++) {
 		int dev = devlist ? devlist[i] : i;
 		if (dev < 0 || dev >= count) {
-			WARN("ncclCommInitAll: device %d of rank %d does not exist; there are %d", dev, i,
-			     count);
+			WARN("ncclCommInitAll: device %d of rank %d does not exist; there are %d",
+			     dev, i, count);
 			return ncclInvalidUsage;
 		}
 		for (int j = 0; devlist && j < i; j++) {
@@ -379,7 +384,8 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 	return api_return(rc);
 }
 
-/* ---- ending --------------------------------------------------------------------------------------------- */
+/* ---- ending
+ * --------------------------------------------------------------------------------------------- */
 
 API_TWIN(ncclCommFinalize);
 API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)
@@ -409,7 +415,8 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	if (mine) {
 		comm_close(comm);
 	} else if (!rc) {
-		WARN("ncclCommDestroy: another task destroyed or aborted the communicator meanwhile");
+		WARN("ncclCommDestroy: another task destroyed or aborted the communicator "
+		     "meanwhile");
 		rc = ncclInvalidUsage;
 	}
 	return api_return(rc);
@@ -429,6 +436,7 @@ API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
 	/* a task that is in ncclCommDestroy waits no longer, and frees it */
 	if (comm_abort_set(comm))
 		return ncclSuccess;
-	WARN("ncclCommAbort: comm is not a communicator of this process, or it was destroyed or aborted");
+	WARN("ncclCommAbort: comm is not a communicator of this process, or it was destroyed or "
+	     "aborted");
 	return api_return(ncclInvalidArgument);
 }

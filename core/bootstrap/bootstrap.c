@@ -9,11 +9,12 @@
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
-/* ---- joining ---------------------------------------------------------------------------------- */
+/* ---- joining ----------------------------------------------------------------------------------
+ */
 
 static struct sock_ctx bootstrap_ctx(const struct bootstrap *b, int32_t peer, const char *why)
 {
-	return (struct sock_ctx){ .why = why, .self = b->rank, .peer = peer, .abort = b->abort };
+	return (struct sock_ctx){.why = why, .self = b->rank, .peer = peer, .abort = b->abort};
 }
 
 static struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
@@ -38,8 +39,11 @@ ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct o
 
 	if (rc)
 		return rc;
-	struct os_label label = { .what = "bootstrap socket", .rank = b->rank, .peer = peer,
-				  .channel = -1, .number = -1 };
+	struct os_label label = {.what = "bootstrap socket",
+				 .rank = b->rank,
+				 .peer = peer,
+				 .channel = -1,
+				 .number = -1};
 	os_label(os_socket_object(conn), &label);
 	rc = sock_send_all(conn, &hello, sizeof hello, &ctx);
 	if (rc)
@@ -54,7 +58,8 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 					   const struct bootstrap_answer *a)
 {
 	if (a->magic != b->magic) {
-		WARN("rank %d: whoever listens at the unique id's address is not its root", b->rank);
+		WARN("rank %d: whoever listens at the unique id's address is not its root",
+		     b->rank);
 		return ncclInvalidUsage;
 	}
 	switch ((enum bootstrap_answer_kind)a->kind) {
@@ -64,8 +69,10 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 		WARN("rank %d: rank %d went away before all ranks had come", b->rank, a->rank);
 		return ncclRemoteError;
 	case BOOTSTRAP_REFUSED:
-		WARN("rank %d: the root refused rank %d: two ranks have this number, or their numbers of "
-		     "ranks differ (this one says %d)", b->rank, a->rank, b->nranks);
+		WARN("rank %d: the root refused rank %d: two ranks have this number, or their "
+		     "numbers of "
+		     "ranks differ (this one says %d)",
+		     b->rank, a->rank, b->nranks);
 		return ncclInvalidUsage;
 	}
 	WARN("rank %d: the root's answer is of unknown kind 0x%x", b->rank, a->kind);
@@ -82,7 +89,8 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 	if (rc)
 		return rc;
 	/* the root answers when the successor has come, so that is who is waited for */
-	struct sock_ctx ctx = bootstrap_ctx(b, next, "bootstrap: successor to check in at the root");
+	struct sock_ctx ctx =
+		bootstrap_ctx(b, next, "bootstrap: successor to check in at the root");
 	rc = sock_recv_all(b->root_fd, &a, sizeof a, &ctx);
 	if (!rc)
 		rc = bootstrap_answer_check(b, &a);
@@ -125,7 +133,7 @@ static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
 			rc = bootstrap_next_poll(b, &next_seq);
 		if (rc)
 			return rc;
-		struct wait w[2] = { sock_wait(b->next_fd, next_seq, &ctx) };
+		struct wait w[2] = {sock_wait(b->next_fd, next_seq, &ctx)};
 		if (b->root_fd >= 0)
 			w[1] = sock_wait(b->root_fd, seq, &ctx);
 		rc = bootstrap_wait(b, w, b->root_fd >= 0 ? 2 : 1, &ctx);
@@ -163,8 +171,11 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 		rc = sock_listen(&own, &b->listen_fd, &b->address);
 	if (rc)
 		return rc;
-	struct os_label label = { .what = "bootstrap listener", .rank = b->rank, .peer = -1,
-				  .channel = -1, .number = -1 };
+	struct os_label label = {.what = "bootstrap listener",
+				 .rank = b->rank,
+				 .peer = -1,
+				 .channel = -1,
+				 .number = -1};
 	os_label(os_socket_object(b->listen_fd), &label);
 	rc = bootstrap_check_in(b, &id->root, &successor);
 	if (rc || b->nranks == 1)
@@ -215,8 +226,8 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 /* Nothing ever comes from the successor but its end. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 {
-	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
-					    "bootstrap: it failed, or was aborted");
+	struct sock_ctx ctx =
+		bootstrap_ctx(b, (b->rank + 1) % b->nranks, "bootstrap: it failed, or was aborted");
 	char byte;
 	size_t done = 0;
 	*seq = sock_seq(b->next_fd);
@@ -224,7 +235,8 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 	return e == EAGAIN ? ncclSuccess : sock_error(e, &ctx);
 }
 
-/* ---- all-gather --------------------------------------------------------------------------------- */
+/* ---- all-gather ---------------------------------------------------------------------------------
+ */
 
 /* What flows around the ring is one stream per link: a head, then the sender's own block, then the
  * blocks of those before it, as they come in. So each byte is forwarded as soon as it is here, and
@@ -258,8 +270,8 @@ static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const stru
 	if (g->head_in.bytes == g->bytes && g->head_in.seq == b->gathers && g->head_in.rank == prev)
 		return ncclSuccess;
 	WARN("bootstrap all-gather %u of %zu bytes on rank %d meets all-gather %u of %" PRIu64
-	     " bytes from rank %d", b->gathers, g->bytes, b->rank, g->head_in.seq, g->head_in.bytes,
-	     g->head_in.rank);
+	     " bytes from rank %d",
+	     b->gathers, g->bytes, b->rank, g->head_in.seq, g->head_in.bytes, g->head_in.rank);
 	return ncclInternalError;
 }
 
@@ -304,7 +316,8 @@ static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *mo
 /* One pass, as far as it goes; *w and *n say what to wait for when nothing moved.
  *
  * Whoever fails closes its connections. Once the ring is closed, that news reaches everybody from
- * behind. In the first gather it may not be closed yet, so there the successor's end is news too. */
+ * behind. In the first gather it may not be closed yet, so there the successor's end is news too.
+ */
 static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g, struct wait w[2],
 				     int *n, bool *moved)
 {
@@ -339,8 +352,8 @@ static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g,
 
 static ncclResult_t ring_gather_run(struct bootstrap *b, struct ring_gather *g)
 {
-	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + b->nranks - 1) % b->nranks,
-					    "bootstrap all-gather");
+	struct sock_ctx ctx =
+		bootstrap_ctx(b, (b->rank + b->nranks - 1) % b->nranks, "bootstrap all-gather");
 	while (g->sent < g->end || g->got < g->end) {
 		struct wait w[2];
 		bool moved = false;
@@ -366,7 +379,7 @@ ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
 		.all = all,
 		.bytes = bytes,
 		.end = sizeof g.head_out + (size_t)(b->nranks - 1) * bytes,
-		.head_out = { .bytes = bytes, .seq = b->gathers, .rank = b->rank },
+		.head_out = {.bytes = bytes, .seq = b->gathers, .rank = b->rank},
 	};
 	ncclResult_t rc = ring_gather_run(b, &g);
 	if (!rc)
@@ -387,7 +400,8 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b)
 	return rc;
 }
 
-/* ---- end ------------------------------------------------------------------------------------------ */
+/* ---- end
+ * ------------------------------------------------------------------------------------------ */
 
 void bootstrap_leave(struct bootstrap *b)
 {

@@ -36,7 +36,8 @@ uint64_t bootstrap_id_hash(const ncclUniqueId *id);
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **b);
-/* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit. */
+/* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit.
+ */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);
 ncclResult_t bootstrap_barrier(struct bootstrap *b);
 /* Point to point. A message with another (rank, tag) than the one asked for is queued. Sizes of
@@ -48,8 +49,8 @@ ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, 
  * on abort. May return early. w[n] is scratch. */
 ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n);
 /* This rank leaves: closes all by which others see that it is there, without waiting. What others
- * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL and
- * a second time are fine. */
+ * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL
+ * and a second time are fine. */
 void bootstrap_leave(struct bootstrap *b);
 /* After leaving: waits until `peer`, from which a message came before, has left too. ETIMEDOUT: not
  * until the deadline. */

@@ -41,8 +41,8 @@ DOPPEL_CHECK_OFFSET(struct bootstrap_hello, listen, 20);
 
 enum bootstrap_answer_kind {
 	BOOTSTRAP_SUCCESSOR = 0x416e7331, /* rank, addr: connect to it */
-	BOOTSTRAP_LEFT,			  /* rank: it went away before all had come */
-	BOOTSTRAP_REFUSED,		  /* rank: check-in contradicts the others' */
+	BOOTSTRAP_LEFT,                   /* rank: it went away before all had come */
+	BOOTSTRAP_REFUSED,                /* rank: check-in contradicts the others' */
 };
 struct bootstrap_answer {
 	uint64_t magic;
@@ -55,8 +55,8 @@ DOPPEL_CHECK_SIZE(struct bootstrap_answer, 40);
 /* In front of each rank's contribution to an all-gather, on the link to its successor. */
 struct bootstrap_gather_head {
 	uint64_t bytes; /* per rank */
-	uint32_t seq;	/* all-gathers of this ring so far */
-	int32_t rank;	/* sender */
+	uint32_t seq;   /* all-gathers of this ring so far */
+	int32_t rank;   /* sender */
 };
 DOPPEL_CHECK_SIZE(struct bootstrap_gather_head, 16);
 
@@ -79,9 +79,9 @@ struct bootstrap_message {
 struct bootstrap_in {
 	struct bootstrap_in *next;
 	int fd;
-	uint64_t seq;  /* event count before its last poll */
-	int32_t rank;  /* -1: no complete hello yet */
-	size_t got;    /* bytes of what is being read: hello, head or data */
+	uint64_t seq; /* event count before its last poll */
+	int32_t rank; /* -1: no complete hello yet */
+	size_t got;   /* bytes of what is being read: hello, head or data */
 	struct bootstrap_hello hello;
 	struct bootstrap_message_head head;
 	struct bootstrap_message *message; /* whose data is being read */
@@ -106,7 +106,7 @@ struct bootstrap {
 	uint64_t listen_seq;
 	struct bootstrap_root *root; /* ours, when NCCL_COMM_ID made this rank start it */
 	struct os_addr *addresses;   /* [nranks], once the ring stands */
-	bool *heard;		     /* [nranks]: it has opened a connection for messages */
+	bool *heard;                 /* [nranks]: it has opened a connection for messages */
 	uint32_t gathers;
 	bool reported_garbage;
 	struct bootstrap_in *ins;
@@ -134,8 +134,8 @@ void bootstrap_peers_close(struct bootstrap *b);
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
 
 /* Starts a root that listens at `at`. */
-ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at,
-				  struct os_addr *bound, struct bootstrap_root **root);
+ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at, struct os_addr *bound,
+				  struct bootstrap_root **root);
 uint64_t bootstrap_root_magic(const struct bootstrap_root *root);
 
 #endif

@@ -13,7 +13,8 @@
 
 #define BOOTSTRAP_MESSAGE_MAX (64ull << 20)
 
-/* ---- incoming ----------------------------------------------------------------------------------- */
+/* ---- incoming -----------------------------------------------------------------------------------
+ */
 
 static void bootstrap_in_drop(struct bootstrap *b, struct bootstrap_in *in)
 {
@@ -30,13 +31,14 @@ static void bootstrap_in_garbage(struct bootstrap *b, struct bootstrap_in *in)
 {
 	if (!b->reported_garbage)
 		WARN("rank %d: a connection that does not belong to this communicator was closed "
-		     "(further ones are closed silently)", b->rank);
+		     "(further ones are closed silently)",
+		     b->rank);
 	b->reported_garbage = true;
 	bootstrap_in_drop(b, in);
 }
 
-/* A complete hello: sorts the connection where it belongs. True: messages follow; false: it has been
- * freed. */
+/* A complete hello: sorts the connection where it belongs. True: messages follow; false: it has
+ * been freed. */
 static bool bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
 {
 	const struct bootstrap_hello *h = &in->hello;
@@ -63,8 +65,8 @@ static ncclResult_t bootstrap_in_head(struct bootstrap *b, struct bootstrap_in *
 {
 	const struct bootstrap_message_head *h = &in->head;
 	if (h->rank != in->rank || h->bytes > BOOTSTRAP_MESSAGE_MAX) {
-		WARN("rank %d: message of %" PRIu64 " bytes from rank %d on rank %d's connection", b->rank,
-		     h->bytes, h->rank, in->rank);
+		WARN("rank %d: message of %" PRIu64 " bytes from rank %d on rank %d's connection",
+		     b->rank, h->bytes, h->rank, in->rank);
 		return ncclInternalError;
 	}
 	in->message = os_alloc(sizeof *in->message + h->bytes, "bootstrap message");
@@ -88,9 +90,12 @@ static void bootstrap_in_message(struct bootstrap *b, struct bootstrap_in *in)
 /* Where the next bytes of this connection go. */
 static void *bootstrap_in_target(struct bootstrap_in *in, size_t *n)
 {
-	char *base = in->rank < 0 ? (char *)&in->hello : in->message ? in->message->data :
-								       (char *)&in->head;
-	size_t all = in->rank < 0 ? sizeof in->hello : in->message ? in->head.bytes : sizeof in->head;
+	char *base = in->rank < 0  ? (char *)&in->hello
+		     : in->message ? in->message->data
+				   : (char *)&in->head;
+	size_t all = in->rank < 0  ? sizeof in->hello
+		     : in->message ? in->head.bytes
+				   : sizeof in->head;
 	*n = all - in->got;
 	return base + in->got;
 }
@@ -98,7 +103,7 @@ static void *bootstrap_in_target(struct bootstrap_in *in, size_t *n)
 /* Reads as far as bytes are there; may free the connection. */
 static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *in)
 {
-	struct sock_ctx ctx = { "bootstrap: message", b->rank, in->rank, b->abort };
+	struct sock_ctx ctx = {"bootstrap: message", b->rank, in->rank, b->abort};
 	in->seq = sock_seq(in->fd);
 	for (;;) {
 		size_t n, done = 0;
@@ -142,7 +147,7 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 		if (e == EAGAIN || e == ECONNABORTED)
 			return ncclSuccess;
 		if (e) {
-			struct sock_ctx ctx = { "bootstrap: accepting", b->rank, b->rank, b->abort };
+			struct sock_ctx ctx = {"bootstrap: accepting", b->rank, b->rank, b->abort};
 			return sock_error(e, &ctx);
 		}
 		struct bootstrap_in *in = os_alloc(sizeof *in, "bootstrap connection");
@@ -151,7 +156,7 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 			os_close(fd);
 			return ncclSystemError;
 		}
-		*in = (struct bootstrap_in){ .next = b->ins, .fd = fd, .rank = -1 };
+		*in = (struct bootstrap_in){.next = b->ins, .fd = fd, .rank = -1};
 		b->ins = in;
 	}
 }
@@ -168,7 +173,8 @@ static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 		if (e == EAGAIN)
 			continue;
 		if (e) {
-			struct sock_ctx ctx = { "bootstrap: messages sent", b->rank, o->rank, b->abort };
+			struct sock_ctx ctx = {"bootstrap: messages sent", b->rank, o->rank,
+					       b->abort};
 			return sock_error(e, &ctx);
 		}
 		o->ended = true;
@@ -189,7 +195,8 @@ ncclResult_t bootstrap_take(struct bootstrap *b)
 	return rc;
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------- */
+/* ---- waiting
+ * -------------------------------------------------------------------------------------- */
 
 static ncclResult_t bootstrap_wait_room(struct bootstrap *b, int n)
 {
@@ -200,7 +207,7 @@ static ncclResult_t bootstrap_wait_room(struct bootstrap *b, int n)
 	os_free(b->wait_list);
 	b->wait_room = 0;
 	b->waits = os_alloc((size_t)room * sizeof *b->waits, "bootstrap waits");
-	b->wait_list = os_alloc((size_t)room * sizeof *b->wait_list, "bootstrap waits");
+	b->wait_list = os_alloc((size_t)room * sizeof(void *), "bootstrap waits");
 	if (!b->waits || !b->wait_list) {
 		WARN("rank %d: no memory to wait for %d connections", b->rank, n);
 		return ncclSystemError;
@@ -231,17 +238,18 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 		b->waits[at++] = sock_wait(in->fd, in->seq, &from);
 	}
 	for (const struct bootstrap_out *o = b->outs; o; o = o->next) {
-		struct sock_ctx to = { "bootstrap: loss of a message", b->rank, o->rank, b->abort };
+		struct sock_ctx to = {"bootstrap: loss of a message", b->rank, o->rank, b->abort};
 		b->waits[at++] = sock_wait(o->fd, o->seq, &to);
 	}
 	ASSERT(at == all);
-	return os_wait(b->wait_list, all, b->abort, NULL) == ECANCELED ? ncclInternalError : ncclSuccess;
+	return os_wait(b->wait_list, all, b->abort, NULL) == ECANCELED ? ncclInternalError
+								       : ncclSuccess;
 }
 
 ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n)
 {
-	struct sock_ctx ctx = { "bootstrap: beside another wait", b->rank, (b->rank + 1) % b->nranks,
-				b->abort };
+	struct sock_ctx ctx = {"bootstrap: beside another wait", b->rank, (b->rank + 1) % b->nranks,
+			       b->abort};
 	uint64_t seq;
 	ncclResult_t rc = bootstrap_next_poll(b, &seq);
 
@@ -253,7 +261,8 @@ ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n)
 	return bootstrap_wait(b, w, n + 1, &ctx);
 }
 
-/* ---- messages -------------------------------------------------------------------------------------- */
+/* ---- messages
+ * -------------------------------------------------------------------------------------- */
 
 static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct bootstrap_out **out)
 {
@@ -285,7 +294,7 @@ static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct 
 static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out *o,
 				       const void *data, size_t bytes)
 {
-	struct sock_ctx ctx = { "bootstrap: peer to take a message", b->rank, o->rank, b->abort };
+	struct sock_ctx ctx = {"bootstrap: peer to take a message", b->rank, o->rank, b->abort};
 	size_t at = 0;
 	while (at < bytes) {
 		size_t done = 0;
@@ -325,7 +334,7 @@ static ncclResult_t bootstrap_send_self(struct bootstrap *b, const struct bootst
 
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes)
 {
-	struct bootstrap_message_head h = { .bytes = bytes, .tag = tag, .rank = b->rank };
+	struct bootstrap_message_head h = {.bytes = bytes, .tag = tag, .rank = b->rank};
 	struct bootstrap_out *o = NULL;
 	ASSERT(peer >= 0 && peer < b->nranks && bytes <= BOOTSTRAP_MESSAGE_MAX);
 	if (peer == b->rank)
@@ -371,8 +380,8 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 
 	ASSERT(peer != b->rank);
 	if (b->heard[peer])
-		return bootstrap_in_is_open(b, peer) ? bootstrap_wait(b, NULL, 0, ctx) :
-						       sock_error(0, ctx);
+		return bootstrap_in_is_open(b, peer) ? bootstrap_wait(b, NULL, 0, ctx)
+						     : sock_error(0, ctx);
 	ncclResult_t rc = bootstrap_next_poll(b, &seq);
 	if (rc)
 		return rc;
@@ -384,7 +393,7 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes)
 {
-	struct sock_ctx ctx = { "bootstrap: message from a rank", b->rank, peer, b->abort };
+	struct sock_ctx ctx = {"bootstrap: message from a rank", b->rank, peer, b->abort};
 	struct bootstrap_message *m;
 	ncclResult_t rc;
 	ASSERT(peer >= 0 && peer < b->nranks);
@@ -401,8 +410,8 @@ ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, 
 	if (m->head.bytes == bytes) {
 		memcpy(data, m->data, bytes);
 	} else {
-		WARN("rank %d expects %zu bytes from rank %d under tag 0x%x, which sent %" PRIu64, b->rank,
-		     bytes, peer, tag, m->head.bytes);
+		WARN("rank %d expects %zu bytes from rank %d under tag 0x%x, which sent %" PRIu64,
+		     b->rank, bytes, peer, tag, m->head.bytes);
 		rc = ncclInternalError;
 	}
 	os_free(m);
@@ -432,7 +441,8 @@ void bootstrap_peers_close(struct bootstrap *b)
 	b->messages_end = &b->messages;
 }
 
-/* ---- after leaving ------------------------------------------------------------------------------ */
+/* ---- after leaving ------------------------------------------------------------------------------
+ */
 
 static struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
 {
@@ -444,7 +454,7 @@ static struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
 
 int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
-	struct sock_ctx ctx = { "bootstrap: a rank to leave", b->rank, peer, NULL };
+	struct sock_ctx ctx = {"bootstrap: a rank to leave", b->rank, peer, NULL};
 	struct bootstrap_in *in;
 
 	/* what still comes is of no interest, its end is */

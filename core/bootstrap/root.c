@@ -48,7 +48,7 @@ struct bootstrap_root {
 	bool reported_garbage;
 };
 
-static const struct sock_ctx root_ctx = { "bootstrap root: ranks to check in", -1, -1, NULL };
+static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1, -1, NULL};
 
 /* Sends what the socket takes. A rank that is gone gets nothing. */
 static void root_conn_flush(struct root_conn *c)
@@ -67,7 +67,7 @@ static void root_answer(struct bootstrap_root *r, struct root_conn *c,
 {
 	size_t n = c->to_send / sizeof c->answers[0];
 	ASSERT(n < ARRAY_LEN(c->answers));
-	c->answers[n] = (struct bootstrap_answer){ .magic = r->magic, .kind = kind, .rank = rank };
+	c->answers[n] = (struct bootstrap_answer){.magic = r->magic, .kind = kind, .rank = rank};
 	if (kind == BOOTSTRAP_SUCCESSOR)
 		c->answers[n].addr = r->by_rank[rank]->hello.listen;
 	c->to_send += sizeof c->answers[0];
@@ -106,8 +106,8 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
 /* Nobody can finish any more: tell those who have come, and end. */
 static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
-	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others", rank,
-	     kind == BOOTSTRAP_LEFT ? "went away" : "was refused", r->arrived, r->nranks);
+	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others",
+	     rank, kind == BOOTSTRAP_LEFT ? "went away" : "was refused", r->arrived, r->nranks);
 	for (struct root_conn *c = r->conns; c; c = c->next)
 		if (c->state != ROOT_GREETING)
 			root_answer(r, c, kind, rank);
@@ -118,7 +118,8 @@ static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 {
 	const struct bootstrap_hello *h = &c->hello;
 	if (!r->by_rank) {
-		r->by_rank = os_alloc((size_t)h->nranks * sizeof *r->by_rank, "bootstrap root's ranks");
+		r->by_rank =
+			os_alloc((size_t)h->nranks * sizeof(void *), "bootstrap root's ranks");
 		if (!r->by_rank) {
 			WARN("root: no memory for %d ranks", h->nranks);
 			return ncclSystemError;
@@ -130,8 +131,10 @@ static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 		WARN("root: rank %d says %d ranks, others said %d", h->rank, h->nranks, r->nranks);
 		root_give_up(r, BOOTSTRAP_REFUSED, h->rank);
 	} else if (r->by_rank[h->rank]) {
-		WARN("root: rank %d of %d checked in twice; each rank calls ncclCommInitRank once per "
-		     "unique id", h->rank, h->nranks);
+		WARN("root: rank %d of %d checked in twice; each rank calls ncclCommInitRank once "
+		     "per "
+		     "unique id",
+		     h->rank, h->nranks);
 		root_give_up(r, BOOTSTRAP_REFUSED, h->rank);
 	} else {
 		r->by_rank[h->rank] = c;
@@ -171,8 +174,8 @@ static void root_answer_around(struct bootstrap_root *r, int32_t rank)
 static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 {
 	uint64_t now_ns = os_now_ns();
-	bool quiet = c->state != ROOT_GREETING && seq == c->seq &&
-		     now_ns - c->polled_ns < ROOT_LOOK_NS;
+	bool quiet =
+		c->state != ROOT_GREETING && seq == c->seq && now_ns - c->polled_ns < ROOT_LOOK_NS;
 	c->seq = seq;
 	if (!quiet)
 		c->polled_ns = now_ns;
@@ -232,7 +235,7 @@ static bool root_accept(struct bootstrap_root *r)
 			os_close(fd);
 			continue;
 		}
-		*c = (struct root_conn){ .next = r->conns, .fd = fd };
+		*c = (struct root_conn){.next = r->conns, .fd = fd};
 		r->conns = c;
 		r->nconns++;
 		moved = true;
@@ -314,7 +317,7 @@ static void root_task(void *arg)
 ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at, struct os_addr *bound,
 				  struct bootstrap_root **root)
 {
-	struct os_thread_attr attr = { .name = "bootstrap root", .rank = -1, .background = true };
+	struct os_thread_attr attr = {.name = "bootstrap root", .rank = -1, .background = true};
 	struct bootstrap_root *r = os_alloc(sizeof *r, "bootstrap root");
 	ncclResult_t rc = ncclSystemError;
 	if (!r) {
@@ -360,7 +363,7 @@ void bootstrap_root_close(struct bootstrap_root *root)
 
 ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_root **root)
 {
-	struct bootstrap_id out = { 0 };
+	struct bootstrap_id out = {0};
 	struct os_addr own;
 	const char *fixed = param_str(PARAM_COMM_ID);
 	struct bootstrap_root *made = NULL;

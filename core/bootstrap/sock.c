@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 
-#define SOCK_CONNECT_TRIES 34
+#define SOCK_CONNECT_TRIES    34
 #define SOCK_CONNECT_PAUSE_NS 100000000ull
 
 /* ---- addresses ------------------------------------------------------------------------------ */
@@ -35,7 +35,7 @@ static bool sock_port_parse(const char *text, uint16_t *port)
 
 ncclResult_t sock_addr_parse(const char *text, struct os_addr *addr)
 {
-	struct os_addr a = { .family = text[0] == '[' ? 6 : 4 };
+	struct os_addr a = {.family = text[0] == '[' ? 6 : 4};
 	char ip[INET6_ADDRSTRLEN];
 	const char *start = text + (a.family == 6);
 	const char *end = a.family == 6 ? strstr(text, "]:") : strrchr(text, ':');
@@ -77,14 +77,14 @@ bool sock_ifname_matches(const char *list, const char *name)
 
 static bool sock_addr_is_loopback(const struct os_addr *a)
 {
-	static const uint8_t six[16] = { [15] = 1 };
+	static const uint8_t six[16] = {[15] = 1};
 	return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, six, sizeof six) == 0;
 }
 
 ncclResult_t sock_addr_own(struct os_addr *addr)
 {
 	const char *list = param_str(PARAM_SOCKET_IFNAME);
-	struct os_addr loopback = { 0 }, a;
+	struct os_addr loopback = {0}, a;
 	char name[64];
 
 	for (int i = 0; os_interface(i, name, sizeof name, &a) == 0; i++) {
@@ -99,15 +99,16 @@ ncclResult_t sock_addr_own(struct os_addr *addr)
 			loopback = a;
 	}
 	if (!loopback.family) {
-		WARN("no network interface for bootstrap%s%s", list ? " matches NCCL_SOCKET_IFNAME=" : "",
-		     list ? list : "");
+		WARN("no network interface for bootstrap%s%s",
+		     list ? " matches NCCL_SOCKET_IFNAME=" : "", list ? list : "");
 		return ncclInvalidUsage;
 	}
 	*addr = loopback;
 	return ncclSuccess;
 }
 
-/* ---- errors and waits ------------------------------------------------------------------------- */
+/* ---- errors and waits -------------------------------------------------------------------------
+ */
 
 static void sock_party_print(int32_t rank, char out[24])
 {
@@ -129,10 +130,10 @@ ncclResult_t sock_error(int error, const struct sock_ctx *ctx)
 	char text[96];
 	const char *said = strerror_r(error, text, sizeof text);
 	WARN("%s: connection with %s: %s (%s)", self, peer, said, ctx->why);
-	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED || error == ETIMEDOUT ||
-			       error == EHOSTUNREACH || error == ENETUNREACH ?
-		       ncclRemoteError :
-		       ncclSystemError;
+	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED ||
+			       error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH
+		       ? ncclRemoteError
+		       : ncclSystemError;
 }
 
 uint64_t sock_seq(int fd)
@@ -148,10 +149,10 @@ struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx)
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_OBJECT,
 		.why = ctx->why,
-		.from = { .rank = ctx->peer,
-			  .channel = -1,
-			  .step = -1,
-			  .object = ctx->peer < 0 ? "bootstrap root" : NULL },
+		.from = {.rank = ctx->peer,
+			 .channel = -1,
+			 .step = -1,
+			 .object = ctx->peer < 0 ? "bootstrap root" : NULL},
 	};
 }
 
@@ -162,7 +163,8 @@ static int sock_wait_one(int fd, uint64_t seq, const struct sock_ctx *ctx)
 	return os_wait_one(&w, ctx->abort);
 }
 
-/* ---- connections ------------------------------------------------------------------------------ */
+/* ---- connections ------------------------------------------------------------------------------
+ */
 
 ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
 {

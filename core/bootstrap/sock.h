@@ -18,8 +18,8 @@
 /* Who talks to whom, and why: for waits and error lines. */
 struct sock_ctx {
 	const char *why; /* "bootstrap: successor's address from the root"; a string constant */
-	int32_t self;	 /* rank; -1: the root */
-	int32_t peer;	 /* rank; -1: the root, or not known */
+	int32_t self;    /* rank; -1: the root */
+	int32_t peer;    /* rank; -1: the root, or not known */
 	const shared_u32 *abort; /* NULL: none */
 };
 

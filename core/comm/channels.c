@@ -10,7 +10,8 @@
 #include "core/comm/comm_internal.h"
 #include "core/transport/transport.h"
 
-/* ---- topology ------------------------------------------------------------------------------------ */
+/* ---- topology
+ * ------------------------------------------------------------------------------------ */
 
 static ncclResult_t channels_topology(struct ncclComm *comm)
 {
@@ -21,7 +22,8 @@ static ncclResult_t channels_topology(struct ncclComm *comm)
 	ncclResult_t rc = ncclSystemError;
 
 	if (!path) {
-		WARN("NCCL_TOPO_FILE is not set: detection of the topology is not there yet, so it must name "
+		WARN("NCCL_TOPO_FILE is not set: detection of the topology is not there yet, so it "
+		     "must name "
 		     "the host's topology XML");
 		return ncclInvalidUsage;
 	}
@@ -50,7 +52,8 @@ out_free:
 	return rc;
 }
 
-/* ---- channels ------------------------------------------------------------------------------------- */
+/* ---- channels
+ * ------------------------------------------------------------------------------------- */
 
 /* How many: what the rings give, within what every rank asks for. */
 static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
@@ -66,14 +69,16 @@ static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
 static void channels_log(const struct ncclComm *comm)
 {
 	for (int32_t c = 0; c < comm->nchannels; c++)
-		INFO(LOG_GRAPH | LOG_INIT, "Channel %02d/%02d : %d -> %d -> %d, place %d in the ring", c,
-		     comm->nchannels, comm->channels[c].ring_prev, comm->rank,
-		     comm->channels[c].ring_next, comm->channels[c].ring_index);
+		INFO(LOG_GRAPH | LOG_INIT,
+		     "Channel %02d/%02d : %d -> %d -> %d, place %d in the ring", c, comm->nchannels,
+		     comm->channels[c].ring_prev, comm->rank, comm->channels[c].ring_next,
+		     comm->channels[c].ring_index);
 }
 
 /* Rings beyond those found repeat them from the first. `found` are those of the search that all
  * ranks have, before they were doubled. */
-static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings *rings, int32_t found)
+static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings *rings,
+				  int32_t found)
 {
 	int32_t n = channels_count(comm, rings->nchannels);
 	comm->channels = os_alloc((size_t)n * sizeof *comm->channels, "channels");
@@ -133,7 +138,8 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	if (rc)
 		return rc;
 	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
-	struct topo_rank_info *all = os_alloc(gathered + sizeof(struct topo_rings), "ring agreement");
+	struct topo_rank_info *all =
+		os_alloc(gathered + sizeof(struct topo_rings), "ring agreement");
 	if (!all) {
 		WARN("rank %d: no memory for the rings of %d ranks", comm->rank, comm->nranks);
 		return ncclSystemError;
@@ -143,7 +149,8 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	return rc;
 }
 
-/* ---- device --------------------------------------------------------------------------------------- */
+/* ---- device
+ * --------------------------------------------------------------------------------------- */
 
 static void channel_stage(const struct ncclComm *comm, const struct channel *ch,
 			  struct dev_channel *out)
@@ -191,7 +198,8 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 {
 	void *mem = NULL;
 	size_t bytes = COMM_DEV_CHANNELS_AT + (size_t)comm->nchannels * sizeof(struct dev_channel);
-	ncclResult_t rc = comm_cuda(cudaMalloc(&mem, bytes), "cudaMalloc of the device communicator");
+	ncclResult_t rc =
+		comm_cuda(cudaMalloc(&mem, bytes), "cudaMalloc of the device communicator");
 
 	if (rc)
 		return rc;

@@ -26,7 +26,8 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	if (!comm->launched)
 		return ncclSuccess;
-	return comm_cuda(cudaEventSynchronize(comm->launch_done), "waiting for launched collectives");
+	return comm_cuda(cudaEventSynchronize(comm->launch_done),
+			 "waiting for launched collectives");
 }
 
 ncclResult_t comm_finalize(struct ncclComm *comm)
@@ -41,7 +42,8 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	return rc;
 }
 
-/* ---- quiet ----------------------------------------------------------------------------------------- */
+/* ---- quiet
+ * ----------------------------------------------------------------------------------------- */
 
 static void comm_users_wait(struct ncclComm *comm)
 {
@@ -52,7 +54,7 @@ static void comm_users_wait(struct ncclComm *comm)
 		.kind = WAIT_EQ,
 		.bytes = 4,
 		.why = "calls on the communicator to return before it is freed",
-		.from = { .rank = comm->rank, .channel = -1, .step = -1 },
+		.from = {.rank = comm->rank, .channel = -1, .step = -1},
 	};
 	(void)os_wait_one(&w, NULL);
 	if (comm->init_task) {
@@ -73,7 +75,8 @@ static void comm_quieten(struct ncclComm *comm)
 		comm_leave_others(comm);
 }
 
-/* ---- released -------------------------------------------------------------------------------------- */
+/* ---- released
+ * -------------------------------------------------------------------------------------- */
 
 /* Peers on other hosts and in other processes have kernels and HCAs that use this rank's memory
  * until they are quiet too. */
@@ -82,7 +85,8 @@ static void comm_meet(struct ncclComm *comm)
 	if (comm_is_aborted(comm) || !comm->bootstrap || comm->nranks == 1)
 		return;
 	if (bootstrap_barrier(comm->bootstrap) != ncclSuccess)
-		INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them", comm->rank);
+		INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them",
+		     comm->rank);
 }
 
 static void comm_cuda_free(struct ncclComm *comm)
@@ -108,8 +112,8 @@ static void comm_release(struct ncclComm *comm)
 	registry_remove(&comm->node);
 	bootstrap_close(comm->bootstrap);
 	comm_cuda_free(comm);
-	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d - %s COMPLETE", (void *)comm, comm->rank,
-	     comm->nranks, comm->cuda_dev, "Destroy");
+	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d - %s COMPLETE", (void *)comm,
+	     comm->rank, comm->nranks, comm->cuda_dev, "Destroy");
 	comm->magic = 0;
 	os_free(comm->channels);
 	os_free(comm->ring_graph);
@@ -123,7 +127,8 @@ static void comm_release_task(void *arg)
 	comm_release(arg);
 }
 
-/* ---- the process' ranks of one communicator ---------------------------------------------------------- */
+/* ---- the process' ranks of one communicator
+ * ---------------------------------------------------------- */
 
 static struct ncclComm *comm_of(struct registry_node *n)
 {
@@ -161,7 +166,7 @@ static void comm_release_chain(struct ncclComm *chain)
 
 	for (struct ncclComm *c = chain; c; c = next) {
 		char name[48];
-		struct os_thread_attr attr = { .name = name, .rank = c->rank };
+		struct os_thread_attr attr = {.name = name, .rank = c->rank};
 		next = c->release_next;
 		snprintf(name, sizeof name, "rank%d release", c->rank);
 		if (!next && !own) {

@@ -23,8 +23,9 @@ static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 {
 	void *mem = NULL;
 	size_t bytes = COMM_PINNED_ABORT_BYTES + COMM_STAGING_BYTES;
-	ncclResult_t rc = comm_cuda(cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
-				    "cudaHostAlloc of the abort word");
+	ncclResult_t rc =
+		comm_cuda(cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+			  "cudaHostAlloc of the abort word");
 	if (rc)
 		return rc;
 	memset(mem, 0, bytes);
@@ -65,7 +66,8 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	return ncclSuccess;
 }
 
-/* ---- entering ---------------------------------------------------------------------------------- */
+/* ---- entering ----------------------------------------------------------------------------------
+ */
 
 /* Under the lock: is `comm` one of the list? */
 static struct ncclComm *comm_find(struct registry_node *first, const struct ncclComm *comm)
@@ -84,13 +86,14 @@ static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, b
 		return ncclInvalidArgument;
 	}
 	if (!found) {
-		WARN("%s: comm is not a communicator of this process, or it was destroyed or aborted",
+		WARN("%s: comm is not a communicator of this process, or it was destroyed or "
+		     "aborted",
 		     call);
 		return ncclInvalidArgument;
 	}
 	WARN("%s: the communicator is %s", call,
-	     state == COMM_INIT ? "not initialised yet; poll ncclCommGetAsyncError until it is" :
-				  "finalized; only ncclCommDestroy or ncclCommAbort may follow");
+	     state == COMM_INIT ? "not initialised yet; poll ncclCommGetAsyncError until it is"
+				: "finalized; only ncclCommDestroy or ncclCommAbort may follow");
 	return ncclInvalidUsage;
 }
 
@@ -144,7 +147,8 @@ bool comm_claim(struct ncclComm *comm)
 	return mine;
 }
 
-/* ---- errors -------------------------------------------------------------------------------------- */
+/* ---- errors
+ * -------------------------------------------------------------------------------------- */
 
 bool comm_abort_set(struct ncclComm *comm)
 {
@@ -163,5 +167,6 @@ void comm_set_async_error(struct ncclComm *comm, ncclResult_t error)
 	while (seen == ncclSuccess)
 		if (shared_cas_weak_u32(&comm->async_error, &seen, (uint32_t)error, SHARED_RELEASE))
 			return;
-	INFO(LOG_PROXY, "rank %d: one more asynchronous error: %d after %u", comm->rank, (int)error, seen);
+	INFO(LOG_PROXY, "rank %d: one more asynchronous error: %d after %u", comm->rank, (int)error,
+	     seen);
 }

@@ -3,10 +3,11 @@
  * The communicator: what one rank knows and owns. Made by comm_init, which takes the rank through
  *
  *   bootstrap -> gather peer_info -> check versions, duplicates -> topology, paths, ring search ->
- *   gather graphs -> rings, channels -> proxy -> connect transports -> device communicator -> barrier
+ *   gather graphs -> rings, channels -> proxy -> connect transports -> device communicator ->
+ *barrier
  *
- * and torn down in reverse. core/api checks arguments and calls in here; core/plan uses it to launch.
- * Owned by the rank's main task; what other agents touch is a shared word and says so.
+ * and torn down in reverse. core/api checks arguments and calls in here; core/plan uses it to
+ *launch. Owned by the rank's main task; what other agents touch is a shared word and says so.
  *
  * Life:
  *
@@ -61,7 +62,8 @@ DOPPEL_CHECK_SIZE(struct peer_info, 96);
 struct channel {
 	int32_t id;
 	int32_t ring_prev, ring_next, ring_index;
-	int32_t nic_in, nic_out; /* topology's NIC index where the ring enters and leaves here; -1 */
+	int32_t nic_in,
+		nic_out; /* topology's NIC index where the ring enters and leaves here; -1 */
 	struct conn *ring_recv, *ring_send;
 };
 
@@ -74,43 +76,43 @@ struct ncclComm {
 	uint64_t magic;
 	/* these three change under the registry's lock */
 	enum comm_state state;
-	bool claimed; /* being destroyed or aborted: nobody enters any more */
-	bool parked;  /* quiet, waits for the others of this process to be released */
+	bool claimed;     /* being destroyed or aborted: nobody enters any more */
+	bool parked;      /* quiet, waits for the others of this process to be released */
 	shared_u32 users; /* calls inside, init included */
 	struct ncclComm *release_next; /* chain of those that are released together */
-	struct os_thread *init_task; /* of a non-blocking init; joined when it is closed */
+	struct os_thread *init_task;   /* of a non-blocking init; joined when it is closed */
 	ncclUniqueId id;
 	int32_t rank, nranks;
 	int32_t cuda_dev;
 	int32_t local_rank, local_ranks; /* on this host */
-	uint64_t id_hash;		 /* same on all ranks of the communicator */
+	uint64_t id_hash;                /* same on all ranks of the communicator */
 	ncclConfig_t config;
 	char name[64];
 
 	struct bootstrap *bootstrap;
-	struct peer_info *peers;	/* [nranks] */
-	int32_t *local_to_rank;		/* [local_ranks], in order of rank */
+	struct peer_info *peers; /* [nranks] */
+	int32_t *local_to_rank;  /* [local_ranks], in order of rank */
 	const struct topo_system *topo;
 	struct topo_graph *ring_graph;
-	struct channel *channels;	/* [nchannels] */
+	struct channel *channels; /* [nchannels] */
 	int32_t nchannels;
 
 	struct proxy_state *proxy;
-	struct net_state *net;		/* net_verbs' per-communicator state */
-	struct p2p_state *p2p;		/* transport_p2p's connection memory, NULL: none yet */
+	struct net_state *net; /* net_verbs' per-communicator state */
+	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
 	struct plan_state *plan;
 
-	struct dev_comm *dev;		/* device memory */
+	struct dev_comm *dev;             /* device memory */
 	struct dev_channel *dev_channels; /* device memory */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
 	void *staging; /* pinned, behind the abort word: for copies to the device at init */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
 
-	uint64_t op_count; /* collectives so far */
+	uint64_t op_count;            /* collectives so far */
 	cudaStream_t internal_stream; /* made at init, for copies that must not use the user's */
-	/* Made at init; plan_launch records it behind each launch, in the launch's stream, and orders
-	 * launches in different streams by it. Teardown waits for it. */
+	/* Made at init; plan_launch records it behind each launch, in the launch's stream, and
+	 * orders launches in different streams by it. Teardown waits for it. */
 	cudaEvent_t launch_done;
 	bool launched; /* launch_done has been recorded */
 };
@@ -129,12 +131,12 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out);
 
 /* What a call needs of its communicator. */
 enum comm_need {
-	COMM_NEED_ANY,	 /* it exists */
-	COMM_NEED_INIT,	 /* init is complete, maybe finalized */
+	COMM_NEED_ANY,   /* it exists */
+	COMM_NEED_INIT,  /* init is complete, maybe finalized */
 	COMM_NEED_READY, /* it can run collectives */
 };
-/* Checks `comm` without reading it before it is known to exist, and uses it until comm_leave. `call`
- * names the public function in the error. */
+/* Checks `comm` without reading it before it is known to exist, and uses it until comm_leave.
+ * `call` names the public function in the error. */
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
 void comm_leave(struct ncclComm *comm);
 /* Is a non-blocking init under way? The caller has entered. */

@@ -9,8 +9,8 @@
 
 /* The device's view of a communicator is one allocation: dev_comm, then the channels. */
 #define COMM_DEV_CHANNELS_AT 256
-#define COMM_DEV_BYTES (COMM_DEV_CHANNELS_AT + DEV_MAX_CHANNELS * sizeof(struct dev_channel))
-#define COMM_STAGING_BYTES COMM_DEV_BYTES
+#define COMM_DEV_BYTES       (COMM_DEV_CHANNELS_AT + DEV_MAX_CHANNELS * sizeof(struct dev_channel))
+#define COMM_STAGING_BYTES   COMM_DEV_BYTES
 DOPPEL_STATIC_CHECK(sizeof(struct dev_comm) <= COMM_DEV_CHANNELS_AT, "dev_comm fits");
 
 /* One line for a CUDA error, and our result for it. `what` says what was attempted. */

@@ -26,7 +26,10 @@ struct config_row {
 	int least, most, initial;
 };
 
-#define CONFIG_ROW(field, least, most, initial) { #field, offsetof(ncclConfig_t, field), least, most, initial }
+#define CONFIG_ROW(field, least, most, initial)                                                    \
+	{                                                                                          \
+#field, offsetof(ncclConfig_t, field), least, most, initial                        \
+	}
 static const struct config_row config_rows[] = {
 	CONFIG_ROW(blocking, 0, 1, 1),
 	CONFIG_ROW(cgaClusterSize, 0, 8, 0),
@@ -35,8 +38,8 @@ static const struct config_row config_rows[] = {
 	CONFIG_ROW(splitShare, 0, 1, 0),
 	CONFIG_ROW(trafficClass, 0, 255, NCCL_CONFIG_UNDEF_INT),
 	CONFIG_ROW(collnetEnable, 0, 1, 0),
-	CONFIG_ROW(CTAPolicy, NCCL_CTA_POLICY_DEFAULT, NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO,
-		   NCCL_CTA_POLICY_DEFAULT),
+	CONFIG_ROW(CTAPolicy, NCCL_CTA_POLICY_DEFAULT,
+		   NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO, NCCL_CTA_POLICY_DEFAULT),
 	CONFIG_ROW(shrinkShare, 0, 1, 0),
 	CONFIG_ROW(nvlsCTAs, 1, DEV_MAX_CHANNELS, NCCL_CONFIG_UNDEF_INT),
 	CONFIG_ROW(nChannelsPerNetPeer, 1, DEV_MAX_CHANNELS, NCCL_CONFIG_UNDEF_INT),

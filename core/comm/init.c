@@ -14,9 +14,9 @@
  * device: streams, events, and the kernel's own code. */
 static ncclResult_t comm_cuda_make(struct ncclComm *comm)
 {
-	ncclResult_t rc = comm_cuda(cudaStreamCreateWithFlags(&comm->internal_stream,
-							      cudaStreamNonBlocking),
-				    "cudaStreamCreateWithFlags");
+	ncclResult_t rc =
+		comm_cuda(cudaStreamCreateWithFlags(&comm->internal_stream, cudaStreamNonBlocking),
+			  "cudaStreamCreateWithFlags");
 	if (!rc)
 		rc = comm_cuda(cudaEventCreateWithFlags(&comm->launch_done, cudaEventDisableTiming),
 			       "cudaEventCreateWithFlags");
@@ -43,7 +43,8 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 {
 	ncclResult_t rc = comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	if (!rc)
-		rc = bootstrap_init(&comm->id, comm->rank, comm->nranks, comm->abort, &comm->bootstrap);
+		rc = bootstrap_init(&comm->id, comm->rank, comm->nranks, comm->abort,
+				    &comm->bootstrap);
 	if (!rc)
 		rc = comm_peers_gather(comm);
 	if (!rc)
@@ -59,8 +60,10 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 
 static void comm_init_log(const struct ncclComm *comm, const char *what)
 {
-	INFO(LOG_INIT, "ncclCommInitRank comm %p rank %d nranks %d cudaDev %d busId %s commId 0x%" PRIx64
-	     "%s%s - Init %s", (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev,
+	INFO(LOG_INIT,
+	     "ncclCommInitRank comm %p rank %d nranks %d cudaDev %d busId %s commId 0x%" PRIx64
+	     "%s%s - Init %s",
+	     (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev,
 	     comm->peers ? comm->peers[comm->rank].bus_id : "?", comm->id_hash,
 	     comm->name[0] ? " commName " : "", comm->name, what);
 }

@@ -32,11 +32,13 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 	rc = comm_cuda(cudaDeviceGetPCIBusId(me->bus_id, sizeof me->bus_id, dev),
 		       "cudaDeviceGetPCIBusId");
 	if (!rc)
-		rc = comm_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, dev),
-			       "cudaDeviceGetAttribute of the compute capability");
+		rc = comm_cuda(
+			cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, dev),
+			"cudaDeviceGetAttribute of the compute capability");
 	if (!rc)
-		rc = comm_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, dev),
-			       "cudaDeviceGetAttribute of the compute capability");
+		rc = comm_cuda(
+			cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, dev),
+			"cudaDeviceGetAttribute of the compute capability");
 	if (!rc)
 		rc = comm_cuda(cudaDeviceGetAttribute(&width, cudaDevAttrWarpSize, dev),
 			       "cudaDeviceGetAttribute of the warp size");
@@ -69,14 +71,17 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 static ncclResult_t peer_pair_check(const struct peer_info *a, const struct peer_info *b)
 {
 	if (a->magic != b->magic || a->version != b->version) {
-		WARN("rank %d has version %u (layout %08x), rank %d has version %u (layout %08x); all ranks "
-		     "need the same library", a->rank, a->version, a->magic, b->rank, b->version,
-		     b->magic);
+		WARN("rank %d has version %u (layout %08x), rank %d has version %u (layout %08x); "
+		     "all ranks "
+		     "need the same library",
+		     a->rank, a->version, a->magic, b->rank, b->version, b->magic);
 		return ncclInvalidUsage;
 	}
 	if (a->warp_width != b->warp_width) {
-		WARN("rank %d runs with warps of %u threads, rank %d with %u; DOPPEL_WARP must be the same "
-		     "everywhere", a->rank, a->warp_width, b->rank, b->warp_width);
+		WARN("rank %d runs with warps of %u threads, rank %d with %u; DOPPEL_WARP must be "
+		     "the same "
+		     "everywhere",
+		     a->rank, a->warp_width, b->rank, b->warp_width);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;
@@ -89,8 +94,10 @@ static ncclResult_t peer_duplicate_check(const struct ncclComm *comm, int32_t r)
 		const struct peer_info *b = &comm->peers[i];
 		if (a->host_hash != b->host_hash || strcmp(a->bus_id, b->bus_id) != 0)
 			continue;
-		WARN("ranks %d and %d both use the GPU %s (device %d) of one host; a GPU can have one rank "
-		     "of a communicator", i, r, a->bus_id, a->cuda_dev);
+		WARN("ranks %d and %d both use the GPU %s (device %d) of one host; a GPU can have "
+		     "one rank "
+		     "of a communicator",
+		     i, r, a->bus_id, a->cuda_dev);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;
@@ -121,7 +128,8 @@ static ncclResult_t peers_local(struct ncclComm *comm)
 	const struct peer_info *me = &comm->peers[comm->rank];
 	int32_t n = 0;
 
-	comm->local_to_rank = os_alloc((size_t)comm->nranks * sizeof *comm->local_to_rank, "local ranks");
+	comm->local_to_rank =
+		os_alloc((size_t)comm->nranks * sizeof *comm->local_to_rank, "local ranks");
 	if (!comm->local_to_rank) {
 		WARN("rank %d: no memory for %d local ranks", comm->rank, comm->nranks);
 		return ncclSystemError;

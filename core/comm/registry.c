@@ -21,13 +21,14 @@ struct registry_node *registry_lock(void)
 		.kind = WAIT_EQ,
 		.bytes = 8,
 		.why = "the process' list of communicators",
-		.from = { .rank = -1, .channel = -1, .step = -1 },
+		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
 	for (;;) {
 		if (seen & REGISTRY_LOCKED) {
 			(void)os_wait_one(&w, NULL);
 			seen = shared_load_u64(word, SHARED_RELAXED);
-		} else if (shared_cas_weak_u64(word, &seen, seen | REGISTRY_LOCKED, SHARED_ACQUIRE)) {
+		} else if (shared_cas_weak_u64(word, &seen, seen | REGISTRY_LOCKED,
+					       SHARED_ACQUIRE)) {
 			return (struct registry_node *)(uintptr_t)seen;
 		}
 	}

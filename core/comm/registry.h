@@ -14,7 +14,7 @@
 
 enum registry_kind {
 	REGISTRY_COMM = 1, /* struct ncclComm */
-	REGISTRY_ROOT,	   /* struct api_root */
+	REGISTRY_ROOT,     /* struct api_root */
 };
 
 /* First in what is registered. */

@@ -19,14 +19,14 @@
 #include <limits.h>
 #include <stddef.h>
 
-#define NCCL_MAJOR 2
-#define NCCL_MINOR 28
-#define NCCL_PATCH 9
+#define NCCL_MAJOR  2
+#define NCCL_MINOR  28
+#define NCCL_PATCH  9
 #define NCCL_SUFFIX ""
 
 /* One number per version; two decimal digits per part since 2.9. */
 #define NCCL_VERSION(X, Y, Z)                                                                      \
-	((X) <= 2 && (Y) <= 8 ? (X) * 1000 + (Y) * 100 + (Z) : (X) * 10000 + (Y) * 100 + (Z))
+	((X) <= 2 && (Y) <= 8 ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
 #define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
 
 #ifdef __cplusplus
@@ -50,12 +50,12 @@ typedef struct {
 typedef enum {
 	ncclSuccess = 0,
 	ncclUnhandledCudaError = 1, /* a CUDA call failed */
-	ncclSystemError = 2,	    /* the operating system refused: memory, sockets, files */
-	ncclInternalError = 3,	    /* a bug, memory corruption, or an aborted call */
+	ncclSystemError = 2,        /* the operating system refused: memory, sockets, files */
+	ncclInternalError = 3,      /* a bug, memory corruption, or an aborted call */
 	ncclInvalidArgument = 4,    /* an argument is wrong in itself */
-	ncclInvalidUsage = 5,	    /* the call is wrong here and now, or in this environment */
-	ncclRemoteError = 6,	    /* another rank, or the network on the way to it */
-	ncclInProgress = 7,	    /* not an error: poll ncclCommGetAsyncError */
+	ncclInvalidUsage = 5,       /* the call is wrong here and now, or in this environment */
+	ncclRemoteError = 6,        /* another rank, or the network on the way to it */
+	ncclInProgress = 7,         /* not an error: poll ncclCommGetAsyncError */
 	ncclNumResults = 8
 } ncclResult_t;
 
@@ -95,27 +95,27 @@ typedef enum {
 
 /* Where the factor of a pre-multiplied sum lies. */
 typedef enum {
-	ncclScalarDevice = 0,	      /* device memory, read when the collective runs */
-	ncclScalarHostImmediate = 1   /* host memory, read before the call returns */
+	ncclScalarDevice = 0,       /* device memory, read when the collective runs */
+	ncclScalarHostImmediate = 1 /* host memory, read before the call returns */
 } ncclScalarResidence_t;
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
 #define NCCL_CONFIG_UNDEF_PTR NULL
-#define NCCL_UNDEF_FLOAT -1.0f
-#define NCCL_SPLIT_NOCOLOR -1
+#define NCCL_UNDEF_FLOAT      (-1.0f)
+#define NCCL_SPLIT_NOCOLOR    (-1)
 
-#define NCCL_WIN_DEFAULT 0x00
-#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_DEFAULT            0x00
+#define NCCL_WIN_COLL_SYMMETRIC     0x01
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
-#define NCCL_CTA_POLICY_DEFAULT 0x00
+#define NCCL_CTA_POLICY_DEFAULT    0x00
 #define NCCL_CTA_POLICY_EFFICIENCY 0x01
-#define NCCL_CTA_POLICY_ZERO 0x02
+#define NCCL_CTA_POLICY_ZERO       0x02
 
 #define NCCL_SHRINK_DEFAULT 0x00
-#define NCCL_SHRINK_ABORT 0x01
+#define NCCL_SHRINK_ABORT   0x01
 #define NCCL_REVOKE_DEFAULT 0x00
 
 /* Start from NCCL_CONFIG_INITIALIZER and set what differs from the default. The first three fields
@@ -124,15 +124,15 @@ typedef struct ncclConfig_v22800 {
 	size_t size;
 	unsigned int magic;
 	unsigned int version;
-	int blocking;		 /* 0: calls return ncclInProgress instead of waiting */
-	int cgaClusterSize;	 /* blocks per cluster */
-	int minCTAs, maxCTAs;	 /* fewest and most blocks, that is channels */
-	const char *netName;	 /* the network to use, "IB" */
-	int splitShare;		 /* split communicators share resources with their parent */
+	int blocking;         /* 0: calls return ncclInProgress instead of waiting */
+	int cgaClusterSize;   /* blocks per cluster */
+	int minCTAs, maxCTAs; /* fewest and most blocks, that is channels */
+	const char *netName;  /* the network to use, "IB" */
+	int splitShare;       /* split communicators share resources with their parent */
 	int trafficClass;
-	const char *commName;	 /* shown in the log */
+	const char *commName; /* shown in the log */
 	int collnetEnable;
-	int CTAPolicy;		 /* NCCL_CTA_POLICY_... */
+	int CTAPolicy; /* NCCL_CTA_POLICY_... */
 	int shrinkShare;
 	int nvlsCTAs;
 	int nChannelsPerNetPeer;
@@ -170,7 +170,8 @@ typedef struct ncclSimInfo_v22200 {
 }
 /* clang-format on */
 
-/* ---- library ---------------------------------------------------------------------------------- */
+/* ---- library ----------------------------------------------------------------------------------
+ */
 
 /* NCCL_VERSION_CODE of the library. */
 ncclResult_t ncclGetVersion(int *version);
@@ -191,7 +192,8 @@ ncclResult_t pncclMemAlloc(void **ptr, size_t size);
 ncclResult_t ncclMemFree(void *ptr);
 ncclResult_t pncclMemFree(void *ptr);
 
-/* ---- life of a communicator ------------------------------------------------------------------- */
+/* ---- life of a communicator -------------------------------------------------------------------
+ */
 
 /* Makes an id for one communicator and starts the root that its ranks report to. */
 ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId);
@@ -240,7 +242,8 @@ ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device);
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank);
 ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank);
 
-/* ---- collectives and groups ------------------------------------------------------------------- */
+/* ---- collectives and groups -------------------------------------------------------------------
+ */
 
 /* recvbuff[i] becomes the reduction of all ranks' sendbuff[i], for i < count, in order of
  * `stream`. The buffers are equal (in place) or do not overlap. */

@@ -11,10 +11,10 @@
 
 /* Under ThreadSanitizer a fiber switch is slow, and real threads are what it is for. */
 #ifdef __SANITIZE_THREAD__
-#define SEEDS 1
+#define SEEDS  1
 #define FACTOR 4096
 #else
-#define SEEDS 10
+#define SEEDS  10
 #define FACTOR 2
 #endif
 
@@ -36,8 +36,9 @@ static struct lab_result run_right(const struct lab_config *c)
 	ck_assert_msg(r.verdict == SIM_PASS && r.error == ncclSuccess && r.wrong == 0 &&
 			      r.guard_wrong == 0 && r.leaks == 0,
 		      "%s, %u hosts, seed %llu: verdict %d, error %d, %llu wrong, %llu leaks: %s",
-		      c->machine, c->hosts, (unsigned long long)c->sim.seed, (int)r.verdict, (int)r.error,
-		      (unsigned long long)r.wrong, (unsigned long long)r.leaks, r.explanation);
+		      c->machine, c->hosts, (unsigned long long)c->sim.seed, (int)r.verdict,
+		      (int)r.error, (unsigned long long)r.wrong, (unsigned long long)r.leaks,
+		      r.explanation);
 	ck_assert_uint_gt(r.operations, 0);
 	return r;
 }
@@ -88,7 +89,7 @@ END_TEST
 
 START_TEST(sizes_that_no_chunk_divides_are_right)
 {
-	static const uint64_t sizes[] = { 0, 1, 3, 15, 17, 511, 513, 4097, 65537, 1048577, 3145739 };
+	static const uint64_t sizes[] = {0, 1, 3, 15, 17, 511, 513, 4097, 65537, 1048577, 3145739};
 	struct lab_config c = config_of(2, 2, 2);
 	c.types[0] = ncclUint8;
 	c.factor = 2;
@@ -105,8 +106,10 @@ START_TEST(every_machine_reduces)
 	static const struct {
 		const char *name;
 		uint32_t gpus, hosts; /* a workstation has no HCA */
-	} machines[] = { { "h100-8nic", 8, 2 }, { "a100-4nic", 8, 2 }, { "pcie-4gpu", 4, 2 },
-			 { "workstation-2gpu", 2, 1 } };
+	} machines[] = {{"h100-8nic", 8, 2},
+			{"a100-4nic", 8, 2},
+			{"pcie-4gpu", 4, 2},
+			{"workstation-2gpu", 2, 1}};
 	for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
 		struct lab_config c = config_of(1, machines[i].gpus, 1);
 		c.machine = machines[i].name;
@@ -121,8 +124,8 @@ END_TEST
 
 START_TEST(few_and_many_channels_are_right)
 {
-	static const char *const few[] = { "NCCL_MAX_NCHANNELS=1", NULL };
-	static const char *const many[] = { "NCCL_MIN_NCHANNELS=24", NULL };
+	static const char *const few[] = {"NCCL_MAX_NCHANNELS=1", NULL};
+	static const char *const many[] = {"NCCL_MIN_NCHANNELS=24", NULL};
 	struct lab_config c = config_of(2, 2, 1);
 	c.factor = 128;
 	c.bytes_max = 4 << 20;

@@ -34,9 +34,11 @@ static void boot_end(int32_t rank, struct boot_world *w)
 	}
 }
 
-/* ---- gathers and barriers -------------------------------------------------------------------------- */
+/* ---- gathers and barriers
+ * -------------------------------------------------------------------------- */
 
-static void gather_check(struct bootstrap *b, int32_t rank, int32_t nranks, size_t bytes, uint8_t salt)
+static void gather_check(struct bootstrap *b, int32_t rank, int32_t nranks, size_t bytes,
+			 uint8_t salt)
 {
 	uint8_t *all = os_alloc(bytes * (size_t)nranks, "test gather");
 	for (size_t i = 0; i < bytes; i++)
@@ -50,7 +52,7 @@ static void gather_check(struct bootstrap *b, int32_t rank, int32_t nranks, size
 
 static void gather_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	static const size_t sizes[] = { 1, 96, 4096, 3, 300000, 17 };
+	static const size_t sizes[] = {1, 96, 4096, 3, 300000, 17};
 	struct boot_world *w = arg;
 	struct bootstrap *b = NULL;
 	boot_begin(rank, w);
@@ -65,13 +67,15 @@ static void gather_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(gathers_of_all_sizes_reach_every_rank)
 {
 	for (uint64_t seed = 1; seed <= 15; seed++) {
-		struct boot_world w = { .seed = seed };
-		struct ranks_config c = { .hosts = 1 + seed % 3, .per_host = 1 + seed % 7,
-					  .per_proc = 1 + seed % 4, .seed = seed };
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {.hosts = 1 + seed % 3,
+					 .per_host = 1 + seed % 7,
+					 .per_proc = 1 + seed % 4,
+					 .seed = seed};
 		ranks_run(&c, gather_rank, &w);
 	}
-	struct boot_world w = { .seed = 1 };
-	struct ranks_config c = { .hosts = 2, .per_host = 4, .engine = SIM_ENGINE_THREADS };
+	struct boot_world w = {.seed = 1};
+	struct ranks_config c = {.hosts = 2, .per_host = 4, .engine = SIM_ENGINE_THREADS};
 	ranks_run(&c, gather_rank, &w);
 }
 END_TEST
@@ -80,7 +84,7 @@ static void sizes_differ_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;
 	struct bootstrap *b = NULL;
-	uint8_t all[64 * 8] = { 0 };
+	uint8_t all[64 * 8] = {0};
 	boot_begin(rank, w);
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
 	ncclResult_t rc = bootstrap_all_gather(b, all, rank == 1 ? 9 : 8);
@@ -88,8 +92,8 @@ static void sizes_differ_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(rc == ncclInternalError || rc == ncclRemoteError);
 	if (rc == ncclInternalError) {
 		EXPECT(rank == 1 || rank == 2);
-		EXPECT_ERROR_SAYS(rank == 1 ? "of 9 bytes on rank 1 meets all-gather 1 of 8 bytes" :
-					      "of 8 bytes on rank 2 meets all-gather 1 of 9 bytes");
+		EXPECT_ERROR_SAYS(rank == 1 ? "of 9 bytes on rank 1 meets all-gather 1 of 8 bytes"
+					    : "of 8 bytes on rank 2 meets all-gather 1 of 9 bytes");
 		shared_add_u32(&w->told, 1, SHARED_RELAXED);
 	}
 	bootstrap_close(b);
@@ -99,15 +103,16 @@ static void sizes_differ_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_gather_of_different_sizes_is_named)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct boot_world w = { .seed = seed };
-		struct ranks_config c = { .hosts = 2, .per_host = 2, .seed = seed };
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
 		ranks_run(&c, sizes_differ_rank, &w);
 		ck_assert_uint_ge(shared_load_u32(&w.told, SHARED_RELAXED), 1);
 	}
 }
 END_TEST
 
-/* ---- messages ---------------------------------------------------------------------------------------- */
+/* ---- messages
+ * ---------------------------------------------------------------------------------------- */
 
 static uint32_t message_word(int32_t from, int32_t to, int tag, size_t i)
 {
@@ -136,7 +141,7 @@ static void message_recv(struct bootstrap *b, int32_t rank, int32_t from, int ta
  * larger than a socket takes, so that senders depend on receivers that send themselves. */
 static void messages_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	static const size_t words[] = { 0, 100, 200000, 1 };
+	static const size_t words[] = {0, 100, 200000, 1};
 	struct boot_world *w = arg;
 	struct bootstrap *b = NULL;
 	boot_begin(rank, w);
@@ -156,12 +161,12 @@ static void messages_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(messages_are_matched_by_rank_and_tag)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct boot_world w = { .seed = seed };
-		struct ranks_config c = { .hosts = 2, .per_host = 1 + seed % 3, .seed = seed };
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {.hosts = 2, .per_host = 1 + seed % 3, .seed = seed};
 		ranks_run(&c, messages_rank, &w);
 	}
-	struct boot_world w = { .seed = 1 };
-	struct ranks_config c = { .hosts = 1, .per_host = 3, .engine = SIM_ENGINE_THREADS };
+	struct boot_world w = {.seed = 1};
+	struct ranks_config c = {.hosts = 1, .per_host = 3, .engine = SIM_ENGINE_THREADS};
 	ranks_run(&c, messages_rank, &w);
 }
 END_TEST
@@ -170,14 +175,15 @@ static void message_size_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;
 	struct bootstrap *b = NULL;
-	uint8_t data[16] = { 0 };
+	uint8_t data[16] = {0};
 	boot_begin(rank, w);
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
 	if (rank == 0) {
 		EXPECT_NCCL(ncclSuccess, bootstrap_send(b, 1, 5, data, 12));
 	} else {
 		EXPECT_NCCL(ncclInternalError, bootstrap_recv(b, 0, 5, data, 16));
-		EXPECT_ERROR_SAYS("rank 1 expects 16 bytes from rank 0 under tag 0x5, which sent 12");
+		EXPECT_ERROR_SAYS(
+			"rank 1 expects 16 bytes from rank 0 under tag 0x5, which sent 12");
 	}
 	EXPECT_NCCL(ncclSuccess, bootstrap_barrier(b));
 	bootstrap_close(b);
@@ -186,13 +192,14 @@ static void message_size_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_message_of_another_size_is_named)
 {
-	struct boot_world w = { .seed = 1 };
-	struct ranks_config c = { .hosts = 2, .per_host = 1, .seed = 1 };
+	struct boot_world w = {.seed = 1};
+	struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = 1};
 	ranks_run(&c, message_size_rank, &w);
 }
 END_TEST
 
-/* ---- strangers ------------------------------------------------------------------------------------------ */
+/* ---- strangers
+ * ------------------------------------------------------------------------------------------ */
 
 static struct os_addr id_address(const ncclUniqueId *id)
 {
@@ -204,7 +211,7 @@ static struct os_addr id_address(const ncclUniqueId *id)
 /* Says something that is not ours, or nothing, and hangs up; or stays. */
 static void stranger_knock(const struct os_addr *at, const void *say, size_t bytes, bool stay)
 {
-	struct sock_ctx ctx = { "test: stranger", -1, -1, NULL };
+	struct sock_ctx ctx = {"test: stranger", -1, -1, NULL};
 	int fd = -1;
 	EXPECT_NCCL(ncclSuccess, sock_connect(at, &ctx, &fd));
 	if (bytes)
@@ -216,7 +223,8 @@ static void stranger_knock(const struct os_addr *at, const void *say, size_t byt
 
 static void stranger_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: something long\r\n\r\n";
+	static const char http[] =
+		"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: something long\r\n\r\n";
 	struct boot_world *w = arg;
 	struct bootstrap *b = NULL;
 	boot_begin(rank, w);
@@ -241,14 +249,15 @@ static void stranger_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(strangers_on_the_ports_disturb_nobody)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct boot_world w = { .seed = seed, .special = (int32_t)(seed % 3) };
-		struct ranks_config c = { .hosts = 1, .per_host = 3, .seed = seed };
+		struct boot_world w = {.seed = seed, .special = (int32_t)(seed % 3)};
+		struct ranks_config c = {.hosts = 1, .per_host = 3, .seed = seed};
 		ranks_run(&c, stranger_rank, &w);
 	}
 }
 END_TEST
 
-/* ---- contradictions ---------------------------------------------------------------------------------------- */
+/* ---- contradictions
+ * ---------------------------------------------------------------------------------------- */
 
 static void twice_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -264,8 +273,8 @@ static void twice_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_rank_that_comes_twice_is_refused)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct boot_world w = { .seed = seed };
-		struct ranks_config c = { .hosts = 1, .per_host = 4, .seed = seed };
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {.hosts = 1, .per_host = 4, .seed = seed};
 		ranks_run(&c, twice_rank, &w);
 	}
 }
@@ -284,14 +293,15 @@ static void counts_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(ranks_that_count_differently_are_refused)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct boot_world w = { .seed = seed };
-		struct ranks_config c = { .hosts = 1, .per_host = 3, .seed = seed };
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {.hosts = 1, .per_host = 3, .seed = seed};
 		ranks_run(&c, counts_rank, &w);
 	}
 }
 END_TEST
 
-/* ---- rank that goes away ------------------------------------------------------------------------------------ */
+/* ---- rank that goes away
+ * ------------------------------------------------------------------------------------ */
 
 /* The special rank leaves after the init; nobody hangs in the gather that it misses. */
 static void leaver_rank(int32_t rank, int32_t nranks, void *arg)
@@ -301,7 +311,7 @@ static void leaver_rank(int32_t rank, int32_t nranks, void *arg)
 	boot_begin(rank, w);
 	ncclResult_t rc = bootstrap_init(&w->id, rank, nranks, NULL, &b);
 	if (rank != w->special && rc == ncclSuccess) {
-		uint8_t all[RANKS_MOST] = { 0 };
+		uint8_t all[RANKS_MOST] = {0};
 		/* the special rank has left: this gather cannot end well */
 		rc = bootstrap_all_gather(b, all, 1);
 	} else if (rank == w->special) {
@@ -315,8 +325,8 @@ static void leaver_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_rank_that_leaves_the_ring_is_an_error_for_all)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct boot_world w = { .seed = seed, .special = (int32_t)(seed % 5) };
-		struct ranks_config c = { .hosts = 1, .per_host = 5, .seed = seed };
+		struct boot_world w = {.seed = seed, .special = (int32_t)(seed % 5)};
+		struct ranks_config c = {.hosts = 1, .per_host = 5, .seed = seed};
 		ranks_run(&c, leaver_rank, &w);
 	}
 }
@@ -332,9 +342,9 @@ static void abort_wait_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;
 	struct bootstrap *b = NULL;
-	struct os_thread_attr attr = { .name = "aborter", .rank = rank };
+	struct os_thread_attr attr = {.name = "aborter", .rank = rank};
 	struct os_thread *t;
-	shared_u32 abort_word = { 0 };
+	shared_u32 abort_word = {0};
 	boot_begin(rank, w);
 	/* the special rank never comes */
 	if (rank != w->special) {
@@ -349,8 +359,8 @@ static void abort_wait_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(waits_for_a_rank_that_never_comes_end_with_the_abort_word)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct boot_world w = { .seed = seed, .special = (int32_t)(seed % 4) };
-		struct ranks_config c = { .hosts = 2, .per_host = 2, .seed = seed };
+		struct boot_world w = {.seed = seed, .special = (int32_t)(seed % 4)};
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
 		ranks_run(&c, abort_wait_rank, &w);
 	}
 }
@@ -360,7 +370,7 @@ static void killed_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;
 	struct bootstrap *b = NULL;
-	uint8_t all[RANKS_MOST] = { 0 };
+	uint8_t all[RANKS_MOST] = {0};
 	boot_begin(rank, w);
 	ncclResult_t rc = bootstrap_init(&w->id, rank, nranks, NULL, &b);
 	EXPECT(rc == ncclSuccess || (rank == 2 && rc == ncclRemoteError));
@@ -376,14 +386,15 @@ static void killed_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_killed_process_is_an_error_for_the_others)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct boot_world w = { .seed = seed };
-		struct ranks_config c = { .hosts = 1, .per_host = 3, .seed = seed };
+		struct boot_world w = {.seed = seed};
+		struct ranks_config c = {.hosts = 1, .per_host = 3, .seed = seed};
 		ranks_run(&c, killed_rank, &w);
 	}
 }
 END_TEST
 
-/* ---- NCCL_COMM_ID, addresses ----------------------------------------------------------------------------------- */
+/* ---- NCCL_COMM_ID, addresses
+ * ----------------------------------------------------------------------------------- */
 
 static void comm_id_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -401,9 +412,9 @@ static void comm_id_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(comm_id_from_the_environment_names_the_root)
 {
-	static const char *const env[] = { "NCCL_COMM_ID=10.0.0.1:4711", NULL };
+	static const char *const env[] = {"NCCL_COMM_ID=10.0.0.1:4711", NULL};
 	for (uint64_t seed = 1; seed <= 5; seed++) {
-		struct ranks_config c = { .hosts = 2, .per_host = 2, .seed = seed, .env = env };
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed, .env = env};
 		ranks_run(&c, comm_id_rank, NULL);
 	}
 }
@@ -419,12 +430,12 @@ static void comm_id_bad_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_malformed_comm_id_is_named)
 {
-	static const char *const bad[] = { "NCCL_COMM_ID=localhost:1", "NCCL_COMM_ID=10.0.0.1",
-					   "NCCL_COMM_ID=10.0.0.1:0", "NCCL_COMM_ID=10.0.0.1:65536",
-					   "NCCL_COMM_ID=[::1:5", "NCCL_COMM_ID=10.0.0.1:12x" };
+	static const char *const bad[] = {"NCCL_COMM_ID=localhost:1", "NCCL_COMM_ID=10.0.0.1",
+					  "NCCL_COMM_ID=10.0.0.1:0",  "NCCL_COMM_ID=10.0.0.1:65536",
+					  "NCCL_COMM_ID=[::1:5",      "NCCL_COMM_ID=10.0.0.1:12x"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		const char *env[] = { bad[i], NULL };
-		struct ranks_config c = { .hosts = 1, .per_host = 1, .env = env };
+		const char *env[] = {bad[i], NULL};
+		struct ranks_config c = {.hosts = 1, .per_host = 1, .env = env};
 		ranks_run(&c, comm_id_bad_rank, NULL);
 	}
 }
@@ -445,7 +456,7 @@ static void nobody_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_root_that_is_gone_is_given_up_after_34_attempts)
 {
-	struct ranks_config c = { .hosts = 1, .per_host = 1, .strategy = SIM_FIFO };
+	struct ranks_config c = {.hosts = 1, .per_host = 1, .strategy = SIM_FIFO};
 	ranks_run(&c, nobody_rank, NULL);
 }
 END_TEST
@@ -469,7 +480,7 @@ END_TEST
 
 START_TEST(addresses_print_and_parse)
 {
-	static const char *const texts[] = { "10.0.0.1:4711", "[fe80::1]:65535", "[::1]:1" };
+	static const char *const texts[] = {"10.0.0.1:4711", "[fe80::1]:65535", "[::1]:1"};
 	struct os_addr a;
 	char out[SOCK_TEXT_BYTES];
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {

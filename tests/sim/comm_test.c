@@ -28,22 +28,25 @@ static void comm_buffers_free(void *mem, cudaStream_t stream)
 }
 
 /* The sum of 1 + rank over the ranks, in place, in int32. */
-static void comm_sum(ncclComm_t comm, int32_t rank, int32_t nranks, int32_t *mem, cudaStream_t stream,
-		     size_t count)
+static void comm_sum(ncclComm_t comm, int32_t rank, int32_t nranks, int32_t *mem,
+		     cudaStream_t stream, size_t count)
 {
 	int32_t host[1000];
 	ASSERT(count <= ARRAY_LEN(host));
 	for (size_t i = 0; i < count; i++)
 		host[i] = 1 + rank;
-	EXPECT(cudaMemcpyAsync(mem, host, count * 4, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+	EXPECT(cudaMemcpyAsync(mem, host, count * 4, cudaMemcpyHostToDevice, stream) ==
+	       cudaSuccess);
 	EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, count, ncclInt32, ncclSum, comm, stream));
-	EXPECT(cudaMemcpyAsync(host, mem, count * 4, cudaMemcpyDeviceToHost, stream) == cudaSuccess);
+	EXPECT(cudaMemcpyAsync(host, mem, count * 4, cudaMemcpyDeviceToHost, stream) ==
+	       cudaSuccess);
 	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
 	for (size_t i = 0; i < count; i++)
 		EXPECT(host[i] == nranks * (nranks + 1) / 2);
 }
 
-/* ---- a whole life --------------------------------------------------------------------------------- */
+/* ---- a whole life
+ * --------------------------------------------------------------------------------- */
 
 static void life_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -74,14 +77,14 @@ static void life_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(communicators_live_in_every_split_over_hosts_and_processes)
 {
 	static const struct ranks_config cases[] = {
-		{ .hosts = 1, .per_host = 1 },
-		{ .hosts = 1, .per_host = 2 },
-		{ .hosts = 1, .per_host = 4, .per_proc = 4 },
-		{ .hosts = 1, .per_host = 4, .per_proc = 2 },
-		{ .hosts = 2, .per_host = 1 },
-		{ .hosts = 2, .per_host = 2, .per_proc = 2 },
-		{ .hosts = 3, .per_host = 3, .per_proc = 2 },
-		{ .hosts = 2, .per_host = 8 },
+		{.hosts = 1, .per_host = 1},
+		{.hosts = 1, .per_host = 2},
+		{.hosts = 1, .per_host = 4, .per_proc = 4},
+		{.hosts = 1, .per_host = 4, .per_proc = 2},
+		{.hosts = 2, .per_host = 1},
+		{.hosts = 2, .per_host = 2, .per_proc = 2},
+		{.hosts = 3, .per_host = 3, .per_proc = 2},
+		{.hosts = 2, .per_host = 8},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -95,8 +98,8 @@ END_TEST
 
 START_TEST(communicators_live_on_real_threads)
 {
-	struct ranks_config c = { .hosts = 2, .per_host = 2, .per_proc = 2,
-				  .engine = SIM_ENGINE_THREADS, .seed = 1 };
+	struct ranks_config c = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS, .seed = 1};
 	ranks_run(&c, life_rank, NULL);
 	c.hosts = 1;
 	c.per_host = 4;
@@ -125,12 +128,13 @@ static void split_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(hostid_splits_a_host)
 {
-	struct ranks_config c = { .hosts = 1, .per_host = 2, .seed = 3 };
+	struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = 3};
 	ranks_run(&c, split_rank, NULL);
 }
 END_TEST
 
-/* ---- one task, several ranks ----------------------------------------------------------------------- */
+/* ---- one task, several ranks
+ * ----------------------------------------------------------------------- */
 
 static void sums_together(ncclComm_t *comm, int n, int32_t **mem, cudaStream_t *stream)
 {
@@ -146,12 +150,12 @@ static void sums_together(ncclComm_t *comm, int n, int32_t **mem, cudaStream_t *
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
 	for (int i = 0; i < n; i++)
-		EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem[i], mem[i], 1, ncclInt32, ncclSum, comm[i],
-						       stream[i]));
+		EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem[i], mem[i], 1, ncclInt32, ncclSum,
+						       comm[i], stream[i]));
 	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
 	for (int i = 0; i < n; i++)
-		EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem[i] + 1, mem[i] + 1, 1, ncclInt32, ncclMax,
-						       comm[i], stream[i]));
+		EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem[i] + 1, mem[i] + 1, 1, ncclInt32,
+						       ncclMax, comm[i], stream[i]));
 	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
 	for (int i = 0; i < n; i++) {
 		EXPECT(cudaSetDevice(i) == cudaSuccess);
@@ -180,7 +184,7 @@ static void init_all_task(int32_t rank, int32_t nranks, void *arg)
 START_TEST(one_task_makes_uses_and_destroys_all_ranks)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = seed };
+		struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = seed};
 		ranks_run(&c, init_all_task, NULL);
 	}
 }
@@ -211,7 +215,7 @@ static void init_group_task(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_group_makes_two_communicators_at_once)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = seed };
+		struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = seed};
 		ranks_run(&c, init_group_task, NULL);
 	}
 }
@@ -242,20 +246,21 @@ static void init_group_fails_task(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_group_with_an_error_makes_nothing)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = seed };
+		struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = seed};
 		ranks_run(&c, init_group_fails_task, NULL);
 	}
 }
 END_TEST
 
-/* ---- bad arguments ----------------------------------------------------------------------------------- */
+/* ---- bad arguments
+ * ----------------------------------------------------------------------------------- */
 
 static void init_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclComm_t comm = NULL;
-	ncclUniqueId id, zero = { { 0 } };
+	ncclUniqueId id, zero = {{0}};
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	int n, twice[2] = { 1, 1 };
+	int n, twice[2] = {1, 1};
 
 	EXPECT_NCCL(ncclInvalidArgument, ncclGetVersion(NULL));
 	EXPECT_NCCL(ncclSuccess, ncclGetVersion(&n));
@@ -304,7 +309,7 @@ static void init_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(init_names_what_is_wrong)
 {
-	struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = 1 };
+	struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = 1};
 	ranks_run(&c, init_arguments_rank, NULL);
 }
 END_TEST
@@ -315,7 +320,7 @@ static void coll_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 	cudaStream_t stream;
 	void *mem, *other, *pinned;
 	int n;
-	int32_t on_host[4] = { 0 };
+	int32_t on_host[4] = {0};
 	ncclResult_t async;
 	comm_buffers(rank, &mem, &stream, 4096);
 	EXPECT(cudaSetDevice(1) == cudaSuccess);
@@ -324,11 +329,14 @@ static void coll_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(cudaHostAlloc(&pinned, 64, 0) == cudaSuccess);
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
 
-	EXPECT_NCCL(ncclInvalidArgument, ncclAllReduce(mem, mem, 4, ncclInt32, ncclSum, NULL, stream));
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, 4, ncclInt32, ncclSum, NULL, stream));
 	EXPECT_ERROR_SAYS("ncclAllReduce: comm is NULL");
-	EXPECT_NCCL(ncclInvalidArgument, ncclAllReduce(NULL, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(NULL, mem, 4, ncclInt32, ncclSum, comm, stream));
 	EXPECT_ERROR_SAYS("sendbuff is NULL");
-	EXPECT_NCCL(ncclInvalidArgument, ncclAllReduce(mem, NULL, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, NULL, 4, ncclInt32, ncclSum, comm, stream));
 	EXPECT_ERROR_SAYS("recvbuff is NULL");
 	EXPECT_NCCL(ncclInvalidArgument,
 		    ncclAllReduce(mem, mem, 4, (ncclDataType_t)12, ncclSum, comm, stream));
@@ -344,7 +352,8 @@ static void coll_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclInvalidArgument,
 		    ncclAllReduce(mem, on_host, 4, ncclInt32, ncclSum, comm, stream));
 	EXPECT_ERROR_SAYS("is host memory, expected memory of device 0");
-	EXPECT_NCCL(ncclInvalidArgument, ncclAllReduce(other, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(other, mem, 4, ncclInt32, ncclSum, comm, stream));
 	EXPECT_ERROR_SAYS("is memory of device 1");
 	EXPECT_NCCL(ncclInvalidArgument,
 		    ncclAllReduce((char *)mem + 1, mem, 4, ncclInt32, ncclSum, comm, stream));
@@ -359,14 +368,16 @@ static void coll_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 	/* none of this is an operation */
 	EXPECT_NCCL(ncclSuccess, ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum, comm, stream));
 	comm_sum(comm, rank, nranks, mem, stream, 10);
-	EXPECT_NCCL(ncclSuccess, ncclAllReduce(pinned, pinned, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclSuccess,
+		    ncclAllReduce(pinned, pinned, 4, ncclInt32, ncclSum, comm, stream));
 
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommDestroy(comm));
 	EXPECT_ERROR_SAYS("destroyed");
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommAbort(comm));
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommGetAsyncError(comm, &async));
-	EXPECT_NCCL(ncclInvalidArgument, ncclAllReduce(mem, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, 4, ncclInt32, ncclSum, comm, stream));
 	EXPECT(cudaFree(other) == cudaSuccess);
 	comm_buffers_free(mem, stream);
 	EXPECT(cudaFreeHost(pinned) == cudaSuccess);
@@ -374,7 +385,7 @@ static void coll_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(collectives_name_what_is_wrong)
 {
-	struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = 1 };
+	struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = 1};
 	ranks_run(&c, coll_arguments_rank, NULL);
 }
 END_TEST
@@ -385,9 +396,11 @@ static void mismatch_rank(int32_t rank, int32_t nranks, void *arg)
 		size_t count;
 		ncclDataType_t type;
 		ncclRedOp_t op;
-	} calls[] = { { 4, ncclInt32, ncclSum }, { 5, ncclInt32, ncclSum },
-		      { 4, ncclFloat32, ncclSum }, { 4, ncclInt32, ncclMax },
-		      { 0, ncclInt32, ncclSum } };
+	} calls[] = {{4, ncclInt32, ncclSum},
+		     {5, ncclInt32, ncclSum},
+		     {4, ncclFloat32, ncclSum},
+		     {4, ncclInt32, ncclMax},
+		     {0, ncclInt32, ncclSum}};
 	int which = rank == 1 ? *(int *)arg : 0;
 	ncclComm_t comm = NULL;
 	cudaStream_t stream;
@@ -396,8 +409,8 @@ static void mismatch_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
 	if (rank == 1)
 		ranks_barrier();
-	ncclResult_t rc = ncclAllReduce(mem, mem, calls[which].count, calls[which].type, calls[which].op,
-					comm, stream);
+	ncclResult_t rc = ncclAllReduce(mem, mem, calls[which].count, calls[which].type,
+					calls[which].op, comm, stream);
 	if (rank == 0)
 		ranks_barrier();
 	EXPECT(rc == (rank == 1 ? ncclInvalidUsage : ncclSuccess));
@@ -413,7 +426,7 @@ static void mismatch_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(ranks_that_call_different_things_are_named)
 {
 	for (int which = 1; which < 5; which++) {
-		struct ranks_config c = { .hosts = 1, .per_host = 2, .seed = 1 };
+		struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = 1};
 		ranks_run(&c, mismatch_rank, &which);
 		c.hosts = 2;
 		c.per_host = 1;
@@ -424,10 +437,10 @@ END_TEST
 
 static void topo_file_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	static const char *const says[] = { "/no/such/topology.xml cannot be read",
-					    "NCCL_TOPO_FILE is not set" };
+	static const char *const says[] = {"/no/such/topology.xml cannot be read",
+					   "NCCL_TOPO_FILE is not set"};
 	int which = *(int *)arg;
-	ncclComm_t comm[2] = { NULL };
+	ncclComm_t comm[2] = {NULL};
 	ncclResult_t rc = ncclCommInitAll(comm, 2, NULL);
 	EXPECT(rc == (which ? ncclInvalidUsage : ncclSystemError));
 	EXPECT(comm[0] == NULL && comm[1] == NULL);
@@ -439,16 +452,18 @@ static void topo_file_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_missing_topology_file_is_named)
 {
-	static const char *const bad[] = { "NCCL_TOPO_FILE=/no/such/topology.xml", NULL };
-	static const char *const none[] = { "NCCL_TOPO_FILE=", NULL };
+	static const char *const bad[] = {"NCCL_TOPO_FILE=/no/such/topology.xml", NULL};
+	static const char *const none[] = {"NCCL_TOPO_FILE=", NULL};
 	for (int which = 0; which < 2; which++) {
-		struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = 1, .env = which ? none : bad };
+		struct ranks_config c = {
+			.hosts = 1, .per_host = 1, .seed = 1, .env = which ? none : bad};
 		ranks_run(&c, topo_file_rank, &which);
 	}
 }
 END_TEST
 
-/* ---- aborts -------------------------------------------------------------------------------------------- */
+/* ---- aborts
+ * -------------------------------------------------------------------------------------------- */
 
 struct abort_case {
 	ncclComm_t comm;
@@ -469,8 +484,8 @@ static void abort_task(void *arg)
 static void abort_init_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	const struct abort_case *all = arg;
-	struct abort_case c = { .after_ns = all->after_ns };
-	struct os_thread_attr attr = { .name = "aborter", .rank = rank };
+	struct abort_case c = {.after_ns = all->after_ns};
+	struct os_thread_attr attr = {.name = "aborter", .rank = rank};
 	struct os_thread *t;
 	ncclUniqueId id = ranks_id();
 	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
@@ -486,8 +501,9 @@ static void abort_init_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(an_init_that_waits_for_a_missing_rank_can_be_aborted)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct ranks_config c = { .hosts = 2, .per_host = 2, .per_proc = 1 + seed % 2, .seed = seed };
-		struct abort_case a = { .missing = 1 + (int32_t)(seed % 3), .after_ns = 1000000 };
+		struct ranks_config c = {
+			.hosts = 2, .per_host = 2, .per_proc = 1 + seed % 2, .seed = seed};
+		struct abort_case a = {.missing = 1 + (int32_t)(seed % 3), .after_ns = 1000000};
 		ranks_run(&c, abort_init_rank, &a);
 	}
 }
@@ -497,8 +513,8 @@ END_TEST
  * themselves; before, they wait until their own watchdogs abort them. */
 static void abort_one_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	struct abort_case *all = arg, c = { .after_ns = 50000000 };
-	struct os_thread_attr attr = { .name = "aborter", .rank = rank };
+	struct abort_case *all = arg, c = {.after_ns = 50000000};
+	struct os_thread_attr attr = {.name = "aborter", .rank = rank};
 	struct os_thread *t = NULL;
 	ncclUniqueId id = ranks_id();
 	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
@@ -519,9 +535,11 @@ START_TEST(a_rank_that_aborts_its_init_ends_that_of_the_others)
 {
 	uint32_t told = 0;
 	for (uint64_t seed = 1; seed <= 60; seed++) {
-		struct ranks_config c = { .hosts = 1 + seed % 2, .per_host = 2 + (seed / 2) % 2,
-					  .per_proc = 1 + (seed / 4) % 3, .seed = seed };
-		struct abort_case a = { .missing = (int32_t)(seed % 2), .after_ns = 20000 * seed };
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2 + (seed / 2) % 2,
+					 .per_proc = 1 + (seed / 4) % 3,
+					 .seed = seed};
+		struct abort_case a = {.missing = (int32_t)(seed % 2), .after_ns = 20000 * seed};
 		ranks_run(&c, abort_one_rank, &a);
 		told += shared_load_u32(&a.started, SHARED_RELAXED);
 	}
@@ -540,8 +558,8 @@ static void abort_collective_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
 	if (rank != nranks - 1)
 		for (int i = 0; i < 3; i++)
-			EXPECT_NCCL(ncclSuccess,
-				    ncclAllReduce(mem, mem, 1 << 18, ncclInt32, ncclSum, comm, stream));
+			EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, 1 << 18, ncclInt32,
+							       ncclSum, comm, stream));
 	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &async));
 	ranks_barrier();
 	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
@@ -551,14 +569,17 @@ static void abort_collective_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(collectives_that_hang_can_be_aborted)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct ranks_config c = { .hosts = 1 + seed % 2, .per_host = 2, .per_proc = 1 + (seed / 2) % 2,
-					  .seed = seed };
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2,
+					 .per_proc = 1 + (seed / 2) % 2,
+					 .seed = seed};
 		ranks_run(&c, abort_collective_rank, NULL);
 	}
 }
 END_TEST
 
-/* ---- non-blocking ------------------------------------------------------------------------------------------ */
+/* ---- non-blocking
+ * ------------------------------------------------------------------------------------------ */
 
 static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -590,10 +611,10 @@ static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_nonblocking_init_is_in_progress_until_it_is_done)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = { .hosts = 2, .per_host = 1, .seed = seed };
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
 		ranks_run(&c, nonblocking_rank, NULL);
 	}
-	struct ranks_config c = { .hosts = 1, .per_host = 2, .engine = SIM_ENGINE_THREADS };
+	struct ranks_config c = {.hosts = 1, .per_host = 2, .engine = SIM_ENGINE_THREADS};
 	ranks_run(&c, nonblocking_rank, NULL);
 }
 END_TEST
@@ -614,10 +635,11 @@ static void nonblocking_abort_rank(int32_t rank, int32_t nranks, void *arg)
 START_TEST(a_nonblocking_init_can_be_aborted_by_its_own_task)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = { .hosts = 2, .per_host = 1, .seed = seed };
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
 		ranks_run(&c, nonblocking_abort_rank, NULL);
 	}
-	struct ranks_config c = { .hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS };
+	struct ranks_config c = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
 	ranks_run(&c, nonblocking_abort_rank, NULL);
 }
 END_TEST

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whatever the outside refuses, at whatever moment: the k-th call of a kind fails, for every k until
- * there are no more. Each run ends by itself or by the program's abort, every call that fails says
- * so, and nothing is left behind.
+ * Whatever the outside refuses, at whatever moment: the k-th call of a kind fails, for every k
+ * until there are no more. Each run ends by itself or by the program's abort, every call that fails
+ * says so, and nothing is left behind.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -28,12 +28,20 @@ static void sweep_watchdog(void *arg)
 {
 	struct sweep_rank *me = arg;
 	struct wait w[2] = {
-		{ .on = &me->done, .want = 1, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ, .bytes = 4,
-		  .why = "test: end of the init" },
-		{ .on = &me->all->failed, .want = 1, .mask = WAIT_MASK_ALL, .kind = WAIT_EQ, .bytes = 4,
-		  .why = "test: failure of another rank" },
+		{.on = &me->done,
+		 .want = 1,
+		 .mask = WAIT_MASK_ALL,
+		 .kind = WAIT_EQ,
+		 .bytes = 4,
+		 .why = "test: end of the init"},
+		{.on = &me->all->failed,
+		 .want = 1,
+		 .mask = WAIT_MASK_ALL,
+		 .kind = WAIT_EQ,
+		 .bytes = 4,
+		 .why = "test: failure of another rank"},
 	};
-	const struct wait *both[2] = { &w[0], &w[1] };
+	const struct wait *both[2] = {&w[0], &w[1]};
 	int which = 0;
 	EXPECT(os_wait(both, 2, NULL, &which) == 0);
 	if (which == 1) {
@@ -46,7 +54,7 @@ static void sweep_watchdog(void *arg)
 static ncclResult_t sweep_init_blocking(struct sweep_rank *me, int32_t nranks)
 {
 	char name[32];
-	struct os_thread_attr attr = { .name = name, .rank = me->rank };
+	struct os_thread_attr attr = {.name = name, .rank = me->rank};
 	struct os_thread *dog;
 	snprintf(name, sizeof name, "rank%d watchdog", me->rank);
 	EXPECT(os_thread_start(&dog, &attr, sweep_watchdog, me) == 0);
@@ -74,8 +82,8 @@ static ncclResult_t sweep_init_nonblocking(struct sweep_rank *me, int32_t nranks
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	config.blocking = 0;
-	ncclResult_t rc = ncclCommInitRankConfig(&me->comm, nranks, ranks_self()->all->id, me->rank,
-						 &config);
+	ncclResult_t rc =
+		ncclCommInitRankConfig(&me->comm, nranks, ranks_self()->all->id, me->rank, &config);
 	while (rc == ncclInProgress)
 		rc = sweep_poll(me);
 	return rc;
@@ -84,7 +92,8 @@ static ncclResult_t sweep_init_nonblocking(struct sweep_rank *me, int32_t nranks
 static ncclResult_t sweep_buffers(struct sweep_rank *me)
 {
 	int dev = me->rank % 2;
-	if (cudaSetDevice(dev) != cudaSuccess || cudaMalloc((void **)&me->mem, 4096) != cudaSuccess ||
+	if (cudaSetDevice(dev) != cudaSuccess ||
+	    cudaMalloc((void **)&me->mem, 4096) != cudaSuccess ||
 	    cudaStreamCreateWithFlags(&me->stream, cudaStreamNonBlocking) != cudaSuccess)
 		return ncclUnhandledCudaError;
 	return ncclSuccess;
@@ -92,7 +101,8 @@ static ncclResult_t sweep_buffers(struct sweep_rank *me)
 
 static ncclResult_t sweep_all_reduce(struct sweep_rank *me)
 {
-	ncclResult_t rc = ncclAllReduce(me->mem, me->mem, 1000, ncclInt32, ncclSum, me->comm, me->stream);
+	ncclResult_t rc =
+		ncclAllReduce(me->mem, me->mem, 1000, ncclInt32, ncclSum, me->comm, me->stream);
 	while (!rc) {
 		cudaError_t e = cudaStreamQuery(me->stream);
 		if (e == cudaSuccess)
@@ -107,7 +117,7 @@ static ncclResult_t sweep_all_reduce(struct sweep_rank *me)
 static void sweep_rank_main(int32_t rank, int32_t nranks, void *arg)
 {
 	struct sweep *all = arg;
-	struct sweep_rank me = { .all = all, .rank = rank };
+	struct sweep_rank me = {.all = all, .rank = rank};
 	ncclResult_t rc = sweep_buffers(&me), id = ncclInternalError;
 
 	if (rank == 0) {
@@ -120,8 +130,8 @@ static void sweep_rank_main(int32_t rank, int32_t nranks, void *arg)
 	bool begin = !shared_load_u32(&all->failed, SHARED_ACQUIRE);
 	ranks_barrier();
 	if (begin)
-		rc = all->nonblocking ? sweep_init_nonblocking(&me, nranks) :
-					sweep_init_blocking(&me, nranks);
+		rc = all->nonblocking ? sweep_init_nonblocking(&me, nranks)
+				      : sweep_init_blocking(&me, nranks);
 	else if (id == ncclSuccess)
 		(void)ncclCommInitRank(&me.comm, 1, ranks_self()->all->id, 0); /* uses the id up */
 	if (begin && !rc)
@@ -141,19 +151,21 @@ static void sweep_rank_main(int32_t rank, int32_t nranks, void *arg)
 /* All ranks of one host by one task. */
 static void sweep_task_main(int32_t rank, int32_t nranks, void *arg)
 {
-	ncclComm_t comm[4] = { NULL };
-	int32_t *mem[4] = { NULL };
+	ncclComm_t comm[4] = {NULL};
+	int32_t *mem[4] = {NULL};
 	ncclResult_t rc = ncclCommInitAll(comm, 4, NULL);
 	for (int i = 0; i < 4; i++)
 		EXPECT((rc == ncclSuccess) == (comm[i] != NULL));
 	for (int i = 0; i < 4 && !rc; i++)
-		if (cudaSetDevice(i) != cudaSuccess || cudaMalloc((void **)&mem[i], 4096) != cudaSuccess)
+		if (cudaSetDevice(i) != cudaSuccess ||
+		    cudaMalloc((void **)&mem[i], 4096) != cudaSuccess)
 			rc = ncclUnhandledCudaError;
 	if (!rc)
 		rc = ncclGroupStart();
 	if (!rc) {
 		for (int i = 0; i < 4; i++)
-			(void)ncclAllReduce(mem[i], mem[i], 1000, ncclInt32, ncclSum, comm[i], NULL);
+			(void)ncclAllReduce(mem[i], mem[i], 1000, ncclInt32, ncclSum, comm[i],
+					    NULL);
 		rc = ncclGroupEnd();
 	}
 	for (int i = 0; i < 4 && comm[i]; i++)
@@ -168,21 +180,25 @@ static void sweep_site(const char *site, const char *action, uint64_t stride, bo
 	uint64_t runs = 0, fired = 1;
 	for (uint64_t k = 1; fired; k += stride) {
 		char plan[128];
-		struct sweep s = { .nonblocking = k & 1 };
-		struct ranks_config c = { .hosts = 2, .per_host = 2, .per_proc = 1 + (k / 2) % 2, .seed = k,
-					  .fault_plan = plan, .fired = &fired };
-		snprintf(plan, sizeof plan, "%s nth=%llu count=%s %s\n", site, (unsigned long long)k,
-			 for_ever ? "1000000" : "1", action);
+		struct sweep s = {.nonblocking = k & 1};
+		struct ranks_config c = {.hosts = 2,
+					 .per_host = 2,
+					 .per_proc = 1 + (k / 2) % 2,
+					 .seed = k,
+					 .fault_plan = plan,
+					 .fired = &fired};
+		snprintf(plan, sizeof plan, "%s nth=%llu count=%s %s\n", site,
+			 (unsigned long long)k, for_ever ? "1000000" : "1", action);
 		ranks_run(&c, sweep_rank_main, &s);
 		runs++;
 	}
 	ck_assert_uint_gt(runs, 1);
 	for (uint64_t k = 1, more = 1; more; k += stride) {
 		char plan[128];
-		struct ranks_config c = { .hosts = 1, .per_host = 1, .seed = k, .fault_plan = plan,
-					  .fired = &more };
-		snprintf(plan, sizeof plan, "%s nth=%llu count=%s %s\n", site, (unsigned long long)k,
-			 for_ever ? "1000000" : "1", action);
+		struct ranks_config c = {
+			.hosts = 1, .per_host = 1, .seed = k, .fault_plan = plan, .fired = &more};
+		snprintf(plan, sizeof plan, "%s nth=%llu count=%s %s\n", site,
+			 (unsigned long long)k, for_ever ? "1000000" : "1", action);
 		ranks_run(&c, sweep_task_main, NULL);
 	}
 }
