@@ -272,14 +272,14 @@ static int choice_read(const char *path)
 {
 	FILE *f = fopen(path, "r");
 	char word[8];
-	int rc, got;
+	int rc;
 
 	if (!f) {
 		fprintf(stderr, "choices: cannot read %s: %s\n", path, strerror(errno));
 		return errno;
 	}
 	rc = choice_read_header(f, path);
-	while (!rc && (got = fscanf(f, " %7s", word)) == 1) {
+	while (!rc && fscanf(f, " %7s", word) == 1) {
 		if (strcmp(word, "site") != 0) {
 			fprintf(stderr, "choices: %s: unexpected \"%s\"\n", path, word);
 			rc = EINVAL;

@@ -3,8 +3,8 @@
  * A core file in which every task is a thread: an ELF core (gABI; note types as Linux writes them)
  * with one NT_PRSTATUS per task, so that gdb's `info threads` and `thread apply all bt` work on
  * tasks. A suspended task has pc = fiber_resume_pc and its saved sp; the CFI of fiber_switch gives
- * the rest. Thread ids are task ids plus one, but for the first thread: the one that called, with its
- * own id, whether it runs a task or the loop.
+ * the rest. Thread ids are task ids plus one, but for the first thread: the one that called, with
+ * its own id, whether it runs a task or the loop.
  *
  * Memory: pages that are resident, in readable private mappings and in shared memory, as
  * /proc/self/smaps and pagemap tell; of mapped files that were not written to, the first page (its
@@ -168,8 +168,8 @@ static int core_note_tasks(struct core_notes *notes, const ucontext_t *here)
 struct core_mapping {
 	uint64_t start, end, resident, dirty;
 	uint64_t inode, offset; /* inode 0: not a file */
-	uint32_t flags;		/* PF_*; 0: no access */
-	bool shared, file;	/* file: whose contents gdb finds without us */
+	uint32_t flags;         /* PF_*; 0: no access */
+	bool shared, file;      /* file: whose contents gdb finds without us */
 };
 
 static int core_add(struct core *c, const struct core_mapping *m, uint64_t start, uint64_t bytes)
@@ -202,7 +202,8 @@ static int core_add_resident(struct core *c, const struct core_mapping *m)
 	int rc = 0;
 
 	if (c->pagemap < 0)
-		return m->end - m->start <= 64 << 20 ? core_add(c, m, m->start, m->end - m->start) : 0;
+		return m->end - m->start <= 64 << 20 ? core_add(c, m, m->start, m->end - m->start)
+						     : 0;
 	for (uint64_t at = m->start; at < m->end && resident && !rc;) {
 		size_t want = MIN_OF((m->end - at) / CORE_PAGE, (uint64_t)CORE_BATCH);
 		ssize_t got = pread(c->pagemap, entry, want * 8, (off_t)(at / CORE_PAGE * 8));
@@ -298,8 +299,8 @@ static bool core_smaps_mapping(const char *line, struct core_mapping *m)
 	m->flags = (perms[0] == 'r' ? PF_R : 0) | (perms[1] == 'w' ? PF_W : 0) |
 		   (perms[2] == 'x' ? PF_X : 0);
 	m->shared = perms[3] == 's';
-	m->file = m->inode && !m->shared && strncmp(name, "/memfd:", 7) &&
-		  strncmp(name, "/dev/shm/", 9);
+	m->file = m->inode && !m->shared && strncmp(name, "/memfd:", 7) != 0 &&
+		  strncmp(name, "/dev/shm/", 9) != 0;
 	return true;
 }
 
@@ -379,8 +380,9 @@ static int core_write_headers(struct core *c)
 		rc = core_write(c, &load, sizeof load);
 		at += s->twin ? 0 : s->bytes;
 	}
-	if (!rc)
-		rc = core_write(c, c->notes.data, c->notes.n);
+	if (!rc) /* sim_core_write frees the notes */
+		rc = core_write(c, c->notes.data,
+				c->notes.n); /* NOLINT(clang-analyzer-unix.Malloc) */
 	if (!rc &&
 	    lseek(c->fd, (off_t)ALIGN_UP(notes_at + c->notes.n, (uint64_t)CORE_PAGE), SEEK_SET) < 0)
 		rc = errno;
