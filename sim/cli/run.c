@@ -36,7 +36,7 @@ static const struct argp_option run_argp_options[] = {
 	{ "hosts", RUN_HOSTS, "N", 0, "hosts of that machine (default 1)", 1 },
 	{ "gpus", RUN_GPUS, "G", 0, "ranks per host, one GPU each (default: all GPUs)", 1 },
 	{ "devices", RUN_DEVICES, "0,1,...", 0, "which GPUs of a host, by index", 1 },
-	{ "ranks-per-process", RUN_RANKS_PER_PROC, "R", 0, "ranks in one process (default 1)", 1 },
+	{ "ranks-per-process", RUN_RANKS_PER_PROC, "R", 0, "ranks in one process (default 1; real GPUs: all of a host)", 1 },
 	{ "warp", RUN_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1 },
 	{ "env", RUN_ENV, "NAME=VALUE", 0, "environment of every rank; repeatable. NCCL_* and "
 					   "DOPPEL_* of the caller are passed as well", 1 },
@@ -356,8 +356,8 @@ static int run_under_gdb(int argc, char **argv)
 		"-iex", "set print thread-events off",
 		"-iex", "set breakpoint pending on",
 		"-x", DOPPEL_GDB_DIR "/doppel.py",
-		"-ex", "echo Doppel: 'run' or 'break FUNCTION' first; then 'info tasks', 'task N', "
-		       "'sim step', 'help sim'.\\n",
+		"-ex", ("echo Doppel: 'run' or 'break FUNCTION' first; then 'info tasks', 'task N', "
+			"'sim step', 'help sim'.\\n"),
 		"--args",
 	};
 	const size_t firsts = sizeof first / sizeof first[0];

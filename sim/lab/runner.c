@@ -15,7 +15,11 @@ void lab_config_default(struct lab_config *config)
 	memset(config, 0, sizeof *config);
 	config->machine = "h100-8nic";
 	config->hosts = 1;
+#ifdef DOPPEL_FAKECUDA
 	config->ranks_per_proc = 1;
+#else
+	config->ranks_per_proc = LAB_ALL_RANKS; /* CUDA IPC cannot be opened where it was exported */
+#endif
 	config->strict_device_view = true;
 	config->bytes_min = 8;
 	config->bytes_max = 1 << 20;
@@ -93,6 +97,13 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 			*local, c->machine, machine_gpus);
 		return EINVAL;
 	}
+#ifndef DOPPEL_FAKECUDA
+	if (c->ranks_per_proc < *local) {
+		fprintf(stderr, "doppel: with real GPUs the %u ranks of a host share one process: CUDA IPC "
+				"cannot be opened in the process that exported it\n", *local);
+		return EINVAL;
+	}
+#endif
 	if (c->hosts == 0 || *local == 0) {
 		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
 		return EINVAL;

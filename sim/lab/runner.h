@@ -19,6 +19,7 @@
 #define LAB_MAX_TYPES 12
 #define LAB_MAX_OPS 5
 #define LAB_MAX_DEVICES 64
+#define LAB_ALL_RANKS UINT32_MAX /* of a host, in one process */
 
 struct lab_config {
 	struct sim_config sim;
@@ -27,7 +28,7 @@ struct lab_config {
 	uint32_t gpus;			 /* ranks per host; 0: all GPUs of the machine */
 	int32_t devices[LAB_MAX_DEVICES]; /* cards by index, when device_count > 0 */
 	uint32_t device_count;
-	uint32_t ranks_per_proc;
+	uint32_t ranks_per_proc; /* default 1; real GPUs: LAB_ALL_RANKS */
 	uint32_t warp_width; /* 0: default */
 	bool strict_device_view;
 	const char *const *env; /* NAME=value, NULL-terminated */
