@@ -118,8 +118,7 @@ static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 {
 	const struct bootstrap_hello *h = &c->hello;
 	if (!r->by_rank) {
-		r->by_rank =
-			os_alloc((size_t)h->nranks * sizeof(void *), "bootstrap root's ranks");
+		r->by_rank = os_alloc((size_t)h->nranks * sizeof(void *), "bootstrap root's ranks");
 		if (!r->by_rank) {
 			WARN("root: no memory for %d ranks", h->nranks);
 			return ncclSystemError;
