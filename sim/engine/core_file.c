@@ -380,9 +380,8 @@ static int core_write_headers(struct core *c)
 		rc = core_write(c, &load, sizeof load);
 		at += s->twin ? 0 : s->bytes;
 	}
-	if (!rc) /* sim_core_write frees the notes */
-		rc = core_write(c, c->notes.data,
-				c->notes.n); /* NOLINT(clang-analyzer-unix.Malloc) */
+	/* sim_core_write frees the notes: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+	rc = rc ? rc : core_write(c, c->notes.data, c->notes.n);
 	if (!rc &&
 	    lseek(c->fd, (off_t)ALIGN_UP(notes_at + c->notes.n, (uint64_t)CORE_PAGE), SEEK_SET) < 0)
 		rc = errno;
