@@ -285,6 +285,45 @@ VH_TEST(more_reads_than_max_rd_atomic_take_turns)
 	vh_free(&h);
 }
 
+/* Eight READs of a few bytes, under exact charges; how long they take. */
+static uint64_t reads_took_ns[2];
+
+static void reads_in_turns_body(void)
+{
+	for (int all = 0; all < 2; all++) {
+		struct vh_options o = vh_defaults;
+		struct vh h;
+
+		o.rd_atomic = o.dest_rd_atomic = all ? 8 : 1;
+		vh_pair(&h, &o);
+		uint64_t start_ns = os_now_ns();
+
+		for (uint32_t i = 0; i < 8; i++)
+			vh_send(&h, 0, IBV_WR_RDMA_READ, i, 100 * i, 100);
+		for (uint32_t i = 0; i < 8; i++)
+			vh_expect(h.end[0].send_cq, i, IBV_WC_SUCCESS, NULL);
+		reads_took_ns[all] = os_now_ns() - start_ns;
+		vh_free(&h);
+	}
+}
+
+START_TEST(reads_beyond_max_rd_atomic_wait_for_the_ones_before)
+{
+	const struct sim_config config = {.strategy = SIM_FIFO};
+	const struct world_config world = {
+		.hosts = 1, .machine = VH_MACHINE, .fabric_latency_ns = 10000};
+	struct vh_run run = {reads_in_turns_body};
+
+	ck_assert_int_eq(sim_start(&config), 0);
+	ck_assert_int_eq(world_create(&world), 0);
+	ck_assert_int_eq(sim_run(vh_main, &run), SIM_PASS);
+	ck_assert_uint_eq(world_destroy(), 0);
+	sim_stop();
+	ck_assert_uint_ge(reads_took_ns[0], 8 * 2 * 10000);
+	ck_assert_uint_le(reads_took_ns[1], 2 * 2 * 10000);
+}
+END_TEST
+
 VH_TEST(both_directions_at_once)
 {
 	struct vh h;
@@ -418,6 +457,7 @@ int main(void)
 	VH_ADD(t, a_read_sees_the_write_before_it);
 	VH_ADD(t, a_fenced_send_carries_what_the_read_before_it_fetched);
 	VH_ADD(t, more_reads_than_max_rd_atomic_take_turns);
+	tcase_add_test(t, reads_beyond_max_rd_atomic_wait_for_the_ones_before);
 	VH_ADD(t, both_directions_at_once);
 	VH_ADD(t, a_queue_pair_connected_to_itself_reads_its_own_memory);
 	VH_ADD(t, a_chain_is_posted_up_to_the_first_bad_request);

@@ -292,23 +292,27 @@ VH_TEST(a_key_is_stale_after_dereg_and_never_right_again_soon)
 {
 	struct vh h;
 	struct vh_wr w;
-	uint32_t stale[40];
+	uint32_t stale[300];
+	bool reused = false;
 
 	vh_pair(&h, &vh_defaults);
 	struct vh_end *b = &h.end[1];
 
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < 300; i++) {
 		struct ibv_mr *mr = ibv_reg_mr(b->pd, b->buffer, 4096, ACCESS_ALL);
 
 		stale[i] = mr->rkey;
-		for (int k = 0; k < i; k++)
+		for (int k = 0; k < i; k++) {
 			ck_assert_uint_ne(stale[k], mr->rkey);
+			reused |= stale[k] >> 8 == mr->rkey >> 8;
+		}
 		ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 	}
+	ck_assert(reused); /* the index comes again, with another tag */
 	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 100);
 	w.wr.wr.rdma.rkey = stale[0];
 	expect_remote_access(&h, &w);
-	w.wr.wr.rdma.rkey = stale[39];
+	w.wr.wr.rdma.rkey = stale[299];
 	expect_remote_access(&h, &w);
 	vh_free(&h);
 }
@@ -564,6 +568,30 @@ VH_TEST(a_wrong_queue_pair_number_is_retried_and_given_up)
 	vh_free(&h);
 }
 
+VH_TEST(a_stranger_is_not_heard)
+{
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &vh_defaults);
+	struct vh_end *a = &h.end[0];
+	struct ibv_qp_init_attr init = vh_init_attr(&h.options, a->send_cq, a->recv_cq);
+	struct ibv_qp *stranger = ibv_create_qp(a->pd, &init);
+	struct ibv_qp_attr attr = vh_attr_of(&h, 0);
+
+	/* the right number, address and packet number; but end 1 is connected to somebody else */
+	vh_connect(stranger, &attr, IBV_QPS_RTS);
+	memset(a->buffer, 1, 100);
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 100);
+	ck_assert_int_eq(vh_post(stranger, &w.wr), 0);
+	vh_expect(a->send_cq, 1, IBV_WC_RETRY_EXC_ERR, NULL);
+	vh_expect_zero(h.end[1].buffer, 100);
+	ck_assert_int_eq(vh_post(a->qp, &w.wr), 0);
+	vh_expect(a->send_cq, 1, IBV_WC_SUCCESS, NULL);
+	ck_assert_int_eq(ibv_destroy_qp(stranger), 0);
+	vh_free(&h);
+}
+
 VH_TEST(packet_numbers_that_do_not_match_are_retried_and_given_up)
 {
 	static const int32_t off[] = {-1, 1, 1000, 0x400000};
@@ -764,6 +792,7 @@ int main(void)
 	VH_ADD(t, a_peer_that_is_not_ready_is_retried_and_given_up);
 	VH_ADD(t, a_peer_that_becomes_ready_in_time_is_reached);
 	VH_ADD(t, a_wrong_queue_pair_number_is_retried_and_given_up);
+	VH_ADD(t, a_stranger_is_not_heard);
 	VH_ADD(t, packet_numbers_that_do_not_match_are_retried_and_given_up);
 	VH_ADD(t, a_link_that_is_down_is_retried_and_given_up);
 	VH_ADD(t, a_link_that_comes_back_in_time_loses_nothing);
