@@ -31,7 +31,8 @@
 #endif
 
 /* Under ThreadSanitizer a switch must not sit in an instrumented function: it would be entered on
- * one fiber's shadow stack and left on another's. clang's no_sanitize still counts entry and exit. */
+ * one fiber's shadow stack and left on another's. clang's no_sanitize still counts entry and exit.
+ */
 #ifndef __has_attribute
 #define __has_attribute(x) 0
 #endif

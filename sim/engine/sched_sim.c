@@ -636,7 +636,8 @@ static void loop_wake_top(void)
  * written what the next one polls for. */
 static void loop_quiescent(void)
 {
-	if (eng.pollers && (eng.last_look_changes != eng.changes || eng.last_looks < POLL_LAST_LOOKS)) {
+	if (eng.pollers &&
+	    (eng.last_look_changes != eng.changes || eng.last_looks < POLL_LAST_LOOKS)) {
 		eng.last_looks = eng.last_look_changes == eng.changes ? eng.last_looks + 1 : 1;
 		eng.last_look_changes = eng.changes;
 		pollers_wake();

@@ -246,8 +246,9 @@ void waits_wrote(const void *addr, size_t bytes)
 {
 	struct task *wake = NULL;
 
-	/* What a poller writes while its polls are fruitless is bookkeeping of the polling (a count of
-	 * users, a lock): if it counted as a change, two pollers would keep each other awake for ever. */
+	/* What a poller writes while its polls are fruitless is bookkeeping of the polling (a count
+	 * of users, a lock): if it counted as a change, two pollers would keep each other awake for
+	 * ever. */
 	if (!eng.current || eng.current->poll_row < POLL_FREE) {
 		eng.changes++;
 		if (eng.pollers)
