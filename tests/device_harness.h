@@ -39,7 +39,8 @@ struct device_run {
 	const char *where; /* "sim, warp width 1" */
 	int width;	   /* lanes per warp */
 	int gpus;
-	bool slow; /* sim, or many lanes: fewer iterations */
+	bool slow;  /* sim, or many lanes: fewer iterations */
+	bool light; /* many lanes under ThreadSanitizer: the least that makes sense */
 	bool real;
 	uint64_t seed;
 };
@@ -92,6 +93,12 @@ static inline void device_launch(const struct dev_kernel *k, int blocks, int war
 #define DEVICE_KERNEL_DECLARE(name)                                                                \
 	extern const struct dev_kernel dev_kernel_##name##_w1, dev_kernel_##name##_w32
 
+#ifdef __SANITIZE_THREAD__
+#define DEVICE_TSAN 1
+#else
+#define DEVICE_TSAN 0
+#endif
+
 struct device_main {
 	void (*body)(const struct device_run *r);
 	struct device_run run;
@@ -123,6 +130,7 @@ static inline void device_harness_one(void (*body)(const struct device_run *r),
 	m.run = (struct device_run){.where = where,
 				    .width = width,
 				    .slow = engine == SIM_ENGINE_SIM || width > 1,
+				    .light = DEVICE_TSAN && width > 1,
 				    .seed = seed};
 	CHECK(sim_start(&config) == 0, "%s", where);
 	CHECK(world_create(&world) == 0, "%s", where);
@@ -136,9 +144,8 @@ static inline void device_harness_one(void (*body)(const struct device_run *r),
 
 static inline int device_harness(void (*body)(const struct device_run *r), int seeds)
 {
-#ifdef __SANITIZE_THREAD__
-	seeds = 0; /* one OS thread has no races, and takes long under ThreadSanitizer */
-#endif
+	if (DEVICE_TSAN)
+		seeds = 0; /* one OS thread has no races, and is slow with them looked for */
 	for (int width = 1; width <= 32; width += 31) {
 		for (int seed = 1; seed <= seeds; seed++)
 			device_harness_one(body, SIM_ENGINE_SIM, width, (uint64_t)seed);
