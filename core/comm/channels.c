@@ -66,13 +66,38 @@ static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
 	return MIN_OF(MAX_OF(rings, least), most);
 }
 
-static void channels_log(const struct ncclComm *comm)
+/* "Channel 00/16 : 0 1 3 2": the ranks in order of the ring, as NCCL's rank 0 prints it. */
+static void channels_log_ring(int32_t c, int32_t n, const int32_t *order, int32_t nranks)
 {
-	for (int32_t c = 0; c < comm->nchannels; c++)
-		INFO(LOG_GRAPH | LOG_INIT,
-		     "Channel %02d/%02d : %d -> %d -> %d, place %d in the ring", c, comm->nchannels,
-		     comm->channels[c].ring_prev, comm->rank, comm->channels[c].ring_next,
-		     comm->channels[c].ring_index);
+	char text[384];
+	size_t at = 0;
+	text[0] = '\0';
+	for (int32_t i = 0; i < nranks && at + 16 < sizeof text; i++)
+		at += (size_t)snprintf(text + at, sizeof text - at, " %d", order[i]);
+	INFO(LOG_GRAPH | LOG_INIT, "Channel %02d/%02d :%s", c, n, text);
+}
+
+/* Each rank knows its own neighbours only; for the log, what each of them computes is computed
+ * here once more. */
+static void channels_log(const struct ncclComm *comm, const struct topo_rank_info *all)
+{
+	int32_t n = comm->nchannels, rings = 0;
+	int32_t *order;
+
+	if (comm->rank != 0 || !log_wanted(LOG_LEVEL_INFO, LOG_GRAPH | LOG_INIT))
+		return;
+	order = os_alloc(sizeof *order * (size_t)comm->nranks * DEV_MAX_CHANNELS,
+			 "rings for the log");
+	for (int32_t r = 0; order && r < comm->nranks; r++) {
+		struct topo_rings of_rank;
+		if (topo_connect_rings(all, comm->nranks, r, &of_rank) != ncclSuccess)
+			break;
+		rings = of_rank.nchannels;
+		for (int32_t c = 0; c < rings; c++)
+			order[c * comm->nranks + of_rank.index[c]] = r;
+	}
+	for (int32_t c = 0; c < n && rings; c++)
+		channels_log_ring(c, n, order + (c % rings) * comm->nranks, comm->nranks);
 }
 
 /* Rings beyond those found repeat them from the first. `found` are those of the search that all
@@ -98,13 +123,20 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 			.nic_out = comm->ring_graph->nic[from % found][1],
 		};
 	}
-	channels_log(comm);
 	return ncclSuccess;
 }
 
-static ncclResult_t channels_agree(struct ncclComm *comm, struct topo_rank_info *all,
-				   struct topo_rings *rings)
+/* What the agreement needs for a moment; one allocation. */
+struct channels_scratch {
+	struct topo_rings rings;
+	struct topo_rank_info *all; /* [nranks] */
+	int32_t *order;             /* [DEV_MAX_CHANNELS * nranks] */
+};
+
+static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratch *scratch)
 {
+	struct topo_rank_info *all = scratch->all;
+	struct topo_rings *rings = &scratch->rings;
 	int32_t found = DEV_MAX_CHANNELS;
 	topo_rank_info_fill(&all[comm->rank], comm->topo, comm->ring_graph,
 			    comm->peers[comm->rank].host_hash, comm->local_rank,
@@ -117,7 +149,10 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct topo_rank_info 
 	for (int32_t r = 0; r < comm->nranks; r++)
 		found = MIN_OF(found, all[r].nchannels);
 	ASSERT(found > 0 && rings->nchannels >= found);
-	return channels_fill(comm, rings, found);
+	rc = channels_fill(comm, rings, found);
+	if (!rc)
+		channels_log(comm, all, scratch->order);
+	return rc;
 }
 
 static ncclResult_t channels_search(struct ncclComm *comm)
@@ -138,14 +173,17 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	if (rc)
 		return rc;
 	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
-	struct topo_rank_info *all =
-		os_alloc(gathered + sizeof(struct topo_rings), "ring agreement");
-	if (!all) {
+	size_t order = (size_t)comm->nranks * DEV_MAX_CHANNELS * sizeof(int32_t);
+	struct channels_scratch *scratch =
+		os_alloc(sizeof *scratch + gathered + order, "ring agreement");
+	if (!scratch) {
 		WARN("rank %d: no memory for the rings of %d ranks", comm->rank, comm->nranks);
 		return ncclSystemError;
 	}
-	rc = channels_agree(comm, all, (struct topo_rings *)((char *)all + gathered));
-	os_free(all);
+	scratch->all = (void *)(scratch + 1);
+	scratch->order = (void *)((char *)scratch->all + gathered);
+	rc = channels_agree(comm, scratch);
+	os_free(scratch);
 	return rc;
 }
 

@@ -81,8 +81,11 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	ASSERT(comm->magic == COMM_MAGIC && comm->state == COMM_INIT);
 	log_set_device(comm->cuda_dev);
 	os_trace_begin("init", (uint64_t)comm->rank, (uint64_t)comm->nranks);
-	if (comm->rank == 0)
-		LOG_VERSION_LINE("NCCL version %d.%d.%d (Doppel)", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+	/* at WARN the log has errors only */
+	if (comm->rank == 0 &&
+	    (log_wanted(LOG_LEVEL_INFO, LOG_INIT) || !log_wanted(LOG_LEVEL_WARN, LOG_ALL)))
+		LOG_VERSION_LINE("NCCL version %d.%d.%d (Doppel)", NCCL_MAJOR, NCCL_MINOR,
+				 NCCL_PATCH);
 	comm_init_log(comm, "START");
 	rc = comm_init_steps(comm);
 	if (!rc) {

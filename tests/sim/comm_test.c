@@ -575,6 +575,10 @@ START_TEST(collectives_that_hang_can_be_aborted)
 					 .seed = seed};
 		ranks_run(&c, abort_collective_rank, NULL);
 	}
+	struct ranks_config c = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
+	for (int i = 0; i < 3; i++)
+		ranks_run(&c, abort_collective_rank, NULL);
 }
 END_TEST
 
