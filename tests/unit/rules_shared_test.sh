@@ -8,8 +8,17 @@ source_dir=$2
 cd "$source_dir"
 bad=0
 
-# without comments, directives, and what is in quotes
-strip() { gcc -fpreprocessed -dD -E -P "$1" 2>/dev/null | sed -E 's/"([^"\\]|\\.)*"/""/g; /^[[:space:]]*#/d'; }
+# without comments, includes, and what is in quotes
+strip() {
+	python3 - "$1" <<'PYTHON'
+import re, sys
+text = open(sys.argv[1]).read()
+text = re.sub(r'/\*.*?\*/|//[^\n]*|"(\\.|[^"\\\n])*"',
+              lambda m: '""' if m.group(0)[0] == '"' else "\n" * m.group(0).count("\n") + " ",
+              text, flags=re.S)
+print(re.sub(r'(?m)^[ \t]*#[ \t]*(include|error|pragma)[^\n]*', '', text))
+PYTHON
+}
 
 # where the accessors themselves live, and the real halves of os.h
 accessors='core/base/shared.h|core/base/shared_types.h|core/device/shim_cuda.h|core/device/shim_fake.h'
