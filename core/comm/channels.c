@@ -78,26 +78,26 @@ static void channels_log_ring(int32_t c, int32_t n, const int32_t *order, int32_
 }
 
 /* Each rank knows its own neighbours only; for the log, what each of them computes is computed
- * here once more. */
-static void channels_log(const struct ncclComm *comm, const struct topo_rank_info *all)
+ * here once more. `order` is scratch: a log level allocates nothing. */
+static void channels_log(const struct ncclComm *comm, const struct topo_rank_info *all,
+			 int32_t *order)
 {
-	int32_t n = comm->nchannels, rings = 0;
-	int32_t *order;
+	const size_t n = (size_t)comm->nranks;
+	int32_t rings = 0;
 
 	if (comm->rank != 0 || !log_wanted(LOG_LEVEL_INFO, LOG_GRAPH | LOG_INIT))
 		return;
-	order = os_alloc(sizeof *order * (size_t)comm->nranks * DEV_MAX_CHANNELS,
-			 "rings for the log");
-	for (int32_t r = 0; order && r < comm->nranks; r++) {
+	for (int32_t r = 0; r < comm->nranks; r++) {
 		struct topo_rings of_rank;
 		if (topo_connect_rings(all, comm->nranks, r, &of_rank) != ncclSuccess)
-			break;
+			return;
 		rings = of_rank.nchannels;
 		for (int32_t c = 0; c < rings; c++)
-			order[c * comm->nranks + of_rank.index[c]] = r;
+			order[(size_t)c * n + (size_t)of_rank.index[c]] = r;
 	}
-	for (int32_t c = 0; c < n && rings; c++)
-		channels_log_ring(c, n, order + (c % rings) * comm->nranks, comm->nranks);
+	for (int32_t c = 0; c < comm->nchannels && ALWAYS(rings > 0); c++)
+		channels_log_ring(c, comm->nchannels, order + (size_t)(c % rings) * n,
+				  comm->nranks);
 }
 
 /* Rings beyond those found repeat them from the first. `found` are those of the search that all
@@ -219,7 +219,7 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm)
 	struct dev_comm *dev = comm->staging;
 	struct dev_channel *channels = (void *)((char *)comm->staging + COMM_DEV_CHANNELS_AT);
 
-	for (int32_t c = 0; c < comm->nchannels; c++)
+	for (int32_t c = 0; c < comm->nchannels && ALWAYS(rings > 0); c++)
 		channel_stage(comm, &comm->channels[c], &channels[c]);
 	*dev = (struct dev_comm){
 		.magic = DEV_COMM_MAGIC,
