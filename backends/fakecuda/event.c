@@ -1,26 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events. Recording asks for number `recorded`; the stream reaches it later and sets `done` and the
- * time. A query, a wait and a stream wait are about the latest record asked for when they are made;
- * an event that was never recorded is complete. The event lives until the program destroyed it and
- * no operation names it.
+ * Events. Each recording is a mark of its own, which the stream reaches later. A query, a wait and
+ * a stream wait are about the latest mark when they are made; an event that was never recorded is
+ * complete. The event lives until the program destroyed it and no recording is queued, a mark until
+ * nobody holds it.
  */
 #include "backends/fakecuda/fakecuda.h"
 
 #include <stdlib.h>
 
-bool fc_event_reached(const struct fc_op *op)
+static void mark_unref(struct fc_mark *mark)
 {
-	return op->event.event->done >= op->event.seq;
+	if (mark && --mark->refs == 0)
+		free(mark);
 }
 
-/* Streams whose first operation waits for this event look again. */
-static void event_kick_waiters(struct CUevent_st *e)
+static bool event_complete(const struct CUevent_st *e)
 {
-	for (int32_t i = 0; i < e->ctx->proc->count; i++) {
-		struct fc_ctx *c = e->ctx->proc->ctx[i];
+	return !e->latest || e->latest->reached;
+}
+
+bool fc_event_reached(const struct fc_op *op)
+{
+	return op->event.mark->reached;
+}
+
+/* Streams whose first operation waits for this mark look again. */
+static void event_kick_waiters(const struct fc_proc *proc, const struct fc_mark *mark)
+{
+	for (int32_t i = 0; i < proc->count; i++) {
+		struct fc_ctx *c = proc->ctx[i];
 		for (struct CUstream_st *s = c ? c->streams : NULL; s; s = s->next) {
-			if (s->head && s->head->kind == FC_OP_WAIT && s->head->event.event == e)
+			if (s->head && s->head->kind == FC_OP_WAIT && s->head->event.mark == mark)
 				fc_stream_kick(s, 0);
 		}
 	}
@@ -28,13 +39,12 @@ static void event_kick_waiters(struct CUevent_st *e)
 
 void fc_event_record_done(struct fc_op *op)
 {
-	struct CUevent_st *e = op->event.event;
-	if (op->event.seq <= e->done) /* a later record, in another stream, came first */
-		return;
-	e->done = op->event.seq;
-	e->time_ns = sim_now_ns();
-	os_event_post(e);
-	event_kick_waiters(e);
+	struct fc_mark *mark = op->event.mark;
+	ASSERT(!mark->reached);
+	mark->reached = true;
+	mark->time_ns = sim_now_ns();
+	os_event_post(op->event.event);
+	event_kick_waiters(op->event.event->ctx->proc, mark);
 }
 
 void fc_event_drop(struct CUevent_st *e)
@@ -43,16 +53,36 @@ void fc_event_drop(struct CUevent_st *e)
 	while (*at != e)
 		at = &(*at)->next;
 	*at = e->next;
+	mark_unref(e->latest);
 	os_unlabel(e);
 	e->magic = 0;
 	free(e);
 }
 
-void fc_event_unref(struct CUevent_st *e)
+/* A recording names its event, which is of the same context; a wait only the mark, because it may
+ * be in a context that outlives the event's. */
+void fc_event_op_free(struct fc_op *op)
 {
+	struct CUevent_st *e = op->event.event;
+	mark_unref(op->event.mark);
+	if (!e)
+		return;
 	ASSERT(e->magic == FC_EVENT_MAGIC && e->refs);
 	if (--e->refs == 0 && e->destroyed)
 		fc_event_drop(e);
+}
+
+/* An operation about the event's latest mark. */
+static struct fc_op *event_op_new(struct CUevent_st *e, enum fc_op_kind kind, uint64_t latency_ns)
+{
+	struct fc_op *op = fc_op_new(kind, latency_ns);
+	op->event.mark = e->latest;
+	e->latest->refs++;
+	if (kind == FC_OP_RECORD) {
+		op->event.event = e;
+		e->refs++;
+	}
+	return op;
 }
 
 /* The event, or NULL: it is none of this process (explained). */
@@ -145,11 +175,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 			  e->ctx->dev->index, s->ctx->dev->index);
 		rc = cudaErrorInvalidResourceHandle;
 	} else {
-		struct fc_op *op = fc_op_new(FC_OP_RECORD, FC_STREAM_NS);
-		op->event.event = e;
-		op->event.seq = ++e->recorded;
-		e->refs++;
-		fc_stream_queue(s, op);
+		mark_unref(e->latest);
+		e->latest = calloc(1, sizeof *e->latest);
+		ASSERT(e->latest);
+		e->latest->refs = 1;
+		fc_stream_queue(s, event_op_new(e, FC_OP_RECORD, FC_STREAM_NS));
 	}
 	fc_unlock();
 	return fc_leave(rc);
@@ -170,12 +200,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, "cudaStreamWaitEvent") : NULL;
 	if (!s) {
 		rc = cudaErrorInvalidResourceHandle;
-	} else if (e->done < e->recorded) {
-		struct fc_op *op = fc_op_new(FC_OP_WAIT, 0);
-		op->event.event = e;
-		op->event.seq = e->recorded;
-		e->refs++;
-		fc_stream_queue(s, op);
+	} else if (!event_complete(e)) {
+		fc_stream_queue(s, event_op_new(e, FC_OP_WAIT, 0));
 	}
 	fc_unlock();
 	return fc_leave(rc);
@@ -193,7 +219,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 		rc = cudaErrorInvalidResourceHandle;
 	else if (e->ctx->sticky)
 		rc = e->ctx->sticky;
-	else if (e->done < e->recorded)
+	else if (!event_complete(e))
 		rc = cudaErrorNotReady;
 	fc_unlock();
 	rc = fc_leave(rc);
@@ -204,8 +230,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 	return rc;
 }
 
-/* Not under fc_lock. */
-static cudaError_t event_wait(struct CUevent_st *e, uint64_t seq)
+/* Not under fc_lock; holds the mark. */
+static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark)
 {
 	char why[96];
 	snprintf(why, sizeof why, "cudaEventSynchronize event %u of gpu %u", e->number,
@@ -216,9 +242,9 @@ static cudaError_t event_wait(struct CUevent_st *e, uint64_t seq)
 				 .mask = WAIT_MASK_ALL,
 				 .kind = WAIT_OBJECT,
 				 .why = why,
-				 .from = {os_self()->rank, -1, (int64_t)seq, "gpu"}};
+				 .from = {os_self()->rank, -1, -1, "gpu"}};
 		fc_lock();
-		bool over = e->done >= seq || e->ctx->sticky;
+		bool over = mark->reached || e->ctx->sticky;
 		cudaError_t rc = e->ctx->sticky;
 		fc_unlock();
 		if (over)
@@ -236,23 +262,33 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 		return fc_leave(rc);
 	fc_lock();
 	struct CUevent_st *e = event_get(ctx->proc, event, "cudaEventSynchronize");
-	uint64_t seq = e ? e->recorded : 0;
+	struct fc_mark *mark = e ? e->latest : NULL;
+	if (mark)
+		mark->refs++;
 	fc_unlock();
-	return fc_leave(e ? event_wait(e, seq) : cudaErrorInvalidResourceHandle);
+	if (!e)
+		return fc_leave(cudaErrorInvalidResourceHandle);
+	if (mark) {
+		rc = event_wait(e, mark);
+		fc_lock();
+		mark_unref(mark);
+		fc_unlock();
+	}
+	return fc_leave(rc);
 }
 
 /* Both events are of the process and were recorded with timing. */
 static cudaError_t event_elapsed(const struct CUevent_st *a, const struct CUevent_st *b, float *ms)
 {
-	if ((a->flags | b->flags) & cudaEventDisableTiming || !a->recorded || !b->recorded) {
-		fc_report("cudaEventElapsedTime: %s", a->recorded && b->recorded
+	if ((a->flags | b->flags) & cudaEventDisableTiming || !a->latest || !b->latest) {
+		fc_report("cudaEventElapsedTime: %s", a->latest && b->latest
 							      ? "an event without timing"
 							      : "an event that was never recorded");
 		return cudaErrorInvalidResourceHandle;
 	}
-	if (a->done < a->recorded || b->done < b->recorded)
+	if (!event_complete(a) || !event_complete(b))
 		return cudaErrorNotReady;
-	int64_t ns = (int64_t)(b->time_ns - a->time_ns);
+	int64_t ns = (int64_t)(b->latest->time_ns - a->latest->time_ns);
 	*ms = (float)ns / 1e6f;
 	return cudaSuccess;
 }

@@ -158,7 +158,7 @@ struct fc_op {
 		struct fc_copy copy;
 		struct {
 			struct CUevent_st *event;
-			uint64_t seq;
+			struct fc_mark *mark;
 		} event;
 		struct {
 			cudaHostFn_t fn;
@@ -184,6 +184,14 @@ struct CUstream_st {
 	char who[FC_WHO_BYTES];
 };
 
+/* One recording of an event. Waits hold the one that was the latest when they were made: a later
+ * one may be reached first, in another stream. */
+struct fc_mark {
+	uint32_t refs; /* the event's latest; operations; host waits */
+	bool reached;
+	uint64_t time_ns;
+};
+
 #define FC_EVENT_MAGIC 0x45564e54fa4ec0daull
 struct CUevent_st {
 	uint64_t magic;
@@ -192,9 +200,8 @@ struct CUevent_st {
 	uint32_t number;
 	unsigned int flags;
 	bool destroyed;
-	uint32_t refs;           /* operations that name it */
-	uint64_t recorded, done; /* record operations asked for, and reached by their stream */
-	uint64_t time_ns;        /* of the latest that was reached */
+	uint32_t refs;          /* recordings that are queued */
+	struct fc_mark *latest; /* NULL: never recorded */
 	char who[FC_WHO_BYTES];
 };
 
@@ -344,7 +351,7 @@ void fc_op_free(struct fc_op *op);
 
 bool fc_event_reached(const struct fc_op *op);
 void fc_event_record_done(struct fc_op *op);
-void fc_event_unref(struct CUevent_st *e);
+void fc_event_op_free(struct fc_op *op); /* its references */
 void fc_event_drop(struct CUevent_st *e);
 
 void fc_copy_start(struct fc_op *op);

@@ -43,7 +43,7 @@ void fc_op_free(struct fc_op *op)
 	if (op->kind == FC_OP_KERNEL && op->kernel)
 		fc_kernel_free(op->kernel);
 	if (op->kind == FC_OP_RECORD || op->kind == FC_OP_WAIT)
-		fc_event_unref(op->event.event);
+		fc_event_op_free(op);
 	if (op->kind == FC_OP_COPY)
 		free(op->copy.staged);
 	free(op);

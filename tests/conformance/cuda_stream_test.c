@@ -266,6 +266,60 @@ CH_TEST(event_destroyed_in_flight_still_orders)
 	CU(cudaFreeHost(order_log));
 }
 
+/* The event's later recording, in another stream, is reached first: it frees nobody who waits for
+ * the earlier one. */
+CH_TEST(an_earlier_record_is_not_passed_by_a_later_one)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b = stream_new(cudaStreamNonBlocking);
+	cudaStream_t c = stream_new(cudaStreamNonBlocking);
+	cudaEvent_t e = event_new(cudaEventDisableTiming);
+
+	log_open();
+	log_note(a, 1, log_gate());
+	CU(cudaEventRecord(e, a));
+	CU(cudaStreamWaitEvent(b, e, 0));
+	CU(cudaEventRecord(e, c));
+	log_note(b, 2, NULL);
+	CU(cudaEventSynchronize(e)); /* the later one */
+	CU(cudaStreamSynchronize(c));
+	os_sleep_ns(200000);
+	log_expect(0, NULL);
+	gate_open();
+	CU(cudaStreamSynchronize(b));
+	log_expect(2, (uint64_t[]){1, 2});
+	CU(cudaEventDestroy(e));
+	CU(cudaStreamDestroy(a));
+	CU(cudaStreamDestroy(b));
+	CU(cudaStreamDestroy(c));
+	CU(cudaFreeHost(order_log));
+}
+
+static void leaves_waits_behind(void *arg)
+{
+	cudaEvent_t e = event_new(cudaEventDisableTiming);
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b;
+	(void)arg;
+
+	log_open();
+	log_note(a, 1, log_gate());
+	CU(cudaEventRecord(e, a));
+	CU(cudaSetDevice(1));
+	b = stream_new(cudaStreamNonBlocking);
+	CU(cudaStreamWaitEvent(b, e, 0));
+	log_note(b, 2, NULL);
+	os_sleep_ns(100000);
+}
+
+CH_TEST(a_process_may_die_with_everything_queued)
+{
+	for (int i = 0; i < 3; i++) {
+		struct os_proc *p = ch_proc(0, "victim");
+
+		ch_in(p, leaves_waits_behind, NULL);
+		world_proc_kill(p);
+	}
+}
+
 CH_TEST(elapsed_time_counts_milliseconds)
 {
 	cudaStream_t s = stream_new(0);
@@ -416,6 +470,8 @@ int main(void)
 	CH_ADD(t, stream_waits_for_event_of_another_gpu);
 	CH_ADD(t, event_means_the_record_before_the_call);
 	CH_ADD(t, event_destroyed_in_flight_still_orders);
+	CH_ADD(t, an_earlier_record_is_not_passed_by_a_later_one);
+	CH_ADD(t, a_process_may_die_with_everything_queued);
 	CH_ADD(t, elapsed_time_counts_milliseconds);
 	CH_ADD(t, event_of_another_gpu_cannot_be_recorded_here);
 	CH_ADD(t, stream_properties);
