@@ -219,7 +219,7 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm)
 	struct dev_comm *dev = comm->staging;
 	struct dev_channel *channels = (void *)((char *)comm->staging + COMM_DEV_CHANNELS_AT);
 
-	for (int32_t c = 0; c < comm->nchannels && ALWAYS(rings > 0); c++)
+	for (int32_t c = 0; c < comm->nchannels; c++)
 		channel_stage(comm, &comm->channels[c], &channels[c]);
 	*dev = (struct dev_comm){
 		.magic = DEV_COMM_MAGIC,
