@@ -108,6 +108,9 @@ add_library(doppel SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo
 	${core_device_objects})
 target_link_libraries(doppel PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 target_link_options(doppel PRIVATE -Wl,--version-script=${export_map})
+if(NOT DOPPEL_FLAVOUR MATCHES "asan|tsan")
+	target_link_options(doppel PRIVATE -Wl,-z,defs) # whatever it calls is there
+endif()
 set_target_properties(doppel PROPERTIES LINK_DEPENDS ${export_map} LINKER_LANGUAGE C)
 add_custom_command(TARGET doppel POST_BUILD
 	COMMAND ${CMAKE_COMMAND} -E create_symlink libdoppel.so libnccl.so.2

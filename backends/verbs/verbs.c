@@ -21,6 +21,7 @@
 
 #undef ibv_query_port
 #undef ibv_reg_mr
+#undef ibv_reg_mr_iova
 
 static void *verbs_library;
 
@@ -221,6 +222,15 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 
 	*(void **)&fn = verbs_function("ibv_reg_mr", "IBVERBS_1.1");
 	return fn ? fn(pd, addr, length, access) : NULL;
+}
+
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
+{
+	struct ibv_mr *(*fn)(struct ibv_pd *, void *, size_t, uint64_t, int);
+
+	*(void **)&fn = verbs_function("ibv_reg_mr_iova", "IBVERBS_1.7");
+	return fn ? fn(pd, addr, length, iova, access) : NULL;
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
