@@ -446,6 +446,32 @@ static inline void vh_expect_zero(const uint8_t *p, size_t n)
 			ck_abort_msg("byte %zu of %zu is 0x%02x, expected 0", i, n, p[i]);
 }
 
+/* ---- failing ---------------------------------------------------------------------------- */
+
+/* Posts one request of end 0 that must fail with `status`; end 0 is in ERR then. */
+static inline void vh_expect_failure(struct vh *h, struct vh_wr *w, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	ck_assert_int_eq(vh_post(h->end[0].qp, &w->wr), 0);
+	vh_expect(h->end[0].send_cq, w->wr.wr_id, status, &wc);
+	ck_assert_uint_eq(wc.qp_num, h->end[0].qp->qp_num);
+	ck_assert_uint_ne(wc.vendor_err, 0);
+	ck_assert_int_eq(vh_state(h->end[0].qp), IBV_QPS_ERR);
+}
+
+/* Both ends again in RTS, whatever happened. */
+static inline void vh_again(struct vh *h)
+{
+	for (int i = 0; i < 2; i++)
+		vh_to_state(h->end[i].qp, IBV_QPS_RESET);
+	for (int i = 0; i < 2; i++) {
+		h->end[i].psn = (h->end[i].psn + 5000) & 0xffffff;
+	}
+	for (int i = 0; i < 2; i++)
+		vh_connect_end(h, i, IBV_QPS_RTS);
+}
+
 /* Takes a device's link down, or up. */
 static inline void vh_link(int device, bool up)
 {
