@@ -18,8 +18,8 @@
 #include "core/os/os.h"
 
 struct peermem_region {
-	uint32_t device;  /* global GPU number of the world */
-	uint32_t cookie;  /* provider's: the allocation, with a generation */
+	uint32_t device; /* global GPU number of the world */
+	uint32_t cookie; /* provider's: the allocation, with a generation */
 	uint64_t address, bytes;
 };
 
@@ -28,11 +28,12 @@ struct peermem_ops {
 	bool (*owns)(const struct os_proc *proc, uint64_t address, uint64_t bytes);
 	/* Pins for an MR. EFAULT: not wholly inside one live allocation that the process may use;
 	 * ENODEV: this GPU gives no peer access to HCAs. */
-	int (*pin)(struct os_proc *proc, uint64_t address, uint64_t bytes, struct peermem_region *r);
+	int (*pin)(struct os_proc *proc, uint64_t address, uint64_t bytes,
+		   struct peermem_region *r);
 	void (*unpin)(const struct peermem_region *r);
 	/* DMA by HCA `hca` (the port's index). Callable in event context; never wait. */
-	int (*write)(const struct peermem_region *r, uint32_t hca, uint64_t address, const void *data,
-		     uint64_t bytes);
+	int (*write)(const struct peermem_region *r, uint32_t hca, uint64_t address,
+		     const void *data, uint64_t bytes);
 	int (*read)(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
 		    uint64_t bytes);
 };

@@ -65,8 +65,8 @@ const char *nvmlErrorString(nvmlReturn_t result)
 	*(void **)&fn = nvml_function("nvmlErrorString", &missing);
 	if (fn)
 		return fn(result);
-	return result == NVML_ERROR_LIBRARY_NOT_FOUND ? NVML_LIBRARY " is not installed" :
-							"NVML is not initialised";
+	return result == NVML_ERROR_LIBRARY_NOT_FOUND ? NVML_LIBRARY " is not installed"
+						      : "NVML is not initialised";
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)

@@ -43,8 +43,8 @@ DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 			   const struct steps_part *part, uint32_t block_warps)
 {
 	uint64_t chunk_bytes = (uint64_t)part->chunk * steps_type_bytes(w->type);
-	uint64_t room = (uint64_t)DEV_CHUNK_STEPS * MIN_OF(b->channel.ring_send.step_bytes,
-							   b->channel.ring_recv.step_bytes);
+	uint64_t room = (uint64_t)DEV_CHUNK_STEPS *
+			MIN_OF(b->channel.ring_send.step_bytes, b->channel.ring_recv.step_bytes);
 
 	if (w->func != DEV_ALL_REDUCE || w->algo != DEV_RING || w->proto != DEV_SIMPLE)
 		return false;

@@ -181,8 +181,8 @@ DEV_FN void prim_post(struct prim *p, bool recv, bool send, uint32_t bytes)
 /* One chunk of `count` elements at `offset`. */
 DEV_FN bool prim_chunk(struct prim *p, struct prim_move m, uint64_t offset, uint64_t count)
 {
-	const struct dev_conn *c = m.send ? &p->block->channel.ring_send :
-					    &p->block->channel.ring_recv;
+	const struct dev_conn *c =
+		m.send ? &p->block->channel.ring_send : &p->block->channel.ring_recv;
 	uint64_t slice = steps_slice(count, c->step_bytes / p->type_bytes);
 	uint32_t poster = (p->threads - 1) / DEV_WARP_WIDTH * DEV_WARP_WIDTH;
 

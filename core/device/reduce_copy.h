@@ -183,7 +183,8 @@ RC_FN uint8_t rc_f8e5m2_of_f32(float x)
 #endif
 }
 
-/* ---- operations on the widths that we compute in ------------------------------------------------ */
+/* ---- operations on the widths that we compute in ------------------------------------------------
+ */
 
 RC_FN float rc_canon_f32(float x)
 {
@@ -308,11 +309,12 @@ RC_FN uint64_t rc_op_u64(enum dev_op op, uint64_t a, uint64_t b)
 	}
 }
 
-/* ---- elements of the twelve types ----------------------------------------------------------------
- * rc_apply_T(op, a, b), rc_scale_T(a, scale) and, for integers, rc_divide_T(a, n). */
+/* ---- elements of the twelve types
+ * ---------------------------------------------------------------- rc_apply_T(op, a, b),
+ * rc_scale_T(a, scale) and, for integers, rc_divide_T(a, n). */
 #define RC_PASTE_(a, b) a##b
-#define RC_PASTE(a, b) RC_PASTE_(a, b)
-#define RC_F(stem) RC_PASTE(rc_##stem##_, RC_NAME)
+#define RC_PASTE(a, b)  RC_PASTE_(a, b)
+#define RC_F(stem)      RC_PASTE(rc_##stem##_, RC_NAME)
 
 #define RC_BODY "core/device/reduce_element.h"
 #include "core/device/reduce_types.h"

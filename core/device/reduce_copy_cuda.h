@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dev_reduce_copy on a GPU: reduce_copy.h's elements in 16-byte packs, all threads strided. Included
- * by shim_cuda.h.
+ * dev_reduce_copy on a GPU: reduce_copy.h's elements in 16-byte packs, all threads strided.
+ * Included by shim_cuda.h.
  *
  * One function per type and operation (reduce_pack.h), not inlined, chosen by a switch for each
  * slice: code stays small (no function is repeated for each primitive), registers are each
@@ -14,9 +14,9 @@
 #include "core/device/reduce_copy.h"
 #include "core/device/steps.h"
 
-#define RC_UNROLL 4
+#define RC_UNROLL     4
 #define RC_PACK_BYTES 16
-#define RC_CUDA_FN static __device__ __forceinline__
+#define RC_CUDA_FN    static __device__ __forceinline__
 
 struct rc_pack_job {
 	const uint8_t *src[2];

@@ -23,8 +23,7 @@ RC_CUDA_FN RC_T RC_F(pack_element)(const struct rc_pack_job &job, enum dev_op op
 	return a;
 }
 
-RC_CUDA_FN uint4 RC_F(pack_combine)(const struct rc_pack_job &job, enum dev_op op, uint4 a,
-				    uint4 b)
+RC_CUDA_FN uint4 RC_F(pack_combine)(const struct rc_pack_job &job, enum dev_op op, uint4 a, uint4 b)
 {
 	union RC_F(pack) x, y;
 

@@ -2,7 +2,8 @@
 /*
  * A body of reduce_types.h: one type's loops on the host, over tiles of constant size in local
  * memory. So the compiler knows the trip count and that nothing overlaps, and makes vector code
- * even at -O2; the user's memory is touched by memcpy alone, so alignment and aliasing are no issue.
+ * even at -O2; the user's memory is touched by memcpy alone, so alignment and aliasing are no
+ * issue.
  */
 enum { RC_F(tile_elements) = RC_TILE_BYTES / sizeof(RC_T) };
 

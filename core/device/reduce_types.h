@@ -12,13 +12,13 @@
  * Bodies are files and not macros, so that a debugger steps through their lines. No include guard,
  * on purpose.
  */
-#define RC_NAME i8
-#define RC_T int8_t
-#define RC_W int32_t
-#define RC_WIDEN(x) (x)
+#define RC_NAME      i8
+#define RC_T         int8_t
+#define RC_W         int32_t
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) ((int8_t)(x))
-#define RC_OP rc_op_i32
-#define RC_INTEGER 1
+#define RC_OP        rc_op_i32
+#define RC_INTEGER   1
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -28,13 +28,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME u8
-#define RC_T uint8_t
-#define RC_W uint32_t
-#define RC_WIDEN(x) (x)
+#define RC_NAME      u8
+#define RC_T         uint8_t
+#define RC_W         uint32_t
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) ((uint8_t)(x))
-#define RC_OP rc_op_u32
-#define RC_INTEGER 1
+#define RC_OP        rc_op_u32
+#define RC_INTEGER   1
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -44,13 +44,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME i32
-#define RC_T int32_t
-#define RC_W int32_t
-#define RC_WIDEN(x) (x)
+#define RC_NAME      i32
+#define RC_T         int32_t
+#define RC_W         int32_t
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) (x)
-#define RC_OP rc_op_i32
-#define RC_INTEGER 1
+#define RC_OP        rc_op_i32
+#define RC_INTEGER   1
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -60,13 +60,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME u32
-#define RC_T uint32_t
-#define RC_W uint32_t
-#define RC_WIDEN(x) (x)
+#define RC_NAME      u32
+#define RC_T         uint32_t
+#define RC_W         uint32_t
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) (x)
-#define RC_OP rc_op_u32
-#define RC_INTEGER 1
+#define RC_OP        rc_op_u32
+#define RC_INTEGER   1
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -76,13 +76,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME i64
-#define RC_T int64_t
-#define RC_W int64_t
-#define RC_WIDEN(x) (x)
+#define RC_NAME      i64
+#define RC_T         int64_t
+#define RC_W         int64_t
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) (x)
-#define RC_OP rc_op_i64
-#define RC_INTEGER 1
+#define RC_OP        rc_op_i64
+#define RC_INTEGER   1
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -92,13 +92,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME u64
-#define RC_T uint64_t
-#define RC_W uint64_t
-#define RC_WIDEN(x) (x)
+#define RC_NAME      u64
+#define RC_T         uint64_t
+#define RC_W         uint64_t
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) (x)
-#define RC_OP rc_op_u64
-#define RC_INTEGER 1
+#define RC_OP        rc_op_u64
+#define RC_INTEGER   1
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -108,13 +108,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME f16
-#define RC_T uint16_t
-#define RC_W float
-#define RC_WIDEN(x) rc_f32_of_f16(x)
+#define RC_NAME      f16
+#define RC_T         uint16_t
+#define RC_W         float
+#define RC_WIDEN(x)  rc_f32_of_f16(x)
 #define RC_NARROW(x) rc_f16_of_f32(x)
-#define RC_OP rc_op_f32
-#define RC_INTEGER 0
+#define RC_OP        rc_op_f32
+#define RC_INTEGER   0
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -124,13 +124,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME f32
-#define RC_T float
-#define RC_W float
-#define RC_WIDEN(x) (x)
+#define RC_NAME      f32
+#define RC_T         float
+#define RC_W         float
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) (x)
-#define RC_OP rc_op_f32
-#define RC_INTEGER 0
+#define RC_OP        rc_op_f32
+#define RC_INTEGER   0
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -140,13 +140,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME f64
-#define RC_T double
-#define RC_W double
-#define RC_WIDEN(x) (x)
+#define RC_NAME      f64
+#define RC_T         double
+#define RC_W         double
+#define RC_WIDEN(x)  (x)
 #define RC_NARROW(x) (x)
-#define RC_OP rc_op_f64
-#define RC_INTEGER 0
+#define RC_OP        rc_op_f64
+#define RC_INTEGER   0
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -156,13 +156,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME bf16
-#define RC_T uint16_t
-#define RC_W float
-#define RC_WIDEN(x) rc_f32_of_bf16(x)
+#define RC_NAME      bf16
+#define RC_T         uint16_t
+#define RC_W         float
+#define RC_WIDEN(x)  rc_f32_of_bf16(x)
 #define RC_NARROW(x) rc_bf16_of_f32(x)
-#define RC_OP rc_op_f32
-#define RC_INTEGER 0
+#define RC_OP        rc_op_f32
+#define RC_INTEGER   0
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -172,13 +172,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME f8e4m3
-#define RC_T uint8_t
-#define RC_W float
-#define RC_WIDEN(x) rc_f32_of_f8e4m3(x)
+#define RC_NAME      f8e4m3
+#define RC_T         uint8_t
+#define RC_W         float
+#define RC_WIDEN(x)  rc_f32_of_f8e4m3(x)
 #define RC_NARROW(x) rc_f8e4m3_of_f32(x)
-#define RC_OP rc_op_f32
-#define RC_INTEGER 0
+#define RC_OP        rc_op_f32
+#define RC_INTEGER   0
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T
@@ -188,13 +188,13 @@
 #undef RC_OP
 #undef RC_INTEGER
 
-#define RC_NAME f8e5m2
-#define RC_T uint8_t
-#define RC_W float
-#define RC_WIDEN(x) rc_f32_of_f8e5m2(x)
+#define RC_NAME      f8e5m2
+#define RC_T         uint8_t
+#define RC_W         float
+#define RC_WIDEN(x)  rc_f32_of_f8e5m2(x)
 #define RC_NARROW(x) rc_f8e5m2_of_f32(x)
-#define RC_OP rc_op_f32
-#define RC_INTEGER 0
+#define RC_OP        rc_op_f32
+#define RC_INTEGER   0
 #include RC_BODY
 #undef RC_NAME
 #undef RC_T

@@ -4,10 +4,10 @@
  * by shim.h only, in translation units that nvcc compiles.
  *
  * Orders and scopes follow the PTX memory model: relaxed, acquire and release loads and stores at
- * cta, gpu or sys scope; a sequentially consistent access is one behind fence.sc. The switches below
- * are on constants and leave one instruction each. Range operations use plain (weak) loads and
- * stores: they are ordered by the acquire, the barriers and the release fence around them, which
- * the model makes cumulative.
+ * cta, gpu or sys scope; a sequentially consistent access is one behind fence.sc. The switches
+ * below are on constants and leave one instruction each. Range operations use plain (weak) loads
+ * and stores: they are ordered by the acquire, the barriers and the release fence around them,
+ * which the model makes cumulative.
  */
 #ifndef CORE_DEVICE_SHIM_CUDA_H
 #define CORE_DEVICE_SHIM_CUDA_H
@@ -19,7 +19,7 @@
 #include "core/device/work.h"
 
 #define DEV_WARP_WIDTH 32
-#define DEV_FN static __device__ __forceinline__
+#define DEV_FN         static __device__ __forceinline__
 /* Fruitless polls between two looks at the abort word. */
 #define DEV_ABORT_SPINS 10000
 
@@ -27,7 +27,8 @@ struct dev {
 	const shared_u32 *abort;
 };
 
-/* ---- who am I --------------------------------------------------------------------------------- */
+/* ---- who am I ---------------------------------------------------------------------------------
+ */
 
 DEV_FN uint32_t dev_block(const struct dev *d)
 {
@@ -71,7 +72,8 @@ DEV_FN void *dev_shared(const struct dev *d)
 	return dev_shared_base;
 }
 
-/* ---- threads together --------------------------------------------------------------------------- */
+/* ---- threads together ---------------------------------------------------------------------------
+ */
 
 DEV_FN void dev_barrier(struct dev *d)
 {
@@ -108,7 +110,8 @@ DEV_FN uint64_t dev_shuffle_u64(struct dev *d, uint64_t v, int lane)
 	return __shfl_sync(~0u, (unsigned long long)v, lane);
 }
 
-/* ---- shared words -------------------------------------------------------------------------------- */
+/* ---- shared words
+ * -------------------------------------------------------------------------------- */
 
 /* One instruction for each scope. */
 #define DEV_BY_SCOPE(scope, before, after, ...)                                                    \
@@ -188,10 +191,14 @@ DEV_FN uint32_t dev_add_u32(struct dev *d, shared_u32 *p, uint32_t v, enum share
 		dev_fence(d, o, s);
 	if (o == SHARED_RELAXED)
 		DEV_BY_SCOPE(s, "atom.relaxed", ".add.u32 %0, [%1], %2;",
-			     : "=r"(old) : "l"(p), "r"(v) : "memory");
+			     : "=r"(old)
+			     : "l"(p), "r"(v)
+			     : "memory");
 	else
 		DEV_BY_SCOPE(s, "atom.acq_rel", ".add.u32 %0, [%1], %2;",
-			     : "=r"(old) : "l"(p), "r"(v) : "memory");
+			     : "=r"(old)
+			     : "l"(p), "r"(v)
+			     : "memory");
 	return old;
 }
 
@@ -204,31 +211,40 @@ DEV_FN uint64_t dev_add_u64(struct dev *d, shared_u64 *p, uint64_t v, enum share
 		dev_fence(d, o, s);
 	if (o == SHARED_RELAXED)
 		DEV_BY_SCOPE(s, "atom.relaxed", ".add.u64 %0, [%1], %2;",
-			     : "=l"(old) : "l"(p), "l"(v) : "memory");
+			     : "=l"(old)
+			     : "l"(p), "l"(v)
+			     : "memory");
 	else
 		DEV_BY_SCOPE(s, "atom.acq_rel", ".add.u64 %0, [%1], %2;",
-			     : "=l"(old) : "l"(p), "l"(v) : "memory");
+			     : "=l"(old)
+			     : "l"(p), "l"(v)
+			     : "memory");
 	return old;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------------- */
+/* ---- lines
+ * ----------------------------------------------------------------------------------------- */
 
 DEV_FN struct v16 dev_load_line16(struct dev *d, const void *p)
 {
 	struct v16 line;
 
 	asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
-		     : "=l"(line.lo), "=l"(line.hi) : "l"(p) : "memory");
+		     : "=l"(line.lo), "=l"(line.hi)
+		     : "l"(p)
+		     : "memory");
 	return line;
 }
 
 DEV_FN void dev_store_line16(struct dev *d, void *p, struct v16 line)
 {
-	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};"
-		     ::"l"(p), "l"(line.lo), "l"(line.hi) : "memory");
+	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(line.lo),
+		     "l"(line.hi)
+		     : "memory");
 }
 
-/* ---- waiting --------------------------------------------------------------------------------------- */
+/* ---- waiting
+ * --------------------------------------------------------------------------------------- */
 
 DEV_FN bool dev_wait_holds(struct dev *d, const struct wait *w, struct v16 *line)
 {
@@ -273,7 +289,8 @@ DEV_FN void dev_trap(struct dev *d, const char *what)
 	__assert_fail(what, "core/device", 0, "device code");
 }
 
-/* ---- ranges ---------------------------------------------------------------------------------------- */
+/* ---- ranges
+ * ---------------------------------------------------------------------------------------- */
 
 DEV_FN void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)
 {
@@ -288,7 +305,8 @@ DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes
 
 #include "core/device/reduce_copy_cuda.h"
 
-/* ---- kernels --------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * --------------------------------------------------------------------------------------- */
 
 /* Makes kernel NAME out of `static void NAME(struct dev *d, const struct TYPE *args)` and defines
  * `const struct dev_kernel dev_kernel_NAME_w32`. */
@@ -302,8 +320,8 @@ DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes
 	}                                                                                          \
 	extern "C" {                                                                               \
 	extern const struct dev_kernel dev_kernel_##name##_w32;                                    \
-	const struct dev_kernel dev_kernel_##name##_w32 = {                                        \
-		(const void *)name##_entry, #name, sizeof(struct args_type), shared};              \
+	const struct dev_kernel dev_kernel_##name##_w32 = {(const void *)name##_entry, #name,      \
+							   sizeof(struct args_type), shared};      \
 	}
 
 #endif

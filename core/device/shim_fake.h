@@ -34,13 +34,13 @@ struct fakecuda_block;
 /* One thread of a kernel. Written by fakecuda before the entry; device code reads it, and sets
  * `abort` through dev_set_abort. */
 struct dev {
-	void *shared;		      /* the block's dynamic shared memory: plain, 16-byte aligned */
+	void *shared; /* the block's dynamic shared memory: plain, 16-byte aligned */
 	uint32_t block, nblocks;
-	uint32_t thread, nthreads;    /* in the block */
-	int32_t width;		      /* lanes per warp: 1 or 32 */
-	const shared_u32 *abort;      /* program address; NULL until dev_set_abort */
-	struct fakecuda_block *blk;   /* fakecuda's */
-	void *priv;		      /* fakecuda's, per thread */
+	uint32_t thread, nthreads;  /* in the block */
+	int32_t width;              /* lanes per warp: 1 or 32 */
+	const shared_u32 *abort;    /* program address; NULL until dev_set_abort */
+	struct fakecuda_block *blk; /* fakecuda's */
+	void *priv;                 /* fakecuda's, per thread */
 };
 
 DOPPEL_EXTERN_C_BEGIN
@@ -227,8 +227,8 @@ DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,
 
 /* Registers kernel NAME, whose body is `static void NAME(struct dev *d, const struct TYPE *args)`;
  * defines `const struct dev_kernel dev_kernel_NAME_wN`, N being the warp width. */
-#define DEV_PASTE3_(a, b, c) a##b##c
-#define DEV_PASTE3(a, b, c) DEV_PASTE3_(a, b, c)
+#define DEV_PASTE3_(a, b, c)    a##b##c
+#define DEV_PASTE3(a, b, c)     DEV_PASTE3_(a, b, c)
 #define DEV_KERNEL_SYMBOL(name) DEV_PASTE3(dev_kernel_##name, _w, DEV_WARP_WIDTH)
 #define DEV_KERNEL(name, args_type, shared)                                                        \
 	static void name##_entry(struct dev *d, const void *args)                                  \
@@ -237,8 +237,8 @@ DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,
 	}                                                                                          \
 	DOPPEL_EXTERN_C_BEGIN                                                                      \
 	extern const struct dev_kernel DEV_KERNEL_SYMBOL(name);                                    \
-	const struct dev_kernel DEV_KERNEL_SYMBOL(name) = {                                        \
-		(const void *)name##_entry, #name, sizeof(struct args_type), shared};              \
+	const struct dev_kernel DEV_KERNEL_SYMBOL(name) = {(const void *)name##_entry, #name,      \
+							   sizeof(struct args_type), shared};      \
 	DOPPEL_EXTERN_C_END                                                                        \
 	static __attribute__((constructor)) void name##_register(void)                             \
 	{                                                                                          \

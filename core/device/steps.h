@@ -35,11 +35,17 @@ struct steps_part {
 STEPS_FN uint32_t steps_type_bytes(int type)
 {
 	switch (type) {
-	case DEV_I8: case DEV_U8: case DEV_F8E4M3: case DEV_F8E5M2:
+	case DEV_I8:
+	case DEV_U8:
+	case DEV_F8E4M3:
+	case DEV_F8E5M2:
 		return 1;
-	case DEV_F16: case DEV_BF16:
+	case DEV_F16:
+	case DEV_BF16:
 		return 2;
-	case DEV_I32: case DEV_U32: case DEV_F32:
+	case DEV_I32:
+	case DEV_U32:
+	case DEV_F32:
 		return 4;
 	default:
 		return 8;
@@ -86,7 +92,8 @@ STEPS_FN uint64_t steps_ring_chunk(uint64_t left, uint32_t chunk, int nranks, ui
 /* Steps of one ring all-reduce on each connection of a channel with this share. */
 STEPS_FN uint64_t steps_ring_all_reduce(uint64_t count, uint32_t chunk, int nranks)
 {
-	return steps_ring_loops(count, chunk, nranks) * 2 * (uint64_t)(nranks - 1) * DEV_CHUNK_STEPS;
+	return steps_ring_loops(count, chunk, nranks) * 2 * (uint64_t)(nranks - 1) *
+	       DEV_CHUNK_STEPS;
 }
 
 /* Elements in each slice of a chunk of `count` elements; the last slice of the chunk gets what is

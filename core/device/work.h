@@ -16,20 +16,30 @@
 
 #include "core/base/shared_types.h"
 
-#define DEV_STEPS 8
-#define DEV_MAX_CHANNELS 64
-#define DEV_CHUNK_STEPS 4 /* ring all-reduce, SIMPLE: steps per chunk */
-#define DEV_SLICE_STEPS 2 /* and per slice */
+#define DEV_STEPS              8
+#define DEV_MAX_CHANNELS       64
+#define DEV_CHUNK_STEPS        4 /* ring all-reduce, SIMPLE: steps per chunk */
+#define DEV_SLICE_STEPS        2 /* and per slice */
 #define DEV_STEP_BYTES_DEFAULT (512u << 10)
-#define DEV_GRAIN_BYTES 512u /* alignment of a channel's share, SIMPLE */
+#define DEV_GRAIN_BYTES        512u /* alignment of a channel's share, SIMPLE */
 
 enum dev_func { DEV_ALL_REDUCE, DEV_FUNC_COUNT };
 enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
 enum dev_proto { DEV_SIMPLE, DEV_PROTO_COUNT };
 /* Same numbers as ncclDataType_t. */
 enum dev_type {
-	DEV_I8, DEV_U8, DEV_I32, DEV_U32, DEV_I64, DEV_U64,
-	DEV_F16, DEV_F32, DEV_F64, DEV_BF16, DEV_F8E4M3, DEV_F8E5M2,
+	DEV_I8,
+	DEV_U8,
+	DEV_I32,
+	DEV_U32,
+	DEV_I64,
+	DEV_U64,
+	DEV_F16,
+	DEV_F32,
+	DEV_F64,
+	DEV_BF16,
+	DEV_F8E4M3,
+	DEV_F8E5M2,
 	DEV_TYPE_COUNT
 };
 /* What the kernel does; ncclAvg becomes PREMUL_SUM (floats: each input x scale first) or
@@ -37,8 +47,8 @@ enum dev_type {
 enum dev_op { DEV_SUM, DEV_PROD, DEV_MAX, DEV_MIN, DEV_PREMUL_SUM, DEV_SUM_POSTDIV, DEV_OP_COUNT };
 
 /* Toward a proxy: what is in a slot. size is SIZE_NONE until the kernel filled the slot; the proxy
- * puts it back. Steps are posted a slice at a time: the slot of a slice's first step describes all of
- * it, the slots of its other steps are not touched. Host memory, device-visible. */
+ * puts it back. Steps are posted a slice at a time: the slot of a slice's first step describes all
+ * of it, the slots of its other steps are not touched. Host memory, device-visible. */
 #define DEV_FIFO_SIZE_NONE (~0u)
 struct dev_fifo_slot {
 	shared_u32 size;   /* bytes in the slot */
@@ -65,12 +75,12 @@ DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 /* One end of a connection as the kernel uses it. Pointers are valid on this rank's device. */
 struct dev_conn {
 	uint64_t buffer; /* uint8_t *: the slots; on a send end the peer's or the proxy's */
-	uint64_t tail;	 /* shared_u64 * */
-	uint64_t head;	 /* shared_u64 * */
-	uint64_t fifo;	 /* struct dev_fifo_slot *: toward a proxy; 0: the peer polls tail */
-	uint64_t step;	 /* next step; kept across launches by the kernel, rounded up to its chunk */
+	uint64_t tail;   /* shared_u64 * */
+	uint64_t head;   /* shared_u64 * */
+	uint64_t fifo;   /* struct dev_fifo_slot *: toward a proxy; 0: the peer polls tail */
+	uint64_t step; /* next step; kept across launches by the kernel, rounded up to its chunk */
 	uint32_t step_bytes;
-	int32_t peer;	 /* rank at the other end */
+	int32_t peer; /* rank at the other end */
 	int32_t channel;
 	uint32_t pad0;
 };
@@ -79,7 +89,7 @@ DOPPEL_CHECK_SIZE(struct dev_conn, 56);
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
 	int32_t prev, next; /* ranks */
-	int32_t index;	    /* this rank's position; position 0 holds rank 0 */
+	int32_t index;      /* this rank's position; position 0 holds rank 0 */
 	int32_t pad0;
 };
 
@@ -94,7 +104,7 @@ DOPPEL_CHECK_SIZE(struct dev_channel, 256);
 struct dev_comm {
 	uint32_t magic; /* DEV_COMM_MAGIC: kernel and host were built from one work.h */
 	int32_t rank, nranks, nchannels;
-	uint64_t abort;	   /* shared_u32 *: host memory, device-visible */
+	uint64_t abort;    /* shared_u32 *: host memory, device-visible */
 	uint64_t channels; /* struct dev_channel *: [nchannels] */
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
@@ -107,20 +117,20 @@ DOPPEL_CHECK_SIZE(struct dev_comm, 40);
  * last count_hi, those between count_mid each. When lo == hi, count_lo is all. */
 struct dev_work {
 	uint64_t send, recv; /* user buffers */
-	uint64_t count;	     /* elements in all */
+	uint64_t count;      /* elements in all */
 	uint64_t count_lo, count_mid, count_hi;
 	uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk (= DEV_CHUNK_STEPS steps) */
 	uint8_t channel_lo, channel_hi;
 	uint8_t func, algo, proto, type, op;
-	uint8_t nwarps;	     /* of the block that work on it */
-	uint64_t scale;	     /* PREMUL_SUM: the factor in the type's bits; SUM_POSTDIV: the divisor */
-	uint64_t op_count;   /* of the communicator: 0, 1, 2... */
+	uint8_t nwarps;    /* of the block that work on it */
+	uint64_t scale;    /* PREMUL_SUM: the factor in the type's bits; SUM_POSTDIV: the divisor */
+	uint64_t op_count; /* of the communicator: 0, 1, 2... */
 	uint8_t pad0[40];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
 
 /* Warps of a block at most: the kernel's registers are allotted for it. */
-#define DEV_MAX_WARPS 16
+#define DEV_MAX_WARPS        16
 #define DEV_WORKS_PER_LAUNCH 24
 /* The kernel's one argument block. Grid: one block per set bit of channel_mask, in order. */
 struct dev_args {
@@ -143,7 +153,8 @@ struct dev_kernel {
 };
 
 DOPPEL_EXTERN_C_BEGIN
-/* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built. */
+/* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built.
+ */
 const struct dev_kernel *dev_kernel_collective(int warp_width);
 DOPPEL_EXTERN_C_END
 

@@ -14,10 +14,10 @@
 /* Warps of a block. A warp of the double is worth as much at any width and any size, and two of
  * them exercise everything. A GPU gets what NCCL's rule says, at most 512 threads. */
 #ifdef DOPPEL_FAKECUDA
-#define PLAN_WARPS_FIXED true
+#define PLAN_WARPS_FIXED       true
 #define PLAN_WARPS(warp_width) 2
 #else
-#define PLAN_WARPS_FIXED false
+#define PLAN_WARPS_FIXED       false
 #define PLAN_WARPS(warp_width) (PLAN_THREADS / (warp_width))
 #endif
 #define PLAN_WARPS_MOST 32
@@ -223,7 +223,8 @@ static ncclResult_t plan_batch_launch(struct ncclComm *comm, struct plan_state *
 	return rc;
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------ */
+/* ---- tasks ------------------------------------------------------------------------------------
+ */
 
 /* A ring of one: the result is the input. */
 static ncclResult_t plan_task_alone(const struct plan_task *t)
@@ -232,9 +233,9 @@ static ncclResult_t plan_task_alone(const struct plan_task *t)
 
 	if (t->send == t->recv)
 		return ncclSuccess;
-	return cuda_result(cudaMemcpyAsync(t->recv, t->send, bytes, cudaMemcpyDeviceToDevice,
-					   t->stream),
-			   "cudaMemcpyAsync of a collective of one rank");
+	return cuda_result(
+		cudaMemcpyAsync(t->recv, t->send, bytes, cudaMemcpyDeviceToDevice, t->stream),
+		"cudaMemcpyAsync of a collective of one rank");
 }
 
 static uint32_t plan_work_warps(const struct plan_state *st, const struct plan_shape *shape)
@@ -264,8 +265,10 @@ static ncclResult_t plan_task_add(struct ncclComm *comm, struct plan_state *st,
 		return rc;
 	st->stream = t->stream;
 	plan_batch_add(comm, st, &work);
-	INFO(LOG_COLL, "AllReduce: %zu elements of type %d, op %d: ring, simple, channels %u..%u, "
-	     "opCount %llu", t->count, (int)t->type, (int)t->op, work.channel_lo, work.channel_hi,
+	INFO(LOG_COLL,
+	     "AllReduce: %zu elements of type %d, op %d: ring, simple, channels %u..%u, "
+	     "opCount %llu",
+	     t->count, (int)t->type, (int)t->op, work.channel_lo, work.channel_hi,
 	     (unsigned long long)t->op_count);
 	return ncclSuccess;
 }

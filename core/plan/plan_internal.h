@@ -11,7 +11,7 @@
 #include "core/proxy/proxy.h"
 
 /* Threads that NCCL's rule reckons with, whatever the warp width is. */
-#define PLAN_THREADS 512
+#define PLAN_THREADS      512
 #define PLAN_THREAD_BYTES 64 /* SIMPLE: bytes that make a thread worth while */
 
 /* ---- work.c: pure --------------------------------------------------------------------------- */

@@ -62,14 +62,17 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 
 		if (rc)
 			return rc;
-		if (dev >= 0 && (best < 0 || topo_nic_path(topo, pc->comm->local_rank, n) <
-						     topo_nic_path(topo, pc->comm->local_rank, best)))
+		if (dev >= 0 &&
+		    (best < 0 || topo_nic_path(topo, pc->comm->local_rank, n) <
+					 topo_nic_path(topo, pc->comm->local_rank, best)))
 			best = n;
 	}
 	if (best < 0) {
-		WARN("rank %d channel %d: none of the topology's NICs (%s...) is among the %d devices "
-		     "of the network %s", pc->rank, pc->channel, topo_nic_name(topo, pc->nic),
-		     pc->proxy->net_devices, pc->proxy->net->name);
+		WARN("rank %d channel %d: none of the topology's NICs (%s...) is among the %d "
+		     "devices "
+		     "of the network %s",
+		     pc->rank, pc->channel, topo_nic_name(topo, pc->nic), pc->proxy->net_devices,
+		     pc->proxy->net->name);
 		return ncclSystemError;
 	}
 	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because %s is not there", pc->rank,
@@ -156,7 +159,8 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 	if (pc->mr)
 		(void)pc->proxy->net->dereg_mr(pc->net_comm, pc->mr);
 	if (pc->buffer && pc->buffer_on_gpu)
-		(void)cuda_result(cudaFree(pc->buffer), "cudaFree of a network connection's buffer");
+		(void)cuda_result(cudaFree(pc->buffer),
+				  "cudaFree of a network connection's buffer");
 	if (pc->host_mem)
 		(void)cuda_result(cudaFreeHost(pc->host_mem),
 				  "cudaFreeHost of a network connection");

@@ -118,7 +118,10 @@ static void proxy_answer_wait(const struct proxy_conn *pc, struct wait *w)
 		.kind = WAIT_EQ,
 		.bytes = 4,
 		.why = "the proxy's service task to answer",
-		.from = {.rank = pc->rank, .channel = pc->channel, .step = -1, .object = "proxy service"},
+		.from = {.rank = pc->rank,
+			 .channel = pc->channel,
+			 .step = -1,
+			 .object = "proxy service"},
 	};
 }
 
@@ -174,8 +177,10 @@ static ncclResult_t proxy_conn_make(struct conn *c)
 	pc->is_send = c->is_send;
 	pc->step_bytes = transport_step_bytes();
 	os_label(pc, &(struct os_label){.what = c->is_send ? "proxy send" : "proxy recv",
-					.rank = pc->rank, .peer = pc->peer,
-					.channel = pc->channel, .number = -1});
+					.rank = pc->rank,
+					.peer = pc->peer,
+					.channel = pc->channel,
+					.number = -1});
 	p->conn[i] = pc;
 	c->proxy = pc;
 	return ncclSuccess;
@@ -249,7 +254,9 @@ static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 			.kind = WAIT_NE,
 			.bytes = 4,
 			.why = "free slots for proxy operations",
-			.from = {.rank = p->comm->rank, .channel = -1, .step = -1,
+			.from = {.rank = p->comm->rank,
+				 .channel = -1,
+				 .step = -1,
 				 .object = "proxy progress"},
 		};
 

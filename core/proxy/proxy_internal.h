@@ -12,8 +12,8 @@
 #include "core/transport/net.h"
 #include "core/transport/transport_internal.h"
 
-#define PROXY_SLOTS (2 * PROXY_MAX_APPEND)
-#define PROXY_CONNS (2 * DEV_MAX_CHANNELS)
+#define PROXY_SLOTS     (2 * PROXY_MAX_APPEND)
+#define PROXY_CONNS     (2 * DEV_MAX_CHANNELS)
 #define PROXY_RUN_WAITS 4
 
 /* ---- ops.c: lists between tasks ------------------------------------------------------------- */
@@ -52,7 +52,7 @@ struct proxy_run {
 	uint64_t base; /* the connection's step, rounded up to the chunk */
 	uint32_t posted, received, flushed, transmitted, done;
 	struct net_request *req[DEV_STEPS]; /* by step % DEV_STEPS, of a slice's first step */
-	size_t bytes[DEV_STEPS];	    /* recv: what came in */
+	size_t bytes[DEV_STEPS];            /* recv: what came in */
 	struct net_request *flush_req;
 	struct wait wait[PROXY_RUN_WAITS]; /* of the last pass: what each stage waits for */
 	int nwaits;
@@ -98,10 +98,10 @@ struct proxy_conn {
 	uint32_t step_bytes;
 
 	enum proxy_command asked; /* main */
-	shared_u32 answered;	  /* service: the last command that it has an answer to */
-	struct net_info mine;	/* service writes before it answers a SETUP */
-	struct net_info theirs; /* main writes before it asks to CONNECT */
-	ncclResult_t result;	/* service writes before it answers */
+	shared_u32 answered;      /* service: the last command that it has an answer to */
+	struct net_info mine;     /* service writes before it answers a SETUP */
+	struct net_info theirs;   /* main writes before it asks to CONNECT */
+	ncclResult_t result;      /* service writes before it answers */
 
 	/* service */
 	enum proxy_conn_state state;
@@ -112,7 +112,7 @@ struct proxy_conn {
 
 	/* service writes until READY, then read only */
 	void *net_comm, *mr;
-	void *host_mem;		       /* pinned: send_mem, recv_mem, and the buffer unless it is on the GPU */
+	void *host_mem; /* pinned: send_mem, recv_mem, and the buffer unless it is on the GPU */
 	struct dev_send_mem *send_mem; /* head */
 	struct dev_recv_mem *recv_mem; /* tail, fifo */
 	uint8_t *buffer;

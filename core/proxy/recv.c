@@ -24,7 +24,8 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 	if (run->posted == run->op.nsteps ||
 	    run->posted + run->op.slice_steps > run->done + DEV_STEPS)
 		return ncclSuccess;
-	rc = pc->proxy->net->irecv(pc->net_comm, proxy_recv_slot(pc, step), bytes, pc->mr, &req, &w);
+	rc = pc->proxy->net->irecv(pc->net_comm, proxy_recv_slot(pc, step), bytes, pc->mr, &req,
+				   &w);
 	if (rc)
 		return rc;
 	if (!req) {
@@ -127,8 +128,10 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 			.kind = WAIT_GE,
 			.bytes = 8,
 			.why = "the kernel to take a slot",
-			.from = {.rank = pc->rank, .channel = pc->channel,
-				 .step = (int64_t)(taken - run->op.slice_steps), .object = "kernel"},
+			.from = {.rank = pc->rank,
+				 .channel = pc->channel,
+				 .step = (int64_t)(taken - run->op.slice_steps),
+				 .object = "kernel"},
 		};
 		return;
 	}

@@ -39,7 +39,9 @@ static bool proxy_send_filled(struct proxy_conn *pc, uint32_t *size, uint32_t *o
 	struct dev_fifo_slot *slot = proxy_send_slot(pc, step);
 	struct wait w = {
 		.mask = WAIT_MASK_ALL,
-		.from = {.rank = pc->rank, .channel = pc->channel, .step = (int64_t)step,
+		.from = {.rank = pc->rank,
+			 .channel = pc->channel,
+			 .step = (int64_t)step,
 			 .object = "kernel"},
 	};
 
@@ -73,7 +75,8 @@ static ncclResult_t proxy_send_slot_check(const struct proxy_conn *pc, uint32_t 
 	    offset <= pc->buffer_bytes && size <= pc->buffer_bytes - offset)
 		return ncclSuccess;
 	WARN("rank %d -> rank %d channel %d: the kernel wrote a slot of %u bytes at offset %u of a "
-	     "buffer of %zu", pc->rank, pc->peer, pc->channel, size, offset, pc->buffer_bytes);
+	     "buffer of %zu",
+	     pc->rank, pc->peer, pc->channel, size, offset, pc->buffer_bytes);
 	return ncclInternalError;
 }
 
@@ -91,7 +94,8 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 		return ncclSuccess;
 	rc = proxy_send_slot_check(pc, size, offset);
 	if (!rc)
-		rc = pc->proxy->net->isend(pc->net_comm, pc->buffer + offset, size, pc->mr, &req, &w);
+		rc = pc->proxy->net->isend(pc->net_comm, pc->buffer + offset, size, pc->mr, &req,
+					   &w);
 	if (rc)
 		return rc;
 	if (!req) {
@@ -133,8 +137,8 @@ static ncclResult_t proxy_send_complete(struct proxy_conn *pc, bool *moved)
 	run->done += run->op.slice_steps;
 	*moved = true;
 	os_progress();
-	os_trace("proxy.sent", (uint64_t)pc->rank << 32 | (uint32_t)pc->peer,
-		 (uint64_t)pc->channel, step);
+	os_trace("proxy.sent", (uint64_t)pc->rank << 32 | (uint32_t)pc->peer, (uint64_t)pc->channel,
+		 step);
 	return ncclSuccess;
 }
 

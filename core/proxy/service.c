@@ -83,7 +83,9 @@ static void proxy_conn_drain(struct proxy_conn *pc, bool *moved)
 			.kind = WAIT_EQ,
 			.bytes = 4,
 			.why = "operations of a connection that closes to end",
-			.from = {.rank = pc->rank, .channel = pc->channel, .step = -1,
+			.from = {.rank = pc->rank,
+				 .channel = pc->channel,
+				 .step = -1,
 				 .object = "proxy progress"},
 		};
 		return;

@@ -21,14 +21,14 @@ static ncclResult_t net_info_check(const struct conn *c, const struct net_info *
 	if (info->magic != NET_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
 	    !!info->is_send == c->is_send) {
 		WARN("rank %d sent rank %d no valid network description of channel %d (magic %#x, "
-		     "rank %d, channel %d)", c->peer, c->comm->rank, c->channel, info->magic,
-		     info->rank, info->channel);
+		     "rank %d, channel %d)",
+		     c->peer, c->comm->rank, c->channel, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
 	if (info->step_bytes != transport_step_bytes()) {
 		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
-		     "same on all ranks", c->comm->rank, transport_step_bytes(), c->peer,
-		     info->step_bytes);
+		     "same on all ranks",
+		     c->comm->rank, transport_step_bytes(), c->peer, info->step_bytes);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;

@@ -15,8 +15,8 @@
 #define NET_MAX_REQUESTS 32
 
 struct net_props {
-	char name[32];	  /* "mlx5_0" */
-	char bus_id[24];  /* "" unknown */
+	char name[32];   /* "mlx5_0" */
+	char bus_id[24]; /* "" unknown */
 	uint64_t guid;
 	uint32_t port;
 	uint32_t speed_mbps; /* megabits per second, as in topology files */
@@ -52,21 +52,22 @@ struct net {
 	ncclResult_t (*accept)(void *listen, void **recv_comm, struct wait *w);
 	ncclResult_t (*reg_mr)(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			       void **mr);
-	/* With requests in flight (after a failure or an abort) it ends them, and the net_comm is good
-	 * for nothing but closing. */
+	/* With requests in flight (after a failure or an abort) it ends them, and the net_comm is
+	 * good for nothing but closing. */
 	ncclResult_t (*dereg_mr)(void *net_comm, void *mr);
-	/* ncclSuccess with *req NULL: no credit from the receiver yet (isend) or no request free. */
+	/* ncclSuccess with *req NULL: no credit from the receiver yet (isend) or no request free.
+	 */
 	ncclResult_t (*isend)(void *send_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w);
 	ncclResult_t (*irecv)(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w);
 	ncclResult_t (*iflush)(void *recv_comm, void *data, size_t bytes, void *mr,
 			       struct net_request **req, struct wait *w);
-	/* *done and, for a receive, *bytes. Errors: ncclRemoteError with one line that names QP, peer
-	 * and completion status. */
+	/* *done and, for a receive, *bytes. Errors: ncclRemoteError with one line that names QP,
+	 * peer and completion status. */
 	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
-	/* Did the other end say that it failed, or go away? For idle passes: cheap when nothing came;
-	 * *w says what would. Errors as test. */
+	/* Did the other end say that it failed, or go away? For idle passes: cheap when nothing
+	 * came; *w says what would. Errors as test. */
 	ncclResult_t (*check)(void *net_comm, struct wait *w);
 	void (*close_send)(void *send_comm);
 	void (*close_recv)(void *recv_comm);

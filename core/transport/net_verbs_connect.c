@@ -8,10 +8,11 @@
 #include "core/bootstrap/sock.h"
 #include "core/transport/net_verbs_internal.h"
 
-#define NET_VERBS_TRIES 34
+#define NET_VERBS_TRIES    34
 #define NET_VERBS_RETRY_NS 100000000ull
 
-/* ---- waits ------------------------------------------------------------------------------------ */
+/* ---- waits ------------------------------------------------------------------------------------
+ */
 
 static void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const char *why,
 				  struct wait *w)
@@ -47,12 +48,14 @@ static bool net_verbs_paused(const struct net_verbs_conn *c)
 	return c->check_at_ns && os_now_ns() < c->check_at_ns;
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------
+ */
 
 static ncclResult_t net_verbs_broken(const struct net_verbs_conn *c, const char *what, int rc)
 {
 	WARN("NET/IB: rank %d and rank %d, channel %d: the connection for set-up broke while %s: "
-	     "%s", c->comm->rank, c->who.peer, c->who.channel, what,
+	     "%s",
+	     c->comm->rank, c->who.peer, c->who.channel, what,
 	     rc ? strerror(rc) : "closed by the peer");
 	return ncclRemoteError;
 }
@@ -97,7 +100,8 @@ static ncclResult_t net_verbs_pull(struct net_verbs_conn *c, void *data, size_t 
 	return ncclSuccess;
 }
 
-/* ---- steps that both ends take ------------------------------------------------------------------ */
+/* ---- steps that both ends take ------------------------------------------------------------------
+ */
 
 static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, struct net_verbs_dev *dev,
 						  const struct net_who *who, bool is_send)
@@ -125,13 +129,13 @@ static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
 
 	if (m->magic == NET_VERBS_META_MAGIC && m->rank == c->who.peer &&
 	    m->link_layer == c->dev->attr.link_layer && m->mtu >= IBV_MTU_256 &&
-	    m->mtu <= IBV_MTU_4096 && m->ring_entries == ring &&
-	    memchr(m->nic, 0, sizeof m->nic))
+	    m->mtu <= IBV_MTU_4096 && m->ring_entries == ring && memchr(m->nic, 0, sizeof m->nic))
 		return ncclSuccess;
-	WARN("NET/IB: rank %d (%s, link layer %u) cannot connect to rank %d (%.31s, link layer %u): "
-	     "magic %#x, rank %d, mtu %u, ring of %u", c->comm->rank, c->dev->name,
-	     c->dev->attr.link_layer, c->who.peer, m->nic, m->link_layer, m->magic, m->rank, m->mtu,
-	     m->ring_entries);
+	WARN("NET/IB: rank %d (%s, link layer %u) cannot connect to rank %d (%.31s, link layer "
+	     "%u): "
+	     "magic %#x, rank %d, mtu %u, ring of %u",
+	     c->comm->rank, c->dev->name, c->dev->attr.link_layer, c->who.peer, m->nic,
+	     m->link_layer, m->magic, m->rank, m->mtu, m->ring_entries);
 	return ncclRemoteError;
 }
 
@@ -146,7 +150,8 @@ static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 	if (rc == ETIMEDOUT && ++c->tries < NET_VERBS_TRIES)
 		return net_verbs_pause(c, "the network to resolve a queue pair's address", w);
 	if (rc == ETIMEDOUT)
-		WARN("NET/IB: rank %d: no route from qp 0x%x on %s to rank %d's %.31s after %d tries",
+		WARN("NET/IB: rank %d: no route from qp 0x%x on %s to rank %d's %.31s after %d "
+		     "tries",
 		     c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer, c->theirs.nic,
 		     c->tries);
 	c->check_at_ns = 0;
@@ -207,7 +212,8 @@ static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
 	return ncclSuccess;
 }
 
-/* ---- sending end -------------------------------------------------------------------------------- */
+/* ---- sending end --------------------------------------------------------------------------------
+ */
 
 static ncclResult_t net_verbs_connect_tcp(struct net_verbs_conn *c,
 					  const struct net_verbs_handle *h, struct wait *w)
@@ -289,7 +295,8 @@ ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_
 	return rc;
 }
 
-/* ---- receiving end ------------------------------------------------------------------------------- */
+/* ---- receiving end
+ * ------------------------------------------------------------------------------- */
 
 ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_who *who,
 			      struct net_handle *h, void **listen)
@@ -334,8 +341,8 @@ static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait
 	struct os_addr peer;
 	int rc, fd;
 
-	net_verbs_wait_socket(l->fd, l->who.peer, l->who.channel,
-			      "the peer to connect for set-up", w);
+	net_verbs_wait_socket(l->fd, l->who.peer, l->who.channel, "the peer to connect for set-up",
+			      w);
 	rc = os_accept(l->fd, &fd, &peer);
 	if (rc == EAGAIN)
 		return ncclInProgress;
@@ -416,7 +423,8 @@ ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w)
 	return ncclSuccess;
 }
 
-/* ---- closing --------------------------------------------------------------------------------------- */
+/* ---- closing
+ * --------------------------------------------------------------------------------------- */
 
 void net_verbs_close(void *net_comm)
 {

@@ -7,8 +7,8 @@
 
 #include "core/transport/net_verbs_internal.h"
 
-/* Regions are registered under offsets, not under their addresses: what crosses the wire is then the
- * same in every run. HCAs want the offset within the page kept. */
+/* Regions are registered under offsets, not under their addresses: what crosses the wire is then
+ * the same in every run. HCAs want the offset within the page kept. */
 uint64_t net_verbs_page_offset(const void *data)
 {
 	return (uintptr_t)data % NET_VERBS_PAGE;
@@ -32,13 +32,13 @@ ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				    IBV_ACCESS_REMOTE_READ);
 	if (!m) {
-		WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s",
+		WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: "
+		     "%s",
 		     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name,
 		     strerror(errno));
 		return ncclSystemError;
 	}
-	if (where == NET_GPU_FLUSH && !c->is_send && !c->flush_qp &&
-	    net_verbs_flush_qp_make(c)) {
+	if (where == NET_GPU_FLUSH && !c->is_send && !c->flush_qp && net_verbs_flush_qp_make(c)) {
 		ibv_dereg_mr(m);
 		return ncclSystemError;
 	}
@@ -61,7 +61,8 @@ ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
 	return ncclSystemError;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests ----------------------------------------------------------------------------------
+ */
 
 static struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_kind kind,
 					     uint32_t *index)
@@ -86,7 +87,10 @@ static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint64_t seq, cons
 		.want = seq,
 		.kind = WAIT_OBJECT,
 		.why = why,
-		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1, .object = "hca"},
+		.from = {.rank = c->who.peer,
+			 .channel = c->who.channel,
+			 .step = -1,
+			 .object = "hca"},
 	};
 }
 
@@ -101,13 +105,16 @@ static ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_re
 
 static ncclResult_t net_verbs_post_failed(const struct net_verbs_conn *c, const char *what, int rc)
 {
-	WARN("NET/IB: rank %d and rank %d, channel %d: posting a %s on qp 0x%x of device %s failed: "
-	     "%s", c->comm->rank, c->who.peer, c->who.channel, what, c->qp->qp_num, c->dev->name,
+	WARN("NET/IB: rank %d and rank %d, channel %d: posting a %s on qp 0x%x of device %s "
+	     "failed: "
+	     "%s",
+	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp->qp_num, c->dev->name,
 	     strerror(rc));
 	return ncclSystemError;
 }
 
-/* ---- send ---------------------------------------------------------------------------------------- */
+/* ---- send
+ * ---------------------------------------------------------------------------------------- */
 
 /* Is the receiver's entry for the next send there? */
 static bool net_verbs_cleared(struct net_verbs_conn *c, struct net_verbs_cts *cts, struct wait *w)
@@ -123,7 +130,9 @@ static bool net_verbs_cleared(struct net_verbs_conn *c, struct net_verbs_cts *ct
 			.kind = WAIT_EQ,
 			.bytes = 8,
 			.why = "the receiver to clear a send",
-			.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1,
+			.from = {.rank = c->who.peer,
+				 .channel = c->who.channel,
+				 .step = -1,
 				 .object = "proxy recv"},
 		};
 		return false;
@@ -142,14 +151,14 @@ static int net_verbs_post_write(struct net_verbs_conn *c, const void *data, size
 		.lkey = mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = net_verbs_wr_id(NET_VERBS_SEND, index),
-		.sg_list = &sge,
-		.num_sge = bytes ? 1 : 0,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = IBV_SEND_SIGNALED,
-		.imm_data = htobe32((uint32_t)bytes),
-		.wr.rdma = {.remote_addr = cts->addr, .rkey = cts->rkey},
-	};
+					 .wr_id = net_verbs_wr_id(NET_VERBS_SEND, index),
+					 .sg_list = &sge,
+					 .num_sge = bytes ? 1 : 0,
+					 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .imm_data = htobe32((uint32_t)bytes),
+					 .wr.rdma = {.remote_addr = cts->addr, .rkey = cts->rkey},
+				 };
 
 	return ibv_post_send(c->qp, &wr, &bad);
 }
@@ -171,7 +180,8 @@ ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr
 		return ncclSuccess;
 	if (bytes > cts.bytes) {
 		WARN("NET/IB: rank %d -> rank %d channel %d: a message of %zu bytes for a receive "
-		     "of %u", c->comm->rank, c->who.peer, c->who.channel, bytes, cts.bytes);
+		     "of %u",
+		     c->comm->rank, c->who.peer, c->who.channel, bytes, cts.bytes);
 		return ncclInternalError;
 	}
 	r = net_verbs_request(c, NET_VERBS_SEND, &index);
@@ -188,7 +198,8 @@ ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr
 	return ncclSuccess;
 }
 
-/* ---- receive ------------------------------------------------------------------------------------- */
+/* ---- receive
+ * ------------------------------------------------------------------------------------- */
 
 /* Writes the clear-to-send entry of the next receive. One in a turn of the ring is signaled: its
  * completion frees the send queue of all before it. */
@@ -203,15 +214,16 @@ static int net_verbs_post_cts(struct net_verbs_conn *c, const void *data, size_t
 		.turn = {c->recvs + 1},
 	};
 	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)&cts, .length = sizeof cts};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = net_verbs_wr_id(NET_VERBS_CTS, 0),
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_INLINE | (slot ? 0 : IBV_SEND_SIGNALED),
-		.wr.rdma = {.remote_addr = c->theirs.ring_addr + slot * sizeof cts,
-			    .rkey = c->theirs.ring_rkey},
-	};
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = net_verbs_wr_id(NET_VERBS_CTS, 0),
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = IBV_SEND_INLINE | (slot ? 0 : IBV_SEND_SIGNALED),
+			.wr.rdma = {.remote_addr = c->theirs.ring_addr + slot * sizeof cts,
+				    .rkey = c->theirs.ring_rkey},
+		};
 
 	return ibv_post_send(c->qp, &wr, &bad);
 }
@@ -269,14 +281,14 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 		.lkey = c->flush_mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = net_verbs_wr_id(NET_VERBS_FLUSH, index),
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_READ,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = net_verbs_iova(mr, data),
-			    .rkey = ((struct ibv_mr *)mr)->rkey},
-	};
+					 .wr_id = net_verbs_wr_id(NET_VERBS_FLUSH, index),
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_RDMA_READ,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.rdma = {.remote_addr = net_verbs_iova(mr, data),
+						     .rkey = ((struct ibv_mr *)mr)->rkey},
+				 };
 	rc = ibv_post_send(c->flush_qp, &wr, &bad);
 	if (rc) {
 		r->used = false;
@@ -286,7 +298,8 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	return ncclSuccess;
 }
 
-/* ---- completions --------------------------------------------------------------------------------- */
+/* ---- completions
+ * --------------------------------------------------------------------------------- */
 
 static void net_verbs_completed(struct net_verbs_conn *c, const struct ibv_wc *wc)
 {

@@ -7,7 +7,8 @@
 
 #include "core/transport/net_verbs_internal.h"
 
-/* ---- NCCL_IB_HCA ------------------------------------------------------------------------------ */
+/* ---- NCCL_IB_HCA ------------------------------------------------------------------------------
+ */
 
 /* Does "mlx5_0" or "mlx5_0:1" (`item`, of `n` characters) name this port? */
 static bool net_verbs_filter_item(const char *item, size_t n, bool exact, const char *name,
@@ -42,7 +43,8 @@ static bool net_verbs_wanted(const char *filter, const char *name, int port)
 	return found != negate;
 }
 
-/* ---- devices ----------------------------------------------------------------------------------- */
+/* ---- devices -----------------------------------------------------------------------------------
+ */
 
 /* One entry per active and wanted port; the first of a device keeps the context open. */
 static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, const char *name,
@@ -54,7 +56,8 @@ static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, c
 		if (!net_verbs_wanted(param_str(PARAM_IB_HCA), name, port))
 			continue;
 		if (st->ndevs == NET_VERBS_MAX_DEVICES) {
-			INFO(LOG_NET, "NET/IB: more than %d ports; %s port %u and later are not used",
+			INFO(LOG_NET,
+			     "NET/IB: more than %d ports; %s port %u and later are not used",
 			     NET_VERBS_MAX_DEVICES, name, port);
 			return;
 		}
@@ -157,10 +160,13 @@ static uint32_t net_verbs_speed_mbps(const struct ibv_port_attr *a)
 	static const struct {
 		uint8_t speed;
 		uint32_t mbps;
-	} lanes[] = {{1, 2500}, {2, 5000}, {4, 10000}, {8, 10000}, {16, 14000}, {32, 25000},
-		     {64, 50000}, {128, 100000}};
-	uint32_t lane = 10000, width = a->active_width == 2 ? 4 : a->active_width == 4 ? 8 :
-				       a->active_width == 8 ? 12 : a->active_width == 16 ? 2 : 1;
+	} lanes[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+		     {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+	uint32_t lane = 10000, width = a->active_width == 2    ? 4
+				       : a->active_width == 4  ? 8
+				       : a->active_width == 8  ? 12
+				       : a->active_width == 16 ? 2
+							       : 1;
 
 	for (size_t i = 0; i < ARRAY_LEN(lanes); i++)
 		if (lanes[i].speed == a->active_speed)
@@ -183,7 +189,8 @@ ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p
 	return ncclSuccess;
 }
 
-/* ---- protection domain, address ------------------------------------------------------------------ */
+/* ---- protection domain, address
+ * ------------------------------------------------------------------ */
 
 ncclResult_t net_verbs_pd_get(struct net_verbs_dev *d)
 {
@@ -204,7 +211,8 @@ void net_verbs_pd_put(struct net_verbs_dev *d)
 	if (--d->pd_refs)
 		return;
 	if (ibv_dealloc_pd(d->pd))
-		WARN("NET/IB: ibv_dealloc_pd on device %s failed: something of it is in use", d->name);
+		WARN("NET/IB: ibv_dealloc_pd on device %s failed: something of it is in use",
+		     d->name);
 	d->pd = NULL;
 }
 

@@ -14,11 +14,29 @@
 static const char *net_verbs_status_name(uint32_t status)
 {
 	static const char *const names[] = {
-		"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR",
-		"WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR", "REM_INV_REQ_ERR",
-		"REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR",
-		"LOC_RDD_VIOL_ERR", "REM_INV_RD_REQ_ERR", "REM_ABORT_ERR", "INV_EECN_ERR",
-		"INV_EEC_STATE_ERR", "FATAL_ERR", "RESP_TIMEOUT_ERR", "GENERAL_ERR", "TM_ERR",
+		"SUCCESS",
+		"LOC_LEN_ERR",
+		"LOC_QP_OP_ERR",
+		"LOC_EEC_OP_ERR",
+		"LOC_PROT_ERR",
+		"WR_FLUSH_ERR",
+		"MW_BIND_ERR",
+		"BAD_RESP_ERR",
+		"LOC_ACCESS_ERR",
+		"REM_INV_REQ_ERR",
+		"REM_ACCESS_ERR",
+		"REM_OP_ERR",
+		"RETRY_EXC_ERR",
+		"RNR_RETRY_EXC_ERR",
+		"LOC_RDD_VIOL_ERR",
+		"REM_INV_RD_REQ_ERR",
+		"REM_ABORT_ERR",
+		"INV_EECN_ERR",
+		"INV_EEC_STATE_ERR",
+		"FATAL_ERR",
+		"RESP_TIMEOUT_ERR",
+		"GENERAL_ERR",
+		"TM_ERR",
 		"TM_RNDV_INCOMPLETE",
 	};
 
@@ -163,7 +181,9 @@ ncclResult_t net_verbs_check(void *net_comm, struct wait *w)
 		.want = seq,
 		.kind = WAIT_OBJECT,
 		.why = "a notice of failure",
-		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1,
+		.from = {.rank = c->who.peer,
+			 .channel = c->who.channel,
+			 .step = -1,
 			 .object = "proxy progress"},
 	};
 	if (c->failed)

@@ -22,9 +22,9 @@
 #include "core/transport/transport_internal.h"
 
 #define NET_VERBS_MAX_DEVICES 32
-#define NET_VERBS_RING NET_MAX_REQUESTS	       /* CTS entries */
-#define NET_VERBS_PAGE 4096u
-#define NET_VERBS_CTS_DEPTH (2 * NET_VERBS_RING) /* send queue of a receiving end */
+#define NET_VERBS_RING        NET_MAX_REQUESTS /* CTS entries */
+#define NET_VERBS_PAGE        4096u
+#define NET_VERBS_CTS_DEPTH   (2 * NET_VERBS_RING) /* send queue of a receiving end */
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ struct net_state {
 /* ---- what crosses --------------------------------------------------------------------------- */
 
 #define NET_VERBS_HANDLE_MAGIC 0xd0de3001u
-#define NET_VERBS_META_MAGIC 0xd0de3002u
+#define NET_VERBS_META_MAGIC   0xd0de3002u
 #define NET_VERBS_NOTICE_MAGIC 0xd0de3003u
 
 /* In struct net_handle: where a receiving end listens. */
@@ -88,7 +88,7 @@ DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 40);
 struct net_verbs_notice {
 	uint32_t magic;
 	uint32_t status; /* enum ibv_wc_status */
-	uint32_t what;	 /* enum net_verbs_kind */
+	uint32_t what;   /* enum net_verbs_kind */
 	uint32_t qpn;
 };
 DOPPEL_CHECK_SIZE(struct net_verbs_notice, 16);
@@ -142,13 +142,13 @@ struct net_verbs_conn {
 	int fd; /* -1: none */
 	struct net_verbs_meta mine, theirs;
 	struct net_verbs_notice ready;
-	size_t moved;	/* bytes of the message that is being sent or received */
-	int tries;	/* connects or address resolutions so far */
+	size_t moved; /* bytes of the message that is being sent or received */
+	int tries;    /* connects or address resolutions so far */
 
 	struct ibv_cq *cq; /* of both queue pairs */
 	struct ibv_qp *qp;
 	struct net_request req[NET_MAX_REQUESTS];
-	bool failed;	/* said so already */
+	bool failed;    /* said so already */
 	bool peer_gone; /* the TCP connection ended */
 	uint64_t checked_seq, check_at_ns;
 	struct net_verbs_notice notice; /* comes in */
@@ -160,7 +160,7 @@ struct net_verbs_conn {
 	struct ibv_mr *ring_mr;
 	uint64_t sends; /* isends so far: the next takes turn sends + 1 */
 	/* receiving end */
-	uint64_t recvs;	    /* irecvs so far */
+	uint64_t recvs;     /* irecvs so far */
 	uint64_t cts_done;  /* CTS writes known to be complete; one in NET_VERBS_RING is signaled */
 	uint64_t cts_turns; /* signaled ones among them */
 	struct ibv_qp *flush_qp;

@@ -82,15 +82,19 @@ int net_verbs_qp_to_rts(struct net_verbs_conn *c)
 		rc = net_verbs_qp_rtr_to_rts(c->qp);
 	if (rc && rc != ETIMEDOUT)
 		WARN("NET/IB: rank %d: connecting qp 0x%x on %s to rank %d's qp 0x%x on %.31s "
-		     "failed: %s", c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer,
-		     c->theirs.qpn, c->theirs.nic, strerror(rc));
+		     "failed: %s",
+		     c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer, c->theirs.qpn,
+		     c->theirs.nic, strerror(rc));
 	return rc;
 }
 
 static void net_verbs_qp_label(struct net_verbs_conn *c, struct ibv_qp *qp, const char *what)
 {
-	os_label(qp, &(struct os_label){.what = what, .rank = c->comm->rank, .peer = c->who.peer,
-					.channel = c->who.channel, .number = qp->qp_num});
+	os_label(qp, &(struct os_label){.what = what,
+					.rank = c->comm->rank,
+					.peer = c->who.peer,
+					.channel = c->who.channel,
+					.number = qp->qp_num});
 }
 
 static struct ibv_qp *net_verbs_qp_create(struct net_verbs_conn *c, uint32_t send, uint32_t recv,
@@ -99,8 +103,11 @@ static struct ibv_qp *net_verbs_qp_create(struct net_verbs_conn *c, uint32_t sen
 	struct ibv_qp_init_attr init = {
 		.send_cq = c->cq,
 		.recv_cq = c->cq,
-		.cap = {.max_send_wr = send, .max_recv_wr = recv, .max_send_sge = 1,
-			.max_recv_sge = 1, .max_inline_data = inline_bytes},
+		.cap = {.max_send_wr = send,
+			.max_recv_wr = recv,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = inline_bytes},
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(c->dev->pd, &init);
@@ -175,8 +182,10 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 	if (!c->qp)
 		return ncclSystemError;
 	net_verbs_qp_label(c, c->qp, c->is_send ? "qp send" : "qp recv");
-	os_label(c->cq, &(struct os_label){.what = "cq", .rank = c->comm->rank,
-					   .peer = c->who.peer, .channel = c->who.channel,
+	os_label(c->cq, &(struct os_label){.what = "cq",
+					   .rank = c->comm->rank,
+					   .peer = c->who.peer,
+					   .channel = c->who.channel,
 					   .number = c->qp->qp_num});
 	if (net_verbs_qp_to_init(c, c->qp, IBV_ACCESS_REMOTE_WRITE)) {
 		WARN("NET/IB: qp 0x%x on device %s to INIT failed", c->qp->qp_num, c->dev->name);

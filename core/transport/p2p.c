@@ -17,12 +17,12 @@
 #include "core/transport/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
-#define P2P_INFO_MAGIC 0xd0de2001u
+#define P2P_INFO_MAGIC    0xd0de2001u
 #define P2P_CONTROL_BYTES 512u
-#define P2P_POOL_ALIGN (2u << 20)
+#define P2P_POOL_ALIGN    (2u << 20)
 
 /* Patience with importers at the end. */
-#define P2P_CLOSE_NS 10000000000ull
+#define P2P_CLOSE_NS         10000000000ull
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
 
 struct p2p_pool {
@@ -54,7 +54,7 @@ struct p2p_info {
 	uint32_t step_bytes;
 	uint32_t pad0;
 	uint64_t pool_bytes;
-	uint64_t control;   /* offsets in the pool */
+	uint64_t control; /* offsets in the pool */
 	uint64_t buffer;
 	cudaIpcMemHandle_t handle; /* for other processes of the host */
 };
@@ -272,14 +272,14 @@ static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *
 	    !!info->is_send == c->is_send || info->control > info->pool_bytes - P2P_CONTROL_BYTES ||
 	    info->buffer > info->pool_bytes || buffer_bytes > info->pool_bytes - info->buffer) {
 		WARN("rank %d sent rank %d no valid p2p description of channel %d (magic %#x, rank "
-		     "%d, channel %d)", c->peer, c->comm->rank, c->channel, info->magic,
-		     info->rank, info->channel);
+		     "%d, channel %d)",
+		     c->peer, c->comm->rank, c->channel, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
 	if (info->step_bytes != transport_step_bytes()) {
 		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
-		     "same on all ranks", c->comm->rank, transport_step_bytes(), c->peer,
-		     info->step_bytes);
+		     "same on all ranks",
+		     c->comm->rank, transport_step_bytes(), c->peer, info->step_bytes);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;
@@ -363,7 +363,8 @@ static void p2p_importers_wait(struct ncclComm *comm)
 
 		if (p2p_is_importer(comm, rank) &&
 		    bootstrap_wait_left(comm->bootstrap, rank, until) == ETIMEDOUT)
-			INFO(LOG_P2P, "rank %d: rank %d still has p2p memory open; freed all the same",
+			INFO(LOG_P2P,
+			     "rank %d: rank %d still has p2p memory open; freed all the same",
 			     comm->rank, rank);
 	}
 }

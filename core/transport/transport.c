@@ -201,7 +201,8 @@ static ncclResult_t transport_exchange(struct ncclComm *comm, struct transport_i
 	return ncclSuccess;
 }
 
-/* One pass over the connections that are not ready: *pending of them are left, each with its wait. */
+/* One pass over the connections that are not ready: *pending of them are left, each with its wait.
+ */
 static ncclResult_t transport_connect_pass(struct ncclComm *comm, struct transport_infos *in,
 					   int *pending)
 {

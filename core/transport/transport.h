@@ -33,9 +33,9 @@ struct conn {
 	struct ncclComm *comm;
 	int32_t peer, channel;
 	bool is_send;
-	struct dev_conn dev;	  /* copied into the device's channel when ready */
+	struct dev_conn dev;      /* copied into the device's channel when ready */
 	struct proxy_conn *proxy; /* net: the proxy's state machine; p2p: NULL */
-	void *state;		  /* the transport's own */
+	void *state;              /* the transport's own */
 };
 
 struct transport_dir {
@@ -56,7 +56,8 @@ extern const struct transport transport_p2p, transport_net;
 
 /* Connects the ring of every channel: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_rings(struct ncclComm *comm);
-/* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone. */
+/* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone.
+ */
 void transport_let_go(struct ncclComm *comm);
 /* Closes every connection of this rank. */
 void transport_close_all(struct ncclComm *comm);

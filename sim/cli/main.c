@@ -16,10 +16,11 @@ struct cli_command {
 };
 
 static const struct cli_command cli_commands[] = {
-	{ "run", "run a collective on a world of hosts, check it, print the nccl-tests table", cli_run },
-	{ "topo", "show a machine's topology, search rings in it", cli_topo },
-	{ "faults", "list the fault sites and the grammar of a plan", cli_faults },
-	{ "env", "list the environment variables with meaning and default", cli_env },
+	{"run", "run a collective on a world of hosts, check it, print the nccl-tests table",
+	 cli_run},
+	{"topo", "show a machine's topology, search rings in it", cli_topo},
+	{"faults", "list the fault sites and the grammar of a plan", cli_faults},
+	{"env", "list the environment variables with meaning and default", cli_env},
 };
 
 static void cli_usage(FILE *out)

@@ -23,65 +23,85 @@ struct run_options {
 };
 
 enum run_key {
-	RUN_MACHINE = 0x100, RUN_HOSTS, RUN_GPUS, RUN_DEVICES, RUN_RANKS_PER_PROC, RUN_ENGINE,
-	RUN_SEED, RUN_STRATEGY, RUN_FAULTS, RUN_TRACE, RUN_GDB, RUN_WARP, RUN_ENV, RUN_RECORD,
-	RUN_REPLAY, RUN_FAIL_DIR, RUN_NO_STRICT, RUN_PLACE, RUN_BUDGET_EVENTS, RUN_BUDGET_TIME,
-	RUN_WORKERS, RUN_NOTHING
+	RUN_MACHINE = 0x100,
+	RUN_HOSTS,
+	RUN_GPUS,
+	RUN_DEVICES,
+	RUN_RANKS_PER_PROC,
+	RUN_ENGINE,
+	RUN_SEED,
+	RUN_STRATEGY,
+	RUN_FAULTS,
+	RUN_TRACE,
+	RUN_GDB,
+	RUN_WARP,
+	RUN_ENV,
+	RUN_RECORD,
+	RUN_REPLAY,
+	RUN_FAIL_DIR,
+	RUN_NO_STRICT,
+	RUN_PLACE,
+	RUN_BUDGET_EVENTS,
+	RUN_BUDGET_TIME,
+	RUN_WORKERS,
+	RUN_NOTHING
 };
 
 static const struct argp_option run_argp_options[] = {
-	{ NULL, 0, NULL, 0, "The world:", 1 },
-	{ "machine", RUN_MACHINE, "XML", 0,
-	  "a machine that comes with Doppel, or a topology file (default h100-8nic)", 1 },
-	{ "hosts", RUN_HOSTS, "N", 0, "hosts of that machine (default 1)", 1 },
-	{ "gpus", RUN_GPUS, "G", 0, "ranks per host, one GPU each (default: all GPUs)", 1 },
-	{ "devices", RUN_DEVICES, "0,1,...", 0, "which GPUs of a host, by index", 1 },
-	{ "ranks-per-process", RUN_RANKS_PER_PROC, "R", 0, "ranks in one process (default 1; real GPUs: all of a host)", 1 },
-	{ "warp", RUN_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1 },
-	{ "env", RUN_ENV, "NAME=VALUE", 0, "environment of every rank; repeatable. NCCL_* and "
-					   "DOPPEL_* of the caller are passed as well", 1 },
-	{ "no-strict-device-view", RUN_NO_STRICT, NULL, 0,
-	  "let the host dereference device pointers", 1 },
-	{ NULL, 0, NULL, 0, "The collective (as nccl-tests):", 2 },
-	{ "minbytes", 'b', "SIZE", 0, "smallest size (default 8)", 2 },
-	{ "maxbytes", 'e', "SIZE", 0, "largest size (default 1M)", 2 },
-	{ "stepfactor", 'f', "F", 0, "factor between sizes (default 2)", 2 },
-	{ "stepbytes", 'i', "SIZE", 0, "increment between sizes, instead of a factor", 2 },
-	{ "datatype", 'd', "TYPE", 0, "data type, or all (default float)", 2 },
-	{ "op", 'o', "OP", 0, "sum, prod, max, min, avg, or all (default sum)", 2 },
-	{ "iters", 'n', "N", 0, "timed iterations (default 1)", 2 },
-	{ "warmup_iters", 'w', "N", 0, "iterations before (default 0)", 2 },
-	{ "check", 'c', "0|1", 0, "check results (default 1)", 2 },
-	{ "place", RUN_PLACE, "in|out|both", 0, "in place, out of place, or both (default)", 2 },
-	{ NULL, 0, NULL, 0, "The engine:", 3 },
-	{ "engine", RUN_ENGINE, "sim|threads", 0,
-	  "virtual time and one seeded order, or pthreads and real time (default sim)", 3 },
-	{ "seed", RUN_SEED, "S", 0, "seed (default 1)", 3 },
-	{ "strategy", RUN_STRATEGY, "NAME", 0,
-	  "portfolio (default), uniform, pct, starve, fifo", 3 },
-	{ "faults", RUN_FAULTS, "PLAN", 0,
-	  "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 3 },
-	{ "trace", RUN_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3 },
-	{ "record", RUN_RECORD, "FILE", 0, "write the choices made", 3 },
-	{ "replay", RUN_REPLAY, "FILE", 0, "make the choices of a recorded run", 3 },
-	{ "fail-dir", RUN_FAIL_DIR, "DIR", 0,
-	  "where a failing run leaves its choices, waits and a core with every task as a thread", 3 },
-	{ "budget-events", RUN_BUDGET_EVENTS, "N", 0, "steps without progress that end a run", 3 },
-	{ "budget-time", RUN_BUDGET_TIME, "SECONDS", 0,
-	  "virtual seconds without progress that end a run", 3 },
-	{ "workers", RUN_WORKERS, "N", 0, "threads engine: workers that run warps", 3 },
-	{ "gdb", RUN_GDB, NULL, 0, "start under gdb, with Doppel's commands loaded", 3 },
-	{ 0 },
+	{NULL, 0, NULL, 0, "The world:", 1},
+	{"machine", RUN_MACHINE, "XML", 0,
+	 "a machine that comes with Doppel, or a topology file (default h100-8nic)", 1},
+	{"hosts", RUN_HOSTS, "N", 0, "hosts of that machine (default 1)", 1},
+	{"gpus", RUN_GPUS, "G", 0, "ranks per host, one GPU each (default: all GPUs)", 1},
+	{"devices", RUN_DEVICES, "0,1,...", 0, "which GPUs of a host, by index", 1},
+	{"ranks-per-process", RUN_RANKS_PER_PROC, "R", 0,
+	 "ranks in one process (default 1; real GPUs: all of a host)", 1},
+	{"warp", RUN_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1},
+	{"env", RUN_ENV, "NAME=VALUE", 0,
+	 "environment of every rank; repeatable. NCCL_* and "
+	 "DOPPEL_* of the caller are passed as well",
+	 1},
+	{"no-strict-device-view", RUN_NO_STRICT, NULL, 0,
+	 "let the host dereference device pointers", 1},
+	{NULL, 0, NULL, 0, "The collective (as nccl-tests):", 2},
+	{"minbytes", 'b', "SIZE", 0, "smallest size (default 8)", 2},
+	{"maxbytes", 'e', "SIZE", 0, "largest size (default 1M)", 2},
+	{"stepfactor", 'f', "F", 0, "factor between sizes (default 2)", 2},
+	{"stepbytes", 'i', "SIZE", 0, "increment between sizes, instead of a factor", 2},
+	{"datatype", 'd', "TYPE", 0, "data type, or all (default float)", 2},
+	{"op", 'o', "OP", 0, "sum, prod, max, min, avg, or all (default sum)", 2},
+	{"iters", 'n', "N", 0, "timed iterations (default 1)", 2},
+	{"warmup_iters", 'w', "N", 0, "iterations before (default 0)", 2},
+	{"check", 'c', "0|1", 0, "check results (default 1)", 2},
+	{"place", RUN_PLACE, "in|out|both", 0, "in place, out of place, or both (default)", 2},
+	{NULL, 0, NULL, 0, "The engine:", 3},
+	{"engine", RUN_ENGINE, "sim|threads", 0,
+	 "virtual time and one seeded order, or pthreads and real time (default sim)", 3},
+	{"seed", RUN_SEED, "S", 0, "seed (default 1)", 3},
+	{"strategy", RUN_STRATEGY, "NAME", 0, "portfolio (default), uniform, pct, starve, fifo", 3},
+	{"faults", RUN_FAULTS, "PLAN", 0,
+	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 3},
+	{"trace", RUN_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
+	{"record", RUN_RECORD, "FILE", 0, "write the choices made", 3},
+	{"replay", RUN_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
+	{"fail-dir", RUN_FAIL_DIR, "DIR", 0,
+	 "where a failing run leaves its choices, waits and a core with every task as a thread", 3},
+	{"budget-events", RUN_BUDGET_EVENTS, "N", 0, "steps without progress that end a run", 3},
+	{"budget-time", RUN_BUDGET_TIME, "SECONDS", 0,
+	 "virtual seconds without progress that end a run", 3},
+	{"workers", RUN_WORKERS, "N", 0, "threads engine: workers that run warps", 3},
+	{"gdb", RUN_GDB, NULL, 0, "start under gdb, with Doppel's commands loaded", 3},
+	{0},
 };
 
 static const struct {
 	const char *name;
 	ncclDataType_t type;
 } run_types[] = {
-	{ "int8", ncclInt8 },	{ "uint8", ncclUint8 },	    { "int32", ncclInt32 },
-	{ "uint32", ncclUint32 }, { "int64", ncclInt64 },   { "uint64", ncclUint64 },
-	{ "half", ncclFloat16 }, { "float", ncclFloat32 },  { "double", ncclFloat64 },
-	{ "bfloat16", ncclBfloat16 }, { "f8e4m3", ncclFloat8e4m3 }, { "f8e5m2", ncclFloat8e5m2 },
+	{"int8", ncclInt8},         {"uint8", ncclUint8},       {"int32", ncclInt32},
+	{"uint32", ncclUint32},     {"int64", ncclInt64},       {"uint64", ncclUint64},
+	{"half", ncclFloat16},      {"float", ncclFloat32},     {"double", ncclFloat64},
+	{"bfloat16", ncclBfloat16}, {"f8e4m3", ncclFloat8e4m3}, {"f8e5m2", ncclFloat8e5m2},
 };
 
 static void run_parse_type(struct run_options *o, const char *arg, struct argp_state *state)
@@ -91,8 +111,10 @@ static void run_parse_type(struct run_options *o, const char *arg, struct argp_s
 		if (!strcmp(arg, run_types[i].name) || !strcmp(arg, "all"))
 			o->lab.types[o->lab.type_count++] = run_types[i].type;
 	if (o->lab.type_count == 0)
-		argp_error(state, "-d %s: expected int8, uint8, int32, uint32, int64, uint64, half, "
-				  "float, double, bfloat16, f8e4m3, f8e5m2 or all", arg);
+		argp_error(state,
+			   "-d %s: expected int8, uint8, int32, uint32, int64, uint64, half, "
+			   "float, double, bfloat16, f8e4m3, f8e5m2 or all",
+			   arg);
 }
 
 static void run_parse_op(struct run_options *o, const char *arg, struct argp_state *state)
@@ -110,8 +132,8 @@ static uint64_t run_number(struct argp_state *state, const char *option, const c
 {
 	uint64_t v;
 	if (!cli_parse_u64(arg, &v) || v < least || v > most)
-		argp_error(state, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, option, arg,
-			   least, most);
+		argp_error(state, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, option,
+			   arg, least, most);
 	return v;
 }
 
@@ -144,7 +166,7 @@ static void run_parse_devices(struct run_options *o, const char *arg, struct arg
 
 static void run_parse_strategy(struct run_options *o, const char *arg, struct argp_state *state)
 {
-	static const char *const names[] = { "portfolio", "uniform", "pct", "starve", "fifo" };
+	static const char *const names[] = {"portfolio", "uniform", "pct", "starve", "fifo"};
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		if (!strcmp(arg, names[i])) {
 			o->lab.sim.strategy = (enum sim_strategy)i;
@@ -198,7 +220,8 @@ static bool run_parse_world(int key, char *arg, struct argp_state *state, struct
 		run_parse_devices(o, arg, state);
 		return true;
 	case RUN_RANKS_PER_PROC:
-		o->lab.ranks_per_proc = (uint32_t)run_number(state, "--ranks-per-process", arg, 1, 4096);
+		o->lab.ranks_per_proc =
+			(uint32_t)run_number(state, "--ranks-per-process", arg, 1, 4096);
 		return true;
 	case RUN_WARP:
 		o->lab.warp_width = (uint32_t)run_number(state, "--warp", arg, 1, 32);
@@ -216,7 +239,8 @@ static bool run_parse_world(int key, char *arg, struct argp_state *state, struct
 	}
 }
 
-static bool run_parse_collective(int key, char *arg, struct argp_state *state, struct run_options *o)
+static bool run_parse_collective(int key, char *arg, struct argp_state *state,
+				 struct run_options *o)
 {
 	switch (key) {
 	case 'b':
@@ -323,10 +347,11 @@ static error_t run_parse(int key, char *arg, struct argp_state *state)
 		return EINVAL;
 	case ARGP_KEY_END:
 		if (o->lab.bytes_min > o->lab.bytes_max)
-			argp_error(state, "-b %" PRIu64 " is larger than -e %" PRIu64, o->lab.bytes_min,
-				   o->lab.bytes_max);
+			argp_error(state, "-b %" PRIu64 " is larger than -e %" PRIu64,
+				   o->lab.bytes_min, o->lab.bytes_max);
 		if (o->lab.factor == 1 && o->lab.bytes_min != o->lab.bytes_max)
-			argp_error(state, "-f 1 would never reach -e; use -i, or a factor of at least 2");
+			argp_error(state,
+				   "-f 1 would never reach -e; use -i, or a factor of at least 2");
 		if (o->lab.factor == 0 && o->lab.bytes_step == 0)
 			argp_error(state, "-i 0 would never reach -e");
 		return 0;
@@ -350,14 +375,21 @@ static void run_inherit_env(struct run_options *o)
 static int run_under_gdb(int argc, char **argv)
 {
 	static const char *const first[] = {
-		"gdb", "-q",
-		"-iex", "set debuginfod enabled off",
-		"-iex", "set pagination off",
-		"-iex", "set print thread-events off",
-		"-iex", "set breakpoint pending on",
-		"-x", DOPPEL_GDB_DIR "/doppel.py",
-		"-ex", ("echo Doppel: 'run' or 'break FUNCTION' first; then 'info tasks', 'task N', "
-			"'sim step', 'help sim'.\\n"),
+		"gdb",
+		"-q",
+		"-iex",
+		"set debuginfod enabled off",
+		"-iex",
+		"set pagination off",
+		"-iex",
+		"set print thread-events off",
+		"-iex",
+		"set breakpoint pending on",
+		"-x",
+		DOPPEL_GDB_DIR "/doppel.py",
+		"-ex",
+		("echo Doppel: 'run' or 'break FUNCTION' first; then 'info tasks', 'task N', "
+		 "'sim step', 'help sim'.\\n"),
 		"--args",
 	};
 	const size_t firsts = sizeof first / sizeof first[0];
@@ -404,8 +436,10 @@ int cli_run(int argc, char **argv)
 		.options = run_argp_options,
 		.parser = run_parse,
 		.args_doc = "all_reduce",
-		.doc = "Runs a collective over all GPUs of a world of hosts, through the whole stack, and "
-		       "checks the result.\vExit status: 0 pass, 1 usage, 2 a call returned an error, 127 "
+		.doc = "Runs a collective over all GPUs of a world of hosts, through the whole "
+		       "stack, and "
+		       "checks the result.\vExit status: 0 pass, 1 usage, 2 a call returned an "
+		       "error, 127 "
 		       "crash, 128 no progress, 129 wrong result, 131 leak.",
 	};
 	static struct run_options o;
@@ -419,8 +453,9 @@ int cli_run(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 #ifndef DOPPEL_FAKECUDA
 	if (o.lab.sim.engine == SIM_ENGINE_SIM) {
-		fprintf(stderr, "doppel: --engine sim needs both doubles: real GPUs keep their own time. "
-				"Use --engine threads, or the preset `fake`.\n");
+		fprintf(stderr,
+			"doppel: --engine sim needs both doubles: real GPUs keep their own time. "
+			"Use --engine threads, or the preset `fake`.\n");
 		return SIM_USAGE;
 	}
 #endif

@@ -15,8 +15,8 @@ struct topo_options {
 };
 
 static const struct argp_option topo_argp_options[] = {
-	{ "hosts", 'H', "1|2", 0, "search for a ring within one host (default) or over several", 0 },
-	{ 0 },
+	{"hosts", 'H', "1|2", 0, "search for a ring within one host (default) or over several", 0},
+	{0},
 };
 
 static error_t topo_parse(int key, char *arg, struct argp_state *state)
@@ -50,11 +50,11 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 
 static int topo_print(const struct topo_options *o, const struct world_machine *m)
 {
-	struct topo_select select = { .count = m->gpu_count };
+	struct topo_select select = {.count = m->gpu_count};
 	const struct topo_system *sys;
 	if (m->gpu_count > TOPO_MAX_LOCAL) {
-		fprintf(stderr, "doppel: %s has %d GPUs; at most %d are supported\n", m->path, m->gpu_count,
-			TOPO_MAX_LOCAL);
+		fprintf(stderr, "doppel: %s has %d GPUs; at most %d are supported\n", m->path,
+			m->gpu_count, TOPO_MAX_LOCAL);
 		return SIM_USAGE;
 	}
 	for (int32_t i = 0; i < m->gpu_count; i++) {
@@ -80,10 +80,11 @@ int cli_topo(int argc, char **argv)
 		.options = topo_argp_options,
 		.parser = topo_parse,
 		.args_doc = "show|search XML",
-		.doc = "Prints the model and the paths of a machine (show), or the ring graph that the search "
+		.doc = "Prints the model and the paths of a machine (show), or the ring graph that "
+		       "the search "
 		       "finds, in NCCL's graph XML (search).",
 	};
-	struct topo_options o = { 0 };
+	struct topo_options o = {0};
 	struct world_machine *m;
 	argp_err_exit_status = SIM_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);

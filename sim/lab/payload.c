@@ -18,18 +18,18 @@ struct payload_format {
 };
 
 static const struct payload_format payload_formats[] = {
-	[ncclInt8] = { "int8", 1, false, true, 0, 0, 127 },
-	[ncclUint8] = { "uint8", 1, false, false, 0, 0, 255 },
-	[ncclInt32] = { "int32", 4, false, true, 0, 0, INT32_MAX },
-	[ncclUint32] = { "uint32", 4, false, false, 0, 0, UINT32_MAX },
-	[ncclInt64] = { "int64", 8, false, true, 0, 0, INT64_MAX },
-	[ncclUint64] = { "uint64", 8, false, false, 0, 0, UINT64_MAX },
-	[ncclFloat16] = { "half", 2, true, true, 5, 10, 2048 },
-	[ncclFloat32] = { "float", 4, true, true, 8, 23, 1u << 24 },
-	[ncclFloat64] = { "double", 8, true, true, 11, 52, 1ull << 53 },
-	[ncclBfloat16] = { "bfloat16", 2, true, true, 8, 7, 256 },
-	[ncclFloat8e4m3] = { "f8e4m3", 1, true, true, 4, 3, 16 },
-	[ncclFloat8e5m2] = { "f8e5m2", 1, true, true, 5, 2, 8 },
+	[ncclInt8] = {"int8", 1, false, true, 0, 0, 127},
+	[ncclUint8] = {"uint8", 1, false, false, 0, 0, 255},
+	[ncclInt32] = {"int32", 4, false, true, 0, 0, INT32_MAX},
+	[ncclUint32] = {"uint32", 4, false, false, 0, 0, UINT32_MAX},
+	[ncclInt64] = {"int64", 8, false, true, 0, 0, INT64_MAX},
+	[ncclUint64] = {"uint64", 8, false, false, 0, 0, UINT64_MAX},
+	[ncclFloat16] = {"half", 2, true, true, 5, 10, 2048},
+	[ncclFloat32] = {"float", 4, true, true, 8, 23, 1u << 24},
+	[ncclFloat64] = {"double", 8, true, true, 11, 52, 1ull << 53},
+	[ncclBfloat16] = {"bfloat16", 2, true, true, 8, 7, 256},
+	[ncclFloat8e4m3] = {"f8e4m3", 1, true, true, 4, 3, 16},
+	[ncclFloat8e5m2] = {"f8e5m2", 1, true, true, 5, 2, 8},
 };
 
 size_t payload_type_bytes(ncclDataType_t type)
@@ -44,7 +44,7 @@ const char *payload_type_name(ncclDataType_t type)
 
 const char *payload_op_name(ncclRedOp_t op)
 {
-	static const char *const names[] = { "sum", "prod", "max", "min", "avg" };
+	static const char *const names[] = {"sum", "prod", "max", "min", "avg"};
 	return (size_t)op < ARRAY_LEN(names) ? names[op] : "user";
 }
 
@@ -277,7 +277,8 @@ static int payload_explain_value(const struct payload *p, size_t i, uint64_t got
 	uint64_t mask = f->bytes == 8 ? ~0ull : (1ull << (8 * f->bytes)) - 1;
 	if (f->is_float)
 		return snprintf(out, out_bytes, "element %zu is %.9g, expected %.9g: ", i,
-				payload_decode_float(f, got & mask), payload_decode_float(f, want & mask));
+				payload_decode_float(f, got & mask),
+				payload_decode_float(f, want & mask));
 	return snprintf(out, out_bytes, "element %zu is %#llx, expected %#llx: ", i,
 			(unsigned long long)(got & mask), (unsigned long long)(want & mask));
 }
@@ -288,7 +289,8 @@ void payload_explain(const struct payload *p, size_t first, size_t n, const void
 	const struct payload_format *f = &payload_formats[p->type];
 	size_t k = 0, explained;
 	n = MIN_OF(n, (size_t)4096); /* a window is enough to tell ranks apart */
-	while (k + 1 < n && payload_same(p, payload_get(f, got, k), payload_reduce(p, first + k, -1, 1)))
+	while (k + 1 < n &&
+	       payload_same(p, payload_get(f, got, k), payload_reduce(p, first + k, -1, 1)))
 		k++;
 	int at = payload_explain_value(p, first + k, payload_get(f, got, k), out, out_bytes);
 	if (at < 0 || (size_t)at >= out_bytes)

@@ -43,7 +43,7 @@ static bool lab_barrier(struct lab_rank *me)
 		.mask = WAIT_MASK_ALL,
 		.want = round * (uint64_t)run->nranks,
 		.why = "harness: all ranks between two operations",
-		.from = { .rank = -1, .channel = -1, .step = -1 },
+		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
 	return os_wait_one(&w, &run->failed) == 0;
 }
@@ -105,7 +105,7 @@ static bool lab_rank_get_id(struct lab_rank *me)
 		.mask = WAIT_MASK_ALL,
 		.want = 1,
 		.why = "harness: the unique id",
-		.from = { .rank = 0, .channel = -1, .step = -1 },
+		.from = {.rank = 0, .channel = -1, .step = -1},
 	};
 	return os_wait_one(&w, &run->failed) == 0;
 }
@@ -129,7 +129,8 @@ static bool lab_rank_sync(struct lab_rank *me)
 	}
 }
 
-static bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu)
+static bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes,
+			  bool to_gpu)
 {
 	cudaError_t e = cudaMemcpyAsync(dst, src, bytes,
 					to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
@@ -185,8 +186,8 @@ static void lab_rank_report(struct lab_rank *me, const struct lab_row *row, size
 		snprintf(run->explanation, sizeof run->explanation, "rank %d: %s", me->rank, why);
 	os_mutex_unlock(&run->lock);
 	if (first)
-		fprintf(stderr, "doppel: wrong result on rank %d, %" PRIu64 " B %s %s%s: %s\n", me->rank,
-			row->bytes, payload_type_name(row->payload.type),
+		fprintf(stderr, "doppel: wrong result on rank %d, %" PRIu64 " B %s %s%s: %s\n",
+			me->rank, row->bytes, payload_type_name(row->payload.type),
 			payload_op_name(row->payload.op), row->in_place ? " in place" : "", why);
 }
 
@@ -210,8 +211,9 @@ static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uin
 {
 	uint8_t *send = me->send + LAB_GUARD_BYTES, *recv = me->recv + LAB_GUARD_BYTES;
 	for (uint32_t i = 0; i < times; i++) {
-		ncclResult_t r = ncclAllReduce(row->in_place ? recv : send, recv, row->count,
-					       row->payload.type, row->payload.op, me->comm, me->stream);
+		ncclResult_t r =
+			ncclAllReduce(row->in_place ? recv : send, recv, row->count,
+				      row->payload.type, row->payload.op, me->comm, me->stream);
 		if (r != ncclSuccess) {
 			lab_rank_fail(me, r, "ncclAllReduce");
 			return false;
@@ -233,7 +235,8 @@ static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
 	    !lab_rank_enqueue(me, row, me->run->config->iterations) ||
 	    !lab_rank_cuda_ok(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
 	    !lab_rank_sync(me) ||
-	    !lab_rank_cuda_ok(me, cudaEventElapsedTime(&ms, me->start, me->end), "cudaEventElapsedTime"))
+	    !lab_rank_cuda_ok(me, cudaEventElapsedTime(&ms, me->start, me->end),
+			      "cudaEventElapsedTime"))
 		return false;
 	me->elapsed_ns = (uint64_t)((double)ms * 1e6 + 0.5);
 	return true;
@@ -263,7 +266,8 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 		if (!lab_barrier(me) || !lab_rank_fill(me, row, input))
 			return false;
 		if (!row->in_place &&
-		    !lab_rank_cuda_ok(me, cudaMemsetAsync(result, 0xee, row->count * width, me->stream),
+		    !lab_rank_cuda_ok(me,
+				      cudaMemsetAsync(result, 0xee, row->count * width, me->stream),
 				      "cudaMemsetAsync"))
 			return false;
 		if (!lab_rank_sync(me) || !lab_barrier(me) || !lab_rank_all_reduce(me, row, 1))
@@ -301,7 +305,7 @@ static bool lab_rank_size(struct lab_rank *me, ncclDataType_t type, ncclRedOp_t 
 {
 	struct lab_run *run = me->run;
 	struct lab_row row = {
-		.payload = { .type = type, .op = op, .nranks = run->nranks, .salt = salt },
+		.payload = {.type = type, .op = op, .nranks = run->nranks, .salt = salt},
 		.count = bytes / payload_type_bytes(type),
 	};
 	row.bytes = row.count * payload_type_bytes(type);

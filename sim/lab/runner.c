@@ -18,7 +18,8 @@ void lab_config_default(struct lab_config *config)
 #ifdef DOPPEL_FAKECUDA
 	config->ranks_per_proc = 1;
 #else
-	config->ranks_per_proc = LAB_ALL_RANKS; /* CUDA IPC cannot be opened where it was exported */
+	config->ranks_per_proc =
+		LAB_ALL_RANKS; /* CUDA IPC cannot be opened where it was exported */
 #endif
 	config->strict_device_view = true;
 	config->bytes_min = 8;
@@ -45,7 +46,8 @@ static int lab_spawn_ranks(struct lab_run *run)
 	int rc = 0;
 	for (int32_t r = 0; r < run->nranks && !rc; r++) {
 		struct lab_rank *me = &run->rank[r];
-		uint32_t host = (uint32_t)r / run->local_ranks, local = (uint32_t)r % run->local_ranks;
+		uint32_t host = (uint32_t)r / run->local_ranks,
+			 local = (uint32_t)r % run->local_ranks;
 		if (local % c->ranks_per_proc == 0) {
 			snprintf(name, sizeof name, "host%u/p%u", host, local / c->ranks_per_proc);
 			rc = world_proc_create(host, name, &proc);
@@ -60,7 +62,7 @@ static int lab_spawn_ranks(struct lab_run *run)
 			.proc = proc,
 		};
 		snprintf(name, sizeof name, "rank%d main", r);
-		struct os_thread_attr attr = { .name = name, .rank = r };
+		struct os_thread_attr attr = {.name = name, .rank = r};
 		rc = world_thread_start(proc, &me->thread, &attr, lab_rank_main, me);
 	}
 	return rc;
@@ -88,7 +90,8 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 	*local = c->device_count ? c->device_count : c->gpus ? c->gpus : machine_gpus;
 	for (uint32_t i = 0; i < c->device_count; i++)
 		if (c->devices[i] < 0 || (uint32_t)c->devices[i] >= machine_gpus) {
-			fprintf(stderr, "doppel: --devices names GPU %d, but machine %s has GPUs 0..%u\n",
+			fprintf(stderr,
+				"doppel: --devices names GPU %d, but machine %s has GPUs 0..%u\n",
 				c->devices[i], c->machine, machine_gpus - 1);
 			return EINVAL;
 		}
@@ -99,8 +102,10 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 	}
 #ifndef DOPPEL_FAKECUDA
 	if (c->ranks_per_proc < *local) {
-		fprintf(stderr, "doppel: with real GPUs the %u ranks of a host share one process: CUDA IPC "
-				"cannot be opened in the process that exported it\n", *local);
+		fprintf(stderr,
+			"doppel: with real GPUs the %u ranks of a host share one process: CUDA IPC "
+			"cannot be opened in the process that exported it\n",
+			*local);
 		return EINVAL;
 	}
 #endif
@@ -165,7 +170,7 @@ out:
 
 int lab_run(const struct lab_config *config, struct lab_result *result)
 {
-	struct lab_run run = { .config = config, .error = ncclSuccess, .error_rank = -1 };
+	struct lab_run run = {.config = config, .error = ncclSuccess, .error_rank = -1};
 	memset(result, 0, sizeof *result);
 	result->seed = config->sim.seed;
 	result->error_rank = -1;

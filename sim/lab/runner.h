@@ -16,20 +16,20 @@
 #include "core/include/nccl.h"
 #include "sim/engine/sim.h"
 
-#define LAB_MAX_TYPES 12
-#define LAB_MAX_OPS 5
+#define LAB_MAX_TYPES   12
+#define LAB_MAX_OPS     5
 #define LAB_MAX_DEVICES 64
-#define LAB_ALL_RANKS UINT32_MAX /* of a host, in one process */
+#define LAB_ALL_RANKS   UINT32_MAX /* of a host, in one process */
 
 struct lab_config {
 	struct sim_config sim;
 	const char *machine;
 	uint32_t hosts;
-	uint32_t gpus;			 /* ranks per host; 0: all GPUs of the machine */
+	uint32_t gpus;                    /* ranks per host; 0: all GPUs of the machine */
 	int32_t devices[LAB_MAX_DEVICES]; /* cards by index, when device_count > 0 */
 	uint32_t device_count;
 	uint32_t ranks_per_proc; /* default 1; real GPUs: LAB_ALL_RANKS */
-	uint32_t warp_width; /* 0: default */
+	uint32_t warp_width;     /* 0: default */
 	bool strict_device_view;
 	const char *const *env; /* NAME=value, NULL-terminated */
 
@@ -42,8 +42,8 @@ struct lab_config {
 	uint32_t iterations, warmup;
 	bool check, in_place, out_of_place;
 
-	FILE *table;	/* the nccl-tests table; NULL: quiet */
-	bool progress;	/* a line on the terminal for long runs */
+	FILE *table;   /* the nccl-tests table; NULL: quiet */
+	bool progress; /* a line on the terminal for long runs */
 	/* Called by every rank's task after the communicator exists, before the collectives; for
 	 * tests. NULL: none. */
 	void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg);
@@ -53,15 +53,15 @@ struct lab_config {
 struct lab_result {
 	enum sim_verdict verdict;
 	uint64_t seed, hash;
-	uint64_t wrong;	       /* elements */
-	uint64_t guard_wrong;  /* bytes written outside the buffers */
+	uint64_t wrong;       /* elements */
+	uint64_t guard_wrong; /* bytes written outside the buffers */
 	uint64_t leaks;
-	uint64_t operations;   /* checked collectives, over all ranks the same */
-	ncclResult_t error;    /* first error that a rank saw */
+	uint64_t operations; /* checked collectives, over all ranks the same */
+	ncclResult_t error;  /* first error that a rank saw */
 	int32_t error_rank;
 	int32_t nranks;
 	uint64_t virtual_ns, switches, steps;
-	double busbw_average; /* GB/s */
+	double busbw_average;  /* GB/s */
 	char explanation[256]; /* of the first wrong result */
 	char strategy[32];
 };

@@ -18,7 +18,7 @@ struct lab_rank {
 	struct os_thread *thread;
 	uint64_t arrivals; /* at the harness' barrier, so far */
 	ncclComm_t comm;
-	void *stream;	  /* cudaStream_t */
+	void *stream;      /* cudaStream_t */
 	void *start, *end; /* cudaEvent_t: around a timed series */
 	uint8_t *send, *recv, *staging;
 	uint64_t elapsed_ns; /* of the last timed series */
@@ -45,7 +45,7 @@ struct lab_run {
 	shared_u64 arrived; /* harness barrier: a count that only grows */
 	shared_u32 failed;  /* some rank gave up: everybody aborts */
 
-	uint8_t *expect; /* the result that every rank must have */
+	uint8_t *expect;      /* the result that every rank must have */
 	struct os_mutex lock; /* the fields below */
 	uint64_t wrong, guard_wrong, row_wrong[2], operations, virtual_ns;
 	ncclResult_t error;
@@ -55,7 +55,7 @@ struct lab_run {
 	char explanation[256];
 };
 
-#define LAB_GUARD_BYTES 256 /* before and behind each buffer */
+#define LAB_GUARD_BYTES   256 /* before and behind each buffer */
 #define LAB_STAGING_BYTES (256u << 10)
 
 void lab_rank_main(void *arg);

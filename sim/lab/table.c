@@ -16,16 +16,18 @@ void lab_table_header(const struct lab_run *run)
 {
 	const struct lab_config *c = run->config;
 	FILE *out = c->table;
-	fprintf(out, "# nRanks %d nHosts %u minBytes %" PRIu64 " maxBytes %" PRIu64, run->nranks, c->hosts,
-		c->bytes_min, c->bytes_max);
+	fprintf(out, "# nRanks %d nHosts %u minBytes %" PRIu64 " maxBytes %" PRIu64, run->nranks,
+		c->hosts, c->bytes_min, c->bytes_max);
 	if (c->factor >= 2)
 		fprintf(out, " step: %u(factor)", c->factor);
 	else
 		fprintf(out, " step: %" PRIu64 "(bytes)", c->bytes_step);
-	fprintf(out, " warmup iters: %u iters: %u validation: %d\n#\n", c->warmup, c->iterations, c->check);
+	fprintf(out, " warmup iters: %u iters: %u validation: %d\n#\n", c->warmup, c->iterations,
+		c->check);
 	fprintf(out, "# Using devices of machine %s\n", world_host_machine(0)->path);
 	for (int32_t r = 0; r < run->nranks; r++) {
-		uint32_t local = (uint32_t)r % run->local_ranks, host = (uint32_t)r / run->local_ranks;
+		uint32_t local = (uint32_t)r % run->local_ranks,
+			 host = (uint32_t)r / run->local_ranks;
 		int32_t dev = c->device_count ? c->devices[local] : (int32_t)local;
 		const struct world_gpu *g = &world_host_machine(host)->gpu[dev];
 		fprintf(out, "#  Rank %2d on host%u process %u device %2d [%s] sm_%u\n", r, host,
@@ -33,10 +35,12 @@ void lab_table_header(const struct lab_run *run)
 	}
 	const char *what = lab_time_is_virtual() ? "virtual us" : "us";
 	fprintf(out, "#\n#%53sout-of-place%30sin-place\n", "", "");
-	fprintf(out, "#%11s %13s %9s %7s %5s %11s %7s %7s %6s %11s %7s %7s %6s\n", "size", "count", "type",
-		"redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
-	fprintf(out, "#%11s %13s %9s %7s %5s %11s %7s %7s %6s %11s %7s %7s %6s\n", "(B)", "(elements)", "",
-		"", "", what, "(GB/s)", "(GB/s)", "", what, "(GB/s)", "(GB/s)", "");
+	fprintf(out, "#%11s %13s %9s %7s %5s %11s %7s %7s %6s %11s %7s %7s %6s\n", "size", "count",
+		"type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw",
+		"busbw", "#wrong");
+	fprintf(out, "#%11s %13s %9s %7s %5s %11s %7s %7s %6s %11s %7s %7s %6s\n", "(B)",
+		"(elements)", "", "", "", what, "(GB/s)", "(GB/s)", "", what, "(GB/s)", "(GB/s)",
+		"");
 	fflush(out);
 }
 
@@ -66,7 +70,8 @@ void lab_table_row(struct lab_run *run, const struct lab_row *row)
 	fflush(out);
 	if (c->progress && (row->in_place || !c->in_place)) {
 		fprintf(stderr, "\r%" PRIu64 " B %s %s done, %" PRIu64 " steps\033[K\r", row->bytes,
-			payload_type_name(row->payload.type), payload_op_name(row->payload.op), sim_steps());
+			payload_type_name(row->payload.type), payload_op_name(row->payload.op),
+			sim_steps());
 		fflush(stderr);
 	}
 }

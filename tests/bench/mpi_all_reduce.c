@@ -14,7 +14,8 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	size_t min = argc > 1 ? strtoull(argv[1], NULL, 0) : 8, max = argc > 2 ? strtoull(argv[2], NULL, 0) : min;
+	size_t min = argc > 1 ? strtoull(argv[1], NULL, 0) : 8,
+	       max = argc > 2 ? strtoull(argv[2], NULL, 0) : min;
 	int iterations = argc > 3 ? atoi(argv[3]) : 5;
 	float *send = malloc(max), *recv = malloc(max);
 	if (!send || !recv)

@@ -27,8 +27,8 @@ struct bench_lib {
 	ncclResult_t (*destroy)(ncclComm_t);
 	ncclResult_t (*group_start)(void);
 	ncclResult_t (*group_end)(void);
-	ncclResult_t (*all_reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-				   cudaStream_t);
+	ncclResult_t (*all_reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+				   ncclComm_t, cudaStream_t);
 	const char *(*error)(ncclResult_t);
 	ncclComm_t comm[BENCH_MAX_GPUS];
 };
@@ -115,7 +115,8 @@ static uint64_t bench_check(size_t count)
 	for (int g = 0; g < bench_gpus; g++) {
 		bench_cuda(cudaSetDevice(g), "cudaSetDevice");
 		bench_cuda(cudaMemcpy(bench_host, bench_recv[g], count * sizeof(float),
-				      cudaMemcpyDeviceToHost), "cudaMemcpy");
+				      cudaMemcpyDeviceToHost),
+			   "cudaMemcpy");
 		for (size_t i = 0; i < count; i++)
 			wrong += bench_host[i] != (float)(factor * (int)(i % 61 + 1));
 	}
@@ -151,14 +152,16 @@ static void bench_buffers(size_t bytes)
 		bench_cuda(cudaMalloc((void **)&bench_recv[g], bytes), "cudaMalloc");
 		for (size_t i = 0; i < bytes / sizeof(float); i++)
 			bench_host[i] = (float)((g + 1) * (int)(i % 61 + 1));
-		bench_cuda(cudaMemcpy(bench_send[g], bench_host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-		bench_cuda(cudaStreamCreateWithFlags(&bench_stream[g], cudaStreamNonBlocking), "cudaStream");
+		bench_cuda(cudaMemcpy(bench_send[g], bench_host, bytes, cudaMemcpyHostToDevice),
+			   "cudaMemcpy");
+		bench_cuda(cudaStreamCreateWithFlags(&bench_stream[g], cudaStreamNonBlocking),
+			   "cudaStream");
 	}
 }
 
 int main(int argc, char **argv)
 {
-	struct bench_lib lib[2] = { 0 };
+	struct bench_lib lib[2] = {0};
 	if (argc < 5) {
 		fprintf(stderr, "usage: %s GPUS BYTES_MIN BYTES_MAX LIB [LIB2]\n", argv[0]);
 		return 1;
@@ -173,21 +176,24 @@ int main(int argc, char **argv)
 	bench_buffers(max);
 	for (int i = 0; i < libs; i++)
 		bench_open(&lib[i], argv[4 + i]);
-	printf("# all_reduce float sum, %d GPUs, out of place; times in us, bus bandwidth in GB/s\n", bench_gpus);
+	printf("# all_reduce float sum, %d GPUs, out of place; times in us, bus bandwidth in "
+	       "GB/s\n",
+	       bench_gpus);
 	printf("# A = %s, B = %s\n", argv[4], libs > 1 ? argv[5] : "-");
-	printf("#%11s %10s %8s %8s %10s %8s %8s %6s\n", "size", "A time", "A busbw", "A wrong", "B time",
-	       "B busbw", "B wrong", "A/B");
+	printf("#%11s %10s %8s %8s %10s %8s %8s %6s\n", "size", "A time", "A busbw", "A wrong",
+	       "B time", "B busbw", "B wrong", "A/B");
 	uint64_t all_wrong = 0;
 	for (size_t bytes = min; bytes <= max; bytes *= 2) {
-		double us[2] = { 0 }, bw[2] = { 0 };
-		uint64_t wrong[2] = { 0 };
+		double us[2] = {0}, bw[2] = {0};
+		uint64_t wrong[2] = {0};
 		for (int i = 0; i < libs; i++) {
 			us[i] = bench_size(&lib[i], bytes, &wrong[i]);
 			bw[i] = (double)bytes / us[i] / 1e3 * 2 * (bench_gpus - 1) / bench_gpus;
 			all_wrong += wrong[i];
 		}
-		printf("%12zu %10.2f %8.2f %8" PRIu64 " %10.2f %8.2f %8" PRIu64 " %6.3f\n", bytes, us[0],
-		       bw[0], wrong[0], us[1], bw[1], wrong[1], bw[1] > 0 ? bw[0] / bw[1] : 0);
+		printf("%12zu %10.2f %8.2f %8" PRIu64 " %10.2f %8.2f %8" PRIu64 " %6.3f\n", bytes,
+		       us[0], bw[0], wrong[0], us[1], bw[1], wrong[1],
+		       bw[1] > 0 ? bw[0] / bw[1] : 0);
 		fflush(stdout);
 	}
 	for (int i = 0; i < libs; i++)

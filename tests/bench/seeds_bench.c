@@ -53,8 +53,8 @@ int main(int argc, char **argv)
 	while (now - start < seconds) {
 		c.sim.seed = ++seeds;
 		if (lab_run(&c, &r) || r.verdict != SIM_PASS || r.wrong || r.operations != 1) {
-			fprintf(stderr, "seed %lu: verdict %d, %lu wrong\n", (unsigned long)seeds, r.verdict,
-				(unsigned long)r.wrong);
+			fprintf(stderr, "seed %lu: verdict %d, %lu wrong\n", (unsigned long)seeds,
+				r.verdict, (unsigned long)r.wrong);
 			return 1;
 		}
 		switches += r.switches;
@@ -64,7 +64,8 @@ int main(int argc, char **argv)
 	double cpu = bench_cpu() - start_cpu;
 	bench_machine();
 	printf("# 2 hosts x 8 GPUs of %s, 64 KiB all-reduce, %d ranks\n", c.machine, r.nranks);
-	printf("%.1f seeds/s of one core (%.1f by the clock): %lu seeds, %.0f task switches and %.0f steps each, "
+	printf("%.1f seeds/s of one core (%.1f by the clock): %lu seeds, %.0f task switches and "
+	       "%.0f steps each, "
 	       "%.2f M switches/s\n",
 	       seeds / cpu, seeds / (now - start), (unsigned long)seeds, (double)switches / seeds,
 	       (double)steps / seeds, switches / cpu / 1e6);

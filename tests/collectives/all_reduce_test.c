@@ -46,11 +46,13 @@ static void run_at(const struct lab_config *c, const struct place *p)
 	struct lab_result r;
 
 	ck_assert_int_eq(lab_run(c, &r), 0);
-	ck_assert_msg(r.verdict == SIM_PASS && !r.wrong && !r.guard_wrong && !r.leaks && !r.error,
-		      "%s, seed %llu: verdict %d, %llu wrong, %llu outside, %llu leaks, error %d of "
-		      "rank %d: %s", p->what, (unsigned long long)c->sim.seed, r.verdict,
-		      (unsigned long long)r.wrong, (unsigned long long)r.guard_wrong,
-		      (unsigned long long)r.leaks, r.error, r.error_rank, r.explanation);
+	ck_assert_msg(
+		r.verdict == SIM_PASS && !r.wrong && !r.guard_wrong && !r.leaks && !r.error,
+		"%s, seed %llu: verdict %d, %llu wrong, %llu outside, %llu leaks, error %d of "
+		"rank %d: %s",
+		p->what, (unsigned long long)c->sim.seed, r.verdict, (unsigned long long)r.wrong,
+		(unsigned long long)r.guard_wrong, (unsigned long long)r.leaks, r.error,
+		r.error_rank, r.explanation);
 	ck_assert_uint_gt(r.operations, 0);
 }
 

@@ -16,18 +16,18 @@
 #include "core/base/shared.h"
 #include "core/device/reduce_copy_host.h"
 
-#define MAX_GPUS   4
-#define CHANNELS   3
-#define STEP_BYTES 512u
+#define MAX_GPUS    4
+#define CHANNELS    3
+#define STEP_BYTES  512u
 #define CHUNK_BYTES (STEP_BYTES * DEV_CHUNK_STEPS)
-#define MAX_BYTES  (1u << 18)
+#define MAX_BYTES   (1u << 18)
 
 struct rank {
-	struct dev_comm *comm;		/* device memory, as all below */
+	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
-	uint8_t *slots;			/* [CHANNELS][DEV_STEPS * STEP_BYTES] */
-	struct dev_recv_mem *recv_mem;	/* [CHANNELS] */
-	struct dev_send_mem *send_mem;	/* [CHANNELS] */
+	uint8_t *slots;                /* [CHANNELS][DEV_STEPS * STEP_BYTES] */
+	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
+	struct dev_send_mem *send_mem; /* [CHANNELS] */
 	uint8_t *input, *output;
 	uint8_t *host_input;
 	cudaStream_t stream;
@@ -52,7 +52,8 @@ static uint64_t rng(void)
 	return z ^ z >> 31;
 }
 
-/* ---- laying it out ------------------------------------------------------------------------------ */
+/* ---- laying it out ------------------------------------------------------------------------------
+ */
 
 static void ring_alloc(struct ring *g, int n)
 {
@@ -124,8 +125,8 @@ static void ring_free(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		struct rank *r = &g->rank[i];
-		void *device[] = {r->comm, r->channels, r->slots, r->recv_mem, r->send_mem,
-				  r->input, r->output};
+		void *device[] = {r->comm,     r->channels, r->slots, r->recv_mem,
+				  r->send_mem, r->input,    r->output};
 
 		CUDA_OK(cudaSetDevice(i));
 		for (size_t k = 0; k < ARRAY_LEN(device); k++)
@@ -138,7 +139,8 @@ static void ring_free(struct ring *g)
 	free(g->got);
 }
 
-/* ---- the reference ------------------------------------------------------------------------------ */
+/* ---- the reference ------------------------------------------------------------------------------
+ */
 
 /* What chunk `c` of a loop becomes: position c+1 sends first, each next one adds its own input. */
 static void reference_chunk(const struct ring *g, const struct dev_work *w, int channel, int c,
@@ -150,16 +152,16 @@ static void reference_chunk(const struct ring *g, const struct dev_work *w, int 
 	for (int k = 1; k <= g->n; k++) {
 		int position = (c + k) % g->n;
 		int rank = channel % 2 ? (g->n - position) % g->n : position;
-		struct rc_job job = {.src = {g->rank[rank].host_input + w->send + at * size,
-					     result},
-				     .dst = {result},
-				     .nsrc = k == 1 ? 1 : 2,
-				     .ndst = 1,
-				     .count = count,
-				     .type = (enum dev_type)w->type,
-				     .op = (enum dev_op)w->op,
-				     .scale = w->scale,
-				     .post = k == g->n};
+		struct rc_job job = {
+			.src = {g->rank[rank].host_input + w->send + at * size, result},
+			.dst = {result},
+			.nsrc = k == 1 ? 1 : 2,
+			.ndst = 1,
+			.count = count,
+			.type = (enum dev_type)w->type,
+			.op = (enum dev_op)w->op,
+			.scale = w->scale,
+			.post = k == g->n};
 		rc_reduce_copy(&job);
 	}
 }
@@ -187,7 +189,8 @@ static void reference(struct ring *g, const struct dev_work *w)
 	}
 }
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------------------
+ */
 
 /* Until the launch, send and recv are offsets in the ranks' buffers, in bytes. */
 static struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op op, int lo, int hi)
@@ -268,7 +271,8 @@ static void ring_launch(struct ring *g, const struct dev_work *works, int n, uin
 		args.work_count = (uint32_t)n;
 		for (int j = 0; j < n; j++) {
 			args.work[j] = works[j];
-			args.work[j].send += (uintptr_t)(in_place ? g->rank[i].output : g->rank[i].input);
+			args.work[j].send +=
+				(uintptr_t)(in_place ? g->rank[i].output : g->rank[i].input);
 			args.work[j].recv += (uintptr_t)g->rank[i].output;
 			if (!args.work[j].nwarps)
 				args.work[j].nwarps = (uint8_t)warps;
@@ -293,8 +297,10 @@ static void ring_check(struct ring *g, const struct dev_work *w, const char *wha
 				   cudaMemcpyDeviceToHost));
 		for (uint64_t at = 0; at < w->count; at++)
 			CHECK(!memcmp(g->got + at * size, g->want + w->recv + at * size, size),
-			      "%s, %s: %d ranks, rank %d, type %d op %d count %llu, channels %d-%d: "
-			      "element %llu differs", g->run->where, what, g->n, i, w->type, w->op,
+			      "%s, %s: %d ranks, rank %d, type %d op %d count %llu, channels "
+			      "%d-%d: "
+			      "element %llu differs",
+			      g->run->where, what, g->n, i, w->type, w->op,
 			      (unsigned long long)w->count, w->channel_lo, w->channel_hi,
 			      (unsigned long long)at);
 	}
@@ -310,7 +316,7 @@ static void ring_check_steps(struct ring *g)
 				   cudaMemcpyDeviceToHost));
 		for (int c = 0; c < CHANNELS; c++)
 			CHECK(channels[c].ring_recv.step == g->steps[c] &&
-			      channels[c].ring_send.step == g->steps[c],
+				      channels[c].ring_send.step == g->steps[c],
 			      "%s: channel %d at %llu and %llu, expected %llu", g->run->where, c,
 			      (unsigned long long)channels[c].ring_recv.step,
 			      (unsigned long long)channels[c].ring_send.step,
@@ -353,7 +359,8 @@ static void ring_many(struct ring *g)
 	ring_check(g, &w[1], "second of two works");
 }
 
-/* ---- through a proxy ----------------------------------------------------------------------------- */
+/* ---- through a proxy
+ * ----------------------------------------------------------------------------- */
 
 /* One connection in pinned host memory, in two halves that a host task copies between. */
 struct link {
@@ -368,8 +375,13 @@ struct link {
 
 static void link_wait(const shared_u64 *word, uint64_t want, const char *why)
 {
-	struct wait w = {.on = word, .want = want, .mask = WAIT_MASK_ALL, .kind = WAIT_GE,
-			 .bytes = 8, .why = why, .from = {.rank = -1, .channel = -1}};
+	struct wait w = {.on = word,
+			 .want = want,
+			 .mask = WAIT_MASK_ALL,
+			 .kind = WAIT_GE,
+			 .bytes = 8,
+			 .why = why,
+			 .from = {.rank = -1, .channel = -1}};
 
 	CHECK(os_wait_one(&w, NULL) == 0, "%s", why);
 }
@@ -381,7 +393,8 @@ static uint32_t link_slot_bytes(struct link *l, uint64_t step)
 	uint32_t next = shared_load_u32(&slot[1].size, SHARED_RELAXED);
 	uint32_t offset = shared_load_u32(&slot->offset, SHARED_RELAXED);
 
-	CHECK(size <= DEV_SLICE_STEPS * STEP_BYTES, "step %llu: size %#x", (unsigned long long)step, size);
+	CHECK(size <= DEV_SLICE_STEPS * STEP_BYTES, "step %llu: size %#x", (unsigned long long)step,
+	      size);
 	CHECK(offset == step % DEV_STEPS * STEP_BYTES, "offset %u", offset);
 	CHECK(next == DEV_FIFO_SIZE_NONE, "the slice's second slot says %u", next);
 	return size;
@@ -443,7 +456,8 @@ static void ring_proxied(struct ring *g)
 
 		link_connect(g, &links[i], i);
 		links[i].end = steps_ring_all_reduce(w.count, w.chunk_lo, g->n);
-		CHECK(os_thread_start(&links[i].thread, &attr, link_task, &links[i]) == 0, "thread");
+		CHECK(os_thread_start(&links[i].thread, &attr, link_task, &links[i]) == 0,
+		      "thread");
 	}
 	ring_once(g, w, 2, false, "through a proxy");
 	for (int i = 0; i < g->n; i++)
@@ -451,7 +465,8 @@ static void ring_proxied(struct ring *g)
 	CUDA_OK(cudaFreeHost(links));
 }
 
-/* ---- ends that are no results ----------------------------------------------------------------------- */
+/* ---- ends that are no results
+ * ----------------------------------------------------------------------- */
 
 /* One rank starts alone: its kernel waits for the others until the abort word is set. */
 static void ring_abort(struct ring *g)
@@ -527,15 +542,17 @@ static void ring_body(const struct device_run *run)
 		g.run = run;
 		ring_alloc(&g, n);
 		ring_connect(&g);
-		for (size_t c = 0; c < ARRAY_LEN(counts) - (run->slow && run->width > 1 ? 2 : 0); c++)
+		for (size_t c = 0; c < ARRAY_LEN(counts) - (run->slow && run->width > 1 ? 2 : 0);
+		     c++)
 			for (int ch = 1; ch <= CHANNELS; ch++, turn++)
 				ring_once(&g, ring_work(counts[c], DEV_F32, DEV_SUM, 0, ch - 1),
 					  1 + turn % 4, turn % 2, "counts");
 		for (int type = 0; type < DEV_TYPE_COUNT; type++)
 			for (int op = 0; op < DEV_OP_COUNT; op++, turn++)
 				if (op != DEV_SUM_POSTDIV || type <= DEV_U64)
-					ring_once(&g, ring_work(900, (enum dev_type)type,
-								(enum dev_op)op, 0, turn % 2),
+					ring_once(&g,
+						  ring_work(900, (enum dev_type)type,
+							    (enum dev_op)op, 0, turn % 2),
 						  1 + turn % 2, turn % 3 == 0, "types");
 		ring_many(&g);
 		ring_check_steps(&g);

@@ -8,7 +8,7 @@
 #include "sim/lab/runner.h"
 
 #define ELEMENTS 96
-#define STREAMS 3
+#define STREAMS  3
 
 /* A rank's side of a test: its device buffer holds one slice of ELEMENTS per collective. */
 struct rank {
@@ -81,8 +81,8 @@ static void rank_check(struct rank *r, const int *times, const size_t *count)
 				want = sum;
 			}
 			if ((uint32_t)r->host[op * ELEMENTS + i] != want)
-				ck_abort_msg("rank %d op %d element %d: %d, expected %d", r->number, op,
-					     i, r->host[op * ELEMENTS + i], (int32_t)want);
+				ck_abort_msg("rank %d op %d element %d: %d, expected %d", r->number,
+					     op, i, r->host[op * ELEMENTS + i], (int32_t)want);
 		}
 	}
 }
@@ -116,7 +116,8 @@ static void run(void (*body)(int32_t rank, ncclComm_t comm, void *arg), uint32_t
 	}
 }
 
-/* ---- a group larger than a launch, with empty collectives inside ----------------------------------- */
+/* ---- a group larger than a launch, with empty collectives inside
+ * ----------------------------------- */
 
 #define GROUP 70
 
@@ -147,7 +148,8 @@ START_TEST(a_group_in_several_streams)
 }
 END_TEST
 
-/* ---- the same buffer again and again, each time in another stream ------------------------------------ */
+/* ---- the same buffer again and again, each time in another stream
+ * ------------------------------------ */
 
 static void streams_body(int32_t number, ncclComm_t comm, void *arg)
 {
@@ -171,7 +173,8 @@ START_TEST(collectives_of_a_communicator_keep_their_order_across_streams)
 }
 END_TEST
 
-/* ---- more operations in flight than the proxy has slots ---------------------------------------------- */
+/* ---- more operations in flight than the proxy has slots
+ * ---------------------------------------------- */
 
 #define FLOOD 1500
 

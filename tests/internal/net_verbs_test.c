@@ -9,11 +9,11 @@
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 
-#define SEEDS 10
-#define AREA (4u << 20)
-#define MESSAGE (64u << 10)
+#define SEEDS    10
+#define AREA     (4u << 20)
+#define MESSAGE  (64u << 10)
 #define MESSAGES 100
-#define FLIGHT 8
+#define FLIGHT   8
 
 /* What a test wants of the two ends. */
 struct pair {
@@ -48,13 +48,18 @@ static uint8_t byte_of(uint32_t message, size_t at)
 
 static void wait_word(const shared_u32 *word, const char *why)
 {
-	struct wait w = {.on = word, .mask = WAIT_MASK_ALL, .kind = WAIT_NE, .bytes = 4, .why = why,
+	struct wait w = {.on = word,
+			 .mask = WAIT_MASK_ALL,
+			 .kind = WAIT_NE,
+			 .bytes = 4,
+			 .why = why,
 			 .from = {-1, -1, -1, NULL}};
 
 	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 }
 
-/* ---- both sides ----------------------------------------------------------------------------------- */
+/* ---- both sides
+ * ----------------------------------------------------------------------------------- */
 
 static void side_open(struct side *s, int32_t rank)
 {
@@ -100,7 +105,8 @@ static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 	return rc;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------- */
+/* ---- sending
+ * ---------------------------------------------------------------------------------------- */
 
 static void send_connect(struct side *s)
 {
@@ -178,7 +184,8 @@ static void send_main(void *arg)
 	side_close(&s);
 }
 
-/* ---- receiving --------------------------------------------------------------------------------------- */
+/* ---- receiving
+ * --------------------------------------------------------------------------------------- */
 
 static void recv_connect(struct side *s)
 {
@@ -237,8 +244,8 @@ static ncclResult_t recv_all(struct side *s)
 		int n = 0;
 
 		if (posted < pair.messages && posted < done + FLIGHT) {
-			rc = net_verbs.irecv(s->net_comm, slot, MESSAGE, s->mr, &req[posted % FLIGHT],
-					     &w[n]);
+			rc = net_verbs.irecv(s->net_comm, slot, MESSAGE, s->mr,
+					     &req[posted % FLIGHT], &w[n]);
 			if (!rc && req[posted % FLIGHT])
 				posted++, moved = true;
 			else
@@ -287,8 +294,11 @@ static void stranger_main(void *arg)
 		return;
 	for (int rc = EAGAIN; rc == EAGAIN;) {
 		const void *object = os_socket_object(fd);
-		struct wait w = {.on = object, .want = os_event_seq(object), .kind = WAIT_OBJECT,
-				 .why = "to talk", .from = {-1, -1, -1, NULL}};
+		struct wait w = {.on = object,
+				 .want = os_event_seq(object),
+				 .kind = WAIT_OBJECT,
+				 .why = "to talk",
+				 .from = {-1, -1, -1, NULL}};
 
 		rc = os_send(fd, text, sizeof text, &done);
 		if (rc == EAGAIN)
@@ -297,7 +307,8 @@ static void stranger_main(void *arg)
 	os_close(fd);
 }
 
-/* ---- worlds ------------------------------------------------------------------------------------------ */
+/* ---- worlds
+ * ------------------------------------------------------------------------------------------ */
 
 static struct os_thread *spawn(struct os_proc *proc, const char *name, int rank, void (*fn)(void *))
 {
@@ -363,15 +374,16 @@ END_TEST
 
 START_TEST(a_link_that_goes_down_is_a_remote_error_at_both_ends)
 {
-	pair_run(&(struct pair){.messages = MESSAGES, .drop_link_at = 20,
+	pair_run(&(struct pair){.messages = MESSAGES,
+				.drop_link_at = 20,
 				.want = {ncclRemoteError, ncclRemoteError}});
 }
 END_TEST
 
 START_TEST(a_message_too_long_for_its_receive_is_refused)
 {
-	pair_run(&(struct pair){.messages = 1, .too_long = true,
-				.want = {ncclInternalError, ncclRemoteError}});
+	pair_run(&(struct pair){
+		.messages = 1, .too_long = true, .want = {ncclInternalError, ncclRemoteError}});
 }
 END_TEST
 

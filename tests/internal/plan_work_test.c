@@ -26,17 +26,18 @@ START_TEST(channels_go_before_threads)
 		int32_t nchannels;
 		uint32_t nthreads;
 	} want[] = {
-		{1, 1, 64},	       {4096, 1, 64},	      {8191, 1, 64},	 {8192, 1, 128},
-		{16 << 10, 1, 256},    {32 << 10, 1, 512},    {63 << 10, 1, 512}, {64 << 10, 2, 512},
-		{(256 << 10) - 1, 7, 512}, {256 << 10, 8, 512}, {1 << 30, 8, 512},
+		{1, 1, 64},          {4096, 1, 64},      {8191, 1, 64},
+		{8192, 1, 128},      {16 << 10, 1, 256}, {32 << 10, 1, 512},
+		{63 << 10, 1, 512},  {64 << 10, 2, 512}, {(256 << 10) - 1, 7, 512},
+		{256 << 10, 8, 512}, {1 << 30, 8, 512},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
 		struct plan_shape s = plan_shape_of(want[i].bytes, &limits);
 
 		ck_assert_msg(s.nchannels == want[i].nchannels && s.nthreads == want[i].nthreads,
-			      "%llu bytes: %d channels, %u threads", (unsigned long long)want[i].bytes,
-			      s.nchannels, s.nthreads);
+			      "%llu bytes: %d channels, %u threads",
+			      (unsigned long long)want[i].bytes, s.nchannels, s.nthreads);
 	}
 }
 END_TEST
@@ -57,8 +58,9 @@ static uint64_t total_of(const struct dev_work *w)
 
 START_TEST(shares_cover_every_element_once)
 {
-	static const uint64_t counts[] = {1, 2, 3, 127, 128, 129, 1000, 16384, 65537, 262144, 262145,
-					  1048577, 4194304, 16777217, 1ull << 33};
+	static const uint64_t counts[] = {1,      2,       3,       127,      128,
+					  129,    1000,    16384,   65537,    262144,
+					  262145, 1048577, 4194304, 16777217, 1ull << 33};
 
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
 		for (int type = 0; type < DEV_TYPE_COUNT; type++) {
@@ -98,11 +100,14 @@ START_TEST(average_multiplies_floats_first_and_divides_integers_last)
 		enum dev_op op;
 		uint64_t scale;
 	} want[] = {
-		{ncclInt8, DEV_SUM_POSTDIV, 4},	    {ncclUint64, DEV_SUM_POSTDIV, 4},
-		{ncclFloat32, DEV_PREMUL_SUM, 0x3e800000}, {ncclFloat16, DEV_PREMUL_SUM, 0x3400},
+		{ncclInt8, DEV_SUM_POSTDIV, 4},
+		{ncclUint64, DEV_SUM_POSTDIV, 4},
+		{ncclFloat32, DEV_PREMUL_SUM, 0x3e800000},
+		{ncclFloat16, DEV_PREMUL_SUM, 0x3400},
 		{ncclBfloat16, DEV_PREMUL_SUM, 0x3e80},
 		{ncclFloat64, DEV_PREMUL_SUM, 0x3fd0000000000000},
-		{ncclFloat8e4m3, DEV_PREMUL_SUM, 0x28}, {ncclFloat8e5m2, DEV_PREMUL_SUM, 0x34},
+		{ncclFloat8e4m3, DEV_PREMUL_SUM, 0x28},
+		{ncclFloat8e5m2, DEV_PREMUL_SUM, 0x34},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {

@@ -9,7 +9,8 @@
 #include "core/proxy/proxy_internal.h"
 #include "sim/engine/sim.h"
 
-/* ---- alone, with spurious failures -------------------------------------------------------------- */
+/* ---- alone, with spurious failures --------------------------------------------------------------
+ */
 
 static uint32_t draws;
 
@@ -65,7 +66,8 @@ START_TEST(chains_come_out_oldest_first)
 }
 END_TEST
 
-/* ---- two who push, one who takes ----------------------------------------------------------------- */
+/* ---- two who push, one who takes
+ * ----------------------------------------------------------------- */
 
 #define NODES 200
 
@@ -93,8 +95,12 @@ static void crowd_push_high(void *arg)
 
 static void crowd_take(struct crowd *c)
 {
-	struct wait w = {.on = &c->list.head, .mask = WAIT_MASK_ALL, .kind = WAIT_NE, .bytes = 4,
-			 .why = "nodes", .from = {-1, -1, -1, NULL}};
+	struct wait w = {.on = &c->list.head,
+			 .mask = WAIT_MASK_ALL,
+			 .kind = WAIT_NE,
+			 .bytes = 4,
+			 .why = "nodes",
+			 .from = {-1, -1, -1, NULL}};
 	uint32_t node = proxy_posted_take(&c->list);
 
 	if (!node)
@@ -110,7 +116,8 @@ static void crowd_take(struct crowd *c)
 
 static void crowd_main(void *arg)
 {
-	struct os_thread_attr low = {.name = "low", .rank = -1}, high = {.name = "high", .rank = -1};
+	struct os_thread_attr low = {.name = "low", .rank = -1},
+			      high = {.name = "high", .rank = -1};
 	struct os_thread *a, *b;
 	struct crowd *c = arg;
 

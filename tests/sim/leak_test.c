@@ -17,7 +17,7 @@
 #define EXPECT(x)                                                                                  \
 	do {                                                                                       \
 		if (!(x)) {                                                                        \
-			dprintf(test_stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #x);      \
+			dprintf(test_stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #x);     \
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)
@@ -46,14 +46,14 @@ static void leak_verbs(void *memory)
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	EXPECT(pd && cq && ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE));
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-					 .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
 	EXPECT(ibv_create_qp(pd, &init));
 }
 
 static void leak_os(void)
 {
-	struct os_addr any = { .family = 4 }, bound;
+	struct os_addr any = {.family = 4}, bound;
 	void *segment;
 	int fd;
 	EXPECT(os_listen(&any, &fd, &bound) == 0);
@@ -64,8 +64,13 @@ static void leak_os(void)
 static void leak_forever(void *arg)
 {
 	shared_u32 *never = arg;
-	struct wait w = { .on = never, .bytes = 4, .kind = WAIT_EQ, .want = 1, .mask = WAIT_MASK_ALL,
-			  .why = "nothing: leaked on purpose", .from = { -1, -1, -1, NULL } };
+	struct wait w = {.on = never,
+			 .bytes = 4,
+			 .kind = WAIT_EQ,
+			 .want = 1,
+			 .mask = WAIT_MASK_ALL,
+			 .why = "nothing: leaked on purpose",
+			 .from = {-1, -1, -1, NULL}};
 	os_wait_one(&w, NULL);
 }
 
@@ -79,7 +84,7 @@ static void leak_objects(void *arg)
 static void leak_task(void *arg)
 {
 	static shared_u32 never;
-	struct os_thread_attr attr = { .name = "leaked task", .rank = 1, .background = true };
+	struct os_thread_attr attr = {.name = "leaked task", .rank = 1, .background = true};
 	struct os_thread *t;
 	(void)arg;
 	EXPECT(os_thread_start(&t, &attr, leak_forever, &never) == 0);
@@ -88,7 +93,7 @@ static void leak_task(void *arg)
 /* A process ends after its tasks, so the one with the leaked task is left to the world. */
 static void leak_main(void *arg)
 {
-	struct os_thread_attr attr = { .name = "rank main", .rank = 0 };
+	struct os_thread_attr attr = {.name = "rank main", .rank = 0};
 	struct os_thread *t[2];
 	struct os_proc *proc[2];
 	(void)arg;
@@ -102,14 +107,25 @@ static void leak_main(void *arg)
 
 static void every_kind_is_counted(void)
 {
-	static const char *const kinds[] = { "device", "host", "stream", "event", "queue pair|qp", "memory region|mr",
-					     "completion queue|cq", "protection domain|pd", "context",
-					     "descriptor|socket", "shared memory|shm|segment", "alloc|memory", "task" };
-	struct sim_config sim = { .seed = 1 };
-	struct world_config world = { .hosts = 1, .machine = "h100-8nic", .strict_device_view = true };
+	static const char *const kinds[] = {"device",
+					    "host",
+					    "stream",
+					    "event",
+					    "queue pair|qp",
+					    "memory region|mr",
+					    "completion queue|cq",
+					    "protection domain|pd",
+					    "context",
+					    "descriptor|socket",
+					    "shared memory|shm|segment",
+					    "alloc|memory",
+					    "task"};
+	struct sim_config sim = {.seed = 1};
+	struct world_config world = {
+		.hosts = 1, .machine = "h100-8nic", .strict_device_view = true};
 	FILE *said = tmpfile();
 	char line[512];
-	int seen[sizeof kinds / sizeof kinds[0]] = { 0 };
+	int seen[sizeof kinds / sizeof kinds[0]] = {0};
 	EXPECT(said);
 	dup2(fileno(said), 2);
 	EXPECT(sim_start(&sim) == 0 && world_create(&world) == 0);
@@ -126,7 +142,8 @@ static void every_kind_is_counted(void)
 		for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
 			char copy[128], *save = NULL;
 			snprintf(copy, sizeof copy, "%s", kinds[k]);
-			for (char *word = strtok_r(copy, "|", &save); word; word = strtok_r(NULL, "|", &save))
+			for (char *word = strtok_r(copy, "|", &save); word;
+			     word = strtok_r(NULL, "|", &save))
 				seen[k] |= strcasestr(line, word) != NULL;
 		}
 	}

@@ -19,8 +19,8 @@ enum { HOSTS = 2, LOCAL = 2, RANKS = HOSTS * LOCAL, BYTES = 8 << 20 };
 #define EXPECT(x)                                                                                  \
 	do {                                                                                       \
 		if (!(x)) {                                                                        \
-			fprintf(stderr, "%s:%d: not true: %s (seed %llu)\n", __FILE__, __LINE__, #x,   \
-				(unsigned long long)test_seed);                                    \
+			fprintf(stderr, "%s:%d: not true: %s (seed %llu)\n", __FILE__, __LINE__,   \
+				#x, (unsigned long long)test_seed);                                \
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)
@@ -39,8 +39,13 @@ static struct test_rank test_ranks[RANKS];
 
 static void test_wait(const shared_u32 *word, uint64_t want, const char *why)
 {
-	struct wait w = { .on = word, .bytes = 4, .kind = WAIT_GE, .want = want, .mask = WAIT_MASK_ALL,
-			  .why = why, .from = { .rank = -1, .channel = -1, .step = -1 } };
+	struct wait w = {.on = word,
+			 .bytes = 4,
+			 .kind = WAIT_GE,
+			 .want = want,
+			 .mask = WAIT_MASK_ALL,
+			 .why = why,
+			 .from = {.rank = -1, .channel = -1, .step = -1}};
 	EXPECT(os_wait_one(&w, NULL) == 0);
 }
 
@@ -64,7 +69,8 @@ static void test_rank_main(void *arg)
 	EXPECT(ncclCommInitRank(&comm, RANKS, test_id, me->rank) == ncclSuccess);
 	/* more than one, so that the link goes down under one of them */
 	for (int i = 0; i < 200; i++)
-		EXPECT(ncclAllReduce(buffer, buffer, BYTES / 4, ncclFloat32, ncclSum, comm, stream) == ncclSuccess);
+		EXPECT(ncclAllReduce(buffer, buffer, BYTES / 4, ncclFloat32, ncclSum, comm,
+				     stream) == ncclSuccess);
 	while (shared_load_u32(&test_ends, SHARED_ACQUIRE) < 2 && me->async == ncclSuccess) {
 		EXPECT(ncclCommGetAsyncError(comm, &me->async) == ncclSuccess);
 		if (me->async != ncclSuccess)
@@ -85,10 +91,11 @@ static void test_main(void *arg)
 	for (int r = 0; r < RANKS; r++) {
 		char name[32];
 		snprintf(name, sizeof name, "rank%d main", r);
-		struct os_thread_attr attr = { .name = name, .rank = r };
-		test_ranks[r] = (struct test_rank){ .rank = r };
+		struct os_thread_attr attr = {.name = name, .rank = r};
+		test_ranks[r] = (struct test_rank){.rank = r};
 		EXPECT(world_proc_create((uint32_t)(r / LOCAL), name, &proc[r]) == 0);
-		EXPECT(world_thread_start(proc[r], &test_ranks[r].thread, &attr, test_rank_main, &test_ranks[r]) == 0);
+		EXPECT(world_thread_start(proc[r], &test_ranks[r].thread, &attr, test_rank_main,
+					  &test_ranks[r]) == 0);
 	}
 	for (int r = 0; r < RANKS; r++) {
 		EXPECT(os_thread_join(test_ranks[r].thread) == 0);
@@ -98,12 +105,13 @@ static void test_main(void *arg)
 
 static void test_one_seed(uint64_t seed, uint64_t down_after_us)
 {
-	static const char *const env[] = { "NCCL_DEBUG=WARN", NULL };
+	static const char *const env[] = {"NCCL_DEBUG=WARN", NULL};
 	char plan[80];
-	snprintf(plan, sizeof plan, "fabric.link host=0 after=%lluus down\n", (unsigned long long)down_after_us);
-	struct sim_config sim = { .seed = seed, .fault_plan = plan, .fault_plan_name = "plan" };
-	struct world_config world = { .hosts = HOSTS, .machine = "a100-4nic", .env = env,
-				      .strict_device_view = true };
+	snprintf(plan, sizeof plan, "fabric.link host=0 after=%lluus down\n",
+		 (unsigned long long)down_after_us);
+	struct sim_config sim = {.seed = seed, .fault_plan = plan, .fault_plan_name = "plan"};
+	struct world_config world = {
+		.hosts = HOSTS, .machine = "a100-4nic", .env = env, .strict_device_view = true};
 	int ends = 0;
 
 	test_seed = seed;
@@ -115,7 +123,8 @@ static void test_one_seed(uint64_t seed, uint64_t down_after_us)
 	EXPECT(sim_faults_fired() > 0);
 	for (int r = 0; r < RANKS; r++) {
 		EXPECT(test_ranks[r].aborted);
-		EXPECT(test_ranks[r].async == ncclSuccess || test_ranks[r].async == ncclRemoteError);
+		EXPECT(test_ranks[r].async == ncclSuccess ||
+		       test_ranks[r].async == ncclRemoteError);
 		ends += test_ranks[r].async == ncclRemoteError;
 	}
 	EXPECT(ends >= 2);

@@ -10,7 +10,7 @@
 enum { COUNT = 3000, RANKS = 16 };
 
 static const ncclDataType_t all_types[] = {
-	ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64,
+	ncclInt8,    ncclUint8,   ncclInt32,   ncclUint32,   ncclInt64,      ncclUint64,
 	ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2,
 };
 
@@ -18,7 +18,7 @@ static uint8_t want[COUNT * 8], got[COUNT * 8];
 
 START_TEST(right_results_pass_for_every_type_and_operation)
 {
-	struct payload p = { .type = all_types[_i], .nranks = RANKS, .salt = 7 };
+	struct payload p = {.type = all_types[_i], .nranks = RANKS, .salt = 7};
 	for (int op = ncclSum; op <= ncclAvg; op++) {
 		size_t where = 0;
 		p.op = (ncclRedOp_t)op;
@@ -31,7 +31,7 @@ END_TEST
 
 START_TEST(every_flipped_bit_is_wrong_and_located)
 {
-	struct payload p = { .type = all_types[_i], .op = ncclSum, .nranks = RANKS, .salt = 3 };
+	struct payload p = {.type = all_types[_i], .op = ncclSum, .nranks = RANKS, .salt = 3};
 	size_t width = payload_type_bytes(p.type), where = 0;
 	payload_expect(&p, 100, COUNT, want);
 	memcpy(got, want, sizeof got);
@@ -59,7 +59,7 @@ static void reduce_inputs(const struct payload *p, int odd, int times)
 
 START_TEST(expectation_is_the_sum_of_the_inputs)
 {
-	struct payload p = { .type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11 };
+	struct payload p = {.type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11};
 	size_t where = 0;
 	reduce_inputs(&p, -1, 1);
 	payload_expect(&p, 0, COUNT, want);
@@ -69,7 +69,7 @@ END_TEST
 
 START_TEST(a_missing_contribution_names_its_rank)
 {
-	struct payload p = { .type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11 };
+	struct payload p = {.type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11};
 	char why[256], expected[64];
 	reduce_inputs(&p, _i, 0);
 	payload_explain(&p, 0, COUNT, got, why, sizeof why);
@@ -80,7 +80,7 @@ END_TEST
 
 START_TEST(a_doubled_contribution_names_its_rank)
 {
-	struct payload p = { .type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11 };
+	struct payload p = {.type = ncclInt64, .op = ncclSum, .nranks = RANKS, .salt = 11};
 	char why[256], expected[64];
 	reduce_inputs(&p, _i, 2);
 	payload_explain(&p, 0, COUNT, got, why, sizeof why);
@@ -91,7 +91,7 @@ END_TEST
 
 START_TEST(own_input_alone_is_recognised)
 {
-	struct payload p = { .type = ncclFloat32, .op = ncclSum, .nranks = RANKS, .salt = 5 };
+	struct payload p = {.type = ncclFloat32, .op = ncclSum, .nranks = RANKS, .salt = 5};
 	char why[256];
 	payload_fill(&p, 3, 0, COUNT, got);
 	payload_explain(&p, 0, COUNT, got, why, sizeof why);
@@ -101,7 +101,7 @@ END_TEST
 
 START_TEST(garbage_is_blamed_on_nobody)
 {
-	struct payload p = { .type = ncclFloat32, .op = ncclSum, .nranks = RANKS, .salt = 5 };
+	struct payload p = {.type = ncclFloat32, .op = ncclSum, .nranks = RANKS, .salt = 5};
 	char why[256];
 	memset(got, 0xee, sizeof got);
 	payload_explain(&p, 0, COUNT, got, why, sizeof why);
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(an_older_result_is_wrong)
 {
-	struct payload p = { .type = all_types[_i], .op = ncclSum, .nranks = 4, .salt = 1 };
+	struct payload p = {.type = all_types[_i], .op = ncclSum, .nranks = 4, .salt = 1};
 	size_t where = 0;
 	payload_expect(&p, 0, COUNT, got);
 	p.salt = 2;
