@@ -120,6 +120,7 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 	dev->used_bytes += span;
 	dev->high_water = MAX_OF(dev->high_water, base + span - dev->base);
 	fc_map_changed();
+	fc_shadow_forget(base, span);
 	*address = base;
 	return cudaSuccess;
 }

@@ -53,6 +53,18 @@ static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t add
 	return false;
 }
 
+static void copy_move(const struct fc_copy *c, bool set)
+{
+	if (set || c->staged)
+		fc_shadow_write(c->dst, c->bytes);
+	else
+		fc_shadow_copy(c->dst, c->src, c->bytes);
+	if (set)
+		memset(fc_alias(c->dst), c->value, c->bytes);
+	else
+		memmove(fc_alias(c->dst), c->staged ? c->staged : fc_alias(c->src), c->bytes);
+}
+
 /* Event context: the last byte is there. */
 static void copy_done(void *object, uint64_t serial)
 {
@@ -71,10 +83,8 @@ static void copy_done(void *object, uint64_t serial)
 	bool set = op->kind == FC_OP_SET;
 	os_trace(set ? "cuda.set" : "cuda.copy", s->ctx->dev->index, s->number, c.bytes);
 	fc_unlock();
-	if (alive && set)
-		memset(fc_alias(c.dst), c.value, c.bytes);
-	else if (alive)
-		memmove(fc_alias(c.dst), c.staged ? c.staged : fc_alias(c.src), c.bytes);
+	if (alive)
+		copy_move(&c, set);
 	if (alive)
 		sim_wrote((void *)(uintptr_t)c.dst, c.bytes);
 	fc_lock();

@@ -169,9 +169,20 @@ static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint
 	sim_charge_ns(sim_resource_use(via, bytes));
 }
 
+/* Flavour checked: what nobody wrote since its allocation is not read. */
+static void run_check_defined(struct dev *d, const char *what, const void *p, uint64_t bytes)
+{
+	uint64_t at = fc_shadow_undefined((uintptr_t)p, bytes);
+	if (UNLIKELY(at < bytes))
+		run_trap(d, cudaErrorIllegalAddress,
+			 "uninitialised read: %s of %llu bytes at %p: byte %llu was never written",
+			 what, (unsigned long long)bytes, p, (unsigned long long)at);
+}
+
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes)
 {
 	run_enter(d, "dev.read");
+	run_check_defined(d, "read", p, bytes);
 	if (bytes)
 		run_charge(d, run_range(d, "read", p, bytes), false, bytes);
 	return fc_alias((uintptr_t)p);
@@ -182,6 +193,7 @@ void *fakedev_write(struct dev *d, void *p, size_t bytes)
 	run_enter(d, "dev.write");
 	if (bytes)
 		run_charge(d, run_range(d, "write", p, bytes), true, bytes);
+	fc_shadow_write((uintptr_t)p, bytes);
 	return fc_alias((uintptr_t)p);
 }
 
@@ -228,6 +240,7 @@ uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int sc
 	run_enter(d, "dev.load");
 	DASSERT(order == SHARED_RELAXED || order == SHARED_ACQUIRE || order == SHARED_SEQ_CST);
 	const void *at = run_word(d, "load", p, bytes);
+	run_check_defined(d, "load", p, (uint64_t)bytes);
 	if (order == SHARED_RELAXED)
 		run_self(d)->fence_load = at;
 	return bytes == 4 ? RUN_LOAD(32, at, order) : RUN_LOAD(64, at, order);
@@ -255,6 +268,7 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 	run_enter(d, "dev.store");
 	DASSERT(order == SHARED_RELAXED || order == SHARED_RELEASE || order == SHARED_SEQ_CST);
 	void *at = run_word(d, "store", p, bytes);
+	fc_shadow_write((uintptr_t)p, (uint64_t)bytes);
 	if (order == SHARED_RELAXED && run_self(d)->fence_store)
 		order = SHARED_RELEASE;
 	run_store(at, bytes, v, order);
@@ -266,6 +280,7 @@ uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, i
 	(void)scope;
 	run_enter(d, "dev.add");
 	void *at = run_word(d, "add", p, bytes);
+	run_check_defined(d, "add", p, (uint64_t)bytes);
 	uint64_t old;
 	bool relaxed = order == SHARED_RELAXED && !run_self(d)->fence_store;
 	if (bytes == 4)

@@ -22,6 +22,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "backends/fakecuda/shadow.h"
 #include "backends/peermem.h"
 #include "core/device/shim_fake.h"
 #include "core/os/os.h"

@@ -19,6 +19,7 @@
 
 static void peermem_land(const struct fc_pending *w)
 {
+	fc_shadow_write(w->address, w->bytes);
 	memcpy(fc_alias(w->address), w->data, w->bytes);
 	sim_wrote((void *)(uintptr_t)w->address, w->bytes);
 }
@@ -150,6 +151,7 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	}
 	fc_unlock();
 	if (dev && !rc && dev->gpu->sm >= PEERMEM_ORDERED_SM) {
+		fc_shadow_write(address, bytes);
 		memcpy(fc_alias(address), data, bytes);
 		sim_wrote((void *)(uintptr_t)address, bytes);
 	}
