@@ -37,7 +37,7 @@
 /* What a test body gets. */
 struct device_run {
 	const char *where; /* "sim, warp width 1" */
-	int width;	   /* lanes per warp */
+	int width;         /* lanes per warp */
 	int gpus;
 	bool slow;  /* sim, or many lanes: fewer iterations */
 	bool light; /* many lanes under ThreadSanitizer: the least that makes sense */
@@ -154,7 +154,7 @@ static inline int device_harness(void (*body)(const struct device_run *r), int s
 	return EXIT_SUCCESS;
 }
 #else
-#define DEVICE_KERNEL(name, width)    (&dev_kernel_##name##_w32)
+#define DEVICE_KERNEL(name, width)  (&dev_kernel_##name##_w32)
 #define DEVICE_KERNEL_DECLARE(name) extern const struct dev_kernel dev_kernel_##name##_w32
 
 static inline int device_harness(void (*body)(const struct device_run *r), int seeds)

@@ -73,8 +73,7 @@ void fc_host_remove(struct fc_proc *proc, struct fc_host_range *r)
 	fc_map_changed();
 }
 
-/* ---- device memory
- * ------------------------------------------------------------------------------- */
+/* ---- device memory -------------------------------------------------------------------------- */
 
 static bool access_opened(const struct fc_proc *proc, const struct fc_device *dev, uint32_t number)
 {

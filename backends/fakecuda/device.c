@@ -306,8 +306,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	return fc_leave(cudaSuccess);
 }
 
-/* ---- peers
- * --------------------------------------------------------------------------------------- */
+/* ---- peers ---------------------------------------------------------------------------------- */
 
 /* Every pair of different GPUs of one host reaches each other, by NVLink or through PCIe. */
 static bool device_peers(const struct fc_device *a, const struct fc_device *b)
@@ -413,8 +412,7 @@ cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
 	return fc_leave(rc);
 }
 
-/* ---- the rest
- * --------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------- */
 
 cudaError_t cudaDeviceReset(void)
 {

@@ -62,8 +62,7 @@ static uint32_t run_get(const uint32_t *atomic)
 	return __atomic_load_n(atomic, __ATOMIC_RELAXED);
 }
 
-/* ---- dying
- * ----------------------------------------------------------------------------------------- */
+/* ---- dying ---------------------------------------------------------------------------------- */
 
 static bool run_dead(const struct dev *d)
 {
@@ -102,8 +101,7 @@ static _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt
 	run_exit(d);
 }
 
-/* ---- access
- * -------------------------------------------------------------------------------------------- */
+/* ---- access --------------------------------------------------------------------------------- */
 
 static _Noreturn __attribute__((noinline)) void run_illegal(struct dev *d, const char *what,
 							    uint64_t address, uint64_t bytes)
@@ -204,9 +202,7 @@ void fakedev_wrote(struct dev *d, const void *p, size_t bytes)
 		sim_wrote(p, bytes);
 }
 
-/* ---- words
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 /* __atomic builtins take the order as a constant, or use the strongest: name each. Under TSan,
  * which does not see fences, a release fence strengthens later stores and an acquire fence the load
@@ -303,9 +299,7 @@ void fakedev_fence(struct dev *d, int order, int scope)
 	run_fence_tsan(run_self(d), order);
 }
 
-/* ---- waiting
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 /* Until `w` holds, with the kernel's death as second wait: 0 it holds, ECANCELED abort. */
 static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort)
@@ -344,9 +338,7 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 	return true;
 }
 
-/* ---- barriers
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- barriers ------------------------------------------------------------------------------- */
 
 /* Arrives; the last to come opens the next phase. The phase word carries the memory order. */
 static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const char *why, int id)
@@ -426,8 +418,7 @@ uint32_t fakedev_ballot(struct dev *d, int pred)
 	return bits;
 }
 
-/* ---- life of a block
- * ------------------------------------------------------------------------------------------- */
+/* ---- life of a block ------------------------------------------------------------------------ */
 
 static void run_block_free(struct fakecuda_block *blk)
 {

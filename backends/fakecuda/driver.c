@@ -190,8 +190,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return driver_leave(rc);
 }
 
-/* ---- finding it
- * ------------------------------------------------------------------------------------ */
+/* ---- finding it ----------------------------------------------------------------------------- */
 
 static const struct driver_entry {
 	const char *name;

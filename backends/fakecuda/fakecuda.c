@@ -8,7 +8,7 @@
 
 struct fc_state fc;
 
-/* ---- the lock -------------------------------------------------------------------------------- */
+/* ---- the lock ------------------------------------------------------------------------------- */
 
 static int fc_lock_word; /* the spin lock: see fakecuda.h */
 
@@ -312,8 +312,7 @@ uint64_t fc_map_generation(void)
 	return __atomic_load_n(&fc.map_generation, __ATOMIC_ACQUIRE);
 }
 
-/* ---- the end of processes and worlds
- * ---------------------------------------------------------------- */
+/* ---- the end of processes and worlds -------------------------------------------------------- */
 
 enum { FC_LEAK_ALLOC, FC_LEAK_HOST, FC_LEAK_STREAM, FC_LEAK_EVENT, FC_LEAK_IPC };
 

@@ -42,7 +42,7 @@
 #define FC_KERNEL_DONE_NS 1000    /* from the last instruction to the stream's next operation */
 #define FC_LOCAL_MBPS     1500000 /* device memory, one direction */
 
-/* ---- device memory ------------------------------------------------------------------------- */
+/* ---- device memory -------------------------------------------------------------------------- */
 
 /* One cudaMalloc. Lives in the world arena, in an array sorted by base: no pointers inside. */
 struct fc_alloc {
@@ -84,7 +84,7 @@ struct fc_device {
 	struct fc_pending *pending, **pending_end;
 };
 
-/* ---- processes and contexts ------------------------------------------------------------------ */
+/* ---- processes and contexts ----------------------------------------------------------------- */
 
 /* Pinned host memory: cudaHostAlloc, cudaHostRegister. Sorted by base. */
 struct fc_host_range {
@@ -128,7 +128,7 @@ struct fc_ctx {
 	struct fc_kernel *kernels; /* running */
 };
 
-/* ---- streams and events ---------------------------------------------------------------------- */
+/* ---- streams and events --------------------------------------------------------------------- */
 
 enum fc_op_kind {
 	FC_OP_KERNEL,
@@ -272,16 +272,14 @@ _Noreturn void fc_unimplemented(const char *name);
 void fc_map_changed(void);
 uint64_t fc_map_generation(void);
 
-/* ---- errors.c
- * ------------------------------------------------------------------------------------- */
+/* ---- errors.c ------------------------------------------------------------------------------- */
 
 void fc_task_set_device(int32_t device);
 int32_t fc_task_device(void);
 void fc_task_set_error(cudaError_t error);
 cudaError_t fc_task_error(void);
 
-/* ---- va.c: where device memory is
- * ------------------------------------------------------------------- */
+/* ---- va.c: where device memory is ----------------------------------------------------------- */
 
 bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
 bool fc_va_map(uint64_t address, uint64_t bytes);
@@ -291,8 +289,7 @@ uint64_t fc_va_base(void);
 uint64_t fc_va_limit(void);
 const void *fc_va_resolve(const void *address);
 
-/* ---- alloc.c
- * ------------------------------------------------------------------------------------------ */
+/* ---- alloc.c -------------------------------------------------------------------------------- */
 
 struct fc_device *fc_device_at(uint64_t address); /* NULL: not device memory */
 cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address);
@@ -306,8 +303,7 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes);
 
-/* ---- access.c: who may touch what
- * ----------------------------------------------------------------------- */
+/* ---- access.c: who may touch what ----------------------------------------------------------- */
 
 enum fc_range_kind { FC_RANGE_LOCAL, FC_RANGE_PEER, FC_RANGE_HOST };
 struct fc_range {
@@ -331,8 +327,7 @@ bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned i
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
 
-/* ---- stream.c, event.c, copy.c, launch.c, device_run.c
- * ------------------------------------------------- */
+/* ---- stream.c, event.c, copy.c, launch.c, device_run.c -------------------------------------- */
 
 struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority);
 /* Handle to stream, the legacy one of `ctx` for 0. NULL: invalid (explained). */
@@ -374,8 +369,7 @@ void fc_peermem_drop(struct fc_device *dev);
 void fc_proc_gone(struct os_proc *os, bool killed);
 void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 
-/* ---- small things
- * ------------------------------------------------------------------------------------------ */
+/* ---- small things --------------------------------------------------------------------------- */
 
 /* Constants of the address space; see va.c. */
 #ifdef __SANITIZE_THREAD__

@@ -16,8 +16,7 @@
 #define LAUNCH_SHARED_MAX    (227 << 10) /* with */
 #define LAUNCH_ARGS_MAX      4096u
 
-/* ---- registration
- * -------------------------------------------------------------------------------- */
+/* ---- registration --------------------------------------------------------------------------- */
 
 /* Filled by constructors, before main; only read afterwards, but for max_dynamic_shared. */
 static struct fc_func *funcs;
@@ -73,8 +72,7 @@ static cudaError_t func_get(const void *func, const char *call, struct fc_func *
 	return cudaSuccess;
 }
 
-/* ---- kernels
- * ---------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 void fc_kernel_free(struct fc_kernel *k)
 {
@@ -184,8 +182,7 @@ void fc_kernel_drop(struct fc_kernel *k)
 	fc_blocks_drop(k);
 }
 
-/* ---- launch
- * -------------------------------------------------------------------------------------------- */
+/* ---- launch --------------------------------------------------------------------------------- */
 
 static cudaError_t launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
 				size_t shared)
@@ -311,8 +308,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 			   config->dynamicSmemBytes, config->stream);
 }
 
-/* ---- callbacks
- * ------------------------------------------------------------------------------------------- */
+/* ---- callbacks ------------------------------------------------------------------------------ */
 
 /* A callback runs as a task of its own, so that it may use everything of os.h, like the thread that
  * a driver runs it on. */
@@ -365,8 +361,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userD
 	return fc_leave(rc);
 }
 
-/* ---- attributes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- attributes ----------------------------------------------------------------------------- */
 
 cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
 {

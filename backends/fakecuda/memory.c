@@ -105,8 +105,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 	return fc_leave(cudaSuccess);
 }
 
-/* ---- pinned host memory
- * --------------------------------------------------------------------------- */
+/* ---- pinned host memory --------------------------------------------------------------------- */
 
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
@@ -246,8 +245,7 @@ cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 	return fc_leave(rc);
 }
 
-/* ---- what a pointer is
- * ------------------------------------------------------------------------------- */
+/* ---- what a pointer is ---------------------------------------------------------------------- */
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
 {

@@ -63,8 +63,7 @@ static int peermem_keep(struct fc_device *dev, uint32_t hca, uint64_t address, c
 	return 0;
 }
 
-/* ---- the table
- * ----------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 static bool peermem_owns(const struct os_proc *proc, uint64_t address, uint64_t bytes)
 {

@@ -64,8 +64,7 @@ void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
 	}
 }
 
-/* ---- stepping
- * ------------------------------------------------------------------------------------ */
+/* ---- stepping ------------------------------------------------------------------------------- */
 
 /* May this first operation go ahead of what the other side of the legacy rule still has? */
 static bool stream_order_holds(const struct CUstream_st *s, const struct fc_op *op)
@@ -208,8 +207,7 @@ void fc_stream_op_done(struct CUstream_st *s)
 	fc_stream_kick(s, 0);
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority)
 {
@@ -270,8 +268,7 @@ struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const
 	return NULL;
 }
 
-/* ---- waiting
- * ---------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 static bool stream_over(const struct CUstream_st *s, uint64_t done)
 {
@@ -349,8 +346,7 @@ void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error)
 	os_event_post(ctx);
 }
 
-/* ---- the calls
- * ----------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------ */
 
 cudaError_t cudaStreamCreate(cudaStream_t *pStream)
 {

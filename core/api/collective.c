@@ -33,8 +33,7 @@ static const struct {
 
 static const char *const api_ops[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
 static ncclResult_t coll_values_check(struct api_coll *c)
 {
@@ -114,8 +113,7 @@ static ncclResult_t coll_buffers_check(const struct api_coll *c)
 	return rc || send == recv ? rc : coll_pointer_check(c, c->task.recv, "recvbuff");
 }
 
-/* ---- agreement
- * --------------------------------------------------------------------------------------- */
+/* ---- agreement ------------------------------------------------------------------------------ */
 
 /* In a world that can tell, ranks that call different things are named here, before they hang. */
 static ncclResult_t coll_agree(const struct api_coll *c)
@@ -134,8 +132,7 @@ static ncclResult_t coll_agree(const struct api_coll *c)
 	return ncclInvalidUsage;
 }
 
-/* ---- to the plan
- * --------------------------------------------------------------------------------------- */
+/* ---- to the plan ---------------------------------------------------------------------------- */
 
 static ncclResult_t coll_launch_now(struct ncclComm *comm)
 {

@@ -8,8 +8,7 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 
-/* ---- unique ids
- * ------------------------------------------------------------------------------------ */
+/* ---- unique ids ----------------------------------------------------------------------------- */
 
 /* A root that this process started for ncclGetUniqueId. Its task ends by itself; whoever of this
  * process comes by next joins and frees it. */
@@ -78,8 +77,7 @@ API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 	return api_return(rc);
 }
 
-/* ---- running inits
- * ---------------------------------------------------------------------------------- */
+/* ---- running inits -------------------------------------------------------------------------- */
 
 /* Undoes an init: closed by whoever claims it first, this or an abort from another task. */
 static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
@@ -188,8 +186,7 @@ void api_inits_discard(struct api_init *list)
 	}
 }
 
-/* ---- non-blocking
- * ------------------------------------------------------------------------------------ */
+/* ---- non-blocking --------------------------------------------------------------------------- */
 
 static void api_init_background(void *arg)
 {
@@ -218,8 +215,7 @@ static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 	return ncclSystemError;
 }
 
-/* ---- making
- * ------------------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static ncclResult_t api_init_later(struct api_group *g, struct api_init *i)
 {
@@ -384,8 +380,7 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 	return api_return(rc);
 }
 
-/* ---- ending
- * --------------------------------------------------------------------------------------------- */
+/* ---- ending --------------------------------------------------------------------------------- */
 
 API_TWIN(ncclCommFinalize);
 API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)

@@ -106,8 +106,7 @@ API_WEAK ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 	return query_int(comm, "ncclCommUserRank", rank, offsetof(struct ncclComm, rank));
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 API_TWIN(ncclMemAlloc);
 API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)

@@ -195,8 +195,7 @@ ncclResult_t bootstrap_take(struct bootstrap *b)
 	return rc;
 }
 
-/* ---- waiting
- * -------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 static ncclResult_t bootstrap_wait_room(struct bootstrap *b, int n)
 {
@@ -261,8 +260,7 @@ ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n)
 	return bootstrap_wait(b, w, n + 1, &ctx);
 }
 
-/* ---- messages
- * -------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct bootstrap_out **out)
 {

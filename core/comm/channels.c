@@ -10,8 +10,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/transport/transport.h"
 
-/* ---- topology
- * ------------------------------------------------------------------------------------ */
+/* ---- topology ------------------------------------------------------------------------------- */
 
 static ncclResult_t channels_topology(struct ncclComm *comm)
 {
@@ -52,8 +51,7 @@ out_free:
 	return rc;
 }
 
-/* ---- channels
- * ------------------------------------------------------------------------------------- */
+/* ---- channels ------------------------------------------------------------------------------- */
 
 /* How many: what the rings give, within what every rank asks for. */
 static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
@@ -187,8 +185,7 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	return rc;
 }
 
-/* ---- device
- * --------------------------------------------------------------------------------------- */
+/* ---- device --------------------------------------------------------------------------------- */
 
 static void channel_stage(const struct ncclComm *comm, const struct channel *ch,
 			  struct dev_channel *out)

@@ -42,8 +42,7 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	return rc;
 }
 
-/* ---- quiet
- * ----------------------------------------------------------------------------------------- */
+/* ---- quiet ---------------------------------------------------------------------------------- */
 
 static void comm_users_wait(struct ncclComm *comm)
 {
@@ -75,8 +74,7 @@ static void comm_quieten(struct ncclComm *comm)
 		comm_leave_others(comm);
 }
 
-/* ---- released
- * -------------------------------------------------------------------------------------- */
+/* ---- released ------------------------------------------------------------------------------- */
 
 /* Peers on other hosts and in other processes have kernels and HCAs that use this rank's memory
  * until they are quiet too. */
@@ -127,8 +125,7 @@ static void comm_release_task(void *arg)
 	comm_release(arg);
 }
 
-/* ---- the process' ranks of one communicator
- * ---------------------------------------------------------- */
+/* ---- the process' ranks of one communicator ------------------------------------------------- */
 
 static struct ncclComm *comm_of(struct registry_node *n)
 {

@@ -110,8 +110,7 @@ DEV_FN uint64_t dev_shuffle_u64(struct dev *d, uint64_t v, int lane)
 	return __shfl_sync(~0u, (unsigned long long)v, lane);
 }
 
-/* ---- shared words
- * -------------------------------------------------------------------------------- */
+/* ---- shared words --------------------------------------------------------------------------- */
 
 /* One instruction for each scope. */
 #define DEV_BY_SCOPE(scope, before, after, ...)                                                    \
@@ -222,8 +221,7 @@ DEV_FN uint64_t dev_add_u64(struct dev *d, shared_u64 *p, uint64_t v, enum share
 	return old;
 }
 
-/* ---- lines
- * ----------------------------------------------------------------------------------------- */
+/* ---- lines ---------------------------------------------------------------------------------- */
 
 DEV_FN struct v16 dev_load_line16(struct dev *d, const void *p)
 {
@@ -243,8 +241,7 @@ DEV_FN void dev_store_line16(struct dev *d, void *p, struct v16 line)
 		     : "memory");
 }
 
-/* ---- waiting
- * --------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 DEV_FN bool dev_wait_holds(struct dev *d, const struct wait *w, struct v16 *line)
 {
@@ -289,8 +286,7 @@ DEV_FN void dev_trap(struct dev *d, const char *what)
 	__assert_fail(what, "core/device", 0, "device code");
 }
 
-/* ---- ranges
- * ---------------------------------------------------------------------------------------- */
+/* ---- ranges --------------------------------------------------------------------------------- */
 
 DEV_FN void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)
 {
@@ -305,8 +301,7 @@ DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes
 
 #include "core/device/reduce_copy_cuda.h"
 
-/* ---- kernels
- * --------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 /* Makes kernel NAME out of `static void NAME(struct dev *d, const struct TYPE *args)` and defines
  * `const struct dev_kernel dev_kernel_NAME_w32`. */

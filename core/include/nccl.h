@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/* ---- handles ------------------------------------------------------------------------------ */
+/* ---- handles -------------------------------------------------------------------------------- */
 
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclWindow_vidmem *ncclWindow_t;
@@ -45,7 +45,7 @@ typedef struct {
 	char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
-/* ---- results, types, operations ------------------------------------------------------------ */
+/* ---- results, types, operations ------------------------------------------------------------- */
 
 typedef enum {
 	ncclSuccess = 0,
@@ -99,7 +99,7 @@ typedef enum {
 	ncclScalarHostImmediate = 1 /* host memory, read before the call returns */
 } ncclScalarResidence_t;
 
-/* ---- configuration --------------------------------------------------------------------------- */
+/* ---- configuration -------------------------------------------------------------------------- */
 
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
 #define NCCL_CONFIG_UNDEF_PTR NULL

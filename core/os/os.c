@@ -61,7 +61,7 @@ bool shared_hook_cas_spurious(const void *addr)
 }
 #endif
 
-/* ---- scheduling half ---------------------------------------------------------------------- */
+/* ---- scheduling half ------------------------------------------------------------------------ */
 
 struct os_self *os_self(void)
 {
@@ -212,7 +212,7 @@ void os_progress(void)
 	os_sched->progress();
 }
 
-/* ---- world half ---------------------------------------------------------------------------- */
+/* ---- world half ----------------------------------------------------------------------------- */
 
 struct base_state *os_base_state(void)
 {

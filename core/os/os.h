@@ -30,7 +30,7 @@
 #include "core/base/shared.h"
 #include "core/base/wait.h"
 
-/* ---- who am I ---------------------------------------------------------------------------- */
+/* ---- who am I ------------------------------------------------------------------------------- */
 
 /* What would be a static in another library hangs off the process; what would be thread-local
  * hangs off the task. Each user has a slot; nobody touches another's. Slots start NULL. */
@@ -79,7 +79,7 @@ struct os_label {
 void os_label(const void *object, const struct os_label *label);
 void os_unlabel(const void *object);
 
-/* ---- threads ----------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 struct os_thread; /* opaque, owned by the implementation until joined */
 
@@ -95,7 +95,7 @@ int os_thread_start(struct os_thread **t, const struct os_thread_attr *attr, voi
 /* WAITS until it ended and frees it. Exactly once per started thread. */
 int os_thread_join(struct os_thread *t);
 
-/* ---- waiting ----------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 /* WAITS until one of the n waits is true and returns 0 with *index (may be NULL) set to the first
  * true one, in order of the array; ETIMEDOUT when the earliest non-zero deadline has passed;
@@ -126,7 +126,7 @@ struct os_mutex {
 void os_mutex_lock(struct os_mutex *m);
 void os_mutex_unlock(struct os_mutex *m);
 
-/* ---- time -------------------------------------------------------------------------------- */
+/* ---- time ----------------------------------------------------------------------------------- */
 
 uint64_t os_now_ns(void);      /* monotonic; virtual under sim */
 void os_sleep_ns(uint64_t ns); /* WAITS */
@@ -141,7 +141,7 @@ enum os_cost {
 };
 void os_charge(enum os_cost what, uint64_t amount);
 
-/* ---- choices, faults, trace -------------------------------------------------------------- */
+/* ---- choices, faults, trace ----------------------------------------------------------------- */
 
 /* One of 0..n-1, drawn by the engine, recorded and replayed; 0 in the real world. `site` is a
  * string constant that names the choice. */
@@ -184,7 +184,7 @@ void os_trace_end(const char *name);
  * which the engine calls it a livelock. */
 void os_progress(void);
 
-/* ---- memory ------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /* Zeroed memory from the process' arena: killing a process frees it wholesale, and what is left
  * at its orderly end is reported as a leak, by `what`. NULL: out of memory (a fault point).
@@ -199,7 +199,7 @@ void os_free(void *p);
 const void *os_memo(const char *kind, const void *key, size_t key_bytes,
 		    void *(*make)(const void *key, size_t key_bytes, void *arg), void *arg);
 
-/* ---- world: identity and environment ------------------------------------------------------ */
+/* ---- world: identity and environment -------------------------------------------------------- */
 
 /* The value in the calling process' environment, or NULL. Valid while the process lives. */
 const char *os_env(const char *name);
@@ -228,7 +228,7 @@ struct os_agree_other {
 int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
 	     struct os_agree_other *other);
 
-/* ---- world: sockets ----------------------------------------------------------------------- */
+/* ---- world: sockets ------------------------------------------------------------------------- */
 
 /* Stream sockets, never blocking. Descriptors are small integers that belong to the process. */
 struct os_addr {
@@ -256,7 +256,7 @@ int os_close(int fd);
 /* The OBJECT to wait on: posted when the socket may have become readable, writable or broken. */
 const void *os_socket_object(int fd);
 
-/* ---- world: shared memory ------------------------------------------------------------------ */
+/* ---- world: shared memory ------------------------------------------------------------------- */
 
 /* A segment of the host's /dev/shm: create makes a new one (EEXIST) and maps it zeroed; open maps
  * an existing one (ENOENT; EINVAL when smaller than `bytes`). The name has no slash. Unlink

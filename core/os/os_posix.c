@@ -122,7 +122,7 @@ static int posix_thread_join(struct os_thread *t)
 	return rc;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 static uint64_t *posix_event(const void *object)
 {

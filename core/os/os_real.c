@@ -264,8 +264,7 @@ static int real_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text
 	return 0;
 }
 
-/* ---- shared memory
- * ------------------------------------------------------------------------------- */
+/* ---- shared memory -------------------------------------------------------------------------- */
 
 static int real_shm_path(const char *name, char *path, size_t bytes)
 {

@@ -9,7 +9,7 @@
 #include "core/transport/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 /* Warps of a block. A warp of the double is worth as much at any width and any size, and two of
  * them exercise everything. A GPU gets what NCCL's rule says, at most 512 threads. */
@@ -85,7 +85,7 @@ void plan_fini(struct ncclComm *comm)
 	comm->plan = NULL;
 }
 
-/* ---- the queue ------------------------------------------------------------------------------- */
+/* ---- the queue ------------------------------------------------------------------------------ */
 
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 {
@@ -121,7 +121,7 @@ void plan_discard(struct ncclComm *comm)
 		comm->plan->queued = 0;
 }
 
-/* ---- one launch ------------------------------------------------------------------------------ */
+/* ---- one launch ----------------------------------------------------------------------------- */
 
 static void plan_batch_reset(struct ncclComm *comm, struct plan_state *st, cudaStream_t stream)
 {

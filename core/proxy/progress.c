@@ -8,7 +8,7 @@
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
 
-/* ---- a connection's queue of operations ------------------------------------------------------ */
+/* ---- a connection's queue of operations ----------------------------------------------------- */
 
 static void proxy_slot_free(struct proxy_state *p, uint32_t slot)
 {
@@ -85,7 +85,7 @@ static void proxy_conn_queue(struct proxy_conn *pc, uint32_t slot)
 	pc->queue_last = slot;
 }
 
-/* ---- the pass -------------------------------------------------------------------------------- */
+/* ---- the pass ------------------------------------------------------------------------------- */
 
 static bool proxy_conn_is_active(const struct proxy_conn *pc)
 {

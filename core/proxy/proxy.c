@@ -241,7 +241,7 @@ void proxy_close(struct conn *c)
 	c->proxy = NULL;
 }
 
-/* ---- operations ------------------------------------------------------------------------------ */
+/* ---- operations ----------------------------------------------------------------------------- */
 
 /* Makes sure that main's own chain has n free slots. */
 static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)

@@ -26,7 +26,7 @@ const char *proxy_conn_state_name(enum proxy_conn_state s)
 	return (unsigned)s < ARRAY_LEN(names) ? names[s] : "?";
 }
 
-/* ---- the connection's state machine ---------------------------------------------------------- */
+/* ---- the connection's state machine --------------------------------------------------------- */
 
 static void proxy_conn_enter(struct proxy_conn *pc, enum proxy_conn_state s, bool *moved)
 {
@@ -153,7 +153,7 @@ void proxy_conn_release(struct proxy_conn *pc)
 	pc->net_comm = pc->pending = pc->listen = NULL;
 }
 
-/* ---- the task -------------------------------------------------------------------------------- */
+/* ---- the task ------------------------------------------------------------------------------- */
 
 static void proxy_service_answer(struct proxy_conn *pc, ncclResult_t result)
 {

@@ -295,8 +295,7 @@ ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_
 	return rc;
 }
 
-/* ---- receiving end
- * ------------------------------------------------------------------------------- */
+/* ---- receiving end -------------------------------------------------------------------------- */
 
 ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_who *who,
 			      struct net_handle *h, void **listen)
@@ -423,8 +422,7 @@ ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w)
 	return ncclSuccess;
 }
 
-/* ---- closing
- * --------------------------------------------------------------------------------------- */
+/* ---- closing -------------------------------------------------------------------------------- */
 
 void net_verbs_close(void *net_comm)
 {

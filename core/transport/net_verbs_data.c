@@ -113,8 +113,7 @@ static ncclResult_t net_verbs_post_failed(const struct net_verbs_conn *c, const 
 	return ncclSystemError;
 }
 
-/* ---- send
- * ---------------------------------------------------------------------------------------- */
+/* ---- send ----------------------------------------------------------------------------------- */
 
 /* Is the receiver's entry for the next send there? */
 static bool net_verbs_cleared(struct net_verbs_conn *c, struct net_verbs_cts *cts, struct wait *w)
@@ -198,8 +197,7 @@ ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr
 	return ncclSuccess;
 }
 
-/* ---- receive
- * ------------------------------------------------------------------------------------- */
+/* ---- receive -------------------------------------------------------------------------------- */
 
 /* Writes the clear-to-send entry of the next receive. One in a turn of the ring is signaled: its
  * completion frees the send queue of all before it. */
@@ -298,8 +296,7 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	return ncclSuccess;
 }
 
-/* ---- completions
- * --------------------------------------------------------------------------------- */
+/* ---- completions ---------------------------------------------------------------------------- */
 
 static void net_verbs_completed(struct net_verbs_conn *c, const struct ibv_wc *wc)
 {

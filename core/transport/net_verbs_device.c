@@ -189,8 +189,7 @@ ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p
 	return ncclSuccess;
 }
 
-/* ---- protection domain, address
- * ------------------------------------------------------------------ */
+/* ---- protection domain, address ------------------------------------------------------------- */
 
 ncclResult_t net_verbs_pd_get(struct net_verbs_dev *d)
 {

@@ -78,7 +78,7 @@ static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 	return topo_p2p_ok(comm->topo, a, b);
 }
 
-/* ---- the pool ------------------------------------------------------------------------------ */
+/* ---- the pool ------------------------------------------------------------------------------- */
 
 static void p2p_count_ends(const struct ncclComm *comm, uint64_t *ends, uint64_t *receiving)
 {

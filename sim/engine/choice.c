@@ -50,7 +50,7 @@ static const char *const choice_strategy_name[] = {
 	[SIM_STARVE] = "starve",       [SIM_FIFO] = "fifo",
 };
 
-/* ---- random streams (xoshiro256**, Blackman and Vigna) --------------------------------------- */
+/* ---- random streams (xoshiro256**, Blackman and Vigna) -------------------------------------- */
 
 static uint64_t rng_splitmix(uint64_t *state)
 {
@@ -103,7 +103,7 @@ bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den)
 	return sim_rng_below(r, den) < num;
 }
 
-/* ---- sites ----------------------------------------------------------------------------------- */
+/* ---- sites ---------------------------------------------------------------------------------- */
 
 struct choice_site *choice_site_find(const char *name)
 {
@@ -134,7 +134,7 @@ struct choice_site *choice_site_get(const char *name)
 	return s;
 }
 
-/* ---- drawing --------------------------------------------------------------------------------- */
+/* ---- drawing -------------------------------------------------------------------------------- */
 
 static uint32_t choice_replay(struct choice_site *s, uint32_t n)
 {
@@ -188,7 +188,7 @@ uint64_t choice_count(void)
 	return choices.count;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 int choice_write(const char *path)
 {

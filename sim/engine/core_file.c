@@ -61,7 +61,7 @@ struct core {
 	struct core_notes notes;
 };
 
-/* ---- notes ----------------------------------------------------------------------------------- */
+/* ---- notes ---------------------------------------------------------------------------------- */
 
 static int core_note(struct core_notes *notes, uint32_t type, const char *name, const void *data,
 		     size_t n)
@@ -163,7 +163,7 @@ static int core_note_tasks(struct core_notes *notes, const ucontext_t *here)
 	return rc;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 struct core_mapping {
 	uint64_t start, end, resident, dirty;
@@ -329,7 +329,7 @@ static int core_find_memory(struct core *c)
 	return rc ? rc : core_add_twins(c);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static int core_write(struct core *c, const void *data, size_t n)
 {

@@ -15,7 +15,7 @@ struct engine eng;
 static void (*failure_hook[FAILURE_HOOKS])(FILE *out);
 static int failure_hooks;
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 static void engine_defaults(void)
 {
@@ -187,7 +187,7 @@ uint64_t sim_steps(void)
 	return eng.steps;
 }
 
-/* ---- dispatch -------------------------------------------------------------------------------- */
+/* ---- dispatch ------------------------------------------------------------------------------- */
 
 int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
 		   void *arg)
@@ -246,7 +246,7 @@ void engine_foreign_thread(void)
 	abort();
 }
 
-/* ---- failing --------------------------------------------------------------------------------- */
+/* ---- failing -------------------------------------------------------------------------------- */
 
 void sim_on_failure(void (*print)(FILE *out))
 {

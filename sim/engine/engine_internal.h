@@ -28,7 +28,7 @@
 
 struct task;
 
-/* ---- timers: one heap for events, sleeps and deadlines (event.c) --------------------------- */
+/* ---- timers: one heap for events, sleeps and deadlines (event.c) ---------------------------- */
 
 enum timer_kind { TIMER_SLEEP, TIMER_DEADLINE, TIMER_EVENT };
 

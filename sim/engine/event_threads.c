@@ -37,7 +37,7 @@ static void event_give(struct sim_event **pool, struct sim_event *e)
 	*pool = e;
 }
 
-/* ---- posting --------------------------------------------------------------------------------- */
+/* ---- posting -------------------------------------------------------------------------------- */
 
 static void event_post_timer(const struct sim_event *init, const struct sim_event_attr *attr,
 			     struct sim_event **handle)
@@ -83,7 +83,7 @@ void threads_event_post(const struct sim_event_attr *attr, void (*step)(void *, 
 		event_post_work(&init, handle);
 }
 
-/* ---- cancelling ------------------------------------------------------------------------------ */
+/* ---- cancelling ----------------------------------------------------------------------------- */
 
 /* Takes the event, or with e NULL all of the object, out of the queue; true if there was one. */
 static bool queue_remove(struct thread_part *part, const struct sim_event *e, const void *object)
@@ -155,7 +155,7 @@ void threads_events_cancel_object(const void *object)
 	timers_cancel_object(object);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 static struct sim_event *queue_pop(struct thread_part *part)
 {
@@ -223,7 +223,7 @@ static void *timers_main(void *arg)
 	return NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 int timers_start(void)
 {

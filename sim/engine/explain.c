@@ -28,7 +28,7 @@ struct graph {
 	int32_t n;
 };
 
-/* ---- building -------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 static bool explain_alive(const struct sim_task *t)
 {
@@ -97,7 +97,7 @@ static int graph_build(struct graph *g)
 	return 0;
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 static const char *explain_op(const struct wait *w)
 {
@@ -163,7 +163,7 @@ static void explain_wait(FILE *out, const struct wait *w)
 	explain_from(out, &w->from);
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- for people ----------------------------------------------------------------------------- */
 
 static bool explain_same(const struct sim_task *a, const struct sim_task *b)
 {
@@ -299,7 +299,7 @@ void sim_explain(FILE *out)
 	free(g.node);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void json_string(FILE *out, const char *s)
 {

@@ -20,7 +20,7 @@ static struct {
 	struct sim_rng rng;   /* threads engine: prob, where nothing is recorded */
 } plan = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- matching -------------------------------------------------------------------------------- */
+/* ---- matching ------------------------------------------------------------------------------- */
 
 /* Where a visit happens: of the object's label, else of the calling task. -1: unknown. */
 struct fault_place {
@@ -148,7 +148,7 @@ bool fault_check(const char *name, const void *object, struct os_fault *f)
 	return fires;
 }
 
-/* ---- a plan from the seed -------------------------------------------------------------------- */
+/* ---- a plan from the seed ------------------------------------------------------------------- */
 
 /* What a drawn plan may contain; %u is drawn from 1..most. */
 static const struct {
@@ -193,7 +193,7 @@ static int fault_draw_plan(void)
 	return fault_plan_parse(text, plan.name, &plan.fault, &plan.n);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 int fault_start(void)
 {
@@ -240,7 +240,7 @@ uint64_t sim_faults_fired(void)
 	return plan.fired;
 }
 
-/* ---- printing -------------------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------- */
 
 void sim_fault_print_plan(FILE *out)
 {

@@ -102,7 +102,7 @@ static const struct named_number time_units[] = {
 	{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL, 0},
 };
 
-/* ---- places and errors ----------------------------------------------------------------------- */
+/* ---- places and errors ---------------------------------------------------------------------- */
 
 struct cursor {
 	const char *plan;
@@ -169,7 +169,7 @@ static void nearest_try(struct nearest *best, struct token t, const char *name)
 		*best = (struct nearest){name, d};
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 /* The next word of the line; n == 0 at its end or at a comment. */
 static struct token fault_next(struct cursor *c)
@@ -283,7 +283,7 @@ static int value_named(const struct cursor *c, struct token t, const char *param
 			   best.name);
 }
 
-/* ---- one line -------------------------------------------------------------------------------- */
+/* ---- one line ------------------------------------------------------------------------------- */
 
 const struct fault_site *fault_site_find(const char *name, size_t n)
 {

@@ -61,7 +61,7 @@ static inline uint64_t park_bit(uint64_t hash)
 	return 1ull << (hash >> (64 - PARK_TABLE_BITS - 6) & 63);
 }
 
-/* ---- waking ---------------------------------------------------------------------------------- */
+/* ---- waking --------------------------------------------------------------------------------- */
 
 void park_wake_slot(int32_t slot)
 {
@@ -106,7 +106,7 @@ void park_wrote(const void *addr, size_t bytes)
 		park_wake(bits);
 }
 
-/* ---- sleeping -------------------------------------------------------------------------------- */
+/* ---- sleeping ------------------------------------------------------------------------------- */
 
 static uint64_t park_watch_one(const void *addr, int32_t by)
 {

@@ -39,7 +39,7 @@ __attribute__((noinline)) void sim_gdb_stop(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* ---- the list of tasks ----------------------------------------------------------------------- */
+/* ---- the list of tasks ---------------------------------------------------------------------- */
 
 void task_list_add(struct task *t)
 {
@@ -72,7 +72,7 @@ struct sim_task *sim_task_first(void)
 	return sim_tasks_head;
 }
 
-/* ---- life of a task -------------------------------------------------------------------------- */
+/* ---- life of a task ------------------------------------------------------------------------- */
 
 struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void *arg)
 {
@@ -228,7 +228,7 @@ void sched_sim_kill_proc(struct os_proc *proc)
 	}
 }
 
-/* ---- suspending ------------------------------------------------------------------------------ */
+/* ---- suspending ----------------------------------------------------------------------------- */
 
 static inline void task_suspend(struct task *t, enum sim_task_state state)
 {
@@ -384,7 +384,7 @@ void sim_point(const char *site)
 	sched_sim_point();
 }
 
-/* ---- os_sched_ops ---------------------------------------------------------------------------- */
+/* ---- os_sched_ops --------------------------------------------------------------------------- */
 
 static struct os_self *sched_sim_self(void)
 {
@@ -593,7 +593,7 @@ const struct os_sched_ops sched_sim_ops = {
 	.shared_wrote = waits_wrote,
 };
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------------- */
 
 static void loop_run_task(struct task *t)
 {

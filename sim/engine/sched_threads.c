@@ -25,7 +25,7 @@ static pthread_cond_t threads_ended = PTHREAD_COND_INITIALIZER;
 static shared_u32 threads_stopping, threads_kills;
 static shared_u64 threads_counts[EVENT_COUNTS];
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- parts ---------------------------------------------------------------------------------- */
 
 /* A thread's part; with a name, it gets a stand-in for a task. */
 struct thread_part *threads_part_new(const char *name)
@@ -148,7 +148,7 @@ static void threads_doze(uint32_t round)
 	nanosleep(&t, NULL);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ----------------------------------------------------------------------------------- */
 
 bool threads_killed(const struct task *t)
 {
@@ -218,7 +218,7 @@ void threads_kill_proc(struct os_proc *proc)
 	} while (alive);
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
+/* ---- tasks ---------------------------------------------------------------------------------- */
 
 static void *threads_host_main(void *arg)
 {
@@ -280,7 +280,7 @@ int threads_spawn(struct sim_task **out, const struct sim_task_attr *attr, void 
 	return rc;
 }
 
-/* ---- points and waits ------------------------------------------------------------------------ */
+/* ---- points and waits ----------------------------------------------------------------------- */
 
 /* Its process is ended from the timer thread; this one stays here until it is. */
 static void threads_point_fault(struct task *t)
@@ -461,7 +461,7 @@ static void threads_poll_hit(void)
 	threads_part()->task->poll_row = 0;
 }
 
-/* ---- os_sched_ops ---------------------------------------------------------------------------- */
+/* ---- os_sched_ops --------------------------------------------------------------------------- */
 
 static struct os_self *threads_os_self(void)
 {
@@ -595,7 +595,7 @@ const struct os_sched_ops sched_threads_ops = {
 	.shared_wrote = park_wrote,
 };
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 int threads_start(void)
 {

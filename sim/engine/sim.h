@@ -21,7 +21,7 @@
 
 #include "core/os/os.h"
 
-/* ---- configuration and verdict ------------------------------------------------------------ */
+/* ---- configuration and verdict -------------------------------------------------------------- */
 
 enum sim_engine { SIM_ENGINE_SIM, SIM_ENGINE_THREADS };
 
@@ -82,7 +82,7 @@ uint64_t sim_steps(void); /* choices + events so far: the step number of this mo
 void sim_fail(enum sim_verdict verdict, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 
-/* ---- tasks -------------------------------------------------------------------------------- */
+/* ---- tasks ---------------------------------------------------------------------------------- */
 
 enum sim_task_kind { SIM_TASK_HOST, SIM_TASK_WARP };
 
@@ -149,7 +149,7 @@ void sim_set_killer(void (*kill)(struct os_proc *proc));
  * point of a double has one first. Not in event context. */
 void sim_point(const char *site);
 
-/* ---- waking ------------------------------------------------------------------------------- */
+/* ---- waking --------------------------------------------------------------------------------- */
 
 /* Waiting is os_wait (core/os/os.h). Whoever writes memory that a wait may watch, by whatever
  * means (DMA, memset, copy engine, device store), says so; the addresses are those that the waits
@@ -212,7 +212,7 @@ uint64_t sim_resource_use(struct sim_resource *r, uint64_t bytes);
 /* A latency of about `ns`: exact under fifo, with a drawn factor otherwise. 0 in `threads`. */
 uint64_t sim_latency(uint64_t ns);
 
-/* ---- choices and randomness ------------------------------------------------------------------ */
+/* ---- choices and randomness ----------------------------------------------------------------- */
 
 /* One of 0..n-1. Never two draws in one expression. n == 1 draws nothing. */
 uint32_t sim_choose(const char *site, uint32_t n);
@@ -234,7 +234,7 @@ void sim_fault_print_sites(FILE *out);
 void sim_fault_print_plan(FILE *out);
 uint64_t sim_faults_fired(void);
 
-/* ---- explaining ------------------------------------------------------------------------------ */
+/* ---- explaining ----------------------------------------------------------------------------- */
 
 /* The wait-for graph of this moment, for people and as JSON. */
 void sim_explain(FILE *out);

@@ -51,7 +51,7 @@ const char *sim_strategy_name(void)
 	return engine_in_sim() ? name[eng.strategy_drawn][eng.strategy] : "none";
 }
 
-/* ---- start ----------------------------------------------------------------------------------- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 static void strategy_draw_kind(void)
 {
@@ -147,7 +147,7 @@ void strategy_task(struct task *t)
 		t->starvable = choice_draw(strat.prio, 4) == 0;
 }
 
-/* ---- the ready set --------------------------------------------------------------------------- */
+/* ---- the ready set -------------------------------------------------------------------------- */
 
 uint32_t ready_count(void)
 {
@@ -271,7 +271,7 @@ struct task *ready_pick(bool event_due)
 	return t;
 }
 
-/* ---- points ---------------------------------------------------------------------------------- */
+/* ---- points --------------------------------------------------------------------------------- */
 
 /* A power of two from 1 us on, each twice as rare as the one before. */
 static uint64_t strategy_sleep_ns(uint32_t max_power)
@@ -321,7 +321,7 @@ uint64_t strategy_point(struct task *t, bool *yield)
 	return ns;
 }
 
-/* ---- draws ----------------------------------------------------------------------------------- */
+/* ---- draws ---------------------------------------------------------------------------------- */
 
 uint32_t strategy_tie(void)
 {

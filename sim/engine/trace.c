@@ -19,7 +19,7 @@ enum { TRACE_EVENTS_TID = 1000000, TRACE_NO_RANK_PID = 1000000 };
 static FILE *trace_file;
 static pthread_mutex_t trace_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- hash ------------------------------------------------------------------------------------ */
+/* ---- hash ----------------------------------------------------------------------------------- */
 
 static inline uint64_t trace_mix(uint64_t h, uint64_t v)
 {
@@ -54,7 +54,7 @@ uint64_t sim_hash(void)
 	return eng.hash;
 }
 
-/* ---- file ------------------------------------------------------------------------------------ */
+/* ---- file ----------------------------------------------------------------------------------- */
 
 static void trace_string(const char *s)
 {
@@ -164,7 +164,7 @@ void trace_instant(const char *name, const char *detail)
 	pthread_mutex_unlock(&trace_mutex);
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records -------------------------------------------------------------------------------- */
 
 void trace_record(const char *kind, uint64_t a, uint64_t b, uint64_t c)
 {
@@ -186,7 +186,7 @@ void trace_record_bytes(const char *kind, uint64_t a, const void *bytes, size_t 
 	trace_fold(a, n, XXH3_64bits(bytes, n));
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 int trace_start(void)
 {

@@ -29,7 +29,7 @@ static inline uint32_t wait_hash(uintptr_t granule)
 	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> 52);
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------ */
+/* ---- evaluation ----------------------------------------------------------------------------- */
 
 static inline const void *wait_at(const void *addr)
 {
@@ -115,7 +115,7 @@ uint64_t waits_deadline(const struct wait *const *w, int n)
 	return earliest;
 }
 
-/* ---- the index ------------------------------------------------------------------------------- */
+/* ---- the index ------------------------------------------------------------------------------ */
 
 static void wait_node_link(struct wait_node *node, struct task *t, int32_t index, const void *on)
 {
@@ -168,7 +168,7 @@ void waits_remove(struct task *t)
 	t->pub.wait_abort = NULL;
 }
 
-/* ---- waking ---------------------------------------------------------------------------------- */
+/* ---- waking --------------------------------------------------------------------------------- */
 
 static bool node_is_true(const struct wait_node *node)
 {
@@ -274,7 +274,7 @@ void sim_wrote(const void *addr, size_t bytes)
 		park_wrote(addr, bytes);
 }
 
-/* ---- event counts ---------------------------------------------------------------------------- */
+/* ---- event counts --------------------------------------------------------------------------- */
 
 static struct event_count *event_count_get(const void *object, bool make)
 {
@@ -306,7 +306,7 @@ void waits_event_post(const void *object)
 	waits_wrote(object, 1);
 }
 
-/* ---- pollers --------------------------------------------------------------------------------- */
+/* ---- pollers -------------------------------------------------------------------------------- */
 
 void pollers_park(struct task *t)
 {
@@ -346,7 +346,7 @@ void pollers_wake(void)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 void waits_start(void)
 {

@@ -88,8 +88,7 @@ void world_log_line(const char *line)
 	fprintf(stderr, "%s\n", line);
 }
 
-/* ---- memo
- * ----------------------------------------------------------------------------------------- */
+/* ---- memo ----------------------------------------------------------------------------------- */
 
 const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 		       void *(*make)(const void *, size_t, void *), void *arg)
@@ -108,8 +107,7 @@ const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 	return found;
 }
 
-/* ---- agreements
- * ------------------------------------------------------------------------------------ */
+/* ---- agreements ----------------------------------------------------------------------------- */
 
 /* The latest AGREE_KEPT sequence numbers of one key. Ranks that are further apart than that are not
  * compared: memory stays bounded, and a collective keeps its ranks closer together. */

@@ -108,8 +108,7 @@ void world_random(void *out, size_t bytes)
 	world_unlock(&wp->lock);
 }
 
-/* ---- memory
- * -------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 void *world_alloc(size_t bytes, const char *what)
 {
@@ -164,8 +163,7 @@ uint64_t world_blocks_free(struct world_proc *wp, const char **first)
 	return n;
 }
 
-/* ---- making
- * ---------------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static struct world_proc *proc_new(struct os_proc *proc, uint32_t id, uint32_t host,
 				   const char *name)
@@ -309,8 +307,7 @@ int world_thread_start(struct os_proc *proc, struct os_thread **t,
 	return rc;
 }
 
-/* ---- ending
- * ------------------------------------------------------------------------------------------ */
+/* ---- ending --------------------------------------------------------------------------------- */
 
 void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed))
 {

@@ -56,8 +56,7 @@ static void addr_print(const struct os_addr *a, char out[32])
 	snprintf(out, 32, "%u.%u.%u.%u:%u", a->ip[0], a->ip[1], a->ip[2], a->ip[3], a->port);
 }
 
-/* ---- descriptors: with the socket lock held
- * --------------------------------------------------------- */
+/* ---- descriptors: with the socket lock held ------------------------------------------------- */
 
 static int fd_add(struct world_proc *wp, struct world_socket *s, int *fd)
 {
@@ -108,8 +107,7 @@ static void socket_label(struct world_socket *s, const char *what)
 	os_label(s, &label);
 }
 
-/* ---- listening
- * ---------------------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------ */
 
 static int listen_port(uint32_t host, struct os_addr *at)
 {
@@ -194,8 +192,7 @@ int world_accept(int fd, int *conn, struct os_addr *peer)
 	return rc;
 }
 
-/* ---- connecting
- * --------------------------------------------------------------------------------------------- */
+/* ---- connecting ----------------------------------------------------------------------------- */
 
 static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32_t to_host, int *fd,
 			 uint64_t *number)
@@ -267,9 +264,7 @@ int world_connected(int fd)
 	return rc;
 }
 
-/* ---- moving bytes
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- moving bytes --------------------------------------------------------------------------- */
 
 /* TCP promises bytes in order, not that a call moves all it could: exploring runs cut some short.
  */
@@ -374,9 +369,7 @@ const void *world_socket_object(int fd)
 	return object;
 }
 
-/* ---- closing
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- closing -------------------------------------------------------------------------------- */
 
 static void slot_close(struct world_socket **slot)
 {

@@ -91,8 +91,7 @@ static void ring_get(struct stream_ring *r, uint8_t *data, uint32_t n)
 		ring_clear(r);
 }
 
-/* ---- life of a connection
- * ------------------------------------------------------------------------ */
+/* ---- life of a connection ------------------------------------------------------------------- */
 
 static void conn_unref(struct world_conn *c)
 {
@@ -184,8 +183,7 @@ struct world_socket *stream_listener_find(uint32_t host, const struct os_addr *a
 	return NULL;
 }
 
-/* ---- arrivals
- * --------------------------------------------------------------------------------------- */
+/* ---- arrivals ------------------------------------------------------------------------------- */
 
 static void arrive_syn(struct world_conn *c)
 {
@@ -258,8 +256,7 @@ static void conn_step(void *object, uint64_t arg)
 	world_unlock(&world->socket_lock);
 }
 
-/* ---- what a descriptor does
- * ---------------------------------------------------------------------------- */
+/* ---- what a descriptor does ----------------------------------------------------------------- */
 
 uint32_t stream_room(struct world_socket *s)
 {

@@ -195,8 +195,7 @@ const struct world_machine *world_host_machine(uint32_t host)
 	return world->host[host].machine;
 }
 
-/* ---- leaks and the end
- * --------------------------------------------------------------------------- */
+/* ---- leaks and the end ---------------------------------------------------------------------- */
 
 void world_on_destroy(void (*hook)(void))
 {

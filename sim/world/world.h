@@ -18,7 +18,7 @@
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
 
-/* ---- machines ------------------------------------------------------------------------------ */
+/* ---- machines ------------------------------------------------------------------------------- */
 
 struct world_gpu {
 	int32_t dev;         /* index on its host, in order of the file's `dev` */
@@ -59,7 +59,7 @@ struct world_machine {
 int world_machine_load(const char *name_or_path, struct world_machine **machine);
 void world_machine_free(struct world_machine *machine);
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 struct world_config {
 	uint32_t hosts;
@@ -104,7 +104,7 @@ void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed));
 void world_on_destroy(void (*hook)(void));
 void world_leak(const char *kind, uint64_t count, const char *first);
 
-/* ---- arena ----------------------------------------------------------------------------------- */
+/* ---- arena ---------------------------------------------------------------------------------- */
 
 /* State that another process' HCA or GPU reads lives here: zeroed, never moves, freed with the
  * world. What is stored inside are indices and offsets, never pointers; a handle that leaves

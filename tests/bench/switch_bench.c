@@ -35,7 +35,7 @@ static void bench_print(const char *what, uint64_t best_ns, uint64_t n)
 	       (unsigned long long)(best_ns * 100 / n % 100));
 }
 
-/* ---- raw switch ------------------------------------------------------------------------------ */
+/* ---- raw switch ----------------------------------------------------------------------------- */
 
 static struct fiber bench_fiber;
 static void *bench_fiber_sp, *bench_loop_sp;
@@ -63,7 +63,7 @@ static void bench_raw(void)
 	bench_print("raw fiber switch", best, 2 * SWITCHES);
 }
 
-/* ---- inside a run ---------------------------------------------------------------------------- */
+/* ---- inside a run --------------------------------------------------------------------------- */
 
 static uint64_t bench_result, bench_n;
 

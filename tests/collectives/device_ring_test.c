@@ -359,8 +359,7 @@ static void ring_many(struct ring *g)
 	ring_check(g, &w[1], "second of two works");
 }
 
-/* ---- through a proxy
- * ----------------------------------------------------------------------------- */
+/* ---- through a proxy ------------------------------------------------------------------------ */
 
 /* One connection in pinned host memory, in two halves that a host task copies between. */
 struct link {
@@ -465,8 +464,7 @@ static void ring_proxied(struct ring *g)
 	CUDA_OK(cudaFreeHost(links));
 }
 
-/* ---- ends that are no results
- * ----------------------------------------------------------------------- */
+/* ---- ends that are no results --------------------------------------------------------------- */
 
 /* One rank starts alone: its kernel waits for the others until the abort word is set. */
 static void ring_abort(struct ring *g)

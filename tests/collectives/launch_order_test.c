@@ -116,8 +116,7 @@ static void run(void (*body)(int32_t rank, ncclComm_t comm, void *arg), uint32_t
 	}
 }
 
-/* ---- a group larger than a launch, with empty collectives inside
- * ----------------------------------- */
+/* ---- a group larger than a launch, with empty collectives inside ---------------------------- */
 
 #define GROUP 70
 
@@ -148,8 +147,7 @@ START_TEST(a_group_in_several_streams)
 }
 END_TEST
 
-/* ---- the same buffer again and again, each time in another stream
- * ------------------------------------ */
+/* ---- the same buffer again and again, each time in another stream --------------------------- */
 
 static void streams_body(int32_t number, ncclComm_t comm, void *arg)
 {
@@ -173,8 +171,7 @@ START_TEST(collectives_of_a_communicator_keep_their_order_across_streams)
 }
 END_TEST
 
-/* ---- more operations in flight than the proxy has slots
- * ---------------------------------------------- */
+/* ---- more operations in flight than the proxy has slots ------------------------------------- */
 
 #define FLOOD 1500
 

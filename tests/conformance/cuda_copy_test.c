@@ -154,8 +154,7 @@ CH_TEST(copies_between_gpus_need_no_peer_access)
 	CU(cudaFree(b));
 }
 
-/* ---- what waits, and what does not
- * -------------------------------------------------------------------- */
+/* ---- what waits, and what does not ---------------------------------------------------------- */
 
 CH_TEST(async_copy_to_pinned_memory_does_not_wait)
 {

@@ -168,8 +168,7 @@ CH_TEST(peers_are_asked_enabled_and_disabled)
 	ck_assert_int_eq(can, 1);
 }
 
-/* ---- errors
- * ------------------------------------------------------------------------------------------- */
+/* ---- errors --------------------------------------------------------------------------------- */
 
 static void other_thread(void *arg)
 {
@@ -214,8 +213,7 @@ START_TEST(errors_have_names)
 }
 END_TEST
 
-/* ---- the driver
- * --------------------------------------------------------------------------------------- */
+/* ---- the driver ----------------------------------------------------------------------------- */
 
 CH_TEST(driver_calls)
 {
@@ -260,9 +258,7 @@ CH_TEST(entry_points_are_found_by_name)
 	ck_assert_ptr_null(p);
 }
 
-/* ---- NVML
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- NVML ----------------------------------------------------------------------------------- */
 
 CH_TEST(nvml_finds_devices_by_index_and_bus_id, .machine = "h100-8nic")
 {
@@ -326,8 +322,7 @@ CH_TEST(nvml_nvlinks_are_those_of_the_machine, .machine = "h100-8nic")
 	ck_assert_int_eq(nvmlShutdown(), NVML_SUCCESS);
 }
 
-/* ---- not implemented
- * ---------------------------------------------------------------------------------------- */
+/* ---- not implemented ------------------------------------------------------------------------ */
 
 static void calls_malloc_async(void)
 {

@@ -122,8 +122,7 @@ static inline int ch_suite_run(const char *name, TCase *tcase)
 		ck_assert_int_eq(cudaGetLastError(), cudaSuccess);                                 \
 	} while (0)
 
-/* ---- what is said on stderr
- * ---------------------------------------------------------------------- */
+/* ---- what is said on stderr ----------------------------------------------------------------- */
 
 struct ch_capture {
 	int saved, file;
@@ -182,8 +181,7 @@ static inline int ch_child(void (*fn)(void), char *text, size_t bytes)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- other processes
- * ------------------------------------------------------------------------------- */
+/* ---- other processes ------------------------------------------------------------------------ */
 
 static inline struct os_proc *ch_proc(uint32_t host, const char *name)
 {
@@ -203,8 +201,7 @@ static inline void ch_in(struct os_proc *p, void (*fn)(void *), void *arg)
 	ck_assert_int_eq(os_thread_join(t), 0);
 }
 
-/* ---- kernels
- * ---------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 /* Registers function `name` (struct dev *, const struct name_args *) for both warp widths. */
 #define CH_KERNEL(name, shared)                                                                    \
@@ -255,8 +252,7 @@ struct gate_args {
 	uint64_t gate, want, word;
 };
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static inline void *ch_malloc(size_t bytes)
 {

@@ -16,8 +16,7 @@ static bool in_sim(void)
 	return ch_now.engine == SIM_ENGINE_SIM;
 }
 
-/* ---- identity and arguments
- * ----------------------------------------------------------------------- */
+/* ---- identity and arguments ----------------------------------------------------------------- */
 
 struct ids_args {
 	uint64_t out; /* uint64_t per thread of the grid */
@@ -117,8 +116,7 @@ CH_TEST(shared_memory_needs_opting_in)
 	CU(cudaFree(out));
 }
 
-/* ---- barriers
- * ---------------------------------------------------------------------------------------- */
+/* ---- barriers ------------------------------------------------------------------------------- */
 
 struct rounds_args {
 	uint64_t errors;
@@ -214,8 +212,7 @@ CH_TEST(shuffles_and_votes_width_32, .width = 32)
 	warp_operations();
 }
 
-/* ---- words
- * -------------------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 struct count_args {
 	uint64_t word4, word8;
@@ -329,8 +326,7 @@ CH_TEST(abort_word_ends_a_wait)
 	CU(cudaFreeHost(pinned));
 }
 
-/* ---- placement
- * ------------------------------------------------------------------------------------------ */
+/* ---- placement ------------------------------------------------------------------------------ */
 
 struct resident_args {
 	uint64_t arrived, need;
@@ -427,8 +423,7 @@ START_TEST(waiting_for_a_block_that_is_not_resident_hangs)
 }
 END_TEST
 
-/* ---- illegal things
- * --------------------------------------------------------------------------------------- */
+/* ---- illegal things ------------------------------------------------------------------------- */
 
 enum bad {
 	BAD_WRITE_PAST,
@@ -559,9 +554,7 @@ CH_TEST(wild_store_kills_the_context)
 		   "illegal address: store of 4 bytes");
 }
 
-/* ---- death
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- death ---------------------------------------------------------------------------------- */
 
 static void launch_and_leave(void *arg)
 {

@@ -131,8 +131,7 @@ CH_TEST(address_range_is_the_whole_allocation)
 	CU(cudaFree(p));
 }
 
-/* ---- pinned host memory
- * ---------------------------------------------------------------------------- */
+/* ---- pinned host memory --------------------------------------------------------------------- */
 
 CH_TEST(host_alloc_is_readable_and_pinned)
 {
@@ -200,8 +199,7 @@ CH_TEST(host_register_of_device_memory_is_invalid)
 	CU(cudaFree(p));
 }
 
-/* ---- faults and leaks
- * --------------------------------------------------------------------------------- */
+/* ---- faults and leaks ----------------------------------------------------------------------- */
 
 CH_TEST(allocation_fault_is_out_of_memory, .plan = "cuda.malloc nth=2 fail\ncuda.host_alloc fail\n")
 {
@@ -244,8 +242,7 @@ CH_TEST(a_killed_process_leaks_nothing)
 	ck_assert_uint_eq(available, total);
 }
 
-/* ---- strict device view
- * ---------------------------------------------------------------------------------- */
+/* ---- strict device view --------------------------------------------------------------------- */
 
 static void touch_device_memory(void)
 {

@@ -118,8 +118,7 @@ CH_TEST(streams_run_side_by_side)
 	CU(cudaFreeHost(order_log));
 }
 
-/* ---- the legacy default stream
- * --------------------------------------------------------------------------- */
+/* ---- the legacy default stream -------------------------------------------------------------- */
 
 CH_TEST(legacy_stream_waits_for_blocking_streams)
 {
@@ -189,9 +188,7 @@ CH_TEST(legacy_streams_of_two_gpus_are_independent)
 	CU(cudaFreeHost(order_log));
 }
 
-/* ---- events
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 CH_TEST(stream_waits_for_event_of_another_gpu)
 {
@@ -360,8 +357,7 @@ CH_TEST(event_of_another_gpu_cannot_be_recorded_here)
 	CU_FAILS(cudaEventCreateWithFlags(&e, cudaEventInterprocess), cudaErrorInvalidValue);
 }
 
-/* ---- properties
- * --------------------------------------------------------------------------------------------- */
+/* ---- properties ----------------------------------------------------------------------------- */
 
 CH_TEST(stream_properties)
 {
@@ -416,9 +412,7 @@ CH_TEST(callback_may_sleep)
 	CU_FAILS(cudaLaunchHostFunc(0, NULL, NULL), cudaErrorInvalidValue);
 }
 
-/* ---- explaining
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- explaining ----------------------------------------------------------------------------- */
 
 static void hang_body(void)
 {

@@ -129,8 +129,8 @@ DEV_FN void litmus_line_send(struct dev *d, const struct litmus_args *a, uint64_
 
 	line.lo = flag | (v & 0xffffffffu);
 	line.hi = flag | v >> 32;
-	dev_store_line16(d, (void *)(uintptr_t)litmus_line_of(a, step, dev_thread(d), dev_threads(d)),
-			 line);
+	dev_store_line16(
+		d, (void *)(uintptr_t)litmus_line_of(a, step, dev_thread(d), dev_threads(d)), line);
 }
 
 DEV_FN void litmus_line_receive(struct dev *d, const struct litmus_args *a, uint64_t step)
@@ -155,7 +155,8 @@ DEV_FN void litmus_line_receive(struct dev *d, const struct litmus_args *a, uint
 		litmus_report(d, a, step, v, want);
 }
 
-DEV_FN void litmus_line_step(struct dev *d, const struct litmus_args *a, uint64_t step, bool produce)
+DEV_FN void litmus_line_step(struct dev *d, const struct litmus_args *a, uint64_t step,
+			     bool produce)
 {
 	if (produce) {
 		if (dev_thread(d) == 0 && step >= a->slots)

@@ -13,20 +13,20 @@
  * depends on step and thread. */
 enum litmus_form {
 	LITMUS_RELEASE, /* one thread writes, and posts with a release store; acquire load */
-	LITMUS_FENCE,	/* all threads write, barrier, one posts: fence, relaxed store (as prims.h) */
-	LITMUS_LINE,	/* LL: lines with flags, no order between them needed */
+	LITMUS_FENCE, /* all threads write, barrier, one posts: fence, relaxed store (as prims.h) */
+	LITMUS_LINE,  /* LL: lines with flags, no order between them needed */
 };
 enum litmus_role { LITMUS_PRODUCER, LITMUS_CONSUMER };
 
 struct litmus_args {
 	uint64_t slots_at; /* uint64_t [slots][threads], or struct v16 */
-	uint64_t tail;	   /* shared_u64 *: steps produced */
-	uint64_t head;	   /* shared_u64 *: steps consumed */
+	uint64_t tail;     /* shared_u64 *: steps produced */
+	uint64_t head;     /* shared_u64 *: steps consumed */
 	uint64_t errors;   /* shared_u64 *: in host memory */
-	uint64_t first;	   /* what was seen first that was wrong: uint64_t [4] */
+	uint64_t first;    /* what was seen first that was wrong: uint64_t [4] */
 	uint32_t steps, slots;
 	uint32_t form, scope; /* enum litmus_form, enum shared_scope */
-	uint32_t role;	      /* of block 0; block 1 has the other */
+	uint32_t role;        /* of block 0; block 1 has the other */
 	uint32_t pad0;
 };
 DOPPEL_CHECK_SIZE(struct litmus_args, 64);
@@ -35,8 +35,8 @@ static inline
 #ifdef __CUDACC__
 	__host__ __device__
 #endif
-	uint64_t
-	litmus_value(uint64_t step, uint32_t thread)
+		uint64_t
+		litmus_value(uint64_t step, uint32_t thread)
 {
 	return (step + 1) * 0x9e3779b97f4a7c15ull ^ thread;
 }

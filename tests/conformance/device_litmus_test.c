@@ -79,12 +79,17 @@ static void litmus_gpus(const struct device_run *r, struct host_result *result, 
 	CUDA_OK(cudaFree(head));
 }
 
-/* ---- the host's end ---------------------------------------------------------------------------- */
+/* ---- the host's end ------------------------------------------------------------------------- */
 
 static void host_wait(const shared_u64 *word, uint64_t want, const char *why)
 {
-	struct wait w = {.on = word, .want = want, .mask = WAIT_MASK_ALL, .kind = WAIT_GE,
-			 .bytes = 8, .why = why, .from = {.rank = -1, .channel = -1}};
+	struct wait w = {.on = word,
+			 .want = want,
+			 .mask = WAIT_MASK_ALL,
+			 .kind = WAIT_GE,
+			 .bytes = 8,
+			 .why = why,
+			 .from = {.rank = -1, .channel = -1}};
 
 	CHECK(os_wait_one(&w, NULL) == 0, "%s", why);
 	CHECK(shared_load_u64(word, SHARED_ACQUIRE) >= want, "%s: woken too early", why);
@@ -96,7 +101,8 @@ static void host_produce(const struct litmus_args *a, uint32_t threads)
 
 	for (uint64_t step = 0; step < a->steps; step++) {
 		if (step >= a->slots)
-			host_wait((shared_u64 *)(uintptr_t)a->head, step + 1 - a->slots, "host: credit");
+			host_wait((shared_u64 *)(uintptr_t)a->head, step + 1 - a->slots,
+				  "host: credit");
 		for (uint32_t t = 0; t < threads; t++) {
 			uint64_t v = litmus_value(step, t);
 

@@ -13,7 +13,7 @@
 DEVICE_KERNEL_DECLARE(reduce);
 
 #define MAX_BYTES (1u << 20)
-#define GUARD	  64
+#define GUARD     64
 
 struct arena {
 	uint8_t *dev[4], *host[4]; /* two sources, two destinations */
@@ -130,8 +130,12 @@ static void type_and_op(const struct device_run *r, struct arena *m, enum dev_ty
 	int shape = 0;
 
 	for (size_t c = 0; c < ARRAY_LEN(counts); c++) {
-		struct rc_job job = {.nsrc = 2, .ndst = 1, .count = counts[c], .type = type,
-				     .op = op, .scale = scale_of(type, op)};
+		struct rc_job job = {.nsrc = 2,
+				     .ndst = 1,
+				     .count = counts[c],
+				     .type = type,
+				     .op = op,
+				     .scale = scale_of(type, op)};
 
 		if (r->slow && counts[c] > 1000)
 			continue;

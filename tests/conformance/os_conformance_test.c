@@ -21,7 +21,7 @@
 #define US 1000ull
 #define MS 1000000ull
 
-/* ---- the pairs ------------------------------------------------------------------------------- */
+/* ---- the pairs ------------------------------------------------------------------------------ */
 
 struct pair {
 	const char *name;
@@ -128,8 +128,7 @@ static void join(struct os_thread *t)
 	ck_assert_int_eq(os_thread_join(t), 0);
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 struct family {
 	shared_u32 count;
@@ -197,8 +196,7 @@ static void mutex_excludes(void)
 	ck_assert_uint_eq(l.value, 200);
 }
 
-/* ---- waiting
- * --------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 struct words {
 	shared_u32 a, b, abort;
@@ -367,8 +365,7 @@ static void choices_are_in_range(void)
 	ck_assert_uint_eq(os_choose("test.one", 1), 0);
 }
 
-/* ---- memory
- * --------------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void alloc_gives_zeroed_memory(void)
 {
@@ -413,8 +410,7 @@ static void memo_makes_a_value_once(void)
 	ck_assert_int_eq(memo_made, 5);
 }
 
-/* ---- identity and files
- * ------------------------------------------------------------------------------------ */
+/* ---- identity and files --------------------------------------------------------------------- */
 
 static void host_has_a_name_and_an_environment(void)
 {
@@ -471,9 +467,7 @@ static void agreement_is_by_key_and_sequence(void)
 	ck_assert_int_eq(os_agree(1, 0, 2, "count 8", NULL), 0);
 }
 
-/* ---- sockets
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- sockets -------------------------------------------------------------------------------- */
 
 static struct os_addr loopback(uint16_t port)
 {
@@ -678,9 +672,7 @@ static void interfaces_are_listed_and_reachable(void)
 	ck_assert_int_eq(os_close(fd), 0);
 }
 
-/* ---- shared memory
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- shared memory -------------------------------------------------------------------------- */
 
 static void shm_is_made_opened_and_unlinked(void)
 {
@@ -708,8 +700,7 @@ static void shm_is_made_opened_and_unlinked(void)
 	ck_assert_int_eq(os_shm_unmap(b, 8192), 0);
 }
 
-/* ---- the table of cases
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the table of cases --------------------------------------------------------------------- */
 
 #define CASES(X)                                                                                   \
 	X(threads_have_identity_and_are_joined)                                                    \

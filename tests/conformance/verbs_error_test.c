@@ -19,7 +19,7 @@ static void expect_event(struct vh_end *e, enum ibv_event_type type)
 static const enum ibv_wr_opcode writes_and_sends[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
 						      IBV_WR_SEND, IBV_WR_SEND_WITH_IMM};
 
-/* ---- local ------------------------------------------------------------------------------ */
+/* ---- local ---------------------------------------------------------------------------------- */
 
 VH_TEST(a_bad_local_key_is_local_protection_error)
 {
@@ -176,7 +176,7 @@ VH_TEST(deregistering_under_an_outstanding_request_fails_it)
 	vh_free(&h);
 }
 
-/* ---- remote: access --------------------------------------------------------------------- */
+/* ---- remote: access ------------------------------------------------------------------------- */
 
 static void expect_remote_access(struct vh *h, struct vh_wr *w)
 {
@@ -309,7 +309,7 @@ VH_TEST(nothing_written_or_read_needs_no_key)
 	vh_free(&h);
 }
 
-/* ---- remote: invalid request, operation ------------------------------------------------- */
+/* ---- remote: invalid request, operation ----------------------------------------------------- */
 
 VH_TEST(an_operation_that_the_queue_pair_does_not_allow_is_invalid_request)
 {
@@ -384,7 +384,7 @@ VH_TEST(a_receive_that_may_not_be_written_is_a_protection_error_there)
 	vh_free(&h);
 }
 
-/* ---- flush ------------------------------------------------------------------------------ */
+/* ---- flush ---------------------------------------------------------------------------------- */
 
 VH_TEST(after_an_error_everything_is_flushed_in_order_unsignaled_too)
 {

@@ -18,7 +18,7 @@ static void expect_event(struct vh_end *e, enum ibv_event_type type)
 	ibv_ack_async_event(&event);
 }
 
-/* ---- asynchronous events ---------------------------------------------------------------- */
+/* ---- asynchronous events -------------------------------------------------------------------- */
 
 VH_TEST(a_port_that_goes_down_and_up_tells_its_contexts)
 {
@@ -121,7 +121,7 @@ VH_TEST(destroying_a_queue_pair_waits_for_the_acknowledgement)
 	ck_assert_int_eq(os_thread_join(thread), 0);
 }
 
-/* ---- a completion queue that runs over -------------------------------------------------- */
+/* ---- a completion queue that runs over ------------------------------------------------------ */
 
 VH_TEST(a_completion_queue_that_runs_over_ends_its_queue_pairs)
 {
@@ -163,7 +163,7 @@ VH_TEST(a_completion_queue_that_is_exactly_full_is_fine)
 	vh_free(&h);
 }
 
-/* ---- completion channels ---------------------------------------------------------------- */
+/* ---- completion channels -------------------------------------------------------------------- */
 
 struct channel {
 	struct vh h;

@@ -70,7 +70,7 @@ struct vh {
 	struct vh_end end[2];
 };
 
-/* ---- running ---------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 struct vh_run {
 	void (*test)(void);
@@ -146,7 +146,7 @@ static inline int vh_suite_run(const char *name, TCase *tcase)
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* ---- making the two ends ---------------------------------------------------------------- */
+/* ---- making the two ends -------------------------------------------------------------------- */
 
 static inline struct ibv_context *vh_open(int index)
 {
@@ -295,7 +295,7 @@ static inline void vh_free(struct vh *h)
 	vh_end_free(&h->end[1]);
 }
 
-/* ---- state ------------------------------------------------------------------------------ */
+/* ---- state ---------------------------------------------------------------------------------- */
 
 static inline enum ibv_qp_state vh_state(struct ibv_qp *qp)
 {
@@ -313,7 +313,7 @@ static inline void vh_to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	ck_assert_int_eq(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
 }
 
-/* ---- completions ------------------------------------------------------------------------ */
+/* ---- completions ---------------------------------------------------------------------------- */
 
 /* The next completion, within `ns`; false: none came. */
 static inline bool vh_wait(struct ibv_cq *cq, struct ibv_wc *wc, uint64_t ns)
@@ -360,7 +360,7 @@ static inline void vh_expect_none(struct ibv_cq *cq)
 	ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
 }
 
-/* ---- posting ---------------------------------------------------------------------------- */
+/* ---- posting -------------------------------------------------------------------------------- */
 
 /* One request of `bytes` from `offset` of end `side`'s buffer to, or from, the same offset of the
  * other's; send_flags SIGNALED. Change what a test is about, then post. */
@@ -420,7 +420,7 @@ static inline void vh_recv(struct vh *h, int side, uint64_t wr_id, uint64_t offs
 	ck_assert_int_eq(vh_recv_try(h, side, wr_id, offset, bytes), 0);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------ */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 static inline void vh_pattern(uint8_t *p, size_t n, uint32_t key)
 {
@@ -446,7 +446,7 @@ static inline void vh_expect_zero(const uint8_t *p, size_t n)
 			ck_abort_msg("byte %zu of %zu is 0x%02x, expected 0", i, n, p[i]);
 }
 
-/* ---- failing ---------------------------------------------------------------------------- */
+/* ---- failing -------------------------------------------------------------------------------- */
 
 /* Posts one request of end 0 that must fail with `status`; end 0 is in ERR then. */
 static inline void vh_expect_failure(struct vh *h, struct vh_wr *w, enum ibv_wc_status status)

@@ -202,7 +202,7 @@ VH_TEST(no_two_ports_share_an_address)
 	}
 }
 
-/* ---- domains, regions, completion queues ------------------------------------------------ */
+/* ---- domains, regions, completion queues ---------------------------------------------------- */
 
 VH_TEST(what_is_in_use_is_not_destroyed)
 {
@@ -279,7 +279,7 @@ VH_TEST(completion_queues_have_limits)
 	ck_assert_int_eq(ibv_close_device(ctx), 0);
 }
 
-/* ---- names; what is not there ----------------------------------------------------------- */
+/* ---- names; what is not there --------------------------------------------------------------- */
 
 VH_TEST(enumerations_have_names)
 {

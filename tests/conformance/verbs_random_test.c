@@ -268,7 +268,7 @@ START_TEST(random_requests_survive_loss_and_delay)
 }
 END_TEST
 
-/* ---- many tasks ------------------------------------------------------------------------- */
+/* ---- many tasks ----------------------------------------------------------------------------- */
 
 #define TASKS       4
 #define TASK_WRITES 300

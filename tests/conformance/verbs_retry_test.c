@@ -2,7 +2,7 @@
 /* Waiting for a peer: the acknowledge timer and its retries, and receivers that are not ready. */
 #include "tests/conformance/verbs_harness.h"
 
-/* ---- silence: the acknowledge timer ----------------------------------------------------- */
+/* ---- silence: the acknowledge timer --------------------------------------------------------- */
 
 /* A request of end 0 that nobody answers. */
 static void expect_retry_exceeded(struct vh *h)
@@ -175,7 +175,7 @@ VH_TEST(timeout_zero_waits_for_ever)
 	vh_free(&h);
 }
 
-/* ---- receiver not ready ----------------------------------------------------------------- */
+/* ---- receiver not ready --------------------------------------------------------------------- */
 
 VH_TEST(a_receiver_without_receive_is_retried_and_given_up)
 {

@@ -34,8 +34,7 @@ static void boot_end(int32_t rank, struct boot_world *w)
 	}
 }
 
-/* ---- gathers and barriers
- * -------------------------------------------------------------------------- */
+/* ---- gathers and barriers ------------------------------------------------------------------- */
 
 static void gather_check(struct bootstrap *b, int32_t rank, int32_t nranks, size_t bytes,
 			 uint8_t salt)
@@ -111,8 +110,7 @@ START_TEST(a_gather_of_different_sizes_is_named)
 }
 END_TEST
 
-/* ---- messages
- * ---------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 static uint32_t message_word(int32_t from, int32_t to, int tag, size_t i)
 {
@@ -198,8 +196,7 @@ START_TEST(a_message_of_another_size_is_named)
 }
 END_TEST
 
-/* ---- strangers
- * ------------------------------------------------------------------------------------------ */
+/* ---- strangers ------------------------------------------------------------------------------ */
 
 static struct os_addr id_address(const ncclUniqueId *id)
 {
@@ -256,8 +253,7 @@ START_TEST(strangers_on_the_ports_disturb_nobody)
 }
 END_TEST
 
-/* ---- contradictions
- * ---------------------------------------------------------------------------------------- */
+/* ---- contradictions ------------------------------------------------------------------------- */
 
 static void twice_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -300,8 +296,7 @@ START_TEST(ranks_that_count_differently_are_refused)
 }
 END_TEST
 
-/* ---- rank that goes away
- * ------------------------------------------------------------------------------------ */
+/* ---- rank that goes away -------------------------------------------------------------------- */
 
 /* The special rank leaves after the init; nobody hangs in the gather that it misses. */
 static void leaver_rank(int32_t rank, int32_t nranks, void *arg)
@@ -393,8 +388,7 @@ START_TEST(a_killed_process_is_an_error_for_the_others)
 }
 END_TEST
 
-/* ---- NCCL_COMM_ID, addresses
- * ----------------------------------------------------------------------------------- */
+/* ---- NCCL_COMM_ID, addresses ---------------------------------------------------------------- */
 
 static void comm_id_rank(int32_t rank, int32_t nranks, void *arg)
 {

@@ -58,8 +58,7 @@ static void wait_word(const shared_u32 *word, const char *why)
 	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 }
 
-/* ---- both sides
- * ----------------------------------------------------------------------------------- */
+/* ---- both sides ----------------------------------------------------------------------------- */
 
 static void side_open(struct side *s, int32_t rank)
 {
@@ -105,8 +104,7 @@ static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 	return rc;
 }
 
-/* ---- sending
- * ---------------------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 static void send_connect(struct side *s)
 {
@@ -184,8 +182,7 @@ static void send_main(void *arg)
 	side_close(&s);
 }
 
-/* ---- receiving
- * --------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
 static void recv_connect(struct side *s)
 {
@@ -307,8 +304,7 @@ static void stranger_main(void *arg)
 	os_close(fd);
 }
 
-/* ---- worlds
- * ------------------------------------------------------------------------------------------ */
+/* ---- worlds --------------------------------------------------------------------------------- */
 
 static struct os_thread *spawn(struct os_proc *proc, const char *name, int rank, void (*fn)(void *))
 {

@@ -66,8 +66,7 @@ START_TEST(chains_come_out_oldest_first)
 }
 END_TEST
 
-/* ---- two who push, one who takes
- * ----------------------------------------------------------------- */
+/* ---- two who push, one who takes ------------------------------------------------------------ */
 
 #define NODES 200
 

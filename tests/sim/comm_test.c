@@ -45,8 +45,7 @@ static void comm_sum(ncclComm_t comm, int32_t rank, int32_t nranks, int32_t *mem
 		EXPECT(host[i] == nranks * (nranks + 1) / 2);
 }
 
-/* ---- a whole life
- * --------------------------------------------------------------------------------- */
+/* ---- a whole life --------------------------------------------------------------------------- */
 
 static void life_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -133,8 +132,7 @@ START_TEST(hostid_splits_a_host)
 }
 END_TEST
 
-/* ---- one task, several ranks
- * ----------------------------------------------------------------------- */
+/* ---- one task, several ranks ---------------------------------------------------------------- */
 
 static void sums_together(ncclComm_t *comm, int n, int32_t **mem, cudaStream_t *stream)
 {
@@ -252,8 +250,7 @@ START_TEST(a_group_with_an_error_makes_nothing)
 }
 END_TEST
 
-/* ---- bad arguments
- * ----------------------------------------------------------------------------------- */
+/* ---- bad arguments -------------------------------------------------------------------------- */
 
 static void init_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -462,8 +459,7 @@ START_TEST(a_missing_topology_file_is_named)
 }
 END_TEST
 
-/* ---- aborts
- * -------------------------------------------------------------------------------------------- */
+/* ---- aborts --------------------------------------------------------------------------------- */
 
 struct abort_case {
 	ncclComm_t comm;
@@ -582,8 +578,7 @@ START_TEST(collectives_that_hang_can_be_aborted)
 }
 END_TEST
 
-/* ---- non-blocking
- * ------------------------------------------------------------------------------------------ */
+/* ---- non-blocking --------------------------------------------------------------------------- */
 
 static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
 {

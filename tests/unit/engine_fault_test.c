@@ -62,7 +62,7 @@ START_TEST(errors_name_line_column_and_nearest)
 }
 END_TEST
 
-/* ---- firing ---------------------------------------------------------------------------------- */
+/* ---- firing --------------------------------------------------------------------------------- */
 
 static int object_a, object_b;
 static char fires[64];
@@ -126,7 +126,7 @@ START_TEST(faults_fire_where_and_when_the_plan_says)
 }
 END_TEST
 
-/* ---- kill ------------------------------------------------------------------------------------ */
+/* ---- kill ----------------------------------------------------------------------------------- */
 
 static struct os_proc victim = {.id = 1, .host = 1, .name = "victim"};
 static int survived, killed_by_hook;
@@ -167,7 +167,7 @@ START_TEST(task_kill_ends_the_process_at_an_entry_point)
 }
 END_TEST
 
-/* ---- drawn plans ----------------------------------------------------------------------------- */
+/* ---- drawn plans ---------------------------------------------------------------------------- */
 
 static void nothing(void *arg)
 {

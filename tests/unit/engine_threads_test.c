@@ -134,7 +134,7 @@ START_TEST(warps_of_several_workers_wait_for_each_other)
 }
 END_TEST
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 static shared_u32 steps_run;
 
@@ -184,7 +184,7 @@ START_TEST(work_runs_at_drain_and_timers_when_due)
 }
 END_TEST
 
-/* ---- deadlines, abort, objects --------------------------------------------------------------- */
+/* ---- deadlines, abort, objects -------------------------------------------------------------- */
 
 static void waits_main(void *arg)
 {
@@ -215,7 +215,7 @@ START_TEST(waits_end_by_deadline_abort_and_object)
 }
 END_TEST
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ----------------------------------------------------------------------------------- */
 
 static shared_u32 alive;
 

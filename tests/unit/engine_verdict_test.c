@@ -56,7 +56,7 @@ static struct sim_config sim(void)
 	return (struct sim_config){.seed = 42, .strategy = SIM_UNIFORM};
 }
 
-/* ---- no progress ----------------------------------------------------------------------------- */
+/* ---- no progress ---------------------------------------------------------------------------- */
 
 static shared_u32 word_a, word_b;
 
@@ -200,7 +200,7 @@ START_TEST(background_activity_does_not_hide_a_deadlock)
 }
 END_TEST
 
-/* ---- ends from inside ------------------------------------------------------------------------ */
+/* ---- ends from inside ----------------------------------------------------------------------- */
 
 static void wrong_main(void *arg)
 {
@@ -291,7 +291,7 @@ START_TEST(crash_names_the_task_and_exits_with_its_code)
 }
 END_TEST
 
-/* ---- stacks ---------------------------------------------------------------------------------- */
+/* ---- stacks --------------------------------------------------------------------------------- */
 
 static uint32_t dig(uint32_t depth, volatile char *above)
 {
@@ -347,7 +347,7 @@ START_TEST(stack_overflow_is_named)
 }
 END_TEST
 
-/* ---- what a failing run leaves --------------------------------------------------------------- */
+/* ---- what a failing run leaves -------------------------------------------------------------- */
 
 START_TEST(failing_run_leaves_config_choices_waits_and_core)
 {

@@ -143,7 +143,8 @@ static uint64_t reference(const struct format *f, enum dev_op op, uint64_t a, ui
 	uint64_t r = a;
 
 	if (op == DEV_PREMUL_SUM)
-		r = f->mantissa ? float_op(f, DEV_PROD, r, scale) : integer_op(f, DEV_PROD, r, scale);
+		r = f->mantissa ? float_op(f, DEV_PROD, r, scale)
+				: integer_op(f, DEV_PROD, r, scale);
 	if (nsrc == 2)
 		r = f->mantissa ? float_op(f, op, r, b) : integer_op(f, op, r, b);
 	if (op == DEV_SUM_POSTDIV && post) {
@@ -171,17 +172,31 @@ static uint64_t rng(void)
 static uint64_t sample(const struct format *f)
 {
 	uint64_t r = rng(), top = 1ull << (f->bits - 1);
-	const uint64_t edges[] = {0, 1, 2, 3, top, top - 1, top + 1, mask_of(f), f->nan, f->max_finite,
-				  f->max_finite + 1, 1ull << f->mantissa, (1ull << f->mantissa) - 1,
-				  top | f->max_finite, top | (f->max_finite + 1)};
+	const uint64_t edges[] = {0,
+				  1,
+				  2,
+				  3,
+				  top,
+				  top - 1,
+				  top + 1,
+				  mask_of(f),
+				  f->nan,
+				  f->max_finite,
+				  f->max_finite + 1,
+				  1ull << f->mantissa,
+				  (1ull << f->mantissa) - 1,
+				  top | f->max_finite,
+				  top | (f->max_finite + 1)};
 
 	switch (r % 4) {
 	case 0:
 		return edges[rng() % ARRAY_LEN(edges)] & mask_of(f);
 	case 1:
 		if (f->mantissa)
-			return ((uint64_t)f->bias << f->mantissa | (r >> 8 & ((4ull << f->mantissa) - 1)) |
-				(r >> 7 & 1) << (f->bits - 1)) & mask_of(f);
+			return ((uint64_t)f->bias << f->mantissa |
+				(r >> 8 & ((4ull << f->mantissa) - 1)) |
+				(r >> 7 & 1) << (f->bits - 1)) &
+			       mask_of(f);
 		return (r >> 8 & 0xff) & mask_of(f);
 	default:
 		return rng() & mask_of(f);
@@ -192,7 +207,8 @@ static uint64_t sample(const struct format *f)
 
 struct samples {
 	uint64_t a[SAMPLE_MAX], b[SAMPLE_MAX];
-	uint8_t raw_a[SAMPLE_MAX * 8], raw_b[SAMPLE_MAX * 8], raw_x[SAMPLE_MAX * 8], raw_y[SAMPLE_MAX * 8];
+	uint8_t raw_a[SAMPLE_MAX * 8], raw_b[SAMPLE_MAX * 8], raw_x[SAMPLE_MAX * 8],
+		raw_y[SAMPLE_MAX * 8];
 	uint64_t n;
 };
 
@@ -221,7 +237,8 @@ static uint64_t get(const struct format *f, const uint8_t *raw, uint64_t i)
 
 static void run(const struct format *f, enum dev_op op, int nsrc, uint64_t scale, bool post)
 {
-	struct rc_job job = {{s.raw_a, s.raw_b}, {s.raw_x, s.raw_y}, nsrc, 2, s.n, f->type, op, scale, post};
+	struct rc_job job = {
+		{s.raw_a, s.raw_b}, {s.raw_x, s.raw_y}, nsrc, 2, s.n, f->type, op, scale, post};
 
 	rc_reduce_copy(&job);
 	for (uint64_t i = 0; i < s.n; i++) {
@@ -230,7 +247,8 @@ static void run(const struct format *f, enum dev_op op, int nsrc, uint64_t scale
 
 		if (x != want || y != want)
 			ck_abort_msg("%s op %d nsrc %d scale %#lx: %#lx, %#lx gives %#lx and %#lx, "
-				     "expected %#lx", f->name, op, nsrc, scale, s.a[i], s.b[i], x, y, want);
+				     "expected %#lx",
+				     f->name, op, nsrc, scale, s.a[i], s.b[i], x, y, want);
 	}
 }
 
@@ -292,9 +310,10 @@ START_TEST(f32_narrows_to_nearest_even)
 		if (k & 2)
 			u ^= 1u << (k % 23);
 		float x = rc_f32_of_bits(u);
-		uint64_t got = f->type == DEV_F16 ? rc_f16_of_f32(x) :
-			       f->type == DEV_BF16 ? rc_bf16_of_f32(x) :
-			       f->type == DEV_F8E4M3 ? rc_f8e4m3_of_f32(x) : rc_f8e5m2_of_f32(x);
+		uint64_t got = f->type == DEV_F16      ? rc_f16_of_f32(x)
+			       : f->type == DEV_BF16   ? rc_bf16_of_f32(x)
+			       : f->type == DEV_F8E4M3 ? rc_f8e4m3_of_f32(x)
+						       : rc_f8e5m2_of_f32(x);
 		uint64_t want = encode(f, (double)x);
 
 		if (got != want)
@@ -310,12 +329,21 @@ START_TEST(any_count_and_in_place)
 	samples_make(f);
 	for (uint64_t n = 0; n < 400; n += n < 140 ? 1 : 37) {
 		memcpy(s.raw_x, s.raw_a, (n + 1) * 4);
-		struct rc_job job = {{s.raw_x, s.raw_b}, {s.raw_x, s.raw_y}, 2, 2, n, DEV_F32, DEV_MIN, 0, false};
+		struct rc_job job = {{s.raw_x, s.raw_b},
+				     {s.raw_x, s.raw_y},
+				     2,
+				     2,
+				     n,
+				     DEV_F32,
+				     DEV_MIN,
+				     0,
+				     false};
 		uint64_t before = get(f, s.raw_x, n), far = get(f, s.raw_y, n);
 
 		rc_reduce_copy(&job);
 		for (uint64_t i = 0; i < n; i++)
-			ck_assert_uint_eq(get(f, s.raw_x, i), reference(f, DEV_MIN, s.a[i], s.b[i], 0, 2, false));
+			ck_assert_uint_eq(get(f, s.raw_x, i),
+					  reference(f, DEV_MIN, s.a[i], s.b[i], 0, 2, false));
 		ck_assert_mem_eq(s.raw_x, s.raw_y, n * 4);
 		ck_assert_uint_eq(get(f, s.raw_x, n), before);
 		ck_assert_uint_eq(get(f, s.raw_y, n), far);

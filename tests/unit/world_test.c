@@ -18,8 +18,7 @@
 
 #define US 1000ull
 
-/* ---- a world, what it said, and what it leaked
- * --------------------------------------------------- */
+/* ---- a world, what it said, and what it leaked ---------------------------------------------- */
 
 static struct {
 	enum sim_verdict verdict;
@@ -97,8 +96,7 @@ static struct os_proc *proc_on(uint32_t host)
 	return p;
 }
 
-/* ---- processes
- * ------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------ */
 
 static void task_sees_its_environment(void *arg)
 {
@@ -245,8 +243,7 @@ START_TEST(a_killed_process_leaks_nothing)
 }
 END_TEST
 
-/* ---- borders between processes
- * ------------------------------------------------------------------------ */
+/* ---- borders between processes -------------------------------------------------------------- */
 
 static int foreign_fd;
 
@@ -326,8 +323,7 @@ START_TEST(shared_memory_and_addresses_belong_to_a_host)
 }
 END_TEST
 
-/* ---- sockets under faults and between processes
- * ------------------------------------------------------- */
+/* ---- sockets under faults and between processes --------------------------------------------- */
 
 struct dialog {
 	struct os_addr at;
@@ -530,8 +526,7 @@ START_TEST(faults_fail_allocations_and_files)
 }
 END_TEST
 
-/* ---- the fabric
- * ------------------------------------------------------------------------------------------ */
+/* ---- the fabric ----------------------------------------------------------------------------- */
 
 static struct {
 	shared_u32 count;
@@ -644,8 +639,7 @@ START_TEST(a_link_goes_down_by_fault_and_heals)
 }
 END_TEST
 
-/* ---- arena, hooks, configuration
- * ------------------------------------------------------------------------------ */
+/* ---- arena, hooks, configuration ------------------------------------------------------------ */
 
 static void main_arena(void *arg)
 {

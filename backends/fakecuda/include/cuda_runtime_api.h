@@ -21,7 +21,7 @@ extern "C" {
 #define FAKECUDA_OPT(value)
 #endif
 
-/* ---- errors and versions ------------------------------------------------------------------- */
+/* ---- errors and versions -------------------------------------------------------------------- */
 
 FAKECUDA_API cudaError_t cudaGetLastError(void);
 FAKECUDA_API cudaError_t cudaPeekAtLastError(void);
@@ -36,7 +36,7 @@ FAKECUDA_API cudaError_t cudaGetDriverEntryPointByVersion(
 	const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
 	enum cudaDriverEntryPointQueryResult *driverStatus FAKECUDA_OPT(NULL));
 
-/* ---- devices ------------------------------------------------------------------------------- */
+/* ---- devices -------------------------------------------------------------------------------- */
 
 FAKECUDA_API cudaError_t cudaGetDeviceCount(int *count);
 FAKECUDA_API cudaError_t cudaSetDevice(int device);
@@ -56,7 +56,7 @@ FAKECUDA_API cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2
 FAKECUDA_API cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority,
 							  int *greatestPriority);
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 FAKECUDA_API cudaError_t cudaMalloc(void **devPtr, size_t size);
 FAKECUDA_API cudaError_t cudaFree(void *devPtr);
@@ -88,7 +88,7 @@ FAKECUDA_API cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t 
 					      unsigned int flags);
 FAKECUDA_API cudaError_t cudaIpcCloseMemHandle(void *devPtr);
 
-/* ---- streams and events -------------------------------------------------------------------- */
+/* ---- streams and events --------------------------------------------------------------------- */
 
 FAKECUDA_API cudaError_t cudaStreamCreate(cudaStream_t *pStream);
 FAKECUDA_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags);
@@ -110,7 +110,7 @@ FAKECUDA_API cudaError_t cudaEventQuery(cudaEvent_t event);
 FAKECUDA_API cudaError_t cudaEventSynchronize(cudaEvent_t event);
 FAKECUDA_API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 
-/* ---- kernels and callbacks ----------------------------------------------------------------- */
+/* ---- kernels and callbacks ------------------------------------------------------------------ */
 
 FAKECUDA_API cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim,
 					  void **args, size_t sharedMem, cudaStream_t stream);

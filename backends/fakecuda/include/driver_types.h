@@ -12,7 +12,7 @@
 
 #include "vector_types.h"
 
-/* ---- handles ------------------------------------------------------------------------------ */
+/* ---- handles -------------------------------------------------------------------------------- */
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -25,7 +25,7 @@ typedef struct CUfunc_st *cudaFunction_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef void (*cudaHostFn_t)(void *userData);
 
-/* ---- flags -------------------------------------------------------------------------------- */
+/* ---- flags ---------------------------------------------------------------------------------- */
 
 #define cudaHostAllocDefault           0x00
 #define cudaHostAllocPortable          0x01
@@ -535,7 +535,7 @@ typedef enum cudaLaunchAttributeID {
 
 typedef enum cudaError cudaError_t;
 
-/* ---- structures ------------------------------------------------------------------------------ */
+/* ---- structures ----------------------------------------------------------------------------- */
 
 #ifndef FAKECUDA_UUID_DEFINED
 #define FAKECUDA_UUID_DEFINED
