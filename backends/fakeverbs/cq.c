@@ -100,7 +100,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
-/* ---- filling ---------------------------------------------------------------------------- */
+/* ---- filling -------------------------------------------------------------------------------- */
 
 /* Every queue pair of a queue that ran over goes to ERR: an event, because the one that noticed
  * holds a queue pair. */
@@ -175,7 +175,7 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 	hca_unlock(&cq->item.lock);
 }
 
-/* ---- polling ---------------------------------------------------------------------------- */
+/* ---- polling -------------------------------------------------------------------------------- */
 
 static void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 {

@@ -18,7 +18,7 @@ struct hca_proc {
 static uint32_t hca_proc_lock;
 static const char hca_no_provider[] = "not a provider's table";
 
-/* ---- the list --------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------------------------- */
 
 static struct hca_proc *hca_proc_make(uint32_t host)
 {
@@ -152,7 +152,7 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 	return hca_guid(hca_device_of(device)->port);
 }
 
-/* ---- contexts --------------------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------------------------- */
 
 static int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 			  size_t bytes);
@@ -237,7 +237,7 @@ int ibv_close_device(struct ibv_context *context)
 	return 0;
 }
 
-/* ---- questions -------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------ */
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
@@ -333,7 +333,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 	return rc;
 }
 
-/* ---- addresses -------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------ */
 
 bool hca_gid_get(uint32_t port_index, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type)
 {

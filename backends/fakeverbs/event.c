@@ -6,7 +6,7 @@
 
 #include "backends/fakeverbs/hca.h"
 
-/* ---- asynchronous events ---------------------------------------------------------------- */
+/* ---- asynchronous events -------------------------------------------------------------------- */
 
 static const char *hca_event_element(enum ibv_event_type type)
 {
@@ -193,7 +193,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	sim_events_drain();
 }
 
-/* ---- completion channels ---------------------------------------------------------------- */
+/* ---- completion channels -------------------------------------------------------------------- */
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {

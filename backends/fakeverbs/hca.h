@@ -61,7 +61,7 @@
 #define HCA_CONTROL_NS  5000u
 #define HCA_REG_NS      20000u
 
-/* ---- slabs: tables of equal items in the arena, that grow and never move ---------------- */
+/* ---- slabs: tables of equal items in the arena, that grow and never move -------------------- */
 
 #define HCA_CHUNKS 1024
 
@@ -99,7 +99,7 @@ void hca_mem_give(uint64_t offset, uint64_t bytes);
 void hca_lock(uint32_t *word);
 void hca_unlock(uint32_t *word);
 
-/* ---- objects ---------------------------------------------------------------------------- */
+/* ---- objects -------------------------------------------------------------------------------- */
 
 struct hca_port {
 	uint32_t lock;
@@ -306,7 +306,7 @@ struct hca_world *hca_world(void);
 /* device.c: forgets the devices of a process that ends. */
 void hca_devices_end(struct os_proc *proc, bool killed);
 
-/* ---- the owner's objects ---------------------------------------------------------------- */
+/* ---- the owner's objects -------------------------------------------------------------------- */
 
 struct hca_device_handle {
 	struct ibv_device ibv;
@@ -361,7 +361,7 @@ static inline struct hca_qp_handle *hca_qp_of(struct ibv_qp *qp)
 	return CONTAINER_OF(qp, struct hca_qp_handle, ibv);
 }
 
-/* ---- memory.c --------------------------------------------------------------------------- */
+/* ---- memory.c ------------------------------------------------------------------------------- */
 
 /* Is [iova, iova + bytes) inside a live region of this protection domain with these rights? Holds
  * the region until hca_mr_release. NULL: no. */
@@ -378,7 +378,7 @@ int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t 
 		   const void *data, uint64_t bytes);
 void hca_mr_destroy(struct hca_mr *mr);
 
-/* ---- cq.c ------------------------------------------------------------------------------- */
+/* ---- cq.c ----------------------------------------------------------------------------------- */
 
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited);
 /* Forgets what this queue pair completed and nobody polled. */
@@ -387,7 +387,7 @@ void hca_cq_destroy(struct hca_cq *cq);
 int hca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int hca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* ---- event.c ---------------------------------------------------------------------------- */
+/* ---- event.c -------------------------------------------------------------------------------- */
 
 void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element,
 		    uint32_t generation);
@@ -400,7 +400,7 @@ void hca_channel_purge(struct hca_cq *cq);
 void hca_acked_wait(const void *object, const uint32_t *taken, const uint32_t *acked);
 void hca_context_destroy(struct hca_context *c);
 
-/* ---- qp.c, qp_attr.c -------------------------------------------------------------------- */
+/* ---- qp.c, qp_attr.c ------------------------------------------------------------------------ */
 
 struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter);
 static inline struct ibv_sge *hca_wqe_sges(struct hca_wqe *w)
@@ -428,10 +428,10 @@ int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, in
 uint32_t hca_gid_port(const union ibv_gid *gid);
 bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
 
-/* ---- optional.c: refusals for the inline calls that this HCA does not have -------------- */
+/* ---- optional.c: refusals for the inline calls that this HCA does not have ------------------ */
 void hca_optional_ops(struct ibv_context_ops *ops);
 
-/* ---- post.c, requester.c, responder.c, wire.c ------------------------------------------- */
+/* ---- post.c, requester.c, responder.c, wire.c ----------------------------------------------- */
 
 int hca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -475,7 +475,7 @@ void hca_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #pragma GCC visibility pop
 
-/* ---- for the debugger ------------------------------------------------------------------- */
+/* ---- for the debugger ----------------------------------------------------------------------- */
 
 /* Queue pair i, dead or alive, is fakeverbs.qp[i >> FAKEVERBS_QP_SHIFT][i & mask], for i below
  * fakeverbs.world->qp.count; alive when item.live. */

@@ -51,7 +51,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	return 0;
 }
 
-/* ---- registration ----------------------------------------------------------------------- */
+/* ---- registration --------------------------------------------------------------------------- */
 
 static int hca_mr_check(uint64_t address, size_t length, uint64_t iova, unsigned int access)
 {
@@ -225,7 +225,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	return 0;
 }
 
-/* ---- access ----------------------------------------------------------------------------- */
+/* ---- access --------------------------------------------------------------------------------- */
 
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
 			   uint32_t access)

@@ -105,7 +105,7 @@ enum ibv_fork_status ibv_is_fork_initialized(void)
 	return IBV_FORK_UNNEEDED;
 }
 
-/* ---- the inline calls ------------------------------------------------------------------- */
+/* ---- the inline calls ----------------------------------------------------------------------- */
 
 static struct ibv_mw *hca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {

@@ -32,7 +32,7 @@ static void hca_queue_end(struct hca_queue *q)
 	q->ring = 0;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------- */
+/* ---- numbers -------------------------------------------------------------------------------- */
 
 static void hca_qp_enter(struct hca_qp *qp)
 {
@@ -91,7 +91,7 @@ struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 	return NULL;
 }
 
-/* ---- making ----------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static int hca_qp_check_init(const struct ibv_qp_init_attr *a)
 {
@@ -239,7 +239,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_slab_give(&w->qp, qp);
 }
 
-/* ---- changing --------------------------------------------------------------------------- */
+/* ---- changing ------------------------------------------------------------------------------- */
 
 void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
 {
@@ -377,7 +377,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	return rc;
 }
 
-/* ---- asking ----------------------------------------------------------------------------- */
+/* ---- asking --------------------------------------------------------------------------------- */
 
 int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
 {

@@ -44,7 +44,7 @@ static uint32_t hca_vendor_error(enum ibv_wc_status status)
 	}
 }
 
-/* ---- completion ------------------------------------------------------------------------- */
+/* ---- completion ----------------------------------------------------------------------------- */
 
 static uint32_t hca_send_wc_opcode(uint32_t opcode)
 {
@@ -135,7 +135,7 @@ static void hca_send_succeed(struct hca_qp *qp)
 		hca_send_complete(qp, IBV_WC_SUCCESS);
 }
 
-/* ---- timers ----------------------------------------------------------------------------- */
+/* ---- timers --------------------------------------------------------------------------------- */
 
 static uint64_t hca_ack_timeout_ns(const struct hca_qp *qp)
 {
@@ -160,7 +160,7 @@ static void hca_timer_start(struct hca_qp *qp, uint64_t delay_ns)
 	sim_event_post(&attr, hca_qp_timer, qp, qp->item.generation, NULL);
 }
 
-/* ---- transmitting ----------------------------------------------------------------------- */
+/* ---- transmitting --------------------------------------------------------------------------- */
 
 static uint32_t hca_wqe_packets(const struct hca_qp *qp, const struct hca_wqe *e)
 {
@@ -318,7 +318,7 @@ void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns)
 	sim_event_post(&attr, hca_qp_transmit, qp, qp->item.generation, NULL);
 }
 
-/* ---- what comes back -------------------------------------------------------------------- */
+/* ---- what comes back ------------------------------------------------------------------------ */
 
 /* Transmission goes on from psn_una, which is in the oldest request if that has started. */
 static void hca_requester_seek(struct hca_qp *qp)
@@ -540,7 +540,7 @@ void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
 	}
 }
 
-/* ---- timers fire ------------------------------------------------------------------------ */
+/* ---- timers fire ---------------------------------------------------------------------------- */
 
 void hca_qp_timer(void *object, uint64_t generation)
 {
