@@ -90,8 +90,10 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 		snprintf(device, sizeof device, " [%d]", (int)dev - 1);
 	if (level == LOG_LEVEL_WARN)
 		snprintf(where, sizeof where, " %s:%d", log_file_name(file), line);
-	snprintf(out, sizeof out, "%s:%d:%u%s%s NCCL %s %s", host, self->proc->pid, self->id,
-		 device, where, log_level_names[level], text);
+	/* the version line carries no level: "NCCL version 2.28.9" */
+	const char *name = level == LOG_LEVEL_VERSION ? "" : log_level_names[level];
+	snprintf(out, sizeof out, "%s:%d:%u%s%s NCCL %s%s%s", host, self->proc->pid, self->id,
+		 device, where, name, *name ? " " : "", text);
 	os_log_line(out);
 }
 
