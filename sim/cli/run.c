@@ -430,6 +430,15 @@ static int run_report(const struct run_options *o, const struct lab_result *r)
 	return r->error == ncclSuccess ? SIM_PASS : CLI_ERROR_RETURNED;
 }
 
+static bool run_has_both_doubles(void)
+{
+#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+	return true;
+#else
+	return false;
+#endif
+}
+
 int cli_run(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -445,20 +454,16 @@ int cli_run(int argc, char **argv)
 	static struct run_options o;
 	struct lab_result result;
 	lab_config_default(&o.lab);
-#ifndef DOPPEL_FAKECUDA
-	o.lab.sim.engine = SIM_ENGINE_THREADS;
-#endif
+	if (!run_has_both_doubles())
+		o.lab.sim.engine = SIM_ENGINE_THREADS;
 	run_inherit_env(&o);
 	argp_err_exit_status = SIM_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-#ifndef DOPPEL_FAKECUDA
-	if (o.lab.sim.engine == SIM_ENGINE_SIM) {
-		fprintf(stderr,
-			"doppel: --engine sim needs both doubles: real GPUs keep their own time. "
-			"Use --engine threads, or the preset `fake`.\n");
+	if (!run_has_both_doubles() && o.lab.sim.engine == SIM_ENGINE_SIM) {
+		fprintf(stderr, "doppel: --engine sim needs both doubles: real GPUs and HCAs keep "
+				"their own time. Use --engine threads, or the preset `fake`.\n");
 		return SIM_USAGE;
 	}
-#endif
 	if (o.gdb)
 		return run_under_gdb(argc, argv);
 	o.lab.env = o.env;
