@@ -357,10 +357,15 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 		if (p->ctx[i])
 			fc_ctx_count_leaks(p->ctx[i]);
 	}
+	const struct fc_host_range *first = p->host; /* made, not by address */
+	for (uint32_t i = 1; i < p->host_count; i++) {
+		if (p->host[i].number < first->number)
+			first = &p->host[i];
+	}
 	for (uint32_t i = 0; i < p->host_count; i++)
 		fc_leak_note(FC_LEAK_HOST, &fc.leaks.host, "%llu bytes %s by %s",
-			     (unsigned long long)p->host[i].bytes,
-			     p->host[i].registered ? "registered" : "allocated", p->host[i].who);
+			     (unsigned long long)first->bytes,
+			     first->registered ? "registered" : "allocated", first->who);
 	for (struct fc_ipc_open *o = p->open; o; o = o->next)
 		fc_leak_note(FC_LEAK_IPC, &fc.leaks.ipc, "gpu %u #%u opened in %s", o->device,
 			     o->number, p->os->name);

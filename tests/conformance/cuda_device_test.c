@@ -4,6 +4,7 @@
  * API, NVML, errors and their names, and what is not implemented.
  */
 #include <cuda.h>
+#include <dlfcn.h>
 #include <nvml.h>
 
 #include "tests/conformance/cuda_harness.h"
@@ -324,6 +325,23 @@ CH_TEST(nvml_nvlinks_are_those_of_the_machine, .machine = "h100-8nic")
 
 /* ---- not implemented ------------------------------------------------------------------------ */
 
+static const char *const unimplemented_names[] = {
+#define UNIMPLEMENTED(name) #name,
+#include "backends/fakecuda/unimplemented.def"
+#undef UNIMPLEMENTED
+};
+static const char *unimplemented_now;
+
+static void calls_unimplemented(void)
+{
+	void (*fn)(void);
+	void *at = dlsym(RTLD_DEFAULT, unimplemented_now);
+
+	memcpy(&fn, &at, sizeof fn);
+	if (fn)
+		fn();
+}
+
 static void calls_malloc_async(void)
 {
 	void *p;
@@ -331,25 +349,159 @@ static void calls_malloc_async(void)
 	cudaMallocAsync(&p, 16, 0);
 }
 
-static void calls_mem_create(void)
+static void says_not_implemented(void (*call)(void), const char *name)
 {
-	CUmemGenericAllocationHandle h;
+	char text[4096], want[128];
+	int rc = ch_child(call, text, sizeof text);
 
-	cuMemCreate(&h, 0, NULL, 0);
+	ck_assert_msg(rc == 128 + 6, "%s: exit %d: %s", name, rc, text);
+	snprintf(want, sizeof want, "fakecuda: %s is not implemented\n", name);
+	ck_assert_msg(strstr(text, want) == text, "%s: said \"%s\"", name, text);
 }
 
 START_TEST(what_is_not_implemented_aborts_with_its_name)
 {
-	char text[4096];
-
-	ck_assert_int_eq(ch_child(calls_malloc_async, text, sizeof text), 128 + 6);
-	ck_assert_msg(strstr(text, "fakecuda: cudaMallocAsync is not implemented\n") == text, "%s",
-		      text);
-	ck_assert_int_eq(ch_child(calls_mem_create, text, sizeof text), 128 + 6);
-	ck_assert_msg(strstr(text, "fakecuda: cuMemCreate is not implemented\n") == text, "%s",
-		      text);
+	says_not_implemented(calls_malloc_async, "cudaMallocAsync");
+	for (size_t i = 0; i < ARRAY_LEN(unimplemented_names); i++) {
+		unimplemented_now = unimplemented_names[i];
+		says_not_implemented(calls_unimplemented, unimplemented_now);
+	}
 }
 END_TEST
+
+/* What a world is needed for: each runs in a child, in `sim`. */
+static void asks_unknown_attribute(void)
+{
+	int v;
+
+	cudaDeviceGetAttribute(&v, cudaDevAttrMaxTexture1DWidth, 0);
+}
+
+static void asks_unknown_pointer_attribute(void)
+{
+	void *p = NULL;
+	char data[64];
+
+	cudaMalloc(&p, 16);
+	cuPointerGetAttribute(data, CU_POINTER_ATTRIBUTE_P2P_TOKENS, (uintptr_t)p);
+}
+
+static void uses_per_thread_stream(void)
+{
+	cudaStreamSynchronize(cudaStreamPerThread);
+}
+
+static void launches_cooperatively(void)
+{
+	cudaLaunchAttribute attr = {.id = cudaLaunchAttributeCooperative};
+	cudaLaunchConfig_t config = {
+		.gridDim = {1, 1, 1}, .blockDim = {1, 1, 1}, .attrs = &attr, .numAttrs = 1};
+
+	cudaLaunchKernelExC(&config, NULL, NULL);
+}
+
+static void (*in_world_call)(void);
+
+static void in_world(void)
+{
+	const struct ch_world w = {0};
+
+	ch_run_once(SIM_ENGINE_SIM, 1, &w, in_world_call);
+}
+
+START_TEST(what_is_not_known_aborts_with_its_number)
+{
+	static const struct {
+		void (*call)(void);
+		const char *words;
+	} cases[] = {
+		{asks_unknown_attribute, "device attribute 21 is not implemented"},
+		{asks_unknown_pointer_attribute, "pointer attribute 5 is not implemented"},
+		{uses_per_thread_stream, "cudaStreamPerThread is not implemented"},
+		{launches_cooperatively, "with attribute 2 is not implemented"},
+	};
+	char text[32768];
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		in_world_call = cases[i].call;
+		int rc = ch_child(in_world, text, sizeof text);
+
+		ck_assert_msg(rc == 127, "exit %d: %s", rc, text);
+		ck_assert_msg(strstr(text, cases[i].words) != NULL, "%s", text);
+	}
+}
+END_TEST
+
+CH_TEST(attributes_and_properties_agree)
+{
+	struct cudaDeviceProp p;
+
+	CU(cudaGetDeviceProperties(&p, 1));
+	const struct {
+		enum cudaDeviceAttr attr;
+		int value;
+	} facts[] = {
+		{cudaDevAttrMaxThreadsPerBlock, p.maxThreadsPerBlock},
+		{cudaDevAttrMaxBlockDimX, p.maxThreadsDim[0]},
+		{cudaDevAttrMaxGridDimX, p.maxGridSize[0]},
+		{cudaDevAttrMaxSharedMemoryPerBlock, (int)p.sharedMemPerBlock},
+		{cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin},
+		{cudaDevAttrMaxSharedMemoryPerMultiprocessor, (int)p.sharedMemPerMultiprocessor},
+		{cudaDevAttrReservedSharedMemoryPerBlock, (int)p.reservedSharedMemPerBlock},
+		{cudaDevAttrWarpSize, p.warpSize},
+		{cudaDevAttrMultiProcessorCount, p.multiProcessorCount},
+		{cudaDevAttrMaxBlocksPerMultiprocessor, p.maxBlocksPerMultiProcessor},
+		{cudaDevAttrMaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor},
+		{cudaDevAttrComputeCapabilityMajor, p.major},
+		{cudaDevAttrComputeCapabilityMinor, p.minor},
+		{cudaDevAttrPciBusId, p.pciBusID},
+		{cudaDevAttrPciDeviceId, p.pciDeviceID},
+		{cudaDevAttrPciDomainId, p.pciDomainID},
+		{cudaDevAttrAsyncEngineCount, p.asyncEngineCount},
+		{cudaDevAttrCanMapHostMemory, p.canMapHostMemory},
+		{cudaDevAttrUnifiedAddressing, p.unifiedAddressing},
+		{cudaDevAttrConcurrentKernels, p.concurrentKernels},
+		{cudaDevAttrHostRegisterSupported, p.hostRegisterSupported},
+		{cudaDevAttrStreamPrioritiesSupported, p.streamPrioritiesSupported},
+		{cudaDevAttrIntegrated, p.integrated},
+		{cudaDevAttrManagedMemory, p.managedMemory},
+		{cudaDevAttrCooperativeLaunch, p.cooperativeLaunch},
+		{cudaDevAttrMemoryPoolsSupported, p.memoryPoolsSupported},
+		{cudaDevAttrClusterLaunch, p.clusterLaunch},
+		{cudaDevAttrIpcEventSupport, p.ipcEventSupported},
+		{cudaDevAttrGPUDirectRDMASupported, p.gpuDirectRDMASupported},
+		{cudaDevAttrGPUDirectRDMAFlushWritesOptions,
+		 (int)p.gpuDirectRDMAFlushWritesOptions},
+		{cudaDevAttrGPUDirectRDMAWritesOrdering, p.gpuDirectRDMAWritesOrdering},
+		{cudaDevAttrHostNumaId, p.hostNumaId},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(facts); i++) {
+		int v = -7;
+
+		CU(cudaDeviceGetAttribute(&v, facts[i].attr, 1));
+		ck_assert_msg(v == facts[i].value, "attribute %d is %d, the property says %d",
+			      (int)facts[i].attr, v, facts[i].value);
+	}
+	struct cudaDeviceProp q;
+
+	CU(cudaGetDeviceProperties(&q, 2));
+	ck_assert_mem_ne(&p.uuid, &q.uuid, sizeof p.uuid);
+}
+
+CH_TEST(faults_of_registration_and_ipc, .plan = "cuda.host_register fail\ncuda.ipc_open fail\n")
+{
+	static char plain[4096];
+	cudaIpcMemHandle_t h;
+	void *p = ch_malloc(64), *q;
+
+	CU_SAYS(cudaHostRegister(plain, sizeof plain, 0), cudaErrorMemoryAllocation, "fault plan");
+	CU(cudaHostRegister(plain, sizeof plain, 0));
+	CU(cudaHostUnregister(plain));
+	CU(cudaIpcGetMemHandle(&h, p));
+	CU_SAYS(cudaIpcOpenMemHandle(&q, h, cudaIpcMemLazyEnablePeerAccess),
+		cudaErrorMapBufferObjectFailed, "fault plan");
+	CU(cudaFree(p));
+}
 
 int main(void)
 {
@@ -369,5 +521,8 @@ int main(void)
 	CH_ADD(t, nvml_finds_devices_by_index_and_bus_id);
 	CH_ADD(t, nvml_nvlinks_are_those_of_the_machine);
 	tcase_add_test(t, what_is_not_implemented_aborts_with_its_name);
+	tcase_add_test(t, what_is_not_known_aborts_with_its_number);
+	CH_ADD(t, attributes_and_properties_agree);
+	CH_ADD(t, faults_of_registration_and_ipc);
 	return ch_suite_run("cuda device", t);
 }
