@@ -180,9 +180,9 @@ static void run_check_defined(struct dev *d, const char *what, const void *p, ui
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes)
 {
 	run_enter(d, "dev.read");
-	run_check_defined(d, "read", p, bytes);
 	if (bytes)
 		run_charge(d, run_range(d, "read", p, bytes), false, bytes);
+	run_check_defined(d, "read", p, bytes);
 	return fc_alias((uintptr_t)p);
 }
 
