@@ -142,83 +142,103 @@ static const char *device_name(const struct fc_device *dev)
 	}
 }
 
-/* CUDA's and the driver's attribute numbers are the same. */
-static int device_attribute(const struct fc_device *dev, int attr)
+/* Attributes that are the same for every GPU. CUDA's and the driver's numbers are the same; those
+ * that only the driver has names for are given by number. */
+static const struct device_fact {
+	int attr, value;
+} device_facts[] = {
+	{cudaDevAttrMaxThreadsPerBlock, DEVICE_MAX_THREADS},
+	{cudaDevAttrMaxBlockDimX, DEVICE_MAX_THREADS},
+	{cudaDevAttrMaxGridDimX, INT32_MAX},
+	{cudaDevAttrMaxSharedMemoryPerBlock, DEVICE_SHARED_BLOCK},
+	{cudaDevAttrMaxSharedMemoryPerBlockOptin, DEVICE_SHARED_OPTIN},
+	{cudaDevAttrMaxSharedMemoryPerMultiprocessor, DEVICE_SHARED_SM},
+	{cudaDevAttrReservedSharedMemoryPerBlock, DEVICE_SHARED_SM - DEVICE_SHARED_OPTIN},
+	{cudaDevAttrMaxBlocksPerMultiprocessor, 1}, /* a block takes an SM: launch.c */
+	{cudaDevAttrMaxThreadsPerMultiProcessor, DEVICE_MAX_THREADS},
+	{cudaDevAttrAsyncEngineCount, 3}, /* in, out, between GPUs */
+	{cudaDevAttrCanMapHostMemory, 1},
+	{cudaDevAttrUnifiedAddressing, 1},
+	{cudaDevAttrConcurrentKernels, 1},
+	{cudaDevAttrStreamPrioritiesSupported, 1},
+	{cudaDevAttrHostRegisterSupported, 1},
+	{cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
+	{cudaDevAttrHostNativeAtomicSupported, 1},
+	{cudaDevAttrIntegrated, 0},
+	{cudaDevAttrKernelExecTimeout, 0},
+	{cudaDevAttrComputeMode, cudaComputeModeDefault},
+	{cudaDevAttrTccDriver, 0},
+	{cudaDevAttrManagedMemory, 0},
+	{cudaDevAttrConcurrentManagedAccess, 0},
+	{cudaDevAttrPageableMemoryAccess, 0},
+	{cudaDevAttrCooperativeLaunch, 0},
+	{cudaDevAttrMemoryPoolsSupported, 0},
+	{cudaDevAttrIpcEventSupport, 0},
+	{cudaDevAttrClusterLaunch, 0},
+	{cudaDevAttrGPUDirectRDMAFlushWritesOptions, 0},
+	{102, 0}, /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+	{110, 0}, /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	{124, 0}, /* CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED */
+	{128, 0}, /* CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED */
+	{132, 0}, /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED */
+};
+
+/* False: nobody asked for this one yet. */
+static bool device_fact(int attr, int *value)
+{
+	for (size_t i = 0; i < ARRAY_LEN(device_facts); i++) {
+		if (device_facts[i].attr == attr) {
+			*value = device_facts[i].value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int device_writes_ordering(const struct fc_device *dev)
+{
+	return dev->gpu->sm >= 90 ? cudaGPUDirectRDMAWritesOrderingAllDevices
+				  : cudaGPUDirectRDMAWritesOrderingNone;
+}
+
+static bool device_attribute(const struct fc_device *dev, int attr, int *value)
 {
 	struct device_pci pci;
 	bool parsed = device_pci_parse(dev->gpu->bus_id, &pci);
 	ASSERT(parsed);
 	switch (attr) {
-	case cudaDevAttrMaxThreadsPerBlock:
-	case cudaDevAttrMaxBlockDimX:
-		return DEVICE_MAX_THREADS;
-	case cudaDevAttrMaxGridDimX:
-		return INT32_MAX;
-	case cudaDevAttrMaxSharedMemoryPerBlock:
-		return DEVICE_SHARED_BLOCK;
-	case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-		return DEVICE_SHARED_OPTIN;
-	case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-		return DEVICE_SHARED_SM;
-	case cudaDevAttrReservedSharedMemoryPerBlock:
-		return DEVICE_SHARED_SM - DEVICE_SHARED_OPTIN;
 	case cudaDevAttrWarpSize:
-		return fc.width;
+		*value = fc.width;
+		return true;
 	case cudaDevAttrMultiProcessorCount:
-		return dev->sms;
-	case cudaDevAttrMaxBlocksPerMultiprocessor:
-		return 1; /* a block takes an SM: launch.c */
-	case cudaDevAttrMaxThreadsPerMultiProcessor:
-		return DEVICE_MAX_THREADS;
+		*value = dev->sms;
+		return true;
 	case cudaDevAttrComputeCapabilityMajor:
-		return (int)dev->gpu->sm / 10;
+		*value = (int)dev->gpu->sm / 10;
+		return true;
 	case cudaDevAttrComputeCapabilityMinor:
-		return (int)dev->gpu->sm % 10;
+		*value = (int)dev->gpu->sm % 10;
+		return true;
 	case cudaDevAttrPciBusId:
-		return (int)pci.bus;
+		*value = (int)pci.bus;
+		return true;
 	case cudaDevAttrPciDeviceId:
-		return (int)pci.device;
+		*value = (int)pci.device;
+		return true;
 	case cudaDevAttrPciDomainId:
-		return (int)pci.domain;
-	case cudaDevAttrAsyncEngineCount:
-		return 3; /* in, out, between GPUs */
-	case cudaDevAttrCanMapHostMemory:
-	case cudaDevAttrUnifiedAddressing:
-	case cudaDevAttrConcurrentKernels:
-	case cudaDevAttrStreamPrioritiesSupported:
-	case cudaDevAttrHostRegisterSupported:
-	case cudaDevAttrCanUseHostPointerForRegisteredMem:
-	case cudaDevAttrHostNativeAtomicSupported:
-		return 1;
-	case cudaDevAttrIntegrated:
-	case cudaDevAttrKernelExecTimeout:
-	case cudaDevAttrComputeMode:
-	case cudaDevAttrTccDriver:
-	case cudaDevAttrManagedMemory:
-	case cudaDevAttrConcurrentManagedAccess:
-	case cudaDevAttrPageableMemoryAccess:
-	case cudaDevAttrCooperativeLaunch:
-	case cudaDevAttrMemoryPoolsSupported:
-	case cudaDevAttrIpcEventSupport:
-	case cudaDevAttrClusterLaunch:
-		return 0;
+		*value = (int)pci.domain;
+		return true;
 	case cudaDevAttrGPUDirectRDMASupported:
-		return dev->gpu->gdr;
-	case cudaDevAttrGPUDirectRDMAFlushWritesOptions:
-		return 0;
+		*value = dev->gpu->gdr;
+		return true;
 	case cudaDevAttrGPUDirectRDMAWritesOrdering:
-		return dev->gpu->sm >= 90 ? cudaGPUDirectRDMAWritesOrderingAllDevices
-					  : cudaGPUDirectRDMAWritesOrderingNone;
+		*value = device_writes_ordering(dev);
+		return true;
 	case cudaDevAttrHostNumaId:
-		return dev->gpu->numa;
-	case 102: /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
-	case 110: /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
-	case 124: /* CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED */
-	case 128: /* CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED */
-	case 132: /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED */
-		return 0;
+		*value = dev->gpu->numa;
+		return true;
 	default:
-		return -2;
+		return device_fact(attr, value);
 	}
 }
 
@@ -231,8 +251,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int dev
 		rc = cudaErrorInvalidValue;
 	if (rc)
 		return fc_leave(rc);
-	int v = device_attribute(dev, attr);
-	if (v == -2) {
+	int v;
+	if (!device_attribute(dev, attr, &v)) {
 		char name[64];
 		snprintf(name, sizeof name, "device attribute %d", (int)attr);
 		fc_unimplemented(name);
@@ -297,8 +317,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 		.reservedSharedMemPerBlock = DEVICE_SHARED_SM - DEVICE_SHARED_OPTIN,
 		.hostRegisterSupported = 1,
 		.gpuDirectRDMASupported = dev->gpu->gdr,
-		.gpuDirectRDMAWritesOrdering =
-			device_attribute(dev, cudaDevAttrGPUDirectRDMAWritesOrdering),
+		.gpuDirectRDMAWritesOrdering = device_writes_ordering(dev),
 		.hostNumaId = dev->gpu->numa,
 	};
 	snprintf(prop->name, sizeof prop->name, "%s", device_name(dev));
