@@ -4,7 +4,7 @@
  * count of leaks, with the payload checked and the trace hash on: 2 hosts x 8 GPUs, one 64 KiB
  * all-reduce, warp width 1, another seed each.
  *
- *   seeds_bench [SECONDS] [MACHINE]      (default 5 s, h100-8nic)
+ *   seeds_bench [SECONDS] [MACHINE] [BYTES]      (default 5 s, h100-8nic, 65536)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	lab_config_default(&c);
 	c.machine = argc > 2 ? argv[2] : "h100-8nic";
 	c.hosts = 2;
-	c.bytes_min = c.bytes_max = 64 << 10;
+	c.bytes_min = c.bytes_max = argc > 3 ? strtoull(argv[3], NULL, 0) : 64 << 10;
 	c.in_place = false;
 	double start = bench_now(), start_cpu = bench_cpu(), now = start;
 	while (now - start < seconds) {
@@ -63,7 +63,8 @@ int main(int argc, char **argv)
 	}
 	double cpu = bench_cpu() - start_cpu;
 	bench_machine();
-	printf("# 2 hosts x 8 GPUs of %s, 64 KiB all-reduce, %d ranks\n", c.machine, r.nranks);
+	printf("# 2 hosts x 8 GPUs of %s, all-reduce of %llu bytes, %d ranks\n", c.machine,
+	       (unsigned long long)c.bytes_max, r.nranks);
 	printf("%.1f seeds/s of one core (%.1f by the clock): %lu seeds, %.0f task switches and "
 	       "%.0f steps each, "
 	       "%.2f M switches/s\n",
