@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any text as a fault plan: an engine starts with it, or refuses it with a line that names the
+ * plan; nothing else. For libFuzzer (clang -fsanitize=fuzzer); see fuzz_main.h for a driver
+ * without it. Build against libdoppel-rt.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/macros.h"
+#include "sim/engine/sim.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void fuzz_main_task(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 20; i++) {
+		struct os_fault f;
+		(void)os_fault("os.socket", NULL, &f);
+		(void)os_fault("verbs.cqe", NULL, &f);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	char *text = strndup((const char *)data, bytes);
+	struct sim_config config = {.seed = 1, .fault_plan = text, .fault_plan_name = "fuzz"};
+	int quiet = open("/dev/null", O_WRONLY), real = dup(2);
+
+	ASSERT(text && quiet >= 0 && real >= 0);
+	dup2(quiet, 2); /* what it says about each line is not looked at */
+	int rc = sim_start(&config);
+	if (!rc) {
+		ASSERT(sim_run(fuzz_main_task, NULL) == SIM_PASS);
+		sim_stop();
+	}
+	dup2(real, 2);
+	close(real);
+	close(quiet);
+	ASSERT(rc == 0 || rc == EINVAL);
+	free(text);
+	return 0;
+}
+
+#include "tests/fuzz/fuzz_main.h"
