@@ -84,8 +84,7 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	/* at WARN the log has errors only */
 	if (comm->rank == 0 &&
 	    (log_wanted(LOG_LEVEL_INFO, LOG_INIT) || !log_wanted(LOG_LEVEL_WARN, LOG_ALL)))
-		LOG_VERSION_LINE("version %d.%d.%d (Doppel)", NCCL_MAJOR, NCCL_MINOR,
-				 NCCL_PATCH);
+		LOG_VERSION_LINE("version %d.%d.%d (Doppel)", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
 	comm_init_log(comm, "START");
 	rc = comm_init_steps(comm);
 	if (!rc) {

@@ -110,7 +110,7 @@ static ncclResult_t topo_walk_reserve(struct topo_walk *w)
 		WARN("out of memory for the hops of %d paths", w->sys->nends * w->sys->nends);
 		return ncclSystemError;
 	}
-	if (used)
+	if (used && ALWAYS(w->hop))
 		memcpy(more, w->hop, (size_t)used * sizeof *more);
 	os_free(w->hop);
 	w->hop = more;
@@ -131,7 +131,7 @@ static ncclResult_t topo_walk_record(struct topo_walk *w, int32_t from_end, int3
 	*path = (struct topo_path){.type = PATH_DIS};
 	if (!r->bw_mbps)
 		return ncclSuccess;
-	ASSERT(r->count <= TOPO_MAX_HOPS);
+	ASSERT(w->hop && r->count <= TOPO_MAX_HOPS);
 	*path = (struct topo_path){
 		.bw_mbps = r->bw_mbps, .first = sys->nhops, .count = r->count, .type = r->type};
 	for (int32_t i = r->count - 1; i >= 0; i--) {
@@ -158,7 +158,7 @@ static ncclResult_t topo_path_divert(struct topo_walk *w, int32_t from_end, int3
 	const struct topo_path *a = topo_path_at(sys, from_end, mid);
 	const struct topo_path *b = topo_path_at(sys, mid, to_end);
 	struct topo_path *path = &sys->path[(size_t)from_end * (size_t)sys->nends + (size_t)to_end];
-	ASSERT(a->type != PATH_DIS && b->type != PATH_DIS);
+	ASSERT(w->hop && a->type != PATH_DIS && b->type != PATH_DIS);
 	*path = (struct topo_path){.bw_mbps = MIN_OF(a->bw_mbps, b->bw_mbps),
 				   .first = sys->nhops,
 				   .count = (int16_t)(a->count + b->count),

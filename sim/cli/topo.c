@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* doppel topo: what the stack makes of a machine. */
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,10 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "one machine at a time; '%s' is too much", arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->verb || !o->machine)
+		if (!o->verb || !o->machine) {
 			argp_error(state, "expected show or search, and a machine");
+			return EINVAL;
+		}
 		if (strcmp(o->verb, "show") && strcmp(o->verb, "search"))
 			argp_error(state, "'%s': expected show or search", o->verb);
 		return 0;

@@ -69,6 +69,7 @@ static int64_t payload_number(const struct payload *p, int32_t rank, size_t i)
 {
 	const struct payload_format *f = &payload_formats[p->type];
 	uint64_t n = (uint64_t)p->nranks;
+	ASSERT(n > 0);
 	uint64_t h = payload_mix(((uint64_t)rank << 48) ^ i ^ (p->salt << 32) ^ p->salt);
 
 	if (p->op == ncclProd)
@@ -79,7 +80,9 @@ static int64_t payload_number(const struct payload *p, int32_t rank, size_t i)
 	uint64_t limit = MIN_OF(f->max_exact, 1ull << 20);
 	if (n > limit)
 		return payload_turn(p, rank, i, DIV_UP(n, limit));
-	return (int64_t)(h % (limit / n) + 1);
+	uint64_t share = limit / n;
+	ASSERT(share > 0);
+	return (int64_t)(h % share + 1);
 }
 
 /* Exact for every value that payload_number makes; rounds to nearest even otherwise. */

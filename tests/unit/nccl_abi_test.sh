@@ -3,7 +3,7 @@
 # Our nccl.h and an installed one agree on every value, size and offset, and on every prototype that
 # ours has. Skips where none of the same minor version is installed.
 set -euo pipefail
-build_dir=$1 source_dir=$2
+source_dir=$2
 theirs=
 for dir in ${NCCL_INCLUDE:-} /usr/include /usr/local/include /usr/local/cuda/include /usr/local/cuda-*/include; do
 	[ -f "$dir/nccl.h" ] && [ -f "$dir/cuda_runtime.h" ] || continue
