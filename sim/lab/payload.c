@@ -78,11 +78,10 @@ static int64_t payload_number(const struct payload *p, int32_t rank, size_t i)
 		return (int64_t)(h % MIN_OF(f->max_exact, 1000ull));
 	/* sum and average: all ranks together stay within what is exact */
 	uint64_t limit = MIN_OF(f->max_exact, 1ull << 20);
+	ASSERT(limit > 0);
 	if (n > limit)
 		return payload_turn(p, rank, i, DIV_UP(n, limit));
-	uint64_t share = limit / n;
-	ASSERT(share > 0);
-	return (int64_t)(h % share + 1);
+	return (int64_t)(h % (limit / n) + 1);
 }
 
 /* Exact for every value that payload_number makes; rounds to nearest even otherwise. */
