@@ -17,10 +17,25 @@
 /* ---- pending writes ----------------------------------------------------------------------------
  */
 
+/* What a kernel may be polling lands word by word, as on the bus: a small aligned write is made of
+ * atomic stores, the last one after all others. */
+static void peermem_put(void *to, const void *from, uint64_t bytes)
+{
+	if (bytes > 64 || bytes % 8 || (uintptr_t)to % 8) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	for (uint64_t at = 0; at < bytes; at += 8) {
+		uint64_t word;
+		memcpy(&word, (const uint8_t *)from + at, sizeof word);
+		__atomic_store_n((uint64_t *)(void *)((uint8_t *)to + at), word, __ATOMIC_RELEASE);
+	}
+}
+
 static void peermem_land(const struct fc_pending *w)
 {
 	fc_shadow_write(w->address, w->bytes);
-	memcpy(fc_alias(w->address), w->data, w->bytes);
+	peermem_put(fc_alias(w->address), w->data, w->bytes);
 	sim_wrote((void *)(uintptr_t)w->address, w->bytes);
 }
 
@@ -151,7 +166,7 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	fc_unlock();
 	if (dev && !rc && dev->gpu->sm >= PEERMEM_ORDERED_SM) {
 		fc_shadow_write(address, bytes);
-		memcpy(fc_alias(address), data, bytes);
+		peermem_put(fc_alias(address), data, bytes);
 		sim_wrote((void *)(uintptr_t)address, bytes);
 	}
 	return rc;
