@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory model of the simulated machine: who wrote what, who may see it already, and who was
+ * allowed to touch it. Called by whatever moves bytes that two agents share: the accessors of
+ * core/base/shared.h (through os_ops.h), the device shim's double (backends/fakecuda), DMA of
+ * fakeverbs and of copy engines. Engine `sim` only; under `threads` every function returns at once.
+ *
+ * Two parts behind one set of calls:
+ *
+ *   store.c    the memory-order adversary. Stores wait in their agent's buffer, with their values,
+ *              and become visible late and in any order that fences, orders and scopes do not
+ *              forbid. On in the seeds that draw it (never under fifo), because it changes what
+ *              runs see.
+ *   happens.c  the happens-before check: vector clocks over every access. Two accesses to the same
+ *              bytes, one of them a write and one of them plain, that no chain of release and
+ *              acquire orders, end the run (exit 129, "data race") with both sides named. Finds
+ *              a missing acquire, which no delay of stores does. It draws nothing and changes no
+ *              hash; on when sim_config.races is set.
+ *
+ * Agents. A task is an agent. In event context the agent is the object (a QP, a stream, a copy
+ * engine) that mem_as() named for the running step. A block's shared memory is not covered: its
+ * warps meet at barriers only.
+ *
+ * Addresses are those of the real memory behind them (what fc_alias() and the like return), so
+ * that two mappings of one page are one place. Words (loads, stores, read-modify-writes of 4 or 8
+ * bytes) are atomic; ranges are plain.
+ *
+ * Orders are C11's, scopes those of shared_types.h. A release store or fence of scope S makes the
+ * agent's earlier writes, and those it saw through barriers or acquires, visible to agents within S.
+ * Host threads and HCAs always act at system scope.
+ */
+#ifndef SIM_ENGINE_MEMORY_H
+#define SIM_ENGINE_MEMORY_H
+
+#include "core/os/os.h"
+
+struct mem_access {
+	const void *addr;
+	size_t bytes;
+	enum shared_access op;
+	enum shared_order order;
+	enum shared_scope scope;
+};
+
+/* Before an access by the running agent: loads and range reads first take in what they must see
+ * (their own buffered stores, those of their block...); fences order; races are reported here. For
+ * writes call it before the bytes change, and mem_wrote() after. */
+void mem_access(const struct mem_access *a);
+
+/* A store of a word: true when the adversary kept it, and the caller must neither store nor wake;
+ * it will do both later. `value` is the word, in the low bytes. Includes mem_access(). */
+bool mem_store(const struct mem_access *a, uint64_t value);
+
+/* After a range was written (the bytes are there): the adversary may take them back into a buffer
+ * and put the old ones in place until they become visible. True when it did: then the caller must
+ * not wake anybody; the buffer does. `old` is what mem_access() kept for it. */
+bool mem_wrote(const struct mem_access *a);
+
+/* Edges between agents that go through no word: a work request posted and executed, its completion
+ * found, a kernel launched, a stream's order, a barrier, a socket's bytes, a thread started or
+ * joined. Release: everything that the running agent did is ordered before whoever acquires
+ * `object` later; it also empties the agent's store buffer (a doorbell, a system call and a kernel
+ * launch do). `object` is any address; mem_forget ends its life. */
+void mem_release(const void *object);
+void mem_acquire(const void *object);
+void mem_forget(const void *object);
+
+/* In event context: the rest of this step acts as `object`. Ends with the step. */
+void mem_as(const void *object);
+
+/* Memory was freed, or given out anew: no access before this one conflicts with a later one, and
+ * buffered stores to it are dropped. */
+void mem_fresh(const void *addr, size_t bytes);
+
+/* A barrier among threads of a block: `barrier` names it. Every arrival calls mem_barrier_arrive,
+ * and mem_barrier_leave when it goes on. */
+void mem_barrier_arrive(const void *barrier);
+void mem_barrier_leave(const void *barrier);
+
+#endif
