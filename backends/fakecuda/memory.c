@@ -12,11 +12,6 @@
 
 #define HOST_PAGE 4096u
 
-static cudaError_t memory_may_wait(struct fc_ctx *ctx, const char *call)
-{
-	return os_buggify(call) ? fc_ctx_wait(ctx, call) : cudaSuccess;
-}
-
 cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
 	struct fc_ctx *ctx;
@@ -24,8 +19,8 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 	cudaError_t rc = fc_enter_ctx("cudaMalloc", &ctx);
 	if (!rc && !devPtr)
 		rc = cudaErrorInvalidValue;
-	if (!rc)
-		rc = memory_may_wait(ctx, "cudaMalloc");
+	if (!rc && os_buggify("cuda.malloc_waits"))
+		rc = fc_ctx_wait(ctx, "cudaMalloc");
 	if (rc)
 		return fc_leave(rc);
 	if (!size) {
@@ -116,8 +111,8 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 		cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
 	if (!rc && (!pHost || flags & ~known))
 		rc = cudaErrorInvalidValue;
-	if (!rc)
-		rc = memory_may_wait(ctx, "cudaHostAlloc");
+	if (!rc && os_buggify("cuda.host_alloc_waits"))
+		rc = fc_ctx_wait(ctx, "cudaHostAlloc");
 	if (rc)
 		return fc_leave(rc);
 	*pHost = NULL;

@@ -168,7 +168,8 @@ struct os_fault {
 bool os_fault(const char *site, const void *object, struct os_fault *f);
 
 /* A site in our own code that is allowed to take its rare path (a one-slot FIFO, an early
- * timeout): true sometimes in exploring runs, never in the real world. `what` keys the decision. */
+ * timeout): true sometimes in exploring runs, never in the real world. `what` is "module.path", and
+ * has a row in sim/engine/buggify.c. */
 bool os_buggify(const char *what);
 
 /* A trace record: goes into the rolling hash and into the trace file. `kind` is a string constant;

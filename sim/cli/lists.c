@@ -18,8 +18,13 @@ static int cli_no_arguments(int argc, char **argv)
 int cli_faults(int argc, char **argv)
 {
 	int rc = cli_no_arguments(argc, argv);
-	if (rc == SIM_PASS)
+	if (rc == SIM_PASS) {
 		sim_fault_print_sites(stdout);
+		printf("\nrare paths that exploring seeds take by themselves (one seed in four, "
+		       "one "
+		       "visit in four):\n");
+		sim_buggify_print_sites(stdout);
+	}
 	return rc;
 }
 

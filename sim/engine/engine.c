@@ -75,6 +75,7 @@ int sim_start(const struct sim_config *config)
 	if (rc)
 		goto err_choices;
 	strategy_start();
+	buggify_start();
 	waits_start();
 	rc = trace_start();
 	if (rc)

@@ -298,7 +298,6 @@ uint32_t strategy_tie(void);
 uint64_t strategy_factor(uint64_t ns); /* a latency with its drawn factor */
 bool strategy_spurious(void);
 bool strategy_exploring(void);
-bool strategy_buggify(const char *what);
 
 /* clock.c */
 void clock_charge(enum os_cost what, uint64_t amount);
@@ -340,6 +339,10 @@ uint64_t choice_count(void);
 int fault_start(void);
 void fault_stop(void);
 bool fault_check(const char *site, const void *object, struct os_fault *f);
+
+/* buggify.c */
+void buggify_start(void);
+bool buggify_visit(const char *name);
 
 /* trace.c */
 int trace_start(void);

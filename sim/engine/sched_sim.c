@@ -547,7 +547,7 @@ static bool sched_sim_fault(const char *site, const void *object, struct os_faul
 
 static bool sched_sim_buggify(const char *what)
 {
-	return strategy_buggify(what);
+	return buggify_visit(what);
 }
 
 static void sched_sim_trace_begin(const char *name, uint64_t a, uint64_t b)

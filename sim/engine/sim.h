@@ -234,6 +234,16 @@ void sim_fault_print_sites(FILE *out);
 void sim_fault_print_plan(FILE *out);
 uint64_t sim_faults_fired(void);
 
+/* Sites of os_buggify: all that exist in the program, with how often this run came by and how often
+ * it took the rare path. Counted by exploring runs of engine sim only. Valid until the next
+ * sim_start; sites in a fixed order, a test's own ones behind them. */
+struct sim_buggify_stat {
+	const char *name, *what;
+	uint64_t visits, hits;
+};
+uint32_t sim_buggify_stats(const struct sim_buggify_stat **stats);
+void sim_buggify_print_sites(FILE *out);
+
 /* ---- explaining ----------------------------------------------------------------------------- */
 
 /* The wait-for graph of this moment, for people and as JSON. */

@@ -348,26 +348,3 @@ bool strategy_spurious(void)
 {
 	return strat.spurious_den && choice_draw(strat.spurious, strat.spurious_den) == 0;
 }
-
-static uint64_t strategy_hash_name(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 0x100000001b3ull;
-	return h;
-}
-
-/* A site is active in one seed of four, by hash and not by draw, so that a new site shifts no
- * other; an active one takes its rare path one time in four. */
-bool strategy_buggify(const char *what)
-{
-	if (eng.strategy == STRATEGY_FIFO || eng.phase != ENGINE_RUNNING)
-		return false;
-	uint64_t h = (strategy_hash_name(what) ^ eng.seed) * 0x9e3779b97f4a7c15ull;
-
-	h ^= h >> 29;
-	if (((h * 0xbf58476d1ce4e5b9ull) >> 62) != 0)
-		return false;
-	return choice_draw(choice_site_get(what), 4) == 0;
-}

@@ -628,6 +628,17 @@ static void rare_main(void *arg)
 	}
 }
 
+static struct sim_buggify_stat rare_stat(void)
+{
+	const struct sim_buggify_stat *stats;
+	uint32_t n = sim_buggify_stats(&stats);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(stats[i].name, "test.rare") == 0)
+			return stats[i];
+	return (struct sim_buggify_stat){0};
+}
+
 START_TEST(rare_paths_are_taken_in_some_seeds_and_never_under_fifo)
 {
 	struct sim_config c = fifo();
@@ -636,11 +647,14 @@ START_TEST(rare_paths_are_taken_in_some_seeds_and_never_under_fifo)
 	ck_assert_int_eq(run_with(&c, rare_main, count), SIM_PASS);
 	sim_stop();
 	ck_assert_uint_eq(count[0] + count[1], 0);
+	ck_assert_uint_eq(rare_stat().visits, 0);
 	for (c.seed = 0; c.seed < 40; c.seed++) {
 		memset(count, 0, sizeof count);
 		c.strategy = SIM_PORTFOLIO;
 		ck_assert_int_eq(run_with(&c, rare_main, count), SIM_PASS);
 		sim_stop();
+		ck_assert_uint_eq(rare_stat().visits, 400);
+		ck_assert_uint_eq(rare_stat().hits, count[0]);
 		seeds[0] += count[0] != 0;
 		seeds[1] += count[1] != 0;
 	}
