@@ -21,6 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 	add_compile_options($<$<COMPILE_LANGUAGE:C>:-fcf-protection=none>)
 endif()
 add_compile_definitions(_GNU_SOURCE)
+add_link_options(-Wl,--build-id) # names the code that a replay file was made by
 
 if(DOPPEL_GPU STREQUAL "fakecuda" OR DOPPEL_RDMA STREQUAL "fakeverbs")
 	set(DOPPEL_FAKE ON)

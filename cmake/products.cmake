@@ -99,7 +99,13 @@ endif()
 # ---- the lab, for the program, the tests and the benches
 if(DOPPEL_FAKE)
 	doppel_sources(lab_sources sim/lab)
-	add_library(lab STATIC ${lab_sources})
+	# the commit, in one object; asked at every build, compiled when it changed
+	set(commit_source ${PROJECT_BINARY_DIR}/commit.c)
+	add_custom_target(commit BYPRODUCTS ${commit_source}
+		COMMAND ${PROJECT_SOURCE_DIR}/cmake/commit.sh ${PROJECT_SOURCE_DIR} ${commit_source}
+		VERBATIM)
+	add_library(lab STATIC ${lab_sources} ${commit_source})
+	add_dependencies(lab commit)
 	target_link_libraries(lab PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} m)
 endif()
 

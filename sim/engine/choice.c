@@ -63,7 +63,12 @@ static uint64_t rng_splitmix(uint64_t *state)
 
 void sim_rng_init(struct sim_rng *r, const char *stream)
 {
-	uint64_t state = eng.strategy == STRATEGY_FIFO ? 0 : eng.seed;
+	sim_rng_seed(r, eng.strategy == STRATEGY_FIFO ? 0 : eng.seed, stream);
+}
+
+void sim_rng_seed(struct sim_rng *r, uint64_t seed, const char *stream)
+{
+	uint64_t state = seed;
 
 	state = rng_splitmix(&state);
 	for (const char *p = stream; *p; p++)

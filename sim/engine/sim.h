@@ -223,6 +223,8 @@ struct sim_rng {
 	uint64_t s[4];
 };
 void sim_rng_init(struct sim_rng *r, const char *stream);
+/* The same from a seed of the caller's, outside any run too. */
+void sim_rng_seed(struct sim_rng *r, uint64_t seed, const char *stream);
 uint64_t sim_rng_u64(struct sim_rng *r);
 uint64_t sim_rng_below(struct sim_rng *r, uint64_t n);
 bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den);

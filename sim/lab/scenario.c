@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/lab/scenario.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/macros.h"
+#include "sim/world/world.h"
+
+void scenario_default(struct scenario *s)
+{
+	memset(s, 0, sizeof *s);
+	lab_config_default(&s->lab);
+	snprintf(s->machine, sizeof s->machine, "%s", s->lab.machine);
+	snprintf(s->origin, sizeof s->origin, "options");
+	s->lab.machine = NULL;
+}
+
+int scenario_add_env(struct scenario *s, const char *assignment)
+{
+	if (!strchr(assignment, '=') || assignment[0] == '=')
+		return EINVAL;
+	if (strlen(assignment) >= SCENARIO_ENV_BYTES)
+		return E2BIG;
+	if (s->env_count == SCENARIO_MAX_ENV)
+		return ENOSPC;
+	snprintf(s->env[s->env_count++], SCENARIO_ENV_BYTES, "%s", assignment);
+	return 0;
+}
+
+const struct lab_config *scenario_lab(struct scenario *s)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		s->env_list[i] = s->env[i];
+	s->env_list[s->env_count] = NULL;
+	s->lab.machine = s->machine;
+	s->lab.env = s->env_list;
+	s->lab.sim.fault_plan = s->plan[0] ? s->plan : NULL;
+	return &s->lab;
+}
+
+bool scenario_has_faults(const struct scenario *s)
+{
+	return s->plan[0] || s->lab.sim.fault_random;
+}
+
+enum scenario_expect scenario_expectation(const struct scenario *s)
+{
+	if (s->expect != SCENARIO_EXPECT_AUTO)
+		return s->expect;
+	return scenario_has_faults(s) ? SCENARIO_EXPECT_SUCCESS_OR_ERROR : SCENARIO_EXPECT_SUCCESS;
+}
+
+int scenario_ranks(const struct scenario *s, uint32_t *ranks)
+{
+	uint32_t local = s->lab.device_count ? s->lab.device_count : s->lab.gpus;
+	struct world_machine *m;
+
+	*ranks = 0;
+	if (!local) {
+		int rc = world_machine_load(s->machine, &m);
+		if (rc)
+			return rc;
+		local = (uint32_t)m->gpu_count;
+		world_machine_free(m);
+	}
+	*ranks = local * s->lab.hosts;
+	return 0;
+}
+
+static int scenario_machine_digest(const struct scenario *s, char out[20])
+{
+	struct world_machine *m;
+	int rc = world_machine_load(s->machine, &m);
+
+	out[0] = 0;
+	if (rc)
+		return rc;
+	snprintf(out, 20, "%016" PRIx64, (uint64_t)XXH3_64bits(m->xml, m->xml_bytes));
+	world_machine_free(m);
+	return 0;
+}
+
+int scenario_stamp(struct scenario *s)
+{
+	snprintf(s->commit, sizeof s->commit, "%s", build_commit());
+	snprintf(s->build, sizeof s->build, "%s", build_id());
+	return scenario_machine_digest(s, s->machine_digest);
+}
+
+static int scenario_print_difference(FILE *out, const char *what, const char *of_file,
+				     const char *here)
+{
+	if (!of_file[0] || strcmp(of_file, here) == 0)
+		return 0;
+	fprintf(out, "  %-14s %s; here %s\n", what, of_file, here);
+	return 1;
+}
+
+int scenario_print_differences(const struct scenario *s, FILE *out)
+{
+	char digest[20];
+	int n = 0;
+
+	n += scenario_print_difference(out, "commit", s->commit, build_commit());
+	n += scenario_print_difference(out, "build", s->build, build_id());
+	if (scenario_machine_digest(s, digest)) {
+		fprintf(out, "  machine        %s; cannot be read here\n", s->machine);
+		return n + 1;
+	}
+	n += scenario_print_difference(out, "machine file", s->machine_digest, digest);
+	return n;
+}

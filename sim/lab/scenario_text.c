@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The text form of a scenario: one table of keys serves writer and parser. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/macros.h"
+#include "sim/lab/payload.h"
+#include "sim/lab/scenario.h"
+
+enum { TEXT_MAX_BYTES = 1 << 20, TEXT_WORD_BYTES = 64 };
+
+/* What is being read, for messages. */
+struct text_cursor {
+	const char *name;
+	const char *line; /* start of the current one */
+	const char *end;  /* of the current one */
+	uint32_t number;
+	bool quiet;
+};
+
+struct text_value {
+	const char *at;
+	size_t n;
+};
+
+struct text_key;
+typedef int text_parse_fn(const struct text_cursor *c, const struct text_key *k,
+			  struct text_value v, struct scenario *s);
+typedef void text_write_fn(const struct text_key *k, const struct scenario *s, FILE *out);
+
+struct text_key {
+	const char *name;
+	text_write_fn *write;
+	text_parse_fn *parse;
+	size_t offset, bytes;
+	uint64_t min, max;
+	const char *const *names; /* of an enum's values */
+	bool provenance;          /* of no influence on the run */
+};
+
+static const char *const text_strategies[] = {"portfolio", "uniform", "pct",
+					      "starve",    "fifo",    NULL};
+static const char *const text_engines[] = {"sim", "threads", NULL};
+static const char *const text_expects[] = {"auto", "success", "success-or-error", NULL};
+static const char *const text_faults[] = {"plan", "random", NULL};
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static int text_error(const struct text_cursor *c,
+							    const char *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "config: %s:%u:%zu: ", c->name, c->number, (size_t)(at - c->line) + 1);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return EINVAL;
+}
+
+/* Edit distance of two short words. */
+static uint32_t text_distance(const char *a, size_t na, const char *b)
+{
+	uint32_t row[TEXT_WORD_BYTES + 1];
+	size_t nb = strlen(b);
+
+	na = MIN_OF(na, (size_t)TEXT_WORD_BYTES);
+	nb = MIN_OF(nb, (size_t)TEXT_WORD_BYTES);
+	for (uint32_t j = 0; j <= nb; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= na; i++) {
+		uint32_t diagonal = row[0];
+		row[0] = (uint32_t)i;
+		for (size_t j = 1; j <= nb; j++) {
+			uint32_t replace = diagonal + (a[i - 1] != b[j - 1]);
+			diagonal = row[j];
+			row[j] = MIN_OF(replace, MIN_OF(row[j], row[j - 1]) + 1);
+		}
+	}
+	return row[nb];
+}
+
+static const char *text_nearest(struct text_value v, const char *const *names)
+{
+	const char *best = names[0];
+	uint32_t best_distance = UINT32_MAX;
+
+	for (; *names; names++) {
+		uint32_t d = text_distance(v.at, v.n, *names);
+		if (d < best_distance) {
+			best_distance = d;
+			best = *names;
+		}
+	}
+	return best;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static bool text_is(struct text_value v, const char *word)
+{
+	return v.n == strlen(word) && memcmp(v.at, word, v.n) == 0;
+}
+
+static bool text_number(struct text_value v, uint64_t *value)
+{
+	char copy[32];
+	char *end;
+
+	if (v.n == 0 || v.n >= sizeof copy || !isdigit((unsigned char)v.at[0]))
+		return false;
+	memcpy(copy, v.at, v.n);
+	copy[v.n] = 0;
+	if (strlen(copy) != v.n)
+		return false;
+	errno = 0;
+	*value = strtoull(copy, &end, 0);
+	return !errno && !*end;
+}
+
+static uint64_t text_field_get(const struct text_key *k, const struct scenario *s)
+{
+	const char *at = (const char *)s + k->offset;
+	uint64_t v = 0;
+
+	switch (k->bytes) {
+	case 1:
+		return *(const uint8_t *)at;
+	case 4:
+		return *(const uint32_t *)(const void *)at;
+	default:
+		memcpy(&v, at, sizeof v);
+		return v;
+	}
+}
+
+static void text_field_set(const struct text_key *k, struct scenario *s, uint64_t v)
+{
+	char *at = (char *)s + k->offset;
+	uint32_t v32 = (uint32_t)v;
+	uint8_t v8 = (uint8_t)v;
+
+	if (k->bytes == 1)
+		memcpy(at, &v8, 1);
+	else if (k->bytes == 4)
+		memcpy(at, &v32, 4);
+	else
+		memcpy(at, &v, 8);
+}
+
+static void text_write_number(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	fprintf(out, "%s %" PRIu64 "\n", k->name, text_field_get(k, s));
+}
+
+static void text_write_hex(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	fprintf(out, "%s 0x%" PRIx64 "\n", k->name, text_field_get(k, s));
+}
+
+static int text_parse_number(const struct text_cursor *c, const struct text_key *k,
+			     struct text_value v, struct scenario *s)
+{
+	uint64_t value;
+
+	if (!text_number(v, &value) || value < k->min || value > k->max)
+		return text_error(c, v.at,
+				  "%s: expected a number from %" PRIu64 " to %" PRIu64
+				  ", got \"%.*s\"",
+				  k->name, k->min, k->max, (int)v.n, v.at);
+	text_field_set(k, s, value);
+	return 0;
+}
+
+static void text_write_name(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	fprintf(out, "%s %s\n", k->name, k->names[text_field_get(k, s)]);
+}
+
+static int text_parse_name(const struct text_cursor *c, const struct text_key *k,
+			   struct text_value v, struct scenario *s)
+{
+	for (uint64_t i = 0; k->names[i]; i++)
+		if (text_is(v, k->names[i])) {
+			text_field_set(k, s, i);
+			return 0;
+		}
+	return text_error(c, v.at, "%s: unknown value \"%.*s\"; nearest: %s", k->name, (int)v.n,
+			  v.at, text_nearest(v, k->names));
+}
+
+static void text_write_text(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	const char *text = (const char *)s + k->offset;
+
+	if (*text)
+		fprintf(out, "%s %s\n", k->name, text);
+}
+
+static int text_parse_text(const struct text_cursor *c, const struct text_key *k,
+			   struct text_value v, struct scenario *s)
+{
+	char *to = (char *)s + k->offset;
+
+	if (v.n >= k->bytes)
+		return text_error(c, v.at, "%s: expected at most %zu characters, got %zu", k->name,
+				  k->bytes - 1, v.n);
+	memcpy(to, v.at, v.n);
+	to[v.n] = 0;
+	return 0;
+}
+
+static void text_write_ranks_per_proc(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->lab.ranks_per_proc == LAB_ALL_RANKS)
+		fprintf(out, "%s all\n", k->name);
+	else
+		text_write_number(k, s, out);
+}
+
+static int text_parse_ranks_per_proc(const struct text_cursor *c, const struct text_key *k,
+				     struct text_value v, struct scenario *s)
+{
+	if (!text_is(v, "all"))
+		return text_parse_number(c, k, v, s);
+	s->lab.ranks_per_proc = LAB_ALL_RANKS;
+	return 0;
+}
+
+/* The next word of a value, split at spaces or commas; false at the end. */
+static bool text_word(struct text_value *v, struct text_value *word)
+{
+	while (v->n && (*v->at == ' ' || *v->at == '\t' || *v->at == ','))
+		v->at++, v->n--;
+	word->at = v->at;
+	word->n = 0;
+	while (v->n && *v->at != ' ' && *v->at != '\t' && *v->at != ',')
+		v->at++, v->n--, word->n++;
+	return word->n != 0;
+}
+
+static void text_write_devices(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	for (uint32_t i = 0; i < s->lab.device_count; i++)
+		fprintf(out, "%s%d", i ? "," : "devices ", s->lab.devices[i]);
+	if (s->lab.device_count)
+		fputc('\n', out);
+}
+
+static int text_parse_devices(const struct text_cursor *c, const struct text_key *k,
+			      struct text_value v, struct scenario *s)
+{
+	struct text_value w;
+	uint64_t n;
+
+	s->lab.device_count = 0;
+	while (text_word(&v, &w)) {
+		if (!text_number(w, &n) || n > INT32_MAX)
+			return text_error(c, w.at, "devices: expected GPU indices such as 0,1,3");
+		for (uint32_t i = 0; i < s->lab.device_count; i++)
+			if (s->lab.devices[i] == (int32_t)n)
+				return text_error(c, w.at, "devices: GPU %" PRIu64 " appears twice",
+						  n);
+		if (s->lab.device_count == LAB_MAX_DEVICES)
+			return text_error(c, w.at, "devices: more than %d GPUs", LAB_MAX_DEVICES);
+		s->lab.devices[s->lab.device_count++] = (int32_t)n;
+	}
+	return 0;
+}
+
+static void text_write_env(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		fprintf(out, "env %s\n", s->env[i]);
+}
+
+static int text_parse_env(const struct text_cursor *c, const struct text_key *k,
+			  struct text_value v, struct scenario *s)
+{
+	char copy[SCENARIO_ENV_BYTES];
+
+	if (v.n >= sizeof copy)
+		return text_error(c, v.at, "env: expected at most %d characters, got %zu",
+				  SCENARIO_ENV_BYTES - 1, v.n);
+	memcpy(copy, v.at, v.n);
+	copy[v.n] = 0;
+	switch (scenario_add_env(s, copy)) {
+	case 0:
+		return 0;
+	case ENOSPC:
+		return text_error(c, v.at, "env: more than %d variables", SCENARIO_MAX_ENV);
+	default:
+		return text_error(c, v.at, "env: expected NAME=VALUE");
+	}
+}
+
+static void text_write_types(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	fputs("types", out);
+	for (uint32_t i = 0; i < s->lab.type_count; i++)
+		fprintf(out, " %s", payload_type_name(s->lab.types[i]));
+	fputc('\n', out);
+}
+
+static int text_parse_types(const struct text_cursor *c, const struct text_key *k,
+			    struct text_value v, struct scenario *s)
+{
+	const char *names[LAB_MAX_TYPES + 1] = {NULL};
+	struct text_value w;
+	int t;
+
+	for (t = 0; t < LAB_MAX_TYPES; t++)
+		names[t] = payload_type_name((ncclDataType_t)t);
+	s->lab.type_count = 0;
+	while (text_word(&v, &w)) {
+		for (t = 0; t < LAB_MAX_TYPES && !text_is(w, names[t]);)
+			t++;
+		if (t == LAB_MAX_TYPES)
+			return text_error(c, w.at, "types: unknown type \"%.*s\"; nearest: %s",
+					  (int)w.n, w.at, text_nearest(w, names));
+		if (s->lab.type_count == LAB_MAX_TYPES)
+			return text_error(c, w.at, "types: more than %d", LAB_MAX_TYPES);
+		s->lab.types[s->lab.type_count++] = (ncclDataType_t)t;
+	}
+	return s->lab.type_count ? 0 : text_error(c, v.at, "types: expected at least one");
+}
+
+static void text_write_ops(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	fputs("ops", out);
+	for (uint32_t i = 0; i < s->lab.op_count; i++)
+		fprintf(out, " %s", payload_op_name(s->lab.ops[i]));
+	fputc('\n', out);
+}
+
+static int text_parse_ops(const struct text_cursor *c, const struct text_key *k,
+			  struct text_value v, struct scenario *s)
+{
+	const char *names[LAB_MAX_OPS + 1] = {NULL};
+	struct text_value w;
+	int o;
+
+	for (o = 0; o < LAB_MAX_OPS; o++)
+		names[o] = payload_op_name((ncclRedOp_t)o);
+	s->lab.op_count = 0;
+	while (text_word(&v, &w)) {
+		for (o = 0; o < LAB_MAX_OPS && !text_is(w, names[o]);)
+			o++;
+		if (o == LAB_MAX_OPS)
+			return text_error(c, w.at, "ops: unknown operation \"%.*s\"; nearest: %s",
+					  (int)w.n, w.at, text_nearest(w, names));
+		if (s->lab.op_count == LAB_MAX_OPS)
+			return text_error(c, w.at, "ops: more than %d", LAB_MAX_OPS);
+		s->lab.ops[s->lab.op_count++] = (ncclRedOp_t)o;
+	}
+	return s->lab.op_count ? 0 : text_error(c, v.at, "ops: expected at least one");
+}
+
+static void text_write_place(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	fprintf(out, "place%s%s\n", s->lab.out_of_place ? " out" : "",
+		s->lab.in_place ? " in" : "");
+}
+
+static int text_parse_place(const struct text_cursor *c, const struct text_key *k,
+			    struct text_value v, struct scenario *s)
+{
+	struct text_value w;
+
+	s->lab.in_place = s->lab.out_of_place = false;
+	while (text_word(&v, &w)) {
+		if (text_is(w, "in"))
+			s->lab.in_place = true;
+		else if (text_is(w, "out"))
+			s->lab.out_of_place = true;
+		else
+			return text_error(c, w.at, "place: expected in, out or both words");
+	}
+	return s->lab.in_place || s->lab.out_of_place
+		       ? 0
+		       : text_error(c, v.at, "place: expected in, out or both words");
+}
+
+static void text_write_plan(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	bool start = true;
+
+	if (!s->plan[0])
+		return;
+	fputs("plan\n", out);
+	for (const char *p = s->plan; *p; p++) {
+		if (start)
+			fputc('\t', out);
+		fputc(*p, out);
+		start = *p == '\n';
+	}
+	if (!start)
+		fputc('\n', out);
+}
+
+/* The lines of the block come through text_parse_block. */
+static int text_parse_plan(const struct text_cursor *c, const struct text_key *k,
+			   struct text_value v, struct scenario *s)
+{
+	s->plan[0] = 0;
+	return v.n ? text_error(c, v.at, "plan: its lines follow, indented") : 0;
+}
+
+/* ---- the keys ------------------------------------------------------------------------------- */
+
+#define FIELD(f) offsetof(struct scenario, f), sizeof(((struct scenario *)0)->f)
+#define NUMBER(name, f, min, max)                                                                  \
+	{                                                                                          \
+		name, text_write_number, text_parse_number, FIELD(f), min, max, NULL, false        \
+	}
+#define NAME(name, f, names)                                                                       \
+	{                                                                                          \
+		name, text_write_name, text_parse_name, FIELD(f), 0, 0, names, false               \
+	}
+#define TEXT(name, f, provenance)                                                                  \
+	{                                                                                          \
+		name, text_write_text, text_parse_text, FIELD(f), 0, 0, NULL, provenance           \
+	}
+#define OWN(name, what)                                                                            \
+	{                                                                                          \
+		name, text_write_##what, text_parse_##what, 0, 0, 0, 0, NULL, false                \
+	}
+
+static const struct text_key text_keys[] = {
+	TEXT("origin", origin, true),
+	TEXT("commit", commit, true),
+	TEXT("build", build, true),
+	TEXT("machine-digest", machine_digest, true),
+	/* the world */
+	TEXT("machine", machine, false),
+	NUMBER("hosts", lab.hosts, 1, 4096),
+	NUMBER("gpus", lab.gpus, 0, 4096),
+	OWN("devices", devices),
+	{"ranks-per-process", text_write_ranks_per_proc, text_parse_ranks_per_proc,
+	 FIELD(lab.ranks_per_proc), 1, 4096, NULL, false},
+	NUMBER("warp", lab.warp_width, 0, 32),
+	NUMBER("strict-device-view", lab.strict_device_view, 0, 1),
+	OWN("env", env),
+	/* the collectives */
+	NUMBER("bytes-min", lab.bytes_min, 0, 1ull << 40),
+	NUMBER("bytes-max", lab.bytes_max, 0, 1ull << 40),
+	NUMBER("bytes-step", lab.bytes_step, 0, 1ull << 40),
+	NUMBER("factor", lab.factor, 0, 1u << 20),
+	OWN("types", types),
+	OWN("ops", ops),
+	NUMBER("iterations", lab.iterations, 1, 1u << 30),
+	NUMBER("warmup", lab.warmup, 0, 1u << 30),
+	NUMBER("check", lab.check, 0, 1),
+	OWN("place", place),
+	/* the engine */
+	NAME("engine", lab.sim.engine, text_engines),
+	{"seed", text_write_hex, text_parse_number, FIELD(lab.sim.seed), 0, UINT64_MAX, NULL,
+	 false},
+	NAME("strategy", lab.sim.strategy, text_strategies),
+	NUMBER("budget-events", lab.sim.budget_events, 0, UINT64_MAX),
+	NUMBER("budget-ns", lab.sim.budget_ns, 0, UINT64_MAX),
+	NAME("expect", expect, text_expects),
+	NUMBER("canary-step", canary_step, 0, UINT64_MAX),
+	NAME("faults", lab.sim.fault_random, text_faults),
+	OWN("plan", plan),
+};
+
+enum { TEXT_KEYS = ARRAY_LEN(text_keys) };
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+void scenario_write(const struct scenario *s, FILE *out)
+{
+	fprintf(out, "doppel-config %d\n", SCENARIO_VERSION);
+	for (size_t i = 0; i < TEXT_KEYS; i++)
+		text_keys[i].write(&text_keys[i], s, out);
+}
+
+int scenario_write_file(const struct scenario *s, const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f) {
+		fprintf(stderr, "config: cannot write %s: %s\n", path, strerror(errno));
+		return errno;
+	}
+	scenario_write(s, f);
+	int bad = ferror(f);
+	if (fclose(f) || bad) {
+		fprintf(stderr, "config: writing %s failed\n", path);
+		return EIO;
+	}
+	return 0;
+}
+
+uint32_t scenario_digest(const struct scenario *s)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	ASSERT(f);
+	for (size_t i = 0; i < TEXT_KEYS; i++)
+		if (!text_keys[i].provenance && strcmp(text_keys[i].name, "seed") != 0)
+			text_keys[i].write(&text_keys[i], s, f);
+	fclose(f);
+	uint32_t digest = (uint32_t)XXH3_64bits(text, bytes);
+	free(text);
+	return digest;
+}
+
+/* ---- parsing -------------------------------------------------------------------------------- */
+
+static int text_parse_block(const struct text_cursor *c, struct scenario *s)
+{
+	size_t have = strlen(s->plan), n = (size_t)(c->end - c->line) - 1;
+
+	if (have + n + 2 > sizeof s->plan)
+		return text_error(c, c->line, "plan: expected at most %zu characters",
+				  sizeof s->plan - 1);
+	memcpy(s->plan + have, c->line + 1, n);
+	s->plan[have + n] = '\n';
+	s->plan[have + n + 1] = 0;
+	return 0;
+}
+
+static int text_unknown_key(const struct text_cursor *c, struct text_value key)
+{
+	const char *names[TEXT_KEYS + 1] = {NULL};
+
+	for (size_t i = 0; i < TEXT_KEYS; i++)
+		names[i] = text_keys[i].name;
+	return text_error(c, key.at, "unknown key \"%.*s\"; nearest: %s", (int)key.n, key.at,
+			  text_nearest(key, names));
+}
+
+static int text_parse_line(const struct text_cursor *c, uint64_t *given, bool *block,
+			   struct scenario *s)
+{
+	struct text_value rest = {c->line, (size_t)(c->end - c->line)}, key;
+
+	if (*block && rest.n && *rest.at == '\t')
+		return text_parse_block(c, s);
+	*block = false;
+	if (!text_word(&rest, &key) || *key.at == '#')
+		return 0;
+	while (rest.n && (*rest.at == ' ' || *rest.at == '\t'))
+		rest.at++, rest.n--;
+	while (rest.n && isspace((unsigned char)rest.at[rest.n - 1]))
+		rest.n--;
+	for (size_t i = 0; i < TEXT_KEYS; i++) {
+		const struct text_key *k = &text_keys[i];
+
+		if (!text_is(key, k->name))
+			continue;
+		if ((*given & 1ull << i) && k->parse != text_parse_env)
+			return text_error(c, key.at, "key \"%s\" is given twice", k->name);
+		*given |= 1ull << i;
+		*block = k->parse == text_parse_plan;
+		if (!rest.n && !*block)
+			return text_error(c, rest.at, "%s: expected a value", k->name);
+		return k->parse(c, k, rest, s);
+	}
+	return text_unknown_key(c, key);
+}
+
+static int text_parse_header(const struct text_cursor *c)
+{
+	static const char magic[] = "doppel-config ";
+	struct text_value v = {c->line + sizeof magic - 1, 0};
+	uint64_t version;
+
+	if ((size_t)(c->end - c->line) < sizeof magic || memcmp(c->line, magic, sizeof magic - 1))
+		return text_error(c, c->line, "expected \"doppel-config %d\"", SCENARIO_VERSION);
+	v.n = (size_t)(c->end - v.at);
+	if (!text_number(v, &version) || version != SCENARIO_VERSION)
+		return text_error(c, v.at, "expected version %d, got \"%.*s\"", SCENARIO_VERSION,
+				  (int)v.n, v.at);
+	return 0;
+}
+
+/* What fits together; each value alone has been checked. */
+static int text_check(const struct text_cursor *c, const struct scenario *s)
+{
+	const struct lab_config *l = &s->lab;
+
+	if (l->warp_width > 1 && l->warp_width != 32)
+		return text_error(c, c->line, "warp is %u; expected 0, 1 or 32", l->warp_width);
+	if (l->bytes_min > l->bytes_max)
+		return text_error(c, c->line,
+				  "bytes-min %" PRIu64 " is larger than bytes-max %" PRIu64,
+				  l->bytes_min, l->bytes_max);
+	if (l->bytes_min != l->bytes_max && (l->factor == 1 || (!l->factor && !l->bytes_step)))
+		return text_error(c, c->line,
+				  "sizes never reach bytes-max: expected bytes-step, or "
+				  "a factor of at least 2");
+	if (l->sim.fault_random && s->plan[0])
+		return text_error(c, c->line, "faults random, and a plan: expected one of them");
+	return 0;
+}
+
+int scenario_parse(struct scenario *s, const char *text, size_t bytes, const char *name)
+{
+	struct text_cursor c = {.name = name, .line = text, .number = 1};
+	const char *end = text + bytes;
+	uint64_t given = 0;
+	bool block = false;
+	int rc = 0;
+
+	scenario_default(s);
+	s->origin[0] = 0;
+	for (bool first = true; !rc && (first || c.line < end); first = false) {
+		c.end = c.line < end ? memchr(c.line, '\n', (size_t)(end - c.line)) : NULL;
+		if (!c.end)
+			c.end = end;
+		const char *nul = memchr(c.line, 0, (size_t)(c.end - c.line));
+		if (nul)
+			rc = text_error(&c, nul, "expected text, got a zero byte");
+		else if (first)
+			rc = text_parse_header(&c);
+		else
+			rc = text_parse_line(&c, &given, &block, s);
+		if (rc || c.end == end)
+			break;
+		c.line = c.end + 1;
+		c.number++;
+	}
+	if (!rc)
+		rc = text_check(&c, s);
+	return rc;
+}
+
+int scenario_read_file(struct scenario *s, const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = malloc(TEXT_MAX_BYTES);
+	int rc = EINVAL;
+
+	if (!f || !text) {
+		rc = f ? ENOMEM : errno;
+		fprintf(stderr, "config: cannot read %s: %s\n", path, strerror(rc));
+		goto out;
+	}
+	size_t n = fread(text, 1, TEXT_MAX_BYTES, f);
+	if (ferror(f))
+		fprintf(stderr, "config: reading %s failed\n", path);
+	else if (n == TEXT_MAX_BYTES)
+		fprintf(stderr, "config: %s: expected less than 1 MiB\n", path);
+	else
+		rc = scenario_parse(s, text, n, path);
+out:
+	free(text);
+	if (f)
+		fclose(f);
+	return rc;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A scenario's text form: what is written is read back; what is wrong is refused at its place. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/lab/scenario.h"
+
+static struct scenario one, other;
+
+static char *scenario_text(const struct scenario *s)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	scenario_write(s, f);
+	fclose(f);
+	return text;
+}
+
+START_TEST(what_is_written_is_read_back)
+{
+	for (uint64_t seed = 0; seed < 500; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		if (!one.lab.sim.fault_random)
+			snprintf(one.plan, sizeof one.plan, "os.task nth=%d kill\n# x\n", _i + 1);
+		one.canary_step = seed;
+		char *text = scenario_text(&one);
+		ck_assert_int_eq(scenario_parse(&other, text, strlen(text), "text"), 0);
+		char *again = scenario_text(&other);
+		ck_assert_str_eq(text, again);
+		ck_assert_str_eq(one.plan, other.plan);
+		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+		free(text);
+		free(again);
+	}
+}
+END_TEST
+
+START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
+{
+	uint32_t ranks, faults = 0, wide = 0;
+
+	for (uint64_t seed = 0; seed < 2000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		scenario_swarm(&other, seed, SCENARIO_FAULTS_SOME);
+		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
+		ck_assert_uint_ge(ranks, 2);
+		ck_assert_uint_le(ranks, 16);
+		ck_assert_uint_le(one.lab.hosts, 4);
+		ck_assert_uint_le(one.lab.bytes_max, (1 << 20) + 8192);
+		faults += one.lab.sim.fault_random;
+		wide += one.lab.warp_width == 32;
+		/* a draw for the faults leaves the rest as it is */
+		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
+		one.lab.sim.fault_random = false;
+		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+	}
+	ck_assert_uint_gt(faults, 150);
+	ck_assert_uint_lt(faults, 350);
+	ck_assert_uint_gt(wide, 10);
+}
+END_TEST
+
+/* Everything that is wrong, and what the message must hold. */
+static const struct {
+	const char *text, *says;
+} bad[] = {
+	{"", "f:1:1: expected \"doppel-config 1\""},
+	{"doppel-config 2\n", "f:1:15: expected version 1, got \"2\""},
+	{"doppel-config 1\nhots 2\n", "f:2:1: unknown key \"hots\"; nearest: hosts"},
+	{"doppel-config 1\nhosts 0\n", "f:2:7: hosts: expected a number from 1 to 4096"},
+	{"doppel-config 1\nhosts\n", "f:2:6: hosts: expected a value"},
+	{"doppel-config 1\nhosts 1\nhosts 2\n", "f:3:1: key \"hosts\" is given twice"},
+	{"doppel-config 1\nseed 0x1ffffffffffffffff\n", "f:2:6: seed: expected a number"},
+	{"doppel-config 1\ntypes float hlaf\n",
+	 "f:2:13: types: unknown type \"hlaf\"; nearest: half"},
+	{"doppel-config 1\nops summ\n", "f:2:5: ops: unknown operation \"summ\"; nearest: sum"},
+	{"doppel-config 1\nstrategy unifrom\n", "f:2:10: strategy: unknown value \"unifrom\"; "
+						"nearest: uniform"},
+	{"doppel-config 1\nenv NCCL\n", "f:2:5: env: expected NAME=VALUE"},
+	{"doppel-config 1\ndevices 0,1,0\n", "f:2:13: devices: GPU 0 appears twice"},
+	{"doppel-config 1\nplace up\n", "f:2:7: place: expected in, out or both"},
+	{"doppel-config 1\nwarp 16\n", "warp is 16; expected 0, 1 or 32"},
+	{"doppel-config 1\nbytes-min 9\nbytes-max 8\n", "bytes-min 9 is larger than bytes-max 8"},
+	{"doppel-config 1\nplan os.task kill\n", "f:2:6: plan: its lines follow, indented"},
+	{"doppel-config 1\nfaults random\nplan\n\tos.task kill\n", "faults random, and a plan"},
+};
+
+START_TEST(bad_files_are_refused_with_line_and_column)
+{
+	char message[512] = "";
+	int keep = dup(STDERR_FILENO);
+	FILE *f = tmpfile();
+
+	ck_assert(f && keep >= 0);
+	fflush(stderr);
+	dup2(fileno(f), STDERR_FILENO);
+	int rc = scenario_parse(&one, bad[_i].text, strlen(bad[_i].text), "f");
+	fflush(stderr);
+	dup2(keep, STDERR_FILENO);
+	rewind(f);
+	ck_assert_ptr_nonnull(fgets(message, sizeof message, f));
+	fclose(f);
+	close(keep);
+	ck_assert_int_eq(rc, EINVAL);
+	ck_assert_msg(strstr(message, bad[_i].says), "message: %s wanted: %s", message,
+		      bad[_i].says);
+}
+END_TEST
+
+START_TEST(another_build_is_named)
+{
+	char text[4096] = "";
+
+	scenario_default(&one);
+	ck_assert_int_eq(scenario_stamp(&one), 0);
+	FILE *f = fmemopen(text, sizeof text, "w");
+	ck_assert_int_eq(scenario_print_differences(&one, f), 0);
+	one.build[0] = one.build[0] == '0' ? '1' : '0';
+	one.machine_digest[3] = 'x';
+	ck_assert_int_eq(scenario_print_differences(&one, f), 2);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, "build"));
+	ck_assert_ptr_nonnull(strstr(text, "machine file"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("scenario");
+	TCase *t = tcase_create("scenario");
+
+	tcase_add_loop_test(t, what_is_written_is_read_back, 0, 2);
+	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_2_to_16_ranks);
+	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,
+			    sizeof bad / sizeof bad[0]);
+	tcase_add_test(t, another_build_is_named);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
