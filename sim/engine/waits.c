@@ -12,7 +12,7 @@
 
 #include "sim/engine/engine_internal.h"
 
-enum { WAIT_BUCKETS = 4096, EVENT_BUCKETS = 1024, GRANULE_SHIFT = 6 };
+enum { WAIT_BUCKETS = 1 << 14, EVENT_BUCKETS_FIRST = 1 << 10, GRANULE_SHIFT = 6 };
 
 static struct wait_node *wait_bucket[WAIT_BUCKETS];
 static uint32_t wait_nodes;
@@ -22,11 +22,14 @@ struct event_count {
 	uint64_t seq;
 	struct event_count *next;
 };
-static struct event_count *event_bucket[EVENT_BUCKETS];
+/* As many buckets as objects, or more: a world of thousands of ranks has millions of looks at
+ * hundreds of thousands of sockets and CQs. */
+static struct event_count **event_bucket;
+static uint32_t event_buckets, event_objects;
 
 static inline uint32_t wait_hash(uintptr_t granule)
 {
-	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> 52);
+	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> 50);
 }
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
@@ -276,20 +279,49 @@ void sim_wrote(const void *addr, size_t bytes)
 
 /* ---- event counts --------------------------------------------------------------------------- */
 
+static inline uint32_t event_hash(const void *object)
+{
+	return (uint32_t)(((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 32) & (event_buckets - 1);
+}
+
+static void event_table_grow(void)
+{
+	struct event_count **old = event_bucket;
+	uint32_t n = event_buckets;
+
+	event_buckets = n ? 4 * n : EVENT_BUCKETS_FIRST;
+	event_bucket = calloc(event_buckets, sizeof *event_bucket);
+	ASSERT(event_bucket);
+	for (uint32_t i = 0; i < n; i++) {
+		while (old[i]) {
+			struct event_count *c = old[i];
+			struct event_count **to = &event_bucket[event_hash(c->object)];
+
+			old[i] = c->next;
+			c->next = *to;
+			*to = c;
+		}
+	}
+	free(old);
+}
+
 static struct event_count *event_count_get(const void *object, bool make)
 {
-	uint32_t h = (uint32_t)(((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 54);
-	struct event_count *c;
+	struct event_count *c = event_buckets ? event_bucket[event_hash(object)] : NULL;
 
-	for (c = event_bucket[h]; c; c = c->next)
+	for (; c; c = c->next)
 		if (c->object == object)
 			return c;
 	if (!make)
 		return NULL;
+	if (event_objects >= event_buckets)
+		event_table_grow();
+	struct event_count **to = &event_bucket[event_hash(object)];
 	c = calloc(1, sizeof *c);
 	ASSERT(c);
-	*c = (struct event_count){.object = object, .next = event_bucket[h]};
-	event_bucket[h] = c;
+	*c = (struct event_count){.object = object, .next = *to};
+	*to = c;
+	event_objects++;
 	return c;
 }
 
@@ -358,7 +390,7 @@ void waits_start(void)
 
 void waits_stop(void)
 {
-	for (int i = 0; i < EVENT_BUCKETS; i++) {
+	for (uint32_t i = 0; i < event_buckets; i++) {
 		while (event_bucket[i]) {
 			struct event_count *c = event_bucket[i];
 
@@ -366,4 +398,7 @@ void waits_stop(void)
 			free(c);
 		}
 	}
+	free(event_bucket);
+	event_bucket = NULL;
+	event_buckets = event_objects = 0;
 }

@@ -58,30 +58,49 @@ static uint64_t payload_mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Stands out one rank in `period` at each element, another one at the next element. */
-static bool payload_turn(const struct payload *p, int32_t rank, size_t i, uint64_t period)
-{
-	return ((uint64_t)rank + i + p->salt) % period == 0;
-}
+/* How a payload's numbers are drawn: h * below / 2^32 + least, or, where that many ranks would not
+ * add up exactly, 1 for one rank in `period` at each element, for another one at the next. */
+struct payload_draw {
+	uint32_t below, least;
+	uint64_t period; /* 0: by hash */
+	uint64_t salt;
+};
 
-/* The contribution as an integer; for a product it is an exponent of two for floats. */
-static int64_t payload_number(const struct payload *p, int32_t rank, size_t i)
+static struct payload_draw payload_draw_of(const struct payload *p)
 {
 	const struct payload_format *f = &payload_formats[p->type];
+	struct payload_draw d = {.least = 1, .salt = (p->salt << 32) ^ p->salt};
 	uint64_t n = (uint64_t)p->nranks;
-	ASSERT(n > 0);
-	uint64_t h = payload_mix(((uint64_t)rank << 48) ^ i ^ (p->salt << 32) ^ p->salt);
 
-	if (p->op == ncclProd)
-		return f->is_float ? payload_turn(p, rank, i, DIV_UP(n, 4)) : (int64_t)(h % 5 + 1);
-	if (p->op == ncclMax || p->op == ncclMin)
-		return (int64_t)(h % MIN_OF(f->max_exact, 1000ull));
+	ASSERT(n > 0);
+	if (p->op == ncclProd) {
+		d.below = 5;
+		d.period = f->is_float ? DIV_UP(n, 4) : 0; /* an exponent of two */
+		return d;
+	}
+	if (p->op == ncclMax || p->op == ncclMin) {
+		d.below = (uint32_t)MIN_OF(f->max_exact, 1000ull);
+		d.least = 0;
+		return d;
+	}
 	/* sum and average: all ranks together stay within what is exact */
 	uint64_t limit = MIN_OF(f->max_exact, 1ull << 20);
 	ASSERT(limit > 0);
 	if (n > limit)
-		return payload_turn(p, rank, i, DIV_UP(n, limit));
-	return (int64_t)(h % (limit / n) + 1);
+		d.period = DIV_UP(n, limit);
+	else
+		d.below = (uint32_t)(limit / n);
+	return d;
+}
+
+/* The contribution as an integer; for a product it is an exponent of two for floats. */
+static inline int64_t payload_number(const struct payload *p, const struct payload_draw *d,
+				     int32_t rank, size_t i)
+{
+	if (d->period)
+		return ((uint64_t)rank + i + p->salt) % d->period == 0;
+	uint64_t h = payload_mix(((uint64_t)rank << 48) ^ i ^ d->salt);
+	return (int64_t)(((h >> 32) * d->below) >> 32) + d->least;
 }
 
 /* Exact for every value that payload_number makes; rounds to nearest even otherwise. */
@@ -90,6 +109,12 @@ static uint64_t payload_encode_float(const struct payload_format *f, double v)
 	if (f->bytes == 8) {
 		uint64_t bits;
 		memcpy(&bits, &v, 8);
+		return bits;
+	}
+	if (f->bytes == 4) {
+		float single = (float)v;
+		uint32_t bits;
+		memcpy(&bits, &single, 4);
 		return bits;
 	}
 	uint64_t sign = (uint64_t)(signbit(v) != 0) << (f->exponent_bits + f->mantissa_bits);
@@ -141,8 +166,9 @@ static uint64_t payload_get(const struct payload_format *f, const void *in, size
 void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n, void *out)
 {
 	const struct payload_format *f = &payload_formats[p->type];
+	const struct payload_draw d = payload_draw_of(p);
 	for (size_t k = 0; k < n; k++) {
-		int64_t v = payload_number(p, rank, first + k);
+		int64_t v = payload_number(p, &d, rank, first + k);
 		if (!f->is_float)
 			payload_put(f, out, k, (uint64_t)v);
 		else if (p->op == ncclProd)
@@ -168,11 +194,12 @@ static uint64_t payload_finish_int(const struct payload *p, const struct payload
 static uint64_t payload_reduce(const struct payload *p, size_t i, int32_t odd, int odd_times)
 {
 	const struct payload_format *f = &payload_formats[p->type];
+	const struct payload_draw d = payload_draw_of(p);
 	uint64_t acc = p->op == ncclProd && !f->is_float;
 	bool any = false;
 	for (int32_t r = 0; r < p->nranks; r++) {
 		int times = r == odd ? odd_times : 1;
-		int64_t v = times ? payload_number(p, r, i) : 0;
+		int64_t v = times ? payload_number(p, &d, r, i) : 0;
 		for (int t = 0; t < times; t++) {
 			if (p->op == ncclProd && !f->is_float)
 				acc *= (uint64_t)v;
