@@ -121,6 +121,7 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 	dev->high_water = MAX_OF(dev->high_water, base + span - dev->base);
 	fc_map_changed();
 	fc_shadow_forget(base, span);
+	mem_fresh(fc_alias(base), span);
 	*address = base;
 	return cudaSuccess;
 }
@@ -139,6 +140,7 @@ void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a)
 {
 	ASSERT(!a->freed);
 	a->freed = 1;
+	mem_fresh(fc_alias(a->base), alloc_span(a));
 	dev->freed[dev->freed_count++ % FC_FREED_KEPT] = *a;
 	fc_map_changed();
 	if (!a->opens)

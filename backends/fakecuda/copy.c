@@ -53,8 +53,25 @@ static bool copy_end_alive(struct fc_op *op, struct fc_device *dev, uint64_t add
 	return false;
 }
 
+/* What the copy engine touches, as the memory model sees it. */
+static struct mem_access copy_access(uint64_t address, uint64_t bytes, enum shared_access op)
+{
+	return (struct mem_access){.addr = fc_alias(address),
+				   .bytes = bytes,
+				   .wake = (const void *)(uintptr_t)address,
+				   .op = op,
+				   .order = SHARED_RELEASE,
+				   .scope = SHARED_SYSTEM};
+}
+
 static void copy_move(const struct fc_copy *c, bool set)
 {
+	struct mem_access from = copy_access(c->src, c->bytes, SHARED_RANGE_READ);
+	struct mem_access to = copy_access(c->dst, c->bytes, SHARED_RANGE_WRITE);
+
+	if (!set && !c->staged)
+		mem_access(&from);
+	mem_access(&to);
 	if (set || c->staged)
 		fc_shadow_write(c->dst, c->bytes);
 	else
@@ -63,6 +80,7 @@ static void copy_move(const struct fc_copy *c, bool set)
 		memset(fc_alias(c->dst), c->value, c->bytes);
 	else
 		memmove(fc_alias(c->dst), c->staged ? c->staged : fc_alias(c->src), c->bytes);
+	mem_wrote(&to);
 }
 
 /* Event context: the last byte is there. */
@@ -83,6 +101,7 @@ static void copy_done(void *object, uint64_t serial)
 	bool set = op->kind == FC_OP_SET;
 	os_trace(set ? "cuda.set" : "cuda.copy", s->ctx->dev->index, s->number, c.bytes);
 	fc_unlock();
+	mem_as(s);
 	if (alive)
 		copy_move(&c, set);
 	if (alive)

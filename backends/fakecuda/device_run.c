@@ -153,6 +153,18 @@ static inline void *run_word(struct dev *d, const char *what, const void *p, int
 	return fc_alias((uintptr_t)p);
 }
 
+/* An access of the running thread, as the memory model sees it. */
+static inline struct mem_access run_access(const void *p, size_t bytes, enum shared_access op,
+					   int order, int scope)
+{
+	return (struct mem_access){.addr = fc_alias((uintptr_t)p),
+				   .bytes = bytes,
+				   .wake = p,
+				   .op = op,
+				   .order = (enum shared_order)order,
+				   .scope = (enum shared_scope)scope};
+}
+
 /* Bulk traffic costs time on what it crosses. */
 static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint64_t bytes)
 {
@@ -183,6 +195,8 @@ const void *fakedev_read(struct dev *d, const void *p, size_t bytes)
 	if (bytes)
 		run_charge(d, run_range(d, "read", p, bytes), false, bytes);
 	run_check_defined(d, "read", p, bytes);
+	struct mem_access a = run_access(p, bytes, SHARED_RANGE_READ, SHARED_RELAXED, SHARED_BLOCK);
+	mem_access(&a);
 	return fc_alias((uintptr_t)p);
 }
 
@@ -192,12 +206,18 @@ void *fakedev_write(struct dev *d, void *p, size_t bytes)
 	if (bytes)
 		run_charge(d, run_range(d, "write", p, bytes), true, bytes);
 	fc_shadow_write((uintptr_t)p, bytes);
+	struct mem_access a =
+		run_access(p, bytes, SHARED_RANGE_WRITE, SHARED_RELAXED, SHARED_BLOCK);
+	mem_access(&a);
 	return fc_alias((uintptr_t)p);
 }
 
 void fakedev_wrote(struct dev *d, const void *p, size_t bytes)
 {
+	struct mem_access a =
+		run_access(p, bytes, SHARED_RANGE_WRITE, SHARED_RELAXED, SHARED_BLOCK);
 	(void)d;
+	mem_wrote(&a);
 	if (bytes)
 		sim_wrote(p, bytes);
 }
@@ -232,11 +252,12 @@ static void run_fence_tsan(struct run_thread *t, int order)
 
 uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int scope)
 {
-	(void)scope; /* the double orders everything at system scope */
 	run_enter(d, "dev.load");
 	DASSERT(order == SHARED_RELAXED || order == SHARED_ACQUIRE || order == SHARED_SEQ_CST);
 	const void *at = run_word(d, "load", p, bytes);
 	run_check_defined(d, "load", p, (uint64_t)bytes);
+	struct mem_access a = run_access(p, (size_t)bytes, SHARED_LOAD, order, scope);
+	mem_access(&a);
 	if (order == SHARED_RELAXED)
 		run_self(d)->fence_load = at;
 	return bytes == 4 ? RUN_LOAD(32, at, order) : RUN_LOAD(64, at, order);
@@ -260,11 +281,13 @@ static inline void run_store(void *at, int bytes, uint64_t v, int order)
 
 void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
 {
-	(void)scope;
 	run_enter(d, "dev.store");
 	DASSERT(order == SHARED_RELAXED || order == SHARED_RELEASE || order == SHARED_SEQ_CST);
 	void *at = run_word(d, "store", p, bytes);
 	fc_shadow_write((uintptr_t)p, (uint64_t)bytes);
+	struct mem_access a = run_access(p, (size_t)bytes, SHARED_STORE, order, scope);
+	if (mem_store(&a, v))
+		return;
 	if (order == SHARED_RELAXED && run_self(d)->fence_store)
 		order = SHARED_RELEASE;
 	run_store(at, bytes, v, order);
@@ -273,10 +296,11 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 
 uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
 {
-	(void)scope;
 	run_enter(d, "dev.add");
 	void *at = run_word(d, "add", p, bytes);
 	run_check_defined(d, "add", p, (uint64_t)bytes);
+	struct mem_access a = run_access(p, (size_t)bytes, SHARED_RMW, order, scope);
+	mem_access(&a);
 	uint64_t old;
 	bool relaxed = order == SHARED_RELAXED && !run_self(d)->fence_store;
 	if (bytes == 4)
@@ -291,8 +315,11 @@ uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, i
 
 void fakedev_fence(struct dev *d, int order, int scope)
 {
-	(void)scope;
+	struct mem_access a = {.op = SHARED_FENCE,
+			       .order = (enum shared_order)order,
+			       .scope = (enum shared_scope)scope};
 	run_enter(d, "dev.fence");
+	mem_access(&a);
 #ifndef FC_TSAN
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
@@ -344,11 +371,13 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const char *why, int id)
 {
 	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
+	mem_barrier_arrive(b);
 	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
 	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want) {
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&b->phase.v_, phase + 1, __ATOMIC_RELEASE);
 		sim_wrote(&b->phase, sizeof b->phase);
+		mem_barrier_leave(b);
 		return;
 	}
 	const struct wait w = {
@@ -360,6 +389,7 @@ static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const 
 		.why = why,
 		.from = {d->blk->kernel->rank, (int32_t)d->block, id, "threads of the block"}};
 	run_wait(d, &w, NULL);
+	mem_barrier_leave(b);
 }
 
 void fakedev_barrier(struct dev *d, int id, int nthreads)
@@ -466,6 +496,7 @@ static void run_thread_main(void *arg)
 			run_check_exit(&t->d);
 		}
 	}
+	mem_release(NULL); /* what a kernel wrote is there when it ends */
 	if (__atomic_add_fetch(&blk->exited, 1, __ATOMIC_ACQ_REL) == blk->threads)
 		run_block_done(blk);
 	sim_events_drain();

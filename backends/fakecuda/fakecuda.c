@@ -232,6 +232,7 @@ cudaError_t fc_enter(const char *call, struct fc_proc **proc)
 {
 	*proc = NULL;
 	sim_point(call);
+	mem_release(NULL);
 	sim_charge_ns(FC_CALL_NS);
 	fc_lock();
 	bool ready = fc.ready || fc_world_start();

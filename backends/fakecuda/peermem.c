@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PEERMEM_ORDERED_SM 90
+#define PEERMEM_ORDERED_SM  90
+#define PEERMEM_WHOLE_BYTES 64 /* a write up to this lands as a whole */
 
 /* ---- pending writes ----------------------------------------------------------------------------
  */
@@ -21,7 +22,7 @@
  * atomic stores, the last one after all others. */
 static void peermem_put(void *to, const void *from, uint64_t bytes)
 {
-	if (bytes > 64 || bytes % 8 || (uintptr_t)to % 8) {
+	if (bytes > PEERMEM_WHOLE_BYTES || bytes % 8 || (uintptr_t)to % 8) {
 		memcpy(to, from, bytes);
 		return;
 	}
@@ -32,11 +33,22 @@ static void peermem_put(void *to, const void *from, uint64_t bytes)
 	}
 }
 
-static void peermem_land(const struct fc_pending *w)
+/* `order` says how it lands, see memory.h. */
+static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
+			 enum shared_order order)
 {
-	fc_shadow_write(w->address, w->bytes);
-	peermem_put(fc_alias(w->address), w->data, w->bytes);
-	sim_wrote((void *)(uintptr_t)w->address, w->bytes);
+	struct mem_access a = {.addr = fc_alias(address),
+			       .bytes = bytes,
+			       .wake = (const void *)(uintptr_t)address,
+			       .op = SHARED_RANGE_WRITE,
+			       .order = order,
+			       .scope = SHARED_SYSTEM};
+
+	fc_shadow_write(address, bytes);
+	mem_access(&a);
+	peermem_put(fc_alias(address), data, bytes);
+	mem_wrote(&a);
+	sim_wrote(a.wake, bytes);
 }
 
 void fc_peermem_apply(struct fc_device *dev, int64_t hca)
@@ -49,7 +61,7 @@ void fc_peermem_apply(struct fc_device *dev, int64_t hca)
 			continue;
 		}
 		*at = w->next;
-		peermem_land(w);
+		peermem_land(w->address, w->data, w->bytes, SHARED_RELEASE);
 		free(w);
 	}
 	dev->pending_end = at;
@@ -165,9 +177,8 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	}
 	fc_unlock();
 	if (dev && !rc && dev->gpu->sm >= PEERMEM_ORDERED_SM) {
-		fc_shadow_write(address, bytes);
-		peermem_put(fc_alias(address), data, bytes);
-		sim_wrote((void *)(uintptr_t)address, bytes);
+		peermem_land(address, data, bytes,
+			     bytes > PEERMEM_WHOLE_BYTES ? SHARED_RELAXED : SHARED_RELEASE);
 	}
 	return rc;
 }
@@ -182,6 +193,11 @@ static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t a
 	fc_unlock();
 	if (!dev)
 		return EFAULT;
+	mem_access(&(struct mem_access){.addr = fc_alias(address),
+					.bytes = bytes,
+					.wake = (const void *)(uintptr_t)address,
+					.op = SHARED_RANGE_READ,
+					.scope = SHARED_SYSTEM});
 	memcpy(data, fc_alias(address), bytes);
 	return 0;
 }

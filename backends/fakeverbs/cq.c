@@ -141,6 +141,7 @@ static void hca_cq_overrun(struct hca_cq *cq)
 
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 {
+	mem_release(cq); /* what came before the completion is in memory when it is found */
 	hca_lock(&cq->item.lock);
 	if (cq->overrun || cq->head - cq->tail == cq->size) {
 		hca_cq_overrun(cq);
@@ -234,8 +235,10 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 		if (got < HCA_POLL_BATCH)
 			break;
 	}
-	if (n)
+	if (n) {
+		mem_acquire(cq);
 		os_poll_hit();
+	}
 	sim_events_drain();
 	return n;
 }

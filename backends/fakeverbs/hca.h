@@ -30,6 +30,7 @@
 #include "backends/peermem.h"
 #include "core/base/macros.h"
 #include "core/os/os.h"
+#include "sim/engine/memory.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 

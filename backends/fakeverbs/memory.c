@@ -310,7 +310,17 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 	ASSERT(iova - mr->iova + bytes <= mr->bytes);
 	if (mr->gpu)
 		return peermem()->write(&mr->region, mr->port, at, data, bytes);
+	/* a small one lands as a whole, its last word last */
+	struct mem_access a = {.addr = (const void *)(uintptr_t)at,
+			       .bytes = bytes,
+			       .op = SHARED_RANGE_WRITE,
+			       .order =
+				       bytes > HCA_WORDWISE_BYTES ? SHARED_RELAXED : SHARED_RELEASE,
+			       .scope = SHARED_SYSTEM};
+
+	mem_access(&a);
 	hca_host_write((uint8_t *)(uintptr_t)at, data, bytes);
+	mem_wrote(&a);
 	sim_wrote((const void *)(uintptr_t)at, bytes);
 	return 0;
 }
@@ -322,6 +332,10 @@ int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes)
 	ASSERT(iova - mr->iova + bytes <= mr->bytes);
 	if (mr->gpu)
 		return peermem()->read(&mr->region, mr->port, at, data, bytes);
+	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,
+					.bytes = bytes,
+					.op = SHARED_RANGE_READ,
+					.scope = SHARED_SYSTEM});
 	hca_host_read(data, (const uint8_t *)(uintptr_t)at, bytes);
 	return 0;
 }

@@ -105,6 +105,7 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	uint64_t bytes;
 	int rc = 0;
 
+	mem_release(qp); /* the doorbell */
 	hca_lock(&qp->item.lock);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
@@ -147,6 +148,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int rc = 0;
 
+	mem_release(qp);
 	hca_lock(&qp->item.lock);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);

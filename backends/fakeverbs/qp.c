@@ -236,6 +236,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_unlock(&qp->item.lock);
 	if (pending)
 		sim_events_cancel_object(qp);
+	mem_forget(qp);
 	hca_slab_give(&w->qp, qp);
 }
 

@@ -300,6 +300,8 @@ void hca_qp_transmit(void *object, uint64_t generation)
 
 	if (!qp)
 		return;
+	mem_as(qp);
+	mem_acquire(qp);
 	qp->req.scheduled = 0;
 	if ((qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
 	    hca_requester_burst(qp, &bytes))

@@ -74,6 +74,8 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 		hca_packet_free(p);
 		return;
 	}
+	mem_as(qp);
+	mem_acquire(qp);
 	bool open =
 		qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 

@@ -23,20 +23,30 @@
 
 #ifdef DOPPEL_FAKE
 #define SHARED_WEAK false /* spurious failures are drawn, so that aarch64 runs as x86-64 does */
-/* core/os/os.c: forwarded to the scheduler in force. `point` comes before the access, `wrote`
- * after it; `cas_spurious` says whether this weak compare-and-swap must fail for no reason. */
-void shared_hook_point(const void *addr, size_t bytes, enum shared_access access);
-void shared_hook_wrote(const void *addr, size_t bytes);
+/* core/os/os.c: forwarded to the scheduler in force. `point` comes before every access but a store
+ * of a word, which is `store`: true when it was kept, and will be done, and wake, later. `wrote`
+ * comes after. `cas_spurious` says whether this weak compare-and-swap must fail for no reason. */
+void shared_hook_point(const void *addr, size_t bytes, enum shared_access access,
+		       enum shared_order order);
+bool shared_hook_store(void *addr, size_t bytes, uint64_t value, enum shared_order order);
+void shared_hook_wrote(const void *addr, size_t bytes, enum shared_access access);
 bool shared_hook_cas_spurious(const void *addr);
 #else
 #define SHARED_WEAK true
-static inline void shared_hook_point(const void *addr, size_t bytes, enum shared_access access)
+static inline void shared_hook_point(const void *addr, size_t bytes, enum shared_access access,
+				     enum shared_order order)
+{
+	(void)addr, (void)bytes, (void)access, (void)order;
+}
+static inline bool shared_hook_store(void *addr, size_t bytes, uint64_t value,
+				     enum shared_order order)
+{
+	(void)addr, (void)bytes, (void)value, (void)order;
+	return false;
+}
+static inline void shared_hook_wrote(const void *addr, size_t bytes, enum shared_access access)
 {
 	(void)addr, (void)bytes, (void)access;
-}
-static inline void shared_hook_wrote(const void *addr, size_t bytes)
-{
-	(void)addr, (void)bytes;
 }
 static inline bool shared_hook_cas_spurious(const void *addr)
 {
@@ -50,29 +60,30 @@ static inline bool shared_hook_cas_spurious(const void *addr)
 #define SHARED_DEFINE(bits)                                                                        \
 static inline uint##bits##_t shared_load_u##bits(const shared_u##bits *p, enum shared_order o)     \
 {                                                                                                  \
-	shared_hook_point(p, sizeof *p, SHARED_LOAD);                                              \
+	shared_hook_point(p, sizeof *p, SHARED_LOAD, o);                                           \
 	return __atomic_load_n(&p->v_, o);                                                         \
 }                                                                                                  \
 static inline void shared_store_u##bits(shared_u##bits *p, uint##bits##_t v, enum shared_order o)  \
 {                                                                                                  \
-	shared_hook_point(p, sizeof *p, SHARED_STORE);                                             \
+	if (shared_hook_store(p, sizeof *p, v, o))                                                 \
+		return;                                                                            \
 	__atomic_store_n(&p->v_, v, o);                                                            \
-	shared_hook_wrote(p, sizeof *p);                                                           \
+	shared_hook_wrote(p, sizeof *p, SHARED_STORE);                                             \
 }                                                                                                  \
 static inline uint##bits##_t shared_add_u##bits(shared_u##bits *p, uint##bits##_t v,               \
 						enum shared_order o)                               \
 {                                                                                                  \
-	shared_hook_point(p, sizeof *p, SHARED_RMW);                                               \
+	shared_hook_point(p, sizeof *p, SHARED_RMW, o);                                            \
 	uint##bits##_t old = __atomic_fetch_add(&p->v_, v, o);                                     \
-	shared_hook_wrote(p, sizeof *p);                                                           \
+	shared_hook_wrote(p, sizeof *p, SHARED_RMW);                                               \
 	return old;                                                                                \
 }                                                                                                  \
 static inline uint##bits##_t shared_exchange_u##bits(shared_u##bits *p, uint##bits##_t v,          \
 						     enum shared_order o)                          \
 {                                                                                                  \
-	shared_hook_point(p, sizeof *p, SHARED_RMW);                                               \
+	shared_hook_point(p, sizeof *p, SHARED_RMW, o);                                            \
 	uint##bits##_t old = __atomic_exchange_n(&p->v_, v, o);                                    \
-	shared_hook_wrote(p, sizeof *p);                                                           \
+	shared_hook_wrote(p, sizeof *p, SHARED_RMW);                                               \
 	return old;                                                                                \
 }                                                                                                  \
 /* True when the swap was done. False with *expect unchanged is a spurious failure: retry by the   \
@@ -80,7 +91,7 @@ static inline uint##bits##_t shared_exchange_u##bits(shared_u##bits *p, uint##bi
 static inline bool shared_cas_weak_u##bits(shared_u##bits *p, uint##bits##_t *expect,              \
 					   uint##bits##_t want, enum shared_order o)               \
 {                                                                                                  \
-	shared_hook_point(p, sizeof *p, SHARED_RMW);                                               \
+	shared_hook_point(p, sizeof *p, SHARED_RMW, o);                                            \
 	if (shared_hook_cas_spurious(p)) {                                                         \
 		*expect = __atomic_load_n(&p->v_, __ATOMIC_RELAXED);                               \
 		return false;                                                                      \
@@ -88,7 +99,7 @@ static inline bool shared_cas_weak_u##bits(shared_u##bits *p, uint##bits##_t *ex
 	bool done = __atomic_compare_exchange_n(&p->v_, expect, want, SHARED_WEAK, o,              \
 						__ATOMIC_RELAXED);                         \
 	if (done)                                                                                  \
-		shared_hook_wrote(p, sizeof *p);                                                   \
+		shared_hook_wrote(p, sizeof *p, SHARED_RMW);                                       \
 	return done;                                                                               \
 }
 SHARED_DEFINE(32)
@@ -98,7 +109,7 @@ SHARED_DEFINE(64)
 
 static inline void shared_fence(enum shared_order o)
 {
-	shared_hook_point(NULL, 0, SHARED_FENCE);
+	shared_hook_point(NULL, 0, SHARED_FENCE, o);
 #ifdef __SANITIZE_THREAD__
 	/* gcc refuses __atomic_thread_fence under TSan; there the accessors' own orders carry it */
 	(void)o;
@@ -131,13 +142,13 @@ static inline uint32_t shared_quiet_exchange_u32(shared_u32 *p, uint32_t v)
  * the words around them. */
 static inline void shared_write(void *dst, const void *src, size_t n)
 {
-	shared_hook_point(dst, n, SHARED_RANGE_WRITE);
+	shared_hook_point(dst, n, SHARED_RANGE_WRITE, SHARED_RELAXED);
 	memcpy(dst, src, n);
-	shared_hook_wrote(dst, n);
+	shared_hook_wrote(dst, n, SHARED_RANGE_WRITE);
 }
 static inline void shared_read(void *dst, const void *src, size_t n)
 {
-	shared_hook_point(src, n, SHARED_RANGE_READ);
+	shared_hook_point(src, n, SHARED_RANGE_READ, SHARED_RELAXED);
 	memcpy(dst, src, n);
 }
 

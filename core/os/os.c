@@ -40,16 +40,22 @@ void doppel_assert_fail(const char *what, const char *file, int line)
 }
 
 #ifdef DOPPEL_FAKE
-void shared_hook_point(const void *addr, size_t bytes, enum shared_access access)
+void shared_hook_point(const void *addr, size_t bytes, enum shared_access access,
+		       enum shared_order order)
 {
 	if (os_sched->shared_point)
-		os_sched->shared_point(addr, bytes, access);
+		os_sched->shared_point(addr, bytes, access, order);
 }
 
-void shared_hook_wrote(const void *addr, size_t bytes)
+bool shared_hook_store(void *addr, size_t bytes, uint64_t value, enum shared_order order)
+{
+	return os_sched->shared_store && os_sched->shared_store(addr, bytes, value, order);
+}
+
+void shared_hook_wrote(const void *addr, size_t bytes, enum shared_access access)
 {
 	if (os_sched->shared_wrote)
-		os_sched->shared_wrote(addr, bytes);
+		os_sched->shared_wrote(addr, bytes, access);
 }
 
 bool shared_hook_cas_spurious(const void *addr)

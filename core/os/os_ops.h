@@ -35,8 +35,9 @@ struct os_sched_ops {
 	void (*label)(const void *, const struct os_label *);
 	void (*unlabel)(const void *);
 	/* shared.h's hooks; NULL: nothing to do (plain `posix`) */
-	void (*shared_point)(const void *, size_t, enum shared_access);
-	void (*shared_wrote)(const void *, size_t);
+	void (*shared_point)(const void *, size_t, enum shared_access, enum shared_order);
+	bool (*shared_store)(void *, size_t, uint64_t, enum shared_order);
+	void (*shared_wrote)(const void *, size_t, enum shared_access);
 };
 
 struct base_state; /* core/base/base_state.h */

@@ -333,5 +333,6 @@ const struct os_sched_ops os_posix_ops = {
 	.label = posix_label,
 	.unlabel = posix_unlabel,
 	.shared_point = NULL,
+	.shared_store = NULL,
 	.shared_wrote = NULL,
 };

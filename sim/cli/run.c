@@ -31,6 +31,8 @@ enum run_key {
 	RUN_ENGINE,
 	RUN_SEED,
 	RUN_STRATEGY,
+	RUN_MEMORY_ORDER,
+	RUN_RACES,
 	RUN_FAULTS,
 	RUN_TRACE,
 	RUN_GDB,
@@ -79,6 +81,11 @@ static const struct argp_option run_argp_options[] = {
 	 "virtual time and one seeded order, or pthreads and real time (default sim)", 3},
 	{"seed", RUN_SEED, "S", 0, "seed (default 1)", 3},
 	{"strategy", RUN_STRATEGY, "NAME", 0, "portfolio (default), uniform, pct, starve, fifo", 3},
+	{"memory-order", RUN_MEMORY_ORDER, "draw|off|on", 0,
+	 "stores become visible late and out of order, as far as fences allow (default draw: in "
+	 "half of the seeds)",
+	 3},
+	{"races", RUN_RACES, NULL, 0, "report accesses that nothing orders", 3},
 	{"faults", RUN_FAULTS, "PLAN", 0,
 	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 3},
 	{"trace", RUN_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
@@ -173,6 +180,17 @@ static void run_parse_strategy(struct run_options *o, const char *arg, struct ar
 			return;
 		}
 	argp_error(state, "--strategy %s: expected portfolio, uniform, pct, starve or fifo", arg);
+}
+
+static void run_parse_memory_order(struct run_options *o, const char *arg, struct argp_state *state)
+{
+	static const char *const names[] = {"draw", "off", "on"};
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (!strcmp(arg, names[i])) {
+			o->lab.sim.memory_order = (enum sim_memory_order)i;
+			return;
+		}
+	argp_error(state, "--memory-order %s: expected draw, off or on", arg);
 }
 
 static void run_add_env(struct run_options *o, const char *assignment, struct argp_state *state)
@@ -296,6 +314,12 @@ static bool run_parse_engine(int key, char *arg, struct argp_state *state, struc
 		return true;
 	case RUN_STRATEGY:
 		run_parse_strategy(o, arg, state);
+		return true;
+	case RUN_MEMORY_ORDER:
+		run_parse_memory_order(o, arg, state);
+		return true;
+	case RUN_RACES:
+		s->races = true;
 		return true;
 	case RUN_FAULTS:
 		run_read_plan(o, arg, state);

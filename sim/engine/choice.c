@@ -7,8 +7,11 @@
  *	doppel-choices 1
  *	seed 0x2a
  *	strategy portfolio
+ *	memory on
  *	site engine.run 3
  *	4:2 4:0 3:1
+ *
+ * "memory" is there when the run was told on or off, and did not draw it from the seed.
  *
  * In a replay a value that does not fit its arity is taken modulo it, and a stream that has run
  * out, or is not in the file, gives 0; both are counted and reported. Under fifo every choice is 0.
@@ -205,6 +208,8 @@ int choice_write(const char *path)
 	}
 	fprintf(f, "doppel-choices 1\nseed 0x%" PRIx64 "\nstrategy %s\n", eng.seed,
 		choice_strategy_name[eng.config.strategy]);
+	if (eng.config.memory_order != SIM_MEMORY_DRAW)
+		fprintf(f, "memory %s\n", eng.config.memory_order == SIM_MEMORY_ON ? "on" : "off");
 	for (const struct choice_site *s = choices.first; s; s = s->next) {
 		if (!s->made_n)
 			continue;
@@ -272,6 +277,18 @@ static int choice_read_header(FILE *f, const char *path)
 	return EINVAL;
 }
 
+static int choice_read_memory(FILE *f, const char *path)
+{
+	char word[4] = "";
+
+	if (fscanf(f, " %3s", word) != 1 || (strcmp(word, "on") && strcmp(word, "off"))) {
+		fprintf(stderr, "choices: %s: expected \"memory on\" or \"memory off\"\n", path);
+		return EINVAL;
+	}
+	eng.config.memory_order = strcmp(word, "on") == 0 ? SIM_MEMORY_ON : SIM_MEMORY_OFF;
+	return 0;
+}
+
 /* Seed and strategy come from the file's head, before anything is drawn; the streams follow. */
 static int choice_read(const char *path)
 {
@@ -285,6 +302,10 @@ static int choice_read(const char *path)
 	}
 	rc = choice_read_header(f, path);
 	while (!rc && fscanf(f, " %7s", word) == 1) {
+		if (strcmp(word, "memory") == 0) {
+			rc = choice_read_memory(f, path);
+			continue;
+		}
 		if (strcmp(word, "site") != 0) {
 			fprintf(stderr, "choices: %s: unexpected \"%s\"\n", path, word);
 			rc = EINVAL;

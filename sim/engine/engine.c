@@ -40,6 +40,10 @@ static int engine_check_config(const struct sim_config *c)
 		fprintf(stderr, "engine: stack_bytes is %zu; at least 16384\n", c->stack_bytes);
 		return EINVAL;
 	}
+	if (c->engine == SIM_ENGINE_THREADS && (c->races || c->memory_order == SIM_MEMORY_ON)) {
+		fprintf(stderr, "engine: the memory model (races, memory order) is engine sim's\n");
+		return EINVAL;
+	}
 	if (c->engine == SIM_ENGINE_THREADS && (c->choices_in || c->choices_out)) {
 		fprintf(stderr, "engine: choices are recorded and replayed by engine sim only\n");
 		return EINVAL;
@@ -83,6 +87,9 @@ int sim_start(const struct sim_config *config)
 	rc = fault_start();
 	if (rc)
 		goto err_trace;
+	rc = mem_start();
+	if (rc)
+		goto err_fault;
 	eng.main_task = task_new(&main_attr, NULL, NULL);
 	ASSERT(eng.main_task);
 	eng.main_task->pub.self.proc = &eng.main_proc;
@@ -100,6 +107,8 @@ int sim_start(const struct sim_config *config)
 err_main:
 	eng.phase = ENGINE_OFF;
 	free(eng.main_task);
+	mem_stop();
+err_fault:
 	fault_stop();
 err_trace:
 	trace_stop();
@@ -154,6 +163,7 @@ void sim_stop(void)
 	} else if (eng.phase == ENGINE_READY) {
 		task_list_add(eng.main_task); /* it never ran */
 	}
+	mem_stop();
 	sched_sim_stop();
 	events_stop();
 	waits_stop();
@@ -307,10 +317,12 @@ void engine_format_ns(char out[32], uint64_t ns)
 static void engine_print_config(FILE *out)
 {
 	fprintf(out,
-		"engine %s\nseed 0x%" PRIx64 "\nstrategy %s\nbudget_events %" PRIu64
-		"\nbudget_ns %" PRIu64 "\nstack_bytes %zu\n",
+		"engine %s\nseed 0x%" PRIx64
+		"\nstrategy %s\nmemory_order %s\nbudget_events %" PRIu64 "\nbudget_ns %" PRIu64
+		"\nstack_bytes %zu\n",
 		engine_in_sim() ? "sim" : "threads", eng.seed, sim_strategy_name(),
-		eng.config.budget_events, eng.config.budget_ns, eng.config.stack_bytes);
+		sim_memory_order_on() ? "on" : "off", eng.config.budget_events,
+		eng.config.budget_ns, eng.config.stack_bytes);
 	sim_fault_print_plan(out);
 }
 

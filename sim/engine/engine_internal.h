@@ -27,6 +27,7 @@
 #define ENGINE_NEVER UINT64_MAX
 
 struct task;
+struct mem_access; /* memory.h */
 
 /* ---- timers: one heap for events, sleeps and deadlines (event.c) ---------------------------- */
 
@@ -99,6 +100,7 @@ struct task {
 	uint32_t lonely; /* scheduling points in a row without a switch */
 	shared_u32 done; /* what a joiner waits for */
 	bool joined;
+	struct mem_agent *mem; /* memory.c; NULL: made no access yet, or the memory model is off */
 	/* threads engine */
 	struct thread_part *part; /* host: its thread; warp: its worker */
 	shared_u32 killed;
@@ -156,6 +158,7 @@ struct engine {
 	struct timer_heap heap;
 	bool stop; /* the loop ends at its next turn */
 	bool in_event;
+	const void *acting; /* mem_as() of the running step */
 
 	pthread_t thread; /* of sim_run */
 	struct fiber loop;
@@ -298,6 +301,7 @@ uint32_t strategy_tie(void);
 uint64_t strategy_factor(uint64_t ns); /* a latency with its drawn factor */
 bool strategy_spurious(void);
 bool strategy_exploring(void);
+bool strategy_memory(void); /* the knob: the memory-order adversary is on, where it may choose */
 
 /* clock.c */
 void clock_charge(enum os_cost what, uint64_t amount);
@@ -311,6 +315,7 @@ bool wait_is_true(const struct wait *w);
 bool wait_read(const struct wait *w, uint64_t *value); /* the masked value, for people */
 bool waits_aborted(const shared_u32 *abort);
 uint64_t waits_deadline(const struct wait *const *w, int n);
+const void *waits_at(const void *addr); /* where the word is read that waits call `addr` */
 void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort);
 void waits_remove(struct task *t);
 void waits_wrote(const void *addr, size_t bytes);
@@ -320,6 +325,48 @@ enum { POLL_FREE = 8 }; /* fruitless polls in a row before a task waits for a ch
 void pollers_park(struct task *t);
 void pollers_unpark(struct task *t);
 void pollers_wake(void);
+
+/* memory.c: the memory model, memory.h; nothing here runs while mem_on is 0 */
+
+/* Who makes accesses: a task, or an object that acts in events. */
+struct mem_agent {
+	struct mem_agent *next;
+	struct task *task;  /* NULL: an object, or events that named none */
+	const void *object; /* NULL: a task, or events that named none */
+	uint32_t id;        /* by first access; stable within a run */
+	bool is_warp;
+	int32_t device; /* of a warp; -1 */
+	uint64_t block; /* of a warp: kernel << 32 | block */
+	struct store_part *store;
+	struct happens_part *happens;
+};
+
+int mem_start(void); /* ENOTSUP */
+void mem_stop(void);
+void mem_task_ended(struct task *t);
+
+/* store.c. On when store_start says so. */
+bool store_start(void);
+void store_stop(void);
+void store_agent_ended(struct mem_agent *me);
+void store_access(struct mem_agent *me, const struct mem_access *a);
+bool store_keep(struct mem_agent *me, const struct mem_access *a, uint64_t value);
+void store_wrote(struct mem_agent *me, const struct mem_access *a);
+void store_drain(struct mem_agent *me);
+void store_barrier(struct mem_agent *me);
+void store_fresh(const void *addr, size_t bytes);
+
+/* happens.c */
+int happens_start(void); /* ENOTSUP */
+void happens_stop(void);
+void happens_agent_ended(struct mem_agent *me);
+void happens_access(struct mem_agent *me, const struct mem_access *a);
+void happens_release(struct mem_agent *me, const void *object);
+void happens_acquire(struct mem_agent *me, const void *object);
+void happens_forget(const void *object);
+void happens_barrier_arrive(struct mem_agent *me, const void *barrier);
+void happens_barrier_leave(struct mem_agent *me, const void *barrier);
+void happens_fresh(const void *addr, size_t bytes);
 
 /* event.c */
 void events_stop(void);

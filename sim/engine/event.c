@@ -253,6 +253,7 @@ void event_run_top(void)
 	eng.in_event = true;
 	e->step(e->object, e->arg);
 	eng.in_event = false;
+	eng.acting = NULL;
 	event_release(e);
 	if (eng.pollers)
 		pollers_wake();

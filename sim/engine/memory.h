@@ -35,46 +35,114 @@
 #include "core/os/os.h"
 
 struct mem_access {
-	const void *addr;
+	const void *addr; /* of the real memory */
 	size_t bytes;
+	const void *wake; /* what waits call it, where that differs; NULL: addr */
 	enum shared_access op;
-	enum shared_order order;
+	enum shared_order order; /* ranges: SHARED_RELEASE for a write that lands as a whole */
 	enum shared_scope scope;
 };
+
+/* Which parts are on in this run: MEM_STORE, MEM_RACES. Set by sim_start; 0 costs one load. */
+enum { MEM_STORE = 1, MEM_RACES = 2 };
+extern uint32_t mem_on;
 
 /* Before an access by the running agent: loads and range reads first take in what they must see
  * (their own buffered stores, those of their block...); fences order; races are reported here. For
  * writes call it before the bytes change, and mem_wrote() after. */
-void mem_access(const struct mem_access *a);
+static inline void mem_access(const struct mem_access *a);
 
 /* A store of a word: true when the adversary kept it, and the caller must neither store nor wake;
  * it will do both later. `value` is the word, in the low bytes. Includes mem_access(). */
-bool mem_store(const struct mem_access *a, uint64_t value);
+static inline bool mem_store(const struct mem_access *a, uint64_t value);
 
-/* After a range was written (the bytes are there): the adversary may take them back into a buffer
- * and put the old ones in place until they become visible. True when it did: then the caller must
- * not wake anybody; the buffer does. `old` is what mem_access() kept for it. */
-bool mem_wrote(const struct mem_access *a);
+/* After a range was written (the bytes are there), with the same arguments as mem_access(), which
+ * remembered the old bytes: the adversary may put some of them back until the new ones become
+ * visible. The caller wakes whoever waits on the range all the same: a wait is evaluated anew. */
+static inline void mem_wrote(const struct mem_access *a);
 
 /* Edges between agents that go through no word: a work request posted and executed, its completion
  * found, a kernel launched, a stream's order, a barrier, a socket's bytes, a thread started or
  * joined. Release: everything that the running agent did is ordered before whoever acquires
  * `object` later; it also empties the agent's store buffer (a doorbell, a system call and a kernel
- * launch do). `object` is any address; mem_forget ends its life. */
-void mem_release(const void *object);
-void mem_acquire(const void *object);
-void mem_forget(const void *object);
+ * launch do). `object` is any address; mem_forget ends its life. NULL: empties the buffer only. */
+static inline void mem_release(const void *object);
+static inline void mem_acquire(const void *object);
+static inline void mem_forget(const void *object);
 
 /* In event context: the rest of this step acts as `object`. Ends with the step. */
-void mem_as(const void *object);
+static inline void mem_as(const void *object);
 
 /* Memory was freed, or given out anew: no access before this one conflicts with a later one, and
  * buffered stores to it are dropped. */
-void mem_fresh(const void *addr, size_t bytes);
+static inline void mem_fresh(const void *addr, size_t bytes);
 
 /* A barrier among threads of a block: `barrier` names it. Every arrival calls mem_barrier_arrive,
  * and mem_barrier_leave when it goes on. */
-void mem_barrier_arrive(const void *barrier);
-void mem_barrier_leave(const void *barrier);
+static inline void mem_barrier_arrive(const void *barrier);
+static inline void mem_barrier_leave(const void *barrier);
+
+/* ---- behind them: memory.c ------------------------------------------------------------------ */
+
+void mem_do_access(const struct mem_access *a);
+bool mem_do_store(const struct mem_access *a, uint64_t value);
+void mem_do_wrote(const struct mem_access *a);
+void mem_do_release(const void *object);
+void mem_do_acquire(const void *object);
+void mem_do_forget(const void *object);
+void mem_do_as(const void *object);
+void mem_do_fresh(const void *addr, size_t bytes);
+void mem_do_barrier_arrive(const void *barrier);
+void mem_do_barrier_leave(const void *barrier);
+
+static inline void mem_access(const struct mem_access *a)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_access(a);
+}
+static inline bool mem_store(const struct mem_access *a, uint64_t value)
+{
+	return UNLIKELY(mem_on != 0) && mem_do_store(a, value);
+}
+static inline void mem_wrote(const struct mem_access *a)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_wrote(a);
+}
+static inline void mem_release(const void *object)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_release(object);
+}
+static inline void mem_acquire(const void *object)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_acquire(object);
+}
+static inline void mem_forget(const void *object)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_forget(object);
+}
+static inline void mem_as(const void *object)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_as(object);
+}
+static inline void mem_fresh(const void *addr, size_t bytes)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_fresh(addr, bytes);
+}
+static inline void mem_barrier_arrive(const void *barrier)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_barrier_arrive(barrier);
+}
+static inline void mem_barrier_leave(const void *barrier)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_barrier_leave(barrier);
+}
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/gdb_hooks.h"
+#include "sim/engine/memory.h"
 
 struct sim_task *sim_tasks_head, *sim_task_current;
 static struct sim_task *sim_tasks_tail;
@@ -178,6 +179,8 @@ int sched_sim_spawn(struct sim_task **out, const struct sim_task_attr *attr, voi
 /* Common to an end and to a kill: the stack goes back, joiners wake. */
 static void task_ended(struct task *t)
 {
+	if (t->mem)
+		mem_task_ended(t);
 	fiber_release(&t->fiber);
 	t->pub.sp = NULL;
 	eng.live--;
@@ -412,11 +415,39 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 				  .warp = -1,
 				  .lane = -1};
 	struct sim_task *t = NULL;
+	mem_release(NULL);
 	int rc = sched_sim_spawn(&t, &a, fn, arg);
 
 	if (!rc)
 		*out = (struct os_thread *)t;
 	return rc;
+}
+
+/* A wait looks at its words: relaxed while it waits, and with acquire once it holds. A line orders
+ * nothing. */
+static __attribute__((noinline)) void sched_sim_wait_look(const struct wait *const *w, int n,
+							  const shared_u32 *abort,
+							  enum shared_order order)
+{
+	struct mem_access a = {.op = SHARED_LOAD, .order = order, .scope = SHARED_SYSTEM};
+
+	for (int i = 0; i < n; i++) {
+		if (w[i]->kind == WAIT_OBJECT)
+			continue;
+		a.addr = waits_at(w[i]->on);
+		a.wake = w[i]->on;
+		a.bytes = w[i]->kind == WAIT_LINE16 ? 16 : w[i]->bytes;
+		a.order = w[i]->kind == WAIT_LINE16 ? SHARED_RELAXED : order;
+		if (a.addr)
+			mem_access(&a);
+	}
+	if (abort) {
+		a.addr = waits_at(abort);
+		a.wake = abort;
+		a.bytes = sizeof *abort;
+		a.order = order;
+		mem_access(&a);
+	}
 }
 
 static int sched_sim_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index)
@@ -431,10 +462,17 @@ static int sched_sim_wait(const struct wait *const *w, int n, const shared_u32 *
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
 	for (;;) {
-		if (waits_aborted(abort))
+		if (UNLIKELY(mem_on != 0))
+			sched_sim_wait_look(w, n, abort, SHARED_RELAXED);
+		if (waits_aborted(abort)) {
+			if (UNLIKELY(mem_on != 0))
+				sched_sim_wait_look(NULL, 0, abort, SHARED_ACQUIRE);
 			return ECANCELED;
+		}
 		int first = waits_first_true(w, n);
 		if (first >= 0) {
+			if (UNLIKELY(mem_on != 0))
+				sched_sim_wait_look(&w[first], 1, NULL, SHARED_ACQUIRE);
 			if (index)
 				*index = first;
 			return 0;
@@ -477,6 +515,7 @@ static int sched_sim_thread_join(struct os_thread *thread)
 
 static void sched_sim_event_post(const void *object)
 {
+	mem_release(NULL);
 	waits_event_post(object);
 }
 
@@ -523,15 +562,41 @@ static void sched_sim_sleep(uint64_t ns)
 
 	ASSERT(t);
 	sched_sim_point();
+	mem_release(NULL);
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
 	task_sleep_as(t, ns, t->pub.background);
 }
 
-static void sched_sim_shared_point(const void *addr, size_t bytes, enum shared_access access)
+static void sched_sim_shared_point(const void *addr, size_t bytes, enum shared_access access,
+				   enum shared_order order)
 {
-	(void)addr, (void)bytes, (void)access;
 	sched_sim_point();
+	mem_access(&(struct mem_access){.addr = addr,
+					.bytes = bytes,
+					.op = access,
+					.order = order,
+					.scope = SHARED_SYSTEM});
+}
+
+static bool sched_sim_shared_store(void *addr, size_t bytes, uint64_t value,
+				   enum shared_order order)
+{
+	sched_sim_point();
+	return mem_store(&(struct mem_access){.addr = addr,
+					      .bytes = bytes,
+					      .op = SHARED_STORE,
+					      .order = order,
+					      .scope = SHARED_SYSTEM},
+			 value);
+}
+
+static void sched_sim_shared_wrote(const void *addr, size_t bytes, enum shared_access access)
+{
+	if (access == SHARED_RANGE_WRITE)
+		mem_wrote(&(struct mem_access){
+			.addr = addr, .bytes = bytes, .op = access, .scope = SHARED_SYSTEM});
+	waits_wrote(addr, bytes);
 }
 
 static bool sched_sim_fault(const char *site, const void *object, struct os_fault *f)
@@ -590,7 +655,8 @@ const struct os_sched_ops sched_sim_ops = {
 	.label = label_set,
 	.unlabel = label_unset,
 	.shared_point = sched_sim_shared_point,
-	.shared_wrote = waits_wrote,
+	.shared_store = sched_sim_shared_store,
+	.shared_wrote = sched_sim_shared_wrote,
 };
 
 /* ---- the loop ------------------------------------------------------------------------------- */

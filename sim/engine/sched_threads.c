@@ -312,11 +312,25 @@ void threads_point(void)
 	threads_maybe_end(t);
 }
 
-static void threads_shared_point(const void *addr, size_t bytes, enum shared_access access)
+static void threads_shared_point(const void *addr, size_t bytes, enum shared_access access,
+				 enum shared_order order)
 {
-	(void)addr, (void)bytes, (void)access;
+	(void)addr, (void)bytes, (void)access, (void)order;
 	if (UNLIKELY(__atomic_load_n(&threads_kills.v_, __ATOMIC_RELAXED)))
 		threads_point();
+}
+
+static bool threads_shared_store(void *addr, size_t bytes, uint64_t value, enum shared_order order)
+{
+	(void)value;
+	threads_shared_point(addr, bytes, SHARED_STORE, order);
+	return false;
+}
+
+static void threads_shared_wrote(const void *addr, size_t bytes, enum shared_access access)
+{
+	(void)access;
+	park_wrote(addr, bytes);
 }
 
 static void threads_wait_begin(struct task *t, const struct wait *const *w, int n,
@@ -592,7 +606,8 @@ const struct os_sched_ops sched_threads_ops = {
 	.label = label_set,
 	.unlabel = label_unset,
 	.shared_point = threads_shared_point,
-	.shared_wrote = park_wrote,
+	.shared_store = threads_shared_store,
+	.shared_wrote = threads_shared_wrote,
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */

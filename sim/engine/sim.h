@@ -33,6 +33,13 @@ enum sim_strategy {
 	SIM_FIFO, /* first come, first served; charges exact; the seed has no influence */
 };
 
+/* The memory-order adversary (docs/memory-order.md). It explores, so fifo has none. */
+enum sim_memory_order {
+	SIM_MEMORY_DRAW, /* default: on in half of the seeds */
+	SIM_MEMORY_OFF,
+	SIM_MEMORY_ON,
+};
+
 struct sim_config {
 	enum sim_engine engine;
 	uint64_t seed;
@@ -49,6 +56,8 @@ struct sim_config {
 	uint64_t budget_ns;     /* virtual, without progress; 0: the default, 1 h */
 	uint32_t workers;       /* threads engine: warp workers; 0: number of CPUs */
 	size_t stack_bytes;     /* per fiber; 0: 128 KiB */
+	enum sim_memory_order memory_order;
+	bool races; /* the happens-before check; engine sim only */
 };
 
 /* The exit codes of the command line, docs in ARCHITECTURE 10. */
@@ -73,6 +82,7 @@ void sim_stop(void);
 bool sim_running(void);
 enum sim_engine sim_engine_kind(void);
 const char *sim_strategy_name(void); /* "portfolio:pct" once drawn */
+bool sim_memory_order_on(void);      /* the memory-order adversary, in this run */
 uint64_t sim_hash(void);             /* rolling trace hash */
 uint64_t sim_switches(void);
 uint64_t sim_steps(void); /* choices + events so far: the step number of this moment */

@@ -26,6 +26,7 @@ static struct {
 	uint32_t preempt_mean; /* points */
 	uint32_t factor_mode;  /* 0: exact, 1: 1x to 4x, 2: 1x to 16x */
 	uint32_t spurious_den; /* 0: never; else one in that many */
+	bool memory;           /* memory-order adversary, where the configuration draws it */
 	uint32_t changes_left; /* pct */
 	uint64_t demoted;      /* pct: next priority below all drawn ones */
 	struct task **ready;   /* array from 1; under pct a heap */
@@ -38,6 +39,11 @@ enum { PCT_DEMOTED_MAX = 1 << 20 };
 bool strategy_exploring(void)
 {
 	return eng.strategy != STRATEGY_FIFO;
+}
+
+bool strategy_memory(void)
+{
+	return strat.memory;
 }
 
 const char *sim_strategy_name(void)
@@ -84,17 +90,20 @@ static void strategy_draw_kind(void)
 
 static void strategy_draw_knobs(void)
 {
-	struct sim_rng rng;
+	struct sim_rng rng, memory;
 
 	sim_rng_init(&rng, "engine.knobs");
 	strat.preempt_mean = 4u << (sim_rng_below(&rng, 5) * 2);
 	strat.factor_mode = sim_rng_below(&rng, 4) != 0;
 	strat.spurious_den = (uint32_t[]){0, 16, 4, 64}[sim_rng_below(&rng, 4)];
+	sim_rng_init(&memory, "engine.memory_order"); /* its own, so that it shifts no other knob */
+	strat.memory = sim_rng_below(&memory, 2) != 0;
 	strat.changes_left = 0;
 	strat.demoted = PCT_DEMOTED_MAX;
 	eng.countdown = INT64_MAX;
 	switch (eng.strategy) {
 	case STRATEGY_FIFO:
+		strat.memory = false;
 		strat.factor_mode = 0;
 		strat.spurious_den = 0;
 		return;

@@ -39,6 +39,11 @@ static inline const void *wait_at(const void *addr)
 	return eng.resolve ? eng.resolve(addr) : addr;
 }
 
+const void *waits_at(const void *addr)
+{
+	return wait_at(addr);
+}
+
 /* True when both flags of the line carry the wanted value. The flags are the odd words. */
 static bool wait_line_read(const struct wait *w, uint64_t *value)
 {

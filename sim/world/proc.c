@@ -120,6 +120,7 @@ void *world_alloc(size_t bytes, const char *what)
 	struct world_block *b = calloc(1, sizeof *b + bytes);
 	if (!b)
 		return NULL;
+	mem_fresh(b + 1, bytes);
 	struct world_proc *wp = world_self();
 	b->owner = wp;
 	b->what = what;
@@ -145,6 +146,7 @@ void world_free(void *p)
 	b->prev->next = b->next;
 	world_unlock(&wp->lock);
 	b->magic = 0;
+	mem_fresh(p, b->bytes);
 	free(b);
 }
 
@@ -156,6 +158,7 @@ uint64_t world_blocks_free(struct world_proc *wp, const char **first)
 		*first = b->what; /* newest first: the last one seen is the oldest */
 		wp->blocks.next = b->next;
 		b->magic = 0;
+		mem_fresh(b + 1, b->bytes);
 		free(b);
 		n++;
 	}

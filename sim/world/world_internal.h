@@ -16,6 +16,7 @@
 #include "core/base/macros.h"
 #include "core/base/memo_table.h"
 #include "core/os/os_ops.h"
+#include "sim/engine/memory.h"
 #include "sim/world/world.h"
 
 #pragma GCC visibility push(hidden)
@@ -119,11 +120,14 @@ static inline void world_unlock(struct os_mutex *m)
 	if (world->locking)
 		os_mutex_unlock(m);
 }
-/* The scheduling point at the start of an entry point; none in event steps. */
+/* The scheduling point at the start of an entry point; none in event steps. They are system calls,
+ * so what the caller stored is stored. */
 static inline void world_point(const char *site)
 {
-	if (sim_task_self())
-		sim_point(site);
+	if (!sim_task_self())
+		return;
+	sim_point(site);
+	mem_release(NULL);
 }
 
 /* ---- proc.c */

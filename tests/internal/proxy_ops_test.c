@@ -23,9 +23,10 @@ static bool every_other_fails(const char *site, const void *object, struct os_fa
 	return true;
 }
 
-static void no_point(const void *addr, size_t bytes, enum shared_access access)
+static void no_point(const void *addr, size_t bytes, enum shared_access access,
+		     enum shared_order order)
 {
-	(void)addr, (void)bytes, (void)access;
+	(void)addr, (void)bytes, (void)access, (void)order;
 }
 
 START_TEST(push_survives_spurious_failures)

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory model's dispatcher: finds out who acts, and tells the two parts, store.c (the
+ * memory-order adversary) and happens.c (the happens-before check), as far as they are on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/engine_internal.h"
+#include "sim/engine/memory.h"
+
+uint32_t mem_on;
+
+enum { MEM_BUCKETS = 256 };
+
+static struct {
+	struct mem_agent *object[MEM_BUCKETS]; /* by address, for equality only */
+	struct mem_agent nobody;               /* events that named none */
+	struct mem_agent *pool;
+	uint32_t next_id;
+} mem;
+
+/* ---- agents --------------------------------------------------------------------------------- */
+
+static struct mem_agent *mem_agent_new(void)
+{
+	struct mem_agent *me = mem.pool;
+
+	if (me)
+		mem.pool = me->next;
+	else
+		me = malloc(sizeof *me);
+	ASSERT(me);
+	*me = (struct mem_agent){.id = mem.next_id++, .device = -1};
+	return me;
+}
+
+static void mem_agent_free(struct mem_agent *me)
+{
+	if (mem_on & MEM_STORE)
+		store_agent_ended(me);
+	if (mem_on & MEM_RACES)
+		happens_agent_ended(me);
+	me->next = mem.pool;
+	mem.pool = me;
+}
+
+static struct mem_agent *mem_agent_of_task(struct task *t)
+{
+	struct mem_agent *me = t->mem;
+
+	if (me)
+		return me;
+	me = t->mem = mem_agent_new();
+	me->task = t;
+	me->is_warp = t->pub.kind == SIM_TASK_WARP;
+	if (me->is_warp) {
+		me->device = t->pub.device;
+		me->block = (uint64_t)(uint32_t)t->pub.kernel << 32 | (uint32_t)t->pub.block;
+	}
+	return me;
+}
+
+static struct mem_agent **mem_bucket_of(const void *object)
+{
+	return &mem.object[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 56];
+}
+
+static struct mem_agent *mem_agent_of_object(const void *object)
+{
+	struct mem_agent **bucket = mem_bucket_of(object), *me;
+
+	for (me = *bucket; me; me = me->next)
+		if (me->object == object)
+			return me;
+	me = mem_agent_new();
+	me->object = object;
+	me->next = *bucket;
+	*bucket = me;
+	return me;
+}
+
+static struct mem_agent *mem_self(void)
+{
+	if (eng.current)
+		return mem_agent_of_task(eng.current);
+	return eng.acting ? mem_agent_of_object(eng.acting) : &mem.nobody;
+}
+
+/* What a task stored is stored, whether it returned or its process was killed: see
+ * docs/memory-order.md. */
+void mem_task_ended(struct task *t)
+{
+	mem_agent_free(t->mem);
+	t->mem = NULL;
+}
+
+/* ---- memory.h ------------------------------------------------------------------------------- */
+
+void mem_do_access(const struct mem_access *a)
+{
+	struct mem_agent *me = mem_self();
+
+	if (mem_on & MEM_RACES)
+		happens_access(me, a);
+	if (mem_on & MEM_STORE)
+		store_access(me, a);
+}
+
+bool mem_do_store(const struct mem_access *a, uint64_t value)
+{
+	struct mem_agent *me = mem_self();
+
+	ASSERT(a->op == SHARED_STORE && (a->bytes == 4 || a->bytes == 8));
+	if (mem_on & MEM_RACES)
+		happens_access(me, a);
+	return (mem_on & MEM_STORE) && store_keep(me, a, value);
+}
+
+void mem_do_wrote(const struct mem_access *a)
+{
+	if (mem_on & MEM_STORE)
+		store_wrote(mem_self(), a);
+}
+
+void mem_do_release(const void *object)
+{
+	struct mem_agent *me = mem_self();
+
+	if (mem_on & MEM_STORE)
+		store_drain(me);
+	if (object && (mem_on & MEM_RACES))
+		happens_release(me, object);
+}
+
+void mem_do_acquire(const void *object)
+{
+	if (mem_on & MEM_RACES)
+		happens_acquire(mem_self(), object);
+}
+
+void mem_do_forget(const void *object)
+{
+	struct mem_agent **at = mem_bucket_of(object), *me;
+
+	if (mem_on & MEM_RACES)
+		happens_forget(object);
+	for (; (me = *at); at = &me->next) {
+		if (me->object != object)
+			continue;
+		*at = me->next;
+		mem_agent_free(me);
+		return;
+	}
+}
+
+void mem_do_as(const void *object)
+{
+	ASSERT(!eng.current || !object);
+	eng.acting = object;
+}
+
+void mem_do_fresh(const void *addr, size_t bytes)
+{
+	if (mem_on & MEM_STORE)
+		store_fresh(addr, bytes);
+	if (mem_on & MEM_RACES)
+		happens_fresh(addr, bytes);
+}
+
+void mem_do_barrier_arrive(const void *barrier)
+{
+	struct mem_agent *me = mem_self();
+
+	if (mem_on & MEM_STORE)
+		store_barrier(me);
+	if (mem_on & MEM_RACES)
+		happens_barrier_arrive(me, barrier);
+}
+
+void mem_do_barrier_leave(const void *barrier)
+{
+	if (mem_on & MEM_RACES)
+		happens_barrier_leave(mem_self(), barrier);
+}
+
+bool sim_memory_order_on(void)
+{
+	return (mem_on & MEM_STORE) != 0;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+int mem_start(void)
+{
+	int rc = 0;
+
+	memset(&mem, 0, sizeof mem);
+	mem.nobody.device = -1;
+	mem.next_id = 1;
+	mem_on = 0;
+	if (!engine_in_sim())
+		return 0;
+	if (store_start()) {
+		mem_on |= MEM_STORE;
+	} else if (eng.config.memory_order == SIM_MEMORY_ON && strategy_exploring()) {
+		fprintf(stderr, "engine: the memory-order adversary is not built\n");
+		return ENOTSUP;
+	}
+	if (eng.config.races) {
+		rc = happens_start();
+		mem_on |= rc ? 0 : MEM_RACES;
+	}
+	return rc;
+}
+
+static void mem_drop_tasks(void)
+{
+	for (struct sim_task *p = sim_task_first(); p; p = p->next)
+		if (task_of(p)->mem)
+			mem_task_ended(task_of(p));
+}
+
+void mem_stop(void)
+{
+	mem_drop_tasks();
+	for (uint32_t i = 0; i < MEM_BUCKETS; i++) {
+		while (mem.object[i]) {
+			struct mem_agent *me = mem.object[i];
+
+			mem.object[i] = me->next;
+			mem_agent_free(me);
+		}
+	}
+	if (mem_on & MEM_RACES) {
+		happens_agent_ended(&mem.nobody);
+		happens_stop();
+	}
+	if (mem_on & MEM_STORE) {
+		store_agent_ended(&mem.nobody);
+		store_stop();
+	}
+	mem_on = 0;
+	while (mem.pool) {
+		struct mem_agent *me = mem.pool;
+
+		mem.pool = me->next;
+		free(me);
+	}
+}
