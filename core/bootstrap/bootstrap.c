@@ -245,6 +245,7 @@ struct ring_gather {
 	char *all;
 	size_t bytes; /* of a block */
 	size_t end;   /* position behind the last byte */
+	bool hold;    /* send nothing before the head has come in */
 	size_t sent, got;
 	struct bootstrap_gather_head head_out, head_in;
 };
@@ -280,7 +281,7 @@ static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *mo
 {
 	const size_t head = sizeof g->head_out;
 	size_t limit = head + g->bytes + (g->got > head ? g->got - head : 0);
-	limit = MIN_OF(limit, g->end);
+	limit = g->hold && g->got < head ? 0 : MIN_OF(limit, g->end);
 	while (g->sent < limit) {
 		size_t n, done = 0;
 		char *from = ring_gather_at(b, g, &g->head_out, b->rank, g->sent, &n);
@@ -387,17 +388,29 @@ ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
 	return rc;
 }
 
+/* Once around, as a head alone: what rank 0 sends comes back when everybody has passed it on. */
+static ncclResult_t ring_pass(struct bootstrap *b)
+{
+	struct ring_gather g = {
+		.end = sizeof g.head_out,
+		.hold = b->rank != 0,
+		.head_out = {.seq = b->gathers, .rank = b->rank},
+	};
+	ncclResult_t rc = ring_gather_run(b, &g);
+	if (!rc)
+		b->gathers++;
+	return rc;
+}
+
+/* The first pass ends at rank 0 when all have come; the second tells them so. Two messages a rank,
+ * where an all-gather takes as many as there are ranks. */
 ncclResult_t bootstrap_barrier(struct bootstrap *b)
 {
-	/* an all-gather ends only when every rank has begun it */
-	uint8_t *all = os_alloc((size_t)b->nranks, "bootstrap barrier");
-	if (!all) {
-		WARN("rank %d: no memory for a barrier", b->rank);
-		return ncclSystemError;
-	}
-	ncclResult_t rc = bootstrap_all_gather(b, all, 1);
-	os_free(all);
-	return rc;
+	if (b->nranks == 1)
+		return ncclSuccess;
+	ASSERT(b->next_fd >= 0 && b->prev_fd >= 0 && b->gathers > 0);
+	ncclResult_t rc = ring_pass(b);
+	return rc ? rc : ring_pass(b);
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
