@@ -95,6 +95,7 @@ int sim_start(const struct sim_config *config)
 	eng.main_task->pub.self.proc = &eng.main_proc;
 	eng.phase = ENGINE_READY;
 	sim_gdb_seed = eng.seed;
+	sim_gdb_runs++;
 	if (!engine_in_sim()) {
 		rc = threads_start();
 		if (rc)

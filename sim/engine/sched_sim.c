@@ -23,8 +23,6 @@
 
 struct sim_task *sim_tasks_head, *sim_task_current;
 static struct sim_task *sim_tasks_tail;
-uint64_t sim_gdb_step_limit, sim_gdb_until_ns;
-uint64_t sim_gdb_now_ns, sim_gdb_steps, sim_gdb_seed;
 
 enum {
 	LONELY_POINTS = 4096, /* points without a switch before a task is made to lose time */
@@ -34,11 +32,6 @@ enum {
 	POLL_NS_MAX = 16000,
 	POLL_LAST_LOOKS = 3,
 };
-
-__attribute__((noinline)) void sim_gdb_stop(void)
-{
-	__asm__ volatile("" ::: "memory");
-}
 
 /* ---- the list of tasks ---------------------------------------------------------------------- */
 
@@ -240,24 +233,6 @@ static inline void task_suspend(struct task *t, enum sim_task_state state)
 	fiber_suspend(&t->fiber);
 }
 
-/* A debugger asked to stop at this step or time. Changes nothing but where the program stops. */
-static __attribute__((noinline)) void sched_check_gdb(void)
-{
-	if ((!sim_gdb_step_limit || eng.steps < sim_gdb_step_limit) &&
-	    (!sim_gdb_until_ns || eng.now_ns < sim_gdb_until_ns))
-		return;
-	sim_gdb_now_ns = eng.now_ns;
-	sim_gdb_steps = eng.steps;
-	sim_gdb_step_limit = sim_gdb_until_ns = 0;
-	sim_gdb_stop();
-}
-
-static inline void sched_gdb_point(void)
-{
-	if (UNLIKELY(sim_gdb_step_limit || sim_gdb_until_ns))
-		sched_check_gdb();
-}
-
 /* When nobody else could do anything before the sleeper wakes, time moves at once. */
 static bool task_sleep_inline(struct task *t, uint64_t ns)
 {
@@ -267,11 +242,11 @@ static bool task_sleep_inline(struct task *t, uint64_t ns)
 	    eng.steps - eng.progress_step >= eng.config.budget_events ||
 	    eng.now_ns + ns - eng.progress_ns >= eng.config.budget_ns)
 		return false;
-	sched_gdb_point(); /* the task may have begun with the step that was the limit */
+	sim_gdb_point(); /* the task may have begun with the step that was the limit */
 	eng.now_ns += ns;
 	eng.steps++;
 	t->lonely = 0;
-	sched_gdb_point();
+	sim_gdb_point();
 	return true;
 }
 
@@ -671,6 +646,7 @@ static void loop_run_task(struct task *t)
 	eng.pct_preempt = false;
 	eng.current = t;
 	sim_task_current = &t->pub;
+	sim_gdb_point_trap(NULL);
 	fiber_enter(&eng.loop, &t->fiber);
 	eng.current = NULL;
 	sim_task_current = NULL;
@@ -753,7 +729,7 @@ void sched_sim_run(void)
 		loop_check_budget();
 		sim_gdb_now_ns = eng.now_ns;
 		sim_gdb_steps = eng.steps;
-		sched_gdb_point();
+		sim_gdb_point();
 		bool event_due = loop_due();
 		if (!event_due && !ready_count()) {
 			if (!eng.heap.foreground)

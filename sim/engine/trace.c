@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "sim/engine/engine_internal.h"
+#include "sim/engine/gdb_hooks.h"
 
 enum { TRACE_EVENTS_TID = 1000000, TRACE_NO_RANK_PID = 1000000 };
 
@@ -173,6 +174,7 @@ void trace_record(const char *kind, uint64_t a, uint64_t b, uint64_t c)
 	if (engine_in_sim()) {
 		trace_hash_kind(kind);
 		trace_fold(a, b, c);
+		sim_gdb_point_trap(kind);
 	}
 	if (UNLIKELY(trace_file != NULL))
 		trace_instant_numbers(kind, a, b, c);

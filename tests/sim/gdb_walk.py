@@ -8,6 +8,8 @@ import re
 
 import gdb
 
+from doppel_gdb.state import tasks
+
 passed = []
 
 
