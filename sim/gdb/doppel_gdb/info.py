@@ -56,7 +56,8 @@ What every waiting task waits for: the word's value now, the value it wants, why
             return []
         named = c_string(w.object)
         same = [t for t in everybody if t.rank == w.rank and t.id != waiting.id]
-        by_name = [t for t in same if t.kind == "host" and any(
+        exact = [t for t in same if t.name == named]
+        by_name = exact or [t for t in same if t.kind == "host" and any(
             word in t.name for word in named.replace("(", " ").split() if len(word) > 3)]
         by_channel = [t for t in same if t.kind == "warp" and w.channel >= 0 and
                       " b%d " % w.channel in t.name]
