@@ -62,7 +62,7 @@ void crash_registers(void *regs, const ucontext_t *otherwise)
 #endif
 }
 
-static bool crash_traced(void)
+bool crash_traced(void)
 {
 	char line[128];
 	int pid = 0;
@@ -142,6 +142,8 @@ static void crash_handler(int sig, siginfo_t *info, void *context)
 	crash_backtrace();
 	engine_report(SIM_CRASH, "crash", message);
 	crash_restore_all();
+	if (eng.config.last_words)
+		eng.config.last_words(eng.config.last_words_arg);
 	if (crash_traced()) {
 		raise(sig);
 		return;

@@ -12,6 +12,8 @@
 enum { FAILURE_HOOKS = 8, STACK_BYTES = 128 << 10, STACK_BYTES_SANITIZED = 512 << 10 };
 
 struct engine eng;
+static void engine_write_fail_choices(void);
+static void engine_late_canary(void);
 static void (*failure_hook[FAILURE_HOOKS])(FILE *out);
 static int failure_hooks;
 
@@ -80,6 +82,7 @@ int sim_start(const struct sim_config *config)
 		goto err_choices;
 	strategy_start();
 	buggify_start();
+	watch_start();
 	waits_start();
 	rc = trace_start();
 	if (rc)
@@ -147,7 +150,10 @@ enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
 		engine_run_sim();
 	else
 		threads_run(main_fn, arg);
+	if (eng.config.canary_step && engine_in_sim() && eng.verdict == SIM_PASS)
+		engine_late_canary();
 	eng.phase = ENGINE_OVER;
+	engine_write_fail_choices();
 	if (eng.config.choices_out && engine_in_sim() && choice_write(eng.config.choices_out) &&
 	    eng.verdict == SIM_PASS)
 		eng.verdict = SIM_USAGE;
@@ -282,6 +288,8 @@ const char *engine_verdict_name(enum sim_verdict verdict)
 		return "pass";
 	case SIM_USAGE:
 		return "usage";
+	case SIM_ERROR:
+		return "error";
 	case SIM_SKIPPED:
 		return "skipped";
 	case SIM_CRASH:
@@ -298,7 +306,7 @@ const char *engine_verdict_name(enum sim_verdict verdict)
 	return "unknown";
 }
 
-void engine_format_ns(char out[32], uint64_t ns)
+void sim_format_ns(char out[32], uint64_t ns)
 {
 	static const struct {
 		uint64_t unit;
@@ -315,18 +323,6 @@ void engine_format_ns(char out[32], uint64_t ns)
 	snprintf(out, 32, "%" PRIu64 "ns", ns);
 }
 
-static void engine_print_config(FILE *out)
-{
-	fprintf(out,
-		"engine %s\nseed 0x%" PRIx64
-		"\nstrategy %s\nmemory_order %s\nbudget_events %" PRIu64 "\nbudget_ns %" PRIu64
-		"\nstack_bytes %zu\n",
-		engine_in_sim() ? "sim" : "threads", eng.seed, sim_strategy_name(),
-		sim_memory_order_on() ? "on" : "off", eng.config.budget_events,
-		eng.config.budget_ns, eng.config.stack_bytes);
-	sim_fault_print_plan(out);
-}
-
 static FILE *engine_open_in(const char *dir, const char *name)
 {
 	char path[4096];
@@ -338,7 +334,39 @@ static FILE *engine_open_in(const char *dir, const char *name)
 	return f;
 }
 
-/* Leaves config, choices, waits.json and tasks.core in fail_dir. */
+static void engine_print_fail_line(FILE *out, const struct sim_failure *f)
+{
+	char vtime[32];
+
+	sim_format_ns(vtime, f->vtime_ns);
+	fprintf(out,
+		"FAIL %s task=\"%s\" rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
+		" strategy=%s hash=%016" PRIx64 "\n",
+		f->kind, f->task, f->rank, f->step, vtime, eng.seed, sim_strategy_name(), f->hash);
+}
+
+/* For people: what failed, who waits for whom, what the doubles know, the faults. */
+static void engine_print_explanation(FILE *out)
+{
+	fprintf(out, "%s: %s\n", eng.failure.kind, eng.failure.message);
+	engine_print_fail_line(out, &eng.failure);
+	sim_explain(out);
+	engine_print_failure_hooks(out);
+	sim_fault_print_plan(out);
+}
+
+/* The run may go on after a failure; a replay needs its choices to the end. */
+static void engine_write_fail_choices(void)
+{
+	char path[4096];
+
+	if (!eng.failed || !eng.config.fail_dir || !engine_in_sim())
+		return;
+	snprintf(path, sizeof path, "%s/choices", eng.config.fail_dir);
+	choice_write(path);
+}
+
+/* Leaves choices, explain.txt, waits.json and tasks.core in fail_dir. */
 static void engine_dump(const char *dir)
 {
 	char path[4096];
@@ -348,43 +376,95 @@ static void engine_dump(const char *dir)
 		fprintf(stderr, "engine: cannot make %s: %s\n", dir, strerror(errno));
 		return;
 	}
-	if ((f = engine_open_in(dir, "config"))) {
-		engine_print_config(f);
+	if ((f = engine_open_in(dir, "explain.txt"))) {
+		engine_print_explanation(f);
 		fclose(f);
 	}
 	if ((f = engine_open_in(dir, "waits.json"))) {
 		sim_explain_json(f);
 		fclose(f);
 	}
-	if (engine_in_sim()) {
-		snprintf(path, sizeof path, "%s/choices", dir);
-		choice_write(path);
-	}
+	engine_write_fail_choices();
 	snprintf(path, sizeof path, "%s/tasks.core", dir);
 	sim_core_write(path);
-	fprintf(stderr, "files:  %s/{config,choices,waits.json,tasks.core}\n", dir);
+}
+
+static void engine_keep_failure(enum sim_verdict verdict, const char *kind, const char *message,
+				int32_t rank)
+{
+	const struct sim_task *t = sim_task_self();
+	struct sim_failure *f = &eng.failure;
+
+	eng.failed = true;
+	*f = (struct sim_failure){.verdict = verdict,
+				  .rank = rank,
+				  .step = eng.steps,
+				  .vtime_ns = sim_now_ns() - eng.start_ns,
+				  .hash = eng.hash};
+	snprintf(f->kind, sizeof f->kind, "%s", kind);
+	snprintf(f->message, sizeof f->message, "%s", message);
+	snprintf(f->task, sizeof f->task, "%s", t ? t->name : "-");
+	if (t && rank < 0)
+		f->rank = t->self.rank;
+}
+
+const struct sim_failure *sim_failure(void)
+{
+	return eng.failed ? &eng.failure : NULL;
+}
+
+static void engine_dump_wanted(void)
+{
+	const char *dir = eng.config.fail_dir;
+
+	if (!dir)
+		return;
+	engine_dump(dir);
+	if (!eng.config.last_words)
+		fprintf(stderr, "files:  %s/{choices,explain.txt,waits.json,tasks.core}\n", dir);
 }
 
 void engine_report(enum sim_verdict verdict, const char *kind, const char *message)
 {
-	const struct sim_task *t = sim_task_self();
-	char vtime[32];
+	bool first = !eng.failed;
 
 	fflush(stdout);
 	trace_flush();
-	engine_format_ns(vtime, eng.now_ns);
 	if (verdict == SIM_NO_PROGRESS)
 		sim_explain(stderr);
 	fprintf(stderr, "%s: %s\n", kind, message);
-	fprintf(stderr,
-		"FAIL %s task=\"%s\" rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
-		" strategy=%s hash=%016" PRIx64 "\n",
-		kind, t ? t->name : "-", t ? t->self.rank : -1, eng.steps, vtime, eng.seed,
-		sim_strategy_name(), eng.hash);
+	if (first)
+		engine_keep_failure(verdict, kind, message, -1);
+	if (first && !eng.config.last_words)
+		engine_print_fail_line(stderr, &eng.failure);
 	engine_print_failure_hooks(stderr);
-	if (eng.config.fail_dir)
-		engine_dump(eng.config.fail_dir);
+	if (first)
+		engine_dump_wanted();
 	fflush(stderr);
+}
+
+void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, const char *fmt,
+		      ...)
+{
+	char message[512];
+	va_list ap;
+
+	if (eng.failed)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	fflush(stdout);
+	engine_keep_failure(verdict, kind, message, rank);
+	trace_flush();
+	engine_dump_wanted();
+}
+
+/* The run was over before the canary's step. */
+static void engine_late_canary(void)
+{
+	engine_report(SIM_WRONG_RESULT, "canary", "a failure planted behind the end of the run");
+	eng.verdict = SIM_WRONG_RESULT;
 }
 
 /* Never returns to its caller: a task is left where it stands, an event's step is jumped out of,
@@ -394,6 +474,8 @@ static void engine_end(enum sim_verdict verdict)
 	eng.verdict = verdict;
 	eng.stop = true;
 	if (eng.phase != ENGINE_RUNNING || !engine_in_sim()) {
+		if (eng.config.last_words)
+			eng.config.last_words(eng.config.last_words_arg);
 		fflush(NULL);
 		_exit(verdict);
 	}

@@ -146,6 +146,9 @@ struct engine {
 	uint64_t last_look_changes;
 	uint32_t last_looks; /* of pollers, with nothing changed since */
 	uint64_t hash;
+	uint64_t watch_step; /* watch.c looks then; ENGINE_NEVER: no more */
+	struct sim_failure failure;
+	bool failed; /* there is one */
 
 	struct task *main_task;
 	struct sim_task event_self; /* os_self() in event context */
@@ -187,7 +190,6 @@ void engine_kill_step(void *proc, uint64_t arg); /* as an event */
 void engine_foreign_thread(void) __attribute__((noreturn));
 const char *engine_verdict_name(enum sim_verdict verdict);
 void engine_print_failure_hooks(FILE *out);
-void engine_format_ns(char out[32], uint64_t ns); /* "1.204ms" */
 
 /* sched_sim.c */
 void sched_sim_run(void);
@@ -391,6 +393,10 @@ bool fault_check(const char *site, const void *object, struct os_fault *f);
 void buggify_start(void);
 bool buggify_visit(const char *name);
 
+/* watch.c */
+void watch_start(void);
+void watch_check(void); /* the step has come */
+
 /* trace.c */
 int trace_start(void);
 void trace_stop(void);
@@ -412,6 +418,7 @@ void label_stop(void);
 /* crash.c */
 void crash_install(void);
 void crash_restore(void);
+bool crash_traced(void); /* a debugger is attached */
 /* Fills an elf_gregset_t: from the crash that is being reported, or else from `otherwise`. */
 void crash_registers(void *regs, const ucontext_t *otherwise);
 void crash_alt_stack(void **keep); /* for the calling thread */

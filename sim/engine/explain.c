@@ -192,7 +192,7 @@ static void explain_task(FILE *out, const struct node *node)
 		fprintf(out, ": %s\n", explain_state(t));
 		return;
 	}
-	engine_format_ns(since, sim_now_ns() - own->wait_since_ns);
+	sim_format_ns(since, sim_now_ns() - own->wait_since_ns);
 	if (!t->wait) {
 		fprintf(out, ": polls \"%s\" without a result\n", t->poll_why ? t->poll_why : "?");
 		return;
@@ -292,7 +292,7 @@ void sim_explain(FILE *out)
 
 	if (graph_build(&g))
 		return;
-	engine_format_ns(vtime, sim_now_ns() - eng.start_ns);
+	sim_format_ns(vtime, sim_now_ns() - eng.start_ns);
 	fprintf(out, "%d tasks are alive at step %" PRIu64 ", time %s:\n", g.n, eng.steps, vtime);
 	explain_tasks(out, &g);
 	explain_chains(out, &g);

@@ -727,6 +727,8 @@ void sched_sim_run(void)
 {
 	while (!eng.stop) {
 		loop_check_budget();
+		if (UNLIKELY(eng.steps >= eng.watch_step))
+			watch_check();
 		sim_gdb_now_ns = eng.now_ns;
 		sim_gdb_steps = eng.steps;
 		sim_gdb_point();

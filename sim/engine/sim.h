@@ -40,6 +40,19 @@ enum sim_memory_order {
 	SIM_MEMORY_ON,
 };
 
+/* Rolling hashes along a run, for comparing two runs of one seed: from step `first` on one about
+ * every `every` steps. The caller's memory; n and every are the engine's to change. A full log is
+ * thinned out, or takes no more. */
+struct sim_hash_sample {
+	uint64_t step, hash;
+};
+struct sim_hash_log {
+	uint64_t first, every;
+	uint32_t n, cap; /* cap: at least 2 */
+	bool stop_when_full;
+	struct sim_hash_sample *sample;
+};
+
 struct sim_config {
 	enum sim_engine engine;
 	uint64_t seed;
@@ -50,8 +63,17 @@ struct sim_config {
 	const char *trace_path;      /* Perfetto JSON; NULL: none */
 	const char *choices_in;      /* file of recorded choices to replay, or NULL */
 	const char *choices_out;     /* file to record them to, or NULL */
-	const char
-		*fail_dir; /* where a failing run leaves config, choices, waits, core; NULL: none */
+	/* Where a failing run leaves choices, explain.txt, waits.json, tasks.core; NULL: none. */
+	const char *fail_dir;
+	struct sim_hash_log *hash_log; /* NULL: none */
+	uint64_t canary_step;          /* plants a failure at that step; 0: none */
+	/* Ends the run there with verdict SIM_SKIPPED, having printed who waits for what; under a
+	 * debugger calls sim_gdb_stop and goes on. 0: never. */
+	uint64_t until_step;
+	/* Called after everything else is printed when a failure ends the program itself (a signal):
+	 * prints the last lines. NULL: the engine prints its FAIL line. */
+	void (*last_words)(void *arg);
+	void *last_words_arg;
 	uint64_t budget_events; /* without progress; 0: the default, 20,000,000 */
 	uint64_t budget_ns;     /* virtual, without progress; 0: the default, 1 h */
 	uint32_t workers;       /* threads engine: warp workers; 0: number of CPUs */
@@ -64,6 +86,7 @@ struct sim_config {
 enum sim_verdict {
 	SIM_PASS = 0,
 	SIM_USAGE = 1,
+	SIM_ERROR = 2, /* a call returned an error where success was due */
 	SIM_SKIPPED = 77,
 	SIM_CRASH = 127,
 	SIM_NO_PROGRESS = 128, /* deadlock, missed wake, livelock: explained on stderr */
@@ -91,6 +114,23 @@ uint64_t sim_steps(void); /* choices + events so far: the step number of this mo
  * return to the caller under sim. */
 void sim_fail(enum sim_verdict verdict, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
+
+/* The first failure of a run. */
+struct sim_failure {
+	enum sim_verdict verdict;
+	char kind[24];     /* "deadlock" */
+	char message[512]; /* one line */
+	char task[48];     /* "-": none */
+	int32_t rank;      /* -1: none */
+	uint64_t step, vtime_ns, hash;
+};
+/* NULL: none so far. Valid until the next sim_start. */
+const struct sim_failure *sim_failure(void);
+/* A failure that does not end the run (a wrong result, an error returned): reported and dumped as
+ * it stands; the run goes on, and its choices are written at its end. Only the first one counts. */
+void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, const char *fmt,
+		      ...) __attribute__((format(printf, 4, 5)));
+void sim_format_ns(char out[32], uint64_t ns); /* "1.204ms" */
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 

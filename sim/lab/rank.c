@@ -12,11 +12,15 @@ static void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *w
 {
 	struct lab_run *run = me->run;
 	os_mutex_lock(&run->lock);
-	if (run->error == ncclSuccess) {
+	bool first = run->error == ncclSuccess;
+	if (first) {
 		run->error = error;
 		run->error_rank = me->rank;
 	}
 	os_mutex_unlock(&run->lock);
+	if (first && !run->config->errors_allowed)
+		sim_note_failure(SIM_ERROR, "error", me->rank, "rank %d: %s: %s", me->rank, what,
+				 ncclGetErrorString(error));
 	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what, ncclGetErrorString(error));
 	shared_store_u32(&run->failed, 1, SHARED_RELEASE);
 }
@@ -166,6 +170,9 @@ static bool lab_rank_check_guard(struct lab_rank *me, const uint8_t *at)
 		os_mutex_lock(&me->run->lock);
 		me->run->guard_wrong += wrong;
 		os_mutex_unlock(&me->run->lock);
+		sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+				 "rank %d: %" PRIu64 " bytes beside a buffer were written",
+				 me->rank, wrong);
 	}
 	return true;
 }
@@ -185,6 +192,12 @@ static void lab_rank_report(struct lab_rank *me, const struct lab_row *row, size
 	if (first)
 		snprintf(run->explanation, sizeof run->explanation, "rank %d: %s", me->rank, why);
 	os_mutex_unlock(&run->lock);
+	if (first)
+		sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+				 "rank %d, %" PRIu64 " B %s %s%s: %s", me->rank, row->bytes,
+				 payload_type_name(row->payload.type),
+				 payload_op_name(row->payload.op), row->in_place ? " in place" : "",
+				 why);
 	if (first)
 		fprintf(stderr, "doppel: wrong result on rank %d, %" PRIu64 " B %s %s%s: %s\n",
 			me->rank, row->bytes, payload_type_name(row->payload.type),

@@ -168,6 +168,13 @@ out:
 	return rc;
 }
 
+enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result)
+{
+	if (result->verdict == SIM_PASS && result->error != ncclSuccess && !config->errors_allowed)
+		return SIM_ERROR;
+	return result->verdict;
+}
+
 int lab_run(const struct lab_config *config, struct lab_result *result)
 {
 	struct lab_run run = {.config = config, .error = ncclSuccess, .error_rank = -1};
@@ -179,8 +186,14 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 		return rc;
 	rc = lab_run_world(&run, result);
 	/* a run that ended early leaves things behind by necessity */
-	if (!rc && result->verdict == SIM_PASS && result->leaks)
+	if (!rc && result->verdict == SIM_PASS && result->leaks) {
 		result->verdict = SIM_LEAK;
+		sim_note_failure(SIM_LEAK, "leak", -1, "%" PRIu64 " things are left",
+				 result->leaks);
+	}
+	result->failed = sim_failure() != NULL;
+	if (result->failed)
+		result->failure = *sim_failure();
 	sim_stop();
 	lab_expect_free(&run);
 	free(run.rank);

@@ -41,6 +41,7 @@ struct lab_config {
 	uint32_t op_count;
 	uint32_t iterations, warmup;
 	bool check, in_place, out_of_place;
+	bool errors_allowed; /* with faults: an error returned is no failure of the run */
 
 	FILE *table;   /* the nccl-tests table; NULL: quiet */
 	bool progress; /* a line on the terminal for long runs */
@@ -64,9 +65,15 @@ struct lab_result {
 	double busbw_average;  /* GB/s */
 	char explanation[256]; /* of the first wrong result */
 	char strategy[32];
+	/* The first failure, error returned where none is allowed included. */
+	bool failed;
+	struct sim_failure failure;
 };
 
 void lab_config_default(struct lab_config *config);
+/* What a run comes to: its verdict, or SIM_ERROR when a call returned an error that the
+ * configuration does not allow. */
+enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result);
 int lab_run(const struct lab_config *config, struct lab_result *result);
 
 #endif

@@ -50,12 +50,14 @@ struct scenario {
 	uint32_t env_count;
 	char plan[SCENARIO_PLAN_BYTES]; /* "": none */
 	enum scenario_expect expect;
-	uint64_t canary_step; /* a planted failure, to test who looks for failures; 0: none */
+	uint64_t canary_step; /* a planted failure, to test who looks for them; 0: none */
 	/* where it comes from; compared by scenario_same_build, of no influence on the run */
 	char origin[32]; /* "swarm-default:1", "options" */
 	char commit[64]; /* git describe */
 	char build[20];  /* of the libraries in this process: build_id() */
 	char machine_digest[20];
+	/* how it ended when it was recorded; kind "": not known. Not the message. */
+	struct sim_failure found;
 
 	const char *env_list[SCENARIO_MAX_ENV + 1]; /* scenario_lab's */
 };

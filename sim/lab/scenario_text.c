@@ -181,6 +181,24 @@ static int text_parse_number(const struct text_cursor *c, const struct text_key 
 	return 0;
 }
 
+static void text_write_found_number(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->found.kind[0])
+		text_write_number(k, s, out);
+}
+
+static void text_write_found_hex(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->found.kind[0])
+		text_write_hex(k, s, out);
+}
+
+static void text_write_found_rank(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->found.kind[0] && s->found.rank >= 0)
+		text_write_number(k, s, out);
+}
+
 static void text_write_name(const struct text_key *k, const struct scenario *s, FILE *out)
 {
 	fprintf(out, "%s %s\n", k->name, k->names[text_field_get(k, s)]);
@@ -435,11 +453,22 @@ static int text_parse_plan(const struct text_cursor *c, const struct text_key *k
 		name, text_write_##what, text_parse_##what, 0, 0, 0, 0, NULL, false                \
 	}
 
+#define FOUND(name, how, f, max)                                                                   \
+	{                                                                                          \
+		name, text_write_found_##how, text_parse_number, FIELD(f), 0, max, NULL, true      \
+	}
+
 static const struct text_key text_keys[] = {
 	TEXT("origin", origin, true),
 	TEXT("commit", commit, true),
 	TEXT("build", build, true),
 	TEXT("machine-digest", machine_digest, true),
+	TEXT("found", found.kind, true),
+	FOUND("found-code", number, found.verdict, 255),
+	FOUND("found-rank", rank, found.rank, INT32_MAX),
+	FOUND("found-step", number, found.step, UINT64_MAX),
+	FOUND("found-ns", number, found.vtime_ns, UINT64_MAX),
+	FOUND("found-hash", hex, found.hash, UINT64_MAX),
 	/* the world */
 	TEXT("machine", machine, false),
 	NUMBER("hosts", lab.hosts, 1, 4096),
@@ -618,6 +647,7 @@ int scenario_parse(struct scenario *s, const char *text, size_t bytes, const cha
 
 	scenario_default(s);
 	s->origin[0] = 0;
+	s->found.rank = -1;
 	for (bool first = true; !rc && (first || c.line < end); first = false) {
 		c.end = c.line < end ? memchr(c.line, '\n', (size_t)(end - c.line)) : NULL;
 		if (!c.end)

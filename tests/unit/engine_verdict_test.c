@@ -349,9 +349,9 @@ END_TEST
 
 /* ---- what a failing run leaves -------------------------------------------------------------- */
 
-START_TEST(failing_run_leaves_config_choices_waits_and_core)
+START_TEST(failing_run_leaves_choices_waits_explanation_and_core)
 {
-	static const char *const file[] = {"config", "choices", "waits.json", "tasks.core"};
+	static const char *const file[] = {"choices", "explain.txt", "waits.json", "tasks.core"};
 	char dir[] = "/tmp/doppel_fail_XXXXXX", path[256], command[512];
 	struct sim_config c = sim();
 	struct stat st;
@@ -419,7 +419,7 @@ int main(void)
 	tcase_add_test(t, sim_fail_ends_the_run_with_its_verdict);
 	tcase_add_test(t, crash_names_the_task_and_exits_with_its_code);
 	tcase_add_test(t, stack_overflow_is_named);
-	tcase_add_test(t, failing_run_leaves_config_choices_waits_and_core);
+	tcase_add_test(t, failing_run_leaves_choices_waits_explanation_and_core);
 	tcase_add_test(t, wait_graph_as_json);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What looks at a run at given steps without changing it: the log of rolling hashes, by which two
+ * runs of one seed are compared, the canary, a failure planted to test who looks for failures, and
+ * the step at which a replay is to stop.
+ */
+#include <stdlib.h>
+
+#include "sim/engine/engine_internal.h"
+#include "sim/engine/gdb_hooks.h"
+
+static uint64_t watch_next_sample(void)
+{
+	const struct sim_hash_log *log = eng.config.hash_log;
+
+	if (!log || (log->n == log->cap && log->stop_when_full))
+		return ENGINE_NEVER;
+	return log->n ? log->sample[log->n - 1].step + log->every : log->first;
+}
+
+static void watch_set(void)
+{
+	uint64_t sample = watch_next_sample();
+	uint64_t canary = eng.config.canary_step ? eng.config.canary_step : ENGINE_NEVER;
+
+	uint64_t until = eng.config.until_step ? eng.config.until_step : ENGINE_NEVER;
+
+	eng.watch_step = MIN_OF(sample, MIN_OF(canary, until));
+}
+
+void watch_start(void)
+{
+	struct sim_hash_log *log = eng.config.hash_log;
+
+	if (log) {
+		ASSERT(log->cap >= 2 && log->every > 0);
+		log->n = 0;
+	}
+	watch_set();
+}
+
+/* A full log keeps every second sample from then on. */
+static void watch_sample(struct sim_hash_log *log)
+{
+	if (log->n == log->cap) {
+		uint32_t n = 0;
+
+		for (uint32_t i = 1; i < log->n; i += 2)
+			log->sample[n++] = log->sample[i];
+		log->n = n;
+		log->every *= 2;
+	}
+	log->sample[log->n++] = (struct sim_hash_sample){eng.steps, eng.hash};
+}
+
+/* Both ways in which a real failure ends a run: a verdict, and a signal. */
+static void watch_canary(void)
+{
+	uint64_t step = eng.config.canary_step;
+
+	eng.config.canary_step = 0;
+	watch_set();
+	if (step % 2)
+		engine_fail(SIM_WRONG_RESULT, "canary", "a failure planted at step %llu",
+			    (unsigned long long)step);
+	fprintf(stderr, "canary: a crash planted at step %llu\n", (unsigned long long)step);
+	abort();
+}
+
+static void watch_until(void)
+{
+	eng.config.until_step = 0;
+	watch_set();
+	if (crash_traced()) {
+		sim_gdb_now_ns = eng.now_ns;
+		sim_gdb_steps = eng.steps;
+		sim_gdb_stop();
+		return;
+	}
+	sim_explain(stderr);
+	eng.verdict = SIM_SKIPPED;
+	eng.stop = true;
+}
+
+void watch_check(void)
+{
+	if (eng.steps >= watch_next_sample())
+		watch_sample(eng.config.hash_log);
+	watch_set();
+	if (eng.config.canary_step && eng.steps >= eng.config.canary_step)
+		watch_canary();
+	if (eng.config.until_step && eng.steps >= eng.config.until_step)
+		watch_until();
+}
