@@ -371,13 +371,15 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const char *why, int id)
 {
 	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
-	mem_barrier_arrive(b);
+	/* neighbouring rounds are two objects: memory.h */
+	const void *round = (const char *)b + (phase & 1);
+	mem_barrier_arrive(round);
 	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
 	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want) {
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&b->phase.v_, phase + 1, __ATOMIC_RELEASE);
 		sim_wrote(&b->phase, sizeof b->phase);
-		mem_barrier_leave(b);
+		mem_barrier_leave(round);
 		return;
 	}
 	const struct wait w = {
@@ -389,7 +391,7 @@ static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const 
 		.why = why,
 		.from = {d->blk->kernel->rank, (int32_t)d->block, id, "threads of the block"}};
 	run_wait(d, &w, NULL);
-	mem_barrier_leave(b);
+	mem_barrier_leave(round);
 }
 
 void fakedev_barrier(struct dev *d, int id, int nthreads)
@@ -452,6 +454,10 @@ uint32_t fakedev_ballot(struct dev *d, int pred)
 
 static void run_block_free(struct fakecuda_block *blk)
 {
+	for (int id = 0; mem_on && id < 2 * RUN_BARRIERS; id++)
+		mem_forget((const char *)&blk->barrier[id / 2] + id % 2);
+	for (uint32_t w = 0; mem_on && blk->warp && w < 2 * blk->warps; w++)
+		mem_forget((const char *)&blk->warp[w / 2].meet + w % 2);
 	free(blk->warp);
 	free(blk->shared);
 	free(blk);
@@ -490,13 +496,14 @@ static void run_thread_main(void *arg)
 {
 	struct run_thread *t = arg;
 	struct fakecuda_block *blk = t->d.blk;
+	mem_acquire(blk->kernel);
 	if (!setjmp(t->bottom)) {
 		if (!run_dead(&t->d)) {
 			blk->kernel->func->entry(&t->d, blk->kernel->args);
 			run_check_exit(&t->d);
 		}
 	}
-	mem_release(NULL); /* what a kernel wrote is there when it ends */
+	mem_release(&blk->kernel->left); /* what a kernel wrote is there when it ends */
 	if (__atomic_add_fetch(&blk->exited, 1, __ATOMIC_ACQ_REL) == blk->threads)
 		run_block_done(blk);
 	sim_events_drain();

@@ -11,8 +11,10 @@
 
 static void mark_unref(struct fc_mark *mark)
 {
-	if (mark && --mark->refs == 0)
-		free(mark);
+	if (!mark || --mark->refs)
+		return;
+	mem_forget(mark);
+	free(mark);
 }
 
 static bool event_complete(const struct CUevent_st *e)
@@ -43,6 +45,7 @@ void fc_event_record_done(struct fc_op *op)
 	ASSERT(!mark->reached);
 	mark->reached = true;
 	mark->time_ns = sim_now_ns();
+	mem_release(mark);
 	os_event_post(op->event.event);
 	event_kick_waiters(op->event.event->ctx->proc, mark);
 }
@@ -202,6 +205,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 		rc = cudaErrorInvalidResourceHandle;
 	} else if (!event_complete(e)) {
 		fc_stream_queue(s, event_op_new(e, FC_OP_WAIT, 0));
+	} else if (e->latest) {
+		/* reached already: nothing to queue, but later operations come after it all the same */
+		mem_acquire(e->latest);
+		mem_release(&s->queued);
 	}
 	fc_unlock();
 	return fc_leave(rc);
@@ -221,6 +228,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 		rc = e->ctx->sticky;
 	else if (!event_complete(e))
 		rc = cudaErrorNotReady;
+	else if (e->latest)
+		mem_acquire(e->latest);
 	fc_unlock();
 	rc = fc_leave(rc);
 	if (rc == cudaErrorNotReady)
@@ -247,8 +256,10 @@ static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark)
 		bool over = mark->reached || e->ctx->sticky;
 		cudaError_t rc = e->ctx->sticky;
 		fc_unlock();
-		if (over)
+		if (over) {
+			mem_acquire(mark);
 			return rc;
+		}
 		sim_events_drain();
 		os_wait_one(&w, NULL);
 	}

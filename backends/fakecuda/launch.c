@@ -77,6 +77,8 @@ static cudaError_t func_get(const void *func, const char *call, struct fc_func *
 void fc_kernel_free(struct fc_kernel *k)
 {
 	ASSERT(!k->block);
+	mem_forget(k);
+	mem_forget(&k->left);
 	free(k->args);
 	free(k);
 }
@@ -100,6 +102,7 @@ void fc_kernel_start(struct fc_op *op)
 	struct fc_kernel *k = op->kernel;
 	struct fc_device *dev = k->ctx->dev;
 	fc_peermem_apply(dev, -1);
+	mem_release(k);
 	k->next = k->ctx->kernels;
 	k->ctx->kernels = k;
 	struct fc_kernel **at = &dev->placing;
@@ -122,6 +125,8 @@ static void kernel_done(void *object, uint64_t serial)
 	}
 	ASSERT(s->head && s->head->kind == FC_OP_KERNEL);
 	struct fc_kernel *k = s->head->kernel;
+	mem_as(s);
+	mem_acquire(&k->left);
 	os_trace("cuda.kernel.done", k->ctx->dev->index, k->number, 0);
 	kernel_unlink(k);
 	fc_stream_op_done(s);
@@ -315,6 +320,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 static void host_func_main(void *arg)
 {
 	struct fc_op *op = arg;
+	mem_acquire(op);
 	op->host_func.fn(op->host_func.arg);
 	fc_lock();
 	fc_stream_op_done(op->stream);
@@ -325,6 +331,7 @@ static void host_func_main(void *arg)
 void fc_host_func_start(struct fc_op *op)
 {
 	struct sim_task *task;
+	mem_release(op);
 	struct sim_task_attr attr = {.name = "cuda callback",
 				     .kind = SIM_TASK_WARP,
 				     .proc = op->stream->ctx->proc->os,

@@ -126,6 +126,7 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 	if (!mem)
 		return fc_leave(cudaErrorMemoryAllocation);
 	memset(mem, 0, size);
+	mem_fresh(mem, ALIGN_UP(size, HOST_PAGE));
 	fc_lock();
 	bool added = fc_host_add(ctx->proc, (uintptr_t)mem, size, flags, false);
 	fc_unlock();

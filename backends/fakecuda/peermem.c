@@ -51,6 +51,40 @@ static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 	sim_wrote(a.wake, bytes);
 }
 
+/* Who wrote what waits here: neither the queue pair, whose completions tell nothing of it, nor
+ * anybody else until a flush. One for each HCA. */
+static const void *peermem_unflushed(const struct fc_device *dev, uint32_t hca)
+{
+	return (const char *)dev + 1 + hca % (sizeof *dev - 1);
+}
+
+static void peermem_kept(const struct fc_device *dev, const struct fc_pending *w)
+{
+	const void *acting = mem_acting(), *apart = peermem_unflushed(dev, w->hca);
+	const struct os_label label = {.what = "unflushed writes of an HCA to gpu",
+				       .rank = -1,
+				       .peer = -1,
+				       .channel = -1,
+				       .number = dev->index};
+	const struct mem_access a = {.addr = fc_alias(w->address),
+				     .bytes = w->bytes,
+				     .wake = (const void *)(uintptr_t)w->address,
+				     .op = SHARED_RANGE_WRITE,
+				     .order = w->bytes > PEERMEM_WHOLE_BYTES ? SHARED_RELAXED
+									     : SHARED_RELEASE,
+				     .scope = SHARED_SYSTEM};
+
+	if (!(mem_on & MEM_RACES) || !acting)
+		return;
+	os_label(apart, &label);
+	mem_release(apart);
+	mem_as(apart);
+	mem_acquire(apart);
+	mem_touched(&a);
+	mem_release(apart);
+	mem_as(acting);
+}
+
 void fc_peermem_apply(struct fc_device *dev, int64_t hca)
 {
 	struct fc_pending **at = &dev->pending;
@@ -61,6 +95,7 @@ void fc_peermem_apply(struct fc_device *dev, int64_t hca)
 			continue;
 		}
 		*at = w->next;
+		mem_acquire(peermem_unflushed(dev, w->hca));
 		peermem_land(w->address, w->data, w->bytes, SHARED_RELEASE);
 		free(w);
 	}
@@ -87,6 +122,7 @@ static int peermem_keep(struct fc_device *dev, uint32_t hca, uint64_t address, c
 	memcpy(w->data, data, bytes);
 	*dev->pending_end = w;
 	dev->pending_end = &w->next;
+	peermem_kept(dev, w);
 	return 0;
 }
 

@@ -46,6 +46,7 @@ void fc_op_free(struct fc_op *op)
 		fc_event_op_free(op);
 	if (op->kind == FC_OP_COPY)
 		free(op->copy.staged);
+	mem_forget(op);
 	free(op);
 }
 
@@ -53,6 +54,7 @@ void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
 {
 	ASSERT(!s->destroyed);
 	op->stream = s;
+	mem_release(op);
 	if (stream_blocking(s))
 		op->order = ++s->ctx->order_last;
 	*s->tail = op;
@@ -81,9 +83,29 @@ static bool stream_order_holds(const struct CUstream_st *s, const struct fc_op *
 	return true;
 }
 
+/* What comes before this operation: what the program did before it queued it, what ended before in
+ * this stream, and the other side of the legacy rule. An operation's end is released to &s->done. */
+static void stream_take_order(const struct CUstream_st *s, const struct fc_op *op)
+{
+	mem_acquire(op);
+	mem_acquire(&s->done);
+	mem_acquire(&s->queued);
+	if (op->kind == FC_OP_WAIT)
+		mem_acquire(op->event.mark);
+	if (!stream_blocking(s))
+		return;
+	const struct CUstream_st *legacy = s->ctx->streams;
+	if (s->number)
+		mem_acquire(&legacy->done);
+	for (const struct CUstream_st *o = legacy->next; o && !s->number; o = o->next)
+		if (stream_blocking(o))
+			mem_acquire(&o->done);
+}
+
 /* Starts an operation whose turn it is; true when it is done already. */
 static bool stream_start(struct fc_op *op)
 {
+	stream_take_order(op->stream, op);
 	switch (op->kind) {
 	case FC_OP_RECORD:
 		fc_event_record_done(op);
@@ -115,6 +137,8 @@ static void stream_pop(struct CUstream_st *s)
 	if (!s->head)
 		s->tail = &s->head;
 	s->done++;
+	mem_release(&s->done);
+	mem_release(s->ctx);
 	fc_op_free(op);
 	os_event_post(s);
 	os_event_post(s->ctx);
@@ -183,6 +207,7 @@ static void stream_step(void *object, uint64_t serial)
 	if (fc_stream_alive(s, serial)) {
 		ASSERT(s->magic == FC_STREAM_MAGIC && s->step_posted);
 		s->step_posted = false;
+		mem_as(s);
 		stream_advance(s);
 	}
 	fc_unlock();
@@ -246,6 +271,9 @@ void fc_stream_drop(struct CUstream_st *s)
 		s->head = op->next;
 		fc_op_free(op);
 	}
+	mem_forget(&s->done);
+	mem_forget(&s->queued);
+	mem_forget(s);
 	os_unlabel(s);
 	s->magic = 0;
 	free(s);
@@ -292,8 +320,10 @@ cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *cal
 		bool over = stream_over(s, done);
 		cudaError_t rc = s->ctx->sticky;
 		fc_unlock();
-		if (over)
+		if (over) {
+			mem_acquire(&s->done);
 			return rc;
+		}
 		sim_events_drain();
 		os_wait_one(&w, NULL);
 	}
@@ -323,8 +353,10 @@ cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call)
 		bool over = ctx_idle(ctx) || ctx->sticky;
 		cudaError_t rc = ctx->sticky;
 		fc_unlock();
-		if (over)
+		if (over) {
+			mem_acquire(ctx);
 			return rc;
+		}
 		sim_events_drain();
 		os_wait_one(&w, NULL);
 	}
@@ -425,6 +457,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		rc = s->ctx->sticky;
 	else if (s->head)
 		rc = cudaErrorNotReady;
+	else
+		mem_acquire(&s->done);
 	fc_unlock();
 	rc = fc_leave(rc);
 	if (rc == cudaErrorNotReady)

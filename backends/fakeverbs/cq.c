@@ -100,6 +100,12 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
+/* Names one completion for the memory model: no address, so it meets no other object. */
+static uint64_t hca_cqe_token(const struct hca_cq *cq)
+{
+	return 1ull << 63 | (uint64_t)cq->item.index << 32 | cq->head;
+}
+
 /* ---- filling -------------------------------------------------------------------------------- */
 
 /* Every queue pair of a queue that ran over goes to ERR: an event, because the one that noticed
@@ -141,12 +147,16 @@ static void hca_cq_overrun(struct hca_cq *cq)
 
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 {
-	mem_release(cq); /* what came before the completion is in memory when it is found */
+	mem_release(NULL); /* what came before the completion is in memory when it is found */
 	hca_lock(&cq->item.lock);
 	if (cq->overrun || cq->head - cq->tail == cq->size) {
 		hca_cq_overrun(cq);
 	} else {
-		*hca_cqe_at(cq, cq->head++) = *e;
+		struct hca_cqe *at = hca_cqe_at(cq, cq->head++);
+
+		*at = *e;
+		at->token = hca_cqe_token(cq);
+		mem_release((const void *)(uintptr_t)at->token);
 		os_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
 		if (cq->arm == HCA_ARM_ANY ||
 		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status))) {
@@ -171,6 +181,8 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 
 		if (e->qp != qp->item.index || e->generation != qp->item.generation)
 			*hca_cqe_at(cq, to++) = *e;
+		else
+			mem_forget((const void *)(uintptr_t)e->token);
 	}
 	cq->head = to;
 	hca_unlock(&cq->item.lock);
@@ -229,16 +241,18 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 			batch[got] = *hca_cqe_at(cq, cq->tail++);
 		hca_unlock(&cq->item.lock);
 		for (int i = 0; i < got; i++) {
+			const void *token = (const void *)(uintptr_t)batch[i].token;
+
+			mem_acquire(token);
+			mem_forget(token);
 			hca_cqe_release(&batch[i]);
 			hca_wc_fill(&wc[n++], &batch[i]);
 		}
 		if (got < HCA_POLL_BATCH)
 			break;
 	}
-	if (n) {
-		mem_acquire(cq);
+	if (n)
 		os_poll_hit();
-	}
 	sim_events_drain();
 	return n;
 }

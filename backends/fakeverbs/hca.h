@@ -152,6 +152,7 @@ struct hca_cqe {
 	uint32_t is_recv;
 	uint32_t slot; /* the work queue's slots before this one are free once it is polled */
 	uint32_t pad0;
+	uint64_t token; /* its object for memory.h */
 };
 
 enum hca_arm { HCA_ARM_NONE, HCA_ARM_SOLICITED, HCA_ARM_ANY };
@@ -246,6 +247,17 @@ struct hca_qp {
 	struct hca_requester req;
 	struct hca_responder resp;
 };
+
+/* The two halves act on their own: what one did is not ordered before what the other does, unless
+ * the program orders it. Who memory.h takes them for, in events. */
+static inline const void *hca_qp_requester(const struct hca_qp *qp)
+{
+	return &qp->req;
+}
+static inline const void *hca_qp_responder(const struct hca_qp *qp)
+{
+	return &qp->resp;
+}
 
 enum hca_packet_kind {
 	HCA_WRITE,

@@ -105,7 +105,7 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	uint64_t bytes;
 	int rc = 0;
 
-	mem_release(qp); /* the doorbell */
+	mem_release(NULL); /* the doorbell */
 	hca_lock(&qp->item.lock);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
@@ -114,7 +114,11 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 			rc = ENOMEM;
 		if (rc)
 			break;
-		hca_post_fill_send(hca_wqe_at(&qp->sq, qp->sq.head++), wr, bytes);
+		struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);
+
+		hca_post_fill_send(e, wr, bytes);
+		mem_forget(e);
+		mem_release(e);
 		os_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
 	}
 	if (qp->state == IBV_QPS_ERR)
@@ -148,7 +152,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int rc = 0;
 
-	mem_release(qp);
+	mem_release(NULL);
 	hca_lock(&qp->item.lock);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
@@ -162,6 +166,8 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 			hca_wqe_sges(e)[i] = wr->sg_list[i];
 			e->bytes += wr->sg_list[i].length;
 		}
+		mem_forget(e);
+		mem_release(e);
 		os_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
 	}
 	if (qp->state == IBV_QPS_ERR)

@@ -207,6 +207,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 				 .channel = -1,
 				 .number = qp->number};
 	os_label(&h->ibv, &label);
+	label.what = "send side of qp";
+	os_label(hca_qp_requester(qp), &label);
+	label.what = "receive side of qp";
+	os_label(hca_qp_responder(qp), &label);
 	os_trace("qp.create", hca_qp_id(qp), qp->sq.size, qp->rq.size);
 	return &h->ibv;
 err:
@@ -236,7 +240,8 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_unlock(&qp->item.lock);
 	if (pending)
 		sim_events_cancel_object(qp);
-	mem_forget(qp);
+	mem_forget(hca_qp_requester(qp));
+	mem_forget(hca_qp_responder(qp));
 	hca_slab_give(&w->qp, qp);
 }
 

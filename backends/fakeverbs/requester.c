@@ -65,6 +65,7 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 	struct hca_wqe *e = hca_wqe_at(q, q->done);
 
 	ASSERT(q->done != q->head);
+	mem_acquire(e);
 	if (q->next == q->done) {
 		q->next++;
 		qp->req.offset = 0;
@@ -96,6 +97,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 	struct hca_wqe *e = hca_wqe_at(q, q->done);
 
 	ASSERT(q->done != q->head);
+	mem_acquire(e);
 	q->done++;
 	struct hca_cqe cqe = {.wr_id = e->wr_id,
 			      .status = status,
@@ -264,6 +266,7 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 
 	if (!hca_wqe_start(qp, e))
 		return false;
+	mem_acquire(e);
 	uint32_t bytes = (uint32_t)MIN_OF(e->bytes - r->offset, (uint64_t)HCA_BURST_BYTES);
 	struct hca_packet *p = hca_burst_make(qp, e, bytes);
 
@@ -287,6 +290,7 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 		qp->sq.next++;
 		r->offset = 0;
 	}
+	mem_release(p);
 	*wire_bytes = p->kind == HCA_READ ? HCA_HEADER_BYTES + HCA_RETH_BYTES : p->bytes;
 	hca_packet_send(qp, p);
 	hca_timer_start(qp, hca_ack_timeout_ns(qp));
@@ -300,8 +304,7 @@ void hca_qp_transmit(void *object, uint64_t generation)
 
 	if (!qp)
 		return;
-	mem_as(qp);
-	mem_acquire(qp);
+	mem_as(hca_qp_requester(qp));
 	qp->req.scheduled = 0;
 	if ((qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
 	    hca_requester_burst(qp, &bytes))
@@ -550,6 +553,7 @@ void hca_qp_timer(void *object, uint64_t generation)
 
 	if (!qp)
 		return;
+	mem_as(hca_qp_requester(qp));
 	uint64_t timeout_ns = hca_ack_timeout_ns(qp), now_ns = sim_now_ns();
 
 	qp->req.timer = 0;
@@ -575,6 +579,7 @@ void hca_qp_rnr_over(void *object, uint64_t wait)
 
 	if (!qp)
 		return;
+	mem_as(hca_qp_requester(qp));
 	if (qp->req.rnr_wait == (uint32_t)wait) {
 		qp->req.rnr_wait = 0;
 		qp->req.progress_ns = sim_now_ns();

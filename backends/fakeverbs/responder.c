@@ -105,6 +105,7 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
 
+	mem_acquire(e);
 	if (r->received + p->bytes > e->bytes) {
 		hca_responder_fail_recv(qp, p, IBV_WC_LOC_LEN_ERR, HCA_NAK_INVALID);
 		return;
@@ -149,6 +150,7 @@ static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bo
 		goto err;
 	answer->psn = p->psn;
 	answer->packets = p->packets;
+	mem_release(answer);
 	hca_packet_send(qp, answer);
 	if (!duplicate) {
 		qp->resp.psn = hca_psn_add(p->psn, p->packets);

@@ -43,6 +43,7 @@ void hca_packet_free(struct hca_packet *p)
 {
 	struct hca_world *w = hca_world();
 
+	mem_forget(p);
 	if (p->buffer) {
 		struct hca_slab *s = p->small ? &w->small : &w->large;
 
@@ -74,8 +75,12 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 		hca_packet_free(p);
 		return;
 	}
-	mem_as(qp);
-	mem_acquire(qp);
+	/* Data and READ answers carry the order of the side that sent them; an acknowledge says that
+	 * the other HCA has a message, not that anybody may read it there. */
+	mem_as(p->kind == HCA_WRITE || p->kind == HCA_SEND || p->kind == HCA_READ
+		       ? hca_qp_responder(qp)
+		       : hca_qp_requester(qp));
+	mem_acquire(p);
 	bool open =
 		qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 

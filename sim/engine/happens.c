@@ -1,54 +1,614 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The happens-before check of memory.h. Not built yet: asking for it is an error. */
-#include "sim/engine/engine_internal.h"
-#include "sim/engine/memory.h"
+/*
+ * The happens-before check: clocks, and what each kind of access does to them. See happens.h for
+ * how time is counted and memory.h for who calls.
+ *
+ *   store   release          the word carries the agent's clock
+ *           relaxed          it carries what the agent's last release fence published, or nothing
+ *   load    acquire          the agent takes what the word carries
+ *           relaxed          kept aside; an acquire fence takes it
+ *   RMW                      as a load and a store; what the word carried stays in it
+ *   range                    carries nothing; checked against everything else on these bytes
+ *
+ * A release reaches an acquire only when each one's scope contains the other agent. Engine sim
+ * only: one OS thread, no locks.
+ */
+#include <stdlib.h>
+#include <string.h>
 
-int happens_start(void)
+#include "sim/engine/happens.h"
+
+enum {
+	HAPPENS_BUCKETS = 4096,
+	HAPPENS_SLOT_KEYS = 4096,
+	HAPPENS_WHOLE_BYTES = 512, /* what a device may land as a whole */
+	CLOCK_STEP = 64,
+};
+
+/* What mem_release gave to an object, or a barrier collects. */
+struct happens_object {
+	struct happens_object *next;
+	const void *object;
+	struct happens_stamp stamp;
+	struct happens_clock *joined; /* barrier: the last one that came in, to skip the next */
+};
+
+/* Slots are used again by agents of the same kind: kernels of one GPU follow each other. The next
+ * agent goes on where the last one stopped, knowing what it knew. */
+struct happens_slot {
+	uint32_t epoch, next_free, key;
+	struct happens_clock *known;
+};
+
+static struct {
+	struct happens_slot *slot;
+	uint32_t slots, slot_room;
+	uint32_t free_slot[HAPPENS_SLOT_KEYS]; /* by key; 0: none, else slot + 1 */
+	struct happens_object *bucket[HAPPENS_BUCKETS], *free_object;
+	bool adversary; /* stores become visible in another order than they were made */
+} hb;
+
+/* ---- clocks --------------------------------------------------------------------------------- */
+
+static struct happens_clock *clock_new(void)
 {
-	fprintf(stderr, "engine: the happens-before check (races) is not built\n");
-	return ENOTSUP;
+	uint32_t n = ALIGN_UP(MAX_OF(hb.slots, 1u), (uint32_t)CLOCK_STEP);
+	struct happens_clock *c = malloc(sizeof *c + n * sizeof c->at[0]);
+
+	ASSERT(c);
+	c->refs = 1;
+	c->n = n;
+	return c;
 }
 
-void happens_stop(void)
+static struct happens_clock *clock_ref(struct happens_clock *c)
 {
+	if (c)
+		c->refs++;
+	return c;
+}
+
+static void clock_unref(struct happens_clock *c)
+{
+	if (c && --c->refs == 0)
+		free(c);
+}
+
+static inline uint32_t clock_at(const struct happens_clock *c, uint32_t slot)
+{
+	return c && slot < c->n ? c->at[slot] : 0;
+}
+
+/* Makes *c one that may be written, as wide as there are slots. */
+static struct happens_clock *clock_own(struct happens_clock **c)
+{
+	struct happens_clock *old = *c, *new;
+	uint32_t n = old ? old->n : 0;
+
+	if (old && old->refs == 1 && n >= hb.slots)
+		return old;
+	new = clock_new();
+	ASSERT(new->n >= n);
+	if (n)
+		memcpy(new->at, old->at, n * sizeof new->at[0]);
+	memset(new->at + n, 0, (new->n - n) * sizeof new->at[0]);
+	clock_unref(old);
+	return *c = new;
+}
+
+static bool clock_within(const struct happens_clock *c, const struct happens_clock *of)
+{
+	if (!c || c == of)
+		return true;
+	uint32_t n = of ? MIN_OF(c->n, of->n) : 0, more = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		more |= c->at[i] > of->at[i];
+	for (uint32_t i = n; i < c->n; i++)
+		more |= c->at[i];
+	return !more;
+}
+
+/* *into = the greater of both, everywhere. */
+static void clock_join(struct happens_clock **into, struct happens_clock *c)
+{
+	if (clock_within(c, *into))
+		return;
+	if (clock_within(*into, c)) {
+		clock_ref(c);
+		clock_unref(*into);
+		*into = c;
+		return;
+	}
+	struct happens_clock *own = clock_own(into);
+
+	for (uint32_t i = 0; i < c->n; i++)
+		own->at[i] = MAX_OF(own->at[i], c->at[i]);
+}
+
+static void clock_raise(struct happens_clock **into, uint32_t slot, uint32_t epoch)
+{
+	if (slot != HAPPENS_NONE && clock_at(*into, slot) < epoch)
+		clock_own(into)->at[slot] = epoch;
+}
+
+/* ---- what an agent knows -------------------------------------------------------------------- */
+
+static inline uint32_t part_at(const struct happens_part *p, uint32_t slot)
+{
+	return slot == p->slot ? p->epoch : clock_at(p->known, slot);
+}
+
+bool happens_ordered(const struct happens_part *p, const struct happens_seen *s)
+{
+	return part_at(p, s->slot) >= s->epoch;
+}
+
+bool happens_stamp_covers(const struct happens_stamp *s, const struct happens_seen *seen)
+{
+	return (s->slot == seen->slot && s->epoch >= seen->epoch) ||
+	       clock_at(s->clock, seen->slot) >= seen->epoch;
+}
+
+static bool stamp_is_empty(const struct happens_stamp *s)
+{
+	return !s->clock && s->slot == HAPPENS_NONE;
+}
+
+void happens_stamp_clear(struct happens_stamp *s)
+{
+	clock_unref(s->clock);
+	s->clock = NULL;
+	s->slot = HAPPENS_NONE;
+}
+
+static void stamp_set(struct happens_stamp *s, const struct happens_stamp *from)
+{
+	struct happens_stamp copy = *from;
+
+	clock_ref(copy.clock);
+	clock_unref(s->clock);
+	*s = copy;
+}
+
+/* Everything that the agent did and knows, up to now. */
+static struct happens_stamp part_stamp(const struct happens_part *p, enum shared_scope scope)
+{
+	return (struct happens_stamp){.clock = p->known,
+				      .slot = p->slot,
+				      .epoch = p->epoch,
+				      .scope = scope,
+				      .device = p->agent->device,
+				      .block = p->agent->block};
+}
+
+static bool part_knows(const struct happens_part *p, const struct happens_stamp *s)
+{
+	return s->slot != HAPPENS_NONE ? part_at(p, s->slot) >= s->epoch
+				       : clock_within(s->clock, p->known);
+}
+
+static void part_join(struct happens_part *p, const struct happens_stamp *s)
+{
+	if (stamp_is_empty(s) || part_knows(p, s))
+		return;
+	clock_join(&p->known, s->clock);
+	if (s->slot != p->slot)
+		clock_raise(&p->known, s->slot, s->epoch);
+}
+
+/* s = s and `more`, which the agent p released. */
+static void stamp_join(struct happens_stamp *s, const struct happens_stamp *more,
+		       const struct happens_part *p)
+{
+	if (stamp_is_empty(more))
+		return;
+	if (stamp_is_empty(s) ||
+	    (more->slot == p->slot && more->epoch == p->epoch && part_knows(p, s))) {
+		stamp_set(s, more);
+		return;
+	}
+	if (s->slot != HAPPENS_NONE)
+		clock_raise(&s->clock, s->slot, s->epoch);
+	clock_join(&s->clock, more->clock);
+	clock_raise(&s->clock, more->slot, more->epoch);
+	s->slot = HAPPENS_NONE;
+	s->device = more->device;
+	s->block = more->block;
+	s->scope = MAX_OF(s->scope, more->scope);
+}
+
+/* What comes next is not part of what was released. */
+static void part_tick(struct happens_part *p)
+{
+	p->epoch++;
+	ASSERT(p->epoch);
+}
+
+/* ---- agents --------------------------------------------------------------------------------- */
+
+static uint32_t slot_key(const struct mem_agent *me)
+{
+	if (me->is_warp)
+		return 2 + (uint32_t)me->device % (HAPPENS_SLOT_KEYS - 2);
+	return me->object ? 1 : 0;
+}
+
+static uint32_t slot_take(uint32_t key)
+{
+	uint32_t s = hb.free_slot[key];
+
+	if (s) {
+		hb.free_slot[key] = hb.slot[s - 1].next_free;
+		return s - 1;
+	}
+	if (hb.slots == hb.slot_room) {
+		hb.slot_room = hb.slot_room ? 2 * hb.slot_room : 256;
+		hb.slot = realloc(hb.slot, hb.slot_room * sizeof *hb.slot);
+		ASSERT(hb.slot);
+	}
+	hb.slot[hb.slots] = (struct happens_slot){.key = key};
+	return hb.slots++;
+}
+
+static struct happens_part *part_of(struct mem_agent *me)
+{
+	struct happens_part *p = me->happens;
+
+	if (LIKELY(p))
+		return p;
+	p = calloc(1, sizeof *p);
+	ASSERT(p);
+	p->slot = slot_take(slot_key(me));
+	p->epoch = hb.slot[p->slot].epoch + 1;
+	p->known = hb.slot[p->slot].known;
+	hb.slot[p->slot].known = NULL;
+	p->agent = me;
+	p->actor = report_actor(me);
+	p->fence[0].slot = p->fence[1].slot = HAPPENS_NONE;
+	for (int i = 0; i < HAPPENS_PENDING; i++)
+		p->pending[i].stamp.slot = HAPPENS_NONE;
+	me->happens = p;
+	return p;
 }
 
 void happens_agent_ended(struct mem_agent *me)
 {
-	(void)me;
+	struct happens_part *p = me->happens;
+
+	if (!p)
+		return;
+	struct happens_slot *s = &hb.slot[p->slot];
+
+	s->epoch = p->epoch;
+	s->known = p->known;
+	s->next_free = hb.free_slot[s->key];
+	hb.free_slot[s->key] = p->slot + 1;
+	for (int i = 0; i < 2; i++)
+		happens_stamp_clear(&p->fence[i]);
+	for (int i = 0; i < HAPPENS_PENDING; i++)
+		happens_stamp_clear(&p->pending[i].stamp);
+	me->happens = NULL;
+	free(p);
 }
 
-void happens_access(struct mem_agent *me, const struct mem_access *a)
+/* ---- words ---------------------------------------------------------------------------------- */
+
+static bool scope_contains(enum shared_scope scope, int32_t device, uint64_t block,
+			   const struct mem_agent *other)
 {
-	(void)me, (void)a;
+	if (scope == SHARED_SYSTEM || device < 0)
+		return true;
+	if (other->device != device || !other->is_warp)
+		return false;
+	return scope == SHARED_GPU || other->block == block;
 }
 
-void happens_release(struct mem_agent *me, const void *object)
+/* Is this release one that an acquire of p with `scope` synchronises with? */
+static bool scopes_meet(const struct happens_part *p, enum shared_scope scope,
+			const struct happens_stamp *s)
 {
-	(void)me, (void)object;
+	if (!scope_contains(s->scope, s->device, s->block, p->agent))
+		return false;
+	if (scope == SHARED_SYSTEM || !p->agent->is_warp)
+		return true;
+	if (s->device != p->agent->device)
+		return false;
+	return scope == SHARED_GPU || s->block == p->agent->block;
 }
 
-void happens_acquire(struct mem_agent *me, const void *object)
+/* Remembers what the agent saw and did not take: for an acquire fence, and for the report. */
+static void part_pend(struct happens_part *p, const struct happens_word *w,
+		      const struct happens_stamp *s, uint64_t record, enum happens_why why)
 {
-	(void)me, (void)object;
+	for (uint32_t i = 0; i < HAPPENS_PENDING; i++) {
+		struct happens_pending *d = &p->pending[i];
+
+		if (d->word != w->addr || d->why != why || d->stamp.slot != s->slot ||
+		    d->stamp.epoch != s->epoch || d->stamp.clock != s->clock)
+			continue;
+		d->load = record;
+		return;
+	}
+	struct happens_pending *d = &p->pending[p->pending_next++ % HAPPENS_PENDING];
+
+	stamp_set(&d->stamp, s);
+	d->store = w->relaxed_record;
+	d->word = w->addr;
+	d->load = record;
+	d->why = why;
 }
 
-void happens_forget(const void *object)
+static bool order_acquires(enum shared_order o)
 {
-	(void)object;
+	return o == SHARED_ACQUIRE || o == SHARED_ACQ_REL || o == SHARED_SEQ_CST;
 }
 
-void happens_barrier_arrive(struct mem_agent *me, const void *barrier)
+static bool order_releases(enum shared_order o)
 {
-	(void)me, (void)barrier;
+	return o == SHARED_RELEASE || o == SHARED_ACQ_REL || o == SHARED_SEQ_CST;
 }
 
-void happens_barrier_leave(struct mem_agent *me, const void *barrier)
+static void word_load(struct happens_part *p, struct happens_word *w, const struct mem_access *a,
+		      uint64_t record)
 {
-	(void)me, (void)barrier;
+	bool acquires = order_acquires(a->order);
+
+	for (int i = 0; i < 2; i++) {
+		const struct happens_stamp *s = &w->sync[i];
+
+		if (stamp_is_empty(s) || part_knows(p, s))
+			continue;
+		bool meet = scopes_meet(p, a->scope, s);
+
+		if (acquires && meet)
+			part_join(p, s);
+		else
+			part_pend(p, w, s, record, acquires ? HAPPENS_SCOPE : HAPPENS_RELAXED_LOAD);
+	}
+	if (!stamp_is_empty(&w->relaxed) && !part_knows(p, &w->relaxed))
+		part_pend(p, w, &w->relaxed, record, HAPPENS_RELAXED_STORE);
+}
+
+static void word_store(struct happens_part *p, struct happens_word *w, const struct mem_access *a,
+		       uint64_t record)
+{
+	bool keep = a->op == SHARED_RMW || hb.adversary;
+	bool releases = order_releases(a->order);
+	bool narrow = p->agent->is_warp && a->scope != SHARED_SYSTEM;
+
+	if (!keep)
+		for (int i = 0; i < 2; i++)
+			happens_stamp_clear(&w->sync[i]);
+	for (int i = 0; i < 2; i++)
+		stamp_join(&w->sync[i], &p->fence[i], p);
+	struct happens_stamp s = part_stamp(p, narrow ? a->scope : SHARED_SYSTEM);
+
+	if (releases) {
+		happens_stamp_clear(&w->relaxed);
+		stamp_join(&w->sync[narrow], &s, p);
+	} else {
+		stamp_set(&w->relaxed, &s);
+		w->relaxed_record = record;
+	}
+}
+
+static void happens_fence(struct happens_part *p, const struct mem_access *a)
+{
+	bool narrow = p->agent->is_warp && a->scope != SHARED_SYSTEM;
+
+	if (order_acquires(a->order)) {
+		for (int i = 0; i < HAPPENS_PENDING; i++) {
+			struct happens_pending *d = &p->pending[i];
+
+			if (stamp_is_empty(&d->stamp) || d->why == HAPPENS_RELAXED_STORE ||
+			    !scopes_meet(p, a->scope, &d->stamp))
+				continue;
+			part_join(p, &d->stamp);
+			happens_stamp_clear(&d->stamp);
+		}
+	}
+	if (order_releases(a->order)) {
+		struct happens_stamp s = part_stamp(p, narrow ? a->scope : SHARED_SYSTEM);
+
+		stamp_set(&p->fence[narrow], &s);
+		part_tick(p);
+	}
+}
+
+/* One word of at most 8 bytes. */
+static void happens_word(struct happens_part *p, const struct mem_access *a, uintptr_t addr,
+			 uint32_t bytes, const struct happens_seen *me)
+{
+	struct happens_word *word[2];
+	bool write = a->op != SHARED_LOAD;
+	int n;
+
+	shadow_word(p, a, addr, bytes, write, me, word, &n);
+	for (int i = 0; i < n; i++) {
+		if (a->op == SHARED_LOAD || a->op == SHARED_RMW)
+			word_load(p, word[i], a, me->record);
+		if (write)
+			word_store(p, word[i], a, me->record);
+	}
+}
+
+/* Words of 8 bytes where the address allows it, else of 4; a ragged end counts as one of 4. */
+static void happens_words(struct happens_part *p, const struct mem_access *a,
+			  const struct happens_seen *me)
+{
+	uintptr_t at = (uintptr_t)a->addr & ~(uintptr_t)3, end = (uintptr_t)a->addr + a->bytes;
+
+	while (at < end) {
+		uint32_t bytes = at % 8 == 0 && end - at >= 8 ? 8 : 4;
+
+		happens_word(p, a, at, bytes, me);
+		at += bytes;
+	}
+}
+
+/* A range that lands word by word, each a release: a small write of an HCA. */
+static bool lands_in_words(const struct mem_access *a)
+{
+	return a->op == SHARED_RANGE_WRITE && a->order == SHARED_RELEASE &&
+	       a->bytes <= HAPPENS_WHOLE_BYTES;
+}
+
+void happens_access(struct mem_agent *agent, const struct mem_access *a)
+{
+	struct happens_part *p = part_of(agent);
+
+	if (a->op == SHARED_FENCE) {
+		happens_fence(p, a);
+		return;
+	}
+	if (!a->bytes)
+		return;
+	struct happens_seen me = {p->slot, p->epoch, report_record(p, a)};
+
+	if ((a->op == SHARED_RANGE_READ || a->op == SHARED_RANGE_WRITE) && !lands_in_words(a)) {
+		shadow_range(p, a, a->op == SHARED_RANGE_WRITE, &me);
+		return;
+	}
+	happens_words(p, a, &me);
+	if (a->op != SHARED_LOAD && order_releases(a->order))
+		part_tick(p);
 }
 
 void happens_fresh(const void *addr, size_t bytes)
 {
-	(void)addr, (void)bytes;
+	shadow_fresh((uintptr_t)addr, bytes);
+}
+
+/* ---- edges that go through no word ---------------------------------------------------------- */
+
+static struct happens_object **object_find(const void *object)
+{
+	struct happens_object **at = &hb.bucket[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 52];
+
+	while (*at && (*at)->object != object)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct happens_object *object_get(const void *object)
+{
+	struct happens_object **at = object_find(object), *o = *at;
+
+	if (o)
+		return o;
+	o = hb.free_object;
+	if (o)
+		hb.free_object = o->next;
+	else
+		o = malloc(sizeof *o);
+	ASSERT(o);
+	*o = (struct happens_object){.object = object, .stamp.slot = HAPPENS_NONE};
+	return *at = o;
+}
+
+/* One more of many who release to this object. Those who come from one barrier know the same. */
+static void object_collect(struct happens_object *o, struct happens_part *p)
+{
+	if (o->stamp.slot != HAPPENS_NONE)
+		clock_raise(&o->stamp.clock, o->stamp.slot, o->stamp.epoch);
+	o->stamp.slot = HAPPENS_NONE;
+	if (p->known != o->joined) {
+		clock_join(&o->stamp.clock, p->known);
+		clock_ref(p->known);
+		clock_unref(o->joined);
+		o->joined = p->known;
+	}
+	clock_raise(&o->stamp.clock, p->slot, p->epoch);
+	part_tick(p);
+}
+
+void happens_release(struct mem_agent *me, const void *object)
+{
+	struct happens_part *p = part_of(me);
+	struct happens_object *o = object_get(object);
+	struct happens_stamp s = part_stamp(p, SHARED_SYSTEM);
+
+	if (stamp_is_empty(&o->stamp) ||
+	    (o->stamp.slot != HAPPENS_NONE && part_knows(p, &o->stamp))) {
+		stamp_set(&o->stamp, &s);
+		part_tick(p);
+		return;
+	}
+	object_collect(o, p);
+}
+
+void happens_acquire(struct mem_agent *me, const void *object)
+{
+	const struct happens_object *o = *object_find(object);
+
+	if (o)
+		part_join(part_of(me), &o->stamp);
+}
+
+void happens_forget(const void *object)
+{
+	struct happens_object **at = object_find(object), *o = *at;
+
+	if (!o)
+		return;
+	*at = o->next;
+	happens_stamp_clear(&o->stamp);
+	clock_unref(o->joined);
+	o->next = hb.free_object;
+	hb.free_object = o;
+}
+
+/* All arrive before the first goes on. Neighbouring rounds are different objects: somebody may arrive
+ * for the next one while others have not gone on yet, and must teach them nothing. */
+void happens_barrier_arrive(struct mem_agent *me, const void *barrier)
+{
+	object_collect(object_get(barrier), part_of(me));
+}
+
+void happens_barrier_leave(struct mem_agent *me, const void *barrier)
+{
+	struct happens_part *p = part_of(me);
+	const struct happens_object *o = *object_find(barrier);
+
+	if (!o || o->stamp.clock == p->known)
+		return;
+	/* it contains what the agent knew when it arrived, and the agent has learnt nothing since */
+	clock_ref(o->stamp.clock);
+	clock_unref(p->known);
+	p->known = o->stamp.clock;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+int happens_start(void)
+{
+	int rc = shadow_start();
+
+	if (rc)
+		return rc;
+	rc = report_start();
+	if (rc)
+		shadow_stop();
+	hb.adversary = (mem_on & MEM_STORE) != 0;
+	return rc;
+}
+
+void happens_stop(void)
+{
+	for (int i = 0; i < HAPPENS_BUCKETS; i++)
+		while (hb.bucket[i])
+			happens_forget(hb.bucket[i]->object);
+	while (hb.free_object) {
+		struct happens_object *o = hb.free_object;
+
+		hb.free_object = o->next;
+		free(o);
+	}
+	for (uint32_t i = 0; i < hb.slots; i++)
+		clock_unref(hb.slot[i].known);
+	free(hb.slot);
+	memset(&hb, 0, sizeof hb);
+	shadow_stop();
+	report_stop();
 }

@@ -121,6 +121,12 @@ void mem_do_wrote(const struct mem_access *a)
 		store_wrote(mem_self(), a);
 }
 
+void mem_do_touched(const struct mem_access *a)
+{
+	if (mem_on & MEM_RACES)
+		happens_access(mem_self(), a);
+}
+
 void mem_do_release(const void *object)
 {
 	struct mem_agent *me = mem_self();
@@ -156,6 +162,11 @@ void mem_do_as(const void *object)
 {
 	ASSERT(!eng.current || !object);
 	eng.acting = object;
+}
+
+const void *mem_acting(void)
+{
+	return eng.current ? NULL : eng.acting;
 }
 
 void mem_do_fresh(const void *addr, size_t bytes)

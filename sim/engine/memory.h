@@ -72,10 +72,19 @@ static inline void mem_forget(const void *object);
 
 /* In event context: the rest of this step acts as `object`. Ends with the step. */
 static inline void mem_as(const void *object);
+/* The object that the running step acts as; NULL: none, or a task runs. */
+const void *mem_acting(void);
+
+/* For the happens-before check alone: an access that is done, but whose bytes come later. */
+static inline void mem_touched(const struct mem_access *a);
 
 /* Memory was freed, or given out anew: no access before this one conflicts with a later one, and
  * buffered stores to it are dropped. */
 static inline void mem_fresh(const void *addr, size_t bytes);
+
+/* Who can say what memory is at an address ("gpu 3 allocation #12 + 4096, ..."), in reports of
+ * races: returns false where it cannot. At most 4, kept for good. */
+void mem_on_describe(bool (*describe)(const void *addr, char *out, size_t bytes));
 
 /* A barrier among threads of a block: `barrier` names it. Every arrival calls mem_barrier_arrive,
  * and mem_barrier_leave when it goes on. */
@@ -87,6 +96,7 @@ static inline void mem_barrier_leave(const void *barrier);
 void mem_do_access(const struct mem_access *a);
 bool mem_do_store(const struct mem_access *a, uint64_t value);
 void mem_do_wrote(const struct mem_access *a);
+void mem_do_touched(const struct mem_access *a);
 void mem_do_release(const void *object);
 void mem_do_acquire(const void *object);
 void mem_do_forget(const void *object);
@@ -103,6 +113,11 @@ static inline void mem_access(const struct mem_access *a)
 static inline bool mem_store(const struct mem_access *a, uint64_t value)
 {
 	return UNLIKELY(mem_on != 0) && mem_do_store(a, value);
+}
+static inline void mem_touched(const struct mem_access *a)
+{
+	if (UNLIKELY(mem_on != 0))
+		mem_do_touched(a);
 }
 static inline void mem_wrote(const struct mem_access *a)
 {

@@ -104,6 +104,10 @@ struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void
 
 static void task_free(struct task *t)
 {
+	if (t->pub.kind == SIM_TASK_HOST) {
+		mem_forget(t);
+		mem_forget(&t->done);
+	}
 	task_list_remove(t);
 	t->wake_next = eng.task_pool;
 	eng.task_pool = t;
@@ -124,7 +128,11 @@ static void task_entry(void *arg)
 {
 	struct task *t = arg;
 
+	if (t->pub.kind == SIM_TASK_HOST)
+		mem_acquire(t);
 	t->fn(t->arg);
+	if (t->pub.kind == SIM_TASK_HOST)
+		mem_release(&t->done);
 	t->pub.state = SIM_TASK_DONE;
 	fiber_exit(&t->fiber);
 }
@@ -165,6 +173,8 @@ int sched_sim_spawn(struct sim_task **out, const struct sim_task_attr *attr, voi
 		eng.task_pool = t;
 		return rc;
 	}
+	if (attr->kind == SIM_TASK_HOST)
+		mem_release(t);
 	*out = &t->pub;
 	return 0;
 }
@@ -174,6 +184,8 @@ static void task_ended(struct task *t)
 {
 	if (t->mem)
 		mem_task_ended(t);
+	if (t->fiber.stack)
+		mem_fresh(t->fiber.low, t->fiber.bytes);
 	fiber_release(&t->fiber);
 	t->pub.sp = NULL;
 	eng.live--;
@@ -484,14 +496,26 @@ static int sched_sim_thread_join(struct os_thread *thread)
 	t->joined = true;
 	int rc = sched_sim_wait(&list, 1, NULL, NULL);
 	ASSERT(rc == 0);
+	mem_acquire(&t->done);
 	task_free(t);
 	return 0;
 }
 
+/* Between tasks a count orders as a lock would. A device that posts says only that there is something
+ * to look for: what it found there orders (a completion, a socket's bytes). */
 static void sched_sim_event_post(const void *object)
 {
+	if (eng.current)
+		mem_release(object);
 	mem_release(NULL);
 	waits_event_post(object);
+}
+
+static uint64_t sched_sim_event_seq(const void *object)
+{
+	if (eng.current)
+		mem_acquire(object);
+	return waits_event_seq(object);
 }
 
 /* The first misses cost time; later ones wait until something changed since the last look. */
@@ -612,7 +636,7 @@ const struct os_sched_ops sched_sim_ops = {
 	.thread_start = sched_sim_thread_start,
 	.thread_join = sched_sim_thread_join,
 	.wait = sched_sim_wait,
-	.event_seq = waits_event_seq,
+	.event_seq = sched_sim_event_seq,
 	.event_post = sched_sim_event_post,
 	.poll_miss = sched_sim_poll_miss,
 	.poll_hit = sched_sim_poll_hit,

@@ -86,6 +86,7 @@ static int shm_make(struct world_proc *wp, const char *name, size_t bytes, void 
 		free(s);
 		return ENOMEM;
 	}
+	mem_fresh(s->mem, bytes);
 	snprintf(s->name, sizeof s->name, "%s", name);
 	s->named = true;
 	s->next = h->segments;

@@ -307,6 +307,7 @@ static int send_some(struct world_socket *s, const void *data, size_t n, size_t 
 	}
 	uint32_t k = transfer_cut("sock.send.cut", (uint32_t)MIN_OF(n, (size_t)room));
 	os_trace_bytes("sock.send", s->number * 2 + s->side, data, k);
+	mem_release(s);
 	rc = stream_send(s, data, k, extra_ns);
 	if (rc == 0)
 		*done = k;
@@ -335,6 +336,7 @@ static int recv_some(struct world_socket *s, void *data, size_t n, size_t *done)
 		return rc;
 	uint32_t k = (uint32_t)MIN_OF(n, (size_t)s->ring.visible);
 	if (k) {
+		mem_acquire(stream_peer(s));
 		*done = stream_take(s, data, transfer_cut("sock.recv.cut", k));
 		return 0;
 	}

@@ -105,6 +105,7 @@ static void conn_unref(struct world_conn *c)
 	else
 		world->conns = c->next;
 	for (int i = 0; i < 2; i++) {
+		mem_forget(&c->end[i]);
 		os_unlabel(&c->end[i]);
 		ring_clear(&c->end[i].ring);
 	}

@@ -4,10 +4,11 @@
  * count of leaks, with the payload checked and the trace hash on: 2 hosts x 8 GPUs, one 64 KiB
  * all-reduce, warp width 1, another seed each.
  *
- *   seeds_bench [SECONDS] [MACHINE] [BYTES]      (default 5 s, h100-8nic, 65536)
+ *   seeds_bench [SECONDS] [MACHINE] [BYTES] [races]      (default 5 s, h100-8nic, 65536, without)
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "sim/lab/runner.h"
@@ -49,6 +50,7 @@ int main(int argc, char **argv)
 	c.hosts = 2;
 	c.bytes_min = c.bytes_max = argc > 3 ? strtoull(argv[3], NULL, 0) : 64 << 10;
 	c.in_place = false;
+	c.sim.races = argc > 4 && strcmp(argv[4], "races") == 0;
 	double start = bench_now(), start_cpu = bench_cpu(), now = start;
 	while (now - start < seconds) {
 		c.sim.seed = ++seeds;

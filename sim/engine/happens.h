@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the happens-before check: what happens.c (clocks and rules), happens_shadow.c (who touched
+ * which bytes last) and happens_report.c (words for people) share. The engine calls it through the
+ * happens_* functions of engine_internal.h, everybody else through memory.h.
+ *
+ * Time is counted per slot. An agent has a slot for its life; its epoch there goes up by one with
+ * each release, so a pair (slot, epoch) names what one agent did between two releases. A clock says
+ * for every slot up to which epoch it is known. Whoever knows (s, e) knows also what s knew then,
+ * because it can have learnt that epoch only from the release that ended it, or from a later one;
+ * so most joins end after one comparison.
+ *
+ * A clock that is shared is never written: releasing is taking a reference, and a barrier gives all
+ * who meet the same clock. That is what makes a block of 1,024 threads cheap.
+ */
+#ifndef SIM_ENGINE_HAPPENS_H
+#define SIM_ENGINE_HAPPENS_H
+
+#include "sim/engine/engine_internal.h"
+#include "sim/engine/memory.h"
+
+#pragma GCC visibility push(hidden)
+
+#define HAPPENS_NONE UINT32_MAX
+
+struct happens_clock {
+	uint32_t refs, n;
+	uint32_t at[]; /* by slot; beyond n: 0 */
+};
+
+/* What a release published: the clock, and the releaser's own slot at `epoch`. Without a slot it is
+ * several releases joined. Empty: clock NULL and no slot. */
+struct happens_stamp {
+	struct happens_clock *clock;
+	uint32_t slot, epoch;
+	/* who released, for scopes */
+	enum shared_scope scope;
+	int32_t device; /* -1: not a warp */
+	uint64_t block;
+};
+
+/* One access as the shadow remembers it. */
+struct happens_seen {
+	uint32_t slot, epoch; /* slot HAPPENS_NONE: nobody */
+	uint64_t record;
+};
+
+enum { HAPPENS_WORD_SEEN = 4, HAPPENS_SEG_READS = 4, HAPPENS_FRAMES = 10 };
+
+/* A word that was accessed as one: 4 or 8 bytes. */
+struct happens_word {
+	struct happens_word *next; /* in its bucket, or free */
+	uintptr_t addr;
+	uint32_t bytes;
+	uint8_t writes, reads;
+	struct happens_stamp sync[2]; /* released at system scope; at a narrower one */
+	struct happens_stamp
+		relaxed; /* what the last store would have published, had it released */
+	uint64_t relaxed_record;
+	struct happens_seen write[HAPPENS_WORD_SEEN], read[HAPPENS_WORD_SEEN];
+};
+
+/* Bytes [lo, hi) of a page that were last treated alike by ranges. */
+struct happens_seg {
+	uint32_t lo, hi;
+	uint32_t reads;
+	struct happens_seen write;
+	struct happens_seen read[HAPPENS_SEG_READS];
+};
+
+/* A word whose value this agent saw without taking an order from it, and why. */
+enum happens_why {
+	HAPPENS_RELAXED_LOAD,  /* an acquire fence may still take it */
+	HAPPENS_SCOPE,         /* it acquired, but not in a scope that both share */
+	HAPPENS_RELAXED_STORE, /* nothing was released there; the stamp is what would have been */
+};
+struct happens_pending {
+	struct happens_stamp stamp;
+	enum happens_why why;
+	uintptr_t word;
+	uint64_t load, store; /* records */
+};
+
+enum { HAPPENS_PENDING = 16 };
+
+struct happens_part {
+	uint32_t slot, epoch;
+	uint32_t actor; /* its name */
+	enum shared_scope widest;
+	struct happens_clock *known; /* NULL: nothing; its own slot's entry is not used */
+	struct happens_stamp fence[2];
+	struct happens_pending pending[HAPPENS_PENDING];
+	uint32_t pending_next;
+	struct mem_agent *agent;
+};
+
+/* ---- happens.c -------------------------------------------------------------------------------
+ */
+
+/* Does the agent know of it, that is: does it happen before what the agent does now? */
+bool happens_ordered(const struct happens_part *p, const struct happens_seen *s);
+bool happens_stamp_covers(const struct happens_stamp *s, const struct happens_seen *seen);
+void happens_stamp_clear(struct happens_stamp *s);
+
+/* ---- happens_shadow.c -------------------------------------------------------------------------
+ */
+
+/* Each checks against everything remembered of these bytes, ends the run on a race, and remembers.
+ */
+void shadow_range(struct happens_part *p, const struct mem_access *a, bool write,
+		  const struct happens_seen *me);
+/* A word access against ranges; then against nothing else: words are atomic. */
+void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t addr, uint32_t bytes,
+		 bool write, const struct happens_seen *me, struct happens_word *word[2], int *n);
+void shadow_fresh(uintptr_t addr, size_t bytes);
+int shadow_start(void);
+void shadow_stop(void);
+
+/* ---- happens_report.c -------------------------------------------------------------------------
+ */
+
+int report_start(void);
+void report_stop(void);
+uint32_t report_actor(const struct mem_agent *me); /* its number */
+/* Remembers an access with the frames that led to it; its number, never 0. */
+uint64_t report_record(const struct happens_part *p, const struct mem_access *a);
+void report_race(struct happens_part *p, const struct mem_access *a,
+		 const struct happens_seen *before, bool before_write, bool before_word)
+	__attribute__((noreturn));
+void report_cap(size_t bytes); /* said once */
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who touched which bytes last. Memory is cut into pages of 64 KiB, found by address; a page holds
+ * segments, sorted and apart, for what ranges did, and knows at which granules of 4 bytes there are
+ * words, which a table of their own holds. Large ranges cost one segment a page, however long they
+ * are; neighbours that were treated alike become one.
+ *
+ * A range is checked against ranges and words, a word against ranges only. Of each segment the last
+ * write and up to four reads that are not ordered after each other are kept, of each word four of
+ * both; with more, the oldest is forgotten, and a race with it missed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/happens.h"
+
+enum {
+	PAGE_SHIFT = 16,
+	PAGE_BYTES = 1 << PAGE_SHIFT,
+	PAGE_GRANULES = PAGE_BYTES / 4,
+	PAGE_TABLE_FIRST = 1024,
+	WORD_BUCKETS = 1 << 14,
+	WORD_CHUNK = 256,
+};
+
+#define SHADOW_CAP ((size_t)768 << 20)
+
+struct page {
+	uintptr_t number; /* address >> PAGE_SHIFT */
+	struct happens_seg *seg;
+	uint32_t segs, room, words;
+	uint64_t *word_bits; /* NULL: no words yet */
+};
+
+static struct {
+	struct page **table; /* open addressing */
+	uint32_t pages, table_size;
+	struct page *last; /* found last */
+	struct happens_word *bucket[WORD_BUCKETS], *free_word;
+	struct word_chunk {
+		struct word_chunk *next;
+		struct happens_word word[WORD_CHUNK];
+	} * chunks;
+	struct happens_seg *out; /* scratch */
+	uint32_t outs, out_room;
+	size_t bytes;
+} shadow;
+
+/* ---- pages ---------------------------------------------------------------------------------- */
+
+static uint32_t page_hash(uintptr_t number)
+{
+	return (uint32_t)((number * 0x9e3779b97f4a7c15ull) >> 32) & (shadow.table_size - 1);
+}
+
+static struct page *page_find(uintptr_t number)
+{
+	if (shadow.last && shadow.last->number == number)
+		return shadow.last;
+	for (uint32_t i = page_hash(number); shadow.table[i]; i = (i + 1) & (shadow.table_size - 1))
+		if (shadow.table[i]->number == number)
+			return shadow.last = shadow.table[i];
+	return NULL;
+}
+
+static void page_put(struct page *p)
+{
+	uint32_t i = page_hash(p->number);
+
+	while (shadow.table[i])
+		i = (i + 1) & (shadow.table_size - 1);
+	shadow.table[i] = p;
+}
+
+static void page_table_grow(void)
+{
+	struct page **old = shadow.table;
+	uint32_t size = shadow.table_size;
+
+	shadow.table_size = 2 * size;
+	shadow.table = calloc(shadow.table_size, sizeof(struct page *));
+	ASSERT(shadow.table);
+	for (uint32_t i = 0; i < size; i++)
+		if (old[i])
+			page_put(old[i]);
+	free(old);
+}
+
+/* Over the bound everything that ranges did is forgotten: races with what was are missed, none is
+ * invented. */
+static void shadow_forget_ranges(void)
+{
+	report_cap(shadow.bytes);
+	for (uint32_t i = 0; i < shadow.table_size; i++) {
+		struct page *p = shadow.table[i];
+
+		if (!p)
+			continue;
+		shadow.bytes -= p->room * sizeof p->seg[0];
+		free(p->seg);
+		p->seg = NULL;
+		p->segs = p->room = 0;
+	}
+}
+
+static struct page *page_get(uintptr_t number)
+{
+	struct page *p = page_find(number);
+
+	if (p)
+		return p;
+	if (2 * shadow.pages >= shadow.table_size)
+		page_table_grow();
+	p = calloc(1, sizeof *p);
+	ASSERT(p);
+	p->number = number;
+	page_put(p);
+	shadow.pages++;
+	shadow.bytes += sizeof *p;
+	return shadow.last = p;
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+static struct happens_word **word_at(uintptr_t addr)
+{
+	struct happens_word **at = &shadow.bucket[((addr >> 2) * 0x9e3779b97f4a7c15ull) >> 50];
+
+	while (*at && (*at)->addr != addr)
+		at = &(*at)->next;
+	return at;
+}
+
+static void word_pool_grow(void)
+{
+	struct word_chunk *c = calloc(1, sizeof *c);
+
+	ASSERT(c);
+	c->next = shadow.chunks;
+	shadow.chunks = c;
+	shadow.bytes += sizeof *c;
+	for (int i = 0; i < WORD_CHUNK; i++) {
+		c->word[i].next = shadow.free_word;
+		shadow.free_word = &c->word[i];
+	}
+}
+
+static struct happens_word *word_make(uintptr_t addr, uint32_t bytes)
+{
+	struct happens_word **at = word_at(addr), *w;
+	struct page *p = page_get(addr >> PAGE_SHIFT);
+	uint32_t g = (uint32_t)(addr % PAGE_BYTES) / 4;
+
+	if (!shadow.free_word)
+		word_pool_grow();
+	w = shadow.free_word;
+	shadow.free_word = w->next;
+	*w = (struct happens_word){.addr = addr, .bytes = bytes};
+	w->sync[0].slot = w->sync[1].slot = w->relaxed.slot = HAPPENS_NONE;
+	*at = w;
+	if (!p->word_bits) {
+		p->word_bits = calloc(PAGE_GRANULES / 64, sizeof(uint64_t));
+		ASSERT(p->word_bits);
+		shadow.bytes += PAGE_GRANULES / 8;
+	}
+	p->word_bits[g / 64] |= 1ull << g % 64;
+	p->words++;
+	return w;
+}
+
+static void word_drop(struct page *p, struct happens_word **at)
+{
+	struct happens_word *w = *at;
+	uint32_t g = (uint32_t)(w->addr % PAGE_BYTES) / 4;
+
+	*at = w->next;
+	happens_stamp_clear(&w->sync[0]);
+	happens_stamp_clear(&w->sync[1]);
+	happens_stamp_clear(&w->relaxed);
+	w->next = shadow.free_word;
+	shadow.free_word = w;
+	p->word_bits[g / 64] &= ~(1ull << g % 64);
+	p->words--;
+}
+
+/* The words that an access of `bytes` at `addr` is to: one, or the two halves where somebody used
+ * them apart. */
+static int word_get(uintptr_t addr, uint32_t bytes, struct happens_word *out[2])
+{
+	struct happens_word *w = *word_at(addr);
+	int n = 0;
+
+	if (!w && addr % 8) {
+		w = *word_at(addr - 4);
+		if (w && w->bytes < 8)
+			w = NULL;
+	}
+	if (!w)
+		w = word_make(addr, bytes);
+	else if (w->addr == addr && w->bytes < bytes)
+		w->bytes = bytes;
+	out[n++] = w;
+	if (bytes == 8) {
+		w = *word_at(addr + 4);
+		if (w)
+			out[n++] = w;
+	}
+	return n;
+}
+
+/* Adds to a set of accesses; those that the agent knows of need not be kept beside its own. */
+static uint32_t seen_add(const struct happens_part *p, struct happens_seen *set, uint32_t n,
+			 uint32_t room, const struct happens_seen *me)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!happens_ordered(p, &set[i]))
+			set[kept++] = set[i];
+	if (kept == room) {
+		memmove(set, set + 1, (room - 1) * sizeof *set);
+		kept--;
+	}
+	set[kept++] = *me;
+	return kept;
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+/* Index of the first segment that ends after `lo`. */
+static uint32_t seg_first(const struct page *p, uint32_t lo)
+{
+	uint32_t a = 0, b = p->segs;
+
+	while (a < b) {
+		uint32_t mid = (a + b) / 2;
+
+		if (p->seg[mid].hi <= lo)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	return a;
+}
+
+static bool seen_equal(const struct happens_seen *a, const struct happens_seen *b)
+{
+	return a->slot == b->slot && a->epoch == b->epoch;
+}
+
+static bool seg_alike(const struct happens_seg *a, const struct happens_seg *b)
+{
+	if (a->hi != b->lo || a->reads != b->reads || !seen_equal(&a->write, &b->write))
+		return false;
+	for (uint32_t i = 0; i < a->reads; i++)
+		if (!seen_equal(&a->read[i], &b->read[i]))
+			return false;
+	return true;
+}
+
+static void out_add(const struct happens_seg *s, uint32_t lo, uint32_t hi)
+{
+	if (lo >= hi)
+		return;
+	if (shadow.outs == shadow.out_room) {
+		shadow.out_room = shadow.out_room ? 2 * shadow.out_room : 64;
+		shadow.out = realloc(shadow.out, shadow.out_room * sizeof shadow.out[0]);
+		ASSERT(shadow.out);
+	}
+	struct happens_seg *o = &shadow.out[shadow.outs];
+
+	*o = *s;
+	o->lo = lo;
+	o->hi = hi;
+	if (shadow.outs && seg_alike(o - 1, o))
+		o[-1].hi = hi;
+	else
+		shadow.outs++;
+}
+
+/* Segments [first, end) of the page become those in `out`. */
+static void seg_splice(struct page *p, uint32_t first, uint32_t end)
+{
+	uint32_t n = p->segs - (end - first) + shadow.outs;
+
+	if (n > p->room) {
+		uint32_t room = MAX_OF(2 * p->room, MAX_OF(n, 4u));
+
+		p->seg = realloc(p->seg, room * sizeof p->seg[0]);
+		ASSERT(p->seg);
+		shadow.bytes += (room - p->room) * sizeof p->seg[0];
+		p->room = room;
+	}
+	if (end < p->segs)
+		memmove(&p->seg[first + shadow.outs], &p->seg[end],
+			(p->segs - end) * sizeof p->seg[0]);
+	if (shadow.outs)
+		memcpy(&p->seg[first], shadow.out, shadow.outs * sizeof p->seg[0]);
+	p->segs = n;
+}
+
+/* What is rebuilt begins with the neighbour on the left, and ends with the one on the right, so that
+ * they become one with what is new where they are alike. */
+static uint32_t out_begin(const struct page *pg, uint32_t first)
+{
+	shadow.outs = 0;
+	if (!first)
+		return 0;
+	out_add(&pg->seg[first - 1], pg->seg[first - 1].lo, pg->seg[first - 1].hi);
+	return first - 1;
+}
+
+static void out_end(struct page *pg, uint32_t from, uint32_t end)
+{
+	if (end < pg->segs) {
+		out_add(&pg->seg[end], pg->seg[end].lo, pg->seg[end].hi);
+		end++;
+	}
+	seg_splice(pg, from, end);
+}
+
+static void seg_check(struct happens_part *p, const struct mem_access *a,
+		      const struct happens_seg *s, bool write)
+{
+	if (s->write.slot != HAPPENS_NONE && !happens_ordered(p, &s->write))
+		report_race(p, a, &s->write, true, false);
+	for (uint32_t i = 0; write && i < s->reads; i++)
+		if (!happens_ordered(p, &s->read[i]))
+			report_race(p, a, &s->read[i], false, false);
+}
+
+/* A range write of [lo, hi): one segment, with what hangs over on both sides. */
+static void page_write(struct happens_part *p, struct page *pg, const struct mem_access *a,
+		       uint32_t lo, uint32_t hi, const struct happens_seen *me)
+{
+	uint32_t first = seg_first(pg, lo), i = first;
+	struct happens_seg now = {.write = *me};
+
+	for (; i < pg->segs && pg->seg[i].lo < hi; i++)
+		seg_check(p, a, &pg->seg[i], true);
+	uint32_t from = out_begin(pg, first);
+	if (first < i)
+		out_add(&pg->seg[first], pg->seg[first].lo, MIN_OF(lo, pg->seg[first].hi));
+	out_add(&now, lo, hi);
+	if (first < i)
+		out_add(&pg->seg[i - 1], MAX_OF(hi, pg->seg[i - 1].lo), pg->seg[i - 1].hi);
+	out_end(pg, from, i);
+}
+
+static void page_read(struct happens_part *p, struct page *pg, const struct mem_access *a,
+		      uint32_t lo, uint32_t hi, const struct happens_seen *me)
+{
+	uint32_t first = seg_first(pg, lo), i = first, at = lo;
+	const struct happens_seg fresh = {
+		.write = {.slot = HAPPENS_NONE}, .reads = 1, .read = {*me}};
+
+	uint32_t from = out_begin(pg, first);
+	for (; i < pg->segs && pg->seg[i].lo < hi; i++) {
+		struct happens_seg s = pg->seg[i];
+
+		seg_check(p, a, &s, false);
+		out_add(&fresh, at, s.lo);
+		out_add(&s, s.lo, MIN_OF(lo, s.hi));
+		at = MIN_OF(s.hi, hi);
+		struct happens_seg mine = s;
+		mine.reads = seen_add(p, mine.read, s.reads, HAPPENS_SEG_READS, me);
+		out_add(&mine, MAX_OF(s.lo, lo), at);
+		out_add(&s, at, s.hi);
+	}
+	out_add(&fresh, at, hi);
+	out_end(pg, from, i);
+}
+
+/* ---- ranges against words ------------------------------------------------------------------- */
+
+static void range_check_word(struct happens_part *p, const struct mem_access *a, bool write,
+			     struct happens_word *w)
+{
+	for (uint32_t i = 0; i < w->writes; i++)
+		if (!happens_ordered(p, &w->write[i]))
+			report_race(p, a, &w->write[i], true, true);
+	for (uint32_t i = 0; write && i < w->reads; i++)
+		if (!happens_ordered(p, &w->read[i]))
+			report_race(p, a, &w->read[i], false, true);
+}
+
+/* Words in [lo, hi) of the page, those that only reach into it included. */
+static void page_words(struct happens_part *p, struct page *pg, const struct mem_access *a,
+		       uint32_t lo, uint32_t hi, bool write, bool drop)
+{
+	uint32_t g = lo / 4, end = DIV_UP(hi, 4u);
+	uintptr_t base = pg->number << PAGE_SHIFT;
+
+	if (!pg->words)
+		return;
+	if (!drop && g % 2) {
+		const struct happens_word *w = *word_at(base + 4 * (g - 1));
+		g -= w && w->bytes == 8;
+	}
+	while (g < end && pg->words) {
+		uint64_t bits = pg->word_bits[g / 64] >> g % 64;
+
+		if (!bits) {
+			g = (g / 64 + 1) * 64;
+			continue;
+		}
+		g += (uint32_t)__builtin_ctzll(bits);
+		if (g >= end)
+			break;
+		struct happens_word **at = word_at(base + 4 * g);
+
+		ASSERT(*at);
+		if (p)
+			range_check_word(p, a, write, *at);
+		/* what a range wrote over is no word any more, until somebody uses it as one */
+		if (drop || write)
+			word_drop(pg, at);
+		g++;
+	}
+}
+
+void shadow_range(struct happens_part *p, const struct mem_access *a, bool write,
+		  const struct happens_seen *me)
+{
+	uintptr_t at = (uintptr_t)a->addr, end = at + a->bytes;
+
+	if (UNLIKELY(shadow.bytes > SHADOW_CAP))
+		shadow_forget_ranges();
+	while (at < end) {
+		uintptr_t stop = MIN_OF(end, (at | (PAGE_BYTES - 1)) + 1);
+		struct page *pg = page_get(at >> PAGE_SHIFT);
+		uint32_t lo = (uint32_t)(at % PAGE_BYTES), hi = lo + (uint32_t)(stop - at);
+
+		page_words(p, pg, a, lo, hi, write, false);
+		if (write)
+			page_write(p, pg, a, lo, hi, me);
+		else
+			page_read(p, pg, a, lo, hi, me);
+		at = stop;
+	}
+}
+
+void shadow_word(struct happens_part *p, const struct mem_access *a, uintptr_t addr, uint32_t bytes,
+		 bool write, const struct happens_seen *me, struct happens_word *word[2], int *n)
+{
+	struct page *pg = page_get(addr >> PAGE_SHIFT);
+	uint32_t lo = (uint32_t)(addr % PAGE_BYTES), hi = lo + bytes;
+
+	for (uint32_t i = seg_first(pg, lo); i < pg->segs && pg->seg[i].lo < hi; i++)
+		seg_check(p, a, &pg->seg[i], write);
+	*n = word_get(addr, bytes, word);
+	for (int i = 0; i < *n; i++) {
+		struct happens_word *w = word[i];
+
+		if (write)
+			w->writes =
+				(uint8_t)seen_add(p, w->write, w->writes, HAPPENS_WORD_SEEN, me);
+		if (a->op != SHARED_STORE && a->op != SHARED_RANGE_WRITE)
+			w->reads = (uint8_t)seen_add(p, w->read, w->reads, HAPPENS_WORD_SEEN, me);
+	}
+}
+
+void shadow_fresh(uintptr_t addr, size_t bytes)
+{
+	uintptr_t at = addr, end = addr + bytes;
+
+	while (at < end) {
+		uintptr_t stop = MIN_OF(end, (at | (PAGE_BYTES - 1)) + 1);
+		struct page *pg = page_find(at >> PAGE_SHIFT);
+		uint32_t lo = (uint32_t)(at % PAGE_BYTES), hi = lo + (uint32_t)(stop - at);
+
+		at = stop;
+		if (!pg)
+			continue;
+		page_words(NULL, pg, NULL, lo, hi, false, true);
+		uint32_t first = seg_first(pg, lo), i = first;
+		while (i < pg->segs && pg->seg[i].lo < hi)
+			i++;
+		if (first == i)
+			continue;
+		shadow.outs = 0;
+		out_add(&pg->seg[first], pg->seg[first].lo, MIN_OF(lo, pg->seg[first].hi));
+		out_add(&pg->seg[i - 1], MAX_OF(hi, pg->seg[i - 1].lo), pg->seg[i - 1].hi);
+		seg_splice(pg, first, i);
+	}
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+int shadow_start(void)
+{
+	shadow.table_size = PAGE_TABLE_FIRST;
+	shadow.table = calloc(shadow.table_size, sizeof(struct page *));
+	return shadow.table ? 0 : ENOMEM;
+}
+
+void shadow_stop(void)
+{
+	for (uint32_t i = 0; i < shadow.table_size; i++) {
+		struct page *p = shadow.table[i];
+
+		if (!p)
+			continue;
+		if (p->words)
+			page_words(NULL, p, NULL, 0, PAGE_BYTES, false, true);
+		free(p->word_bits);
+		free(p->seg);
+		free(p);
+	}
+	while (shadow.chunks) {
+		struct word_chunk *c = shadow.chunks;
+
+		shadow.chunks = c->next;
+		free(c);
+	}
+	free(shadow.table);
+	free(shadow.out);
+	memset(&shadow, 0, sizeof shadow);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names for code addresses, static functions included: reads the symbol tables of the program and
+ * its shared libraries from their files, when asked. For reports that end a run; slow, allocates,
+ * not for signal handlers.
+ */
+#ifndef SIM_ENGINE_SYMBOL_H
+#define SIM_ENGINE_SYMBOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#pragma GCC visibility push(hidden)
+
+/* The function around `pc` ("prim_move_slice") and the distance from its start; false: none known,
+ * with "?" in `name`. A return address belongs to the call before it: pass it less 1. */
+bool symbol_find(const void *pc, char *name, size_t bytes, size_t *offset);
+
+#pragma GCC visibility pop
+#endif
