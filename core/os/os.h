@@ -59,6 +59,9 @@ struct os_self {
 	struct os_proc *proc;
 	const char *name; /* "rank3 main", "rank3 proxy progress" */
 	int32_t rank;     /* -1: none */
+	/* Step of the operation that the task works on, as a fault plan addresses it; -1: none. Set
+	 * by whoever works on steps, the proxy. */
+	int64_t step;
 	void *slot[OS_SLOT_COUNT];
 };
 
@@ -147,23 +150,40 @@ void os_charge(enum os_cost what, uint64_t amount);
  * string constant that names the choice. */
 uint32_t os_choose(const char *site, uint32_t n);
 
-/* A fault point: the outside may fail here. `site` is "layer.operation" ("os.alloc",
- * "verbs.reg_mr", "fabric.packet"); `object` (may be NULL) finds the label whose rank, peer and
+/* A fault point: the outside may fail here. `site` is a string constant "layer.operation"
+ * ("os.alloc", "verbs.reg_mr", "fabric.packet") of the engine's tables; `object` (may be NULL) finds the label whose rank, peer and
  * channel address the fault, else the calling task's rank does. Returns false, nearly always, or
  * true with *f filled in. Real world: false. */
 enum os_fault_kind {
-	OS_FAULT_FAIL,     /* fail the call; arg: errno, or 0 for the site's usual */
-	OS_FAULT_DROP,     /* lose it; */
-	OS_FAULT_DELAY,    /* arg: ns */
-	OS_FAULT_RESET,    /* break the connection */
-	OS_FAULT_DOWN,     /* arg: ns until it heals, 0: never */
-	OS_FAULT_ERROR,    /* complete with a status; arg: the status */
-	OS_FAULT_KILL,     /* end the task's process here */
-	OS_FAULT_SPURIOUS, /* fail a weak compare-and-swap */
+	OS_FAULT_FAIL,      /* fail the call; arg: errno, or 0 for the site's usual */
+	OS_FAULT_DROP,      /* lose it; */
+	OS_FAULT_DELAY,     /* arg: ns */
+	OS_FAULT_RESET,     /* break the connection */
+	OS_FAULT_DOWN,      /* arg: ns until it heals, 0: never */
+	OS_FAULT_ERROR,     /* complete with a status; arg: the status */
+	OS_FAULT_KILL,      /* end the task's process here */
+	OS_FAULT_SPURIOUS,  /* fail a weak compare-and-swap */
+	OS_FAULT_DUPLICATE, /* do it twice; arg: ns until the second one */
+	OS_FAULT_REORDER,   /* later than what comes behind it; arg: ns */
+	OS_FAULT_CORRUPT,   /* arg: 0 found out below, 1 not */
+	OS_FAULT_CLOG,      /* hold everything for left_ns, then all comes */
+	OS_FAULT_PARTITION, /* lose everything for left_ns */
+	OS_FAULT_SLOW,      /* arg: times slower, for left_ns */
+	OS_FAULT_FLAP,      /* down and up again; arg: times, more: ns down, and ns up */
+	OS_FAULT_LIMIT,     /* nothing larger gets through; arg: bytes, for left_ns */
+	OS_FAULT_PARTIAL,   /* do a part of it; arg: how much, more: ns until the rest shows */
+	OS_FAULT_LATE,      /* done, but it shows later; arg: ns */
+	OS_FAULT_FATAL,     /* the object is broken from here on */
+	OS_FAULT_FLUSH,     /* end everything outstanding with an error */
+	OS_FAULT_REFUSE,    /* say no to the peer; arg: why */
+	OS_FAULT_NOT_READY, /* say "later" to the peer, for left_ns */
+	OS_FAULT_STARVE,    /* arg: ns in which the task does not run */
+	OS_FAULT_GARBAGE,   /* somebody else's bytes; arg: how many */
 };
 struct os_fault {
 	enum os_fault_kind kind;
-	uint64_t arg;
+	uint64_t arg, more; /* the action's parameters */
+	uint64_t left_ns;   /* of what lasts: how much longer; UINT64_MAX: until faults heal */
 };
 bool os_fault(const char *site, const void *object, struct os_fault *f);
 

@@ -61,6 +61,7 @@ static void posix_thread_init(struct os_thread *t, const char *name, int32_t ran
 	t->self.proc = &posix_proc;
 	t->self.name = t->name;
 	t->self.rank = rank;
+	t->self.step = -1;
 }
 
 static struct os_thread *posix_adopt(void)

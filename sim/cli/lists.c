@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* doppel faults, doppel env: the two tables. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/param.h"
 #include "sim/cli/cli.h"
@@ -17,15 +18,19 @@ static int cli_no_arguments(int argc, char **argv)
 
 int cli_faults(int argc, char **argv)
 {
-	int rc = cli_no_arguments(argc, argv);
-	if (rc == SIM_PASS) {
-		sim_fault_print_sites(stdout);
-		printf("\nrare paths that exploring seeds take by themselves (one seed in four, "
-		       "one "
-		       "visit in four):\n");
-		sim_buggify_print_sites(stdout);
+	if (argc == 2 && strcmp(argv[1], "--json") == 0) {
+		sim_fault_print_sites_json(stdout);
+		return SIM_PASS;
 	}
-	return rc;
+	if (argc > 1) {
+		fprintf(stderr, "doppel faults: takes --json or nothing, got '%s'\n", argv[1]);
+		return SIM_USAGE;
+	}
+	sim_fault_print_sites(stdout);
+	printf("\nrare paths that exploring seeds take by themselves (one seed in four, one visit "
+	       "in four):\n");
+	sim_buggify_print_sites(stdout);
+	return SIM_PASS;
 }
 
 int cli_env(int argc, char **argv)

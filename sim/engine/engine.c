@@ -75,7 +75,7 @@ int sim_start(const struct sim_config *config)
 	eng.thread = pthread_self();
 	eng.main_proc = (struct os_proc){.name = "main", .pid = getpid()};
 	eng.event_self.self = (struct os_self){
-		.id = UINT32_MAX, .proc = &eng.main_proc, .name = "events", .rank = -1};
+		.id = UINT32_MAX, .proc = &eng.main_proc, .name = "events", .rank = -1, .step = -1};
 	engine_defaults();
 	rc = choice_start();
 	if (rc)
@@ -146,6 +146,7 @@ enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
 	eng.start_ns = sim_now_ns();
 	eng.main_task->fn = main_fn;
 	eng.main_task->arg = arg;
+	fault_run();
 	if (engine_in_sim())
 		engine_run_sim();
 	else

@@ -387,7 +387,9 @@ uint64_t choice_count(void);
 /* fault.c */
 int fault_start(void);
 void fault_stop(void);
-bool fault_check(const char *site, const void *object, struct os_fault *f);
+void fault_run(void); /* the run begins */
+bool fault_check(const char *site, const void *object, const struct sim_fault_place *at,
+		 struct os_fault *f);
 
 /* buggify.c */
 void buggify_start(void);

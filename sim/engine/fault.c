@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults in force: matching a visit of a site against the plan, and plans drawn from the seed.
- * Without a plan nothing here is called (eng.any_faults).
+ * Faults in force: matching a visit of a site against the plan, counting visits, healing. Without a
+ * plan, and without the wish for figures, nothing here is called (eng.any_faults).
  */
 #include "sim/engine/fault.h"
 
@@ -11,20 +11,106 @@
 
 #include "sim/engine/engine_internal.h"
 
+enum { FAULT_CACHE = 256, FAULT_HEAL_HOOKS = 4 };
+
+/* A site as the run knows it: the faults of the plan that may fire there. */
+struct fault_place_site {
+	const struct fault_layer *layer;
+	const struct fault_site *site;
+	uint32_t *wanted, wanted_n; /* indices into the plan */
+	bool wants_host;            /* a key names the host */
+	uint64_t visits, fires;
+};
+
 static struct {
-	struct fault *fault;
-	uint32_t n;
+	struct fault_plan plan;
+	struct fault_place_site site[FAULT_SITES_MAX];
+	uint32_t site_n;
+	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
 	uint64_t fired;
+	bool healed;
 	char name[64];
 	pthread_mutex_t lock; /* threads engine */
 	struct sim_rng rng;   /* threads engine: prob, where nothing is recorded */
-} plan = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} faults = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Hooks are hung once, at load, and outlive engines. */
+static void (*fault_heal_hook[FAULT_HEAL_HOOKS])(void);
+static uint32_t fault_heal_hooks;
+
+/* ---- sites ---------------------------------------------------------------------------------- */
+
+static uint32_t fault_site_index(const char *name)
+{
+	for (uint32_t i = 0; i < faults.site_n; i++)
+		if (strcmp(faults.site[i].site->name, name) == 0)
+			return i;
+	fprintf(stderr, "engine: fault site \"%s\" is in no table\n", name);
+	abort();
+}
+
+/* `name` is a string constant: its address stands for it. */
+static struct fault_place_site *fault_site_get(const char *name)
+{
+	uint64_t key = (uint64_t)(uintptr_t)name;
+	uint64_t *slot = &faults.cache[(key * 0x9e3779b97f4a7c15ull) >> 56];
+	uint64_t v = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+	if (v >> 8 != key) {
+		v = key << 8 | fault_site_index(name);
+		__atomic_store_n(slot, v, __ATOMIC_RELAXED);
+	}
+	return &faults.site[v & 0xff];
+}
+
+static void fault_sites_start(void)
+{
+	faults.site_n = 0;
+	memset(faults.cache, 0, sizeof faults.cache);
+	for (const struct fault_layer *l = fault_layers; l->name; l++) {
+		for (const struct fault_site *s = l->site; s->name; s++) {
+			ASSERT(faults.site_n < FAULT_SITES_MAX);
+			faults.site[faults.site_n++] =
+				(struct fault_place_site){.layer = l, .site = s};
+		}
+	}
+}
+
+static bool fault_is_for(const struct fault *f, const struct fault_place_site *s)
+{
+	if (f->site)
+		return f->site == s->site;
+	return f->layer == s->layer && fault_action_fail(s->site);
+}
+
+/* Each site's list of the faults that may fire there. */
+static int fault_sites_want(void)
+{
+	for (uint32_t i = 0; i < faults.site_n; i++) {
+		struct fault_place_site *s = &faults.site[i];
+
+		for (uint32_t k = 0; k < faults.plan.n; k++) {
+			const struct fault *f = &faults.plan.fault[k];
+
+			if (!fault_is_for(f, s))
+				continue;
+			uint32_t *more = realloc(s->wanted, (s->wanted_n + 1) * sizeof *s->wanted);
+			if (!more)
+				return ENOMEM;
+			s->wanted = more;
+			s->wanted[s->wanted_n++] = k;
+			s->wants_host |= (f->given & 1u << FAULT_HOST) != 0;
+		}
+		eng.point_faults |= s->wanted_n && strncmp(s->site->name, "os.task", 7) == 0;
+	}
+	return 0;
+}
 
 /* ---- matching ------------------------------------------------------------------------------- */
 
-/* Where a visit happens: of the object's label, else of the calling task. -1: unknown. */
+/* Where a visit happens; -1: unknown. */
 struct fault_place {
-	int64_t value[FAULT_NUMBER + 1];
+	int64_t value[FAULT_PLACE];
 };
 
 static int64_t fault_host_of_rank(int32_t rank)
@@ -43,44 +129,59 @@ static int64_t fault_host_of_rank(int32_t rank)
 	return host;
 }
 
-static void fault_place_find(const void *object, struct fault_place *place)
+static void fault_place_label(const struct fault_place_site *s, const void *object, int64_t *v)
+{
+	struct os_label label;
+
+	if (!object || !label_get(object, &label))
+		return;
+	v[FAULT_NUMBER_KEY] = label.number;
+	v[FAULT_PEER] = label.peer;
+	v[FAULT_CHANNEL] = label.channel;
+	if (label.rank < 0)
+		return;
+	if (s->wants_host && v[FAULT_RANK] != label.rank)
+		v[FAULT_HOST] = fault_host_of_rank(label.rank);
+	v[FAULT_RANK] = label.rank;
+}
+
+/* What the caller says, else the object's label, else the calling task. */
+static void fault_place_find(const struct fault_place_site *s, const void *object,
+			     const struct sim_fault_place *at, struct fault_place *place)
 {
 	const struct sim_task *t = sim_task_self();
-	struct os_label label;
 	int64_t *v = place->value;
 
-	for (int i = 0; i <= FAULT_NUMBER; i++)
+	for (int i = 0; i < FAULT_PLACE; i++)
 		v[i] = -1;
 	if (t) {
 		v[FAULT_RANK] = t->self.rank;
 		v[FAULT_HOST] = t->self.proc->host;
+		v[FAULT_STEP] = t->self.step;
 	}
-	if (!object || !label_get(object, &label))
+	fault_place_label(s, object, v);
+	if (!at)
 		return;
-	v[FAULT_NUMBER] = label.number;
-	if (strcmp(label.what, "port") == 0) { /* a port belongs to a host; `peer` is its index */
-		v[FAULT_RANK] = -1;
-		v[FAULT_HOST] = label.peer;
-		v[FAULT_PORT] = label.number;
-		return;
-	}
-	v[FAULT_PEER] = label.peer;
-	v[FAULT_CHANNEL] = label.channel;
-	if (label.rank >= 0) {
-		v[FAULT_RANK] = label.rank;
-		v[FAULT_HOST] = fault_host_of_rank(label.rank);
-	}
+	if (at->host >= 0)
+		v[FAULT_HOST] = at->host;
+	if (at->step >= 0)
+		v[FAULT_STEP] = at->step;
+	v[FAULT_PORT] = at->port;
+	v[FAULT_PEER_HOST] = at->peer_host;
+	v[FAULT_PEER_PORT] = at->peer_port;
+	v[FAULT_STATE_KEY] = at->state;
 }
 
-static bool fault_matches(const struct fault *f, const struct fault_place *place)
+static bool fault_matches(const struct fault *f, const struct fault_place *place, uint64_t now_ns)
 {
-	for (int k = 0; k <= FAULT_NUMBER; k++)
+	for (int k = 0; k < FAULT_PLACE; k++)
 		if ((f->given & 1u << k) && f->key[k] != place->value[k])
 			return false;
-	if ((f->given & 1u << FAULT_STEP) && eng.steps < (uint64_t)f->key[FAULT_STEP])
+	if ((f->given & 1u << FAULT_AT) && eng.steps < (uint64_t)f->key[FAULT_AT])
 		return false;
-	return !(f->given & 1u << FAULT_AFTER) ||
-	       sim_now_ns() - eng.start_ns >= (uint64_t)f->key[FAULT_AFTER];
+	if ((f->given & 1u << FAULT_UNTIL) && now_ns >= (uint64_t)f->key[FAULT_UNTIL])
+		return false;
+	return !(f->given & 1u << FAULT_AFTER) || now_ns >= (uint64_t)f->key[FAULT_AFTER];
 }
 
 static bool fault_draw(struct fault *f)
@@ -92,194 +193,218 @@ static bool fault_draw(struct fault *f)
 	if (engine_in_sim())
 		draw = choice_draw(f->choice, f->prob_den);
 	else
-		draw = (uint32_t)sim_rng_below(&plan.rng, f->prob_den);
+		draw = (uint32_t)sim_rng_below(&faults.rng, f->prob_den);
 	return draw < f->prob_num;
 }
 
-/* A match is counted; it fires within its window of nth and count, if the draw says so. */
-static bool fault_fires(struct fault *f)
+static bool fault_is_open(struct fault *f, uint64_t now_ns)
+{
+	if (f->open && now_ns >= f->close_ns)
+		f->open = false;
+	return f->open;
+}
+
+/* A match is counted; it fires within its window of nth and count, if the draw says so. What lasts
+ * and has begun goes on, uncounted. */
+static bool fault_fires(struct fault *f, uint64_t now_ns)
 {
 	uint64_t nth = f->given & 1u << FAULT_NTH ? (uint64_t)f->key[FAULT_NTH] : 1;
 	uint64_t count = f->given & 1u << FAULT_COUNT ? (uint64_t)f->key[FAULT_COUNT]
 			 : f->prob_den                ? UINT64_MAX
 						      : 1;
 
-	if (++f->matches < nth || f->fired >= count)
+	if (fault_is_open(f, now_ns))
+		return true;
+	if (++f->matches < nth || f->fired >= count || !fault_draw(f))
 		return false;
-	return fault_draw(f);
+	f->fired++;
+	faults.fired++;
+	if (f->action && f->action->lasts) {
+		f->open = true;
+		f->close_ns = f->for_ns ? now_ns + f->for_ns : ENGINE_NEVER;
+	}
+	trace_record("fault", f->line, f->fired, f->arg);
+	trace_instant("fault injected", f->text);
+	return true;
 }
 
-static bool fault_visit(const struct fault_site *site, const struct fault_place *place,
-			struct os_fault *out)
+static void fault_fill(const struct fault *f, const struct fault_place_site *s, uint64_t now_ns,
+		       struct os_fault *out)
 {
-	for (uint32_t i = 0; i < plan.n; i++) {
-		struct fault *f = &plan.fault[i];
+	const struct fault_action *a = f->action ? f->action : fault_action_fail(s->site);
 
-		if (f->site != site || !fault_matches(f, place) || !fault_fires(f))
+	*out = (struct os_fault){
+		.kind = a->kind,
+		.arg = f->action || f->arg_given ? f->arg : a->param[0].usual,
+		.more = f->more,
+		.left_ns = !a->lasts                     ? 0
+			   : f->close_ns == ENGINE_NEVER ? ENGINE_NEVER
+							 : f->close_ns - now_ns,
+	};
+}
+
+static bool fault_visit(struct fault_place_site *s, const void *object,
+			const struct sim_fault_place *at, struct os_fault *out)
+{
+	uint64_t now_ns = sim_now_ns() - eng.start_ns;
+	struct fault_place place;
+
+	fault_place_find(s, object, at, &place);
+	for (uint32_t i = 0; i < s->wanted_n; i++) {
+		struct fault *f = &faults.plan.fault[s->wanted[i]];
+
+		if (!fault_matches(f, &place, now_ns) || !fault_fires(f, now_ns))
 			continue;
-		f->fired++;
-		plan.fired++;
-		*out = (struct os_fault){f->action->kind, f->arg};
-		trace_record("fault", f->line, f->fired, f->arg);
-		trace_instant("fault injected", f->text);
+		s->fires++;
+		fault_fill(f, s, now_ns, out);
 		return true;
 	}
 	return false;
 }
 
-bool fault_check(const char *name, const void *object, struct os_fault *f)
+bool fault_check(const char *name, const void *object, const struct sim_fault_place *at,
+		 struct os_fault *f)
 {
-	const struct fault_site *site = fault_site_find(name, strlen(name));
-	struct fault_place place;
-	bool wanted = false, fires;
+	bool fires;
 
-	if (eng.phase != ENGINE_RUNNING || !site)
+	if (eng.phase != ENGINE_RUNNING)
 		return false;
-	for (uint32_t i = 0; i < plan.n; i++)
-		wanted |= plan.fault[i].site == site;
-	if (!wanted)
+	struct fault_place_site *s = fault_site_get(name);
+	__atomic_fetch_add(&s->visits, 1, __ATOMIC_RELAXED);
+	if (!s->wanted_n || __atomic_load_n(&faults.healed, __ATOMIC_RELAXED))
 		return false;
-	fault_place_find(object, &place);
 	if (engine_in_sim())
-		return fault_visit(site, &place, f);
-	pthread_mutex_lock(&plan.lock);
-	fires = fault_visit(site, &place, f);
-	pthread_mutex_unlock(&plan.lock);
+		return fault_visit(s, object, at, f);
+	pthread_mutex_lock(&faults.lock);
+	fires = fault_visit(s, object, at, f);
+	pthread_mutex_unlock(&faults.lock);
 	return fires;
 }
 
-/* ---- a plan from the seed ------------------------------------------------------------------- */
-
-/* What a drawn plan may contain; %u is drawn from 1..most. */
-static const struct {
-	const char *line;
-	uint32_t most;
-} fault_catalogue[] = {
-	{"fabric.packet prob=1/%u drop", 256},
-	{"fabric.packet prob=1/%u delay by=20us", 64},
-	{"fabric.link after=%uus down for=100us", 2000},
-	{"fabric.link after=%uus down", 2000},
-	{"verbs.cqe nth=%u error", 64},
-	{"verbs.reg_mr nth=%u fail", 16},
-	{"os.alloc nth=%u fail", 400},
-	{"os.socket nth=%u reset", 100},
-	{"os.task after=%uus kill", 2000},
-	{"shared.cas prob=1/%u spurious", 8},
-};
-
-/* Swarm: first which kinds exist at all in this run, then how strong each one is. */
-static int fault_draw_plan(void)
+bool sim_fault(const char *site, const void *object, const struct sim_fault_place *at,
+	       struct os_fault *f)
 {
-	struct sim_rng rng;
-	char text[2048];
-	size_t n = 0;
+	return UNLIKELY(eng.any_faults) && fault_check(site, object, at, f);
+}
 
-	sim_rng_init(&rng, "engine.faults");
-	text[0] = 0;
-	for (size_t i = 0; i < ARRAY_LEN(fault_catalogue); i++) {
-		uint64_t in = sim_rng_below(&rng, 4);
-		uint64_t strength = sim_rng_below(&rng, fault_catalogue[i].most);
+/* ---- healing -------------------------------------------------------------------------------- */
 
-		if (in)
-			continue;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-		n += (size_t)snprintf(text + n, sizeof text - n, fault_catalogue[i].line,
-				      1 + (unsigned)strength);
-#pragma GCC diagnostic pop
-		text[n++] = '\n';
-		text[n] = 0;
-	}
-	return fault_plan_parse(text, plan.name, &plan.fault, &plan.n);
+void sim_on_heal(void (*hook)(void))
+{
+	ASSERT(fault_heal_hooks < FAULT_HEAL_HOOKS);
+	fault_heal_hook[fault_heal_hooks++] = hook;
+}
+
+void sim_faults_heal(void)
+{
+	if (__atomic_exchange_n(&faults.healed, true, __ATOMIC_ACQ_REL))
+		return;
+	trace_record("faults heal", faults.fired, 0, 0);
+	trace_instant("faults heal", "");
+	for (uint32_t i = 0; i < fault_heal_hooks; i++)
+		fault_heal_hook[i]();
+}
+
+bool sim_faults_healed(void)
+{
+	return __atomic_load_n(&faults.healed, __ATOMIC_ACQUIRE);
+}
+
+static void fault_heal_step(void *object, uint64_t arg)
+{
+	sim_faults_heal();
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-int fault_start(void)
+static int fault_plan_make(const struct sim_config *c)
 {
-	const struct sim_config *c = &eng.config;
 	int rc = 0;
 
-	plan.fault = NULL;
-	plan.n = 0;
-	plan.fired = 0;
-	snprintf(plan.name, sizeof plan.name, "plan of seed 0x%" PRIx64, eng.seed);
-	sim_rng_init(&plan.rng, "engine.fault_prob");
 	if (c->fault_plan)
 		rc = fault_plan_parse(c->fault_plan,
 				      c->fault_plan_name ? c->fault_plan_name : "fault plan",
-				      &plan.fault, &plan.n);
-	if (!rc && c->fault_random)
-		rc = fault_draw_plan();
+				      &faults.plan);
+	if (rc || !c->fault_random)
+		return rc;
+	char *text = fault_random_text();
+	rc = text ? fault_plan_parse(text, faults.name, &faults.plan) : ENOMEM;
+	free(text);
+	return rc;
+}
+
+int fault_start(void)
+{
+	const struct sim_config *c = &eng.config;
+
+	faults.plan = (struct fault_plan){.fault = NULL};
+	faults.fired = 0;
+	faults.healed = false;
+	snprintf(faults.name, sizeof faults.name, "plan of seed 0x%" PRIx64, eng.seed);
+	sim_rng_init(&faults.rng, "engine.fault_prob");
+	fault_sites_start();
+	int rc = fault_plan_make(c);
+	if (!rc)
+		rc = fault_sites_want();
 	if (rc) {
 		fault_stop();
 		return rc;
 	}
-	for (uint32_t i = 0; i < plan.n; i++) {
-		struct fault *f = &plan.fault[i];
+	for (uint32_t i = 0; i < faults.plan.n; i++) {
+		struct fault *f = &faults.plan.fault[i];
 		char name[32];
 
 		snprintf(name, sizeof name, "fault.%u", i);
 		if (f->prob_den && engine_in_sim())
 			f->choice = choice_site_find(name);
-		eng.any_faults = true;
-		eng.point_faults |= strcmp(f->site->name, "os.task") == 0;
 	}
+	eng.any_faults = faults.plan.n || c->fault_stats;
 	return 0;
+}
+
+void fault_run(void)
+{
+	const struct sim_event_attr attr = {
+		.name = "engine.heal", .kind = SIM_EVENT_TIMER, .delay_ns = faults.plan.heal_ns};
+
+	if (faults.plan.heal_ns)
+		sim_event_post(&attr, fault_heal_step, NULL, 0, NULL);
 }
 
 void fault_stop(void)
 {
-	free(plan.fault);
-	plan.fault = NULL;
-	plan.n = 0;
+	for (uint32_t i = 0; i < faults.site_n; i++) {
+		free(faults.site[i].wanted);
+		faults.site[i].wanted = NULL;
+		faults.site[i].wanted_n = 0;
+	}
+	fault_plan_free(&faults.plan);
 }
+
+/* ---- figures -------------------------------------------------------------------------------- */
 
 uint64_t sim_faults_fired(void)
 {
-	return plan.fired;
+	return faults.fired;
 }
 
-/* ---- printing ------------------------------------------------------------------------------- */
+bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat)
+{
+	if (index >= faults.site_n)
+		return false;
+	const struct fault_place_site *s = &faults.site[index];
+	*stat = (struct sim_fault_stat){s->site->name, s->visits, s->fires};
+	return true;
+}
 
 void sim_fault_print_plan(FILE *out)
 {
-	for (uint32_t i = 0; i < plan.n; i++)
-		fprintf(out, "fault %s   # matched %" PRIu64 ", fired %" PRIu64 "\n",
-			plan.fault[i].text, plan.fault[i].matches, plan.fault[i].fired);
-}
+	for (uint32_t i = 0; i < faults.plan.n; i++) {
+		const struct fault *f = &faults.plan.fault[i];
 
-static void fault_print_actions(FILE *out, const struct fault_site *s)
-{
-	for (int i = 0; i < FAULT_ACTIONS_MAX && s->action[i].name; i++) {
-		const struct fault_action *a = &s->action[i];
-
-		fprintf(out, "%s%s", i ? " | " : "", a->name);
-		if (a->param)
-			fprintf(out, " [%s=%s]", a->param,
-				strcmp(a->param, "errno") == 0    ? "NAME"
-				: strcmp(a->param, "status") == 0 ? "NAME"
-								  : "TIME");
+		fprintf(out, "fault %s   # matched %" PRIu64 ", fired %" PRIu64 "\n", f->text,
+			f->matches, f->fired);
 	}
-}
-
-void sim_fault_print_sites(FILE *out)
-{
-	fprintf(out, "A fault plan has one fault a line; # starts a comment:\n\n"
-		     "  LAYER.OPERATION [KEY=VALUE...] ACTION [PARAMETER=VALUE...]\n\n"
-		     "sites and what they can do:\n");
-	for (const struct fault_site *s = fault_sites; s->name; s++) {
-		fprintf(out, "  %-19s ", s->name);
-		fault_print_actions(out, s);
-		fprintf(out, "   (%s)\n", s->what);
-	}
-	fprintf(out,
-		"\nkeys:\n"
-		"  host rank peer channel port number   where, all of them must match\n"
-		"  step=N after=TIME                    not before that step, that virtual time\n"
-		"  nth=N count=N                        from the N-th match on, that many times\n"
-		"  prob=N/M                             each with that probability\n"
-		"TIME is an integer with ns, us, ms or s. For example:\n"
-		"  fabric.link host=1 after=200us down for=50us\n"
-		"  verbs.cqe rank=3 peer=4 nth=17 error status=RETRY_EXC_ERR\n");
+	if (faults.plan.heal_ns)
+		fprintf(out, "fault heal after=%" PRIu64 "ns\n", faults.plan.heal_ns);
 }

@@ -1,86 +1,166 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fault plans: which calls of the outside fail, and when. Read by the engine from the text in
- * sim_config.fault_plan; `doppel faults` prints this grammar and the sites (sim_fault_print_sites).
+ * sim_config.fault_plan; `doppel faults` prints the grammar and the sites, docs/faults.md explains
+ * both.
  *
  * One fault a line, `#` starts a comment:
  *
- *	LAYER.OPERATION [KEY=VALUE...] ACTION [PARAMETER=VALUE...]
+ *	LAYER.OPERATION [KEY=VALUE...] [forever] ACTION [PARAMETER=VALUE...]
+ *	LAYER.any       [KEY=VALUE...] [forever] fail
+ *	heal after=TIME
  *
  *	fabric.link host=1 after=200us down for=50us
  *	verbs.cqe rank=3 peer=4 nth=17 error status=RETRY_EXC_ERR
- *	fabric.packet prob=1/64 drop
- *	os.task rank=2 after=1ms kill
+ *	cuda.any nth=17 fail
  *
- * Keys say where, each at most once; all given ones must match:
- *	host, rank, peer, channel   of the object's label; without a label, of the calling task
- *	port                        index of a NIC port of the world
- *	number                      the label's number (of a QP, a connection)
- * and when, among the matches so far:
- *	step=N       not before that step of the run (sim_steps())
- *	after=TIME   not before that virtual time: an integer with ns, us, ms or s
- *	nth=N        from the N-th match on, counted from 1; default 1
- *	count=N      that many times; default 1, with prob= any number of times
- *	prob=N/M     each with that probability, drawn as a recorded choice
+ * The sites of a layer are one table in a file of their own: fault_sites_fabric.c, _verbs.c,
+ * _cuda.c, _host.c; fault_sites.c joins them. An action `lasts` when what it does goes on for a
+ * time after it fired: then it fires at each visit that the line's keys match, until `for=` has
+ * passed, or until the faults heal. LAYER.any is each site of the layer that has an action `fail`,
+ * in one sequence.
  *
- * Parameters: errno= and status= take a name or a number; by= and for= take a TIME.
- * Errors name the plan, line and column, and the nearest known name.
+ * Errors name the plan, line and column, and the nearest known names.
  */
 #ifndef SIM_ENGINE_FAULT_H
 #define SIM_ENGINE_FAULT_H
 
 #include "core/os/os.h"
+#include "sim/engine/sim.h"
 
-enum { FAULT_ACTIONS_MAX = 4 };
+enum { FAULT_ACTIONS_MAX = 7, FAULT_PARAMS_MAX = 2, FAULT_SITES_MAX = 254, FAULT_RANGES_MAX = 4 };
 
-/* What a site can do; the first one named is its usual. */
+/* How a parameter's value is written. */
+enum fault_value {
+	FAULT_TIME,    /* 50us */
+	FAULT_NUMBER,  /* 17 */
+	FAULT_ERRNO,   /* a name, or a number: all of these */
+	FAULT_STATUS,  /* enum ibv_wc_status without IBV_WC_ */
+	FAULT_CUDA,    /* cudaError_t without cudaError */
+	FAULT_STATE,   /* enum ibv_qp_state without IBV_QPS_ */
+	FAULT_REFUSAL, /* what a responder says no with */
+	FAULT_VALUES,
+};
+
+struct fault_param {
+	const char *name;
+	enum fault_value type;
+	uint64_t usual; /* when it is not given */
+};
+
+/* What a site can do; the first one named is its usual. The parameters go to arg and more of struct
+ * os_fault, in order. */
 struct fault_action {
 	const char *name;
 	enum os_fault_kind kind;
-	const char *param; /* "errno", "status", "by", "for", or NULL */
-	uint64_t usual;    /* the parameter's value when it is not given */
+	const char *what; /* for people; NULL: says itself */
+	struct fault_param param[FAULT_PARAMS_MAX];
+	bool lasts; /* takes for=TIME besides: 0, the usual, is until the faults heal */
 };
 
 struct fault_site {
 	const char *name;
 	const char *what; /* for people */
 	struct fault_action action[FAULT_ACTIONS_MAX];
+	bool has_state; /* the key state= may be given */
 };
 
+#define FAULT_ACTION_FAIL(error)                                                                   \
+	{                                                                                          \
+		.name = "fail", .kind = OS_FAULT_FAIL, .what = "returns the error", .param = {     \
+			{"errno", FAULT_ERRNO, error}                                              \
+		}                                                                                  \
+	}
+
+/* A line that a drawn plan may have; each %u is drawn from its range. */
+struct fault_recipe {
+	const char *line;
+	struct {
+		uint32_t least, most;
+	} range[FAULT_RANGES_MAX];
+};
+
+struct fault_layer {
+	const char *name, *what;
+	const struct fault_site *site;     /* until name is NULL */
+	const struct fault_recipe *recipe; /* until line is NULL */
+};
+
+/* Where first, up to FAULT_PLACE; then when. */
 enum fault_key {
 	FAULT_HOST,
 	FAULT_RANK,
 	FAULT_PEER,
 	FAULT_CHANNEL,
 	FAULT_PORT,
-	FAULT_NUMBER,
+	FAULT_PEER_HOST,
+	FAULT_PEER_PORT,
+	FAULT_NUMBER_KEY,
 	FAULT_STEP,
+	FAULT_STATE_KEY,
+	FAULT_PLACE,
+	FAULT_AT = FAULT_PLACE,
+	FAULT_AFTER,
+	FAULT_UNTIL,
 	FAULT_NTH,
 	FAULT_COUNT,
-	FAULT_AFTER,
 	FAULT_PROB,
 	FAULT_KEYS,
 };
 
 struct fault {
-	const struct fault_site *site;
-	const struct fault_action *action;
-	uint64_t arg;
+	const struct fault_layer *layer;
+	const struct fault_site *site;     /* NULL: any of the layer that can fail */
+	const struct fault_action *action; /* NULL with site NULL */
+	uint64_t arg, more, for_ns;
+	bool arg_given; /* LAYER.any: else each site's usual */
 	uint32_t given; /* bit per enum fault_key */
 	int64_t key[FAULT_KEYS];
 	uint32_t prob_num, prob_den;
 	uint64_t matches, fired;
+	bool open; /* it lasts, and began */
+	uint64_t close_ns;
 	uint32_t line;
 	struct choice_site *choice; /* of prob */
-	char text[128];             /* the line, for reports */
+	char text[160];             /* the line, for reports */
+};
+
+struct fault_plan {
+	struct fault *fault;
+	uint32_t n;
+	uint64_t heal_ns; /* after the start of the run; 0: never */
 };
 
 #pragma GCC visibility push(hidden)
-extern const struct fault_site fault_sites[];
-extern const char *const fault_key_name[FAULT_KEYS];
-const struct fault_site *fault_site_find(const char *name, size_t n);
-/* Appends to an array that it reallocates. EINVAL, explained on stderr. */
-int fault_plan_parse(const char *text, const char *plan, struct fault **fault, uint32_t *n);
+extern const struct fault_site fault_sites_fabric[], fault_sites_verbs[], fault_sites_cuda[],
+	fault_sites_os[], fault_sites_shared[];
+extern const struct fault_recipe fault_recipes_fabric[], fault_recipes_verbs[],
+	fault_recipes_cuda[], fault_recipes_os[], fault_recipes_shared[];
+extern const struct fault_layer fault_layers[]; /* until name is NULL */
+
+struct fault_key_info {
+	const char *name;
+	const char *what; /* for people */
+};
+extern const struct fault_key_info fault_keys[FAULT_KEYS];
+
+/* fault_sites.c */
+const struct fault_action *fault_action_fail(const struct fault_site *site); /* NULL: has none */
+
+/* fault_names.c: values that have names; until name is NULL. NULL: the type has none. */
+struct fault_name {
+	const char *name;
+	uint64_t value;
+};
+const struct fault_name *fault_names(enum fault_value type);
+const char *fault_value_hint(enum fault_value type); /* "TIME", "NAME", "N" */
+
+/* fault_plan.c: appends to a plan. EINVAL, explained on stderr; ENOMEM. */
+int fault_plan_parse(const char *text, const char *name, struct fault_plan *plan);
+void fault_plan_free(struct fault_plan *plan);
+
+/* fault_random.c: a plan from the seed; the caller frees the text. NULL: out of memory. */
+char *fault_random_text(void);
 #pragma GCC visibility pop
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parser of fault plans, and the tables of what can be named in one. */
+/* The parser of fault plans. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,100 +7,6 @@
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/fault.h"
-
-#define FAIL_WITH(e)                                                                               \
-	{                                                                                          \
-		"fail", OS_FAULT_FAIL, "errno", e                                                  \
-	}
-
-const struct fault_site fault_sites[] = {
-	{"fabric.link",
-	 "a NIC's link, looked at for each message",
-	 {{"down", OS_FAULT_DOWN, "for", 0}}},
-	{"fabric.packet",
-	 "a message on its way",
-	 {{"drop", OS_FAULT_DROP, NULL, 0}, {"delay", OS_FAULT_DELAY, "by", 10000}}},
-	{"verbs.cqe", "the completion of a send", {{"error", OS_FAULT_ERROR, "status", 21}}},
-	{"verbs.reg_mr", "ibv_reg_mr", {FAIL_WITH(ENOMEM)}},
-	{"verbs.modify_qp", "ibv_modify_qp", {FAIL_WITH(ETIMEDOUT)}},
-	{"cuda.malloc", "cudaMalloc", {FAIL_WITH(ENOMEM)}},
-	{"cuda.host_alloc", "cudaHostAlloc", {FAIL_WITH(ENOMEM)}},
-	{"cuda.host_register", "cudaHostRegister", {FAIL_WITH(ENOMEM)}},
-	{"cuda.ipc_open", "cudaIpcOpenMemHandle", {FAIL_WITH(ENOMEM)}},
-	{"os.alloc", "os_alloc", {FAIL_WITH(ENOMEM)}},
-	{"os.file", "os_file_read", {FAIL_WITH(EIO)}},
-	{"os.shm", "os_shm_create, os_shm_open", {FAIL_WITH(ENOMEM)}},
-	{"os.connect", "os_connect", {FAIL_WITH(ECONNREFUSED)}},
-	{"os.socket",
-	 "a send or receive on a connection",
-	 {{"reset", OS_FAULT_RESET, NULL, 0},
-	  {"delay", OS_FAULT_DELAY, "by", 10000},
-	  FAIL_WITH(EIO)}},
-	{"os.task",
-	 "an entry point or a wait of a rank's host task: ends its process",
-	 {{"kill", OS_FAULT_KILL, NULL, 0}}},
-	{"shared.cas", "a weak compare-and-swap", {{"spurious", OS_FAULT_SPURIOUS, NULL, 0}}},
-	{NULL, NULL, {{NULL, 0, NULL, 0}}},
-};
-
-const char *const fault_key_name[FAULT_KEYS] = {
-	[FAULT_HOST] = "host",       [FAULT_RANK] = "rank", [FAULT_PEER] = "peer",
-	[FAULT_CHANNEL] = "channel", [FAULT_PORT] = "port", [FAULT_NUMBER] = "number",
-	[FAULT_STEP] = "step",       [FAULT_NTH] = "nth",   [FAULT_COUNT] = "count",
-	[FAULT_AFTER] = "after",     [FAULT_PROB] = "prob",
-};
-
-struct named_number {
-	const char *name;
-	uint64_t value;
-};
-
-static const struct named_number errno_names[] = {
-	{"EPERM", EPERM},
-	{"ENOENT", ENOENT},
-	{"EIO", EIO},
-	{"EAGAIN", EAGAIN},
-	{"ENOMEM", ENOMEM},
-	{"EACCES", EACCES},
-	{"EFAULT", EFAULT},
-	{"EBUSY", EBUSY},
-	{"ENODEV", ENODEV},
-	{"EINVAL", EINVAL},
-	{"ENOSPC", ENOSPC},
-	{"EPIPE", EPIPE},
-	{"ENOSYS", ENOSYS},
-	{"EMFILE", EMFILE},
-	{"ETIMEDOUT", ETIMEDOUT},
-	{"ECONNREFUSED", ECONNREFUSED},
-	{"ECONNRESET", ECONNRESET},
-	{"EHOSTUNREACH", EHOSTUNREACH},
-	{NULL, 0},
-};
-
-/* Completion statuses of the verbs API, without their common prefix IBV_WC_. */
-static const struct named_number status_names[] = {
-	{"LOC_LEN_ERR", 1},
-	{"LOC_QP_OP_ERR", 2},
-	{"LOC_PROT_ERR", 4},
-	{"WR_FLUSH_ERR", 5},
-	{"MW_BIND_ERR", 6},
-	{"BAD_RESP_ERR", 7},
-	{"LOC_ACCESS_ERR", 8},
-	{"REM_INV_REQ_ERR", 9},
-	{"REM_ACCESS_ERR", 10},
-	{"REM_OP_ERR", 11},
-	{"RETRY_EXC_ERR", 12},
-	{"RNR_RETRY_EXC_ERR", 13},
-	{"REM_ABORT_ERR", 16},
-	{"FATAL_ERR", 19},
-	{"RESP_TIMEOUT_ERR", 20},
-	{"GENERAL_ERR", 21},
-	{NULL, 0},
-};
-
-static const struct named_number time_units[] = {
-	{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL, 0},
-};
 
 /* ---- places and errors ---------------------------------------------------------------------- */
 
@@ -156,17 +62,44 @@ static uint32_t fault_distance(const char *a, size_t na, const char *b)
 	return row[nb];
 }
 
+/* The names that are least far from what was written: up to three, the nearest first. */
+enum { NEAREST_MOST = 3, NEAREST_SLACK = 2 };
+
 struct nearest {
-	const char *name;
-	uint32_t distance;
+	const char *name[NEAREST_MOST];
+	uint32_t distance[NEAREST_MOST];
+	char text[160]; /* nearest_say's */
 };
 
 static void nearest_try(struct nearest *best, struct token t, const char *name)
 {
 	uint32_t d = fault_distance(t.at, t.n, name);
+	int at = NEAREST_MOST;
 
-	if (!best->name || d < best->distance)
-		*best = (struct nearest){name, d};
+	while (at > 0 && (!best->name[at - 1] || d < best->distance[at - 1]))
+		at--;
+	for (int i = NEAREST_MOST - 1; i > at; i--) {
+		best->name[i] = best->name[i - 1];
+		best->distance[i] = best->distance[i - 1];
+	}
+	if (at < NEAREST_MOST) {
+		best->name[at] = name;
+		best->distance[at] = d;
+	}
+}
+
+/* "a, b": those about as near as the nearest. */
+static const char *nearest_say(struct nearest *best)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < NEAREST_MOST && best->name[i]; i++) {
+		if (best->distance[i] > best->distance[0] + NEAREST_SLACK)
+			break;
+		n += (size_t)snprintf(best->text + n, sizeof best->text - n, "%s%s", i ? ", " : "",
+				      best->name[i]);
+	}
+	return best->text;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -218,7 +151,7 @@ static bool token_number(struct token t, uint64_t *value, struct token *rest)
 	return i > 0;
 }
 
-static const struct named_number *named_find(const struct named_number *table, struct token t)
+static const struct fault_name *named_find(const struct fault_name *table, struct token t)
 {
 	for (; table->name; table++)
 		if (token_is(t, table->name))
@@ -229,9 +162,9 @@ static const struct named_number *named_find(const struct named_number *table, s
 static int value_time(const struct cursor *c, struct token t, uint64_t *ns)
 {
 	struct token rest;
-	const struct named_number *unit;
+	const struct fault_name *unit;
 
-	if (!token_number(t, ns, &rest) || !(unit = named_find(time_units, rest)) ||
+	if (!token_number(t, ns, &rest) || !(unit = named_find(fault_names(FAULT_TIME), rest)) ||
 	    *ns > INT64_MAX / unit->value)
 		return fault_error(c, t.at,
 				   "\"%.*s\" is no time; expected like 50us (ns, us, ms, s)",
@@ -264,11 +197,11 @@ static int value_ratio(const struct cursor *c, struct token t, struct fault *f)
 	return 0;
 }
 
-static int value_named(const struct cursor *c, struct token t, const char *param, uint64_t *v)
+static int value_named(const struct cursor *c, struct token t, const char *what,
+		       enum fault_value type, uint64_t *v)
 {
-	const struct named_number *table = strcmp(param, "errno") ? status_names : errno_names;
-	const struct named_number *found = named_find(table, t);
-	struct nearest best = {NULL, 0};
+	const struct fault_name *table = fault_names(type), *found = named_find(table, t);
+	struct nearest best = {.name = {NULL}};
 	struct token rest;
 
 	if (found) {
@@ -279,93 +212,175 @@ static int value_named(const struct cursor *c, struct token t, const char *param
 		return 0;
 	for (; table->name; table++)
 		nearest_try(&best, t, table->name);
-	return fault_error(c, t.at, "unknown %s \"%.*s\"; nearest: %s", param, (int)t.n, t.at,
-			   best.name);
+	return fault_error(c, t.at, "unknown %s \"%.*s\"; nearest: %s", what, (int)t.n, t.at,
+			   nearest_say(&best));
+}
+
+static int value_of(const struct cursor *c, struct token t, const char *what, enum fault_value type,
+		    uint64_t *v)
+{
+	if (type == FAULT_TIME)
+		return value_time(c, t, v);
+	if (type == FAULT_NUMBER)
+		return value_number(c, t, v);
+	return value_named(c, t, what, type, v);
 }
 
 /* ---- one line ------------------------------------------------------------------------------- */
 
-const struct fault_site *fault_site_find(const char *name, size_t n)
+/* "LAYER.any" */
+static const struct fault_layer *fault_layer_any(struct token t)
 {
-	for (const struct fault_site *s = fault_sites; s->name; s++)
-		if (token_is((struct token){name, n}, s->name))
-			return s;
+	for (const struct fault_layer *l = fault_layers; l->name; l++) {
+		size_t n = strlen(l->name);
+
+		if (t.n == n + 4 && !memcmp(t.at, l->name, n) && !memcmp(t.at + n, ".any", 4))
+			return l;
+	}
 	return NULL;
 }
 
 static int parse_site(const struct cursor *c, struct token t, struct fault *f)
 {
-	struct nearest best = {NULL, 0};
+	struct nearest best = {.name = {NULL}};
 
-	f->site = fault_site_find(t.at, t.n);
-	if (f->site)
+	f->layer = fault_layer_any(t);
+	if (f->layer)
 		return 0;
-	for (const struct fault_site *s = fault_sites; s->name; s++)
-		nearest_try(&best, t, s->name);
+	for (f->layer = fault_layers; f->layer->name; f->layer++) {
+		for (f->site = f->layer->site; f->site->name; f->site++) {
+			if (token_is(t, f->site->name))
+				return 0;
+			nearest_try(&best, t, f->site->name);
+		}
+	}
+	nearest_try(&best, t, "heal");
 	return fault_error(c, t.at, "unknown fault site \"%.*s\"; nearest: %s", (int)t.n, t.at,
-			   best.name);
+			   nearest_say(&best));
 }
 
-static int parse_key(const struct cursor *c, struct token key, struct token value, struct fault *f)
+static int parse_key_value(const struct cursor *c, int k, struct token value, struct fault *f)
 {
-	struct nearest best = {NULL, 0};
 	uint64_t v = 0;
-	int k, rc;
+	int rc;
 
-	for (k = 0; k < FAULT_KEYS; k++)
-		if (token_is(key, fault_key_name[k]))
-			break;
-	if (k == FAULT_KEYS) {
-		for (k = 0; k < FAULT_KEYS; k++)
-			nearest_try(&best, key, fault_key_name[k]);
-		return fault_error(c, key.at, "unknown key \"%.*s\"; nearest: %s", (int)key.n,
-				   key.at, best.name);
-	}
-	if (f->given & 1u << k)
-		return fault_error(c, key.at, "key \"%s\" is given twice", fault_key_name[k]);
-	if (k == FAULT_PROB)
-		rc = value_ratio(c, value, f);
-	else if (k == FAULT_AFTER)
+	switch (k) {
+	case FAULT_PROB:
+		return value_ratio(c, value, f);
+	case FAULT_AFTER:
+	case FAULT_UNTIL:
 		rc = value_time(c, value, &v);
-	else
+		break;
+	case FAULT_STATE_KEY:
+		rc = value_named(c, value, "state", FAULT_STATE, &v);
+		break;
+	default:
 		rc = value_number(c, value, &v);
+	}
 	if (!rc && (k == FAULT_NTH || k == FAULT_COUNT) && !v)
-		rc = fault_error(c, value.at, "%s counts from 1", fault_key_name[k]);
-	f->given |= 1u << k;
+		rc = fault_error(c, value.at, "%s counts from 1", fault_keys[k].name);
 	f->key[k] = (int64_t)v;
 	return rc;
 }
 
+static int parse_key(const struct cursor *c, struct token key, struct token value, struct fault *f)
+{
+	struct nearest best = {.name = {NULL}};
+	int k;
+
+	for (k = 0; k < FAULT_KEYS; k++)
+		if (token_is(key, fault_keys[k].name))
+			break;
+	if (k == FAULT_KEYS) {
+		for (k = 0; k < FAULT_KEYS; k++)
+			nearest_try(&best, key, fault_keys[k].name);
+		return fault_error(c, key.at, "unknown key \"%.*s\"; nearest: %s", (int)key.n,
+				   key.at, nearest_say(&best));
+	}
+	if (f->given & 1u << k)
+		return fault_error(c, key.at, "key \"%s\" is given twice", fault_keys[k].name);
+	if (k == FAULT_STATE_KEY && !(f->site && f->site->has_state))
+		return fault_error(c, key.at, "%s.%s has no state", f->layer->name,
+				   f->site ? f->site->name + strlen(f->layer->name) + 1 : "any");
+	f->given |= 1u << k;
+	return parse_key_value(c, k, value, f);
+}
+
+static int parse_forever(const struct cursor *c, struct token t, struct fault *f)
+{
+	if (f->given & 1u << FAULT_COUNT)
+		return fault_error(c, t.at, "forever, or count=: not both");
+	f->given |= 1u << FAULT_COUNT;
+	f->key[FAULT_COUNT] = INT64_MAX;
+	return 0;
+}
+
+/* Of LAYER.any the only action is to fail, each site as it usually does. */
+static int parse_action_any(const struct cursor *c, struct token t, struct fault *f)
+{
+	static const struct fault_action fail = FAULT_ACTION_FAIL(0);
+
+	f->action = &fail;
+	if (token_is(t, fail.name))
+		return 0;
+	return fault_error(c, t.at, "%s.any cannot \"%.*s\"; it can: fail", f->layer->name,
+			   (int)t.n, t.at);
+}
+
 static int parse_action(const struct cursor *c, struct token t, struct fault *f)
 {
-	struct nearest best = {NULL, 0};
+	struct nearest best = {.name = {NULL}};
 
+	if (!f->site)
+		return parse_action_any(c, t, f);
 	for (int i = 0; i < FAULT_ACTIONS_MAX && f->site->action[i].name; i++) {
-		if (token_is(t, f->site->action[i].name)) {
-			f->action = &f->site->action[i];
-			f->arg = f->action->usual;
+		const struct fault_action *a = &f->site->action[i];
+
+		if (token_is(t, a->name)) {
+			f->action = a;
+			f->arg = a->param[0].usual;
+			f->more = a->param[1].usual;
 			return 0;
 		}
-		nearest_try(&best, t, f->site->action[i].name);
+		nearest_try(&best, t, a->name);
 	}
 	return fault_error(c, t.at, "%s cannot \"%.*s\"; nearest: %s", f->site->name, (int)t.n,
-			   t.at, best.name);
+			   t.at, nearest_say(&best));
+}
+
+/* What the action takes, for the message: "errno=, for=". */
+static void action_say_params(const struct fault_action *a, char *out, size_t bytes)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < FAULT_PARAMS_MAX && a->param[i].name; i++)
+		n += (size_t)snprintf(out + n, bytes - n, "%s%s=", n ? ", " : "", a->param[i].name);
+	if (a->lasts)
+		snprintf(out + n, bytes - n, "%sfor=", n ? ", " : "");
 }
 
 static int parse_param(const struct cursor *c, struct token t, struct fault *f)
 {
-	const char *param = f->action->param;
+	const struct fault_action *a = f->action;
 	struct token key, value;
+	char known[64] = "";
 
-	if (!param)
-		return fault_error(c, t.at, "\"%s\" takes no parameter", f->action->name);
-	if (!token_split(t, &key, &value) || !token_is(key, param))
-		return fault_error(c, t.at,
-				   "unknown parameter \"%.*s\" of %s; expected: %s=", (int)t.n,
-				   t.at, f->action->name, param);
-	if (strcmp(param, "errno") == 0 || strcmp(param, "status") == 0)
-		return value_named(c, value, param, &f->arg);
-	return value_time(c, value, &f->arg);
+	action_say_params(a, known, sizeof known);
+	if (!known[0])
+		return fault_error(c, t.at, "\"%s\" takes no parameter", a->name);
+	if (token_split(t, &key, &value)) {
+		for (int i = 0; i < FAULT_PARAMS_MAX && a->param[i].name; i++) {
+			if (!token_is(key, a->param[i].name))
+				continue;
+			f->arg_given |= i == 0;
+			return value_of(c, value, a->param[i].name, a->param[i].type,
+					i ? &f->more : &f->arg);
+		}
+		if (a->lasts && token_is(key, "for"))
+			return value_time(c, value, &f->for_ns);
+	}
+	return fault_error(c, t.at, "unknown parameter \"%.*s\" of %s; expected: %s", (int)t.n,
+			   t.at, a->name, known);
 }
 
 static int parse_line(struct cursor *c, struct fault *f)
@@ -378,39 +393,78 @@ static int parse_line(struct cursor *c, struct fault *f)
 			rc = parse_param(c, t, f);
 		else if (token_split(t, &key, &value))
 			rc = parse_key(c, key, value, f);
+		else if (token_is(t, "forever"))
+			rc = parse_forever(c, t, f);
 		else
 			rc = parse_action(c, t, f);
 	}
 	if (!rc && !f->action)
-		rc = fault_error(c, c->at, "%s: what shall it do? expected: %s", f->site->name,
-				 f->site->action[0].name);
+		rc = fault_error(c, c->at, "%s%s: what shall it do? expected: %s",
+				 f->site ? f->site->name : f->layer->name, f->site ? "" : ".any",
+				 f->site ? f->site->action[0].name : "fail");
+	if (!f->site)
+		f->action = NULL; /* each site's own */
 	size_t n = (size_t)(c->at - c->begin);
 	snprintf(f->text, sizeof f->text, "%.*s", (int)n, c->begin);
 	return rc;
 }
 
-int fault_plan_parse(const char *text, const char *plan, struct fault **fault, uint32_t *n)
+/* "heal after=TIME" */
+static int parse_heal(struct cursor *c, struct fault_plan *plan)
 {
-	struct cursor c = {.plan = plan, .begin = text, .at = text, .line = 1};
+	struct token key, value, t = fault_next(c);
+	uint64_t ns = 0;
+
+	if (plan->heal_ns)
+		return fault_error(c, t.at, "heal is given twice");
+	t = fault_next(c);
+	if (!t.n || !token_split(t, &key, &value) || !token_is(key, "after"))
+		return fault_error(c, t.at, "heal: when? expected: after=TIME");
+	int rc = value_time(c, value, &ns);
+	if (rc)
+		return rc;
+	t = fault_next(c);
+	if (t.n)
+		return fault_error(c, t.at, "heal takes after= and nothing more");
+	plan->heal_ns = MAX_OF(ns, 1ull);
+	return 0;
+}
+
+static int parse_fault(struct cursor *c, struct fault_plan *plan)
+{
+	struct fault *more = realloc(plan->fault, (plan->n + 1) * sizeof *more);
+
+	if (!more)
+		return ENOMEM;
+	plan->fault = more;
+	more[plan->n] = (struct fault){.line = c->line};
+	int rc = parse_line(c, &more[plan->n]);
+	plan->n += !rc;
+	return rc;
+}
+
+int fault_plan_parse(const char *text, const char *name, struct fault_plan *plan)
+{
+	struct cursor c = {.plan = name, .begin = text, .at = text, .line = 1};
 
 	for (;; c.line++) {
 		struct cursor look = c;
+		struct token first = fault_next(&look);
+		int rc = 0;
 
-		if (fault_next(&look).n) {
-			struct fault *more = realloc(*fault, (*n + 1) * sizeof **fault);
-
-			if (!more)
-				return ENOMEM;
-			*fault = more;
-			more[*n] = (struct fault){.line = c.line};
-			int rc = parse_line(&c, &more[*n]);
-			if (rc)
-				return rc;
-			++*n;
-		}
+		if (first.n)
+			rc = token_is(first, "heal") ? parse_heal(&c, plan) : parse_fault(&c, plan);
+		if (rc)
+			return rc;
 		const char *end = strchr(c.begin, '\n');
 		if (!end)
 			return 0;
 		c.begin = c.at = end + 1;
 	}
+}
+
+void fault_plan_free(struct fault_plan *plan)
+{
+	free(plan->fault);
+	*plan = (struct fault_plan){.fault = NULL};
 }

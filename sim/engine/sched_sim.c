@@ -89,7 +89,7 @@ struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void
 	struct sim_task *p = &t->pub;
 	snprintf(p->name, sizeof p->name, "%s", attr->name ? attr->name : "task");
 	p->self = (struct os_self){
-		.id = eng.next_task_id++, .proc = attr->proc, .name = p->name, .rank = attr->rank};
+		.id = eng.next_task_id++, .proc = attr->proc, .name = p->name, .rank = attr->rank, .step = -1};
 	p->kind = attr->kind;
 	p->background = attr->background;
 	p->device = attr->device;
@@ -314,7 +314,7 @@ static void task_point_fault(struct task *t)
 	struct os_fault f;
 
 	if (t->pub.kind != SIM_TASK_HOST || t->pub.self.rank < 0 ||
-	    !fault_check("os.task", NULL, &f))
+	    !fault_check("os.task", NULL, NULL, &f))
 		return;
 	ASSERT(f.kind == OS_FAULT_KILL);
 	engine_kill_self(t);
@@ -600,10 +600,10 @@ static void sched_sim_shared_wrote(const void *addr, size_t bytes, enum shared_a
 
 static bool sched_sim_fault(const char *site, const void *object, struct os_fault *f)
 {
-	if (UNLIKELY(eng.any_faults) && fault_check(site, object, f))
+	if (UNLIKELY(eng.any_faults) && fault_check(site, object, NULL, f))
 		return true;
 	if (strcmp(site, "shared.cas") == 0 && eng.current && strategy_spurious()) {
-		*f = (struct os_fault){OS_FAULT_SPURIOUS, 0};
+		*f = (struct os_fault){.kind = OS_FAULT_SPURIOUS};
 		return true;
 	}
 	return false;

@@ -288,7 +288,7 @@ static void threads_point_fault(struct task *t)
 	const struct sim_event_attr attr = {.name = "engine.kill", .kind = SIM_EVENT_TIMER};
 	struct os_fault f;
 
-	if (t->pub.self.rank < 0 || !fault_check("os.task", NULL, &f))
+	if (t->pub.self.rank < 0 || !fault_check("os.task", NULL, NULL, &f))
 		return;
 	sim_event_post(&attr, engine_kill_step, t->pub.self.proc, 0, NULL);
 	for (uint32_t round = 0;; round++) {
@@ -559,7 +559,7 @@ static void threads_charge(enum os_cost what, uint64_t amount)
 
 static bool threads_fault(const char *site, const void *object, struct os_fault *f)
 {
-	return eng.any_faults && fault_check(site, object, f);
+	return eng.any_faults && fault_check(site, object, NULL, f);
 }
 
 static bool threads_buggify(const char *what)

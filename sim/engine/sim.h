@@ -60,6 +60,7 @@ struct sim_config {
 	const char *fault_plan;      /* text of a plan (not its file name), or NULL */
 	const char *fault_plan_name; /* for messages: the file's name */
 	bool fault_random;           /* draw a plan from the seed (swarm) */
+	bool fault_stats;            /* count the visits of sites even without a plan */
 	const char *trace_path;      /* Perfetto JSON; NULL: none */
 	const char *choices_in;      /* file of recorded choices to replay, or NULL */
 	const char *choices_out;     /* file to record them to, or NULL */
@@ -279,10 +280,29 @@ uint64_t sim_rng_u64(struct sim_rng *r);
 uint64_t sim_rng_below(struct sim_rng *r, uint64_t n);
 bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den);
 
-/* Fault points and trace: os_fault, os_trace... of core/os/os.h are the interface here too. */
+/* Fault points and trace: os_fault, os_trace... of core/os/os.h are the interface here too. A
+ * double that knows more of where it is than the object's label and the task say it says so: */
+struct sim_fault_place {
+	int32_t host, port, peer_host, peer_port, state;
+	int64_t step;
+};
+#define SIM_FAULT_NOWHERE                                                                          \
+	{                                                                                          \
+		-1, -1, -1, -1, -1, -1                                                             \
+	}
+/* As os_fault; `at` may be NULL, and -1 in it is unknown. */
+bool sim_fault(const char *site, const void *object, const struct sim_fault_place *at,
+	       struct os_fault *f);
 
-/* Prints the fault sites known, and the plan in force. */
+/* From here on no fault fires; links come up, clogs open (the hooks, hung once at load, at most
+ * 4). A plan does it by "heal after=TIME". Not to be undone in this run. */
+void sim_faults_heal(void);
+bool sim_faults_healed(void);
+void sim_on_heal(void (*hook)(void));
+
+/* Prints the fault sites known, and the plan in force (lines that, behind "fault ", are a plan). */
 void sim_fault_print_sites(FILE *out);
+void sim_fault_print_sites_json(FILE *out);
 void sim_fault_print_plan(FILE *out);
 uint64_t sim_faults_fired(void);
 
@@ -295,6 +315,14 @@ struct sim_buggify_stat {
 };
 uint32_t sim_buggify_stats(const struct sim_buggify_stat **stats);
 void sim_buggify_print_sites(FILE *out);
+
+/* How often each site was come by, and fired: of the run that is, or of the last one. Counted
+ * when there is a plan or config.fault_stats. False: no such index. */
+struct sim_fault_stat {
+	const char *site;
+	uint64_t visits, fires;
+};
+bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat);
 
 /* ---- explaining ----------------------------------------------------------------------------- */
 

@@ -158,15 +158,21 @@ static bool fabric_port_up(const struct world_fabric_port *f)
  */
 
 /* False: a fault ate the message. *extra_ns: what a fault adds. */
-static bool fabric_faults(struct world_fabric_port *from, uint64_t *extra_ns)
+static bool fabric_faults(struct world_fabric_port *from, const struct world_fabric_port *to,
+			  uint64_t *extra_ns)
 {
+	struct sim_fault_place at = SIM_FAULT_NOWHERE;
 	struct os_fault f;
+	at.host = (int32_t)from->pub.host;
+	at.port = (int32_t)from->pub.index;
+	at.peer_host = (int32_t)to->pub.host;
+	at.peer_port = (int32_t)to->pub.index;
 	*extra_ns = 0;
-	if (os_fault("fabric.link", &from->pub, &f) && f.kind == OS_FAULT_DOWN) {
+	if (sim_fault("fabric.link", NULL, &at, &f) && f.kind == OS_FAULT_DOWN) {
 		fabric_port_fail(from, f.arg);
 		return false;
 	}
-	if (!os_fault("fabric.packet", &from->pub, &f))
+	if (!sim_fault("fabric.packet", NULL, &at, &f))
 		return true;
 	if (f.kind == OS_FAULT_DELAY)
 		*extra_ns = f.arg;
@@ -193,7 +199,7 @@ bool world_fabric_send(const struct world_port *from, const struct world_port *t
 	ASSERT(from && to && arrive);
 	struct world_fabric_port *f = fabric_port(from), *t = fabric_port(to);
 	uint64_t extra_ns;
-	if (!fabric_port_up(f) || !fabric_port_up(t) || !fabric_faults(f, &extra_ns))
+	if (!fabric_port_up(f) || !fabric_port_up(t) || !fabric_faults(f, t, &extra_ns))
 		return false;
 	const struct sim_event_attr attr = {
 		.name = "fabric.arrive",

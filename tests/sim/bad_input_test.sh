@@ -73,7 +73,7 @@ expect 'plan with an unknown site' 'typo.plan:2:.*fabric.lonk.*fabric.link' run 
 expect 'plan with an unknown key' 'key.plan:1:.*rnak' run all_reduce --faults key.plan
 expect 'topo without a machine' 'expected show or search' topo
 expect 'topo of a missing machine' 'nowhere.xml' topo show nowhere.xml
-expect 'faults with an argument' 'takes no arguments' faults x
+expect 'faults with an argument' 'takes --json or nothing' faults x
 
 after=$(find /dev/shm -mindepth 1 | sort)
 [ "$before" = "$after" ] || { echo "left in /dev/shm: $after"; bad=1; }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The layers, and the keys that address their sites. */
+#include <stddef.h>
+
+#include "sim/engine/fault.h"
+
+const struct fault_layer fault_layers[] = {
+	{"fabric", "links and switches between HCAs", fault_sites_fabric, fault_recipes_fabric},
+	{"verbs", "the HCA and its library", fault_sites_verbs, fault_recipes_verbs},
+	{"cuda", "the GPU and its library", fault_sites_cuda, fault_recipes_cuda},
+	{"os", "the host: memory, files, sockets, tasks", fault_sites_os, fault_recipes_os},
+	{"shared", "words that host, GPU and HCA share", fault_sites_shared, fault_recipes_shared},
+	{NULL, NULL, NULL, NULL},
+};
+
+const struct fault_key_info fault_keys[FAULT_KEYS] = {
+	[FAULT_HOST] = {"host", "index of the host where it happens"},
+	[FAULT_RANK] = {"rank", "of the object's label; without one, of the calling task"},
+	[FAULT_PEER] = {"peer", "the rank at the other end, of the object's label"},
+	[FAULT_CHANNEL] = {"channel", "of the object's label"},
+	[FAULT_PORT] = {"port", "index of the NIC port, counted through all hosts"},
+	[FAULT_PEER_HOST] = {"peer_host", "host that a message goes to (fabric)"},
+	[FAULT_PEER_PORT] = {"peer_port", "port that a message goes to (fabric)"},
+	[FAULT_NUMBER_KEY] = {"number", "of the object's label: of a queue pair, a connection"},
+	[FAULT_STEP] = {"step", "step of the operation that the task works on (proxy)"},
+	[FAULT_STATE_KEY] = {"state", "that verbs.modify_qp leads to: INIT, RTR, RTS..."},
+	[FAULT_AT] = {"at", "not before that step of the run"},
+	[FAULT_AFTER] = {"after", "not before that virtual time"},
+	[FAULT_UNTIL] = {"until", "not from that virtual time on"},
+	[FAULT_NTH] = {"nth", "from the N-th match on, counted from 1"},
+	[FAULT_COUNT] = {"count", "that many times; usually once, with prob= any number of times"},
+	[FAULT_PROB] = {"prob", "each with that probability, like 1/64"},
+};
+
+const struct fault_action *fault_action_fail(const struct fault_site *site)
+{
+	for (int i = 0; i < FAULT_ACTIONS_MAX && site->action[i].name; i++)
+		if (site->action[i].kind == OS_FAULT_FAIL)
+			return &site->action[i];
+	return NULL;
+}
