@@ -152,6 +152,8 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered)
 	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
 	bool inside = r && r->base != (uintptr_t)ptr;
 	bool found = r && !inside && r->registered == registered;
+	if (found && !registered)
+		mem_fresh(ptr, r->bytes); /* registered memory lives on */
 	if (found)
 		fc_host_remove(ctx->proc, r);
 	else

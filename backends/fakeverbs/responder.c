@@ -52,8 +52,10 @@ static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
 {
 	qp->resp.psn = hca_psn_add(p->psn, p->packets);
 	qp->resp.nak_sent = 0;
-	if (p->flags & HCA_ACK_REQUEST)
+	if (p->flags & HCA_ACK_REQUEST) {
+		mem_release(NULL); /* acknowledged is placed */
 		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
+	}
 }
 
 static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)

@@ -210,12 +210,8 @@ int mem_start(void)
 	mem_on = 0;
 	if (!engine_in_sim())
 		return 0;
-	if (store_start()) {
+	if (store_start())
 		mem_on |= MEM_STORE;
-	} else if (eng.config.memory_order == SIM_MEMORY_ON && strategy_exploring()) {
-		fprintf(stderr, "engine: the memory-order adversary is not built\n");
-		return ENOTSUP;
-	}
 	if (eng.config.races) {
 		rc = happens_start();
 		mem_on |= rc ? 0 : MEM_RACES;

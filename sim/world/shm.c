@@ -49,6 +49,7 @@ static void shm_settle(struct world_host *h, struct world_segment *s)
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
+	mem_fresh(s->mem, s->bytes);
 	munmap(s->mem, s->bytes);
 	free(s);
 }
