@@ -130,7 +130,7 @@ static bool fc_world_start(void)
 		count += (uint32_t)world_host_machine(h)->gpu_count;
 	if (!count)
 		return false;
-	fc.slice = config->gpu_va_bytes ? config->gpu_va_bytes : 8ull << 30;
+	fc.slice = config->gpu_va_bytes ? config->gpu_va_bytes : fc_va_slice(count);
 	fc.width = config->warp_width ? (int)config->warp_width : 1;
 	if (!fc_va_start(count * fc.slice, config->strict_device_view))
 		return false;

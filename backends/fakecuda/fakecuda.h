@@ -282,6 +282,8 @@ cudaError_t fc_task_error(void);
 
 /* ---- va.c: where device memory is ----------------------------------------------------------- */
 
+/* Bytes of addresses for each of that many GPUs, when the world does not say. */
+uint64_t fc_va_slice(uint32_t gpus);
 bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
 bool fc_va_map(uint64_t address, uint64_t bytes);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* back to zeros */

@@ -65,6 +65,13 @@ static bool va_set_strict(bool strict)
 	return true;
 }
 
+uint64_t fc_va_slice(uint32_t gpus)
+{
+	const uint64_t usual = 8ull << 30, share = FC_VA_LIMIT / gpus / VA_CHUNK * VA_CHUNK;
+
+	return MIN_OF(usual, share);
+}
+
 bool fc_va_start(uint64_t bytes, bool strict)
 {
 	if (bytes > FC_VA_LIMIT) {

@@ -307,6 +307,7 @@ static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *mo
 		if (!done)
 			return ECONNRESET;
 		*moved = true;
+		os_progress();
 		g->got += done;
 		if (g->got == sizeof g->head_in)
 			return 0; /* to be checked */

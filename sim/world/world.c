@@ -10,7 +10,6 @@
 
 #define WORLD_MAX_HOSTS         4096
 #define WORLD_FABRIC_LATENCY_NS 1500
-#define WORLD_GPU_VA_BYTES      (8ull << 30)
 
 struct world *world;
 
@@ -159,8 +158,6 @@ int world_create(const struct world_config *config)
 	world->locking = sim_engine_kind() == SIM_ENGINE_THREADS;
 	if (!world->config.fabric_latency_ns)
 		world->config.fabric_latency_ns = WORLD_FABRIC_LATENCY_NS;
-	if (!world->config.gpu_va_bytes)
-		world->config.gpu_va_bytes = WORLD_GPU_VA_BYTES;
 	rc = world_warp_width(config, &world->config.warp_width);
 	if (rc == 0)
 		rc = world_hosts_start();

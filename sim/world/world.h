@@ -67,7 +67,7 @@ struct world_config {
 	const char *const *machines; /* or one per host; NULL: `machine` */
 	const char *const *env; /* "NAME=value" for every process, NULL-terminated; may be NULL */
 	uint64_t fabric_latency_ns; /* one way, NIC to NIC; 0: default 1,500 */
-	uint64_t gpu_va_bytes;      /* address range per GPU; 0: default 8 GiB */
+	uint64_t gpu_va_bytes;      /* address range per GPU; 0: 8 GiB, or what fits */
 	bool strict_device_view;
 	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
 };
