@@ -10,9 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLI_ERROR_RETURNED 2
-
 int cli_run(int argc, char **argv);
+int cli_sweep(int argc, char **argv);
 int cli_topo(int argc, char **argv);
 int cli_faults(int argc, char **argv);
 int cli_env(int argc, char **argv);

@@ -49,6 +49,7 @@ struct text_key {
 static const char *const text_strategies[] = {"portfolio", "uniform", "pct",
 					      "starve",    "fifo",    NULL};
 static const char *const text_engines[] = {"sim", "threads", NULL};
+static const char *const text_memory_orders[] = {"draw", "off", "on", NULL};
 static const char *const text_expects[] = {"auto", "success", "success-or-error", NULL};
 static const char *const text_faults[] = {"plan", "random", NULL};
 
@@ -495,6 +496,8 @@ static const struct text_key text_keys[] = {
 	{"seed", text_write_hex, text_parse_number, FIELD(lab.sim.seed), 0, UINT64_MAX, NULL,
 	 false},
 	NAME("strategy", lab.sim.strategy, text_strategies),
+	NAME("memory-order", lab.sim.memory_order, text_memory_orders),
+	NUMBER("races", lab.sim.races, 0, 1),
 	NUMBER("budget-events", lab.sim.budget_events, 0, UINT64_MAX),
 	NUMBER("budget-ns", lab.sim.budget_ns, 0, UINT64_MAX),
 	NAME("expect", expect, text_expects),

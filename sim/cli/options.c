@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The options that say what a run is: `doppel run`, and sweeps with fixed options, share them. */
+#include "sim/cli/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/lab/payload.h"
+
+enum options_key {
+	OPTION_MACHINE = 0x100,
+	OPTION_HOSTS,
+	OPTION_GPUS,
+	OPTION_DEVICES,
+	OPTION_RANKS_PER_PROC,
+	OPTION_ENGINE,
+	OPTION_SEED,
+	OPTION_STRATEGY,
+	OPTION_MEMORY_ORDER,
+	OPTION_RACES,
+	OPTION_FAULTS,
+	OPTION_TRACE,
+	OPTION_GDB,
+	OPTION_WARP,
+	OPTION_ENV,
+	OPTION_RECORD,
+	OPTION_REPLAY,
+	OPTION_FAIL_DIR,
+	OPTION_NO_STRICT,
+	OPTION_PLACE,
+	OPTION_BUDGET_EVENTS,
+	OPTION_BUDGET_TIME,
+	OPTION_WORKERS,
+	OPTION_NOTHING
+};
+
+static const struct argp_option options_argp_options[] = {
+	{NULL, 0, NULL, 0, "The world:", 1},
+	{"machine", OPTION_MACHINE, "XML", 0,
+	 "a machine that comes with Doppel, or a topology file (default h100-8nic)", 1},
+	{"hosts", OPTION_HOSTS, "N", 0, "hosts of that machine (default 1)", 1},
+	{"gpus", OPTION_GPUS, "G", 0, "ranks per host, one GPU each (default: all GPUs)", 1},
+	{"devices", OPTION_DEVICES, "0,1,...", 0, "which GPUs of a host, by index", 1},
+	{"ranks-per-process", OPTION_RANKS_PER_PROC, "R", 0,
+	 "ranks in one process (default 1; real GPUs: all of a host)", 1},
+	{"warp", OPTION_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1},
+	{"env", OPTION_ENV, "NAME=VALUE", 0,
+	 "environment of every rank; repeatable. NCCL_* and "
+	 "DOPPEL_* of the caller are passed as well",
+	 1},
+	{"no-strict-device-view", OPTION_NO_STRICT, NULL, 0,
+	 "let the host dereference device pointers", 1},
+	{NULL, 0, NULL, 0, "The collective (as nccl-tests):", 2},
+	{"minbytes", 'b', "SIZE", 0, "smallest size (default 8)", 2},
+	{"maxbytes", 'e', "SIZE", 0, "largest size (default 1M)", 2},
+	{"stepfactor", 'f', "F", 0, "factor between sizes (default 2)", 2},
+	{"stepbytes", 'i', "SIZE", 0, "increment between sizes, instead of a factor", 2},
+	{"datatype", 'd', "TYPE", 0, "data type, or all (default float)", 2},
+	{"op", 'o', "OP", 0, "sum, prod, max, min, avg, or all (default sum)", 2},
+	{"iters", 'n', "N", 0, "timed iterations (default 1)", 2},
+	{"warmup_iters", 'w', "N", 0, "iterations before (default 0)", 2},
+	{"check", 'c', "0|1", 0, "check results (default 1)", 2},
+	{"place", OPTION_PLACE, "in|out|both", 0, "in place, out of place, or both (default)", 2},
+	{NULL, 0, NULL, 0, "The engine:", 3},
+	{"engine", OPTION_ENGINE, "sim|threads", 0,
+	 "virtual time and one seeded order, or pthreads and real time (default sim)", 3},
+	{"seed", OPTION_SEED, "S", 0, "seed (default 1)", 3},
+	{"strategy", OPTION_STRATEGY, "NAME", 0, "portfolio (default), uniform, pct, starve, fifo",
+	 3},
+	{"memory-order", OPTION_MEMORY_ORDER, "draw|off|on", 0,
+	 "stores become visible late and out of order, as far as fences allow (default draw: in "
+	 "half of the seeds)",
+	 3},
+	{"races", OPTION_RACES, NULL, 0, "report accesses that nothing orders", 3},
+	{"faults", OPTION_FAULTS, "PLAN", 0,
+	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 3},
+	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
+	{"record", OPTION_RECORD, "FILE", 0, "write the choices made", 3},
+	{"replay", OPTION_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
+	{"fail-dir", OPTION_FAIL_DIR, "DIR", 0,
+	 "where a failing run leaves its choices, waits and a core with every task as a thread", 3},
+	{"budget-events", OPTION_BUDGET_EVENTS, "N", 0, "steps without progress that end a run", 3},
+	{"budget-time", OPTION_BUDGET_TIME, "SECONDS", 0,
+	 "virtual seconds without progress that end a run", 3},
+	{"workers", OPTION_WORKERS, "N", 0, "threads engine: workers that run warps", 3},
+	{"gdb", OPTION_GDB, NULL, 0, "start under gdb, with Doppel's commands loaded", 3},
+	{0},
+};
+
+static const struct {
+	const char *name;
+	ncclDataType_t type;
+} options_types[] = {
+	{"int8", ncclInt8},         {"uint8", ncclUint8},       {"int32", ncclInt32},
+	{"uint32", ncclUint32},     {"int64", ncclInt64},       {"uint64", ncclUint64},
+	{"half", ncclFloat16},      {"float", ncclFloat32},     {"double", ncclFloat64},
+	{"bfloat16", ncclBfloat16}, {"f8e4m3", ncclFloat8e4m3}, {"f8e5m2", ncclFloat8e5m2},
+};
+
+static void options_parse_type(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	o->scenario.lab.type_count = 0;
+	for (size_t i = 0; i < sizeof options_types / sizeof options_types[0]; i++)
+		if (!strcmp(arg, options_types[i].name) || !strcmp(arg, "all"))
+			o->scenario.lab.types[o->scenario.lab.type_count++] = options_types[i].type;
+	if (o->scenario.lab.type_count == 0)
+		argp_error(state,
+			   "-d %s: expected int8, uint8, int32, uint32, int64, uint64, half, "
+			   "float, double, bfloat16, f8e4m3, f8e5m2 or all",
+			   arg);
+}
+
+static void options_parse_op(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	o->scenario.lab.op_count = 0;
+	for (int op = ncclSum; op <= ncclAvg; op++)
+		if (!strcmp(arg, payload_op_name((ncclRedOp_t)op)) || !strcmp(arg, "all"))
+			o->scenario.lab.ops[o->scenario.lab.op_count++] = (ncclRedOp_t)op;
+	if (o->scenario.lab.op_count == 0)
+		argp_error(state, "-o %s: expected sum, prod, max, min, avg or all", arg);
+}
+
+static uint64_t options_number(struct argp_state *state, const char *option, const char *arg,
+			       uint64_t least, uint64_t most)
+{
+	uint64_t v;
+	if (!cli_parse_u64(arg, &v) || v < least || v > most)
+		argp_error(state, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, option,
+			   arg, least, most);
+	return v;
+}
+
+static uint64_t options_size(struct argp_state *state, const char *option, const char *arg)
+{
+	uint64_t v = 0;
+	if (!cli_parse_size(arg, &v))
+		argp_error(state, "%s %s: expected a size such as 8, 64K, 16M or 1G", option, arg);
+	return v;
+}
+
+static void options_parse_devices(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	char copy[512], *save = NULL;
+	snprintf(copy, sizeof copy, "%s", arg);
+	o->scenario.lab.device_count = 0;
+	for (char *t = strtok_r(copy, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
+		if (o->scenario.lab.device_count == LAB_MAX_DEVICES)
+			argp_error(state, "--devices: more than %d GPUs", LAB_MAX_DEVICES);
+		o->scenario.lab.devices[o->scenario.lab.device_count] =
+			(int32_t)options_number(state, "--devices", t, 0, INT32_MAX);
+		for (uint32_t i = 0; i < o->scenario.lab.device_count; i++)
+			if (o->scenario.lab.devices[i] ==
+			    o->scenario.lab.devices[o->scenario.lab.device_count])
+				argp_error(state, "--devices: GPU %s appears twice", t);
+		o->scenario.lab.device_count++;
+	}
+	if (o->scenario.lab.device_count == 0)
+		argp_error(state, "--devices '%s': expected GPU indices such as 0,1,3", arg);
+}
+
+static void options_parse_strategy(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	static const char *const names[] = {"portfolio", "uniform", "pct", "starve", "fifo"};
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (!strcmp(arg, names[i])) {
+			o->scenario.lab.sim.strategy = (enum sim_strategy)i;
+			return;
+		}
+	argp_error(state, "--strategy %s: expected portfolio, uniform, pct, starve or fifo", arg);
+}
+
+static void options_parse_memory_order(struct cli_options *o, const char *arg,
+				       struct argp_state *state)
+{
+	static const char *const names[] = {"draw", "off", "on"};
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (!strcmp(arg, names[i])) {
+			o->scenario.lab.sim.memory_order = (enum sim_memory_order)i;
+			return;
+		}
+	argp_error(state, "--memory-order %s: expected draw, off or on", arg);
+}
+
+static void options_add_env(struct cli_options *o, const char *assignment, struct argp_state *state)
+{
+	switch (scenario_add_env(&o->scenario, assignment)) {
+	case 0:
+		return;
+	case ENOSPC:
+		argp_error(state, "--env: more than %d variables", SCENARIO_MAX_ENV);
+		return;
+	case E2BIG:
+		argp_error(state, "--env %.20s...: longer than %d characters", assignment,
+			   SCENARIO_ENV_BYTES - 1);
+		return;
+	default:
+		argp_error(state, "--env %s: expected NAME=VALUE", assignment);
+	}
+}
+
+static void options_read_plan(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	o->scenario.plan[0] = 0;
+	if (!strcmp(arg, "random")) {
+		o->scenario.lab.sim.fault_random = true;
+		return;
+	}
+	FILE *f = fopen(arg, "r");
+	if (!f)
+		argp_error(state, "--faults %s: %s", arg, strerror(errno));
+	size_t n = fread(o->scenario.plan, 1, SCENARIO_PLAN_BYTES, f);
+	bool bad = ferror(f) != 0;
+	fclose(f);
+	if (bad || n == SCENARIO_PLAN_BYTES)
+		argp_error(state, "--faults %s: a plan is a file of at most %d bytes", arg,
+			   SCENARIO_PLAN_BYTES - 1);
+	o->scenario.plan[n] = 0;
+	if (strlen(o->scenario.plan) != n)
+		argp_error(state, "--faults %s: a plan is text", arg);
+	o->scenario.lab.sim.fault_random = false;
+	o->scenario.lab.sim.fault_plan_name = arg;
+}
+
+static bool options_parse_world(int key, char *arg, struct argp_state *state, struct cli_options *o)
+{
+	switch (key) {
+	case OPTION_MACHINE:
+		if (strlen(arg) >= SCENARIO_PATH_BYTES)
+			argp_error(state, "--machine: longer than %d characters",
+				   SCENARIO_PATH_BYTES - 1);
+		snprintf(o->scenario.machine, sizeof o->scenario.machine, "%s", arg);
+		return true;
+	case OPTION_HOSTS:
+		o->scenario.lab.hosts = (uint32_t)options_number(state, "--hosts", arg, 1, 4096);
+		return true;
+	case OPTION_GPUS:
+		o->scenario.lab.gpus = (uint32_t)options_number(state, "--gpus", arg, 1, 4096);
+		return true;
+	case OPTION_DEVICES:
+		options_parse_devices(o, arg, state);
+		return true;
+	case OPTION_RANKS_PER_PROC:
+		o->scenario.lab.ranks_per_proc =
+			(uint32_t)options_number(state, "--ranks-per-process", arg, 1, 4096);
+		return true;
+	case OPTION_WARP:
+		o->scenario.lab.warp_width = (uint32_t)options_number(state, "--warp", arg, 1, 32);
+		if (o->scenario.lab.warp_width != 1 && o->scenario.lab.warp_width != 32)
+			argp_error(state, "--warp %s: expected 1 or 32", arg);
+		return true;
+	case OPTION_ENV:
+		options_add_env(o, arg, state);
+		return true;
+	case OPTION_NO_STRICT:
+		o->scenario.lab.strict_device_view = false;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool options_parse_collective(int key, char *arg, struct argp_state *state,
+				     struct cli_options *o)
+{
+	switch (key) {
+	case 'b':
+		o->scenario.lab.bytes_min = options_size(state, "-b", arg);
+		return true;
+	case 'e':
+		o->scenario.lab.bytes_max = options_size(state, "-e", arg);
+		return true;
+	case 'f':
+		o->scenario.lab.factor = (uint32_t)options_number(state, "-f", arg, 1, 1u << 20);
+		return true;
+	case 'i':
+		o->scenario.lab.bytes_step = options_size(state, "-i", arg);
+		o->scenario.lab.factor = 0;
+		return true;
+	case 'd':
+		options_parse_type(o, arg, state);
+		return true;
+	case 'o':
+		options_parse_op(o, arg, state);
+		return true;
+	case 'n':
+		o->scenario.lab.iterations =
+			(uint32_t)options_number(state, "-n", arg, 1, 1u << 30);
+		return true;
+	case 'w':
+		o->scenario.lab.warmup = (uint32_t)options_number(state, "-w", arg, 0, 1u << 30);
+		return true;
+	case 'c':
+		o->scenario.lab.check = options_number(state, "-c", arg, 0, 1);
+		return true;
+	case OPTION_PLACE:
+		o->scenario.lab.in_place = strcmp(arg, "out") != 0;
+		o->scenario.lab.out_of_place = strcmp(arg, "in") != 0;
+		if (strcmp(arg, "in") && strcmp(arg, "out") && strcmp(arg, "both"))
+			argp_error(state, "--place %s: expected in, out or both", arg);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool options_parse_engine(int key, char *arg, struct argp_state *state,
+				 struct cli_options *o)
+{
+	struct sim_config *s = &o->scenario.lab.sim;
+	switch (key) {
+	case OPTION_ENGINE:
+		s->engine = !strcmp(arg, "threads") ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM;
+		if (strcmp(arg, "sim") && strcmp(arg, "threads"))
+			argp_error(state, "--engine %s: expected sim or threads", arg);
+		return true;
+	case OPTION_SEED:
+		s->seed = options_number(state, "--seed", arg, 0, UINT64_MAX);
+		return true;
+	case OPTION_STRATEGY:
+		options_parse_strategy(o, arg, state);
+		return true;
+	case OPTION_MEMORY_ORDER:
+		options_parse_memory_order(o, arg, state);
+		return true;
+	case OPTION_RACES:
+		s->races = true;
+		return true;
+	case OPTION_FAULTS:
+		options_read_plan(o, arg, state);
+		return true;
+	case OPTION_TRACE:
+		s->trace_path = arg;
+		return true;
+	case OPTION_RECORD:
+		s->choices_out = arg;
+		return true;
+	case OPTION_REPLAY:
+		s->choices_in = arg;
+		return true;
+	case OPTION_FAIL_DIR:
+		o->fail_dir = arg;
+		return true;
+	case OPTION_BUDGET_EVENTS:
+		s->budget_events = options_number(state, "--budget-events", arg, 1, UINT64_MAX);
+		return true;
+	case OPTION_BUDGET_TIME:
+		s->budget_ns =
+			options_number(state, "--budget-time", arg, 1, 1u << 30) * 1000000000ull;
+		return true;
+	case OPTION_WORKERS:
+		s->workers = (uint32_t)options_number(state, "--workers", arg, 1, 1024);
+		return true;
+	case OPTION_GDB:
+		o->gdb = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static error_t options_parse(int key, char *arg, struct argp_state *state)
+{
+	struct cli_options *o = state->input;
+	if (options_parse_engine(key, arg, state, o))
+		return 0;
+	if (options_parse_world(key, arg, state, o) ||
+	    options_parse_collective(key, arg, state, o)) {
+		o->any = true;
+		return 0;
+	}
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 0)
+			argp_error(state, "one collective at a time; '%s' is too much", arg);
+		if (strcmp(arg, "all_reduce"))
+			argp_error(state, "unknown collective '%s'; there is: all_reduce", arg);
+		o->any = o->collective = true;
+		return 0;
+	case ARGP_KEY_END:
+		if (o->scenario.lab.bytes_min > o->scenario.lab.bytes_max)
+			argp_error(state, "-b %" PRIu64 " is larger than -e %" PRIu64,
+				   o->scenario.lab.bytes_min, o->scenario.lab.bytes_max);
+		if (o->scenario.lab.factor == 1 &&
+		    o->scenario.lab.bytes_min != o->scenario.lab.bytes_max)
+			argp_error(state,
+				   "-f 1 would never reach -e; use -i, or a factor of at least 2");
+		if (o->scenario.lab.factor == 0 && o->scenario.lab.bytes_step == 0)
+			argp_error(state, "-i 0 would never reach -e");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Warnings are shown unless the caller says otherwise. The caller's NCCL_* and DOPPEL_* reach every
+ * rank; --env comes later; the last one wins. */
+static void options_inherit_env(struct scenario *s)
+{
+	scenario_add_env(s, "NCCL_DEBUG=WARN");
+	for (char **e = environ; *e; e++)
+		if ((!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "DOPPEL_", 7)) &&
+		    scenario_add_env(s, *e))
+			fprintf(stderr, "doppel: %.40s... of the environment does not fit\n", *e);
+}
+
+bool cli_has_both_doubles(void)
+{
+#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+	return true;
+#else
+	return false;
+#endif
+}
+
+void cli_options_default(struct cli_options *o)
+{
+	memset(o, 0, sizeof *o);
+	scenario_default(&o->scenario);
+	if (!cli_has_both_doubles())
+		o->scenario.lab.sim.engine = SIM_ENGINE_THREADS;
+	options_inherit_env(&o->scenario);
+}
+
+bool cli_options_check(const struct cli_options *o)
+{
+	if (cli_has_both_doubles() || o->scenario.lab.sim.engine != SIM_ENGINE_SIM)
+		return true;
+	fprintf(stderr, "doppel: --engine sim needs both doubles: real GPUs and HCAs keep "
+			"their own time. Use --engine threads, or the preset `fake`.\n");
+	return false;
+}
+
+const struct argp cli_options_argp = {.options = options_argp_options, .parser = options_parse};

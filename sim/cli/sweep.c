@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doppel sweep: options, then the campaign, then what it found. */
+#include <argp.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/cli/options.h"
+#include "sim/lab/sweep.h"
+
+struct sweep_options {
+	struct cli_options run;
+	struct sweep_config sweep;
+	const char *json;
+	bool counted, verbose;
+};
+
+enum sweep_key {
+	SWEEP_SEEDS = 0x200,
+	SWEEP_COUNT,
+	SWEEP_TIME,
+	SWEEP_SEED_FROM,
+	SWEEP_SWARM,
+	SWEEP_SWARM_FAULTS,
+	SWEEP_MAX_FAILURES,
+	SWEEP_SEED_LIMIT,
+	SWEEP_TWICE,
+	SWEEP_JSON,
+	SWEEP_CANARY,
+	SWEEP_VERBOSE,
+};
+
+static const struct argp_option sweep_argp_options[] = {
+	{NULL, 0, NULL, 0, "The campaign:", 0},
+	{"seeds", SWEEP_SEEDS, "A..B", 0, "these seeds (default 1..1000)", 0},
+	{"count", SWEEP_COUNT, "N", 0, "that many seeds", 0},
+	{"time", SWEEP_TIME, "SECONDS", 0, "as many seeds as that time allows: 60s, 10m, 1h", 0},
+	{"seed-from", SWEEP_SEED_FROM, "COMMIT", 0,
+	 "first seed: a number, or a commit's hash of 40 hexadecimal digits", 0},
+	{"jobs", 'j', "N", 0, "worker processes (default: one a CPU)", 0},
+	{"swarm", SWEEP_SWARM, "default", 0,
+	 "draw world, sizes and settings from each seed; so it is when no collective and no option "
+	 "of the world says otherwise",
+	 0},
+	{"swarm-faults", SWEEP_SWARM_FAULTS, "some|none|always", 0,
+	 "seeds of the swarm with drawn fault plans: one in eight (default), none, all", 0},
+	{"max-failures", SWEEP_MAX_FAILURES, "N", 0, "stop after N (default 20; 0: never)", 0},
+	{"seed-limit", SWEEP_SEED_LIMIT, "SECONDS", 0, "real time for one seed (default 120)", 0},
+	{"twice", SWEEP_TWICE, "N", 0,
+	 "run one seed in N twice and compare the hashes (default 20; 0: none)", 0},
+	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures", 0},
+	{"canary", SWEEP_CANARY, NULL, 0,
+	 "plant a failure in one seed of 100; they must be found, and nothing else", 0},
+	{"verbose", SWEEP_VERBOSE, NULL, 0, "show what runs print", 0},
+	{0},
+};
+
+static uint64_t sweep_number(struct argp_state *state, const char *option, const char *arg,
+			     uint64_t most)
+{
+	uint64_t v = 0;
+
+	if (!cli_parse_u64(arg, &v) || v > most)
+		argp_error(state, "%s %s: expected a number up to %" PRIu64, option, arg, most);
+	return v;
+}
+
+static uint64_t sweep_seconds(struct argp_state *state, const char *option, const char *arg)
+{
+	char digits[24];
+	size_t n = strlen(arg);
+	uint64_t unit = 1;
+
+	if (n && n < sizeof digits && strchr("smh", arg[n - 1])) {
+		unit = arg[n - 1] == 'h' ? 3600 : arg[n - 1] == 'm' ? 60 : 1;
+		n--;
+	}
+	if (!n || n >= sizeof digits)
+		argp_error(state, "%s %s: expected a time such as 60s, 10m or 1h", option, arg);
+	memcpy(digits, arg, n);
+	digits[n] = 0;
+	return sweep_number(state, option, digits, 1u << 20) * unit * 1000000000ull;
+}
+
+static void sweep_parse_seeds(struct sweep_options *o, const char *arg, struct argp_state *state)
+{
+	const char *dots = strstr(arg, "..");
+	char first[32];
+	uint64_t a = 0, b = 0;
+
+	if (dots && (size_t)(dots - arg) < sizeof first) {
+		snprintf(first, sizeof first, "%.*s", (int)(dots - arg), arg);
+		dots = cli_parse_u64(first, &a) && cli_parse_u64(dots + 2, &b) ? dots : NULL;
+	}
+	if (!dots || b < a || b == UINT64_MAX)
+		argp_error(state, "--seeds %s: expected A..B, such as 1..1000", arg);
+	o->sweep.first = a;
+	o->sweep.count = b - a + 1;
+	o->counted = true;
+}
+
+/* A commit's hash: its first 60 bits, so that seeds can be counted on from there. */
+static void sweep_parse_seed_from(struct sweep_options *o, const char *arg,
+				  struct argp_state *state)
+{
+	char digits[18] = "0x";
+
+	if (strlen(arg) == 40 && strspn(arg, "0123456789abcdef") == 40) {
+		memcpy(digits + 2, arg, 15);
+		arg = digits;
+	}
+	o->sweep.first = sweep_number(state, "--seed-from", arg, UINT64_MAX >> 1);
+}
+
+static error_t sweep_parse(int key, char *arg, struct argp_state *state)
+{
+	struct sweep_options *o = state->input;
+	struct sweep_config *c = &o->sweep;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->run;
+		return 0;
+	case SWEEP_SEEDS:
+		sweep_parse_seeds(o, arg, state);
+		return 0;
+	case SWEEP_COUNT:
+		c->count = sweep_number(state, "--count", arg, 1ull << 40);
+		o->counted = true;
+		return 0;
+	case SWEEP_TIME:
+		c->time_ns = sweep_seconds(state, "--time", arg);
+		return 0;
+	case SWEEP_SEED_FROM:
+		sweep_parse_seed_from(o, arg, state);
+		return 0;
+	case 'j':
+		c->jobs = (uint32_t)sweep_number(state, "-j", arg, 256);
+		return 0;
+	case SWEEP_SWARM:
+		if (strcmp(arg, "default"))
+			argp_error(state, "--swarm %s: expected default", arg);
+		c->swarm = true;
+		return 0;
+	case SWEEP_SWARM_FAULTS:
+		c->faults = !strcmp(arg, "none")     ? SCENARIO_FAULTS_NONE
+			    : !strcmp(arg, "always") ? SCENARIO_FAULTS_ALWAYS
+						     : SCENARIO_FAULTS_SOME;
+		if (c->faults == SCENARIO_FAULTS_SOME && strcmp(arg, "some"))
+			argp_error(state, "--swarm-faults %s: expected some, none or always", arg);
+		return 0;
+	case SWEEP_MAX_FAILURES:
+		c->max_failures = (uint32_t)sweep_number(state, "--max-failures", arg, UINT32_MAX);
+		return 0;
+	case SWEEP_SEED_LIMIT:
+		c->seed_limit_ns = sweep_seconds(state, "--seed-limit", arg);
+		return 0;
+	case SWEEP_TWICE:
+		c->twice_one_of = (uint32_t)sweep_number(state, "--twice", arg, UINT32_MAX);
+		return 0;
+	case SWEEP_JSON:
+		o->json = arg;
+		return 0;
+	case SWEEP_CANARY:
+		c->canary = true;
+		return 0;
+	case SWEEP_VERBOSE:
+		c->show_output = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int sweep_write_json(const struct sweep_options *o, const struct sweep_result *r)
+{
+	FILE *f = fopen(o->json, "w");
+
+	if (f)
+		sweep_print_json(&o->sweep, r, f);
+	if (!f || fclose(f)) {
+		fprintf(stderr, "doppel: cannot write %s\n", o->json);
+		return SIM_USAGE;
+	}
+	return SIM_PASS;
+}
+
+/* The last lines are those of the failure to look at first. */
+static void sweep_last_lines(const struct sweep_options *o, const struct sweep_result *r)
+{
+	static struct scenario s;
+
+	if (!r->failure_n || r->failure[0].canary || r->failure[0].outcome == SIM_USAGE)
+		return;
+	sweep_scenario(&o->sweep, r->failure[0].seed, &s);
+	fflush(stdout);
+	fail_print(stderr, &s, &r->failure[0].failure,
+		   r->failure[0].kept ? r->failure[0].dir : NULL);
+}
+
+int cli_sweep(int argc, char **argv)
+{
+	static const struct argp_child children[] = {
+		{&cli_options_argp, 0, "Fixed options, as of `doppel run`:", 1}, {0}};
+	static const struct argp argp = {
+		.options = sweep_argp_options,
+		.parser = sweep_parse,
+		.children = children,
+		.args_doc = "[all_reduce]",
+		.doc = "Runs many seeds, each a whole run in a world of its own, and lists those "
+		       "that fail.\vWithout a collective and options of the world, each seed draws "
+		       "its own (the default swarm). Exit status: that of the worst finding.",
+	};
+	static struct sweep_options o;
+	struct sweep_result r;
+
+	sweep_config_default(&o.sweep);
+	cli_options_default(&o.run);
+	argp_err_exit_status = SIM_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (!cli_options_check(&o.run))
+		return SIM_USAGE;
+	if (o.run.scenario.lab.sim.engine != SIM_ENGINE_SIM) {
+		fprintf(stderr, "doppel sweep: engine threads has no seeds\n");
+		return SIM_USAGE;
+	}
+	o.sweep.base = o.run.scenario;
+	o.sweep.swarm = !o.run.any;
+	o.sweep.fail_dir = o.run.fail_dir ? o.run.fail_dir : "fail";
+	if (o.sweep.time_ns && !o.counted)
+		o.sweep.count = 0;
+	o.sweep.progress = stderr;
+	o.sweep.terminal = isatty(STDERR_FILENO);
+	if (sweep_run(&o.sweep, &r))
+		return SIM_USAGE;
+	sweep_print(&o.sweep, &r, stdout);
+	sweep_last_lines(&o, &r);
+	int code = (int)r.verdict;
+	if (o.json && sweep_write_json(&o, &r) && code == SIM_PASS)
+		code = SIM_USAGE;
+	sweep_result_free(&r);
+	return code;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/lab/fail.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/macros.h"
+
+static const char *const fail_files[] = {"config",     "choices",     "trace.json",
+					 "tasks.core", "explain.txt", "waits.json"};
+
+/* One recorded run; the engine calls back with it when a signal ends the program. */
+struct fail_record {
+	struct scenario *scenario;
+	const char *dir; /* NULL: nothing is kept */
+};
+
+void fail_id(const struct scenario *s, char id[FAIL_ID_BYTES])
+{
+	snprintf(id, FAIL_ID_BYTES, "%" PRIx64 "-%04x", s->lab.sim.seed,
+		 scenario_digest(s) & 0xffff);
+}
+
+int fail_severity(enum sim_verdict outcome)
+{
+	static const enum sim_verdict order[] = {
+		SIM_USAGE,       SIM_ERROR,        SIM_LEAK, SIM_NOT_DETERMINISTIC,
+		SIM_NO_PROGRESS, SIM_WRONG_RESULT, SIM_CRASH};
+
+	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+		if (order[i] == outcome)
+			return (int)i + 1;
+	return 0;
+}
+
+void fail_print(FILE *out, const struct scenario *s, const struct sim_failure *f, const char *dir)
+{
+	char vtime[32];
+
+	sim_format_ns(vtime, f->vtime_ns);
+	fprintf(out,
+		"FAIL %s rank=%d step=%" PRIu64 " vtime=%s seed=0x%" PRIx64
+		" commit=%s cfg=%s:%08x hash=%016" PRIx64 "\n",
+		f->kind, f->rank, f->step, vtime, s->lab.sim.seed, build_commit(),
+		s->origin[0] ? s->origin : "file", scenario_digest(s), f->hash);
+	if (dir) {
+		fprintf(out,
+			"replay: doppel replay %s\n"
+			"gdb:    doppel replay %s --gdb --until %" PRIu64 "\n"
+			"files:  %s/{config,choices,trace.json,tasks.core,explain.txt}\n",
+			dir, dir, f->step, dir);
+	} else {
+		fprintf(out, "replay: the same command; with --fail-dir DIR it leaves files for "
+			     "doppel replay\n");
+	}
+	fflush(out);
+}
+
+static void fail_keep(const struct fail_record *r, const struct sim_failure *f)
+{
+	char path[FAIL_DIR_BYTES + 16];
+
+	r->scenario->found = *f;
+	if (r->dir) {
+		snprintf(path, sizeof path, "%s/config", r->dir);
+		scenario_write_file(r->scenario, path);
+	}
+	fail_print(stderr, r->scenario, f, r->dir);
+}
+
+static void fail_last_words(void *arg)
+{
+	const struct fail_record *r = arg;
+
+	if (sim_failure())
+		fail_keep(r, sim_failure());
+}
+
+static int fail_make_dir(const char *path)
+{
+	if (mkdir(path, 0777) == 0 || errno == EEXIST)
+		return 0;
+	fprintf(stderr, "doppel: cannot make %s: %s\n", path, strerror(errno));
+	return errno;
+}
+
+static void fail_remove(const char *dir)
+{
+	char path[FAIL_DIR_BYTES + 16];
+
+	for (size_t i = 0; i < ARRAY_LEN(fail_files); i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, fail_files[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
+static int fail_run_as(const struct fail_record *r, struct lab_result *result)
+{
+	struct sim_config *sim = &r->scenario->lab.sim;
+	struct fail_record own = *r;
+
+	sim->last_words = fail_last_words;
+	sim->last_words_arg = &own;
+	int rc = lab_run(scenario_lab(r->scenario), result);
+	sim->last_words = NULL;
+	sim->last_words_arg = NULL;
+	if (!rc && result->failed)
+		fail_keep(r, &result->failure);
+	return rc;
+}
+
+int fail_run_plain(struct scenario *s, struct lab_result *result)
+{
+	return fail_run_as(&(struct fail_record){.scenario = s}, result);
+}
+
+int fail_run(struct scenario *s, const char *root, struct lab_result *result,
+	     char dir_out[FAIL_DIR_BYTES])
+{
+	struct sim_config *sim = &s->lab.sim;
+	char id[FAIL_ID_BYTES], dir[FAIL_DIR_BYTES], path[FAIL_DIR_BYTES + 16],
+		trace[FAIL_DIR_BYTES + 16];
+	struct fail_record record = {.scenario = s, .dir = dir};
+	bool own_trace = sim->trace_path != NULL;
+
+	fail_id(s, id);
+	snprintf(dir, sizeof dir, "%s/%s", root, id);
+	snprintf(path, sizeof path, "%s/config", dir);
+	snprintf(trace, sizeof trace, "%s/trace.json", dir);
+	int rc = scenario_stamp(s);
+	if (!rc)
+		rc = fail_make_dir(root);
+	if (!rc)
+		rc = fail_make_dir(dir);
+	if (!rc)
+		rc = scenario_write_file(s, path);
+	if (rc)
+		return rc;
+	sim->fail_dir = dir;
+	if (!own_trace)
+		sim->trace_path = trace;
+	rc = fail_run_as(&record, result);
+	sim->fail_dir = NULL;
+	if (!own_trace)
+		sim->trace_path = NULL;
+	if (rc || !result->failed)
+		fail_remove(dir);
+	if (dir_out)
+		snprintf(dir_out, FAIL_DIR_BYTES, "%s", dir);
+	return rc;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The campaign: hands out seeds, collects ends, replaces workers, records failures. */
+#include "sim/lab/sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/macros.h"
+#include "sim/lab/sweep_internal.h"
+
+enum {
+	SWEEP_JOBS_MAX = 256,
+	SWEEP_POLL_MS = 100,
+	SWEEP_CANARY_STEPS = 2000, /* a canary's step is below */
+};
+
+struct sweep_process {
+	pid_t pid; /* 0: none */
+	int commands;
+	bool busy;
+	uint64_t seed, since_ns;
+};
+
+struct sweep {
+	const struct sweep_config *config;
+	struct sweep_result *result;
+	struct sweep_shared *shared; /* one per worker */
+	struct sweep_process process[SWEEP_JOBS_MAX];
+	uint32_t jobs, busy;
+	int reports[2];
+	uint64_t start_ns, next;
+	bool stop;
+};
+
+void sweep_config_default(struct sweep_config *c)
+{
+	memset(c, 0, sizeof *c);
+	scenario_default(&c->base);
+	c->swarm = true;
+	c->first = 1;
+	c->count = 1000;
+	c->seed_limit_ns = 120ull * 1000000000;
+	c->twice_one_of = 20;
+	c->max_failures = 20;
+}
+
+/* ---- what a seed runs ----------------------------------------------------------------------- */
+
+uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	if (!c->canary)
+		return 0;
+	sim_rng_seed(&rng, seed, "sweep.canary");
+	if (sim_rng_below(&rng, SWEEP_CANARY_ONE_OF))
+		return 0;
+	return 1 + sim_rng_below(&rng, SWEEP_CANARY_STEPS);
+}
+
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s)
+{
+	const struct sim_config *base = &c->base.lab.sim;
+
+	if (!c->swarm) {
+		*s = c->base;
+	} else {
+		struct sim_config *sim = &s->lab.sim;
+
+		scenario_swarm(s, seed, c->faults);
+		if (base->strategy != SIM_PORTFOLIO)
+			sim->strategy = base->strategy;
+		if (base->memory_order != SIM_MEMORY_DRAW)
+			sim->memory_order = base->memory_order;
+		sim->races |= base->races;
+		if (base->budget_events)
+			sim->budget_events = base->budget_events;
+		if (base->budget_ns)
+			sim->budget_ns = base->budget_ns;
+		if (c->base.plan[0]) {
+			memcpy(s->plan, c->base.plan, sizeof s->plan);
+			sim->fault_random = false;
+		}
+	}
+	s->lab.sim.seed = seed;
+	s->canary_step = sweep_canary_step(c, seed);
+}
+
+/* ---- workers -------------------------------------------------------------------------------- */
+
+static int sweep_start_worker(struct sweep *w, uint32_t i)
+{
+	struct sweep_process *p = &w->process[i];
+	int commands[2];
+
+	if (pipe2(commands, O_CLOEXEC))
+		goto err;
+	fflush(NULL);
+	p->pid = fork();
+	if (p->pid < 0) {
+		close(commands[0]);
+		close(commands[1]);
+		goto err;
+	}
+	if (p->pid == 0) {
+		for (uint32_t k = 0; k < w->jobs; k++)
+			if (w->process[k].commands >= 0)
+				close(w->process[k].commands);
+		close(commands[1]);
+		close(w->reports[0]);
+		sweep_worker(w->config, &w->shared[i], i, commands[0], w->reports[1]);
+	}
+	close(commands[0]);
+	p->commands = commands[1];
+	p->busy = false;
+	return 0;
+err:
+	p->pid = 0;
+	fprintf(stderr, "sweep: cannot start a worker: %s\n", strerror(errno));
+	return errno;
+}
+
+static bool sweep_more(const struct sweep *w)
+{
+	const struct sweep_config *c = w->config;
+
+	if (w->stop || (c->count && w->next >= c->count))
+		return false;
+	return !c->time_ns || sweep_now_ns() - w->start_ns < c->time_ns;
+}
+
+static void sweep_give(struct sweep *w, uint32_t i)
+{
+	struct sweep_process *p = &w->process[i];
+
+	p->seed = w->config->first + w->next++;
+	p->since_ns = sweep_now_ns();
+	p->busy = true;
+	w->busy++;
+	if (write(p->commands, &p->seed, sizeof p->seed) != (ssize_t)sizeof p->seed)
+		fprintf(stderr, "sweep: worker %u does not listen: %s\n", i, strerror(errno));
+}
+
+/* ---- ends of seeds -------------------------------------------------------------------------- */
+
+static void sweep_keep_failure(struct sweep_result *r, const struct sweep_seed *s)
+{
+	if (r->failure_n == r->failure_cap) {
+		r->failure_cap = r->failure_cap ? 2 * r->failure_cap : 16;
+		r->failure = realloc(r->failure, r->failure_cap * sizeof *r->failure);
+		ASSERT(r->failure);
+	}
+	r->failure[r->failure_n++] = *s;
+}
+
+static void sweep_count_strategy(struct sweep_result *r, const char *name)
+{
+	for (uint32_t i = 0; i < SWEEP_STRATEGIES && name[0]; i++) {
+		if (!r->strategy[i].name[0])
+			snprintf(r->strategy[i].name, sizeof r->strategy[i].name, "%s", name);
+		if (strcmp(r->strategy[i].name, name) == 0) {
+			r->strategy[i].seeds++;
+			return;
+		}
+	}
+}
+
+static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
+{
+	const struct sweep_config *c = w->config;
+	struct sweep_result *r = w->result;
+	bool planted = sweep_canary_step(c, s->seed) != 0;
+
+	r->seeds++;
+	r->twice += s->twice;
+	r->steps += s->steps;
+	r->switches += s->switches;
+	r->virtual_ns += s->virtual_ns;
+	r->busy_ns += s->wall_ns;
+	sweep_count_strategy(r, s->strategy);
+	r->canaries += planted;
+	s->canary = planted && s->outcome != SIM_PASS;
+	r->canaries_found += s->canary;
+	if (s->outcome == SIM_PASS) {
+		r->passed++;
+		return;
+	}
+	sweep_keep_failure(r, s);
+	if (c->progress) {
+		fprintf(c->progress, "%s", c->terminal ? "\r\033[K" : "");
+		sweep_print_seed(s, c->progress);
+	}
+	if (c->max_failures && r->failure_n - r->canaries_found >= c->max_failures)
+		w->stop = true;
+}
+
+static void sweep_read_reports(struct sweep *w)
+{
+	static struct sweep_report report;
+
+	while (read(w->reports[0], &report, sizeof report) == (ssize_t)sizeof report) {
+		struct sweep_process *p = &w->process[report.seed.worker];
+
+		ASSERT(p->busy && p->seed == report.seed.seed);
+		p->busy = false;
+		w->busy--;
+		sweep_seed_ended(w, &report.seed);
+	}
+}
+
+/* A seed took its worker with it. */
+static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
+{
+	struct sweep_process *p = &w->process[i];
+	struct sweep_seed s = {.seed = p->seed, .worker = i, .failure = {.rank = -1}};
+	struct sim_failure *f = &s.failure;
+	struct scenario *scenario = malloc(sizeof *scenario);
+
+	ASSERT(scenario);
+	sweep_scenario(w->config, p->seed, scenario);
+	scenario_ranks(scenario, &s.nranks);
+	free(scenario);
+	s.wall_ns = sweep_now_ns() - p->since_ns;
+	s.outcome = hung ? SIM_NO_PROGRESS : SIM_CRASH;
+	f->verdict = s.outcome;
+	snprintf(f->kind, sizeof f->kind, "%s", hung ? "hung" : "crash");
+	if (hung)
+		snprintf(f->message, sizeof f->message, "not over after %" PRIu64 " s of real time",
+			 w->config->seed_limit_ns / 1000000000);
+	else if (WIFSIGNALED(status))
+		snprintf(f->message, sizeof f->message, "the process ended by signal %d (%s)",
+			 WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		snprintf(f->message, sizeof f->message, "the process ended with code %d",
+			 WEXITSTATUS(status));
+	p->busy = false;
+	w->busy--;
+	sweep_seed_ended(w, &s);
+}
+
+/* Workers that died or hold on to a seed for too long are replaced. */
+static int sweep_check_workers(struct sweep *w)
+{
+	for (uint32_t i = 0; i < w->jobs; i++) {
+		struct sweep_process *p = &w->process[i];
+		bool hung = p->busy && sweep_now_ns() - p->since_ns > w->config->seed_limit_ns;
+		int status = 0;
+
+		if (!p->pid)
+			continue;
+		if (hung)
+			kill(p->pid, SIGKILL);
+		if (waitpid(p->pid, &status, hung ? 0 : WNOHANG) != p->pid)
+			continue;
+		close(p->commands);
+		p->commands = -1;
+		p->pid = 0;
+		sweep_read_reports(w); /* it may have reported before it died */
+		if (p->busy)
+			sweep_seed_lost(w, i, status, hung);
+		int rc = sweep_start_worker(w, i);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int sweep_seeds(struct sweep *w)
+{
+	struct pollfd poller = {.fd = w->reports[0], .events = POLLIN};
+	int rc = 0;
+
+	for (;;) {
+		for (uint32_t i = 0; i < w->jobs; i++)
+			if (!w->process[i].busy && sweep_more(w))
+				sweep_give(w, i);
+		if (!w->busy)
+			return rc;
+		int n = poll(&poller, 1, SWEEP_POLL_MS);
+		if (n < 0 && errno != EINTR)
+			return errno;
+		sweep_read_reports(w);
+		if (n <= 0 && (rc = sweep_check_workers(w)))
+			return rc;
+		sweep_progress(w->config, w->result, w->start_ns, false);
+	}
+}
+
+static void sweep_stop_workers(struct sweep *w)
+{
+	for (uint32_t i = 0; i < w->jobs; i++) {
+		struct sweep_process *p = &w->process[i];
+
+		if (p->commands >= 0)
+			close(p->commands);
+		if (p->pid && p->busy)
+			kill(p->pid, SIGKILL);
+		if (p->pid)
+			waitpid(p->pid, NULL, 0);
+		p->pid = 0;
+	}
+}
+
+/* ---- failures, recorded --------------------------------------------------------------------- */
+
+/* In a child: the seed once more, with everything written down. */
+static void sweep_record_child(const struct sweep_config *c, const struct sweep_seed *f)
+{
+	struct scenario *s = malloc(sizeof *s);
+	struct lab_result r;
+	int log = open("/dev/null", O_WRONLY);
+
+	ASSERT(s);
+	if (log >= 0) {
+		dup2(log, STDOUT_FILENO);
+		dup2(log, STDERR_FILENO);
+	}
+	alarm((unsigned)(c->seed_limit_ns / 1000000000 + 1));
+	sweep_scenario(c, f->seed, s);
+	int rc = fail_run(s, c->fail_dir, &r, NULL);
+	_exit(rc || !r.failed ? SIM_PASS : SIM_WRONG_RESULT);
+}
+
+static void sweep_record(const struct sweep_config *c, struct sweep_seed *f)
+{
+	static struct scenario s;
+	char id[FAIL_ID_BYTES], path[FAIL_DIR_BYTES + 16];
+
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0)
+		sweep_record_child(c, f);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid) {
+		fprintf(stderr, "sweep: cannot record seed 0x%" PRIx64 ": %s\n", f->seed,
+			strerror(errno));
+		return;
+	}
+	sweep_scenario(c, f->seed, &s);
+	fail_id(&s, id);
+	snprintf(f->dir, sizeof f->dir, "%s/%s", c->fail_dir, id);
+	snprintf(path, sizeof path, "%s/config", f->dir);
+	if (access(path, R_OK) || scenario_read_file(&s, path))
+		return;
+	f->kept = true;
+	if (!f->failure.step) { /* it took its worker with it */
+		char message[sizeof f->failure.message];
+
+		memcpy(message, f->failure.message, sizeof message);
+		f->failure = s.found;
+		memcpy(f->failure.message, message, sizeof message);
+	}
+}
+
+static int sweep_compare_failures(const void *a, const void *b)
+{
+	const struct sweep_seed *x = a, *y = b;
+	int sx = fail_severity(x->outcome), sy = fail_severity(y->outcome);
+
+	if (x->canary != y->canary)
+		return x->canary ? 1 : -1;
+	if (sx != sy)
+		return sy - sx;
+	if (x->nranks != y->nranks)
+		return x->nranks < y->nranks ? -1 : 1;
+	if (x->failure.step != y->failure.step)
+		return x->failure.step < y->failure.step ? -1 : 1;
+	return x->seed < y->seed ? -1 : x->seed > y->seed;
+}
+
+static void sweep_conclude(struct sweep *w)
+{
+	const struct sweep_config *c = w->config;
+	struct sweep_result *r = w->result;
+
+	for (uint32_t i = 0; i < w->jobs; i++)
+		for (uint32_t k = 0; k < w->shared[i].buggify_n; k++) {
+			const struct sweep_site *s = &w->shared[i].buggify[k];
+			sweep_add_site(r->buggify, &r->buggify_n, s->name, s->visits, s->hits);
+		}
+	for (uint32_t i = 0; i < r->failure_n && c->fail_dir; i++)
+		if (!r->failure[i].canary && r->failure[i].outcome != SIM_USAGE)
+			sweep_record(c, &r->failure[i]);
+	if (r->failure_n)
+		qsort(r->failure, r->failure_n, sizeof *r->failure, sweep_compare_failures);
+	for (uint32_t i = 0; i < r->failure_n; i++)
+		if (!r->failure[i].canary &&
+		    fail_severity(r->failure[i].outcome) > fail_severity(r->verdict))
+			r->verdict = r->failure[i].outcome;
+	if (r->canaries_found != r->canaries && r->verdict == SIM_PASS)
+		r->verdict = SIM_USAGE;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+int sweep_run(const struct sweep_config *c, struct sweep_result *result)
+{
+	static struct sweep w;
+	size_t shared_bytes;
+	int rc = 0;
+
+	memset(result, 0, sizeof *result);
+	w = (struct sweep){.config = c, .result = result, .start_ns = sweep_now_ns()};
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	w.jobs = MIN_OF(c->jobs ? c->jobs : (uint32_t)MAX_OF(cpus, 1l), (uint32_t)SWEEP_JOBS_MAX);
+	shared_bytes = w.jobs * sizeof *w.shared;
+	w.shared =
+		mmap(NULL, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (w.shared == MAP_FAILED || pipe2(w.reports, O_CLOEXEC)) {
+		fprintf(stderr, "sweep: cannot start: %s\n", strerror(errno));
+		return errno;
+	}
+	fcntl(w.reports[0], F_SETFL, O_NONBLOCK);
+	signal(SIGPIPE, SIG_IGN);
+	for (uint32_t i = 0; i < w.jobs; i++)
+		w.process[i].commands = -1;
+	for (uint32_t i = 0; i < w.jobs && !rc; i++)
+		rc = sweep_start_worker(&w, i);
+	if (!rc)
+		rc = sweep_seeds(&w);
+	sweep_stop_workers(&w);
+	result->wall_ns = sweep_now_ns() - w.start_ns;
+	sweep_progress(c, result, w.start_ns, true);
+	if (!rc)
+		sweep_conclude(&w);
+	close(w.reports[0]);
+	close(w.reports[1]);
+	munmap(w.shared, shared_bytes);
+	return rc;
+}
+
+void sweep_result_free(struct sweep_result *result)
+{
+	free(result->failure);
+	result->failure = NULL;
+	result->failure_n = 0;
+}

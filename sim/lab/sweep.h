@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A campaign: many seeds, each a whole run, in worker processes. Called outside any engine, by a
+ * program without threads (workers are forked). A seed that crashes its worker, or holds it longer
+ * than the limit of real time, costs that seed only: the worker is replaced.
+ *
+ * One seed in `twice_one_of` is run a second time in the same process, with another heap, stack and
+ * environment; both must end with the same hash. Failing seeds are run once more with everything
+ * recorded (sim/lab/fail.h): the sweep itself records nothing.
+ *
+ * Times are real ns unless they say virtual. Errors: 0 or a positive errno, explained on stderr.
+ */
+#ifndef SIM_LAB_SWEEP_H
+#define SIM_LAB_SWEEP_H
+
+#include "sim/lab/fail.h"
+
+enum { SWEEP_STRATEGIES = 10, SWEEP_SITES = 128, SWEEP_NAME_BYTES = 40, SWEEP_CANARY_ONE_OF = 100 };
+
+struct sweep_config {
+	/* What is swept: a swarm, with those engine settings of `base` that are not the defaults, or
+	 * `base` itself with another seed each. */
+	struct scenario base;
+	bool swarm;
+	enum scenario_faults faults; /* of the swarm */
+	uint64_t first, count;  /* seeds first .. first+count-1; count 0: until the time is up */
+	uint64_t time_ns;       /* 0: no limit */
+	uint32_t jobs;          /* 0: a process per CPU */
+	uint64_t seed_limit_ns; /* for one seed; 0: the default, 120 s */
+	uint32_t twice_one_of;  /* 0: none; default 20 */
+	uint32_t max_failures;  /* stop after that many; 0: never */
+	const char *fail_dir;   /* NULL: nothing is kept */
+	bool canary;            /* plant failures, and expect exactly those */
+	bool show_output;       /* what runs print is shown; else dropped */
+	FILE *progress;         /* NULL: quiet */
+	bool terminal;          /* progress is a terminal: a bar */
+};
+
+/* One seed's end, as its worker reports it. */
+struct sweep_seed {
+	uint64_t seed, steps, switches, virtual_ns, hash, wall_ns;
+	uint32_t nranks, worker;
+	enum sim_verdict outcome;
+	char strategy[32];
+	bool twice, canary, kept;
+	struct sim_failure failure;
+	char dir[FAIL_DIR_BYTES]; /* where its files are, when kept */
+};
+
+struct sweep_site {
+	char name[SWEEP_NAME_BYTES];
+	uint64_t visits, hits;
+};
+
+struct sweep_result {
+	uint64_t seeds, passed, twice, canaries, canaries_found, faulty;
+	uint64_t steps, switches, virtual_ns, wall_ns, busy_ns;
+	struct {
+		char name[32];
+		uint64_t seeds;
+	} strategy[SWEEP_STRATEGIES];
+	struct sweep_site buggify[SWEEP_SITES];
+	uint32_t buggify_n;
+	struct sweep_seed *failure; /* sorted: worst, fewest ranks, shortest */
+	uint32_t failure_n, failure_cap;
+	enum sim_verdict verdict; /* of the worst; a missed canary: SIM_USAGE */
+};
+
+void sweep_config_default(struct sweep_config *c);
+/* What seed `seed` of this campaign runs. */
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s);
+int sweep_run(const struct sweep_config *c, struct sweep_result *result);
+void sweep_result_free(struct sweep_result *result);
+void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FILE *out);
+void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r, FILE *out);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of a sweep share: sweep.c (the campaign: workers, seeds, failures), sweep_worker.c
+ * (what a worker does with a seed), sweep_report.c (what is printed).
+ */
+#ifndef SIM_LAB_SWEEP_INTERNAL_H
+#define SIM_LAB_SWEEP_INTERNAL_H
+
+#include <limits.h>
+
+#include "sim/lab/sweep.h"
+
+/* A worker's end of a seed; small enough for an atomic write to the pipe. */
+struct sweep_report {
+	struct sweep_seed seed;
+};
+_Static_assert(sizeof(struct sweep_report) <= PIPE_BUF, "reports are written at once");
+
+/* Memory that a worker shares with the campaign: counts of sites, over all its seeds. */
+struct sweep_shared {
+	struct sweep_site buggify[SWEEP_SITES];
+	uint32_t buggify_n;
+};
+
+uint64_t sweep_now_ns(void);
+
+/* Whether this seed has a planted failure, and at which step. */
+uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed);
+
+/* Runs seeds that it reads from `commands` (uint64_t) until that is closed. Does not return. */
+void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint32_t worker,
+		  int commands, int reports) __attribute__((noreturn));
+
+void sweep_add_site(struct sweep_site *sites, uint32_t *n, const char *name, uint64_t visits,
+		    uint64_t hits);
+void sweep_progress(const struct sweep_config *c, const struct sweep_result *r, uint64_t start_ns,
+		    bool last);
+/* One line of a failing seed. */
+void sweep_print_seed(const struct sweep_seed *s, FILE *out);
+
+#endif

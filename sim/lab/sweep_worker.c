@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker of a sweep: seeds one after the other in one process. */
+#include <alloca.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/macros.h"
+#include "sim/lab/sweep_internal.h"
+
+enum { WORKER_SAMPLES = 1024, WORKER_EVERY = 256, WORKER_WINDOW = 1 << 16 };
+
+uint64_t sweep_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+void sweep_add_site(struct sweep_site *sites, uint32_t *n, const char *name, uint64_t visits,
+		    uint64_t hits)
+{
+	uint32_t i;
+
+	for (i = 0; i < *n && strcmp(sites[i].name, name) != 0;)
+		i++;
+	if (i == *n) {
+		if (i == SWEEP_SITES)
+			return;
+		snprintf(sites[i].name, sizeof sites[i].name, "%s", name);
+		++*n;
+	}
+	sites[i].visits += visits;
+	sites[i].hits += hits;
+}
+
+static void worker_count_sites(struct sweep_shared *shared)
+{
+	const struct sim_buggify_stat *stat;
+	uint32_t n = sim_buggify_stats(&stat);
+
+	for (uint32_t i = 0; i < n; i++)
+		sweep_add_site(shared->buggify, &shared->buggify_n, stat[i].name, stat[i].visits,
+			       stat[i].hits);
+}
+
+/* ---- twice ---------------------------------------------------------------------------------- */
+
+/* As another process would find it: the heap, the stack and the environment lie elsewhere. */
+static int worker_run_elsewhere(struct scenario *s, struct lab_result *result)
+{
+	enum { BLOCKS = 24 };
+	void *block[BLOCKS];
+	char padding[3000];
+	volatile char *stack = alloca(5000);
+
+	for (size_t i = 0; i < BLOCKS; i++)
+		block[i] = malloc(24 + 712 * i);
+	memset(padding, 'x', sizeof padding - 1);
+	padding[sizeof padding - 1] = 0;
+	setenv("SWEEP_PADDING", padding, 1);
+	stack[0] = 0;
+	int rc = lab_run(scenario_lab(s), result);
+	unsetenv("SWEEP_PADDING");
+	for (size_t i = 0; i < BLOCKS; i++)
+		free(block[i]);
+	return rc;
+}
+
+/* The first sample in which they differ; false: in none. */
+static bool worker_first_difference(const struct sim_hash_log *a, const struct sim_hash_log *b,
+				    uint64_t *before, uint64_t *step)
+{
+	*before = 0;
+	for (uint32_t i = 0; i < a->n && i < b->n; i++) {
+		*step = MIN_OF(a->sample[i].step, b->sample[i].step);
+		if (a->sample[i].step != b->sample[i].step ||
+		    a->sample[i].hash != b->sample[i].hash)
+			return true;
+		*before = *step;
+	}
+	*step = *before;
+	return false;
+}
+
+/* Both once more, with every step logged from the last sample on in which they agreed. */
+static void worker_narrow(struct scenario *s, uint64_t *before, uint64_t *step)
+{
+	struct sim_hash_log log[2];
+	struct lab_result r;
+
+	for (int i = 0; i < 2; i++) {
+		log[i] = (struct sim_hash_log){
+			.first = *before, .every = 1, .cap = WORKER_WINDOW, .stop_when_full = true};
+		log[i].sample = calloc(WORKER_WINDOW, sizeof *log[i].sample);
+		if (!log[i].sample)
+			break;
+		s->lab.sim.hash_log = &log[i];
+		if (i == 0)
+			lab_run(scenario_lab(s), &r);
+		else
+			worker_run_elsewhere(s, &r);
+	}
+	if (log[0].sample && log[1].sample)
+		worker_first_difference(&log[0], &log[1], before, step);
+	for (int i = 0; i < 2; i++)
+		free(log[i].sample);
+	s->lab.sim.hash_log = NULL;
+}
+
+static void worker_compare(struct scenario *s, struct sweep_seed *out,
+			   const struct sim_hash_log *log, const struct lab_result *second)
+{
+	struct sim_failure *f = &out->failure;
+	uint64_t before, step;
+
+	if (second->hash == out->hash && second->steps == out->steps)
+		return;
+	bool found = worker_first_difference(&log[0], &log[1], &before, &step);
+	if (found || step)
+		worker_narrow(s, &before, &step);
+	out->outcome = SIM_NOT_DETERMINISTIC;
+	*f = (struct sim_failure){.verdict = SIM_NOT_DETERMINISTIC,
+				  .rank = -1,
+				  .step = step,
+				  .vtime_ns = out->virtual_ns,
+				  .hash = out->hash};
+	snprintf(f->kind, sizeof f->kind, "nondeterminism");
+	snprintf(f->message, sizeof f->message,
+		 "two runs ended with hashes %016" PRIx64 " (%" PRIu64 " steps) and %016" PRIx64
+		 " (%" PRIu64 " steps); they first differ between step %" PRIu64 " and %" PRIu64,
+		 out->hash, out->steps, second->hash, second->steps, before, step);
+}
+
+/* ---- a seed --------------------------------------------------------------------------------- */
+
+static void worker_fill(const struct scenario *s, const struct lab_result *r,
+			struct sweep_seed *out)
+{
+	out->steps = r->steps;
+	out->switches = r->switches;
+	out->virtual_ns = r->virtual_ns;
+	out->hash = r->hash;
+	out->nranks = (uint32_t)r->nranks;
+	out->outcome = lab_outcome(&s->lab, r);
+	snprintf(out->strategy, sizeof out->strategy, "%s", r->strategy);
+	if (r->failed)
+		out->failure = r->failure;
+}
+
+static void worker_seed(const struct sweep_config *c, struct sweep_shared *shared, uint64_t seed,
+			struct sweep_seed *out)
+{
+	static struct scenario s;
+	static struct sim_hash_sample sample[2][WORKER_SAMPLES];
+	struct sim_hash_log log[2];
+	struct lab_result r, second;
+
+	memset(out, 0, sizeof *out);
+	out->seed = seed;
+	out->twice = c->twice_one_of && seed % c->twice_one_of == c->twice_one_of / 2;
+	for (int i = 0; i < 2; i++)
+		log[i] = (struct sim_hash_log){
+			.every = WORKER_EVERY, .cap = WORKER_SAMPLES, .sample = sample[i]};
+	sweep_scenario(c, seed, &s);
+	s.lab.sim.hash_log = out->twice ? &log[0] : NULL;
+	uint64_t start = sweep_now_ns();
+	int rc = lab_run(scenario_lab(&s), &r);
+	if (rc) {
+		out->outcome = SIM_USAGE;
+		snprintf(out->failure.kind, sizeof out->failure.kind, "usage");
+		snprintf(out->failure.message, sizeof out->failure.message,
+			 "it cannot be carried out: %s", strerror(rc));
+		return;
+	}
+	worker_fill(&s, &r, out);
+	worker_count_sites(shared);
+	if (out->twice && out->outcome == SIM_PASS) {
+		s.lab.sim.hash_log = &log[1];
+		worker_run_elsewhere(&s, &second);
+		worker_compare(&s, out, log, &second);
+	}
+	out->wall_ns = sweep_now_ns() - start;
+}
+
+static void worker_silence(void)
+{
+	int null = open("/dev/null", O_WRONLY);
+
+	if (null < 0)
+		return;
+	fflush(NULL);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	close(null);
+}
+
+void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint32_t worker,
+		  int commands, int reports)
+{
+	static struct sweep_report report;
+	uint64_t seed;
+
+	if (!c->show_output)
+		worker_silence();
+	while (read(commands, &seed, sizeof seed) == (ssize_t)sizeof seed) {
+		worker_seed(c, shared, seed, &report.seed);
+		report.seed.worker = worker;
+		if (write(reports, &report, sizeof report) != (ssize_t)sizeof report)
+			break;
+	}
+	fflush(NULL);
+	_exit(SIM_PASS);
+}
