@@ -34,11 +34,14 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 {
 	static const struct {
 		const char *name;
-		uint32_t gpus, hosts; /* hosts at most: no HCA, no second host */
-	} machines[] = {
-		{"h100-8nic", 8, 4}, {"h100-8nic", 8, 4},        {"a100-4nic", 8, 4},
-		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 1},
-	};
+		uint32_t gpus, hosts; /* at most */
+	} machines
+		[] =
+			{
+				{"h100-8nic", 8, 4},        {"h100-8nic", 8, 4},
+				{"a100-4nic", 8, 4},        {"pcie-4gpu", 4, 4},
+				{"workstation-2gpu", 2, 1}, /* no HCA: GPUs by p2p, no second host */
+			};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.world");
@@ -102,6 +105,7 @@ static void swarm_settings(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.settings");
+	swarm_env(s, "NCCL_DEBUG=WARN");
 	if (sim_rng_below(&rng, 3) == 0) {
 		uint64_t most = 1 + sim_rng_below(&rng, 8);
 		uint64_t least = 1 + sim_rng_below(&rng, most);
@@ -113,7 +117,8 @@ static void swarm_settings(struct scenario *s, uint64_t seed)
 			  (unsigned)swarm_one_of(&rng, buffer, ARRAY_LEN(buffer)));
 	if (sim_rng_below(&rng, 8) == 0)
 		swarm_env(s, "NCCL_NTHREADS=%u", 64u << sim_rng_below(&rng, 4));
-	if (sim_rng_below(&rng, 6) == 0)
+	bool p2p = sim_rng_below(&rng, 6) != 0;
+	if (!p2p && strcmp(s->machine, "workstation-2gpu") != 0)
 		swarm_env(s, "NCCL_P2P_DISABLE=1");
 	if (sim_rng_below(&rng, 6) == 0)
 		swarm_env(s, "NCCL_NET_GDR_LEVEL=LOC");
