@@ -119,6 +119,32 @@ static bool fc_explain_crash(int signal, const void *addr)
 /* ---- the world --------------------------------------------------------------------------------
  */
 
+/* What memory is there, for reports of races; the address is of the alias. */
+static bool fc_describe(const void *at, char *out, size_t bytes)
+{
+	uint64_t address = (uintptr_t)at;
+
+	if (!fc.ready)
+		return false;
+	if (fc_va_is_device(address - FC_VA_LIMIT)) {
+		fc_alloc_describe_nearest(address - FC_VA_LIMIT, out, bytes);
+		return true;
+	}
+	for (struct fc_proc *p = fc.procs; p; p = p->next) {
+		const struct fc_host_range *r = fc_host_find(p, address, 1);
+
+		if (!r)
+			continue;
+		snprintf(out, bytes,
+			 "%llu bytes into pinned host memory #%u, %s of %llu bytes by %s (%s)",
+			 (unsigned long long)(address - r->base), r->number,
+			 r->registered ? "cudaHostRegister" : "cudaHostAlloc",
+			 (unsigned long long)r->bytes, r->who, p->os->name);
+		return true;
+	}
+	return false;
+}
+
 /* Under fc_lock. False: no world, or no room (explained). */
 static bool fc_world_start(void)
 {
@@ -146,6 +172,7 @@ static bool fc_world_start(void)
 	}
 	sim_on_failure(fc_print_state);
 	sim_on_crash(fc_explain_crash);
+	mem_on_describe(fc_describe);
 	fc.ready = true;
 	return true;
 }

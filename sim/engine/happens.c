@@ -21,6 +21,8 @@
 enum {
 	HAPPENS_BUCKETS = 4096,
 	HAPPENS_SLOT_KEYS = 4096,
+	HAPPENS_SLOT_TRIES = 8,
+	HAPPENS_SLOTS_MAX = 1 << 14,
 	HAPPENS_WHOLE_BYTES = 512, /* what a device may land as a whole */
 	CLOCK_STEP = 64,
 };
@@ -34,16 +36,22 @@ struct happens_object {
 };
 
 /* Slots are used again by agents of the same kind: kernels of one GPU follow each other. The next
- * agent goes on where the last one stopped, knowing what it knew. */
+ * agent goes on where the last one stopped, so it must be one that knows all that the last one did.
+ */
 struct happens_slot {
-	uint32_t epoch, next_free, key;
-	struct happens_clock *known;
+	uint32_t epoch, key;
+	uint32_t must_know;          /* the epoch after which the last agent neither did nor
+				       * released anything */
+	uint32_t next_free;          /* slot + 1; 0: none */
+	struct happens_clock *known; /* by the last agent */
 };
 
 static struct {
 	struct happens_slot *slot;
 	uint32_t slots, slot_room;
-	uint32_t free_slot[HAPPENS_SLOT_KEYS]; /* by key; 0: none, else slot + 1 */
+	struct {
+		uint32_t first, last;   /* slot + 1; 0: none */
+	} free_slot[HAPPENS_SLOT_KEYS]; /* by key, oldest first */
 	struct happens_object *bucket[HAPPENS_BUCKETS], *free_object;
 	bool adversary; /* stores become visible in another order than they were made */
 } hb;
@@ -234,14 +242,56 @@ static uint32_t slot_key(const struct mem_agent *me)
 	return me->object ? 1 : 0;
 }
 
-static uint32_t slot_take(uint32_t key)
+static void slot_give(uint32_t slot)
 {
-	uint32_t s = hb.free_slot[key];
+	uint32_t key = hb.slot[slot].key;
 
-	if (s) {
-		hb.free_slot[key] = hb.slot[s - 1].next_free;
-		return s - 1;
+	hb.slot[slot].next_free = 0;
+	if (hb.free_slot[key].last)
+		hb.slot[hb.free_slot[key].last - 1].next_free = slot + 1;
+	else
+		hb.free_slot[key].first = slot + 1;
+	hb.free_slot[key].last = slot + 1;
+}
+
+/* A free slot whose last agent is known to whoever begins with this stamp; HAPPENS_NONE: none among
+ * the oldest. `any`: the oldest. */
+static uint32_t slot_reuse(uint32_t key, const struct happens_stamp *begin, bool any)
+{
+	uint32_t before = 0, s = hb.free_slot[key].first;
+
+	for (int tries = 0; s && tries < HAPPENS_SLOT_TRIES; tries++) {
+		const struct happens_slot *slot = &hb.slot[s - 1];
+		const struct happens_seen last = {.slot = s - 1, .epoch = slot->must_know};
+
+		if (any || (begin && happens_stamp_covers(begin, &last)))
+			break;
+		before = s;
+		s = slot->next_free;
+		if (tries == HAPPENS_SLOT_TRIES - 1)
+			s = 0;
 	}
+	if (!s)
+		return HAPPENS_NONE;
+	if (before)
+		hb.slot[before - 1].next_free = hb.slot[s - 1].next_free;
+	else
+		hb.free_slot[key].first = hb.slot[s - 1].next_free;
+	if (hb.free_slot[key].last == s)
+		hb.free_slot[key].last = before;
+	return s - 1;
+}
+
+static uint32_t slot_take(uint32_t key, const struct happens_stamp *begin)
+{
+	uint32_t s = slot_reuse(key, begin, false);
+
+	/* clocks must not grow for ever: then the new agent takes over what the old one knew, and a
+	 * race between the two is missed */
+	if (s == HAPPENS_NONE && hb.slots >= HAPPENS_SLOTS_MAX)
+		s = slot_reuse(key, NULL, true);
+	if (s != HAPPENS_NONE)
+		return s;
 	if (hb.slots == hb.slot_room) {
 		hb.slot_room = hb.slot_room ? 2 * hb.slot_room : 256;
 		hb.slot = realloc(hb.slot, hb.slot_room * sizeof *hb.slot);
@@ -251,15 +301,12 @@ static uint32_t slot_take(uint32_t key)
 	return hb.slots++;
 }
 
-static struct happens_part *part_of(struct mem_agent *me)
+static struct happens_part *part_begin(struct mem_agent *me, const struct happens_stamp *begin)
 {
-	struct happens_part *p = me->happens;
+	struct happens_part *p = calloc(1, sizeof *p);
 
-	if (LIKELY(p))
-		return p;
-	p = calloc(1, sizeof *p);
 	ASSERT(p);
-	p->slot = slot_take(slot_key(me));
+	p->slot = slot_take(slot_key(me), begin);
 	p->epoch = hb.slot[p->slot].epoch + 1;
 	p->known = hb.slot[p->slot].known;
 	hb.slot[p->slot].known = NULL;
@@ -268,8 +315,12 @@ static struct happens_part *part_of(struct mem_agent *me)
 	p->fence[0].slot = p->fence[1].slot = HAPPENS_NONE;
 	for (int i = 0; i < HAPPENS_PENDING; i++)
 		p->pending[i].stamp.slot = HAPPENS_NONE;
-	me->happens = p;
-	return p;
+	return me->happens = p;
+}
+
+static inline struct happens_part *part_of(struct mem_agent *me)
+{
+	return LIKELY(me->happens != NULL) ? me->happens : part_begin(me, NULL);
 }
 
 void happens_agent_ended(struct mem_agent *me)
@@ -281,9 +332,9 @@ void happens_agent_ended(struct mem_agent *me)
 	struct happens_slot *s = &hb.slot[p->slot];
 
 	s->epoch = p->epoch;
+	s->must_know = p->touched == p->epoch ? p->epoch : p->epoch - 1;
 	s->known = p->known;
-	s->next_free = hb.free_slot[s->key];
-	hb.free_slot[s->key] = p->slot + 1;
+	slot_give(p->slot);
 	for (int i = 0; i < 2; i++)
 		happens_stamp_clear(&p->fence[i]);
 	for (int i = 0; i < HAPPENS_PENDING; i++)
@@ -364,7 +415,11 @@ static void word_load(struct happens_part *p, struct happens_word *w, const stru
 		if (acquires && meet)
 			part_join(p, s);
 		else
-			part_pend(p, w, s, record, acquires ? HAPPENS_SCOPE : HAPPENS_RELAXED_LOAD);
+			part_pend(
+				p, w, s, record,
+				acquires || !scope_contains(s->scope, s->device, s->block, p->agent)
+					? HAPPENS_SCOPE
+					: HAPPENS_RELAXED_LOAD);
 	}
 	if (!stamp_is_empty(&w->relaxed) && !part_knows(p, &w->relaxed))
 		part_pend(p, w, &w->relaxed, record, HAPPENS_RELAXED_STORE);
@@ -466,6 +521,8 @@ void happens_access(struct mem_agent *agent, const struct mem_access *a)
 		return;
 	struct happens_seen me = {p->slot, p->epoch, report_record(p, a)};
 
+	p->touched = p->epoch;
+
 	if ((a->op == SHARED_RANGE_READ || a->op == SHARED_RANGE_WRITE) && !lands_in_words(a)) {
 		shadow_range(p, a, a->op == SHARED_RANGE_WRITE, &me);
 		return;
@@ -542,8 +599,11 @@ void happens_acquire(struct mem_agent *me, const void *object)
 {
 	const struct happens_object *o = *object_find(object);
 
-	if (o)
-		part_join(part_of(me), &o->stamp);
+	if (!o)
+		return;
+	if (!me->happens)
+		part_begin(me, &o->stamp);
+	part_join(me->happens, &o->stamp);
 }
 
 void happens_forget(const void *object)

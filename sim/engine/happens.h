@@ -85,7 +85,8 @@ enum { HAPPENS_PENDING = 16 };
 
 struct happens_part {
 	uint32_t slot, epoch;
-	uint32_t actor; /* its name */
+	uint32_t touched; /* the epoch of its last access */
+	uint32_t actor;   /* its name */
 	enum shared_scope widest;
 	struct happens_clock *known; /* NULL: nothing; its own slot's entry is not used */
 	struct happens_stamp fence[2];

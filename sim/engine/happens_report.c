@@ -185,9 +185,9 @@ static void text_operation(const struct report_record *r, char *out, size_t byte
 /* Frames of the engine's and the doubles' own hooks say nothing about who did it. */
 static bool frame_is_hook(const char *name)
 {
-	static const char *const prefix[] = {"happens_",   "mem_",     "shared_hook_",
-					     "sched_sim_", "fakedev_", "report_",
-					     "run_",       "os_wait",  "shared_"};
+	static const char *const prefix[] = {"happens_", "mem_",    "shared_", "sched_sim_",
+					     "fakedev_", "report_", "run_",    "os_wait",
+					     "shadow_",  "seg_",    "page_",   "range_check_"};
 
 	for (size_t i = 0; i < ARRAY_LEN(prefix); i++)
 		if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
@@ -249,13 +249,15 @@ static const char *record_who(const struct report_record *r)
 static bool missing_by_word(const struct happens_part *p, const struct happens_seen *before,
 			    const char *now_name, char *out, size_t bytes)
 {
-	for (int i = 0; i < HAPPENS_PENDING; i++) {
-		const struct happens_pending *d = &p->pending[i];
+	/* what was released and not taken says more than what was never released */
+	for (int i = 0; i < 2 * HAPPENS_PENDING; i++) {
+		const struct happens_pending *d = &p->pending[i % HAPPENS_PENDING];
 		const struct report_record *load = record_find(d->load);
 		const struct report_record *store = record_find(d->store);
 		char where[256], step[48] = "";
 
-		if (!happens_stamp_covers(&d->stamp, before))
+		if ((d->why == HAPPENS_RELAXED_STORE) != (i >= HAPPENS_PENDING) ||
+		    !happens_stamp_covers(&d->stamp, before))
 			continue;
 		text_address(d->word, where, sizeof where);
 		if (load)

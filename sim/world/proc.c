@@ -150,6 +150,28 @@ void world_free(void *p)
 	free(b);
 }
 
+bool world_describe(const void *at, char *out, size_t bytes)
+{
+	for (uint32_t id = 0; world && id <= world->proc_count; id++) {
+		const struct world_proc *wp =
+			id < world->proc_count ? world->proc[id] : world->nobody;
+
+		if (!wp)
+			continue;
+		for (const struct world_block *b = wp->blocks.next; b != &wp->blocks; b = b->next) {
+			uint64_t off = (uintptr_t)at - (uintptr_t)(b + 1);
+
+			if (off >= b->bytes)
+				continue;
+			snprintf(out, bytes,
+				 "%llu bytes into \"%s\", %zu bytes of host memory of %s",
+				 (unsigned long long)off, b->what, b->bytes, wp->name);
+			return true;
+		}
+	}
+	return false;
+}
+
 uint64_t world_blocks_free(struct world_proc *wp, const char **first)
 {
 	uint64_t n = 0;

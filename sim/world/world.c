@@ -172,6 +172,7 @@ int world_create(const struct world_config *config)
 		return rc;
 	}
 	sim_set_killer(world_proc_kill);
+	mem_on_describe(world_describe);
 	os_install(NULL, &world_ops);
 	return 0;
 }

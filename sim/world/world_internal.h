@@ -131,6 +131,8 @@ static inline void world_point(const char *site)
 }
 
 /* ---- proc.c */
+bool world_describe(const void *at, char *out,
+		    size_t bytes);   /* memory of os_alloc; mem_on_describe */
 struct world_proc *world_self(void); /* of the calling task; event steps: world->nobody */
 struct world_proc *world_proc_of(const struct os_proc *proc);
 int world_procs_start(void);
