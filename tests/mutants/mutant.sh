@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Planted bugs, for scripts to source. A mutant is tests/mutants/NAME.patch, which touches core/
+# alone, and NAME.run:
+#
+#   line 1   arguments of `doppel run all_reduce`; @ stands for this folder
+#   line 2   the exit codes that it may end with when it is found, as 128|129
+#   line 3   what the output must name then (grep -E)
+#   line 4   exit codes that the unmutated stack ends with (default 0; 2 where the plan makes a
+#            call fail)
+#
+# Each is built beside the build folder given: a copy of core/ is patched, the objects that depend on
+# what changed are compiled again with the build's own commands, and linked with all others to
+# another libdoppel.so. Engine, doubles, lab and program are the build's, byte for byte.
+
+# mutant_init BUILD_DIR SOURCE_DIR
+mutant_init() {
+	build_dir=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
+	here=$source_dir/tests/mutants
+	work=$build_dir/mutants
+	mkdir -p "$work"
+	[ -f "$build_dir/compile_commands.json" ] && [ -x "$build_dir/doppel" ] ||
+		{ echo "$build_dir: not a build folder of the doubles"; return 1; }
+}
+
+mutant_names() { (cd "$here" && ls ./*.patch) | sed 's|^\./||; s|\.patch$||'; }
+mutant_args() { sed -n "1s|@|$here|gp;1{/@/!p}" "$here/$1.run"; }
+mutant_codes() { sed -n 2p "$here/$1.run"; }
+mutant_pattern() { sed -n 3p "$here/$1.run"; }
+mutant_clean_codes() { local c; c=$(sed -n 4p "$here/$1.run"); echo "${c:-0}"; }
+mutant_is_code() { grep -qxE "($2)" <<<"$1"; }
+
+# Those that nothing finds today, one a line, each explained in docs/mutants.md.
+mutant_missed() { sed -n 's/^| `\([a-z0-9_]*\)` .*| not found .*/\1/p' "$source_dir/docs/mutants.md"; }
+
+# mutant_applies NAME: does the patch touch core alone, and apply to the core of today?
+mutant_applies() {
+	local name=$1 changed
+	changed=$(mutant_files "$name")
+	if [ -z "$changed" ] || grep -qv '^core/' <<<"$changed"; then
+		echo "$name: a mutant touches core, and nothing else; this one: $changed"
+		return 1
+	fi
+	patch -s -p1 --dry-run -f -d "$source_dir" <"$here/$name.patch" >"$work/patch.log" 2>&1 && return 0
+	echo "$name: the patch does not apply any more: core has moved on (tests/mutants/$name.patch)"
+	sed 's/^/    /' "$work/patch.log"
+	return 1
+}
+mutant_files() { sed -n 's|^+++ b/\([^[:space:]]*\).*|\1|p' "$here/$1.patch"; }
+
+# mutant_build NAME: makes $work/NAME/libdoppel.so. Says so and returns 1 when the patch does not
+# apply to the core of today, or what it makes does not compile.
+mutant_build() {
+	local name=$1 dir=$work/$1 changed objects=() object command file depends compiled=0
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	mutant_applies "$name" || return 1
+	changed=$(mutant_files "$name")
+	cp -r "$source_dir/core" "$dir/core"
+	patch -s -p1 -d "$dir" <"$here/$name.patch" >/dev/null
+	while IFS=$'\t' read -r command file; do
+		object=$(sed -n 's|.* -o \([^ ]*\) -c .*|\1|p' <<<"$command")
+		case $object in
+		CMakeFiles/core_*) ;;
+		*) continue ;;
+		esac
+		depends=$(cat "$build_dir/$object.d" 2>/dev/null || echo "$changed")
+		if grep -qF "$changed" <<<"$depends"; then
+			mkdir -p "$dir/$(dirname "$object")"
+			command=${command/ -I/ -I$dir -I}
+			command=${command/-o $object/-o $dir/$object}
+			command=${command/-c $source_dir\//-c $dir/}
+			# a mutant may leave things unused; the DWARF of optimised code is enough
+			if ! (cd "$build_dir" && eval "$command -w") >"$dir/build.log" 2>&1; then
+				echo "$name: does not compile any more"
+				tail -5 "$dir/build.log"
+				return 1
+			fi
+			object=$dir/$object
+			compiled=$((compiled + 1))
+		else
+			object=$build_dir/$object
+		fi
+		objects+=("$object")
+	done < <(sed -n 's|^  "command": "\(.*\)",$|\1|p; s|^  "file": "\(.*\)",\{0,1\}$|\1|p' \
+		"$build_dir/compile_commands.json" | sed 's|\\"|"|g' | paste - -)
+	[ $compiled != 0 ] || { echo "$name: no object of $build_dir depends on $changed"; return 1; }
+	cc -shared -o "$dir/libdoppel.so" -Wl,-soname,libdoppel.so \
+		-Wl,--version-script="$source_dir/core/api/exports.map" "${objects[@]}" \
+		-L"$build_dir" -Wl,-rpath,"$build_dir" -lfakecuda -lfakeverbs -ldoppel-rt -lm >"$dir/build.log" 2>&1 ||
+		{ echo "$name: does not link"; tail -5 "$dir/build.log"; return 1; }
+	rm -rf "$dir/core" "$dir/CMakeFiles"
+}
+
+# mutant_seed NAME SEED [ARGUMENT...]: runs one seed of the mutant, or of the unmutated stack when
+# NAME has no library; the exit code is in $rc, the output in $work/NAME/out.
+mutant_seed() {
+	local name=$1 seed=$2
+	shift 2
+	mkdir -p "$work/$name"
+	rc=0
+	# shellcheck disable=SC2046 # the arguments are words
+	LD_LIBRARY_PATH=${stock:-$work/$name} timeout 60 "$build_dir/doppel" run all_reduce \
+		$(mutant_args "$name") --seed "$seed" "$@" >"$work/$name/out" 2>&1 || rc=$?
+}
+
+# mutant_find NAME SEEDS [ARGUMENT...]: the first seed from 1 that does not end as the unmutated
+# stack does, in $found (0: none of them) with $rc; returns 1 when what it ends with is not what
+# NAME.run says.
+mutant_find() {
+	local name=$1 seeds=$2 seed clean
+	shift 2
+	found=0
+	clean=$(mutant_clean_codes "$name")
+	for ((seed = 1; seed <= seeds; seed++)); do
+		mutant_seed "$name" $seed "$@"
+		mutant_is_code "$rc" "$clean" && ! mutant_named "$name" && continue
+		found=$seed
+		if ! mutant_is_code "$rc" "$(mutant_codes "$name")"; then
+			echo "$name, seed $seed: exit code $rc, expected $(mutant_codes "$name")"
+			return 1
+		fi
+		if ! mutant_named "$name"; then
+			echo "$name, seed $seed: exit code $rc as expected, but nothing in the output matches" \
+				"$(mutant_pattern "$name")"
+			return 1
+		fi
+		return 0
+	done
+	return 0
+}
+
+# The ways to explore that this build has, separated by `;`.
+mutant_ways() {
+	local help ways="--strategy portfolio;--strategy uniform;--strategy pct;--strategy starve"
+	help=$("$build_dir/doppel" run --help)
+	! grep -q -- --memory-order <<<"$help" || ways="$ways;--memory-order on;--memory-order off"
+	! grep -q -- --races <<<"$help" || ways="$ways;--races"
+	echo "$ways"
+}
+
+# The line that names it.
+mutant_said() { grep -m1 -E "$(mutant_pattern "$1")" "$work/$1/out" | cut -c1-160; }
+
+# Does the output name what it must? A verdict that the unmutated stack has too says nothing alone.
+mutant_named() { grep -qE "$(mutant_pattern "$1")" "$work/$1/out"; }
