@@ -85,7 +85,7 @@ bool buggify_visit(const char *name)
 		return false;
 	if (!buggify.choice[i])
 		buggify.choice[i] = choice_site_get(name);
-	if (choice_draw(buggify.choice[i], BUGGIFY_FIRES_ONE_OF))
+	if (choice_draw_quiet(buggify.choice[i], BUGGIFY_FIRES_ONE_OF, 1))
 		return false;
 	buggify.stat[i].hits++;
 	return true;

@@ -4,17 +4,24 @@
  * its own generator, recorded as (arity, value) and replayed from a file, so that one more choice
  * at one site shifts no other. The file is text, for people and for shrinking:
  *
- *	doppel-choices 1
+ *	doppel-choices 2
  *	seed 0x2a
  *	strategy portfolio
  *	memory on
- *	site engine.run 3
- *	4:2 4:0 3:1
+ *	site engine.run 14
+ *	4:2 -12 3:1
  *
  * "memory" is there when the run was told on or off, and did not draw it from the seed.
  *
- * In a replay a value that does not fit its arity is taken modulo it, and a stream that has run
- * out, or is not in the file, gives 0; both are counted and reported. Under fifo every choice is 0.
+ * Each choice has a quiet value, the one with which nothing special happens: the task that ran goes
+ * on, the latency is exact, the fault does not fire. It is written as "-", a row of them as
+ * "-COUNT"; shrinking makes as many choices quiet as it can. In a replay a value that does not fit
+ * its arity is taken modulo it, and a stream that has run out, or is not in the file, is quiet; both
+ * are counted and reported. Under fifo every choice is 0.
+ *
+ * Choices may also come as bytes (sim_config.choice_bytes), for fuzzers: records of three, a slot, a
+ * gap and a value. The sites that share a slot are quiet for that many choices, and then take the
+ * value. A record more or less moves one slot's choices only; what is not there is quiet.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,10 +29,17 @@
 
 #include "sim/engine/engine_internal.h"
 
-enum { CHOICE_CACHE = 256, CHOICE_PER_LINE = 20 };
+enum {
+	CHOICE_CACHE = 256,
+	CHOICE_PER_LINE = 20,
+	CHOICE_VERSION = 2,
+	CHOICE_SLOTS = 16, /* of choice_bytes */
+	CHOICE_GAP_EXACT = 192,
+	CHOICE_GAP_COARSE = 32,
+};
 
 struct choice {
-	uint32_t n, value;
+	uint32_t n, value; /* n == 0: quiet */
 };
 
 struct choice_site {
@@ -34,7 +48,7 @@ struct choice_site {
 	struct sim_rng rng;
 	struct choice *made;
 	uint32_t made_n, made_cap;
-	struct choice *given; /* from the file */
+	struct choice *given; /* from the file, or from bytes */
 	uint32_t given_n, given_at;
 };
 
@@ -44,7 +58,7 @@ static struct {
 		const char *name;
 		struct choice_site *site;
 	} cache[CHOICE_CACHE]; /* by address of the string constant; only a shortcut */
-	bool record, replay;
+	bool record, replay, bytes;
 	uint64_t count, strayed;
 } choices;
 
@@ -111,6 +125,51 @@ bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den)
 	return sim_rng_below(r, den) < num;
 }
 
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+/* The scheduler's own sites have a slot each. */
+static uint32_t choice_slot(const char *name)
+{
+	static const char *const own[] = {"engine.run",      "engine.preempt", "engine.sleep",
+					  "engine.event",    "engine.tie",     "engine.factor",
+					  "engine.spurious", "engine.prio"};
+	uint32_t h = 2166136261u;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(own); i++)
+		if (strcmp(name, own[i]) == 0)
+			return i;
+	for (; *name; name++)
+		h = (h ^ (uint8_t)*name) * 16777619u;
+	return (uint32_t)ARRAY_LEN(own) + h % (CHOICE_SLOTS - (uint32_t)ARRAY_LEN(own));
+}
+
+static uint32_t choice_gap(uint8_t byte)
+{
+	return byte < CHOICE_GAP_EXACT
+		       ? byte
+		       : CHOICE_GAP_EXACT + (byte - CHOICE_GAP_EXACT) * CHOICE_GAP_COARSE;
+}
+
+static void choice_give_bytes(struct choice_site *s)
+{
+	const uint8_t *b = eng.config.choice_bytes;
+	size_t n = eng.config.choice_bytes_n / 3;
+	uint32_t slot = choice_slot(s->name), total = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (b[3 * i] % CHOICE_SLOTS == slot)
+			total += choice_gap(b[3 * i + 1]) + 1;
+	s->given = calloc(total ? total : 1, sizeof *s->given);
+	ASSERT(s->given);
+	for (size_t i = 0; i < n; i++) {
+		if (b[3 * i] % CHOICE_SLOTS != slot)
+			continue;
+		s->given_n += choice_gap(b[3 * i + 1]);
+		s->given[s->given_n++] = (struct choice){256, b[3 * i + 2]};
+	}
+	ASSERT(s->given_n == total);
+}
+
 /* ---- sites ---------------------------------------------------------------------------------- */
 
 struct choice_site *choice_site_find(const char *name)
@@ -127,6 +186,8 @@ struct choice_site *choice_site_find(const char *name)
 	sim_rng_init(&s->rng, name);
 	*choices.end = s;
 	choices.end = &s->next;
+	if (choices.bytes)
+		choice_give_bytes(s);
 	return s;
 }
 
@@ -144,42 +205,51 @@ struct choice_site *choice_site_get(const char *name)
 
 /* ---- drawing -------------------------------------------------------------------------------- */
 
-static uint32_t choice_replay(struct choice_site *s, uint32_t n)
+static uint32_t choice_replay(struct choice_site *s, uint32_t n, uint32_t quiet)
 {
 	if (s->given_at >= s->given_n) {
 		choices.strayed++;
-		return 0;
+		return quiet;
 	}
 	struct choice c = s->given[s->given_at++];
+	if (!c.n)
+		return quiet;
+	if (choices.bytes && n > 256)
+		return (uint32_t)((uint64_t)c.value * n >> 8);
 	choices.strayed += c.n != n;
 	return c.value % n;
 }
 
-static void choice_note(struct choice_site *s, uint32_t n, uint32_t value)
+static void choice_note(struct choice_site *s, struct choice c)
 {
 	if (s->made_n == s->made_cap) {
 		s->made_cap = s->made_cap ? 2 * s->made_cap : 256;
 		s->made = realloc(s->made, s->made_cap * sizeof *s->made);
 		ASSERT(s->made);
 	}
-	s->made[s->made_n++] = (struct choice){n, value};
+	s->made[s->made_n++] = c;
 }
 
-uint32_t choice_draw(struct choice_site *s, uint32_t n)
+uint32_t choice_draw_quiet(struct choice_site *s, uint32_t n, uint32_t quiet)
 {
 	uint32_t value = 0;
 
-	ASSERT(n > 0);
+	ASSERT(n > 0 && quiet <= n);
 	if (n == 1)
 		return 0;
 	choices.count++;
 	if (choices.replay)
-		value = choice_replay(s, n);
+		value = choice_replay(s, n, quiet);
 	else if (eng.strategy != STRATEGY_FIFO)
 		value = (uint32_t)(((sim_rng_u64(&s->rng) >> 32) * n) >> 32);
 	if (choices.record)
-		choice_note(s, n, value);
+		choice_note(s, value == quiet ? (struct choice){0} : (struct choice){n, value});
 	return value;
+}
+
+uint32_t choice_draw(struct choice_site *s, uint32_t n)
+{
+	return choice_draw_quiet(s, n, 0);
 }
 
 uint32_t sim_choose(const char *site, uint32_t n)
@@ -198,6 +268,28 @@ uint64_t choice_count(void)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
+static void choice_write_site(const struct choice_site *s, FILE *f)
+{
+	uint32_t words = 0, row;
+
+	fprintf(f, "site %s %u", s->name, s->made_n);
+	for (uint32_t i = 0; i < s->made_n; i += row) {
+		const struct choice *c = &s->made[i];
+
+		for (row = 0; i + row < s->made_n && !c[row].n; row++)
+			;
+		fputc(words++ % CHOICE_PER_LINE ? ' ' : '\n', f);
+		if (row > 1)
+			fprintf(f, "-%u", row);
+		else if (row)
+			fputc('-', f);
+		else
+			fprintf(f, "%u:%u", c->n, c->value);
+		row = MAX_OF(row, 1u);
+	}
+	fputc('\n', f);
+}
+
 int choice_write(const char *path)
 {
 	FILE *f = fopen(path, "w");
@@ -206,18 +298,13 @@ int choice_write(const char *path)
 		fprintf(stderr, "choices: cannot write %s: %s\n", path, strerror(errno));
 		return errno;
 	}
-	fprintf(f, "doppel-choices 1\nseed 0x%" PRIx64 "\nstrategy %s\n", eng.seed,
+	fprintf(f, "doppel-choices %d\nseed 0x%" PRIx64 "\nstrategy %s\n", CHOICE_VERSION, eng.seed,
 		choice_strategy_name[eng.config.strategy]);
 	if (eng.config.memory_order != SIM_MEMORY_DRAW)
 		fprintf(f, "memory %s\n", eng.config.memory_order == SIM_MEMORY_ON ? "on" : "off");
 	for (const struct choice_site *s = choices.first; s; s = s->next) {
-		if (!s->made_n)
-			continue;
-		fprintf(f, "site %s %u", s->name, s->made_n);
-		for (uint32_t i = 0; i < s->made_n; i++)
-			fprintf(f, "%c%u:%u", i % CHOICE_PER_LINE ? ' ' : '\n', s->made[i].n,
-				s->made[i].value);
-		fputc('\n', f);
+		if (s->made_n)
+			choice_write_site(s, f);
 	}
 	int bad = ferror(f);
 	if (fclose(f) || bad) {
@@ -225,6 +312,25 @@ int choice_write(const char *path)
 		return EIO;
 	}
 	return 0;
+}
+
+/* One word: "4:2", "-", or "-12"; how many choices it was, or -1. They are quiet already. */
+static int choice_read_one(FILE *f, struct choice *c, uint32_t room)
+{
+	char word[32];
+	int end = 0;
+	uint32_t row = 1;
+
+	if (fscanf(f, " %31s", word) != 1)
+		return -1;
+	if (word[0] != '-')
+		return sscanf(word, "%" SCNu32 ":%" SCNu32 "%n", &c->n, &c->value, &end) == 2 &&
+				       !word[end] && c->n
+			       ? 1
+			       : -1;
+	if (word[1] && (sscanf(word + 1, "%" SCNu32 "%n", &row, &end) != 1 || word[1 + end]))
+		return -1;
+	return row && row <= room ? (int)row : -1;
 }
 
 static int choice_read_site(FILE *f, const char *path)
@@ -242,14 +348,15 @@ static int choice_read_site(FILE *f, const char *path)
 	s->given = calloc(n ? n : 1, sizeof *s->given);
 	if (!s->given)
 		return ENOMEM;
-	for (; s->given_n < n; s->given_n++) {
-		struct choice *c = &s->given[s->given_n];
+	while (s->given_n < n) {
+		int rc = choice_read_one(f, &s->given[s->given_n], n - s->given_n);
 
-		if (fscanf(f, " %" SCNu32 ":%" SCNu32, &c->n, &c->value) != 2) {
+		if (rc < 0) {
 			fprintf(stderr, "choices: %s: site %s has %u of %u choices\n", path, name,
 				s->given_n, n);
 			return EINVAL;
 		}
+		s->given_n += (uint32_t)rc;
 	}
 	return 0;
 }
@@ -262,8 +369,9 @@ static int choice_read_header(FILE *f, const char *path)
 
 	if (fscanf(f, "doppel-choices %u seed %" SCNx64 " strategy %15s", &version, &seed,
 		   strategy) != 3 ||
-	    version != 1) {
-		fprintf(stderr, "choices: %s: not a file of choices (version 1)\n", path);
+	    version != CHOICE_VERSION) {
+		fprintf(stderr, "choices: %s: not a file of choices of version %d\n", path,
+			CHOICE_VERSION);
 		return EINVAL;
 	}
 	for (uint32_t i = 0; i < ARRAY_LEN(choice_strategy_name); i++) {
@@ -322,13 +430,14 @@ int choice_start(void)
 	memset(&choices, 0, sizeof choices);
 	choices.end = &choices.first;
 	choices.record = eng.config.choices_out || eng.config.fail_dir;
-	choices.replay = eng.config.choices_in != NULL;
-	return choices.replay ? choice_read(eng.config.choices_in) : 0;
+	choices.bytes = eng.config.choice_bytes != NULL;
+	choices.replay = choices.bytes || eng.config.choices_in;
+	return eng.config.choices_in ? choice_read(eng.config.choices_in) : 0;
 }
 
 void choice_stop(void)
 {
-	if (choices.strayed)
+	if (choices.strayed && !choices.bytes)
 		fprintf(stderr,
 			"choices: the replay strayed from the recording %" PRIu64 " times\n",
 			choices.strayed);

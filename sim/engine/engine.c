@@ -46,7 +46,12 @@ static int engine_check_config(const struct sim_config *c)
 		fprintf(stderr, "engine: the memory model (races, memory order) is engine sim's\n");
 		return EINVAL;
 	}
-	if (c->engine == SIM_ENGINE_THREADS && (c->choices_in || c->choices_out)) {
+	if (c->choices_in && c->choice_bytes) {
+		fprintf(stderr, "engine: choices come from a file or from bytes, not from both\n");
+		return EINVAL;
+	}
+	if (c->engine == SIM_ENGINE_THREADS &&
+	    (c->choices_in || c->choices_out || c->choice_bytes)) {
 		fprintf(stderr, "engine: choices are recorded and replayed by engine sim only\n");
 		return EINVAL;
 	}

@@ -380,6 +380,9 @@ int choice_start(void);
 void choice_stop(void);
 struct choice_site *choice_site_find(const char *name);
 struct choice_site *choice_site_get(const char *name); /* faster; a string constant only */
+/* `quiet` is the value with which nothing special happens, below n, or n for "none of them", which
+ * no seed draws but a shrunk replay may give. choice_draw: 0. */
+uint32_t choice_draw_quiet(struct choice_site *site, uint32_t n, uint32_t quiet);
 uint32_t choice_draw(struct choice_site *site, uint32_t n);
 int choice_write(const char *path);
 uint64_t choice_count(void);

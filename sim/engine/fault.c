@@ -191,7 +191,7 @@ static bool fault_draw(struct fault *f)
 	if (!f->prob_den)
 		return true;
 	if (engine_in_sim())
-		draw = choice_draw(f->choice, f->prob_den);
+		draw = choice_draw_quiet(f->choice, f->prob_den, f->prob_den - 1);
 	else
 		draw = (uint32_t)sim_rng_below(&faults.rng, f->prob_den);
 	return draw < f->prob_num;

@@ -64,6 +64,8 @@ struct sim_config {
 	const char *trace_path;      /* Perfetto JSON; NULL: none */
 	const char *choices_in;      /* file of recorded choices to replay, or NULL */
 	const char *choices_out;     /* file to record them to, or NULL */
+	const uint8_t *choice_bytes; /* choices as a fuzzer makes them (choice.c), or NULL */
+	size_t choice_bytes_n;
 	/* Where a failing run leaves choices, explain.txt, waits.json, tasks.core; NULL: none. */
 	const char *fail_dir;
 	struct sim_hash_log *hash_log; /* NULL: none */

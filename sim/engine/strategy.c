@@ -32,9 +32,18 @@ static struct {
 	struct task **ready;   /* array from 1; under pct a heap */
 	uint32_t ready_n, ready_cap;
 	struct task *first, *last; /* fifo */
+	const struct task *last_run;
 } strat;
 
-enum { PCT_DEMOTED_MAX = 1 << 20 };
+enum { PCT_DEMOTED_MAX = 1 << 20, PREEMPT_QUIET = 1 << 16, LAST_AMONG = 8 };
+
+/* Points until the next preemption. Quiet: not for long. */
+static int64_t strategy_countdown(void)
+{
+	uint32_t n = 2 * strat.preempt_mean, draw = choice_draw_quiet(strat.preempt, n, n);
+
+	return draw == n ? PREEMPT_QUIET : 1 + (int64_t)draw;
+}
 
 bool strategy_exploring(void)
 {
@@ -118,7 +127,7 @@ static void strategy_draw_knobs(void)
 	default:
 		break;
 	}
-	eng.countdown = 1 + choice_draw(strat.preempt, 2 * strat.preempt_mean);
+	eng.countdown = strategy_countdown();
 }
 
 void strategy_start(void)
@@ -153,7 +162,7 @@ void strategy_task(struct task *t)
 		t->prio = (uint64_t)(1 + choice_draw(strat.prio, 1 << 16)) << 32 |
 			  (UINT32_MAX - t->pub.self.id);
 	else if (eng.strategy == STRATEGY_STARVE)
-		t->starvable = choice_draw(strat.prio, 4) == 0;
+		t->starvable = choice_draw_quiet(strat.prio, 4, 1) == 0;
 }
 
 /* ---- the ready set -------------------------------------------------------------------------- */
@@ -259,6 +268,16 @@ void ready_remove(struct task *t)
 		ready_put(at, last);
 }
 
+/* The quiet choice: whoever ran last goes on, if it was only preempted. Compared, never followed:
+ * that task may have ended. */
+static uint32_t ready_last(void)
+{
+	for (uint32_t i = 0; i < LAST_AMONG && i < strat.ready_n; i++)
+		if (strat.ready[strat.ready_n - i] == strat.last_run)
+			return strat.ready_n - i - 1;
+	return 0;
+}
+
 struct task *ready_pick(bool event_due)
 {
 	struct task *t;
@@ -275,17 +294,21 @@ struct task *ready_pick(bool event_due)
 	else if (eng.strategy == STRATEGY_PCT)
 		t = strat.ready[1];
 	else
-		t = strat.ready[1 + choice_draw(strat.pick, strat.ready_n)];
+		t = strat.ready[1 + choice_draw_quiet(strat.pick, strat.ready_n, ready_last())];
+	strat.last_run = t;
 	ready_remove(t);
 	return t;
 }
 
 /* ---- points --------------------------------------------------------------------------------- */
 
-/* A power of two from 1 us on, each twice as rare as the one before. */
+/* A power of two from 1 us on, each twice as rare as the one before. Quiet: none. */
 static uint64_t strategy_sleep_ns(uint32_t max_power)
 {
-	uint32_t draw = choice_draw(strat.sleep, 1u << max_power);
+	uint32_t draw = choice_draw_quiet(strat.sleep, 1u << max_power, 1u << max_power);
+
+	if (draw == 1u << max_power)
+		return 0;
 	uint32_t power = draw ? max_power - 1 - (31 - (uint32_t)__builtin_clz(draw)) : max_power;
 
 	return 1000ull << power;
@@ -299,7 +322,7 @@ static uint64_t strategy_point_pct(struct task *t)
 	}
 	strat.changes_left--;
 	if (strat.changes_left)
-		eng.countdown = 1 + choice_draw(strat.preempt, 2 * strat.preempt_mean);
+		eng.countdown = strategy_countdown();
 	else
 		eng.countdown = INT64_MAX;
 	t->prio = --strat.demoted;
@@ -319,7 +342,7 @@ uint64_t strategy_point(struct task *t, bool *yield)
 	}
 	if (eng.strategy == STRATEGY_PCT)
 		return strategy_point_pct(t);
-	eng.countdown = 1 + choice_draw(strat.preempt, 2 * strat.preempt_mean);
+	eng.countdown = strategy_countdown();
 	if (eng.strategy == STRATEGY_STARVE) {
 		if (t->starvable)
 			ns = strategy_sleep_ns(12);
@@ -355,5 +378,5 @@ uint64_t strategy_factor(uint64_t ns)
 
 bool strategy_spurious(void)
 {
-	return strat.spurious_den && choice_draw(strat.spurious, strat.spurious_den) == 0;
+	return strat.spurious_den && choice_draw_quiet(strat.spurious, strat.spurious_den, 1) == 0;
 }

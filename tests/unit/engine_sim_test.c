@@ -459,15 +459,54 @@ START_TEST(recorded_choices_replay_to_the_same_hash)
 }
 END_TEST
 
+START_TEST(choices_come_from_bytes_and_are_quiet_elsewhere)
+{
+	/* slot 15 is not the scheduler's; "test.choice" has one of 8..15 */
+	uint8_t bytes[3 * 400];
+	struct sim_config c = fifo();
+	uint64_t quiet_hash = 0, hash[2];
+
+	for (uint8_t i = 0; i < 8; i++)
+		memcpy(&bytes[3 * i], (uint8_t[]){8 + i, 10, 3}, 3);
+	c.strategy = SIM_UNIFORM;
+	c.choice_bytes = bytes;
+	for (int i = 0; i < 3; i++) {
+		c.choice_bytes_n = i ? 3 * 8 : 0;
+		ck_assert_int_eq(run_with(&c, choose_main, NULL), SIM_PASS);
+		for (int k = 0; k < 100; k++)
+			ck_assert_uint_eq(chosen[k], i && k == 10 ? 3 : 0);
+		if (i)
+			hash[i - 1] = sim_hash();
+		else
+			quiet_hash = sim_hash();
+		sim_stop();
+	}
+	ck_assert_uint_eq(hash[0], hash[1]);
+	ck_assert_uint_eq(hash[0], quiet_hash); /* what os_choose gave is not folded in */
+	/* the scheduler's own: who runs, after a few points */
+	for (int i = 0; i < 400; i++)
+		memcpy(&bytes[3 * i], (uint8_t[]){i % 2, 0, i % 2 ? 2 : (uint8_t)i / 2}, 3);
+	c.choice_bytes_n = sizeof bytes;
+	ck_assert_int_eq(run_with(&c, choose_main, NULL), SIM_PASS);
+	ck_assert_uint_ne(sim_hash(), quiet_hash);
+	sim_stop();
+	c.choices_in = "both";
+	ck_assert_int_eq(sim_start(&c), EINVAL);
+}
+END_TEST
+
 START_TEST(malformed_choice_files_are_refused)
 {
 	static const char *const bad[] = {
 		"",
 		"hello",
-		"doppel-choices 2\nseed 1\nstrategy pct\n",
-		"doppel-choices 1\nseed 0x1\nstrategy none\n",
-		"doppel-choices 1\nseed 0x1\nstrategy pct\nsite a 2\n1:0\n",
-		"doppel-choices 1\nseed 0x1\nstrategy pct\nwhat a 2\n"};
+		"doppel-choices 1\nseed 1\nstrategy pct\n",
+		"doppel-choices 2\nseed 0x1\nstrategy none\n",
+		"doppel-choices 2\nseed 0x1\nstrategy pct\nsite a 2\n1:0\n",
+		"doppel-choices 2\nseed 0x1\nstrategy pct\nsite a 2\n4:1 -2\n",
+		"doppel-choices 2\nseed 0x1\nstrategy pct\nsite a 2\n4:1 -x\n",
+		"doppel-choices 2\nseed 0x1\nstrategy pct\nsite a 2\n4:1 0:1\n",
+		"doppel-choices 2\nseed 0x1\nstrategy pct\nwhat a 2\n"};
 	char path[] = "/tmp/doppel_choices_XXXXXX";
 	struct sim_config c = fifo();
 
@@ -680,6 +719,7 @@ int main(void)
 	tcase_add_test(t, cancelled_events_do_not_run);
 	tcase_add_test(t, charges_and_resources_are_exact_under_fifo);
 	tcase_add_test(t, recorded_choices_replay_to_the_same_hash);
+	tcase_add_test(t, choices_come_from_bytes_and_are_quiet_elsewhere);
 	tcase_add_test(t, malformed_choice_files_are_refused);
 	tcase_add_test(t, killed_tasks_run_no_more);
 	tcase_add_test(t, background_tasks_do_not_keep_a_run_alive);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as the choices of a whole run: two ranks on two hosts all-reduce, and whatever order
+ * the bytes make, the result is right, everybody comes to an end, and nothing leaks. Byte 0 is the
+ * strategy and the knobs' seed, byte 1 the size, the rest are choices (sim/engine/choice.c).
+ *
+ * With libFuzzer, coverage searches schedules, and -minimize_crash=1 shrinks them:
+ *
+ *	cmake -S . -B build/fuzz -DCMAKE_C_COMPILER=clang -DDOPPEL_LIBFUZZER=ON
+ *	cmake --build build/fuzz -j --target choices_fuzz
+ *	build/fuzz/tests/choices_fuzz -max_len=600 -len_control=0 CORPUS_DIR
+ *
+ * Without, see fuzz_main.h.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "sim/lab/runner.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static int fuzz_run(const uint8_t *data, size_t bytes, struct lab_result *result)
+{
+	static const enum sim_strategy strategies[] = {SIM_UNIFORM, SIM_PCT, SIM_STARVE};
+	static const char *const env[] = {"NCCL_BUFFSIZE=32768", NULL};
+	struct lab_config c;
+
+	lab_config_default(&c);
+	c.machine = "a100-4nic";
+	c.hosts = 2;
+	c.gpus = 1;
+	c.warp_width = 1;
+	c.env = env;
+	c.iterations = 2;
+	c.out_of_place = false;
+	c.bytes_min = c.bytes_max = 1024ull << (data[1] % 3 * 3); /* 1, 8 or 64 KiB */
+	c.sim.seed = data[0] >> 2;
+	c.sim.strategy = strategies[data[0] % 3];
+	c.sim.choice_bytes = data + 2;
+	c.sim.choice_bytes_n = bytes - 2;
+	c.sim.budget_events = 200000;
+	return lab_run(&c, result);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct lab_result result;
+	char report[8192];
+	FILE *said;
+
+	if (bytes < 2)
+		return 0;
+	/* What a failing run says is shown; what the others say is not looked at. */
+	int real = dup(2), quiet = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (real < 0 || quiet < 0)
+		abort();
+	dup2(quiet, 2);
+	int rc = fuzz_run(data, bytes, &result);
+	dup2(real, 2);
+	close(real);
+	said = fdopen(quiet, "r");
+	if (!said)
+		abort();
+	if (rc || result.verdict != SIM_PASS || result.error != ncclSuccess) {
+		rewind(said);
+		for (size_t n; (n = fread(report, 1, sizeof report, said)) > 0;)
+			fwrite(report, 1, n, stderr);
+		fprintf(stderr, "choices: rc %d verdict %d error %d rank %d %s\n", rc,
+			(int)result.verdict, (int)result.error, result.error_rank,
+			result.explanation);
+		abort();
+	}
+	fclose(said);
+	return 0;
+}
+
+#include "tests/fuzz/fuzz_main.h"
