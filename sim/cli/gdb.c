@@ -9,7 +9,7 @@
 #include "sim/cli/options.h"
 
 /* gdb asks no server for symbols, and Doppel's commands are loaded. */
-int cli_under_gdb(int argc, char **argv, const char *then)
+int cli_under_gdb(int argc, char **argv, const char *const *then)
 {
 	static const char *const first[] = {
 		"gdb",
@@ -30,8 +30,12 @@ int cli_under_gdb(int argc, char **argv, const char *then)
 	};
 	const size_t firsts = sizeof first / sizeof first[0];
 	char self[4096];
+	int thens = 0;
+
+	while (then && then[thens])
+		thens++;
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	const char **args = calloc((size_t)argc + firsts + 5, sizeof *args);
+	const char **args = calloc((size_t)argc + firsts + 2 * (size_t)thens + 5, sizeof *args);
 	size_t k = 0;
 
 	if (n < 0 || !args) {
@@ -42,9 +46,9 @@ int cli_under_gdb(int argc, char **argv, const char *then)
 	self[n] = '\0';
 	for (; k < firsts; k++)
 		args[k] = first[k];
-	if (then) {
+	for (int i = 0; then && i < thens; i++) {
 		args[k++] = "-ex";
-		args[k++] = then;
+		args[k++] = then[i];
 	}
 	args[k++] = "--args";
 	args[k++] = self;

@@ -19,6 +19,7 @@ static const struct cli_command cli_commands[] = {
 	{"run", "run a collective on a world of hosts, check it, print the nccl-tests table",
 	 cli_run},
 	{"sweep", "run many seeds, list those that fail", cli_sweep},
+	{"replay", "run a failing run again, from what it left", cli_replay},
 	{"topo", "show a machine's topology, search rings in it", cli_topo},
 	{"faults", "list the fault sites and the grammar of a plan", cli_faults},
 	{"env", "list the environment variables with meaning and default", cli_env},

@@ -28,7 +28,7 @@ bool cli_options_check(const struct cli_options *o);
 bool cli_has_both_doubles(void);
 
 /* Replaces this process by gdb around the same command without --gdb; `then` is what gdb does
- * first, or NULL. Returns only when it cannot. */
-int cli_under_gdb(int argc, char **argv, const char *then);
+ * first, a NULL behind it, or NULL. Returns only when it cannot. */
+int cli_under_gdb(int argc, char **argv, const char *const *then);
 
 #endif

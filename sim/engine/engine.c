@@ -406,7 +406,8 @@ static void engine_keep_failure(enum sim_verdict verdict, const char *kind, cons
 				  .rank = rank,
 				  .step = eng.steps,
 				  .vtime_ns = sim_now_ns() - eng.start_ns,
-				  .hash = eng.hash};
+				  .hash = eng.hash,
+				  .before = sim_gdb_steps};
 	snprintf(f->kind, sizeof f->kind, "%s", kind);
 	snprintf(f->message, sizeof f->message, "%s", message);
 	snprintf(f->task, sizeof f->task, "%s", t ? t->name : "-");

@@ -42,6 +42,6 @@ const struct fault_site fault_sites_shared[] = {
 };
 
 const struct fault_recipe fault_recipes_shared[] = {
-	{"shared.cas prob=1/%u spurious", {{1, 8}}},
+	{"shared.cas prob=1/%u spurious", {{2, 8}}},
 	{NULL, {{0, 0}}},
 };

@@ -126,6 +126,7 @@ struct sim_failure {
 	char task[48];     /* "-": none */
 	int32_t rank;      /* -1: none */
 	uint64_t step, vtime_ns, hash;
+	uint64_t before; /* the last step at which a replay can stop before it (until_step) */
 };
 /* NULL: none so far. Valid until the next sim_start. */
 const struct sim_failure *sim_failure(void);

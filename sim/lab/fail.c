@@ -51,7 +51,7 @@ void fail_print(FILE *out, const struct scenario *s, const struct sim_failure *f
 			"replay: doppel replay %s\n"
 			"gdb:    doppel replay %s --gdb --until %" PRIu64 "\n"
 			"files:  %s/{config,choices,trace.json,tasks.core,explain.txt}\n",
-			dir, dir, f->step, dir);
+			dir, dir, f->before ? f->before : f->step, dir);
 	} else {
 		fprintf(out, "replay: the same command; with --fail-dir DIR it leaves files for "
 			     "doppel replay\n");

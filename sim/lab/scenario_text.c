@@ -468,6 +468,7 @@ static const struct text_key text_keys[] = {
 	FOUND("found-code", number, found.verdict, 255),
 	FOUND("found-rank", rank, found.rank, INT32_MAX),
 	FOUND("found-step", number, found.step, UINT64_MAX),
+	FOUND("found-before", number, found.before, UINT64_MAX),
 	FOUND("found-ns", number, found.vtime_ns, UINT64_MAX),
 	FOUND("found-hash", hex, found.hash, UINT64_MAX),
 	/* the world */

@@ -11,6 +11,11 @@
 #include "core/base/macros.h"
 #include "sim/lab/scenario.h"
 
+/* Without progress: small worlds need far less. An HCA that is out of retries says so within a
+ * minute of virtual time. */
+#define SWARM_BUDGET_EVENTS 2000000ull
+#define SWARM_BUDGET_NS     300000000000ull
+
 static uint64_t swarm_one_of(struct sim_rng *rng, const uint64_t *values, size_t n)
 {
 	return values[sim_rng_below(rng, n)];
@@ -141,6 +146,8 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	scenario_default(s);
 	snprintf(s->origin, sizeof s->origin, "swarm-default:%d", SCENARIO_SWARM_VERSION);
 	s->lab.sim.seed = seed;
+	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS;
+	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
 	swarm_world(s, seed);
 	swarm_collectives(s, seed);
 	swarm_settings(s, seed);

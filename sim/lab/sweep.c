@@ -47,7 +47,7 @@ void sweep_config_default(struct sweep_config *c)
 	c->swarm = true;
 	c->first = 1;
 	c->count = 1000;
-	c->seed_limit_ns = 120ull * 1000000000;
+	c->seed_limit_ns = 30ull * 1000000000;
 	c->twice_one_of = 20;
 	c->max_failures = 20;
 }
@@ -311,6 +311,13 @@ static void sweep_stop_workers(struct sweep *w)
 
 /* ---- failures, recorded --------------------------------------------------------------------- */
 
+/* It hangs: where, says the report of a crash. */
+static void sweep_record_late(int sig)
+{
+	(void)sig;
+	abort();
+}
+
 /* In a child: the seed once more, with everything written down. */
 static void sweep_record_child(const struct sweep_config *c, const struct sweep_seed *f)
 {
@@ -323,6 +330,7 @@ static void sweep_record_child(const struct sweep_config *c, const struct sweep_
 		dup2(log, STDOUT_FILENO);
 		dup2(log, STDERR_FILENO);
 	}
+	signal(SIGALRM, sweep_record_late);
 	alarm((unsigned)(c->seed_limit_ns / 1000000000 + 1));
 	sweep_scenario(c, f->seed, s);
 	int rc = fail_run(s, c->fail_dir, &r, NULL);
@@ -350,7 +358,7 @@ static void sweep_record(const struct sweep_config *c, struct sweep_seed *f)
 	if (access(path, R_OK) || scenario_read_file(&s, path))
 		return;
 	f->kept = true;
-	if (!f->failure.step) { /* it took its worker with it */
+	if (!f->failure.step && s.found.kind[0]) { /* it took its worker with it */
 		char message[sizeof f->failure.message];
 
 		memcpy(message, f->failure.message, sizeof message);

@@ -26,7 +26,7 @@ struct sweep_config {
 	uint64_t first, count;  /* seeds first .. first+count-1; count 0: until the time is up */
 	uint64_t time_ns;       /* 0: no limit */
 	uint32_t jobs;          /* 0: a process per CPU */
-	uint64_t seed_limit_ns; /* for one seed; 0: the default, 120 s */
+	uint64_t seed_limit_ns; /* for one seed; 0: the default, 30 s */
 	uint32_t twice_one_of;  /* 0: none; default 20 */
 	uint32_t max_failures;  /* stop after that many; 0: never */
 	const char *fail_dir;   /* NULL: nothing is kept */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doppel replay: a failing run again, from what it left. */
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/cli/options.h"
+#include "sim/lab/fail.h"
+
+struct replay_options {
+	const char *dir, *trace;
+	uint64_t until;
+	bool gdb, force, from_seed, quiet;
+};
+
+/* What the last words need, when a signal ends the program. */
+static struct replay {
+	struct replay_options options;
+	struct scenario scenario;
+	struct sim_failure recorded;
+} replay;
+
+enum replay_key { REPLAY_UNTIL = 0x100, REPLAY_GDB, REPLAY_TRACE, REPLAY_STRATEGY, REPLAY_FORCE };
+
+static const struct argp_option replay_argp_options[] = {
+	{"until", REPLAY_UNTIL, "STEP", 0,
+	 "stop before that step and print who waits for what; under gdb, stop there", 0},
+	{"gdb", REPLAY_GDB, NULL, 0, "under gdb, with Doppel's commands loaded", 0},
+	{"trace", REPLAY_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 0},
+	{"strategy", REPLAY_STRATEGY, "recorded|seed", 0,
+	 "make the recorded choices (default), or draw them from the seed again", 0},
+	{"force", REPLAY_FORCE, NULL, 0, "go on when build or machine file are others", 0},
+	{"quiet", 'q', NULL, 0, "do not print the configuration", 0},
+	{0},
+};
+
+static error_t replay_parse(int key, char *arg, struct argp_state *state)
+{
+	struct replay_options *o = state->input;
+
+	switch (key) {
+	case REPLAY_UNTIL:
+		if (!cli_parse_u64(arg, &o->until) || !o->until)
+			argp_error(state, "--until %s: expected a step, from 1", arg);
+		return 0;
+	case REPLAY_GDB:
+		o->gdb = true;
+		return 0;
+	case REPLAY_TRACE:
+		o->trace = arg;
+		return 0;
+	case REPLAY_STRATEGY:
+		o->from_seed = !strcmp(arg, "seed");
+		if (!o->from_seed && strcmp(arg, "recorded"))
+			argp_error(state, "--strategy %s: expected recorded or seed", arg);
+		return 0;
+	case REPLAY_FORCE:
+		o->force = true;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->dir)
+			argp_error(state, "one run at a time; '%s' is too much", arg);
+		o->dir = arg;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (!o->dir)
+			argp_error(state,
+				   "which run? a folder such as fail/2a-1f3c, or its config");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The folder's files, or a config alone. */
+static int replay_read(char choices[FAIL_DIR_BYTES])
+{
+	struct replay_options *o = &replay.options;
+	struct scenario *s = &replay.scenario;
+	char config[FAIL_DIR_BYTES];
+	struct stat st;
+
+	choices[0] = 0;
+	if (strlen(o->dir) > SCENARIO_PATH_BYTES) {
+		fprintf(stderr, "doppel replay: too long a name\n");
+		return ENAMETOOLONG;
+	}
+	if (stat(o->dir, &st) == 0 && S_ISDIR(st.st_mode)) {
+		snprintf(config, sizeof config, "%s/config", o->dir);
+		snprintf(choices, FAIL_DIR_BYTES, "%s/choices", o->dir);
+	} else {
+		snprintf(config, sizeof config, "%s", o->dir);
+	}
+	int rc = scenario_read_file(s, config);
+	if (rc)
+		return rc;
+	replay.recorded = s->found;
+	if (o->from_seed || (choices[0] && access(choices, F_OK) != 0))
+		choices[0] = 0;
+	return 0;
+}
+
+static bool replay_same_build(void)
+{
+	const struct replay_options *o = &replay.options;
+	int n = scenario_print_differences(&replay.scenario, stderr);
+
+	if (!n)
+		return true;
+	fprintf(stderr, "doppel replay: %s was recorded by another build or machine%s\n", o->dir,
+		o->force ? "" : "; --force replays it all the same");
+	return o->force;
+}
+
+/* Says whether it is the same failure; the exit code of the program. */
+static int replay_judge(const struct sim_failure *f, enum sim_verdict outcome)
+{
+	const struct sim_failure *was = &replay.recorded;
+	char *now = f ? (char *)f->kind : (char *)"none";
+
+	if (!was->kind[0]) {
+		printf("# nothing was recorded to compare with\n");
+		return (int)outcome;
+	}
+	if (f && !strcmp(f->kind, was->kind) && f->step == was->step && f->hash == was->hash) {
+		printf("# same failure: %s at step %" PRIu64 ", hash %016" PRIx64 "\n", f->kind,
+		       f->step, f->hash);
+		return (int)outcome;
+	}
+	fprintf(stderr,
+		"doppel replay: not the same failure\n"
+		"  recorded  %s at step %" PRIu64 ", hash %016" PRIx64 "\n"
+		"  now       %s at step %" PRIu64 ", hash %016" PRIx64 "\n",
+		was->kind, was->step, was->hash, now, f ? f->step : 0, f ? f->hash : 0);
+	return SIM_NOT_DETERMINISTIC;
+}
+
+static void replay_last_words(void *arg)
+{
+	const struct sim_failure *f = sim_failure();
+	int code = replay_judge(f, SIM_CRASH);
+
+	(void)arg;
+	fflush(stdout);
+	if (f)
+		fail_print(stderr, &replay.scenario, f, replay.options.dir);
+	if (code != SIM_CRASH)
+		_exit(code);
+}
+
+static int replay_run(const char *choices)
+{
+	const struct replay_options *o = &replay.options;
+	struct scenario *s = &replay.scenario;
+	struct sim_config *sim = &s->lab.sim;
+	struct lab_result r;
+
+	sim->choices_in = choices[0] ? choices : NULL;
+	sim->trace_path = o->trace;
+	sim->until_step = o->until;
+	sim->last_words = replay_last_words;
+	s->lab.table = o->quiet ? NULL : stdout;
+	if (lab_run(scenario_lab(s), &r))
+		return SIM_USAGE;
+	if (r.verdict == SIM_SKIPPED) {
+		printf("# stopped before step %" PRIu64 ", hash %016" PRIx64 "\n", r.steps + 1,
+		       r.hash);
+		return SIM_PASS;
+	}
+	int code = replay_judge(r.failed ? &r.failure : NULL, lab_outcome(&s->lab, &r));
+	fflush(stdout);
+	if (r.failed)
+		fail_print(stderr, s, &r.failure, o->dir);
+	return code;
+}
+
+int cli_replay(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = replay_argp_options,
+		.parser = replay_parse,
+		.args_doc = "DIR",
+		.doc = "Runs again what failed, from the folder that it left (config and choices), "
+		       "and says whether it fails in the same way at the same step.\vExit status: "
+		       "that of the failure; 130 when it is another one or none; 1 when the folder "
+		       "is of another build or machine.",
+	};
+	static const char *const to_step[] = {"tbreak sim_gdb_stop", "run", NULL};
+	char choices[FAIL_DIR_BYTES];
+
+	argp_err_exit_status = SIM_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &replay.options);
+	if (replay_read(choices) || !replay_same_build())
+		return SIM_USAGE;
+	if (replay.options.gdb)
+		return cli_under_gdb(argc, argv, replay.options.until ? to_step : NULL);
+	if (!replay.options.quiet) {
+		scenario_write(&replay.scenario, stdout);
+		fflush(stdout);
+	}
+	return replay_run(choices);
+}
