@@ -122,8 +122,11 @@ void fc_copy_start(struct fc_op *op)
 		fc_peermem_apply(c->dst_dev, -1);
 	struct sim_resource *engine = copy_engine(op);
 	uint64_t delay_ns = engine ? sim_resource_use(engine, c->bytes) : 0;
+	fc_fault_slow("cuda.copy", op->stream, &delay_ns);
+	/* in `threads` only timers wait, and only a fault makes a copy wait */
+	bool timer = delay_ns && sim_engine_kind() == SIM_ENGINE_THREADS;
 	struct sim_event_attr attr = {.name = "cuda.copy",
-				      .kind = SIM_EVENT_WORK,
+				      .kind = timer ? SIM_EVENT_TIMER : SIM_EVENT_WORK,
 				      .delay_ns = delay_ns,
 				      .order = op->stream};
 	sim_event_post(&attr, copy_done, op->stream, op->stream->serial, NULL);

@@ -400,7 +400,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
 		return fc_leave(cudaErrorInvalidValue);
 	if (!device_peers(a, b))
 		return fc_leave(cudaErrorPeerAccessUnsupported);
-	rc = fc_enter_ctx("cudaDeviceEnablePeerAccess", &ctx);
+	rc = fc_enter_ctx_quiet("cudaDeviceEnablePeerAccess", &ctx);
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
@@ -419,7 +419,7 @@ cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
 	cudaError_t rc =
 		device_pair("cudaDeviceDisablePeerAccess", fc_current(), peerDevice, &a, &b);
 	if (!rc)
-		rc = fc_enter_ctx("cudaDeviceDisablePeerAccess", &ctx);
+		rc = fc_enter_ctx_quiet("cudaDeviceDisablePeerAccess", &ctx);
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
@@ -437,7 +437,7 @@ cudaError_t cudaDeviceReset(void)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx("cudaDeviceReset", &ctx);
-	if (!ctx)
+	if (!ctx || (rc && !ctx->sticky)) /* no GPU, or refused by the fault plan */
 		return fc_leave(rc);
 	if (!rc)
 		rc = fc_ctx_wait(ctx, "cudaDeviceReset");

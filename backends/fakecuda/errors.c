@@ -43,7 +43,7 @@ void fc_task_set_error(cudaError_t error)
 static cudaError_t task_last_error(bool clear)
 {
 	struct fc_proc *proc;
-	(void)fc_enter("cudaGetLastError", &proc);
+	(void)fc_enter_quiet("cudaGetLastError", &proc);
 	cudaError_t last = fc_task_error();
 	if (clear)
 		fc_task_set_error(cudaSuccess);

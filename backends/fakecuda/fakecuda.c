@@ -255,7 +255,7 @@ struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *de
 /* ---- entry points -------------------------------------------------------------------------------
  */
 
-cudaError_t fc_enter(const char *call, struct fc_proc **proc)
+cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc)
 {
 	*proc = NULL;
 	sim_point(call);
@@ -275,11 +275,20 @@ cudaError_t fc_enter(const char *call, struct fc_proc **proc)
 	return ready ? cudaSuccess : cudaErrorNoDevice;
 }
 
-cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx)
+cudaError_t fc_enter(const char *call, struct fc_proc **proc)
+{
+	cudaError_t rc = fc_enter_quiet(call, proc);
+	if (rc)
+		return rc;
+	struct fc_proc *p = *proc;
+	return (cudaError_t)fc_fault_call(call, p->count ? p->ctx[fc_current()] : NULL);
+}
+
+cudaError_t fc_enter_ctx_quiet(const char *call, struct fc_ctx **ctx)
 {
 	*ctx = NULL;
 	struct fc_proc *proc;
-	cudaError_t rc = fc_enter(call, &proc);
+	cudaError_t rc = fc_enter_quiet(call, &proc);
 	if (rc)
 		return rc;
 	if (!proc->count)
@@ -289,6 +298,12 @@ cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx)
 	rc = (*ctx)->sticky;
 	fc_unlock();
 	return rc;
+}
+
+cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx)
+{
+	cudaError_t rc = fc_enter_ctx_quiet(call, ctx);
+	return rc ? rc : (cudaError_t)fc_fault_call(call, *ctx);
 }
 
 cudaError_t fc_leave(cudaError_t error)

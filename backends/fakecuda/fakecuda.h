@@ -228,7 +228,8 @@ struct fc_kernel {
 	int32_t rank;
 	int priority;
 	uint32_t blocks, threads; /* of the grid; of a block */
-	uint32_t placed, left;    /* blocks started; blocks not finished */
+	uint32_t placed, left;    /* blocks that have an SM; blocks not finished */
+	uint32_t held;            /* by a fault: number + 1 of a block that starts last; 0: none */
 	size_t shared_bytes;
 	struct fakecuda_block *block; /* running ones */
 	shared_u32 dead;
@@ -256,10 +257,14 @@ extern struct fc_state fc;
 
 void fc_lock(void);
 void fc_unlock(void);
-/* Scheduling point, charge, the caller's process. Fails without a world or a GPU. */
+/* Scheduling point, charge, the caller's process. Fails without a world or a GPU, or by the fault
+ * plan. */
 cudaError_t fc_enter(const char *call, struct fc_proc **proc);
-/* The same, and the current device's context; returns its sticky error, with *ctx set. */
+/* The same for a call that no fault plan fails, because it cannot fail or has been looked at. */
+cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc);
+/* As fc_enter, and the current device's context; returns its sticky error, with *ctx set. */
 cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx);
+cudaError_t fc_enter_ctx_quiet(const char *call, struct fc_ctx **ctx);
 /* Remembers the error for cudaGetLastError, lets devices step; returns `error`. */
 cudaError_t fc_leave(cudaError_t error);
 struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* made when missing */
@@ -365,6 +370,12 @@ void fc_device_place(struct fc_device *dev);
 void fc_block_start(struct fc_kernel *k, uint32_t number);
 void fc_blocks_drop(struct fc_kernel *k);
 void fc_host_func_start(struct fc_op *op);
+
+/* fault.c. The error with which the fault plan ends this call, or 0; ctx may be NULL. */
+int fc_fault_call(const char *call, struct fc_ctx *ctx);
+void fc_fault_slow(const char *site, const void *object, uint64_t *delay_ns);
+enum fc_block_fault { FC_BLOCK_NOW, FC_BLOCK_LATER, FC_BLOCK_LAST };
+enum fc_block_fault fc_fault_block(const struct fc_kernel *k, uint32_t number, uint64_t *delay_ns);
 
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
 void fc_peermem_drop(struct fc_device *dev);

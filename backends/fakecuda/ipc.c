@@ -101,7 +101,6 @@ cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsig
 {
 	struct fc_ctx *ctx;
 	struct ipc_handle h;
-	struct os_fault f;
 	struct fc_alloc *a = NULL;
 	cudaError_t rc = fc_enter_ctx("cudaIpcOpenMemHandle", &ctx);
 	if (rc)
@@ -109,10 +108,6 @@ cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsig
 	if (!devPtr || flags != cudaIpcMemLazyEnablePeerAccess) {
 		fc_report("cudaIpcOpenMemHandle: flags must be cudaIpcMemLazyEnablePeerAccess");
 		return fc_leave(cudaErrorInvalidValue);
-	}
-	if (os_fault("cuda.ipc_open", NULL, &f)) {
-		fc_report("cudaIpcOpenMemHandle fails by the fault plan");
-		return fc_leave(cudaErrorMapBufferObjectFailed);
 	}
 	memcpy(&h, &handle, sizeof h);
 	fc_lock();
@@ -145,7 +140,8 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
 	cudaError_t rc = fc_enter_ctx("cudaIpcCloseMemHandle", &ctx);
 	if (!ctx)
 		return fc_leave(rc);
-	rc = fc_ctx_wait(ctx, "cudaIpcCloseMemHandle");
+	cudaError_t waited = fc_ctx_wait(ctx, "cudaIpcCloseMemHandle");
+	rc = rc ? rc : waited;
 	fc_lock();
 	struct fc_ipc_open *o = ctx->proc->open;
 	while (o && o->base != (uintptr_t)devPtr)

@@ -143,6 +143,16 @@ static void kernel_post_done(struct fc_kernel *k)
 	sim_event_post(&attr, kernel_done, k->op->stream, k->op->stream->serial, NULL);
 }
 
+/* The block that a fault holds back starts when it is the last. It has kept its SM. */
+static void kernel_start_held(struct fc_kernel *k)
+{
+	if (!k->held || k->left > 1)
+		return;
+	uint32_t number = k->held - 1;
+	k->held = 0;
+	fc_block_start(k, number);
+}
+
 void fc_kernel_block_done(struct fc_kernel *k)
 {
 	struct fc_device *dev = k->ctx->dev;
@@ -150,6 +160,7 @@ void fc_kernel_block_done(struct fc_kernel *k)
 	dev->sms_free++;
 	if (--k->left == 0)
 		kernel_post_done(k);
+	kernel_start_held(k);
 	fc_device_place(dev);
 }
 
@@ -161,6 +172,46 @@ static void kernel_give_up_rest(struct fc_kernel *k)
 	k->left -= rest;
 	if (rest && !k->left)
 		kernel_post_done(k);
+	kernel_start_held(k);
+}
+
+static bool kernel_alive(const struct fc_device *dev, const struct fc_kernel *kernel)
+{
+	for (const struct fc_ctx *ctx = dev->ctx; ctx; ctx = ctx->next_on_device) {
+		for (const struct fc_kernel *k = ctx->kernels; k; k = k->next) {
+			if (k == kernel)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Event context: a block whose start a fault put off. */
+static void block_start_late(void *object, uint64_t arg)
+{
+	struct fc_kernel *k = object;
+	fc_lock();
+	if (kernel_alive(&fc.device[arg >> 32], k))
+		fc_block_start(k, (uint32_t)arg);
+	fc_unlock();
+	sim_events_drain();
+}
+
+/* It has its SM: its threads start, or a fault says when. */
+static void block_start(struct fc_kernel *k, uint32_t number)
+{
+	uint64_t delay_ns;
+	enum fc_block_fault fault = fc_fault_block(k, number, &delay_ns);
+	if (fault == FC_BLOCK_LAST && !k->held && k->left > 1) {
+		k->held = number + 1;
+	} else if (fault == FC_BLOCK_LATER) {
+		struct sim_event_attr attr = {
+			.name = "cuda.block", .kind = SIM_EVENT_TIMER, .delay_ns = delay_ns};
+		sim_event_post(&attr, block_start_late, k,
+			       (uint64_t)k->ctx->dev->index << 32 | number, NULL);
+	} else {
+		fc_block_start(k, number);
+	}
 }
 
 void fc_device_place(struct fc_device *dev)
@@ -171,7 +222,7 @@ void fc_device_place(struct fc_device *dev)
 			kernel_give_up_rest(k);
 		while (k->placed < k->blocks && dev->sms_free > 0 && !k->ctx->sticky) {
 			dev->sms_free--;
-			fc_block_start(k, k->placed++);
+			block_start(k, k->placed++);
 		}
 		if (k->placed < k->blocks && !k->ctx->sticky)
 			return;
@@ -184,6 +235,7 @@ void fc_kernel_drop(struct fc_kernel *k)
 {
 	k->ctx->dev->sms_free += (int32_t)(k->left - (k->blocks - k->placed));
 	kernel_unlink(k);
+	sim_events_cancel_object(k);
 	fc_blocks_drop(k);
 }
 
@@ -245,6 +297,7 @@ static cudaError_t launch_queue(struct fc_ctx *ctx, struct fc_func *f, dim3 grid
 		return cudaErrorInvalidResourceHandle;
 	}
 	struct fc_op *op = fc_op_new(FC_OP_KERNEL, FC_LAUNCH_NS);
+	fc_fault_slow("cuda.kernel", s, &op->ready_ns);
 	op->kernel = kernel_new(ctx, f, grid, block, args, shared);
 	op->kernel->op = op;
 	op->kernel->priority = s->priority;
@@ -328,7 +381,7 @@ static void host_func_main(void *arg)
 	sim_events_drain();
 }
 
-void fc_host_func_start(struct fc_op *op)
+static void host_func_spawn(struct fc_op *op)
 {
 	struct sim_task *task;
 	mem_release(op);
@@ -344,6 +397,29 @@ void fc_host_func_start(struct fc_op *op)
 				     .home = op->stream->ctx->dev->index};
 	int rc = sim_task_spawn(&task, &attr, host_func_main, op);
 	ASSERT(rc == 0);
+}
+
+/* Event context. */
+static void host_func_late(void *object, uint64_t serial)
+{
+	struct CUstream_st *s = object;
+	fc_lock();
+	if (fc_stream_alive(s, serial))
+		host_func_spawn(s->head);
+	fc_unlock();
+}
+
+void fc_host_func_start(struct fc_op *op)
+{
+	uint64_t delay_ns = 0;
+	fc_fault_slow("cuda.host_func", op->stream, &delay_ns);
+	if (!delay_ns) {
+		host_func_spawn(op);
+		return;
+	}
+	struct sim_event_attr attr = {
+		.name = "cuda.callback", .kind = SIM_EVENT_TIMER, .delay_ns = delay_ns};
+	sim_event_post(&attr, host_func_late, op->stream, op->stream->serial, NULL);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)

@@ -15,7 +15,6 @@
 cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
 	struct fc_ctx *ctx;
-	struct os_fault f;
 	cudaError_t rc = fc_enter_ctx("cudaMalloc", &ctx);
 	if (!rc && !devPtr)
 		rc = cudaErrorInvalidValue;
@@ -26,10 +25,6 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 	if (!size) {
 		*devPtr = NULL;
 		return fc_leave(cudaSuccess);
-	}
-	if (os_fault("cuda.malloc", NULL, &f)) {
-		fc_report("cudaMalloc of %zu bytes fails by the fault plan", size);
-		return fc_leave(cudaErrorMemoryAllocation);
 	}
 	uint64_t address = 0;
 	fc_lock();
@@ -70,7 +65,8 @@ cudaError_t cudaFree(void *devPtr)
 	fc_unlock();
 	if (!a || !owner)
 		return fc_leave(rc ? rc : cudaErrorInvalidValue);
-	rc = fc_ctx_wait(owner, "cudaFree");
+	cudaError_t waited = fc_ctx_wait(owner, "cudaFree");
+	rc = rc ? rc : waited;
 	fc_lock();
 	a = free_target(ctx->proc, address);
 	if (a && a->opens)
@@ -105,7 +101,6 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
 	struct fc_ctx *ctx;
-	struct os_fault f;
 	cudaError_t rc = fc_enter_ctx("cudaHostAlloc", &ctx);
 	unsigned int known =
 		cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
@@ -118,11 +113,7 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 	*pHost = NULL;
 	if (!size)
 		return fc_leave(cudaSuccess);
-	void *mem = NULL;
-	if (os_fault("cuda.host_alloc", NULL, &f))
-		fc_report("cudaHostAlloc of %zu bytes fails by the fault plan", size);
-	else
-		mem = aligned_alloc(HOST_PAGE, ALIGN_UP(size, HOST_PAGE));
+	void *mem = aligned_alloc(HOST_PAGE, ALIGN_UP(size, HOST_PAGE));
 	if (!mem)
 		return fc_leave(cudaErrorMemoryAllocation);
 	memset(mem, 0, size);
@@ -147,7 +138,8 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered)
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (!ctx)
 		return rc;
-	rc = fc_ctx_wait(ctx, call);
+	cudaError_t waited = fc_ctx_wait(ctx, call);
+	rc = rc ? rc : waited;
 	fc_lock();
 	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
 	bool inside = r && r->base != (uintptr_t)ptr;
@@ -179,7 +171,6 @@ cudaError_t cudaFreeHost(void *ptr)
 cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 {
 	struct fc_ctx *ctx;
-	struct os_fault f;
 	cudaError_t rc = fc_enter_ctx("cudaHostRegister", &ctx);
 	if (rc)
 		return fc_leave(rc);
@@ -188,10 +179,6 @@ cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 		fc_report("cudaHostRegister: %s",
 			  fc_va_is_device((uintptr_t)ptr) ? "a device pointer" : "bad argument");
 		return fc_leave(cudaErrorInvalidValue);
-	}
-	if (os_fault("cuda.host_register", NULL, &f)) {
-		fc_report("cudaHostRegister of %zu bytes fails by the fault plan", size);
-		return fc_leave(cudaErrorMemoryAllocation);
 	}
 	fc_lock();
 	if (!fc_host_add(ctx->proc, (uintptr_t)ptr, size, flags, true)) {

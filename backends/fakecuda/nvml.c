@@ -12,22 +12,22 @@
 
 #include "core/base/xml.h"
 
-/* Entry: initialised, and on a host with GPUs. */
+/* Entry: initialised, and on a host with GPUs, and the fault plan agrees. */
 static nvmlReturn_t nvml_enter(const char *call, struct fc_proc **proc)
 {
-	cudaError_t rc = fc_enter(call, proc);
+	cudaError_t rc = fc_enter_quiet(call, proc);
 	sim_events_drain();
 	if (rc)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
+	int fault = fc_fault_call(call, NULL);
+	if (fault)
+		return (nvmlReturn_t)fault;
 	return (*proc)->nvml_inits ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
 }
 
-static nvmlReturn_t nvml_device(const char *call, nvmlDevice_t handle, struct fc_device **dev)
+static nvmlReturn_t nvml_device_get(const struct fc_proc *proc, nvmlDevice_t handle,
+				    struct fc_device **dev)
 {
-	struct fc_proc *proc;
-	nvmlReturn_t rc = nvml_enter(call, &proc);
-	if (rc)
-		return rc;
 	for (uint32_t i = 0; i < fc.device_count; i++) {
 		if ((nvmlDevice_t)(void *)&fc.device[i] == handle &&
 		    fc.device[i].host == proc->os->host) {
@@ -36,6 +36,13 @@ static nvmlReturn_t nvml_device(const char *call, nvmlDevice_t handle, struct fc
 		}
 	}
 	return NVML_ERROR_INVALID_ARGUMENT;
+}
+
+static nvmlReturn_t nvml_device(const char *call, nvmlDevice_t handle, struct fc_device **dev)
+{
+	struct fc_proc *proc;
+	nvmlReturn_t rc = nvml_enter(call, &proc);
+	return rc ? rc : nvml_device_get(proc, handle, dev);
 }
 
 nvmlReturn_t nvmlInit_v2(void)
@@ -54,12 +61,12 @@ nvmlReturn_t nvmlShutdown(void)
 {
 	struct fc_proc *proc;
 	nvmlReturn_t rc = nvml_enter("nvmlShutdown", &proc);
-	if (rc)
+	if (!proc || !proc->nvml_inits)
 		return rc;
 	fc_lock();
-	proc->nvml_inits--;
+	proc->nvml_inits--; /* also when a fault says that it failed */
 	fc_unlock();
-	return NVML_SUCCESS;
+	return rc;
 }
 
 const char *nvmlErrorString(nvmlReturn_t result)
@@ -274,9 +281,12 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
 				    nvmlGpuP2PCapsIndex_t p2pIndex, nvmlGpuP2PStatus_t *p2pStatus)
 {
 	struct fc_device *a, *b;
-	nvmlReturn_t rc = nvml_device("nvmlDeviceGetP2PStatus", device1, &a);
+	struct fc_proc *proc;
+	nvmlReturn_t rc = nvml_enter("nvmlDeviceGetP2PStatus", &proc);
 	if (!rc)
-		rc = nvml_device("nvmlDeviceGetP2PStatus", device2, &b);
+		rc = nvml_device_get(proc, device1, &a);
+	if (!rc)
+		rc = nvml_device_get(proc, device2, &b);
 	if (!rc && (!p2pStatus || (unsigned)p2pIndex >= NVML_P2P_CAPS_INDEX_UNKNOWN))
 		rc = NVML_ERROR_INVALID_ARGUMENT;
 	if (rc)

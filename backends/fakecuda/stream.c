@@ -219,8 +219,12 @@ void fc_stream_kick(struct CUstream_st *s, uint64_t delay_ns)
 	if (s->step_posted)
 		return;
 	s->step_posted = true;
-	struct sim_event_attr attr = {
-		.name = "cuda.stream", .kind = SIM_EVENT_WORK, .delay_ns = delay_ns, .order = s};
+	/* in `threads` only timers wait, and only a fault makes an operation wait */
+	bool timer = delay_ns && sim_engine_kind() == SIM_ENGINE_THREADS;
+	struct sim_event_attr attr = {.name = "cuda.stream",
+				      .kind = timer ? SIM_EVENT_TIMER : SIM_EVENT_WORK,
+				      .delay_ns = delay_ns,
+				      .order = s};
 	sim_event_post(&attr, stream_step, s, s->serial, NULL);
 }
 

@@ -108,7 +108,9 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 	for (;;) {
 		size_t n, done = 0;
 		void *to = bootstrap_in_target(in, &n);
-		int e = n ? os_recv(in->fd, to, n, &done) : 0;
+		/* rare: heads come in pieces */
+		size_t most = n && os_buggify("bootstrap.message_byte") ? 1 : n;
+		int e = n ? os_recv(in->fd, to, most, &done) : 0;
 		if (e == EAGAIN)
 			return ncclSuccess;
 		if (n && (e || !done)) {
@@ -296,6 +298,11 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 	size_t at = 0;
 	while (at < bytes) {
 		size_t done = 0;
+		/* rare: what is for later comes first, and has to wait in the queue */
+		ncclResult_t early =
+			os_buggify("bootstrap.take_early") ? bootstrap_take(b) : ncclSuccess;
+		if (early)
+			return early;
 		uint64_t seq = sock_seq(o->fd);
 		int e = os_send(o->fd, (const char *)data + at, bytes - at, &done);
 		if (!e) {

@@ -181,7 +181,8 @@ ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *boun
 /* One attempt: 0, or why not. *fd is open only on 0. */
 static int sock_connect_once(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
 {
-	int e = os_connect(to, fd);
+	/* rare: nobody listens yet; the caller tries again */
+	int e = os_buggify("bootstrap.connect_again") ? ECONNREFUSED : os_connect(to, fd);
 	if (e)
 		return e;
 	for (;;) {
@@ -235,7 +236,9 @@ ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct 
 	while (at < bytes) {
 		size_t done = 0;
 		uint64_t seq = sock_seq(fd);
-		int e = os_send(fd, (const char *)data + at, bytes - at, &done);
+		/* rare: byte by byte, so that no receiver counts on messages coming whole */
+		size_t n = os_buggify("bootstrap.send_byte") ? 1 : bytes - at;
+		int e = os_send(fd, (const char *)data + at, n, &done);
 		if (!e)
 			at += done;
 		else if (e == EAGAIN)
@@ -252,7 +255,8 @@ ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_c
 	while (at < bytes) {
 		size_t done = 0;
 		uint64_t seq = sock_seq(fd);
-		int e = os_recv(fd, (char *)data + at, bytes - at, &done);
+		size_t n = os_buggify("bootstrap.recv_byte") ? 1 : bytes - at; /* rare: short */
+		int e = os_recv(fd, (char *)data + at, n, &done);
 		if (!e && !done)
 			return sock_error(0, ctx);
 		if (!e)

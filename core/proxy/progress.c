@@ -148,14 +148,17 @@ static bool proxy_conn_progress(struct proxy_conn *pc)
 static bool proxy_progress_pass(struct proxy_state *p)
 {
 	uint32_t kept = 0;
-	bool moved = false;
+	bool moved = false, pass_over = false;
 
 	for (uint32_t i = 0; i < p->nactive; i++) {
 		struct proxy_conn *pc = p->active[i];
 
-		moved |= proxy_conn_progress(pc);
+		if (!pass_over)
+			moved |= proxy_conn_progress(pc);
 		if (proxy_conn_is_active(pc))
 			p->active[kept++] = pc;
+		/* rare: one connection is enough for this pass; the others find it older */
+		pass_over |= moved && os_buggify("proxy.pass_one");
 	}
 	p->nactive = kept;
 	os_charge(OS_COST_PROXY_PASS, 1);
@@ -203,6 +206,8 @@ static void proxy_progress_wait(struct proxy_state *p, bool aborted, bool stoppi
 	struct wait stop = mail;
 	int n = 0;
 
+	if (os_buggify("proxy.wake_early")) /* rare: as if something else had happened */
+		return;
 	stop.on = &p->stop;
 	stop.why = "the proxy to be stopped";
 	for (uint32_t i = 0; i < p->nactive; i++) {

@@ -18,11 +18,12 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 	uint64_t step = run->base + run->posted;
 	size_t bytes = (size_t)run->op.slice_steps * pc->step_bytes;
 	struct net_request *req = NULL;
+	/* rare: one receive at a time, so that the sender always waits to be cleared */
+	uint32_t depth = os_buggify("proxy.recv_one_slot") ? run->op.slice_steps : DEV_STEPS;
 	struct wait w;
 	ncclResult_t rc;
 
-	if (run->posted == run->op.nsteps ||
-	    run->posted + run->op.slice_steps > run->done + DEV_STEPS)
+	if (run->posted == run->op.nsteps || run->posted + run->op.slice_steps > run->done + depth)
 		return ncclSuccess;
 	rc = pc->proxy->net->irecv(pc->net_comm, proxy_recv_slot(pc, step), bytes, pc->mr, &req,
 				   &w);

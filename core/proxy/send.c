@@ -16,7 +16,9 @@ static struct dev_fifo_slot *proxy_send_slot(struct proxy_conn *pc, uint64_t ste
 static void proxy_send_grant(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
-	uint32_t most = MIN_OF(run->op.nsteps, run->done + DEV_STEPS);
+	/* rare: one slice on the wire at a time, as with a full send queue */
+	uint32_t depth = os_buggify("proxy.send_one_slot") ? run->op.slice_steps : DEV_STEPS;
+	uint32_t most = MIN_OF(run->op.nsteps, run->done + depth);
 	uint64_t head = run->base + run->done;
 
 	if (pc->head_shown != head) {

@@ -146,7 +146,8 @@ static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 
 	if (net_verbs_paused(c))
 		return ncclInProgress;
-	rc = net_verbs_qp_to_rts(c);
+	/* rare: the address takes a while to resolve */
+	rc = c->tries == 0 && os_buggify("net.resolve_later") ? ETIMEDOUT : net_verbs_qp_to_rts(c);
 	if (rc == ETIMEDOUT && ++c->tries < NET_VERBS_TRIES)
 		return net_verbs_pause(c, "the network to resolve a queue pair's address", w);
 	if (rc == ETIMEDOUT)

@@ -18,6 +18,21 @@ enum { BUGGIFY_ACTIVE_ONE_OF = 4, BUGGIFY_FIRES_ONE_OF = 4, BUGGIFY_MAX = 64 };
 static const struct {
 	const char *name, *what;
 } buggify_sites[] = {
+	{"bootstrap.send_byte", "a message is sent byte by byte"},
+	{"bootstrap.recv_byte", "an answer is read byte by byte"},
+	{"bootstrap.connect_again", "an attempt to connect is refused"},
+	{"bootstrap.gather_odd", "an all-gather's blocks are cut in odd places"},
+	{"bootstrap.message_byte", "a message between ranks is read byte by byte"},
+	{"bootstrap.take_early", "messages for later are taken first, and queued"},
+	{"bootstrap.root_send_byte", "the root sends an answer byte by byte"},
+	{"proxy.send_one_slot", "one slice on the wire at a time"},
+	{"proxy.recv_one_slot", "one receive posted at a time"},
+	{"proxy.pass_one", "a pass ends with the first connection that moved"},
+	{"proxy.wake_early", "the progress task's wait ends at once"},
+	{"proxy.service_wake_early", "the service task's wait ends at once"},
+	{"proxy.no_gpu_direct", "a connection's slots are in host memory"},
+	{"net.poll_one", "completions are polled one at a time"},
+	{"net.resolve_later", "a queue pair's address takes a while to resolve"},
 	{"cuda.malloc_waits", "cudaMalloc waits for the context's work, as it may"},
 	{"cuda.host_alloc_waits", "cudaHostAlloc waits for the context's work, as it may"},
 };

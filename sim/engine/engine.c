@@ -191,6 +191,11 @@ void sim_stop(void)
 	eng.phase = ENGINE_OFF;
 }
 
+bool sim_faults_armed(void)
+{
+	return eng.any_faults;
+}
+
 bool sim_running(void)
 {
 	return eng.phase == ENGINE_RUNNING;
@@ -256,6 +261,15 @@ void engine_kill_step(void *proc, uint64_t arg)
 void sim_set_resolver(const void *(*resolve)(const void *addr))
 {
 	eng.resolve = resolve;
+}
+
+int engine_thread_fault(void)
+{
+	struct os_fault f;
+
+	if (!eng.any_faults || !fault_check("os.thread", NULL, NULL, &f))
+		return 0;
+	return f.arg ? (int)f.arg : EAGAIN;
 }
 
 void sim_set_killer(void (*kill)(struct os_proc *proc))

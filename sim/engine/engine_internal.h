@@ -394,6 +394,8 @@ void fault_run(void); /* the run begins */
 bool fault_check(const char *site, const void *object, const struct sim_fault_place *at,
 		 struct os_fault *f);
 
+int engine_thread_fault(void); /* the errno with which a plan refuses a thread, or 0 */
+
 /* buggify.c */
 void buggify_start(void);
 bool buggify_visit(const char *name);

@@ -101,7 +101,8 @@ static int fault_sites_want(void)
 			s->wanted[s->wanted_n++] = k;
 			s->wants_host |= (f->given & 1u << FAULT_HOST) != 0;
 		}
-		eng.point_faults |= s->wanted_n && strncmp(s->site->name, "os.task", 7) == 0;
+		eng.point_faults |= s->wanted_n && (strcmp(s->site->name, "os.task") == 0 ||
+						    strcmp(s->site->name, "cuda.warp") == 0);
 	}
 	return 0;
 }

@@ -1,21 +1,88 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can go wrong in a GPU and its library. Visited by backends/fakecuda. */
-#include <errno.h>
-
+/* What can go wrong in a GPU and its libraries. Visited by backends/fakecuda, and for warps by the
+ * schedulers. */
 #include "sim/engine/fault.h"
+#include "sim/engine/fault_cuda_calls.h"
+
+#define CUDA_CALL(site, call, usual)                                                               \
+	{.name = (site),                                                                           \
+	 .what = (call),                                                                           \
+	 .action = {{.name = "fail",                                                               \
+		     .kind = OS_FAULT_FAIL,                                                        \
+		     .what = "returns the error",                                                  \
+		     .param = {{"error", FAULT_CUDA, usual}}},                                     \
+		    {.name = "sticky",                                                             \
+		     .kind = OS_FAULT_STICKY,                                                      \
+		     .what = "the context is dead: kernels end, all calls return the error",       \
+		     .param = {{"error", FAULT_CUDA, 700}}}}},
+
+#define NVML_CALL(site, call, usual)                                                               \
+	{.name = (site),                                                                           \
+	 .what = (call),                                                                           \
+	 .action = {{.name = "fail",                                                               \
+		     .kind = OS_FAULT_FAIL,                                                        \
+		     .what = "returns the error, an nvmlReturn_t",                                 \
+		     .param = {{"error", FAULT_NUMBER, usual}}}}},
 
 const struct fault_site fault_sites_cuda[] = {
-	{.name = "cuda.malloc", .what = "cudaMalloc", .action = {FAULT_ACTION_FAIL(ENOMEM)}},
-	{.name = "cuda.host_alloc", .what = "cudaHostAlloc", .action = {FAULT_ACTION_FAIL(ENOMEM)}},
-	{.name = "cuda.host_register",
-	 .what = "cudaHostRegister",
-	 .action = {FAULT_ACTION_FAIL(ENOMEM)}},
-	{.name = "cuda.ipc_open",
-	 .what = "cudaIpcOpenMemHandle",
-	 .action = {FAULT_ACTION_FAIL(ENOMEM)}},
+	FAULT_CUDA_CALLS(CUDA_CALL)
+	{.name = "cuda.kernel",
+	 .what = "a launch",
+	 .action = {{.name = "delay",
+		     .kind = OS_FAULT_DELAY,
+		     .what = "it starts later",
+		     .param = {{"by", FAULT_TIME, 1000000}}}}},
+	{.name = "cuda.block",
+	 .what = "a block of a kernel that gets its SM; its number is the channel",
+	 .action = {{.name = "delay",
+		     .kind = OS_FAULT_DELAY,
+		     .what = "it starts later",
+		     .param = {{"by", FAULT_TIME, 1000000}}},
+		    {.name = "hold",
+		     .kind = OS_FAULT_HOLD,
+		     .what = "it starts when the launch's other blocks have ended"}}},
+	{.name = "cuda.warp",
+	 .what = "a call or a wait of device code",
+	 .action = {{.name = "starve",
+		     .kind = OS_FAULT_STARVE,
+		     .what = "the warp does not run for a time",
+		     .param = {{"by", FAULT_TIME, 100000}}}}},
+	{.name = "cuda.copy",
+	 .what = "a copy or a fill that begins",
+	 .action = {{.name = "slow",
+		     .kind = OS_FAULT_SLOW,
+		     .what = "at a fraction of the bandwidth",
+		     .param = {{"by", FAULT_NUMBER, 10}}},
+		    {.name = "delay",
+		     .kind = OS_FAULT_DELAY,
+		     .what = "it ends later",
+		     .param = {{"by", FAULT_TIME, 100000}}}}},
+	{.name = "cuda.host_func",
+	 .what = "a callback whose turn it is",
+	 .action = {{.name = "delay",
+		     .kind = OS_FAULT_DELAY,
+		     .what = "it starts later",
+		     .param = {{"by", FAULT_TIME, 1000000}}}}},
+	{.name = NULL},
+};
+
+const struct fault_site fault_sites_nvml[] = {
+	FAULT_NVML_CALLS(NVML_CALL)
 	{.name = NULL},
 };
 
 const struct fault_recipe fault_recipes_cuda[] = {
+	{"cuda.any nth=%u fail", {{1, 400}}},
+	{"cuda.malloc nth=%u fail", {{1, 16}}},
+	{"cuda.stream_query nth=%u sticky", {{1, 16}}},
+	{"cuda.launch nth=%u sticky", {{1, 4}}},
+	{"cuda.kernel nth=%u delay by=%uus", {{1, 8}, {1, 2000}}},
+	{"cuda.block prob=1/%u delay by=%uus", {{1, 8}, {1, 200}}},
+	{"cuda.warp prob=1/%u starve by=%uus", {{64, 1024}, {1, 200}}},
+	{"cuda.copy prob=1/%u slow by=%u", {{1, 8}, {2, 100}}},
+	{NULL, {{0, 0}}},
+};
+
+const struct fault_recipe fault_recipes_nvml[] = {
 	{NULL, {{0, 0}}},
 };

@@ -307,17 +307,21 @@ void engine_kill_self(struct task *t)
 	__builtin_unreachable();
 }
 
-/* A fault plan may end the task's process where it enters a double or waits, and only there: not at
+/* A fault plan may hold a task up, or end its process, where it enters a double or waits, and only there: not at
  * a shared access, where it might be half-way through something. */
 static void task_point_fault(struct task *t)
 {
+	bool host = t->pub.kind == SIM_TASK_HOST;
 	struct os_fault f;
 
-	if (t->pub.kind != SIM_TASK_HOST || t->pub.self.rank < 0 ||
-	    !fault_check("os.task", NULL, NULL, &f))
+	if (t->pub.self.rank < 0 ||
+	    !(host ? fault_check("os.task", NULL, NULL, &f)
+		   : fault_check("cuda.warp", NULL, NULL, &f)))
 		return;
-	ASSERT(f.kind == OS_FAULT_KILL);
-	engine_kill_self(t);
+	if (f.kind == OS_FAULT_KILL)
+		engine_kill_self(t);
+	ASSERT(f.kind == OS_FAULT_STARVE);
+	task_sleep(t, f.arg);
 }
 
 static __attribute__((noinline)) void task_point_slow(struct task *t)
@@ -403,7 +407,10 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 				  .lane = -1};
 	struct sim_task *t = NULL;
 	mem_release(NULL);
-	int rc = sched_sim_spawn(&t, &a, fn, arg);
+	int rc = engine_thread_fault();
+
+	if (!rc)
+		rc = sched_sim_spawn(&t, &a, fn, arg);
 
 	if (!rc)
 		*out = (struct os_thread *)t;

@@ -282,7 +282,9 @@ int threads_spawn(struct sim_task **out, const struct sim_task_attr *attr, void 
 
 /* ---- points and waits ----------------------------------------------------------------------- */
 
-/* Its process is ended from the timer thread; this one stays here until it is. */
+static void threads_sleep(uint64_t ns);
+
+/* A killed one's process is ended from the timer thread; this one stays here until it is. */
 static void threads_point_fault(struct task *t)
 {
 	const struct sim_event_attr attr = {.name = "engine.kill", .kind = SIM_EVENT_TIMER};
@@ -290,6 +292,10 @@ static void threads_point_fault(struct task *t)
 
 	if (t->pub.self.rank < 0 || !fault_check("os.task", NULL, NULL, &f))
 		return;
+	if (f.kind == OS_FAULT_STARVE) {
+		threads_sleep(f.arg);
+		return;
+	}
 	sim_event_post(&attr, engine_kill_step, t->pub.self.proc, 0, NULL);
 	for (uint32_t round = 0;; round++) {
 		threads_maybe_end(t);
@@ -502,7 +508,10 @@ static int threads_thread_start(struct os_thread **out, const struct os_thread_a
 					.warp = -1,
 					.lane = -1};
 	struct sim_task *t = NULL;
-	int rc = threads_spawn(&t, &a, fn, arg);
+	int rc = engine_thread_fault();
+
+	if (!rc)
+		rc = threads_spawn(&t, &a, fn, arg);
 
 	if (!rc)
 		*out = (struct os_thread *)t;

@@ -308,6 +308,7 @@ void sim_fault_print_sites(FILE *out);
 void sim_fault_print_sites_json(FILE *out);
 void sim_fault_print_plan(FILE *out);
 uint64_t sim_faults_fired(void);
+bool sim_faults_armed(void); /* there is a plan: os_fault may be true */
 
 /* Sites of os_buggify: all that exist in the program, with how often this run came by and how often
  * it took the rare path. Counted by exploring runs of engine sim only. Valid until the next

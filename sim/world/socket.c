@@ -145,6 +145,7 @@ static int listen_start(struct world_proc *wp, struct os_addr *at, int *fd)
 	l->next = world->host[host].listeners;
 	world->host[host].listeners = l;
 	socket_label(l, "listener");
+	stranger_maybe(l);
 	return 0;
 }
 
@@ -157,6 +158,9 @@ int world_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
 		return EAFNOSUPPORT;
 	if (addr_host(wp->proc->host, &a) != wp->proc->host)
 		return EADDRNOTAVAIL;
+	struct os_fault f;
+	if (os_fault("os.listen", NULL, &f) && f.kind == OS_FAULT_FAIL)
+		return f.arg ? (int)f.arg : EADDRINUSE;
 	world_lock(&world->socket_lock);
 	int rc = listen_start(wp, &a, fd);
 	world_unlock(&world->socket_lock);
@@ -167,6 +171,16 @@ int world_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
 	return rc;
 }
 
+/* It stays in the queue, and the listener readable. */
+static int accept_fault(struct world_socket *l)
+{
+	struct os_fault f;
+	if (!os_fault("os.accept", l, &f) || f.kind != OS_FAULT_FAIL)
+		return 0;
+	os_event_post(l);
+	return f.arg ? (int)f.arg : EMFILE;
+}
+
 int world_accept(int fd, int *conn, struct os_addr *peer)
 {
 	world_point("os_accept");
@@ -175,7 +189,9 @@ int world_accept(int fd, int *conn, struct os_addr *peer)
 	world_lock(&world->socket_lock);
 	struct world_socket *l = fd_get(wp, fd, SOCKET_LISTENER);
 	struct world_socket *s = l ? l->queue : NULL;
-	int rc = !l ? EBADF : !s ? EAGAIN : fd_add(wp, s, conn);
+	int rc = !l ? EBADF : !s ? EAGAIN : accept_fault(l);
+	if (rc == 0)
+		rc = fd_add(wp, s, conn);
 	if (rc == 0) {
 		l->queue = s->next;
 		l->queued--;
@@ -194,8 +210,8 @@ int world_accept(int fd, int *conn, struct os_addr *peer)
 
 /* ---- connecting ----------------------------------------------------------------------------- */
 
-static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32_t to_host, int *fd,
-			 uint64_t *number)
+static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32_t to_host,
+			 const struct stream_syn *syn, int *fd, uint64_t *number)
 {
 	struct world_host *h = &world->host[wp->proc->host];
 	struct os_addr local;
@@ -206,13 +222,26 @@ static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32
 	int rc = fd_add(wp, NULL, &room); /* refuses before anything was sent */
 	if (rc)
 		return rc;
-	struct world_conn *c = stream_connect(wp->proc->host, to_host, &local, to);
+	struct world_conn *c = stream_connect(wp->proc->host, to_host, &local, to, syn);
 	if (!c)
 		return ENOMEM;
 	rc = fd_add(wp, &c->end[0], fd);
 	ASSERT(rc == 0);
 	socket_label(&c->end[0], "socket");
 	*number = c->end[0].number;
+	return 0;
+}
+
+static int connect_fault(struct stream_syn *syn)
+{
+	struct os_fault f;
+	*syn = (struct stream_syn){0};
+	if (!os_fault("os.connect", NULL, &f))
+		return 0;
+	if (f.kind == OS_FAULT_FAIL)
+		return f.arg ? (int)f.arg : ECONNREFUSED;
+	syn->lost = f.kind == OS_FAULT_DROP;
+	syn->extra_ns = f.arg;
 	return 0;
 }
 
@@ -225,12 +254,13 @@ int world_connect(const struct os_addr *to, int *fd)
 	uint32_t host = addr_host(wp->proc->host, to);
 	if (host == SOCKET_NO_HOST)
 		return EHOSTUNREACH;
-	struct os_fault f;
-	if (os_fault("os.connect", NULL, &f) && f.kind == OS_FAULT_FAIL)
-		return f.arg ? (int)f.arg : ECONNREFUSED;
+	struct stream_syn syn;
+	int rc = connect_fault(&syn);
+	if (rc)
+		return rc;
 	uint64_t number = 0;
 	world_lock(&world->socket_lock);
-	int rc = connect_start(wp, to, host, fd, &number);
+	rc = connect_start(wp, to, host, &syn, fd, &number);
 	world_unlock(&world->socket_lock);
 	if (rc == 0) {
 		os_trace("sock.connect", number, host, to->port);
@@ -275,29 +305,68 @@ static uint32_t transfer_cut(const char *site, uint32_t n)
 	return n - sim_choose(site, n);
 }
 
-/* Draws the connection's faults. 0, or the errno of a broken call. */
-static int end_fault(struct world_socket *s, uint64_t *extra_ns)
+#define SOCKET_TRICKLE_BYTES 16u
+
+/* What the fault plan has for one call on a connection. */
+struct end_fault {
+	uint64_t extra_ns;
+	uint32_t most; /* bytes */
+};
+
+/* A trickling end sends a few bytes at a time, each no sooner than the ones before are through. */
+static void end_trickle(struct world_socket *s, struct end_fault *e)
+{
+	uint64_t now = sim_now_ns();
+	if (!s->trickle_ns)
+		return;
+	e->most = MIN_OF(e->most, SOCKET_TRICKLE_BYTES);
+	s->trickle_free_ns = MAX_OF(s->trickle_free_ns, now) + s->trickle_ns;
+	e->extra_ns += s->trickle_free_ns - now;
+}
+
+/* Draws the connection's faults. 0, or the errno of a broken call. A signal that interrupts a call
+ * shows as EAGAIN, as os.h has it; then the socket is as ready as it was. */
+static int end_fault(struct world_socket *s, struct end_fault *e)
 {
 	struct os_fault f;
-	*extra_ns = 0;
+	*e = (struct end_fault){.most = UINT32_MAX};
 	if (!os_fault("os.socket", s, &f))
 		return 0;
-	if (f.kind == OS_FAULT_DELAY)
-		*extra_ns = f.arg;
-	if (f.kind == OS_FAULT_FAIL)
-		return f.arg ? (int)f.arg : EIO;
-	if (f.kind != OS_FAULT_RESET)
+	switch (f.kind) {
+	case OS_FAULT_DELAY:
+		e->extra_ns = f.arg;
 		return 0;
-	stream_reset(s);
-	return ECONNRESET;
+	case OS_FAULT_PARTIAL:
+		e->most = (uint32_t)MAX_OF(MIN_OF(f.arg, (uint64_t)UINT32_MAX), (uint64_t)1);
+		return 0;
+	case OS_FAULT_SLOW:
+		s->trickle_ns = f.arg;
+		return 0;
+	case OS_FAULT_CLOSE:
+		stream_cut(s);
+		return 0;
+	case OS_FAULT_RESET:
+		stream_reset(s);
+		return ECONNRESET;
+	default:
+		break;
+	}
+	int error = f.arg ? (int)f.arg : EIO;
+	bool again = f.kind == OS_FAULT_NOT_READY || error == EAGAIN || error == EINTR;
+	if (!again)
+		return error;
+	os_event_post(s);
+	return EAGAIN;
 }
 
 static int send_some(struct world_socket *s, const void *data, size_t n, size_t *done)
 {
-	uint64_t extra_ns;
+	struct end_fault fault;
 	int rc = end_status(s);
 	if (rc == 0)
-		rc = end_fault(s, &extra_ns);
+		rc = end_fault(s, &fault);
+	if (rc == 0 && s->cut)
+		rc = EPIPE;
 	if (rc)
 		return rc;
 	uint32_t room = stream_room(s);
@@ -305,10 +374,12 @@ static int send_some(struct world_socket *s, const void *data, size_t n, size_t 
 		*done = 0;
 		return n ? EAGAIN : 0;
 	}
-	uint32_t k = transfer_cut("sock.send.cut", (uint32_t)MIN_OF(n, (size_t)room));
+	end_trickle(s, &fault);
+	uint32_t most = MIN_OF(room, fault.most);
+	uint32_t k = transfer_cut("sock.send.cut", (uint32_t)MIN_OF(n, (size_t)most));
 	os_trace_bytes("sock.send", s->number * 2 + s->side, data, k);
 	mem_release(s);
-	rc = stream_send(s, data, k, extra_ns);
+	rc = stream_send(s, data, k, fault.extra_ns);
 	if (rc == 0)
 		*done = k;
 	return rc;
@@ -330,11 +401,12 @@ int world_send(int fd, const void *data, size_t n, size_t *done)
 
 static int recv_some(struct world_socket *s, void *data, size_t n, size_t *done)
 {
-	uint64_t extra_ns;
-	int rc = s->state == STREAM_OPEN ? end_fault(s, &extra_ns) : 0;
+	struct end_fault fault = {.most = UINT32_MAX};
+	int rc = s->state == STREAM_OPEN ? end_fault(s, &fault) : 0;
 	if (rc)
 		return rc;
 	uint32_t k = (uint32_t)MIN_OF(n, (size_t)s->ring.visible);
+	k = MIN_OF(k, fault.most);
 	if (k) {
 		mem_acquire(stream_peer(s));
 		*done = stream_take(s, data, transfer_cut("sock.recv.cut", k));

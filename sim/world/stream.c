@@ -19,14 +19,15 @@ enum stream_op {
 	STREAM_OP_DATA,
 	STREAM_OP_FIN,
 	STREAM_OP_RST,
-	STREAM_OP_WINDOW, /* there is room again */
+	STREAM_OP_WINDOW,  /* there is room again */
+	STREAM_OP_TIMEOUT, /* a SYN that was lost */
 };
 
 static const char *const stream_op_names[] = {
 	[STREAM_OP_SYN] = "sock.syn",         [STREAM_OP_ESTABLISHED] = "sock.established",
 	[STREAM_OP_REFUSED] = "sock.refused", [STREAM_OP_DATA] = "sock.data",
 	[STREAM_OP_FIN] = "sock.fin",         [STREAM_OP_RST] = "sock.rst",
-	[STREAM_OP_WINDOW] = "sock.window",
+	[STREAM_OP_WINDOW] = "sock.window",   [STREAM_OP_TIMEOUT] = "sock.timeout",
 };
 
 /* ---- rings ------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ static void end_init(struct world_conn *c, uint8_t side, uint32_t host, const st
 }
 
 struct world_conn *stream_connect(uint32_t from_host, uint32_t to_host, const struct os_addr *local,
-				  const struct os_addr *peer)
+				  const struct os_addr *peer, const struct stream_syn *syn)
 {
 	struct world_conn *c = calloc(1, sizeof *c);
 	if (!c)
@@ -165,7 +166,10 @@ struct world_conn *stream_connect(uint32_t from_host, uint32_t to_host, const st
 	world->conns = c;
 	c->end[0].open = true;
 	c->refs = 1;
-	conn_post(c, STREAM_OP_SYN, 1, 0, 0);
+	if (syn->lost)
+		conn_post(c, STREAM_OP_TIMEOUT, 0, 0, syn->extra_ns);
+	else
+		conn_post(c, STREAM_OP_SYN, 1, 0, syn->extra_ns);
 	return c;
 }
 
@@ -234,6 +238,10 @@ static void conn_arrive(struct world_conn *c, uint64_t arg)
 		s->state = STREAM_FAILED;
 		s->error = ECONNREFUSED;
 		break;
+	case STREAM_OP_TIMEOUT:
+		s->state = STREAM_FAILED;
+		s->error = ETIMEDOUT;
+		break;
 	case STREAM_OP_DATA:
 		arrive_data(s, (uint32_t)(arg >> 4));
 		break;
@@ -297,6 +305,16 @@ void stream_reset(struct world_socket *s)
 	conn_post(s->conn, STREAM_OP_RST, 1 - s->side, 0, 0);
 }
 
+void stream_cut(struct world_socket *s)
+{
+	if (s->state != STREAM_OPEN || s->cut)
+		return;
+	s->cut = stream_peer(s)->cut = true;
+	s->eof = true;
+	os_event_post(s);
+	conn_post(s->conn, STREAM_OP_FIN, 1 - s->side, 0, 0);
+}
+
 void stream_close(struct world_socket *s)
 {
 	ASSERT(s->open);
@@ -330,10 +348,11 @@ void stream_listener_close(struct world_socket *l)
 /* At the end of the world: what is still under way goes nowhere. */
 void world_sockets_free(void)
 {
+	strangers_free();
 	while (world->conns) {
 		struct world_conn *c = world->conns;
 		sim_events_cancel_object(c);
-		ASSERT(!c->end[0].open && !c->end[1].open);
+		ASSERT((c->stranger || !c->end[0].open) && !c->end[1].open);
 		c->refs = 1;
 		conn_unref(c);
 	}

@@ -47,8 +47,11 @@ struct world_socket {
 	uint8_t side;
 	bool open; /* has a descriptor, or is queued at a listener */
 	enum stream_state state;
-	int error;               /* FAILED: why */
-	bool eof;                /* the peer closed; all it sent is in the ring */
+	int error; /* FAILED: why */
+	bool eof;  /* the peer closed; all it sent is in the ring */
+	bool cut;  /* by a fault: what is sent goes nowhere */
+	/* by a fault: bytes go out so slowly, and the next ones not before */
+	uint64_t trickle_ns, trickle_free_ns;
 	struct stream_ring ring; /* what came for this end */
 };
 
@@ -57,6 +60,7 @@ struct world_conn {
 	struct world_socket end[2]; /* 0 connected, 1 was accepted */
 	uint32_t refs;              /* open ends, and events under way */
 	uint64_t latency_ns;
+	bool stranger; /* end 0 is nobody's: stranger.c */
 };
 
 static inline struct world_socket *stream_peer(struct world_socket *s)
@@ -64,9 +68,14 @@ static inline struct world_socket *stream_peer(struct world_socket *s)
 	return &s->conn->end[1 - s->side];
 }
 
+/* What becomes of a SYN; zeroed: it arrives. */
+struct stream_syn {
+	uint64_t extra_ns;
+	bool lost; /* nobody answers; ETIMEDOUT after extra_ns */
+};
 /* A new connection, its SYN under way. NULL: out of memory. */
 struct world_conn *stream_connect(uint32_t from_host, uint32_t to_host, const struct os_addr *local,
-				  const struct os_addr *peer);
+				  const struct os_addr *peer, const struct stream_syn *syn);
 struct world_socket *stream_listener_find(uint32_t host, const struct os_addr *at);
 
 /* Bytes that fit now. */
@@ -75,8 +84,14 @@ int stream_send(struct world_socket *s, const void *data, uint32_t n, uint64_t e
 uint32_t stream_take(struct world_socket *s, void *data, uint32_t n);
 /* Breaks the connection: this end at once, the other when it hears of it. */
 void stream_reset(struct world_socket *s);
+/* Something between the two ends closes it: both see the end of the stream. */
+void stream_cut(struct world_socket *s);
 void stream_close(struct world_socket *s);
 void stream_listener_close(struct world_socket *s); /* frees it */
+
+/* stranger.c: a fault plan may send somebody to a listener that has just begun. */
+void stranger_maybe(const struct world_socket *listener);
+void strangers_free(void);
 
 #pragma GCC visibility pop
 #endif

@@ -101,6 +101,7 @@ struct world {
 	struct world_agreement *agreements;
 	struct os_mutex socket_lock, shm_lock;
 	struct world_conn *conns;
+	struct stranger *strangers; /* on their way; under socket_lock */
 	uint64_t conn_serial;
 	uint8_t *arena;
 	uint64_t arena_used;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Strangers: whoever finds an open port on a real network (a port scanner, a monitoring probe, a
+ * rank of another job with an old address). A fault plan sends one to a listener that has just
+ * begun: it sends bytes that make no sense, or nothing at all, or goes away at once. It is nobody's
+ * process: two events, one that comes and one that leaves.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world/stream.h"
+
+#define STRANGER_BYTES   96u
+#define STRANGER_STAY_NS 1000000u
+
+struct stranger {
+	struct stranger *next;
+	uint32_t host;
+	struct os_addr to;
+	enum os_fault_kind kind;
+	struct world_conn *conn; /* once it is there */
+};
+
+static void stranger_free(struct stranger *s)
+{
+	struct stranger **at = &world->strangers;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	free(s);
+}
+
+static void stranger_post(struct stranger *s, void (*step)(void *, uint64_t), uint64_t delay_ns)
+{
+	const struct sim_event_attr attr = {.name = "stranger",
+					    .kind = SIM_EVENT_TIMER,
+					    .delay_ns = delay_ns,
+					    .background = true};
+	sim_event_post(&attr, step, s, 0, NULL);
+}
+
+static void stranger_leave(void *object, uint64_t arg)
+{
+	struct stranger *s = object;
+	(void)arg;
+	world_lock(&world->socket_lock);
+	stream_close(&s->conn->end[0]);
+	stranger_free(s);
+	world_unlock(&world->socket_lock);
+}
+
+static void stranger_talk(struct world_conn *c)
+{
+	uint8_t noise[STRANGER_BYTES];
+	struct sim_rng rng;
+	sim_rng_init(&rng, "os.stranger");
+	for (uint32_t i = 0; i < sizeof noise; i++)
+		noise[i] = (uint8_t)sim_rng_u64(&rng);
+	(void)stream_send(&c->end[0], noise, sizeof noise, 0);
+}
+
+static void stranger_come(void *object, uint64_t arg)
+{
+	struct stranger *s = object;
+	const struct stream_syn syn = {0};
+	struct os_addr from = s->to;
+	(void)arg;
+	world_lock(&world->socket_lock);
+	from.port = 1; /* a port that nobody here is given */
+	s->conn = stream_connect(s->host, s->host, &from, &s->to, &syn);
+	ASSERT(s->conn);
+	s->conn->stranger = true;
+	os_trace("stranger", s->host, s->to.port, s->kind);
+	if (s->kind == OS_FAULT_GARBAGE)
+		stranger_talk(s->conn);
+	if (s->kind == OS_FAULT_SILENT) {
+		stranger_free(s); /* it stays as long as it is let */
+	} else {
+		stranger_post(s, stranger_leave, s->kind == OS_FAULT_CLOSE ? 1 : STRANGER_STAY_NS);
+	}
+	world_unlock(&world->socket_lock);
+}
+
+void stranger_maybe(const struct world_socket *listener)
+{
+	struct os_fault f;
+	if (!os_fault("os.stranger", listener, &f))
+		return;
+	struct stranger *s = calloc(1, sizeof *s);
+	ASSERT(s);
+	s->host = listener->host;
+	s->to = listener->local;
+	s->kind = f.kind;
+	s->next = world->strangers;
+	world->strangers = s;
+	stranger_post(s, stranger_come, f.arg);
+}
+
+void strangers_free(void)
+{
+	while (world->strangers) {
+		struct stranger *s = world->strangers;
+		sim_events_cancel_object(s);
+		stranger_free(s);
+	}
+}

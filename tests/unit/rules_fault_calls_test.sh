@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Every call of CUDA and NVML that the stack may make can be failed by a fault plan, but for those
+# that cannot fail; and every entry point of the GPU double has its row.
+set -euo pipefail
+root=$2
+rows=$(grep -oE 'X\("[a-z0-9_.]+", "[A-Za-z0-9_]+"' "$root/sim/engine/fault_cuda_calls.h" |
+	sed 's/.*"\([A-Za-z0-9_]*\)"$/\1/' | sort)
+[ "$(wc -l <<<"$rows")" -gt 50 ] || { echo "no rows found"; exit 1; }
+[ -z "$(uniq -d <<<"$rows")" ] || { echo "twice: $(uniq -d <<<"$rows")"; exit 1; }
+# what cannot fail; calls that are another one, with defaults or by another name; not implemented
+exempt='cudaGetErrorString cudaGetErrorName cudaGetLastError cudaPeekAtLastError cuGetErrorString
+cuGetErrorName nvmlErrorString cudaStreamCreateWithFlags cudaGetDriverEntryPointByVersion
+cuDeviceGetAttribute nvmlInit nvmlDeviceGetCount nvmlDeviceGetHandleByIndex
+nvmlDeviceGetHandleByPciBusId nvmlDeviceGetNvLinkRemotePciInfo cudaStreamIsCapturing'
+calls=$(grep -oE '^\| `[^|]*\|' "$root/backends/INTERFACE.md" | grep -oE '`(cuda|cu[A-Z]|nvml)[A-Za-z0-9_]*`' |
+	tr -d '`' | sort -u)
+[ "$(wc -l <<<"$calls")" -gt 50 ] || { echo "INTERFACE.md names too few calls"; exit 1; }
+entered=$(grep -ohE '[a-z_]+\("(cuda|cu[A-Z]|nvml)[A-Za-z0-9_]*"' "$root"/backends/fakecuda/*.c |
+	grep -vE '^(os_poll_miss|fc_unimplemented|fc_report|fc_enter_quiet|fc_enter_ctx_quiet|strlen)' |
+	sed 's/.*"\(.*\)"/\1/' | sort -u)
+rc=0
+for call in $calls $entered; do
+	grep -qw -- "$call" <<<"$rows" || grep -qw -- "$call" <<<"$exempt" || {
+		echo "$call has no row in sim/engine/fault_cuda_calls.h"
+		rc=1
+	}
+done
+exit $rc
