@@ -134,6 +134,7 @@ static void api_inits_start(struct api_init *list)
 		if (!i->result)
 			continue;
 		i->task = NULL;
+		bootstrap_give_up(&i->comm->id, i->rank, i->comm->nranks);
 		i->claimed = comm_claim(i->comm);
 		comm_leave(i->comm);
 		api_init_failed(i);
@@ -210,6 +211,7 @@ static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 	char text[96];
 	const char *said = strerror_r(e, text, sizeof text);
 	WARN("the task that initialises rank %d cannot be started: %s", comm->rank, said);
+	bootstrap_give_up(&comm->id, comm->rank, comm->nranks);
 	comm_leave(comm);
 	api_init_undo(comm, out, false);
 	return ncclSystemError;
@@ -235,10 +237,12 @@ static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueI
 	i = os_alloc(sizeof *i, "init");
 	if (!i) {
 		WARN("no memory to initialise rank %d", rank);
+		bootstrap_give_up(id, rank, nranks);
 		return ncclSystemError;
 	}
 	rc = comm_create(&comm, nranks, id, rank, config);
 	if (rc) {
+		bootstrap_give_up(id, rank, nranks);
 		os_free(i);
 		return rc;
 	}

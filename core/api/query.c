@@ -59,7 +59,7 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 	rc = comm_enter(comm, "ncclCommGetAsyncError", COMM_NEED_ANY);
 	if (rc)
 		return api_return(rc);
-	error = (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+	error = comm_async_error(comm);
 	if (error == ncclSuccess && comm_in_progress(comm))
 		error = ncclInProgress;
 	comm_leave(comm);

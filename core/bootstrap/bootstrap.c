@@ -94,6 +94,7 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 	rc = sock_recv_all(b->root_fd, &a, sizeof a, &ctx);
 	if (!rc)
 		rc = bootstrap_answer_check(b, &a);
+	b->checked_in = !rc;
 	if (!rc)
 		*successor = a.addr;
 	return rc;
@@ -189,6 +190,22 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 	return rc;
 }
 
+#define BOOTSTRAP_GIVE_UP_NS 1000000000ull
+
+void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
+{
+	struct bootstrap_hello hello = {.kind = BOOTSTRAP_GIVE_UP, .rank = rank, .nranks = nranks};
+	struct bootstrap_id bid;
+
+	memcpy(&bid, id->internal, sizeof bid);
+	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port || nranks == 1)
+		return;
+	hello.magic = bid.magic;
+	int e = sock_tell(&bid.root, &hello, sizeof hello, os_now_ns() + BOOTSTRAP_GIVE_UP_NS);
+	INFO(LOG_BOOTSTRAP, "rank %d: gives up before its check-in; the root %s", rank,
+	     e ? "cannot be told" : "is told");
+}
+
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **out)
 {
@@ -202,6 +219,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	struct bootstrap *b = os_alloc(sizeof *b + (size_t)nranks * sizeof *b->heard, "bootstrap");
 	if (!b) {
 		WARN("rank %d: no memory for bootstrap", rank);
+		bootstrap_give_up(id, rank, nranks);
 		return ncclSystemError;
 	}
 	b->heard = (bool *)(b + 1);
@@ -213,6 +231,8 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	b->messages_end = &b->messages;
 	ncclResult_t rc = bootstrap_join(b, &bid);
 	if (rc) {
+		if (!b->checked_in)
+			bootstrap_give_up(id, rank, nranks);
 		bootstrap_close(b);
 		return rc;
 	}
@@ -223,7 +243,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	return ncclSuccess;
 }
 
-/* Nothing ever comes from the successor but its end. */
+/* All that comes from the successor is its end: announced by a byte, or a failure. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 {
 	struct sock_ctx ctx =
@@ -231,8 +251,35 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 	char byte;
 	size_t done = 0;
 	*seq = sock_seq(b->next_fd);
-	int e = os_recv(b->next_fd, &byte, sizeof byte, &done);
-	return e == EAGAIN ? ncclSuccess : sock_error(e, &ctx);
+	int e = b->next_parted ? EAGAIN : os_recv(b->next_fd, &byte, sizeof byte, &done);
+	if (!e && done)
+		b->next_parted = true;
+	return e == EAGAIN || b->next_parted ? ncclSuccess : sock_error(e, &ctx);
+}
+
+/* The successor's end is the news: it travels backwards around the ring, because each rank that
+ * learns of it breaks the ring in turn. The predecessor cannot be watched without taking the bytes
+ * of a gather that it has begun before us. */
+ncclResult_t bootstrap_watch(struct bootstrap *b)
+{
+	uint64_t seq, now_ns = os_now_ns();
+
+	if (b->nranks == 1)
+		return ncclSuccess;
+	if (b->next_fd < 0)
+		return ncclRemoteError; /* broken, and reported, before */
+	if (sock_seq(b->next_fd) == b->watch_seq && now_ns - b->watched_ns < BOOTSTRAP_LOOK_NS)
+		return ncclSuccess;
+	b->watched_ns = now_ns;
+	ncclResult_t rc = bootstrap_next_poll(b, &seq);
+	b->watch_seq = seq;
+	return rc;
+}
+
+void bootstrap_ring_break(struct bootstrap *b)
+{
+	sock_close(&b->next_fd);
+	sock_close(&b->prev_fd);
 }
 
 /* ---- all-gather ---------------------------------------------------------------------------------
@@ -319,8 +366,9 @@ static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *mo
 
 /* One pass, as far as it goes; *w and *n say what to wait for when nothing moved.
  *
- * Whoever fails closes its connections. Once the ring is closed, that news reaches everybody from
- * behind. In the first gather it may not be closed yet, so there the successor's end is news too.
+ * Whoever fails closes its connections, and that news travels both ways around the ring: from
+ * behind as the end of the bytes, and from the successor as an end that was not announced. A
+ * successor that has everything may go on and end in order while we still wait.
  */
 static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g, struct wait w[2],
 				     int *n, bool *moved)
@@ -346,8 +394,6 @@ static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g,
 	e = ring_gather_send(b, g, moved);
 	if (e && e != EAGAIN)
 		return sock_error(e, &to);
-	if (!e && b->gathers > 0)
-		return ncclSuccess;
 	if (!e)
 		to.why = "bootstrap: successor's end";
 	w[(*n)++] = sock_wait(b->next_fd, seq_to, &to);
@@ -417,6 +463,16 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b)
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
+
+void bootstrap_part(struct bootstrap *b)
+{
+	char byte = 1;
+	size_t done;
+
+	/* a predecessor that is gone needs no farewell */
+	if (b->prev_fd >= 0)
+		(void)os_send(b->prev_fd, &byte, sizeof byte, &done);
+}
 
 void bootstrap_leave(struct bootstrap *b)
 {

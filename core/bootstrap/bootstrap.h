@@ -36,6 +36,9 @@ uint64_t bootstrap_id_hash(const ncclUniqueId *id);
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **b);
+/* For a rank that fails before bootstrap_init, or inside it before the root knows it: tells the root, so
+ * that nobody waits for this rank. One attempt, within a second; nothing is reported. */
+void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks);
 /* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit.
  */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);
@@ -48,12 +51,20 @@ ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, 
  * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
  * on abort. May return early. w[n] is scratch. */
 ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n);
+/* Between operations: ncclRemoteError when the ring is broken, as it is by any rank that failed, left
+ * or died. Cheap while nothing happens; one task at a time, and none inside another function. */
+ncclResult_t bootstrap_watch(struct bootstrap *b);
+/* Breaks the ring at this rank, which is how the others learn that it failed. Nothing else of the
+ * bootstrap changes; only bootstrap_leave and what may come after it may follow. */
+void bootstrap_ring_break(struct bootstrap *b);
+/* After the last barrier: what the predecessor sees next is an end in order, not a failure. */
+void bootstrap_part(struct bootstrap *b);
 /* This rank leaves: closes all by which others see that it is there, without waiting. What others
  * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL
  * and a second time are fine. */
 void bootstrap_leave(struct bootstrap *b);
-/* After leaving: waits until `peer`, from which a message came before, has left too. ETIMEDOUT: not
- * until the deadline. */
+/* After leaving, or on the way there: waits until `peer`, from which a message came before, has left
+ * too, or died. ETIMEDOUT: not until the deadline. */
 int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns);
 /* NULL is fine. */
 void bootstrap_close(struct bootstrap *b);

@@ -4,7 +4,9 @@
  *
  *	rank r --hello(CHECK_IN)--> root          where r listens
  *	root --answer(SUCCESSOR)--> r             where r + 1 listens
+ *	r --hello(GIVE_UP)--> root                instead of a check-in: r has failed
  *	r --hello(RING)--> r + 1                  the ring; data flows to the successor only
+ *	r + 1 --a byte--> r                       r + 1 has met all others and ends in order
  *	r --hello(PEER)--> any, then messages     one connection per direction and pair, kept
  */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_INTERNAL_H
@@ -12,6 +14,9 @@
 
 #include "core/bootstrap/bootstrap.h"
 #include "core/bootstrap/sock.h"
+
+/* Nobody posts on real sockets that a peer is gone: a look now and then does. */
+#define BOOTSTRAP_LOOK_NS 50000000ull
 
 DOPPEL_STATIC_CHECK(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
 
@@ -28,6 +33,7 @@ enum bootstrap_hello_kind {
 	BOOTSTRAP_CHECK_IN = 0x436e6931,
 	BOOTSTRAP_RING,
 	BOOTSTRAP_PEER,
+	BOOTSTRAP_GIVE_UP, /* to the root: this rank will not come */
 };
 struct bootstrap_hello {
 	uint64_t magic;
@@ -104,9 +110,12 @@ struct bootstrap {
 	int listen_fd, root_fd;
 	int next_fd, prev_fd; /* the ring */
 	uint64_t listen_seq;
-	struct bootstrap_root *root; /* ours, when NCCL_COMM_ID made this rank start it */
-	struct os_addr *addresses;   /* [nranks], once the ring stands */
-	bool *heard;                 /* [nranks]: it has opened a connection for messages */
+	uint64_t watch_seq, watched_ns; /* of the successor's end: event count, time of last look */
+	bool checked_in;                /* the root knows of us: it has answered */
+	bool next_parted;               /* the successor ends in order */
+	struct bootstrap_root *root;    /* ours, when NCCL_COMM_ID made this rank start it */
+	struct os_addr *addresses;      /* [nranks], once the ring stands */
+	bool *heard;                    /* [nranks]: it has opened a connection for messages */
 	uint32_t gathers;
 	bool reported_garbage;
 	struct bootstrap_in *ins;

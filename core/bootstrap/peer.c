@@ -115,11 +115,15 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 			return ncclSuccess;
 		if (n && (e || !done)) {
 			bool known = in->rank >= 0, between = !in->message && in->got == 0;
-			if (!known)
-				bootstrap_in_garbage(b, in);
-			else
+			/* a stranger can end it or reset it; an error of our own host may have
+			 * cost us a message whose sender will never know */
+			bool ours = !known && e && !sock_error_is_remote(e);
+			if (known || ours)
 				bootstrap_in_drop(b, in);
-			return !known || (between && !e) ? ncclSuccess : sock_error(e, &ctx);
+			else
+				bootstrap_in_garbage(b, in);
+			return (!known && !ours) || (between && !e) ? ncclSuccess
+								    : sock_error(e, &ctx);
 		}
 		in->got += done;
 		if (done < n)

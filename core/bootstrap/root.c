@@ -5,6 +5,7 @@
  *	GREETING --hello--> WAITING --successor known--> ANSWERED
  *	    |                  |                             |
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
+ *	    +-- GIVE_UP: LEFT to everybody, the task ends
  *	                       +--- either goes away first: LEFT to everybody, the task ends
  */
 #include <errno.h>
@@ -17,8 +18,6 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/bootstrap/bootstrap_internal.h"
-
-#define ROOT_LOOK_NS 50000000ull
 
 enum root_conn_state { ROOT_GREETING, ROOT_WAITING, ROOT_ANSWERED };
 
@@ -147,9 +146,11 @@ static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 
 static bool root_hello_is_valid(const struct bootstrap_root *r, const struct bootstrap_hello *h)
 {
-	return h->magic == r->magic && h->kind == BOOTSTRAP_CHECK_IN && h->nranks > 0 &&
-	       h->rank >= 0 && h->rank < h->nranks &&
-	       (h->listen.family == 4 || h->listen.family == 6) && h->listen.port;
+	if (h->magic != r->magic || h->nranks < 1 || h->rank < 0 || h->rank >= h->nranks)
+		return false;
+	return h->kind == BOOTSTRAP_GIVE_UP ||
+	       (h->kind == BOOTSTRAP_CHECK_IN && (h->listen.family == 4 || h->listen.family == 6) &&
+		h->listen.port);
 }
 
 /* The neighbours that now know each other: c's predecessor, and c itself. */
@@ -176,8 +177,8 @@ static void root_answer_around(struct bootstrap_root *r, int32_t rank)
 static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 {
 	uint64_t now_ns = os_now_ns();
-	bool quiet =
-		c->state != ROOT_GREETING && seq == c->seq && now_ns - c->polled_ns < ROOT_LOOK_NS;
+	bool quiet = c->state != ROOT_GREETING && seq == c->seq &&
+		     now_ns - c->polled_ns < BOOTSTRAP_LOOK_NS;
 	c->seq = seq;
 	if (!quiet)
 		c->polled_ns = now_ns;
@@ -214,7 +215,9 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 		root_garbage(r, c, "what it said is not a check-in for this unique id");
 		return true;
 	}
-	if (root_check_in(r, c) != ncclSuccess)
+	if (c->hello.kind == BOOTSTRAP_GIVE_UP)
+		root_give_up(r, BOOTSTRAP_LEFT, c->hello.rank);
+	else if (root_check_in(r, c) != ncclSuccess)
 		r->over = true;
 	else if (!r->over)
 		root_answer_around(r, c->hello.rank);

@@ -130,10 +130,13 @@ ncclResult_t sock_error(int error, const struct sock_ctx *ctx)
 	char text[96];
 	const char *said = strerror_r(error, text, sizeof text);
 	WARN("%s: connection with %s: %s (%s)", self, peer, said, ctx->why);
+	return sock_error_is_remote(error) ? ncclRemoteError : ncclSystemError;
+}
+
+bool sock_error_is_remote(int error)
+{
 	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED ||
-			       error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH
-		       ? ncclRemoteError
-		       : ncclSystemError;
+	       error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
 uint64_t sock_seq(int fd)
@@ -267,6 +270,43 @@ ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_c
 			return sock_error(e, ctx);
 	}
 	return ncclSuccess;
+}
+
+/* Waits for the socket until the deadline. */
+static int sock_wait_until(int fd, uint64_t seq, uint64_t deadline_ns)
+{
+	static const struct sock_ctx ctx = {"bootstrap: giving up at the root", -1, -1, NULL};
+	struct wait w = sock_wait(fd, seq, &ctx);
+
+	w.deadline_ns = deadline_ns;
+	return os_wait_one(&w, NULL);
+}
+
+int sock_tell(const struct os_addr *to, const void *data, size_t bytes, uint64_t deadline_ns)
+{
+	uint64_t seq;
+	size_t at = 0;
+	int fd, e = os_connect(to, &fd);
+
+	if (e)
+		return e;
+	do {
+		seq = sock_seq(fd);
+		e = os_connected(fd);
+		if (e == EAGAIN)
+			e = sock_wait_until(fd, seq, deadline_ns) ? ETIMEDOUT : EAGAIN;
+	} while (e == EAGAIN);
+	while (!e && at < bytes) {
+		size_t done = 0;
+
+		seq = sock_seq(fd);
+		e = os_send(fd, (const char *)data + at, bytes - at, &done);
+		at += e ? 0 : done;
+		if (e == EAGAIN)
+			e = sock_wait_until(fd, seq, deadline_ns);
+	}
+	os_close(fd);
+	return e;
 }
 
 void sock_close(int *fd)

@@ -39,6 +39,8 @@ bool sock_ifname_matches(const char *list, const char *name);
 /* One line for an errno that os_send, os_recv, os_accept or os_connected gave, and the result that
  * it means. 0 stands for "the peer closed". */
 ncclResult_t sock_error(int error, const struct sock_ctx *ctx);
+/* Does this errno say that the other end is gone or cannot be reached? */
+bool sock_error_is_remote(int error);
 /* The wait on a socket whose event count was `seq` before it was polled without result. */
 struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx);
 uint64_t sock_seq(int fd);
@@ -47,6 +49,8 @@ ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *boun
 ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx, int *fd);
 ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx);
 ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_ctx *ctx);
+/* Opens a connection, sends, closes; one attempt until the deadline, without reports. 0 or why not. */
+int sock_tell(const struct os_addr *to, const void *data, size_t bytes, uint64_t deadline_ns);
 /* Closes *fd unless it is -1, and makes it -1. */
 void sock_close(int *fd);
 

@@ -30,9 +30,27 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 			 "waiting for launched collectives");
 }
 
+/* The same while the others may still fail: then nothing more completes, and the wait is over. */
+static ncclResult_t comm_drain_watching(struct ncclComm *comm)
+{
+	while (comm->launched && !comm_is_aborted(comm)) {
+		cudaError_t e = cudaEventQuery(comm->launch_done);
+		ncclResult_t rc;
+
+		if (e == cudaSuccess)
+			return ncclSuccess;
+		if (e != cudaErrorNotReady)
+			return comm_cuda(e, "waiting for launched collectives");
+		rc = comm_async_error(comm);
+		if (rc)
+			return rc;
+	}
+	return comm_drain(comm);
+}
+
 ncclResult_t comm_finalize(struct ncclComm *comm)
 {
-	ncclResult_t rc = comm_drain(comm);
+	ncclResult_t rc = comm_drain_watching(comm);
 	if (!rc && comm_is_aborted(comm)) {
 		INFO(LOG_INIT, "rank %d: finalize ended by an abort", comm->rank);
 		return ncclInternalError;
@@ -82,7 +100,9 @@ static void comm_meet(struct ncclComm *comm)
 {
 	if (comm_is_aborted(comm) || !comm->bootstrap || comm->nranks == 1)
 		return;
-	if (bootstrap_barrier(comm->bootstrap) != ncclSuccess)
+	if (bootstrap_barrier(comm->bootstrap) == ncclSuccess)
+		bootstrap_part(comm->bootstrap);
+	else
 		INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them",
 		     comm->rank);
 }

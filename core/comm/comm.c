@@ -159,6 +159,26 @@ bool comm_abort_set(struct ncclComm *comm)
 	return c != NULL;
 }
 
+ncclResult_t comm_async_error(struct ncclComm *comm)
+{
+	ncclResult_t rc = ncclSuccess;
+	uint32_t error;
+
+	/* in an init the bootstrap is in use, and tells by itself */
+	if (!comm_in_progress(comm) && comm->bootstrap) {
+		os_mutex_lock(&comm->watch);
+		if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
+			rc = bootstrap_watch(comm->bootstrap);
+		if (rc)
+			comm_set_async_error(comm, rc);
+		if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+			bootstrap_ring_break(comm->bootstrap);
+		os_mutex_unlock(&comm->watch);
+	}
+	error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+	return (ncclResult_t)error;
+}
+
 void comm_set_async_error(struct ncclComm *comm, ncclResult_t error)
 {
 	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);

@@ -106,7 +106,8 @@ struct ncclComm {
 	struct dev_channel *dev_channels; /* device memory */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
-	void *staging; /* pinned, behind the abort word: for copies to the device at init */
+	void *staging;         /* pinned, behind the abort word: for copies to the device at init */
+	struct os_mutex watch; /* one task at a time looks at the bootstrap's ring */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
 
 	uint64_t op_count;            /* collectives so far */
@@ -152,6 +153,9 @@ bool comm_abort_set(struct ncclComm *comm);
  * error, it waits for no other rank. Restores the caller's device. */
 void comm_close(struct ncclComm *comm);
 
+/* The first asynchronous error so far, of this rank or of any other: looks whether the others are
+ * still there, and has them know when this rank has failed. The caller has entered. Any task. */
+ncclResult_t comm_async_error(struct ncclComm *comm);
 /* Records the first asynchronous error; later ones are only logged. Any task. */
 void comm_set_async_error(struct ncclComm *comm, ncclResult_t error);
 

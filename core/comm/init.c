@@ -42,7 +42,9 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 static ncclResult_t comm_init_steps(struct ncclComm *comm)
 {
 	ncclResult_t rc = comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
-	if (!rc)
+	if (rc)
+		bootstrap_give_up(&comm->id, comm->rank, comm->nranks);
+	else
 		rc = bootstrap_init(&comm->id, comm->rank, comm->nranks, comm->abort,
 				    &comm->bootstrap);
 	if (!rc)

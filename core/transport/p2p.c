@@ -22,6 +22,7 @@
 #define P2P_POOL_ALIGN    (2u << 20)
 
 /* Patience with importers at the end. */
+#define P2P_NEWS_NS          100000000ull /* until a neighbour's death is known */
 #define P2P_CLOSE_NS         10000000000ull
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
 
@@ -234,9 +235,16 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 		im->mem = im->pool->mem;
 		return ncclSuccess;
 	}
-	return cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
-						cudaIpcMemLazyEnablePeerAccess),
-			   "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
+	rc = cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
+					      cudaIpcMemLazyEnablePeerAccess),
+			 "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
+	/* Its memory goes at once when it dies; the news of that may take longer. */
+	if (rc &&
+	    bootstrap_wait_left(c->comm->bootstrap, c->peer, os_now_ns() + P2P_NEWS_NS) == 0) {
+		INFO(LOG_P2P, "rank %d: that is because rank %d has left", c->comm->rank, c->peer);
+		rc = ncclRemoteError;
+	}
+	return rc;
 }
 
 /* The neighbour's pool, opened at the first of its connections. */
