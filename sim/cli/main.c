@@ -21,6 +21,8 @@ static const struct cli_command cli_commands[] = {
 	{"sweep", "run many seeds, list those that fail", cli_sweep},
 	{"replay", "run a failing run again, from what it left", cli_replay},
 	{"topo", "show a machine's topology, search rings in it", cli_topo},
+	{"exhaust", "fail the k-th call of each kind for every k; kill and abort at every moment",
+	 cli_exhaust},
 	{"faults", "list the fault sites and the grammar of a plan", cli_faults},
 	{"env", "list the environment variables with meaning and default", cli_env},
 };

@@ -40,3 +40,20 @@ const struct fault_action *fault_action_fail(const struct fault_site *site)
 			return &site->action[i];
 	return NULL;
 }
+
+bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS])
+{
+	DOPPEL_STATIC_CHECK((int)SIM_FAULT_ACTIONS == (int)FAULT_ACTIONS_MAX,
+			    "room for all actions");
+	for (const struct fault_layer *l = fault_layers; l->name; l++) {
+		for (const struct fault_site *s = l->site; s->name; s++) {
+			if (i--)
+				continue;
+			*site = s->name;
+			for (int a = 0; a < FAULT_ACTIONS_MAX; a++)
+				action[a] = s->action[a].name;
+			return true;
+		}
+	}
+	return false;
+}

@@ -285,6 +285,7 @@ bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den);
 
 /* Fault points and trace: os_fault, os_trace... of core/os/os.h are the interface here too. A
  * double that knows more of where it is than the object's label and the task say it says so: */
+#define SIM_FAULT_ACTIONS 7 /* of one site, at most */
 struct sim_fault_place {
 	int32_t host, port, peer_host, peer_port, state;
 	int64_t step;
@@ -309,6 +310,8 @@ void sim_fault_print_sites_json(FILE *out);
 void sim_fault_print_plan(FILE *out);
 uint64_t sim_faults_fired(void);
 bool sim_faults_armed(void); /* there is a plan: os_fault may be true */
+/* The i-th site and the names of its actions, NULL behind the last; false: there are fewer. */
+bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);
 
 /* Sites of os_buggify: all that exist in the program, with how often this run came by and how often
  * it took the rare path. Counted by exploring runs of engine sim only. Valid until the next

@@ -54,7 +54,7 @@ static bool lab_barrier(struct lab_rank *me)
 
 /* Buffers hold the largest size with a guard on both sides; everything is allocated before the
  * first launch, as real GPUs need it. */
-static bool lab_rank_alloc(struct lab_rank *me)
+bool lab_rank_alloc(struct lab_rank *me)
 {
 	size_t bytes = me->run->config->bytes_max + 2 * LAB_GUARD_BYTES;
 	me->staging = malloc(LAB_STAGING_BYTES);
@@ -75,7 +75,7 @@ static bool lab_rank_alloc(struct lab_rank *me)
 				"cudaEventCreateWithFlags");
 }
 
-static void lab_rank_free(struct lab_rank *me)
+void lab_rank_free(struct lab_rank *me)
 {
 	if (me->end)
 		cudaEventDestroy(me->end);
@@ -88,6 +88,7 @@ static void lab_rank_free(struct lab_rank *me)
 	if (me->send)
 		cudaFree(me->send);
 	free(me->staging);
+	me->staging = NULL;
 }
 
 /* Rank 0 makes the id and the launcher hands it to the others. */

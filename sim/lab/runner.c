@@ -63,7 +63,8 @@ static int lab_spawn_ranks(struct lab_run *run)
 		};
 		snprintf(name, sizeof name, "rank%d main", r);
 		struct os_thread_attr attr = {.name = name, .rank = r};
-		rc = world_thread_start(proc, &me->thread, &attr, lab_rank_main, me);
+		rc = world_thread_start(proc, &me->thread, &attr,
+					c->life ? lab_life_main : lab_rank_main, me);
 	}
 	return rc;
 }
@@ -71,6 +72,7 @@ static int lab_spawn_ranks(struct lab_run *run)
 static void lab_main(void *arg)
 {
 	struct lab_run *run = arg;
+	lab_watch_deaths(run);
 	run->rc = lab_spawn_ranks(run);
 	if (run->rc) {
 		fprintf(stderr, "doppel: cannot start the ranks: %s\n", strerror(run->rc));
@@ -157,6 +159,8 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	if (c->table)
 		lab_table_header(run);
 	result->verdict = sim_run(lab_main, run);
+	lab_watch_deaths(NULL);
+	result->fired = sim_faults_fired();
 	result->hash = sim_hash();
 	result->switches = sim_switches();
 	result->steps = sim_steps();
@@ -196,6 +200,8 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 		result->failure = *sim_failure();
 	sim_stop();
 	lab_expect_free(&run);
+	for (int32_t r = 0; run.rank && r < run.nranks; r++)
+		free(run.rank[r].staging); /* of those that died */
 	free(run.rank);
 	free(run.proc);
 	return rc;

@@ -16,6 +16,8 @@
 #include "core/include/nccl.h"
 #include "sim/engine/sim.h"
 
+struct lab_life;
+
 #define LAB_MAX_TYPES   12
 #define LAB_MAX_OPS     5
 #define LAB_MAX_DEVICES 64
@@ -43,6 +45,10 @@ struct lab_config {
 	bool check, in_place, out_of_place;
 	bool errors_allowed; /* with faults: an error returned is no failure of the run */
 
+	/* One life of a program that survives errors (life.h) instead of the series. NULL: the
+	 * series. */
+	struct lab_life *life;
+
 	FILE *table;   /* the nccl-tests table; NULL: quiet */
 	bool progress; /* a line on the terminal for long runs */
 	/* Called by every rank's task after the communicator exists, before the collectives; for
@@ -57,6 +63,7 @@ struct lab_result {
 	uint64_t wrong;       /* elements */
 	uint64_t guard_wrong; /* bytes written outside the buffers */
 	uint64_t leaks;
+	uint64_t fired;      /* faults of the plan */
 	uint64_t operations; /* checked collectives, over all ranks the same */
 	ncclResult_t error;  /* first error that a rank saw */
 	int32_t error_rank;

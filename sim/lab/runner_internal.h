@@ -9,6 +9,7 @@
 
 #include "core/base/shared.h"
 #include "sim/lab/payload.h"
+#include "sim/lab/life.h"
 #include "sim/lab/runner.h"
 
 struct lab_rank {
@@ -21,7 +22,10 @@ struct lab_rank {
 	void *stream;      /* cudaStream_t */
 	void *start, *end; /* cudaEvent_t: around a timed series */
 	uint8_t *send, *recv, *staging;
-	uint64_t elapsed_ns; /* of the last timed series */
+	uint64_t elapsed_ns;        /* of the last timed series */
+	bool dead;                  /* its process was killed */
+	bool arrived;               /* at the meeting of those that survive */
+	struct lab_life_self *self; /* life.c's; its task's own memory */
 };
 
 /* One row of the table: one size, type and operation. */
@@ -53,12 +57,29 @@ struct lab_run {
 	double busbw_sum;
 	uint32_t busbw_rows;
 	char explanation[256];
+
+	/* life.c and recover.c; a death changes them in event context, nobody waits in between */
+	shared_u32 trouble; /* deaths, and errors outside the stack: what a launcher sees */
+	shared_u32 go;      /* the meeting is over: `survivor` is complete */
+	int32_t survivor[LAB_LIFE_RANKS], survivors;
+	ncclUniqueId second_id;
+	shared_u32 second_id_ready;
 };
 
 #define LAB_GUARD_BYTES   256 /* before and behind each buffer */
 #define LAB_STAGING_BYTES (256u << 10)
 
 void lab_rank_main(void *arg);
+bool lab_rank_alloc(struct lab_rank *me);
+void lab_rank_free(struct lab_rank *me);
+void lab_life_main(void *arg);
+
+/* recover.c */
+void lab_watch_deaths(struct lab_run *run); /* NULL: no more */
+bool lab_meet(struct lab_rank *me);
+ncclResult_t lab_recover(struct lab_rank *me, const char **call);
+/* A word that tasks wait on, written where no task runs. */
+void lab_word_set(shared_u32 *word, uint32_t value);
 int lab_expect_alloc(struct lab_run *run);
 void lab_expect_free(struct lab_run *run);
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doppel exhaust: options, then exhaust_run. */
+#include <argp.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim/cli/cli.h"
+#include "sim/engine/sim.h"
+#include "sim/lab/exhaust.h"
+
+enum exhaust_key {
+	EXHAUST_STRIDE = 0x200,
+	EXHAUST_FIRST,
+	EXHAUST_MOST,
+	EXHAUST_RANK,
+	EXHAUST_SITE,
+	EXHAUST_SEED,
+	EXHAUST_K,
+	EXHAUST_HOSTS,
+	EXHAUST_GPUS,
+	EXHAUST_RANKS_PER_PROC,
+	EXHAUST_ONCE,
+	EXHAUST_FOR_EVER,
+	EXHAUST_FIFO,
+	EXHAUST_EXPLORING,
+	EXHAUST_BLOCKING,
+	EXHAUST_POLLING,
+};
+
+static const struct argp_option exhaust_options[] = {
+	{"stride", EXHAUST_STRIDE, "N", 0, "every N-th k (default 1: all)", 1},
+	{"first", EXHAUST_FIRST, "K", 0, "begin there (default 1)", 1},
+	{"most", EXHAUST_MOST, "N", 0, "at most so many runs a series", 1},
+	{"rank", EXHAUST_RANK, "R", 0,
+	 "calls of this rank only (default: whoever makes the k-th; kill, abort: each in turn)", 1},
+	{"site", EXHAUST_SITE, "SITE", 0, "this site only, or SITE.ACTION ('doppel faults')", 1},
+	{"once", EXHAUST_ONCE, NULL, 0, "only the k-th call fails (default: both)", 1},
+	{"for-ever", EXHAUST_FOR_EVER, NULL, 0, "all calls from the k-th on fail", 1},
+	{"fifo", EXHAUST_FIFO, NULL, 0, "exact time, one order (default: both)", 1},
+	{"exploring", EXHAUST_EXPLORING, NULL, 0, "an order drawn from seed + k", 1},
+	{"blocking", EXHAUST_BLOCKING, NULL, 0, "ncclCommInitRank blocks (default: by turns)", 1},
+	{"polling", EXHAUST_POLLING, NULL, 0, "it does not block, and is polled", 1},
+	{"seed", EXHAUST_SEED, "S", 0, "seed of exploring runs (default 1)", 1},
+	{"k", EXHAUST_K, "K", 0, "one run, in this process: what it prints is seen, gdb works", 1},
+	{"hosts", EXHAUST_HOSTS, "N", 0, "hosts (default 2)", 2},
+	{"gpus", EXHAUST_GPUS, "G", 0, "ranks per host (default 2)", 2},
+	{"ranks-per-process", EXHAUST_RANKS_PER_PROC, "R", 0, "(default 1)", 2},
+	{0},
+};
+
+static void exhaust_parse_class(struct exhaust_config *c, const char *arg, struct argp_state *state)
+{
+	static bool named;
+	if (!named)
+		c->classes = 0;
+	named = true;
+	if (!strcmp(arg, "all"))
+		c->classes = (1u << EXHAUST_CLASSES) - 1;
+	for (int i = 0; i < EXHAUST_CLASSES; i++)
+		if (!strcmp(arg, exhaust_class_name[i]))
+			c->classes |= 1u << i;
+	if (!c->classes)
+		argp_error(state,
+			   "'%s': expected alloc, verbs, cuda, socket, shm, file, kill, abort or "
+			   "all",
+			   arg);
+}
+
+static uint64_t exhaust_number(struct argp_state *state, const char *arg, uint64_t least,
+			       uint64_t most)
+{
+	uint64_t v = 0;
+	if (!cli_parse_u64(arg, &v) || v < least || v > most)
+		argp_error(state, "%s: expected a number from %" PRIu64 " to %" PRIu64, arg, least,
+			   most);
+	return v;
+}
+
+static bool exhaust_parse_flag(int key, struct exhaust_config *c)
+{
+	bool *const flag = key == EXHAUST_ONCE        ? &c->once
+			   : key == EXHAUST_FOR_EVER  ? &c->for_ever
+			   : key == EXHAUST_FIFO      ? &c->fifo
+			   : key == EXHAUST_EXPLORING ? &c->exploring
+			   : key == EXHAUST_BLOCKING  ? &c->blocking
+			   : key == EXHAUST_POLLING   ? &c->polling
+						      : NULL;
+	if (flag)
+		*flag = true;
+	return flag;
+}
+
+static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
+{
+	struct exhaust_config *c = state->input;
+	if (exhaust_parse_flag(key, c))
+		return 0;
+	switch (key) {
+	case EXHAUST_STRIDE:
+		c->stride = exhaust_number(state, arg, 1, 1u << 30);
+		return 0;
+	case EXHAUST_K:
+		c->in_process = true;
+		c->first = exhaust_number(state, arg, 1, UINT64_MAX);
+		return 0;
+	case EXHAUST_FIRST:
+		c->first = exhaust_number(state, arg, 1, UINT64_MAX);
+		return 0;
+	case EXHAUST_MOST:
+		c->most = exhaust_number(state, arg, 1, UINT64_MAX);
+		return 0;
+	case EXHAUST_RANK:
+		c->rank = (int32_t)exhaust_number(state, arg, 0, 63);
+		return 0;
+	case EXHAUST_SITE:
+		c->site = arg;
+		return 0;
+	case EXHAUST_SEED:
+		c->seed = exhaust_number(state, arg, 0, UINT64_MAX);
+		return 0;
+	case EXHAUST_HOSTS:
+		c->hosts = (uint32_t)exhaust_number(state, arg, 1, 8);
+		return 0;
+	case EXHAUST_GPUS:
+		c->gpus = (uint32_t)exhaust_number(state, arg, 1, 8);
+		return 0;
+	case EXHAUST_RANKS_PER_PROC:
+		c->ranks_per_proc = (uint32_t)exhaust_number(state, arg, 1, 8);
+		return 0;
+	case ARGP_KEY_ARG:
+		exhaust_parse_class(c, arg, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cli_exhaust(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = exhaust_options,
+		.parser = exhaust_parse,
+		.args_doc = "[alloc|verbs|cuda|socket|shm|file|kill|abort|all...]",
+		.doc = "Fails the k-th call of each kind, for every k until there are no more, "
+		       "once "
+		       "and for ever; kills and aborts each rank at every moment; and expects that "
+		       "all survivors return, that nothing leaks, and that they can make a new "
+		       "communicator.\vExit status: 0 nothing found, 1 usage, 127 something found.",
+	};
+	struct exhaust_config c;
+	struct exhaust_result r;
+
+	exhaust_config_default(&c);
+	argp_err_exit_status = SIM_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &c);
+	if (exhaust_run(&c, &r))
+		return SIM_USAGE;
+	printf("exhaust: %" PRIu64 " series, %" PRIu64 " runs, %" PRIu64 " with the fault, %" PRIu64
+	       " second communicators, told by the launcher %" PRIu64 ", bad %" PRIu64 "\n",
+	       r.series, r.runs, r.fired, r.second, r.told, r.bad);
+	if (r.bad)
+		printf("first: %s\n", r.first_bad);
+	return r.bad ? SIM_CRASH : SIM_PASS;
+}

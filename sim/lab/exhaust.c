@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/lab/exhaust.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/macros.h"
+#include "sim/lab/life.h"
+#include "sim/lab/runner.h"
+
+#define EXHAUST_QUIET_RUNS    3    /* without the fault, until a series ends */
+#define EXHAUST_ABORT_STEP_NS 4000 /* between two moments of an abort by another task */
+
+const char *const exhaust_class_name[EXHAUST_CLASSES] = {"alloc", "verbs", "cuda", "socket",
+							 "shm",   "file",  "kill", "abort"};
+
+/* One fault, one way of running. */
+struct exhaust_series {
+	enum exhaust_class class;
+	const char *site, *action; /* abort: "watch" or "main" */
+	int32_t rank;
+	bool for_ever, fifo;
+};
+
+/* What a child tells its parent, in shared memory. */
+struct exhaust_board {
+	uint64_t k; /* of the run under way */
+	bool ended; /* the series */
+	uint32_t quiet;
+	struct exhaust_result sum;
+};
+
+void exhaust_config_default(struct exhaust_config *config)
+{
+	*config = (struct exhaust_config){
+		.classes = (1u << EXHAUST_CLASSES) - 1,
+		.first = 1,
+		.stride = 1,
+		.rank = -1,
+		.hosts = 2,
+		.gpus = 2,
+		.ranks_per_proc = 1,
+		.seed = 1,
+		.out = stdout,
+	};
+}
+
+/* ---- one run -------------------------------------------------------------------------------- */
+
+static bool exhaust_is_blocking(const struct exhaust_config *c, const struct exhaust_series *s,
+				uint64_t k)
+{
+	if (c->blocking != c->polling)
+		return c->blocking;
+	/* its own task can give up in the middle of an init only if that does not block */
+	return s->class != EXHAUST_ABORT ? k & 1 : strcmp(s->action, "watch") == 0;
+}
+
+static void exhaust_plan(const struct exhaust_series *s, uint64_t k, char *out, size_t bytes)
+{
+	char rank[24] = "";
+	if (s->rank >= 0)
+		snprintf(rank, sizeof rank, " rank=%d", s->rank);
+	if (s->class == EXHAUST_ABORT)
+		out[0] = 0;
+	else
+		snprintf(out, bytes, "%s%s nth=%" PRIu64 " count=%d %s\n", s->site, rank, k,
+			 s->for_ever ? 1000000000 : 1, s->action);
+}
+
+static int exhaust_once(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
+			struct lab_life *life, struct lab_result *result)
+{
+	static const char *const env[] = {"NCCL_MAX_NCHANNELS=2", "NCCL_BUFFSIZE=65536", NULL};
+	struct lab_config lab;
+	char plan[128];
+
+	exhaust_plan(s, k, plan, sizeof plan);
+	*life = (struct lab_life){.nonblocking = !exhaust_is_blocking(c, s, k), .abort_rank = -1};
+	if (s->class == EXHAUST_ABORT) {
+		life->abort_rank = s->rank;
+		if (strcmp(s->action, "watch") == 0)
+			life->abort_ns = k * EXHAUST_ABORT_STEP_NS;
+		else
+			life->abort_point = k;
+	}
+	lab_config_default(&lab);
+	lab.hosts = c->hosts;
+	lab.gpus = c->gpus;
+	lab.ranks_per_proc = c->ranks_per_proc;
+	lab.env = env;
+	lab.bytes_max = 65536;
+	lab.life = life;
+	lab.errors_allowed = true;
+	lab.sim.seed = c->seed + k;
+	lab.sim.strategy = s->fifo ? SIM_FIFO : SIM_PORTFOLIO;
+	lab.sim.fault_plan = plan[0] ? plan : NULL;
+	lab.sim.fault_plan_name = "exhaust";
+	lab.sim.budget_ns = 2 * EXHAUST_BOUND_NS;
+	lab.sim.budget_events = 2000000;
+	return lab_run(&lab, result);
+}
+
+/* ---- judging -------------------------------------------------------------------------------- */
+
+static bool exhaust_is_hurt(const struct lab_life_rank *r)
+{
+	return r->call && r->error != ncclRemoteError && !r->told && !r->aborted && !r->dead;
+}
+
+/* What is wrong with a run that passed; NULL: nothing. */
+static const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life)
+{
+	/* who can open no connection at all cannot tell anybody */
+	bool mute = s->for_ever && s->class == EXHAUST_SOCKET, early = false, dead = false;
+	int32_t hurt = 0;
+
+	for (int32_t i = 0; i < life->nranks; i++) {
+		const struct lab_life_rank *r = &life->rank[i];
+		early |= r->dead ? r->phase <= LAB_INIT
+				 : (r->outside || (mute && r->call)) && r->error_phase <= LAB_INIT;
+		dead |= r->dead;
+		hurt += exhaust_is_hurt(r);
+	}
+	for (int32_t i = 0; i < life->nranks; i++) {
+		const struct lab_life_rank *r = &life->rank[i];
+		if (r->dead)
+			continue;
+		if (r->told && !early)
+			return "the stack did not tell a rank";
+		if (life->second && !r->recovered)
+			return "a survivor cannot make a new communicator";
+		if (r->error == ncclInProgress)
+			return "an error that is none";
+	}
+	if (hurt > (dead ? 0 : 1))
+		return "ranks that were not hit see other errors than ncclRemoteError";
+	if (life->healed_ns > EXHAUST_BOUND_NS)
+		return "it takes longer than the bound";
+	return NULL;
+}
+
+static const char *exhaust_verdict(const struct lab_result *result)
+{
+	switch (result->verdict) {
+	case SIM_PASS:
+		return NULL;
+	case SIM_NO_PROGRESS:
+		return "hang";
+	case SIM_WRONG_RESULT:
+		return "wrong result after success";
+	case SIM_LEAK:
+		return "leak";
+	case SIM_USAGE:
+	case SIM_SKIPPED:
+	case SIM_CRASH:
+	case SIM_ERROR:
+	case SIM_NOT_DETERMINISTIC:
+		break;
+	}
+	return "crash";
+}
+
+static void exhaust_print_ranks(FILE *out, const struct lab_life *life)
+{
+	for (int32_t i = 0; i < life->nranks; i++) {
+		const struct lab_life_rank *r = &life->rank[i];
+		fprintf(out, "    rank %d: %s%s%s%s", i, r->dead ? "dead in " : "",
+			r->dead ? lab_phase_name(r->phase) : "", r->told ? "told " : "",
+			r->aborted ? "aborted " : "");
+		if (r->call)
+			fprintf(out, "%s gave %d (%s) in %s%s", r->call, (int)r->error,
+				ncclGetErrorString(r->error), lab_phase_name(r->error_phase),
+				r->outside ? ", outside the stack" : "");
+		else if (!r->dead)
+			fprintf(out, "no error");
+		if (life->second && !r->dead)
+			fprintf(out, "; second: %s %s", r->recovered ? "ok" : "FAILED in",
+				r->recovered     ? ""
+				: r->second_call ? r->second_call
+						 : "?");
+		fputc('\n', out);
+	}
+}
+
+static void exhaust_command(const struct exhaust_config *c, const struct exhaust_series *s,
+			    uint64_t k, char *out, size_t bytes)
+{
+	int n = snprintf(
+		out, bytes, "doppel exhaust %s --site %s.%s --k %" PRIu64 " --seed %" PRIu64 "%s%s",
+		exhaust_class_name[s->class], s->site, s->action, k, c->seed,
+		s->for_ever ? " --for-ever" : " --once", s->fifo ? " --fifo" : " --exploring");
+	if (s->rank >= 0)
+		n += snprintf(out + n, bytes - (size_t)n, " --rank %d", s->rank);
+	if (c->ranks_per_proc != 1)
+		n += snprintf(out + n, bytes - (size_t)n, " --ranks-per-process %u",
+			      c->ranks_per_proc);
+	if (c->blocking != c->polling)
+		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
+}
+
+static void exhaust_bad(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
+			const char *what, const struct lab_life *life, struct exhaust_result *sum)
+{
+	char command[256];
+	exhaust_command(c, s, k, command, sizeof command);
+	if (!sum->bad++)
+		snprintf(sum->first_bad, sizeof sum->first_bad, "%s: %s", command, what);
+	if (!c->out)
+		return;
+	fprintf(c->out, "  BAD %s   # %s\n", command, what);
+	if (life)
+		exhaust_print_ranks(c->out, life);
+	fflush(c->out);
+}
+
+/* False: the fault did not fire. */
+static bool exhaust_step(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
+			 struct exhaust_result *sum)
+{
+	struct lab_life life;
+	struct lab_result result;
+	int rc = exhaust_once(c, s, k, &life, &result);
+	const char *what = rc ? "it cannot be run" : exhaust_verdict(&result);
+	bool fired = s->class == EXHAUST_ABORT ? life.abort_fired : result.fired > 0;
+	bool told = false;
+
+	if (!what)
+		what = exhaust_judge(s, &life);
+	for (int32_t i = 0; i < life.nranks; i++)
+		told |= life.rank[i].told;
+	sum->runs++;
+	sum->fired += fired;
+	sum->told += told;
+	sum->second += life.second;
+	if (what)
+		exhaust_bad(c, s, k, what, &life, sum);
+	else if (c->in_process && c->out)
+		exhaust_print_ranks(c->out, &life);
+	return fired || what || life.abort_early;
+}
+
+/* ---- a series ------------------------------------------------------------------------------- */
+
+static void exhaust_child(const struct exhaust_config *c, const struct exhaust_series *s,
+			  struct exhaust_board *board)
+{
+	uint64_t stride = MAX_OF(c->stride, 1ull);
+
+	for (; board->quiet < EXHAUST_QUIET_RUNS; board->k += stride) {
+		if (c->most && board->sum.runs >= c->most)
+			break;
+		if (ftruncate(STDERR_FILENO, 0) == 0)
+			(void)lseek(STDERR_FILENO, 0, SEEK_SET);
+		board->quiet = exhaust_step(c, s, board->k, &board->sum) ? 0 : board->quiet + 1;
+	}
+	board->ended = true;
+}
+
+static uint64_t exhaust_first(const struct exhaust_config *c)
+{
+	return MAX_OF(c->first, 1ull);
+}
+
+static void exhaust_tail_print(const struct exhaust_config *c, int log)
+{
+	char text[1200];
+	off_t end = lseek(log, 0, SEEK_END);
+	off_t from = end > (off_t)sizeof text - 1 ? end - (off_t)sizeof text + 1 : 0;
+	ssize_t n = pread(log, text, sizeof text - 1, from);
+	if (n > 0 && c->out)
+		fprintf(c->out, "%.*s\n", (int)n, text);
+}
+
+static void exhaust_add(struct exhaust_result *to, const struct exhaust_result *from)
+{
+	if (!to->bad && from->bad)
+		memcpy(to->first_bad, from->first_bad, sizeof to->first_bad);
+	to->runs += from->runs;
+	to->fired += from->fired;
+	to->told += from->told;
+	to->second += from->second;
+	to->bad += from->bad;
+}
+
+/* A child runs k after k; when it crashes, the next one goes on behind that k. */
+static int exhaust_series_run(const struct exhaust_config *c, const struct exhaust_series *s,
+			      struct exhaust_result *sum)
+{
+	struct exhaust_board *b =
+		mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	FILE *log = tmpfile();
+	int rc = 0;
+
+	if (b == MAP_FAILED || !log) {
+		rc = errno;
+		goto out;
+	}
+	b->k = exhaust_first(c);
+	while (!b->ended) {
+		int status;
+		fflush(NULL);
+		pid_t pid = fork();
+		if (pid < 0) {
+			rc = errno;
+			goto out;
+		}
+		if (pid == 0) {
+			dup2(fileno(log), STDERR_FILENO);
+			exhaust_child(c, s, b);
+			fflush(NULL);
+			_exit(0);
+		}
+		if (waitpid(pid, &status, 0) < 0 || (b->ended && status == 0))
+			break;
+		exhaust_bad(c, s, b->k, "crash", NULL, &b->sum);
+		exhaust_tail_print(c, fileno(log));
+		b->sum.runs++;
+		b->quiet = 0;
+		b->k += MAX_OF(c->stride, 1ull);
+		if (b->sum.bad > 200)
+			break;
+	}
+	sum->series++;
+	exhaust_add(sum, &b->sum);
+	if (c->out) {
+		fprintf(c->out,
+			"%-6s %-18s %-6s %-8s %-9s rank %2d: %6" PRIu64 " runs, fired %6" PRIu64
+			", told %4" PRIu64 ", second %6" PRIu64 ", bad %" PRIu64 "\n",
+			exhaust_class_name[s->class], s->site, s->action,
+			s->for_ever ? "for ever" : "once", s->fifo ? "fifo" : "exploring", s->rank,
+			b->sum.runs, b->sum.fired, b->sum.told, b->sum.second, b->sum.bad);
+		fflush(c->out);
+	}
+out:
+	if (log)
+		fclose(log);
+	if (b != MAP_FAILED)
+		munmap(b, sizeof *b);
+	return rc;
+}
+
+/* ---- all series ----------------------------------------------------------------------------- */
+
+static enum exhaust_class exhaust_class_of(const char *site)
+{
+	static const struct {
+		const char *prefix;
+		enum exhaust_class class;
+	} table[] = {
+		{"verbs.", EXHAUST_VERBS},      {"cuda.", EXHAUST_CUDA},
+		{"os.alloc", EXHAUST_ALLOC},    {"os.shm", EXHAUST_SHM},
+		{"os.file", EXHAUST_FILE},      {"os.task", EXHAUST_KILL},
+		{"os.connect", EXHAUST_SOCKET}, {"os.socket", EXHAUST_SOCKET},
+		{"os.accept", EXHAUST_SOCKET},  {"os.listen", EXHAUST_SOCKET},
+		{"os.send", EXHAUST_SOCKET},    {"os.recv", EXHAUST_SOCKET},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (strncmp(site, table[i].prefix, strlen(table[i].prefix)) == 0)
+			return table[i].class;
+	return EXHAUST_CLASSES;
+}
+
+static bool exhaust_wants(const struct exhaust_config *c, const struct exhaust_series *s)
+{
+	char name[64];
+	if (!(c->classes & 1u << s->class))
+		return false;
+	if (c->once != c->for_ever && s->for_ever != c->for_ever)
+		return false;
+	if (c->fifo != c->exploring && s->fifo != c->fifo)
+		return false;
+	snprintf(name, sizeof name, "%s.%s", s->site, s->action);
+	return !c->site || !strcmp(c->site, name) || !strcmp(c->site, s->site);
+}
+
+static int exhaust_orders(const struct exhaust_config *c, struct exhaust_series s,
+			  struct exhaust_result *sum)
+{
+	int rc = 0;
+	for (int fifo = 1; fifo >= 0 && !rc; fifo--) {
+		s.fifo = fifo;
+		if (!exhaust_wants(c, &s))
+			continue;
+		if (!c->in_process) {
+			rc = exhaust_series_run(c, &s, sum);
+			continue;
+		}
+		sum->series++;
+		(void)exhaust_step(c, &s, exhaust_first(c), sum);
+	}
+	return rc;
+}
+
+/* Kill, abort and what goes on failing need somebody: every rank, unless one is given. */
+static int exhaust_ranks(const struct exhaust_config *c, struct exhaust_series s,
+			 struct exhaust_result *sum)
+{
+	bool one = c->rank >= 0 || (s.class < EXHAUST_KILL && !s.for_ever);
+	int32_t n = (int32_t)(c->hosts * c->gpus);
+	int rc = 0;
+	s.rank = c->rank;
+	if (one)
+		return exhaust_orders(c, s, sum);
+	for (s.rank = 0; s.rank < n && !rc; s.rank++)
+		rc = exhaust_orders(c, s, sum);
+	return rc;
+}
+
+static int exhaust_ways(const struct exhaust_config *c, struct exhaust_series s,
+			struct exhaust_result *sum)
+{
+	int rc = exhaust_ranks(c, s, sum);
+	s.for_ever = true;
+	if (!rc && s.class < EXHAUST_KILL)
+		rc = exhaust_ranks(c, s, sum);
+	return rc;
+}
+
+/* What fails a call, or breaks what it is about; not what only delays, duplicates or reorders. The
+ * calls of the verbs and CUDA layers that can fail are one sequence, LAYER.any. */
+static bool exhaust_action_counts(const struct exhaust_config *c, const struct exhaust_series *s)
+{
+	if ((s->class == EXHAUST_VERBS || s->class == EXHAUST_CUDA) && !strcmp(s->action, "fail"))
+		return c->site != NULL;
+	return !strcmp(s->action, "fail") || !strcmp(s->action, "reset") ||
+	       !strcmp(s->action, "error") || !strcmp(s->action, "kill");
+}
+
+static int exhaust_sites(const struct exhaust_config *c, struct exhaust_result *result)
+{
+	struct exhaust_series s = {.rank = -1};
+	const char *action[SIM_FAULT_ACTIONS];
+	int rc = 0;
+
+	for (uint32_t i = 0; sim_fault_site_at(i, &s.site, action) && !rc; i++) {
+		s.class = exhaust_class_of(s.site);
+		for (int a = 0; a < SIM_FAULT_ACTIONS && action[a] && !rc; a++) {
+			s.action = action[a];
+			if (s.class != EXHAUST_CLASSES && exhaust_action_counts(c, &s))
+				rc = exhaust_ways(c, s, result);
+		}
+	}
+	return rc;
+}
+
+/* What is not a site of a plan. */
+static const struct exhaust_series exhaust_more[] = {
+	{.class = EXHAUST_VERBS, .site = "verbs.any", .action = "fail", .rank = -1},
+	{.class = EXHAUST_CUDA, .site = "cuda.any", .action = "fail", .rank = -1},
+	{.class = EXHAUST_ABORT, .site = "lab.abort", .action = "watch", .rank = -1},
+	{.class = EXHAUST_ABORT, .site = "lab.abort", .action = "main", .rank = -1},
+};
+
+int exhaust_run(const struct exhaust_config *config, struct exhaust_result *result)
+{
+	memset(result, 0, sizeof *result);
+	int rc = exhaust_sites(config, result);
+
+	for (size_t i = 0; i < ARRAY_LEN(exhaust_more) && !rc; i++)
+		rc = exhaust_ways(config, exhaust_more[i], result);
+	if (!rc && !result->series) {
+		fprintf(stderr, "exhaust: nothing of that name to fail\n");
+		rc = EINVAL;
+	}
+	return rc;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A life: what one rank of a program that survives errors does, from its first call to its end, and
+ * what came of it. Set in lab_config.life, filled in by lab_run; used by exhaust.c and by tests.
+ *
+ *	buffers -> unique id -> ncclCommInitRank -> all-reduces -> ncclCommDestroy
+ *	              |              |                  |                |
+ *	              +--------------+---- error -------+----------------+--> ncclCommAbort
+ *	then all that live meet; if anything went wrong, faults heal, and the survivors make a new
+ *	communicator out of a new unique id, all-reduce over it, check, and destroy it.
+ *
+ * Ranks learn of each other's errors through the stack alone: the harness passes nothing on. The
+ * one exception is what a launcher does: it sees a process die, or its program fail outside the
+ * stack, and LAB_LIFE_TELL_NS later has the others call ncclCommAbort (told). In every phase where
+ * the stack could have known, `told` is a failure of the stack.
+ *
+ * Times are virtual ns.
+ */
+#ifndef SIM_LAB_LIFE_H
+#define SIM_LAB_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/include/nccl.h"
+
+#define LAB_LIFE_RANKS   64
+#define LAB_LIFE_TELL_NS 20000000000ull
+
+enum lab_phase {
+	LAB_SETUP, /* its own buffers, the unique id */
+	LAB_INIT,
+	LAB_WORK,
+	LAB_END,  /* destroy or abort */
+	LAB_OVER, /* has left the first communicator */
+};
+const char *lab_phase_name(enum lab_phase phase);
+
+struct lab_life_rank {
+	enum lab_phase phase;
+	enum lab_phase error_phase;
+	ncclResult_t error; /* the first that a call returned */
+	const char *call;   /* which one; NULL: none */
+	bool outside;       /* the error is not the stack's: cudaMalloc of the program */
+	bool told;          /* by the launcher */
+	bool aborted;       /* by its own program, as asked for */
+	bool dead;
+	bool recovered;
+	ncclResult_t second_error; /* of the second communicator */
+	const char *second_call;
+	uint64_t left_ns; /* the first communicator */
+};
+
+struct lab_life {
+	bool nonblocking; /* ncclCommInitRankConfig with blocking = 0 */
+	/* ncclCommAbort by this rank (-1: nobody): from another task of its process at this time,
+	 * or by its main task at its k-th moment between two calls; 0: not. */
+	int32_t abort_rank;
+	uint64_t abort_ns, abort_point;
+
+	struct lab_life_rank rank[LAB_LIFE_RANKS];
+	int32_t nranks;
+	bool abort_fired;
+	bool abort_early;   /* there was no communicator yet */
+	bool second;        /* there was a second communicator */
+	uint64_t healed_ns; /* when all that live had left the first one */
+};
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * After trouble: those that live meet, faults heal, and the survivors make a new communicator. What
+ * is kept here is a launcher's knowledge: who died, who came.
+ */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/runner_internal.h"
+#include "sim/world/world.h"
+
+/* The run whose deaths are watched; hooks of the world are hung once and have no argument. */
+static struct lab_run *recover_run;
+
+void lab_word_set(shared_u32 *word, uint32_t value)
+{
+	__atomic_store_n(&word->v_, value, __ATOMIC_RELEASE);
+	sim_wrote(word, sizeof *word);
+}
+
+/* Have all that live come? Called by whoever comes last, or when the one that was missing dies. */
+static void recover_meet_check(struct lab_run *run)
+{
+	int32_t n = 0;
+	if (run->go.v_)
+		return;
+	for (int32_t r = 0; r < run->nranks; r++) {
+		const struct lab_rank *it = &run->rank[r];
+		if (it->dead)
+			continue;
+		if (!it->arrived)
+			return;
+		run->survivor[n++] = r;
+	}
+	run->survivors = n;
+	if (run->config->life)
+		run->config->life->healed_ns = sim_now_ns();
+	sim_faults_heal();
+	lab_word_set(&run->go, 1);
+}
+
+static void recover_proc_gone(struct os_proc *proc, bool killed)
+{
+	struct lab_run *run = recover_run;
+	uint32_t deaths = 0;
+	if (!run || !killed)
+		return;
+	for (int32_t r = 0; r < run->nranks; r++) {
+		struct lab_rank *it = &run->rank[r];
+		if (it->proc != proc || it->dead)
+			continue;
+		it->dead = true;
+		if (run->config->life)
+			run->config->life->rank[r].dead = true;
+		deaths++;
+	}
+	if (!deaths)
+		return;
+	lab_word_set(&run->trouble, run->trouble.v_ + deaths);
+	if (run->config->life)
+		recover_meet_check(run);
+	else
+		lab_word_set(&run->failed, 1);
+}
+
+void lab_watch_deaths(struct lab_run *run)
+{
+	static bool hung;
+	if (!hung)
+		world_on_proc_exit(recover_proc_gone);
+	hung = true;
+	recover_run = run;
+}
+
+bool lab_meet(struct lab_rank *me)
+{
+	struct lab_run *run = me->run;
+	struct wait w = {
+		.on = &run->go,
+		.bytes = 4,
+		.kind = WAIT_EQ,
+		.mask = WAIT_MASK_ALL,
+		.want = 1,
+		.why = "harness: all survivors to leave the communicator",
+		.from = {.rank = -1, .channel = -1, .step = -1},
+	};
+	me->arrived = true;
+	recover_meet_check(run);
+	return os_wait_one(&w, NULL) == 0;
+}
+
+/* ---- the second communicator ---------------------------------------------------------------- */
+
+#define RECOVER_COUNT 1000u
+
+static ncclResult_t recover_id(struct lab_rank *me)
+{
+	struct lab_run *run = me->run;
+	struct wait w = {
+		.on = &run->second_id_ready,
+		.bytes = 4,
+		.kind = WAIT_NE,
+		.mask = WAIT_MASK_ALL,
+		.why = "harness: the survivors' unique id",
+		.from = {.rank = run->survivor[0], .channel = -1, .step = -1},
+	};
+	if (run->survivor[0] == me->rank) {
+		ncclResult_t rc = ncclGetUniqueId(&run->second_id);
+		/* 2: there is none, do not wait for it */
+		shared_store_u32(&run->second_id_ready, rc ? 2 : 1, SHARED_RELEASE);
+		return rc;
+	}
+	(void)os_wait_one(&w, NULL);
+	return shared_load_u32(&run->second_id_ready, SHARED_ACQUIRE) == 1 ? ncclSuccess
+									   : ncclRemoteError;
+}
+
+static ncclResult_t recover_sync(ncclComm_t comm, cudaStream_t stream)
+{
+	for (;;) {
+		cudaError_t e = cudaStreamQuery(stream);
+		ncclResult_t async = ncclSuccess, rc;
+		if (e != cudaErrorNotReady)
+			return e == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+		rc = ncclCommGetAsyncError(comm, &async);
+		if (rc || async)
+			return rc ? rc : async;
+	}
+}
+
+static ncclResult_t recover_all_reduce(struct lab_rank *me, int32_t rank, ncclComm_t comm,
+				       cudaStream_t stream, const char **call)
+{
+	struct payload p = {
+		.type = ncclInt32, .op = ncclSum, .nranks = me->run->survivors, .salt = 77};
+	static const size_t bytes = RECOVER_COUNT * sizeof(int32_t);
+	size_t where = 0;
+	ncclResult_t rc;
+
+	payload_fill(&p, rank, 0, RECOVER_COUNT, me->staging);
+	*call = "cudaMemcpyAsync";
+	if (cudaMemcpyAsync(me->recv, me->staging, bytes, cudaMemcpyHostToDevice, stream) !=
+	    cudaSuccess)
+		return ncclUnhandledCudaError;
+	*call = "ncclAllReduce";
+	rc = ncclAllReduce(me->recv, me->recv, RECOVER_COUNT, p.type, p.op, comm, stream);
+	if (!rc)
+		rc = recover_sync(comm, stream);
+	if (rc)
+		return rc;
+	*call = "cudaMemcpyAsync";
+	if (cudaMemcpyAsync(me->staging, me->recv, bytes, cudaMemcpyDeviceToHost, stream) !=
+	    cudaSuccess)
+		return ncclUnhandledCudaError;
+	rc = recover_sync(comm, stream);
+	uint8_t *want = me->staging + LAB_STAGING_BYTES / 2;
+	payload_expect(&p, 0, RECOVER_COUNT, want);
+	if (!rc && payload_compare(&p, 0, RECOVER_COUNT, me->staging, want, &where)) {
+		os_mutex_lock(&me->run->lock);
+		me->run->wrong++;
+		os_mutex_unlock(&me->run->lock);
+	}
+	return rc;
+}
+
+/* With buffers and a stream of its own, if it has none left. */
+ncclResult_t lab_recover(struct lab_rank *me, const char **call)
+{
+	struct lab_run *run = me->run;
+	ncclComm_t comm = NULL;
+	int32_t rank = 0;
+	ncclResult_t rc, end;
+
+	while (rank < run->survivors && run->survivor[rank] != me->rank)
+		rank++;
+	ASSERT(rank < run->survivors);
+	*call = "ncclGetUniqueId";
+	rc = recover_id(me);
+	if (rc)
+		return rc;
+	if (cudaSetDevice(me->device) != cudaSuccess)
+		rc = ncclUnhandledCudaError;
+	*call = "ncclCommInitRank";
+	rc = ncclCommInitRank(&comm, run->survivors, run->second_id, rank);
+	if (rc)
+		return rc;
+	rc = recover_all_reduce(me, rank, comm, me->stream, call);
+	end = rc ? ncclCommAbort(comm) : ncclCommDestroy(comm);
+	if (end && !rc)
+		*call = "ncclCommDestroy";
+	return rc ? rc : end;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults by exhaustion, every n-th k of each class; `doppel exhaust all` is the whole. And the
+ * moments at which something once went wrong.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "sim/lab/exhaust.h"
+
+static void exhaust_expect_clean(const struct exhaust_config *c)
+{
+	struct exhaust_result r;
+	ck_assert_int_eq(exhaust_run(c, &r), 0);
+	ck_assert_msg(r.bad == 0, "%s (%llu of %llu runs)", r.first_bad, (unsigned long long)r.bad,
+		      (unsigned long long)r.runs);
+	ck_assert_uint_gt(r.runs, 0);
+}
+
+static struct exhaust_config exhaust_sample(enum exhaust_class class, uint64_t stride)
+{
+	struct exhaust_config c;
+	exhaust_config_default(&c);
+	c.classes = 1u << class;
+	c.stride = stride;
+	c.out = NULL;
+	return c;
+}
+
+START_TEST(allocations_fail)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_ALLOC, 17);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(verbs_fail)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 13);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(cuda_fails)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 5);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(sockets_fail)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_SOCKET, 53);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(shared_memory_and_files_fail)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_SHM, 3);
+	c.classes |= 1u << EXHAUST_FILE;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(ranks_die)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 61);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(ranks_give_up)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_ABORT, 31);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(processes_with_two_ranks)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 151);
+	c.ranks_per_proc = 2;
+	exhaust_expect_clean(&c);
+	c.classes = 1u << EXHAUST_ALLOC;
+	c.stride = 37;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+/* Moments that were found by sweeps, with what happened then. */
+static const struct {
+	enum exhaust_class class;
+	const char *site;
+	uint64_t k;
+	int32_t rank;
+	bool for_ever, fifo;
+	const char *was;
+} exhaust_found[] = {
+	{EXHAUST_ALLOC, "os.alloc", 8, -1, false, true, "a rank failed before its check-in: hang"},
+	{EXHAUST_ALLOC, "os.alloc", 22, -1, false, true, "the root had no memory for it: hang"},
+	{EXHAUST_CUDA, "cuda.host_alloc", 1, 1, true, true, "no communicator, nobody told: hang"},
+	{EXHAUST_SOCKET, "os.socket.reset", 1, -1, false, true, "a check-in was lost: hang"},
+	{EXHAUST_SOCKET, "os.socket.fail", 267, -1, false, true, "a lost hello: hang"},
+	{EXHAUST_VERBS, "verbs.cqe", 78, -1, false, true, "hosts without the error: hang"},
+	{EXHAUST_KILL, NULL, 155, 0, false, true, "IPC of the dead was a CUDA error"},
+	{EXHAUST_KILL, NULL, 687, 0, false, true, "some were in the last barrier: hang"},
+	{EXHAUST_ABORT, "lab.abort.watch", 8, 2, false, true, "aborted before its check-in: hang"},
+};
+
+START_TEST(what_was_found)
+{
+	struct exhaust_config c = exhaust_sample(exhaust_found[_i].class, 1);
+	c.site = exhaust_found[_i].site;
+	c.first = exhaust_found[_i].k;
+	c.most = 1;
+	c.rank = exhaust_found[_i].rank;
+	c.for_ever = exhaust_found[_i].for_ever;
+	c.once = !c.for_ever;
+	c.fifo = exhaust_found[_i].fifo;
+	c.exploring = !c.fifo;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+static Suite *exhaust_suite(void)
+{
+	Suite *s = suite_create("exhaust");
+	TCase *t = tcase_create("exhaust");
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, allocations_fail);
+	tcase_add_test(t, verbs_fail);
+	tcase_add_test(t, cuda_fails);
+	tcase_add_test(t, sockets_fail);
+	tcase_add_test(t, shared_memory_and_files_fail);
+	tcase_add_test(t, ranks_die);
+	tcase_add_test(t, ranks_give_up);
+	tcase_add_test(t, processes_with_two_ranks);
+	tcase_add_loop_test(t, what_was_found, 0,
+			    (int)(sizeof exhaust_found / sizeof exhaust_found[0]));
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	SRunner *r = srunner_create(exhaust_suite());
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
