@@ -190,7 +190,8 @@ static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_i
 	return rc;
 }
 
-#define BOOTSTRAP_GIVE_UP_NS 1000000000ull
+#define BOOTSTRAP_GIVE_UP_NS    1000000000ull
+#define BOOTSTRAP_GIVE_UP_TRIES 4
 
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
 {
@@ -201,7 +202,13 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
 	if ((bid.root.family != 4 && bid.root.family != 6) || !bid.root.port || nranks == 1)
 		return;
 	hello.magic = bid.magic;
-	int e = sock_tell(&bid.root, &hello, sizeof hello, os_now_ns() + BOOTSTRAP_GIVE_UP_NS);
+	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
+	int e = sock_tell(&bid.root, &hello, sizeof hello, until);
+	/* refused: the root has ended, or somebody between us has a bad moment */
+	for (int i = 1; e && i < BOOTSTRAP_GIVE_UP_TRIES; i++) {
+		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
+		e = sock_tell(&bid.root, &hello, sizeof hello, until);
+	}
 	INFO(LOG_BOOTSTRAP, "rank %d: gives up before its check-in; the root %s", rank,
 	     e ? "cannot be told" : "is told");
 }

@@ -37,7 +37,8 @@ uint64_t bootstrap_id_hash(const ncclUniqueId *id);
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **b);
 /* For a rank that fails before bootstrap_init, or inside it before the root knows it: tells the root, so
- * that nobody waits for this rank. One attempt, within a second; nothing is reported. */
+ * that nobody waits for this rank. A few attempts within a second; nothing
+ * is reported. */
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks);
 /* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit.
  */

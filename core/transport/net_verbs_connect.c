@@ -8,8 +8,9 @@
 #include "core/bootstrap/sock.h"
 #include "core/transport/net_verbs_internal.h"
 
-#define NET_VERBS_TRIES    34
-#define NET_VERBS_RETRY_NS 100000000ull
+#define NET_VERBS_TRIES       34
+#define NET_VERBS_RETRY_NS    100000000ull
+#define NET_VERBS_GREETING_NS 10000000ull /* until the listener is looked at again */
 
 /* ---- waits ------------------------------------------------------------------------------------
  */
@@ -335,9 +336,20 @@ ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_w
 	return ncclSuccess;
 }
 
+static void net_verbs_greeting_drop(struct net_verbs_listen *l, uint32_t i)
+{
+	INFO(LOG_NET, "NET/IB: rank %d: who connected was not rank %d; closed", l->comm->rank,
+	     l->who.peer);
+	net_verbs_close(l->greeting[i]);
+	l->greetings--;
+	memmove(&l->greeting[i], &l->greeting[i + 1],
+		(l->greetings - i) * sizeof(struct net_verbs_conn *));
+}
+
 /* Takes the next who connects. Nothing is made for it before it has shown the nonce. */
 static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait *w)
 {
+	struct net_verbs_conn *c;
 	struct os_addr peer;
 	int rc, fd;
 
@@ -351,21 +363,24 @@ static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait
 		     l->who.peer, strerror(rc));
 		return ncclSystemError;
 	}
-	l->half = net_verbs_conn_make(l->comm, l->dev, &l->who, false);
-	if (!l->half) {
+	c = net_verbs_conn_make(l->comm, l->dev, &l->who, false);
+	if (!c) {
 		os_close(fd);
 		return ncclSystemError;
 	}
-	l->half->fd = fd;
-	l->half->state = NET_VERBS_RECV_META;
+	c->fd = fd;
+	c->state = NET_VERBS_RECV_META;
+	if (l->greetings == NET_VERBS_GREETINGS)
+		net_verbs_greeting_drop(l, 0);
+	l->greeting[l->greetings++] = c;
 	return ncclSuccess;
 }
 
 /* The first message decides whether this is our peer: a stranger (a port scanner, a client of
- * something that had this port before) is closed and the next one accepted. */
-static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, struct wait *w)
+ * something that had this port before) is closed. ncclSuccess: it was one or the other. */
+static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, uint32_t i, struct wait *w)
 {
-	struct net_verbs_conn *c = l->half;
+	struct net_verbs_conn *c = l->greeting[i];
 
 	while (c->moved < sizeof c->theirs) {
 		size_t done = 0;
@@ -373,6 +388,7 @@ static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, struct wai
 
 		net_verbs_wait_socket(c->fd, c->who.peer, c->who.channel,
 				      "the peer's part of the set-up", w);
+		w->deadline_ns = os_now_ns() + NET_VERBS_GREETING_NS;
 		rc = os_recv(c->fd, (uint8_t *)&c->theirs + c->moved, sizeof c->theirs - c->moved,
 			     &done);
 		if (rc == EAGAIN)
@@ -381,32 +397,55 @@ static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, struct wai
 			break;
 		c->moved += done;
 	}
-	if (c->moved == sizeof c->theirs && c->theirs.magic == NET_VERBS_META_MAGIC &&
-	    c->theirs.nonce == l->nonce) {
-		c->moved = 0;
-		return net_verbs_meta_check(c);
+	if (c->moved < sizeof c->theirs || c->theirs.magic != NET_VERBS_META_MAGIC ||
+	    c->theirs.nonce != l->nonce) {
+		net_verbs_greeting_drop(l, i);
+		return ncclSuccess;
 	}
-	INFO(LOG_NET, "NET/IB: rank %d: who connected was not rank %d; closed", l->comm->rank,
-	     l->who.peer);
-	net_verbs_close(c);
-	l->half = NULL;
-	return ncclSuccess;
+	c->moved = 0;
+	l->half = c;
+	l->greeting[i] = l->greeting[--l->greetings];
+	while (l->greetings)
+		net_verbs_greeting_drop(l, 0);
+	return net_verbs_meta_check(c);
+}
+
+/* Everybody who has connected, then everybody who wants to. One wait holds one socket: while
+ * somebody has connected, the listener is looked at now and then. */
+static ncclResult_t net_verbs_accept_peer(struct net_verbs_listen *l, struct wait *w)
+{
+	ncclResult_t rc = ncclInProgress;
+
+	for (;;) {
+		struct wait greet;
+
+		for (uint32_t i = 0; i < l->greetings && !l->half; i++) {
+			rc = net_verbs_accept_meta(l, i, &greet);
+			if (rc == ncclSuccess)
+				i = -1u; /* one less: from the start */
+			else if (rc != ncclInProgress)
+				return rc;
+		}
+		if (l->half)
+			return ncclSuccess;
+		rc = net_verbs_accept_tcp(l, w);
+		if (rc == ncclInProgress && l->greetings)
+			*w = greet;
+		if (rc)
+			return rc;
+	}
 }
 
 static ncclResult_t net_verbs_accept_step(struct net_verbs_listen *l, struct wait *w)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	while (!rc && (!l->half || l->half->state == NET_VERBS_RECV_META)) {
-		if (!l->half) {
-			rc = net_verbs_accept_tcp(l, w);
-			continue;
-		}
-		rc = net_verbs_accept_meta(l, w);
-		if (rc || !l->half)
-			continue;
-		rc = net_verbs_qp_make(l->half);
-		l->half->state = NET_VERBS_TO_RTS;
+	if (!l->half) {
+		rc = net_verbs_accept_peer(l, w);
+		if (!rc)
+			rc = net_verbs_qp_make(l->half);
+		if (!rc)
+			l->half->state = NET_VERBS_TO_RTS;
 	}
 	return rc ? rc : net_verbs_conn_run(l->half, w);
 }
@@ -441,6 +480,8 @@ void net_verbs_close_listen(void *listen)
 {
 	struct net_verbs_listen *l = listen;
 
+	while (l->greetings)
+		net_verbs_greeting_drop(l, 0);
 	if (l->half)
 		net_verbs_close(l->half);
 	os_close(l->fd);

@@ -168,13 +168,19 @@ struct net_verbs_conn {
 	uint64_t flush_word;
 };
 
+#define NET_VERBS_GREETINGS 4
+
 struct net_verbs_listen {
 	struct ncclComm *comm;
 	struct net_verbs_dev *dev;
 	struct net_who who;
 	int fd;
 	uint64_t nonce;
-	struct net_verbs_conn *half; /* accepted, not ready */
+	struct net_verbs_conn *half; /* our peer: accepted, not ready */
+	/* Who has connected and not shown the nonce yet, oldest first: a stranger who says nothing
+	 * must not keep our peer waiting. */
+	struct net_verbs_conn *greeting[NET_VERBS_GREETINGS];
+	uint32_t greetings;
 };
 
 /* net_verbs_device.c */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <cuda_runtime_api.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,12 +355,60 @@ static bool lab_rank_series(struct lab_rank *me)
 	return true;
 }
 
+/* In a run with faults: what a launcher does for those who cannot know, because somebody died or
+ * failed before anybody knew of it. Much later than the stack needs to tell by itself. */
+static void lab_rank_watch(void *arg)
+{
+	struct lab_rank *me = arg;
+	struct wait w[2] = {
+		{.on = &me->done,
+		 .bytes = 4,
+		 .kind = WAIT_NE,
+		 .mask = WAIT_MASK_ALL,
+		 .why = "harness: the rank to leave its communicator",
+		 .from = {.rank = me->rank, .channel = -1, .step = -1}},
+		{.on = &me->run->failed,
+		 .bytes = 4,
+		 .kind = WAIT_NE,
+		 .mask = WAIT_MASK_ALL,
+		 .why = "harness: failure of a rank",
+		 .from = {.rank = -1, .channel = -1, .step = -1}},
+	};
+	const struct wait *both[2] = {&w[0], &w[1]};
+	int which = 0;
+
+	if (os_wait(both, 2, NULL, &which) || which == 0)
+		return;
+	w[0].deadline_ns = os_now_ns() + LAB_LIFE_TELL_NS;
+	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
+		return;
+	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);
+	if (!comm)
+		return;
+	shared_store_u32(&me->told, 1, SHARED_RELEASE);
+	(void)ncclCommAbort(comm);
+}
+
+static bool lab_rank_watch_start(struct lab_rank *me)
+{
+	char name[32];
+	struct os_thread_attr attr = {.name = name, .rank = -1};
+	if (!sim_faults_armed())
+		return true;
+	snprintf(name, sizeof name, "rank%d watch", me->rank);
+	if (os_thread_start(&me->watch, &attr, lab_rank_watch, me) == 0)
+		return true;
+	me->watch = NULL;
+	lab_rank_fail(me, ncclSystemError, "no task for the watch");
+	return false;
+}
+
 /* As a launcher's rank: init, work, and either an orderly end or an abort. */
 void lab_rank_main(void *arg)
 {
 	struct lab_rank *me = arg;
 	struct lab_run *run = me->run;
-	bool ok = lab_rank_alloc(me) && lab_rank_get_id(me);
+	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_rank_get_id(me);
 	if (ok) {
 		ncclResult_t r = ncclCommInitRank(&me->comm, run->nranks, run->id, me->rank);
 		if (r != ncclSuccess) {
@@ -373,11 +422,14 @@ void lab_rank_main(void *arg)
 	ok = ok && lab_rank_series(me);
 	if (ok && me->rank == 0 && run->config->table)
 		lab_table_footer(run);
-	if (me->comm) {
+	if (me->comm && !shared_load_u32(&me->told, SHARED_ACQUIRE)) {
 		ncclResult_t r = ok ? ncclCommDestroy(me->comm) : ncclCommAbort(me->comm);
 		if (r != ncclSuccess)
 			lab_rank_fail(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort");
 	}
+	shared_store_u32(&me->done, 1, SHARED_RELEASE);
+	if (me->watch)
+		os_thread_join(me->watch);
 	lab_rank_free(me);
 }
 

@@ -24,6 +24,9 @@ struct lab_rank {
 	uint8_t *send, *recv, *staging;
 	uint64_t elapsed_ns;        /* of the last timed series */
 	bool dead;                  /* its process was killed */
+	struct os_thread *watch;    /* in runs with faults */
+	shared_u32 done;            /* for the watch: it has left its communicator */
+	shared_u32 told;            /* the watch has aborted it */
 	bool arrived;               /* at the meeting of those that survive */
 	struct lab_life_self *self; /* life.c's; its task's own memory */
 };

@@ -340,13 +340,19 @@ void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed))
 	proc_hook[proc_hooks++] = hook;
 }
 
+/* A foreground one before a background one. */
 static const struct sim_task *proc_live_task(const struct os_proc *proc)
 {
-	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
-		if (t->self.proc == proc && t->state != SIM_TASK_DONE &&
-		    t->state != SIM_TASK_KILLED)
+	const struct sim_task *background = NULL;
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next) {
+		if (t->self.proc != proc || t->state == SIM_TASK_DONE ||
+		    t->state == SIM_TASK_KILLED)
+			continue;
+		if (!t->background)
 			return t;
-	return NULL;
+		background = t;
+	}
+	return background;
 }
 
 /* Doubles first: their objects hold descriptors and memory of the process. */
@@ -385,6 +391,15 @@ void world_proc_exit(struct os_proc *proc)
 	if (!proc_end_begin(wp))
 		return;
 	const struct sim_task *t = world->locking ? NULL : proc_live_task(proc);
+	if (t && t->background && t != sim_task_self()) {
+		/* Its threads end with it (the root of a unique id that nobody used), and what they
+		 * hold cannot be told from what somebody forgot. */
+		wp->killed = true;
+		sim_kill_proc(proc);
+		os_trace("proc.exit", proc->id, 1, 0);
+		proc_sweep(wp, true);
+		return;
+	}
 	if (t && t != sim_task_self()) {
 		fprintf(stderr, "world: process %s ends while its task %u \"%s\" is alive\n",
 			wp->name, t->self.id, t->name);

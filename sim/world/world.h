@@ -91,7 +91,8 @@ int world_proc_setenv(struct os_proc *proc, const char *name, const char *value)
 int world_thread_start(struct os_proc *proc, struct os_thread **t,
 		       const struct os_thread_attr *attr, void (*fn)(void *), void *arg);
 /* Orderly end: runs the doubles' exit hooks (contexts, QPs, mappings), closes descriptors, counts
- * what the process left as leaks. No task of it may be alive. */
+ * what the process left as leaks. No foreground task of it may be alive; with a background one,
+ * which ends here, nothing is counted. */
 void world_proc_exit(struct os_proc *proc);
 /* Death: tasks never run again, then as above but nothing counts as a leak. */
 void world_proc_kill(struct os_proc *proc);
