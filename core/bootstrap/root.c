@@ -19,6 +19,9 @@
 #include "core/base/param.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
+#define ROOT_ACCEPT_NS       3400000000ull
+#define ROOT_ACCEPT_PAUSE_NS 100000000ull
+
 enum root_conn_state { ROOT_GREETING, ROOT_WAITING, ROOT_ANSWERED };
 
 struct root_conn {
@@ -45,6 +48,7 @@ struct bootstrap_root {
 	int32_t nranks, arrived, answered;
 	bool over; /* ends when all answers are on their way */
 	bool reported_garbage;
+	uint64_t refused_ns; /* since when accept fails; 0: it does not */
 };
 
 static const struct sock_ctx root_ctx = {"bootstrap root: ranks to check in", -1, -1, NULL};
@@ -224,6 +228,26 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	return true;
 }
 
+/* The host has no descriptor left, or worse: that may pass. Who connected waits meanwhile. A charge
+ * and not a sleep: a background task that sleeps would keep nothing alive. */
+static void root_accept_failed(struct bootstrap_root *r, int error)
+{
+	uint64_t now_ns = os_now_ns();
+	char text[96];
+
+	if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
+		return;
+	if (!r->refused_ns)
+		r->refused_ns = now_ns;
+	if (now_ns - r->refused_ns < ROOT_ACCEPT_NS) {
+		os_charge(OS_COST_NS, ROOT_ACCEPT_PAUSE_NS);
+		return;
+	}
+	const char *said = strerror_r(error, text, sizeof text);
+	WARN("root: cannot accept connections: %s; all ranks that wait for it fail", said);
+	r->over = true;
+}
+
 static bool root_accept(struct bootstrap_root *r)
 {
 	bool moved = false;
@@ -232,8 +256,11 @@ static bool root_accept(struct bootstrap_root *r)
 		int fd;
 		r->listen_seq = sock_seq(r->listen_fd);
 		int e = os_accept(r->listen_fd, &fd, &from);
-		if (e)
+		if (e) {
+			root_accept_failed(r, e);
 			return moved;
+		}
+		r->refused_ns = 0;
 		struct root_conn *c = os_alloc(sizeof *c, "bootstrap root's connection");
 		if (!c) {
 			WARN("root: no memory for one more connection; closed");

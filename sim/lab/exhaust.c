@@ -353,12 +353,13 @@ static enum exhaust_class exhaust_class_of(const char *site)
 		const char *prefix;
 		enum exhaust_class class;
 	} table[] = {
-		{"verbs.", EXHAUST_VERBS},      {"cuda.", EXHAUST_CUDA},
-		{"os.alloc", EXHAUST_ALLOC},    {"os.shm", EXHAUST_SHM},
-		{"os.file", EXHAUST_FILE},      {"os.task", EXHAUST_KILL},
-		{"os.connect", EXHAUST_SOCKET}, {"os.socket", EXHAUST_SOCKET},
-		{"os.accept", EXHAUST_SOCKET},  {"os.listen", EXHAUST_SOCKET},
-		{"os.send", EXHAUST_SOCKET},    {"os.recv", EXHAUST_SOCKET},
+		{"verbs.", EXHAUST_VERBS},     {"cuda.", EXHAUST_CUDA},
+		{"os.alloc", EXHAUST_ALLOC},   {"os.thread", EXHAUST_ALLOC},
+		{"os.shm", EXHAUST_SHM},       {"os.file", EXHAUST_FILE},
+		{"os.task", EXHAUST_KILL},     {"os.connect", EXHAUST_SOCKET},
+		{"os.socket", EXHAUST_SOCKET}, {"os.accept", EXHAUST_SOCKET},
+		{"os.listen", EXHAUST_SOCKET}, {"os.send", EXHAUST_SOCKET},
+		{"os.recv", EXHAUST_SOCKET},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		if (strncmp(site, table[i].prefix, strlen(table[i].prefix)) == 0)
