@@ -43,14 +43,20 @@ static bool life_ok(struct lab_rank *me, ncclResult_t rc, const char *call)
 }
 
 /* The program's own calls: what fails here a launcher notices, the stack does not. */
+static void life_outside(struct lab_rank *me, ncclResult_t rc, const char *call)
+{
+	if (!me->self->out->call)
+		me->self->out->outside = true;
+	shared_add_u32(&me->run->trouble, 1, SHARED_ACQ_REL);
+	(void)life_ok(me, rc, call);
+}
+
 static bool life_cuda_ok(struct lab_rank *me, cudaError_t e, const char *call)
 {
 	if (e == cudaSuccess)
 		return true;
-	if (!me->self->out->call)
-		me->self->out->outside = true;
-	shared_add_u32(&me->run->trouble, 1, SHARED_ACQ_REL);
-	return life_ok(me, ncclUnhandledCudaError, call);
+	life_outside(me, ncclUnhandledCudaError, call);
+	return false;
 }
 
 /* A moment between two calls. False: here the program gives up by itself. */
@@ -261,7 +267,10 @@ static bool life_watch_start(struct lab_rank *me)
 	char name[32];
 	struct os_thread_attr attr = {.name = name, .rank = -1};
 	snprintf(name, sizeof name, "rank%d watch", me->rank);
-	return os_thread_start(&me->self->watch, &attr, life_watch, me) == 0;
+	if (os_thread_start(&me->self->watch, &attr, life_watch, me) == 0)
+		return true;
+	me->self->watch = NULL;
+	return false;
 }
 
 /* Anything that another rank could have been hurt by. */
@@ -304,6 +313,8 @@ void lab_life_main(void *arg)
 	if (lab_rank_alloc(me)) {
 		if (life_watch_start(me))
 			(void)life_first(me);
+		else
+			life_outside(me, ncclSystemError, "os_thread_start");
 	} else {
 		(void)life_cuda_ok(me, cudaErrorMemoryAllocation, "cudaMalloc");
 	}

@@ -87,6 +87,7 @@ static void sizes_differ_rank(int32_t rank, int32_t nranks, void *arg)
 	uint8_t all[64 * 8] = {0};
 	boot_begin(rank, w);
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	ranks_barrier(); /* a failure elsewhere may already end an init */
 	ncclResult_t rc = bootstrap_all_gather(b, all, rank == 1 ? 9 : 8);
 	/* its successor or itself notices, whoever is first; the news reaches the others */
 	EXPECT(rc == ncclInternalError || rc == ncclRemoteError);
