@@ -26,6 +26,9 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	if (cqe < 1 || cqe > HCA_MAX_CQE || comp_vector < 0 ||
 	    comp_vector >= context->num_comp_vectors)
 		goto err;
+	rc = hca_command_fault("verbs.create_cq", NULL, c->hca->port, -1);
+	if (rc)
+		goto err;
 	while (size < (uint32_t)cqe)
 		size *= 2;
 	rc = ENOMEM;
@@ -46,6 +49,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	}
 	cq->arm = HCA_ARM_NONE;
 	cq->events = cq->next = cq->overrun = cq->head = cq->tail = 0;
+	cq->shown = cq->held = 0;
 	cq->size = size;
 	cq->ring = ring;
 	hca_unlock(&cq->item.lock);
@@ -89,6 +93,8 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 		hca_say("ibv_destroy_cq: %u queue pair ends still use it", h->users);
 		return EBUSY;
 	}
+	int rc = hca_call_fault("verbs.destroy_cq", ibv, h->hca->port, -1);
+
 	hca_event_purge(h->hca->context, true, h->hca->item.index, h->hca->item.generation);
 	hca_channel_purge(h->hca);
 	hca_acked_wait(ibv, &h->comp_taken, &ibv->comp_events_completed);
@@ -97,7 +103,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	if (ibv->channel)
 		ibv->channel->refcnt--;
 	os_free(h);
-	return 0;
+	return rc;
 }
 
 /* Names one completion for the memory model: no address, so it meets no other object. */
@@ -147,9 +153,12 @@ static void hca_cq_overrun(struct hca_cq *cq)
 
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 {
+	struct os_fault f;
+
 	mem_release(NULL); /* what came before the completion is in memory when it is found */
 	hca_lock(&cq->item.lock);
-	if (cq->overrun || cq->head - cq->tail == cq->size) {
+	if (cq->overrun || cq->head - cq->tail == cq->size ||
+	    hca_fault("verbs.cq", (const void *)(uintptr_t)cq->item.handle, cq->port, -1, &f)) {
 		hca_cq_overrun(cq);
 	} else {
 		struct hca_cqe *at = hca_cqe_at(cq, cq->head++);
@@ -158,6 +167,8 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 		at->token = hca_cqe_token(cq);
 		mem_release((const void *)(uintptr_t)at->token);
 		os_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
+		if (!cq->held)
+			cq->shown = cq->head;
 		if (cq->arm == HCA_ARM_ANY ||
 		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status))) {
 			cq->arm = HCA_ARM_NONE;
@@ -171,19 +182,58 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 	os_progress();
 }
 
+static void hca_cq_show(void *object, uint64_t generation)
+{
+	struct hca_cq *cq = object;
+
+	hca_lock(&cq->item.lock);
+	bool live = cq->ring && cq->item.generation == (uint32_t)generation;
+	uint64_t handle = cq->item.handle;
+
+	if (live) {
+		cq->held = 0;
+		cq->shown = cq->head;
+	}
+	hca_unlock(&cq->item.lock);
+	if (live)
+		os_event_post((const void *)(uintptr_t)handle);
+}
+
+void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns)
+{
+	const struct sim_event_attr attr = {
+		.name = "cq.show", .kind = SIM_EVENT_TIMER, .delay_ns = ns};
+
+	hca_lock(&cq->item.lock);
+	bool first = !cq->held;
+
+	cq->held = 1;
+	cq->shown = cq->tail + MIN_OF(cq->shown - cq->tail, visible);
+	uint32_t generation = cq->item.generation;
+
+	hca_unlock(&cq->item.lock);
+	if (first)
+		sim_event_post(&attr, hca_cq_show, cq, generation, NULL);
+}
+
 void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 {
 	hca_lock(&cq->item.lock);
-	uint32_t to = cq->tail;
+	uint32_t to = cq->tail, shown = cq->shown;
 
 	for (uint32_t i = cq->tail; i != cq->head; i++) {
 		struct hca_cqe *e = hca_cqe_at(cq, i);
+
+		if (i == shown)
+			cq->shown = to;
 
 		if (e->qp != qp->item.index || e->generation != qp->item.generation)
 			*hca_cqe_at(cq, to++) = *e;
 		else
 			mem_forget((const void *)(uintptr_t)e->token);
 	}
+	if (shown == cq->head)
+		cq->shown = to;
 	cq->head = to;
 	hca_unlock(&cq->item.lock);
 }
@@ -230,14 +280,23 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 	sim_point("ibv_poll_cq");
 	sim_charge_ns(HCA_POLL_NS);
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	struct os_fault f;
 	int n = 0;
 
+	if (hca_fault("verbs.poll_cq", ibv, cq->port, -1, &f)) {
+		if (f.kind == OS_FAULT_FAIL)
+			return -1;
+		if (f.kind == OS_FAULT_PARTIAL)
+			hca_cq_hold(cq, (uint32_t)f.arg, f.more);
+		else
+			hca_cq_hold(cq, 0, f.arg);
+	}
 	while (n < want) {
 		struct hca_cqe batch[HCA_POLL_BATCH];
 		int got = 0;
 
 		hca_lock(&cq->item.lock);
-		for (; got < HCA_POLL_BATCH && n + got < want && cq->tail != cq->head; got++)
+		for (; got < HCA_POLL_BATCH && n + got < want && cq->tail != cq->shown; got++)
 			batch[got] = *hca_cqe_at(cq, cq->tail++);
 		hca_unlock(&cq->item.lock);
 		for (int i = 0; i < got; i++) {
@@ -262,7 +321,10 @@ int hca_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	sim_point("ibv_req_notify_cq");
 	sim_charge_ns(HCA_POLL_NS);
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	int rc = hca_call_fault("verbs.req_notify_cq", ibv, cq->port, -1);
 
+	if (rc)
+		return rc;
 	hca_lock(&cq->item.lock);
 	if (!solicited_only)
 		cq->arm = HCA_ARM_ANY;

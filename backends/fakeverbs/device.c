@@ -100,6 +100,9 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		return NULL;
 	}
 	(void)hca_world();
+	errno = hca_call_fault("verbs.get_device_list", NULL, HCA_NO_PORT, -1);
+	if (errno)
+		return NULL;
 	struct hca_proc *p = hca_proc_get();
 	struct ibv_device **list =
 		p ? os_alloc((p->count + 1) * sizeof(struct ibv_device *), "ibv_device list")
@@ -169,6 +172,9 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		errno = ENODEV;
 		return NULL;
 	}
+	errno = hca_command_fault("verbs.open_device", NULL, d->port, -1);
+	if (errno)
+		return NULL;
 	struct hca_context_handle *h = os_alloc(sizeof *h, "ibv_context");
 	struct hca_context *c =
 		h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
@@ -231,10 +237,12 @@ int ibv_close_device(struct ibv_context *context)
 			context->device->name, (unsigned long long)left);
 		return EBUSY;
 	}
+	int rc = hca_call_fault("verbs.close_device", NULL, h->hca->port, -1);
+
 	hca_context_destroy(h->hca);
 	os_free(h);
 	hca_proc_put();
-	return 0;
+	return rc;
 }
 
 /* ---- questions ------------------------------------------------------------------------------ */
@@ -244,7 +252,10 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	sim_point("ibv_query_device");
 	sim_charge_ns(HCA_CONTROL_NS);
 	uint32_t port = hca_context_of(context)->hca->port;
+	int rc = hca_command_fault("verbs.query_device", NULL, port, -1);
 
+	if (rc)
+		return rc;
 	*a = (struct ibv_device_attr){
 		.fw_ver = "28.40.1000",
 		.node_guid = hca_guid(port),
@@ -302,6 +313,10 @@ static int hca_query_port(struct ibv_context *context, uint8_t port_num, struct 
 
 	if (port_num != 1)
 		return EINVAL;
+	int rc = hca_command_fault("verbs.query_port", NULL, index, -1);
+
+	if (rc)
+		return rc;
 	struct ibv_port_attr a = {
 		.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
 		.max_mtu = IBV_MTU_4096,
@@ -383,7 +398,14 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 		errno = EINVAL;
 		return -1;
 	}
-	(void)hca_gid_get(hca_context_of(context)->hca->port, (uint32_t)index, gid, &type);
+	uint32_t port = hca_context_of(context)->hca->port;
+	int rc = hca_call_fault("verbs.query_gid", NULL, port, -1);
+
+	if (rc) {
+		errno = rc;
+		return -1;
+	}
+	(void)hca_gid_get(port, (uint32_t)index, gid, &type);
 	return 0;
 }
 
@@ -398,6 +420,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t i
 		return EINVAL;
 	uint32_t port = hca_context_of(context)->hca->port;
 
+	int rc = hca_call_fault("verbs.query_gid_ex", NULL, port, -1);
+
+	if (rc)
+		return rc;
 	if (!hca_gid_get(port, index, &e.gid, &type))
 		return ENODATA;
 	e.gid_type = type;
@@ -412,6 +438,12 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 	sim_point("ibv_query_pkey");
 	if (port_num != 1 || index < 0 || index >= HCA_PKEY_COUNT) {
 		errno = EINVAL;
+		return -1;
+	}
+	int rc = hca_call_fault("verbs.query_pkey", NULL, hca_context_of(context)->hca->port, -1);
+
+	if (rc) {
+		errno = rc;
 		return -1;
 	}
 	*pkey = index == 0 ? htobe16(0xffff) : 0;

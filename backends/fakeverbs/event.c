@@ -144,6 +144,12 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	struct hca_world *world = hca_world();
 	struct hca_context *c = hca_context_of(context)->hca;
 	uint32_t generation = __atomic_load_n(&c->item.generation, __ATOMIC_ACQUIRE);
+	int rc = hca_call_fault("verbs.get_async_event", NULL, c->port, -1);
+
+	if (rc) {
+		errno = rc;
+		return -1;
+	}
 
 	for (;;) {
 		struct wait w = {.on = context,
@@ -199,6 +205,10 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	sim_point("ibv_create_comp_channel");
 	sim_charge_ns(HCA_CONTROL_NS);
+	errno = hca_command_fault("verbs.create_comp_channel", NULL,
+				  hca_context_of(context)->hca->port, -1);
+	if (errno)
+		return NULL;
 	struct hca_channel_handle *h = os_alloc(sizeof *h, "ibv_comp_channel");
 
 	if (!h)
@@ -225,9 +235,12 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 
 	if (ibv->refcnt)
 		return EBUSY;
+	int rc = hca_call_fault("verbs.destroy_comp_channel", NULL,
+				hca_context_of(ibv->context)->hca->port, -1);
+
 	hca_slab_give(&hca_world()->channel, h->hca);
 	os_free(h);
-	return 0;
+	return rc;
 }
 
 void hca_channel_post(struct hca_cq *cq)
@@ -282,7 +295,13 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 {
 	sim_point("ibv_get_cq_event");
 	struct hca_channel *ch = CONTAINER_OF(ibv, struct hca_channel_handle, ibv)->hca;
+	int rc = hca_call_fault("verbs.get_cq_event", NULL, hca_context_of(ibv->context)->hca->port,
+				-1);
 
+	if (rc) {
+		errno = rc;
+		return -1;
+	}
 	for (;;) {
 		struct wait w = {.on = ibv,
 				 .want = os_event_seq(ibv),

@@ -105,6 +105,7 @@ void hca_unlock(uint32_t *word);
 struct hca_port {
 	uint32_t lock;
 	uint32_t up;
+	uint32_t fatal; /* the device is dead: commands fail, queue pairs are in ERR */
 	uint32_t next_qpn;
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */
 };
@@ -167,6 +168,8 @@ struct hca_cq {
 	uint32_t overrun;
 	uint32_t size; /* power of two */
 	uint32_t head, tail;
+	uint32_t shown; /* tail <= shown <= head: the rest is not visible yet, while it is held */
+	uint32_t held;
 	uint64_t ring; /* arena offset: struct hca_cqe[size] */
 };
 
@@ -183,6 +186,7 @@ struct hca_wqe {
 	uint32_t started;
 	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
 	uint32_t pad0;
+	int64_t step; /* of the operation that it was posted for; -1: none */
 };
 
 /* Counters run freely; the slot is counter & (size - 1).
@@ -391,9 +395,25 @@ int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t 
 		   const void *data, uint64_t bytes);
 void hca_mr_destroy(struct hca_mr *mr);
 
+/* ---- faults.c ------------------------------------------------------------------------------- */
+
+#define HCA_NO_PORT UINT32_MAX
+/* A visit of a fault site that is more than a call that fails. */
+bool hca_fault(const char *site, const void *object, uint32_t port, int64_t step,
+	       struct os_fault *f);
+/* Does this call fail? The errno, or 0. Under no lock; state: of modify_qp, else -1. A command is
+ * what a dead device refuses (EIO). */
+int hca_call_fault(const char *site, const void *object, uint32_t port, int state);
+int hca_command_fault(const char *site, const void *object, uint32_t port, int state);
+/* The same for a post, where the device or the queue pair may die besides. */
+int hca_post_fault(struct hca_qp *qp, const char *site, const struct ibv_qp *ibv);
+
 /* ---- cq.c ----------------------------------------------------------------------------------- */
 
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited);
+/* Nothing more than `visible` entries is seen by polls for `ns`; then everything is, and whoever
+ * waits for the queue is woken. */
+void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns);
 /* Forgets what this queue pair completed and nobody polled. */
 void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp);
 void hca_cq_destroy(struct hca_cq *cq);

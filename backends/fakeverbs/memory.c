@@ -17,6 +17,10 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	sim_point("ibv_alloc_pd");
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_context_handle *c = hca_context_of(context);
+
+	errno = hca_command_fault("verbs.alloc_pd", NULL, c->hca->port, -1);
+	if (errno)
+		return NULL;
 	struct hca_pd_handle *pd = os_alloc(sizeof *pd, "ibv_pd");
 
 	if (!pd)
@@ -46,9 +50,11 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 		hca_say("ibv_dealloc_pd: %u memory regions and queue pairs still use it", users);
 		return EBUSY;
 	}
+	int rc = hca_call_fault("verbs.dealloc_pd", NULL, pd->hca->port, -1);
+
 	hca_slab_give(&hca_world()->pd, pd->hca);
 	os_free(pd);
-	return 0;
+	return rc;
 }
 
 /* ---- registration --------------------------------------------------------------------------- */
@@ -73,10 +79,7 @@ static int hca_mr_check(uint64_t address, size_t length, uint64_t iova, unsigned
 static int hca_mr_pin(struct hca_mr *mr)
 {
 	const struct peermem_ops *gpu = peermem();
-	struct os_fault f;
 
-	if (os_fault("verbs.reg_mr", NULL, &f))
-		return f.kind == OS_FAULT_FAIL && f.arg ? (int)f.arg : ENOMEM;
 	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes))
 		return 0;
 	int rc = gpu->pin(os_proc(), mr->address, mr->bytes, &mr->region);
@@ -99,6 +102,8 @@ static struct ibv_mr *hca_mr_register(struct ibv_pd *ibv, void *addr, size_t len
 	uint32_t tag;
 	int rc = hca_mr_check((uintptr_t)addr, length, iova, access);
 
+	if (!rc)
+		rc = hca_command_fault("verbs.reg_mr", NULL, pd->hca->port, -1);
 	if (rc)
 		goto err;
 	rc = ENOMEM;
@@ -218,11 +223,13 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	struct hca_mr_handle *h = CONTAINER_OF(ibv, struct hca_mr_handle, ibv);
 	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
 
+	int rc = hca_call_fault("verbs.dereg_mr", NULL, pd->hca->port, -1);
+
 	hca_mr_check_idle(h->hca);
 	hca_mr_destroy(h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	os_free(h);
-	return 0;
+	return rc;
 }
 
 /* ---- access --------------------------------------------------------------------------------- */

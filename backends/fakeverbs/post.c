@@ -68,7 +68,8 @@ static void hca_post_fill_send(struct hca_wqe *e, const struct ibv_send_wr *wr, 
 			      .bytes = bytes,
 			      .opcode = wr->opcode,
 			      .flags = wr->send_flags,
-			      .imm = wr->imm_data};
+			      .imm = wr->imm_data,
+			      .step = os_self()->step};
 	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
 		e->remote_address = wr->wr.rdma.remote_addr;
 		e->rkey = wr->wr.rdma.rkey;
@@ -106,10 +107,12 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	int rc = 0;
 
 	mem_release(NULL); /* the doorbell */
+	int fault = hca_post_fault(qp, "verbs.post_send", ibv);
+
 	hca_lock(&qp->item.lock);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
-		rc = hca_post_check_send(qp, wr, &bytes);
+		rc = fault ? fault : hca_post_check_send(qp, wr, &bytes);
 		if (!rc && hca_post_full(qp, &qp->sq, "ibv_post_send"))
 			rc = ENOMEM;
 		if (rc)
@@ -153,15 +156,19 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	int rc = 0;
 
 	mem_release(NULL);
+	int fault = hca_post_fault(qp, "verbs.post_recv", ibv);
+
 	hca_lock(&qp->item.lock);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
-		rc = hca_post_check_recv(qp, wr);
+		rc = fault ? fault : hca_post_check_recv(qp, wr);
 		if (rc)
 			break;
 		struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.head++);
 
-		*e = (struct hca_wqe){.wr_id = wr->wr_id, .sge_count = (uint32_t)wr->num_sge};
+		*e = (struct hca_wqe){.wr_id = wr->wr_id,
+				      .sge_count = (uint32_t)wr->num_sge,
+				      .step = os_self()->step};
 		for (uint32_t i = 0; i < e->sge_count; i++) {
 			hca_wqe_sges(e)[i] = wr->sg_list[i];
 			e->bytes += wr->sg_list[i].length;

@@ -172,6 +172,16 @@ static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_pd *pd,
 	a->cap.max_inline_data = qp->sq.inline_max;
 }
 
+/* The call fails, or this HCA takes less inline than is asked for. */
+static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr *a)
+{
+	struct os_fault f;
+
+	if (hca_fault("verbs.inline", NULL, port, -1, &f) && a->cap.max_inline_data > f.arg)
+		return EINVAL;
+	return hca_command_fault("verbs.create_qp", NULL, port, -1);
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 {
 	sim_point("ibv_create_qp");
@@ -181,6 +191,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 	struct hca_qp *qp = NULL;
 	int rc = hca_qp_check_init(a);
 
+	if (!rc)
+		rc = hca_qp_create_fault(pd->hca->port, a);
 	if (rc)
 		goto err;
 	rc = ENOMEM;
@@ -358,7 +370,8 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	sim_point("ibv_modify_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
-	struct os_fault f;
+	int fault = hca_command_fault("verbs.modify_qp", ibv, qp->port,
+				      mask & IBV_QP_STATE ? (int)a->qp_state : -1);
 	int rc;
 
 	hca_lock(&qp->item.lock);
@@ -370,8 +383,8 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 		rc = hca_qp_check_mask(from, to, mask);
 	if (!rc)
 		rc = hca_qp_check_values(qp, a, mask);
-	if (!rc && os_fault("verbs.modify_qp", ibv, &f))
-		rc = f.kind == OS_FAULT_FAIL && f.arg ? (int)f.arg : ETIMEDOUT;
+	if (!rc)
+		rc = fault;
 	if (!rc) {
 		hca_qp_apply(qp, a, mask);
 		hca_qp_enter_state(qp, to);
@@ -390,7 +403,10 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 	sim_point("ibv_query_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.query_qp", ibv, qp->port, -1);
 
+	if (rc)
+		return rc;
 	memset(a, 0, sizeof *a);
 	memset(init, 0, sizeof *init);
 	hca_lock(&qp->item.lock);
@@ -433,6 +449,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	sim_point("ibv_destroy_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_qp_handle *h = hca_qp_of(ibv);
+	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
 
 	hca_event_purge(h->hca->context, false, h->hca->item.index, h->hca->item.generation);
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
@@ -443,5 +460,5 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	os_unlabel(ibv);
 	os_free(h);
 	sim_events_drain();
-	return 0;
+	return rc;
 }

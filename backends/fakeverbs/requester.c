@@ -128,13 +128,18 @@ static void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 /* Success, unless a fault says otherwise. */
 static void hca_send_succeed(struct hca_qp *qp)
 {
+	const struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
 	struct os_fault f;
 
-	if (os_fault("verbs.cqe", (const void *)(uintptr_t)qp->item.handle, &f) &&
-	    (f.kind == OS_FAULT_ERROR || f.kind == OS_FAULT_FAIL))
-		hca_send_fail(qp, f.arg ? (enum ibv_wc_status)f.arg : IBV_WC_GENERAL_ERR);
-	else
+	if (!hca_fault("verbs.cqe", (const void *)(uintptr_t)qp->item.handle, qp->port, e->step,
+		       &f)) {
 		hca_send_complete(qp, IBV_WC_SUCCESS);
+	} else if (f.kind == OS_FAULT_LATE) {
+		hca_cq_hold(hca_slab_at(&hca_world()->cq, qp->send_cq), UINT32_MAX, f.arg);
+		hca_send_complete(qp, IBV_WC_SUCCESS);
+	} else {
+		hca_send_fail(qp, f.arg ? (enum ibv_wc_status)f.arg : IBV_WC_GENERAL_ERR);
+	}
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -196,8 +201,13 @@ static bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 	if (e->opcode == IBV_WR_RDMA_READ && qp->max_rd_atomic &&
 	    qp->req.reads >= qp->max_rd_atomic)
 		return false;
+	struct os_fault f;
+
 	if (!e->status)
 		e->status = hca_wqe_local_status(qp, e);
+	if (!e->status && hca_fault("verbs.start", (const void *)(uintptr_t)qp->item.handle,
+				    qp->port, e->step, &f))
+		e->status = f.arg ? (uint32_t)f.arg : IBV_WC_LOC_PROT_ERR;
 	if (e->status) {
 		if (qp->sq.done == qp->sq.next)
 			hca_send_fail(qp, (enum ibv_wc_status)e->status);

@@ -58,6 +58,25 @@ static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
 	}
 }
 
+/* A message is whole: its receive completes, unless a fault says otherwise. False: it failed. */
+static bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint64_t bytes)
+{
+	struct os_fault f;
+
+	if (hca_fault("verbs.recv_cqe", (const void *)(uintptr_t)qp->item.handle, qp->port, -1,
+		      &f)) {
+		if (f.kind != OS_FAULT_LATE) {
+			hca_responder_fail_recv(
+				qp, p, f.arg ? (enum ibv_wc_status)f.arg : IBV_WC_GENERAL_ERR,
+				HCA_NAK_OPERATION);
+			return false;
+		}
+		hca_cq_hold(hca_slab_at(&hca_world()->cq, qp->recv_cq), UINT32_MAX, f.arg);
+	}
+	hca_recv_complete(qp, IBV_WC_SUCCESS, p, bytes);
+	return true;
+}
+
 static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (!(qp->access & IBV_ACCESS_REMOTE_WRITE)) {
@@ -86,8 +105,8 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 		}
 		os_trace_bytes("write.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
 	}
-	if (needs_recv)
-		hca_recv_complete(qp, IBV_WC_SUCCESS, p, p->total);
+	if (needs_recv && !hca_responder_received(qp, p, p->total))
+		return;
 	hca_responder_done(qp, p);
 }
 
@@ -121,7 +140,8 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 	r->received += p->bytes;
 	if (p->flags & HCA_LAST) {
 		r->receiving = 0;
-		hca_recv_complete(qp, IBV_WC_SUCCESS, p, r->received);
+		if (!hca_responder_received(qp, p, r->received))
+			return;
 	}
 	hca_responder_done(qp, p);
 }
@@ -164,6 +184,25 @@ err:
 	hca_responder_refuse(qp, p, nak);
 }
 
+/* A fault may refuse the request, or put it off. */
+static bool hca_responder_fault(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct os_fault f;
+
+	if (!hca_fault("verbs.request", (const void *)(uintptr_t)qp->item.handle, qp->port, -1, &f))
+		return false;
+	if (f.kind == OS_FAULT_NOT_READY) {
+		qp->resp.nak_sent = 1;
+		hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
+	} else {
+		hca_responder_refuse(qp, p,
+				     f.arg >= HCA_NAK_INVALID && f.arg < HCA_NAK_RNR
+					     ? (enum hca_nak)f.arg
+					     : HCA_NAK_ACCESS);
+	}
+	return true;
+}
+
 void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 {
 	int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
@@ -184,6 +223,8 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
 		return;
 	}
+	if (ahead == 0 && hca_responder_fault(qp, p))
+		return;
 	switch (p->kind) {
 	case HCA_WRITE:
 		hca_responder_write(qp, p);

@@ -106,6 +106,42 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 	hca_packet_free(p);
 }
 
+/* ---- what the fabric may do to one ---------------------------------------------------------- */
+
+/* Payload of its largest packet; a message of the HCA is several. */
+static uint32_t hca_packet_payload(const struct hca_qp *qp, const struct hca_packet *p)
+{
+	return p->kind == HCA_READ ? 0 : MIN_OF(p->bytes, qp->mtu_bytes);
+}
+
+static void *hca_packet_copy(void *object)
+{
+	struct hca_world *w = hca_world();
+	const struct hca_packet *p = object;
+	struct hca_packet *copy = hca_slab_take(&w->packet);
+
+	ASSERT(copy);
+	memcpy(&copy->item + 1, &p->item + 1, sizeof *p - sizeof p->item);
+	if (p->buffer) {
+		struct hca_item *buffer = hca_slab_take(p->small ? &w->small : &w->large);
+
+		ASSERT(buffer);
+		copy->buffer = buffer->index + 1;
+		memcpy(hca_packet_data(copy), hca_packet_data(p), p->bytes);
+	}
+	mem_forget(copy);
+	mem_release(copy);
+	return copy;
+}
+
+static void hca_packet_corrupt(void *object, uint32_t choice)
+{
+	const struct hca_packet *p = object;
+
+	if (p->buffer)
+		hca_packet_data(p)[choice % p->bytes] ^= 0x40;
+}
+
 void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 {
 	/* an HCA talks to itself without the wire, and whatever the link's state */
@@ -118,12 +154,23 @@ void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 		sim_event_post(&attr, hca_packet_arrive, p, 0, NULL);
 		return;
 	}
-	if (p->to_port == UINT32_MAX ||
-	    !world_fabric_send(world_port(p->from_port), world_port(p->to_port),
-			       hca_packet_wire_bytes(p), qp, hca_packet_arrive, p, 0)) {
-		os_trace("packet.lost", hca_qp_id(qp), p->kind, p->psn);
-		hca_packet_free(p);
+	if (p->to_port != UINT32_MAX) {
+		const struct world_message m = {.from = world_port(p->from_port),
+						.to = world_port(p->to_port),
+						.bytes = hca_packet_wire_bytes(p),
+						.packet_bytes = hca_packet_payload(qp, p),
+						.order = qp,
+						.label = (const void *)(uintptr_t)qp->item.handle,
+						.arrive = hca_packet_arrive,
+						.object = p,
+						.copy = hca_packet_copy,
+						.corrupt = hca_packet_corrupt};
+
+		if (world_fabric_send_message(&m))
+			return;
 	}
+	os_trace("packet.lost", hca_qp_id(qp), p->kind, p->psn);
+	hca_packet_free(p);
 }
 
 uint64_t hca_wire_ns(uint32_t port, uint64_t bytes)

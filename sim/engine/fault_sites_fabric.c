@@ -2,27 +2,86 @@
 /* What can go wrong between two HCAs. Visited by sim/world/fabric.c. */
 #include "sim/engine/fault.h"
 
+#define FAULT_CLOG                                                                                 \
+	{                                                                                          \
+		.name = "clog", .kind = OS_FAULT_CLOG,                                             \
+		.what = "holds what is sent; then all comes", .lasts = true                        \
+	}
+#define FAULT_SLOW                                                                                 \
+	{                                                                                          \
+		.name = "slow", .kind = OS_FAULT_SLOW,                                             \
+		.what = "its bandwidth is divided by factor",                                      \
+		.param = {{"factor", FAULT_NUMBER, 10}}, .lasts = true                             \
+	}
+#define FAULT_MTU                                                                                  \
+	{                                                                                          \
+		.name = "mtu", .kind = OS_FAULT_LIMIT,                                             \
+		.what = "loses messages with packets of more payload than that",                   \
+		.param = {{"bytes", FAULT_NUMBER, 1024}}, .lasts = true                            \
+	}
+
 const struct fault_site fault_sites_fabric[] = {
 	{.name = "fabric.link",
 	 .what = "a NIC's link, looked at for each message that it sends",
 	 .action = {{.name = "down",
 		     .kind = OS_FAULT_DOWN,
-		     .what = "it goes down; with for=, up again after that time",
-		     .param = {{"for", FAULT_TIME, 0}}}}},
+		     .what = "it goes down, both ways; with for=, up again after that time",
+		     .param = {{"for", FAULT_TIME, 0}}},
+		    {.name = "flap",
+		     .kind = OS_FAULT_FLAP,
+		     .what = "down and up again so many times, each for that long",
+		     .param = {{"times", FAULT_NUMBER, 3}, {"each", FAULT_TIME, 100000}}},
+		    FAULT_CLOG,
+		    FAULT_SLOW,
+		    FAULT_MTU}},
+	{.name = "fabric.path",
+	 .what = "the way from one port to another (host, port, peer_host, peer_port), one "
+		 "direction",
+	 .action = {{.name = "partition",
+		     .kind = OS_FAULT_PARTITION,
+		     .what = "loses what is sent; the other direction works",
+		     .lasts = true},
+		    FAULT_CLOG,
+		    FAULT_SLOW,
+		    FAULT_MTU}},
 	{.name = "fabric.packet",
 	 .what = "a message on its way",
 	 .action = {{.name = "drop", .kind = OS_FAULT_DROP, .what = "it is lost"},
 		    {.name = "delay",
 		     .kind = OS_FAULT_DELAY,
-		     .what = "it comes later, and all of its queue pair behind it",
-		     .param = {{"by", FAULT_TIME, 10000}}}}},
+		     .what = "late, and its queue pair's next behind it; other queue pairs pass",
+		     .param = {{"by", FAULT_TIME, 10000}}},
+		    {.name = "reorder",
+		     .kind = OS_FAULT_REORDER,
+		     .what = "late, and its queue pair's next pass it too",
+		     .param = {{"by", FAULT_TIME, 10000}}},
+		    {.name = "duplicate",
+		     .kind = OS_FAULT_DUPLICATE,
+		     .what = "it comes twice, the second one that much later",
+		     .param = {{"by", FAULT_TIME, 0}}},
+		    {.name = "corrupt",
+		     .kind = OS_FAULT_CORRUPT,
+		     .what = "a byte changes: the packet's checksum drops it, unless undetected=1",
+		     .param = {{"undetected", FAULT_NUMBER, 0}}}}},
 	{.name = NULL},
 };
 
 const struct fault_recipe fault_recipes_fabric[] = {
 	{"fabric.packet prob=1/%u drop", {{1, 256}}},
-	{"fabric.packet prob=1/%u delay by=20us", {{1, 64}}},
-	{"fabric.link after=%uus down for=100us", {{1, 2000}}},
+	{"fabric.packet prob=1/%u delay by=%uus", {{1, 64}, {1, 60}}},
+	{"fabric.packet prob=1/%u reorder by=%uus", {{1, 64}, {1, 60}}},
+	{"fabric.packet prob=1/%u duplicate by=%uus", {{1, 64}, {0, 60}}},
+	{"fabric.packet prob=1/%u corrupt", {{1, 256}}},
+	{"fabric.link after=%uus down for=%uus", {{1, 2000}, {1, 500}}},
 	{"fabric.link after=%uus down", {{1, 2000}}},
+	{"fabric.link host=%u after=%uus flap times=%u each=%uus",
+	 {{0, 1}, {1, 2000}, {1, 6}, {1, 200}}},
+	{"fabric.link port=%u after=%uus slow factor=%u for=%uus",
+	 {{0, 15}, {1, 2000}, {2, 100}, {1, 5000}}},
+	{"fabric.path host=%u peer_host=%u after=%uus partition for=%uus",
+	 {{0, 3}, {0, 3}, {1, 2000}, {1, 2000}}},
+	{"fabric.path host=%u peer_host=%u prob=1/%u clog for=%uus",
+	 {{0, 3}, {0, 3}, {1, 128}, {1, 500}}},
+	{"fabric.link port=%u prob=1/%u clog for=%uus", {{0, 15}, {1, 64}, {1, 200}}},
 	{NULL, {{0, 0}}},
 };

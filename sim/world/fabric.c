@@ -10,11 +10,22 @@
 #include "sim/world/world_internal.h"
 
 #define FABRIC_LOOPBACK_NS 500
+#define FABRIC_FLAP_NS     100000 /* down, and up, where the plan says no time */
+
+/* A message that a clog holds back. */
+struct world_held {
+	struct world_held *next;
+	uint64_t until_ns; /* UINT64_MAX: until faults heal */
+	uint64_t slower, extra_ns;
+	struct world_message m;
+};
 
 struct world_fabric_port {
 	struct world_port pub; /* first */
 	struct sim_resource egress, ingress;
 	char egress_name[56], ingress_name[56];
+	bool down_by_fault;
+	uint64_t flaps, flap_ns; /* changes of state to come, and the time between two */
 };
 
 /* Hooks are hung once, at load, and outlive worlds. */
@@ -51,6 +62,8 @@ int world_fabric_start(void)
 	uint32_t n = 0;
 	for (uint32_t h = 0; h < world->config.hosts; h++)
 		n += (uint32_t)world->host[h].machine->nic_count;
+	world->held = NULL;
+	world->held_end = &world->held;
 	world->port = calloc(n ? n : 1, sizeof *world->port);
 	if (!world->port)
 		return ENOMEM;
@@ -71,6 +84,12 @@ void world_fabric_free(void)
 		os_unlabel(&world->port[i].pub);
 		sim_events_cancel_object(&world->port[i]);
 	}
+	while (world->held) {
+		struct world_held *h = world->held;
+		world->held = h->next;
+		free(h);
+	}
+	sim_events_cancel_object(world);
 	free(world->port);
 	world->port = NULL;
 	world->port_count = 0;
@@ -132,18 +151,50 @@ void world_port_set(struct world_port *port, bool up)
 
 static void fabric_step_heal(void *object, uint64_t arg)
 {
-	fabric_port_set(object, true);
+	struct world_fabric_port *f = object;
+	f->down_by_fault = false;
+	fabric_port_set(f, true);
 }
 
-/* A link that goes down by fault comes up again after a time, or never. */
+static void fabric_post_step(struct world_fabric_port *f, const char *name, uint64_t delay_ns,
+			     void (*step)(void *object, uint64_t arg))
+{
+	const struct sim_event_attr attr = {
+		.name = name, .kind = SIM_EVENT_TIMER, .delay_ns = delay_ns};
+	sim_event_post(&attr, step, f, 0, NULL);
+}
+
+/* A link that goes down by fault comes up again after a time, or when faults heal. */
 static void fabric_port_fail(struct world_fabric_port *f, uint64_t heal_ns)
 {
+	f->down_by_fault = true;
 	fabric_port_set(f, false);
-	if (!heal_ns)
+	if (heal_ns)
+		fabric_post_step(f, "fabric.heal", heal_ns, fabric_step_heal);
+}
+
+static void fabric_step_flap(void *object, uint64_t arg)
+{
+	struct world_fabric_port *f = object;
+	if (sim_faults_healed() || !f->flaps)
 		return;
-	const struct sim_event_attr attr = {
-		.name = "fabric.heal", .kind = SIM_EVENT_TIMER, .delay_ns = heal_ns};
-	sim_event_post(&attr, fabric_step_heal, f, 0, NULL);
+	f->flaps--;
+	f->down_by_fault = f->flaps % 2;
+	fabric_port_set(f, !f->down_by_fault);
+	if (f->flaps)
+		fabric_post_step(f, "fabric.flap", f->flap_ns, fabric_step_flap);
+}
+
+/* Down now, then up and down in turn; up in the end. */
+static void fabric_port_flap(struct world_fabric_port *f, uint64_t times, uint64_t ns)
+{
+	if (f->flaps || !times)
+		return;
+	f->flaps = 2 * times - 1;
+	f->flap_ns = ns ? ns : FABRIC_FLAP_NS;
+	f->down_by_fault = true;
+	fabric_port_set(f, false);
+	fabric_post_step(f, "fabric.flap", f->flap_ns, fabric_step_flap);
 }
 
 static bool fabric_port_up(const struct world_fabric_port *f)
@@ -154,30 +205,105 @@ static bool fabric_port_up(const struct world_fabric_port *f)
 	return up;
 }
 
-/* ---- sending ----------------------------------------------------------------------------------
- */
+/* ---- faults --------------------------------------------------------------------------------- */
 
-/* False: a fault ate the message. *extra_ns: what a fault adds. */
-static bool fabric_faults(struct world_fabric_port *from, const struct world_fabric_port *to,
-			  uint64_t *extra_ns)
+/* What happens to one message. */
+struct fabric_fate {
+	bool lost, unordered, copied;
+	uint64_t slower;  /* times */
+	uint64_t held_ns; /* 0: not at all; UINT64_MAX: until faults heal */
+	uint64_t extra_ns, copy_ns;
+};
+
+static void fabric_fate_lasting(const struct os_fault *f, const struct world_message *m,
+				struct fabric_fate *fate)
 {
+	switch (f->kind) {
+	case OS_FAULT_PARTITION:
+		fate->lost = true;
+		break;
+	case OS_FAULT_CLOG:
+		fate->held_ns = f->left_ns;
+		break;
+	case OS_FAULT_SLOW:
+		fate->slower = MAX_OF(f->arg, 1ull);
+		break;
+	case OS_FAULT_LIMIT:
+		fate->lost |= m->packet_bytes > f->arg;
+		break;
+	default:
+		ASSERT(!"a fault that a link does not know");
+	}
+}
+
+static void fabric_fate_link(const struct sim_fault_place *at, const struct world_message *m,
+			     struct fabric_fate *fate)
+{
+	struct world_fabric_port *from = fabric_port(m->from);
+	struct os_fault f;
+	if (!sim_fault("fabric.link", m->label, at, &f))
+		return;
+	if (f.kind == OS_FAULT_DOWN) {
+		fabric_port_fail(from, f.arg);
+		fate->lost = true;
+	} else if (f.kind == OS_FAULT_FLAP) {
+		fabric_port_flap(from, f.arg, f.more);
+		fate->lost = true;
+	} else {
+		fabric_fate_lasting(&f, m, fate);
+	}
+}
+
+static void fabric_fate_packet(const struct sim_fault_place *at, const struct world_message *m,
+			       struct fabric_fate *fate)
+{
+	struct os_fault f;
+	if (!sim_fault("fabric.packet", m->label, at, &f))
+		return;
+	switch (f.kind) {
+	case OS_FAULT_DROP:
+		fate->lost = true;
+		break;
+	case OS_FAULT_REORDER:
+		fate->unordered = true;
+		fate->extra_ns = f.arg;
+		break;
+	case OS_FAULT_DELAY:
+		fate->extra_ns = f.arg;
+		break;
+	case OS_FAULT_DUPLICATE:
+		fate->copied = m->copy != NULL;
+		fate->copy_ns = f.arg;
+		break;
+	case OS_FAULT_CORRUPT: /* the checksum of the packet finds it out, unless it is to miss it */
+		fate->lost = !f.arg;
+		if (f.arg && m->corrupt)
+			m->corrupt(m->object, sim_choose("fabric.corrupt", 1u << 16));
+		break;
+	default:
+		ASSERT(!"a fault that a message does not know");
+	}
+}
+
+static struct fabric_fate fabric_fate(const struct world_message *m)
+{
+	struct fabric_fate fate = {.slower = 1};
 	struct sim_fault_place at = SIM_FAULT_NOWHERE;
 	struct os_fault f;
-	at.host = (int32_t)from->pub.host;
-	at.port = (int32_t)from->pub.index;
-	at.peer_host = (int32_t)to->pub.host;
-	at.peer_port = (int32_t)to->pub.index;
-	*extra_ns = 0;
-	if (sim_fault("fabric.link", NULL, &at, &f) && f.kind == OS_FAULT_DOWN) {
-		fabric_port_fail(from, f.arg);
-		return false;
-	}
-	if (!sim_fault("fabric.packet", NULL, &at, &f))
-		return true;
-	if (f.kind == OS_FAULT_DELAY)
-		*extra_ns = f.arg;
-	return f.kind != OS_FAULT_DROP;
+	at.host = (int32_t)m->from->host;
+	at.port = (int32_t)m->from->index;
+	at.peer_host = (int32_t)m->to->host;
+	at.peer_port = (int32_t)m->to->index;
+	fabric_fate_link(&at, m, &fate);
+	if (!fate.lost && sim_fault("fabric.path", m->label, &at, &f))
+		fabric_fate_lasting(&f, m, &fate);
+	if (!fate.lost)
+		fabric_fate_packet(&at, m, &fate);
+	return fate;
 }
+
+/* ---- sending ----------------------------------------------------------------------------------
+ */
 
 static uint64_t fabric_delay(struct world_fabric_port *from, struct world_fabric_port *to,
 			     uint64_t bytes)
@@ -192,21 +318,112 @@ static uint64_t fabric_delay(struct world_fabric_port *from, struct world_fabric
 	return MAX_OF(out, in) + wire;
 }
 
+static void fabric_deliver(const struct world_message *m, uint64_t slower, uint64_t extra_ns)
+{
+	struct world_fabric_port *f = fabric_port(m->from), *t = fabric_port(m->to);
+	const struct sim_event_attr attr = {
+		.name = "fabric.arrive",
+		.kind = SIM_EVENT_WORK,
+		.delay_ns = fabric_delay(f, t, m->bytes * slower) + extra_ns,
+		.order = m->order,
+	};
+	sim_event_post(&attr, m->arrive, m->object, m->arg, NULL);
+}
+
+/* The clogs that are over by `now_ns` let go, in the order in which the messages came. */
+static void fabric_release(uint64_t now_ns)
+{
+	for (;;) {
+		world_lock(&world->lock);
+		struct world_held **at = &world->held;
+		while (*at && (*at)->until_ns > now_ns)
+			at = &(*at)->next;
+		struct world_held *h = *at;
+		if (h) {
+			*at = h->next;
+			if (!*at)
+				world->held_end = at;
+		}
+		world_unlock(&world->lock);
+		if (!h)
+			return;
+		fabric_deliver(&h->m, h->slower, h->extra_ns);
+		free(h);
+	}
+}
+
+static void fabric_step_release(void *object, uint64_t arg)
+{
+	fabric_release(sim_now_ns());
+}
+
+static void fabric_hold(const struct world_message *m, const struct fabric_fate *fate)
+{
+	const struct sim_event_attr attr = {
+		.name = "fabric.clog", .kind = SIM_EVENT_TIMER, .delay_ns = fate->held_ns};
+	struct world_held *h = calloc(1, sizeof *h);
+	ASSERT(h);
+	*h = (struct world_held){.m = *m, .slower = fate->slower, .extra_ns = fate->extra_ns};
+	h->until_ns = fate->held_ns == UINT64_MAX ? UINT64_MAX : sim_now_ns() + fate->held_ns;
+	world_lock(&world->lock);
+	*world->held_end = h;
+	world->held_end = &h->next;
+	world_unlock(&world->lock);
+	if (fate->held_ns != UINT64_MAX)
+		sim_event_post(&attr, fabric_step_release, world, 0, NULL);
+}
+
+/* The end of all faults: what they hold is let go, what they took down comes up. */
+static void fabric_heal(void)
+{
+	if (!world)
+		return;
+	fabric_release(UINT64_MAX);
+	for (uint32_t i = 0; i < world->port_count; i++)
+		if (world->port[i].down_by_fault)
+			fabric_step_heal(&world->port[i], 0);
+}
+
+__attribute__((constructor)) static void fabric_load(void)
+{
+	sim_on_heal(fabric_heal);
+}
+
+bool world_fabric_send_message(const struct world_message *m)
+{
+	ASSERT(m->from && m->to && m->arrive);
+	if (!fabric_port_up(fabric_port(m->from)) || !fabric_port_up(fabric_port(m->to)))
+		return false;
+	struct world_message sent = *m;
+	struct fabric_fate fate = fabric_fate(&sent);
+	if (fate.lost)
+		return false;
+	fabric_release(sim_now_ns()); /* those first that a clog just let go */
+	if (fate.unordered)
+		sent.order = NULL;
+	if (fate.copied) {
+		struct world_message copy = sent;
+		copy.object = m->copy(m->object);
+		if (copy.object)
+			fabric_deliver(&copy, fate.slower, fate.copy_ns);
+	}
+	if (fate.held_ns)
+		fabric_hold(&sent, &fate);
+	else
+		fabric_deliver(&sent, fate.slower, fate.extra_ns);
+	return true;
+}
+
 bool world_fabric_send(const struct world_port *from, const struct world_port *to, uint64_t bytes,
 		       const void *order, void (*arrive)(void *object, uint64_t arg), void *object,
 		       uint64_t arg)
 {
-	ASSERT(from && to && arrive);
-	struct world_fabric_port *f = fabric_port(from), *t = fabric_port(to);
-	uint64_t extra_ns;
-	if (!fabric_port_up(f) || !fabric_port_up(t) || !fabric_faults(f, t, &extra_ns))
-		return false;
-	const struct sim_event_attr attr = {
-		.name = "fabric.arrive",
-		.kind = SIM_EVENT_WORK,
-		.delay_ns = fabric_delay(f, t, bytes) + extra_ns,
-		.order = order,
-	};
-	sim_event_post(&attr, arrive, object, arg, NULL);
-	return true;
+	const struct world_message m = {.from = from,
+					.to = to,
+					.bytes = bytes,
+					.order = order,
+					.arrive = arrive,
+					.object = object,
+					.arg = arg};
+	return world_fabric_send_message(&m);
 }

@@ -129,10 +129,24 @@ uint32_t world_port_count(void);
 struct world_port *world_port(uint32_t index);
 struct world_port *world_port_of(uint32_t host, int32_t nic_index);
 
-/* Sends `bytes` from one port to another: books both links, draws faults ("fabric.packet" drop or
- * delay, "fabric.link" down), and posts the event that calls arrive(object, arg) at the far side.
- * Messages with one `order` arrive in order. False: lost (the link is down, or a fault ate it);
- * nothing is called then. */
+/* What goes from one port to another. */
+struct world_message {
+	const struct world_port *from, *to;
+	uint64_t bytes;        /* on the wire, headers included */
+	uint32_t packet_bytes; /* payload of its largest packet; 0: no limit on a link matters */
+	const void *order;     /* messages with one order arrive in order; NULL: any */
+	const void *label;     /* object whose label addresses faults; may be NULL */
+	void (*arrive)(void *object, uint64_t arg); /* in an event, at the far side */
+	void *object;
+	uint64_t arg;
+	/* for faults; NULL: that fault does nothing to this message */
+	void *(*copy)(void *object);                    /* another one like it; NULL: cannot */
+	void (*corrupt)(void *object, uint32_t choice); /* changes its payload */
+};
+/* Books both links, draws faults (layer `fabric`), and posts the event that calls arrive. False:
+ * lost (the link is down, or a fault ate it); nothing is called then. */
+bool world_fabric_send_message(const struct world_message *m);
+/* The same for a message that has no more to say. */
 bool world_fabric_send(const struct world_port *from, const struct world_port *to, uint64_t bytes,
 		       const void *order, void (*arrive)(void *object, uint64_t arg), void *object,
 		       uint64_t arg);

@@ -107,6 +107,7 @@ struct world {
 	uint64_t arena_used;
 	struct world_fabric_port *port;
 	uint32_t port_count;
+	struct world_held *held, **held_end; /* messages in a clog, oldest first */
 };
 
 extern struct world *world; /* NULL: none */

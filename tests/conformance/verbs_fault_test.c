@@ -3,6 +3,8 @@
  * fail by plan. */
 #include "tests/conformance/verbs_harness.h"
 
+#include "core/base/macros.h"
+
 /* Everything at once, both ways, twice over; the bytes must come out right. */
 static void traffic(const struct vh_options *o)
 {
@@ -136,6 +138,267 @@ VH_TEST_PLAN(a_transition_that_times_out_by_plan_changes_nothing, "verbs.modify_
 	vh_free(&h);
 }
 
+/* ---- what the fabric does, and reliable connections repair -------------------------------------- */
+
+/* Two hosts' worth of wire between the two devices of one; ports 0 and 1 are the ends. */
+static const char *const repaired[] = {
+	"fabric.packet prob=1/6 corrupt\n",
+	"fabric.packet prob=1/6 reorder by=20us\n",
+	"fabric.packet prob=1/6 reorder by=3ms\n",
+	"fabric.packet prob=1/4 duplicate\n",
+	"fabric.packet prob=1/4 duplicate by=2ms\n",
+	"fabric.packet prob=1/6 delay by=50us\n",
+	"fabric.link port=0 nth=4 clog for=300us\n",
+	"fabric.link port=1 nth=4 clog for=4ms\n",
+	"fabric.path port=0 peer_port=1 nth=5 clog for=5ms\n",
+	"fabric.path port=0 peer_port=1 nth=3 partition for=3ms\n",
+	"fabric.path port=1 peer_port=0 nth=3 partition for=3ms\n",
+	"fabric.path port=0 nth=3 partition\nheal after=3ms\n",
+	"fabric.link port=0 nth=3 clog\nheal after=3ms\n",
+	"fabric.link port=0 nth=2 flap times=3 each=300us\n",
+	"fabric.link nth=3 down\nheal after=3ms\n",
+	"fabric.link port=0 slow factor=50\n",
+	"fabric.link port=0 nth=2 mtu bytes=512 for=2ms\n",
+	"verbs.request nth=4 not_ready for=300us\n",
+	"verbs.cqe prob=1/3 late by=30us\n",
+	"verbs.recv_cqe prob=1/2 late by=30us\n",
+	"verbs.poll_cq prob=1/3 short n=1 by=5us\n",
+	"verbs.poll_cq prob=1/3 empty by=5us\n",
+};
+
+START_TEST(what_the_wire_does_is_repaired)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		vh_run_once(SIM_ENGINE_SIM, seed, repaired[_i], 1, patient_traffic);
+}
+END_TEST
+
+START_TEST(what_the_wire_does_is_repaired_with_threads)
+{
+	if (!strstr(repaired[_i], "heal")) /* by real time: perhaps before anything was sent */
+		vh_run_once(SIM_ENGINE_THREADS, 1, repaired[_i], 1, patient_traffic);
+}
+END_TEST
+
+/* ---- what ends a queue pair ------------------------------------------------------------------- */
+
+struct ending {
+	const char *plan;
+	enum ibv_wc_status first; /* of the send that fails, the second of four */
+	int event;                /* async event at end 0; -1: none */
+	int peer_event;
+};
+
+static const struct ending endings[] = {
+	{"verbs.start nth=2 error\n", IBV_WC_LOC_PROT_ERR, -1, -1},
+	{"verbs.start nth=2 error status=LOC_LEN_ERR\n", IBV_WC_LOC_LEN_ERR, -1, -1},
+	{"verbs.cqe nth=2 error status=LOC_QP_OP_ERR\n", IBV_WC_LOC_QP_OP_ERR, -1, -1},
+	{"verbs.cqe nth=2 error status=WR_FLUSH_ERR\n", IBV_WC_WR_FLUSH_ERR, -1, -1},
+	{"verbs.cqe nth=2 error status=FATAL_ERR\n", IBV_WC_FATAL_ERR, -1, -1},
+	{"verbs.request nth=2 refuse why=ACCESS\n", IBV_WC_REM_ACCESS_ERR, -1,
+	 IBV_EVENT_QP_ACCESS_ERR},
+	{"verbs.request nth=2 refuse why=INVALID\n", IBV_WC_REM_INV_REQ_ERR, -1,
+	 IBV_EVENT_QP_REQ_ERR},
+	{"verbs.request nth=2 refuse why=OPERATION\n", IBV_WC_REM_OP_ERR, -1, IBV_EVENT_QP_REQ_ERR},
+	{"verbs.request nth=2 not_ready\n", IBV_WC_RNR_RETRY_EXC_ERR, -1, -1},
+	{"fabric.path port=0 peer_port=1 nth=2 partition\n", IBV_WC_RETRY_EXC_ERR, -1, -1},
+	{"fabric.link port=0 nth=2 mtu bytes=64\n", IBV_WC_RETRY_EXC_ERR, -1, -1},
+	{"verbs.qp nth=2 flush\n", IBV_WC_WR_FLUSH_ERR, -1, -1},
+	{"verbs.qp nth=2 fatal\n", IBV_WC_WR_FLUSH_ERR, IBV_EVENT_QP_FATAL, -1},
+	{"verbs.device port=0 nth=11 fatal\n", IBV_WC_WR_FLUSH_ERR, IBV_EVENT_DEVICE_FATAL, -1},
+};
+
+static const struct ending *ending;
+
+static void ending_event(struct vh *h, int side, int type)
+{
+	struct ibv_async_event e;
+
+	if (type < 0)
+		return;
+	do { /* COMM_EST and the port's may come before */
+		ck_assert_int_eq(ibv_get_async_event(h->end[side].ctx, &e), 0);
+		ibv_ack_async_event(&e);
+	} while ((int)e.event_type != type);
+}
+
+/* One send at a time, so that the fault is the second one's. */
+static void ending_body(void)
+{
+	struct ibv_wc wc;
+	struct vh h;
+	int failed = 0;
+
+	vh_pair(&h, &vh_defaults);
+	for (uint32_t i = 0; i < 4; i++) {
+		vh_send(&h, 0, IBV_WR_RDMA_WRITE, i, 0, 100);
+		ck_assert(vh_wait(h.end[0].send_cq, &wc, 60 * VH_SECOND_NS));
+		ck_assert_uint_eq(wc.wr_id, i);
+		if (wc.status == IBV_WC_SUCCESS) {
+			ck_assert_int_eq(failed, 0);
+			continue;
+		}
+		if (!failed++)
+			ck_assert_msg(wc.status == ending->first, "%s: got %s, expected %s",
+				      ending->plan, ibv_wc_status_str(wc.status),
+				      ibv_wc_status_str(ending->first));
+		else
+			ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+	}
+	ck_assert_int_ge(failed, 2);
+	ending_event(&h, 0, ending->event);
+	ending_event(&h, 1, ending->peer_event);
+	ck_assert_uint_gt(sim_faults_fired(), 0);
+	sim_faults_heal();
+	ck_assert_int_eq(vh_state(h.end[0].qp), IBV_QPS_ERR);
+	vh_again(&h);
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE, 9, 0, 100); /* healed: it works again */
+	vh_expect(h.end[0].send_cq, 9, IBV_WC_SUCCESS, NULL);
+	vh_free(&h);
+}
+
+START_TEST(a_fault_ends_the_queue_pair_as_hardware_would)
+{
+	ending = &endings[_i];
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		vh_run_once(SIM_ENGINE_SIM, seed, ending->plan, 1, ending_body);
+	vh_run_once(SIM_ENGINE_THREADS, 1, ending->plan, 1, ending_body);
+}
+END_TEST
+
+VH_TEST_PLAN(a_receive_that_fails_by_plan_tells_the_sender,
+	     "verbs.recv_cqe nth=2 error status=LOC_PROT_ERR\n")
+{
+	struct vh h;
+
+	vh_pair(&h, &vh_defaults);
+	for (uint32_t i = 0; i < 3; i++)
+		vh_recv(&h, 1, 20 + i, 0, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		vh_send(&h, 0, IBV_WR_RDMA_WRITE_WITH_IMM, i, 0, 100);
+	vh_expect(h.end[0].send_cq, 0, IBV_WC_SUCCESS, NULL);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_REM_OP_ERR, NULL);
+	vh_expect(h.end[1].recv_cq, 20, IBV_WC_SUCCESS, NULL);
+	vh_expect(h.end[1].recv_cq, 21, IBV_WC_LOC_PROT_ERR, NULL);
+	vh_expect(h.end[1].recv_cq, 22, IBV_WC_WR_FLUSH_ERR, NULL);
+	vh_free(&h);
+}
+
+VH_TEST_PLAN(an_overrun_by_plan_kills_the_queue_pairs, "verbs.cq nth=2 overrun\n")
+{
+	struct vh h;
+
+	vh_pair(&h, &vh_defaults);
+	for (uint32_t i = 0; i < 3; i++)
+		vh_send(&h, 0, IBV_WR_RDMA_WRITE, i, 0, 100);
+	ending_event(&h, 0, IBV_EVENT_CQ_ERR);
+	ending_event(&h, 0, IBV_EVENT_QP_FATAL);
+	ck_assert_int_eq(vh_state(h.end[0].qp), IBV_QPS_ERR);
+	vh_free(&h);
+}
+
+VH_TEST_PLAN(a_corruption_that_nothing_detects_arrives,
+	     "fabric.packet port=0 corrupt undetected=1\n")
+{
+	struct vh h;
+	uint32_t differ = 0;
+
+	vh_pair(&h, &vh_defaults);
+	vh_pattern(h.end[0].buffer, 1000, 1);
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE, 1, 0, 1000);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	for (int i = 0; i < 1000; i++)
+		differ += h.end[0].buffer[i] != h.end[1].buffer[i];
+	ck_assert_uint_eq(differ, 1);
+	vh_free(&h);
+}
+
+VH_TEST_PLAN(inline_data_may_be_limited, "verbs.inline limit bytes=32\n")
+{
+	struct vh h;
+
+	struct vh_options o = vh_defaults;
+
+	o.inline_bytes = 32;
+	vh_make(&h, &o);
+	struct ibv_qp_init_attr init =
+		vh_init_attr(&vh_defaults, h.end[0].send_cq, h.end[0].recv_cq);
+
+	errno = 0;
+	ck_assert_ptr_null(ibv_create_qp(h.end[0].pd, &init));
+	ck_assert_int_eq(errno, EINVAL);
+	vh_free(&h);
+}
+
+/* ---- every call fails, and nothing is left ---------------------------------------------------- */
+
+/* As much as can be made, taken down again. True: no call failed. */
+static bool calls_pass(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = list ? ibv_open_device(list[0]) : NULL;
+	struct ibv_device_attr device;
+	struct ibv_port_attr port;
+	struct ibv_gid_entry entry;
+	struct ibv_qp_attr attr;
+	struct ibv_recv_wr recv = {.wr_id = 1}, *bad = NULL;
+	union ibv_gid gid;
+	static uint64_t word;
+	__be16 pkey;
+	bool ok = ctx && !ibv_query_device(ctx, &device) && !ibv_query_port(ctx, 1, &port) &&
+		  !ibv_query_gid(ctx, 1, 3, &gid) && !ibv_query_gid_ex(ctx, 1, 3, &entry, 0) &&
+		  !ibv_query_pkey(ctx, 1, 0, &pkey);
+	struct ibv_pd *pd = ok ? ibv_alloc_pd(ctx) : NULL;
+	struct ibv_mr *mr = pd ? ibv_reg_mr(pd, &word, 8, 0) : NULL;
+	struct ibv_comp_channel *ch = mr ? ibv_create_comp_channel(ctx) : NULL;
+	struct ibv_cq *cq = ch ? ibv_create_cq(ctx, 8, NULL, ch, 0) : NULL;
+	struct ibv_qp_init_attr init = vh_init_attr(&vh_defaults, cq, cq);
+	struct ibv_qp *qp = cq && !ibv_req_notify_cq(cq, 0) ? ibv_create_qp(pd, &init) : NULL;
+
+	ok = qp != NULL;
+	if (ok) {
+		attr = vh_attr(&vh_defaults, &gid, qp->qp_num, 0, 0);
+		attr.qp_state = IBV_QPS_INIT;
+		ok = !ibv_modify_qp(qp, &attr, VH_INIT_MASK) && !ibv_post_recv(qp, &recv, &bad) &&
+		     !ibv_query_qp(qp, &attr, IBV_QP_STATE, &init);
+	}
+	ok &= !qp || !ibv_destroy_qp(qp);
+	ok &= !cq || !ibv_destroy_cq(cq);
+	ok &= !ch || !ibv_destroy_comp_channel(ch);
+	ok &= !mr || !ibv_dereg_mr(mr);
+	ok &= !pd || !ibv_dealloc_pd(pd);
+	ok &= !ctx || !ibv_close_device(ctx);
+	if (list)
+		ibv_free_device_list(list);
+	return ok;
+}
+
+static uint32_t calls_bad;
+
+static void calls_body(void)
+{
+	bool ok = calls_pass();
+
+	ck_assert_int_eq(ok, sim_faults_fired() == 0);
+	calls_bad += !ok;
+}
+
+/* Passing clean tells that the last of them was reached. */
+START_TEST(whichever_call_fails_nothing_is_left)
+{
+	char plan[64];
+	uint32_t before = UINT32_MAX;
+
+	calls_bad = 0;
+	for (int k = 1; before != calls_bad; k++) {
+		before = calls_bad;
+		snprintf(plan, sizeof plan, "verbs.any nth=%d fail\n", k);
+		vh_run_once(SIM_ENGINE_SIM, 1, plan, 1, calls_body);
+	}
+	ck_assert_uint_eq(calls_bad, 22);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("faults");
@@ -147,5 +410,14 @@ int main(void)
 	VH_ADD(t, a_completion_that_fails_by_plan_ends_the_queue_pair);
 	VH_ADD(t, a_registration_that_fails_by_plan_leaves_nothing);
 	VH_ADD(t, a_transition_that_times_out_by_plan_changes_nothing);
+	tcase_add_loop_test(t, what_the_wire_does_is_repaired, 0, ARRAY_LEN(repaired));
+	tcase_add_loop_test(t, what_the_wire_does_is_repaired_with_threads, 0, ARRAY_LEN(repaired));
+	tcase_add_loop_test(t, a_fault_ends_the_queue_pair_as_hardware_would, 0,
+			    ARRAY_LEN(endings));
+	VH_ADD(t, a_receive_that_fails_by_plan_tells_the_sender);
+	VH_ADD(t, an_overrun_by_plan_kills_the_queue_pairs);
+	VH_ADD(t, a_corruption_that_nothing_detects_arrives);
+	VH_ADD(t, inline_data_may_be_limited);
+	tcase_add_test(t, whichever_call_fails_nothing_is_left);
 	return vh_suite_run("verbs faults", t);
 }
