@@ -138,12 +138,30 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 	}
 }
 
+/* Looked up, not followed: the context may have been closed by another thread a moment ago. */
+static struct hca_context *hca_context_find(const struct ibv_context *context)
+{
+	struct hca_world *w = hca_world();
+	struct hca_context *c;
+	uint32_t at = 0;
+
+	while ((c = hca_slab_next(&w->context, os_proc()->id, &at)))
+		if (c->item.handle == (uintptr_t)context && !c->closed)
+			return c;
+	return NULL;
+}
+
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	sim_point("ibv_get_async_event");
 	struct hca_world *world = hca_world();
-	struct hca_context *c = hca_context_of(context)->hca;
+	struct hca_context *c = hca_context_find(context);
+
+	if (!c) {
+		errno = ENODEV;
+		return -1;
+	}
 	uint32_t generation = __atomic_load_n(&c->item.generation, __ATOMIC_ACQUIRE);
+	sim_point("ibv_get_async_event");
 	int rc = hca_call_fault("verbs.get_async_event", NULL, c->port, -1);
 
 	if (rc) {

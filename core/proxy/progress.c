@@ -131,6 +131,7 @@ static bool proxy_conn_progress(struct proxy_conn *pc)
 		moved = proxy_run_start(pc);
 	run->nwaits = 0;
 	rc = pc->is_send ? proxy_send_step(pc, &moved) : proxy_recv_step(pc, &moved);
+	os_self()->step = -1;
 	if (rc) {
 		pc->failed = true;
 		comm_set_async_error(pc->comm, rc);

@@ -25,6 +25,7 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 
 	if (run->posted == run->op.nsteps || run->posted + run->op.slice_steps > run->done + depth)
 		return ncclSuccess;
+	os_self()->step = (int64_t)step;
 	rc = pc->proxy->net->irecv(pc->net_comm, proxy_recv_slot(pc, step), bytes, pc->mr, &req,
 				   &w);
 	if (rc)
@@ -51,6 +52,7 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 
 	if (run->received == run->posted)
 		return ncclSuccess;
+	os_self()->step = (int64_t)step;
 	rc = pc->proxy->net->test(run->req[step % DEV_STEPS], &done, &bytes, &w);
 	if (rc)
 		return rc;
@@ -82,6 +84,7 @@ static ncclResult_t proxy_recv_flush(struct proxy_conn *pc, bool *moved)
 
 	if (run->flushed == run->received)
 		return ncclSuccess;
+	os_self()->step = (int64_t)step;
 	if (pc->flush && bytes && !run->flush_req) {
 		rc = pc->proxy->net->iflush(pc->net_comm, proxy_recv_slot(pc, step), bytes, pc->mr,
 					    &run->flush_req, &w);

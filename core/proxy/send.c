@@ -94,6 +94,7 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 
 	if (run->transmitted == run->posted || !proxy_send_filled(pc, &size, &offset))
 		return ncclSuccess;
+	os_self()->step = (int64_t)step;
 	rc = proxy_send_slot_check(pc, size, offset);
 	if (!rc)
 		rc = pc->proxy->net->isend(pc->net_comm, pc->buffer + offset, size, pc->mr, &req,
@@ -125,6 +126,7 @@ static ncclResult_t proxy_send_complete(struct proxy_conn *pc, bool *moved)
 
 	if (run->done == run->transmitted)
 		return ncclSuccess;
+	os_self()->step = (int64_t)step;
 	rc = pc->proxy->net->test(run->req[step % DEV_STEPS], &done, &bytes, &w);
 	if (rc)
 		return rc;

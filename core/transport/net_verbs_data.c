@@ -173,8 +173,9 @@ ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr
 
 	ASSERT(c->is_send && c->state == NET_VERBS_READY);
 	*req = NULL;
-	if (c->failed)
-		return ncclRemoteError;
+	rc = (int)net_verbs_alive(c);
+	if (rc)
+		return (ncclResult_t)rc;
 	if (!net_verbs_cleared(c, &cts, w))
 		return ncclSuccess;
 	if (bytes > cts.bytes) {
@@ -237,8 +238,9 @@ ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr
 
 	ASSERT(!c->is_send && c->state == NET_VERBS_READY);
 	*req = NULL;
-	if (c->failed)
-		return ncclRemoteError;
+	rc = (int)net_verbs_alive(c);
+	if (rc)
+		return (ncclResult_t)rc;
 	if (c->recvs - c->cts_done < NET_VERBS_CTS_DEPTH)
 		r = net_verbs_request(c, NET_VERBS_RECV, &index);
 	if (!r)
@@ -268,8 +270,9 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 
 	ASSERT(c->flush_qp && bytes);
 	*req = NULL;
-	if (c->failed)
-		return ncclRemoteError;
+	rc = (int)net_verbs_alive(c);
+	if (rc)
+		return (ncclResult_t)rc;
 	r = net_verbs_request(c, NET_VERBS_FLUSH, &index);
 	if (!r)
 		return net_verbs_busy(c, req, w);
@@ -354,6 +357,8 @@ ncclResult_t net_verbs_test(struct net_request *r, bool *done, size_t *bytes, st
 	*done = false;
 	if (!r->done)
 		rc = net_verbs_drain(c);
+	if (!rc && !r->done)
+		rc = net_verbs_alive(c);
 	if (rc)
 		return rc;
 	if (!r->done) {

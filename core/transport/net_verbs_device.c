@@ -72,6 +72,7 @@ static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, c
 		}
 		snprintf(d->name, sizeof d->name, "%s", name);
 		d->ctx = ctx;
+		d->state = st;
 		d->port = port;
 		d->guid = be64toh(attr->sys_image_guid);
 		st->ndevs++;
@@ -146,7 +147,7 @@ void net_verbs_fini(struct ncclComm *comm)
 
 		ASSERT(!d->pd_refs);
 		if (!i || st->dev[i - 1].ctx != d->ctx)
-			ibv_close_device(d->ctx);
+			net_verbs_close_context(d);
 	}
 	if (st->list)
 		ibv_free_device_list(st->list);

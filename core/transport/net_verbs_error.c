@@ -54,6 +54,8 @@ static const char *net_verbs_kind_name(uint32_t kind)
 		return "RDMA_READ (flush)";
 	case NET_VERBS_CTS:
 		return "RDMA_WRITE (clear to send)";
+	case NET_VERBS_EVENT:
+		return "asynchronous event";
 	default:
 		return "request";
 	}
@@ -114,6 +116,23 @@ ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *w
 	return ncclRemoteError;
 }
 
+ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
+{
+	uint32_t event = shared_load_u32(&c->event, SHARED_ACQUIRE);
+	char text[160];
+
+	if (c->failed)
+		return ncclRemoteError;
+	if (!event)
+		return ncclSuccess;
+	c->failed = true;
+	snprintf(text, sizeof text, "ended by an asynchronous event of the HCA: %s",
+		 ibv_event_type_str((enum ibv_event_type)(event - 1)));
+	net_verbs_log(c, c->qp->qp_num, text);
+	net_verbs_tell(c, event, NET_VERBS_EVENT);
+	return ncclSystemError;
+}
+
 /* What the other end said: its queue pair failed, so this one is of no use any more. */
 static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 {
@@ -122,6 +141,9 @@ static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 	c->failed = true;
 	if (c->notice.magic != NET_VERBS_NOTICE_MAGIC)
 		snprintf(text, sizeof text, "a message without magic on its connection for set-up");
+	else if (c->notice.what == NET_VERBS_EVENT)
+		snprintf(text, sizeof text, "the peer says: ended by an asynchronous event: %s",
+			 ibv_event_type_str((enum ibv_event_type)(c->notice.status - 1)));
 	else
 		snprintf(text, sizeof text, "the peer says: %s completed with IBV_WC_%s (%u)",
 			 net_verbs_kind_name(c->notice.what),
@@ -186,8 +208,9 @@ ncclResult_t net_verbs_check(void *net_comm, struct wait *w)
 			 .step = -1,
 			 .object = "proxy progress"},
 	};
-	if (c->failed)
-		return ncclRemoteError;
+	rc = net_verbs_alive(c);
+	if (rc)
+		return rc;
 	/* Not a system call per idle pass: when something came, and now and then. */
 	if (!c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
 		c->checked_seq = seq;

@@ -40,6 +40,12 @@ struct net_verbs_dev {
 	bool has_gid; /* gid below was chosen */
 	int gid_index;
 	union ibv_gid gid;
+	struct net_state *state;
+	/* of the first port of a context, for all: */
+	struct os_thread *watcher; /* of asynchronous events; NULL: not in use yet */
+	shared_u32 closing;
+	struct os_mutex lock;         /* the list below */
+	struct net_verbs_conn *conns; /* those with queue pairs */
 };
 
 struct net_state {
@@ -107,7 +113,13 @@ DOPPEL_CHECK_OFFSET(struct net_verbs_cts, turn, 24);
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
-enum net_verbs_kind { NET_VERBS_SEND, NET_VERBS_RECV, NET_VERBS_FLUSH, NET_VERBS_CTS };
+enum net_verbs_kind {
+	NET_VERBS_SEND,
+	NET_VERBS_RECV,
+	NET_VERBS_FLUSH,
+	NET_VERBS_CTS,
+	NET_VERBS_EVENT, /* not a request: in a notice, whose status is an enum ibv_event_type then */
+};
 
 struct net_request {
 	struct net_verbs_conn *conn;
@@ -148,8 +160,10 @@ struct net_verbs_conn {
 	struct ibv_cq *cq; /* of both queue pairs */
 	struct ibv_qp *qp;
 	struct net_request req[NET_MAX_REQUESTS];
-	bool failed;    /* said so already */
-	bool peer_gone; /* the TCP connection ended */
+	bool failed;                 /* said so already */
+	struct net_verbs_conn *next; /* of the device's, under its lock */
+	shared_u32 event; /* 1 + enum ibv_event_type that ended this connection; 0: none */
+	bool peer_gone;   /* the TCP connection ended */
 	uint64_t checked_seq, check_at_ns;
 	struct net_verbs_notice notice; /* comes in */
 	size_t notice_bytes;
@@ -223,9 +237,16 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 			      struct net_request **req, struct wait *w);
 ncclResult_t net_verbs_test(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
 
+/* net_verbs_async.c: a connection whose queues exist is told of events that end it. */
+ncclResult_t net_verbs_watch(struct net_verbs_conn *c);
+void net_verbs_unwatch(struct net_verbs_conn *c);
+void net_verbs_close_context(struct net_verbs_dev *d);
+
 /* net_verbs_error.c: completions that say error, and the other end's notices. */
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, struct wait *w);
+/* Has the connection failed, by what came before or by an event? ncclSuccess: no. */
+ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 /* Is any request in flight? */
 bool net_verbs_outstanding(const struct net_verbs_conn *c);
 /* Takes what the completion queue has. */

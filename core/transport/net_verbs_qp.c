@@ -191,7 +191,8 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 		WARN("NET/IB: qp 0x%x on device %s to INIT failed", c->qp->qp_num, c->dev->name);
 		return ncclSystemError;
 	}
-	if (c->is_send)
+	rc = net_verbs_watch(c);
+	if (!rc && c->is_send)
 		rc = net_verbs_ring_make(c);
 	if (!rc)
 		net_verbs_meta_fill(c);
@@ -245,6 +246,7 @@ static void net_verbs_qp_destroy(struct net_verbs_conn *c, struct ibv_qp **qp)
 /* After it the HCA touches no memory for this connection any more. */
 void net_verbs_qp_stop(struct net_verbs_conn *c)
 {
+	net_verbs_unwatch(c);
 	net_verbs_qp_destroy(c, &c->flush_qp);
 	net_verbs_qp_destroy(c, &c->qp);
 }
