@@ -11,7 +11,9 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -79,12 +81,62 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 	return fn ? fn(device) : 0;
 }
 
+/* Contexts that are open, and how many threads wait for an event of each: rdma-core waits in read(),
+ * which closing does not end, and a thread may ask for an event at the moment of closing. */
+struct verbs_context_entry {
+	struct verbs_context_entry *next;
+	struct ibv_context *context;
+	int waiting;
+	int closing;
+};
+
+static struct verbs_context_entry *verbs_contexts;
+static pthread_mutex_t verbs_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t verbs_contexts_idle = PTHREAD_COND_INITIALIZER;
+
+static struct verbs_context_entry **verbs_context_find(const struct ibv_context *context)
+{
+	struct verbs_context_entry **at = &verbs_contexts;
+
+	while (*at && (*at)->context != context)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Ends the waits for its events, and waits for that. */
+static void verbs_context_close(const struct ibv_context *context)
+{
+	pthread_mutex_lock(&verbs_contexts_lock);
+	struct verbs_context_entry *e = *verbs_context_find(context);
+
+	if (e) {
+		e->closing = 1;
+		while (e->waiting)
+			pthread_cond_wait(&verbs_contexts_idle, &verbs_contexts_lock);
+		*verbs_context_find(context) = e->next;
+	}
+	pthread_mutex_unlock(&verbs_contexts_lock);
+	free(e);
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct ibv_context *(*fn)(struct ibv_device *);
 
 	*(void **)&fn = verbs_function("ibv_open_device", "IBVERBS_1.1");
-	return fn ? fn(device) : NULL;
+	struct verbs_context_entry *e = calloc(1, sizeof *e);
+	struct ibv_context *context = fn && e ? fn(device) : NULL;
+
+	if (!context) {
+		free(e);
+		return NULL;
+	}
+	e->context = context;
+	pthread_mutex_lock(&verbs_contexts_lock);
+	e->next = verbs_contexts;
+	verbs_contexts = e;
+	pthread_mutex_unlock(&verbs_contexts_lock);
+	return context;
 }
 
 int ibv_close_device(struct ibv_context *context)
@@ -92,6 +144,7 @@ int ibv_close_device(struct ibv_context *context)
 	int (*fn)(struct ibv_context *);
 
 	*(void **)&fn = verbs_function("ibv_close_device", "IBVERBS_1.1");
+	verbs_context_close(context);
 	return fn ? fn(context) : -1;
 }
 
@@ -140,12 +193,60 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 
 /* ---- events and names --------------------------------------------------------------------------
  */
 
+/* How long it takes at most until a closing context is noticed. */
+#define VERBS_EVENT_LOOK_MS 50
+
+static struct verbs_context_entry *verbs_context_enter(const struct ibv_context *context)
+{
+	pthread_mutex_lock(&verbs_contexts_lock);
+	struct verbs_context_entry *e = *verbs_context_find(context);
+
+	if (e && e->closing)
+		e = NULL;
+	if (e)
+		e->waiting++;
+	pthread_mutex_unlock(&verbs_contexts_lock);
+	return e;
+}
+
+static void verbs_context_leave(struct verbs_context_entry *e)
+{
+	pthread_mutex_lock(&verbs_contexts_lock);
+	if (!--e->waiting)
+		pthread_cond_broadcast(&verbs_contexts_idle);
+	pthread_mutex_unlock(&verbs_contexts_lock);
+}
+
+static int verbs_context_closing(struct verbs_context_entry *e)
+{
+	pthread_mutex_lock(&verbs_contexts_lock);
+	int closing = e->closing;
+	pthread_mutex_unlock(&verbs_contexts_lock);
+	return closing;
+}
+
+/* Ends with -1 and ENODEV when the context closes. */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	int (*fn)(struct ibv_context *, struct ibv_async_event *);
+	int rc = -1, error = ENODEV;
 
 	*(void **)&fn = verbs_function("ibv_get_async_event", "IBVERBS_1.1");
-	return fn ? fn(context, event) : -1;
+	struct verbs_context_entry *e = fn ? verbs_context_enter(context) : NULL;
+
+	while (e && !verbs_context_closing(e)) {
+		struct pollfd p = {.fd = context->async_fd, .events = POLLIN};
+
+		if (poll(&p, 1, VERBS_EVENT_LOOK_MS) <= 0)
+			continue;
+		rc = fn(context, event);
+		error = errno;
+		break;
+	}
+	if (e)
+		verbs_context_leave(e);
+	errno = error;
+	return rc;
 }
 
 void ibv_ack_async_event(struct ibv_async_event *event)
