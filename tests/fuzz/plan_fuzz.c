@@ -23,6 +23,19 @@ static void fuzz_main_task(void *arg)
 		struct os_fault f;
 		(void)os_fault("os.socket", NULL, &f);
 		(void)os_fault("verbs.cqe", NULL, &f);
+		(void)os_fault("os.alloc", NULL, &f);
+		(void)os_fault("cuda.malloc", NULL, &f);
+		struct sim_fault_place at = {.host = i % 2,
+					     .port = i % 4,
+					     .peer_host = i % 3,
+					     .peer_port = -1,
+					     .state = i % 7,
+					     .step = i};
+		if (sim_fault("fabric.path", NULL, &at, &f))
+			ASSERT(f.left_ns > 0);
+		(void)sim_fault("fabric.packet", NULL, &at, &f);
+		(void)sim_fault("verbs.modify_qp", NULL, &at, &f);
+		os_sleep_ns(1000);
 	}
 }
 

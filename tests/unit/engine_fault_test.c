@@ -145,6 +145,111 @@ START_TEST(faults_fire_where_and_when_the_plan_says)
 }
 END_TEST
 
+/* ---- any, places, figures, healing ----------------------------------------------------------- */
+
+static char any_fires[32];
+
+/* In turn: two sites that can fail, and one that cannot. */
+static void any_main(void *arg)
+{
+	struct sim_fault_place at = SIM_FAULT_NOWHERE;
+	struct os_fault f;
+
+	memset(any_fires, '-', 12);
+	for (int i = 0; i < 12; i++) {
+		static const char *const site[] = {"verbs.alloc_pd", "verbs.modify_qp",
+						   "verbs.cqe"};
+		bool fires;
+
+		at.port = i;
+		at.peer_host = i % 2;
+		at.state = i % 4;
+		fires = sim_fault(site[i % 3], NULL, &at, &f);
+		if (fires)
+			any_fires[i] = f.arg == ENOMEM      ? 'm'
+				       : f.arg == ETIMEDOUT ? 't'
+				       : f.arg == EIO       ? 'i'
+							    : 'x';
+	}
+}
+
+static const struct {
+	const char *plan, *fires;
+} any_plans[] = {
+	{"verbs.any nth=3 fail", "---m--------"},
+	{"verbs.any nth=4 count=2 fail", "----t-m-----"},
+	{"verbs.any forever fail errno=EIO", "ii-ii-ii-ii-"},
+	{"verbs.any port=7 fail", "-------t----"},
+	{"verbs.any peer_host=1 forever fail", "-t-m---t-m--"},
+	{"verbs.modify_qp state=INIT fail", "-t----------"},
+	{"verbs.modify_qp state=RTS fail", "-------t----"},
+	{"cuda.any forever fail", "------------"},
+};
+
+START_TEST(any_is_every_site_that_can_fail_in_one_sequence)
+{
+	struct sim_fault_stat stat = {.site = NULL};
+
+	ck_assert_int_eq(start_with(any_plans[_i].plan), 0);
+	ck_assert_int_eq(sim_run(any_main, NULL), SIM_PASS);
+	any_fires[12] = 0;
+	ck_assert_str_eq(any_fires, any_plans[_i].fires);
+	for (uint32_t i = 0; sim_fault_stat(i, &stat); i++) {
+		bool came = !strcmp(stat.site, "verbs.alloc_pd") ||
+			    !strcmp(stat.site, "verbs.modify_qp") ||
+			    !strcmp(stat.site, "verbs.cqe");
+
+		ck_assert_uint_eq(stat.visits, came ? 4 : 0);
+		ck_assert_uint_le(stat.fires, stat.visits);
+	}
+	sim_stop();
+}
+END_TEST
+
+static uint32_t heals;
+
+static void heal_hook(void)
+{
+	heals++;
+}
+
+/* What lasts goes on, uncounted, says how long it will, and is over at the time or at healing. */
+static void last_main(void *arg)
+{
+	struct os_fault f;
+
+	ck_assert(!os_fault("fabric.path", NULL, &f));
+	ck_assert(os_fault("fabric.path", NULL, &f));
+	ck_assert_uint_eq(f.left_ns, 5000);
+	os_sleep_ns(4000);
+	ck_assert(os_fault("fabric.path", NULL, &f));
+	ck_assert_int_eq(f.kind, OS_FAULT_SLOW);
+	ck_assert_uint_eq(f.arg, 7);
+	ck_assert_uint_eq(f.left_ns, 1000);
+	ck_assert_uint_eq(sim_faults_fired(), 1);
+	os_sleep_ns(1000);
+	ck_assert(!os_fault("fabric.path", NULL, &f));
+	ck_assert(os_fault("fabric.link", NULL, &f));
+	ck_assert_uint_eq(f.left_ns, UINT64_MAX);
+	os_sleep_ns(1000000);
+	ck_assert(os_fault("fabric.link", NULL, &f));
+	sim_faults_heal();
+	sim_faults_heal();
+	ck_assert(sim_faults_healed());
+	ck_assert_uint_eq(heals, 1);
+	ck_assert(!os_fault("fabric.link", NULL, &f));
+}
+
+START_TEST(what_lasts_ends_in_time_or_when_faults_heal)
+{
+	sim_on_heal(heal_hook);
+	ck_assert_int_eq(start_with("fabric.path nth=2 slow factor=7 for=5us\nfabric.link clog"),
+			 0);
+	ck_assert_int_eq(sim_run(last_main, NULL), SIM_PASS);
+	sim_stop();
+}
+END_TEST
+
 /* ---- kill ----------------------------------------------------------------------------------- */
 
 static struct os_proc victim = {.id = 1, .host = 1, .name = "victim"};
@@ -249,6 +354,9 @@ int main(void)
 	tcase_add_loop_test(t, errors_name_line_column_and_nearest, 0, (int)ARRAY_LEN(bad_plans));
 	tcase_add_loop_test(t, faults_fire_where_and_when_the_plan_says, 0,
 			    (int)ARRAY_LEN(good_plans));
+	tcase_add_loop_test(t, any_is_every_site_that_can_fail_in_one_sequence, 0,
+			    (int)ARRAY_LEN(any_plans));
+	tcase_add_test(t, what_lasts_ends_in_time_or_when_faults_heal);
 	tcase_add_test(t, task_kill_ends_the_process_at_an_entry_point);
 	tcase_add_test(t, drawn_plans_depend_on_the_seed_alone);
 	tcase_add_test(t, sites_are_printed);
