@@ -100,9 +100,12 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		return NULL;
 	}
 	(void)hca_world();
-	errno = hca_call_fault("verbs.get_device_list", NULL, HCA_NO_PORT, -1);
-	if (errno)
+	int fault = hca_call_fault("verbs.get_device_list", NULL, HCA_NO_PORT, -1);
+
+	if (fault) {
+		errno = fault;
 		return NULL;
+	}
 	struct hca_proc *p = hca_proc_get();
 	struct ibv_device **list =
 		p ? os_alloc((p->count + 1) * sizeof(struct ibv_device *), "ibv_device list")
@@ -172,9 +175,12 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		errno = ENODEV;
 		return NULL;
 	}
-	errno = hca_command_fault("verbs.open_device", NULL, d->port, -1);
-	if (errno)
+	int fault = hca_command_fault("verbs.open_device", NULL, d->port, -1);
+
+	if (fault) {
+		errno = fault;
 		return NULL;
+	}
 	struct hca_context_handle *h = os_alloc(sizeof *h, "ibv_context");
 	struct hca_context *c =
 		h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;

@@ -223,10 +223,13 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	sim_point("ibv_create_comp_channel");
 	sim_charge_ns(HCA_CONTROL_NS);
-	errno = hca_command_fault("verbs.create_comp_channel", NULL,
-				  hca_context_of(context)->hca->port, -1);
-	if (errno)
+	int fault = hca_command_fault("verbs.create_comp_channel", NULL,
+				      hca_context_of(context)->hca->port, -1);
+
+	if (fault) {
+		errno = fault;
 		return NULL;
+	}
 	struct hca_channel_handle *h = os_alloc(sizeof *h, "ibv_comp_channel");
 
 	if (!h)

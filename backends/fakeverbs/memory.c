@@ -18,9 +18,12 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_context_handle *c = hca_context_of(context);
 
-	errno = hca_command_fault("verbs.alloc_pd", NULL, c->hca->port, -1);
-	if (errno)
+	int fault = hca_command_fault("verbs.alloc_pd", NULL, c->hca->port, -1);
+
+	if (fault) {
+		errno = fault;
 		return NULL;
+	}
 	struct hca_pd_handle *pd = os_alloc(sizeof *pd, "ibv_pd");
 
 	if (!pd)

@@ -133,8 +133,7 @@ struct fault_plan {
 
 #pragma GCC visibility push(hidden)
 extern const struct fault_site fault_sites_fabric[], fault_sites_verbs[], fault_sites_cuda[],
-	fault_sites_nvml[],
-	fault_sites_os[], fault_sites_shared[];
+	fault_sites_nvml[], fault_sites_os[], fault_sites_shared[];
 extern const struct fault_recipe fault_recipes_fabric[], fault_recipes_verbs[],
 	fault_recipes_cuda[], fault_recipes_nvml[], fault_recipes_os[], fault_recipes_shared[];
 extern const struct fault_layer fault_layers[]; /* until name is NULL */
