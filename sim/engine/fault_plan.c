@@ -315,13 +315,13 @@ static int parse_forever(const struct cursor *c, struct token t, struct fault *f
 	return 0;
 }
 
-/* Of LAYER.any the only action is to fail, each site as it usually does. */
+/* Of LAYER.any the only action is to fail, each site as it usually does; the error that may be
+ * named is of the layer's kind. */
 static int parse_action_any(const struct cursor *c, struct token t, struct fault *f)
 {
-	static const struct fault_action fail = FAULT_ACTION_FAIL(0);
-
-	f->action = &fail;
-	if (token_is(t, fail.name))
+	for (const struct fault_site *s = f->layer->site; s->name && !f->action; s++)
+		f->action = fault_action_fail(s);
+	if (f->action && token_is(t, f->action->name))
 		return 0;
 	return fault_error(c, t.at, "%s.any cannot \"%.*s\"; it can: fail", f->layer->name,
 			   (int)t.n, t.at);
