@@ -25,6 +25,7 @@ static struct {
 	bool eof;
 	struct os_addr at;
 	shared_u32 listening;
+	shared_u32 failed; /* send_rc is not 0: before the client closes */
 } saw;
 
 static void wait_for(int fd, uint64_t seq)
@@ -93,6 +94,7 @@ static void server_main(void *arg)
 	struct os_addr own;
 	char name[16];
 	int fd = -1, conn = -1;
+	bool failed = false;
 	(void)arg;
 	ck_assert_int_eq(os_interface(0, name, sizeof name, &own), 0);
 	while ((saw.listen_rc = os_listen(&own, &fd, &saw.at)) == EADDRINUSE)
@@ -106,8 +108,9 @@ static void server_main(void *arg)
 		if (rc)
 			continue;
 		server_read(conn);
-		saw.strangers += saw.received == 0 && saw.recv_rc == 0 && saw.send_rc == 0;
-	} while (saw.received == 0 && saw.send_rc == 0 && saw.recv_rc == 0);
+		failed = shared_load_u32(&saw.failed, SHARED_ACQUIRE) != 0;
+		saw.strangers += saw.received == 0 && saw.recv_rc == 0 && !failed;
+	} while (saw.received == 0 && !failed && saw.recv_rc == 0);
 	os_close(fd);
 }
 
@@ -161,6 +164,7 @@ static void client_main(void *arg)
 		}
 		saw.sent += (uint32_t)done;
 	}
+	shared_store_u32(&saw.failed, saw.send_rc != 0, SHARED_RELEASE);
 	if (fd >= 0)
 		os_close(fd);
 }
