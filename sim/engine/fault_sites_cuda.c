@@ -25,13 +25,12 @@
 		     .param = {{"error", FAULT_NUMBER, usual}}}}},
 
 const struct fault_site fault_sites_cuda[] = {
-	FAULT_CUDA_CALLS(CUDA_CALL)
-	{.name = "cuda.kernel",
-	 .what = "a launch",
-	 .action = {{.name = "delay",
-		     .kind = OS_FAULT_DELAY,
-		     .what = "it starts later",
-		     .param = {{"by", FAULT_TIME, 1000000}}}}},
+	FAULT_CUDA_CALLS(CUDA_CALL){.name = "cuda.kernel",
+				    .what = "a launch",
+				    .action = {{.name = "delay",
+						.kind = OS_FAULT_DELAY,
+						.what = "it starts later",
+						.param = {{"by", FAULT_TIME, 1000000}}}}},
 	{.name = "cuda.block",
 	 .what = "a block of a kernel that gets its SM; its number is the channel",
 	 .action = {{.name = "delay",
@@ -67,8 +66,7 @@ const struct fault_site fault_sites_cuda[] = {
 };
 
 const struct fault_site fault_sites_nvml[] = {
-	FAULT_NVML_CALLS(NVML_CALL)
-	{.name = NULL},
+	FAULT_NVML_CALLS(NVML_CALL){.name = NULL},
 };
 
 const struct fault_recipe fault_recipes_cuda[] = {
