@@ -33,16 +33,17 @@ static void peermem_put(void *to, const void *from, uint64_t bytes)
 	}
 }
 
-/* `order` says how it lands, see memory.h. */
+/* `order` says how it lands, see memory.h; `kept` that it was waiting here. */
 static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
-			 enum shared_order order)
+			 enum shared_order order, bool kept)
 {
 	struct mem_access a = {.addr = fc_alias(address),
 			       .bytes = bytes,
 			       .wake = (const void *)(uintptr_t)address,
 			       .op = SHARED_RANGE_WRITE,
 			       .order = order,
-			       .scope = SHARED_SYSTEM};
+			       .scope = SHARED_SYSTEM,
+			       .touched = kept};
 
 	fc_shadow_write(address, bytes);
 	mem_access(&a);
@@ -52,15 +53,15 @@ static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 }
 
 /* Who wrote what waits here: neither the queue pair, whose completions tell nothing of it, nor
- * anybody else until a flush. One for each HCA. */
-static const void *peermem_unflushed(const struct fc_device *dev, uint32_t hca)
+ * anybody else until a flush. One for each HCA, and one for all, which launches take. */
+static const void *peermem_unflushed(const struct fc_device *dev, int64_t hca)
 {
-	return (const char *)dev + 1 + hca % (sizeof *dev - 1);
+	return (const char *)dev + (uint64_t)(1 + hca) % sizeof *dev;
 }
 
 static void peermem_kept(const struct fc_device *dev, const struct fc_pending *w)
 {
-	const void *acting = mem_acting(), *apart = peermem_unflushed(dev, w->hca);
+	const void *apart = peermem_unflushed(dev, w->hca);
 	const struct os_label label = {.what = "unflushed writes of an HCA to gpu",
 				       .rank = -1,
 				       .peer = -1,
@@ -68,26 +69,20 @@ static void peermem_kept(const struct fc_device *dev, const struct fc_pending *w
 				       .number = dev->index};
 	const struct mem_access a = {.addr = fc_alias(w->address),
 				     .bytes = w->bytes,
-				     .wake = (const void *)(uintptr_t)w->address,
 				     .op = SHARED_RANGE_WRITE,
-				     .order = w->bytes > PEERMEM_WHOLE_BYTES ? SHARED_RELAXED
-									     : SHARED_RELEASE,
+				     .order = SHARED_RELEASE,
 				     .scope = SHARED_SYSTEM};
 
-	if (!(mem_on & MEM_RACES) || !acting)
+	if (!(mem_on & MEM_RACES))
 		return;
 	os_label(apart, &label);
-	mem_release(apart);
-	mem_as(apart);
-	mem_acquire(apart);
-	mem_touched(&a);
-	mem_release(apart);
-	mem_as(acting);
+	mem_touched_as(apart, &a, peermem_unflushed(dev, -1));
 }
 
 void fc_peermem_apply(struct fc_device *dev, int64_t hca)
 {
 	struct fc_pending **at = &dev->pending;
+	mem_acquire(peermem_unflushed(dev, hca));
 	while (*at) {
 		struct fc_pending *w = *at;
 		if (hca >= 0 && w->hca != hca) {
@@ -95,8 +90,7 @@ void fc_peermem_apply(struct fc_device *dev, int64_t hca)
 			continue;
 		}
 		*at = w->next;
-		mem_acquire(peermem_unflushed(dev, w->hca));
-		peermem_land(w->address, w->data, w->bytes, SHARED_RELEASE);
+		peermem_land(w->address, w->data, w->bytes, SHARED_RELEASE, true);
 		free(w);
 	}
 	dev->pending_end = at;
@@ -214,7 +208,7 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	fc_unlock();
 	if (dev && !rc && dev->gpu->sm >= PEERMEM_ORDERED_SM) {
 		peermem_land(address, data, bytes,
-			     bytes > PEERMEM_WHOLE_BYTES ? SHARED_RELAXED : SHARED_RELEASE);
+			     bytes > PEERMEM_WHOLE_BYTES ? SHARED_RELAXED : SHARED_RELEASE, false);
 	}
 	return rc;
 }

@@ -513,6 +513,8 @@ void happens_access(struct mem_agent *agent, const struct mem_access *a)
 {
 	struct happens_part *p = part_of(agent);
 
+	if (UNLIKELY(report_over()))
+		return;
 	if (a->op == SHARED_FENCE) {
 		happens_fence(p, a);
 		return;

@@ -125,9 +125,11 @@ void report_stop(void);
 uint32_t report_actor(const struct mem_agent *me); /* its number */
 /* Remembers an access with the frames that led to it; its number, never 0. */
 uint64_t report_record(const struct happens_part *p, const struct mem_access *a);
+/* Ends the run: a task stays where it is; an event's step goes on to its end first, because it may
+ * hold the locks of a device. */
 void report_race(struct happens_part *p, const struct mem_access *a,
-		 const struct happens_seen *before, bool before_write, bool before_word)
-	__attribute__((noreturn));
+		 const struct happens_seen *before, bool before_write);
+bool report_over(void);        /* a race was reported: the run ends, nothing more is checked */
 void report_cap(size_t bytes); /* said once */
 
 #pragma GCC visibility pop

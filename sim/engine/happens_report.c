@@ -33,7 +33,7 @@ static struct {
 	struct report_actor *actor;
 	uint32_t actors, actor_room;
 	uintptr_t stack_top; /* of the thread that runs the engine */
-	bool cap_said;
+	bool cap_said, over;
 } report;
 
 /* Kept for good: whoever can describe addresses can do so in every run. */
@@ -289,14 +289,16 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_s
 }
 
 void report_race(struct happens_part *p, const struct mem_access *a,
-		 const struct happens_seen *before, bool before_write, bool before_word)
+		 const struct happens_seen *before, bool before_write)
 {
+	if (report.over)
+		return;
+	report.over = true;
 	uint64_t number = report_record(p, a);
 	struct report_record now = *record_find(number);
 	const struct report_record *then = record_find(before->record);
 	char why[768], now_name[REPORT_NAME];
 
-	(void)before_word;
 	snprintf(now_name, sizeof now_name, "%s", report.actor[p->actor].name);
 	fprintf(stderr, "data race: two accesses to the same bytes, %s, that nothing orders\n",
 		before_write && a->op != SHARED_RANGE_READ && a->op != SHARED_LOAD
@@ -314,10 +316,19 @@ void report_race(struct happens_part *p, const struct mem_access *a,
 	text_operation(&now, operation, sizeof operation);
 	if (then)
 		text_operation(then, earlier, sizeof earlier);
-	sim_fail(SIM_WRONG_RESULT,
-		 "data race: %s %s, and nothing orders that after step %" PRIu64 ", when %s %s",
-		 now_name, operation, then ? then->step : 0, then ? record_who(then) : "somebody",
-		 earlier);
+	snprintf(why, sizeof why,
+		 "%s %s, and nothing orders that after step %" PRIu64 ", when %s %s", now_name,
+		 operation, then ? then->step : 0, then ? record_who(then) : "somebody", earlier);
+	if (eng.current)
+		engine_fail(SIM_WRONG_RESULT, "data-race", "%s", why);
+	engine_report(SIM_WRONG_RESULT, "data-race", why);
+	eng.verdict = SIM_WRONG_RESULT;
+	eng.stop = true;
+}
+
+bool report_over(void)
+{
+	return report.over;
 }
 
 void report_cap(size_t bytes)

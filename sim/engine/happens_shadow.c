@@ -323,10 +323,10 @@ static void seg_check(struct happens_part *p, const struct mem_access *a,
 		      const struct happens_seg *s, bool write)
 {
 	if (s->write.slot != HAPPENS_NONE && !happens_ordered(p, &s->write))
-		report_race(p, a, &s->write, true, false);
+		report_race(p, a, &s->write, true);
 	for (uint32_t i = 0; write && i < s->reads; i++)
 		if (!happens_ordered(p, &s->read[i]))
-			report_race(p, a, &s->read[i], false, false);
+			report_race(p, a, &s->read[i], false);
 }
 
 /* A range write of [lo, hi): one segment, with what hangs over on both sides. */
@@ -378,10 +378,10 @@ static void range_check_word(struct happens_part *p, const struct mem_access *a,
 {
 	for (uint32_t i = 0; i < w->writes; i++)
 		if (!happens_ordered(p, &w->write[i]))
-			report_race(p, a, &w->write[i], true, true);
+			report_race(p, a, &w->write[i], true);
 	for (uint32_t i = 0; write && i < w->reads; i++)
 		if (!happens_ordered(p, &w->read[i]))
-			report_race(p, a, &w->read[i], false, true);
+			report_race(p, a, &w->read[i], false);
 }
 
 /* Words in [lo, hi) of the page, those that only reach into it included. */

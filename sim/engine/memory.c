@@ -99,7 +99,7 @@ void mem_do_access(const struct mem_access *a)
 {
 	struct mem_agent *me = mem_self();
 
-	if (mem_on & MEM_RACES)
+	if ((mem_on & MEM_RACES) && !a->touched)
 		happens_access(me, a);
 	if (mem_on & MEM_STORE)
 		store_access(me, a);
@@ -121,10 +121,20 @@ void mem_do_wrote(const struct mem_access *a)
 		store_wrote(mem_self(), a);
 }
 
-void mem_do_touched(const struct mem_access *a)
+void mem_do_touched_as(const void *apart, const struct mem_access *a, const void *also)
 {
-	if (mem_on & MEM_RACES)
-		happens_access(mem_self(), a);
+	if (!(mem_on & MEM_RACES))
+		return;
+	struct mem_agent *me = mem_self();
+	uint32_t next_id = mem.next_id;
+	struct mem_agent *other = mem_agent_of_object(apart);
+
+	mem.next_id = next_id; /* the check must not number others differently */
+	happens_release(me, apart);
+	happens_acquire(other, apart);
+	happens_access(other, a);
+	happens_release(other, apart);
+	happens_release(other, also);
 }
 
 void mem_do_release(const void *object)
@@ -139,8 +149,10 @@ void mem_do_release(const void *object)
 
 void mem_do_acquire(const void *object)
 {
+	struct mem_agent *me = mem_self(); /* numbered here, with the check and without */
+
 	if (mem_on & MEM_RACES)
-		happens_acquire(mem_self(), object);
+		happens_acquire(me, object);
 }
 
 void mem_do_forget(const void *object)
@@ -164,11 +176,6 @@ void mem_do_as(const void *object)
 	eng.acting = object;
 }
 
-const void *mem_acting(void)
-{
-	return eng.current ? NULL : eng.acting;
-}
-
 void mem_do_fresh(const void *addr, size_t bytes)
 {
 	if (mem_on & MEM_STORE)
@@ -189,8 +196,10 @@ void mem_do_barrier_arrive(const void *barrier)
 
 void mem_do_barrier_leave(const void *barrier)
 {
+	struct mem_agent *me = mem_self();
+
 	if (mem_on & MEM_RACES)
-		happens_barrier_leave(mem_self(), barrier);
+		happens_barrier_leave(me, barrier);
 }
 
 bool sim_memory_order_on(void)

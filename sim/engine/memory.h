@@ -41,6 +41,7 @@ struct mem_access {
 	enum shared_access op;
 	enum shared_order order; /* ranges: SHARED_RELEASE for a write that lands as a whole */
 	enum shared_scope scope;
+	bool touched; /* mem_touched_as() was called for it, and did the happens-before check */
 };
 
 /* Which parts are on in this run: MEM_STORE, MEM_RACES. Set by sim_start; 0 costs one load. */
@@ -72,11 +73,10 @@ static inline void mem_forget(const void *object);
 
 /* In event context: the rest of this step acts as `object`. Ends with the step. */
 static inline void mem_as(const void *object);
-/* The object that the running step acts as; NULL: none, or a task runs. */
-const void *mem_acting(void);
-
-/* For the happens-before check alone: an access that is done, but whose bytes come later. */
-static inline void mem_touched(const struct mem_access *a);
+/* For the happens-before check alone: an access whose bytes come later, with `touched` set. It is not
+ * made by who acts now, but by `apart`, after all that who acts did; whoever acquires `apart`, or
+ * `also`, comes after it. */
+static inline void mem_touched_as(const void *apart, const struct mem_access *a, const void *also);
 
 /* Memory was freed, or given out anew: no access before this one conflicts with a later one, and
  * buffered stores to it are dropped. */
@@ -96,7 +96,7 @@ static inline void mem_barrier_leave(const void *barrier);
 void mem_do_access(const struct mem_access *a);
 bool mem_do_store(const struct mem_access *a, uint64_t value);
 void mem_do_wrote(const struct mem_access *a);
-void mem_do_touched(const struct mem_access *a);
+void mem_do_touched_as(const void *apart, const struct mem_access *a, const void *also);
 void mem_do_release(const void *object);
 void mem_do_acquire(const void *object);
 void mem_do_forget(const void *object);
@@ -114,10 +114,10 @@ static inline bool mem_store(const struct mem_access *a, uint64_t value)
 {
 	return UNLIKELY(mem_on != 0) && mem_do_store(a, value);
 }
-static inline void mem_touched(const struct mem_access *a)
+static inline void mem_touched_as(const void *apart, const struct mem_access *a, const void *also)
 {
 	if (UNLIKELY(mem_on != 0))
-		mem_do_touched(a);
+		mem_do_touched_as(apart, a, also);
 }
 static inline void mem_wrote(const struct mem_access *a)
 {
