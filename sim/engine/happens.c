@@ -44,6 +44,7 @@ struct happens_slot {
 				       * released anything */
 	uint32_t next_free;          /* slot + 1; 0: none */
 	struct happens_clock *known; /* by the last agent */
+	struct happens_part *part;   /* NULL: free */
 };
 
 static struct {
@@ -310,12 +311,23 @@ static struct happens_part *part_begin(struct mem_agent *me, const struct happen
 	p->epoch = hb.slot[p->slot].epoch + 1;
 	p->known = hb.slot[p->slot].known;
 	hb.slot[p->slot].known = NULL;
+	hb.slot[p->slot].part = p;
 	p->agent = me;
 	p->actor = report_actor(me);
 	p->fence[0].slot = p->fence[1].slot = HAPPENS_NONE;
 	for (int i = 0; i < HAPPENS_PENDING; i++)
 		p->pending[i].stamp.slot = HAPPENS_NONE;
 	return me->happens = p;
+}
+
+uint32_t happens_slots(void)
+{
+	return hb.slots;
+}
+
+const struct happens_part *happens_part_at(uint32_t slot)
+{
+	return hb.slot[slot].part;
 }
 
 static inline struct happens_part *part_of(struct mem_agent *me)
@@ -334,6 +346,7 @@ void happens_agent_ended(struct mem_agent *me)
 	s->epoch = p->epoch;
 	s->must_know = p->touched == p->epoch ? p->epoch : p->epoch - 1;
 	s->known = p->known;
+	s->part = NULL;
 	slot_give(p->slot);
 	for (int i = 0; i < 2; i++)
 		happens_stamp_clear(&p->fence[i]);
@@ -387,6 +400,7 @@ static void part_pend(struct happens_part *p, const struct happens_word *w,
 	d->store = w->relaxed_record;
 	d->word = w->addr;
 	d->load = record;
+	d->epoch = p->epoch;
 	d->why = why;
 }
 

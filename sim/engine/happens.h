@@ -77,6 +77,7 @@ enum happens_why {
 struct happens_pending {
 	struct happens_stamp stamp;
 	enum happens_why why;
+	uint32_t epoch; /* of the agent, then */
 	uintptr_t word;
 	uint64_t load, store; /* records */
 };
@@ -100,6 +101,9 @@ struct happens_part {
 
 /* Does the agent know of it, that is: does it happen before what the agent does now? */
 bool happens_ordered(const struct happens_part *p, const struct happens_seen *s);
+/* Live agents, by slot; NULL where there is none. */
+uint32_t happens_slots(void);
+const struct happens_part *happens_part_at(uint32_t slot);
 bool happens_stamp_covers(const struct happens_stamp *s, const struct happens_seen *seen);
 void happens_stamp_clear(struct happens_stamp *s);
 

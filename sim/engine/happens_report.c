@@ -245,10 +245,13 @@ static const char *record_who(const struct report_record *r)
 	return r ? report.actor[r->actor].name : "somebody";
 }
 
-/* A word that would have carried the order, had it been read or written another way. */
-static bool missing_by_word(const struct happens_part *p, const struct happens_seen *before,
-			    const char *now_name, char *out, size_t bytes)
+/* A word that would have carried the order to `by`, had it been read or written another way; and `by`
+ * is p, or passed on to p what came after it. */
+static bool missing_by_word(const struct happens_part *p, const struct happens_part *by,
+			    const struct happens_seen *before, char *out, size_t bytes)
 {
+	const char *now_name = report.actor[by->actor].name;
+
 	/* what was released and not taken says more than what was never released */
 	for (int i = 0; i < 2 * HAPPENS_PENDING; i++) {
 		const struct happens_pending *d = &p->pending[i % HAPPENS_PENDING];
@@ -256,8 +259,10 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_s
 		const struct report_record *store = record_find(d->store);
 		char where[256], step[48] = "";
 
+		const struct happens_seen look = {.slot = by->slot, .epoch = d->epoch};
+
 		if ((d->why == HAPPENS_RELAXED_STORE) != (i >= HAPPENS_PENDING) ||
-		    !happens_stamp_covers(&d->stamp, before))
+		    !happens_stamp_covers(&d->stamp, before) || !happens_ordered(p, &look))
 			continue;
 		text_address(d->word, where, sizeof where);
 		if (load)
@@ -288,6 +293,21 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_s
 	return false;
 }
 
+/* Where did the order get lost: at p itself, or at somebody on the way to it? */
+static bool missing_anywhere(const struct happens_part *p, const struct happens_seen *before,
+			     char *out, size_t bytes)
+{
+	if (missing_by_word(p, p, before, out, bytes))
+		return true;
+	for (uint32_t slot = 0; slot < happens_slots(); slot++) {
+		const struct happens_part *by = happens_part_at(slot);
+
+		if (by && missing_by_word(p, by, before, out, bytes))
+			return true;
+	}
+	return false;
+}
+
 void report_race(struct happens_part *p, const struct mem_access *a,
 		 const struct happens_seen *before, bool before_write)
 {
@@ -306,7 +326,7 @@ void report_race(struct happens_part *p, const struct mem_access *a,
 			: "one of them a write");
 	print_side("now   ", &now, p->actor);
 	print_side("before", then, HAPPENS_NONE);
-	if (!missing_by_word(p, before, now_name, why, sizeof why))
+	if (!missing_anywhere(p, before, why, sizeof why))
 		snprintf(why, sizeof why,
 			 "no chain of release and acquire leads from %s after its access to %s "
 			 "before this one",

@@ -185,7 +185,11 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	memset(result, 0, sizeof *result);
 	result->seed = config->sim.seed;
 	result->error_rank = -1;
-	int rc = sim_start(&config->sim);
+	struct sim_config sim = config->sim;
+#ifdef DOPPEL_CHECKED
+	sim.races |= sim.engine == SIM_ENGINE_SIM;
+#endif
+	int rc = sim_start(&sim);
 	if (rc)
 		return rc;
 	rc = lab_run_world(&run, result);
