@@ -254,11 +254,10 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_p
 
 	/* what was released and not taken says more than what was never released */
 	for (int i = 0; i < 2 * HAPPENS_PENDING; i++) {
-		const struct happens_pending *d = &p->pending[i % HAPPENS_PENDING];
+		const struct happens_pending *d = &by->pending[i % HAPPENS_PENDING];
 		const struct report_record *load = record_find(d->load);
 		const struct report_record *store = record_find(d->store);
 		char where[256], step[48] = "";
-
 		const struct happens_seen look = {.slot = by->slot, .epoch = d->epoch};
 
 		if ((d->why == HAPPENS_RELAXED_STORE) != (i >= HAPPENS_PENDING) ||
@@ -314,8 +313,7 @@ void report_race(struct happens_part *p, const struct mem_access *a,
 	if (report.over)
 		return;
 	report.over = true;
-	uint64_t number = report_record(p, a);
-	struct report_record now = *record_find(number);
+	struct report_record now = *record_find(report.records); /* made for this access */
 	const struct report_record *then = record_find(before->record);
 	char why[768], now_name[REPORT_NAME];
 
