@@ -4,9 +4,10 @@
  *
  * A store that is kept is a record, with its bytes, in its agent's list; memory has the old bytes.
  * It becomes visible (store_show) when its time comes, or when something makes it: the agent's own
- * read of it, a release, a read by somebody whom a release of narrower scope reached, a write to
- * the same bytes by anybody, the end of its task. Showing one early is always allowed, because
- * whatever had to be visible before it was shown when the fence between them was passed.
+ * access to it, that of somebody whom a release of narrower scope reached, a release, the end of its
+ * task. Showing one early is always allowed, because whatever had to be visible before it was shown
+ * when the fence between them was passed. Somebody whom nothing reached may write the same bytes
+ * meanwhile: the two are not ordered, and the kept one comes last.
  *
  *	      kept
  *	  OWN --------- barrier, release.block --> BLOCK -- release.gpu --> GPU
@@ -369,7 +370,7 @@ bool store_keep(struct mem_agent *me, const struct mem_access *a, uint64_t value
 {
 	if (store_order_releases(a->order))
 		store_release(me, a->scope);
-	store_show_range(a->addr, a->bytes, NULL);
+	store_show_range(a->addr, a->bytes, me);
 	if (a->order == SHARED_SEQ_CST ||
 	    choice_draw(store.word, store.keep_of) < store.keep_from ||
 	    !store_may_keep(me, a->addr)) {
@@ -453,7 +454,7 @@ static void store_range_announce(struct mem_agent *me, const struct mem_access *
 
 static void store_range_write(struct mem_agent *me, const struct mem_access *a)
 {
-	store_show_range(a->addr, a->bytes, NULL);
+	store_show_range(a->addr, a->bytes, me);
 	store_disturb((uintptr_t)a->addr, a->bytes);
 	if (!a->bytes || a->order != SHARED_RELAXED ||
 	    choice_draw(store.range, store.keep_of) < store.keep_from ||
@@ -495,7 +496,7 @@ void store_access(struct mem_agent *me, const struct mem_access *a)
 	case SHARED_RMW:
 		if (store_order_releases(a->order))
 			store_release(me, a->scope);
-		store_show_range(a->addr, a->bytes, NULL);
+		store_show_range(a->addr, a->bytes, me);
 		store_disturb((uintptr_t)a->addr, a->bytes);
 		break;
 	case SHARED_FENCE:
