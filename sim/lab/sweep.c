@@ -383,16 +383,24 @@ static int sweep_compare_failures(const void *a, const void *b)
 	return x->seed < y->seed ? -1 : x->seed > y->seed;
 }
 
+static void sweep_add_sites(struct sweep_site *to, uint32_t *n, const struct sweep_site *from,
+			    uint32_t from_n)
+{
+	for (uint32_t i = 0; i < from_n; i++)
+		sweep_add_site(to, n, from[i].name, from[i].visits, from[i].hits);
+}
+
 static void sweep_conclude(struct sweep *w)
 {
 	const struct sweep_config *c = w->config;
 	struct sweep_result *r = w->result;
 
-	for (uint32_t i = 0; i < w->jobs; i++)
-		for (uint32_t k = 0; k < w->shared[i].buggify_n; k++) {
-			const struct sweep_site *s = &w->shared[i].buggify[k];
-			sweep_add_site(r->buggify, &r->buggify_n, s->name, s->visits, s->hits);
-		}
+	for (uint32_t i = 0; i < w->jobs; i++) {
+		const struct sweep_shared *s = &w->shared[i];
+
+		sweep_add_sites(r->buggify, &r->buggify_n, s->buggify, s->buggify_n);
+		sweep_add_sites(r->fault, &r->fault_n, s->fault, s->fault_n);
+	}
 	for (uint32_t i = 0; i < r->failure_n && c->fail_dir; i++)
 		if (!r->failure[i].canary && r->failure[i].outcome != SIM_USAGE)
 			sweep_record(c, &r->failure[i]);

@@ -73,21 +73,20 @@ static void report_verdicts(const struct sweep_result *r, FILE *out)
 	fputc('\n', out);
 }
 
-static void report_sites(const struct sweep_result *r, FILE *out)
+static void report_sites(const char *what, const struct sweep_site *site, uint32_t n, FILE *out)
 {
-	uint32_t unvisited = 0, unhit = 0;
+	uint32_t hit = 0, listed = 0;
 
-	for (uint32_t i = 0; i < r->buggify_n; i++) {
-		unvisited += !r->buggify[i].visits;
-		unhit += r->buggify[i].visits && !r->buggify[i].hits;
-	}
-	fprintf(out, "rare paths: %u of %u taken", r->buggify_n - unvisited - unhit, r->buggify_n);
-	for (uint32_t i = 0, n = 0; i < r->buggify_n; i++)
-		if (r->buggify[i].visits && !r->buggify[i].hits)
-			fprintf(out, "%s%s", n++ ? " " : "; passed by only: ", r->buggify[i].name);
-	for (uint32_t i = 0, n = 0; i < r->buggify_n; i++)
-		if (!r->buggify[i].visits)
-			fprintf(out, "%s%s", n++ ? " " : "; never reached: ", r->buggify[i].name);
+	for (uint32_t i = 0; i < n; i++)
+		hit += site[i].hits != 0;
+	fprintf(out, "%s: %u of %u taken", what, hit, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (site[i].visits && !site[i].hits)
+			fprintf(out, "%s%s", listed++ ? " " : "; passed by only: ", site[i].name);
+	listed = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (!site[i].visits)
+			fprintf(out, "%s%s", listed++ ? " " : "; never reached: ", site[i].name);
 	fputc('\n', out);
 }
 
@@ -107,7 +106,8 @@ void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FIL
 	for (uint32_t i = 0; i < SWEEP_STRATEGIES && r->strategy[i].name[0]; i++)
 		fprintf(out, " %s %" PRIu64, r->strategy[i].name, r->strategy[i].seeds);
 	fprintf(out, "; %" PRIu64 " seeds run twice\n", r->twice);
-	report_sites(r, out);
+	report_sites("rare paths", r->buggify, r->buggify_n, out);
+	report_sites("fault sites", r->fault, r->fault_n, out);
 	if (c->canary)
 		fprintf(out, "canaries: %" PRIu64 " planted, %" PRIu64 " found\n", r->canaries,
 			r->canaries_found);
@@ -140,6 +140,16 @@ static void report_json_seed(const struct sweep_seed *s, FILE *out)
 	fputc('}', out);
 }
 
+/* name: [visits, hits] */
+static void report_json_sites(const char *key, const struct sweep_site *site, uint32_t n, FILE *out)
+{
+	fprintf(out, "\"%s\":{", key);
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(out, "%s\"%s\":[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", site[i].name,
+			site[i].visits, site[i].hits);
+	fputc('}', out);
+}
+
 void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r, FILE *out)
 {
 	fprintf(out,
@@ -157,9 +167,9 @@ void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r
 	for (uint32_t i = 0; i < SWEEP_STRATEGIES && r->strategy[i].name[0]; i++)
 		fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", r->strategy[i].name,
 			r->strategy[i].seeds);
-	fprintf(out, "},\n\"buggify\":{");
-	for (uint32_t i = 0; i < r->buggify_n; i++)
-		fprintf(out, "%s\"%s\":[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", r->buggify[i].name,
-			r->buggify[i].visits, r->buggify[i].hits);
-	fprintf(out, "}}\n");
+	fprintf(out, "},\n");
+	report_json_sites("buggify", r->buggify, r->buggify_n, out);
+	fprintf(out, ",\n");
+	report_json_sites("faults", r->fault, r->fault_n, out);
+	fprintf(out, "}\n");
 }

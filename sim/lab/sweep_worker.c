@@ -43,10 +43,14 @@ static void worker_count_sites(struct sweep_shared *shared)
 {
 	const struct sim_buggify_stat *stat;
 	uint32_t n = sim_buggify_stats(&stat);
+	struct sim_fault_stat fault;
 
 	for (uint32_t i = 0; i < n; i++)
 		sweep_add_site(shared->buggify, &shared->buggify_n, stat[i].name, stat[i].visits,
 			       stat[i].hits);
+	for (uint32_t i = 0; sim_fault_stat(i, &fault); i++)
+		sweep_add_site(shared->fault, &shared->fault_n, fault.site, fault.visits,
+			       fault.fires);
 }
 
 /* ---- twice ---------------------------------------------------------------------------------- */
@@ -169,6 +173,7 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 			.every = WORKER_EVERY, .cap = WORKER_SAMPLES, .sample = sample[i]};
 	sweep_scenario(c, seed, &s);
 	s.lab.sim.hash_log = out->twice ? &log[0] : NULL;
+	s.lab.sim.fault_stats = out->twice; /* counting costs; a sample is enough */
 	uint64_t start = sweep_now_ns();
 	int rc = lab_run(scenario_lab(&s), &r);
 	if (rc) {

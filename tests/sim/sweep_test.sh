@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Who watches the watchman: planted failures are found, all of them and nothing else; a crash and a
+# hang cost their seed only; JSON; exit codes.
+#	sweep_test.sh BUILD_DIR SOURCE_DIR
+set -uo pipefail
+doppel=$1/doppel
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+bad=0
+fail() { echo "$*"; bad=1; }
+small=(all_reduce --machine pcie-4gpu --gpus 2 -b 64 -e 64 --place out)
+
+# 300 seeds, about 3 of them canaries; half of them crash their worker
+rc=0
+"$doppel" sweep "${small[@]}" --seeds 1..300 --canary -j 2 >canary 2>canary.err || rc=$?
+[ $rc = 0 ] || { fail "the canary sweep ended with $rc"; tail -5 canary; }
+planted=$(sed -n 's/^canaries: \([0-9]*\) planted, \([0-9]*\) found$/\1 \2/p' canary)
+set -- $planted
+[ "${1:-0}" -ge 1 ] && [ "$1" = "${2:-}" ] || fail "canaries planted and found: '$planted'"
+[ "$(grep -c '^seed .*(canary)' canary)" = "${1:-0}" ] || fail "the list of canaries is not whole"
+grep -q '^300 seeds: ' canary || fail "not every seed ran"
+
+# the same seeds without: nothing
+rc=0
+"$doppel" sweep "${small[@]}" --seeds 1..60 -j 2 --json out.json >plain 2>plain.err || rc=$?
+[ $rc = 0 ] || { fail "the plain sweep ended with $rc"; tail -5 plain; }
+grep -q '^60 seeds: 60 passed$' plain || fail "60 seeds did not pass"
+grep -q '; 3 seeds run twice' plain || fail "3 seeds of 60 are run twice"
+[ ! -e fail ] || fail "a sweep without failures left a folder"
+python3 - <<'PY' || fail "the JSON is not as expected"
+import json
+r = json.load(open("out.json"))
+assert r["seeds"] == r["passed"] == 60 and r["failures"] == [] and r["code"] == 0, r
+PY
+
+# a seed that holds its worker for too long is one failing seed, no more
+rc=0
+"$doppel" sweep all_reduce --hosts 2 -b 1M -e 64M -n 100 --seeds 1..2 --seed-limit 1 -j 1 \
+	--fail-dir none/such >hung 2>hung.err || rc=$?
+[ $rc = 128 ] || fail "two hung seeds end with $rc, expected 128"
+[ "$(grep -c '^seed .* hung ' hung)" = 2 ] || fail "two hung seeds are not listed"
+
+# bad input
+for args in "--seeds 5" "--seeds 5..1" "--time x" "--swarm other" "--seed-from 12345x" "--engine threads"; do
+	rc=0
+	"$doppel" sweep $args >/dev/null 2>&1 || rc=$?
+	[ $rc = 1 ] || fail "sweep $args: exit code $rc, expected 1"
+done
+exit $bad
