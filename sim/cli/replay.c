@@ -156,6 +156,16 @@ static void replay_last_words(void *arg)
 		_exit(code);
 }
 
+static void replay_failed(const struct lab_result *r, void *arg)
+{
+	int code = replay_judge(&r->failure, r->verdict);
+
+	(void)arg;
+	fflush(stdout);
+	fail_print(stderr, &replay.scenario, &r->failure, replay.options.dir);
+	exit(code);
+}
+
 static int replay_run(const char *choices)
 {
 	const struct replay_options *o = &replay.options;
@@ -167,6 +177,7 @@ static int replay_run(const char *choices)
 	sim->trace_path = o->trace;
 	sim->until_step = o->until;
 	sim->last_words = replay_last_words;
+	s->lab.on_failed = replay_failed;
 	s->lab.table = o->quiet ? NULL : stdout;
 	if (lab_run(scenario_lab(s), &r))
 		return SIM_USAGE;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,6 +99,13 @@ static void fail_remove(const char *dir)
 	rmdir(dir);
 }
 
+static void fail_on_failed(const struct lab_result *result, void *arg)
+{
+	fflush(stdout);
+	fail_keep(arg, &result->failure);
+	exit((int)result->verdict);
+}
+
 static int fail_run_as(const struct fail_record *r, struct lab_result *result)
 {
 	struct sim_config *sim = &r->scenario->lab.sim;
@@ -105,6 +113,8 @@ static int fail_run_as(const struct fail_record *r, struct lab_result *result)
 
 	sim->last_words = fail_last_words;
 	sim->last_words_arg = &own;
+	r->scenario->lab.on_failed = fail_on_failed;
+	r->scenario->lab.on_failed_arg = &own;
 	int rc = lab_run(scenario_lab(r->scenario), result);
 	sim->last_words = NULL;
 	sim->last_words_arg = NULL;

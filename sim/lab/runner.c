@@ -166,6 +166,11 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	result->steps = sim_steps();
 	snprintf(result->strategy, sizeof result->strategy, "%s", sim_strategy_name());
 	lab_result_fill(run, result);
+	if (result->verdict != SIM_PASS && sim_failure() && c->on_failed) {
+		result->failed = true;
+		result->failure = *sim_failure();
+		c->on_failed(result, c->on_failed_arg);
+	}
 	rc = run->rc;
 out:
 	result->leaks = world_destroy();

@@ -23,6 +23,8 @@ struct lab_life;
 #define LAB_MAX_DEVICES 64
 #define LAB_ALL_RANKS   UINT32_MAX /* of a host, in one process */
 
+struct lab_result;
+
 struct lab_config {
 	struct sim_config sim;
 	const char *machine;
@@ -55,6 +57,10 @@ struct lab_config {
 	 * tests. NULL: none. */
 	void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg);
 	void *on_ready_arg;
+	/* Called when a failure ended the run, before the world is torn down: a failure in the
+	 * middle of a device's step leaves it in no state to be. May end the program. NULL: none. */
+	void (*on_failed)(const struct lab_result *result, void *arg);
+	void *on_failed_arg;
 };
 
 struct lab_result {

@@ -202,6 +202,19 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 		w->stop = true;
 }
 
+/* It ends by itself; its place is taken at once. */
+static void sweep_replace(struct sweep *w, uint32_t i)
+{
+	struct sweep_process *p = &w->process[i];
+
+	waitpid(p->pid, NULL, 0);
+	close(p->commands);
+	p->commands = -1;
+	p->pid = 0;
+	if (sweep_start_worker(w, i))
+		w->stop = true;
+}
+
 static void sweep_read_reports(struct sweep *w)
 {
 	static struct sweep_report report;
@@ -213,6 +226,8 @@ static void sweep_read_reports(struct sweep *w)
 		p->busy = false;
 		w->busy--;
 		sweep_seed_ended(w, &report.seed);
+		if (report.last)
+			sweep_replace(w, report.seed.worker);
 	}
 }
 

@@ -13,6 +13,7 @@
 /* A worker's end of a seed; small enough for an atomic write to the pipe. */
 struct sweep_report {
 	struct sweep_seed seed;
+	bool last; /* the worker ends with it */
 };
 _Static_assert(sizeof(struct sweep_report) <= PIPE_BUF, "reports are written at once");
 

@@ -6,7 +6,7 @@
 #include "core/base/macros.h"
 #include "sim/lab/sweep_internal.h"
 
-enum { REPORT_BAR = 24 };
+enum { REPORT_BAR = 24, REPORT_NAMES = 12 };
 
 static double report_rate(uint64_t n, uint64_t ns)
 {
@@ -73,21 +73,36 @@ static void report_verdicts(const struct sweep_result *r, FILE *out)
 	fputc('\n', out);
 }
 
+/* Some of the names; JSON has them all. */
+static void report_names(const char *what, const struct sweep_site *site, uint32_t n, bool visited,
+			 FILE *out)
+{
+	uint32_t listed = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (site[i].hits || (site[i].visits != 0) != visited)
+			continue;
+		if (listed < REPORT_NAMES)
+			fprintf(out, "%s%s", listed ? " " : what, site[i].name);
+		listed++;
+	}
+	if (listed > REPORT_NAMES)
+		fprintf(out, " and %u more", listed - REPORT_NAMES);
+	if (listed)
+		fputc('\n', out);
+}
+
 static void report_sites(const char *what, const struct sweep_site *site, uint32_t n, FILE *out)
 {
-	uint32_t hit = 0, listed = 0;
+	uint32_t hit = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		hit += site[i].hits != 0;
-	fprintf(out, "%s: %u of %u taken", what, hit, n);
-	for (uint32_t i = 0; i < n; i++)
-		if (site[i].visits && !site[i].hits)
-			fprintf(out, "%s%s", listed++ ? " " : "; passed by only: ", site[i].name);
-	listed = 0;
-	for (uint32_t i = 0; i < n; i++)
-		if (!site[i].visits)
-			fprintf(out, "%s%s", listed++ ? " " : "; never reached: ", site[i].name);
-	fputc('\n', out);
+	if (!n)
+		return;
+	fprintf(out, "%s: %u of %u taken\n", what, hit, n);
+	report_names("  passed by, never taken: ", site, n, true, out);
+	report_names("  never reached: ", site, n, false, out);
 }
 
 void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FILE *out)

@@ -157,6 +157,25 @@ static void worker_fill(const struct scenario *s, const struct lab_result *r,
 		out->failure = r->failure;
 }
 
+/* The world of a failed run is not torn down; the next seed gets another process. */
+static struct worker_now {
+	struct scenario *scenario;
+	struct sweep_report *report;
+	struct sweep_shared *shared;
+	int reports;
+} worker_now;
+
+static void worker_failed(const struct lab_result *r, void *arg)
+{
+	struct worker_now *now = arg;
+
+	worker_fill(now->scenario, r, &now->report->seed);
+	worker_count_sites(now->shared);
+	now->report->last = true;
+	ssize_t n = write(now->reports, now->report, sizeof *now->report);
+	_exit(n == (ssize_t)sizeof *now->report ? SIM_PASS : SIM_USAGE);
+}
+
 static void worker_seed(const struct sweep_config *c, struct sweep_shared *shared, uint64_t seed,
 			struct sweep_seed *out)
 {
@@ -165,8 +184,7 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	struct sim_hash_log log[2];
 	struct lab_result r, second;
 
-	memset(out, 0, sizeof *out);
-	out->seed = seed;
+	*out = (struct sweep_seed){.seed = seed, .worker = out->worker};
 	out->twice = c->twice_one_of && seed % c->twice_one_of == c->twice_one_of / 2;
 	for (int i = 0; i < 2; i++)
 		log[i] = (struct sim_hash_log){
@@ -174,6 +192,9 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	sweep_scenario(c, seed, &s);
 	s.lab.sim.hash_log = out->twice ? &log[0] : NULL;
 	s.lab.sim.fault_stats = out->twice; /* counting costs; a sample is enough */
+	s.lab.on_failed = worker_failed;
+	s.lab.on_failed_arg = &worker_now;
+	worker_now.scenario = &s;
 	uint64_t start = sweep_now_ns();
 	int rc = lab_run(scenario_lab(&s), &r);
 	if (rc) {
@@ -185,6 +206,7 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	}
 	worker_fill(&s, &r, out);
 	worker_count_sites(shared);
+	s.lab.on_failed = NULL;
 	if (out->twice && out->outcome == SIM_PASS) {
 		s.lab.sim.hash_log = &log[1];
 		worker_run_elsewhere(&s, &second);
@@ -213,9 +235,10 @@ void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uin
 
 	if (!c->show_output)
 		worker_silence();
+	worker_now = (struct worker_now){.report = &report, .shared = shared, .reports = reports};
 	while (read(commands, &seed, sizeof seed) == (ssize_t)sizeof seed) {
-		worker_seed(c, shared, seed, &report.seed);
 		report.seed.worker = worker;
+		worker_seed(c, shared, seed, &report.seed);
 		if (write(reports, &report, sizeof report) != (ssize_t)sizeof report)
 			break;
 	}
