@@ -24,6 +24,7 @@
  * value. A record more or less moves one slot's choices only; what is not there is quiet.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ struct choice_site {
 
 static struct {
 	struct choice_site *first, **end;
+	long mark; /* in the file being read: the word that is looked at */
 	struct {
 		const char *name;
 		struct choice_site *site;
@@ -314,6 +316,36 @@ int choice_write(const char *path)
 	return 0;
 }
 
+/* Where the next word begins, for messages. */
+static void choice_mark(FILE *f)
+{
+	int c = fscanf(f, " ");
+
+	(void)c;
+	choices.mark = ftell(f);
+}
+
+__attribute__((format(printf, 3, 4))) static int choice_bad(FILE *f, const char *path,
+							    const char *fmt, ...)
+{
+	unsigned line = 1, column = 1;
+	va_list ap;
+
+	rewind(f);
+	for (long i = 0; i < choices.mark; i++) {
+		bool end = getc(f) == '\n';
+
+		line += end;
+		column = end ? 1 : column + 1;
+	}
+	fprintf(stderr, "choices: %s:%u:%u: ", path, line, column);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return EINVAL;
+}
+
 /* One word: "4:2", "-", or "-12"; how many choices it was, or -1. They are quiet already. */
 static int choice_read_one(FILE *f, struct choice *c, uint32_t room)
 {
@@ -321,7 +353,8 @@ static int choice_read_one(FILE *f, struct choice *c, uint32_t room)
 	int end = 0;
 	uint32_t row = 1;
 
-	if (fscanf(f, " %31s", word) != 1)
+	choice_mark(f);
+	if (fscanf(f, "%31s", word) != 1)
 		return -1;
 	if (word[0] != '-')
 		return sscanf(word, "%" SCNu32 ":%" SCNu32 "%n", &c->n, &c->value, &end) == 2 &&
@@ -338,10 +371,8 @@ static int choice_read_site(FILE *f, const char *path)
 	char name[64];
 	unsigned n = 0;
 
-	if (fscanf(f, "%63s %u", name, &n) != 2 || n > 1u << 30) {
-		fprintf(stderr, "choices: %s: expected \"site NAME COUNT\"\n", path);
-		return EINVAL;
-	}
+	if (fscanf(f, "%63s %u", name, &n) != 2 || n > 1u << 30)
+		return choice_bad(f, path, "expected \"site NAME COUNT\"");
 	struct choice_site *s = choice_site_find(name);
 	free(s->given);
 	s->given_n = 0;
@@ -351,11 +382,12 @@ static int choice_read_site(FILE *f, const char *path)
 	while (s->given_n < n) {
 		int rc = choice_read_one(f, &s->given[s->given_n], n - s->given_n);
 
-		if (rc < 0) {
-			fprintf(stderr, "choices: %s: site %s has %u of %u choices\n", path, name,
-				s->given_n, n);
-			return EINVAL;
-		}
+		if (rc < 0)
+			return choice_bad(
+				f, path,
+				"site %s has %u of %u choices; expected ARITY:VALUE, - or "
+				"-COUNT",
+				name, s->given_n, n);
 		s->given_n += (uint32_t)rc;
 	}
 	return 0;
@@ -369,11 +401,8 @@ static int choice_read_header(FILE *f, const char *path)
 
 	if (fscanf(f, "doppel-choices %u seed %" SCNx64 " strategy %15s", &version, &seed,
 		   strategy) != 3 ||
-	    version != CHOICE_VERSION) {
-		fprintf(stderr, "choices: %s: not a file of choices of version %d\n", path,
-			CHOICE_VERSION);
-		return EINVAL;
-	}
+	    version != CHOICE_VERSION)
+		return choice_bad(f, path, "not a file of choices of version %d", CHOICE_VERSION);
 	for (uint32_t i = 0; i < ARRAY_LEN(choice_strategy_name); i++) {
 		if (strcmp(choice_strategy_name[i], strategy) == 0) {
 			eng.config.strategy = (enum sim_strategy)i;
@@ -381,18 +410,15 @@ static int choice_read_header(FILE *f, const char *path)
 			return 0;
 		}
 	}
-	fprintf(stderr, "choices: %s: unknown strategy \"%s\"\n", path, strategy);
-	return EINVAL;
+	return choice_bad(f, path, "unknown strategy \"%s\"", strategy);
 }
 
 static int choice_read_memory(FILE *f, const char *path)
 {
 	char word[4] = "";
 
-	if (fscanf(f, " %3s", word) != 1 || (strcmp(word, "on") && strcmp(word, "off"))) {
-		fprintf(stderr, "choices: %s: expected \"memory on\" or \"memory off\"\n", path);
-		return EINVAL;
-	}
+	if (fscanf(f, " %3s", word) != 1 || (strcmp(word, "on") && strcmp(word, "off")))
+		return choice_bad(f, path, "expected \"memory on\" or \"memory off\"");
 	eng.config.memory_order = strcmp(word, "on") == 0 ? SIM_MEMORY_ON : SIM_MEMORY_OFF;
 	return 0;
 }
@@ -409,17 +435,19 @@ static int choice_read(const char *path)
 		return errno;
 	}
 	rc = choice_read_header(f, path);
-	while (!rc && fscanf(f, " %7s", word) == 1) {
+	while (!rc) {
+		choice_mark(f);
+		if (fscanf(f, "%7s", word) != 1)
+			break;
 		if (strcmp(word, "memory") == 0) {
 			rc = choice_read_memory(f, path);
 			continue;
 		}
-		if (strcmp(word, "site") != 0) {
-			fprintf(stderr, "choices: %s: unexpected \"%s\"\n", path, word);
-			rc = EINVAL;
-			break;
-		}
-		rc = choice_read_site(f, path);
+		if (strcmp(word, "site") == 0)
+			rc = choice_read_site(f, path);
+		else
+			rc = choice_bad(f, path, "expected \"site\" or \"memory\", got \"%s\"",
+					word);
 	}
 	fclose(f);
 	return rc;

@@ -70,6 +70,13 @@ rc=0
 "$doppel" replay -q other >o 2>&1 || rc=$?
 [ $rc = 130 ] || fail "another step ends with $rc, expected 130"
 
+# choices that are broken: line and column
+cp -r "$dir" broken
+sed '5s/:/x/' "$dir/choices" >broken/choices
+rc=0
+"$doppel" replay -q broken >o 2>&1 || rc=$?
+[ $rc = 1 ] && grep -qE '^choices: broken/choices:5:[0-9]+: site ' o || fail "broken choices ($rc): $(head -2 o)"
+
 # a crash keeps the contract too
 sed -e 's/^canary-step .*/canary-step 400/' -e '/^found/d' "$dir/config" >crash
 rc=0
