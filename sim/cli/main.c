@@ -20,6 +20,8 @@ static const struct cli_command cli_commands[] = {
 	 cli_run},
 	{"sweep", "run many seeds, list those that fail", cli_sweep},
 	{"replay", "run a failing run again, from what it left", cli_replay},
+	{"shrink", "make a failing run small, and show the two stacks whose order matters",
+	 cli_shrink},
 	{"topo", "show a machine's topology, search rings in it", cli_topo},
 	{"exhaust", "fail the k-th call of each kind for every k; kill and abort at every moment",
 	 cli_exhaust},

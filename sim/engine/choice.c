@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "sim/engine/engine_internal.h"
+#include "sim/engine/gdb_hooks.h"
 
 enum {
 	CHOICE_CACHE = 256,
@@ -48,7 +49,7 @@ struct choice_site {
 	char name[64];
 	struct sim_rng rng;
 	struct choice *made;
-	uint32_t made_n, made_cap;
+	uint32_t made_n, made_cap, drawn;
 	struct choice *given; /* from the file, or from bytes */
 	uint32_t given_n, given_at;
 };
@@ -232,6 +233,34 @@ static void choice_note(struct choice_site *s, struct choice c)
 	s->made[s->made_n++] = c;
 }
 
+static void choice_log(const struct choice_site *s, uint32_t n, uint32_t value)
+{
+	struct sim_choice_log *log = eng.config.choice_log;
+	uint32_t at = log->n++;
+
+	if (at >= log->cap)
+		return;
+	log->made[at] = (struct sim_choice_made){
+		.index = s->drawn,
+		.n = n,
+		.value = value,
+		.step = eng.steps,
+		.task = eng.current ? (int32_t)eng.current->pub.self.id : -1,
+		.other = -1,
+	};
+	snprintf(log->made[at].site, sizeof log->made[at].site, "%s", s->name);
+}
+
+void choice_log_tasks(int32_t task, int32_t other)
+{
+	struct sim_choice_log *log = eng.config.choice_log;
+
+	if (!log || !log->n || log->n > log->cap)
+		return;
+	log->made[log->n - 1].task = task;
+	log->made[log->n - 1].other = other;
+}
+
 uint32_t choice_draw_quiet(struct choice_site *s, uint32_t n, uint32_t quiet)
 {
 	uint32_t value = 0;
@@ -246,6 +275,11 @@ uint32_t choice_draw_quiet(struct choice_site *s, uint32_t n, uint32_t quiet)
 		value = (uint32_t)(((sim_rng_u64(&s->rng) >> 32) * n) >> 32);
 	if (choices.record)
 		choice_note(s, value == quiet ? (struct choice){0} : (struct choice){n, value});
+	if (UNLIKELY(eng.config.choice_log) && value != quiet)
+		choice_log(s, n, value);
+	if (value != quiet)
+		sim_gdb_point_trap(s->name);
+	s->drawn++;
 	return value;
 }
 

@@ -453,6 +453,8 @@ void engine_report(enum sim_verdict verdict, const char *kind, const char *messa
 	trace_flush();
 	if (verdict == SIM_NO_PROGRESS)
 		sim_explain(stderr);
+	if (verdict == SIM_CRASH && eng.config.choices_out && engine_in_sim())
+		choice_write(eng.config.choices_out); /* sim_run does not return */
 	fprintf(stderr, "%s: %s\n", kind, message);
 	if (first)
 		engine_keep_failure(verdict, kind, message, -1);

@@ -384,6 +384,8 @@ struct choice_site *choice_site_get(const char *name); /* faster; a string const
  * no seed draws but a shrunk replay may give. choice_draw: 0. */
 uint32_t choice_draw_quiet(struct choice_site *site, uint32_t n, uint32_t quiet);
 uint32_t choice_draw(struct choice_site *site, uint32_t n);
+/* The choice just logged was between two tasks. */
+void choice_log_tasks(int32_t task, int32_t other);
 int choice_write(const char *path);
 uint64_t choice_count(void);
 

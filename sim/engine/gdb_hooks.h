@@ -10,7 +10,8 @@
  *   sim_gdb_until_ns     stop when virtual time reaches it; 0: never
  *   sim_gdb_trap         stop when a task of that rank, with that id, is about to run (-1: any), at
  *                        that step or later, if `trace` is empty; else where such a task traces a
- *                        record of that name (rank and task -1: a device may, too)
+ *                        record of that name, or makes a choice at the site of that name that
+ *                        is not quiet (rank and task -1: a device may, too)
  *   sim_gdb_stop         the function that is then called, once: break on it. Limits and trap are
  *                        cleared by then. Without a debugger it does nothing.
  *   sim_gdb_now_ns, sim_gdb_steps, sim_gdb_seed   this moment's figures

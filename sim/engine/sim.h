@@ -53,6 +53,21 @@ struct sim_hash_log {
 	struct sim_hash_sample *sample;
 };
 
+/* The choices of a run that were not quiet (choice.c), in the order in which they were made. The
+ * caller's memory, and may be shared with a process that only looks. */
+struct sim_choice_made {
+	char site[64];
+	uint32_t index; /* in its site's stream */
+	uint32_t n, value;
+	uint64_t step;
+	int32_t task;  /* who was chosen to run, or ran when it was drawn; -1: a device */
+	int32_t other; /* engine.run: who would have gone on; -1: nobody */
+};
+struct sim_choice_log {
+	uint32_t n, cap; /* n may exceed cap: those were not kept */
+	struct sim_choice_made made[];
+};
+
 struct sim_config {
 	enum sim_engine engine;
 	uint64_t seed;
@@ -68,8 +83,9 @@ struct sim_config {
 	size_t choice_bytes_n;
 	/* Where a failing run leaves choices, explain.txt, waits.json, tasks.core; NULL: none. */
 	const char *fail_dir;
-	struct sim_hash_log *hash_log; /* NULL: none */
-	uint64_t canary_step;          /* plants a failure at that step; 0: none */
+	struct sim_hash_log *hash_log;     /* NULL: none */
+	struct sim_choice_log *choice_log; /* NULL: none */
+	uint64_t canary_step;              /* plants a failure at that step; 0: none */
 	/* Ends the run there with verdict SIM_SKIPPED, having printed who waits for what; under a
 	 * debugger calls sim_gdb_stop and goes on. 0: never. */
 	uint64_t until_step;

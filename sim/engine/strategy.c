@@ -278,6 +278,17 @@ static uint32_t ready_last(void)
 	return 0;
 }
 
+static struct task *ready_choose(void)
+{
+	uint32_t quiet = ready_last(), value = choice_draw_quiet(strat.pick, strat.ready_n, quiet);
+	struct task *t = strat.ready[1 + value];
+
+	if (value != quiet)
+		choice_log_tasks((int32_t)t->pub.self.id,
+				 (int32_t)strat.ready[1 + quiet]->pub.self.id);
+	return t;
+}
+
 struct task *ready_pick(bool event_due)
 {
 	struct task *t;
@@ -294,7 +305,7 @@ struct task *ready_pick(bool event_due)
 	else if (eng.strategy == STRATEGY_PCT)
 		t = strat.ready[1];
 	else
-		t = strat.ready[1 + choice_draw_quiet(strat.pick, strat.ready_n, ready_last())];
+		t = ready_choose();
 	strat.last_run = t;
 	ready_remove(t);
 	return t;

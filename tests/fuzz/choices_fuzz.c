@@ -5,12 +5,7 @@
  * strategy and the knobs' seed, byte 1 the size, the rest are choices (sim/engine/choice.c).
  *
  * With libFuzzer, coverage searches schedules, and -minimize_crash=1 shrinks them:
- *
- *	cmake -S . -B build/fuzz -DCMAKE_C_COMPILER=clang -DDOPPEL_LIBFUZZER=ON
- *	cmake --build build/fuzz -j --target choices_fuzz
- *	build/fuzz/tests/choices_fuzz -max_len=600 -len_control=0 CORPUS_DIR
- *
- * Without, see fuzz_main.h.
+ * docs/shrink.md has the commands. Without libFuzzer, see fuzz_main.h.
  */
 #include <fcntl.h>
 #include <stdio.h>

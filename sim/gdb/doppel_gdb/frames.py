@@ -11,7 +11,7 @@ from doppel_gdb.state import cache, current_task, find_task, tasks
 REGISTERS = {"i386:x86-64": ("rip", "rsp"), "aarch64": ("pc", "sp")}
 # How a task came to be suspended: below where it stands. Backtraces start above.
 MACHINERY = re.compile(
-    r"^(fiber_|sim_|gdb_stop|trace_|sched_|task_|strategy_|threads_|worker_|wait_|os_|shared_|fakedev_|"
+    r"^(fiber_|sim_|gdb_stop|trace_|choice_|fault_|sched_|task_|strategy_|threads_|worker_|wait_|os_|shared_|fakedev_|"
     r"world_(point|wait)|"
     r"run_(wait|enter|barrier|meet|word)|"
     r"dev_(wait|load|store|add|fence|barrier|copy_in|copy_out|shuffle|ballot)|\?$)")
@@ -167,8 +167,10 @@ class TaskFrames:
     def filter(self, frames):
         if unwinder.sp is not None:
             return self.task_frames(frames, unwinder.level)
-        frame = gdb.newest_frame()  # a task's thread in a core file
-        return self.task_frames(frames, -1) if frame.name() == "fiber_switch" else frames
+        name = gdb.newest_frame().name()
+        if name == "fiber_switch" or (name == "sim_gdb_stop" and current_task() is not None):
+            return self.task_frames(frames, -1)  # in a core file; in a trap
+        return frames
 
     @staticmethod
     def task_frames(frames, level):

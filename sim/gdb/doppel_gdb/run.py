@@ -112,7 +112,8 @@ class SimUntil(gdb.Command):
 class SimTrap(gdb.Command):
     """sim trap [rank=N] [task=N] [step>=N] [trace=NAME | call=FUNCTION]
 Run until all of that holds. rank, task, step: when such a task is about to run. trace: where a
-record of that name is traced (proxy.send, cqe, ...). call: where FUNCTION is entered.
+record of that name is traced (proxy.send, cqe, ...), or a choice made at that site that is not
+quiet (engine.spurious, ...). call: where FUNCTION is entered.
 The program itself looks, so all but call= cost next to nothing."""
 
     NUMBERS = {"rank=": "sim_gdb_trap.rank", "task=": "sim_gdb_trap.task",

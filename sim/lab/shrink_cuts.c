@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What of a scenario can be cut: each way makes smaller ones of it, the smallest first. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "sim/lab/payload.h"
+#include "sim/lab/shrink_internal.h"
+
+/* ---- ranks ---------------------------------------------------------------------------------- */
+
+static uint32_t cut_gpus(const struct scenario *s)
+{
+	uint32_t ranks = 0;
+
+	return scenario_ranks(s, &ranks) ? 0 : ranks / s->lab.hosts;
+}
+
+/* By number of ranks, then by number of hosts. */
+static bool cut_ranks(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	uint32_t gpus = cut_gpus(s), hosts = s->lab.hosts, seen = 0;
+
+	for (uint32_t ranks = 1; ranks < hosts * gpus; ranks++)
+		for (uint32_t h = 1; h <= hosts && h <= ranks; h++) {
+			if (ranks % h || ranks / h > gpus || seen++ < k)
+				continue;
+			*to = *s;
+			to->lab.hosts = h;
+			if (to->lab.device_count)
+				to->lab.device_count = ranks / h;
+			else
+				to->lab.gpus = ranks / h;
+			return true;
+		}
+	return false;
+}
+
+static void tell_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	uint32_t gpus = cut_gpus(s);
+
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32 " (%" PRIu32 " hosts x %" PRIu32 ")",
+		 s->lab.hosts * gpus, s->lab.hosts, gpus);
+}
+
+/* ---- bytes, types, places, iterations ------------------------------------------------------- */
+
+static const uint64_t cut_sizes[] = {8,        64,       512,      1 << 10,   4 << 10,   8 << 10,
+				     16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20};
+
+/* One small size; then each of the sizes that there are, alone. */
+static bool cut_bytes(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	const struct lab_config *c = &s->lab;
+	uint64_t bytes;
+
+	if (k < ARRAY_LEN(cut_sizes)) {
+		bytes = cut_sizes[k];
+	} else {
+		k -= (uint32_t)ARRAY_LEN(cut_sizes);
+		bytes = c->bytes_min;
+		for (uint32_t i = 0; i < k && bytes <= c->bytes_max; i++)
+			bytes = c->factor >= 2 ? MAX_OF(bytes, (uint64_t)1) * c->factor
+					       : bytes + MAX_OF(c->bytes_step, (uint64_t)1);
+	}
+	if (bytes > c->bytes_max || (bytes == c->bytes_max && c->bytes_min == c->bytes_max))
+		return false;
+	*to = *s;
+	to->lab.bytes_min = to->lab.bytes_max = bytes;
+	return true;
+}
+
+static void tell_bytes(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	if (s->lab.bytes_min == s->lab.bytes_max)
+		snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu64, s->lab.bytes_min);
+	else
+		snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu64 " to %" PRIu64, s->lab.bytes_min,
+			 s->lab.bytes_max);
+}
+
+static bool cut_place(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k > 1 || !s->lab.in_place || !s->lab.out_of_place)
+		return false;
+	*to = *s;
+	to->lab.in_place = k == 0;
+	to->lab.out_of_place = k != 0;
+	return true;
+}
+
+static void tell_place(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s",
+		 !s->lab.in_place      ? "out"
+		 : s->lab.out_of_place ? "both"
+				       : "in");
+}
+
+static bool cut_iterations(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	uint32_t all = s->lab.iterations + s->lab.warmup;
+
+	if (1 + k >= all)
+		return false;
+	*to = *s;
+	to->lab.iterations = 1 + k;
+	to->lab.warmup = 0;
+	return true;
+}
+
+static void tell_iterations(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32 "%s", s->lab.iterations + s->lab.warmup,
+		 s->lab.warmup ? " (with warm-up)" : "");
+}
+
+static bool cut_type(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	static const ncclDataType_t simple[] = {ncclFloat32};
+	const struct lab_config *c = &s->lab;
+	uint32_t n = (uint32_t)ARRAY_LEN(simple);
+
+	if (c->type_count == 1 && (c->types[0] == ncclFloat32 || k))
+		return false;
+	if (k >= n + c->type_count)
+		return false;
+	*to = *s;
+	to->lab.types[0] = k < n ? simple[k] : c->types[k - n];
+	to->lab.type_count = 1;
+	return true;
+}
+
+static void tell_type(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s%s", payload_type_name(s->lab.types[0]),
+		 s->lab.type_count > 1 ? " and others" : "");
+}
+
+static bool cut_op(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	const struct lab_config *c = &s->lab;
+
+	if ((c->op_count == 1 && (c->ops[0] == ncclSum || k)) || k > c->op_count)
+		return false;
+	*to = *s;
+	to->lab.ops[0] = k ? c->ops[k - 1] : ncclSum;
+	to->lab.op_count = 1;
+	return true;
+}
+
+static void tell_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s%s", payload_op_name(s->lab.ops[0]),
+		 s->lab.op_count > 1 ? " and others" : "");
+}
+
+/* ---- settings ------------------------------------------------------------------------------- */
+
+static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || s->lab.warp_width != 32)
+		return false;
+	*to = *s;
+	to->lab.warp_width = 1;
+	return true;
+}
+
+static void tell_width(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.warp_width);
+}
+
+static bool cut_env(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->env_count)
+		return false;
+	*to = *s;
+	to->env_count--;
+	memmove(to->env[k], to->env[k + 1], (to->env_count - k) * sizeof to->env[0]);
+	return true;
+}
+
+static void tell_env(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	size_t n = 0;
+
+	snprintf(out, SHRINK_VALUE_BYTES, "none");
+	for (uint32_t i = 0; i < s->env_count && n < SHRINK_VALUE_BYTES - 1; i++)
+		n += (size_t)snprintf(out + n, SHRINK_VALUE_BYTES - n, "%s%s", i ? " " : "",
+				      s->env[i]);
+}
+
+#define CUT_CHANNELS "NCCL_MAX_NCHANNELS="
+
+static const char *cut_channels_now(const struct scenario *s)
+{
+	for (uint32_t i = s->env_count; i > 0; i--)
+		if (strncmp(s->env[i - 1], CUT_CHANNELS, strlen(CUT_CHANNELS)) == 0)
+			return s->env[i - 1] + strlen(CUT_CHANNELS);
+	return NULL;
+}
+
+static bool cut_channels(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	const char *now = cut_channels_now(s);
+
+	if (k > 1 || (now && strtoul(now, NULL, 10) <= k + 1))
+		return false;
+	*to = *s;
+	return scenario_add_env(to, k ? CUT_CHANNELS "2" : CUT_CHANNELS "1") == 0;
+}
+
+static void tell_channels(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	const char *now = cut_channels_now(s);
+
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", now ? now : "all");
+}
+
+static bool cut_memory(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || s->lab.sim.memory_order == SIM_MEMORY_OFF)
+		return false;
+	*to = *s;
+	to->lab.sim.memory_order = SIM_MEMORY_OFF;
+	return true;
+}
+
+static void tell_memory(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	static const char *const name[] = {"drawn", "off", "on"};
+
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", name[s->lab.sim.memory_order]);
+}
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+static uint32_t plan_lines(const char *plan)
+{
+	uint32_t n = 0;
+
+	for (; *plan; n++) {
+		plan += strcspn(plan, "\n");
+		plan += *plan == '\n';
+	}
+	return n;
+}
+
+static bool cut_plan(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	const char *line = s->plan;
+
+	if (k >= plan_lines(s->plan))
+		return false;
+	for (uint32_t i = 0; i < k; i++)
+		line = strchr(line, '\n') + 1;
+	size_t at = (size_t)(line - s->plan), n = strcspn(line, "\n");
+	n += line[n] == '\n';
+	*to = *s;
+	memmove(to->plan + at, s->plan + at + n, strlen(s->plan) - at - n + 1);
+	/* without its last fault it may still return an error */
+	if (to->expect == SCENARIO_EXPECT_AUTO)
+		to->expect = scenario_expectation(s);
+	return true;
+}
+
+static void tell_plan(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, plan_lines(s->plan));
+}
+
+int shrink_draw_plan(struct scenario *s)
+{
+	char *text = NULL;
+	size_t bytes = 0, n = 0;
+
+	if (!s->lab.sim.fault_random)
+		return 0;
+	int rc = sim_start(&scenario_lab(s)->sim);
+	if (rc)
+		return rc;
+	FILE *f = open_memstream(&text, &bytes);
+	if (f) {
+		sim_fault_print_plan(f);
+		fclose(f);
+	}
+	sim_stop();
+	if (!text)
+		return ENOMEM;
+	s->plan[0] = 0;
+	for (char *line = text, *save = NULL; (line = strtok_r(line, "\n", &save)); line = NULL) {
+		if (strncmp(line, "fault ", 6) != 0)
+			continue;
+		line[strcspn(line, "#")] = 0;
+		n += (size_t)snprintf(s->plan + n, sizeof s->plan - n, "%s\n", line + 6);
+		if (n >= sizeof s->plan) {
+			rc = E2BIG;
+			break;
+		}
+	}
+	free(text);
+	s->lab.sim.fault_random = false;
+	return rc;
+}
+
+const struct shrink_way shrink_ways[] = {
+	{"ranks", true, false, cut_ranks, tell_ranks},
+	{"bytes", true, false, cut_bytes, tell_bytes},
+	{"iterations", true, false, cut_iterations, tell_iterations},
+	{"place", true, false, cut_place, tell_place},
+	{"channels", true, false, cut_channels, tell_channels},
+	{"warp width", true, false, cut_width, tell_width},
+	{"type", false, false, cut_type, tell_type},
+	{"operation", false, false, cut_op, tell_op},
+	{"faults", true, true, cut_plan, tell_plan},
+	{"environment", true, true, cut_env, tell_env},
+	{"memory order", true, false, cut_memory, tell_memory},
+};
+const uint32_t shrink_ways_n = ARRAY_LEN(shrink_ways);

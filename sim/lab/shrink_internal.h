@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of shrinking share: shrink.c (the search), shrink_cuts.c (what of a scenario can be
+ * cut, and how), shrink_try.c (a candidate in a child process), shrink_choices.c (files of choices).
+ */
+#ifndef SIM_LAB_SHRINK_INTERNAL_H
+#define SIM_LAB_SHRINK_INTERNAL_H
+
+#include "sim/lab/shrink.h"
+
+/* ---- files of choices (sim/engine/choice.c has the format) ---------------------------------- */
+
+struct shrink_choice {
+	uint32_t n, value; /* n == 0: quiet */
+};
+
+struct shrink_site {
+	char name[64];
+	struct shrink_choice *made;
+	uint32_t n;
+};
+
+struct shrink_choices {
+	char head[256]; /* the lines before the first site */
+	struct shrink_site *site;
+	uint32_t sites;
+};
+
+int shrink_choices_read(struct shrink_choices *c, const char *path);
+int shrink_choices_write(const struct shrink_choices *c, const char *path);
+void shrink_choices_free(struct shrink_choices *c);
+void shrink_choices_count(const struct shrink_choices *c, uint64_t *all, uint64_t *special);
+uint32_t shrink_site_special(const struct shrink_site *s);
+/* Makes the special choices number first .. first+count-1 of the site quiet. */
+void shrink_site_quieten(struct shrink_site *s, uint32_t first, uint32_t count);
+
+/* ---- a candidate ---------------------------------------------------------------------------- */
+
+struct shrink_outcome {
+	bool ended; /* false: killed at its limit, or it could not be carried out */
+	enum sim_verdict outcome;
+	struct sim_failure failure;
+	uint64_t steps;
+};
+
+enum { SHRINK_LOG = 4096 };
+
+/* Runs it in a child; choices NULL: from its seed. What it chose goes to the file `record`. `log` is
+ * memory shared with children; `keep` a folder for what a failing run leaves. All but s and out may
+ * be NULL. */
+int shrink_try(struct scenario *s, const char *choices, const char *record, uint64_t limit_ns,
+	       struct sim_choice_log *log, const char *keep, struct shrink_outcome *out);
+struct sim_choice_log *shrink_log_make(void);
+void shrink_log_free(struct sim_choice_log *log);
+bool shrink_same(const struct sim_failure *a, enum sim_verdict outcome_a,
+		 const struct shrink_outcome *b);
+
+/* ---- cuts ----------------------------------------------------------------------------------- */
+
+/* The k-th way to make *s smaller in this respect, smallest first: true when *to was made; false:
+ * there are no more. `fresh` says that recorded choices mean nothing for it. */
+struct shrink_way {
+	const char *what;
+	bool fresh;
+	/* after one that fails in the same way: go on with the next (true), or it is done (false) */
+	bool again;
+	bool (*make)(const struct scenario *s, uint32_t k, struct scenario *to);
+	void (*tell)(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+};
+extern const struct shrink_way shrink_ways[];
+extern const uint32_t shrink_ways_n;
+/* Writes the plan that the seed draws into the scenario, if it draws one. */
+int shrink_draw_plan(struct scenario *s);
+
+#endif

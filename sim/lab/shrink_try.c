@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A candidate, run in a child process: it may crash or hang. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/lab/shrink_internal.h"
+
+static void *try_shared(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static size_t try_log_bytes(void)
+{
+	return sizeof(struct sim_choice_log) + SHRINK_LOG * sizeof(struct sim_choice_made);
+}
+
+struct sim_choice_log *shrink_log_make(void)
+{
+	struct sim_choice_log *log = try_shared(try_log_bytes());
+
+	if (log)
+		log->cap = SHRINK_LOG;
+	return log;
+}
+
+void shrink_log_free(struct sim_choice_log *log)
+{
+	if (log)
+		munmap(log, try_log_bytes());
+}
+
+/* ---- the child ------------------------------------------------------------------------------ */
+
+static void try_last_words(void *arg)
+{
+	struct shrink_outcome *out = arg;
+	const struct sim_failure *f = sim_failure();
+
+	if (!f)
+		return;
+	out->failure = *f;
+	out->outcome = f->verdict;
+	out->ended = true;
+}
+
+static void try_silence(void)
+{
+	int null = open("/dev/null", O_WRONLY);
+
+	if (null < 0)
+		return;
+	fflush(NULL);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	close(null);
+}
+
+static void try_limit(uint64_t ns)
+{
+	struct itimerval limit = {.it_value = {.tv_sec = (time_t)(ns / 1000000000),
+					       .tv_usec = (suseconds_t)(ns % 1000000000 / 1000)}};
+
+	setitimer(ITIMER_REAL, &limit, NULL); /* SIGALRM ends it */
+}
+
+static void try_child(struct scenario *s, const char *choices, const char *record,
+		      uint64_t limit_ns, struct sim_choice_log *log, const char *keep,
+		      struct shrink_outcome *out)
+{
+	struct sim_config *sim = &s->lab.sim;
+	struct lab_result r;
+	char trace[FAIL_DIR_BYTES + 16];
+
+	try_silence();
+	try_limit(limit_ns);
+	sim->choices_in = choices;
+	sim->choices_out = record;
+	sim->choice_log = log;
+	sim->fail_dir = keep;
+	sim->trace_path = NULL;
+	if (keep) {
+		snprintf(trace, sizeof trace, "%s/trace.json", keep);
+		sim->trace_path = trace;
+	}
+	sim->last_words = try_last_words;
+	sim->last_words_arg = out;
+	s->lab.table = NULL;
+	if (lab_run(scenario_lab(s), &r) == 0) {
+		out->outcome = lab_outcome(&s->lab, &r);
+		out->steps = r.steps;
+		if (r.failed)
+			out->failure = r.failure;
+		out->ended = true;
+	}
+	_exit(SIM_PASS);
+}
+
+/* ---- the parent ----------------------------------------------------------------------------- */
+
+int shrink_try(struct scenario *s, const char *choices, const char *record, uint64_t limit_ns,
+	       struct sim_choice_log *log, const char *keep, struct shrink_outcome *out)
+{
+	struct shrink_outcome *shared = try_shared(sizeof *shared);
+	int status;
+
+	memset(out, 0, sizeof *out);
+	if (!shared)
+		return ENOMEM;
+	if (log)
+		log->n = 0;
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0)
+		try_child(s, choices, record, limit_ns, log, keep, shared);
+	int rc = child < 0 ? errno : 0;
+	while (!rc && waitpid(child, &status, 0) < 0)
+		rc = errno == EINTR ? 0 : errno;
+	if (rc)
+		fprintf(stderr, "doppel shrink: cannot run a candidate: %s\n", strerror(rc));
+	else
+		*out = *shared;
+	munmap(shared, sizeof *shared);
+	return rc;
+}
+
+/* Equal but for numbers, in whatever base. */
+static bool try_same_text(const char *a, const char *b)
+{
+	for (;;) {
+		while (isxdigit((unsigned char)*a) || *a == 'x')
+			a++;
+		while (isxdigit((unsigned char)*b) || *b == 'x')
+			b++;
+		if (*a != *b)
+			return false;
+		if (!*a)
+			return true;
+		a++;
+		b++;
+	}
+}
+
+static bool try_stuck(const char *kind)
+{
+	return strcmp(kind, "deadlock") == 0 || strcmp(kind, "livelock") == 0;
+}
+
+/* A deadlock with a keep-alive timer in it is a livelock: they are one kind here. */
+bool shrink_same(const struct sim_failure *a, enum sim_verdict outcome_a,
+		 const struct shrink_outcome *b)
+{
+	if (!b->ended || b->outcome != outcome_a)
+		return false;
+	if (strcmp(a->kind, b->failure.kind) != 0 &&
+	    !(try_stuck(a->kind) && try_stuck(b->failure.kind)))
+		return false;
+	if (outcome_a != SIM_CRASH && outcome_a != SIM_ERROR)
+		return true;
+	return try_same_text(a->message, b->failure.message);
+}
