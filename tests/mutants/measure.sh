@@ -5,6 +5,7 @@
 # Usage: measure.sh BUILD_DIR SOURCE_DIR [SEEDS] [NAME...]
 #   SEEDS  how many at most (default 2000)
 #   WAYS   in the environment: the columns, separated by `;`, each the arguments for `doppel run`
+#   LIMIT_S  in the environment: no cell takes longer; `>N` then stands for N seeds without a finding
 set -euo pipefail
 # shellcheck source=tests/mutants/mutant.sh
 . "$(dirname "$0")/mutant.sh"
@@ -31,7 +32,7 @@ for name in "${names[@]}"; do
 		if ! mutant_find "$name" "$seeds" $way >&2; then
 			cells="$cells wrong ($rc at $found) |"
 		elif [ "$found" = 0 ]; then
-			cells="$cells - |"
+			cells="$cells >$((seed - 1)) |"
 		else
 			cells="$cells $found |"
 			any=1
@@ -40,7 +41,7 @@ for name in "${names[@]}"; do
 	done
 	rm -f "$work/$name/libdoppel.so"
 	all=$((all + 1)) total=$((total + any))
-	echo "| \`$name\` | ${said:-not found in $seeds seeds} |$cells"
+	echo "| \`$name\` | ${said:-not found} |$cells"
 done
 echo
 echo "$total of $all found within $seeds seeds"

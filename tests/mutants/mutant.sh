@@ -104,16 +104,19 @@ mutant_seed() {
 }
 
 # mutant_find NAME SEEDS [ARGUMENT...]: the first seed from 1 that does not end as the unmutated
-# stack does, in $found (0: none of them) with $rc; returns 1 when what it ends with is not what
-# NAME.run says.
+# stack does, in $found (0: none of them) with $rc; $seed - 1 were passed before. Returns 1 when what
+# it ends with is not what NAME.run says.
 mutant_find() {
-	local name=$1 seeds=$2 seed clean
+	local name=$1 seeds=$2 clean until=$((SECONDS + ${LIMIT_S:-1000000}))
 	shift 2
 	found=0
 	clean=$(mutant_clean_codes "$name")
 	for ((seed = 1; seed <= seeds; seed++)); do
 		mutant_seed "$name" $seed "$@"
-		mutant_is_code "$rc" "$clean" && ! mutant_named "$name" && continue
+		if mutant_is_code "$rc" "$clean" && ! mutant_named "$name"; then
+			[ $SECONDS -lt $until ] || { seed=$((seed + 1)); break; }
+			continue
+		fi
 		found=$seed
 		if ! mutant_is_code "$rc" "$(mutant_codes "$name")"; then
 			echo "$name, seed $seed: exit code $rc, expected $(mutant_codes "$name")"
