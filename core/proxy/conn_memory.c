@@ -113,6 +113,16 @@ static void proxy_conn_memory_init(struct proxy_conn *pc)
 		shared_store_u32(&pc->recv_mem->fifo[i].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
 }
 
+/* The words that kernel and proxy wait for have the name of the connection. */
+static void proxy_conn_label(const struct proxy_conn *pc, const void *word, const char *what)
+{
+	os_label(word, &(struct os_label){.what = what,
+					  .rank = pc->rank,
+					  .peer = pc->peer,
+					  .channel = pc->channel,
+					  .number = -1});
+}
+
 static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 {
 	size_t host_bytes = PROXY_HOST_ALIGN;
@@ -129,6 +139,10 @@ static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 		return rc;
 	}
 	proxy_conn_memory_init(pc);
+	proxy_conn_label(pc, &pc->send_mem->head,
+			 pc->is_send ? "proxy send head" : "proxy recv head");
+	proxy_conn_label(pc, &pc->recv_mem->tail,
+			 pc->is_send ? "proxy send tail" : "proxy recv tail");
 	if (!pc->buffer_on_gpu) {
 		pc->buffer = (uint8_t *)pc->host_mem + PROXY_HOST_ALIGN;
 		return ncclSuccess;
@@ -163,9 +177,12 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 	if (pc->buffer && pc->buffer_on_gpu)
 		(void)cuda_result(cudaFree(pc->buffer),
 				  "cudaFree of a network connection's buffer");
-	if (pc->host_mem)
+	if (pc->host_mem) {
+		os_unlabel(&pc->send_mem->head);
+		os_unlabel(&pc->recv_mem->tail);
 		(void)cuda_result(cudaFreeHost(pc->host_mem),
 				  "cudaFreeHost of a network connection");
+	}
 	pc->mr = NULL;
 	pc->buffer = NULL;
 	pc->host_mem = NULL;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sim/engine/engine_internal.h"
+#include "sim/engine/explain.h"
 
 enum { EXPLAIN_LINES = 200, EXPLAIN_CHAINS = 16 };
 
@@ -30,7 +31,7 @@ struct graph {
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-static bool explain_alive(const struct sim_task *t)
+bool explain_alive(const struct sim_task *t)
 {
 	return t->state != SIM_TASK_DONE && t->state != SIM_TASK_KILLED;
 }
@@ -116,7 +117,7 @@ static const char *explain_state(const struct sim_task *t)
 	return name[t->state];
 }
 
-static void explain_label(FILE *out, const void *object)
+void explain_label(FILE *out, const void *object)
 {
 	struct os_label l;
 
@@ -150,16 +151,22 @@ static void explain_from(FILE *out, const struct wait_from *f)
 		fprintf(out, " (%s)", f->object);
 }
 
-static void explain_wait(FILE *out, const struct wait *w)
+void explain_value(FILE *out, const struct wait *w)
 {
 	uint64_t have = 0;
 
+	if (wait_read(w, &have))
+		fprintf(out, "is %" PRIu64 ", wants %s %" PRIu64, have, explain_op(w), w->want);
+	else
+		fprintf(out, "cannot be read, wants %s %" PRIu64, explain_op(w), w->want);
+}
+
+static void explain_wait(FILE *out, const struct wait *w)
+{
 	fprintf(out, "\"%s\" at ", w->why ? w->why : "?");
 	explain_label(out, w->on);
-	if (wait_read(w, &have))
-		fprintf(out, ": is %" PRIu64 ", wants %s %" PRIu64, have, explain_op(w), w->want);
-	else
-		fprintf(out, ": cannot be read, wants %s %" PRIu64, explain_op(w), w->want);
+	fprintf(out, ": ");
+	explain_value(out, w);
 	explain_from(out, &w->from);
 }
 
@@ -290,6 +297,7 @@ void sim_explain(FILE *out)
 	struct graph g;
 	char vtime[32];
 
+	explain_cause(out);
 	if (graph_build(&g))
 		return;
 	sim_format_ns(vtime, sim_now_ns() - eng.start_ns);
@@ -301,7 +309,7 @@ void sim_explain(FILE *out)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void json_string(FILE *out, const char *s)
+void explain_json_string(FILE *out, const char *s)
 {
 	if (!s) {
 		fputs("null", out);
@@ -328,7 +336,7 @@ static void json_label(FILE *out, const void *object)
 		return;
 	}
 	fputs("{\"what\":", out);
-	json_string(out, l.what);
+	explain_json_string(out, l.what);
 	fprintf(out, ",\"rank\":%d,\"peer\":%d,\"channel\":%d,\"number\":%" PRId64 "}", l.rank,
 		l.peer, l.channel, l.number);
 }
@@ -339,7 +347,7 @@ static void json_wait(FILE *out, const struct wait *w)
 	bool known = wait_read(w, &have);
 
 	fputs("{\"why\":", out);
-	json_string(out, w->why);
+	explain_json_string(out, w->why);
 	fprintf(out, ",\"on\":\"%p\",\"label\":", w->on);
 	json_label(out, w->on);
 	fprintf(out,
@@ -353,7 +361,7 @@ static void json_wait(FILE *out, const struct wait *w)
 		",\"deadline_ns\":%" PRIu64
 		",\"from\":{\"rank\":%d,\"channel\":%d,\"step\":%" PRId64 ",\"object\":",
 		w->deadline_ns, w->from.rank, w->from.channel, w->from.step);
-	json_string(out, w->from.object);
+	explain_json_string(out, w->from.object);
 	fputs("}}", out);
 }
 
@@ -362,9 +370,9 @@ static void json_task(FILE *out, const struct graph *g, const struct node *node)
 	const struct sim_task *t = node->task;
 
 	fprintf(out, "{\"id\":%u,\"name\":", t->self.id);
-	json_string(out, t->name);
+	explain_json_string(out, t->name);
 	fprintf(out, ",\"rank\":%d,\"proc\":", t->self.rank);
-	json_string(out, t->self.proc ? t->self.proc->name : NULL);
+	explain_json_string(out, t->self.proc ? t->self.proc->name : NULL);
 	fprintf(out, ",\"kind\":\"%s\",\"state\":\"%s\",\"background\":%s",
 		t->kind == SIM_TASK_WARP ? "warp" : "host", explain_state(t),
 		t->background ? "true" : "false");
@@ -372,7 +380,7 @@ static void json_task(FILE *out, const struct graph *g, const struct node *node)
 		fprintf(out, ",\"device\":%d,\"kernel\":%d,\"block\":%d,\"warp\":%d,\"lane\":%d",
 			t->device, t->kernel, t->block, t->warp, t->lane);
 	fputs(",\"poll\":", out);
-	json_string(out, t->poll_why);
+	explain_json_string(out, t->poll_why);
 	fputs(",\"waits\":[", out);
 	for (int i = 0; i < t->wait_n; i++) {
 		if (i)
@@ -405,6 +413,8 @@ void sim_explain_json(FILE *out)
 		json_task(out, &g, &g.node[i]);
 		fputs(i + 1 < g.n ? ",\n" : "\n", out);
 	}
-	fputs("]}\n", out);
+	fputs("],\n", out);
+	explain_cause_json(out);
+	fputs("}\n", out);
 	free(g.node);
 }

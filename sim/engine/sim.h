@@ -349,7 +349,19 @@ bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat);
 
 /* ---- explaining ----------------------------------------------------------------------------- */
 
-/* The wait-for graph of this moment, for people and as JSON. */
+/* What a double knows of the object that a wait is on: one line about what stands behind it, and
+ * whether that is what keeps it (a link that is down, a queue pair in error, retries) rather than
+ * somebody who has not done his part yet. */
+struct sim_explained {
+	bool stuck;
+	char text[400];
+};
+/* Returns true when the wait is on an object of the caller's; *out is then filled in. Called at a
+ * failure only, by any thread; at most 4. */
+void sim_on_explain(bool (*explain)(const struct wait *w, struct sim_explained *out));
+
+/* Why nothing moves, in a few lines, and the wait-for graph of this moment; for people and as
+ * JSON. */
 void sim_explain(FILE *out);
 void sim_explain_json(FILE *out);
 

@@ -135,6 +135,8 @@ static void fabric_port_set(struct world_fabric_port *f, bool up)
 	world_lock(&world->lock);
 	bool changed = f->pub.up != up;
 	f->pub.up = up;
+	if (changed)
+		f->pub.changed_ns = sim_now_ns();
 	world_unlock(&world->lock);
 	if (!changed)
 		return;

@@ -124,6 +124,7 @@ struct world_port {
 	const struct world_nic *nic;
 	uint8_t ipv4[4];
 	bool up;
+	uint64_t changed_ns; /* when the link went up or down last; 0: never */
 };
 uint32_t world_port_count(void);
 struct world_port *world_port(uint32_t index);

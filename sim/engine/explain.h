@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the two halves of the hang explainer share: explain.c prints every task and its waits,
+ * explain_cause.c the few lines that matter, from a wait that somebody notices down to what keeps
+ * all of it. Both only read, at a failure or from gdb.
+ */
+#ifndef SIM_ENGINE_EXPLAIN_H
+#define SIM_ENGINE_EXPLAIN_H
+
+#include <stdio.h>
+
+#include "sim/engine/sim.h"
+
+bool explain_alive(const struct sim_task *t);
+/* "is 12, wants >= 13" */
+void explain_value(FILE *out, const struct wait *w);
+void explain_label(FILE *out, const void *object);
+void explain_json_string(FILE *out, const char *s);
+
+/* The cause, one line a hop; nothing when no task waits for another. */
+void explain_cause(FILE *out);
+/* `"cause":{"end":...,"hops":[...]}`, without a comma behind it. */
+void explain_cause_json(FILE *out);
+
+#endif

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Why nothing moves, in a few lines. A hop is one wait of one task: who waits, for what, from whom.
+ * The next hop is the wait of that other task which fits best: of the same channel, the same peer,
+ * the same step. A word or a queue that belongs to an object with a label leads to the label's rank,
+ * whose part of the work it is. Objects of the doubles (completion queues, and the queue pairs and
+ * links behind them) are asked through sim_on_explain; one that is stuck ends the chain.
+ *
+ * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
+ * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, work
+ * that nobody has, a cycle; of those the longest.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/engine_internal.h"
+#include "sim/engine/explain.h"
+
+enum { CAUSE_HOPS = 24, CAUSE_STARTS = 48, CAUSE_HOOKS = 4 };
+
+enum cause_end {
+	CAUSE_NOWHERE, /* a wait that names nobody */
+	CAUSE_RUNS,    /* a task that is not waiting */
+	CAUSE_CYCLE,
+	CAUSE_NO_WORK, /* the task meant does nothing for this channel */
+	CAUSE_GONE,    /* no task of that rank is alive */
+	CAUSE_STUCK,   /* an object of the doubles says why */
+};
+
+struct hop {
+	const struct sim_task *task;
+	const struct wait *wait;     /* NULL: it has none that fits */
+	struct sim_explained object; /* text "" : none */
+};
+
+struct cause {
+	struct hop hop[CAUSE_HOPS];
+	int n, again; /* again: the hop that the last one leads back to */
+	int32_t rank; /* of CAUSE_GONE */
+	enum cause_end end;
+};
+
+static bool (*cause_hook[CAUSE_HOOKS])(const struct wait *w, struct sim_explained *out);
+static int cause_hooks;
+
+void sim_on_explain(bool (*explain)(const struct wait *w, struct sim_explained *out))
+{
+	for (int i = 0; i < cause_hooks; i++)
+		if (cause_hook[i] == explain)
+			return;
+	ASSERT(cause_hooks < CAUSE_HOOKS);
+	cause_hook[cause_hooks++] = explain;
+}
+
+/* ---- following ------------------------------------------------------------------------------ */
+
+/* The channel that a wait is about: what it says, or what the block of its kernel is for. */
+static int32_t cause_channel(const struct sim_task *t, const struct wait *w)
+{
+	if (w && w->from.channel >= 0)
+		return w->from.channel;
+	return t->kind == SIM_TASK_WARP ? t->block : -1;
+}
+
+/* Do the name and the object ("proxy recv", "kernel that...") have their first word in common? */
+static bool cause_names(const struct sim_task *t, const char *object)
+{
+	char word[16];
+	size_t n = object ? strcspn(object, " ") : 0;
+
+	if (!n || n >= sizeof word)
+		return false;
+	memcpy(word, object, n);
+	word[n] = '\0';
+	if (!strcmp(word, "kernel"))
+		return t->kind == SIM_TASK_WARP;
+	return strstr(t->name, object) || strstr(t->name, word);
+}
+
+/* Whose doing the end of this wait is. */
+struct cause_target {
+	int32_t rank, channel;
+	const char *object;
+};
+
+static struct cause_target cause_target_of(const struct sim_task *t, const struct wait *w)
+{
+	struct cause_target to = {w->from.rank, cause_channel(t, w), w->from.object};
+	struct os_label l;
+
+	if (t->kind == SIM_TASK_WARP && to.rank == t->self.rank)
+		to.object = "kernel"; /* a barrier */
+	if (w->kind == WAIT_OBJECT || !label_get(w->on, &l) || l.rank < 0 || cause_names(t, l.what))
+		return to;
+	to.rank = l.rank;
+	to.object = l.what;
+	return to;
+}
+
+/* How well wait `v` of task `who` fits as what `w` of `t` waits for; 0: not at all. */
+static int cause_score(const struct sim_task *t, const struct wait *w,
+		       const struct cause_target *to, const struct sim_task *who,
+		       const struct wait *v)
+{
+	int score = 1 + (cause_names(who, to->object) ? 8 : 0);
+	int32_t channel = cause_channel(who, v);
+
+	if (v == w)
+		return 0;
+	if (!v) /* of a rank's tasks without a part in it, the one that moves data is meant */
+		return who == t ? 0 : score + !!strstr(who->name, "progress");
+	if (to->channel >= 0 && channel >= 0) {
+		if (to->channel != channel)
+			return 0;
+		score += 16;
+	}
+	score += v->from.rank >= 0 && (v->from.rank == w->from.rank || v->from.rank == t->self.rank)
+			 ? 2
+			 : 0;
+	score += v->from.step >= 0 && strcmp(v->why, "barrier") ? 4 : 0;
+	score += v->from.step >= 0 && v->from.step == w->from.step ? 3 : 0;
+	return score;
+}
+
+/* The next hop, or how the chain ends. */
+static bool cause_next(struct cause *c, struct hop *next)
+{
+	const struct hop *at = &c->hop[c->n - 1];
+	struct cause_target to = cause_target_of(at->task, at->wait);
+	bool alive = false;
+	int best = 0;
+
+	if (to.rank < 0) {
+		c->end = CAUSE_NOWHERE;
+		return false;
+	}
+	for (const struct sim_task *who = sim_task_first(); who; who = who->next) {
+		if (!explain_alive(who) || who->self.rank != to.rank)
+			continue;
+		alive = true;
+		for (int i = -1; i < who->wait_n; i++) {
+			const struct wait *v = i < 0 ? NULL : who->wait[i];
+			int score = cause_score(at->task, at->wait, &to, who, v);
+
+			if (score > best) {
+				best = score;
+				*next = (struct hop){.task = who, .wait = v};
+			}
+		}
+	}
+	c->rank = to.rank;
+	c->end = alive ? CAUSE_NOWHERE : CAUSE_GONE;
+	return best > 0;
+}
+
+static int cause_seen(const struct cause *c, const struct hop *h)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->hop[i].task == h->task && c->hop[i].wait == h->wait)
+			return i;
+	return -1;
+}
+
+/* Asks the doubles; true: the object is the reason. */
+static bool cause_object(struct hop *h)
+{
+	h->object.text[0] = '\0';
+	h->object.stuck = false;
+	for (int i = 0; i < cause_hooks; i++)
+		if (cause_hook[i](h->wait, &h->object))
+			return h->object.stuck;
+	return false;
+}
+
+/* Appends the hop; false: the chain ends with it. */
+static bool cause_append(struct cause *c, const struct hop *h)
+{
+	struct hop *at = &c->hop[c->n++];
+
+	*at = *h;
+	if (!at->wait) {
+		const struct hop *before = c->n > 1 ? at - 1 : NULL;
+		bool asleep = at->task->state == SIM_TASK_WAITING && !at->task->poll_why;
+
+		c->end = asleep && before && cause_channel(before->task, before->wait) >= 0
+				 ? CAUSE_NO_WORK
+				 : CAUSE_RUNS;
+		return false;
+	}
+	if (cause_object(at)) {
+		c->end = CAUSE_STUCK;
+		return false;
+	}
+	return c->n < CAUSE_HOPS;
+}
+
+static void cause_follow(struct cause *c, const struct sim_task *t, const struct wait *w)
+{
+	struct hop next = {.task = t, .wait = w};
+
+	*c = (struct cause){.again = -1};
+	while (cause_append(c, &next) && cause_next(c, &next)) {
+		c->again = cause_seen(c, &next);
+		if (c->again < 0)
+			continue;
+		c->end = CAUSE_CYCLE;
+		return;
+	}
+}
+
+/* ---- choosing ------------------------------------------------------------------------------- */
+
+struct cause_start {
+	const struct sim_task *task;
+	const struct wait *wait;
+};
+
+/* Kernels by step, then everybody else in order of age. */
+static int64_t cause_rank_of(const struct cause_start *s)
+{
+	int64_t step = s->wait->from.step;
+
+	return s->task->kind == SIM_TASK_WARP && step >= 0 ? step : INT64_MAX;
+}
+
+/* Keeps start[0..n-1] in order, at most CAUSE_STARTS. */
+static int cause_start_insert(struct cause_start *start, int n, struct cause_start s)
+{
+	int at = n;
+
+	while (at > 0 && cause_rank_of(&start[at - 1]) > cause_rank_of(&s))
+		at--;
+	if (at == CAUSE_STARTS)
+		return n;
+	n = MIN_OF(n + 1, CAUSE_STARTS);
+	memmove(&start[at + 1], &start[at], (size_t)(n - 1 - at) * sizeof *start);
+	start[at] = s;
+	return n;
+}
+
+static bool cause_better(const struct cause *a, const struct cause *b)
+{
+	return a->end != b->end ? a->end > b->end : a->n > b->n;
+}
+
+/* The best chain; false: nobody waits for anybody. The caller frees *best. */
+static bool cause_find(struct cause **best)
+{
+	struct cause_start start[CAUSE_STARTS];
+	struct cause *c = calloc(2, sizeof *c);
+	int n = 0;
+
+	if (!c)
+		return false;
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next)
+		for (int i = 0; explain_alive(t) && i < t->wait_n; i++)
+			if (t->wait[i]->from.rank >= 0 && t->wait[i]->from.step >= 0 &&
+			    strcmp(t->wait[i]->why, "barrier"))
+				n = cause_start_insert(start, n,
+						       (struct cause_start){t, t->wait[i]});
+	for (const struct sim_task *t = n ? NULL : sim_task_first(); t; t = t->next)
+		if (explain_alive(t) && t->wait_n && t->wait[0]->from.rank >= 0 &&
+		    t->wait[0]->from.step < 0)
+			n = cause_start_insert(start, n, (struct cause_start){t, t->wait[0]});
+	for (int i = 0; i < n; i++) {
+		cause_follow(&c[1], start[i].task, start[i].wait);
+		if (cause_better(&c[1], &c[0]))
+			c[0] = c[1];
+	}
+	*best = c;
+	if (c->n)
+		return true;
+	free(c);
+	return false;
+}
+
+/* ---- for people ----------------------------------------------------------------------------- */
+
+static void cause_print_who(FILE *out, const struct hop *h)
+{
+	const struct sim_task *t = h->task;
+	int32_t channel = cause_channel(t, h->wait);
+
+	if (t->kind == SIM_TASK_WARP)
+		fprintf(out, "rank %d kernel %d", t->self.rank, t->kernel);
+	else if (t->self.rank >= 0 && !strncmp(t->name, "rank", 4) && strchr(t->name, ' '))
+		fprintf(out, "rank %d%s", t->self.rank, strchr(t->name, ' '));
+	else
+		fprintf(out, "%s", t->name);
+	if (channel >= 0)
+		fprintf(out, " channel %d", channel);
+	if (h->wait && h->wait->from.step >= 0)
+		fprintf(out, " step %" PRId64, h->wait->from.step);
+}
+
+static void cause_print_wait(FILE *out, const struct wait *w)
+{
+	struct os_label l;
+
+	fprintf(out, " waits for \"%s\"", w->why ? w->why : "?");
+	if (label_get(w->on, &l)) {
+		fprintf(out, " at ");
+		explain_label(out, w->on);
+	}
+	if (w->kind != WAIT_OBJECT) {
+		fprintf(out, ": ");
+		explain_value(out, w);
+	}
+	if (w->from.rank >= 0)
+		fprintf(out, ", from rank %d", w->from.rank);
+}
+
+static void cause_print_end(FILE *out, const struct cause *c)
+{
+	const struct hop *last = &c->hop[c->n - 1];
+
+	switch (c->end) {
+	case CAUSE_STUCK:
+		break; /* the object's line says it */
+	case CAUSE_GONE:
+		fprintf(out, "  <- rank %d is gone: no task of it is alive\n", c->rank);
+		break;
+	case CAUSE_CYCLE:
+		fprintf(out, "  <- ");
+		cause_print_who(out, &c->hop[c->again]);
+		fprintf(out, ", as above: a cycle\n");
+		break;
+	case CAUSE_NO_WORK:
+	case CAUSE_RUNS:
+		break; /* the hop's line says it */
+	case CAUSE_NOWHERE:
+		if (last->wait)
+			fprintf(out, "  <- nobody is named who could end this wait\n");
+		break;
+	}
+}
+
+static void cause_print_hop(FILE *out, const struct cause *c, int i)
+{
+	const struct hop *h = &c->hop[i], *before = i ? h - 1 : NULL;
+
+	fprintf(out, "  %s", i ? "<- " : "");
+	cause_print_who(out, h);
+	if (h->wait)
+		cause_print_wait(out, h->wait);
+	else if (c->end == CAUSE_RUNS)
+		fprintf(out, h->task->poll_why ? " polls \"%s\"" : " waits for nobody",
+			h->task->poll_why);
+	else
+		fprintf(out,
+			" has nothing under way for channel %d: the operation was never handed "
+			"to it, or it lost it",
+			before ? cause_channel(before->task, before->wait) : -1);
+	fputc('\n', out);
+	if (h->object.text[0])
+		fprintf(out, "  <- %s\n", h->object.text);
+}
+
+void explain_cause(FILE *out)
+{
+	struct cause *c;
+
+	if (!cause_find(&c))
+		return;
+	fprintf(out, "why nothing moves, the innermost cause last:\n");
+	for (int i = 0; i < c->n; i++)
+		cause_print_hop(out, c, i);
+	cause_print_end(out, c);
+	free(c);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void cause_json_hop(FILE *out, const struct hop *h)
+{
+	fprintf(out, "{\"task\":%u,\"rank\":%d,\"channel\":%d,\"step\":%" PRId64 ",\"why\":",
+		h->task->self.id, h->task->self.rank, cause_channel(h->task, h->wait),
+		h->wait ? h->wait->from.step : -1);
+	explain_json_string(out, h->wait ? h->wait->why : NULL);
+	fprintf(out, ",\"object\":");
+	explain_json_string(out, h->object.text[0] ? h->object.text : NULL);
+	fputc('}', out);
+}
+
+void explain_cause_json(FILE *out)
+{
+	static const char *const end[] = {
+		[CAUSE_NOWHERE] = "nobody named", [CAUSE_RUNS] = "runs",
+		[CAUSE_CYCLE] = "cycle",          [CAUSE_NO_WORK] = "no operation",
+		[CAUSE_GONE] = "rank gone",       [CAUSE_STUCK] = "object",
+	};
+	struct cause *c;
+
+	if (!cause_find(&c)) {
+		fprintf(out, "\"cause\":null");
+		return;
+	}
+	fprintf(out, "\"cause\":{\"end\":\"%s\",\"hops\":[", end[c->end]);
+	for (int i = 0; i < c->n; i++) {
+		if (i)
+			fputc(',', out);
+		cause_json_hop(out, &c->hop[i]);
+	}
+	fprintf(out, "]}");
+	free(c);
+}
