@@ -110,6 +110,7 @@ static int cause_score(const struct sim_task *t, const struct wait *w,
 		return 0;
 	if (!v) /* of a rank's tasks without a part in it, the one that moves data is meant */
 		return who == t ? 0 : score + !!strstr(who->name, "progress");
+	score++;
 	if (to->channel >= 0 && channel >= 0) {
 		if (to->channel != channel)
 			return 0;
