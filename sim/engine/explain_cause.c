@@ -8,7 +8,7 @@
  *
  * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
  * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, work
- * that nobody has, a cycle; of those the longest.
+ * that nobody has, a cycle; of those the shortest that begins at a kernel.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -240,9 +240,18 @@ static int cause_start_insert(struct cause_start *start, int n, struct cause_sta
 	return n;
 }
 
+static bool cause_starts_at_kernel(const struct cause *c)
+{
+	return c->hop[0].task->kind == SIM_TASK_WARP;
+}
+
 static bool cause_better(const struct cause *a, const struct cause *b)
 {
-	return a->end != b->end ? a->end > b->end : a->n > b->n;
+	if (!b->n || a->end != b->end)
+		return !b->n || a->end > b->end;
+	if (cause_starts_at_kernel(a) != cause_starts_at_kernel(b))
+		return cause_starts_at_kernel(a);
+	return a->n < b->n;
 }
 
 /* The best chain; false: nobody waits for anybody. The caller frees *best. */
