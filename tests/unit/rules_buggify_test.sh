@@ -10,13 +10,13 @@ listed=$(sed -n '/buggify_sites\[\] = {/,/^};/s/^	{"\([^"]*\)".*/\1/p' "$root/si
 	sort -u)
 [ -n "$used" ] || { echo "no os_buggify site found under $root"; exit 1; }
 for name in $used; do
-	echo "$listed" | grep -qxF "$name" || {
+	grep -qxF "$name" <<<"$listed" || {
 		echo "os_buggify(\"$name\") has no row in sim/engine/buggify.c"
 		rc=1
 	}
 done
 for name in $listed; do
-	echo "$used" | grep -qxF "$name" || {
+	grep -qxF "$name" <<<"$used" || {
 		echo "sim/engine/buggify.c lists $name, which nobody uses"
 		rc=1
 	}
