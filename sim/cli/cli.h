@@ -14,6 +14,8 @@ int cli_run(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);
 int cli_shrink(int argc, char **argv);
+/* What doppel shrink DIR does. */
+int cli_shrink_dir(const char *dir);
 int cli_topo(int argc, char **argv);
 int cli_exhaust(int argc, char **argv);
 int cli_faults(int argc, char **argv);

@@ -188,6 +188,28 @@ static void shrink_stacks(const struct shrink_result *r)
 		waitpid(child, &status, 0);
 }
 
+static int shrink_and_show(const struct shrink_config *config, bool stacks)
+{
+	static struct shrink_result r;
+
+	if (shrink_run(config, &r))
+		return SIM_USAGE;
+	shrink_print(&r, stdout);
+	if (r.has_pair && r.pair.task >= 0 && stacks)
+		shrink_stacks(&r);
+	fflush(stdout);
+	fail_print(stdout, &r.after, &r.failure, r.dir);
+	return SIM_PASS;
+}
+
+int cli_shrink_dir(const char *dir)
+{
+	const struct shrink_config config = {
+		.dir = dir, .progress = stderr, .terminal = isatty(STDERR_FILENO)};
+
+	return shrink_and_show(&config, true);
+}
+
 int cli_shrink(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -203,7 +225,6 @@ int cli_shrink(int argc, char **argv)
 		       "another build.",
 	};
 	static struct shrink_options o;
-	static struct shrink_result r;
 
 	o.config.progress = stderr;
 	o.config.terminal = isatty(STDERR_FILENO);
@@ -213,12 +234,5 @@ int cli_shrink(int argc, char **argv)
 		fprintf(stderr, "doppel shrink: needs both doubles\n");
 		return SIM_USAGE;
 	}
-	if (shrink_run(&o.config, &r))
-		return SIM_USAGE;
-	shrink_print(&r, stdout);
-	if (r.has_pair && r.pair.task >= 0 && !o.no_stacks)
-		shrink_stacks(&r);
-	fflush(stdout);
-	fail_print(stdout, &r.after, &r.failure, r.dir);
-	return SIM_PASS;
+	return shrink_and_show(&o.config, !o.no_stacks);
 }

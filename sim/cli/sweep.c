@@ -15,7 +15,7 @@ struct sweep_options {
 	struct cli_options run;
 	struct sweep_config sweep;
 	const char *json;
-	bool counted, verbose;
+	bool counted, verbose, shrink;
 };
 
 enum sweep_key {
@@ -31,6 +31,7 @@ enum sweep_key {
 	SWEEP_JSON,
 	SWEEP_CANARY,
 	SWEEP_VERBOSE,
+	SWEEP_SHRINK,
 };
 
 static const struct argp_option sweep_argp_options[] = {
@@ -54,6 +55,8 @@ static const struct argp_option sweep_argp_options[] = {
 	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures", 0},
 	{"canary", SWEEP_CANARY, NULL, 0,
 	 "plant a failure in one seed of 100; they must be found, and nothing else", 0},
+	{"shrink", SWEEP_SHRINK, NULL, 0, "make the failure to look at first small (doppel shrink)",
+	 0},
 	{"verbose", SWEEP_VERBOSE, NULL, 0, "show what runs print", 0},
 	{0},
 };
@@ -167,6 +170,9 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 	case SWEEP_CANARY:
 		c->canary = true;
 		return 0;
+	case SWEEP_SHRINK:
+		o->shrink = true;
+		return 0;
 	case SWEEP_VERBOSE:
 		c->show_output = true;
 		return 0;
@@ -239,6 +245,8 @@ int cli_sweep(int argc, char **argv)
 	sweep_print(&o.sweep, &r, stdout);
 	sweep_last_lines(&o, &r);
 	int code = (int)r.verdict;
+	if (o.shrink && r.failure_n && r.failure[0].kept && !r.failure[0].canary)
+		cli_shrink_dir(r.failure[0].dir);
 	if (o.json && sweep_write_json(&o, &r) && code == SIM_PASS)
 		code = SIM_USAGE;
 	sweep_result_free(&r);

@@ -146,6 +146,25 @@ static int shrink_way_run(struct shrink *s, const struct shrink_way *way)
 	return rc;
 }
 
+/* As they are in the end: a later cut may have taken back what an earlier one added. */
+static void shrink_tell_cuts(struct shrink_result *r)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < r->cuts; i++) {
+		struct shrink_cut *cut = &r->cut[i];
+
+		for (uint32_t k = 0; k < shrink_ways_n; k++)
+			if (strcmp(shrink_ways[k].what, cut->what) == 0) {
+				shrink_ways[k].tell(&r->before, cut->from);
+				shrink_ways[k].tell(&r->after, cut->to);
+			}
+		if (strcmp(cut->from, cut->to) != 0)
+			r->cut[kept++] = *cut;
+	}
+	r->cuts = kept;
+}
+
 /* ---- the choices ---------------------------------------------------------------------------- */
 
 /* Makes special choices first .. first+count-1 of a site quiet, and tries that. */
@@ -446,6 +465,7 @@ int shrink_run(const struct shrink_config *config, struct shrink_result *r)
 		rc = shrink_begin(s);
 	for (uint32_t i = 0; i < shrink_ways_n && !rc && !shrink_time_up(s); i++)
 		rc = shrink_way_run(s, &shrink_ways[i]);
+	shrink_tell_cuts(r);
 	if (!rc)
 		rc = shrink_choices(s);
 	r->whole = !shrink_time_up(s);
