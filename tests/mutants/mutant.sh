@@ -32,7 +32,7 @@ mutant_clean_codes() { local c; c=$(sed -n 4p "$here/$1.run"); echo "${c:-0}"; }
 mutant_is_code() { grep -qxE "($2)" <<<"$1"; }
 
 # Those that nothing finds today, one a line, each explained in docs/mutants.md.
-mutant_missed() { sed -n 's/^| `\([a-z0-9_]*\)` .*| not found .*/\1/p' "$source_dir/docs/mutants.md"; }
+mutant_missed() { sed -n 's/^| `\([a-z0-9_]*\)` .*| not found |.*/\1/p' "$source_dir/docs/mutants.md"; }
 
 # mutant_applies NAME: does the patch touch core alone, and apply to the core of today?
 mutant_applies() {
