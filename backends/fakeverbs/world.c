@@ -30,7 +30,7 @@ static bool hca_alone;
 void hca_lock(uint32_t *word)
 {
 	if (hca_alone) {
-		ASSERT(*word == 0);
+		ASSERT(*word == 0 || sim_failure()); /* a run that ended in a step left its locks */
 		*word = 1;
 		return;
 	}
