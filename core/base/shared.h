@@ -31,6 +31,7 @@ void shared_hook_point(const void *addr, size_t bytes, enum shared_access access
 bool shared_hook_store(void *addr, size_t bytes, uint64_t value, enum shared_order order);
 void shared_hook_wrote(const void *addr, size_t bytes, enum shared_access access);
 bool shared_hook_cas_spurious(const void *addr);
+void shared_hook_note(const void *addr, size_t bytes, enum shared_access access);
 #else
 #define SHARED_WEAK true
 static inline void shared_hook_point(const void *addr, size_t bytes, enum shared_access access,
@@ -52,6 +53,10 @@ static inline bool shared_hook_cas_spurious(const void *addr)
 {
 	(void)addr;
 	return false;
+}
+static inline void shared_hook_note(const void *addr, size_t bytes, enum shared_access access)
+{
+	(void)addr, (void)bytes, (void)access;
 }
 #endif
 
@@ -150,6 +155,18 @@ static inline void shared_read(void *dst, const void *src, size_t n)
 {
 	shared_hook_point(src, n, SHARED_RANGE_READ, SHARED_RELAXED);
 	memcpy(dst, src, n);
+}
+
+/* Plain memory that tasks of one process hand to each other by way of a shared word: said by who
+ * wrote it before it lets go, and by who uses it after it took over. Neither copies nor switches; in
+ * the doubles the happens-before check compares the two. */
+static inline void shared_note_write(const void *p, size_t n)
+{
+	shared_hook_note(p, n, SHARED_RANGE_WRITE);
+}
+static inline void shared_note_read(const void *p, size_t n)
+{
+	shared_hook_note(p, n, SHARED_RANGE_READ);
 }
 
 #endif

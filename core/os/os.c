@@ -65,6 +65,12 @@ bool shared_hook_cas_spurious(const void *addr)
 	return os_sched->shared_point && os_sched->fault("shared.cas", addr, &f) &&
 	       f.kind == OS_FAULT_SPURIOUS;
 }
+
+void shared_hook_note(const void *addr, size_t bytes, enum shared_access access)
+{
+	if (os_sched->shared_note)
+		os_sched->shared_note(addr, bytes, access);
+}
 #endif
 
 /* ---- scheduling half ------------------------------------------------------------------------ */

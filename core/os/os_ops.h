@@ -38,6 +38,7 @@ struct os_sched_ops {
 	void (*shared_point)(const void *, size_t, enum shared_access, enum shared_order);
 	bool (*shared_store)(void *, size_t, uint64_t, enum shared_order);
 	void (*shared_wrote)(const void *, size_t, enum shared_access);
+	void (*shared_note)(const void *, size_t, enum shared_access);
 };
 
 struct base_state; /* core/base/base_state.h */

@@ -336,4 +336,5 @@ const struct os_sched_ops os_posix_ops = {
 	.shared_point = NULL,
 	.shared_store = NULL,
 	.shared_wrote = NULL,
+	.shared_note = NULL,
 };

@@ -17,6 +17,7 @@ void proxy_posted_push(struct proxy_posted *list, uint32_t newest, uint32_t olde
 	ASSERT(newest && oldest);
 	do {
 		list->next[oldest] = seen;
+		shared_note_write(&list->next[oldest], sizeof list->next[oldest]);
 	} while (!shared_cas_weak_u32(&list->head, &seen, newest, SHARED_RELEASE));
 }
 
@@ -31,6 +32,7 @@ uint32_t proxy_posted_take(struct proxy_posted *list)
 		uint32_t next = list->next[node];
 
 		list->next[node] = oldest;
+		shared_note_write(&list->next[node], sizeof list->next[node]);
 		oldest = node;
 		node = next;
 	}

@@ -102,6 +102,7 @@ static bool proxy_progress_take(struct proxy_state *p)
 		struct proxy_conn *pc = p->op[slot].conn;
 
 		next = p->op_next[slot];
+		shared_note_read(&p->op[slot], sizeof p->op[slot]);
 		if (!proxy_conn_is_active(pc))
 			p->active[p->nactive++] = pc;
 		ASSERT(p->nactive <= PROXY_CONNS);

@@ -213,10 +213,13 @@ ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, st
 	ASSERT(pc && pc->asked);
 	if (pc->asked == PROXY_SETUP) {
 		memcpy(&pc->theirs, theirs->bytes, sizeof pc->theirs);
+		shared_note_write(&pc->theirs, sizeof pc->theirs);
 		proxy_ask(pc, PROXY_CONNECT);
 	}
-	if (proxy_answered(pc))
+	if (proxy_answered(pc)) {
+		shared_note_read(&pc->result, sizeof pc->result);
 		return pc->result;
+	}
 	proxy_answer_wait(pc, w);
 	return ncclInProgress;
 }
@@ -292,6 +295,7 @@ ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int
 		p->free_first = p->op_next[node];
 		p->free_count--;
 		p->op[node] = ops[i];
+		shared_note_write(&p->op[node], sizeof p->op[node]);
 		p->op_next[node] = newest;
 		newest = node;
 		if (!oldest)

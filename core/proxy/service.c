@@ -160,6 +160,7 @@ static void proxy_service_answer(struct proxy_conn *pc, ncclResult_t result)
 	enum proxy_command command = pc->working_on;
 
 	pc->result = result;
+	shared_note_write(&pc->result, sizeof pc->result);
 	pc->working_on = PROXY_NOTHING;
 	shared_store_u32(&pc->answered, command, SHARED_RELEASE);
 }

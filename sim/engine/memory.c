@@ -121,6 +121,11 @@ void mem_do_wrote(const struct mem_access *a)
 		store_wrote(mem_self(), a);
 }
 
+void mem_do_note(const struct mem_access *a)
+{
+	happens_access(mem_self(), a);
+}
+
 void mem_do_touched_as(const void *apart, const struct mem_access *a, const void *also)
 {
 	if (!(mem_on & MEM_RACES))

@@ -62,6 +62,10 @@ static inline bool mem_store(const struct mem_access *a, uint64_t value);
  * visible. The caller wakes whoever waits on the range all the same: a wait is evaluated anew. */
 static inline void mem_wrote(const struct mem_access *a);
 
+/* For the happens-before check alone: plain memory that no accessor moves (shared_note_write and
+ * shared_note_read). */
+static inline void mem_note(const struct mem_access *a);
+
 /* Edges between agents that go through no word: a work request posted and executed, its completion
  * found, a kernel launched, a stream's order, a barrier, a socket's bytes, a thread started or
  * joined. Release: everything that the running agent did is ordered before whoever acquires
@@ -95,6 +99,7 @@ static inline void mem_barrier_leave(const void *barrier);
 
 void mem_do_access(const struct mem_access *a);
 bool mem_do_store(const struct mem_access *a, uint64_t value);
+void mem_do_note(const struct mem_access *a);
 void mem_do_wrote(const struct mem_access *a);
 void mem_do_touched_as(const void *apart, const struct mem_access *a, const void *also);
 void mem_do_release(const void *object);
@@ -118,6 +123,11 @@ static inline void mem_touched_as(const void *apart, const struct mem_access *a,
 {
 	if (UNLIKELY(mem_on != 0))
 		mem_do_touched_as(apart, a, also);
+}
+static inline void mem_note(const struct mem_access *a)
+{
+	if (UNLIKELY((mem_on & MEM_RACES) != 0))
+		mem_do_note(a);
 }
 static inline void mem_wrote(const struct mem_access *a)
 {

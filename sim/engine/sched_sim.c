@@ -605,6 +605,12 @@ static void sched_sim_shared_wrote(const void *addr, size_t bytes, enum shared_a
 	waits_wrote(addr, bytes);
 }
 
+static void sched_sim_shared_note(const void *addr, size_t bytes, enum shared_access access)
+{
+	mem_note(&(struct mem_access){
+		.addr = addr, .bytes = bytes, .op = access, .scope = SHARED_SYSTEM});
+}
+
 static bool sched_sim_fault(const char *site, const void *object, struct os_fault *f)
 {
 	if (UNLIKELY(eng.any_faults) && fault_check(site, object, NULL, f))
@@ -663,6 +669,7 @@ const struct os_sched_ops sched_sim_ops = {
 	.shared_point = sched_sim_shared_point,
 	.shared_store = sched_sim_shared_store,
 	.shared_wrote = sched_sim_shared_wrote,
+	.shared_note = sched_sim_shared_note,
 };
 
 /* ---- the loop ------------------------------------------------------------------------------- */

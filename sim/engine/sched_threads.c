@@ -617,6 +617,7 @@ const struct os_sched_ops sched_threads_ops = {
 	.shared_point = threads_shared_point,
 	.shared_store = threads_shared_store,
 	.shared_wrote = threads_shared_wrote,
+	.shared_note = NULL, /* ThreadSanitizer sees plain memory by itself */
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
