@@ -8,15 +8,20 @@ source_dir=$2
 cd "$source_dir"
 bad=0
 
-# without comments, includes, and what is in quotes
+# Copies of the files below a new directory, without comments, includes, and what is in quotes.
+stripped=$(mktemp -d)
+trap 'rm -rf "$stripped"' EXIT
 strip() {
-	python3 - "$1" <<'PYTHON'
-import re, sys
-text = open(sys.argv[1]).read()
-text = re.sub(r'/\*.*?\*/|//[^\n]*|"(\\.|[^"\\\n])*"',
-              lambda m: '""' if m.group(0)[0] == '"' else "\n" * m.group(0).count("\n") + " ",
-              text, flags=re.S)
-print(re.sub(r'(?m)^[ \t]*#[ \t]*(include|error|pragma)[^\n]*', '', text))
+	python3 - "$stripped" "$@" <<'PYTHON'
+import os, re, sys
+for path in sys.argv[2:]:
+    text = open(path).read()
+    text = re.sub(r'/\*.*?\*/|//[^\n]*|"(\\.|[^"\\\n])*"',
+                  lambda m: '""' if m.group(0)[0] == '"' else "\n" * m.group(0).count("\n") + " ",
+                  text, flags=re.S)
+    out = os.path.join(sys.argv[1], path.lstrip("/"))
+    os.makedirs(os.path.dirname(out), exist_ok=True)
+    open(out, "w").write(re.sub(r'(?m)^[ \t]*#[ \t]*(include|error|pragma)[^\n]*', '', text))
 PYTHON
 }
 
@@ -28,8 +33,10 @@ seams='core/os/os_posix.*\.[ch]|core/os/os_real.*\.[ch]|core/os/os.c|core/os/os_
 verbs='core/transport/net_verbs[a-z_]*\.c'
 atomics='_Atomic|__atomic_[a-z_]+|__sync_[a-z_]+|volatile|atomic_(load|store|fetch)[a-z_]*'
 banned='clock_gettime|gettimeofday|time\(|nanosleep|usleep|sleep\(|pthread_[a-z_]+|socket\(|accept\(|connect\(|getenv|setenv|rand\(|random\(|getrandom|malloc|calloc|realloc|free\(|fopen|shm_open|mmap|sched_yield|poll\(|select\(|epoll_[a-z]+|gethostname|getpid|getifaddrs|qsort'
-for file in $(find core -name '*.[ch]' | LC_ALL=C sort); do
-	text=$(strip "$file")
+mapfile -t files < <(find core -name '*.[ch]' | LC_ALL=C sort)
+strip "${files[@]}"
+for file in "${files[@]}"; do
+	text=$(<"$stripped/$file")
 	if ! grep -qE "^($accessors|$seams)\$" <<<"$file"; then
 		if hits=$(grep -nwE "$atomics" <<<"$text"); then
 			echo "$file: shared words only through their accessors:"
@@ -50,9 +57,9 @@ for file in $(find core -name '*.[ch]' | LC_ALL=C sort); do
 	fi
 done
 # the check can fail: a planted line must be found
-planted=$(mktemp --suffix=.c)
-trap 'rm -f "$planted"' EXIT
+planted=$stripped/planted.c
 printf 'int f(void);\nint f(void) { volatile int x = 0; return x; } /* volatile */\n' >"$planted"
-[ "$(strip "$planted" | grep -cwE "$atomics")" = 1 ] || { echo "the lint finds nothing"; exit 1; }
+strip "$planted"
+[ "$(grep -cwE "$atomics" "$stripped$planted")" = 1 ] || { echo "the lint finds nothing"; exit 1; }
 [ $bad = 0 ] && echo "core touches shared words and the outside only through its seams"
 exit $bad
