@@ -451,9 +451,9 @@ static void fc_proc_free_memory(struct fc_proc *p)
 		fc_device_free_of(p->device[i], p);
 	while (p->host_count) {
 		struct fc_host_range *range = &p->host[p->host_count - 1];
-		void *allocated = range->registered ? NULL : (void *)(uintptr_t)range->base;
+		if (!range->registered)
+			fc_host_delete((void *)(uintptr_t)range->base, range->bytes);
 		fc_host_remove(p, range);
-		free(allocated);
 	}
 }
 

@@ -334,6 +334,7 @@ struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint6
 bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
+void fc_host_delete(void *mem, uint64_t bytes); /* what cudaHostAlloc made; bytes as asked for */
 
 /* ---- stream.c, event.c, copy.c, launch.c, device_run.c -------------------------------------- */
 

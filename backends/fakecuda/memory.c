@@ -9,8 +9,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define HOST_PAGE 4096u
+/* From here on memory comes from the kernel, zero and untouched: a buffer of megabytes of which a run
+ * uses kilobytes costs kilobytes. */
+#define HOST_MAP_MIN (64u << 10)
 
 cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
@@ -98,6 +102,40 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 /* ---- pinned host memory --------------------------------------------------------------------- */
 
+static bool host_is_mapped(uint64_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__ /* which watches both ends of what malloc gave */
+	return false;
+#else
+	return bytes >= HOST_MAP_MIN;
+#endif
+}
+
+/* Zeroed. NULL: no memory. */
+static void *host_new(uint64_t bytes)
+{
+	void *mem;
+
+	if (host_is_mapped(bytes)) {
+		mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		return mem == MAP_FAILED ? NULL : mem;
+	}
+	mem = aligned_alloc(HOST_PAGE, bytes);
+	if (mem)
+		memset(mem, 0, bytes);
+	return mem;
+}
+
+void fc_host_delete(void *mem, uint64_t bytes)
+{
+	bytes = ALIGN_UP(bytes, HOST_PAGE);
+	mem_fresh(mem, bytes);
+	if (!host_is_mapped(bytes))
+		free(mem);
+	else if (munmap(mem, bytes))
+		ASSERT(!"munmap of pinned host memory");
+}
+
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
 	struct fc_ctx *ctx;
@@ -113,10 +151,9 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 	*pHost = NULL;
 	if (!size)
 		return fc_leave(cudaSuccess);
-	void *mem = aligned_alloc(HOST_PAGE, ALIGN_UP(size, HOST_PAGE));
+	void *mem = size > PTRDIFF_MAX ? NULL : host_new(ALIGN_UP(size, HOST_PAGE));
 	if (!mem)
 		return fc_leave(cudaErrorMemoryAllocation);
-	memset(mem, 0, size);
 	mem_fresh(mem, ALIGN_UP(size, HOST_PAGE));
 	fc_lock();
 	bool added = fc_host_add(ctx->proc, (uintptr_t)mem, size, flags, false);
@@ -131,10 +168,12 @@ cudaError_t cudaMallocHost(void **ptr, size_t size)
 	return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
 }
 
-/* Takes the range that begins at `ptr` off the list, after the context's work. */
-static cudaError_t host_remove(const char *call, void *ptr, bool registered)
+/* Takes the range that begins at `ptr` off the list, after the context's work. *bytes: what it had;
+ * 0 where it was not found. */
+static cudaError_t host_remove(const char *call, void *ptr, bool registered, uint64_t *bytes)
 {
 	struct fc_ctx *ctx;
+	*bytes = 0;
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (!ctx)
 		return rc;
@@ -144,13 +183,13 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered)
 	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
 	bool inside = r && r->base != (uintptr_t)ptr;
 	bool found = r && !inside && r->registered == registered;
-	if (found && !registered)
-		mem_fresh(ptr, r->bytes); /* registered memory lives on */
-	if (found)
+	if (found) {
+		*bytes = r->bytes;
 		fc_host_remove(ctx->proc, r);
-	else
+	} else {
 		fc_report("%s: %p is not the start of a range that this process %s", call, ptr,
 			  registered ? "registered" : "got from cudaHostAlloc");
+	}
 	fc_unlock();
 	if (!found)
 		return registered && !inside ? cudaErrorHostMemoryNotRegistered
@@ -162,9 +201,10 @@ cudaError_t cudaFreeHost(void *ptr)
 {
 	if (!ptr)
 		return cudaSuccess;
-	cudaError_t rc = host_remove("cudaFreeHost", ptr, false);
-	if (rc != cudaErrorInvalidValue && rc != cudaErrorNoDevice)
-		free(ptr);
+	uint64_t bytes;
+	cudaError_t rc = host_remove("cudaFreeHost", ptr, false, &bytes);
+	if (bytes)
+		fc_host_delete(ptr, bytes);
 	return fc_leave(rc);
 }
 
@@ -192,7 +232,8 @@ cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 
 cudaError_t cudaHostUnregister(void *ptr)
 {
-	return fc_leave(host_remove("cudaHostUnregister", ptr, true));
+	uint64_t bytes;
+	return fc_leave(host_remove("cudaHostUnregister", ptr, true, &bytes));
 }
 
 cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)
