@@ -8,6 +8,8 @@
 
 #include "core/base/macros.h"
 
+enum { PAYLOAD_BLOCK = 256 }; /* elements at a time, on fibers' stacks */
+
 /* Floating-point formats by their fields. max_exact: integers up to here are exact. */
 struct payload_format {
 	const char *name;
@@ -93,18 +95,26 @@ static struct payload_draw payload_draw_of(const struct payload *p)
 	return d;
 }
 
-/* The contribution as an integer; for a product it is an exponent of two for floats. */
-static inline int64_t payload_number(const struct payload *p, const struct payload_draw *d,
-				     int32_t rank, size_t i)
+/* The contributions of a rank as integers; for a product they are exponents of two for floats. */
+static void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t n,
+			    int64_t *out)
 {
-	if (d->period)
-		return ((uint64_t)rank + i + p->salt) % d->period == 0;
-	uint64_t h = payload_mix(((uint64_t)rank << 48) ^ i ^ d->salt);
-	return (int64_t)(((h >> 32) * d->below) >> 32) + d->least;
+	const struct payload_draw d = payload_draw_of(p);
+	uint64_t own = payload_mix(((uint64_t)rank << 48) ^ d.salt);
+
+	for (size_t k = 0; d.period && k < n; k++)
+		out[k] = ((uint64_t)rank + first + k + p->salt) % d.period == 0;
+	for (size_t k = 0; !d.period && k < n; k++) {
+		/* one multiplication, both halves: the rank's number spreads over all bits */
+		__extension__ unsigned __int128 m = own ^ (first + k);
+		m *= 0x9e3779b97f4a7c15ull;
+		uint64_t h = (uint64_t)m ^ (uint64_t)(m >> 64);
+		out[k] = (int64_t)(((h >> 32) * d.below) >> 32) + d.least;
+	}
 }
 
-/* Exact for every value that payload_number makes; rounds to nearest even otherwise. */
-static uint64_t payload_encode_float(const struct payload_format *f, double v)
+/* Exact for every value that payload_numbers makes; rounds to nearest even otherwise. */
+static inline uint64_t payload_encode_float(const struct payload_format *f, double v)
 {
 	if (f->bytes == 8) {
 		uint64_t bits;
@@ -151,9 +161,20 @@ static double payload_decode_float(const struct payload_format *f, uint64_t bits
 	return negative ? -v : v;
 }
 
-static void payload_put(const struct payload_format *f, void *out, size_t at, uint64_t bits)
+static inline void payload_put(const struct payload_format *f, void *out, size_t at, uint64_t bits)
 {
-	memcpy((uint8_t *)out + at * f->bytes, &bits, f->bytes); /* little-endian hosts */
+	uint8_t *to = (uint8_t *)out + at * f->bytes;
+
+	switch (f->bytes) { /* little-endian hosts */
+	case 4:
+		memcpy(to, &bits, 4);
+		break;
+	case 8:
+		memcpy(to, &bits, 8);
+		break;
+	default:
+		memcpy(to, &bits, f->bytes);
+	}
 }
 
 static uint64_t payload_get(const struct payload_format *f, const void *in, size_t at)
@@ -163,19 +184,28 @@ static uint64_t payload_get(const struct payload_format *f, const void *in, size
 	return bits;
 }
 
-void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n, void *out)
+static void payload_fill_block(const struct payload *p, int32_t rank, size_t first, size_t n,
+			       void *out)
 {
 	const struct payload_format *f = &payload_formats[p->type];
-	const struct payload_draw d = payload_draw_of(p);
+	int64_t v[PAYLOAD_BLOCK];
+
+	payload_numbers(p, rank, first, n, v);
 	for (size_t k = 0; k < n; k++) {
-		int64_t v = payload_number(p, &d, rank, first + k);
 		if (!f->is_float)
-			payload_put(f, out, k, (uint64_t)v);
+			payload_put(f, out, k, (uint64_t)v[k]);
 		else if (p->op == ncclProd)
-			payload_put(f, out, k, payload_encode_float(f, ldexp(1.0, (int)v)));
+			payload_put(f, out, k, payload_encode_float(f, ldexp(1.0, (int)v[k])));
 		else
-			payload_put(f, out, k, payload_encode_float(f, (double)v));
+			payload_put(f, out, k, payload_encode_float(f, (double)v[k]));
 	}
+}
+
+void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n, void *out)
+{
+	for (size_t at = 0; at < n; at += PAYLOAD_BLOCK)
+		payload_fill_block(p, rank, first + at, MIN_OF(n - at, (size_t)PAYLOAD_BLOCK),
+				   (uint8_t *)out + at * payload_type_bytes(p->type));
 }
 
 /* Integers reduce modulo 2^bits; an average divides the wrapped sum, signed or not. */
@@ -190,28 +220,29 @@ static uint64_t payload_finish_int(const struct payload *p, const struct payload
 	return ((v << shift) >> shift) / (uint64_t)p->nranks;
 }
 
-/* The result at element i when rank r takes part times(r) times: 1, or 0 or 2 for `odd`. */
-static uint64_t payload_reduce(const struct payload *p, size_t i, int32_t odd, int odd_times)
+static void payload_accumulate(const struct payload *p, size_t n, const int64_t *v, bool any,
+			       uint64_t *acc)
+{
+	if (!any && (p->op == ncclMax || p->op == ncclMin))
+		memcpy(acc, v, n * sizeof *acc);
+	else if (p->op == ncclMax)
+		for (size_t k = 0; k < n; k++)
+			acc[k] = (uint64_t)MAX_OF((int64_t)acc[k], v[k]);
+	else if (p->op == ncclMin)
+		for (size_t k = 0; k < n; k++)
+			acc[k] = (uint64_t)MIN_OF((int64_t)acc[k], v[k]);
+	else if (p->op == ncclProd && !payload_formats[p->type].is_float)
+		for (size_t k = 0; k < n; k++)
+			acc[k] *= (uint64_t)v[k];
+	else /* a float's product adds exponents */
+		for (size_t k = 0; k < n; k++)
+			acc[k] += (uint64_t)v[k];
+}
+
+static uint64_t payload_finish(const struct payload *p, uint64_t acc)
 {
 	const struct payload_format *f = &payload_formats[p->type];
-	const struct payload_draw d = payload_draw_of(p);
-	uint64_t acc = p->op == ncclProd && !f->is_float;
-	bool any = false;
-	for (int32_t r = 0; r < p->nranks; r++) {
-		int times = r == odd ? odd_times : 1;
-		int64_t v = times ? payload_number(p, &d, r, i) : 0;
-		for (int t = 0; t < times; t++) {
-			if (p->op == ncclProd && !f->is_float)
-				acc *= (uint64_t)v;
-			else if (p->op == ncclMax)
-				acc = any ? (uint64_t)MAX_OF((int64_t)acc, v) : (uint64_t)v;
-			else if (p->op == ncclMin)
-				acc = any ? (uint64_t)MIN_OF((int64_t)acc, v) : (uint64_t)v;
-			else
-				acc += (uint64_t)v; /* a float's product adds exponents */
-			any = true;
-		}
-	}
+
 	if (!f->is_float)
 		return payload_finish_int(p, f, acc);
 	if (p->op == ncclProd)
@@ -220,11 +251,48 @@ static uint64_t payload_reduce(const struct payload *p, size_t i, int32_t odd, i
 	return payload_encode_float(f, p->op == ncclAvg ? v / p->nranks : v);
 }
 
+/* The results from element `first` on when rank r takes part times(r) times: 1, or 0 or 2 for
+ * `odd`. */
+static void payload_reduce_block(const struct payload *p, size_t first, size_t n, int32_t odd,
+				 int odd_times, uint64_t *acc)
+{
+	int64_t v[PAYLOAD_BLOCK];
+	bool any = false;
+
+	ASSERT(n <= PAYLOAD_BLOCK);
+	for (size_t k = 0; k < n; k++)
+		acc[k] = p->op == ncclProd && !payload_formats[p->type].is_float;
+	for (int32_t r = 0; r < p->nranks; r++) {
+		int times = r == odd ? odd_times : 1;
+
+		payload_numbers(p, r, first, n, v);
+		for (int t = 0; t < times; t++, any = true)
+			payload_accumulate(p, n, v, any, acc);
+	}
+	for (size_t k = 0; k < n; k++)
+		acc[k] = payload_finish(p, acc[k]);
+}
+
+static uint64_t payload_reduce(const struct payload *p, size_t i, int32_t odd, int odd_times)
+{
+	uint64_t result;
+
+	payload_reduce_block(p, i, 1, odd, odd_times, &result);
+	return result;
+}
+
 void payload_expect(const struct payload *p, size_t first, size_t n, void *out)
 {
 	const struct payload_format *f = &payload_formats[p->type];
-	for (size_t k = 0; k < n; k++)
-		payload_put(f, out, k, payload_reduce(p, first + k, -1, 1));
+	uint64_t result[PAYLOAD_BLOCK];
+
+	for (size_t at = 0; at < n; at += PAYLOAD_BLOCK) {
+		size_t some = MIN_OF(n - at, (size_t)PAYLOAD_BLOCK);
+
+		payload_reduce_block(p, first + at, some, -1, 1, result);
+		for (size_t k = 0; k < some; k++)
+			payload_put(f, out, at + k, result[k]);
+	}
 }
 
 /* Averages of floats scale each input first, so rounding differs unless 1/n is exact. */
