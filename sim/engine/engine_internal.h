@@ -92,6 +92,7 @@ struct task {
 	struct wait_node *node;
 	uint32_t node_n, node_cap;
 	struct task *wake_next;
+	bool waking; /* waits.c: found by the write that is looked at */
 	uint64_t wait_since_ns;
 	/* polling */
 	uint32_t poll_row; /* fruitless polls in a row */

@@ -37,12 +37,21 @@ struct fiber_stack {
 	char *map; /* guard page included */
 	size_t map_bytes;
 	size_t guard_bytes;
+	bool guarded;
 	void *tsan; /* reused with the stack: creating one is slow */
+	struct fiber_grain {
+		struct fiber_grain *next;
+		struct fiber_stack *stack;
+		uintptr_t number;
+	} grain[]; /* in the index: the pieces of the address space that it reaches into */
 };
+
+enum { FIBER_GRAIN_SHIFT = 17, FIBER_GRAIN_BUCKETS = 4096 };
 
 static pthread_mutex_t fiber_pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fiber_stack *fiber_pool_free;
 static size_t fiber_pool_total;
+static struct fiber_grain *fiber_index[FIBER_GRAIN_BUCKETS];
 
 static size_t fiber_page_bytes(void)
 {
@@ -53,14 +62,60 @@ static size_t fiber_page_bytes(void)
 	return bytes;
 }
 
+static struct fiber_grain **fiber_grain_bucket(uintptr_t number)
+{
+	return &fiber_index[(number * 0x9e3779b97f4a7c15ull) >> 52];
+}
+
+/* How many grains a stack may reach into. */
+static size_t fiber_grains(size_t map_bytes)
+{
+	return (map_bytes >> FIBER_GRAIN_SHIFT) + 2;
+}
+
+static void fiber_index_add(struct fiber_stack *s)
+{
+	uintptr_t first = (uintptr_t)s->map >> FIBER_GRAIN_SHIFT;
+
+	for (size_t i = 0; i < fiber_grains(s->map_bytes); i++) {
+		struct fiber_grain **bucket = fiber_grain_bucket(first + i);
+
+		s->grain[i] =
+			(struct fiber_grain){.next = *bucket, .stack = s, .number = first + i};
+		*bucket = &s->grain[i];
+	}
+}
+
+static void fiber_index_remove(struct fiber_stack *s)
+{
+	for (size_t i = 0; i < fiber_grains(s->map_bytes); i++) {
+		struct fiber_grain **at = fiber_grain_bucket(s->grain[i].number);
+
+		while (*at != &s->grain[i])
+			at = &(*at)->next;
+		*at = s->grain[i].next;
+	}
+}
+
+bool fiber_on_stack(const void *addr)
+{
+	uintptr_t number = (uintptr_t)addr >> FIBER_GRAIN_SHIFT;
+
+	for (const struct fiber_grain *g = *fiber_grain_bucket(number); g; g = g->next)
+		if (g->number == number &&
+		    (size_t)((const char *)addr - g->stack->map) < g->stack->map_bytes)
+			return true;
+	return false;
+}
+
 static struct fiber_stack *fiber_stack_map(size_t bytes)
 {
-	struct fiber_stack *s = calloc(1, sizeof *s);
-	size_t guard = fiber_page_bytes();
+	size_t guard = fiber_page_bytes(), map_bytes = ALIGN_UP(bytes, guard) + guard;
+	struct fiber_stack *s = calloc(1, sizeof *s + fiber_grains(map_bytes) * sizeof s->grain[0]);
 
 	if (!s)
 		return NULL;
-	s->map_bytes = ALIGN_UP(bytes, guard) + guard;
+	s->map_bytes = map_bytes;
 	s->guard_bytes = guard;
 	s->map = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -70,7 +125,8 @@ static struct fiber_stack *fiber_stack_map(size_t bytes)
 	}
 	/* Without a guard the page stays usable as slack, and the canary still tells. */
 	if (fiber_pool_total < FIBER_GUARDED_MAX)
-		(void)mprotect(s->map, guard, PROT_NONE);
+		s->guarded = mprotect(s->map, guard, PROT_NONE) == 0;
+	fiber_index_add(s);
 #ifdef __SANITIZE_THREAD__
 	s->tsan = __tsan_create_fiber(0);
 #endif
@@ -82,6 +138,7 @@ static void fiber_stack_unmap(struct fiber_stack *s)
 #ifdef __SANITIZE_THREAD__
 	__tsan_destroy_fiber(s->tsan);
 #endif
+	fiber_index_remove(s);
 	munmap(s->map, s->map_bytes);
 	free(s);
 }
@@ -219,6 +276,7 @@ int fiber_create(struct fiber *f, void **sp, size_t stack_bytes, void (*fn)(void
 	f->stack = s;
 	f->low = s->map + s->guard_bytes;
 	f->bytes = s->map_bytes - s->guard_bytes;
+	f->guarded = s->guarded;
 	f->fn = fn;
 	f->arg = arg;
 	f->tsan = s->tsan;

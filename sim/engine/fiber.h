@@ -9,9 +9,10 @@
  * on is a fiber too (fiber_adopt), without one. A task fiber is entered from a loop and goes back
  * to the loop that entered it; it never moves to another OS thread.
  *
- * Stacks are reused across launches and worlds. Each has canary words at its low end, checked at
- * every switch and at exit, and, while fewer than FIBER_GUARDED_MAX exist, an inaccessible page
- * below (more would run into vm.max_map_count). AddressSanitizer and ThreadSanitizer are told of
+ * Stacks are reused across launches and worlds. Each has canary words at its low end and,
+ * while fewer than FIBER_GUARDED_MAX exist, an inaccessible page below (more would run into
+ * vm.max_map_count). The canary is checked at exit and at every switch, with a guard page at every
+ * 64th: it is a cache line that nobody else wants. AddressSanitizer and ThreadSanitizer are told of
  * every switch, with gcc and with clang. Errors: positive errno.
  */
 #ifndef SIM_ENGINE_FIBER_H
@@ -52,6 +53,7 @@ struct fiber {
 	void **sp;                 /* where the suspended stack pointer is kept */
 	struct fiber_stack *stack; /* NULL: adopted */
 	char *low;                 /* lowest usable byte, above the guard */
+	bool guarded;              /* there is one */
 	size_t bytes;
 	struct fiber *home; /* the loop that entered it */
 	void (*fn)(void *arg);
@@ -73,6 +75,13 @@ void fiber_exit(struct fiber *f) __attribute__((noreturn));
 
 /* True when the canary or the stack pointer says that the stack has overflowed. */
 bool fiber_overflowed(const struct fiber *f);
+/* Is it time to ask, after the n-th switch? */
+static inline bool fiber_suspect(const struct fiber *f, uint64_t n)
+{
+	return !f->guarded || n % 64 == 0 || (const char *)*f->sp - f->low < 64;
+}
+/* Is the address on one of the stacks that exist? Not beside threads that make some. */
+bool fiber_on_stack(const void *addr);
 /* True when addr lies in the guard page or within `slack` bytes below the stack. */
 bool fiber_guard_hit(const struct fiber *f, const void *addr);
 

@@ -690,7 +690,8 @@ static void loop_run_task(struct task *t)
 	sim_task_current = NULL;
 	if (UNLIKELY(eng.verdict != SIM_PASS))
 		return; /* it failed, and stays where it stands */
-	if (UNLIKELY(fiber_overflowed(&t->fiber)))
+	bool look = fiber_suspect(&t->fiber, t->pub.switches) || t->pub.state == SIM_TASK_DONE;
+	if (UNLIKELY(look && fiber_overflowed(&t->fiber)))
 		engine_fail(SIM_CRASH, "stack", "task %u \"%s\" overflowed its stack of %zu bytes",
 			    t->pub.self.id, t->pub.name, t->fiber.bytes);
 	if (t->pub.state == SIM_TASK_DONE)

@@ -341,21 +341,7 @@ static bool store_order_releases(enum shared_order o)
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-/* Frames come and go without a word. */
-static bool store_on_stack(const void *addr)
-{
-	uintptr_t at = (uintptr_t)addr;
-
-	for (const struct sim_task *p = sim_task_first(); p; p = p->next) {
-		const struct fiber *f = &((const struct task *)p->priv)->fiber;
-
-		if (f->stack && at - (uintptr_t)f->low < f->bytes)
-			return true;
-	}
-	return false;
-}
-
-/* May something of this agent be kept now? What a poller writes between fruitless looks must not
+/* May something of this agent be kept now? Frames come and go without a word. What a poller writes between fruitless looks must not
  * come to light as a change, see waits_wrote. */
 static bool store_may_keep(const struct mem_agent *me, const void *addr)
 {
@@ -363,7 +349,7 @@ static bool store_may_keep(const struct mem_agent *me, const void *addr)
 		return me->object != NULL;
 	if (me->task->poll_row >= POLL_FREE)
 		return false;
-	return me->is_warp || !store_on_stack(addr);
+	return me->is_warp || !fiber_on_stack(addr);
 }
 
 bool store_keep(struct mem_agent *me, const struct mem_access *a, uint64_t value)

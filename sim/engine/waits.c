@@ -203,24 +203,70 @@ static bool node_in_range(const struct wait_node *node, uintptr_t addr, size_t b
 	return on < addr + bytes && addr < on + len;
 }
 
-/* Puts the task into the list of those to wake, in order of ids, once. */
-static void wake_list_add(struct task **list, struct task *t)
+/* Those to wake, each once: first in any order, then by ids. A barrier of 512 threads wakes 511. */
+struct wake_list {
+	struct task *first;
+	bool sorted;
+};
+
+static void wake_list_add(struct wake_list *list, struct task *t)
 {
-	while (*list && (*list)->pub.self.id < t->pub.self.id)
-		list = &(*list)->wake_next;
-	if (*list == t)
+	if (t->waking)
 		return;
-	t->wake_next = *list;
-	*list = t;
+	t->waking = true;
+	t->wake_next = list->first;
+	list->sorted &= !list->first || t->pub.self.id < list->first->pub.self.id;
+	list->first = t;
 }
 
-static void wake_list_run(struct task *list)
+static struct task *wake_list_merge(struct task *a, struct task *b)
 {
-	while (list) {
-		struct task *t = list;
+	struct task *first = NULL, **end = &first;
 
-		list = t->wake_next;
+	while (a && b) {
+		struct task **less = a->pub.self.id < b->pub.self.id ? &a : &b;
+
+		*end = *less;
+		end = &(*less)->wake_next;
+		*less = *end;
+	}
+	*end = a ? a : b;
+	return first;
+}
+
+/* run[i] holds 2^i tasks in order, or none. */
+static struct task *wake_list_sort(struct task *t)
+{
+	struct task *run[32] = {NULL};
+	uint32_t i;
+
+	while (t) {
+		struct task *one = t;
+
+		t = t->wake_next;
+		one->wake_next = NULL;
+		for (i = 0; run[i]; i++) {
+			one = wake_list_merge(run[i], one);
+			run[i] = NULL;
+		}
+		ASSERT(i < ARRAY_LEN(run));
+		run[i] = one;
+	}
+	for (i = 0; i < ARRAY_LEN(run); i++)
+		t = wake_list_merge(run[i], t);
+	return t;
+}
+
+static void wake_list_run(struct wake_list *list)
+{
+	struct task *next = list->sorted ? list->first : wake_list_sort(list->first);
+
+	while (next) {
+		struct task *t = next;
+
+		next = t->wake_next;
 		t->wake_next = NULL;
+		t->waking = false;
 		waits_remove(t);
 		if (t->timer.at)
 			timer_remove(&t->timer);
@@ -229,7 +275,7 @@ static void wake_list_run(struct task *list)
 	}
 }
 
-static void wake_walk_granules(uintptr_t addr, size_t bytes, struct task **wake)
+static void wake_walk_granules(uintptr_t addr, size_t bytes, struct wake_list *wake)
 {
 	uintptr_t last = (addr + bytes - 1) >> GRANULE_SHIFT;
 
@@ -239,7 +285,7 @@ static void wake_walk_granules(uintptr_t addr, size_t bytes, struct task **wake)
 				wake_list_add(wake, n->task);
 }
 
-static void wake_walk_tasks(uintptr_t addr, size_t bytes, struct task **wake)
+static void wake_walk_tasks(uintptr_t addr, size_t bytes, struct wake_list *wake)
 {
 	for (struct sim_task *p = sim_task_first(); p; p = p->next) {
 		struct task *t = task_of(p);
@@ -252,7 +298,7 @@ static void wake_walk_tasks(uintptr_t addr, size_t bytes, struct task **wake)
 
 void waits_wrote(const void *addr, size_t bytes)
 {
-	struct task *wake = NULL;
+	struct wake_list wake = {.sorted = true};
 
 	/* What a poller writes while its polls are fruitless is bookkeeping of the polling (a count
 	 * of users, a lock): if it counted as a change, two pollers would keep each other awake for
@@ -269,7 +315,8 @@ void waits_wrote(const void *addr, size_t bytes)
 		wake_walk_granules((uintptr_t)addr, bytes, &wake);
 	else
 		wake_walk_tasks((uintptr_t)addr, bytes, &wake);
-	wake_list_run(wake);
+	if (wake.first)
+		wake_list_run(&wake);
 }
 
 void sim_wrote(const void *addr, size_t bytes)

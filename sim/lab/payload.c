@@ -127,10 +127,16 @@ static inline uint64_t payload_encode_float(const struct payload_format *f, doub
 		memcpy(&bits, &single, 4);
 		return bits;
 	}
-	uint64_t sign = (uint64_t)(signbit(v) != 0) << (f->exponent_bits + f->mantissa_bits);
+	uint64_t bits;
 	int bias = (1 << (f->exponent_bits - 1)) - 1, e;
+	memcpy(&bits, &v, 8);
+	uint64_t sign = bits >> 63 << (f->exponent_bits + f->mantissa_bits);
 	if (v == 0)
 		return sign;
+	/* nearly always: a normal number without a bit too many */
+	int normal = (int)(bits >> 52 & 0x7ff) - 1023 + bias, surplus = 52 - f->mantissa_bits;
+	if (normal > 0 && normal < (1 << f->exponent_bits) - 1 && !(bits & ((1ull << surplus) - 1)))
+		return sign | (uint64_t)normal << f->mantissa_bits | (bits << 12 >> (12 + surplus));
 	double m = frexp(fabs(v), &e); /* v = m * 2^e, 0.5 <= m < 1 */
 	int exponent = MAX_OF(e - 1, 1 - bias);
 	uint64_t mantissa = (uint64_t)nearbyint(ldexp(m, e - exponent + f->mantissa_bits));
@@ -159,6 +165,16 @@ static double payload_decode_float(const struct payload_format *f, uint64_t bits
 		v = ldexp((double)(mantissa | (1ull << f->mantissa_bits)),
 			  biased - bias - f->mantissa_bits);
 	return negative ? -v : v;
+}
+
+static inline double payload_power(int64_t exponent)
+{
+	uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+	double v;
+
+	ASSERT(exponent > -1023 && exponent < 1024);
+	memcpy(&v, &bits, 8);
+	return v;
 }
 
 static inline void payload_put(const struct payload_format *f, void *out, size_t at, uint64_t bits)
@@ -195,7 +211,7 @@ static void payload_fill_block(const struct payload *p, int32_t rank, size_t fir
 		if (!f->is_float)
 			payload_put(f, out, k, (uint64_t)v[k]);
 		else if (p->op == ncclProd)
-			payload_put(f, out, k, payload_encode_float(f, ldexp(1.0, (int)v[k])));
+			payload_put(f, out, k, payload_encode_float(f, payload_power(v[k])));
 		else
 			payload_put(f, out, k, payload_encode_float(f, (double)v[k]));
 	}
@@ -246,7 +262,7 @@ static uint64_t payload_finish(const struct payload *p, uint64_t acc)
 	if (!f->is_float)
 		return payload_finish_int(p, f, acc);
 	if (p->op == ncclProd)
-		return payload_encode_float(f, ldexp(1.0, (int)acc));
+		return payload_encode_float(f, payload_power((int64_t)acc));
 	double v = (double)(int64_t)acc;
 	return payload_encode_float(f, p->op == ncclAvg ? v / p->nranks : v);
 }
