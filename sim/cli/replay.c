@@ -23,6 +23,7 @@ static struct replay {
 	struct replay_options options;
 	struct scenario scenario;
 	struct sim_failure recorded;
+	char to_step[48]; /* a gdb command */
 } replay;
 
 enum replay_key { REPLAY_UNTIL = 0x100, REPLAY_GDB, REPLAY_TRACE, REPLAY_STRATEGY, REPLAY_FORCE };
@@ -193,6 +194,29 @@ static int replay_run(const char *choices)
 	return code;
 }
 
+/* gdb stops at the step, also in the middle of a task; the program is to know nothing of it. */
+static int replay_under_gdb(int argc, char **argv)
+{
+	const char **args = calloc((size_t)argc + 1, sizeof *args);
+	const char *const then[] = {replay.to_step, NULL};
+	int n = 0;
+
+	if (!args) {
+		fprintf(stderr, "doppel replay: %s\n", strerror(ENOMEM));
+		return SIM_USAGE;
+	}
+	for (int i = 0; i < argc; i++) {
+		if (strcmp(argv[i], "--until") == 0)
+			i++;
+		else if (strncmp(argv[i], "--until=", strlen("--until=")) != 0)
+			args[n++] = argv[i];
+	}
+	snprintf(replay.to_step, sizeof replay.to_step, "sim goto %" PRIu64, replay.options.until);
+	int rc = cli_under_gdb(n, (char **)args, replay.options.until ? then : NULL);
+	free(args);
+	return rc;
+}
+
 int cli_replay(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -204,7 +228,6 @@ int cli_replay(int argc, char **argv)
 		       "that of the failure; 130 when it is another one or none; 1 when the folder "
 		       "is of another build or machine.",
 	};
-	static const char *const to_step[] = {"tbreak sim_gdb_stop", "run", NULL};
 	char choices[FAIL_DIR_BYTES];
 
 	argp_err_exit_status = SIM_USAGE;
@@ -212,7 +235,7 @@ int cli_replay(int argc, char **argv)
 	if (replay_read(choices) || !replay_same_build())
 		return SIM_USAGE;
 	if (replay.options.gdb)
-		return cli_under_gdb(argc, argv, replay.options.until ? to_step : NULL);
+		return replay_under_gdb(argc, argv);
 	if (!replay.options.quiet) {
 		scenario_write(&replay.scenario, stdout);
 		fflush(stdout);

@@ -58,6 +58,9 @@ def run_to_limit(**variables):
     elif current_task() is None:
         remember()
     SimInfo.show()
+    if current_task() is not None:
+        select_place()
+        gdb.execute("frame")
 
 
 def remember():
@@ -136,9 +139,6 @@ The program itself looks, so all but call= cost next to nothing."""
         gdb.selected_inferior().write_memory(int(trap["trace"].address),
                                              words.get("trace=", "").encode() + b"\0")
         run_to_limit(**{"sim_gdb_trap.set": 1})
-        if "trace=" in words and is_live():
-            select_place()
-            gdb.execute("frame")
 
     def parse(self, arg):
         wanted, words = {}, {}
@@ -187,15 +187,17 @@ looked at on the way. What it prints on the way is printed again."""
 
 
 class SimGoto(gdb.Command):
-    """sim goto STEP: run to that step, forward, or back as `sim back` does."""
+    """sim goto STEP: run to that step, forward, or back as `sim back` does; from the start of a
+program that does not run yet, to that step of its first run."""
 
     def __init__(self):
         super().__init__("sim goto", gdb.COMMAND_RUNNING)
 
     def invoke(self, arg, from_tty):
-        check_live()
         step = number_of("sim goto", arg, what="a step")
-        if step > engine().steps:
+        if not is_live():
+            run_again(step, first=True)
+        elif step > engine().steps:
             run_to_limit(sim_gdb_step_limit=step)
         else:
             run_again(step)
@@ -218,13 +220,13 @@ class Undisturbed:
         gdb.execute("set confirm %s" % ("on" if self.confirm else "off"))
 
 
-def run_again(step):
-    """The same run from its start to that step of the engine that is running."""
-    which = int(symbol("sim_gdb_runs"))
+def run_again(step, first=False):
+    """The same run from its start to that step of the engine that is running, or of the first."""
+    which = 0 if first else int(symbol("sim_gdb_runs"))
     with Undisturbed():
         class Begin(gdb.Breakpoint):
             def stop(self):
-                return int(symbol("sim_gdb_runs")) == which
+                return first or int(symbol("sim_gdb_runs")) == which
 
         begin = Begin("sim_run", internal=True)
         begin.silent = True
