@@ -337,15 +337,18 @@ static void hca_print_busy(FILE *out)
 {
 	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	struct hca_world *w = fakeverbs.world;
+	bool first = true;
 	uint32_t at = 0;
 	struct hca_qp *q;
 
 	if (!w)
 		return;
-	fprintf(out, "queue pairs that are not idle:\n");
 	while ((q = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
 		if (q->sq.head == q->sq.done && q->state == IBV_QPS_RTS)
 			continue;
+		if (first)
+			fprintf(out, "queue pairs that are not idle:\n");
+		first = false;
 		const struct world_port *port = world_port(q->port);
 		const struct world_port *peer = world_port(q->dest_port);
 
