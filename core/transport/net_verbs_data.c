@@ -241,7 +241,7 @@ ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr
 	rc = (int)net_verbs_alive(c);
 	if (rc)
 		return (ncclResult_t)rc;
-	if (c->recvs - c->cts_done < NET_VERBS_CTS_DEPTH)
+	if (c->recvs < c->cts_done + NET_VERBS_CTS_DEPTH)
 		r = net_verbs_request(c, NET_VERBS_RECV, &index);
 	if (!r)
 		return net_verbs_busy(c, req, w);

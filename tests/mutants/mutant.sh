@@ -49,8 +49,9 @@ mutant_applies() {
 }
 mutant_files() { sed -n 's|^+++ b/\([^[:space:]]*\).*|\1|p' "$here/$1.patch"; }
 
-# mutant_build NAME: makes $work/NAME/libdoppel.so. Says so and returns 1 when the patch does not
-# apply to the core of today, or what it makes does not compile.
+# mutant_build NAME: makes $work/NAME/libdoppel.so, and leaves the patched core/ beside it when
+# $keep_source is set. Says so and returns 1 when the patch does not apply to the core of today, or
+# what it makes does not compile.
 mutant_build() {
 	local name=$1 dir=$work/$1 changed objects=() object command file depends compiled=0
 	rm -rf "$dir"
@@ -68,9 +69,10 @@ mutant_build() {
 		depends=$(cat "$build_dir/$object.d" 2>/dev/null || echo "$changed")
 		if grep -qF "$changed" <<<"$depends"; then
 			mkdir -p "$dir/$(dirname "$object")"
-			command=${command/ -I/ -I$dir -I}
+			# relative: gdb then says mutants/NAME/core/..., and finds it
+			command=${command/ -I/ -Imutants/$name -I}
 			command=${command/-o $object/-o $dir/$object}
-			command=${command/-c $source_dir\//-c $dir/}
+			command=${command/-c $source_dir\//-c mutants/$name/}
 			# a mutant may leave things unused; the DWARF of optimised code is enough
 			if ! (cd "$build_dir" && eval "$command -w") >"$dir/build.log" 2>&1; then
 				echo "$name: does not compile any more"
@@ -90,7 +92,8 @@ mutant_build() {
 		-Wl,--version-script="$source_dir/core/api/exports.map" "${objects[@]}" \
 		-L"$build_dir" -Wl,-rpath,"$build_dir" -lfakecuda -lfakeverbs -ldoppel-rt -lm >"$dir/build.log" 2>&1 ||
 		{ echo "$name: does not link"; tail -5 "$dir/build.log"; return 1; }
-	rm -rf "$dir/core" "$dir/CMakeFiles"
+	rm -rf "$dir/CMakeFiles"
+	[ -n "${keep_source:-}" ] || rm -rf "$dir/core"
 }
 
 # mutant_seed NAME SEED [ARGUMENT...]: runs one seed of the mutant, or of the unmutated stack when
