@@ -16,6 +16,12 @@
 #define SWARM_BUDGET_EVENTS 2000000ull
 #define SWARM_BUDGET_NS     300000000000ull
 
+#define SWARM_BUFFER        (4ull << 20) /* the stack's, where nothing is set */
+#define SWARM_TRAFFIC       (2ull << 20) /* ranks x bytes x sizes x runs, at most */
+#define SWARM_TRAFFIC_LARGE (8ull << 20)
+#define SWARM_WRAPS         8 /* buffers full, at most */
+#define SWARM_WRAPS_LARGE   16
+
 static uint64_t swarm_one_of(struct sim_rng *rng, const uint64_t *values, size_t n)
 {
 	return values[sim_rng_below(rng, n)];
@@ -54,33 +60,49 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 	uint32_t hosts = (uint32_t)swarm_one_of(&rng, (uint64_t[]){1, 2, 2, 2, 3, 4}, 6);
 	hosts = MIN_OF(hosts, machines[m].hosts);
 	uint32_t most = MIN_OF(machines[m].gpus, 16 / hosts), least = hosts == 1 ? 2 : 1;
-	/* the smaller of two draws: mostly few */
+	/* the smallest of three draws, mostly: half of all worlds are of two or three ranks */
 	uint32_t one = (uint32_t)sim_rng_below(&rng, most - least + 1);
 	uint32_t two = (uint32_t)sim_rng_below(&rng, most - least + 1);
+	uint32_t three = (uint32_t)sim_rng_below(&rng, most - least + 1);
 
 	snprintf(s->machine, sizeof s->machine, "%s", machines[m].name);
 	s->lab.hosts = hosts;
-	s->lab.gpus = least + MIN_OF(one, two);
+	s->lab.gpus = least + (sim_rng_below(&rng, 6) ? MIN_OF(MIN_OF(one, two), three) : one);
 	s->lab.ranks_per_proc = sim_rng_below(&rng, 3) ? 1 : LAB_ALL_RANKS;
 	s->lab.warp_width = 1;
 	if (hosts * s->lab.gpus <= 4 && sim_rng_below(&rng, 8) == 0)
 		s->lab.warp_width = 32;
 }
 
+/* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. */
 static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most)
 {
-	/* a power of two, then anything below it: as many sizes of 10 B as of 100 KiB */
 	uint64_t shift = sim_rng_below(rng, 21);
 	uint64_t ceiling = MIN_OF(1ull << shift, most);
 
 	return sim_rng_below(rng, ceiling + 1);
 }
 
-static void swarm_collectives(struct scenario *s, uint64_t seed)
+/* What a run may move: sizes from 1 MiB (two ranks, once) down. Without this bound one seed in 40
+ * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 16 may move more. */
+static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint64_t buffer,
+				 bool large)
+{
+	uint64_t ranks = c->hosts * c->gpus, runs = c->iterations + (c->iterations > 1);
+	uint64_t places = c->in_place + c->out_of_place;
+	uint64_t most =
+		(large ? SWARM_TRAFFIC_LARGE : SWARM_TRAFFIC) / (ranks * rows * runs * places);
+
+	if (c->warp_width == 32) /* 32 fibers a warp */
+		most = MIN_OF(most, 4ull << 10);
+	/* small buffers: that they wrap some times is what they are for */
+	return MIN_OF(most, buffer * (large ? SWARM_WRAPS_LARGE : SWARM_WRAPS));
+}
+
+static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	struct lab_config *c = &s->lab;
-	bool faithful = c->warp_width == 32; /* 32 fibers a warp: small sizes only */
-	uint64_t place, sizes;
+	uint64_t place, rows;
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.collectives");
@@ -88,24 +110,26 @@ static void swarm_collectives(struct scenario *s, uint64_t seed)
 	c->type_count = 1;
 	c->ops[0] = (ncclRedOp_t)sim_rng_below(&rng, LAB_MAX_OPS);
 	c->op_count = 1;
-	c->bytes_min = swarm_bytes(&rng, faithful ? 16 << 10 : 1 << 20);
+	rows = sim_rng_below(&rng, 6) == 0 ? 3 : 1; /* three sizes in a row, larger each time */
+	c->iterations = (uint32_t)swarm_one_of(&rng, (uint64_t[]){1, 1, 1, 1, 2, 3}, 6);
+	place = sim_rng_below(&rng, 6);
+	c->out_of_place = place != 1 && place != 2;
+	c->in_place = place <= 2; /* 0: both */
+	bool large = sim_rng_below(&rng, 16) == 0;
+	c->bytes_min = swarm_bytes(&rng, swarm_bytes_most(c, rows, buffer, large));
 	c->bytes_max = c->bytes_min;
 	c->factor = 0;
 	c->bytes_step = 1;
-	sizes = sim_rng_below(&rng, 4);
-	if (sizes == 0) { /* three sizes in a row, larger each time */
+	if (rows == 3) {
 		c->bytes_step = 1 + sim_rng_below(&rng, 4096);
 		c->bytes_max += 2 * c->bytes_step;
 	}
-	c->iterations = (uint32_t)swarm_one_of(&rng, (uint64_t[]){1, 1, 2, 3}, 4);
-	place = sim_rng_below(&rng, 4);
-	c->out_of_place = place != 1;
-	c->in_place = place == 1 || place == 0;
 }
 
-/* Settings of the stack. */
-static void swarm_settings(struct scenario *s, uint64_t seed)
+/* Settings of the stack. Returns the size of its buffers. */
+static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 {
+	uint64_t bytes = SWARM_BUFFER;
 	static const uint64_t buffer[] = {8 << 10, 32 << 10, 256 << 10};
 	struct sim_rng rng;
 
@@ -117,11 +141,13 @@ static void swarm_settings(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_MIN_NCHANNELS=%u", (unsigned)least);
 		swarm_env(s, "NCCL_MAX_NCHANNELS=%u", (unsigned)most);
 	}
-	if (sim_rng_below(&rng, 3) == 0) /* small buffers: chunks and FIFO slots wrap */
-		swarm_env(s, "NCCL_BUFFSIZE=%u",
-			  (unsigned)swarm_one_of(&rng, buffer, ARRAY_LEN(buffer)));
+	if (sim_rng_below(&rng, 3) == 0) { /* small buffers: chunks and FIFO slots wrap */
+		bytes = swarm_one_of(&rng, buffer, ARRAY_LEN(buffer));
+		swarm_env(s, "NCCL_BUFFSIZE=%u", (unsigned)bytes);
+	}
 	if (sim_rng_below(&rng, 8) == 0)
-		swarm_env(s, "NCCL_NTHREADS=%u", 64u << sim_rng_below(&rng, 4));
+		swarm_env(s, "NCCL_NTHREADS=%u",
+			  64u << sim_rng_below(&rng, s->lab.warp_width == 32 ? 2 : 4));
 	bool p2p = sim_rng_below(&rng, 6) != 0;
 	if (!p2p && strcmp(s->machine, "workstation-2gpu") != 0)
 		swarm_env(s, "NCCL_P2P_DISABLE=1");
@@ -129,6 +155,7 @@ static void swarm_settings(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NET_GDR_LEVEL=LOC");
 	if (sim_rng_below(&rng, 6) == 0)
 		swarm_env(s, "NCCL_CROSS_NIC=%u", (unsigned)sim_rng_below(&rng, 3));
+	return bytes;
 }
 
 static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -149,7 +176,6 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS;
 	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
 	swarm_world(s, seed);
-	swarm_collectives(s, seed);
-	swarm_settings(s, seed);
+	swarm_collectives(s, seed, swarm_settings(s, seed));
 	swarm_faults(s, seed, faults);
 }
