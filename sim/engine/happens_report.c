@@ -27,9 +27,14 @@ struct report_actor {
 	char name[REPORT_NAME];
 };
 
+/* Kept from run to run: its pages are nine megabytes. Numbers go on, so that none of a run before is
+ * taken for one of this run. */
 static struct {
 	struct report_record *record;
 	uint64_t records;
+} report_ring;
+
+static struct {
 	struct report_actor *actor;
 	uint32_t actors, actor_room;
 	uintptr_t stack_top; /* of the thread that runs the engine */
@@ -117,8 +122,8 @@ report_frames(const void *frame[HAPPENS_FRAMES])
 
 uint64_t report_record(const struct happens_part *p, const struct mem_access *a)
 {
-	uint64_t number = ++report.records;
-	struct report_record *r = &report.record[number % REPORT_RECORDS];
+	uint64_t number = ++report_ring.records;
+	struct report_record *r = &report_ring.record[number % REPORT_RECORDS];
 
 	r->number = number;
 	r->step = eng.steps;
@@ -215,7 +220,7 @@ static void print_frames(const struct report_record *r)
 
 static const struct report_record *record_find(uint64_t number)
 {
-	const struct report_record *r = &report.record[number % REPORT_RECORDS];
+	const struct report_record *r = &report_ring.record[number % REPORT_RECORDS];
 
 	return number && r->number == number ? r : NULL;
 }
@@ -313,7 +318,7 @@ void report_race(struct happens_part *p, const struct mem_access *a,
 	if (report.over)
 		return;
 	report.over = true;
-	struct report_record now = *record_find(report.records); /* made for this access */
+	struct report_record now = *record_find(report_ring.records); /* made for this access */
 	const struct report_record *then = record_find(before->record);
 	char why[768], now_name[REPORT_NAME];
 
@@ -362,26 +367,37 @@ void report_cap(size_t bytes)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-int report_start(void)
+/* glibc reads /proc/self/maps for it: once a thread is enough. */
+static uintptr_t report_find_stack_top(void)
 {
+	static pthread_t of;
+	static uintptr_t top;
 	pthread_attr_t attr;
 	void *low = NULL;
 	size_t bytes = 0;
 
-	report.record = calloc(REPORT_RECORDS, sizeof report.record[0]);
-	if (!report.record)
-		return ENOMEM;
+	if (top && pthread_equal(of, pthread_self()))
+		return top;
 	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
 		pthread_attr_getstack(&attr, &low, &bytes);
 		pthread_attr_destroy(&attr);
 	}
-	report.stack_top = (uintptr_t)low + bytes;
+	of = pthread_self();
+	return top = (uintptr_t)low + bytes;
+}
+
+int report_start(void)
+{
+	if (!report_ring.record)
+		report_ring.record = calloc(REPORT_RECORDS, sizeof report_ring.record[0]);
+	if (!report_ring.record)
+		return ENOMEM;
+	report.stack_top = report_find_stack_top();
 	return 0;
 }
 
 void report_stop(void)
 {
-	free(report.record);
 	free(report.actor);
 	memset(&report, 0, sizeof report);
 }

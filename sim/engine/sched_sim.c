@@ -88,8 +88,11 @@ struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void
 	t->arg = arg;
 	struct sim_task *p = &t->pub;
 	snprintf(p->name, sizeof p->name, "%s", attr->name ? attr->name : "task");
-	p->self = (struct os_self){
-		.id = eng.next_task_id++, .proc = attr->proc, .name = p->name, .rank = attr->rank, .step = -1};
+	p->self = (struct os_self){.id = eng.next_task_id++,
+				   .proc = attr->proc,
+				   .name = p->name,
+				   .rank = attr->rank,
+				   .step = -1};
 	p->kind = attr->kind;
 	p->background = attr->background;
 	p->device = attr->device;
@@ -314,9 +317,8 @@ static void task_point_fault(struct task *t)
 	bool host = t->pub.kind == SIM_TASK_HOST;
 	struct os_fault f;
 
-	if (t->pub.self.rank < 0 ||
-	    !(host ? fault_check("os.task", NULL, NULL, &f)
-		   : fault_check("cuda.warp", NULL, NULL, &f)))
+	if (t->pub.self.rank < 0 || !(host ? fault_check("os.task", NULL, NULL, &f)
+					   : fault_check("cuda.warp", NULL, NULL, &f)))
 		return;
 	if (f.kind == OS_FAULT_KILL)
 		engine_kill_self(t);
@@ -418,13 +420,17 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 }
 
 /* A wait looks at its words: relaxed while it waits, and with acquire once it holds. A line orders
- * nothing. */
+ * nothing. `again`: the task has made these very accesses and slept since, so that the happens-before
+ * check knows of them, and only the adversary may have something new to show. */
 static __attribute__((noinline)) void sched_sim_wait_look(const struct wait *const *w, int n,
 							  const shared_u32 *abort,
-							  enum shared_order order)
+							  enum shared_order order, bool again)
 {
-	struct mem_access a = {.op = SHARED_LOAD, .order = order, .scope = SHARED_SYSTEM};
+	struct mem_access a = {
+		.op = SHARED_LOAD, .order = order, .scope = SHARED_SYSTEM, .touched = again};
 
+	if (again && !(mem_on & MEM_STORE))
+		return;
 	for (int i = 0; i < n; i++) {
 		if (w[i]->kind == WAIT_OBJECT)
 			continue;
@@ -455,18 +461,18 @@ static int sched_sim_wait(const struct wait *const *w, int n, const shared_u32 *
 	sched_sim_point();
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
-	for (;;) {
+	for (bool again = false;; again = true) {
 		if (UNLIKELY(mem_on != 0))
-			sched_sim_wait_look(w, n, abort, SHARED_RELAXED);
+			sched_sim_wait_look(w, n, abort, SHARED_RELAXED, again);
 		if (waits_aborted(abort)) {
 			if (UNLIKELY(mem_on != 0))
-				sched_sim_wait_look(NULL, 0, abort, SHARED_ACQUIRE);
+				sched_sim_wait_look(NULL, 0, abort, SHARED_ACQUIRE, false);
 			return ECANCELED;
 		}
 		int first = waits_first_true(w, n);
 		if (first >= 0) {
 			if (UNLIKELY(mem_on != 0))
-				sched_sim_wait_look(&w[first], 1, NULL, SHARED_ACQUIRE);
+				sched_sim_wait_look(&w[first], 1, NULL, SHARED_ACQUIRE, false);
 			if (index)
 				*index = first;
 			return 0;
