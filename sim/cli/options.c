@@ -23,6 +23,7 @@ enum options_key {
 	OPTION_MEMORY_ORDER,
 	OPTION_RACES,
 	OPTION_FAULTS,
+	OPTION_RECOVER,
 	OPTION_TRACE,
 	OPTION_GDB,
 	OPTION_WARP,
@@ -78,6 +79,8 @@ static const struct argp_option options_argp_options[] = {
 	{"races", OPTION_RACES, NULL, 0, "report accesses that nothing orders", 3},
 	{"faults", OPTION_FAULTS, "PLAN", 0,
 	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 3},
+	{"recover", OPTION_RECOVER, NULL, 0,
+	 "after trouble the survivors must make a second communicator (faults heal for it)", 3},
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
 	{"record", OPTION_RECORD, "FILE", 0, "write the choices made", 3},
 	{"replay", OPTION_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
@@ -325,6 +328,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_MEMORY_ORDER:
 		options_parse_memory_order(o, arg, state);
+		return true;
+	case OPTION_RECOVER:
+		o->scenario.lab.recover = true;
 		return true;
 	case OPTION_RACES:
 		s->races = true;

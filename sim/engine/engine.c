@@ -191,11 +191,6 @@ void sim_stop(void)
 	eng.phase = ENGINE_OFF;
 }
 
-bool sim_faults_armed(void)
-{
-	return eng.any_faults;
-}
-
 bool sim_running(void)
 {
 	return eng.phase == ENGINE_RUNNING;
@@ -445,7 +440,8 @@ static void engine_dump_wanted(void)
 		fprintf(stderr, "files:  %s/{choices,explain.txt,waits.json,tasks.core}\n", dir);
 }
 
-void engine_report(enum sim_verdict verdict, const char *kind, const char *message)
+static void engine_report_rank(enum sim_verdict verdict, const char *kind, int32_t rank,
+			       const char *message)
 {
 	bool first = !eng.failed;
 
@@ -457,13 +453,18 @@ void engine_report(enum sim_verdict verdict, const char *kind, const char *messa
 		choice_write(eng.config.choices_out); /* sim_run does not return */
 	fprintf(stderr, "%s: %s\n", kind, message);
 	if (first)
-		engine_keep_failure(verdict, kind, message, -1);
+		engine_keep_failure(verdict, kind, message, rank);
 	if (first && !eng.config.last_words)
 		engine_print_fail_line(stderr, &eng.failure);
 	engine_print_failure_hooks(stderr);
 	if (first)
 		engine_dump_wanted();
 	fflush(stderr);
+}
+
+void engine_report(enum sim_verdict verdict, const char *kind, const char *message)
+{
+	engine_report_rank(verdict, kind, -1, message);
 }
 
 void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, const char *fmt,
@@ -529,6 +530,19 @@ void sim_fail(enum sim_verdict verdict, const char *fmt, ...)
 	vsnprintf(message, sizeof message, fmt, ap);
 	va_end(ap);
 	engine_report(verdict, engine_verdict_name(verdict), message);
+	engine_end(verdict);
+	__builtin_unreachable();
+}
+
+void sim_fail_as(enum sim_verdict verdict, const char *kind, int32_t rank, const char *fmt, ...)
+{
+	char message[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	engine_report_rank(verdict, kind, rank, message);
 	engine_end(verdict);
 	__builtin_unreachable();
 }

@@ -326,11 +326,13 @@ static int fault_plan_make(const struct sim_config *c)
 		rc = fault_plan_parse(c->fault_plan,
 				      c->fault_plan_name ? c->fault_plan_name : "fault plan",
 				      &faults.plan);
-	if (rc || !c->fault_random)
-		return rc;
-	char *text = fault_random_text();
-	rc = text ? fault_plan_parse(text, faults.name, &faults.plan) : ENOMEM;
-	free(text);
+	if (!rc && c->fault_random) {
+		char *text = fault_random_text();
+		rc = text ? fault_plan_parse(text, faults.name, &faults.plan) : ENOMEM;
+		free(text);
+	}
+	if (c->heal_ns && (!faults.plan.heal_ns || c->heal_ns < faults.plan.heal_ns))
+		faults.plan.heal_ns = c->heal_ns;
 	return rc;
 }
 
@@ -383,6 +385,11 @@ void fault_stop(void)
 }
 
 /* ---- figures -------------------------------------------------------------------------------- */
+
+bool sim_faults_armed(void)
+{
+	return faults.plan.n != 0;
+}
 
 uint64_t sim_faults_fired(void)
 {

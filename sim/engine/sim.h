@@ -76,6 +76,7 @@ struct sim_config {
 	const char *fault_plan_name; /* for messages: the file's name */
 	bool fault_random;           /* draw a plan from the seed (swarm) */
 	bool fault_stats;            /* count the visits of sites even without a plan */
+	uint64_t heal_ns;            /* faults heal then, or when the plan says if earlier; 0: - */
 	const char *trace_path;      /* Perfetto JSON; NULL: none */
 	const char *choices_in;      /* file of recorded choices to replay, or NULL */
 	const char *choices_out;     /* file to record them to, or NULL */
@@ -133,6 +134,10 @@ uint64_t sim_steps(void); /* choices + events so far: the step number of this mo
  * return to the caller under sim. */
 void sim_fail(enum sim_verdict verdict, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
+
+/* The same for a checker with a name for what it found ("liveness"), and a rank (-1: none). */
+void sim_fail_as(enum sim_verdict verdict, const char *kind, int32_t rank, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5), noreturn));
 
 /* The first failure of a run. */
 struct sim_failure {

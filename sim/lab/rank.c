@@ -12,6 +12,7 @@
 static void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 {
 	struct lab_run *run = me->run;
+	lab_survive_error(me, error, what, false);
 	os_mutex_lock(&run->lock);
 	bool first = run->error == ncclSuccess;
 	if (first) {
@@ -31,6 +32,7 @@ static bool lab_rank_cuda_ok(struct lab_rank *me, cudaError_t e, const char *wha
 	if (e == cudaSuccess)
 		return true;
 	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what, cudaGetErrorString(e));
+	lab_survive_error(me, ncclUnhandledCudaError, what, true);
 	lab_rank_fail(me, ncclUnhandledCudaError, what);
 	return false;
 }
@@ -57,7 +59,8 @@ static bool lab_barrier(struct lab_rank *me)
  * first launch, as real GPUs need it. */
 bool lab_rank_alloc(struct lab_rank *me)
 {
-	size_t bytes = me->run->config->bytes_max + 2 * LAB_GUARD_BYTES;
+	size_t most = MAX_OF(me->run->config->bytes_max, LAB_RECOVER_COUNT * sizeof(int32_t));
+	size_t bytes = most + 2 * LAB_GUARD_BYTES;
 	me->staging = malloc(LAB_STAGING_BYTES);
 	if (!me->staging) {
 		lab_rank_fail(me, ncclSystemError, "no memory for staging");
@@ -116,23 +119,43 @@ static bool lab_rank_get_id(struct lab_rank *me)
 	return os_wait_one(&w, &run->failed) == 0;
 }
 
-/* Waits for the stream as nccl-tests does: polls the stream and the communicator. */
-static bool lab_rank_sync(struct lab_rank *me)
+/* What the communicator says of itself. */
+static bool lab_rank_comm_ok(struct lab_rank *me)
+{
+	ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(me->comm, &async);
+
+	if (r == ncclSuccess && async == ncclSuccess)
+		return true;
+	if (!shared_load_u32(&me->told, SHARED_ACQUIRE))
+		lab_rank_fail(me, r != ncclSuccess ? r : async, "ncclCommGetAsyncError");
+	return false;
+}
+
+/* Polls the stream and the communicator. */
+static bool lab_rank_poll(struct lab_rank *me)
 {
 	for (;;) {
 		cudaError_t e = cudaStreamQuery(me->stream);
+		/* an abort ends kernels, and so the stream: complete, but without a result */
 		if (e == cudaSuccess)
-			return true;
+			return !me->run->armed || !me->comm || lab_rank_comm_ok(me);
 		if (e != cudaErrorNotReady)
 			return lab_rank_cuda_ok(me, e, "cudaStreamQuery");
-		ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(me->comm, &async);
-		if (r != ncclSuccess || async != ncclSuccess) {
-			lab_rank_fail(me, r != ncclSuccess ? r : async, "ncclCommGetAsyncError");
+		if (!lab_rank_comm_ok(me))
 			return false;
-		}
-		if (shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+		/* with faults, it is the stack that passes on bad news */
+		if (!me->run->armed && shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
 			return false;
 	}
+}
+
+/* Waits for the stream as nccl-tests does. */
+static bool lab_rank_sync(struct lab_rank *me)
+{
+	lab_call(me, "its stream's work");
+	bool ok = lab_rank_poll(me);
+	lab_call(me, NULL);
+	return ok;
 }
 
 static bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes,
@@ -226,9 +249,11 @@ static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uin
 {
 	uint8_t *send = me->send + LAB_GUARD_BYTES, *recv = me->recv + LAB_GUARD_BYTES;
 	for (uint32_t i = 0; i < times; i++) {
+		lab_call(me, "ncclAllReduce");
 		ncclResult_t r =
 			ncclAllReduce(row->in_place ? recv : send, recv, row->count,
 				      row->payload.type, row->payload.op, me->comm, me->stream);
+		lab_call(me, NULL);
 		if (r != ncclSuccess) {
 			lab_rank_fail(me, r, "ncclAllReduce");
 			return false;
@@ -385,6 +410,7 @@ static void lab_rank_watch(void *arg)
 	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);
 	if (!comm)
 		return;
+	lab_survive_untold(me);
 	shared_store_u32(&me->told, 1, SHARED_RELEASE);
 	(void)ncclCommAbort(comm);
 }
@@ -403,33 +429,56 @@ static bool lab_rank_watch_start(struct lab_rank *me)
 	return false;
 }
 
+static bool lab_rank_init(struct lab_rank *me)
+{
+	me->phase = LAB_INIT;
+	lab_call(me, "ncclCommInitRank");
+	ncclResult_t r = ncclCommInitRank(&me->comm, me->run->nranks, me->run->id, me->rank);
+	lab_call(me, NULL);
+	if (r == ncclSuccess)
+		return true;
+	if (!shared_load_u32(&me->told, SHARED_ACQUIRE))
+		lab_rank_fail(me, r, "ncclCommInitRank");
+	me->comm = NULL;
+	return false;
+}
+
+static void lab_rank_leave(struct lab_rank *me, bool ok)
+{
+	const char *call = ok ? "ncclCommDestroy" : "ncclCommAbort";
+
+	me->phase = LAB_END;
+	if (!me->comm || shared_load_u32(&me->told, SHARED_ACQUIRE))
+		return;
+	lab_call(me, call);
+	ncclResult_t r = ok ? ncclCommDestroy(me->comm) : ncclCommAbort(me->comm);
+	lab_call(me, NULL);
+	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
+		lab_rank_fail(me, r, call);
+}
+
 /* As a launcher's rank: init, work, and either an orderly end or an abort. */
 void lab_rank_main(void *arg)
 {
 	struct lab_rank *me = arg;
 	struct lab_run *run = me->run;
-	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_rank_get_id(me);
-	if (ok) {
-		ncclResult_t r = ncclCommInitRank(&me->comm, run->nranks, run->id, me->rank);
-		if (r != ncclSuccess) {
-			lab_rank_fail(me, r, "ncclCommInitRank");
-			me->comm = NULL;
-			ok = false;
-		}
-	}
+	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_rank_get_id(me) &&
+		  lab_rank_init(me);
 	if (ok && run->config->on_ready)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
+	me->phase = ok ? LAB_WORK : me->phase;
 	ok = ok && lab_rank_series(me);
 	if (ok && me->rank == 0 && run->config->table)
 		lab_table_footer(run);
-	if (me->comm && !shared_load_u32(&me->told, SHARED_ACQUIRE)) {
-		ncclResult_t r = ok ? ncclCommDestroy(me->comm) : ncclCommAbort(me->comm);
-		if (r != ncclSuccess)
-			lab_rank_fail(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort");
-	}
+	if (!ok)
+		lab_survive_news(me);
+	lab_rank_leave(me, ok);
 	shared_store_u32(&me->done, 1, SHARED_RELEASE);
 	if (me->watch)
 		os_thread_join(me->watch);
+	me->phase = LAB_OVER;
+	me->comm = NULL;
+	lab_survive_second(me);
 	lab_rank_free(me);
 }
 

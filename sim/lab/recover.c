@@ -27,7 +27,7 @@ static void recover_meet_check(struct lab_run *run)
 		return;
 	for (int32_t r = 0; r < run->nranks; r++) {
 		const struct lab_rank *it = &run->rank[r];
-		if (it->dead)
+		if (it->dead || it->lost)
 			continue;
 		if (!it->arrived)
 			return;
@@ -58,10 +58,12 @@ static void recover_proc_gone(struct os_proc *proc, bool killed)
 	if (!deaths)
 		return;
 	lab_word_set(&run->trouble, run->trouble.v_ + deaths);
-	if (run->config->life)
+	if (run->config->life || run->config->recover)
 		recover_meet_check(run);
-	else
+	if (!run->config->life && !run->failed.v_) {
+		run->failed_ns = sim_now_ns();
 		lab_word_set(&run->failed, 1);
+	}
 }
 
 void lab_watch_deaths(struct lab_run *run)
@@ -90,9 +92,13 @@ bool lab_meet(struct lab_rank *me)
 	return os_wait_one(&w, NULL) == 0;
 }
 
-/* ---- the second communicator ---------------------------------------------------------------- */
+void lab_leave(struct lab_rank *me)
+{
+	me->lost = true;
+	recover_meet_check(me->run);
+}
 
-#define RECOVER_COUNT 1000u
+/* ---- the second communicator ---------------------------------------------------------------- */
 
 static ncclResult_t recover_id(struct lab_rank *me)
 {
@@ -134,17 +140,17 @@ static ncclResult_t recover_all_reduce(struct lab_rank *me, int32_t rank, ncclCo
 {
 	struct payload p = {
 		.type = ncclInt32, .op = ncclSum, .nranks = me->run->survivors, .salt = 77};
-	static const size_t bytes = RECOVER_COUNT * sizeof(int32_t);
+	static const size_t bytes = LAB_RECOVER_COUNT * sizeof(int32_t);
 	size_t where = 0;
 	ncclResult_t rc;
 
-	payload_fill(&p, rank, 0, RECOVER_COUNT, me->staging);
+	payload_fill(&p, rank, 0, LAB_RECOVER_COUNT, me->staging);
 	*call = "cudaMemcpyAsync";
 	if (cudaMemcpyAsync(me->recv, me->staging, bytes, cudaMemcpyHostToDevice, stream) !=
 	    cudaSuccess)
 		return ncclUnhandledCudaError;
 	*call = "ncclAllReduce";
-	rc = ncclAllReduce(me->recv, me->recv, RECOVER_COUNT, p.type, p.op, comm, stream);
+	rc = ncclAllReduce(me->recv, me->recv, LAB_RECOVER_COUNT, p.type, p.op, comm, stream);
 	if (!rc)
 		rc = recover_sync(comm, stream);
 	if (rc)
@@ -155,16 +161,28 @@ static ncclResult_t recover_all_reduce(struct lab_rank *me, int32_t rank, ncclCo
 		return ncclUnhandledCudaError;
 	rc = recover_sync(comm, stream);
 	uint8_t *want = me->staging + LAB_STAGING_BYTES / 2;
-	payload_expect(&p, 0, RECOVER_COUNT, want);
-	if (!rc && payload_compare(&p, 0, RECOVER_COUNT, me->staging, want, &where)) {
+	payload_expect(&p, 0, LAB_RECOVER_COUNT, want);
+	if (!rc && payload_compare(&p, 0, LAB_RECOVER_COUNT, me->staging, want, &where)) {
 		os_mutex_lock(&me->run->lock);
 		me->run->wrong++;
 		os_mutex_unlock(&me->run->lock);
+		sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+				 "rank %d, all-reduce over the second communicator: element %zu",
+				 me->rank, where);
 	}
 	return rc;
 }
 
-/* With buffers and a stream of its own, if it has none left. */
+bool lab_recover_alloc(struct lab_rank *me)
+{
+	if (me->staging && me->stream && me->send && me->recv)
+		return true;
+	lab_rank_free(me);
+	me->stream = me->start = me->end = NULL;
+	me->send = me->recv = NULL;
+	return lab_rank_alloc(me);
+}
+
 ncclResult_t lab_recover(struct lab_rank *me, const char **call)
 {
 	struct lab_run *run = me->run;

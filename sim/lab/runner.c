@@ -73,6 +73,7 @@ static void lab_main(void *arg)
 {
 	struct lab_run *run = arg;
 	lab_watch_deaths(run);
+	lab_survive_start(run);
 	run->rc = lab_spawn_ranks(run);
 	if (run->rc) {
 		fprintf(stderr, "doppel: cannot start the ranks: %s\n", strerror(run->rc));
@@ -81,6 +82,8 @@ static void lab_main(void *arg)
 	for (int32_t r = 0; r < run->nranks; r++)
 		if (run->rank[r].thread)
 			os_thread_join(run->rank[r].thread);
+	if (!run->rc)
+		lab_survive_judge(run);
 	run->virtual_ns = os_now_ns();
 	for (uint32_t i = 0; i < run->proc_count; i++)
 		if (world_proc_alive(run->proc[i]))
@@ -111,6 +114,11 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 		return EINVAL;
 	}
 #endif
+	if (c->recover && *local * c->hosts > LAB_LIFE_RANKS) {
+		fprintf(stderr, "doppel: %u ranks; at most %d can recover\n", *local * c->hosts,
+			LAB_LIFE_RANKS);
+		return EINVAL;
+	}
 	if (c->hosts == 0 || *local == 0) {
 		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
 		return EINVAL;
@@ -130,6 +138,9 @@ static void lab_result_fill(struct lab_run *run, struct lab_result *result)
 	snprintf(result->explanation, sizeof result->explanation, "%s", run->explanation);
 	if (result->verdict == SIM_PASS && (run->wrong || run->guard_wrong))
 		result->verdict = SIM_WRONG_RESULT;
+	if (result->verdict == SIM_PASS)
+		result->verdict = run->judged;
+	result->recovered = run->config->recover && run->second_id_ready.v_ == 1;
 }
 
 static int lab_run_world(struct lab_run *run, struct lab_result *result)

@@ -46,6 +46,7 @@ struct lab_config {
 	uint32_t iterations, warmup;
 	bool check, in_place, out_of_place;
 	bool errors_allowed; /* with faults: an error returned is no failure of the run */
+	bool recover; /* with faults: after trouble, a second communicator of the survivors */
 
 	/* One life of a program that survives errors (life.h) instead of the series. NULL: the
 	 * series. */
@@ -65,6 +66,7 @@ struct lab_config {
 
 struct lab_result {
 	enum sim_verdict verdict;
+	bool recovered; /* the survivors of trouble made a second communicator */
 	uint64_t seed, hash;
 	uint64_t wrong;       /* elements */
 	uint64_t guard_wrong; /* bytes written outside the buffers */

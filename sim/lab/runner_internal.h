@@ -22,12 +22,21 @@ struct lab_rank {
 	void *stream;      /* cudaStream_t */
 	void *start, *end; /* cudaEvent_t: around a timed series */
 	uint8_t *send, *recv, *staging;
-	uint64_t elapsed_ns;        /* of the last timed series */
-	bool dead;                  /* its process was killed */
-	struct os_thread *watch;    /* in runs with faults */
-	shared_u32 done;            /* for the watch: it has left its communicator */
-	shared_u32 told;            /* the watch has aborted it */
-	bool arrived;               /* at the meeting of those that survive */
+	uint64_t elapsed_ns;     /* of the last timed series */
+	bool dead;               /* its process was killed */
+	struct os_thread *watch; /* in runs with faults */
+	shared_u32 done;         /* for the watch: it has left its communicator */
+	shared_u32 told;         /* the watch has aborted it */
+	bool arrived;            /* at the meeting of those that survive */
+
+	/* survive.c */
+	enum lab_phase phase, error_phase;
+	const char *call; /* what it is in that must return; NULL: nothing */
+	uint64_t call_ns, calls;
+	const char *error_call; /* which one gave its first error; NULL: none did */
+	ncclResult_t error;
+	bool outside;               /* that error is not the stack's: cudaMalloc of the program */
+	bool lost;                  /* its GPU is dead, and so the program */
 	struct lab_life_self *self; /* life.c's; its task's own memory */
 };
 
@@ -61,6 +70,11 @@ struct lab_run {
 	uint32_t busbw_rows;
 	char explanation[256];
 
+	/* survive.c */
+	bool armed; /* there are faults */
+	uint64_t failed_ns, healed_ns;
+	enum sim_verdict judged;
+
 	/* life.c and recover.c; a death changes them in event context, nobody waits in between */
 	shared_u32 trouble; /* deaths, and errors outside the stack: what a launcher sees */
 	shared_u32 go;      /* the meeting is over: `survivor` is complete */
@@ -69,7 +83,12 @@ struct lab_run {
 	shared_u32 second_id_ready;
 };
 
-#define LAB_GUARD_BYTES   256 /* before and behind each buffer */
+/* A call that has not returned so long after the faults have healed never will. An HCA's timer for
+ * acknowledges, the slowest thing that then still helps, is 4.3 s. */
+#define LAB_LIVENESS_NS 10000000000ull
+
+#define LAB_RECOVER_COUNT 1000u /* elements that the second communicator reduces */
+#define LAB_GUARD_BYTES   256   /* before and behind each buffer */
 #define LAB_STAGING_BYTES (256u << 10)
 
 void lab_rank_main(void *arg);
@@ -77,9 +96,21 @@ bool lab_rank_alloc(struct lab_rank *me);
 void lab_rank_free(struct lab_rank *me);
 void lab_life_main(void *arg);
 
+/* survive.c: what must hold when faults are about */
+void lab_survive_start(struct lab_run *run);
+void lab_call(struct lab_rank *me, const char *call); /* NULL: it has returned */
+void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call, bool outside);
+void lab_survive_news(struct lab_rank *me);
+/* The launcher is about to tell a rank what the stack should have told it: ends the run if so. */
+void lab_survive_untold(const struct lab_rank *it);
+void lab_survive_second(struct lab_rank *me);
+void lab_survive_judge(struct lab_run *run);
+
 /* recover.c */
 void lab_watch_deaths(struct lab_run *run); /* NULL: no more */
 bool lab_meet(struct lab_rank *me);
+void lab_leave(struct lab_rank *me);         /* instead of meeting: its program ends */
+bool lab_recover_alloc(struct lab_rank *me); /* its buffers and stream, if it lacks some */
 ncclResult_t lab_recover(struct lab_rank *me, const char **call);
 /* A word that tasks wait on, written where no task runs. */
 void lab_word_set(shared_u32 *word, uint32_t value);

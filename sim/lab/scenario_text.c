@@ -504,6 +504,8 @@ static const struct text_key text_keys[] = {
 	NAME("expect", expect, text_expects),
 	NUMBER("canary-step", canary_step, 0, UINT64_MAX),
 	NAME("faults", lab.sim.fault_random, text_faults),
+	NUMBER("heal-ns", lab.sim.heal_ns, 0, UINT64_MAX),
+	NUMBER("recover", lab.recover, 0, 1),
 	OWN("plan", plan),
 };
 

@@ -304,6 +304,7 @@ int shrink_draw_plan(struct scenario *s)
 	}
 	free(text);
 	s->lab.sim.fault_random = false;
+	s->lab.sim.heal_ns = 0; /* the plan says it */
 	return rc;
 }
 

@@ -166,6 +166,14 @@ static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults
 	bool drawn = sim_rng_below(&rng, 8) == 0;
 	s->lab.sim.fault_random =
 		faults == SCENARIO_FAULTS_ALWAYS || (faults == SCENARIO_FAULTS_SOME && drawn);
+	/* from 1 us to 268 ms: in the init of some runs, in the middle or behind the end of others */
+	uint64_t shift = 10 + sim_rng_below(&rng, 18);
+	uint64_t heal_ns = (1ull << shift) + sim_rng_below(&rng, 1ull << shift);
+	bool recover = sim_rng_below(&rng, 3) == 0;
+	if (!s->lab.sim.fault_random)
+		return;
+	s->lab.sim.heal_ns = heal_ns;
+	s->lab.recover = recover;
 }
 
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)

@@ -42,7 +42,7 @@ END_TEST
 
 START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
 {
-	uint32_t ranks, faults = 0, wide = 0;
+	uint32_t ranks, faults = 0, wide = 0, recover = 0;
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
@@ -54,15 +54,22 @@ START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
 		ck_assert_uint_le(one.lab.hosts, 4);
 		ck_assert_uint_le(one.lab.bytes_max, (1 << 20) + 8192);
 		faults += one.lab.sim.fault_random;
+		/* faults heal in every run that has any */
+		ck_assert(one.lab.sim.fault_random == (one.lab.sim.heal_ns != 0));
+		ck_assert(one.lab.sim.fault_random || !one.lab.recover);
+		recover += one.lab.recover;
 		wide += one.lab.warp_width == 32;
 		/* a draw for the faults leaves the rest as it is */
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
-		one.lab.sim.fault_random = false;
+		one.lab.sim.fault_random = one.lab.recover = false;
+		one.lab.sim.heal_ns = 0;
 		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
 	}
 	ck_assert_uint_gt(faults, 150);
 	ck_assert_uint_lt(faults, 350);
 	ck_assert_uint_gt(wide, 10);
+	ck_assert_uint_gt(recover, faults / 5);
+	ck_assert_uint_lt(recover, faults / 2);
 }
 END_TEST
 

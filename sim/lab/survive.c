@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What must hold in a run with faults. First safety: whatever happens, what returned success is
+ * right (rank.c), and nothing leaks. Then, when the faults have healed, liveness: every call of
+ * every rank that lives returns, with success or with an error, within LAB_LIVENESS_NS.
+ *
+ * And nobody is left in the dark: when a rank has failed, died or given up, each other one either
+ * had an error from a call of its own, or learns of it from ncclCommGetAsyncError or its next call.
+ * The harness passes no news on; as a launcher does, it tells a rank after LAB_LIFE_TELL_NS, which
+ * is a failure of the stack unless the stack had no way to know (docs/communicators.md).
+ */
+#include <cuda_runtime_api.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim/lab/runner_internal.h"
+
+enum { SURVIVE_PROBES = 3 };
+
+/* Hooks of the engine are hung once and have no argument. */
+static struct lab_run *survive_run;
+
+void lab_call(struct lab_rank *me, const char *call)
+{
+	me->call = call;
+	me->call_ns = os_now_ns();
+	me->calls += call != NULL;
+}
+
+/* The rank's first one counts. */
+void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call, bool outside)
+{
+	struct lab_run *run = me->run;
+
+	if (!me->error_call) {
+		me->error_call = call;
+		me->error = error;
+		me->error_phase = me->phase;
+		me->outside = outside;
+	}
+	os_mutex_lock(&run->lock);
+	if (!run->failed_ns)
+		run->failed_ns = os_now_ns();
+	os_mutex_unlock(&run->lock);
+}
+
+/* ---- liveness ------------------------------------------------------------------------------- */
+
+static void survive_post(struct lab_run *run);
+
+/* Somebody told late is late for that reason. */
+static uint64_t survive_since(const struct lab_run *run, const struct lab_rank *it)
+{
+	uint64_t since = MAX_OF(it->call_ns, run->healed_ns);
+
+	return run->failed_ns ? MAX_OF(since, run->failed_ns + LAB_LIFE_TELL_NS) : since;
+}
+
+static void survive_step(void *object, uint64_t arg)
+{
+	struct lab_run *run = object;
+	uint64_t now = sim_now_ns();
+
+	(void)arg;
+	if (run != survive_run)
+		return;
+	for (int32_t r = 0; r < run->nranks; r++) {
+		const struct lab_rank *it = &run->rank[r];
+		uint64_t since = survive_since(run, it);
+		char took[32];
+
+		if (!it->call || it->dead || now < since + LAB_LIVENESS_NS)
+			continue;
+		sim_format_ns(took, now - run->healed_ns);
+		sim_fail_as(SIM_NO_PROGRESS, "liveness", r,
+			    "rank %d: %s (call %" PRIu64
+			    ") has not returned, %s after the faults healed",
+			    r, it->call, it->calls, took);
+	}
+	survive_post(run);
+}
+
+static void survive_post(struct lab_run *run)
+{
+	const struct sim_event_attr attr = {.name = "lab.liveness",
+					    .kind = SIM_EVENT_TIMER,
+					    .delay_ns = LAB_LIVENESS_NS / 8,
+					    .background = true};
+
+	sim_event_post(&attr, survive_step, run, 0, NULL);
+}
+
+static void survive_healed(void)
+{
+	struct lab_run *run = survive_run;
+
+	if (!run || !sim_running() || sim_engine_kind() != SIM_ENGINE_SIM)
+		return;
+	run->healed_ns = sim_now_ns();
+	survive_post(run);
+}
+
+void lab_survive_start(struct lab_run *run)
+{
+	static bool hung;
+
+	if (!hung)
+		sim_on_heal(survive_healed);
+	hung = true;
+	run->armed = sim_faults_armed();
+	survive_run = run->armed && !run->config->life ? run : NULL;
+}
+
+/* ---- news ----------------------------------------------------------------------------------- */
+
+/* A rank that another one's trouble has stopped between two calls asks its communicator until that
+ * knows of it. */
+void lab_survive_news(struct lab_rank *me)
+{
+	if (!me->run->armed || !me->comm || me->error_call)
+		return;
+	lab_call(me, "ncclCommGetAsyncError (the news of a failure)");
+	while (!shared_load_u32(&me->told, SHARED_ACQUIRE)) {
+		ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(me->comm, &async);
+
+		if (shared_load_u32(&me->told, SHARED_ACQUIRE))
+			break;
+		if (r == ncclSuccess && async == ncclSuccess)
+			continue;
+		lab_survive_error(me, r ? r : async, "ncclCommGetAsyncError", false);
+		break;
+	}
+	lab_call(me, NULL);
+}
+
+/* Sockets, files or tasks that failed: who cannot talk cannot tell. */
+static bool survive_mute(void)
+{
+	struct sim_fault_stat stat;
+
+	for (uint32_t i = 0; sim_fault_stat(i, &stat); i++)
+		if (stat.fires && strncmp(stat.site, "os.", 3) == 0)
+			return true;
+	return false;
+}
+
+/* Trouble before the ring of the bootstrap stands, of a kind that nobody can pass on. */
+static bool survive_early(const struct lab_run *run)
+{
+	bool mute = survive_mute();
+
+	for (int32_t r = 0; r < run->nranks; r++) {
+		const struct lab_rank *it = &run->rank[r];
+
+		if (it->dead && it->phase <= LAB_INIT)
+			return true;
+		if (it->error_call && it->error_phase <= LAB_INIT && (it->outside || mute))
+			return true;
+	}
+	return false;
+}
+
+void lab_survive_untold(const struct lab_rank *it)
+{
+	const struct lab_run *run = it->run;
+
+	if (sim_engine_kind() != SIM_ENGINE_SIM || !sim_faults_healed() ||
+	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_early(run))
+		return;
+	sim_fail_as(SIM_NO_PROGRESS, "liveness", it->rank,
+		    "rank %d in %s was not told by the stack; the first error, on rank %d, is "
+		    "older than %d s",
+		    it->rank, it->call ? it->call : "no call", run->error_rank,
+		    (int)(LAB_LIFE_TELL_NS / 1000000000));
+}
+
+/* ---- recovery ------------------------------------------------------------------------------- */
+
+/* A sticky error ends with the program. Asked a few times: one call may fail by the plan. */
+static bool survive_gpu_dead(void)
+{
+	size_t free_bytes, total_bytes;
+
+	for (int i = 0; i < SURVIVE_PROBES; i++)
+		if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
+			return false;
+	return true;
+}
+
+static void survive_not_recovered(struct lab_rank *me, const char *call, ncclResult_t rc)
+{
+	sim_note_failure(SIM_ERROR, "recovery", me->rank,
+			 "rank %d: %s: %s; of %d ranks %d live, and the faults have healed",
+			 me->rank, call, ncclGetErrorString(rc), me->run->nranks,
+			 me->run->survivors);
+	me->run->judged = SIM_ERROR;
+}
+
+/* After trouble: the survivors meet, faults heal, and a second communicator must work. */
+void lab_survive_second(struct lab_rank *me)
+{
+	struct lab_run *run = me->run;
+	const char *call = "cudaMalloc";
+
+	if (!run->armed || !run->config->recover)
+		return;
+	if (survive_gpu_dead()) {
+		lab_leave(me);
+		return;
+	}
+	if (!lab_meet(me) || !shared_load_u32(&run->failed, SHARED_ACQUIRE))
+		return;
+	lab_call(me, "the second communicator");
+	ncclResult_t rc = ncclUnhandledCudaError;
+	if (lab_recover_alloc(me))
+		rc = lab_recover(me, &call);
+	lab_call(me, NULL);
+	if (rc)
+		survive_not_recovered(me, call, rc);
+}
+
+/* ---- afterwards ----------------------------------------------------------------------------- */
+
+/* What a survivor may see of a failure; anything else blames its own program. */
+static bool survive_class(ncclResult_t error)
+{
+	return error == ncclRemoteError || error == ncclSystemError || error == ncclInternalError ||
+	       error == ncclUnhandledCudaError;
+}
+
+void lab_survive_judge(struct lab_run *run)
+{
+	for (int32_t r = 0; r < run->nranks && run->armed && !run->config->life; r++) {
+		const struct lab_rank *it = &run->rank[r];
+
+		if (it->dead || it->told.v_ || !it->error_call || survive_class(it->error))
+			continue;
+		sim_note_failure(SIM_ERROR, "error-class", r,
+				 "rank %d: %s gave \"%s\", which is nobody's fault here", r,
+				 it->error_call, ncclGetErrorString(it->error));
+		run->judged = SIM_ERROR;
+	}
+	survive_run = NULL;
+}
