@@ -17,4 +17,4 @@ LD_LIBRARY_PATH=$work/$1 exec $build_dir/doppel "\$@"
 W
 chmod +x "$work/$1/doppel"
 sed -n '/^# /s/^# //p;/^---/q' "$source_dir/tests/mutants/$1.patch"
-echo "$work/$1/doppel"
+realpath --relative-to=. "$work/$1/doppel"
