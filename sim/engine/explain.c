@@ -297,7 +297,9 @@ void sim_explain(FILE *out)
 	struct graph g;
 	char vtime[32];
 
-	explain_cause(out);
+	/* a wrong result or a leak has another cause than whoever waits just now */
+	if (!eng.failed || eng.failure.verdict == SIM_NO_PROGRESS)
+		explain_cause(out);
 	if (graph_build(&g))
 		return;
 	sim_format_ns(vtime, sim_now_ns() - eng.start_ns);

@@ -153,8 +153,11 @@ static void worker_fill(const struct scenario *s, const struct lab_result *r,
 	out->nranks = (uint32_t)r->nranks;
 	out->outcome = lab_outcome(&s->lab, r);
 	snprintf(out->strategy, sizeof out->strategy, "%s", r->strategy);
-	if (r->failed)
-		out->failure = r->failure;
+	if (!r->failed)
+		return;
+	out->failure = r->failure;
+	if (!out->virtual_ns) /* it never came to its end */
+		out->virtual_ns = r->failure.vtime_ns;
 }
 
 /* The world of a failed run is not torn down; the next seed gets another process. */

@@ -32,14 +32,18 @@ def set_variable(name, value):
 def continue_to(function, accept=None):
     """Runs on until the function is entered (and accepts); false when something else stopped it."""
     class Stop(gdb.Breakpoint):
+        entered = None  # where: inlined, it is in a frame of another name
+
         def stop(self):
-            return accept is None or accept()
+            wanted = accept is None or accept()
+            self.entered = gdb.newest_frame().pc() if wanted else None
+            return wanted
 
     stop = Stop(function, internal=True)
     stop.silent = True
     try:
         gdb.execute("continue")
-        return is_live() and stop.hit_count > 0 and gdb.selected_frame().name() == function
+        return is_live() and stop.entered == gdb.newest_frame().pc()
     finally:
         stop.delete()
 
