@@ -98,7 +98,7 @@ static struct CUevent_st *event_get(struct fc_proc *proc, cudaEvent_t handle, co
 				return e;
 		}
 	}
-	fc_report("%s: this is no event of this process", call);
+	fc_misuse("%s: this is no event of this process", call);
 	return NULL;
 }
 

@@ -326,17 +326,32 @@ void fc_who(char who[FC_WHO_BYTES])
 	snprintf(who, FC_WHO_BYTES, "%s", self->name ? self->name : "?");
 }
 
+static void report_format(char *text, size_t bytes, const char *fmt, va_list ap)
+{
+	struct os_self *self = os_self();
+	int n = snprintf(text, bytes, "fakecuda: %s (%s): ", self->name,
+			 self->proc ? self->proc->name : "no process");
+	vsnprintf(text + n, bytes - (size_t)n, fmt, ap);
+}
+
 void fc_report(const char *fmt, ...)
 {
 	char text[640];
-	struct os_self *self = os_self();
-	int n = snprintf(text, sizeof text, "fakecuda: %s (%s): ", self->name,
-			 self->proc ? self->proc->name : "no process");
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+	report_format(text, sizeof text, fmt, ap);
 	va_end(ap);
 	os_log_line(text);
+}
+
+void fc_misuse(const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+	va_start(ap, fmt);
+	report_format(text, sizeof text, fmt, ap);
+	va_end(ap);
+	sim_misuse("%s", text);
 }
 
 _Noreturn void fc_unimplemented(const char *name)

@@ -273,6 +273,8 @@ int32_t fc_current(void);
 void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU */
 /* Says on stderr what was refused and why, with who asked. */
 void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same for what CUDA leaves undefined, whatever the call returns: fails the run (sim_misuse). */
+void fc_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fc_who(char who[FC_WHO_BYTES]);
 _Noreturn void fc_unimplemented(const char *name);
 void fc_map_changed(void);

@@ -147,7 +147,7 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
 	while (o && o->base != (uintptr_t)devPtr)
 		o = o->next;
 	if (!o) {
-		fc_report("cudaIpcCloseMemHandle: %p was not opened here", devPtr);
+		fc_misuse("cudaIpcCloseMemHandle: %p was not opened here", devPtr);
 		rc = cudaErrorInvalidValue;
 	} else if (--o->count == 0) {
 		fc_ipc_drop(ctx->proc, o);

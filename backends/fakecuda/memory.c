@@ -51,7 +51,7 @@ static struct fc_alloc *free_target(struct fc_proc *proc, uint64_t address)
 		fc_alloc_describe(dev, a, what, sizeof what);
 	else
 		fc_alloc_describe_nearest(address, what, sizeof what);
-	fc_report("cudaFree of 0x%llx, which is not the start of memory of this process: %s",
+	fc_misuse("cudaFree of 0x%llx, which is not the start of memory of this process: %s",
 		  (unsigned long long)address, what);
 	return NULL;
 }
@@ -73,11 +73,13 @@ cudaError_t cudaFree(void *devPtr)
 	rc = rc ? rc : waited;
 	fc_lock();
 	a = free_target(ctx->proc, address);
+	/* After a fault or an abort whoever frees cannot wait for ever for others: no bug then. */
 	if (a && a->opens)
-		fc_report("cudaFree of gpu %u #%u, which %u other processes still have open by IPC",
-			  owner->dev->index, a->number, a->opens);
+		(sim_is_upset() ? fc_report : fc_misuse)(
+			"cudaFree of gpu %u #%u, which %u other processes still have open by IPC",
+			owner->dev->index, a->number, a->opens);
 	if (a && a->pins)
-		fc_report("cudaFree of gpu %u #%u, which %u memory regions of HCAs still pin",
+		fc_misuse("cudaFree of gpu %u #%u, which %u memory regions of HCAs still pin",
 			  owner->dev->index, a->number, a->pins);
 	if (a)
 		fc_alloc_free(owner->dev, a);
@@ -187,7 +189,7 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered, uin
 		*bytes = r->bytes;
 		fc_host_remove(ctx->proc, r);
 	} else {
-		fc_report("%s: %p is not the start of a range that this process %s", call, ptr,
+		fc_misuse("%s: %p is not the start of a range that this process %s", call, ptr,
 			  registered ? "registered" : "got from cudaHostAlloc");
 	}
 	fc_unlock();

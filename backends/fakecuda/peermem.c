@@ -140,11 +140,9 @@ static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
 	struct fc_alloc *a = dev && p ? fc_access_alloc(p, dev, address, bytes) : NULL;
 	if (!a) {
 		fc_alloc_describe_nearest(address, near, sizeof near);
-		fprintf(stderr,
-			"fakecuda: %s pins %llu bytes at 0x%llx, which is not one allocation of "
-			"its "
-			"own: %s\n",
-			proc->name, (unsigned long long)bytes, (unsigned long long)address, near);
+		fc_misuse("%s pins %llu bytes at 0x%llx, which is not one allocation of its own: "
+			  "%s",
+			  proc->name, (unsigned long long)bytes, (unsigned long long)address, near);
 		rc = EFAULT;
 	} else if (!dev->gpu->gdr) {
 		rc = ENODEV;
@@ -186,9 +184,9 @@ static struct fc_device *peermem_check(const struct peermem_region *r, uint64_t 
 		return dev;
 	char near[384];
 	fc_alloc_describe_nearest(address, near, sizeof near);
-	fprintf(stderr, "fakecuda: HCA %s of %llu bytes at 0x%llx %s: %s\n", what,
-		(unsigned long long)bytes, (unsigned long long)address,
-		inside ? "after the memory was freed" : "outside its region", near);
+	fc_misuse("HCA %s of %llu bytes at 0x%llx %s: %s", what, (unsigned long long)bytes,
+		  (unsigned long long)address,
+		  inside ? "after the memory was freed" : "outside its region", near);
 	return NULL;
 }
 

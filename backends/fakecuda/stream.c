@@ -296,7 +296,7 @@ struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const
 				return s;
 		}
 	}
-	fc_report("%s: this is no stream of this process", call);
+	fc_misuse("%s: this is no stream of this process", call);
 	return NULL;
 }
 

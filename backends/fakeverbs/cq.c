@@ -90,7 +90,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	struct hca_cq_handle *h = hca_cq_of(ibv);
 
 	if (__atomic_load_n(&h->users, __ATOMIC_ACQUIRE)) {
-		hca_say("ibv_destroy_cq: %u queue pair ends still use it", h->users);
+		hca_misuse("ibv_destroy_cq: %u queue pair ends still use it", h->users);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.destroy_cq", ibv, h->hca->port, -1);
@@ -137,16 +137,16 @@ static void hca_cq_overran(void *object, uint64_t generation)
 	}
 }
 
-static void hca_cq_overrun(struct hca_cq *cq)
+static void hca_cq_overrun(struct hca_cq *cq, bool planned)
 {
 	const struct sim_event_attr attr = {.name = "cq.overrun", .kind = SIM_EVENT_WORK};
 
 	if (cq->overrun)
 		return;
 	cq->overrun = 1;
-	hca_say("completion queue %u of %u entries ran over: completions are lost, its queue pairs "
-		"go to ERR",
-		cq->item.index, cq->size);
+	(planned ? hca_say : hca_misuse)("completion queue %u of %u entries ran over: completions "
+					 "are lost, its queue pairs go to ERR",
+					 cq->item.index, cq->size);
 	hca_event_post(cq->context, IBV_EVENT_CQ_ERR, cq->item.index, cq->item.generation);
 	sim_event_post(&attr, hca_cq_overran, cq, cq->item.generation, NULL);
 }
@@ -157,9 +157,11 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 
 	mem_release(NULL); /* what came before the completion is in memory when it is found */
 	hca_lock(&cq->item.lock);
-	if (cq->overrun || cq->head - cq->tail == cq->size ||
-	    hca_fault("verbs.cq", (const void *)(uintptr_t)cq->item.handle, cq->port, -1, &f)) {
-		hca_cq_overrun(cq);
+	bool full = cq->overrun || cq->head - cq->tail == cq->size;
+	bool planned = !full && hca_fault("verbs.cq", (const void *)(uintptr_t)cq->item.handle,
+					  cq->port, -1, &f);
+	if (full || planned) {
+		hca_cq_overrun(cq, planned);
 	} else {
 		struct hca_cqe *at = hca_cqe_at(cq, cq->head++);
 

@@ -238,9 +238,9 @@ int ibv_close_device(struct ibv_context *context)
 	uint64_t left = hca_context_left(h->hca);
 
 	if (left) {
-		hca_say("ibv_close_device: %s: %llu queue pairs and completion queues are not "
-			"destroyed",
-			context->device->name, (unsigned long long)left);
+		hca_misuse("ibv_close_device: %s: %llu queue pairs and completion queues are not "
+			   "destroyed",
+			   context->device->name, (unsigned long long)left);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.close_device", NULL, h->hca->port, -1);

@@ -505,6 +505,8 @@ static inline uint32_t hca_psn_add(uint32_t a, uint32_t n)
 
 /* One line: "fakeverbs: h0 mlx5_0 qp 0x101: ...". */
 void hca_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same for what verbs leave undefined: fails the run (sim_misuse). */
+void hca_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #pragma GCC visibility pop
 

@@ -50,7 +50,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	uint32_t users = __atomic_load_n(&pd->users, __ATOMIC_ACQUIRE);
 
 	if (users) {
-		hca_say("ibv_dealloc_pd: %u memory regions and queue pairs still use it", users);
+		hca_misuse("ibv_dealloc_pd: %u memory regions and queue pairs still use it", users);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.dealloc_pd", NULL, pd->hca->port, -1);
@@ -193,10 +193,10 @@ static void hca_mr_check_idle(const struct hca_mr *mr)
 					n--;
 				if (!n)
 					continue;
-				hca_say("ibv_dereg_mr: lkey 0x%x is in use: %s wr_id %llu of qp "
-					"0x%x is not complete",
-					mr->key, side ? "recv" : "send",
-					(unsigned long long)e->wr_id, qp->number);
+				hca_misuse("ibv_dereg_mr: lkey 0x%x is in use: %s wr_id %llu of qp "
+					   "0x%x is not complete",
+					   mr->key, side ? "recv" : "send",
+					   (unsigned long long)e->wr_id, qp->number);
 				break;
 			}
 		}

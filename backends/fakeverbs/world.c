@@ -23,6 +23,17 @@ void hca_say(const char *fmt, ...)
 	os_log_line(line);
 }
 
+void hca_misuse(const char *fmt, ...)
+{
+	char line[480];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	sim_misuse("fakeverbs: %s", line);
+}
+
 /* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will do.
  */
 static bool hca_alone;

@@ -484,6 +484,28 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
 	engine_dump_wanted();
 }
 
+void sim_upset(void)
+{
+	eng.upset = true;
+}
+
+bool sim_is_upset(void)
+{
+	return eng.upset || sim_faults_fired() != 0;
+}
+
+void sim_misuse(const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	os_log_line(line);
+	sim_note_failure(SIM_WRONG_RESULT, "misuse", -1, "%s", line);
+}
+
 /* The run was over before the canary's step. */
 static void engine_late_canary(void)
 {

@@ -150,6 +150,7 @@ struct engine {
 	uint64_t watch_step; /* watch.c looks then; ENGINE_NEVER: no more */
 	struct sim_failure failure;
 	bool failed; /* there is one */
+	bool upset;  /* sim_upset */
 
 	struct task *main_task;
 	struct sim_task event_self; /* os_self() in event context */

@@ -155,6 +155,11 @@ const struct sim_failure *sim_failure(void);
  * it stands; the run goes on, and its choices are written at its end. Only the first one counts. */
 void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, const char *fmt,
 		      ...) __attribute__((format(printf, 4, 5)));
+/* Something was done to a double that its API leaves undefined, by a call that cannot say so itself
+ * or whose result callers may drop: a line of the log, and a failure of the class "misuse" that
+ * does not end the run. Doubles only report what hardware or driver would punish, never what a
+ * fault of the plan did. Any task, any event. */
+void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_format_ns(char out[32], uint64_t ns); /* "1.204ms" */
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
@@ -330,6 +335,10 @@ void sim_fault_print_sites(FILE *out);
 void sim_fault_print_sites_json(FILE *out);
 void sim_fault_print_plan(FILE *out);
 uint64_t sim_faults_fired(void);
+/* The harness ends something at a moment of its choosing, as ncclCommAbort from another task does:
+ * from here on the run is as after a fault. */
+void sim_upset(void);
+bool sim_is_upset(void); /* a fault fired, or the harness said so */
 bool sim_faults_armed(void); /* there is a plan: os_fault may be true */
 /* The i-th site and the names of its actions, NULL behind the last; false: there are fewer. */
 bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);

@@ -66,6 +66,7 @@ static bool life_point(struct lab_rank *me)
 	if (me->rank != life->abort_rank || ++me->self->points != life->abort_point)
 		return true;
 	life->abort_fired = true;
+	sim_upset();
 	me->self->out->aborted = true;
 	return false;
 }
@@ -108,6 +109,7 @@ static void life_watch(void *arg)
 	if (me->rank == life->abort_rank && life->abort_ns) {
 		w[0].deadline_ns = life->abort_ns;
 		if (os_wait_one(&w[0], NULL) == ETIMEDOUT) {
+			sim_upset();
 			life_watch_abort(me, &me->self->out->aborted);
 			life->abort_fired = me->self->out->aborted;
 			life->abort_early = !life->abort_fired;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a double calls undefined fails the run that did it, though every call of the library
+ * returned success; the failure says who did what.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/engine/sim.h"
+#include "sim/lab/runner.h"
+
+static struct lab_result misuse_run(void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg))
+{
+	struct lab_config c;
+	struct lab_result r;
+
+	lab_config_default(&c);
+	c.gpus = 2;
+	c.bytes_min = c.bytes_max = 1024;
+	c.on_ready = on_ready;
+	ck_assert_int_eq(lab_run(&c, &r), 0);
+	return r;
+}
+
+static void nothing_bad(int32_t rank, ncclComm_t comm, void *arg)
+{
+	(void)rank, (void)comm, (void)arg;
+}
+
+/* The result is dropped, as clean-up paths like to do. */
+static void free_twice(int32_t rank, ncclComm_t comm, void *arg)
+{
+	void *p = NULL;
+
+	(void)comm, (void)arg;
+	if (rank != 1)
+		return;
+	ck_assert_int_eq(cudaMalloc(&p, 4096), cudaSuccess);
+	(void)cudaFree(p);
+	(void)cudaFree(p);
+}
+
+static void destroy_event_twice(int32_t rank, ncclComm_t comm, void *arg)
+{
+	cudaEvent_t e = NULL;
+
+	(void)comm, (void)arg;
+	if (rank != 0)
+		return;
+	ck_assert_int_eq(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), cudaSuccess);
+	(void)cudaEventDestroy(e);
+	(void)cudaEventDestroy(e);
+}
+
+START_TEST(a_run_without_misuse_passes)
+{
+	struct lab_result r = misuse_run(nothing_bad);
+
+	ck_assert_int_eq(r.verdict, SIM_PASS);
+	ck_assert(!r.failed);
+}
+END_TEST
+
+START_TEST(a_double_free_fails_the_run_and_names_the_rank)
+{
+	struct lab_result r = misuse_run(free_twice);
+
+	ck_assert_int_eq(r.verdict, SIM_WRONG_RESULT);
+	ck_assert_str_eq(r.failure.kind, "misuse");
+	ck_assert_int_eq(r.failure.rank, 1);
+	ck_assert_ptr_nonnull(strstr(r.failure.message, "rank1 main"));
+	ck_assert_ptr_nonnull(strstr(r.failure.message, "not the start of memory"));
+	/* the run itself went on */
+	ck_assert_uint_eq(r.wrong, 0);
+	ck_assert_uint_eq(r.operations, 2);
+	ck_assert_int_eq(r.error, ncclSuccess);
+}
+END_TEST
+
+START_TEST(an_event_destroyed_twice_fails_the_run)
+{
+	struct lab_result r = misuse_run(destroy_event_twice);
+
+	ck_assert_int_eq(r.verdict, SIM_WRONG_RESULT);
+	ck_assert_str_eq(r.failure.kind, "misuse");
+	ck_assert_ptr_nonnull(strstr(r.failure.message, "no event of this process"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("misuse of the doubles");
+	TCase *t = tcase_create("lab runs");
+	SRunner *sr = srunner_create(s);
+
+	tcase_add_test(t, a_run_without_misuse_passes);
+	tcase_add_test(t, a_double_free_fails_the_run_and_names_the_rank);
+	tcase_add_test(t, an_event_destroyed_twice_fails_the_run);
+	suite_add_tcase(s, t);
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
