@@ -125,7 +125,7 @@ def check_blocked():
     frames("info waits kind warp",
            r'"ring recv: data in slot" at .*: is \d+, wants >= \d+, from rank \d+ channel')
     frames("info waits kind host",
-           r'"data from the peer" at cq .*: is \d+, wants seq != \d+, from rank \d+')
+           r'"data from the peer" at cq .*: is (\d+), wants seq != \1, from rank \d+')
     frames("info qps", r"0x\w+ +host\d/p\d +\d+ RTS +0x\w+ +\d+/\d+")
     frames("info proxies", "proxy progress: ", '"operations to be appended"')
     frames("info ranks", r"3 host1/p1 +1 ")

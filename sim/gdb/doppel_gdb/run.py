@@ -172,6 +172,7 @@ The program itself looks, so all but call= cost next to nothing."""
             print("[stopped before that]")
         if is_live():
             SimInfo.show()
+            gdb.execute("frame")
 
 
 class SimBack(gdb.Command):
