@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Numbers and words as text, where printf would be most of the time: traces and files of choices are
+ * hundreds of thousands of short records a second. Each writes without a terminating 0 and returns
+ * where the text ends; the caller has seen to the room.
+ */
+#ifndef SIM_ENGINE_TEXT_H
+#define SIM_ENGINE_TEXT_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { TEXT_U64_MAX = 20 };
+
+static inline char *text_put_u64(char *to, uint64_t v)
+{
+	char digits[TEXT_U64_MAX];
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while (v /= 10);
+	while (n)
+		*to++ = digits[--n];
+	return to;
+}
+
+static inline char *text_put(char *to, const char *s)
+{
+	size_t n = strlen(s);
+
+	memcpy(to, s, n);
+	return to + n;
+}
+
+/* ns as microseconds with three places. */
+static inline char *text_put_us(char *to, uint64_t ns)
+{
+	to = text_put_u64(to, ns / 1000);
+	*to++ = '.';
+	*to++ = (char)('0' + ns % 1000 / 100);
+	*to++ = (char)('0' + ns % 100 / 10);
+	*to++ = (char)('0' + ns % 10);
+	return to;
+}
+
+#endif
