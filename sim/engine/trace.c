@@ -14,10 +14,18 @@
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/gdb_hooks.h"
+#include "sim/engine/text.h"
 
-enum { TRACE_EVENTS_TID = 1000000, TRACE_NO_RANK_PID = 1000000 };
+enum {
+	TRACE_EVENTS_TID = 1000000,
+	TRACE_NO_RANK_PID = 1000000,
+	TRACE_STRING_MAX = 1024,
+	TRACE_RECORD_MAX = 2 * TRACE_STRING_MAX + 512, /* a name, a detail, and numbers */
+};
 
 static FILE *trace_file;
+static char trace_bytes[1 << 16]; /* not in the file yet */
+static size_t trace_bytes_n;
 static pthread_mutex_t trace_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- hash ----------------------------------------------------------------------------------- */
@@ -57,15 +65,35 @@ uint64_t sim_hash(void)
 
 /* ---- file ----------------------------------------------------------------------------------- */
 
-static void trace_string(const char *s)
+/* Room for `bytes` more, at most TRACE_RECORD_MAX. All that writes is under trace_mutex. */
+static char *trace_room(size_t bytes)
 {
-	fputc('"', trace_file);
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			fputc('\\', trace_file);
-		fputc((uint8_t)*s < ' ' ? ' ' : *s, trace_file);
+	ASSERT(bytes <= TRACE_RECORD_MAX);
+	if (trace_bytes_n + bytes > sizeof trace_bytes) {
+		fwrite(trace_bytes, 1, trace_bytes_n, trace_file);
+		trace_bytes_n = 0;
 	}
-	fputc('"', trace_file);
+	return trace_bytes + trace_bytes_n;
+}
+
+static void trace_end(const char *to)
+{
+	trace_bytes_n = (size_t)(to - trace_bytes);
+}
+
+/* At most TRACE_STRING_MAX bytes with its quotes; what is longer is cut. */
+static char *trace_string(char *to, const char *s)
+{
+	const char *end = to + TRACE_STRING_MAX - 3;
+
+	*to++ = '"';
+	for (; *s && to < end; s++) {
+		if (*s == '"' || *s == '\\')
+			*to++ = '\\';
+		*to++ = (uint8_t)*s < ' ' ? ' ' : *s;
+	}
+	*to++ = '"';
+	return to;
 }
 
 static const struct sim_task *trace_self(void)
@@ -76,24 +104,26 @@ static const struct sim_task *trace_self(void)
 	return t ? &t->pub : NULL;
 }
 
-/* Begins a record; the caller adds members, then "},\n", and unlocks. */
-static void trace_head(const struct sim_task *t, char phase, const char *name, uint64_t at_ns)
+/* Begins a record; the caller adds members, then "},\n", trace_end(), and unlocks. */
+static char *trace_head(const struct sim_task *t, char phase, const char *name, uint64_t at_ns)
 {
 	uint32_t pid = t && t->self.rank >= 0 ? (uint32_t)t->self.rank : TRACE_NO_RANK_PID;
 	uint32_t tid = t ? t->self.id : TRACE_EVENTS_TID;
+	char *to = trace_room(TRACE_RECORD_MAX);
 
-	fprintf(trace_file,
-		"{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%" PRIu64 ".%03u,\"name\":", phase,
-		pid, tid, at_ns / 1000, (unsigned)(at_ns % 1000));
-	trace_string(name);
+	to = text_put(to, "{\"ph\":\"");
+	*to++ = phase;
+	to = text_put_u64(text_put(to, "\",\"pid\":"), pid);
+	to = text_put_u64(text_put(to, ",\"tid\":"), tid);
+	to = text_put_us(text_put(to, ",\"ts\":"), at_ns);
+	return trace_string(text_put(to, ",\"name\":"), name);
 }
 
 static void trace_meta(const struct sim_task *t, const char *what, const char *name)
 {
-	trace_head(t, 'M', what, 0);
-	fputs(",\"args\":{\"name\":", trace_file);
-	trace_string(name);
-	fputs("}},\n", trace_file);
+	char *to = text_put(trace_head(t, 'M', what, 0), ",\"args\":{\"name\":");
+
+	trace_end(text_put(trace_string(to, name), "}},\n"));
 }
 
 void trace_task(const struct task *t)
@@ -117,10 +147,12 @@ void trace_interval(bool begin, const char *name, uint64_t a, uint64_t b)
 	uint64_t now = sim_now_ns();
 
 	pthread_mutex_lock(&trace_mutex);
-	trace_head(self, begin ? 'B' : 'E', name, now);
-	if (begin)
-		fprintf(trace_file, ",\"args\":{\"a\":%" PRIu64 ",\"b\":%" PRIu64 "}", a, b);
-	fputs("},\n", trace_file);
+	char *to = trace_head(self, begin ? 'B' : 'E', name, now);
+	if (begin) {
+		to = text_put_u64(text_put(to, ",\"args\":{\"a\":"), a);
+		to = text_put(text_put_u64(text_put(to, ",\"b\":"), b), "}");
+	}
+	trace_end(text_put(to, "},\n"));
 	pthread_mutex_unlock(&trace_mutex);
 }
 
@@ -128,12 +160,11 @@ void trace_wait(const struct task *t, const char *why, uint64_t from_ns)
 {
 	if (!trace_file || eng.now_ns == from_ns)
 		return;
-	uint64_t ns = eng.now_ns - from_ns;
 
 	pthread_mutex_lock(&trace_mutex);
-	trace_head(&t->pub, 'X', why ? why : "wait", from_ns);
-	fprintf(trace_file, ",\"cat\":\"wait\",\"dur\":%" PRIu64 ".%03u},\n", ns / 1000,
-		(unsigned)(ns % 1000));
+	char *to = trace_head(&t->pub, 'X', why ? why : "wait", from_ns);
+	to = text_put_us(text_put(to, ",\"cat\":\"wait\",\"dur\":"), eng.now_ns - from_ns);
+	trace_end(text_put(to, "},\n"));
 	pthread_mutex_unlock(&trace_mutex);
 }
 
@@ -143,10 +174,11 @@ static void trace_instant_numbers(const char *kind, uint64_t a, uint64_t b, uint
 	uint64_t now = sim_now_ns();
 
 	pthread_mutex_lock(&trace_mutex);
-	trace_head(self, 'i', kind, now);
-	fprintf(trace_file,
-		",\"s\":\"t\",\"args\":{\"a\":%" PRIu64 ",\"b\":%" PRIu64 ",\"c\":%" PRIu64 "}},\n",
-		a, b, c);
+	char *to = trace_head(self, 'i', kind, now);
+	to = text_put_u64(text_put(to, ",\"s\":\"t\",\"args\":{\"a\":"), a);
+	to = text_put_u64(text_put(to, ",\"b\":"), b);
+	to = text_put_u64(text_put(to, ",\"c\":"), c);
+	trace_end(text_put(to, "}},\n"));
 	pthread_mutex_unlock(&trace_mutex);
 }
 
@@ -158,10 +190,9 @@ void trace_instant(const char *name, const char *detail)
 	uint64_t now = sim_now_ns();
 
 	pthread_mutex_lock(&trace_mutex);
-	trace_head(self, 'i', name, now);
-	fputs(",\"s\":\"p\",\"args\":{\"detail\":", trace_file);
-	trace_string(detail);
-	fputs("}},\n", trace_file);
+	char *to = trace_head(self, 'i', name, now);
+	to = trace_string(text_put(to, ",\"s\":\"p\",\"args\":{\"detail\":"), detail);
+	trace_end(text_put(to, "}},\n"));
 	pthread_mutex_unlock(&trace_mutex);
 }
 
@@ -201,15 +232,26 @@ int trace_start(void)
 			strerror(errno));
 		return errno;
 	}
-	setvbuf(trace_file, NULL, _IOFBF, 1 << 16);
-	fputs("[\n", trace_file);
+	trace_end(text_put(trace_bytes, "[\n"));
 	return 0;
+}
+
+static void trace_spill(void)
+{
+	fwrite(trace_bytes, 1, trace_bytes_n, trace_file);
+	trace_bytes_n = 0;
+	fflush(trace_file);
 }
 
 void trace_flush(void)
 {
-	if (trace_file)
-		fflush(trace_file);
+	if (!trace_file)
+		return;
+	bool locked = pthread_mutex_trylock(&trace_mutex) == 0; /* not by who crashed in here */
+
+	trace_spill();
+	if (locked)
+		pthread_mutex_unlock(&trace_mutex);
 }
 
 void trace_stop(void)
@@ -217,9 +259,12 @@ void trace_stop(void)
 	if (!trace_file)
 		return;
 	trace_instant("end of run", sim_strategy_name());
-	fseek(trace_file, -2, SEEK_CUR); /* the last comma */
-	fputs("\n]\n", trace_file);
-	if (fclose(trace_file))
+	ASSERT(trace_bytes_n >= 2);
+	trace_bytes_n -= 2; /* the last comma */
+	trace_end(text_put(trace_room(3), "\n]\n"));
+	trace_spill();
+	bool bad = ferror(trace_file);
+	if (fclose(trace_file) || bad)
 		fprintf(stderr, "trace: writing %s failed\n", eng.config.trace_path);
 	trace_file = NULL;
 }
