@@ -55,6 +55,9 @@ X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                        
 	"1: init waits; 0: it returns at once; -1: as the program's config says")                   \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \
+X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                          \
+	"step that connections begin at, the same on all ranks: to come soon to where a narrow "    \
+	"counter would wrap")                                                                       \
 X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                                          \
 	"check that buffers are memory of the communicator's GPU")                                  \
 X(IB_DISABLE, "NCCL_IB_DISABLE", BOOL, "0", 0, 1, "do not use HCAs")                               \

@@ -44,16 +44,21 @@ void registry_unlock(struct registry_node *first)
 void registry_add(struct registry_node *node)
 {
 	node->next = registry_lock();
+	shared_note_write(&node->next, sizeof node->next);
 	registry_unlock(node);
 }
 
 void registry_remove(struct registry_node *node)
 {
 	struct registry_node *first = registry_lock(), **at = &first;
-	while (*at && *at != node)
+	while (*at && *at != node) {
 		at = &(*at)->next;
+		shared_note_read(at, sizeof *at);
+	}
 	ASSERT(*at == node);
 	*at = node->next;
+	if (at != &first)
+		shared_note_write(at, sizeof *at);
 	node->next = NULL;
 	registry_unlock(first);
 }

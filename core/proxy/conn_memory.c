@@ -111,6 +111,8 @@ static void proxy_conn_memory_init(struct proxy_conn *pc)
 	memset(pc->host_mem, 0, sizeof *pc->send_mem + sizeof *pc->recv_mem);
 	for (int i = 0; i < DEV_STEPS; i++)
 		shared_store_u32(&pc->recv_mem->fifo[i].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
+	shared_store_u64(&pc->send_mem->head, pc->step, SHARED_RELAXED);
+	shared_store_u64(&pc->recv_mem->tail, pc->step, SHARED_RELAXED);
 }
 
 /* The words that kernel and proxy wait for have the name of the connection. */

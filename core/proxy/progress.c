@@ -19,6 +19,7 @@ static void proxy_slot_free(struct proxy_state *p, uint32_t slot)
 static void proxy_op_end(struct proxy_conn *pc, uint32_t slot)
 {
 	proxy_slot_free(pc->proxy, slot);
+	shared_note_write(&pc->run, sizeof pc->run);
 	shared_add_u32(&pc->ops_live, -1u, SHARED_RELEASE);
 }
 

@@ -90,6 +90,7 @@ static void proxy_conn_drain(struct proxy_conn *pc, bool *moved)
 		};
 		return;
 	}
+	shared_note_read(&pc->run, sizeof pc->run);
 	proxy_conn_release(pc);
 	proxy_conn_enter(pc, PROXY_CONN_CLOSED, moved);
 }

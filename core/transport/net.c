@@ -44,6 +44,7 @@ static void net_fill_dev(struct conn *c)
 	c->dev.tail = (uint64_t)(uintptr_t)&pc->recv_mem->tail;
 	c->dev.head = (uint64_t)(uintptr_t)&pc->send_mem->head;
 	c->dev.fifo = c->is_send ? (uint64_t)(uintptr_t)pc->recv_mem->fifo : 0;
+	c->dev.step = transport_first_step();
 	c->dev.step_bytes = pc->step_bytes;
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;

@@ -102,6 +102,33 @@ static void p2p_pool_unref(struct p2p_pool *pool)
 	os_free(pool);
 }
 
+/* Head or tail, the first word of each control block, is the first step. */
+static ncclResult_t p2p_control_init(struct ncclComm *comm, struct p2p_pool *pool, uint64_t bytes)
+{
+	uint64_t first = transport_first_step();
+	uint8_t *image;
+	ncclResult_t rc;
+
+	if (!first)
+		return cuda_result(cudaMemsetAsync(pool->mem, 0, bytes, comm->internal_stream),
+				   "cudaMemsetAsync of p2p control blocks");
+	image = os_alloc(bytes, "p2p control blocks");
+	if (!image) {
+		WARN("no memory for %llu bytes of p2p control blocks", (unsigned long long)bytes);
+		return ncclSystemError;
+	}
+	for (uint64_t at = 0; at < bytes; at += P2P_CONTROL_BYTES)
+		memcpy(image + at, &first, sizeof first);
+	rc = cuda_result(cudaMemcpyAsync(pool->mem, image, bytes, cudaMemcpyHostToDevice,
+					 comm->internal_stream),
+			 "cudaMemcpyAsync of p2p control blocks");
+	if (!rc)
+		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
+				 "waiting for the copy of p2p control blocks");
+	os_free(image);
+	return rc;
+}
+
 static ncclResult_t p2p_pool_make(struct ncclComm *comm, struct p2p_state *st)
 {
 	uint64_t ends, receiving, control;
@@ -123,8 +150,7 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, struct p2p_state *st)
 	rc = cuda_result(cudaMalloc((void **)&st->pool->mem, st->pool->bytes),
 			 "cudaMalloc of p2p connection memory");
 	if (!rc)
-		rc = cuda_result(cudaMemsetAsync(st->pool->mem, 0, control, comm->internal_stream),
-				 "cudaMemsetAsync of p2p control blocks");
+		rc = p2p_control_init(comm, st->pool, control);
 	if (!rc)
 		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
 				 "waiting for the memset of p2p control blocks");
@@ -173,6 +199,7 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 				 "cudaIpcGetMemHandle of p2p connection memory");
 	}
 	mem = (uint64_t)(uintptr_t)st->pool->mem;
+	c->dev.step = transport_first_step();
 	c->dev.step_bytes = info.step_bytes;
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;

@@ -21,6 +21,11 @@ uint32_t transport_step_bytes(void)
 	return (uint32_t)MIN_OF(MAX_OF(step, DEV_GRAIN_BYTES), most);
 }
 
+uint64_t transport_first_step(void)
+{
+	return (uint64_t)param_i64(PARAM_FIRST_STEP) / DEV_STEPS * DEV_STEPS;
+}
+
 int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank)
 {
 	for (int32_t i = 0; i < comm->local_ranks; i++)

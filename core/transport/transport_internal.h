@@ -13,6 +13,8 @@
 
 /* Bytes of a step: NCCL_BUFFSIZE / DEV_STEPS, cut to whole grains. Both ends compare theirs. */
 uint32_t transport_step_bytes(void);
+/* Step that every connection begins at, a whole number of turns of its slots. */
+uint64_t transport_first_step(void);
 /* Index among this host's ranks; -1: another host's. */
 int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank);
 
