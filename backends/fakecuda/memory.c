@@ -179,7 +179,7 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered, uin
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (!ctx)
 		return rc;
-	cudaError_t waited = fc_ctx_wait(ctx, call);
+	cudaError_t waited = fc_ctx_wait_gone(ctx, call);
 	rc = rc ? rc : waited;
 	fc_lock();
 	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);

@@ -342,7 +342,9 @@ static bool ctx_idle(const struct fc_ctx *ctx)
 	return true;
 }
 
-cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call)
+/* Until the work is done; in a dead context until it is dead, or, for `gone`, until the last of its
+ * threads is. */
+static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 {
 	char why[96];
 	snprintf(why, sizeof why, "%s gpu %u", call, ctx->dev->index);
@@ -354,7 +356,7 @@ cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call)
 				 .why = why,
 				 .from = {os_self()->rank, -1, -1, "gpu"}};
 		fc_lock();
-		bool over = ctx_idle(ctx) || ctx->sticky;
+		bool over = ctx_idle(ctx) || (ctx->sticky && !(gone && ctx->kernels));
 		cudaError_t rc = ctx->sticky;
 		fc_unlock();
 		if (over) {
@@ -364,6 +366,16 @@ cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call)
 		sim_events_drain();
 		os_wait_one(&w, NULL);
 	}
+}
+
+cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call)
+{
+	return ctx_wait(ctx, call, false);
+}
+
+cudaError_t fc_ctx_wait_gone(struct fc_ctx *ctx, const char *call)
+{
+	return ctx_wait(ctx, call, true);
 }
 
 void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error)
