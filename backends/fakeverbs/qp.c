@@ -294,6 +294,7 @@ void hca_qp_reset(struct hca_qp *qp)
 void hca_qp_flush(struct hca_qp *qp)
 {
 	ASSERT(qp->state == IBV_QPS_ERR);
+	OS_PROBE("hca.send_flushed", qp->sq.done != qp->sq.head);
 	while (qp->sq.done != qp->sq.head)
 		hca_send_complete(qp, IBV_WC_WR_FLUSH_ERR);
 	while (qp->rq.done != qp->rq.head)

@@ -433,6 +433,8 @@ static void hca_requester_go_back(struct hca_qp *qp)
 
 	if (!hca_requester_outstanding(qp))
 		return;
+	OS_PROBE("hca.resend", r->retries != 0);
+	OS_PROBE("hca.retries_spent", r->retries == 0);
 	if (r->retries == 0) {
 		hca_send_fail(qp, IBV_WC_RETRY_EXC_ERR);
 		return;
@@ -510,12 +512,14 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 	if (r->rnr_wait)
 		return;
 	if (qp->rnr_retry != 7) { /* seven is for ever */
+		OS_PROBE("hca.not_ready_for_good", r->rnr_retries == 0);
 		if (r->rnr_retries == 0) {
 			hca_send_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
 		r->rnr_retries--;
 	}
+	OS_PROBE("hca.receiver_not_ready", true);
 	hca_requester_seek(qp);
 	r->rnr_wait = ++r->rnr_waits;
 	os_trace("qp.rnr", hca_qp_id(qp), r->psn_una, p->rnr_timer);

@@ -212,6 +212,9 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 		hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index,
 			       qp->item.generation);
 	}
+	OS_PROBE("hca.request_missing", ahead > 0);
+	OS_PROBE("hca.request_again", ahead < 0 && p->kind != HCA_READ);
+	OS_PROBE("hca.read_again", ahead < 0 && p->kind == HCA_READ);
 	if (ahead > 0) {
 		if (!qp->resp.nak_sent) {
 			qp->resp.nak_sent = 1;

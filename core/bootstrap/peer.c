@@ -363,6 +363,7 @@ static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int p
 		struct bootstrap_message *m = *at;
 		if (m->head.rank != peer || m->head.tag != tag)
 			continue;
+		OS_PROBE("bootstrap.message_overtakes", at != &b->messages);
 		*at = m->next;
 		if (b->messages_end == &m->next)
 			b->messages_end = at;
@@ -388,6 +389,7 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 	uint64_t seq;
 
 	ASSERT(peer != b->rank);
+	OS_PROBE("bootstrap.peer_hung_up", b->heard[peer] && !bootstrap_in_is_open(b, peer));
 	if (b->heard[peer])
 		return bootstrap_in_is_open(b, peer) ? bootstrap_wait(b, NULL, 0, ctx)
 						     : sock_error(0, ctx);

@@ -186,6 +186,7 @@ static int sock_connect_once(const struct os_addr *to, const struct sock_ctx *ct
 {
 	/* rare: nobody listens yet; the caller tries again */
 	int e = os_buggify("bootstrap.connect_again") ? ECONNREFUSED : os_connect(to, fd);
+	OS_PROBE("bootstrap.connect_refused", e == ECONNREFUSED);
 	if (e)
 		return e;
 	for (;;) {

@@ -42,6 +42,7 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 		if (e != cudaErrorNotReady)
 			return comm_cuda(e, "waiting for launched collectives");
 		rc = comm_async_error(comm);
+		OS_PROBE("comm.error_ends_finalize", rc != ncclSuccess);
 		if (rc)
 			return rc;
 	}
@@ -85,6 +86,7 @@ static void comm_quieten(struct ncclComm *comm)
 	if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
+	OS_PROBE("comm.ended_in_init", comm->state == COMM_INIT);
 	if (comm->state == COMM_INIT)
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	(void)comm_drain(comm);
@@ -100,11 +102,12 @@ static void comm_meet(struct ncclComm *comm)
 {
 	if (comm_is_aborted(comm) || !comm->bootstrap || comm->nranks == 1)
 		return;
-	if (bootstrap_barrier(comm->bootstrap) == ncclSuccess)
+	if (bootstrap_barrier(comm->bootstrap) == ncclSuccess) {
 		bootstrap_part(comm->bootstrap);
-	else
-		INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them",
-		     comm->rank);
+		return;
+	}
+	OS_PROBE("comm.end_without_all", true);
+	INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them", comm->rank);
 }
 
 static void comm_cuda_free(struct ncclComm *comm)
@@ -171,6 +174,7 @@ static struct ncclComm *comm_park(struct ncclComm *comm)
 		chain = c;
 	}
 	registry_unlock(first);
+	OS_PROBE("comm.parked", !last);
 	return chain;
 }
 

@@ -199,6 +199,13 @@ bool os_buggify(const char *what)
 	return os_sched->buggify(what);
 }
 
+#ifdef DOPPEL_FAKE
+void os_probe(const char *what)
+{
+	os_sched->probe(what);
+}
+#endif
+
 void os_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c)
 {
 	os_sched->trace(kind, a, b, c);

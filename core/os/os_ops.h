@@ -27,6 +27,7 @@ struct os_sched_ops {
 	uint32_t (*choose)(const char *, uint32_t);
 	bool (*fault)(const char *, const void *, struct os_fault *);
 	bool (*buggify)(const char *);
+	void (*probe)(const char *);
 	void (*trace)(const char *, uint64_t, uint64_t, uint64_t);
 	void (*trace_bytes)(const char *, uint64_t, const void *, size_t);
 	void (*trace_begin)(const char *, uint64_t, uint64_t);

@@ -282,6 +282,10 @@ static bool posix_buggify(const char *what)
 	return false;
 }
 
+static void posix_probe(const char *what)
+{
+}
+
 static void posix_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c)
 {
 }
@@ -326,6 +330,7 @@ const struct os_sched_ops os_posix_ops = {
 	.choose = posix_choose,
 	.fault = posix_fault,
 	.buggify = posix_buggify,
+	.probe = posix_probe,
 	.trace = posix_trace,
 	.trace_bytes = posix_trace_bytes,
 	.trace_begin = posix_trace_begin,

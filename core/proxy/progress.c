@@ -43,6 +43,9 @@ static bool proxy_run_start(struct proxy_conn *pc)
 	ASSERT(run->op.chunk_steps % run->op.slice_steps == 0 &&
 	       DEV_STEPS % run->op.slice_steps == 0);
 	run->base = ALIGN_UP(pc->step, run->op.chunk_steps);
+	OS_PROBE("proxy.op_waits_behind", pc->queue_first != 0);
+	OS_PROBE("proxy.steps_skipped", run->base != pc->step);
+	OS_PROBE("proxy.fifo_wraps", run->base % DEV_STEPS + run->op.nsteps > DEV_STEPS);
 	return true;
 }
 

@@ -95,6 +95,8 @@ static ncclResult_t proxy_recv_flush(struct proxy_conn *pc, bool *moved)
 		rc = pc->proxy->net->test(run->flush_req, &done, &bytes, &w);
 	if (rc)
 		return rc;
+	OS_PROBE("proxy.flush_waits", !done);
+	OS_PROBE("proxy.empty_slice", !run->bytes[step % DEV_STEPS]);
 	if (!done) {
 		w.from.step = (int64_t)step;
 		*proxy_run_wait(run) = w;
@@ -125,6 +127,7 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 	if (run->done == run->transmitted)
 		return;
 	if (shared_load_u64(&pc->send_mem->head, SHARED_ACQUIRE) < taken) {
+		OS_PROBE("proxy.recv_all_taken", run->transmitted - run->done == DEV_STEPS);
 		*proxy_run_wait(run) = (struct wait){
 			.on = &pc->send_mem->head,
 			.want = taken,

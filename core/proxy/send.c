@@ -108,6 +108,7 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 	}
 	run->req[step % DEV_STEPS] = req;
 	run->transmitted += run->op.slice_steps;
+	OS_PROBE("proxy.send_all_in_flight", run->transmitted - run->done == DEV_STEPS);
 	*moved = true;
 	os_trace("proxy.send", (uint64_t)pc->rank << 32 | (uint32_t)pc->peer,
 		 (uint64_t)pc->channel << 32 | size, step);

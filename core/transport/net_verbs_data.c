@@ -98,6 +98,7 @@ static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint64_t seq, cons
 static ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request **req,
 				   struct wait *w)
 {
+	OS_PROBE("net.requests_spent", true);
 	net_verbs_wait_cq(c, os_event_seq(c->cq), "a request of the connection to end", w);
 	*req = NULL;
 	return ncclSuccess;
@@ -122,6 +123,7 @@ static bool net_verbs_cleared(struct net_verbs_conn *c, struct net_verbs_cts *ct
 	uint64_t turn = c->sends + 1;
 
 	if (shared_load_u64(&entry->turn, SHARED_ACQUIRE) != turn) {
+		OS_PROBE("net.send_not_cleared", true);
 		*w = (struct wait){
 			.on = &entry->turn,
 			.want = turn,
@@ -332,6 +334,8 @@ ncclResult_t net_verbs_drain(struct net_verbs_conn *c)
 			WARN("NET/IB: ibv_poll_cq on device %s failed", c->dev->name);
 			return ncclSystemError;
 		}
+		OS_PROBE("net.completions_at_once", n > 1);
+		OS_PROBE("net.poll_again", n > 1 && n == most);
 		for (int i = 0; i < n; i++) {
 			if (wc[i].status == IBV_WC_SUCCESS)
 				net_verbs_completed(c, &wc[i]);

@@ -30,6 +30,8 @@ int cli_faults(int argc, char **argv)
 	printf("\nrare paths that exploring seeds take by themselves (one seed in four, one visit "
 	       "in four):\n");
 	sim_buggify_print_sites(stdout);
+	printf("\nprobes, states that a campaign should have seen:\n");
+	sim_probe_print_sites(stdout);
 	return SIM_PASS;
 }
 

@@ -87,6 +87,7 @@ int sim_start(const struct sim_config *config)
 		goto err_choices;
 	strategy_start();
 	buggify_start();
+	probe_start();
 	watch_start();
 	waits_start();
 	rc = trace_start();

@@ -400,6 +400,10 @@ bool fault_check(const char *site, const void *object, const struct sim_fault_pl
 
 int engine_thread_fault(void); /* the errno with which a plan refuses a thread, or 0 */
 
+/* probe.c */
+void probe_start(void);
+void probe_hit(const char *name);
+
 /* buggify.c */
 void buggify_start(void);
 bool buggify_visit(const char *name);

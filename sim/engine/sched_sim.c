@@ -665,6 +665,7 @@ const struct os_sched_ops sched_sim_ops = {
 	.choose = sim_choose,
 	.fault = sched_sim_fault,
 	.buggify = sched_sim_buggify,
+	.probe = probe_hit,
 	.trace = trace_record,
 	.trace_bytes = trace_record_bytes,
 	.trace_begin = sched_sim_trace_begin,

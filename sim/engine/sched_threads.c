@@ -577,6 +577,11 @@ static bool threads_buggify(const char *what)
 	return false;
 }
 
+static void threads_probe(const char *what)
+{
+	(void)what;
+}
+
 static void threads_trace_begin(const char *name, uint64_t a, uint64_t b)
 {
 	trace_interval(true, name, a, b);
@@ -607,6 +612,7 @@ const struct os_sched_ops sched_threads_ops = {
 	.choose = sim_choose,
 	.fault = threads_fault,
 	.buggify = threads_buggify,
+	.probe = threads_probe,
 	.trace = trace_record,
 	.trace_bytes = trace_record_bytes,
 	.trace_begin = threads_trace_begin,

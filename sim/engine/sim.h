@@ -353,6 +353,15 @@ struct sim_buggify_stat {
 uint32_t sim_buggify_stats(const struct sim_buggify_stat **stats);
 void sim_buggify_print_sites(FILE *out);
 
+/* Sites of OS_PROBE: all that exist in the program, with how often they were so in this run. As
+ * above. */
+struct sim_probe_stat {
+	const char *name, *what;
+	uint64_t hits;
+};
+uint32_t sim_probe_stats(const struct sim_probe_stat **stats);
+void sim_probe_print_sites(FILE *out);
+
 /* How often each site was come by, and fired: of the run that is, or of the last one. Counted
  * when there is a plan or config.fault_stats. False: no such index. */
 struct sim_fault_stat {

@@ -415,6 +415,7 @@ static void sweep_conclude(struct sweep *w)
 
 		sweep_add_sites(r->buggify, &r->buggify_n, s->buggify, s->buggify_n);
 		sweep_add_sites(r->fault, &r->fault_n, s->fault, s->fault_n);
+		sweep_add_sites(r->probe, &r->probe_n, s->probe, s->probe_n);
 	}
 	for (uint32_t i = 0; i < r->failure_n && c->fail_dir; i++)
 		if (!r->failure[i].canary && r->failure[i].outcome != SIM_USAGE)

@@ -59,8 +59,8 @@ struct sweep_result {
 		char name[32];
 		uint64_t seeds;
 	} strategy[SWEEP_STRATEGIES];
-	struct sweep_site buggify[SWEEP_SITES], fault[SWEEP_SITES];
-	uint32_t buggify_n, fault_n;
+	struct sweep_site buggify[SWEEP_SITES], fault[SWEEP_SITES], probe[SWEEP_SITES];
+	uint32_t buggify_n, fault_n, probe_n;
 	struct sweep_seed *failure; /* sorted: worst, fewest ranks, shortest */
 	uint32_t failure_n, failure_cap;
 	enum sim_verdict verdict; /* of the worst; a missed canary: SIM_USAGE */

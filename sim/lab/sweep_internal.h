@@ -19,8 +19,8 @@ _Static_assert(sizeof(struct sweep_report) <= PIPE_BUF, "reports are written at 
 
 /* Memory that a worker shares with the campaign: counts of sites, over all its seeds. */
 struct sweep_shared {
-	struct sweep_site buggify[SWEEP_SITES], fault[SWEEP_SITES];
-	uint32_t buggify_n, fault_n;
+	struct sweep_site buggify[SWEEP_SITES], fault[SWEEP_SITES], probe[SWEEP_SITES];
+	uint32_t buggify_n, fault_n, probe_n;
 };
 
 uint64_t sweep_now_ns(void);

@@ -92,7 +92,8 @@ static void report_names(const char *what, const struct sweep_site *site, uint32
 		fputc('\n', out);
 }
 
-static void report_sites(const char *what, const struct sweep_site *site, uint32_t n, FILE *out)
+static void report_sites(const char *what, const char *done, const struct sweep_site *site,
+			 uint32_t n, FILE *out)
 {
 	uint32_t hit = 0;
 
@@ -100,7 +101,7 @@ static void report_sites(const char *what, const struct sweep_site *site, uint32
 		hit += site[i].hits != 0;
 	if (!n)
 		return;
-	fprintf(out, "%s: %u of %u taken\n", what, hit, n);
+	fprintf(out, "%s: %u of %u %s\n", what, hit, n, done);
 	report_names("  passed by, never taken: ", site, n, true, out);
 	report_names("  never reached: ", site, n, false, out);
 }
@@ -121,8 +122,9 @@ void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FIL
 	for (uint32_t i = 0; i < SWEEP_STRATEGIES && r->strategy[i].name[0]; i++)
 		fprintf(out, " %s %" PRIu64, r->strategy[i].name, r->strategy[i].seeds);
 	fprintf(out, "; %" PRIu64 " seeds run twice\n", r->twice);
-	report_sites("rare paths", r->buggify, r->buggify_n, out);
-	report_sites("fault sites", r->fault, r->fault_n, out);
+	report_sites("rare paths", "taken", r->buggify, r->buggify_n, out);
+	report_sites("fault sites", "taken", r->fault, r->fault_n, out);
+	report_sites("probes", "reached", r->probe, r->probe_n, out);
 	if (c->canary)
 		fprintf(out, "canaries: %" PRIu64 " planted, %" PRIu64 " found\n", r->canaries,
 			r->canaries_found);
@@ -186,5 +188,7 @@ void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r
 	report_json_sites("buggify", r->buggify, r->buggify_n, out);
 	fprintf(out, ",\n");
 	report_json_sites("faults", r->fault, r->fault_n, out);
+	fprintf(out, ",\n");
+	report_json_sites("probes", r->probe, r->probe_n, out);
 	fprintf(out, "}\n");
 }

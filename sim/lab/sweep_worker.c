@@ -42,12 +42,15 @@ void sweep_add_site(struct sweep_site *sites, uint32_t *n, const char *name, uin
 static void worker_count_sites(struct sweep_shared *shared)
 {
 	const struct sim_buggify_stat *stat;
-	uint32_t n = sim_buggify_stats(&stat);
+	const struct sim_probe_stat *probe;
+	uint32_t n = sim_buggify_stats(&stat), probes = sim_probe_stats(&probe);
 	struct sim_fault_stat fault;
 
 	for (uint32_t i = 0; i < n; i++)
 		sweep_add_site(shared->buggify, &shared->buggify_n, stat[i].name, stat[i].visits,
 			       stat[i].hits);
+	for (uint32_t i = 0; i < probes; i++)
+		sweep_add_site(shared->probe, &shared->probe_n, probe[i].name, 0, probe[i].hits);
 	for (uint32_t i = 0; sim_fault_stat(i, &fault); i++)
 		sweep_add_site(shared->fault, &shared->fault_n, fault.site, fault.visits,
 			       fault.fires);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Probes: states that a campaign is worth nothing without, and how often this run was in them
+ * (OS_PROBE of core/os/os.h). A counter each; nothing is drawn, traced or hashed.
+ */
+#include <string.h>
+
+#include "sim/engine/engine_internal.h"
+
+enum { PROBE_MAX = 64 };
+
+/* Every one there is; tests/unit/rules_probe_test.sh compares it with the code. */
+static const struct {
+	const char *name, *what;
+} probe_sites[] = {
+	{"bootstrap.connect_refused", "nobody listens yet; it is tried again"},
+	{"bootstrap.message_overtakes", "a message is taken before one that came earlier"},
+	{"bootstrap.peer_hung_up", "a message is awaited from a rank that has gone"},
+	{"comm.ended_in_init", "a communicator is aborted or destroyed in its init"},
+	{"comm.end_without_all", "a rank does not come to the last barrier"},
+	{"comm.error_ends_finalize", "an error comes while destroy waits for kernels"},
+	{"comm.parked", "a rank waits for others of its process to be freed"},
+	{"cuda.block_waits_for_sm", "a kernel's block finds all SMs taken"},
+	{"hca.not_ready_for_good", "a receiver stays without a receive until retries are spent"},
+	{"hca.read_again", "an RDMA read is asked for again"},
+	{"hca.receiver_not_ready", "a sender waits because of RNR"},
+	{"hca.request_again", "a write or send comes that is already done"},
+	{"hca.request_missing", "a request comes before one that was lost or is late"},
+	{"hca.resend", "a sender goes back to what is not acknowledged"},
+	{"hca.retries_spent", "a sender gives up"},
+	{"hca.send_flushed", "a send is flushed from a dead queue pair"},
+	{"net.completions_at_once", "one poll gives several completions"},
+	{"net.poll_again", "a poll fills its array, and is done again"},
+	{"net.requests_spent", "all requests of a connection are in use"},
+	{"net.send_not_cleared", "a send has no receive at the other end yet"},
+	{"proxy.empty_slice", "a slice without data"},
+	{"proxy.fifo_wraps", "an operation goes around the end of the slots"},
+	{"proxy.flush_waits", "data is in, but not yet pushed out to GPU memory"},
+	{"proxy.op_waits_behind", "an operation is queued while another begins"},
+	{"proxy.recv_all_taken",
+	 "every slot of a receiver holds data that the kernel has not read"},
+	{"proxy.send_all_in_flight", "every slot of a sender is on the wire"},
+	{"proxy.steps_skipped", "an operation begins at another step than the last one ended at"},
+};
+
+static struct {
+	struct sim_probe_stat stat[PROBE_MAX];
+	const char *seen[PROBE_MAX]; /* the caller's copy of the name: a shortcut */
+	uint32_t n;
+} probe;
+
+static uint32_t probe_add(const char *name, const char *what)
+{
+	uint32_t i = probe.n++;
+
+	ASSERT(i < PROBE_MAX);
+	probe.stat[i] = (struct sim_probe_stat){.name = name, .what = what};
+	probe.seen[i] = NULL;
+	return i;
+}
+
+void probe_start(void)
+{
+	probe.n = 0;
+	for (size_t i = 0; i < ARRAY_LEN(probe_sites); i++)
+		probe_add(probe_sites[i].name, probe_sites[i].what);
+}
+
+static uint32_t probe_find(const char *name)
+{
+	for (uint32_t i = 0; i < probe.n; i++)
+		if (probe.seen[i] == name)
+			return i;
+	for (uint32_t i = 0; i < probe.n; i++) {
+		if (strcmp(probe.stat[i].name, name) == 0) {
+			probe.seen[i] = name;
+			return i;
+		}
+	}
+	return probe_add(name, "a test's own");
+}
+
+void probe_hit(const char *name)
+{
+	if (eng.phase == ENGINE_RUNNING)
+		probe.stat[probe_find(name)].hits++;
+}
+
+uint32_t sim_probe_stats(const struct sim_probe_stat **stats)
+{
+	*stats = probe.stat;
+	return probe.n;
+}
+
+void sim_probe_print_sites(FILE *out)
+{
+	for (size_t i = 0; i < ARRAY_LEN(probe_sites); i++)
+		fprintf(out, "  %-28s %s\n", probe_sites[i].name, probe_sites[i].what);
+}
