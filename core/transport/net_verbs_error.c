@@ -86,7 +86,8 @@ static void net_verbs_log(const struct net_verbs_conn *c, uint32_t qpn, const ch
 	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, c->dev->name, peer, text);
 }
 
-/* Best effort: a message this small fits, or the connection is gone, which says enough. */
+/* Best effort: a message this small fits, in pieces if need be, or the connection is gone, which says
+ * enough. */
 static void net_verbs_tell(struct net_verbs_conn *c, uint32_t status, uint32_t what)
 {
 	struct net_verbs_notice n = {
@@ -97,7 +98,9 @@ static void net_verbs_tell(struct net_verbs_conn *c, uint32_t status, uint32_t w
 	};
 	size_t done = 0;
 
-	(void)os_send(c->fd, &n, sizeof n, &done);
+	for (size_t sent = 0; sent < sizeof n; sent += done)
+		if (os_send(c->fd, (const char *)&n + sent, sizeof n - sent, &done) || !done)
+			return;
 }
 
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc)

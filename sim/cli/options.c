@@ -24,6 +24,7 @@ enum options_key {
 	OPTION_RACES,
 	OPTION_FAULTS,
 	OPTION_RECOVER,
+	OPTION_QUIET,
 	OPTION_TRACE,
 	OPTION_GDB,
 	OPTION_WARP,
@@ -81,6 +82,10 @@ static const struct argp_option options_argp_options[] = {
 	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 3},
 	{"recover", OPTION_RECOVER, NULL, 0,
 	 "after trouble the survivors must make a second communicator (faults heal for it)", 3},
+	{"quiet-rank", OPTION_QUIET, "RANK", 0,
+	 "with faults of connections: a rank that does not ask its communicator; the others must "
+	 "learn of its failures all the same",
+	 3},
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
 	{"record", OPTION_RECORD, "FILE", 0, "write the choices made", 3},
 	{"replay", OPTION_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
@@ -331,6 +336,10 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_RECOVER:
 		o->scenario.lab.recover = true;
+		return true;
+	case OPTION_QUIET:
+		o->scenario.lab.quiet =
+			1 + (uint32_t)options_number(state, "--quiet-rank", arg, 0, 4095);
 		return true;
 	case OPTION_RACES:
 		s->races = true;

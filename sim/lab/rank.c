@@ -153,6 +153,7 @@ static bool lab_rank_poll(struct lab_rank *me)
 static bool lab_rank_sync(struct lab_rank *me)
 {
 	lab_call(me, "its stream's work");
+	lab_quiet(me);
 	bool ok = lab_rank_poll(me);
 	lab_call(me, NULL);
 	return ok;

@@ -46,7 +46,8 @@ struct lab_config {
 	uint32_t iterations, warmup;
 	bool check, in_place, out_of_place;
 	bool errors_allowed; /* with faults: an error returned is no failure of the run */
-	bool recover; /* with faults: after trouble, a second communicator of the survivors */
+	uint32_t quiet; /* 1 + the rank that does not ask its communicator (quiet.c); 0: none */
+	bool recover;   /* with faults: after trouble, a second communicator of the survivors */
 
 	/* One life of a program that survives errors (life.h) instead of the series. NULL: the
 	 * series. */

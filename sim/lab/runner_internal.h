@@ -86,6 +86,7 @@ struct lab_run {
 /* A call that has not returned so long after the faults have healed never will. An HCA's timer for
  * acknowledges, the slowest thing that then still helps, is 4.3 s. */
 #define LAB_LIVENESS_NS 10000000000ull
+#define LAB_QUIET_NS    2000000000ull
 
 #define LAB_RECOVER_COUNT 1000u /* elements that the second communicator reduces */
 #define LAB_GUARD_BYTES   256   /* before and behind each buffer */
@@ -105,6 +106,9 @@ void lab_survive_news(struct lab_rank *me);
 void lab_survive_untold(const struct lab_rank *it);
 void lab_survive_second(struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
+
+/* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
+void lab_quiet(struct lab_rank *me);
 
 /* recover.c */
 void lab_watch_deaths(struct lab_run *run); /* NULL: no more */

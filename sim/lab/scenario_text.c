@@ -506,6 +506,7 @@ static const struct text_key text_keys[] = {
 	NAME("faults", lab.sim.fault_random, text_faults),
 	NUMBER("heal-ns", lab.sim.heal_ns, 0, UINT64_MAX),
 	NUMBER("recover", lab.recover, 0, 1),
+	NUMBER("quiet", lab.quiet, 0, 4096),
 	OWN("plan", plan),
 };
 

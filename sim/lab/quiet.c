@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Each end of a failed connection must see the error itself. Between ranks that all poll, as the
+ * ranks of the lab do, nobody can tell: who has an error breaks the bootstrap's ring the next time
+ * its program asks, and the others learn it from there. So one rank is quiet: for LAB_QUIET_NS it
+ * asks its stream alone, as a program does that is busy with something else. If its communicator
+ * had failed all that time, somebody else must know by then, through its proxy and the network
+ * alone: the other end of what failed. That all others believe in a healthy communicator is a
+ * failure of the stack. (Not that one does: the news goes on from rank to rank around the ring, and
+ * the quiet one passes nothing on.)
+ *
+ * What fails at the quiet rank alone and has no other end (its own GPU, say) nobody can know: who
+ * asks for a quiet rank says by that, that the plan fails connections.
+ */
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "sim/lab/runner_internal.h"
+
+#define QUIET_POLL_NS 1000000ull
+
+/* Lists the living others that have had no error. True: that is all of them. */
+static bool quiet_nobody_knows(const struct lab_rank *me, char *list, size_t bytes)
+{
+	bool nobody = true;
+	int at = 0;
+
+	list[0] = '\0';
+	for (int32_t r = 0; r < me->run->nranks; r++) {
+		const struct lab_rank *it = &me->run->rank[r];
+
+		if (it == me || it->dead)
+			continue;
+		nobody &= !it->error_call;
+		if (!it->error_call && (size_t)at + 16 < bytes)
+			at += snprintf(list + at, bytes - (size_t)at, " %d", r);
+	}
+	return nobody && at;
+}
+
+static void quiet_judge(struct lab_rank *me)
+{
+	ncclResult_t async = ncclSuccess;
+	char list[160], bound[32];
+	/* before we ask: asking is what tells the others */
+	bool nobody = quiet_nobody_knows(me, list, sizeof list);
+
+	if (ncclCommGetAsyncError(me->comm, &async) != ncclSuccess || async == ncclSuccess ||
+	    !nobody)
+		return;
+	sim_format_ns(bound, LAB_QUIET_NS);
+	sim_note_failure(
+		SIM_NO_PROGRESS, "agreement", me->rank,
+		"rank %d, quiet for %s, has an error (%s); nobody learned of it, of ranks%s",
+		me->rank, bound, ncclGetErrorString(async), list);
+	fprintf(stderr,
+		"doppel: rank %d failed and was quiet for %s; nobody learned of it, of ranks%s\n",
+		me->rank, bound, list);
+	me->run->judged = SIM_NO_PROGRESS;
+}
+
+void lab_quiet(struct lab_rank *me)
+{
+	uint64_t until = os_now_ns() + LAB_QUIET_NS;
+	struct wait w = {
+		.on = &me->done,
+		.bytes = 4,
+		.kind = WAIT_NE,
+		.mask = WAIT_MASK_ALL,
+		.why = "harness: a quiet rank, busy with something else",
+		.from = {.rank = me->rank, .channel = -1, .step = -1},
+	};
+
+	if (me->run->config->quiet != (uint32_t)me->rank + 1 || !me->comm || !me->run->armed ||
+	    sim_engine_kind() != SIM_ENGINE_SIM)
+		return;
+	while (os_now_ns() < until) {
+		if (cudaStreamQuery(me->stream) != cudaErrorNotReady ||
+		    shared_load_u32(&me->told, SHARED_ACQUIRE))
+			return;
+		w.deadline_ns = os_now_ns() + QUIET_POLL_NS;
+		if (os_wait_one(&w, NULL) != ETIMEDOUT)
+			return;
+	}
+	quiet_judge(me);
+}

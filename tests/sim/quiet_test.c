@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A completion says error on a rank whose program does not ask its communicator for a while: the
+ * other end of the connection learns of it all the same.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "sim/engine/sim.h"
+#include "sim/lab/runner.h"
+
+enum { QUIET_SEEDS = 30 };
+
+static const char *const quiet_env[] = {"NCCL_MAX_CTAS=2", NULL};
+
+static struct lab_result quiet_run(uint64_t seed, uint32_t quiet, const char *plan)
+{
+	struct lab_config c;
+	struct lab_result r;
+
+	lab_config_default(&c);
+	c.hosts = 2;
+	c.gpus = 2;
+	c.env = quiet_env;
+	c.bytes_min = c.bytes_max = 65536;
+	c.errors_allowed = true;
+	c.quiet = quiet;
+	c.sim.seed = seed;
+	c.sim.fault_plan = plan;
+	ck_assert_int_eq(lab_run(&c, &r), 0);
+	return r;
+}
+
+/* Seeds 4, 7 and 14 send the notice in pieces; once the first piece
+ * was all. That the check finds who tells nobody, the mutant remote_error_not_told shows. */
+START_TEST(the_other_end_learns_of_a_failure_though_nobody_asks)
+{
+	for (uint64_t seed = 1; seed <= QUIET_SEEDS; seed++) {
+		struct lab_result r =
+			quiet_run(seed, 1, "verbs.cqe rank=0 nth=2 error status=GENERAL_ERR\n");
+
+		ck_assert_msg(r.verdict == SIM_PASS, "seed %d: %s: %s", (int)seed, r.failure.kind,
+			      r.failure.message);
+		ck_assert_int_ne(r.error, ncclSuccess);
+		ck_assert_uint_eq(r.fired, 1);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("a quiet rank");
+	TCase *t = tcase_create("lab runs");
+	SRunner *sr = srunner_create(s);
+
+	tcase_add_test(t, the_other_end_learns_of_a_failure_though_nobody_asks);
+	suite_add_tcase(s, t);
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
