@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a sweep calls its own program with, for a seed that is run twice; not for people. */
+#define CLI_SWEEP_AGAIN "sweep-again"
+
 int cli_run(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);

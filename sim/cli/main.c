@@ -9,6 +9,7 @@
 
 #include "core/base/macros.h"
 #include "sim/engine/sim.h"
+#include "sim/lab/sweep.h"
 
 struct cli_command {
 	const char *name, *what;
@@ -94,6 +95,8 @@ int main(int argc, char **argv)
 		cli_usage(stdout);
 		return SIM_PASS;
 	}
+	if (argc == 3 && !strcmp(argv[1], CLI_SWEEP_AGAIN))
+		return sweep_again_main(argv[2], NULL);
 	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
 		if (!strcmp(argv[1], cli_commands[i].name))
 			return cli_commands[i].run(argc - 1, argv + 1);

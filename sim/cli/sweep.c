@@ -238,6 +238,7 @@ int cli_sweep(int argc, char **argv)
 	o.sweep.fail_dir = o.run.fail_dir ? o.run.fail_dir : "fail";
 	if (o.sweep.time_ns && !o.counted)
 		o.sweep.count = 0;
+	o.sweep.again = CLI_SWEEP_AGAIN;
 	o.sweep.progress = stderr;
 	o.sweep.terminal = isatty(STDERR_FILENO);
 	if (sweep_run(&o.sweep, &r))

@@ -4,8 +4,8 @@
  * program without threads (workers are forked). A seed that crashes its worker, or holds it longer
  * than the limit of real time, costs that seed only: the worker is replaced.
  *
- * One seed in `twice_one_of` is run a second time in the same process, with another heap, stack and
- * environment; both must end with the same hash. Failing seeds are run once more with everything
+ * One seed in `twice_one_of` is run a second time in a fresh process, with another environment and
+ * another place for everything; both must end with the same hash. Failing seeds are run once more with everything
  * recorded (sim/lab/fail.h): the sweep itself records nothing.
  *
  * Times are real ns unless they say virtual. Errors: 0 or a positive errno, explained on stderr.
@@ -28,12 +28,15 @@ struct sweep_config {
 	uint32_t jobs;          /* 0: a process per CPU */
 	uint64_t seed_limit_ns; /* for one seed; 0: the default, 30 s */
 	uint32_t twice_one_of;  /* 0: none; default 20 */
-	uint32_t max_failures;  /* stop after that many; 0: never */
-	const char *fail_dir;   /* NULL: nothing is kept */
-	bool canary;            /* plant failures, and expect exactly those */
-	bool show_output;       /* what runs print is shown; else dropped */
-	FILE *progress;         /* NULL: quiet */
-	bool terminal;          /* progress is a terminal: a bar */
+	/* This program's first argument that makes it call sweep_again_main with the second one; NULL:
+	 * none is run twice. */
+	const char *again;
+	uint32_t max_failures; /* stop after that many; 0: never */
+	const char *fail_dir;  /* NULL: nothing is kept */
+	bool canary;           /* plant failures, and expect exactly those */
+	bool show_output;      /* what runs print is shown; else dropped */
+	FILE *progress;        /* NULL: quiet */
+	bool terminal;         /* progress is a terminal: a bar */
 };
 
 /* One seed's end, as its worker reports it. */
@@ -70,6 +73,9 @@ void sweep_config_default(struct sweep_config *c);
 /* What seed `seed` of this campaign runs. */
 void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s);
 int sweep_run(const struct sweep_config *c, struct sweep_result *result);
+/* The second run of a seed, in the process that was started for it; the exit code of the program.
+ * `tweak` may change the scenario, for tests of the comparison; else NULL. */
+int sweep_again_main(const char *number, void (*tweak)(struct scenario *s));
 void sweep_result_free(struct sweep_result *result);
 void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FILE *out);
 void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r, FILE *out);

@@ -32,6 +32,10 @@ uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed);
 void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint32_t worker,
 		  int commands, int reports) __attribute__((noreturn));
 
+/* Runs it in a fresh process and fills the log. An errno when that process did not get to its end. */
+int sweep_again(const struct sweep_config *c, const struct scenario *s, struct sim_hash_log *log,
+		struct lab_result *result);
+
 void sweep_add_site(struct sweep_site *sites, uint32_t *n, const char *name, uint64_t visits,
 		    uint64_t hits);
 void sweep_progress(const struct sweep_config *c, const struct sweep_result *r, uint64_t start_ns,

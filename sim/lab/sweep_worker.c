@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker of a sweep: seeds one after the other in one process. */
-#include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -58,27 +57,6 @@ static void worker_count_sites(struct sweep_shared *shared)
 
 /* ---- twice ---------------------------------------------------------------------------------- */
 
-/* As another process would find it: the heap, the stack and the environment lie elsewhere. */
-static int worker_run_elsewhere(struct scenario *s, struct lab_result *result)
-{
-	enum { BLOCKS = 24 };
-	void *block[BLOCKS];
-	char padding[3000];
-	volatile char *stack = alloca(5000);
-
-	for (size_t i = 0; i < BLOCKS; i++)
-		block[i] = malloc(24 + 712 * i);
-	memset(padding, 'x', sizeof padding - 1);
-	padding[sizeof padding - 1] = 0;
-	setenv("SWEEP_PADDING", padding, 1);
-	stack[0] = 0;
-	int rc = lab_run(scenario_lab(s), result);
-	unsetenv("SWEEP_PADDING");
-	for (size_t i = 0; i < BLOCKS; i++)
-		free(block[i]);
-	return rc;
-}
-
 /* The first sample in which they differ; false: in none. */
 static bool worker_first_difference(const struct sim_hash_log *a, const struct sim_hash_log *b,
 				    uint64_t *before, uint64_t *step)
@@ -96,7 +74,8 @@ static bool worker_first_difference(const struct sim_hash_log *a, const struct s
 }
 
 /* Both once more, with every step logged from the last sample on in which they agreed. */
-static void worker_narrow(struct scenario *s, uint64_t *before, uint64_t *step)
+static void worker_narrow(const struct sweep_config *c, struct scenario *s, uint64_t *before,
+			  uint64_t *step)
 {
 	struct sim_hash_log log[2];
 	struct lab_result r;
@@ -111,7 +90,7 @@ static void worker_narrow(struct scenario *s, uint64_t *before, uint64_t *step)
 		if (i == 0)
 			lab_run(scenario_lab(s), &r);
 		else
-			worker_run_elsewhere(s, &r);
+			(void)sweep_again(c, s, &log[i], &r);
 	}
 	if (log[0].sample && log[1].sample)
 		worker_first_difference(&log[0], &log[1], before, step);
@@ -120,28 +99,41 @@ static void worker_narrow(struct scenario *s, uint64_t *before, uint64_t *step)
 	s->lab.sim.hash_log = NULL;
 }
 
-static void worker_compare(struct scenario *s, struct sweep_seed *out,
-			   const struct sim_hash_log *log, const struct lab_result *second)
+static void worker_differs(struct sweep_seed *out, uint64_t step)
 {
-	struct sim_failure *f = &out->failure;
-	uint64_t before, step;
+	out->outcome = SIM_NOT_DETERMINISTIC;
+	out->failure = (struct sim_failure){.verdict = SIM_NOT_DETERMINISTIC,
+					    .rank = -1,
+					    .step = step,
+					    .vtime_ns = out->virtual_ns,
+					    .hash = out->hash};
+	snprintf(out->failure.kind, sizeof out->failure.kind, "nondeterminism");
+}
 
-	if (second->hash == out->hash && second->steps == out->steps)
+/* The seed once more, elsewhere. */
+static void worker_twice(const struct sweep_config *c, struct scenario *s, struct sweep_seed *out,
+			 struct sim_hash_log *log)
+{
+	struct lab_result second;
+	uint64_t before, step;
+	int rc = sweep_again(c, s, &log[1], &second);
+
+	if (rc) {
+		worker_differs(out, out->steps);
+		snprintf(out->failure.message, sizeof out->failure.message,
+			 "it passed, but not in a fresh process: %s", strerror(rc));
+		return;
+	}
+	if (second.hash == out->hash && second.steps == out->steps)
 		return;
 	bool found = worker_first_difference(&log[0], &log[1], &before, &step);
 	if (found || step)
-		worker_narrow(s, &before, &step);
-	out->outcome = SIM_NOT_DETERMINISTIC;
-	*f = (struct sim_failure){.verdict = SIM_NOT_DETERMINISTIC,
-				  .rank = -1,
-				  .step = step,
-				  .vtime_ns = out->virtual_ns,
-				  .hash = out->hash};
-	snprintf(f->kind, sizeof f->kind, "nondeterminism");
-	snprintf(f->message, sizeof f->message,
+		worker_narrow(c, s, &before, &step);
+	worker_differs(out, step);
+	snprintf(out->failure.message, sizeof out->failure.message,
 		 "two runs ended with hashes %016" PRIx64 " (%" PRIu64 " steps) and %016" PRIx64
 		 " (%" PRIu64 " steps); they first differ between step %" PRIu64 " and %" PRIu64,
-		 out->hash, out->steps, second->hash, second->steps, before, step);
+		 out->hash, out->steps, second.hash, second.steps, before, step);
 }
 
 /* ---- a seed --------------------------------------------------------------------------------- */
@@ -188,10 +180,10 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	static struct scenario s;
 	static struct sim_hash_sample sample[2][WORKER_SAMPLES];
 	struct sim_hash_log log[2];
-	struct lab_result r, second;
+	struct lab_result r;
 
 	*out = (struct sweep_seed){.seed = seed, .worker = out->worker};
-	out->twice = c->twice_one_of && seed % c->twice_one_of == c->twice_one_of / 2;
+	out->twice = c->again && c->twice_one_of && seed % c->twice_one_of == c->twice_one_of / 2;
 	for (int i = 0; i < 2; i++)
 		log[i] = (struct sim_hash_log){
 			.every = WORKER_EVERY, .cap = WORKER_SAMPLES, .sample = sample[i]};
@@ -214,9 +206,8 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	worker_count_sites(shared);
 	s.lab.on_failed = NULL;
 	if (out->twice && out->outcome == SIM_PASS) {
-		s.lab.sim.hash_log = &log[1];
-		worker_run_elsewhere(&s, &second);
-		worker_compare(&s, out, log, &second);
+		s.lab.sim.hash_log = NULL;
+		worker_twice(c, &s, out, log);
 	}
 	out->wall_ns = sweep_now_ns() - start;
 }
