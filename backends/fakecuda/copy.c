@@ -72,6 +72,7 @@ static void copy_move(const struct fc_copy *c, bool set)
 	if (!set && !c->staged)
 		mem_access(&from);
 	mem_access(&to);
+	fc_va_wrote(c->dst, c->bytes);
 	if (set || c->staged)
 		fc_shadow_write(c->dst, c->bytes);
 	else

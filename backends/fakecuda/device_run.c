@@ -206,6 +206,7 @@ void *fakedev_write(struct dev *d, void *p, size_t bytes)
 	if (bytes)
 		run_charge(d, run_range(d, "write", p, bytes), true, bytes);
 	fc_shadow_write((uintptr_t)p, bytes);
+	fc_va_wrote((uintptr_t)p, bytes);
 	struct mem_access a =
 		run_access(p, bytes, SHARED_RANGE_WRITE, SHARED_RELAXED, SHARED_BLOCK);
 	mem_access(&a);
@@ -285,6 +286,7 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 	DASSERT(order == SHARED_RELAXED || order == SHARED_RELEASE || order == SHARED_SEQ_CST);
 	void *at = run_word(d, "store", p, bytes);
 	fc_shadow_write((uintptr_t)p, (uint64_t)bytes);
+	fc_va_wrote((uintptr_t)p, (uint64_t)bytes);
 	struct mem_access a = run_access(p, (size_t)bytes, SHARED_STORE, order, scope);
 	if (mem_store(&a, v))
 		return;
@@ -298,6 +300,7 @@ uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, i
 {
 	run_enter(d, "dev.add");
 	void *at = run_word(d, "add", p, bytes);
+	fc_va_wrote((uintptr_t)p, (uint64_t)bytes);
 	run_check_defined(d, "add", p, (uint64_t)bytes);
 	struct mem_access a = run_access(p, (size_t)bytes, SHARED_RMW, order, scope);
 	mem_access(&a);

@@ -406,6 +406,14 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 #define FC_VA_LIMIT 0x100000000000ull
 #endif
 
+/* Whoever writes device memory says so: the end of the world wipes what was written. */
+void fc_va_mark(uint64_t address, uint64_t bytes);
+static inline void fc_va_wrote(uint64_t address, uint64_t bytes)
+{
+	if (bytes && address - FC_VA_BASE < FC_VA_LIMIT)
+		fc_va_mark(address, bytes);
+}
+
 static inline void *fc_alias(uint64_t address)
 {
 	return (void *)(uintptr_t)(address - FC_VA_BASE < FC_VA_LIMIT ? address + FC_VA_LIMIT

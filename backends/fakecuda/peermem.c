@@ -46,6 +46,7 @@ static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 			       .touched = kept};
 
 	fc_shadow_write(address, bytes);
+	fc_va_wrote(address, bytes);
 	mem_access(&a);
 	peermem_put(fc_alias(address), data, bytes);
 	mem_wrote(&a);

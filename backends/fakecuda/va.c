@@ -23,14 +23,22 @@
 
 #define VA_CHUNK  (64ull << 20)
 #define VA_CHUNKS (FC_VA_LIMIT / VA_CHUNK)
-/* Pages that a world touched are zeroed and kept for the next one, which is cheaper than faulting
+#define VA_PAGE   4096u
+#define VA_WORDS  (VA_CHUNK / VA_PAGE / 64)
+/* Pages that a world wrote are zeroed and kept for the next one, which is cheaper than faulting
  * fresh ones in; a GPU with more of them than this gives them back instead. */
 #define VA_KEEP_MAX (4u << 20)
+
+/* A bit for each page. */
+struct va_chunk {
+	uint64_t written[VA_WORDS]; /* by this world */
+	uint64_t kept[VA_WORDS];    /* there since some world wrote it */
+};
 
 static struct {
 	int fd; /* 0: not yet */
 	bool strict;
-	uint8_t *mapped; /* by chunk */
+	struct va_chunk **chunk; /* NULL: not mapped */
 	uint64_t chunks_end;
 } va;
 
@@ -42,8 +50,8 @@ static bool va_open(void)
 		va.fd = 0;
 		return false;
 	}
-	va.mapped = calloc(VA_CHUNKS, 1);
-	ASSERT(va.mapped);
+	va.chunk = calloc(VA_CHUNKS, sizeof(struct va_chunk *));
+	ASSERT(va.chunk);
 	return true;
 }
 
@@ -55,7 +63,7 @@ static bool va_set_strict(bool strict)
 	int prot = strict ? PROT_NONE : PROT_READ | PROT_WRITE;
 	for (uint64_t c = 0; c < va.chunks_end; c++) {
 		void *at = (void *)(uintptr_t)(FC_VA_BASE + c * VA_CHUNK);
-		if (va.mapped[c] && mprotect(at, VA_CHUNK, prot)) {
+		if (va.chunk[c] && mprotect(at, VA_CHUNK, prot)) {
 			fprintf(stderr, "fakecuda: mprotect of device memory: %s\n",
 				strerror(errno));
 			return false;
@@ -109,7 +117,7 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 	ASSERT(last < VA_CHUNKS);
 	int prot = va.strict ? PROT_NONE : PROT_READ | PROT_WRITE;
 	for (uint64_t c = first; c <= last; c++) {
-		if (va.mapped[c])
+		if (va.chunk[c])
 			continue;
 		uint64_t at = FC_VA_BASE + c * VA_CHUNK;
 		if (!va_map_at(at, prot, c * VA_CHUNK))
@@ -118,45 +126,94 @@ bool fc_va_map(uint64_t address, uint64_t bytes)
 			munmap((void *)(uintptr_t)at, VA_CHUNK);
 			return false;
 		}
-		va.mapped[c] = 1;
+		va.chunk[c] = calloc(1, sizeof(struct va_chunk));
+		ASSERT(va.chunk[c]);
 		va.chunks_end = MAX_OF(va.chunks_end, c + 1);
 	}
 	return true;
 }
 
-static void va_punch(uint64_t offset, uint64_t bytes)
+void fc_va_mark(uint64_t address, uint64_t bytes)
 {
-	int rc = fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-			   (off_t)bytes);
+	uint64_t page = (address - FC_VA_BASE) / VA_PAGE;
+	uint64_t last = (address - FC_VA_BASE + bytes - 1) / VA_PAGE;
+
+	for (; page <= last; page++) {
+		struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
+		ASSERT(c);
+		uint64_t *word = &c->written[page / 64 % VA_WORDS], bit = 1ull << page % 64;
+		if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit))
+			__atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+	}
+}
+
+#ifdef DOPPEL_CHECKED
+/* A writer that does not say so would give the next world other memory than a fresh one. */
+static void va_check_zero(uint64_t at, uint64_t end)
+{
+	while (at < end) {
+		off_t data = lseek(va.fd, (off_t)at, SEEK_DATA), hole;
+		if (data < 0 || (uint64_t)data >= end)
+			return;
+		hole = lseek(va.fd, data, SEEK_HOLE);
+		const uint64_t *word = fc_alias(FC_VA_BASE + (uint64_t)data);
+		for (at = (uint64_t)data; at < MIN_OF((uint64_t)hole, end); at += sizeof *word)
+			ASSERT(!*word++);
+	}
+}
+#else
+static void va_check_zero(uint64_t at, uint64_t end)
+{
+	(void)at, (void)end;
+}
+#endif
+
+/* Notes what the world wrote as kept; how many pages are. */
+static uint64_t va_chunk_keep(struct va_chunk *c)
+{
+	uint64_t pages = 0;
+	for (uint64_t i = 0; i < VA_WORDS; i++) {
+		c->kept[i] |= c->written[i];
+		pages += (uint64_t)__builtin_popcountll(c->kept[i]);
+	}
+	return pages;
+}
+
+static void va_chunk_zero(uint64_t number)
+{
+	struct va_chunk *c = va.chunk[number];
+	for (uint64_t i = 0; i < VA_WORDS; i++) {
+		for (; c->written[i]; c->written[i] &= c->written[i] - 1) {
+			uint64_t page = 64 * i + (uint64_t)__builtin_ctzll(c->written[i]);
+			memset(fc_alias(FC_VA_BASE + number * VA_CHUNK + page * VA_PAGE), 0,
+			       VA_PAGE);
+		}
+	}
+}
+
+static void va_chunk_drop(uint64_t number)
+{
+	int rc = fallocate(va.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			   (off_t)(number * VA_CHUNK), (off_t)VA_CHUNK);
 	ASSERT(rc == 0);
+	*va.chunk[number] = (struct va_chunk){0};
 }
 
-/* Next run of pages that exist, from `at` on and before `end`; false: none. */
-static bool va_next_data(uint64_t at, uint64_t end, uint64_t *from, uint64_t *to)
-{
-	off_t data = lseek(va.fd, (off_t)at, SEEK_DATA);
-	if (data < 0 || (uint64_t)data >= end)
-		return false;
-	off_t hole = lseek(va.fd, data, SEEK_HOLE);
-	ASSERT(hole > data);
-	*from = (uint64_t)data;
-	*to = MIN_OF((uint64_t)hole, end);
-	return true;
-}
-
+/* Without the strict view the program may have written anywhere, and said nothing. */
 void fc_va_wipe(uint64_t address, uint64_t bytes)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t begin = address - FC_VA_BASE, end = begin + ALIGN_UP(bytes, page);
-	uint64_t from, to, kept = 0;
-	for (uint64_t at = begin; at < end && va_next_data(at, end, &from, &to); at = to) {
-		if (kept + (to - from) > VA_KEEP_MAX) {
-			va_punch(from, end - from);
-			return;
-		}
-		kept += to - from;
-		memset(fc_alias(FC_VA_BASE + from), 0, to - from);
+	uint64_t begin = address - FC_VA_BASE, end = begin + bytes, pages = 0;
+	for (uint64_t c = begin / VA_CHUNK; c * VA_CHUNK < end; c++)
+		if (va.chunk[c])
+			pages += va_chunk_keep(va.chunk[c]);
+	bool drop = !va.strict || pages > VA_KEEP_MAX / VA_PAGE;
+	for (uint64_t c = begin / VA_CHUNK; c * VA_CHUNK < end; c++) {
+		if (va.chunk[c] && drop)
+			va_chunk_drop(c);
+		else if (va.chunk[c])
+			va_chunk_zero(c);
 	}
+	va_check_zero(begin, end);
 }
 
 bool fc_va_is_device(uint64_t address)

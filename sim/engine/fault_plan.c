@@ -247,13 +247,13 @@ static int parse_site(const struct cursor *c, struct token t, struct fault *f)
 	f->layer = fault_layer_any(t);
 	if (f->layer)
 		return 0;
-	for (f->layer = fault_layers; f->layer->name; f->layer++) {
-		for (f->site = f->layer->site; f->site->name; f->site++) {
+	for (f->layer = fault_layers; f->layer->name; f->layer++)
+		for (f->site = f->layer->site; f->site->name; f->site++)
 			if (token_is(t, f->site->name))
 				return 0;
-			nearest_try(&best, t, f->site->name);
-		}
-	}
+	for (const struct fault_layer *l = fault_layers; l->name; l++)
+		for (const struct fault_site *s = l->site; s->name; s++)
+			nearest_try(&best, t, s->name);
 	nearest_try(&best, t, "heal");
 	return fault_error(c, t.at, "unknown fault site \"%.*s\"; nearest: %s", (int)t.n, t.at,
 			   nearest_say(&best));
