@@ -27,7 +27,8 @@ must() {
 	done
 }
 
-# begin PAGE MUTANT: the page's sweep, and its first failure made small: $dir, $step of the choice
+# begin PAGE MUTANT CODE KIND: the page's sweep, and its first failure of that kind made small: $dir,
+# $step of the choice
 begin() {
 	page=$source_dir/docs/examples/$1.md
 	doppel=$work/$2/doppel
@@ -38,8 +39,8 @@ begin() {
 	sweep=$(sed -n 's/^\$ doppel sweep //p' "$page" | head -1)
 	# shellcheck disable=SC2086 # the arguments are words
 	"$doppel" sweep $sweep >swept 2>swept.err || rc=$?
-	[ $rc = "$3" ] || { fail "doppel sweep $sweep ended with $rc, expected $3"; tail -5 swept.err; return 1; }
-	dir=$(sed -n 's/^replay: doppel replay //p' swept.err | head -1)
+	dir=$(sed -n "s/^seed [^ ]* $4 .* \\(fail\/[^ ]*\\) .*/\\1/p" swept | head -1)
+	[ $rc != 0 ] && [ -n "$dir" ] || { fail "doppel sweep $sweep ended with $rc"; cat swept; return 1; }
 	"$doppel" shrink "$dir" --time 20s >shrunk 2>&1 || { fail "shrink ended with $?"; return 1; }
 	rc=0
 	"$doppel" replay -q "$dir-min" >replayed 2>&1 || rc=$?
@@ -48,7 +49,7 @@ begin() {
 }
 under_gdb() { timeout 100 "$doppel" replay -q "$dir-min" --gdb "$@" >gdb.out 2>&1 || true; }
 
-if begin weak-cas weak_cas_by_value 128; then
+if begin weak-cas weak_cas_by_value 128 deadlock; then
 	must '<- rank [0-9]+ proxy service.* waits for "requests from the main task": is 0' "$dir/explain.txt"
 	must '^  special choices  [0-9]+ -> 1$' shrunk
 	must '^without choice [0-9]+ of engine.spurious \(0 of 4\) at step [0-9]+ it does not fail$' shrunk
@@ -70,7 +71,7 @@ if begin weak-cas weak_cas_by_value 128; then
 	fi
 fi
 
-if begin gpu-flush gpu_flush_removed 129; then
+if begin gpu-flush gpu_flush_removed 129 correctness; then
 	must 'wrong result on rank [01], 8 B float sum' replayed
 	must '^  ranks +8 \(2 hosts x 4\) -> 2 \(2 hosts x 1\)$' shrunk
 	rank=$(sed -n 's/.*wrong result on rank \([0-9]*\),.*/\1/p' replayed | head -1)
@@ -97,7 +98,7 @@ if begin gpu-flush gpu_flush_removed 129; then
 	fi
 fi
 
-if begin recovery-skew recovery_skew 128; then
+if begin recovery-skew recovery_skew 128 deadlock; then
 	must 'waits for "the receiver to clear a send": is [0-9]+, wants == [0-9]+' "$dir/explain.txt" replayed
 	must 'qp 0x[0-9a-f]+ RTS, to host .* receives under way' "$dir/explain.txt"
 	must '^  ranks +8 \(2 hosts x 4\) -> 2 \(2 hosts x 1\)$' shrunk
