@@ -4,7 +4,7 @@
  * count of leaks, with the payload checked and the trace hash on: 2 hosts x 8 GPUs, one 64 KiB
  * all-reduce, warp width 1, another seed each.
  *
- *   seeds_bench [SECONDS] [MACHINE] [BYTES] [races|memory-order]
+ *   seeds_bench [SECONDS] [MACHINE] [BYTES] [races|memory-order|both]
  *                                    (default 5 s, h100-8nic, 65536, with neither)
  */
 #include <stdio.h>
@@ -51,9 +51,11 @@ int main(int argc, char **argv)
 	c.hosts = 2;
 	c.bytes_min = c.bytes_max = argc > 3 ? strtoull(argv[3], NULL, 0) : 64 << 10;
 	c.in_place = false;
-	c.sim.memory_order =
-		argc > 4 && strcmp(argv[4], "memory-order") == 0 ? SIM_MEMORY_ON : SIM_MEMORY_OFF;
-	c.sim.races = argc > 4 && strcmp(argv[4], "races") == 0;
+	const char *with = argc > 4 ? argv[4] : "";
+	bool both = strcmp(with, "both") == 0;
+	bool order = both || strcmp(with, "memory-order") == 0;
+	c.sim.memory_order = order ? SIM_MEMORY_ON : SIM_MEMORY_OFF;
+	c.sim.races = both || strcmp(with, "races") == 0;
 	double start = bench_now(), start_cpu = bench_cpu(), now = start;
 	while (now - start < seconds) {
 		c.sim.seed = ++seeds;
