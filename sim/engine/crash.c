@@ -77,6 +77,11 @@ bool crash_traced(void)
 	return pid != 0;
 }
 
+bool sim_under_debugger(void)
+{
+	return crash_traced();
+}
+
 static bool crash_has_address(int signal)
 {
 	return signal == SIGSEGV || signal == SIGBUS;

@@ -78,6 +78,7 @@ struct sim_config {
 	bool fault_stats;            /* count the visits of sites even without a plan */
 	uint64_t heal_ns;            /* faults heal then, or when the plan says if earlier; 0: - */
 	const char *trace_path;      /* Perfetto JSON; NULL: none */
+	size_t trace_last_bytes;     /* keep about that much of its end; 0: all */
 	const char *choices_in;      /* file of recorded choices to replay, or NULL */
 	const char *choices_out;     /* file to record them to, or NULL */
 	const uint8_t *choice_bytes; /* choices as a fuzzer makes them (choice.c), or NULL */
@@ -160,6 +161,7 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
  * does not end the run. Doubles only report what hardware or driver would punish, never what a
  * fault of the plan did. Any task, any event. */
 void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+bool sim_under_debugger(void);
 void sim_format_ns(char out[32], uint64_t ns); /* "1.204ms" */
 
 /* ---- tasks ---------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -65,13 +66,49 @@ uint64_t sim_hash(void)
 
 /* ---- file ----------------------------------------------------------------------------------- */
 
+static void trace_meta(const struct sim_task *t, const char *what, const char *name);
+
+static void trace_meta_both(const struct sim_task *t)
+{
+	char name[32];
+
+	snprintf(name, sizeof name, "rank %d", t->self.rank);
+	trace_meta(t, "process_name", t->self.rank >= 0 ? name : "run");
+	trace_meta(t, "thread_name", t->name);
+}
+
+/* Keeps the last `keep` bytes of the file, from the beginning of a record on. */
+static void trace_forget(size_t keep)
+{
+	char *text = malloc(keep);
+	long end = ftell(trace_file);
+
+	if (!text || end < (long)keep || fseek(trace_file, end - (long)keep, SEEK_SET) ||
+	    fread(text, 1, keep, trace_file) != keep || fseek(trace_file, 0, SEEK_SET) ||
+	    ftruncate(fileno(trace_file), 0)) {
+		free(text);
+		return;
+	}
+	const char *from = memchr(text, '\n', keep);
+	fputs("[\n", trace_file);
+	if (from)
+		fwrite(from + 1, 1, keep - (size_t)(from + 1 - text), trace_file);
+	free(text);
+	for (const struct sim_task *t = sim_tasks_head; t && engine_in_sim(); t = t->next)
+		trace_meta_both(t);
+}
+
 /* Room for `bytes` more, at most TRACE_RECORD_MAX. All that writes is under trace_mutex. */
 static char *trace_room(size_t bytes)
 {
+	size_t last = eng.config.trace_last_bytes;
+
 	ASSERT(bytes <= TRACE_RECORD_MAX);
 	if (trace_bytes_n + bytes > sizeof trace_bytes) {
 		fwrite(trace_bytes, 1, trace_bytes_n, trace_file);
 		trace_bytes_n = 0;
+		if (last && ftell(trace_file) > 2 * (long)last)
+			trace_forget(last);
 	}
 	return trace_bytes + trace_bytes_n;
 }
@@ -128,14 +165,10 @@ static void trace_meta(const struct sim_task *t, const char *what, const char *n
 
 void trace_task(const struct task *t)
 {
-	char name[32];
-
 	if (!trace_file)
 		return;
 	pthread_mutex_lock(&trace_mutex);
-	snprintf(name, sizeof name, "rank %d", t->pub.self.rank);
-	trace_meta(&t->pub, "process_name", t->pub.self.rank >= 0 ? name : "run");
-	trace_meta(&t->pub, "thread_name", t->pub.name);
+	trace_meta_both(&t->pub);
 	pthread_mutex_unlock(&trace_mutex);
 }
 
@@ -226,7 +259,7 @@ int trace_start(void)
 	eng.hash = 0x27d4eb2f165667c5ull;
 	if (!eng.config.trace_path)
 		return 0;
-	trace_file = fopen(eng.config.trace_path, "w");
+	trace_file = fopen(eng.config.trace_path, "w+");
 	if (!trace_file) {
 		fprintf(stderr, "trace: cannot write %s: %s\n", eng.config.trace_path,
 			strerror(errno));

@@ -10,8 +10,10 @@
 
 #include "core/base/macros.h"
 
-static const char *const fail_files[] = {"config",     "choices",     "trace.json",
-					 "tasks.core", "explain.txt", "waits.json"};
+static const char *const fail_files[] = {"config",      "choices",    "trace.json", "tasks.core",
+					 "explain.txt", "waits.json", "log"};
+
+#define FAIL_TRACE_BYTES (64u << 20) /* of the end of a recorded run's trace */
 
 /* One recorded run; the engine calls back with it when a signal ends the program. */
 struct fail_record {
@@ -88,6 +90,16 @@ static int fail_make_dir(const char *path)
 	return errno;
 }
 
+int fail_make_dirs(const struct scenario *s, const char *root, char dir[FAIL_DIR_BYTES])
+{
+	char id[FAIL_ID_BYTES];
+
+	fail_id(s, id);
+	snprintf(dir, FAIL_DIR_BYTES, "%s/%s", root, id);
+	int rc = fail_make_dir(root);
+	return rc ? rc : fail_make_dir(dir);
+}
+
 static void fail_remove(const char *dir)
 {
 	char path[FAIL_DIR_BYTES + 16];
@@ -101,6 +113,8 @@ static void fail_remove(const char *dir)
 
 static void fail_on_failed(const struct lab_result *result, void *arg)
 {
+	/* the run's own hash; that of the last lines is the failure's */
+	printf("# trace hash 0x%016" PRIx64 "\n", result->hash);
 	fflush(stdout);
 	fail_keep(arg, &result->failure);
 	exit((int)result->verdict);
@@ -132,31 +146,31 @@ int fail_run(struct scenario *s, const char *root, struct lab_result *result,
 	     char dir_out[FAIL_DIR_BYTES])
 {
 	struct sim_config *sim = &s->lab.sim;
-	char id[FAIL_ID_BYTES], dir[FAIL_DIR_BYTES], path[FAIL_DIR_BYTES + 16],
-		trace[FAIL_DIR_BYTES + 16];
+	char dir[FAIL_DIR_BYTES], path[FAIL_DIR_BYTES + 16], trace[FAIL_DIR_BYTES + 16];
 	struct fail_record record = {.scenario = s, .dir = dir};
 	bool own_trace = sim->trace_path != NULL;
 
-	fail_id(s, id);
-	snprintf(dir, sizeof dir, "%s/%s", root, id);
-	snprintf(path, sizeof path, "%s/config", dir);
-	snprintf(trace, sizeof trace, "%s/trace.json", dir);
 	int rc = scenario_stamp(s);
 	if (!rc)
-		rc = fail_make_dir(root);
-	if (!rc)
-		rc = fail_make_dir(dir);
-	if (!rc)
-		rc = scenario_write_file(s, path);
+		rc = fail_make_dirs(s, root, dir);
+	if (rc)
+		return rc;
+	snprintf(path, sizeof path, "%s/config", dir);
+	snprintf(trace, sizeof trace, "%s/trace.json", dir);
+	rc = scenario_write_file(s, path);
 	if (rc)
 		return rc;
 	sim->fail_dir = dir;
-	if (!own_trace)
+	if (!own_trace) {
 		sim->trace_path = trace;
+		sim->trace_last_bytes = FAIL_TRACE_BYTES;
+	}
 	rc = fail_run_as(&record, result);
 	sim->fail_dir = NULL;
-	if (!own_trace)
+	if (!own_trace) {
 		sim->trace_path = NULL;
+		sim->trace_last_bytes = 0;
+	}
 	if (rc || !result->failed)
 		fail_remove(dir);
 	if (dir_out)

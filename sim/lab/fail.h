@@ -19,6 +19,9 @@ enum { FAIL_ID_BYTES = 40, FAIL_DIR_BYTES = SCENARIO_PATH_BYTES + FAIL_ID_BYTES 
 
 void fail_id(const struct scenario *s, char id[FAIL_ID_BYTES]);
 
+/* Makes root and the folder in it, whose name goes to dir. */
+int fail_make_dirs(const struct scenario *s, const char *root, char dir[FAIL_DIR_BYTES]);
+
 /* The last lines; dir NULL: nothing was kept. */
 void fail_print(FILE *out, const struct scenario *s, const struct sim_failure *f, const char *dir);
 

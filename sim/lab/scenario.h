@@ -58,6 +58,7 @@ struct scenario {
 	char machine_digest[20];
 	/* how it ended when it was recorded; kind "": not known. Not the message. */
 	struct sim_failure found;
+	uint32_t found_seconds; /* kind "hung": of real time, after which it was given up */
 
 	const char *env_list[SCENARIO_MAX_ENV + 1]; /* scenario_lab's */
 };

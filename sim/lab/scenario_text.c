@@ -471,6 +471,7 @@ static const struct text_key text_keys[] = {
 	FOUND("found-before", number, found.before, UINT64_MAX),
 	FOUND("found-ns", number, found.vtime_ns, UINT64_MAX),
 	FOUND("found-hash", hex, found.hash, UINT64_MAX),
+	FOUND("found-seconds", number, found_seconds, 1 << 20),
 	/* the world */
 	TEXT("machine", machine, false),
 	NUMBER("hosts", lab.hosts, 1, 4096),

@@ -337,19 +337,51 @@ static void sweep_record_late(int sig)
 static void sweep_record_child(const struct sweep_config *c, const struct sweep_seed *f)
 {
 	struct scenario *s = malloc(sizeof *s);
+	char dir[FAIL_DIR_BYTES], path[FAIL_DIR_BYTES + 16];
 	struct lab_result r;
-	int log = open("/dev/null", O_WRONLY);
 
 	ASSERT(s);
+	sweep_scenario(c, f->seed, s);
+	if (fail_make_dirs(s, c->fail_dir, dir))
+		_exit(SIM_PASS);
+	snprintf(path, sizeof path, "%s/log", dir);
+	int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
 	if (log >= 0) {
 		dup2(log, STDOUT_FILENO);
 		dup2(log, STDERR_FILENO);
 	}
 	signal(SIGALRM, sweep_record_late);
 	alarm((unsigned)(c->seed_limit_ns / 1000000000 + 1));
-	sweep_scenario(c, f->seed, s);
 	int rc = fail_run(s, c->fail_dir, &r, NULL);
 	_exit(rc || !r.failed ? SIM_PASS : SIM_WRONG_RESULT);
+}
+
+/* Recorded, it ended by a signal after the same time; what is to be seen is that it hung. */
+static void sweep_record_hung(const struct sweep_config *c, struct scenario *s, const char *path)
+{
+	snprintf(s->found.kind, sizeof s->found.kind, "hung");
+	s->found.verdict = SIM_NO_PROGRESS;
+	s->found_seconds = (uint32_t)(c->seed_limit_ns / 1000000000);
+	scenario_write_file(s, path);
+}
+
+/* The same seed fails in the same way, or something is not deterministic. */
+static void sweep_record_compare(struct sweep_seed *f, const struct sim_failure *found)
+{
+	struct sim_failure *was = &f->failure;
+	char message[sizeof was->message];
+
+	if (found->step == was->step && found->hash == was->hash &&
+	    strcmp(found->kind, was->kind) == 0)
+		return;
+	snprintf(message, sizeof message,
+		 "%.24s at step %" PRIu64 ", hash %016" PRIx64 "; recorded, %.24s at step %" PRIu64
+		 ", hash %016" PRIx64 ": %.200s",
+		 was->kind, was->step, was->hash, found->kind[0] ? found->kind : "nothing",
+		 found->step, found->hash, was->message);
+	f->outcome = was->verdict = SIM_NOT_DETERMINISTIC;
+	snprintf(was->kind, sizeof was->kind, "nondeterminism");
+	memcpy(was->message, message, sizeof message);
 }
 
 static void sweep_record(const struct sweep_config *c, struct sweep_seed *f)
@@ -370,9 +402,20 @@ static void sweep_record(const struct sweep_config *c, struct sweep_seed *f)
 	fail_id(&s, id);
 	snprintf(f->dir, sizeof f->dir, "%s/%s", c->fail_dir, id);
 	snprintf(path, sizeof path, "%s/config", f->dir);
-	if (access(path, R_OK) || scenario_read_file(&s, path))
+	bool told = f->failure.step != 0 && f->outcome != SIM_NOT_DETERMINISTIC;
+	if (access(path, R_OK) || scenario_read_file(&s, path)) {
+		if (told)
+			sweep_record_compare(f, &(struct sim_failure){.rank = -1});
 		return;
+	}
 	f->kept = true;
+	if (!strcmp(f->failure.kind, "hung")) {
+		if (s.found.kind[0])
+			sweep_record_hung(c, &s, path);
+		return;
+	}
+	if (told)
+		sweep_record_compare(f, &s.found);
 	if (!f->failure.step && s.found.kind[0]) { /* it took its worker with it */
 		char message[sizeof f->failure.message];
 

@@ -70,6 +70,22 @@ rc=0
 "$doppel" replay -q other >o 2>&1 || rc=$?
 [ $rc = 130 ] || fail "another step ends with $rc, expected 130"
 
+# another machine file of that name, a machine that is not there
+sed 's/^machine-digest .*/machine-digest 0123456789abcdef/' "$dir/config" >other
+rc=0
+"$doppel" replay other >o 2>&1 || rc=$?
+[ $rc = 1 ] && grep -q 'machine file  *0123456789abcdef; here' o || fail "another machine file is not refused ($rc): $(cat o)"
+sed 's/^machine .*/machine no-such/' "$dir/config" >other
+rc=0
+"$doppel" replay other >o 2>&1 || rc=$?
+[ $rc = 1 ] && grep -q 'no-such' o || fail "a missing machine is not refused ($rc): $(cat o)"
+# choices of another format
+cp -r "$dir" format
+sed '1s/[0-9][0-9]*/9/' "$dir/choices" >format/choices
+rc=0
+"$doppel" replay -q format >o 2>&1 || rc=$?
+[ $rc = 1 ] && grep -qE '^choices: format/choices:1:' o || fail "choices of another format ($rc): $(head -2 o)"
+
 # choices that are broken: line and column
 cp -r "$dir" broken
 sed '5s/:/x/' "$dir/choices" >broken/choices
