@@ -322,7 +322,7 @@ VH_TEST(query_returns_what_modify_set)
 	ck_assert_int_eq(q.max_rd_atomic, vh_defaults.rd_atomic);
 	ck_assert_int_eq(q.max_dest_rd_atomic, vh_defaults.dest_rd_atomic);
 	ck_assert_int_eq(q.min_rnr_timer, vh_defaults.min_rnr_timer);
-	ck_assert_int_eq(q.timeout, vh_defaults.timeout);
+	ck_assert_int_eq(q.timeout, vh_timeout(&vh_defaults));
 	ck_assert_int_eq(q.retry_cnt, vh_defaults.retry_count);
 	ck_assert_int_eq(q.rnr_retry, vh_defaults.rnr_retry);
 	ck_assert_int_eq(q.port_num, 1);
