@@ -16,7 +16,8 @@ struct api_coll {
 	const char *name; /* "all_reduce" */
 	struct ncclComm *comm;
 	struct plan_task task;
-	size_t bytes; /* of a buffer */
+	size_t bytes;       /* of a buffer */
+	const void *caller; /* where the program called it */
 };
 
 static const struct {
@@ -124,11 +125,12 @@ static ncclResult_t coll_agree(const struct api_coll *c)
 
 	snprintf(text, sizeof text, "%s count=%zu type=%s op=%s", c->name, c->task.count,
 		 api_types[c->task.type].name, api_ops[c->task.op]);
-	if (os_agree(comm->id_hash, comm->op_count, comm->rank, text, &other) == 0)
+	if (os_agree(comm->id_hash, comm->op_count, comm->rank, text, c->caller, &other) == 0)
 		return ncclSuccess;
-	WARN("%s: ranks %d and %d disagree on operation %llu: rank %d called %s, rank %d called %s",
+	WARN("%s: ranks %d and %d disagree on operation %llu: rank %d called %s at %s, rank %d "
+	     "called %s at %s",
 	     c->call, comm->rank, other.rank, (unsigned long long)comm->op_count, comm->rank, text,
-	     other.rank, other.text);
+	     other.here, other.rank, other.text, other.where);
 	return ncclInvalidUsage;
 }
 
@@ -198,6 +200,7 @@ API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t
 		.call = "ncclAllReduce",
 		.name = "all_reduce",
 		.comm = comm,
+		.caller = __builtin_return_address(0),
 		.task =
 			{
 				.func = DEV_ALL_REDUCE,

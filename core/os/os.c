@@ -295,10 +295,10 @@ void os_log_line(const char *line)
 	os_world->log_line(line);
 }
 
-int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 	     struct os_agree_other *other)
 {
-	return os_world->agree(key, seq, rank, text, other);
+	return os_world->agree(key, seq, rank, text, caller, other);
 }
 
 int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)

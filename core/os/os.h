@@ -260,12 +260,16 @@ void os_log_line(const char *line);
 
 /* Do all ranks agree on this? A contract check between ranks that a debugging world can do and the
  * real one cannot: the first caller with (key, seq) deposits `text`; a later one whose `text`
- * differs gets EINVAL with the first one's rank and text in *other. Real world: always 0. */
+ * differs gets EINVAL with the first one's rank and text in *other. `caller` is a return address of
+ * the program, NULL when not known: both callers' places come in *other, in words. Real world:
+ * always 0. */
 struct os_agree_other {
 	int32_t rank;
 	char text[160];
+	char where[96]; /* the first one's: "main+0x2a"; "?": not known */
+	char here[96];  /* this caller's */
 };
-int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 	     struct os_agree_other *other);
 
 /* ---- world: sockets ------------------------------------------------------------------------- */

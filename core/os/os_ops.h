@@ -58,7 +58,8 @@ struct os_world_ops {
 	void (*random)(void *, size_t);
 	int (*file_read)(const char *, char **, size_t *);
 	void (*log_line)(const char *);
-	int (*agree)(uint64_t, uint64_t, int32_t, const char *, struct os_agree_other *);
+	int (*agree)(uint64_t, uint64_t, int32_t, const char *, const void *,
+		     struct os_agree_other *);
 	int (*interface)(int, char *, size_t, struct os_addr *);
 	int (*listen)(const struct os_addr *, int *, struct os_addr *);
 	int (*connect)(const struct os_addr *, int *);

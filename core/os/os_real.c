@@ -259,7 +259,7 @@ static void real_log_line(const char *line)
 }
 
 static int real_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
-		      struct os_agree_other *other)
+		      const void *caller, struct os_agree_other *other)
 {
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "sim/engine/symbol.h"
 #include "sim/world/world_internal.h"
 
 /* ---- identity and files ------------------------------------------------------------------------
@@ -119,6 +120,7 @@ struct world_agreement {
 	struct agree_slot {
 		uint64_t seq_plus_one; /* 0: empty */
 		uint64_t hash;         /* of the whole text */
+		const void *caller;    /* of the first */
 		struct os_agree_other first;
 	} slot[AGREE_KEPT];
 };
@@ -138,8 +140,20 @@ static struct world_agreement *agree_get(uint64_t key)
 	return a;
 }
 
+/* A return address in words: the function of the program that made the call. */
+static void agree_where(const void *caller, char *out, size_t bytes)
+{
+	char name[64] = "?";
+	size_t at = 0;
+
+	if (caller && symbol_find((const char *)caller - 1, name, sizeof name, &at))
+		snprintf(out, bytes, "%s+0x%zx", name, at + 1);
+	else
+		snprintf(out, bytes, "?");
+}
+
 static int agree_check(struct agree_slot *s, uint64_t seq, int32_t rank, const char *text,
-		       struct os_agree_other *other)
+		       const void *caller, struct os_agree_other *other)
 {
 	uint64_t hash = hash64_str(text);
 	if (s->seq_plus_one > seq + 1)
@@ -147,24 +161,28 @@ static int agree_check(struct agree_slot *s, uint64_t seq, int32_t rank, const c
 	if (s->seq_plus_one < seq + 1) {
 		s->seq_plus_one = seq + 1;
 		s->hash = hash;
+		s->caller = caller;
 		s->first.rank = rank;
 		snprintf(s->first.text, sizeof s->first.text, "%s", text);
 		return 0;
 	}
 	if (s->hash == hash)
 		return 0;
-	if (other)
+	if (other) {
 		*other = s->first;
+		agree_where(s->caller, other->where, sizeof other->where);
+		agree_where(caller, other->here, sizeof other->here);
+	}
 	return EINVAL;
 }
 
-int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 		struct os_agree_other *other)
 {
 	ASSERT(text && seq < UINT64_MAX);
 	world_lock(&world->lock);
 	struct agree_slot *s = &agree_get(key)->slot[seq % AGREE_KEPT];
-	int rc = agree_check(s, seq, rank, text, other);
+	int rc = agree_check(s, seq, rank, text, caller, other);
 	world_unlock(&world->lock);
 	return rc;
 }

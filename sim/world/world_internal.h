@@ -155,7 +155,7 @@ void world_boot_id(char *out, size_t bytes);
 int32_t world_cpu(void);
 int world_file_read(const char *path, char **data, size_t *bytes);
 void world_log_line(const char *line);
-int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text,
+int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 		struct os_agree_other *other);
 void world_agreements_free(void);
 

@@ -448,12 +448,12 @@ static void files_are_read_whole(void)
 static void agreement_is_by_key_and_sequence(void)
 {
 	struct os_agree_other other = {.rank = -5};
-	ck_assert_int_eq(os_agree(1, 0, 0, "count 4", &other), 0);
-	ck_assert_int_eq(os_agree(1, 0, 1, "count 4", &other), 0);
-	ck_assert_int_eq(os_agree(2, 0, 1, "count 5", &other), 0);
-	ck_assert_int_eq(os_agree(1, 1, 1, "count 5", &other), 0);
+	ck_assert_int_eq(os_agree(1, 0, 0, "count 4", NULL, &other), 0);
+	ck_assert_int_eq(os_agree(1, 0, 1, "count 4", NULL, &other), 0);
+	ck_assert_int_eq(os_agree(2, 0, 1, "count 5", NULL, &other), 0);
+	ck_assert_int_eq(os_agree(1, 1, 1, "count 5", NULL, &other), 0);
 	ck_assert_int_eq(other.rank, -5);
-	int rc = os_agree(1, 0, 2, "count 8", &other);
+	int rc = os_agree(1, 0, 2, "count 8", NULL, &other);
 	if (strcmp(os_world_in_force()->name, "real") == 0) {
 		ck_assert_int_eq(rc, 0);
 		return;
@@ -462,9 +462,9 @@ static void agreement_is_by_key_and_sequence(void)
 	ck_assert_int_eq(other.rank, 0);
 	ck_assert_str_eq(other.text, "count 4");
 	for (uint64_t seq = 2; seq < 300; seq++)
-		ck_assert_int_eq(os_agree(1, seq, 0, "count 4", NULL), 0);
+		ck_assert_int_eq(os_agree(1, seq, 0, "count 4", NULL, NULL), 0);
 	/* long ago: not compared any more */
-	ck_assert_int_eq(os_agree(1, 0, 2, "count 8", NULL), 0);
+	ck_assert_int_eq(os_agree(1, 0, 2, "count 8", NULL, NULL), 0);
 }
 
 /* ---- sockets -------------------------------------------------------------------------------- */

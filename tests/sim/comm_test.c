@@ -413,7 +413,9 @@ static void mismatch_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(rc == (rank == 1 ? ncclInvalidUsage : ncclSuccess));
 	if (rank == 1) {
 		EXPECT_ERROR_SAYS("ranks 1 and 0 disagree on operation 0");
-		EXPECT_ERROR_SAYS("rank 0 called all_reduce count=4 type=int32 op=sum");
+		EXPECT_ERROR_SAYS(" at mismatch_rank+0x"); /* its own place, and */
+		EXPECT_ERROR_SAYS("rank 0 called all_reduce count=4 type=int32 op=sum at "
+				  "mismatch_rank+0x");
 	}
 	ranks_barrier();
 	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));

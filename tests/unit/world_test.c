@@ -476,7 +476,7 @@ static void task_allocates(void *arg)
 		void *p = os_alloc(64, "block");
 		os_random(p, 64);
 		snprintf(text, sizeof text, "count %d", i);
-		ck_assert_int_eq(os_agree(9, (uint64_t)i, 0, text, NULL), 0);
+		ck_assert_int_eq(os_agree(9, (uint64_t)i, 0, text, NULL, NULL), 0);
 		ck_assert_ptr_nonnull(os_env("NCCL_TOPO_FILE"));
 		os_free(p);
 	}
