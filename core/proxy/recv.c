@@ -122,11 +122,13 @@ static void proxy_recv_transmit(struct proxy_conn *pc, bool *moved)
 static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
-	uint64_t taken = run->base + run->done + run->op.slice_steps;
+	uint64_t taken = run->base + run->done + run->op.slice_steps, head;
 
 	if (run->done == run->transmitted)
 		return;
-	if (shared_load_u64(&pc->send_mem->head, SHARED_ACQUIRE) < taken) {
+	head = shared_load_u64(&pc->send_mem->head, SHARED_ACQUIRE);
+	ASSERT(head <= run->base + run->transmitted); /* the kernel was shown no more */
+	if (head < taken) {
 		OS_PROBE("proxy.recv_all_taken", run->transmitted - run->done == DEV_STEPS);
 		*proxy_run_wait(run) = (struct wait){
 			.on = &pc->send_mem->head,

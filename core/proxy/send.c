@@ -47,7 +47,10 @@ static bool proxy_send_filled(struct proxy_conn *pc, uint32_t *size, uint32_t *o
 			 .object = "kernel"},
 	};
 
-	if (shared_load_u64(&pc->recv_mem->tail, SHARED_ACQUIRE) < full) {
+	uint64_t tail = shared_load_u64(&pc->recv_mem->tail, SHARED_ACQUIRE);
+
+	ASSERT(tail <= run->base + run->done + DEV_STEPS); /* the kernel has no more credit */
+	if (tail < full) {
 		w.on = &pc->recv_mem->tail;
 		w.want = full;
 		w.kind = WAIT_GE;
