@@ -97,6 +97,8 @@ void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor);
 uint64_t hca_mem_take(uint64_t bytes);
 void hca_mem_give(uint64_t offset, uint64_t bytes);
 
+/* Did a failure end the run? One that was only noted did not. */
+bool hca_run_ended(void);
 void hca_lock(uint32_t *word);
 void hca_unlock(uint32_t *word);
 

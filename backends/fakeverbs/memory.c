@@ -210,7 +210,7 @@ void hca_mr_destroy(struct hca_mr *mr)
 	hca_lock(&mr->item.lock);
 	mr->key = 0;
 	/* copies of other threads; they never wait, but a run that ended in one left its own */
-	while (mr->users && !sim_failure()) {
+	while (mr->users && !hca_run_ended()) {
 		hca_unlock(&mr->item.lock);
 		hca_lock(&mr->item.lock);
 	}

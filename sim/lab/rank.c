@@ -299,6 +299,7 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 		return false;
 	if (!lab_rank_timed(me, row))
 		return false;
+	lab_bound_check(me, row);
 	if (!c->check)
 		return lab_barrier(me);
 	/* One timed run of fresh out-of-place data is its own check; else run once more. */

@@ -121,6 +121,11 @@ void lab_word_set(shared_u32 *word, uint32_t value);
 int lab_expect_alloc(struct lab_run *run);
 void lab_expect_free(struct lab_run *run);
 
+/* bound.c: the longest that an all-reduce of so many bytes may take, in exact virtual time; reports a
+ * timed series that took longer. */
+uint64_t lab_bound_ns(const struct lab_run *run, uint64_t bytes);
+void lab_bound_check(struct lab_rank *me, const struct lab_row *row);
+
 void lab_table_header(const struct lab_run *run);
 void lab_table_row(struct lab_run *run, const struct lab_row *row);
 void lab_table_footer(struct lab_run *run);

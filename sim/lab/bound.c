@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long an all-reduce over a ring may take: K times the alpha-beta estimate
+ *
+ *	2 tours * (latency of every hop) * loops + 2 (n-1)/n * bytes / bandwidth of the slowest link
+ *
+ * on one channel. Under fifo, where charges are exact, a collective that takes longer has been
+ * serialised somewhere although every result is right: exit 128, class "time".
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/lab/runner_internal.h"
+#include "sim/world/world.h"
+
+enum {
+	BOUND_K = 4,
+	BOUND_HOP_NS = 1500,     /* kernel to kernel within a host */
+	BOUND_NET_HOP_NS = 6000, /* kernel, proxy, wire, flush, proxy, kernel */
+	BOUND_CALL_NS = 20000,   /* launch and end */
+};
+
+static uint64_t bound_buffer_bytes(const struct lab_config *c)
+{
+	static const char name[] = "NCCL_BUFFSIZE=";
+	uint64_t bytes = 4 << 20;
+
+	for (const char *const *e = c->env; e && *e; e++)
+		if (!strncmp(*e, name, sizeof name - 1))
+			bytes = strtoull(*e + sizeof name - 1, NULL, 0);
+	return MAX_OF(bytes, (uint64_t)4096);
+}
+
+/* The slowest link that one channel may have to use. */
+static uint64_t bound_mbps(const struct lab_config *c)
+{
+	const struct world_machine *m = world_host_machine(0);
+	uint64_t slowest = UINT64_MAX;
+
+	for (int32_t i = 0; i < m->gpu_count; i++)
+		slowest = MIN_OF(slowest, m->gpu[i].pci_mbps);
+	for (int32_t i = 0; i < m->nic_count && c->hosts > 1; i++)
+		slowest = MIN_OF(slowest, m->nic[i].mbps);
+	return slowest == UINT64_MAX || !slowest ? 1000 : slowest;
+}
+
+uint64_t lab_bound_ns(const struct lab_run *run, uint64_t bytes)
+{
+	const struct lab_config *c = run->config;
+	uint64_t n = (uint64_t)run->nranks, nets = c->hosts > 1 ? c->hosts : 0;
+	uint64_t tour = nets * BOUND_NET_HOP_NS + (n - nets) * BOUND_HOP_NS;
+	/* a chunk is half a buffer */
+	uint64_t loops = 1 + bytes / (n * bound_buffer_bytes(c) / 2);
+	uint64_t wire = 2 * (n - 1) * bytes / n * 1000 / bound_mbps(c);
+
+	return BOUND_K * (BOUND_CALL_NS + 2 * tour * loops + wire);
+}
+
+void lab_bound_check(struct lab_rank *me, const struct lab_row *row)
+{
+	const struct lab_config *c = me->run->config;
+	uint64_t bound = lab_bound_ns(me->run, row->bytes), took = me->elapsed_ns / c->iterations;
+
+	if (sim_engine_kind() != SIM_ENGINE_SIM || strcmp(sim_strategy_name(), "fifo") != 0 ||
+	    sim_faults_armed() || took <= bound)
+		return;
+	sim_note_failure(SIM_NO_PROGRESS, "time", me->rank,
+			 "an all-reduce of %llu bytes took %llu ns of virtual time, %d times the "
+			 "alpha-beta estimate is %llu ns",
+			 (unsigned long long)row->bytes, (unsigned long long)took, BOUND_K,
+			 (unsigned long long)bound);
+	me->run->judged = SIM_NO_PROGRESS;
+}
