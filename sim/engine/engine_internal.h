@@ -208,6 +208,13 @@ void task_list_add(struct task *t);
 void task_list_remove(struct task *t);
 void task_pool_free(void);
 
+/* accessors.c */
+void accessor_point(const void *addr, size_t bytes, enum shared_access access,
+		    enum shared_order order);
+bool accessor_store(void *addr, size_t bytes, uint64_t value, enum shared_order order);
+void accessor_wrote(const void *addr, size_t bytes, enum shared_access access);
+void accessor_note(const void *addr, size_t bytes, enum shared_access access);
+
 /* ---- threads engine ---------------------------------------------------------------------------
  */
 

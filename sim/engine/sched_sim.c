@@ -580,43 +580,6 @@ static void sched_sim_sleep(uint64_t ns)
 	task_sleep_as(t, ns, t->pub.background);
 }
 
-static void sched_sim_shared_point(const void *addr, size_t bytes, enum shared_access access,
-				   enum shared_order order)
-{
-	sched_sim_point();
-	mem_access(&(struct mem_access){.addr = addr,
-					.bytes = bytes,
-					.op = access,
-					.order = order,
-					.scope = SHARED_SYSTEM});
-}
-
-static bool sched_sim_shared_store(void *addr, size_t bytes, uint64_t value,
-				   enum shared_order order)
-{
-	sched_sim_point();
-	return mem_store(&(struct mem_access){.addr = addr,
-					      .bytes = bytes,
-					      .op = SHARED_STORE,
-					      .order = order,
-					      .scope = SHARED_SYSTEM},
-			 value);
-}
-
-static void sched_sim_shared_wrote(const void *addr, size_t bytes, enum shared_access access)
-{
-	if (access == SHARED_RANGE_WRITE)
-		mem_wrote(&(struct mem_access){
-			.addr = addr, .bytes = bytes, .op = access, .scope = SHARED_SYSTEM});
-	waits_wrote(addr, bytes);
-}
-
-static void sched_sim_shared_note(const void *addr, size_t bytes, enum shared_access access)
-{
-	mem_note(&(struct mem_access){
-		.addr = addr, .bytes = bytes, .op = access, .scope = SHARED_SYSTEM});
-}
-
 static bool sched_sim_fault(const char *site, const void *object, struct os_fault *f)
 {
 	if (UNLIKELY(eng.any_faults) && fault_check(site, object, NULL, f))
@@ -673,10 +636,10 @@ const struct os_sched_ops sched_sim_ops = {
 	.progress = sched_sim_progress,
 	.label = label_set,
 	.unlabel = label_unset,
-	.shared_point = sched_sim_shared_point,
-	.shared_store = sched_sim_shared_store,
-	.shared_wrote = sched_sim_shared_wrote,
-	.shared_note = sched_sim_shared_note,
+	.shared_point = accessor_point,
+	.shared_store = accessor_store,
+	.shared_wrote = accessor_wrote,
+	.shared_note = accessor_note,
 };
 
 /* ---- the loop ------------------------------------------------------------------------------- */
