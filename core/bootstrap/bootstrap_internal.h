@@ -99,7 +99,6 @@ struct bootstrap_out {
 	int fd;
 	uint64_t seq; /* event count before its last poll */
 	int32_t rank;
-	bool ended; /* the peer closed it */
 };
 
 struct bootstrap {

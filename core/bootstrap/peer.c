@@ -168,22 +168,20 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 }
 
 /* Nothing comes back on a connection that we opened, but a reset says that what we sent was lost.
- * Its orderly end is no news here: a rank that leaves early shows in the ring. */
+ * Its orderly end is no news here: a rank that leaves early shows in the ring. But a reset may follow,
+ * when what was on its way then was not taken. */
 static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 {
 	for (struct bootstrap_out *o = b->outs; o; o = o->next) {
 		char byte;
 		size_t done = 0;
 		o->seq = sock_seq(o->fd);
-		int e = o->ended ? EAGAIN : os_recv(o->fd, &byte, sizeof byte, &done);
-		if (e == EAGAIN)
-			continue;
-		if (e) {
+		int e = os_recv(o->fd, &byte, sizeof byte, &done);
+		if (e && e != EAGAIN) {
 			struct sock_ctx ctx = {"bootstrap: messages sent", b->rank, o->rank,
 					       b->abort};
 			return sock_error(e, &ctx);
 		}
-		o->ended = true;
 	}
 	return ncclSuccess;
 }

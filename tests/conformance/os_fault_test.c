@@ -266,6 +266,36 @@ START_TEST(what_breaks_a_connection_shows_at_both_ends)
 }
 END_TEST
 
+/* One task is both ends: it sends, the other end is cut off before the bytes have come, and closes. */
+static void cut_main(void *arg)
+{
+	struct os_addr own, at;
+	char name[16], byte;
+	int listener = -1, conn = -1, fd = -1;
+	size_t done = 0;
+	(void)arg;
+	ck_assert_int_eq(os_interface(0, name, sizeof name, &own), 0);
+	ck_assert_int_eq(os_listen(&own, &listener, &at), 0);
+	saw.at = at;
+	ck_assert_int_eq(client_connect(&fd), 0);
+	ck_assert_int_eq(accept_one(listener, &conn), 0);
+	ck_assert_int_eq(os_send(fd, "hello", 5, &done), 0);
+	ck_assert_int_eq(os_recv(conn, &byte, 1, &done), 0);
+	ck_assert_uint_eq(done, 0); /* the end of the stream, and not what was sent */
+	os_close(conn);
+	os_sleep_ns(10 * MS);
+	saw.recv_rc = os_recv(fd, &byte, 1, &done);
+	os_close(fd);
+	os_close(listener);
+}
+
+START_TEST(who_sent_what_was_on_its_way_to_a_closed_end_is_reset)
+{
+	run(SIM_ENGINE_SIM, "os.socket delay by=1ms\nos.socket close\n", cut_main);
+	ck_assert_int_eq(saw.recv_rc, ECONNRESET);
+}
+END_TEST
+
 /* ---- the rest of a host --------------------------------------------------------------------- */
 
 static void nothing(void *arg)
@@ -312,6 +342,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, what_is_harmless_costs_no_byte, 0, ARRAY_LEN(harmless));
 	tcase_add_loop_test(t, what_breaks_a_connection_shows_at_both_ends, 0, ARRAY_LEN(harmful));
+	tcase_add_test(t, who_sent_what_was_on_its_way_to_a_closed_end_is_reset);
 	tcase_add_loop_test(t, memory_files_segments_and_threads_are_refused, 0, 2);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
