@@ -190,9 +190,10 @@ static void text_operation(const struct report_record *r, char *out, size_t byte
 /* Frames of the engine's and the doubles' own hooks say nothing about who did it. */
 static bool frame_is_hook(const char *name)
 {
-	static const char *const prefix[] = {"happens_", "mem_",    "shared_", "sched_sim_",
-					     "fakedev_", "report_", "run_",    "os_wait",
-					     "shadow_",  "seg_",    "page_",   "range_check_"};
+	static const char *const prefix[] = {"happens_",    "mem_",     "shared_", "accessor_",
+					     "sched_sim_",  "fakedev_", "report_", "run_",
+					     "os_wait",     "shadow_",  "seg_",    "page_",
+					     "range_check_"};
 
 	for (size_t i = 0; i < ARRAY_LEN(prefix); i++)
 		if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)

@@ -11,7 +11,8 @@ from doppel_gdb.state import cache, current_task, find_task, tasks
 REGISTERS = {"i386:x86-64": ("rip", "rsp"), "aarch64": ("pc", "sp")}
 # How a task came to be suspended: below where it stands. Backtraces start above.
 MACHINERY = re.compile(
-    r"^(fiber_|sim_|gdb_stop|trace_|choice_|fault_|buggify_|sched_|task_|strategy_|threads_|worker_|wait_|os_|shared_|fakedev_|"
+    r"^(fiber_|sim_|gdb_stop|trace_|choice_|fault_|buggify_|accessor_|sched_|task_|strategy_|threads_|"
+    r"worker_|wait_|os_|shared_|fakedev_|"
     r"world_(point|wait)|"
     r"run_(wait|enter|barrier|meet|word)|"
     r"dev_(wait|load|store|add|fence|barrier|copy_in|copy_out|shuffle|ballot)|\?$)")
