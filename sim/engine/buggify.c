@@ -14,7 +14,7 @@
 
 enum { BUGGIFY_ACTIVE_ONE_OF = 4, BUGGIFY_FIRES_ONE_OF = 4, BUGGIFY_MAX = 64 };
 
-/* Every site there is; tests/unit/rules_buggify_test.sh compares it with the code. */
+/* Every site there is; tests/unit/rules_sites_test.sh compares it with the code. */
 static const struct {
 	const char *name, *what;
 } buggify_sites[] = {

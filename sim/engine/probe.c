@@ -9,7 +9,7 @@
 
 enum { PROBE_MAX = 64 };
 
-/* Every one there is; tests/unit/rules_probe_test.sh compares it with the code. */
+/* Every one there is; tests/unit/rules_sites_test.sh compares it with the code. */
 static const struct {
 	const char *name, *what;
 } probe_sites[] = {

@@ -1,24 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Goes back in a run, and traps; run by gdb_back_test.sh, which looks for its last line."""
+import os
 import re
+import sys
 
 import gdb
 
 from doppel_gdb.state import engine, tasks
 
-passed = []
-
-
-def check(what, ok, seen=""):
-    if not ok:
-        print("FAILED: %s; saw:\n%s" % (what, seen))
-        gdb.execute("kill")
-        gdb.execute("quit 1")
-    passed.append(what)
-
-
-def run(command):
-    return gdb.execute(command, to_string=True)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from gdb_check import check, passed, run  # noqa: E402
 
 
 def place():

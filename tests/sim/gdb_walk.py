@@ -4,25 +4,16 @@
 The walk is the one of docs/debugging.md: each function is one stop, after the stop before, and what
 a newcomer would ask there has an answer.
 """
+import os
 import re
+import sys
 
 import gdb
 
 from doppel_gdb.state import tasks
 
-passed = []
-
-
-def check(what, ok, seen=""):
-    if not ok:
-        print("FAILED: %s; saw:\n%s" % (what, seen))
-        gdb.execute("kill")
-        gdb.execute("quit 1")
-    passed.append(what)
-
-
-def run(command):
-    return gdb.execute(command, to_string=True)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from gdb_check import check, passed, run  # noqa: E402
 
 
 def value(expression):
