@@ -8,6 +8,16 @@
 
 #include "sim/cli/options.h"
 
+bool cli_self(char out[CLI_SELF_BYTES])
+{
+	ssize_t n = readlink("/proc/self/exe", out, CLI_SELF_BYTES - 1);
+
+	out[n > 0 ? n : 0] = '\0';
+	if (n <= 0)
+		fprintf(stderr, "doppel: cannot find my own program: %s\n", strerror(errno));
+	return n > 0;
+}
+
 /* gdb asks no server for symbols, and Doppel's commands are loaded. */
 int cli_under_gdb(int argc, char **argv, const char *const *then)
 {
@@ -29,21 +39,18 @@ int cli_under_gdb(int argc, char **argv, const char *const *then)
 		 "'sim step', 'help sim'.\\n"),
 	};
 	const size_t firsts = sizeof first / sizeof first[0];
-	char self[4096];
+	char self[CLI_SELF_BYTES];
 	int thens = 0;
 
 	while (then && then[thens])
 		thens++;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	const char **args = calloc((size_t)argc + firsts + 2 * (size_t)thens + 5, sizeof *args);
 	size_t k = 0;
 
-	if (n < 0 || !args) {
-		fprintf(stderr, "doppel: cannot find my own program: %s\n", strerror(errno));
+	if (!args || !cli_self(self)) {
 		free(args);
 		return SIM_USAGE;
 	}
-	self[n] = '\0';
 	for (; k < firsts; k++)
 		args[k] = first[k];
 	for (int i = 0; then && i < thens; i++) {

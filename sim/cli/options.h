@@ -27,6 +27,9 @@ void cli_options_default(struct cli_options *o);
 bool cli_options_check(const struct cli_options *o);
 bool cli_has_both_doubles(void);
 
+#define CLI_SELF_BYTES 4096
+/* The path of this program; false: not known, which was said. */
+bool cli_self(char out[CLI_SELF_BYTES]);
 /* Replaces this process by gdb around the same command without --gdb; `then` is what gdb does
  * first, a NULL behind it, or NULL. Returns only when it cannot. */
 int cli_under_gdb(int argc, char **argv, const char *const *then);

@@ -154,13 +154,11 @@ static void shrink_copy_stacks(FILE *from)
 
 static void shrink_stacks(const struct shrink_result *r)
 {
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char self[CLI_SELF_BYTES];
 	int pipes[2], status;
 
-	if (n < 0 || pipe(pipes))
+	if (!cli_self(self) || pipe(pipes))
 		return;
-	self[n] = 0;
 	if (r->pair.other >= 0)
 		printf("the two stacks whose order matters: task %d ran, task %d would have gone "
 		       "on\n",

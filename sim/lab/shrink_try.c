@@ -2,7 +2,6 @@
 /* A candidate, run in a child process: it may crash or hang. */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sim/lab/child.h"
 #include "sim/lab/shrink_internal.h"
 
 static void *try_shared(size_t bytes)
@@ -53,18 +53,6 @@ static void try_last_words(void *arg)
 	out->ended = true;
 }
 
-static void try_silence(void)
-{
-	int null = open("/dev/null", O_WRONLY);
-
-	if (null < 0)
-		return;
-	fflush(NULL);
-	dup2(null, STDOUT_FILENO);
-	dup2(null, STDERR_FILENO);
-	close(null);
-}
-
 static void try_limit(uint64_t ns)
 {
 	struct itimerval limit = {.it_value = {.tv_sec = (time_t)(ns / 1000000000),
@@ -81,7 +69,7 @@ static void try_child(struct scenario *s, const char *choices, const char *recor
 	struct lab_result r;
 	char trace[FAIL_DIR_BYTES + 16];
 
-	try_silence();
+	child_silence();
 	try_limit(limit_ns);
 	sim->choices_in = choices;
 	sim->choices_out = record;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker of a sweep: seeds one after the other in one process. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/child.h"
 #include "sim/lab/sweep_internal.h"
 
 enum { WORKER_SAMPLES = 1024, WORKER_EVERY = 256, WORKER_WINDOW = 1 << 16 };
@@ -212,18 +212,6 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	out->wall_ns = sweep_now_ns() - start;
 }
 
-static void worker_silence(void)
-{
-	int null = open("/dev/null", O_WRONLY);
-
-	if (null < 0)
-		return;
-	fflush(NULL);
-	dup2(null, STDOUT_FILENO);
-	dup2(null, STDERR_FILENO);
-	close(null);
-}
-
 void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint32_t worker,
 		  int commands, int reports)
 {
@@ -231,7 +219,7 @@ void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uin
 	uint64_t seed;
 
 	if (!c->show_output)
-		worker_silence();
+		child_silence();
 	worker_now = (struct worker_now){.report = &report, .shared = shared, .reports = reports};
 	while (read(commands, &seed, sizeof seed) == (ssize_t)sizeof seed) {
 		report.seed.worker = worker;

@@ -7,15 +7,12 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "sim/engine/memory.h"
 #include "sim/engine/sim.h"
+#include "tests/unit/engine_child.h"
 
 enum { SEEDS = 24 };
-
-static char said[1 << 16];
 
 /* What the programs share. Every run is a process of its own, so it always begins like this. */
 static shared_u32 flag, flag2;
@@ -42,28 +39,9 @@ struct variant {
 static int run_seed(const struct variant *v, uint64_t seed, bool races)
 {
 	const struct sim_config c = {.seed = seed, .races = races, .memory_order = SIM_MEMORY_OFF};
-	char path[] = "/tmp/doppel_said_XXXXXX";
-	int fd = mkstemp(path), status = 0;
-	pid_t pid = fork();
 
-	ck_assert_int_ge(pid, 0);
-	if (!pid) {
-		dup2(fd, STDERR_FILENO);
-		now = v;
-		if (sim_start(&c))
-			_exit(SIM_USAGE);
-		int verdict = sim_run(v->main, NULL);
-		fprintf(stderr, "hash %llx\n", (unsigned long long)sim_hash());
-		sim_stop();
-		_exit(verdict);
-	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ssize_t n = pread(fd, said, sizeof said - 1, 0);
-	said[n > 0 ? n : 0] = 0;
-	close(fd);
-	unlink(path);
-	ck_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
+	now = v;
+	return child_run(c, v->main, NULL);
 }
 
 static void check_variant(const struct variant *v)

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "sim/engine/sim.h"
-
-static char said[1 << 16];
+#include "tests/unit/engine_child.h"
 
 static struct os_thread *spawn(const char *name, int rank, void (*fn)(void *), void *arg)
 {
@@ -19,31 +18,6 @@ static struct os_thread *spawn(const char *name, int rank, void (*fn)(void *), v
 
 	ck_assert_int_eq(os_thread_start(&t, &a, fn, arg), 0);
 	return t;
-}
-
-/* Runs fn in a child with its own engine; its exit code is the verdict, `said` what it printed. */
-static int run_apart(struct sim_config c, void (*fn)(void *), void *arg)
-{
-	char path[] = "/tmp/doppel_said_XXXXXX";
-	int fd = mkstemp(path), status = 0;
-	pid_t pid = fork();
-
-	ck_assert_int_ge(pid, 0);
-	if (!pid) {
-		dup2(fd, STDERR_FILENO);
-		if (sim_start(&c))
-			_exit(SIM_USAGE);
-		int v = sim_run(fn, arg);
-		sim_stop();
-		_exit(v);
-	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ssize_t n = pread(fd, said, sizeof said - 1, 0);
-	said[n > 0 ? n : 0] = 0;
-	close(fd);
-	unlink(path);
-	ck_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
 }
 
 static void expect_said(const char *what)
@@ -96,7 +70,7 @@ static void deadlock_main(void *arg)
 
 START_TEST(deadlock_is_explained_with_its_cycle)
 {
-	ck_assert_int_eq(run_apart(sim(), deadlock_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(sim(), deadlock_main, NULL), SIM_NO_PROGRESS);
 	expect_said("\"clear to send\" at qp 23 of rank 0 peer 1 channel 2: is 0, wants >= 17, "
 		    "from rank 1 channel 2 step 17 (proxy)");
 	expect_said("rank0 proxy -> rank1 proxy -> rank0 proxy: a cycle");
@@ -116,7 +90,7 @@ static void missed_wake_main(void *arg)
 
 START_TEST(missed_wake_is_not_called_a_deadlock)
 {
-	ck_assert_int_eq(run_apart(sim(), missed_wake_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(sim(), missed_wake_main, NULL), SIM_NO_PROGRESS);
 	expect_said("\nFAIL missed-wake ");
 	expect_said("is 17, wants >= 17");
 	ck_assert_ptr_eq(strstr(said, "FAIL deadlock"), NULL);
@@ -130,7 +104,7 @@ static void gone_main(void *arg)
 
 START_TEST(wait_for_a_rank_without_tasks_names_it)
 {
-	ck_assert_int_eq(run_apart(sim(), gone_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(sim(), gone_main, NULL), SIM_NO_PROGRESS);
 	expect_said("which waits for rank 1: no task of that rank is alive");
 }
 END_TEST
@@ -165,13 +139,13 @@ START_TEST(no_progress_within_the_budget_is_a_livelock)
 	struct sim_config c = sim();
 
 	c.budget_events = 20000;
-	ck_assert_int_eq(run_apart(c, livelock_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(c, livelock_main, NULL), SIM_NO_PROGRESS);
 	expect_said("\nFAIL livelock ");
-	ck_assert_int_eq(run_apart(c, spin_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(c, spin_main, NULL), SIM_NO_PROGRESS);
 	expect_said("\nFAIL livelock ");
 	c.budget_ns = 1000000;
-	ck_assert_int_eq(run_apart(c, long_main, NULL), SIM_NO_PROGRESS);
-	ck_assert_int_eq(run_apart(c, progress_main, NULL), SIM_PASS);
+	ck_assert_int_eq(child_run(c, long_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(c, progress_main, NULL), SIM_PASS);
 }
 END_TEST
 
@@ -195,7 +169,7 @@ static void background_main(void *arg)
 
 START_TEST(background_activity_does_not_hide_a_deadlock)
 {
-	ck_assert_int_eq(run_apart(sim(), background_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(sim(), background_main, NULL), SIM_NO_PROGRESS);
 	expect_said("\nFAIL deadlock ");
 }
 END_TEST
@@ -236,13 +210,13 @@ START_TEST(sim_fail_ends_the_run_with_its_verdict)
 {
 	struct sim_config c = sim();
 
-	ck_assert_int_eq(run_apart(c, wrong_main, NULL), SIM_WRONG_RESULT);
+	ck_assert_int_eq(child_run(c, wrong_main, NULL), SIM_WRONG_RESULT);
 	expect_said("correctness: element 3 is wrong\nFAIL correctness task=\"main\" rank=-1 ");
-	ck_assert_int_eq(run_apart(c, wrong_event_main, NULL), SIM_LEAK);
-	ck_assert_int_eq(run_apart(c, hook_main, NULL), SIM_WRONG_RESULT);
+	ck_assert_int_eq(child_run(c, wrong_event_main, NULL), SIM_LEAK);
+	ck_assert_int_eq(child_run(c, hook_main, NULL), SIM_WRONG_RESULT);
 	expect_said("replay: something");
 	c.engine = SIM_ENGINE_THREADS;
-	ck_assert_int_eq(run_apart(c, wrong_main, NULL), SIM_WRONG_RESULT);
+	ck_assert_int_eq(child_run(c, wrong_main, NULL), SIM_WRONG_RESULT);
 }
 END_TEST
 
@@ -281,11 +255,11 @@ START_TEST(crash_names_the_task_and_exits_with_its_code)
 
 	for (int engine = SIM_ENGINE_SIM; engine <= SIM_ENGINE_THREADS; engine++) {
 		c.engine = (enum sim_engine)engine;
-		ck_assert_int_eq(run_apart(c, segv_task_main, NULL), SIM_CRASH);
+		ck_assert_int_eq(child_run(c, segv_task_main, NULL), SIM_CRASH);
 		expect_said("at address 0x8 in task 1 \"rank3 proxy\"");
-		ck_assert_int_eq(run_apart(c, assert_main, NULL), SIM_CRASH);
+		ck_assert_int_eq(child_run(c, assert_main, NULL), SIM_CRASH);
 		expect_said("assertion failed: arg != ");
-		ck_assert_int_eq(run_apart(c, segv_explained_main, NULL), SIM_CRASH);
+		ck_assert_int_eq(child_run(c, segv_explained_main, NULL), SIM_CRASH);
 		expect_said("address 8 was explained");
 	}
 }
@@ -338,9 +312,9 @@ START_TEST(stack_overflow_is_named)
 	return; /* the sanitizers have their own report */
 #endif
 	c.stack_bytes = 64 << 10;
-	ck_assert_int_eq(run_apart(c, overflow_main, NULL), SIM_CRASH);
+	ck_assert_int_eq(child_run(c, overflow_main, NULL), SIM_CRASH);
 	expect_said("\"main\" overflowed its stack of 65536 bytes");
-	ck_assert_int_eq(run_apart(c, leap_main, NULL), SIM_CRASH);
+	ck_assert_int_eq(child_run(c, leap_main, NULL), SIM_CRASH);
 	expect_said("\"leaper\" overflowed its stack of 65536 bytes");
 	c.stack_bytes = 1024;
 	ck_assert_int_eq(sim_start(&c), EINVAL);
@@ -358,7 +332,7 @@ START_TEST(failing_run_leaves_choices_waits_explanation_and_core)
 
 	ck_assert_ptr_ne(mkdtemp(dir), NULL);
 	c.fail_dir = dir;
-	ck_assert_int_eq(run_apart(c, deadlock_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(c, deadlock_main, NULL), SIM_NO_PROGRESS);
 	for (size_t i = 0; i < ARRAY_LEN(file); i++) {
 		snprintf(path, sizeof path, "%s/%s", dir, file[i]);
 		ck_assert_int_eq(stat(path, &st), 0);
@@ -370,7 +344,7 @@ START_TEST(failing_run_leaves_choices_waits_explanation_and_core)
 	const char *fail = strstr(said, "FAIL ");
 	snprintf(first, sizeof first, "%.*s", (int)strcspn(fail, "\n"), fail);
 	c = (struct sim_config){.choices_in = path};
-	ck_assert_int_eq(run_apart(c, deadlock_main, NULL), SIM_NO_PROGRESS);
+	ck_assert_int_eq(child_run(c, deadlock_main, NULL), SIM_NO_PROGRESS);
 	expect_said(first);
 	snprintf(command, sizeof command, "rm -r %s", dir);
 	ck_assert_int_eq(system(command), 0);
