@@ -72,7 +72,7 @@ err:
 
 void hca_cq_destroy(struct hca_cq *cq)
 {
-	hca_event_purge(cq->context, true, cq->item.index, cq->item.generation);
+	hca_event_purge(cq->context, HCA_ELEMENT_CQ, cq->item.index, cq->item.generation);
 	hca_lock(&cq->item.lock);
 	uint64_t ring = cq->ring;
 
@@ -95,7 +95,8 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	}
 	int rc = hca_call_fault("verbs.destroy_cq", ibv, h->hca->port, -1);
 
-	hca_event_purge(h->hca->context, true, h->hca->item.index, h->hca->item.generation);
+	hca_event_purge(h->hca->context, HCA_ELEMENT_CQ, h->hca->item.index,
+			h->hca->item.generation);
 	hca_channel_purge(h->hca);
 	hca_acked_wait(ibv, &h->comp_taken, &ibv->comp_events_completed);
 	hca_acked_wait(ibv, &h->async_taken, &ibv->async_events_completed);
@@ -229,10 +230,13 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 		if (i == shown)
 			cq->shown = to;
 
-		if (e->qp != qp->item.index || e->generation != qp->item.generation)
+		if (e->qp != qp->item.index || e->generation != qp->item.generation) {
 			*hca_cqe_at(cq, to++) = *e;
-		else
-			mem_forget((const void *)(uintptr_t)e->token);
+			continue;
+		}
+		mem_forget((const void *)(uintptr_t)e->token);
+		if (e->srq)
+			hca_srq_give(e->srq - 1, e->srq_generation);
 	}
 	if (shown == cq->head)
 		cq->shown = to;
@@ -266,6 +270,10 @@ static void hca_cqe_release(const struct hca_cqe *e)
 {
 	struct hca_qp *qp = hca_slab_at(&hca_world()->qp, e->qp);
 
+	if (e->srq) {
+		hca_srq_give(e->srq - 1, e->srq_generation);
+		return;
+	}
 	if (__atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) != e->generation)
 		return;
 	uint32_t *polled = e->is_recv ? &qp->rq.polled : &qp->sq.polled;

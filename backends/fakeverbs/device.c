@@ -200,11 +200,13 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	hca_unlock(&c->item.lock);
 	h->verbs.sz = sizeof h->verbs;
 	h->verbs.query_port = hca_query_port;
+	hca_extended_ops(&h->verbs);
 	ctx->device = device;
 	ctx->ops.poll_cq = hca_poll_cq;
 	ctx->ops.req_notify_cq = hca_req_notify_cq;
 	ctx->ops.post_send = hca_post_send;
 	ctx->ops.post_recv = hca_post_recv;
+	ctx->ops.post_srq_recv = hca_post_srq_recv;
 	hca_optional_ops(&ctx->ops);
 	ctx->cmd_fd = ctx->async_fd = -1; /* waited for through ibv_get_async_event only */
 	ctx->num_comp_vectors = 1;
@@ -222,11 +224,14 @@ static uint64_t hca_context_left(const struct hca_context *c)
 	uint64_t n = 0;
 	struct hca_qp *qp;
 	struct hca_cq *cq;
+	struct hca_srq *srq;
 
 	for (at = 0; (qp = hca_slab_next(&w->qp, proc, &at));)
 		n += qp->context == c->item.index;
 	for (at = 0; (cq = hca_slab_next(&w->cq, proc, &at));)
 		n += cq->context == c->item.index;
+	for (at = 0; (srq = hca_slab_next(&w->srq, proc, &at));)
+		n += srq->context == c->item.index;
 	return n;
 }
 
@@ -238,7 +243,8 @@ int ibv_close_device(struct ibv_context *context)
 	uint64_t left = hca_context_left(h->hca);
 
 	if (left) {
-		hca_misuse("ibv_close_device: %s: %llu queue pairs and completion queues are not "
+		hca_misuse("ibv_close_device: %s: %llu queue pairs, completion queues and shared "
+			   "receive queues are not "
 			   "destroyed",
 			   context->device->name, (unsigned long long)left);
 		return EBUSY;
@@ -274,7 +280,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_qp_wr = HCA_MAX_WR,
 		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+				    IBV_DEVICE_SRQ_RESIZE,
 		.max_sge = HCA_MAX_SGE,
 		.max_sge_rd = HCA_MAX_SGE,
 		.max_cq = 32768,
@@ -285,6 +292,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_res_rd_atom = HCA_MAX_RD_ATOMIC * 131072,
 		.max_qp_init_rd_atom = HCA_MAX_RD_ATOMIC,
 		.atomic_cap = IBV_ATOMIC_NONE,
+		.max_srq = HCA_CHUNKS << 5,
+		.max_srq_wr = HCA_MAX_WR,
+		.max_srq_sge = HCA_MAX_SGE,
 		.max_pkeys = HCA_PKEY_COUNT,
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,

@@ -8,17 +8,20 @@
 
 /* ---- asynchronous events -------------------------------------------------------------------- */
 
-static const char *hca_event_element(enum ibv_event_type type)
+static enum hca_element hca_event_element(enum ibv_event_type type)
 {
 	switch (type) {
 	case IBV_EVENT_CQ_ERR:
-		return "cq";
+		return HCA_ELEMENT_CQ;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return HCA_ELEMENT_SRQ;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
-		return "port";
+		return HCA_ELEMENT_PORT;
 	default:
-		return "qp";
+		return HCA_ELEMENT_QP;
 	}
 }
 
@@ -71,7 +74,7 @@ static struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *befor
 	return e;
 }
 
-void hca_event_purge(uint32_t context, bool is_cq, uint32_t element, uint32_t generation)
+void hca_event_purge(uint32_t context, enum hca_element kind, uint32_t element, uint32_t generation)
 {
 	struct hca_world *w = hca_world();
 	struct hca_context *c = hca_slab_at(&w->context, context);
@@ -80,11 +83,10 @@ void hca_event_purge(uint32_t context, bool is_cq, uint32_t element, uint32_t ge
 	hca_lock(&c->item.lock);
 	for (at = c->first; at;) {
 		struct hca_event *e = hca_slab_at(&w->event, at - 1);
-		const char *kind = hca_event_element((enum ibv_event_type)e->type);
 		uint32_t next = e->next;
 
-		if (kind[0] == (is_cq ? 'c' : 'q') && e->element == element &&
-		    e->generation == generation) {
+		if (hca_event_element((enum ibv_event_type)e->type) == kind &&
+		    e->element == element && e->generation == generation) {
 			hca_event_unlink(c, &before);
 			hca_slab_give(&w->event, e);
 		} else {
@@ -116,8 +118,8 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 
 	memset(out, 0, sizeof *out);
 	out->event_type = (enum ibv_event_type)e->type;
-	switch (hca_event_element(out->event_type)[0]) {
-	case 'c': {
+	switch (hca_event_element(out->event_type)) {
+	case HCA_ELEMENT_CQ: {
 		struct hca_cq *cq = hca_slab_at(&w->cq, e->element);
 		struct hca_cq_handle *h = (void *)(uintptr_t)cq->item.handle;
 
@@ -125,7 +127,15 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 		out->element.cq = &h->ibv;
 		break;
 	}
-	case 'q': {
+	case HCA_ELEMENT_SRQ: {
+		struct hca_srq *srq = hca_slab_at(&w->srq, e->element);
+		struct hca_srq_handle *h = (void *)(uintptr_t)srq->item.handle;
+
+		__atomic_fetch_add(&h->async_taken, 1, __ATOMIC_ACQ_REL);
+		out->element.srq = &h->ibv;
+		break;
+	}
+	case HCA_ELEMENT_QP: {
 		struct hca_qp *qp = hca_slab_at(&w->qp, e->element);
 		struct hca_qp_handle *h = (void *)(uintptr_t)qp->item.handle;
 
@@ -133,7 +143,7 @@ static void hca_event_translate(const struct hca_event *e, struct ibv_async_even
 		out->element.qp = &h->ibv;
 		break;
 	}
-	default:
+	case HCA_ELEMENT_PORT:
 		out->element.port_num = (int)e->element;
 	}
 }
@@ -202,16 +212,20 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	sim_point("ibv_ack_async_event");
-	switch (hca_event_element(event->event_type)[0]) {
-	case 'c':
+	switch (hca_event_element(event->event_type)) {
+	case HCA_ELEMENT_CQ:
 		__atomic_fetch_add(&event->element.cq->async_events_completed, 1, __ATOMIC_ACQ_REL);
 		os_event_post(event->element.cq);
 		break;
-	case 'q':
+	case HCA_ELEMENT_SRQ:
+		__atomic_fetch_add(&event->element.srq->events_completed, 1, __ATOMIC_ACQ_REL);
+		os_event_post(event->element.srq);
+		break;
+	case HCA_ELEMENT_QP:
 		__atomic_fetch_add(&event->element.qp->events_completed, 1, __ATOMIC_ACQ_REL);
 		os_event_post(event->element.qp);
 		break;
-	default:
+	case HCA_ELEMENT_PORT:
 		break;
 	}
 	sim_events_drain();

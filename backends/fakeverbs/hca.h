@@ -13,7 +13,7 @@
  *
  * Locks are words in the arena, spun on (under `sim` they are always free). Order, outermost first:
  *
- *   queue pair -> completion queue -> completion channel, context (async events)
+ *   queue pair -> shared receive queue -> completion queue -> completion channel, context (async events)
  *   leaves, taken under any of these and holding nothing more: memory region, port, slab, memory
  *
  * Two queue pairs are never locked together: requester and responder speak by packets only.
@@ -154,6 +154,8 @@ struct hca_cqe {
 	uint32_t qp, generation;
 	uint32_t is_recv;
 	uint32_t slot; /* the work queue's slots before this one are free once it is polled */
+	uint32_t srq;  /* index + 1: instead, one of this shared queue's is */
+	uint32_t srq_generation;
 	uint32_t pad0;
 	uint64_t token; /* its object for memory.h */
 };
@@ -202,6 +204,16 @@ struct hca_queue {
 	uint32_t next;   /* send: next to transmit */
 };
 
+/* A shared receive queue (srq.c). */
+struct hca_srq {
+	struct hca_item item;
+	uint32_t context, port, pd;
+	uint32_t limit;  /* not 0: an event when fewer than this wait */
+	uint32_t failed; /* IBV_EVENT_SRQ_ERR was said */
+	uint32_t pad0;
+	struct hca_queue rq;
+};
+
 /* What the requester knows. PSNs are 24 bits: psn_una <= psn_next <= psn_max (modulo). */
 struct hca_requester {
 	uint32_t psn_una;              /* oldest not acknowledged */
@@ -238,8 +250,10 @@ struct hca_qp {
 	struct hca_item item;
 	uint32_t number, port, pd, context;
 	uint32_t send_cq, recv_cq;
-	uint32_t state; /* enum ibv_qp_state */
-	uint32_t next;  /* in the port's bucket: index + 1 */
+	uint32_t srq;     /* index + 1: rq holds the one receive taken from it */
+	uint32_t recv_pd; /* of the memory keys in receives */
+	uint32_t state;   /* enum ibv_qp_state */
+	uint32_t next;    /* in the port's bucket: index + 1 */
 	uint32_t signal_all;
 	/* attributes; `attr` as modify_qp set them */
 	uint32_t access, pkey_index, path_mtu, mtu_bytes;
@@ -314,7 +328,7 @@ struct hca_buffer_large {
 
 struct hca_world {
 	uint32_t ports;
-	struct hca_slab qp, cq, mr, pd, context, channel, event, packet, small, large;
+	struct hca_slab qp, cq, srq, mr, pd, context, channel, event, packet, small, large;
 	uint32_t mem_lock;
 	uint64_t mem_free[48]; /* by power of two: first free block */
 	struct hca_port port[];
@@ -363,6 +377,14 @@ struct hca_qp_handle {
 	uint32_t async_taken;
 };
 
+struct hca_srq_handle {
+	struct ibv_srq ibv;
+	struct hca_srq *hca;
+	struct hca_pd_handle *pd;
+	uint32_t users; /* queue pairs */
+	uint32_t async_taken;
+};
+
 static inline struct hca_context_handle *hca_context_of(struct ibv_context *c)
 {
 	return CONTAINER_OF(verbs_get_ctx(c), struct hca_context_handle, verbs);
@@ -378,6 +400,10 @@ static inline struct hca_cq_handle *hca_cq_of(struct ibv_cq *cq)
 static inline struct hca_qp_handle *hca_qp_of(struct ibv_qp *qp)
 {
 	return CONTAINER_OF(qp, struct hca_qp_handle, ibv);
+}
+static inline struct hca_srq_handle *hca_srq_of(struct ibv_srq *srq)
+{
+	return CONTAINER_OF(srq, struct hca_srq_handle, ibv);
 }
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
@@ -424,10 +450,14 @@ int hca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /* ---- event.c -------------------------------------------------------------------------------- */
 
+/* What an event is about: an index and generation of that table; the port by its number. */
+enum hca_element { HCA_ELEMENT_PORT, HCA_ELEMENT_CQ, HCA_ELEMENT_QP, HCA_ELEMENT_SRQ };
+
 void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element,
 		    uint32_t generation);
 /* Forgets events of an element that goes away. */
-void hca_event_purge(uint32_t context, bool is_cq, uint32_t element, uint32_t generation);
+void hca_event_purge(uint32_t context, enum hca_element kind, uint32_t element,
+		     uint32_t generation);
 void hca_channel_post(struct hca_cq *cq); /* under the CQ's lock */
 /* Removes a queue that goes away from its channel's list. */
 void hca_channel_purge(struct hca_cq *cq);
@@ -438,6 +468,9 @@ void hca_context_destroy(struct hca_context *c);
 /* ---- qp.c, qp_attr.c ------------------------------------------------------------------------ */
 
 struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter);
+/* A ring for that many requests at least; ENOMEM. Not thread-safe. */
+int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes);
+void hca_queue_end(struct hca_queue *q);
 static inline struct ibv_sge *hca_wqe_sges(struct hca_wqe *w)
 {
 	return (struct ibv_sge *)(w + 1);
@@ -463,6 +496,24 @@ int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, in
 uint32_t hca_gid_port(const union ibv_gid *gid);
 bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
 
+/* ---- srq.c ---------------------------------------------------------------------------------- */
+
+struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a);
+int hca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* The oldest receive of the queue pair's shared queue becomes its own. False: there is none. */
+bool hca_srq_take(struct hca_qp *qp);
+/* A completion of a receive of that queue was polled, or will never be. */
+void hca_srq_give(uint32_t index, uint32_t generation);
+uint32_t hca_srq_generation(const struct hca_qp *qp);
+/* The same for the one that the queue pair took and will not complete. */
+void hca_srq_drop(struct hca_qp *qp);
+/* The fault sites of a post; the errno that it fails with, or 0. */
+int hca_srq_fault(struct hca_srq *srq, const struct ibv_srq *ibv);
+void hca_srq_destroy(struct hca_srq *srq);
+
+/* ---- vctx.c: the extended calls of a context ------------------------------------------------ */
+void hca_extended_ops(struct verbs_context *v);
+
 /* ---- optional.c: refusals for the inline calls that this HCA does not have ------------------ */
 void hca_optional_ops(struct ibv_context_ops *ops);
 
@@ -470,6 +521,7 @@ void hca_optional_ops(struct ibv_context_ops *ops);
 
 int hca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr);
 
 void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns);
 /* Events of the requester. */

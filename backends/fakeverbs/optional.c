@@ -34,26 +34,6 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	return hca_refuse("ibv_resize_cq");
 }
 
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	return HCA_REFUSE_NULL("ibv_create_srq");
-}
-
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-	return hca_refuse("ibv_modify_srq");
-}
-
-int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	return hca_refuse("ibv_query_srq");
-}
-
-int ibv_destroy_srq(struct ibv_srq *srq)
-{
-	return hca_refuse("ibv_destroy_srq");
-}
-
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	return HCA_REFUSE_NULL("ibv_create_ah");
@@ -122,16 +102,9 @@ static int hca_dealloc_mw(struct ibv_mw *mw)
 	return hca_refuse("ibv_dealloc_mw");
 }
 
-static int hca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	*bad = wr;
-	return hca_refuse("ibv_post_srq_recv");
-}
-
 void hca_optional_ops(struct ibv_context_ops *ops)
 {
 	ops->alloc_mw = hca_alloc_mw;
 	ops->bind_mw = hca_bind_mw;
 	ops->dealloc_mw = hca_dealloc_mw;
-	ops->post_srq_recv = hca_post_srq_recv;
 }

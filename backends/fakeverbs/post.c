@@ -141,12 +141,28 @@ static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr
 		hca_say("ibv_post_recv: qp 0x%x is in RESET", qp->number);
 		return EINVAL;
 	}
+	if (qp->srq) {
+		hca_say("ibv_post_recv: qp 0x%x receives from a shared queue", qp->number);
+		return EINVAL;
+	}
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->rq.sge_max) {
 		hca_say("ibv_post_recv: qp 0x%x: %d scatter entries, at most %u", qp->number,
 			wr->num_sge, qp->rq.sge_max);
 		return EINVAL;
 	}
 	return hca_post_full(qp, &qp->rq, "ibv_post_recv") ? ENOMEM : 0;
+}
+
+void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr)
+{
+	*e = (struct hca_wqe){
+		.wr_id = wr->wr_id, .sge_count = (uint32_t)wr->num_sge, .step = os_self()->step};
+	for (uint32_t i = 0; i < e->sge_count; i++) {
+		hca_wqe_sges(e)[i] = wr->sg_list[i];
+		e->bytes += wr->sg_list[i].length;
+	}
+	mem_forget(e);
+	mem_release(e);
 }
 
 int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -166,15 +182,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 			break;
 		struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.head++);
 
-		*e = (struct hca_wqe){.wr_id = wr->wr_id,
-				      .sge_count = (uint32_t)wr->num_sge,
-				      .step = os_self()->step};
-		for (uint32_t i = 0; i < e->sge_count; i++) {
-			hca_wqe_sges(e)[i] = wr->sg_list[i];
-			e->bytes += wr->sg_list[i].length;
-		}
-		mem_forget(e);
-		mem_release(e);
+		hca_post_fill_recv(e, wr);
 		os_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
 	}
 	if (qp->state == IBV_QPS_ERR)

@@ -11,7 +11,7 @@ struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
 				  (uint64_t)(counter & (q->size - 1)) * q->stride);
 }
 
-static int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes)
+int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes)
 {
 	uint32_t room = MAX_OF(sge * (uint32_t)sizeof(struct ibv_sge), inline_bytes);
 
@@ -26,7 +26,7 @@ static int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32
 	return q->ring ? 0 : ENOMEM;
 }
 
-static void hca_queue_end(struct hca_queue *q)
+void hca_queue_end(struct hca_queue *q)
 {
 	hca_mem_give(q->ring, (uint64_t)q->size * q->stride);
 	q->ring = 0;
@@ -100,10 +100,6 @@ static int hca_qp_check_init(const struct ibv_qp_init_attr *a)
 			(int)a->qp_type);
 		return EOPNOTSUPP;
 	}
-	if (a->srq) {
-		hca_say("ibv_create_qp: shared receive queues: not on this HCA");
-		return EOPNOTSUPP;
-	}
 	if (!a->send_cq || !a->recv_cq)
 		return EINVAL;
 	if (a->cap.max_send_wr > HCA_MAX_WR || a->cap.max_recv_wr > HCA_MAX_WR ||
@@ -119,9 +115,12 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 	const struct ibv_qp_cap *cap = &a->cap;
 	uint32_t inline_bytes = ALIGN_UP(cap->max_inline_data, 16);
 
+	const struct hca_srq *srq = a->srq ? hca_srq_of(a->srq)->hca : NULL;
+	uint32_t recv_wr = srq ? 1 : cap->max_recv_wr;
+	uint32_t recv_sge = srq ? srq->rq.sge_max : cap->max_recv_sge;
+
 	/* one entry at least, so that an empty queue has a place in the arena */
-	int rc = hca_queue_make(&qp->rq, MAX_OF(cap->max_recv_wr, 1u),
-				MAX_OF(cap->max_recv_sge, 1u), 0);
+	int rc = hca_queue_make(&qp->rq, MAX_OF(recv_wr, 1u), MAX_OF(recv_sge, 1u), 0);
 
 	if (rc)
 		return rc;
@@ -136,6 +135,8 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 	qp->context = hca_context_of(pd->ibv.context)->hca->item.index;
 	qp->send_cq = hca_cq_of(a->send_cq)->hca->item.index;
 	qp->recv_cq = hca_cq_of(a->recv_cq)->hca->item.index;
+	qp->srq = srq ? srq->item.index + 1 : 0;
+	qp->recv_pd = srq ? srq->pd : qp->pd;
 	qp->signal_all = a->sq_sig_all != 0;
 	qp->state = IBV_QPS_RESET;
 	qp->dest_port = UINT32_MAX;
@@ -159,6 +160,7 @@ static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_pd *pd,
 	h->ibv.pd = pd;
 	h->ibv.send_cq = a->send_cq;
 	h->ibv.recv_cq = a->recv_cq;
+	h->ibv.srq = a->srq;
 	h->ibv.handle = qp->item.index;
 	h->ibv.qp_num = qp->number;
 	h->ibv.state = IBV_QPS_RESET;
@@ -166,9 +168,9 @@ static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_pd *pd,
 	pthread_mutex_init(&h->ibv.mutex, NULL);
 	pthread_cond_init(&h->ibv.cond, NULL);
 	a->cap.max_send_wr = qp->sq.size;
-	a->cap.max_recv_wr = qp->rq.size;
+	a->cap.max_recv_wr = a->srq ? 0 : qp->rq.size;
 	a->cap.max_send_sge = qp->sq.sge_max;
-	a->cap.max_recv_sge = qp->rq.sge_max;
+	a->cap.max_recv_sge = a->srq ? 0 : qp->rq.sge_max;
 	a->cap.max_inline_data = qp->sq.inline_max;
 }
 
@@ -212,6 +214,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&hca_cq_of(a->send_cq)->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&hca_cq_of(a->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
+	if (a->srq)
+		__atomic_fetch_add(&hca_srq_of(a->srq)->users, 1, __ATOMIC_ACQ_REL);
 
 	struct os_label label = {.what = "qp",
 				 .rank = os_self()->rank,
@@ -242,7 +246,8 @@ void hca_qp_destroy(struct hca_qp *qp)
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
-	hca_event_purge(qp->context, false, qp->item.index, qp->item.generation);
+	hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
+	hca_srq_drop(qp);
 	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits;
 
 	qp->state = IBV_QPS_RESET;
@@ -276,6 +281,7 @@ void hca_qp_reset(struct hca_qp *qp)
 
 	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
+	hca_srq_drop(qp);
 	qp->sq.next = qp->sq.done = qp->sq.head;
 	qp->rq.done = qp->rq.head;
 	__atomic_store_n(&qp->sq.polled, qp->sq.head, __ATOMIC_RELEASE);
@@ -303,11 +309,16 @@ void hca_qp_flush(struct hca_qp *qp)
 
 void hca_qp_to_error(struct hca_qp *qp)
 {
+	bool enters = qp->state != IBV_QPS_ERR;
+
 	if (qp->state == IBV_QPS_RESET)
 		return;
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);
+	if (qp->srq && enters) /* what it took is flushed, and it takes no more */
+		hca_event_post(qp->context, IBV_EVENT_QP_LAST_WQE_REACHED, qp->item.index,
+			       qp->item.generation);
 }
 
 static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
@@ -429,9 +440,9 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 	a->retry_cnt = (uint8_t)qp->retry_count;
 	a->rnr_retry = (uint8_t)qp->rnr_retry;
 	init->cap = (struct ibv_qp_cap){.max_send_wr = qp->sq.size,
-					.max_recv_wr = qp->rq.size,
+					.max_recv_wr = qp->srq ? 0 : qp->rq.size,
 					.max_send_sge = qp->sq.sge_max,
-					.max_recv_sge = qp->rq.sge_max,
+					.max_recv_sge = qp->srq ? 0 : qp->rq.sge_max,
 					.max_inline_data = qp->sq.inline_max};
 	init->sq_sig_all = (int)qp->signal_all;
 	hca_unlock(&qp->item.lock);
@@ -439,6 +450,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 	init->qp_context = ibv->qp_context;
 	init->send_cq = ibv->send_cq;
 	init->recv_cq = ibv->recv_cq;
+	init->srq = ibv->srq;
 	init->qp_type = ibv->qp_type;
 	if (mask & IBV_QP_STATE)
 		ibv->state = a->qp_state;
@@ -452,11 +464,14 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	struct hca_qp_handle *h = hca_qp_of(ibv);
 	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
 
-	hca_event_purge(h->hca->context, false, h->hca->item.index, h->hca->item.generation);
+	hca_event_purge(h->hca->context, HCA_ELEMENT_QP, h->hca->item.index,
+			h->hca->item.generation);
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
 	hca_qp_destroy(h->hca);
 	__atomic_fetch_sub(&hca_cq_of(ibv->send_cq)->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_sub(&hca_cq_of(ibv->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
+	if (ibv->srq)
+		__atomic_fetch_sub(&hca_srq_of(ibv->srq)->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_sub(&hca_pd_of(ibv->pd)->users, 1, __ATOMIC_ACQ_REL);
 	os_unlabel(ibv);
 	os_free(h);

@@ -107,8 +107,11 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 			      .qp = qp->item.index,
 			      .generation = qp->item.generation,
 			      .is_recv = 1,
-			      .slot = q->done};
+			      .slot = q->done,
+			      .srq = qp->srq};
 
+	if (qp->srq)
+		cqe.srq_generation = hca_srq_generation(qp);
 	if (p) {
 		cqe.opcode = p->kind == HCA_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
 		cqe.imm = p->flags & HCA_IMM ? p->imm : 0;

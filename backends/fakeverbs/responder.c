@@ -41,7 +41,7 @@ static void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *
 
 static bool hca_responder_no_receive(struct hca_qp *qp, const struct hca_packet *p)
 {
-	if (qp->rq.done != qp->rq.head)
+	if (qp->rq.done != qp->rq.head || (qp->srq && hca_srq_take(qp)))
 		return false;
 	qp->resp.nak_sent = 1;
 	hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
@@ -131,7 +131,7 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 		hca_responder_fail_recv(qp, p, IBV_WC_LOC_LEN_ERR, HCA_NAK_INVALID);
 		return;
 	}
-	if (p->bytes && hca_sges_write(qp->pd, hca_wqe_sges(e), e->sge_count, r->received,
+	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
 				       hca_packet_data(p), p->bytes)) {
 		hca_responder_fail_recv(qp, p, IBV_WC_LOC_PROT_ERR, HCA_NAK_OPERATION);
 		return;

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared receive queues. A queue pair that needs a receive takes the oldest one of the shared queue
+ * into its own receive queue of one entry, and from there on it is the queue pair's: it completes
+ * on the queue pair's completion queue, and is flushed if the queue pair dies with the message half
+ * received. What nobody took stays when a queue pair dies.
+ *
+ *     polled ....... done ....... head
+ *       taken, completion    to be taken
+ *       not polled yet
+ *
+ * Queue pairs complete out of order, so `polled` counts: so many of the slots were given back.
+ * Memory keys of a receive are those of the shared queue's protection domain.
+ */
+#include <errno.h>
+
+#include "backends/fakeverbs/hca.h"
+
+static struct hca_srq *hca_srq_at(uint32_t index)
+{
+	return hca_slab_at(&hca_world()->srq, index);
+}
+
+/* ---- making, ending ------------------------------------------------------------------------- */
+
+static int hca_srq_check_init(const struct ibv_srq_init_attr_ex *a)
+{
+	if (a->srq_type != IBV_SRQT_BASIC) {
+		hca_say("ibv_create_srq_ex: shared receive queues of type %d: not on this HCA",
+			(int)a->srq_type);
+		return EOPNOTSUPP;
+	}
+	if (a->attr.max_wr < 1 || a->attr.max_wr > HCA_MAX_WR || a->attr.max_sge > HCA_MAX_SGE)
+		return EINVAL;
+	return 0;
+}
+
+static void hca_srq_handle_fill(struct hca_srq_handle *h, const struct ibv_pd *pd,
+				struct ibv_srq_init_attr_ex *a)
+{
+	const struct hca_srq *srq = h->hca;
+
+	h->pd = hca_pd_of((struct ibv_pd *)pd);
+	h->ibv.context = pd->context;
+	h->ibv.srq_context = a->srq_context;
+	h->ibv.pd = (struct ibv_pd *)pd;
+	h->ibv.handle = srq->item.index;
+	pthread_mutex_init(&h->ibv.mutex, NULL);
+	pthread_cond_init(&h->ibv.cond, NULL);
+	a->attr.max_wr = srq->rq.size;
+	a->attr.max_sge = srq->rq.sge_max;
+}
+
+/* The mask says what of `a` counts; what does not is zero. */
+static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
+{
+	struct hca_pd_handle *pd = hca_pd_of(a->pd);
+	struct hca_srq_handle *h = NULL;
+	struct hca_srq *srq = NULL;
+	int rc = hca_srq_check_init(a);
+
+	if (!rc)
+		rc = hca_command_fault("verbs.create_srq", NULL, pd->hca->port, -1);
+	if (rc)
+		goto err;
+	rc = ENOMEM;
+	h = os_alloc(sizeof *h, "ibv_srq");
+	srq = h ? hca_slab_take_owned(&hca_world()->srq, h) : NULL;
+	if (!srq)
+		goto err;
+	hca_lock(&srq->item.lock);
+	srq->context = hca_context_of(context)->hca->item.index;
+	srq->port = pd->hca->port;
+	srq->pd = pd->hca->item.index;
+	srq->limit = srq->failed = 0;
+	rc = hca_queue_make(&srq->rq, a->attr.max_wr, MAX_OF(a->attr.max_sge, 1u), 0);
+	hca_unlock(&srq->item.lock);
+	if (rc)
+		goto err;
+	h->hca = srq;
+	hca_srq_handle_fill(h, a->pd, a);
+	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
+	os_trace("srq.create", srq->item.index, srq->rq.size, srq->rq.sge_max);
+	return &h->ibv;
+err:
+	if (srq)
+		hca_slab_give(&hca_world()->srq, srq);
+	os_free(h);
+	errno = rc;
+	return NULL;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex a = {.srq_context = attr->srq_context,
+					 .attr = attr->attr,
+					 .comp_mask = IBV_SRQ_INIT_ATTR_PD,
+					 .srq_type = IBV_SRQT_BASIC,
+					 .pd = pd};
+
+	sim_point("ibv_create_srq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct ibv_srq *srq = hca_srq_create(pd->context, &a);
+
+	if (srq)
+		attr->attr = a.attr;
+	return srq;
+}
+
+struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	sim_point("ibv_create_srq_ex");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct ibv_srq_init_attr_ex a = *attr;
+
+	if (!(a.comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
+		a.srq_type = IBV_SRQT_BASIC;
+	if (!(a.comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
+	    (a.comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1))) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct ibv_srq *srq = hca_srq_create(context, &a);
+
+	if (srq)
+		attr->attr = a.attr;
+	return srq;
+}
+
+void hca_srq_destroy(struct hca_srq *srq)
+{
+	hca_event_purge(srq->context, HCA_ELEMENT_SRQ, srq->item.index, srq->item.generation);
+	hca_lock(&srq->item.lock);
+	os_trace("srq.destroy", srq->item.index, srq->rq.head - srq->rq.done, 0);
+	hca_queue_end(&srq->rq);
+	hca_unlock(&srq->item.lock);
+	hca_slab_give(&hca_world()->srq, srq);
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibv)
+{
+	sim_point("ibv_destroy_srq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_srq_handle *h = hca_srq_of(ibv);
+	uint32_t users = __atomic_load_n(&h->users, __ATOMIC_ACQUIRE);
+
+	if (users) {
+		hca_misuse("ibv_destroy_srq: %u queue pairs still use it", users);
+		return EBUSY;
+	}
+	int rc = hca_call_fault("verbs.destroy_srq", ibv, h->hca->port, -1);
+
+	hca_event_purge(h->hca->context, HCA_ELEMENT_SRQ, h->hca->item.index,
+			h->hca->item.generation);
+	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
+	hca_srq_destroy(h->hca);
+	__atomic_fetch_sub(&h->pd->users, 1, __ATOMIC_ACQ_REL);
+	os_free(h);
+	return rc;
+}
+
+/* ---- changing, asking ----------------------------------------------------------------------- */
+
+/* Moves what waits into a ring of another size; slots that are not given back have to fit too. */
+static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
+{
+	struct hca_queue *old = &srq->rq, fresh;
+	uint32_t used = old->head - __atomic_load_n(&old->polled, __ATOMIC_ACQUIRE);
+	int rc;
+
+	if (wr < 1 || wr > HCA_MAX_WR || wr < used)
+		return EINVAL;
+	rc = hca_queue_make(&fresh, wr, old->sge_max, 0);
+	if (rc)
+		return rc;
+	fresh.head = old->head;
+	fresh.done = old->done;
+	for (uint32_t i = old->done; i != old->head; i++) {
+		struct hca_wqe *from = hca_wqe_at(old, i), *to = hca_wqe_at(&fresh, i);
+
+		mem_acquire(from);
+		mem_forget(from);
+		memcpy(to, from, old->stride);
+		mem_forget(to);
+		mem_release(to);
+	}
+	/* completions polled meanwhile count on the old one: `polled` stays where it is */
+	uint64_t ring = old->ring, bytes = (uint64_t)old->size * old->stride;
+
+	old->ring = fresh.ring;
+	old->size = fresh.size;
+	hca_mem_give(ring, bytes);
+	return 0;
+}
+
+int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int mask)
+{
+	sim_point("ibv_modify_srq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_srq *srq = hca_srq_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.modify_srq", ibv, srq->port, -1);
+
+	if (rc)
+		return rc;
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return EINVAL;
+	hca_lock(&srq->item.lock);
+	uint32_t size = mask & IBV_SRQ_MAX_WR ? a->max_wr : srq->rq.size;
+
+	if (srq->failed || ((mask & IBV_SRQ_LIMIT) && a->srq_limit > size))
+		rc = EINVAL;
+	if (!rc && (mask & IBV_SRQ_MAX_WR))
+		rc = hca_srq_resize(srq, size);
+	if (!rc && (mask & IBV_SRQ_LIMIT))
+		srq->limit = a->srq_limit;
+	hca_unlock(&srq->item.lock);
+	return rc;
+}
+
+int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
+{
+	sim_point("ibv_query_srq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_srq *srq = hca_srq_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.query_srq", ibv, srq->port, -1);
+
+	if (rc)
+		return rc;
+	hca_lock(&srq->item.lock);
+	*a = (struct ibv_srq_attr){
+		.max_wr = srq->rq.size, .max_sge = srq->rq.sge_max, .srq_limit = srq->limit};
+	hca_unlock(&srq->item.lock);
+	return 0;
+}
+
+/* ---- posting -------------------------------------------------------------------------------- */
+
+static int hca_srq_check_recv(const struct hca_srq *srq, const struct ibv_recv_wr *wr)
+{
+	const struct hca_queue *q = &srq->rq;
+
+	if (srq->failed)
+		return EINVAL;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > q->sge_max) {
+		hca_say("ibv_post_srq_recv: srq %u: %d scatter entries, at most %u",
+			srq->item.index, wr->num_sge, q->sge_max);
+		return EINVAL;
+	}
+	if (q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size)
+		return 0;
+	hca_say("ibv_post_srq_recv: srq %u: queue of %u is full: %u wait, of %u the completion was "
+		"not polled",
+		srq->item.index, q->size, q->head - q->done,
+		q->done - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE));
+	return ENOMEM;
+}
+
+int hca_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	sim_point("ibv_post_srq_recv");
+	struct hca_srq *srq = hca_srq_of(ibv)->hca;
+	int rc = 0;
+
+	mem_release(NULL);
+	int fault = hca_srq_fault(srq, ibv);
+
+	hca_lock(&srq->item.lock);
+	for (; wr; wr = wr->next) {
+		sim_charge_ns(HCA_POST_NS);
+		rc = fault ? fault : hca_srq_check_recv(srq, wr);
+		if (rc)
+			break;
+		struct hca_wqe *e = hca_wqe_at(&srq->rq, srq->rq.head++);
+
+		hca_post_fill_recv(e, wr);
+		os_trace("post.srq_recv", srq->item.index, e->bytes, e->sge_count);
+	}
+	hca_unlock(&srq->item.lock);
+	if (rc)
+		*bad = wr;
+	sim_events_drain();
+	return rc;
+}
+
+/* ---- for the queue pairs -------------------------------------------------------------------- */
+
+bool hca_srq_take(struct hca_qp *qp)
+{
+	struct hca_srq *srq = hca_srq_at(qp->srq - 1);
+	struct hca_queue *from = &srq->rq, *to = &qp->rq;
+	bool took = false, low = false;
+
+	ASSERT(to->done == to->head);
+	hca_lock(&srq->item.lock);
+	if (!srq->failed && from->done != from->head) {
+		struct hca_wqe *e = hca_wqe_at(from, from->done++),
+			       *mine = hca_wqe_at(to, to->head++);
+
+		mem_acquire(e);
+		mem_forget(mine);
+		memcpy(mine, e, from->stride);
+		took = true;
+		low = from->head - from->done < srq->limit;
+		if (low)
+			srq->limit = 0;
+	}
+	uint32_t generation = srq->item.generation;
+
+	hca_unlock(&srq->item.lock);
+	if (low)
+		hca_event_post(srq->context, IBV_EVENT_SRQ_LIMIT_REACHED, srq->item.index,
+			       generation);
+	return took;
+}
+
+void hca_srq_give(uint32_t index, uint32_t generation)
+{
+	struct hca_srq *srq = hca_srq_at(index);
+
+	if (__atomic_load_n(&srq->item.generation, __ATOMIC_ACQUIRE) == generation)
+		__atomic_fetch_add(&srq->rq.polled, 1, __ATOMIC_ACQ_REL);
+}
+
+uint32_t hca_srq_generation(const struct hca_qp *qp)
+{
+	return hca_srq_at(qp->srq - 1)->item.generation;
+}
+
+void hca_srq_drop(struct hca_qp *qp)
+{
+	if (qp->srq && qp->rq.done != qp->rq.head)
+		hca_srq_give(qp->srq - 1, hca_srq_generation(qp));
+}
+
+/* ---- dying ---------------------------------------------------------------------------------- */
+
+/* An event, because whoever noticed may hold something. The queue pairs hear of it from their next
+ * message: IBV_EVENT_SRQ_ERR says that none of them can receive any more, so they are in ERR. */
+static void hca_srq_died(void *object, uint64_t generation)
+{
+	struct hca_srq *srq = object;
+	struct hca_world *w = hca_world();
+	uint32_t at = 0;
+	struct hca_qp *qp;
+
+	if (__atomic_load_n(&srq->item.generation, __ATOMIC_ACQUIRE) != (uint32_t)generation)
+		return;
+	while ((qp = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
+		hca_lock(&qp->item.lock);
+		if (qp->sq.ring && qp->srq == srq->item.index + 1)
+			hca_qp_to_error(qp);
+		hca_unlock(&qp->item.lock);
+	}
+}
+
+int hca_srq_fault(struct hca_srq *srq, const struct ibv_srq *ibv)
+{
+	const struct sim_event_attr attr = {.name = "srq.error", .kind = SIM_EVENT_WORK};
+	struct os_fault f;
+
+	if (hca_fault("verbs.srq", ibv, srq->port, -1, &f) &&
+	    !__atomic_exchange_n(&srq->failed, 1, __ATOMIC_ACQ_REL)) {
+		hca_event_post(srq->context, IBV_EVENT_SRQ_ERR, srq->item.index,
+			       srq->item.generation);
+		sim_event_post(&attr, hca_srq_died, srq, srq->item.generation, NULL);
+	}
+	return hca_call_fault("verbs.post_srq_recv", ibv, srq->port, -1);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The extended calls of a context: the slots of struct verbs_context, which inline functions of
+ * verbs.h call. A slot that is NULL makes its inline function fail with EOPNOTSUPP, which is what
+ * hardware without the feature does; those are named here with the reason, so that none is
+ * forgotten.
+ */
+#include "backends/fakeverbs/hca.h"
+
+void hca_extended_ops(struct verbs_context *v)
+{
+	v->create_srq_ex = hca_create_srq_ex;
+
+	/* Work queues and indirection tables spread raw packets over queues, and flows steer them:
+	 * this HCA has no raw packet queue pairs. */
+	v->create_wq = NULL;
+	v->modify_wq = NULL;
+	v->destroy_wq = NULL;
+	v->create_rwq_ind_table = NULL;
+	v->destroy_rwq_ind_table = NULL;
+	v->ibv_create_flow = NULL;
+	v->ibv_destroy_flow = NULL;
+	v->create_flow_action_esp = NULL;
+	v->modify_flow_action_esp = NULL;
+	v->destroy_flow_action = NULL;
+	/* Counters count flows. */
+	v->create_counters = NULL;
+	v->destroy_counters = NULL;
+	v->attach_counters_point_flow = NULL;
+	v->read_counters = NULL;
+	/* Tag matching is not built; nor is pacing of a queue pair. */
+	v->post_srq_ops = NULL;
+	v->modify_qp_rate_limit = NULL;
+	/* There is no memory on the device. */
+	v->alloc_dm = NULL;
+	v->free_dm = NULL;
+	v->reg_dm_mr = NULL;
+}
