@@ -3,36 +3,20 @@
  * Collectives: check, agree, enqueue; launch at once, or at the end of the group.
  */
 #include <stdint.h>
-#include <stdio.h>
 
 #include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/device/steps.h"
 #include "core/plan/plan.h"
 
 /* A collective as the program called it. */
 struct api_coll {
 	const char *call; /* "ncclAllReduce" */
-	const char *name; /* "all_reduce" */
 	struct ncclComm *comm;
 	struct plan_task task;
-	size_t bytes;       /* of a buffer */
-	const void *caller; /* where the program called it */
+	size_t bytes; /* of a buffer */
 };
-
-static const struct {
-	const char *name;
-	size_t bytes;
-} api_types[ncclNumTypes] = {
-	[ncclInt8] = {"int8", 1},         [ncclUint8] = {"uint8", 1},
-	[ncclInt32] = {"int32", 4},       [ncclUint32] = {"uint32", 4},
-	[ncclInt64] = {"int64", 8},       [ncclUint64] = {"uint64", 8},
-	[ncclFloat16] = {"half", 2},      [ncclFloat32] = {"float", 4},
-	[ncclFloat64] = {"double", 8},    [ncclBfloat16] = {"bfloat16", 2},
-	[ncclFloat8e4m3] = {"f8e4m3", 1}, [ncclFloat8e5m2] = {"f8e5m2", 1},
-};
-
-static const char *const api_ops[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
@@ -48,12 +32,12 @@ static ncclResult_t coll_values_check(struct api_coll *c)
 		WARN("%s: op is %d, expected 0 to %d", c->call, (int)t->op, ncclNumOps - 1);
 		return ncclInvalidArgument;
 	}
-	if (t->count > (size_t)PTRDIFF_MAX / api_types[t->type].bytes) {
+	if (t->count > (size_t)PTRDIFF_MAX / steps_type_bytes((int)t->type)) {
 		WARN("%s: count is %zu, more than memory can hold of %s", c->call, t->count,
-		     api_types[t->type].name);
+		     api_type_name(t->type));
 		return ncclInvalidArgument;
 	}
-	c->bytes = t->count * api_types[t->type].bytes;
+	c->bytes = t->count * steps_type_bytes((int)t->type);
 	return ncclSuccess;
 }
 
@@ -98,10 +82,10 @@ static ncclResult_t coll_buffers_check(const struct api_coll *c)
 		WARN("%s: %s is NULL", c->call, send ? "recvbuff" : "sendbuff");
 		return ncclInvalidArgument;
 	}
-	if ((send | recv) % api_types[c->task.type].bytes) {
+	if ((send | recv) % steps_type_bytes((int)c->task.type)) {
 		WARN("%s: %s is not aligned to its type, %s", c->call,
-		     send % api_types[c->task.type].bytes ? "sendbuff" : "recvbuff",
-		     api_types[c->task.type].name);
+		     send % steps_type_bytes((int)c->task.type) ? "sendbuff" : "recvbuff",
+		     api_type_name(c->task.type));
 		return ncclInvalidArgument;
 	}
 	if (send != recv && send < recv + c->bytes && recv < send + c->bytes) {
@@ -112,26 +96,6 @@ static ncclResult_t coll_buffers_check(const struct api_coll *c)
 		return ncclSuccess;
 	ncclResult_t rc = coll_pointer_check(c, c->task.send, "sendbuff");
 	return rc || send == recv ? rc : coll_pointer_check(c, c->task.recv, "recvbuff");
-}
-
-/* ---- agreement ------------------------------------------------------------------------------ */
-
-/* In a world that can tell, ranks that call different things are named here, before they hang. */
-static ncclResult_t coll_agree(const struct api_coll *c)
-{
-	const struct ncclComm *comm = c->comm;
-	struct os_agree_other other;
-	char text[sizeof other.text];
-
-	snprintf(text, sizeof text, "%s count=%zu type=%s op=%s", c->name, c->task.count,
-		 api_types[c->task.type].name, api_ops[c->task.op]);
-	if (os_agree(comm->id_hash, comm->op_count, comm->rank, text, c->caller, &other) == 0)
-		return ncclSuccess;
-	WARN("%s: ranks %d and %d disagree on operation %llu: rank %d called %s at %s, rank %d "
-	     "called %s at %s",
-	     c->call, comm->rank, other.rank, (unsigned long long)comm->op_count, comm->rank, text,
-	     other.here, other.rank, other.text, other.where);
-	return ncclInvalidUsage;
 }
 
 /* ---- to the plan ---------------------------------------------------------------------------- */
@@ -163,7 +127,7 @@ static ncclResult_t coll_submit(struct api_coll *c)
 	if (!rc)
 		rc = coll_buffers_check(c);
 	if (!rc)
-		rc = coll_agree(c);
+		rc = api_agree(c->comm, c->call, &c->task);
 	if (rc)
 		return rc;
 	c->task.op_count = c->comm->op_count++;
@@ -198,17 +162,18 @@ API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t
 {
 	struct api_coll c = {
 		.call = "ncclAllReduce",
-		.name = "all_reduce",
 		.comm = comm,
-		.caller = __builtin_return_address(0),
 		.task =
 			{
+				.name = "all_reduce",
+				.caller = __builtin_return_address(0),
 				.func = DEV_ALL_REDUCE,
 				.send = sendbuff,
 				.recv = recvbuff,
 				.count = count,
 				.type = datatype,
 				.op = op,
+				.root = -1,
 				.stream = stream,
 			},
 	};

@@ -210,6 +210,7 @@ void comm_close(struct ncclComm *comm)
 {
 	int before = -1;
 	(void)cudaGetDevice(&before);
+	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
 	comm_quieten(comm);
 	struct ncclComm *chain = comm_park(comm);
 	if (chain)

@@ -90,6 +90,7 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	comm_init_log(comm, "START");
 	rc = comm_init_steps(comm);
 	if (!rc) {
+		os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, true);
 		comm_state_set(comm, COMM_READY);
 		comm_init_log(comm, "COMPLETE");
 	} else {

@@ -301,6 +301,17 @@ int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const v
 	return os_world->agree(key, seq, rank, text, caller, other);
 }
 
+void os_agree_member(uint64_t key, uint64_t agent, bool in)
+{
+	os_world->agree_member(key, agent, in);
+}
+
+int os_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
+		   const void *caller, struct os_agree_other *other)
+{
+	return os_world->agree_order(key, agent, seq, rank, text, caller, other);
+}
+
 int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
 {
 	return os_world->interface(index, name, name_bytes, addr);

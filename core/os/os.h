@@ -271,6 +271,14 @@ struct os_agree_other {
 };
 int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 	     struct os_agree_other *other);
+/* The same for the order between keys. An agent of the calling process, a GPU, is a member of a key
+ * from `in` until not; what it does under all its keys has one order, and agents that are members
+ * of the same two keys do what is under these two in the same order. The one who comes second with
+ * something else at that place gets EINVAL, and *other as above. seq: counts the operations of the
+ * key from 0. An agent that is no member is not compared. Real world: always 0. */
+void os_agree_member(uint64_t key, uint64_t agent, bool in);
+int os_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
+		   const void *caller, struct os_agree_other *other);
 
 /* ---- world: sockets ------------------------------------------------------------------------- */
 

@@ -264,6 +264,16 @@ static int real_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text
 	return 0;
 }
 
+static void real_agree_member(uint64_t key, uint64_t agent, bool in)
+{
+}
+
+static int real_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank,
+			    const char *text, const void *caller, struct os_agree_other *other)
+{
+	return 0;
+}
+
 /* ---- shared memory -------------------------------------------------------------------------- */
 
 static int real_shm_path(const char *name, char *path, size_t bytes)
@@ -346,6 +356,8 @@ const struct os_world_ops os_real_ops = {
 	.file_read = real_file_read,
 	.log_line = real_log_line,
 	.agree = real_agree,
+	.agree_member = real_agree_member,
+	.agree_order = real_agree_order,
 	.interface = real_interface,
 	.listen = real_listen,
 	.connect = real_connect,

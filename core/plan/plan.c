@@ -297,6 +297,8 @@ ncclResult_t plan_launch(struct ncclComm *comm)
 	if (!rc && dev != comm->cuda_dev)
 		rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice before a launch");
 	if (!rc)
+		rc = plan_order_check(comm, st);
+	if (!rc)
 		rc = plan_launch_queue(comm, st);
 	plan_discard(comm);
 	if (dev >= 0 && dev != comm->cuda_dev)

@@ -15,12 +15,14 @@
 
 struct plan_task {
 	enum dev_func func;
+	const char *name;   /* "all_reduce" */
+	const void *caller; /* where the program called it */
 	const void *send;
 	void *recv;
 	size_t count;
 	ncclDataType_t type;
 	ncclRedOp_t op;
-	int root;
+	int root; /* -1: has none */
 	cudaStream_t stream;
 	uint64_t op_count;
 };

@@ -57,4 +57,11 @@ struct plan_state {
 	int32_t nops;
 };
 
+/* ---- order.c -------------------------------------------------------------------------------- */
+
+/* Do all ranks launch the collectives of their communicators in the same order? Before a launch, of
+ * all that is queued. ncclInvalidUsage, with both call sites, if the world knows one that does not.
+ */
+ncclResult_t plan_order_check(const struct ncclComm *comm, const struct plan_state *st);
+
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a host tells its processes: name, boot id, files. And what the world keeps for all of them:
- * the memo and the agreements.
+ * the memo.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "sim/engine/symbol.h"
 #include "sim/world/world_internal.h"
 
 /* ---- identity and files ------------------------------------------------------------------------
@@ -106,92 +105,4 @@ const void *world_memo(const char *kind, const void *key, size_t key_bytes,
 	found = memo_table_insert(&world->memo, kind, key, key_bytes, made);
 	world_unlock(&world->lock);
 	return found;
-}
-
-/* ---- agreements ----------------------------------------------------------------------------- */
-
-/* The latest AGREE_KEPT sequence numbers of one key. Ranks that are further apart than that are not
- * compared: memory stays bounded, and a collective keeps its ranks closer together. */
-#define AGREE_KEPT 64
-
-struct world_agreement {
-	struct world_agreement *next;
-	uint64_t key;
-	struct agree_slot {
-		uint64_t seq_plus_one; /* 0: empty */
-		uint64_t hash;         /* of the whole text */
-		const void *caller;    /* of the first */
-		struct os_agree_other first;
-	} slot[AGREE_KEPT];
-};
-
-static struct world_agreement *agree_get(uint64_t key)
-{
-	struct world_agreement *a = world->agreements;
-	while (a && a->key != key)
-		a = a->next;
-	if (a)
-		return a;
-	a = calloc(1, sizeof *a);
-	ASSERT(a);
-	a->key = key;
-	a->next = world->agreements;
-	world->agreements = a;
-	return a;
-}
-
-/* A return address in words: the function of the program that made the call. */
-static void agree_where(const void *caller, char *out, size_t bytes)
-{
-	char name[64] = "?";
-	size_t at = 0;
-
-	if (caller && symbol_find((const char *)caller - 1, name, sizeof name, &at))
-		snprintf(out, bytes, "%s+0x%zx", name, at + 1);
-	else
-		snprintf(out, bytes, "?");
-}
-
-static int agree_check(struct agree_slot *s, uint64_t seq, int32_t rank, const char *text,
-		       const void *caller, struct os_agree_other *other)
-{
-	uint64_t hash = hash64_str(text);
-	if (s->seq_plus_one > seq + 1)
-		return 0;
-	if (s->seq_plus_one < seq + 1) {
-		s->seq_plus_one = seq + 1;
-		s->hash = hash;
-		s->caller = caller;
-		s->first.rank = rank;
-		snprintf(s->first.text, sizeof s->first.text, "%s", text);
-		return 0;
-	}
-	if (s->hash == hash)
-		return 0;
-	if (other) {
-		*other = s->first;
-		agree_where(s->caller, other->where, sizeof other->where);
-		agree_where(caller, other->here, sizeof other->here);
-	}
-	return EINVAL;
-}
-
-int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
-		struct os_agree_other *other)
-{
-	ASSERT(text && seq < UINT64_MAX);
-	world_lock(&world->lock);
-	struct agree_slot *s = &agree_get(key)->slot[seq % AGREE_KEPT];
-	int rc = agree_check(s, seq, rank, text, caller, other);
-	world_unlock(&world->lock);
-	return rc;
-}
-
-void world_agreements_free(void)
-{
-	for (struct world_agreement *next, *a = world->agreements; a; a = next) {
-		next = a->next;
-		free(a);
-	}
-	world->agreements = NULL;
 }

@@ -3,7 +3,7 @@
  * What the files of the world share, and nobody else sees: one instance, `world`, while a world
  * exists. Owner of each part: world.c life, hosts, leaks and the table of operations; machine.c
  * topology files; proc.c processes, environment and memory; socket.c and stream.c sockets; shm.c
- * shared memory; host.c identity, files, agreements, memo; fabric.c ports; arena.c the arena.
+ * shared memory; host.c identity, files, memo; agree.c agreements; fabric.c ports; arena.c the arena.
  *
  * Locks: under `sim` nothing here switches between its scheduling point and its return, so there
  * are none. Under `threads` each part has one os_mutex; none is held while another is taken, save
@@ -85,6 +85,7 @@ struct world_leak {
 
 struct world_conn;
 struct world_agreement;
+struct world_member;
 
 struct world {
 	struct world_config config;
@@ -99,6 +100,7 @@ struct world {
 	struct world_leak *leaks;
 	struct memo_table memo;
 	struct world_agreement *agreements;
+	struct world_member *members;
 	struct os_mutex socket_lock, shm_lock;
 	struct world_conn *conns;
 	struct stranger *strangers; /* on their way; under socket_lock */
@@ -155,8 +157,13 @@ void world_boot_id(char *out, size_t bytes);
 int32_t world_cpu(void);
 int world_file_read(const char *path, char **data, size_t *bytes);
 void world_log_line(const char *line);
+
+/* ---- agree.c */
 int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 		struct os_agree_other *other);
+void world_agree_member(uint64_t key, uint64_t agent, bool in);
+int world_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
+		      const void *caller, struct os_agree_other *other);
 void world_agreements_free(void);
 
 /* ---- socket.c */

@@ -467,6 +467,35 @@ static void agreement_is_by_key_and_sequence(void)
 	ck_assert_int_eq(os_agree(1, 0, 2, "count 8", NULL, NULL), 0);
 }
 
+static void agents_keep_one_order_between_keys(void)
+{
+	enum { A = 100, B, ONE = 1, TWO };
+	struct os_agree_other other = {.rank = -5};
+	for (uint64_t agent = ONE; agent <= TWO; agent++) {
+		os_agree_member(A, agent, true);
+		os_agree_member(B, agent, true);
+	}
+	ck_assert_int_eq(os_agree_order(A, ONE, 0, 0, "A 0", NULL, &other), 0);
+	ck_assert_int_eq(os_agree_order(B, ONE, 0, 0, "B 0", NULL, &other), 0);
+	ck_assert_int_eq(os_agree_order(A, TWO, 0, 1, "A 0", NULL, &other), 0);
+	ck_assert_int_eq(os_agree_order(A, 3, 1, 0, "no member", NULL, &other), 0);
+	ck_assert_int_eq(other.rank, -5);
+	int rc = os_agree_order(A, TWO, 1, 1, "A 1", NULL, &other);
+	if (strcmp(os_world_in_force()->name, "real") == 0) {
+		ck_assert_int_eq(rc, 0);
+		return;
+	}
+	ck_assert_int_eq(rc, EINVAL);
+	ck_assert_int_eq(other.rank, 0);
+	ck_assert_str_eq(other.text, "B 0");
+	/* who has left is compared no more */
+	os_agree_member(B, TWO, false);
+	ck_assert_int_eq(os_agree_order(A, TWO, 2, 1, "A 2", NULL, &other), 0);
+	os_agree_member(A, ONE, false);
+	os_agree_member(A, TWO, false);
+	os_agree_member(B, ONE, false);
+}
+
 /* ---- sockets -------------------------------------------------------------------------------- */
 
 static struct os_addr loopback(uint16_t port)
@@ -718,6 +747,7 @@ static void shm_is_made_opened_and_unlinked(void)
 	X(host_has_a_name_and_an_environment)                                                      \
 	X(files_are_read_whole)                                                                    \
 	X(agreement_is_by_key_and_sequence)                                                        \
+	X(agents_keep_one_order_between_keys)                                                      \
 	X(bytes_go_both_ways_in_order_then_end)                                                    \
 	X(nobody_listens_is_connection_refused)                                                    \
 	X(a_port_is_taken_once)                                                                    \

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives of several communicators on one GPU: each kernel holds its blocks until the peers'
+ * kernels come. So GPUs that are in the same two communicators launch what these have in the same
+ * order; if not, each may wait for a kernel that the other has queued behind the one that waits. It
+ * often works, as long as streams differ and a GPU has room for both. In a world that can tell, the
+ * second one to come is told.
+ */
+#include <stdio.h>
+
+#include "core/base/log.h"
+#include "core/plan/plan_internal.h"
+
+static ncclResult_t plan_order_check_one(const struct ncclComm *comm, const struct plan_task *t)
+{
+	struct os_agree_other other;
+	char text[sizeof other.text];
+
+	snprintf(text, sizeof text, "%s, operation %llu of communicator %llx", t->name,
+		 (unsigned long long)t->op_count, (unsigned long long)comm->id_hash);
+	if (os_agree_order(comm->id_hash, (uint64_t)comm->cuda_dev, t->op_count, comm->rank, text,
+			   t->caller, &other) == 0)
+		return ncclSuccess;
+	WARN("ranks disagree on the order of communicators: rank %d launches %s, called at %s, "
+	     "where "
+	     "rank %d of its communicator launched %s, called at %s",
+	     comm->rank, text, other.here, other.rank, other.text, other.where);
+	return ncclInvalidUsage;
+}
+
+ncclResult_t plan_order_check(const struct ncclComm *comm, const struct plan_state *st)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 0; !rc && i < st->queued; i++)
+		rc = plan_order_check_one(comm, &st->queue[i]);
+	return rc;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Do the ranks of all processes do the same? What only somebody who sees them all can tell: the
+ * world keeps what the first of them said, and compares the others' with it. Nothing here is a
+ * scheduling point, draws or traces, so the run is the same as without.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "sim/engine/symbol.h"
+#include "sim/world/world_internal.h"
+
+/* ---- what is the same on all ranks ---------------------------------------------------------- */
+
+/* The latest AGREE_KEPT sequence numbers of one key. Ranks that are further apart than that are not
+ * compared: memory stays bounded, and a collective keeps its ranks closer together. */
+#define AGREE_KEPT 64
+
+struct world_agreement {
+	struct world_agreement *next;
+	uint64_t key;
+	struct agree_slot {
+		uint64_t seq_plus_one; /* 0: empty */
+		uint64_t hash;         /* of the whole text */
+		const void *caller;    /* of the first */
+		struct os_agree_other first;
+	} slot[AGREE_KEPT];
+};
+
+static struct world_agreement *agree_get(uint64_t key)
+{
+	struct world_agreement *a = world->agreements;
+	while (a && a->key != key)
+		a = a->next;
+	if (a)
+		return a;
+	a = calloc(1, sizeof *a);
+	ASSERT(a);
+	a->key = key;
+	a->next = world->agreements;
+	world->agreements = a;
+	return a;
+}
+
+/* A return address in words: the function of the program that made the call. */
+static void agree_where(const void *caller, char *out, size_t bytes)
+{
+	char name[64] = "?";
+	size_t at = 0;
+
+	if (caller && symbol_find((const char *)caller - 1, name, sizeof name, &at))
+		snprintf(out, bytes, "%s+0x%zx", name, at + 1);
+	else
+		snprintf(out, bytes, "?");
+}
+
+static int agree_check(struct agree_slot *s, uint64_t seq, int32_t rank, const char *text,
+		       const void *caller, struct os_agree_other *other)
+{
+	uint64_t hash = hash64_str(text);
+	if (s->seq_plus_one > seq + 1)
+		return 0;
+	if (s->seq_plus_one < seq + 1) {
+		s->seq_plus_one = seq + 1;
+		s->hash = hash;
+		s->caller = caller;
+		s->first.rank = rank;
+		snprintf(s->first.text, sizeof s->first.text, "%s", text);
+		return 0;
+	}
+	if (s->hash == hash)
+		return 0;
+	if (other) {
+		*other = s->first;
+		agree_where(s->caller, other->where, sizeof other->where);
+		agree_where(caller, other->here, sizeof other->here);
+	}
+	return EINVAL;
+}
+
+int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
+		struct os_agree_other *other)
+{
+	ASSERT(text && seq < UINT64_MAX);
+	world_lock(&world->lock);
+	struct agree_slot *s = &agree_get(key)->slot[seq % AGREE_KEPT];
+	int rc = agree_check(s, seq, rank, text, caller, other);
+	world_unlock(&world->lock);
+	return rc;
+}
+
+/* ---- the order of what one agent does under several keys ------------------------------------ */
+
+/* One agent (a GPU of a process) that takes part under a key. */
+struct world_member {
+	struct world_member *next;
+	uint32_t proc;
+	uint64_t agent, key;
+	uint64_t done; /* operations so far */
+};
+
+static struct world_member **member_find(uint64_t key, uint64_t agent)
+{
+	uint32_t proc = world_self()->proc->id;
+	struct world_member **at = &world->members;
+	while (*at && !((*at)->key == key && (*at)->agent == agent && (*at)->proc == proc))
+		at = &(*at)->next;
+	return at;
+}
+
+void world_agree_member(uint64_t key, uint64_t agent, bool in)
+{
+	world_lock(&world->lock);
+	struct world_member **at = member_find(key, agent), *m = *at;
+	if (in && !m) {
+		m = calloc(1, sizeof *m);
+		ASSERT(m);
+		m->proc = world_self()->proc->id;
+		m->agent = agent;
+		m->key = key;
+		m->next = world->members;
+		world->members = m;
+	} else if (!in && m) {
+		*at = m->next;
+		free(m);
+	}
+	world_unlock(&world->lock);
+}
+
+/* Two keys have one order, if it is the same for all agents that are in both: what an agent did
+ * under either of them, counted together. */
+static int agree_order(const struct world_member *m, uint64_t seq, int32_t rank, const char *text,
+		       const void *caller, struct os_agree_other *other)
+{
+	for (const struct world_member *o = world->members; o; o = o->next) {
+		if (o->proc != m->proc || o->agent != m->agent || o->key == m->key)
+			continue;
+		uint64_t pair = hash64_combine(MIN_OF(m->key, o->key), MAX_OF(m->key, o->key));
+		uint64_t at = seq + o->done;
+		if (agree_check(&agree_get(pair)->slot[at % AGREE_KEPT], at, rank, text, caller,
+				other))
+			return EINVAL;
+	}
+	return 0;
+}
+
+int world_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
+		      const void *caller, struct os_agree_other *other)
+{
+	ASSERT(text && seq < UINT64_MAX);
+	world_lock(&world->lock);
+	struct world_member *m = *member_find(key, agent);
+	int rc = m ? agree_order(m, seq, rank, text, caller, other) : 0;
+	if (m)
+		m->done = seq + 1;
+	world_unlock(&world->lock);
+	return rc;
+}
+
+/* ---- end ------------------------------------------------------------------------------------ */
+
+void world_agreements_free(void)
+{
+	for (struct world_agreement *next, *a = world->agreements; a; a = next) {
+		next = a->next;
+		free(a);
+	}
+	world->agreements = NULL;
+	for (struct world_member *next, *m = world->members; m; m = next) {
+		next = m->next;
+		free(m);
+	}
+	world->members = NULL;
+}
