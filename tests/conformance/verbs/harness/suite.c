@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program: command line, choice of cases, a process for each, TAP. */
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/conformance/verbs/harness/target.h"
+
+struct vs_config vs_config;
+uint64_t vs_available;
+int vs_param;
+uint8_t vs_port_num;
+
+static struct vs_case *suite_first;
+static int suite_result_fd = -1; /* in the process of a case */
+
+/* In order of file and line within each file: constructors run in that order, files in the
+ * linker's; the list is sorted by area. */
+void vs_case_add(struct vs_case *c)
+{
+	struct vs_case **at = &suite_first;
+
+	while (*at && strcmp((*at)->file, c->file) <= 0)
+		at = &(*at)->next;
+	c->next = *at;
+	*at = c;
+}
+
+/* ---- what the target is known to lack, and to do differently -------------------------------- */
+
+#define SUITE_ROWS_MAX 256
+
+static struct suite_row {
+	char name[120];
+	bool differs; /* else: lacks */
+} suite_rows[SUITE_ROWS_MAX];
+static int suite_row_count;
+
+static void suite_rows_read(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[400], word[20], name[120];
+	int number = 0;
+
+	if (!f) {
+		fprintf(stderr, "verbs_suite: %s: %s\n", path, strerror(errno));
+		exit(2);
+	}
+	while (fgets(line, sizeof line, f)) {
+		number++;
+		line[strcspn(line, "#\n")] = 0;
+		int n = sscanf(line, "%19s %119s", word, name);
+
+		if (n <= 0)
+			continue;
+		bool differs = !strcmp(word, "differs");
+
+		if (n != 2 || (!differs && strcmp(word, "lacks")) ||
+		    suite_row_count == SUITE_ROWS_MAX) {
+			fprintf(stderr, "%s:%d: expected 'lacks NEED' or 'differs CASE'\n", path,
+				number);
+			exit(2);
+		}
+		suite_rows[suite_row_count].differs = differs;
+		memcpy(suite_rows[suite_row_count++].name, name, sizeof name);
+	}
+	fclose(f);
+}
+
+static bool suite_listed(bool differs, const char *name)
+{
+	for (int i = 0; i < suite_row_count; i++)
+		if (suite_rows[i].differs == differs && !strcmp(suite_rows[i].name, name))
+			return true;
+	return false;
+}
+
+/* ---- in the process of a case --------------------------------------------------------------- */
+
+static void suite_tell(char tag, const char *text)
+{
+	char out[1200];
+	int n = snprintf(out, sizeof out, "%c%s", tag, text);
+
+	if (n >= (int)sizeof out)
+		n = sizeof out - 1;
+	if (suite_result_fd < 0)
+		fprintf(stderr, "%s\n", out + 1);
+	else if (write(suite_result_fd, out, (size_t)n) != n)
+		fprintf(stderr, "verbs_suite: result lost: %s\n", out);
+}
+
+void vs_fail(const char *file, int line, const char *fmt, ...)
+{
+	char text[900], out[1100];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	const char *base = strrchr(file, '/');
+
+	snprintf(out, sizeof out, "%s%s:%d: %s", target_where(), base ? base + 1 : file, line,
+		 text);
+	suite_tell('F', out);
+	if (vs_config.here)
+		abort();
+	_exit(1);
+}
+
+void vs_skip(const char *fmt, ...)
+{
+	char text[900];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	suite_tell('S', text);
+	_exit(0);
+}
+
+/* What is there, by report, else by the target's list; contradictions are failures. */
+static void suite_needs_decide(void)
+{
+	uint64_t unreported, reported = vs_needs_reported(&unreported);
+
+	vs_available = 0;
+	for (int i = 0; i < VS_NEED_COUNT; i++) {
+		bool lacks = suite_listed(false, vs_need_name[i]);
+		bool there = reported >> i & 1;
+
+		if (unreported >> i & 1)
+			there = !lacks;
+		else if (there && lacks)
+			FAIL("the device reports %s, but %s says that it lacks it: remove the line",
+			     vs_need_name[i], vs_config.expected);
+		else if (!there && !lacks && vs_config.strict)
+			FAIL("the device does not report %s, and %s does not say that it lacks it",
+			     vs_need_name[i],
+			     vs_config.expected ? vs_config.expected : "(no list)");
+		vs_available |= (uint64_t)there << i;
+	}
+}
+
+bool vs_has(enum vs_need need)
+{
+	return vs_available >> need & 1;
+}
+
+static void suite_case_body(void *arg)
+{
+	const struct vs_case *c = arg;
+
+	suite_needs_decide();
+	for (int i = 0; i < VS_NEED_COUNT; i++)
+		if ((c->needs >> i & 1) && !vs_has((enum vs_need)i))
+			vs_skip("no %s (%s)", vs_need_text[i], vs_need_name[i]);
+	c->run();
+}
+
+static void suite_case_run(struct vs_case *c)
+{
+	target_run(c, suite_case_body, c);
+	suite_tell('P', "passes");
+}
+
+/* ---- the parent ----------------------------------------------------------------------------- */
+
+struct suite_outcome {
+	char tag; /* 'P', 'F', 'S' */
+	char text[1400];
+	FILE *output; /* what the case printed */
+};
+
+static int64_t suite_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Reads the result until the case's process closes its end, or its time is over. */
+static bool suite_result_read(int fd, char *text, size_t bytes)
+{
+	int64_t end = suite_now_ms() + vs_config.case_seconds * 1000;
+	size_t at = 0;
+
+	for (;;) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		int64_t left = end - suite_now_ms();
+
+		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+			return false;
+		ssize_t n = read(fd, text + at, bytes - 1 - at);
+
+		if (n <= 0)
+			break;
+		at += (size_t)n;
+	}
+	text[at] = 0;
+	return true;
+}
+
+static void suite_outcome_decide(struct suite_outcome *o, const char *text, int status, bool ended)
+{
+	o->tag = 'F';
+	if (!ended)
+		snprintf(o->text, sizeof o->text, "no end after %d s", vs_config.case_seconds);
+	else if (WIFSIGNALED(status))
+		snprintf(o->text, sizeof o->text, "signal %d (%s) %s", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)), text[0] ? text + 1 : "");
+	else if (!text[0])
+		snprintf(o->text, sizeof o->text, "exit code %d without a result",
+			 WEXITSTATUS(status));
+	else {
+		o->tag = text[0];
+		snprintf(o->text, sizeof o->text, "%s", text + 1);
+		if (o->tag != 'F' && WEXITSTATUS(status)) {
+			o->tag = 'F';
+			snprintf(o->text, sizeof o->text, "exit code %d after the end",
+				 WEXITSTATUS(status));
+		}
+	}
+}
+
+static void suite_case_fork(struct vs_case *c, struct suite_outcome *o)
+{
+	char text[1200] = "";
+	int fd[2], status = 0;
+
+	o->output = tmpfile();
+	if (!o->output || pipe2(fd, O_CLOEXEC)) {
+		perror("verbs_suite");
+		exit(2);
+	}
+	fflush(NULL);
+	pid_t pid = fork();
+
+	if (pid < 0) {
+		perror("verbs_suite: fork");
+		exit(2);
+	}
+	if (!pid) {
+		close(fd[0]);
+		dup2(fileno(o->output), 1);
+		dup2(fileno(o->output), 2);
+		suite_result_fd = fd[1];
+		suite_case_run(c);
+		fflush(NULL);
+		_exit(0);
+	}
+	close(fd[1]);
+	bool ended = suite_result_read(fd[0], text, sizeof text);
+
+	close(fd[0]);
+	if (!ended)
+		kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	suite_outcome_decide(o, text, status, ended);
+}
+
+static void suite_output_show(FILE *f)
+{
+	char line[600];
+	int n = 0;
+
+	rewind(f);
+	while (fgets(line, sizeof line, f) && n++ < 200)
+		printf("#   %s%s", line, strchr(line, '\n') ? "" : "\n");
+}
+
+static void suite_full_name(const struct vs_case *c, int param, char *out, size_t bytes)
+{
+	const char *base = strrchr(c->file, '/');
+
+	base = base ? base + 1 : c->file;
+	int n = snprintf(out, bytes, "%.*s.%s", (int)strcspn(base, "."), base, c->name);
+
+	if (c->count && c->label)
+		snprintf(out + n, bytes - (size_t)n, "/%s", c->label(param));
+	else if (c->count)
+		snprintf(out + n, bytes - (size_t)n, "/%d", param);
+}
+
+static struct suite_totals {
+	int number, passed, failed, skipped, different;
+} suite_totals;
+
+static void suite_case_report(const char *name, struct suite_outcome *o)
+{
+	struct suite_totals *t = &suite_totals;
+	bool differs = suite_listed(true, name);
+
+	o->text[strcspn(o->text, "\n")] = 0;
+	t->number++;
+	if (o->tag == 'S' && vs_config.strict && !strncmp(o->text, "the device reports", 18))
+		o->tag = 'F'; /* a double has no small tables that nobody wrote down */
+	if (o->tag == 'F' && differs) {
+		printf("ok %d %s # DIFFERS as documented: %s\n", t->number, name, o->text);
+		t->different++;
+	} else if (o->tag == 'P' && differs) {
+		printf("not ok %d %s # passes, but %s says that it differs: remove the line\n",
+		       t->number, name, vs_config.expected);
+		t->failed++;
+	} else if (o->tag == 'P') {
+		printf("ok %d %s\n", t->number, name);
+		t->passed++;
+	} else if (o->tag == 'S') {
+		printf("ok %d %s # SKIP %s\n", t->number, name, o->text);
+		t->skipped++;
+	} else {
+		printf("not ok %d %s # %s\n", t->number, name, o->text);
+		t->failed++;
+	}
+	if (o->output && ((o->tag == 'F' && !differs) || vs_config.verbose))
+		suite_output_show(o->output);
+	fflush(stdout);
+}
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+static void suite_usage(FILE *f)
+{
+	fprintf(f,
+		"usage: verbs_suite [options] [PATTERN...]      PATTERN: area.name, with * and ?\n"
+		"  --list              names (and needs), nothing runs\n"
+		"  --device NAME[,NAME2]  HCA of end 0 [and of end 1]; default: the first two\n"
+		"  --port N --gid N    default: 1; the first RoCE v2 entry with an IPv4 address\n"
+		"  --expected FILE     lines 'lacks NEED' and 'differs CASE' of this target\n"
+		"  --strict            what is not there and not listed is a failure\n"
+		"  --timeout SECONDS   for a case\n"
+		"  --timeout-shift N   acknowledge timeouts 2^N as long\n"
+		"  --here              no process of its own (for a debugger)\n"
+		"  --verbose           what cases print, even when they pass\n"
+		"  --engine sim|threads --seed S --seeds N   fakeverbs in this process\n");
+}
+
+static const char *suite_value(int argc, char **argv, int *i)
+{
+	if (*i + 1 >= argc) {
+		fprintf(stderr, "verbs_suite: %s wants a value\n", argv[*i]);
+		exit(2);
+	}
+	return argv[++*i];
+}
+
+static bool suite_option(int argc, char **argv, int *i)
+{
+	struct vs_config *c = &vs_config;
+	const char *a = argv[*i];
+
+#define VALUE suite_value(argc, argv, i)
+	if (!strcmp(a, "--device")) {
+		char *second, *names = strdup(VALUE);
+
+		second = strchr(names, ',');
+		if (second)
+			*second++ = 0;
+		c->device[0] = names;
+		c->device[1] = second;
+	} else if (!strcmp(a, "--port")) {
+		c->port = atoi(VALUE);
+	} else if (!strcmp(a, "--gid")) {
+		c->gid = atoi(VALUE);
+	} else if (!strcmp(a, "--expected")) {
+		c->expected = VALUE;
+		suite_rows_read(c->expected);
+	} else if (!strcmp(a, "--strict")) {
+		c->strict = true;
+	} else if (!strcmp(a, "--timeout")) {
+		c->case_seconds = atoi(VALUE);
+	} else if (!strcmp(a, "--timeout-shift")) {
+		c->timeout_shift = atoi(VALUE);
+	} else if (!strcmp(a, "--here")) {
+		c->here = true;
+	} else if (!strcmp(a, "--verbose")) {
+		c->verbose = true;
+	} else if (!strcmp(a, "--engine")) {
+		c->engine = VALUE;
+	} else if (!strcmp(a, "--seed")) {
+		c->seed = strtoull(VALUE, NULL, 0);
+		c->seeds = 1;
+	} else if (!strcmp(a, "--seeds")) {
+		c->seeds = strtoull(VALUE, NULL, 0);
+	} else {
+		return false;
+	}
+#undef VALUE
+	return true;
+}
+
+static void suite_list(const struct vs_case *c, const char *name)
+{
+	printf("%s", name);
+	for (int i = 0; i < VS_NEED_COUNT; i++)
+		if (c->needs >> i & 1)
+			printf(" %s", vs_need_name[i]);
+	printf("\n");
+}
+
+static bool suite_wanted(const char *name, char **patterns, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!fnmatch(patterns[i], name, 0))
+			return true;
+	return !n;
+}
+
+/* list: only names. Returns how many there were. */
+static int suite_each(bool list, char **patterns, int n)
+{
+	char name[200];
+	int seen = 0;
+
+	for (struct vs_case *c = suite_first; c; c = c->next) {
+		for (vs_param = 0; vs_param < (c->count ? c->count : 1); vs_param++) {
+			suite_full_name(c, vs_param, name, sizeof name);
+			if (!suite_wanted(name, patterns, n))
+				continue;
+			seen++;
+			if (list) {
+				suite_list(c, name);
+			} else if (vs_config.here) {
+				suite_case_run(c);
+				printf("ok %s\n", name);
+			} else {
+				struct suite_outcome o;
+
+				suite_case_fork(c, &o);
+				suite_case_report(name, &o);
+				fclose(o.output);
+			}
+		}
+	}
+	return seen;
+}
+
+int main(int argc, char **argv)
+{
+	bool list = false;
+	int patterns = 0;
+
+	vs_config = (struct vs_config){.port = 1, .gid = -1, .case_seconds = 30};
+	target_defaults(&vs_config);
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--list")) {
+			list = true;
+		} else if (!strcmp(argv[i], "--help")) {
+			suite_usage(stdout);
+			return 0;
+		} else if (argv[i][0] == '-') {
+			if (!suite_option(argc, argv, &i)) {
+				fprintf(stderr, "verbs_suite: what is %s?\n", argv[i]);
+				suite_usage(stderr);
+				return 2;
+			}
+		} else {
+			argv[1 + patterns++] = argv[i];
+		}
+	}
+	vs_port_num = (uint8_t)vs_config.port;
+	int seen = suite_each(list, argv + 1, patterns);
+	const struct suite_totals *t = &suite_totals;
+
+	if (!seen) {
+		fprintf(stderr, "verbs_suite: no case has such a name\n");
+		return 2;
+	}
+	if (list || vs_config.here)
+		return 0;
+	printf("1..%d\n", t->number);
+	if (t->different)
+		printf("# %d differ as documented\n", t->different);
+	printf("%d passed, %d failed, %d skipped\n", t->passed + t->different, t->failed,
+	       t->skipped);
+	return t->failed ? 1 : 0;
+}

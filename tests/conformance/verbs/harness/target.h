@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the suite asks of a target: a clock, memory, threads, a way to wait, and a place to run a
+ * case in. One implementation is linked: target_posix.c or target_world.c. And what the parts of
+ * the harness share. Times in ns.
+ */
+#ifndef TESTS_CONFORMANCE_VERBS_HARNESS_TARGET_H
+#define TESTS_CONFORMANCE_VERBS_HARNESS_TARGET_H
+
+#include "tests/conformance/verbs/suite.h"
+
+struct vs_config {
+	const char *device[2]; /* names; NULL: the first, and the second if there is one */
+	int port, gid;         /* gid -1: chosen */
+	int timeout_shift;     /* added to acknowledge timeouts: slow machines, real clocks */
+	int case_seconds;
+	bool strict, here, verbose;
+	const char *expected;
+	/* targets with seeds */
+	const char *engine;
+	uint64_t seed, seeds;
+};
+extern struct vs_config vs_config;
+
+/* Prepares defaults of vs_config before the command line is read. */
+void target_defaults(struct vs_config *config);
+/* Runs the case body, as often as the target likes; returns when all went well, or explains with
+ * vs_fail. In the process of the case. */
+void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg);
+/* Said before a failure: "seed 3: "; "" if nothing. */
+const char *target_where(void);
+
+uint64_t target_now_ns(void);
+void target_sleep_ns(uint64_t ns);
+void *target_alloc(size_t bytes);
+void target_release(void *p);
+struct vs_thread *target_thread_start(void (*run)(void *arg), void *arg);
+void target_thread_join(struct vs_thread *t);
+
+/* A fruitless look at `object` (a queue, a channel, a context) is followed by target_idle, with
+ * what target_mark said before the look: returns when something may have happened, at the latest at
+ * the deadline. */
+uint64_t target_mark(const void *object);
+void target_idle(const void *object, uint64_t mark, uint64_t deadline_ns);
+/* Would the call that takes an event return at once? */
+bool target_async_pending(struct ibv_context *ctx);
+bool target_channel_pending(struct ibv_comp_channel *channel);
+
+/* need.c: */
+extern const char *const vs_need_name[VS_NEED_COUNT], *const vs_need_text[VS_NEED_COUNT];
+/* What the devices report. *unreported: needs that no attribute tells about. */
+uint64_t vs_needs_reported(uint64_t *unreported);
+
+/* suite.c: what this device has, by report and list. */
+extern uint64_t vs_available;
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target in this process: a world of one host, and its HCAs from fakeverbs. Each case runs once
+ * for each seed under `sim`, or once under `threads`, in a world of its own, and may leave nothing
+ * behind in it. */
+#include "backends/fakeverbs/hca.h"
+#include "sim/engine/sim.h"
+#include "sim/world/world.h"
+#include "tests/conformance/verbs/harness/target.h"
+
+#define TARGET_MACHINE "h100-8nic"
+#define TARGET_SEEDS   3
+
+static char target_text[40];
+
+void target_defaults(struct vs_config *config)
+{
+	config->engine = "sim";
+	config->seed = 1;
+	config->seeds = TARGET_SEEDS;
+	config->strict = true;
+}
+
+const char *target_where(void)
+{
+	return target_text;
+}
+
+static void target_run_once(const struct vs_case *c, enum sim_engine engine, uint64_t seed,
+			    void (*body)(void *arg), void *arg)
+{
+	const struct sim_config config = {.engine = engine, .seed = seed};
+	const struct world_config world = {.hosts = 1, .machine = TARGET_MACHINE};
+
+	snprintf(target_text, sizeof target_text, "%s seed %llu: ", vs_config.engine,
+		 (unsigned long long)seed);
+	CHECK_EQ(sim_start(&config), 0);
+	CHECK_EQ(world_create(&world), 0);
+	enum sim_verdict verdict = sim_run(body, arg);
+	const struct sim_failure *f = sim_failure();
+
+	if (f && !(c->misuse && !strcmp(f->kind, "misuse")))
+		FAIL("%s: %s", f->kind, f->message);
+	CHECK_MSG(verdict == SIM_PASS || f, "verdict %d", verdict);
+	uint64_t left = world_destroy();
+
+	CHECK_MSG(!left, "%llu things are left behind", (unsigned long long)left);
+	sim_stop();
+}
+
+void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg)
+{
+	bool threads = !strcmp(vs_config.engine, "threads");
+
+	if (!threads && strcmp(vs_config.engine, "sim"))
+		FAIL("engine %s: expected sim or threads", vs_config.engine);
+	/* real time, and a sanitizer may make a thread wait for its CPU */
+	if (threads && !vs_config.timeout_shift)
+		vs_config.timeout_shift = 4;
+	for (uint64_t i = 0; i < (threads ? 1 : vs_config.seeds); i++)
+		target_run_once(c, threads ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM,
+				vs_config.seed + i, body, arg);
+}
+
+uint64_t target_now_ns(void)
+{
+	return os_now_ns();
+}
+
+void target_sleep_ns(uint64_t ns)
+{
+	os_sleep_ns(ns);
+}
+
+/* A page to itself: os_alloc promises none. Its address is kept in front. */
+void *target_alloc(size_t bytes)
+{
+	char *p = os_alloc(bytes + 2 * 4096, "test buffer");
+
+	if (!p)
+		return NULL;
+	uintptr_t at = ((uintptr_t)p + 2 * 4096 - 1) & ~(uintptr_t)4095;
+
+	memset(p, 0, bytes + 2 * 4096);
+	memcpy((void *)(at - sizeof p), &p, sizeof p);
+	return (void *)at;
+}
+
+void target_release(void *p)
+{
+	void *start;
+
+	if (!p)
+		return;
+	memcpy(&start, (char *)p - sizeof start, sizeof start);
+	os_free(start);
+}
+
+struct vs_thread *target_thread_start(void (*run)(void *arg), void *arg)
+{
+	const struct os_thread_attr attr = {.name = "case", .rank = -1};
+	struct os_thread *t = NULL;
+
+	return os_thread_start(&t, &attr, run, arg) ? NULL : (struct vs_thread *)t;
+}
+
+void target_thread_join(struct vs_thread *t)
+{
+	os_thread_join((struct os_thread *)t);
+}
+
+uint64_t target_mark(const void *object)
+{
+	return os_event_seq(object);
+}
+
+void target_idle(const void *object, uint64_t mark, uint64_t deadline_ns)
+{
+	const struct wait w = {.on = object,
+			       .want = mark,
+			       .kind = WAIT_OBJECT,
+			       .mask = WAIT_MASK_ALL,
+			       .why = "something to happen (case)",
+			       .from = {-1, -1, -1, "HCA"},
+			       .deadline_ns = deadline_ns};
+
+	os_wait_one(&w, NULL);
+}
+
+/* The world's descriptors are not for poll(2): look into the double, whose locks are its own. */
+__attribute__((no_sanitize("thread"))) bool target_async_pending(struct ibv_context *ctx)
+{
+	return __atomic_load_n(&hca_context_of(ctx)->hca->first, __ATOMIC_ACQUIRE) != 0;
+}
+
+__attribute__((no_sanitize("thread"))) bool target_channel_pending(struct ibv_comp_channel *channel)
+{
+	struct hca_channel_handle *h = CONTAINER_OF(channel, struct hca_channel_handle, ibv);
+
+	return __atomic_load_n(&h->hca->first, __ATOMIC_ACQUIRE) != 0;
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The verbs conformance suite (tests/conformance/verbs/suite.h): one program for each kind of target.
+file(GLOB verbs_suite_areas CONFIGURE_DEPENDS
+	${CMAKE_CURRENT_SOURCE_DIR}/conformance/verbs/*.c)
+set(verbs_suite_dir ${CMAKE_CURRENT_SOURCE_DIR}/conformance/verbs)
+set(verbs_suite_sources ${verbs_suite_areas} ${verbs_suite_dir}/harness/suite.c
+	${verbs_suite_dir}/harness/fixture.c ${verbs_suite_dir}/harness/need.c)
+find_library(IBVERBS_LIB ibverbs)
+
+# Whatever libibverbs.so.1 the loader finds.
+if(IBVERBS_LIB)
+	add_executable(verbs_suite ${verbs_suite_sources} ${verbs_suite_dir}/harness/target_posix.c)
+	target_link_libraries(verbs_suite PRIVATE ${IBVERBS_LIB} Threads::Threads)
+endif()
+
+# fakeverbs in this process: a test for each area and engine.
+if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
+	add_executable(verbs_suite_world ${verbs_suite_sources}
+		${verbs_suite_dir}/harness/target_world.c)
+	target_link_libraries(verbs_suite_world PRIVATE ${DOPPEL_RDMA_LIB} doppel-rt)
+	set(case_seconds 30)
+	if(NOT DOPPEL_FLAVOUR STREQUAL "")
+		set(case_seconds 300)
+	endif()
+	foreach(source ${verbs_suite_areas})
+		get_filename_component(area ${source} NAME_WE)
+		foreach(engine sim threads)
+			add_test(NAME conformance.verbs.${area}.${engine}
+				COMMAND verbs_suite_world --engine ${engine} --timeout ${case_seconds}
+					--expected ${verbs_suite_dir}/expected-fakeverbs.txt ${area}.*)
+			set_tests_properties(conformance.verbs.${area}.${engine} PROPERTIES
+				LABELS conformance TIMEOUT 900)
+		endforeach()
+	endforeach()
+endif()
