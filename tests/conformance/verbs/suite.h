@@ -43,8 +43,8 @@
  *
  * What a device may lack is a NEED. It is decided by what the device reports (need.c), never by a
  * call that failed; what no attribute reports is there unless the target's list says "lacks". On
- * the fakes (--strict) a skip is a failure unless the list has "lacks NEED", and a "lacks" that is
- * not true is one too. Who makes a feature work removes its line there. A target's documented
+ * the fakes (--strict) the list must say "lacks NEED" for all that is not there, and for nothing else
+ * (device.the_list_is_true): who makes a feature work removes its line. A target's documented
  * differences are lines "differs CASE" in the same file, and a row in docs/fidelity-verbs.md.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_SUITE_H
@@ -213,6 +213,8 @@ struct ibv_port_attr vs_port_attr(struct ibv_context *ctx);
 /* --gid, or the first RoCE v2 entry of an IPv4 address, or of any, or the first that is not 0. */
 int vs_gid_index(struct ibv_context *ctx);
 bool vs_has(enum vs_need need); /* for cases that look at a thing only where it is */
+/* Where the target's list of what it lacks is not what the device reports; NULL: nowhere. */
+const char *vs_list_wrong(void);
 
 /* ---- a pair of ends ------------------------------------------------------------------------- */
 

@@ -125,7 +125,9 @@ void vs_skip(const char *fmt, ...)
 	_exit(0);
 }
 
-/* What is there, by report, else by the target's list; contradictions are failures. */
+/* What is there, by report, else by the target's list. */
+static char suite_list_text[300]; /* where the two do not agree */
+
 static void suite_needs_decide(void)
 {
 	uint64_t unreported, reported = vs_needs_reported(&unreported);
@@ -137,15 +139,19 @@ static void suite_needs_decide(void)
 
 		if (unreported >> i & 1)
 			there = !lacks;
-		else if (there && lacks)
-			FAIL("the device reports %s, but %s says that it lacks it: remove the line",
-			     vs_need_name[i], vs_config.expected);
-		else if (!there && !lacks && vs_config.strict)
-			FAIL("the device does not report %s, and %s does not say that it lacks it",
-			     vs_need_name[i],
-			     vs_config.expected ? vs_config.expected : "(no list)");
+		else if (there == lacks && (there || vs_config.strict))
+			snprintf(suite_list_text, sizeof suite_list_text,
+				 there ? "the device reports %s: remove it from %s"
+				       : "the device does not report %s, which is not in %s",
+				 vs_need_name[i],
+				 vs_config.expected ? vs_config.expected : "a list of its own");
 		vs_available |= (uint64_t)there << i;
 	}
+}
+
+const char *vs_list_wrong(void)
+{
+	return suite_list_text[0] ? suite_list_text : NULL;
 }
 
 bool vs_has(enum vs_need need)
