@@ -36,6 +36,10 @@ struct peermem_ops {
 		     const void *data, uint64_t bytes);
 	int (*read)(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
 		    uint64_t bytes);
+	/* A read of one aligned word, whole, for an atomic operation: its other half is a write. A
+	 * flush as any read is. */
+	int (*load)(const struct peermem_region *r, uint32_t hca, uint64_t address,
+		    uint64_t *value);
 };
 
 void peermem_register(const struct peermem_ops *ops);

@@ -179,12 +179,19 @@ static int peermem_cuda_read(const struct peermem_region *r, uint32_t hca, uint6
 	return peermem_transfer(r, address, data, bytes, false);
 }
 
+static int peermem_cuda_load(const struct peermem_region *r, uint32_t hca, uint64_t address,
+			     uint64_t *value)
+{
+	return peermem_cuda_read(r, hca, address, value, sizeof *value);
+}
+
 static const struct peermem_ops peermem_cuda_ops = {
 	.owns = peermem_cuda_owns,
 	.pin = peermem_cuda_pin,
 	.unpin = peermem_cuda_unpin,
 	.write = peermem_cuda_write,
 	.read = peermem_cuda_read,
+	.load = peermem_cuda_load,
 };
 
 __attribute__((constructor)) static void peermem_cuda_register(void)

@@ -212,15 +212,22 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 	return rc;
 }
 
-static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
-			uint64_t bytes)
+/* Before any read: checks, and pushes out what this HCA has pending there. */
+static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t address,
+			 uint64_t bytes)
 {
 	fc_lock();
 	struct fc_device *dev = peermem_check(r, address, bytes, "read");
 	if (dev)
 		fc_peermem_apply(dev, hca);
 	fc_unlock();
-	if (!dev)
+	return dev ? 0 : EFAULT;
+}
+
+static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t address, void *data,
+			uint64_t bytes)
+{
+	if (peermem_flush(r, hca, address, bytes))
 		return EFAULT;
 	mem_access(&(struct mem_access){.addr = fc_alias(address),
 					.bytes = bytes,
@@ -231,12 +238,28 @@ static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t a
 	return 0;
 }
 
+static int peermem_load_word(const struct peermem_region *r, uint32_t hca, uint64_t address,
+			uint64_t *value)
+{
+	if (peermem_flush(r, hca, address, sizeof *value))
+		return EFAULT;
+	mem_access(&(struct mem_access){.addr = fc_alias(address),
+					.bytes = sizeof *value,
+					.wake = (const void *)(uintptr_t)address,
+					.op = SHARED_LOAD,
+					.order = SHARED_ACQUIRE,
+					.scope = SHARED_SYSTEM});
+	*value = __atomic_load_n((const uint64_t *)fc_alias(address), __ATOMIC_ACQUIRE);
+	return 0;
+}
+
 static const struct peermem_ops peermem_fakecuda = {
 	.owns = peermem_owns,
 	.pin = peermem_pin,
 	.unpin = peermem_unpin,
 	.write = peermem_write,
 	.read = peermem_read,
+	.load = peermem_load_word,
 };
 
 static __attribute__((constructor)) void peermem_load(void)

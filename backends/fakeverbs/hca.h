@@ -14,6 +14,7 @@
  * Locks are words in the arena, spun on (under `sim` they are always free). Order, outermost first:
  *
  *   queue pair -> shared receive queue -> completion queue -> completion channel, context (async events)
+ *   a port's atomics: under a queue pair, over memory
  *   leaves, taken under any of these and holding nothing more: memory region, port, slab, memory
  *
  * Two queue pairs are never locked together: requester and responder speak by packets only.
@@ -53,6 +54,7 @@
 /* RoCE v2 per packet: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4; and the extended header */
 #define HCA_HEADER_BYTES 62u
 #define HCA_RETH_BYTES   16u
+#define HCA_ATOMIC_BYTES 28u
 #define HCA_ACK_BYTES    66u
 /* What things take inside an HCA; round numbers of a current one. */
 #define HCA_DOORBELL_NS 150u
@@ -109,6 +111,9 @@ struct hca_port {
 	uint32_t up;
 	uint32_t fatal; /* the device is dead: commands fail, queue pairs are in ERR */
 	uint32_t next_qpn;
+	uint32_t atomic_cap; /* enum ibv_atomic_cap */
+	uint32_t atomic_lock;
+	uint32_t atomics; /* queue pairs with a write under way: index + 1 */
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */
 };
 
@@ -190,6 +195,7 @@ struct hca_wqe {
 	uint32_t started;
 	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
 	uint32_t pad0;
+	uint64_t operand[2]; /* of an atomic: what to compare with or to add; what to put there */
 	int64_t step; /* of the operation that it was posted for; -1: none */
 };
 
@@ -220,7 +226,7 @@ struct hca_requester {
 	uint32_t psn_next;             /* next to transmit; behind psn_max while resending */
 	uint32_t psn_max;              /* never transmitted yet */
 	uint64_t offset;               /* bytes of sq.next that were transmitted */
-	uint32_t reads;                /* READs started and not complete */
+	uint32_t reads;                /* READs and atomics started and not complete */
 	uint32_t retries, rnr_retries; /* left */
 	uint32_t scheduled;            /* a transmit event is pending */
 	uint32_t timer;                /* an acknowledge timer is pending */
@@ -231,12 +237,31 @@ struct hca_requester {
 	uint64_t resent;      /* packets */
 };
 
+/* A READ or an atomic that was done. */
+struct hca_answered {
+	uint32_t psn, is_atomic;
+	uint64_t value; /* before it */
+};
+
 struct hca_responder {
 	uint32_t psn;       /* expected */
 	uint32_t nak_sent;  /* for this psn; silent until it comes */
 	uint32_t receiving; /* a SEND is between its first and last packet, in rq.done */
 	uint32_t established;
 	uint64_t received; /* bytes of it */
+	struct hca_answered answered[HCA_MAX_RD_ATOMIC]; /* the last max_dest_rd_atomic ones */
+	uint32_t answers;
+};
+
+/* An atomic of which the old value was read: the new one is written, and the answer sent, when its
+ * event comes, or before. */
+struct hca_atomic {
+	uint32_t answering, number; /* under the queue pair's lock; which event it is */
+	uint32_t writing, next;     /* under the port's: in its list, index + 1 */
+	uint32_t mr, mr_generation;
+	uint32_t psn, operation;
+	uint64_t address, iova; /* in the owner's memory; as the key has it */
+	uint64_t value, old;
 };
 
 /* State machine of the specification, reliable connection:
@@ -266,6 +291,7 @@ struct hca_qp {
 	struct hca_queue sq, rq;
 	struct hca_requester req;
 	struct hca_responder resp;
+	struct hca_atomic atomic;
 };
 
 /* The two halves act on their own: what one did is not ordered before what the other does, unless
@@ -286,6 +312,7 @@ enum hca_packet_kind {
 	HCA_RESPONSE, /* that burst */
 	HCA_ACK,
 	HCA_NAK,
+	HCA_ATOMIC, /* payload: both operands, or what to write; answered by a RESPONSE */
 };
 
 enum hca_nak { HCA_NAK_SEQUENCE, HCA_NAK_INVALID, HCA_NAK_ACCESS, HCA_NAK_OPERATION, HCA_NAK_RNR };
@@ -309,7 +336,7 @@ struct hca_packet {
 	uint32_t bytes;  /* of payload; for a READ: wanted */
 	uint32_t buffer; /* index of the payload's, + 1; small ones first */
 	uint32_t small;
-	uint32_t pad0;
+	uint32_t operation; /* of an atomic: enum ibv_wr_opcode */
 	uint64_t offset; /* of the payload in its message */
 	uint64_t total;  /* of the message */
 	uint64_t remote_address;
@@ -336,6 +363,8 @@ struct hca_world {
 
 /* The world's HCAs, made at first use. Never NULL inside an entry point that found a device. */
 struct hca_world *hca_world(void);
+/* options.c: what it can be told to be. */
+void hca_port_configure(struct hca_port *port, uint32_t index);
 /* device.c: forgets the devices of a process that ends. */
 void hca_devices_end(struct os_proc *proc, bool killed);
 
@@ -415,6 +444,8 @@ struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t by
 void hca_mr_release(struct hca_mr *mr);
 int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
 int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
+/* An aligned word, whole. */
+int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value);
 /* The scatter list as a stream: every entry valid? then bytes from `offset` on. EACCES: no. */
 int hca_sges_check(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint32_t access);
 int hca_sges_read(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset, void *data,
@@ -513,6 +544,28 @@ void hca_srq_destroy(struct hca_srq *srq);
 
 /* ---- vctx.c: the extended calls of a context ------------------------------------------------ */
 void hca_extended_ops(struct verbs_context *v);
+/* ---- atomic.c ------------------------------------------------------------------------------- */
+
+/* Is it answered with data, or at least one by one: a READ or an atomic? */
+static inline bool hca_wqe_is_answered(const struct hca_wqe *e)
+{
+	return e->opcode == IBV_WR_RDMA_READ || e->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || e->opcode == IBV_WR_ATOMIC_WRITE;
+}
+/* Does it bring a value back, from operands? */
+static inline bool hca_wqe_is_atomic(const struct hca_wqe *e)
+{
+	return e->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+/* Executes it and answers; false: it earns that NAK. */
+bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hca_nak *nak);
+/* A duplicate: from the log, or not at all. */
+void hca_responder_atomic_again(struct hca_qp *qp, const struct hca_packet *p);
+/* For the log: this was done. */
+void hca_answer_note(struct hca_qp *qp, uint32_t psn, bool is_atomic, uint64_t value);
+/* What is under way lands, before whatever comes next. `answer`: or is never answered. */
+void hca_atomic_settle(struct hca_qp *qp, bool answer);
+void hca_atomic_settle_region(struct hca_mr *mr);
 
 /* ---- optional.c: refusals for the inline calls that this HCA does not have ------------------ */
 void hca_optional_ops(struct ibv_context_ops *ops);

@@ -207,6 +207,7 @@ static void hca_mr_check_idle(const struct hca_mr *mr)
 void hca_mr_destroy(struct hca_mr *mr)
 {
 	os_trace("mr.dereg", mr->key, mr->bytes, 0);
+	hca_atomic_settle_region(mr);
 	hca_lock(&mr->item.lock);
 	mr->key = 0;
 	/* copies of other threads; they never wait, but a run that ended in one left its own */
@@ -348,6 +349,22 @@ int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes)
 					.op = SHARED_RANGE_READ,
 					.scope = SHARED_SYSTEM});
 	hca_host_read(data, (const uint8_t *)(uintptr_t)at, bytes);
+	return 0;
+}
+
+int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value)
+{
+	uint64_t at = mr->address + (iova - mr->iova);
+
+	ASSERT(iova - mr->iova + sizeof *value <= mr->bytes);
+	if (mr->gpu)
+		return peermem()->load(&mr->region, mr->port, at, value);
+	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,
+					.bytes = sizeof *value,
+					.op = SHARED_LOAD,
+					.order = SHARED_ACQUIRE,
+					.scope = SHARED_SYSTEM});
+	*value = __atomic_load_n((const uint64_t *)(uintptr_t)at, __ATOMIC_ACQUIRE);
 	return 0;
 }
 

@@ -18,7 +18,11 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		if (hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_NONE)
+			return EOPNOTSUPP;
+		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
 	case IBV_WR_ATOMIC_WRITE:
+		return hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_NONE ? EOPNOTSUPP : 0;
 	case IBV_WR_LOCAL_INV:
 	case IBV_WR_BIND_MW:
 	case IBV_WR_SEND_WITH_INV:
@@ -70,7 +74,12 @@ static void hca_post_fill_send(struct hca_wqe *e, const struct ibv_send_wr *wr, 
 			      .flags = wr->send_flags,
 			      .imm = wr->imm_data,
 			      .step = os_self()->step};
-	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
+	if (hca_wqe_is_atomic(e)) {
+		e->remote_address = wr->wr.atomic.remote_addr;
+		e->rkey = wr->wr.atomic.rkey;
+		e->operand[0] = wr->wr.atomic.compare_add;
+		e->operand[1] = wr->wr.atomic.swap;
+	} else if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
 		e->remote_address = wr->wr.rdma.remote_addr;
 		e->rkey = wr->wr.rdma.rkey;
 	}

@@ -147,6 +147,7 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 	memset(&qp->address, 0, sizeof qp->address);
 	memset(&qp->req, 0, sizeof qp->req);
 	memset(&qp->resp, 0, sizeof qp->resp);
+	memset(&qp->atomic, 0, sizeof qp->atomic);
 	return 0;
 }
 
@@ -244,11 +245,12 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_qp_leave(qp);
 	hca_lock(&qp->item.lock);
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
+	hca_atomic_settle(qp, false);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
 	hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 	hca_srq_drop(qp);
-	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits;
+	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits || qp->atomic.number;
 
 	qp->state = IBV_QPS_RESET;
 	hca_queue_end(&qp->sq);
@@ -279,6 +281,7 @@ void hca_qp_reset(struct hca_qp *qp)
 	uint32_t rnr_waits = qp->req.rnr_waits, timer = qp->req.timer;
 	uint32_t scheduled = qp->req.scheduled;
 
+	hca_atomic_settle(qp, false);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
 	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
 	hca_srq_drop(qp);
@@ -313,6 +316,7 @@ void hca_qp_to_error(struct hca_qp *qp)
 
 	if (qp->state == IBV_QPS_RESET)
 		return;
+	hca_atomic_settle(qp, false);
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);

@@ -54,6 +54,12 @@ static uint32_t hca_send_wc_opcode(uint32_t opcode)
 		return IBV_WC_SEND;
 	case IBV_WR_RDMA_READ:
 		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_ATOMIC_WRITE:
+		return IBV_WC_ATOMIC_WRITE;
 	default:
 		return IBV_WC_RDMA_WRITE;
 	}
@@ -70,7 +76,7 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 		q->next++;
 		qp->req.offset = 0;
 	}
-	if (e->started && e->opcode == IBV_WR_RDMA_READ) {
+	if (e->started && hca_wqe_is_answered(e)) {
 		ASSERT(qp->req.reads > 0);
 		qp->req.reads--;
 	}
@@ -182,11 +188,15 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 {
 	if (e->bytes > HCA_MAX_MSG_BYTES)
 		return IBV_WC_LOC_LEN_ERR;
-	if (e->opcode == IBV_WR_RDMA_READ && !qp->max_rd_atomic)
+	if (hca_wqe_is_answered(e) && !qp->max_rd_atomic)
 		return IBV_WC_LOC_QP_OP_ERR;
+	if (hca_wqe_is_answered(e) && e->opcode != IBV_WR_RDMA_READ &&
+	    e->bytes != sizeof e->operand[0])
+		return IBV_WC_LOC_LEN_ERR;
 	if (e->flags & IBV_SEND_INLINE)
 		return IBV_WC_SUCCESS;
-	uint32_t access = e->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+	bool fetches = e->opcode == IBV_WR_RDMA_READ || hca_wqe_is_atomic(e);
+	uint32_t access = fetches ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	return hca_sges_check(qp->pd, hca_wqe_sges(e), e->sge_count, access) ? IBV_WC_LOC_PROT_ERR
 									     : IBV_WC_SUCCESS;
@@ -201,7 +211,7 @@ static bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 		return false;
 	if ((e->flags & IBV_SEND_FENCE) && qp->req.reads)
 		return false;
-	if (e->opcode == IBV_WR_RDMA_READ && qp->max_rd_atomic &&
+	if (hca_wqe_is_answered(e) && qp->max_rd_atomic &&
 	    qp->req.reads >= qp->max_rd_atomic)
 		return false;
 	struct os_fault f;
@@ -220,7 +230,7 @@ static bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 	e->started = 1;
 	e->psn = qp->req.psn_next;
 	e->packets = hca_wqe_packets(qp, e);
-	if (e->opcode == IBV_WR_RDMA_READ)
+	if (hca_wqe_is_answered(e))
 		qp->req.reads++;
 	return true;
 }
@@ -231,9 +241,14 @@ static struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, u
 					[IBV_WR_RDMA_WRITE_WITH_IMM] = HCA_WRITE,
 					[IBV_WR_SEND] = HCA_SEND,
 					[IBV_WR_SEND_WITH_IMM] = HCA_SEND,
-					[IBV_WR_RDMA_READ] = HCA_READ};
+					[IBV_WR_RDMA_READ] = HCA_READ,
+					[IBV_WR_ATOMIC_CMP_AND_SWP] = HCA_ATOMIC,
+					[IBV_WR_ATOMIC_FETCH_AND_ADD] = HCA_ATOMIC,
+					[IBV_WR_ATOMIC_WRITE] = HCA_ATOMIC};
 	struct hca_requester *r = &qp->req;
-	struct hca_packet *p = hca_packet_new(qp, (enum hca_packet_kind)kind[e->opcode], bytes);
+	struct hca_packet *p =
+		hca_packet_new(qp, (enum hca_packet_kind)kind[e->opcode],
+			       hca_wqe_is_atomic(e) ? (uint32_t)sizeof e->operand : bytes);
 
 	p->psn = r->psn_next;
 	p->packets = bytes ? DIV_UP(bytes, qp->mtu_bytes) : 1;
@@ -242,6 +257,7 @@ static struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, u
 	p->remote_address = e->remote_address;
 	p->rkey = e->rkey;
 	p->imm = e->imm;
+	p->operation = e->opcode;
 	p->flags = HCA_ACK_REQUEST | (r->offset ? 0 : HCA_FIRST);
 	if (r->offset + bytes == e->bytes) {
 		bool imm = e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
@@ -258,6 +274,10 @@ static int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packe
 {
 	if (p->kind == HCA_READ || !p->bytes)
 		return 0;
+	if (hca_wqe_is_atomic(e)) {
+		memcpy(hca_packet_data(p), e->operand, sizeof e->operand);
+		return 0;
+	}
 	if (e->flags & IBV_SEND_INLINE) {
 		memcpy(hca_packet_data(p), (uint8_t *)(e + 1) + p->offset, p->bytes);
 		return 0;
@@ -369,7 +389,8 @@ static void hca_requester_progress(struct hca_qp *qp, uint32_t psn_una)
 	r->gap_seen = 0;
 }
 
-/* The responder has everything before `limit`. Stops at a READ: only its data completes it.
+/* The responder has everything before `limit`. Stops at a READ or atomic: only its answer completes
+ * it.
  * False: it stopped early. */
 static bool hca_requester_advance(struct hca_qp *qp, uint32_t limit)
 {
@@ -381,7 +402,7 @@ static bool hca_requester_advance(struct hca_qp *qp, uint32_t limit)
 
 		if (!e->started)
 			break;
-		if (e->opcode == IBV_WR_RDMA_READ)
+		if (hca_wqe_is_answered(e))
 			return false;
 		if (hca_psn_diff(limit, end) < 0) {
 			hca_requester_progress(qp, limit);
@@ -472,7 +493,7 @@ void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p)
 
 	hca_requester_settle(qp);
 	if (!whole && qp->state != IBV_QPS_ERR)
-		hca_requester_gap(qp); /* a READ's data went missing before this */
+		hca_requester_gap(qp); /* a READ's data, or an atomic's, went missing before this */
 }
 
 void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p)
@@ -485,7 +506,7 @@ void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p)
 		return;
 	struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
 
-	if (!whole || p->psn != qp->req.psn_una || e->opcode != IBV_WR_RDMA_READ) {
+	if (!whole || p->psn != qp->req.psn_una || !hca_wqe_is_answered(e)) {
 		hca_requester_settle(qp);
 		if (qp->state != IBV_QPS_ERR)
 			hca_requester_gap(qp);

@@ -2,7 +2,7 @@
 /*
  * The responder half of a queue pair: takes request packets in PSN order, places or reads bytes
  * after every check, and answers. A packet behind the expected PSN is a duplicate: acknowledged
- * again, and only a READ is done again. One ahead shows a loss: one NAK, then silence until the
+ * again, an atomic with the answer that it had, and only a READ is done again. One ahead shows a loss: one NAK, then silence until the
  * expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
  * asynchronous event, because no receive can report it.
  */
@@ -175,6 +175,8 @@ static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bo
 	mem_release(answer);
 	hca_packet_send(qp, answer);
 	if (!duplicate) {
+		if (p->flags & HCA_FIRST)
+			hca_answer_note(qp, p->psn, false, 0);
 		qp->resp.psn = hca_psn_add(p->psn, p->packets);
 		qp->resp.nak_sent = 0;
 	}
@@ -182,6 +184,18 @@ static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bo
 err:
 	hca_packet_free(answer);
 	hca_responder_refuse(qp, p, nak);
+}
+
+static void hca_responder_atomic_first(struct hca_qp *qp, const struct hca_packet *p)
+{
+	enum hca_nak nak;
+
+	if (!hca_responder_atomic(qp, p, &nak)) {
+		hca_responder_refuse(qp, p, nak);
+		return;
+	}
+	qp->resp.psn = hca_psn_add(p->psn, 1);
+	qp->resp.nak_sent = 0;
 }
 
 /* A fault may refuse the request, or put it off. */
@@ -213,13 +227,18 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 			       qp->item.generation);
 	}
 	OS_PROBE("hca.request_missing", ahead > 0);
-	OS_PROBE("hca.request_again", ahead < 0 && p->kind != HCA_READ);
+	OS_PROBE("hca.request_again", ahead < 0 && p->kind != HCA_READ && p->kind != HCA_ATOMIC);
 	OS_PROBE("hca.read_again", ahead < 0 && p->kind == HCA_READ);
 	if (ahead > 0) {
 		if (!qp->resp.nak_sent) {
 			qp->resp.nak_sent = 1;
 			hca_answer(qp, HCA_NAK, qp->resp.psn, HCA_NAK_SEQUENCE);
 		}
+		return;
+	}
+	hca_atomic_settle(qp, true);
+	if (ahead < 0 && p->kind == HCA_ATOMIC) {
+		hca_responder_atomic_again(qp, p);
 		return;
 	}
 	if (ahead < 0 && p->kind != HCA_READ) {
@@ -234,6 +253,9 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 		break;
 	case HCA_SEND:
 		hca_responder_send(qp, p);
+		break;
+	case HCA_ATOMIC:
+		hca_responder_atomic_first(qp, p);
 		break;
 	default:
 		hca_responder_read(qp, p, ahead < 0);

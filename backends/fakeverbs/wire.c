@@ -61,6 +61,8 @@ static uint64_t hca_packet_wire_bytes(const struct hca_packet *p)
 		return HCA_ACK_BYTES;
 	case HCA_READ:
 		return HCA_HEADER_BYTES + HCA_RETH_BYTES;
+	case HCA_ATOMIC:
+		return HCA_HEADER_BYTES + HCA_ATOMIC_BYTES;
 	default:
 		return (uint64_t)p->packets * HCA_HEADER_BYTES + HCA_RETH_BYTES + p->bytes;
 	}
@@ -77,9 +79,9 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 	}
 	/* Data and READ answers carry the order of the side that sent them; an acknowledge says that
 	 * the other HCA has a message, not that anybody may read it there. */
-	mem_as(p->kind == HCA_WRITE || p->kind == HCA_SEND || p->kind == HCA_READ
-		       ? hca_qp_responder(qp)
-		       : hca_qp_requester(qp));
+	mem_as(p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK
+		       ? hca_qp_requester(qp)
+		       : hca_qp_responder(qp));
 	mem_acquire(p);
 	bool open =
 		qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
@@ -89,6 +91,7 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 		case HCA_WRITE:
 		case HCA_SEND:
 		case HCA_READ:
+		case HCA_ATOMIC:
 			hca_responder_request(qp, p);
 			break;
 		case HCA_RESPONSE:

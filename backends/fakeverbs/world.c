@@ -222,6 +222,7 @@ static struct hca_world *hca_world_make(void)
 	for (uint32_t i = 0; i < ports; i++) {
 		w->port[i].up = world_port(i)->up;
 		w->port[i].next_qpn = HCA_QPN_FIRST;
+		hca_port_configure(&w->port[i], i);
 	}
 	hca_slab_init(&w->qp, sizeof(struct hca_qp), FAKEVERBS_QP_SHIFT, 16);
 	hca_slab_init(&w->cq, sizeof(struct hca_cq), 5, 16);

@@ -72,6 +72,8 @@ X(DOPPEL_MACHINE, "DOPPEL_MACHINE", STRING, NULL, 0, 0,                         
 	"machine of the doubles: a name that comes with Doppel, or a topology XML")                 \
 X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                                    \
 	"folder of the machines that come with Doppel")                                             \
+X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                                      \
+	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
 X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")
 /* clang-format on */
 

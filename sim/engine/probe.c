@@ -21,6 +21,8 @@ static const struct {
 	{"comm.error_ends_finalize", "an error comes while destroy waits for kernels"},
 	{"comm.parked", "a rank waits for others of its process to be freed"},
 	{"cuda.block_waits_for_sm", "a kernel's block finds all SMs taken"},
+	{"hca.atomic_again", "an atomic comes that is already done"},
+	{"hca.atomic_forgotten", "an atomic comes again, and the log has it no more"},
 	{"hca.not_ready_for_good", "a receiver stays without a receive until retries are spent"},
 	{"hca.read_again", "an RDMA read is asked for again"},
 	{"hca.receiver_not_ready", "a sender waits because of RNR"},

@@ -154,6 +154,47 @@ CH_TEST(a_running_kernel_sees_a_write_after_a_read_by_the_same_hca, .machine = "
 	vh_free(&h);
 }
 
+/* What a fetch-and-add did is seen after the next one, which reads: it is its own flush. */
+CH_TEST(atomics_reach_gpu_memory_and_flush_it, .machine = "a100-4nic")
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+	struct gpu_end b;
+	struct vh_wr w;
+	uint64_t word;
+
+	o.access |= IBV_ACCESS_REMOTE_ATOMIC;
+	vh_pair(&h, &o);
+	gpu_make(&b, &h, 1, 0);
+	struct ibv_mr *mr =
+		ibv_reg_mr(h.end[1].pd, b.memory, GPU_BYTES, GPU_ACCESS | IBV_ACCESS_REMOTE_ATOMIC);
+
+	ck_assert_ptr_nonnull(mr);
+	struct until_args args = {(uintptr_t)b.memory};
+	cudaStream_t stream;
+
+	CU(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	CU(ch_launch_on(&until_w1, 1, 1, &args, stream));
+	os_sleep_ns(300000);
+	for (uint64_t i = 0; i < 3; i++) {
+		vh_wr_fill(&w, &h, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, i, 64 * i, 8);
+		w.wr.wr.atomic.remote_addr = (uintptr_t)b.memory + (i == 2 ? 8 : 0);
+		w.wr.wr.atomic.rkey = mr->rkey;
+		w.wr.wr.atomic.compare_add = i == 0 ? 1 : 0;
+		ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+		vh_expect(h.end[0].send_cq, i, IBV_WC_SUCCESS, NULL);
+		memcpy(&word, h.end[0].buffer + 64 * i, sizeof word);
+		ck_assert_uint_eq(word, i == 1);
+		os_sleep_ns(1000000);
+		ck_assert_int_eq(cudaStreamQuery(stream) == cudaSuccess, i >= 1);
+	}
+	CU(cudaStreamSynchronize(stream));
+	CU(cudaStreamDestroy(stream));
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	gpu_free(&b);
+	vh_free(&h);
+}
+
 int main(void)
 {
 	TCase *t = tcase_create("gpu memory");
@@ -162,6 +203,7 @@ int main(void)
 	CH_ADD(t, a_send_lands_in_a_gpu_receive);
 	CH_ADD(t, only_memory_of_one_live_allocation_is_registered);
 	CH_ADD(t, a_running_kernel_sees_a_write_after_a_read_by_the_same_hca);
+	CH_ADD(t, atomics_reach_gpu_memory_and_flush_it);
 	return vh_suite_run("verbs gpu memory", t);
 }
 #else

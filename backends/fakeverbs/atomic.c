@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomic operations: the responder's side, and what it remembers of them.
+ *
+ *	request -> checks -> old value read ... new value written -> answer, with the old value
+ *	                          ^               ^
+ *	                          +-- the window -+   IBV_ATOMIC_HCA, engine `sim`, some seeds
+ *
+ * An HCA that is atomic only against itself reads a word and writes it back over the bus, and what
+ * a processor, a GPU or another HCA does to the word in between is lost. Its own operations on the
+ * word never fall into the window: the write that is under way lands first. IBV_ATOMIC_GLOB is one
+ * read-modify-write that everybody sees whole. GPU memory has no such thing on the bus: there both
+ * are the former.
+ *
+ * A duplicate is answered from the log and not executed again. The log is as long as
+ * max_dest_rd_atomic says, and READs take up places in it too: a requester that has more of them
+ * outstanding than its peer remembers may ask in vain until its retries are spent.
+ */
+#include "backends/fakeverbs/hca.h"
+
+#define HCA_WINDOW_DRAWS 8u
+#define HCA_WINDOW_NS    128ull
+
+/* ---- the log -------------------------------------------------------------------------------- */
+
+void hca_answer_note(struct hca_qp *qp, uint32_t psn, bool is_atomic, uint64_t value)
+{
+	struct hca_responder *r = &qp->resp;
+
+	ASSERT(qp->max_dest_rd_atomic && qp->max_dest_rd_atomic <= HCA_MAX_RD_ATOMIC);
+	r->answered[r->answers++ % qp->max_dest_rd_atomic] =
+		(struct hca_answered){.psn = psn, .is_atomic = is_atomic, .value = value};
+}
+
+static const struct hca_answered *hca_answer_find(const struct hca_qp *qp, uint32_t psn)
+{
+	const struct hca_responder *r = &qp->resp;
+	uint32_t n = MIN_OF(r->answers, qp->max_dest_rd_atomic);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (r->answered[i].is_atomic && r->answered[i].psn == psn)
+			return &r->answered[i];
+	return NULL;
+}
+
+/* A WRITE's answer is empty; the others' is the old value. */
+static void hca_atomic_answer(struct hca_qp *qp, uint32_t psn, uint32_t operation, uint64_t value)
+{
+	uint32_t bytes = operation == IBV_WR_ATOMIC_WRITE ? 0 : sizeof value;
+	struct hca_packet *p = hca_packet_new(qp, HCA_RESPONSE, bytes);
+
+	if (bytes)
+		memcpy(hca_packet_data(p), &value, sizeof value);
+	p->psn = psn;
+	p->packets = 1;
+	mem_release(p);
+	hca_packet_send(qp, p);
+}
+
+void hca_responder_atomic_again(struct hca_qp *qp, const struct hca_packet *p)
+{
+	const struct hca_answered *a = hca_answer_find(qp, p->psn);
+
+	OS_PROBE("hca.atomic_again", a != NULL);
+	OS_PROBE("hca.atomic_forgotten", a == NULL);
+	if (a)
+		hca_atomic_answer(qp, p->psn, p->operation, a->value);
+}
+
+/* ---- writes under way ----------------------------------------------------------------------- */
+
+static void hca_atomic_write(struct hca_qp *qp)
+{
+	struct hca_atomic *a = &qp->atomic;
+	struct hca_mr *mr = hca_slab_at(&hca_world()->mr, a->mr);
+
+	a->writing = 0;
+	if (__atomic_load_n(&mr->item.generation, __ATOMIC_ACQUIRE) != a->mr_generation)
+		return;
+	os_trace("atomic.land", hca_qp_id(qp), a->psn, a->value);
+	(void)hca_mr_write(mr, a->iova, &a->value, sizeof a->value);
+}
+
+/* Lands those of a port on this memory, by region and address (bytes 0: the whole region), or of
+ * this queue pair (mr NULL). Under the port's atomic lock. */
+static void hca_atomics_land(struct hca_port *port, const struct hca_qp *own,
+			     const struct hca_mr *mr, uint64_t address, uint64_t bytes)
+{
+	struct hca_world *w = hca_world();
+	uint32_t *at = &port->atomics;
+
+	while (*at) {
+		struct hca_qp *qp = hca_slab_at(&w->qp, *at - 1);
+		const struct hca_atomic *a = &qp->atomic;
+		bool hit = own ? qp == own
+			       : (!bytes && a->mr == mr->item.index) ||
+					   (a->address < address + bytes &&
+					    address < a->address + sizeof a->value);
+
+		if (!hit) {
+			at = &qp->atomic.next;
+			continue;
+		}
+		*at = qp->atomic.next;
+		hca_atomic_write(qp);
+	}
+}
+
+void hca_atomic_settle(struct hca_qp *qp, bool answer)
+{
+	struct hca_port *port = &hca_world()->port[qp->port];
+	struct hca_atomic *a = &qp->atomic;
+
+	if (!a->answering)
+		return;
+	hca_lock(&port->atomic_lock);
+	hca_atomics_land(port, qp, NULL, 0, 0);
+	hca_unlock(&port->atomic_lock);
+	a->answering = 0;
+	if (answer)
+		hca_atomic_answer(qp, a->psn, a->operation, a->old);
+}
+
+void hca_atomic_settle_region(struct hca_mr *mr)
+{
+	struct hca_port *port = &hca_world()->port[mr->port];
+
+	hca_lock(&port->atomic_lock);
+	hca_atomics_land(port, NULL, mr, 0, 0);
+	hca_unlock(&port->atomic_lock);
+}
+
+static void hca_atomic_due(void *object, uint64_t arg)
+{
+	struct hca_qp *qp = hca_qp_lock_reference(object, (uint32_t)(arg >> 32));
+
+	if (!qp)
+		return;
+	mem_as(hca_qp_responder(qp));
+	if (qp->atomic.answering && qp->atomic.number == (uint32_t)arg)
+		hca_atomic_settle(qp, true);
+	hca_unlock(&qp->item.lock);
+}
+
+/* ---- doing it ------------------------------------------------------------------------------- */
+
+static uint64_t hca_atomic_result(const struct hca_packet *p, uint64_t old)
+{
+	uint64_t operand[2];
+
+	memcpy(operand, hca_packet_data(p), sizeof operand);
+	if (p->operation == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		return old + operand[0];
+	return old == operand[0] ? operand[1] : old;
+}
+
+/* Read, and write at once or later. *later: the answer goes out with the write. */
+static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, const struct hca_packet *p,
+				   uint64_t *old, bool *later)
+{
+	struct hca_port *port = &hca_world()->port[qp->port];
+	uint64_t address = mr->address + (p->remote_address - mr->iova), value;
+	uint32_t draw = sim_engine_kind() == SIM_ENGINE_SIM
+				? sim_choose("hca.atomic_window", HCA_WINDOW_DRAWS)
+				: 0;
+	const struct sim_event_attr attr = {
+		.name = "atomic.land", .kind = SIM_EVENT_WORK, .delay_ns = HCA_WINDOW_NS << draw};
+
+	hca_lock(&port->atomic_lock);
+	hca_atomics_land(port, NULL, mr, address, sizeof value);
+	int rc = hca_mr_load(mr, p->remote_address, old);
+
+	value = hca_atomic_result(p, *old);
+	*later = !rc && draw;
+	if (*later) {
+		qp->atomic = (struct hca_atomic){.answering = 1,
+						 .writing = 1,
+						 .number = qp->atomic.number + 1,
+						 .next = port->atomics,
+						 .mr = mr->item.index,
+						 .mr_generation = mr->item.generation,
+						 .psn = p->psn,
+						 .operation = p->operation,
+						 .address = address,
+						 .iova = p->remote_address,
+						 .value = value,
+						 .old = *old};
+		port->atomics = qp->item.index + 1;
+	} else if (!rc) {
+		rc = hca_mr_write(mr, p->remote_address, &value, sizeof value);
+	}
+	hca_unlock(&port->atomic_lock);
+	if (*later)
+		sim_event_post(&attr, hca_atomic_due, qp,
+			       (uint64_t)qp->item.generation << 32 | qp->atomic.number, NULL);
+	return rc;
+}
+
+/* One that everybody sees whole. */
+static void hca_atomic_at_once(struct hca_mr *mr, const struct hca_packet *p, uint64_t *old)
+{
+	uint64_t *word = (uint64_t *)(uintptr_t)(mr->address + (p->remote_address - mr->iova));
+	const struct mem_access a = {.addr = word,
+				     .bytes = sizeof *word,
+				     .op = SHARED_RMW,
+				     .order = SHARED_ACQ_REL,
+				     .scope = SHARED_SYSTEM};
+
+	mem_access(&a);
+	*old = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	while (!__atomic_compare_exchange_n(word, old, hca_atomic_result(p, *old), false,
+					    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		;
+	sim_wrote(word, sizeof *word);
+}
+
+static int hca_atomic_do(struct hca_qp *qp, struct hca_mr *mr, const struct hca_packet *p,
+			 uint64_t *old, bool *later)
+{
+	*later = false;
+	*old = 0;
+	if (p->operation == IBV_WR_ATOMIC_WRITE)
+		return hca_mr_write(mr, p->remote_address, hca_packet_data(p), sizeof *old);
+	if (hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_GLOB && !mr->gpu) {
+		hca_atomic_at_once(mr, p, old);
+		return 0;
+	}
+	return hca_atomic_over_the_bus(qp, mr, p, old, later);
+}
+
+bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hca_nak *nak)
+{
+	uint32_t right = p->operation == IBV_WR_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE
+							     : IBV_ACCESS_REMOTE_ATOMIC;
+	uint64_t old;
+	bool later;
+
+	*nak = HCA_NAK_INVALID;
+	if (!(qp->access & right) || !qp->max_dest_rd_atomic || p->remote_address % sizeof old)
+		return false;
+	*nak = HCA_NAK_ACCESS;
+	struct hca_mr *mr = hca_mr_hold(qp->pd, p->rkey, p->remote_address, sizeof old, right);
+
+	if (!mr)
+		return false;
+	*nak = HCA_NAK_OPERATION;
+	int rc = hca_atomic_do(qp, mr, p, &old, &later);
+
+	hca_mr_release(mr);
+	if (rc)
+		return false;
+	os_trace("atomic", hca_qp_id(qp), p->operation, old);
+	hca_answer_note(qp, p->psn, true, old);
+	if (!later)
+		hca_atomic_answer(qp, p->psn, p->operation, old);
+	return true;
+}
