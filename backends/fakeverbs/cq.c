@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
 #define HCA_POLL_BATCH 32
 
@@ -23,7 +24,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	uint32_t size = 1;
 	int rc = EINVAL;
 
-	if (cqe < 1 || cqe > HCA_MAX_CQE || comp_vector < 0 ||
+	if (cqe < 1 || (uint32_t)cqe > hca_personality(c->hca->port)->max_cqe || comp_vector < 0 ||
 	    comp_vector >= context->num_comp_vectors)
 		goto err;
 	rc = hca_command_fault("verbs.create_cq", NULL, c->hca->port, -1);

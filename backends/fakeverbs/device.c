@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices and contexts: the HCAs of the caller's host, as its machine file lists them, one port
- * each, RoCE. Ports have the GIDs that an mlx5 port gets: link-local in both versions, then the
- * IPv4-mapped address in both. */
+ * each. What they say of themselves is their personality's. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "backends/fakeverbs/hca.h"
-
-#undef ibv_query_port
+#include "backends/fakeverbs/personality.h"
 
 /* The devices of one process, in OS_SLOT_VERBS; freed with the last list and context. */
 struct hca_proc {
@@ -160,9 +158,6 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 
 /* ---- contexts ------------------------------------------------------------------------------- */
 
-static int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
-			  size_t bytes);
-
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	sim_point("ibv_open_device");
@@ -268,200 +263,38 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 
 	if (rc)
 		return rc;
+	const struct hca_personality *p = hca_personality(port);
+
 	*a = (struct ibv_device_attr){
-		.fw_ver = "28.40.1000",
 		.node_guid = hca_guid(port),
 		.sys_image_guid = hca_guid(port),
 		.max_mr_size = UINT64_MAX,
 		.page_size_cap = 0xfffffffffffff000,
-		.vendor_id = 0x02c9,
-		.vendor_part_id = 4129,
-		.max_qp = 131072,
-		.max_qp_wr = HCA_MAX_WR,
+		.vendor_id = p->vendor_id,
+		.vendor_part_id = p->vendor_part_id,
+		.max_qp = (int)p->max_qp,
+		.max_qp_wr = (int)p->max_wr,
 		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 				    IBV_DEVICE_SRQ_RESIZE,
-		.max_sge = HCA_MAX_SGE,
-		.max_sge_rd = HCA_MAX_SGE,
-		.max_cq = 32768,
-		.max_cqe = HCA_MAX_CQE,
+		.max_sge = (int)p->max_sge,
+		.max_sge_rd = (int)p->max_sge,
+		.max_cq = (int)p->max_cq,
+		.max_cqe = (int)p->max_cqe,
 		.max_mr = HCA_CHUNKS << 6,
 		.max_pd = HCA_CHUNKS << 5,
-		.max_qp_rd_atom = HCA_MAX_RD_ATOMIC,
-		.max_res_rd_atom = HCA_MAX_RD_ATOMIC * 131072,
-		.max_qp_init_rd_atom = HCA_MAX_RD_ATOMIC,
-		.max_srq = HCA_CHUNKS << 5,
-		.max_srq_wr = HCA_MAX_WR,
-		.max_srq_sge = HCA_MAX_SGE,
+		.max_qp_rd_atom = (int)p->max_rd_atomic,
+		.max_res_rd_atom = (int)(p->max_rd_atomic * 131072),
+		.max_qp_init_rd_atom = (int)p->max_rd_atomic,
 		.atomic_cap = (enum ibv_atomic_cap)hca_world()->port[port].atomic_cap,
-		.max_pkeys = HCA_PKEY_COUNT,
+		.max_srq = HCA_CHUNKS << 5,
+		.max_srq_wr = (int)p->max_wr,
+		.max_srq_sge = (int)p->max_sge,
+		.max_pkeys = (uint16_t)p->pkey_count,
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,
 	};
-	return 0;
-}
-
-/* Rate as the attribute encodes it: lanes (1 = 1x, 2 = 4x, 4 = 8x) and the lane's speed. */
-static void hca_port_speed(uint64_t mbps, struct ibv_port_attr *a)
-{
-	static const struct {
-		uint32_t gbps;
-		uint8_t width, speed;
-	} rates[] = {{10, 1, 4},   {25, 1, 32},  {40, 2, 4},    {50, 1, 64},
-		     {100, 2, 32}, {200, 2, 64}, {400, 2, 128}, {800, 4, 128}};
-	uint64_t gbps = mbps * 8 / 1000;
-	size_t i = 0;
-
-	while (i + 1 < ARRAY_LEN(rates) && rates[i].gbps < gbps)
-		i++;
-	a->active_width = rates[i].width;
-	a->active_speed = rates[i].speed;
-}
-
-static int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
-			  size_t bytes)
-{
-	sim_point("ibv_query_port");
-	sim_charge_ns(HCA_CONTROL_NS);
-	uint32_t index = hca_context_of(context)->hca->port;
-	bool up = __atomic_load_n(&hca_world()->port[index].up, __ATOMIC_ACQUIRE);
-
-	if (port_num != 1)
-		return EINVAL;
-	int rc = hca_command_fault("verbs.query_port", NULL, index, -1);
-
-	if (rc)
-		return rc;
-	struct ibv_port_attr a = {
-		.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
-		.max_mtu = IBV_MTU_4096,
-		.active_mtu = IBV_MTU_4096,
-		.gid_tbl_len = HCA_GID_COUNT,
-		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
-		.max_msg_sz = HCA_MAX_MSG_BYTES,
-		.pkey_tbl_len = HCA_PKEY_COUNT,
-		.phys_state = up ? 5 : 3, /* LinkUp, Disabled */
-		.link_layer = IBV_LINK_LAYER_ETHERNET,
-		.flags = IBV_QPF_GRH_REQUIRED,
-	};
-
-	hca_port_speed(world_port(index)->nic->mbps, &a);
-	memset(attr, 0, bytes);
-	memcpy(attr, &a, MIN_OF(bytes, sizeof a));
-	return 0;
-}
-
-/* The exported name is for old binaries: their struct ends before port_cap_flags2. */
-int ibv_query_port(struct ibv_context *context, uint8_t port_num,
-		   struct _compat_ibv_port_attr *attr)
-{
-	struct ibv_port_attr a;
-	int rc = hca_query_port(context, port_num, &a, sizeof a);
-
-	if (!rc)
-		memcpy(attr, &a, offsetof(struct ibv_port_attr, port_cap_flags2));
-	return rc;
-}
-
-/* ---- addresses ------------------------------------------------------------------------------ */
-
-bool hca_gid_get(uint32_t port_index, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type)
-{
-	const struct world_port *port = world_port(port_index);
-	uint64_t guid = port->nic->guid;
-
-	memset(gid, 0, sizeof *gid);
-	if (index >= HCA_GID_USED)
-		return false;
-	*type = index % 2 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
-	if (index < 2) {
-		gid->raw[0] = 0xfe;
-		gid->raw[1] = 0x80;
-		/* hosts of one machine file have equal GUIDs: the link-local address carries the
-		 * host too, as a MAC would */
-		guid ^= (uint64_t)port->host << 40 | (uint64_t)port->index << 24;
-		for (int i = 0; i < 8; i++)
-			gid->raw[8 + i] = (uint8_t)(guid >> (56 - 8 * i));
-	} else {
-		gid->raw[10] = gid->raw[11] = 0xff;
-		memcpy(gid->raw + 12, port->ipv4, 4);
-	}
-	return true;
-}
-
-uint32_t hca_gid_port(const union ibv_gid *gid)
-{
-	union ibv_gid mine;
-	enum ibv_gid_type type;
-
-	for (uint32_t p = 0; p < hca_world()->ports; p++) {
-		if (!world_port(p)->nic->is_rdma)
-			continue;
-		for (uint32_t i = 0; i < HCA_GID_USED; i += 2)
-			if (hca_gid_get(p, i, &mine, &type) && !memcmp(&mine, gid, sizeof mine))
-				return p;
-	}
-	return UINT32_MAX;
-}
-
-int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
-{
-	sim_point("ibv_query_gid");
-	enum ibv_gid_type type;
-
-	if (port_num != 1 || index < 0 || index >= HCA_GID_COUNT) {
-		errno = EINVAL;
-		return -1;
-	}
-	uint32_t port = hca_context_of(context)->hca->port;
-	int rc = hca_call_fault("verbs.query_gid", NULL, port, -1);
-
-	if (rc) {
-		errno = rc;
-		return -1;
-	}
-	(void)hca_gid_get(port, (uint32_t)index, gid, &type);
-	return 0;
-}
-
-int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t index,
-		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes)
-{
-	sim_point("ibv_query_gid_ex");
-	struct ibv_gid_entry e = {.gid_index = index, .port_num = port_num};
-	enum ibv_gid_type type;
-
-	if (flags || port_num != 1 || index >= HCA_GID_COUNT || entry_bytes < sizeof e)
-		return EINVAL;
-	uint32_t port = hca_context_of(context)->hca->port;
-
-	int rc = hca_call_fault("verbs.query_gid_ex", NULL, port, -1);
-
-	if (rc)
-		return rc;
-	if (!hca_gid_get(port, index, &e.gid, &type))
-		return ENODATA;
-	e.gid_type = type;
-	e.ndev_ifindex = port + 2; /* 1 is the loopback interface */
-	memset(entry, 0, entry_bytes);
-	memcpy(entry, &e, sizeof e);
-	return 0;
-}
-
-int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
-{
-	sim_point("ibv_query_pkey");
-	if (port_num != 1 || index < 0 || index >= HCA_PKEY_COUNT) {
-		errno = EINVAL;
-		return -1;
-	}
-	int rc = hca_call_fault("verbs.query_pkey", NULL, hca_context_of(context)->hca->port, -1);
-
-	if (rc) {
-		errno = rc;
-		return -1;
-	}
-	*pkey = index == 0 ? htobe16(0xffff) : 0;
+	snprintf(a->fw_ver, sizeof a->fw_ver, "%s", p->firmware);
 	return 0;
 }

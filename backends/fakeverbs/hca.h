@@ -41,13 +41,7 @@
 #define HCA_QPN_FIRST     0x100u
 #define HCA_BURST_BYTES   65536u /* payload of one message on the fabric, at most */
 #define HCA_WINDOW_BURSTS 8u     /* in flight per queue pair, at most */
-#define HCA_MAX_MSG_BYTES (1u << 30)
-#define HCA_MAX_SGE       30
-#define HCA_MAX_WR        32768
-#define HCA_MAX_CQE       (1 << 22)
-#define HCA_MAX_INLINE    1024
-#define HCA_MAX_RD_ATOMIC 16
-#define HCA_GID_COUNT     255
+#define HCA_MAX_RD_ATOMIC 128 /* of any personality */
 #define HCA_GID_USED      4
 #define HCA_PKEY_COUNT    128
 #define HCA_BUCKETS       64
@@ -106,9 +100,19 @@ void hca_unlock(uint32_t *word);
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
+struct hca_gid {
+	union ibv_gid gid;
+	uint32_t type; /* enum ibv_gid_type */
+};
+
 struct hca_port {
 	uint32_t lock;
 	uint32_t up;
+	uint32_t personality; /* see personality.h */
+	uint32_t bad_pkeys, bad_qkeys; /* packets refused for these */
+	uint32_t gid_used;
+	struct hca_gid gid[HCA_GID_USED];
+	uint16_t pkey[HCA_PKEY_COUNT];
 	uint32_t fatal; /* the device is dead: commands fail, queue pairs are in ERR */
 	uint32_t next_qpn;
 	uint32_t atomic_cap; /* enum ibv_atomic_cap */
@@ -264,16 +268,20 @@ struct hca_atomic {
 	uint64_t value, old;
 };
 
-/* State machine of the specification, reliable connection:
+/* State machine of the specification; SQE is where a send that fails leads, of a queue pair that
+ * is neither a reliable connection nor XRC: its receives go on.
  *
  *   RESET -> INIT -> RTR -> RTS <-> SQD
- *     ^        |      |      |       |
+ *     ^        |      |     |^       |
+ *     |        |      |     v|       |
+ *     |        |      |     SQE      |
  *     |        v      v      v       v
  *     +------ ERR <---+------+-------+      (any state -> RESET)
  */
 struct hca_qp {
 	struct hca_item item;
 	uint32_t number, port, pd, context;
+	uint32_t type; /* enum ibv_qp_type */
 	uint32_t send_cq, recv_cq;
 	uint32_t srq;     /* index + 1: rq holds the one receive taken from it */
 	uint32_t recv_pd; /* of the memory keys in receives */
@@ -282,6 +290,7 @@ struct hca_qp {
 	uint32_t signal_all;
 	/* attributes; `attr` as modify_qp set them */
 	uint32_t access, pkey_index, path_mtu, mtu_bytes;
+	uint32_t qkey; /* UD */
 	uint32_t dest_qpn, dest_port;
 	uint32_t max_rd_atomic, max_dest_rd_atomic;
 	uint32_t min_rnr_timer, timeout, retry_count, rnr_retry;
@@ -521,11 +530,29 @@ static inline uint64_t hca_qp_id(const struct hca_qp *qp)
 	return (uint64_t)qp->port << 24 | qp->number;
 }
 /* May (from -> to) be made with these attributes? EINVAL: a bit too few or too many. */
-int hca_qp_check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+int hca_qp_check_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		      int mask);
 int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask);
-/* Which port answers to this GID; UINT32_MAX: none. */
+
+/* ---- port.c --------------------------------------------------------------------------------- */
+
+#define HCA_NOBODY    UINT32_MAX
+#define HCA_MULTICAST (UINT32_MAX - 1)
+
+void hca_port_init(struct hca_port *port, uint32_t index);
+int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+		   size_t bytes);
+/* Which port answers to this GID, or LID; HCA_NOBODY: none. */
 uint32_t hca_gid_port(const union ibv_gid *gid);
+uint32_t hca_lid_port(uint16_t lid);
+uint16_t hca_port_lid(uint32_t port); /* 0: RoCE */
 bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
+bool hca_gid_is_multicast(const union ibv_gid *gid);
+uint16_t hca_pkey_get(uint32_t port, uint32_t index);
+bool hca_pkey_match(uint16_t a, uint16_t b);
+/* Where packets to this address go: a port, or HCA_MULTICAST. EINVAL: not an address that this
+ * port can use; ETIMEDOUT: nobody answers to it. */
+int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port);
 
 /* ---- srq.c ---------------------------------------------------------------------------------- */
 

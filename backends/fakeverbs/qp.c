@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
 struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
 {
@@ -93,8 +94,10 @@ struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static int hca_qp_check_init(const struct ibv_qp_init_attr *a)
+static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr *a)
 {
+	const struct hca_personality *p = hca_personality(port);
+
 	if (a->qp_type != IBV_QPT_RC) {
 		hca_say("ibv_create_qp: queue pairs of type %d: not on this HCA, only IBV_QPT_RC",
 			(int)a->qp_type);
@@ -102,9 +105,9 @@ static int hca_qp_check_init(const struct ibv_qp_init_attr *a)
 	}
 	if (!a->send_cq || !a->recv_cq)
 		return EINVAL;
-	if (a->cap.max_send_wr > HCA_MAX_WR || a->cap.max_recv_wr > HCA_MAX_WR ||
-	    a->cap.max_send_sge > HCA_MAX_SGE || a->cap.max_recv_sge > HCA_MAX_SGE ||
-	    a->cap.max_inline_data > HCA_MAX_INLINE)
+	if (a->cap.max_send_wr > p->max_wr || a->cap.max_recv_wr > p->max_wr ||
+	    a->cap.max_send_sge > p->max_sge || a->cap.max_recv_sge > p->max_sge ||
+	    a->cap.max_inline_data > p->max_inline)
 		return EINVAL;
 	return 0;
 }
@@ -139,7 +142,9 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 	qp->recv_pd = srq ? srq->pd : qp->pd;
 	qp->signal_all = a->sq_sig_all != 0;
 	qp->state = IBV_QPS_RESET;
-	qp->dest_port = UINT32_MAX;
+	qp->type = a->qp_type;
+	qp->qkey = 0;
+	qp->dest_port = HCA_NOBODY;
 	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = 0;
 	qp->pkey_index = qp->path_mtu = qp->max_rd_atomic = qp->max_dest_rd_atomic = 0;
 	qp->min_rnr_timer = qp->timeout = qp->retry_count = qp->rnr_retry = 0;
@@ -192,7 +197,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 	struct hca_pd_handle *pd = hca_pd_of(ibv_pd);
 	struct hca_qp_handle *h = NULL;
 	struct hca_qp *qp = NULL;
-	int rc = hca_qp_check_init(a);
+	int rc = hca_qp_check_init(pd->hca->port, a);
 
 	if (!rc)
 		rc = hca_qp_create_fault(pd->hca->port, a);
@@ -295,7 +300,7 @@ void hca_qp_reset(struct hca_qp *qp)
 	qp->req.rnr_waits = rnr_waits;
 	qp->req.timer = timer;
 	qp->req.scheduled = scheduled;
-	qp->dest_port = UINT32_MAX;
+	qp->dest_port = HCA_NOBODY;
 	qp->drained = qp->drain_notify = 0;
 	hca_qp_set_state(qp, IBV_QPS_RESET);
 }
@@ -333,8 +338,10 @@ static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mas
 		qp->access = a->qp_access_flags;
 	if (mask & IBV_QP_AV) {
 		qp->address = a->ah_attr;
-		qp->dest_port = hca_gid_port(&a->ah_attr.grh.dgid);
+		(void)hca_address_resolve(qp->port, &a->ah_attr, &qp->dest_port); /* checked */
 	}
+	if (mask & IBV_QP_QKEY)
+		qp->qkey = a->qkey;
 	if (mask & IBV_QP_PATH_MTU) {
 		qp->path_mtu = a->path_mtu;
 		qp->mtu_bytes = 128u << a->path_mtu;
@@ -396,7 +403,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 
 	rc = (mask & IBV_QP_CUR_STATE) && a->cur_qp_state != from ? EINVAL : 0;
 	if (!rc)
-		rc = hca_qp_check_mask(from, to, mask);
+		rc = hca_qp_check_mask((enum ibv_qp_type)qp->type, from, to, mask);
 	if (!rc)
 		rc = hca_qp_check_values(qp, a, mask);
 	if (!rc)
@@ -433,6 +440,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 	a->sq_psn = qp->req.psn_max;
 	a->dest_qp_num = qp->dest_qpn;
 	a->qp_access_flags = qp->access;
+	a->qkey = qp->qkey;
 	a->ah_attr = qp->address;
 	a->pkey_index = (uint16_t)qp->pkey_index;
 	a->sq_draining = qp->state == IBV_QPS_SQD && !qp->drained;

@@ -1,55 +1,152 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which attributes each transition of a reliable connection needs and allows (the specification's
- * table, as the manual page of ibv_modify_qp gives it), and which values. A bit too few or too
+/* Which attributes each transition of each type of queue pair needs and allows (the
+ * specification's table, as the manual page of ibv_modify_qp gives it), and which values. A bit too few or too
  * many, or a value out of range: EINVAL, and nothing is applied. */
 #include <errno.h>
 
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
+
+/* The types that have a column. XRC's two halves differ from a reliable connection in what the
+ * half that they lack would need. */
+enum hca_column { HCA_RC, HCA_UC, HCA_UD, HCA_XRC_INI, HCA_XRC_TGT, HCA_COLUMNS };
 
 struct hca_transition {
 	enum ibv_qp_state from, to;
-	int required, optional;
+	struct {
+		int required, optional;
+	} of[HCA_COLUMNS];
 };
 
-#define HCA_ANY_TIME                                                                               \
-	(IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE |        \
-	 IBV_QP_MIN_RNR_TIMER)
+#define HCA_INIT_CONNECTED (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+#define HCA_INIT_DATAGRAM  (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+#define HCA_RTR_CONNECTED  (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
+#define HCA_RTR_RESPONDER  (HCA_RTR_CONNECTED | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define HCA_RTR_OPTIONAL   (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX)
+#define HCA_RTS_REQUESTER                                                                          \
+	(IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |                    \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+/* Whenever it is connected; the responder has a timer besides. */
+#define HCA_LATER           (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+#define HCA_LATER_RESPONDER (HCA_LATER | IBV_QP_MIN_RNR_TIMER)
+#define HCA_LATER_DATAGRAM  (IBV_QP_CUR_STATE | IBV_QP_QKEY)
+#define HCA_SQD_CONNECTED                                                                          \
+	(IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |                   \
+	 IBV_QP_PATH_MIG_STATE)
+#define HCA_SQD_REQUESTER                                                                          \
+	(HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |  \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+#define HCA_SQD_RESPONDER (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
 
 static const struct hca_transition hca_transitions[] = {
-	{IBV_QPS_RESET, IBV_QPS_RESET, 0, 0},
-	{IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
-	{IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-	{IBV_QPS_INIT, IBV_QPS_RTR,
-	 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-		 IBV_QP_MIN_RNR_TIMER,
-	 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-	{IBV_QPS_RTR, IBV_QPS_RTS,
-	 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		 IBV_QP_MAX_QP_RD_ATOMIC,
-	 HCA_ANY_TIME},
-	{IBV_QPS_RTS, IBV_QPS_RTS, 0, HCA_ANY_TIME},
-	{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-	{IBV_QPS_SQD, IBV_QPS_RTS, 0, HCA_ANY_TIME},
-	{IBV_QPS_SQD, IBV_QPS_SQD, 0,
-	 IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH |
-		 IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER |
-		 IBV_QP_PATH_MIG_STATE},
-	{IBV_QPS_ERR, IBV_QPS_ERR, 0, 0},
+	{IBV_QPS_RESET, IBV_QPS_RESET, {{0, 0}}},
+	{IBV_QPS_RESET,
+	 IBV_QPS_INIT,
+	 {[HCA_RC] = {HCA_INIT_CONNECTED, 0},
+	  [HCA_UC] = {HCA_INIT_CONNECTED, 0},
+	  [HCA_UD] = {HCA_INIT_DATAGRAM, 0},
+	  [HCA_XRC_INI] = {HCA_INIT_CONNECTED, 0},
+	  [HCA_XRC_TGT] = {HCA_INIT_CONNECTED, 0}}},
+	{IBV_QPS_INIT,
+	 IBV_QPS_INIT,
+	 {[HCA_RC] = {0, HCA_INIT_CONNECTED},
+	  [HCA_UC] = {0, HCA_INIT_CONNECTED},
+	  [HCA_UD] = {0, HCA_INIT_DATAGRAM},
+	  [HCA_XRC_INI] = {0, HCA_INIT_CONNECTED},
+	  [HCA_XRC_TGT] = {0, HCA_INIT_CONNECTED}}},
+	{IBV_QPS_INIT,
+	 IBV_QPS_RTR,
+	 {[HCA_RC] = {HCA_RTR_RESPONDER, HCA_RTR_OPTIONAL},
+	  [HCA_UC] = {HCA_RTR_CONNECTED, HCA_RTR_OPTIONAL},
+	  [HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	  [HCA_XRC_INI] = {HCA_RTR_CONNECTED, HCA_RTR_OPTIONAL},
+	  [HCA_XRC_TGT] = {HCA_RTR_RESPONDER, HCA_RTR_OPTIONAL}}},
+	{IBV_QPS_RTR,
+	 IBV_QPS_RTS,
+	 {[HCA_RC] = {HCA_RTS_REQUESTER, HCA_LATER_RESPONDER},
+	  [HCA_UC] = {IBV_QP_SQ_PSN, HCA_LATER},
+	  [HCA_UD] = {IBV_QP_SQ_PSN, HCA_LATER_DATAGRAM},
+	  [HCA_XRC_INI] = {HCA_RTS_REQUESTER, HCA_LATER},
+	  [HCA_XRC_TGT] = {IBV_QP_SQ_PSN | IBV_QP_TIMEOUT, HCA_LATER_RESPONDER}}},
+	{IBV_QPS_RTS,
+	 IBV_QPS_RTS,
+	 {[HCA_RC] = {0, HCA_LATER_RESPONDER},
+	  [HCA_UC] = {0, HCA_LATER},
+	  [HCA_UD] = {0, HCA_LATER_DATAGRAM},
+	  [HCA_XRC_INI] = {0, HCA_LATER},
+	  [HCA_XRC_TGT] = {0, HCA_LATER_RESPONDER}}},
+	{IBV_QPS_RTS,
+	 IBV_QPS_SQD,
+	 {[HCA_RC] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	  [HCA_UC] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	  [HCA_UD] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	  [HCA_XRC_INI] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	  [HCA_XRC_TGT] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY}}},
+	{IBV_QPS_SQD,
+	 IBV_QPS_RTS,
+	 {[HCA_RC] = {0, HCA_LATER_RESPONDER},
+	  [HCA_UC] = {0, HCA_LATER},
+	  [HCA_UD] = {0, HCA_LATER_DATAGRAM},
+	  [HCA_XRC_INI] = {0, HCA_LATER},
+	  [HCA_XRC_TGT] = {0, HCA_LATER_RESPONDER}}},
+	{IBV_QPS_SQD,
+	 IBV_QPS_SQD,
+	 {[HCA_RC] = {0, HCA_SQD_REQUESTER | HCA_SQD_RESPONDER},
+	  [HCA_UC] = {0, HCA_SQD_CONNECTED},
+	  [HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	  [HCA_XRC_INI] = {0, HCA_SQD_REQUESTER},
+	  [HCA_XRC_TGT] = {0,
+			   HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT | HCA_SQD_RESPONDER}}},
+	{IBV_QPS_ERR, IBV_QPS_ERR, {{0, 0}}},
 };
 
-int hca_qp_check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+/* How one that cannot fail to acknowledge comes back: a failed send of the others is ERR at once. */
+static const struct {
+	enum ibv_qp_type type;
+	int optional;
+} hca_recoveries[] = {
+	{IBV_QPT_UC, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
+	{IBV_QPT_UD, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+};
+
+static enum hca_column hca_column_of(enum ibv_qp_type type)
 {
+	switch (type) {
+	case IBV_QPT_UC:
+		return HCA_UC;
+	case IBV_QPT_UD:
+		return HCA_UD;
+	case IBV_QPT_XRC_SEND:
+		return HCA_XRC_INI;
+	case IBV_QPT_XRC_RECV:
+		return HCA_XRC_TGT;
+	default:
+		ASSERT(type == IBV_QPT_RC);
+		return HCA_RC;
+	}
+}
+
+static bool hca_mask_fits(int mask, int required, int optional)
+{
+	return (mask & required) == required && !(mask & ~(required | optional));
+}
+
+int hca_qp_check_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	enum hca_column c = hca_column_of(type);
+
 	mask &= ~IBV_QP_STATE;
 	for (size_t i = 0; i < ARRAY_LEN(hca_transitions); i++) {
 		const struct hca_transition *t = &hca_transitions[i];
 
-		if (t->from != from || t->to != to)
-			continue;
-		if ((mask & t->required) != t->required || (mask & ~(t->required | t->optional)))
-			return EINVAL;
-		return 0;
+		if (t->from == from && t->to == to)
+			return hca_mask_fits(mask, t->of[c].required, t->of[c].optional) ? 0
+											 : EINVAL;
 	}
+	for (size_t i = 0;
+	     from == IBV_QPS_SQE && to == IBV_QPS_RTS && i < ARRAY_LEN(hca_recoveries); i++)
+		if (hca_recoveries[i].type == type)
+			return hca_mask_fits(mask, 0, hca_recoveries[i].optional) ? 0 : EINVAL;
 	/* from everywhere to RESET, from everywhere but RESET to ERR, without more attributes */
 	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
 		return mask ? EINVAL : 0;
@@ -58,20 +155,18 @@ int hca_qp_check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 
 static int hca_qp_check_address(const struct hca_qp *qp, const struct ibv_ah_attr *ah)
 {
-	union ibv_gid gid;
-	enum ibv_gid_type type;
+	uint32_t to_port = HCA_NOBODY;
+	int rc = hca_address_resolve(qp->port, ah, &to_port);
 
-	/* RoCE has no local identifiers: the global route is not optional */
-	if (!ah->is_global || ah->port_num != 1)
-		return EINVAL;
-	if (!hca_gid_get(qp->port, ah->grh.sgid_index, &gid, &type))
-		return EINVAL;
-	if (hca_gid_port(&ah->grh.dgid) == UINT32_MAX) {
+	if (rc == ETIMEDOUT)
 		hca_say("ibv_modify_qp: qp 0x%x: nobody answers for the destination GID",
 			qp->number);
-		return ETIMEDOUT;
+	if (!rc && to_port == HCA_MULTICAST) {
+		hca_say("ibv_modify_qp: qp 0x%x: a connection has one peer, not a multicast group",
+			qp->number);
+		return EINVAL;
 	}
-	return 0;
+	return rc;
 }
 
 int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
@@ -80,20 +175,22 @@ int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, in
 				    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 				    IBV_ACCESS_MW_BIND;
 
+	const struct hca_personality *p = hca_personality(qp->port);
+
 	if (mask & IBV_QP_ALT_PATH) {
 		hca_say("ibv_modify_qp: qp 0x%x: RoCE has no alternate path", qp->number);
 		return EOPNOTSUPP;
 	}
 	if (((mask & IBV_QP_PORT) && a->port_num != 1) ||
-	    ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index >= HCA_PKEY_COUNT) ||
+	    ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index >= p->pkey_count) ||
 	    ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~access)) ||
 	    ((mask & IBV_QP_PATH_MTU) &&
 	     (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096)) ||
 	    ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > HCA_PSN_MASK) ||
 	    ((mask & IBV_QP_RQ_PSN) && a->rq_psn > HCA_PSN_MASK) ||
 	    ((mask & IBV_QP_SQ_PSN) && a->sq_psn > HCA_PSN_MASK) ||
-	    ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > HCA_MAX_RD_ATOMIC) ||
-	    ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > HCA_MAX_RD_ATOMIC) ||
+	    ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > p->max_rd_atomic) ||
+	    ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > p->max_rd_atomic) ||
 	    ((mask & IBV_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31) ||
 	    ((mask & IBV_QP_TIMEOUT) && a->timeout > 31) ||
 	    ((mask & IBV_QP_RETRY_CNT) && a->retry_cnt > 7) ||

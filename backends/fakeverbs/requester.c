@@ -14,6 +14,7 @@
  * window as WRITEs do.
  */
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
 /* What the vendor's register would say; ours, so that reports can be told apart. */
 enum hca_vendor_error {
@@ -186,7 +187,7 @@ static uint32_t hca_wqe_packets(const struct hca_qp *qp, const struct hca_wqe *e
 /* What can be wrong here, found before the first packet leaves. */
 static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct hca_wqe *e)
 {
-	if (e->bytes > HCA_MAX_MSG_BYTES)
+	if (e->bytes > hca_personality(qp->port)->max_message_bytes)
 		return IBV_WC_LOC_LEN_ERR;
 	if (hca_wqe_is_answered(e) && !qp->max_rd_atomic)
 		return IBV_WC_LOC_QP_OP_ERR;

@@ -15,6 +15,7 @@
 #include <errno.h>
 
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
 static struct hca_srq *hca_srq_at(uint32_t index)
 {
@@ -25,12 +26,14 @@ static struct hca_srq *hca_srq_at(uint32_t index)
 
 static int hca_srq_check_init(const struct ibv_srq_init_attr_ex *a)
 {
+	const struct hca_personality *p = hca_personality(hca_pd_of(a->pd)->hca->port);
+
 	if (a->srq_type != IBV_SRQT_BASIC) {
 		hca_say("ibv_create_srq_ex: shared receive queues of type %d: not on this HCA",
 			(int)a->srq_type);
 		return EOPNOTSUPP;
 	}
-	if (a->attr.max_wr < 1 || a->attr.max_wr > HCA_MAX_WR || a->attr.max_sge > HCA_MAX_SGE)
+	if (a->attr.max_wr < 1 || a->attr.max_wr > p->max_wr || a->attr.max_sge > p->max_sge)
 		return EINVAL;
 	return 0;
 }
@@ -168,7 +171,7 @@ static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
 	uint32_t used = old->head - __atomic_load_n(&old->polled, __ATOMIC_ACQUIRE);
 	int rc;
 
-	if (wr < 1 || wr > HCA_MAX_WR || wr < used)
+	if (wr < 1 || wr > hca_personality(srq->port)->max_wr || wr < used)
 		return EINVAL;
 	rc = hca_queue_make(&fresh, wr, old->sge_max, 0);
 	if (rc)

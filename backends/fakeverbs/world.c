@@ -220,8 +220,7 @@ static struct hca_world *hca_world_make(void)
 	ASSERT(w);
 	w->ports = ports;
 	for (uint32_t i = 0; i < ports; i++) {
-		w->port[i].up = world_port(i)->up;
-		w->port[i].next_qpn = HCA_QPN_FIRST;
+		hca_port_init(&w->port[i], i);
 		hca_port_configure(&w->port[i], i);
 	}
 	hca_slab_init(&w->qp, sizeof(struct hca_qp), FAKEVERBS_QP_SHIFT, 16);

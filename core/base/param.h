@@ -74,7 +74,12 @@ X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                 
 	"folder of the machines that come with Doppel")                                             \
 X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                                      \
 	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
-X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")
+X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
+X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
+	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \
+	"these, for its ports in turn")                                                             \
+X(DOPPEL_HCA_PKEYS, "DOPPEL_HCA_PKEYS", STRING, NULL, 0, 0,                                        \
+	"P_Key table of the HCA double, as 0xffff,0x8001; default: 0xffff alone")
 /* clang-format on */
 
 enum param {

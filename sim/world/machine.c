@@ -199,6 +199,20 @@ static int machine_nic_room(struct machine_reader *r, const struct xml_node *her
 			    MACHINE_MAX_NICS);
 }
 
+/* Text that the double of the HCA understands. */
+static int machine_net_text(const struct xml_node *net, const char *attr, char *out, size_t bytes,
+			    struct xml_error *error)
+{
+	const char *text = xml_attr(net, attr);
+
+	if (text && strlen(text) >= bytes)
+		return xml_error_at(net, error,
+				    "attribute '%s' is '%.64s', expected at most %zu characters",
+				    attr, text, bytes - 1);
+	snprintf(out, bytes, "%s", text ? text : "");
+	return 0;
+}
+
 static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 			   const struct machine_place *at)
 {
@@ -225,6 +239,11 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 		rc = xml_attr_u64(net, "guid", 0, &n->guid, &r->error);
 	if (rc == 0)
 		rc = machine_bus_id(at->pci, n->bus_id, &r->error);
+	if (rc == 0)
+		rc = machine_net_text(net, "personality", n->personality, sizeof n->personality,
+				      &r->error);
+	if (rc == 0)
+		rc = machine_net_text(net, "pkeys", n->pkeys, sizeof n->pkeys, &r->error);
 	if (rc)
 		return rc;
 	if (name)

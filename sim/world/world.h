@@ -41,6 +41,8 @@ struct world_nic {
 	uint32_t port;
 	uint64_t mbps; /* from `speed`, in bytes: 200000 Mb/s -> 25000 */
 	int32_t numa;
+	char personality[16]; /* of the HCA's double; "": the environment says */
+	char pkeys[80];       /* its P_Key table, as 0xffff,0x8001; "": the same */
 	bool is_rdma; /* an HCA; false: an Ethernet port (name eth*, or gdr="0" and guid 0x0) */
 };
 

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of personalities; docs/fidelity-verbs.md says which of these rows was seen where. The
+ * reasons, row by row:
+ *
+ * max_*              what the drivers report: mlx5 of a ConnectX-7, rxe of Linux 6.1. `spec` has
+ *                    mlx5's, so that what fits there fits here.
+ * max_message_bytes  rxe ends at 8 MiB, where all others take 1 GiB or more: a program that does
+ *                    not ask ibv_query_port finds out here.
+ * active_mtu         a soft device lives in its netdev's 1,500 bytes.
+ * pkey_count         RoCE has the default partition alone, whatever it says elsewhere; `spec` keeps
+ *                    a table that partitions can be tested with.
+ * roce_v1            mlx5 lists each address twice, so the index of the v2 one is odd; rxe knows
+ *                    only v2, and index 3 is empty.
+ * post_early         libmlx5 looks at no state: a request posted before RTS waits in the ring, and
+ *                    the HCA runs it when RTS comes. The specification wants an immediate error;
+ *                    rxe gives it.
+ * opcode_checked     libmlx5 builds what it is given, and the HCA finds the malformed request:
+ *                    LOC_QP_OP_ERR. The specification lists it among the immediate errors.
+ * reset_purges       libmlx5 cleans the CQ of a queue pair that is reset; the specification leaves
+ *                    them to the consumer, rxe does not touch them.
+ * retry_7_forever    rxe does not count down from 7: who relies on retry_cnt 7 to notice a dead
+ *                    peer waits for ever.
+ * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe; the rest refuses.
+ * pd_enforced        conformance suites found rxe without the check; all hardware has it.
+ * ah_pd_enforced     libmlx5 copies the address into the request when it is posted, and forgets
+ *                    whose it was.
+ * datagram_too_long  the specification (C10-93.1.1): nothing is sent and no error is given; rxe
+ *                    follows to the letter. HCAs complete with a local length error.
+ * short_recv_fails   rxe drops the datagram and keeps the receive; HCAs complete the receive with
+ *                    a local length error, and the queue pair is in ERR.
+ */
+#include "backends/fakeverbs/personality.h"
+
+#include <string.h>
+
+#include "backends/fakeverbs/hca.h"
+
+/* clang-format off */
+#define HCA_CONNECTX                                                                               \
+	.vendor_id = 0x02c9, .vendor_part_id = 4129,                                               \
+	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 32768, .max_cqe = 1 << 22,     \
+	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_groups = 2097152, \
+	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
+	.gid_count = 255
+
+static const struct hca_personality hca_personalities[] = {
+	{
+		.name = "spec", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
+		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
+		.post_early = false, .opcode_checked = true, .reset_purges = true,
+		.retry_7_forever = false, .zero_length_mr = false, .pd_enforced = true,
+		.ah_pd_enforced = true, .datagram_too_long = false, .short_recv_fails = true,
+	},
+	{
+		.name = "mlx5", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 1,
+		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
+		.post_early = true, .opcode_checked = false, .reset_purges = true,
+		.retry_7_forever = false, .zero_length_mr = false, .pd_enforced = true,
+		.ah_pd_enforced = false, .datagram_too_long = true, .short_recv_fails = true,
+	},
+	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless asked for */
+		.name = "mlx5-ib", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
+		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
+		.post_early = true, .opcode_checked = false, .reset_purges = true,
+		.retry_7_forever = false, .zero_length_mr = false, .pd_enforced = true,
+		.ah_pd_enforced = false, .datagram_too_long = true, .short_recv_fails = true,
+	},
+	{
+		.name = "rxe", .firmware = "", .vendor_id = 0xffffff, .vendor_part_id = 0,
+		.max_qp = 1048575, .max_wr = 1048576, .max_sge = 32, .max_cq = 1048576,
+		.max_cqe = 32767, .max_inline = 512, .max_rd_atomic = 128, .max_ah = 32767,
+		.max_mcast_groups = 8192, .max_mcast_attach = 56,
+		.max_message_bytes = 8u << 20, .active_mtu = IBV_MTU_1024,
+		.gid_count = 1024, .pkey_count = 1,
+		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
+		.post_early = false, .opcode_checked = true, .reset_purges = false,
+		.retry_7_forever = true, .zero_length_mr = true, .pd_enforced = false,
+		.ah_pd_enforced = true, .datagram_too_long = false, .short_recv_fails = false,
+	},
+};
+/* clang-format on */
+
+const struct hca_personality *hca_personality(uint32_t port)
+{
+	return &hca_personalities[hca_world()->port[port].personality];
+}
+
+uint32_t hca_personality_index(const struct hca_personality *p)
+{
+	return (uint32_t)(p - hca_personalities);
+}
+
+static const struct hca_personality *hca_personality_named(const char *name, size_t length)
+{
+	for (size_t i = 0; i < ARRAY_LEN(hca_personalities); i++) {
+		const struct hca_personality *p = &hca_personalities[i];
+
+		if (strlen(p->name) == length && !memcmp(p->name, name, length))
+			return p;
+	}
+	return NULL;
+}
+
+const struct hca_personality *hca_personality_find(const char *text, uint32_t index)
+{
+	const struct hca_personality *found[64];
+	uint32_t n = 0;
+
+	for (const char *at = text;; at++) {
+		size_t length = strcspn(at, ",");
+
+		if (n == ARRAY_LEN(found))
+			return NULL;
+		found[n] = hca_personality_named(at, length);
+		if (!found[n++])
+			return NULL;
+		at += length;
+		if (!*at)
+			return found[index % n];
+	}
+}

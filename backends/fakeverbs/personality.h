@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Personalities: where real HCAs differ from each other, or from the specification, and a program
+ * can tell. One row of this struct is one difference; personality.c gives each its value for every
+ * personality, with the reason. The data path asks for the row, never for a name.
+ *
+ * Each port of the world has one, chosen when the world's HCAs are made: the attribute
+ * `personality` of <net> in the machine file, else entry (port modulo entries) of the list in
+ * DOPPEL_HCA_PERSONALITY, else "spec". What this table says is constant; sizes in bytes.
+ */
+#ifndef BACKENDS_FAKEVERBS_PERSONALITY_H
+#define BACKENDS_FAKEVERBS_PERSONALITY_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+struct hca_personality {
+	const char *name;
+	/* what ibv_query_device and ibv_query_port say, and what is refused beyond it */
+	const char *firmware;
+	uint32_t vendor_id, vendor_part_id;
+	uint32_t max_qp, max_wr, max_sge, max_cq, max_cqe, max_inline, max_rd_atomic;
+	uint32_t max_ah, max_mcast_groups, max_mcast_attach;
+	uint32_t max_message_bytes;
+	enum ibv_mtu active_mtu;
+	uint32_t gid_count, pkey_count;
+	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET: RoCE; IBV_LINK_LAYER_INFINIBAND */
+	bool roce_v1;       /* each address is in the table as v1 and as v2; false: v2 alone */
+	/* what the specification forbids, leaves open, or is not kept */
+	bool post_early;      /* requests before their state are taken, and run in RTS */
+	bool opcode_checked;  /* an opcode that the QP's type lacks is EINVAL; else a completion */
+	bool reset_purges;    /* RESET takes the completions that nobody polled */
+	bool retry_7_forever; /* retry_cnt 7 means without end */
+	bool zero_length_mr;  /* a region of no bytes can be registered */
+	bool pd_enforced;     /* keys of another protection domain are refused */
+	bool ah_pd_enforced;  /* so are address handles */
+	bool datagram_too_long; /* UD: longer than the MTU fails; else it is dropped, as a success */
+	bool short_recv_fails;  /* UC, UD: a receive that is too small fails; else it stays */
+};
+
+#define HCA_PERSONALITIES "spec, mlx5, mlx5-ib, rxe"
+
+/* Of a port of the world. */
+const struct hca_personality *hca_personality(uint32_t port);
+/* The one that this text names, for port `index`: a name, or a list of names. NULL: not one. */
+const struct hca_personality *hca_personality_find(const char *text, uint32_t index);
+/* For hca_port.personality. */
+uint32_t hca_personality_index(const struct hca_personality *p);
+
+#pragma GCC visibility pop
+
+#endif
