@@ -88,11 +88,22 @@ void hca_devices_end(struct os_proc *proc, bool killed)
 	proc->slot[OS_SLOT_VERBS] = NULL;
 }
 
+static int (*hca_first_call)(void);
+
+void hca_on_first_call(int (*start)(void))
+{
+	hca_first_call = start;
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-	sim_point("ibv_get_device_list");
 	if (num_devices)
 		*num_devices = 0;
+	if (!world_config() && hca_first_call && hca_first_call()) {
+		errno = ENOSYS;
+		return NULL;
+	}
+	sim_point("ibv_get_device_list");
 	if (!world_config() || world_port_count() == 0) {
 		errno = ENOSYS; /* as rdma-core where the kernel has no RDMA */
 		return NULL;

@@ -374,6 +374,11 @@ struct hca_world {
 struct hca_world *hca_world(void);
 /* options.c: what it can be told to be. */
 void hca_port_configure(struct hca_port *port, uint32_t index);
+/* For a program that made no world itself: `start` makes one at the first call that needs one; 0 or
+ * an errno. Set once, at load. */
+void hca_on_first_call(int (*start)(void));
+/* In the child of a fork: there are no HCAs, whatever the parent had. */
+void hca_forget(void);
 /* device.c: forgets the devices of a process that ends. */
 void hca_devices_end(struct os_proc *proc, bool killed);
 

@@ -56,10 +56,10 @@ const char *ibv_event_type_str(enum ibv_event_type event)
 		[IBV_EVENT_QP_LAST_WQE_REACHED] = "last WQE reached",
 		[IBV_EVENT_CLIENT_REREGISTER] = "client reregistration",
 		[IBV_EVENT_GID_CHANGE] = "GID table change",
-		[IBV_EVENT_WQ_FATAL] = "WQ fatal error",
+		[IBV_EVENT_WQ_FATAL] = "WQ fatal",
 	};
 
-	return HCA_NAME(name, event, "unknown event");
+	return HCA_NAME(name, event, "unknown");
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status)

@@ -326,6 +326,12 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 	hca_devices_end(proc, killed);
 }
 
+void hca_forget(void)
+{
+	memset(&fakeverbs, 0, sizeof fakeverbs);
+	hca_world_lock = 0;
+}
+
 /* The arena goes with the world. */
 static void hca_world_end(void)
 {

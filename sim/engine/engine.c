@@ -42,6 +42,10 @@ static int engine_check_config(const struct sim_config *c)
 		fprintf(stderr, "engine: stack_bytes is %zu; at least 16384\n", c->stack_bytes);
 		return EINVAL;
 	}
+	if (c->foreign && c->engine != SIM_ENGINE_THREADS) {
+		fprintf(stderr, "engine: a foreign program runs in engine threads only\n");
+		return EINVAL;
+	}
 	if (c->engine == SIM_ENGINE_THREADS && (c->races || c->memory_order == SIM_MEMORY_ON)) {
 		fprintf(stderr, "engine: the memory model (races, memory order) is engine sim's\n");
 		return EINVAL;
@@ -56,6 +60,13 @@ static int engine_check_config(const struct sim_config *c)
 		return EINVAL;
 	}
 	return 0;
+}
+
+static void engine_run_foreign(void)
+{
+	eng.phase = ENGINE_RUNNING;
+	eng.start_ns = sim_now_ns();
+	fault_run();
 }
 
 int sim_start(const struct sim_config *config)
@@ -110,8 +121,11 @@ int sim_start(const struct sim_config *config)
 		if (rc)
 			goto err_main;
 	}
-	crash_install();
+	if (!config->foreign)
+		crash_install();
 	os_install(engine_in_sim() ? &sched_sim_ops : &sched_threads_ops, NULL);
+	if (config->foreign)
+		engine_run_foreign();
 	return 0;
 
 err_main:
@@ -190,6 +204,21 @@ void sim_stop(void)
 	failure_hooks = 0;
 	os_install(&os_posix_ops, NULL);
 	eng.phase = ENGINE_OFF;
+}
+
+void sim_leave(void)
+{
+	ASSERT(eng.config.foreign);
+	trace_flush();
+}
+
+void sim_forget(void)
+{
+	thread_part_forget_all();
+	threads_all = NULL;
+	pthread_mutex_init(&threads_lock, NULL);
+	os_install(&os_posix_ops, NULL);
+	eng = (struct engine){.resolve = eng.resolve};
 }
 
 bool sim_running(void)

@@ -641,7 +641,7 @@ int threads_start(void)
 	thread_part_set(part);
 	threads_list_add(eng.main_task);
 	int rc = timers_start();
-	if (!rc)
+	if (!rc && !eng.config.foreign)
 		rc = workers_start();
 	if (rc) /* nothing is undone: a machine that cannot give these threads cannot go on */
 		fprintf(stderr, "engine: cannot start %u workers and a timer thread: %s\n",

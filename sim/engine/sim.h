@@ -98,6 +98,10 @@ struct sim_config {
 	uint64_t budget_events; /* without progress; 0: the default, 20,000,000 */
 	uint64_t budget_ns;     /* virtual, without progress; 0: the default, 1 h */
 	uint32_t workers;       /* threads engine: warp workers; 0: number of CPUs */
+	/* threads engine, for a program that knows nothing of engines: the run begins at once, its
+	 * threads are its own, no signal is handled, no warp runs; sim_leave instead of sim_run and
+	 * sim_stop. */
+	bool foreign;
 	size_t stack_bytes;     /* per fiber; 0: 128 KiB */
 	enum sim_memory_order memory_order;
 	bool races; /* the happens-before check; engine sim only */
@@ -122,6 +126,10 @@ int sim_start(const struct sim_config *config);
 enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg);
 /* Releases everything; tasks still alive are discarded without running. */
 void sim_stop(void);
+/* The end of a foreign program: the trace file is complete. Its other threads may go on calling. */
+void sim_leave(void);
+/* In a child made by fork: there is no engine in it, whatever the parent had. */
+void sim_forget(void);
 
 bool sim_running(void);
 enum sim_engine sim_engine_kind(void);

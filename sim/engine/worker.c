@@ -37,8 +37,9 @@ static void worker_entry(void *arg)
 
 int worker_spawn(struct task *t, uint32_t home)
 {
+	if (!eng.config.workers)
+		return ENOSYS; /* a foreign program's engine */
 	struct worker *k = workers[home % eng.config.workers];
-
 	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, worker_entry, t);
 	if (rc)
 		return rc;

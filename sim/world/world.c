@@ -179,6 +179,11 @@ int world_create(const struct world_config *config)
 	return 0;
 }
 
+void world_forget(void)
+{
+	world = NULL;
+}
+
 const struct world_config *world_config(void)
 {
 	return world ? &world->config : NULL;

@@ -79,6 +79,8 @@ int world_create(const struct world_config *config);
 /* After sim_run. Counts what is left, prints each kind that is not zero as
  * "leak: KIND COUNT (first: ...)", and returns the sum. Ends processes that still exist. */
 uint64_t world_destroy(void);
+/* In a child made by fork: there is no world in it, whatever the parent had. */
+void world_forget(void);
 const struct world_config *world_config(void);
 
 uint32_t world_host_count(void);

@@ -24,6 +24,7 @@ declare -A allowed=(
 	[backends/verbs]="core/os core/base backends backends/verbs"
 	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/fakecuda"
 	[backends/fakeverbs]="core/os core/base sim/engine sim/world backends backends/fakeverbs"
+	[backends/dropin]="core/os core/base sim/engine sim/world backends backends/fakeverbs backends/dropin"
 	[sim/engine]="core/os core/base sim/engine"
 	[sim/world]="core/os core/base sim/engine sim/world"
 	[sim/lab]="core/os core/base core/include sim/engine sim/world sim/lab backends"

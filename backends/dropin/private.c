@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of libibverbs that are more than a refusal, and not part of the verbs: what ibv_devinfo and
+ * providers ask it. A private name is in several version nodes, so it is defined under a name of
+ * its own and aliased.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/dropin/dropin.h"
+#include "backends/fakeverbs/hca.h"
+
+#define DROPIN_PRIVATE(symbol, name)                                                               \
+	__asm__(".symver " #symbol ", " #name "@@IBVERBS_PRIVATE_34");                             \
+	__asm__(".symver " #symbol ", " #name "@IBVERBS_PRIVATE_57");                              \
+	__asm__(".symver " #symbol ", " #name "@IBVERBS_PRIVATE_59");                              \
+	__asm__(".symver " #symbol ", " #name "@IBVERBS_PRIVATE_64");                              \
+	__asm__(".symver " #symbol ", " #name "@IBVERBS_PRIVATE_65")
+
+/* What sysfs shows under gid_attrs/types, as the library's users know it. */
+enum dropin_gid_type { DROPIN_GID_IB_OR_ROCE_V1, DROPIN_GID_ROCE_V2 };
+
+const char *ibv_get_sysfs_path(void);
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+int abi_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+			   enum dropin_gid_type *type);
+int abi_ibv_read_ibdev_sysfs_file(char *buf, size_t size, const void *sysfs_dev, const char *format,
+				  ...) __attribute__((format(printf, 4, 5)));
+void abi_ibv_register_driver(const char *name, const void *init);
+
+int dropin_refuse(const char *call)
+{
+	hca_say("%s: not on this HCA", call);
+	errno = EOPNOTSUPP;
+	return EOPNOTSUPP;
+}
+
+const char *ibv_get_sysfs_path(void)
+{
+	const char *path = secure_getenv("SYSFS_PATH");
+
+	return path && *path ? path : "/sys";
+}
+
+/* The file's text without its line end; its length, or -1. */
+static int dropin_file_read(const char *path, char *buf, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	ssize_t n = read(fd, buf, size);
+
+	close(fd);
+	if (n > 0 && buf[n - 1] == '\n')
+		buf[--n] = '\0';
+	else if (n >= 0 && (size_t)n < size)
+		buf[n] = '\0';
+	return (int)n;
+}
+
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
+{
+	char path[4096];
+	int n = snprintf(path, sizeof path, "%s/%s", dir, file);
+
+	return n < 0 || (size_t)n >= sizeof path ? -1 : dropin_file_read(path, buf, size);
+}
+
+int abi_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+			   enum dropin_gid_type *type)
+{
+	struct ibv_gid_entry e;
+	int rc = _ibv_query_gid_ex(context, port_num, index, &e, 0, sizeof e);
+
+	/* an empty slot has a type too, as its file in sysfs would have had */
+	if (rc && rc != ENODATA) {
+		errno = rc;
+		return -1;
+	}
+	*type = !rc && e.gid_type == IBV_GID_TYPE_ROCE_V2 ? DROPIN_GID_ROCE_V2
+							  : DROPIN_GID_IB_OR_ROCE_V1;
+	return 0;
+}
+DROPIN_PRIVATE(abi_ibv_query_gid_type, ibv_query_gid_type);
+
+/* Of a device that only the library knows; nobody outside can have one of ours. */
+int abi_ibv_read_ibdev_sysfs_file(char *buf, size_t size, const void *sysfs_dev, const char *format,
+				  ...)
+{
+	(void)buf, (void)size, (void)sysfs_dev, (void)format;
+	errno = ENOENT;
+	return -1;
+}
+DROPIN_PRIVATE(abi_ibv_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file);
+
+/* Drivers from before 2018 announce themselves so. */
+void abi_ibv_register_driver(const char *name, const void *init)
+{
+	(void)name, (void)init;
+}
+__asm__(".symver abi_ibv_register_driver, ibv_register_driver@IBVERBS_1.1");
+
+/* ---- import: of objects that another process shares by descriptor --------------------------- */
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	(void)cmd_fd;
+	dropin_refuse("ibv_import_device");
+	return NULL;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A program that never heard of Doppel: at its first call the engine starts in real time, with one
+ * world whose hosts are DOPPEL_MACHINE, and the program lives on one of them. Its threads are
+ * adopted as they come. It ends when and how it likes: nothing is said about what it leaves, unless
+ * DOPPEL_LEAKS asks.
+ *
+ * The environment (doppel verbs-run sets it): DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FAULTS (a file),
+ * DOPPEL_TRACE (a file), DOPPEL_SEED, DOPPEL_LEAKS.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/dropin/dropin.h"
+#include "backends/fakeverbs/hca.h"
+
+#define DROPIN_MACHINE "workstation-2hca"
+#define DROPIN_HOSTS   4
+
+static pthread_mutex_t dropin_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool dropin_failed;
+static char *dropin_plan;
+
+/* ---- configuration -------------------------------------------------------------------------- */
+
+static bool dropin_number(const char *name, uint64_t usual, uint64_t max, uint64_t *out)
+{
+	const char *text = getenv(name);
+	char *end;
+
+	*out = usual;
+	if (!text || !*text)
+		return true;
+	errno = 0;
+	*out = strtoull(text, &end, 0);
+	if (!errno && !*end && *text != '-' && *out <= max)
+		return true;
+	fprintf(stderr, "doppel: %s is '%s', expected 0 to %llu\n", name, text,
+		(unsigned long long)max);
+	return false;
+}
+
+static const char *dropin_text(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
+/* The whole file, ended by a zero byte; NULL: said why. */
+static char *dropin_read(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = NULL;
+	size_t room = 0;
+	ssize_t n = f ? getdelim(&text, &room, '\0', f) : -1;
+
+	if (n < 0 && (!f || ferror(f)))
+		fprintf(stderr, "doppel: cannot read the fault plan %s: %s\n", path,
+			strerror(errno));
+	else if (n < 0)
+		text = calloc(1, 1); /* an empty plan is a plan */
+	if (f)
+		fclose(f);
+	return text;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void dropin_leaks_of(struct hca_slab *s, const char *kind)
+{
+	uint32_t at = 0;
+	uint64_t n = 0;
+
+	while (hca_slab_next(s, os_proc()->id, &at))
+		n++;
+	if (n)
+		fprintf(stderr, "leak: %s %llu\n", kind, (unsigned long long)n);
+}
+
+static void dropin_leaks(void)
+{
+	struct hca_world *w = fakeverbs.world;
+
+	if (!w)
+		return;
+	dropin_leaks_of(&w->qp, "queue pair");
+	dropin_leaks_of(&w->cq, "completion queue");
+	dropin_leaks_of(&w->mr, "memory region");
+	dropin_leaks_of(&w->pd, "protection domain");
+	dropin_leaks_of(&w->channel, "completion channel");
+	dropin_leaks_of(&w->context, "verbs context");
+}
+
+static void dropin_exit(void)
+{
+	if (!world_config())
+		return;
+	if (dropin_text("DOPPEL_LEAKS"))
+		dropin_leaks();
+	sim_leave();
+}
+
+/* ---- the beginning -------------------------------------------------------------------------- */
+
+static int dropin_world(void)
+{
+	const struct world_config c = {.hosts = DROPIN_HOSTS,
+				       .machine = dropin_text("DOPPEL_MACHINE")
+							  ? dropin_text("DOPPEL_MACHINE")
+							  : DROPIN_MACHINE};
+	uint64_t host;
+
+	if (!dropin_number("DOPPEL_HOST", 0, DROPIN_HOSTS - 1, &host))
+		return EINVAL;
+	int rc = world_create(&c);
+
+	if (!rc)
+		sim_main_proc()->host = (uint32_t)host;
+	return rc;
+}
+
+static int dropin_engine(void)
+{
+	struct sim_config c = {.engine = SIM_ENGINE_THREADS,
+			       .foreign = true,
+			       .trace_path = dropin_text("DOPPEL_TRACE"),
+			       .fault_plan_name = dropin_text("DOPPEL_FAULTS")};
+
+	if (!dropin_number("DOPPEL_SEED", 1, UINT64_MAX, &c.seed))
+		return EINVAL;
+	if (c.fault_plan_name) {
+		free(dropin_plan);
+		dropin_plan = dropin_read(c.fault_plan_name);
+		if (!dropin_plan)
+			return EINVAL;
+		c.fault_plan = dropin_plan;
+	}
+	return sim_start(&c);
+}
+
+/* In the child of a fork the parent's HCAs do not exist; it may open its own. */
+static void dropin_forked(void)
+{
+	pthread_mutex_init(&dropin_lock, NULL);
+	dropin_failed = false;
+	if (!world_config())
+		return;
+	hca_forget();
+	world_forget();
+	sim_forget();
+}
+
+static int dropin_start(void)
+{
+	static bool once;
+
+	pthread_mutex_lock(&dropin_lock);
+	if (!world_config() && !dropin_failed) {
+		if (!once) {
+			once = true;
+			atexit(dropin_exit);
+			pthread_atfork(NULL, NULL, dropin_forked);
+		}
+		dropin_failed = dropin_engine() || dropin_world();
+	}
+	pthread_mutex_unlock(&dropin_lock);
+	return dropin_failed ? ENOSYS : 0;
+}
+
+__attribute__((constructor)) static void dropin_load(void)
+{
+	hca_on_first_call(dropin_start);
+}

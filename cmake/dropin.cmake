@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# libibverbs.so.1 of our own, for programs that know nothing of Doppel: build/PRESET/verbs.
+doppel_sources(dropin_sources backends/dropin)
+set(dropin_dir ${PROJECT_SOURCE_DIR}/backends/dropin)
+set(dropin_map ${PROJECT_BINARY_DIR}/libibverbs.map)
+set(dropin_stubs ${PROJECT_BINARY_DIR}/libibverbs_stubs.c)
+find_path(VERBS_INCLUDE infiniband/verbs.h REQUIRED)
+add_custom_command(OUTPUT ${dropin_map} ${dropin_stubs}
+	COMMAND ${dropin_dir}/abi.sh ${dropin_dir}/abi.txt ${VERBS_INCLUDE}/infiniband/verbs.h
+		${dropin_map} ${dropin_stubs}
+	DEPENDS ${dropin_dir}/abi.sh ${dropin_dir}/abi.txt ${VERBS_INCLUDE}/infiniband/verbs.h
+	VERBATIM)
+add_library(dropin SHARED ${dropin_sources} ${dropin_stubs} $<TARGET_OBJECTS:fakeverbs_objects>)
+target_link_libraries(dropin PRIVATE doppel-rt)
+target_link_options(dropin PRIVATE -Wl,--version-script=${dropin_map} -Wl,--enable-new-dtags)
+set_target_properties(dropin PROPERTIES OUTPUT_NAME ibverbs SOVERSION 1
+	LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/verbs LINK_DEPENDS ${dropin_map}
+	BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN;$ORIGIN/..")

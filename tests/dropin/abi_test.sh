@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The drop-in exports what the installed libibverbs exports, each name in its node; what links
+# against that library loads with every symbol bound at once; and the runtime is there once.
+set -euo pipefail
+build=$1
+ours=$build/verbs/libibverbs.so.1
+[ -e "$ours" ] || { echo "no $ours in this preset"; exit 77; }
+ldconfig=$(PATH=$PATH:/sbin:/usr/sbin command -v ldconfig)
+path_of() { "$ldconfig" -p | awk -v n="$1" '$1 == n {print $NF; exit}'; }
+theirs=$(path_of libibverbs.so.1)
+[ -n "$theirs" ] || { echo "no libibverbs.so.1 installed"; exit 77; }
+rc=0
+
+# In node 1.0, names without @@ are those of 2006, whose structs nobody has any more.
+names() { nm -D --defined-only "$1" | awk '{print $3}' | grep -v '[^@]@IBVERBS_1\.0$' | LC_ALL=C sort; }
+missing=$(LC_ALL=C comm -23 <(names "$theirs") <(names "$ours"))
+[ "$(names "$theirs" | wc -l)" -gt 140 ] || { echo "the installed library has too few names"; exit 1; }
+if [ -n "$missing" ]; then
+	printf 'not exported: %s\n' "$missing"
+	rc=1
+fi
+# nothing but those, the private nodes of other releases, and newer calls
+extra=$(nm -D --defined-only "$ours" | awk '{print $3}' | grep -vE '@IBVERBS_(PRIVATE_)?[0-9.]+$|^IBVERBS_' || true)
+[ -z "$extra" ] || { printf 'exported without a version: %s\n' "$extra"; rc=1; }
+exported=$(nm -D "$ours")
+for node in 34 57 59 64 65; do
+	for name in verbs_register_driver_$node ibv_query_gid_type verbs_set_ops; do
+		grep -qE " $name@@?IBVERBS_PRIVATE_$node\$" <<<"$exported" ||
+			{ echo "$name is not in IBVERBS_PRIVATE_$node"; rc=1; }
+	done
+done
+
+case $(readelf -d "$build/libdoppel-rt.so" 2>/dev/null) in
+*libasan* | *libtsan*) echo "the rest needs programs without a sanitizer"; exit $rc ;;
+esac
+for lib in libmlx5.so.1 libefa.so.1 librdmacm.so.1; do
+	path=$(path_of $lib)
+	[ -n "$path" ] || { echo "$lib is not installed"; continue; }
+	loaded=$(LD_LIBRARY_PATH=$build/verbs LD_BIND_NOW=1 LD_PRELOAD=$path \
+		bash -c 'cat /proc/$$/maps') || { echo "$lib does not load"; rc=1; continue; }
+	grep -q "$build/verbs/libibverbs.so.1" <<<"$loaded" || { echo "$lib got another libibverbs"; rc=1; }
+	runtimes=$(grep -o '[^ ]*libdoppel-rt[^ ]*' <<<"$loaded" | sort -u | wc -l)
+	[ "$runtimes" = 1 ] || { echo "$runtimes runtimes in one process"; rc=1; }
+done
+[ $rc = 0 ] && echo "$(names "$ours" | wc -l) names, in their nodes"
+exit $rc
