@@ -38,6 +38,8 @@ X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                  
 X(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", STRING, NULL, 0, 0,                                         \
 	"interfaces for bootstrap: prefixes; ^ in front: not these; = in front: exact names")       \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0, "topology XML of this host")                    \
+X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
+	"1: the NICs are those that the network has, whatever NCCL_TOPO_FILE says; 0: the file's")  \
 X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \
 X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
 	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")    \
@@ -63,9 +65,15 @@ X(CHECK_POINTERS, "NCCL_CHECK_POINTERS", BOOL, "0", 0, 1,                       
 X(IB_DISABLE, "NCCL_IB_DISABLE", BOOL, "0", 0, 1, "do not use HCAs")                               \
 X(IB_HCA, "NCCL_IB_HCA", STRING, NULL, 0, 0,                                                       \
 	"HCAs to use: name[:port] prefixes; ^ in front: not these; = in front: exact names")        \
-X(IB_GID_INDEX, "NCCL_IB_GID_INDEX", INT, "-1", -1, 255, "GID index; -1: the RoCE v2 one")         \
+X(IB_GID_INDEX, "NCCL_IB_GID_INDEX", INT, "-1", -1, 255, "GID index; -1: by version, family, range") \
+X(IB_ROCE_VERSION_NUM, "NCCL_IB_ROCE_VERSION_NUM", INT, "2", 1, 2, "RoCE version of the GID")     \
+X(IB_ADDR_FAMILY, "NCCL_IB_ADDR_FAMILY", STRING, "AF_INET", 0, 0,                                  \
+	"address family of the GID: AF_INET or AF_INET6")                                           \
+X(IB_ADDR_RANGE, "NCCL_IB_ADDR_RANGE", STRING, NULL, 0, 0,                                         \
+	"subnet of the GID, such as 10.0.0.0/8 or fd00::/16")                                       \
 X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us << value")         \
-X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7, "transport retries before a QP fails")        \
+X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                                               \
+	"transport retries before a QP fails (soft-RoCE: 6 unless set, since it takes 7 for ever)") \
 X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
 X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")                                           \
 X(DOPPEL_MACHINE, "DOPPEL_MACHINE", STRING, NULL, 0, 0,                                            \

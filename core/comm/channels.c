@@ -8,9 +8,46 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
+#include "core/transport/net.h"
 #include "core/transport/transport.h"
 
 /* ---- topology ------------------------------------------------------------------------------- */
+
+/* Ports of one device have one name, by which the proxy looks for them too: the first one counts. */
+static bool channels_device_is_new(const struct topo_select *select, const char *name)
+{
+	for (int32_t i = 0; i < select->devices; i++)
+		if (strcmp(select->device[i].name, name) == 0)
+			return false;
+	return true;
+}
+
+/* Which devices the network has, where the topology is to be told (DOPPEL_TOPO_NETWORK). */
+static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *select)
+{
+	int count = 0;
+	ncclResult_t rc;
+
+	if (!param_bool(PARAM_TOPO_NETWORK) || comm->local_ranks == comm->nranks)
+		return ncclSuccess;
+	rc = net_verbs.devices(comm, &count);
+	select->network_known = true;
+	for (int d = 0; d < count && !rc; d++) {
+		struct net_props props;
+		int32_t i = select->devices;
+
+		rc = net_verbs.props(comm, d, &props);
+		if (rc || i == TOPO_MAX_DEVICES || !channels_device_is_new(select, props.name))
+			continue;
+		memcpy(select->device[i].name, props.name, sizeof props.name);
+		select->device[i].guid = props.guid;
+		select->device[i].port = (int32_t)props.port;
+		select->device[i].mbit = props.speed_mbps;
+		select->device[i].gdr = props.gpu_memory;
+		select->devices++;
+	}
+	return rc;
+}
 
 static ncclResult_t channels_topology(struct ncclComm *comm)
 {
@@ -44,7 +81,9 @@ static ncclResult_t channels_topology(struct ncclComm *comm)
 		memcpy(select->gpu[i].bus_id, p->bus_id, sizeof p->bus_id);
 		select->gpu[i].dev = p->cuda_dev;
 	}
-	rc = topo_system_get(xml, bytes, path, select, &comm->topo);
+	rc = channels_network(comm, select);
+	if (!rc)
+		rc = topo_system_get(xml, bytes, path, select, &comm->topo);
 	os_free(xml);
 out_free:
 	os_free(select);

@@ -78,8 +78,10 @@ ncclResult_t proxy_stop(struct ncclComm *comm)
 {
 	struct proxy_state *p = comm->proxy;
 
-	if (!p)
+	if (!p) {
+		net_verbs.fini(comm); /* the topology may have asked for its devices */
 		return ncclSuccess;
+	}
 	proxy_tasks_stop(p);
 	for (uint32_t i = 0; i < PROXY_CONNS; i++) {
 		struct proxy_conn *pc = p->conn[i];
@@ -91,8 +93,7 @@ ncclResult_t proxy_stop(struct ncclComm *comm)
 		p->conn[i] = NULL;
 		os_free(pc);
 	}
-	if (p->net_ready)
-		p->net->fini(comm);
+	p->net->fini(comm);
 	os_free(p);
 	comm->proxy = NULL;
 	return ncclSuccess;

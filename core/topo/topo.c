@@ -170,6 +170,8 @@ static ncclResult_t topo_model_read(struct topo_model *m, const char *xml, size_
 	}
 	ncclResult_t rc = topo_input_read(m, xml_root(doc));
 	xml_free(doc);
+	if (!rc && select->network_known)
+		rc = topo_model_nics(m, select);
 	if (!rc)
 		rc = topo_model_select(m, select);
 	if (rc)
@@ -224,6 +226,16 @@ static void topo_key_fill(struct topo_key *key, const struct topo_select *select
 		memcpy(key->select.gpu[i].bus_id, select->gpu[i].bus_id, n);
 		key->select.gpu[i].dev = select->gpu[i].dev;
 	}
+	key->select.network_known = select->network_known;
+	key->select.devices = select->network_known ? select->devices : 0;
+	for (int32_t i = 0; i < key->select.devices; i++) {
+		snprintf(key->select.device[i].name, sizeof key->select.device[i].name, "%s",
+			 select->device[i].name);
+		key->select.device[i].guid = select->device[i].guid;
+		key->select.device[i].port = select->device[i].port;
+		key->select.device[i].mbit = select->device[i].mbit;
+		key->select.device[i].gdr = select->device[i].gdr;
+	}
 }
 
 ncclResult_t topo_system_get(const char *xml, size_t bytes, const char *source,
@@ -234,6 +246,7 @@ ncclResult_t topo_system_get(const char *xml, size_t bytes, const char *source,
 		     TOPO_MAX_LOCAL);
 		return ncclInvalidArgument;
 	}
+	ASSERT(select->devices >= 0 && select->devices <= TOPO_MAX_DEVICES);
 	size_t key_bytes = sizeof(struct topo_key) + bytes;
 	struct topo_key *key = os_alloc(key_bytes, "topology key");
 	if (!key) {

@@ -39,13 +39,26 @@ const char *topo_path_name(enum topo_path_type t);
 
 struct topo_system; /* one host's model with the GPUs in use, immutable */
 
-/* Which of the host's GPUs take part: in order of local rank, the bus id, or "" to go by `dev`. */
+#define TOPO_MAX_DEVICES 32 /* of the network, that a selection names */
+
+/* Which of the host's GPUs take part: in order of local rank, the bus id, or "" to go by `dev`.
+ * And with network_known, which devices the network has: NICs of the file that are not among them
+ * do not count, and those that the file lacks are put below its first CPU, as NCCL does. */
 struct topo_select {
 	int32_t count;
 	struct {
 		char bus_id[24];
 		int32_t dev;
 	} gpu[TOPO_MAX_LOCAL];
+	bool network_known;
+	int32_t devices;
+	struct {
+		char name[32];
+		uint64_t guid;
+		int32_t port;
+		uint32_t mbit;
+		bool gdr;
+	} device[TOPO_MAX_DEVICES];
 };
 
 /* Builds (or finds) the model. `source` names the input in errors, which say file, line, element,

@@ -3,6 +3,7 @@
  * What the files of core/topo share; nobody else includes this.
  *
  *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read)
+ *	nics.c    the network's devices instead of the file's
  *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
  *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
  *	paths.c   paths between GPUs, nets and CPUs; who may reach whom
@@ -112,6 +113,9 @@ ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *s
 uint32_t topo_nvlink_mbps(int32_t sm);
 /* "0000:13:00.0" -> number; false: not a PCI address. */
 bool topo_bus_parse(const char *text, uint64_t *bus);
+
+/* ---- nics.c: makes the file's NICs those that the selection knows ----------------------------- */
+ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *select);
 
 /* ---- input.c -------------------------------------------------------------------------------- */
 ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root);

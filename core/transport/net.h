@@ -4,7 +4,7 @@
  * Every call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
  * The functions are called by the proxy tasks of one rank only, never at the same time for one
  * send_comm or recv_comm: devices to accept, reg_mr, dereg_mr and close by the service task, the
- * rest by progress.
+ * rest by progress. Before there are proxy tasks, the main task may ask for devices and props.
  */
 #ifndef CORE_TRANSPORT_NET_H
 #define CORE_TRANSPORT_NET_H
@@ -39,6 +39,7 @@ struct net_request; /* one isend, irecv or iflush in flight; freed by test when 
 
 struct net {
 	const char *name; /* "IB" */
+	/* Opens them, the first time. fini closes them, and does nothing where they are not open. */
 	ncclResult_t (*devices)(struct ncclComm *comm, int *count);
 	ncclResult_t (*props)(struct ncclComm *comm, int dev, struct net_props *p);
 	ncclResult_t (*listen)(struct ncclComm *comm, int dev, const struct net_who *who,

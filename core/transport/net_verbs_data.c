@@ -142,26 +142,53 @@ static bool net_verbs_cleared(struct net_verbs_conn *c, struct net_verbs_cts *ct
 	return true;
 }
 
+struct net_verbs_piece {
+	const uint8_t *data;
+	size_t bytes;
+	uint64_t remote_addr;
+	bool last; /* of its message: it says so, with the size of the whole */
+};
+
+static int net_verbs_post_piece(struct net_verbs_conn *c, const struct net_verbs_piece *p,
+				const struct ibv_mr *mr, uint32_t rkey, uint32_t index,
+				uint32_t message_bytes)
+{
+	struct ibv_sge sge = {
+		.addr = net_verbs_iova(mr, p->data),
+		.length = (uint32_t)p->bytes,
+		.lkey = mr->lkey,
+	};
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, index),
+			.sg_list = &sge,
+			.num_sge = p->bytes ? 1 : 0,
+			.opcode = p->last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+			.send_flags = p->last ? IBV_SEND_SIGNALED : 0,
+			.imm_data = htobe32(message_bytes),
+			.wr.rdma = {.remote_addr = p->remote_addr, .rkey = rkey},
+		};
+
+	return ibv_post_send(c->qp, &wr, &bad);
+}
+
+/* A message longer than the port takes goes in several: the last one completes them all. */
 static int net_verbs_post_write(struct net_verbs_conn *c, const void *data, size_t bytes,
 				const struct ibv_mr *mr, const struct net_verbs_cts *cts,
 				uint32_t index)
 {
-	struct ibv_sge sge = {
-		.addr = net_verbs_iova(mr, data),
-		.length = (uint32_t)bytes,
-		.lkey = mr->lkey,
-	};
-	struct ibv_send_wr *bad, wr = {
-					 .wr_id = net_verbs_wr_id(NET_VERBS_SEND, index),
-					 .sg_list = &sge,
-					 .num_sge = bytes ? 1 : 0,
-					 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-					 .send_flags = IBV_SEND_SIGNALED,
-					 .imm_data = htobe32((uint32_t)bytes),
-					 .wr.rdma = {.remote_addr = cts->addr, .rkey = cts->rkey},
-				 };
+	size_t most = net_verbs_message_max(c->dev);
+	struct net_verbs_piece p = {.data = data, .remote_addr = cts->addr};
+	int rc = 0;
 
-	return ibv_post_send(c->qp, &wr, &bad);
+	for (size_t left = bytes; !rc && !p.last; left -= p.bytes) {
+		p.bytes = MIN_OF(left, most);
+		p.last = p.bytes == left;
+		rc = net_verbs_post_piece(c, &p, mr, cts->rkey, index, (uint32_t)bytes);
+		p.data += p.bytes;
+		p.remote_addr += p.bytes;
+	}
+	return rc;
 }
 
 ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr,

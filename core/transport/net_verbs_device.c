@@ -46,6 +46,22 @@ static bool net_verbs_wanted(const char *filter, const char *name, int port)
 /* ---- devices -----------------------------------------------------------------------------------
  */
 
+/* Who soft-RoCE says made it. */
+#define NET_VERBS_VENDOR_RXE 0xffffffu
+
+/* The specification's 7 are seven. Soft-RoCE takes it for ever: nobody would learn of a dead peer. */
+static uint8_t net_verbs_retries(const struct ibv_device_attr *attr, const char *name)
+{
+	int64_t retries = param_i64(PARAM_IB_RETRY_CNT);
+
+	if (attr->vendor_id != NET_VERBS_VENDOR_RXE || retries != 7)
+		return (uint8_t)retries;
+	if (!param_is_set(PARAM_IB_RETRY_CNT))
+		return 6;
+	INFO(LOG_NET, "NET/IB: %s retries for ever with NCCL_IB_RETRY_CNT=7", name);
+	return 7;
+}
+
 /* One entry per active and wanted port; the first of a device keeps the context open. */
 static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, const char *name,
 				const struct ibv_device_attr *attr, bool *kept)
@@ -75,6 +91,7 @@ static void net_verbs_add_ports(struct net_state *st, struct ibv_context *ctx, c
 		d->state = st;
 		d->port = port;
 		d->guid = be64toh(attr->sys_image_guid);
+		d->retries = net_verbs_retries(attr, name);
 		st->ndevs++;
 		*kept = true;
 	}
@@ -109,7 +126,10 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 	ncclResult_t rc = ncclSuccess;
 	int found = 0;
 
-	ASSERT(!comm->net);
+	if (comm->net) {
+		*count = comm->net->ndevs;
+		return ncclSuccess;
+	}
 	st = os_alloc(sizeof *st, "net_verbs state");
 	if (!st) {
 		WARN("NET/IB: no memory for the device list");
@@ -190,7 +210,12 @@ ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p
 	return ncclSuccess;
 }
 
-/* ---- protection domain, address ------------------------------------------------------------- */
+size_t net_verbs_message_max(const struct net_verbs_dev *d)
+{
+	return d->attr.max_msg_sz ? d->attr.max_msg_sz : UINT32_MAX;
+}
+
+/* ---- protection domain ----------------------------------------------------------------------- */
 
 ncclResult_t net_verbs_pd_get(struct net_verbs_dev *d)
 {
@@ -214,63 +239,4 @@ void net_verbs_pd_put(struct net_verbs_dev *d)
 		WARN("NET/IB: ibv_dealloc_pd on device %s failed: something of it is in use",
 		     d->name);
 	d->pd = NULL;
-}
-
-static bool net_verbs_gid_is_ipv4(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(gid->raw, mapped, sizeof mapped);
-}
-
-/* How good an entry is for RoCE: IPv4-mapped v2, then any v2 that is not link-local, then any. */
-static int net_verbs_gid_rank(const struct ibv_gid_entry *e)
-{
-	bool v2 = e->gid_type == IBV_GID_TYPE_ROCE_V2;
-
-	if (v2 && net_verbs_gid_is_ipv4(&e->gid))
-		return 3;
-	if (v2 && e->gid.raw[0] != 0xfe)
-		return 2;
-	return v2 ? 1 : 0;
-}
-
-static void net_verbs_gid_choose(struct net_verbs_dev *d)
-{
-	int best = -1;
-
-	for (int i = 0; i < d->attr.gid_tbl_len; i++) {
-		struct ibv_gid_entry e;
-		int rank;
-
-		if (ibv_query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0))
-			continue; /* an empty entry */
-		rank = net_verbs_gid_rank(&e);
-		if (rank > best) {
-			best = rank;
-			d->gid = e.gid;
-			d->gid_index = i;
-			d->has_gid = true;
-		}
-	}
-}
-
-ncclResult_t net_verbs_gid_get(struct net_verbs_dev *d)
-{
-	int64_t wanted = param_i64(PARAM_IB_GID_INDEX);
-	bool roce = d->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-
-	if (d->has_gid)
-		return ncclSuccess;
-	if (wanted < 0 && roce) {
-		net_verbs_gid_choose(d);
-	} else {
-		d->gid_index = wanted < 0 ? 0 : (int)wanted;
-		d->has_gid = !ibv_query_gid(d->ctx, d->port, d->gid_index, &d->gid);
-	}
-	if (d->has_gid)
-		return ncclSuccess;
-	WARN("NET/IB: device %s port %u has no usable GID%s", d->name, d->port,
-	     wanted < 0 ? "" : " at NCCL_IB_GID_INDEX");
-	return ncclSystemError;
 }

@@ -37,7 +37,8 @@ struct net_verbs_dev {
 	uint8_t port;
 	struct ibv_port_attr attr;
 	uint64_t guid;
-	bool has_gid; /* gid below was chosen */
+	uint8_t retries; /* of a request that is not acknowledged */
+	bool has_gid;    /* gid below was chosen */
 	int gid_index;
 	union ibv_gid gid;
 	struct net_state *state;
@@ -200,10 +201,13 @@ struct net_verbs_listen {
 /* net_verbs_device.c */
 ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count);
 ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p);
+/* The longest message that the port takes. */
+size_t net_verbs_message_max(const struct net_verbs_dev *dev);
 void net_verbs_fini(struct ncclComm *comm);
 ncclResult_t net_verbs_pd_get(struct net_verbs_dev *dev);
 void net_verbs_pd_put(struct net_verbs_dev *dev);
-/* Chooses the port's GID, once. */
+
+/* net_verbs_gid.c: chooses the port's GID, once. */
 ncclResult_t net_verbs_gid_get(struct net_verbs_dev *dev);
 
 /* net_verbs_qp.c */

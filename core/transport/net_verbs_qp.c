@@ -55,12 +55,12 @@ static int net_verbs_qp_to_rtr(struct net_verbs_conn *c, struct ibv_qp *qp,
 				     IBV_QP_MIN_RNR_TIMER);
 }
 
-static int net_verbs_qp_rtr_to_rts(struct ibv_qp *qp)
+static int net_verbs_qp_rtr_to_rts(const struct net_verbs_conn *c, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.timeout = (uint8_t)param_i64(PARAM_IB_TIMEOUT),
-		.retry_cnt = (uint8_t)param_i64(PARAM_IB_RETRY_CNT),
+		.retry_cnt = c->dev->retries,
 		.rnr_retry = 7, /* for ever */
 		.sq_psn = 0,
 		.max_rd_atomic = 1,
@@ -79,7 +79,7 @@ int net_verbs_qp_to_rts(struct net_verbs_conn *c)
 	if (c->qp->state == IBV_QPS_INIT)
 		rc = net_verbs_qp_to_rtr(c, c->qp, &c->theirs);
 	if (!rc)
-		rc = net_verbs_qp_rtr_to_rts(c->qp);
+		rc = net_verbs_qp_rtr_to_rts(c, c->qp);
 	if (rc && rc != ETIMEDOUT)
 		WARN("NET/IB: rank %d: connecting qp 0x%x on %s to rank %d's qp 0x%x on %.31s "
 		     "failed: %s",
@@ -157,7 +157,15 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 	}
 }
 
-/* Queue sizes. Sending: one request, one signaled write. Receiving: the clear-to-send writes, the
+/* Writes that one request may need. */
+static uint32_t net_verbs_pieces(const struct net_verbs_dev *d)
+{
+	size_t most = net_verbs_message_max(d);
+
+	return (uint32_t)((transport_step_bytes() + most - 1) / most);
+}
+
+/* Queue sizes. Sending: one request, one signaled write, and others before it when it is long. Receiving: the clear-to-send writes, the
  * empty receives, and one flush for each request. The completion queue holds them all. */
 ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 {
@@ -175,7 +183,7 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 		return ncclSystemError;
 	}
 	if (c->is_send)
-		c->qp = net_verbs_qp_create(c, NET_MAX_REQUESTS, 0, 0);
+		c->qp = net_verbs_qp_create(c, NET_MAX_REQUESTS * net_verbs_pieces(c->dev), 0, 0);
 	else
 		c->qp = net_verbs_qp_create(c, NET_VERBS_CTS_DEPTH, NET_MAX_REQUESTS,
 					    sizeof(struct net_verbs_cts));
@@ -222,7 +230,7 @@ ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c)
 	if (!rc)
 		rc = net_verbs_qp_to_rtr(c, c->flush_qp, &self);
 	if (!rc)
-		rc = net_verbs_qp_rtr_to_rts(c->flush_qp);
+		rc = net_verbs_qp_rtr_to_rts(c, c->flush_qp);
 	if (!rc)
 		return ncclSuccess;
 	WARN("NET/IB: connecting flush qp 0x%x on device %s to itself failed: %s",

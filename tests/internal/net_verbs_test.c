@@ -21,6 +21,9 @@ struct pair {
 	struct net_handle handle;
 	uint32_t messages, drop_link_at; /* 0: never */
 	bool stranger, too_long;
+	uint32_t message_max; /* of the devices; 0: theirs */
+	const char *env[2];   /* of both processes */
+	int gid_index;        /* that both must use; 0: any */
 	ncclResult_t want[2];
 	ncclResult_t got[2];
 };
@@ -71,6 +74,8 @@ static void side_open(struct side *s, int32_t rank)
 	s->area = os_alloc(AREA, "test area");
 	ck_assert_int_eq(net_verbs.devices(s->comm, &count), ncclSuccess);
 	ck_assert_int_ge(count, 1);
+	if (pair.message_max)
+		s->comm->net->dev[0].attr.max_msg_sz = pair.message_max;
 }
 
 static void side_register(struct side *s, enum net_memory where)
@@ -80,6 +85,8 @@ static void side_register(struct side *s, enum net_memory where)
 
 static void side_close(struct side *s)
 {
+	if (pair.gid_index)
+		ck_assert_int_eq(s->comm->net->dev[0].gid_index, pair.gid_index);
 	ck_assert_int_eq(net_verbs.dereg_mr(s->net_comm, s->mr), ncclSuccess);
 	net_verbs.close_send(s->net_comm);
 	if (s->listen)
@@ -342,7 +349,7 @@ static void pair_run(const struct pair *test)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct sim_config config = {.engine = SIM_ENGINE_SIM, .seed = seed};
-		struct world_config world = {.hosts = 2, .machine = "pcie-4gpu"};
+		struct world_config world = {.hosts = 2, .machine = "pcie-4gpu", .env = test->env};
 
 		pair = *test;
 		ck_assert_int_eq(sim_start(&config), 0);
@@ -359,6 +366,32 @@ static void pair_run(const struct pair *test)
 START_TEST(messages_arrive_whole_and_in_order)
 {
 	pair_run(&(struct pair){.messages = MESSAGES});
+}
+END_TEST
+
+START_TEST(a_message_longer_than_the_port_takes_goes_in_pieces)
+{
+	pair_run(&(struct pair){.messages = MESSAGES, .message_max = 4096});
+}
+END_TEST
+
+/* The double's GIDs: link-local for RoCE v1 and v2, then IPv4 for v1 and v2. */
+static const struct {
+	const char *env;
+	int index;
+} gids[] = {
+	{NULL, 3},
+	{"NCCL_IB_GID_INDEX=1", 1},
+	{"NCCL_IB_ROCE_VERSION_NUM=1", 2},
+	{"NCCL_IB_ADDR_FAMILY=AF_INET6", 1},
+	{"NCCL_IB_ADDR_RANGE=172.16.0.0/12", 3},
+	{"NCCL_IB_ADDR_RANGE=172.16.0.0/33", 3}, /* refused, and not used */
+	{"NCCL_IB_ADDR_RANGE=10.0.0.0/8", 3},    /* none: the best of the others */
+};
+
+START_TEST(the_gid_is_the_one_that_the_user_means)
+{
+	pair_run(&(struct pair){.messages = 2, .env = {gids[_i].env}, .gid_index = gids[_i].index});
 }
 END_TEST
 
@@ -392,6 +425,8 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, messages_arrive_whole_and_in_order);
+	tcase_add_test(t, a_message_longer_than_the_port_takes_goes_in_pieces);
+	tcase_add_loop_test(t, the_gid_is_the_one_that_the_user_means, 0, (int)ARRAY_LEN(gids));
 	tcase_add_test(t, a_stranger_on_the_port_disturbs_nobody);
 	tcase_add_test(t, a_link_that_goes_down_is_a_remote_error_at_both_ends);
 	tcase_add_test(t, a_message_too_long_for_its_receive_is_refused);

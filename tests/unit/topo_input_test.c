@@ -127,6 +127,31 @@ START_TEST(bus_ids_count_only_when_all_are_there)
 }
 END_TEST
 
+START_TEST(the_network_says_which_nics_there_are)
+{
+	const char *xml = SYSTEM CPU
+		"<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci>"
+		"<pci busid=\"0000:03:00.0\" class=\"0x020700\"><nic>"
+		"<net name=\"mlx5_0\" dev=\"0\" speed=\"100000\"/>"
+		"<net name=\"mlx5_1\" dev=\"1\" speed=\"100000\"/></nic></pci></cpu></system>";
+	struct topo_select select = util_first(1);
+	const struct topo_system *sys;
+	select.network_known = true;
+	ck_assert(topo_system_get(xml, strlen(xml), "test.xml", &select, &sys) == 0);
+	ck_assert_int_eq(topo_nic_count(sys), 0);
+	select.devices = 2;
+	strcpy(select.device[0].name, "rxe0");
+	select.device[0].mbit = 8000;
+	strcpy(select.device[1].name, "mlx5_1");
+	ck_assert(topo_system_get(xml, strlen(xml), "test.xml", &select, &sys) == 0);
+	ck_assert_int_eq(topo_nic_count(sys), 2);
+	ck_assert_str_eq(topo_nic_name(sys, 0), "mlx5_1");
+	ck_assert_str_eq(topo_nic_name(sys, 1), "rxe0");
+	ck_assert_int_eq(topo_nic_bw_mbps(sys, 0, 1), 1000);
+	ck_assert_int_eq(topo_nic_path(sys, 0, 1), PATH_PHB);
+}
+END_TEST
+
 START_TEST(a_bare_file_gets_defaults)
 {
 	const struct topo_system *sys =
@@ -258,6 +283,7 @@ int main(void)
 	tcase_add_test(t, malformed_input_is_refused_with_line_and_expectation);
 	tcase_add_test(t, a_selection_must_name_gpus_of_the_file_once);
 	tcase_add_test(t, bus_ids_count_only_when_all_are_there);
+	tcase_add_test(t, the_network_says_which_nics_there_are);
 	tcase_add_test(t, a_bare_file_gets_defaults);
 	tcase_add_test(t, the_slowest_links_are_still_links);
 	tcase_add_test(t, direct_links_of_every_kind);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A file says how a host's NICs hang on it, the network says which of them exist. Known by name: a
+ * NIC of the file that the network lacks goes (it is filtered out, or its port is down), a device
+ * that the file lacks (a soft-RoCE device, a file of another machine) is put below the first CPU.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/topo/topo_internal.h"
+
+static bool topo_nic_is_known(const struct topo_select *select, const char *name)
+{
+	for (int32_t i = 0; i < select->devices; i++)
+		if (strcmp(select->device[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static bool topo_nic_in_file(const struct topo_model *m, const char *name)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_NET && !m->node[i].dead &&
+		    strcmp(m->node[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static int32_t topo_first_cpu(const struct topo_model *m)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_CPU && !m->node[i].dead)
+			return i;
+	return TOPO_NO_NODE;
+}
+
+/* Above any number of the file's. */
+static int32_t topo_next_net(const struct topo_model *m)
+{
+	int32_t next = 0;
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_NET && m->node[i].dev < INT32_MAX)
+			next = MAX_OF(next, m->node[i].dev + 1);
+	return next;
+}
+
+static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select *select, int32_t i)
+{
+	int32_t cpu = topo_first_cpu(m), dev = topo_next_net(m);
+	if (cpu == TOPO_NO_NODE) {
+		WARN("%s: no CPU to put NIC %s below", m->source, select->device[i].name);
+		return ncclInvalidUsage;
+	}
+	int32_t nic = topo_model_node(m, NODE_NIC, 0);
+	int32_t net = nic == TOPO_NO_NODE ? nic : topo_model_node(m, NODE_NET, 0);
+	if (net == TOPO_NO_NODE)
+		return ncclSystemError;
+	snprintf(m->node[nic].name, sizeof m->node[nic].name, "virtual");
+	m->node[nic].parent = cpu;
+	struct topo_node *n = &m->node[net];
+	snprintf(n->name, sizeof n->name, "%s", select->device[i].name);
+	n->parent = nic;
+	n->dev = dev;
+	n->net.port = select->device[i].port;
+	n->net.gdr = select->device[i].gdr;
+	n->net.guid = select->device[i].guid;
+	n->net.bw_mbps = (select->device[i].mbit ? select->device[i].mbit : 10000) / 8;
+	INFO(LOG_GRAPH, "%s: NIC %s is not in it: put below the first CPU", m->source, n->name);
+	ncclResult_t rc = topo_model_link_both(m, nic, cpu, LINK_PCI, TOPO_LOC_BW_MBPS);
+	return rc ? rc : topo_model_link_both(m, nic, net, LINK_NET, m->node[net].net.bw_mbps);
+}
+
+ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *select)
+{
+	ncclResult_t rc = ncclSuccess;
+	for (int32_t i = 0; i < m->node_count; i++) {
+		struct topo_node *n = &m->node[i];
+		if (n->type != NODE_NET || n->dead || topo_nic_is_known(select, n->name))
+			continue;
+		INFO(LOG_GRAPH, "%s: NIC %s is not a device of the network: left out", m->source,
+		     n->name);
+		topo_model_kill(m, i);
+	}
+	for (int32_t i = 0; i < select->devices && !rc; i++)
+		if (!topo_nic_in_file(m, select->device[i].name))
+			rc = topo_nic_add(m, select, i);
+	return rc;
+}
