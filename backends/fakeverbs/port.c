@@ -329,31 +329,6 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	return (ssize_t)n;
 }
 
-/* rdma-core's own tools import this; in no public header. The values are those of sysfs. */
-enum hca_gid_type_sysfs { HCA_GID_TYPE_SYSFS_IB_ROCE_V1, HCA_GID_TYPE_SYSFS_ROCE_V2 };
-
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-		       enum hca_gid_type_sysfs *type) __attribute__((visibility("default")));
-
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-		       enum hca_gid_type_sysfs *type)
-{
-	sim_point("ibv_query_gid_type");
-	uint32_t port = hca_context_of(context)->hca->port;
-	struct ibv_gid_entry e;
-	int rc = hca_table_check("verbs.query_gid_ex", port, port_num, index,
-				 hca_personality(port)->gid_count);
-
-	if (rc) {
-		errno = rc;
-		return -1;
-	}
-	*type = hca_gid_entry(port, index, &e) && e.gid_type == IBV_GID_TYPE_ROCE_V2
-			? HCA_GID_TYPE_SYSFS_ROCE_V2
-			: HCA_GID_TYPE_SYSFS_IB_ROCE_V1;
-	return 0;
-}
-
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	sim_point("ibv_query_pkey");
