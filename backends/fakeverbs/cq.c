@@ -8,29 +8,37 @@
 
 #define HCA_POLL_BATCH 32
 
-static struct hca_cqe *hca_cqe_at(const struct hca_cq *cq, uint32_t counter)
+static void hca_cq_init(struct hca_cq *cq, const struct hca_context *context, uint64_t ring,
+			uint32_t size)
 {
-	return (struct hca_cqe *)world_arena_at(cq->ring) + (counter & (cq->size - 1));
+	cq->context = context->item.index;
+	cq->port = context->port;
+	cq->channel = 0;
+	cq->arm = HCA_ARM_NONE;
+	cq->events = cq->next = cq->overrun = cq->head = cq->tail = 0;
+	cq->shown = cq->held = 0;
+	cq->moderate_count = cq->moderate_period_us = cq->moderated = cq->period_runs = 0;
+	cq->stamped = 0;
+	cq->size = size;
+	cq->ring = ring;
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
-			     struct ibv_comp_channel *channel, int comp_vector)
+struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
+				    const struct ibv_cq_init_attr_ex *a, uint32_t flags)
 {
-	sim_point("ibv_create_cq");
-	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_context_handle *c = hca_context_of(context);
 	struct hca_cq_handle *h = NULL;
 	struct hca_cq *cq = NULL;
 	uint32_t size = 1;
 	int rc = EINVAL;
 
-	if (cqe < 1 || (uint32_t)cqe > hca_personality(c->hca->port)->max_cqe || comp_vector < 0 ||
-	    comp_vector >= context->num_comp_vectors)
+	if (a->cqe < 1 || a->cqe > hca_personality(c->hca->port)->max_cqe ||
+	    a->comp_vector >= (uint32_t)context->num_comp_vectors)
 		goto err;
 	rc = hca_command_fault("verbs.create_cq", NULL, c->hca->port, -1);
 	if (rc)
 		goto err;
-	while (size < (uint32_t)cqe)
+	while (size < a->cqe)
 		size *= 2;
 	rc = ENOMEM;
 	h = os_alloc(sizeof *h, "ibv_cq");
@@ -40,35 +48,47 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	if (!ring)
 		goto err;
 	hca_lock(&cq->item.lock);
-	cq->context = c->hca->item.index;
-	cq->port = c->hca->port;
-	cq->channel = 0;
-	if (channel) {
+	hca_cq_init(cq, c->hca, ring, size);
+	cq->ignore_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0;
+	cq->stamps = (a->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) != 0;
+	if (a->channel) {
 		cq->channel =
-			CONTAINER_OF(channel, struct hca_channel_handle, ibv)->hca->item.index + 1;
-		channel->refcnt++;
+			CONTAINER_OF(a->channel, struct hca_channel_handle, ibv)->hca->item.index +
+			1;
+		a->channel->refcnt++;
 	}
-	cq->arm = HCA_ARM_NONE;
-	cq->events = cq->next = cq->overrun = cq->head = cq->tail = 0;
-	cq->shown = cq->held = 0;
-	cq->size = size;
-	cq->ring = ring;
 	hca_unlock(&cq->item.lock);
 	h->hca = cq;
 	h->ibv.context = context;
-	h->ibv.channel = channel;
-	h->ibv.cq_context = cq_context;
+	h->ibv.channel = a->channel;
+	h->ibv.cq_context = a->cq_context;
 	h->ibv.handle = cq->item.index;
 	h->ibv.cqe = (int)size;
 	pthread_mutex_init(&h->ibv.mutex, NULL);
 	pthread_cond_init(&h->ibv.cond, NULL);
-	return &h->ibv;
+	return h;
 err:
 	if (cq)
 		hca_slab_give(&hca_world()->cq, cq);
 	os_free(h);
 	errno = rc;
 	return NULL;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	const struct ibv_cq_init_attr_ex a = {.cqe = cqe < 0 ? 0 : (uint32_t)cqe,
+					      .cq_context = cq_context,
+					      .channel = channel,
+					      .comp_vector = (uint32_t)comp_vector};
+
+	sim_point("ibv_create_cq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_cq_handle *h = hca_cq_create(context, &a, 0);
+
+	return h ? &h->ibv : NULL;
 }
 
 void hca_cq_destroy(struct hca_cq *cq)
@@ -153,12 +173,32 @@ static void hca_cq_overrun(struct hca_cq *cq, bool planned)
 	sim_event_post(&attr, hca_cq_overran, cq, cq->item.generation, NULL);
 }
 
+/* The oldest one is lost, and with it its promise that slots are free: the next one's of the same
+ * work queue says it too. */
+static void hca_cq_overwrite(struct hca_cq *cq)
+{
+	mem_forget((const void *)(uintptr_t)hca_cqe_at(cq, cq->tail)->token);
+	if (cq->shown == cq->tail)
+		cq->shown++;
+	cq->tail++;
+}
+
+static uint64_t hca_cq_stamp(struct hca_cq *cq)
+{
+	if (!cq->stamps)
+		return 0;
+	cq->stamped = MAX_OF(cq->stamped, sim_now_ns());
+	return cq->stamped;
+}
+
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 {
 	struct os_fault f;
 
 	mem_release(NULL); /* what came before the completion is in memory when it is found */
 	hca_lock(&cq->item.lock);
+	if (cq->ignore_overrun && cq->head - cq->tail == cq->size)
+		hca_cq_overwrite(cq);
 	bool full = cq->overrun || cq->head - cq->tail == cq->size;
 	bool planned = !full && hca_fault("verbs.cq", (const void *)(uintptr_t)cq->item.handle,
 					  cq->port, -1, &f);
@@ -169,15 +209,14 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 
 		*at = *e;
 		at->token = hca_cqe_token(cq);
+		at->timestamp = hca_cq_stamp(cq);
 		mem_release((const void *)(uintptr_t)at->token);
 		os_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
 		if (!cq->held)
 			cq->shown = cq->head;
 		if (cq->arm == HCA_ARM_ANY ||
-		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status))) {
-			cq->arm = HCA_ARM_NONE;
-			hca_channel_post(cq);
-		}
+		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status)))
+			hca_cq_notify(cq);
 	}
 	uint64_t handle = cq->item.handle;
 
@@ -247,7 +286,7 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 
 /* ---- polling -------------------------------------------------------------------------------- */
 
-static void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
+void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 {
 	*wc = (struct ibv_wc){.wr_id = e->wr_id,
 			      .status = (enum ibv_wc_status)e->status,
@@ -286,38 +325,54 @@ static void hca_cqe_release(const struct hca_cqe *e)
 		;
 }
 
+bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv)
+{
+	struct os_fault f;
+
+	if (!hca_fault("verbs.poll_cq", ibv, cq->port, -1, &f))
+		return false;
+	if (f.kind == OS_FAULT_FAIL)
+		return true;
+	if (f.kind == OS_FAULT_PARTIAL)
+		hca_cq_hold(cq, (uint32_t)f.arg, f.more);
+	else
+		hca_cq_hold(cq, 0, f.arg);
+	return false;
+}
+
+int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n)
+{
+	int got = 0;
+
+	hca_lock(&cq->item.lock);
+	for (; got < n && cq->tail != cq->shown; got++)
+		e[got] = *hca_cqe_at(cq, cq->tail++);
+	hca_unlock(&cq->item.lock);
+	for (int i = 0; i < got; i++) {
+		const void *token = (const void *)(uintptr_t)e[i].token;
+
+		mem_acquire(token);
+		mem_forget(token);
+		hca_cqe_release(&e[i]);
+	}
+	return got;
+}
+
 int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 {
 	sim_point("ibv_poll_cq");
 	sim_charge_ns(HCA_POLL_NS);
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
-	struct os_fault f;
 	int n = 0;
 
-	if (hca_fault("verbs.poll_cq", ibv, cq->port, -1, &f)) {
-		if (f.kind == OS_FAULT_FAIL)
-			return -1;
-		if (f.kind == OS_FAULT_PARTIAL)
-			hca_cq_hold(cq, (uint32_t)f.arg, f.more);
-		else
-			hca_cq_hold(cq, 0, f.arg);
-	}
+	if (hca_poll_fault(cq, ibv))
+		return -1;
 	while (n < want) {
 		struct hca_cqe batch[HCA_POLL_BATCH];
-		int got = 0;
+		int got = hca_cq_pop(cq, batch, MIN_OF(want - n, HCA_POLL_BATCH));
 
-		hca_lock(&cq->item.lock);
-		for (; got < HCA_POLL_BATCH && n + got < want && cq->tail != cq->shown; got++)
-			batch[got] = *hca_cqe_at(cq, cq->tail++);
-		hca_unlock(&cq->item.lock);
-		for (int i = 0; i < got; i++) {
-			const void *token = (const void *)(uintptr_t)batch[i].token;
-
-			mem_acquire(token);
-			mem_forget(token);
-			hca_cqe_release(&batch[i]);
+		for (int i = 0; i < got; i++)
 			hca_wc_fill(&wc[n++], &batch[i]);
-		}
 		if (got < HCA_POLL_BATCH)
 			break;
 	}

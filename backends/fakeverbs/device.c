@@ -215,7 +215,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	ctx->ops.post_srq_recv = hca_post_srq_recv;
 	hca_optional_ops(&ctx->ops);
 	ctx->cmd_fd = ctx->async_fd = -1; /* waited for through ibv_get_async_event only */
-	ctx->num_comp_vectors = 1;
+	ctx->num_comp_vectors = HCA_COMP_VECTORS;
 	pthread_mutex_init(&ctx->mutex, NULL);
 	ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	return ctx;

@@ -57,6 +57,10 @@
 #define HCA_POLL_NS     20u
 #define HCA_CONTROL_NS  5000u
 #define HCA_REG_NS      20000u
+/* The free-running clock that stamps completions: a tick is a ns. All 63 bits count. */
+#define HCA_CLOCK_KHZ    1000000u
+#define HCA_CLOCK_MASK   INT64_MAX
+#define HCA_COMP_VECTORS 8
 
 /* ---- slabs: tables of equal items in the arena, that grow and never move -------------------- */
 
@@ -166,7 +170,8 @@ struct hca_cqe {
 	uint32_t srq;  /* index + 1: instead, one of this shared queue's is */
 	uint32_t srq_generation;
 	uint32_t pad0;
-	uint64_t token; /* its object for memory.h */
+	uint64_t token;     /* its object for memory.h */
+	uint64_t timestamp; /* ns; of a queue that stamps */
 };
 
 enum hca_arm { HCA_ARM_NONE, HCA_ARM_SOLICITED, HCA_ARM_ANY };
@@ -179,7 +184,13 @@ struct hca_cq {
 	uint32_t events;  /* on the channel, not yet taken */
 	uint32_t next;    /* in the channel's list */
 	uint32_t overrun;
-	uint32_t size; /* power of two */
+	uint32_t ignore_overrun; /* the program takes care: what nobody polled is overwritten */
+	uint32_t moderate_count, moderate_period_us;
+	uint32_t moderated;   /* completions whose event is held back */
+	uint32_t period_runs; /* a timer for them */
+	uint32_t stamps;
+	uint64_t stamped; /* ns; the last one's */
+	uint32_t size;    /* power of two */
 	uint32_t head, tail;
 	uint32_t shown; /* tail <= shown <= head: the rest is not visible yet, while it is held */
 	uint32_t held;
@@ -408,8 +419,17 @@ struct hca_channel_handle {
 	struct hca_channel *hca;
 };
 struct hca_cq_handle {
-	struct ibv_cq ibv;
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex; /* begins with the same */
+	};
 	struct hca_cq *hca;
+	/* of an extended queue (cq_ex.c) */
+	uint64_t wc_flags;
+	uint32_t single_threaded, polling;
+	struct os_mutex poll_lock;
+	struct ibv_wc wc; /* the current one */
+	uint64_t timestamp;
 	uint32_t users;       /* queue pairs */
 	uint32_t comp_taken;  /* by get_cq_event */
 	uint32_t async_taken; /* by get_async_event */
@@ -490,8 +510,28 @@ void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns);
 /* Forgets what this queue pair completed and nobody polled. */
 void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp);
 void hca_cq_destroy(struct hca_cq *cq);
+static inline struct hca_cqe *hca_cqe_at(const struct hca_cq *cq, uint32_t counter)
+{
+	return (struct hca_cqe *)world_arena_at(cq->ring) + (counter & (cq->size - 1));
+}
+/* A queue of at least that many entries; flags are enum ibv_create_cq_attr_flags. NULL and errno. */
+struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
+				    const struct ibv_cq_init_attr_ex *a, uint32_t flags);
+/* Takes up to n completions, whose slots are free then. */
+int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n);
+void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e);
+/* The fault site of a poll; true: it fails. */
+bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv);
 int hca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int hca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* ---- cq_ex.c, cq_attr.c --------------------------------------------------------------------- */
+
+struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *a);
+int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v);
+int hca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *a);
+/* An armed queue has a completion to tell of. Under its lock. */
+void hca_cq_notify(struct hca_cq *cq);
 
 /* ---- event.c -------------------------------------------------------------------------------- */
 

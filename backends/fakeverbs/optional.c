@@ -29,11 +29,6 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	return hca_refuse("ibv_rereg_mr") ? IBV_REREG_MR_ERR_CMD : 0;
 }
 
-int ibv_resize_cq(struct ibv_cq *cq, int cqe)
-{
-	return hca_refuse("ibv_resize_cq");
-}
-
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	return HCA_REFUSE_NULL("ibv_create_ah");

@@ -10,6 +10,9 @@
 void hca_extended_ops(struct verbs_context *v)
 {
 	v->create_srq_ex = hca_create_srq_ex;
+	v->create_cq_ex = hca_create_cq_ex;
+	v->modify_cq = hca_modify_cq;
+	v->query_rt_values = hca_query_rt_values;
 
 	/* Work queues and indirection tables spread raw packets over queues, and flows steer them:
 	 * this HCA has no raw packet queue pairs. */

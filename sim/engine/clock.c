@@ -15,6 +15,15 @@ uint64_t sim_now_ns(void)
 	return engine_in_sim() ? eng.now_ns : threads_now_ns();
 }
 
+/* Worlds begin at the same moment, so that a date is part of a run that repeats. */
+enum { WALL_EPOCH_S = 1767225600 }; /* 2026-01-01 00:00 UTC */
+
+uint64_t sim_wall_ns(uint64_t at_ns)
+{
+	return engine_in_sim() ? WALL_EPOCH_S * 1000000000ull + at_ns
+			       : at_ns + threads_wall_offset_ns();
+}
+
 void clock_charge(enum os_cost what, uint64_t amount)
 {
 	struct task *t = eng.current;

@@ -255,6 +255,7 @@ int threads_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*
 void threads_kill_proc(struct os_proc *proc);
 void threads_point(void);
 uint64_t threads_now_ns(void);
+uint64_t threads_wall_offset_ns(void); /* of the wall clock before threads_now_ns */
 uint64_t threads_event_seq(const void *object);
 struct task *threads_self(void);        /* NULL: a thread that the engine does not know */
 struct thread_part *threads_part(void); /* the caller's, adopted where needed */

@@ -109,6 +109,14 @@ uint64_t threads_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+uint64_t threads_wall_offset_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - threads_now_ns();
+}
+
 bool threads_pause(uint32_t round)
 {
 	if (round >= PAUSES + YIELDS)

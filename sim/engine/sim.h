@@ -287,6 +287,8 @@ void sim_events_drain(void); /* sim: nothing to do */
 /* ---- virtual time --------------------------------------------------------------------------- */
 
 uint64_t sim_now_ns(void);
+/* What a clock on the wall showed at that moment of sim_now_ns: ns since 1970. */
+uint64_t sim_wall_ns(uint64_t at_ns);
 /* Charges the running task (event context: ignored). */
 void sim_charge_ns(uint64_t ns);
 

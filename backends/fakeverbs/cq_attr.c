@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What of a completion queue can be changed: its size, and how often it sends events.
+ *
+ * Moderation holds an event back until `count` completions came, or `period` us passed since the
+ * first of them; either of them 0 or a count of 1: no moderation. It delays events, not
+ * completions, and counts only those that an armed queue would have told of.
+ */
+#include <errno.h>
+
+#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void hca_cq_tell(struct hca_cq *cq)
+{
+	cq->arm = HCA_ARM_NONE;
+	cq->moderated = 0;
+	hca_channel_post(cq);
+}
+
+static void hca_cq_period_over(void *object, uint64_t generation)
+{
+	struct hca_cq *cq = object;
+
+	hca_lock(&cq->item.lock);
+	if (cq->ring && cq->item.generation == (uint32_t)generation) {
+		cq->period_runs = 0;
+		if (cq->moderated && cq->arm != HCA_ARM_NONE)
+			hca_cq_tell(cq);
+	}
+	hca_unlock(&cq->item.lock);
+}
+
+void hca_cq_notify(struct hca_cq *cq)
+{
+	const struct sim_event_attr attr = {.name = "cq.moderation",
+					    .kind = SIM_EVENT_TIMER,
+					    .delay_ns = cq->moderate_period_us * 1000ull};
+
+	if (!cq->moderate_period_us || ++cq->moderated >= cq->moderate_count) {
+		hca_cq_tell(cq);
+		return;
+	}
+	if (cq->period_runs)
+		return; /* may end early for this row: a period is the longest delay, not the least */
+	cq->period_runs = 1;
+	sim_event_post(&attr, hca_cq_period_over, cq, cq->item.generation, NULL);
+}
+
+int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
+{
+	sim_point("ibv_modify_cq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.modify_cq", ibv, cq->port, -1);
+
+	if (rc)
+		return rc;
+	if (a->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return EOPNOTSUPP;
+	if (!(a->attr_mask & IBV_CQ_ATTR_MODERATE))
+		return EINVAL;
+	bool on = a->moderate.cq_count > 1 && a->moderate.cq_period;
+
+	hca_lock(&cq->item.lock);
+	cq->moderate_count = on ? a->moderate.cq_count : 0;
+	cq->moderate_period_us = on ? a->moderate.cq_period : 0;
+	if (cq->moderated && !on) /* nothing is held back any longer */
+		hca_cq_tell(cq);
+	hca_unlock(&cq->item.lock);
+	sim_events_drain();
+	return 0;
+}
+
+/* ---- size ----------------------------------------------------------------------------------- */
+
+int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	sim_point("ibv_resize_cq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.resize_cq", ibv, cq->port, -1);
+	uint32_t size = 1;
+
+	if (rc)
+		return rc;
+	if (cqe < 1 || (uint32_t)cqe > hca_personality(cq->port)->max_cqe)
+		return EINVAL;
+	while (size < (uint32_t)cqe)
+		size *= 2;
+	uint64_t ring = hca_mem_take(size * sizeof(struct hca_cqe)), old;
+
+	if (!ring)
+		return ENOMEM;
+	hca_lock(&cq->item.lock);
+	uint32_t used = cq->head - cq->tail, old_size = cq->size;
+
+	old = ring;
+	if (used <= (uint32_t)cqe && !cq->overrun) {
+		struct hca_cqe *to = world_arena_at(ring);
+
+		for (uint32_t i = cq->tail; i != cq->head; i++)
+			to[i & (size - 1)] = *hca_cqe_at(cq, i);
+		old = cq->ring;
+		cq->ring = ring;
+		cq->size = size;
+		ibv->cqe = (int)size;
+	} else {
+		rc = EINVAL;
+		old_size = size;
+	}
+	hca_unlock(&cq->item.lock);
+	hca_mem_give(old, old_size * sizeof(struct hca_cqe));
+	return rc;
+}
