@@ -22,6 +22,7 @@ declare -A allowed=(
 	[backends]="core/os core/base backends"
 	[backends/cuda]="core/os core/base core/device backends backends/cuda"
 	[backends/verbs]="core/os core/base backends backends/verbs"
+	[backends/rdmacm]="backends/rdmacm"
 	[backends/fakecuda]="core/os core/base core/device sim/engine sim/world backends backends/fakecuda"
 	[backends/fakeverbs]="core/os core/base sim/engine sim/world backends backends/fakeverbs"
 	[backends/dropin]="core/os core/base sim/engine sim/world backends backends/fakeverbs backends/dropin"

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The HCAs of this machine, opened once and kept (rdma_get_devices hands them out), and which of them
+ * an IP address means. */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/rdmacm/cm.h"
+
+int cm_devices_open(void)
+{
+	int n = 0;
+
+	if (cm.devices)
+		return 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	if (!list)
+		return errno ? errno : ENODEV;
+	cm.device = calloc((size_t)n + 1, sizeof *cm.device);
+	for (int i = 0; cm.device && i < n; i++) {
+		struct cm_device *d = &cm.device[cm.devices];
+
+		d->verbs = ibv_open_device(list[i]);
+		if (!d->verbs)
+			continue;
+		if (ibv_query_device(d->verbs, &d->attr) == 0)
+			cm.devices++;
+		else
+			ibv_close_device(d->verbs);
+	}
+	ibv_free_device_list(list);
+	if (!cm.device)
+		return ENOMEM;
+	if (!cm.devices) {
+		free(cm.device);
+		cm.device = NULL;
+		return ENODEV;
+	}
+	return 0;
+}
+
+struct cm_device *cm_device_of(const struct ibv_context *verbs)
+{
+	for (int i = 0; i < cm.devices; i++)
+		if (cm.device[i].verbs == verbs)
+			return &cm.device[i];
+	return NULL;
+}
+
+struct ibv_pd *cm_default_pd(struct cm_device *d)
+{
+	if (!d->pd)
+		d->pd = ibv_alloc_pd(d->verbs);
+	return d->pd;
+}
+
+/* ---- from address to port ------------------------------------------------------------------- */
+
+static bool cm_gid_is(const union ibv_gid *gid, const struct sockaddr *a)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (a->sa_family == AF_INET6)
+		return memcmp(gid->raw, &((const struct sockaddr_in6 *)a)->sin6_addr, 16) == 0;
+	return memcmp(gid->raw, mapped, sizeof mapped) == 0 &&
+	       memcmp(gid->raw + 12, &((const struct sockaddr_in *)a)->sin_addr, 4) == 0;
+}
+
+static bool cm_gid_is_mapped(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid->raw, mapped, sizeof mapped) == 0;
+}
+
+/* How well this entry serves the address (NULL: any address); 0: not at all. */
+static int cm_gid_rank(const struct ibv_gid_entry *e, const struct sockaddr *a)
+{
+	int rank = 1;
+
+	if (a && !cm_gid_is(&e->gid, a))
+		return 0;
+	rank += e->gid_type == IBV_GID_TYPE_ROCE_V2 ? 2 : 0;
+	return rank + (cm_gid_is_mapped(&e->gid) ? 4 : 0);
+}
+
+static int cm_port_search(struct cm_device *d, uint8_t port, const struct sockaddr *a,
+			  struct cm_place *out)
+{
+	struct ibv_port_attr attr;
+	int best = 0;
+
+	if (ibv_query_port(d->verbs, port, &attr) || attr.state != IBV_PORT_ACTIVE)
+		return 0;
+	for (int i = 0; i < attr.gid_tbl_len && i < 256; i++) {
+		struct ibv_gid_entry e;
+
+		if (ibv_query_gid_ex(d->verbs, port, (uint32_t)i, &e, 0))
+			continue;
+		int rank = cm_gid_rank(&e, a);
+
+		if (rank <= best)
+			continue;
+		best = rank;
+		*out = (struct cm_place){.device = d,
+					 .port = port,
+					 .gid_index = (uint8_t)i,
+					 .gid = e.gid,
+					 .mtu = attr.active_mtu};
+	}
+	return best;
+}
+
+static int cm_place_search(const struct sockaddr *a, struct cm_place *out)
+{
+	for (int i = 0; i < cm.devices; i++)
+		for (uint8_t port = 1; port <= cm.device[i].attr.phys_port_cnt; port++)
+			if (cm_port_search(&cm.device[i], port, a, out))
+				return 0;
+	return ENODEV;
+}
+
+/* Is it an address of one of the machine's ordinary interfaces? */
+static bool cm_is_ours(const struct sockaddr *a)
+{
+	struct ifaddrs *list = NULL;
+	bool ours = false;
+
+	if (getifaddrs(&list))
+		return false;
+	for (struct ifaddrs *i = list; i && !ours; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa_family)
+			continue;
+		if (a->sa_family == AF_INET)
+			ours = ((const struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr ==
+			       ((const struct sockaddr_in *)a)->sin_addr.s_addr;
+		else
+			ours = memcmp(&((const struct sockaddr_in6 *)i->ifa_addr)->sin6_addr,
+				      &((const struct sockaddr_in6 *)a)->sin6_addr, 16) == 0;
+	}
+	freeifaddrs(list);
+	return ours;
+}
+
+int cm_place_of(const struct sockaddr *a, struct cm_place *out)
+{
+	memset(out, 0, sizeof *out);
+	int rc = cm_devices_open();
+
+	if (rc)
+		return rc;
+	if (!cm_is_loopback(a) && cm_place_search(a, out) == 0)
+		return 0;
+	if (!cm_is_loopback(a) && !cm_is_ours(a))
+		return ENODEV;
+	return cm_place_search(NULL, out);
+}
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_context **list = NULL;
+
+	if (num_devices)
+		*num_devices = 0;
+	pthread_mutex_lock(&cm.lock);
+	int rc = cm_devices_open();
+
+	if (!rc)
+		list = calloc((size_t)cm.devices + 1, sizeof(struct ibv_context *));
+	for (int i = 0; list && i < cm.devices; i++)
+		list[i] = cm.device[i].verbs;
+	if (list && num_devices)
+		*num_devices = cm.devices;
+	pthread_mutex_unlock(&cm.lock);
+	if (!list)
+		errno = rc ? rc : ENOMEM;
+	return list;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Our librdmacm.so.1 exports what rdma-core's does, each name in the same version node, and Debian's
+# programs that are linked with it load with ours, every symbol bound.
+set -euo pipefail
+ours=$1/verbs/librdmacm.so.1
+theirs=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk '/librdmacm\.so\.1 .*x86-64/ {print $NF; exit}')
+[ -n "$theirs" ] || { echo "no librdmacm.so.1 here to compare with: skipped"; exit 77; }
+names() { nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ {print $3}' | sort; }
+if ! diff <(names "$theirs") <(names "$ours"); then
+	echo "< rdma-core has it, > we have it"
+	exit 1
+fi
+echo "$(names "$ours" | wc -l) names, as rdma-core's"
+case $(readelf -d "$ours") in
+*libasan* | *libtsan*) echo "the rest needs programs without a sanitizer"; exit 0 ;;
+esac
+for program in rping ucmatose ib_write_bw; do
+	path=$(command -v $program) || continue
+	out=$(LD_BIND_NOW=1 LD_LIBRARY_PATH=$1/verbs "$path" --help 2>&1 || true)
+	if grep -qE 'symbol lookup error|version .* not found|cannot open shared' <<<"$out"; then
+		echo "$program: $out"
+		exit 1
+	fi
+	LD_LIBRARY_PATH=$1/verbs ldd "$path" | grep -q "$1/verbs/librdmacm.so.1" ||
+		{ echo "$program does not load our librdmacm"; exit 1; }
+	echo "$program loads"
+done

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The connection manager against rdma_cm(7): a client and a server by the public calls alone. Linked
+ * with the drop-in libraries; nothing of Doppel is called. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct rdma_event_channel *active, *passive;
+
+static void setup(void)
+{
+	char fabric[24];
+
+	snprintf(fabric, sizeof fabric, "rdmacm%d", getpid());
+	setenv("DOPPEL_FABRIC", fabric, 1);
+	active = rdma_create_event_channel();
+	passive = rdma_create_event_channel();
+	ck_assert_ptr_nonnull(active);
+	ck_assert_ptr_nonnull(passive);
+}
+
+static void teardown(void)
+{
+	rdma_destroy_event_channel(active);
+	rdma_destroy_event_channel(passive);
+}
+
+static struct sockaddr_in address(uint32_t ip, uint16_t port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {.s_addr = htonl(ip)}};
+}
+
+/* The next event is this one; to be acknowledged by the caller. */
+static struct rdma_cm_event *expect(struct rdma_event_channel *c, enum rdma_cm_event_type type,
+				    int status)
+{
+	struct rdma_cm_event *e;
+
+	ck_assert_int_eq(rdma_get_cm_event(c, &e), 0);
+	ck_assert_msg(e->event == type && e->status == status, "%s, status %d; expected %s, %d",
+		      rdma_event_str(e->event), e->status, rdma_event_str(type), status);
+	return e;
+}
+
+static void expect_only(struct rdma_event_channel *c, enum rdma_cm_event_type type)
+{
+	ck_assert_int_eq(rdma_ack_cm_event(expect(c, type, 0)), 0);
+}
+
+static struct rdma_cm_id *listener(enum rdma_port_space ps, uint32_t ip, uint16_t port)
+{
+	struct sockaddr_in a = address(ip, port);
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(rdma_create_id(passive, &id, "listener", ps), 0);
+	ck_assert_int_eq(rdma_bind_addr(id, (struct sockaddr *)&a), 0);
+	ck_assert_int_eq(rdma_listen(id, 4), 0);
+	return id;
+}
+
+static struct rdma_cm_id *routed(enum rdma_port_space ps, uint32_t ip, __be16 port)
+{
+	struct sockaddr_in a = address(ip, 0);
+	struct rdma_cm_id *id;
+
+	a.sin_port = port;
+	ck_assert_int_eq(rdma_create_id(active, &id, "client", ps), 0);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1000), 0);
+	expect_only(active, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_ptr_nonnull(id->verbs);
+	ck_assert_int_eq(id->port_num, 1);
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect_only(active, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(id->route.num_paths, 1);
+	return id;
+}
+
+static void make_qp(struct rdma_cm_id *id, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr a = {
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = type,
+		.sq_sig_all = 1};
+
+	ck_assert_int_eq(rdma_create_qp(id, NULL, &a), 0);
+	ck_assert_ptr_nonnull(id->qp);
+	ck_assert_ptr_nonnull(id->send_cq);
+	ck_assert_ptr_nonnull(id->recv_cq);
+}
+
+static void end_id(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	ck_assert_int_eq(rdma_destroy_id(id), 0);
+}
+
+/* Up to ESTABLISHED at both sides. */
+static void connect_pair(struct rdma_cm_id *client, struct rdma_cm_id **server)
+{
+	struct rdma_conn_param p = {.private_data = "hello",
+				    .private_data_len = 6,
+				    .responder_resources = 2,
+				    .initiator_depth = 3,
+				    .retry_count = 5,
+				    .rnr_retry_count = 6};
+
+	make_qp(client, IBV_QPT_RC);
+	ck_assert_int_eq(rdma_connect(client, &p), 0);
+	struct rdma_cm_event *e = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	*server = e->id;
+	ck_assert_str_eq(e->listen_id->context, "listener");
+	ck_assert_int_eq(e->param.conn.private_data_len, 56);
+	ck_assert_str_eq(e->param.conn.private_data, "hello");
+	ck_assert_int_eq(e->param.conn.responder_resources, 3);
+	ck_assert_int_eq(e->param.conn.initiator_depth, 2);
+	ck_assert_int_eq(e->param.conn.retry_count, 5);
+	ck_assert_int_eq(e->param.conn.rnr_retry_count, 6);
+	ck_assert_uint_eq(e->param.conn.qp_num, client->qp->qp_num);
+	ck_assert_int_eq(rdma_ack_cm_event(e), 0);
+	make_qp(*server, IBV_QPT_RC);
+	p.private_data = "world";
+	ck_assert_int_eq(rdma_accept(*server, &p), 0);
+	e = expect(active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_ptr_eq(e->id, client);
+	ck_assert_int_eq(e->param.conn.private_data_len, 196);
+	ck_assert_str_eq(e->param.conn.private_data, "world");
+	ck_assert_int_eq(rdma_ack_cm_event(e), 0);
+	expect_only(passive, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void completion(struct ibv_cq *cq, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+	int n;
+
+	do
+		n = ibv_poll_cq(cq, 1, &wc);
+	while (n == 0);
+	ck_assert_int_eq(n, 1);
+	ck_assert_msg(wc.status == status, "%s", ibv_wc_status_str(wc.status));
+}
+
+static void exchange(struct rdma_cm_id *from, struct rdma_cm_id *to)
+{
+	char out[64] = "a message", in[64] = "";
+	struct ibv_mr *mo = rdma_reg_msgs(from, out, sizeof out);
+	struct ibv_mr *mi = rdma_reg_msgs(to, in, sizeof in);
+
+	ck_assert_ptr_nonnull(mo);
+	ck_assert_ptr_nonnull(mi);
+	ck_assert_int_eq(rdma_post_recv(to, NULL, in, sizeof in, mi), 0);
+	ck_assert_int_eq(rdma_post_send(from, NULL, out, sizeof out, mo, 0), 0);
+	completion(from->send_cq, IBV_WC_SUCCESS);
+	completion(to->recv_cq, IBV_WC_SUCCESS);
+	ck_assert_str_eq(in, "a message");
+	rdma_dereg_mr(mo);
+	rdma_dereg_mr(mi);
+}
+
+START_TEST(connects_and_sends_both_ways)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_TCP, INADDR_ANY, 0), *s;
+	struct rdma_cm_id *c = routed(RDMA_PS_TCP, INADDR_LOOPBACK, rdma_get_src_port(l));
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr ia;
+
+	connect_pair(c, &s);
+	ck_assert_ptr_eq(c->verbs, s->verbs);
+	ck_assert_int_eq(rdma_get_dst_port(c), rdma_get_src_port(l));
+	ck_assert_int_eq(rdma_get_dst_port(s), rdma_get_src_port(c));
+	ck_assert_int_eq(ibv_query_qp(c->qp, &a, IBV_QP_STATE, &ia), 0);
+	ck_assert_int_eq(a.qp_state, IBV_QPS_RTS);
+	ck_assert_int_eq(a.max_rd_atomic, 2);
+	ck_assert_int_eq(a.max_dest_rd_atomic, 2);
+	ck_assert_int_eq(a.retry_cnt, 5);
+	ck_assert_int_eq(a.rnr_retry, 6);
+	exchange(c, s);
+	exchange(s, c);
+	ck_assert_int_eq(rdma_disconnect(c), 0);
+	expect_only(active, RDMA_CM_EVENT_DISCONNECTED);
+	expect_only(passive, RDMA_CM_EVENT_DISCONNECTED);
+	ck_assert_int_eq(rdma_disconnect(s), 0);
+	end_id(c);
+	end_id(s);
+	end_id(l);
+}
+END_TEST
+
+START_TEST(rejected_with_words)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_TCP, INADDR_ANY, 0);
+	struct rdma_cm_id *c = routed(RDMA_PS_TCP, INADDR_LOOPBACK, rdma_get_src_port(l));
+
+	make_qp(c, IBV_QPT_RC);
+	ck_assert_int_eq(rdma_connect(c, NULL), 0);
+	struct rdma_cm_event *e = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rdma_cm_id *s = e->id;
+
+	ck_assert_int_eq(rdma_ack_cm_event(e), 0);
+	ck_assert_int_eq(rdma_reject(s, "no", 3), 0);
+	ck_assert_int_eq(rdma_accept(s, NULL), -1);
+	ck_assert_int_eq(errno, EINVAL);
+	end_id(s);
+	e = expect(active, RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert_int_eq(e->param.conn.private_data_len, 148);
+	ck_assert_str_eq(e->param.conn.private_data, "no");
+	rdma_ack_cm_event(e);
+	end_id(c);
+	end_id(l);
+}
+END_TEST
+
+START_TEST(nobody_listens)
+{
+	struct rdma_cm_id *c = routed(RDMA_PS_TCP, INADDR_LOOPBACK, htons(9));
+
+	make_qp(c, IBV_QPT_RC);
+	ck_assert_int_eq(rdma_connect(c, NULL), 0);
+	rdma_ack_cm_event(expect(active, RDMA_CM_EVENT_REJECTED, 8));
+	end_id(c);
+}
+END_TEST
+
+START_TEST(address_of_nobody)
+{
+	struct sockaddr_in a = address(0xc6336401, 7); /* 198.51.100.1, for documentation */
+	struct rdma_cm_id *c;
+
+	ck_assert_int_eq(rdma_create_id(active, &c, NULL, RDMA_PS_TCP), 0);
+	ck_assert_int_eq(rdma_bind_addr(c, (struct sockaddr *)&a), -1);
+	ck_assert_int_eq(errno, ENODEV);
+	ck_assert_int_eq(rdma_resolve_addr(c, NULL, (struct sockaddr *)&a, 100), 0);
+	rdma_ack_cm_event(expect(active, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH));
+	end_id(c);
+}
+END_TEST
+
+START_TEST(a_port_has_one_owner)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_TCP, INADDR_ANY, 4711), *other;
+	struct sockaddr_in a = address(INADDR_ANY, 4711);
+
+	ck_assert_int_eq(rdma_create_id(passive, &other, NULL, RDMA_PS_TCP), 0);
+	ck_assert_int_eq(rdma_bind_addr(other, (struct sockaddr *)&a), -1);
+	ck_assert_int_eq(errno, EADDRINUSE);
+	end_id(other);
+	end_id(l);
+	end_id(listener(RDMA_PS_TCP, INADDR_ANY, 4711));
+}
+END_TEST
+
+START_TEST(a_channel_that_does_not_block)
+{
+	struct rdma_cm_event *e;
+
+	ck_assert_int_eq(fcntl(active->fd, F_SETFL, fcntl(active->fd, F_GETFL) | O_NONBLOCK), 0);
+	ck_assert_int_eq(rdma_get_cm_event(active, &e), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_ptr_null(e);
+}
+END_TEST
+
+static void *serve_once(void *arg)
+{
+	struct rdma_cm_id *l = arg, *id;
+	char in[64] = "";
+
+	ck_assert_int_eq(rdma_get_request(l, &id), 0);
+	ck_assert_ptr_nonnull(id->qp);
+	struct ibv_mr *mr = rdma_reg_msgs(id, in, sizeof in);
+	struct ibv_wc wc;
+
+	ck_assert_int_eq(rdma_post_recv(id, NULL, in, sizeof in, mr), 0);
+	ck_assert_int_eq(rdma_accept(id, NULL), 0);
+	ck_assert_int_eq(rdma_get_recv_comp(id, &wc), 1);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_str_eq(in, "synchronous");
+	rdma_disconnect(id);
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+START_TEST(synchronous_endpoints)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP}, *r;
+	struct ibv_qp_init_attr a = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.sq_sig_all = 1,
+		.qp_type = IBV_QPT_RC};
+	struct rdma_cm_id *l, *c;
+	char out[64] = "synchronous";
+	struct ibv_wc wc;
+	pthread_t t;
+
+	ck_assert_int_eq(rdma_getaddrinfo(NULL, "7471", &hints, &r), 0);
+	ck_assert_int_eq(rdma_create_ep(&l, r, NULL, &a), 0);
+	rdma_freeaddrinfo(r);
+	ck_assert_int_eq(rdma_listen(l, 0), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, serve_once, l), 0);
+	hints.ai_flags = 0;
+	ck_assert_int_eq(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &r), 0);
+	ck_assert_int_eq(r->ai_qp_type, IBV_QPT_RC);
+	ck_assert_int_eq(rdma_create_ep(&c, r, NULL, &a), 0);
+	rdma_freeaddrinfo(r);
+	struct ibv_mr *mr = rdma_reg_msgs(c, out, sizeof out);
+
+	ck_assert_int_eq(rdma_connect(c, NULL), 0);
+	ck_assert_int_eq(rdma_post_send(c, NULL, out, sizeof out, mr, 0), 0);
+	ck_assert_int_eq(rdma_get_send_comp(c, &wc), 1);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	pthread_join(t, NULL);
+	rdma_disconnect(c);
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(c);
+	rdma_destroy_ep(l);
+}
+END_TEST
+
+/* Somebody who is no connection manager finds the listener. */
+static void throw_garbage(int n)
+{
+	uint8_t junk[512];
+	char path[108];
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[256];
+	int thrown = 0;
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof line, f)) {
+		const char *at = strstr(line, "@doppel-cm/");
+		struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+		/* the flag of those that accept connections */
+		if (!at || !strstr(at, getenv("DOPPEL_FABRIC")) || !strstr(line, " 00010000 "))
+			continue;
+		ck_assert_int_eq(sscanf(at + 1, "%107s", path), 1);
+		memcpy(name.sun_path + 1, path, strlen(path));
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+		for (size_t i = 0; i < sizeof junk; i++)
+			junk[i] = (uint8_t)(i * 31 + (size_t)n * 7);
+		if (connect(fd, (struct sockaddr *)&name,
+			    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+					strlen(path))) == 0)
+			thrown += send(fd, junk, (size_t)(n * 37 % 512), MSG_NOSIGNAL) >= 0;
+		close(fd);
+	}
+	fclose(f);
+	ck_assert_int_gt(thrown, 0);
+}
+
+START_TEST(garbage_does_not_disturb_a_listener)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_TCP, INADDR_ANY, 0), *s;
+
+	for (int i = 0; i < 64; i++)
+		throw_garbage(i);
+	struct rdma_cm_id *c = routed(RDMA_PS_TCP, INADDR_LOOPBACK, rdma_get_src_port(l));
+
+	connect_pair(c, &s);
+	exchange(c, s);
+	end_id(c);
+	end_id(s);
+	end_id(l);
+}
+END_TEST
+
+START_TEST(a_listener_ends_with_requests_pending)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_TCP, INADDR_ANY, 0);
+	struct rdma_cm_id *c[3];
+
+	for (int i = 0; i < 3; i++) {
+		c[i] = routed(RDMA_PS_TCP, INADDR_LOOPBACK, rdma_get_src_port(l));
+		make_qp(c[i], IBV_QPT_RC);
+		ck_assert_int_eq(rdma_connect(c[i], NULL), 0);
+	}
+	end_id(l);
+	for (int i = 0; i < 3; i++)
+		rdma_ack_cm_event(expect(active, RDMA_CM_EVENT_REJECTED, 28));
+	for (int i = 0; i < 3; i++)
+		end_id(c[i]);
+}
+END_TEST
+
+START_TEST(a_killed_peer_is_a_disconnect)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_TCP, INADDR_ANY, 0);
+	__be16 port = rdma_get_src_port(l);
+	pid_t child = fork();
+
+	ck_assert_int_ge(child, 0);
+	if (!child) { /* a program of its own: this one's devices are not its */
+		char text[16];
+
+		snprintf(text, sizeof text, "%u", ntohs(port));
+		execl("/proc/self/exe", "rdmacm_test", "connect", text, (char *)NULL);
+		_exit(1);
+	}
+	struct rdma_cm_event *e = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rdma_cm_id *s = e->id;
+
+	rdma_ack_cm_event(e);
+	make_qp(s, IBV_QPT_RC);
+	ck_assert_int_eq(rdma_accept(s, NULL), 0);
+	expect_only(passive, RDMA_CM_EVENT_ESTABLISHED);
+	kill(child, SIGKILL);
+	expect_only(passive, RDMA_CM_EVENT_DISCONNECTED);
+	waitpid(child, NULL, 0);
+	end_id(s);
+	end_id(l);
+}
+END_TEST
+
+/* In a process without a test runner: 1 when something fails. */
+static int connect_and_stay(const char *port)
+{
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *r;
+	struct ibv_qp_init_attr a = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC};
+	struct rdma_cm_id *c;
+
+	if (rdma_getaddrinfo("127.0.0.1", port, &hints, &r) || rdma_create_ep(&c, r, NULL, &a) ||
+	    rdma_connect(c, NULL))
+		return 1;
+	pause();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "connect") == 0)
+		return connect_and_stay(argv[2]);
+	Suite *s = suite_create("rdmacm");
+	TCase *t = tcase_create("all");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 20);
+	tcase_add_test(t, connects_and_sends_both_ways);
+	tcase_add_test(t, rejected_with_words);
+	tcase_add_test(t, nobody_listens);
+	tcase_add_test(t, address_of_nobody);
+	tcase_add_test(t, a_port_has_one_owner);
+	tcase_add_test(t, a_channel_that_does_not_block);
+	tcase_add_test(t, synchronous_endpoints);
+	tcase_add_test(t, garbage_does_not_disturb_a_listener);
+	tcase_add_test(t, a_listener_ends_with_requests_pending);
+	tcase_add_test(t, a_killed_peer_is_a_disconnect);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
