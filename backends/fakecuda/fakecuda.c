@@ -60,7 +60,10 @@ static void fc_device_init(struct fc_device *dev, uint32_t index, uint32_t host,
 	dev->base = FC_VA_BASE + index * fc.slice;
 	dev->bytes = fc.slice;
 	dev->total_bytes = model->memory_gib << 30;
-	dev->sms = dev->sms_free = model->sms;
+	dev->sms = model->sms;
+	if (world_config()->gpu_sms)
+		dev->sms = MIN_OF(dev->sms, (int32_t)world_config()->gpu_sms);
+	dev->sms_free = dev->sms;
 	dev->h2d = (struct sim_resource){.name = "gpu h2d", .mbps = gpu->pci_mbps};
 	dev->d2h = (struct sim_resource){.name = "gpu d2h", .mbps = gpu->pci_mbps};
 	dev->link = (struct sim_resource){.name = "gpu link",

@@ -49,7 +49,8 @@ static ncclResult_t coll_pointer_check(const struct api_coll *c, const void *p, 
 	if (e != cudaSuccess) {
 		(void)cudaGetLastError();
 		WARN("%s: %s %p: %s", c->call, name, p, cudaGetErrorString(e));
-		return ncclInvalidArgument;
+		/* any other error is the GPU's trouble, not the program's */
+		return e == cudaErrorInvalidValue ? ncclInvalidArgument : ncclUnhandledCudaError;
 	}
 	if (a.type == cudaMemoryTypeUnregistered || !a.devicePointer) {
 		WARN("%s: %s %p is host memory, expected memory of device %d", c->call, name, p,

@@ -406,8 +406,9 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	rc = comm_enter(comm, "ncclCommDestroy", COMM_NEED_ANY);
 	if (rc)
 		return api_return(rc);
-	/* with an error there is nothing to wait for: kernels hang until the abort word is set */
-	if (!shared_load_u32(&comm->async_error, SHARED_ACQUIRE) && !comm_in_progress(comm))
+	/* With an error there is nothing to wait for: kernels hang until the abort word is set. Their
+	 * results are lost, and whoever did not ask before is told here. */
+	if (!comm_in_progress(comm))
 		rc = comm_finalize(comm);
 	bool mine = comm_claim(comm);
 	comm_leave(comm);

@@ -58,6 +58,8 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	}
 	if (!rc)
 		comm_state_set(comm, COMM_FINALIZED);
+	else /* the others' kernels may wait for this rank's: no meeting, they are told */
+		comm_set_async_error(comm, rc);
 	return rc;
 }
 

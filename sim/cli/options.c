@@ -25,6 +25,8 @@ enum options_key {
 	OPTION_FAULTS,
 	OPTION_RECOVER,
 	OPTION_QUIET,
+	OPTION_HASTY,
+	OPTION_SMS,
 	OPTION_TRACE,
 	OPTION_GDB,
 	OPTION_WARP,
@@ -49,6 +51,7 @@ static const struct argp_option options_argp_options[] = {
 	{"devices", OPTION_DEVICES, "0,1,...", 0, "which GPUs of a host, by index", 1},
 	{"ranks-per-process", OPTION_RANKS_PER_PROC, "R", 0,
 	 "ranks in one process (default 1; real GPUs: all of a host)", 1},
+	{"sms", OPTION_SMS, "N", 0, "multiprocessors of a GPU, at most (default: as it has)", 1},
 	{"warp", OPTION_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1},
 	{"env", OPTION_ENV, "NAME=VALUE", 0,
 	 "environment of every rank; repeatable. NCCL_* and "
@@ -86,6 +89,8 @@ static const struct argp_option options_argp_options[] = {
 	 "with faults of connections: a rank that does not ask its communicator; the others must "
 	 "learn of its failures all the same",
 	 3},
+	{"hasty", OPTION_HASTY, NULL, 0,
+	 "end with an all-reduce that still runs when its communicator is destroyed", 3},
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
 	{"record", OPTION_RECORD, "FILE", 0, "write the choices made", 3},
 	{"replay", OPTION_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
@@ -255,6 +260,9 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 		o->scenario.lab.ranks_per_proc =
 			(uint32_t)options_number(state, "--ranks-per-process", arg, 1, 4096);
 		return true;
+	case OPTION_SMS:
+		o->scenario.lab.gpu_sms = (uint32_t)options_number(state, "--sms", arg, 1, 4096);
+		return true;
 	case OPTION_WARP:
 		o->scenario.lab.warp_width = (uint32_t)options_number(state, "--warp", arg, 1, 32);
 		if (o->scenario.lab.warp_width != 1 && o->scenario.lab.warp_width != 32)
@@ -340,6 +348,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	case OPTION_QUIET:
 		o->scenario.lab.quiet =
 			1 + (uint32_t)options_number(state, "--quiet-rank", arg, 0, 4095);
+		return true;
+	case OPTION_HASTY:
+		o->scenario.lab.hasty = true;
 		return true;
 	case OPTION_RACES:
 		s->races = true;

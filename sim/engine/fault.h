@@ -28,7 +28,7 @@
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
 
-enum { FAULT_ACTIONS_MAX = 7, FAULT_PARAMS_MAX = 2, FAULT_SITES_MAX = 254, FAULT_RANGES_MAX = 4 };
+enum { FAULT_ACTIONS_MAX = 7, FAULT_PARAMS_MAX = 2, FAULT_SITES_MAX = 254 };
 
 /* How a parameter's value is written. */
 enum fault_value {
@@ -72,18 +72,9 @@ struct fault_site {
 		}                                                                                  \
 	}
 
-/* A line that a drawn plan may have; each %u is drawn from its range. */
-struct fault_recipe {
-	const char *line;
-	struct {
-		uint32_t least, most;
-	} range[FAULT_RANGES_MAX];
-};
-
 struct fault_layer {
 	const char *name, *what;
-	const struct fault_site *site;     /* until name is NULL */
-	const struct fault_recipe *recipe; /* until line is NULL */
+	const struct fault_site *site; /* until name is NULL */
 };
 
 /* Where first, up to FAULT_PLACE; then when. */
@@ -134,8 +125,6 @@ struct fault_plan {
 #pragma GCC visibility push(hidden)
 extern const struct fault_site fault_sites_fabric[], fault_sites_verbs[], fault_sites_cuda[],
 	fault_sites_nvml[], fault_sites_os[], fault_sites_shared[];
-extern const struct fault_recipe fault_recipes_fabric[], fault_recipes_verbs[],
-	fault_recipes_cuda[], fault_recipes_nvml[], fault_recipes_os[], fault_recipes_shared[];
 extern const struct fault_layer fault_layers[]; /* until name is NULL */
 
 struct fault_key_info {
@@ -159,8 +148,30 @@ const char *fault_value_hint(enum fault_value type); /* "TIME", "NAME", "N" */
 int fault_plan_parse(const char *text, const char *name, struct fault_plan *plan);
 void fault_plan_free(struct fault_plan *plan);
 
+/* fault_recipes.c: what drawn plans are made of. Lines with \n between; each %u is drawn from its
+ * range, and wide ranges evenly over the powers of two: as many of 10 as of 1000. */
+enum {
+	FAULT_RANGES_MAX = 8,
+	/* instead of `least`: what the world has */
+	FAULT_DRAW_RANK = INT32_MAX - 2,
+	FAULT_DRAW_HOST,
+	FAULT_DRAW_OTHER_HOST, /* than the one before, if there are two */
+};
+struct fault_recipe {
+	uint32_t weight;
+	const char *text;
+	struct {
+		uint32_t least, most;
+	} range[FAULT_RANGES_MAX];
+};
+/* What the stack repairs, and what ends a connection, a rank or a call; until text is NULL. */
+extern const struct fault_recipe fault_recipes_mild[], fault_recipes_hard[];
+
 /* fault_random.c: a plan from the seed; the caller frees the text. NULL: out of memory. */
 char *fault_random_text(void);
+
+/* fault_idle.c: why no program of the lab comes to that site; NULL: it does. */
+const char *fault_idle(const char *site);
 #pragma GCC visibility pop
 
 #endif

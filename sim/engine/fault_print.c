@@ -35,6 +35,8 @@ static void fault_print_layer(FILE *out, const struct fault_layer *l)
 	fprintf(out, "\n%s: %s\n", l->name, l->what);
 	for (const struct fault_site *s = l->site; s->name; s++) {
 		fprintf(out, "  %-24s %s\n", s->name, s->what);
+		if (fault_idle(s->name))
+			fprintf(out, "      idle: %s\n", fault_idle(s->name));
 		for (int i = 0; i < FAULT_ACTIONS_MAX && s->action[i].name; i++)
 			fault_print_action(out, &s->action[i]);
 	}
@@ -121,6 +123,10 @@ static void json_action(FILE *out, const struct fault_action *a)
 static void json_site(FILE *out, const struct fault_site *s)
 {
 	json_named(out, s->name, s->what);
+	if (fault_idle(s->name)) {
+		fputs(",\"idle\":", out);
+		json_text(out, fault_idle(s->name));
+	}
 	fputs(",\"actions\":[", out);
 	for (int i = 0; i < FAULT_ACTIONS_MAX && s->action[i].name; i++) {
 		fputs(i ? "," : "", out);

@@ -5,13 +5,13 @@
 #include "sim/engine/fault.h"
 
 const struct fault_layer fault_layers[] = {
-	{"fabric", "links and switches between HCAs", fault_sites_fabric, fault_recipes_fabric},
-	{"verbs", "the HCA and its library", fault_sites_verbs, fault_recipes_verbs},
-	{"cuda", "the GPU and its library", fault_sites_cuda, fault_recipes_cuda},
-	{"nvml", "the GPU's management library", fault_sites_nvml, fault_recipes_nvml},
-	{"os", "the host: memory, files, sockets, tasks", fault_sites_os, fault_recipes_os},
-	{"shared", "words that host, GPU and HCA share", fault_sites_shared, fault_recipes_shared},
-	{NULL, NULL, NULL, NULL},
+	{"fabric", "links and switches between HCAs", fault_sites_fabric},
+	{"verbs", "the HCA and its library", fault_sites_verbs},
+	{"cuda", "the GPU and its library", fault_sites_cuda},
+	{"nvml", "the GPU's management library", fault_sites_nvml},
+	{"os", "the host: memory, files, sockets, tasks", fault_sites_os},
+	{"shared", "words that host, GPU and HCA share", fault_sites_shared},
+	{NULL, NULL, NULL},
 };
 
 const struct fault_key_info fault_keys[FAULT_KEYS] = {

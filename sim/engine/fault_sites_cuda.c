@@ -68,19 +68,3 @@ const struct fault_site fault_sites_cuda[] = {
 const struct fault_site fault_sites_nvml[] = {
 	FAULT_NVML_CALLS(NVML_CALL){.name = NULL},
 };
-
-const struct fault_recipe fault_recipes_cuda[] = {
-	{"cuda.any nth=%u fail", {{1, 400}}},
-	{"cuda.malloc nth=%u fail", {{1, 16}}},
-	{"cuda.stream_query nth=%u sticky", {{1, 16}}},
-	{"cuda.launch nth=%u sticky", {{1, 4}}},
-	{"cuda.kernel nth=%u delay by=%uus", {{1, 8}, {1, 2000}}},
-	{"cuda.block prob=1/%u delay by=%uus", {{1, 8}, {1, 200}}},
-	{"cuda.warp prob=1/%u starve by=%uus", {{64, 1024}, {1, 200}}},
-	{"cuda.copy prob=1/%u slow by=%u", {{1, 8}, {2, 100}}},
-	{NULL, {{0, 0}}},
-};
-
-const struct fault_recipe fault_recipes_nvml[] = {
-	{NULL, {{0, 0}}},
-};

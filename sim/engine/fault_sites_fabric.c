@@ -65,23 +65,3 @@ const struct fault_site fault_sites_fabric[] = {
 		     .param = {{"undetected", FAULT_NUMBER, 0}}}}},
 	{.name = NULL},
 };
-
-const struct fault_recipe fault_recipes_fabric[] = {
-	{"fabric.packet prob=1/%u drop", {{1, 256}}},
-	{"fabric.packet prob=1/%u delay by=%uus", {{1, 64}, {1, 60}}},
-	{"fabric.packet prob=1/%u reorder by=%uus", {{1, 64}, {1, 60}}},
-	{"fabric.packet prob=1/%u duplicate by=%uus", {{1, 64}, {0, 60}}},
-	{"fabric.packet prob=1/%u corrupt", {{1, 256}}},
-	{"fabric.link after=%uus down for=%uus", {{1, 2000}, {1, 500}}},
-	{"fabric.link after=%uus down", {{1, 2000}}},
-	{"fabric.link host=%u after=%uus flap times=%u each=%uus",
-	 {{0, 1}, {1, 2000}, {1, 6}, {1, 200}}},
-	{"fabric.link port=%u after=%uus slow factor=%u for=%uus",
-	 {{0, 15}, {1, 2000}, {2, 100}, {1, 5000}}},
-	{"fabric.path host=%u peer_host=%u after=%uus partition for=%uus",
-	 {{0, 3}, {0, 3}, {1, 2000}, {1, 2000}}},
-	{"fabric.path host=%u peer_host=%u prob=1/%u clog for=%uus",
-	 {{0, 3}, {0, 3}, {1, 128}, {1, 500}}},
-	{"fabric.link port=%u prob=1/%u clog for=%uus", {{0, 15}, {1, 64}, {1, 200}}},
-	{NULL, {{0, 0}}},
-};

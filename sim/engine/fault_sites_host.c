@@ -72,28 +72,6 @@ const struct fault_site fault_sites_os[] = {
 	{.name = NULL},
 };
 
-const struct fault_recipe fault_recipes_os[] = {
-	{"os.alloc nth=%u fail", {{1, 400}}},
-	{"os.thread nth=%u fail", {{1, 20}}},
-	{"os.listen nth=%u fail", {{1, 20}}},
-	{"os.accept nth=%u fail", {{1, 40}}},
-	{"os.connect prob=1/%u fail", {{2, 32}}},
-	{"os.connect nth=%u lost by=%ums", {{1, 20}, {1, 5000}}},
-	{"os.socket nth=%u reset", {{1, 100}}},
-	{"os.socket nth=%u close", {{1, 100}}},
-	{"os.socket nth=%u trickle by=%uus", {{1, 100}, {1, 100}}},
-	{"os.socket prob=1/%u partial by=%u", {{1, 16}, {1, 32}}},
-	{"os.socket prob=1/%u again", {{2, 16}}},
-	{"os.socket prob=1/%u delay by=%uus", {{2, 64}, {1, 1000}}},
-	{"os.stranger prob=1/%u garbage by=%uus", {{1, 8}, {1, 200}}},
-	{"os.stranger prob=1/%u silent by=%uus", {{1, 8}, {1, 200}}},
-	{"os.stranger prob=1/%u hangup by=%uus", {{1, 8}, {1, 200}}},
-	{"os.task after=%uus kill", {{1, 2000}}},
-	{"os.task prob=1/%u starve by=%uus", {{64, 1024}, {1, 2000}}},
-	{"os.task rank=%u nth=1 starve by=%uus", {{0, 3}, {1, 5000}}},
-	{NULL, {{0, 0}}},
-};
-
 const struct fault_site fault_sites_shared[] = {
 	{.name = "shared.cas",
 	 .what = "a weak compare-and-swap",
@@ -101,9 +79,4 @@ const struct fault_site fault_sites_shared[] = {
 		     .kind = OS_FAULT_SPURIOUS,
 		     .what = "it fails although the word is as expected"}}},
 	{.name = NULL},
-};
-
-const struct fault_recipe fault_recipes_shared[] = {
-	{"shared.cas prob=1/%u spurious", {{2, 8}}},
-	{NULL, {{0, 0}}},
 };

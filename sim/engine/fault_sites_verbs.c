@@ -123,23 +123,3 @@ const struct fault_site fault_sites_verbs[] = {
 		     .what = "DEVICE_FATAL: queue pairs go to ERR, commands fail, until healed"}}},
 	{.name = NULL},
 };
-
-const struct fault_recipe fault_recipes_verbs[] = {
-	{"verbs.any nth=%u fail", {{1, 400}}},
-	{"verbs.cqe nth=%u error", {{1, 64}}},
-	{"verbs.cqe nth=%u error status=%u", {{1, 64}, {1, 13}}},
-	{"verbs.cqe prob=1/%u late by=%uus", {{1, 32}, {1, 100}}},
-	{"verbs.recv_cqe nth=%u error", {{1, 64}}},
-	{"verbs.recv_cqe prob=1/%u late by=%uus", {{1, 32}, {1, 100}}},
-	{"verbs.start nth=%u error", {{1, 64}}},
-	{"verbs.request nth=%u refuse why=%u", {{1, 64}, {1, 3}}},
-	{"verbs.request prob=1/%u not_ready for=%uus", {{1, 128}, {1, 200}}},
-	{"verbs.poll_cq prob=1/%u short by=%uus", {{1, 8}, {1, 20}}},
-	{"verbs.poll_cq prob=1/%u empty by=%uus", {{1, 8}, {1, 20}}},
-	{"verbs.reg_mr nth=%u fail", {{1, 16}}},
-	{"verbs.qp nth=%u fatal", {{1, 200}}},
-	{"verbs.qp nth=%u flush", {{1, 200}}},
-	{"verbs.cq nth=%u overrun", {{1, 200}}},
-	{"verbs.device after=%uus fatal", {{1, 3000}}},
-	{NULL, {{0, 0}}},
-};

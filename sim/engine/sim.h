@@ -346,11 +346,17 @@ void sim_on_heal(void (*hook)(void));
 void sim_fault_print_sites(FILE *out);
 void sim_fault_print_sites_json(FILE *out);
 void sim_fault_print_plan(FILE *out);
+/* A plan drawn from `seed` for a world of that size, as text that the caller frees; it does not say
+ * when faults heal. No engine needs to run. NULL: out of memory. */
+char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);
+/* Why no run of the lab comes to a site or a probe; NULL: some do. */
+const char *sim_fault_idle(const char *site);
+const char *sim_probe_idle(const char *probe);
 uint64_t sim_faults_fired(void);
 /* The harness ends something at a moment of its choosing, as ncclCommAbort from another task does:
  * from here on the run is as after a fault. */
 void sim_upset(void);
-bool sim_is_upset(void); /* a fault fired, or the harness said so */
+bool sim_is_upset(void);     /* a fault fired, or the harness said so */
 bool sim_faults_armed(void); /* there is a plan: os_fault may be true */
 /* The i-th site and the names of its actions, NULL behind the last; false: there are fewer. */
 bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);

@@ -20,7 +20,8 @@
 
 #define QUIET_POLL_NS 1000000ull
 
-/* Lists the living others that have had no error. True: that is all of them. */
+/* Lists the living others that have had no error. True: that is all of them, and each of them is in
+ * a call: one that is done, and waits for the others at the harness, asks nobody. */
 static bool quiet_nobody_knows(const struct lab_rank *me, char *list, size_t bytes)
 {
 	bool nobody = true;
@@ -32,7 +33,7 @@ static bool quiet_nobody_knows(const struct lab_rank *me, char *list, size_t byt
 
 		if (it == me || it->dead)
 			continue;
-		nobody &= !it->error_call;
+		nobody &= !it->error_call && it->call;
 		if (!it->error_call && (size_t)at + 16 < bytes)
 			at += snprintf(list + at, bytes - (size_t)at, " %d", r);
 	}

@@ -8,6 +8,8 @@
 #include "sim/lab/runner_internal.h"
 #include "sim/world/world.h"
 
+#define LAB_HURRY_SALT 0x68757272ull
+
 /* The first error ends the run for everybody: ranks that wait see `failed` and abort. */
 static void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 {
@@ -141,7 +143,7 @@ static bool lab_rank_poll(struct lab_rank *me)
 			return !me->run->armed || !me->comm || lab_rank_comm_ok(me);
 		if (e != cudaErrorNotReady)
 			return lab_rank_cuda_ok(me, e, "cudaStreamQuery");
-		if (!lab_rank_comm_ok(me))
+		if (me->comm && !lab_rank_comm_ok(me))
 			return false;
 		/* with faults, it is the stack that passes on bad news */
 		if (!me->run->armed && shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
@@ -382,6 +384,27 @@ static bool lab_rank_series(struct lab_rank *me)
 	return true;
 }
 
+/* One more, that nobody waits for: the communicator is destroyed while it runs. */
+static bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
+{
+	const struct lab_config *c = me->run->config;
+	size_t width = payload_type_bytes(c->types[0]);
+
+	*row = (struct lab_row){
+		.payload = {.type = c->types[0],
+			    .op = c->ops[0],
+			    .nranks = me->run->nranks,
+			    .salt = LAB_HURRY_SALT},
+		.count = c->bytes_max / width,
+		.in_place = true,
+	};
+	row->bytes = row->count * width;
+	if (me->rank == 0)
+		payload_expect(&row->payload, 0, row->count, me->run->expect);
+	return lab_rank_fill(me, row, me->recv + LAB_GUARD_BYTES) && lab_barrier(me) &&
+	       lab_rank_enqueue(me, row, 1);
+}
+
 /* In a run with faults: what a launcher does for those who cannot know, because somebody died or
  * failed before anybody knew of it. Much later than the stack needs to tell by itself. */
 static void lab_rank_watch(void *arg)
@@ -445,18 +468,20 @@ static bool lab_rank_init(struct lab_rank *me)
 	return false;
 }
 
-static void lab_rank_leave(struct lab_rank *me, bool ok)
+/* True: by destroying it, with success. */
+static bool lab_rank_leave(struct lab_rank *me, bool ok)
 {
 	const char *call = ok ? "ncclCommDestroy" : "ncclCommAbort";
 
 	me->phase = LAB_END;
 	if (!me->comm || shared_load_u32(&me->told, SHARED_ACQUIRE))
-		return;
+		return false;
 	lab_call(me, call);
 	ncclResult_t r = ok ? ncclCommDestroy(me->comm) : ncclCommAbort(me->comm);
 	lab_call(me, NULL);
 	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, call);
+	return ok && r == ncclSuccess;
 }
 
 /* As a launcher's rank: init, work, and either an orderly end or an abort. */
@@ -464,6 +489,7 @@ void lab_rank_main(void *arg)
 {
 	struct lab_rank *me = arg;
 	struct lab_run *run = me->run;
+	struct lab_row hurried;
 	bool ok = lab_rank_watch_start(me) && lab_rank_alloc(me) && lab_rank_get_id(me) &&
 		  lab_rank_init(me);
 	if (ok && run->config->on_ready)
@@ -472,14 +498,17 @@ void lab_rank_main(void *arg)
 	ok = ok && lab_rank_series(me);
 	if (ok && me->rank == 0 && run->config->table)
 		lab_table_footer(run);
+	ok = ok && (!run->config->hasty || lab_rank_hurry(me, &hurried));
 	if (!ok)
 		lab_survive_news(me);
-	lab_rank_leave(me, ok);
+	ok = lab_rank_leave(me, ok);
 	shared_store_u32(&me->done, 1, SHARED_RELEASE);
 	if (me->watch)
 		os_thread_join(me->watch);
 	me->phase = LAB_OVER;
 	me->comm = NULL;
+	if (ok && run->config->hasty && run->config->check)
+		lab_rank_check(me, &hurried, me->recv + LAB_GUARD_BYTES);
 	lab_survive_second(me);
 	lab_rank_free(me);
 }

@@ -155,6 +155,7 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 		.env = c->env,
 		.strict_device_view = c->strict_device_view,
 		.warp_width = c->warp_width,
+		.gpu_sms = c->gpu_sms,
 	};
 	int rc = world_create(&world);
 	if (rc)

@@ -34,6 +34,7 @@ struct lab_config {
 	uint32_t device_count;
 	uint32_t ranks_per_proc; /* default 1; real GPUs: LAB_ALL_RANKS */
 	uint32_t warp_width;     /* 0: default */
+	uint32_t gpu_sms;        /* of a GPU, at most; 0: as the model has */
 	bool strict_device_view;
 	const char *const *env; /* NAME=value, NULL-terminated */
 
@@ -47,6 +48,7 @@ struct lab_config {
 	bool check, in_place, out_of_place;
 	bool errors_allowed; /* with faults: an error returned is no failure of the run */
 	uint32_t quiet; /* 1 + the rank that does not ask its communicator (quiet.c); 0: none */
+	bool hasty;     /* ends with an all-reduce that is still running when it destroys */
 	bool recover;   /* with faults: after trouble, a second communicator of the survivors */
 
 	/* One life of a program that survives errors (life.h) instead of the series. NULL: the

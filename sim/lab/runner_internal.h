@@ -58,6 +58,7 @@ struct lab_run {
 
 	ncclUniqueId id;
 	shared_u32 id_ready;
+	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	shared_u64 arrived; /* harness barrier: a count that only grows */
 	shared_u32 failed;  /* some rank gave up: everybody aborts */
 

@@ -480,6 +480,7 @@ static const struct text_key text_keys[] = {
 	{"ranks-per-process", text_write_ranks_per_proc, text_parse_ranks_per_proc,
 	 FIELD(lab.ranks_per_proc), 1, 4096, NULL, false},
 	NUMBER("warp", lab.warp_width, 0, 32),
+	NUMBER("sms", lab.gpu_sms, 0, 4096),
 	NUMBER("strict-device-view", lab.strict_device_view, 0, 1),
 	OWN("env", env),
 	/* the collectives */
@@ -508,6 +509,7 @@ static const struct text_key text_keys[] = {
 	NUMBER("heal-ns", lab.sim.heal_ns, 0, UINT64_MAX),
 	NUMBER("recover", lab.recover, 0, 1),
 	NUMBER("quiet", lab.quiet, 0, 4096),
+	NUMBER("hasty", lab.hasty, 0, 1),
 	OWN("plan", plan),
 };
 

@@ -15,7 +15,7 @@
 
 #include "sim/lab/runner_internal.h"
 
-enum { SURVIVE_PROBES = 3 };
+enum { SURVIVE_PROBES = 3, SURVIVE_LATE_NS = 500000000 };
 
 /* Hooks of the engine are hung once and have no argument. */
 static struct lab_run *survive_run;
@@ -187,6 +187,16 @@ static bool survive_gpu_dead(void)
 	return true;
 }
 
+/* Another rank of the process may have freed this one's memory, and met the error in that, after
+ * this one had come: then nobody goes on. */
+static bool survive_gpu_dead_late(struct lab_run *run)
+{
+	if (survive_gpu_dead())
+		shared_store_u32(&run->lost_late, 1, SHARED_RELEASE);
+	os_sleep_ns(SURVIVE_LATE_NS);
+	return shared_load_u32(&run->lost_late, SHARED_ACQUIRE) != 0;
+}
+
 static void survive_not_recovered(struct lab_rank *me, const char *call, ncclResult_t rc)
 {
 	sim_note_failure(SIM_ERROR, "recovery", me->rank,
@@ -209,6 +219,8 @@ void lab_survive_second(struct lab_rank *me)
 		return;
 	}
 	if (!lab_meet(me) || !shared_load_u32(&run->failed, SHARED_ACQUIRE))
+		return;
+	if (survive_gpu_dead_late(run))
 		return;
 	lab_call(me, "the second communicator");
 	ncclResult_t rc = ncclUnhandledCudaError;

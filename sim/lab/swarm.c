@@ -6,6 +6,7 @@
  * times a second.
  */
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/macros.h"
@@ -158,22 +159,88 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
+/* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). */
+static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
+{
+	static const char *const line[] = {"verbs.cqe nth=%u error\n", "verbs.start nth=%u error\n",
+					   "verbs.request nth=%u refuse\n",
+					   "verbs.recv_cqe nth=%u error\n",
+					   "fabric.link nth=%u forever down\n"};
+	uint64_t which = sim_rng_below(rng, ARRAY_LEN(line));
+	uint64_t power = sim_rng_below(rng, 9);
+	unsigned nth = 1 + (unsigned)sim_rng_below(rng, 1ull << power);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(s->plan, sizeof s->plan, line[which], nth);
+#pragma GCC diagnostic pop
+	s->lab.quiet = 1 + (uint32_t)sim_rng_below(rng, ranks);
+	s->lab.recover = false;
+	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+	swarm_env(s, "NCCL_IB_TIMEOUT=10");
+}
+
+/* When faults heal: one time in four before much has happened, one in four after HCAs have run out
+ * of their retries, else in the middle of init or of the work. */
+static uint64_t swarm_heal_ns(struct sim_rng *rng)
+{
+	static const struct {
+		uint32_t first, powers;
+	} span[] = {{10, 10}, {20, 8}, {20, 8}, {28, 8}};
+	uint64_t s = sim_rng_below(rng, ARRAY_LEN(span));
+	uint64_t shift = span[s].first + sim_rng_below(rng, span[s].powers);
+
+	return (1ull << shift) + sim_rng_below(rng, 1ull << shift);
+}
+
 static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
+	uint32_t ranks = s->lab.hosts * s->lab.gpus;
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.faults");
 	bool drawn = sim_rng_below(&rng, 8) == 0;
-	s->lab.sim.fault_random =
-		faults == SCENARIO_FAULTS_ALWAYS || (faults == SCENARIO_FAULTS_SOME && drawn);
-	/* from 1 us to 268 ms: in the init of some runs, in the middle or behind the end of others */
-	uint64_t shift = 10 + sim_rng_below(&rng, 18);
-	uint64_t heal_ns = (1ull << shift) + sim_rng_below(&rng, 1ull << shift);
-	bool recover = sim_rng_below(&rng, 3) == 0;
-	if (!s->lab.sim.fault_random)
+	uint64_t heal_ns = swarm_heal_ns(&rng);
+	bool recover = sim_rng_below(&rng, 3) == 0, quiet = sim_rng_below(&rng, 24) == 0;
+	/* HCAs that give up within a second, not in half a minute; a message takes less than 4 ms */
+	bool hurried = sim_rng_below(&rng, 2);
+	uint64_t timeout = 10 + sim_rng_below(&rng, 6), retries = sim_rng_below(&rng, 8);
+
+	if (faults == SCENARIO_FAULTS_NONE || (faults == SCENARIO_FAULTS_SOME && !drawn))
 		return;
 	s->lab.sim.heal_ns = heal_ns;
 	s->lab.recover = recover;
+	if (quiet && s->lab.hosts > 1) {
+		swarm_quiet(s, &rng, ranks);
+		return;
+	}
+	if (hurried) {
+		swarm_env(s, "NCCL_IB_TIMEOUT=%u", (unsigned)timeout);
+		swarm_env(s, "NCCL_IB_RETRY_CNT=%u", (unsigned)retries);
+	}
+	char *plan = sim_fault_draw(seed, s->lab.hosts, ranks);
+	ASSERT(plan && strlen(plan) < sizeof s->plan);
+	strcpy(s->plan, plan);
+	free(plan);
+}
+
+/* What is rare in programs, and allowed. */
+static void swarm_habits(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.habits");
+	s->lab.hasty = sim_rng_below(&rng, 6) == 0;
+	bool few = sim_rng_below(&rng, 8) == 0;
+	uint32_t sms = 1 + (uint32_t)sim_rng_below(&rng, 3);
+	if (few)
+		s->lab.gpu_sms = sms;
+	/* connections that begin near the wrap of a counter of 8, 16 or 32 bits */
+	bool late = sim_rng_below(&rng, 6) == 0;
+	uint64_t bits = swarm_one_of(&rng, (uint64_t[]){8, 16, 16, 32, 32, 62}, 6);
+	uint64_t before = sim_rng_below(&rng, 32);
+	if (late)
+		swarm_env(s, "DOPPEL_FIRST_STEP=%llu", (1ull << bits) - before);
 }
 
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -185,5 +252,6 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
 	swarm_world(s, seed);
 	swarm_collectives(s, seed, swarm_settings(s, seed));
+	swarm_habits(s, seed);
 	swarm_faults(s, seed, faults);
 }

@@ -73,6 +73,12 @@ static void report_verdicts(const struct sweep_result *r, FILE *out)
 	fputc('\n', out);
 }
 
+/* No run comes to it, and the catalogue says why. */
+static bool report_idle(const struct sweep_site *s)
+{
+	return !s->hits && !s->visits && (sim_fault_idle(s->name) || sim_probe_idle(s->name));
+}
+
 /* Some of the names; JSON has them all. */
 static void report_names(const char *what, const struct sweep_site *site, uint32_t n, bool visited,
 			 FILE *out)
@@ -80,7 +86,7 @@ static void report_names(const char *what, const struct sweep_site *site, uint32
 	uint32_t listed = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (site[i].hits || (site[i].visits != 0) != visited)
+		if (site[i].hits || (site[i].visits != 0) != visited || report_idle(&site[i]))
 			continue;
 		if (listed < REPORT_NAMES)
 			fprintf(out, "%s%s", listed ? " " : what, site[i].name);
@@ -95,13 +101,18 @@ static void report_names(const char *what, const struct sweep_site *site, uint32
 static void report_sites(const char *what, const char *done, const struct sweep_site *site,
 			 uint32_t n, FILE *out)
 {
-	uint32_t hit = 0;
+	uint32_t hit = 0, idle = 0;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		hit += site[i].hits != 0;
+		idle += report_idle(&site[i]);
+	}
 	if (!n)
 		return;
-	fprintf(out, "%s: %u of %u %s\n", what, hit, n, done);
+	fprintf(out, "%s: %u of %u %s", what, hit, n - idle, done);
+	if (idle)
+		fprintf(out, " (%u more are idle: doppel faults says why)", idle);
+	fputc('\n', out);
 	report_names("  passed by, never taken: ", site, n, true, out);
 	report_names("  never reached: ", site, n, false, out);
 }

@@ -72,6 +72,7 @@ struct world_config {
 	uint64_t gpu_va_bytes;      /* address range per GPU; 0: 8 GiB, or what fits */
 	bool strict_device_view;
 	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
+	uint32_t gpu_sms;    /* at most, of a GPU: blocks wait for one; 0: as the model has */
 };
 
 /* Between sim_start and sim_run. Installs the world half of os.h. */

@@ -23,6 +23,7 @@
 	} while (0)
 
 static struct lab_result *test_result;
+static bool test_hasty;
 
 static void test_failed(const struct lab_result *r, void *arg)
 {
@@ -45,6 +46,7 @@ static void test_run(const char *plan, bool recover, uint64_t heal_ns,
 		c.recover = recover;
 		c.errors_allowed = true;
 		c.on_ready = on_ready;
+		c.hasty = test_hasty;
 		c.on_failed = test_failed;
 		c.sim.fault_plan = plan;
 		c.sim.heal_ns = heal_ns;
@@ -90,6 +92,53 @@ static void test_no_bound_without_healing(void)
 	EXPECT(test_result->virtual_ns > 600000000000ull);
 }
 
+/* Destroyed while its last all-reduce runs: whoever cannot wait for it leaves the others, who then
+ * learn of it; nobody meets a rank whose kernel waits for one that is gone. */
+static void test_an_end_without_a_gpu(void)
+{
+	bool fired = false;
+
+	for (int nth = 1; nth <= 12; nth++) {
+		char plan[64];
+
+		snprintf(plan, sizeof plan, "cuda.event_query rank=0 nth=%d sticky\n", nth);
+		test_hasty = true;
+		test_run(plan, false, 1000000000, NULL);
+		test_hasty = false;
+		EXPECT(test_result->verdict == SIM_PASS);
+		fired |= test_result->fired && test_result->error != ncclSuccess;
+	}
+	EXPECT(fired);
+}
+
+/* The same, with an error of the network that nobody has asked for yet: success means a result. */
+static void test_an_end_without_asking(void)
+{
+	int failed = 0;
+
+	for (int nth = 1; nth <= 60; nth++) {
+		char plan[96];
+
+		snprintf(plan, sizeof plan,
+			 "verbs.qp rank=2 nth=%d flush\nos.task prob=1/16 starve by=50us\n", nth);
+		test_hasty = true;
+		test_run(plan, false, 1000000000, NULL);
+		test_hasty = false;
+		EXPECT(test_result->verdict == SIM_PASS && !test_result->wrong);
+		failed += test_result->fired && test_result->error != ncclSuccess;
+	}
+	EXPECT(failed > 0);
+}
+
+/* What CUDA says of its own accord is no error of the program. */
+static void test_a_pointer_that_cuda_cannot_look_up(void)
+{
+	test_run("cuda.pointer_get_attributes rank=1 nth=3 fail\n", true, 1000000000, NULL);
+	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
+	EXPECT(test_result->error == ncclUnhandledCudaError ||
+	       test_result->error == ncclRemoteError);
+}
+
 static void test_survivors_go_on(void)
 {
 	test_run("os.task rank=1 after=300us kill\n", true, 10000000000, NULL);
@@ -124,5 +173,8 @@ int main(void)
 	test_no_bound_without_healing();
 	test_survivors_go_on();
 	test_an_error_that_blames_the_program();
+	test_an_end_without_a_gpu();
+	test_an_end_without_asking();
+	test_a_pointer_that_cuda_cannot_look_up();
 	return 0;
 }

@@ -35,6 +35,23 @@ r = json.load(open("out.json"))
 assert r["seeds"] == r["passed"] == 60 and r["failures"] == [] and r["code"] == 0, r
 PY
 
+# drawn plans get around: most sites fire, most probes are reached; what is called idle is idle
+rc=0
+"$doppel" sweep --swarm-faults always --seeds 1..300 --twice 0 --json swarm.json >swarm 2>swarm.err || rc=$?
+[ $rc = 0 ] || { fail "the sweep with faults ended with $rc"; tail -5 swarm; }
+"$doppel" faults --json >faults.json
+python3 - <<'PY' || fail "drawn plans leave too much out"
+import json
+r, catalogue = json.load(open("swarm.json")), json.load(open("faults.json"))
+idle = {s["name"] for l in catalogue["layers"] for s in l["sites"] if "idle" in s}
+come_by = sorted(s for s in idle if r["faults"][s][0])
+assert not come_by, "called idle, but come by: %s" % come_by
+fired = [s for s, (visits, fires) in r["faults"].items() if fires]
+assert len(fired) > 24, fired
+probes = [p for p, (_, hits) in r["probes"].items() if hits]
+assert len(probes) > 16, sorted(set(r["probes"]) - set(probes))
+PY
+
 # a seed that holds its worker for too long is one failing seed, no more
 rc=0
 "$doppel" sweep all_reduce --hosts 2 -b 1M -e 64M -n 100 --seeds 1..2 --seed-limit 1 -j 1 \

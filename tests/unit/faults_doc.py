@@ -35,6 +35,15 @@ def catalogue(faults):
             actions = "; ".join(action(a) for a in s["actions"])
             out.append("| `%s` | %s | %s |\n" % (s["name"], s["what"], actions.replace("|", "/")))
         out.append("\n" if rest else "")
+    out.append("### Idle sites\n\nNo run of the lab comes to these; drawn plans leave them out.\n\n")
+    out.append("| sites | why |\n|---|---|\n")
+    why = {}
+    for layer in faults["layers"]:
+        for s in layer["sites"]:
+            if "idle" in s:
+                why.setdefault(s["idle"], []).append("`%s`" % s["name"])
+    out += ["| %s | %s |\n" % (" ".join(names), reason) for reason, names in why.items()]
+    out.append("\n")
     out.append("### Keys\n\n| key | meaning |\n|---|---|\n")
     out += ["| `%s=` | %s |\n" % (k["name"], k["what"]) for k in faults["keys"]]
     return "".join(out)
