@@ -130,9 +130,17 @@ struct hca_pd {
 	uint32_t port;
 };
 
+enum hca_mr_kind {
+	HCA_MR_MEMORY,
+	HCA_MR_NULL, /* swallows what is written, reads as zeroes; local only */
+};
+
 struct hca_mr {
 	struct hca_item item;
-	uint32_t key; /* index << 8 | tag: lkey and rkey */
+	uint32_t key;  /* index << 8 | tag: lkey and rkey; 0: none fits */
+	uint32_t keys; /* that there were at this place, in the life of the world */
+	uint32_t kind; /* enum hca_mr_kind */
+	uint32_t windows; /* bound to it */
 	uint32_t pd, port;
 	uint32_t access;
 	uint32_t users; /* copies going on */
@@ -486,7 +494,8 @@ int hca_sges_read(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t o
 		  uint64_t bytes);
 int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset,
 		   const void *data, uint64_t bytes);
-void hca_mr_destroy(struct hca_mr *mr);
+void hca_mr_destroy(struct hca_mr *mr); /* region.c */
+struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd);
 
 /* ---- faults.c ------------------------------------------------------------------------------- */
 

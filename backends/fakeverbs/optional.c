@@ -23,12 +23,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return HCA_REFUSE_NULL("ibv_reg_dmabuf_mr");
 }
 
-int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-		 int access)
-{
-	return hca_refuse("ibv_rereg_mr") ? IBV_REREG_MR_ERR_CMD : 0;
-}
-
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	return HCA_REFUSE_NULL("ibv_create_ah");

@@ -393,8 +393,9 @@ VH_TEST(iova_and_zero_based_regions_address_by_their_own_numbers)
 	vh_pair(&h, &vh_defaults);
 	struct vh_end *b = &h.end[1];
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	struct ibv_mr *iova = ibv_reg_mr_iova2(b->pd, b->buffer + 4096, 4096, 0x7000, access);
-	struct ibv_mr *zero = ibv_reg_mr_iova2(b->pd, b->buffer + 8192, 4096, 0x9999,
+	const uint64_t page = (uintptr_t)b->buffer % 4096;
+	struct ibv_mr *iova = ibv_reg_mr_iova2(b->pd, b->buffer + 4096, 4096, 0x7000 + page, access);
+	struct ibv_mr *zero = ibv_reg_mr_iova2(b->pd, b->buffer + 8192, 4096, 0x9000 + page,
 					       access | IBV_ACCESS_ZERO_BASED);
 
 	ck_assert_ptr_nonnull(iova);
@@ -402,7 +403,7 @@ VH_TEST(iova_and_zero_based_regions_address_by_their_own_numbers)
 	vh_pattern(h.end[0].buffer, 64, 1);
 	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 64);
 	w.wr.wr.rdma.rkey = iova->rkey;
-	w.wr.wr.rdma.remote_addr = 0x7010;
+	w.wr.wr.rdma.remote_addr = 0x7010 + page;
 	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
 	w.wr.wr_id = 2;
 	w.wr.wr.rdma.rkey = zero->rkey;

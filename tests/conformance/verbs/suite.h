@@ -74,6 +74,7 @@
 	X(LOCAL_INV, "local and remote invalidation of keys")                                      \
 	X(ATOMIC, "atomic operations")                                                             \
 	X(ATOMIC_GLOB, "atomics that are atomic for CPUs, too")                                    \
+	X(ATOMIC_WRITE, "atomic writes")                                                           \
 	X(CQ_EX, "extended completion queues")                                                     \
 	X(QP_EX, "queue pairs with ibv_wr_*")                                                      \
 	X(TIMESTAMP, "completion timestamps")                                                      \

@@ -11,7 +11,8 @@ const char *const vs_need_text[VS_NEED_COUNT] = {VS_NEEDS(TEXT)};
 #define NEED_UNREPORTED                                                                            \
 	(NEED(UC) | NEED(UD) | NEED(RESIZE_CQ) | NEED(REREG) | NEED(DMABUF) | NEED(IMPORT) |       \
 	 NEED(ECE) | NEED(SQD) | NEED(GID_EX) | NEED(LOCAL_INV) | NEED(CQ_EX) | NEED(QP_EX) |      \
-	 NEED(MODIFY_CQ) | NEED(NULL_MR) | NEED(PARENT_DOMAIN) | NEED(POLLABLE))
+	 NEED(ATOMIC_WRITE) | NEED(MODIFY_CQ) | NEED(NULL_MR) | NEED(PARENT_DOMAIN) |              \
+	 NEED(POLLABLE))
 
 static uint64_t need_of_attr(const struct ibv_device_attr_ex *x)
 {
