@@ -41,7 +41,7 @@
 #define HCA_QPN_FIRST     0x100u
 #define HCA_BURST_BYTES   65536u /* payload of one message on the fabric, at most */
 #define HCA_WINDOW_BURSTS 8u     /* in flight per queue pair, at most */
-#define HCA_MAX_RD_ATOMIC 128 /* of any personality */
+#define HCA_MAX_RD_ATOMIC 128    /* of any personality */
 #define HCA_GID_USED      4
 #define HCA_PKEY_COUNT    128
 #define HCA_BUCKETS       64
@@ -112,7 +112,7 @@ struct hca_gid {
 struct hca_port {
 	uint32_t lock;
 	uint32_t up;
-	uint32_t personality; /* see personality.h */
+	uint32_t personality;          /* see personality.h */
 	uint32_t bad_pkeys, bad_qkeys; /* packets refused for these */
 	uint32_t gid_used;
 	struct hca_gid gid[HCA_GID_USED];
@@ -121,7 +121,7 @@ struct hca_port {
 	uint32_t next_qpn;
 	uint32_t atomic_cap; /* enum ibv_atomic_cap */
 	uint32_t atomic_lock;
-	uint32_t atomics; /* queue pairs with a write under way: index + 1 */
+	uint32_t atomics;             /* queue pairs with a write under way: index + 1 */
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */
 };
 
@@ -219,7 +219,7 @@ struct hca_wqe {
 	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
 	uint32_t pad0;
 	uint64_t operand[2]; /* of an atomic: what to compare with or to add; what to put there */
-	int64_t step; /* of the operation that it was posted for; -1: none */
+	int64_t step;        /* of the operation that it was posted for; -1: none */
 };
 
 /* Counters run freely; the slot is counter & (size - 1).
@@ -271,7 +271,7 @@ struct hca_responder {
 	uint32_t nak_sent;  /* for this psn; silent until it comes */
 	uint32_t receiving; /* a SEND is between its first and last packet, in rq.done */
 	uint32_t established;
-	uint64_t received; /* bytes of it */
+	uint64_t received;                               /* bytes of it */
 	struct hca_answered answered[HCA_MAX_RD_ATOMIC]; /* the last max_dest_rd_atomic ones */
 	uint32_t answers;
 };
@@ -365,8 +365,8 @@ struct hca_packet {
 	uint32_t buffer; /* index of the payload's, + 1; small ones first */
 	uint32_t small;
 	uint32_t operation; /* of an atomic: enum ibv_wr_opcode */
-	uint64_t offset; /* of the payload in its message */
-	uint64_t total;  /* of the message */
+	uint64_t offset;    /* of the payload in its message */
+	uint64_t total;     /* of the message */
 	uint64_t remote_address;
 };
 
@@ -442,9 +442,14 @@ struct hca_cq_handle {
 	uint32_t comp_taken;  /* by get_cq_event */
 	uint32_t async_taken; /* by get_async_event */
 };
+struct hca_builder;
 struct hca_qp_handle {
-	struct ibv_qp ibv;
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex; /* begins with the same */
+	};
 	struct hca_qp *hca;
+	struct hca_builder *builder; /* of an extended one (qp_ex.c), behind this; else NULL */
 	uint32_t async_taken;
 };
 
@@ -608,6 +613,19 @@ bool hca_pkey_match(uint16_t a, uint16_t b);
  * port can use; ETIMEDOUT: nobody answers to it. */
 int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port);
 
+/* ---- qp.c, qp_ex.c -------------------------------------------------------------------------- */
+
+/* ex: with room for a builder, and these of its calls. NULL and errno. */
+struct ibv_qp *hca_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *a, bool ex, uint64_t ops);
+struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
+/* What queue pairs of this type do not have: EOPNOTSUPP. */
+int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
+void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops);
+size_t hca_builder_bytes(uint32_t port);
+/* Whoever posts to an extended queue pair waits until nobody is making requests. WAITS. */
+void hca_builder_lock(struct hca_qp_handle *h);
+void hca_builder_unlock(struct hca_qp_handle *h);
+
 /* ---- srq.c ---------------------------------------------------------------------------------- */
 
 struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a);
@@ -656,6 +674,11 @@ void hca_optional_ops(struct ibv_context_ops *ops);
 int hca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr);
+/* Under the queue pair's lock: may it take sends now? Checks one request and writes it into its
+ * slot, `ahead` behind the last posted one; 0 or an errno. Posts `n` that were written so. */
+int hca_post_check_state(const struct hca_qp *qp);
+int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahead);
+void hca_post_doorbell(struct hca_qp *qp, uint32_t n);
 
 void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns);
 /* Events of the requester. */

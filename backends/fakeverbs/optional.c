@@ -53,11 +53,6 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return hca_refuse("ibv_set_ece");
 }
 
-struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
-{
-	return NULL; /* none was made by ibv_create_qp_ex */
-}
-
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	return 0; /* promised to nobody */

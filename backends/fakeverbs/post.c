@@ -35,18 +35,24 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 	}
 }
 
+int hca_post_check_state(const struct hca_qp *qp)
+{
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_ERR)
+		return 0;
+	hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
+	return EINVAL;
+}
+
 static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr *wr,
 			       uint64_t *bytes)
 {
 	const unsigned int flags =
 		IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD && qp->state != IBV_QPS_ERR) {
-		hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
-		return EINVAL;
-	}
-	int rc = hca_post_check_opcode(qp, wr);
+	int rc = hca_post_check_state(qp);
 
+	if (!rc)
+		rc = hca_post_check_opcode(qp, wr);
 	if (rc)
 		return rc;
 	if (wr->send_flags & ~flags)
@@ -98,9 +104,10 @@ static void hca_post_fill_send(struct hca_wqe *e, const struct ibv_send_wr *wr, 
 		memcpy(hca_wqe_sges(e), wr->sg_list, e->sge_count * sizeof(struct ibv_sge));
 }
 
-static bool hca_post_full(const struct hca_qp *qp, const struct hca_queue *q, const char *which)
+static bool hca_post_full(const struct hca_qp *qp, const struct hca_queue *q, uint32_t ahead,
+			  const char *which)
 {
-	if (q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size)
+	if (q->head + ahead - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size)
 		return false;
 	hca_say("%s: qp 0x%x: queue of %u is full%s", which, qp->number, q->size,
 		q->done == q->head ? ": all complete, but no completion of the last ones was polled"
@@ -108,36 +115,57 @@ static bool hca_post_full(const struct hca_qp *qp, const struct hca_queue *q, co
 	return true;
 }
 
+int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahead)
+{
+	uint64_t bytes;
+	int rc = hca_post_check_send(qp, wr, &bytes);
+
+	if (!rc && hca_post_full(qp, &qp->sq, ahead, "ibv_post_send"))
+		rc = ENOMEM;
+	if (rc)
+		return rc;
+	hca_post_fill_send(hca_wqe_at(&qp->sq, qp->sq.head + ahead), wr, bytes);
+	os_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
+	return 0;
+}
+
+void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
+{
+	for (; n; n--) {
+		struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);
+
+		mem_forget(e);
+		mem_release(e);
+	}
+	if (qp->state == IBV_QPS_ERR)
+		hca_qp_flush(qp);
+	else if (qp->sq.next != qp->sq.head)
+		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
+}
+
 int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	sim_point("ibv_post_send");
-	struct hca_qp *qp = hca_qp_of(ibv)->hca;
-	uint64_t bytes;
+	struct hca_qp_handle *h = hca_qp_of(ibv);
+	struct hca_qp *qp = h->hca;
+	uint32_t staged = 0;
 	int rc = 0;
 
+	hca_builder_lock(h);
 	mem_release(NULL); /* the doorbell */
 	int fault = hca_post_fault(qp, "verbs.post_send", ibv);
 
 	hca_lock(&qp->item.lock);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
-		rc = fault ? fault : hca_post_check_send(qp, wr, &bytes);
-		if (!rc && hca_post_full(qp, &qp->sq, "ibv_post_send"))
-			rc = ENOMEM;
+		rc = fault ? fault : hca_post_stage(qp, wr, staged);
 		if (rc)
 			break;
-		struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);
-
-		hca_post_fill_send(e, wr, bytes);
-		mem_forget(e);
-		mem_release(e);
-		os_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
+		staged++;
 	}
-	if (qp->state == IBV_QPS_ERR)
-		hca_qp_flush(qp);
-	else if (qp->sq.next != qp->sq.head)
-		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
+	hca_post_doorbell(qp, staged);
 	hca_unlock(&qp->item.lock);
+	hca_builder_unlock(h);
 	if (rc)
 		*bad = wr;
 	sim_events_drain();
@@ -159,7 +187,7 @@ static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr
 			wr->num_sge, qp->rq.sge_max);
 		return EINVAL;
 	}
-	return hca_post_full(qp, &qp->rq, "ibv_post_recv") ? ENOMEM : 0;
+	return hca_post_full(qp, &qp->rq, 0, "ibv_post_recv") ? ENOMEM : 0;
 }
 
 void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr)

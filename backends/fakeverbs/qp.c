@@ -190,10 +190,9 @@ static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr *a)
 	return hca_command_fault("verbs.create_qp", NULL, port, -1);
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
+struct ibv_qp *hca_qp_create(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a, bool ex,
+			     uint64_t ops)
 {
-	sim_point("ibv_create_qp");
-	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_pd_handle *pd = hca_pd_of(ibv_pd);
 	struct hca_qp_handle *h = NULL;
 	struct hca_qp *qp = NULL;
@@ -204,7 +203,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_qp");
+	h = os_alloc(sizeof *h + (ex ? hca_builder_bytes(pd->hca->port) : 0), "ibv_qp");
 	qp = h ? hca_slab_take_owned(&hca_world()->qp, h) : NULL;
 	if (!qp)
 		goto err;
@@ -217,6 +216,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a)
 		goto err;
 	h->hca = qp;
 	hca_qp_handle_fill(h, ibv_pd, a);
+	if (ex)
+		hca_qp_ex_calls(h, ops);
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&hca_cq_of(a->send_cq)->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&hca_cq_of(a->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
@@ -241,6 +242,13 @@ err:
 	os_free(h);
 	errno = rc;
 	return NULL;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	sim_point("ibv_create_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	return hca_qp_create(pd, a, false, 0);
 }
 
 void hca_qp_destroy(struct hca_qp *qp)

@@ -11,6 +11,7 @@ void hca_extended_ops(struct verbs_context *v)
 {
 	v->create_srq_ex = hca_create_srq_ex;
 	v->create_cq_ex = hca_create_cq_ex;
+	v->create_qp_ex = hca_create_qp_ex;
 	v->modify_cq = hca_modify_cq;
 	v->query_rt_values = hca_query_rt_values;
 	v->alloc_null_mr = hca_alloc_null_mr;
