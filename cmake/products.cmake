@@ -129,6 +129,9 @@ add_custom_command(TARGET doppel POST_BUILD
 # ---- doppel, the program
 if(DOPPEL_FAKE)
 	doppel_sources(cli_sources sim/cli)
+	if(NOT DOPPEL_RDMA STREQUAL "fakeverbs")
+		list(FILTER cli_sources EXCLUDE REGEX "/verbs_[^/]*$")
+	endif()
 	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo>)
 	set_target_properties(doppel-cli PROPERTIES OUTPUT_NAME doppel)
 	target_link_libraries(doppel-cli PRIVATE lab doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)

@@ -11,6 +11,11 @@
 #ifndef BACKENDS_DROPIN_DROPIN_H
 #define BACKENDS_DROPIN_DROPIN_H
 
+/* Where a program lives that says nothing: on host 0 of so many of this machine. All programs of a
+ * fabric have the same number. */
+#define DROPIN_MACHINE "workstation-2hca"
+#define DROPIN_HOSTS   4
+
 /* Says that this call is not built, sets errno to EOPNOTSUPP, and returns that. */
 int dropin_refuse(const char *call) __attribute__((visibility("hidden")));
 

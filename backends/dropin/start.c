@@ -18,9 +18,6 @@
 #include "backends/dropin/dropin.h"
 #include "backends/fakeverbs/hca.h"
 
-#define DROPIN_MACHINE "workstation-2hca"
-#define DROPIN_HOSTS   4
-
 static pthread_mutex_t dropin_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool dropin_failed;
 static char *dropin_plan;

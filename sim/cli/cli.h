@@ -21,6 +21,7 @@ int cli_shrink(int argc, char **argv);
 int cli_shrink_dir(const char *dir);
 int cli_topo(int argc, char **argv);
 int cli_exhaust(int argc, char **argv);
+int cli_verbs_run(int argc, char **argv);
 int cli_faults(int argc, char **argv);
 int cli_env(int argc, char **argv);
 

@@ -26,6 +26,9 @@ static const struct cli_command cli_commands[] = {
 	{"topo", "show a machine's topology, search rings in it", cli_topo},
 	{"exhaust", "fail the k-th call of each kind for every k; kill and abort at every moment",
 	 cli_exhaust},
+#if DOPPEL_FAKEVERBS
+	{"verbs-run", "run an ordinary verbs program on HCA doubles", cli_verbs_run},
+#endif
 	{"faults", "list the fault sites and the grammar of a plan", cli_faults},
 	{"env", "list the environment variables with meaning and default", cli_env},
 };
@@ -35,7 +38,7 @@ static void cli_usage(FILE *out)
 	fprintf(out, "Usage: doppel COMMAND [OPTIONS]\n\n"
 		     "GPU collective communication on doubles of GPUs and HCAs.\n\nCommands:\n");
 	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
-		fprintf(out, "  %-8s %s\n", cli_commands[i].name, cli_commands[i].what);
+		fprintf(out, "  %-9s %s\n", cli_commands[i].name, cli_commands[i].what);
 	fprintf(out, "\n'doppel COMMAND --help' explains a command.\n");
 }
 

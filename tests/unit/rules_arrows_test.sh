@@ -29,7 +29,7 @@ declare -A allowed=(
 	[sim/engine]="core/os core/base sim/engine"
 	[sim/world]="core/os core/base sim/engine sim/world"
 	[sim/lab]="core/os core/base core/include sim/engine sim/world sim/lab backends"
-	[sim/cli]="core/os core/base core/include core/topo sim/engine sim/world sim/lab sim/cli backends"
+	[sim/cli]="core/os core/base core/include core/topo sim/engine sim/world sim/lab sim/cli backends backends/dropin"
 )
 
 bad=0 seen=0

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * doppel verbs-run in parts. verbs_run.c: options, environment, exec. verbs_space.c: a private mount
+ * namespace with /dev/infiniband and /sys/class/infiniband. verbs_sys.c: what is in those trees, as
+ * the HCA double itself reports it. Paths are absolute; errors 0 or a positive errno.
+ */
+#ifndef SIM_CLI_VERBS_RUN_H
+#define SIM_CLI_VERBS_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct verbs_run {
+	const char *machine, *host, *faults, *trace, *fabric, *seed;
+	bool leaks, bare; /* bare: no namespace */
+	char **program;   /* with its arguments; NULL-terminated */
+};
+
+/* From now on this process, and what it executes, sees the HCAs of `r` in /dev and /sys. What could
+ * not be arranged is said in a line each; the program may do without. */
+void verbs_space_enter(const struct verbs_run *r);
+
+/* Fills three folders, which exist and are empty: device nodes, /sys/class/infiniband and
+ * /sys/class/infiniband_verbs. In a process of its own: it makes a world. */
+int verbs_sys_fill(const struct verbs_run *r, const char *dev, const char *classes,
+		   const char *verbs_classes);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What Linux shows of HCAs in /dev/infiniband, /sys/class/infiniband and infiniband_verbs, for the
+ * HCAs of one host of a world: asked for by the verbs themselves, so files and calls agree. The PCI
+ * function is a hidden folder beside the devices; `device` leads there, and its name is the address
+ * that topology detection looks for.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "backends/dropin/dropin.h"
+#include "core/base/macros.h"
+#include "sim/cli/verbs_run.h"
+#include "sim/world/world.h"
+
+#define SYS_PATH 512
+
+struct sys_fill {
+	const char *dev, *classes, *verbs_classes;
+	char netdev[IF_NAMESIZE]; /* what stands behind RoCE ports */
+	int rc;                   /* the first error */
+};
+
+static void sys_path(char out[SYS_PATH], const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void sys_path(char out[SYS_PATH], const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	int n = vsnprintf(out, SYS_PATH, fmt, ap);
+	va_end(ap);
+	ASSERT(n < SYS_PATH);
+}
+
+/* One that the program finds: a real one if there is one. */
+static void sys_netdev(struct sys_fill *f)
+{
+	struct if_nameindex *all = if_nameindex();
+
+	snprintf(f->netdev, sizeof f->netdev, "lo");
+	for (struct if_nameindex *i = all; i && i->if_index; i++) {
+		if (!strcmp(i->if_name, "lo"))
+			continue;
+		snprintf(f->netdev, sizeof f->netdev, "%s", i->if_name);
+		break;
+	}
+	if_freenameindex(all);
+}
+
+static void sys_failed(struct sys_fill *f, const char *path)
+{
+	if (!f->rc) {
+		f->rc = errno;
+		fprintf(stderr, "doppel verbs-run: %s: %s\n", path, strerror(errno));
+	}
+}
+
+static void sys_folder(struct sys_fill *f, const char *dir, const char *name)
+{
+	char path[SYS_PATH];
+
+	sys_path(path, "%s/%s", dir, name);
+	if (mkdir(path, 0755) && errno != EEXIST)
+		sys_failed(f, path);
+}
+
+static void sys_file(struct sys_fill *f, const char *dir, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static void sys_file(struct sys_fill *f, const char *dir, const char *name, const char *fmt, ...)
+{
+	char path[SYS_PATH];
+	va_list ap;
+
+	sys_path(path, "%s/%s", dir, name);
+	FILE *out = fopen(path, "we");
+
+	if (!out) {
+		sys_failed(f, path);
+		return;
+	}
+	va_start(ap, fmt);
+	vfprintf(out, fmt, ap);
+	va_end(ap);
+	fputc('\n', out);
+	if (fclose(out))
+		sys_failed(f, path);
+}
+
+static void sys_guid_file(struct sys_fill *f, const char *dir, const char *name, uint64_t guid)
+{
+	guid = be64toh(guid);
+	sys_file(f, dir, name, "%04x:%04x:%04x:%04x", (unsigned)(guid >> 48),
+		 (unsigned)(guid >> 32) & 0xffff, (unsigned)(guid >> 16) & 0xffff,
+		 (unsigned)guid & 0xffff);
+}
+
+/* ---- a port --------------------------------------------------------------------------------- */
+
+static void sys_gids(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, int count,
+		     const char *dir)
+{
+	char gids[SYS_PATH], types[SYS_PATH], ndevs[SYS_PATH], name[16];
+
+	sys_folder(f, dir, "gids");
+	sys_folder(f, dir, "gid_attrs");
+	sys_folder(f, dir, "gid_attrs/types");
+	sys_folder(f, dir, "gid_attrs/ndevs");
+	sys_path(gids, "%s/gids", dir);
+	sys_path(types, "%s/gid_attrs/types", dir);
+	sys_path(ndevs, "%s/gid_attrs/ndevs", dir);
+	for (int i = 0; i < count; i++) {
+		struct ibv_gid_entry e = {0};
+		bool used = ibv_query_gid_ex(ctx, port, (uint32_t)i, &e, 0) == 0;
+		const uint8_t *g = e.gid.raw;
+
+		snprintf(name, sizeof name, "%d", i);
+		sys_file(f, gids, name,
+			 "%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x",
+			 g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7], g[8], g[9], g[10], g[11],
+			 g[12], g[13], g[14], g[15]);
+		if (!used) /* reading the others' type is an error in sysfs, too */
+			continue;
+		sys_file(f, types, name, "%s",
+			 e.gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+		if (e.gid_type != IBV_GID_TYPE_IB)
+			sys_file(f, ndevs, name, "%s", f->netdev);
+	}
+}
+
+static void sys_pkeys(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, int count,
+		      const char *dir)
+{
+	char pkeys[SYS_PATH], name[16];
+
+	sys_folder(f, dir, "pkeys");
+	sys_path(pkeys, "%s/pkeys", dir);
+	for (int i = 0; i < count; i++) {
+		__be16 pkey = 0;
+
+		if (ibv_query_pkey(ctx, port, i, &pkey))
+			break;
+		snprintf(name, sizeof name, "%d", i);
+		sys_file(f, pkeys, name, "0x%04x", be16toh(pkey));
+	}
+}
+
+static void sys_counters(struct sys_fill *f, const char *dir)
+{
+	static const char *const names[] = {
+		"port_xmit_data",      "port_rcv_data",
+		"port_xmit_packets",   "port_rcv_packets",
+		"port_rcv_errors",     "port_xmit_discards",
+		"symbol_error",        "link_downed",
+		"link_error_recovery", "excessive_buffer_overrun_errors",
+		"port_xmit_wait",      "VL15_dropped"};
+	char counters[SYS_PATH];
+
+	sys_folder(f, dir, "counters");
+	sys_folder(f, dir, "hw_counters");
+	sys_path(counters, "%s/counters", dir);
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		sys_file(f, counters, names[i], "0");
+}
+
+static void sys_rate(struct sys_fill *f, const char *dir, const struct ibv_port_attr *a)
+{
+	static const struct {
+		int speed;
+		double gbps;
+		const char *name;
+	} speeds[] = {{1, 2.5, "SDR"}, {2, 5, "DDR"},   {4, 10, "QDR"},  {8, 10, "FDR10"},
+		      {16, 14, "FDR"}, {32, 25, "EDR"}, {64, 50, "HDR"}, {128, 100, "NDR"}};
+	int lanes = a->active_width == 2   ? 4
+		    : a->active_width == 4 ? 8
+		    : a->active_width == 8 ? 12
+					   : 1;
+
+	for (size_t i = 0; i < sizeof speeds / sizeof speeds[0]; i++)
+		if (speeds[i].speed == a->active_speed)
+			sys_file(f, dir, "rate", "%g Gb/sec (%dX %s)", lanes * speeds[i].gbps,
+				 lanes, speeds[i].name);
+}
+
+static void sys_port(struct sys_fill *f, struct ibv_context *ctx, uint8_t port, const char *device)
+{
+	static const char *const states[] = {"NOP",   "DOWN",   "INIT",
+					     "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+	struct ibv_port_attr a;
+	char dir[SYS_PATH];
+
+	if (ibv_query_port(ctx, port, &a)) {
+		sys_failed(f, device);
+		return;
+	}
+	sys_path(dir, "%s/ports/%u", device, port);
+	sys_folder(f, dir, "");
+	sys_file(f, dir, "state", "%d: %s", a.state, states[a.state <= 5 ? a.state : 0]);
+	sys_file(f, dir, "phys_state", "%d: %s", a.phys_state,
+		 a.phys_state == 5 ? "LinkUp" : "Disabled");
+	sys_file(f, dir, "link_layer", "%s",
+		 a.link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "Ethernet");
+	sys_file(f, dir, "lid", "0x%x", a.lid);
+	sys_file(f, dir, "sm_lid", "0x%x", a.sm_lid);
+	sys_file(f, dir, "sm_sl", "%u", a.sm_sl);
+	sys_file(f, dir, "lid_mask_count", "%u", a.lmc);
+	sys_file(f, dir, "cap_mask", "0x%08x", a.port_cap_flags);
+	sys_rate(f, dir, &a);
+	sys_gids(f, ctx, port, a.gid_tbl_len, dir);
+	sys_pkeys(f, ctx, port, a.pkey_tbl_len, dir);
+	sys_counters(f, dir);
+}
+
+/* ---- a device ------------------------------------------------------------------------------- */
+
+/* /dev/infiniband/NAME, which can be opened and has the type of a character device: all that
+ * programs look at. */
+static void sys_node(struct sys_fill *f, const char *name)
+{
+	char path[SYS_PATH];
+
+	sys_path(path, "%s/%s", f->dev, name);
+	if (mknod(path, S_IFCHR | 0666, makedev(1, 3)) == 0) {
+		if (access(path, R_OK | W_OK) == 0 && chmod(path, 0666) == 0) {
+			int fd = open(path, O_RDWR | O_CLOEXEC);
+
+			if (fd >= 0) {
+				close(fd);
+				return;
+			}
+		}
+		unlink(path); /* not allowed to open nodes here */
+	}
+	if (mknod(path, S_IFREG | 0666, 0) || mount("/dev/null", path, NULL, MS_BIND, NULL))
+		sys_failed(f, path);
+}
+
+static void sys_pci(struct sys_fill *f, const char *device, const char *ibdev,
+		    const struct ibv_device_attr *a, const struct world_nic *nic)
+{
+	const char *address = nic->bus_id[0] ? nic->bus_id : "0000:00:00.0";
+	char dir[SYS_PATH], link[SYS_PATH], name[64];
+
+	snprintf(name, sizeof name, ".pci-%s", ibdev);
+	sys_folder(f, f->classes, name);
+	snprintf(name, sizeof name, ".pci-%s/%s", ibdev, address);
+	sys_folder(f, f->classes, name);
+	sys_path(dir, "%s/%s", f->classes, name);
+	/* the vendor of the port's GUID is an OUI; of the PCI function, it is Mellanox' */
+	sys_file(f, dir, "vendor", "0x15b3");
+	sys_file(f, dir, "device", "0x%04x", a->vendor_part_id ? a->vendor_part_id : 0x1017);
+	sys_file(f, dir, "class", "0x020700");
+	sys_file(f, dir, "numa_node", "%d", nic->numa);
+	sys_file(f, dir, "current_link_speed", "16.0 GT/s PCIe");
+	sys_file(f, dir, "current_link_width", "16");
+	sys_file(f, dir, "max_link_speed", "16.0 GT/s PCIe");
+	sys_file(f, dir, "max_link_width", "16");
+	sys_file(f, dir, "local_cpulist", "0-%ld", sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	sys_folder(f, dir, "infiniband");
+	sys_folder(f, dir, "net");
+	snprintf(name, sizeof name, "infiniband/%s", ibdev);
+	sys_folder(f, dir, name);
+	snprintf(name, sizeof name, "net/%s", f->netdev);
+	sys_folder(f, dir, name);
+	sys_path(link, "%s/device", device);
+	sys_path(dir, "../.pci-%s/%s", ibdev, address);
+	if (symlink(dir, link))
+		sys_failed(f, link);
+}
+
+static void sys_verbs_class(struct sys_fill *f, const struct ibv_device *d, const char *ibdev)
+{
+	char dir[SYS_PATH], link[SYS_PATH], to[SYS_PATH];
+
+	sys_folder(f, f->verbs_classes, d->dev_name);
+	sys_path(dir, "%s/%s", f->verbs_classes, d->dev_name);
+	sys_file(f, dir, "ibdev", "%s", ibdev);
+	sys_file(f, dir, "dev", "1:3");
+	sys_file(f, dir, "abi_version", "1");
+	sys_path(link, "%s/device", dir);
+	sys_path(to, "../../infiniband/%s/device", ibdev);
+	if (symlink(to, link))
+		sys_failed(f, link);
+}
+
+static void sys_device(struct sys_fill *f, struct ibv_device *d, const struct world_nic *nic)
+{
+	struct ibv_context *ctx = ibv_open_device(d);
+	const char *name = ibv_get_device_name(d);
+	struct ibv_device_attr a;
+	char dir[SYS_PATH];
+
+	if (!ctx || ibv_query_device(ctx, &a)) {
+		sys_failed(f, name);
+		if (ctx)
+			ibv_close_device(ctx);
+		return;
+	}
+	sys_folder(f, f->classes, name);
+	sys_path(dir, "%s/%s", f->classes, name);
+	sys_file(f, dir, "node_type", "1: CA");
+	sys_file(f, dir, "node_desc", "%s", name);
+	sys_file(f, dir, "fw_ver", "%s", a.fw_ver);
+	sys_file(f, dir, "hca_type", "MT%u", a.vendor_part_id);
+	sys_file(f, dir, "hw_rev", "%u", a.hw_ver);
+	sys_file(f, dir, "board_id", "DOPPEL0000001");
+	sys_guid_file(f, dir, "node_guid", a.node_guid);
+	sys_guid_file(f, dir, "sys_image_guid", a.sys_image_guid);
+	sys_folder(f, dir, "ports");
+	for (uint8_t port = 1; port <= a.phys_port_cnt; port++)
+		sys_port(f, ctx, port, dir);
+	sys_pci(f, dir, name, &a, nic);
+	sys_verbs_class(f, d, name);
+	sys_node(f, d->dev_name);
+	ibv_close_device(ctx);
+}
+
+static const struct world_nic *sys_nic(const char *name)
+{
+	const struct world_machine *m = world_host_machine(os_proc()->host);
+
+	for (int32_t i = 0; i < m->nic_count; i++)
+		if (!strcmp(m->nic[i].name, name))
+			return &m->nic[i];
+	return NULL;
+}
+
+static void sys_main(void *arg)
+{
+	struct sys_fill *f = arg;
+	int count = 0;
+	struct ibv_device **list = ibv_get_device_list(&count);
+
+	sys_file(f, f->verbs_classes, "abi_version", "6");
+	for (int i = 0; i < count; i++)
+		sys_device(f, list[i], sys_nic(ibv_get_device_name(list[i])));
+	if (list)
+		ibv_free_device_list(list);
+}
+
+int verbs_sys_fill(const struct verbs_run *r, const char *dev, const char *classes,
+		   const char *verbs_classes)
+{
+	const char *machine = getenv("DOPPEL_MACHINE"), *host = getenv("DOPPEL_HOST");
+	struct sys_fill f = {.dev = dev, .classes = classes, .verbs_classes = verbs_classes};
+	const struct world_config c = {.hosts = DROPIN_HOSTS,
+				       .machine = machine && *machine ? machine : DROPIN_MACHINE};
+	const struct sim_config e = {.engine = SIM_ENGINE_SIM, .strategy = SIM_FIFO};
+	unsigned long on = host ? strtoul(host, NULL, 10) : 0;
+
+	(void)r;
+	umask(0);
+	sys_netdev(&f);
+	if (on >= DROPIN_HOSTS || sim_start(&e))
+		return EINVAL;
+	if (world_create(&c))
+		return EINVAL;
+	sim_main_proc()->host = (uint32_t)on;
+	if (sim_run(sys_main, &f) != SIM_PASS)
+		return EIO;
+	return f.rc;
+}

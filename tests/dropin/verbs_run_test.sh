@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# doppel verbs-run: the program gets our library, device nodes and a /sys tree; its exit code is
+# passed on; nothing of it is outside. As root and as somebody else.
+set -euo pipefail
+build=$1
+doppel=$build/doppel
+[ -e "$build/verbs/libibverbs.so.1" ] || { echo "no drop-in in this preset"; exit 77; }
+case $(readelf -d "$build/libdoppel-rt.so") in
+*libasan* | *libtsan*) echo "foreign programs carry no sanitizer"; exit 77 ;;
+esac
+rc=0
+fail() { echo "$*"; rc=1; }
+run() { timeout 30 "$doppel" verbs-run "$@"; }
+
+before=$(ls /dev /sys/class)
+for code in 0 7; do
+	got=0
+	run sh -c "exit $code" || got=$?
+	[ $got = $code ] || fail "exit code $got, expected $code"
+done
+got=0
+run /no/such/program 2>/dev/null || got=$?
+[ $got = 127 ] || fail "a program that is not there: exit code $got, expected 127"
+
+look='
+	cd /sys/class/infiniband/mlx5_0/ports/1 && cat gid_attrs/types/1 gid_attrs/types/3 gids/3 state link_layer &&
+	basename $(realpath /sys/class/infiniband/mlx5_0/device) && cat /sys/class/infiniband/mlx5_0/device/vendor &&
+	test -c /dev/infiniband/uverbs0 -a -r /dev/infiniband/uverbs0 -a -w /dev/infiniband/uverbs0 && echo node &&
+	cat /sys/class/infiniband_verbs/uverbs1/ibdev && test -e /dev/null -a -e /dev/urandom &&
+	test -e /sys/class/net/lo && id -u'
+expected='RoCE v2
+RoCE v2
+0000:0000:0000:0000:0000:ffff:ac10:0001
+4: ACTIVE
+Ethernet
+0000:0b:00.0
+0x15b3
+node
+mlx5_1'
+check() { # who, uid, command...
+	local who=$1 uid=$2 seen
+	shift 2
+	seen=$("$@" sh -c "$look" 2>&1) || fail "$who: the program failed: $seen"
+	[ "$seen" = "$expected
+$uid" ] || fail "$who sees: $seen"
+}
+check "$(id -un)" "$(id -u)" run
+if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$doppel"; then
+	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 30 "$doppel" verbs-run)
+	check nobody 65534 "${nobody[@]}"
+	# two of them share one user namespace, or they could not reach each other's memory
+	"${nobody[@]}" sh -c 'readlink /proc/self/ns/user; sleep 2' >"${TMPDIR:-/tmp}/space.$$" &
+	sleep 1
+	second=$("${nobody[@]}" readlink /proc/self/ns/user)
+	wait $!
+	[ "$second" = "$(cat "${TMPDIR:-/tmp}/space.$$")" ] || fail "two programs of one user, two user namespaces"
+	rm -f "${TMPDIR:-/tmp}/space.$$"
+fi
+if command -v ibv_devinfo >/dev/null; then
+	grep -q 'GID\[  3\]:.*::ffff:172.16.0.1, RoCE v2' <<<"$(run ibv_devinfo -v)" ||
+		fail "ibv_devinfo does not show the GID"
+	grep -q mlx5_1 <<<"$(run ibv_devices)" || fail "ibv_devices does not show mlx5_1"
+fi
+[ "$before" = "$(ls /dev /sys/class)" ] || fail "something of it is outside"
+exit $rc
