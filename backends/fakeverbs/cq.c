@@ -297,6 +297,10 @@ void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 		wc->byte_len = e->bytes;
 		wc->imm_data = e->imm;
 		wc->wc_flags = e->flags;
+		wc->src_qp = e->src_qpn;
+		wc->slid = e->slid;
+		wc->sl = (uint8_t)e->sl;
+		wc->pkey_index = e->pkey_index;
 		return;
 	}
 	/* only wr_id, status, qp_num and vendor_err mean something now: whoever reads these, sees

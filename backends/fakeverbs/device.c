@@ -288,7 +288,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-				    IBV_DEVICE_SRQ_RESIZE,
+				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_UD_AV_PORT_ENFORCE,
 		.max_sge = (int)p->max_sge,
 		.max_sge_rd = (int)p->max_sge,
 		.max_cq = (int)p->max_cq,
@@ -302,6 +302,10 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_srq = HCA_CHUNKS << 5,
 		.max_srq_wr = (int)p->max_wr,
 		.max_srq_sge = (int)p->max_sge,
+		.max_ah = (int)p->max_ah,
+		.max_mcast_grp = (int)p->max_mcast_members,
+		.max_mcast_qp_attach = (int)p->max_mcast_attach,
+		.max_total_mcast_qp_attach = (int)p->max_mcast_members,
 		.max_pkeys = (uint16_t)p->pkey_count,
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,

@@ -50,6 +50,7 @@
 #define HCA_RETH_BYTES   16u
 #define HCA_ATOMIC_BYTES 28u
 #define HCA_ACK_BYTES    66u
+#define HCA_GRH_BYTES    40u /* in front of a received datagram */
 /* What things take inside an HCA; round numbers of a current one. */
 #define HCA_DOORBELL_NS 150u
 #define HCA_LOOPBACK_NS 300u
@@ -149,6 +150,20 @@ struct hca_mr {
 	struct peermem_region region;
 };
 
+struct hca_ah {
+	struct hca_item item;
+	uint32_t pd, port;
+	uint32_t to_port; /* or HCA_MULTICAST, HCA_NOBODY */
+	struct ibv_ah_attr attr;
+};
+
+/* A queue pair's membership of a multicast group (mcast.c). */
+struct hca_member {
+	struct hca_item item;
+	uint32_t port, qp, qp_generation;
+	union ibv_gid gid;
+};
+
 /* Waits of the owner are on the handles: struct ibv_cq, ibv_comp_channel, ibv_context. */
 struct hca_channel {
 	struct hca_item item;
@@ -177,7 +192,8 @@ struct hca_cqe {
 	uint32_t slot; /* the work queue's slots before this one are free once it is polled */
 	uint32_t srq;  /* index + 1: instead, one of this shared queue's is */
 	uint32_t srq_generation;
-	uint32_t pad0;
+	uint32_t src_qpn; /* of a datagram, as the rest of this line */
+	uint16_t slid, sl, pkey_index, pad1;
 	uint64_t token;     /* its object for memory.h */
 	uint64_t timestamp; /* ns; of a queue that stamps */
 };
@@ -217,7 +233,7 @@ struct hca_wqe {
 	uint32_t psn, packets; /* once started */
 	uint32_t started;
 	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
-	uint32_t pad0;
+	uint32_t ah, ah_generation, dest_qpn; /* of a datagram; its Q_Key is in rkey */
 	uint64_t operand[2]; /* of an atomic: what to compare with or to add; what to put there */
 	int64_t step;        /* of the operation that it was posted for; -1: none */
 };
@@ -270,8 +286,9 @@ struct hca_responder {
 	uint32_t psn;       /* expected */
 	uint32_t nak_sent;  /* for this psn; silent until it comes */
 	uint32_t receiving; /* a SEND is between its first and last packet, in rq.done */
+	uint32_t writing;   /* so is a WRITE of an unreliable connection */
 	uint32_t established;
-	uint64_t received;                               /* bytes of it */
+	uint64_t received;                               /* bytes of either */
 	struct hca_answered answered[HCA_MAX_RD_ATOMIC]; /* the last max_dest_rd_atomic ones */
 	uint32_t answers;
 };
@@ -309,7 +326,8 @@ struct hca_qp {
 	uint32_t signal_all;
 	/* attributes; `attr` as modify_qp set them */
 	uint32_t access, pkey_index, path_mtu, mtu_bytes;
-	uint32_t qkey; /* UD */
+	uint32_t qkey;             /* UD */
+	uint32_t blocks_own_mcast; /* UD: does not receive what it sends to its own group */
 	uint32_t dest_qpn, dest_port;
 	uint32_t max_rd_atomic, max_dest_rd_atomic;
 	uint32_t min_rnr_timer, timeout, retry_count, rnr_retry;
@@ -353,9 +371,23 @@ enum hca_packet_flag {
 	HCA_ACK_REQUEST = 16,
 };
 
+/* The way of a datagram. */
+struct hca_route {
+	union ibv_gid sgid, dgid;
+	uint32_t global; /* has them */
+	uint32_t gid_type;
+	uint32_t flow_label;
+	uint16_t slid;
+	uint8_t traffic_class, hop_limit, sl;
+};
+
 /* One message on the fabric: `packets` packets from `psn` on. */
 struct hca_packet {
 	struct hca_item item;
+	uint32_t service; /* enum ibv_qp_type that it is for */
+	uint16_t pkey;
+	uint32_t qkey; /* of a datagram, as is its route */
+	struct hca_route route;
 	uint32_t kind, flags;
 	uint32_t from_port, to_port, from_qpn, to_qpn;
 	uint32_t psn, packets;
@@ -383,7 +415,8 @@ struct hca_buffer_large {
 
 struct hca_world {
 	uint32_t ports;
-	struct hca_slab qp, cq, srq, mr, pd, context, channel, event, packet, small, large;
+	struct hca_slab qp, cq, srq, ah, member, mr, pd, context, channel, event, packet, small, large;
+	uint32_t member_lock; /* a leaf */
 	uint32_t mem_lock;
 	uint64_t mem_free[48]; /* by power of two: first free block */
 	struct hca_port port[];
@@ -393,6 +426,8 @@ struct hca_world {
 struct hca_world *hca_world(void);
 /* options.c: what it can be told to be. */
 void hca_port_configure(struct hca_port *port, uint32_t index);
+/* A variable of the world's configuration, else of the program. NULL: unset. */
+const char *hca_env(const char *name);
 /* For a program that made no world itself: `start` makes one at the first call that needs one; 0 or
  * an errno. Set once, at load. */
 void hca_on_first_call(int (*start)(void));
@@ -451,6 +486,11 @@ struct hca_qp_handle {
 	struct hca_qp *hca;
 	struct hca_builder *builder; /* of an extended one (qp_ex.c), behind this; else NULL */
 	uint32_t async_taken;
+};
+
+struct hca_ah_handle {
+	struct ibv_ah ibv;
+	struct hca_ah *hca;
 };
 
 struct hca_srq_handle {
@@ -641,6 +681,40 @@ void hca_srq_drop(struct hca_qp *qp);
 int hca_srq_fault(struct hca_srq *srq, const struct ibv_srq *ibv);
 void hca_srq_destroy(struct hca_srq *srq);
 
+/* ---- ah.c, mcast.c, ud.c, unacked.c ---------------------------------------------------------- */
+
+/* Does the other end answer? Not to unreliable connections and datagrams. */
+static inline bool hca_qp_type_acked(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_UC && type != IBV_QPT_UD;
+}
+/* Has this type of queue pair that operation? */
+bool hca_opcode_fits(enum ibv_qp_type type, uint32_t opcode);
+/* The address of a datagram's request; NULL: it is gone. */
+const struct hca_ah *hca_ah_find(const struct hca_wqe *e);
+bool hca_mcast_member(const struct hca_qp *qp);
+/* Leaves all groups. */
+void hca_mcast_end(const struct hca_qp *qp);
+/* Takes the packet: a copy for each HCA with a member. */
+void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p);
+/* To every member on the packet's port. */
+void hca_mcast_deliver(const struct hca_packet *p);
+enum ibv_wc_status hca_ud_status(const struct hca_qp *qp, const struct hca_wqe *e);
+/* Takes the packet, which has all but its way. */
+void hca_ud_send(struct hca_qp *qp, const struct hca_wqe *e, struct hca_packet *p);
+void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p);
+void hca_grh_build(const struct hca_packet *p, uint8_t grh[HCA_GRH_BYTES]);
+void hca_uc_request(struct hca_qp *qp, const struct hca_packet *p);
+/* One burst of sq.next; false: nothing can be sent now. */
+bool hca_unacked_burst(struct hca_qp *qp, uint64_t *wire_bytes);
+/* Everything in the send queue is flushed; to SQE: that, and the state. */
+void hca_send_flush(struct hca_qp *qp);
+void hca_qp_to_sqe(struct hca_qp *qp);
+/* The message is longer than its receive, on a queue pair that is not acknowledged to. */
+void hca_recv_too_small(struct hca_qp *qp, const struct hca_packet *p);
+/* Is the packet of the queue pair's partition? Counted if not. */
+bool hca_pkey_accepts(const struct hca_qp *qp, const struct hca_packet *p);
+
 /* ---- vctx.c: the extended calls of a context ------------------------------------------------ */
 void hca_extended_ops(struct verbs_context *v);
 /* ---- atomic.c ------------------------------------------------------------------------------- */
@@ -689,17 +763,35 @@ void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_drained(struct hca_qp *qp);
+/* The parts of sending that both kinds of transport share: sq.next's turn, its packet, its bytes
+ * (not 0: the region went away), its end. */
+bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e);
+struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t bytes);
+int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p);
+void hca_send_succeed(struct hca_qp *qp);
+/* The oldest request fails; everything behind it is flushed. */
+void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status);
 /* Completes the oldest send; status other than success always makes a CQE. */
 void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status);
 void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struct hca_packet *p,
 		       uint64_t bytes);
 
 void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p);
+/* The first packet in RTR: IBV_EVENT_COMM_EST. */
+void hca_responder_heard(struct hca_qp *qp);
+/* A message is whole: its receive completes, unless a fault says otherwise. False: it failed. */
+bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint64_t bytes);
+/* The fault of the receive that was posted here: its completion tells. */
+void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
+			     enum ibv_wc_status status, enum hca_nak nak);
 
 struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind kind,
 				  uint32_t bytes);
 uint8_t *hca_packet_data(const struct hca_packet *p);
 void hca_packet_free(struct hca_packet *p);
+void *hca_packet_copy(void *packet);
+/* To that queue pair, which is locked: dropped if it is not open for it. */
+void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p);
 /* Takes the packet. Lost or not: nobody learns. */
 void hca_packet_send(struct hca_qp *qp, struct hca_packet *p);
 uint64_t hca_rnr_ns(uint32_t timer);

@@ -23,26 +23,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return HCA_REFUSE_NULL("ibv_reg_dmabuf_mr");
 }
 
-struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	return HCA_REFUSE_NULL("ibv_create_ah");
-}
-
-int ibv_destroy_ah(struct ibv_ah *ah)
-{
-	return hca_refuse("ibv_destroy_ah");
-}
-
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return hca_refuse("ibv_attach_mcast");
-}
-
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return hca_refuse("ibv_detach_mcast");
-}
-
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	return hca_refuse("ibv_query_ece");

@@ -11,7 +11,7 @@
 #include "backends/fakeverbs/hca.h"
 #include "core/os/os_ops.h"
 
-static const char *hca_env(const char *name)
+const char *hca_env(const char *name)
 {
 	const struct world_config *c = world_config();
 	size_t n = strlen(name);

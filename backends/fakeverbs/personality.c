@@ -40,7 +40,7 @@
 #define HCA_CONNECTX                                                                               \
 	.vendor_id = 0x02c9, .vendor_part_id = 4129,                                               \
 	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 32768, .max_cqe = 1 << 22,     \
-	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_groups = 2097152, \
+	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_members = 2097152, \
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
 	.gid_count = 255
 
@@ -70,7 +70,7 @@ static const struct hca_personality hca_personalities[] = {
 		.name = "rxe", .firmware = "", .vendor_id = 0xffffff, .vendor_part_id = 0,
 		.max_qp = 1048575, .max_wr = 1048576, .max_sge = 32, .max_cq = 1048576,
 		.max_cqe = 32767, .max_inline = 512, .max_rd_atomic = 128, .max_ah = 32767,
-		.max_mcast_groups = 8192, .max_mcast_attach = 56,
+		.max_mcast_members = 8192, .max_mcast_attach = 56,
 		.max_message_bytes = 8u << 20, .active_mtu = IBV_MTU_1024,
 		.gid_count = 1024, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,

@@ -23,7 +23,8 @@ struct hca_personality {
 	const char *firmware;
 	uint32_t vendor_id, vendor_part_id;
 	uint32_t max_qp, max_wr, max_sge, max_cq, max_cqe, max_inline, max_rd_atomic;
-	uint32_t max_ah, max_mcast_groups, max_mcast_attach;
+	uint32_t max_ah;
+	uint32_t max_mcast_members, max_mcast_attach; /* of an HCA, of a group on an HCA */
 	uint32_t max_message_bytes;
 	enum ibv_mtu active_mtu;
 	uint32_t gid_count, pkey_count;

@@ -9,7 +9,6 @@
 
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
-#include "core/base/param.h"
 
 #undef ibv_query_port
 
@@ -74,8 +73,9 @@ void hca_port_init(struct hca_port *port, uint32_t index)
 {
 	const struct world_nic *nic = world_port(index)->nic;
 	const char *name =
-		nic->personality[0] ? nic->personality : param_str(PARAM_DOPPEL_HCA_PERSONALITY);
-	const struct hca_personality *p = hca_personality_find(name, index);
+		nic->personality[0] ? nic->personality : hca_env("DOPPEL_HCA_PERSONALITY");
+	const struct hca_personality *p =
+		hca_personality_find(name && *name ? name : "spec", index);
 
 	if (!p) {
 		hca_misuse("HCA personality '%s': expected one of %s, or a list of them", name,
@@ -86,7 +86,7 @@ void hca_port_init(struct hca_port *port, uint32_t index)
 	port->up = world_port(index)->up;
 	port->next_qpn = HCA_QPN_FIRST;
 	hca_port_gids(port, index, p);
-	hca_port_pkeys(port, nic->pkeys[0] ? nic->pkeys : param_str(PARAM_DOPPEL_HCA_PKEYS),
+	hca_port_pkeys(port, nic->pkeys[0] ? nic->pkeys : hca_env("DOPPEL_HCA_PKEYS"),
 		       p->pkey_count);
 }
 

@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posting: checks a chain of work requests one by one and puts each in its queue. The first bad one
  * is returned with everything before it posted. Sends are refused before RTS and receives before
- * INIT, as the specification says (not every HCA does). */
+ * INIT, as the specification says; where the HCA's personality does not look, they wait. */
 #include <errno.h>
 
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
+
+/* Datagrams go to an address, of the same HCA. */
+static int hca_post_check_address(const struct hca_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct hca_ah_handle *ah = (const struct hca_ah_handle *)wr->wr.ud.ah;
+
+	if (qp->type != IBV_QPT_UD)
+		return 0;
+	return !ah || ah->hca->port != qp->port || wr->wr.ud.remote_qpn > HCA_PSN_MASK ? EINVAL : 0;
+}
 
 static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 {
+	if (!hca_opcode_fits((enum ibv_qp_type)qp->type, wr->opcode) &&
+	    hca_personality(qp->port)->opcode_checked) {
+		hca_say("ibv_post_send: qp 0x%x: its type has no opcode %d", qp->number,
+			(int)wr->opcode);
+		return EINVAL;
+	}
 	switch (wr->opcode) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
@@ -37,7 +54,7 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 
 int hca_post_check_state(const struct hca_qp *qp)
 {
-	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_ERR)
+	if (qp->state >= IBV_QPS_RTS || hca_personality(qp->port)->post_early)
 		return 0;
 	hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
 	return EINVAL;
@@ -53,6 +70,8 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 
 	if (!rc)
 		rc = hca_post_check_opcode(qp, wr);
+	if (!rc)
+		rc = hca_post_check_address(qp, wr);
 	if (rc)
 		return rc;
 	if (wr->send_flags & ~flags)
@@ -72,7 +91,18 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 	return EINVAL;
 }
 
-static void hca_post_fill_send(struct hca_wqe *e, const struct ibv_send_wr *wr, uint64_t bytes)
+static void hca_post_fill_datagram(struct hca_wqe *e, const struct ibv_send_wr *wr)
+{
+	const struct hca_ah_handle *ah = (const struct hca_ah_handle *)wr->wr.ud.ah;
+
+	e->ah = ah->hca->item.index;
+	e->ah_generation = ah->hca->item.generation;
+	e->dest_qpn = wr->wr.ud.remote_qpn;
+	e->rkey = wr->wr.ud.remote_qkey;
+}
+
+static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
+			       const struct ibv_send_wr *wr, uint64_t bytes)
 {
 	*e = (struct hca_wqe){.wr_id = wr->wr_id,
 			      .bytes = bytes,
@@ -80,7 +110,9 @@ static void hca_post_fill_send(struct hca_wqe *e, const struct ibv_send_wr *wr, 
 			      .flags = wr->send_flags,
 			      .imm = wr->imm_data,
 			      .step = os_self()->step};
-	if (hca_wqe_is_atomic(e)) {
+	if (qp->type == IBV_QPT_UD) {
+		hca_post_fill_datagram(e, wr);
+	} else if (hca_wqe_is_atomic(e)) {
 		e->remote_address = wr->wr.atomic.remote_addr;
 		e->rkey = wr->wr.atomic.rkey;
 		e->operand[0] = wr->wr.atomic.compare_add;
@@ -124,7 +156,7 @@ int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahe
 		rc = ENOMEM;
 	if (rc)
 		return rc;
-	hca_post_fill_send(hca_wqe_at(&qp->sq, qp->sq.head + ahead), wr, bytes);
+	hca_post_fill_send(qp, hca_wqe_at(&qp->sq, qp->sq.head + ahead), wr, bytes);
 	os_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
 	return 0;
 }
@@ -137,8 +169,8 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 		mem_forget(e);
 		mem_release(e);
 	}
-	if (qp->state == IBV_QPS_ERR)
-		hca_qp_flush(qp);
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		hca_send_flush(qp);
 	else if (qp->sq.next != qp->sq.head)
 		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
 }
@@ -174,7 +206,7 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 
 static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr *wr)
 {
-	if (qp->state == IBV_QPS_RESET) {
+	if (qp->state == IBV_QPS_RESET && !hca_personality(qp->port)->post_early) {
 		hca_say("ibv_post_recv: qp 0x%x is in RESET", qp->number);
 		return EINVAL;
 	}

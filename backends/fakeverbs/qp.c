@@ -98,9 +98,8 @@ static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr *a)
 {
 	const struct hca_personality *p = hca_personality(port);
 
-	if (a->qp_type != IBV_QPT_RC) {
-		hca_say("ibv_create_qp: queue pairs of type %d: not on this HCA, only IBV_QPT_RC",
-			(int)a->qp_type);
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD) {
+		hca_say("ibv_create_qp: queue pairs of type %d: not on this HCA", (int)a->qp_type);
 		return EOPNOTSUPP;
 	}
 	if (!a->send_cq || !a->recv_cq)
@@ -143,9 +142,10 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 	qp->signal_all = a->sq_sig_all != 0;
 	qp->state = IBV_QPS_RESET;
 	qp->type = a->qp_type;
-	qp->qkey = 0;
+	qp->qkey = qp->blocks_own_mcast = 0;
 	qp->dest_port = HCA_NOBODY;
 	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = 0;
+	qp->mtu_bytes = 128u << hca_personality(qp->port)->active_mtu; /* a datagram's, for good */
 	qp->pkey_index = qp->path_mtu = qp->max_rd_atomic = qp->max_dest_rd_atomic = 0;
 	qp->min_rnr_timer = qp->timeout = qp->retry_count = qp->rnr_retry = 0;
 	qp->rq_psn = qp->sq_psn = 0;
@@ -256,6 +256,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 	struct hca_world *w = hca_world();
 
 	hca_qp_leave(qp);
+	hca_mcast_end(qp);
 	hca_lock(&qp->item.lock);
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_atomic_settle(qp, false);
@@ -287,7 +288,7 @@ void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
 	qp->state = state;
 }
 
-/* All queues empty, nothing known; completions that nobody polled are forgotten, as mlx5 does. */
+/* All queues empty, nothing known. */
 void hca_qp_reset(struct hca_qp *qp)
 {
 	struct hca_world *w = hca_world();
@@ -295,8 +296,10 @@ void hca_qp_reset(struct hca_qp *qp)
 	uint32_t scheduled = qp->req.scheduled;
 
 	hca_atomic_settle(qp, false);
-	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
-	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
+	if (hca_personality(qp->port)->reset_purges) {
+		hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
+		hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
+	}
 	hca_srq_drop(qp);
 	qp->sq.next = qp->sq.done = qp->sq.head;
 	qp->rq.done = qp->rq.head;
@@ -316,9 +319,7 @@ void hca_qp_reset(struct hca_qp *qp)
 void hca_qp_flush(struct hca_qp *qp)
 {
 	ASSERT(qp->state == IBV_QPS_ERR);
-	OS_PROBE("hca.send_flushed", qp->sq.done != qp->sq.head);
-	while (qp->sq.done != qp->sq.head)
-		hca_send_complete(qp, IBV_WC_WR_FLUSH_ERR);
+	hca_send_flush(qp);
 	while (qp->rq.done != qp->rq.head)
 		hca_recv_complete(qp, IBV_WC_WR_FLUSH_ERR, NULL, 0);
 }
@@ -482,6 +483,11 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	sim_point("ibv_destroy_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_qp_handle *h = hca_qp_of(ibv);
+
+	if (hca_mcast_member(h->hca)) {
+		hca_misuse("ibv_destroy_qp: qp 0x%x is attached to a multicast group", ibv->qp_num);
+		return EBUSY;
+	}
 	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
 
 	hca_event_purge(h->hca->context, HCA_ELEMENT_QP, h->hca->item.index,

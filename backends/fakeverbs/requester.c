@@ -123,20 +123,29 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 		cqe.opcode = p->kind == HCA_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
 		cqe.imm = p->flags & HCA_IMM ? p->imm : 0;
 		cqe.flags = p->flags & HCA_IMM ? IBV_WC_WITH_IMM : 0;
+		if (qp->type == IBV_QPT_UD) {
+			cqe.flags |= p->route.global ? IBV_WC_GRH : 0;
+			cqe.src_qpn = p->from_qpn;
+			cqe.slid = p->route.slid;
+			cqe.sl = p->route.sl;
+			cqe.pkey_index = (uint16_t)qp->pkey_index;
+		}
 	}
 	hca_cq_push(hca_slab_at(&hca_world()->cq, qp->recv_cq), &cqe,
 		    p && (p->flags & HCA_SOLICITED));
 }
 
-/* The oldest request fails; everything behind it is flushed. */
-static void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
+void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 {
 	hca_send_complete(qp, status);
-	hca_qp_to_error(qp);
+	if (hca_qp_type_acked((enum ibv_qp_type)qp->type))
+		hca_qp_to_error(qp);
+	else
+		hca_qp_to_sqe(qp);
 }
 
 /* Success, unless a fault says otherwise. */
-static void hca_send_succeed(struct hca_qp *qp)
+void hca_send_succeed(struct hca_qp *qp)
 {
 	const struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
 	struct os_fault f;
@@ -189,8 +198,11 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 {
 	if (e->bytes > hca_personality(qp->port)->max_message_bytes)
 		return IBV_WC_LOC_LEN_ERR;
-	if (hca_wqe_is_answered(e) && !qp->max_rd_atomic)
+	if (!hca_opcode_fits((enum ibv_qp_type)qp->type, e->opcode) ||
+	    (hca_wqe_is_answered(e) && !qp->max_rd_atomic))
 		return IBV_WC_LOC_QP_OP_ERR;
+	if (qp->type == IBV_QPT_UD && hca_ud_status(qp, e))
+		return hca_ud_status(qp, e);
 	if (hca_wqe_is_answered(e) && e->opcode != IBV_WR_RDMA_READ &&
 	    e->bytes != sizeof e->operand[0])
 		return IBV_WC_LOC_LEN_ERR;
@@ -204,7 +216,7 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 }
 
 /* Takes sq.next into transmission, if its turn has come. */
-static bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
+bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 {
 	if (e->started)
 		return !e->status;
@@ -236,7 +248,7 @@ static bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 	return true;
 }
 
-static struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t bytes)
+struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t bytes)
 {
 	static const uint32_t kind[] = {[IBV_WR_RDMA_WRITE] = HCA_WRITE,
 					[IBV_WR_RDMA_WRITE_WITH_IMM] = HCA_WRITE,
@@ -271,7 +283,7 @@ static struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, u
 }
 
 /* The payload leaves the program's memory now: not at the post, and again when it is resent. */
-static int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
+int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
 {
 	if (p->kind == HCA_READ || !p->bytes)
 		return 0;
@@ -341,7 +353,8 @@ void hca_qp_transmit(void *object, uint64_t generation)
 	mem_as(hca_qp_requester(qp));
 	qp->req.scheduled = 0;
 	if ((qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
-	    hca_requester_burst(qp, &bytes))
+	    (hca_qp_type_acked((enum ibv_qp_type)qp->type) ? hca_requester_burst(qp, &bytes)
+							    : hca_unacked_burst(qp, &bytes)))
 		hca_qp_kick(qp, hca_wire_ns(qp->port, bytes));
 	hca_unlock(&qp->item.lock);
 }

@@ -10,6 +10,8 @@
 
 static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn, enum hca_nak nak)
 {
+	if (!hca_qp_type_acked((enum ibv_qp_type)qp->type))
+		return; /* nobody listens */
 	struct hca_packet *p = hca_packet_new(qp, kind, 0);
 
 	p->psn = psn;
@@ -30,9 +32,8 @@ static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, 
 	hca_qp_to_error(qp);
 }
 
-/* The fault of the receive that was posted here: its completion tells. */
-static void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
-				    enum ibv_wc_status status, enum hca_nak nak)
+void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
+			     enum ibv_wc_status status, enum hca_nak nak)
 {
 	hca_answer(qp, HCA_NAK, p->psn, nak);
 	hca_recv_complete(qp, status, NULL, 0);
@@ -58,8 +59,7 @@ static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
 	}
 }
 
-/* A message is whole: its receive completes, unless a fault says otherwise. False: it failed. */
-static bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint64_t bytes)
+bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint64_t bytes)
 {
 	struct os_fault f;
 
@@ -217,15 +217,19 @@ static bool hca_responder_fault(struct hca_qp *qp, const struct hca_packet *p)
 	return true;
 }
 
+void hca_responder_heard(struct hca_qp *qp)
+{
+	if (qp->state != IBV_QPS_RTR || qp->resp.established)
+		return;
+	qp->resp.established = 1;
+	hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index, qp->item.generation);
+}
+
 void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 {
 	int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
 
-	if (qp->state == IBV_QPS_RTR && !qp->resp.established) {
-		qp->resp.established = 1;
-		hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index,
-			       qp->item.generation);
-	}
+	hca_responder_heard(qp);
 	OS_PROBE("hca.request_missing", ahead > 0);
 	OS_PROBE("hca.request_again", ahead < 0 && p->kind != HCA_READ && p->kind != HCA_ATOMIC);
 	OS_PROBE("hca.read_again", ahead < 0 && p->kind == HCA_READ);

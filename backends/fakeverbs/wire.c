@@ -25,6 +25,8 @@ struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind 
 	ASSERT(p && bytes <= HCA_BURST_BYTES);
 	memset(&p->item + 1, 0, sizeof *p - sizeof p->item);
 	p->kind = kind;
+	p->service = qp->type;
+	p->pkey = hca_pkey_get(qp->port, qp->pkey_index);
 	p->from_port = qp->port;
 	p->to_port = qp->dest_port;
 	p->from_qpn = qp->number;
@@ -68,44 +70,68 @@ static uint64_t hca_packet_wire_bytes(const struct hca_packet *p)
 	}
 }
 
+/* Does the queue pair take a packet of this kind, from there? */
+static bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p)
+{
+	bool open = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+		    qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+
+	if (!open || p->service != qp->type)
+		return false;
+	if (qp->type != IBV_QPT_UD &&
+	    (qp->dest_port != p->from_port || qp->dest_qpn != p->from_qpn))
+		return false;
+	return hca_pkey_accepts(qp, p);
+}
+
+void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
+{
+	bool answer = p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK;
+
+	/* Data and READ answers carry the order of the side that sent them; an acknowledge says that
+	 * the other HCA has a message, not that anybody may read it there. */
+	mem_as(answer ? hca_qp_requester(qp) : hca_qp_responder(qp));
+	mem_acquire(p);
+	if (!hca_packet_fits(qp, p))
+		return;
+	if (qp->type == IBV_QPT_UD) {
+		hca_ud_receive(qp, p);
+		return;
+	}
+	if (qp->type == IBV_QPT_UC) {
+		hca_uc_request(qp, p);
+		return;
+	}
+	switch ((enum hca_packet_kind)p->kind) {
+	case HCA_WRITE:
+	case HCA_SEND:
+	case HCA_READ:
+	case HCA_ATOMIC:
+		hca_responder_request(qp, p);
+		break;
+	case HCA_RESPONSE:
+		hca_requester_response(qp, p);
+		break;
+	case HCA_ACK:
+		hca_requester_ack(qp, p);
+		break;
+	case HCA_NAK:
+		hca_requester_nak(qp, p);
+		break;
+	}
+}
+
 static void hca_packet_arrive(void *object, uint64_t arg)
 {
 	struct hca_packet *p = object;
-	struct hca_qp *qp = hca_qp_lock_number(p->to_port, p->to_qpn);
+	struct hca_qp *qp;
 
-	if (!qp) {
-		hca_packet_free(p);
-		return;
+	if (p->route.global && hca_gid_is_multicast(&p->route.dgid)) {
+		hca_mcast_deliver(p);
+	} else if ((qp = hca_qp_lock_number(p->to_port, p->to_qpn))) {
+		hca_packet_deliver(qp, p);
+		hca_unlock(&qp->item.lock);
 	}
-	/* Data and READ answers carry the order of the side that sent them; an acknowledge says that
-	 * the other HCA has a message, not that anybody may read it there. */
-	mem_as(p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK
-		       ? hca_qp_requester(qp)
-		       : hca_qp_responder(qp));
-	mem_acquire(p);
-	bool open =
-		qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-
-	if (open && qp->dest_port == p->from_port && qp->dest_qpn == p->from_qpn) {
-		switch ((enum hca_packet_kind)p->kind) {
-		case HCA_WRITE:
-		case HCA_SEND:
-		case HCA_READ:
-		case HCA_ATOMIC:
-			hca_responder_request(qp, p);
-			break;
-		case HCA_RESPONSE:
-			hca_requester_response(qp, p);
-			break;
-		case HCA_ACK:
-			hca_requester_ack(qp, p);
-			break;
-		case HCA_NAK:
-			hca_requester_nak(qp, p);
-			break;
-		}
-	}
-	hca_unlock(&qp->item.lock);
 	hca_packet_free(p);
 }
 
@@ -117,7 +143,7 @@ static uint32_t hca_packet_payload(const struct hca_qp *qp, const struct hca_pac
 	return p->kind == HCA_READ ? 0 : MIN_OF(p->bytes, qp->mtu_bytes);
 }
 
-static void *hca_packet_copy(void *object)
+void *hca_packet_copy(void *object)
 {
 	struct hca_world *w = hca_world();
 	const struct hca_packet *p = object;
@@ -157,7 +183,7 @@ void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 		sim_event_post(&attr, hca_packet_arrive, p, 0, NULL);
 		return;
 	}
-	if (p->to_port != UINT32_MAX) {
+	if (p->to_port != HCA_NOBODY) {
 		const struct world_message m = {.from = world_port(p->from_port),
 						.to = world_port(p->to_port),
 						.bytes = hca_packet_wire_bytes(p),

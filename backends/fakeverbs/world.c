@@ -226,6 +226,8 @@ static struct hca_world *hca_world_make(void)
 	hca_slab_init(&w->qp, sizeof(struct hca_qp), FAKEVERBS_QP_SHIFT, 16);
 	hca_slab_init(&w->cq, sizeof(struct hca_cq), 5, 16);
 	hca_slab_init(&w->srq, sizeof(struct hca_srq), 5, 16);
+	hca_slab_init(&w->ah, sizeof(struct hca_ah), 5, 16);
+	hca_slab_init(&w->member, sizeof(struct hca_member), 5, 0);
 	hca_slab_init(&w->mr, sizeof(struct hca_mr), 6, 64);
 	hca_slab_init(&w->pd, sizeof(struct hca_pd), 5, 16);
 	hca_slab_init(&w->context, sizeof(struct hca_context), 5, 4);
@@ -292,6 +294,10 @@ static void hca_end_srq(void *srq)
 {
 	hca_srq_destroy(srq);
 }
+static void hca_end_ah(void *ah)
+{
+	hca_slab_give(&fakeverbs.world->ah, ah);
+}
 static void hca_end_mr(void *mr)
 {
 	hca_mr_destroy(mr);
@@ -319,6 +325,7 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 	hca_proc_end_kind(&w->qp, proc, killed, "queue pair", hca_end_qp);
 	hca_proc_end_kind(&w->srq, proc, killed, "shared receive queue", hca_end_srq);
 	hca_proc_end_kind(&w->cq, proc, killed, "completion queue", hca_end_cq);
+	hca_proc_end_kind(&w->ah, proc, killed, "address handle", hca_end_ah);
 	hca_proc_end_kind(&w->mr, proc, killed, "memory region", hca_end_mr);
 	hca_proc_end_kind(&w->pd, proc, killed, "protection domain", hca_end_pd);
 	hca_proc_end_kind(&w->channel, proc, killed, "completion channel", hca_end_channel);
