@@ -177,6 +177,15 @@ static cudaError_t copy_resolve(struct fc_ctx *ctx, const char *call, enum cudaM
 	return rc;
 }
 
+/* The operation that was queued last, and the memory at its ends, for use.c. */
+static void copy_uses(struct CUstream_st *s, const struct fc_copy *c, const char *call,
+		      const void *caller)
+{
+	fc_use_range(s, c->dst, c->bytes, true, caller, call);
+	if (c->src && !c->staged)
+		fc_use_range(s, c->src, c->bytes, false, caller, call);
+}
+
 /* Queues; *wait_for gets the number of operations to wait for, 0: none. */
 static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_copy *c,
 			      bool sync, uint64_t *wait_for)
@@ -199,7 +208,8 @@ static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct 
 }
 
 static cudaError_t copy_call(const char *call, uint64_t dst, uint64_t src, size_t bytes,
-			     enum cudaMemcpyKind kind, cudaStream_t stream, bool sync)
+			     enum cudaMemcpyKind kind, cudaStream_t stream, bool sync,
+			     const void *caller)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
@@ -212,6 +222,8 @@ static cudaError_t copy_call(const char *call, uint64_t dst, uint64_t src, size_
 	rc = s ? copy_resolve(ctx, call, kind, &c) : cudaErrorInvalidResourceHandle;
 	if (!rc)
 		rc = copy_queue(ctx, s, &c, sync, &wait_for);
+	if (!rc)
+		copy_uses(s, &c, call, caller);
 	fc_unlock();
 	if (!rc && wait_for)
 		rc = fc_stream_wait(s, wait_for, call);
@@ -220,19 +232,21 @@ static cudaError_t copy_call(const char *call, uint64_t dst, uint64_t src, size_
 
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
-	return copy_call("cudaMemcpy", (uintptr_t)dst, (uintptr_t)src, count, kind, NULL, true);
+	return copy_call("cudaMemcpy", (uintptr_t)dst, (uintptr_t)src, count, kind, NULL, true,
+			 __builtin_return_address(0));
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
 			    cudaStream_t stream)
 {
 	return copy_call("cudaMemcpyAsync", (uintptr_t)dst, (uintptr_t)src, count, kind, stream,
-			 false);
+			 false, __builtin_return_address(0));
 }
 
 /* Are the pointers on the devices that the program named? */
 static cudaError_t copy_peer_call(const char *call, void *dst, int dst_device, const void *src,
-				  int src_device, size_t bytes, cudaStream_t stream, bool sync)
+				  int src_device, size_t bytes, cudaStream_t stream, bool sync,
+				  const void *caller)
 {
 	struct fc_proc *proc;
 	cudaError_t rc = fc_enter(call, &proc);
@@ -251,23 +265,24 @@ static cudaError_t copy_peer_call(const char *call, void *dst, int dst_device, c
 		return fc_leave(cudaErrorInvalidValue);
 	}
 	return copy_call(call, (uintptr_t)dst, (uintptr_t)src, bytes, cudaMemcpyDeviceToDevice,
-			 stream, sync);
+			 stream, sync, caller);
 }
 
 cudaError_t cudaMemcpyPeer(void *dst, int dstDevice, const void *src, int srcDevice, size_t count)
 {
-	return copy_peer_call("cudaMemcpyPeer", dst, dstDevice, src, srcDevice, count, NULL, true);
+	return copy_peer_call("cudaMemcpyPeer", dst, dstDevice, src, srcDevice, count, NULL, true,
+			      __builtin_return_address(0));
 }
 
 cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice,
 				size_t count, cudaStream_t stream)
 {
 	return copy_peer_call("cudaMemcpyPeerAsync", dst, dstDevice, src, srcDevice, count, stream,
-			      false);
+			      false, __builtin_return_address(0));
 }
 
 static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes,
-			    cudaStream_t stream, bool sync)
+			    cudaStream_t stream, bool sync, const void *caller)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
@@ -287,6 +302,7 @@ static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes
 		struct fc_op *op = fc_op_new(FC_OP_SET, FC_COPY_NS);
 		op->copy = c;
 		fc_stream_queue(s, op);
+		copy_uses(s, &c, call, caller);
 		wait_for = sync && !c.dst_dev ? s->queued : 0;
 	}
 	fc_unlock();
@@ -297,10 +313,12 @@ static cudaError_t set_call(const char *call, void *ptr, int value, size_t bytes
 
 cudaError_t cudaMemset(void *devPtr, int value, size_t count)
 {
-	return set_call("cudaMemset", devPtr, value, count, NULL, true);
+	return set_call("cudaMemset", devPtr, value, count, NULL, true,
+			__builtin_return_address(0));
 }
 
 cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t stream)
 {
-	return set_call("cudaMemsetAsync", devPtr, value, count, stream, false);
+	return set_call("cudaMemsetAsync", devPtr, value, count, stream, false,
+			__builtin_return_address(0));
 }

@@ -179,6 +179,15 @@ static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint
 	sim_charge_ns(sim_resource_use(via, bytes));
 }
 
+/* Is it part of a collective's buffer? Collectives said what they use, and nobody else asks. */
+static inline void run_use(struct dev *d, const void *p, uint64_t bytes, bool write)
+{
+	struct fc_kernel *k = d->blk->kernel;
+	if (UNLIKELY(!__atomic_load_n(&k->known_uses, __ATOMIC_RELAXED) &&
+		     __atomic_load_n(&k->ctx->proc->collectives, __ATOMIC_RELAXED)))
+		fc_use_kernel(k, (uintptr_t)p, bytes, write);
+}
+
 /* Flavour checked: what nobody wrote since its allocation is not read. */
 static void run_check_defined(struct dev *d, const char *what, const void *p, uint64_t bytes)
 {
@@ -195,6 +204,7 @@ const void *fakedev_read(struct dev *d, const void *p, size_t bytes)
 	if (bytes)
 		run_charge(d, run_range(d, "read", p, bytes), false, bytes);
 	run_check_defined(d, "read", p, bytes);
+	run_use(d, p, bytes, false);
 	struct mem_access a = run_access(p, bytes, SHARED_RANGE_READ, SHARED_RELAXED, SHARED_BLOCK);
 	mem_access(&a);
 	return fc_alias((uintptr_t)p);
@@ -205,6 +215,7 @@ void *fakedev_write(struct dev *d, void *p, size_t bytes)
 	run_enter(d, "dev.write");
 	if (bytes)
 		run_charge(d, run_range(d, "write", p, bytes), true, bytes);
+	run_use(d, p, bytes, true);
 	fc_shadow_write((uintptr_t)p, bytes);
 	fc_va_wrote((uintptr_t)p, bytes);
 	struct mem_access a =
@@ -257,6 +268,7 @@ uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int sc
 	DASSERT(order == SHARED_RELAXED || order == SHARED_ACQUIRE || order == SHARED_SEQ_CST);
 	const void *at = run_word(d, "load", p, bytes);
 	run_check_defined(d, "load", p, (uint64_t)bytes);
+	run_use(d, p, (uint64_t)bytes, false);
 	struct mem_access a = run_access(p, (size_t)bytes, SHARED_LOAD, order, scope);
 	mem_access(&a);
 	if (order == SHARED_RELAXED)
@@ -285,6 +297,7 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 	run_enter(d, "dev.store");
 	DASSERT(order == SHARED_RELAXED || order == SHARED_RELEASE || order == SHARED_SEQ_CST);
 	void *at = run_word(d, "store", p, bytes);
+	run_use(d, p, (uint64_t)bytes, true);
 	fc_shadow_write((uintptr_t)p, (uint64_t)bytes);
 	fc_va_wrote((uintptr_t)p, (uint64_t)bytes);
 	struct mem_access a = run_access(p, (size_t)bytes, SHARED_STORE, order, scope);

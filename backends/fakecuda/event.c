@@ -14,6 +14,7 @@ static void mark_unref(struct fc_mark *mark)
 	if (!mark || --mark->refs)
 		return;
 	mem_forget(mark);
+	fc_clock_free(&mark->clock);
 	free(mark);
 }
 
@@ -209,6 +210,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 		/* reached already: nothing to queue, but later operations come after it all the same */
 		mem_acquire(e->latest);
 		mem_release(&s->queued);
+		fc_use_waits(s, e->latest);
 	}
 	fc_unlock();
 	return fc_leave(rc);
@@ -228,8 +230,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 		rc = e->ctx->sticky;
 	else if (!event_complete(e))
 		rc = cudaErrorNotReady;
-	else if (e->latest)
+	else if (e->latest) {
 		mem_acquire(e->latest);
+		fc_use_host_knows_mark(ctx->proc, e->latest);
+	}
 	fc_unlock();
 	rc = fc_leave(rc);
 	if (rc == cudaErrorNotReady)
@@ -255,6 +259,8 @@ static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark)
 		fc_lock();
 		bool over = mark->reached || e->ctx->sticky;
 		cudaError_t rc = e->ctx->sticky;
+		if (over)
+			fc_use_host_knows_mark(e->ctx->proc, mark);
 		fc_unlock();
 		if (over) {
 			mem_acquire(mark);

@@ -96,6 +96,15 @@ struct fc_host_range {
 	char who[FC_WHO_BYTES];
 };
 
+/* use.c: of each stream, how many of its operations come before. Zeroed: none. */
+struct fc_clock {
+	struct fc_clock_entry {
+		uint64_t stream, done; /* its serial */
+	} *at;
+	uint32_t count, room;
+};
+struct fc_use;
+
 struct fc_ipc_open {
 	struct fc_ipc_open *next;
 	uint32_t device, number; /* of the allocation */
@@ -113,6 +122,13 @@ struct fc_proc {
 	uint32_t host_count, host_room, host_last;
 	struct fc_ipc_open *open;
 	uint32_t nvml_inits;
+	/* use.c */
+	struct fc_clock known;          /* what the host has waited for */
+	uint64_t known_changes, pruned; /* pruned: changes that `use` has seen */
+	struct fc_use *use;             /* oldest first */
+	uint32_t use_count, use_room;
+	uint32_t collectives; /* of those; atomic, read by kernels */
+	uint32_t strangers;   /* kernels that did not say what they use, queued or running */
 };
 
 struct fc_ctx {
@@ -183,6 +199,9 @@ struct CUstream_st {
 	bool step_posted; /* a step is on its way */
 	struct fc_op *head, **tail;
 	uint64_t queued, done; /* operations ever */
+	struct fc_clock clock; /* what comes before its next operation, other streams' */
+	uint64_t known_seen;   /* fc_proc.known_changes that it has */
+	uint64_t use_said;     /* the operation of that number is a collective's: os_use */
 	char who[FC_WHO_BYTES];
 };
 
@@ -192,6 +211,7 @@ struct fc_mark {
 	uint32_t refs; /* the event's latest; operations; host waits */
 	bool reached;
 	uint64_t time_ns;
+	struct fc_clock clock;
 };
 
 #define FC_EVENT_MAGIC 0x45564e54fa4ec0daull
@@ -234,6 +254,10 @@ struct fc_kernel {
 	struct fakecuda_block *block; /* running ones */
 	shared_u32 dead;
 	void *args;
+	bool known_uses;           /* atomic: it said what it uses, or was found out: use.c */
+	bool stranger;             /* it did not say */
+	uint64_t number_in_stream; /* it is the stream's operation of that number, from 1 */
+	struct fc_clock before;
 };
 
 /* ---- fakecuda.c: world and entry ----------------------------------------------------------------
@@ -375,6 +399,25 @@ void fc_device_place(struct fc_device *dev);
 void fc_block_start(struct fc_kernel *k, uint32_t number);
 void fc_blocks_drop(struct fc_kernel *k);
 void fc_host_func_start(struct fc_op *op);
+
+/* use.c. After an operation was queued; when a stream waits for a mark that is reached; when the
+ * host has waited for so many operations of a stream, for a mark. */
+void fc_use_queued(struct CUstream_st *s, struct fc_op *op);
+void fc_use_waits(struct CUstream_st *s, const struct fc_mark *mark);
+void fc_use_host_knows(struct CUstream_st *s, uint64_t done);
+void fc_use_host_knows_mark(struct fc_proc *p, const struct fc_mark *mark);
+/* The stream's last operation uses that memory; the program frees it; it is free now. */
+void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool write,
+		  const void *caller, const char *call);
+void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void *caller,
+		 const char *call);
+void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes);
+void fc_use_kernel_queued(struct fc_kernel *k);
+void fc_use_kernel_gone(struct fc_kernel *k);
+void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool write); /* locks */
+void fc_use_stream_gone(struct CUstream_st *s);
+void fc_use_proc_gone(struct fc_proc *p);
+void fc_clock_free(struct fc_clock *c);
 
 /* fault.c. The error with which the fault plan ends this call, or 0; ctx may be NULL. */
 int fc_fault_call(const char *call, struct fc_ctx *ctx);

@@ -79,6 +79,7 @@ void fc_kernel_free(struct fc_kernel *k)
 	ASSERT(!k->block);
 	mem_forget(k);
 	mem_forget(&k->left);
+	fc_use_kernel_gone(k);
 	free(k->args);
 	free(k);
 }
@@ -305,6 +306,7 @@ static cudaError_t launch_queue(struct fc_ctx *ctx, struct fc_func *f, dim3 grid
 	op->kernel->op = op;
 	op->kernel->priority = s->priority;
 	fc_stream_queue(s, op);
+	fc_use_kernel_queued(op->kernel);
 	return cudaSuccess;
 }
 

@@ -66,6 +66,8 @@ cudaError_t cudaFree(void *devPtr)
 	fc_lock();
 	struct fc_alloc *a = free_target(ctx->proc, address);
 	struct fc_ctx *owner = a ? fc_ctx_of_device(ctx->proc, fc_device_at(address)) : NULL;
+	if (owner && !owner->sticky)
+		fc_use_free(ctx->proc, a->base, a->bytes, __builtin_return_address(0), "cudaFree");
 	fc_unlock();
 	if (!a || !owner)
 		return fc_leave(rc ? rc : cudaErrorInvalidValue);
@@ -81,8 +83,10 @@ cudaError_t cudaFree(void *devPtr)
 	if (a && a->pins)
 		fc_misuse("cudaFree of gpu %u #%u, which %u memory regions of HCAs still pin",
 			  owner->dev->index, a->number, a->pins);
-	if (a)
+	if (a) {
+		fc_use_freed(ctx->proc, a->base, a->bytes);
 		fc_alloc_free(owner->dev, a);
+	}
 	fc_unlock();
 	return fc_leave(rc);
 }
@@ -172,13 +176,19 @@ cudaError_t cudaMallocHost(void **ptr, size_t size)
 
 /* Takes the range that begins at `ptr` off the list, after the context's work. *bytes: what it had;
  * 0 where it was not found. */
-static cudaError_t host_remove(const char *call, void *ptr, bool registered, uint64_t *bytes)
+static cudaError_t host_remove(const char *call, void *ptr, bool registered, uint64_t *bytes,
+			       const void *caller)
 {
 	struct fc_ctx *ctx;
 	*bytes = 0;
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 	if (!ctx)
 		return rc;
+	fc_lock();
+	const struct fc_host_range *u = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
+	if (u && !ctx->sticky)
+		fc_use_free(ctx->proc, u->base, u->bytes, caller, call);
+	fc_unlock();
 	cudaError_t waited = fc_ctx_wait_gone(ctx, call);
 	rc = rc ? rc : waited;
 	fc_lock();
@@ -187,6 +197,7 @@ static cudaError_t host_remove(const char *call, void *ptr, bool registered, uin
 	bool found = r && !inside && r->registered == registered;
 	if (found) {
 		*bytes = r->bytes;
+		fc_use_freed(ctx->proc, r->base, r->bytes);
 		fc_host_remove(ctx->proc, r);
 	} else {
 		fc_misuse("%s: %p is not the start of a range that this process %s", call, ptr,
@@ -204,7 +215,8 @@ cudaError_t cudaFreeHost(void *ptr)
 	if (!ptr)
 		return cudaSuccess;
 	uint64_t bytes;
-	cudaError_t rc = host_remove("cudaFreeHost", ptr, false, &bytes);
+	cudaError_t rc =
+		host_remove("cudaFreeHost", ptr, false, &bytes, __builtin_return_address(0));
 	if (bytes)
 		fc_host_delete(ptr, bytes);
 	return fc_leave(rc);
@@ -235,7 +247,8 @@ cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 cudaError_t cudaHostUnregister(void *ptr)
 {
 	uint64_t bytes;
-	return fc_leave(host_remove("cudaHostUnregister", ptr, true, &bytes));
+	return fc_leave(
+		host_remove("cudaHostUnregister", ptr, true, &bytes, __builtin_return_address(0)));
 }
 
 cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)

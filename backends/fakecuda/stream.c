@@ -60,6 +60,7 @@ void fc_stream_queue(struct CUstream_st *s, struct fc_op *op)
 	*s->tail = op;
 	s->tail = &op->next;
 	s->queued++;
+	fc_use_queued(s, op);
 	if (s->head == op) {
 		uint64_t now = sim_now_ns();
 		fc_stream_kick(s, op->ready_ns > now ? op->ready_ns - now : 0);
@@ -275,6 +276,7 @@ void fc_stream_drop(struct CUstream_st *s)
 		s->head = op->next;
 		fc_op_free(op);
 	}
+	fc_use_stream_gone(s);
 	mem_forget(&s->done);
 	mem_forget(&s->queued);
 	mem_forget(s);
@@ -323,6 +325,8 @@ cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *cal
 		fc_lock();
 		bool over = stream_over(s, done);
 		cudaError_t rc = s->ctx->sticky;
+		if (over)
+			fc_use_host_knows(s, done);
 		fc_unlock();
 		if (over) {
 			mem_acquire(&s->done);
@@ -358,6 +362,8 @@ static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 		fc_lock();
 		bool over = ctx_idle(ctx) || (ctx->sticky && !(gone && ctx->kernels));
 		cudaError_t rc = ctx->sticky;
+		for (struct CUstream_st *s = over ? ctx->streams : NULL; s; s = s->next)
+			fc_use_host_knows(s, s->queued);
 		fc_unlock();
 		if (over) {
 			mem_acquire(ctx);
@@ -473,8 +479,10 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		rc = s->ctx->sticky;
 	else if (s->head)
 		rc = cudaErrorNotReady;
-	else
+	else {
 		mem_acquire(&s->done);
+		fc_use_host_knows(s, s->done);
+	}
 	fc_unlock();
 	rc = fc_leave(rc);
 	if (rc == cudaErrorNotReady)

@@ -312,6 +312,11 @@ int os_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, con
 	return os_world->agree_order(key, agent, seq, rank, text, caller, other);
 }
 
+void os_use(const struct os_use *use)
+{
+	os_world->use(use);
+}
+
 int os_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
 {
 	return os_world->interface(index, name, name_bytes, addr);

@@ -280,6 +280,20 @@ void os_agree_member(uint64_t key, uint64_t agent, bool in);
 int os_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
 		   const void *caller, struct os_agree_other *other);
 
+/* What the operation that is queued next in a stream uses until the stream has done it. A world
+ * with doubles for GPUs sees who else touches it without an order between them, and names both with
+ * their call sites. The current device is the stream's, NULL its legacy one. No scheduling point.
+ * Elsewhere nothing happens. */
+struct os_use {
+	const void *stream;       /* cudaStream_t */
+	const void *read, *write; /* NULL: nothing */
+	size_t read_bytes, write_bytes;
+	const char *what; /* "all_reduce": up to 47 characters are kept; its number, and in what */
+	uint64_t number, comm;
+	const void *caller; /* a return address of the program */
+};
+void os_use(const struct os_use *use);
+
 /* ---- world: sockets ------------------------------------------------------------------------- */
 
 /* Stream sockets, never blocking. Descriptors are small integers that belong to the process. */

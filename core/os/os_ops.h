@@ -63,6 +63,7 @@ struct os_world_ops {
 	void (*agree_member)(uint64_t, uint64_t, bool);
 	int (*agree_order)(uint64_t, uint64_t, uint64_t, int32_t, const char *, const void *,
 			   struct os_agree_other *);
+	void (*use)(const struct os_use *);
 	int (*interface)(int, char *, size_t, struct os_addr *);
 	int (*listen)(const struct os_addr *, int *, struct os_addr *);
 	int (*connect)(const struct os_addr *, int *);

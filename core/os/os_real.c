@@ -274,6 +274,10 @@ static int real_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t 
 	return 0;
 }
 
+static void real_use(const struct os_use *use)
+{
+}
+
 /* ---- shared memory -------------------------------------------------------------------------- */
 
 static int real_shm_path(const char *name, char *path, size_t bytes)
@@ -358,6 +362,7 @@ const struct os_world_ops os_real_ops = {
 	.agree = real_agree,
 	.agree_member = real_agree_member,
 	.agree_order = real_agree_order,
+	.use = real_use,
 	.interface = real_interface,
 	.listen = real_listen,
 	.connect = real_connect,

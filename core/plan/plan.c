@@ -157,9 +157,11 @@ static void plan_batch_op(struct plan_state *st, const struct conn *c, const str
 	};
 }
 
-static void plan_batch_add(struct ncclComm *comm, struct plan_state *st, const struct dev_work *w)
+static void plan_batch_add(struct ncclComm *comm, struct plan_state *st, const struct dev_work *w,
+			   const struct plan_task *t)
 {
 	ASSERT(st->args.work_count < DEV_WORKS_PER_LAUNCH);
+	st->task[st->args.work_count] = t;
 	st->args.work[st->args.work_count++] = *w;
 	st->block_warps = MAX_OF(st->block_warps, w->nwarps);
 	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
@@ -204,6 +206,31 @@ static ncclResult_t plan_kernel_launch(struct plan_state *st)
 			   "cudaLaunchKernel of a collective");
 }
 
+/* Tells a world that watches buffers what the stream's next operation uses. */
+static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t)
+{
+	size_t bytes = t->count * steps_type_bytes((int)t->type);
+	const struct os_use use = {
+		.stream = t->stream,
+		.read = t->send,
+		.write = t->recv,
+		.read_bytes = bytes,
+		.write_bytes = bytes,
+		.what = t->name,
+		.number = t->op_count,
+		.comm = comm->id_hash,
+		.caller = t->caller,
+	};
+
+	os_use(&use);
+}
+
+static void plan_batch_uses(const struct ncclComm *comm, const struct plan_state *st)
+{
+	for (uint32_t i = 0; i < st->args.work_count; i++)
+		plan_task_uses(comm, st->task[i]);
+}
+
 /* Launches what was put together. The proxy's operations go first: they wait for the kernel, which
  * can wait for nobody to append them once it runs. */
 static ncclResult_t plan_batch_launch(struct ncclComm *comm, struct plan_state *st)
@@ -216,6 +243,8 @@ static ncclResult_t plan_batch_launch(struct ncclComm *comm, struct plan_state *
 	if (!rc)
 		rc = proxy_append(comm, st->op, st->nops);
 	if (!rc)
+		plan_batch_uses(comm, st);
+	if (!rc)
 		rc = plan_kernel_launch(st);
 	if (!rc)
 		rc = plan_stream_mark(comm, st);
@@ -227,12 +256,13 @@ static ncclResult_t plan_batch_launch(struct ncclComm *comm, struct plan_state *
  */
 
 /* A ring of one: the result is the input. */
-static ncclResult_t plan_task_alone(const struct plan_task *t)
+static ncclResult_t plan_task_alone(const struct ncclComm *comm, const struct plan_task *t)
 {
 	size_t bytes = t->count * steps_type_bytes((int)t->type);
 
 	if (t->send == t->recv)
 		return ncclSuccess;
+	plan_task_uses(comm, t);
 	return cuda_result(
 		cudaMemcpyAsync(t->recv, t->send, bytes, cudaMemcpyDeviceToDevice, t->stream),
 		"cudaMemcpyAsync of a collective of one rank");
@@ -253,7 +283,7 @@ static ncclResult_t plan_task_add(struct ncclComm *comm, struct plan_state *st,
 	if (!t->count)
 		return ncclSuccess;
 	if (comm->nranks == 1)
-		return plan_task_alone(t);
+		return plan_task_alone(comm, t);
 	plan_work_fill(t, &st->limits, &work, &shape);
 	work.op_count = t->op_count;
 	work.nwarps = (uint8_t)plan_work_warps(st, &shape);
@@ -264,7 +294,7 @@ static ncclResult_t plan_task_add(struct ncclComm *comm, struct plan_state *st,
 	if (rc)
 		return rc;
 	st->stream = t->stream;
-	plan_batch_add(comm, st, &work);
+	plan_batch_add(comm, st, &work, t);
 	INFO(LOG_COLL,
 	     "AllReduce: %zu elements of type %d, op %d: ring, simple, channels %u..%u, "
 	     "opCount %llu",

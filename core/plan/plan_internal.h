@@ -51,6 +51,7 @@ struct plan_state {
 
 	/* the launch that is being put together */
 	struct dev_args args;
+	const struct plan_task *task[DEV_WORKS_PER_LAUNCH]; /* of each work */
 	cudaStream_t stream;
 	uint32_t block_warps;
 	struct proxy_op op[PROXY_MAX_APPEND];

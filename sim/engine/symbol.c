@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/engine/symbol.h"
 
+
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
+#include "sim/engine/sim.h"
 
 struct symbol_search {
 	uintptr_t pc;
@@ -99,4 +101,15 @@ bool symbol_find(const void *pc, char *name, size_t bytes, size_t *offset)
 	dl_iterate_phdr(symbol_in_object, &s);
 	*offset = s.offset;
 	return s.found;
+}
+
+void sim_call_site(const void *caller, char *out, size_t bytes)
+{
+	char name[64];
+	size_t at = 0;
+
+	if (caller && symbol_find((const char *)caller - 1, name, sizeof name, &at))
+		snprintf(out, bytes, "%s+0x%zx", name, at + 1);
+	else
+		snprintf(out, bytes, "?");
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "sim/engine/symbol.h"
 #include "sim/world/world_internal.h"
 
 /* ---- what is the same on all ranks ---------------------------------------------------------- */
@@ -44,18 +43,6 @@ static struct world_agreement *agree_get(uint64_t key)
 	return a;
 }
 
-/* A return address in words: the function of the program that made the call. */
-static void agree_where(const void *caller, char *out, size_t bytes)
-{
-	char name[64] = "?";
-	size_t at = 0;
-
-	if (caller && symbol_find((const char *)caller - 1, name, sizeof name, &at))
-		snprintf(out, bytes, "%s+0x%zx", name, at + 1);
-	else
-		snprintf(out, bytes, "?");
-}
-
 static int agree_check(struct agree_slot *s, uint64_t seq, int32_t rank, const char *text,
 		       const void *caller, struct os_agree_other *other)
 {
@@ -74,8 +61,8 @@ static int agree_check(struct agree_slot *s, uint64_t seq, int32_t rank, const c
 		return 0;
 	if (other) {
 		*other = s->first;
-		agree_where(s->caller, other->where, sizeof other->where);
-		agree_where(caller, other->here, sizeof other->here);
+		sim_call_site(s->caller, other->where, sizeof other->where);
+		sim_call_site(caller, other->here, sizeof other->here);
 	}
 	return EINVAL;
 }

@@ -16,6 +16,7 @@ struct world *world;
 /* Hooks are hung once, at load, and outlive worlds. */
 static void (*world_destroy_hook[WORLD_HOOKS])(void);
 static uint32_t world_destroy_hooks;
+static void (*world_use_hook)(const struct os_use *use);
 
 static const struct os_world_ops world_ops = {
 	.name = "world",
@@ -33,6 +34,7 @@ static const struct os_world_ops world_ops = {
 	.agree = world_agree,
 	.agree_member = world_agree_member,
 	.agree_order = world_agree_order,
+	.use = world_use,
 	.interface = world_interface,
 	.listen = world_listen,
 	.connect = world_connect,
@@ -206,6 +208,18 @@ void world_on_destroy(void (*hook)(void))
 {
 	ASSERT(world_destroy_hooks < WORLD_HOOKS);
 	world_destroy_hook[world_destroy_hooks++] = hook;
+}
+
+void world_on_use(void (*hook)(const struct os_use *use))
+{
+	ASSERT(!world_use_hook);
+	world_use_hook = hook;
+}
+
+void world_use(const struct os_use *use)
+{
+	if (world_use_hook)
+		world_use_hook(use);
 }
 
 void world_leak(const char *kind, uint64_t count, const char *first)

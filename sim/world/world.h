@@ -106,6 +106,8 @@ struct os_proc *world_proc_by_id(uint32_t id); /* NULL: none */
 
 /* Doubles hang their per-process cleanup here, once, at load. killed: do not count leaks. */
 void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed));
+/* Who hears of os_use: one double. */
+void world_on_use(void (*hook)(const struct os_use *use));
 /* Doubles report what is left at world_destroy: hook calls world_leak for each kind. */
 void world_on_destroy(void (*hook)(void));
 void world_leak(const char *kind, uint64_t count, const char *first);

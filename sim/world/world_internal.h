@@ -165,6 +165,7 @@ void world_agree_member(uint64_t key, uint64_t agent, bool in);
 int world_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
 		      const void *caller, struct os_agree_other *other);
 void world_agreements_free(void);
+void world_use(const struct os_use *use);
 
 /* ---- socket.c */
 int world_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);

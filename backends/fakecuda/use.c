@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who uses which memory until when: buffers of collectives (os_use), copies, fills, what is freed,
+ * and what kernels of the program touch meanwhile. Two uses of the same bytes, one of them a
+ * collective's and one of them a write, must have an order that the program made: the same stream,
+ * an event, the legacy rule, or a host that waited. That one of them happened to be over is no
+ * order. A use without order is misuse, named with both call sites.
+ *
+ * Order is counted in operations: a clock says of each stream how many of its operations come
+ * before whatever has the clock. A stream has one, and so have a recorded event and the process'
+ * host side, whose tasks are taken for one, since they may order themselves as they like.
+ *
+ * Everything under fc_lock. Nothing here draws, waits or traces: the run is the same as without.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define USES_MOST 1024u /* of a process; the oldest are forgotten */
+#define USE_WHAT  48
+
+/* ---- clocks --------------------------------------------------------------------------------- */
+
+static uint64_t clock_of(const struct fc_clock *c, uint64_t stream)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->at[i].stream == stream)
+			return c->at[i].done;
+	return 0;
+}
+
+static void clock_add(struct fc_clock *c, uint64_t stream, uint64_t done)
+{
+	if (!done)
+		return;
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (c->at[i].stream == stream) {
+			c->at[i].done = MAX_OF(c->at[i].done, done);
+			return;
+		}
+	}
+	if (c->count == c->room) {
+		c->room = MAX_OF(4u, 2 * c->room);
+		c->at = realloc(c->at, c->room * sizeof *c->at);
+		ASSERT(c->at);
+	}
+	c->at[c->count++] = (struct fc_clock_entry){stream, done};
+}
+
+static void clock_join(struct fc_clock *c, const struct fc_clock *from)
+{
+	for (uint32_t i = 0; i < from->count; i++)
+		clock_add(c, from->at[i].stream, from->at[i].done);
+}
+
+static void clock_forget(struct fc_clock *c, uint64_t stream)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->at[i].stream == stream)
+			c->at[i--] = c->at[--c->count];
+}
+
+void fc_clock_free(struct fc_clock *c)
+{
+	free(c->at);
+	*c = (struct fc_clock){0};
+}
+
+/* ---- what makes order ----------------------------------------------------------------------- */
+
+/* All that the host knows, and the other side of the legacy rule, come before what it queues. */
+static void use_before_next(struct CUstream_st *s)
+{
+	struct fc_proc *p = s->ctx->proc;
+	struct CUstream_st *legacy = s->ctx->streams;
+
+	if (s->known_seen != p->known_changes) {
+		clock_join(&s->clock, &p->known);
+		s->known_seen = p->known_changes;
+	}
+	if (!(s->flags & cudaStreamNonBlocking)) {
+		for (struct CUstream_st *o = s->number ? legacy : legacy->next; o;
+		     o = s->number ? NULL : o->next) {
+			if (o->flags & cudaStreamNonBlocking)
+				continue;
+			clock_join(&s->clock, &o->clock);
+			clock_add(&s->clock, o->serial, o->queued);
+		}
+	}
+}
+
+void fc_use_queued(struct CUstream_st *s, struct fc_op *op)
+{
+	use_before_next(s);
+	if (op->kind == FC_OP_RECORD) {
+		clock_join(&op->event.mark->clock, &s->clock);
+		clock_add(&op->event.mark->clock, s->serial, s->queued);
+	} else if (op->kind == FC_OP_WAIT) {
+		clock_join(&s->clock, &op->event.mark->clock);
+	}
+}
+
+void fc_use_waits(struct CUstream_st *s, const struct fc_mark *mark)
+{
+	clock_join(&s->clock, &mark->clock);
+}
+
+void fc_use_host_knows(struct CUstream_st *s, uint64_t done)
+{
+	struct fc_proc *p = s->ctx->proc;
+
+	if (clock_of(&p->known, s->serial) >= done)
+		return;
+	clock_join(&p->known, &s->clock);
+	clock_add(&p->known, s->serial, done);
+	p->known_changes++;
+}
+
+void fc_use_host_knows_mark(struct fc_proc *p, const struct fc_mark *mark)
+{
+	clock_join(&p->known, &mark->clock);
+	p->known_changes++;
+}
+
+/* ---- uses ----------------------------------------------------------------------------------- */
+
+struct fc_use {
+	uint64_t lo, hi;
+	uint64_t stream, op; /* until that many operations of the stream are done */
+	uint32_t stream_number, gpu;
+	bool write, collective;
+	const void *caller;
+	struct fc_clock before; /* a collective's: what came before it */
+	char what[USE_WHAT];
+	uint64_t number, comm; /* a collective's */
+};
+
+static void use_free(struct fc_use *u)
+{
+	fc_clock_free(&u->before);
+}
+
+static void uses_remove(struct fc_proc *p, uint32_t i)
+{
+	if (p->use[i].collective)
+		__atomic_sub_fetch(&p->collectives, 1, __ATOMIC_RELAXED);
+	use_free(&p->use[i]);
+	p->use_count--;
+	memmove(&p->use[i], &p->use[i + 1], (p->use_count - i) * sizeof p->use[0]);
+}
+
+/* What the host has waited for comes before all that it will ever do. But not before what a kernel
+ * of the program, queued earlier, is yet to do. */
+static void uses_prune(struct fc_proc *p)
+{
+	if (p->pruned == p->known_changes || p->strangers)
+		return;
+	p->pruned = p->known_changes;
+	for (uint32_t i = p->use_count; i-- > 0;)
+		if (clock_of(&p->known, p->use[i].stream) >= p->use[i].op)
+			uses_remove(p, i);
+}
+
+/* The same use of the same bytes again, later in the same stream: the earlier one says nothing
+ * more. */
+static struct fc_use *uses_again(struct fc_proc *p, const struct fc_use *u)
+{
+	for (uint32_t i = p->use_count; i-- > 0;) {
+		struct fc_use *o = &p->use[i];
+		if (o->stream == u->stream && o->lo == u->lo && o->hi == u->hi &&
+		    o->write == u->write && o->collective == u->collective)
+			return o;
+	}
+	return NULL;
+}
+
+static void uses_keep(struct fc_proc *p, const struct fc_use *u, const struct fc_clock *before)
+{
+	struct fc_use *at = uses_again(p, u);
+
+	if (at) {
+		use_free(at);
+	} else {
+		if (p->use_count == USES_MOST)
+			uses_remove(p, 0);
+		if (p->use_count == p->use_room) {
+			p->use_room = MAX_OF(8u, 2 * p->use_room);
+			p->use = realloc(p->use, p->use_room * sizeof *p->use);
+			ASSERT(p->use);
+		}
+		at = &p->use[p->use_count++];
+		if (u->collective)
+			__atomic_add_fetch(&p->collectives, 1, __ATOMIC_RELAXED);
+	}
+	*at = *u;
+	if (u->collective)
+		clock_join(&at->before, before);
+}
+
+/* ---- a use without order -------------------------------------------------------------------- */
+
+static void use_where(const struct fc_use *u, char *out, size_t bytes)
+{
+	char site[80] = "?", name[USE_WHAT + 48], stream[48] = "";
+
+	if (u->caller)
+		sim_call_site(u->caller, site, sizeof site);
+	snprintf(name, sizeof name, "%s", u->what);
+	if (u->collective)
+		snprintf(name, sizeof name, "%s, operation %llu of communicator %llx", u->what,
+			 (unsigned long long)u->number, (unsigned long long)u->comm);
+	if (u->stream)
+		snprintf(stream, sizeof stream, " in stream %u of gpu %u", u->stream_number,
+			 u->gpu);
+	snprintf(out, bytes, "%s%s%s%s", name, stream, u->caller ? ", called at " : "",
+		 u->caller ? site : "");
+}
+
+/* After a fault or an abort nobody can wait for everything: no bug then. */
+static void use_report(const struct fc_use *now, const struct fc_use *before)
+{
+	char a[224], b[224];
+	uint64_t lo = MAX_OF(now->lo, before->lo), hi = MIN_OF(now->hi, before->hi);
+
+	use_where(now, a, sizeof a);
+	use_where(before, b, sizeof b);
+	(sim_is_upset() ? fc_report : fc_misuse)(
+		"buffer in use: %s, %s %llu bytes at 0x%llx, and nothing orders that behind %s, "
+		"which %s them",
+		a, now->write ? "writes" : "reads", (unsigned long long)(hi - lo),
+		(unsigned long long)lo, b, before->write ? "writes" : "reads");
+}
+
+static bool use_clash(const struct fc_use *a, const struct fc_use *b)
+{
+	return (a->collective || b->collective) && (a->write || b->write) && a->lo < b->hi &&
+	       b->lo < a->hi;
+}
+
+/* `clock`: what comes before `u`. One report is enough. */
+static bool use_check(struct fc_proc *p, const struct fc_use *u, const struct fc_clock *clock)
+{
+	uses_prune(p);
+	for (uint32_t i = p->use_count; i-- > 0;) {
+		const struct fc_use *o = &p->use[i];
+		if (!use_clash(u, o) || o->stream == u->stream ||
+		    clock_of(clock, o->stream) >= o->op)
+			continue;
+		use_report(u, o);
+		return true;
+	}
+	return false;
+}
+
+static struct fc_use use_in(const struct CUstream_st *s, uint64_t address, uint64_t bytes,
+			    bool write, const void *caller, const char *what)
+{
+	struct fc_use u = {.lo = address,
+			   .hi = address + bytes,
+			   .stream = s->serial,
+			   .op = s->queued,
+			   .stream_number = s->number,
+			   .gpu = s->ctx->dev->index,
+			   .write = write,
+			   .caller = caller};
+	snprintf(u.what, sizeof u.what, "%s", what);
+	return u;
+}
+
+/* ---- who uses ------------------------------------------------------------------------------- */
+
+void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool write,
+		  const void *caller, const char *call)
+{
+	struct fc_use u = use_in(s, address, bytes, write, caller, call);
+
+	if (s->ctx->sticky || s->use_said == s->queued)
+		return;
+	use_check(s->ctx->proc, &u, &s->clock);
+	uses_keep(s->ctx->proc, &u, NULL);
+}
+
+void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void *caller,
+		 const char *call)
+{
+	struct fc_use u = {.lo = address, .hi = address + bytes, .write = true, .caller = caller};
+
+	snprintf(u.what, sizeof u.what, "%s", call);
+	if (p->collectives)
+		use_check(p, &u, &p->known);
+}
+
+/* From here on the addresses are somebody else's. */
+void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes)
+{
+	for (uint32_t i = p->use_count; i-- > 0;)
+		if (p->use[i].lo < address + bytes && address < p->use[i].hi)
+			uses_remove(p, i);
+}
+
+/* A kernel of the program touches memory: it comes before a collective that was queued behind it,
+ * and behind one that its stream was behind. Told of once a kernel. */
+void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool write)
+{
+	struct CUstream_st *s = k->op->stream;
+	struct fc_proc *p = k->ctx->proc;
+
+	fc_lock();
+	uses_prune(p);
+	for (uint32_t i = 0; i < p->use_count && !k->known_uses && !k->ctx->sticky; i++) {
+		const struct fc_use *o = &p->use[i];
+		struct fc_use u = use_in(s, address, bytes, write, NULL, "kernel ");
+		if (!o->collective || !use_clash(&u, o) || o->stream == s->serial ||
+		    clock_of(&k->before, o->stream) >= o->op ||
+		    clock_of(&o->before, s->serial) >= k->number_in_stream)
+			continue;
+		snprintf(u.what, sizeof u.what, "kernel %s (k%u)", k->func->kernel->name,
+			 k->number);
+		use_report(&u, o);
+		__atomic_store_n(&k->known_uses, true, __ATOMIC_RELAXED);
+	}
+	fc_unlock();
+}
+
+static void use_collective(struct CUstream_st *s, const struct os_use *use, const void *at,
+			   size_t bytes, bool write)
+{
+	if (!at || !bytes)
+		return;
+	struct fc_use u = use_in(s, (uintptr_t)at, bytes, write, use->caller, use->what);
+	u.op = s->queued + 1;
+	u.collective = true;
+	u.number = use->number;
+	u.comm = use->comm;
+	use_check(s->ctx->proc, &u, &s->clock);
+	uses_keep(s->ctx->proc, &u, &s->clock);
+}
+
+static void use_of_collective(const struct os_use *use)
+{
+	struct fc_proc *p;
+
+	fc_lock();
+	p = fc.ready ? os_proc()->slot[OS_SLOT_CUDA] : NULL;
+	struct CUstream_st *s =
+		p && p->count ? fc_stream_get(fc_ctx_get(p, fc_current()),
+					      (cudaStream_t)(uintptr_t)use->stream, "os_use")
+			      : NULL;
+	if (s && !s->ctx->sticky) {
+		use_before_next(s);
+		s->use_said = s->queued + 1;
+		use_collective(s, use, use->read, use->read_bytes, false);
+		use_collective(s, use, use->write, use->write_bytes, true);
+	}
+	fc_unlock();
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* Nobody can queue in it any more, and what was in it is over. */
+void fc_use_stream_gone(struct CUstream_st *s)
+{
+	struct fc_proc *p = s->ctx->proc;
+
+	for (uint32_t i = p->use_count; i-- > 0;)
+		if (p->use[i].stream == s->serial)
+			uses_remove(p, i);
+	clock_forget(&p->known, s->serial);
+	for (int32_t i = 0; i < p->count; i++)
+		for (struct CUstream_st *o = p->ctx[i] ? p->ctx[i]->streams : NULL; o; o = o->next)
+			clock_forget(&o->clock, s->serial);
+	fc_clock_free(&s->clock);
+}
+
+void fc_use_proc_gone(struct fc_proc *p)
+{
+	while (p->use_count)
+		uses_remove(p, p->use_count - 1);
+	free(p->use);
+	fc_clock_free(&p->known);
+}
+
+void fc_use_kernel_queued(struct fc_kernel *k)
+{
+	clock_join(&k->before, &k->op->stream->clock);
+	k->number_in_stream = k->op->stream->queued;
+	k->known_uses = k->op->stream->use_said == k->number_in_stream;
+	k->stranger = !k->known_uses;
+	k->ctx->proc->strangers += k->stranger;
+}
+
+void fc_use_kernel_gone(struct fc_kernel *k)
+{
+	k->ctx->proc->strangers -= k->stranger;
+	fc_clock_free(&k->before);
+}
+
+static __attribute__((constructor)) void use_load(void)
+{
+	world_on_use(use_of_collective);
+}
