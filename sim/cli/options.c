@@ -39,6 +39,12 @@ enum options_key {
 	OPTION_BUDGET_EVENTS,
 	OPTION_BUDGET_TIME,
 	OPTION_WORKERS,
+	OPTION_PROCESSES,
+	OPTION_RANK,
+	OPTION_RANKS,
+	OPTION_ROOT,
+	OPTION_ID_FD,
+	OPTION_LIMIT,
 	OPTION_NOTHING
 };
 
@@ -101,6 +107,16 @@ static const struct argp_option options_argp_options[] = {
 	 "virtual seconds without progress that end a run", 3},
 	{"workers", OPTION_WORKERS, "N", 0, "threads engine: workers that run warps", 3},
 	{"gdb", OPTION_GDB, NULL, 0, "start under gdb, with Doppel's commands loaded", 3},
+	{NULL, 0, NULL, 0, "Real processes, with a real HCA (preset soft-roce):", 4},
+	{"processes", OPTION_PROCESSES, "P", 0,
+	 "start so many on this computer, with --gpus ranks each (default 1)", 4},
+	{"rank", OPTION_RANK, "R", 0, "be one of them, whose first rank is R", 4},
+	{"ranks", OPTION_RANKS, "N", 0, "ranks of all processes", 4},
+	{"root", OPTION_ROOT, "HOST:PORT", 0,
+	 "where rank 0's process meets the others; it starts first", 4},
+	{"limit", OPTION_LIMIT, "SECONDS", 0,
+	 "a process that takes longer says who waits for whom and ends with 128", 4},
+	{"id-fd", OPTION_ID_FD, "FD", OPTION_HIDDEN, "the launcher's, instead of --root", 4},
 	{0},
 };
 
@@ -388,10 +404,38 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	}
 }
 
+static bool options_parse_processes(int key, char *arg, struct argp_state *state,
+				    struct cli_options *o)
+{
+	switch (key) {
+	case OPTION_PROCESSES:
+		o->processes =
+			(uint32_t)options_number(state, "--processes", arg, 1, CLI_MAX_PROCESSES);
+		return true;
+	case OPTION_RANK:
+		o->rank = (int32_t)options_number(state, "--rank", arg, 0, 1u << 20);
+		return true;
+	case OPTION_RANKS:
+		o->ranks = (int32_t)options_number(state, "--ranks", arg, 1, 1u << 20);
+		return true;
+	case OPTION_ROOT:
+		o->root = arg;
+		return true;
+	case OPTION_ID_FD:
+		o->id_fd = (int)options_number(state, "--id-fd", arg, 0, INT32_MAX);
+		return true;
+	case OPTION_LIMIT:
+		o->limit_s = (uint32_t)options_number(state, "--limit", arg, 1, 1u << 30);
+		return true;
+	default:
+		return false;
+	}
+}
+
 static error_t options_parse(int key, char *arg, struct argp_state *state)
 {
 	struct cli_options *o = state->input;
-	if (options_parse_engine(key, arg, state, o))
+	if (options_parse_engine(key, arg, state, o) || options_parse_processes(key, arg, state, o))
 		return 0;
 	if (options_parse_world(key, arg, state, o) ||
 	    options_parse_collective(key, arg, state, o)) {
@@ -446,6 +490,7 @@ void cli_options_default(struct cli_options *o)
 {
 	memset(o, 0, sizeof *o);
 	scenario_default(&o->scenario);
+	o->rank = o->id_fd = -1;
 	if (!cli_has_both_doubles())
 		o->scenario.lab.sim.engine = SIM_ENGINE_THREADS;
 	options_inherit_env(&o->scenario);

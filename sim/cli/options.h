@@ -17,7 +17,16 @@ struct cli_options {
 	bool gdb;
 	bool collective; /* one was named */
 	bool any;        /* that, or an option of the world or of the collective */
+	/* real processes (processes.c) */
+	uint32_t processes; /* to start; 0: none, or this is one of them */
+	int32_t rank;       /* the first one of this process; -1: a world of doubles */
+	int32_t ranks;
+	const char *root; /* HOST:PORT */
+	int id_fd;        /* instead of root: the launcher's; -1: none */
+	uint32_t limit_s; /* 0: none */
 };
+
+enum { CLI_MAX_PROCESSES = 256 };
 
 extern const struct argp cli_options_argp; /* its input is a struct cli_options */
 
@@ -30,6 +39,11 @@ bool cli_has_both_doubles(void);
 #define CLI_SELF_BYTES 4096
 /* The path of this program; false: not known, which was said. */
 bool cli_self(char out[CLI_SELF_BYTES]);
+/* Starts o->processes processes of the same command, and waits for them: the exit code. */
+int cli_processes(int argc, char **argv, const struct cli_options *o);
+/* Is one of them. */
+int cli_process(struct cli_options *o);
+
 /* Replaces this process by gdb around the same command without --gdb; `then` is what gdb does
  * first, a NULL behind it, or NULL. Returns only when it cannot. */
 int cli_under_gdb(int argc, char **argv, const char *const *then);

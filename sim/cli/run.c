@@ -60,6 +60,10 @@ int cli_run(int argc, char **argv)
 		return SIM_USAGE;
 	if (o.gdb)
 		return cli_under_gdb(argc, argv, NULL);
+	if (o.rank >= 0)
+		return cli_process(&o);
+	if (o.processes)
+		return cli_processes(argc, argv, &o);
 	o.scenario.lab.table = stdout;
 	o.scenario.lab.progress = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
 	int rc = o.fail_dir ? fail_run(&o.scenario, o.fail_dir, &result, NULL)

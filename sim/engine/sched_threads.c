@@ -365,13 +365,23 @@ static void threads_wait_end(struct task *t)
 	t->pub.state = SIM_TASK_RUNNING;
 }
 
+static int threads_first_object(const struct wait *const *w, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (w[i]->kind == WAIT_OBJECT)
+			return i;
+	return -1;
+}
+
 /* 0, ECANCELED, ETIMEDOUT, or EAGAIN: look again. */
 static int threads_look(const struct wait *const *w, int n, const shared_u32 *abort,
-			uint64_t deadline, int *index)
+			uint64_t deadline, int *index, bool slept)
 {
 	if (waits_aborted(abort))
 		return ECANCELED;
 	int first = waits_first_true(w, n);
+	if (first < 0 && slept && eng.config.silent_objects)
+		first = threads_first_object(w, n);
 	if (first >= 0) {
 		if (index)
 			*index = first;
@@ -427,15 +437,17 @@ static int threads_wait(const struct wait *const *w, int n, const shared_u32 *ab
 		t = threads_part()->task;
 	const struct threads_view view = {w, n, abort, t};
 	threads_events_drain();
-	rc = threads_look(w, n, abort, deadline, index);
+	rc = threads_look(w, n, abort, deadline, index, false);
 	for (uint32_t round = 0; rc == EAGAIN;) {
+		bool slept = !fiber && round >= PAUSES + YIELDS;
+
 		threads_wait_begin(t, w, n, abort, deadline);
 		if (fiber)
 			worker_suspend(t);
 		else
 			round = threads_host_idle(&view, deadline, round);
 		threads_wait_end(t);
-		rc = threads_look(w, n, abort, deadline, index);
+		rc = threads_look(w, n, abort, deadline, index, slept);
 	}
 	return rc;
 }

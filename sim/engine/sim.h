@@ -102,7 +102,10 @@ struct sim_config {
 	 * threads are its own, no signal is handled, no warp runs; sim_leave instead of sim_run and
 	 * sim_stop. */
 	bool foreign;
-	size_t stack_bytes;     /* per fiber; 0: 128 KiB */
+	/* threads engine, over real sockets or a real HCA: nobody posts on their objects, so a wait
+	 * for one ends early after each sleep, as in `posix`. */
+	bool silent_objects;
+	size_t stack_bytes; /* per fiber; 0: 128 KiB */
 	enum sim_memory_order memory_order;
 	bool races; /* the happens-before check; engine sim only */
 };

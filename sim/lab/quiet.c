@@ -28,7 +28,7 @@ static bool quiet_nobody_knows(const struct lab_rank *me, char *list, size_t byt
 	int at = 0;
 
 	list[0] = '\0';
-	for (int32_t r = 0; r < me->run->nranks; r++) {
+	for (int32_t r = 0; r < me->run->count; r++) {
 		const struct lab_rank *it = &me->run->rank[r];
 
 		if (it == me || it->dead)

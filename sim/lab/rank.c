@@ -50,7 +50,7 @@ static bool lab_barrier(struct lab_rank *me)
 		.bytes = 8,
 		.kind = WAIT_GE,
 		.mask = WAIT_MASK_ALL,
-		.want = round * (uint64_t)run->nranks,
+		.want = round * (uint64_t)run->count,
 		.why = "harness: all ranks between two operations",
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
@@ -97,16 +97,32 @@ void lab_rank_free(struct lab_rank *me)
 	me->staging = NULL;
 }
 
+/* The first rank of this process: it does once what is done for all of them. */
+static bool lab_leads(const struct lab_rank *me)
+{
+	return me == me->run->rank;
+}
+
+static bool lab_rank_make_id(struct lab_rank *me)
+{
+	const struct lab_spread *spread = me->run->config->spread;
+	ncclResult_t r = ncclSuccess;
+	if (!spread)
+		r = ncclGetUniqueId(&me->run->id);
+	else if (!spread->get_id(spread->first == 0, &me->run->id, spread->arg))
+		r = ncclSystemError;
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, "ncclGetUniqueId");
+	return r == ncclSuccess;
+}
+
 /* Rank 0 makes the id and the launcher hands it to the others. */
 static bool lab_rank_get_id(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
-	if (me->rank == 0) {
-		ncclResult_t r = ncclGetUniqueId(&run->id);
-		if (r != ncclSuccess) {
-			lab_rank_fail(me, r, "ncclGetUniqueId");
+	if (lab_leads(me)) {
+		if (!lab_rank_make_id(me))
 			return false;
-		}
 		shared_store_u32(&run->id_ready, 1, SHARED_RELEASE);
 	}
 	struct wait w = {
@@ -336,7 +352,7 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 			      "cudaMemsetAsync") ||
 	    !lab_rank_sync(me) || !lab_rank_row(me, row))
 		return false;
-	if (me->rank == 0) {
+	if (lab_leads(me)) {
 		run->operations++;
 		if (run->config->table)
 			lab_table_row(run, row);
@@ -353,7 +369,7 @@ static bool lab_rank_size(struct lab_rank *me, ncclDataType_t type, ncclRedOp_t 
 		.count = bytes / payload_type_bytes(type),
 	};
 	row.bytes = row.count * payload_type_bytes(type);
-	if (me->rank == 0) {
+	if (lab_leads(me)) {
 		memset(run->row_wrong, 0, sizeof run->row_wrong);
 		if (run->config->check)
 			payload_expect(&row.payload, 0, row.count, run->expect);
@@ -496,7 +512,7 @@ void lab_rank_main(void *arg)
 		run->config->on_ready(me->rank, me->comm, run->config->on_ready_arg);
 	me->phase = ok ? LAB_WORK : me->phase;
 	ok = ok && lab_rank_series(me);
-	if (ok && me->rank == 0 && run->config->table)
+	if (ok && lab_leads(me) && run->config->table)
 		lab_table_footer(run);
 	ok = ok && (!run->config->hasty || lab_rank_hurry(me, &hurried));
 	if (!ok)

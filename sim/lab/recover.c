@@ -25,7 +25,7 @@ static void recover_meet_check(struct lab_run *run)
 	int32_t n = 0;
 	if (run->go.v_)
 		return;
-	for (int32_t r = 0; r < run->nranks; r++) {
+	for (int32_t r = 0; r < run->count; r++) {
 		const struct lab_rank *it = &run->rank[r];
 		if (it->dead || it->lost)
 			continue;
@@ -46,7 +46,7 @@ static void recover_proc_gone(struct os_proc *proc, bool killed)
 	uint32_t deaths = 0;
 	if (!run || !killed)
 		return;
-	for (int32_t r = 0; r < run->nranks; r++) {
+	for (int32_t r = 0; r < run->count; r++) {
 		struct lab_rank *it = &run->rank[r];
 		if (it->proc != proc || it->dead)
 			continue;

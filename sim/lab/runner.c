@@ -36,6 +36,24 @@ void lab_config_default(struct lab_config *config)
 	config->sim.seed = 1;
 }
 
+/* The process that a rank is in: a new one, the one before's, or, spread, this very one. */
+static int lab_proc_of(struct lab_run *run, uint32_t host, uint32_t local, struct os_proc **proc)
+{
+	const struct lab_config *c = run->config;
+	char name[48];
+	if (c->spread) {
+		*proc = sim_main_proc();
+		return 0;
+	}
+	if (local % c->ranks_per_proc != 0)
+		return 0;
+	snprintf(name, sizeof name, "host%u/p%u", host, local / c->ranks_per_proc);
+	int rc = world_proc_create(host, name, proc);
+	if (!rc)
+		run->proc[run->proc_count++] = *proc;
+	return rc;
+}
+
 /* One process' environment and ranks, then its threads. Local rank l of a host uses card l, or
  * the l-th of --devices. */
 static int lab_spawn_ranks(struct lab_run *run)
@@ -44,34 +62,50 @@ static int lab_spawn_ranks(struct lab_run *run)
 	struct os_proc *proc = NULL;
 	char name[48];
 	int rc = 0;
-	for (int32_t r = 0; r < run->nranks && !rc; r++) {
+	for (int32_t r = 0; r < run->count && !rc; r++) {
 		struct lab_rank *me = &run->rank[r];
 		uint32_t host = (uint32_t)r / run->local_ranks,
 			 local = (uint32_t)r % run->local_ranks;
-		if (local % c->ranks_per_proc == 0) {
-			snprintf(name, sizeof name, "host%u/p%u", host, local / c->ranks_per_proc);
-			rc = world_proc_create(host, name, &proc);
-			if (rc)
-				break;
-			run->proc[run->proc_count++] = proc;
-		}
+		rc = lab_proc_of(run, host, local, &proc);
+		if (rc)
+			break;
 		*me = (struct lab_rank){
 			.run = run,
-			.rank = r,
+			.rank = c->spread ? c->spread->first + r : r,
 			.device = c->device_count ? c->devices[local] : (int32_t)local,
 			.proc = proc,
 		};
-		snprintf(name, sizeof name, "rank%d main", r);
-		struct os_thread_attr attr = {.name = name, .rank = r};
+		snprintf(name, sizeof name, "rank%d main", me->rank);
+		struct os_thread_attr attr = {.name = name, .rank = me->rank};
 		rc = world_thread_start(proc, &me->thread, &attr,
 					c->life ? lab_life_main : lab_rank_main, me);
 	}
 	return rc;
 }
 
+static void lab_limit_step(void *object, uint64_t arg)
+{
+	const struct lab_run *run = object;
+	(void)arg;
+	sim_fail(SIM_NO_PROGRESS, "not finished within %u s", run->config->spread->limit_s);
+}
+
+static void lab_limit_start(struct lab_run *run)
+{
+	const struct lab_spread *spread = run->config->spread;
+	if (!spread || !spread->limit_s)
+		return;
+	const struct sim_event_attr attr = {.name = "lab.limit",
+					    .kind = SIM_EVENT_TIMER,
+					    .delay_ns = spread->limit_s * 1000000000ull,
+					    .background = true};
+	sim_event_post(&attr, lab_limit_step, run, 0, NULL);
+}
+
 static void lab_main(void *arg)
 {
 	struct lab_run *run = arg;
+	lab_limit_start(run);
 	lab_watch_deaths(run);
 	lab_survive_start(run);
 	run->rc = lab_spawn_ranks(run);
@@ -79,9 +113,11 @@ static void lab_main(void *arg)
 		fprintf(stderr, "doppel: cannot start the ranks: %s\n", strerror(run->rc));
 		shared_store_u32(&run->failed, 1, SHARED_RELEASE);
 	}
-	for (int32_t r = 0; r < run->nranks; r++)
+	for (int32_t r = 0; r < run->count; r++)
 		if (run->rank[r].thread)
 			os_thread_join(run->rank[r].thread);
+	if (run->config->spread)
+		sim_events_cancel_object(run);
 	if (!run->rc)
 		lab_survive_judge(run);
 	run->virtual_ns = os_now_ns();
@@ -114,6 +150,12 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 		return EINVAL;
 	}
 #endif
+	if (c->spread && (c->spread->first < 0 || c->spread->ranks < 1 ||
+			  (uint32_t)c->spread->first + *local > (uint32_t)c->spread->ranks)) {
+		fprintf(stderr, "doppel: ranks %d to %d of %d\n", c->spread->first,
+			c->spread->first + (int32_t)*local - 1, c->spread->ranks);
+		return EINVAL;
+	}
 	if (c->recover && *local * c->hosts > LAB_LIFE_RANKS) {
 		fprintf(stderr, "doppel: %u ranks; at most %d can recover\n", *local * c->hosts,
 			LAB_LIFE_RANKS);
@@ -156,6 +198,7 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 		.strict_device_view = c->strict_device_view,
 		.warp_width = c->warp_width,
 		.gpu_sms = c->gpu_sms,
+		.real = c->spread != NULL,
 	};
 	int rc = world_create(&world);
 	if (rc)
@@ -163,9 +206,10 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	rc = lab_check_config(c, (uint32_t)world_host_machine(0)->gpu_count, &run->local_ranks);
 	if (rc)
 		goto out;
-	run->nranks = (int32_t)(run->local_ranks * c->hosts);
-	run->rank = calloc((size_t)run->nranks, sizeof *run->rank);
-	run->proc = calloc((size_t)run->nranks, sizeof *run->proc);
+	run->count = (int32_t)(run->local_ranks * c->hosts);
+	run->nranks = c->spread ? c->spread->ranks : run->count;
+	run->rank = calloc((size_t)run->count, sizeof *run->rank);
+	run->proc = calloc((size_t)run->count, sizeof *run->proc);
 	if (!run->rank || !run->proc || lab_expect_alloc(run)) {
 		rc = ENOMEM;
 		goto out;
@@ -206,6 +250,11 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	result->seed = config->sim.seed;
 	result->error_rank = -1;
 	struct sim_config sim = config->sim;
+#ifdef DOPPEL_FAKEVERBS
+	sim.silent_objects = config->spread != NULL;
+#else
+	sim.silent_objects = true;
+#endif
 #ifdef DOPPEL_CHECKED
 	sim.races |= sim.engine == SIM_ENGINE_SIM;
 #endif
@@ -224,7 +273,7 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 		result->failure = *sim_failure();
 	sim_stop();
 	lab_expect_free(&run);
-	for (int32_t r = 0; run.rank && r < run.nranks; r++)
+	for (int32_t r = 0; run.rank && r < run.count; r++)
 		free(run.rank[r].staging); /* of those that died */
 	free(run.rank);
 	free(run.proc);

@@ -25,8 +25,20 @@ struct lab_life;
 
 struct lab_result;
 
+/* One process of several, in the real world: it has some of the ranks, the communicator is all that
+ * ties it to the others. The machine is its GPUs'; engine threads. */
+struct lab_spread {
+	int32_t first; /* its first rank; it has as many as the machine's GPUs that are used */
+	int32_t ranks; /* of all processes */
+	/* Makes the unique id, or gets it from who made it. False: explained. */
+	bool (*get_id)(bool make, ncclUniqueId *id, void *arg);
+	void *arg;
+	uint32_t limit_s; /* it fails, with who waits for whom, when it takes longer; 0: none */
+};
+
 struct lab_config {
 	struct sim_config sim;
+	const struct lab_spread *spread; /* NULL: all ranks are in this process */
 	const char *machine;
 	uint32_t hosts;
 	uint32_t gpus;                    /* ranks per host; 0: all GPUs of the machine */

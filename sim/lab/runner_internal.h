@@ -50,7 +50,8 @@ struct lab_row {
 struct lab_run {
 	const struct lab_config *config;
 	uint32_t local_ranks;
-	int32_t nranks;
+	int32_t nranks; /* of the communicator */
+	int32_t count;  /* of them in this process: rank[0..count-1]; less than all when spread */
 	struct lab_rank *rank;
 	struct os_proc **proc;
 	uint32_t proc_count;

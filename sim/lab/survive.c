@@ -64,7 +64,7 @@ static void survive_step(void *object, uint64_t arg)
 	(void)arg;
 	if (run != survive_run)
 		return;
-	for (int32_t r = 0; r < run->nranks; r++) {
+	for (int32_t r = 0; r < run->count; r++) {
 		const struct lab_rank *it = &run->rank[r];
 		uint64_t since = survive_since(run, it);
 		char took[32];
@@ -149,7 +149,7 @@ static bool survive_early(const struct lab_run *run)
 {
 	bool mute = survive_mute();
 
-	for (int32_t r = 0; r < run->nranks; r++) {
+	for (int32_t r = 0; r < run->count; r++) {
 		const struct lab_rank *it = &run->rank[r];
 
 		if (it->dead && it->phase <= LAB_INIT)
@@ -242,7 +242,7 @@ static bool survive_class(ncclResult_t error)
 
 void lab_survive_judge(struct lab_run *run)
 {
-	for (int32_t r = 0; r < run->nranks && run->armed && !run->config->life; r++) {
+	for (int32_t r = 0; r < run->count && run->armed && !run->config->life; r++) {
 		const struct lab_rank *it = &run->rank[r];
 
 		if (it->dead || it->told.v_ || !it->error_call || survive_class(it->error))

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/world/world_internal.h"
 
@@ -205,7 +206,7 @@ static struct world_proc *proc_new(struct os_proc *proc, uint32_t id, uint32_t h
 	wp->proc = proc ? proc : &wp->own;
 	wp->proc->id = id;
 	wp->proc->host = host;
-	wp->proc->pid = (int32_t)(PROC_FIRST_PID + id);
+	wp->proc->pid = world->config.real ? getpid() : (int32_t)(PROC_FIRST_PID + id);
 	wp->proc->name = wp->name;
 	wp->proc->slot[OS_SLOT_WORLD] = wp;
 	if (proc_env_start(wp) == 0)

@@ -3,6 +3,7 @@
 #include "sim/world/world.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,10 @@ static int world_config_check(const struct world_config *c)
 		fprintf(stderr, "world: %u hosts, expected 1 to %u\n", c->hosts, WORLD_MAX_HOSTS);
 		return EINVAL;
 	}
+	if (c->real && c->hosts != 1) {
+		fprintf(stderr, "world: %u hosts in a real process, expected 1\n", c->hosts);
+		return EINVAL;
+	}
 	if (!c->machine && !c->machines) {
 		fprintf(stderr,
 			"world: no machine: none configured, and DOPPEL_MACHINE is not set\n");
@@ -131,6 +136,28 @@ static int world_hosts_start(void)
 	return 0;
 }
 
+/* The real environment is the process'. Before anybody reads a parameter. */
+static int world_env_real(const struct world_config *c)
+{
+	int rc = 0;
+	for (int i = 0; rc == 0 && c->env && c->env[i]; i++) {
+		const char *equals = strchr(c->env[i], '=');
+		char *name = strndup(c->env[i], (size_t)(equals - c->env[i]));
+		rc = !name || setenv(name, equals + 1, 1) ? ENOMEM : 0;
+		free(name);
+	}
+	return rc;
+}
+
+static int world_topo_file_real(void)
+{
+	char path[PATH_MAX];
+	const char *at = world->host[0].machine->path;
+	if (!realpath(at, path))
+		return errno;
+	return setenv("NCCL_TOPO_FILE", path, 0) ? ENOMEM : 0;
+}
+
 static void world_free_all(void)
 {
 	world_fabric_free();
@@ -153,6 +180,8 @@ int world_create(const struct world_config *config)
 	if (!c.machine && !c.machines)
 		c.machine = os_real_ops.env("DOPPEL_MACHINE");
 	int rc = world_config_check(&c);
+	if (!rc && c.real)
+		rc = world_env_real(&c);
 	if (rc)
 		return rc;
 	world = calloc(1, sizeof *world);
@@ -165,6 +194,8 @@ int world_create(const struct world_config *config)
 	rc = world_warp_width(config, &world->config.warp_width);
 	if (rc == 0)
 		rc = world_hosts_start();
+	if (rc == 0 && c.real)
+		rc = world_topo_file_real();
 	if (rc == 0)
 		rc = world_arena_start();
 	if (rc == 0)
@@ -177,7 +208,8 @@ int world_create(const struct world_config *config)
 	}
 	sim_set_killer(world_proc_kill);
 	mem_on_describe(world_describe);
-	os_install(NULL, &world_ops);
+	if (!c.real)
+		os_install(NULL, &world_ops);
 	return 0;
 }
 
@@ -264,6 +296,11 @@ uint64_t world_destroy(void)
 		world_destroy_hook[i]();
 	world_sockets_free();
 	world_segments_free();
+	if (world->config.real) {
+		const char *first;
+		uint64_t n = os_real_alloc_count(&first);
+		world_leak("memory", n, first);
+	}
 	uint64_t leaks = world_leaks_print();
 	os_install(NULL, &os_real_ops);
 	sim_set_killer(NULL);

@@ -73,6 +73,10 @@ struct world_config {
 	bool strict_device_view;
 	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
 	uint32_t gpu_sms;    /* at most, of a GPU: blocks wait for one; 0: as the model has */
+	/* The program lives in the real world: its environment (to which `env` is added, and
+	 * NCCL_TOPO_FILE where it is not set), files, sockets and memory are those of this process.
+	 * The world has one host, whose machine is what the doubles are made of. */
+	bool real;
 };
 
 /* Between sim_start and sim_run. Installs the world half of os.h. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One suite for os.h, run against every pair of halves: posix + real, sim + world under several
- * strategies and seeds, threads + world. A case is a function that runs as the main task; what it
+ * strategies and seeds, threads + world, threads + real. A case is a function that runs as the main task; what it
  * expects is what os.h says and no more, so it does not know which pair it runs on.
  */
 #include <check.h>
@@ -29,16 +29,18 @@ struct pair {
 	enum sim_engine engine;
 	enum sim_strategy strategy;
 	uint64_t seed;
+	bool real; /* the world has the hardware only */
 };
 
 static const struct pair pairs[] = {
 	{.name = "posix + real"},
-	{"sim + world, fifo", true, SIM_ENGINE_SIM, SIM_FIFO, 0},
-	{"sim + world, uniform, seed 1", true, SIM_ENGINE_SIM, SIM_UNIFORM, 1},
-	{"sim + world, uniform, seed 2", true, SIM_ENGINE_SIM, SIM_UNIFORM, 2},
-	{"sim + world, pct, seed 3", true, SIM_ENGINE_SIM, SIM_PCT, 3},
-	{"sim + world, starve, seed 4", true, SIM_ENGINE_SIM, SIM_STARVE, 4},
-	{"threads + world", true, SIM_ENGINE_THREADS, SIM_FIFO, 0},
+	{"sim + world, fifo", true, SIM_ENGINE_SIM, SIM_FIFO, 0, false},
+	{"sim + world, uniform, seed 1", true, SIM_ENGINE_SIM, SIM_UNIFORM, 1, false},
+	{"sim + world, uniform, seed 2", true, SIM_ENGINE_SIM, SIM_UNIFORM, 2, false},
+	{"sim + world, pct, seed 3", true, SIM_ENGINE_SIM, SIM_PCT, 3, false},
+	{"sim + world, starve, seed 4", true, SIM_ENGINE_SIM, SIM_STARVE, 4, false},
+	{"threads + world", true, SIM_ENGINE_THREADS, SIM_FIFO, 0, false},
+	{"threads + real", true, SIM_ENGINE_THREADS, SIM_FIFO, 0, true},
 };
 #define PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
 
@@ -64,9 +66,12 @@ static void run_in_world(const struct pair *p, void (*fn)(void))
 			 sizeof machine_text - 1);
 	close(file);
 	const char *const env[] = {"OS_TEST=value", NULL};
-	const struct sim_config sc = {
-		.engine = p->engine, .strategy = p->strategy, .seed = p->seed};
-	const struct world_config wc = {.hosts = 2, .machine = path, .env = env};
+	const struct sim_config sc = {.engine = p->engine,
+				      .strategy = p->strategy,
+				      .seed = p->seed,
+				      .silent_objects = p->real};
+	const struct world_config wc = {
+		.hosts = p->real ? 1 : 2, .machine = path, .env = env, .real = p->real};
 	ck_assert_int_eq(sim_start(&sc), 0);
 	ck_assert_int_eq(world_create(&wc), 0);
 	unlink(path);

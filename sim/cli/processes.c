@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * doppel run in real processes: --processes starts them on this computer, as a launcher does, and
+ * waits for all; --rank is one of them. Ranks of different processes count as of different hosts:
+ * a double's GPU memory cannot be opened by another real process, so between them is the network.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/os/os.h"
+#include "sim/cli/options.h"
+
+/* Survivors of a process that died need no longer than this: a queue pair with NCCL's timeout and
+ * retries gives up after 34 s to 137 s. */
+#define PROCESSES_GRACE_S 180
+
+static int32_t processes_ranks_each(const struct cli_options *o)
+{
+	const struct lab_config *c = &o->scenario.lab;
+	return (int32_t)(c->device_count ? c->device_count : c->gpus ? c->gpus : 1);
+}
+
+/* ---- the unique id ------------------------------------------------------------------------------
+ */
+
+static bool processes_move(int fd, void *data, size_t bytes, bool out)
+{
+	for (size_t done = 0; done < bytes;) {
+		ssize_t n = out ? write(fd, (char *)data + done, bytes - done)
+				: read(fd, (char *)data + done, bytes - done);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
+{
+	const struct cli_options *o = arg;
+
+	if (make || o->root) {
+		if (ncclGetUniqueId(id) != ncclSuccess)
+			return false;
+	}
+	if (o->root || processes_move(o->id_fd, id, sizeof *id, make))
+		return true;
+	fprintf(stderr, "doppel: the unique id did not come: rank 0's process has ended\n");
+	return false;
+}
+
+/* ---- one of the processes -----------------------------------------------------------------------
+ */
+
+static void process_environment(const struct cli_options *o)
+{
+	char boot[64] = "", host[128];
+
+	os_boot_id(boot, sizeof boot);
+	snprintf(host, sizeof host, "%s-%d", boot, (int)getpid());
+	setenv("NCCL_HOSTID", host, 0);
+	setenv("DOPPEL_TOPO_NETWORK", "1", 0);
+	if (o->root)
+		setenv("NCCL_COMM_ID", o->root, 1);
+}
+
+static bool process_check(const struct cli_options *o, int32_t each)
+{
+	if (o->ranks < 1 || o->rank + each > o->ranks) {
+		fprintf(stderr, "doppel: --rank %d with %d GPUs does not fit in --ranks %d\n",
+			o->rank, each, o->ranks);
+		return false;
+	}
+	if (!o->root && o->id_fd < 0) {
+		fprintf(stderr, "doppel: --rank needs --root HOST:PORT, where rank 0's process "
+				"meets the others\n");
+		return false;
+	}
+#ifdef DOPPEL_FAKEVERBS
+	if (each < o->ranks) {
+		fprintf(stderr, "doppel: the HCA double ends at its process; ranks in several "
+				"need the preset `soft-roce` (or `hardware`)\n");
+		return false;
+	}
+#endif
+	return true;
+}
+
+int cli_process(struct cli_options *o)
+{
+	struct lab_spread spread = {.first = o->rank,
+				    .ranks = o->ranks,
+				    .get_id = process_get_id,
+				    .arg = o,
+				    .limit_s = o->limit_s};
+	struct lab_config *c = &o->scenario.lab;
+	struct lab_result result;
+
+	if (!process_check(o, processes_ranks_each(o)))
+		return SIM_USAGE;
+	process_environment(o);
+	c->spread = &spread;
+	c->hosts = 1;
+	c->gpus = (uint32_t)processes_ranks_each(o);
+	c->ranks_per_proc = LAB_ALL_RANKS;
+	c->sim.engine = SIM_ENGINE_THREADS;
+	c->strict_device_view = false; /* a real HCA pins the program's view */
+	c->table = o->rank == 0 ? stdout : NULL;
+	const struct lab_config *lab = scenario_lab(&o->scenario);
+	if (lab_run(lab, &result))
+		return SIM_USAGE;
+	return (int)lab_outcome(lab, &result);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------
+ */
+
+struct process {
+	pid_t pid; /* 0: ended */
+	int fd;    /* for the unique id */
+};
+
+struct processes {
+	uint32_t count;
+	int32_t each;
+	int code; /* the worst so far */
+	struct process process[CLI_MAX_PROCESSES];
+};
+
+/* In the child: the same command once more, as one of the ranks. Returns when it cannot. */
+static void processes_exec(const struct processes *all, uint32_t i, int fd, int argc, char **argv)
+{
+	char rank[16], ranks[16], id[16];
+	char **args = calloc((size_t)argc + 8, sizeof *args);
+	int n = 0;
+
+	if (!args)
+		return;
+	snprintf(rank, sizeof rank, "%d", (int32_t)i * all->each);
+	snprintf(ranks, sizeof ranks, "%d", (int32_t)all->count * all->each);
+	snprintf(id, sizeof id, "%d", fd);
+	args[n++] = (char *)"doppel";
+	for (int a = 0; a < argc; a++)
+		args[n++] = argv[a];
+	args[n++] = (char *)"--rank";
+	args[n++] = rank;
+	args[n++] = (char *)"--ranks";
+	args[n++] = ranks;
+	args[n++] = (char *)"--id-fd";
+	args[n++] = id;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execv("/proc/self/exe", args);
+	free(args);
+}
+
+static bool processes_start(struct processes *all, uint32_t i, int argc, char **argv)
+{
+	struct process *p = &all->process[i];
+	int fd[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd))
+		goto err;
+	p->pid = fork();
+	if (p->pid == 0) {
+		for (uint32_t k = 0; k < i; k++)
+			close(all->process[k].fd);
+		close(fd[0]);
+		processes_exec(all, i, fd[1], argc, argv);
+		_exit(SIM_CRASH);
+	}
+	close(fd[1]);
+	p->fd = fd[0];
+	if (p->pid > 0) {
+		int32_t first = (int32_t)i * all->each;
+		printf("# process %u: pid %d, ranks %d to %d\n", i, (int)p->pid, first,
+		       first + all->each - 1);
+		fflush(stdout);
+		return true;
+	}
+	close(p->fd);
+	p->pid = 0;
+err:
+	fprintf(stderr, "doppel: cannot start process %u: %s\n", i, strerror(errno));
+	return false;
+}
+
+/* From the first to the others; those whose end closes without it say so. */
+static void processes_hand_out_id(struct processes *all)
+{
+	ncclUniqueId id;
+	bool have = processes_move(all->process[0].fd, &id, sizeof id, false);
+
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct process *p = &all->process[i];
+		if (have && i)
+			(void)processes_move(p->fd, &id, sizeof id, true);
+		close(p->fd);
+	}
+}
+
+static void processes_ended(struct processes *all, pid_t pid, int status)
+{
+	uint32_t i = 0;
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : SIM_CRASH;
+
+	while (i < all->count && all->process[i].pid != pid)
+		i++;
+	if (i == all->count)
+		return;
+	all->process[i].pid = 0;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "doppel: process %u (rank %d, pid %d) was ended by signal %d, %s\n",
+			i, (int32_t)i * all->each, (int)pid, WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else if (code)
+		fprintf(stderr, "doppel: process %u (rank %d, pid %d) ended with %d\n", i,
+			(int32_t)i * all->each, (int)pid, code);
+	if (code && !all->code)
+		alarm(PROCESSES_GRACE_S);
+	all->code = code > all->code ? code : all->code;
+}
+
+static void processes_kill(struct processes *all)
+{
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct process *p = &all->process[i];
+		if (!p->pid)
+			continue;
+		fprintf(stderr,
+			"doppel: process %u (rank %d, pid %d) has not ended %d s after "
+			"another one failed: it is killed\n",
+			i, (int32_t)i * all->each, (int)p->pid, PROCESSES_GRACE_S);
+		kill(p->pid, SIGKILL);
+	}
+	all->code = SIM_NO_PROGRESS;
+}
+
+static void processes_alarm(int signal)
+{
+	(void)signal;
+}
+
+static void processes_wait(struct processes *all)
+{
+	const struct sigaction on_alarm = {.sa_handler = processes_alarm}; /* ends waitpid */
+	int status;
+
+	sigaction(SIGALRM, &on_alarm, NULL);
+	for (;;) {
+		pid_t pid = waitpid(-1, &status, 0);
+		if (pid > 0)
+			processes_ended(all, pid, status);
+		else if (errno == EINTR)
+			processes_kill(all);
+		else
+			return;
+	}
+}
+
+int cli_processes(int argc, char **argv, const struct cli_options *o)
+{
+	static struct processes all;
+	bool ok = true;
+
+	all.count = o->processes;
+	all.each = processes_ranks_each(o);
+#ifdef DOPPEL_FAKEVERBS
+	if (all.count > 1) {
+		fprintf(stderr, "doppel: the HCA double ends at its process; --processes needs the "
+				"preset `soft-roce`\n");
+		return SIM_USAGE;
+	}
+#endif
+	signal(SIGPIPE, SIG_IGN);
+	for (uint32_t i = 0; i < all.count && ok; i++)
+		ok = processes_start(&all, i, argc, argv);
+	if (!ok)
+		return SIM_CRASH; /* those that did start die with this process */
+	processes_hand_out_id(&all);
+	processes_wait(&all);
+	return all.code;
+}

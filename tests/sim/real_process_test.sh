@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# doppel run in a real process: real sockets, environment, files and memory, doubles of the GPUs
+# only. (Several processes need a real HCA: ci/soft-roce.)
+set -euo pipefail
+build_dir=$1
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+run() { timeout 100 "$build_dir/doppel" run all_reduce -b 8 -e 64K -f 8 --limit 90 "$@"; }
+
+run --processes 1 --gpus 4 -d all -o sum >"$out/table"
+grep -q '^# process 0: pid [0-9]*, ranks 0 to 3$' "$out/table"
+grep -q '^#  Rank  3 on .* process [0-9]* device  3' "$out/table"
+grep -q '^# Out of bounds values : 0 OK$' "$out/table"
+[ "$(grep -c ' sum ' "$out/table")" = 60 ] || { echo "12 types of 5 sizes expected"; exit 1; }
+
+# as a launcher of somebody else starts it
+port=$((20000 + RANDOM % 20000))
+run --rank 0 --ranks 2 --gpus 2 --root 127.0.0.1:$port >"$out/rank"
+grep -q '0 OK$' "$out/rank"
+
+# a process that fails is told of, and its code is the launcher's
+rc=0
+NCCL_TOPO_FILE=/nowhere run --processes 1 --gpus 2 >"$out/none" 2>"$out/error" || rc=$?
+[ $rc = 2 ] || { echo "exit code $rc, expected 2"; cat "$out/error"; exit 1; }
+grep -q '/nowhere cannot be read' "$out/error"
+grep -q 'process 0 (rank 0, pid [0-9]*) ended with 2' "$out/error"
+
+# one rank alone needs nobody
+rc=0
+timeout 60 "$build_dir/doppel" run all_reduce --rank 0 --ranks 1 --root 127.0.0.1:$((port + 1)) \
+	--limit 50 >"$out/alone" || rc=$?
+[ $rc = 0 ] || { echo "one rank alone: exit code $rc"; exit 1; }
