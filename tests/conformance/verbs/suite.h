@@ -45,7 +45,8 @@
  * call that failed; what no attribute reports is there unless the target's list says "lacks". On
  * the fakes (--strict) the list must say "lacks NEED" for all that is not there, and for nothing else
  * (device.the_list_is_true): who makes a feature work removes its line. A target's documented
- * differences are lines "differs CASE" in the same file, and a row in docs/fidelity-verbs.md.
+ * differences are lines "differs CASE" (or a pattern) in the same file, and a row in
+ * docs/fidelity-verbs.md.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_SUITE_H
 #define TESTS_CONFORMANCE_VERBS_SUITE_H
@@ -278,6 +279,7 @@ void vs_connect(struct vs_pair *p, int side, enum ibv_qp_state state);
 struct ibv_ah *vs_ah(struct vs_pair *p, int side);
 
 enum ibv_qp_state vs_state(struct ibv_qp *qp); /* as queried */
+#define VS_QP_ALL ((IBV_QP_DEST_QPN << 1) - 1) /* every attribute that ibv_query_qp gives */
 void vs_set_state(struct ibv_qp *qp, enum ibv_qp_state state);
 /* Waits until the queue pair is in that state by itself. */
 void vs_await_state(struct ibv_qp *qp, enum ibv_qp_state state);

@@ -20,6 +20,10 @@ void target_defaults(struct vs_config *config)
 	config->strict = true;
 }
 
+void target_prepare(void)
+{
+}
+
 const char *target_where(void)
 {
 	return target_text;
