@@ -437,6 +437,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int rc = hca_command_fault("verbs.query_qp", ibv, qp->port, -1);
 
+	if (!rc && (mask & ~(IBV_QP_RATE_LIMIT - 1)))
+		rc = EOPNOTSUPP; /* bits that came after this call are not for it */
 	if (rc)
 		return rc;
 	memset(a, 0, sizeof *a);
