@@ -75,13 +75,8 @@ static void target_free(struct target *t)
 
 /* ---- locally -------------------------------------------------------------------------------- */
 
-static const char *local_label(int param)
-{
-	return label(param);
-}
-
 /* Nothing leaves, nothing arrives. Reading memory here needs no right, so a write may: not a case. */
-CASE(local_violations_are_loc_prot, .count = 4 * VIOLATIONS, .label = local_label)
+CASE(local_violations_are_loc_prot, .count = 4 * VIOLATIONS, .label = label)
 {
 	enum ibv_wr_opcode opcode = operations[vs_param / VIOLATIONS].opcode;
 	enum violation v = vs_param % VIOLATIONS;
@@ -113,7 +108,9 @@ CASE(local_violations_are_loc_prot, .count = 4 * VIOLATIONS, .label = local_labe
 		vs_expect(p.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
 	} else {
 		vs_expect_failure(&p, &w, IBV_WC_LOC_PROT_ERR);
-		vs_expect_bytes(p.end[0].buffer + AT - 10, BYTES + 20, 0x21);
+		/* what a READ that failed left inside is anybody's guess */
+		vs_expect_bytes(p.end[0].buffer + AT - 10, 10, 0x21);
+		vs_expect_bytes(p.end[0].buffer + AT + BYTES, 10, 0x21);
 	}
 	target_free(&t);
 	vs_free(&p);

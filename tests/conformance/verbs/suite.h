@@ -35,6 +35,7 @@
  *     CASE(write_on_uc, .needs = NEED(UC) | NEED(MW2)) ...
  *     CASE(both_ways, .count = 2, .label = name_of) ...     one case for each vs_param 0 and 1
  *     CASE(close_in_use, .misuse = true) ...                the verbs sanitizer may complain
+ *     CASE(it_fails, .needs = NEED(FAULTS), .plan = plan) ...   with a plan of faults (docs/faults.md)
  *
  * The name says what is expected. A case frees what it made: the world counts leaks. A failing
  * check ends the case's process at once, so nothing is unwound. Cases know no clock, sleep, thread
@@ -93,7 +94,8 @@
 	X(GID_EX, "GID entries with types, and the table in one call")                             \
 	X(POLLABLE, "descriptors of channels and contexts that poll(2) takes")                     \
 	X(ROCE, "an Ethernet link layer")                                                          \
-	X(TWO_DEVICES, "a second device")
+	X(TWO_DEVICES, "a second device")                                                          \
+	X(FAULTS, "faults by plan")
 
 enum vs_need {
 #define VS_NEED_ENUM(name, text) VS_NEED_##name,
@@ -110,6 +112,7 @@ struct vs_case {
 	uint64_t needs;
 	int count;                       /* of vs_param; 0: no parameter */
 	const char *(*label)(int param); /* its name; NULL: the number */
+	const char *(*plan)(int param);  /* of faults, where they can be planned; NULL: none */
 	bool misuse; /* breaks rules on purpose: the sanitizer of a double may complain */
 	struct vs_case *next;
 };

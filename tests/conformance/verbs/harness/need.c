@@ -60,6 +60,8 @@ uint64_t vs_needs_reported(uint64_t *unreported)
 		n |= NEED(ROCE);
 	if (strcmp(ibv_get_device_name(ctx->device), ibv_get_device_name(other->device)))
 		n |= NEED(TWO_DEVICES);
+	if (target_faults())
+		n |= NEED(FAULTS);
 	CHECK_EQ(ibv_close_device(other), 0);
 	CHECK_EQ(ibv_close_device(ctx), 0);
 	return n;

@@ -26,6 +26,8 @@ extern struct vs_config vs_config;
 void target_defaults(struct vs_config *config);
 /* In the parent, before the first case: what all of them would load again. */
 void target_prepare(void);
+/* Are faults planned (struct vs_case.plan)? */
+bool target_faults(void);
 /* Runs the case body, as often as the target likes; returns when all went well, or explains with
  * vs_fail. In the process of the case. */
 void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg);

@@ -21,6 +21,11 @@ void target_prepare(void)
 		ibv_free_device_list(list);
 }
 
+bool target_faults(void)
+{
+	return false;
+}
+
 void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg)
 {
 	(void)c;

@@ -24,6 +24,11 @@ void target_prepare(void)
 {
 }
 
+bool target_faults(void)
+{
+	return true;
+}
+
 const char *target_where(void)
 {
 	return target_text;
@@ -32,7 +37,10 @@ const char *target_where(void)
 static void target_run_once(const struct vs_case *c, enum sim_engine engine, uint64_t seed,
 			    void (*body)(void *arg), void *arg)
 {
-	const struct sim_config config = {.engine = engine, .seed = seed};
+	const struct sim_config config = {.engine = engine,
+					  .seed = seed,
+					  .fault_plan = c->plan ? c->plan(vs_param) : NULL,
+					  .fault_plan_name = c->name};
 	const struct world_config world = {.hosts = 1, .machine = TARGET_MACHINE};
 
 	snprintf(target_text, sizeof target_text, "%s seed %llu: ", vs_config.engine,
