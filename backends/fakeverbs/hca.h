@@ -101,6 +101,7 @@ void hca_mem_give(uint64_t offset, uint64_t bytes);
 /* Did a failure end the run? One that was only noted did not. */
 bool hca_run_ended(void);
 void hca_lock(uint32_t *word);
+bool hca_try_lock(uint32_t *word);
 void hca_unlock(uint32_t *word);
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -522,6 +523,12 @@ static inline struct hca_srq_handle *hca_srq_of(struct ibv_srq *srq)
 	return CONTAINER_OF(srq, struct hca_srq_handle, ibv);
 }
 
+/* ---- direct.c ------------------------------------------------------------------------------- */
+
+/* Executes what is in the send queue at once, as far as that can be done without packets; the rest
+ * stays. The queue pair is locked. */
+void hca_direct(struct hca_qp *qp);
+
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
 /* Is [iova, iova + bytes) inside a live region of this protection domain with these rights? Holds
@@ -622,6 +629,8 @@ void hca_qp_reset(struct hca_qp *qp);
 void hca_qp_destroy(struct hca_qp *qp);
 /* The live queue pair of a port with this number, locked; NULL: none. */
 struct hca_qp *hca_qp_lock_number(uint32_t port, uint32_t number);
+/* The same, if nobody has it locked at this moment. */
+struct hca_qp *hca_qp_try_number(uint32_t port_index, uint32_t number);
 /* The same by reference: is it still that one? */
 struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation);
 static inline uint64_t hca_qp_id(const struct hca_qp *qp)

@@ -169,6 +169,7 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 		mem_forget(e);
 		mem_release(e);
 	}
+	hca_direct(qp);
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		hca_send_flush(qp);
 	else if (qp->sq.next != qp->sq.head)

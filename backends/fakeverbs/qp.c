@@ -62,7 +62,8 @@ static void hca_qp_leave(struct hca_qp *qp)
 	hca_unlock(&port->lock);
 }
 
-struct hca_qp *hca_qp_lock_number(uint32_t port_index, uint32_t number)
+/* The number's queue pair and its generation; NULL: nobody has it. */
+static struct hca_qp *hca_qp_find_number(uint32_t port_index, uint32_t number, uint32_t *generation)
 {
 	struct hca_world *w = hca_world();
 	struct hca_port *port = &w->port[port_index];
@@ -77,10 +78,30 @@ struct hca_qp *hca_qp_lock_number(uint32_t port_index, uint32_t number)
 			break;
 		at = qp->next;
 	}
-	uint32_t generation = at ? __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) : 0;
-
+	*generation = at ? __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) : 0;
 	hca_unlock(&port->lock);
-	return at ? hca_qp_lock_reference(qp, generation) : NULL;
+	return at ? qp : NULL;
+}
+
+struct hca_qp *hca_qp_lock_number(uint32_t port_index, uint32_t number)
+{
+	uint32_t generation;
+	struct hca_qp *qp = hca_qp_find_number(port_index, number, &generation);
+
+	return qp ? hca_qp_lock_reference(qp, generation) : NULL;
+}
+
+struct hca_qp *hca_qp_try_number(uint32_t port_index, uint32_t number)
+{
+	uint32_t generation;
+	struct hca_qp *qp = hca_qp_find_number(port_index, number, &generation);
+
+	if (!qp || !hca_try_lock(&qp->item.lock))
+		return NULL;
+	if (qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation)
+		return qp;
+	hca_unlock(&qp->item.lock);
+	return NULL;
 }
 
 struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)

@@ -55,6 +55,12 @@ void hca_lock(uint32_t *word)
 			sched_yield();
 }
 
+bool hca_try_lock(uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 &&
+	       __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
 void hca_unlock(uint32_t *word)
 {
 	DASSERT(__atomic_load_n(word, __ATOMIC_RELAXED) == 1);

@@ -231,6 +231,11 @@ enum sim_engine sim_engine_kind(void)
 	return eng.kind;
 }
 
+bool sim_is_plain(void)
+{
+	return eng.kind == SIM_ENGINE_THREADS && !eng.any_faults && !eng.config.trace_path;
+}
+
 uint64_t sim_switches(void)
 {
 	return eng.switches;

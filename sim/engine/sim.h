@@ -136,6 +136,9 @@ void sim_forget(void);
 
 bool sim_running(void);
 enum sim_engine sim_engine_kind(void);
+/* Engine `threads` without fault plan, site figures or trace: nobody looks at the steps in which a
+ * double does something, only at what comes of it. */
+bool sim_is_plain(void);
 const char *sim_strategy_name(void); /* "portfolio:pct" once drawn */
 bool sim_memory_order_on(void);      /* the memory-order adversary, in this run */
 uint64_t sim_hash(void);             /* rolling trace hash */
