@@ -4,7 +4,8 @@
 # programs that are linked with it load with ours, every symbol bound.
 set -euo pipefail
 ours=$1/verbs/librdmacm.so.1
-theirs=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk '/librdmacm\.so\.1 .*x86-64/ {print $NF; exit}')
+theirs=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk '/librdmacm\.so\.1 .*x86-64/ {print $NF}')
+theirs=${theirs%%$'\n'*}
 [ -n "$theirs" ] || { echo "no librdmacm.so.1 here to compare with: skipped"; exit 77; }
 names() { nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ {print $3}' | sort; }
 if ! diff <(names "$theirs") <(names "$ours"); then
@@ -22,7 +23,8 @@ for program in rping ucmatose ib_write_bw; do
 		echo "$program: $out"
 		exit 1
 	fi
-	LD_LIBRARY_PATH=$1/verbs ldd "$path" | grep -q "$1/verbs/librdmacm.so.1" ||
+	loaded=$(LD_LIBRARY_PATH=$1/verbs ldd "$path")
+	grep -q "$1/verbs/librdmacm.so.1" <<<"$loaded" ||
 		{ echo "$program does not load our librdmacm"; exit 1; }
 	echo "$program loads"
 done
