@@ -275,6 +275,37 @@ START_TEST(a_channel_that_does_not_block)
 }
 END_TEST
 
+START_TEST(a_datagram_service_is_looked_up)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_UDP, INADDR_ANY, 0), *s;
+	struct rdma_cm_id *c = routed(RDMA_PS_UDP, INADDR_LOOPBACK, rdma_get_src_port(l));
+	struct rdma_conn_param p = {.private_data = "who", .private_data_len = 4};
+
+	make_qp(c, IBV_QPT_UD);
+	ck_assert_int_eq(rdma_connect(c, &p), 0);
+	struct rdma_cm_event *e = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	s = e->id;
+	ck_assert_str_eq(e->param.ud.private_data, "who");
+	rdma_ack_cm_event(e);
+	make_qp(s, IBV_QPT_UD);
+	p.qp_num = s->qp->qp_num;
+	ck_assert_int_eq(rdma_accept(s, &p), 0);
+	e = expect(active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_uint_eq(e->param.ud.qp_num, s->qp->qp_num);
+	ck_assert_uint_eq(e->param.ud.qkey, RDMA_UDP_QKEY);
+	ck_assert_int_eq(e->param.ud.ah_attr.is_global, 1);
+	struct ibv_ah *ah = ibv_create_ah(c->pd, &e->param.ud.ah_attr);
+
+	ck_assert_ptr_nonnull(ah);
+	ibv_destroy_ah(ah);
+	rdma_ack_cm_event(e);
+	end_id(c);
+	end_id(s);
+	end_id(l);
+}
+END_TEST
+
 static void *serve_once(void *arg)
 {
 	struct rdma_cm_id *l = arg, *id;
@@ -444,6 +475,27 @@ static int connect_and_stay(const char *port)
 	return 0;
 }
 
+START_TEST(groups_are_joined_and_left)
+{
+	struct sockaddr_in group = address(0xe8010203, 0), a = address(INADDR_LOOPBACK, 0);
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(rdma_create_id(active, &id, NULL, RDMA_PS_UDP), 0);
+	ck_assert_int_eq(rdma_bind_addr(id, (struct sockaddr *)&a), 0);
+	make_qp(id, IBV_QPT_UD);
+	ck_assert_int_eq(rdma_join_multicast(id, (struct sockaddr *)&group, "mine"), 0);
+	struct rdma_cm_event *e = expect(active, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+
+	ck_assert_str_eq(e->param.ud.private_data, "mine");
+	ck_assert_uint_eq(e->param.ud.qp_num, 0xffffff);
+	rdma_ack_cm_event(e);
+	ck_assert_int_eq(rdma_leave_multicast(id, (struct sockaddr *)&group), 0);
+	ck_assert_int_eq(rdma_leave_multicast(id, (struct sockaddr *)&group), -1);
+	ck_assert_int_eq(errno, EADDRNOTAVAIL);
+	end_id(id);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "connect") == 0)
@@ -459,10 +511,12 @@ int main(int argc, char **argv)
 	tcase_add_test(t, address_of_nobody);
 	tcase_add_test(t, a_port_has_one_owner);
 	tcase_add_test(t, a_channel_that_does_not_block);
+	tcase_add_test(t, a_datagram_service_is_looked_up);
 	tcase_add_test(t, synchronous_endpoints);
 	tcase_add_test(t, garbage_does_not_disturb_a_listener);
 	tcase_add_test(t, a_listener_ends_with_requests_pending);
 	tcase_add_test(t, a_killed_peer_is_a_disconnect);
+	tcase_add_test(t, groups_are_joined_and_left);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 
