@@ -288,7 +288,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_UD_AV_PORT_ENFORCE,
+				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
+				    IBV_DEVICE_UD_AV_PORT_ENFORCE,
 		.max_sge = (int)p->max_sge,
 		.max_sge_rd = (int)p->max_sge,
 		.max_cq = (int)p->max_cq,

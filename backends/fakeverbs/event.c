@@ -29,6 +29,9 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 		    uint32_t generation)
 {
 	struct hca_world *w = hca_world();
+
+	if (context == HCA_NOBODY) /* who made it is gone */
+		return;
 	struct hca_context *c = hca_slab_at(&w->context, context);
 	struct hca_event *e = hca_slab_take(&w->event);
 
@@ -77,8 +80,11 @@ static struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *befor
 void hca_event_purge(uint32_t context, enum hca_element kind, uint32_t element, uint32_t generation)
 {
 	struct hca_world *w = hca_world();
-	struct hca_context *c = hca_slab_at(&w->context, context);
 	uint32_t before = 0, at;
+
+	if (context == HCA_NOBODY)
+		return;
+	struct hca_context *c = hca_slab_at(&w->context, context);
 
 	hca_lock(&c->item.lock);
 	for (at = c->first; at;) {

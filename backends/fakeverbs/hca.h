@@ -139,9 +139,9 @@ enum hca_mr_kind {
 
 struct hca_mr {
 	struct hca_item item;
-	uint32_t key;  /* index << 8 | tag: lkey and rkey; 0: none fits */
-	uint32_t keys; /* that there were at this place, in the life of the world */
-	uint32_t kind; /* enum hca_mr_kind */
+	uint32_t key;     /* index << 8 | tag: lkey and rkey; 0: none fits */
+	uint32_t keys;    /* that there were at this place, in the life of the world */
+	uint32_t kind;    /* enum hca_mr_kind */
 	uint32_t windows; /* bound to it */
 	uint32_t pd, port;
 	uint32_t access;
@@ -231,6 +231,8 @@ struct hca_wqe {
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t flags;  /* enum ibv_send_flags */
 	uint32_t sge_count;
+	uint32_t srqn; /* of XRC: the shared queue that it is for */
+	uint32_t srqn_pad;
 	uint32_t psn, packets; /* once started */
 	uint32_t started;
 	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
@@ -256,6 +258,8 @@ struct hca_srq {
 	uint32_t context, port, pd;
 	uint32_t limit;  /* not 0: an event when fewer than this wait */
 	uint32_t failed; /* IBV_EVENT_SRQ_ERR was said */
+	uint32_t xrcd;   /* index + 1: an XRC one, with a number and a completion queue */
+	uint32_t cq;
 	uint32_t pad0;
 	struct hca_queue rq;
 };
@@ -305,6 +309,25 @@ struct hca_atomic {
 	uint64_t value, old;
 };
 
+/* A domain of extended reliable connections (xrc.c), and one that a process opened. */
+struct hca_xrcd {
+	struct hca_item item;
+	uint32_t port;
+	uint32_t named; /* by this inode */
+	uint64_t device, inode;
+	uint32_t opens;
+	uint32_t pad0;
+};
+struct hca_xrcd_open {
+	struct hca_item item;
+	uint32_t xrcd;
+};
+/* Another process' target half, as ibv_open_qp gives it. */
+struct hca_qp_open {
+	struct hca_item item;
+	uint32_t qp;
+};
+
 /* State machine of the specification; SQE is where a send that fails leads, of a queue pair that
  * is neither a reliable connection nor XRC: its receives go on.
  *
@@ -320,7 +343,10 @@ struct hca_qp {
 	uint32_t number, port, pd, context;
 	uint32_t type; /* enum ibv_qp_type */
 	uint32_t send_cq, recv_cq;
-	uint32_t srq;     /* index + 1: rq holds the one receive taken from it */
+	uint32_t srq; /* index + 1: rq holds the one receive taken from it */
+	uint32_t srq_generation;
+	uint32_t xrcd;    /* index + 1 (xrc.c) */
+	uint32_t opens;   /* handles that stand for it */
 	uint32_t recv_pd; /* of the memory keys in receives */
 	uint32_t state;   /* enum ibv_qp_state */
 	uint32_t next;    /* in the port's bucket: index + 1 */
@@ -393,6 +419,7 @@ struct hca_packet {
 	uint32_t from_port, to_port, from_qpn, to_qpn;
 	uint32_t psn, packets;
 	uint32_t nak, rnr_timer;
+	uint32_t srqn, srqn_pad;
 	uint32_t rkey, imm;
 	uint32_t bytes;  /* of payload; for a READ: wanted */
 	uint32_t buffer; /* index of the payload's, + 1; small ones first */
@@ -416,8 +443,11 @@ struct hca_buffer_large {
 
 struct hca_world {
 	uint32_t ports;
-	struct hca_slab qp, cq, srq, ah, member, mr, pd, context, channel, event, packet, small, large;
+	struct hca_slab qp, cq, srq, ah, member, mr, pd, context, channel, event, packet, small,
+		large;
 	uint32_t member_lock; /* a leaf */
+	struct hca_slab xrcd, xrcd_open, qp_open;
+	uint32_t xrcd_lock;
 	uint32_t mem_lock;
 	uint64_t mem_free[48]; /* by power of two: first free block */
 	struct hca_port port[];
@@ -485,6 +515,8 @@ struct hca_qp_handle {
 		struct ibv_qp_ex ex; /* begins with the same */
 	};
 	struct hca_qp *hca;
+	struct ibv_xrcd *xrcd;       /* NULL: none */
+	struct hca_qp_open *open;    /* by ibv_open_qp; NULL: this one made it */
 	struct hca_builder *builder; /* of an extended one (qp_ex.c), behind this; else NULL */
 	uint32_t async_taken;
 };
@@ -498,8 +530,16 @@ struct hca_srq_handle {
 	struct ibv_srq ibv;
 	struct hca_srq *hca;
 	struct hca_pd_handle *pd;
+	struct ibv_xrcd *xrcd; /* NULL: a basic one */
+	struct ibv_cq *cq;
 	uint32_t users; /* queue pairs */
 	uint32_t async_taken;
+};
+struct hca_xrcd_handle {
+	struct ibv_xrcd ibv;
+	struct hca_xrcd *hca;
+	struct hca_xrcd_open *open;
+	uint32_t users; /* queue pairs and shared receive queues */
 };
 
 static inline struct hca_context_handle *hca_context_of(struct ibv_context *c)
@@ -664,8 +704,8 @@ int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *t
 
 /* ---- qp.c, qp_ex.c -------------------------------------------------------------------------- */
 
-/* ex: with room for a builder, and these of its calls. NULL and errno. */
-struct ibv_qp *hca_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *a, bool ex, uint64_t ops);
+/* What comp_mask does not name is zero. NULL and errno. */
+struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
 struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
 /* What queue pairs of this type do not have: EOPNOTSUPP. */
 int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
@@ -683,7 +723,6 @@ int hca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 bool hca_srq_take(struct hca_qp *qp);
 /* A completion of a receive of that queue was polled, or will never be. */
 void hca_srq_give(uint32_t index, uint32_t generation);
-uint32_t hca_srq_generation(const struct hca_qp *qp);
 /* The same for the one that the queue pair took and will not complete. */
 void hca_srq_drop(struct hca_qp *qp);
 /* The fault sites of a post; the errno that it fails with, or 0. */
@@ -723,6 +762,27 @@ void hca_qp_to_sqe(struct hca_qp *qp);
 void hca_recv_too_small(struct hca_qp *qp, const struct hca_packet *p);
 /* Is the packet of the queue pair's partition? Counted if not. */
 bool hca_pkey_accepts(const struct hca_qp *qp, const struct hca_packet *p);
+
+/* ---- xrc.c ---------------------------------------------------------------------------------- */
+
+struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *a);
+int hca_close_xrcd(struct ibv_xrcd *xrcd);
+void hca_xrcd_open_end(struct hca_xrcd_open *open);
+/* One user more: index + 1; one less. */
+uint32_t hca_xrcd_use(struct ibv_xrcd *xrcd);
+void hca_xrcd_unuse(struct ibv_xrcd *xrcd);
+bool hca_xrcd_is_of(struct ibv_xrcd *xrcd, uint32_t port);
+uint32_t hca_srq_number(const struct hca_srq *srq);
+int hca_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+/* A request for the shared queue of this number has come: the target half's receives, completions
+ * and keys are that one's. False: its domain has none. Under its lock. */
+bool hca_xrc_bind(struct hca_qp *qp, uint32_t number);
+/* The shared queue goes away. */
+void hca_xrc_forget_srq(const struct hca_srq *srq);
+struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *a);
+/* A handle less; the last one ends it. owner: the handle that made it. */
+bool hca_qp_release(struct hca_qp *qp, bool owner);
+void hca_qp_open_end(struct hca_qp_open *open);
 
 /* ---- vctx.c: the extended calls of a context ------------------------------------------------ */
 void hca_extended_ops(struct verbs_context *v);

@@ -54,6 +54,11 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 
 int hca_post_check_state(const struct hca_qp *qp)
 {
+	if (qp->type == IBV_QPT_XRC_RECV) {
+		hca_say("ibv_post_send: qp 0x%x is the target's half, which sends nothing",
+			qp->number);
+		return EINVAL;
+	}
 	if (qp->state >= IBV_QPS_RTS || hca_personality(qp->port)->post_early)
 		return 0;
 	hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
@@ -105,6 +110,8 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 			       const struct ibv_send_wr *wr, uint64_t bytes)
 {
 	*e = (struct hca_wqe){.wr_id = wr->wr_id,
+			      .srqn = qp->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn
+								   : 0,
 			      .bytes = bytes,
 			      .opcode = wr->opcode,
 			      .flags = wr->send_flags,
@@ -211,8 +218,8 @@ static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr
 		hca_say("ibv_post_recv: qp 0x%x is in RESET", qp->number);
 		return EINVAL;
 	}
-	if (qp->srq) {
-		hca_say("ibv_post_recv: qp 0x%x receives from a shared queue", qp->number);
+	if (qp->srq || qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV) {
+		hca_say("ibv_post_recv: qp 0x%x has no receive queue of its own", qp->number);
 		return EINVAL;
 	}
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->rq.sge_max) {

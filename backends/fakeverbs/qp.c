@@ -115,16 +115,33 @@ struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr *a)
+/* Which completion queues and domains each type has. */
+static int hca_qp_check_parts(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 {
-	const struct hca_personality *p = hca_personality(port);
-
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD) {
+	switch (a->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		return a->pd && a->send_cq && a->recv_cq ? 0 : EINVAL;
+	case IBV_QPT_XRC_SEND:
+		return a->pd && a->send_cq ? 0 : EINVAL;
+	case IBV_QPT_XRC_RECV:
+		return a->xrcd && hca_xrcd_is_of(a->xrcd, port) ? 0 : EINVAL;
+	default:
 		hca_say("ibv_create_qp: queue pairs of type %d: not on this HCA", (int)a->qp_type);
 		return EOPNOTSUPP;
 	}
-	if (!a->send_cq || !a->recv_cq)
-		return EINVAL;
+}
+
+static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr_ex *a)
+{
+	const struct hca_personality *p = hca_personality(port);
+	int rc = hca_qp_check_parts(port, a);
+
+	if (rc)
+		return rc;
+	if (a->srq && hca_srq_of(a->srq)->xrcd)
+		return EINVAL; /* reached by its number, not by a queue pair of one's own */
 	if (a->cap.max_send_wr > p->max_wr || a->cap.max_recv_wr > p->max_wr ||
 	    a->cap.max_send_sge > p->max_sge || a->cap.max_recv_sge > p->max_sge ||
 	    a->cap.max_inline_data > p->max_inline)
@@ -132,8 +149,13 @@ static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr *a)
 	return 0;
 }
 
-static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
-		       const struct ibv_qp_init_attr *a)
+static uint32_t hca_qp_cq(struct ibv_cq *cq)
+{
+	return cq ? hca_cq_of(cq)->hca->item.index : HCA_NOBODY;
+}
+
+static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
+		       const struct ibv_qp_init_attr_ex *a)
 {
 	const struct ibv_qp_cap *cap = &a->cap;
 	uint32_t inline_bytes = ALIGN_UP(cap->max_inline_data, 16);
@@ -141,6 +163,9 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 	const struct hca_srq *srq = a->srq ? hca_srq_of(a->srq)->hca : NULL;
 	uint32_t recv_wr = srq ? 1 : cap->max_recv_wr;
 	uint32_t recv_sge = srq ? srq->rq.sge_max : cap->max_recv_sge;
+
+	if (a->qp_type == IBV_QPT_XRC_RECV) /* of whichever shared queue */
+		recv_sge = hca_personality(context->port)->max_sge;
 
 	/* one entry at least, so that an empty queue has a place in the arena */
 	int rc = hca_queue_make(&qp->rq, MAX_OF(recv_wr, 1u), MAX_OF(recv_sge, 1u), 0);
@@ -153,17 +178,22 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 		hca_queue_end(&qp->rq);
 		return rc;
 	}
-	qp->port = pd->hca->port;
-	qp->pd = pd->hca->item.index;
-	qp->context = hca_context_of(pd->ibv.context)->hca->item.index;
-	qp->send_cq = hca_cq_of(a->send_cq)->hca->item.index;
-	qp->recv_cq = hca_cq_of(a->recv_cq)->hca->item.index;
+	qp->port = context->port;
+	qp->pd = a->pd ? hca_pd_of(a->pd)->hca->item.index : HCA_NOBODY;
+	qp->context = context->item.index;
+	qp->send_cq = hca_qp_cq(a->send_cq);
+	qp->recv_cq = hca_qp_cq(a->recv_cq);
 	qp->srq = srq ? srq->item.index + 1 : 0;
+	qp->srq_generation = srq ? srq->item.generation : 0;
+	qp->xrcd = a->xrcd ? hca_xrcd_use(a->xrcd) : 0;
+	qp->opens = 1;
 	qp->recv_pd = srq ? srq->pd : qp->pd;
 	qp->signal_all = a->sq_sig_all != 0;
 	qp->state = IBV_QPS_RESET;
 	qp->type = a->qp_type;
-	qp->qkey = qp->blocks_own_mcast = 0;
+	qp->qkey = 0;
+	qp->blocks_own_mcast = (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+			       (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
 	qp->dest_port = HCA_NOBODY;
 	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = 0;
 	qp->mtu_bytes = 128u << hca_personality(qp->port)->active_mtu; /* a datagram's, for good */
@@ -177,14 +207,15 @@ static int hca_qp_make(struct hca_qp *qp, struct hca_pd_handle *pd,
 	return 0;
 }
 
-static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_pd *pd,
-			       struct ibv_qp_init_attr *a)
+static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_context *context,
+			       struct ibv_qp_init_attr_ex *a)
 {
 	struct hca_qp *qp = h->hca;
 
-	h->ibv.context = pd->context;
+	h->ibv.context = context;
 	h->ibv.qp_context = a->qp_context;
-	h->ibv.pd = pd;
+	h->ibv.pd = a->pd;
+	h->xrcd = a->xrcd;
 	h->ibv.send_cq = a->send_cq;
 	h->ibv.recv_cq = a->recv_cq;
 	h->ibv.srq = a->srq;
@@ -202,7 +233,7 @@ static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_pd *pd,
 }
 
 /* The call fails, or this HCA takes less inline than is asked for. */
-static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr *a)
+static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 {
 	struct os_fault f;
 
@@ -211,39 +242,69 @@ static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr *a)
 	return hca_command_fault("verbs.create_qp", NULL, port, -1);
 }
 
-struct ibv_qp *hca_qp_create(struct ibv_pd *ibv_pd, struct ibv_qp_init_attr *a, bool ex,
-			     uint64_t ops)
+/* The half that a type lacks has nothing: what the program left there does not count. */
+static void hca_qp_trim(struct ibv_qp_init_attr_ex *a)
 {
-	struct hca_pd_handle *pd = hca_pd_of(ibv_pd);
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || a->qp_type == IBV_QPT_XRC_RECV)
+		a->pd = NULL;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || a->qp_type != IBV_QPT_XRC_RECV)
+		a->xrcd = NULL;
+	if (a->qp_type == IBV_QPT_XRC_SEND || a->qp_type == IBV_QPT_XRC_RECV) {
+		a->srq = NULL;
+		a->recv_cq = NULL;
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	}
+	if (a->qp_type == IBV_QPT_XRC_RECV) {
+		a->send_cq = NULL;
+		a->cap = (struct ibv_qp_cap){.max_send_wr = 0};
+	}
+}
+
+static void hca_qp_count_users(const struct ibv_qp *ibv, int n)
+{
+	uint32_t by = (uint32_t)n;
+
+	if (ibv->pd)
+		__atomic_fetch_add(&hca_pd_of(ibv->pd)->users, by, __ATOMIC_ACQ_REL);
+	if (ibv->send_cq)
+		__atomic_fetch_add(&hca_cq_of(ibv->send_cq)->users, by, __ATOMIC_ACQ_REL);
+	if (ibv->recv_cq)
+		__atomic_fetch_add(&hca_cq_of(ibv->recv_cq)->users, by, __ATOMIC_ACQ_REL);
+	if (ibv->srq)
+		__atomic_fetch_add(&hca_srq_of(ibv->srq)->users, by, __ATOMIC_ACQ_REL);
+}
+
+struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+{
+	const struct hca_context *c = hca_context_of(context)->hca;
+	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct hca_qp_handle *h = NULL;
 	struct hca_qp *qp = NULL;
-	int rc = hca_qp_check_init(pd->hca->port, a);
+
+	hca_qp_trim(a);
+	int rc = hca_qp_check_init(c->port, a);
 
 	if (!rc)
-		rc = hca_qp_create_fault(pd->hca->port, a);
+		rc = hca_qp_create_fault(c->port, a);
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h + (ex ? hca_builder_bytes(pd->hca->port) : 0), "ibv_qp");
+	h = os_alloc(sizeof *h + (ex ? hca_builder_bytes(c->port) : 0), "ibv_qp");
 	qp = h ? hca_slab_take_owned(&hca_world()->qp, h) : NULL;
 	if (!qp)
 		goto err;
 	hca_lock(&qp->item.lock);
-	rc = hca_qp_make(qp, pd, a);
+	rc = hca_qp_make(qp, c, a);
 	if (!rc)
 		hca_qp_enter(qp);
 	hca_unlock(&qp->item.lock);
 	if (rc)
 		goto err;
 	h->hca = qp;
-	hca_qp_handle_fill(h, ibv_pd, a);
+	hca_qp_handle_fill(h, context, a);
 	if (ex)
-		hca_qp_ex_calls(h, ops);
-	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
-	__atomic_fetch_add(&hca_cq_of(a->send_cq)->users, 1, __ATOMIC_ACQ_REL);
-	__atomic_fetch_add(&hca_cq_of(a->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
-	if (a->srq)
-		__atomic_fetch_add(&hca_srq_of(a->srq)->users, 1, __ATOMIC_ACQ_REL);
+		hca_qp_ex_calls(h, a->send_ops_flags);
+	hca_qp_count_users(&h->ibv, 1);
 
 	struct os_label label = {.what = "qp",
 				 .rank = os_self()->rank,
@@ -265,11 +326,36 @@ err:
 	return NULL;
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	struct ibv_qp_init_attr_ex a = {.qp_context = attr->qp_context,
+					.send_cq = attr->send_cq,
+					.recv_cq = attr->recv_cq,
+					.srq = attr->srq,
+					.cap = attr->cap,
+					.qp_type = attr->qp_type,
+					.sq_sig_all = attr->sq_sig_all,
+					.comp_mask = IBV_QP_INIT_ATTR_PD,
+					.pd = pd};
+
 	sim_point("ibv_create_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
-	return hca_qp_create(pd, a, false, 0);
+	struct ibv_qp *qp = hca_qp_create(pd->context, &a);
+
+	if (qp)
+		attr->cap = a.cap;
+	return qp;
+}
+
+/* What it completed and nobody polled. A target half's completions are of the shared queues. */
+static void hca_qp_purge(const struct hca_qp *qp)
+{
+	struct hca_world *w = hca_world();
+
+	if (qp->send_cq != HCA_NOBODY)
+		hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
+	if (qp->recv_cq != HCA_NOBODY && qp->type != IBV_QPT_XRC_RECV)
+		hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
 }
 
 void hca_qp_destroy(struct hca_qp *qp)
@@ -281,8 +367,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_lock(&qp->item.lock);
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_atomic_settle(qp, false);
-	hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
-	hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
+	hca_qp_purge(qp);
 	hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 	hca_srq_drop(qp);
 	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits || qp->atomic.number;
@@ -312,15 +397,12 @@ void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
 /* All queues empty, nothing known. */
 void hca_qp_reset(struct hca_qp *qp)
 {
-	struct hca_world *w = hca_world();
 	uint32_t rnr_waits = qp->req.rnr_waits, timer = qp->req.timer;
 	uint32_t scheduled = qp->req.scheduled;
 
 	hca_atomic_settle(qp, false);
-	if (hca_personality(qp->port)->reset_purges) {
-		hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
-		hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
-	}
+	if (hca_personality(qp->port)->reset_purges)
+		hca_qp_purge(qp);
 	hca_srq_drop(qp);
 	qp->sq.next = qp->sq.done = qp->sq.head;
 	qp->rq.done = qp->rq.head;
@@ -355,7 +437,8 @@ void hca_qp_to_error(struct hca_qp *qp)
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);
-	if (qp->srq && enters) /* what it took is flushed, and it takes no more */
+	if (qp->srq && enters &&
+	    qp->type != IBV_QPT_XRC_RECV) /* what it took is flushed, and it takes no more */
 		hca_event_post(qp->context, IBV_EVENT_QP_LAST_WQE_REACHED, qp->item.index,
 			       qp->item.generation);
 }
@@ -513,15 +596,20 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	}
 	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
 
+	if (h->open) {
+		hca_xrcd_unuse(h->xrcd);
+		hca_qp_open_end(h->open);
+		os_free(h);
+		sim_events_drain();
+		return rc;
+	}
 	hca_event_purge(h->hca->context, HCA_ELEMENT_QP, h->hca->item.index,
 			h->hca->item.generation);
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
-	hca_qp_destroy(h->hca);
-	__atomic_fetch_sub(&hca_cq_of(ibv->send_cq)->users, 1, __ATOMIC_ACQ_REL);
-	__atomic_fetch_sub(&hca_cq_of(ibv->recv_cq)->users, 1, __ATOMIC_ACQ_REL);
-	if (ibv->srq)
-		__atomic_fetch_sub(&hca_srq_of(ibv->srq)->users, 1, __ATOMIC_ACQ_REL);
-	__atomic_fetch_sub(&hca_pd_of(ibv->pd)->users, 1, __ATOMIC_ACQ_REL);
+	hca_qp_release(h->hca, true);
+	hca_qp_count_users(ibv, -1);
+	if (h->xrcd)
+		hca_xrcd_unuse(h->xrcd);
 	os_unlabel(ibv);
 	os_free(h);
 	sim_events_drain();

@@ -410,21 +410,21 @@ void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops)
 
 struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
 {
-	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct ibv_qp_init_attr_ex mine = *a;
+	uint32_t flags = a->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 	int rc = 0;
 
 	sim_point("ibv_create_qp_ex");
 	sim_charge_ns(HCA_CONTROL_NS);
 	if ((a->comp_mask & ~masks) ||
-	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && a->create_flags)) {
+	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
 		hca_say("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
 			a->comp_mask, a->create_flags);
 		rc = EOPNOTSUPP;
 	}
-	if (!rc && !(a->comp_mask & IBV_QP_INIT_ATTR_PD))
-		rc = EINVAL;
 	if (!rc && ex)
 		rc = hca_qp_ex_check(a->qp_type, a->send_ops_flags);
 	if (rc) {
@@ -432,6 +432,10 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 		return NULL;
 	}
 	if (ex && (a->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)) /* its value is inline */
-		a->cap.max_inline_data = MAX_OF(a->cap.max_inline_data, 8u);
-	return hca_qp_create(a->pd, (struct ibv_qp_init_attr *)a, ex, ex ? a->send_ops_flags : 0);
+		mine.cap.max_inline_data = MAX_OF(mine.cap.max_inline_data, 8u);
+	struct ibv_qp *qp = hca_qp_create(context, &mine);
+
+	if (qp)
+		a->cap = mine.cap;
+	return qp;
 }

@@ -118,7 +118,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 			      .srq = qp->srq};
 
 	if (qp->srq)
-		cqe.srq_generation = hca_srq_generation(qp);
+		cqe.srq_generation = qp->srq_generation;
 	if (p) {
 		cqe.opcode = p->kind == HCA_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
 		cqe.imm = p->flags & HCA_IMM ? p->imm : 0;
@@ -270,6 +270,7 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 	p->remote_address = e->remote_address;
 	p->rkey = e->rkey;
 	p->imm = e->imm;
+	p->srqn = e->srqn;
 	p->operation = e->opcode;
 	p->flags = HCA_ACK_REQUEST | (r->offset ? 0 : HCA_FIRST);
 	if (r->offset + bytes == e->bytes) {

@@ -249,6 +249,10 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
 		return;
 	}
+	if (qp->type == IBV_QPT_XRC_RECV && !hca_xrc_bind(qp, p->srqn)) {
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
 	if (ahead == 0 && hca_responder_fault(qp, p))
 		return;
 	switch (p->kind) {

@@ -24,15 +24,17 @@ static struct hca_srq *hca_srq_at(uint32_t index)
 
 /* ---- making, ending ------------------------------------------------------------------------- */
 
-static int hca_srq_check_init(const struct ibv_srq_init_attr_ex *a)
+static int hca_srq_check_init(uint32_t port, const struct ibv_srq_init_attr_ex *a)
 {
-	const struct hca_personality *p = hca_personality(hca_pd_of(a->pd)->hca->port);
+	const struct hca_personality *p = hca_personality(port);
 
-	if (a->srq_type != IBV_SRQT_BASIC) {
+	if (a->srq_type != IBV_SRQT_BASIC && a->srq_type != IBV_SRQT_XRC) {
 		hca_say("ibv_create_srq_ex: shared receive queues of type %d: not on this HCA",
 			(int)a->srq_type);
 		return EOPNOTSUPP;
 	}
+	if (a->srq_type == IBV_SRQT_XRC && (!a->xrcd || !a->cq || !hca_xrcd_is_of(a->xrcd, port)))
+		return EINVAL;
 	if (a->attr.max_wr < 1 || a->attr.max_wr > p->max_wr || a->attr.max_sge > p->max_sge)
 		return EINVAL;
 	return 0;
@@ -48,6 +50,8 @@ static void hca_srq_handle_fill(struct hca_srq_handle *h, const struct ibv_pd *p
 	h->ibv.srq_context = a->srq_context;
 	h->ibv.pd = (struct ibv_pd *)pd;
 	h->ibv.handle = srq->item.index;
+	h->xrcd = srq->xrcd ? a->xrcd : NULL;
+	h->cq = srq->xrcd ? a->cq : NULL;
 	pthread_mutex_init(&h->ibv.mutex, NULL);
 	pthread_cond_init(&h->ibv.cond, NULL);
 	a->attr.max_wr = srq->rq.size;
@@ -60,7 +64,7 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	struct hca_pd_handle *pd = hca_pd_of(a->pd);
 	struct hca_srq_handle *h = NULL;
 	struct hca_srq *srq = NULL;
-	int rc = hca_srq_check_init(a);
+	int rc = hca_srq_check_init(pd->hca->port, a);
 
 	if (!rc)
 		rc = hca_command_fault("verbs.create_srq", NULL, pd->hca->port, -1);
@@ -76,16 +80,26 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	srq->port = pd->hca->port;
 	srq->pd = pd->hca->item.index;
 	srq->limit = srq->failed = 0;
+	srq->xrcd = 0;
+	srq->cq = HCA_NOBODY;
+	if (a->srq_type == IBV_SRQT_XRC) {
+		srq->xrcd = hca_xrcd_use(a->xrcd);
+		srq->cq = hca_cq_of(a->cq)->hca->item.index;
+	}
 	rc = hca_queue_make(&srq->rq, a->attr.max_wr, MAX_OF(a->attr.max_sge, 1u), 0);
 	hca_unlock(&srq->item.lock);
 	if (rc)
 		goto err;
 	h->hca = srq;
 	hca_srq_handle_fill(h, a->pd, a);
+	if (srq->xrcd)
+		__atomic_fetch_add(&hca_cq_of(a->cq)->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
 	os_trace("srq.create", srq->item.index, srq->rq.size, srq->rq.sge_max);
 	return &h->ibv;
 err:
+	if (srq && srq->xrcd)
+		hca_xrcd_unuse(a->xrcd);
 	if (srq)
 		hca_slab_give(&hca_world()->srq, srq);
 	os_free(h);
@@ -118,6 +132,10 @@ struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_in
 
 	if (!(a.comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
 		a.srq_type = IBV_SRQT_BASIC;
+	if (!(a.comp_mask & IBV_SRQ_INIT_ATTR_XRCD))
+		a.xrcd = NULL;
+	if (!(a.comp_mask & IBV_SRQ_INIT_ATTR_CQ))
+		a.cq = NULL;
 	if (!(a.comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
 	    (a.comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1))) {
 		errno = EINVAL;
@@ -137,6 +155,8 @@ void hca_srq_destroy(struct hca_srq *srq)
 	os_trace("srq.destroy", srq->item.index, srq->rq.head - srq->rq.done, 0);
 	hca_queue_end(&srq->rq);
 	hca_unlock(&srq->item.lock);
+	if (srq->xrcd)
+		hca_xrc_forget_srq(srq);
 	hca_slab_give(&hca_world()->srq, srq);
 }
 
@@ -158,6 +178,10 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
 	hca_srq_destroy(h->hca);
 	__atomic_fetch_sub(&h->pd->users, 1, __ATOMIC_ACQ_REL);
+	if (h->xrcd) {
+		hca_xrcd_unuse(h->xrcd);
+		__atomic_fetch_sub(&hca_cq_of(h->cq)->users, 1, __ATOMIC_ACQ_REL);
+	}
 	os_free(h);
 	return rc;
 }
@@ -295,7 +319,8 @@ bool hca_srq_take(struct hca_qp *qp)
 
 	ASSERT(to->done == to->head);
 	hca_lock(&srq->item.lock);
-	if (!srq->failed && from->done != from->head) {
+	if (srq->item.generation == qp->srq_generation && from->ring && !srq->failed &&
+	    from->done != from->head) {
 		struct hca_wqe *e = hca_wqe_at(from, from->done++),
 			       *mine = hca_wqe_at(to, to->head++);
 
@@ -324,15 +349,10 @@ void hca_srq_give(uint32_t index, uint32_t generation)
 		__atomic_fetch_add(&srq->rq.polled, 1, __ATOMIC_ACQ_REL);
 }
 
-uint32_t hca_srq_generation(const struct hca_qp *qp)
-{
-	return hca_srq_at(qp->srq - 1)->item.generation;
-}
-
 void hca_srq_drop(struct hca_qp *qp)
 {
 	if (qp->srq && qp->rq.done != qp->rq.head)
-		hca_srq_give(qp->srq - 1, hca_srq_generation(qp));
+		hca_srq_give(qp->srq - 1, qp->srq_generation);
 }
 
 /* ---- dying ---------------------------------------------------------------------------------- */

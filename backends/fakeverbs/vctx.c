@@ -10,6 +10,10 @@
 void hca_extended_ops(struct verbs_context *v)
 {
 	v->create_srq_ex = hca_create_srq_ex;
+	v->open_xrcd = hca_open_xrcd;
+	v->close_xrcd = hca_close_xrcd;
+	v->get_srq_num = hca_get_srq_num;
+	v->open_qp = hca_open_qp;
 	v->create_cq_ex = hca_create_cq_ex;
 	v->create_qp_ex = hca_create_qp_ex;
 	v->modify_cq = hca_modify_cq;

@@ -70,13 +70,26 @@ static uint64_t hca_packet_wire_bytes(const struct hca_packet *p)
 	}
 }
 
+/* Each half of XRC hears the other half only. */
+static uint32_t hca_packet_peer(uint32_t type)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return IBV_QPT_XRC_RECV;
+	case IBV_QPT_XRC_RECV:
+		return IBV_QPT_XRC_SEND;
+	default:
+		return type;
+	}
+}
+
 /* Does the queue pair take a packet of this kind, from there? */
 static bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p)
 {
 	bool open = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
 		    qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
 
-	if (!open || p->service != qp->type)
+	if (!open || p->service != hca_packet_peer(qp->type))
 		return false;
 	if (qp->type != IBV_QPT_UD &&
 	    (qp->dest_port != p->from_port || qp->dest_qpn != p->from_qpn))

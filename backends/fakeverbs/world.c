@@ -234,6 +234,9 @@ static struct hca_world *hca_world_make(void)
 	hca_slab_init(&w->srq, sizeof(struct hca_srq), 5, 16);
 	hca_slab_init(&w->ah, sizeof(struct hca_ah), 5, 16);
 	hca_slab_init(&w->member, sizeof(struct hca_member), 5, 0);
+	hca_slab_init(&w->xrcd, sizeof(struct hca_xrcd), 4, 4);
+	hca_slab_init(&w->xrcd_open, sizeof(struct hca_xrcd_open), 4, 4);
+	hca_slab_init(&w->qp_open, sizeof(struct hca_qp_open), 4, 4);
 	hca_slab_init(&w->mr, sizeof(struct hca_mr), 6, 64);
 	hca_slab_init(&w->pd, sizeof(struct hca_pd), 5, 16);
 	hca_slab_init(&w->context, sizeof(struct hca_context), 5, 4);
@@ -290,7 +293,15 @@ static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bo
 
 static void hca_end_qp(void *qp)
 {
-	hca_qp_destroy(qp);
+	hca_qp_release(qp, true);
+}
+static void hca_end_qp_open(void *open)
+{
+	hca_qp_open_end(open);
+}
+static void hca_end_xrcd_open(void *open)
+{
+	hca_xrcd_open_end(open);
 }
 static void hca_end_cq(void *cq)
 {
@@ -328,10 +339,12 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 
 	if (!w)
 		return;
+	hca_proc_end_kind(&w->qp_open, proc, killed, "opened queue pair", hca_end_qp_open);
 	hca_proc_end_kind(&w->qp, proc, killed, "queue pair", hca_end_qp);
 	hca_proc_end_kind(&w->srq, proc, killed, "shared receive queue", hca_end_srq);
 	hca_proc_end_kind(&w->cq, proc, killed, "completion queue", hca_end_cq);
 	hca_proc_end_kind(&w->ah, proc, killed, "address handle", hca_end_ah);
+	hca_proc_end_kind(&w->xrcd_open, proc, killed, "XRC domain", hca_end_xrcd_open);
 	hca_proc_end_kind(&w->mr, proc, killed, "memory region", hca_end_mr);
 	hca_proc_end_kind(&w->pd, proc, killed, "protection domain", hca_end_pd);
 	hca_proc_end_kind(&w->channel, proc, killed, "completion channel", hca_end_channel);
