@@ -99,6 +99,7 @@ int sim_start(const struct sim_config *config)
 	strategy_start();
 	buggify_start();
 	probe_start();
+	cover_start();
 	watch_start();
 	waits_start();
 	rc = trace_start();
@@ -198,6 +199,7 @@ void sim_stop(void)
 	label_stop();
 	fault_stop();
 	trace_stop();
+	cover_stop();
 	strategy_stop();
 	choice_stop();
 	crash_restore();

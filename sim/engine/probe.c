@@ -98,8 +98,11 @@ static uint32_t probe_find(const char *name)
 
 void probe_hit(const char *name)
 {
-	if (eng.phase == ENGINE_RUNNING)
-		probe.stat[probe_find(name)].hits++;
+	if (eng.phase != ENGINE_RUNNING)
+		return;
+	probe.stat[probe_find(name)].hits++;
+	if (UNLIKELY(eng.config.coverage))
+		cover_site(name);
 }
 
 uint32_t sim_probe_stats(const struct sim_probe_stat **stats)

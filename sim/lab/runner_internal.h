@@ -60,8 +60,8 @@ struct lab_run {
 	ncclUniqueId id;
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
-	shared_u64 arrived; /* harness barrier: a count that only grows */
-	shared_u32 failed;  /* some rank gave up: everybody aborts */
+	shared_u64 arrived;   /* harness barrier: a count that only grows */
+	shared_u32 failed;    /* some rank gave up: everybody aborts */
 
 	uint8_t *expect;      /* the result that every rank must have */
 	struct os_mutex lock; /* the fields below */

@@ -26,13 +26,16 @@ struct sweep_process {
 	pid_t pid; /* 0: none */
 	int commands;
 	bool busy;
-	uint64_t seed, since_ns;
+	struct sweep_order order;
+	uint64_t since_ns;
 };
 
 struct sweep {
 	const struct sweep_config *config;
 	struct sweep_result *result;
 	struct sweep_shared *shared; /* one per worker */
+	struct search *search;       /* NULL: seeds one after the other */
+	uint8_t *seen;               /* of the search; shared by all workers */
 	struct sweep_process process[SWEEP_JOBS_MAX];
 	uint32_t jobs, busy;
 	int reports[2];
@@ -66,7 +69,8 @@ uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed)
 	return 1 + sim_rng_below(&rng, SWEEP_CANARY_STEPS);
 }
 
-void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s)
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, const struct search_genome *g,
+		    struct scenario *s)
 {
 	const struct sim_config *base = &c->base.lab.sim;
 
@@ -75,7 +79,10 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario
 	} else {
 		struct sim_config *sim = &s->lab.sim;
 
-		scenario_swarm(s, seed, c->faults);
+		if (g)
+			scenario_swarm_parts(s, g->part, c->faults);
+		else
+			scenario_swarm(s, seed, c->faults);
 		if (base->strategy != SIM_PORTFOLIO)
 			sim->strategy = base->strategy;
 		if (base->memory_order != SIM_MEMORY_DRAW)
@@ -90,7 +97,10 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario
 			sim->fault_random = false;
 		}
 	}
-	s->lab.sim.seed = seed;
+	s->lab.sim.seed = g ? g->seed : seed;
+	s->lab.sim.turn_n = g ? g->turn_n : 0;
+	if (g)
+		memcpy(s->lab.sim.turn, g->turn, sizeof g->turn);
 	s->canary_step = sweep_canary_step(c, seed);
 }
 
@@ -116,7 +126,7 @@ static int sweep_start_worker(struct sweep *w, uint32_t i)
 				close(w->process[k].commands);
 		close(commands[1]);
 		close(w->reports[0]);
-		sweep_worker(w->config, &w->shared[i], i, commands[0], w->reports[1]);
+		sweep_worker(w->config, &w->shared[i], w->seen, i, commands[0], w->reports[1]);
 	}
 	close(commands[0]);
 	p->commands = commands[1];
@@ -141,11 +151,13 @@ static void sweep_give(struct sweep *w, uint32_t i)
 {
 	struct sweep_process *p = &w->process[i];
 
-	p->seed = w->config->first + w->next++;
+	p->order.seed = w->config->first + w->next++;
+	if (w->search)
+		search_next(w->search, p->order.seed, &p->order.genome);
 	p->since_ns = sweep_now_ns();
 	p->busy = true;
 	w->busy++;
-	if (write(p->commands, &p->seed, sizeof p->seed) != (ssize_t)sizeof p->seed)
+	if (write(p->commands, &p->order, sizeof p->order) != (ssize_t)sizeof p->order)
 		fprintf(stderr, "sweep: worker %u does not listen: %s\n", i, strerror(errno));
 }
 
@@ -189,6 +201,8 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 	r->canaries += planted;
 	s->canary = planted && s->outcome != SIM_PASS;
 	r->canaries_found += s->canary;
+	if (w->search)
+		search_learn(w->search, &s->genome, &s->covered);
 	if (s->outcome == SIM_PASS) {
 		r->passed++;
 		return;
@@ -222,7 +236,7 @@ static void sweep_read_reports(struct sweep *w)
 	while (read(w->reports[0], &report, sizeof report) == (ssize_t)sizeof report) {
 		struct sweep_process *p = &w->process[report.seed.worker];
 
-		ASSERT(p->busy && p->seed == report.seed.seed);
+		ASSERT(p->busy && p->order.seed == report.seed.seed);
 		p->busy = false;
 		w->busy--;
 		sweep_seed_ended(w, &report.seed);
@@ -235,12 +249,15 @@ static void sweep_read_reports(struct sweep *w)
 static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 {
 	struct sweep_process *p = &w->process[i];
-	struct sweep_seed s = {.seed = p->seed, .worker = i, .failure = {.rank = -1}};
+	struct sweep_seed s = {.seed = p->order.seed,
+			       .worker = i,
+			       .genome = p->order.genome,
+			       .failure = {.rank = -1}};
 	struct sim_failure *f = &s.failure;
 	struct scenario *scenario = malloc(sizeof *scenario);
 
 	ASSERT(scenario);
-	sweep_scenario(w->config, p->seed, scenario);
+	sweep_scenario(w->config, s.seed, w->search ? &s.genome : NULL, scenario);
 	scenario_ranks(scenario, &s.nranks);
 	free(scenario);
 	s.wall_ns = sweep_now_ns() - p->since_ns;
@@ -341,7 +358,7 @@ static void sweep_record_child(const struct sweep_config *c, const struct sweep_
 	struct lab_result r;
 
 	ASSERT(s);
-	sweep_scenario(c, f->seed, s);
+	sweep_scenario(c, f->seed, c->search ? &f->genome : NULL, s);
 	if (fail_make_dirs(s, c->fail_dir, dir))
 		_exit(SIM_PASS);
 	snprintf(path, sizeof path, "%s/log", dir);
@@ -398,7 +415,7 @@ static void sweep_record(const struct sweep_config *c, struct sweep_seed *f)
 			strerror(errno));
 		return;
 	}
-	sweep_scenario(c, f->seed, &s);
+	sweep_scenario(c, f->seed, c->search ? &f->genome : NULL, &s);
 	fail_id(&s, id);
 	snprintf(f->dir, sizeof f->dir, "%s/%s", c->fail_dir, id);
 	snprintf(path, sizeof path, "%s/config", f->dir);
@@ -475,6 +492,30 @@ static void sweep_conclude(struct sweep *w)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
+static int sweep_search_start(struct sweep *w)
+{
+	if (!w->config->search)
+		return 0;
+	w->search = search_new(w->config->first, w->config->swarm);
+	w->seen = mmap(NULL, SIM_COVERAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	if (w->search && w->seen != MAP_FAILED)
+		return 0;
+	fprintf(stderr, "sweep: no memory for a search\n");
+	return ENOMEM;
+}
+
+static void sweep_search_stop(struct sweep *w)
+{
+	if (!w->search)
+		return;
+	w->result->searched_kept = search_kept(w->search);
+	for (uint32_t i = 0; i < SIM_COVERAGE_BYTES; i++)
+		w->result->searched_features += w->seen[i] != 0;
+	search_free(w->search);
+	munmap(w->seen, SIM_COVERAGE_BYTES);
+}
+
 int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 {
 	static struct sweep w;
@@ -496,6 +537,7 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 	signal(SIGPIPE, SIG_IGN);
 	for (uint32_t i = 0; i < w.jobs; i++)
 		w.process[i].commands = -1;
+	rc = sweep_search_start(&w);
 	for (uint32_t i = 0; i < w.jobs && !rc; i++)
 		rc = sweep_start_worker(&w, i);
 	if (!rc)
@@ -505,6 +547,7 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 	sweep_progress(c, result, w.start_ns, true);
 	if (!rc)
 		sweep_conclude(&w);
+	sweep_search_stop(&w);
 	close(w.reports[0]);
 	close(w.reports[1]);
 	munmap(w.shared, shared_bytes);

@@ -14,6 +14,7 @@
 #define SIM_LAB_SWEEP_H
 
 #include "sim/lab/fail.h"
+#include "sim/lab/search.h"
 
 enum { SWEEP_STRATEGIES = 10, SWEEP_SITES = 128, SWEEP_NAME_BYTES = 40, SWEEP_CANARY_ONE_OF = 100 };
 
@@ -33,6 +34,7 @@ struct sweep_config {
 	const char *again;
 	uint32_t max_failures; /* stop after that many; 0: never */
 	const char *fail_dir;  /* NULL: nothing is kept */
+	bool search;           /* by coverage (search.h); seeds are numbers of runs */
 	bool canary;           /* plant failures, and expect exactly those */
 	bool show_output;      /* what runs print is shown; else dropped */
 	FILE *progress;        /* NULL: quiet */
@@ -46,6 +48,8 @@ struct sweep_seed {
 	enum sim_verdict outcome;
 	char strategy[32];
 	bool twice, canary, kept;
+	struct search_genome genome; /* of a search: what it ran, and what came of it */
+	struct search_outcome covered;
 	struct sim_failure failure;
 	char dir[FAIL_DIR_BYTES]; /* where its files are, when kept */
 };
@@ -66,12 +70,14 @@ struct sweep_result {
 	uint32_t buggify_n, fault_n, probe_n;
 	struct sweep_seed *failure; /* sorted: worst, fewest ranks, shortest */
 	uint32_t failure_n, failure_cap;
-	enum sim_verdict verdict; /* of the worst; a missed canary: SIM_USAGE */
+	uint32_t searched_kept, searched_features; /* of a search */
+	enum sim_verdict verdict;                  /* of the worst; a missed canary: SIM_USAGE */
 };
 
 void sweep_config_default(struct sweep_config *c);
-/* What seed `seed` of this campaign runs. */
-void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s);
+/* What seed `seed` of this campaign runs; `g`: of a search, else NULL. */
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, const struct search_genome *g,
+		    struct scenario *s);
 int sweep_run(const struct sweep_config *c, struct sweep_result *result);
 /* The second run of a seed, in the process that was started for it; the exit code of the program.
  * `tweak` may change the scenario, for tests of the comparison; else NULL. */
