@@ -153,8 +153,9 @@ void fault_plan_free(struct fault_plan *plan);
 enum {
 	FAULT_RANGES_MAX = 8,
 	/* instead of `least`: what the world has */
-	FAULT_DRAW_RANK = INT32_MAX - 2,
+	FAULT_DRAW_RANK = INT32_MAX - 3,
 	FAULT_DRAW_HOST,
+	FAULT_DRAW_SAME_HOST,  /* as the one before */
 	FAULT_DRAW_OTHER_HOST, /* than the one before, if there are two */
 };
 struct fault_recipe {

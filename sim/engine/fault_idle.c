@@ -10,6 +10,7 @@
 #include "sim/engine/fault.h"
 
 #define IDLE_EVENTS "the stack polls completion queues; it asks for no completion events"
+#define IDLE_RC     "the stack writes over reliable connections with receives of their own"
 #define IDLE_QUERY  "the stack asks for what it needs by other calls"
 #define IDLE_SYNC   "the stack waits by polling events, the lab by polling streams"
 #define IDLE_COPY   "the stack moves data by kernels, the lab by cudaMemcpyAsync"
@@ -28,6 +29,21 @@ static const struct {
 	{"verbs.create_comp_channel", IDLE_EVENTS},
 	{"verbs.destroy_comp_channel", IDLE_EVENTS},
 	{"verbs.get_cq_event", IDLE_EVENTS},
+	{"verbs.modify_cq", IDLE_EVENTS},
+	{"verbs.resize_cq", IDLE_EVENTS},
+	{"verbs.query_rt_values", IDLE_QUERY},
+	{"verbs.alloc_null_mr", IDLE_RC},
+	{"verbs.rereg_mr", IDLE_RC},
+	{"verbs.create_ah", IDLE_RC},
+	{"verbs.destroy_ah", IDLE_RC},
+	{"verbs.attach_mcast", IDLE_RC},
+	{"verbs.detach_mcast", IDLE_RC},
+	{"verbs.create_srq", IDLE_RC},
+	{"verbs.destroy_srq", IDLE_RC},
+	{"verbs.modify_srq", IDLE_RC},
+	{"verbs.query_srq", IDLE_RC},
+	{"verbs.post_srq_recv", IDLE_RC},
+	{"verbs.srq", IDLE_RC},
 	{"cuda.driver_get_version", IDLE_QUERY},
 	{"cuda.runtime_get_version", IDLE_QUERY},
 	{"cuda.get_device_count", IDLE_QUERY},

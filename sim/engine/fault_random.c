@@ -40,6 +40,8 @@ static uint32_t random_value(struct random_plan *p, uint32_t least, uint32_t mos
 		return (uint32_t)sim_rng_below(&p->rng, p->ranks);
 	case FAULT_DRAW_HOST:
 		return p->host = (uint32_t)sim_rng_below(&p->rng, p->hosts);
+	case FAULT_DRAW_SAME_HOST:
+		return p->host;
 	case FAULT_DRAW_OTHER_HOST:
 		if (p->hosts == 1)
 			return p->host;

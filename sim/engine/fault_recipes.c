@@ -15,6 +15,10 @@
 	{                                                                                          \
 		FAULT_DRAW_HOST, 0                                                                 \
 	}
+#define SAME_HOST                                                                                  \
+	{                                                                                          \
+		FAULT_DRAW_SAME_HOST, 0                                                            \
+	}
 #define OTHER_HOST                                                                                 \
 	{                                                                                          \
 		FAULT_DRAW_OTHER_HOST, 0                                                           \
@@ -53,6 +57,13 @@ const struct fault_recipe fault_recipes_mild[] = {
 	{1,
 	 "fabric.path host=%u peer_host=%u prob=1/%u clog for=%uus",
 	 {HOST, OTHER_HOST, {4, 128}, {1, 500}}},
+	/* an HCA and itself: the reads that flush a GPU's memory */
+	{3,
+	 "fabric.path host=%u peer_host=%u nth=%u clog for=%uus",
+	 {HOST, SAME_HOST, {1, 64}, {100, 100000}}},
+	{1,
+	 "fabric.path host=%u peer_host=%u nth=%u partition for=%uus",
+	 {HOST, SAME_HOST, {1, 64}, {1, 5000}}},
 	/* HCAs that are slow to tell, receivers that are not ready */
 	{1, "verbs.cqe prob=1/%u late by=%uus", {{1, 32}, {1, 2000}}},
 	{1, "verbs.recv_cqe prob=1/%u late by=%uus", {{1, 32}, {1, 2000}}},

@@ -54,6 +54,13 @@ static const struct {
 static const struct {
 	const char *name, *why;
 } probe_idle[] = {
+	{"hca.atomic_again", "the stack has no use for atomics"},
+	{"hca.atomic_forgotten", "the stack has no use for atomics"},
+	{"hca.datagram_unwanted", "the stack sends no datagrams"},
+	{"hca.message_dropped", "the stack's connections are reliable"},
+	{"hca.send_queue_error", "the stack's connections are reliable"},
+	{"hca.wrong_pkey", "the stack knows one partition"},
+	{"hca.wrong_qkey", "the stack sends no datagrams"},
 	{"hca.not_ready_for_good", "the stack has its HCAs retry for ever (rnr_retry 7)"},
 	{"net.requests_spent", "the proxy has 8 slots in flight, a connection 32 requests"},
 	{"proxy.steps_skipped", "all collectives that there are have the same chunks"},
