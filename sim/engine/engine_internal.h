@@ -233,6 +233,7 @@ struct thread_part {
 	/* work events */
 	pthread_mutex_t lock;
 	struct sim_event *first, **end, *free;
+	uint32_t queued; /* written under the lock; its own thread may look without */
 	bool draining;
 	/* worker */
 	struct worker *worker;

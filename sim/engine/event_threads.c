@@ -55,6 +55,11 @@ static void event_post_timer(const struct sim_event *init, const struct sim_even
 	pthread_mutex_unlock(&timers.lock);
 }
 
+static void queue_count(struct thread_part *part, int32_t by)
+{
+	__atomic_store_n(&part->queued, part->queued + (uint32_t)by, __ATOMIC_RELAXED);
+}
+
 static void event_post_work(const struct sim_event *init, struct sim_event **handle)
 {
 	struct thread_part *part = threads_part();
@@ -66,6 +71,7 @@ static void event_post_work(const struct sim_event *init, struct sim_event **han
 	e->next = NULL;
 	*part->end = e;
 	part->end = &e->next;
+	queue_count(part, 1);
 	if (handle)
 		*handle = e;
 	pthread_mutex_unlock(&part->lock);
@@ -100,6 +106,7 @@ static bool queue_remove(struct thread_part *part, const struct sim_event *e, co
 		if (part->end == &found->next)
 			part->end = at;
 		event_give(&part->free, found);
+		queue_count(part, -1);
 		any = true;
 	}
 	return any;
@@ -159,12 +166,15 @@ void threads_events_cancel_object(const void *object)
 
 static struct sim_event *queue_pop(struct thread_part *part)
 {
+	if (!__atomic_load_n(&part->queued, __ATOMIC_RELAXED))
+		return NULL; /* only this thread adds to it */
 	pthread_mutex_lock(&part->lock);
 	struct sim_event *e = part->first;
 	if (e) {
 		part->first = e->next;
 		if (!part->first)
 			part->end = &part->first;
+		queue_count(part, -1);
 	}
 	pthread_mutex_unlock(&part->lock);
 	return e;

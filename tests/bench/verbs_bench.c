@@ -252,9 +252,15 @@ static int bench_run(enum sim_engine engine, void (*fn)(void *))
 	return verdict;
 }
 
-int main(void)
+/* "threads" or "sim": only that one. */
+int main(int argc, char **argv)
 {
-	int rc = bench_run(SIM_ENGINE_THREADS, bench_threads);
+	const char *only = argc > 1 ? argv[1] : "";
+	int rc = 0;
 
-	return rc ? rc : bench_run(SIM_ENGINE_SIM, bench_sim);
+	if (strcmp(only, "sim") != 0)
+		rc = bench_run(SIM_ENGINE_THREADS, bench_threads);
+	if (!rc && strcmp(only, "threads") != 0)
+		rc = bench_run(SIM_ENGINE_SIM, bench_sim);
+	return rc;
 }
