@@ -31,7 +31,7 @@ static struct {
 	bool healed;
 	char name[64];
 	pthread_mutex_t lock; /* threads engine */
-	struct sim_rng rng;   /* threads engine: prob, where nothing is recorded */
+	struct sim_rng rng;   /* prob, where choices are not drawn: threads engine, fifo */
 } faults = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Hooks are hung once, at load, and outlive engines. */
@@ -191,7 +191,7 @@ static bool fault_draw(struct fault *f)
 
 	if (!f->prob_den)
 		return true;
-	if (engine_in_sim())
+	if (engine_in_sim() && eng.strategy != STRATEGY_FIFO)
 		draw = choice_draw_quiet(f->choice, f->prob_den, f->prob_den - 1);
 	else
 		draw = (uint32_t)sim_rng_below(&faults.rng, f->prob_den);

@@ -291,6 +291,32 @@ START_TEST(task_kill_ends_the_process_at_an_entry_point)
 }
 END_TEST
 
+static void fifo_main(void *arg)
+{
+	struct os_fault f;
+	int *fires = arg;
+
+	for (int i = 0; i < 640; i++)
+		*fires += os_fault("os.file", NULL, &f);
+}
+
+/* fifo draws no choices, where 0 would be "yes" each time. */
+START_TEST(a_probability_is_one_under_fifo_too)
+{
+	const struct sim_config c = {.strategy = SIM_FIFO, .fault_plan = "os.file prob=1/64 fail"};
+	int fires[2] = {0, 0};
+
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(sim_start(&c), 0);
+		ck_assert_int_eq(sim_run(fifo_main, &fires[i]), SIM_PASS);
+		sim_stop();
+	}
+	ck_assert_int_gt(fires[0], 2);
+	ck_assert_int_lt(fires[0], 30);
+	ck_assert_int_eq(fires[0], fires[1]);
+}
+END_TEST
+
 /* ---- drawn plans ---------------------------------------------------------------------------- */
 
 static void nothing(void *arg)
@@ -358,6 +384,7 @@ int main(void)
 			    (int)ARRAY_LEN(any_plans));
 	tcase_add_test(t, what_lasts_ends_in_time_or_when_faults_heal);
 	tcase_add_test(t, task_kill_ends_the_process_at_an_entry_point);
+	tcase_add_test(t, a_probability_is_one_under_fifo_too);
 	tcase_add_test(t, drawn_plans_depend_on_the_seed_alone);
 	tcase_add_test(t, sites_are_printed);
 	suite_add_tcase(s, t);
