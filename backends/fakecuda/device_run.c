@@ -234,6 +234,27 @@ void fakedev_wrote(struct dev *d, const void *p, size_t bytes)
 		sim_wrote(p, bytes);
 }
 
+uint64_t fakedev_peek(struct dev *d, const void *p, int bytes)
+{
+	const void *at = fc_alias((uintptr_t)p);
+	(void)d;
+	return bytes == 4 ? __atomic_load_n((const uint32_t *)at, __ATOMIC_RELAXED)
+			  : __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
+}
+
+_Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
+				   uint64_t step, uint64_t value)
+{
+	char text[256];
+	snprintf(text, sizeof text,
+		 "fifo broken: rank %d channel %d peer %d step %llu: %s: it is %llu (kernel %s, k%u of "
+		 "gpu %u)",
+		 rank, channel, peer, (unsigned long long)step, what, (unsigned long long)value,
+		 d->blk->kernel->func->kernel->name, d->blk->kernel->number,
+		 d->blk->kernel->ctx->dev->index);
+	doppel_assert_fail(text, "device code", 0);
+}
+
 /* ---- words ---------------------------------------------------------------------------------- */
 
 /* __atomic builtins take the order as a constant, or use the strongest: name each. Under TSan,

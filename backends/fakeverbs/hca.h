@@ -239,6 +239,8 @@ struct hca_wqe {
 	uint32_t ah, ah_generation, dest_qpn; /* of a datagram; its Q_Key is in rkey */
 	uint64_t operand[2]; /* of an atomic: what to compare with or to add; what to put there */
 	int64_t step;        /* of the operation that it was posted for; -1: none */
+	uint32_t account; /* enum hca_account */
+	uint32_t pad_account;
 };
 
 /* Counters run freely; the slot is counter & (size - 1).
@@ -250,6 +252,7 @@ struct hca_queue {
 	uint32_t done;   /* oldest that is not complete */
 	uint32_t polled; /* oldest whose slot is taken: its completion was not polled */
 	uint32_t next;   /* send: next to transmit */
+	uint64_t posted, ended; /* ever; ended: completed, flushed, or dropped with the queue */
 };
 
 /* A shared receive queue (srq.c). */
@@ -653,6 +656,13 @@ void hca_context_destroy(struct hca_context *c);
 
 /* ---- qp.c, qp_attr.c ------------------------------------------------------------------------ */
 
+/* account.c: a request that was posted ends once: it completes, is flushed, or goes with its queue. Each
+ * step says so; one that comes twice, or for nothing, is a failure of the class "work-request". */
+enum hca_account { HCA_ACCOUNT_NONE, HCA_ACCOUNT_POSTED = 0x9057ed, HCA_ACCOUNT_ENDED };
+void hca_account_post(struct hca_queue *q, struct hca_wqe *e, const char *queue);
+void hca_account_end(struct hca_queue *q, struct hca_wqe *e, const char *queue);
+/* Requests from done to head are dropped, by a reset or with the queue; then all are accounted for. */
+void hca_account_drop(struct hca_queue *q, const char *queue);
 struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter);
 /* A ring for that many requests at least; ENOMEM. Not thread-safe. */
 int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes);

@@ -112,6 +112,7 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 	*e = (struct hca_wqe){.wr_id = wr->wr_id,
 			      .srqn = qp->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn
 								   : 0,
+			      .account = e->account,
 			      .bytes = bytes,
 			      .opcode = wr->opcode,
 			      .flags = wr->send_flags,
@@ -173,6 +174,7 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 	for (; n; n--) {
 		struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);
 
+		hca_account_post(&qp->sq, e, "send");
 		mem_forget(e);
 		mem_release(e);
 	}
@@ -232,8 +234,10 @@ static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr
 
 void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr)
 {
-	*e = (struct hca_wqe){
-		.wr_id = wr->wr_id, .sge_count = (uint32_t)wr->num_sge, .step = os_self()->step};
+	*e = (struct hca_wqe){.wr_id = wr->wr_id,
+			      .account = e->account,
+			      .sge_count = (uint32_t)wr->num_sge,
+			      .step = os_self()->step};
 	for (uint32_t i = 0; i < e->sge_count; i++) {
 		hca_wqe_sges(e)[i] = wr->sg_list[i];
 		e->bytes += wr->sg_list[i].length;
@@ -260,6 +264,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.head++);
 
 		hca_post_fill_recv(e, wr);
+		hca_account_post(&qp->rq, e, "receive");
 		os_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
 	}
 	if (qp->state == IBV_QPS_ERR)

@@ -24,6 +24,8 @@ int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inli
 	q->inline_max = inline_bytes;
 	q->stride = (uint32_t)(sizeof(struct hca_wqe) + ALIGN_UP(room, 16));
 	q->ring = hca_mem_take((uint64_t)q->size * q->stride);
+	for (uint32_t i = 0; q->ring && i < q->size; i++)
+		hca_wqe_at(q, i)->account = HCA_ACCOUNT_NONE;
 	return q->ring ? 0 : ENOMEM;
 }
 
@@ -373,6 +375,8 @@ void hca_qp_destroy(struct hca_qp *qp)
 	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits || qp->atomic.number;
 
 	qp->state = IBV_QPS_RESET;
+	hca_account_drop(&qp->sq, "send");
+	hca_account_drop(&qp->rq, "receive");
 	hca_queue_end(&qp->sq);
 	hca_queue_end(&qp->rq);
 	qp->sq.head = qp->sq.done = qp->rq.head = qp->rq.done = 0;
@@ -404,6 +408,8 @@ void hca_qp_reset(struct hca_qp *qp)
 	if (hca_personality(qp->port)->reset_purges)
 		hca_qp_purge(qp);
 	hca_srq_drop(qp);
+	hca_account_drop(&qp->sq, "send");
+	hca_account_drop(&qp->rq, "receive");
 	qp->sq.next = qp->sq.done = qp->sq.head;
 	qp->rq.done = qp->rq.head;
 	__atomic_store_n(&qp->sq.polled, qp->sq.head, __ATOMIC_RELEASE);

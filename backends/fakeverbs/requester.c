@@ -72,6 +72,7 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 	struct hca_wqe *e = hca_wqe_at(q, q->done);
 
 	ASSERT(q->done != q->head);
+	hca_account_end(q, e, "send");
 	mem_acquire(e);
 	if (q->next == q->done) {
 		q->next++;
@@ -104,6 +105,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 	struct hca_wqe *e = hca_wqe_at(q, q->done);
 
 	ASSERT(q->done != q->head);
+	hca_account_end(q, e, "receive");
 	mem_acquire(e);
 	q->done++;
 	struct hca_cqe cqe = {.wr_id = e->wr_id,

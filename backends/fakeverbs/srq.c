@@ -153,6 +153,7 @@ void hca_srq_destroy(struct hca_srq *srq)
 	hca_event_purge(srq->context, HCA_ELEMENT_SRQ, srq->item.index, srq->item.generation);
 	hca_lock(&srq->item.lock);
 	os_trace("srq.destroy", srq->item.index, srq->rq.head - srq->rq.done, 0);
+	hca_account_drop(&srq->rq, "shared receive");
 	hca_queue_end(&srq->rq);
 	hca_unlock(&srq->item.lock);
 	if (srq->xrcd)
@@ -300,6 +301,7 @@ int hca_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
 		struct hca_wqe *e = hca_wqe_at(&srq->rq, srq->rq.head++);
 
 		hca_post_fill_recv(e, wr);
+		hca_account_post(&srq->rq, e, "shared receive");
 		os_trace("post.srq_recv", srq->item.index, e->bytes, e->sge_count);
 	}
 	hca_unlock(&srq->item.lock);
@@ -324,9 +326,14 @@ bool hca_srq_take(struct hca_qp *qp)
 		struct hca_wqe *e = hca_wqe_at(from, from->done++),
 			       *mine = hca_wqe_at(to, to->head++);
 
+		uint32_t account = mine->account;
+
 		mem_acquire(e);
 		mem_forget(mine);
 		memcpy(mine, e, from->stride);
+		mine->account = account;
+		hca_account_end(from, e, "shared receive");
+		hca_account_post(to, mine, "receive");
 		took = true;
 		low = from->head - from->done < srq->limit;
 		if (low)

@@ -64,6 +64,7 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
 	p->recv_step = ALIGN_UP(b->channel.ring_recv.step, DEV_CHUNK_STEPS);
 	p->send_step = ALIGN_UP(b->channel.ring_send.step, DEV_CHUNK_STEPS);
+	p->tail_seen = p->head_seen = 0;
 	p->input = (const uint8_t *)(uintptr_t)w->send;
 	p->output = (uint8_t *)(uintptr_t)w->recv;
 	p->type = (enum dev_type)w->type;

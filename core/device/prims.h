@@ -45,6 +45,7 @@ struct prim {
 	struct dev_block *block;
 	uint32_t thread, threads; /* in the group */
 	uint64_t recv_step, send_step;
+	uint64_t tail_seen, head_seen; /* of what must hold of a FIFO */
 	const uint8_t *input;
 	uint8_t *output;
 	enum dev_type type;
@@ -61,6 +62,63 @@ struct prim_move {
 	bool store;  /* the user's output is written */
 	bool last;   /* the reduction ends here: divide, if the operation says so */
 };
+
+/* ---- what must hold of a FIFO -----------------------------------------------------------------
+ *
+ * Where DEV_CHECK_FIFO says so: the doubles always, hardware with -DDEV_CHECK_FIFO=1. Looked at once a
+ * wait has held, by the thread that waited; no access that anybody sees. What breaks it: a peer or a
+ * proxy that counts wrong, gives credit early, or forgets to take back a slot.
+ *
+ *	receiving	step + slice <= tail <= step + DEV_STEPS: nobody has more credit; only rises
+ *	sending		step + slice - DEV_STEPS <= head <= step: nobody takes what was not sent; only rises
+ *	toward a proxy	a slot that is filled was taken back before: its size is DEV_FIFO_SIZE_NONE
+ */
+#if DEV_CHECK_FIFO
+DEV_FN void prim_check(struct prim *p, const struct dev_conn *c, bool holds, const char *what,
+		       uint64_t step, uint64_t value)
+{
+	if (!holds)
+		dev_fifo_broken(p->d, p->block->comm.rank, c->channel, c->peer, what, step, value);
+}
+
+DEV_FN void prim_check_recv(struct prim *p)
+{
+	const struct dev_conn *c = &p->block->channel.ring_recv;
+	uint64_t tail = dev_peek_u64(p->d, (const void *)(uintptr_t)c->tail);
+
+	prim_check(p, c, tail >= p->recv_step + DEV_SLICE_STEPS && tail >= p->tail_seen,
+		   "recv: the tail went back", p->recv_step, tail);
+	prim_check(p, c, tail <= p->recv_step + DEV_STEPS,
+		   "recv: the tail is beyond the credit that was given", p->recv_step, tail);
+	p->tail_seen = tail;
+}
+
+DEV_FN void prim_check_send(struct prim *p)
+{
+	const struct dev_conn *c = &p->block->channel.ring_send;
+	uint64_t head = dev_peek_u64(p->d, (const void *)(uintptr_t)c->head);
+
+	prim_check(p, c, head + DEV_STEPS >= p->send_step + DEV_SLICE_STEPS && head >= p->head_seen,
+		   "send: the head went back", p->send_step, head);
+	prim_check(p, c, head <= p->send_step, "send: the head is beyond what was sent",
+		   p->send_step, head);
+	p->head_seen = head;
+}
+
+DEV_FN void prim_check_slot(struct prim *p, const struct dev_conn *c, const struct dev_fifo_slot *f)
+{
+	uint32_t size = dev_peek_u32(p->d, (const void *)&f->size);
+
+	prim_check(p, c, size == DEV_FIFO_SIZE_NONE, "send: the proxy has not taken back the slot",
+		   p->send_step, size);
+}
+#else
+#define prim_check_recv(p)       ((void)0)
+#define prim_check_send(p)       ((void)0)
+#define prim_check_slot(p, c, f) ((void)0)
+#endif
+
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 DEV_FN void prim_barrier(struct prim *p)
 {
@@ -86,7 +144,10 @@ DEV_FN bool prim_wait_recv(struct prim *p)
 	w.from.step = (int64_t)p->recv_step;
 	w.from.object = "kernel or proxy that fills the slot";
 	w.deadline_ns = 0;
-	return dev_wait(p->d, &w, NULL);
+	if (!dev_wait(p->d, &w, NULL))
+		return false;
+	prim_check_recv(p);
+	return true;
 }
 
 DEV_FN bool prim_wait_send(struct prim *p)
@@ -108,7 +169,10 @@ DEV_FN bool prim_wait_send(struct prim *p)
 	w.from.step = (int64_t)p->send_step;
 	w.from.object = c->fifo ? "proxy that empties the slot" : "kernel that empties the slot";
 	w.deadline_ns = 0;
-	return dev_wait(p->d, &w, NULL);
+	if (!dev_wait(p->d, &w, NULL))
+		return false;
+	prim_check_send(p);
+	return true;
 }
 
 /* True when the slice's slots are ready on both sides. False on all threads alike. */
@@ -157,6 +221,7 @@ DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t by
 	uint32_t slot = (uint32_t)(p->send_step % DEV_STEPS);
 	struct dev_fifo_slot *f = (struct dev_fifo_slot *)(uintptr_t)c->fifo + slot;
 
+	prim_check_slot(p, c, f);
 	dev_store_u32(p->d, &f->offset, slot * c->step_bytes, SHARED_RELAXED, SHARED_SYSTEM);
 	dev_store_u32(p->d, &f->size, bytes, SHARED_RELAXED, SHARED_SYSTEM);
 }

@@ -45,7 +45,8 @@
  *   dev_store_line16(d, p, line)
  *       Stores 16 aligned bytes, relaxed. Each 8-byte half is seen whole, the two in any order: the
  *       flags inside tell when both are there (LL). One instruction on CUDA, two stores on the
- * fake. dev_trap(d, what) Ends the program loudly: host and device disagree on something
+ * fake. dev_peek_u64/u32 and dev_fifo_broken are there where DEV_CHECK_FIFO is not 0 (prims.h).
+ * dev_trap(d, what) Ends the program loudly: host and device disagree on something
  * fundamental. dev_reduce_copy(d, thread, threads, srcs, nsrc, dsts, ndst, count, type, op, scale,
  * post) Threads thread = 0..threads-1 together: for each element reduce nsrc (1..2) sources and
  *       store to ndst (1..2) destinations; see reduce_copy.h, which both implementations follow

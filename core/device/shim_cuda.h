@@ -286,6 +286,28 @@ DEV_FN void dev_trap(struct dev *d, const char *what)
 	__assert_fail(what, "core/device", 0, "device code");
 }
 
+#ifndef DEV_CHECK_FIFO
+#define DEV_CHECK_FIFO 0
+#endif
+#if DEV_CHECK_FIFO
+#include <stdio.h>
+DEV_FN uint64_t dev_peek_u64(struct dev *d, const void *p)
+{
+	return dev_load_u64(d, (const shared_u64 *)p, SHARED_RELAXED, SHARED_SYSTEM);
+}
+DEV_FN uint32_t dev_peek_u32(struct dev *d, const void *p)
+{
+	return dev_load_u32(d, (const shared_u32 *)p, SHARED_RELAXED, SHARED_SYSTEM);
+}
+DEV_FN void dev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
+			    uint64_t step, uint64_t value)
+{
+	printf("fifo broken: rank %d channel %d peer %d step %llu: %s: it is %llu\n", rank, channel,
+	       peer, (unsigned long long)step, what, (unsigned long long)value);
+	dev_trap(d, what);
+}
+#endif
+
 /* ---- ranges --------------------------------------------------------------------------------- */
 
 DEV_FN void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)

@@ -52,6 +52,9 @@ uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int sc
 void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope);
 uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope);
 void fakedev_fence(struct dev *d, int order, int scope);
+uint64_t fakedev_peek(struct dev *d, const void *p, int bytes);
+_Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
+				   uint64_t step, uint64_t value);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
 /* Check access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
@@ -180,6 +183,22 @@ static inline void dev_trap(struct dev *d, const char *what)
 {
 	(void)d;
 	doppel_assert_fail(what, "device code", 0);
+}
+
+#define DEV_CHECK_FIFO 1
+/* What is there now; neither a scheduling point nor an access. */
+static inline uint64_t dev_peek_u64(struct dev *d, const void *p)
+{
+	return fakedev_peek(d, p, 8);
+}
+static inline uint32_t dev_peek_u32(struct dev *d, const void *p)
+{
+	return (uint32_t)fakedev_peek(d, p, 4);
+}
+static inline void dev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
+				   uint64_t step, uint64_t value)
+{
+	fakedev_fifo_broken(d, rank, channel, peer, what, step, value);
 }
 
 static inline void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)

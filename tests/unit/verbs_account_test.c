@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The books that the HCA double keeps on work requests, and what it says when they do not add up. */
+#include <check.h>
+#include <string.h>
+
+#include "backends/fakeverbs/account.c"
+
+enum { SLOTS = 4 };
+static struct hca_wqe slot[SLOTS];
+static struct hca_queue queue;
+
+struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
+{
+	return &slot[counter & (q->size - 1)];
+}
+
+static void post(uint64_t wr_id)
+{
+	struct hca_wqe *e = hca_wqe_at(&queue, queue.head++);
+	e->wr_id = wr_id;
+	hca_account_post(&queue, e, "send");
+}
+
+static void end(void)
+{
+	hca_account_end(&queue, hca_wqe_at(&queue, queue.done++), "send");
+}
+
+/* What is said of `body`; "" if nothing. */
+static const char *said(void (*body)(void *))
+{
+	const struct sim_config sim = {.seed = 1};
+	const struct world_config world = {.hosts = 1, .machine = "h100-8nic"};
+	memset(slot, 0, sizeof slot);
+	queue = (struct hca_queue){.size = SLOTS};
+	ck_assert_int_eq(sim_start(&sim), 0);
+	ck_assert_int_eq(world_create(&world), 0);
+	ck_assert_int_eq(sim_run(body, NULL), SIM_PASS);
+	ck_assert_uint_eq(world_destroy(), 0);
+	sim_stop();
+	if (!sim_failure())
+		return "";
+	ck_assert_str_eq(sim_failure()->kind, "work-request");
+	ck_assert_int_eq(sim_failure()->verdict, SIM_WRONG_RESULT);
+	return sim_failure()->message;
+}
+
+static void all_ends(void *arg)
+{
+	(void)arg;
+	for (uint64_t i = 0; i < 10; i++) {
+		post(i);
+		post(i);
+		end();
+		end();
+	}
+	post(10);
+	post(11);
+	hca_account_drop(&queue, "send");
+	queue.done = queue.head;
+	post(12);
+	end();
+	hca_account_drop(&queue, "send");
+}
+
+static void twice(void *arg)
+{
+	(void)arg;
+	post(7);
+	end();
+	queue.done--;
+	end();
+}
+
+static void never_posted(void *arg)
+{
+	(void)arg;
+	post(1);
+	end();
+	queue.head++;
+	end();
+}
+
+static void slot_taken(void *arg)
+{
+	(void)arg;
+	for (uint64_t i = 0; i <= SLOTS; i++)
+		post(i);
+}
+
+static void lost(void *arg)
+{
+	(void)arg;
+	post(1);
+	post(2);
+	end();
+	queue.done = queue.head; /* one is forgotten */
+	hca_account_drop(&queue, "send");
+}
+
+START_TEST(a_request_that_does_not_end_once_is_named)
+{
+	ck_assert_str_eq(said(all_ends), "");
+	ck_assert_ptr_nonnull(
+		strstr(said(twice), "a request of a send queue (wr_id 0x7) ends a second time"));
+	ck_assert_ptr_nonnull(strstr(said(never_posted), "(wr_id 0x0) ends and was never posted"));
+	ck_assert_ptr_nonnull(
+		strstr(said(slot_taken), "is posted into a slot whose request has not"));
+	ck_assert_ptr_nonnull(strstr(said(lost), "a send queue ends: 2 requests were posted, and 1 "
+						 "completed, were flushed or dropped"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("verbs_account");
+	TCase *t = tcase_create("account");
+	tcase_add_test(t, a_request_that_does_not_end_once_is_named);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
