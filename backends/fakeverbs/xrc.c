@@ -223,6 +223,7 @@ void hca_xrc_forget_srq(const struct hca_srq *srq)
 			continue;
 		hca_lock(&qp->item.lock);
 		if (qp->sq.ring && qp->srq == srq->item.index + 1) {
+			hca_account_drop(&qp->rq, "receive");
 			qp->rq.done = qp->rq.head;
 			qp->resp.receiving = 0;
 			qp->srq = 0;
