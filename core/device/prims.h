@@ -77,7 +77,8 @@ struct prim_move {
 DEV_FN void prim_check(struct prim *p, const struct dev_conn *c, bool holds, const char *what,
 		       uint64_t step, uint64_t value)
 {
-	if (!holds)
+	/* a launch that was aborted has left its steps where they were, and those behind it are too */
+	if (!holds && !dev_peek_u32(p->d, (const void *)(uintptr_t)p->block->comm.abort))
 		dev_fifo_broken(p->d, p->block->comm.rank, c->channel, c->peer, what, step, value);
 }
 
