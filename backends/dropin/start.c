@@ -5,17 +5,19 @@
  * adopted as they come. It ends when and how it likes: nothing is said about what it leaves, unless
  * DOPPEL_LEAKS asks.
  *
- * The environment (doppel verbs-run sets it): DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FAULTS (a file),
- * DOPPEL_TRACE (a file), DOPPEL_SEED, DOPPEL_LEAKS.
+ * The environment (doppel verbs-run sets it): DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FABRIC,
+ * DOPPEL_FAULTS (a file), DOPPEL_TRACE (a file), DOPPEL_SEED, DOPPEL_LEAKS.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backends/dropin/dropin.h"
+#include "backends/dropin/fabric.h"
 #include "backends/fakeverbs/hca.h"
 
 static pthread_mutex_t dropin_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -73,7 +75,7 @@ static void dropin_leaks_of(struct hca_slab *s, const char *kind)
 	uint32_t at = 0;
 	uint64_t n = 0;
 
-	while (hca_slab_next(s, os_proc()->id, &at))
+	while (hca_slab_next(s, hca_proc_id(os_proc()), &at))
 		n++;
 	if (n)
 		fprintf(stderr, "leak: %s %llu\n", kind, (unsigned long long)n);
@@ -107,6 +109,7 @@ static void dropin_exit(void)
 static int dropin_world(void)
 {
 	const struct world_config c = {.hosts = DROPIN_HOSTS,
+				       .arena = fabric_join(),
 				       .machine = dropin_text("DOPPEL_MACHINE")
 							  ? dropin_text("DOPPEL_MACHINE")
 							  : DROPIN_MACHINE};
@@ -114,11 +117,14 @@ static int dropin_world(void)
 
 	if (!dropin_number("DOPPEL_HOST", 0, DROPIN_HOSTS - 1, &host))
 		return EINVAL;
+	if (!c.arena)
+		return ENOMEM;
 	int rc = world_create(&c);
 
-	if (!rc)
-		sim_main_proc()->host = (uint32_t)host;
-	return rc;
+	if (rc)
+		return rc;
+	sim_main_proc()->host = (uint32_t)host;
+	return fabric_joined();
 }
 
 static int dropin_engine(void)
@@ -147,6 +153,7 @@ static void dropin_forked(void)
 	dropin_failed = false;
 	if (!world_config())
 		return;
+	fabric_forget();
 	hca_forget();
 	world_forget();
 	sim_forget();
@@ -156,6 +163,11 @@ static int dropin_start(void)
 {
 	static bool once;
 
+	sigset_t all, before;
+
+	/* no thread of ours takes the program's signals */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_mutex_lock(&dropin_lock);
 	if (!world_config() && !dropin_failed) {
 		if (!once) {
@@ -166,6 +178,7 @@ static int dropin_start(void)
 		dropin_failed = dropin_engine() || dropin_world();
 	}
 	pthread_mutex_unlock(&dropin_lock);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return dropin_failed ? ENOSYS : 0;
 }
 

@@ -221,7 +221,8 @@ static int hca_atomic_do(struct hca_qp *qp, struct hca_mr *mr, const struct hca_
 	*old = 0;
 	if (p->operation == IBV_WR_ATOMIC_WRITE)
 		return hca_mr_write(mr, p->remote_address, hca_packet_data(p), sizeof *old);
-	if (hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_GLOB && !mr->gpu) {
+	if (hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_GLOB && !mr->gpu &&
+	    hca_is_here(mr->item.proc)) {
 		hca_atomic_at_once(mr, p, old);
 		return 0;
 	}

@@ -196,7 +196,8 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 	struct os_fault f;
 
 	mem_release(NULL); /* what came before the completion is in memory when it is found */
-	hca_lock(&cq->item.lock);
+	if (hca_lock_broken(&cq->item.lock) && !cq->held)
+		cq->shown = cq->head;
 	if (cq->ignore_overrun && cq->head - cq->tail == cq->size)
 		hca_cq_overwrite(cq);
 	bool full = cq->overrun || cq->head - cq->tail == cq->size;
@@ -205,9 +206,10 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 	if (full || planned) {
 		hca_cq_overrun(cq, planned);
 	} else {
-		struct hca_cqe *at = hca_cqe_at(cq, cq->head++);
+		struct hca_cqe *at = hca_cqe_at(cq, cq->head);
 
 		*at = *e;
+		__atomic_store_n(&cq->head, cq->head + 1, __ATOMIC_RELEASE);
 		at->token = hca_cqe_token(cq);
 		at->timestamp = hca_cq_stamp(cq);
 		mem_release((const void *)(uintptr_t)at->token);
@@ -218,10 +220,12 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status)))
 			hca_cq_notify(cq);
 	}
-	uint64_t handle = cq->item.handle;
+	const void *handle = (const void *)(uintptr_t)cq->item.handle;
+	bool here = hca_is_here(cq->item.proc); /* programs far away poll */
 
 	hca_unlock(&cq->item.lock);
-	os_event_post((const void *)(uintptr_t)handle);
+	if (here)
+		os_event_post(handle);
 	os_progress();
 }
 
@@ -382,6 +386,8 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 	}
 	if (n)
 		os_poll_hit();
+	else if (hca_far)
+		hca_far_idle();
 	sim_events_drain();
 	return n;
 }

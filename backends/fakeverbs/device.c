@@ -248,7 +248,9 @@ int ibv_close_device(struct ibv_context *context)
 	struct hca_context_handle *h = hca_context_of(context);
 	uint64_t left = hca_context_left(h->hca);
 
-	if (left) {
+	if (left && hca_far) {
+		hca_far_close(h->hca); /* as the kernel does for a program that it does not judge */
+	} else if (left) {
 		hca_misuse("ibv_close_device: %s: %llu queue pairs, completion queues and shared "
 			   "receive queues are not "
 			   "destroyed",

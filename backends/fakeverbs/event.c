@@ -25,6 +25,23 @@ static enum hca_element hca_event_element(enum ibv_event_type type)
 	}
 }
 
+/* `last` again, after somebody died who was appending: what he appended counts if it is linked. */
+static void hca_context_lock(struct hca_context *c)
+{
+	struct hca_world *w = hca_world();
+
+	if (!hca_lock_broken(&c->item.lock))
+		return;
+	c->last = c->first;
+	while (c->last) {
+		uint32_t next = ((struct hca_event *)hca_slab_at(&w->event, c->last - 1))->next;
+
+		if (!next)
+			break;
+		c->last = next;
+	}
+}
+
 void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element,
 		    uint32_t generation)
 {
@@ -40,8 +57,9 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	e->element = element;
 	e->generation = generation;
 	e->next = 0;
+	e->item.proc = UINT32_MAX; /* the context's, not whose doing it was */
 	os_trace("async event", type, element, context);
-	hca_lock(&c->item.lock);
+	hca_context_lock(c);
 	if (c->closed) { /* it closes at this moment */
 		hca_unlock(&c->item.lock);
 		hca_slab_give(&w->event, e);
@@ -52,10 +70,8 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	else
 		c->first = e->item.index + 1;
 	c->last = e->item.index + 1;
-	uint64_t handle = c->item.handle;
-
 	hca_unlock(&c->item.lock);
-	os_event_post((const void *)(uintptr_t)handle);
+	hca_item_post(&c->item);
 }
 
 /* Takes those that `match` says, one after the other; 0: no more. */
@@ -86,7 +102,7 @@ void hca_event_purge(uint32_t context, enum hca_element kind, uint32_t element, 
 		return;
 	struct hca_context *c = hca_slab_at(&w->context, context);
 
-	hca_lock(&c->item.lock);
+	hca_context_lock(c);
 	for (at = c->first; at;) {
 		struct hca_event *e = hca_slab_at(&w->event, at - 1);
 		uint32_t next = e->next;
@@ -109,12 +125,12 @@ void hca_context_destroy(struct hca_context *c)
 	struct hca_event *e;
 	uint32_t none = 0;
 
-	hca_lock(&c->item.lock);
+	hca_context_lock(c);
 	c->closed = 1;
 	while ((e = hca_event_unlink(c, &none)))
 		hca_slab_give(&w->event, e);
 	hca_unlock(&c->item.lock);
-	os_event_post((const void *)(uintptr_t)c->item.handle);
+	hca_item_post(&c->item);
 	hca_slab_give(&w->context, c);
 }
 
@@ -161,7 +177,7 @@ static struct hca_context *hca_context_find(const struct ibv_context *context)
 	struct hca_context *c;
 	uint32_t at = 0;
 
-	while ((c = hca_slab_next(&w->context, os_proc()->id, &at)))
+	while ((c = hca_slab_next(&w->context, hca_proc_id(os_proc()), &at)))
 		if (c->item.handle == (uintptr_t)context && !c->closed)
 			return c;
 	return NULL;
@@ -194,7 +210,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 				 .from = {-1, -1, -1, "HCA"}};
 		uint32_t none = 0;
 
-		hca_lock(&c->item.lock);
+		hca_context_lock(c);
 		bool gone = c->closed ||
 			    __atomic_load_n(&c->item.generation, __ATOMIC_ACQUIRE) != generation;
 		struct hca_event *e = gone ? NULL : hca_event_unlink(c, &none);
@@ -284,6 +300,26 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return rc;
 }
 
+/* The list again, after somebody died who was changing it: all queues that have an event. */
+static void hca_channel_lock(struct hca_channel *ch)
+{
+	struct hca_world *w = hca_world();
+	uint32_t at = 0;
+	struct hca_cq *cq;
+
+	if (!hca_lock_broken(&ch->item.lock))
+		return;
+	ch->first = ch->last = 0;
+	while ((cq = hca_slab_next(&w->cq, ch->item.proc, &at))) {
+		if (cq->channel != ch->item.index + 1 || !cq->events)
+			continue;
+		cq->next = ch->first;
+		ch->first = cq->item.index + 1;
+		if (!ch->last)
+			ch->last = ch->first;
+	}
+}
+
 void hca_channel_post(struct hca_cq *cq)
 {
 	struct hca_world *w = hca_world();
@@ -292,7 +328,7 @@ void hca_channel_post(struct hca_cq *cq)
 		return;
 	struct hca_channel *ch = hca_slab_at(&w->channel, cq->channel - 1);
 
-	hca_lock(&ch->item.lock);
+	hca_channel_lock(ch);
 	if (cq->events++ == 0) {
 		cq->next = 0;
 		if (ch->last)
@@ -302,10 +338,8 @@ void hca_channel_post(struct hca_cq *cq)
 			ch->first = cq->item.index + 1;
 		ch->last = cq->item.index + 1;
 	}
-	uint64_t handle = ch->item.handle;
-
 	hca_unlock(&ch->item.lock);
-	os_event_post((const void *)(uintptr_t)handle);
+	hca_item_post(&ch->item);
 }
 
 /* The first queue with an event; it goes to the end if it has more. */
@@ -351,7 +385,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 				 .why = "an event of a completion channel",
 				 .from = {-1, -1, -1, "HCA"}};
 
-		hca_lock(&ch->item.lock);
+		hca_channel_lock(ch);
 		struct hca_cq *took = hca_channel_take(ch);
 
 		hca_unlock(&ch->item.lock);
@@ -385,7 +419,7 @@ void hca_channel_purge(struct hca_cq *cq)
 	struct hca_channel *ch = hca_slab_at(&w->channel, cq->channel - 1);
 	uint32_t before = 0, me = cq->item.index + 1;
 
-	hca_lock(&ch->item.lock);
+	hca_channel_lock(ch);
 	for (uint32_t at = ch->first; at;) {
 		struct hca_cq *q = hca_slab_at(&w->cq, at - 1);
 		uint32_t next = q->next;

@@ -28,6 +28,7 @@
 #include <endian.h>
 #include <infiniband/verbs.h>
 
+#include "backends/fakeverbs/far.h"
 #include "backends/peermem.h"
 #include "core/base/macros.h"
 #include "core/os/os.h"
@@ -75,6 +76,7 @@ struct hca_item {
 	uint32_t proc;            /* owner */
 	uint32_t lock;
 	uint64_t handle; /* the owner's verbs object */
+	uint32_t posts, heard; /* far.c: wakes by other processes, and those passed on */
 };
 
 struct hca_slab {
@@ -98,10 +100,17 @@ void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor);
 uint64_t hca_mem_take(uint64_t bytes);
 void hca_mem_give(uint64_t offset, uint64_t bytes);
 
+/* Names a process in the tables: of the caller's world, or of the machine. */
+uint32_t hca_proc_id(const struct os_proc *proc);
+/* Wakes who waits on the object's handle, in its owner's process. */
+void hca_item_post(struct hca_item *it);
+
 /* Did a failure end the run? One that was only noted did not. */
 bool hca_run_ended(void);
 void hca_lock(uint32_t *word);
 bool hca_try_lock(uint32_t *word);
+/* The same; true: who held it is dead, and was not through. */
+bool hca_lock_broken(uint32_t *word);
 void hca_unlock(uint32_t *word);
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -462,6 +471,9 @@ struct hca_world *hca_world(void);
 void hca_port_configure(struct hca_port *port, uint32_t index);
 /* A variable of the world's configuration, else of the program. NULL: unset. */
 const char *hca_env(const char *name);
+/* Calls `one` for each kind of object that a process owns, in the order in which they end. */
+void hca_world_each_kind(struct hca_world *w, uint32_t member,
+			 void (*one)(struct hca_slab *s, uint32_t member, void (*end)(void *item)));
 /* For a program that made no world itself: `start` makes one at the first call that needs one; 0 or
  * an errno. Set once, at load. */
 void hca_on_first_call(int (*start)(void));

@@ -137,6 +137,8 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 	ASSERT(iova - mr->iova + bytes <= mr->bytes);
 	if (mr->kind == HCA_MR_NULL)
 		return 0;
+	if (!hca_is_here(mr->item.proc))
+		return hca_far->write(mr->item.proc >> HCA_FAR_NUMBER_BITS, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->write(&mr->region, mr->port, at, data, bytes);
 	/* a small one lands as a whole, its last word last */
@@ -163,6 +165,8 @@ int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes)
 		memset(data, 0, bytes);
 		return 0;
 	}
+	if (!hca_is_here(mr->item.proc))
+		return hca_far->read(mr->item.proc >> HCA_FAR_NUMBER_BITS, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->read(&mr->region, mr->port, at, data, bytes);
 	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,
@@ -178,6 +182,9 @@ int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value)
 	uint64_t at = mr->address + (iova - mr->iova);
 
 	ASSERT(mr->kind != HCA_MR_NULL && iova - mr->iova + sizeof *value <= mr->bytes);
+	if (!hca_is_here(mr->item.proc))
+		return hca_far->read(mr->item.proc >> HCA_FAR_NUMBER_BITS, at, value,
+				     sizeof *value);
 	if (mr->gpu)
 		return peermem()->load(&mr->region, mr->port, at, value);
 	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,

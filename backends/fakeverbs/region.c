@@ -29,6 +29,9 @@
 	((HCA_ACCESS_KNOWN & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE) |                           \
 	 IBV_ACCESS_RELAXED_ORDERING)
 #define HCA_PAGE_BYTES 4096u
+/* A copy between processes takes less than 50 ms; one that does not end has no process any more. */
+#define HCA_QUIESCE_NS    1000000u
+#define HCA_QUIESCE_TRIES (64u * 200u)
 
 /* What a region is to be. */
 struct hca_region_want {
@@ -122,7 +125,7 @@ static int hca_region_pin(struct hca_mr *mr)
 
 static void hca_region_unpin(struct hca_mr *mr)
 {
-	if (mr->gpu)
+	if (mr->gpu && hca_is_here(mr->item.proc))
 		peermem()->unpin(&mr->region);
 	mr->gpu = 0;
 }
@@ -278,9 +281,13 @@ static void hca_region_quiesce(struct hca_mr *mr)
 	hca_lock(&mr->item.lock);
 	mr->key = 0;
 	/* copies of other threads; they never wait, but a run that ended in one left its own */
-	while (mr->users && !hca_run_ended()) {
+	for (uint32_t n = 1; mr->users && !hca_run_ended(); n++) {
 		hca_unlock(&mr->item.lock);
+		if (hca_far && n % 64 == 0)
+			os_sleep_ns(HCA_QUIESCE_NS);
 		hca_lock(&mr->item.lock);
+		if (hca_far && n == HCA_QUIESCE_TRIES)
+			mr->users = 0; /* a copier died */
 	}
 	hca_unlock(&mr->item.lock);
 }

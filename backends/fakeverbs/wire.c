@@ -105,7 +105,7 @@ void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 	 * the other HCA has a message, not that anybody may read it there. */
 	mem_as(answer ? hca_qp_requester(qp) : hca_qp_responder(qp));
 	mem_acquire(p);
-	if (!hca_packet_fits(qp, p))
+	if (!hca_packet_fits(qp, p) || !hca_is_alive(qp->item.proc))
 		return;
 	if (qp->type == IBV_QPT_UD) {
 		hca_ud_receive(qp, p);
@@ -186,6 +186,10 @@ static void hca_packet_corrupt(void *object, uint32_t choice)
 
 void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 {
+	if (!hca_is_alive(qp->item.proc)) { /* it died while this was done for it */
+		hca_packet_free(p);
+		return;
+	}
 	/* an HCA talks to itself without the wire, and whatever the link's state */
 	if (p->to_port == p->from_port) {
 		const struct sim_event_attr attr = {.name = "hca.loopback",

@@ -43,27 +43,56 @@ bool hca_run_ended(void)
 	return sim_failure() && !sim_running();
 }
 
-void hca_lock(uint32_t *word)
+static bool hca_lock_is_dead(uint32_t holder)
 {
+	return hca_far && holder && !hca_far->alive(holder - 1);
+}
+
+static uint32_t hca_lock_me(void)
+{
+	return hca_far ? hca_far->self + 1 : 1;
+}
+
+bool hca_lock_broken(uint32_t *word)
+{
+	uint32_t me = hca_lock_me(), holder = 0;
+
 	if (hca_alone) {
 		ASSERT(*word == 0 || hca_run_ended()); /* in a step, which left its locks */
 		*word = 1;
-		return;
+		return false;
 	}
-	for (uint32_t n = 1; __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE); n++)
+	for (uint32_t n = 1; !__atomic_compare_exchange_n(word, &holder, me, false,
+							  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	     n++) {
 		if (n % 64 == 0)
 			sched_yield();
+		if (n % 1024 == 0 && hca_lock_is_dead(holder) &&
+		    __atomic_compare_exchange_n(word, &holder, me, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+		holder = 0;
+	}
+	return false;
+}
+
+void hca_lock(uint32_t *word)
+{
+	(void)hca_lock_broken(word);
 }
 
 bool hca_try_lock(uint32_t *word)
 {
+	uint32_t holder = 0;
+
 	return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 &&
-	       __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE) == 0;
+	       __atomic_compare_exchange_n(word, &holder, hca_lock_me(), false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
 }
 
 void hca_unlock(uint32_t *word)
 {
-	DASSERT(__atomic_load_n(word, __ATOMIC_RELAXED) == 1);
+	DASSERT(__atomic_load_n(word, __ATOMIC_RELAXED) != 0);
 	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
 }
 
@@ -107,11 +136,40 @@ static struct hca_item *hca_slab_grow(struct hca_slab *s)
 	return it;
 }
 
+/* The list of free ones again, after somebody died who was changing it. */
+static void hca_slab_repair(struct hca_slab *s)
+{
+	uint32_t last = 0;
+
+	s->free_count = s->free_first = s->free_last = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct hca_item *it = hca_slab_at(s, i);
+
+		if (it->live)
+			continue;
+		it->index = i;
+		it->next_free = 0;
+		if (last)
+			((struct hca_item *)hca_slab_at(s, last - 1))->next_free = i + 1;
+		else
+			s->free_first = i + 1;
+		last = i + 1;
+		s->free_count++;
+	}
+	s->free_last = last;
+}
+
+static void hca_slab_lock(struct hca_slab *s)
+{
+	if (hca_lock_broken(&s->lock))
+		hca_slab_repair(s);
+}
+
 static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 {
 	struct hca_item *it = NULL;
 
-	hca_lock(&s->lock);
+	hca_slab_lock(s);
 	if (s->free_count <= s->reuse_after)
 		it = hca_slab_grow(s);
 	if (!it && s->free_count) {
@@ -133,19 +191,22 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 
 void *hca_slab_take(struct hca_slab *s)
 {
-	return hca_slab_take_for(s, UINT32_MAX, NULL);
+	uint32_t proc = hca_far ? hca_far->self << HCA_FAR_NUMBER_BITS | HCA_FAR_NOBODY
+				: UINT32_MAX;
+
+	return hca_slab_take_for(s, proc, NULL);
 }
 
 void *hca_slab_take_owned(struct hca_slab *s, void *handle)
 {
-	return hca_slab_take_for(s, os_proc()->id, handle);
+	return hca_slab_take_for(s, hca_proc_id(os_proc()), handle);
 }
 
 void hca_slab_give(struct hca_slab *s, void *item)
 {
 	struct hca_item *it = item;
 
-	hca_lock(&s->lock);
+	hca_slab_lock(s);
 	ASSERT(it->live);
 	__atomic_store_n(&it->generation, it->generation + 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&it->live, 0, __ATOMIC_RELEASE);
@@ -256,7 +317,7 @@ struct hca_world *hca_world(void)
 		return w;
 	hca_lock(&hca_world_lock);
 	if (!fakeverbs.world) {
-		w = hca_world_make();
+		w = hca_far ? hca_far->world(hca_world_make) : hca_world_make();
 		if (sim_engine_kind() == SIM_ENGINE_SIM)
 			hca_alone = true;
 		__atomic_store_n(&fakeverbs.world, w, __ATOMIC_RELEASE);
@@ -275,7 +336,7 @@ static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bo
 	struct hca_item *it;
 	char first[96];
 
-	while ((it = hca_slab_next(s, proc->id, &at))) {
+	while ((it = hca_slab_next(s, hca_proc_id(proc), &at))) {
 		void *memory = (void *)(uintptr_t)it->handle;
 
 		if (s == &fakeverbs.world->context)
@@ -332,6 +393,21 @@ static void hca_end_context(void *context)
 	hca_context_destroy(context);
 }
 
+void hca_world_each_kind(struct hca_world *w, uint32_t member,
+			 void (*one)(struct hca_slab *s, uint32_t member, void (*end)(void *item)))
+{
+	one(&w->qp_open, member, hca_end_qp_open);
+	one(&w->qp, member, hca_end_qp);
+	one(&w->srq, member, hca_end_srq);
+	one(&w->cq, member, hca_end_cq);
+	one(&w->ah, member, hca_end_ah);
+	one(&w->xrcd_open, member, hca_end_xrcd_open);
+	one(&w->mr, member, hca_end_mr);
+	one(&w->pd, member, hca_end_pd);
+	one(&w->channel, member, hca_end_channel);
+	one(&w->context, member, hca_end_context);
+}
+
 /* What a process still has when it ends, from the top down. */
 static void hca_proc_end(struct os_proc *proc, bool killed)
 {
@@ -355,6 +431,7 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 void hca_forget(void)
 {
 	memset(&fakeverbs, 0, sizeof fakeverbs);
+	hca_far = NULL;
 	hca_world_lock = 0;
 }
 

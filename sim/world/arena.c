@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The arena: one reserved range, handed out from the front, given back with the world. Offset 0 is
- * nothing's. Pages that nobody touched cost nothing.
+ * nothing's: there the range says how much of it is used, for it may be the configuration's, and
+ * shared with other processes. Pages that nobody touched cost nothing.
  */
 #include <errno.h>
 #include <sys/mman.h>
 
 #include "sim/world/world_internal.h"
 
-#define ARENA_BYTES (4ull << 30)
+#define ARENA_BYTES WORLD_ARENA_BYTES
 #define ARENA_ALIGN 64
 
 int world_arena_start(void)
 {
-	void *p = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = world->config.arena;
+	if (!p)
+		p = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return ENOMEM;
 	world->arena = p;
-	world->arena_used = ARENA_ALIGN;
+	if (!world->config.arena)
+		((struct world_arena_head *)p)->used = ARENA_ALIGN;
 	return 0;
 }
 
 void world_arena_free(void)
 {
-	if (world->arena)
+	if (world->arena && !world->config.arena)
 		munmap(world->arena, ARENA_BYTES);
 	world->arena = NULL;
 }
@@ -33,12 +37,12 @@ void *world_arena_alloc(size_t bytes, const char *what)
 {
 	ASSERT(world && world->arena);
 	ASSERT(bytes > 0);
-	world_lock(&world->lock);
-	uint64_t at = world->arena_used;
-	bool room = bytes <= ARENA_BYTES - at;
-	if (room)
-		world->arena_used = at + ALIGN_UP((uint64_t)bytes, ARENA_ALIGN);
-	world_unlock(&world->lock);
+	struct world_arena_head *head = (struct world_arena_head *)world->arena;
+	uint64_t take = ALIGN_UP((uint64_t)bytes, ARENA_ALIGN);
+	uint64_t at = __atomic_fetch_add(&head->used, take, __ATOMIC_ACQ_REL);
+	bool room = take >= bytes && at < ARENA_BYTES && take <= ARENA_BYTES - at;
+	if (!room)
+		__atomic_fetch_sub(&head->used, take, __ATOMIC_ACQ_REL);
 	if (!room) {
 		fprintf(stderr, "world arena: no room for %zu bytes of %s behind %llu\n", bytes,
 			what, (unsigned long long)at);

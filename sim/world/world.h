@@ -71,6 +71,7 @@ struct world_config {
 	uint64_t fabric_latency_ns; /* one way, NIC to NIC; 0: default 1,500 */
 	uint64_t gpu_va_bytes;      /* address range per GPU; 0: 8 GiB, or what fits */
 	bool strict_device_view;
+	void *arena; /* WORLD_ARENA_BYTES that other processes have mapped too; NULL: the world's own */
 	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
 	uint32_t gpu_sms;    /* at most, of a GPU: blocks wait for one; 0: as the model has */
 	/* The program lives in the real world: its environment (to which `env` is added, and
@@ -120,7 +121,11 @@ void world_leak(const char *kind, uint64_t count, const char *first);
 
 /* State that another process' HCA or GPU reads lives here: zeroed, never moves, freed with the
  * world. What is stored inside are indices and offsets, never pointers; a handle that leaves
- * carries a generation. Private memory today; memfd between processes later. */
+ * carries a generation. */
+#define WORLD_ARENA_BYTES (4ull << 30)
+struct world_arena_head {
+	uint64_t used; /* bytes from the front on; the rest is zero */
+};
 void *world_arena_alloc(size_t bytes, const char *what);
 uint64_t world_arena_offset(const void *p);
 void *world_arena_at(uint64_t offset);

@@ -106,7 +106,6 @@ struct world {
 	struct stranger *strangers; /* on their way; under socket_lock */
 	uint64_t conn_serial;
 	uint8_t *arena;
-	uint64_t arena_used;
 	struct world_fabric_port *port;
 	uint32_t port_count;
 	struct world_held *held, **held_end; /* messages in a clog, oldest first */

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Being one of the processes of a fabric (fabric.h). A process that posts runs the far end too; for
+ * the far process' memory it asks the kernel, which lets the same user do that. One thread of each
+ * process sleeps at a socket, the bell, for those who have an event for it; it also holds the mutex
+ * by which the others see that the process lives: looking is a load.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/dropin/dropin.h"
+#include "backends/dropin/fabric.h"
+#include "backends/fakeverbs/hca.h"
+#include "core/base/hash.h"
+
+#define FABRIC_LOCK_TRIES 5000 /* of 1 ms */
+
+static struct {
+	struct fabric_segment *segment;
+	char name[48];
+	int fd, name_fd, lock_fd, bell_fd;
+	uint32_t told; /* that memory cannot be reached */
+	pthread_barrier_t born;
+} fabric = {.fd = -1, .name_fd = -1, .lock_fd = -1, .bell_fd = -1};
+
+/* ---- members -------------------------------------------------------------------------------- */
+
+DOPPEL_STATIC_CHECK(offsetof(pthread_mutex_t, __data.__lock) == 0, "what the kernel marks");
+
+static struct fabric_member *fabric_member(uint32_t id)
+{
+	return &fabric.segment->member[id % FABRIC_MEMBERS];
+}
+
+/* A mutex that is held has its holder's number in it; the kernel takes that out when he is gone. */
+static bool fabric_holds(const struct fabric_member *m)
+{
+	return __atomic_load_n((const uint32_t *)&m->alive, __ATOMIC_RELAXED) & FUTEX_TID_MASK;
+}
+
+static bool fabric_alive(uint32_t id)
+{
+	const struct fabric_member *m = fabric_member(id);
+
+	return __atomic_load_n(&m->id, __ATOMIC_ACQUIRE) == id && fabric_holds(m);
+}
+
+static int fabric_copy_failed(uint32_t id, const char *what)
+{
+	int rc = errno;
+
+	if (rc == ESRCH || !fabric_alive(id))
+		return EHOSTDOWN;
+	if (rc == EPERM && !__atomic_exchange_n(&fabric.told, 1, __ATOMIC_RELAXED))
+		fprintf(stderr,
+			"doppel: cannot %s the memory of process %d: %s (kernel.yama.ptrace_scope, "
+			"or another user namespace)\n",
+			what, fabric_member(id)->pid, strerror(rc));
+	return rc == EFAULT ? EFAULT : EACCES;
+}
+
+static int fabric_write(uint32_t id, uint64_t at, const void *data, uint64_t bytes)
+{
+	while (bytes) {
+		const struct iovec here = {(void *)(uintptr_t)data, bytes};
+		const struct iovec there = {(void *)(uintptr_t)at, bytes};
+		ssize_t n = process_vm_writev(fabric_member(id)->pid, &here, 1, &there, 1, 0);
+
+		if (n <= 0)
+			return fabric_copy_failed(id, "write");
+		data = (const char *)data + n;
+		at += (uint64_t)n;
+		bytes -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static int fabric_read(uint32_t id, uint64_t at, void *data, uint64_t bytes)
+{
+	while (bytes) {
+		const struct iovec here = {data, bytes};
+		const struct iovec there = {(void *)(uintptr_t)at, bytes};
+		ssize_t n = process_vm_readv(fabric_member(id)->pid, &here, 1, &there, 1, 0);
+
+		if (n <= 0)
+			return fabric_copy_failed(id, "read");
+		data = (char *)data + n;
+		at += (uint64_t)n;
+		bytes -= (uint64_t)n;
+	}
+	return 0;
+}
+
+/* ---- the bell ------------------------------------------------------------------------------- */
+
+/* A full queue is fine: what is in it makes that process look. */
+static void fabric_ring(uint32_t id)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int n = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "doppel-bell/%u/%d",
+			 (unsigned)geteuid(), fabric_member(id)->pid);
+
+	(void)sendto(fabric.bell_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
+		     (const struct sockaddr *)&at,
+		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n));
+}
+
+static void *fabric_bell(void *member)
+{
+	struct fabric_member *m = member;
+	int fd = fabric.bell_fd;
+	char byte;
+
+	pthread_mutex_lock(&m->alive);
+	pthread_barrier_wait(&fabric.born);
+	for (;;) {
+		ssize_t n = recv(fd, &byte, 1, 0);
+
+		if (n < 0 && errno != EINTR)
+			break; /* the program closed what it did not open */
+		while (recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
+			;
+		hca_far_rung();
+	}
+	for (;;) /* this thread's life is the process' */
+		pause();
+	return NULL;
+}
+
+static int fabric_bell_start(struct fabric_member *m)
+{
+	pthread_mutexattr_t attr;
+	pthread_t thread;
+	int rc;
+
+	fabric.bell_fd =
+		fabric_name_bind(0, "doppel-bell/%u/%d", (unsigned)geteuid(), (int)getpid());
+	if (fabric.bell_fd < 0)
+		return errno;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	memset(&m->alive, 0, sizeof m->alive);
+	rc = pthread_mutex_init(&m->alive, &attr);
+	pthread_mutexattr_destroy(&attr);
+	pthread_barrier_init(&fabric.born, NULL, 2);
+	if (!rc)
+		rc = pthread_create(&thread, NULL, fabric_bell, m);
+	if (rc)
+		return rc;
+	pthread_detach(thread);
+	pthread_barrier_wait(&fabric.born);
+	return 0;
+}
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+static struct hca_world *fabric_world(struct hca_world *(*make)(void))
+{
+	struct fabric_segment *s = fabric.segment;
+
+	if (!s->world) {
+		struct hca_world *w = make();
+
+		__atomic_store_n(&s->world, world_arena_offset(w), __ATOMIC_RELEASE);
+	}
+	return world_arena_at(s->world);
+}
+
+static struct hca_far fabric_far = {.alive = fabric_alive,
+				    .write = fabric_write,
+				    .read = fabric_read,
+				    .ring = fabric_ring,
+				    .world = fabric_world};
+
+/* Two builds that differ in any of these do not understand each other's memory. */
+static uint64_t fabric_layout(void)
+{
+	const uint64_t sizes[] = {sizeof(struct fabric_segment),   sizeof(struct hca_world),
+				  sizeof(struct hca_port),         sizeof(struct hca_slab),
+				  sizeof(struct hca_qp),           sizeof(struct hca_cq),
+				  sizeof(struct hca_srq),          sizeof(struct hca_mr),
+				  sizeof(struct hca_pd),           sizeof(struct hca_channel),
+				  sizeof(struct hca_context),      sizeof(struct hca_event),
+				  sizeof(struct hca_packet),       sizeof(struct hca_wqe),
+				  sizeof(struct hca_cqe),          offsetof(struct hca_qp, sq),
+				  offsetof(struct hca_qp, req),    offsetof(struct hca_qp, resp),
+				  offsetof(struct hca_mr, address)};
+	uint64_t h = FABRIC_VERSION;
+
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+		h = hash64_combine(h, sizes[i]);
+	return h;
+}
+
+static bool fabric_lock(void)
+{
+	const struct timespec t = {.tv_nsec = 1000000};
+
+	for (int i = 0; i < FABRIC_LOCK_TRIES; i++) {
+		fabric.lock_fd = fabric_name_bind(0, "doppel-fabric-lock/%u/%s",
+						  (unsigned)geteuid(), fabric.name);
+		if (fabric.lock_fd >= 0)
+			return true;
+		nanosleep(&t, NULL);
+	}
+	fprintf(stderr, "doppel: another program has been joining fabric %s for 5 s: stopped?\n",
+		fabric.name);
+	return false;
+}
+
+struct fabric_segment *fabric_join(void)
+{
+	const char *name = getenv("DOPPEL_FABRIC");
+	uint64_t layout = fabric_layout();
+
+	snprintf(fabric.name, sizeof fabric.name, "%s", name && *name ? name : "default");
+	if (strchr(fabric.name, '/')) {
+		fprintf(stderr, "doppel: DOPPEL_FABRIC is '%s', expected a name without '/'\n",
+			name);
+		return NULL;
+	}
+	if (!fabric_lock())
+		return NULL;
+	fabric.segment = fabric_find(fabric.name, layout, &fabric.fd);
+	if (!fabric.segment)
+		fabric.segment = fabric_make(layout, &fabric.fd);
+	return fabric.segment;
+}
+
+static int fabric_check_machine(void)
+{
+	const struct world_machine *m = world_host_machine(0);
+	uint64_t hash = hash64(m->xml, m->xml_bytes) | 1;
+
+	if (!fabric.segment->machine)
+		fabric.segment->machine = hash;
+	if (fabric.segment->machine == hash)
+		return 0;
+	fprintf(stderr,
+		"doppel: fabric %s is of another machine than %s: choose another name for it "
+		"(DOPPEL_FABRIC, verbs-run --fabric)\n",
+		fabric.name, m->path);
+	return EINVAL;
+}
+
+static struct fabric_member *fabric_place(uint32_t *id)
+{
+	struct fabric_segment *s = fabric.segment;
+
+	for (uint32_t i = 0; i < FABRIC_MEMBERS; i++) {
+		*id = s->next_id++;
+		if (*id && !fabric_member(*id)->id)
+			return fabric_member(*id);
+	}
+	fprintf(stderr, "doppel: fabric %s has %u programs already\n", fabric.name, FABRIC_MEMBERS);
+	return NULL;
+}
+
+static void fabric_reap(uint32_t self)
+{
+	for (uint32_t i = 0; i < FABRIC_MEMBERS; i++) {
+		struct fabric_member *m = &fabric.segment->member[i];
+
+		if (!m->id || m->id == self || fabric_holds(m))
+			continue;
+		hca_far_reap(m->id);
+		__atomic_store_n(&m->id, 0, __ATOMIC_RELEASE);
+	}
+}
+
+int fabric_joined(void)
+{
+	uint32_t id;
+	int rc = fabric_check_machine();
+
+	if (rc)
+		return rc;
+	struct fabric_member *m = fabric_place(&id);
+
+	if (!m)
+		return EAGAIN;
+	m->pid = getpid();
+	rc = fabric_bell_start(m);
+	if (rc)
+		return rc;
+	__atomic_store_n(&m->id, id, __ATOMIC_RELEASE);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* where Yama asks for it */
+	fabric_far.self = id;
+	hca_far = &fabric_far;
+	(void)hca_world();
+	fabric_reap(id);
+	fabric.name_fd = fabric_name_bind(0, "doppel-fabric/%u/%s/%d/%d", (unsigned)geteuid(),
+					  fabric.name, (int)getpid(), fabric.fd);
+	if (fabric.name_fd < 0)
+		fprintf(stderr, "doppel: others will not find this program: %s\n", strerror(errno));
+	close(fabric.lock_fd);
+	fabric.lock_fd = -1;
+	return 0;
+}
+
+/* The parent's names and memory stay the parent's; the child closes its copies. */
+void fabric_forget(void)
+{
+	int *const fds[] = {&fabric.fd, &fabric.name_fd, &fabric.lock_fd, &fabric.bell_fd};
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+	fabric.segment = NULL; /* it stays mapped: the parent's objects point there */
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fabric that joins the programs of one user on one machine: the world's arena in memory that
+ * all of them have mapped. There is no daemon and no file. Who has the memory holds a socket bound to
+ * an abstract name that says where to find it, and never serves it:
+ *
+ *	@doppel-fabric/UID/NAME/PID/FD     the memory is /proc/PID/fd/FD
+ *	@doppel-fabric-lock/UID/NAME       somebody is joining
+ *	@doppel-bell/UID/PID               wakes its threads (fabric.c)
+ *
+ * Names and memory go with the last process, however it ends.
+ */
+#ifndef BACKENDS_DROPIN_FABRIC_H
+#define BACKENDS_DROPIN_FABRIC_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/world/world.h"
+
+#pragma GCC visibility push(hidden)
+
+#define FABRIC_MAGIC   0x6661627269632d31ull
+#define FABRIC_VERSION 1u
+#define FABRIC_MEMBERS 256u
+
+struct fabric_member {
+	/* Held by a thread of it as long as it lives; the kernel marks it when that thread is gone.
+	 * Nobody ever waits for it. */
+	pthread_mutex_t alive;
+	uint32_t id; /* never used again; its place is id % FABRIC_MEMBERS. 0: free */
+	int32_t pid;
+};
+
+/* At the front of the memory. */
+struct fabric_segment {
+	struct world_arena_head arena; /* first */
+	uint64_t magic;
+	uint32_t version, members;
+	uint64_t layout;  /* hash of the layouts of everything behind */
+	uint64_t machine; /* hash of the machine file's text */
+	uint64_t world;   /* offset of struct hca_world; 0: not made yet */
+	uint32_t next_id, pad0;
+	struct fabric_member member[FABRIC_MEMBERS];
+};
+
+/* Finds or makes the memory; nobody else joins until fabric_joined. NULL: said why. */
+struct fabric_segment *fabric_join(void);
+/* The world stands in it: this process becomes a member, and what dead ones left goes. */
+int fabric_joined(void);
+/* After a fork, in the child. */
+void fabric_forget(void);
+
+/* fabric_find.c. Binds the abstract name; -1: taken. */
+int fabric_name_bind(int flags, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The memory of this fabric, mapped; NULL with *rc 0: there is none yet. */
+struct fabric_segment *fabric_find(const char *name, uint64_t layout, int *fd);
+struct fabric_segment *fabric_make(uint64_t layout, int *fd);
+
+#pragma GCC visibility pop
+#endif

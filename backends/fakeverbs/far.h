@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * HCAs whose queue pairs belong to several processes of a machine. The tables lie in memory that all
+ * of them have mapped; whoever posts runs what follows from it, at the far end too, and needs a hand
+ * for three things: bytes in another process' memory, waking a thread there, and telling a process
+ * that is dead from one that is slow. backends/dropin provides it; NULL: everybody is in this
+ * process.
+ *
+ * A process of a world that is shared so has the id MEMBER << 8 | its number. Who is dead sends and
+ * receives nothing more, holds no lock, and its objects go when the next process comes.
+ */
+#ifndef BACKENDS_FAKEVERBS_FAR_H
+#define BACKENDS_FAKEVERBS_FAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hca_world;
+struct hca_context;
+
+struct hca_far {
+	uint32_t self; /* member */
+	bool (*alive)(uint32_t member);
+	/* `at` is an address there. EHOSTDOWN: it is dead. EFAULT: nothing there. */
+	int (*write)(uint32_t member, uint64_t at, const void *data, uint64_t bytes);
+	int (*read)(uint32_t member, uint64_t at, void *data, uint64_t bytes);
+	/* It looks at its completion channels and contexts. */
+	void (*ring)(uint32_t member);
+	/* The tables that are there, or `make`'s, of which only one is ever made. */
+	struct hca_world *(*world)(struct hca_world *(*make)(void));
+};
+
+#pragma GCC visibility push(hidden)
+
+extern const struct hca_far *hca_far;
+
+#define HCA_FAR_NUMBER_BITS 8
+#define HCA_FAR_NOBODY      0xffu /* a number that no process has: the member's packets */
+
+static inline bool hca_is_here(uint32_t proc)
+{
+	return !hca_far || proc >> HCA_FAR_NUMBER_BITS == hca_far->self;
+}
+static inline bool hca_is_alive(uint32_t proc)
+{
+	return !hca_far || proc >> HCA_FAR_NUMBER_BITS == hca_far->self ||
+	       hca_far->alive(proc >> HCA_FAR_NUMBER_BITS);
+}
+
+/* What a dead process had is gone. No two of these at a time. */
+void hca_far_reap(uint32_t member);
+/* What is still open under a context that closes is gone. */
+void hca_far_close(struct hca_context *c);
+/* A poll found nothing: now and then, whoever should make it find something gets the processor. */
+void hca_far_idle(void);
+/* Somebody rang: wakes whoever waits for what has changed. */
+void hca_far_rung(void);
+
+#pragma GCC visibility pop
+#endif
