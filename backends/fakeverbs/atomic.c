@@ -155,11 +155,11 @@ static uint64_t hca_atomic_result(const struct hca_packet *p, uint64_t old)
 }
 
 /* Read, and write at once or later. *later: the answer goes out with the write. */
-static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, const struct hca_packet *p,
-				   uint64_t *old, bool *later)
+static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, uint64_t at,
+				   const struct hca_packet *p, uint64_t *old, bool *later)
 {
 	struct hca_port *port = &hca_world()->port[qp->port];
-	uint64_t address = mr->address + (p->remote_address - mr->iova), value;
+	uint64_t address = mr->address + (at - mr->iova), value;
 	uint32_t draw = sim_engine_kind() == SIM_ENGINE_SIM
 				? sim_choose("hca.atomic_window", HCA_WINDOW_DRAWS)
 				: 0;
@@ -168,7 +168,7 @@ static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, const s
 
 	hca_lock(&port->atomic_lock);
 	hca_atomics_land(port, NULL, mr, address, sizeof value);
-	int rc = hca_mr_load(mr, p->remote_address, old);
+	int rc = hca_mr_load(mr, at, old);
 
 	value = hca_atomic_result(p, *old);
 	*later = !rc && draw;
@@ -182,12 +182,12 @@ static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, const s
 						 .psn = p->psn,
 						 .operation = p->operation,
 						 .address = address,
-						 .iova = p->remote_address,
+						 .iova = at,
 						 .value = value,
 						 .old = *old};
 		port->atomics = qp->item.index + 1;
 	} else if (!rc) {
-		rc = hca_mr_write(mr, p->remote_address, &value, sizeof value);
+		rc = hca_mr_write(mr, at, &value, sizeof value);
 	}
 	hca_unlock(&port->atomic_lock);
 	if (*later)
@@ -197,9 +197,10 @@ static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, const s
 }
 
 /* One that everybody sees whole. */
-static void hca_atomic_at_once(struct hca_mr *mr, const struct hca_packet *p, uint64_t *old)
+static void hca_atomic_at_once(struct hca_mr *mr, uint64_t at, const struct hca_packet *p,
+			       uint64_t *old)
 {
-	uint64_t *word = (uint64_t *)(uintptr_t)(mr->address + (p->remote_address - mr->iova));
+	uint64_t *word = (uint64_t *)(uintptr_t)(mr->address + (at - mr->iova));
 	const struct mem_access a = {.addr = word,
 				     .bytes = sizeof *word,
 				     .op = SHARED_RMW,
@@ -214,19 +215,19 @@ static void hca_atomic_at_once(struct hca_mr *mr, const struct hca_packet *p, ui
 	sim_wrote(word, sizeof *word);
 }
 
-static int hca_atomic_do(struct hca_qp *qp, struct hca_mr *mr, const struct hca_packet *p,
-			 uint64_t *old, bool *later)
+static int hca_atomic_do(struct hca_qp *qp, struct hca_mr *mr, uint64_t at,
+			 const struct hca_packet *p, uint64_t *old, bool *later)
 {
 	*later = false;
 	*old = 0;
 	if (p->operation == IBV_WR_ATOMIC_WRITE)
-		return hca_mr_write(mr, p->remote_address, hca_packet_data(p), sizeof *old);
+		return hca_mr_write(mr, at, hca_packet_data(p), sizeof *old);
 	if (hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_GLOB && !mr->gpu &&
 	    hca_is_here(mr->item.proc)) {
-		hca_atomic_at_once(mr, p, old);
+		hca_atomic_at_once(mr, at, p, old);
 		return 0;
 	}
-	return hca_atomic_over_the_bus(qp, mr, p, old, later);
+	return hca_atomic_over_the_bus(qp, mr, at, p, old, later);
 }
 
 bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hca_nak *nak)
@@ -240,12 +241,13 @@ bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hc
 	if (!(qp->access & right) || !qp->max_dest_rd_atomic || p->remote_address % sizeof old)
 		return false;
 	*nak = HCA_NAK_ACCESS;
-	struct hca_mr *mr = hca_mr_hold(qp->pd, p->rkey, p->remote_address, sizeof old, right);
+	uint64_t at = p->remote_address;
+	struct hca_mr *mr = hca_remote_hold(qp, p->rkey, &at, sizeof old, right);
 
 	if (!mr)
 		return false;
 	*nak = HCA_NAK_OPERATION;
-	int rc = hca_atomic_do(qp, mr, p, &old, &later);
+	int rc = hca_atomic_do(qp, mr, at, p, &old, &later);
 
 	hca_mr_release(mr);
 	if (rc)

@@ -213,7 +213,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	ctx->ops.post_send = hca_post_send;
 	ctx->ops.post_recv = hca_post_recv;
 	ctx->ops.post_srq_recv = hca_post_srq_recv;
-	hca_optional_ops(&ctx->ops);
+	hca_window_ops(&ctx->ops);
 	ctx->cmd_fd = ctx->async_fd = -1; /* waited for through ibv_get_async_event only */
 	ctx->num_comp_vectors = HCA_COMP_VECTORS;
 	pthread_mutex_init(&ctx->mutex, NULL);
@@ -291,12 +291,15 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
-				    IBV_DEVICE_UD_AV_PORT_ENFORCE,
+				    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				    IBV_DEVICE_MEM_MGT_EXTENSIONS,
 		.max_sge = (int)p->max_sge,
 		.max_sge_rd = (int)p->max_sge,
 		.max_cq = (int)p->max_cq,
 		.max_cqe = (int)p->max_cqe,
 		.max_mr = HCA_CHUNKS << 6,
+		.max_mw = HCA_CHUNKS << 6,
 		.max_pd = HCA_CHUNKS << 5,
 		.max_qp_rd_atom = (int)p->max_rd_atomic,
 		.max_res_rd_atom = (int)(p->max_rd_atomic * 131072),

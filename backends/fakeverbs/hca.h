@@ -174,6 +174,16 @@ struct hca_member {
 	union ibv_gid gid;
 };
 
+struct hca_mw {
+	struct hca_item item;
+	uint32_t key;
+	uint32_t pd, port, type;
+	uint32_t mr; /* it is bound to: index + 1; 0: none */
+	uint32_t qp; /* that bound it */
+	uint32_t access;
+	uint64_t address, bytes; /* of its part, as the region's keys have it */
+};
+
 /* Waits of the owner are on the handles: struct ibv_cq, ibv_comp_channel, ibv_context. */
 struct hca_channel {
 	struct hca_item item;
@@ -231,6 +241,14 @@ struct hca_cq {
 	uint64_t ring; /* arena offset: struct hca_cqe[size] */
 };
 
+/* What a request to bind says besides its key (rkey) and where (remote_address). */
+struct hca_bind {
+	uint32_t mw, mw_generation;
+	uint32_t mr, mr_key; /* index + 1; 0: none */
+	uint32_t access, pad0;
+	uint64_t bytes;
+};
+
 /* A work request in its queue. The scatter list, or the inline data, follows. */
 struct hca_wqe {
 	uint64_t wr_id;
@@ -246,8 +264,11 @@ struct hca_wqe {
 	uint32_t started;
 	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
 	uint32_t ah, ah_generation, dest_qpn; /* of a datagram; its Q_Key is in rkey */
-	uint64_t operand[2]; /* of an atomic: what to compare with or to add; what to put there */
-	int64_t step;        /* of the operation that it was posted for; -1: none */
+	union {
+		uint64_t operand[2]; /* atomic: what to compare with or to add; to put there */
+		struct hca_bind bind;
+	};
+	int64_t step; /* of the operation that it was posted for; -1: none */
 	uint32_t account; /* enum hca_account */
 	uint32_t pad_account;
 };
@@ -408,6 +429,7 @@ enum hca_packet_flag {
 	HCA_IMM = 4,
 	HCA_SOLICITED = 8,
 	HCA_ACK_REQUEST = 16,
+	HCA_INVALIDATE = 32, /* the key in `imm` */
 };
 
 /* The way of a datagram. */
@@ -455,8 +477,8 @@ struct hca_buffer_large {
 
 struct hca_world {
 	uint32_t ports;
-	struct hca_slab qp, cq, srq, ah, member, mr, pd, context, channel, event, packet, small,
-		large;
+	struct hca_slab qp, cq, srq, ah, member, mr, mw, pd, context, channel, event;
+	struct hca_slab packet, small, large;
 	uint32_t member_lock; /* a leaf */
 	struct hca_slab xrcd, xrcd_open, qp_open;
 	uint32_t xrcd_lock;
@@ -502,6 +524,10 @@ struct hca_pd_handle {
 struct hca_mr_handle {
 	struct ibv_mr ibv;
 	struct hca_mr *hca;
+};
+struct hca_mw_handle {
+	struct ibv_mw ibv;
+	struct hca_mw *hca;
 };
 struct hca_channel_handle {
 	struct ibv_comp_channel ibv;
@@ -831,8 +857,27 @@ void hca_answer_note(struct hca_qp *qp, uint32_t psn, bool is_atomic, uint64_t v
 void hca_atomic_settle(struct hca_qp *qp, bool answer);
 void hca_atomic_settle_region(struct hca_mr *mr);
 
-/* ---- optional.c: refusals for the inline calls that this HCA does not have ------------------ */
-void hca_optional_ops(struct ibv_context_ops *ops);
+/* ---- window.c ------------------------------------------------------------------------------- */
+
+void hca_window_ops(struct ibv_context_ops *ops);
+void hca_mw_destroy(struct hca_mw *mw);
+/* Windows of type 2 that this queue pair bound are free. */
+void hca_windows_forget_qp(const struct hca_qp *qp);
+/* 0 or EINVAL. */
+int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr);
+void hca_post_fill_bind(struct hca_wqe *e, const struct ibv_send_wr *wr);
+/* A request that no packet leaves for. */
+static inline bool hca_wqe_is_local(const struct hca_wqe *e)
+{
+	return e->opcode == IBV_WR_BIND_MW || e->opcode == IBV_WR_LOCAL_INV;
+}
+enum ibv_wc_status hca_wqe_do_locally(const struct hca_qp *qp, const struct hca_wqe *e);
+/* The window of type 2 with this key is free; false: there is none that this queue pair may free. */
+bool hca_window_invalidate(const struct hca_qp *qp, uint32_t key);
+/* What a peer names: a region, or a window; then *iova becomes the region's. Released by
+ * hca_mr_release. NULL: it may not. */
+struct hca_mr *hca_remote_hold(const struct hca_qp *qp, uint32_t key, uint64_t *iova,
+			       uint64_t bytes, uint32_t access);
 
 /* ---- post.c, requester.c, responder.c, wire.c ----------------------------------------------- */
 
@@ -860,6 +905,8 @@ bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e);
 struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t bytes);
 int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p);
 void hca_send_succeed(struct hca_qp *qp);
+/* The next request, which no packet leaves for, was executed. False: it failed. */
+bool hca_local_done(struct hca_qp *qp, const struct hca_wqe *e);
 /* The oldest request fails; everything behind it is flushed. */
 void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status);
 /* Completes the oldest send; status other than success always makes a CQE. */

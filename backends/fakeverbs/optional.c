@@ -48,27 +48,3 @@ enum ibv_fork_status ibv_is_fork_initialized(void)
 {
 	return IBV_FORK_UNNEEDED;
 }
-
-/* ---- the inline calls ----------------------------------------------------------------------- */
-
-static struct ibv_mw *hca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
-{
-	return HCA_REFUSE_NULL("ibv_alloc_mw");
-}
-
-static int hca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-	return hca_refuse("ibv_bind_mw");
-}
-
-static int hca_dealloc_mw(struct ibv_mw *mw)
-{
-	return hca_refuse("ibv_dealloc_mw");
-}
-
-void hca_optional_ops(struct ibv_context_ops *ops)
-{
-	ops->alloc_mw = hca_alloc_mw;
-	ops->bind_mw = hca_bind_mw;
-	ops->dealloc_mw = hca_dealloc_mw;
-}

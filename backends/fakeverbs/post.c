@@ -40,9 +40,12 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
 	case IBV_WR_ATOMIC_WRITE:
 		return hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_NONE ? EOPNOTSUPP : 0;
-	case IBV_WR_LOCAL_INV:
-	case IBV_WR_BIND_MW:
 	case IBV_WR_SEND_WITH_INV:
+		return 0;
+	case IBV_WR_LOCAL_INV:
+		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
+	case IBV_WR_BIND_MW:
+		return hca_post_check_bind(qp, wr);
 	case IBV_WR_TSO:
 		hca_say("ibv_post_send: qp 0x%x: opcode %d: not on this HCA", qp->number,
 			(int)wr->opcode);
@@ -79,6 +82,10 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 		rc = hca_post_check_address(qp, wr);
 	if (rc)
 		return rc;
+	if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV) {
+		*bytes = 0;
+		return 0;
+	}
 	if (wr->send_flags & ~flags)
 		return EINVAL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.sge_max) {
@@ -125,6 +132,8 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 		e->rkey = wr->wr.atomic.rkey;
 		e->operand[0] = wr->wr.atomic.compare_add;
 		e->operand[1] = wr->wr.atomic.swap;
+	} else if (wr->opcode == IBV_WR_BIND_MW) {
+		hca_post_fill_bind(e, wr);
 	} else if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
 		e->remote_address = wr->wr.rdma.remote_addr;
 		e->rkey = wr->wr.rdma.rkey;
@@ -139,6 +148,8 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 		}
 		return;
 	}
+	if (hca_wqe_is_local(e))
+		return;
 	e->sge_count = (uint32_t)wr->num_sge;
 	if (e->sge_count)
 		memcpy(hca_wqe_sges(e), wr->sg_list, e->sge_count * sizeof(struct ibv_sge));

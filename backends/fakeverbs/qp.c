@@ -369,6 +369,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_lock(&qp->item.lock);
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_atomic_settle(qp, false);
+	hca_windows_forget_qp(qp);
 	hca_qp_purge(qp);
 	hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 	hca_srq_drop(qp);

@@ -52,7 +52,12 @@ static uint32_t hca_send_wc_opcode(uint32_t opcode)
 	switch (opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
 		return IBV_WC_SEND;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
 	case IBV_WR_RDMA_READ:
 		return IBV_WC_RDMA_READ;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -123,7 +128,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 		cqe.srq_generation = qp->srq_generation;
 	if (p) {
 		cqe.opcode = p->kind == HCA_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
-		cqe.imm = p->flags & HCA_IMM ? p->imm : 0;
+		cqe.imm = p->flags & (HCA_IMM | HCA_INVALIDATE) ? p->imm : 0;
 		cqe.flags = p->flags & HCA_IMM ? IBV_WC_WITH_IMM : 0;
 		if (qp->type == IBV_QPT_UD) {
 			cqe.flags |= p->route.global ? IBV_WC_GRH : 0;
@@ -132,6 +137,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 			cqe.sl = p->route.sl;
 			cqe.pkey_index = (uint16_t)qp->pkey_index;
 		}
+		cqe.flags |= p->flags & HCA_INVALIDATE ? IBV_WC_WITH_INV : 0;
 	}
 	hca_cq_push(hca_slab_at(&hca_world()->cq, qp->recv_cq), &cqe,
 		    p && (p->flags & HCA_SOLICITED));
@@ -147,7 +153,7 @@ void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 }
 
 /* Success, unless a fault says otherwise. */
-void hca_send_succeed(struct hca_qp *qp)
+static void hca_send_succeed_one(struct hca_qp *qp)
 {
 	const struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
 	struct os_fault f;
@@ -161,6 +167,19 @@ void hca_send_succeed(struct hca_qp *qp)
 	} else {
 		hca_send_fail(qp, f.arg ? (enum ibv_wc_status)f.arg : IBV_WC_GENERAL_ERR);
 	}
+}
+
+/* The requests behind it that needed no packets are done, too, if they have been. */
+void hca_send_succeed(struct hca_qp *qp)
+{
+	const struct hca_wqe *e;
+
+	do {
+		hca_send_succeed_one(qp);
+		if (qp->state == IBV_QPS_ERR || qp->sq.done == qp->sq.next)
+			return;
+		e = hca_wqe_at(&qp->sq, qp->sq.done);
+	} while (e->started && hca_wqe_is_local(e) && !e->status);
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -244,7 +263,9 @@ bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 	ASSERT(qp->req.psn_next == qp->req.psn_max && qp->req.offset == 0);
 	e->started = 1;
 	e->psn = qp->req.psn_next;
-	e->packets = hca_wqe_packets(qp, e);
+	e->packets = hca_wqe_is_local(e) ? 0 : hca_wqe_packets(qp, e);
+	if (hca_wqe_is_local(e))
+		e->status = hca_wqe_do_locally(qp, e);
 	if (hca_wqe_is_answered(e))
 		qp->req.reads++;
 	return true;
@@ -256,6 +277,7 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 					[IBV_WR_RDMA_WRITE_WITH_IMM] = HCA_WRITE,
 					[IBV_WR_SEND] = HCA_SEND,
 					[IBV_WR_SEND_WITH_IMM] = HCA_SEND,
+					[IBV_WR_SEND_WITH_INV] = HCA_SEND,
 					[IBV_WR_RDMA_READ] = HCA_READ,
 					[IBV_WR_ATOMIC_CMP_AND_SWP] = HCA_ATOMIC,
 					[IBV_WR_ATOMIC_FETCH_AND_ADD] = HCA_ATOMIC,
@@ -280,6 +302,7 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 			   e->opcode == IBV_WR_SEND_WITH_IMM;
 
 		p->flags |= HCA_LAST | (imm ? HCA_IMM : 0) |
+			    (e->opcode == IBV_WR_SEND_WITH_INV ? HCA_INVALIDATE : 0) |
 			    (e->flags & IBV_SEND_SOLICITED ? HCA_SOLICITED : 0);
 	}
 	return p;
@@ -302,6 +325,22 @@ int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p)
 			     p->bytes);
 }
 
+/* It was executed when it was started; it completes when all before it have. False: it failed. */
+bool hca_local_done(struct hca_qp *qp, const struct hca_wqe *e)
+{
+	bool first = qp->sq.done == qp->sq.next;
+
+	if (e->status) {
+		if (first)
+			hca_send_fail(qp, (enum ibv_wc_status)e->status);
+		return false;
+	}
+	qp->sq.next++;
+	if (first)
+		hca_send_succeed(qp);
+	return true;
+}
+
 /* One burst of sq.next; false: nothing can be sent now. */
 static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 {
@@ -315,6 +354,8 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 
 	if (!hca_wqe_start(qp, e))
 		return false;
+	if (hca_wqe_is_local(e))
+		return hca_local_done(qp, e);
 	mem_acquire(e);
 	uint32_t bytes = (uint32_t)MIN_OF(e->bytes - r->offset, (uint64_t)HCA_BURST_BYTES);
 	struct hca_packet *p = hca_burst_make(qp, e, bytes);
@@ -387,7 +428,7 @@ static void hca_requester_seek(struct hca_qp *qp)
 		return;
 	const struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
 
-	if (e->started) {
+	if (e->started && !hca_wqe_is_local(e)) {
 		int32_t packets = hca_psn_diff(r->psn_una, e->psn);
 
 		ASSERT(packets >= 0 && (uint32_t)packets < e->packets);

@@ -88,15 +88,15 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 	if (needs_recv && hca_responder_no_receive(qp, p))
 		return;
 	if (p->total) { /* the key of a write of nothing is not looked at */
-		struct hca_mr *mr = hca_mr_hold(qp->pd, p->rkey, p->remote_address, p->total,
-						IBV_ACCESS_REMOTE_WRITE);
+		uint64_t at = p->remote_address;
+		struct hca_mr *mr =
+			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
 
 		if (!mr) {
 			hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
 			return;
 		}
-		int rc = hca_mr_write(mr, p->remote_address + p->offset, hca_packet_data(p),
-				      p->bytes);
+		int rc = hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes);
 
 		hca_mr_release(mr);
 		if (rc) {
@@ -138,6 +138,10 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
 	r->received += p->bytes;
+	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
+		hca_responder_fail_recv(qp, p, IBV_WC_REM_INV_REQ_ERR, HCA_NAK_ACCESS);
+		return;
+	}
 	if (p->flags & HCA_LAST) {
 		r->receiving = 0;
 		if (!hca_responder_received(qp, p, r->received))
@@ -158,13 +162,13 @@ static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bo
 	int rc = 0;
 
 	if (p->total) {
-		struct hca_mr *mr = hca_mr_hold(qp->pd, p->rkey, p->remote_address, p->total,
-						IBV_ACCESS_REMOTE_READ);
+		uint64_t at = p->remote_address;
+		struct hca_mr *mr =
+			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_READ);
 
 		if (!mr)
 			goto err;
-		rc = hca_mr_read(mr, p->remote_address + p->offset, hca_packet_data(answer),
-				 p->bytes);
+		rc = hca_mr_read(mr, at + p->offset, hca_packet_data(answer), p->bytes);
 		hca_mr_release(mr);
 		nak = HCA_NAK_OPERATION;
 	}

@@ -70,6 +70,8 @@ bool hca_unacked_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 
 	if (!hca_wqe_start(qp, e))
 		return false;
+	if (hca_wqe_is_local(e))
+		return hca_local_done(qp, e);
 	mem_acquire(e);
 	bool datagram = qp->type == IBV_QPT_UD;
 	uint32_t bytes = (uint32_t)MIN_OF(e->bytes - qp->req.offset, (uint64_t)HCA_BURST_BYTES);
@@ -142,12 +144,11 @@ static void hca_uc_write(struct hca_qp *qp, const struct hca_packet *p)
 	int rc = qp->access & IBV_ACCESS_REMOTE_WRITE ? 0 : EACCES;
 
 	if (!rc && p->total) { /* the key of a write of nothing is not looked at */
-		struct hca_mr *mr = hca_mr_hold(qp->pd, p->rkey, p->remote_address, p->total,
-						IBV_ACCESS_REMOTE_WRITE);
+		uint64_t at = p->remote_address;
+		struct hca_mr *mr =
+			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
 
-		rc = mr ? hca_mr_write(mr, p->remote_address + p->offset, hca_packet_data(p),
-				       p->bytes)
-			: EACCES;
+		rc = mr ? hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes) : EACCES;
 		if (mr)
 			hca_mr_release(mr);
 	}
@@ -186,6 +187,10 @@ static void hca_uc_send(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
 	r->received += p->bytes;
+	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
+		hca_responder_fail_recv(qp, p, IBV_WC_REM_INV_REQ_ERR, HCA_NAK_ACCESS);
+		return;
+	}
 	if (p->flags & HCA_LAST) {
 		r->receiving = 0;
 		hca_responder_received(qp, p, r->received);

@@ -299,6 +299,7 @@ static struct hca_world *hca_world_make(void)
 	hca_slab_init(&w->xrcd_open, sizeof(struct hca_xrcd_open), 4, 4);
 	hca_slab_init(&w->qp_open, sizeof(struct hca_qp_open), 4, 4);
 	hca_slab_init(&w->mr, sizeof(struct hca_mr), 6, 64);
+	hca_slab_init(&w->mw, sizeof(struct hca_mw), 6, 64);
 	hca_slab_init(&w->pd, sizeof(struct hca_pd), 5, 16);
 	hca_slab_init(&w->context, sizeof(struct hca_context), 5, 4);
 	hca_slab_init(&w->channel, sizeof(struct hca_channel), 4, 4);
@@ -380,6 +381,10 @@ static void hca_end_mr(void *mr)
 {
 	hca_mr_destroy(mr);
 }
+static void hca_end_mw(void *mw)
+{
+	hca_mw_destroy(mw);
+}
 static void hca_end_pd(void *pd)
 {
 	hca_slab_give(&fakeverbs.world->pd, pd);
@@ -421,6 +426,7 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 	hca_proc_end_kind(&w->cq, proc, killed, "completion queue", hca_end_cq);
 	hca_proc_end_kind(&w->ah, proc, killed, "address handle", hca_end_ah);
 	hca_proc_end_kind(&w->xrcd_open, proc, killed, "XRC domain", hca_end_xrcd_open);
+	hca_proc_end_kind(&w->mw, proc, killed, "memory window", hca_end_mw);
 	hca_proc_end_kind(&w->mr, proc, killed, "memory region", hca_end_mr);
 	hca_proc_end_kind(&w->pd, proc, killed, "protection domain", hca_end_pd);
 	hca_proc_end_kind(&w->channel, proc, killed, "completion channel", hca_end_channel);
