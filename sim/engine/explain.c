@@ -245,8 +245,8 @@ static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
 	if (node->next >= 0)
 		fprintf(out, "%s", mark ? ": a cycle\n" : ", as above\n");
 	else if (node->missing >= 0)
-		fprintf(out, ", which waits for rank %d: no task of that rank is alive\n",
-			node->missing);
+		fprintf(out, ", which waits for rank %d: no task of that rank is alive%s\n",
+			node->missing, eng.config.silent_objects ? " in this process" : "");
 	else if (t->state != SIM_TASK_WAITING)
 		fprintf(out, ", which is %s\n", explain_state(t));
 	else
