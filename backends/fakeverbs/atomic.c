@@ -32,6 +32,25 @@ void hca_answer_note(struct hca_qp *qp, uint32_t psn, bool is_atomic, uint64_t v
 		(struct hca_answered){.psn = psn, .is_atomic = is_atomic, .value = value};
 }
 
+void hca_answer_bytes(struct hca_qp *qp, uint32_t bytes)
+{
+	struct hca_responder *r = &qp->resp;
+
+	/* `threads` and an HCA's talk to itself know nothing of the wire's time */
+	if (sim_engine_kind() != SIM_ENGINE_SIM || qp->dest_port == qp->port || !r->answers)
+		return;
+	r->busy_ns = MAX_OF(r->busy_ns, sim_now_ns()) + hca_wire_ns(qp->port, bytes);
+	r->answered[(r->answers - 1) % qp->max_dest_rd_atomic].busy_ns = r->busy_ns;
+}
+
+bool hca_answers_spent(const struct hca_qp *qp)
+{
+	const struct hca_responder *r = &qp->resp;
+
+	return qp->max_dest_rd_atomic && r->answers >= qp->max_dest_rd_atomic &&
+	       r->answered[r->answers % qp->max_dest_rd_atomic].busy_ns > sim_now_ns();
+}
+
 static const struct hca_answered *hca_answer_find(const struct hca_qp *qp, uint32_t psn)
 {
 	const struct hca_responder *r = &qp->resp;

@@ -70,6 +70,7 @@ static struct hca_qp *hca_direct_peer(const struct hca_qp *qp)
 	const struct hca_responder *r = &peer->resp;
 
 	if (peer->type == IBV_QPT_RC && peer->dest_port == qp->port && !peer->pkey_index &&
+	    hca_pkey_match(hca_pkey_get(qp->port, 0), hca_pkey_get(peer->port, 0)) &&
 	    peer->dest_qpn == qp->number && r->psn == qp->req.psn_next && !r->receiving &&
 	    (peer->state == IBV_QPS_RTS || (peer->state == IBV_QPS_RTR && r->established)))
 		return peer;

@@ -317,7 +317,8 @@ struct hca_requester {
 /* A READ or an atomic that was done. */
 struct hca_answered {
 	uint32_t psn, is_atomic;
-	uint64_t value; /* before it */
+	uint64_t value;   /* before it */
+	uint64_t busy_ns; /* the answer is leaving until then */
 };
 
 struct hca_responder {
@@ -329,6 +330,7 @@ struct hca_responder {
 	uint64_t received;                               /* bytes of either */
 	struct hca_answered answered[HCA_MAX_RD_ATOMIC]; /* the last max_dest_rd_atomic ones */
 	uint32_t answers;
+	uint64_t busy_ns; /* the last answer has left then, at the earliest */
 };
 
 /* An atomic of which the old value was read: the new one is written, and the answer sent, when its
@@ -853,6 +855,10 @@ bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hc
 void hca_responder_atomic_again(struct hca_qp *qp, const struct hca_packet *p);
 /* For the log: this was done. */
 void hca_answer_note(struct hca_qp *qp, uint32_t psn, bool is_atomic, uint64_t value);
+/* The last one noted sends that much. */
+void hca_answer_bytes(struct hca_qp *qp, uint32_t bytes);
+/* Are as many being answered as max_dest_rd_atomic allows? */
+bool hca_answers_spent(const struct hca_qp *qp);
 /* What is under way lands, before whatever comes next. `answer`: or is never answered. */
 void hca_atomic_settle(struct hca_qp *qp, bool answer);
 void hca_atomic_settle_region(struct hca_mr *mr);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -54,6 +55,14 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 
 /* ---- access --------------------------------------------------------------------------------- */
 
+static bool hca_mr_in_domain(const struct hca_mr *mr, uint32_t pd)
+{
+	const struct hca_pd *d = hca_slab_at(&hca_world()->pd, pd);
+
+	return mr->pd == pd ||
+	       (mr->port == d->port && !hca_personality(mr->port)->pd_enforced);
+}
+
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
 			   uint32_t access)
 {
@@ -65,7 +74,8 @@ struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t by
 	struct hca_mr *mr = hca_slab_at(&w->mr, index);
 
 	hca_lock(&mr->item.lock);
-	bool ok = mr->key && mr->key == key && mr->pd == pd && (mr->access & access) == access &&
+	bool ok = mr->key && mr->key == key && hca_mr_in_domain(mr, pd) &&
+		  (mr->access & access) == access &&
 		  iova >= mr->iova && bytes <= mr->bytes && iova - mr->iova <= mr->bytes - bytes;
 
 	mr->users += ok;

@@ -17,8 +17,8 @@
  *                    rxe gives it.
  * opcode_checked     libmlx5 builds what it is given, and the HCA finds the malformed request:
  *                    LOC_QP_OP_ERR. The specification lists it among the immediate errors.
- * reset_purges       libmlx5 cleans the CQ of a queue pair that is reset; the specification leaves
- *                    them to the consumer, rxe does not touch them.
+ * reset_purges       libmlx5 cleans the CQ of a queue pair that is reset or destroyed; the
+ *                    specification leaves them to the consumer, rxe does not touch them.
  * retry_7_forever    rxe does not count down from 7: who relies on retry_cnt 7 to notice a dead
  *                    peer waits for ever.
  * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe; the rest refuses.

@@ -33,7 +33,7 @@ struct hca_personality {
 	/* what the specification forbids, leaves open, or is not kept */
 	bool post_early;      /* requests before their state are taken, and run in RTS */
 	bool opcode_checked;  /* an opcode that the QP's type lacks is EINVAL; else a completion */
-	bool reset_purges;    /* RESET takes the completions that nobody polled */
+	bool reset_purges;    /* RESET, and the end, take what nobody polled */
 	bool retry_7_forever; /* retry_cnt 7 means without end */
 	bool zero_length_mr;  /* a region of no bytes can be registered */
 	bool pd_enforced;     /* keys of another protection domain are refused */

@@ -349,11 +349,14 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-/* What it completed and nobody polled. A target half's completions are of the shared queues. */
+/* What it completed and nobody polled goes, if its HCA is one that does that. A target half's
+ * completions are of the shared queues. */
 static void hca_qp_purge(const struct hca_qp *qp)
 {
 	struct hca_world *w = hca_world();
 
+	if (!hca_personality(qp->port)->reset_purges)
+		return;
 	if (qp->send_cq != HCA_NOBODY)
 		hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
 	if (qp->recv_cq != HCA_NOBODY && qp->type != IBV_QPT_XRC_RECV)
@@ -406,8 +409,7 @@ void hca_qp_reset(struct hca_qp *qp)
 	uint32_t scheduled = qp->req.scheduled;
 
 	hca_atomic_settle(qp, false);
-	if (hca_personality(qp->port)->reset_purges)
-		hca_qp_purge(qp);
+	hca_qp_purge(qp);
 	hca_srq_drop(qp);
 	hca_account_drop(&qp->sq, "send");
 	hca_account_drop(&qp->rq, "receive");

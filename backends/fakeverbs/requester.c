@@ -521,7 +521,8 @@ static void hca_requester_go_back(struct hca_qp *qp)
 		hca_send_fail(qp, IBV_WC_RETRY_EXC_ERR);
 		return;
 	}
-	r->retries--;
+	if (qp->retry_count != 7 || !hca_personality(qp->port)->retry_7_forever)
+		r->retries--;
 	r->progress_ns = sim_now_ns();
 	os_trace("qp.resend", hca_qp_id(qp), r->psn_una, r->retries);
 	hca_requester_seek(qp);
@@ -554,13 +555,25 @@ void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p)
 		hca_requester_gap(qp); /* a READ's data, or an atomic's, went missing before this */
 }
 
+/* A fault may make it something that the oldest request cannot take for an answer. */
+static bool hca_requester_response_fault(struct hca_qp *qp)
+{
+	struct os_fault f;
+
+	if (!hca_fault("verbs.response", (const void *)(uintptr_t)qp->item.handle, qp->port, -1,
+		       &f))
+		return false;
+	hca_send_fail(qp, f.arg ? (enum ibv_wc_status)f.arg : IBV_WC_BAD_RESP_ERR);
+	return true;
+}
+
 void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (!hca_requester_expects(qp, p->psn))
 		return;
 	bool whole = hca_requester_advance(qp, p->psn);
 
-	if (qp->state == IBV_QPS_ERR)
+	if (qp->state == IBV_QPS_ERR || hca_requester_response_fault(qp))
 		return;
 	struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
 

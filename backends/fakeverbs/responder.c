@@ -2,8 +2,8 @@
 /*
  * The responder half of a queue pair: takes request packets in PSN order, places or reads bytes
  * after every check, and answers. A packet behind the expected PSN is a duplicate: acknowledged
- * again, an atomic with the answer that it had, and only a READ is done again. One ahead shows a loss: one NAK, then silence until the
- * expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
+ * again, an atomic with the answer that it had, and only a READ is done again. One ahead shows a
+ * loss: one NAK, then silence until the expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
  * asynchronous event, because no receive can report it.
  */
 #include "backends/fakeverbs/hca.h"
@@ -153,7 +153,10 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 /* Also for a duplicate: a READ is simply done again, with what the memory says now. */
 static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bool duplicate)
 {
-	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || !qp->max_dest_rd_atomic) {
+	bool one_more = !duplicate && (p->flags & HCA_FIRST);
+
+	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || !qp->max_dest_rd_atomic ||
+	    (one_more && hca_answers_spent(qp))) {
 		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
 		return;
 	}
@@ -181,6 +184,7 @@ static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bo
 	if (!duplicate) {
 		if (p->flags & HCA_FIRST)
 			hca_answer_note(qp, p->psn, false, 0);
+		hca_answer_bytes(qp, p->bytes);
 		qp->resp.psn = hca_psn_add(p->psn, p->packets);
 		qp->resp.nak_sent = 0;
 	}
@@ -192,9 +196,9 @@ err:
 
 static void hca_responder_atomic_first(struct hca_qp *qp, const struct hca_packet *p)
 {
-	enum hca_nak nak;
+	enum hca_nak nak = HCA_NAK_INVALID;
 
-	if (!hca_responder_atomic(qp, p, &nak)) {
+	if (hca_answers_spent(qp) || !hca_responder_atomic(qp, p, &nak)) {
 		hca_responder_refuse(qp, p, nak);
 		return;
 	}
