@@ -400,6 +400,7 @@ struct hca_qp {
 	struct hca_requester req;
 	struct hca_responder resp;
 	struct hca_atomic atomic;
+	uint32_t ece_options; /* that both ends have, as far as is known here */
 };
 
 /* The two halves act on their own: what one did is not ordered before what the other does, unless
@@ -862,6 +863,11 @@ bool hca_answers_spent(const struct hca_qp *qp);
 /* What is under way lands, before whatever comes next. `answer`: or is never answered. */
 void hca_atomic_settle(struct hca_qp *qp, bool answer);
 void hca_atomic_settle_region(struct hca_mr *mr);
+
+/* ---- query.c -------------------------------------------------------------------------------- */
+
+int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			struct ibv_device_attr_ex *attr, size_t bytes);
 
 /* ---- window.c ------------------------------------------------------------------------------- */
 

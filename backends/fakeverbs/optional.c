@@ -23,21 +23,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return HCA_REFUSE_NULL("ibv_reg_dmabuf_mr");
 }
 
-int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return hca_refuse("ibv_query_ece");
-}
-
-int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return hca_refuse("ibv_set_ece");
-}
-
-int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
-{
-	return 0; /* promised to nobody */
-}
-
 /* Processes of a world do not fork. */
 int ibv_fork_init(void)
 {

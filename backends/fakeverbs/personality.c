@@ -21,6 +21,8 @@
  *                    specification leaves them to the consumer, rxe does not touch them.
  * retry_7_forever    rxe does not count down from 7: who relies on retry_cnt 7 to notice a dead
  *                    peer waits for ever.
+ * timestamps         rxe keeps no clock.
+ * ece_options        mlx5 knows two (its own numbers for them); rxe refuses the calls.
  * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe; the rest refuses.
  * pd_enforced        conformance suites found rxe without the check; all hardware has it.
  * ah_pd_enforced     libmlx5 copies the address into the request when it is posted, and forgets
@@ -49,21 +51,24 @@ static const struct hca_personality hca_personalities[] = {
 		.name = "spec", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = false, .opcode_checked = true, .reset_purges = true,
-		.retry_7_forever = false, .zero_length_mr = false, .pd_enforced = true,
+		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
+		.zero_length_mr = false, .pd_enforced = true,
 		.ah_pd_enforced = true, .datagram_too_long = false, .short_recv_fails = true,
 	},
 	{
 		.name = "mlx5", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
-		.retry_7_forever = false, .zero_length_mr = false, .pd_enforced = true,
+		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
+		.zero_length_mr = false, .pd_enforced = true,
 		.ah_pd_enforced = false, .datagram_too_long = true, .short_recv_fails = true,
 	},
 	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless asked for */
 		.name = "mlx5-ib", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
 		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
-		.retry_7_forever = false, .zero_length_mr = false, .pd_enforced = true,
+		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
+		.zero_length_mr = false, .pd_enforced = true,
 		.ah_pd_enforced = false, .datagram_too_long = true, .short_recv_fails = true,
 	},
 	{
@@ -75,7 +80,8 @@ static const struct hca_personality hca_personalities[] = {
 		.gid_count = 1024, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
 		.post_early = false, .opcode_checked = true, .reset_purges = false,
-		.retry_7_forever = true, .zero_length_mr = true, .pd_enforced = false,
+		.retry_7_forever = true, .timestamps = false, .ece_options = 0,
+		.zero_length_mr = true, .pd_enforced = false,
 		.ah_pd_enforced = true, .datagram_too_long = false, .short_recv_fails = false,
 	},
 };

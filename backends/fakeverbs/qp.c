@@ -206,6 +206,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	memset(&qp->req, 0, sizeof qp->req);
 	memset(&qp->resp, 0, sizeof qp->resp);
 	memset(&qp->atomic, 0, sizeof qp->atomic);
+	qp->ece_options = hca_personality(qp->port)->ece_options;
 	return 0;
 }
 

@@ -32,6 +32,8 @@ const struct fault_site fault_sites_verbs[] = {
 	FAULT_CALL("alloc_pd", "ibv_alloc_pd", ENOMEM),
 	FAULT_CALL("dealloc_pd", "ibv_dealloc_pd; the domain is gone all the same", EIO),
 	FAULT_CALL("reg_mr", "ibv_reg_mr, ibv_reg_mr_iova, ibv_reg_mr_iova2", ENOMEM),
+	FAULT_CALL("query_ece", "ibv_query_ece", EIO),
+	FAULT_CALL("set_ece", "ibv_set_ece", EIO),
 	FAULT_CALL("alloc_mw", "ibv_alloc_mw", ENOMEM),
 	FAULT_CALL("dealloc_mw", "ibv_dealloc_mw; the window is gone all the same", EIO),
 	FAULT_CALL("alloc_null_mr", "ibv_alloc_null_mr", ENOMEM),

@@ -299,13 +299,10 @@ VH_TEST(enumerations_have_names)
 VH_TEST(features_that_are_missing_say_so)
 {
 	struct vh h;
-	struct ibv_ece ece;
 
 	vh_make(&h, &vh_defaults);
 	struct vh_end *e = &h.end[0];
 
-	ck_assert_int_eq(ibv_query_ece(e->qp, &ece), EOPNOTSUPP);
-	ck_assert_int_eq(ibv_set_ece(e->qp, &ece), EOPNOTSUPP);
 	/* how programs ask for dma-buf: EBADF would be yes */
 	errno = 0;
 	ck_assert_ptr_null(ibv_reg_dmabuf_mr(e->pd, 0, 0, 0, -1, 0));
