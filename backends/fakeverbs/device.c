@@ -191,9 +191,12 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct hca_context *c =
 		h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
 
-	if (!c) {
+	fault = c ? hca_ready_make(&c->ready) : ENOMEM;
+	if (fault) {
+		if (c)
+			hca_slab_give(&hca_world()->context, c);
 		os_free(h);
-		errno = ENOMEM;
+		errno = fault;
 		return NULL;
 	}
 	struct ibv_context *ctx = &h->verbs.context;
@@ -214,7 +217,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	ctx->ops.post_recv = hca_post_recv;
 	ctx->ops.post_srq_recv = hca_post_srq_recv;
 	hca_window_ops(&ctx->ops);
-	ctx->cmd_fd = ctx->async_fd = -1; /* waited for through ibv_get_async_event only */
+	ctx->cmd_fd = -1; /* commands need no descriptor */
+	ctx->async_fd = c->ready.fd;
 	ctx->num_comp_vectors = HCA_COMP_VECTORS;
 	pthread_mutex_init(&ctx->mutex, NULL);
 	ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;

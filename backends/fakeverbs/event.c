@@ -25,6 +25,13 @@ static enum hca_element hca_event_element(enum ibv_event_type type)
 	}
 }
 
+/* The descriptor is its owner's: who is elsewhere rings, and the owner shows it (far.c). */
+static void hca_event_ready(const struct hca_item *it, struct hca_ready *r, bool on)
+{
+	if (hca_is_here(it->proc))
+		(on ? hca_ready_signal : hca_ready_clear)(r);
+}
+
 /* `last` again, after somebody died who was appending: what he appended counts if it is linked. */
 static void hca_context_lock(struct hca_context *c)
 {
@@ -70,6 +77,7 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	else
 		c->first = e->item.index + 1;
 	c->last = e->item.index + 1;
+	hca_event_ready(&c->item, &c->ready, true);
 	hca_unlock(&c->item.lock);
 	hca_item_post(&c->item);
 }
@@ -90,6 +98,8 @@ static struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *befor
 		c->first = e->next;
 	if (c->last == at)
 		c->last = *before;
+	if (!c->first)
+		hca_event_ready(&c->item, &c->ready, false);
 	return e;
 }
 
@@ -129,6 +139,8 @@ void hca_context_destroy(struct hca_context *c)
 	c->closed = 1;
 	while ((e = hca_event_unlink(c, &none)))
 		hca_slab_give(&w->event, e);
+	if (hca_is_here(c->item.proc))
+		hca_ready_close(&c->ready);
 	hca_unlock(&c->item.lock);
 	hca_item_post(&c->item);
 	hca_slab_give(&w->context, c);
@@ -215,6 +227,10 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 			    __atomic_load_n(&c->item.generation, __ATOMIC_ACQUIRE) != generation;
 		struct hca_event *e = gone ? NULL : hca_event_unlink(c, &none);
 
+		bool refuse = !gone && !e && hca_ready_nonblocking(&c->ready);
+
+		if (!gone && !c->first) /* also where it went without being taken */
+			hca_ready_clear(&c->ready);
 		if (e)
 			hca_event_translate(e, event);
 		hca_unlock(&c->item.lock);
@@ -223,8 +239,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 			sim_events_drain();
 			return 0;
 		}
-		if (gone) {
-			errno = ENODEV;
+		if (gone || refuse) {
+			errno = gone ? ENODEV : EAGAIN;
 			return -1;
 		}
 		os_wait_one(&w, NULL);
@@ -253,6 +269,16 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	sim_events_drain();
 }
 
+void hca_context_show(void *context)
+{
+	struct hca_context *c = context;
+
+	hca_context_lock(c);
+	if (!c->closed && c->first)
+		hca_ready_signal(&c->ready);
+	hca_unlock(&c->item.lock);
+}
+
 /* ---- completion channels -------------------------------------------------------------------- */
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -268,21 +294,34 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	}
 	struct hca_channel_handle *h = os_alloc(sizeof *h, "ibv_comp_channel");
 
+	fault = ENOMEM;
 	if (!h)
 		goto err;
 	h->hca = hca_slab_take_owned(&hca_world()->channel, h);
 	if (!h->hca)
 		goto err_free;
+	fault = hca_ready_make(&h->hca->ready);
+	if (fault)
+		goto err_give;
 	h->hca->first = h->hca->last = 0;
 	h->ibv.context = context;
-	h->ibv.fd = -1; /* waited for through ibv_get_cq_event only */
+	h->ibv.fd = h->hca->ready.fd;
 	h->ibv.refcnt = 0;
 	return &h->ibv;
+err_give:
+	hca_slab_give(&hca_world()->channel, h->hca);
 err_free:
 	os_free(h);
 err:
-	errno = ENOMEM;
+	errno = fault;
 	return NULL;
+}
+
+void hca_channel_destroy(struct hca_channel *ch)
+{
+	if (hca_is_here(ch->item.proc))
+		hca_ready_close(&ch->ready);
+	hca_slab_give(&hca_world()->channel, ch);
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
@@ -295,7 +334,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	int rc = hca_call_fault("verbs.destroy_comp_channel", NULL,
 				hca_context_of(ibv->context)->hca->port, -1);
 
-	hca_slab_give(&hca_world()->channel, h->hca);
+	hca_channel_destroy(h->hca);
 	os_free(h);
 	return rc;
 }
@@ -320,6 +359,16 @@ static void hca_channel_lock(struct hca_channel *ch)
 	}
 }
 
+void hca_channel_show(void *channel)
+{
+	struct hca_channel *ch = channel;
+
+	hca_channel_lock(ch);
+	if (ch->first)
+		hca_ready_signal(&ch->ready);
+	hca_unlock(&ch->item.lock);
+}
+
 void hca_channel_post(struct hca_cq *cq)
 {
 	struct hca_world *w = hca_world();
@@ -338,6 +387,7 @@ void hca_channel_post(struct hca_cq *cq)
 			ch->first = cq->item.index + 1;
 		ch->last = cq->item.index + 1;
 	}
+	hca_event_ready(&ch->item, &ch->ready, true);
 	hca_unlock(&ch->item.lock);
 	hca_item_post(&ch->item);
 }
@@ -363,6 +413,8 @@ static struct hca_cq *hca_channel_take(struct hca_channel *ch)
 			ch->first = cq->item.index + 1;
 		ch->last = cq->item.index + 1;
 	}
+	if (!ch->first)
+		hca_event_ready(&ch->item, &ch->ready, false);
 	return cq;
 }
 
@@ -387,8 +439,16 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 
 		hca_channel_lock(ch);
 		struct hca_cq *took = hca_channel_take(ch);
+		bool refuse = !took && hca_ready_nonblocking(&ch->ready);
+
+		if (!ch->first)
+			hca_ready_clear(&ch->ready);
 
 		hca_unlock(&ch->item.lock);
+		if (refuse) {
+			errno = EAGAIN;
+			return -1;
+		}
 		if (took) {
 			struct hca_cq_handle *h = (void *)(uintptr_t)took->item.handle;
 
@@ -437,6 +497,8 @@ void hca_channel_purge(struct hca_cq *cq)
 		}
 		at = next;
 	}
+	if (!ch->first)
+		hca_event_ready(&ch->item, &ch->ready, false);
 	hca_unlock(&ch->item.lock);
 }
 

@@ -34,7 +34,7 @@ void hca_far_idle(void)
 		sched_yield();
 }
 
-static void hca_far_look(struct hca_slab *s)
+static void hca_far_look(struct hca_slab *s, void (*show)(void *item))
 {
 	uint32_t at = 0;
 	struct hca_item *it;
@@ -45,6 +45,7 @@ static void hca_far_look(struct hca_slab *s)
 		if (!hca_is_here(it->proc) || it->heard == posts)
 			continue;
 		it->heard = posts;
+		show(it);
 		os_event_post((const void *)(uintptr_t)it->handle);
 	}
 }
@@ -55,8 +56,8 @@ void hca_far_rung(void)
 
 	if (!w)
 		return;
-	hca_far_look(&w->channel);
-	hca_far_look(&w->context);
+	hca_far_look(&w->channel, hca_channel_show);
+	hca_far_look(&w->context, hca_context_show);
 }
 
 /* ---- the end of others ---------------------------------------------------------------------- */

@@ -29,6 +29,7 @@
 #include <infiniband/verbs.h>
 
 #include "backends/fakeverbs/far.h"
+#include "backends/fakeverbs/hca_ready.h"
 #include "backends/peermem.h"
 #include "core/base/macros.h"
 #include "core/os/os.h"
@@ -188,6 +189,7 @@ struct hca_mw {
 struct hca_channel {
 	struct hca_item item;
 	uint32_t first, last; /* completion queues with an event: index + 1 */
+	struct hca_ready ready;
 };
 
 struct hca_event {
@@ -202,6 +204,7 @@ struct hca_context {
 	uint32_t port;
 	uint32_t closed;
 	uint32_t first, last; /* struct hca_event: index + 1 */
+	struct hca_ready ready;
 };
 
 struct hca_cqe {
@@ -694,6 +697,10 @@ void hca_channel_purge(struct hca_cq *cq);
 /* Every event that was taken is acknowledged: the promise that destroy makes. WAITS. */
 void hca_acked_wait(const void *object, const uint32_t *taken, const uint32_t *acked);
 void hca_context_destroy(struct hca_context *c);
+void hca_channel_destroy(struct hca_channel *ch);
+/* Another process added to the queue: its descriptor is readable, unless that was taken. */
+void hca_context_show(void *context);
+void hca_channel_show(void *channel);
 
 /* ---- qp.c, qp_attr.c ------------------------------------------------------------------------ */
 

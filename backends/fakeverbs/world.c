@@ -391,7 +391,7 @@ static void hca_end_pd(void *pd)
 }
 static void hca_end_channel(void *channel)
 {
-	hca_slab_give(&fakeverbs.world->channel, channel);
+	hca_channel_destroy(channel);
 }
 static void hca_end_context(void *context)
 {
