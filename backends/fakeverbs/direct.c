@@ -69,7 +69,8 @@ static struct hca_qp *hca_direct_peer(const struct hca_qp *qp)
 		return NULL;
 	const struct hca_responder *r = &peer->resp;
 
-	if (peer->type == IBV_QPT_RC && peer->dest_port == qp->port && !peer->pkey_index &&
+	if (hca_is_alive(peer->item.proc) && peer->type == IBV_QPT_RC &&
+	    peer->dest_port == qp->port && !peer->pkey_index &&
 	    hca_pkey_match(hca_pkey_get(qp->port, 0), hca_pkey_get(peer->port, 0)) &&
 	    peer->dest_qpn == qp->number && r->psn == qp->req.psn_next && !r->receiving &&
 	    (peer->state == IBV_QPS_RTS || (peer->state == IBV_QPS_RTR && r->established)))
@@ -127,7 +128,11 @@ static bool hca_direct_read(struct hca_qp *qp, struct hca_qp *peer, const struct
 	if (!hca_direct_hold(&from, peer->pd, e->rkey, e->remote_address, e->bytes,
 			     IBV_ACCESS_REMOTE_READ))
 		return false;
-	int rc = hca_mr_write(local->mr, local->iova, hca_direct_address(&from), e->bytes);
+	/* from where the kernel or a window has to help, to plain memory here */
+	int rc = hca_is_here(from.mr->item.proc)
+			 ? hca_mr_write(local->mr, local->iova, hca_direct_address(&from), e->bytes)
+			 : hca_mr_read(from.mr, from.iova,
+				       (void *)(uintptr_t)hca_direct_address(local), e->bytes);
 
 	hca_mr_release(from.mr);
 	return rc == 0;

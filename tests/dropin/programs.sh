@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Unmodified programs of the distribution, in two processes over the fabric. Arguments: build folder,
+# source folder, and a part: pingpong, perftest or ucx.
+set -euo pipefail
+build=$1 part=${3:-all}
+doppel=$build/doppel
+[ -e "$build/verbs/libibverbs.so.1" ] || { echo "no drop-in in this preset"; exit 77; }
+case $(readelf -d "$build/libdoppel-rt.so") in
+*libasan* | *libtsan*) echo "foreign programs carry no sanitizer"; exit 77 ;;
+esac
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fabric=programs-$$
+rc=0 ran=0
+port=$((20000 + $$ % 20000))
+
+# A server and a client; both must end with 0.
+pair() {
+	local program=$1
+	shift
+	command -v "$program" >/dev/null || return 0
+	port=$((port + 1))
+	ran=$((ran + 1))
+	local args=(timeout 60 "$doppel" verbs-run --fabric "$fabric" "$program" "$@" -p $port)
+	"${args[@]}" >"$dir/server" 2>&1 &
+	local server=$! got=0 try
+	for try in $(seq 50); do # until it listens
+		grep -q ":$(printf %04X $port) 00000000:0000 0A" /proc/net/tcp /proc/net/tcp6 && break
+		sleep 0.1
+	done
+	"${args[@]}" localhost >"$dir/client" 2>&1 || got=$?
+	wait $server || got=server:$?
+	[ "$got" = 0 ] && return
+	echo "$program $*: $got after $try tries"
+	tail -n 5 "$dir/server" "$dir/client"
+	rc=1
+}
+
+pingpongs() {
+	for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong ibv_xsrq_pingpong; do
+		pair $program -g 3 -n 100
+	done
+	for program in ibv_rc_pingpong ibv_ud_pingpong ibv_srq_pingpong; do
+		pair $program -g 3 -n 100 -e
+	done
+	pair ibv_rc_pingpong -g 3 -n 100 -s 1000000 -m 1024
+	pair ibv_rc_pingpong -g 3 -n 100 -c
+}
+
+perftests() {
+	for what in write read send; do
+		pair ib_${what}_lat -x 3 -n 100 -s 8
+		pair ib_${what}_bw -x 3 -n 100
+	done
+	pair ib_atomic_lat -x 3 -n 100
+	pair ib_atomic_bw -x 3 -n 100 -A CMP_AND_SWAP
+	pair ib_write_bw -x 3 -n 5 -a
+	pair ib_send_bw -x 3 -n 5 -a
+	pair ib_write_bw -x 3 -n 100 -c UC
+	pair ib_send_bw -x 3 -n 100 -c UC
+	pair ib_send_lat -x 3 -n 100 -c UD
+	pair ib_send_bw -x 3 -n 100 -c UD
+	pair ib_write_bw -x 3 -n 100 -q 4
+	pair ib_send_bw -x 3 -n 100 -r 128 --use-srq
+	pair ib_send_lat -x 3 -n 100 -e
+	pair ib_write_bw -x 3 -n 100 -b
+	pair ib_send_bw -x 3 -n 100 -d mlx5_1
+}
+
+ucx() {
+	for test in put_lat put_bw am_lat am_bw; do
+		UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t $test -n 500 -s 64 -w 10
+	done
+	UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t add_lat -n 500 -w 10
+	UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t get -D zcopy -n 500 -s 65536 -w 10
+	UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x ud_verbs -t am_lat -n 500 -s 64 -w 10
+	UCX_LOG_LEVEL=error UCX_TLS=rc_verbs,self UCX_NET_DEVICES=mlx5_0:1 \
+		pair ucx_perftest -t tag_lat -n 500 -s 1000 -w 10
+}
+
+case $part in
+pingpong) pingpongs ;;
+perftest) perftests ;;
+ucx) ucx ;;
+*) pingpongs; perftests; ucx ;;
+esac
+[ $ran != 0 ] || { echo "none of the programs is installed"; exit 77; }
+# nothing is left behind
+left=$(grep "doppel-.*$fabric" /proc/net/unix || true)
+[ -z "$left" ] || { echo "names that are left: $left"; rc=1; }
+[ $rc = 0 ] && echo "$ran pairs of programs"
+exit $rc
