@@ -197,7 +197,7 @@ static void fixture_end_make(struct vs_pair *p, int side)
 	e->send_cq = fixture_cq(e, o->cqe);
 	e->recv_cq = o->one_cq ? e->send_cq : fixture_cq(e, o->cqe);
 	e->qp = vs_qp(p, side);
-	e->gid_index = vs_gid_index(e->ctx);
+	e->gid_index = vs_probe->gid_index[o->one_device ? 0 : side];
 	CHECK_EQ(ibv_query_gid(e->ctx, vs_port_num, e->gid_index, &e->gid), 0);
 	e->lid = vs_port_attr(e->ctx).lid;
 	e->buffer = vs_alloc(o->buffer_bytes);
@@ -209,21 +209,18 @@ static void fixture_end_make(struct vs_pair *p, int side)
 /* What the device can at most. */
 static void fixture_limit(struct vs_options *o)
 {
-	struct ibv_context *ctx = vs_open(0);
-	struct ibv_device_attr d = vs_device_attr(ctx);
-	struct ibv_port_attr port = vs_port_attr(ctx);
+	const struct ibv_device_attr *d = &vs_probe->device.orig_attr;
 
-	if (o->mtu > port.active_mtu)
-		o->mtu = port.active_mtu;
-	if (o->rd_atomic > d.max_qp_init_rd_atom)
-		o->rd_atomic = d.max_qp_init_rd_atom;
-	if (o->dest_rd_atomic > d.max_qp_rd_atom)
-		o->dest_rd_atomic = d.max_qp_rd_atom;
-	if (d.atomic_cap == IBV_ATOMIC_NONE) {
+	if (o->mtu > vs_probe->port.active_mtu)
+		o->mtu = vs_probe->port.active_mtu;
+	if (o->rd_atomic > d->max_qp_init_rd_atom)
+		o->rd_atomic = d->max_qp_init_rd_atom;
+	if (o->dest_rd_atomic > d->max_qp_rd_atom)
+		o->dest_rd_atomic = d->max_qp_rd_atom;
+	if (d->atomic_cap == IBV_ATOMIC_NONE) {
 		o->access &= ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
 		o->mr_access &= ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
 	}
-	CHECK_EQ(ibv_close_device(ctx), 0);
 }
 
 void vs_make(struct vs_pair *p, const struct vs_options *o)

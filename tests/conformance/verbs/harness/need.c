@@ -43,26 +43,30 @@ static uint64_t need_of_attr(const struct ibv_device_attr_ex *x)
 	return n;
 }
 
-uint64_t vs_needs_reported(uint64_t *unreported)
+struct vs_probe *vs_probe;
+
+void vs_probe_run(void)
 {
 	struct ibv_context *ctx = vs_open(0), *other = vs_open(1);
-	struct ibv_device_attr_ex x = {0};
-	struct ibv_port_attr port = vs_port_attr(ctx);
+	struct ibv_device_attr_ex *x = &vs_probe->device;
 
-	*unreported = NEED_UNREPORTED;
-	if (ibv_query_device_ex(ctx, NULL, &x)) { /* it falls back to the older call by itself */
-		memset(&x, 0, sizeof x);
-		x.orig_attr = vs_device_attr(ctx);
+	vs_probe->port = vs_port_attr(ctx);
+	if (ibv_query_device_ex(ctx, NULL, x)) { /* it falls back to the older call by itself */
+		memset(x, 0, sizeof *x);
+		x->orig_attr = vs_device_attr(ctx);
 	}
-	uint64_t n = need_of_attr(&x);
+	uint64_t n = need_of_attr(x);
 
-	if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
+	if (vs_probe->port.link_layer == IBV_LINK_LAYER_ETHERNET)
 		n |= NEED(ROCE);
 	if (strcmp(ibv_get_device_name(ctx->device), ibv_get_device_name(other->device)))
 		n |= NEED(TWO_DEVICES);
 	if (target_faults())
 		n |= NEED(FAULTS);
+	vs_probe->gid_index[0] = vs_gid_index(ctx);
+	vs_probe->gid_index[1] = vs_gid_index(other);
 	CHECK_EQ(ibv_close_device(other), 0);
 	CHECK_EQ(ibv_close_device(ctx), 0);
-	return n;
+	vs_probe->unreported = NEED_UNREPORTED;
+	vs_probe->reported = n;
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,11 +13,11 @@
 #include "tests/conformance/verbs/harness/target.h"
 
 struct vs_config vs_config;
-uint64_t vs_available;
 int vs_param;
 uint8_t vs_port_num;
 
 static struct vs_case *suite_first;
+static uint64_t suite_available; /* needs */
 static int suite_result_fd = -1; /* in the process of a case */
 
 /* In order of file and line within each file: constructors run in that order, files in the
@@ -90,9 +91,9 @@ static void suite_tell(char tag, const char *text)
 
 	if (n >= (int)sizeof out)
 		n = sizeof out - 1;
-	if (suite_result_fd < 0)
+	if (suite_result_fd < 0 && tag != 'P')
 		fprintf(stderr, "%s\n", out + 1);
-	else if (write(suite_result_fd, out, (size_t)n) != n)
+	else if (suite_result_fd >= 0 && write(suite_result_fd, out, (size_t)n) != n)
 		fprintf(stderr, "verbs_suite: result lost: %s\n", out);
 }
 
@@ -131,14 +132,11 @@ static char suite_list_text[300]; /* where the two do not agree */
 
 static void suite_needs_decide(void)
 {
-	uint64_t unreported, reported = vs_needs_reported(&unreported);
-
-	vs_available = 0;
 	for (int i = 0; i < VS_NEED_COUNT; i++) {
 		bool lacks = suite_listed(false, vs_need_name[i]);
-		bool there = reported >> i & 1;
+		bool there = vs_probe->reported >> i & 1;
 
-		if (unreported >> i & 1)
+		if (vs_probe->unreported >> i & 1)
 			there = !lacks;
 		else if (there == lacks && (there || vs_config.strict))
 			snprintf(suite_list_text, sizeof suite_list_text,
@@ -146,7 +144,7 @@ static void suite_needs_decide(void)
 				       : "the device does not report %s, which is not in %s",
 				 vs_need_name[i],
 				 vs_config.expected ? vs_config.expected : "a list of its own");
-		vs_available |= (uint64_t)there << i;
+		suite_available |= (uint64_t)there << i;
 	}
 }
 
@@ -157,14 +155,13 @@ const char *vs_list_wrong(void)
 
 bool vs_has(enum vs_need need)
 {
-	return vs_available >> need & 1;
+	return suite_available >> need & 1;
 }
 
 static void suite_case_body(void *arg)
 {
 	const struct vs_case *c = arg;
 
-	suite_needs_decide();
 	for (int i = 0; i < VS_NEED_COUNT; i++)
 		if ((c->needs >> i & 1) && !vs_has((enum vs_need)i))
 			vs_skip("no %s (%s)", vs_need_text[i], vs_need_name[i]);
@@ -344,6 +341,9 @@ static void suite_usage(FILE *f)
 		"  --timeout SECONDS   for a case\n"
 		"  --timeout-shift N   acknowledge timeouts 2^N as long\n"
 		"  --here              no process of its own (for a debugger)\n"
+		"  --preload           list devices once before the first case: rdma-core then\n"
+		"                      has its providers loaded, which is slow in an emulator\n"
+		"  --times             how long each case takes\n"
 		"  --verbose           what cases print, even when they pass\n"
 		"  --engine sim|threads --seed S --seeds N   fakeverbs in this process\n");
 }
@@ -388,6 +388,10 @@ static bool suite_option(int argc, char **argv, int *i)
 		c->here = true;
 	} else if (!strcmp(a, "--verbose")) {
 		c->verbose = true;
+	} else if (!strcmp(a, "--times")) {
+		c->times = true;
+	} else if (!strcmp(a, "--preload")) {
+		c->preload = true;
 	} else if (!strcmp(a, "--engine")) {
 		c->engine = VALUE;
 	} else if (!strcmp(a, "--seed")) {
@@ -400,6 +404,32 @@ static bool suite_option(int argc, char **argv, int *i)
 	}
 #undef VALUE
 	return true;
+}
+
+/* Asks the device, in a process of its own like any case. */
+static void suite_probe(void)
+{
+	struct vs_case probe = {.name = "probe", .file = "suite.c", .run = vs_probe_run};
+	struct suite_outcome o = {.tag = 'P'};
+
+	vs_probe = mmap(NULL, sizeof *vs_probe, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (vs_probe == MAP_FAILED) {
+		perror("verbs_suite");
+		exit(2);
+	}
+	if (vs_config.here)
+		suite_case_run(&probe);
+	else
+		suite_case_fork(&probe, &o);
+	if (o.tag != 'P') {
+		printf("Bail out! %s\n", o.text);
+		suite_output_show(o.output);
+		exit(2);
+	}
+	if (o.output)
+		fclose(o.output);
+	suite_needs_decide();
 }
 
 static void suite_list(const struct vs_case *c, const char *name)
@@ -453,8 +483,13 @@ static int suite_each(bool list, char **patterns, int n)
 			} else {
 				struct suite_outcome o;
 
+				int64_t from_ms = suite_now_ms();
+
 				suite_case_fork(c, &o);
 				suite_case_report(name, &o);
+				if (vs_config.times)
+					printf("# %lld ms\n",
+					       (long long)(suite_now_ms() - from_ms));
 				fclose(o.output);
 			}
 		}
@@ -486,8 +521,10 @@ int main(int argc, char **argv)
 		}
 	}
 	vs_port_num = (uint8_t)vs_config.port;
+	if (vs_config.preload)
+		target_preload();
 	if (!list)
-		target_prepare();
+		suite_probe();
 	int seen = suite_each(list, argv + 1, patterns);
 	const struct suite_totals *t = &suite_totals;
 

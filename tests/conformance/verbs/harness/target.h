@@ -14,7 +14,7 @@ struct vs_config {
 	int port, gid;         /* gid -1: chosen */
 	int timeout_shift;     /* added to acknowledge timeouts: slow machines, real clocks */
 	int case_seconds;
-	bool strict, here, verbose;
+	bool strict, here, verbose, preload, times;
 	const char *expected;
 	/* targets with seeds */
 	const char *engine;
@@ -24,8 +24,8 @@ extern struct vs_config vs_config;
 
 /* Prepares defaults of vs_config before the command line is read. */
 void target_defaults(struct vs_config *config);
-/* In the parent, before the first case: what all of them would load again. */
-void target_prepare(void);
+/* --preload: in the parent, before the first case: what all of them would load again. */
+void target_preload(void);
 /* Are faults planned (struct vs_case.plan)? */
 bool target_faults(void);
 /* Runs the case body, as often as the target likes; returns when all went well, or explains with
@@ -52,10 +52,14 @@ bool target_channel_pending(struct ibv_comp_channel *channel);
 
 /* need.c: */
 extern const char *const vs_need_name[VS_NEED_COUNT], *const vs_need_text[VS_NEED_COUNT];
-/* What the devices report. *unreported: needs that no attribute tells about. */
-uint64_t vs_needs_reported(uint64_t *unreported);
-
-/* suite.c: what this device has, by report and list. */
-extern uint64_t vs_available;
+/* What the devices say, asked once, by a process of its own; in memory that all cases share. */
+struct vs_probe {
+	uint64_t reported, unreported; /* NEEDs; those that no attribute tells about */
+	struct ibv_device_attr_ex device;
+	struct ibv_port_attr port;
+	int gid_index[2];
+};
+extern struct vs_probe *vs_probe;
+void vs_probe_run(void);
 
 #endif

@@ -13,7 +13,7 @@ void target_defaults(struct vs_config *config)
 }
 
 /* rdma-core looks for its providers when devices are listed first. */
-void target_prepare(void)
+void target_preload(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 

@@ -20,7 +20,7 @@ void target_defaults(struct vs_config *config)
 	config->strict = true;
 }
 
-void target_prepare(void)
+void target_preload(void)
 {
 }
 
