@@ -353,11 +353,12 @@ static struct hca_region_want hca_region_changed(const struct hca_mr *mr, int fl
 	return want;
 }
 
-/* Failed on the way or not, the old keys are gone: that is what IBV_REREG_MR_ERR_CMD says. */
+/* Failed on the way, the keys are gone: that is what IBV_REREG_MR_ERR_CMD says. */
 static int hca_region_change(struct hca_mr *mr, int flags, const struct hca_pd *pd,
 			     const struct hca_region_want *want)
 {
 	int rc = flags && pd->port == mr->port ? hca_region_check(mr->port, want) : EINVAL;
+	uint32_t key = mr->key;
 
 	if (!rc)
 		rc = hca_command_fault("verbs.rereg_mr", NULL, mr->port, -1);
@@ -371,7 +372,10 @@ static int hca_region_change(struct hca_mr *mr, int flags, const struct hca_pd *
 	mr->pd = pd->item.index;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		rc = hca_region_pin(mr);
-	mr->key = rc ? 0 : hca_region_key(mr);
+	/* rights alone change in place, as on hardware that changes its table entry */
+	if (flags != IBV_REREG_MR_CHANGE_ACCESS)
+		key = hca_region_key(mr);
+	mr->key = rc ? 0 : key;
 	hca_unlock(&mr->item.lock);
 	return rc;
 }

@@ -139,6 +139,7 @@ CASE(the_extended_query_says_what_the_plain_one_says)
 	CHECK_EQ(x.orig_attr.vendor_id, a.vendor_id);
 	CHECK_EQ(x.orig_attr.atomic_cap, a.atomic_cap);
 	CHECK_EQ(x.orig_attr.phys_port_cnt, a.phys_port_cnt);
+	CHECK_EQ(x.phys_port_cnt_ex, a.phys_port_cnt);
 	CHECK(x.comp_mask != 0xeeeeeeee);
 	CHECK_EQ(ibv_close_device(ctx), 0);
 }
