@@ -14,6 +14,7 @@
 
 struct vs_config vs_config;
 int vs_param;
+uint64_t vs_long_ns;
 uint8_t vs_port_num;
 
 static struct vs_case *suite_first;
@@ -485,6 +486,9 @@ static int suite_each(bool list, char **patterns, int n)
 
 				int64_t from_ms = suite_now_ms();
 
+				vs_long_ns =
+					suite_listed(true, name) ? VS_SECOND : vs_config.long_ns;
+
 				suite_case_fork(c, &o);
 				suite_case_report(name, &o);
 				if (vs_config.times)
@@ -502,7 +506,8 @@ int main(int argc, char **argv)
 	bool list = false;
 	int patterns = 0;
 
-	vs_config = (struct vs_config){.port = 1, .gid = -1, .case_seconds = 30};
+	vs_config = (struct vs_config){
+		.port = 1, .gid = -1, .case_seconds = 30, .long_ns = 20 * VS_SECOND};
 	target_defaults(&vs_config);
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--list")) {
@@ -521,6 +526,7 @@ int main(int argc, char **argv)
 		}
 	}
 	vs_port_num = (uint8_t)vs_config.port;
+	vs_long_ns = vs_config.long_ns;
 	if (vs_config.preload)
 		target_preload();
 	if (!list)

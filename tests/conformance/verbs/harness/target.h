@@ -14,6 +14,7 @@ struct vs_config {
 	int port, gid;         /* gid -1: chosen */
 	int timeout_shift;     /* added to acknowledge timeouts: slow machines, real clocks */
 	int case_seconds;
+	uint64_t long_ns; /* VS_LONG */
 	bool strict, here, verbose, preload, times;
 	const char *expected;
 	/* targets with seeds */
