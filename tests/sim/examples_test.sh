@@ -55,8 +55,10 @@ if begin weak-cas weak_cas_by_value 128 deadlock; then
 	must '^without choice [0-9]+ of engine.spurious \(0 of 4\) at step [0-9]+ it does not fail$' shrunk
 	must 'proxy_posted_push .*core/proxy/ops.c:' shrunk
 	if [ $gdb = 1 ]; then
-		under_gdb --until "$step" <<-'G'
+		under_gdb <<-'G'
 			set width 0
+			sim goto 1
+			sim trap trace=engine.spurious
 			bt 3
 			p list->head
 			set $list = list
