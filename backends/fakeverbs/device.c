@@ -323,27 +323,3 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	snprintf(a->fw_ver, sizeof a->fw_ver, "%s", p->firmware);
 	return 0;
 }
-
-/* What this HCA has of the extended attributes; the others are 0: it has no such thing. Completions
- * are stamped in ns. A smaller structure is an older program's: it gets the beginning. */
-int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
-			struct ibv_device_attr_ex *attr, size_t bytes)
-{
-	struct ibv_device_attr_ex x = {.comp_mask = 0};
-
-	if ((input && input->comp_mask) || bytes < sizeof x.orig_attr)
-		return EINVAL;
-	int rc = ibv_query_device(context, &x.orig_attr);
-
-	if (rc)
-		return rc;
-	x.device_cap_flags_ex = x.orig_attr.device_cap_flags;
-	x.phys_port_cnt_ex = x.orig_attr.phys_port_cnt;
-	x.completion_timestamp_mask = UINT64_MAX;
-	x.hca_core_clock = 1000000; /* kHz */
-	x.cq_mod_caps.max_cq_count = UINT16_MAX;
-	x.cq_mod_caps.max_cq_period = UINT16_MAX;
-	memset(attr, 0, bytes);
-	memcpy(attr, &x, bytes < sizeof x ? bytes : sizeof x);
-	return 0;
-}

@@ -677,8 +677,6 @@ int hca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *a);
 int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v);
-int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
-			struct ibv_device_attr_ex *attr, size_t bytes);
 int hca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *a);
 /* An armed queue has a completion to tell of. Under its lock. */
 void hca_cq_notify(struct hca_cq *cq);
