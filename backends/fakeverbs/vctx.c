@@ -19,7 +19,6 @@ void hca_extended_ops(struct verbs_context *v)
 	v->modify_cq = hca_modify_cq;
 	v->query_rt_values = hca_query_rt_values;
 	v->alloc_null_mr = hca_alloc_null_mr;
-	v->query_device_ex = hca_query_device_ex;
 
 	/* Work queues and indirection tables spread raw packets over queues, and flows steer them:
 	 * this HCA has no raw packet queue pairs. */
