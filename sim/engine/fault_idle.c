@@ -22,7 +22,6 @@
 static const struct {
 	const char *site, *why;
 } fault_idle_sites[] = {
-	{"verbs.query_gid", IDLE_QUERY},
 	{"verbs.query_pkey", IDLE_QUERY},
 	{"verbs.query_qp", IDLE_QUERY},
 	{"verbs.req_notify_cq", IDLE_EVENTS},

@@ -243,6 +243,20 @@ static void swarm_habits(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_FIRST_STEP=%llu", (1ull << bits) - before);
 }
 
+/* HCAs that are not as the specification wants them, one time in eight. Not rxe among faults: it
+ * waits for a dead peer without end. */
+static void swarm_hcas(struct scenario *s, uint64_t seed)
+{
+	static const char *const kinds[] = {"mlx5", "mlx5-ib", "rxe", "spec,mlx5", "mlx5,rxe"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.hcas");
+	bool others = sim_rng_below(&rng, 8) == 0;
+	const char *kind = kinds[sim_rng_below(&rng, ARRAY_LEN(kinds))];
+	if (others && !(s->plan[0] && strstr(kind, "rxe")))
+		swarm_env(s, "DOPPEL_HCA_PERSONALITY=%s", kind);
+}
+
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint64_t part[SCENARIO_PARTS];
@@ -264,4 +278,5 @@ void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS
 	swarm_collectives(s, part[1], swarm_settings(s, part[2]));
 	swarm_habits(s, part[3]);
 	swarm_faults(s, part[4], faults);
+	swarm_hcas(s, part[3]);
 }
