@@ -16,6 +16,7 @@ void hca_extended_ops(struct verbs_context *v)
 	v->open_qp = hca_open_qp;
 	v->create_cq_ex = hca_create_cq_ex;
 	v->create_qp_ex = hca_create_qp_ex;
+	v->query_device_ex = hca_query_device_ex;
 	v->modify_cq = hca_modify_cq;
 	v->query_rt_values = hca_query_rt_values;
 	v->alloc_null_mr = hca_alloc_null_mr;

@@ -124,7 +124,8 @@ void hca_windows_forget_qp(const struct hca_qp *qp)
 int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_mw_bind_info *b = &wr->bind_mw.bind_info;
-	const unsigned int rights = HCA_WINDOW_RIGHTS;
+	/* local rights mean nothing here, and are given all the same */
+	const unsigned int rights = HCA_WINDOW_RIGHTS | IBV_ACCESS_LOCAL_WRITE;
 
 	if (!wr->bind_mw.mw || (wr->send_flags & IBV_SEND_INLINE) || (b->mw_access_flags & ~rights))
 		return EINVAL;
