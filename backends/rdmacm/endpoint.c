@@ -132,7 +132,7 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 /* ---- endpoints ------------------------------------------------------------------------------ */
 
 static int cm_listener_keep(struct cm_id *id, struct ibv_pd *pd,
-			    const struct ibv_qp_init_attr *attr)
+			    const struct ibv_qp_init_attr *attr, enum ibv_qp_type type)
 {
 	if (!attr)
 		return 0;
@@ -140,6 +140,7 @@ static int cm_listener_keep(struct cm_id *id, struct ibv_pd *pd,
 	if (!id->listen_attr)
 		return cm_result(ENOMEM);
 	*id->listen_attr = *attr;
+	id->listen_attr->qp_type = type;
 	id->listen_pd = pd;
 	return 0;
 }
@@ -159,7 +160,8 @@ int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 	if (res->ai_flags & RAI_PASSIVE) {
 		rc = rdma_bind_addr(id, res->ai_src_addr);
 		if (!rc)
-			rc = cm_listener_keep(cm_id_of(id), pd, attr);
+			rc = cm_listener_keep(cm_id_of(id), pd, attr,
+					      (enum ibv_qp_type)res->ai_qp_type);
 	} else {
 		rc = rdma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr, 2000);
 		if (!rc)
