@@ -46,6 +46,12 @@ static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *
 		select->device[i].gdr = props.gpu_memory;
 		select->devices++;
 	}
+	if (!rc && !select->devices) {
+		const char *wanted = param_str(PARAM_IB_HCA);
+		WARN("rank %d: there is no RDMA device with an active port%s%s", comm->rank,
+		     wanted ? " among NCCL_IB_HCA=" : "", wanted ? wanted : "");
+		rc = ncclSystemError;
+	}
 	return rc;
 }
 
