@@ -124,6 +124,10 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	hca_cq_destroy(h->hca);
 	if (ibv->channel)
 		ibv->channel->refcnt--;
+	if (h->parent) {
+		hca_ring_memory_give(h->parent, HCA_RESOURCE_CQ, h->ring_memory);
+		__atomic_fetch_sub(&hca_pd_of(h->parent)->users, 1, __ATOMIC_ACQ_REL);
+	}
 	os_free(h);
 	return rc;
 }

@@ -199,7 +199,7 @@ static void hca_cq_ex_calls(struct ibv_cq_ex *ex)
 
 struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *a)
 {
-	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 		       flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	uint32_t wanted = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
@@ -215,10 +215,31 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
+	struct ibv_pd *parent = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? a->parent_domain : NULL;
+	void *memory = NULL;
+	int rc = 0;
+
+	if ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    (!parent || !hca_pd_of(parent)->base || parent->context != context))
+		rc = EINVAL;
+	if (!rc)
+		rc = hca_ring_memory_take(parent, HCA_RESOURCE_CQ, a->cqe * 64ull, &memory);
+	if (rc) {
+		errno = rc;
+		return NULL;
+	}
 	struct hca_cq_handle *h = hca_cq_create(context, a, wanted);
 
-	if (!h)
+	if (!h) {
+		rc = errno;
+		hca_ring_memory_give(parent, HCA_RESOURCE_CQ, memory);
+		errno = rc;
 		return NULL;
+	}
+	h->parent = parent;
+	h->ring_memory = memory;
+	if (parent)
+		__atomic_fetch_add(&hca_pd_of(parent)->users, 1, __ATOMIC_ACQ_REL);
 	h->wc_flags = a->wc_flags;
 	h->single_threaded = (wanted & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
 	hca_cq_ex_calls(&h->ex);

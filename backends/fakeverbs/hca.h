@@ -76,7 +76,7 @@ struct hca_item {
 	uint32_t live, next_free; /* next_free: index + 1 */
 	uint32_t proc;            /* owner */
 	uint32_t lock;
-	uint64_t handle; /* the owner's verbs object */
+	uint64_t handle;       /* the owner's verbs object */
 	uint32_t posts, heard; /* far.c: wakes by other processes, and those passed on */
 };
 
@@ -271,7 +271,7 @@ struct hca_wqe {
 		uint64_t operand[2]; /* atomic: what to compare with or to add; to put there */
 		struct hca_bind bind;
 	};
-	int64_t step; /* of the operation that it was posted for; -1: none */
+	int64_t step;     /* of the operation that it was posted for; -1: none */
 	uint32_t account; /* enum hca_account */
 	uint32_t pad_account;
 };
@@ -281,10 +281,10 @@ struct hca_wqe {
 struct hca_queue {
 	uint64_t ring;
 	uint32_t stride, size, sge_max, inline_max;
-	uint32_t head;   /* next to post */
-	uint32_t done;   /* oldest that is not complete */
-	uint32_t polled; /* oldest whose slot is taken: its completion was not polled */
-	uint32_t next;   /* send: next to transmit */
+	uint32_t head;          /* next to post */
+	uint32_t done;          /* oldest that is not complete */
+	uint32_t polled;        /* oldest whose slot is taken: its completion was not polled */
+	uint32_t next;          /* send: next to transmit */
 	uint64_t posted, ended; /* ever; ended: completed, flushed, or dropped with the queue */
 };
 
@@ -522,10 +522,21 @@ struct hca_context_handle {
 	struct hca_context *hca;
 	struct verbs_context verbs; /* grows up: last */
 };
+struct hca_td_handle {
+	struct ibv_td ibv;
+	uint32_t users; /* parent domains */
+};
 struct hca_pd_handle {
 	struct ibv_pd ibv;
 	struct hca_pd *hca;
 	uint32_t users;
+	/* of a parent domain (domain.c) */
+	struct hca_pd_handle *base; /* whose `hca` it shares; NULL: a protection domain itself */
+	struct hca_td_handle *td;   /* NULL: none */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type); /* NULL: none */
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
 };
 struct hca_mr_handle {
 	struct ibv_mr ibv;
@@ -545,6 +556,8 @@ struct hca_cq_handle {
 		struct ibv_cq_ex ex; /* begins with the same */
 	};
 	struct hca_cq *hca;
+	struct ibv_pd *parent; /* domain, of an extended one; NULL: none */
+	void *ring_memory;     /* of its allocator; NULL: none */
 	/* of an extended queue (cq_ex.c) */
 	uint64_t wc_flags;
 	uint32_t single_threaded, polling;
@@ -563,6 +576,7 @@ struct hca_qp_handle {
 	};
 	struct hca_qp *hca;
 	struct ibv_xrcd *xrcd;       /* NULL: none */
+	void *ring_memory;           /* of the program\'s allocator; NULL: none */
 	struct hca_qp_open *open;    /* by ibv_open_qp; NULL: this one made it */
 	struct hca_builder *builder; /* of an extended one (qp_ex.c), behind this; else NULL */
 	uint32_t async_taken;
@@ -577,6 +591,7 @@ struct hca_srq_handle {
 	struct ibv_srq ibv;
 	struct hca_srq *hca;
 	struct hca_pd_handle *pd;
+	void *ring_memory;     /* of the program's allocator; NULL: none */
 	struct ibv_xrcd *xrcd; /* NULL: a basic one */
 	struct ibv_cq *cq;
 	uint32_t users; /* queue pairs */
@@ -772,6 +787,20 @@ size_t hca_builder_bytes(uint32_t port);
 /* Whoever posts to an extended queue pair waits until nobody is making requests. WAITS. */
 void hca_builder_lock(struct hca_qp_handle *h);
 void hca_builder_unlock(struct hca_qp_handle *h);
+
+/* ---- domain.c ------------------------------------------------------------------------------- */
+
+/* What the program's allocators are told that they allocate for. */
+enum hca_resource { HCA_RESOURCE_QP = 1, HCA_RESOURCE_SRQ, HCA_RESOURCE_CQ };
+
+struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *a);
+int hca_dealloc_td(struct ibv_td *td);
+struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
+				       struct ibv_parent_domain_init_attr *a);
+void hca_parent_end(struct hca_pd_handle *pd);
+/* Under no lock: these run the program's code. pd may be NULL. ENOMEM. */
+int hca_ring_memory_take(struct ibv_pd *pd, enum hca_resource type, uint64_t bytes, void **memory);
+void hca_ring_memory_give(struct ibv_pd *pd, enum hca_resource type, void *memory);
 
 /* ---- srq.c ---------------------------------------------------------------------------------- */
 

@@ -43,11 +43,16 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	uint32_t users = __atomic_load_n(&pd->users, __ATOMIC_ACQUIRE);
 
 	if (users) {
-		hca_misuse("ibv_dealloc_pd: %u memory regions and queue pairs still use it", users);
+		hca_misuse("ibv_dealloc_pd: %u regions, queues and parent domains still use it",
+			   users);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.dealloc_pd", NULL, pd->hca->port, -1);
 
+	if (pd->base) {
+		hca_parent_end(pd);
+		return rc;
+	}
 	hca_slab_give(&hca_world()->pd, pd->hca);
 	os_free(pd);
 	return rc;
@@ -59,8 +64,7 @@ static bool hca_mr_in_domain(const struct hca_mr *mr, uint32_t pd)
 {
 	const struct hca_pd *d = hca_slab_at(&hca_world()->pd, pd);
 
-	return mr->pd == pd ||
-	       (mr->port == d->port && !hca_personality(mr->port)->pd_enforced);
+	return mr->pd == pd || (mr->port == d->port && !hca_personality(mr->port)->pd_enforced);
 }
 
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
@@ -75,8 +79,8 @@ struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t by
 
 	hca_lock(&mr->item.lock);
 	bool ok = mr->key && mr->key == key && hca_mr_in_domain(mr, pd) &&
-		  (mr->access & access) == access &&
-		  iova >= mr->iova && bytes <= mr->bytes && iova - mr->iova <= mr->bytes - bytes;
+		  (mr->access & access) == access && iova >= mr->iova && bytes <= mr->bytes &&
+		  iova - mr->iova <= mr->bytes - bytes;
 
 	mr->users += ok;
 	hca_unlock(&mr->item.lock);

@@ -277,18 +277,28 @@ static void hca_qp_count_users(const struct ibv_qp *ibv, int n)
 		__atomic_fetch_add(&hca_srq_of(ibv->srq)->users, by, __ATOMIC_ACQ_REL);
 }
 
+/* What an allocator is asked for: both rings, 64 bytes a request and 16 an entry. */
+static uint64_t hca_qp_ring_bytes(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->cap.max_send_wr * (64ull + a->cap.max_send_sge * 16ull) +
+	       a->cap.max_recv_wr * a->cap.max_recv_sge * 16ull + 64;
+}
+
 struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
 {
 	const struct hca_context *c = hca_context_of(context)->hca;
 	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct hca_qp_handle *h = NULL;
 	struct hca_qp *qp = NULL;
+	void *memory = NULL;
 
 	hca_qp_trim(a);
 	int rc = hca_qp_check_init(c->port, a);
 
 	if (!rc)
 		rc = hca_qp_create_fault(c->port, a);
+	if (!rc)
+		rc = hca_ring_memory_take(a->pd, HCA_RESOURCE_QP, hca_qp_ring_bytes(a), &memory);
 	if (rc)
 		goto err;
 	rc = ENOMEM;
@@ -305,6 +315,7 @@ struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_att
 		goto err;
 	h->hca = qp;
 	hca_qp_handle_fill(h, context, a);
+	h->ring_memory = memory;
 	if (ex)
 		hca_qp_ex_calls(h, a->send_ops_flags);
 	hca_qp_count_users(&h->ibv, 1);
@@ -322,6 +333,7 @@ struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_att
 	os_trace("qp.create", hca_qp_id(qp), qp->sq.size, qp->rq.size);
 	return &h->ibv;
 err:
+	hca_ring_memory_give(a->pd, HCA_RESOURCE_QP, memory);
 	if (qp)
 		hca_slab_give(&hca_world()->qp, qp);
 	os_free(h);
@@ -618,6 +630,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
 	hca_qp_release(h->hca, true);
 	hca_qp_count_users(ibv, -1);
+	hca_ring_memory_give(ibv->pd, HCA_RESOURCE_QP, h->ring_memory);
 	if (h->xrcd)
 		hca_xrcd_unuse(h->xrcd);
 	os_unlabel(ibv);

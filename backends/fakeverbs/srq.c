@@ -64,10 +64,15 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	struct hca_pd_handle *pd = hca_pd_of(a->pd);
 	struct hca_srq_handle *h = NULL;
 	struct hca_srq *srq = NULL;
+	void *memory = NULL;
 	int rc = hca_srq_check_init(pd->hca->port, a);
 
 	if (!rc)
 		rc = hca_command_fault("verbs.create_srq", NULL, pd->hca->port, -1);
+	if (rc)
+		goto err;
+	rc = hca_ring_memory_take(a->pd, HCA_RESOURCE_SRQ,
+				  a->attr.max_wr * (16ull + a->attr.max_sge * 16ull), &memory);
 	if (rc)
 		goto err;
 	rc = ENOMEM;
@@ -92,12 +97,14 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 		goto err;
 	h->hca = srq;
 	hca_srq_handle_fill(h, a->pd, a);
+	h->ring_memory = memory;
 	if (srq->xrcd)
 		__atomic_fetch_add(&hca_cq_of(a->cq)->users, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
 	os_trace("srq.create", srq->item.index, srq->rq.size, srq->rq.sge_max);
 	return &h->ibv;
 err:
+	hca_ring_memory_give(a->pd, HCA_RESOURCE_SRQ, memory);
 	if (srq && srq->xrcd)
 		hca_xrcd_unuse(a->xrcd);
 	if (srq)
@@ -179,6 +186,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
 	hca_srq_destroy(h->hca);
 	__atomic_fetch_sub(&h->pd->users, 1, __ATOMIC_ACQ_REL);
+	hca_ring_memory_give(ibv->pd, HCA_RESOURCE_SRQ, h->ring_memory);
 	if (h->xrcd) {
 		hca_xrcd_unuse(h->xrcd);
 		__atomic_fetch_sub(&hca_cq_of(h->cq)->users, 1, __ATOMIC_ACQ_REL);

@@ -14,6 +14,9 @@ void hca_extended_ops(struct verbs_context *v)
 	v->close_xrcd = hca_close_xrcd;
 	v->get_srq_num = hca_get_srq_num;
 	v->open_qp = hca_open_qp;
+	v->alloc_td = hca_alloc_td;
+	v->dealloc_td = hca_dealloc_td;
+	v->alloc_parent_domain = hca_alloc_parent_domain;
 	v->create_cq_ex = hca_create_cq_ex;
 	v->create_qp_ex = hca_create_qp_ex;
 	v->query_device_ex = hca_query_device_ex;

@@ -59,6 +59,8 @@ const struct fault_site fault_sites_verbs[] = {
 	FAULT_CALL("modify_cq", "ibv_modify_cq", EIO),
 	FAULT_CALL("resize_cq", "ibv_resize_cq", ENOMEM),
 	FAULT_CALL("query_rt_values", "ibv_query_rt_values_ex", EIO),
+	FAULT_CALL("alloc_td", "ibv_alloc_td", ENOMEM),
+	FAULT_CALL("alloc_parent_domain", "ibv_alloc_parent_domain", ENOMEM),
 	FAULT_CALL("open_xrcd", "ibv_open_xrcd", ENOMEM),
 	FAULT_CALL("close_xrcd", "ibv_close_xrcd; the domain is gone all the same", EIO),
 	FAULT_CALL("open_qp", "ibv_open_qp", ENOMEM),
