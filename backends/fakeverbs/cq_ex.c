@@ -13,10 +13,16 @@
 #include <errno.h>
 
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
-#define HCA_CQ_EX_FLAGS                                                                            \
-	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
-	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+static uint64_t hca_cq_ex_fields(uint32_t port)
+{
+	return IBV_WC_STANDARD_FLAGS |
+	       (hca_personality(port)->timestamps
+			? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
+			: 0);
+}
 
 static struct hca_cq_handle *hca_cq_ex_of(struct ibv_cq_ex *cq)
 {
@@ -202,16 +208,16 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 		       flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	uint64_t fields = hca_cq_ex_fields(hca_context_of(context)->hca->port);
 	uint32_t wanted = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
 
 	sim_point("ibv_create_cq_ex");
 	sim_charge_ns(HCA_CONTROL_NS);
-	if ((a->comp_mask & ~masks) || (wanted & ~flags) ||
-	    (a->wc_flags & ~(uint64_t)HCA_CQ_EX_FLAGS)) {
+	if ((a->comp_mask & ~masks) || (wanted & ~flags) || (a->wc_flags & ~fields)) {
 		hca_say("ibv_create_cq_ex: comp_mask 0x%x, flags 0x%x, wc_flags 0x%llx: this HCA "
-			"has 0x%x, 0x%x, 0x%x",
+			"has 0x%x, 0x%x, 0x%llx",
 			a->comp_mask, wanted, (unsigned long long)a->wc_flags, masks, flags,
-			(unsigned int)HCA_CQ_EX_FLAGS);
+			(unsigned long long)fields);
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
@@ -260,6 +266,8 @@ int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v)
 		return rc;
 	if (v->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return EINVAL;
+	if (!hca_personality(hca_context_of(context)->hca->port)->timestamps)
+		return EOPNOTSUPP;
 	v->raw_clock = (struct timespec){0, 0};
 	if (v->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
 		v->raw_clock.tv_nsec = (long)sim_now_ns();

@@ -60,9 +60,8 @@
 #define HCA_POLL_NS     20u
 #define HCA_CONTROL_NS  5000u
 #define HCA_REG_NS      20000u
-/* The free-running clock that stamps completions: a tick is a ns. All 63 bits count. */
+/* The free-running clock that stamps completions: a tick is a ns. */
 #define HCA_CLOCK_KHZ    1000000u
-#define HCA_CLOCK_MASK   INT64_MAX
 #define HCA_COMP_VECTORS 8
 
 /* ---- slabs: tables of equal items in the arena, that grow and never move -------------------- */
