@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# pyverbs' own tests on the drop-in, as Debian ships them (tests/pyverbs/run.py).
+set -euo pipefail
+build_dir=$1 source_dir=$2
+[ -x "$build_dir/doppel" ] && [ -e "$build_dir/verbs/libibverbs.so.1" ] || {
+	echo "skipped: no drop-in in this build"
+	exit 77
+}
+if ldd "$build_dir/verbs/libibverbs.so.1" | grep -qE 'lib[at]san'; then
+	echo "skipped: python is not built with the sanitizer that this library is"
+	exit 77
+fi
+"$build_dir/doppel" verbs-run /usr/bin/python3 "$source_dir/tests/pyverbs/run.py" --dev mlx5_0 --gid 3 \
+	--jobs 2 --required "$source_dir/tests/pyverbs/required.txt" | grep -v '^skipped'
