@@ -837,6 +837,8 @@ enum ibv_wc_status hca_ud_status(const struct hca_qp *qp, const struct hca_wqe *
 /* Takes the packet, which has all but its way. */
 void hca_ud_send(struct hca_qp *qp, const struct hca_wqe *e, struct hca_packet *p);
 void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p);
+/* What a completion says of a datagram's service level. */
+uint8_t hca_route_sl(const struct hca_route *r);
 void hca_grh_build(const struct hca_packet *p, uint8_t grh[HCA_GRH_BYTES]);
 void hca_uc_request(struct hca_qp *qp, const struct hca_packet *p);
 /* One burst of sq.next; false: nothing can be sent now. */

@@ -134,7 +134,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 			cqe.flags |= p->route.global ? IBV_WC_GRH : 0;
 			cqe.src_qpn = p->from_qpn;
 			cqe.slid = p->route.slid;
-			cqe.sl = p->route.sl;
+			cqe.sl = hca_route_sl(&p->route);
 			cqe.pkey_index = (uint16_t)qp->pkey_index;
 		}
 		cqe.flags |= p->flags & HCA_INVALIDATE ? IBV_WC_WITH_INV : 0;

@@ -128,6 +128,15 @@ void hca_grh_build(const struct hca_packet *p, uint8_t grh[HCA_GRH_BYTES])
 	memcpy(grh + 24, r->dgid.raw, 16);
 }
 
+/* RoCE has no service level on the wire; HCAs say there how to read the GRH: 0 as it is, 1 an IPv6
+ * header, 2 an IPv4 header. Programs rely on it (UCX throws away what does not fit). */
+uint8_t hca_route_sl(const struct hca_route *r)
+{
+	if (!r->global || r->gid_type != IBV_GID_TYPE_ROCE_V2)
+		return r->gid_type == IBV_GID_TYPE_ROCE_V1 ? 0 : r->sl;
+	return hca_gid_is_ipv4(&r->sgid) ? 2 : 1;
+}
+
 /* ---- receiving ------------------------------------------------------------------------------ */
 
 static void hca_count(uint32_t *counter)

@@ -33,7 +33,7 @@ pair() {
 	wait $server || got=server:$?
 	[ "$got" = 0 ] && return
 	echo "$program $*: $got after $try tries"
-	tail -n 5 "$dir/server" "$dir/client"
+	grep -hvE "^[|+]" "$dir/server" "$dir/client" | head -n 40
 	rc=1
 }
 
@@ -74,12 +74,12 @@ perftests_more() {
 
 ucx() {
 	for test in put_lat put_bw am_lat am_bw; do
-		UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t $test -n 500 -s 64 -w 10
+		UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t $test -n 500 -s 32 -w 10
 	done
 	UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t add_lat -n 500 -w 10
 	UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x rc_verbs -t get -D zcopy -n 500 -s 65536 -w 10
-	UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x ud_verbs -t am_lat -n 500 -s 64 -w 10
-	UCX_LOG_LEVEL=error UCX_TLS=rc_verbs,self UCX_NET_DEVICES=mlx5_0:1 \
+	UCX_LOG_LEVEL=error pair ucx_perftest -d mlx5_0:1 -x ud_verbs -t am_lat -n 500 -s 32 -w 10
+	UCX_LOG_LEVEL=error UCX_TLS=rc_verbs,ud_verbs,self UCX_NET_DEVICES=mlx5_0:1 \
 		pair ucx_perftest -t tag_lat -n 500 -s 1000 -w 10
 }
 
