@@ -266,6 +266,7 @@ bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hc
 	if (!mr)
 		return false;
 	*nak = HCA_NAK_OPERATION;
+	mem_release(NULL); /* who sees what it writes, sees what was written before */
 	int rc = hca_atomic_do(qp, mr, at, p, &old, &later);
 
 	hca_mr_release(mr);

@@ -402,6 +402,7 @@ struct hca_qp {
 	struct hca_requester req;
 	struct hca_responder resp;
 	struct hca_atomic atomic;
+	uint32_t early_packet, early_number; /* early.c: kept, index + 1; which event takes it up */
 	uint32_t ece_options; /* that both ends have, as far as is known here */
 };
 
@@ -485,6 +486,9 @@ struct hca_world {
 	struct hca_slab qp, cq, srq, ah, member, mr, mw, pd, context, channel, event;
 	struct hca_slab packet, small, large;
 	uint32_t member_lock; /* a leaf */
+	/* early.c: some of a burst is seen before it is done; from anywhere in it; an acknowledge
+	 * does not show what it acknowledges */
+	uint32_t early, shuffled, ack_shows_nothing;
 	struct hca_slab xrcd, xrcd_open, qp_open;
 	uint32_t xrcd_lock;
 	uint32_t mem_lock;
@@ -900,6 +904,21 @@ bool hca_answers_spent(const struct hca_qp *qp);
 /* What is under way lands, before whatever comes next. `answer`: or is never answered. */
 void hca_atomic_settle(struct hca_qp *qp, bool answer);
 void hca_atomic_settle_region(struct hca_mr *mr);
+
+/* ---- early.c -------------------------------------------------------------------------------- */
+
+/* Writes up to this into host memory land as a whole, the last word last. */
+#define HCA_WORDWISE_BYTES 512
+
+/* What this seed's HCAs are allowed to do. */
+void hca_early_configure(struct hca_world *w);
+/* A packet has come, for this locked queue pair: what was kept is delivered. True: this one is kept,
+ * and belongs to the queue pair now. */
+bool hca_early_take(struct hca_qp *qp, struct hca_packet *p);
+void hca_early_settle(struct hca_qp *qp);
+void hca_early_drop(struct hca_qp *qp);
+/* Does the queue pair take a packet of this kind, from there? */
+bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p);
 
 /* ---- query.c -------------------------------------------------------------------------------- */
 

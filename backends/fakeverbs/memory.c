@@ -97,8 +97,6 @@ void hca_mr_release(struct hca_mr *mr)
 
 /* Host memory may be polled while it is written: small transfers are placed word by word, in
  * rising order, each word visible as a whole (the flag at the end of a small WRITE). */
-#define HCA_WORDWISE_BYTES 512
-
 static void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	if (bytes > HCA_WORDWISE_BYTES) {
@@ -155,12 +153,13 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 		return hca_far->write(mr->item.proc >> HCA_FAR_NUMBER_BITS, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->write(&mr->region, mr->port, at, data, bytes);
-	/* a small one lands as a whole, its last word last */
+	/* a small one lands as a whole, its last word last; but not where order is relaxed */
+	bool whole = bytes <= HCA_WORDWISE_BYTES &&
+		     (bytes <= 8 || !(mr->access & IBV_ACCESS_RELAXED_ORDERING));
 	struct mem_access a = {.addr = (const void *)(uintptr_t)at,
 			       .bytes = bytes,
 			       .op = SHARED_RANGE_WRITE,
-			       .order =
-				       bytes > HCA_WORDWISE_BYTES ? SHARED_RELAXED : SHARED_RELEASE,
+			       .order = whole ? SHARED_RELEASE : SHARED_RELAXED,
 			       .scope = SHARED_SYSTEM};
 
 	mem_access(&a);

@@ -206,6 +206,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	memset(&qp->req, 0, sizeof qp->req);
 	memset(&qp->resp, 0, sizeof qp->resp);
 	memset(&qp->atomic, 0, sizeof qp->atomic);
+	qp->early_packet = qp->early_number = 0;
 	qp->ece_options = hca_personality(qp->port)->ece_options;
 	return 0;
 }
@@ -385,11 +386,13 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_lock(&qp->item.lock);
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_atomic_settle(qp, false);
+	hca_early_drop(qp);
 	hca_windows_forget_qp(qp);
 	hca_qp_purge(qp);
 	hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 	hca_srq_drop(qp);
-	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits || qp->atomic.number;
+	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits || qp->atomic.number ||
+		       qp->early_number;
 
 	qp->state = IBV_QPS_RESET;
 	hca_account_drop(&qp->sq, "send");
@@ -422,6 +425,7 @@ void hca_qp_reset(struct hca_qp *qp)
 	uint32_t scheduled = qp->req.scheduled;
 
 	hca_atomic_settle(qp, false);
+	hca_early_drop(qp);
 	hca_qp_purge(qp);
 	hca_srq_drop(qp);
 	hca_account_drop(&qp->sq, "send");
@@ -456,6 +460,7 @@ void hca_qp_to_error(struct hca_qp *qp)
 	if (qp->state == IBV_QPS_RESET)
 		return;
 	hca_atomic_settle(qp, false);
+	hca_early_drop(qp);
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);

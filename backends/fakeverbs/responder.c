@@ -54,7 +54,8 @@ static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
 	qp->resp.psn = hca_psn_add(p->psn, p->packets);
 	qp->resp.nak_sent = 0;
 	if (p->flags & HCA_ACK_REQUEST) {
-		mem_release(NULL); /* acknowledged is placed */
+		if (!hca_world()->ack_shows_nothing)
+			mem_release(NULL); /* acknowledged is placed */
 		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
 	}
 }

@@ -83,8 +83,7 @@ static uint32_t hca_packet_peer(uint32_t type)
 	}
 }
 
-/* Does the queue pair take a packet of this kind, from there? */
-static bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p)
+bool hca_packet_fits(const struct hca_qp *qp, const struct hca_packet *p)
 {
 	bool open = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
 		    qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
@@ -142,8 +141,13 @@ static void hca_packet_arrive(void *object, uint64_t arg)
 	if (p->route.global && hca_gid_is_multicast(&p->route.dgid)) {
 		hca_mcast_deliver(p);
 	} else if ((qp = hca_qp_lock_number(p->to_port, p->to_qpn))) {
-		hca_packet_deliver(qp, p);
+		bool kept = hca_early_take(qp, p);
+
+		if (!kept)
+			hca_packet_deliver(qp, p);
 		hca_unlock(&qp->item.lock);
+		if (kept)
+			return;
 	}
 	hca_packet_free(p);
 }

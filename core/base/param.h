@@ -82,6 +82,8 @@ X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                 
 	"folder of the machines that come with Doppel")                                             \
 X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                                      \
 	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
+X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,                                \
+	"what shows data of the HCA doubles: acknowledge, completion (of a receive), or draw")      \
 X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
 X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
 	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \
