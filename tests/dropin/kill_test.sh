@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# SIGKILL of either process of a perftest at random moments, from its start to its end: the survivor
+# ends by itself, with an error if it was under way and within the time of its retries; the next pair,
+# on the same fabric, starts clean; nothing stays behind in /dev/shm.
+# Usage: kill_test.sh BUILD_DIR SOURCE_DIR [COUNT [SEED]]
+set -euo pipefail
+build=$1 count=${3:-6} seed=${4:-1}
+doppel=$build/doppel
+[ -e "$build/verbs/libibverbs.so.1" ] || { echo "no drop-in in this preset"; exit 77; }
+command -v ib_write_bw >/dev/null || { echo "no perftest: skipped"; exit 77; }
+case $(readelf -d "$build/libdoppel-rt.so") in
+*libasan* | *libtsan*) echo "foreign programs carry no sanitizer"; exit 77 ;;
+esac
+dir=$(mktemp -d)
+fabric=kill-$$
+trap 'pkill -9 -f "ib_write_bw .*-D 2 -p $port" 2>/dev/null || true; rm -rf "$dir"' EXIT
+RANDOM=$seed
+port=$((22000 + $$ % 20000))
+limit=30 # seconds: 8 tries of 4.096 us << 14, four times over, and a slow machine
+shm=$(ls /dev/shm)
+retried=0
+declare -A ended=([both]=0 [error]=0 [early]=0)
+
+listens() { grep -q ":$(printf %04X "$1") 00000000:0000 0A" /proc/net/tcp /proc/net/tcp6; }
+# The program itself, not the launcher around it; empty: not there (any more).
+pid_of() { pgrep -f "^ib_write_bw .*-p $port( |\$)$1" | head -1 || true; }
+
+for ((i = 1; i <= count; i++)); do
+	port=$((port + 1))
+	args=(ib_write_bw -F -x 3 -s 65536 -D 2 -p $port)
+	timeout $limit "$doppel" verbs-run --fabric "$fabric" "${args[@]}" >"$dir/server" 2>&1 &
+	server=$!
+	for _ in $(seq 100); do
+		listens $port && break
+		sleep 0.05
+	done
+	timeout $limit "$doppel" verbs-run --fabric "$fabric" "${args[@]}" 127.0.0.1 >"$dir/client" 2>&1 &
+	client=$!
+	ms=$((RANDOM % 3000))
+	sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
+	if ((RANDOM % 2)); then victim=client other=$server pattern='127'; else victim=server other=$client pattern='$'; fi
+	pid=$(pid_of "$pattern")
+	[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
+	start=$(date +%s%N)
+	rc=0
+	wait "$other" 2>/dev/null || rc=$?
+	took=$((($(date +%s%N) - start) / 1000000))
+	wait "$client" "$server" 2>/dev/null || true
+	if [ $rc = 124 ]; then
+		echo "kill $i (seed $seed): the $victim was killed after $ms ms, and the other still runs after $took ms"
+		tail -5 "$dir/server" "$dir/client"
+		exit 1
+	fi
+	if [ -z "$pid" ]; then kind=both; elif [ $rc = 0 ]; then kind=early; else kind=error; fi
+	ended[$kind]=$((ended[$kind] + 1))
+	if grep -qE 'status 12|transport retry|Failed status 12' "$dir/server" "$dir/client"; then
+		retried=$((retried + 1))
+	fi
+	[ "$(ls /dev/shm)" = "$shm" ] || { echo "left in /dev/shm: $(ls /dev/shm)"; exit 1; }
+done
+# the fabric is as new
+timeout $limit "$doppel" verbs-run --fabric "$fabric" ibv_devices >/dev/null
+echo "$count pairs: ${ended[error]} survivors with an error ($retried of them by" \
+	"their queue pair's retries), ${ended[early]} that had finished," \
+	"${ended[both]} pairs that were over before the kill; nothing left"
