@@ -108,7 +108,8 @@ static bool hca_grh_read_ipv4(const uint8_t *ip, struct hca_grh_read *out)
 		sum += (uint32_t)ip[i] << 8 | ip[i + 1];
 	while (sum >> 16)
 		sum = (sum & 0xffff) + (sum >> 16);
-	if (ip[0] != 0x45 || sum != 0xffff)
+	/* what could be either is told by the checksum */
+	if (ip[0] != 0x45 || (ip[-20] >> 4 == 6 && sum != 0xffff))
 		return false;
 	out->from.raw[10] = out->from.raw[11] = out->to.raw[10] = out->to.raw[11] = 0xff;
 	memcpy(out->from.raw + 12, ip + 12, 4);

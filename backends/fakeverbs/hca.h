@@ -641,6 +641,8 @@ void hca_direct(struct hca_qp *qp);
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
 			   uint32_t access);
 void hca_mr_release(struct hca_mr *mr);
+/* Is this a key of that domain, whatever of? */
+bool hca_key_live(uint32_t pd, uint32_t key);
 int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
 int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
 /* An aligned word, whole. */
@@ -850,7 +852,7 @@ bool hca_unacked_burst(struct hca_qp *qp, uint64_t *wire_bytes);
 /* Everything in the send queue is flushed; to SQE: that, and the state. */
 void hca_send_flush(struct hca_qp *qp);
 void hca_qp_to_sqe(struct hca_qp *qp);
-/* The message is longer than its receive, on a queue pair that is not acknowledged to. */
+/* The message is longer than its receive. */
 void hca_recv_too_small(struct hca_qp *qp, const struct hca_packet *p);
 /* Is the packet of the queue pair's partition? Counted if not. */
 bool hca_pkey_accepts(const struct hca_qp *qp, const struct hca_packet *p);
@@ -970,6 +972,9 @@ void hca_requester_drained(struct hca_qp *qp);
 /* The parts of sending that both kinds of transport share: sq.next's turn, its packet, its bytes
  * (not 0: the region went away), its end. */
 bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e);
+/* What it is called when its memory, or a receive's, cannot be reached. */
+enum ibv_wc_status hca_bad_request(const struct hca_qp *qp, struct hca_wqe *e);
+enum ibv_wc_status hca_bad_receive(const struct hca_qp *qp);
 struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t bytes);
 int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p);
 void hca_send_succeed(struct hca_qp *qp);

@@ -200,9 +200,11 @@ void hca_mcast_deliver(const struct hca_packet *p)
 	uint32_t at = 0;
 
 	while ((qp = hca_mcast_next(p, &at))) {
-		bool own = p->from_port == qp->port && p->from_qpn == qp->number;
+		bool here = p->from_port == qp->port, own = here && p->from_qpn == qp->number;
 
-		if (!own || !qp->blocks_own_mcast)
+		if (here && !hca_personality(qp->port)->mcast_comes_back)
+			OS_PROBE("hca.datagram_unwanted", true);
+		else if (!own || !qp->blocks_own_mcast)
 			hca_packet_deliver(qp, p);
 		hca_unlock(&qp->item.lock);
 	}

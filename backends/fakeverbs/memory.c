@@ -60,13 +60,6 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 
 /* ---- access --------------------------------------------------------------------------------- */
 
-static bool hca_mr_in_domain(const struct hca_mr *mr, uint32_t pd)
-{
-	const struct hca_pd *d = hca_slab_at(&hca_world()->pd, pd);
-
-	return mr->pd == pd || (mr->port == d->port && !hca_personality(mr->port)->pd_enforced);
-}
-
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
 			   uint32_t access)
 {
@@ -78,13 +71,28 @@ struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t by
 	struct hca_mr *mr = hca_slab_at(&w->mr, index);
 
 	hca_lock(&mr->item.lock);
-	bool ok = mr->key && mr->key == key && hca_mr_in_domain(mr, pd) &&
-		  (mr->access & access) == access && iova >= mr->iova && bytes <= mr->bytes &&
-		  iova - mr->iova <= mr->bytes - bytes;
+	bool ok = mr->key && mr->key == key && mr->pd == pd && (mr->access & access) == access &&
+		  iova >= mr->iova && bytes <= mr->bytes && iova - mr->iova <= mr->bytes - bytes;
 
 	mr->users += ok;
 	hca_unlock(&mr->item.lock);
 	return ok ? mr : NULL;
+}
+
+bool hca_key_live(uint32_t pd, uint32_t key)
+{
+	struct hca_world *w = hca_world();
+	uint32_t index = key >> 8;
+
+	if (index >= __atomic_load_n(&w->mr.count, __ATOMIC_ACQUIRE))
+		return false;
+	struct hca_mr *mr = hca_slab_at(&w->mr, index);
+
+	hca_lock(&mr->item.lock);
+	bool live = mr->key && mr->key == key && mr->pd == pd;
+
+	hca_unlock(&mr->item.lock);
+	return live;
 }
 
 void hca_mr_release(struct hca_mr *mr)

@@ -24,13 +24,25 @@
  * timestamps         rxe keeps no clock.
  * ece_options        mlx5 knows two (its own numbers for them); rxe refuses the calls.
  * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe; the rest refuses.
- * pd_enforced        conformance suites found rxe without the check; all hardware has it.
  * ah_pd_enforced     libmlx5 copies the address into the request when it is posted, and forgets
  *                    whose it was.
  * datagram_too_long  the specification (C10-93.1.1): nothing is sent and no error is given; rxe
  *                    follows to the letter. HCAs complete with a local length error.
- * short_recv_fails   rxe drops the datagram and keeps the receive; HCAs complete the receive with
- *                    a local length error, and the queue pair is in ERR.
+ *
+ * What follows the conformance suite saw on rxe, in a VM; all others do what is specified.
+ *
+ * send_error_is_sqe  rxe knows no SQE: a failed send of any type is ERR.
+ * says_connections   rxe posts none of these events.
+ * late_posts_flushed rxe flushes when it enters ERR, and never looks again.
+ * no_reads_fail      rxe starts no READ while there are as many as allowed, none included.
+ * mcast_comes_back   rxe does not loop a multicast datagram to the device that sends.
+ * bad_key_malformed  rxe takes a bad key of a send or a write for a malformed request; a range out
+ *                    of bounds and the place for a READ's data are protection errors there, too.
+ * bad_receive_malformed  whatever is wrong with a receive is the same to rxe, and the sender's
+ *                    REM_OP_ERR: a bad key, a range, a message that is longer.
+ * qkey_high_bit      rxe sends the Q_Key of the request, whatever it is.
+ * header_checksum    rxe's loopback never builds the header that the wire would have had.
+ * sqd_resumes        rxe looks at the queue at the next post.
  */
 #include "backends/fakeverbs/personality.h"
 
@@ -52,24 +64,36 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = false, .opcode_checked = true, .reset_purges = true,
 		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
-		.zero_length_mr = false, .pd_enforced = true,
-		.ah_pd_enforced = true, .datagram_too_long = false, .short_recv_fails = true,
+		.zero_length_mr = false,
+		.ah_pd_enforced = true, .datagram_too_long = false,
+		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
+		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
+		.bad_receive_malformed = false, .qkey_high_bit = true,
+		.header_checksum = true, .sqd_resumes = true,
 	},
 	{
 		.name = "mlx5", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
 		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
-		.zero_length_mr = false, .pd_enforced = true,
-		.ah_pd_enforced = false, .datagram_too_long = true, .short_recv_fails = true,
+		.zero_length_mr = false,
+		.ah_pd_enforced = false, .datagram_too_long = true,
+		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
+		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
+		.bad_receive_malformed = false, .qkey_high_bit = true,
+		.header_checksum = true, .sqd_resumes = true,
 	},
 	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless asked for */
 		.name = "mlx5-ib", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
 		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
 		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
-		.zero_length_mr = false, .pd_enforced = true,
-		.ah_pd_enforced = false, .datagram_too_long = true, .short_recv_fails = true,
+		.zero_length_mr = false,
+		.ah_pd_enforced = false, .datagram_too_long = true,
+		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
+		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
+		.bad_receive_malformed = false, .qkey_high_bit = true,
+		.header_checksum = true, .sqd_resumes = true,
 	},
 	{
 		.name = "rxe", .firmware = "", .vendor_id = 0xffffff, .vendor_part_id = 0,
@@ -81,8 +105,12 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
 		.post_early = false, .opcode_checked = true, .reset_purges = false,
 		.retry_7_forever = true, .timestamps = false, .ece_options = 0,
-		.zero_length_mr = true, .pd_enforced = false,
-		.ah_pd_enforced = true, .datagram_too_long = false, .short_recv_fails = false,
+		.zero_length_mr = true,
+		.ah_pd_enforced = true, .datagram_too_long = false,
+		.send_error_is_sqe = false, .says_connections = false, .late_posts_flushed = false,
+		.no_reads_fail = false, .mcast_comes_back = false, .bad_key_malformed = true,
+		.bad_receive_malformed = true, .qkey_high_bit = false,
+		.header_checksum = false, .sqd_resumes = false,
 	},
 };
 /* clang-format on */

@@ -38,10 +38,18 @@ struct hca_personality {
 	bool timestamps;      /* completions carry the time */
 	uint32_t ece_options; /* options of enhanced connection establishment; 0: none of it */
 	bool zero_length_mr;  /* a region of no bytes can be registered */
-	bool pd_enforced;     /* keys of another protection domain are refused */
 	bool ah_pd_enforced;  /* so are address handles */
 	bool datagram_too_long; /* UD: longer than the MTU fails; else it is dropped, as a success */
-	bool short_recv_fails;  /* UC, UD: a receive that is too small fails; else it stays */
+	bool send_error_is_sqe;  /* UC, UD: a send that fails leaves the receive side alone */
+	bool says_connections;   /* COMM_EST, QP_ACCESS_ERR and QP_REQ_ERR come */
+	bool late_posts_flushed; /* what is posted in ERR completes; else it stays in the queue */
+	bool no_reads_fail;      /* a READ with max_rd_atomic 0 fails; else it waits for ever */
+	bool mcast_comes_back;   /* to members on the HCA that sends */
+	bool bad_key_malformed;  /* a bad key of a send or a write: LOC_QP_OP_ERR */
+	bool bad_receive_malformed; /* whatever is wrong with a receive, its length too: LOC_QP_OP_ERR */
+	bool qkey_high_bit;         /* a Q_Key with it means the queue pair's own */
+	bool header_checksum;       /* the IPv4 header in front of a datagram has one */
+	bool sqd_resumes;           /* what was posted in SQD starts in RTS, without another post */
 };
 
 #define HCA_PERSONALITIES "spec, mlx5, mlx5-ib, rxe"

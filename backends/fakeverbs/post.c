@@ -190,9 +190,11 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 		mem_release(e);
 	}
 	hca_direct(qp);
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+	bool late = qp->state == IBV_QPS_ERR;
+
+	if (qp->state == IBV_QPS_SQE || (late && hca_personality(qp->port)->late_posts_flushed))
 		hca_send_flush(qp);
-	else if (qp->sq.next != qp->sq.head)
+	else if (!late && qp->sq.next != qp->sq.head)
 		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
 }
 
@@ -278,7 +280,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		hca_account_post(&qp->rq, e, "receive");
 		os_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
 	}
-	if (qp->state == IBV_QPS_ERR)
+	if (qp->state == IBV_QPS_ERR && hca_personality(qp->port)->late_posts_flushed)
 		hca_qp_flush(qp);
 	hca_unlock(&qp->item.lock);
 	if (rc)

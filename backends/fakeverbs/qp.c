@@ -524,7 +524,9 @@ static void hca_qp_enter_state(struct hca_qp *qp, enum ibv_qp_state to)
 	}
 	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS)
 		hca_requester_drained(qp);
-	if (to == IBV_QPS_RTS && qp->sq.next != qp->sq.head)
+	bool resumes = from != IBV_QPS_SQD || hca_personality(qp->port)->sqd_resumes;
+
+	if (to == IBV_QPS_RTS && resumes && qp->sq.next != qp->sq.head)
 		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
 }
 

@@ -185,7 +185,7 @@ int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, in
 	    ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index >= p->pkey_count) ||
 	    ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~access)) ||
 	    ((mask & IBV_QP_PATH_MTU) &&
-	     (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096)) ||
+	     (a->path_mtu < IBV_MTU_256 || a->path_mtu > p->active_mtu)) ||
 	    ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > HCA_PSN_MASK) ||
 	    ((mask & IBV_QP_RQ_PSN) && a->rq_psn > HCA_PSN_MASK) ||
 	    ((mask & IBV_QP_SQ_PSN) && a->sq_psn > HCA_PSN_MASK) ||

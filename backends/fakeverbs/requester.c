@@ -146,7 +146,8 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 {
 	hca_send_complete(qp, status);
-	if (hca_qp_type_acked((enum ibv_qp_type)qp->type))
+	if (hca_qp_type_acked((enum ibv_qp_type)qp->type) ||
+	    !hca_personality(qp->port)->send_error_is_sqe)
 		hca_qp_to_error(qp);
 	else
 		hca_qp_to_sqe(qp);
@@ -214,6 +215,23 @@ static uint32_t hca_wqe_packets(const struct hca_qp *qp, const struct hca_wqe *e
 	return e->bytes ? (uint32_t)DIV_UP(e->bytes, qp->mtu_bytes) : 1;
 }
 
+enum ibv_wc_status hca_bad_request(const struct hca_qp *qp, struct hca_wqe *e)
+{
+	if (!hca_personality(qp->port)->bad_key_malformed || e->opcode == IBV_WR_RDMA_READ ||
+	    hca_wqe_is_atomic(e))
+		return IBV_WC_LOC_PROT_ERR;
+	for (uint32_t i = 0; i < e->sge_count; i++)
+		if (!hca_key_live(qp->pd, hca_wqe_sges(e)[i].lkey))
+			return IBV_WC_LOC_QP_OP_ERR;
+	return IBV_WC_LOC_PROT_ERR;
+}
+
+enum ibv_wc_status hca_bad_receive(const struct hca_qp *qp)
+{
+	return hca_personality(qp->port)->bad_receive_malformed ? IBV_WC_LOC_QP_OP_ERR
+								 : IBV_WC_LOC_PROT_ERR;
+}
+
 /* What can be wrong here, found before the first packet leaves. */
 static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct hca_wqe *e)
 {
@@ -232,7 +250,7 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 	bool fetches = e->opcode == IBV_WR_RDMA_READ || hca_wqe_is_atomic(e);
 	uint32_t access = fetches ? IBV_ACCESS_LOCAL_WRITE : 0;
 
-	return hca_sges_check(qp->pd, hca_wqe_sges(e), e->sge_count, access) ? IBV_WC_LOC_PROT_ERR
+	return hca_sges_check(qp->pd, hca_wqe_sges(e), e->sge_count, access) ? hca_bad_request(qp, e)
 									     : IBV_WC_SUCCESS;
 }
 
@@ -245,8 +263,8 @@ bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e)
 		return false;
 	if ((e->flags & IBV_SEND_FENCE) && qp->req.reads)
 		return false;
-	if (hca_wqe_is_answered(e) && qp->max_rd_atomic &&
-	    qp->req.reads >= qp->max_rd_atomic)
+	if (hca_wqe_is_answered(e) && qp->req.reads >= qp->max_rd_atomic &&
+	    (qp->max_rd_atomic || !hca_personality(qp->port)->no_reads_fail))
 		return false;
 	struct os_fault f;
 
@@ -363,9 +381,9 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 	if (hca_burst_fill(qp, e, p)) {
 		/* the region went away meanwhile; this request fails when its turn comes */
 		hca_packet_free(p);
-		e->status = IBV_WC_LOC_PROT_ERR;
+		e->status = hca_bad_request(qp, e);
 		if (qp->sq.done == qp->sq.next)
-			hca_send_fail(qp, IBV_WC_LOC_PROT_ERR);
+			hca_send_fail(qp, hca_bad_request(qp, e));
 		return false;
 	}
 	if (!hca_requester_outstanding(qp))
@@ -587,7 +605,7 @@ void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (p->bytes && hca_sges_write(qp->pd, hca_wqe_sges(e), e->sge_count, offset,
 				       hca_packet_data(p), p->bytes)) {
-		hca_send_fail(qp, IBV_WC_LOC_PROT_ERR);
+		hca_send_fail(qp, hca_bad_request(qp, e));
 		return;
 	}
 	os_trace_bytes("read.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);

@@ -7,6 +7,7 @@
  * asynchronous event, because no receive can report it.
  */
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
 static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn, enum hca_nak nak)
 {
@@ -28,7 +29,8 @@ static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, 
 		nak == HCA_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
 
 	hca_answer(qp, HCA_NAK, p->psn, nak);
-	hca_event_post(qp->context, event, qp->item.index, qp->item.generation);
+	if (hca_personality(qp->port)->says_connections)
+		hca_event_post(qp->context, event, qp->item.index, qp->item.generation);
 	hca_qp_to_error(qp);
 }
 
@@ -129,12 +131,12 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 
 	mem_acquire(e);
 	if (r->received + p->bytes > e->bytes) {
-		hca_responder_fail_recv(qp, p, IBV_WC_LOC_LEN_ERR, HCA_NAK_INVALID);
+		hca_recv_too_small(qp, p);
 		return;
 	}
 	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
 				       hca_packet_data(p), p->bytes)) {
-		hca_responder_fail_recv(qp, p, IBV_WC_LOC_PROT_ERR, HCA_NAK_OPERATION);
+		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
 		return;
 	}
 	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
@@ -231,6 +233,8 @@ void hca_responder_heard(struct hca_qp *qp)
 	if (qp->state != IBV_QPS_RTR || qp->resp.established)
 		return;
 	qp->resp.established = 1;
+	if (!hca_personality(qp->port)->says_connections)
+		return;
 	hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index, qp->item.generation);
 }
 

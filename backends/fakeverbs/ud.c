@@ -59,7 +59,9 @@ void hca_ud_send(struct hca_qp *qp, const struct hca_wqe *e, struct hca_packet *
 
 	ASSERT(ah); /* looked at when this request was started, in the same step */
 	hca_route_fill(qp, ah, p);
-	p->qkey = e->rkey & HCA_QKEY_OWN ? qp->qkey : e->rkey;
+	bool own = (e->rkey & HCA_QKEY_OWN) && hca_personality(qp->port)->qkey_high_bit;
+
+	p->qkey = own ? qp->qkey : e->rkey;
 	p->to_qpn = e->dest_qpn;
 	p->to_port = ah->to_port;
 	if (p->to_port != HCA_MULTICAST) {
@@ -114,7 +116,8 @@ void hca_grh_build(const struct hca_packet *p, uint8_t grh[HCA_GRH_BYTES])
 		ip[9] = HCA_NEXT_UDP;
 		memcpy(ip + 12, r->sgid.raw + 12, 4);
 		memcpy(ip + 16, r->dgid.raw + 12, 4);
-		hca_put_be16(ip + 10, hca_ipv4_sum(ip));
+		if (hca_personality(p->from_port)->header_checksum)
+			hca_put_be16(ip + 10, hca_ipv4_sum(ip));
 		return;
 	}
 	uint32_t first = 6u << 28 | (uint32_t)r->traffic_class << 20 | r->flow_label;
@@ -180,7 +183,7 @@ void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p)
 		return;
 	}
 	if (hca_ud_place(qp, p, e)) {
-		hca_responder_fail_recv(qp, p, IBV_WC_LOC_PROT_ERR, HCA_NAK_OPERATION);
+		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
 		return;
 	}
 	os_trace_bytes("datagram.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);

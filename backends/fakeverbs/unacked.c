@@ -87,7 +87,7 @@ bool hca_unacked_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 
 	if (hca_burst_fill(qp, e, p)) {
 		hca_packet_free(p);
-		hca_send_fail(qp, IBV_WC_LOC_PROT_ERR);
+		hca_send_fail(qp, hca_bad_request(qp, e));
 		return false;
 	}
 	bool last = p->flags & HCA_LAST;
@@ -182,7 +182,7 @@ static void hca_uc_send(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
 				       hca_packet_data(p), p->bytes)) {
-		hca_responder_fail_recv(qp, p, IBV_WC_LOC_PROT_ERR, HCA_NAK_OPERATION);
+		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
 		return;
 	}
 	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
@@ -199,11 +199,11 @@ static void hca_uc_send(struct hca_qp *qp, const struct hca_packet *p)
 
 void hca_recv_too_small(struct hca_qp *qp, const struct hca_packet *p)
 {
+	bool malformed = hca_personality(qp->port)->bad_receive_malformed;
+
 	qp->resp.receiving = 0;
-	if (hca_personality(qp->port)->short_recv_fails)
-		hca_responder_fail_recv(qp, p, IBV_WC_LOC_LEN_ERR, HCA_NAK_INVALID);
-	else
-		OS_PROBE("hca.message_dropped", true);
+	hca_responder_fail_recv(qp, p, malformed ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR,
+				malformed ? HCA_NAK_OPERATION : HCA_NAK_INVALID);
 }
 
 void hca_uc_request(struct hca_qp *qp, const struct hca_packet *p)

@@ -286,28 +286,39 @@ ENV_TEST(seven_retries_are_for_ever_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
 	vh_free(&h);
 }
 
-ENV_TEST(keys_of_another_domain_pass_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
+/* No SQE there: a datagram that fails takes the whole queue pair. */
+ENV_TEST(failed_sends_are_fatal_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
 {
+	struct vh_options o = vh_defaults;
 	struct vh_wr w;
 	struct vh h;
 
-	rxe_pair(&h, &vh_defaults);
-	struct ibv_pd *pd = ibv_alloc_pd(h.end[1].ctx);
-	struct ibv_mr *mr = ibv_reg_mr(pd, h.end[1].buffer, 4096,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	o.access = IBV_ACCESS_REMOTE_WRITE;
+	rxe_pair(&h, &o);
+	struct vh_end *e = &h.end[0];
+	struct ibv_qp_init_attr init = vh_init_attr(&h.options, e->send_cq, e->recv_cq);
+	struct ibv_qp_attr a = vh_attr_of(&h, 0);
 
-	ck_assert_ptr_nonnull(mr);
-	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 64);
-	w.wr.wr.rdma.rkey = mr->rkey;
-	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
-	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
-	/* but not those of another HCA */
-	w.wr.wr.rdma.rkey = h.end[0].mr->rkey;
-	w.wr.wr_id = 2;
-	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
-	vh_expect(h.end[0].send_cq, 2, IBV_WC_REM_ACCESS_ERR, NULL);
-	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
-	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	ck_assert_int_eq(ibv_destroy_qp(e->qp), 0);
+	init.qp_type = IBV_QPT_UC;
+	e->qp = ibv_create_qp(e->pd, &init);
+	ck_assert_ptr_nonnull(e->qp);
+	a.ah_attr.grh.sgid_index = 1;
+	a.qp_state = IBV_QPS_INIT;
+	ck_assert_int_eq(ibv_modify_qp(e->qp, &a, VH_INIT_MASK), 0);
+	a.qp_state = IBV_QPS_RTR;
+	ck_assert_int_eq(ibv_modify_qp(e->qp, &a,
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+			 0);
+	a.qp_state = IBV_QPS_RTS;
+	ck_assert_int_eq(ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	vh_wr_fill(&w, &h, 0, IBV_WR_SEND, 1, 0, 64);
+	w.sge.lkey ^= 0x55;
+	vh_expect_failure(&h, &w, IBV_WC_LOC_QP_OP_ERR); /* and no LOC_PROT_ERR */
+	vh_send(&h, 0, IBV_WR_SEND, 2, 0, 64);           /* too late to be flushed */
+	os_sleep_ns(VH_SECOND_NS / 100);
+	vh_expect_none(e->send_cq);
 	vh_free(&h);
 }
 
@@ -450,7 +461,7 @@ int main(void)
 	tcase_add_test(t, rxe_has_its_own_limits);
 	tcase_add_test(t, completions_survive_a_reset_on_rxe);
 	tcase_add_test(t, seven_retries_are_for_ever_on_rxe);
-	tcase_add_test(t, keys_of_another_domain_pass_on_rxe);
+	tcase_add_test(t, failed_sends_are_fatal_on_rxe);
 	tcase_add_test(t, the_first_ports_differ);
 	tcase_add_test(t, a_lid_is_an_address_on_infiniband);
 	VH_ADD(t, more_reads_than_the_peer_takes_are_an_invalid_request);
