@@ -755,6 +755,8 @@ static inline uint64_t hca_qp_id(const struct hca_qp *qp)
 {
 	return (uint64_t)qp->port << 24 | qp->number;
 }
+/* Without what the half of XRC lacks: programs set it as for RC, and the kernel drops it. */
+int hca_qp_mask(enum ibv_qp_type type, int mask);
 /* May (from -> to) be made with these attributes? EINVAL: a bit too few or too many. */
 int hca_qp_check_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
 		      int mask);

@@ -539,6 +539,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 				      mask & IBV_QP_STATE ? (int)a->qp_state : -1);
 	int rc;
 
+	mask = hca_qp_mask((enum ibv_qp_type)qp->type, mask);
 	hca_lock(&qp->item.lock);
 	enum ibv_qp_state from = (enum ibv_qp_state)qp->state;
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;

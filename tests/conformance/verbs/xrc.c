@@ -233,6 +233,33 @@ CASE(the_halves_post_only_what_they_have, .needs = NEED(XRC))
 	xrc_free(&x);
 }
 
+/* perftest connects both halves as if they were RC. */
+CASE(attributes_of_the_other_half_do_not_count, .needs = NEED(XRC))
+{
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	struct ibv_xrcd *xrcd = xrcd_open(p.end[1].ctx, -1, O_CREAT);
+	struct ibv_qp_init_attr init = vs_init_attr(&p, 0);
+
+	CHECK(xrcd);
+	init.qp_type = IBV_QPT_XRC_SEND;
+	struct ibv_qp *qp[2] = {ibv_create_qp(p.end[0].pd, &init), xrc_recv_qp(&p.end[1], xrcd)};
+
+	CHECK(qp[0]);
+	for (int side = 0; side < 2; side++) {
+		struct ibv_qp_attr a = vs_attr_to(&p, side, qp[!side]->qp_num);
+
+		for (int s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
+			a.qp_state = (enum ibv_qp_state)s;
+			CHECK_EQ(ibv_modify_qp(qp[side], &a, vs_mask(IBV_QPT_RC, a.qp_state)), 0);
+		}
+		CHECK_EQ(ibv_destroy_qp(qp[side]), 0);
+	}
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+	vs_free(&p);
+}
+
 CASE(a_domain_in_use_is_busy, .needs = NEED(XRC), .misuse = true)
 {
 	struct xrc x;
