@@ -21,10 +21,12 @@ if(DOPPEL_FAKE)
 		${PROJECT_SOURCE_DIR}/sim/engine/*_${CMAKE_SYSTEM_PROCESSOR}.S)
 	list(APPEND rt_sources ${sim_sources} ${sim_asm} ${PROJECT_SOURCE_DIR}/backends/peermem.c)
 endif()
-add_library(doppel-rt SHARED ${rt_sources})
-target_link_libraries(doppel-rt PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
-target_compile_definitions(doppel-rt PRIVATE
+add_library(rt_objects OBJECT ${rt_sources})
+target_link_libraries(rt_objects PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
+target_compile_definitions(rt_objects PRIVATE
 	DOPPEL_MACHINE_DIR="${PROJECT_SOURCE_DIR}/sim/world/machines")
+add_library(doppel-rt SHARED $<TARGET_OBJECTS:rt_objects>)
+target_link_libraries(doppel-rt PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
 
 # ---- the GPU double
 if(DOPPEL_GPU STREQUAL "fakecuda")

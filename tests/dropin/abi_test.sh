@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The drop-in exports what the installed libibverbs exports, each name in its node; what links
-# against that library loads with every symbol bound at once; and the runtime is there once.
+# against that library loads with every symbol bound at once; and the runtime is inside, unseen.
 set -euo pipefail
 build=$1
 ours=$build/verbs/libibverbs.so.1
@@ -40,8 +40,8 @@ for lib in libmlx5.so.1 libefa.so.1 librdmacm.so.1; do
 	loaded=$(LD_LIBRARY_PATH=$build/verbs LD_BIND_NOW=1 LD_PRELOAD=$path \
 		bash -c 'cat /proc/$$/maps') || { echo "$lib does not load"; rc=1; continue; }
 	grep -q "$build/verbs/libibverbs.so.1" <<<"$loaded" || { echo "$lib got another libibverbs"; rc=1; }
-	runtimes=$(grep -o '[^ ]*libdoppel-rt[^ ]*' <<<"$loaded" | sort -u | wc -l)
-	[ "$runtimes" = 1 ] || { echo "$runtimes runtimes in one process"; rc=1; }
+	grep -q libdoppel-rt <<<"$loaded" && { echo "the drop-in loads a runtime; it has one inside"; rc=1; }
+	true
 done
 [ $rc = 0 ] && echo "$(names "$ours" | wc -l) names, in their nodes"
 exit $rc
