@@ -204,8 +204,11 @@ static void explain_task(FILE *out, const struct node *node)
 		fprintf(out, ": polls \"%s\" without a result\n", t->poll_why ? t->poll_why : "?");
 		return;
 	}
-	fprintf(out, " waits for %s%s", engine_in_sim() ? since : "",
-		t->wait_n > 1 ? ", for one of\n" : ", for ");
+	if (engine_in_sim())
+		fprintf(out, " waits for %s,", since);
+	else
+		fprintf(out, " waits");
+	fprintf(out, t->wait_n > 1 ? " for one of\n" : " for ");
 	for (int i = 0; i < t->wait_n; i++) {
 		if (t->wait_n > 1)
 			fprintf(out, "    ");
