@@ -89,12 +89,46 @@ static void proxy_conn_queue(struct proxy_conn *pc, uint32_t slot)
 	pc->queue_last = slot;
 }
 
-/* ---- the pass ------------------------------------------------------------------------------- */
-
 static bool proxy_conn_is_active(const struct proxy_conn *pc)
 {
 	return pc->run.active || pc->queue_first;
 }
+
+/* ---- what other ends say -------------------------------------------------------------------- */
+
+/* From its first operation on: a connection that fails while this end has nothing to do on it is
+ * news all the same, since the kernel, or another connection, may wait for what will never come. */
+static void proxy_conn_hear(struct proxy_conn *pc)
+{
+	struct proxy_state *p = pc->proxy;
+
+	if (pc->listening || p->deaf)
+		return;
+	ASSERT(p->nheard < PROXY_CONNS);
+	pc->listening = true;
+	p->heard[p->nheard++] = pc;
+	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED); /* an operation holds the connection */
+}
+
+/* Connections close, with or without abort: whoever drains them may go on. */
+static void proxy_progress_hear_no_more(struct proxy_state *p)
+{
+	p->deaf = true;
+	for (uint32_t i = 0; i < p->nheard; i++) {
+		shared_note_write(&p->heard[i]->run, sizeof p->heard[i]->run);
+		shared_add_u32(&p->heard[i]->ops_live, -1u, SHARED_RELEASE);
+	}
+	p->nheard = 0;
+}
+
+/* Those whose other ends may have something to say. */
+static struct proxy_conn *const *proxy_progress_ears(const struct proxy_state *p, uint32_t *n)
+{
+	*n = p->deaf ? p->nactive : p->nheard;
+	return p->deaf ? p->active : p->heard;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------- */
 
 /* Takes what main appended, oldest first, each to its connection. */
 static bool proxy_progress_take(struct proxy_state *p)
@@ -109,6 +143,7 @@ static bool proxy_progress_take(struct proxy_state *p)
 		shared_note_read(&p->op[slot], sizeof p->op[slot]);
 		if (!proxy_conn_is_active(pc))
 			p->active[p->nactive++] = pc;
+		proxy_conn_hear(pc);
 		ASSERT(p->nactive <= PROXY_CONNS);
 		proxy_conn_queue(pc, slot);
 	}
@@ -176,11 +211,16 @@ static bool proxy_progress_pass(struct proxy_state *p)
 static bool proxy_progress_check(struct proxy_state *p)
 {
 	bool failed = false;
+	uint32_t n;
+	struct proxy_conn *const *ears = proxy_progress_ears(p, &n);
 
-	for (uint32_t i = 0; i < p->nactive; i++) {
-		struct proxy_conn *pc = p->active[i];
-		ncclResult_t rc = p->net->check(pc->net_comm, &pc->check_wait);
+	for (uint32_t i = 0; i < n; i++) {
+		struct proxy_conn *pc = ears[i];
+		ncclResult_t rc;
 
+		if (pc->failed)
+			continue;
+		rc = p->net->check(pc->net_comm, proxy_conn_is_active(pc), &pc->check_wait);
 		if (!rc)
 			continue;
 		pc->failed = failed = true;
@@ -200,7 +240,7 @@ static void proxy_progress_drop_all(struct proxy_state *p)
 
 static void proxy_progress_wait(struct proxy_state *p, bool aborted, bool stopping)
 {
-	const struct wait *list[PROXY_CONNS * (PROXY_RUN_WAITS + 1) + 2];
+	const struct wait *list[PROXY_CONNS * (PROXY_RUN_WAITS + 1) + 3];
 	struct wait mail = {
 		.on = &p->posted.head,
 		.mask = WAIT_MASK_ALL,
@@ -209,7 +249,9 @@ static void proxy_progress_wait(struct proxy_state *p, bool aborted, bool stoppi
 		.why = "operations to be appended",
 		.from = {.rank = p->comm->rank, .channel = -1, .step = -1, .object = "main"},
 	};
-	struct wait stop = mail;
+	struct wait stop = mail, closing = mail;
+	uint32_t nears;
+	struct proxy_conn *const *ears = proxy_progress_ears(p, &nears);
 	int n = 0;
 
 	if (os_buggify("proxy.wake_early")) /* rare: as if something else had happened */
@@ -221,9 +263,15 @@ static void proxy_progress_wait(struct proxy_state *p, bool aborted, bool stoppi
 
 		for (int k = 0; k < pc->run.nwaits; k++)
 			list[n++] = &pc->run.wait[k];
-		list[n++] = &pc->check_wait;
 	}
+	for (uint32_t i = 0; i < nears; i++)
+		if (!ears[i]->failed)
+			list[n++] = &ears[i]->check_wait;
 	list[n++] = &mail;
+	closing.on = &p->closing;
+	closing.why = "connections to close";
+	if (p->nheard)
+		list[n++] = &closing;
 	if (!stopping)
 		list[n++] = &stop;
 	(void)os_wait(list, n, aborted ? NULL : p->comm->abort, NULL);
@@ -240,6 +288,8 @@ void proxy_progress_main(void *arg)
 
 		if (aborted)
 			proxy_progress_drop_all(p);
+		if (aborted || stopping || shared_load_u32(&p->closing, SHARED_ACQUIRE))
+			proxy_progress_hear_no_more(p);
 		if (stopping && !p->nactive)
 			return;
 		moved |= proxy_progress_pass(p);

@@ -237,6 +237,7 @@ void proxy_close(struct conn *c)
 		c->proxy = NULL;
 		return;
 	}
+	shared_store_u32(&pc->proxy->closing, 1, SHARED_RELEASE);
 	proxy_ask(pc, PROXY_CLOSE);
 	proxy_answer_wait(pc, &w);
 	(void)os_wait_one(&w, NULL); /* the service task always answers a CLOSE */

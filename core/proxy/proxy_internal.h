@@ -119,13 +119,13 @@ struct proxy_conn {
 	size_t buffer_bytes;
 	bool buffer_on_gpu, flush;
 
-	shared_u32 ops_live; /* main adds, progress subtracts */
+	shared_u32 ops_live; /* main adds, progress subtracts; and adds one while it listens */
 
 	/* progress */
 	uint64_t step; /* next step, as the kernel keeps its own */
 	uint64_t head_shown;
 	uint32_t queue_first, queue_last; /* slots behind the running one */
-	bool failed;
+	bool failed, listening;
 	struct proxy_run run;
 	struct wait check_wait;
 };
@@ -137,6 +137,7 @@ struct proxy_state {
 	const struct net *net;
 	struct os_thread *service, *progress;
 	shared_u32 stop;
+	shared_u32 closing; /* main: connections close, progress lets go of them */
 
 	/* requests: main pushes, service takes */
 	struct proxy_posted requests;
@@ -156,6 +157,11 @@ struct proxy_state {
 	/* progress */
 	struct proxy_conn *active[PROXY_CONNS];
 	uint32_t nactive;
+	/* Those that have had operations: progress listens for what their other ends say, until they
+	 * close, and counts in their ops_live for that. */
+	struct proxy_conn *heard[PROXY_CONNS];
+	uint32_t nheard;
+	bool deaf; /* never again */
 };
 
 /* service.c */

@@ -67,9 +67,10 @@ struct net {
 	/* *done and, for a receive, *bytes. Errors: ncclRemoteError with one line that names QP,
 	 * peer and completion status. */
 	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
-	/* Did the other end say that it failed, or go away? For idle passes: cheap when nothing
-	 * came; *w says what would. Errors as test. */
-	ncclResult_t (*check)(void *net_comm, struct wait *w);
+	/* Did the other end say that it failed, or, when this one is busy, go away? A transfer is to
+	 * come or under way on a busy one. For idle passes: cheap when nothing came; *w says what
+	 * would. Errors as test. */
+	ncclResult_t (*check)(void *net_comm, bool busy, struct wait *w);
 	void (*close_send)(void *send_comm);
 	void (*close_recv)(void *recv_comm);
 	void (*close_listen)(void *listen);

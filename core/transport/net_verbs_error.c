@@ -9,7 +9,8 @@
 
 #include "core/transport/net_verbs_internal.h"
 
-#define NET_VERBS_CHECK_NS 1000000ull
+#define NET_VERBS_CHECK_NS      1000000ull
+#define NET_VERBS_CHECK_IDLE_NS 100000000ull
 
 static const char *net_verbs_status_name(uint32_t status)
 {
@@ -194,7 +195,7 @@ static ncclResult_t net_verbs_listen_notice(struct net_verbs_conn *c)
 	return net_verbs_heard(c);
 }
 
-ncclResult_t net_verbs_check(void *net_comm, struct wait *w)
+ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
 {
 	struct net_verbs_conn *c = net_comm;
 	const void *object = os_socket_object(c->fd);
@@ -217,10 +218,11 @@ ncclResult_t net_verbs_check(void *net_comm, struct wait *w)
 	/* Not a system call per idle pass: when something came, and now and then. */
 	if (!c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
 		c->checked_seq = seq;
-		c->check_at_ns = now + NET_VERBS_CHECK_NS;
+		c->check_at_ns = now + (busy ? NET_VERBS_CHECK_NS : NET_VERBS_CHECK_IDLE_NS);
 		rc = net_verbs_listen_notice(c);
 	}
-	if (!rc && c->peer_gone)
+	/* who leaves when nothing is under way has come to the end of the communicator */
+	if (!rc && c->peer_gone && busy)
 		rc = net_verbs_gone(c);
 	return rc;
 }

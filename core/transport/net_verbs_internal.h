@@ -248,7 +248,7 @@ void net_verbs_close_context(struct net_verbs_dev *d);
 
 /* net_verbs_error.c: completions that say error, and the other end's notices. */
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc);
-ncclResult_t net_verbs_check(void *net_comm, struct wait *w);
+ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 /* Has the connection failed, by what came before or by an event? ncclSuccess: no. */
 ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 /* Is any request in flight? */

@@ -20,6 +20,11 @@
 
 #define QUIET_POLL_NS 1000000ull
 
+static void quiet_over(void *me, uint64_t arg)
+{
+	lab_word_set(&((struct lab_rank *)me)->quiet_over, 1);
+}
+
 /* Lists the living others that have had no error. True: that is all of them, and each of them is in
  * a call: one that is done, and waits for the others at the harness, asks nobody. */
 static bool quiet_nobody_knows(const struct lab_rank *me, char *list, size_t bytes)
@@ -61,9 +66,24 @@ static void quiet_judge(struct lab_rank *me)
 	me->run->judged = SIM_NO_PROGRESS;
 }
 
+/* True: for all that time its stream had no result. */
+static bool quiet_wait(struct lab_rank *me, struct wait *w)
+{
+	while (!shared_load_u32(&me->quiet_over, SHARED_ACQUIRE)) {
+		if (cudaStreamQuery(me->stream) != cudaErrorNotReady ||
+		    shared_load_u32(&me->told, SHARED_ACQUIRE))
+			return false;
+		w->deadline_ns = os_now_ns() + QUIET_POLL_NS;
+		if (os_wait_one(w, NULL) != ETIMEDOUT)
+			return false;
+	}
+	return true;
+}
+
 void lab_quiet(struct lab_rank *me)
 {
-	uint64_t until = os_now_ns() + LAB_QUIET_NS;
+	const struct sim_event_attr end = {
+		.name = "lab.quiet", .kind = SIM_EVENT_TIMER, .delay_ns = LAB_QUIET_NS};
 	struct wait w = {
 		.on = &me->done,
 		.bytes = 4,
@@ -76,13 +96,11 @@ void lab_quiet(struct lab_rank *me)
 	if (me->run->config->quiet != (uint32_t)me->rank + 1 || !me->comm || !me->run->armed ||
 	    sim_engine_kind() != SIM_ENGINE_SIM)
 		return;
-	while (os_now_ns() < until) {
-		if (cudaStreamQuery(me->stream) != cudaErrorNotReady ||
-		    shared_load_u32(&me->told, SHARED_ACQUIRE))
-			return;
-		w.deadline_ns = os_now_ns() + QUIET_POLL_NS;
-		if (os_wait_one(&w, NULL) != ETIMEDOUT)
-			return;
-	}
-	quiet_judge(me);
+	/* who polls in vain is not called before something changes: this does */
+	shared_store_u32(&me->quiet_over, 0, SHARED_RELEASE);
+	sim_event_post(&end, quiet_over, me, 0, NULL);
+	if (quiet_wait(me, &w))
+		quiet_judge(me);
+	else
+		sim_events_cancel_object(me);
 }

@@ -61,7 +61,7 @@ static void recover_proc_gone(struct os_proc *proc, bool killed)
 	if (run->config->life || run->config->recover)
 		recover_meet_check(run);
 	if (!run->config->life && !run->failed.v_) {
-		run->failed_ns = sim_now_ns();
+		run->failed_ns = MAX_OF(sim_now_ns(), 1ull); /* 0: nothing failed */
 		lab_word_set(&run->failed, 1);
 	}
 }

@@ -27,6 +27,7 @@ struct lab_rank {
 	struct os_thread *watch; /* in runs with faults */
 	shared_u32 done;         /* for the watch: it has left its communicator */
 	shared_u32 told;         /* the watch has aborted it */
+	shared_u32 quiet_over;   /* quiet.c */
 	bool arrived;            /* at the meeting of those that survive */
 
 	/* survive.c */

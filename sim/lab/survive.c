@@ -40,7 +40,7 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 	}
 	os_mutex_lock(&run->lock);
 	if (!run->failed_ns)
-		run->failed_ns = os_now_ns();
+		run->failed_ns = MAX_OF(os_now_ns(), 1ull); /* 0: nothing failed */
 	os_mutex_unlock(&run->lock);
 }
 

@@ -101,7 +101,7 @@ static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 {
 	const struct wait *list[2 * FLIGHT + 1];
 	struct wait check;
-	ncclResult_t rc = net_verbs.check(s->net_comm, &check);
+	ncclResult_t rc = net_verbs.check(s->net_comm, true, &check);
 
 	for (int i = 0; i < n; i++)
 		list[i] = &w[i];

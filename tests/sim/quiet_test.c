@@ -4,6 +4,7 @@
  * other end of the connection learns of it all the same.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "sim/engine/sim.h"
@@ -13,14 +14,16 @@ enum { QUIET_SEEDS = 30 };
 
 static const char *const quiet_env[] = {"NCCL_MAX_CTAS=2", NULL};
 
-static struct lab_result quiet_run(uint64_t seed, uint32_t quiet, const char *plan)
+static struct lab_result quiet_run_ranks(uint64_t seed, uint32_t gpus, uint32_t quiet,
+					 const char *plan)
 {
 	struct lab_config c;
 	struct lab_result r;
 
 	lab_config_default(&c);
 	c.hosts = 2;
-	c.gpus = 2;
+	c.gpus = gpus;
+	c.machine = "pcie-4gpu"; /* its GPUs need flushes */
 	c.env = quiet_env;
 	c.bytes_min = c.bytes_max = 65536;
 	c.errors_allowed = true;
@@ -29,6 +32,11 @@ static struct lab_result quiet_run(uint64_t seed, uint32_t quiet, const char *pl
 	c.sim.fault_plan = plan;
 	ck_assert_int_eq(lab_run(&c, &r), 0);
 	return r;
+}
+
+static struct lab_result quiet_run(uint64_t seed, uint32_t quiet, const char *plan)
+{
+	return quiet_run_ranks(seed, 2, quiet, plan);
 }
 
 /* Seeds 4, 7 and 14 send the notice in pieces; once the first piece
@@ -47,6 +55,27 @@ START_TEST(the_other_end_learns_of_a_failure_though_nobody_asks)
 }
 END_TEST
 
+/* The receiver's flush fails after the sender's last write has completed: on this connection the
+ * sender has nothing to do any more, but its kernel waits for what the receiver will never send. */
+START_TEST(an_end_that_is_done_learns_of_a_failure_too)
+{
+	uint32_t fired = 0;
+
+	for (uint32_t nth = 1; nth <= 24; nth++) {
+		char plan[64];
+		struct lab_result r;
+
+		snprintf(plan, sizeof plan, "verbs.cqe rank=0 nth=%u error\n", nth);
+		r = quiet_run_ranks(nth, 1, 1, plan);
+		ck_assert_msg(r.verdict == SIM_PASS, "nth=%d: %s: %s", (int)nth, r.failure.kind,
+			      r.failure.message);
+		ck_assert_uint_lt(r.virtual_ns, 60000000000ull);
+		fired += (uint32_t)r.fired;
+	}
+	ck_assert_uint_ge(fired, 12);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("a quiet rank");
@@ -54,6 +83,7 @@ int main(void)
 	SRunner *sr = srunner_create(s);
 
 	tcase_add_test(t, the_other_end_learns_of_a_failure_though_nobody_asks);
+	tcase_add_test(t, an_end_that_is_done_learns_of_a_failure_too);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_NORMAL);
 	int failed = srunner_ntests_failed(sr);
