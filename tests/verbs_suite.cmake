@@ -32,4 +32,16 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 				LABELS conformance TIMEOUT 900)
 		endforeach()
 	endforeach()
+	# Personalities: rxe differs where the device does, mlx5 on InfiniBand nowhere in these areas.
+	foreach(row "rxe expected-rxe.txt uc ud keys channel" "mlx5 expected-fakeverbs.txt uc ud mcast"
+			"mlx5-ib expected-fakeverbs.txt uc ud mcast rc_data keys")
+		separate_arguments(row)
+		list(POP_FRONT row personality expected)
+		list(TRANSFORM row APPEND ".*")
+		set(name conformance.verbs.personality.${personality})
+		add_test(NAME ${name} COMMAND verbs_suite_world --engine sim --timeout ${case_seconds}
+			--expected ${verbs_suite_dir}/${expected} ${row})
+		set_tests_properties(${name} PROPERTIES LABELS conformance TIMEOUT 900
+			ENVIRONMENT DOPPEL_HCA_PERSONALITY=${personality})
+	endforeach()
 endif()
