@@ -72,36 +72,58 @@ static int fabric_copy_failed(uint32_t id, const char *what)
 	return rc == EFAULT ? EFAULT : EACCES;
 }
 
-static int fabric_write(uint32_t id, uint64_t at, const void *data, uint64_t bytes)
+/* By the kernel. `write` says which way. */
+static int fabric_copy(uint32_t id, uint64_t at, uint8_t *data, uint64_t bytes, bool write)
 {
+	pid_t pid = fabric_member(id)->pid;
+
 	while (bytes) {
-		const struct iovec here = {(void *)(uintptr_t)data, bytes};
-		const struct iovec there = {(void *)(uintptr_t)at, bytes};
-		ssize_t n = process_vm_writev(fabric_member(id)->pid, &here, 1, &there, 1, 0);
+		const struct iovec here = {data, bytes}, there = {(void *)(uintptr_t)at, bytes};
+		ssize_t n = write ? process_vm_writev(pid, &here, 1, &there, 1, 0)
+				  : process_vm_readv(pid, &here, 1, &there, 1, 0);
 
 		if (n <= 0)
-			return fabric_copy_failed(id, "write");
-		data = (const char *)data + n;
+			return fabric_copy_failed(id, write ? "write" : "read");
+		data += n;
 		at += (uint64_t)n;
 		bytes -= (uint64_t)n;
 	}
 	return 0;
 }
 
-static int fabric_read(uint32_t id, uint64_t at, void *data, uint64_t bytes)
+/* What is in the region's window directly, what is beside it by the kernel; in rising order. */
+static int fabric_move(const struct hca_mr *mr, uint64_t at, uint8_t *data, uint64_t bytes,
+		       bool write)
 {
-	while (bytes) {
-		const struct iovec here = {data, bytes};
-		const struct iovec there = {(void *)(uintptr_t)at, bytes};
-		ssize_t n = process_vm_readv(fabric_member(id)->pid, &here, 1, &there, 1, 0);
+	uint32_t id = mr->item.proc >> HCA_FAR_NUMBER_BITS, ticket;
+	const struct hca_window *w = &mr->window;
+	uint64_t head = at < w->at ? MIN_OF(w->at - at, bytes) : 0;
+	uint8_t *base = fabric_window_get(fabric_member(id)->pid, mr, &ticket);
 
-		if (n <= 0)
-			return fabric_copy_failed(id, "read");
-		data = (char *)data + n;
-		at += (uint64_t)n;
-		bytes -= (uint64_t)n;
-	}
-	return 0;
+	if (!base)
+		return fabric_copy(id, at, data, bytes, write);
+	int rc = head ? fabric_copy(id, at, data, head, write) : 0;
+	uint64_t off = at + head - w->at;
+	uint64_t inside = off < w->bytes ? MIN_OF(bytes - head, w->bytes - off) : 0;
+
+	if (!rc && inside)
+		(write ? hca_host_write(base + off, data + head, inside)
+		       : hca_host_read(data + head, base + off, inside));
+	fabric_window_put(ticket);
+	head += inside;
+	if (!rc && head < bytes)
+		rc = fabric_copy(id, at + head, data + head, bytes - head, write);
+	return rc;
+}
+
+static int fabric_write(const struct hca_mr *mr, uint64_t at, const void *data, uint64_t bytes)
+{
+	return fabric_move(mr, at, (uint8_t *)(uintptr_t)data, bytes, true);
+}
+
+static int fabric_read(const struct hca_mr *mr, uint64_t at, void *data, uint64_t bytes)
+{
+	return fabric_move(mr, at, data, bytes, false);
 }
 
 /* ---- the bell ------------------------------------------------------------------------------- */
@@ -183,22 +205,34 @@ static struct hca_world *fabric_world(struct hca_world *(*make)(void))
 static struct hca_far fabric_far = {.alive = fabric_alive,
 				    .write = fabric_write,
 				    .read = fabric_read,
+				    .open = fabric_window_open,
+				    .close = fabric_window_close,
 				    .ring = fabric_ring,
 				    .world = fabric_world};
 
 /* Two builds that differ in any of these do not understand each other's memory. */
 static uint64_t fabric_layout(void)
 {
-	const uint64_t sizes[] = {sizeof(struct fabric_segment),   sizeof(struct hca_world),
-				  sizeof(struct hca_port),         sizeof(struct hca_slab),
-				  sizeof(struct hca_qp),           sizeof(struct hca_cq),
-				  sizeof(struct hca_srq),          sizeof(struct hca_mr),
-				  sizeof(struct hca_pd),           sizeof(struct hca_channel),
-				  sizeof(struct hca_context),      sizeof(struct hca_event),
-				  sizeof(struct hca_packet),       sizeof(struct hca_wqe),
-				  sizeof(struct hca_cqe),          offsetof(struct hca_qp, sq),
-				  offsetof(struct hca_qp, req),    offsetof(struct hca_qp, resp),
-				  offsetof(struct hca_mr, address)};
+	const uint64_t sizes[] = {sizeof(struct fabric_segment),
+				  sizeof(struct hca_world),
+				  sizeof(struct hca_port),
+				  sizeof(struct hca_slab),
+				  sizeof(struct hca_qp),
+				  sizeof(struct hca_cq),
+				  sizeof(struct hca_srq),
+				  sizeof(struct hca_mr),
+				  sizeof(struct hca_pd),
+				  sizeof(struct hca_channel),
+				  sizeof(struct hca_context),
+				  sizeof(struct hca_event),
+				  sizeof(struct hca_packet),
+				  sizeof(struct hca_wqe),
+				  sizeof(struct hca_cqe),
+				  offsetof(struct hca_qp, sq),
+				  offsetof(struct hca_qp, req),
+				  offsetof(struct hca_qp, resp),
+				  offsetof(struct hca_mr, address),
+				  offsetof(struct hca_mr, window)};
 	uint64_t h = FABRIC_VERSION;
 
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
@@ -315,6 +349,7 @@ int fabric_joined(void)
 /* The parent's names and memory stay the parent's; the child closes its copies. */
 void fabric_forget(void)
 {
+	fabric_window_forked();
 	int *const fds[] = {&fabric.fd, &fabric.name_fd, &fabric.lock_fd, &fabric.bell_fd};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {

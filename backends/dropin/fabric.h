@@ -52,6 +52,18 @@ int fabric_joined(void);
 /* After a fork, in the child. */
 void fabric_forget(void);
 
+struct hca_mr;
+struct hca_window;
+
+/* fabric_window.c */
+void fabric_window_open(uint64_t address, uint64_t bytes, struct hca_window *out);
+void fabric_window_close(struct hca_window *w);
+/* The window of another process' region (held by the caller), mapped here until the ticket is given
+ * back; NULL: there is none. */
+uint8_t *fabric_window_get(int32_t pid, const struct hca_mr *mr, uint32_t *ticket);
+void fabric_window_put(uint32_t ticket);
+void fabric_window_forked(void);
+
 /* fabric_find.c. Binds the abstract name; -1: taken. */
 int fabric_name_bind(int flags, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The memory of this fabric, mapped; NULL with *rc 0: there is none yet. */

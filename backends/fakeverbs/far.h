@@ -17,13 +17,27 @@
 
 struct hca_world;
 struct hca_context;
+struct hca_mr;
+
+/* Memory of a region that other processes can map; in the region's record. */
+struct hca_window {
+	int32_t fd; /* in the owner; -1: none */
+	uint32_t pad0;
+	uint64_t inode;
+	uint64_t at, bytes; /* in the owner's memory; whole pages */
+	uint64_t offset;    /* of `at` in the file */
+};
 
 struct hca_far {
 	uint32_t self; /* member */
 	bool (*alive)(uint32_t member);
-	/* `at` is an address there. EHOSTDOWN: it is dead. EFAULT: nothing there. */
-	int (*write)(uint32_t member, uint64_t at, const void *data, uint64_t bytes);
-	int (*read)(uint32_t member, uint64_t at, void *data, uint64_t bytes);
+	/* `at` is an address in the process of the region. EHOSTDOWN: it is dead. EFAULT: nothing
+	 * there. */
+	int (*write)(const struct hca_mr *mr, uint64_t at, const void *data, uint64_t bytes);
+	int (*read)(const struct hca_mr *mr, uint64_t at, void *data, uint64_t bytes);
+	/* Memory of this process is registered: can others map it? And it is no more. */
+	void (*open)(uint64_t address, uint64_t bytes, struct hca_window *out);
+	void (*close)(struct hca_window *w);
 	/* It looks at its completion channels and contexts. */
 	void (*ring)(uint32_t member);
 	/* The tables that are there, or `make`'s, of which only one is ever made. */

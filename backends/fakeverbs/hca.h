@@ -157,6 +157,7 @@ struct hca_mr {
 	uint32_t users; /* copies going on */
 	uint32_t gpu;
 	uint64_t address, iova, bytes;
+	struct hca_window window;
 	struct peermem_region region;
 };
 
@@ -643,6 +644,9 @@ struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t by
 void hca_mr_release(struct hca_mr *mr);
 /* Is this a key of that domain, whatever of? */
 bool hca_key_live(uint32_t pd, uint32_t key);
+/* Into memory that others poll, and out of memory that others write. */
+void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes);
+void hca_host_read(uint8_t *to, const uint8_t *from, uint64_t bytes);
 int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
 int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
 /* An aligned word, whole. */

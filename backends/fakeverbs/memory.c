@@ -105,7 +105,7 @@ void hca_mr_release(struct hca_mr *mr)
 
 /* Host memory may be polled while it is written: small transfers are placed word by word, in
  * rising order, each word visible as a whole (the flag at the end of a small WRITE). */
-static void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes)
+void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	if (bytes > HCA_WORDWISE_BYTES) {
 		memcpy(to, from, bytes);
@@ -131,7 +131,7 @@ static void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes)
 	}
 }
 
-static void hca_host_read(uint8_t *to, const uint8_t *from, uint64_t bytes)
+void hca_host_read(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	if (bytes > HCA_WORDWISE_BYTES) {
 		memcpy(to, from, bytes);
@@ -158,7 +158,7 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 	if (mr->kind == HCA_MR_NULL)
 		return 0;
 	if (!hca_is_here(mr->item.proc))
-		return hca_far->write(mr->item.proc >> HCA_FAR_NUMBER_BITS, at, data, bytes);
+		return hca_far->write(mr, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->write(&mr->region, mr->port, at, data, bytes);
 	/* a small one lands as a whole, its last word last; but not where order is relaxed */
@@ -187,7 +187,7 @@ int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes)
 		return 0;
 	}
 	if (!hca_is_here(mr->item.proc))
-		return hca_far->read(mr->item.proc >> HCA_FAR_NUMBER_BITS, at, data, bytes);
+		return hca_far->read(mr, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->read(&mr->region, mr->port, at, data, bytes);
 	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,
@@ -204,8 +204,7 @@ int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value)
 
 	ASSERT(mr->kind != HCA_MR_NULL && iova - mr->iova + sizeof *value <= mr->bytes);
 	if (!hca_is_here(mr->item.proc))
-		return hca_far->read(mr->item.proc >> HCA_FAR_NUMBER_BITS, at, value,
-				     sizeof *value);
+		return hca_far->read(mr, at, value, sizeof *value);
 	if (mr->gpu)
 		return peermem()->load(&mr->region, mr->port, at, value);
 	mem_access(&(struct mem_access){.addr = (const void *)(uintptr_t)at,

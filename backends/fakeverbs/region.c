@@ -110,8 +110,14 @@ static int hca_region_pin(struct hca_mr *mr)
 	bool write = mr->access & IBV_ACCESS_LOCAL_WRITE;
 
 	mr->gpu = 0;
-	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes))
-		return hca_region_check_pages(mr->address, mr->bytes, write);
+	mr->window.fd = -1;
+	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes)) {
+		int bad = hca_region_check_pages(mr->address, mr->bytes, write);
+
+		if (!bad && hca_far && write)
+			hca_far->open(mr->address, mr->bytes, &mr->window);
+		return bad;
+	}
 	int rc = gpu->pin(os_proc(), mr->address, mr->bytes, &mr->region);
 
 	if (rc)
@@ -125,6 +131,8 @@ static int hca_region_pin(struct hca_mr *mr)
 
 static void hca_region_unpin(struct hca_mr *mr)
 {
+	if (hca_far && hca_is_here(mr->item.proc))
+		hca_far->close(&mr->window);
 	if (mr->gpu && hca_is_here(mr->item.proc))
 		peermem()->unpin(&mr->region);
 	mr->gpu = 0;
@@ -187,6 +195,7 @@ static int hca_region_make(struct hca_mr *mr, const struct hca_pd *pd,
 	mr->pd = pd->item.index;
 	mr->port = pd->port;
 	mr->users = mr->windows = mr->gpu = 0;
+	mr->window.fd = -1;
 	hca_region_fill(mr, want);
 	if (want->kind != HCA_MR_NULL)
 		rc = hca_region_pin(mr);
