@@ -192,6 +192,11 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
 
 	fault = c ? hca_ready_make(&c->ready) : ENOMEM;
+	if (!fault) {
+		fault = hca_ready_make(&c->command);
+		if (fault)
+			hca_ready_close(&c->ready);
+	}
 	if (fault) {
 		if (c)
 			hca_slab_give(&hca_world()->context, c);
@@ -217,7 +222,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	ctx->ops.post_recv = hca_post_recv;
 	ctx->ops.post_srq_recv = hca_post_srq_recv;
 	hca_window_ops(&ctx->ops);
-	ctx->cmd_fd = -1; /* commands need no descriptor */
+	ctx->cmd_fd = c->command.fd;
 	ctx->async_fd = c->ready.fd;
 	ctx->num_comp_vectors = HCA_COMP_VECTORS;
 	pthread_mutex_init(&ctx->mutex, NULL);
@@ -296,8 +301,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
 				    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
-				    IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-				    IBV_DEVICE_MEM_MGT_EXTENSIONS,
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
 		.max_sge = (int)p->max_sge,
 		.max_sge_rd = (int)p->max_sge,
 		.max_cq = (int)p->max_cq,

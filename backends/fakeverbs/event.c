@@ -139,8 +139,10 @@ void hca_context_destroy(struct hca_context *c)
 	c->closed = 1;
 	while ((e = hca_event_unlink(c, &none)))
 		hca_slab_give(&w->event, e);
-	if (hca_is_here(c->item.proc))
+	if (hca_is_here(c->item.proc)) {
 		hca_ready_close(&c->ready);
+		hca_ready_close(&c->command);
+	}
 	hca_unlock(&c->item.lock);
 	hca_item_post(&c->item);
 	hca_slab_give(&w->context, c);
