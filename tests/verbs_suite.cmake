@@ -5,12 +5,17 @@ file(GLOB verbs_suite_areas CONFIGURE_DEPENDS
 set(verbs_suite_dir ${CMAKE_CURRENT_SOURCE_DIR}/conformance/verbs)
 set(verbs_suite_sources ${verbs_suite_areas} ${verbs_suite_dir}/harness/suite.c
 	${verbs_suite_dir}/harness/fixture.c ${verbs_suite_dir}/harness/need.c)
+set(verbs_walk_sources ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/verbs_walk.c
+	${verbs_suite_dir}/harness/suite.c ${verbs_suite_dir}/harness/fixture.c
+	${verbs_suite_dir}/harness/need.c)
 find_library(IBVERBS_LIB ibverbs)
 
 # Whatever libibverbs.so.1 the loader finds.
 if(IBVERBS_LIB)
 	add_executable(verbs_suite ${verbs_suite_sources} ${verbs_suite_dir}/harness/target_posix.c)
 	target_link_libraries(verbs_suite PRIVATE ${IBVERBS_LIB} Threads::Threads)
+	add_executable(verbs_walk ${verbs_walk_sources} ${verbs_suite_dir}/harness/target_posix.c)
+	target_link_libraries(verbs_walk PRIVATE ${IBVERBS_LIB} Threads::Threads)
 endif()
 
 # fakeverbs in this process: a test for each area and engine.
@@ -43,5 +48,16 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 			--expected ${verbs_suite_dir}/${expected} ${row})
 		set_tests_properties(${name} PROPERTIES LABELS conformance TIMEOUT 900
 			ENVIRONMENT DOPPEL_HCA_PERSONALITY=${personality})
+	endforeach()
+
+	# random walks by several clients: by hand with many seeds and steps
+	add_executable(verbs_walk_world ${verbs_walk_sources}
+		${verbs_suite_dir}/harness/target_world.c)
+	target_link_libraries(verbs_walk_world PRIVATE ${DOPPEL_RDMA_LIB} doppel-rt)
+	foreach(engine sim threads)
+		add_test(NAME fuzz.verbs_walk.${engine}
+			COMMAND verbs_walk_world --engine ${engine} --seeds 4 --timeout ${case_seconds}
+				--expected ${verbs_suite_dir}/expected-fakeverbs.txt)
+		set_tests_properties(fuzz.verbs_walk.${engine} PROPERTIES LABELS fuzz TIMEOUT 900)
 	endforeach()
 endif()

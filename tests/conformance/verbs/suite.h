@@ -200,6 +200,9 @@ void vs_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn
 #define VS_SECOND 1000000000ull
 
 uint64_t vs_now_ns(void);
+/* For cases that draw: the run's seed; how far to go (--steps), or so many. */
+uint64_t vs_seed(void);
+int vs_steps(int most);
 void vs_sleep_ns(uint64_t ns);
 void *vs_alloc(size_t bytes); /* zeroed, on a page boundary; ends the case when there is none */
 void vs_release(void *p);

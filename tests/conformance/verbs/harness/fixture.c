@@ -7,6 +7,16 @@ uint64_t vs_now_ns(void)
 	return target_now_ns();
 }
 
+uint64_t vs_seed(void)
+{
+	return target_seed();
+}
+
+int vs_steps(int most)
+{
+	return vs_config.steps ? vs_config.steps : most;
+}
+
 void vs_sleep_ns(uint64_t ns)
 {
 	target_sleep_ns(ns);

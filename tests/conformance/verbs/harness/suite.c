@@ -346,7 +346,8 @@ static void suite_usage(FILE *f)
 		"                      has its providers loaded, which is slow in an emulator\n"
 		"  --times             how long each case takes\n"
 		"  --verbose           what cases print, even when they pass\n"
-		"  --engine sim|threads --seed S --seeds N   fakeverbs in this process\n");
+		"  --seed S --seeds N --steps N   for cases that draw\n"
+		"  --engine sim|threads fakeverbs in this process; sim: --seeds N\n");
 }
 
 static const char *suite_value(int argc, char **argv, int *i)
@@ -395,6 +396,8 @@ static bool suite_option(int argc, char **argv, int *i)
 		c->preload = true;
 	} else if (!strcmp(a, "--engine")) {
 		c->engine = VALUE;
+	} else if (!strcmp(a, "--steps")) {
+		c->steps = atoi(VALUE);
 	} else if (!strcmp(a, "--seed")) {
 		c->seed = strtoull(VALUE, NULL, 0);
 		c->seeds = 1;

@@ -19,7 +19,8 @@ struct vs_config {
 	const char *expected;
 	/* targets with seeds */
 	const char *engine;
-	uint64_t seed, seeds;
+	uint64_t seed, seeds; /* seeds 0: as many as the target likes */
+	int steps;
 };
 extern struct vs_config vs_config;
 
@@ -34,6 +35,7 @@ bool target_faults(void);
 void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg);
 /* Said before a failure: "seed 3: "; "" if nothing. */
 const char *target_where(void);
+uint64_t target_seed(void);
 
 uint64_t target_now_ns(void);
 void target_sleep_ns(uint64_t ns);

@@ -7,8 +7,16 @@
 
 #include "tests/conformance/verbs/harness/target.h"
 
+static uint64_t target_seed_now;
+
+uint64_t target_seed(void)
+{
+	return target_seed_now;
+}
+
 void target_defaults(struct vs_config *config)
 {
+	config->seed = 1;
 	config->timeout_shift = 4; /* others share the CPUs */
 }
 
@@ -29,9 +37,12 @@ bool target_faults(void)
 void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg)
 {
 	(void)c;
-	if (vs_config.engine || vs_config.seeds)
-		FAIL("--engine and --seed are of verbs_suite_world");
-	body(arg);
+	if (vs_config.engine)
+		FAIL("--engine is of verbs_suite_world");
+	for (uint64_t i = 0; i < (vs_config.seeds ? vs_config.seeds : 1); i++) {
+		target_seed_now = vs_config.seed + i;
+		body(arg);
+	}
 }
 
 const char *target_where(void)

@@ -11,12 +11,17 @@
 #define TARGET_SEEDS   3
 
 static char target_text[40];
+static uint64_t target_seed_now;
+
+uint64_t target_seed(void)
+{
+	return target_seed_now;
+}
 
 void target_defaults(struct vs_config *config)
 {
 	config->engine = "sim";
 	config->seed = 1;
-	config->seeds = TARGET_SEEDS;
 	config->strict = true;
 }
 
@@ -43,6 +48,7 @@ static void target_run_once(const struct vs_case *c, enum sim_engine engine, uin
 					  .fault_plan_name = c->name};
 	const struct world_config world = {.hosts = 1, .machine = TARGET_MACHINE};
 
+	target_seed_now = seed;
 	snprintf(target_text, sizeof target_text, "%s seed %llu: ", vs_config.engine,
 		 (unsigned long long)seed);
 	CHECK_EQ(sim_start(&config), 0);
@@ -68,7 +74,9 @@ void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg)
 	/* real time, and a sanitizer may make a thread wait for its CPU */
 	if (threads && !vs_config.timeout_shift)
 		vs_config.timeout_shift = 4;
-	for (uint64_t i = 0; i < (threads ? 1 : vs_config.seeds); i++)
+	uint64_t seeds = vs_config.seeds ? vs_config.seeds : threads ? 1 : TARGET_SEEDS;
+
+	for (uint64_t i = 0; i < seeds; i++)
 		target_run_once(c, threads ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM,
 				vs_config.seed + i, body, arg);
 }
