@@ -254,8 +254,9 @@ CASE(attributes_of_the_other_half_do_not_count, .needs = NEED(XRC))
 			a.qp_state = (enum ibv_qp_state)s;
 			CHECK_EQ(ibv_modify_qp(qp[side], &a, vs_mask(IBV_QPT_RC, a.qp_state)), 0);
 		}
-		CHECK_EQ(ibv_destroy_qp(qp[side]), 0);
 	}
+	for (int side = 0; side < 2; side++)
+		CHECK_EQ(ibv_destroy_qp(qp[side]), 0);
 	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
 	vs_free(&p);
 }
