@@ -30,6 +30,10 @@ struct peermem_ops {
 	 * ENODEV: this GPU gives no peer access to HCAs. */
 	int (*pin)(struct os_proc *proc, uint64_t address, uint64_t bytes,
 		   struct peermem_region *r);
+	/* The same by a dma-buf that the provider handed out: `bytes` from `offset` on. EBADF: no
+	 * descriptor; EINVAL: not of GPU memory, or not so much of it. NULL: there are none. */
+	int (*pin_dmabuf)(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
+			  struct peermem_region *r);
 	void (*unpin)(const struct peermem_region *r);
 	/* DMA by HCA `hca` (the port's index). Callable in event context; never wait. */
 	int (*write)(const struct peermem_region *r, uint32_t hca, uint64_t address,

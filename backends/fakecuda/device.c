@@ -178,7 +178,6 @@ static const struct device_fact {
 	{cudaDevAttrGPUDirectRDMAFlushWritesOptions, 0},
 	{102, 0}, /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
 	{110, 0}, /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
-	{124, 0}, /* CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED */
 	{128, 0}, /* CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED */
 	{132, 0}, /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED */
 };
@@ -229,6 +228,7 @@ static bool device_attribute(const struct fc_device *dev, int attr, int *value)
 		*value = (int)pci.domain;
 		return true;
 	case cudaDevAttrGPUDirectRDMASupported:
+	case 124: /* CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED */
 		*value = dev->gpu->gdr;
 		return true;
 	case cudaDevAttrGPUDirectRDMAWritesOrdering:

@@ -204,6 +204,7 @@ static const struct driver_entry {
 	{"cuGetErrorString", (void (*)(void))cuGetErrorString},
 	{"cuInit", (void (*)(void))cuInit},
 	{"cuMemGetAddressRange", (void (*)(void))cuMemGetAddressRange},
+	{"cuMemGetHandleForAddressRange", (void (*)(void))cuMemGetHandleForAddressRange},
 	{"cuPointerGetAttribute", (void (*)(void))cuPointerGetAttribute},
 };
 

@@ -425,6 +425,10 @@ void fc_fault_slow(const char *site, const void *object, uint64_t *delay_ns);
 enum fc_block_fault { FC_BLOCK_NOW, FC_BLOCK_LATER, FC_BLOCK_LAST };
 enum fc_block_fault fc_fault_block(const struct fc_kernel *k, uint32_t number, uint64_t *delay_ns);
 
+struct peermem_region;
+/* dmabuf.c, for backends/peermem.h. */
+int fc_dmabuf_pin(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
+		  struct peermem_region *r);
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
 void fc_peermem_drop(struct fc_device *dev);
 

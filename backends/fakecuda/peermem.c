@@ -256,6 +256,7 @@ static int peermem_load_word(const struct peermem_region *r, uint32_t hca, uint6
 static const struct peermem_ops peermem_fakecuda = {
 	.owns = peermem_owns,
 	.pin = peermem_pin,
+	.pin_dmabuf = fc_dmabuf_pin,
 	.unpin = peermem_unpin,
 	.write = peermem_write,
 	.read = peermem_read,

@@ -143,6 +143,7 @@ struct hca_pd {
 
 enum hca_mr_kind {
 	HCA_MR_MEMORY,
+	HCA_MR_DMABUF, /* memory of a GPU, by descriptor */
 	HCA_MR_NULL, /* swallows what is written, reads as zeroes; local only */
 };
 

@@ -21,6 +21,7 @@
  *                    specification leaves them to the consumer, rxe does not touch them.
  * retry_7_forever    rxe does not count down from 7: who relies on retry_cnt 7 to notice a dead
  *                    peer waits for ever.
+ * dmabuf             not in rxe.
  * timestamps         rxe keeps no clock.
  * ece_options        mlx5 knows two (its own numbers for them); rxe refuses the calls.
  * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe; the rest refuses.
@@ -63,7 +64,7 @@ static const struct hca_personality hca_personalities[] = {
 		.name = "spec", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = false, .opcode_checked = true, .reset_purges = true,
-		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
+		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
 		.zero_length_mr = false,
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
@@ -75,7 +76,7 @@ static const struct hca_personality hca_personalities[] = {
 		.name = "mlx5", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
-		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
+		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
 		.zero_length_mr = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
@@ -87,7 +88,7 @@ static const struct hca_personality hca_personalities[] = {
 		.name = "mlx5-ib", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
 		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
-		.retry_7_forever = false, .timestamps = true, .ece_options = 3,
+		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
 		.zero_length_mr = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
@@ -104,7 +105,7 @@ static const struct hca_personality hca_personalities[] = {
 		.gid_count = 1024, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
 		.post_early = false, .opcode_checked = true, .reset_purges = false,
-		.retry_7_forever = true, .timestamps = false, .ece_options = 0,
+		.retry_7_forever = true, .dmabuf = false, .timestamps = false, .ece_options = 0,
 		.zero_length_mr = true,
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = false, .says_connections = false, .late_posts_flushed = false,

@@ -35,6 +35,7 @@ struct hca_personality {
 	bool opcode_checked;  /* an opcode that the QP's type lacks is EINVAL; else a completion */
 	bool reset_purges;    /* RESET, and the end, take what nobody polled */
 	bool retry_7_forever; /* retry_cnt 7 means without end */
+	bool dmabuf;          /* GPU memory by descriptor */
 	bool timestamps;      /* completions carry the time */
 	uint32_t ece_options; /* options of enhanced connection establishment; 0: none of it */
 	bool zero_length_mr;  /* a region of no bytes can be registered */

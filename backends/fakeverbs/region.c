@@ -12,6 +12,7 @@
  * and slots rest before they are used again: a stale key is never right by luck.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "backends/fakeverbs/hca.h"
@@ -38,6 +39,7 @@ struct hca_region_want {
 	uint64_t address, bytes, iova;
 	unsigned int access;
 	enum hca_mr_kind kind;
+	int fd; /* of a dma-buf, in which `address` is an offset */
 };
 
 /* ---- checks --------------------------------------------------------------------------------- */
@@ -56,7 +58,7 @@ static int hca_region_check(uint32_t port, const struct hca_region_want *want)
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
-	if (!want->bytes && !hca_personality(port)->zero_length_mr)
+	if (!want->bytes && want->kind != HCA_MR_DMABUF && !hca_personality(port)->zero_length_mr)
 		return EINVAL;
 	if (want->address + want->bytes < want->address || want->iova + want->bytes < want->iova)
 		return EINVAL;
@@ -129,6 +131,21 @@ static int hca_region_pin(struct hca_mr *mr)
 	return rc;
 }
 
+/* From here on the address is the program's. */
+static int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
+{
+	const struct peermem_ops *gpu = peermem();
+	int rc = EOPNOTSUPP;
+
+	if (!gpu) /* nobody makes any here */
+		rc = fcntl(fd, F_GETFD) < 0 ? EBADF : EINVAL;
+	else if (gpu->pin_dmabuf)
+		rc = gpu->pin_dmabuf(os_proc(), fd, mr->address, mr->bytes, &mr->region);
+	mr->gpu = !rc;
+	mr->address = mr->region.address;
+	return rc;
+}
+
 static void hca_region_unpin(struct hca_mr *mr)
 {
 	if (hca_far && hca_is_here(mr->item.proc))
@@ -197,7 +214,9 @@ static int hca_region_make(struct hca_mr *mr, const struct hca_pd *pd,
 	mr->users = mr->windows = mr->gpu = 0;
 	mr->window.fd = -1;
 	hca_region_fill(mr, want);
-	if (want->kind != HCA_MR_NULL)
+	if (want->kind == HCA_MR_DMABUF)
+		rc = hca_region_pin_dmabuf(mr, want->fd);
+	else if (want->kind != HCA_MR_NULL)
 		rc = hca_region_pin(mr);
 	mr->key = rc ? 0 : hca_region_key(mr);
 	hca_unlock(&mr->item.lock);
@@ -269,6 +288,29 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 			       int access)
 {
 	return hca_region_reg(pd, addr, length, iova, (unsigned int)access);
+}
+
+/* Programs ask whether it is there with a descriptor that is none: EBADF says yes. */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	const unsigned int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				   IBV_ACCESS_RELAXED_ORDERING;
+	const struct hca_region_want want = {.address = offset,
+					     .bytes = length,
+					     .iova = iova,
+					     .access = (unsigned int)access,
+					     .kind = HCA_MR_DMABUF,
+					     .fd = fd};
+
+	sim_point("ibv_reg_dmabuf_mr");
+	sim_charge_ns(HCA_REG_NS);
+	if (!hca_personality(hca_pd_of(pd)->hca->port)->dmabuf || ((unsigned int)access & ~known)) {
+		errno = (unsigned int)access & ~known ? EINVAL : EOPNOTSUPP;
+		return NULL;
+	}
+	return hca_region_register(pd, &want, "verbs.reg_dmabuf_mr");
 }
 
 struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd)

@@ -73,6 +73,7 @@
 	X("cuda.cu_device_get", "cuDeviceGet", 101)                                                \
 	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100)                                     \
 	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500)                            \
+	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999)
 
 #define FAULT_NVML_CALLS(X)                                                                        \

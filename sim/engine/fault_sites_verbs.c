@@ -36,6 +36,7 @@ const struct fault_site fault_sites_verbs[] = {
 	FAULT_CALL("set_ece", "ibv_set_ece", EIO),
 	FAULT_CALL("alloc_mw", "ibv_alloc_mw", ENOMEM),
 	FAULT_CALL("dealloc_mw", "ibv_dealloc_mw; the window is gone all the same", EIO),
+	FAULT_CALL("reg_dmabuf_mr", "ibv_reg_dmabuf_mr", ENOMEM),
 	FAULT_CALL("alloc_null_mr", "ibv_alloc_null_mr", ENOMEM),
 	FAULT_CALL("rereg_mr", "ibv_rereg_mr; the old keys are gone all the same", ENOMEM),
 	FAULT_CALL("dereg_mr", "ibv_dereg_mr; the region is gone all the same", EIO),

@@ -2,6 +2,9 @@
 /* GPU memory under the HCA: both doubles together. What an HCA may reach, and what a running kernel
  * sees of it before and after the flush. Needs fakecuda. */
 #ifdef DOPPEL_FAKECUDA
+#include <cuda.h>
+#include <unistd.h>
+
 #include "tests/conformance/cuda_harness.h"
 #include "tests/conformance/verbs_harness.h"
 
@@ -195,6 +198,79 @@ CH_TEST(atomics_reach_gpu_memory_and_flush_it, .machine = "a100-4nic")
 	vh_free(&h);
 }
 
+/* ---- dma-buf -------------------------------------------------------------------------------- */
+
+CH_TEST(gpu_memory_is_registered_by_descriptor)
+{
+	struct vh h;
+	struct gpu_end b;
+	struct vh_wr w;
+	static uint8_t host[8192];
+	int fd = -1, supported = 0;
+
+	vh_pair(&h, &vh_defaults);
+	gpu_make(&b, &h, 1, 1);
+	CUdeviceptr page = ((uintptr_t)b.memory + 4095) & ~4095ull;
+
+	ck_assert_int_eq(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 1),
+			 CUDA_SUCCESS);
+	ck_assert_int_eq(supported, 1);
+	ck_assert_int_eq(cuMemGetHandleForAddressRange(&fd, page, 16384,
+						       CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
+			 CUDA_SUCCESS);
+	struct ibv_mr *mr = ibv_reg_dmabuf_mr(h.end[1].pd, 4096, 8192, 0x10000, fd, GPU_ACCESS);
+
+	ck_assert_msg(mr != NULL, "%s", strerror(errno));
+	ck_assert_uint_eq(mr->length, 8192);
+	ck_assert_int_eq(close(fd), 0); /* the region keeps what it needs */
+	ch_pattern(h.end[0].buffer, 1000, 3);
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 1000);
+	w.wr.wr.rdma.rkey = mr->rkey;
+	w.wr.wr.rdma.remote_addr = 0x10000 + 8192 - 1000;
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	CU(cudaMemcpy(host, (void *)(uintptr_t)(page + 4096), 8192, cudaMemcpyDeviceToHost));
+	vh_expect_zero(host, 7192);
+	ch_expect(host + 7192, 1000, 3);
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	w.wr.wr.rdma.remote_addr++;
+	vh_expect_failure(&h, &w, IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	gpu_free(&b);
+	vh_free(&h);
+}
+
+CH_TEST(descriptors_are_of_whole_pages_and_live_memory)
+{
+	struct vh h;
+	int fd = -1;
+
+	vh_make(&h, &vh_defaults);
+	CU(cudaSetDevice(0));
+	char *p = ch_malloc(1 << 16);
+	CUdeviceptr page = ((uintptr_t)p + 4095) & ~4095ull;
+	const CUmemRangeHandleType type = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+
+	ck_assert_int_eq(cuMemGetHandleForAddressRange(&fd, page + 64, 4096, type, 0),
+			 CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(cuMemGetHandleForAddressRange(&fd, page, 100, type, 0),
+			 CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(cuMemGetHandleForAddressRange(&fd, page, 1 << 20, type, 0),
+			 CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(fd, -1);
+	ck_assert_int_eq(cuMemGetHandleForAddressRange(&fd, page, 8192, type, 0), CUDA_SUCCESS);
+	errno = 0;
+	ck_assert_ptr_null(ibv_reg_dmabuf_mr(h.end[0].pd, 4096, 8192, 0, fd, GPU_ACCESS));
+	ck_assert_int_eq(errno, EINVAL); /* beyond its end */
+	CU(cudaFree(p));
+	errno = 0;
+	ck_assert_ptr_null(ibv_reg_dmabuf_mr(h.end[0].pd, 0, 4096, 0, fd, GPU_ACCESS));
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_int_eq(close(fd), 0);
+	vh_free(&h);
+}
+
 int main(void)
 {
 	TCase *t = tcase_create("gpu memory");
@@ -204,6 +280,8 @@ int main(void)
 	CH_ADD(t, only_memory_of_one_live_allocation_is_registered);
 	CH_ADD(t, a_running_kernel_sees_a_write_after_a_read_by_the_same_hca);
 	CH_ADD(t, atomics_reach_gpu_memory_and_flush_it);
+	CH_ADD(t, gpu_memory_is_registered_by_descriptor);
+	CH_ADD(t, descriptors_are_of_whole_pages_and_live_memory);
 	return vh_suite_run("verbs gpu memory", t);
 }
 #else

@@ -303,10 +303,6 @@ VH_TEST(features_that_are_missing_say_so)
 	vh_make(&h, &vh_defaults);
 	struct vh_end *e = &h.end[0];
 
-	/* how programs ask for dma-buf: EBADF would be yes */
-	errno = 0;
-	ck_assert_ptr_null(ibv_reg_dmabuf_mr(e->pd, 0, 0, 0, -1, 0));
-	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_ptr_null(ibv_qp_to_qp_ex(e->qp));
 	ck_assert_int_eq(ibv_fork_init(), 0);
 	vh_free(&h);

@@ -387,6 +387,9 @@ FAKECUDA_API CUresult cuDeviceGet(CUdevice *device, int ordinal);
 FAKECUDA_API CUresult cuDeviceGetCount(int *count);
 FAKECUDA_API CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);
 FAKECUDA_API CUresult cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
+FAKECUDA_API CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+						    CUmemRangeHandleType handleType,
+						    unsigned long long flags);
 FAKECUDA_API CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 					    CUdeviceptr ptr);
 
@@ -413,9 +416,6 @@ FAKECUDA_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
 FAKECUDA_API CUresult cuMemGetAllocationGranularity(size_t *granularity,
 						    const CUmemAllocationProp *prop,
 						    CUmemAllocationGranularity_flags option);
-FAKECUDA_API CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
-						    CUmemRangeHandleType handleType,
-						    unsigned long long flags);
 FAKECUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
 FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 							     CUmemGenericAllocationHandle handle);

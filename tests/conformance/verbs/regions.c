@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions beyond registering: the null region, re-registration, pages that are not there. */
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/conformance/verbs/suite.h"
 
@@ -140,6 +142,40 @@ CASE(an_address_of_its_own_keeps_the_offset_in_the_page)
 	CHECK_NULL(ibv_reg_mr_iova(p.end[0].pd, p.end[0].buffer, 4096,
 				   (uintptr_t)p.end[0].buffer + 64, FULL),
 		   EINVAL);
+	vs_free(&p);
+}
+
+/* ---- dma-buf ---------------------------------------------------------------------------------- */
+
+CASE(a_bad_descriptor_says_that_dma_bufs_are_taken, .needs = NEED(DMABUF))
+{
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	CHECK_NULL(ibv_reg_dmabuf_mr(p.end[0].pd, 0, 0, 0, -1, 0), EBADF);
+	vs_free(&p);
+}
+
+CASE(a_descriptor_of_something_else_is_einval, .needs = NEED(DMABUF))
+{
+	struct vs_pair p;
+	int fd = open("/dev/null", O_RDWR);
+
+	vs_make(&p, &vs_defaults);
+	CHECK(fd >= 0);
+	CHECK_NULL(ibv_reg_dmabuf_mr(p.end[0].pd, 0, 4096, 0, fd, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+	CHECK_EQ(close(fd), 0);
+	vs_free(&p);
+}
+
+CASE(a_dma_buf_has_the_flags_that_it_has, .needs = NEED(DMABUF))
+{
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	CHECK_NULL(ibv_reg_dmabuf_mr(p.end[0].pd, 0, 4096, 0, -1, IBV_ACCESS_MW_BIND), EINVAL);
+	CHECK_NULL(ibv_reg_dmabuf_mr(p.end[0].pd, 0, 4096, 0, -1, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+	CHECK_NULL(ibv_reg_dmabuf_mr(p.end[0].pd, 64, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE), EINVAL);
 	vs_free(&p);
 }
 
