@@ -391,3 +391,52 @@ CASE(extended_creation_knows_basic_queues, .needs = NEED(SRQ))
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 	CHECK_EQ(ibv_close_device(ctx), 0);
 }
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+enum { MESSAGES = 100 };
+
+static void srq_feed(void *arg)
+{
+	struct shared *s = arg;
+	const struct vs_end *e = &s->h.end[1];
+
+	for (uint64_t i = 0; i < MESSAGES;) {
+		struct ibv_sge sge = {
+			.addr = (uintptr_t)e->buffer, .length = 100, .lkey = e->mr->lkey};
+		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+
+		if (ibv_post_srq_recv(s->srq, &wr, &bad))
+			vs_sleep_ns(VS_MS / 10); /* full: until somebody drains */
+		else
+			i++;
+	}
+}
+
+static void srq_drain(void *arg)
+{
+	struct shared *s = arg;
+	struct ibv_wc wc;
+
+	for (int i = 0; i < MESSAGES; i++) {
+		CHECK(vs_wait(s->h.end[1].recv_cq, &wc, VS_LONG));
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	}
+}
+
+CASE(threads_feed_use_and_drain_one_shared_queue, .needs = NEED(SRQ))
+{
+	struct vs_options o = vs_defaults;
+	struct shared s;
+
+	o.rnr_retry = 7;
+	shared_make(&s, &o, NULL);
+	struct vs_thread *feeder = vs_thread_start(srq_feed, &s);
+	struct vs_thread *drainer = vs_thread_start(srq_drain, &s);
+
+	for (uint64_t i = 0; i < MESSAGES; i++)
+		srq_sent(&s, i % 2, i);
+	vs_thread_join(feeder);
+	vs_thread_join(drainer);
+	shared_free(&s);
+}
