@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What a program finds under the name of a fabric is looked at before it is trusted: a truncated, an
+# unsealed and a foreign segment are refused in a line each, and the program makes its own. Faults of
+# a plan strike between processes; a machine or a name that does not fit is said.
+set -euo pipefail
+build=$1
+doppel=$build/doppel
+[ -e "$build/verbs/libibverbs.so.1" ] || { echo "no drop-in in this preset"; exit 77; }
+command -v ibv_devices >/dev/null && command -v ibv_rc_pingpong >/dev/null || { echo "no ibverbs-utils"; exit 77; }
+case $(readelf -d "$build/libdoppel-rt.so") in
+*libasan* | *libtsan*) echo "foreign programs carry no sanitizer"; exit 77 ;;
+esac
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+rc=0
+fail() { echo "$*"; rc=1; }
+run() { timeout 30 "$doppel" verbs-run --bare "$@"; }
+
+cat >"$dir/segment.py" <<'P'
+import fcntl, mmap, os, socket, subprocess, sys
+kind, name, command = sys.argv[1], sys.argv[2], sys.argv[3:]
+size = 4096 if kind == "truncated" else 4 << 30
+fd = os.memfd_create("doppel-fabric", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+os.ftruncate(fd, size)
+if kind != "unsealed":
+    fcntl.fcntl(fd, 1033, 0x2 | 0x4)  # F_ADD_SEALS: shrink, grow
+if kind == "foreign":
+    mmap.mmap(fd, 4096)[:16] = b"not a fabric, no"
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind("\0doppel-fabric/%d/%s/%d/%d" % (os.geteuid(), name, os.getpid(), fd))
+sys.exit(subprocess.run(command).returncode)
+P
+for kind in truncated unsealed foreign; do
+	said=$(python3 "$dir/segment.py" $kind bad-$$ timeout 30 "$doppel" verbs-run --bare --fabric bad-$$ ibv_devices 2>&1) ||
+		fail "$kind: the program failed"
+	grep -q "is refused: it\(s size\)\? is " <<<"$said" || fail "$kind is not refused: $said"
+	grep -q mlx5_1 <<<"$said" || fail "$kind: no devices: $said"
+done
+
+# names and machines
+got=$(run --fabric a/b ibv_devices 2>&1) && fail "a name with a slash is taken"
+grep -q "expected a name without '/'" <<<"$got" || fail "about a slash: $got"
+got=$(run --machine /no/such.xml ibv_devices 2>&1) && fail "a machine that is not there is taken"
+got=$(run --host 7 ibv_devices 2>&1) && fail "host 7 is taken"
+
+# faults: every packet between two hosts is lost, the requester finds out in its time
+printf 'fabric.packet forever drop\n' >"$dir/plan"
+pair() { # options of both
+	run --fabric faults-$$ --host 0 "$@" ibv_rc_pingpong -g 3 -n 50 -p $((20000 + $$ % 20000)) >"$dir/server" 2>&1 &
+	local server=$! got=0
+	sleep 1
+	run --fabric faults-$$ --host 1 "$@" ibv_rc_pingpong -g 3 -n 50 -p $((20000 + $$ % 20000)) localhost >"$dir/client" 2>&1 || got=$?
+	[ $got = 0 ] || kill $server 2>/dev/null || true # it waits for what will never come
+	wait $server || got=$?
+	return $got
+}
+pair --trace "$dir/trace.json" || { fail "two hosts without faults"; cat "$dir/server" "$dir/client"; }
+grep -q post.send "$dir/trace.json" || fail "no trace"
+if pair --faults "$dir/plan"; then fail "nothing was lost"; fi
+grep -q "transport retry counter exceeded" "$dir/client" || { fail "no retry error:"; tail -n 3 "$dir/client"; }
+wait
+exit $rc
