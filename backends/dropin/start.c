@@ -99,7 +99,9 @@ static void dropin_exit(void)
 {
 	if (!world_config())
 		return;
-	if (dropin_text("DOPPEL_LEAKS"))
+	const char *leaks = dropin_text("DOPPEL_LEAKS");
+
+	if (leaks && strcmp(leaks, "0"))
 		dropin_leaks();
 	sim_leave();
 }

@@ -84,6 +84,15 @@ X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                   
 	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
 X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,                                \
 	"what shows data of the HCA doubles: acknowledge, completion (of a receive), or draw")      \
+X(DOPPEL_HOST, "DOPPEL_HOST", INT, "0", 0, 3,                                                      \
+	"drop-in: which of the machine's hosts a program lives on")                                \
+X(DOPPEL_FABRIC, "DOPPEL_FABRIC", STRING, "default", 0, 0,                                         \
+	"drop-in: programs of one name reach each other")                                          \
+X(DOPPEL_FAULTS, "DOPPEL_FAULTS", STRING, NULL, 0, 0, "drop-in: file with a fault plan")           \
+X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in: file for the trace")                 \
+X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                                         \
+	"drop-in: for what is drawn")                                                              \
+X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open")         \
 X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
 X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
 	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \
