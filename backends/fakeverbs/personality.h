@@ -39,7 +39,7 @@ struct hca_personality {
 	bool timestamps;      /* completions carry the time */
 	uint32_t ece_options; /* options of enhanced connection establishment; 0: none of it */
 	bool zero_length_mr;  /* a region of no bytes can be registered */
-	bool ah_pd_enforced;  /* so are address handles */
+	bool ah_pd_enforced;  /* address handles of another protection domain are refused */
 	bool datagram_too_long; /* UD: longer than the MTU fails; else it is dropped, as a success */
 	bool send_error_is_sqe;  /* UC, UD: a send that fails leaves the receive side alone */
 	bool says_connections;   /* COMM_EST, QP_ACCESS_ERR and QP_REQ_ERR come */
