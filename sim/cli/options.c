@@ -26,6 +26,8 @@ enum options_key {
 	OPTION_RECOVER,
 	OPTION_QUIET,
 	OPTION_HASTY,
+	OPTION_STREAMS,
+	OPTION_GROUP,
 	OPTION_SMS,
 	OPTION_TRACE,
 	OPTION_GDB,
@@ -97,6 +99,9 @@ static const struct argp_option options_argp_options[] = {
 	 3},
 	{"hasty", OPTION_HASTY, NULL, 0,
 	 "end with an all-reduce that still runs when its communicator is destroyed", 3},
+	{"streams", OPTION_STREAMS, "N", 0,
+	 "a collective goes in parts, round N streams of its rank (default 1)", 3},
+	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
 	{"record", OPTION_RECORD, "FILE", 0, "write the choices made", 3},
 	{"replay", OPTION_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
@@ -367,6 +372,13 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_HASTY:
 		o->scenario.lab.hasty = true;
+		return true;
+	case OPTION_STREAMS:
+		o->scenario.lab.streams =
+			(uint32_t)options_number(state, "--streams", arg, 1, LAB_MAX_STREAMS);
+		return true;
+	case OPTION_GROUP:
+		o->scenario.lab.group = (uint32_t)options_number(state, "--group", arg, 1, 4096);
 		return true;
 	case OPTION_RACES:
 		s->races = true;

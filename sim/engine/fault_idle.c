@@ -11,6 +11,7 @@
 
 #define IDLE_EVENTS "the stack polls completion queues; it asks for no completion events"
 #define IDLE_RC     "the stack writes over reliable connections with receives of their own"
+#define IDLE_PD     "the stack has one protection domain a device, and locks of its own"
 #define IDLE_QUERY  "the stack asks for what it needs by other calls"
 #define IDLE_SYNC   "the stack waits by polling events, the lab by polling streams"
 #define IDLE_COPY   "the stack moves data by kernels, the lab by cudaMemcpyAsync"
@@ -48,6 +49,11 @@ static const struct {
 	{"verbs.query_srq", IDLE_RC},
 	{"verbs.post_srq_recv", IDLE_RC},
 	{"verbs.srq", IDLE_RC},
+	{"verbs.open_xrcd", IDLE_RC},
+	{"verbs.close_xrcd", IDLE_RC},
+	{"verbs.open_qp", IDLE_RC},
+	{"verbs.alloc_td", IDLE_PD},
+	{"verbs.alloc_parent_domain", IDLE_PD},
 	{"cuda.driver_get_version", IDLE_QUERY},
 	{"cuda.runtime_get_version", IDLE_QUERY},
 	{"cuda.get_device_count", IDLE_QUERY},
@@ -68,7 +74,6 @@ static const struct {
 	{"cuda.memcpy_peer", IDLE_COPY},
 	{"cuda.memcpy_peer_async", IDLE_COPY},
 	{"cuda.memset", IDLE_COPY},
-	{"cuda.stream_wait_event", IDLE_LAUNCH},
 	{"cuda.stream_get_priority", IDLE_QUERY},
 	{"cuda.stream_get_flags", IDLE_QUERY},
 	{"cuda.stream_get_device", IDLE_QUERY},

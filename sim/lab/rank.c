@@ -78,11 +78,13 @@ bool lab_rank_alloc(struct lab_rank *me)
 	       lab_rank_cuda_ok(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->start, 0),
 				"cudaEventCreateWithFlags") &&
 	       lab_rank_cuda_ok(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->end, 0),
-				"cudaEventCreateWithFlags");
+				"cudaEventCreateWithFlags") &&
+	       lab_rank_cuda_ok(me, (cudaError_t)lab_streams_make(me), "streams");
 }
 
 void lab_rank_free(struct lab_rank *me)
 {
+	lab_streams_free(me);
 	if (me->end)
 		cudaEventDestroy(me->end);
 	if (me->start)
@@ -265,21 +267,56 @@ static bool lab_rank_check(struct lab_rank *me, const struct lab_row *row, uint8
 	       lab_rank_check_guard(me, result + row->count * width);
 }
 
+/* One part of the row's all-reduce: parts are elements beside each other. */
+static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part)
+{
+	uint32_t parts = lab_parts(me->run->config);
+	uint64_t first = row->count * part / parts, end = row->count * (part + 1) / parts;
+	size_t at = LAB_GUARD_BYTES + first * payload_type_bytes(row->payload.type);
+	uint8_t *send = me->send + at, *recv = me->recv + at;
+
+	lab_call(me, "ncclAllReduce");
+	ncclResult_t r =
+		ncclAllReduce(row->in_place ? recv : send, recv, end - first, row->payload.type,
+			      row->payload.op, me->comm, lab_streams_pick(me, part));
+	lab_call(me, NULL);
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, "ncclAllReduce");
+	return r == ncclSuccess;
+}
+
+/* Parts from first on, in a group when there may be several. A group that was begun ends. */
+static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint32_t first,
+			   uint32_t n)
+{
+	bool grouped = me->run->config->group > 1, ok = true;
+	ncclResult_t r = grouped ? ncclGroupStart() : ncclSuccess;
+
+	if (r != ncclSuccess) {
+		lab_rank_fail(me, r, "ncclGroupStart");
+		return false;
+	}
+	for (uint32_t i = 0; ok && i < n; i++)
+		ok = lab_rank_part(me, row, first + i);
+	if (!grouped)
+		return ok;
+	lab_call(me, "ncclGroupEnd");
+	r = ncclGroupEnd();
+	lab_call(me, NULL);
+	if (ok && r != ncclSuccess)
+		lab_rank_fail(me, r, "ncclGroupEnd");
+	return ok && r == ncclSuccess;
+}
+
 static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times)
 {
-	uint8_t *send = me->send + LAB_GUARD_BYTES, *recv = me->recv + LAB_GUARD_BYTES;
-	for (uint32_t i = 0; i < times; i++) {
-		lab_call(me, "ncclAllReduce");
-		ncclResult_t r =
-			ncclAllReduce(row->in_place ? recv : send, recv, row->count,
-				      row->payload.type, row->payload.op, me->comm, me->stream);
-		lab_call(me, NULL);
-		if (r != ncclSuccess) {
-			lab_rank_fail(me, r, "ncclAllReduce");
-			return false;
-		}
-	}
-	return true;
+	uint32_t parts = lab_parts(me->run->config), group = MAX_OF(me->run->config->group, 1u);
+	bool ok = lab_rank_cuda_ok(me, (cudaError_t)lab_streams_fork(me), "streams that fork");
+
+	for (uint32_t i = 0; ok && i < times; i++)
+		for (uint32_t part = 0; ok && part < parts; part += group)
+			ok = lab_rank_group(me, row, part, MIN_OF(group, parts - part));
+	return ok && lab_rank_cuda_ok(me, (cudaError_t)lab_streams_join(me), "streams that join");
 }
 
 static bool lab_rank_all_reduce(struct lab_rank *me, const struct lab_row *row, uint32_t times)

@@ -7,6 +7,7 @@
 #ifndef SIM_LAB_RUNNER_INTERNAL_H
 #define SIM_LAB_RUNNER_INTERNAL_H
 
+#include "core/base/macros.h"
 #include "core/base/shared.h"
 #include "sim/lab/payload.h"
 #include "sim/lab/life.h"
@@ -21,6 +22,7 @@ struct lab_rank {
 	ncclComm_t comm;
 	void *stream;      /* cudaStream_t */
 	void *start, *end; /* cudaEvent_t: around a timed series */
+	void *more[LAB_MAX_STREAMS], *join[LAB_MAX_STREAMS], *fork; /* streams.c; NULL: none */
 	uint8_t *send, *recv, *staging;
 	uint64_t elapsed_ns;     /* of the last timed series */
 	bool dead;               /* its process was killed */
@@ -109,6 +111,19 @@ void lab_survive_news(struct lab_rank *me);
 void lab_survive_untold(const struct lab_rank *it);
 void lab_survive_second(struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
+
+/* All-reduces that one of the series is made of. */
+static inline uint32_t lab_parts(const struct lab_config *c)
+{
+	return MAX_OF(MAX_OF(c->streams, c->group), 1u);
+}
+
+/* streams.c: the streams behind a rank's first one; nothing where it has but one. */
+int lab_streams_make(struct lab_rank *me); /* cudaError_t, all of them */
+void lab_streams_free(struct lab_rank *me);
+int lab_streams_fork(struct lab_rank *me);
+int lab_streams_join(struct lab_rank *me);
+void *lab_streams_pick(const struct lab_rank *me, uint32_t part); /* cudaStream_t */
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
 void lab_quiet(struct lab_rank *me);

@@ -546,6 +546,8 @@ static const struct text_key text_keys[] = {
 	NUMBER("recover", lab.recover, 0, 1),
 	NUMBER("quiet", lab.quiet, 0, 4096),
 	NUMBER("hasty", lab.hasty, 0, 1),
+	NUMBER("streams", lab.streams, 0, LAB_MAX_STREAMS),
+	NUMBER("group", lab.group, 0, 4096),
 	OWN("plan", plan),
 };
 

@@ -257,6 +257,22 @@ static void swarm_hcas(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_HCA_PERSONALITY=%s", kind);
 }
 
+/* Several streams, several collectives in a group: what one communicator must keep in order. */
+static void swarm_groups(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.groups");
+	bool many = sim_rng_below(&rng, 6) == 0, grouped = sim_rng_below(&rng, 6) == 0;
+	uint32_t streams = 2 + (uint32_t)sim_rng_below(&rng, 2);
+	uint32_t group = 2 + (uint32_t)sim_rng_below(&rng, 4);
+
+	if (many)
+		s->lab.streams = streams;
+	if (grouped)
+		s->lab.group = group;
+}
+
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint64_t part[SCENARIO_PARTS];
@@ -277,6 +293,7 @@ void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS
 	swarm_world(s, part[0]);
 	swarm_collectives(s, part[1], swarm_settings(s, part[2]));
 	swarm_habits(s, part[3]);
+	swarm_groups(s, part[3]);
 	swarm_faults(s, part[4], faults);
 	swarm_hcas(s, part[3]);
 }

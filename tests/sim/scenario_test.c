@@ -45,6 +45,12 @@ START_TEST(what_is_written_is_read_back)
 }
 END_TEST
 
+static void drop_last_env(struct scenario *s, const char *start)
+{
+	if (s->env_count && strncmp(s->env[s->env_count - 1], start, strlen(start)) == 0)
+		s->env_count--;
+}
+
 START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
 {
 	uint32_t ranks, faults = 0, wide = 0, recover = 0;
@@ -69,6 +75,9 @@ START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
 		one.lab.recover = false;
 		one.lab.sim.heal_ns = one.lab.quiet = one.plan[0] = 0;
+		/* but for HCAs that are not for runs with faults */
+		drop_last_env(&one, "DOPPEL_HCA_PERSONALITY=");
+		drop_last_env(&other, "DOPPEL_HCA_PERSONALITY=");
 		while (one.env_count && strncmp(one.env[one.env_count - 1], "NCCL_IB_", 8) == 0)
 			one.env_count--;
 		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
