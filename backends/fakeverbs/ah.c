@@ -3,6 +3,7 @@
  * with says how to answer. */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -51,8 +52,9 @@ err:
 }
 
 /* A request that is not complete names it: what becomes of that, depends on the HCA. */
-static void hca_ah_check_idle(const struct hca_ah *ah)
+static void hca_ah_check_idle(const struct hca_ah *ah, uint64_t caller)
 {
+	struct hca_site at_here, at_post;
 	struct hca_world *w = hca_world();
 	uint32_t at = 0;
 	struct hca_qp *qp;
@@ -66,9 +68,12 @@ static void hca_ah_check_idle(const struct hca_ah *ah)
 
 			if (e->ah != ah->item.index || e->ah_generation != ah->item.generation)
 				continue;
-			hca_misuse("ibv_destroy_ah: in use: send wr_id %llu of qp 0x%x is not "
-				   "complete",
-				   (unsigned long long)e->wr_id, qp->number);
+			hca_check(HCA_RULE_AH_IN_USE, e->caller,
+				  "ibv_destroy_ah at %s: send wr_id %llu of qp 0x%x, posted at %s, "
+				  "is not complete",
+				  hca_site(ah->item.proc, caller, &at_here),
+				  (unsigned long long)e->wr_id, qp->number,
+				  hca_site(ah->item.proc, e->caller, &at_post));
 			break;
 		}
 		hca_unlock(&qp->item.lock);
@@ -83,7 +88,7 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
 	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
 	int rc = hca_call_fault("verbs.destroy_ah", NULL, h->hca->port, -1);
 
-	hca_ah_check_idle(h->hca);
+	hca_ah_check_idle(h->hca, HCA_CALLER());
 	hca_slab_give(&hca_world()->ah, h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	os_free(h);

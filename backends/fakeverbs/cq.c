@@ -3,6 +3,7 @@
  * queue, was polled: as on hardware, where only the program moves that index. */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -16,7 +17,7 @@ static void hca_cq_init(struct hca_cq *cq, const struct hca_context *context, ui
 	cq->channel = 0;
 	cq->arm = HCA_ARM_NONE;
 	cq->events = cq->next = cq->overrun = cq->head = cq->tail = 0;
-	cq->shown = cq->held = 0;
+	cq->shown = cq->held = cq->armed_over = 0;
 	cq->moderate_count = cq->moderate_period_us = cq->moderated = cq->period_runs = 0;
 	cq->stamped = 0;
 	cq->size = size;
@@ -88,6 +89,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_cq_handle *h = hca_cq_create(context, &a, 0);
 
+	if (h)
+		h->hca->item.made = HCA_CALLER();
 	return h ? &h->ibv : NULL;
 }
 
@@ -109,9 +112,13 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	sim_point("ibv_destroy_cq");
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_cq_handle *h = hca_cq_of(ibv);
+	struct hca_site at, made;
 
 	if (__atomic_load_n(&h->users, __ATOMIC_ACQUIRE)) {
-		hca_misuse("ibv_destroy_cq: %u queue pair ends still use it", h->users);
+		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
+			  "ibv_destroy_cq at %s: %u queue pair ends still use it (made at %s)",
+			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), h->users,
+			  hca_site(h->hca->item.proc, h->hca->item.made, &made));
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.destroy_cq", ibv, h->hca->port, -1);
@@ -166,13 +173,21 @@ static void hca_cq_overran(void *object, uint64_t generation)
 static void hca_cq_overrun(struct hca_cq *cq, bool planned)
 {
 	const struct sim_event_attr attr = {.name = "cq.overrun", .kind = SIM_EVENT_WORK};
+	struct hca_site made;
 
 	if (cq->overrun)
 		return;
 	cq->overrun = 1;
-	(planned ? hca_say : hca_misuse)("completion queue %u of %u entries ran over: completions "
-					 "are lost, its queue pairs go to ERR",
-					 cq->item.index, cq->size);
+	if (planned)
+		hca_say("completion queue %u of %u entries ran over: completions are lost, its "
+			"queue pairs go to ERR",
+			cq->item.index, cq->size);
+	else
+		hca_check(
+			HCA_RULE_CQ_OVERRUN, cq->item.made,
+			"completion queue %u of %u entries, made at %s, ran over: completions are "
+			"lost, its queue pairs go to ERR",
+			cq->item.index, cq->size, hca_site(cq->item.proc, cq->item.made, &made));
 	hca_event_post(cq->context, IBV_EVENT_CQ_ERR, cq->item.index, cq->item.generation);
 	sim_event_post(&attr, hca_cq_overran, cq, cq->item.generation, NULL);
 }
@@ -357,6 +372,7 @@ int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n)
 	int got = 0;
 
 	hca_lock(&cq->item.lock);
+	cq->armed_over = 0;
 	for (; got < n && cq->tail != cq->shown; got++)
 		e[got] = *hca_cqe_at(cq, cq->tail++);
 	hca_unlock(&cq->item.lock);
@@ -406,6 +422,8 @@ int hca_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	if (rc)
 		return rc;
 	hca_lock(&cq->item.lock);
+	cq->armed_at = HCA_CALLER();
+	cq->armed_over = cq->tail != cq->shown;
 	if (!solicited_only)
 		cq->arm = HCA_ARM_ANY;
 	else if (cq->arm == HCA_ARM_NONE)

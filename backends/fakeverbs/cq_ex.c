@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -33,12 +34,16 @@ static struct hca_cq_handle *hca_cq_ex_of(struct ibv_cq_ex *cq)
 
 static void hca_cq_ex_enter(struct hca_cq_handle *h)
 {
+	struct hca_site made;
+
 	if (!h->single_threaded)
 		os_mutex_lock(&h->poll_lock);
 	else if (__atomic_exchange_n(&h->polling, 1, __ATOMIC_ACQUIRE))
-		hca_misuse("ibv_start_poll: completion queue %u was made SINGLE_THREADED, and is "
-			   "being polled",
-			   h->hca->item.index);
+		hca_check(
+			HCA_RULE_TWO_THREADS, h->hca->item.made,
+			"ibv_start_poll: completion queue %u was made SINGLE_THREADED (at %s), and "
+			"is being polled",
+			h->hca->item.index, hca_site(h->hca->item.proc, h->hca->item.made, &made));
 }
 
 static void hca_cq_ex_leave(struct hca_cq_handle *h)
@@ -106,16 +111,34 @@ static const struct hca_cq_handle *hca_cq_ex_current(struct ibv_cq_ex *ex, uint6
 						     const char *field)
 {
 	const struct hca_cq_handle *h = hca_cq_ex_of(ex);
+	struct hca_site made;
 
 	if (!(h->wc_flags & flag))
-		hca_misuse("ibv_wc_read_%s: completion queue %u was made without that field "
-			   "(wc_flags 0x%llx)",
-			   field, h->hca->item.index, (unsigned long long)h->wc_flags);
+		hca_check(HCA_RULE_WC_FIELDS, h->hca->item.made,
+			  "ibv_wc_read_%s: completion queue %u was made without that field "
+			  "(wc_flags 0x%llx, at %s)",
+			  field, h->hca->item.index, (unsigned long long)h->wc_flags,
+			  hca_site(h->hca->item.proc, h->hca->item.made, &made));
 	return h;
+}
+
+/* Fields that a completion that is an error does not have. */
+static void hca_cq_ex_succeeded(struct ibv_cq_ex *ex, const char *field, uint64_t caller)
+{
+	const struct hca_cq_handle *h = hca_cq_ex_of(ex);
+	struct hca_site at;
+
+	if (h->wc.status != IBV_WC_SUCCESS)
+		hca_check(HCA_RULE_ERROR_WC_FIELDS, caller,
+			  "ibv_wc_read_%s at %s: the completion of wr_id 0x%llx is an error (%s), "
+			  "which has a status, wr_id, qp_num and vendor_err alone",
+			  field, hca_site(h->hca->item.proc, caller, &at),
+			  (unsigned long long)h->wc.wr_id, ibv_wc_status_str(h->wc.status));
 }
 
 static enum ibv_wc_opcode hca_read_opcode(struct ibv_cq_ex *ex)
 {
+	hca_cq_ex_succeeded(ex, "opcode", HCA_CALLER());
 	return hca_cq_ex_of(ex)->wc.opcode;
 }
 
@@ -131,12 +154,22 @@ static unsigned int hca_read_wc_flags(struct ibv_cq_ex *ex)
 
 static uint32_t hca_read_byte_len(struct ibv_cq_ex *ex)
 {
+	hca_cq_ex_succeeded(ex, "byte_len", HCA_CALLER());
 	return hca_cq_ex_current(ex, IBV_WC_EX_WITH_BYTE_LEN, "byte_len")->wc.byte_len;
 }
 
 static __be32 hca_read_imm_data(struct ibv_cq_ex *ex)
 {
-	return hca_cq_ex_current(ex, IBV_WC_EX_WITH_IMM, "imm_data")->wc.imm_data;
+	const struct hca_cq_handle *h = hca_cq_ex_current(ex, IBV_WC_EX_WITH_IMM, "imm_data");
+	struct hca_site at;
+
+	if (!(h->wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)))
+		hca_check(HCA_RULE_IMM_UNCHECKED, HCA_CALLER(),
+			  "ibv_wc_read_imm_data at %s: the completion of wr_id 0x%llx has none "
+			  "(wc_flags 0x%x)",
+			  hca_site(h->hca->item.proc, HCA_CALLER(), &at),
+			  (unsigned long long)h->wc.wr_id, h->wc.wc_flags);
+	return h->wc.imm_data;
 }
 
 static uint32_t hca_read_qp_num(struct ibv_cq_ex *ex)
@@ -246,6 +279,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 	h->ring_memory = memory;
 	if (parent)
 		__atomic_fetch_add(&hca_pd_of(parent)->users, 1, __ATOMIC_ACQ_REL);
+	h->hca->item.made = HCA_CALLER();
 	h->wc_flags = a->wc_flags;
 	h->single_threaded = (wanted & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
 	hca_cq_ex_calls(&h->ex);

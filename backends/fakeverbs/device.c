@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -256,14 +257,16 @@ int ibv_close_device(struct ibv_context *context)
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_context_handle *h = hca_context_of(context);
 	uint64_t left = hca_context_left(h->hca);
+	struct hca_site at;
 
 	if (left && hca_far) {
 		hca_far_close(h->hca); /* as the kernel does for a program that it does not judge */
 	} else if (left) {
-		hca_misuse("ibv_close_device: %s: %llu queue pairs, completion queues and shared "
-			   "receive queues are not "
-			   "destroyed",
-			   context->device->name, (unsigned long long)left);
+		hca_check(HCA_RULE_CLOSE_LEAK, HCA_CALLER(),
+			  "ibv_close_device at %s: %s: %llu queue pairs, completion queues and "
+			  "shared receive queues are not destroyed",
+			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), context->device->name,
+			  (unsigned long long)left);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.close_device", NULL, h->hca->port, -1);

@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 
 #define HCA_RING_ALIGNMENT 4096u
@@ -50,7 +51,8 @@ int hca_dealloc_td(struct ibv_td *ibv)
 	uint32_t users = __atomic_load_n(&td->users, __ATOMIC_ACQUIRE);
 
 	if (users) {
-		hca_misuse("ibv_dealloc_td: %u parent domains still use it", users);
+		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
+			  "ibv_dealloc_td: %u parent domains still use it", users);
 		return EBUSY;
 	}
 	os_free(td);

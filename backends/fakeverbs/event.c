@@ -4,6 +4,7 @@
  * that they name waits for that. */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 
 /* ---- asynchronous events -------------------------------------------------------------------- */
@@ -460,6 +461,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 			sim_events_drain();
 			return 0;
 		}
+		hca_check_wakeup(ch, HCA_CALLER());
 		os_wait_one(&w, NULL);
 	}
 }

@@ -76,6 +76,7 @@ struct hca_item {
 	uint32_t proc;            /* owner */
 	uint32_t lock;
 	uint64_t handle;       /* the owner's verbs object */
+	uint64_t made;         /* the call site that made it (check.h); 0: unknown */
 	uint32_t posts, heard; /* far.c: wakes by other processes, and those passed on */
 };
 
@@ -160,6 +161,14 @@ struct hca_mr {
 	uint64_t address, iova, bytes;
 	struct hca_window window;
 	struct peermem_region region;
+	/* for the sanitizer (check.h): call sites of its registering and ending, the key that it had
+	 * before, and the last writes of HCAs, from when one of its users is watched */
+	uint64_t caller, freed_caller;
+	uint32_t freed_key;
+	uint32_t watched, writes, pad_writes;
+	struct hca_written {
+		uint64_t lo, hi;
+	} wrote[8];
 };
 
 struct hca_ah {
@@ -244,6 +253,8 @@ struct hca_cq {
 	uint32_t shown; /* tail <= shown <= head: the rest is not visible yet, while it is held */
 	uint32_t held;
 	uint64_t ring; /* arena offset: struct hca_cqe[size] */
+	uint64_t armed_at;              /* a call site (check.h) */
+	uint32_t armed_over, pad_armed; /* there were completions, and no poll since */
 };
 
 /* What a request to bind says besides its key (rkey) and where (remote_address). */
@@ -275,7 +286,9 @@ struct hca_wqe {
 	};
 	int64_t step;     /* of the operation that it was posted for; -1: none */
 	uint32_t account; /* enum hca_account */
-	uint32_t pad_account;
+	uint32_t check_noted;
+	uint64_t caller, check_sum; /* for the sanitizer (check.h) */
+	uint32_t check_writes, pad_check;
 };
 
 /* Counters run freely; the slot is counter & (size - 1).
@@ -314,6 +327,7 @@ struct hca_requester {
 	uint32_t timer;                /* an acknowledge timer is pending */
 	uint32_t rnr_wait;             /* not 0: waiting, this is the number of the wait */
 	uint32_t rnr_waits;
+	uint32_t rnr_row;     /* waits without progress */
 	uint32_t gap_seen;    /* resending since psn_una; ignore further signs of the same loss */
 	uint64_t progress_ns; /* last acknowledge, or start from idle */
 	uint64_t resent;      /* packets */
@@ -407,6 +421,10 @@ struct hca_qp {
 	struct hca_atomic atomic;
 	uint32_t early_packet, early_number; /* early.c: kept, index + 1; which event takes it up */
 	uint32_t ece_options; /* that both ends have, as far as is known here */
+	/* for the sanitizer (check.h): who posts, behind the last READ in sq, and the last post refused */
+	uint32_t check_read;
+	uint64_t caller, refused_caller, refused_wr_id;
+	uint32_t refused, pad_refused;
 };
 
 /* The two halves act on their own: what one did is not ordered before what the other does, unless
@@ -468,6 +486,7 @@ struct hca_packet {
 	uint32_t buffer; /* index of the payload's, + 1; small ones first */
 	uint32_t small;
 	uint32_t operation; /* of an atomic: enum ibv_wr_opcode */
+	uint64_t caller;    /* of its request (check.h) */
 	uint64_t offset;    /* of the payload in its message */
 	uint64_t total;     /* of the message */
 	uint64_t remote_address;
@@ -571,6 +590,7 @@ struct hca_cq_handle {
 	struct ibv_wc wc; /* the current one */
 	uint64_t timestamp;
 	uint32_t users;       /* queue pairs */
+	uint64_t depth;       /* completions that they can have (check.h) */
 	uint32_t comp_taken;  /* by get_cq_event */
 	uint32_t async_taken; /* by get_async_event */
 };
@@ -586,6 +606,7 @@ struct hca_qp_handle {
 	struct hca_qp_open *open;    /* by ibv_open_qp; NULL: this one made it */
 	struct hca_builder *builder; /* of an extended one (qp_ex.c), behind this; else NULL */
 	uint32_t async_taken;
+	uint32_t cq_depth[2]; /* send, receive: its part of the queues' depth */
 };
 
 struct hca_ah_handle {
@@ -767,6 +788,9 @@ int hca_qp_mask(enum ibv_qp_type type, int mask);
 int hca_qp_check_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
 		      int mask);
 int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask);
+/* What a transition needs and allows, without IBV_QP_STATE; false: there is no such transition. */
+bool hca_qp_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		  int *required, int *optional);
 
 /* ---- port.c --------------------------------------------------------------------------------- */
 

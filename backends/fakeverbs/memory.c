@@ -2,6 +2,7 @@
 /* Protection domains, and every byte that an HCA moves. Regions are made in region.c. */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -24,6 +25,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd->hca = hca_slab_take_owned(&hca_world()->pd, pd);
 	if (!pd->hca)
 		goto err_free;
+	pd->hca->item.made = HCA_CALLER();
 	pd->hca->port = c->hca->port;
 	pd->ibv.context = context;
 	pd->ibv.handle = pd->hca->item.index;
@@ -41,10 +43,15 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_pd_handle *pd = hca_pd_of(ibv);
 	uint32_t users = __atomic_load_n(&pd->users, __ATOMIC_ACQUIRE);
+	struct hca_site at, made;
 
 	if (users) {
-		hca_misuse("ibv_dealloc_pd: %u regions, queues and parent domains still use it",
-			   users);
+		hca_check(
+			HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
+			"ibv_dealloc_pd at %s: %u regions, queues and parent domains still use it "
+			"(made at %s)",
+			hca_site(pd->hca->item.proc, HCA_CALLER(), &at), users,
+			hca_site(pd->hca->item.proc, pd->hca->item.made, &made));
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.dealloc_pd", NULL, pd->hca->port, -1);
@@ -161,6 +168,7 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 		return hca_far->write(mr, at, data, bytes);
 	if (mr->gpu)
 		return peermem()->write(&mr->region, mr->port, at, data, bytes);
+	hca_check_wrote(mr, at, bytes);
 	/* a small one lands as a whole, its last word last; but not where order is relaxed */
 	bool whole = bytes <= HCA_WORDWISE_BYTES &&
 		     (bytes <= 8 || !(mr->access & IBV_ACCESS_RELAXED_ORDERING));

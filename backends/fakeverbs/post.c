@@ -4,6 +4,7 @@
  * INIT, as the specification says; where the HCA's personality does not look, they wait. */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -73,6 +74,7 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 {
 	const unsigned int flags =
 		IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+	struct hca_site at;
 
 	int rc = hca_post_check_state(qp);
 
@@ -98,8 +100,10 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 		*bytes += wr->sg_list[i].length;
 	if (!(wr->send_flags & IBV_SEND_INLINE) || *bytes <= qp->sq.inline_max)
 		return 0;
-	hca_say("ibv_post_send: qp 0x%x: %llu bytes inline, at most %u", qp->number,
-		(unsigned long long)*bytes, qp->sq.inline_max);
+	hca_check(HCA_RULE_INLINE, qp->caller,
+		  "ibv_post_send at %s: qp 0x%x: %llu bytes inline, at most %u",
+		  hca_site(qp->item.proc, qp->caller, &at), qp->number, (unsigned long long)*bytes,
+		  qp->sq.inline_max);
 	return EINVAL;
 }
 
@@ -160,6 +164,8 @@ static bool hca_post_full(const struct hca_qp *qp, const struct hca_queue *q, ui
 {
 	if (q->head + ahead - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size)
 		return false;
+	if (q == &qp->sq)
+		hca_check_send_full(qp);
 	hca_say("%s: qp 0x%x: queue of %u is full%s", which, qp->number, q->size,
 		q->done == q->head ? ": all complete, but no completion of the last ones was polled"
 				   : "");
@@ -182,6 +188,8 @@ int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahe
 
 void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 {
+	uint32_t posted = n;
+
 	for (; n; n--) {
 		struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);
 
@@ -190,6 +198,7 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 		mem_release(e);
 	}
 	hca_direct(qp);
+	hca_check_posted(qp, posted);
 	bool late = qp->state == IBV_QPS_ERR;
 
 	if (qp->state == IBV_QPS_SQE || (late && hca_personality(qp->port)->late_posts_flushed))
@@ -211,6 +220,7 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	int fault = hca_post_fault(qp, "verbs.post_send", ibv);
 
 	hca_lock(&qp->item.lock);
+	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
 		rc = fault ? fault : hca_post_stage(qp, wr, staged);
@@ -219,6 +229,8 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		staged++;
 	}
 	hca_post_doorbell(qp, staged);
+	if (rc)
+		hca_check_refused(qp, wr->wr_id, rc);
 	hca_unlock(&qp->item.lock);
 	hca_builder_unlock(h);
 	if (rc)
@@ -269,6 +281,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	int fault = hca_post_fault(qp, "verbs.post_recv", ibv);
 
 	hca_lock(&qp->item.lock);
+	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
 		rc = fault ? fault : hca_post_check_recv(qp, wr);
@@ -277,6 +290,8 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.head++);
 
 		hca_post_fill_recv(e, wr);
+		e->caller = qp->caller;
+		hca_check_recv_posted(qp, e);
 		hca_account_post(&qp->rq, e, "receive");
 		os_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
 	}

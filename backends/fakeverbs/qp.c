@@ -3,6 +3,7 @@
  * responder.c. */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -208,6 +209,8 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	memset(&qp->atomic, 0, sizeof qp->atomic);
 	qp->early_packet = qp->early_number = 0;
 	qp->ece_options = hca_personality(qp->port)->ece_options;
+	qp->check_read = qp->refused = 0;
+	qp->caller = 0;
 	return 0;
 }
 
@@ -358,8 +361,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct ibv_qp *qp = hca_qp_create(pd->context, &a);
 
-	if (qp)
+	if (qp) {
+		hca_qp_of(qp)->hca->item.made = HCA_CALLER();
+		hca_check_cq_size(qp, &attr->cap, HCA_CALLER());
 		attr->cap = a.cap;
+	}
 	return qp;
 }
 
@@ -549,10 +555,13 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 		rc = hca_qp_check_mask((enum ibv_qp_type)qp->type, from, to, mask);
 	if (!rc)
 		rc = hca_qp_check_values(qp, a, mask);
-	if (!rc)
+	if (rc)
+		hca_check_modify_refused(qp, to, a, mask, HCA_CALLER());
+	else
 		rc = fault;
 	if (!rc) {
 		hca_qp_apply(qp, a, mask);
+		hca_check_modified(qp, mask, HCA_CALLER());
 		hca_qp_enter_state(qp, to);
 		if (mask & IBV_QP_STATE)
 			ibv->state = to;
@@ -619,9 +628,12 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	sim_point("ibv_destroy_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
 	struct hca_qp_handle *h = hca_qp_of(ibv);
+	struct hca_site at;
 
 	if (hca_mcast_member(h->hca)) {
-		hca_misuse("ibv_destroy_qp: qp 0x%x is attached to a multicast group", ibv->qp_num);
+		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
+			  "ibv_destroy_qp at %s: qp 0x%x is attached to a multicast group",
+			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), ibv->qp_num);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
@@ -637,6 +649,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 			h->hca->item.generation);
 	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
 	hca_qp_release(h->hca, true);
+	hca_check_cq_leave(ibv);
 	hca_qp_count_users(ibv, -1);
 	hca_ring_memory_give(ibv->pd, HCA_RESOURCE_QP, h->ring_memory);
 	if (h->xrcd)

@@ -143,26 +143,40 @@ int hca_qp_mask(enum ibv_qp_type type, int mask)
 	}
 }
 
-int hca_qp_check_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+bool hca_qp_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		  int *required, int *optional)
 {
 	enum hca_column c = hca_column_of(type);
 
-	mask &= ~IBV_QP_STATE;
+	*required = *optional = 0;
 	for (size_t i = 0; i < ARRAY_LEN(hca_transitions); i++) {
 		const struct hca_transition *t = &hca_transitions[i];
 
-		if (t->from == from && t->to == to)
-			return hca_mask_fits(mask, t->of[c].required, t->of[c].optional) ? 0
-											 : EINVAL;
+		if (t->from != from || t->to != to)
+			continue;
+		*required = t->of[c].required;
+		*optional = t->of[c].optional;
+		return true;
 	}
 	for (size_t i = 0;
-	     from == IBV_QPS_SQE && to == IBV_QPS_RTS && i < ARRAY_LEN(hca_recoveries); i++)
-		if (hca_recoveries[i].type == type)
-			return hca_mask_fits(mask, 0, hca_recoveries[i].optional) ? 0 : EINVAL;
+	     from == IBV_QPS_SQE && to == IBV_QPS_RTS && i < ARRAY_LEN(hca_recoveries); i++) {
+		if (hca_recoveries[i].type != type)
+			continue;
+		*optional = hca_recoveries[i].optional;
+		return true;
+	}
 	/* from everywhere to RESET, from everywhere but RESET to ERR, without more attributes */
-	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
-		return mask ? EINVAL : 0;
-	return EINVAL;
+	return to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET);
+}
+
+int hca_qp_check_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	int required, optional;
+
+	return hca_qp_masks(type, from, to, &required, &optional) &&
+			       hca_mask_fits(mask & ~IBV_QP_STATE, required, optional)
+		       ? 0
+		       : EINVAL;
 }
 
 static int hca_qp_check_address(const struct hca_qp *qp, const struct ibv_ah_attr *ah)

@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -112,8 +113,9 @@ static bool hca_build_is_open(struct hca_qp_handle *h, const char *call)
 {
 	if (h->builder->building)
 		return true;
-	hca_misuse("%s: qp 0x%x: not between ibv_wr_start and ibv_wr_complete", call,
-		   h->hca->number);
+	hca_check(HCA_RULE_WR_SECTION, 0,
+		  "%s: qp 0x%x: not between ibv_wr_start and ibv_wr_complete", call,
+		  h->hca->number);
 	return false;
 }
 
@@ -123,6 +125,8 @@ static int hca_wr_complete(struct ibv_qp_ex *ex)
 	struct hca_builder *b = h->builder;
 	struct hca_qp *qp = h->hca;
 
+	uint64_t caller = HCA_CALLER();
+
 	sim_point("ibv_wr_complete");
 	if (!hca_build_is_open(h, "ibv_wr_complete"))
 		return EINVAL;
@@ -131,6 +135,7 @@ static int hca_wr_complete(struct ibv_qp_ex *ex)
 	int fault = hca_post_fault(qp, "verbs.post_send", &h->ibv), rc = b->error;
 
 	hca_lock(&qp->item.lock);
+	qp->caller = caller;
 	if (!rc)
 		rc = fault;
 	if (!rc && b->staged) /* the state may have changed since */
@@ -255,8 +260,9 @@ static struct hca_builder *hca_build_current(struct ibv_qp_ex *ex, const char *c
 
 	if (h->builder->building && h->builder->open)
 		return h->builder;
-	hca_misuse("%s: qp 0x%x: no request was begun that it could belong to", call,
-		   h->hca->number);
+	hca_check(HCA_RULE_WR_SECTION, 0,
+		  "%s: qp 0x%x: no request was begun that it could belong to", call,
+		  h->hca->number);
 	return NULL;
 }
 
@@ -415,6 +421,7 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct ibv_qp_init_attr_ex mine = *a;
 	uint32_t flags = a->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+	uint64_t caller = HCA_CALLER();
 	int rc = 0;
 
 	sim_point("ibv_create_qp_ex");
@@ -435,7 +442,10 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 		mine.cap.max_inline_data = MAX_OF(mine.cap.max_inline_data, 8u);
 	struct ibv_qp *qp = hca_qp_create(context, &mine);
 
-	if (qp)
+	if (qp) {
+		hca_qp_of(qp)->hca->item.made = caller;
+		hca_check_cq_size(qp, &a->cap, caller);
 		a->cap = mine.cap;
+	}
 	return qp;
 }

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -40,6 +41,7 @@ struct hca_region_want {
 	unsigned int access;
 	enum hca_mr_kind kind;
 	int fd; /* of a dma-buf, in which `address` is an offset */
+	uint64_t caller; /* the call site */
 };
 
 /* ---- checks --------------------------------------------------------------------------------- */
@@ -157,8 +159,9 @@ static void hca_region_unpin(struct hca_mr *mr)
 
 /* Is the region named by a work request that is not complete? Real hardware fails that request
  * later, with a protection error; so do we, but we say so here, where the mistake is. */
-static void hca_region_check_idle(const struct hca_mr *mr, const char *call)
+static void hca_region_check_idle(const struct hca_mr *mr, const char *call, uint64_t caller)
 {
+	struct hca_site here, there;
 	struct hca_world *w = hca_world();
 	uint32_t at = 0;
 	struct hca_qp *qp;
@@ -176,10 +179,13 @@ static void hca_region_check_idle(const struct hca_mr *mr, const char *call)
 					n--;
 				if (!n)
 					continue;
-				hca_misuse("%s: lkey 0x%x is in use: %s wr_id %llu of qp 0x%x is "
-					   "not complete",
-					   call, mr->key, side ? "recv" : "send",
-					   (unsigned long long)e->wr_id, qp->number);
+				hca_check(
+					HCA_RULE_MR_IN_USE, caller,
+					"%s at %s: lkey 0x%x is in use: %s wr_id %llu of qp 0x%x, "
+					"posted at %s, is not complete",
+					call, hca_site(mr->item.proc, caller, &here), mr->key,
+					side ? "recv" : "send", (unsigned long long)e->wr_id,
+					qp->number, hca_site(mr->item.proc, e->caller, &there));
 				break;
 			}
 		}
@@ -213,6 +219,8 @@ static int hca_region_make(struct hca_mr *mr, const struct hca_pd *pd,
 	mr->port = pd->port;
 	mr->users = mr->windows = mr->gpu = 0;
 	mr->window.fd = -1;
+	mr->watched = mr->writes = 0;
+	mr->caller = mr->item.made = want->caller;
 	hca_region_fill(mr, want);
 	if (want->kind == HCA_MR_DMABUF)
 		rc = hca_region_pin_dmabuf(mr, want->fd);
@@ -231,7 +239,9 @@ static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_r
 	struct hca_mr *mr = NULL;
 	int rc = hca_region_check(pd->hca->port, want);
 
-	if (!rc)
+	if (rc)
+		hca_check_reg(want->address, want->bytes, want->access, want->caller);
+	else
 		rc = hca_command_fault(fault, NULL, pd->hca->port, -1);
 	if (rc)
 		goto err;
@@ -263,10 +273,13 @@ err:
 }
 
 static struct ibv_mr *hca_region_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-				     unsigned int access)
+				     unsigned int access, uint64_t caller)
 {
-	const struct hca_region_want want = {
-		.address = (uintptr_t)addr, .bytes = length, .iova = iova, .access = access};
+	const struct hca_region_want want = {.address = (uintptr_t)addr,
+					     .bytes = length,
+					     .iova = iova,
+					     .access = access,
+					     .caller = caller};
 
 	sim_point("ibv_reg_mr");
 	sim_charge_ns(HCA_REG_NS);
@@ -276,18 +289,19 @@ static struct ibv_mr *hca_region_reg(struct ibv_pd *pd, void *addr, size_t lengt
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
 {
-	return hca_region_reg(pd, addr, length, iova, access);
+	return hca_region_reg(pd, addr, length, iova, access, HCA_CALLER());
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return hca_region_reg(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+	return hca_region_reg(pd, addr, length, (uintptr_t)addr, (unsigned int)access,
+			      HCA_CALLER());
 }
 
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access)
 {
-	return hca_region_reg(pd, addr, length, iova, (unsigned int)access);
+	return hca_region_reg(pd, addr, length, iova, (unsigned int)access, HCA_CALLER());
 }
 
 /* Programs ask whether it is there with a descriptor that is none: EBADF says yes. */
@@ -302,7 +316,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 					     .iova = iova,
 					     .access = (unsigned int)access,
 					     .kind = HCA_MR_DMABUF,
-					     .fd = fd};
+					     .fd = fd,
+					     .caller = HCA_CALLER()};
 
 	sim_point("ibv_reg_dmabuf_mr");
 	sim_charge_ns(HCA_REG_NS);
@@ -354,12 +369,16 @@ void hca_mr_destroy(struct hca_mr *mr)
 /* Windows hold on to their region. */
 static bool hca_region_is_bound(struct hca_mr *mr, const char *call)
 {
+	struct hca_site made;
+
 	hca_lock(&mr->item.lock);
 	uint32_t windows = mr->windows;
 
 	hca_unlock(&mr->item.lock);
 	if (windows)
-		hca_misuse("%s: %u memory windows are bound to lkey 0x%x", call, windows, mr->key);
+		hca_check(HCA_RULE_DESTROY_ORDER, mr->caller,
+			  "%s: %u memory windows are bound to lkey 0x%x (registered at %s)", call,
+			  windows, mr->key, hca_site(mr->item.proc, mr->caller, &made));
 	return windows;
 }
 
@@ -374,7 +393,9 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 		return EBUSY;
 	int rc = hca_call_fault("verbs.dereg_mr", NULL, pd->hca->port, -1);
 
-	hca_region_check_idle(h->hca, "ibv_dereg_mr");
+	hca_region_check_idle(h->hca, "ibv_dereg_mr", HCA_CALLER());
+	h->hca->freed_key = ibv->lkey;
+	h->hca->freed_caller = HCA_CALLER();
 	hca_mr_destroy(h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	os_free(h);
@@ -461,7 +482,9 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *new_pd, void *add
 	}
 	const struct hca_region_want want = hca_region_changed(mr, flags, addr, length, access);
 
-	hca_region_check_idle(mr, "ibv_rereg_mr");
+	hca_region_check_idle(mr, "ibv_rereg_mr", HCA_CALLER());
+	mr->freed_key = ibv->lkey;
+	mr->freed_caller = HCA_CALLER();
 	int rc = hca_region_change(mr, flags, hca_pd_of(pd)->hca, &want);
 
 	os_trace("mr.rereg", mr->key, want.bytes, want.access);

@@ -13,6 +13,7 @@
  * completions stay in order. A READ asks for one burst at a time, so that its answers keep to the
  * window as WRITEs do.
  */
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -78,6 +79,8 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 
 	ASSERT(q->done != q->head);
 	hca_account_end(q, e, "send");
+	if (e->check_noted && status == IBV_WC_SUCCESS)
+		hca_check_sent(qp, e);
 	mem_acquire(e);
 	if (q->next == q->done) {
 		q->next++;
@@ -250,8 +253,10 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 	bool fetches = e->opcode == IBV_WR_RDMA_READ || hca_wqe_is_atomic(e);
 	uint32_t access = fetches ? IBV_ACCESS_LOCAL_WRITE : 0;
 
-	return hca_sges_check(qp->pd, hca_wqe_sges(e), e->sge_count, access) ? hca_bad_request(qp, e)
-									     : IBV_WC_SUCCESS;
+	if (!hca_sges_check(qp->pd, hca_wqe_sges(e), e->sge_count, access))
+		return IBV_WC_SUCCESS;
+	hca_check_local_keys(qp, qp->pd, e, access, "send");
+	return hca_bad_request(qp, e);
 }
 
 /* Takes sq.next into transmission, if its turn has come. */
@@ -314,6 +319,7 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 	p->imm = e->imm;
 	p->srqn = e->srqn;
 	p->operation = e->opcode;
+	p->caller = e->caller;
 	p->flags = HCA_ACK_REQUEST | (r->offset ? 0 : HCA_FIRST);
 	if (r->offset + bytes == e->bytes) {
 		bool imm = e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
@@ -462,6 +468,7 @@ static void hca_requester_progress(struct hca_qp *qp, uint32_t psn_una)
 	r->progress_ns = sim_now_ns();
 	r->retries = qp->retry_count;
 	r->rnr_retries = qp->rnr_retry;
+	r->rnr_row = 0;
 	r->gap_seen = 0;
 }
 
@@ -624,6 +631,7 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (r->rnr_wait)
 		return;
+	hca_check_not_ready(qp, hca_wqe_at(&qp->sq, qp->sq.done));
 	if (qp->rnr_retry != 7) { /* seven is for ever */
 		OS_PROBE("hca.not_ready_for_good", r->rnr_retries == 0);
 		if (r->rnr_retries == 0) {

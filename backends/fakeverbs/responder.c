@@ -6,6 +6,7 @@
  * loss: one NAK, then silence until the expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
  * asynchronous event, because no receive can report it.
  */
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -83,6 +84,7 @@ bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint6
 static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (!(qp->access & IBV_ACCESS_REMOTE_WRITE)) {
+		hca_check_remote_flags(qp, p, IBV_ACCESS_REMOTE_WRITE);
 		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
 		return;
 	}
@@ -96,6 +98,7 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
 
 		if (!mr) {
+			hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_WRITE);
 			hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
 			return;
 		}
@@ -136,6 +139,7 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
 				       hca_packet_data(p), p->bytes)) {
+		hca_check_local_keys(qp, qp->recv_pd, e, IBV_ACCESS_LOCAL_WRITE, "receive");
 		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
 		return;
 	}
@@ -160,6 +164,10 @@ static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bo
 
 	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || !qp->max_dest_rd_atomic ||
 	    (one_more && hca_answers_spent(qp))) {
+		if (!(qp->access & IBV_ACCESS_REMOTE_READ))
+			hca_check_remote_flags(qp, p, IBV_ACCESS_REMOTE_READ);
+		else
+			hca_check_remote_reads(qp, p);
 		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
 		return;
 	}
@@ -172,8 +180,10 @@ static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bo
 		struct hca_mr *mr =
 			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_READ);
 
-		if (!mr)
+		if (!mr) {
+			hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_READ);
 			goto err;
+		}
 		rc = hca_mr_read(mr, at + p->offset, hca_packet_data(answer), p->bytes);
 		hca_mr_release(mr);
 		nak = HCA_NAK_OPERATION;
@@ -201,7 +211,15 @@ static void hca_responder_atomic_first(struct hca_qp *qp, const struct hca_packe
 {
 	enum hca_nak nak = HCA_NAK_INVALID;
 
-	if (hca_answers_spent(qp) || !hca_responder_atomic(qp, p, &nak)) {
+	bool spent = hca_answers_spent(qp);
+
+	if (spent || !hca_responder_atomic(qp, p, &nak)) {
+		if (spent)
+			hca_check_remote_reads(qp, p);
+		else if (nak == HCA_NAK_ACCESS)
+			hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_ATOMIC);
+		else if (!(qp->access & IBV_ACCESS_REMOTE_ATOMIC))
+			hca_check_remote_flags(qp, p, IBV_ACCESS_REMOTE_ATOMIC);
 		hca_responder_refuse(qp, p, nak);
 		return;
 	}

@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -176,7 +177,8 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 	uint32_t users = __atomic_load_n(&h->users, __ATOMIC_ACQUIRE);
 
 	if (users) {
-		hca_misuse("ibv_destroy_srq: %u queue pairs still use it", users);
+		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
+			  "ibv_destroy_srq: %u queue pairs still use it", users);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.destroy_srq", ibv, h->hca->port, -1);

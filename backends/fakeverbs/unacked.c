@@ -9,6 +9,7 @@
  * that misses a packet, or that may not do what it asks for, is dropped without a word, and the
  * next one starts afresh, into the receive that was not used up.
  */
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -153,6 +154,11 @@ static void hca_uc_write(struct hca_qp *qp, const struct hca_packet *p)
 			hca_mr_release(mr);
 	}
 	if (rc || (needs_recv && !hca_uc_has_receive(qp))) {
+		if (!rc)
+			hca_check(HCA_RULE_IMM_NO_RECV, p->caller,
+				  "qp 0x%x: a WRITE with immediate data came, and no receive is "
+				  "posted: on this unreliable connection nobody hears of it",
+				  qp->number);
 		hca_uc_drop(qp);
 		return;
 	}

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 
 struct fakeverbs_view fakeverbs;
@@ -183,6 +184,7 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 		it->next_free = 0;
 		it->proc = proc;
 		it->handle = (uintptr_t)handle;
+		it->made = 0;
 		__atomic_store_n(&it->live, 1, __ATOMIC_RELEASE);
 	}
 	hca_unlock(&s->lock);
@@ -322,6 +324,7 @@ struct hca_world *hca_world(void)
 		w = hca_far ? hca_far->world(hca_world_make) : hca_world_make();
 		if (sim_engine_kind() == SIM_ENGINE_SIM)
 			hca_alone = true;
+		hca_check_load();
 		__atomic_store_n(&fakeverbs.world, w, __ATOMIC_RELEASE);
 	}
 	hca_unlock(&hca_world_lock);
@@ -336,7 +339,8 @@ static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bo
 	uint64_t n = 0;
 	uint32_t at = 0;
 	struct hca_item *it;
-	char first[96];
+	char first[160];
+	struct hca_site made;
 
 	while ((it = hca_slab_next(s, hca_proc_id(proc), &at))) {
 		void *memory = (void *)(uintptr_t)it->handle;
@@ -344,7 +348,8 @@ static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bo
 		if (s == &fakeverbs.world->context)
 			memory = hca_context_of(memory);
 		if (n++ == 0)
-			snprintf(first, sizeof first, "number %u of %s", it->index, proc->name);
+			snprintf(first, sizeof first, "number %u of %s, made at %s", it->index,
+				 proc->name, hca_site(it->proc, it->made, &made));
 		end(it);
 		os_unlabel(memory);
 		if (!killed)
@@ -475,6 +480,7 @@ static void hca_print_busy(FILE *out)
 {
 	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	struct hca_world *w = fakeverbs.world;
+	struct hca_site site;
 	bool first = true;
 	uint32_t at = 0;
 	struct hca_qp *q;
@@ -502,6 +508,13 @@ static void hca_print_busy(FILE *out)
 			q->req.psn_una, q->req.psn_next, q->resp.psn, q->req.retries,
 			q->req.rnr_retries, (unsigned long long)q->req.resent,
 			q->req.rnr_wait ? "; waits for the receiver" : "");
+		if (q->refused && hca_rule_on(HCA_RULE_POST_IGNORED))
+			fprintf(out,
+				"    verbs-post-ignored: its last post, wr_id 0x%llx at %s, was "
+				"refused: %s\n",
+				(unsigned long long)q->refused_wr_id,
+				hca_site(q->item.proc, q->refused_caller, &site),
+				strerror((int)q->refused));
 	}
 }
 

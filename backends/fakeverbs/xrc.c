@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 
 static struct hca_xrcd_handle *hca_xrcd_of(struct ibv_xrcd *xrcd)
@@ -138,8 +139,9 @@ int hca_close_xrcd(struct ibv_xrcd *ibv)
 	uint32_t users = __atomic_load_n(&h->users, __ATOMIC_ACQUIRE);
 
 	if (users) {
-		hca_misuse("ibv_close_xrcd: %u queue pairs and shared receive queues still use it",
-			   users);
+		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
+			  "ibv_close_xrcd: %u queue pairs and shared receive queues still use it",
+			  users);
 		return EBUSY;
 	}
 	int rc = hca_call_fault("verbs.close_xrcd", NULL, h->hca->port, -1);

@@ -97,6 +97,9 @@ X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 
 X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
 	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \
 	"these, for its ports in turn")                                                             \
+X(DOPPEL_VERBS_CHECK, "DOPPEL_VERBS_CHECK", STRING, NULL, 0, 0,                                    \
+	"rules of the verbs sanitizer: -NAME silences one, NAME=warn or NAME=fail; all, none, warn " \
+	"(docs/verbs-sanitizer.md)")                                                                \
 X(DOPPEL_HCA_PKEYS, "DOPPEL_HCA_PKEYS", STRING, NULL, 0, 0,                                        \
 	"P_Key table of the HCA double, as 0xffff,0x8001; default: 0xffff alone")
 /* clang-format on */

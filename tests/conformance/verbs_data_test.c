@@ -184,7 +184,7 @@ VH_TEST(unsignaled_requests_make_no_completion_and_come_in_order)
 
 	vh_pair(&h, &vh_defaults);
 	for (uint32_t i = 0; i < 8; i++) {
-		h.end[0].buffer[0] = (uint8_t)(i + 1);
+		h.end[0].buffer[100 * i] = (uint8_t)(i + 1);
 		vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, i, 100 * i, 100);
 		w.wr.send_flags = i == 7 ? IBV_SEND_SIGNALED : 0;
 		ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);

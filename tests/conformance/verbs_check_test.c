@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs sanitizer: for each rule a program that breaks it, which is named and has its call site
+ * said, and the same program done right, of which nothing is said. */
+#include <unistd.h>
+
+#include "tests/conformance/verbs_harness.h"
+
+/* ---- what is said --------------------------------------------------------------------------- */
+
+static char said[1 << 16];
+
+/* One run of the program with standard error in `said`; true: the run failed. */
+static bool run_listening(void (*program)(void), const char *check)
+{
+	const char *const env[] = {check, NULL};
+	const struct sim_config config = {.engine = SIM_ENGINE_SIM, .seed = 1};
+	const struct world_config world = {.hosts = 1, .machine = VH_MACHINE, .env = env};
+	struct vh_run run = {program};
+	FILE *file = tmpfile();
+	int err = dup(2);
+
+	ck_assert_ptr_nonnull(file);
+	fflush(stderr);
+	dup2(fileno(file), 2);
+	ck_assert_int_eq(sim_start(&config), 0);
+	ck_assert_int_eq(world_create(&world), 0);
+	enum sim_verdict verdict = sim_run(vh_main, &run);
+	bool failed = verdict != SIM_PASS || sim_failure();
+
+	world_destroy();
+	sim_stop();
+	fflush(stderr);
+	dup2(err, 2);
+	close(err);
+	rewind(file);
+	size_t n = fread(said, 1, sizeof said - 1, file);
+
+	said[n] = '\0';
+	fclose(file);
+	return failed;
+}
+
+static bool bad; /* does the program do it wrong? */
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+static void change_what_is_being_sent(void)
+{
+	struct vh h;
+
+	vh_pair(&h, &vh_defaults);
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE, 1, 0, 300000);
+	if (bad)
+		h.end[0].buffer[299999]++;
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	h.end[0].buffer[299999]++;
+	vh_free(&h);
+}
+
+/* The peer's answer comes into the buffer that is being sent: an HCA's write, and nobody's fault. */
+static void answer_into_what_is_being_sent(void)
+{
+	struct vh h;
+
+	bad = false;
+	vh_pair(&h, &vh_defaults);
+	memset(h.end[1].buffer, 7, 300000);
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE, 1, 0, 300000);
+	vh_send(&h, 1, IBV_WR_RDMA_WRITE, 2, 0, 300000);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	vh_expect(h.end[1].send_cq, 2, IBV_WC_SUCCESS, NULL);
+	vh_free(&h);
+}
+
+static void deregister_what_is_in_use(void)
+{
+	struct vh h;
+
+	vh_pair(&h, &vh_defaults);
+	struct ibv_mr *mr = ibv_reg_mr(h.end[0].pd, h.end[0].buffer, 64, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = {(uintptr_t)h.end[0].buffer, 64, mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *refused;
+
+	ck_assert_int_eq(ibv_post_recv(h.end[0].qp, &wr, &refused), 0);
+	if (!bad) {
+		vh_send(&h, 1, IBV_WR_SEND, 2, 0, 64);
+		vh_expect(h.end[0].recv_cq, 1, IBV_WC_SUCCESS, NULL);
+		vh_expect(h.end[1].send_cq, 2, IBV_WC_SUCCESS, NULL);
+	}
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	vh_free(&h);
+}
+
+static void fill_a_queue(void)
+{
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &vh_defaults);
+	for (int i = 0; i < 17; i++) {
+		vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, (uint64_t)i, 0, 8);
+		w.wr.send_flags = i == 15 && !bad ? IBV_SEND_SIGNALED : 0;
+		ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), i < 16 ? 0 : ENOMEM);
+	}
+	os_sleep_ns(VH_SECOND_NS / 10);
+	vh_free(&h);
+}
+
+static void make_a_small_queue(void)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+
+	o.cqe = bad ? 8 : 16;
+	vh_make(&h, &o);
+	vh_free(&h);
+}
+
+static void overrun_a_queue(void)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+
+	o.cqe = bad ? 4 : 8;
+	o.recv_wr = 1;
+	vh_pair(&h, &o);
+	for (uint32_t i = 0; i < 8; i++)
+		vh_send(&h, 0, IBV_WR_RDMA_WRITE, i, 0, 8);
+	os_sleep_ns(VH_SECOND_NS / 10);
+	vh_free(&h);
+}
+
+static void send_what_a_read_brings(void)
+{
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &vh_defaults);
+	vh_send(&h, 0, IBV_WR_RDMA_READ, 1, 0, 64);
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 2, 0, 64);
+	w.wr.wr.rdma.remote_addr += 4096;
+	if (!bad)
+		w.wr.send_flags |= IBV_SEND_FENCE;
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	vh_expect(h.end[0].send_cq, 2, IBV_WC_SUCCESS, NULL);
+	vh_free(&h);
+}
+
+static void modify_with_a_bit_too_few(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	struct ibv_qp_attr a = vh_attr_of(&h, 0);
+
+	a.qp_state = IBV_QPS_INIT;
+	ck_assert_int_eq(ibv_modify_qp(h.end[0].qp, &a, VH_INIT_MASK & ~(bad ? IBV_QP_PORT : 0)),
+			 bad ? EINVAL : 0);
+	vh_free(&h);
+}
+
+static void modify_with_a_value_unset(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	vh_connect_end(&h, 0, IBV_QPS_INIT);
+	struct ibv_qp_attr a = vh_attr_of(&h, 0);
+
+	a.qp_state = IBV_QPS_RTR;
+	if (bad)
+		a.path_mtu = 0;
+	ck_assert_int_eq(ibv_modify_qp(h.end[0].qp, &a, VH_RTR_MASK), bad ? EINVAL : 0);
+	vh_free(&h);
+}
+
+static void wait_for_too_long(void)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+
+	o.timeout = bad ? 22 : 20;
+	o.retry_count = 7;
+	vh_pair(&h, &o);
+	vh_free(&h);
+}
+
+static void arm_and_do_not_poll(void)
+{
+	struct vh h;
+	struct ibv_cq *cq;
+	void *context;
+
+	vh_pair(&h, &vh_defaults);
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(h.end[0].ctx);
+	struct ibv_cq *mine = ibv_create_cq(h.end[0].ctx, 16, NULL, ch, 0);
+	struct ibv_qp_init_attr init = vh_init_attr(&h.options, mine, h.end[0].recv_cq);
+
+	ck_assert_int_eq(ibv_destroy_qp(h.end[0].qp), 0);
+	h.end[0].qp = ibv_create_qp(h.end[0].pd, &init);
+	vh_to_state(h.end[1].qp, IBV_QPS_RESET);
+	vh_connect_end(&h, 0, IBV_QPS_RTS);
+	vh_connect_end(&h, 1, IBV_QPS_RTS);
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	os_sleep_ns(VH_SECOND_NS / 10);
+	ck_assert_int_eq(ibv_req_notify_cq(mine, 0), 0);
+	if (!bad)
+		vh_expect(mine, 1, IBV_WC_SUCCESS, NULL);
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE, 2, 0, 8); /* so that the wait ends all the same */
+	ck_assert_int_eq(ibv_get_cq_event(ch, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	ck_assert_int_eq(ibv_destroy_qp(h.end[0].qp), 0);
+	ck_assert_int_eq(ibv_destroy_cq(mine), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(ch), 0);
+	init = vh_init_attr(&h.options, h.end[0].send_cq, h.end[0].recv_cq);
+	h.end[0].qp = ibv_create_qp(h.end[0].pd, &init);
+	vh_free(&h);
+}
+
+static void use_a_key_that_is_gone(void)
+{
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &vh_defaults);
+	struct ibv_mr *mr = ibv_reg_mr(h.end[1].pd, h.end[1].buffer, 64,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 64);
+	w.wr.wr.rdma.rkey = mr->rkey;
+	if (bad)
+		ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+	vh_expect(h.end[0].send_cq, 1, bad ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS, NULL);
+	if (!bad)
+		ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	vh_free(&h);
+}
+
+static void register_without_local_write(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	struct ibv_mr *mr =
+		ibv_reg_mr(h.end[0].pd, h.end[0].buffer, 64,
+			   IBV_ACCESS_REMOTE_WRITE | (bad ? 0 : IBV_ACCESS_LOCAL_WRITE));
+
+	ck_assert_int_eq(!mr, bad);
+	if (mr)
+		ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	vh_free(&h);
+}
+
+static void write_over_the_end(void)
+{
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &vh_defaults);
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 64);
+	w.wr.wr.rdma.remote_addr += VH_BUFFER_BYTES - (bad ? 63 : 64);
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+	vh_expect(h.end[0].send_cq, 1, bad ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS, NULL);
+	vh_free(&h);
+}
+
+static void send_from_another_domain(void)
+{
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &vh_defaults);
+	struct ibv_pd *pd = ibv_alloc_pd(h.end[0].ctx);
+	struct ibv_mr *mr = ibv_reg_mr(bad ? pd : h.end[0].pd, h.end[0].buffer, 64, 0);
+
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 64);
+	w.sge.lkey = mr->lkey;
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+	vh_expect(h.end[0].send_cq, 1, bad ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS, NULL);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	vh_free(&h);
+}
+
+static void read_more_than_the_peer_takes(void)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+
+	o.rd_atomic = bad ? 8 : 1;
+	o.dest_rd_atomic = 1;
+	vh_pair(&h, &o);
+	for (uint32_t i = 0; i < 8; i++)
+		vh_send(&h, 0, IBV_WR_RDMA_READ, i, i * 65536, 65536);
+	os_sleep_ns(VH_SECOND_NS / 10);
+	ck_assert_int_eq(vh_state(h.end[0].qp), bad ? IBV_QPS_ERR : IBV_QPS_RTS);
+	vh_free(&h);
+}
+
+static void let_the_peer_wait(void)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+
+	o.rnr_retry = 7;
+	vh_pair(&h, &o);
+	if (!bad)
+		vh_recv(&h, 1, 1, 0, 64);
+	vh_send(&h, 0, IBV_WR_SEND, 1, 0, 64);
+	os_sleep_ns(VH_SECOND_NS / 100);
+	if (bad)
+		vh_recv(&h, 1, 1, 0, 64);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	vh_free(&h);
+}
+
+static void write_with_immediate_to_nobody(void)
+{
+	struct vh h;
+
+	vh_pair(&h, &vh_defaults);
+	if (!bad)
+		vh_recv(&h, 1, 1, 0, 0);
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE_WITH_IMM, 1, 0, 64);
+	vh_expect(h.end[0].send_cq, 1, bad ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_SUCCESS, NULL);
+	vh_free(&h);
+}
+
+static void destroy_the_queue_first(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	if (bad)
+		ck_assert_int_eq(ibv_destroy_cq(h.end[0].send_cq), EBUSY);
+	vh_free(&h);
+}
+
+static void close_with_something_open(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	if (bad)
+		ck_assert_int_eq(ibv_close_device(h.end[0].ctx), EBUSY);
+	vh_free(&h);
+}
+
+static void add_across_words(void)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+	struct vh_wr w;
+
+	o.access |= IBV_ACCESS_REMOTE_ATOMIC;
+	vh_pair(&h, &o);
+	struct ibv_mr *mr = ibv_reg_mr(h.end[1].pd, h.end[1].buffer, 64,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+
+	vh_wr_fill(&w, &h, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 8);
+	w.wr.wr.atomic.remote_addr = (uintptr_t)h.end[1].buffer + (bad ? 4 : 8);
+	w.wr.wr.atomic.rkey = mr->rkey;
+	w.wr.wr.atomic.compare_add = 1;
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+	os_sleep_ns(VH_SECOND_NS / 10);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	vh_free(&h);
+}
+
+static void send_too_much_inline(void)
+{
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &vh_defaults);
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, bad ? 65 : 64);
+	w.wr.send_flags |= IBV_SEND_INLINE;
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), bad ? EINVAL : 0);
+	os_sleep_ns(VH_SECOND_NS / 10);
+	vh_free(&h);
+}
+
+/* ---- the rules ------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *rule;
+	void (*program)(void);
+	bool fails; /* the run, not only a line */
+} cases[] = {
+	{"verbs-buffer-in-use", change_what_is_being_sent, true},
+	{"verbs-mr-in-use", deregister_what_is_in_use, true},
+	{"verbs-sq-unsignaled", fill_a_queue, false},
+	{"verbs-cq-small", make_a_small_queue, false},
+	{"verbs-cq-overrun", overrun_a_queue, true},
+	{"verbs-missing-fence", send_what_a_read_brings, true},
+	{"verbs-modify-mask", modify_with_a_bit_too_few, false},
+	{"verbs-modify-value", modify_with_a_value_unset, false},
+	{"verbs-long-timeout", wait_for_too_long, false},
+	{"verbs-lost-wakeup", arm_and_do_not_poll, true},
+	{"verbs-stale-key", use_a_key_that_is_gone, false},
+	{"verbs-access-flags", register_without_local_write, false},
+	{"verbs-mr-bounds", write_over_the_end, false},
+	{"verbs-wrong-domain", send_from_another_domain, false},
+	{"verbs-rd-atomic", read_more_than_the_peer_takes, false},
+	{"verbs-rnr-storm", let_the_peer_wait, false},
+	{"verbs-imm-no-recv", write_with_immediate_to_nobody, false},
+	{"verbs-destroy-order", destroy_the_queue_first, true},
+	{"verbs-close-leak", close_with_something_open, true},
+	{"verbs-atomic-align", add_across_words, false},
+	{"verbs-inline", send_too_much_inline, false},
+};
+
+#define CASES (int)(sizeof cases / sizeof cases[0])
+
+/* Names the rule, and a call site that is in the program. */
+START_TEST(the_rule_is_named_with_its_call_site)
+{
+	char line[64];
+
+	bad = true;
+	bool failed = run_listening(cases[_i].program, NULL);
+
+	snprintf(line, sizeof line, "fakeverbs: %s: ", cases[_i].rule);
+	const char *at = strstr(said, line);
+
+	ck_assert_msg(at, "%s is not said, but: %s", cases[_i].rule, said);
+	ck_assert_msg(strcspn(strstr(at, "+0x"), "\n") < strcspn(at, "\n"), "no call site: %s", at);
+	ck_assert_msg(failed == cases[_i].fails, "%s: the run %s", cases[_i].rule,
+		      failed ? "failed" : "did not fail");
+}
+END_TEST
+
+START_TEST(a_program_that_does_it_right_hears_nothing)
+{
+	bad = false;
+	ck_assert(!run_listening(cases[_i].program, NULL));
+	ck_assert_msg(!strstr(said, "fakeverbs: verbs-"), "%s", said);
+}
+END_TEST
+
+START_TEST(a_rule_is_silenced_by_its_name)
+{
+	char check[80], line[64];
+
+	bad = true;
+	snprintf(check, sizeof check, "DOPPEL_VERBS_CHECK=-%s%s", cases[_i].rule + (_i % 2 ? 6 : 0),
+		 _i % 3 ? "" : ",-inline");
+	snprintf(line, sizeof line, "fakeverbs: %s: ", cases[_i].rule);
+	run_listening(cases[_i].program, check);
+	ck_assert_msg(!strstr(said, line), "%s", said);
+}
+END_TEST
+
+START_TEST(levels_change)
+{
+	bad = true;
+	ck_assert(!run_listening(change_what_is_being_sent, "DOPPEL_VERBS_CHECK=warn"));
+	ck_assert_ptr_nonnull(strstr(said, "verbs-buffer-in-use"));
+	ck_assert(!run_listening(change_what_is_being_sent, "DOPPEL_VERBS_CHECK=none"));
+	ck_assert_ptr_null(strstr(said, "verbs-"));
+	ck_assert(run_listening(make_a_small_queue, "DOPPEL_VERBS_CHECK=cq-small=fail"));
+	ck_assert(run_listening(make_a_small_queue, "DOPPEL_VERBS_CHECK=none,all"));
+	run_listening(make_a_small_queue, "DOPPEL_VERBS_CHECK=-cq-smal");
+	ck_assert_ptr_nonnull(strstr(said, "'-cq-smal' is no rule"));
+}
+END_TEST
+
+START_TEST(what_an_hca_writes_is_not_the_programs_doing)
+{
+	ck_assert(!run_listening(answer_into_what_is_being_sent, NULL));
+	ck_assert_msg(!strstr(said, "fakeverbs: verbs-"), "%s", said);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *t = tcase_create("check");
+
+	tcase_add_loop_test(t, the_rule_is_named_with_its_call_site, 0, CASES);
+	tcase_add_loop_test(t, a_program_that_does_it_right_hears_nothing, 0, CASES);
+	tcase_add_loop_test(t, a_rule_is_silenced_by_its_name, 0, CASES);
+	tcase_add_test(t, levels_change);
+	tcase_add_test(t, what_an_hca_writes_is_not_the_programs_doing);
+	return vh_suite_run("verbs check", t);
+}
