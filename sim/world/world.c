@@ -215,6 +215,8 @@ int world_create(const struct world_config *config)
 
 void world_forget(void)
 {
+	os_install(NULL, &os_real_ops);
+	sim_set_killer(NULL);
 	world = NULL;
 }
 

@@ -56,6 +56,13 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test
 	wait $!
 	[ "$second" = "$(cat "${TMPDIR:-/tmp}/space.$$")" ] || fail "two programs of one user, two user namespaces"
 	rm -f "${TMPDIR:-/tmp}/space.$$"
+	if command -v ibv_rc_pingpong >/dev/null; then
+		talk=("${nobody[@]}" ibv_rc_pingpong -g 3 -n 50 -c -p $((20000 + $$ % 20000)))
+		"${talk[@]}" >/dev/null 2>&1 &
+		sleep 1
+		"${talk[@]}" localhost >/dev/null 2>&1 || fail "two programs of nobody do not reach each other"
+		wait $! || fail "two programs of nobody: the server failed"
+	fi
 fi
 if command -v ibv_devinfo >/dev/null; then
 	grep -q 'GID\[  3\]:.*::ffff:172.16.0.1, RoCE v2' <<<"$(run ibv_devinfo -v)" ||

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered memory of a drop-in program is memory like any other: what was in it stays when it is
+ * moved to where peers can map it, a child made by fork gets a copy of its own, and may open HCAs. */
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#undef ibv_get_device_list
+#undef ibv_reg_mr
+
+enum { BYTES = 64 << 10 };
+
+static struct {
+	struct ibv_device **(*list)(int *n);
+	struct ibv_context *(*open)(struct ibv_device *d);
+	struct ibv_pd *(*pd)(struct ibv_context *c);
+	struct ibv_mr *(*reg)(struct ibv_pd *pd, void *at, size_t bytes, int access);
+	int (*dereg)(struct ibv_mr *mr);
+} verbs;
+
+static void need(int ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("%d: not so: %s\n", (int)getpid(), what);
+	exit(1);
+}
+
+static void load(void)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 40);
+
+	need(n > 0, "my own path");
+	path[n] = '\0';
+	strcpy(strrchr(path, '/'), "/../verbs/libibverbs.so.1");
+	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	need(lib != NULL, path);
+	*(void **)&verbs.list = dlsym(lib, "ibv_get_device_list");
+	*(void **)&verbs.open = dlsym(lib, "ibv_open_device");
+	*(void **)&verbs.pd = dlsym(lib, "ibv_alloc_pd");
+	*(void **)&verbs.reg = dlsym(lib, "ibv_reg_mr");
+	*(void **)&verbs.dereg = dlsym(lib, "ibv_dereg_mr");
+}
+
+static int moved(const void *at)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long start, end;
+	char line[512];
+	int yes = 0;
+
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (unsigned long)at >= start &&
+		    (unsigned long)at < end)
+			yes = strstr(line, "doppel-region") != NULL;
+	if (f)
+		fclose(f);
+	return yes;
+}
+
+static struct ibv_pd *open_first(void)
+{
+	struct ibv_device **list = verbs.list(NULL);
+
+	need(list && list[0], "there are HCAs");
+	struct ibv_context *c = verbs.open(list[0]);
+
+	need(c != NULL, "the first one opens");
+	return verbs.pd(c);
+}
+
+static int all(const unsigned char *at, int value)
+{
+	for (int i = 0; i < BYTES; i++)
+		if (at[i] != value)
+			return 0;
+	return 1;
+}
+
+int main(void)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	int status;
+
+	load();
+	setenv("DOPPEL_FABRIC", "fork-test", 1);
+	struct ibv_pd *pd = open_first();
+	unsigned char *at =
+		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memset(at, 0x11, BYTES);
+	struct ibv_mr *mr = verbs.reg(pd, at, BYTES, access);
+	struct ibv_mr *again = verbs.reg(pd, at + 4096, BYTES - 4096, access);
+
+	need(mr && again, "the memory registers, twice");
+	need(all(at, 0x11), "its bytes stayed");
+	int shared = moved(at);
+
+	pid_t child = fork();
+
+	if (child == 0) {
+		need(all(at, 0x11), "the child has the bytes");
+		need(!moved(at), "they are its own");
+		memset(at, 0x22, BYTES);
+		need(open_first() != NULL, "the child has HCAs of its own");
+		_exit(0);
+	}
+	need(waitpid(child, &status, 0) == child && status == 0, "the child is content");
+	need(all(at, 0x11), "what the child wrote stayed there");
+	need(verbs.dereg(mr) == 0 && verbs.dereg(again) == 0, "it deregisters");
+	need(all(at, 0x11), "the bytes are there after it");
+	struct ibv_mr *third = verbs.reg(pd, at, BYTES, access);
+
+	need(third && all(at, 0x11) && moved(at) == shared, "and once more");
+	need(munmap(at, BYTES) == 0 && verbs.dereg(third) == 0, "gone before it is deregistered");
+	if (!shared) {
+		printf("the memory is not shared here (more threads than the program's one)\n");
+		return 77;
+	}
+	return 0;
+}
