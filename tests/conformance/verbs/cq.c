@@ -119,9 +119,9 @@ CASE(completions_come_in_the_order_of_the_requests)
 
 	vs_pair(&p, &vs_defaults);
 	c.cq = p.end[0].send_cq;
-	for (uint64_t i = 0; i < 16; i++)
-		vs_send(&p, 0, i % 3 == 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 100 + i, 0,
-			i % 3 == 1 ? 5000 : 8);
+	for (uint64_t i = 0; i < 16; i++) /* no WRITE sends what a READ brings */
+		vs_send(&p, 0, i % 3 == 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 100 + i,
+			i % 3 == 1 ? 4096 : 0, i % 3 == 1 ? 5000 : 8);
 	CHECK(vs_poll_until(count_done, &c, VS_LONG));
 	for (int i = 0; i < 16; i++) {
 		CHECK_EQ(c.wc[i].wr_id, 100 + i);
