@@ -182,7 +182,8 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 	if (it) {
 		ASSERT(!it->live);
 		it->next_free = 0;
-		it->proc = proc;
+		/* who looks through a slab may still look at what was here before */
+		__atomic_store_n(&it->proc, proc, __ATOMIC_RELAXED);
 		it->handle = (uintptr_t)handle;
 		it->made = 0;
 		__atomic_store_n(&it->live, 1, __ATOMIC_RELEASE);
@@ -193,8 +194,8 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 
 void *hca_slab_take(struct hca_slab *s)
 {
-	uint32_t proc = hca_far ? hca_far->self << HCA_FAR_NUMBER_BITS | HCA_FAR_NOBODY
-				: UINT32_MAX;
+	uint32_t proc =
+		hca_far ? hca_far->self << HCA_FAR_NUMBER_BITS | HCA_FAR_NOBODY : UINT32_MAX;
 
 	return hca_slab_take_for(s, proc, NULL);
 }
@@ -229,7 +230,7 @@ void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor)
 		struct hca_item *it = hca_slab_at(s, (*cursor)++);
 
 		if (__atomic_load_n(&it->live, __ATOMIC_ACQUIRE) &&
-		    (proc == UINT32_MAX || it->proc == proc))
+		    (proc == UINT32_MAX || __atomic_load_n(&it->proc, __ATOMIC_RELAXED) == proc))
 			return it;
 	}
 	return NULL;
