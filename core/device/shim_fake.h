@@ -53,8 +53,8 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope);
 void fakedev_fence(struct dev *d, int order, int scope);
 uint64_t fakedev_peek(struct dev *d, const void *p, int bytes);
-_Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
-				   uint64_t step, uint64_t value);
+__attribute__((noreturn)) void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer,
+						   const char *what, uint64_t step, uint64_t value);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
 /* Check access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);

@@ -16,7 +16,7 @@
 #include "sim/lab/fail.h"
 #include "sim/lab/search.h"
 
-enum { SWEEP_STRATEGIES = 10, SWEEP_SITES = 256, SWEEP_NAME_BYTES = 40, SWEEP_CANARY_ONE_OF = 100 };
+enum { SWEEP_STRATEGIES = 10, SWEEP_SITES = 256, SWEEP_NAME_BYTES = 48, SWEEP_CANARY_ONE_OF = 100 };
 
 struct sweep_config {
 	/* What is swept: a swarm, with those engine settings of `base` that are not the defaults, or
