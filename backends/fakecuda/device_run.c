@@ -242,6 +242,14 @@ uint64_t fakedev_peek(struct dev *d, const void *p, int bytes)
 			  : __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
 }
 
+void fakedev_work(struct dev *d, const char *name, uint64_t number)
+{
+	struct os_self *self = os_self();
+	(void)d;
+	self->work = name;
+	self->work_number = number;
+}
+
 _Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
 				   uint64_t step, uint64_t value)
 {

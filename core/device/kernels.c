@@ -82,6 +82,7 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 
 	if (!dev_work_valid(b, w, &part, dev_warps(d)))
 		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
+	dev_work_begins(d, "all_reduce", w->op_count);
 	dev_prim_init(&p, d, b, w);
 	if (p.thread < p.threads)
 		all_reduce_ring(&p, &part, b->comm.nranks);

@@ -308,6 +308,11 @@ DEV_FN void dev_fifo_broken(struct dev *d, int rank, int channel, int peer, cons
 }
 #endif
 
+DEV_FN void dev_work_begins(struct dev *d, const char *name, uint64_t number)
+{
+	(void)d, (void)name, (void)number; /* nobody asks a real warp */
+}
+
 /* ---- ranges --------------------------------------------------------------------------------- */
 
 DEV_FN void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)

@@ -55,6 +55,7 @@ void fakedev_fence(struct dev *d, int order, int scope);
 uint64_t fakedev_peek(struct dev *d, const void *p, int bytes);
 __attribute__((noreturn)) void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer,
 						   const char *what, uint64_t step, uint64_t value);
+void fakedev_work(struct dev *d, const char *name, uint64_t number);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
 /* Check access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
@@ -194,6 +195,10 @@ static inline uint64_t dev_peek_u64(struct dev *d, const void *p)
 static inline uint32_t dev_peek_u32(struct dev *d, const void *p)
 {
 	return (uint32_t)fakedev_peek(d, p, 4);
+}
+static inline void dev_work_begins(struct dev *d, const char *name, uint64_t number)
+{
+	fakedev_work(d, name, number);
 }
 static inline void dev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
 				   uint64_t step, uint64_t value)

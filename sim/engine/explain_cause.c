@@ -351,6 +351,8 @@ static void cause_print_hop(FILE *out, const struct cause *c, int i)
 	const struct hop *h = &c->hop[i], *before = i ? h - 1 : NULL;
 
 	fprintf(out, "  %s", i ? "<- " : "");
+	if (h->task->self.work && i == 0)
+		fprintf(out, "%s #%" PRIu64 ": ", h->task->self.work, h->task->self.work_number);
 	cause_print_who(out, h);
 	if (h->wait)
 		cause_print_wait(out, h->wait);

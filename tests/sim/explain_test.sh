@@ -54,7 +54,7 @@ echo 'fabric.link host=1 after=500us down' >"$dir/link.plan"
 run --hosts 2 --gpus 2 -b 64K -e 64K --env NCCL_MAX_CTAS=2 --env NCCL_IB_TIMEOUT=22 --budget-time 1 \
 	--strategy fifo --faults "$dir/link.plan" --fail-dir "$dir/fail"
 expect "a link that is down" \
-	'rank [0-9] kernel 1 channel [01] step [0-9]+ waits for "ring (recv|send)' \
+	'^  all_reduce #0: rank [0-9] kernel 1 channel [01] step [0-9]+ waits for "ring (recv|send)' \
 	'<- rank [0-9] proxy progress channel [01] step [0-9]+ waits for .* at cq [0-9]+ of rank' \
 	'<- host [01] mlx5_[01] qp 0x[0-9a-f]+ RTS, to host [01] mlx5_[01] qp 0x[0-9a-f]+: [0-9]+ sends and [0-9]+ receives under way.*; link of host 1 mlx5_[01] down since [0-9.]+m?s$'
 json=$(find "$dir/fail" -name waits.json | head -1)
@@ -65,7 +65,7 @@ echo 'fabric.packet host=1 after=500us count=1000000 drop' >"$dir/drop.plan"
 run --hosts 2 --gpus 2 -b 64K -e 64K --env NCCL_MAX_CTAS=2 --env NCCL_IB_TIMEOUT=17 --budget-time 1 \
 	--strategy fifo --faults "$dir/drop.plan"
 expect "packets that are lost" \
-	'rank [0-9] kernel 1 channel [01] step [0-9]+ waits for "ring (recv|send)' \
+	'^  all_reduce #0: rank [0-9] kernel 1 channel [01] step [0-9]+ waits for "ring (recv|send)' \
 	'<- rank [0-9] proxy progress channel [01] step [0-9]+ waits for .* at cq [0-9]+ of rank' \
 	'<- host 1 mlx5_[01] qp 0x[0-9a-f]+ RTS, to host 0 .* sends and .*; [1-7] of 7 retries spent, [0-9]+ packets resent$'
 rm -rf "$dir" "$work/flag_reset_too_early" "$work/recv_credit_too_late"
