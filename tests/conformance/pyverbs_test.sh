@@ -7,7 +7,7 @@ build_dir=$1 source_dir=$2
 	echo "skipped: no drop-in in this build"
 	exit 77
 }
-if ldd "$build_dir/verbs/libibverbs.so.1" | grep -qE 'lib[at]san'; then
+if grep -qE 'lib[at]san' <<<"$(ldd "$build_dir/verbs/libibverbs.so.1")"; then
 	echo "skipped: python is not built with the sanitizer that this library is"
 	exit 77
 fi

@@ -7,7 +7,8 @@ build=$1
 ours=$build/verbs/libibverbs.so.1
 [ -e "$ours" ] || { echo "no $ours in this preset"; exit 77; }
 ldconfig=$(PATH=$PATH:/sbin:/usr/sbin command -v ldconfig)
-path_of() { "$ldconfig" -p | awk -v n="$1" '$1 == n {print $NF; exit}'; }
+known=$("$ldconfig" -p)
+path_of() { awk -v n="$1" '$1 == n && !seen++ {print $NF}' <<<"$known"; }
 theirs=$(path_of libibverbs.so.1)
 [ -n "$theirs" ] || { echo "no libibverbs.so.1 installed"; exit 77; }
 rc=0

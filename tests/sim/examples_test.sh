@@ -8,7 +8,7 @@ set -uo pipefail
 . "$2/tests/mutants/mutant.sh"
 mutant_init "$1" "$2"
 gdb=1
-gdb -q -batch -ex 'python print(1)' 2>/dev/null | grep -q 1 || { echo "no gdb with python"; gdb=0; }
+[ "$(gdb -q -batch -ex 'python print(1)' 2>/dev/null)" = 1 ] || { echo "no gdb with python"; gdb=0; }
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"

@@ -9,7 +9,7 @@
 set -euo pipefail
 doppel=$1/doppel source_dir=$2
 command -v gdb >/dev/null || { echo "no gdb: skipped"; exit 77; }
-gdb -q -batch -ex 'python print(1)' 2>/dev/null | grep -q 1 || { echo "gdb has no python: skipped"; exit 77; }
+[ "$(gdb -q -batch -ex 'python print(1)' 2>/dev/null)" = 1 ] || { echo "gdb has no python: skipped"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -25,7 +25,7 @@ planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 printf 'static int counter; int f(void); int f(void) { return ++counter; }\n' >"$planted/x.c"
 gcc -c -o "$planted/x.o" "$planted/x.c"
-objdump -t "$planted/x.o" | awk '$4 ~ /^\.(data|bss)/ && $3 ~ /O|g/' | grep -q counter ||
+grep -q counter <<<"$(objdump -t "$planted/x.o" | awk '$4 ~ /^\.(data|bss)/ && $3 ~ /O|g/')" ||
 	{ echo "the check finds nothing"; exit 1; }
 [ $objects -gt 20 ] || { echo "only $objects objects of core found in $build_dir"; exit 1; }
 [ $bad = 0 ] && echo "$objects objects of core, no mutable globals"

@@ -14,6 +14,7 @@ objects=$(find ./CMakeFiles/core_host.dir ./CMakeFiles/core_topo.dir -name '*.o'
 [ "$(wc -l <<<"$objects")" -gt 20 ] || { echo "hardly an object of core in $build_dir"; exit 1; }
 # shellcheck disable=SC2086 # one word an object
 provided=$( (nm --defined-only $objects | awk 'NF == 3 {print $3}'; nm -D --defined-only libdoppel-rt.so | awk 'NF == 3 {print $3}') | sort -u)
+runtime=$(nm -D --defined-only libdoppel-rt.so | awk '{print $3}')
 rt_allowed='^(os_|log_|param_|hash64|xml_|shared_hook|doppel_assert|memo_|base_)'
 count=0
 while read -r symbol; do
@@ -22,7 +23,7 @@ while read -r symbol; do
 	grep -qxF "$symbol" <<<"$listed" && continue
 	if grep -qxF "$symbol" <<<"$provided"; then
 		# its own, or the kernel table; of the runtime only base and os
-		nm -D --defined-only libdoppel-rt.so | awk '{print $3}' | grep -qxF "$symbol" || continue
+		grep -qxF "$symbol" <<<"$runtime" || continue
 		[[ $symbol =~ $rt_allowed ]] && continue
 		echo "core uses $symbol of the engine or the world"
 	elif [[ $symbol =~ ^dev_kernel ]]; then
