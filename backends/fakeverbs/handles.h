@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the owner of an object holds: struct ibv_qp and the like, each inside a handle with the HCA's
+ * half (objects.h) beside it. In the owner's os_alloc memory, from its create call to its destroy
+ * call; no other process looks into one.
+ */
+#ifndef BACKENDS_FAKEVERBS_HANDLES_H
+#define BACKENDS_FAKEVERBS_HANDLES_H
+
+#include <infiniband/verbs.h>
+
+#include "backends/fakeverbs/objects.h"
+#include "core/base/macros.h"
+#include "core/os/os.h"
+
+#pragma GCC visibility push(hidden)
+
+struct hca_device_handle {
+	struct ibv_device ibv;
+	const void *ops; /* where rdma-core's providers look for their own table: never theirs */
+	uint32_t port;   /* world port */
+	uint32_t host;
+};
+struct hca_context_handle {
+	struct hca_context *hca;
+	struct verbs_context verbs; /* grows up: last */
+};
+struct hca_td_handle {
+	struct ibv_td ibv;
+	uint32_t users; /* parent domains */
+};
+struct hca_pd_handle {
+	struct ibv_pd ibv;
+	struct hca_pd *hca;
+	uint32_t users;
+	/* of a parent domain (domain.c) */
+	struct hca_pd_handle *base; /* whose `hca` it shares; NULL: a protection domain itself */
+	struct hca_td_handle *td;   /* NULL: none */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type); /* NULL: none */
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
+};
+struct hca_mr_handle {
+	struct ibv_mr ibv;
+	struct hca_mr *hca;
+};
+struct hca_mw_handle {
+	struct ibv_mw ibv;
+	struct hca_mw *hca;
+};
+struct hca_channel_handle {
+	struct ibv_comp_channel ibv;
+	struct hca_channel *hca;
+};
+struct hca_cq_handle {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex; /* begins with the same */
+	};
+	struct hca_cq *hca;
+	struct ibv_pd *parent; /* domain, of an extended one; NULL: none */
+	void *ring_memory;     /* of its allocator; NULL: none */
+	/* of an extended queue (cq_ex.c) */
+	uint64_t wc_flags;
+	uint32_t single_threaded, polling;
+	struct os_mutex poll_lock;
+	struct ibv_wc wc; /* the current one */
+	uint64_t timestamp;
+	uint32_t users;       /* queue pairs */
+	uint64_t depth;       /* completions that they can have (check.h) */
+	uint32_t comp_taken;  /* by get_cq_event */
+	uint32_t async_taken; /* by get_async_event */
+};
+struct hca_builder;
+struct hca_qp_handle {
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex; /* begins with the same */
+	};
+	struct hca_qp *hca;
+	struct ibv_xrcd *xrcd;       /* NULL: none */
+	void *ring_memory;           /* of the program\'s allocator; NULL: none */
+	struct hca_qp_open *open;    /* by ibv_open_qp; NULL: this one made it */
+	struct hca_builder *builder; /* of an extended one (qp_ex.c), behind this; else NULL */
+	uint32_t async_taken;
+	uint32_t cq_depth[2]; /* send, receive: its part of the queues' depth */
+};
+
+struct hca_ah_handle {
+	struct ibv_ah ibv;
+	struct hca_ah *hca;
+};
+
+struct hca_srq_handle {
+	struct ibv_srq ibv;
+	struct hca_srq *hca;
+	struct hca_pd_handle *pd;
+	void *ring_memory;     /* of the program's allocator; NULL: none */
+	struct ibv_xrcd *xrcd; /* NULL: a basic one */
+	struct ibv_cq *cq;
+	uint32_t users; /* queue pairs */
+	uint32_t async_taken;
+};
+struct hca_xrcd_handle {
+	struct ibv_xrcd ibv;
+	struct hca_xrcd *hca;
+	struct hca_xrcd_open *open;
+	uint32_t users; /* queue pairs and shared receive queues */
+};
+
+static inline struct hca_context_handle *hca_context_of(struct ibv_context *c)
+{
+	return CONTAINER_OF(verbs_get_ctx(c), struct hca_context_handle, verbs);
+}
+static inline struct hca_pd_handle *hca_pd_of(struct ibv_pd *pd)
+{
+	return CONTAINER_OF(pd, struct hca_pd_handle, ibv);
+}
+static inline struct hca_cq_handle *hca_cq_of(struct ibv_cq *cq)
+{
+	return CONTAINER_OF(cq, struct hca_cq_handle, ibv);
+}
+static inline struct hca_qp_handle *hca_qp_of(struct ibv_qp *qp)
+{
+	return CONTAINER_OF(qp, struct hca_qp_handle, ibv);
+}
+static inline struct hca_srq_handle *hca_srq_of(struct ibv_srq *srq)
+{
+	return CONTAINER_OF(srq, struct hca_srq_handle, ibv);
+}
+
+#pragma GCC visibility pop
+
+#endif

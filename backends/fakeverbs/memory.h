@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Keys and bytes: memory regions (memory.c, region.c) and windows (window.c). Called by both ends of
+ * the transport, under the queue pair's lock; a region is held while its bytes move, and deregistering
+ * it waits for that.
+ */
+#ifndef BACKENDS_FAKEVERBS_MEMORY_H
+#define BACKENDS_FAKEVERBS_MEMORY_H
+
+#include <infiniband/verbs.h>
+
+#include "backends/fakeverbs/objects.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- memory.c, region.c ---- */
+
+/* Is [iova, iova + bytes) inside a live region of this protection domain with these rights? Holds
+ * the region until hca_mr_release. NULL: no. */
+struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
+			   uint32_t access);
+void hca_mr_release(struct hca_mr *mr);
+/* Is this a key of that domain, whatever of? */
+bool hca_key_live(uint32_t pd, uint32_t key);
+/* Into memory that others poll, and out of memory that others write. */
+void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes);
+void hca_host_read(uint8_t *to, const uint8_t *from, uint64_t bytes);
+int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
+int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
+/* An aligned word, whole. */
+int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value);
+/* The scatter list as a stream: every entry valid? then bytes from `offset` on. EACCES: no. */
+int hca_sges_check(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint32_t access);
+int hca_sges_read(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset, void *data,
+		  uint64_t bytes);
+int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset,
+		   const void *data, uint64_t bytes);
+void hca_mr_destroy(struct hca_mr *mr); /* region.c */
+struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd);
+
+/* ---- window.c ---- */
+
+void hca_window_ops(struct ibv_context_ops *ops);
+void hca_mw_destroy(struct hca_mw *mw);
+/* Windows of type 2 that this queue pair bound are free. */
+void hca_windows_forget_qp(const struct hca_qp *qp);
+/* 0 or EINVAL. */
+int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr);
+void hca_post_fill_bind(struct hca_wqe *e, const struct ibv_send_wr *wr);
+/* A request that no packet leaves for. */
+static inline bool hca_wqe_is_local(const struct hca_wqe *e)
+{
+	return e->opcode == IBV_WR_BIND_MW || e->opcode == IBV_WR_LOCAL_INV;
+}
+enum ibv_wc_status hca_wqe_do_locally(const struct hca_qp *qp, const struct hca_wqe *e);
+/* The window of type 2 with this key is free; false: there is none that this queue pair may free. */
+bool hca_window_invalidate(const struct hca_qp *qp, uint32_t key);
+/* What a peer names: a region, or a window; then *iova becomes the region's. Released by
+ * hca_mr_release. NULL: it may not. */
+struct hca_mr *hca_remote_hold(const struct hca_qp *qp, uint32_t key, uint64_t *iova,
+			       uint64_t bytes, uint32_t access);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses: a port's GIDs, LID and P_Keys, and which port of the fabric an address leads to (port.c);
+ * address handles (ah.c) and multicast groups (mcast.c).
+ */
+#ifndef BACKENDS_FAKEVERBS_PORT_H
+#define BACKENDS_FAKEVERBS_PORT_H
+
+#include <infiniband/verbs.h>
+
+#include "backends/fakeverbs/packet.h"
+#include "backends/fakeverbs/objects.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- port.c ---- */
+
+#define HCA_NOBODY    UINT32_MAX
+#define HCA_MULTICAST (UINT32_MAX - 1)
+
+void hca_port_init(struct hca_port *port, uint32_t index);
+int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+		   size_t bytes);
+/* Which port answers to this GID, or LID; HCA_NOBODY: none. */
+uint32_t hca_gid_port(const union ibv_gid *gid);
+uint32_t hca_lid_port(uint16_t lid);
+uint16_t hca_port_lid(uint32_t port); /* 0: RoCE */
+bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
+bool hca_gid_is_multicast(const union ibv_gid *gid);
+uint16_t hca_pkey_get(uint32_t port, uint32_t index);
+bool hca_pkey_match(uint16_t a, uint16_t b);
+/* Where packets to this address go: a port, or HCA_MULTICAST. EINVAL: not an address that this
+ * port can use; ETIMEDOUT: nobody answers to it. */
+int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port);
+
+/* Is the packet of the queue pair's partition? Counted if not. */
+bool hca_pkey_accepts(const struct hca_qp *qp, const struct hca_packet *p);
+
+/* ---- ah.c, mcast.c ---- */
+
+/* The address of a datagram's request; NULL: it is gone. */
+const struct hca_ah *hca_ah_find(const struct hca_wqe *e);
+bool hca_mcast_member(const struct hca_qp *qp);
+/* Leaves all groups. */
+void hca_mcast_end(const struct hca_qp *qp);
+/* Takes the packet: a copy for each HCA with a member. */
+void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p);
+/* To every member on the packet's port. */
+void hca_mcast_deliver(const struct hca_packet *p);
+
+#pragma GCC visibility pop
+
+#endif
