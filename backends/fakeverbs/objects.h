@@ -16,7 +16,7 @@
 #include "backends/fakeverbs/hca_ready.h"
 #include "backends/peermem.h"
 #include "core/os/os.h"
-#include "sim/engine/memory.h"
+#include "backends/fakeverbs/far.h"
 
 #pragma GCC visibility push(hidden)
 
