@@ -129,6 +129,8 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 void hca_check_remote_key(const struct hca_qp *qp, const struct hca_packet *p, uint32_t access);
 void hca_check_remote_flags(const struct hca_qp *qp, const struct hca_packet *p, uint32_t access);
 void hca_check_remote_reads(const struct hca_qp *qp, const struct hca_packet *p);
+/* A datagram is dropped for its Q_Key. */
+void hca_check_qkey(const struct hca_qp *qp, const struct hca_packet *p);
 void hca_check_reg(uint64_t address, uint64_t bytes, unsigned int access, uint64_t caller);
 
 #pragma GCC visibility pop

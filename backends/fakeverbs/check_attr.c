@@ -263,6 +263,13 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 	}
 }
 
+/* Where the packet's request was posted; whose call that was, is known in one process only. */
+static const char *check_posted_at(const struct hca_qp *qp, const struct hca_packet *p,
+				   struct hca_site *at)
+{
+	return hca_far ? "?" : hca_site(qp->item.proc, p->caller, at);
+}
+
 /* What the peer asked for, in words. */
 static const char *check_request(const struct hca_qp *qp, const struct hca_packet *p,
 				 struct check_words *to)
@@ -271,12 +278,10 @@ static const char *check_request(const struct hca_qp *qp, const struct hca_packe
 					   [HCA_SEND] = "SEND",
 					   [HCA_READ] = "READ",
 					   [HCA_ATOMIC] = "atomic"};
-	struct hca_site at = {"?"};
+	struct hca_site at;
 
-	if (!hca_far)
-		hca_site(qp->item.proc, p->caller, &at);
 	snprintf(to->text, sizeof to->text, "qp 0x%x: the %s of its peer 0x%x, posted at %s",
-		 qp->number, kind[p->kind], p->from_qpn, at.text);
+		 qp->number, kind[p->kind], p->from_qpn, check_posted_at(qp, p, &at));
 	return to->text;
 }
 
@@ -314,4 +319,15 @@ void hca_check_remote_reads(const struct hca_qp *qp, const struct hca_packet *p)
 		  "%s: more READs and atomics than max_dest_rd_atomic, %u, of that queue pair: its "
 		  "max_rd_atomic is too large",
 		  check_request(qp, p, &who), qp->max_dest_rd_atomic);
+}
+
+void hca_check_qkey(const struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_site at;
+
+	hca_check(
+		HCA_RULE_UD_QKEY, p->caller,
+		"qp 0x%x: a datagram of qp 0x%x, posted at %s, is dropped: its Q_Key is 0x%x, that "
+		"of the queue pair 0x%x",
+		qp->number, p->from_qpn, check_posted_at(qp, p, &at), p->qkey, qp->qkey);
 }

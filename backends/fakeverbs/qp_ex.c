@@ -109,13 +109,15 @@ static void hca_build_end(struct hca_qp_handle *h)
 	sim_events_drain();
 }
 
-static bool hca_build_is_open(struct hca_qp_handle *h, const char *call)
+static bool hca_build_is_open(struct hca_qp_handle *h, const char *call, uint64_t caller)
 {
+	struct hca_site at;
+
 	if (h->builder->building)
 		return true;
-	hca_check(HCA_RULE_WR_SECTION, 0,
-		  "%s: qp 0x%x: not between ibv_wr_start and ibv_wr_complete", call,
-		  h->hca->number);
+	hca_check(HCA_RULE_WR_SECTION, caller,
+		  "%s at %s: qp 0x%x: not between ibv_wr_start and ibv_wr_complete", call,
+		  hca_site(h->hca->item.proc, caller, &at), h->hca->number);
 	return false;
 }
 
@@ -128,7 +130,7 @@ static int hca_wr_complete(struct ibv_qp_ex *ex)
 	uint64_t caller = HCA_CALLER();
 
 	sim_point("ibv_wr_complete");
-	if (!hca_build_is_open(h, "ibv_wr_complete"))
+	if (!hca_build_is_open(h, "ibv_wr_complete", caller))
 		return EINVAL;
 	hca_build_close(h);
 	mem_release(NULL); /* the doorbell */
@@ -152,18 +154,23 @@ static void hca_wr_abort(struct ibv_qp_ex *ex)
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
 
 	sim_point("ibv_wr_abort");
-	if (hca_build_is_open(h, "ibv_wr_abort"))
+	if (hca_build_is_open(h, "ibv_wr_abort", HCA_CALLER()))
 		hca_build_end(h);
 }
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static struct ibv_send_wr *hca_build_op(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+/* The calls below end in these, and hand them the call site. */
+#define hca_build_op(ex, opcode)             hca_build_op_at(ex, opcode, HCA_CALLER())
+#define hca_build_rdma(ex, opcode, rkey, at) hca_build_rdma_at(ex, opcode, rkey, at, HCA_CALLER())
+
+static struct ibv_send_wr *hca_build_op_at(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+					   uint64_t caller)
 {
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
 	struct hca_builder *b = h->builder;
 
-	if (hca_build_is_open(h, "ibv_wr_*"))
+	if (hca_build_is_open(h, "ibv_wr_*", caller))
 		hca_build_close(h);
 	b->open = 1;
 	b->wr = (struct ibv_send_wr){.wr_id = ex->wr_id,
@@ -173,10 +180,10 @@ static struct ibv_send_wr *hca_build_op(struct ibv_qp_ex *ex, enum ibv_wr_opcode
 	return &b->wr;
 }
 
-static struct ibv_send_wr *hca_build_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
-					  uint32_t rkey, uint64_t remote_addr)
+static struct ibv_send_wr *hca_build_rdma_at(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+					     uint32_t rkey, uint64_t remote_addr, uint64_t caller)
 {
-	struct ibv_send_wr *wr = hca_build_op(ex, opcode);
+	struct ibv_send_wr *wr = hca_build_op_at(ex, opcode, caller);
 
 	wr->wr.rdma.remote_addr = remote_addr;
 	wr->wr.rdma.rkey = rkey;
@@ -230,9 +237,10 @@ static void hca_wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rke
 }
 
 static void hca_build_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
-			     uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
+			     uint64_t remote_addr, uint64_t compare_add, uint64_t swap,
+			     uint64_t caller)
 {
-	struct ibv_send_wr *wr = hca_build_op(ex, opcode);
+	struct ibv_send_wr *wr = hca_build_op_at(ex, opcode, caller);
 
 	wr->wr.atomic.remote_addr = remote_addr;
 	wr->wr.atomic.compare_add = compare_add;
@@ -243,35 +251,35 @@ static void hca_build_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, ui
 static void hca_wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 				  uint64_t compare, uint64_t swap)
 {
-	hca_build_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
+	hca_build_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap,
+			 HCA_CALLER());
 }
 
 static void hca_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 				    uint64_t add)
 {
-	hca_build_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
+	hca_build_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0, HCA_CALLER());
 }
 
 /* ---- data and addresses --------------------------------------------------------------------- */
 
-static struct hca_builder *hca_build_current(struct ibv_qp_ex *ex, const char *call)
+static struct hca_builder *hca_build_current(struct ibv_qp_ex *ex, const char *call,
+					     uint64_t caller)
 {
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
+	struct hca_site at;
 
 	if (h->builder->building && h->builder->open)
 		return h->builder;
-	hca_check(HCA_RULE_WR_SECTION, 0,
-		  "%s: qp 0x%x: no request was begun that it could belong to", call,
-		  h->hca->number);
+	hca_check(HCA_RULE_WR_SECTION, caller,
+		  "%s at %s: qp 0x%x: no request was begun that it could belong to", call,
+		  hca_site(h->hca->item.proc, caller, &at), h->hca->number);
 	return NULL;
 }
 
-static void hca_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+static void hca_build_sges(struct ibv_qp_ex *ex, struct hca_builder *b, size_t n,
+			   const struct ibv_sge *list)
 {
-	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_sge_list");
-
-	if (!b)
-		return;
 	const struct hca_qp *qp = hca_qp_ex_of(ex)->hca;
 
 	if (n > qp->sq.sge_max) {
@@ -284,21 +292,28 @@ static void hca_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv
 	memcpy(b->sge, list, n * sizeof *list);
 }
 
-static void hca_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+static void hca_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
-	const struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_sge_list", HCA_CALLER());
 
-	hca_wr_set_sge_list(ex, 1, &sge);
+	if (b)
+		hca_build_sges(ex, b, n, list);
 }
 
-static void hca_wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
-					const struct ibv_data_buf *list)
+static void hca_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
-	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_inline_data_list");
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_sge", HCA_CALLER());
+	const struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	if (b)
+		hca_build_sges(ex, b, 1, &sge);
+}
+
+static void hca_build_inline(struct ibv_qp_ex *ex, struct hca_builder *b, size_t n,
+			     const struct ibv_data_buf *list)
+{
 	size_t bytes = 0, most = hca_qp_ex_of(ex)->hca->sq.inline_max;
 
-	if (!b)
-		return;
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].length > most - bytes) {
 			hca_say("ibv_wr_set_inline_data: qp 0x%x: more than %zu bytes inline",
@@ -314,11 +329,22 @@ static void hca_wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
 	b->wr.send_flags |= IBV_SEND_INLINE;
 }
 
+static void hca_wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
+					const struct ibv_data_buf *list)
+{
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_inline_data_list", HCA_CALLER());
+
+	if (b)
+		hca_build_inline(ex, b, n, list);
+}
+
 static void hca_wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 {
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_inline_data", HCA_CALLER());
 	const struct ibv_data_buf one = {.addr = addr, .length = length};
 
-	hca_wr_set_inline_data_list(ex, 1, &one);
+	if (b)
+		hca_build_inline(ex, b, 1, &one);
 }
 
 /* Its eight bytes are taken now. */
@@ -337,7 +363,7 @@ static void hca_wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 static void hca_wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			       uint32_t remote_qkey)
 {
-	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_ud_addr");
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_ud_addr", HCA_CALLER());
 
 	if (!b)
 		return;
@@ -348,7 +374,7 @@ static void hca_wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t
 
 static void hca_wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 {
-	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_xrc_srqn");
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_xrc_srqn", HCA_CALLER());
 
 	if (b)
 		b->wr.qp_type.xrc.remote_srqn = remote_srqn;

@@ -169,11 +169,7 @@ void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p)
 	if (p->qkey != qp->qkey) {
 		OS_PROBE("hca.wrong_qkey", true);
 		hca_count(&hca_world()->port[qp->port].bad_qkeys);
-		hca_check(
-			HCA_RULE_UD_QKEY, 0,
-			"qp 0x%x: a datagram of qp 0x%x is dropped: its Q_Key is 0x%x, that of the "
-			"queue pair 0x%x",
-			qp->number, p->from_qpn, p->qkey, qp->qkey);
+		hca_check_qkey(qp, p);
 		return;
 	}
 	hca_responder_heard(qp);

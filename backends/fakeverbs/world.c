@@ -489,7 +489,9 @@ static void hca_print_busy(FILE *out)
 	if (!w)
 		return;
 	while ((q = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
-		if (q->sq.head == q->sq.done && q->state == IBV_QPS_RTS)
+		bool refused = q->refused && hca_rule_on(HCA_RULE_POST_IGNORED);
+
+		if (q->sq.head == q->sq.done && q->state == IBV_QPS_RTS && !refused)
 			continue;
 		if (first)
 			fprintf(out, "queue pairs that are not idle:\n");
@@ -509,7 +511,7 @@ static void hca_print_busy(FILE *out)
 			q->req.psn_una, q->req.psn_next, q->resp.psn, q->req.retries,
 			q->req.rnr_retries, (unsigned long long)q->req.resent,
 			q->req.rnr_wait ? "; waits for the receiver" : "");
-		if (q->refused && hca_rule_on(HCA_RULE_POST_IGNORED))
+		if (refused)
 			fprintf(out,
 				"    verbs-post-ignored: its last post, wr_id 0x%llx at %s, was "
 				"refused: %s\n",
