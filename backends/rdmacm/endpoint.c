@@ -68,12 +68,14 @@ static int cm_info_fill(const char *node, const char *service, const struct rdma
 		ask.ai_flags |= AI_NUMERICHOST;
 	if (r->ai_flags & RAI_FAMILY)
 		ask.ai_family = hints->ai_family;
-	if (!node && !service) { /* the hints bring the addresses */
-		if (!hints || !hints->ai_dst_addr)
+	if (!node && !service) { /* the hints bring the addresses: either, or both */
+		if (!hints || (!hints->ai_dst_addr && !hints->ai_src_addr))
 			return EAI_NONAME;
-		r->ai_family = hints->ai_dst_addr->sa_family;
-		rc = cm_info_copy(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr,
-				  hints->ai_dst_len);
+		r->ai_family = hints->ai_dst_addr ? hints->ai_dst_addr->sa_family
+						  : hints->ai_src_addr->sa_family;
+		if (hints->ai_dst_addr)
+			rc = cm_info_copy(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr,
+					  hints->ai_dst_len);
 	} else {
 		rc = getaddrinfo(node, service, &ask, &found);
 		if (rc)

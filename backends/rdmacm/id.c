@@ -72,6 +72,8 @@ void cm_id_place(struct cm_id *id, const struct cm_place *place)
 	id->has_place = true;
 	id->rdma.verbs = place->device->verbs;
 	id->rdma.port_num = place->port;
+	if (!id->rdma.pd) /* programs make their own objects in it, before rdma_create_qp */
+		id->rdma.pd = cm_default_pd(place->device);
 	id->rdma.route.addr.addr.ibaddr.sgid = place->gid;
 	id->rdma.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
 }

@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <infiniband/verbs.h>
 #include <net/if.h>
 #include <stdarg.h>
@@ -44,19 +45,39 @@ static void sys_path(char out[SYS_PATH], const char *fmt, ...)
 	ASSERT(n < SYS_PATH);
 }
 
-/* One that the program finds: a real one if there is one. */
+/* How well an interface stands for a port's own: programs ask it for an address (pyverbs, UCX), which
+ * the connection manager takes for the HCA's. */
+static int sys_netdev_rank(const struct ifaddrs *i)
+{
+	int rank = 1;
+
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
+		return 0;
+	if (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6)
+		return 0;
+	rank += i->ifa_flags & IFF_LOOPBACK ? 0 : 2;
+	return rank + (i->ifa_addr->sa_family == AF_INET ? 1 : 0);
+}
+
+/* One that the program finds: the first that is up and has an address, the loopback if there is no
+ * other. */
 static void sys_netdev(struct sys_fill *f)
 {
-	struct if_nameindex *all = if_nameindex();
+	struct ifaddrs *all = NULL;
+	int best = 0;
 
 	snprintf(f->netdev, sizeof f->netdev, "lo");
-	for (struct if_nameindex *i = all; i && i->if_index; i++) {
-		if (!strcmp(i->if_name, "lo"))
+	if (getifaddrs(&all))
+		return;
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		int rank = sys_netdev_rank(i);
+
+		if (rank <= best)
 			continue;
-		snprintf(f->netdev, sizeof f->netdev, "%s", i->if_name);
-		break;
+		best = rank;
+		snprintf(f->netdev, sizeof f->netdev, "%s", i->ifa_name);
 	}
-	if_freenameindex(all);
+	freeifaddrs(all);
 }
 
 static void sys_failed(struct sys_fill *f, const char *path)

@@ -11,5 +11,5 @@ if grep -qE 'lib[at]san' <<<"$(ldd "$build_dir/verbs/libibverbs.so.1")"; then
 	echo "skipped: python is not built with the sanitizer that this library is"
 	exit 77
 fi
-"$build_dir/doppel" verbs-run /usr/bin/python3 "$source_dir/tests/pyverbs/run.py" --dev mlx5_0 --gid 3 \
+"$build_dir/doppel" verbs-run --fabric "pyverbs-$$" /usr/bin/python3 "$source_dir/tests/pyverbs/run.py" --dev mlx5_0 --gid 3 \
 	--jobs 2 --required "$source_dir/tests/pyverbs/required.txt" | grep -v '^skipped'

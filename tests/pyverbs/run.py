@@ -7,8 +7,9 @@
 They are not part of this repository: packages rdma-core and python3-pyverbs have them, and this
 unpacks them into a temporary folder. Which libibverbs they run on is the caller's LD_LIBRARY_PATH.
 A test of the list --required must pass; any test that fails or does not end is a failure, unless the
-list says "fails NAME # why". Prints a line for each test, then counts. PATTERN: a shell pattern of
-names like test_qp.QPTest.test_create_rc_qp.
+list says "fails NAME # why". Where the list says "absent PATTERN # why", only tests of such a pattern
+may be skipped. Prints a line for each test, then counts. PATTERN: a shell pattern of names like
+test_qp.QPTest.test_create_rc_qp.
 """
 import argparse
 import fnmatch
@@ -24,6 +25,7 @@ import unittest
 DEBIAN = "/usr/share/doc/rdma-core/tests"
 # Of one vendor, or of hardware that is not an HCA.
 OTHERS = ("test_mlx5", "test_efa", "test_cuda")
+ONE_PORT = ("test_rdmacm.",)
 
 
 def arguments():
@@ -76,8 +78,19 @@ def load(folder, args):
     return found
 
 
+class Lists:
+    """What must pass, what fails (name: why), and what may be skipped."""
+    def __init__(self, required=(), failing=None, absent=()):
+        self.required, self.failing, self.absent = set(required), failing or {}, absent
+
+    def must_not_skip(self, name):
+        if name in self.required:
+            return True
+        return bool(self.absent) and not any(fnmatch.fnmatchcase(name, p) for p in self.absent)
+
+
 def read_list(path):
-    required, failing = set(), {}
+    required, failing, absent = set(), {}, []
     for line in open(path):
         words, _, why = line.partition("#")
         words = words.split()
@@ -85,9 +98,11 @@ def read_list(path):
             required.add(words[0])
         elif len(words) == 2 and words[0] == "fails":
             failing[words[1]] = why.strip()
+        elif len(words) == 2 and words[0] == "absent":
+            absent.append(words[1])
         elif words:
-            sys.exit(f"{path}: expected NAME, or 'fails NAME # why': {line}")
-    return required, failing
+            sys.exit(f"{path}: expected NAME, 'fails NAME # why' or 'absent PATTERN # why': {line}")
+    return Lists(required, failing, absent)
 
 
 def run_here(case, to):
@@ -148,6 +163,11 @@ class Child:
         return self.output.read().decode(errors="replace")
 
 
+def may_start(name, running):
+    """Tests of one of these modules all bind the same port: one at a time."""
+    return not (name.startswith(ONE_PORT) and any(c.name.startswith(ONE_PORT) for c in running))
+
+
 def last_line(text):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
@@ -163,30 +183,33 @@ def main():
     except ImportError:
         print("pyverbs: skipped: no module pyverbs (package python3-pyverbs)")
         return 77
-    required, failing = read_list(args.required) if args.required else (set(), {})
+    lists = read_list(args.required) if args.required else Lists()
     with tempfile.TemporaryDirectory() as temp:
         folder = os.path.join(temp, "tests")
         os.mkdir(folder)
         unpack(folder)
         cases = load(folder, args)
-        return run_all(args, cases, required, failing)
+        return run_all(args, cases, lists)
 
 
-def run_all(args, cases, required, failing):
-    missing = sorted(required - set(cases))
+def run_all(args, cases, lists):
+    missing = sorted(lists.required - set(cases))
     if missing:
         sys.exit("pyverbs: no such test: " + ", ".join(missing))
     names = [n for n in sorted(cases)
              if (not args.patterns or any(fnmatch.fnmatchcase(n, p) for p in args.patterns))
-             and (not args.only_required or n in required)]
+             and (not args.only_required or n in lists.required)]
     if args.list:
         print("\n".join(names))
         return 0
     counts = {"passed": 0, "skipped": 0, "failed": 0}
     bad, running, todo = 0, [], list(names)
     while todo or running:
-        while todo and len(running) < args.jobs:
-            name = todo.pop(0)
+        while len(running) < args.jobs:
+            name = next((n for n in todo if may_start(n, running)), None)
+            if not name:
+                break
+            todo.remove(name)
             running.append(Child(name, cases[name]))
         time.sleep(0.005)
         for child in list(running):
@@ -194,27 +217,27 @@ def run_all(args, cases, required, failing):
             if not end:
                 continue
             running.remove(child)
-            bad += report(args, child, end, required, failing, counts)
+            bad += report(args, child, end, lists, counts)
     print(f"{counts['passed']} passed, {counts['skipped']} skipped, {counts['failed']} failed"
           + (f", {bad} not as they must" if bad else ""))
     return 1 if bad or not names else 0
 
 
-def report(args, child, end, required, failing, counts):
+def report(args, child, end, lists, counts):
     """Prints one line; 1: it is not as it must be."""
     how, said = end
     counts[how] += 1
     name, why, wrong = child.name, "", 0
     if how == "failed":
         why = " # " + last_line(said)
-        if name in failing:
-            why += f" (known: {failing[name]})"
+        if name in lists.failing:
+            why += f" (known: {lists.failing[name]})"
         else:
             wrong = 1
     elif how == "skipped":
-        why = " # " + last_line(said) if args.why or name in required else ""
-        wrong = int(name in required)
-    elif name in failing:
+        wrong = int(lists.must_not_skip(name))
+        why = " # " + last_line(said) if args.why or wrong else ""
+    elif name in lists.failing:
         why, wrong = " # passes: remove it from those that fail", 1
     print(f"{'BAD ' if wrong else ''}{how} {name}{why}")
     if how == "failed" and wrong:
