@@ -117,18 +117,38 @@ static bool check_first(enum hca_rule rule, uint64_t caller)
 	return first;
 }
 
-void hca_check(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
+static void check_say(enum hca_rule rule, const char *fmt, va_list ap)
 {
 	char text[420];
+
+	vsnprintf(text, sizeof text, fmt, ap);
+	if (!hca_rule_on(rule))
+		hca_say("%s", text);
+	else
+		(hca_rule_level[rule] == HCA_LEVEL_FAIL ? hca_misuse : hca_say)(
+			"%s: %s", check_rule[rule].name, text);
+}
+
+void hca_check(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
+{
 	va_list ap;
 
 	if (!hca_rule_on(rule) || !check_first(rule, caller))
 		return;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	check_say(rule, fmt, ap);
 	va_end(ap);
-	(hca_rule_level[rule] == HCA_LEVEL_FAIL ? hca_misuse
-						: hca_say)("%s: %s", check_rule[rule].name, text);
+}
+
+void hca_check_or_say(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!check_first(rule, caller))
+		return;
+	va_start(ap, fmt);
+	check_say(rule, fmt, ap);
+	va_end(ap);
 }
 
 const char *hca_site(uint32_t proc, uint64_t caller, struct hca_site *to)

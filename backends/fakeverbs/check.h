@@ -81,6 +81,10 @@ void hca_check_load(void);
 /* The rule is broken at `caller` (0: not by a call). One report for each rule and call site. */
 void hca_check(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same for why a call was refused, which is said in any case: with the rule off, without its
+ * name. */
+void hca_check_or_say(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* A call site in words: "main+0x12", or "?". `proc`: of which process. */
 struct hca_site {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/fakeverbs/check.h"
+#include "backends/fakeverbs/personality.h"
 
 #define CHECK_LONG_NS 60000000000ull
 
@@ -45,7 +46,7 @@ static const struct check_name check_rights[] = {
 static const char *const check_state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
 struct check_words {
-	char text[160];
+	char text[320];
 };
 
 static const char *check_words(const struct check_name *names, size_t count, uint32_t bits,
@@ -54,66 +55,110 @@ static const char *check_words(const struct check_name *names, size_t count, uin
 	size_t n = 0;
 
 	snprintf(to->text, sizeof to->text, "nothing");
-	for (size_t i = 0; i < count && n < sizeof to->text; i++)
-		if (bits & names[i].bit)
-			n += (size_t)snprintf(to->text + n, sizeof to->text - n, "%s%s",
-					      n ? " " : "", names[i].name);
+	for (size_t i = 0; i < count && n < sizeof to->text; i++) {
+		if (!(bits & names[i].bit))
+			continue;
+		n += (size_t)snprintf(to->text + n, sizeof to->text - n, "%s%s", n ? " " : "",
+				      names[i].name);
+		bits &= ~names[i].bit;
+	}
+	if (bits && n < sizeof to->text) /* without a name */
+		snprintf(to->text + n, sizeof to->text - n, "%s0x%x", n ? " " : "", bits);
 	return to->text;
 }
 
 /* ---- ibv_modify_qp -------------------------------------------------------------------------- */
 
-/* The first attribute that is refused by itself. The address has its own line already. */
+/* Why no packet could go to this address; NULL: it could. */
+static const char *check_bad_address(uint32_t port, const struct ibv_ah_attr *ah)
+{
+	bool roce = hca_personality(port)->link_layer != IBV_LINK_LAYER_INFINIBAND;
+	enum ibv_gid_type type;
+	union ibv_gid gid;
+
+	if (ah->port_num != 1)
+		return "AV (ah_attr.port_num is not 1)";
+	if (ah->sl > 15)
+		return "AV (ah_attr.sl is more than 15)";
+	if (roce && !ah->is_global)
+		return "AV (ah_attr.is_global is not set, and RoCE has no other addresses)";
+	if (ah->is_global && !hca_gid_get(port, ah->grh.sgid_index, &gid, &type))
+		return "AV (ah_attr.grh.sgid_index is an empty entry of the table)";
+	return !roce && !ah->dlid ? "AV (ah_attr.dlid is 0)" : NULL;
+}
+
+/* The first attribute that is refused by itself. An address that nobody answers to, and an alternate
+ * path, have their own lines. */
 static const char *check_bad_value(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	const int apart = IBV_QP_AV | IBV_QP_ALT_PATH;
 
+	if ((mask & IBV_QP_CUR_STATE) && (uint32_t)a->cur_qp_state != qp->state)
+		return "CUR_STATE";
 	for (size_t i = 0; i < ARRAY_LEN(check_attrs); i++) {
 		int bit = (int)check_attrs[i].bit;
 
 		if ((mask & bit & ~apart) && hca_qp_check_values(qp, a, bit))
 			return check_attrs[i].name;
 	}
-	return NULL;
+	return mask & IBV_QP_AV ? check_bad_address(qp->port, &a->ah_attr) : NULL;
+}
+
+/* What is wrong with the mask, in words; false: nothing. */
+static bool check_mask_words(const struct hca_qp *qp, enum ibv_qp_state to, int mask,
+			     struct check_words *out)
+{
+	struct check_words less, more;
+	int required, optional;
+
+	if (!hca_qp_masks((enum ibv_qp_type)qp->type, (enum ibv_qp_state)qp->state, to, &required,
+			  &optional)) {
+		snprintf(out->text, sizeof out->text, "there is no such way");
+		return true;
+	}
+	uint32_t missing = (uint32_t)(required & ~mask);
+	uint32_t extra = (uint32_t)(mask & ~(required | optional | IBV_QP_STATE));
+
+	size_t n = (size_t)snprintf(out->text, sizeof out->text, "the mask");
+
+	if (missing)
+		n += (size_t)snprintf(
+			out->text + n, sizeof out->text - n, " lacks %.180s",
+			check_words(check_attrs, ARRAY_LEN(check_attrs), missing, &less));
+	if (extra)
+		snprintf(out->text + n, sizeof out->text - n, "%s has %.180s, not for this way",
+			 missing ? ", and" : "",
+			 check_words(check_attrs, ARRAY_LEN(check_attrs), extra, &more));
+	return missing || extra;
 }
 
 void hca_check_modify_refused(const struct hca_qp *qp, enum ibv_qp_state to,
 			      const struct ibv_qp_attr *a, int mask, uint64_t caller)
 {
-	enum ibv_qp_state from = (enum ibv_qp_state)qp->state;
-	struct check_words less, more;
+	struct check_words words;
 	struct hca_site at;
-	int required, optional;
 
-	if ((uint32_t)to >= ARRAY_LEN(check_state))
-		return;
 	hca_site(qp->item.proc, caller, &at);
-	if (!hca_qp_masks((enum ibv_qp_type)qp->type, from, to, &required, &optional)) {
-		hca_check(HCA_RULE_MODIFY_MASK, caller,
-			  "ibv_modify_qp at %s: qp 0x%x: there is no way from %s to %s", at.text,
-			  qp->number, check_state[from], check_state[to]);
+	if ((uint32_t)to >= ARRAY_LEN(check_state)) {
+		hca_check_or_say(HCA_RULE_MODIFY_VALUE, caller,
+				 "ibv_modify_qp at %s: qp 0x%x, in %s: there is no state %d",
+				 at.text, qp->number, check_state[qp->state], (int)to);
 		return;
 	}
-	uint32_t missing = (uint32_t)(required & ~mask);
-	uint32_t extra = (uint32_t)(mask & ~(required | optional | IBV_QP_STATE));
-
-	if (missing || extra) {
-		hca_check(HCA_RULE_MODIFY_MASK, caller,
-			  "ibv_modify_qp at %s: qp 0x%x, %s to %s: the mask lacks %s, and has %s "
-			  "that do not belong",
-			  at.text, qp->number, check_state[from], check_state[to],
-			  check_words(check_attrs, ARRAY_LEN(check_attrs), missing, &less),
-			  check_words(check_attrs, ARRAY_LEN(check_attrs), extra, &more));
+	if (check_mask_words(qp, to, mask, &words)) {
+		hca_check_or_say(HCA_RULE_MODIFY_MASK, caller,
+				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: %s", at.text, qp->number,
+				 check_state[qp->state], check_state[to], words.text);
 		return;
 	}
-	const char *bad = check_bad_value(qp, a, mask);
+	const char *wrong = check_bad_value(qp, a, mask);
 
-	if (bad)
-		hca_check(
-			HCA_RULE_MODIFY_VALUE, caller,
-			"ibv_modify_qp at %s: qp 0x%x: the mask says %s, and its value is none of "
-			"this HCA",
-			at.text, qp->number, bad);
+	if (wrong)
+		hca_check_or_say(HCA_RULE_MODIFY_VALUE, caller,
+				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: the mask says %s, and "
+				 "its value is none of this HCA",
+				 at.text, qp->number, check_state[qp->state], check_state[to],
+				 wrong);
 }
 
 void hca_check_modified(const struct hca_qp *qp, int mask, uint64_t caller)
@@ -152,7 +197,8 @@ void hca_check_reg(uint64_t address, uint64_t bytes, unsigned int access, uint64
 			  "ibv_reg_mr of %llu bytes at 0x%llx: %s without LOCAL_WRITE is refused "
 			  "(called at %s)",
 			  (unsigned long long)bytes, (unsigned long long)address,
-			  check_words(check_rights, ARRAY_LEN(check_rights), access, &rights),
+			  check_words(check_rights, ARRAY_LEN(check_rights), access & writes,
+				      &rights),
 			  hca_site(hca_proc_id(os_proc()), caller, &at));
 }
 

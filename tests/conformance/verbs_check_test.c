@@ -514,6 +514,61 @@ START_TEST(what_an_hca_writes_is_not_the_programs_doing)
 }
 END_TEST
 
+/* What the last call of each of these is refused for. */
+static const struct {
+	int mask_less, mask_more;
+	int port_num, state, sgid_index;
+	const char *why;
+} refusals[] = {
+	{IBV_QP_PORT | IBV_QP_PKEY_INDEX, 0, 1, 0, 3,
+	 "RESET to INIT: the mask lacks PKEY_INDEX PORT"},
+	{0, IBV_QP_QKEY | IBV_QP_SQ_PSN, 1, 0, 3,
+	 "RESET to INIT: the mask has QKEY SQ_PSN, not for this way"},
+	{IBV_QP_PORT, IBV_QP_QKEY, 1, 0, 3,
+	 "RESET to INIT: the mask lacks PORT, and has QKEY, not for this way"},
+	{0, IBV_QP_QKEY | 1 << 30, 1, 0, 3, "the mask has QKEY 0x40000000, not"},
+	{0, 0, 2, 0, 3, "RESET to INIT: the mask says PORT, and its value is none"},
+	{0, 0, 1, IBV_QPS_RTS, 3, "RESET to RTS: there is no such way"},
+	{0, 0, 1, 77, 3, "in RESET: there is no state 77"},
+	{0, 0, 1, IBV_QPS_RTR, 200,
+	 "INIT to RTR: the mask says AV (ah_attr.grh.sgid_index is an empty"},
+};
+
+static int refusal;
+
+static void modify_and_be_refused(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	struct ibv_qp_attr a = vh_attr_of(&h, 0);
+	int mask = VH_INIT_MASK;
+
+	a.qp_state = IBV_QPS_INIT;
+	a.port_num = (uint8_t)refusals[refusal].port_num;
+	a.ah_attr.grh.sgid_index = (uint8_t)refusals[refusal].sgid_index;
+	if (refusals[refusal].state)
+		a.qp_state = (enum ibv_qp_state)refusals[refusal].state;
+	if (a.qp_state == IBV_QPS_RTR) {
+		vh_connect_end(&h, 0, IBV_QPS_INIT);
+		mask = VH_RTR_MASK;
+	}
+	mask = (mask & ~refusals[refusal].mask_less) | refusals[refusal].mask_more;
+	ck_assert_int_eq(ibv_modify_qp(h.end[0].qp, &a, mask), EINVAL);
+	vh_free(&h);
+}
+
+/* With the sanitizer, and without it. */
+START_TEST(a_refused_ibv_modify_qp_says_why)
+{
+	refusal = _i / 2;
+	ck_assert(!run_listening(modify_and_be_refused, _i % 2 ? "DOPPEL_VERBS_CHECK=none" : NULL));
+	ck_assert_msg(strstr(said, refusals[refusal].why), "expected '%s' in: %s",
+		      refusals[refusal].why, said);
+	ck_assert_int_eq(strstr(said, "verbs-modify") == NULL, _i % 2);
+}
+END_TEST
+
 START_TEST(a_hang_is_not_blamed_on_a_post_that_was_mended)
 {
 	ck_assert(run_listening(mend_a_refused_post_and_hang, NULL));
@@ -532,6 +587,8 @@ int main(void)
 	tcase_add_test(t, each_rule_has_a_case);
 	tcase_add_test(t, levels_change);
 	tcase_add_test(t, what_an_hca_writes_is_not_the_programs_doing);
+	tcase_add_loop_test(t, a_refused_ibv_modify_qp_says_why, 0,
+			    2 * (int)(sizeof refusals / sizeof refusals[0]));
 	tcase_add_test(t, a_hang_is_not_blamed_on_a_post_that_was_mended);
 	return vh_suite_run("verbs check", t);
 }
