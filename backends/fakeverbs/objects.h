@@ -13,10 +13,10 @@
 #include <infiniband/verbs.h>
 
 #include "backends/fakeverbs/arena.h"
+#include "backends/fakeverbs/far.h"
 #include "backends/fakeverbs/hca_ready.h"
 #include "backends/peermem.h"
 #include "core/os/os.h"
-#include "backends/fakeverbs/far.h"
 
 #pragma GCC visibility push(hidden)
 
