@@ -4,6 +4,7 @@
  * behavior" of the CUDA documentation), misuse. A copy is held back by a gate kernel in its stream,
  * which waits for a word, where a test must see that a call did or did not wait.
  */
+#include "tests/bytes.h"
 #include "tests/conformance/cuda_harness.h"
 
 CH_KERNEL(gate, 0)
@@ -120,8 +121,9 @@ CH_TEST(memset_fills_exactly_its_range)
 	CU(cudaMemset(p, 0xff, 300));
 	CU(cudaMemset(p + 7, 0x1234, 200)); /* the low byte counts */
 	CU(cudaMemcpy(back, p, 300, cudaMemcpyDeviceToHost));
-	for (int i = 0; i < 300; i++)
-		ck_assert_uint_eq(back[i], i >= 7 && i < 207 ? 0x34 : 0xff);
+	ck_assert_uint_eq(bytes_until_not(back, 0xff, 7), 7);
+	ck_assert_uint_eq(bytes_until_not(back + 7, 0x34, 200), 200);
+	ck_assert_uint_eq(bytes_until_not(back + 207, 0xff, 93), 93);
 	CU(cudaMemsetAsync(pinned + 1, 9, 100, 0));
 	CU(cudaDeviceSynchronize());
 	ck_assert_int_eq(pinned[0] + pinned[1] + pinned[100] + pinned[101], 18);

@@ -2,6 +2,7 @@
 /* Memory calls of the GPU double: allocation, pinned host memory, pointer attributes, misuse. */
 #include <cuda.h>
 
+#include "tests/bytes.h"
 #include "tests/conformance/cuda_harness.h"
 
 CH_TEST(malloc_is_aligned_and_first_fit)
@@ -88,8 +89,7 @@ CH_TEST(fresh_memory_of_a_world_is_zero)
 
 	memset(host, 1, sizeof host);
 	CU(cudaMemcpy(host, p, sizeof host, cudaMemcpyDeviceToHost));
-	for (size_t i = 0; i < sizeof host; i++)
-		ck_assert_uint_eq(host[i], 0);
+	ck_assert_uint_eq(bytes_until_not(host, 0, sizeof host), sizeof host);
 	CU(cudaMemset(p, 0xee, sizeof host)); /* for the next world to find gone */
 	CU(cudaFree(p));
 }
@@ -140,8 +140,7 @@ CH_TEST(host_alloc_is_readable_and_pinned)
 	void *dev = NULL;
 	char *p = ch_pinned(10000);
 
-	for (int i = 0; i < 10000; i++)
-		ck_assert_int_eq(p[i], 0);
+	ck_assert_uint_eq(bytes_until_not(p, 0, 10000), 10000);
 	CU(cudaHostGetDevicePointer(&dev, p, 0));
 	ck_assert_ptr_eq(dev, p);
 	CU(cudaHostGetFlags(&flags, p));

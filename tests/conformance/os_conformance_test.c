@@ -17,6 +17,7 @@
 #include "core/os/os_ops.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
+#include "tests/bytes.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -378,8 +379,7 @@ static void alloc_gives_zeroed_memory(void)
 		uint8_t *p = os_alloc(bytes, "test block");
 		ck_assert_ptr_nonnull(p);
 		ck_assert_uint_eq((uintptr_t)p % 16, 0);
-		for (size_t i = 0; i < bytes; i++)
-			ck_assert_uint_eq(p[i], 0);
+		ck_assert_uint_eq(bytes_until_not(p, 0, bytes), bytes);
 		memset(p, 0xff, bytes);
 		os_free(p);
 	}
@@ -719,8 +719,7 @@ static void shm_is_made_opened_and_unlinked(void)
 	ck_assert_int_eq(os_shm_create(name, 8192, (void **)&a), 0);
 	ck_assert_int_eq(os_shm_create(name, 8192, &none), EEXIST);
 	ck_assert_ptr_null(none);
-	for (int i = 0; i < 8192; i++)
-		ck_assert_uint_eq(a[i], 0);
+	ck_assert_uint_eq(bytes_until_not(a, 0, 8192), 8192);
 	ck_assert_int_eq(os_shm_open(name, 1 << 20, &none), EINVAL);
 	ck_assert_int_eq(os_shm_open(name, 8192, (void **)&b), 0);
 	a[4097] = 42;

@@ -14,6 +14,8 @@ esac
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 rc=0
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 fail() { echo "$*"; rc=1; }
 run() { timeout 30 "$doppel" verbs-run --bare "$@"; }
 
@@ -47,10 +49,11 @@ got=$(run --host 7 ibv_devices 2>&1) && fail "host 7 is taken"
 # faults: every packet between two hosts is lost, the requester finds out in its time
 printf 'fabric.packet forever drop\n' >"$dir/plan"
 pair() { # options of both
-	run --fabric faults-$$ --host 0 "$@" ibv_rc_pingpong -g 3 -n 50 -p $((20000 + $$ % 20000)) >"$dir/server" 2>&1 &
+	port_take
+	run --fabric faults-$$ --host 0 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port >"$dir/server" 2>&1 &
 	local server=$! got=0
-	sleep 1
-	run --fabric faults-$$ --host 1 "$@" ibv_rc_pingpong -g 3 -n 50 -p $((20000 + $$ % 20000)) localhost >"$dir/client" 2>&1 || got=$?
+	until_true 20 listens $port || true
+	run --fabric faults-$$ --host 1 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port localhost >"$dir/client" 2>&1 || got=$?
 	[ $got = 0 ] || kill $server 2>/dev/null || true # it waits for what will never come
 	wait $server || got=$?
 	return $got

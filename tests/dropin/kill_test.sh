@@ -15,26 +15,23 @@ esac
 dir=$(mktemp -d)
 fabric=kill-$$
 trap 'pkill -9 -f "ib_write_bw .*-D 2 -p $port" 2>/dev/null || true; rm -rf "$dir"' EXIT
-RANDOM=$seed
-port=$((22000 + $$ % 20000))
-limit=30 # seconds: 8 tries of 4.096 us << 14, four times over, and a slow machine
-shm=$(ls /dev/shm)
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+RANDOM=$seed port=none
+limit=90 # seconds: 8 tries of 4.096 us << 14, four times over, and a slow machine
+shm=$(shm_list)
 retried=0
 declare -A ended=([both]=0 [error]=0 [early]=0)
 
-listens() { grep -q ":$(printf %04X "$1") 00000000:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 # The program itself, not the launcher around it; empty: not there (any more).
 pid_of() { pgrep -f "^ib_write_bw .*-p $port( |\$)$1" | head -1 || true; }
 
 for ((i = 1; i <= count; i++)); do
-	port=$((port + 1))
-	args=(ib_write_bw -F -x 3 -s 65536 -D 2 -p $port)
+	port_take
+	args=(ib_write_bw -F -x 3 -s 65536 -D 2 -p "$port")
 	timeout $limit "$doppel" verbs-run --fabric "$fabric" "${args[@]}" >"$dir/server" 2>&1 &
 	server=$!
-	for _ in $(seq 100); do
-		listens $port && break
-		sleep 0.05
-	done
+	until_true 20 listens $port || true
 	timeout $limit "$doppel" verbs-run --fabric "$fabric" "${args[@]}" 127.0.0.1 >"$dir/client" 2>&1 &
 	client=$!
 	ms=$((RANDOM % 3000))
@@ -57,7 +54,8 @@ for ((i = 1; i <= count; i++)); do
 	if grep -qE 'status 12|transport retry|Failed status 12' "$dir/server" "$dir/client"; then
 		retried=$((retried + 1))
 	fi
-	[ "$(ls /dev/shm)" = "$shm" ] || { echo "left in /dev/shm: $(ls /dev/shm)"; exit 1; }
+	left=$(shm_left "$shm")
+	[ -z "$left" ] || { echo "left in /dev/shm: $left"; exit 1; }
 done
 # the fabric is as new
 timeout $limit "$doppel" verbs-run --fabric "$fabric" ibv_devices >/dev/null

@@ -13,26 +13,24 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fabric=programs-$$
 rc=0 ran=0
-port=$((20000 + $$ % 20000))
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 
 # A server and a client; both must end with 0.
 pair() {
 	local program=$1
 	shift
 	command -v "$program" >/dev/null || return 0
-	port=$((port + 1))
+	port_take
 	ran=$((ran + 1))
-	local args=(timeout 60 "$doppel" verbs-run --fabric "$fabric" "$program" "$@" -p $port)
+	local args=(timeout 60 "$doppel" verbs-run --fabric "$fabric" "$program" "$@" -p "$port")
 	"${args[@]}" >"$dir/server" 2>&1 &
-	local server=$! got=0 try
-	for try in $(seq 50); do # until it listens
-		grep -q ":$(printf %04X $port) 00000000:0000 0A" /proc/net/tcp /proc/net/tcp6 && break
-		sleep 0.1
-	done
+	local server=$! got=0
+	until_true 50 listens $port || true # the client then says what is wrong
 	"${args[@]}" localhost >"$dir/client" 2>&1 || got=$?
 	wait $server || got=server:$?
 	[ "$got" = 0 ] && return
-	echo "$program $*: $got after $try tries"
+	echo "$program $*: $got"
 	grep -hvE "^[|+]" "$dir/server" "$dir/client" | head -n 40
 	rc=1
 }

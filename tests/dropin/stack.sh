@@ -12,7 +12,9 @@ for file in "$launcher" "$stack" "$1/verbs/libibverbs.so.1"; do
 done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-shm=$(ls /dev/shm)
+# shellcheck source=tests/lib.sh
+. "$(dirname "$0")/../../tests/lib.sh"
+shm=$(shm_list)
 limit=20 # seconds: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT below give up after two
 export NCCL_IB_TIMEOUT=14 NCCL_IB_RETRY_CNT=6
 
@@ -47,7 +49,8 @@ for ((i = 1; i <= kills; i++)); do
 		grep -q 'to check in at the root' "$dir/out" || { tail -20 "$dir/out"; exit 1; }
 		unborn=$((unborn + 1))
 	elif [ -n "$pid" ]; then errors=$((errors + 1)); else over=$((over + 1)); fi
-	[ "$(ls /dev/shm)" = "$shm" ] || { echo "left in /dev/shm: $(ls /dev/shm)"; exit 1; }
+	left=$(shm_left "$shm")
+	[ -z "$left" ] || { echo "left in /dev/shm: $left"; exit 1; }
 done
 check "the all-reduce after the kills failed"
 echo "right before and after; $errors killed peers, each an error at the other; $unborn killed before" \

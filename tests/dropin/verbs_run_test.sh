@@ -10,6 +10,8 @@ case $(readelf -d "$build/libdoppel-rt.so") in
 *libasan* | *libtsan*) echo "foreign programs carry no sanitizer"; exit 77 ;;
 esac
 rc=0
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 fail() { echo "$*"; rc=1; }
 run() { timeout 30 "$doppel" verbs-run "$@"; }
 
@@ -50,16 +52,24 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test
 	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 30 "$doppel" verbs-run)
 	check nobody 65534 "${nobody[@]}"
 	# two of them share one user namespace, or they could not reach each other's memory
-	"${nobody[@]}" sh -c 'readlink /proc/self/ns/user; sleep 2' >"${TMPDIR:-/tmp}/space.$$" &
-	sleep 1
+	held=$(mktemp -u)
+	mkfifo "$held"
+	"${nobody[@]}" sh -c 'readlink /proc/self/ns/user; read -r until_told' \
+		<"$held" >"${TMPDIR:-/tmp}/space.$$" &
+	first=$!
+	exec {hold}>"$held"
+	rm -f "$held"
+	until_true 20 test -s "${TMPDIR:-/tmp}/space.$$" || fail "the first program of nobody says nothing"
 	second=$("${nobody[@]}" readlink /proc/self/ns/user)
-	wait $!
+	exec {hold}>&-
+	wait $first || true # read meets the end
 	[ "$second" = "$(cat "${TMPDIR:-/tmp}/space.$$")" ] || fail "two programs of one user, two user namespaces"
 	rm -f "${TMPDIR:-/tmp}/space.$$"
 	if command -v ibv_rc_pingpong >/dev/null; then
-		talk=("${nobody[@]}" ibv_rc_pingpong -g 3 -n 50 -c -p $((20000 + $$ % 20000)))
+		port_take
+		talk=("${nobody[@]}" ibv_rc_pingpong -g 3 -n 50 -c -p "$port")
 		"${talk[@]}" >/dev/null 2>&1 &
-		sleep 1
+		until_true 20 listens $port || true
 		"${talk[@]}" localhost >/dev/null 2>&1 || fail "two programs of nobody do not reach each other"
 		wait $! || fail "two programs of nobody: the server failed"
 	fi

@@ -4,6 +4,8 @@
 # only. (Several processes need a real HCA: ci/soft-roce.)
 set -euo pipefail
 build_dir=$1
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 run() { timeout 100 "$build_dir/doppel" run all_reduce -b 8 -e 64K -f 8 --limit 90 "$@"; }
@@ -15,7 +17,7 @@ grep -q '^# Out of bounds values : 0 OK$' "$out/table"
 [ "$(grep -c ' sum ' "$out/table")" = 60 ] || { echo "12 types of 5 sizes expected"; exit 1; }
 
 # as a launcher of somebody else starts it
-port=$((20000 + RANDOM % 20000))
+port_take
 run --rank 0 --ranks 2 --gpus 2 --root 127.0.0.1:$port >"$out/rank"
 grep -q '0 OK$' "$out/rank"
 
@@ -28,6 +30,7 @@ grep -q 'process 0 (rank 0, pid [0-9]*) ended with 2' "$out/error"
 
 # one rank alone needs nobody
 rc=0
-timeout 60 "$build_dir/doppel" run all_reduce --rank 0 --ranks 1 --root 127.0.0.1:$((port + 1)) \
+port_take
+timeout 60 "$build_dir/doppel" run all_reduce --rank 0 --ranks 1 --root 127.0.0.1:$port \
 	--limit 50 >"$out/alone" || rc=$?
 [ $rc = 0 ] || { echo "one rank alone: exit code $rc"; exit 1; }

@@ -280,10 +280,12 @@ START_TEST(narrow_floats_round_trip)
 	for (uint32_t u = 0; u < 65536; u++) {
 		float h = rc_f32_of_f16((uint16_t)u), b = rc_f32_of_bf16((uint16_t)u);
 
-		ck_assert(h != h ? rc_f16_of_f32(h) == 0x7fff : rc_f16_of_f32(h) == u);
-		ck_assert(b != b ? rc_bf16_of_f32(b) == 0x7fff : rc_bf16_of_f32(b) == u);
-		if (h == h)
-			ck_assert((double)h == decode(&formats[DEV_F16], u));
+		/* not an assertion each: those that hold cost a system call */
+		if (rc_f16_of_f32(h) != (h != h ? 0x7fff : u) ||
+		    rc_bf16_of_f32(b) != (b != b ? 0x7fff : u) ||
+		    (h == h && (double)h != decode(&formats[DEV_F16], u)))
+			ck_abort_msg("code %#x: f16 %g and back %#x, bf16 %g and back %#x", u,
+				     (double)h, rc_f16_of_f32(h), (double)b, rc_bf16_of_f32(b));
 	}
 	for (uint32_t u = 0; u < 256; u++) {
 		float a = rc_f32_of_f8e4m3((uint8_t)u), c = rc_f32_of_f8e5m2((uint8_t)u);
@@ -341,9 +343,11 @@ START_TEST(any_count_and_in_place)
 		uint64_t before = get(f, s.raw_x, n), far = get(f, s.raw_y, n);
 
 		rc_reduce_copy(&job);
-		for (uint64_t i = 0; i < n; i++)
-			ck_assert_uint_eq(get(f, s.raw_x, i),
-					  reference(f, DEV_MIN, s.a[i], s.b[i], 0, 2, false));
+		uint64_t right = 0;
+		while (right < n && get(f, s.raw_x, right) == reference(f, DEV_MIN, s.a[right],
+									s.b[right], 0, 2, false))
+			right++;
+		ck_assert_uint_eq(right, n);
 		ck_assert_mem_eq(s.raw_x, s.raw_y, n * 4);
 		ck_assert_uint_eq(get(f, s.raw_x, n), before);
 		ck_assert_uint_eq(get(f, s.raw_y, n), far);

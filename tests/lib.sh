@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# For test scripts to source: what several of them do to others on the same machine, done so that no
+# two are in each other's way, and waits that are as long as it takes.
+
+# listens PORT: is there a server?
+listens() { grep -q ":$(printf %04X "$1") 00000000:0000 0A" /proc/net/tcp /proc/net/tcp6; }
+
+# port_take: sets `port` to a TCP port that nobody has, and that no other test takes before this
+# script has ended. Below what the kernel gives to connections.
+port_take() {
+	local try lock
+	for ((try = 0; try < 12000; try++)); do
+		port=$((20000 + ($$ * 17 + ${port_tries:-0}) % 12000))
+		port_tries=$((${port_tries:-0} + 1))
+		listens $port && continue
+		{ exec {lock}>"${TMPDIR:-/tmp}/doppel-port-$port"; } 2>/dev/null || continue
+		flock -n "$lock" && return
+		exec {lock}>&-
+	done
+	echo "no free port"
+	return 1
+}
+
+# until_true SECONDS COMMAND...: tries it until it succeeds, so long at most
+until_true() {
+	local until=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ $SECONDS -lt $until ] || return 1
+		sleep 0.05
+	done
+}
+
+# shm_left BEFORE: what is in /dev/shm, was not before (the list of then), and stays: other programs
+# have names there too, for a moment. Waits as long as something is left, 20 seconds at most.
+shm_list() { (cd /dev/shm && find . -mindepth 1 | LC_ALL=C sort); }
+shm_left() {
+	local left try
+	left=$(LC_ALL=C comm -13 <(echo "$1") <(shm_list))
+	for ((try = 0; try < 200; try++)); do
+		[ -n "$left" ] || return 0
+		sleep 0.1
+		left=$(LC_ALL=C comm -12 <(echo "$left") <(shm_list))
+	done
+	echo "$left"
+}
