@@ -60,8 +60,9 @@ static void hca_port_pkeys(struct hca_port *port, const char *text, uint32_t cou
 		unsigned long v = strtoul(text, &end, 0);
 
 		if (end == text || v > 0xffff || (*end && *end != ',') || n == count) {
-			hca_misuse("P_Keys '%s': expected up to %u of 16 bits, as 0xffff,0x8001",
-				   text, count - n);
+			hca_misuse("P_Keys: at '%s', expected 16 bits each, as 0xffff,0x8001, "
+				   "and no more than %u on this port",
+				   text, count);
 			return;
 		}
 		port->pkey[n++] = (uint16_t)v;
