@@ -48,7 +48,8 @@ static struct fabric_member *fabric_member(uint32_t id)
 /* A mutex that is held has its holder's number in it; the kernel takes that out when he is gone. */
 static bool fabric_holds(const struct fabric_member *m)
 {
-	return __atomic_load_n((const uint32_t *)&m->alive, __ATOMIC_RELAXED) & FUTEX_TID_MASK;
+	return __atomic_load_n((const uint32_t *)&m->alive, __ATOMIC_RELAXED) & FUTEX_TID_MASK &&
+	       !__atomic_load_n(&m->gone, __ATOMIC_RELAXED);
 }
 
 static bool fabric_alive(uint32_t id)
@@ -62,6 +63,9 @@ static int fabric_copy_failed(uint32_t id, const char *what)
 {
 	int rc = errno;
 
+	/* its threads end one after the other: it may have no memory any more, and still hold */
+	if (rc == ESRCH)
+		__atomic_store_n(&fabric_member(id)->gone, 1, __ATOMIC_RELAXED);
 	if (rc == ESRCH || !fabric_alive(id))
 		return EHOSTDOWN;
 	if (rc == EPERM && !__atomic_exchange_n(&fabric.told, 1, __ATOMIC_RELAXED))
@@ -328,6 +332,7 @@ int fabric_joined(void)
 	if (!m)
 		return EAGAIN;
 	m->pid = getpid();
+	m->gone = 0;
 	rc = fabric_bell_start(m);
 	if (rc)
 		return rc;

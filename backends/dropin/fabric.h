@@ -31,6 +31,7 @@ struct fabric_member {
 	pthread_mutex_t alive;
 	uint32_t id; /* never used again; its place is id % FABRIC_MEMBERS. 0: free */
 	int32_t pid;
+	uint32_t gone; /* found to be dying, by one who missed its memory */
 };
 
 /* At the front of the memory. */

@@ -347,7 +347,7 @@ void hca_check_wakeup(const struct hca_channel *ch, uint64_t caller)
 	       (cq = hca_slab_next(&w->cq, ch->item.proc, &at))) {
 		if (cq->channel != ch->item.index + 1)
 			continue;
-		hca_lock(&cq->item.lock);
+		hca_cq_lock(cq);
 		bool lost = cq->ring && cq->armed_over && cq->arm != HCA_ARM_NONE &&
 			    cq->tail != cq->shown && !cq->events;
 		uint32_t n = cq->shown - cq->tail;

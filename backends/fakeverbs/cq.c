@@ -48,7 +48,7 @@ struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 
 	if (!ring)
 		goto err;
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	hca_cq_init(cq, c->hca, ring, size);
 	cq->ignore_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0;
 	cq->stamps = (a->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
@@ -97,7 +97,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 void hca_cq_destroy(struct hca_cq *cq)
 {
 	hca_event_purge(cq->context, HCA_ELEMENT_CQ, cq->item.index, cq->item.generation);
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	uint64_t ring = cq->ring;
 
 	cq->ring = 0;
@@ -142,7 +142,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 /* Names one completion for the memory model: no address, so it meets no other object. */
 static uint64_t hca_cqe_token(const struct hca_cq *cq)
 {
-	return 1ull << 63 | (uint64_t)cq->item.index << 32 | cq->head;
+	return 1ull << 63 | (uint64_t)cq->item.index << 32 | (cq->head + 1);
 }
 
 /* ---- filling -------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static void hca_cq_overran(void *object, uint64_t generation)
 	if (__atomic_load_n(&cq->item.generation, __ATOMIC_ACQUIRE) != (uint32_t)generation)
 		return;
 	while ((qp = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
-		hca_lock(&qp->item.lock);
+		hca_qp_lock(qp);
 		if (qp->sq.ring && (qp->send_cq == index || qp->recv_cq == index) &&
 		    qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR) {
 			hca_event_post(qp->context, IBV_EVENT_QP_FATAL, qp->item.index,
@@ -215,8 +215,7 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 	struct os_fault f;
 
 	mem_release(NULL); /* what came before the completion is in memory when it is found */
-	if (hca_lock_broken(&cq->item.lock) && !cq->held)
-		cq->shown = cq->head;
+	hca_cq_lock(cq);
 	if (cq->ignore_overrun && cq->head - cq->tail == cq->size)
 		hca_cq_overwrite(cq);
 	bool full = cq->overrun || cq->head - cq->tail == cq->size;
@@ -228,9 +227,9 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 		struct hca_cqe *at = hca_cqe_at(cq, cq->head);
 
 		*at = *e;
-		__atomic_store_n(&cq->head, cq->head + 1, __ATOMIC_RELEASE);
 		at->token = hca_cqe_token(cq);
 		at->timestamp = hca_cq_stamp(cq);
+		__atomic_store_n(&cq->head, cq->head + 1, __ATOMIC_RELEASE);
 		mem_release((const void *)(uintptr_t)at->token);
 		os_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
 		if (!cq->held)
@@ -252,7 +251,7 @@ static void hca_cq_show(void *object, uint64_t generation)
 {
 	struct hca_cq *cq = object;
 
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	bool live = cq->ring && cq->item.generation == (uint32_t)generation;
 	uint64_t handle = cq->item.handle;
 
@@ -270,7 +269,7 @@ void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns)
 	const struct sim_event_attr attr = {
 		.name = "cq.show", .kind = SIM_EVENT_TIMER, .delay_ns = ns};
 
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	bool first = !cq->held;
 
 	cq->held = 1;
@@ -284,7 +283,7 @@ void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns)
 
 void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 {
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	uint32_t to = cq->tail, shown = cq->shown;
 
 	for (uint32_t i = cq->tail; i != cq->head; i++) {
@@ -371,7 +370,7 @@ int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n)
 {
 	int got = 0;
 
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	cq->armed_over = 0;
 	for (; got < n && cq->tail != cq->shown; got++)
 		e[got] = *hca_cqe_at(cq, cq->tail++);
@@ -421,7 +420,7 @@ int hca_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
 	if (rc)
 		return rc;
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	cq->armed_at = HCA_CALLER();
 	cq->armed_over = cq->tail != cq->shown;
 	if (!solicited_only)

@@ -13,7 +13,7 @@
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static void hca_cq_tell(struct hca_cq *cq)
+void hca_cq_tell(struct hca_cq *cq)
 {
 	cq->arm = HCA_ARM_NONE;
 	cq->moderated = 0;
@@ -24,7 +24,7 @@ static void hca_cq_period_over(void *object, uint64_t generation)
 {
 	struct hca_cq *cq = object;
 
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	if (cq->ring && cq->item.generation == (uint32_t)generation) {
 		cq->period_runs = 0;
 		if (cq->moderated && cq->arm != HCA_ARM_NONE)
@@ -64,7 +64,7 @@ int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
 		return EINVAL;
 	bool on = a->moderate.cq_count > 1 && a->moderate.cq_period;
 
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	cq->moderate_count = on ? a->moderate.cq_count : 0;
 	cq->moderate_period_us = on ? a->moderate.cq_period : 0;
 	if (cq->moderated && !on) /* nothing is held back any longer */
@@ -94,7 +94,7 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 
 	if (!ring)
 		return ENOMEM;
-	hca_lock(&cq->item.lock);
+	hca_cq_lock(cq);
 	uint32_t used = cq->head - cq->tail, old_size = cq->size;
 
 	old = ring;

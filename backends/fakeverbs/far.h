@@ -49,6 +49,7 @@ struct hca_far {
 extern const struct hca_far *hca_far;
 
 #define HCA_FAR_NUMBER_BITS 8
+#define HCA_FAR_ORPHAN      UINT32_MAX /* of no process: what outlives its maker */
 #define HCA_FAR_NOBODY      0xffu /* a number that no process has: the member's packets */
 
 static inline bool hca_is_here(uint32_t proc)
@@ -57,7 +58,7 @@ static inline bool hca_is_here(uint32_t proc)
 }
 static inline bool hca_is_alive(uint32_t proc)
 {
-	return !hca_far || proc >> HCA_FAR_NUMBER_BITS == hca_far->self ||
+	return !hca_far || proc >> HCA_FAR_NUMBER_BITS == hca_far->self || proc == HCA_FAR_ORPHAN ||
 	       hca_far->alive(proc >> HCA_FAR_NUMBER_BITS);
 }
 

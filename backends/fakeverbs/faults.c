@@ -33,7 +33,7 @@ static void hca_device_died(void *object, uint64_t port)
 		if (c->port == port)
 			hca_event_post(c->item.index, IBV_EVENT_DEVICE_FATAL, 1, 0);
 	for (at = 0; (qp = hca_slab_next(&w->qp, UINT32_MAX, &at));) {
-		hca_lock(&qp->item.lock);
+		hca_qp_lock(qp);
 		if (qp->sq.ring && qp->port == port)
 			hca_qp_to_error(qp);
 		hca_unlock(&qp->item.lock);
@@ -101,7 +101,7 @@ int hca_post_fault(struct hca_qp *qp, const char *site, const struct ibv_qp *ibv
 
 	hca_device_fault(qp->port);
 	if (hca_fault("verbs.qp", ibv, qp->port, -1, &f)) {
-		hca_lock(&qp->item.lock);
+		hca_qp_lock(qp);
 		if (f.kind == OS_FAULT_FATAL)
 			hca_event_post(qp->context, IBV_EVENT_QP_FATAL, qp->item.index,
 				       qp->item.generation);

@@ -226,7 +226,9 @@ struct hca_srq {
 	uint32_t failed; /* IBV_EVENT_SRQ_ERR was said */
 	uint32_t xrcd;   /* index + 1: an XRC one, with a number and a completion queue */
 	uint32_t cq;
-	uint32_t pad0;
+	/* while a receive leaves it: for which queue pair (index + 1), and `done` here and `head` there
+	 * before it */
+	uint32_t taker, taken, taker_head;
 	struct hca_queue rq;
 };
 

@@ -219,7 +219,7 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	mem_release(NULL); /* the doorbell */
 	int fault = hca_post_fault(qp, "verbs.post_send", ibv);
 
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
@@ -280,7 +280,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	mem_release(NULL);
 	int fault = hca_post_fault(qp, "verbs.post_recv", ibv);
 
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);

@@ -32,8 +32,10 @@ int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inli
 
 void hca_queue_end(struct hca_queue *q)
 {
-	hca_mem_give(q->ring, (uint64_t)q->size * q->stride);
-	q->ring = 0;
+	uint64_t ring = q->ring;
+
+	q->ring = 0; /* first: never given twice, should the caller die in here */
+	hca_mem_give(ring, (uint64_t)q->size * q->stride);
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */
@@ -109,7 +111,7 @@ struct hca_qp *hca_qp_try_number(uint32_t port_index, uint32_t number)
 
 struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 {
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	if (qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation)
 		return qp;
 	hca_unlock(&qp->item.lock);
@@ -310,7 +312,7 @@ struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_att
 	qp = h ? hca_slab_take_owned(&hca_world()->qp, h) : NULL;
 	if (!qp)
 		goto err;
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	rc = hca_qp_make(qp, c, a);
 	if (!rc)
 		hca_qp_enter(qp);
@@ -389,7 +391,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 
 	hca_qp_leave(qp);
 	hca_mcast_end(qp);
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	os_trace("qp.destroy", hca_qp_id(qp), qp->state, 0);
 	hca_atomic_settle(qp, false);
 	hca_early_drop(qp);
@@ -546,7 +548,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	int rc;
 
 	mask = hca_qp_mask((enum ibv_qp_type)qp->type, mask);
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	enum ibv_qp_state from = (enum ibv_qp_state)qp->state;
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
 
@@ -586,7 +588,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 		return rc;
 	memset(a, 0, sizeof *a);
 	memset(init, 0, sizeof *init);
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)qp->state;
 	a->path_mtu = (enum ibv_mtu)qp->path_mtu;
 	a->path_mig_state = IBV_MIG_MIGRATED;

@@ -136,7 +136,7 @@ static int hca_wr_complete(struct ibv_qp_ex *ex)
 	mem_release(NULL); /* the doorbell */
 	int fault = hca_post_fault(qp, "verbs.post_send", &h->ibv), rc = b->error;
 
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	qp->caller = caller;
 	if (!rc)
 		rc = fault;

@@ -54,7 +54,7 @@ int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 
 	if (rc)
 		return rc;
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	*ece = (struct ibv_ece){.vendor_id = p->vendor_id, .options = qp->ece_options};
 	hca_unlock(&qp->item.lock);
 	return 0;
@@ -72,7 +72,7 @@ int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 
 	if (!rc)
 		rc = hca_command_fault("verbs.set_ece", ibv, qp->port, -1);
-	hca_lock(&qp->item.lock);
+	hca_qp_lock(qp);
 	if (!rc && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
 		rc = EINVAL;
 	if (!rc)

@@ -17,6 +17,29 @@
 
 #pragma GCC visibility push(hidden)
 
+/* ---- mend.c ---- */
+
+/* What a process that died inside the lock was changing is made whole. Under that lock. */
+void hca_qp_mend(struct hca_qp *qp);
+void hca_srq_mend(struct hca_srq *srq);
+void hca_cq_mend(struct hca_cq *cq);
+
+static inline void hca_qp_lock(struct hca_qp *qp)
+{
+	if (hca_lock_broken(&qp->item.lock))
+		hca_qp_mend(qp);
+}
+static inline void hca_srq_lock(struct hca_srq *srq)
+{
+	if (hca_lock_broken(&srq->item.lock))
+		hca_srq_mend(srq);
+}
+static inline void hca_cq_lock(struct hca_cq *cq)
+{
+	if (hca_lock_broken(&cq->item.lock))
+		hca_cq_mend(cq);
+}
+
 /* ---- cq.c ---- */
 
 void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited);
@@ -48,6 +71,8 @@ int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v);
 int hca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *a);
 /* An armed queue has a completion to tell of. Under its lock. */
 void hca_cq_notify(struct hca_cq *cq);
+/* It does, on its channel. */
+void hca_cq_tell(struct hca_cq *cq);
 
 /* ---- event.c ---- */
 

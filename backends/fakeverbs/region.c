@@ -167,7 +167,7 @@ static void hca_region_check_idle(const struct hca_mr *mr, const char *call, uin
 	struct hca_qp *qp;
 
 	while ((qp = hca_slab_next(&w->qp, mr->item.proc, &at))) {
-		hca_lock(&qp->item.lock);
+		hca_qp_lock(qp);
 		for (int side = 0; side < 2; side++) {
 			const struct hca_queue *q = side ? &qp->rq : &qp->sq;
 

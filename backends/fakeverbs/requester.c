@@ -72,6 +72,12 @@ static uint32_t hca_send_wc_opcode(uint32_t opcode)
 	}
 }
 
+/* After its completion: who finds the queue as a dead process left it, finds what was pushed. */
+static void hca_queue_done(struct hca_queue *q)
+{
+	__atomic_store_n(&q->done, q->done + 1, __ATOMIC_RELEASE);
+}
+
 void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 {
 	struct hca_queue *q = &qp->sq;
@@ -90,9 +96,10 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 		ASSERT(qp->req.reads > 0);
 		qp->req.reads--;
 	}
-	q->done++;
-	if (status == IBV_WC_SUCCESS && !qp->signal_all && !(e->flags & IBV_SEND_SIGNALED))
+	if (status == IBV_WC_SUCCESS && !qp->signal_all && !(e->flags & IBV_SEND_SIGNALED)) {
+		q->done++;
 		return;
+	}
 	const struct hca_cqe cqe = {.wr_id = e->wr_id,
 				    .status = status,
 				    .opcode = hca_send_wc_opcode(e->opcode),
@@ -101,9 +108,10 @@ void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
 				    .qpn = qp->number,
 				    .qp = qp->item.index,
 				    .generation = qp->item.generation,
-				    .slot = q->done};
+				    .slot = q->done + 1};
 
 	hca_cq_push(hca_slab_at(&hca_world()->cq, qp->send_cq), &cqe, false);
+	hca_queue_done(q);
 }
 
 void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struct hca_packet *p,
@@ -115,7 +123,6 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 	ASSERT(q->done != q->head);
 	hca_account_end(q, e, "receive");
 	mem_acquire(e);
-	q->done++;
 	struct hca_cqe cqe = {.wr_id = e->wr_id,
 			      .status = status,
 			      .vendor_error = hca_vendor_error(status),
@@ -124,7 +131,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 			      .qp = qp->item.index,
 			      .generation = qp->item.generation,
 			      .is_recv = 1,
-			      .slot = q->done,
+			      .slot = q->done + 1,
 			      .srq = qp->srq};
 
 	if (qp->srq)
@@ -144,6 +151,7 @@ void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struc
 	}
 	hca_cq_push(hca_slab_at(&hca_world()->cq, qp->recv_cq), &cqe,
 		    p && (p->flags & HCA_SOLICITED));
+	hca_queue_done(q);
 }
 
 void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
@@ -533,13 +541,20 @@ void hca_requester_drained(struct hca_qp *qp)
 			       qp->item.generation);
 }
 
-/* Something was lost: again from psn_una, unless the retries are spent. */
-static void hca_requester_go_back(struct hca_qp *qp)
+/* Something was lost: again from psn_una, unless the retries are spent. Under `threads` what is out
+ * of order was overtaken, by a packet that another thread carried: that costs no retry, or two
+ * threads would make a connection fail whose peer is well. */
+static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 {
 	struct hca_requester *r = &qp->req;
 
 	if (!hca_requester_outstanding(qp))
 		return;
+	if (!silence && sim_engine_kind() == SIM_ENGINE_THREADS) {
+		hca_requester_seek(qp);
+		hca_qp_kick(qp, 0);
+		return;
+	}
 	OS_PROBE("hca.resend", r->retries != 0);
 	OS_PROBE("hca.retries_spent", r->retries == 0);
 	if (r->retries == 0) {
@@ -566,7 +581,7 @@ static void hca_requester_gap(struct hca_qp *qp)
 	if (qp->req.gap_seen)
 		return;
 	qp->req.gap_seen = 1;
-	hca_requester_go_back(qp);
+	hca_requester_go_back(qp, false);
 }
 
 void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p)
@@ -669,7 +684,7 @@ void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
 	}
 	switch (p->nak) {
 	case HCA_NAK_SEQUENCE:
-		hca_requester_go_back(qp);
+		hca_requester_go_back(qp, false);
 		break;
 	case HCA_NAK_RNR:
 		hca_requester_rnr(qp, p);
@@ -700,7 +715,7 @@ void hca_qp_timer(void *object, uint64_t generation)
 			hca_timer_start(qp, timeout_ns - silent_ns);
 		} else {
 			qp->req.gap_seen = 0;
-			hca_requester_go_back(qp);
+			hca_requester_go_back(qp, true);
 			if (qp->state != IBV_QPS_ERR)
 				hca_timer_start(qp, timeout_ns);
 		}

@@ -81,11 +81,11 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	srq = h ? hca_slab_take_owned(&hca_world()->srq, h) : NULL;
 	if (!srq)
 		goto err;
-	hca_lock(&srq->item.lock);
+	hca_srq_lock(srq);
 	srq->context = hca_context_of(context)->hca->item.index;
 	srq->port = pd->hca->port;
 	srq->pd = pd->hca->item.index;
-	srq->limit = srq->failed = 0;
+	srq->limit = srq->failed = srq->taker = 0;
 	srq->xrcd = 0;
 	srq->cq = HCA_NOBODY;
 	if (a->srq_type == IBV_SRQT_XRC) {
@@ -159,7 +159,7 @@ struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_in
 void hca_srq_destroy(struct hca_srq *srq)
 {
 	hca_event_purge(srq->context, HCA_ELEMENT_SRQ, srq->item.index, srq->item.generation);
-	hca_lock(&srq->item.lock);
+	hca_srq_lock(srq);
 	os_trace("srq.destroy", srq->item.index, srq->rq.head - srq->rq.done, 0);
 	hca_account_drop(&srq->rq, "shared receive");
 	hca_queue_end(&srq->rq);
@@ -242,7 +242,7 @@ int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int mask)
 		return rc;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
-	hca_lock(&srq->item.lock);
+	hca_srq_lock(srq);
 	uint32_t size = mask & IBV_SRQ_MAX_WR ? a->max_wr : srq->rq.size;
 
 	if (srq->failed || ((mask & IBV_SRQ_LIMIT) && a->srq_limit > size))
@@ -264,7 +264,7 @@ int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
 
 	if (rc)
 		return rc;
-	hca_lock(&srq->item.lock);
+	hca_srq_lock(srq);
 	*a = (struct ibv_srq_attr){
 		.max_wr = srq->rq.size, .max_sge = srq->rq.sge_max, .srq_limit = srq->limit};
 	hca_unlock(&srq->item.lock);
@@ -302,7 +302,7 @@ int hca_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
 	mem_release(NULL);
 	int fault = hca_srq_fault(srq, ibv);
 
-	hca_lock(&srq->item.lock);
+	hca_srq_lock(srq);
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
 		rc = fault ? fault : hca_srq_check_recv(srq, wr);
@@ -330,18 +330,23 @@ bool hca_srq_take(struct hca_qp *qp)
 	bool took = false, low = false;
 
 	ASSERT(to->done == to->head);
-	hca_lock(&srq->item.lock);
+	hca_srq_lock(srq);
 	if (srq->item.generation == qp->srq_generation && from->ring && !srq->failed &&
 	    from->done != from->head) {
-		struct hca_wqe *e = hca_wqe_at(from, from->done++),
-			       *mine = hca_wqe_at(to, to->head++);
-
+		struct hca_wqe *e = hca_wqe_at(from, from->done),
+			       *mine = hca_wqe_at(to, to->head);
 		uint32_t account = mine->account;
 
 		mem_acquire(e);
 		mem_forget(mine);
 		memcpy(mine, e, from->stride);
 		mine->account = account;
+		srq->taken = from->done;
+		srq->taker_head = to->head;
+		__atomic_store_n(&srq->taker, qp->item.index + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&from->done, from->done + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&to->head, to->head + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&srq->taker, 0, __ATOMIC_RELEASE);
 		hca_account_end(from, e, "shared receive");
 		hca_account_post(to, mine, "receive");
 		took = true;
@@ -386,7 +391,7 @@ static void hca_srq_died(void *object, uint64_t generation)
 	if (__atomic_load_n(&srq->item.generation, __ATOMIC_ACQUIRE) != (uint32_t)generation)
 		return;
 	while ((qp = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
-		hca_lock(&qp->item.lock);
+		hca_qp_lock(qp);
 		if (qp->sq.ring && qp->srq == srq->item.index + 1)
 			hca_qp_to_error(qp);
 		hca_unlock(&qp->item.lock);

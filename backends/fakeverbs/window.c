@@ -75,11 +75,11 @@ static void hca_window_unbind(struct hca_mw *mw)
 	struct hca_mr *mr = hca_slab_at(&hca_world()->mr, mw->mr - 1);
 
 	os_trace("mw.unbind", mw->key, mw->bytes, 0);
+	mw->mr = 0; /* first: never twice, should the caller die in here */
 	hca_lock(&mr->item.lock);
 	ASSERT(mr->windows > 0);
 	mr->windows--;
 	hca_unlock(&mr->item.lock);
-	mw->mr = 0;
 }
 
 void hca_mw_destroy(struct hca_mw *mw)

@@ -414,6 +414,7 @@ void hca_world_each_kind(struct hca_world *w, uint32_t member,
 	one(&w->cq, member, hca_end_cq);
 	one(&w->ah, member, hca_end_ah);
 	one(&w->xrcd_open, member, hca_end_xrcd_open);
+	one(&w->mw, member, hca_end_mw);
 	one(&w->mr, member, hca_end_mr);
 	one(&w->pd, member, hca_end_pd);
 	one(&w->channel, member, hca_end_channel);

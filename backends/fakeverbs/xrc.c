@@ -199,7 +199,7 @@ bool hca_xrc_bind(struct hca_qp *qp, uint32_t number)
 		return false;
 	struct hca_srq *srq = hca_slab_at(&w->srq, index);
 
-	hca_lock(&srq->item.lock);
+	hca_srq_lock(srq);
 	bool good = srq->rq.ring && srq->xrcd && srq->xrcd == qp->xrcd && srq->port == qp->port &&
 		    hca_srq_number(srq) == number;
 
@@ -223,7 +223,7 @@ void hca_xrc_forget_srq(const struct hca_srq *srq)
 	while ((qp = hca_slab_next(&hca_world()->qp, UINT32_MAX, &at))) {
 		if (qp->type != IBV_QPT_XRC_RECV)
 			continue;
-		hca_lock(&qp->item.lock);
+		hca_qp_lock(qp);
 		if (qp->sq.ring && qp->srq == srq->item.index + 1) {
 			hca_account_drop(&qp->rq, "receive");
 			qp->rq.done = qp->rq.head;
@@ -295,9 +295,10 @@ err:
 
 bool hca_qp_release(struct hca_qp *qp, bool owner)
 {
-	hca_lock(&qp->item.lock);
-	bool last = --qp->opens == 0;
+	hca_qp_lock(qp);
+	bool last = qp->opens <= 1; /* 0: whoever was making it died */
 
+	qp->opens -= qp->opens > 0;
 	if (owner && !last) { /* it is nobody's now, and lives on */
 		hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 		qp->context = HCA_NOBODY;
