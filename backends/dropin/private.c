@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,8 @@ int abi_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsign
 int abi_ibv_read_ibdev_sysfs_file(char *buf, size_t size, const void *sysfs_dev, const char *format,
 				  ...) __attribute__((format(printf, 4, 5)));
 void abi_ibv_register_driver(const char *name, const void *init);
+void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 int dropin_refuse(const char *call)
 {
@@ -104,6 +107,30 @@ void abi_ibv_register_driver(const char *name, const void *init)
 	(void)name, (void)init;
 }
 __asm__(".symver abi_ibv_register_driver, ibv_register_driver@IBVERBS_1.1");
+
+/* What providers say, of that level or below: VERBS_LOG_LEVEL, without which nobody is told, and
+ * VERBS_LOG_FILE, as in rdma-core. */
+void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
+{
+	const char *most = secure_getenv("VERBS_LOG_LEVEL"),
+		   *path = secure_getenv("VERBS_LOG_FILE");
+	FILE *out = stderr;
+	va_list ap;
+
+	(void)context; /* no context of ours is behind it */
+	if (!most || strtoul(most, NULL, 10) < level)
+		return;
+	if (path)
+		out = fopen(path, "ae");
+	if (!out)
+		return;
+	va_start(ap, fmt);
+	vfprintf(out, fmt, ap);
+	va_end(ap);
+	if (path)
+		fclose(out);
+}
+DROPIN_PRIVATE(abi___verbs_log, __verbs_log);
 
 /* ---- import: of objects that another process shares by descriptor --------------------------- */
 

@@ -163,8 +163,10 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 		       const struct ibv_qp_init_attr_ex *a)
 {
 	const struct ibv_qp_cap *cap = &a->cap;
-	uint32_t inline_bytes = ALIGN_UP(cap->max_inline_data, 16);
-
+	uint32_t sges = MAX_OF(cap->max_send_sge, 1u);
+	/* the room of the entries takes data as well, on every HCA that we know */
+	uint32_t inline_bytes = MAX_OF(ALIGN_UP(cap->max_inline_data, 16),
+				       sges * (uint32_t)sizeof(struct ibv_sge));
 	const struct hca_srq *srq = a->srq ? hca_srq_of(a->srq)->hca : NULL;
 	uint32_t recv_wr = srq ? 1 : cap->max_recv_wr;
 	uint32_t recv_sge = srq ? srq->rq.sge_max : cap->max_recv_sge;
@@ -177,8 +179,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 
 	if (rc)
 		return rc;
-	rc = hca_queue_make(&qp->sq, MAX_OF(cap->max_send_wr, 1u), MAX_OF(cap->max_send_sge, 1u),
-			    inline_bytes);
+	rc = hca_queue_make(&qp->sq, MAX_OF(cap->max_send_wr, 1u), sges, inline_bytes);
 	if (rc) {
 		hca_queue_end(&qp->rq);
 		return rc;

@@ -95,7 +95,8 @@ socklen_t cm_address_bytes(const struct sockaddr *a); /* 0: neither IPv4 nor IPv
 
 struct cm_device {
 	struct ibv_context *verbs;
-	struct ibv_pd *pd; /* for those who bring none; made at first use */
+	struct ibv_pd *pd;     /* for those who bring none; made at first use */
+	struct ibv_xrcd *xrcd; /* the same */
 	struct ibv_device_attr attr;
 };
 
@@ -115,6 +116,7 @@ int cm_devices_open(void);
 int cm_place_of(const struct sockaddr *a, struct cm_place *out);
 struct cm_device *cm_device_of(const struct ibv_context *verbs);
 struct ibv_pd *cm_default_pd(struct cm_device *d);
+struct ibv_xrcd *cm_default_xrcd(struct cm_device *d);
 
 /* ---- identifiers and channels --------------------------------------------------------------- */
 

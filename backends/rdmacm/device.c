@@ -2,6 +2,7 @@
 /* The HCAs of this machine, opened once and kept (rdma_get_devices hands them out), and which of them
  * an IP address means. */
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,18 @@ struct ibv_pd *cm_default_pd(struct cm_device *d)
 	if (!d->pd)
 		d->pd = ibv_alloc_pd(d->verbs);
 	return d->pd;
+}
+
+struct ibv_xrcd *cm_default_xrcd(struct cm_device *d)
+{
+	struct ibv_xrcd_init_attr a = {.comp_mask =
+					       IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .fd = -1,
+				       .oflags = O_CREAT};
+
+	if (!d->xrcd)
+		d->xrcd = ibv_open_xrcd(d->verbs, &a);
+	return d->xrcd;
 }
 
 /* ---- from address to port ------------------------------------------------------------------- */

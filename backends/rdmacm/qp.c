@@ -200,6 +200,14 @@ static int cm_complete_attr(struct cm_id *id, struct ibv_qp_init_attr_ex *a)
 	return rc;
 }
 
+/* The domain of extended connections, for whom the program brought none: one for each device. */
+static int cm_complete_xrcd(struct cm_id *id, bool given, struct ibv_xrcd **xrcd)
+{
+	if (!given || !*xrcd)
+		*xrcd = cm_default_xrcd(id->place.device);
+	return *xrcd ? 0 : errno;
+}
+
 /* As far as a queue pair can go that is not connected. */
 static int cm_qp_begin(struct cm_id *id, struct ibv_qp *qp)
 {
@@ -229,12 +237,15 @@ int rdma_create_qp_ex(struct rdma_cm_id *rdma, struct ibv_qp_init_attr_ex *attr)
 	if (attr->pd->context != rdma->verbs)
 		return cm_result(EINVAL);
 	struct ibv_qp_init_attr_ex full = *attr;
+	struct ibv_qp *qp;
 	int rc = cm_complete_attr(id, &full);
 
+	if (!rc && full.qp_type == IBV_QPT_XRC_RECV)
+		rc = cm_complete_xrcd(id, full.comp_mask & IBV_QP_INIT_ATTR_XRCD, &full.xrcd);
 	if (rc)
 		goto err;
-	struct ibv_qp *qp;
-
+	if (full.qp_type == IBV_QPT_XRC_RECV)
+		full.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
 	if (full.comp_mask == IBV_QP_INIT_ATTR_PD) { /* as ibv_create_qp: no extended interface */
 		struct ibv_qp_init_attr plain = {.qp_context = full.qp_context,
 						 .send_cq = full.send_cq,
@@ -298,7 +309,8 @@ void rdma_destroy_qp(struct rdma_cm_id *rdma)
 	pthread_mutex_unlock(&cm.lock);
 	ibv_destroy_qp(rdma->qp);
 	rdma->qp = NULL;
-	cm_end_cqs(cm_id_of(rdma));
+	if (!rdma->srq || rdma->qp_type != IBV_QPT_XRC_RECV) /* else its receives complete there */
+		cm_end_cqs(cm_id_of(rdma));
 }
 
 /* ---- shared receive queues ------------------------------------------------------------------ */
@@ -318,7 +330,13 @@ int rdma_create_srq_ex(struct rdma_cm_id *rdma, struct ibv_srq_init_attr_ex *att
 		return cm_result(ENOMEM);
 	bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC;
 
-	if (xrc && !attr->cq) {
+	if (xrc) {
+		rc = cm_complete_xrcd(id, attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD, &attr->xrcd);
+		if (rc)
+			return cm_result(rc);
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD;
+	}
+	if (xrc && (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)) {
 		rc = cm_make_cq(rdma, attr->attr.max_wr, &rdma->recv_cq_channel, &rdma->recv_cq);
 		if (rc)
 			return cm_result(rc);
@@ -344,6 +362,11 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 					    .attr = attr->attr,
 					    .comp_mask = pd ? IBV_SRQ_INIT_ATTR_PD : 0,
 					    .pd = pd};
+
+	if (id->qp_type == IBV_QPT_XRC_RECV) {
+		full.comp_mask |= IBV_SRQ_INIT_ATTR_TYPE;
+		full.srq_type = IBV_SRQT_XRC;
+	}
 	int rc = rdma_create_srq_ex(id, &full);
 
 	if (!rc)
