@@ -19,6 +19,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
 	sim_point("ibv_create_ah");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(ibv_pd, HCA_KIND_PD, "ibv_create_ah", HCA_CALLER()))
+		return NULL;
 	struct hca_pd_handle *pd = hca_pd_of(ibv_pd);
 	struct hca_ah_handle *h = NULL;
 	struct hca_ah *ah = NULL;
@@ -30,7 +32,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_ah");
+	h = hca_handle_take(HCA_KIND_AH, sizeof *h, "ibv_ah");
 	ah = h ? hca_slab_take_owned(&hca_world()->ah, h) : NULL;
 	if (!ah)
 		goto err_free;
@@ -45,7 +47,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 	os_trace("ah.create", ah->item.index, to_port, attr->grh.sgid_index);
 	return &h->ibv;
 err_free:
-	os_free(h);
+	hca_handle_end(h, 0);
 err:
 	errno = rc;
 	return NULL;
@@ -84,6 +86,10 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
 {
 	sim_point("ibv_destroy_ah");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_AH, "ibv_destroy_ah", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_ah_handle *h = CONTAINER_OF(ibv, struct hca_ah_handle, ibv);
 	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
 	int rc = hca_call_fault("verbs.destroy_ah", NULL, h->hca->port, -1);
@@ -91,7 +97,7 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
 	hca_ah_check_idle(h->hca, HCA_CALLER());
 	hca_slab_give(&hca_world()->ah, h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	return rc;
 }
 
@@ -161,6 +167,8 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 			struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	sim_point("ibv_init_ah_from_wc");
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_init_ah_from_wc", HCA_CALLER()))
+		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	bool roce = hca_personality(port)->link_layer != IBV_LINK_LAYER_INFINIBAND;
 	struct hca_grh_read read;
@@ -194,7 +202,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 {
 	struct ibv_ah_attr attr;
 
-	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_create_ah_from_wc", HCA_CALLER()) ||
+	    ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
 		return NULL;
 	return ibv_create_ah(pd, &attr);
 }

@@ -42,7 +42,7 @@ struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 	while (size < a->cqe)
 		size *= 2;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_cq");
+	h = hca_handle_take(HCA_KIND_CQ, sizeof *h, "ibv_cq");
 	cq = h ? hca_slab_take_owned(&hca_world()->cq, h) : NULL;
 	uint64_t ring = cq ? hca_mem_take(size * sizeof(struct hca_cqe)) : 0;
 
@@ -72,7 +72,7 @@ struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 err:
 	if (cq)
 		hca_slab_give(&hca_world()->cq, cq);
-	os_free(h);
+	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
 }
@@ -87,6 +87,9 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 
 	sim_point("ibv_create_cq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_cq", HCA_CALLER()) ||
+	    hca_bad_part(channel, HCA_KIND_CHANNEL, context, "ibv_create_cq", HCA_CALLER()))
+		return NULL;
 	struct hca_cq_handle *h = hca_cq_create(context, &a, 0);
 
 	if (h)
@@ -111,6 +114,10 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	sim_point("ibv_destroy_cq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_destroy_cq", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_cq_handle *h = hca_cq_of(ibv);
 	struct hca_site at, made;
 
@@ -135,7 +142,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 		hca_ring_memory_give(h->parent, HCA_RESOURCE_CQ, h->ring_memory);
 		__atomic_fetch_sub(&hca_pd_of(h->parent)->users, 1, __ATOMIC_ACQ_REL);
 	}
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	return rc;
 }
 
@@ -389,6 +396,10 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 {
 	sim_point("ibv_poll_cq");
 	sim_charge_ns(HCA_POLL_NS);
+	if (hca_is_not_mine(&hca_cq_of(ibv)->head, HCA_KIND_CQ)) {
+		(void)hca_bad_handle(ibv, HCA_KIND_CQ, "ibv_poll_cq", HCA_CALLER());
+		return -1;
+	}
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
 	int n = 0;
 
@@ -415,6 +426,8 @@ int hca_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	sim_point("ibv_req_notify_cq");
 	sim_charge_ns(HCA_POLL_NS);
+	if (hca_is_not_mine(&hca_cq_of(ibv)->head, HCA_KIND_CQ))
+		return hca_bad_handle(ibv, HCA_KIND_CQ, "ibv_req_notify_cq", HCA_CALLER());
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
 	int rc = hca_call_fault("verbs.req_notify_cq", ibv, cq->port, -1);
 

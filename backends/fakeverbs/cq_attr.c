@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -53,6 +54,10 @@ int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
 {
 	sim_point("ibv_modify_cq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_modify_cq", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
 	int rc = hca_command_fault("verbs.modify_cq", ibv, cq->port, -1);
 
@@ -80,6 +85,10 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	sim_point("ibv_resize_cq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_resize_cq", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
 	int rc = hca_command_fault("verbs.resize_cq", ibv, cq->port, -1);
 	uint32_t size = 1;

@@ -70,12 +70,20 @@ static int hca_cq_ex_take(struct hca_cq_handle *h)
 	return 0;
 }
 
+static bool hca_cq_ex_is_dead(const struct hca_cq_handle *h, const char *call, uint64_t caller)
+{
+	return hca_is_not_mine(&h->head, HCA_KIND_CQ) &&
+	       hca_bad_handle(&h->ibv, HCA_KIND_CQ, call, caller);
+}
+
 static int hca_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct hca_cq_handle *h = hca_cq_ex_of(ex);
 
 	sim_point("ibv_start_poll");
 	sim_charge_ns(HCA_POLL_NS);
+	if (hca_cq_ex_is_dead(h, "ibv_start_poll", HCA_CALLER()))
+		return EINVAL;
 	if (attr->comp_mask)
 		return EINVAL;
 	hca_cq_ex_enter(h);
@@ -91,6 +99,8 @@ static int hca_next_poll(struct ibv_cq_ex *ex)
 {
 	sim_point("ibv_next_poll");
 	sim_charge_ns(HCA_POLL_NS);
+	if (hca_cq_ex_is_dead(hca_cq_ex_of(ex), "ibv_next_poll", HCA_CALLER()))
+		return EINVAL;
 	int rc = hca_cq_ex_take(hca_cq_ex_of(ex));
 
 	sim_events_drain();
@@ -99,6 +109,8 @@ static int hca_next_poll(struct ibv_cq_ex *ex)
 
 static void hca_end_poll(struct ibv_cq_ex *ex)
 {
+	if (hca_cq_ex_is_dead(hca_cq_ex_of(ex), "ibv_end_poll", HCA_CALLER()))
+		return;
 	hca_cq_ex_leave(hca_cq_ex_of(ex));
 	sim_events_drain();
 }
@@ -113,6 +125,8 @@ static const struct hca_cq_handle *hca_cq_ex_current(struct ibv_cq_ex *ex, uint6
 	const struct hca_cq_handle *h = hca_cq_ex_of(ex);
 	struct hca_site made;
 
+	if (hca_cq_ex_is_dead(h, "ibv_wc_read_*", 0))
+		return h; /* its completion is wiped */
 	if (!(h->wc_flags & flag))
 		hca_check(HCA_RULE_WC_FIELDS, h->hca->item.made,
 			  "ibv_wc_read_%s: completion queue %u was made without that field "
@@ -128,7 +142,7 @@ static void hca_cq_ex_succeeded(struct ibv_cq_ex *ex, const char *field, uint64_
 	const struct hca_cq_handle *h = hca_cq_ex_of(ex);
 	struct hca_site at;
 
-	if (h->wc.status != IBV_WC_SUCCESS)
+	if (!hca_cq_ex_is_dead(h, "ibv_wc_read_*", caller) && h->wc.status != IBV_WC_SUCCESS)
 		hca_check(HCA_RULE_ERROR_WC_FIELDS, caller,
 			  "ibv_wc_read_%s at %s: the completion of wr_id 0x%llx is an error (%s), "
 			  "which has a status, wr_id, qp_num and vendor_err alone",
@@ -163,7 +177,8 @@ static __be32 hca_read_imm_data(struct ibv_cq_ex *ex)
 	const struct hca_cq_handle *h = hca_cq_ex_current(ex, IBV_WC_EX_WITH_IMM, "imm_data");
 	struct hca_site at;
 
-	if (!(h->wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)))
+	if (!hca_is_dead(&h->head, HCA_KIND_CQ) &&
+	    !(h->wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)))
 		hca_check(HCA_RULE_IMM_UNCHECKED, HCA_CALLER(),
 			  "ibv_wc_read_imm_data at %s: the completion of wr_id 0x%llx has none "
 			  "(wc_flags 0x%x)",
@@ -241,11 +256,15 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 		       flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-	uint64_t fields = hca_cq_ex_fields(hca_context_of(context)->hca->port);
 	uint32_t wanted = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
 
 	sim_point("ibv_create_cq_ex");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_cq_ex", HCA_CALLER()) ||
+	    hca_bad_part(a->channel, HCA_KIND_CHANNEL, context, "ibv_create_cq_ex", HCA_CALLER()))
+		return NULL;
+	uint64_t fields = hca_cq_ex_fields(hca_context_of(context)->hca->port);
+
 	if ((a->comp_mask & ~masks) || (wanted & ~flags) || (a->wc_flags & ~fields)) {
 		hca_say("ibv_create_cq_ex: comp_mask 0x%x, flags 0x%x, wc_flags 0x%llx: this HCA "
 			"has 0x%x, 0x%x, 0x%llx",
@@ -258,8 +277,8 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 	void *memory = NULL;
 	int rc = 0;
 
-	if ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
-	    (!parent || !hca_pd_of(parent)->base || parent->context != context))
+	if (hca_bad_part(parent, HCA_KIND_PD, context, "ibv_create_cq_ex", HCA_CALLER()) ||
+	    ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && (!parent || !hca_pd_of(parent)->base)))
 		rc = EINVAL;
 	if (!rc)
 		rc = hca_ring_memory_take(parent, HCA_RESOURCE_CQ, a->cqe * 64ull, &memory);
@@ -293,6 +312,10 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v)
 {
 	sim_point("ibv_query_rt_values_ex");
+	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_rt_values_ex", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	int rc = hca_command_fault("verbs.query_rt_values", NULL,
 				   hca_context_of(context)->hca->port, -1);
 

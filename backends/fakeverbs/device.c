@@ -10,6 +10,7 @@
 
 /* The devices of one process, in OS_SLOT_VERBS; freed with the last list and context. */
 struct hca_proc {
+	struct hca_head head;
 	uint32_t users;
 	uint32_t count;
 	struct hca_device_handle device[];
@@ -26,7 +27,8 @@ static struct hca_proc *hca_proc_make(uint32_t host)
 
 	for (int32_t i = 0; i < m->nic_count; i++)
 		count += m->nic[i].is_rdma;
-	struct hca_proc *p = os_alloc(sizeof *p + count * sizeof p->device[0], "ibv_device");
+	struct hca_proc *p = hca_handle_take(HCA_KIND_DEVICES,
+					     sizeof *p + count * sizeof p->device[0], "ibv_device");
 
 	if (!p)
 		return NULL;
@@ -45,6 +47,7 @@ static struct hca_proc *hca_proc_make(uint32_t host)
 			 m->nic[i].name);
 		d->ops = hca_no_provider;
 		d->host = host;
+		d->alive = HCA_ALIVE(HCA_KIND_DEVICES);
 		d->port = world_port_of(host, i)->index;
 		p->count++;
 	}
@@ -66,7 +69,13 @@ static struct hca_proc *hca_proc_get(void)
 	return p;
 }
 
-static void hca_proc_put(void)
+static void hca_proc_forget(struct hca_proc *p)
+{
+	for (uint32_t i = 0; i < p->count; i++)
+		__atomic_store_n(&p->device[i].alive, 0, __ATOMIC_RELAXED);
+}
+
+static void hca_proc_put(uint64_t caller)
 {
 	struct os_proc *proc = os_proc();
 
@@ -77,15 +86,21 @@ static void hca_proc_put(void)
 	if (last)
 		proc->slot[OS_SLOT_VERBS] = NULL;
 	hca_unlock(&hca_proc_lock);
-	if (last)
-		os_free(p);
+	if (last) {
+		hca_proc_forget(p);
+		hca_handle_end(p, caller);
+	}
 }
 
 /* Contexts that were left open keep the devices: not another leak. A list that was left is. */
 void hca_devices_end(struct os_proc *proc, bool killed)
 {
-	if (!killed)
-		os_free(proc->slot[OS_SLOT_VERBS]);
+	struct hca_proc *p = proc->slot[OS_SLOT_VERBS];
+
+	if (p) {
+		hca_proc_forget(p);
+		hca_handle_sweep(p, killed);
+	}
 	proc->slot[OS_SLOT_VERBS] = NULL;
 }
 
@@ -123,7 +138,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 
 	if (!list) {
 		if (p)
-			hca_proc_put();
+			hca_proc_put(0);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -140,7 +155,7 @@ void ibv_free_device_list(struct ibv_device **list)
 	if (!list)
 		return;
 	os_free(list);
-	hca_proc_put();
+	hca_proc_put(HCA_CALLER());
 }
 
 static const struct hca_device_handle *hca_device_of(const struct ibv_device *d)
@@ -148,14 +163,25 @@ static const struct hca_device_handle *hca_device_of(const struct ibv_device *d)
 	return CONTAINER_OF(d, const struct hca_device_handle, ibv);
 }
 
+/* A device is one while its process has a list or a context. */
+static int hca_bad_device(const struct ibv_device *device, const char *call, uint64_t caller)
+{
+	return device && __atomic_load_n(&hca_device_of(device)->alive, __ATOMIC_RELAXED) ==
+				       HCA_ALIVE(HCA_KIND_DEVICES)
+		       ? 0
+		       : hca_bad_handle(device, HCA_KIND_DEVICES, call, caller);
+}
+
 const char *ibv_get_device_name(struct ibv_device *device)
 {
-	return device->name;
+	return hca_bad_device(device, "ibv_get_device_name", HCA_CALLER()) ? NULL : device->name;
 }
 
 int ibv_get_device_index(struct ibv_device *device)
 {
-	return (int)hca_device_of(device)->port;
+	return hca_bad_device(device, "ibv_get_device_index", HCA_CALLER())
+		       ? -1
+		       : (int)hca_device_of(device)->port;
 }
 
 static __be64 hca_guid(uint32_t port)
@@ -165,7 +191,9 @@ static __be64 hca_guid(uint32_t port)
 
 __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	return hca_guid(hca_device_of(device)->port);
+	return hca_bad_device(device, "ibv_get_device_guid", HCA_CALLER())
+		       ? 0
+		       : hca_guid(hca_device_of(device)->port);
 }
 
 /* ---- contexts ------------------------------------------------------------------------------- */
@@ -174,6 +202,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	sim_point("ibv_open_device");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad_device(device, "ibv_open_device", HCA_CALLER()))
+		return NULL;
 	const struct hca_device_handle *d = hca_device_of(device);
 
 	if (d->host != os_proc()->host) {
@@ -188,7 +218,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		errno = fault;
 		return NULL;
 	}
-	struct hca_context_handle *h = os_alloc(sizeof *h, "ibv_context");
+	struct hca_context_handle *h = hca_handle_take(HCA_KIND_CONTEXT, sizeof *h, "ibv_context");
 	struct hca_context *c =
 		h ? hca_slab_take_owned(&hca_world()->context, &h->verbs.context) : NULL;
 
@@ -201,7 +231,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (fault) {
 		if (c)
 			hca_slab_give(&hca_world()->context, c);
-		os_free(h);
+		hca_handle_end(h, 0);
 		errno = fault;
 		return NULL;
 	}
@@ -255,12 +285,18 @@ int ibv_close_device(struct ibv_context *context)
 {
 	sim_point("ibv_close_device");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_close_device", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_context_handle *h = hca_context_of(context);
 	uint64_t left = hca_context_left(h->hca);
 	struct hca_site at;
 
 	if (left && hca_far) {
-		hca_far_close(h->hca); /* as the kernel does for a program that it does not judge */
+		hca_far_close(
+			h->hca,
+			HCA_CALLER()); /* as the kernel does for a program that it does not judge */
 	} else if (left) {
 		hca_check(HCA_RULE_CLOSE_LEAK, HCA_CALLER(),
 			  "ibv_close_device at %s: %s: %llu queue pairs, completion queues and "
@@ -272,8 +308,8 @@ int ibv_close_device(struct ibv_context *context)
 	int rc = hca_call_fault("verbs.close_device", NULL, h->hca->port, -1);
 
 	hca_context_destroy(h->hca);
-	os_free(h);
-	hca_proc_put();
+	hca_handle_end(h, HCA_CALLER());
+	hca_proc_put(HCA_CALLER());
 	return rc;
 }
 
@@ -283,6 +319,10 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
 	sim_point("ibv_query_device");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_device", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	uint32_t port = hca_context_of(context)->hca->port;
 	int rc = hca_command_fault("verbs.query_device", NULL, port, -1);
 

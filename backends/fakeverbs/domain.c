@@ -27,13 +27,15 @@ struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr
 {
 	sim_point("ibv_alloc_td");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_alloc_td", HCA_CALLER()))
+		return NULL;
 	int rc = a->comp_mask ? EINVAL
 			      : hca_command_fault("verbs.alloc_td", NULL,
 						  hca_context_of(context)->hca->port, -1);
 	struct hca_td_handle *td = NULL;
 
 	if (!rc) {
-		td = os_alloc(sizeof *td, "ibv_td");
+		td = hca_handle_take(HCA_KIND_TD, sizeof *td, "ibv_td");
 		rc = td ? 0 : ENOMEM;
 	}
 	if (rc) {
@@ -47,6 +49,10 @@ struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr
 int hca_dealloc_td(struct ibv_td *ibv)
 {
 	sim_point("ibv_dealloc_td");
+	int bad = hca_bad(ibv, HCA_KIND_TD, "ibv_dealloc_td", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_td_handle *td = hca_td_of(ibv);
 	uint32_t users = __atomic_load_n(&td->users, __ATOMIC_ACQUIRE);
 
@@ -55,7 +61,7 @@ int hca_dealloc_td(struct ibv_td *ibv)
 			  "ibv_dealloc_td: %u parent domains still use it", users);
 		return EBUSY;
 	}
-	os_free(td);
+	hca_handle_end(td, HCA_CALLER());
 	return 0;
 }
 
@@ -67,8 +73,7 @@ static int hca_parent_check(struct ibv_context *context,
 	const uint32_t masks =
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
-	if (!a->pd || a->pd->context != context || hca_pd_of(a->pd)->base ||
-	    (a->td && a->td->context != context) || (a->comp_mask & ~masks))
+	if (!a->pd || hca_pd_of(a->pd)->base || (a->comp_mask & ~masks))
 		return EINVAL;
 	if ((a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!a->alloc || !a->free))
 		return EINVAL;
@@ -80,6 +85,10 @@ struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 {
 	sim_point("ibv_alloc_parent_domain");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_alloc_parent_domain", HCA_CALLER()) ||
+	    hca_bad_part(a->pd, HCA_KIND_PD, context, "ibv_alloc_parent_domain", HCA_CALLER()) ||
+	    hca_bad_part(a->td, HCA_KIND_TD, context, "ibv_alloc_parent_domain", HCA_CALLER()))
+		return NULL;
 	int rc = hca_parent_check(context, a);
 	struct hca_pd_handle *pd = NULL;
 
@@ -87,7 +96,7 @@ struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 		rc = hca_command_fault("verbs.alloc_parent_domain", NULL,
 				       hca_context_of(context)->hca->port, -1);
 	if (!rc) {
-		pd = os_alloc(sizeof *pd, "ibv_pd");
+		pd = hca_handle_take(HCA_KIND_PD, sizeof *pd, "ibv_pd");
 		rc = pd ? 0 : ENOMEM;
 	}
 	if (rc) {
@@ -111,12 +120,12 @@ struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 	return &pd->ibv;
 }
 
-void hca_parent_end(struct hca_pd_handle *pd)
+void hca_parent_end(struct hca_pd_handle *pd, uint64_t caller)
 {
 	__atomic_fetch_sub(&pd->base->users, 1, __ATOMIC_ACQ_REL);
 	if (pd->td)
 		__atomic_fetch_sub(&pd->td->users, 1, __ATOMIC_ACQ_REL);
-	os_free(pd);
+	hca_handle_end(pd, caller);
 }
 
 /* ---- memory of rings ------------------------------------------------------------------------ */

@@ -203,8 +203,11 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	struct hca_world *world = hca_world();
 	struct hca_context *c = hca_context_find(context);
 
-	if (!c) {
-		errno = ENODEV;
+	if (!c) { /* one that was closed meanwhile is no mistake of who waits here */
+		errno = hca_handle_was(context, HCA_KIND_CONTEXT)
+				? ENODEV
+				: hca_bad_handle(context, HCA_KIND_CONTEXT, "ibv_get_async_event",
+						 HCA_CALLER());
 		return -1;
 	}
 	uint32_t generation = __atomic_load_n(&c->item.generation, __ATOMIC_ACQUIRE);
@@ -255,14 +258,20 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	sim_point("ibv_ack_async_event");
 	switch (hca_event_element(event->event_type)) {
 	case HCA_ELEMENT_CQ:
+		if (hca_bad(event->element.cq, HCA_KIND_CQ, "ibv_ack_async_event", HCA_CALLER()))
+			return;
 		__atomic_fetch_add(&event->element.cq->async_events_completed, 1, __ATOMIC_ACQ_REL);
 		os_event_post(event->element.cq);
 		break;
 	case HCA_ELEMENT_SRQ:
+		if (hca_bad(event->element.srq, HCA_KIND_SRQ, "ibv_ack_async_event", HCA_CALLER()))
+			return;
 		__atomic_fetch_add(&event->element.srq->events_completed, 1, __ATOMIC_ACQ_REL);
 		os_event_post(event->element.srq);
 		break;
 	case HCA_ELEMENT_QP:
+		if (hca_bad(event->element.qp, HCA_KIND_QP, "ibv_ack_async_event", HCA_CALLER()))
+			return;
 		__atomic_fetch_add(&event->element.qp->events_completed, 1, __ATOMIC_ACQ_REL);
 		os_event_post(event->element.qp);
 		break;
@@ -288,6 +297,8 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	sim_point("ibv_create_comp_channel");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_comp_channel", HCA_CALLER()))
+		return NULL;
 	int fault = hca_command_fault("verbs.create_comp_channel", NULL,
 				      hca_context_of(context)->hca->port, -1);
 
@@ -295,7 +306,8 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 		errno = fault;
 		return NULL;
 	}
-	struct hca_channel_handle *h = os_alloc(sizeof *h, "ibv_comp_channel");
+	struct hca_channel_handle *h =
+		hca_handle_take(HCA_KIND_CHANNEL, sizeof *h, "ibv_comp_channel");
 
 	fault = ENOMEM;
 	if (!h)
@@ -308,13 +320,14 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 		goto err_give;
 	h->hca->first = h->hca->last = 0;
 	h->ibv.context = context;
+	h->port = hca_context_of(context)->hca->port;
 	h->ibv.fd = h->hca->ready.fd;
 	h->ibv.refcnt = 0;
 	return &h->ibv;
 err_give:
 	hca_slab_give(&hca_world()->channel, h->hca);
 err_free:
-	os_free(h);
+	hca_handle_end(h, 0);
 err:
 	errno = fault;
 	return NULL;
@@ -330,15 +343,18 @@ void hca_channel_destroy(struct hca_channel *ch)
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
 	sim_point("ibv_destroy_comp_channel");
+	int bad = hca_bad(ibv, HCA_KIND_CHANNEL, "ibv_destroy_comp_channel", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_channel_handle *h = CONTAINER_OF(ibv, struct hca_channel_handle, ibv);
 
 	if (ibv->refcnt)
 		return EBUSY;
-	int rc = hca_call_fault("verbs.destroy_comp_channel", NULL,
-				hca_context_of(ibv->context)->hca->port, -1);
+	int rc = hca_call_fault("verbs.destroy_comp_channel", NULL, h->port, -1);
 
 	hca_channel_destroy(h->hca);
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	return rc;
 }
 
@@ -424,9 +440,11 @@ static struct hca_cq *hca_channel_take(struct hca_channel *ch)
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
 	sim_point("ibv_get_cq_event");
-	struct hca_channel *ch = CONTAINER_OF(ibv, struct hca_channel_handle, ibv)->hca;
-	int rc = hca_call_fault("verbs.get_cq_event", NULL, hca_context_of(ibv->context)->hca->port,
-				-1);
+	if (hca_bad(ibv, HCA_KIND_CHANNEL, "ibv_get_cq_event", HCA_CALLER()))
+		return -1;
+	const struct hca_channel_handle *h = CONTAINER_OF(ibv, struct hca_channel_handle, ibv);
+	struct hca_channel *ch = h->hca;
+	int rc = hca_call_fault("verbs.get_cq_event", NULL, h->port, -1);
 
 	if (rc) {
 		errno = rc;
@@ -453,11 +471,11 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 			return -1;
 		}
 		if (took) {
-			struct hca_cq_handle *h = (void *)(uintptr_t)took->item.handle;
+			struct hca_cq_handle *q = (void *)(uintptr_t)took->item.handle;
 
-			__atomic_fetch_add(&h->comp_taken, 1, __ATOMIC_ACQ_REL);
-			*cq = &h->ibv;
-			*cq_context = h->ibv.cq_context;
+			__atomic_fetch_add(&q->comp_taken, 1, __ATOMIC_ACQ_REL);
+			*cq = &q->ibv;
+			*cq_context = q->ibv.cq_context;
 			sim_events_drain();
 			return 0;
 		}
@@ -469,6 +487,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 {
 	sim_point("ibv_ack_cq_events");
+	if (hca_bad(cq, HCA_KIND_CQ, "ibv_ack_cq_events", HCA_CALLER()))
+		return;
 	__atomic_fetch_add(&cq->comp_events_completed, n, __ATOMIC_ACQ_REL);
 	os_event_post(cq);
 	sim_events_drain();

@@ -95,7 +95,7 @@ void hca_far_reap(uint32_t member)
 	hca_far_reap_kind(&w->large, member, hca_far_end_large);
 }
 
-void hca_far_close(struct hca_context *c)
+void hca_far_close(struct hca_context *c, uint64_t caller)
 {
 	struct hca_world *w = hca_world();
 	uint32_t at, index = c->item.index, proc = c->item.proc;
@@ -104,12 +104,18 @@ void hca_far_close(struct hca_context *c)
 	struct hca_cq *cq;
 
 	for (at = 0; (qp = hca_slab_next(&w->qp, proc, &at));)
-		if (qp->context == index)
+		if (qp->context == index) {
+			hca_handle_end((void *)(uintptr_t)qp->item.handle, caller);
 			hca_qp_destroy(qp);
+		}
 	for (at = 0; (srq = hca_slab_next(&w->srq, proc, &at));)
-		if (srq->context == index)
+		if (srq->context == index) {
+			hca_handle_end((void *)(uintptr_t)srq->item.handle, caller);
 			hca_srq_destroy(srq);
+		}
 	for (at = 0; (cq = hca_slab_next(&w->cq, proc, &at));)
-		if (cq->context == index)
+		if (cq->context == index) {
+			hca_handle_end((void *)(uintptr_t)cq->item.handle, caller);
 			hca_cq_destroy(cq);
+		}
 }

@@ -65,7 +65,7 @@ static inline bool hca_is_alive(uint32_t proc)
 /* What a dead process had is gone. No two of these at a time. */
 void hca_far_reap(uint32_t member);
 /* What is still open under a context that closes is gone. */
-void hca_far_close(struct hca_context *c);
+void hca_far_close(struct hca_context *c, uint64_t caller);
 /* A poll found nothing: now and then, whoever should make it find something gets the processor. */
 void hca_far_idle(void);
 /* Somebody rang: wakes whoever waits for what has changed. */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the owner of an object holds: struct ibv_qp and the like, each inside a handle with the HCA's
- * half (objects.h) beside it. In the owner's os_alloc memory, from its create call to its destroy
- * call; no other process looks into one.
+ * half (objects.h) beside it, from its create call to its destroy call, and longer: alive.h. No other
+ * process looks into one.
  */
 #ifndef BACKENDS_FAKEVERBS_HANDLES_H
 #define BACKENDS_FAKEVERBS_HANDLES_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
+#include <stddef.h>
 
+#include "backends/fakeverbs/alive.h"
 #include "backends/fakeverbs/objects.h"
 #include "core/base/macros.h"
 #include "core/os/os.h"
@@ -20,17 +23,21 @@ struct hca_device_handle {
 	const void *ops; /* where rdma-core's providers look for their own table: never theirs */
 	uint32_t port;   /* world port */
 	uint32_t host;
+	uint32_t alive; /* HCA_ALIVE(HCA_KIND_DEVICES) while there are a list or contexts */
 };
 struct hca_context_handle {
+	struct verbs_context verbs;
+	struct hca_head head;
 	struct hca_context *hca;
-	struct verbs_context verbs; /* grows up: last */
 };
 struct hca_td_handle {
 	struct ibv_td ibv;
+	struct hca_head head;
 	uint32_t users; /* parent domains */
 };
 struct hca_pd_handle {
 	struct ibv_pd ibv;
+	struct hca_head head;
 	struct hca_pd *hca;
 	uint32_t users;
 	/* of a parent domain (domain.c) */
@@ -43,21 +50,26 @@ struct hca_pd_handle {
 };
 struct hca_mr_handle {
 	struct ibv_mr ibv;
+	struct hca_head head;
 	struct hca_mr *hca;
 };
 struct hca_mw_handle {
 	struct ibv_mw ibv;
+	struct hca_head head;
 	struct hca_mw *hca;
 };
 struct hca_channel_handle {
 	struct ibv_comp_channel ibv;
+	struct hca_head head;
 	struct hca_channel *hca;
+	uint32_t port;
 };
 struct hca_cq_handle {
 	union {
 		struct ibv_cq ibv;
 		struct ibv_cq_ex ex; /* begins with the same */
 	};
+	struct hca_head head;
 	struct hca_cq *hca;
 	struct ibv_pd *parent; /* domain, of an extended one; NULL: none */
 	void *ring_memory;     /* of its allocator; NULL: none */
@@ -78,6 +90,7 @@ struct hca_qp_handle {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex; /* begins with the same */
 	};
+	struct hca_head head;
 	struct hca_qp *hca;
 	struct ibv_xrcd *xrcd;       /* NULL: none */
 	void *ring_memory;           /* of the program\'s allocator; NULL: none */
@@ -89,11 +102,13 @@ struct hca_qp_handle {
 
 struct hca_ah_handle {
 	struct ibv_ah ibv;
+	struct hca_head head;
 	struct hca_ah *hca;
 };
 
 struct hca_srq_handle {
 	struct ibv_srq ibv;
+	struct hca_head head;
 	struct hca_srq *hca;
 	struct hca_pd_handle *pd;
 	void *ring_memory;     /* of the program's allocator; NULL: none */
@@ -104,6 +119,7 @@ struct hca_srq_handle {
 };
 struct hca_xrcd_handle {
 	struct ibv_xrcd ibv;
+	struct hca_head head;
 	struct hca_xrcd *hca;
 	struct hca_xrcd_open *open;
 	uint32_t users; /* queue pairs and shared receive queues */
@@ -128,6 +144,65 @@ static inline struct hca_qp_handle *hca_qp_of(struct ibv_qp *qp)
 static inline struct hca_srq_handle *hca_srq_of(struct ibv_srq *srq)
 {
 	return CONTAINER_OF(srq, struct hca_srq_handle, ibv);
+}
+
+/* Where the head is, seen from what the program holds. */
+static inline size_t hca_head_offset(enum hca_kind kind)
+{
+	switch (kind) {
+	case HCA_KIND_CONTEXT:
+		return offsetof(struct hca_context_handle, head) -
+		       offsetof(struct hca_context_handle, verbs.context);
+	case HCA_KIND_PD:
+		return offsetof(struct hca_pd_handle, head);
+	case HCA_KIND_TD:
+		return offsetof(struct hca_td_handle, head);
+	case HCA_KIND_MR:
+		return offsetof(struct hca_mr_handle, head);
+	case HCA_KIND_MW:
+		return offsetof(struct hca_mw_handle, head);
+	case HCA_KIND_AH:
+		return offsetof(struct hca_ah_handle, head);
+	case HCA_KIND_CHANNEL:
+		return offsetof(struct hca_channel_handle, head);
+	case HCA_KIND_CQ:
+		return offsetof(struct hca_cq_handle, head);
+	case HCA_KIND_SRQ:
+		return offsetof(struct hca_srq_handle, head);
+	case HCA_KIND_QP:
+		return offsetof(struct hca_qp_handle, head);
+	case HCA_KIND_XRCD:
+		return offsetof(struct hca_xrcd_handle, head);
+	default:
+		return 0;
+	}
+}
+
+/* Is this no living object of that kind, of the calling process? Then why is said, and the answer is
+ * EINVAL, in errno too. `call` is the name of the call, `caller` its call site. */
+static inline int hca_bad(const void *object, enum hca_kind kind, const char *call, uint64_t caller)
+{
+	if (LIKELY(object != NULL)) {
+		const struct hca_head *h =
+			(const void *)((const char *)object + hca_head_offset(kind));
+
+		if (!hca_is_dead(h, kind) && h->self == object && h->proc == hca_proc_id(os_proc()))
+			return 0;
+	}
+	return hca_bad_handle(object, kind, call, caller);
+}
+/* The same for a part of something that is made in `context`, where NULL is none. */
+static inline int hca_bad_part(const void *object, enum hca_kind kind,
+			       const struct ibv_context *context, const char *call, uint64_t caller)
+{
+	if (!object)
+		return 0;
+	if (hca_bad(object, kind, call, caller))
+		return EINVAL;
+	/* all public structs but the context's begin with it */
+	return *(struct ibv_context *const *)object == context
+		       ? 0
+		       : hca_bad_context(object, kind, context, call, caller);
 }
 
 #pragma GCC visibility pop

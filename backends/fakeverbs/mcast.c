@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -89,6 +90,10 @@ int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
 	sim_point("ibv_attach_mcast");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_attach_mcast", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_world *w = hca_world();
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int rc = hca_mcast_check(qp, gid, lid);
@@ -122,6 +127,10 @@ int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
 	sim_point("ibv_detach_mcast");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_detach_mcast", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int rc = hca_mcast_check(qp, gid, lid);
 

@@ -10,6 +10,8 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	sim_point("ibv_alloc_pd");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_alloc_pd", HCA_CALLER()))
+		return NULL;
 	struct hca_context_handle *c = hca_context_of(context);
 
 	int fault = hca_command_fault("verbs.alloc_pd", NULL, c->hca->port, -1);
@@ -18,7 +20,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		errno = fault;
 		return NULL;
 	}
-	struct hca_pd_handle *pd = os_alloc(sizeof *pd, "ibv_pd");
+	struct hca_pd_handle *pd = hca_handle_take(HCA_KIND_PD, sizeof *pd, "ibv_pd");
 
 	if (!pd)
 		goto err;
@@ -31,7 +33,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd->ibv.handle = pd->hca->item.index;
 	return &pd->ibv;
 err_free:
-	os_free(pd);
+	hca_handle_end(pd, 0);
 err:
 	errno = ENOMEM;
 	return NULL;
@@ -41,6 +43,10 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	sim_point("ibv_dealloc_pd");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_PD, "ibv_dealloc_pd", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_pd_handle *pd = hca_pd_of(ibv);
 	uint32_t users = __atomic_load_n(&pd->users, __ATOMIC_ACQUIRE);
 	struct hca_site at, made;
@@ -57,11 +63,11 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	int rc = hca_call_fault("verbs.dealloc_pd", NULL, pd->hca->port, -1);
 
 	if (pd->base) {
-		hca_parent_end(pd);
+		hca_parent_end(pd, HCA_CALLER());
 		return rc;
 	}
 	hca_slab_give(&hca_world()->pd, pd->hca);
-	os_free(pd);
+	hca_handle_end(pd, HCA_CALLER());
 	return rc;
 }
 

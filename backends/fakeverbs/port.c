@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -194,6 +195,10 @@ int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_por
 {
 	sim_point("ibv_query_port");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_port", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	uint32_t index = hca_context_of(context)->hca->port;
 	const struct hca_port *port = &hca_world()->port[index];
 	const struct hca_personality *p = hca_personality(index);
@@ -257,6 +262,8 @@ static int hca_table_check(const char *site, uint32_t port, uint32_t port_num, i
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
 	sim_point("ibv_query_gid");
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_gid", HCA_CALLER()))
+		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	enum ibv_gid_type type;
 	int rc = hca_table_check("verbs.query_gid", port, port_num, index,
@@ -289,6 +296,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t i
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes)
 {
 	sim_point("ibv_query_gid_ex");
+	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_gid_ex", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	uint32_t port = hca_context_of(context)->hca->port;
 	struct ibv_gid_entry e;
 
@@ -311,6 +322,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_bytes)
 {
 	sim_point("ibv_query_gid_table");
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_gid_table", HCA_CALLER()))
+		return -EINVAL;
 	uint32_t port = hca_context_of(context)->hca->port;
 	struct ibv_gid_entry e;
 	size_t n = 0;
@@ -333,6 +346,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	sim_point("ibv_query_pkey");
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_pkey", HCA_CALLER()))
+		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	int rc = hca_table_check("verbs.query_pkey", port, port_num, index,
 				 hca_personality(port)->pkey_count);
@@ -349,6 +364,8 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
 	sim_point("ibv_get_pkey_index");
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_get_pkey_index", HCA_CALLER()))
+		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	uint32_t count = hca_personality(port)->pkey_count;
 	int rc = hca_table_check("verbs.query_pkey", port, port_num, 0, count);

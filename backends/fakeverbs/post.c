@@ -15,7 +15,9 @@ static int hca_post_check_address(const struct hca_qp *qp, const struct ibv_send
 
 	if (qp->type != IBV_QPT_UD)
 		return 0;
-	return !ah || ah->hca->port != qp->port || wr->wr.ud.remote_qpn > HCA_PSN_MASK ? EINVAL : 0;
+	if (!ah || hca_is_dead(&ah->head, HCA_KIND_AH))
+		return hca_bad_handle(ah, HCA_KIND_AH, "ibv_post_send", qp->caller);
+	return ah->hca->port != qp->port || wr->wr.ud.remote_qpn > HCA_PSN_MASK ? EINVAL : 0;
 }
 
 static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_wr *wr)
@@ -211,6 +213,11 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 {
 	sim_point("ibv_post_send");
 	struct hca_qp_handle *h = hca_qp_of(ibv);
+
+	if (hca_is_not_mine(&h->head, HCA_KIND_QP)) {
+		*bad = wr;
+		return hca_bad_handle(ibv, HCA_KIND_QP, "ibv_post_send", HCA_CALLER());
+	}
 	struct hca_qp *qp = h->hca;
 	uint32_t staged = 0;
 	int rc = 0;
@@ -274,6 +281,10 @@ void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr)
 int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	sim_point("ibv_post_recv");
+	if (hca_is_not_mine(&hca_qp_of(ibv)->head, HCA_KIND_QP)) {
+		*bad = wr;
+		return hca_bad_handle(ibv, HCA_KIND_QP, "ibv_post_recv", HCA_CALLER());
+	}
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int rc = 0;
 

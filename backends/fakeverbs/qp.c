@@ -291,7 +291,22 @@ static uint64_t hca_qp_ring_bytes(const struct ibv_qp_init_attr_ex *a)
 	       a->cap.max_recv_wr * a->cap.max_recv_sge * 16ull + 64;
 }
 
-struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+/* What it is made of lives, and is of its context. */
+static int hca_qp_check_handles(const struct ibv_context *context,
+				const struct ibv_qp_init_attr_ex *a, const char *call,
+				uint64_t caller)
+{
+	return hca_bad_part(a->pd, HCA_KIND_PD, context, call, caller) ||
+			       hca_bad_part(a->send_cq, HCA_KIND_CQ, context, call, caller) ||
+			       hca_bad_part(a->recv_cq, HCA_KIND_CQ, context, call, caller) ||
+			       hca_bad_part(a->srq, HCA_KIND_SRQ, context, call, caller) ||
+			       hca_bad_part(a->xrcd, HCA_KIND_XRCD, context, call, caller)
+		       ? EINVAL
+		       : 0;
+}
+
+struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a,
+			     const char *call, uint64_t caller)
 {
 	const struct hca_context *c = hca_context_of(context)->hca;
 	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -300,7 +315,11 @@ struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_att
 	void *memory = NULL;
 
 	hca_qp_trim(a);
-	int rc = hca_qp_check_init(c->port, a);
+	int rc = hca_qp_check_handles(context, a, call, caller);
+
+	if (rc) /* no allocator of its domain is to be asked */
+		return NULL;
+	rc = hca_qp_check_init(c->port, a);
 
 	if (!rc)
 		rc = hca_qp_create_fault(c->port, a);
@@ -309,7 +328,8 @@ struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_att
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h + (ex ? hca_builder_bytes(c->port) : 0), "ibv_qp");
+	h = hca_handle_take(HCA_KIND_QP, sizeof *h + (ex ? hca_builder_bytes(c->port) : 0),
+			    "ibv_qp");
 	qp = h ? hca_slab_take_owned(&hca_world()->qp, h) : NULL;
 	if (!qp)
 		goto err;
@@ -343,7 +363,7 @@ err:
 	hca_ring_memory_give(a->pd, HCA_RESOURCE_QP, memory);
 	if (qp)
 		hca_slab_give(&hca_world()->qp, qp);
-	os_free(h);
+	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
 }
@@ -362,7 +382,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 	sim_point("ibv_create_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
-	struct ibv_qp *qp = hca_qp_create(pd->context, &a);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_create_qp", HCA_CALLER()))
+		return NULL;
+	struct ibv_qp *qp = hca_qp_create(pd->context, &a, "ibv_create_qp", HCA_CALLER());
 
 	if (qp) {
 		hca_qp_of(qp)->hca->item.made = HCA_CALLER();
@@ -400,8 +422,8 @@ void hca_qp_destroy(struct hca_qp *qp)
 	hca_qp_purge(qp);
 	hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
 	hca_srq_drop(qp);
-	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits || qp->atomic.number ||
-		       qp->early_number;
+	bool pending = qp->req.scheduled || qp->req.timer || qp->req.rnr_waits ||
+		       qp->atomic.number || qp->early_number;
 
 	qp->state = IBV_QPS_RESET;
 	hca_account_drop(&qp->sq, "send");
@@ -543,6 +565,10 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 {
 	sim_point("ibv_modify_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_modify_qp", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int fault = hca_command_fault("verbs.modify_qp", ibv, qp->port,
 				      mask & IBV_QP_STATE ? (int)a->qp_state : -1);
@@ -580,6 +606,10 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 {
 	sim_point("ibv_query_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_query_qp", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	int rc = hca_command_fault("verbs.query_qp", ibv, qp->port, -1);
 
@@ -630,6 +660,10 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	sim_point("ibv_destroy_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_destroy_qp", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_qp_handle *h = hca_qp_of(ibv);
 	struct hca_site at;
 
@@ -644,7 +678,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (h->open) {
 		hca_xrcd_unuse(h->xrcd);
 		hca_qp_open_end(h->open);
-		os_free(h);
+		hca_handle_end(h, HCA_CALLER());
 		sim_events_drain();
 		return rc;
 	}
@@ -658,7 +692,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (h->xrcd)
 		hca_xrcd_unuse(h->xrcd);
 	os_unlabel(ibv);
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	sim_events_drain();
 	return rc;
 }

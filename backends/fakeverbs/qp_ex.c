@@ -47,6 +47,8 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
 	struct hca_qp_handle *h = hca_qp_of(qp);
 
+	if (hca_bad(qp, HCA_KIND_QP, "ibv_qp_to_qp_ex", HCA_CALLER()))
+		return NULL;
 	return h->builder ? &h->ex : NULL;
 }
 
@@ -70,11 +72,20 @@ static void hca_build_fail(struct hca_builder *b, int error)
 		b->error = error;
 }
 
+/* What is behind the head of a queue pair that was destroyed is nothing any more. */
+static bool hca_build_is_dead(const struct hca_qp_handle *h, const char *call, uint64_t caller)
+{
+	return hca_is_not_mine(&h->head, HCA_KIND_QP) &&
+	       hca_bad_handle(&h->ibv, HCA_KIND_QP, call, caller);
+}
+
 static void hca_wr_start(struct ibv_qp_ex *ex)
 {
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
 
 	sim_point("ibv_wr_start");
+	if (hca_build_is_dead(h, "ibv_wr_start", HCA_CALLER()))
+		return;
 	hca_builder_lock(h);
 	h->builder->building = 1;
 	h->builder->staged = h->builder->open = 0;
@@ -124,12 +135,14 @@ static bool hca_build_is_open(struct hca_qp_handle *h, const char *call, uint64_
 static int hca_wr_complete(struct ibv_qp_ex *ex)
 {
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
-	struct hca_builder *b = h->builder;
-	struct hca_qp *qp = h->hca;
-
 	uint64_t caller = HCA_CALLER();
 
 	sim_point("ibv_wr_complete");
+	if (hca_build_is_dead(h, "ibv_wr_complete", caller))
+		return EINVAL;
+	struct hca_builder *b = h->builder;
+	struct hca_qp *qp = h->hca;
+
 	if (!hca_build_is_open(h, "ibv_wr_complete", caller))
 		return EINVAL;
 	hca_build_close(h);
@@ -154,7 +167,8 @@ static void hca_wr_abort(struct ibv_qp_ex *ex)
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
 
 	sim_point("ibv_wr_abort");
-	if (hca_build_is_open(h, "ibv_wr_abort", HCA_CALLER()))
+	if (!hca_build_is_dead(h, "ibv_wr_abort", HCA_CALLER()) &&
+	    hca_build_is_open(h, "ibv_wr_abort", HCA_CALLER()))
 		hca_build_end(h);
 }
 
@@ -168,6 +182,9 @@ static struct ibv_send_wr *hca_build_op_at(struct ibv_qp_ex *ex, enum ibv_wr_opc
 					   uint64_t caller)
 {
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
+
+	if (hca_build_is_dead(h, "ibv_wr_*", caller))
+		return NULL;
 	struct hca_builder *b = h->builder;
 
 	if (hca_build_is_open(h, "ibv_wr_*", caller))
@@ -185,6 +202,8 @@ static struct ibv_send_wr *hca_build_rdma_at(struct ibv_qp_ex *ex, enum ibv_wr_o
 {
 	struct ibv_send_wr *wr = hca_build_op_at(ex, opcode, caller);
 
+	if (!wr)
+		return NULL;
 	wr->wr.rdma.remote_addr = remote_addr;
 	wr->wr.rdma.rkey = rkey;
 	return wr;
@@ -198,7 +217,10 @@ static void hca_wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remo
 static void hca_wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 				  __be32 imm)
 {
-	hca_build_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr)->imm_data = imm;
+	struct ibv_send_wr *wr = hca_build_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+
+	if (wr)
+		wr->imm_data = imm;
 }
 
 static void hca_wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
@@ -213,17 +235,26 @@ static void hca_wr_send(struct ibv_qp_ex *ex)
 
 static void hca_wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
-	hca_build_op(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
+	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_SEND_WITH_IMM);
+
+	if (wr)
+		wr->imm_data = imm;
 }
 
 static void hca_wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	hca_build_op(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_SEND_WITH_INV);
+
+	if (wr)
+		wr->invalidate_rkey = rkey;
 }
 
 static void hca_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	hca_build_op(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
+	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_LOCAL_INV);
+
+	if (wr)
+		wr->invalidate_rkey = rkey;
 }
 
 static void hca_wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
@@ -231,6 +262,8 @@ static void hca_wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rke
 {
 	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_BIND_MW);
 
+	if (!wr)
+		return;
 	wr->bind_mw.mw = mw;
 	wr->bind_mw.rkey = rkey;
 	wr->bind_mw.bind_info = *info;
@@ -242,6 +275,8 @@ static void hca_build_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, ui
 {
 	struct ibv_send_wr *wr = hca_build_op_at(ex, opcode, caller);
 
+	if (!wr)
+		return;
 	wr->wr.atomic.remote_addr = remote_addr;
 	wr->wr.atomic.compare_add = compare_add;
 	wr->wr.atomic.swap = swap;
@@ -269,6 +304,8 @@ static struct hca_builder *hca_build_current(struct ibv_qp_ex *ex, const char *c
 	struct hca_qp_handle *h = hca_qp_ex_of(ex);
 	struct hca_site at;
 
+	if (hca_build_is_dead(h, call, caller))
+		return NULL;
 	if (h->builder->building && h->builder->open)
 		return h->builder;
 	hca_check(HCA_RULE_WR_SECTION, caller,
@@ -353,7 +390,8 @@ static void hca_wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 {
 	struct hca_builder *b = hca_qp_ex_of(ex)->builder;
 
-	hca_build_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, remote_addr);
+	if (!hca_build_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, remote_addr))
+		return;
 	memcpy(b->data, value, sizeof(uint64_t));
 	b->sge[0] = (struct ibv_sge){.addr = (uintptr_t)b->data, .length = sizeof(uint64_t)};
 	b->wr.num_sge = 1;
@@ -452,6 +490,8 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 
 	sim_point("ibv_create_qp_ex");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_qp_ex", caller))
+		return NULL;
 	if ((a->comp_mask & ~masks) ||
 	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
 		hca_say("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
@@ -466,7 +506,7 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 	}
 	if (ex && (a->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)) /* its value is inline */
 		mine.cap.max_inline_data = MAX_OF(mine.cap.max_inline_data, 8u);
-	struct ibv_qp *qp = hca_qp_create(context, &mine);
+	struct ibv_qp *qp = hca_qp_create(context, &mine, "ibv_create_qp_ex", caller);
 
 	if (qp) {
 		hca_qp_of(qp)->hca->item.made = caller;

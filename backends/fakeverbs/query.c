@@ -3,6 +3,7 @@
  * (ECE), what is promised of the order of data. */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
@@ -44,6 +45,10 @@ int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 {
 	sim_point("ibv_query_ece");
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_query_ece", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	const struct hca_personality *p = hca_personality(qp->port);
 
@@ -63,6 +68,10 @@ int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 {
 	sim_point("ibv_set_ece");
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_set_ece", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_qp *qp = hca_qp_of(ibv)->hca;
 	const struct hca_personality *p = hca_personality(qp->port);
 
@@ -87,5 +96,7 @@ int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	sim_point("ibv_query_qp_data_in_order");
+	if (hca_bad(qp, HCA_KIND_QP, "ibv_query_qp_data_in_order", HCA_CALLER()))
+		return 0;
 	return 0;
 }

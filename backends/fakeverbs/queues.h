@@ -141,7 +141,8 @@ bool hca_qp_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_sta
 /* ---- qp.c, qp_ex.c ---- */
 
 /* What comp_mask does not name is zero. NULL and errno. */
-struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
+struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a,
+			     const char *call, uint64_t caller);
 struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
 /* What queue pairs of this type do not have: EOPNOTSUPP. */
 int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
@@ -160,7 +161,7 @@ struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr
 int hca_dealloc_td(struct ibv_td *td);
 struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 				       struct ibv_parent_domain_init_attr *a);
-void hca_parent_end(struct hca_pd_handle *pd);
+void hca_parent_end(struct hca_pd_handle *pd, uint64_t caller);
 /* Under no lock: these run the program's code. pd may be NULL. ENOMEM. */
 int hca_ring_memory_take(struct ibv_pd *pd, enum hca_resource type, uint64_t bytes, void **memory);
 void hca_ring_memory_give(struct ibv_pd *pd, enum hca_resource type, void *memory);

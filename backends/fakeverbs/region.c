@@ -40,7 +40,7 @@ struct hca_region_want {
 	uint64_t address, bytes, iova;
 	unsigned int access;
 	enum hca_mr_kind kind;
-	int fd; /* of a dma-buf, in which `address` is an offset */
+	int fd;          /* of a dma-buf, in which `address` is an offset */
 	uint64_t caller; /* the call site */
 };
 
@@ -246,7 +246,7 @@ static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_r
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_mr");
+	h = hca_handle_take(HCA_KIND_MR, sizeof *h, "ibv_mr");
 	mr = h ? hca_slab_take_owned(&hca_world()->mr, h) : NULL;
 	if (!mr)
 		goto err;
@@ -267,7 +267,7 @@ static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_r
 err:
 	if (mr)
 		hca_slab_give(&hca_world()->mr, mr);
-	os_free(h);
+	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
 }
@@ -283,6 +283,8 @@ static struct ibv_mr *hca_region_reg(struct ibv_pd *pd, void *addr, size_t lengt
 
 	sim_point("ibv_reg_mr");
 	sim_charge_ns(HCA_REG_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_reg_mr", caller))
+		return NULL;
 	return hca_region_register(pd, &want, "verbs.reg_mr");
 }
 
@@ -321,6 +323,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 
 	sim_point("ibv_reg_dmabuf_mr");
 	sim_charge_ns(HCA_REG_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_reg_dmabuf_mr", HCA_CALLER()))
+		return NULL;
 	if (!hca_personality(hca_pd_of(pd)->hca->port)->dmabuf || ((unsigned int)access & ~known)) {
 		errno = (unsigned int)access & ~known ? EINVAL : EOPNOTSUPP;
 		return NULL;
@@ -335,6 +339,8 @@ struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd)
 
 	sim_point("ibv_alloc_null_mr");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_alloc_null_mr", HCA_CALLER()))
+		return NULL;
 	return hca_region_register(pd, &want, "verbs.alloc_null_mr");
 }
 
@@ -386,6 +392,10 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	sim_point("ibv_dereg_mr");
 	sim_charge_ns(HCA_REG_NS);
+	int bad = hca_bad(ibv, HCA_KIND_MR, "ibv_dereg_mr", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_mr_handle *h = CONTAINER_OF(ibv, struct hca_mr_handle, ibv);
 	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
 
@@ -398,7 +408,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	h->hca->freed_caller = HCA_CALLER();
 	hca_mr_destroy(h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	return rc;
 }
 
@@ -469,6 +479,10 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *new_pd, void *add
 {
 	sim_point("ibv_rereg_mr");
 	sim_charge_ns(HCA_REG_NS);
+	if (hca_bad(ibv, HCA_KIND_MR, "ibv_rereg_mr", HCA_CALLER()) ||
+	    ((flags & IBV_REREG_MR_CHANGE_PD) &&
+	     hca_bad_part(new_pd, HCA_KIND_PD, ibv->context, "ibv_rereg_mr", HCA_CALLER())))
+		return IBV_REREG_MR_ERR_INPUT;
 	struct hca_mr *mr = CONTAINER_OF(ibv, struct hca_mr_handle, ibv)->hca;
 	struct ibv_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? new_pd : ibv->pd;
 

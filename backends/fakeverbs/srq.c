@@ -77,7 +77,7 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_srq");
+	h = hca_handle_take(HCA_KIND_SRQ, sizeof *h, "ibv_srq");
 	srq = h ? hca_slab_take_owned(&hca_world()->srq, h) : NULL;
 	if (!srq)
 		goto err;
@@ -110,7 +110,7 @@ err:
 		hca_xrcd_unuse(a->xrcd);
 	if (srq)
 		hca_slab_give(&hca_world()->srq, srq);
-	os_free(h);
+	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
 }
@@ -125,6 +125,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 
 	sim_point("ibv_create_srq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_create_srq", HCA_CALLER()))
+		return NULL;
 	struct ibv_srq *srq = hca_srq_create(pd->context, &a);
 
 	if (srq)
@@ -149,6 +151,12 @@ struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_in
 		errno = EINVAL;
 		return NULL;
 	}
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_srq_ex", HCA_CALLER()) ||
+	    hca_bad(a.pd, HCA_KIND_PD, "ibv_create_srq_ex", HCA_CALLER()) ||
+	    hca_bad_part(a.pd, HCA_KIND_PD, context, "ibv_create_srq_ex", HCA_CALLER()) ||
+	    hca_bad_part(a.xrcd, HCA_KIND_XRCD, context, "ibv_create_srq_ex", HCA_CALLER()) ||
+	    hca_bad_part(a.cq, HCA_KIND_CQ, context, "ibv_create_srq_ex", HCA_CALLER()))
+		return NULL;
 	struct ibv_srq *srq = hca_srq_create(context, &a);
 
 	if (srq)
@@ -173,6 +181,10 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 {
 	sim_point("ibv_destroy_srq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_SRQ, "ibv_destroy_srq", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_srq_handle *h = hca_srq_of(ibv);
 	uint32_t users = __atomic_load_n(&h->users, __ATOMIC_ACQUIRE);
 
@@ -193,7 +205,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 		hca_xrcd_unuse(h->xrcd);
 		__atomic_fetch_sub(&hca_cq_of(h->cq)->users, 1, __ATOMIC_ACQ_REL);
 	}
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	return rc;
 }
 
@@ -235,6 +247,10 @@ int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int mask)
 {
 	sim_point("ibv_modify_srq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_SRQ, "ibv_modify_srq", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_srq *srq = hca_srq_of(ibv)->hca;
 	int rc = hca_command_fault("verbs.modify_srq", ibv, srq->port, -1);
 
@@ -259,6 +275,10 @@ int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
 {
 	sim_point("ibv_query_srq");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_SRQ, "ibv_query_srq", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_srq *srq = hca_srq_of(ibv)->hca;
 	int rc = hca_command_fault("verbs.query_srq", ibv, srq->port, -1);
 
@@ -296,6 +316,10 @@ static int hca_srq_check_recv(const struct hca_srq *srq, const struct ibv_recv_w
 int hca_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	sim_point("ibv_post_srq_recv");
+	if (hca_is_not_mine(&hca_srq_of(ibv)->head, HCA_KIND_SRQ)) {
+		*bad = wr;
+		return hca_bad_handle(ibv, HCA_KIND_SRQ, "ibv_post_srq_recv", HCA_CALLER());
+	}
 	struct hca_srq *srq = hca_srq_of(ibv)->hca;
 	int rc = 0;
 

@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 
 #define HCA_WINDOW_KEY 0x80000000u
@@ -31,6 +32,8 @@ static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 {
 	sim_point("ibv_alloc_mw");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(ibv, HCA_KIND_PD, "ibv_alloc_mw", HCA_CALLER()))
+		return NULL;
 	struct hca_pd_handle *pd = hca_pd_of(ibv);
 	struct hca_mw_handle *h = NULL;
 	struct hca_mw *mw = NULL;
@@ -41,7 +44,7 @@ static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_mw");
+	h = hca_handle_take(HCA_KIND_MW, sizeof *h, "ibv_mw");
 	mw = h ? hca_slab_take_owned(&hca_world()->mw, h) : NULL;
 	if (!mw)
 		goto err;
@@ -62,7 +65,7 @@ static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 	os_trace("mw.alloc", mw->key, type, 0);
 	return &h->ibv;
 err:
-	os_free(h);
+	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
 }
@@ -95,13 +98,17 @@ static int hca_dealloc_mw(struct ibv_mw *ibv)
 {
 	sim_point("ibv_dealloc_mw");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_MW, "ibv_dealloc_mw", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_mw_handle *h = CONTAINER_OF(ibv, struct hca_mw_handle, ibv);
 	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
 	int rc = hca_call_fault("verbs.dealloc_mw", NULL, pd->hca->port, -1);
 
 	hca_mw_destroy(h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	return rc;
 }
 
@@ -127,7 +134,10 @@ int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 	/* local rights mean nothing here, and are given all the same */
 	const unsigned int rights = HCA_WINDOW_RIGHTS | IBV_ACCESS_LOCAL_WRITE;
 
-	if (!wr->bind_mw.mw || (wr->send_flags & IBV_SEND_INLINE) || (b->mw_access_flags & ~rights))
+	if (hca_bad(wr->bind_mw.mw, HCA_KIND_MW, "ibv_bind_mw, IBV_WR_BIND_MW", qp->caller) ||
+	    (b->mr && hca_bad(b->mr, HCA_KIND_MR, "ibv_bind_mw, IBV_WR_BIND_MW", qp->caller)))
+		return EINVAL;
+	if ((wr->send_flags & IBV_SEND_INLINE) || (b->mw_access_flags & ~rights))
 		return EINVAL;
 	/* type 1 has a call of its own, which chooses the key */
 	if ((wr->bind_mw.mw->type == IBV_MW_TYPE_1) != !!(wr->send_flags & HCA_SEND_TYPE_1)) {
@@ -159,6 +169,9 @@ void hca_post_fill_bind(struct hca_wqe *e, const struct ibv_send_wr *wr)
 
 static int hca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
+	if (hca_bad(qp, HCA_KIND_QP, "ibv_bind_mw", HCA_CALLER()) ||
+	    hca_bad(mw, HCA_KIND_MW, "ibv_bind_mw", HCA_CALLER()))
+		return EINVAL;
 	struct ibv_send_wr *bad, wr = {.wr_id = bind->wr_id,
 				       .opcode = IBV_WR_BIND_MW,
 				       .send_flags = bind->send_flags | HCA_SEND_TYPE_1,

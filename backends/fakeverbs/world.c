@@ -35,9 +35,7 @@ void hca_misuse(const char *fmt, ...)
 	sim_misuse("fakeverbs: %s", line);
 }
 
-/* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will do.
- */
-static bool hca_alone;
+bool hca_alone;
 
 bool hca_run_ended(void)
 {
@@ -353,8 +351,7 @@ static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bo
 				 proc->name, hca_site(it->proc, it->made, &made));
 		end(it);
 		os_unlabel(memory);
-		if (!killed)
-			os_free(memory);
+		hca_handle_sweep(memory, killed);
 	}
 	if (!killed)
 		world_leak(kind, n, first);
@@ -440,10 +437,12 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 	hca_proc_end_kind(&w->channel, proc, killed, "completion channel", hca_end_channel);
 	hca_proc_end_kind(&w->context, proc, killed, "verbs context", hca_end_context);
 	hca_devices_end(proc, killed);
+	hca_handles_sweep(hca_proc_id(proc));
 }
 
 void hca_forget(void)
 {
+	hca_handles_end(true);
 	memset(&fakeverbs, 0, sizeof fakeverbs);
 	hca_far = NULL;
 	hca_world_lock = 0;
@@ -452,6 +451,7 @@ void hca_forget(void)
 /* The arena goes with the world. */
 static void hca_world_end(void)
 {
+	hca_handles_end(false);
 	memset(&fakeverbs, 0, sizeof fakeverbs);
 	if (hca_alone)
 		hca_alone = false;

@@ -92,12 +92,14 @@ static void hca_xrcd_put(struct hca_xrcd *x)
 struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *a)
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-	uint32_t port = hca_context_of(context)->hca->port;
 	struct hca_xrcd_handle *h = NULL;
 	struct hca_xrcd *x = NULL;
 
 	sim_point("ibv_open_xrcd");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_open_xrcd", HCA_CALLER()))
+		return NULL;
+	uint32_t port = hca_context_of(context)->hca->port;
 	int rc = a->comp_mask != needed ? EINVAL
 					: hca_command_fault("verbs.open_xrcd", NULL, port, -1);
 
@@ -106,7 +108,7 @@ struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_xrcd");
+	h = hca_handle_take(HCA_KIND_XRCD, sizeof *h, "ibv_xrcd");
 	if (!h)
 		goto err_put;
 	h->open = hca_slab_take_owned(&hca_world()->xrcd_open, h);
@@ -117,7 +119,7 @@ struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	h->hca = x;
 	return &h->ibv;
 err_free:
-	os_free(h);
+	hca_handle_end(h, 0);
 err_put:
 	hca_xrcd_put(x);
 err:
@@ -135,6 +137,10 @@ int hca_close_xrcd(struct ibv_xrcd *ibv)
 {
 	sim_point("ibv_close_xrcd");
 	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_XRCD, "ibv_close_xrcd", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	struct hca_xrcd_handle *h = hca_xrcd_of(ibv);
 	uint32_t users = __atomic_load_n(&h->users, __ATOMIC_ACQUIRE);
 
@@ -147,7 +153,7 @@ int hca_close_xrcd(struct ibv_xrcd *ibv)
 	int rc = hca_call_fault("verbs.close_xrcd", NULL, h->hca->port, -1);
 
 	hca_xrcd_open_end(h->open);
-	os_free(h);
+	hca_handle_end(h, HCA_CALLER());
 	return rc;
 }
 
@@ -182,6 +188,10 @@ uint32_t hca_srq_number(const struct hca_srq *srq)
 
 int hca_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 {
+	int bad = hca_bad(ibv, HCA_KIND_SRQ, "ibv_get_srq_num", HCA_CALLER());
+
+	if (bad)
+		return bad;
 	const struct hca_srq *srq = hca_srq_of(ibv)->hca;
 
 	if (!srq->xrcd)
@@ -241,12 +251,16 @@ struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 {
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-	uint32_t port = hca_context_of(context)->hca->port;
 	struct hca_qp_handle *h = NULL;
 	struct hca_qp *qp = NULL;
 
 	sim_point("ibv_open_qp");
 	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_open_qp", HCA_CALLER()) ||
+	    ((a->comp_mask & IBV_QP_OPEN_ATTR_XRCD) &&
+	     hca_bad_part(a->xrcd, HCA_KIND_XRCD, context, "ibv_open_qp", HCA_CALLER())))
+		return NULL;
+	uint32_t port = hca_context_of(context)->hca->port;
 	int rc = hca_command_fault("verbs.open_qp", NULL, port, -1);
 
 	if (!rc && ((a->comp_mask & ~(uint32_t)IBV_QP_OPEN_ATTR_CONTEXT) != needed ||
@@ -255,7 +269,7 @@ struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 	if (rc)
 		goto err;
 	rc = ENOMEM;
-	h = os_alloc(sizeof *h, "ibv_qp");
+	h = hca_handle_take(HCA_KIND_QP, sizeof *h, "ibv_qp");
 	if (!h)
 		goto err;
 	h->open = hca_slab_take_owned(&hca_world()->qp_open, h);
@@ -288,7 +302,7 @@ struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 err:
 	if (h && h->open)
 		hca_slab_give(&hca_world()->qp_open, h->open);
-	os_free(h);
+	hca_handle_end(h, 0);
 	errno = rc;
 	return NULL;
 }

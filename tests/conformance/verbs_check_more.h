@@ -268,6 +268,43 @@ static void poll_from_two_threads(void)
 	ex_free(&x);
 }
 
+/* ---- handles: all of them are in verbs_handle_test.c ------------------------------------------ */
+
+static void destroy_it_twice(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	struct ibv_cq *cq = ibv_create_cq(h.end[0].ctx, 4, NULL, NULL, 0);
+
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	if (bad)
+		ck_assert_int_eq(ibv_destroy_cq(cq), EINVAL);
+	vh_free(&h);
+}
+
+static void use_a_queue_of_another_context(void)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	struct ibv_context *again = vh_open(0);
+	struct ibv_cq *cq = ibv_create_cq(bad ? again : h.end[0].ctx, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = vh_init_attr(&h.options, cq, h.end[0].recv_cq);
+
+	init.cap.max_recv_wr = 1;
+	errno = 0;
+	struct ibv_qp *qp = ibv_create_qp(h.end[0].pd, &init);
+
+	ck_assert_int_eq(!qp, bad);
+	ck_assert_int_eq(errno, bad ? EINVAL : 0);
+	if (qp)
+		ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_close_device(again), 0);
+	vh_free(&h);
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
 
 static void make_a_request_outside(void)
