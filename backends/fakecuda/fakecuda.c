@@ -357,6 +357,16 @@ void fc_misuse(const char *fmt, ...)
 	sim_misuse("%s", text);
 }
 
+void fc_misuse_in_turn(const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+	va_start(ap, fmt);
+	report_format(text, sizeof text, fmt, ap);
+	va_end(ap);
+	sim_misuse_in_turn("%s", text);
+}
+
 _Noreturn void fc_unimplemented(const char *name)
 {
 	fprintf(stderr, "fakecuda: %s is not implemented\n", name);

@@ -100,7 +100,7 @@ struct fc_host_range {
 struct fc_clock {
 	struct fc_clock_entry {
 		uint64_t stream, done; /* its serial */
-	} *at;
+	} * at;
 	uint32_t count, room;
 };
 struct fc_use;
@@ -299,6 +299,8 @@ void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU
 void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what CUDA leaves undefined, whatever the call returns: fails the run (sim_misuse). */
 void fc_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* ... and what programs mostly do because something else failed before (sim_misuse_in_turn). */
+void fc_misuse_in_turn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fc_who(char who[FC_WHO_BYTES]);
 _Noreturn void fc_unimplemented(const char *name);
 void fc_map_changed(void);

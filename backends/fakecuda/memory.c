@@ -77,12 +77,13 @@ cudaError_t cudaFree(void *devPtr)
 	a = free_target(ctx->proc, address);
 	/* After a fault or an abort whoever frees cannot wait for ever for others: no bug then. */
 	if (a && a->opens)
-		(sim_is_upset() ? fc_report : fc_misuse)(
+		(sim_is_upset() ? fc_report : fc_misuse_in_turn)(
 			"cudaFree of gpu %u #%u, which %u other processes still have open by IPC",
 			owner->dev->index, a->number, a->opens);
 	if (a && a->pins)
-		fc_misuse("cudaFree of gpu %u #%u, which %u memory regions of HCAs still pin",
-			  owner->dev->index, a->number, a->pins);
+		fc_misuse_in_turn(
+			"cudaFree of gpu %u #%u, which %u memory regions of HCAs still pin",
+			owner->dev->index, a->number, a->pins);
 	if (a) {
 		fc_use_freed(ctx->proc, a->base, a->bytes);
 		fc_alloc_free(owner->dev, a);

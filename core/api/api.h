@@ -14,8 +14,6 @@
 
 #include "core/comm/comm.h"
 
-struct plan_task;
-
 /* Gives a function its twin with a p in front, at the same address. The plain name is weak, so
  * that a tool may define it and call the twin. */
 #define API_TWIN(name) extern __typeof__(name) p##name __attribute__((alias(#name)))
@@ -53,11 +51,6 @@ ncclResult_t api_return(ncclResult_t rc);
 ncclResult_t api_inits_run(struct api_init *list);
 /* Undoes inits that were not begun. */
 void api_inits_discard(struct api_init *list);
-/* The name of a data type that exists. */
-const char *api_type_name(ncclDataType_t type);
-/* Does every rank call what this one does? ncclInvalidUsage, with both call sites, if the world
- * knows that one does not. */
-ncclResult_t api_agree(const struct ncclComm *comm, const char *call, const struct plan_task *task);
 /* `comm` has a collective to launch at the end of the open group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives: check, agree, enqueue; launch at once, or at the end of the group.
+ * Collectives: check, enqueue; launch at once, or at the end of the group.
  */
 #include <stdint.h>
 
@@ -12,7 +12,6 @@
 
 /* A collective as the program called it. */
 struct api_coll {
-	const char *call; /* "ncclAllReduce" */
 	struct ncclComm *comm;
 	struct plan_task task;
 	size_t bytes; /* of a buffer */
@@ -24,17 +23,17 @@ static ncclResult_t coll_values_check(struct api_coll *c)
 {
 	const struct plan_task *t = &c->task;
 	if ((unsigned)t->type >= ncclNumTypes) {
-		WARN("%s: datatype is %d, expected 0 to %d", c->call, (int)t->type,
+		WARN("%s: datatype is %d, expected 0 to %d", c->task.call, (int)t->type,
 		     ncclNumTypes - 1);
 		return ncclInvalidArgument;
 	}
 	if ((unsigned)t->op >= ncclNumOps) {
-		WARN("%s: op is %d, expected 0 to %d", c->call, (int)t->op, ncclNumOps - 1);
+		WARN("%s: op is %d, expected 0 to %d", c->task.call, (int)t->op, ncclNumOps - 1);
 		return ncclInvalidArgument;
 	}
 	if (t->count > (size_t)PTRDIFF_MAX / steps_type_bytes((int)t->type)) {
-		WARN("%s: count is %zu, more than memory can hold of %s", c->call, t->count,
-		     api_type_name(t->type));
+		WARN("%s: count is %zu, more than memory can hold of %s", c->task.call, t->count,
+		     plan_type_name(t->type));
 		return ncclInvalidArgument;
 	}
 	c->bytes = t->count * steps_type_bytes((int)t->type);
@@ -48,18 +47,18 @@ static ncclResult_t coll_pointer_check(const struct api_coll *c, const void *p, 
 
 	if (e != cudaSuccess) {
 		(void)cudaGetLastError();
-		WARN("%s: %s %p: %s", c->call, name, p, cudaGetErrorString(e));
+		WARN("%s: %s %p: %s", c->task.call, name, p, cudaGetErrorString(e));
 		/* any other error is the GPU's trouble, not the program's */
 		return e == cudaErrorInvalidValue ? ncclInvalidArgument : ncclUnhandledCudaError;
 	}
 	if (a.type == cudaMemoryTypeUnregistered || !a.devicePointer) {
-		WARN("%s: %s %p is host memory, expected memory of device %d", c->call, name, p,
-		     c->comm->cuda_dev);
+		WARN("%s: %s %p is host memory, expected memory of device %d", c->task.call, name,
+		     p, c->comm->cuda_dev);
 		return ncclInvalidArgument;
 	}
 	if (a.type == cudaMemoryTypeDevice && a.device != c->comm->cuda_dev) {
-		WARN("%s: %s %p is memory of device %d, the communicator's is %d", c->call, name, p,
-		     a.device, c->comm->cuda_dev);
+		WARN("%s: %s %p is memory of device %d, the communicator's is %d", c->task.call,
+		     name, p, a.device, c->comm->cuda_dev);
 		return ncclInvalidArgument;
 	}
 	return ncclSuccess;
@@ -80,17 +79,17 @@ static ncclResult_t coll_buffers_check(const struct api_coll *c)
 	if (c->task.count == 0)
 		return ncclSuccess; /* nothing is touched */
 	if (!send || !recv) {
-		WARN("%s: %s is NULL", c->call, send ? "recvbuff" : "sendbuff");
+		WARN("%s: %s is NULL", c->task.call, send ? "recvbuff" : "sendbuff");
 		return ncclInvalidArgument;
 	}
 	if ((send | recv) % steps_type_bytes((int)c->task.type)) {
-		WARN("%s: %s is not aligned to its type, %s", c->call,
+		WARN("%s: %s is not aligned to its type, %s", c->task.call,
 		     send % steps_type_bytes((int)c->task.type) ? "sendbuff" : "recvbuff",
-		     api_type_name(c->task.type));
+		     plan_type_name(c->task.type));
 		return ncclInvalidArgument;
 	}
 	if (send != recv && send < recv + c->bytes && recv < send + c->bytes) {
-		WARN("%s: sendbuff and recvbuff overlap without being the same", c->call);
+		WARN("%s: sendbuff and recvbuff overlap without being the same", c->task.call);
 		return ncclInvalidArgument;
 	}
 	if (!coll_checks_pointers())
@@ -127,14 +126,7 @@ static ncclResult_t coll_submit(struct api_coll *c)
 
 	if (!rc)
 		rc = coll_buffers_check(c);
-	if (!rc)
-		rc = api_agree(c->comm, c->call, &c->task);
-	if (rc)
-		return rc;
-	c->task.op_count = c->comm->op_count++;
-	if (c->task.count == 0)
-		return ncclSuccess;
-	if (g)
+	if (!rc && g)
 		rc = api_group_add_comm(g, c->comm);
 	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
@@ -145,11 +137,11 @@ static ncclResult_t coll_submit(struct api_coll *c)
 
 static ncclResult_t coll_call(struct api_coll *c)
 {
-	ncclResult_t rc = comm_enter(c->comm, c->call, COMM_NEED_READY);
+	ncclResult_t rc = comm_enter(c->comm, c->task.call, COMM_NEED_READY);
 	if (rc)
 		return api_return(rc);
-	INFO(LOG_COLL, "%s: opCount %llx count %zu datatype %d op %d rank %d", c->call,
-	     (unsigned long long)c->comm->op_count, c->task.count, (int)c->task.type,
+	INFO(LOG_COLL, "%s: opCount %llx count %zu datatype %d op %d rank %d", c->task.call,
+	     (unsigned long long)plan_next_op(c->comm), c->task.count, (int)c->task.type,
 	     (int)c->task.op, c->comm->rank);
 	rc = coll_submit(c);
 	comm_leave(c->comm);
@@ -162,10 +154,10 @@ API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t
 				    cudaStream_t stream)
 {
 	struct api_coll c = {
-		.call = "ncclAllReduce",
 		.comm = comm,
 		.task =
 			{
+				.call = "ncclAllReduce",
 				.name = "all_reduce",
 				.caller = __builtin_return_address(0),
 				.func = DEV_ALL_REDUCE,

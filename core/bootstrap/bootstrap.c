@@ -29,13 +29,35 @@ static struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
 	};
 }
 
+/* Once the ring stands, who is refused looks at the ring: a rank that refuses has often left, and
+ * those behind us learn of that from us. */
+static ncclResult_t bootstrap_connect_pause(void *arg, uint64_t until_ns)
+{
+	struct bootstrap *b = arg;
+	struct sock_ctx ctx = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
+					    "bootstrap: the next attempt to connect");
+
+	for (;;) {
+		uint64_t seq;
+		ncclResult_t rc = bootstrap_next_poll(b, &seq);
+		if (rc)
+			return rc;
+		struct wait w = sock_wait(b->next_fd, seq, &ctx);
+		w.deadline_ns = until_ns;
+		int e = os_wait_one(&w, b->abort);
+		if (e)
+			return e == ETIMEDOUT ? ncclSuccess : ncclInternalError;
+	}
+}
+
 ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
 			       enum bootstrap_hello_kind kind, const char *why, int *fd)
 {
 	struct sock_ctx ctx = bootstrap_ctx(b, peer, why);
 	struct bootstrap_hello hello = bootstrap_hello_of(b, kind);
 	int conn = -1;
-	ncclResult_t rc = sock_connect(to, &ctx, &conn);
+	const struct sock_pause pause = {bootstrap_connect_pause, b};
+	ncclResult_t rc = sock_connect(to, &ctx, b->next_fd >= 0 ? &pause : NULL, &conn);
 
 	if (rc)
 		return rc;

@@ -208,14 +208,24 @@ static bool sock_is_aborted(const struct sock_ctx *ctx)
 	return ctx->abort && shared_load_u32(ctx->abort, SHARED_ACQUIRE);
 }
 
-ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
+static ncclResult_t sock_pause(const struct sock_pause *pause)
+{
+	if (pause)
+		return pause->wait(pause->arg, os_now_ns() + SOCK_CONNECT_PAUSE_NS);
+	os_sleep_ns(SOCK_CONNECT_PAUSE_NS);
+	return ncclSuccess;
+}
+
+ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
+			  const struct sock_pause *pause, int *fd)
 {
 	char text[SOCK_TEXT_BYTES];
 	int e = 0, conn = -1;
 
 	for (int i = 0; i < SOCK_CONNECT_TRIES; i++) {
-		if (i)
-			os_sleep_ns(SOCK_CONNECT_PAUSE_NS);
+		ncclResult_t rc = i ? sock_pause(pause) : ncclSuccess;
+		if (rc)
+			return rc;
 		if (sock_is_aborted(ctx))
 			return ncclInternalError;
 		e = sock_connect_once(to, ctx, &conn);

@@ -46,7 +46,15 @@ struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx);
 uint64_t sock_seq(int fd);
 
 ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *bound);
-ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx, int *fd);
+/* What to do between two attempts to connect, instead of sleeping: wait until then. Anything but
+ * ncclSuccess ends the attempts. */
+struct sock_pause {
+	ncclResult_t (*wait)(void *arg, uint64_t until_ns);
+	void *arg;
+};
+/* pause: NULL sleeps. */
+ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
+			  const struct sock_pause *pause, int *fd);
 ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct sock_ctx *ctx);
 ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_ctx *ctx);
 /* Opens a connection, sends, closes; one attempt until the deadline, without reports. 0 or why not. */

@@ -78,6 +78,19 @@ static struct ncclComm *comm_find(struct registry_node *first, const struct nccl
 	return NULL;
 }
 
+/* What a call that wants to use the communicator is told after an asynchronous error. No warning:
+ * the last one, which ncclGetLastError gives, says why it failed. */
+static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
+{
+	uint32_t error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
+
+	OS_PROBE("comm.call_after_error", error != ncclSuccess);
+	if (error)
+		INFO(LOG_COLL, "%s: rank %d: the communicator has failed with %u; ncclCommAbort it",
+		     call, comm->rank, error);
+	return (ncclResult_t)error;
+}
+
 static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, bool found,
 				enum comm_state state)
 {
@@ -112,7 +125,10 @@ ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need 
 	registry_unlock(first);
 	if (!ok)
 		return comm_refuse(comm, call, found, state);
-	return ncclSuccess;
+	ncclResult_t rc = need == COMM_NEED_ANY ? ncclSuccess : comm_failed(comm, call);
+	if (rc)
+		comm_leave(comm);
+	return rc;
 }
 
 void comm_leave(struct ncclComm *comm)

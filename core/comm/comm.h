@@ -110,7 +110,7 @@ struct ncclComm {
 	struct os_mutex watch; /* one task at a time looks at the bootstrap's ring */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
 
-	uint64_t op_count;            /* collectives so far */
+	uint64_t op_count;            /* collectives launched so far */
 	cudaStream_t internal_stream; /* made at init, for copies that must not use the user's */
 	/* Made at init; plan_launch records it behind each launch, in the launch's stream, and
 	 * orders launches in different streams by it. Teardown waits for it. */
@@ -137,7 +137,8 @@ enum comm_need {
 	COMM_NEED_READY, /* it can run collectives */
 };
 /* Checks `comm` without reading it before it is known to exist, and uses it until comm_leave.
- * `call` names the public function in the error. */
+ * `call` names the public function in the error. A communicator with an asynchronous error gives
+ * that error to whoever needs more than that it exists: the next call learns of it. */
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
 void comm_leave(struct ncclComm *comm);
 /* Is a non-blocking init under way? The caller has entered. */

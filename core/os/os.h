@@ -62,7 +62,8 @@ struct os_self {
 	/* Step of the operation that the task works on, as a fault plan addresses it; -1: none. Set
 	 * by whoever works on steps, the proxy. */
 	int64_t step;
-	const char *work; /* the collective that a kernel's task works on, and its number; NULL: none */
+	const char *
+		work; /* the collective that a kernel's task works on, and its number; NULL: none */
 	uint64_t work_number;
 	void *slot[OS_SLOT_COUNT];
 };
@@ -262,7 +263,8 @@ void os_log_line(const char *line);
 
 /* Do all ranks agree on this? A contract check between ranks that a debugging world can do and the
  * real one cannot: the first caller with (key, seq) deposits `text`; a later one whose `text`
- * differs gets EINVAL with the first one's rank and text in *other. `caller` is a return address of
+ * differs gets EINVAL with the first one's rank and text in *other. Without a text the
+ * caller takes back what it said, because the call has failed. `caller` is a return address of
  * the program, NULL when not known: both callers' places come in *other, in words. Real world:
  * always 0. */
 struct os_agree_other {
@@ -277,7 +279,8 @@ int os_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const v
  * from `in` until not; what it does under all its keys has one order, and agents that are members
  * of the same two keys do what is under these two in the same order. The one who comes second with
  * something else at that place gets EINVAL, and *other as above. seq: counts the operations of the
- * key from 0. An agent that is no member is not compared. Real world: always 0. */
+ * key from 0. An agent that is no member is not compared. Without a text: as
+ * above, and the latest first. Real world: always 0. */
 void os_agree_member(uint64_t key, uint64_t agent, bool in);
 int os_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
 		   const void *caller, struct os_agree_other *other);

@@ -28,11 +28,18 @@ static ncclResult_t plan_order_check_one(const struct ncclComm *comm, const stru
 	return ncclInvalidUsage;
 }
 
-ncclResult_t plan_order_check(const struct ncclComm *comm, const struct plan_state *st)
+ncclResult_t plan_order_check(const struct ncclComm *comm, struct plan_state *st)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	for (int32_t i = 0; !rc && i < st->queued; i++)
-		rc = plan_order_check_one(comm, &st->queue[i]);
+	for (st->ordered = 0; !rc && st->ordered < st->queued; st->ordered += !rc)
+		rc = plan_order_check_one(comm, &st->queue[st->ordered]);
 	return rc;
+}
+
+void plan_order_undo(const struct ncclComm *comm, const struct plan_state *st)
+{
+	for (int32_t i = st->ordered - 1; i >= 0; i--)
+		(void)os_agree_order(comm->id_hash, (uint64_t)comm->cuda_dev, st->queue[i].op_count,
+				     comm->rank, NULL, NULL, NULL);
 }

@@ -115,6 +115,11 @@ bool plan_pending(const struct ncclComm *comm)
 	return comm->plan && comm->plan->queued > 0;
 }
 
+uint64_t plan_next_op(const struct ncclComm *comm)
+{
+	return comm->op_count + (comm->plan ? (uint64_t)comm->plan->queued : 0);
+}
+
 void plan_discard(struct ncclComm *comm)
 {
 	if (comm->plan)
@@ -242,10 +247,12 @@ static ncclResult_t plan_batch_launch(struct ncclComm *comm, struct plan_state *
 	rc = plan_stream_order(comm, st);
 	if (!rc)
 		rc = proxy_append(comm, st->op, st->nops);
+	st->handed_over |= !rc && st->nops;
 	if (!rc)
 		plan_batch_uses(comm, st);
 	if (!rc)
 		rc = plan_kernel_launch(st);
+	st->handed_over |= !rc;
 	if (!rc)
 		rc = plan_stream_mark(comm, st);
 	plan_batch_reset(comm, st, st->stream);
@@ -315,6 +322,42 @@ static ncclResult_t plan_launch_queue(struct ncclComm *comm, struct plan_state *
 	return rc;
 }
 
+/* Numbers begin where the last launch that succeeded ended, as if those that failed had not been. */
+static ncclResult_t plan_announce(const struct ncclComm *comm, struct plan_state *st)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	st->ordered = 0;
+	for (st->agreed = 0; !rc && st->agreed < st->queued; st->agreed += !rc) {
+		st->queue[st->agreed].op_count = comm->op_count + (uint64_t)st->agreed;
+		rc = plan_agree(comm, &st->queue[st->agreed]);
+	}
+	return rc ? rc : plan_order_check(comm, st);
+}
+
+static void plan_renounce(const struct ncclComm *comm, const struct plan_state *st)
+{
+	plan_order_undo(comm, st);
+	for (int32_t i = 0; i < st->agreed; i++)
+		plan_agree_not(comm, &st->queue[i]);
+}
+
+static ncclResult_t plan_announce_and_launch(struct ncclComm *comm, struct plan_state *st)
+{
+	ncclResult_t rc = plan_announce(comm, st);
+
+	st->handed_over = false;
+	if (!rc)
+		rc = plan_launch_queue(comm, st);
+	if (!rc)
+		comm->op_count += (uint64_t)st->queued;
+	else if (st->handed_over) /* nothing that is launched from now on would meet its peers */
+		comm_set_async_error(comm, rc);
+	else
+		plan_renounce(comm, st);
+	return rc;
+}
+
 ncclResult_t plan_launch(struct ncclComm *comm)
 {
 	struct plan_state *st = comm->plan;
@@ -327,9 +370,7 @@ ncclResult_t plan_launch(struct ncclComm *comm)
 	if (!rc && dev != comm->cuda_dev)
 		rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice before a launch");
 	if (!rc)
-		rc = plan_order_check(comm, st);
-	if (!rc)
-		rc = plan_launch_queue(comm, st);
+		rc = plan_announce_and_launch(comm, st);
 	plan_discard(comm);
 	if (dev >= 0 && dev != comm->cuda_dev)
 		(void)cuda_result(cudaSetDevice(dev), "cudaSetDevice after a launch");

@@ -15,6 +15,7 @@
 
 struct plan_task {
 	enum dev_func func;
+	const char *call;   /* "ncclAllReduce" */
 	const char *name;   /* "all_reduce" */
 	const void *caller; /* where the program called it */
 	const void *send;
@@ -24,13 +25,20 @@ struct plan_task {
 	ncclRedOp_t op;
 	int root; /* -1: has none */
 	cudaStream_t stream;
-	uint64_t op_count;
+	uint64_t op_count; /* given at the launch */
 };
 
 ncclResult_t plan_init(struct ncclComm *comm);
 void plan_fini(struct ncclComm *comm);
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
 bool plan_pending(const struct ncclComm *comm);
+/* The number that the next collective will have, if all that is queued is launched. */
+uint64_t plan_next_op(const struct ncclComm *comm);
+/* The name of a data type that exists. */
+const char *plan_type_name(ncclDataType_t type);
+/* Numbers what is queued, asks whether the other ranks launch the same, and launches. What was not
+ * launched has no number: the next launch begins with it. A launch that fails half way, when the
+ * proxy or the GPU has part of it, is an asynchronous error of the communicator. */
 ncclResult_t plan_launch(struct ncclComm *comm);
 /* Drops what was enqueued and not launched (a group that failed). */
 void plan_discard(struct ncclComm *comm);

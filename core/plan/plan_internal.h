@@ -46,6 +46,7 @@ struct plan_state {
 
 	struct plan_task *queue;
 	int32_t queued, room;
+	int32_t agreed, ordered; /* so many of them are announced to the other ranks */
 
 	cudaStream_t last_stream; /* of the last launch */
 
@@ -56,13 +57,24 @@ struct plan_state {
 	uint32_t block_warps;
 	struct proxy_op op[PROXY_MAX_APPEND];
 	int32_t nops;
+	bool handed_over; /* proxy or GPU have something of this launch */
 };
+
+/* ---- agree.c -------------------------------------------------------------------------------- */
+
+/* Does every rank launch what this one does, under that number? ncclInvalidUsage, with both call
+ * sites, if the world knows that one does not. */
+ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *task);
+/* What plan_agree said to be launched is not. */
+void plan_agree_not(const struct ncclComm *comm, const struct plan_task *task);
 
 /* ---- order.c -------------------------------------------------------------------------------- */
 
 /* Do all ranks launch the collectives of their communicators in the same order? Before a launch, of
  * all that is queued. ncclInvalidUsage, with both call sites, if the world knows one that does not.
  */
-ncclResult_t plan_order_check(const struct ncclComm *comm, const struct plan_state *st);
+ncclResult_t plan_order_check(const struct ncclComm *comm, struct plan_state *st);
+/* Of what it checked nothing is launched. */
+void plan_order_undo(const struct ncclComm *comm, const struct plan_state *st);
 
 #endif

@@ -448,6 +448,7 @@ static void engine_keep_failure(enum sim_verdict verdict, const char *kind, cons
 	struct sim_failure *f = &eng.failure;
 
 	eng.failed = true;
+	eng.in_turn = false;
 	*f = (struct sim_failure){.verdict = verdict,
 				  .rank = rank,
 				  .step = eng.steps,
@@ -480,7 +481,7 @@ static void engine_dump_wanted(void)
 static void engine_report_rank(enum sim_verdict verdict, const char *kind, int32_t rank,
 			       const char *message)
 {
-	bool first = !eng.failed;
+	bool first = !eng.failed || eng.in_turn;
 
 	fflush(stdout);
 	trace_flush();
@@ -510,7 +511,7 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
 	char message[512];
 	va_list ap;
 
-	if (eng.failed)
+	if (eng.failed && !eng.in_turn)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof message, fmt, ap);
@@ -541,6 +542,22 @@ void sim_misuse(const char *fmt, ...)
 	va_end(ap);
 	os_log_line(line);
 	sim_note_failure(SIM_WRONG_RESULT, "misuse", -1, "%s", line);
+}
+
+void sim_misuse_in_turn(const char *fmt, ...)
+{
+	bool first = !eng.failed;
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	os_log_line(line);
+	if (!first)
+		return;
+	sim_note_failure(SIM_WRONG_RESULT, "misuse", -1, "%s", line);
+	eng.in_turn = true;
 }
 
 /* The run was over before the canary's step. */

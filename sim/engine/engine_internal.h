@@ -150,8 +150,9 @@ struct engine {
 	uint64_t hash;
 	uint64_t watch_step; /* watch.c looks then; ENGINE_NEVER: no more */
 	struct sim_failure failure;
-	bool failed; /* there is one */
-	bool upset;  /* sim_upset */
+	bool failed;  /* there is one */
+	bool upset;   /* sim_upset */
+	bool in_turn; /* the failure is one of sim_misuse_in_turn: the next one replaces it */
 
 	struct task *main_task;
 	struct sim_task event_self; /* os_self() in event context */

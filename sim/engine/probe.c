@@ -16,6 +16,7 @@ static const struct {
 	{"bootstrap.connect_refused", "nobody listens yet; it is tried again"},
 	{"bootstrap.message_overtakes", "a message is taken before one that came earlier"},
 	{"bootstrap.peer_hung_up", "a message is awaited from a rank that has gone"},
+	{"comm.call_after_error", "a call finds that its communicator has failed"},
 	{"comm.ended_in_init", "a communicator is aborted or destroyed in its init"},
 	{"comm.end_without_all", "a rank does not come to the last barrier"},
 	{"comm.error_ends_finalize", "an error comes while destroy waits for kernels"},

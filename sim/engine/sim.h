@@ -195,6 +195,9 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
  * does not end the run. Doubles only report what hardware or driver would punish, never what a
  * fault of the plan did. Any task, any event. */
 void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same for what a program mostly does because something else went wrong before, like freeing
+ * what others still use: whatever fails the run later stands before it, and is its failure. */
+void sim_misuse_in_turn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A return address in words, for reports: "main+0x2a"; "?": not known. Slow. */
 void sim_call_site(const void *caller, char *out, size_t bytes);
 bool sim_under_debugger(void);

@@ -23,8 +23,13 @@ struct world_agreement {
 	struct agree_slot {
 		uint64_t seq_plus_one; /* 0: empty */
 		uint64_t hash;         /* of the whole text */
-		const void *caller;    /* of the first */
-		struct os_agree_other first;
+		uint32_t said;         /* by so many, at least 1 */
+		struct agree_party {
+			uint64_t who;
+			int32_t rank;
+			const void *caller;
+		} first, last; /* of those who said it */
+		char text[sizeof(((struct os_agree_other *)0)->text)];
 	} slot[AGREE_KEPT];
 };
 
@@ -43,37 +48,59 @@ static struct world_agreement *agree_get(uint64_t key)
 	return a;
 }
 
-static int agree_check(struct agree_slot *s, uint64_t seq, int32_t rank, const char *text,
-		       const void *caller, struct os_agree_other *other)
+static int agree_check(struct agree_slot *s, uint64_t seq, const struct agree_party *me,
+		       const char *text, struct os_agree_other *other)
 {
 	uint64_t hash = hash64_str(text);
 	if (s->seq_plus_one > seq + 1)
 		return 0;
 	if (s->seq_plus_one < seq + 1) {
-		s->seq_plus_one = seq + 1;
-		s->hash = hash;
-		s->caller = caller;
-		s->first.rank = rank;
-		snprintf(s->first.text, sizeof s->first.text, "%s", text);
+		*s = (struct agree_slot){.seq_plus_one = seq + 1,
+					 .hash = hash,
+					 .said = 1,
+					 .first = *me,
+					 .last = *me};
+		snprintf(s->text, sizeof s->text, "%s", text);
 		return 0;
 	}
-	if (s->hash == hash)
+	if (s->hash == hash) {
+		s->said++;
+		s->last = *me;
 		return 0;
+	}
 	if (other) {
-		*other = s->first;
-		sim_call_site(s->caller, other->where, sizeof other->where);
-		sim_call_site(caller, other->here, sizeof other->here);
+		other->rank = s->first.rank;
+		memcpy(other->text, s->text, sizeof other->text);
+		sim_call_site(s->first.caller, other->where, sizeof other->where);
+		sim_call_site(me->caller, other->here, sizeof other->here);
 	}
 	return EINVAL;
+}
+
+/* One of those who said it takes it back; what the others said stands. */
+static void agree_forget(struct agree_slot *s, uint64_t seq, uint64_t who)
+{
+	if (s->seq_plus_one != seq + 1)
+		return;
+	if (--s->said == 0)
+		memset(s, 0, sizeof *s);
+	else if (s->first.who == who)
+		s->first = s->last;
 }
 
 int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 		struct os_agree_other *other)
 {
-	ASSERT(text && seq < UINT64_MAX);
+	const struct agree_party me = {.who = (uint64_t)rank, .rank = rank, .caller = caller};
+	int rc = 0;
+
+	ASSERT(seq < UINT64_MAX);
 	world_lock(&world->lock);
 	struct agree_slot *s = &agree_get(key)->slot[seq % AGREE_KEPT];
-	int rc = agree_check(s, seq, rank, text, caller, other);
+	if (text)
+		rc = agree_check(s, seq, &me, text, other);
+	else
+		agree_forget(s, seq, me.who);
 	world_unlock(&world->lock);
 	return rc;
 }
@@ -121,27 +148,33 @@ void world_agree_member(uint64_t key, uint64_t agent, bool in)
 static int agree_order(const struct world_member *m, uint64_t seq, int32_t rank, const char *text,
 		       const void *caller, struct os_agree_other *other)
 {
-	for (const struct world_member *o = world->members; o; o = o->next) {
+	const struct agree_party me = {
+		.who = hash64_combine(m->proc, m->agent), .rank = rank, .caller = caller};
+	int rc = 0;
+
+	for (const struct world_member *o = world->members; o && !rc; o = o->next) {
 		if (o->proc != m->proc || o->agent != m->agent || o->key == m->key)
 			continue;
 		uint64_t pair = hash64_combine(MIN_OF(m->key, o->key), MAX_OF(m->key, o->key));
 		uint64_t at = seq + o->done;
-		if (agree_check(&agree_get(pair)->slot[at % AGREE_KEPT], at, rank, text, caller,
-				other))
-			return EINVAL;
+		struct agree_slot *s = &agree_get(pair)->slot[at % AGREE_KEPT];
+		if (text)
+			rc = agree_check(s, at, &me, text, other);
+		else
+			agree_forget(s, at, me.who);
 	}
-	return 0;
+	return rc;
 }
 
 int world_agree_order(uint64_t key, uint64_t agent, uint64_t seq, int32_t rank, const char *text,
 		      const void *caller, struct os_agree_other *other)
 {
-	ASSERT(text && seq < UINT64_MAX);
+	ASSERT(seq < UINT64_MAX);
 	world_lock(&world->lock);
 	struct world_member *m = *member_find(key, agent);
 	int rc = m ? agree_order(m, seq, rank, text, caller, other) : 0;
 	if (m)
-		m->done = seq + 1;
+		m->done = text ? seq + 1 : seq;
 	world_unlock(&world->lock);
 	return rc;
 }

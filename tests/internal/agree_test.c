@@ -3,9 +3,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "core/api/api.h"
 #include "core/base/log.h"
-#include "core/plan/plan.h"
+#include "core/plan/plan_internal.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 
@@ -13,29 +12,41 @@ static void agree_main(void *arg)
 {
 	static struct ncclComm comm[2] = {{.id_hash = 0xabc, .rank = 0},
 					  {.id_hash = 0xabc, .rank = 1}};
-	struct plan_task t = {.name = "broadcast",
+	struct plan_task t = {.call = "ncclBroadcast",
+			      .name = "broadcast",
 			      .caller = __builtin_return_address(0),
 			      .count = 7,
 			      .type = ncclFloat16,
 			      .op = ncclSum,
 			      .root = 3};
 	(void)arg;
-	ck_assert_int_eq(api_agree(&comm[0], "ncclBroadcast", &t), ncclSuccess);
-	ck_assert_int_eq(api_agree(&comm[1], "ncclBroadcast", &t), ncclSuccess);
+	ck_assert_int_eq(plan_agree(&comm[0], &t), ncclSuccess);
+	ck_assert_int_eq(plan_agree(&comm[1], &t), ncclSuccess);
 	t.root = 2;
-	ck_assert_int_eq(api_agree(&comm[1], "ncclBroadcast", &t), ncclInvalidUsage);
+	ck_assert_int_eq(plan_agree(&comm[1], &t), ncclInvalidUsage);
 	const char *said = log_last_error();
 	ck_assert_ptr_nonnull(strstr(said, "ranks 1 and 0 disagree on operation 0 of communicator "
 					   "abc: rank 1 called broadcast count=7 type=half op=sum "
 					   "root=2 at "));
 	ck_assert_ptr_nonnull(
 		strstr(said, "rank 0 called broadcast count=7 type=half op=sum root=3 at "));
+	/* one takes back what it called: the other's stands; then nobody's does */
+	t.root = 3;
+	plan_agree_not(&comm[0], &t);
+	t.root = 2;
+	ck_assert_int_eq(plan_agree(&comm[0], &t), ncclInvalidUsage);
+	ck_assert_ptr_nonnull(strstr(log_last_error(), "rank 1 called broadcast"));
+	t.root = 3;
+	plan_agree_not(&comm[1], &t);
+	t.root = 2;
+	ck_assert_int_eq(plan_agree(&comm[0], &t), ncclSuccess);
+	ck_assert_int_eq(plan_agree(&comm[1], &t), ncclSuccess);
 	/* the root of another operation, and of another communicator */
-	comm[1].op_count = 1;
-	ck_assert_int_eq(api_agree(&comm[1], "ncclBroadcast", &t), ncclSuccess);
-	comm[1].op_count = 0;
+	t.op_count = 1;
+	ck_assert_int_eq(plan_agree(&comm[1], &t), ncclSuccess);
+	t.op_count = 0;
 	comm[1].id_hash = 0xabd;
-	ck_assert_int_eq(api_agree(&comm[1], "ncclBroadcast", &t), ncclSuccess);
+	ck_assert_int_eq(plan_agree(&comm[1], &t), ncclSuccess);
 }
 
 START_TEST(ranks_agree_on_the_root)

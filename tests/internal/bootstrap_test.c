@@ -214,7 +214,7 @@ static void stranger_knock(const struct os_addr *at, const void *say, size_t byt
 {
 	struct sock_ctx ctx = {"test: stranger", -1, -1, NULL};
 	int fd = -1;
-	EXPECT_NCCL(ncclSuccess, sock_connect(at, &ctx, &fd));
+	EXPECT_NCCL(ncclSuccess, sock_connect(at, &ctx, NULL, &fd));
 	if (bytes)
 		(void)sock_send_all(fd, say, bytes, &ctx);
 	if (stay)

@@ -54,6 +54,65 @@ static void destroy_event_twice(int32_t rank, ncclComm_t comm, void *arg)
 	(void)cudaEventDestroy(e);
 }
 
+struct open_case {
+	bool error;
+	shared_u32 stage;
+	cudaIpcMemHandle_t handle;
+};
+
+/* Rank 0 frees what rank 1 has open, as a rank does that leaves because of an error; the error
+ * itself is returned later. */
+static void free_open_then_fail(int32_t rank, ncclComm_t comm, void *arg)
+{
+	struct open_case *o = arg;
+	struct wait w = {.on = &o->stage,
+			 .bytes = 4,
+			 .kind = WAIT_GE,
+			 .mask = WAIT_MASK_ALL,
+			 .want = rank == 0 ? 2 : 1,
+			 .why = "the other rank's turn",
+			 .from = {.rank = !rank, .channel = -1, .step = -1}};
+	void *mem = NULL;
+
+	if (rank == 0) {
+		ck_assert_int_eq(cudaMalloc(&mem, 2 << 20), cudaSuccess);
+		ck_assert_int_eq(cudaIpcGetMemHandle(&o->handle, mem), cudaSuccess);
+		shared_store_u32(&o->stage, 1, SHARED_RELEASE);
+	}
+	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+	if (rank == 1) {
+		ck_assert_int_eq(
+			cudaIpcOpenMemHandle(&mem, o->handle, cudaIpcMemLazyEnablePeerAccess),
+			cudaSuccess);
+		shared_store_u32(&o->stage, 2, SHARED_RELEASE);
+		return;
+	}
+	ck_assert_int_eq(cudaFree(mem), cudaSuccess);
+	if (o->error)
+		sim_note_failure(SIM_ERROR, "error", 0, "rank 0: ncclCommInitRank: internal error");
+}
+
+START_TEST(an_error_stands_before_the_misuse_that_it_leads_to)
+{
+	struct lab_config c;
+	struct lab_result r;
+
+	for (int error = 0; error < 2; error++) {
+		struct open_case o = {.error = error};
+		lab_config_default(&c);
+		c.gpus = 2;
+		c.bytes_min = c.bytes_max = 1024;
+		c.on_ready = free_open_then_fail;
+		c.on_ready_arg = &o;
+		ck_assert_int_eq(lab_run(&c, &r), 0);
+		ck_assert(r.failed);
+		ck_assert_str_eq(r.failure.kind, error ? "error" : "misuse");
+		ck_assert_ptr_nonnull(strstr(r.failure.message, error ? "ncclCommInitRank"
+								      : "still have open by IPC"));
+	}
+}
+END_TEST
+
 START_TEST(a_run_without_misuse_passes)
 {
 	struct lab_result r = misuse_run(nothing_bad);
@@ -98,6 +157,7 @@ int main(void)
 	tcase_add_test(t, a_run_without_misuse_passes);
 	tcase_add_test(t, a_double_free_fails_the_run_and_names_the_rank);
 	tcase_add_test(t, an_event_destroyed_twice_fails_the_run);
+	tcase_add_test(t, an_error_stands_before_the_misuse_that_it_leads_to);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_NORMAL);
 	int failed = srunner_ntests_failed(sr);

@@ -1,55 +1,60 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract between ranks: every rank of a communicator calls the same collectives, with the
+ * The contract between ranks: every rank of a communicator launches the same collectives, with the
  * same arguments, in the same order. In a world that can tell, ranks that do not are named with both
- * call sites, before they hang; in the real one nothing is compared. (The order of collectives of
- * several communicators is the plan's: core/plan/order.c.)
+ * call sites, before they hang; in the real one nothing is compared. A call of a group that fails is
+ * never launched, and so never compared. (The order of collectives of several communicators is
+ * order.c's.)
  */
 #include <stdio.h>
 
-#include "core/api/api.h"
 #include "core/base/log.h"
-#include "core/plan/plan.h"
+#include "core/plan/plan_internal.h"
 
-static const char *const api_type_names[ncclNumTypes] = {
+static const char *const plan_type_names[ncclNumTypes] = {
 	[ncclInt8] = "int8",         [ncclUint8] = "uint8",       [ncclInt32] = "int32",
 	[ncclUint32] = "uint32",     [ncclInt64] = "int64",       [ncclUint64] = "uint64",
 	[ncclFloat16] = "half",      [ncclFloat32] = "float",     [ncclFloat64] = "double",
 	[ncclBfloat16] = "bfloat16", [ncclFloat8e4m3] = "f8e4m3", [ncclFloat8e5m2] = "f8e5m2",
 };
 
-static const char *const api_op_names[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
+static const char *const plan_op_names[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
 
-const char *api_type_name(ncclDataType_t type)
+const char *plan_type_name(ncclDataType_t type)
 {
 	ASSERT((unsigned)type < ncclNumTypes);
-	return api_type_names[type];
+	return plan_type_names[type];
 }
 
 /* What must be the same on all ranks. */
-static void api_agree_text(const struct plan_task *t, char *text, size_t bytes)
+static void plan_agree_text(const struct plan_task *t, char *text, size_t bytes)
 {
 	char root[24] = "";
 
 	if (t->root >= 0)
 		snprintf(root, sizeof root, " root=%d", t->root);
 	snprintf(text, bytes, "%s count=%zu type=%s op=%s%s", t->name, t->count,
-		 api_type_name(t->type), api_op_names[t->op], root);
+		 plan_type_name(t->type), plan_op_names[t->op], root);
 }
 
-ncclResult_t api_agree(const struct ncclComm *comm, const char *call, const struct plan_task *t)
+ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *t)
 {
 	struct os_agree_other other;
 	char text[sizeof other.text];
 
 	ASSERT((unsigned)t->op < ncclNumOps);
-	api_agree_text(t, text, sizeof text);
-	if (os_agree(comm->id_hash, comm->op_count, comm->rank, text, t->caller, &other) == 0)
+	plan_agree_text(t, text, sizeof text);
+	if (os_agree(comm->id_hash, t->op_count, comm->rank, text, t->caller, &other) == 0)
 		return ncclSuccess;
 	WARN("%s: ranks %d and %d disagree on operation %llu of communicator %llx: rank %d called "
 	     "%s at %s, rank %d called %s at %s",
-	     call, comm->rank, other.rank, (unsigned long long)comm->op_count,
+	     t->call, comm->rank, other.rank, (unsigned long long)t->op_count,
 	     (unsigned long long)comm->id_hash, comm->rank, text, other.here, other.rank,
 	     other.text, other.where);
 	return ncclInvalidUsage;
+}
+
+void plan_agree_not(const struct ncclComm *comm, const struct plan_task *t)
+{
+	(void)os_agree(comm->id_hash, t->op_count, comm->rank, NULL, NULL, NULL);
 }

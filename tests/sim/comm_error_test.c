@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Communicators after something failed: one with an asynchronous error gives it to the next call,
+ * and a call that failed was no operation, for its own rank and for the contract between ranks.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+
+#include "tests/ranks.h"
+
+#define ERROR_COUNT 64
+
+struct error_rank {
+	ncclComm_t comm;
+	cudaStream_t stream;
+	int32_t *mem;
+};
+
+static void error_rank_begin(struct error_rank *r, int32_t rank, int32_t nranks)
+{
+	const struct ranks_config *c = ranks_self()->all->config;
+
+	EXPECT(cudaSetDevice(rank % (int)c->per_host) == cudaSuccess);
+	EXPECT(cudaMalloc((void **)&r->mem, ERROR_COUNT * 4) == cudaSuccess);
+	EXPECT(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&r->comm, nranks, ranks_id(), rank));
+	ranks_barrier(); /* whoever aborts now hurts nobody's init */
+}
+
+static void error_rank_end(struct error_rank *r)
+{
+	EXPECT(cudaStreamSynchronize(r->stream) == cudaSuccess);
+	EXPECT(cudaStreamDestroy(r->stream) == cudaSuccess);
+	EXPECT(cudaFree(r->mem) == cudaSuccess);
+}
+
+static ncclResult_t error_call(struct error_rank *r, size_t count, ncclRedOp_t op)
+{
+	return ncclAllReduce(r->mem, r->mem, count, ncclInt32, op, r->comm, r->stream);
+}
+
+/* ---- asynchronous errors -------------------------------------------------------------------- */
+
+static void async_until_error(ncclComm_t comm)
+{
+	ncclResult_t async = ncclSuccess;
+
+	while (async == ncclSuccess)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &async));
+	EXPECT(async == ncclRemoteError);
+}
+
+/* The last rank gives up; the others learn of it, and then every call that uses the communicator
+ * says so, before it does anything. */
+static void async_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	bool destroy = *(bool *)arg;
+	struct error_rank r = {NULL};
+	ncclResult_t async = ncclSuccess;
+	int n = -7;
+
+	error_rank_begin(&r, rank, nranks);
+	if (rank == nranks - 1) {
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+		error_rank_end(&r);
+		return;
+	}
+	async_until_error(r.comm);
+	EXPECT_NCCL(ncclRemoteError, error_call(&r, 4, ncclSum));
+	EXPECT_NCCL(ncclRemoteError, error_call(&r, 4, ncclSum));
+	EXPECT_NCCL(ncclRemoteError, error_call(&r, 0, ncclSum));
+	EXPECT_ERROR_SAYS("bootstrap"); /* the cause, not the refusal */
+	EXPECT_NCCL(ncclRemoteError, ncclCommCount(r.comm, &n));
+	EXPECT_NCCL(ncclRemoteError, ncclCommUserRank(r.comm, &n));
+	EXPECT_NCCL(ncclRemoteError, ncclCommCuDevice(r.comm, &n));
+	EXPECT(n == -7);
+	EXPECT_NCCL(ncclRemoteError, ncclCommFinalize(r.comm));
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclRemoteError, error_call(&r, 4, ncclSum));
+	EXPECT_NCCL(ncclRemoteError, ncclGroupEnd());
+	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(r.comm, &async));
+	EXPECT(async == ncclRemoteError);
+	/* nothing was queued: the stream has no kernel that waits */
+	EXPECT(cudaStreamSynchronize(r.stream) == cudaSuccess);
+	if (destroy)
+		(void)ncclCommDestroy(r.comm);
+	else
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+	error_rank_end(&r);
+}
+
+START_TEST(the_next_call_gives_the_asynchronous_error)
+{
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2,
+					 .per_proc = 1 + (seed / 2) % 2,
+					 .seed = seed};
+		bool destroy = seed / 4 % 2;
+		ranks_run(&c, async_rank, &destroy);
+	}
+}
+END_TEST
+
+/* The error comes between a group's calls and its end: the group launches nothing. */
+static void async_group_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct error_rank r = {NULL};
+
+	(void)arg;
+	error_rank_begin(&r, rank, nranks);
+	if (rank == nranks - 1) {
+		ranks_barrier();
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+		error_rank_end(&r);
+		return;
+	}
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclSuccess, error_call(&r, 4, ncclSum));
+	ranks_barrier();
+	async_until_error(r.comm);
+	EXPECT_NCCL(ncclRemoteError, ncclGroupEnd());
+	EXPECT(cudaStreamSynchronize(r.stream) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+	error_rank_end(&r);
+}
+
+START_TEST(a_group_launches_nothing_on_a_communicator_that_has_failed)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, async_group_rank, NULL);
+	}
+}
+END_TEST
+
+/* ---- calls that failed are no operations ---------------------------------------------------- */
+
+static void counted_check(struct error_rank *r, int32_t rank, int32_t nranks)
+{
+	int32_t host[ERROR_COUNT];
+
+	for (int i = 0; i < ERROR_COUNT; i++)
+		host[i] = 1 + rank;
+	EXPECT(cudaMemcpyAsync(r->mem, host, sizeof host, cudaMemcpyHostToDevice, r->stream) ==
+	       cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, error_call(r, ERROR_COUNT, ncclSum));
+	EXPECT(cudaMemcpyAsync(host, r->mem, sizeof host, cudaMemcpyDeviceToHost, r->stream) ==
+	       cudaSuccess);
+	EXPECT(cudaStreamSynchronize(r->stream) == cudaSuccess);
+	for (int i = 0; i < ERROR_COUNT; i++)
+		EXPECT(host[i] == nranks * (nranks + 1) / 2);
+}
+
+/* Rank 0's groups fail as often as it has calls in them; the others make no such call. Then all go
+ * on as one. */
+static void counted_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct error_rank r = {NULL};
+
+	(void)arg;
+	error_rank_begin(&r, rank, nranks);
+	counted_check(&r, rank, nranks);
+	for (int calls = 1; rank == 0 && calls <= 3; calls++) {
+		EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+		for (int i = 0; i < calls; i++)
+			EXPECT_NCCL(ncclSuccess,
+				    error_call(&r, i == 1 ? 0 : 1 + (size_t)i, ncclMax));
+		EXPECT_NCCL(ncclInvalidArgument, error_call(&r, 4, (ncclRedOp_t)77));
+		EXPECT_NCCL(ncclInvalidArgument, ncclGroupEnd());
+	}
+	counted_check(&r, rank, nranks);
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclSuccess, error_call(&r, 0, ncclSum));
+	EXPECT_NCCL(ncclSuccess, error_call(&r, 3, ncclSum));
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+	counted_check(&r, rank, nranks);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
+	error_rank_end(&r);
+}
+
+START_TEST(the_calls_of_a_group_that_failed_are_not_counted)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, counted_rank, NULL);
+	}
+}
+END_TEST
+
+/* The same mistake everywhere, at different times, and then something else instead: nobody is
+ * blamed for what another rank meant to do and did not. */
+static void retried_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct error_rank r = {NULL};
+
+	(void)arg;
+	error_rank_begin(&r, rank, nranks);
+	if (rank == 1)
+		ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	EXPECT_NCCL(ncclSuccess, error_call(&r, 5, ncclMax));
+	EXPECT_NCCL(ncclInvalidArgument, error_call(&r, 4, (ncclRedOp_t)77));
+	EXPECT_NCCL(ncclInvalidArgument, ncclGroupEnd());
+	EXPECT_NCCL(ncclSuccess, error_call(&r, 6, ncclMin));
+	if (rank != 1)
+		ranks_barrier();
+	counted_check(&r, rank, nranks);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
+	error_rank_end(&r);
+}
+
+START_TEST(nobody_is_blamed_for_a_call_that_failed_on_all_ranks)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = seed};
+		ranks_run(&c, retried_rank, NULL);
+	}
+}
+END_TEST
+
+/* ---- launches that fail --------------------------------------------------------------------- */
+
+/* The launch of rank 0 fails. Without a proxy nothing was handed over: the call was none. With one,
+ * it waits for a kernel that does not come, and so will all ranks: the communicator has failed. */
+static void launch_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct error_rank r = {NULL};
+	bool proxies = ranks_self()->all->config->hosts > 1;
+
+	(void)arg;
+	error_rank_begin(&r, rank, nranks);
+	if (rank == 0)
+		EXPECT_NCCL(ncclUnhandledCudaError, error_call(&r, 6, ncclSum));
+	ranks_barrier();
+	if (proxies && rank == 0)
+		EXPECT_NCCL(ncclUnhandledCudaError, error_call(&r, 6, ncclSum));
+	if (proxies) {
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+	} else {
+		counted_check(&r, rank, nranks);
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
+	}
+	error_rank_end(&r);
+}
+
+START_TEST(a_launch_that_fails_is_no_operation_or_ends_the_communicator)
+{
+	for (uint32_t hosts = 1; hosts <= 2; hosts++) {
+		uint64_t fired = 0;
+		struct ranks_config c = {.hosts = hosts,
+					 .per_host = 2,
+					 .seed = 3,
+					 .fault_plan = "cuda.launch rank=0 nth=1 fail\n",
+					 .fired = &fired};
+		ranks_run(&c, launch_rank, NULL);
+		ck_assert_uint_eq(fired, 1);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("communicators that failed");
+	TCase *t = tcase_create("errors");
+	SRunner *sr = srunner_create(s);
+
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, the_next_call_gives_the_asynchronous_error);
+	tcase_add_test(t, a_group_launches_nothing_on_a_communicator_that_has_failed);
+	tcase_add_test(t, the_calls_of_a_group_that_failed_are_not_counted);
+	tcase_add_test(t, nobody_is_blamed_for_a_call_that_failed_on_all_ranks);
+	tcase_add_test(t, a_launch_that_fails_is_no_operation_or_ends_the_communicator);
+	suite_add_tcase(s, t);
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
