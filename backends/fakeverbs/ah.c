@@ -62,10 +62,8 @@ static void hca_ah_check_idle(const struct hca_ah *ah, uint64_t caller)
 	struct hca_qp *qp;
 
 	while ((qp = hca_slab_next(&w->qp, ah->item.proc, &at))) {
-		if (qp->type != IBV_QPT_UD)
-			continue;
 		hca_qp_lock(qp);
-		for (uint32_t i = qp->sq.done; i != qp->sq.head; i++) {
+		for (uint32_t i = qp->sq.done; qp->type == IBV_QPT_UD && i != qp->sq.head; i++) {
 			const struct hca_wqe *e = hca_wqe_at(&qp->sq, i);
 
 			if (e->ah != ah->item.index || e->ah_generation != ah->item.generation)

@@ -345,11 +345,9 @@ void hca_check_wakeup(const struct hca_channel *ch, uint64_t caller)
 
 	while (hca_rule_on(HCA_RULE_LOST_WAKEUP) &&
 	       (cq = hca_slab_next(&w->cq, ch->item.proc, &at))) {
-		if (cq->channel != ch->item.index + 1)
-			continue;
 		hca_cq_lock(cq);
-		bool lost = cq->ring && cq->armed_over && cq->arm != HCA_ARM_NONE &&
-			    cq->tail != cq->shown && !cq->events;
+		bool lost = cq->ring && cq->channel == ch->item.index + 1 && cq->armed_over &&
+			    cq->arm != HCA_ARM_NONE && cq->tail != cq->shown && !cq->events;
 		uint32_t n = cq->shown - cq->tail;
 		uint64_t armed_at = cq->armed_at;
 

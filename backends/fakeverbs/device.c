@@ -272,12 +272,23 @@ static uint64_t hca_context_left(const struct hca_context *c)
 	struct hca_cq *cq;
 	struct hca_srq *srq;
 
-	for (at = 0; (qp = hca_slab_next(&w->qp, proc, &at));)
-		n += qp->context == c->item.index;
-	for (at = 0; (cq = hca_slab_next(&w->cq, proc, &at));)
-		n += cq->context == c->item.index;
-	for (at = 0; (srq = hca_slab_next(&w->srq, proc, &at));)
-		n += srq->context == c->item.index;
+	/* under their locks: other threads make and end some of other contexts meanwhile; a place that
+	 * is not filled yet has no ring */
+	for (at = 0; (qp = hca_slab_next(&w->qp, proc, &at));) {
+		hca_qp_lock(qp);
+		n += qp->sq.ring && qp->context == c->item.index;
+		hca_unlock(&qp->item.lock);
+	}
+	for (at = 0; (cq = hca_slab_next(&w->cq, proc, &at));) {
+		hca_cq_lock(cq);
+		n += cq->ring && cq->context == c->item.index;
+		hca_unlock(&cq->item.lock);
+	}
+	for (at = 0; (srq = hca_slab_next(&w->srq, proc, &at));) {
+		hca_srq_lock(srq);
+		n += srq->rq.ring && srq->context == c->item.index;
+		hca_unlock(&srq->item.lock);
+	}
 	return n;
 }
 

@@ -192,9 +192,16 @@ static struct hca_context *hca_context_find(const struct ibv_context *context)
 	struct hca_context *c;
 	uint32_t at = 0;
 
-	while ((c = hca_slab_next(&w->context, hca_proc_id(os_proc()), &at)))
-		if (c->item.handle == (uintptr_t)context && !c->closed)
+	while ((c = hca_slab_next(&w->context, hca_proc_id(os_proc()), &at))) {
+		hca_context_lock(c);
+		bool found =
+			__atomic_load_n(&c->item.handle, __ATOMIC_RELAXED) == (uintptr_t)context &&
+			!c->closed;
+
+		hca_unlock(&c->item.lock);
+		if (found)
 			return c;
+	}
 	return NULL;
 }
 

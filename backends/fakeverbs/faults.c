@@ -29,9 +29,14 @@ static void hca_device_died(void *object, uint64_t port)
 	struct hca_qp *qp;
 	uint32_t at = 0;
 
-	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at)))
-		if (c->port == port)
+	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at))) {
+		hca_lock(&c->item.lock);
+		bool mine = c->port == port;
+
+		hca_unlock(&c->item.lock);
+		if (mine)
 			hca_event_post(c->item.index, IBV_EVENT_DEVICE_FATAL, 1, 0);
+	}
 	for (at = 0; (qp = hca_slab_next(&w->qp, UINT32_MAX, &at));) {
 		hca_qp_lock(qp);
 		if (qp->sq.ring && qp->port == port)

@@ -182,7 +182,7 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 		it->next_free = 0;
 		/* who looks through a slab may still look at what was here before */
 		__atomic_store_n(&it->proc, proc, __ATOMIC_RELAXED);
-		it->handle = (uintptr_t)handle;
+		__atomic_store_n(&it->handle, (uintptr_t)handle, __ATOMIC_RELAXED);
 		it->made = 0;
 		__atomic_store_n(&it->live, 1, __ATOMIC_RELEASE);
 	}

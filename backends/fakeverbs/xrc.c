@@ -231,10 +231,8 @@ void hca_xrc_forget_srq(const struct hca_srq *srq)
 	struct hca_qp *qp;
 
 	while ((qp = hca_slab_next(&hca_world()->qp, UINT32_MAX, &at))) {
-		if (qp->type != IBV_QPT_XRC_RECV)
-			continue;
 		hca_qp_lock(qp);
-		if (qp->sq.ring && qp->srq == srq->item.index + 1) {
+		if (qp->sq.ring && qp->type == IBV_QPT_XRC_RECV && qp->srq == srq->item.index + 1) {
 			hca_account_drop(&qp->rq, "receive");
 			qp->rq.done = qp->rq.head;
 			qp->resp.receiving = 0;
