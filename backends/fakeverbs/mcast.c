@@ -11,7 +11,12 @@
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
-#define HCA_LID_MULTICAST 0xc000
+#define HCA_LID_MULTICAST    0xc000
+#define HCA_MAX_MCAST_ATTACH 240 /* of any personality */
+
+struct hca_member_ref {
+	uint32_t qp, generation;
+};
 
 static bool hca_mcast_same(const struct hca_member *m, const union ibv_gid *gid)
 {
@@ -176,39 +181,35 @@ void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p)
 	hca_packet_free(p);
 }
 
-/* The next member of the packet's group on its port, locked; those that end meanwhile are skipped.
- */
-static struct hca_qp *hca_mcast_next(const struct hca_packet *p, uint32_t *at)
+/* The members of the packet's group on its port, as they are at one moment: one that leaves and joins
+ * again meanwhile, elsewhere in the table, has the datagram once. */
+static uint32_t hca_mcast_members(const struct hca_packet *p, struct hca_member_ref *to)
 {
 	struct hca_world *w = hca_world();
-	struct hca_qp *qp = NULL;
+	uint32_t at = 0, n = 0;
 	struct hca_member *m;
 
-	while (!qp) {
-		uint32_t generation = 0;
-
-		hca_lock(&w->member_lock);
-		while ((m = hca_slab_next(&w->member, UINT32_MAX, at)))
-			if (m->port == p->to_port && hca_mcast_same(m, &p->route.dgid))
-				break;
-		if (m) {
-			qp = hca_slab_at(&w->qp, m->qp);
-			generation = m->qp_generation;
+	hca_lock(&w->member_lock);
+	while ((m = hca_slab_next(&w->member, UINT32_MAX, &at)))
+		if (m->port == p->to_port && hca_mcast_same(m, &p->route.dgid)) {
+			ASSERT(n < HCA_MAX_MCAST_ATTACH);
+			to[n++] = (struct hca_member_ref){m->qp, m->qp_generation};
 		}
-		hca_unlock(&w->member_lock);
-		if (!m)
-			return NULL;
-		qp = hca_qp_lock_reference(qp, generation);
-	}
-	return qp;
+	hca_unlock(&w->member_lock);
+	return n;
 }
 
 void hca_mcast_deliver(const struct hca_packet *p)
 {
-	struct hca_qp *qp;
-	uint32_t at = 0;
+	struct hca_member_ref member[HCA_MAX_MCAST_ATTACH];
+	uint32_t n = hca_mcast_members(p, member);
 
-	while ((qp = hca_mcast_next(p, &at))) {
+	for (uint32_t i = 0; i < n; i++) {
+		struct hca_qp *qp = hca_qp_lock_reference(
+			hca_slab_at(&hca_world()->qp, member[i].qp), member[i].generation);
+
+		if (!qp) /* it ended meanwhile */
+			continue;
 		bool here = p->from_port == qp->port, own = here && p->from_qpn == qp->number;
 
 		if (here && !hca_personality(qp->port)->mcast_comes_back)
