@@ -37,6 +37,11 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 				LABELS conformance TIMEOUT 900)
 		endforeach()
 	endforeach()
+	# The same without the short way of backends/fakeverbs/direct.c: what it learns, packets must, too.
+	add_test(NAME conformance.verbs.long_way COMMAND verbs_suite_world --engine threads
+		--timeout ${case_seconds} --expected ${verbs_suite_dir}/expected-fakeverbs.txt)
+	set_tests_properties(conformance.verbs.long_way PROPERTIES LABELS conformance TIMEOUT 900
+		ENVIRONMENT DOPPEL_HCA_SHORT_WAY=off)
 	# Personalities: rxe differs where the device does, mlx5 on InfiniBand nowhere in these areas.
 	foreach(row "rxe expected-rxe.txt uc ud keys channel" "mlx5 expected-fakeverbs.txt uc ud mcast"
 			"mlx5-ib expected-fakeverbs.txt uc ud mcast rc_data keys")

@@ -211,7 +211,8 @@ static bool hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer, const struc
 
 void hca_direct(struct hca_qp *qp)
 {
-	if (!sim_is_plain() || !hca_direct_idle(qp) || !hca_direct_path(qp))
+	if (!sim_is_plain() || !hca_world()->port[qp->port].short_way || !hca_direct_idle(qp) ||
+	    !hca_direct_path(qp))
 		return;
 	struct hca_qp *peer = hca_direct_peer(qp);
 

@@ -46,6 +46,7 @@ struct hca_port {
 	uint32_t fatal; /* the device is dead: commands fail, queue pairs are in ERR */
 	uint32_t next_qpn;
 	uint32_t atomic_cap; /* enum ibv_atomic_cap */
+	uint32_t short_way;  /* direct.c may be used */
 	uint32_t atomic_lock;
 	uint32_t atomics;             /* queue pairs with a write under way: index + 1 */
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */

@@ -5,6 +5,7 @@
  *
  *	DOPPEL_HCA_ATOMIC=glob                all HCAs
  *	DOPPEL_HCA_ATOMIC=mlx5_1=glob,none    that one; the others
+ *	DOPPEL_HCA_SHORT_WAY=off              packets always, as if somebody looked (direct.c)
  */
 #include <stdlib.h>
 
@@ -44,23 +45,34 @@ static const char *hca_option(const char *list, const char *hca, size_t *bytes)
 	return found;
 }
 
+struct hca_choice {
+	const char *name;
+	uint32_t value;
+};
+
+/* What the option says of this HCA; the first choice if it says nothing, or nonsense, which is said. */
+static uint32_t hca_choose(const char *option, uint32_t index, const struct hca_choice *choices,
+			   size_t n, const char *expected)
+{
+	size_t bytes;
+	const char *text = hca_option(hca_env(option), world_port(index)->nic->name, &bytes);
+
+	for (size_t i = 0; i < n; i++)
+		if (bytes == strlen(choices[i].name) && strncmp(text, choices[i].name, bytes) == 0)
+			return choices[i].value;
+	if (bytes)
+		hca_say("%s: '%.*s', expected %s", option, (int)bytes, text, expected);
+	return choices[0].value;
+}
+
 void hca_port_configure(struct hca_port *port, uint32_t index)
 {
-	static const struct {
-		const char *name;
-		enum ibv_atomic_cap cap;
-	} kinds[] = {{"hca", IBV_ATOMIC_HCA}, {"glob", IBV_ATOMIC_GLOB}, {"none", IBV_ATOMIC_NONE}};
-	size_t bytes;
-	const char *text =
-		hca_option(hca_env("DOPPEL_HCA_ATOMIC"), world_port(index)->nic->name, &bytes);
+	static const struct hca_choice atomic[] = {
+		{"hca", IBV_ATOMIC_HCA}, {"glob", IBV_ATOMIC_GLOB}, {"none", IBV_ATOMIC_NONE}};
+	static const struct hca_choice way[] = {{"on", true}, {"off", false}};
 
-	port->atomic_cap = IBV_ATOMIC_HCA;
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		if (bytes == strlen(kinds[i].name) && strncmp(text, kinds[i].name, bytes) == 0) {
-			port->atomic_cap = kinds[i].cap;
-			return;
-		}
-	}
-	if (bytes)
-		hca_say("DOPPEL_HCA_ATOMIC: '%.*s', expected hca, glob or none", (int)bytes, text);
+	port->atomic_cap = hca_choose("DOPPEL_HCA_ATOMIC", index, atomic, ARRAY_LEN(atomic),
+				      "hca, glob or none");
+	port->short_way =
+		hca_choose("DOPPEL_HCA_SHORT_WAY", index, way, ARRAY_LEN(way), "on or off");
 }
