@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/fakeverbs/far.h"
+#include "core/base/macros.h"
+#include "sim/world/world.h"
+
 #pragma GCC visibility push(hidden)
 
 struct os_proc;
@@ -39,7 +43,13 @@ struct hca_slab {
 	uint64_t chunk[HCA_CHUNKS];
 };
 
-void *hca_slab_at(struct hca_slab *s, uint32_t index);
+static inline void *hca_slab_at(struct hca_slab *s, uint32_t index)
+{
+	uint32_t within = index & ((1u << s->chunk_shift) - 1);
+	uint64_t chunk = __atomic_load_n(&s->chunk[index >> s->chunk_shift], __ATOMIC_ACQUIRE);
+
+	return world_arena_at(chunk + (uint64_t)within * s->item_bytes);
+}
 /* NULL: full. What is behind its struct hca_item is as the last user left it. */
 void *hca_slab_take(struct hca_slab *s);
 /* The same for the calling process, with the verbs object that stands for it. */
@@ -57,11 +67,46 @@ uint32_t hca_proc_id(const struct os_proc *proc);
 /* Wakes who waits on the object's handle, in its owner's process. */
 void hca_item_post(struct hca_item *it);
 
-void hca_lock(uint32_t *word);
-bool hca_try_lock(uint32_t *word);
-/* The same; true: who held it is dead, and was not through. */
-bool hca_lock_broken(uint32_t *word);
-void hca_unlock(uint32_t *word);
+/* ---- locks: the holder's number, 0: free ---- */
+
+/* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will do. */
+extern bool hca_alone;
+/* Somebody has it. */
+bool hca_lock_wait(uint32_t *word);
+
+static inline uint32_t hca_lock_me(void)
+{
+	return hca_far ? hca_far->self + 1 : 1;
+}
+static inline bool hca_lock_at_once(uint32_t *word)
+{
+	uint32_t holder = 0;
+
+	return __atomic_compare_exchange_n(word, &holder, hca_lock_me(), false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+/* True: who held it is dead, and was not through. */
+static inline bool hca_lock_broken(uint32_t *word)
+{
+	if (hca_alone && !*word) {
+		*word = 1;
+		return false;
+	}
+	return UNLIKELY(hca_alone || !hca_lock_at_once(word)) && hca_lock_wait(word);
+}
+static inline void hca_lock(uint32_t *word)
+{
+	(void)hca_lock_broken(word);
+}
+static inline bool hca_try_lock(uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && hca_lock_at_once(word);
+}
+static inline void hca_unlock(uint32_t *word)
+{
+	DASSERT(__atomic_load_n(word, __ATOMIC_RELAXED) != 0);
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
 
 #pragma GCC visibility pop
 

@@ -371,8 +371,28 @@ struct hca_world {
 	struct hca_port port[];
 };
 
+#pragma GCC visibility pop
+
+/* ---- for the debugger ---- */
+/* Queue pair i, dead or alive, is fakeverbs.qp[i >> FAKEVERBS_QP_SHIFT][i & mask], for i below
+ * fakeverbs.world->qp.count; alive when item.live. */
+#define FAKEVERBS_QP_SHIFT 5
+struct fakeverbs_view {
+	struct hca_world *world;
+	struct hca_qp *qp[HCA_CHUNKS];
+};
+extern struct fakeverbs_view fakeverbs;
+
+#pragma GCC visibility push(hidden)
+
 /* The world's HCAs, made at first use. Never NULL inside an entry point that found a device. */
-struct hca_world *hca_world(void);
+struct hca_world *hca_world_first(void);
+static inline struct hca_world *hca_world(void)
+{
+	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);
+
+	return LIKELY(w != NULL) ? w : hca_world_first();
+}
 /* options.c: what it can be told to be. */
 void hca_port_configure(struct hca_port *port, uint32_t index);
 /* A variable of the world's configuration, else of the program. NULL: unset. */
@@ -389,15 +409,4 @@ void hca_forget(void);
 void hca_devices_end(struct os_proc *proc, bool killed);
 
 #pragma GCC visibility pop
-
-/* ---- for the debugger ---- */
-/* Queue pair i, dead or alive, is fakeverbs.qp[i >> FAKEVERBS_QP_SHIFT][i & mask], for i below
- * fakeverbs.world->qp.count; alive when item.live. */
-#define FAKEVERBS_QP_SHIFT 5
-struct fakeverbs_view {
-	struct hca_world *world;
-	struct hca_qp *qp[HCA_CHUNKS];
-};
-extern struct fakeverbs_view fakeverbs;
-
 #endif

@@ -7,12 +7,6 @@
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
-struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
-{
-	return (struct hca_wqe *)((char *)world_arena_at(q->ring) +
-				  (uint64_t)(counter & (q->size - 1)) * q->stride);
-}
-
 int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes)
 {
 	uint32_t room = MAX_OF(sge * (uint32_t)sizeof(struct ibv_sge), inline_bytes);

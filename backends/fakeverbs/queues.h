@@ -104,7 +104,11 @@ void hca_account_post(struct hca_queue *q, struct hca_wqe *e, const char *queue)
 void hca_account_end(struct hca_queue *q, struct hca_wqe *e, const char *queue);
 /* Requests from done to head are dropped, by a reset or with the queue; then all are accounted for. */
 void hca_account_drop(struct hca_queue *q, const char *queue);
-struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter);
+static inline struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
+{
+	return (struct hca_wqe *)((char *)world_arena_at(q->ring) +
+				  (uint64_t)(counter & (q->size - 1)) * q->stride);
+}
 /* A ring for that many requests at least; ENOMEM. Not thread-safe. */
 int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes);
 void hca_queue_end(struct hca_queue *q);

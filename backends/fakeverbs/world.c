@@ -47,17 +47,12 @@ static bool hca_lock_is_dead(uint32_t holder)
 	return hca_far && holder && !hca_far->alive(holder - 1);
 }
 
-static uint32_t hca_lock_me(void)
-{
-	return hca_far ? hca_far->self + 1 : 1;
-}
-
-bool hca_lock_broken(uint32_t *word)
+bool hca_lock_wait(uint32_t *word)
 {
 	uint32_t me = hca_lock_me(), holder = 0;
 
 	if (hca_alone) {
-		ASSERT(*word == 0 || hca_run_ended()); /* in a step, which left its locks */
+		ASSERT(hca_run_ended()); /* in a step, which left its locks */
 		*word = 1;
 		return false;
 	}
@@ -75,26 +70,6 @@ bool hca_lock_broken(uint32_t *word)
 	return false;
 }
 
-void hca_lock(uint32_t *word)
-{
-	(void)hca_lock_broken(word);
-}
-
-bool hca_try_lock(uint32_t *word)
-{
-	uint32_t holder = 0;
-
-	return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 &&
-	       __atomic_compare_exchange_n(word, &holder, hca_lock_me(), false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
-}
-
-void hca_unlock(uint32_t *word)
-{
-	DASSERT(__atomic_load_n(word, __ATOMIC_RELAXED) != 0);
-	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
-}
-
 /* ---- slabs ---------------------------------------------------------------------------------- */
 
 static void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_shift,
@@ -103,14 +78,6 @@ static void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_
 	s->item_bytes = (uint32_t)ALIGN_UP(item_bytes, 64);
 	s->chunk_shift = chunk_shift;
 	s->reuse_after = reuse_after;
-}
-
-void *hca_slab_at(struct hca_slab *s, uint32_t index)
-{
-	uint32_t within = index & ((1u << s->chunk_shift) - 1);
-	uint64_t chunk = __atomic_load_n(&s->chunk[index >> s->chunk_shift], __ATOMIC_ACQUIRE);
-
-	return world_arena_at(chunk + (uint64_t)within * s->item_bytes);
 }
 
 static struct hca_item *hca_slab_grow(struct hca_slab *s)
@@ -312,15 +279,11 @@ static struct hca_world *hca_world_make(void)
 	return w;
 }
 
-struct hca_world *hca_world(void)
+struct hca_world *hca_world_first(void)
 {
-	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);
-
-	if (w)
-		return w;
 	hca_lock(&hca_world_lock);
 	if (!fakeverbs.world) {
-		w = hca_far ? hca_far->world(hca_world_make) : hca_world_make();
+		struct hca_world *w = hca_far ? hca_far->world(hca_world_make) : hca_world_make();
 		if (sim_engine_kind() == SIM_ENGINE_SIM)
 			hca_alone = true;
 		hca_check_load();

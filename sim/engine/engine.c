@@ -12,6 +12,7 @@
 enum { FAILURE_HOOKS = 8, STACK_BYTES = 128 << 10, STACK_BYTES_SANITIZED = 512 << 10 };
 
 struct engine eng;
+struct sim_mode sim_mode;
 static void engine_write_fail_choices(void);
 static void engine_late_canary(void);
 static void (*failure_hook[FAILURE_HOOKS])(FILE *out);
@@ -60,6 +61,24 @@ static int engine_check_config(const struct sim_config *c)
 		return EINVAL;
 	}
 	return 0;
+}
+
+static void engine_mode_start(void)
+{
+	sim_mode.faults = eng.any_faults;
+	sim_mode.plain = !engine_in_sim() && !eng.any_faults && !eng.config.trace_path;
+	__atomic_store_n(&sim_mode.calm, sim_mode.plain, __ATOMIC_RELAXED);
+}
+
+void engine_mode_upset(void)
+{
+	__atomic_store_n(&sim_mode.calm, false, __ATOMIC_RELEASE);
+}
+
+static void engine_mode_stop(void)
+{
+	sim_mode.plain = sim_mode.faults = false;
+	engine_mode_upset();
 }
 
 static void engine_run_foreign(void)
@@ -125,6 +144,7 @@ int sim_start(const struct sim_config *config)
 	if (!config->foreign)
 		crash_install();
 	os_install(engine_in_sim() ? &sched_sim_ops : &sched_threads_ops, NULL);
+	engine_mode_start();
 	if (config->foreign)
 		engine_run_foreign();
 	return 0;
@@ -205,6 +225,7 @@ void sim_stop(void)
 	crash_restore();
 	failure_hooks = 0;
 	os_install(&os_posix_ops, NULL);
+	engine_mode_stop();
 	eng.phase = ENGINE_OFF;
 }
 
@@ -220,6 +241,7 @@ void sim_forget(void)
 	threads_all = NULL;
 	pthread_mutex_init(&threads_lock, NULL);
 	os_install(&os_posix_ops, NULL);
+	engine_mode_stop();
 	eng = (struct engine){.resolve = eng.resolve};
 }
 
@@ -231,11 +253,6 @@ bool sim_running(void)
 enum sim_engine sim_engine_kind(void)
 {
 	return eng.kind;
-}
-
-bool sim_is_plain(void)
-{
-	return eng.kind == SIM_ENGINE_THREADS && !eng.any_faults && !eng.config.trace_path;
 }
 
 uint64_t sim_switches(void)

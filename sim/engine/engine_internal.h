@@ -194,6 +194,8 @@ void engine_kill_step(void *proc, uint64_t arg); /* as an event */
 void engine_foreign_thread(void) __attribute__((noreturn));
 const char *engine_verdict_name(enum sim_verdict verdict);
 void engine_print_failure_hooks(FILE *out);
+/* Tasks end at their next scheduling point: from here on every point looks. */
+void engine_mode_upset(void);
 
 /* sched_sim.c */
 void sched_sim_run(void);

@@ -284,10 +284,10 @@ bool fault_check(const char *name, const void *object, const struct sim_fault_pl
 	return fires;
 }
 
-bool sim_fault(const char *site, const void *object, const struct sim_fault_place *at,
-	       struct os_fault *f)
+bool sim_fault_armed(const char *site, const void *object, const struct sim_fault_place *at,
+		     struct os_fault *f)
 {
-	return UNLIKELY(eng.any_faults) && fault_check(site, object, at, f);
+	return fault_check(site, object, at, f);
 }
 
 /* ---- healing -------------------------------------------------------------------------------- */

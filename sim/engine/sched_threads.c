@@ -208,6 +208,7 @@ void threads_kill_proc(struct os_proc *proc)
 
 	ASSERT(!self || self->pub.self.proc != proc);
 	__atomic_store_n(&threads_kills.v_, 1, __ATOMIC_RELEASE);
+	engine_mode_upset();
 	do {
 		alive = false;
 		pthread_mutex_lock(&threads_lock);
@@ -706,6 +707,7 @@ void threads_run(void (*fn)(void *), void *arg)
 void threads_end(void)
 {
 	__atomic_store_n(&threads_stopping.v_, 1, __ATOMIC_RELEASE);
+	engine_mode_upset();
 	park_wake_all();
 	threads_join_hosts();
 	workers_join();

@@ -156,9 +156,26 @@ void sim_forget(void);
 
 bool sim_running(void);
 enum sim_engine sim_engine_kind(void);
+/* What a double's data path looks at instead of calling in here; the engine's to write. */
+struct sim_mode {
+	bool plain;  /* see sim_is_plain */
+	bool calm;   /* see sim_is_calm; may end at any moment */
+	bool faults; /* there is a plan, or sites are counted */
+};
+extern struct sim_mode sim_mode;
+
 /* Engine `threads` without fault plan, site figures or trace: nobody looks at the steps in which a
  * double does something, only at what comes of it. */
-bool sim_is_plain(void);
+static inline bool sim_is_plain(void)
+{
+	return sim_mode.plain;
+}
+/* Besides, nobody was killed, and the run is not ending: sim_point and sim_charge_ns have nothing to
+ * do for a host task. */
+static inline bool sim_is_calm(void)
+{
+	return __atomic_load_n(&sim_mode.calm, __ATOMIC_RELAXED);
+}
 const char *sim_strategy_name(void); /* "portfolio:pct" once drawn */
 bool sim_memory_order_on(void);      /* the memory-order adversary, in this run */
 uint64_t sim_hash(void);             /* rolling trace hash */
@@ -364,8 +381,13 @@ struct sim_fault_place {
 		-1, -1, -1, -1, -1, -1                                                             \
 	}
 /* As os_fault; `at` may be NULL, and -1 in it is unknown. */
-bool sim_fault(const char *site, const void *object, const struct sim_fault_place *at,
-	       struct os_fault *f);
+bool sim_fault_armed(const char *site, const void *object, const struct sim_fault_place *at,
+		     struct os_fault *f);
+static inline bool sim_fault(const char *site, const void *object, const struct sim_fault_place *at,
+			     struct os_fault *f)
+{
+	return UNLIKELY(sim_mode.faults) && sim_fault_armed(site, object, at, f);
+}
 
 /* From here on no fault fires; links come up, clogs open (the hooks, hung once at load, at most
  * 4). A plan does it by "heal after=TIME". Not to be undone in this run. */

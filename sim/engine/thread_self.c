@@ -6,8 +6,11 @@
  */
 #include "sim/engine/engine_internal.h"
 
-static __thread struct thread_part *thread_part_mine;
-static __thread uint32_t thread_part_of;
+/* Found without a call: so little fits into what the loader keeps for libraries that come late. */
+#define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
+
+THREAD_LOCAL struct thread_part *thread_part_mine;
+THREAD_LOCAL uint32_t thread_part_of;
 static uint32_t thread_generation = 1;
 
 __attribute__((noinline)) struct thread_part *thread_part_get(void)

@@ -10,7 +10,9 @@
 #include "sim/world/world_internal.h"
 
 #define ARENA_BYTES WORLD_ARENA_BYTES
-#define ARENA_ALIGN 64
+#define ARENA_ALIGN WORLD_ARENA_FIRST
+
+uint8_t *world_arena_base;
 
 int world_arena_start(void)
 {
@@ -20,7 +22,7 @@ int world_arena_start(void)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return ENOMEM;
-	world->arena = p;
+	world->arena = world_arena_base = p;
 	if (!world->config.arena)
 		((struct world_arena_head *)p)->used = ARENA_ALIGN;
 	return 0;
@@ -30,7 +32,7 @@ void world_arena_free(void)
 {
 	if (world->arena && !world->config.arena)
 		munmap(world->arena, ARENA_BYTES);
-	world->arena = NULL;
+	world->arena = world_arena_base = NULL;
 }
 
 void *world_arena_alloc(size_t bytes, const char *what)
@@ -56,10 +58,4 @@ uint64_t world_arena_offset(const void *p)
 	uint64_t offset = (uint64_t)((const uint8_t *)p - world->arena);
 	ASSERT(offset >= ARENA_ALIGN && offset < ARENA_BYTES);
 	return offset;
-}
-
-void *world_arena_at(uint64_t offset)
-{
-	ASSERT(offset >= ARENA_ALIGN && offset < ARENA_BYTES);
-	return world->arena + offset;
 }

@@ -218,6 +218,7 @@ void world_forget(void)
 	os_install(NULL, &os_real_ops);
 	sim_set_killer(NULL);
 	world = NULL;
+	world_arena_base = NULL;
 }
 
 const struct world_config *world_config(void)

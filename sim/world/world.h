@@ -123,12 +123,18 @@ void world_leak(const char *kind, uint64_t count, const char *first);
  * world. What is stored inside are indices and offsets, never pointers; a handle that leaves
  * carries a generation. */
 #define WORLD_ARENA_BYTES (4ull << 30)
+#define WORLD_ARENA_FIRST 64ull /* below it is the head; what is taken is aligned to it */
 struct world_arena_head {
 	uint64_t used; /* bytes from the front on; the rest is zero */
 };
 void *world_arena_alloc(size_t bytes, const char *what);
 uint64_t world_arena_offset(const void *p);
-void *world_arena_at(uint64_t offset);
+extern uint8_t *world_arena_base; /* NULL: none */
+static inline void *world_arena_at(uint64_t offset)
+{
+	ASSERT(offset >= WORLD_ARENA_FIRST && offset < WORLD_ARENA_BYTES);
+	return world_arena_base + offset;
+}
 
 /* ---- fabric -----------------------------------------------------------------------------------
  */

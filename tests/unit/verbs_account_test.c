@@ -6,13 +6,7 @@
 #include "backends/fakeverbs/account.c"
 
 enum { SLOTS = 4 };
-static struct hca_wqe slot[SLOTS];
 static struct hca_queue queue;
-
-struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
-{
-	return &slot[counter & (q->size - 1)];
-}
 
 static void post(uint64_t wr_id)
 {
@@ -31,10 +25,10 @@ static const char *said(void (*body)(void *))
 {
 	const struct sim_config sim = {.seed = 1};
 	const struct world_config world = {.hosts = 1, .machine = "h100-8nic"};
-	memset(slot, 0, sizeof slot);
-	queue = (struct hca_queue){.size = SLOTS};
 	ck_assert_int_eq(sim_start(&sim), 0);
 	ck_assert_int_eq(world_create(&world), 0);
+	queue = (struct hca_queue){.size = SLOTS, .stride = sizeof(struct hca_wqe)};
+	queue.ring = world_arena_offset(world_arena_alloc(SLOTS * sizeof(struct hca_wqe), "slots"));
 	ck_assert_int_eq(sim_run(body, NULL), SIM_PASS);
 	ck_assert_uint_eq(world_destroy(), 0);
 	sim_stop();
