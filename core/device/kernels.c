@@ -5,8 +5,8 @@
  * Launched by core/plan with one struct dev_args by value. Compiled once per warp width for
  * fakecuda, and through kernels.cu by nvcc.
  *
- * An aborted launch (the communicator's abort word) leaves quietly, its output undefined. A
- * communicator or a work of another layout, or one that does not fit its connections, traps.
+ * An aborted launch (the communicator's abort word) leaves quietly, its output undefined, and so do
+ * those behind it. A communicator or a work of another layout, or one that does not fit its connections, traps.
  */
 #include "core/device/all_reduce.h"
 
@@ -28,6 +28,7 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, in
 	dev_copy_in(d, &b->channel,
 		    (const struct dev_channel *)(uintptr_t)b->comm.channels + channel,
 		    sizeof b->channel);
+	b->aborted = b->channel.aborted != 0;
 }
 
 /* The steps go back to global memory, where the next launch finds them. */
@@ -37,6 +38,16 @@ DEV_FN void dev_block_save(struct dev *d, const struct dev_block *b, int channel
 
 	dev_copy_out(d, &home->ring_recv.step, &b->channel.ring_recv.step, sizeof(uint64_t));
 	dev_copy_out(d, &home->ring_send.step, &b->channel.ring_send.step, sizeof(uint64_t));
+}
+
+/* An aborted launch leaves the steps where they were, and filled slots that an HCA still reads: a
+ * launch behind it would fill them again. It finds this, and moves nothing. */
+DEV_FN void dev_block_abandon(struct dev *d, struct dev_block *b, int channel)
+{
+	struct dev_channel *home = (struct dev_channel *)(uintptr_t)b->comm.channels + channel;
+
+	b->channel.aborted = 1;
+	dev_copy_out(d, &home->aborted, &b->channel.aborted, sizeof home->aborted);
 }
 
 DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
@@ -108,13 +119,18 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 	if (channel < 0 || channel >= b->comm.nchannels || args->work_count > DEV_WORKS_PER_LAUNCH)
 		dev_trap(d, "dev_collective: the launch names channels or works that do not exist");
 	dev_set_abort(d, (const shared_u32 *)(uintptr_t)b->comm.abort);
+	if (b->aborted)
+		return;
 	for (uint32_t i = 0; i < args->work_count; i++) {
 		const struct dev_work *w = &args->work[i];
 
 		if (channel < w->channel_lo || channel > w->channel_hi)
 			continue;
-		if (!dev_run_work(d, b, w, channel))
+		if (!dev_run_work(d, b, w, channel)) {
+			if (dev_thread(d) == 0)
+				dev_block_abandon(d, b, channel);
 			return;
+		}
 	}
 	if (dev_thread(d) == 0)
 		dev_block_save(d, b, channel);

@@ -28,6 +28,7 @@ enum options_key {
 	OPTION_HASTY,
 	OPTION_STREAMS,
 	OPTION_GROUP,
+	OPTION_COMMS,
 	OPTION_SMS,
 	OPTION_TRACE,
 	OPTION_GDB,
@@ -102,6 +103,8 @@ static const struct argp_option options_argp_options[] = {
 	{"streams", OPTION_STREAMS, "N", 0,
 	 "a collective goes in parts, round N streams of its rank (default 1)", 3},
 	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
+	{"comms", OPTION_COMMS, "N", 0,
+	 "and round N communicators of the same ranks, in turns or from one group (default 1)", 3},
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
 	{"record", OPTION_RECORD, "FILE", 0, "write the choices made", 3},
 	{"replay", OPTION_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
@@ -379,6 +382,10 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_GROUP:
 		o->scenario.lab.group = (uint32_t)options_number(state, "--group", arg, 1, 4096);
+		return true;
+	case OPTION_COMMS:
+		o->scenario.lab.comms =
+			(uint32_t)options_number(state, "--comms", arg, 1, LAB_MAX_COMMS);
 		return true;
 	case OPTION_RACES:
 		s->races = true;

@@ -113,6 +113,8 @@ static bool lab_rank_make_id(struct lab_rank *me)
 		r = ncclGetUniqueId(&me->run->id);
 	else if (!spread->get_id(spread->first == 0, &me->run->id, spread->arg))
 		r = ncclSystemError;
+	for (uint32_t i = 1; !r && i < lab_comms(me->run->config); i++)
+		r = ncclGetUniqueId(&me->run->other_id[i - 1]);
 	if (r != ncclSuccess)
 		lab_rank_fail(me, r, "ncclGetUniqueId");
 	return r == ncclSuccess;
@@ -143,12 +145,12 @@ static bool lab_rank_get_id(struct lab_rank *me)
 /* What the communicator says of itself. */
 static bool lab_rank_comm_ok(struct lab_rank *me)
 {
-	ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(me->comm, &async);
+	ncclResult_t r = lab_comms_error(me);
 
-	if (r == ncclSuccess && async == ncclSuccess)
+	if (r == ncclSuccess)
 		return true;
 	if (!shared_load_u32(&me->told, SHARED_ACQUIRE))
-		lab_rank_fail(me, r != ncclSuccess ? r : async, "ncclCommGetAsyncError");
+		lab_rank_fail(me, r, "ncclCommGetAsyncError");
 	return false;
 }
 
@@ -276,9 +278,9 @@ static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32
 	uint8_t *send = me->send + at, *recv = me->recv + at;
 
 	lab_call(me, "ncclAllReduce");
-	ncclResult_t r =
-		ncclAllReduce(row->in_place ? recv : send, recv, end - first, row->payload.type,
-			      row->payload.op, me->comm, lab_streams_pick(me, part));
+	ncclResult_t r = ncclAllReduce(row->in_place ? recv : send, recv, end - first,
+				       row->payload.type, row->payload.op, lab_comms_pick(me, part),
+				       lab_streams_pick(me, part));
 	lab_call(me, NULL);
 	if (r != ncclSuccess)
 		lab_rank_fail(me, r, "ncclAllReduce");
@@ -486,12 +488,11 @@ static void lab_rank_watch(void *arg)
 	w[0].deadline_ns = os_now_ns() + LAB_LIFE_TELL_NS;
 	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
 		return;
-	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);
-	if (!comm)
+	if (!lab_comms_any(me))
 		return;
 	lab_survive_untold(me);
 	shared_store_u32(&me->told, 1, SHARED_RELEASE);
-	(void)ncclCommAbort(comm);
+	(void)lab_comms_abort(me);
 }
 
 static bool lab_rank_watch_start(struct lab_rank *me)
@@ -512,13 +513,12 @@ static bool lab_rank_init(struct lab_rank *me)
 {
 	me->phase = LAB_INIT;
 	lab_call(me, "ncclCommInitRank");
-	ncclResult_t r = ncclCommInitRank(&me->comm, me->run->nranks, me->run->id, me->rank);
+	ncclResult_t r = lab_comms_init(me);
 	lab_call(me, NULL);
 	if (r == ncclSuccess)
 		return true;
 	if (!shared_load_u32(&me->told, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, "ncclCommInitRank");
-	me->comm = NULL;
 	return false;
 }
 
@@ -528,10 +528,10 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 	const char *call = ok ? "ncclCommDestroy" : "ncclCommAbort";
 
 	me->phase = LAB_END;
-	if (!me->comm || shared_load_u32(&me->told, SHARED_ACQUIRE))
+	if (!lab_comms_any(me) || shared_load_u32(&me->told, SHARED_ACQUIRE))
 		return false;
 	lab_call(me, call);
-	ncclResult_t r = ok ? ncclCommDestroy(me->comm) : ncclCommAbort(me->comm);
+	ncclResult_t r = ok ? lab_comms_destroy(me) : lab_comms_abort(me);
 	lab_call(me, NULL);
 	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, call);

@@ -161,6 +161,10 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 			LAB_LIFE_RANKS);
 		return EINVAL;
 	}
+	if (c->comms > 1 && c->spread) {
+		fprintf(stderr, "doppel: several communicators: only in one process\n");
+		return EINVAL;
+	}
 	if (c->hosts == 0 || *local == 0) {
 		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
 		return EINVAL;

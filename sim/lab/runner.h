@@ -22,6 +22,7 @@ struct lab_life;
 #define LAB_MAX_OPS     5
 #define LAB_MAX_DEVICES 64
 #define LAB_MAX_STREAMS 8
+#define LAB_MAX_COMMS   8
 #define LAB_ALL_RANKS   UINT32_MAX /* of a host, in one process */
 
 struct lab_result;
@@ -61,11 +62,11 @@ struct lab_config {
 	bool check, in_place, out_of_place;
 	bool errors_allowed; /* with faults: an error returned is no failure of the run */
 	uint32_t quiet; /* 1 + the rank that does not ask its communicator (quiet.c); 0: none */
-	/* A collective goes as several of a part each: round the streams of a rank, so many of them
-	 * in a group. 0 or 1: one. */
-	uint32_t streams, group;
-	bool hasty;     /* ends with an all-reduce that is still running when it destroys */
-	bool recover;   /* with faults: after trouble, a second communicator of the survivors */
+	/* A collective goes as several of a part each: round the streams and the communicators of a
+	 * rank, so many of them in a group. 0 or 1: one. */
+	uint32_t streams, group, comms;
+	bool hasty;   /* ends with an all-reduce that is still running when it destroys */
+	bool recover; /* with faults: after trouble, a second communicator of the survivors */
 
 	/* One life of a program that survives errors (life.h) instead of the series. NULL: the
 	 * series. */

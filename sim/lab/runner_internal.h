@@ -20,8 +20,9 @@ struct lab_rank {
 	struct os_thread *thread;
 	uint64_t arrivals; /* at the harness' barrier, so far */
 	ncclComm_t comm;
-	void *stream;      /* cudaStream_t */
-	void *start, *end; /* cudaEvent_t: around a timed series */
+	ncclComm_t other[LAB_MAX_COMMS - 1]; /* comms.c */
+	void *stream;                        /* cudaStream_t */
+	void *start, *end;                   /* cudaEvent_t: around a timed series */
 	void *more[LAB_MAX_STREAMS], *join[LAB_MAX_STREAMS], *fork; /* streams.c; NULL: none */
 	uint8_t *send, *recv, *staging;
 	uint64_t elapsed_ns;     /* of the last timed series */
@@ -60,7 +61,7 @@ struct lab_run {
 	uint32_t proc_count;
 	int rc;
 
-	ncclUniqueId id;
+	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
@@ -115,7 +116,7 @@ void lab_survive_judge(struct lab_run *run);
 /* All-reduces that one of the series is made of. */
 static inline uint32_t lab_parts(const struct lab_config *c)
 {
-	return MAX_OF(MAX_OF(c->streams, c->group), 1u);
+	return MAX_OF(MAX_OF(c->streams, c->group), MAX_OF(c->comms, 1u));
 }
 
 /* streams.c: the streams behind a rank's first one; nothing where it has but one. */
@@ -124,6 +125,15 @@ void lab_streams_free(struct lab_rank *me);
 int lab_streams_fork(struct lab_rank *me);
 int lab_streams_join(struct lab_rank *me);
 void *lab_streams_pick(const struct lab_rank *me, uint32_t part); /* cudaStream_t */
+
+/* comms.c: the communicators of a rank, me->comm and what --comms adds. */
+uint32_t lab_comms(const struct lab_config *c);
+ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
+bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
+ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
+ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
+ncclResult_t lab_comms_destroy(struct lab_rank *me);
+ncclResult_t lab_comms_abort(struct lab_rank *me); /* any task */
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
 void lab_quiet(struct lab_rank *me);

@@ -548,6 +548,7 @@ static const struct text_key text_keys[] = {
 	NUMBER("hasty", lab.hasty, 0, 1),
 	NUMBER("streams", lab.streams, 0, LAB_MAX_STREAMS),
 	NUMBER("group", lab.group, 0, 4096),
+	NUMBER("comms", lab.comms, 0, LAB_MAX_COMMS),
 	OWN("plan", plan),
 };
 

@@ -158,6 +158,48 @@ static void tell_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 		 s->lab.op_count > 1 ? " and others" : "");
 }
 
+/* One of it first, then fewer of it. */
+static bool cut_number(uint32_t now, uint32_t k, uint32_t *to)
+{
+	if (k + 1 >= now)
+		return false;
+	*to = k + 1;
+	return true;
+}
+
+static bool cut_streams(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	*to = *s;
+	return cut_number(s->lab.streams, k, &to->lab.streams);
+}
+
+static void tell_streams(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.streams, 1u));
+}
+
+static bool cut_group(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	*to = *s;
+	return cut_number(s->lab.group, k, &to->lab.group);
+}
+
+static void tell_group(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.group, 1u));
+}
+
+static bool cut_comms(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	*to = *s;
+	return cut_number(s->lab.comms, k, &to->lab.comms);
+}
+
+static void tell_comms(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.comms, 1u));
+}
+
 /* ---- settings ------------------------------------------------------------------------------- */
 
 static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
@@ -323,6 +365,9 @@ const struct shrink_way shrink_ways[] = {
 	{"bytes", true, false, cut_bytes, tell_bytes},
 	{"iterations", true, false, cut_iterations, tell_iterations},
 	{"place", true, false, cut_place, tell_place},
+	{"communicators", true, false, cut_comms, tell_comms},
+	{"group", true, false, cut_group, tell_group},
+	{"streams", true, false, cut_streams, tell_streams},
 	{"channels", true, false, cut_channels, tell_channels},
 	{"warp width", true, false, cut_width, tell_width},
 	{"type", false, false, cut_type, tell_type},

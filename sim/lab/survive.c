@@ -117,17 +117,17 @@ void lab_survive_start(struct lab_run *run)
  * knows of it. */
 void lab_survive_news(struct lab_rank *me)
 {
-	if (!me->run->armed || !me->comm || me->error_call)
+	if (!me->run->armed || !lab_comms_any(me) || me->error_call)
 		return;
 	lab_call(me, "ncclCommGetAsyncError (the news of a failure)");
 	while (!shared_load_u32(&me->told, SHARED_ACQUIRE)) {
-		ncclResult_t async = ncclSuccess, r = ncclCommGetAsyncError(me->comm, &async);
+		ncclResult_t r = lab_comms_error(me);
 
 		if (shared_load_u32(&me->told, SHARED_ACQUIRE))
 			break;
-		if (r == ncclSuccess && async == ncclSuccess)
+		if (r == ncclSuccess)
 			continue;
-		lab_survive_error(me, r ? r : async, "ncclCommGetAsyncError", false);
+		lab_survive_error(me, r, "ncclCommGetAsyncError", false);
 		break;
 	}
 	lab_call(me, NULL);

@@ -253,11 +253,18 @@ static void swarm_hcas(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.hcas");
 	bool others = sim_rng_below(&rng, 8) == 0;
 	const char *kind = kinds[sim_rng_below(&rng, ARRAY_LEN(kinds))];
+	/* what an acknowledge shows at the far end, where the memory order is drawn */
+	static const char *const orders[] = {"acknowledge", "completion", "draw"};
+	const char *order = orders[sim_rng_below(&rng, ARRAY_LEN(orders))];
 	if (others && !(s->plan[0] && strstr(kind, "rxe")))
 		swarm_env(s, "DOPPEL_HCA_PERSONALITY=%s", kind);
+	if (strcmp(order, orders[0]) != 0)
+		swarm_env(s, "DOPPEL_HCA_ORDER=%s", order);
 }
 
-/* Several streams, several collectives in a group: what one communicator must keep in order. */
+/* Several streams, several collectives in a group, several communicators: what one communicator must
+ * keep in order, and what the program must. Kernels of several communicators that run at the same
+ * time need room for all of them: not on a GPU with few multiprocessors. */
 static void swarm_groups(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -267,7 +274,11 @@ static void swarm_groups(struct scenario *s, uint64_t seed)
 	uint32_t streams = 2 + (uint32_t)sim_rng_below(&rng, 2);
 	uint32_t group = 2 + (uint32_t)sim_rng_below(&rng, 4);
 
-	if (many)
+	bool several = sim_rng_below(&rng, 6) == 0;
+	uint32_t comms = 2 + (uint32_t)sim_rng_below(&rng, 2);
+	if (several)
+		s->lab.comms = comms;
+	if (many && !(several && s->lab.gpu_sms))
 		s->lab.streams = streams;
 	if (grouped)
 		s->lab.group = group;

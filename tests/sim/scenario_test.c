@@ -53,7 +53,7 @@ static void drop_last_env(struct scenario *s, const char *start)
 
 START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
 {
-	uint32_t ranks, faults = 0, wide = 0, recover = 0;
+	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0;
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
@@ -71,11 +71,16 @@ START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
 		ck_assert(one.plan[0] || !one.lab.quiet);
 		recover += one.lab.recover;
 		wide += one.lab.warp_width == 32;
+		comms += one.lab.comms > 1;
+		/* kernels that may run at the same time have room */
+		ck_assert(one.lab.comms <= 1 || one.lab.streams <= 1 || !one.lab.gpu_sms);
 		/* a draw for the faults leaves the rest as it is */
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
 		one.lab.recover = false;
 		one.lab.sim.heal_ns = one.lab.quiet = one.plan[0] = 0;
 		/* but for HCAs that are not for runs with faults */
+		drop_last_env(&one, "DOPPEL_HCA_ORDER=");
+		drop_last_env(&other, "DOPPEL_HCA_ORDER=");
 		drop_last_env(&one, "DOPPEL_HCA_PERSONALITY=");
 		drop_last_env(&other, "DOPPEL_HCA_PERSONALITY=");
 		while (one.env_count && strncmp(one.env[one.env_count - 1], "NCCL_IB_", 8) == 0)
@@ -85,6 +90,8 @@ START_TEST(a_swarm_seed_means_one_scenario_with_2_to_16_ranks)
 	ck_assert_uint_gt(faults, 150);
 	ck_assert_uint_lt(faults, 350);
 	ck_assert_uint_gt(wide, 10);
+	ck_assert_uint_gt(comms, 200);
+	ck_assert_uint_lt(comms, 500);
 	ck_assert_uint_gt(recover, faults / 5);
 	ck_assert_uint_lt(recover, faults / 2);
 }

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank with several communicators, of the same ranks and the same GPU: parts of a collective go
+ * round them. Outside groups they take turns; in a group, where parts of several meet, their
+ * kernels are launched together and, in streams of their own, run at the same time. All ranks use
+ * them in the same order, as the contract wants it.
+ *
+ * They are made in a group when collectives are, else one after the other; destroyed one after the
+ * other; and aborted at the same time, each by a task of its own: freeing the memory of one waits
+ * for the kernels of all that are on the GPU.
+ */
+#include <stdio.h>
+
+#include "sim/lab/runner_internal.h"
+
+static ncclComm_t *comms_slot(struct lab_rank *me, uint32_t i)
+{
+	return i ? &me->other[i - 1] : &me->comm;
+}
+
+uint32_t lab_comms(const struct lab_config *c)
+{
+	return MAX_OF(c->comms, 1u);
+}
+
+ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part)
+{
+	return *comms_slot(me, part % lab_comms(me->run->config));
+}
+
+bool lab_comms_any(struct lab_rank *me)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < lab_comms(me->run->config); i++)
+		any |= __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE) != NULL;
+	return any;
+}
+
+ncclResult_t lab_comms_init(struct lab_rank *me)
+{
+	struct lab_run *run = me->run;
+	uint32_t n = lab_comms(run->config);
+	bool grouped = n > 1 && run->config->group > 1;
+	ncclResult_t rc = grouped ? ncclGroupStart() : ncclSuccess;
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		ncclComm_t *at = comms_slot(me, i);
+		rc = ncclCommInitRank(at, run->nranks, i ? run->other_id[i - 1] : run->id,
+				      me->rank);
+		if (rc)
+			*at = NULL;
+	}
+	if (!grouped)
+		return rc;
+	ncclResult_t end = ncclGroupEnd();
+	for (uint32_t i = 0; end && i < n; i++)
+		*comms_slot(me, i) = NULL;
+	return rc ? rc : end;
+}
+
+ncclResult_t lab_comms_error(struct lab_rank *me)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t i = 0; i < lab_comms(me->run->config) && !rc; i++) {
+		ncclComm_t comm = *comms_slot(me, i);
+		ncclResult_t async = ncclSuccess;
+		if (comm)
+			rc = ncclCommGetAsyncError(comm, &async);
+		rc = rc ? rc : async;
+	}
+	return rc;
+}
+
+ncclResult_t lab_comms_destroy(struct lab_rank *me)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
+		ncclComm_t comm = *comms_slot(me, i);
+		ncclResult_t one = comm ? ncclCommDestroy(comm) : ncclSuccess;
+		rc = rc ? rc : one;
+	}
+	return rc;
+}
+
+struct comms_abort {
+	ncclComm_t comm;
+	ncclResult_t result;
+	struct os_thread *task;
+};
+
+static void comms_abort_one(void *arg)
+{
+	struct comms_abort *a = arg;
+
+	if (a->comm)
+		a->result = ncclCommAbort(a->comm);
+}
+
+ncclResult_t lab_comms_abort(struct lab_rank *me)
+{
+	struct comms_abort all[LAB_MAX_COMMS] = {{NULL}};
+	uint32_t n = lab_comms(me->run->config);
+	char name[48];
+	struct os_thread_attr attr = {.name = name, .rank = me->rank};
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t i = 0; i < n; i++)
+		all[i].comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
+	for (uint32_t i = 1; i < n; i++) {
+		snprintf(name, sizeof name, "rank%d abort %u", me->rank, i);
+		if (all[i].comm && os_thread_start(&all[i].task, &attr, comms_abort_one, &all[i]))
+			all[i].task = NULL;
+	}
+	comms_abort_one(&all[0]);
+	for (uint32_t i = 1; i < n; i++) {
+		if (all[i].task)
+			os_thread_join(all[i].task);
+		else
+			comms_abort_one(&all[i]);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		rc = rc ? rc : all[i].result;
+	return rc;
+}
