@@ -111,16 +111,36 @@ void hca_on_first_call(int (*start)(void))
 	hca_first_call = start;
 }
 
+/* A list that the program holds; one that a child of fork has from its parent stays as it is. */
+struct hca_list {
+	uint64_t life; /* hca_life when it was made */
+	struct ibv_device *device[];
+};
+static uint64_t hca_life;
+
+void hca_devices_forget(void)
+{
+	hca_life++;
+	hca_proc_lock = 0;
+}
+
+/* Is there a world? For a program that made none itself, from its first call on; in the child of a
+ * fork, from its first. */
+static bool hca_started(void)
+{
+	return (world_config() || (hca_first_call && !hca_first_call())) && world_config();
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	if (num_devices)
 		*num_devices = 0;
-	if (!world_config() && hca_first_call && hca_first_call()) {
+	if (!hca_started()) {
 		errno = ENOSYS;
 		return NULL;
 	}
 	sim_point("ibv_get_device_list");
-	if (!world_config() || world_port_count() == 0) {
+	if (world_port_count() == 0) {
 		errno = ENOSYS; /* as rdma-core where the kernel has no RDMA */
 		return NULL;
 	}
@@ -132,9 +152,9 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		return NULL;
 	}
 	struct hca_proc *p = hca_proc_get();
-	struct ibv_device **list =
-		p ? os_alloc((p->count + 1) * sizeof(struct ibv_device *), "ibv_device list")
-		  : NULL;
+	struct hca_list *list = p ? os_alloc(sizeof *list + (p->count + 1) * sizeof list->device[0],
+					     "ibv_device list")
+				  : NULL;
 
 	if (!list) {
 		if (p)
@@ -142,18 +162,24 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		errno = ENOMEM;
 		return NULL;
 	}
+	list->life = hca_life;
 	for (uint32_t i = 0; i < p->count; i++)
-		list[i] = &p->device[i].ibv;
+		list->device[i] = &p->device[i].ibv;
 	if (num_devices)
 		*num_devices = (int)p->count;
-	return list;
+	return list->device;
 }
 
-void ibv_free_device_list(struct ibv_device **list)
+void ibv_free_device_list(struct ibv_device **devices)
 {
-	sim_point("ibv_free_device_list");
-	if (!list)
+	if (!devices)
 		return;
+	struct hca_list *list =
+		(struct hca_list *)((char *)devices - offsetof(struct hca_list, device));
+
+	if (list->life != hca_life) /* the parent's */
+		return;
+	sim_point("ibv_free_device_list");
 	os_free(list);
 	hca_proc_put(HCA_CALLER());
 }
@@ -191,7 +217,7 @@ static __be64 hca_guid(uint32_t port)
 
 __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	return hca_bad_device(device, "ibv_get_device_guid", HCA_CALLER())
+	return !hca_started() || hca_bad_device(device, "ibv_get_device_guid", HCA_CALLER())
 		       ? 0
 		       : hca_guid(hca_device_of(device)->port);
 }
@@ -200,6 +226,10 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+	if (!hca_started()) {
+		errno = ENOSYS;
+		return NULL;
+	}
 	sim_point("ibv_open_device");
 	sim_charge_ns(HCA_CONTROL_NS);
 	if (hca_bad_device(device, "ibv_open_device", HCA_CALLER()))

@@ -207,8 +207,8 @@ static struct hca_context *hca_context_find(const struct ibv_context *context)
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	struct hca_world *world = hca_world();
-	struct hca_context *c = hca_context_find(context);
+	struct hca_world *world = world_config() ? hca_world() : NULL; /* none in a fork's child */
+	struct hca_context *c = world ? hca_context_find(context) : NULL;
 
 	if (!c) { /* one that was closed meanwhile is no mistake of who waits here */
 		errno = hca_handle_was(context, HCA_KIND_CONTEXT)

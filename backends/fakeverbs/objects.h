@@ -407,6 +407,8 @@ void hca_on_first_call(int (*start)(void));
 void hca_forget(void);
 /* device.c: forgets the devices of a process that ends. */
 void hca_devices_end(struct os_proc *proc, bool killed);
+/* In the child of a fork: lists are the parent's; the devices in them may be opened. */
+void hca_devices_forget(void);
 
 #pragma GCC visibility pop
 #endif

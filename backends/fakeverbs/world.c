@@ -406,6 +406,7 @@ static void hca_proc_end(struct os_proc *proc, bool killed)
 void hca_forget(void)
 {
 	hca_handles_end(true);
+	hca_devices_forget();
 	memset(&fakeverbs, 0, sizeof fakeverbs);
 	hca_far = NULL;
 	hca_world_lock = 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Registered memory of a drop-in program is memory like any other: what was in it stays when it is
- * moved to where peers can map it, a child made by fork gets a copy of its own, and may open HCAs. */
+ * moved to where peers can map it, a child made by fork gets a copy of its own, and may open HCAs,
+ * from its parent's list, too. What its parent made is refused. */
+#include <errno.h>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -17,7 +19,11 @@ enum { BYTES = 64 << 10 };
 
 static struct {
 	struct ibv_device **(*list)(int *n);
+	void (*free)(struct ibv_device **list);
+	__be64 (*guid)(struct ibv_device *d);
+	int (*event)(struct ibv_context *c, struct ibv_async_event *e);
 	struct ibv_context *(*open)(struct ibv_device *d);
+	int (*close)(struct ibv_context *c);
 	struct ibv_pd *(*pd)(struct ibv_context *c);
 	struct ibv_mr *(*reg)(struct ibv_pd *pd, void *at, size_t bytes, int access);
 	int (*dereg)(struct ibv_mr *mr);
@@ -43,6 +49,10 @@ static void load(void)
 
 	need(lib != NULL, path);
 	*(void **)&verbs.list = dlsym(lib, "ibv_get_device_list");
+	*(void **)&verbs.free = dlsym(lib, "ibv_free_device_list");
+	*(void **)&verbs.guid = dlsym(lib, "ibv_get_device_guid");
+	*(void **)&verbs.event = dlsym(lib, "ibv_get_async_event");
+	*(void **)&verbs.close = dlsym(lib, "ibv_close_device");
 	*(void **)&verbs.open = dlsym(lib, "ibv_open_device");
 	*(void **)&verbs.pd = dlsym(lib, "ibv_alloc_pd");
 	*(void **)&verbs.reg = dlsym(lib, "ibv_reg_mr");
@@ -84,6 +94,64 @@ static int all(const unsigned char *at, int value)
 	return 1;
 }
 
+/* In a child of its own, which exits as a program does. */
+static void in_child(void (*what)(void *arg), void *arg, const char *name)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		what(arg);
+		exit(0);
+	}
+	need(waitpid(child, &status, 0) == child && status == 0, name);
+}
+
+static void child_does_nothing(void *list)
+{
+	(void)list;
+}
+
+static void child_frees(void *list)
+{
+	verbs.free(list);
+}
+
+static void child_opens(void *list)
+{
+	struct ibv_device **devices = list;
+
+	need(verbs.guid(devices[0]) != 0, "a device of the parent's list has its GUID");
+	struct ibv_context *c = verbs.open(devices[0]);
+
+	need(c && verbs.pd(c), "it opens");
+	verbs.free(list);
+}
+
+static void child_misuses(void *pd)
+{
+	struct ibv_context *parents = ((struct ibv_pd *)pd)->context;
+	struct ibv_async_event e;
+
+	for (int started = 0; started < 2; started++) {
+		need(!verbs.pd(parents) && errno == EINVAL, "the parent's context has no use here");
+		need(verbs.event(parents, &e) == -1 && errno == ENODEV, "nor events");
+		need(verbs.close(parents) == EINVAL, "nor an end");
+		need(open_first() != NULL, "the child has HCAs of its own");
+	}
+}
+
+static void children(struct ibv_pd *pd)
+{
+	struct ibv_device **list = verbs.list(NULL);
+
+	in_child(child_does_nothing, list, "a child that knows no verbs");
+	in_child(child_frees, list, "a child that frees its parent's list");
+	in_child(child_opens, list, "a child that opens from its parent's list");
+	in_child(child_misuses, pd, "a child with its parent's context");
+	verbs.free(list);
+}
+
 int main(void)
 {
 	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -113,6 +181,7 @@ int main(void)
 		_exit(0);
 	}
 	need(waitpid(child, &status, 0) == child && status == 0, "the child is content");
+	children(pd);
 	need(all(at, 0x11), "what the child wrote stayed there");
 	need(verbs.dereg(mr) == 0 && verbs.dereg(again) == 0, "it deregisters");
 	need(all(at, 0x11), "the bytes are there after it");

@@ -15,7 +15,7 @@ trap 'rm -rf "$dir"' EXIT
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/../../tests/lib.sh"
 shm=$(shm_list)
-limit=20 # seconds: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT below give up after two
+limit=40 # seconds: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT below give up after two
 export NCCL_IB_TIMEOUT=14 NCCL_IB_RETRY_CNT=6
 
 run() { timeout $((3 * limit)) "$launcher" verbs-run --fabric "stack-$$" \
@@ -30,14 +30,13 @@ check "the all-reduce between two processes failed"
 errors=0 over=0 unborn=0
 for ((i = 1; i <= kills; i++)); do
 	rc=0
-	run -b 64K -e 64K -n 100000 >"$dir/out" 2>&1 &
+	run -b 64K -e 64K -n 60000 >"$dir/out" 2>&1 &
 	job=$!
-	ms=$((RANDOM % 1500))
+	ms=$((RANDOM % 1200)) victim=$((RANDOM % 2))
+	until_true $limit grep -q "^# process $victim: pid" "$dir/out" || true
 	sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
-	victim=$((RANDOM % 2))
 	pid=$(sed -n "s/^# process $victim: pid \([0-9]*\),.*/\1/p" "$dir/out")
 	[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
-	[ -n "$pid" ] || kill -9 $job 2>/dev/null || true # not even the launcher was ready
 	wait $job 2>/dev/null || rc=$?
 	if [ $rc = 124 ] || { [ -n "$pid" ] && [ $rc = 0 ]; }; then
 		tail -20 "$dir/out"
