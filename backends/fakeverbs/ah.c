@@ -36,6 +36,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 	ah = h ? hca_slab_take_owned(&hca_world()->ah, h) : NULL;
 	if (!ah)
 		goto err_free;
+	ah->item.made = HCA_CALLER();
 	ah->pd = pd->hca->item.index;
 	ah->port = port;
 	ah->to_port = to_port;

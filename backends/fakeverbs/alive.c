@@ -10,8 +10,9 @@
 #include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 
-#define ALIVE_CLASSES     8
-#define ALIVE_CLASS_BYTES 256u /* the first one's; each is twice the one before */
+#define ALIVE_CLASSES 7
+/* The first one's, in which every kind of head has its place; each is twice the one before. */
+#define ALIVE_CLASS_BYTES 512u
 #define ALIVE_WIPE        0xdb /* a pointer of these is none */
 
 enum alive_end { ALIVE_LIVES, ALIVE_DESTROYED, ALIVE_SWEPT, ALIVE_FORKED };
@@ -27,6 +28,7 @@ struct alive_block {
 	uint32_t pad;
 };
 DOPPEL_STATIC_CHECK(sizeof(struct alive_block) % 8 == 0, "handles stay aligned");
+DOPPEL_STATIC_CHECK(offsetof(struct hca_qp_handle, hca) <= ALIVE_CLASS_BYTES, "the farthest head");
 
 static struct {
 	uint32_t lock; /* a leaf */
@@ -162,10 +164,10 @@ static void alive_finish(struct alive_block *b, enum alive_end end, uint64_t cal
 
 void hca_handle_end(void *handle, uint64_t caller)
 {
-	struct alive_block *b = (struct alive_block *)handle - 1;
-
 	if (!handle)
 		return;
+	struct alive_block *b = (struct alive_block *)handle - 1;
+
 	ASSERT(b->end == ALIVE_LIVES);
 	os_free(b->token);
 	alive_finish(b, ALIVE_DESTROYED, caller);

@@ -119,40 +119,43 @@ static void hca_end_poll(struct ibv_cq_ex *ex)
 
 /* The current completion. A field that was not asked for does not exist; hardware's library would
  * call through NULL. */
-static const struct hca_cq_handle *hca_cq_ex_current(struct ibv_cq_ex *ex, uint64_t flag,
-						     const char *field)
+static const struct hca_cq_handle *hca_cq_ex_field(struct ibv_cq_ex *ex, uint64_t flag,
+						   const char *call, uint64_t caller)
 {
 	const struct hca_cq_handle *h = hca_cq_ex_of(ex);
-	struct hca_site made;
+	struct hca_site at, made;
 
-	if (hca_cq_ex_is_dead(h, "ibv_wc_read_*", 0))
+	if (hca_cq_ex_is_dead(h, call, caller))
 		return h; /* its completion is wiped */
 	if (!(h->wc_flags & flag))
-		hca_check(HCA_RULE_WC_FIELDS, h->hca->item.made,
-			  "ibv_wc_read_%s: completion queue %u was made without that field "
-			  "(wc_flags 0x%llx, at %s)",
-			  field, h->hca->item.index, (unsigned long long)h->wc_flags,
+		hca_check(HCA_RULE_WC_FIELDS, caller,
+			  "%s at %s: completion queue %u was made without that field (wc_flags "
+			  "0x%llx, at %s)",
+			  call, hca_site(h->hca->item.proc, caller, &at), h->hca->item.index,
+			  (unsigned long long)h->wc_flags,
 			  hca_site(h->hca->item.proc, h->hca->item.made, &made));
 	return h;
 }
+#define hca_cq_ex_current(ex, flag, field)                                                         \
+	hca_cq_ex_field(ex, flag, "ibv_wc_read_" field, HCA_CALLER())
 
 /* Fields that a completion that is an error does not have. */
-static void hca_cq_ex_succeeded(struct ibv_cq_ex *ex, const char *field, uint64_t caller)
+static void hca_cq_ex_succeeded(struct ibv_cq_ex *ex, const char *call, uint64_t caller)
 {
 	const struct hca_cq_handle *h = hca_cq_ex_of(ex);
 	struct hca_site at;
 
-	if (!hca_cq_ex_is_dead(h, "ibv_wc_read_*", caller) && h->wc.status != IBV_WC_SUCCESS)
+	if (!hca_cq_ex_is_dead(h, call, caller) && h->wc.status != IBV_WC_SUCCESS)
 		hca_check(HCA_RULE_ERROR_WC_FIELDS, caller,
-			  "ibv_wc_read_%s at %s: the completion of wr_id 0x%llx is an error (%s), "
-			  "which has a status, wr_id, qp_num and vendor_err alone",
-			  field, hca_site(h->hca->item.proc, caller, &at),
+			  "%s at %s: the completion of wr_id 0x%llx is an error (%s), which has a "
+			  "status, wr_id, qp_num and vendor_err alone",
+			  call, hca_site(h->hca->item.proc, caller, &at),
 			  (unsigned long long)h->wc.wr_id, ibv_wc_status_str(h->wc.status));
 }
 
 static enum ibv_wc_opcode hca_read_opcode(struct ibv_cq_ex *ex)
 {
-	hca_cq_ex_succeeded(ex, "opcode", HCA_CALLER());
+	hca_cq_ex_succeeded(ex, "ibv_wc_read_opcode", HCA_CALLER());
 	return hca_cq_ex_of(ex)->wc.opcode;
 }
 
@@ -168,7 +171,7 @@ static unsigned int hca_read_wc_flags(struct ibv_cq_ex *ex)
 
 static uint32_t hca_read_byte_len(struct ibv_cq_ex *ex)
 {
-	hca_cq_ex_succeeded(ex, "byte_len", HCA_CALLER());
+	hca_cq_ex_succeeded(ex, "ibv_wc_read_byte_len", HCA_CALLER());
 	return hca_cq_ex_current(ex, IBV_WC_EX_WITH_BYTE_LEN, "byte_len")->wc.byte_len;
 }
 

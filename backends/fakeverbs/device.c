@@ -270,6 +270,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	(void)hca_proc_get();
 	h->hca = c;
 	hca_lock(&c->item.lock);
+	c->item.made = HCA_CALLER();
 	c->port = d->port;
 	c->closed = c->first = c->last = 0;
 	hca_unlock(&c->item.lock);

@@ -328,6 +328,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	h->hca->first = h->hca->last = 0;
 	h->ibv.context = context;
 	h->port = hca_context_of(context)->hca->port;
+	h->hca->item.made = HCA_CALLER();
 	h->ibv.fd = h->hca->ready.fd;
 	h->ibv.refcnt = 0;
 	return &h->ibv;

@@ -129,8 +129,10 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 		return NULL;
 	struct ibv_srq *srq = hca_srq_create(pd->context, &a);
 
-	if (srq)
+	if (srq) {
+		hca_srq_of(srq)->hca->item.made = HCA_CALLER();
 		attr->attr = a.attr;
+	}
 	return srq;
 }
 
@@ -159,8 +161,10 @@ struct ibv_srq *hca_create_srq_ex(struct ibv_context *context, struct ibv_srq_in
 		return NULL;
 	struct ibv_srq *srq = hca_srq_create(context, &a);
 
-	if (srq)
+	if (srq) {
+		hca_srq_of(srq)->hca->item.made = HCA_CALLER();
 		attr->attr = a.attr;
+	}
 	return srq;
 }
 
@@ -357,8 +361,7 @@ bool hca_srq_take(struct hca_qp *qp)
 	hca_srq_lock(srq);
 	if (srq->item.generation == qp->srq_generation && from->ring && !srq->failed &&
 	    from->done != from->head) {
-		struct hca_wqe *e = hca_wqe_at(from, from->done),
-			       *mine = hca_wqe_at(to, to->head);
+		struct hca_wqe *e = hca_wqe_at(from, from->done), *mine = hca_wqe_at(to, to->head);
 		uint32_t account = mine->account;
 
 		mem_acquire(e);

@@ -49,6 +49,7 @@ static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 	if (!mw)
 		goto err;
 	hca_lock(&mw->item.lock);
+	mw->item.made = HCA_CALLER();
 	mw->pd = pd->hca->item.index;
 	mw->port = pd->hca->port;
 	mw->type = type;

@@ -114,6 +114,7 @@ struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	h->open = hca_slab_take_owned(&hca_world()->xrcd_open, h);
 	if (!h->open)
 		goto err_free;
+	h->open->item.made = HCA_CALLER();
 	h->open->xrcd = x->item.index;
 	h->ibv.context = context;
 	h->hca = x;
@@ -281,6 +282,7 @@ struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 		    qp->xrcd == hca_xrcd_of(a->xrcd)->hca->item.index + 1;
 
 	qp->opens += mine;
+	h->open->item.made = HCA_CALLER();
 	h->open->qp = qp->item.index;
 	h->ibv.state = (enum ibv_qp_state)qp->state;
 	hca_unlock(&qp->item.lock);
