@@ -20,19 +20,23 @@
 /* ---- which device -----------------------------------------------------------------------------
  */
 
-/* Checks an ordinal; *dev is set on success. */
-static cudaError_t device_of(const char *call, int ordinal, struct fc_proc **proc,
-			     struct fc_device **dev)
+static cudaError_t device_check(const char *call, int ordinal, struct fc_proc **proc,
+				struct fc_device **dev)
 {
-	cudaError_t rc = fc_enter(call, proc);
-	if (rc)
-		return rc;
 	if (ordinal < 0 || ordinal >= (*proc)->count) {
 		fc_report("%s: device %d, this process has %d", call, ordinal, (*proc)->count);
 		return cudaErrorInvalidDevice;
 	}
 	*dev = (*proc)->device[ordinal];
 	return cudaSuccess;
+}
+
+/* Checks an ordinal; *dev is set on success. */
+static cudaError_t device_of(const char *call, int ordinal, struct fc_proc **proc,
+			     struct fc_device **dev)
+{
+	cudaError_t rc = fc_enter(call, proc);
+	return rc ? rc : device_check(call, ordinal, proc, dev);
 }
 
 cudaError_t cudaGetDeviceCount(int *count)
@@ -51,14 +55,19 @@ cudaError_t cudaSetDevice(int device)
 {
 	struct fc_proc *proc;
 	struct fc_device *dev;
-	cudaError_t rc = device_of("cudaSetDevice", device, &proc, &dev);
+	cudaError_t rc = fc_enter_quiet("cudaSetDevice", &proc);
+	if (!rc)
+		rc = device_check("cudaSetDevice", device, &proc, &dev);
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	fc_ctx_get(proc, device);
+	struct fc_ctx *ctx = fc_ctx_get(proc, device);
 	fc_unlock();
-	fc_task_set_device(device);
-	return fc_leave(cudaSuccess);
+	/* a sticky error is that of the GPU which is asked for, not of the one that was current */
+	rc = (cudaError_t)fc_fault_call("cudaSetDevice", ctx);
+	if (!rc)
+		fc_task_set_device(device);
+	return fc_leave(rc);
 }
 
 cudaError_t cudaGetDevice(int *device)

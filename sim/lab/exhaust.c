@@ -61,6 +61,11 @@ static bool exhaust_is_blocking(const struct exhaust_config *c, const struct exh
 	return s->class != EXHAUST_ABORT ? k & 1 : strcmp(s->action, "watch") == 0;
 }
 
+static bool exhaust_is_sticky(const struct exhaust_series *s)
+{
+	return !strcmp(s->action, "sticky");
+}
+
 static void exhaust_plan(const struct exhaust_series *s, uint64_t k, char *out, size_t bytes)
 {
 	char rank[24] = "";
@@ -89,6 +94,7 @@ static int exhaust_once(const struct exhaust_config *c, const struct exhaust_ser
 		else
 			life->abort_point = k;
 	}
+	life->sticky = exhaust_is_sticky(s);
 	lab_config_default(&lab);
 	lab.hosts = c->hosts;
 	lab.gpus = c->gpus;
@@ -114,10 +120,12 @@ static bool exhaust_is_hurt(const struct lab_life_rank *r)
 }
 
 /* What is wrong with a run that passed; NULL: nothing. */
-static const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life)
+static const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life,
+				 bool fired)
 {
 	/* who can open no connection at all cannot tell anybody */
 	bool mute = s->for_ever && s->class == EXHAUST_SOCKET, early = false, dead = false;
+	bool lost = false;
 	int32_t hurt = 0;
 
 	for (int32_t i = 0; i < life->nranks; i++) {
@@ -125,19 +133,24 @@ static const char *exhaust_judge(const struct exhaust_series *s, const struct la
 		early |= r->dead ? r->phase <= LAB_INIT
 				 : (r->outside || (mute && r->call)) && r->error_phase <= LAB_INIT;
 		dead |= r->dead;
+		lost |= r->lost;
 		hurt += exhaust_is_hurt(r);
 	}
 	for (int32_t i = 0; i < life->nranks; i++) {
 		const struct lab_life_rank *r = &life->rank[i];
 		if (r->dead)
 			continue;
+		if (r->revived)
+			return "a GPU with a sticky error lives again";
 		if (r->told && !early)
 			return "the stack did not tell a rank";
-		if (life->second && !r->recovered)
+		if (life->second && !r->recovered && !r->lost)
 			return "a survivor cannot make a new communicator";
 		if (r->error == ncclInProgress)
 			return "an error that is none";
 	}
+	if (lost != (life->sticky && fired))
+		return "a sticky error that ends with the call, or none that kills a GPU";
 	if (hurt > (dead ? 0 : 1))
 		return "ranks that were not hit see other errors than ncclRemoteError";
 	if (life->healed_ns > EXHAUST_BOUND_NS)
@@ -179,7 +192,9 @@ static void exhaust_print_ranks(FILE *out, const struct lab_life *life)
 				r->outside ? ", outside the stack" : "");
 		else if (!r->dead)
 			fprintf(out, "no error");
-		if (life->second && !r->dead)
+		if (r->lost)
+			fprintf(out, "; its GPU is dead");
+		else if (life->second && !r->dead)
 			fprintf(out, "; second: %s %s", r->recovered ? "ok" : "FAILED in",
 				r->recovered     ? ""
 				: r->second_call ? r->second_call
@@ -231,7 +246,7 @@ static bool exhaust_step(const struct exhaust_config *c, const struct exhaust_se
 	bool told = false;
 
 	if (!what)
-		what = exhaust_judge(s, &life);
+		what = exhaust_judge(s, &life, fired);
 	for (int32_t i = 0; i < life.nranks; i++)
 		told |= life.rank[i].told;
 	sum->runs++;
@@ -418,7 +433,8 @@ static int exhaust_ways(const struct exhaust_config *c, struct exhaust_series s,
 {
 	int rc = exhaust_ranks(c, s, sum);
 	s.for_ever = true;
-	if (!rc && s.class < EXHAUST_KILL)
+	/* what is sticky goes on by itself */
+	if (!rc && s.class < EXHAUST_KILL && !exhaust_is_sticky(&s))
 		rc = exhaust_ranks(c, s, sum);
 	return rc;
 }
@@ -430,7 +446,7 @@ static bool exhaust_action_counts(const struct exhaust_config *c, const struct e
 	if ((s->class == EXHAUST_VERBS || s->class == EXHAUST_CUDA) && !strcmp(s->action, "fail"))
 		return c->site != NULL;
 	return !strcmp(s->action, "fail") || !strcmp(s->action, "reset") ||
-	       !strcmp(s->action, "error") || !strcmp(s->action, "kill");
+	       !strcmp(s->action, "error") || !strcmp(s->action, "kill") || exhaust_is_sticky(s);
 }
 
 static int exhaust_sites(const struct exhaust_config *c, struct exhaust_result *result)

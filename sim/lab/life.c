@@ -299,6 +299,26 @@ static void life_second(struct lab_rank *me)
 	out->recovered = out->second_error == ncclSuccess;
 }
 
+/* No survivor. A GPU with a sticky error stays dead, whatever heals, until its process ends. */
+static void life_lost(struct lab_rank *me)
+{
+	void *mem = NULL;
+
+	me->self->out->lost = true;
+	lab_leave(me);
+	struct wait w = {
+		.on = &me->run->go,
+		.bytes = 4,
+		.kind = WAIT_NE,
+		.mask = WAIT_MASK_ALL,
+		.why = "harness: all survivors to leave the communicator",
+		.from = {.rank = -1, .channel = -1, .step = -1},
+	};
+	(void)os_wait_one(&w, NULL);
+	me->self->out->revived = !lab_gpu_dead(me) || cudaStreamQuery(me->stream) == cudaSuccess ||
+				 cudaMalloc(&mem, 4096) == cudaSuccess;
+}
+
 void lab_life_main(void *arg)
 {
 	struct lab_rank *me = arg;
@@ -324,8 +344,14 @@ void lab_life_main(void *arg)
 		shared_add_u32(&me->run->trouble, 1, SHARED_ACQ_REL);
 	self.out->left_ns = os_now_ns();
 	me->comm = NULL;
-	(void)lab_meet(me);
-	if (life_was_trouble(me->run))
-		life_second(me);
+	if (life->sticky && lab_gpu_dead(me)) {
+		life_lost(me);
+	} else {
+		(void)lab_meet(me);
+		bool late = life->sticky && lab_gpu_dead_late(me);
+		self.out->lost = late && lab_gpu_dead(me);
+		if (life_was_trouble(me->run) && !late)
+			life_second(me);
+	}
 	lab_rank_free(me);
 }

@@ -45,6 +45,8 @@ struct lab_life_rank {
 	bool told;          /* by the launcher */
 	bool aborted;       /* by its own program, as asked for */
 	bool dead;
+	bool lost;    /* its GPU is dead, */
+	bool revived; /* and lives again although the process did not end */
 	bool recovered;
 	ncclResult_t second_error; /* of the second communicator */
 	const char *second_call;
@@ -53,6 +55,7 @@ struct lab_life_rank {
 
 struct lab_life {
 	bool nonblocking; /* ncclCommInitRankConfig with blocking = 0 */
+	bool sticky;      /* the fault kills a GPU: whose it is does not go on */
 	/* ncclCommAbort by this rank (-1: nobody): from another task of its process at this time,
 	 * or by its main task at its k-th moment between two calls; 0: not. */
 	int32_t abort_rank;

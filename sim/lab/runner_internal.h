@@ -111,6 +111,9 @@ void lab_survive_news(struct lab_rank *me);
 /* The launcher is about to tell a rank what the stack should have told it: ends the run if so. */
 void lab_survive_untold(const struct lab_rank *it);
 void lab_survive_second(struct lab_rank *me);
+/* Has the rank's GPU a sticky error? And has any, when all have come: then nobody goes on. */
+bool lab_gpu_dead(const struct lab_rank *me);
+bool lab_gpu_dead_late(const struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
 
 /* All-reduces that one of the series is made of. */

@@ -177,10 +177,13 @@ void lab_survive_untold(const struct lab_rank *it)
 /* ---- recovery ------------------------------------------------------------------------------- */
 
 /* A sticky error ends with the program. Asked a few times: one call may fail by the plan. */
-static bool survive_gpu_dead(void)
+bool lab_gpu_dead(const struct lab_rank *me)
 {
 	size_t free_bytes, total_bytes;
 
+	/* it may be what failed before */
+	for (int i = 0; i < SURVIVE_PROBES && cudaSetDevice(me->device) != cudaSuccess;)
+		i++;
 	for (int i = 0; i < SURVIVE_PROBES; i++)
 		if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
 			return false;
@@ -189,9 +192,11 @@ static bool survive_gpu_dead(void)
 
 /* Another rank of the process may have freed this one's memory, and met the error in that, after
  * this one had come: then nobody goes on. */
-static bool survive_gpu_dead_late(struct lab_run *run)
+bool lab_gpu_dead_late(const struct lab_rank *me)
 {
-	if (survive_gpu_dead())
+	struct lab_run *run = me->run;
+
+	if (lab_gpu_dead(me))
 		shared_store_u32(&run->lost_late, 1, SHARED_RELEASE);
 	os_sleep_ns(SURVIVE_LATE_NS);
 	return shared_load_u32(&run->lost_late, SHARED_ACQUIRE) != 0;
@@ -214,13 +219,13 @@ void lab_survive_second(struct lab_rank *me)
 
 	if (!run->armed || !run->config->recover)
 		return;
-	if (survive_gpu_dead()) {
+	if (lab_gpu_dead(me)) {
 		lab_leave(me);
 		return;
 	}
 	if (!lab_meet(me) || !shared_load_u32(&run->failed, SHARED_ACQUIRE))
 		return;
-	if (survive_gpu_dead_late(run))
+	if (lab_gpu_dead_late(me))
 		return;
 	lab_call(me, "the second communicator");
 	ncclResult_t rc = ncclUnhandledCudaError;

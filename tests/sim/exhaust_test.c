@@ -77,6 +77,25 @@ START_TEST(ranks_give_up)
 }
 END_TEST
 
+/* A GPU is dead from the k-th call on; its process has one rank or two. */
+START_TEST(contexts_die)
+{
+	static const char *const sites[] = {"cuda.set_device.sticky", "cuda.launch.sticky",
+					    "cuda.stream_query.sticky", "cuda.free.sticky",
+					    "cuda.event_destroy.sticky"};
+
+	for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
+		struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 3);
+		struct exhaust_result r;
+		c.site = sites[i];
+		c.ranks_per_proc = 1 + (uint32_t)_i;
+		ck_assert_int_eq(exhaust_run(&c, &r), 0);
+		ck_assert_msg(r.bad == 0, "%s", r.first_bad);
+		ck_assert_uint_gt(r.fired, 0);
+	}
+}
+END_TEST
+
 START_TEST(processes_with_two_ranks)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 151);
@@ -135,6 +154,7 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, shared_memory_and_files_fail);
 	tcase_add_test(t, ranks_die);
 	tcase_add_test(t, ranks_give_up);
+	tcase_add_loop_test(t, contexts_die, 0, 2);
 	tcase_add_test(t, processes_with_two_ranks);
 	tcase_add_loop_test(t, what_was_found, 0,
 			    (int)(sizeof exhaust_found / sizeof exhaust_found[0]));
