@@ -15,6 +15,7 @@
 
 #include "core/base/shared.h"
 #include "core/device/reduce_copy_host.h"
+#include "tests/sample.h"
 
 #define MAX_GPUS    4
 #define CHANNELS    3
@@ -566,5 +567,5 @@ static void ring_body(const struct device_run *run)
 int main(void)
 {
 	ring_bad_magic();
-	return device_harness(ring_body, 3);
+	return device_harness(ring_body, 3 / SAMPLE_THIN);
 }

@@ -35,15 +35,15 @@ compare() { # compare NAME COMMAND...
 		bad=1
 	fi
 }
-if build gcc-O0 -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O0 -g"; then
+if build gcc-O0 -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O0; then
 	compare gcc-O0 "$variants/gcc-O0/doppel"
 else
 	tail -20 "$variants/gcc-O0.log"
 	bad=1
 fi
 if ! command -v clang >/dev/null; then
-	echo "no clang: skipped"
-elif build clang-O2 -DCMAKE_C_COMPILER=clang; then
+	echo "clang: skipped: there is none"
+elif build clang-O2 -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O2; then
 	compare clang-O2 "$variants/clang-O2/doppel"
 else
 	tail -20 "$variants/clang-O2.log"
@@ -51,8 +51,9 @@ else
 fi
 if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64-static >/dev/null ||
 	[ ! -e /usr/lib/aarch64-linux-gnu/libexpat.so ]; then
-	echo "no aarch64 cross compiler, libraries or qemu-user: skipped"
-elif build aarch64 -DCMAKE_TOOLCHAIN_FILE="$source_dir/cmake/aarch64.cmake"; then
+	echo "aarch64: skipped: no cross compiler, libraries or qemu-user"
+elif build aarch64 -DCMAKE_TOOLCHAIN_FILE="$source_dir/cmake/aarch64.cmake" \
+	-DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O2; then
 	compare aarch64 qemu-aarch64-static "$variants/aarch64/doppel"
 else
 	tail -20 "$variants/aarch64.log"

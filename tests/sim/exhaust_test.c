@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "sim/lab/exhaust.h"
+#include "tests/sample.h"
 
 static void exhaust_expect_clean(const struct exhaust_config *c)
 {
@@ -22,7 +23,7 @@ static struct exhaust_config exhaust_sample(enum exhaust_class class, uint64_t s
 	struct exhaust_config c;
 	exhaust_config_default(&c);
 	c.classes = 1u << class;
-	c.stride = stride;
+	c.stride = stride * SAMPLE_THIN;
 	c.out = NULL;
 	return c;
 }
@@ -102,7 +103,7 @@ START_TEST(processes_with_two_ranks)
 	c.ranks_per_proc = 2;
 	exhaust_expect_clean(&c);
 	c.classes = 1u << EXHAUST_ALLOC;
-	c.stride = 37;
+	c.stride = 37 * SAMPLE_THIN;
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -129,7 +130,7 @@ static const struct {
 
 START_TEST(what_was_found)
 {
-	struct exhaust_config c = exhaust_sample(exhaust_found[_i].class, 1);
+	struct exhaust_config c = exhaust_sample(exhaust_found[_i].class, 1); /* of one run */
 	c.site = exhaust_found[_i].site;
 	c.first = exhaust_found[_i].k;
 	c.most = 1;

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "tests/ranks.h"
+#include "tests/sample.h"
 
 struct sweep {
 	shared_u32 failed; /* some rank saw an error: all give up */
@@ -178,6 +179,7 @@ static void sweep_task_main(int32_t rank, int32_t nranks, void *arg)
 static void sweep_site(const char *site, const char *action, uint64_t stride, bool for_ever)
 {
 	uint64_t runs = 0, fired = 1;
+	stride *= SAMPLE_THIN;
 	for (uint64_t k = 1; fired; k += stride) {
 		char plan[128];
 		struct sweep s = {.nonblocking = k & 1};
