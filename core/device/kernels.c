@@ -28,7 +28,6 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, in
 	dev_copy_in(d, &b->channel,
 		    (const struct dev_channel *)(uintptr_t)b->comm.channels + channel,
 		    sizeof b->channel);
-	b->aborted = b->channel.aborted != 0;
 }
 
 /* The steps go back to global memory, where the next launch finds them. */
@@ -119,7 +118,8 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 	if (channel < 0 || channel >= b->comm.nchannels || args->work_count > DEV_WORKS_PER_LAUNCH)
 		dev_trap(d, "dev_collective: the launch names channels or works that do not exist");
 	dev_set_abort(d, (const shared_u32 *)(uintptr_t)b->comm.abort);
-	if (b->aborted)
+	/* not b->aborted: faster threads may be waiting already, and change it */
+	if (b->channel.aborted)
 		return;
 	for (uint32_t i = 0; i < args->work_count; i++) {
 		const struct dev_work *w = &args->work[i];

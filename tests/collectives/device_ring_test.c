@@ -467,18 +467,42 @@ static void ring_proxied(struct ring *g)
 
 /* ---- ends that are no results --------------------------------------------------------------- */
 
-/* One rank starts alone: its kernel waits for the others until the abort word is set. */
+/* What rank 0 has put into the slots of all others. */
+static void ring_slots(const struct ring *g, uint8_t *out)
+{
+	size_t bytes = (size_t)CHANNELS * DEV_STEPS * STEP_BYTES;
+
+	for (int i = 1; i < g->n; i++)
+		CUDA_OK(cudaMemcpy(out + (size_t)i * bytes, g->rank[i].slots, bytes,
+				   cudaMemcpyDeviceToHost));
+}
+
+/* One rank starts alone: its kernel waits for the others until the abort word is set. The kernel
+ * behind it moves nothing: what is in the slots may be on its way through an HCA. */
 static void ring_abort(struct ring *g)
 {
+	static uint8_t before[MAX_GPUS][CHANNELS * DEV_STEPS * STEP_BYTES], after[sizeof before];
 	struct dev_work w = ring_work(1000, DEV_U8, DEV_SUM, 0, 1);
 	int n = g->n;
 
 	g->n = 1;
 	ring_launch(g, &w, 1, 3, 2, false);
-	g->n = n;
 	os_sleep_ns(1000000);
 	shared_store_u32(g->abort, 1, SHARED_RELEASE);
 	CUDA_OK(cudaStreamSynchronize(g->rank[0].stream));
+	g->n = n;
+	ring_slots(g, before[0]);
+	CUDA_OK(cudaSetDevice(0));
+	CUDA_OK(cudaMemset(g->rank[0].input, 0x5a, 1000));
+	CUDA_OK(cudaMemset(g->rank[0].output, 0x5a, 1000));
+	CUDA_OK(cudaDeviceSynchronize());
+	g->n = 1;
+	ring_launch(g, &w, 1, 3, 2, false);
+	CUDA_OK(cudaStreamSynchronize(g->rank[0].stream));
+	g->n = n;
+	ring_slots(g, after);
+	CHECK(memcmp(before, after, sizeof after) == 0,
+	      "a launch behind an aborted one moved data");
 }
 
 #ifdef DOPPEL_FAKECUDA

@@ -155,6 +155,22 @@ static void test_survivors_go_on(void)
 	EXPECT(test_result->verdict == SIM_PASS && !test_result->recovered);
 }
 
+/* Nobody can know of a rank that died before it checked in: 20 s later the launcher tells the others,
+ * and not before. Who was told has no error of its own. */
+static void test_the_launcher_tells(void)
+{
+	test_run("os.task rank=1 nth=1 kill\nheal after=1ms\n", false, 0, NULL);
+	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
+	EXPECT(test_result->error == ncclSuccess);
+	EXPECT(test_result->virtual_ns >= 20000000000ull);
+	EXPECT(test_result->virtual_ns < 25000000000ull);
+	/* one that dies later is missed by its neighbours, and that takes no launcher */
+	test_run("os.task rank=1 after=300us kill\nheal after=1ms\n", false, 0, NULL);
+	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
+	EXPECT(test_result->error == ncclRemoteError);
+	EXPECT(test_result->virtual_ns < 10000000000ull);
+}
+
 /* Its own program's fault: the others see it as a remote one, it is blamed by name. */
 static void test_an_error_that_blames_the_program(void)
 {
@@ -173,6 +189,7 @@ int main(void)
 	test_no_bound_without_healing();
 	test_survivors_go_on();
 	test_an_error_that_blames_the_program();
+	test_the_launcher_tells();
 	test_an_end_without_a_gpu();
 	test_an_end_without_asking();
 	test_a_pointer_that_cuda_cannot_look_up();
