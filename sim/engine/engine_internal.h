@@ -33,8 +33,11 @@ struct mem_access; /* memory.h */
 
 enum timer_kind { TIMER_SLEEP, TIMER_DEADLINE, TIMER_EVENT };
 
+#define TIMER_BEHIND UINT32_MAX
+
 struct timer {
-	uint32_t at; /* place in the heap, from 1; 0: not queued */
+	uint32_t
+		at; /* place in the heap, from 1; 0: not queued; TIMER_BEHIND: in its order's queue */
 	uint8_t kind;
 	bool background;
 };
@@ -61,8 +64,9 @@ struct sim_event {
 	uint64_t arg;
 	const char *name;
 	struct order *order;
-	struct sim_event *next;   /* free list; threads: the queue */
-	struct thread_part *part; /* threads: whose queue; NULL: the timer thread's */
+	uint64_t slot_when, slot_key; /* of one that has an order */
+	struct sim_event *next;       /* free list; the order's queue; threads: the queue */
+	struct thread_part *part;     /* threads: whose queue; NULL: the timer thread's */
 };
 
 void timer_add(struct timer *t, enum timer_kind kind, bool background, uint64_t when, uint32_t tie);

@@ -3,18 +3,21 @@
  * Timers and events. One binary heap holds everything that happens at a time: sleeps, deadlines
  * and events, by (when, tie << 56 | sequence number). The tie is drawn by the strategy, so events
  * of one moment come in any order; those of one `order` object inherit time and tie from their
- * predecessor where needed, and stay in order.
+ * predecessor where needed, and stay in order. So only the first of them is in the heap: the others
+ * queue behind it, and a wire full of packets leaves the heap as small as an empty one.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/engine/engine_internal.h"
 
-/* The tail of one wire: what was posted last. Lives while something of it is pending. */
+/* One wire: what was posted last, and what has not happened yet, the first of which is in the heap.
+ * Lives while something of it is pending: queued, or running. */
 struct order {
 	const void *object;
 	uint64_t when;
 	uint32_t tie, pending;
+	struct sim_event *first, **end;
 	struct order *next;
 };
 
@@ -68,22 +71,34 @@ static void heap_down(struct timer_heap *h, uint32_t at, struct timer_slot s)
 	heap_put(h, at, s);
 }
 
-void timer_add(struct timer *t, enum timer_kind kind, bool background, uint64_t when, uint32_t tie)
+static void heap_add(struct timer_heap *h, struct timer_slot s)
 {
-	struct timer_heap *h = &eng.heap;
-
-	ASSERT(t->at == 0);
-	ASSERT(tie < 256);
 	if (h->n + 2 > h->cap) {
 		h->cap = h->cap ? 2 * h->cap : 256;
 		h->slot = realloc(h->slot, h->cap * sizeof *h->slot);
 		ASSERT(h->slot);
 	}
+	h->n++;
+	heap_up(h, h->n, s);
+}
+
+/* Counts it; it is to be put somewhere now. */
+static struct timer_slot timer_slot_new(struct timer *t, enum timer_kind kind, bool background,
+					uint64_t when, uint32_t tie)
+{
+	struct timer_heap *h = &eng.heap;
+
+	ASSERT(t->at == 0);
+	ASSERT(tie < 256);
 	t->kind = (uint8_t)kind;
 	t->background = background;
 	h->foreground += !background;
-	h->n++;
-	heap_up(h, h->n, (struct timer_slot){when, (uint64_t)tie << 56 | ++h->seq, t});
+	return (struct timer_slot){when, (uint64_t)tie << 56 | ++h->seq, t};
+}
+
+void timer_add(struct timer *t, enum timer_kind kind, bool background, uint64_t when, uint32_t tie)
+{
+	heap_add(&eng.heap, timer_slot_new(t, kind, background, when, tie));
 }
 
 void timer_remove(struct timer *t)
@@ -120,9 +135,46 @@ static struct order *order_get(const void *object)
 			return o;
 	o = order_free;
 	order_free = o->next;
-	*o = (struct order){.object = object, .next = *bucket};
+	*o = (struct order){.object = object, .end = &o->first, .next = *bucket};
 	*bucket = o;
 	return o;
+}
+
+static void order_add(struct order *o, struct sim_event *e, struct timer_slot s)
+{
+	e->slot_when = s.when;
+	e->slot_key = s.key;
+	e->next = NULL;
+	if (o->first)
+		e->timer.at = TIMER_BEHIND;
+	else
+		heap_add(&eng.heap, s);
+	*o->end = e;
+	o->end = &e->next;
+}
+
+/* Out of the queue, and out of the heap where it was the first, whose place the next one takes. */
+static void order_remove(struct order *o, struct sim_event *e)
+{
+	struct sim_event **at = &o->first, *next = e->next;
+
+	while (*at != e)
+		at = &(*at)->next;
+	*at = next;
+	if (!next)
+		o->end = at;
+	if (at != &o->first) {
+		eng.heap.foreground -= !e->timer.background;
+		e->timer.at = 0;
+	} else if (next) {
+		struct timer_slot s = {next->slot_when, next->slot_key, &next->timer};
+
+		eng.heap.foreground -= !e->timer.background;
+		heap_down(&eng.heap, e->timer.at, s); /* nothing of it is before what was first */
+		e->timer.at = 0;
+	} else {
+		timer_remove(&e->timer);
+	}
 }
 
 static void order_put(struct order *o)
@@ -156,6 +208,14 @@ static void event_pool_grow(void)
 	}
 }
 
+static void event_remove(struct sim_event *e)
+{
+	if (e->order)
+		order_remove(e->order, e);
+	else
+		timer_remove(&e->timer);
+}
+
 static void event_release(struct sim_event *e)
 {
 	if (e->order)
@@ -183,6 +243,8 @@ void sim_event_post(const struct sim_event_attr *attr, void (*step)(void *, uint
 
 	event_free = e->next;
 	*e = (struct sim_event){.step = step, .object = object, .arg = arg, .name = attr->name};
+	if (handle)
+		*handle = e;
 	if (attr->order) {
 		struct order *o = e->order = order_get(attr->order);
 
@@ -193,10 +255,11 @@ void sim_event_post(const struct sim_event_attr *attr, void (*step)(void *, uint
 		o->when = when;
 		o->tie = tie;
 		o->pending++;
+		order_add(o, e,
+			  timer_slot_new(&e->timer, TIMER_EVENT, attr->background, when, tie));
+	} else {
+		timer_add(&e->timer, TIMER_EVENT, attr->background, when, tie);
 	}
-	timer_add(&e->timer, TIMER_EVENT, attr->background, when, tie);
-	if (handle)
-		*handle = e;
 }
 
 bool sim_event_cancel(struct sim_event *e)
@@ -206,7 +269,7 @@ bool sim_event_cancel(struct sim_event *e)
 		return threads_event_cancel(e);
 	if (!e->timer.at)
 		return false;
-	timer_remove(&e->timer);
+	event_remove(e);
 	event_release(e);
 	return true;
 }
@@ -225,7 +288,11 @@ void sim_events_cancel_object(const void *object)
 	for (uint32_t i = 1; i <= h->n; i++) {
 		struct sim_event *e = (struct sim_event *)h->slot[i].timer;
 
-		if (e->timer.kind != TIMER_EVENT || e->object != object)
+		if (e->timer.kind != TIMER_EVENT)
+			continue;
+		while (e && e->object != object)
+			e = e->order ? e->next : NULL;
+		if (!e)
 			continue;
 		sim_event_cancel(e);
 		i = 0;
@@ -246,7 +313,7 @@ void event_run_top(void)
 
 	ASSERT(e->timer.kind == TIMER_EVENT);
 	ASSERT(!eng.in_event);
-	timer_remove(&e->timer);
+	event_remove(e);
 	eng.events_run++;
 	eng.steps++;
 	eng.changes++;
