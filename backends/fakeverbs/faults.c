@@ -5,8 +5,8 @@
 
 #include "backends/fakeverbs/hca.h"
 
-bool hca_fault(const char *site, const void *object, uint32_t port, int64_t step,
-	       struct os_fault *f)
+bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_t step,
+		     struct os_fault *f)
 {
 	struct sim_fault_place at = SIM_FAULT_NOWHERE;
 
@@ -75,7 +75,7 @@ __attribute__((constructor)) static void hca_faults_load(void)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-int hca_call_fault(const char *site, const void *object, uint32_t port, int state)
+int hca_call_fault_visit(const char *site, const void *object, uint32_t port, int state)
 {
 	struct sim_fault_place at = SIM_FAULT_NOWHERE;
 	struct os_fault f;
@@ -100,7 +100,7 @@ int hca_command_fault(const char *site, const void *object, uint32_t port, int s
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
 
-int hca_post_fault(struct hca_qp *qp, const char *site, const struct ibv_qp *ibv)
+int hca_post_fault_visit(struct hca_qp *qp, const char *site, const struct ibv_qp *ibv)
 {
 	struct os_fault f;
 

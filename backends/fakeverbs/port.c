@@ -98,11 +98,6 @@ uint16_t hca_port_lid(uint32_t port)
 									      : 0;
 }
 
-uint16_t hca_pkey_get(uint32_t port, uint32_t index)
-{
-	return index < HCA_PKEY_COUNT ? hca_world()->port[port].pkey[index] : 0;
-}
-
 /* Same partition, and not two limited members of it. 0 is no key. */
 bool hca_pkey_match(uint16_t a, uint16_t b)
 {

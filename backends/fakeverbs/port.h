@@ -27,7 +27,10 @@ uint32_t hca_lid_port(uint16_t lid);
 uint16_t hca_port_lid(uint32_t port); /* 0: RoCE */
 bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
 bool hca_gid_is_multicast(const union ibv_gid *gid);
-uint16_t hca_pkey_get(uint32_t port, uint32_t index);
+static inline uint16_t hca_pkey_get(uint32_t port, uint32_t index)
+{
+	return index < HCA_PKEY_COUNT ? hca_world()->port[port].pkey[index] : 0;
+}
 bool hca_pkey_match(uint16_t a, uint16_t b);
 /* Where packets to this address go: a port, or HCA_MULTICAST. EINVAL: not an address that this
  * port can use; ETIMEDOUT: nobody answers to it. */

@@ -58,11 +58,14 @@ uint64_t sim_resource_use(struct sim_resource *r, uint64_t bytes)
 	if (!engine_in_sim())
 		return 0;
 	uint64_t start = MAX_OF(r->free_at_ns, eng.now_ns);
-	/* 1 MB/s is one byte in 1,000 ns */
-	uint64_t ns = r->mbps ? DIV_UP(bytes * 1000, r->mbps) : 0;
 
 	ASSERT(bytes < UINT64_MAX / 1000);
-	r->free_at_ns = start + strategy_factor(ns);
+	if (bytes != r->last_bytes) {
+		/* 1 MB/s is one byte in 1,000 ns */
+		r->last_ns = r->mbps ? DIV_UP(bytes * 1000, r->mbps) : 0;
+		r->last_bytes = bytes;
+	}
+	r->free_at_ns = start + strategy_factor(r->last_ns);
 	return r->free_at_ns - eng.now_ns;
 }
 

@@ -344,7 +344,8 @@ void sim_charge_ns(uint64_t ns);
 struct sim_resource {
 	const char *name;
 	uint64_t mbps;       /* 0: infinitely fast */
-	uint64_t free_at_ns; /* engine's */
+	uint64_t free_at_ns; /* engine's, as what is behind it: the last use, and what it took */
+	uint64_t last_bytes, last_ns;
 };
 /* Books `bytes` on it after what is booked already; returns the delay from now until the last byte
  * is through (a drawn factor under exploring strategies; 0 in `threads`). */

@@ -24,6 +24,12 @@ enum {
 	TRACE_RECORD_MAX = 2 * TRACE_STRING_MAX + 512, /* a name, a detail, and numbers */
 };
 
+/* Digests of kinds by their address: they are string constants. Only a shortcut. */
+static struct trace_kind {
+	const char *kind;
+	uint64_t digest;
+} trace_kinds[256];
+
 static FILE *trace_file;
 static char trace_bytes[1 << 16]; /* not in the file yet */
 static size_t trace_bytes_n;
@@ -53,9 +59,18 @@ void trace_fold(uint64_t a, uint64_t b, uint64_t c)
 	eng.hash = trace_mix(h, c);
 }
 
+static struct trace_kind *trace_kind_at(const char *kind)
+{
+	return &trace_kinds[((uint64_t)(uintptr_t)kind * 0x9e3779b97f4a7c15ull) >> 56];
+}
+
 static void trace_hash_kind(const char *kind)
 {
-	eng.hash = trace_mix(eng.hash, XXH3_64bits(kind, strlen(kind)));
+	struct trace_kind *k = trace_kind_at(kind);
+
+	if (UNLIKELY(k->kind != kind))
+		*k = (struct trace_kind){kind, XXH3_64bits(kind, strlen(kind))};
+	eng.hash = trace_mix(eng.hash, k->digest);
 	eng.hash = trace_mix(eng.hash, trace_task_id());
 }
 
@@ -261,6 +276,7 @@ void trace_record_bytes(const char *kind, uint64_t a, const void *bytes, size_t 
 int trace_start(void)
 {
 	eng.hash = 0x27d4eb2f165667c5ull;
+	memset(trace_kinds, 0, sizeof trace_kinds);
 	if (!eng.config.trace_path)
 		return 0;
 	trace_file = fopen(eng.config.trace_path, "w+");
