@@ -5,7 +5,9 @@ file(GLOB verbs_suite_areas CONFIGURE_DEPENDS
 set(verbs_suite_dir ${CMAKE_CURRENT_SOURCE_DIR}/conformance/verbs)
 set(verbs_suite_sources ${verbs_suite_areas} ${verbs_suite_dir}/harness/suite.c
 	${verbs_suite_dir}/harness/fixture.c ${verbs_suite_dir}/harness/need.c)
-set(verbs_walk_sources ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/verbs_walk.c
+file(GLOB verbs_walk_parts CONFIGURE_DEPENDS
+	${CMAKE_CURRENT_SOURCE_DIR}/fuzz/verbs_walk/*.c)
+set(verbs_walk_sources ${verbs_walk_parts}
 	${verbs_suite_dir}/harness/suite.c ${verbs_suite_dir}/harness/fixture.c
 	${verbs_suite_dir}/harness/need.c)
 find_library(IBVERBS_LIB ibverbs)
@@ -65,4 +67,9 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 				--expected ${verbs_suite_dir}/expected-fakeverbs.txt)
 		set_tests_properties(fuzz.verbs_walk.${engine} PROPERTIES LABELS fuzz TIMEOUT 900)
 	endforeach()
+	add_test(NAME fuzz.verbs_walk.long_way
+		COMMAND verbs_walk_world --engine threads --seeds 4 --timeout ${case_seconds}
+			--expected ${verbs_suite_dir}/expected-fakeverbs.txt)
+	set_tests_properties(fuzz.verbs_walk.long_way PROPERTIES LABELS fuzz TIMEOUT 900
+		ENVIRONMENT DOPPEL_HCA_SHORT_WAY=off)
 endif()

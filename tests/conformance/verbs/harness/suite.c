@@ -19,6 +19,7 @@ uint8_t vs_port_num;
 
 static struct vs_case *suite_first;
 static uint64_t suite_available; /* needs */
+static const char *suite_program;
 static int suite_result_fd = -1; /* in the process of a case */
 
 /* In order of file and line within each file: constructors run in that order, files in the
@@ -271,14 +272,19 @@ static void suite_case_fork(struct vs_case *c, struct suite_outcome *o)
 	suite_outcome_decide(o, text, status, ended);
 }
 
+/* The last lines: that is where a sanitizer speaks. */
 static void suite_output_show(FILE *f)
 {
 	char line[600];
-	int n = 0;
+	int lines = 0;
 
 	rewind(f);
-	while (fgets(line, sizeof line, f) && n++ < 200)
-		printf("#   %s%s", line, strchr(line, '\n') ? "" : "\n");
+	while (fgets(line, sizeof line, f))
+		lines++;
+	rewind(f);
+	while (fgets(line, sizeof line, f))
+		if (lines-- <= 200)
+			printf("#   %s%s", line, strchr(line, '\n') ? "" : "\n");
 }
 
 static void suite_full_name(const struct vs_case *c, int param, char *out, size_t bytes)
@@ -297,6 +303,21 @@ static void suite_full_name(const struct vs_case *c, int param, char *out, size_
 static struct suite_totals {
 	int number, passed, failed, skipped, different;
 } suite_totals;
+
+/* The command that runs the failed case again, with the seed that it failed with. */
+static void suite_again(const char *name)
+{
+	const struct vs_config *c = &vs_config;
+
+	printf("# again: %s --seed %llu", suite_program, (unsigned long long)vs_probe->seed);
+	if (c->engine)
+		printf(" --engine %s", c->engine);
+	if (c->steps)
+		printf(" --steps %d", c->steps);
+	if (c->expected)
+		printf(" --expected %s", c->expected);
+	printf(" --timeout %d '%s'\n", c->case_seconds, name);
+}
 
 static void suite_case_report(const char *name, struct suite_outcome *o)
 {
@@ -321,6 +342,7 @@ static void suite_case_report(const char *name, struct suite_outcome *o)
 		t->skipped++;
 	} else {
 		printf("not ok %d %s # %s\n", t->number, name, o->text);
+		suite_again(name);
 		t->failed++;
 	}
 	if (o->output && ((o->tag == 'F' && !differs) || vs_config.verbose))
@@ -512,6 +534,7 @@ int main(int argc, char **argv)
 	vs_config = (struct vs_config){
 		.port = 1, .gid = -1, .case_seconds = 30, .long_ns = 20 * VS_SECOND};
 	target_defaults(&vs_config);
+	suite_program = argv[0];
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--list")) {
 			list = true;

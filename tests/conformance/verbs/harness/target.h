@@ -61,6 +61,7 @@ struct vs_probe {
 	struct ibv_device_attr_ex device;
 	struct ibv_port_attr port;
 	int gid_index[2];
+	uint64_t seed; /* of the case that runs now, or ended badly */
 };
 extern struct vs_probe *vs_probe;
 void vs_probe_run(void);

@@ -40,7 +40,7 @@ void target_run(const struct vs_case *c, void (*body)(void *arg), void *arg)
 	if (vs_config.engine)
 		FAIL("--engine is of verbs_suite_world");
 	for (uint64_t i = 0; i < (vs_config.seeds ? vs_config.seeds : 1); i++) {
-		target_seed_now = vs_config.seed + i;
+		target_seed_now = vs_probe->seed = vs_config.seed + i;
 		body(arg);
 	}
 }

@@ -48,7 +48,7 @@ static void target_run_once(const struct vs_case *c, enum sim_engine engine, uin
 					  .fault_plan_name = c->name};
 	const struct world_config world = {.hosts = 1, .machine = TARGET_MACHINE};
 
-	target_seed_now = seed;
+	target_seed_now = vs_probe->seed = seed;
 	snprintf(target_text, sizeof target_text, "%s seed %llu: ", vs_config.engine,
 		 (unsigned long long)seed);
 	CHECK_EQ(sim_start(&config), 0);
