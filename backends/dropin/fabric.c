@@ -6,6 +6,7 @@
  * by which the others see that the process lives: looking is a load.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,7 +27,8 @@
 #include "backends/fakeverbs/hca.h"
 #include "core/base/hash.h"
 
-#define FABRIC_LOCK_TRIES 5000 /* of 1 ms */
+#define FABRIC_LOCK_TRIES 5000   /* of 1 ms */
+#define FABRIC_QUIET_US   250000 /* how often who was not rung for is looked at */
 
 static struct {
 	struct fabric_segment *segment;
@@ -57,6 +59,42 @@ static bool fabric_alive(uint32_t id)
 	const struct fabric_member *m = fabric_member(id);
 
 	return __atomic_load_n(&m->id, __ATOMIC_ACQUIRE) == id && fabric_holds(m);
+}
+
+/* What /proc/PID/stat says behind the program's name, which may have any character. */
+static char fabric_state(pid_t pid)
+{
+	char path[64], text[256];
+
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[MAX_OF(n, 0)] = '\0';
+	const char *at = strrchr(text, ')');
+
+	return at && at[1] == ' ' ? at[2] : '?';
+}
+
+static bool fabric_stopped(uint32_t id)
+{
+	static uint32_t said;
+	pid_t pid = fabric_member(id)->pid;
+	char state = fabric_state(pid);
+
+	if ((state != 'T' && state != 't') || !fabric_alive(id))
+		return false;
+	if (__atomic_exchange_n(&said, id, __ATOMIC_RELAXED) != id)
+		fprintf(stderr,
+			"doppel: process %d is stopped (%s) in the middle of a message to this "
+			"one: "
+			"until it goes on or ends, polls find nothing, posts fail with ETIMEDOUT, "
+			"and "
+			"what is sent to it is lost\n",
+			pid, state == 't' ? "by a debugger" : "SIGSTOP");
+	return true;
 }
 
 static int fabric_copy_failed(uint32_t id, const char *what)
@@ -155,6 +193,10 @@ static void *fabric_bell(void *member)
 	for (;;) {
 		ssize_t n = recv(fd, &byte, 1, 0);
 
+		if (n < 0 && errno == EAGAIN) {
+			hca_far_unrung();
+			continue;
+		}
 		if (n < 0 && errno != EINTR)
 			break; /* the program closed what it did not open */
 		while (recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
@@ -168,6 +210,7 @@ static void *fabric_bell(void *member)
 
 static int fabric_bell_start(struct fabric_member *m)
 {
+	const struct timeval quiet = {.tv_usec = FABRIC_QUIET_US};
 	pthread_mutexattr_t attr;
 	pthread_t thread;
 	int rc;
@@ -176,6 +219,7 @@ static int fabric_bell_start(struct fabric_member *m)
 		fabric_name_bind(0, "doppel-bell/%u/%d", (unsigned)geteuid(), (int)getpid());
 	if (fabric.bell_fd < 0)
 		return errno;
+	(void)setsockopt(fabric.bell_fd, SOL_SOCKET, SO_RCVTIMEO, &quiet, sizeof quiet);
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
@@ -207,6 +251,7 @@ static struct hca_world *fabric_world(struct hca_world *(*make)(void))
 }
 
 static struct hca_far fabric_far = {.alive = fabric_alive,
+				    .stopped = fabric_stopped,
 				    .write = fabric_write,
 				    .read = fabric_read,
 				    .open = fabric_window_open,

@@ -94,6 +94,19 @@ static inline bool hca_lock_broken(uint32_t *word)
 	}
 	return UNLIKELY(hca_alone || !hca_lock_at_once(word)) && hca_lock_wait(word);
 }
+/* For locks under which much is done, memory copied among it: does not wait for a process of the
+ * fabric that is stopped (SIGSTOP, a debugger), until when nobody knows. */
+enum hca_locked { HCA_LOCKED, HCA_LOCKED_BROKEN, HCA_LOCKED_NOT };
+enum hca_locked hca_lock_unless_stopped_wait(uint32_t *word);
+static inline enum hca_locked hca_lock_unless_stopped(uint32_t *word)
+{
+	if (hca_alone && !*word) {
+		*word = 1;
+		return HCA_LOCKED;
+	}
+	return UNLIKELY(hca_alone || !hca_lock_at_once(word)) ? hca_lock_unless_stopped_wait(word)
+							      : HCA_LOCKED;
+}
 static inline void hca_lock(uint32_t *word)
 {
 	(void)hca_lock_broken(word);

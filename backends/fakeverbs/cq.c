@@ -377,7 +377,8 @@ int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n)
 {
 	int got = 0;
 
-	hca_cq_lock(cq);
+	if (!hca_cq_lock_unless_stopped(cq))
+		return 0;
 	cq->armed_over = 0;
 	for (; got < n && cq->tail != cq->shown; got++)
 		e[got] = *hca_cqe_at(cq, cq->tail++);

@@ -40,7 +40,8 @@ void hca_cq_notify(struct hca_cq *cq)
 					    .kind = SIM_EVENT_TIMER,
 					    .delay_ns = cq->moderate_period_us * 1000ull};
 
-	if (!cq->moderate_period_us || ++cq->moderated >= cq->moderate_count) {
+	/* a timer of another process would end with it */
+	if (!cq->moderate_period_us || !hca_is_here(cq->item.proc) || ++cq->moderated >= cq->moderate_count) {
 		hca_cq_tell(cq);
 		return;
 	}

@@ -60,6 +60,34 @@ void hca_far_rung(void)
 	hca_far_look(&w->context, hca_context_show);
 }
 
+/* What a process that died on its way to ring has left: a channel with an event, a queue inside whose
+ * lock it was. */
+void hca_far_unrung(void)
+{
+	struct hca_world *w = __atomic_load_n(&fakeverbs.world, __ATOMIC_ACQUIRE);
+	uint32_t at;
+	struct hca_cq *cq;
+	struct hca_channel *ch;
+
+	if (!w)
+		return;
+	for (at = 0; (cq = hca_slab_next(&w->cq, UINT32_MAX, &at));) {
+		uint32_t holder = __atomic_load_n(&cq->item.lock, __ATOMIC_RELAXED);
+
+		if (!hca_is_here(cq->item.proc) || !holder || holder == hca_lock_me() ||
+		    hca_far->alive(holder - 1))
+			continue;
+		hca_cq_lock(cq);
+		hca_unlock(&cq->item.lock);
+	}
+	for (at = 0; (ch = hca_slab_next(&w->channel, UINT32_MAX, &at));) {
+		if (!hca_is_here(ch->item.proc) || !__atomic_load_n(&ch->first, __ATOMIC_RELAXED))
+			continue;
+		hca_channel_show(ch);
+		os_event_post((const void *)(uintptr_t)ch->item.handle);
+	}
+}
+
 /* ---- the end of others ---------------------------------------------------------------------- */
 
 static void hca_far_reap_kind(struct hca_slab *s, uint32_t member, void (*end)(void *item))

@@ -31,6 +31,8 @@ struct hca_window {
 struct hca_far {
 	uint32_t self; /* member */
 	bool (*alive)(uint32_t member);
+	/* It is alive, but does not run: SIGSTOP, a debugger. Slow; says so once. */
+	bool (*stopped)(uint32_t member);
 	/* `at` is an address in the process of the region. EHOSTDOWN: it is dead. EFAULT: nothing
 	 * there. */
 	int (*write)(const struct hca_mr *mr, uint64_t at, const void *data, uint64_t bytes);
@@ -70,6 +72,8 @@ void hca_far_close(struct hca_context *c, uint64_t caller);
 void hca_far_idle(void);
 /* Somebody rang: wakes whoever waits for what has changed. */
 void hca_far_rung(void);
+/* Nobody rang for a while: wakes whoever somebody was about to ring for when he died. */
+void hca_far_unrung(void);
 
 #pragma GCC visibility pop
 #endif

@@ -226,7 +226,11 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	mem_release(NULL); /* the doorbell */
 	int fault = hca_post_fault(qp, "verbs.post_send", ibv);
 
-	hca_qp_lock(qp);
+	if (!hca_qp_lock_unless_stopped(qp)) {
+		hca_builder_unlock(h);
+		*bad = wr;
+		return ETIMEDOUT;
+	}
 	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);
@@ -291,7 +295,10 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	mem_release(NULL);
 	int fault = hca_post_fault(qp, "verbs.post_recv", ibv);
 
-	hca_qp_lock(qp);
+	if (!hca_qp_lock_unless_stopped(qp)) {
+		*bad = wr;
+		return ETIMEDOUT;
+	}
 	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
 		sim_charge_ns(HCA_POST_NS);

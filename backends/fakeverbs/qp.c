@@ -97,7 +97,7 @@ struct hca_qp *hca_qp_try_number(uint32_t port_index, uint32_t number)
 
 	if (!qp || !hca_try_lock(&qp->item.lock))
 		return NULL;
-	if (qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation)
+	if (hca_qp_is(qp, generation))
 		return qp;
 	hca_unlock(&qp->item.lock);
 	return NULL;
@@ -105,8 +105,9 @@ struct hca_qp *hca_qp_try_number(uint32_t port_index, uint32_t number)
 
 struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation)
 {
-	hca_qp_lock(qp);
-	if (qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation)
+	if (!hca_qp_lock_unless_stopped(qp))
+		return NULL;
+	if (hca_qp_is(qp, generation))
 		return qp;
 	hca_unlock(&qp->item.lock);
 	return NULL;
@@ -569,7 +570,8 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	int rc;
 
 	mask = hca_qp_mask((enum ibv_qp_type)qp->type, mask);
-	hca_qp_lock(qp);
+	if (!hca_qp_lock_unless_stopped(qp))
+		return ETIMEDOUT;
 	enum ibv_qp_state from = (enum ibv_qp_state)qp->state;
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
 
@@ -613,7 +615,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 		return rc;
 	memset(a, 0, sizeof *a);
 	memset(init, 0, sizeof *init);
-	hca_qp_lock(qp);
+	if (!hca_qp_lock_unless_stopped(qp))
+		return ETIMEDOUT;
 	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)qp->state;
 	a->path_mtu = (enum ibv_mtu)qp->path_mtu;
 	a->path_mig_state = IBV_MIG_MIGRATED;
@@ -667,6 +670,9 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), ibv->qp_num);
 		return EBUSY;
 	}
+	if (!hca_qp_lock_unless_stopped(h->hca))
+		return ETIMEDOUT;
+	hca_unlock(&h->hca->item.lock);
 	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
 
 	if (h->open) {

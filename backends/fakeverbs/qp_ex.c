@@ -103,10 +103,12 @@ static void hca_build_close(struct hca_qp_handle *h)
 	if (b->error)
 		return;
 	sim_charge_ns(HCA_POST_NS);
-	hca_lock(&h->hca->item.lock);
-	int rc = hca_post_stage(h->hca, &b->wr, b->staged);
+	int rc = ETIMEDOUT;
 
-	hca_unlock(&h->hca->item.lock);
+	if (hca_qp_lock_unless_stopped(h->hca)) {
+		rc = hca_post_stage(h->hca, &b->wr, b->staged);
+		hca_unlock(&h->hca->item.lock);
+	}
 	if (rc)
 		hca_build_fail(b, rc);
 	else
@@ -149,7 +151,10 @@ static int hca_wr_complete(struct ibv_qp_ex *ex)
 	mem_release(NULL); /* the doorbell */
 	int fault = hca_post_fault(qp, "verbs.post_send", &h->ibv), rc = b->error;
 
-	hca_qp_lock(qp);
+	if (!hca_qp_lock_unless_stopped(qp)) {
+		hca_build_end(h);
+		return ETIMEDOUT;
+	}
 	qp->caller = caller;
 	if (!rc)
 		rc = fault;

@@ -29,6 +29,24 @@ static inline void hca_qp_lock(struct hca_qp *qp)
 	if (hca_lock_broken(&qp->item.lock))
 		hca_qp_mend(qp);
 }
+/* False, and not locked: a process that is stopped holds it (arena.h). Then calls fail with
+ * ETIMEDOUT, polls find nothing, packets are lost, and timers come again. */
+static inline bool hca_qp_lock_unless_stopped(struct hca_qp *qp)
+{
+	enum hca_locked got = hca_lock_unless_stopped(&qp->item.lock);
+
+	if (UNLIKELY(got == HCA_LOCKED_BROKEN))
+		hca_qp_mend(qp);
+	return got != HCA_LOCKED_NOT;
+}
+static inline bool hca_cq_lock_unless_stopped(struct hca_cq *cq)
+{
+	enum hca_locked got = hca_lock_unless_stopped(&cq->item.lock);
+
+	if (UNLIKELY(got == HCA_LOCKED_BROKEN))
+		hca_cq_mend(cq);
+	return got != HCA_LOCKED_NOT;
+}
 static inline void hca_srq_lock(struct hca_srq *srq)
 {
 	if (hca_lock_broken(&srq->item.lock))
@@ -128,6 +146,11 @@ struct hca_qp *hca_qp_lock_number(uint32_t port, uint32_t number);
 struct hca_qp *hca_qp_try_number(uint32_t port_index, uint32_t number);
 /* The same by reference: is it still that one? */
 struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation);
+/* Is it still that one? Under its lock. */
+static inline bool hca_qp_is(const struct hca_qp *qp, uint32_t generation)
+{
+	return qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation;
+}
 static inline uint64_t hca_qp_id(const struct hca_qp *qp)
 {
 	return (uint64_t)qp->port << 24 | qp->number;

@@ -17,6 +17,8 @@
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
+#define HCA_STOPPED_NS 10000000u
+
 /* What the vendor's register would say; ours, so that reports can be told apart. */
 enum hca_vendor_error {
 	HCA_VENDOR_FLUSH = 0xf9,
@@ -419,9 +421,29 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 	return true;
 }
 
+/* The queue pair, locked, for one of its events; NULL: it is gone, or a stopped process holds it: then
+ * the event comes again. */
+static struct hca_qp *hca_requester_event(struct hca_qp *qp, uint64_t arg, uint32_t generation,
+					  void (*step)(void *qp, uint64_t arg))
+{
+	const struct sim_event_attr again = {.name = "qp.stopped",
+					     .kind = SIM_EVENT_TIMER,
+					     .delay_ns = HCA_STOPPED_NS};
+
+	if (!hca_qp_lock_unless_stopped(qp)) {
+		sim_event_post(&again, step, qp, arg, NULL);
+		return NULL;
+	}
+	if (hca_qp_is(qp, generation))
+		return qp;
+	hca_unlock(&qp->item.lock);
+	return NULL;
+}
+
 void hca_qp_transmit(void *object, uint64_t generation)
 {
-	struct hca_qp *qp = hca_qp_lock_reference(object, (uint32_t)generation);
+	struct hca_qp *qp =
+		hca_requester_event(object, generation, (uint32_t)generation, hca_qp_transmit);
 	uint64_t bytes = 0;
 
 	if (!qp)
@@ -699,7 +721,8 @@ void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p)
 
 void hca_qp_timer(void *object, uint64_t generation)
 {
-	struct hca_qp *qp = hca_qp_lock_reference(object, (uint32_t)generation);
+	struct hca_qp *qp =
+		hca_requester_event(object, generation, (uint32_t)generation, hca_qp_timer);
 
 	if (!qp)
 		return;
@@ -725,7 +748,8 @@ void hca_qp_timer(void *object, uint64_t generation)
 
 void hca_qp_rnr_over(void *object, uint64_t wait)
 {
-	struct hca_qp *qp = hca_qp_lock_reference(object, (uint32_t)(wait >> 32));
+	struct hca_qp *qp =
+		hca_requester_event(object, wait, (uint32_t)(wait >> 32), hca_qp_rnr_over);
 
 	if (!qp)
 		return;

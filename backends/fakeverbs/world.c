@@ -47,27 +47,51 @@ static bool hca_lock_is_dead(uint32_t holder)
 	return hca_far && holder && !hca_far->alive(holder - 1);
 }
 
-bool hca_lock_wait(uint32_t *word)
+static bool hca_lock_is_stopped(uint32_t holder)
+{
+	return hca_far && holder && holder != hca_lock_me() && hca_far->stopped(holder - 1);
+}
+
+/* Waits are short: who holds one does not wait. Longer ones have a reason, which is looked for. */
+#define HCA_LOCK_YIELD   64u
+#define HCA_LOCK_DEAD    1024u
+#define HCA_LOCK_STOPPED 8192u
+
+static enum hca_locked hca_lock_slow(uint32_t *word, bool patient)
 {
 	uint32_t me = hca_lock_me(), holder = 0;
 
+	for (uint32_t n = 1; !__atomic_compare_exchange_n(word, &holder, me, false,
+							  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	     n++) {
+		if (n % HCA_LOCK_YIELD == 0)
+			sched_yield();
+		if (n % HCA_LOCK_DEAD == 0 && hca_lock_is_dead(holder) &&
+		    __atomic_compare_exchange_n(word, &holder, me, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return HCA_LOCKED_BROKEN;
+		if (n % HCA_LOCK_STOPPED == 0 && hca_lock_is_stopped(holder) && !patient)
+			return HCA_LOCKED_NOT;
+		holder = 0;
+	}
+	return HCA_LOCKED;
+}
+
+bool hca_lock_wait(uint32_t *word)
+{
 	if (hca_alone) {
 		ASSERT(hca_run_ended()); /* in a step, which left its locks */
 		*word = 1;
 		return false;
 	}
-	for (uint32_t n = 1; !__atomic_compare_exchange_n(word, &holder, me, false,
-							  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-	     n++) {
-		if (n % 64 == 0)
-			sched_yield();
-		if (n % 1024 == 0 && hca_lock_is_dead(holder) &&
-		    __atomic_compare_exchange_n(word, &holder, me, false, __ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
-			return true;
-		holder = 0;
-	}
-	return false;
+	return hca_lock_slow(word, true) == HCA_LOCKED_BROKEN;
+}
+
+enum hca_locked hca_lock_unless_stopped_wait(uint32_t *word)
+{
+	if (hca_alone)
+		return hca_lock_wait(word) ? HCA_LOCKED_BROKEN : HCA_LOCKED;
+	return hca_lock_slow(word, false);
 }
 
 /* ---- slabs ---------------------------------------------------------------------------------- */

@@ -12,9 +12,10 @@
  *   - takes all of it down without an error.
  *
  * Timeouts are drawn short, so that a kill takes some milliseconds. A third program may stay on the
- * fabric all the while (--resident): then what the dead leave is cleared by those who come next.
+ * fabric all the while (--resident): then what the dead leave is cleared by those who come next. With
+ * --stops the victim is stopped for a while before (SIGSTOP): the other goes on meanwhile.
  *
- * Usage: kill_peers [--kills N] [--seed N] [--resident] [--slack SECONDS] [--verbose]
+ * Usage: kill_peers [--kills N] [--seed N] [--resident] [--stops] [--slack SECONDS] [--verbose]
  * Links libibverbs and libc. Exit code 1: something of the above did not hold.
  */
 #include <endian.h>
@@ -49,6 +50,7 @@ struct style {
 	bool two_entries; /* scatter lists: the HCA's long way */
 	bool two_hosts;   /* over the wire, else inside one HCA */
 	bool unaligned;   /* memory that peers cannot map */
+	bool stops;       /* before the kill: SIGSTOP, and for half of them SIGCONT */
 };
 
 struct address {
@@ -71,6 +73,7 @@ struct shared {
 		char wrong[200]; /* empty: nothing */
 	} result[2];
 	uint64_t resident_ready;
+	uint64_t turns[2]; /* that each took: it is not stuck */
 };
 
 static struct shared *shared;
@@ -107,6 +110,7 @@ struct peer {
 	uint64_t sent;                 /* messages that take a receive */
 	uint64_t recv_head, recv_done; /* receives posted and completed */
 	uint64_t arrived;              /* messages */
+	bool may_stop;                 /* the other is stopped for a while before it is killed */
 	bool failed;
 };
 
@@ -244,7 +248,9 @@ static void peer_post_recv(struct peer *p)
 	struct ibv_recv_wr *bad, wr = {.wr_id = n, .sg_list = &sge, .num_sge = 1};
 	int rc = p->srq ? ibv_post_srq_recv(p->srq, &wr, &bad) : ibv_post_recv(p->qp, &wr, &bad);
 
-	if (rc)
+	if (rc == ETIMEDOUT && p->may_stop)
+		p->recv_head--;
+	else if (rc)
 		wrong(p, "receive %llu: %s", (unsigned long long)n, strerror(rc));
 }
 
@@ -280,13 +286,19 @@ static void peer_recv_completed(struct peer *p, const struct ibv_wc *wc)
 	else if (wc->status != IBV_WC_WR_FLUSH_ERR)
 		wrong(p, "receive %llu: %s", (unsigned long long)wc->wr_id,
 		      ibv_wc_status_str(wc->status));
-	if (wc->status == IBV_WC_SUCCESS && !p->failed)
+	while (!p->failed && p->recv_head - p->recv_done < RECEIVES) {
+		uint64_t before = p->recv_head;
+
 		peer_post_recv(p);
+		if (p->recv_head == before)
+			break;
+	}
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static void peer_post(struct peer *p)
+/* False: not now, the other is stopped in the middle of something here. */
+static bool peer_post(struct peer *p)
 {
 	static const enum ibv_wr_opcode kind[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
 						  IBV_WR_SEND, IBV_WR_RDMA_READ,
@@ -321,13 +333,16 @@ static void peer_post(struct peer *p)
 		wr.wr.rdma.remote_addr = to->remote;
 		wr.wr.rdma.rkey = to->rkey;
 	}
-	p->sent += op == IBV_WR_SEND || op == IBV_WR_RDMA_WRITE_WITH_IMM;
 	p->post_ns[p->head % DEPTH] = now_ns();
-	p->head++;
 	int rc = ibv_post_send(p->qp, &wr, &bad);
 
+	if (rc == ETIMEDOUT && p->may_stop)
+		return false;
 	if (rc)
 		wrong(p, "send %llu: %s", (unsigned long long)wr.wr_id, strerror(rc));
+	p->sent += op == IBV_WR_SEND || op == IBV_WR_RDMA_WRITE_WITH_IMM;
+	p->head++;
+	return true;
 }
 
 static void peer_send_completed(struct peer *p, const struct ibv_wc *wc)
@@ -373,6 +388,7 @@ static void peer_wait(struct peer *p)
 	void *context;
 
 	while (!peer_poll(p)) {
+		__atomic_fetch_add(&shared->turns[p->me], 1, __ATOMIC_RELAXED);
 		if (!p->channel)
 			continue;
 		NEED(p, !ibv_req_notify_cq(p->send_cq, 0) && !ibv_req_notify_cq(p->recv_cq, 0),
@@ -409,9 +425,13 @@ static void peer_traffic(struct peer *p)
 	struct ibv_qp_init_attr init;
 
 	while (!p->failed) {
-		while (!p->failed && p->head - p->done < shared->style.depth)
-			peer_post(p);
-		peer_wait(p);
+		while (!p->failed && p->head - p->done < shared->style.depth && peer_post(p))
+			;
+		if (p->head > p->done || !p->may_stop)
+			peer_wait(p);
+		else
+			(void)peer_poll(p);
+		__atomic_fetch_add(&shared->turns[p->me], 1, __ATOMIC_RELAXED);
 	}
 	/* a shared queue keeps what no queue pair took */
 	while (p->done < p->head || (!p->srq && p->recv_done < p->recv_head))
@@ -433,7 +453,7 @@ static bool peer_is_namesake(void)
 
 static int peer_run(int me, uint64_t seed)
 {
-	struct peer peer = {.me = me, .rng = seed}, *p = &peer;
+	struct peer peer = {.me = me, .rng = seed, .may_stop = shared->style.stops}, *p = &peer;
 	struct address *mine = &shared->address[me];
 
 	setenv("DOPPEL_HOST", me && shared->style.two_hosts ? "1" : "0", 1);
@@ -467,11 +487,12 @@ struct options {
 	int kills;
 	uint64_t seed;
 	double slack;
-	bool resident, verbose;
+	bool resident, verbose, stops;
 };
 
 struct totals {
-	int unborn, errors;
+	int unborn, errors, lost;
+	int stuck; /* while the other was stopped */
 	uint64_t sends, receives;
 	double *late_ms; /* of each error: what passed since the kill beyond the retries */
 };
@@ -481,7 +502,7 @@ static uint64_t retries_ns(void)
 	return (4096ull << shared->style.timeout) * (shared->style.retry_cnt + 1);
 }
 
-static void style_draw(uint64_t *rng)
+static void style_draw(const struct options *o, uint64_t *rng)
 {
 	struct style *s = &shared->style;
 
@@ -493,6 +514,9 @@ static void style_draw(uint64_t *rng)
 	s->two_entries = draw(rng, 4) == 0;
 	s->two_hosts = draw(rng, 3) == 0;
 	s->unaligned = draw(rng, 4) == 0;
+	s->stops = o->stops;
+	if (s->stops) /* who sleeps may do so until the kill */
+		s->events = false;
 }
 
 static void style_print(const struct style *s)
@@ -566,18 +590,18 @@ static bool parent_judge(const struct options *o, int survivor, int status, stru
 		from = shared->killed_ns;
 	t->sends += r->sends;
 	t->receives += r->receives;
-	double after_ms = ((double)r->failed_ns - (double)from) / 1e6;
-
-	t->late_ms[t->errors++] = after_ms - (double)retries / 1e6;
 	if (r->failed_ns - r->post_ns < retries) {
-		printf("its error came %.3f ms after the post and %.3f ms after the kill, before "
-		       "its "
-		       "retries of %.3f ms\n",
-		       (double)(r->failed_ns - r->post_ns) / 1e6,
-		       ((double)r->failed_ns - (double)shared->killed_ns) / 1e6,
-		       (double)retries / 1e6);
+		printf("its error came %.3f ms after the post, before its retries of %.3f ms\n",
+		       (double)(r->failed_ns - r->post_ns) / 1e6, (double)retries / 1e6);
 		return false;
 	}
+	if (r->failed_ns < shared->killed_ns) {
+		t->lost++;
+		return true;
+	}
+	double after_ms = (double)(r->failed_ns - from) / 1e6;
+
+	t->late_ms[t->errors++] = after_ms - (double)retries / 1e6;
 	if (after_ms * 1e6 > 4 * (double)retries + o->slack * 1e9) {
 		printf("its error came %.3f ms after the kill; its retries are %.3f ms\n", after_ms,
 		       (double)retries / 1e6);
@@ -603,16 +627,40 @@ static bool parent_gone(const char *fabric)
 	return gone;
 }
 
+/* Does the other go on, in whatever the victim is stopped? */
+static bool parent_stop(pid_t victim, int other, bool goes_on)
+{
+	uint64_t turns;
+	bool turned = false;
+
+	kill(victim, SIGSTOP);
+	waitpid(victim, NULL, WUNTRACED);
+	turns = __atomic_load_n(&shared->turns[other], __ATOMIC_RELAXED);
+	for (int i = 0; i < 5000 && !turned; i++) { /* 5 s, where 1 ms should be enough */
+		usleep(1000);
+		/* it may be over, or not posting yet */
+		turned = __atomic_load_n(&shared->turns[other], __ATOMIC_RELAXED) > turns + 1 ||
+			 shared->result[other].failed_ns || !shared->posting[other];
+	}
+	if (goes_on) {
+		kill(victim, SIGCONT);
+		usleep(3000);
+	}
+	return turned;
+}
+
 static bool parent_kill_one(const struct options *o, uint64_t *rng, struct totals *t)
 {
 	memset(shared, 0, sizeof *shared);
-	style_draw(rng);
+	style_draw(o, rng);
 	int victim = (int)draw(rng, 2);
 	pid_t pid[2];
 
 	for (int i = 0; i < 2; i++)
 		pid[i] = parent_start(i, draw(rng, 1ull << 30));
 	parent_await_moment(rng);
+	if (o->stops)
+		t->stuck += !parent_stop(pid[victim], !victim, draw(rng, 2));
 	kill(pid[victim], SIGKILL);
 	__atomic_store_n(&shared->killed_ns, now_ns(), __ATOMIC_RELEASE);
 	waitpid(pid[victim], NULL, 0);
@@ -647,10 +695,13 @@ static pid_t parent_resident(void)
 
 static bool parent_options(int argc, char **argv, struct options *o)
 {
-	static const struct option known[] = {
-		{"kills", required_argument, NULL, 'k'}, {"seed", required_argument, NULL, 's'},
-		{"slack", required_argument, NULL, 'l'}, {"resident", no_argument, NULL, 'r'},
-		{"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0}};
+	static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
+					      {"seed", required_argument, NULL, 's'},
+					      {"slack", required_argument, NULL, 'l'},
+					      {"resident", no_argument, NULL, 'r'},
+					      {"stops", no_argument, NULL, 'p'},
+					      {"verbose", no_argument, NULL, 'v'},
+					      {NULL, 0, NULL, 0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1)
@@ -666,6 +717,9 @@ static bool parent_options(int argc, char **argv, struct options *o)
 			break;
 		case 'r':
 			o->resident = true;
+			break;
+		case 'p':
+			o->stops = true;
 			break;
 		case 'v':
 			o->verbose = true;
@@ -683,16 +737,22 @@ static int totals_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void totals_print(const struct totals *t)
+static void totals_print(const struct options *o, const struct totals *t)
 {
-	int n = t->errors;
+	int n = t->errors, all = n + t->lost;
 
 	printf("%d kills: %d survivors with a transport error, %d that never knew the other; %llu "
 	       "requests and %llu messages, each accounted for\n",
-	       n + t->unborn, n, t->unborn, (unsigned long long)t->sends,
+	       all + t->unborn, all, t->unborn, (unsigned long long)t->sends,
 	       (unsigned long long)t->receives);
 	if (!n)
 		return;
+	printf("%d of them before the kill: the other was stopped, or the machine busy, for longer "
+	       "than "
+	       "the retries\n",
+	       t->lost);
+	if (o->stops)
+		printf("%d were stuck while the other was stopped\n", t->stuck);
 	qsort(t->late_ms, (size_t)n, sizeof t->late_ms[0], totals_compare);
 	printf("the error came so much after kill + timeout * (retry_cnt + 1): median %.2f ms, 99 "
 	       "of "
@@ -738,6 +798,8 @@ int main(int argc, char **argv)
 		waitpid(resident, NULL, 0);
 	}
 	good = parent_gone(fabric) && good;
-	totals_print(&t);
+	/* a stop within the lock of a table, which takes nanoseconds, is waited for */
+	good = good && t.stuck <= o.kills / 4 && t.lost <= o.kills / 2;
+	totals_print(&o, &t);
 	return good ? 0 : 1;
 }

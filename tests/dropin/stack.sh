@@ -30,6 +30,7 @@ check "the all-reduce between two processes failed"
 errors=0 over=0 unborn=0
 for ((i = 1; i <= kills; i++)); do
 	rc=0
+	rm -f "$dir/out" && touch "$dir/out" # not the last one's
 	run -b 64K -e 64K -n 60000 >"$dir/out" 2>&1 &
 	job=$!
 	ms=$((RANDOM % 1200)) victim=$((RANDOM % 2))
