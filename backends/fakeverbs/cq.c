@@ -167,8 +167,9 @@ static void hca_cq_overran(void *object, uint64_t generation)
 		return;
 	while ((qp = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
 		hca_qp_lock(qp);
-		if (qp->sq.ring && (qp->send_cq == index || qp->recv_cq == index) &&
-		    qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_ERR) {
+		if (qp->sq.ring && hca_personality(qp->port)->overrun_kills &&
+		    (qp->send_cq == index || qp->recv_cq == index) && qp->state != IBV_QPS_RESET &&
+		    qp->state != IBV_QPS_ERR) {
 			hca_event_post(qp->context, IBV_EVENT_QP_FATAL, qp->item.index,
 				       qp->item.generation);
 			hca_qp_to_error(qp);

@@ -39,6 +39,7 @@ struct hca_port {
 	uint32_t lock;
 	uint32_t up;
 	uint32_t personality;          /* see personality.h */
+	uint32_t ack_quarters;         /* of the acknowledge timeout, until silence is noticed */
 	uint32_t bad_pkeys, bad_qkeys; /* packets refused for these */
 	uint32_t gid_used;
 	struct hca_gid gid[HCA_GID_USED];
@@ -331,7 +332,7 @@ struct hca_qp {
 	uint32_t max_rd_atomic, max_dest_rd_atomic;
 	uint32_t min_rnr_timer, timeout, retry_count, rnr_retry;
 	uint32_t rq_psn, sq_psn; /* as set */
-	uint32_t drain_notify, drained;
+	uint32_t drain_notify, drained, drain_head;
 	struct ibv_ah_attr address;
 	struct hca_queue sq, rq;
 	struct hca_requester req;

@@ -34,7 +34,7 @@
  *
  * send_error_is_sqe  rxe knows no SQE: a failed send of any type is ERR.
  * says_connections   rxe posts none of these events.
- * late_posts_flushed rxe flushes when it enters ERR, and never looks again.
+ * late_posts_flushed rxe flushes receives when it enters ERR, and never looks again.
  * no_reads_fail      rxe starts no READ while there are as many as allowed, none included.
  * mcast_comes_back   rxe does not loop a multicast datagram to the device that sends.
  * bad_key_malformed  rxe takes a bad key of a send or a write for a malformed request; a range out
@@ -43,7 +43,17 @@
  *                    REM_OP_ERR: a bad key, a range, a message that is longer.
  * qkey_high_bit      rxe sends the Q_Key of the request, whatever it is.
  * header_checksum    rxe's loopback never builds the header that the wire would have had.
+ * ack_latest         the specification lets an HCA notice silence after one to four timeouts; rxe has
+ *                    a timer of the kernel's for each queue pair, which is exact to a jiffy.
  * sqd_resumes        rxe looks at the queue at the next post.
+ * attributes_checked rxe compares neither the current state nor most of the values; 6 and 7 as MTU, and
+ *                    what the kernel checks for all, are refused there, too.
+ * overrun_kills      rxe loses the completion, and goes on.
+ * zero_based         rxe ignores the flag: an address from 0 is out of the region's bounds.
+ * query_complete     rxe leaves cur_qp_state 0; the kernel puts the route's hop limit, 64.
+ * length_checked     rxe's port says 8 MiB, and it sends what is longer.
+ * atomics_checked    librxe looks at an atomic's address and size, no other library does.
+ * inline_checked     librxe takes the flag with every opcode.
  */
 #include "backends/fakeverbs/personality.h"
 
@@ -59,6 +69,11 @@
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
 	.gid_count = 255
 
+/* What all but rxe do. */
+#define HCA_CHECKS(v)                                                                              \
+	.attributes_checked = v, .overrun_kills = v, .zero_based = v, .query_complete = v,         \
+	.length_checked = v, .atomics_checked = v, .inline_checked = v
+
 static const struct hca_personality hca_personalities[] = {
 	{
 		.name = "spec", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
@@ -70,7 +85,7 @@ static const struct hca_personality hca_personalities[] = {
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
 		.bad_receive_malformed = false, .qkey_high_bit = true,
-		.header_checksum = true, .sqd_resumes = true,
+		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
 	},
 	{
 		.name = "mlx5", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 1,
@@ -82,7 +97,7 @@ static const struct hca_personality hca_personalities[] = {
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
 		.bad_receive_malformed = false, .qkey_high_bit = true,
-		.header_checksum = true, .sqd_resumes = true,
+		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
 	},
 	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless asked for */
 		.name = "mlx5-ib", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
@@ -94,7 +109,7 @@ static const struct hca_personality hca_personalities[] = {
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
 		.bad_receive_malformed = false, .qkey_high_bit = true,
-		.header_checksum = true, .sqd_resumes = true,
+		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
 	},
 	{
 		.name = "rxe", .firmware = "", .vendor_id = 0xffffff, .vendor_part_id = 0,
@@ -111,7 +126,7 @@ static const struct hca_personality hca_personalities[] = {
 		.send_error_is_sqe = false, .says_connections = false, .late_posts_flushed = false,
 		.no_reads_fail = false, .mcast_comes_back = false, .bad_key_malformed = true,
 		.bad_receive_malformed = true, .qkey_high_bit = false,
-		.header_checksum = false, .sqd_resumes = false,
+		.header_checksum = false, .ack_latest = 4, .sqd_resumes = false, HCA_CHECKS(false),
 	},
 };
 /* clang-format on */

@@ -43,14 +43,24 @@ struct hca_personality {
 	bool datagram_too_long; /* UD: longer than the MTU fails; else it is dropped, as a success */
 	bool send_error_is_sqe;  /* UC, UD: a send that fails leaves the receive side alone */
 	bool says_connections;   /* COMM_EST, QP_ACCESS_ERR and QP_REQ_ERR come */
-	bool late_posts_flushed; /* what is posted in ERR completes; else it stays in the queue */
+	bool late_posts_flushed; /* a receive that is posted in ERR completes; else it stays there */
 	bool no_reads_fail;      /* a READ with max_rd_atomic 0 fails; else it waits for ever */
 	bool mcast_comes_back;   /* to members on the HCA that sends */
 	bool bad_key_malformed;  /* a bad key of a send or a write: LOC_QP_OP_ERR */
 	bool bad_receive_malformed; /* whatever is wrong with a receive, its length too: LOC_QP_OP_ERR */
 	bool qkey_high_bit;         /* a Q_Key with it means the queue pair's own */
 	bool header_checksum;       /* the IPv4 header in front of a datagram has one */
-	bool sqd_resumes;           /* what was posted in SQD starts in RTS, without another post */
+	uint32_t ack_latest; /* quarters of the acknowledge timeout: silence is noticed between
+				       four of them and that many */
+	bool sqd_resumes;    /* what was posted in SQD starts in RTS, without another post */
+	bool attributes_checked; /* ibv_modify_qp refuses values out of range, and a wrong current state */
+	bool overrun_kills;  /* queue pairs of a completion queue that ran over go to ERR */
+	bool zero_based;     /* regions may begin at 0 */
+	bool query_complete; /* ibv_query_qp tells cur_qp_state, and the hop limit that was set */
+	bool length_checked; /* a message longer than max_message_bytes fails */
+	bool atomics_checked; /* an atomic off a multiple of 8, or not of 8 bytes, is posted and fails;
+				    else ibv_post_send refuses it */
+	bool inline_checked; /* IBV_SEND_INLINE is refused where nothing is sent; else left out */
 };
 
 #define HCA_PERSONALITIES "spec, mlx5, mlx5-ib, rxe"

@@ -71,6 +71,21 @@ static void hca_port_pkeys(struct hca_port *port, const char *text, uint32_t cou
 	}
 }
 
+/* Between one acknowledge timeout and the latest that the personality knows: an HCA's own, the same for
+ * all of its queue pairs, drawn from a stream of its own. Exact in real time and under fifo. */
+static uint32_t hca_port_ack_quarters(const struct hca_personality *p, uint32_t index)
+{
+	struct sim_rng rng;
+	char stream[32];
+
+	if (sim_engine_kind() != SIM_ENGINE_SIM || !strcmp(sim_strategy_name(), "fifo") ||
+	    !strcmp(sim_strategy_name(), "portfolio:fifo"))
+		return 4;
+	snprintf(stream, sizeof stream, "hca.ack_timeout.%u", index);
+	sim_rng_init(&rng, stream);
+	return 4 + (uint32_t)sim_rng_below(&rng, p->ack_latest - 3);
+}
+
 void hca_port_init(struct hca_port *port, uint32_t index)
 {
 	const struct world_nic *nic = world_port(index)->nic;
@@ -85,6 +100,7 @@ void hca_port_init(struct hca_port *port, uint32_t index)
 		p = hca_personality_find("spec", 0);
 	}
 	port->personality = hca_personality_index(p);
+	port->ack_quarters = hca_port_ack_quarters(p, index);
 	port->up = world_port(index)->up;
 	port->next_qpn = HCA_QPN_FIRST;
 	hca_port_gids(port, index, p);

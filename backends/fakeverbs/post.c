@@ -20,6 +20,18 @@ static int hca_post_check_address(const struct hca_qp *qp, const struct ibv_send
 	return ah->hca->port != qp->port || wr->wr.ud.remote_qpn > HCA_PSN_MASK ? EINVAL : 0;
 }
 
+/* By libraries that look so far. */
+static int hca_post_check_atomic(const struct ibv_send_wr *wr)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	return bytes == sizeof(uint64_t) && wr->wr.atomic.remote_addr % sizeof(uint64_t) == 0
+		       ? 0
+		       : EINVAL;
+}
+
 static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 {
 	if (!hca_opcode_fits((enum ibv_qp_type)qp->type, wr->opcode) &&
@@ -28,6 +40,11 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 			(int)wr->opcode);
 		return EINVAL;
 	}
+	int inlined =
+		(wr->send_flags & IBV_SEND_INLINE) && hca_personality(qp->port)->inline_checked
+			? EINVAL
+			: 0;
+
 	switch (wr->opcode) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
@@ -35,12 +52,14 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 	case IBV_WR_SEND_WITH_IMM:
 		return 0;
 	case IBV_WR_RDMA_READ:
-		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
+		return inlined;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		if (hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_NONE)
 			return EOPNOTSUPP;
-		return wr->send_flags & IBV_SEND_INLINE ? EINVAL : 0;
+		return inlined || hca_personality(qp->port)->atomics_checked
+			       ? inlined
+			       : hca_post_check_atomic(wr);
 	case IBV_WR_ATOMIC_WRITE:
 		return hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_NONE ? EOPNOTSUPP : 0;
 	case IBV_WR_SEND_WITH_INV:
@@ -69,6 +88,15 @@ int hca_post_check_state(const struct hca_qp *qp)
 		return 0;
 	hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
 	return EINVAL;
+}
+
+/* Nothing of a READ or an atomic is sent: where the flag is taken, it means nothing. */
+static unsigned int hca_post_flags(const struct ibv_send_wr *wr)
+{
+	bool answered = wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+			wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+
+	return wr->send_flags & (answered ? ~(unsigned int)IBV_SEND_INLINE : ~0u);
 }
 
 static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr *wr,
@@ -100,7 +128,7 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 	*bytes = 0;
 	for (int i = 0; i < wr->num_sge; i++)
 		*bytes += wr->sg_list[i].length;
-	if (!(wr->send_flags & IBV_SEND_INLINE) || *bytes <= qp->sq.inline_max)
+	if (!(hca_post_flags(wr) & IBV_SEND_INLINE) || *bytes <= qp->sq.inline_max)
 		return 0;
 	hca_check(HCA_RULE_INLINE, qp->caller,
 		  "ibv_post_send at %s: qp 0x%x: %llu bytes inline, at most %u",
@@ -128,7 +156,7 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 			      .account = e->account,
 			      .bytes = bytes,
 			      .opcode = wr->opcode,
-			      .flags = wr->send_flags,
+			      .flags = hca_post_flags(wr),
 			      .imm = wr->imm_data,
 			      .step = os_self()->step};
 	if (qp->type == IBV_QPT_UD) {
@@ -144,7 +172,7 @@ static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 		e->remote_address = wr->wr.rdma.remote_addr;
 		e->rkey = wr->wr.rdma.rkey;
 	}
-	if (wr->send_flags & IBV_SEND_INLINE) {
+	if (e->flags & IBV_SEND_INLINE) {
 		uint8_t *to = (uint8_t *)(e + 1);
 
 		for (int i = 0; i < wr->num_sge; i++) {
@@ -203,9 +231,9 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 	hca_check_posted(qp, posted);
 	bool late = qp->state == IBV_QPS_ERR;
 
-	if (qp->state == IBV_QPS_SQE || (late && hca_personality(qp->port)->late_posts_flushed))
+	if (qp->state == IBV_QPS_SQE || late)
 		hca_send_flush(qp);
-	else if (!late && qp->sq.next != qp->sq.head)
+	else if (qp->sq.next != qp->sq.head)
 		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
 }
 

@@ -160,8 +160,8 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	const struct ibv_qp_cap *cap = &a->cap;
 	uint32_t sges = MAX_OF(cap->max_send_sge, 1u);
 	/* the room of the entries takes data as well, on every HCA that we know */
-	uint32_t inline_bytes = MAX_OF(ALIGN_UP(cap->max_inline_data, 16),
-				       sges * (uint32_t)sizeof(struct ibv_sge));
+	uint32_t inline_bytes =
+		MAX_OF(ALIGN_UP(cap->max_inline_data, 16), sges * (uint32_t)sizeof(struct ibv_sge));
 	const struct hca_srq *srq = a->srq ? hca_srq_of(a->srq)->hca : NULL;
 	uint32_t recv_wr = srq ? 1 : cap->max_recv_wr;
 	uint32_t recv_sge = srq ? srq->rq.sge_max : cap->max_recv_sge;
@@ -196,7 +196,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	qp->blocks_own_mcast = (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 			       (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
 	qp->dest_port = HCA_NOBODY;
-	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = 0;
+	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = qp->drain_head = 0;
 	qp->mtu_bytes = 128u << hca_personality(qp->port)->active_mtu; /* a datagram's, for good */
 	qp->pkey_index = qp->path_mtu = qp->max_rd_atomic = qp->max_dest_rd_atomic = 0;
 	qp->min_rnr_timer = qp->timeout = qp->retry_count = qp->rnr_retry = 0;
@@ -490,7 +490,7 @@ void hca_qp_to_error(struct hca_qp *qp)
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);
-	if (qp->srq && enters &&
+	if (qp->srq && enters && hca_personality(qp->port)->says_connections &&
 	    qp->type != IBV_QPT_XRC_RECV) /* what it took is flushed, and it takes no more */
 		hca_event_post(qp->context, IBV_EVENT_QP_LAST_WQE_REACHED, qp->item.index,
 			       qp->item.generation);
@@ -499,7 +499,8 @@ void hca_qp_to_error(struct hca_qp *qp)
 static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	if (mask & IBV_QP_PKEY_INDEX)
-		qp->pkey_index = a->pkey_index;
+		qp->pkey_index =
+			a->pkey_index < hca_personality(qp->port)->pkey_count ? a->pkey_index : 0;
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		qp->access = a->qp_access_flags;
 	if (mask & IBV_QP_AV) {
@@ -509,8 +510,8 @@ static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mas
 	if (mask & IBV_QP_QKEY)
 		qp->qkey = a->qkey;
 	if (mask & IBV_QP_PATH_MTU) {
-		qp->path_mtu = a->path_mtu;
-		qp->mtu_bytes = 128u << a->path_mtu;
+		qp->path_mtu = MAX_OF(a->path_mtu, IBV_MTU_256);
+		qp->mtu_bytes = 128u << qp->path_mtu;
 	}
 	if (mask & IBV_QP_DEST_QPN)
 		qp->dest_qpn = a->dest_qp_num;
@@ -523,9 +524,10 @@ static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mas
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
 		qp->max_rd_atomic = a->max_rd_atomic;
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-		qp->max_dest_rd_atomic = a->max_dest_rd_atomic;
+		qp->max_dest_rd_atomic =
+			MIN_OF(a->max_dest_rd_atomic, hca_personality(qp->port)->max_rd_atomic);
 	if (mask & IBV_QP_MIN_RNR_TIMER)
-		qp->min_rnr_timer = a->min_rnr_timer;
+		qp->min_rnr_timer = a->min_rnr_timer & 31;
 	if (mask & IBV_QP_TIMEOUT)
 		qp->timeout = a->timeout;
 	if (mask & IBV_QP_RETRY_CNT)
@@ -548,9 +550,13 @@ static void hca_qp_enter_state(struct hca_qp *qp, enum ibv_qp_state to)
 		hca_qp_set_state(qp, to);
 		qp->drained = 0;
 	}
-	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS)
+	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+		qp->drain_head = qp->sq.head;
 		hca_requester_drained(qp);
-	bool resumes = from != IBV_QPS_SQD || hca_personality(qp->port)->sqd_resumes;
+	}
+	/* what had been posted before has its turn in any case */
+	bool resumes = from != IBV_QPS_SQD || qp->sq.next != qp->drain_head ||
+		       hca_personality(qp->port)->sqd_resumes;
 
 	if (to == IBV_QPS_RTS && resumes && qp->sq.next != qp->sq.head)
 		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
@@ -575,7 +581,10 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	enum ibv_qp_state from = (enum ibv_qp_state)qp->state;
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
 
-	rc = (mask & IBV_QP_CUR_STATE) && a->cur_qp_state != from ? EINVAL : 0;
+	rc = (mask & IBV_QP_CUR_STATE) && a->cur_qp_state != from &&
+			     hca_personality(qp->port)->attributes_checked
+		     ? EINVAL
+		     : 0;
 	if (!rc)
 		rc = hca_qp_check_mask((enum ibv_qp_type)qp->type, from, to, mask);
 	if (!rc)
@@ -595,6 +604,9 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	sim_events_drain();
 	return rc;
 }
+
+/* As far as Linux lets a packet go that says nothing of it. */
+#define HCA_ROUTE_HOPS 64
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
@@ -641,6 +653,10 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 					.max_recv_sge = qp->srq ? 0 : qp->rq.sge_max,
 					.max_inline_data = qp->sq.inline_max};
 	init->sq_sig_all = (int)qp->signal_all;
+	if (!hca_personality(qp->port)->query_complete) {
+		a->cur_qp_state = IBV_QPS_RESET;
+		a->ah_attr.grh.hop_limit = a->ah_attr.grh.hop_limit ? HCA_ROUTE_HOPS : 0;
+	}
 	hca_unlock(&qp->item.lock);
 	a->cap = init->cap;
 	init->qp_context = ibv->qp_context;

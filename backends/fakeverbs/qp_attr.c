@@ -195,6 +195,17 @@ static int hca_qp_check_address(const struct hca_qp *qp, const struct ibv_ah_att
 	return rc;
 }
 
+/* Values that not every HCA looks at. */
+static bool hca_qp_in_range(const struct hca_personality *p, const struct ibv_qp_attr *a, int mask)
+{
+	return (!(mask & IBV_QP_PKEY_INDEX) || a->pkey_index < p->pkey_count) &&
+	       (!(mask & IBV_QP_PATH_MTU) || a->path_mtu >= IBV_MTU_256) &&
+	       (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC) || a->max_dest_rd_atomic <= p->max_rd_atomic) &&
+	       (!(mask & IBV_QP_MIN_RNR_TIMER) || a->min_rnr_timer <= 31) &&
+	       (!(mask & IBV_QP_RETRY_CNT) || a->retry_cnt <= 7) &&
+	       (!(mask & IBV_QP_RNR_RETRY) || a->rnr_retry <= 7);
+}
+
 int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -207,20 +218,16 @@ int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, in
 		hca_say("ibv_modify_qp: qp 0x%x: RoCE has no alternate path", qp->number);
 		return EOPNOTSUPP;
 	}
+	if (p->attributes_checked && !hca_qp_in_range(p, a, mask))
+		return EINVAL;
 	if (((mask & IBV_QP_PORT) && a->port_num != 1) ||
-	    ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index >= p->pkey_count) ||
 	    ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~access)) ||
-	    ((mask & IBV_QP_PATH_MTU) &&
-	     (a->path_mtu < IBV_MTU_256 || a->path_mtu > p->active_mtu)) ||
+	    ((mask & IBV_QP_PATH_MTU) && a->path_mtu > p->active_mtu) ||
 	    ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > HCA_PSN_MASK) ||
 	    ((mask & IBV_QP_RQ_PSN) && a->rq_psn > HCA_PSN_MASK) ||
 	    ((mask & IBV_QP_SQ_PSN) && a->sq_psn > HCA_PSN_MASK) ||
 	    ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > p->max_rd_atomic) ||
-	    ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > p->max_rd_atomic) ||
-	    ((mask & IBV_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31) ||
 	    ((mask & IBV_QP_TIMEOUT) && a->timeout > 31) ||
-	    ((mask & IBV_QP_RETRY_CNT) && a->retry_cnt > 7) ||
-	    ((mask & IBV_QP_RNR_RETRY) && a->rnr_retry > 7) ||
 	    ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED))
 		return EINVAL;
 	return mask & IBV_QP_AV ? hca_qp_check_address(qp, &a->ah_attr) : 0;

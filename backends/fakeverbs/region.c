@@ -205,7 +205,9 @@ static void hca_region_fill(struct hca_mr *mr, const struct hca_region_want *wan
 	mr->access = want->access & HCA_ACCESS_KEPT;
 	mr->address = want->address;
 	mr->bytes = want->bytes;
-	mr->iova = want->access & IBV_ACCESS_ZERO_BASED ? 0 : want->iova;
+	mr->iova = (want->access & IBV_ACCESS_ZERO_BASED) && hca_personality(mr->port)->zero_based
+			   ? 0
+			   : want->iova;
 	mr->kind = want->kind;
 }
 

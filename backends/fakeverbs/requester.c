@@ -198,9 +198,11 @@ void hca_send_succeed(struct hca_qp *qp)
 
 /* ---- timers --------------------------------------------------------------------------------- */
 
+/* How long silence lasts until it is noticed. */
 static uint64_t hca_ack_timeout_ns(const struct hca_qp *qp)
 {
-	return qp->timeout ? 4096ull << qp->timeout : 0;
+	return qp->timeout ? (1024ull << qp->timeout) * hca_world()->port[qp->port].ack_quarters
+			   : 0;
 }
 
 static bool hca_requester_outstanding(const struct hca_qp *qp)
@@ -242,13 +244,14 @@ enum ibv_wc_status hca_bad_request(const struct hca_qp *qp, struct hca_wqe *e)
 enum ibv_wc_status hca_bad_receive(const struct hca_qp *qp)
 {
 	return hca_personality(qp->port)->bad_receive_malformed ? IBV_WC_LOC_QP_OP_ERR
-								 : IBV_WC_LOC_PROT_ERR;
+								: IBV_WC_LOC_PROT_ERR;
 }
 
 /* What can be wrong here, found before the first packet leaves. */
 static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct hca_wqe *e)
 {
-	if (e->bytes > hca_personality(qp->port)->max_message_bytes)
+	if (e->bytes > hca_personality(qp->port)->max_message_bytes &&
+	    hca_personality(qp->port)->length_checked)
 		return IBV_WC_LOC_LEN_ERR;
 	if (!hca_opcode_fits((enum ibv_qp_type)qp->type, e->opcode) ||
 	    (hca_wqe_is_answered(e) && !qp->max_rd_atomic))
@@ -452,7 +455,7 @@ void hca_qp_transmit(void *object, uint64_t generation)
 	qp->req.scheduled = 0;
 	if ((qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
 	    (hca_qp_type_acked((enum ibv_qp_type)qp->type) ? hca_requester_burst(qp, &bytes)
-							    : hca_unacked_burst(qp, &bytes)))
+							   : hca_unacked_burst(qp, &bytes)))
 		hca_qp_kick(qp, hca_wire_ns(qp->port, bytes));
 	hca_unlock(&qp->item.lock);
 }

@@ -90,8 +90,8 @@ struct lab_run {
 };
 
 /* A call that has not returned so long after the faults have healed never will. An HCA's timer for
- * acknowledges, the slowest thing that then still helps, is 4.3 s. */
-#define LAB_LIVENESS_NS 10000000000ull
+ * acknowledges, the slowest thing that then still helps, is 4.3 s, and fires after as many as four. */
+#define LAB_LIVENESS_NS 40000000000ull
 #define LAB_QUIET_NS    2000000000ull
 
 #define LAB_RECOVER_COUNT 1000u /* elements that the second communicator reduces */

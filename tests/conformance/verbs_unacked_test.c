@@ -316,9 +316,11 @@ ENV_TEST(failed_sends_are_fatal_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
 	vh_wr_fill(&w, &h, 0, IBV_WR_SEND, 1, 0, 64);
 	w.sge.lkey ^= 0x55;
 	vh_expect_failure(&h, &w, IBV_WC_LOC_QP_OP_ERR); /* and no LOC_PROT_ERR */
-	vh_send(&h, 0, IBV_WR_SEND, 2, 0, 64);           /* too late to be flushed */
+	vh_send(&h, 0, IBV_WR_SEND, 2, 0, 64);
+	vh_expect(e->send_cq, 2, IBV_WC_WR_FLUSH_ERR, NULL);
+	vh_recv(&h, 0, 3, 0, 64); /* too late to be flushed */
 	os_sleep_ns(VH_SECOND_NS / 100);
-	vh_expect_none(e->send_cq);
+	vh_expect_none(e->recv_cq);
 	vh_free(&h);
 }
 

@@ -14,10 +14,18 @@ trap 'rm -rf "$dir"' EXIT
 fabric=rdmacm-$$
 rc=0 ran=0
 
-# pair NAME SERVER... -- CLIENT...: both must end with 0
+# pair NAME WORDS SERVER... -- CLIENT...: both must end with 0, and each must print WORDS (an extended
+# expression; N*WORDS: N lines of it): what was moved and looked at, not only that it ended. A server
+# that ends only by a signal gets one (the name begins with "endless").
+says() { # FILE WORDS
+	local n=1 words=$2
+	[[ $words = [0-9]*\** ]] && n=${words%%\**} words=${words#*\*}
+	[ "$(grep -cE "$words" "$1")" -ge "$n" ]
+}
+
 pair() {
-	local name=$1 server=() got=0 pid
-	shift
+	local name=$1 words=$2 server=() got=0 pid
+	shift 2
 	command -v "$1" >/dev/null || return 0
 	while [ "$1" != -- ]; do
 		server+=("$1")
@@ -32,22 +40,50 @@ pair() {
 		sleep 0.05
 	done
 	timeout 60 "$doppel" verbs-run --fabric "$fabric-$ran" "$@" >"$dir/client" 2>&1 || got=$?
-	wait $pid || got=server:$?
+	if [[ $name = endless* ]]; then
+		kill $pid
+		wait $pid || true
+	else
+		wait $pid || got=server:$?
+		says "$dir/server" "$words" || got="$got, the server does not say '$words'"
+	fi
+	says "$dir/client" "$words" || got="$got, the client does not say '$words'"
 	[ "$got" = 0 ] && return
 	echo "$name: $got"
-	tail -n 5 "$dir/server" "$dir/client"
+	tail -n 12 "$dir/server" "$dir/client"
 	rc=1
 }
 
-pair rping rping -s -C 20 -v -- rping -c -a 127.0.0.1 -C 20 -v
-pair ucmatose ucmatose -- ucmatose -s 127.0.0.1
-pair udaddy udaddy -- udaddy -s 127.0.0.1
-pair rdma_client rdma_server -- rdma_client -s 127.0.0.1
-pair "write_bw -R" ib_write_bw -R -n 100 -- ib_write_bw -R -n 100 127.0.0.1
-pair "send_bw -R UD" ib_send_bw -R -c UD -n 100 -- ib_send_bw -R -c UD -n 100 127.0.0.1
-if command -v fi_pingpong >/dev/null; then
-	pair "fi_pingpong msg" fi_pingpong -p verbs -e msg -- fi_pingpong -p verbs -e msg 127.0.0.1
-fi
+# refused NAME WORDS PROGRAM...: it says so and ends
+refused() {
+	local name=$1 words=$2 got=0
+	shift 2
+	command -v "$1" >/dev/null || return 0
+	timeout 20 "$doppel" verbs-run --fabric "$fabric" "$@" >"$dir/client" 2>&1 || got=$?
+	[ $got != 0 ] && [ $got != 124 ] && says "$dir/client" "$words" && return
+	echo "$name: ended with $got"
+	tail -n 5 "$dir/client"
+	rc=1
+}
+
+lo=127.0.0.1
+moved='^ +65536 +100 +[0-9.]+ +[1-9]' # perftest: bytes, iterations, peak, average above 1 MB/s
+pair rping '20*ping data: rdma-ping-[0-9]+: [A-Za-z]' rping -s -C 20 -v -- rping -c -a $lo -C 20 -v -V
+pair ucmatose 'data transfers complete' ucmatose -- ucmatose -s $lo
+pair udaddy 'data transfers complete' udaddy -- udaddy -s $lo
+pair mckey 'data transfers complete' mckey -m 230.1.2.3 -b $lo -C 10 -- mckey -m 230.1.2.3 -b $lo -s -C 10
+pair rdma_client 'end 0' rdma_server -- rdma_client -s $lo
+pair rdma_xclient 'end 0' rdma_xserver -- rdma_xclient -s $lo
+pair "rdma_xclient XRC" 'end 0' rdma_xserver -c x -- rdma_xclient -c x -s $lo
+pair "endless cmtime" '^connect +: +[0-9.]+' cmtime -- cmtime -s $lo -c 10
+pair "write_bw -R" "$moved" ib_write_bw -R -n 100 -- ib_write_bw -R -n 100 $lo
+pair "read_bw -R -e" "$moved" ib_read_bw -R -e -n 100 -- ib_read_bw -R -e -n 100 $lo
+pair "send_bw -R UD" '^ +4096 +100 +[0-9.]+ +[1-9]' ib_send_bw -R -c UD -n 100 -- ib_send_bw -R -c UD -n 100 $lo
+xfer='^64k +10 +=10 ' # bytes, sent, acknowledged
+pair "fi_pingpong msg" "$xfer" fi_pingpong -c -p verbs -e msg -- fi_pingpong -c -p verbs -e msg $lo
+pair "fi_pingpong rdm" "$xfer" fi_pingpong -c -p 'verbs;ofi_rxm' -e rdm -- \
+	fi_pingpong -c -p 'verbs;ofi_rxm' -e rdm $lo
+refused rstream 'Operation not supported' rstream -s $lo
 [ $ran -gt 0 ] || { echo "none of the programs is installed"; exit 77; }
-[ $rc = 0 ] && echo "$ran pairs of programs connected and ended well"
+[ $rc = 0 ] && echo "$ran pairs of programs connected, moved what they say, and ended well"
 exit $rc
