@@ -14,16 +14,22 @@ objects=$(find ./CMakeFiles/core_host.dir ./CMakeFiles/core_topo.dir -name '*.o'
 [ "$(wc -l <<<"$objects")" -gt 20 ] || { echo "hardly an object of core in $build_dir"; exit 1; }
 # shellcheck disable=SC2086 # one word an object
 provided=$( (nm --defined-only $objects | awk 'NF == 3 {print $3}'; nm -D --defined-only libdoppel-rt.so | awk 'NF == 3 {print $3}') | sort -u)
+# shellcheck disable=SC2086
+undefined=$(nm -u $objects | awk 'NF == 2 {print $2}' | sort -u)
 runtime=$(nm -D --defined-only libdoppel-rt.so | awk '{print $3}')
 rt_allowed='^(os_|log_|param_|hash64|xml_|shared_hook|doppel_assert|memo_|base_)'
+declare -A is_listed=() is_provided=() is_runtime=()
+while read -r name; do is_listed[$name]=1; done <<<"$listed"
+while read -r name; do is_provided[$name]=1; done <<<"$provided"
+while read -r name; do is_runtime[$name]=1; done <<<"$runtime"
 count=0
 while read -r symbol; do
 	count=$((count + 1))
 	[[ $symbol =~ ^($pure)$ ]] && continue
-	grep -qxF "$symbol" <<<"$listed" && continue
-	if grep -qxF "$symbol" <<<"$provided"; then
+	[ -z "${is_listed[$symbol]:-}" ] || continue
+	if [ -n "${is_provided[$symbol]:-}" ]; then
 		# its own, or the kernel table; of the runtime only base and os
-		grep -qxF "$symbol" <<<"$runtime" || continue
+		[ -n "${is_runtime[$symbol]:-}" ] || continue
 		[[ $symbol =~ $rt_allowed ]] && continue
 		echo "core uses $symbol of the engine or the world"
 	elif [[ $symbol =~ ^dev_kernel ]]; then
@@ -32,7 +38,7 @@ while read -r symbol; do
 		echo "core uses $symbol, which is on no list"
 	fi
 	bad=1
-done < <(for o in $objects; do nm -u "$o"; done | awk '{print $2}' | sort -u)
+done <<<"$undefined"
 [ "$count" -gt 60 ] || { echo "only $count undefined symbols seen"; exit 1; }
 [ $bad = 0 ] && echo "$count symbols that core uses, all of them allowed"
 exit $bad
