@@ -47,7 +47,7 @@ begin() {
 	[ $rc = "$3" ] || fail "the replay ended with $rc"
 	step=$(sed -n 's/^without choice .* at step \([0-9]*\) it does not fail$/\1/p' shrunk)
 }
-under_gdb() { timeout 100 "$doppel" replay -q "$dir-min" --gdb "$@" >gdb.out 2>&1 || true; }
+under_gdb() { timeout 600 "$doppel" replay -q "$dir-min" --gdb "$@" >gdb.out 2>&1 || true; }
 
 if begin weak-cas weak_cas_by_value 128 deadlock; then
 	must '<- rank [0-9]+ proxy service.* waits for "requests from the main task": is 0' "$dir/explain.txt"

@@ -6,7 +6,8 @@
 gdb_same_hash gdb_back.py 'went back' \
 	run all_reduce --machine a100-4nic --hosts 2 --gpus 1 -b 8K -e 8K --place in --seed 3
 
-# Processor time, because others may be at work here: 10,000 tasks have a budget of 10 s.
+# Processor time, because others may be at work here. 10,000 tasks take 10 s or less; what looks at
+# each task by way of all others takes hundreds.
 tasks=1000
 cat >"$work/many.py" <<'P'
 import time
@@ -19,6 +20,6 @@ doppel_gdb -ex 'break bench_here' -ex run -x "$work/many.py" --args "$1/tests/gd
 read -r _ seen _ shown _ seconds _ < <(grep '^apply:' "$work/many") || { tail -20 "$work/many"; exit 1; }
 [ "$seen" = $((tasks + 1)) ] && [ "$shown" = $((3 * tasks + 2)) ] ||
 	{ echo "$seen tasks and $shown frames of $tasks tasks"; exit 1; }
-awk -v s="$seconds" -v n=$tasks 'BEGIN {exit !(s * 10000 / n < 25)}' ||
+awk -v s="$seconds" -v n=$tasks 'BEGIN {exit !(s * 10000 / n < 100)}' ||
 	{ echo "task apply all bt 3: $seconds s for $tasks tasks"; exit 1; }
 echo "task apply all bt 3: $seconds s of processor time for $tasks tasks"

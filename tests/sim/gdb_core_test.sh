@@ -20,7 +20,7 @@ tasks=$(sed -n 's/ tasks are alive at step.*//p' "$work/err")
 in_gdb() { # in_gdb FILE ARGS...: output of gdb on the core
 	local out=$1
 	shift
-	timeout 100 gdb -q -batch -iex 'set debuginfod enabled off' -iex 'set width 0' "$@" "$doppel" \
+	timeout 600 gdb -q -batch -iex 'set debuginfod enabled off' -iex 'set width 0' "$@" "$doppel" \
 		"$work"/fail/*/tasks.core >"$work/$out" 2>&1 || { tail -20 "$work/$out"; exit 1; }
 }
 expect() { # expect FILE PATTERN [COUNT]: lines that match, at least COUNT

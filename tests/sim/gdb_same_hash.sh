@@ -23,7 +23,7 @@ gdb_same_hash() {
 	"$doppel" "$@" >"$work/plain"
 	export -f doppel_gdb
 	export source_dir
-	timeout 120 bash -c 'doppel_gdb "$@"' gdb -x "$source_dir/tests/sim/$script" --args "$doppel" "$@" \
+	timeout 600 bash -c 'doppel_gdb "$@"' gdb -x "$source_dir/tests/sim/$script" --args "$doppel" "$@" \
 		>"$work/gdb" 2>&1 || rc=$?
 	if [ $rc != 0 ] || ! grep -q "^$last: " "$work/gdb"; then
 		tail -40 "$work/gdb"

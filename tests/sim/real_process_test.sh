@@ -8,7 +8,7 @@ build_dir=$1
 . "$2/tests/lib.sh"
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-run() { timeout 100 "$build_dir/doppel" run all_reduce -b 8 -e 64K -f 8 --limit 90 "$@"; }
+run() { timeout 400 "$build_dir/doppel" run all_reduce -b 8 -e 64K -f 8 --limit 300 "$@"; }
 
 run --processes 1 --gpus 4 -d all -o sum >"$out/table"
 grep -q '^# process 0: pid [0-9]*, ranks 0 to 3$' "$out/table"
@@ -31,6 +31,6 @@ grep -q 'process 0 (rank 0, pid [0-9]*) ended with 2' "$out/error"
 # one rank alone needs nobody
 rc=0
 port_take
-timeout 60 "$build_dir/doppel" run all_reduce --rank 0 --ranks 1 --root 127.0.0.1:$port \
-	--limit 50 >"$out/alone" || rc=$?
+timeout 400 "$build_dir/doppel" run all_reduce --rank 0 --ranks 1 --root 127.0.0.1:$port \
+	--limit 300 >"$out/alone" || rc=$?
 [ $rc = 0 ] || { echo "one rank alone: exit code $rc"; exit 1; }

@@ -50,7 +50,7 @@ grep -q '^# stopped before step ' until.out || fail "--until did not stop"
 
 if command -v gdb >/dev/null; then
 	# stops before the failure, goes on, and it is the same
-	printf 'continue\nquit\n' | timeout 100 "$doppel" replay "$dir" -q --gdb --until "$until" \
+	printf 'continue\nquit\n' | timeout 600 "$doppel" replay "$dir" -q --gdb --until "$until" \
 		>gdb.out 2>&1
 	grep -q "^\[sim seed 7 step $until " gdb.out || fail "gdb did not stop at the step"
 	grep -q '^# same failure: ' gdb.out || { fail "another failure under gdb"; tail -5 gdb.out; }
