@@ -12,10 +12,19 @@
 
 #include "sim/engine/engine_internal.h"
 
-enum { WAIT_BUCKETS = 1 << 14, EVENT_BUCKETS_FIRST = 1 << 10, GRANULE_SHIFT = 6 };
+enum {
+	WAIT_BUCKETS = 1 << 14,
+	WAIT_PAGES = 1 << 12,
+	EVENT_BUCKETS_FIRST = 1 << 10,
+	GRANULE_SHIFT = 6,
+	PAGE_SHIFT = 6, /* granules of a page */
+};
 
 static struct wait_node *wait_bucket[WAIT_BUCKETS];
 static uint32_t wait_nodes;
+/* How many of them watch a page of 4 KiB, or another with the same hash: most payload lies where
+ * nobody waits, and a write of it is through with one look a page. */
+static uint32_t wait_page[WAIT_PAGES];
 
 struct event_count {
 	const void *object;
@@ -30,6 +39,11 @@ static uint32_t event_buckets, event_objects;
 static inline uint32_t wait_hash(uintptr_t granule)
 {
 	return (uint32_t)((granule * 0x9e3779b97f4a7c15ull) >> 50);
+}
+
+static inline uint32_t *wait_page_of(uintptr_t granule)
+{
+	return &wait_page[((granule >> PAGE_SHIFT) * 0x9e3779b97f4a7c15ull) >> 52];
 }
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
@@ -135,6 +149,7 @@ static void wait_node_link(struct wait_node *node, struct task *t, int32_t index
 	if (*bucket)
 		(*bucket)->link = &node->next;
 	*bucket = node;
+	++*wait_page_of(granule);
 }
 
 void waits_add(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort)
@@ -168,6 +183,7 @@ void waits_remove(struct task *t)
 		*node->link = node->next;
 		if (node->next)
 			node->next->link = node->link;
+		--*wait_page_of(node->granule);
 	}
 	wait_nodes -= t->node_n;
 	t->node_n = 0;
@@ -279,10 +295,15 @@ static void wake_walk_granules(uintptr_t addr, size_t bytes, struct wake_list *w
 {
 	uintptr_t last = (addr + bytes - 1) >> GRANULE_SHIFT;
 
-	for (uintptr_t g = addr >> GRANULE_SHIFT; g <= last; g++)
+	for (uintptr_t g = addr >> GRANULE_SHIFT; g <= last; g++) {
+		if (!*wait_page_of(g)) {
+			g |= (1u << PAGE_SHIFT) - 1;
+			continue;
+		}
 		for (struct wait_node *n = wait_bucket[wait_hash(g)]; n; n = n->next)
 			if (n->granule == g && node_in_range(n, addr, bytes) && node_is_true(n))
 				wake_list_add(wake, n->task);
+	}
 }
 
 static void wake_walk_tasks(uintptr_t addr, size_t bytes, struct wake_list *wake)
@@ -310,8 +331,8 @@ void waits_wrote(const void *addr, size_t bytes)
 	}
 	if (!wait_nodes || !bytes)
 		return;
-	size_t granules = (bytes >> GRANULE_SHIFT) + 2;
-	if (granules <= 16 || granules <= wait_nodes + eng.live)
+	size_t pages = (bytes >> (GRANULE_SHIFT + PAGE_SHIFT)) + 2;
+	if (pages <= wait_nodes + eng.live)
 		wake_walk_granules((uintptr_t)addr, bytes, &wake);
 	else
 		wake_walk_tasks((uintptr_t)addr, bytes, &wake);
@@ -435,6 +456,7 @@ void pollers_wake(void)
 void waits_start(void)
 {
 	memset(wait_bucket, 0, sizeof wait_bucket);
+	memset(wait_page, 0, sizeof wait_page);
 	wait_nodes = 0;
 	eng.pollers = NULL;
 	eng.pollers_end = &eng.pollers;
