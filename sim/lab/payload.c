@@ -200,6 +200,16 @@ static uint64_t payload_get(const struct payload_format *f, const void *in, size
 	return bits;
 }
 
+/* As payload_encode_float, without a decision for each: most runs are of this type. */
+static void payload_put_floats(const int64_t *v, size_t n, uint8_t *out)
+{
+	for (size_t k = 0; k < n; k++) {
+		float single = (float)(double)v[k];
+
+		memcpy(out + k * sizeof single, &single, sizeof single);
+	}
+}
+
 static void payload_fill_block(const struct payload *p, int32_t rank, size_t first, size_t n,
 			       void *out)
 {
@@ -207,6 +217,10 @@ static void payload_fill_block(const struct payload *p, int32_t rank, size_t fir
 	int64_t v[PAYLOAD_BLOCK];
 
 	payload_numbers(p, rank, first, n, v);
+	if (f->is_float && f->bytes == 4 && p->op != ncclProd) {
+		payload_put_floats(v, n, out);
+		return;
+	}
 	for (size_t k = 0; k < n; k++) {
 		if (!f->is_float)
 			payload_put(f, out, k, (uint64_t)v[k]);
