@@ -71,5 +71,11 @@ int fabric_name_bind(int flags, const char *fmt, ...) __attribute__((format(prin
 struct fabric_segment *fabric_find(const char *name, uint64_t layout, int *fd);
 struct fabric_segment *fabric_make(uint64_t layout, int *fd);
 
+/* fabric_check.c. What is wrong with a descriptor that should be a fabric's memory, and with the
+ * memory, all of it mapped; NULL: nothing. */
+#define FABRIC_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+const char *fabric_check_file(int fd);
+const char *fabric_check(const struct fabric_segment *s, uint64_t layout);
+
 #pragma GCC visibility pop
 #endif

@@ -15,8 +15,6 @@
 
 #include "backends/dropin/fabric.h"
 
-#define FABRIC_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-
 int fabric_name_bind(int flags, const char *fmt, ...)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -76,29 +74,17 @@ err:
 /* ---- found ---------------------------------------------------------------------------------- */
 
 /* What is wrong with it; NULL: nothing. */
-static const char *fabric_check(int fd, uint64_t layout, struct fabric_segment **out)
+static const char *fabric_try(int fd, uint64_t layout, struct fabric_segment **out)
 {
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
+	const char *wrong = fabric_check_file(fd);
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || seals < 0)
-		return "it is no memory of a fabric";
-	if (st.st_size != (off_t)WORLD_ARENA_BYTES || (seals & FABRIC_SEALS) != FABRIC_SEALS)
-		return "its size is not a fabric's";
+	if (wrong)
+		return wrong;
 	struct fabric_segment *s = fabric_map(fd);
 
 	if (!s)
 		return "it cannot be mapped";
-	const char *wrong = NULL;
-
-	if (__atomic_load_n(&s->magic, __ATOMIC_ACQUIRE) != FABRIC_MAGIC)
-		wrong = "it is no memory of a fabric";
-	else if (s->version != FABRIC_VERSION || s->members != FABRIC_MEMBERS ||
-		 s->layout != layout)
-		wrong = "it is of another version of Doppel";
-	else if (s->arena.used < sizeof *s || s->arena.used > WORLD_ARENA_BYTES ||
-		 s->world >= s->arena.used)
-		wrong = "it contradicts itself";
+	wrong = fabric_check(s, layout);
 	if (wrong)
 		munmap(s, WORLD_ARENA_BYTES);
 	else
@@ -119,7 +105,7 @@ static struct fabric_segment *fabric_open(int pid, int their_fd, uint64_t layout
 				strerror(errno));
 		return NULL;
 	}
-	const char *wrong = fabric_check(*fd, layout, &s);
+	const char *wrong = fabric_try(*fd, layout, &s);
 
 	if (!wrong)
 		return s;
