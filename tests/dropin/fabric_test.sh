@@ -17,7 +17,7 @@ rc=0
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
 fail() { echo "$*"; rc=1; }
-run() { timeout 30 "$doppel" verbs-run --bare "$@"; }
+run() { timeout 300 "$doppel" verbs-run --bare "$@"; }
 
 cat >"$dir/segment.py" <<'P'
 import fcntl, mmap, os, socket, subprocess, sys
@@ -34,7 +34,7 @@ s.bind("\0doppel-fabric/%d/%s/%d/%d" % (os.geteuid(), name, os.getpid(), fd))
 sys.exit(subprocess.run(command).returncode)
 P
 for kind in truncated unsealed foreign; do
-	said=$(python3 "$dir/segment.py" $kind bad-$$ timeout 30 "$doppel" verbs-run --bare --fabric bad-$$ ibv_devices 2>&1) ||
+	said=$(python3 "$dir/segment.py" $kind bad-$$ timeout 300 "$doppel" verbs-run --bare --fabric bad-$$ ibv_devices 2>&1) ||
 		fail "$kind: the program failed"
 	grep -q "is refused: it\(s size\)\? is " <<<"$said" || fail "$kind is not refused: $said"
 	grep -q mlx5_1 <<<"$said" || fail "$kind: no devices: $said"
@@ -50,7 +50,9 @@ got=$(run --host 7 ibv_devices 2>&1) && fail "host 7 is taken"
 printf 'fabric.packet forever drop\n' >"$dir/plan"
 pair() { # options of both
 	port_take
-	run --fabric faults-$$ --host 0 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port >"$dir/server" 2>&1 &
+	# not by run: what is killed below is the program, not a shell around it
+	timeout 300 "$doppel" verbs-run --bare --fabric faults-$$ --host 0 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port \
+		>"$dir/server" 2>&1 &
 	local server=$! got=0
 	until_true 20 listens $port || true
 	run --fabric faults-$$ --host 1 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port localhost >"$dir/client" 2>&1 || got=$?

@@ -23,7 +23,7 @@ pair() {
 	command -v "$program" >/dev/null || return 0
 	port_take
 	ran=$((ran + 1))
-	local args=(timeout 60 "$doppel" verbs-run --fabric "$fabric" "$program" "$@" -p "$port")
+	local args=(timeout 300 "$doppel" verbs-run --fabric "$fabric" "$program" "$@" -p "$port")
 	"${args[@]}" >"$dir/server" 2>&1 &
 	local server=$! got=0
 	until_true 50 listens $port || true # the client then says what is wrong

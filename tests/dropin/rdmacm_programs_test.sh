@@ -33,13 +33,13 @@ pair() {
 	done
 	shift
 	ran=$((ran + 1))
-	timeout 120 "$doppel" verbs-run --fabric "$fabric-$ran" "${server[@]}" >"$dir/server" 2>&1 &
+	timeout 300 "$doppel" verbs-run --fabric "$fabric-$ran" "${server[@]}" >"$dir/server" 2>&1 &
 	pid=$!
-	for _ in $(seq 100); do # until it listens
+	for _ in $(seq 1000); do # until it listens
 		grep -q " 00010000 .*@doppel-cm/.*/$fabric-$ran/" /proc/net/unix && break
 		sleep 0.05
 	done
-	timeout 120 "$doppel" verbs-run --fabric "$fabric-$ran" "$@" >"$dir/client" 2>&1 || got=$?
+	timeout 300 "$doppel" verbs-run --fabric "$fabric-$ran" "$@" >"$dir/client" 2>&1 || got=$?
 	if [[ $name = endless* ]]; then
 		kill $pid
 		wait $pid || true

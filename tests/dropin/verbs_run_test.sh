@@ -13,7 +13,7 @@ rc=0
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
 fail() { echo "$*"; rc=1; }
-run() { timeout 30 "$doppel" verbs-run "$@"; }
+run() { timeout 300 "$doppel" verbs-run "$@"; }
 
 before=$(ls /dev /sys/class)
 for code in 0 7; do
@@ -49,7 +49,7 @@ $uid" ] || fail "$who sees: $seen"
 }
 check "$(id -un)" "$(id -u)" run
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$doppel"; then
-	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 30 "$doppel" verbs-run)
+	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 300 "$doppel" verbs-run)
 	check nobody 65534 "${nobody[@]}"
 	# two of them share one user namespace, or they could not reach each other's memory
 	held=$(mktemp -u)

@@ -104,7 +104,7 @@ mutant_seed() {
 	mkdir -p "$work/$name"
 	rc=0
 	# shellcheck disable=SC2046 # the arguments are words
-	LD_LIBRARY_PATH=${stock:-$work/$name} timeout 60 "$build_dir/doppel" run all_reduce \
+	LD_LIBRARY_PATH=${stock:-$work/$name} timeout 300 "$build_dir/doppel" run all_reduce \
 		$(mutant_args "$name") --seed "$seed" "$@" >"$work/$name/out" 2>&1 || rc=$?
 }
 
