@@ -133,7 +133,7 @@ static int fabric_copy(uint32_t id, uint64_t at, uint8_t *data, uint64_t bytes, 
 	return 0;
 }
 
-/* What is in the region's window directly, what is beside it by the kernel; in rising order. */
+/* Bytes of another process' region, to or from here: what is in the region's window directly, what is beside it by the kernel; in rising order. */
 static int fabric_move(const struct hca_mr *mr, uint64_t at, uint8_t *data, uint64_t bytes,
 		       bool write)
 {
