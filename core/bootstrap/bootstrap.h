@@ -60,6 +60,9 @@ ncclResult_t bootstrap_watch(struct bootstrap *b);
 void bootstrap_ring_break(struct bootstrap *b);
 /* After the last barrier: what the predecessor sees next is an end in order, not a failure. */
 void bootstrap_part(struct bootstrap *b);
+/* Before leaving: takes in the connections that wait at the listener, which would be refused, so that
+ * bootstrap_wait_left knows of them. NULL is fine. */
+void bootstrap_take_in(struct bootstrap *b);
 /* This rank leaves: closes all by which others see that it is there, without waiting. What others
  * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL
  * and a second time are fine. */

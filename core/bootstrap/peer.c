@@ -461,11 +461,45 @@ static struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
 	return NULL;
 }
 
+void bootstrap_take_in(struct bootstrap *b)
+{
+	if (b && b->listen_fd >= 0)
+		(void)bootstrap_accept(b);
+}
+
+static struct bootstrap_in *bootstrap_in_unknown(struct bootstrap *b)
+{
+	struct bootstrap_in *in = b->ins;
+
+	while (in && in->rank >= 0)
+		in = in->next;
+	return in;
+}
+
+/* A connection's first bytes say whose it is; they come soon, but from a stranger. */
+static void bootstrap_wait_greetings(struct bootstrap *b, uint64_t deadline_ns)
+{
+	struct sock_ctx ctx = {"bootstrap: a connection to say whose it is", b->rank, -1, NULL};
+	uint64_t until = MIN_OF(deadline_ns, os_now_ns() + BOOTSTRAP_GREETING_NS);
+	struct bootstrap_in *in;
+
+	while ((in = bootstrap_in_unknown(b))) {
+		(void)bootstrap_in_step(b, in);
+		if (in != bootstrap_in_unknown(b))
+			continue;
+		struct wait w = sock_wait(in->fd, in->seq, &ctx);
+		w.deadline_ns = until;
+		if (os_wait_one(&w, NULL) == ETIMEDOUT)
+			return;
+	}
+}
+
 int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
 	struct sock_ctx ctx = {"bootstrap: a rank to leave", b->rank, peer, NULL};
 	struct bootstrap_in *in;
 
+	bootstrap_wait_greetings(b, deadline_ns);
 	/* what still comes is of no interest, its end is */
 	while ((in = bootstrap_in_of(b, peer))) {
 		char byte[64];
