@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "sim/lab/runner.h"
+#include "tests/suite.h"
 
 /* How ranks reach each other in each place. */
 static const struct place {
@@ -186,8 +187,6 @@ int main(void)
 	const int n = sizeof places / sizeof places[0];
 	Suite *suite = suite_create("all_reduce");
 	TCase *t = tcase_create("places");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, every_type_and_operation, 0, n);
@@ -199,9 +198,5 @@ int main(void)
 	tcase_add_loop_test(t, warps_of_32_lanes, 0, n);
 	tcase_add_loop_test(t, real_threads, 0, n);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "core/device/shim_fake.h"
 #include "tests/ranks.h"
+#include "tests/suite.h"
 
 enum { BYTES = 4096, COUNT = BYTES / 4 };
 
@@ -379,17 +380,11 @@ int main(void)
 {
 	Suite *suite = suite_create("buffers");
 	TCase *t = tcase_create("buffers");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, who_touches_a_buffer_too_early_is_named);
 	tcase_add_test(t, collectives_in_two_streams_do_not_share_what_they_write);
 	tcase_add_test(t, programs_that_make_an_order_are_left_alone);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

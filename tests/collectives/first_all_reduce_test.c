@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "sim/lab/runner.h"
+#include "tests/suite.h"
 
 /* Under ThreadSanitizer a fiber switch is slow, and real threads are what it is for. */
 #ifdef __SANITIZE_THREAD__
@@ -179,9 +180,5 @@ static Suite *first_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(first_suite());
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(first_suite());
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sim/lab/runner.h"
+#include "tests/suite.h"
 
 #define ELEMENTS 96
 #define STREAMS  3
@@ -204,17 +205,11 @@ int main(void)
 {
 	Suite *suite = suite_create("launch_order");
 	TCase *t = tcase_create("launch");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_group_in_several_streams);
 	tcase_add_test(t, collectives_of_a_communicator_keep_their_order_across_streams);
 	tcase_add_test(t, more_operations_than_slots);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
+#include "tests/suite.h"
 
 #define BYTES 4000
 #define MS    1000000ull
@@ -345,9 +346,5 @@ int main(void)
 	tcase_add_test(t, who_sent_what_was_on_its_way_to_a_closed_end_is_reset);
 	tcase_add_loop_test(t, memory_files_segments_and_threads_are_refused, 0, 2);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -20,6 +20,7 @@
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
+#include "tests/suite.h"
 
 #define VH_SEEDS     6
 #define VH_MACHINE   "h100-8nic"
@@ -137,13 +138,7 @@ static inline int vh_suite_run(const char *name, TCase *tcase)
 
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(s, tcase);
-	SRunner *r = srunner_create(s);
-
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }
 
 /* ---- making the two ends -------------------------------------------------------------------- */

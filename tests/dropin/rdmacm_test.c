@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/suite.h"
+
 static struct rdma_event_channel *active, *passive;
 
 static void setup(void)
@@ -518,11 +520,5 @@ int main(int argc, char **argv)
 	tcase_add_test(t, a_killed_peer_is_a_disconnect);
 	tcase_add_test(t, groups_are_joined_and_left);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include "core/plan/plan_internal.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
+#include "tests/suite.h"
 
 static void agree_main(void *arg)
 {
@@ -67,9 +68,5 @@ int main(void)
 	TCase *t = tcase_create("agree");
 	tcase_add_test(t, ranks_agree_on_the_root);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

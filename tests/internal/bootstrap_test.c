@@ -9,6 +9,7 @@
 
 #include "core/bootstrap/bootstrap_internal.h"
 #include "tests/ranks.h"
+#include "tests/suite.h"
 
 /* Rank 0 makes the id and closes the root in the end. */
 struct boot_world {
@@ -516,9 +517,5 @@ static Suite *bootstrap_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(bootstrap_suite());
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(bootstrap_suite());
 }

@@ -8,6 +8,7 @@
 #include "core/transport/net_verbs_internal.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
+#include "tests/suite.h"
 
 #define SEEDS    10
 #define AREA     (4u << 20)
@@ -420,8 +421,6 @@ int main(void)
 {
 	Suite *suite = suite_create("net_verbs");
 	TCase *t = tcase_create("pair");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, messages_arrive_whole_and_in_order);
@@ -431,9 +430,5 @@ int main(void)
 	tcase_add_test(t, a_link_that_goes_down_is_a_remote_error_at_both_ends);
 	tcase_add_test(t, a_message_too_long_for_its_receive_is_refused);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/plan/plan_internal.h"
+#include "tests/suite.h"
 
 static const struct plan_limits limits = {
 	.nranks = 4, .nchannels = 8, .step_bytes = 512 << 10, .max_threads = PLAN_THREADS};
@@ -124,17 +125,11 @@ int main(void)
 {
 	Suite *suite = suite_create("plan");
 	TCase *t = tcase_create("work");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(t, channels_go_before_threads);
 	tcase_add_test(t, shares_cover_every_element_once);
 	tcase_add_test(t, steps_are_whole_chunks_and_at_least_one_loop);
 	tcase_add_test(t, average_multiplies_floats_first_and_divides_integers_last);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "core/os/os_ops.h"
 #include "core/proxy/proxy_internal.h"
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 
 /* ---- alone, with spurious failures --------------------------------------------------------------
  */
@@ -161,8 +162,6 @@ int main(void)
 {
 	Suite *suite = suite_create("proxy_ops");
 	TCase *t = tcase_create("posted");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, push_survives_spurious_failures);
@@ -170,9 +169,5 @@ int main(void)
 	tcase_add_test(t, nothing_is_lost_in_any_order);
 	tcase_add_test(t, nothing_is_lost_between_threads);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

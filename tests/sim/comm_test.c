@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "tests/ranks.h"
+#include "tests/suite.h"
 
 static uint32_t comm_device(int32_t rank)
 {
@@ -793,9 +794,5 @@ static Suite *comm_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(comm_suite());
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(comm_suite());
 }

@@ -8,6 +8,7 @@
 
 #include "sim/lab/exhaust.h"
 #include "tests/sample.h"
+#include "tests/suite.h"
 
 static void exhaust_expect_clean(const struct exhaust_config *c)
 {
@@ -165,9 +166,5 @@ static Suite *exhaust_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(exhaust_suite());
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(exhaust_suite());
 }

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "tests/ranks.h"
+#include "tests/suite.h"
 
 enum { LIST_COUNT = 100000, LIST_ROUNDS = 6 };
 
@@ -200,9 +201,5 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, each_fault_ends_as_expected, 0, (int)ARRAY_LEN(list_cases));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

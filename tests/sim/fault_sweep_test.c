@@ -9,6 +9,7 @@
 
 #include "tests/ranks.h"
 #include "tests/sample.h"
+#include "tests/suite.h"
 
 struct sweep {
 	shared_u32 failed; /* some rank saw an error: all give up */
@@ -268,9 +269,5 @@ static Suite *sweep_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(sweep_suite());
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(sweep_suite());
 }

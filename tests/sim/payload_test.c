@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sim/lab/payload.h"
+#include "tests/suite.h"
 
 enum { COUNT = 3000, RANKS = 16 };
 
@@ -133,9 +134,5 @@ int main(void)
 	tcase_add_test(c, garbage_is_blamed_on_nobody);
 	tcase_add_loop_test(c, an_older_result_is_wrong, 0, 12);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/lab/scenario.h"
+#include "tests/suite.h"
 
 static struct scenario one, other;
 
@@ -172,9 +173,5 @@ int main(void)
 			    sizeof bad / sizeof bad[0]);
 	tcase_add_test(t, another_build_is_named);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

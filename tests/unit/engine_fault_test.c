@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 
 static char said[1 << 14];
 
@@ -388,9 +389,5 @@ int main(void)
 	tcase_add_test(t, drawn_plans_depend_on_the_seed_alone);
 	tcase_add_test(t, sites_are_printed);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -12,6 +12,7 @@
 #include "core/base/shared.h"
 #include "sim/engine/memory.h"
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 
 enum { SEEDS = 500, DATA_BYTES = 256 };
 
@@ -765,9 +766,5 @@ int main(void)
 	tcase_add_test(t, words_on_stacks_are_not_kept);
 	tcase_add_test(t, a_replay_repeats_what_was_kept);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -8,6 +8,7 @@
 
 #include "sim/engine/gdb_hooks.h"
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 
 static struct sim_config fifo(void)
 {
@@ -727,9 +728,5 @@ int main(void)
 	tcase_add_test(t, limits_of_a_debugger_do_not_change_the_run);
 	tcase_add_test(t, rare_paths_are_taken_in_some_seeds_and_never_under_fifo);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

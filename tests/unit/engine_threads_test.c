@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 
 static enum sim_verdict run_threads(uint32_t workers, void (*fn)(void *), void *arg)
 {
@@ -308,9 +309,5 @@ int main(void)
 	tcase_add_test(t, killed_process_runs_no_more);
 	tcase_add_test(t, foreign_thread_is_adopted);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 #include "tests/unit/engine_child.h"
 
 static struct os_thread *spawn(const char *name, int rank, void (*fn)(void *), void *arg)
@@ -396,9 +397,5 @@ int main(void)
 	tcase_add_test(t, failing_run_leaves_choices_waits_explanation_and_core);
 	tcase_add_test(t, wait_graph_as_json);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/os/os.h"
+#include "tests/suite.h"
 
 static char log_path[64];
 
@@ -149,9 +150,5 @@ int main(void)
 	tcase_add_test(tc, the_last_errors_stay_readable);
 	tcase_add_test(tc, a_long_text_is_cut_not_overrun);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 
 #include "core/os/os_ops.h"
 #include "sim/world/world.h"
+#include "tests/suite.h"
 
 struct expectation {
 	const char *name;
@@ -230,9 +231,5 @@ int main(void)
 	tcase_add_test(tc, a_missing_machine_is_refused);
 	tcase_add_test(tc, the_machine_folder_can_be_elsewhere);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "tests/suite.h"
 
 START_TEST(unset_gives_the_default)
 {
@@ -116,9 +117,5 @@ int main(void)
 	tcase_add_loop_test(tc, bytes_take_a_unit, 0, 6);
 	tcase_add_test(tc, the_table_prints_every_row);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "core/os/os_ops.h"
+#include "tests/suite.h"
 
 static void *foreign(void *arg)
 {
@@ -99,9 +100,5 @@ int main(void)
 	tcase_add_test(tc, a_directory_or_a_huge_file_is_an_error);
 	tcase_add_test_raise_signal(tc, a_failed_assertion_aborts, SIGABRT);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

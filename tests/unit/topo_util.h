@@ -13,6 +13,7 @@
 
 #include "core/base/log.h"
 #include "core/topo/topo_internal.h"
+#include "tests/suite.h"
 
 #define MACHINES DOPPEL_SOURCE_DIR "/sim/world/machines/"
 #define ZOO      DOPPEL_SOURCE_DIR "/../shared/zoo/"
@@ -158,11 +159,7 @@ static inline void util_expect(const struct topo_graph *g, int32_t channels, uin
 
 static inline int util_run(Suite *suite)
 {
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/fakeverbs/account.c"
+#include "tests/suite.h"
 
 enum { SLOTS = 4 };
 static struct hca_queue queue;
@@ -111,9 +112,5 @@ int main(void)
 	TCase *t = tcase_create("account");
 	tcase_add_test(t, a_request_that_does_not_end_once_is_named);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -15,6 +15,7 @@
 #include "core/os/os_ops.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
+#include "tests/suite.h"
 
 #define US 1000ull
 
@@ -777,9 +778,5 @@ int main(void)
 	tcase_add_test(tc, the_machine_may_come_from_the_environment);
 	tcase_add_test(tc, hosts_may_differ);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

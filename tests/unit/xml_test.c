@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/xml.h"
+#include "tests/suite.h"
 
 static struct xml_error error;
 
@@ -156,9 +157,5 @@ int main(void)
 	tcase_add_test(tc, a_document_type_is_refused);
 	tcase_add_test(tc, limits_are_errors);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }
