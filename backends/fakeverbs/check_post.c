@@ -313,13 +313,14 @@ void hca_check_cq_size(struct ibv_qp *qp, const struct ibv_qp_cap *cap, uint64_t
 			continue;
 		h->cq_depth[side] = more;
 		uint64_t depth = __atomic_add_fetch(&hca_cq_of(cq)->depth, more, __ATOMIC_ACQ_REL);
+		int entries = __atomic_load_n(&cq->cqe, __ATOMIC_RELAXED); /* others may resize */
 
-		if (depth > (uint32_t)cq->cqe && !hca_cq_of(cq)->hca->ignore_overrun)
+		if (depth > (uint32_t)entries && !hca_cq_of(cq)->hca->ignore_overrun)
 			hca_check(
 				HCA_RULE_CQ_SMALL, caller,
 				"completion queue %u has %d entries, and its queue pairs, the last "
 				"one made at %s, can have %llu completions there",
-				hca_cq_of(cq)->hca->item.index, cq->cqe,
+				hca_cq_of(cq)->hca->item.index, entries,
 				hca_site(h->hca->item.proc, caller, &at),
 				(unsigned long long)depth);
 	}

@@ -116,7 +116,7 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		old = cq->ring;
 		cq->ring = ring;
 		cq->size = size;
-		ibv->cqe = (int)size;
+		__atomic_store_n(&ibv->cqe, (int)size, __ATOMIC_RELAXED);
 	} else {
 		rc = EINVAL;
 		old_size = size;
