@@ -102,7 +102,14 @@ static void comm_quieten(struct ncclComm *comm)
  * until they are quiet too. */
 static void comm_meet(struct ncclComm *comm)
 {
-	if (comm_is_aborted(comm) || !comm->bootstrap || comm->nranks == 1)
+	if (!comm->bootstrap || comm->nranks == 1)
+		return;
+	/* another rank failed while this one was parked: there is no ring to meet over */
+	if (comm->ring_broken && !comm_is_aborted(comm)) {
+		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
+		comm_leave_others(comm);
+	}
+	if (comm_is_aborted(comm))
 		return;
 	if (bootstrap_barrier(comm->bootstrap) == ncclSuccess) {
 		bootstrap_part(comm->bootstrap);

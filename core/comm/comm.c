@@ -175,24 +175,57 @@ bool comm_abort_set(struct ncclComm *comm)
 	return c != NULL;
 }
 
-ncclResult_t comm_async_error(struct ncclComm *comm)
+/* Parked communicators with the id of `comm`, which no call enters any more. None of them is released
+ * while the caller is inside `comm` (close.c). */
+static int comm_parked_of(const struct ncclComm *comm, bool *initialising,
+			  struct ncclComm *out[TOPO_MAX_LOCAL])
+{
+	struct registry_node *first = registry_lock();
+	int n = 0;
+
+	*initialising = comm->state == COMM_INIT;
+	for (struct registry_node *at = first; at && n < TOPO_MAX_LOCAL; at = at->next) {
+		struct ncclComm *c = at->kind == REGISTRY_COMM ? (struct ncclComm *)at : NULL;
+
+		if (c && c->parked && c->id_hash == comm->id_hash && c->state != COMM_INIT)
+			out[n++] = c;
+	}
+	registry_unlock(first);
+	return n;
+}
+
+/* Has the ring said that a rank failed? Then it is broken here, so that the next rank learns of it. */
+static void comm_watch_ring(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclSuccess;
-	uint32_t error;
+
+	if (!comm->bootstrap)
+		return;
+	os_mutex_lock(&comm->watch);
+	if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
+		rc = bootstrap_watch(comm->bootstrap);
+	if (rc)
+		comm_set_async_error(comm, rc);
+	if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE)) {
+		bootstrap_ring_break(comm->bootstrap);
+		comm->ring_broken = true; /* read by its release, which comes after every watcher */
+	}
+	os_mutex_unlock(&comm->watch);
+}
+
+ncclResult_t comm_async_error(struct ncclComm *comm)
+{
+	struct ncclComm *parked[TOPO_MAX_LOCAL];
+	bool initialising;
+	int n = comm_parked_of(comm, &initialising, parked);
 
 	/* in an init the bootstrap is in use, and tells by itself */
-	if (!comm_in_progress(comm) && comm->bootstrap) {
-		os_mutex_lock(&comm->watch);
-		if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
-			rc = bootstrap_watch(comm->bootstrap);
-		if (rc)
-			comm_set_async_error(comm, rc);
-		if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
-			bootstrap_ring_break(comm->bootstrap);
-		os_mutex_unlock(&comm->watch);
-	}
-	error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
-	return (ncclResult_t)error;
+	if (!initialising)
+		comm_watch_ring(comm);
+	/* the news goes around by every rank, those too that were destroyed and wait for this one */
+	for (int i = 0; i < n; i++)
+		comm_watch_ring(parked[i]);
+	return (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
 }
 
 void comm_set_async_error(struct ncclComm *comm, ncclResult_t error)

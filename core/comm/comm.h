@@ -108,6 +108,7 @@ struct ncclComm {
 	shared_u32 *abort;
 	void *staging;         /* pinned, behind the abort word: for copies to the device at init */
 	struct os_mutex watch; /* one task at a time looks at the bootstrap's ring */
+	bool ring_broken;      /* it did, and another rank has failed; under `watch` */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
 
 	uint64_t op_count;            /* collectives launched so far */

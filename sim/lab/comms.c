@@ -103,7 +103,7 @@ static void comms_abort_one(void *arg)
 
 ncclResult_t lab_comms_abort(struct lab_rank *me)
 {
-	struct comms_abort all[LAB_MAX_COMMS] = {{NULL}};
+	struct comms_abort all[LAB_MAX_COMMS] = {0};
 	uint32_t n = lab_comms(me->run->config);
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = me->rank};

@@ -102,6 +102,36 @@ START_TEST(the_next_call_gives_the_asynchronous_error)
 }
 END_TEST
 
+/* The last rank is done with its communicator, which its process keeps until the other rank of the
+ * process is: so nobody looks at it when its successor gives up. The others learn of that all the same. */
+static void parked_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct error_rank r = {NULL};
+
+	(void)arg;
+	error_rank_begin(&r, rank, nranks);
+	if (rank == nranks - 1)
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
+	ranks_barrier();
+	if (rank > 0 && rank < nranks - 1)
+		async_until_error(r.comm);
+	if (rank < nranks - 1)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
+	error_rank_end(&r);
+}
+
+START_TEST(the_news_passes_a_rank_that_was_destroyed_before)
+{
+	for (uint64_t seed = 1; seed <= 6; seed++) {
+		struct ranks_config c = {.hosts = 2,
+					 .per_host = 2 + seed % 2,
+					 .per_proc = 2 + seed % 2,
+					 .seed = seed};
+		ranks_run(&c, parked_rank, NULL);
+	}
+}
+END_TEST
+
 /* The error comes between a group's calls and its end: the group launches nothing. */
 static void async_group_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -267,6 +297,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, the_next_call_gives_the_asynchronous_error);
+	tcase_add_test(t, the_news_passes_a_rank_that_was_destroyed_before);
 	tcase_add_test(t, a_group_launches_nothing_on_a_communicator_that_has_failed);
 	tcase_add_test(t, the_calls_of_a_group_that_failed_are_not_counted);
 	tcase_add_test(t, nobody_is_blamed_for_a_call_that_failed_on_all_ranks);
