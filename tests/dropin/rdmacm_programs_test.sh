@@ -9,6 +9,8 @@ doppel=$build/doppel
 case $(readelf -d "$build/libdoppel-rt.so") in
 *libasan* | *libtsan*) echo "foreign programs carry no sanitizer"; exit 77 ;;
 esac
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fabric=rdmacm-$$
@@ -21,6 +23,13 @@ says() { # FILE WORDS
 	local n=1 words=$2
 	[[ $words = [0-9]*\** ]] && n=${words%%\**} words=${words#*\*}
 	[ "$(grep -cE "$words" "$1")" -ge "$n" ]
+}
+
+# ready FABRIC: somebody there listens by IP address; or has bound one, who waits for a group's datagrams;
+# or fi_pingpong listens, at its own port
+ready() {
+	grep -qE " 00010000 .*@doppel-cm/.*/$1/|@doppel-cm/[0-9]+/$1/111/[0-9]+/7f000001" /proc/net/unix ||
+		listens 47592
 }
 
 pair() { # once more, and again, where the programs' own race may have been lost ("racy")
@@ -49,10 +58,7 @@ pair_once() {
 	ran=$((ran + 1))
 	timeout 300 "$doppel" verbs-run --fabric "$fabric-$ran" "${server[@]}" >"$dir/server" 2>&1 &
 	pid=$!
-	for _ in $(seq 1000); do # until it listens
-		grep -q " 00010000 .*@doppel-cm/.*/$fabric-$ran/" /proc/net/unix && break
-		sleep 0.05
-	done
+	until_true 50 ready "$fabric-$ran" || true
 	timeout 300 "$doppel" verbs-run --fabric "$fabric-$ran" "$@" >"$dir/client" 2>&1 || got=$?
 	if [[ $name = endless* ]] || [ "$got" != 0 ]; then
 		kill $pid 2>/dev/null || true
@@ -75,10 +81,7 @@ talk() {
 	: >"$dir/client"
 	timeout 120 "$doppel" verbs-run --fabric "$fabric-$ran" "$@" >"$dir/server" 2>&1 &
 	pids+=($!)
-	for _ in $(seq 100); do
-		grep -q " 00010000 .*@doppel-cm/.*/$fabric-$ran/" /proc/net/unix && break
-		sleep 0.05
-	done
+	until_true 50 ready "$fabric-$ran" || true
 	timeout 120 "$doppel" verbs-run --fabric "$fabric-$ran" "$@" $lo >"$dir/client" 2>&1 &
 	pids+=($!)
 	for _ in $(seq 1200); do
