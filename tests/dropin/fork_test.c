@@ -17,6 +17,13 @@
 
 enum { BYTES = 64 << 10 };
 
+/* What a parent has stays in its child, where nothing refers to it any more. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+
 static struct {
 	struct ibv_device **(*list)(int *n);
 	void (*free)(struct ibv_device **list);

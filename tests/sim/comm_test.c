@@ -480,7 +480,7 @@ static void order_rank(int32_t rank, int32_t nranks, void *arg)
 	if (rank == 1) {
 		EXPECT_ERROR_SAYS("disagree on the order of communicators: rank 1 launches "
 				  "all_reduce, operation 0 of communicator ");
-		EXPECT_ERROR_SAYS("called at order_rank+0x");
+		EXPECT_ERROR_SAYS("called at order_"); /* the compiler may inline the call */
 		EXPECT_ERROR_SAYS("where rank 0 of its communicator launched all_reduce, "
 				  "operation 0 of communicator ");
 	}
