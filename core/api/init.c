@@ -145,15 +145,12 @@ ncclResult_t api_inits_run(struct api_init *list)
 {
 	struct api_init *i, *next;
 	ncclResult_t rc;
-	uint64_t root_of = 0;
+	bool reaped = false;
 
 	if (!list)
 		return ncclSuccess;
-	for (i = list; i; i = i->next) {
+	for (i = list; i; i = i->next)
 		i->list = list;
-		if (i->rank == 0)
-			root_of = i->id_hash;
-	}
 	if (list->next)
 		api_inits_start(list);
 	else
@@ -168,9 +165,13 @@ ncclResult_t api_inits_run(struct api_init *list)
 			api_init_undo(i->comm, i->out, i->claimed);
 		else if (rc)
 			*i->out = NULL; /* another task aborted it */
+		uint64_t root_of = i->rank == 0 ? i->id_hash : 0;
 		os_free(i);
+		/* a group may have made several communicators: the root of each goes */
+		if (root_of || (!next && !reaped))
+			api_roots_reap(root_of);
+		reaped |= root_of != 0;
 	}
-	api_roots_reap(root_of);
 	return rc;
 }
 

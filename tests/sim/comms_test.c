@@ -74,6 +74,28 @@ START_TEST(a_rank_that_fails_ends_all_of_its_communicators)
 }
 END_TEST
 
+/* A rank that is dead before its group's inits: the root of each id goes, not only the last one's. */
+START_TEST(a_group_that_fails_keeps_no_root)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct lab_config c;
+		struct lab_result r;
+
+		comms_config(&c, seed);
+		c.hosts = 1;
+		c.ranks_per_proc = 1;
+		c.group = 5;
+		c.sim.fault_plan = "os.task rank=1 after=1us kill\n";
+		c.sim.fault_plan_name = "test";
+		c.errors_allowed = true;
+		ck_assert_int_eq(lab_run(&c, &r), 0);
+		ck_assert_msg(r.verdict == SIM_PASS && r.leaks == 0 && r.fired == 1,
+			      "seed %d: %d leaks, %d fired: %s", (int)seed, (int)r.leaks,
+			      (int)r.fired, r.failure.message);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("several communicators");
@@ -83,6 +105,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, communicators_take_turns_and_run_at_the_same_time);
 	tcase_add_test(t, a_rank_that_fails_ends_all_of_its_communicators);
+	tcase_add_test(t, a_group_that_fails_keeps_no_root);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_NORMAL);
 	int failed = srunner_ntests_failed(sr);
