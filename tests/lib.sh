@@ -32,6 +32,10 @@ until_true() {
 	done
 }
 
+# clock_unfit FILE...: does perftest say there that it could not measure its processor's clock? It
+# fits a line through 200 pairs of cycles and microseconds, and on a busy machine may find none.
+clock_unfit() { grep -q "Correlation coefficient r^2" "$@"; }
+
 # shm_left BEFORE: what is in /dev/shm, was not before (the list of then), and stays: other programs
 # have names there too, for a moment. Waits as long as something is left, 20 seconds at most.
 shm_list() { (cd /dev/shm && find . -mindepth 1 | LC_ALL=C sort); }

@@ -33,11 +33,10 @@ ready() {
 }
 
 pair() { # once more, and again, where the programs' own race may have been lost ("racy")
-	local tries=1
-	[[ $1 = racy* ]] && tries=5
+	local tries=20
 	until pair_once "$@"; do
 		tries=$((tries - 1))
-		[ $tries -gt 0 ] && continue
+		[ $tries -gt 0 ] && { [[ $1 = racy* ]] || clock_unfit "$dir/server" "$dir/client"; } && continue
 		echo "$1: $got"
 		tail -n 12 "$dir/server" "$dir/client"
 		rc=1
