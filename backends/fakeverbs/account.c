@@ -6,30 +6,11 @@
  */
 #include "backends/fakeverbs/hca.h"
 
-static void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *what)
+void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *what)
 {
 	sim_note_failure(SIM_WRONG_RESULT, "work-request", -1,
 			 "fakeverbs: a request of a %s queue (wr_id 0x%llx) %s", queue,
 			 (unsigned long long)e->wr_id, what);
-}
-
-/* After the slot was filled; what it held before has left. */
-void hca_account_post(struct hca_queue *q, struct hca_wqe *e, const char *queue)
-{
-	if (e->account == HCA_ACCOUNT_POSTED)
-		hca_account_wrong(e, queue, "is posted into a slot whose request has not ended");
-	e->account = HCA_ACCOUNT_POSTED;
-	q->posted++;
-}
-
-void hca_account_end(struct hca_queue *q, struct hca_wqe *e, const char *queue)
-{
-	if (e->account != HCA_ACCOUNT_POSTED)
-		hca_account_wrong(e, queue,
-				  e->account == HCA_ACCOUNT_ENDED ? "ends a second time"
-								  : "ends and was never posted");
-	e->account = HCA_ACCOUNT_ENDED;
-	q->ended++;
 }
 
 void hca_account_drop(struct hca_queue *q, const char *queue)

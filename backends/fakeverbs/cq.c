@@ -16,8 +16,11 @@ static void hca_cq_init(struct hca_cq *cq, const struct hca_context *context, ui
 	cq->port = context->port;
 	cq->channel = 0;
 	cq->arm = HCA_ARM_NONE;
-	cq->events = cq->next = cq->overrun = cq->head = cq->tail = 0;
-	cq->shown = cq->held = cq->armed_over = 0;
+	cq->events = cq->next = cq->overrun = cq->head = 0;
+	hca_cq_taken_until(cq, 0);
+	cq->held = 0;
+	hca_cq_show_until(cq, 0);
+	hca_cq_arm_over(cq, false);
 	cq->moderate_count = cq->moderate_period_us = cq->moderated = cq->period_runs = 0;
 	cq->stamped = 0;
 	cq->size = size;
@@ -206,8 +209,8 @@ static void hca_cq_overwrite(struct hca_cq *cq)
 {
 	mem_forget((const void *)(uintptr_t)hca_cqe_at(cq, cq->tail)->token);
 	if (cq->shown == cq->tail)
-		cq->shown++;
-	cq->tail++;
+		hca_cq_show_until(cq, cq->shown + 1);
+	hca_cq_taken_until(cq, cq->tail + 1);
 }
 
 static uint64_t hca_cq_stamp(struct hca_cq *cq)
@@ -239,20 +242,22 @@ void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
 		at->timestamp = hca_cq_stamp(cq);
 		__atomic_store_n(&cq->head, cq->head + 1, __ATOMIC_RELEASE);
 		mem_release((const void *)(uintptr_t)at->token);
-		os_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
+		hca_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
 		if (!cq->held)
-			cq->shown = cq->head;
+			hca_cq_show_until(cq, cq->head);
 		if (cq->arm == HCA_ARM_ANY ||
 		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status)))
 			hca_cq_notify(cq);
 	}
 	const void *handle = (const void *)(uintptr_t)cq->item.handle;
 	bool here = hca_is_here(cq->item.proc); /* programs far away poll */
+	bool heard = here && sim_posts_are_heard();
 
 	hca_unlock(&cq->item.lock);
-	if (here)
+	if (heard)
 		os_event_post(handle);
-	os_progress();
+	if (!sim_is_plain())
+		os_progress();
 }
 
 static void hca_cq_show(void *object, uint64_t generation)
@@ -265,7 +270,7 @@ static void hca_cq_show(void *object, uint64_t generation)
 
 	if (live) {
 		cq->held = 0;
-		cq->shown = cq->head;
+		hca_cq_show_until(cq, cq->head);
 	}
 	hca_unlock(&cq->item.lock);
 	if (live)
@@ -281,7 +286,7 @@ void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns)
 	bool first = !cq->held;
 
 	cq->held = 1;
-	cq->shown = cq->tail + MIN_OF(cq->shown - cq->tail, visible);
+	hca_cq_show_until(cq, cq->tail + MIN_OF(cq->shown - cq->tail, visible));
 	uint32_t generation = cq->item.generation;
 
 	hca_unlock(&cq->item.lock);
@@ -298,7 +303,7 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 		struct hca_cqe *e = hca_cqe_at(cq, i);
 
 		if (i == shown)
-			cq->shown = to;
+			hca_cq_show_until(cq, to);
 
 		if (e->qp != qp->item.index || e->generation != qp->item.generation) {
 			*hca_cqe_at(cq, to++) = *e;
@@ -309,7 +314,7 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 			hca_srq_give(e->srq - 1, e->srq_generation);
 	}
 	if (shown == cq->head)
-		cq->shown = to;
+		hca_cq_show_until(cq, to);
 	cq->head = to;
 	hca_unlock(&cq->item.lock);
 }
@@ -339,24 +344,18 @@ void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 	wc->byte_len = 0xdeadbeef;
 }
 
-/* The program polled this: slots before `slot` of that work queue are free. */
+/* The program polled this: slots before `slot` of that work queue are free. Under the lock of the
+ * completion queue, which is the only one that the work queue completes to. */
 static void hca_cqe_release(const struct hca_cqe *e)
 {
 	struct hca_qp *qp = hca_slab_at(&hca_world()->qp, e->qp);
 
-	if (e->srq) {
-		hca_srq_give(e->srq - 1, e->srq_generation);
-		return;
-	}
-	if (__atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) != e->generation)
+	if (e->srq || __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) != e->generation)
 		return;
 	uint32_t *polled = e->is_recv ? &qp->rq.polled : &qp->sq.polled;
-	uint32_t old = __atomic_load_n(polled, __ATOMIC_RELAXED);
 
-	while ((int32_t)(e->slot - old) > 0 &&
-	       !__atomic_compare_exchange_n(polled, &old, e->slot, false, __ATOMIC_ACQ_REL,
-					    __ATOMIC_RELAXED))
-		;
+	if ((int32_t)(e->slot - __atomic_load_n(polled, __ATOMIC_RELAXED)) > 0)
+		__atomic_store_n(polled, e->slot, __ATOMIC_RELEASE);
 }
 
 bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv)
@@ -376,46 +375,66 @@ bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv)
 
 int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n)
 {
+	uint32_t tail, srqs = 0;
 	int got = 0;
 
 	if (!hca_cq_lock_unless_stopped(cq))
 		return 0;
-	cq->armed_over = 0;
-	for (; got < n && cq->tail != cq->shown; got++)
-		e[got] = *hca_cqe_at(cq, cq->tail++);
+	if (cq->armed_over)
+		hca_cq_arm_over(cq, false);
+	for (tail = cq->tail; got < n && tail != cq->shown; got++, tail++) {
+		e[got] = *hca_cqe_at(cq, tail);
+		hca_cqe_release(&e[got]);
+		srqs |= e[got].srq;
+	}
+	hca_cq_taken_until(cq, tail);
 	hca_unlock(&cq->item.lock);
 	for (int i = 0; i < got; i++) {
 		const void *token = (const void *)(uintptr_t)e[i].token;
 
 		mem_acquire(token);
 		mem_forget(token);
-		hca_cqe_release(&e[i]);
+		if (srqs && e[i].srq)
+			hca_srq_give(e[i].srq - 1, e[i].srq_generation);
 	}
 	return got;
 }
 
+/* Nothing there, and nobody who would have to be told that it was looked at: seen without the lock. */
+static bool hca_cq_is_idle(const struct hca_cq *cq)
+{
+	uint32_t shown = __atomic_load_n(&cq->shown, __ATOMIC_ACQUIRE);
+
+	return shown == __atomic_load_n(&cq->tail, __ATOMIC_RELAXED) && sim_is_calm() &&
+	       !sim_posts_are_heard() && !__atomic_load_n(&cq->armed_over, __ATOMIC_RELAXED);
+}
+
+static int hca_poll_some(struct hca_cq *cq, int want, struct ibv_wc *wc)
+{
+	struct hca_cqe batch[HCA_POLL_BATCH];
+	int n = 0, got;
+
+	do {
+		got = hca_cq_pop(cq, batch, MIN_OF(want - n, HCA_POLL_BATCH));
+		for (int i = 0; i < got; i++)
+			hca_wc_fill(&wc[n++], &batch[i]);
+	} while (got == HCA_POLL_BATCH && n < want);
+	return n;
+}
+
 int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 {
-	sim_point("ibv_poll_cq");
-	sim_charge_ns(HCA_POLL_NS);
+	hca_point("ibv_poll_cq", HCA_POLL_NS);
 	if (hca_is_not_mine(&hca_cq_of(ibv)->head, HCA_KIND_CQ)) {
 		(void)hca_bad_handle(ibv, HCA_KIND_CQ, "ibv_poll_cq", HCA_CALLER());
 		return -1;
 	}
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
-	int n = 0;
 
-	if (hca_poll_fault(cq, ibv))
+	if (UNLIKELY(sim_mode.faults) && hca_poll_fault(cq, ibv))
 		return -1;
-	while (n < want) {
-		struct hca_cqe batch[HCA_POLL_BATCH];
-		int got = hca_cq_pop(cq, batch, MIN_OF(want - n, HCA_POLL_BATCH));
+	int n = want > 0 && !hca_cq_is_idle(cq) ? hca_poll_some(cq, want, wc) : 0;
 
-		for (int i = 0; i < got; i++)
-			hca_wc_fill(&wc[n++], &batch[i]);
-		if (got < HCA_POLL_BATCH)
-			break;
-	}
 	if (n)
 		os_poll_hit();
 	else if (hca_far)
@@ -437,7 +456,7 @@ int hca_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 		return rc;
 	hca_cq_lock(cq);
 	cq->armed_at = HCA_CALLER();
-	cq->armed_over = cq->tail != cq->shown;
+	hca_cq_arm_over(cq, cq->tail != cq->shown);
 	if (!solicited_only)
 		cq->arm = HCA_ARM_ANY;
 	else if (cq->arm == HCA_ARM_NONE)

@@ -60,10 +60,31 @@ static bool hca_direct_idle(const struct hca_qp *qp)
 	       !qp->pkey_index;
 }
 
-/* Locked, and expecting our next packet; NULL: the long way. */
-static struct hca_qp *hca_direct_peer(const struct hca_qp *qp)
+/* The number's queue pair, locked: where it was the last time, or by the port's table. */
+static struct hca_qp *hca_direct_find(struct hca_qp *qp)
 {
-	struct hca_qp *peer = hca_qp_try_number(qp->dest_port, qp->dest_qpn);
+	struct hca_qp *peer = qp->peer ? hca_slab_at(&hca_world()->qp, qp->peer - 1) : NULL;
+	uint32_t generation = qp->peer_generation;
+
+	if (peer && __atomic_load_n(&peer->item.generation, __ATOMIC_ACQUIRE) == generation &&
+	    hca_try_lock(&peer->item.lock)) {
+		if (__atomic_load_n(&peer->item.generation, __ATOMIC_ACQUIRE) == generation &&
+		    peer->sq.ring && peer->number == qp->dest_qpn && peer->port == qp->dest_port)
+			return peer;
+		hca_unlock(&peer->item.lock);
+	}
+	peer = hca_qp_try_number(qp->dest_port, qp->dest_qpn);
+	if (!peer)
+		return NULL;
+	qp->peer = peer->item.index + 1;
+	qp->peer_generation = peer->item.generation;
+	return peer;
+}
+
+/* Locked, and expecting our next packet; NULL: the long way. */
+static struct hca_qp *hca_direct_peer(struct hca_qp *qp)
+{
+	struct hca_qp *peer = hca_direct_find(qp);
 
 	if (!peer)
 		return NULL;

@@ -85,6 +85,27 @@ static inline int hca_post_fault(struct hca_qp *qp, const char *site, const stru
 	return UNLIKELY(sim_mode.faults) ? hca_post_fault_visit(qp, site, ibv) : 0;
 }
 
+/* ---- the data path's own, for when nobody looks ---- */
+
+/* An entry point's beginning. */
+static inline void hca_point(const char *site, uint64_t ns)
+{
+	if (LIKELY(sim_is_calm()))
+		return;
+	sim_point(site);
+	sim_charge_ns(ns);
+}
+static inline void hca_charge(uint64_t ns)
+{
+	if (UNLIKELY(!sim_is_calm()))
+		sim_charge_ns(ns);
+}
+static inline void hca_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c)
+{
+	if (!sim_is_plain())
+		os_trace(kind, a, b, c);
+}
+
 /* ---- world.c ---- */
 
 /* Did a failure end the run? One that was only noted did not. */

@@ -97,7 +97,7 @@ void hca_cq_mend(struct hca_cq *cq)
 	if (!cq->ring)
 		return;
 	if (!cq->held)
-		cq->shown = cq->head;
+		hca_cq_show_until(cq, cq->head);
 	if (cq->channel && cq->tail != cq->shown && hca_is_alive(cq->item.proc))
 		hca_cq_tell(cq);
 }

@@ -114,12 +114,6 @@ uint16_t hca_port_lid(uint32_t port)
 									      : 0;
 }
 
-/* Same partition, and not two limited members of it. 0 is no key. */
-bool hca_pkey_match(uint16_t a, uint16_t b)
-{
-	return (a & 0x7fff) && ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000);
-}
-
 bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type)
 {
 	const struct hca_port *p = &hca_world()->port[port];

@@ -31,7 +31,11 @@ static inline uint16_t hca_pkey_get(uint32_t port, uint32_t index)
 {
 	return index < HCA_PKEY_COUNT ? hca_world()->port[port].pkey[index] : 0;
 }
-bool hca_pkey_match(uint16_t a, uint16_t b);
+/* Same partition, and not two limited members of it. 0 is no key. */
+static inline bool hca_pkey_match(uint16_t a, uint16_t b)
+{
+	return (a & 0x7fff) && ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000);
+}
 /* Where packets to this address go: a port, or HCA_MULTICAST. EINVAL: not an address that this
  * port can use; ETIMEDOUT: nobody answers to it. */
 int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port);

@@ -147,18 +147,29 @@ static void hca_post_fill_datagram(struct hca_wqe *e, const struct ibv_send_wr *
 	e->rkey = wr->wr.ud.remote_qkey;
 }
 
+/* What every request begins with; the books go on, and what only some kinds have is theirs to fill.
+ * The step is for those who trace, and for faults. */
+static void hca_post_clear(struct hca_wqe *e, uint64_t wr_id, uint64_t bytes)
+{
+	e->wr_id = wr_id;
+	e->bytes = bytes;
+	e->remote_address = 0;
+	e->rkey = e->imm = e->opcode = e->flags = 0;
+	e->sge_count = e->srqn = 0;
+	e->psn = e->packets = e->started = e->status = 0;
+	e->step = sim_is_plain() ? -1 : os_self()->step;
+	e->check_noted = 0;
+	e->caller = 0;
+}
+
 static void hca_post_fill_send(const struct hca_qp *qp, struct hca_wqe *e,
 			       const struct ibv_send_wr *wr, uint64_t bytes)
 {
-	*e = (struct hca_wqe){.wr_id = wr->wr_id,
-			      .srqn = qp->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn
-								   : 0,
-			      .account = e->account,
-			      .bytes = bytes,
-			      .opcode = wr->opcode,
-			      .flags = hca_post_flags(wr),
-			      .imm = wr->imm_data,
-			      .step = os_self()->step};
+	hca_post_clear(e, wr->wr_id, bytes);
+	e->srqn = qp->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
+	e->opcode = wr->opcode;
+	e->flags = hca_post_flags(wr);
+	e->imm = wr->imm_data;
 	if (qp->type == IBV_QPT_UD) {
 		hca_post_fill_datagram(e, wr);
 	} else if (hca_wqe_is_atomic(e)) {
@@ -212,7 +223,7 @@ int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahe
 	if (rc)
 		return rc;
 	hca_post_fill_send(qp, hca_wqe_at(&qp->sq, qp->sq.head + ahead), wr, bytes);
-	os_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
+	hca_trace("post.send", hca_qp_id(qp), wr->opcode, bytes);
 	return 0;
 }
 
@@ -239,7 +250,7 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 
 int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	sim_point("ibv_post_send");
+	hca_point("ibv_post_send", 0);
 	struct hca_qp_handle *h = hca_qp_of(ibv);
 
 	if (hca_is_not_mine(&h->head, HCA_KIND_QP)) {
@@ -261,7 +272,7 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	}
 	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
-		sim_charge_ns(HCA_POST_NS);
+		hca_charge(HCA_POST_NS);
 		rc = fault ? fault : hca_post_stage(qp, wr, staged);
 		if (rc)
 			break;
@@ -298,10 +309,8 @@ static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr
 
 void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr)
 {
-	*e = (struct hca_wqe){.wr_id = wr->wr_id,
-			      .account = e->account,
-			      .sge_count = (uint32_t)wr->num_sge,
-			      .step = os_self()->step};
+	hca_post_clear(e, wr->wr_id, 0);
+	e->sge_count = (uint32_t)wr->num_sge;
 	for (uint32_t i = 0; i < e->sge_count; i++) {
 		hca_wqe_sges(e)[i] = wr->sg_list[i];
 		e->bytes += wr->sg_list[i].length;
@@ -312,7 +321,7 @@ void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr)
 
 int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	sim_point("ibv_post_recv");
+	hca_point("ibv_post_recv", 0);
 	if (hca_is_not_mine(&hca_qp_of(ibv)->head, HCA_KIND_QP)) {
 		*bad = wr;
 		return hca_bad_handle(ibv, HCA_KIND_QP, "ibv_post_recv", HCA_CALLER());
@@ -329,7 +338,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	}
 	qp->caller = HCA_CALLER();
 	for (; wr; wr = wr->next) {
-		sim_charge_ns(HCA_POST_NS);
+		hca_charge(HCA_POST_NS);
 		rc = fault ? fault : hca_post_check_recv(qp, wr);
 		if (rc)
 			break;
@@ -339,7 +348,7 @@ int hca_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		e->caller = qp->caller;
 		hca_check_recv_posted(qp, e);
 		hca_account_post(&qp->rq, e, "receive");
-		os_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
+		hca_trace("post.recv", hca_qp_id(qp), e->bytes, e->sge_count);
 	}
 	if (qp->state == IBV_QPS_ERR && hca_personality(qp->port)->late_posts_flushed)
 		hca_qp_flush(qp);

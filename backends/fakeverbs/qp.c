@@ -444,6 +444,18 @@ void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
 	qp->state = state;
 }
 
+/* Under the lock under which polls free slots: none is in the middle of that. */
+static void hca_queue_all_free(struct hca_queue *q, uint32_t cq_index)
+{
+	struct hca_cq *cq = cq_index == HCA_NOBODY ? NULL : hca_slab_at(&hca_world()->cq, cq_index);
+
+	if (cq)
+		hca_cq_lock(cq);
+	__atomic_store_n(&q->polled, q->head, __ATOMIC_RELEASE);
+	if (cq)
+		hca_unlock(&cq->item.lock);
+}
+
 /* All queues empty, nothing known. */
 void hca_qp_reset(struct hca_qp *qp)
 {
@@ -458,8 +470,8 @@ void hca_qp_reset(struct hca_qp *qp)
 	hca_account_drop(&qp->rq, "receive");
 	qp->sq.next = qp->sq.done = qp->sq.head;
 	qp->rq.done = qp->rq.head;
-	__atomic_store_n(&qp->sq.polled, qp->sq.head, __ATOMIC_RELEASE);
-	__atomic_store_n(&qp->rq.polled, qp->rq.head, __ATOMIC_RELEASE);
+	hca_queue_all_free(&qp->sq, qp->send_cq);
+	hca_queue_all_free(&qp->rq, qp->type == IBV_QPT_XRC_RECV ? HCA_NOBODY : qp->recv_cq);
 	memset(&qp->req, 0, sizeof qp->req);
 	memset(&qp->resp, 0, sizeof qp->resp);
 	/* events on their way still come, and find that they are not meant */

@@ -71,6 +71,19 @@ static inline struct hca_cqe *hca_cqe_at(const struct hca_cq *cq, uint32_t count
 {
 	return (struct hca_cqe *)world_arena_at(cq->ring) + (counter & (cq->size - 1));
 }
+/* Under the queue's lock; who looks whether there is anything to poll does so without. */
+static inline void hca_cq_show_until(struct hca_cq *cq, uint32_t counter)
+{
+	__atomic_store_n(&cq->shown, counter, __ATOMIC_RELEASE);
+}
+static inline void hca_cq_taken_until(struct hca_cq *cq, uint32_t counter)
+{
+	__atomic_store_n(&cq->tail, counter, __ATOMIC_RELAXED);
+}
+static inline void hca_cq_arm_over(struct hca_cq *cq, bool over)
+{
+	__atomic_store_n(&cq->armed_over, over, __ATOMIC_RELAXED);
+}
 /* A queue of at least that many entries; flags are enum ibv_create_cq_attr_flags. NULL and errno. */
 struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 				    const struct ibv_cq_init_attr_ex *a, uint32_t flags);
@@ -118,8 +131,24 @@ void hca_channel_show(void *channel);
 /* account.c: a request that was posted ends once: it completes, is flushed, or goes with its queue. Each
  * step says so; one that comes twice, or for nothing, is a failure of the class "work-request". */
 enum hca_account { HCA_ACCOUNT_NONE, HCA_ACCOUNT_POSTED = 0x9057ed, HCA_ACCOUNT_ENDED };
-void hca_account_post(struct hca_queue *q, struct hca_wqe *e, const char *queue);
-void hca_account_end(struct hca_queue *q, struct hca_wqe *e, const char *queue);
+void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *what);
+/* After the slot was filled; what it held before has left. */
+static inline void hca_account_post(struct hca_queue *q, struct hca_wqe *e, const char *queue)
+{
+	if (UNLIKELY(e->account == HCA_ACCOUNT_POSTED))
+		hca_account_wrong(e, queue, "is posted into a slot whose request has not ended");
+	e->account = HCA_ACCOUNT_POSTED;
+	q->posted++;
+}
+static inline void hca_account_end(struct hca_queue *q, struct hca_wqe *e, const char *queue)
+{
+	if (UNLIKELY(e->account != HCA_ACCOUNT_POSTED))
+		hca_account_wrong(e, queue,
+				  e->account == HCA_ACCOUNT_ENDED ? "ends a second time"
+								  : "ends and was never posted");
+	e->account = HCA_ACCOUNT_ENDED;
+	q->ended++;
+}
 /* Requests from done to head are dropped, by a reset or with the queue; then all are accounted for. */
 void hca_account_drop(struct hca_queue *q, const char *queue);
 static inline struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)

@@ -167,7 +167,7 @@ void threads_events_cancel_object(const void *object)
 static struct sim_event *queue_pop(struct thread_part *part)
 {
 	if (!__atomic_load_n(&part->queued, __ATOMIC_RELAXED))
-		return NULL; /* only this thread adds to it */
+		return NULL;
 	pthread_mutex_lock(&part->lock);
 	struct sim_event *e = part->first;
 	if (e) {
@@ -186,7 +186,8 @@ void threads_events_drain(void)
 	struct thread_part *part = thread_part_get();
 	struct sim_event *e;
 
-	if (!part || part->draining)
+	/* only this thread adds to it */
+	if (!part || !__atomic_load_n(&part->queued, __ATOMIC_RELAXED) || part->draining)
 		return;
 	part->draining = true;
 	while ((e = queue_pop(part))) {

@@ -573,6 +573,8 @@ static shared_u64 *threads_count_of(const void *object)
 
 uint64_t threads_event_seq(const void *object)
 {
+	if (UNLIKELY(!sim_posts_are_heard()))
+		__atomic_store_n(&sim_mode.heard, true, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&threads_count_of(object)->v_, __ATOMIC_ACQUIRE);
 }
 

@@ -161,6 +161,7 @@ struct sim_mode {
 	bool plain;  /* see sim_is_plain */
 	bool calm;   /* see sim_is_calm; may end at any moment */
 	bool faults; /* there is a plan, or sites are counted */
+	bool heard;  /* see sim_posts_are_heard */
 };
 extern struct sim_mode sim_mode;
 
@@ -175,6 +176,13 @@ static inline bool sim_is_plain(void)
 static inline bool sim_is_calm(void)
 {
 	return __atomic_load_n(&sim_mode.calm, __ATOMIC_RELAXED);
+}
+/* Is os_event_post heard? Under `threads` only from the first os_event_seq on. Who asks for a count
+ * looks at the object next, under its lock; who posts asks here after his change, under that lock too:
+ * so either the change is seen, or the question. */
+static inline bool sim_posts_are_heard(void)
+{
+	return __atomic_load_n(&sim_mode.heard, __ATOMIC_RELAXED);
 }
 const char *sim_strategy_name(void); /* "portfolio:pct" once drawn */
 bool sim_memory_order_on(void);      /* the memory-order adversary, in this run */
