@@ -41,6 +41,7 @@ struct sweep {
 	int reports[2];
 	uint64_t start_ns, next;
 	bool stop;
+	int error; /* no worker could be started */
 };
 
 void sweep_config_default(struct sweep_config *c)
@@ -142,7 +143,7 @@ static bool sweep_more(const struct sweep *w)
 {
 	const struct sweep_config *c = w->config;
 
-	if (w->stop || (c->count && w->next >= c->count))
+	if (w->stop || w->error || (c->count && w->next >= c->count))
 		return false;
 	return !c->time_ns || sweep_now_ns() - w->start_ns < c->time_ns;
 }
@@ -216,17 +217,19 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 		w->stop = true;
 }
 
-/* It ends by itself; its place is taken at once. */
+/* It has ended, or ends by itself; its place is taken at once. */
 static void sweep_replace(struct sweep *w, uint32_t i)
 {
 	struct sweep_process *p = &w->process[i];
 
-	waitpid(p->pid, NULL, 0);
+	if (p->pid) /* nobody has waited for it yet */
+		waitpid(p->pid, NULL, 0);
 	close(p->commands);
 	p->commands = -1;
 	p->pid = 0;
-	if (sweep_start_worker(w, i))
-		w->stop = true;
+	int rc = sweep_start_worker(w, i);
+	if (rc)
+		w->error = rc;
 }
 
 static void sweep_read_reports(struct sweep *w)
@@ -279,7 +282,7 @@ static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 }
 
 /* Workers that died or hold on to a seed for too long are replaced. */
-static int sweep_check_workers(struct sweep *w)
+static void sweep_check_workers(struct sweep *w)
 {
 	for (uint32_t i = 0; i < w->jobs; i++) {
 		struct sweep_process *p = &w->process[i];
@@ -292,36 +295,32 @@ static int sweep_check_workers(struct sweep *w)
 			kill(p->pid, SIGKILL);
 		if (waitpid(p->pid, &status, hung ? 0 : WNOHANG) != p->pid)
 			continue;
-		close(p->commands);
-		p->commands = -1;
 		p->pid = 0;
-		sweep_read_reports(w); /* it may have reported before it died */
+		sweep_read_reports(w); /* its last one came before it ended, and replaces it */
+		if (p->pid)
+			continue;
 		if (p->busy)
 			sweep_seed_lost(w, i, status, hung);
-		int rc = sweep_start_worker(w, i);
-		if (rc)
-			return rc;
+		sweep_replace(w, i);
 	}
-	return 0;
 }
 
 static int sweep_seeds(struct sweep *w)
 {
 	struct pollfd poller = {.fd = w->reports[0], .events = POLLIN};
-	int rc = 0;
 
 	for (;;) {
 		for (uint32_t i = 0; i < w->jobs; i++)
 			if (!w->process[i].busy && sweep_more(w))
 				sweep_give(w, i);
-		if (!w->busy)
-			return rc;
+		if (!w->busy || w->error)
+			return w->error;
 		int n = poll(&poller, 1, SWEEP_POLL_MS);
 		if (n < 0 && errno != EINTR)
 			return errno;
 		sweep_read_reports(w);
-		if (n <= 0 && (rc = sweep_check_workers(w)))
-			return rc;
+		if (n <= 0)
+			sweep_check_workers(w);
 		sweep_progress(w->config, w->result, w->start_ns, false);
 	}
 }
