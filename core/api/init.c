@@ -38,13 +38,18 @@ static struct api_root *api_root_take(uint64_t id_hash)
 	return found;
 }
 
-static void api_roots_reap(uint64_t id_hash)
+/* True: the root of `id_hash` was one of them. */
+static bool api_roots_reap(uint64_t id_hash)
 {
 	struct api_root *r;
+	bool own = false;
+
 	while ((r = api_root_take(id_hash))) {
+		own |= r->id_hash == id_hash;
 		bootstrap_root_close(r->root);
 		os_free(r);
 	}
+	return own;
 }
 
 API_TWIN(ncclGetUniqueId);
@@ -58,7 +63,7 @@ API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 		WARN("ncclGetUniqueId: uniqueId is NULL");
 		return api_return(ncclInvalidArgument);
 	}
-	api_roots_reap(0);
+	(void)api_roots_reap(0);
 	r = os_alloc(sizeof *r, "unique id's root");
 	if (!r) {
 		WARN("ncclGetUniqueId: no memory");
@@ -169,15 +174,30 @@ ncclResult_t api_inits_run(struct api_init *list)
 		os_free(i);
 		/* a group may have made several communicators: the root of each goes */
 		if (root_of || (!next && !reaped))
-			api_roots_reap(root_of);
+			(void)api_roots_reap(root_of);
 		reaped |= root_of != 0;
 	}
 	return rc;
 }
 
+/* The other ranks of the id wait for one that does not come: they get an error instead. */
+static void api_init_withdraw(const struct api_init *i)
+{
+	if (!api_roots_reap(i->id_hash))
+		bootstrap_give_up(&i->comm->id, i->rank, i->comm->nranks);
+}
+
 void api_inits_discard(struct api_init *list)
 {
 	struct api_init *next;
+	for (struct api_init *i = list; i; i = i->next) {
+		const struct api_init *first = list;
+
+		while (first->id_hash != i->id_hash)
+			first = first->next;
+		if (first == i)
+			api_init_withdraw(i);
+	}
 	for (struct api_init *i = list; i; i = next) {
 		bool claimed = comm_claim(i->comm);
 		next = i->next;
@@ -195,7 +215,7 @@ static void api_init_background(void *arg)
 	struct ncclComm *comm = arg;
 	ncclResult_t rc = comm_init(comm);
 	if (comm->rank == 0)
-		api_roots_reap(comm->id_hash);
+		(void)api_roots_reap(comm->id_hash);
 	if (rc)
 		comm_set_async_error(comm, rc);
 	comm_leave(comm);
@@ -265,7 +285,7 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 	ncclResult_t rc = api_init_make(out, nranks, id, rank, config);
 	/* without rank 0 nobody can use the id any more */
 	if (rc && rc != ncclInProgress && rank == 0)
-		api_roots_reap(bootstrap_id_hash(id));
+		(void)api_roots_reap(bootstrap_id_hash(id));
 	return rc;
 }
 
@@ -381,7 +401,7 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 			(void)cudaSetDevice(before);
 	}
 	if (rc)
-		api_roots_reap(bootstrap_id_hash(&id)); /* nobody else has it */
+		(void)api_roots_reap(bootstrap_id_hash(&id)); /* nobody else has it */
 	return api_return(rc);
 }
 

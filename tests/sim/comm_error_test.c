@@ -289,6 +289,39 @@ START_TEST(a_launch_that_fails_is_no_operation_or_ends_the_communicator)
 }
 END_TEST
 
+/* ---- groups that end before their inits have begun ------------------------------------------ */
+
+/* A mistake in a rank's group takes back the init that is in it: the others do not wait for it. */
+static void withdrawn_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = NULL, other = NULL;
+	ncclUniqueId id = ranks_id();
+
+	EXPECT(cudaSetDevice(rank % (int)ranks_self()->all->config->per_host) == cudaSuccess);
+	if (rank == *(int32_t *)arg) {
+		EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+		EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, id, rank));
+		EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(&other, nranks, id, nranks));
+		EXPECT_NCCL(ncclInvalidArgument, ncclGroupEnd());
+	} else {
+		EXPECT_NCCL(ncclRemoteError, ncclCommInitRank(&comm, nranks, id, rank));
+	}
+	EXPECT(!comm && !other);
+}
+
+START_TEST(nobody_waits_for_an_init_that_its_group_took_back)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2,
+					 .per_proc = 1 + (seed / 2) % 2,
+					 .seed = seed};
+		int32_t whose = (int32_t)(seed / 4 % (2 * c.hosts));
+		ranks_run(&c, withdrawn_rank, &whose);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("communicators that failed");
@@ -302,6 +335,7 @@ int main(void)
 	tcase_add_test(t, the_calls_of_a_group_that_failed_are_not_counted);
 	tcase_add_test(t, nobody_is_blamed_for_a_call_that_failed_on_all_ranks);
 	tcase_add_test(t, a_launch_that_fails_is_no_operation_or_ends_the_communicator);
+	tcase_add_test(t, nobody_waits_for_an_init_that_its_group_took_back);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_NORMAL);
 	int failed = srunner_ntests_failed(sr);

@@ -231,7 +231,8 @@ static void init_group_fails_task(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_ERROR_SAYS("rank is 2, expected 0 to 1");
 	EXPECT_NCCL(ncclInvalidArgument, ncclGroupEnd());
 	EXPECT(a == NULL && b == NULL);
-	/* both ranks on one GPU */
+	/* both ranks on one GPU; the id went with the group */
+	EXPECT_NCCL(ncclSuccess, ncclGetUniqueId(&id));
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&a, 2, id, 0));
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&b, 2, id, 1));
