@@ -191,8 +191,8 @@ struct CUstream_st {
 	struct fc_ctx *ctx;
 	struct CUstream_st *next;
 	uint32_t number; /* 0: the legacy stream */
-	uint64_t
-		serial; /* in this process, for ever: tells a stream from its successor in memory */
+	/* In this process, for ever: tells a stream from its successor in memory. */
+	uint64_t serial;
 	unsigned int flags;
 	int priority;
 	bool destroyed;   /* by the program; freed when empty */

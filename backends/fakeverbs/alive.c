@@ -63,11 +63,11 @@ static struct hca_head *alive_head(struct alive_block *b)
 
 static uint32_t alive_class(size_t bytes)
 {
-	uint32_t class = 0;
+	uint32_t i = 0;
 
-	while (class + 1 < ALIVE_CLASSES && (size_t)ALIVE_CLASS_BYTES << class < bytes)
-		class ++;
-	return class;
+	while (i + 1 < ALIVE_CLASSES && (size_t)ALIVE_CLASS_BYTES << i < bytes)
+		i++;
+	return i;
 }
 
 /* The oldest that rests, if enough do. Under the lock. */

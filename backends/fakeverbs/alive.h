@@ -22,15 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/fakeverbs/arena.h"
 #include "core/base/macros.h"
 #include "core/os/os.h"
 
 #pragma GCC visibility push(hidden)
 
 #define HCA_REST 64
-
-/* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will do. */
-extern bool hca_alone;
 
 enum hca_kind {
 	HCA_KIND_NONE,

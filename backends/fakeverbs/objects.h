@@ -131,8 +131,8 @@ struct hca_context {
 	uint32_t closed;
 	uint32_t first, last; /* struct hca_event: index + 1 */
 	struct hca_ready ready;
-	struct hca_ready
-		command; /* never readable: what cmd_fd is, which programs look at and copy */
+	/* Never readable: what cmd_fd is, which programs look at and copy. */
+	struct hca_ready command;
 };
 
 struct hca_cqe {

@@ -96,8 +96,8 @@ struct dev_ring {
 struct dev_channel {
 	struct dev_ring ring;
 	struct dev_conn ring_recv, ring_send;
-	uint64_t
-		aborted; /* by a kernel that an abort ended: slots are in use that steps do not count */
+	/* By a kernel that an abort ended: slots are in use that steps do not count. */
+	uint64_t aborted;
 	uint8_t pad0[120];
 };
 DOPPEL_CHECK_SIZE(struct dev_channel, 256);

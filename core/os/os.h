@@ -62,8 +62,8 @@ struct os_self {
 	/* Step of the operation that the task works on, as a fault plan addresses it; -1: none. Set
 	 * by whoever works on steps, the proxy. */
 	int64_t step;
-	const char *
-		work; /* the collective that a kernel's task works on, and its number; NULL: none */
+	/* The collective that a kernel's task works on, and its number. NULL: none. */
+	const char *work;
 	uint64_t work_number;
 	void *slot[OS_SLOT_COUNT];
 };

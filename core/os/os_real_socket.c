@@ -75,9 +75,9 @@ int real_interface(int index, char *name, size_t name_bytes, struct os_addr *add
 	if (getifaddrs(&all) != 0)
 		return errno;
 	int seen = 0, rc = ENOENT;
-	for (int class = 0; class < 4 && rc; class ++) {
+	for (int kind = 0; kind < 4 && rc; kind++) {
 		for (const struct ifaddrs *i = all; i && rc; i = i->ifa_next) {
-			if (real_interface_class(i) != class || seen++ != index)
+			if (real_interface_class(i) != kind || seen++ != index)
 				continue;
 			snprintf(name, name_bytes, "%s", i->ifa_name);
 			real_addr_from(i->ifa_addr, addr);

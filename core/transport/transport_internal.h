@@ -24,8 +24,8 @@ struct transport_infos {
 	struct connect_info mine[2 * DEV_MAX_CHANNELS], theirs[2 * DEV_MAX_CHANNELS];
 	struct connect_info message[2 * DEV_MAX_CHANNELS];
 	bool ready[2 * DEV_MAX_CHANNELS];
-	struct wait
-		wait[2 * DEV_MAX_CHANNELS + 1]; /* of those that are not ready; one for bootstrap */
+	/* Of those that are not ready; one for bootstrap. */
+	struct wait wait[2 * DEV_MAX_CHANNELS + 1];
 };
 
 /* p2p.c: closes the pools of others that this rank opened; */

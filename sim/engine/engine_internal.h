@@ -36,8 +36,8 @@ enum timer_kind { TIMER_SLEEP, TIMER_DEADLINE, TIMER_EVENT };
 #define TIMER_BEHIND UINT32_MAX
 
 struct timer {
-	uint32_t
-		at; /* place in the heap, from 1; 0: not queued; TIMER_BEHIND: in its order's queue */
+	/* Place in the heap, from 1; 0: not queued; TIMER_BEHIND: in its order's queue. */
+	uint32_t at;
 	uint8_t kind;
 	bool background;
 };

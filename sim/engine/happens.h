@@ -54,8 +54,8 @@ struct happens_word {
 	uint32_t bytes;
 	uint8_t writes, reads;
 	struct happens_stamp sync[2]; /* released at system scope; at a narrower one */
-	struct happens_stamp
-		relaxed; /* what the last store would have published, had it released */
+	/* What the last store would have published, had it released. */
+	struct happens_stamp relaxed;
 	uint64_t relaxed_record;
 	struct happens_seen write[HAPPENS_WORD_SEEN], read[HAPPENS_WORD_SEEN];
 };
