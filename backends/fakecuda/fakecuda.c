@@ -329,42 +329,53 @@ void fc_who(char who[FC_WHO_BYTES])
 	snprintf(who, FC_WHO_BYTES, "%s", self->name ? self->name : "?");
 }
 
-static void report_format(char *text, size_t bytes, const char *fmt, va_list ap)
+/* Who speaks. */
+static void report_prefix(char *text, size_t bytes)
 {
 	struct os_self *self = os_self();
-	int n = snprintf(text, bytes, "fakecuda: %s (%s): ", self->name,
-			 self->proc ? self->proc->name : "no process");
-	vsnprintf(text + n, bytes - (size_t)n, fmt, ap);
+
+	snprintf(text, bytes, "fakecuda: %s (%s): ", self->name,
+		 self->proc ? self->proc->name : "no process");
 }
 
 void fc_report(const char *fmt, ...)
 {
 	char text[640];
 	va_list ap;
+
+	report_prefix(text, sizeof text);
+	size_t n = strlen(text);
+
 	va_start(ap, fmt);
-	report_format(text, sizeof text, fmt, ap);
+	vsnprintf(text + n, sizeof text - n, fmt, ap);
 	va_end(ap);
 	os_log_line(text);
 }
 
+static void report_misuse(bool in_turn, const char *fmt, va_list ap)
+{
+	char who[160];
+
+	report_prefix(who, sizeof who);
+	sim_misuse_of(who, in_turn, fmt, ap);
+}
+
 void fc_misuse(const char *fmt, ...)
 {
-	char text[640];
 	va_list ap;
+
 	va_start(ap, fmt);
-	report_format(text, sizeof text, fmt, ap);
+	report_misuse(false, fmt, ap);
 	va_end(ap);
-	sim_misuse("%s", text);
 }
 
 void fc_misuse_in_turn(const char *fmt, ...)
 {
-	char text[640];
 	va_list ap;
+
 	va_start(ap, fmt);
-	report_format(text, sizeof text, fmt, ap);
+	report_misuse(true, fmt, ap);
 	va_end(ap);
-	sim_misuse_in_turn("%s", text);
 }
 
 _Noreturn void fc_unimplemented(const char *name)

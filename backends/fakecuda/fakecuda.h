@@ -299,7 +299,7 @@ void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU
 void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what CUDA leaves undefined, whatever the call returns: fails the run (sim_misuse). */
 void fc_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* ... and what programs mostly do because something else failed before (sim_misuse_in_turn). */
+/* ... and what programs mostly do because something else failed before (sim_misuse_of). */
 void fc_misuse_in_turn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fc_who(char who[FC_WHO_BYTES]);
 _Noreturn void fc_unimplemented(const char *name);

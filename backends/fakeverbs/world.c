@@ -26,13 +26,11 @@ void hca_say(const char *fmt, ...)
 
 void hca_misuse(const char *fmt, ...)
 {
-	char line[480];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
+	sim_misuse_of("fakeverbs: ", false, fmt, ap);
 	va_end(ap);
-	sim_misuse("fakeverbs: %s", line);
 }
 
 bool hca_alone;

@@ -15,6 +15,7 @@ struct engine eng;
 struct sim_mode sim_mode;
 static void engine_write_fail_choices(void);
 static void engine_late_canary(void);
+static void engine_misuse_awaited(void);
 static void (*failure_hook[FAILURE_HOOKS])(FILE *out);
 static int failure_hooks;
 
@@ -195,11 +196,16 @@ enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
 		threads_run(main_fn, arg);
 	if (eng.config.canary_step && engine_in_sim() && eng.verdict == SIM_PASS)
 		engine_late_canary();
+	if (eng.verdict == SIM_PASS)
+		engine_misuse_awaited();
 	eng.phase = ENGINE_OVER;
 	engine_write_fail_choices();
 	if (eng.config.choices_out && engine_in_sim() && choice_write(eng.config.choices_out) &&
 	    eng.verdict == SIM_PASS)
 		eng.verdict = SIM_USAGE;
+	/* what was only noted, and is wrong for whoever runs it */
+	if (eng.verdict == SIM_PASS && eng.failed && eng.failure.verdict == SIM_WRONG_RESULT)
+		eng.verdict = SIM_WRONG_RESULT;
 	return eng.verdict;
 }
 
@@ -550,32 +556,68 @@ bool sim_is_upset(void)
 	return eng.upset || sim_faults_fired() != 0;
 }
 
-void sim_misuse(const char *fmt, ...)
-{
-	char line[512];
-	va_list ap;
+/* ---- misuse --------------------------------------------------------------------------------- */
 
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
-	va_end(ap);
-	os_log_line(line);
-	sim_note_failure(SIM_WRONG_RESULT, "misuse", -1, "%s", line);
+void sim_expect_misuse(const char *words)
+{
+	for (size_t i = 0; i < ARRAY_LEN(eng.awaited); i++)
+		if (!eng.awaited[i].words) {
+			eng.awaited[i].words = words;
+			return;
+		}
+	engine_fail(SIM_USAGE, "usage", "sim_expect_misuse: %zu are awaited already",
+		    ARRAY_LEN(eng.awaited));
 }
 
-void sim_misuse_in_turn(const char *fmt, ...)
+/* Does the test wait for it? */
+static bool engine_misuse_met(const char *line)
+{
+	bool met = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(eng.awaited) && eng.awaited[i].words; i++)
+		if (strstr(line, eng.awaited[i].words)) {
+			__atomic_store_n(&eng.awaited[i].met, true, __ATOMIC_RELAXED);
+			met = true;
+		}
+	return met;
+}
+
+/* The run ended well, so what the test is about was not noticed. */
+static void engine_misuse_awaited(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(eng.awaited) && eng.awaited[i].words; i++)
+		if (!eng.awaited[i].met && eng.verdict == SIM_PASS) {
+			char text[256];
+
+			snprintf(text, sizeof text, "nobody complained of '%s', as was expected",
+				 eng.awaited[i].words);
+			engine_report(SIM_WRONG_RESULT, "no-misuse", text);
+			eng.verdict = SIM_WRONG_RESULT;
+		}
+}
+
+void sim_misuse_of(const char *who, bool in_turn, const char *fmt, va_list ap)
 {
 	bool first = !eng.failed;
-	char line[512];
+	char line[640];
+	int n = snprintf(line, sizeof line, "%s", who);
+
+	vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
+	os_log_line(line);
+	if ((in_turn && !first) || engine_misuse_met(line))
+		return;
+	sim_note_failure(SIM_WRONG_RESULT, "misuse", -1, "%s", line);
+	if (in_turn)
+		eng.in_turn = true;
+}
+
+void sim_misuse(const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
+	sim_misuse_of("", false, fmt, ap);
 	va_end(ap);
-	os_log_line(line);
-	if (!first)
-		return;
-	sim_note_failure(SIM_WRONG_RESULT, "misuse", -1, "%s", line);
-	eng.in_turn = true;
 }
 
 /* The run was over before the canary's step. */

@@ -156,7 +156,11 @@ struct engine {
 	struct sim_failure failure;
 	bool failed;  /* there is one */
 	bool upset;   /* sim_upset */
-	bool in_turn; /* the failure is one of sim_misuse_in_turn: the next one replaces it */
+	bool in_turn; /* the failure is misuse "in turn": the next one replaces it */
+	struct {
+		const char *words; /* NULL: none from here on */
+		bool met;
+	} awaited[8]; /* sim_expect_misuse */
 
 	struct task *main_task;
 	struct sim_task event_self; /* os_self() in event context */

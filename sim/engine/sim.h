@@ -17,6 +17,7 @@
 #ifndef SIM_ENGINE_SIM_H
 #define SIM_ENGINE_SIM_H
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/os/os.h"
@@ -145,7 +146,9 @@ enum sim_verdict {
 
 int sim_start(const struct sim_config *config);
 /* Runs main_fn as the first task ("main", process 0 of the real or simulated world) until it
- * returned and no foreground task is left, or until no progress is possible. */
+ * returned and no foreground task is left, or until no progress is possible. A wrong result that was
+ * noted meanwhile, as misuse is, is the verdict of a run that would pass; other noted failures are
+ * their noter's to judge. */
 enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg);
 /* Releases everything; tasks still alive are discarded without running. */
 void sim_stop(void);
@@ -217,12 +220,18 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
 		      ...) __attribute__((format(printf, 4, 5)));
 /* Something was done to a double that its API leaves undefined, by a call that cannot say so itself
  * or whose result callers may drop: a line of the log, and a failure of the class "misuse" that
- * does not end the run. Doubles only report what hardware or driver would punish, never what a
- * fault of the plan did. Any task, any event. */
+ * does not end the run, and is its verdict if nothing else is. Doubles only report what hardware or
+ * driver would punish, never what a fault of the plan did. Any task, any event. */
 void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same for what a program mostly does because something else went wrong before, like freeing
- * what others still use: whatever fails the run later stands before it, and is its failure. */
-void sim_misuse_in_turn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same for doubles: `who` stands before the line. `in_turn`: what a program mostly does because
+ * something else went wrong before, like freeing what others still use: whatever fails the run later
+ * stands before it, and is its failure. */
+void sim_misuse_of(const char *who, bool in_turn, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
+/* For a test that breaks a rule on purpose, before it does: misuse whose line has these words (of a
+ * literal) is logged and fails nothing. A run that passes otherwise and had none of it does not
+ * pass. */
+void sim_expect_misuse(const char *words);
 /* A return address in words, for reports: "main+0x2a"; "?": not known. Slow. */
 void sim_call_site(const void *caller, char *out, size_t bytes);
 bool sim_under_debugger(void);

@@ -114,8 +114,12 @@ static void buffers_rank(int32_t rank, int32_t nranks, void *arg)
 /* Several orders; returns the last failure's message, "" if there was none. */
 static const char *run(void (*body)(struct buffers *), uint32_t ranks, enum sim_engine engine)
 {
-	struct ranks_config c = {
-		.hosts = 1, .per_host = ranks, .per_proc = ranks, .engine = engine, .seed = 1};
+	struct ranks_config c = {.hosts = 1,
+				 .per_host = ranks,
+				 .per_proc = ranks,
+				 .engine = engine,
+				 .seed = 1,
+				 .misuse = true};
 
 	for (; c.seed <= (engine == SIM_ENGINE_SIM ? 4 : 1); c.seed++) {
 		ranks_run(&c, buffers_rank, (void *)body);

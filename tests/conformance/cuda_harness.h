@@ -70,6 +70,8 @@ static inline void ch_run_once(enum sim_engine engine, uint64_t seed, const stru
 	ck_assert_int_eq(world_create(&world), 0);
 	ck_assert_int_eq(sim_run(ch_main, NULL), SIM_PASS);
 	ck_assert_uint_eq(world_destroy(), w->leaks);
+	/* also what was noted as the world ended */
+	ck_assert_msg(!sim_failure(), "%s", sim_failure() ? sim_failure()->message : "");
 	sim_stop();
 }
 
@@ -153,6 +155,13 @@ static inline void ch_capture_end(struct ch_capture *c)
 			      cudaGetErrorName(said_), cudaGetErrorName(error));                   \
 		ck_assert_msg(strstr(c_.text, words) != NULL, "%s: said \"%s\"", #call, c_.text);  \
 		(void)cudaGetLastError();                                                          \
+	} while (0)
+
+/* The same where CUDA leaves undefined what happens: misuse, which the test wants. */
+#define CU_MISUSE(call, error, words)                                                              \
+	do {                                                                                       \
+		sim_expect_misuse(words);                                                          \
+		CU_SAYS(call, error, words);                                                       \
 	} while (0)
 
 /* A function that ends the program: runs in a child; returns its exit status and what it said. */

@@ -98,11 +98,11 @@ CH_TEST(double_free_names_the_allocation)
 {
 	char *p = ch_malloc(4096);
 
-	CU_SAYS(cudaFree(p + 512), cudaErrorInvalidValue,
-		"allocation #1, cudaMalloc of 4096 bytes");
+	CU_MISUSE(cudaFree(p + 512), cudaErrorInvalidValue,
+		  "allocation #1, cudaMalloc of 4096 bytes");
 	CU(cudaFree(p));
-	CU_SAYS(cudaFree(p), cudaErrorInvalidValue, "freed");
-	CU_SAYS(cudaFree((void *)&p), cudaErrorInvalidValue, "not GPU memory");
+	CU_MISUSE(cudaFree(p), cudaErrorInvalidValue, "freed");
+	CU_MISUSE(cudaFree((void *)&p), cudaErrorInvalidValue, "not GPU memory");
 }
 
 CH_TEST(address_range_is_the_whole_allocation)
@@ -161,8 +161,8 @@ CH_TEST(plain_memory_is_unregistered)
 	CU(cudaPointerGetAttributes(&a, &local));
 	ck_assert_int_eq(a.type, cudaMemoryTypeUnregistered);
 	CU_SAYS(cudaHostGetDevicePointer(&dev, &local, 0), cudaErrorInvalidValue, "not pinned");
-	CU_SAYS(cudaFreeHost(&local), cudaErrorInvalidValue, "cudaHostAlloc");
-	CU_SAYS(cudaHostUnregister(&local), cudaErrorHostMemoryNotRegistered, "registered");
+	CU_MISUSE(cudaFreeHost(&local), cudaErrorInvalidValue, "cudaHostAlloc");
+	CU_MISUSE(cudaHostUnregister(&local), cudaErrorHostMemoryNotRegistered, "registered");
 }
 
 CH_TEST(registered_memory_cannot_be_registered_twice)
@@ -178,9 +178,9 @@ CH_TEST(registered_memory_cannot_be_registered_twice)
 	CU(cudaHostRegister(p + 8192, 4096, 0));
 	CU(cudaPointerGetAttributes(&a, p + 5000));
 	ck_assert_int_eq(a.type, cudaMemoryTypeHost);
-	CU_FAILS(cudaHostUnregister(p + 4097), cudaErrorInvalidValue);
+	CU_MISUSE(cudaHostUnregister(p + 4097), cudaErrorInvalidValue, "registered");
 	CU(cudaHostUnregister(p + 4096));
-	CU_FAILS(cudaHostUnregister(p + 4096), cudaErrorHostMemoryNotRegistered);
+	CU_MISUSE(cudaHostUnregister(p + 4096), cudaErrorHostMemoryNotRegistered, "registered");
 	CU(cudaPointerGetAttributes(&a, p + 5000));
 	ck_assert_int_eq(a.type, cudaMemoryTypeUnregistered);
 	CU(cudaHostUnregister(p));
@@ -194,7 +194,7 @@ CH_TEST(host_register_of_device_memory_is_invalid)
 
 	CU_SAYS(cudaHostRegister(p, 4096, 0), cudaErrorInvalidValue, "a device pointer");
 	CU_FAILS(cudaHostRegister(NULL, 4096, 0), cudaErrorInvalidValue);
-	CU_FAILS(cudaFreeHost(p), cudaErrorInvalidValue);
+	CU_MISUSE(cudaFreeHost(p), cudaErrorInvalidValue, "got from cudaHostAlloc");
 	CU(cudaFree(p));
 }
 

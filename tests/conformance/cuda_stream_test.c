@@ -257,8 +257,8 @@ CH_TEST(event_destroyed_in_flight_still_orders)
 	gate_open();
 	CU(cudaDeviceSynchronize());
 	log_expect(2, (uint64_t[]){1, 2});
-	CU_SAYS(cudaEventQuery(e), cudaErrorInvalidResourceHandle, "no event");
-	CU_SAYS(cudaStreamQuery(b), cudaErrorInvalidResourceHandle, "no stream");
+	CU_MISUSE(cudaEventQuery(e), cudaErrorInvalidResourceHandle, "no event");
+	CU_MISUSE(cudaStreamQuery(b), cudaErrorInvalidResourceHandle, "no stream");
 	CU(cudaStreamDestroy(a));
 	CU(cudaFreeHost(order_log));
 }
@@ -384,7 +384,8 @@ CH_TEST(stream_properties)
 	CU_FAILS(cudaStreamDestroy(0), cudaErrorInvalidResourceHandle);
 	CU(cudaStreamDestroy(s));
 	CU(cudaStreamDestroy(low));
-	CU_FAILS(cudaStreamSynchronize((cudaStream_t)&least), cudaErrorInvalidResourceHandle);
+	CU_MISUSE(cudaStreamSynchronize((cudaStream_t)&least), cudaErrorInvalidResourceHandle,
+		  "no stream");
 }
 
 /* A callback runs as a task: it may wait, and others run meanwhile. */

@@ -103,6 +103,7 @@ VH_TEST(deregistering_under_an_outstanding_request_fails_it)
 	w.sge.lkey = mr->lkey;
 	vh_link(0, false);
 	ck_assert_int_eq(vh_post(a->qp, &w.wr), 0);
+	sim_expect_misuse("verbs-mr-in-use");
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 	vh_link(0, true);
 	vh_recv(&h, 1, 1, 0, 100);

@@ -132,6 +132,7 @@ VH_TEST(a_completion_queue_that_runs_over_ends_its_queue_pairs)
 
 	o.cqe = 4;
 	vh_pair(&h, &o);
+	sim_expect_misuse("verbs-cq-overrun");
 	for (uint32_t i = 0; i < 8; i++)
 		vh_send(&h, 0, IBV_WR_RDMA_WRITE, i, 0, 10);
 	expect_event(&h.end[0], IBV_EVENT_CQ_ERR);

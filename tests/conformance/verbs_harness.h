@@ -94,6 +94,8 @@ static inline void vh_run_once(enum sim_engine engine, uint64_t seed, const char
 	ck_assert_int_eq(world_create(&world), 0);
 	ck_assert_int_eq(sim_run(vh_main, &run), SIM_PASS);
 	ck_assert_uint_eq(world_destroy(), 0);
+	/* also what was noted as the world ended */
+	ck_assert_msg(!sim_failure(), "%s", sim_failure() ? sim_failure()->message : "");
 	sim_stop();
 }
 

@@ -210,6 +210,9 @@ VH_TEST(what_is_in_use_is_not_destroyed)
 	vh_make(&h, &vh_defaults);
 	struct vh_end *e = &h.end[0];
 
+	sim_expect_misuse("verbs-destroy-order: ibv_dealloc_pd");
+	sim_expect_misuse("verbs-destroy-order: ibv_destroy_cq");
+	sim_expect_misuse("verbs-close-leak");
 	ck_assert_int_eq(ibv_dealloc_pd(e->pd), EBUSY);
 	ck_assert_int_eq(ibv_destroy_cq(e->send_cq), EBUSY);
 	ck_assert_int_eq(ibv_destroy_cq(e->recv_cq), EBUSY);

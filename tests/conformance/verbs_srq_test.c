@@ -139,6 +139,7 @@ VH_TEST(the_shared_queues_domain_says_which_keys_are_good)
 	srq_send(&s, 0, IBV_WR_SEND, 4, 0, 100);
 	vh_expect(s.h.end[0].send_cq, 4, IBV_WC_REM_OP_ERR, NULL);
 	vh_expect(e->recv_cq, 2, IBV_WC_LOC_PROT_ERR, NULL);
+	sim_expect_misuse("verbs-destroy-order: ibv_dealloc_pd");
 	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
 	for (int side = 0; side < 2; side++)
 		ck_assert_int_eq(ibv_destroy_qp(s.qp[0][side]), 0);
@@ -195,6 +196,7 @@ VH_TEST(a_shared_queue_in_use_is_busy_and_has_no_other_way_in)
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad = NULL;
 
 	shared_make(&s, &vh_defaults, NULL);
+	sim_expect_misuse("verbs-destroy-order: ibv_destroy_srq");
 	ck_assert_int_eq(ibv_destroy_srq(s.srq), EBUSY);
 	ck_assert_int_eq(ibv_post_recv(s.qp[0][1], &wr, &bad), EINVAL);
 	ck_assert_ptr_eq(bad, &wr);

@@ -221,6 +221,35 @@ START_TEST(sim_fail_ends_the_run_with_its_verdict)
 }
 END_TEST
 
+static void misuse_main(void *arg)
+{
+	const char *const *words = arg;
+
+	for (; *words; words++)
+		sim_expect_misuse(*words);
+	sim_misuse("ibv_x: the queue is of another process");
+	sim_misuse("ibv_y: this is no queue");
+}
+
+START_TEST(misuse_that_nobody_expected_is_the_verdict)
+{
+	static const char *const none[] = {NULL}, *const one[] = {"ibv_x: the queue", NULL};
+	static const char *const both[] = {"ibv_x:", "is no queue", NULL};
+	static const char *const more[] = {"ibv_", "ibv_z:", NULL};
+	struct sim_config c = sim();
+
+	for (int i = 0; i < 2; i++) {
+		c.engine = i ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM;
+		ck_assert_int_eq(child_run(c, misuse_main, (void *)none), SIM_WRONG_RESULT);
+		ck_assert_int_eq(child_run(c, misuse_main, (void *)one), SIM_WRONG_RESULT);
+		ck_assert_int_eq(child_run(c, misuse_main, (void *)both), SIM_PASS);
+		expect_said("ibv_x: the queue is of another process");
+		ck_assert_int_eq(child_run(c, misuse_main, (void *)more), SIM_WRONG_RESULT);
+		expect_said("nobody complained of 'ibv_z:', as was expected");
+	}
+}
+END_TEST
+
 static void segv_main(void *arg)
 {
 	volatile int *volatile nowhere = (volatile int *)8;
@@ -392,6 +421,7 @@ int main(void)
 	tcase_add_test(t, no_progress_within_the_budget_is_a_livelock);
 	tcase_add_test(t, background_activity_does_not_hide_a_deadlock);
 	tcase_add_test(t, sim_fail_ends_the_run_with_its_verdict);
+	tcase_add_test(t, misuse_that_nobody_expected_is_the_verdict);
 	tcase_add_test(t, crash_names_the_task_and_exits_with_its_code);
 	tcase_add_test(t, stack_overflow_is_named);
 	tcase_add_test(t, failing_run_leaves_choices_waits_explanation_and_core);

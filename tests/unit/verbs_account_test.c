@@ -30,7 +30,9 @@ static const char *said(void (*body)(void *))
 	ck_assert_int_eq(world_create(&world), 0);
 	queue = (struct hca_queue){.size = SLOTS, .stride = sizeof(struct hca_wqe)};
 	queue.ring = world_arena_offset(world_arena_alloc(SLOTS * sizeof(struct hca_wqe), "slots"));
-	ck_assert_int_eq(sim_run(body, NULL), SIM_PASS);
+	enum sim_verdict verdict = sim_run(body, NULL);
+
+	ck_assert_int_eq(verdict, sim_failure() ? SIM_WRONG_RESULT : SIM_PASS);
 	ck_assert_uint_eq(world_destroy(), 0);
 	sim_stop();
 	if (!sim_failure())
