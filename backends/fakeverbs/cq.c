@@ -7,8 +7,6 @@
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
 
-#define HCA_POLL_BATCH 32
-
 static void hca_cq_init(struct hca_cq *cq, const struct hca_context *context, uint64_t ring,
 			uint32_t size)
 {
@@ -321,7 +319,7 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 
 /* ---- polling -------------------------------------------------------------------------------- */
 
-void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
+static inline void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 {
 	*wc = (struct ibv_wc){.wr_id = e->wr_id,
 			      .status = (enum ibv_wc_status)e->status,
@@ -343,6 +341,13 @@ void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 	wc->opcode = (enum ibv_wc_opcode)0x5a;
 	wc->byte_len = 0xdeadbeef;
 }
+
+#define HCA_POLL_BATCH 32
+
+struct hca_taken {
+	uint64_t token;
+	uint32_t srq, srq_generation; /* as in the completion */
+};
 
 /* The program polled this: slots before `slot` of that work queue are free. Under the lock of the
  * completion queue, which is the only one that the work queue completes to. */
@@ -373,30 +378,43 @@ bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv)
 	return false;
 }
 
-int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n)
+/* What is to be done for completions that were taken, when the queue's lock is gone. */
+static void hca_cq_taken(const struct hca_taken *taken, int n)
 {
+	for (int i = 0; i < n; i++) {
+		const void *token = (const void *)(uintptr_t)taken[i].token;
+
+		mem_acquire(token);
+		mem_forget(token);
+		if (taken[i].srq)
+			hca_srq_give(taken[i].srq - 1, taken[i].srq_generation);
+	}
+}
+
+int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int n, uint64_t *timestamp)
+{
+	struct hca_taken taken[HCA_POLL_BATCH];
 	uint32_t tail, srqs = 0;
 	int got = 0;
 
+	ASSERT(n <= HCA_POLL_BATCH);
 	if (!hca_cq_lock_unless_stopped(cq))
 		return 0;
 	if (cq->armed_over)
 		hca_cq_arm_over(cq, false);
 	for (tail = cq->tail; got < n && tail != cq->shown; got++, tail++) {
-		e[got] = *hca_cqe_at(cq, tail);
-		hca_cqe_release(&e[got]);
-		srqs |= e[got].srq;
+		const struct hca_cqe *e = hca_cqe_at(cq, tail);
+
+		hca_wc_fill(&wc[got], e);
+		hca_cqe_release(e);
+		taken[got] = (struct hca_taken){e->token, e->srq, e->srq_generation};
+		srqs |= e->srq;
+		*timestamp = e->timestamp;
 	}
 	hca_cq_taken_until(cq, tail);
 	hca_unlock(&cq->item.lock);
-	for (int i = 0; i < got; i++) {
-		const void *token = (const void *)(uintptr_t)e[i].token;
-
-		mem_acquire(token);
-		mem_forget(token);
-		if (srqs && e[i].srq)
-			hca_srq_give(e[i].srq - 1, e[i].srq_generation);
-	}
+	if (UNLIKELY(srqs || mem_on))
+		hca_cq_taken(taken, got);
 	return got;
 }
 
@@ -411,13 +429,12 @@ static bool hca_cq_is_idle(const struct hca_cq *cq)
 
 static int hca_poll_some(struct hca_cq *cq, int want, struct ibv_wc *wc)
 {
-	struct hca_cqe batch[HCA_POLL_BATCH];
+	uint64_t timestamp;
 	int n = 0, got;
 
 	do {
-		got = hca_cq_pop(cq, batch, MIN_OF(want - n, HCA_POLL_BATCH));
-		for (int i = 0; i < got; i++)
-			hca_wc_fill(&wc[n++], &batch[i]);
+		got = hca_cq_pop(cq, wc + n, MIN_OF(want - n, HCA_POLL_BATCH), &timestamp);
+		n += got;
 	} while (got == HCA_POLL_BATCH && n < want);
 	return n;
 }
@@ -436,7 +453,7 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 	int n = want > 0 && !hca_cq_is_idle(cq) ? hca_poll_some(cq, want, wc) : 0;
 
 	if (n)
-		os_poll_hit();
+		hca_poll_hit();
 	else if (hca_far)
 		hca_far_idle();
 	sim_events_drain();

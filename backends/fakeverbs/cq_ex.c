@@ -56,17 +56,13 @@ static void hca_cq_ex_leave(struct hca_cq_handle *h)
 
 static int hca_cq_ex_take(struct hca_cq_handle *h)
 {
-	struct hca_cqe e;
-
 	if (hca_poll_fault(h->hca, &h->ibv))
 		return EIO;
-	if (!hca_cq_pop(h->hca, &e, 1))
+	if (!hca_cq_pop(h->hca, &h->wc, 1, &h->timestamp))
 		return ENOENT;
-	hca_wc_fill(&h->wc, &e);
-	h->timestamp = e.timestamp;
 	h->ex.status = h->wc.status;
 	h->ex.wr_id = h->wc.wr_id;
-	os_poll_hit();
+	hca_poll_hit();
 	return 0;
 }
 

@@ -100,6 +100,12 @@ static inline void hca_charge(uint64_t ns)
 	if (UNLIKELY(!sim_is_calm()))
 		sim_charge_ns(ns);
 }
+/* A poll found something. */
+static inline void hca_poll_hit(void)
+{
+	if (UNLIKELY(sim_misses_are_counted()))
+		os_poll_hit();
+}
 static inline void hca_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c)
 {
 	if (!sim_is_plain())

@@ -87,9 +87,8 @@ static inline void hca_cq_arm_over(struct hca_cq *cq, bool over)
 /* A queue of at least that many entries; flags are enum ibv_create_cq_attr_flags. NULL and errno. */
 struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 				    const struct ibv_cq_init_attr_ex *a, uint32_t flags);
-/* Takes up to n completions, whose slots are free then. */
-int hca_cq_pop(struct hca_cq *cq, struct hca_cqe *e, int n);
-void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e);
+/* Takes up to n completions (32 at most), whose slots are free then; and the last one's time. */
+int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int n, uint64_t *timestamp);
 /* The fault site of a poll; true: it fails. */
 bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv);
 int hca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
@@ -155,6 +154,11 @@ static inline struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t cou
 {
 	return (struct hca_wqe *)((char *)world_arena_at(q->ring) +
 				  (uint64_t)(counter & (q->size - 1)) * q->stride);
+}
+/* Is there one for another request? */
+static inline bool hca_queue_has_slot(const struct hca_queue *q)
+{
+	return q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size;
 }
 /* A ring for that many requests at least; ENOMEM. Not thread-safe. */
 int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes);

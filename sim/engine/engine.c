@@ -70,6 +70,7 @@ static void engine_mode_start(void)
 	sim_mode.plain = !engine_in_sim() && !eng.any_faults && !eng.config.trace_path;
 	__atomic_store_n(&sim_mode.calm, sim_mode.plain, __ATOMIC_RELAXED);
 	__atomic_store_n(&sim_mode.heard, engine_in_sim(), __ATOMIC_RELAXED);
+	__atomic_store_n(&sim_mode.missed, engine_in_sim(), __ATOMIC_RELAXED);
 }
 
 void engine_mode_upset(void)

@@ -299,7 +299,7 @@ void sim_events_cancel_object(const void *object)
 	}
 }
 
-void sim_events_drain(void)
+void sim_events_drain_queued(void)
 {
 	if (!engine_in_sim())
 		threads_events_drain();

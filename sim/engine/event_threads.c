@@ -10,6 +10,8 @@
 
 #include "sim/engine/engine_internal.h"
 
+uint32_t sim_events_queued;
+
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -58,6 +60,7 @@ static void event_post_timer(const struct sim_event *init, const struct sim_even
 static void queue_count(struct thread_part *part, int32_t by)
 {
 	__atomic_store_n(&part->queued, part->queued + (uint32_t)by, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&sim_events_queued, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
 static void event_post_work(const struct sim_event *init, struct sim_event **handle)

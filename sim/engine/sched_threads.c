@@ -465,6 +465,8 @@ static void threads_sleep(uint64_t ns)
 		t->pub.wake_ns = 0;
 		return;
 	}
+	if (UNLIKELY(!sim_misses_are_counted()))
+		__atomic_store_n(&sim_mode.missed, true, __ATOMIC_RELAXED);
 	t = threads_part()->task;
 	threads_events_drain();
 	for (;;) {

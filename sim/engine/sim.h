@@ -165,6 +165,7 @@ struct sim_mode {
 	bool calm;   /* see sim_is_calm; may end at any moment */
 	bool faults; /* there is a plan, or sites are counted */
 	bool heard;  /* see sim_posts_are_heard */
+	bool missed; /* see sim_misses_are_counted */
 };
 extern struct sim_mode sim_mode;
 
@@ -186,6 +187,11 @@ static inline bool sim_is_calm(void)
 static inline bool sim_posts_are_heard(void)
 {
 	return __atomic_load_n(&sim_mode.heard, __ATOMIC_RELAXED);
+}
+/* Has os_poll_hit anything to end? Under `threads` only from the first os_poll_miss on. */
+static inline bool sim_misses_are_counted(void)
+{
+	return __atomic_load_n(&sim_mode.missed, __ATOMIC_RELAXED);
 }
 const char *sim_strategy_name(void); /* "portfolio:pct" once drawn */
 bool sim_memory_order_on(void);      /* the memory-order adversary, in this run */
@@ -347,7 +353,13 @@ void sim_event_post(const struct sim_event_attr *attr, void (*step)(void *object
 bool sim_event_cancel(struct sim_event *handle);
 /* Cancels every pending event of the object. */
 void sim_events_cancel_object(const void *object);
-void sim_events_drain(void); /* sim: nothing to do */
+extern uint32_t sim_events_queued; /* threads: not yet run, of all OS threads; sim: 0 */
+void sim_events_drain_queued(void);
+static inline void sim_events_drain(void) /* sim: nothing to do */
+{
+	if (UNLIKELY(__atomic_load_n(&sim_events_queued, __ATOMIC_RELAXED) != 0))
+		sim_events_drain_queued();
+}
 
 /* ---- virtual time --------------------------------------------------------------------------- */
 

@@ -201,10 +201,15 @@ static void bench_threads(void *arg)
 {
 	static const uint32_t sizes[] = {65536, 1 << 20};
 	const int n = 1000;
+	const char *only = arg;
 	struct bench b;
 
-	(void)arg;
 	bench_make(&b, IBV_MTU_4096, 0);
+	if (only) {
+		bench_stream(&b, 8, (int)strtoul(only, NULL, 10), 1, 1);
+		bench_end(&b);
+		return;
+	}
 	double one = (double)bench_stream(&b, 8, n, 1, SHORT_ROUNDS) / n;
 	double many = (double)bench_stream(&b, 8, n, DEPTH, SHORT_ROUNDS) / n;
 
@@ -276,15 +281,17 @@ static int bench_run(enum sim_engine engine, void (*fn)(void *), void *arg)
 	return verdict;
 }
 
-/* "threads" or "sim": only that one; "sim N": its row N alone, and once, for a profiler. */
+/* "threads" or "sim": only that one. For a profiler: "sim N": its row N alone, and once; "threads N": N
+ * times 8 bytes, one after the other. */
 int main(int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : "";
+	char *part = argc > 2 ? argv[2] : NULL;
 	int rc = 0;
 
 	if (strcmp(only, "sim") != 0)
-		rc = bench_run(SIM_ENGINE_THREADS, bench_threads, NULL);
+		rc = bench_run(SIM_ENGINE_THREADS, bench_threads, part);
 	if (!rc && strcmp(only, "threads") != 0)
-		rc = bench_run(SIM_ENGINE_SIM, bench_sim, argc > 2 ? argv[2] : NULL);
+		rc = bench_run(SIM_ENGINE_SIM, bench_sim, part);
 	return rc;
 }
