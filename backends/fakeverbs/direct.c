@@ -7,6 +7,10 @@
  * to the long way of requester.c and responder.c, which finds and reports it. What both must agree on
  * when they take turns is kept: packet numbers, receives, completions in order.
  *
+ * A request comes here as the program wrote it (hca_direct_post), and then its slot in the send queue
+ * only says what it was; or from its slot (hca_direct), where requests of ibv_wr_* and those that had
+ * to wait lie.
+ *
  * Two queue pairs are locked here, the poster's first. The other is only tried, so that two posters
  * who mean each other do not wait.
  */
@@ -64,12 +68,10 @@ static bool hca_direct_idle(const struct hca_qp *qp)
 static struct hca_qp *hca_direct_find(struct hca_qp *qp)
 {
 	struct hca_qp *peer = qp->peer ? hca_slab_at(&hca_world()->qp, qp->peer - 1) : NULL;
-	uint32_t generation = qp->peer_generation;
 
-	if (peer && __atomic_load_n(&peer->item.generation, __ATOMIC_ACQUIRE) == generation &&
-	    hca_try_lock(&peer->item.lock)) {
-		if (__atomic_load_n(&peer->item.generation, __ATOMIC_ACQUIRE) == generation &&
-		    peer->sq.ring && peer->number == qp->dest_qpn && peer->port == qp->dest_port)
+	if (peer && hca_try_lock(&peer->item.lock)) {
+		if (hca_qp_is(peer, qp->peer_generation) && peer->number == qp->dest_qpn &&
+		    peer->port == qp->dest_port)
 			return peer;
 		hca_unlock(&peer->item.lock);
 	}
@@ -100,156 +102,258 @@ static struct hca_qp *hca_direct_peer(struct hca_qp *qp)
 	return NULL;
 }
 
+/* Everything is as on a good day: the peer, locked. NULL: the long way. */
+static struct hca_qp *hca_direct_begin(struct hca_qp *qp)
+{
+	if (!sim_is_plain() || !hca_world()->port[qp->port].short_way || !hca_direct_idle(qp) ||
+	    !hca_direct_path(qp))
+		return NULL;
+	return hca_direct_peer(qp);
+}
+
 /* ---- what ----------------------------------------------------------------------------------- */
 
-/* The one buffer of a request: inline, or a single entry of plain host memory. */
-static bool hca_direct_local(const struct hca_qp *qp, const struct hca_wqe *e, uint32_t access,
-			     struct hca_direct_place *at, const void **data)
-{
-	*at = (struct hca_direct_place){.mr = NULL};
-	*data = e + 1;
-	if (!e->bytes || (e->flags & IBV_SEND_INLINE))
-		return true;
-	const struct ibv_sge *sge = hca_wqe_sges((struct hca_wqe *)(uintptr_t)e);
+/* A request that has one buffer at most. */
+struct hca_direct_ask {
+	uint32_t opcode, flags, rkey, imm;
+	uint64_t remote_address, bytes;
+	const struct ibv_sge *sge; /* NULL: inline, or no bytes */
+	const void *data;          /* inline */
+};
 
-	if (e->sge_count != 1 ||
-	    !hca_direct_hold(at, qp->pd, sge->lkey, sge->addr, sge->length, access))
+/* Whatever needs more than this to be judged is left to hca_post_stage. */
+static bool hca_direct_ask_of_program(const struct hca_qp *qp, const struct ibv_send_wr *wr,
+				      struct hca_direct_ask *ask)
+{
+	const unsigned int known =
+		IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+	bool inlined = wr->send_flags & IBV_SEND_INLINE;
+
+	if (wr->opcode > IBV_WR_RDMA_READ || (wr->send_flags & ~known) || wr->num_sge < 0 ||
+	    (uint32_t)wr->num_sge > MIN_OF(qp->sq.sge_max, 1u))
+		return false;
+	uint64_t bytes = wr->num_sge ? wr->sg_list->length : 0;
+
+	*ask = (struct hca_direct_ask){
+		.opcode = wr->opcode,
+		.flags = wr->send_flags,
+		.rkey = wr->wr.rdma.rkey,
+		.imm = wr->imm_data,
+		.remote_address = wr->wr.rdma.remote_addr,
+		.bytes = bytes,
+		.sge = bytes && !inlined ? wr->sg_list : NULL,
+		.data = bytes ? (const void *)(uintptr_t)wr->sg_list->addr : NULL,
+	};
+	return !inlined || (bytes <= qp->sq.inline_max && wr->opcode != IBV_WR_RDMA_READ);
+}
+
+static bool hca_direct_ask_of_slot(struct hca_wqe *e, struct hca_direct_ask *ask)
+{
+	bool inlined = e->flags & IBV_SEND_INLINE;
+
+	*ask = (struct hca_direct_ask){
+		.opcode = e->opcode,
+		.flags = e->flags,
+		.rkey = e->rkey,
+		.imm = e->imm,
+		.remote_address = e->remote_address,
+		.bytes = e->bytes,
+		.sge = e->bytes && !inlined ? hca_wqe_sges(e) : NULL,
+		.data = e + 1,
+	};
+	return !e->started && !e->status && (!ask->sge || e->sge_count == 1);
+}
+
+/* The one buffer of a request: inline, or a single entry of plain host memory. */
+static bool hca_direct_local(const struct hca_qp *qp, const struct hca_direct_ask *ask,
+			     uint32_t access, struct hca_direct_place *at, const void **data)
+{
+	*data = ask->data;
+	if (!ask->sge)
+		return true;
+	if (!hca_direct_hold(at, qp->pd, ask->sge->lkey, ask->sge->addr, ask->bytes, access))
 		return false;
 	*data = hca_direct_address(at);
 	return true;
 }
 
-static bool hca_direct_write(struct hca_qp *peer, const struct hca_wqe *e, const void *data)
+/* To where these bytes belong at the peer. */
+static bool hca_direct_put(uint32_t pd, uint32_t key, uint64_t iova, const void *data,
+			   uint64_t bytes, uint32_t access)
 {
 	struct hca_direct_place to;
 
-	if (!(peer->access & IBV_ACCESS_REMOTE_WRITE))
-		return false;
-	if (!e->bytes)
+	if (!bytes)
 		return true;
-	if (!hca_direct_hold(&to, peer->pd, e->rkey, e->remote_address, e->bytes,
-			     IBV_ACCESS_REMOTE_WRITE))
+	if (bytes <= HCA_FEW_BYTES && hca_mr_write_few(pd, key, iova, data, bytes, access))
+		return true;
+	if (!hca_direct_hold(&to, pd, key, iova, bytes, access))
 		return false;
-	int rc = hca_mr_write(to.mr, to.iova, data, e->bytes);
+	int rc = hca_mr_write(to.mr, to.iova, data, bytes);
 
 	hca_mr_release(to.mr);
 	return rc == 0;
 }
 
-static bool hca_direct_read(struct hca_qp *qp, struct hca_qp *peer, const struct hca_wqe *e,
-			    struct hca_direct_place *local)
+static bool hca_direct_write(const struct hca_qp *peer, const struct hca_direct_ask *ask,
+			     const void *data)
+{
+	return (peer->access & IBV_ACCESS_REMOTE_WRITE) &&
+	       hca_direct_put(peer->pd, ask->rkey, ask->remote_address, data, ask->bytes,
+			      IBV_ACCESS_REMOTE_WRITE);
+}
+
+static bool hca_direct_read(const struct hca_qp *qp, const struct hca_qp *peer,
+			    const struct hca_direct_ask *ask, const struct hca_direct_place *local)
 {
 	struct hca_direct_place from;
 
 	if (!(peer->access & IBV_ACCESS_REMOTE_READ) || !peer->max_dest_rd_atomic ||
 	    !qp->max_rd_atomic)
 		return false;
-	if (!e->bytes)
+	if (!ask->bytes)
 		return true;
-	if (!hca_direct_hold(&from, peer->pd, e->rkey, e->remote_address, e->bytes,
+	if (!hca_direct_hold(&from, peer->pd, ask->rkey, ask->remote_address, ask->bytes,
 			     IBV_ACCESS_REMOTE_READ))
 		return false;
 	/* from where the kernel or a window has to help, to plain memory here */
 	int rc = hca_is_here(from.mr->item.proc)
-			 ? hca_mr_write(local->mr, local->iova, hca_direct_address(&from), e->bytes)
+			 ? hca_mr_write(local->mr, local->iova, hca_direct_address(&from),
+					ask->bytes)
 			 : hca_mr_read(from.mr, from.iova,
-				       (void *)(uintptr_t)hca_direct_address(local), e->bytes);
+				       (void *)(uintptr_t)hca_direct_address(local), ask->bytes);
 
 	hca_mr_release(from.mr);
 	return rc == 0;
 }
 
 /* Into the peer's next receive, if that has one entry with room. */
-static bool hca_direct_send(struct hca_qp *peer, const struct hca_wqe *e, const void *data)
+static bool hca_direct_send(const struct hca_qp *peer, const struct hca_direct_ask *ask,
+			    const void *data)
 {
-	struct hca_direct_place to;
-
 	if (peer->srq || peer->rq.done == peer->rq.head)
 		return false;
 	struct hca_wqe *receive = hca_wqe_at(&peer->rq, peer->rq.done);
 	const struct ibv_sge *sge = hca_wqe_sges(receive);
 
-	if (e->bytes > receive->bytes)
+	if (ask->bytes > receive->bytes || (ask->bytes && receive->sge_count != 1))
 		return false;
-	if (!e->bytes)
-		return true;
-	if (receive->sge_count != 1 || !hca_direct_hold(&to, peer->recv_pd, sge->lkey, sge->addr,
-							e->bytes, IBV_ACCESS_LOCAL_WRITE))
-		return false;
-	int rc = hca_mr_write(to.mr, to.iova, data, e->bytes);
-
-	hca_mr_release(to.mr);
-	return rc == 0;
+	return hca_direct_put(peer->recv_pd, sge->lkey, sge->addr, data, ask->bytes,
+			      IBV_ACCESS_LOCAL_WRITE);
 }
 
 /* The peer's side of the completion, as the last packet of the message would have brought it. */
-static void hca_direct_received(struct hca_qp *peer, const struct hca_wqe *e)
+static void hca_direct_received(struct hca_qp *peer, const struct hca_direct_ask *ask)
 {
-	bool imm = e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM || e->opcode == IBV_WR_SEND_WITH_IMM;
-	bool write = e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	const struct hca_packet last = {.kind = write ? HCA_WRITE : HCA_SEND,
-					.flags =
-						HCA_LAST | (imm ? HCA_IMM : 0) |
-						(e->flags & IBV_SEND_SOLICITED ? HCA_SOLICITED : 0),
-					.imm = e->imm};
+	bool imm = ask->opcode == IBV_WR_RDMA_WRITE_WITH_IMM || ask->opcode == IBV_WR_SEND_WITH_IMM;
+	bool write = ask->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	const struct hca_packet last = {
+		.kind = write ? HCA_WRITE : HCA_SEND,
+		.flags = HCA_LAST | (imm ? HCA_IMM : 0) |
+			 (ask->flags & IBV_SEND_SOLICITED ? HCA_SOLICITED : 0),
+		.imm = ask->imm};
 
-	hca_recv_complete(peer, IBV_WC_SUCCESS, &last, e->bytes);
+	hca_recv_complete(peer, IBV_WC_SUCCESS, &last, ask->bytes);
 }
 
-static bool hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer, const struct hca_wqe *e)
+static bool hca_direct_is_too_long(const struct hca_qp *qp, uint64_t bytes)
 {
-	struct hca_direct_place local;
-	const void *data;
-	bool read = e->opcode == IBV_WR_RDMA_READ, done = false;
+	return UNLIKELY(bytes > HCA_ANY_MESSAGE_BYTES) &&
+	       bytes > hca_personality(qp->port)->max_message_bytes;
+}
 
-	if (e->bytes > hca_personality(qp->port)->max_message_bytes ||
-	    !hca_direct_local(qp, e, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local, &data))
+static bool hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer,
+			     const struct hca_direct_ask *ask)
+{
+	struct hca_direct_place local = {.mr = NULL};
+	const void *data;
+	bool read = ask->opcode == IBV_WR_RDMA_READ, done = false;
+
+	if (hca_direct_is_too_long(qp, ask->bytes) ||
+	    !hca_direct_local(qp, ask, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local, &data))
 		return false;
-	switch (e->opcode) {
+	switch (ask->opcode) {
 	case IBV_WR_RDMA_WRITE:
-		done = hca_direct_write(peer, e, data);
+		done = hca_direct_write(peer, ask, data);
 		break;
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		done = !peer->srq && peer->rq.done != peer->rq.head &&
-		       hca_direct_write(peer, e, data);
+		       hca_direct_write(peer, ask, data);
 		break;
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
-		done = hca_direct_send(peer, e, data);
+		done = hca_direct_send(peer, ask, data);
 		break;
 	case IBV_WR_RDMA_READ:
-		done = hca_direct_read(qp, peer, e, &local);
+		done = hca_direct_read(qp, peer, ask, &local);
 		break;
 	default:
 		break;
 	}
 	if (local.mr)
 		hca_mr_release(local.mr);
-	if (done && e->opcode != IBV_WR_RDMA_WRITE && !read)
-		hca_direct_received(peer, e);
+	if (done && ask->opcode != IBV_WR_RDMA_WRITE && !read)
+		hca_direct_received(peer, ask);
 	return done;
+}
+
+/* Both ends are where the packets would have brought them. */
+static void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer, uint64_t bytes)
+{
+	uint32_t packets =
+		bytes <= qp->mtu_bytes ? 1 : (uint32_t)DIV_UP(bytes, (uint64_t)qp->mtu_bytes);
+
+	qp->req.psn_next = hca_psn_add(qp->req.psn_next, packets);
+	qp->req.psn_una = qp->req.psn_max = qp->req.psn_next;
+	peer->resp.psn = qp->req.psn_next;
+	peer->resp.nak_sent = 0;
+}
+
+/* The slot of a request that is done already, as far as its completion and the sanitizer look. */
+static void hca_direct_fill_slot(struct hca_qp *qp, uint64_t wr_id,
+				 const struct hca_direct_ask *ask)
+{
+	struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);
+
+	e->wr_id = wr_id;
+	e->bytes = ask->bytes;
+	e->opcode = ask->opcode;
+	e->flags = ask->flags;
+	e->started = e->check_noted = 0;
+	e->caller = qp->caller;
+	hca_account_post(&qp->sq, e, "send");
+}
+
+struct ibv_send_wr *hca_direct_post(struct hca_qp *qp, struct ibv_send_wr *wr)
+{
+	struct hca_qp *peer = qp->sq.next == qp->sq.head ? hca_direct_begin(qp) : NULL;
+	struct hca_direct_ask ask;
+
+	if (!peer)
+		return wr;
+	while (wr && hca_queue_has_slot(&qp->sq) && hca_direct_ask_of_program(qp, wr, &ask) &&
+	       hca_direct_carry(qp, peer, &ask)) {
+		hca_direct_advance(qp, peer, ask.bytes);
+		hca_direct_fill_slot(qp, wr->wr_id, &ask);
+		hca_send_complete(qp, IBV_WC_SUCCESS);
+		qp->refused = 0;
+		wr = wr->next;
+	}
+	hca_unlock(&peer->item.lock);
+	return wr;
 }
 
 void hca_direct(struct hca_qp *qp)
 {
-	if (!sim_is_plain() || !hca_world()->port[qp->port].short_way || !hca_direct_idle(qp) ||
-	    !hca_direct_path(qp))
-		return;
-	struct hca_qp *peer = hca_direct_peer(qp);
+	struct hca_qp *peer = qp->sq.next != qp->sq.head ? hca_direct_begin(qp) : NULL;
+	struct hca_direct_ask ask;
 
 	if (!peer)
 		return;
-	while (qp->sq.next != qp->sq.head) {
-		struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.next);
-
-		if (e->started || e->status || !hca_direct_carry(qp, peer, e))
-			break;
-		uint32_t packets = e->bytes ? (uint32_t)DIV_UP(e->bytes, qp->mtu_bytes) : 1;
-
-		qp->req.psn_next = hca_psn_add(qp->req.psn_next, packets);
-		qp->req.psn_una = qp->req.psn_max = qp->req.psn_next;
-		peer->resp.psn = qp->req.psn_next;
-		peer->resp.nak_sent = 0;
+	while (qp->sq.next != qp->sq.head &&
+	       hca_direct_ask_of_slot(hca_wqe_at(&qp->sq, qp->sq.next), &ask) &&
+	       hca_direct_carry(qp, peer, &ask)) {
+		hca_direct_advance(qp, peer, ask.bytes);
 		hca_send_complete(qp, IBV_WC_SUCCESS);
 	}
 	hca_unlock(&peer->item.lock);

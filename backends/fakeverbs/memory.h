@@ -26,6 +26,11 @@ bool hca_key_live(uint32_t pd, uint32_t key);
 void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes);
 void hca_host_read(uint8_t *to, const uint8_t *from, uint64_t bytes);
 int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
+/* Under `threads`: a few bytes into plain memory of this process, under the region's lock, which is
+ * quicker than to hold it. False: not there, or not allowed, and nothing was written. */
+#define HCA_FEW_BYTES 256u
+bool hca_mr_write_few(uint32_t pd, uint32_t key, uint64_t iova, const void *data, uint64_t bytes,
+		      uint32_t access);
 int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
 /* An aligned word, whole. */
 int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value);

@@ -63,6 +63,9 @@ struct hca_personality {
 	bool inline_checked; /* IBV_SEND_INLINE is refused where nothing is sent; else left out */
 };
 
+/* No personality's max_message_bytes is less. */
+#define HCA_ANY_MESSAGE_BYTES (8u << 20)
+
 #define HCA_PERSONALITIES "spec, mlx5, mlx5-ib, rxe"
 
 /* Of a port of the world. */

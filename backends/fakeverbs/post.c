@@ -248,6 +248,25 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n)
 		hca_qp_kick(qp, sim_latency(HCA_DOORBELL_NS));
 }
 
+/* Into the queue; the first that is refused is *wr then. */
+static int hca_post_sends(struct hca_qp *qp, struct ibv_send_wr **wr, int fault)
+{
+	uint32_t staged = 0;
+	int rc = 0;
+
+	for (; *wr; *wr = (*wr)->next) {
+		hca_charge(HCA_POST_NS);
+		rc = fault ? fault : hca_post_stage(qp, *wr, staged);
+		if (rc)
+			break;
+		staged++;
+	}
+	hca_post_doorbell(qp, staged);
+	if (rc)
+		hca_check_refused(qp, (*wr)->wr_id, rc);
+	return rc;
+}
+
 int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	hca_point("ibv_post_send", 0);
@@ -258,7 +277,6 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		return hca_bad_handle(ibv, HCA_KIND_QP, "ibv_post_send", HCA_CALLER());
 	}
 	struct hca_qp *qp = h->hca;
-	uint32_t staged = 0;
 	int rc = 0;
 
 	hca_builder_lock(h);
@@ -271,16 +289,9 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		return ETIMEDOUT;
 	}
 	qp->caller = HCA_CALLER();
-	for (; wr; wr = wr->next) {
-		hca_charge(HCA_POST_NS);
-		rc = fault ? fault : hca_post_stage(qp, wr, staged);
-		if (rc)
-			break;
-		staged++;
-	}
-	hca_post_doorbell(qp, staged);
-	if (rc)
-		hca_check_refused(qp, wr->wr_id, rc);
+	wr = hca_direct_post(qp, wr);
+	if (wr)
+		rc = hca_post_sends(qp, &wr, fault);
 	hca_unlock(&qp->item.lock);
 	hca_builder_unlock(h);
 	if (rc)

@@ -66,8 +66,10 @@ void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 
 /* ---- direct.c ---- */
 
-/* Executes what is in the send queue at once, as far as that can be done without packets; the rest
- * stays. The queue pair is locked. */
+/* Execute at once what can be done without packets, in order: of what the program posts, from the
+ * first request on, and the first that is left is returned; of what is in the send queue, where the
+ * rest stays. The queue pair is locked. */
+struct ibv_send_wr *hca_direct_post(struct hca_qp *qp, struct ibv_send_wr *wr);
 void hca_direct(struct hca_qp *qp);
 
 /* ---- ud.c, unacked.c ---- */
