@@ -452,10 +452,11 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 		return -1;
 	int n = want > 0 && !hca_cq_is_idle(cq) ? hca_poll_some(cq, want, wc) : 0;
 
+	/* What came meanwhile is seen before anything that the program looks at next. */
+	if (!n && hca_far && hca_far_idle() && want > 0 && !hca_cq_is_idle(cq))
+		n = hca_poll_some(cq, want, wc);
 	if (n)
 		hca_poll_hit();
-	else if (hca_far)
-		hca_far_idle();
 	sim_events_drain();
 	return n;
 }

@@ -85,6 +85,8 @@ static int hca_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	hca_cq_ex_enter(h);
 	int rc = hca_cq_ex_take(h);
 
+	if (rc == ENOENT && hca_far && hca_far_idle())
+		rc = hca_cq_ex_take(h);
 	if (rc)
 		hca_cq_ex_leave(h);
 	sim_events_drain();

@@ -26,12 +26,14 @@ void hca_item_post(struct hca_item *it)
 	hca_far->ring(it->proc >> HCA_FAR_NUMBER_BITS);
 }
 
-void hca_far_idle(void)
+bool hca_far_idle(void)
 {
 	static __thread uint32_t polls;
 
-	if (++polls % HCA_IDLE_POLLS == 0)
-		sched_yield();
+	if (++polls % HCA_IDLE_POLLS)
+		return false;
+	sched_yield();
+	return true;
 }
 
 static void hca_far_look(struct hca_slab *s, void (*show)(void *item))

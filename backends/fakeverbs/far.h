@@ -68,8 +68,10 @@ static inline bool hca_is_alive(uint32_t proc)
 void hca_far_reap(uint32_t member);
 /* What is still open under a context that closes is gone. */
 void hca_far_close(struct hca_context *c, uint64_t caller);
-/* A poll found nothing: now and then, whoever should make it find something gets the processor. */
-void hca_far_idle(void);
+/* A poll found nothing: now and then, whoever should make it find something gets the processor. True:
+ * that was now, and the poll looks again: what it says must not be older than what the program asks
+ * next (the peer's goodbye, which came after its last message). */
+bool hca_far_idle(void);
 /* Somebody rang: wakes whoever waits for what has changed. */
 void hca_far_rung(void);
 /* Nobody rang for a while: wakes whoever somebody was about to ring for when he died. */

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two processes that share one processor, and one polls: it gives the processor away when it finds
+ * nothing. What the other does meanwhile, a message and then a word elsewhere ("I am gone"), the
+ * program must not see the wrong way round: a poll that came back with nothing, and then the word.
+ * Programs that look at their connection's events after an empty poll lose their last message so
+ * (libfabric's ofi_rxm destroys the queue pair then, and its completions go with it). */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROUNDS = 200, GID = 3 };
+
+/* Who takes the processor from whom in the middle is the kernel's business; it does so seldom. */
+enum { OFTEN = ROUNDS / 2 };
+
+struct side {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+/* Both have it mapped. */
+static struct {
+	struct card {
+		uint32_t known, qpn;
+		union ibv_gid gid;
+	} card[2];
+	uint32_t connected[2];
+	uint32_t round; /* the poller waits for this message */
+	uint32_t sent;  /* the last one that is there */
+} * shared;
+
+static void need(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("%d: not so: %s\n", (int)getpid(), what);
+	exit(1);
+}
+
+static void await(const uint32_t *word, uint32_t value)
+{
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
+		sched_yield();
+}
+
+static void side_open(struct side *s, bool extended)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_cq_init_attr_ex cq = {.cqe = 16};
+
+	need(list && list[0], "there is an HCA");
+	s->ctx = ibv_open_device(list[0]);
+	need(s->ctx != NULL, "it opens");
+	ibv_free_device_list(list);
+	s->pd = ibv_alloc_pd(s->ctx);
+	if (extended) {
+		struct ibv_cq_ex *ex = ibv_create_cq_ex(s->ctx, &cq);
+
+		s->cq = ex ? ibv_cq_ex_to_cq(ex) : NULL;
+	} else {
+		s->cq = ibv_create_cq(s->ctx, 16, NULL, NULL, 0);
+	}
+	need(s->pd && s->cq, "its objects");
+	struct ibv_qp_init_attr a = {.send_cq = s->cq,
+				     .recv_cq = s->cq,
+				     .cap = {4, 4, 1, 1, 0},
+				     .qp_type = IBV_QPT_RC,
+				     .sq_sig_all = 1};
+
+	s->qp = ibv_create_qp(s->pd, &a);
+	need(s->qp != NULL, "a queue pair");
+}
+
+static void side_connect(struct side *s, int me)
+{
+	struct card *mine = &shared->card[me];
+	const struct card *other = &shared->card[!me];
+
+	mine->qpn = s->qp->qp_num;
+	need(!ibv_query_gid(s->ctx, 1, GID, &mine->gid), "an address");
+	__atomic_store_n(&mine->known, 1, __ATOMIC_RELEASE);
+	await(&other->known, 1);
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+
+	need(!ibv_modify_qp(s->qp, &a,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "INIT");
+	a.qp_state = IBV_QPS_RTR;
+	a.path_mtu = IBV_MTU_1024;
+	a.dest_qp_num = other->qpn;
+	a.max_dest_rd_atomic = 1;
+	a.min_rnr_timer = 12;
+	a.ah_attr = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = 1,
+		.grh = {.dgid = other->gid, .sgid_index = GID, .hop_limit = 64}};
+	need(!ibv_modify_qp(s->qp, &a,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	a.qp_state = IBV_QPS_RTS;
+	a.timeout = 20;
+	a.retry_cnt = 7;
+	a.rnr_retry = 7;
+	a.max_rd_atomic = 1;
+	need(!ibv_modify_qp(s->qp, &a,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
+	__atomic_store_n(&shared->connected[me], 1, __ATOMIC_RELEASE);
+	await(&shared->connected[!me], 1);
+}
+
+static void side_close(struct side *s)
+{
+	need(!ibv_destroy_qp(s->qp) && !ibv_destroy_cq(s->cq) && !ibv_dealloc_pd(s->pd) &&
+		     !ibv_close_device(s->ctx),
+	     "all of it goes");
+}
+
+/* True: a completion, which is a good one. */
+static bool side_poll(struct side *s, bool extended)
+{
+	struct ibv_poll_cq_attr none = {.comp_mask = 0};
+	struct ibv_cq_ex *ex = (struct ibv_cq_ex *)s->cq;
+	struct ibv_wc wc;
+
+	if (!extended) {
+		int n = ibv_poll_cq(s->cq, 1, &wc);
+
+		need(n == 0 || (n == 1 && wc.status == IBV_WC_SUCCESS), "a poll");
+		return n == 1;
+	}
+	int rc = ibv_start_poll(ex, &none);
+
+	need(!rc || rc == ENOENT, "an extended poll");
+	if (rc)
+		return false;
+	need(ex->status == IBV_WC_SUCCESS, "a good completion");
+	ibv_end_poll(ex);
+	return true;
+}
+
+static void sender_run(bool extended)
+{
+	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
+	struct side s;
+
+	side_open(&s, extended);
+	side_connect(&s, 1);
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		await(&shared->round, i);
+		need(!ibv_post_send(s.qp, &wr, &bad), "a message");
+		while (!side_poll(&s, extended))
+			;
+		__atomic_store_n(&shared->sent, i, __ATOMIC_RELEASE);
+	}
+	await(&shared->round, ROUNDS + 1);
+	side_close(&s);
+	exit(0);
+}
+
+/* How often the word was there and the message was not. */
+static int poller_run(bool extended)
+{
+	struct ibv_recv_wr *bad, wr = {.num_sge = 0};
+	struct side s;
+	int wrong = 0;
+
+	side_open(&s, extended);
+	side_connect(&s, 0);
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		bool told = false;
+
+		need(!ibv_post_recv(s.qp, &wr, &bad), "a receive");
+		__atomic_store_n(&shared->round, i, __ATOMIC_RELEASE);
+		while (!side_poll(&s, extended)) {
+			if (!told && __atomic_load_n(&shared->sent, __ATOMIC_ACQUIRE) == i) {
+				told = true;
+				wrong++;
+			}
+		}
+	}
+	__atomic_store_n(&shared->round, ROUNDS + 1, __ATOMIC_RELEASE);
+	side_close(&s);
+	return wrong;
+}
+
+/* Both on the first processor that this process may use. */
+static void one_processor(void)
+{
+	cpu_set_t mine;
+	int first = 0;
+
+	need(!sched_getaffinity(0, sizeof mine, &mine), "which processors");
+	while (!CPU_ISSET(first, &mine))
+		first++;
+	CPU_ZERO(&mine);
+	CPU_SET(first, &mine);
+	need(!sched_setaffinity(0, sizeof mine, &mine), "one processor");
+}
+
+static void run(bool extended)
+{
+	int status;
+
+	memset(shared, 0, sizeof *shared);
+	fflush(stdout);
+	pid_t child = fork();
+
+	if (child == 0)
+		sender_run(extended);
+	/* in a process of its own, too: the next pair begins afresh */
+	pid_t poller = fork();
+
+	if (poller == 0) {
+		int wrong = poller_run(extended);
+
+		printf("%s: %d of %d times nothing was there, and then that it was sent\n",
+		       extended ? "ibv_start_poll" : "ibv_poll_cq", wrong, ROUNDS);
+		exit(wrong > OFTEN);
+	}
+	need(waitpid(poller, &status, 0) == poller && status == 0, "the poller is content");
+	need(waitpid(child, &status, 0) == child && status == 0, "the sender is content");
+}
+
+int main(void)
+{
+	char name[32];
+
+	alarm(120);
+	snprintf(name, sizeof name, "yield-%d", (int)getpid());
+	setenv("DOPPEL_FABRIC", name, 1);
+	one_processor();
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	need(shared != MAP_FAILED, "shared words");
+	run(false);
+	run(true);
+	return 0;
+}
