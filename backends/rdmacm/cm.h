@@ -75,11 +75,11 @@ struct cm_message {
 
 /* Is it one of ours, whole, with every field in its range? NULL: yes, else what is wrong. */
 const char *cm_message_check(const void *data, size_t bytes);
-/* The abstract name of (port space, address, port); `any`: of that port at every address. Its length,
- * for bind and connect. */
+/* The abstract name of (port space, address, port) on a host; `any`: of that port at every address of
+ * that host. Its length, for bind and connect. */
 struct sockaddr_un;
 socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct sockaddr *a,
-		  bool any);
+		  bool any, uint32_t host);
 /* errno, or 0. */
 int cm_send(int fd, const struct cm_message *m);
 /* 1: a message; 0: none yet; -1: the other side is gone, or does not speak our language. */
@@ -114,6 +114,10 @@ int cm_devices_open(void);
 /* The port that has this address, or the first active one for loopback and for the addresses of the
  * machine's other interfaces. ENODEV: none. */
 int cm_place_of(const struct sockaddr *a, struct cm_place *out);
+/* The same for a destination, which may be an HCA of another host of the fabric: the port here that
+ * leads there, where it leads, and on which host that is. ENODEV: nobody has that address. */
+int cm_route_of(const struct sockaddr *a, struct cm_place *out, union ibv_gid *to, uint32_t *host);
+uint32_t cm_host_here(void);
 struct cm_device *cm_device_of(const struct ibv_context *verbs);
 struct ibv_pd *cm_default_pd(struct cm_device *d);
 struct ibv_xrcd *cm_default_xrcd(struct cm_device *d);
@@ -170,6 +174,7 @@ struct cm_id {
 	struct cm_id *next;     /* of all */
 	uint32_t taken, acked;  /* events */
 	struct cm_place place;
+	uint32_t to_host; /* where its destination is */
 	struct ibv_sa_path_rec path;
 	struct cm_message peer;       /* the last REQUEST, REPLY or ANSWER that came */
 	struct rdma_conn_param param; /* ours, as connect or accept settled it */

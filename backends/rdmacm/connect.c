@@ -130,7 +130,7 @@ static int cm_connect_socket(struct cm_id *id)
 	int rc = ECONNREFUSED;
 
 	for (int any = 0; any < 2 && rc == ECONNREFUSED; any++) {
-		socklen_t bytes = cm_name(&name, id->rdma.ps, to, any);
+		socklen_t bytes = cm_name(&name, id->rdma.ps, to, any, id->to_host);
 
 		rc = connect(id->fd, (struct sockaddr *)&name, bytes) ? errno : 0;
 	}

@@ -171,6 +171,53 @@ int cm_place_of(const struct sockaddr *a, struct cm_place *out)
 	return cm_place_search(NULL, out);
 }
 
+uint32_t cm_host_here(void)
+{
+	const char *text = getenv("DOPPEL_HOST");
+
+	return text ? (uint32_t)strtoul(text, NULL, 0) : 0; /* libibverbs refuses what is none */
+}
+
+/* HCAs of the fabric have the addresses 172.16.HOST.NUMBER (sim/world/fabric.c). */
+static bool cm_is_hca(const struct sockaddr *a, union ibv_gid *gid, uint32_t *host)
+{
+	*gid = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
+	if (a->sa_family == AF_INET)
+		memcpy(gid->raw + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
+	else
+		memcpy(gid->raw, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
+	*host = gid->raw[14];
+	return cm_gid_is_mapped(gid) && gid->raw[12] == 172 && gid->raw[13] == 16;
+}
+
+/* Does anybody answer for it, by way of this port? */
+static bool cm_answers(const struct cm_place *by, const union ibv_gid *gid)
+{
+	struct ibv_ah_attr a = {.grh = {.dgid = *gid, .sgid_index = by->gid_index, .hop_limit = 64},
+				.is_global = 1,
+				.port_num = by->port};
+	struct ibv_pd *pd = cm_default_pd(by->device);
+	struct ibv_ah *ah = pd ? ibv_create_ah(pd, &a) : NULL;
+
+	if (ah)
+		ibv_destroy_ah(ah);
+	return ah != NULL;
+}
+
+int cm_route_of(const struct sockaddr *a, struct cm_place *out, union ibv_gid *to, uint32_t *host)
+{
+	int rc = cm_place_of(a, out);
+
+	if (!rc) {
+		*to = out->gid;
+		*host = cm_host_here();
+		return 0;
+	}
+	if (rc != ENODEV || !cm_is_hca(a, to, host) || cm_place_search(NULL, out))
+		return rc;
+	return cm_answers(out, to) ? 0 : ENODEV;
+}
+
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
 	struct ibv_context **list = NULL;

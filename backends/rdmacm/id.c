@@ -152,7 +152,7 @@ int rdma_destroy_id(struct rdma_cm_id *rdma)
 static int cm_bind_name(int fd, enum rdma_port_space ps, const struct sockaddr *a)
 {
 	struct sockaddr_un name;
-	socklen_t bytes = cm_name(&name, ps, a, cm_is_any(a));
+	socklen_t bytes = cm_name(&name, ps, a, cm_is_any(a), cm_host_here());
 
 	return bind(fd, (struct sockaddr *)&name, bytes) ? errno : 0;
 }
@@ -246,14 +246,15 @@ static int cm_id_resolve(struct cm_id *id, const struct sockaddr *to)
 	static const struct sockaddr_in loopback = {.sin_family = AF_INET,
 						    .sin_addr = {.s_addr = 0x0100007f}};
 	struct cm_place place;
+	union ibv_gid gid;
 	struct sockaddr_storage from;
 	const struct sockaddr *lead = cm_is_multicast(to) ? (const struct sockaddr *)&loopback : to;
-	int rc = cm_place_of(lead, &place);
+	int rc = cm_route_of(lead, &place, &gid, &id->to_host);
 
 	if (rc)
 		return EHOSTUNREACH;
 	memcpy(&id->rdma.route.addr.dst_storage, to, cm_address_bytes(to));
-	id->rdma.route.addr.addr.ibaddr.dgid = place.gid;
+	id->rdma.route.addr.addr.ibaddr.dgid = gid;
 	if (id->state == CM_IDLE) {
 		cm_source_for(&from, lead, &place);
 		rc = cm_id_bind(id, (struct sockaddr *)&from);

@@ -86,10 +86,10 @@ bool cm_is_loopback(const struct sockaddr *a)
 	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS", the address in hex or "*". Processes of one fabric find
+/* "doppel-cm/UID/FABRIC/SPACE/PORT/ADDRESS/HOST", the address in hex or "*". Processes of one fabric find
  * each other: the same variable that joins their HCAs. */
 socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct sockaddr *a,
-		  bool any)
+		  bool any, uint32_t host)
 {
 	const char *fabric = getenv("DOPPEL_FABRIC");
 	char address[40] = "*";
@@ -105,9 +105,10 @@ socklen_t cm_name(struct sockaddr_un *out, enum rdma_port_space ps, const struct
 	}
 	memset(out, 0, sizeof *out);
 	out->sun_family = AF_UNIX;
-	int n = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "doppel-cm/%u/%.24s/%x/%u/%s",
-			 geteuid(), fabric && fabric[0] ? fabric : "default", (unsigned int)ps,
-			 ntohs(cm_port(a)), address);
+	int n = snprintf(out->sun_path + 1, sizeof out->sun_path - 1,
+			 "doppel-cm/%u/%.24s/%x/%u/%s/%u", geteuid(),
+			 fabric && fabric[0] ? fabric : "default", (unsigned int)ps,
+			 ntohs(cm_port(a)), address, host);
 
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }

@@ -462,7 +462,7 @@ START_TEST(a_killed_peer_is_a_disconnect)
 END_TEST
 
 /* In a process without a test runner: 1 when something fails. */
-static int connect_and_stay(const char *port)
+static int connect_and_stay(const char *to, const char *port)
 {
 	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *r;
 	struct ibv_qp_init_attr a = {
@@ -470,12 +470,112 @@ static int connect_and_stay(const char *port)
 		.qp_type = IBV_QPT_RC};
 	struct rdma_cm_id *c;
 
-	if (rdma_getaddrinfo("127.0.0.1", port, &hints, &r) || rdma_create_ep(&c, r, NULL, &a) ||
+	if (rdma_getaddrinfo(to, port, &hints, &r) || rdma_create_ep(&c, r, NULL, &a) ||
 	    rdma_connect(c, NULL))
 		return 1;
 	pause();
 	return 0;
 }
+
+static int serve_and_stay(const char *at, const char *port)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP}, *r;
+	struct ibv_qp_init_attr a = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC};
+	struct rdma_cm_id *l, *s;
+
+	if (rdma_getaddrinfo(at, port, &hints, &r) || rdma_create_ep(&l, r, NULL, &a) ||
+	    rdma_listen(l, 1) || write(STDOUT_FILENO, "r", 1) != 1 || rdma_get_request(l, &s) ||
+	    rdma_accept(s, NULL))
+		return 1;
+	pause();
+	return 0;
+}
+
+/* This program again, on host 1 of the fabric. `out`: what it prints. */
+static pid_t on_host_1(const char *what, const char *where, __be16 port, int *out)
+{
+	int fd[2];
+
+	ck_assert_int_eq(pipe(fd), 0);
+	pid_t child = fork();
+
+	ck_assert_int_ge(child, 0);
+	if (!child) {
+		char text[16];
+
+		snprintf(text, sizeof text, "%u", ntohs(port));
+		setenv("DOPPEL_HOST", "1", 1);
+		dup2(fd[1], STDOUT_FILENO);
+		execl("/proc/self/exe", "rdmacm_test", what, where, text, (char *)NULL);
+		_exit(1);
+	}
+	close(fd[1]);
+	*out = fd[0];
+	return child;
+}
+
+static void end_other(pid_t child, int out)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(out);
+}
+
+START_TEST(every_address_is_every_address_of_its_host)
+{
+	struct rdma_cm_id *l = listener(RDMA_PS_TCP, INADDR_ANY, 0);
+	__be16 port = rdma_get_src_port(l);
+	int out, status;
+	char ready;
+
+	/* another host's loopback is not ours, and our HCA is */
+	pid_t child = on_host_1("connect", "127.0.0.1", port, &out);
+
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	close(out);
+	child = on_host_1("connect", "172.16.0.1", port, &out);
+	struct rdma_cm_event *e = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rdma_cm_id *s = e->id;
+
+	rdma_ack_cm_event(e);
+	ck_assert_uint_eq(((struct sockaddr_in *)rdma_get_peer_addr(s))->sin_addr.s_addr,
+			  htonl(0xac100101));
+	make_qp(s, IBV_QPT_RC);
+	ck_assert_int_eq(rdma_accept(s, NULL), 0);
+	expect_only(passive, RDMA_CM_EVENT_ESTABLISHED);
+	end_other(child, out);
+	expect_only(passive, RDMA_CM_EVENT_DISCONNECTED);
+	end_id(s);
+
+	/* there, the port is free, and who listens at it is found by that host's addresses alone */
+	child = on_host_1("serve", "0.0.0.0", port, &out);
+	ck_assert_int_eq(read(out, &ready, 1), 1);
+	struct rdma_cm_id *c = routed(RDMA_PS_TCP, 0xac100101, port);
+
+	make_qp(c, IBV_QPT_RC);
+	ck_assert_int_eq(rdma_connect(c, NULL), 0);
+	expect_only(active, RDMA_CM_EVENT_ESTABLISHED);
+	end_other(child, out);
+	expect_only(active, RDMA_CM_EVENT_DISCONNECTED);
+	end_id(c);
+	end_id(l);
+}
+END_TEST
+
+START_TEST(an_hca_that_no_host_has_is_not_reached)
+{
+	struct sockaddr_in a = address(0xac100163, 7); /* 172.16.1.99 */
+	struct rdma_cm_id *c;
+
+	ck_assert_int_eq(rdma_create_id(active, &c, NULL, RDMA_PS_TCP), 0);
+	ck_assert_int_eq(rdma_resolve_addr(c, NULL, (struct sockaddr *)&a, 100), 0);
+	rdma_ack_cm_event(expect(active, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH));
+	end_id(c);
+}
+END_TEST
 
 START_TEST(groups_are_joined_and_left)
 {
@@ -501,7 +601,11 @@ END_TEST
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "connect") == 0)
-		return connect_and_stay(argv[2]);
+		return connect_and_stay("127.0.0.1", argv[2]);
+	if (argc == 4 && strcmp(argv[1], "connect") == 0)
+		return connect_and_stay(argv[2], argv[3]);
+	if (argc == 4 && strcmp(argv[1], "serve") == 0)
+		return serve_and_stay(argv[2], argv[3]);
 	Suite *s = suite_create("rdmacm");
 	TCase *t = tcase_create("all");
 
@@ -518,6 +622,8 @@ int main(int argc, char **argv)
 	tcase_add_test(t, garbage_does_not_disturb_a_listener);
 	tcase_add_test(t, a_listener_ends_with_requests_pending);
 	tcase_add_test(t, a_killed_peer_is_a_disconnect);
+	tcase_add_test(t, every_address_is_every_address_of_its_host);
+	tcase_add_test(t, an_hca_that_no_host_has_is_not_reached);
 	tcase_add_test(t, groups_are_joined_and_left);
 	suite_add_tcase(s, t);
 	return suite_run(s);
