@@ -31,6 +31,7 @@ enum {
 	POLL_NS = 250,
 	POLL_NS_MAX = 16000,
 	POLL_LAST_LOOKS = 3,
+	POLL_LONG_NS = 100000000, /* pollers look once more before so much time passes */
 };
 
 /* ---- the list of tasks ---------------------------------------------------------------------- */
@@ -686,18 +687,35 @@ static void loop_wake_top(void)
 	task_make_ready(t);
 }
 
-/* Nothing in the foreground can happen any more, and somebody still waits. Pollers get a few last
- * looks: one of them may have found what it polled for without saying so (os_poll_hit), and then
- * written what the next one polls for. */
+/* Nobody moves now, and perhaps not for long. Pollers get a few last looks: one of them may have found
+ * what it polled for without saying so (os_poll_hit), and then written what the next one polls for;
+ * and one that polls several things by turns may have been asleep when the one changed that it does
+ * not look at next. */
+static bool loop_last_look(void)
+{
+	if (!eng.pollers ||
+	    (eng.last_look_changes == eng.changes && eng.last_looks >= POLL_LAST_LOOKS))
+		return false;
+	eng.last_looks = eng.last_look_changes == eng.changes ? eng.last_looks + 1 : 1;
+	eng.last_look_changes = eng.changes;
+	pollers_wake();
+	return true;
+}
+
+/* To the next time at which anything happens. */
+static void loop_let_pass(void)
+{
+	uint64_t when = eng.heap.slot[1].when;
+
+	if (when - eng.now_ns < POLL_LONG_NS || !loop_last_look())
+		eng.now_ns = when;
+}
+
+/* Nothing in the foreground can happen any more, and somebody still waits. */
 static void loop_quiescent(void)
 {
-	if (eng.pollers &&
-	    (eng.last_look_changes != eng.changes || eng.last_looks < POLL_LAST_LOOKS)) {
-		eng.last_looks = eng.last_look_changes == eng.changes ? eng.last_looks + 1 : 1;
-		eng.last_look_changes = eng.changes;
-		pollers_wake();
+	if (loop_last_look())
 		return;
-	}
 	for (struct sim_task *p = sim_tasks_head; p; p = p->next) {
 		if (p->state != SIM_TASK_WAITING || !p->wait)
 			continue;
@@ -750,7 +768,7 @@ void sched_sim_run(void)
 			if (!eng.heap.foreground)
 				loop_quiescent();
 			else
-				eng.now_ns = eng.heap.slot[1].when;
+				loop_let_pass();
 			continue;
 		}
 		struct task *t = ready_pick(event_due);

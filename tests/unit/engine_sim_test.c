@@ -277,6 +277,51 @@ START_TEST(fruitless_polls_wait_for_a_change)
 }
 END_TEST
 
+static void turns_setter(void *arg)
+{
+	shared_u32 *word = arg;
+
+	for (uint32_t i = 1; i <= 2; i++) { /* of no interest, but changes: each ends one miss */
+		os_sleep_ns(25000000);
+		shared_store_u32(&word[0], i, SHARED_RELEASE);
+	}
+	os_sleep_ns(50000);
+	shared_store_u32(&word[1], 1, SHARED_RELEASE);
+}
+
+static void turns_sleeper(void *arg)
+{
+	(void)arg;
+	os_sleep_ns(10000000000);
+}
+
+static void turns_main(void *arg)
+{
+	static shared_u32 word[2];
+	struct os_thread *setter = spawn("setter", 0, turns_setter, word);
+	struct os_thread *sleeper = spawn("sleeper", 0, turns_sleeper, NULL);
+
+	(void)arg;
+	while (!shared_load_u32(&word[1], SHARED_ACQUIRE)) {
+		os_sleep_ns(100000); /* it changes here, behind the look and before the miss */
+		os_poll_miss("the word");
+		os_poll_miss("something else");
+	}
+	os_poll_hit();
+	ck_assert_uint_lt(os_now_ns(), 1000000000);
+	ck_assert_int_eq(os_thread_join(setter), 0);
+	ck_assert_int_eq(os_thread_join(sleeper), 0);
+}
+
+START_TEST(a_poller_of_two_things_looks_again_before_much_time_passes)
+{
+	struct sim_config c = fifo();
+
+	ck_assert_int_eq(run_with(&c, turns_main, NULL), SIM_PASS);
+	sim_stop();
+}
+END_TEST
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 enum { WIRES = 4, PER_WIRE = 50 };
@@ -716,6 +761,7 @@ int main(void)
 	tcase_add_test(t, waits_follow_their_contract);
 	tcase_add_test(t, abort_words_and_ranges_wake);
 	tcase_add_test(t, fruitless_polls_wait_for_a_change);
+	tcase_add_test(t, a_poller_of_two_things_looks_again_before_much_time_passes);
 	tcase_add_test(t, events_of_one_order_keep_it_others_do_not);
 	tcase_add_test(t, cancelled_events_do_not_run);
 	tcase_add_test(t, charges_and_resources_are_exact_under_fifo);
