@@ -166,7 +166,8 @@ static const char *exhaust_verdict(const struct lab_result *result)
 	case SIM_NO_PROGRESS:
 		return "hang";
 	case SIM_WRONG_RESULT:
-		return "wrong result after success";
+		return strcmp(result->failure.kind, "misuse") ? "wrong result after success"
+							      : result->failure.message;
 	case SIM_LEAK:
 		return "leak";
 	case SIM_USAGE:
