@@ -5,9 +5,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backends/rdmacm/cm.h"
+
+#define CM_LISTENER_NAPS   60
+#define CM_LISTENER_NAP_NS 5000000
 
 static bool cm_is_datagram(const struct cm_id *id)
 {
@@ -123,7 +127,7 @@ static void cm_param_settle(struct cm_id *id, const struct rdma_conn_param *aske
 }
 
 /* Connects the identifier's own socket, which holds its port. ECONNREFUSED: nobody listens. */
-static int cm_connect_socket(struct cm_id *id)
+static int cm_connect_once(struct cm_id *id)
 {
 	const struct sockaddr *to = &id->rdma.route.addr.dst_addr;
 	struct sockaddr_un name;
@@ -133,6 +137,23 @@ static int cm_connect_socket(struct cm_id *id)
 		socklen_t bytes = cm_name(&name, id->rdma.ps, to, any, id->to_host);
 
 		rc = connect(id->fd, (struct sockaddr *)&name, bytes) ? errno : 0;
+	}
+	return rc;
+}
+
+/* A request on a network takes its time, and programs rely on it: perftest's client connects again
+ * while its server still prepares to listen again. So who finds nobody looks again for a while. */
+static int cm_connect_socket(struct cm_id *id)
+{
+	static const struct timespec nap = {.tv_nsec = CM_LISTENER_NAP_NS};
+	int rc = cm_connect_once(id);
+
+	id->state = CM_CONNECTING;
+	for (int i = 0; rc == ECONNREFUSED && i < CM_LISTENER_NAPS; i++) {
+		pthread_mutex_unlock(&cm.lock);
+		nanosleep(&nap, NULL);
+		pthread_mutex_lock(&cm.lock);
+		rc = cm_connect_once(id);
 	}
 	return rc;
 }
@@ -158,10 +179,8 @@ static int cm_id_connect(struct cm_id *id, const struct rdma_conn_param *asked)
 
 	if (!refused)
 		refused = cm_send(id->fd, &m);
-	if (!refused) {
-		id->state = CM_CONNECTING;
+	if (!refused)
 		return cm_channel_watch(id);
-	}
 	id->state = CM_ENDED;
 	bool nobody = refused == ECONNREFUSED && !datagram;
 	struct cm_event *e =

@@ -5,10 +5,12 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +237,56 @@ START_TEST(nobody_listens)
 	ck_assert_int_eq(rdma_connect(c, NULL), 0);
 	rdma_ack_cm_event(expect(active, RDMA_CM_EVENT_REJECTED, 8));
 	end_id(c);
+}
+END_TEST
+
+static void *listen_later(void *arg)
+{
+	const struct timespec soon = {.tv_nsec = 50000000};
+
+	nanosleep(&soon, NULL);
+	return listener(RDMA_PS_TCP, INADDR_ANY, *(uint16_t *)arg);
+}
+
+/* Whether the listener was found; on a busy machine it may be later than anybody waits. */
+static bool late_listener_found(uint16_t port)
+{
+	struct rdma_cm_id *c = routed(RDMA_PS_TCP, INADDR_LOOPBACK, htons(port)), *l;
+	struct rdma_cm_event *e;
+	pthread_t thread;
+
+	make_qp(c, IBV_QPT_RC);
+	ck_assert_int_eq(pthread_create(&thread, NULL, listen_later, &port), 0);
+	ck_assert_int_eq(rdma_connect(c, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, (void **)&l), 0);
+	struct pollfd p = {.fd = active->fd, .events = POLLIN};
+	bool found = poll(&p, 1, 0) == 0; /* neither refused nor answered */
+
+	if (found) {
+		e = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		struct rdma_cm_id *s = e->id;
+
+		rdma_ack_cm_event(e);
+		make_qp(s, IBV_QPT_RC);
+		ck_assert_int_eq(rdma_accept(s, NULL), 0);
+		expect_only(active, RDMA_CM_EVENT_ESTABLISHED);
+		expect_only(passive, RDMA_CM_EVENT_ESTABLISHED);
+		end_id(s);
+	} else {
+		rdma_ack_cm_event(expect(active, RDMA_CM_EVENT_REJECTED, 8));
+	}
+	end_id(c);
+	end_id(l);
+	return found;
+}
+
+START_TEST(a_listener_that_comes_late_is_found)
+{
+	bool found = false;
+
+	for (uint16_t port = 4720; port < 4730 && !found; port++)
+		found = late_listener_found(port);
+	ck_assert(found);
 }
 END_TEST
 
@@ -614,6 +666,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, connects_and_sends_both_ways);
 	tcase_add_test(t, rejected_with_words);
 	tcase_add_test(t, nobody_listens);
+	tcase_add_test(t, a_listener_that_comes_late_is_found);
 	tcase_add_test(t, address_of_nobody);
 	tcase_add_test(t, a_port_has_one_owner);
 	tcase_add_test(t, a_channel_that_does_not_block);
