@@ -50,7 +50,7 @@ static const struct argp_option sweep_argp_options[] = {
 	{"swarm-faults", SWEEP_SWARM_FAULTS, "some|none|always", 0,
 	 "seeds of the swarm with drawn fault plans: one in eight (default), none, all", 0},
 	{"max-failures", SWEEP_MAX_FAILURES, "N", 0, "stop after N (default 20; 0: never)", 0},
-	{"seed-limit", SWEEP_SEED_LIMIT, "SECONDS", 0, "real time for one seed (default 30)", 0},
+	{"seed-limit", SWEEP_SEED_LIMIT, "SECONDS", 0, "CPU time for one seed (default 30)", 0},
 	{"twice", SWEEP_TWICE, "N", 0,
 	 "run one seed in N twice and compare the hashes (default 20; 0: none)", 0},
 	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures", 0},

@@ -2,7 +2,7 @@
 /*
  * A campaign: many seeds, each a whole run, in worker processes. Called outside any engine, by a
  * program without threads (workers are forked). A seed that crashes its worker, or holds it longer
- * than the limit of real time, costs that seed only: the worker is replaced.
+ * than the limit of CPU time, costs that seed only: the worker is replaced.
  *
  * One seed in `twice_one_of` is run a second time in a fresh process, with another environment and
  * another place for everything; both must end with the same hash. Failing seeds are run once more with everything
@@ -27,7 +27,7 @@ struct sweep_config {
 	uint64_t first, count;  /* seeds first .. first+count-1; count 0: until the time is up */
 	uint64_t time_ns;       /* 0: no limit */
 	uint32_t jobs;          /* 0: a process per CPU */
-	uint64_t seed_limit_ns; /* for one seed; 0: the default, 30 s */
+	uint64_t seed_limit_ns; /* of CPU time for one seed; 0: the default, 30 s */
 	uint32_t twice_one_of;  /* 0: none; default 20 */
 	/* This program's first argument that makes it call sweep_again_main with the second one; NULL:
 	 * none is run twice. */
