@@ -33,6 +33,7 @@ struct peer {
 	uint8_t *memory, *sends, *landing, *receives; /* landing: what the other writes to, reads */
 	uint64_t head, done;                          /* sends posted and completed */
 	uint64_t post_ns[DEPTH];
+	uint64_t clear_ns;             /* all that had completed by then was polled */
 	uint64_t sent;                 /* messages that take a receive */
 	uint64_t recv_head, recv_done; /* receives posted and completed */
 	uint64_t arrived;              /* messages */
@@ -275,6 +276,8 @@ static void peer_send_completed(struct peer *p, const struct ibv_wc *wc)
 {
 	struct result *r = &shared->result[p->me];
 
+	if (wc->status == IBV_WC_SUCCESS)
+		r->clear_ns = p->clear_ns;
 	if (wc->wr_id != p->done)
 		wrong(p, "send %llu completes (%s), and the next is %llu",
 		      (unsigned long long)wc->wr_id, ibv_wc_status_str(wc->status),
@@ -295,11 +298,14 @@ static void peer_send_completed(struct peer *p, const struct ibv_wc *wc)
 static int peer_poll(struct peer *p)
 {
 	struct ibv_wc wc[8];
+	uint64_t began_ns = now_ns();
 	int n = ibv_poll_cq(p->send_cq, 8, wc), all = n;
 
 	NEED(p, n >= 0, "ibv_poll_cq");
 	for (int i = 0; i < n; i++)
 		peer_send_completed(p, &wc[i]);
+	if (n < 8)
+		p->clear_ns = began_ns;
 	n = ibv_poll_cq(p->recv_cq, 8, wc);
 	NEED(p, n >= 0, "ibv_poll_cq");
 	for (int i = 0; i < n; i++)

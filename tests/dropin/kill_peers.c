@@ -5,8 +5,11 @@
  * WRITE_WITH_IMM, SEND, READ and FETCH_ADD as fast as they can, with SIGKILL at a random moment: while
  * the fabric is joined, while queue pairs are made, and mostly inside a post. The survivor
  *
- *   - gets IBV_WC_RETRY_EXC_ERR for its oldest request, not before retry_cnt + 1 timeouts have passed
- *     since that was posted, and not later than the specification's four times that after the kill;
+ *   - gets IBV_WC_RETRY_EXC_ERR for its oldest request, and no other error but WR_FLUSH_ERR, not before
+ *     retry_cnt + 1 timeouts of 4.096 us << timeout have passed, and not later than the specification's
+ *     four times that after the kill. They begin with the kill, or before it where nothing has been
+ *     answered since: with the last answer, or the post if that is later. When an answer came is known
+ *     from two polls, of which the first did not have it; such errors are counted as "silence before";
  *   - sees each request complete once, in order: what is behind the failed one flushed, receives too;
  *   - received what was sent, whole and without a gap;
  *   - takes all of it down without an error.
@@ -40,6 +43,8 @@ struct options {
 
 struct totals {
 	int unborn, errors, lost;
+	int silent; /* its silence began before the kill */
+	double silent_ms;
 	int stuck; /* while the other was stopped */
 	uint64_t sends, receives;
 	double *late_ms; /* of each error: what passed since the kill beyond the retries */
@@ -134,19 +139,29 @@ static bool parent_judge(const struct options *o, int survivor, int status, stru
 		t->unborn++;
 		return true;
 	}
-	if (from < shared->killed_ns)
-		from = shared->killed_ns;
 	t->sends += r->sends;
 	t->receives += r->receives;
-	if (r->failed_ns - r->post_ns < retries) {
-		printf("its error came %.3f ms after the post, before its retries of %.3f ms\n",
-		       (double)(r->failed_ns - r->post_ns) / 1e6, (double)retries / 1e6);
+	if (from < r->clear_ns)
+		from = r->clear_ns;
+	if (r->failed_ns < from + retries) {
+		printf("its error came %.3f ms after the last answer or the post, before its "
+		       "retries of %.3f ms; %.3f ms after the kill\n",
+		       (double)(r->failed_ns - from) / 1e6, (double)retries / 1e6,
+		       ((double)r->failed_ns - (double)shared->kill_ns) / 1e6);
 		return false;
 	}
 	if (r->failed_ns < shared->killed_ns) {
 		t->lost++;
 		return true;
 	}
+	if (r->failed_ns < shared->kill_ns + retries) {
+		double ms = (double)(shared->kill_ns - from) / 1e6;
+
+		t->silent++;
+		t->silent_ms = ms > t->silent_ms ? ms : t->silent_ms;
+	}
+	if (from < shared->killed_ns)
+		from = shared->killed_ns;
 	double after_ms = (double)(r->failed_ns - from) / 1e6;
 
 	t->late_ms[t->errors++] = after_ms - (double)retries / 1e6;
@@ -209,6 +224,7 @@ static bool parent_kill_one(const struct options *o, uint64_t *rng, struct total
 	parent_await_moment(rng);
 	if (o->stops)
 		t->stuck += !parent_stop(pid[victim], !victim, draw(rng, 2));
+	shared->kill_ns = now_ns();
 	kill(pid[victim], SIGKILL);
 	__atomic_store_n(&shared->killed_ns, now_ns(), __ATOMIC_RELEASE);
 	waitpid(pid[victim], NULL, 0);
@@ -294,6 +310,9 @@ static void totals_print(const struct options *o, const struct totals *t)
 	       "than "
 	       "the retries\n",
 	       t->lost);
+	printf("%d of them sooner than the retries after the kill: silence before, of %.2f ms at "
+	       "most\n",
+	       t->silent, t->silent_ms);
 	if (o->stops)
 		printf("%d were stuck while the other was stopped\n", t->stuck);
 	qsort(t->late_ms, (size_t)n, sizeof t->late_ms[0], totals_compare);
