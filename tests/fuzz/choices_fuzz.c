@@ -7,12 +7,7 @@
  * With libFuzzer, coverage searches schedules, and -minimize_crash=1 shrinks them:
  * docs/shrink.md has the commands. Without libFuzzer, see fuzz_main.h.
  */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "sim/lab/runner.h"
+#include "tests/fuzz/world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -22,14 +17,8 @@ static int fuzz_run(const uint8_t *data, size_t bytes, struct lab_result *result
 	static const char *const env[] = {"NCCL_BUFFSIZE=32768", NULL};
 	struct lab_config c;
 
-	lab_config_default(&c);
-	c.machine = "a100-4nic";
-	c.hosts = 2;
-	c.gpus = 1;
-	c.warp_width = 1;
-	c.env = env;
+	fuzz_world(&c, env);
 	c.iterations = 2;
-	c.out_of_place = false;
 	c.bytes_min = c.bytes_max = 1024ull << (data[1] % 3 * 3); /* 1, 8 or 64 KiB */
 	c.sim.seed = data[0] >> 2;
 	c.sim.strategy = strategies[data[0] % 3];
@@ -42,32 +31,21 @@ static int fuzz_run(const uint8_t *data, size_t bytes, struct lab_result *result
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct lab_result result;
-	char report[8192];
-	FILE *said;
 
 	if (bytes < 2)
 		return 0;
-	/* What a failing run says is shown; what the others say is not looked at. */
-	int real = dup(2), quiet = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (real < 0 || quiet < 0)
-		abort();
-	dup2(quiet, 2);
+	struct fuzz_aside aside = fuzz_aside_begin();
 	int rc = fuzz_run(data, bytes, &result);
-	dup2(real, 2);
-	close(real);
-	said = fdopen(quiet, "r");
-	if (!said)
-		abort();
-	if (rc || result.verdict != SIM_PASS || result.error != ncclSuccess) {
-		rewind(said);
-		for (size_t n; (n = fread(report, 1, sizeof report, said)) > 0;)
-			fwrite(report, 1, n, stderr);
+	bool bad = rc || result.verdict != SIM_PASS || result.error != ncclSuccess;
+
+	(void)fuzz_aside_end(&aside);
+	fuzz_aside_free(&aside, bad);
+	if (bad) {
 		fprintf(stderr, "choices: rc %d verdict %d error %d rank %d %s\n", rc,
 			(int)result.verdict, (int)result.error, result.error_rank,
 			result.explanation);
 		abort();
 	}
-	fclose(said);
 	return 0;
 }
 

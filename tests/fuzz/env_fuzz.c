@@ -6,13 +6,11 @@
  *
  * With libFuzzer, coverage searches the parsers. Without, see fuzz_main.h.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "sim/lab/runner.h"
+#include "tests/fuzz/world.h"
 
 #define FUZZ_LINES 64
 
@@ -51,13 +49,7 @@ static int fuzz_run(const char *const *env, struct lab_result *result)
 {
 	struct lab_config c;
 
-	lab_config_default(&c);
-	c.machine = "a100-4nic";
-	c.hosts = 2;
-	c.gpus = 1;
-	c.warp_width = 1;
-	c.env = env;
-	c.out_of_place = false;
+	fuzz_world(&c, env);
 	c.bytes_min = c.bytes_max = 1024;
 	c.errors_allowed = true;
 	c.sim.seed = 1;
@@ -69,7 +61,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	const char *env[FUZZ_LINES + 1];
 	struct lab_result result;
-	char report[8192];
 	char *text = malloc(bytes + 1);
 
 	if (!text)
@@ -77,27 +68,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memcpy(text, data, bytes);
 	text[bytes] = 0;
 	fuzz_split(text, env);
-	/* What a failing run says is shown; what the others say is not looked at. */
-	int real = dup(2), quiet = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	if (real < 0 || quiet < 0)
-		abort();
-	dup2(quiet, 2);
+	struct fuzz_aside aside = fuzz_aside_begin();
 	int rc = fuzz_run(env, &result);
-
-	dup2(real, 2);
-	close(real);
-	off_t said = lseek(quiet, 0, SEEK_END);
-	bool silent = result.error != ncclSuccess && said == 0;
-
+	bool silent = !fuzz_aside_end(&aside) && result.error != ncclSuccess;
 	bool refused = result.failed && !strcmp(result.failure.kind, "misuse");
+	bool bad = !rc && ((result.verdict != SIM_PASS && !refused) || silent);
 
-	if (!rc && ((result.verdict != SIM_PASS && !refused) || silent)) {
-		ssize_t n;
-
-		lseek(quiet, 0, SEEK_SET);
-		while ((n = read(quiet, report, sizeof report)) > 0)
-			fwrite(report, 1, (size_t)n, stderr);
+	fuzz_aside_free(&aside, bad);
+	if (bad) {
 		for (size_t i = 0; env[i]; i++)
 			fprintf(stderr, "env: %s\n", env[i]);
 		fprintf(stderr, "env: verdict %d error %d rank %d %s\n", (int)result.verdict,
@@ -105,7 +83,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			silent ? "(and no line says why)" : result.explanation);
 		abort();
 	}
-	close(quiet);
 	free(text);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "sim/lab/runner_internal.h"
+#include "tests/suite.h"
 
 enum { BOUND_BYTES = 65536 };
 
@@ -101,7 +102,6 @@ int main(void)
 {
 	Suite *s = suite_create("the bound of virtual time");
 	TCase *t = tcase_create("bound");
-	SRunner *sr = srunner_create(s);
 
 	tcase_add_test(t, a_series_as_long_as_the_bound_passes);
 	tcase_add_test(t, a_longer_one_is_a_failure_of_class_time);
@@ -109,8 +109,5 @@ int main(void)
 	tcase_add_loop_test(t, every_shape_stays_within_it, 0, 5);
 	tcase_set_timeout(t, 60);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return suite_run(s);
 }

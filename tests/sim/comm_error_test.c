@@ -4,9 +4,9 @@
  * and a call that failed was no operation, for its own rank and for the contract between ranks.
  */
 #include <check.h>
-#include <cuda_runtime_api.h>
 
-#include "tests/ranks.h"
+#include "tests/sim/comm_rank.h"
+#include "tests/suite.h"
 
 #define ERROR_COUNT 64
 
@@ -18,20 +18,9 @@ struct error_rank {
 
 static void error_rank_begin(struct error_rank *r, int32_t rank, int32_t nranks)
 {
-	const struct ranks_config *c = ranks_self()->all->config;
-
-	EXPECT(cudaSetDevice(rank % (int)c->per_host) == cudaSuccess);
-	EXPECT(cudaMalloc((void **)&r->mem, ERROR_COUNT * 4) == cudaSuccess);
-	EXPECT(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) == cudaSuccess);
+	comm_buffers(rank, (void **)&r->mem, &r->stream, ERROR_COUNT * 4);
 	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&r->comm, nranks, ranks_id(), rank));
 	ranks_barrier(); /* whoever aborts now hurts nobody's init */
-}
-
-static void error_rank_end(struct error_rank *r)
-{
-	EXPECT(cudaStreamSynchronize(r->stream) == cudaSuccess);
-	EXPECT(cudaStreamDestroy(r->stream) == cudaSuccess);
-	EXPECT(cudaFree(r->mem) == cudaSuccess);
 }
 
 static ncclResult_t error_call(struct error_rank *r, size_t count, ncclRedOp_t op)
@@ -62,7 +51,7 @@ static void async_rank(int32_t rank, int32_t nranks, void *arg)
 	error_rank_begin(&r, rank, nranks);
 	if (rank == nranks - 1) {
 		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
-		error_rank_end(&r);
+		comm_buffers_free(r.mem, r.stream);
 		return;
 	}
 	async_until_error(r.comm);
@@ -86,7 +75,7 @@ static void async_rank(int32_t rank, int32_t nranks, void *arg)
 		(void)ncclCommDestroy(r.comm);
 	else
 		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
-	error_rank_end(&r);
+	comm_buffers_free(r.mem, r.stream);
 }
 
 START_TEST(the_next_call_gives_the_asynchronous_error)
@@ -117,7 +106,7 @@ static void parked_rank(int32_t rank, int32_t nranks, void *arg)
 		async_until_error(r.comm);
 	if (rank < nranks - 1)
 		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
-	error_rank_end(&r);
+	comm_buffers_free(r.mem, r.stream);
 }
 
 START_TEST(the_news_passes_a_rank_that_was_destroyed_before)
@@ -142,7 +131,7 @@ static void async_group_rank(int32_t rank, int32_t nranks, void *arg)
 	if (rank == nranks - 1) {
 		ranks_barrier();
 		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
-		error_rank_end(&r);
+		comm_buffers_free(r.mem, r.stream);
 		return;
 	}
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
@@ -152,7 +141,7 @@ static void async_group_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclRemoteError, ncclGroupEnd());
 	EXPECT(cudaStreamSynchronize(r.stream) == cudaSuccess);
 	EXPECT_NCCL(ncclSuccess, ncclCommAbort(r.comm));
-	error_rank_end(&r);
+	comm_buffers_free(r.mem, r.stream);
 }
 
 START_TEST(a_group_launches_nothing_on_a_communicator_that_has_failed)
@@ -166,20 +155,9 @@ END_TEST
 
 /* ---- calls that failed are no operations ---------------------------------------------------- */
 
-static void counted_check(struct error_rank *r, int32_t rank, int32_t nranks)
+static void counted_check(const struct error_rank *r, int32_t rank, int32_t nranks)
 {
-	int32_t host[ERROR_COUNT];
-
-	for (int i = 0; i < ERROR_COUNT; i++)
-		host[i] = 1 + rank;
-	EXPECT(cudaMemcpyAsync(r->mem, host, sizeof host, cudaMemcpyHostToDevice, r->stream) ==
-	       cudaSuccess);
-	EXPECT_NCCL(ncclSuccess, error_call(r, ERROR_COUNT, ncclSum));
-	EXPECT(cudaMemcpyAsync(host, r->mem, sizeof host, cudaMemcpyDeviceToHost, r->stream) ==
-	       cudaSuccess);
-	EXPECT(cudaStreamSynchronize(r->stream) == cudaSuccess);
-	for (int i = 0; i < ERROR_COUNT; i++)
-		EXPECT(host[i] == nranks * (nranks + 1) / 2);
+	comm_sum(r->comm, rank, nranks, r->mem, r->stream, ERROR_COUNT);
 }
 
 /* Rank 0's groups fail as often as it has calls in them; the others make no such call. Then all go
@@ -206,7 +184,7 @@ static void counted_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
 	counted_check(&r, rank, nranks);
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
-	error_rank_end(&r);
+	comm_buffers_free(r.mem, r.stream);
 }
 
 START_TEST(the_calls_of_a_group_that_failed_are_not_counted)
@@ -237,7 +215,7 @@ static void retried_rank(int32_t rank, int32_t nranks, void *arg)
 		ranks_barrier();
 	counted_check(&r, rank, nranks);
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
-	error_rank_end(&r);
+	comm_buffers_free(r.mem, r.stream);
 }
 
 START_TEST(nobody_is_blamed_for_a_call_that_failed_on_all_ranks)
@@ -271,7 +249,7 @@ static void launch_rank(int32_t rank, int32_t nranks, void *arg)
 		counted_check(&r, rank, nranks);
 		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
 	}
-	error_rank_end(&r);
+	comm_buffers_free(r.mem, r.stream);
 }
 
 START_TEST(a_launch_that_fails_is_no_operation_or_ends_the_communicator)
@@ -297,7 +275,7 @@ static void withdrawn_rank(int32_t rank, int32_t nranks, void *arg)
 	ncclComm_t comm = NULL, other = NULL;
 	ncclUniqueId id = ranks_id();
 
-	EXPECT(cudaSetDevice(rank % (int)ranks_self()->all->config->per_host) == cudaSuccess);
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
 	if (rank == *(int32_t *)arg) {
 		EXPECT_NCCL(ncclSuccess, ncclGroupStart());
 		EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, id, rank));
@@ -326,7 +304,6 @@ int main(void)
 {
 	Suite *s = suite_create("communicators that failed");
 	TCase *t = tcase_create("errors");
-	SRunner *sr = srunner_create(s);
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, the_next_call_gives_the_asynchronous_error);
@@ -337,8 +314,5 @@ int main(void)
 	tcase_add_test(t, a_launch_that_fails_is_no_operation_or_ends_the_communicator);
 	tcase_add_test(t, nobody_waits_for_an_init_that_its_group_took_back);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/lab/runner.h"
+#include "tests/suite.h"
 
 static const char *const env[] = {"NCCL_MAX_NCHANNELS=2", "NCCL_BUFFSIZE=65536", NULL};
 
@@ -100,15 +101,11 @@ int main(void)
 {
 	Suite *s = suite_create("several communicators");
 	TCase *t = tcase_create("comms");
-	SRunner *sr = srunner_create(s);
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, communicators_take_turns_and_run_at_the_same_time);
 	tcase_add_test(t, a_rank_that_fails_ends_all_of_its_communicators);
 	tcase_add_test(t, a_group_that_fails_keeps_no_root);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

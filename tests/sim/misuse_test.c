@@ -10,6 +10,7 @@
 
 #include "sim/engine/sim.h"
 #include "sim/lab/runner.h"
+#include "tests/suite.h"
 
 static struct lab_result misuse_run(void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg))
 {
@@ -152,15 +153,11 @@ int main(void)
 {
 	Suite *s = suite_create("misuse of the doubles");
 	TCase *t = tcase_create("lab runs");
-	SRunner *sr = srunner_create(s);
 
 	tcase_add_test(t, a_run_without_misuse_passes);
 	tcase_add_test(t, a_double_free_fails_the_run_and_names_the_rank);
 	tcase_add_test(t, an_event_destroyed_twice_fails_the_run);
 	tcase_add_test(t, an_error_stands_before_the_misuse_that_it_leads_to);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

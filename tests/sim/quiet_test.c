@@ -9,6 +9,7 @@
 
 #include "sim/engine/sim.h"
 #include "sim/lab/runner.h"
+#include "tests/suite.h"
 
 enum { QUIET_SEEDS = 30 };
 
@@ -80,13 +81,9 @@ int main(void)
 {
 	Suite *s = suite_create("a quiet rank");
 	TCase *t = tcase_create("lab runs");
-	SRunner *sr = srunner_create(s);
 
 	tcase_add_test(t, the_other_end_learns_of_a_failure_though_nobody_asks);
 	tcase_add_test(t, an_end_that_is_done_learns_of_a_failure_too);
 	suite_add_tcase(s, t);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(s);
 }

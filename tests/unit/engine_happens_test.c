@@ -10,6 +10,7 @@
 
 #include "sim/engine/memory.h"
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 #include "tests/unit/engine_child.h"
 
 enum { SEEDS = 24 };
@@ -620,7 +621,6 @@ int main(void)
 {
 	Suite *s = suite_create("engine_happens");
 	TCase *t = tcase_create("happens");
-	SRunner *r = srunner_create(s);
 
 #define LOOP(test, table) tcase_add_loop_test(t, test, 0, (int)(sizeof table / sizeof table[0]))
 	tcase_set_timeout(t, 60);
@@ -633,8 +633,5 @@ int main(void)
 	tcase_add_test(t, the_report_names_both_sides);
 	tcase_add_test(t, the_hash_is_the_same_with_and_without);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run(s);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "core/device/reduce_copy_host.h"
+#include "tests/suite.h"
 
 /* ---- formats -------------------------------------------------------------------------------- */
 
@@ -359,8 +360,6 @@ int main(void)
 {
 	Suite *suite = suite_create("reduce");
 	TCase *t = tcase_create("reduce_copy");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, reduction_equals_the_reference, 0, DEV_TYPE_COUNT);
@@ -369,8 +368,5 @@ int main(void)
 	tcase_add_loop_test(t, f32_narrows_to_nearest_even, DEV_BF16, DEV_F8E5M2 + 1);
 	tcase_add_test(t, any_count_and_in_place);
 	suite_add_tcase(suite, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }
