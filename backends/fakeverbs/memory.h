@@ -43,6 +43,11 @@ int hca_sges_write(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t 
 void hca_mr_destroy(struct hca_mr *mr); /* region.c */
 struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd);
 
+/* ---- advice.c ---- */
+
+int hca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  struct ibv_sge *sge, uint32_t n);
+
 /* ---- window.c ---- */
 
 void hca_window_ops(struct ibv_context_ops *ops);

@@ -23,6 +23,8 @@
  *                    peer waits for ever.
  * dmabuf             not in rxe.
  * timestamps         rxe keeps no clock.
+ * advice             mlx5 has the call where it has on-demand paging, which these do not; rxe of Linux
+ *                    6.1 has neither.
  * ece_options        mlx5 knows two (its own numbers for them); rxe refuses the calls.
  * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe; the rest refuses.
  * ah_pd_enforced     libmlx5 copies the address into the request when it is posted, and forgets
@@ -80,7 +82,7 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = false, .opcode_checked = true, .reset_purges = true,
 		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.zero_length_mr = false,
+		.advice = true, .zero_length_mr = false,
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
@@ -92,7 +94,7 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
 		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.zero_length_mr = false,
+		.advice = false, .zero_length_mr = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
@@ -104,7 +106,7 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
 		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.zero_length_mr = false,
+		.advice = false, .zero_length_mr = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
@@ -121,7 +123,7 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
 		.post_early = false, .opcode_checked = true, .reset_purges = false,
 		.retry_7_forever = true, .dmabuf = false, .timestamps = false, .ece_options = 0,
-		.zero_length_mr = true,
+		.advice = false, .zero_length_mr = true,
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = false, .says_connections = false, .late_posts_flushed = false,
 		.no_reads_fail = false, .mcast_comes_back = false, .bad_key_malformed = true,

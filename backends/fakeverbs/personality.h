@@ -37,6 +37,7 @@ struct hca_personality {
 	bool retry_7_forever; /* retry_cnt 7 means without end */
 	bool dmabuf;          /* GPU memory by descriptor */
 	bool timestamps;      /* completions carry the time */
+	bool advice;          /* there is ibv_advise_mr */
 	uint32_t ece_options; /* options of enhanced connection establishment; 0: none of it */
 	bool zero_length_mr;  /* a region of no bytes can be registered */
 	bool ah_pd_enforced;  /* address handles of another protection domain are refused */

@@ -23,6 +23,7 @@ void hca_extended_ops(struct verbs_context *v)
 	v->modify_cq = hca_modify_cq;
 	v->query_rt_values = hca_query_rt_values;
 	v->alloc_null_mr = hca_alloc_null_mr;
+	v->advise_mr = hca_advise_mr;
 
 	/* Work queues and indirection tables spread raw packets over queues, and flows steer them:
 	 * this HCA has no raw packet queue pairs. */
@@ -41,8 +42,6 @@ void hca_extended_ops(struct verbs_context *v)
 	v->destroy_counters = NULL;
 	v->attach_counters_point_flow = NULL;
 	v->read_counters = NULL;
-	/* Advice is about on-demand paging. */
-	v->advise_mr = NULL;
 	/* Tag matching is not built; nor is pacing of a queue pair. */
 	v->post_srq_ops = NULL;
 	v->modify_qp_rate_limit = NULL;

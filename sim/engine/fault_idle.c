@@ -39,6 +39,7 @@ static const struct {
 	{"verbs.set_ece", IDLE_RC},
 	{"verbs.alloc_null_mr", IDLE_RC},
 	{"verbs.rereg_mr", IDLE_RC},
+	{"verbs.advise_mr", IDLE_RC},
 	{"verbs.create_ah", IDLE_RC},
 	{"verbs.destroy_ah", IDLE_RC},
 	{"verbs.attach_mcast", IDLE_RC},

@@ -116,6 +116,7 @@ static struct {
 	void *event_context;
 	struct ibv_send_wr send, *bad_send;
 	struct ibv_recv_wr recv, *bad_recv;
+	struct ibv_sge sge;
 } x;
 
 #define NONE(p)     (!(p) && errno == EINVAL)
@@ -230,6 +231,8 @@ static int ack_async(enum ibv_event_type type, void *o)
 	X(PD, PLAIN, "ibv_reg_mr", NONE(ibv_reg_mr(o, memory, 64, 0)))                             \
 	X(PD, PLAIN, "ibv_reg_dmabuf_mr", NONE(ibv_reg_dmabuf_mr(o, 0, 64, 0, -1, 0)))             \
 	X(PD, OPS, "ibv_alloc_null_mr", NONE(ibv_alloc_null_mr(o)))                                \
+	X(PD, OPS, "ibv_advise_mr",                                                                \
+	  ibv_advise_mr(o, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &x.sge, 1) == EINVAL)                 \
 	X(PD, OPS, "ibv_alloc_mw", NONE(ibv_alloc_mw(o, IBV_MW_TYPE_1)))                           \
 	X(PD, PLAIN, "ibv_create_qp", NONE(ibv_create_qp(o, &x.init)))                             \
 	X(PD, PLAIN, "ibv_create_srq", NONE(ibv_create_srq(o, &x.srq)))                            \

@@ -338,6 +338,87 @@ CASE(a_refused_change_can_be_deregistered_or_repaired, .needs = NEED(REREG))
 
 /* ---- advice --------------------------------------------------------------------------------- */
 
+CASE(advice_on_a_region_is_taken, .needs = NEED(ADVICE))
+{
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	struct ibv_mr *whole = p.end[0].mr,
+		      *read = ibv_reg_mr(p.end[0].pd, p.end[0].buffer, 4096, 0);
+	uint64_t at = (uintptr_t)p.end[0].buffer;
+
+	CHECK_MSG(read, "%s", strerror(errno));
+	struct ibv_sge sge[2] = {{at + 5000, 100, whole->lkey}, {at, 4096, read->lkey}};
+
+	for (uint32_t flags = 0; flags <= IBV_ADVISE_MR_FLAG_FLUSH; flags++) {
+		CHECK_EQ(ibv_advise_mr(p.end[0].pd, IBV_ADVISE_MR_ADVICE_PREFETCH, flags, sge, 2),
+			 0);
+		CHECK_EQ(ibv_advise_mr(p.end[0].pd, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, flags,
+				       sge, 2),
+			 0);
+		CHECK_EQ(ibv_advise_mr(p.end[0].pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, flags, sge,
+				       1),
+			 0);
+	}
+	CHECK_EQ(ibv_dereg_mr(read), 0);
+	vs_free(&p);
+}
+
+/* One entry, and what is said to it. */
+static int advise(struct vs_pair *p, enum ibv_advise_mr_advice advice, uint64_t at, uint32_t bytes,
+		  uint32_t lkey)
+{
+	struct ibv_sge sge = {at, bytes, lkey};
+
+	return ibv_advise_mr(p->end[0].pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+}
+
+CASE(advice_that_does_not_fit_the_region_is_efault, .needs = NEED(ADVICE))
+{
+	const enum ibv_advise_mr_advice read = IBV_ADVISE_MR_ADVICE_PREFETCH,
+					write = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	uint64_t at = (uintptr_t)p.end[0].buffer;
+	struct ibv_pd *other = ibv_alloc_pd(p.end[0].ctx);
+	struct ibv_mr *mr = ibv_reg_mr(p.end[0].pd, p.end[0].buffer, 4096, 0);
+	struct ibv_mr *far = other ? ibv_reg_mr(other, p.end[0].buffer, 4096, FULL) : NULL;
+
+	CHECK_MSG(mr && far, "%s", strerror(errno));
+	CHECK_EQ(advise(&p, read, at, 4096, mr->lkey), 0);
+	CHECK_EQ(advise(&p, read, at, 4097, mr->lkey), EFAULT);
+	CHECK_EQ(advise(&p, read, at - 1, 2, mr->lkey), EFAULT);
+	CHECK_EQ(advise(&p, read, UINT64_MAX, 2, mr->lkey), EFAULT);
+	CHECK_EQ(advise(&p, write, at, 1, mr->lkey), EFAULT); /* registered for reading */
+	CHECK_EQ(advise(&p, read, at, 1, far->lkey), EFAULT);
+	CHECK_EQ(advise(&p, read, at, 1, 0xffffff00), EFAULT);
+	uint32_t gone = mr->lkey;
+
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+	CHECK_EQ(advise(&p, read, at, 1, gone), EFAULT);
+	struct ibv_sge sge[2] = {{at, 1, p.end[0].mr->lkey}, {at, 1, gone}}; /* the second, too */
+
+	CHECK_EQ(ibv_advise_mr(p.end[0].pd, read, 0, sge, 2), EFAULT);
+	CHECK_EQ(ibv_dereg_mr(far), 0);
+	CHECK_EQ(ibv_dealloc_pd(other), 0);
+	vs_free(&p);
+}
+
+CASE(advice_that_nobody_knows_is_refused, .needs = NEED(ADVICE))
+{
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	struct ibv_sge sge = {(uintptr_t)p.end[0].buffer, 1, p.end[0].mr->lkey};
+	struct ibv_pd *pd = p.end[0].pd;
+
+	CHECK_EQ(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1), EINVAL);
+	CHECK_EQ(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 0), EINVAL);
+	CHECK_EQ(ibv_advise_mr(pd, (enum ibv_advise_mr_advice)77, 0, &sge, 1), ENOTSUP);
+	vs_free(&p);
+}
+
 CASE(advice_is_taken_or_not_known)
 {
 	struct vs_pair p;

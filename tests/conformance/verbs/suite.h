@@ -86,6 +86,7 @@
 	X(NULL_MR, "the null memory region")                                                       \
 	X(REREG, "re-registration")                                                                \
 	X(DMABUF, "registration of dma-buf memory")                                                \
+	X(ADVICE, "advice on the pages of a region")                                               \
 	X(DM, "device memory")                                                                     \
 	X(PARENT_DOMAIN, "thread domains and parent domains")                                      \
 	X(IMPORT, "import of devices and objects")                                                 \

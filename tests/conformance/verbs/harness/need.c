@@ -12,7 +12,7 @@ const char *const vs_need_text[VS_NEED_COUNT] = {VS_NEEDS(TEXT)};
 	(NEED(UC) | NEED(UD) | NEED(RESIZE_CQ) | NEED(REREG) | NEED(DMABUF) | NEED(IMPORT) |       \
 	 NEED(ECE) | NEED(SQD) | NEED(GID_EX) | NEED(LOCAL_INV) | NEED(CQ_EX) | NEED(QP_EX) |      \
 	 NEED(ATOMIC_WRITE) | NEED(MODIFY_CQ) | NEED(NULL_MR) | NEED(PARENT_DOMAIN) |              \
-	 NEED(POLLABLE))
+	 NEED(POLLABLE) | NEED(ADVICE))
 
 static uint64_t need_of_attr(const struct ibv_device_attr_ex *x)
 {
