@@ -9,13 +9,14 @@
  * An HCA that is atomic only against itself reads a word and writes it back over the bus, and what
  * a processor, a GPU or another HCA does to the word in between is lost. Its own operations on the
  * word never fall into the window: the write that is under way lands first. IBV_ATOMIC_GLOB is one
- * read-modify-write that everybody sees whole. GPU memory has no such thing on the bus: there both
- * are the former.
+ * read-modify-write that everybody sees whole. GPU memory has no such thing on the bus, and memory of
+ * another process is not reached by one: there both are the former, and the sanitizer says so.
  *
  * A duplicate is answered from the log and not executed again. The log is as long as
  * max_dest_rd_atomic says, and READs take up places in it too: a requester that has more of them
  * outstanding than its peer remembers may ask in vain until its retries are spent.
  */
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 
 #define HCA_WINDOW_DRAWS 8u
@@ -241,11 +242,15 @@ static int hca_atomic_do(struct hca_qp *qp, struct hca_mr *mr, uint64_t at,
 	*old = 0;
 	if (p->operation == IBV_WR_ATOMIC_WRITE)
 		return hca_mr_write(mr, at, hca_packet_data(p), sizeof *old);
-	if (hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_GLOB && !mr->gpu &&
-	    hca_is_here(mr->item.proc)) {
+	bool global = hca_world()->port[qp->port].atomic_cap == IBV_ATOMIC_GLOB;
+	bool reached = !mr->gpu && hca_is_here(mr->item.proc);
+
+	if (global && reached) {
 		hca_atomic_at_once(mr, at, p, old);
 		return 0;
 	}
+	if (global)
+		hca_check_atomic_global(qp, mr, p);
 	return hca_atomic_over_the_bus(qp, mr, at, p, old, later);
 }
 

@@ -46,6 +46,7 @@ enum hca_level { HCA_LEVEL_OFF, HCA_LEVEL_WARN, HCA_LEVEL_FAIL };
 	X(LONG_TIMEOUT,    "verbs-long-timeout",    WARN)                                          \
 	X(TWO_THREADS,     "verbs-two-threads",     FAIL)                                          \
 	X(ATOMIC_ALIGN,    "verbs-atomic-align",    WARN)                                          \
+	X(ATOMIC_GLOBAL,   "verbs-atomic-global",   WARN)                                          \
 	X(UD_GRH,          "verbs-ud-grh",          WARN)                                          \
 	X(UD_MTU,          "verbs-ud-mtu",          WARN)                                          \
 	X(UD_QKEY,         "verbs-ud-qkey",         WARN)                                          \
@@ -131,6 +132,9 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 /* The peer's request was refused for its key, for what the queue pair allows, or because it is one
  * more than that. */
 void hca_check_remote_key(const struct hca_qp *qp, const struct hca_packet *p, uint32_t access);
+/* An HCA whose atomics are global cannot make this one so, in that memory. */
+void hca_check_atomic_global(const struct hca_qp *qp, const struct hca_mr *mr,
+			     const struct hca_packet *p);
 void hca_check_remote_flags(const struct hca_qp *qp, const struct hca_packet *p, uint32_t access);
 void hca_check_remote_reads(const struct hca_qp *qp, const struct hca_packet *p);
 /* A datagram is dropped for its Q_Key. */

@@ -316,6 +316,18 @@ static const char *check_posted_at(const struct hca_qp *qp, const struct hca_pac
 	return hca_far ? "?" : hca_site(qp->item.proc, p->caller, at);
 }
 
+void hca_check_atomic_global(const struct hca_qp *qp, const struct hca_mr *mr,
+			     const struct hca_packet *p)
+{
+	struct hca_site at;
+
+	hca_check(HCA_RULE_ATOMIC_GLOBAL, p->caller,
+		  "qp 0x%x: the atomic of its peer, posted at %s, is on %s: there an HCA is atomic "
+		  "against itself alone, whatever atomic_cap says",
+		  qp->number, check_posted_at(qp, p, &at),
+		  mr->gpu ? "GPU memory" : "memory of another process");
+}
+
 /* What the peer asked for, in words. */
 static const char *check_request(const struct hca_qp *qp, const struct hca_packet *p,
 				 struct check_words *to)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs sanitizer: for each rule a program that breaks it, which is named and has its call site
  * said, and the same program done right, of which nothing is said. */
+#include <cuda_runtime_api.h>
+
 #include "backends/fakeverbs/check.h"
 #include "tests/conformance/verbs_check_more.h"
 #include "tests/conformance/verbs_harness.h"
@@ -340,6 +342,35 @@ static void add_across_words(void)
 	vh_free(&h);
 }
 
+/* What an HCA says of its atomics is true of host memory. */
+static void add_globally_to_a_gpu(void)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+	struct vh_wr w;
+	void *gpu = NULL;
+
+	setenv("DOPPEL_HCA_ATOMIC", "glob", 1);
+	o.access |= IBV_ACCESS_REMOTE_ATOMIC;
+	vh_pair(&h, &o);
+	ck_assert_int_eq(cudaMalloc(&gpu, 4096), cudaSuccess);
+	void *where = bad ? gpu : h.end[1].buffer;
+	struct ibv_mr *mr = ibv_reg_mr(h.end[1].pd, where, 64,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+
+	ck_assert_ptr_nonnull(mr);
+	vh_wr_fill(&w, &h, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 8);
+	w.wr.wr.atomic.remote_addr = (uintptr_t)where;
+	w.wr.wr.atomic.rkey = mr->rkey;
+	w.wr.wr.atomic.compare_add = 1;
+	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(cudaFree(gpu), cudaSuccess);
+	vh_free(&h);
+	unsetenv("DOPPEL_HCA_ATOMIC");
+}
+
 static void send_too_much_inline(void)
 {
 	struct vh h;
@@ -380,6 +411,7 @@ static const struct {
 	{"verbs-destroy-order", destroy_the_queue_first, true},
 	{"verbs-close-leak", close_with_something_open, true},
 	{"verbs-atomic-align", add_across_words, false},
+	{"verbs-atomic-global", add_globally_to_a_gpu, false},
 	{"verbs-inline", send_too_much_inline, false},
 	{"verbs-ah-in-use", end_an_address_in_use, true},
 	{"verbs-ud-grh", receive_without_room_for_a_header, false},
