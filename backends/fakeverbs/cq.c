@@ -147,116 +147,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	return rc;
 }
 
-/* Names one completion for the memory model: no address, so it meets no other object. */
-static uint64_t hca_cqe_token(const struct hca_cq *cq)
-{
-	return 1ull << 63 | (uint64_t)cq->item.index << 32 | (cq->head + 1);
-}
-
-/* ---- filling -------------------------------------------------------------------------------- */
-
-/* Every queue pair of a queue that ran over goes to ERR: an event, because the one that noticed
- * holds a queue pair. */
-static void hca_cq_overran(void *object, uint64_t generation)
-{
-	struct hca_cq *cq = object;
-	struct hca_world *w = hca_world();
-	uint32_t index = cq->item.index, at = 0;
-	struct hca_qp *qp;
-
-	if (__atomic_load_n(&cq->item.generation, __ATOMIC_ACQUIRE) != (uint32_t)generation)
-		return;
-	while ((qp = hca_slab_next(&w->qp, UINT32_MAX, &at))) {
-		hca_qp_lock(qp);
-		if (qp->sq.ring && hca_personality(qp->port)->overrun_kills &&
-		    (qp->send_cq == index || qp->recv_cq == index) && qp->state != IBV_QPS_RESET &&
-		    qp->state != IBV_QPS_ERR) {
-			hca_event_post(qp->context, IBV_EVENT_QP_FATAL, qp->item.index,
-				       qp->item.generation);
-			hca_qp_to_error(qp);
-		}
-		hca_unlock(&qp->item.lock);
-	}
-}
-
-static void hca_cq_overrun(struct hca_cq *cq, bool planned)
-{
-	const struct sim_event_attr attr = {.name = "cq.overrun", .kind = SIM_EVENT_WORK};
-	struct hca_site made;
-
-	if (cq->overrun)
-		return;
-	cq->overrun = 1;
-	if (planned)
-		hca_say("completion queue %u of %u entries ran over: completions are lost, its "
-			"queue pairs go to ERR",
-			cq->item.index, cq->size);
-	else
-		hca_check(
-			HCA_RULE_CQ_OVERRUN, cq->item.made,
-			"completion queue %u of %u entries, made at %s, ran over: completions are "
-			"lost, its queue pairs go to ERR",
-			cq->item.index, cq->size, hca_site(cq->item.proc, cq->item.made, &made));
-	hca_event_post(cq->context, IBV_EVENT_CQ_ERR, cq->item.index, cq->item.generation);
-	sim_event_post(&attr, hca_cq_overran, cq, cq->item.generation, NULL);
-}
-
-/* The oldest one is lost, and with it its promise that slots are free: the next one's of the same
- * work queue says it too. */
-static void hca_cq_overwrite(struct hca_cq *cq)
-{
-	mem_forget((const void *)(uintptr_t)hca_cqe_at(cq, cq->tail)->token);
-	if (cq->shown == cq->tail)
-		hca_cq_show_until(cq, cq->shown + 1);
-	hca_cq_taken_until(cq, cq->tail + 1);
-}
-
-static uint64_t hca_cq_stamp(struct hca_cq *cq)
-{
-	if (!cq->stamps)
-		return 0;
-	cq->stamped = MAX_OF(cq->stamped, sim_now_ns());
-	return cq->stamped;
-}
-
-void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited)
-{
-	struct os_fault f;
-
-	mem_release(NULL); /* what came before the completion is in memory when it is found */
-	hca_cq_lock(cq);
-	if (cq->ignore_overrun && cq->head - cq->tail == cq->size)
-		hca_cq_overwrite(cq);
-	bool full = cq->overrun || cq->head - cq->tail == cq->size;
-	bool planned = !full && hca_fault("verbs.cq", (const void *)(uintptr_t)cq->item.handle,
-					  cq->port, -1, &f);
-	if (full || planned) {
-		hca_cq_overrun(cq, planned);
-	} else {
-		struct hca_cqe *at = hca_cqe_at(cq, cq->head);
-
-		*at = *e;
-		at->token = hca_cqe_token(cq);
-		at->timestamp = hca_cq_stamp(cq);
-		__atomic_store_n(&cq->head, cq->head + 1, __ATOMIC_RELEASE);
-		mem_release((const void *)(uintptr_t)at->token);
-		hca_trace("cqe", (uint64_t)cq->port << 24 | e->qpn, e->status, e->bytes);
-		if (!cq->held)
-			hca_cq_show_until(cq, cq->head);
-		if (cq->arm == HCA_ARM_ANY ||
-		    (cq->arm == HCA_ARM_SOLICITED && (solicited || e->status)))
-			hca_cq_notify(cq);
-	}
-	const void *handle = (const void *)(uintptr_t)cq->item.handle;
-	bool here = hca_is_here(cq->item.proc); /* programs far away poll */
-	bool heard = here && sim_posts_are_heard();
-
-	hca_unlock(&cq->item.lock);
-	if (heard)
-		os_event_post(handle);
-	if (!sim_is_plain())
-		os_progress();
-}
+/* ---- holding back --------------------------------------------------------------------------- */
 
 static void hca_cq_show(void *object, uint64_t generation)
 {
@@ -321,25 +212,27 @@ void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp)
 
 static inline void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 {
-	*wc = (struct ibv_wc){.wr_id = e->wr_id,
-			      .status = (enum ibv_wc_status)e->status,
-			      .vendor_err = e->vendor_error,
-			      .qp_num = e->qpn};
-	if (e->status == IBV_WC_SUCCESS) {
-		wc->opcode = (enum ibv_wc_opcode)e->opcode;
-		wc->byte_len = e->bytes;
-		wc->imm_data = e->imm;
-		wc->wc_flags = e->flags;
-		wc->src_qp = e->src_qpn;
-		wc->slid = e->slid;
-		wc->sl = (uint8_t)e->sl;
-		wc->pkey_index = e->pkey_index;
+	if (LIKELY(e->status == IBV_WC_SUCCESS)) {
+		*wc = (struct ibv_wc){.wr_id = e->wr_id,
+				      .opcode = (enum ibv_wc_opcode)e->opcode,
+				      .byte_len = e->bytes,
+				      .imm_data = e->imm,
+				      .qp_num = e->qpn,
+				      .src_qp = e->src_qpn,
+				      .wc_flags = e->flags,
+				      .pkey_index = e->pkey_index,
+				      .slid = e->slid,
+				      .sl = (uint8_t)e->sl};
 		return;
 	}
 	/* only wr_id, status, qp_num and vendor_err mean something now: whoever reads these, sees
 	 * it */
-	wc->opcode = (enum ibv_wc_opcode)0x5a;
-	wc->byte_len = 0xdeadbeef;
+	*wc = (struct ibv_wc){.wr_id = e->wr_id,
+			      .status = (enum ibv_wc_status)e->status,
+			      .opcode = (enum ibv_wc_opcode)0x5a,
+			      .vendor_err = e->vendor_error,
+			      .byte_len = 0xdeadbeef,
+			      .qp_num = e->qpn};
 }
 
 #define HCA_POLL_BATCH 32
@@ -391,30 +284,34 @@ static void hca_cq_taken(const struct hca_taken *taken, int n)
 	}
 }
 
-int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int n, uint64_t *timestamp)
+int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int want, uint64_t *timestamp)
 {
 	struct hca_taken taken[HCA_POLL_BATCH];
-	uint32_t tail, srqs = 0;
-	int got = 0;
+	int got = 0, left;
 
-	ASSERT(n <= HCA_POLL_BATCH);
-	if (!hca_cq_lock_unless_stopped(cq))
-		return 0;
-	if (cq->armed_over)
-		hca_cq_arm_over(cq, false);
-	for (tail = cq->tail; got < n && tail != cq->shown; got++, tail++) {
-		const struct hca_cqe *e = hca_cqe_at(cq, tail);
+	do {
+		left = 0;
+		if (!hca_cq_lock_unless_stopped(cq))
+			break;
+		if (cq->armed_over)
+			hca_cq_arm_over(cq, false);
+		uint32_t tail = cq->tail;
 
-		hca_wc_fill(&wc[got], e);
-		hca_cqe_release(e);
-		taken[got] = (struct hca_taken){e->token, e->srq, e->srq_generation};
-		srqs |= e->srq;
-		*timestamp = e->timestamp;
-	}
-	hca_cq_taken_until(cq, tail);
-	hca_unlock(&cq->item.lock);
-	if (UNLIKELY(srqs || mem_on))
-		hca_cq_taken(taken, got);
+		for (; got < want && tail != cq->shown && left < HCA_POLL_BATCH; got++, tail++) {
+			const struct hca_cqe *e = hca_cqe_at(cq, tail);
+
+			hca_wc_fill(&wc[got], e);
+			hca_cqe_release(e);
+			*timestamp = e->timestamp;
+			if (UNLIKELY(e->srq || mem_on))
+				taken[left++] =
+					(struct hca_taken){e->token, e->srq, e->srq_generation};
+		}
+		hca_cq_taken_until(cq, tail);
+		hca_unlock(&cq->item.lock);
+		if (UNLIKELY(left))
+			hca_cq_taken(taken, left);
+	} while (UNLIKELY(left == HCA_POLL_BATCH));
 	return got;
 }
 
@@ -427,18 +324,6 @@ static bool hca_cq_is_idle(const struct hca_cq *cq)
 	       !sim_posts_are_heard() && !__atomic_load_n(&cq->armed_over, __ATOMIC_RELAXED);
 }
 
-static int hca_poll_some(struct hca_cq *cq, int want, struct ibv_wc *wc)
-{
-	uint64_t timestamp;
-	int n = 0, got;
-
-	do {
-		got = hca_cq_pop(cq, wc + n, MIN_OF(want - n, HCA_POLL_BATCH), &timestamp);
-		n += got;
-	} while (got == HCA_POLL_BATCH && n < want);
-	return n;
-}
-
 int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 {
 	hca_point("ibv_poll_cq", HCA_POLL_NS);
@@ -447,14 +332,15 @@ int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
 		return -1;
 	}
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	uint64_t timestamp;
 
 	if (UNLIKELY(sim_mode.faults) && hca_poll_fault(cq, ibv))
 		return -1;
-	int n = want > 0 && !hca_cq_is_idle(cq) ? hca_poll_some(cq, want, wc) : 0;
+	int n = hca_cq_is_idle(cq) ? 0 : hca_cq_pop(cq, wc, want, &timestamp);
 
 	/* What came meanwhile is seen before anything that the program looks at next. */
-	if (!n && hca_far && hca_far_idle() && want > 0 && !hca_cq_is_idle(cq))
-		n = hca_poll_some(cq, want, wc);
+	if (!n && hca_far && hca_far_idle() && !hca_cq_is_idle(cq))
+		n = hca_cq_pop(cq, wc, want, &timestamp);
 	if (n)
 		hca_poll_hit();
 	sim_events_drain();

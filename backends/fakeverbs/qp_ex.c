@@ -52,16 +52,14 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return h->builder ? &h->ex : NULL;
 }
 
-void hca_builder_lock(struct hca_qp_handle *h)
+void hca_builder_wait(struct hca_builder *b)
 {
-	if (h->builder)
-		os_mutex_lock(&h->builder->lock);
+	os_mutex_lock(&b->lock);
 }
 
-void hca_builder_unlock(struct hca_qp_handle *h)
+void hca_builder_leave(struct hca_builder *b)
 {
-	if (h->builder)
-		os_mutex_unlock(&h->builder->lock);
+	os_mutex_unlock(&b->lock);
 }
 
 /* ---- the section ---------------------------------------------------------------------------- */

@@ -60,7 +60,6 @@ static inline void hca_cq_lock(struct hca_cq *cq)
 
 /* ---- cq.c ---- */
 
-void hca_cq_push(struct hca_cq *cq, const struct hca_cqe *e, bool solicited);
 /* Nothing more than `visible` entries is seen by polls for `ns`; then everything is, and whoever
  * waits for the queue is woken. */
 void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns);
@@ -87,8 +86,8 @@ static inline void hca_cq_arm_over(struct hca_cq *cq, bool over)
 /* A queue of at least that many entries; flags are enum ibv_create_cq_attr_flags. NULL and errno. */
 struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 				    const struct ibv_cq_init_attr_ex *a, uint32_t flags);
-/* Takes up to n completions (32 at most), whose slots are free then; and the last one's time. */
-int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int n, uint64_t *timestamp);
+/* Takes up to `want` completions, whose slots are free then, and the time of the last one. */
+int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int want, uint64_t *timestamp);
 /* The fault site of a poll; true: it fails. */
 bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv);
 int hca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
@@ -209,8 +208,18 @@ int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
 void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops);
 size_t hca_builder_bytes(uint32_t port);
 /* Whoever posts to an extended queue pair waits until nobody is making requests. WAITS. */
-void hca_builder_lock(struct hca_qp_handle *h);
-void hca_builder_unlock(struct hca_qp_handle *h);
+void hca_builder_wait(struct hca_builder *b);
+void hca_builder_leave(struct hca_builder *b);
+static inline void hca_builder_lock(struct hca_qp_handle *h)
+{
+	if (h->builder)
+		hca_builder_wait(h->builder);
+}
+static inline void hca_builder_unlock(struct hca_qp_handle *h)
+{
+	if (h->builder)
+		hca_builder_leave(h->builder);
+}
 
 /* ---- domain.c ---- */
 

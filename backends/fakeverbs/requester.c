@@ -19,142 +19,7 @@
 
 #define HCA_STOPPED_NS 10000000u
 
-/* What the vendor's register would say; ours, so that reports can be told apart. */
-enum hca_vendor_error {
-	HCA_VENDOR_FLUSH = 0xf9,
-	HCA_VENDOR_RETRY = 0x81,
-	HCA_VENDOR_RNR = 0x82,
-	HCA_VENDOR_REMOTE = 0x88,
-	HCA_VENDOR_LOCAL = 0x33,
-};
-
-static uint32_t hca_vendor_error(enum ibv_wc_status status)
-{
-	switch (status) {
-	case IBV_WC_SUCCESS:
-		return 0;
-	case IBV_WC_WR_FLUSH_ERR:
-		return HCA_VENDOR_FLUSH;
-	case IBV_WC_RETRY_EXC_ERR:
-		return HCA_VENDOR_RETRY;
-	case IBV_WC_RNR_RETRY_EXC_ERR:
-		return HCA_VENDOR_RNR;
-	case IBV_WC_REM_ACCESS_ERR:
-	case IBV_WC_REM_INV_REQ_ERR:
-	case IBV_WC_REM_OP_ERR:
-		return HCA_VENDOR_REMOTE;
-	default:
-		return HCA_VENDOR_LOCAL;
-	}
-}
-
 /* ---- completion ----------------------------------------------------------------------------- */
-
-static uint32_t hca_send_wc_opcode(uint32_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-		return IBV_WC_SEND;
-	case IBV_WR_BIND_MW:
-		return IBV_WC_BIND_MW;
-	case IBV_WR_LOCAL_INV:
-		return IBV_WC_LOCAL_INV;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return IBV_WC_COMP_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return IBV_WC_FETCH_ADD;
-	case IBV_WR_ATOMIC_WRITE:
-		return IBV_WC_ATOMIC_WRITE;
-	default:
-		return IBV_WC_RDMA_WRITE;
-	}
-}
-
-/* After its completion: who finds the queue as a dead process left it, finds what was pushed. */
-static void hca_queue_done(struct hca_queue *q)
-{
-	__atomic_store_n(&q->done, q->done + 1, __ATOMIC_RELEASE);
-}
-
-void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)
-{
-	struct hca_queue *q = &qp->sq;
-	struct hca_wqe *e = hca_wqe_at(q, q->done);
-
-	ASSERT(q->done != q->head);
-	hca_account_end(q, e, "send");
-	if (e->check_noted && status == IBV_WC_SUCCESS)
-		hca_check_sent(qp, e);
-	mem_acquire(e);
-	if (q->next == q->done) {
-		q->next++;
-		qp->req.offset = 0;
-	}
-	if (e->started && hca_wqe_is_answered(e)) {
-		ASSERT(qp->req.reads > 0);
-		qp->req.reads--;
-	}
-	if (status == IBV_WC_SUCCESS && !qp->signal_all && !(e->flags & IBV_SEND_SIGNALED)) {
-		q->done++;
-		return;
-	}
-	const struct hca_cqe cqe = {.wr_id = e->wr_id,
-				    .status = status,
-				    .opcode = hca_send_wc_opcode(e->opcode),
-				    .vendor_error = hca_vendor_error(status),
-				    .bytes = (uint32_t)e->bytes,
-				    .qpn = qp->number,
-				    .qp = qp->item.index,
-				    .generation = qp->item.generation,
-				    .slot = q->done + 1};
-
-	hca_cq_push(hca_slab_at(&hca_world()->cq, qp->send_cq), &cqe, false);
-	hca_queue_done(q);
-}
-
-void hca_recv_complete(struct hca_qp *qp, enum ibv_wc_status status, const struct hca_packet *p,
-		       uint64_t bytes)
-{
-	struct hca_queue *q = &qp->rq;
-	struct hca_wqe *e = hca_wqe_at(q, q->done);
-
-	ASSERT(q->done != q->head);
-	hca_account_end(q, e, "receive");
-	mem_acquire(e);
-	struct hca_cqe cqe = {.wr_id = e->wr_id,
-			      .status = status,
-			      .vendor_error = hca_vendor_error(status),
-			      .bytes = (uint32_t)bytes,
-			      .qpn = qp->number,
-			      .qp = qp->item.index,
-			      .generation = qp->item.generation,
-			      .is_recv = 1,
-			      .slot = q->done + 1,
-			      .srq = qp->srq};
-
-	if (qp->srq)
-		cqe.srq_generation = qp->srq_generation;
-	if (p) {
-		cqe.opcode = p->kind == HCA_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
-		cqe.imm = p->flags & (HCA_IMM | HCA_INVALIDATE) ? p->imm : 0;
-		cqe.flags = p->flags & HCA_IMM ? IBV_WC_WITH_IMM : 0;
-		if (qp->type == IBV_QPT_UD) {
-			cqe.flags |= p->route.global ? IBV_WC_GRH : 0;
-			cqe.src_qpn = p->from_qpn;
-			cqe.slid = p->route.slid;
-			cqe.sl = hca_route_sl(&p->route);
-			cqe.pkey_index = (uint16_t)qp->pkey_index;
-		}
-		cqe.flags |= p->flags & HCA_INVALIDATE ? IBV_WC_WITH_INV : 0;
-	}
-	hca_cq_push(hca_slab_at(&hca_world()->cq, qp->recv_cq), &cqe,
-		    p && (p->flags & HCA_SOLICITED));
-	hca_queue_done(q);
-}
 
 void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 {
@@ -429,9 +294,8 @@ static bool hca_requester_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 static struct hca_qp *hca_requester_event(struct hca_qp *qp, uint64_t arg, uint32_t generation,
 					  void (*step)(void *qp, uint64_t arg))
 {
-	const struct sim_event_attr again = {.name = "qp.stopped",
-					     .kind = SIM_EVENT_TIMER,
-					     .delay_ns = HCA_STOPPED_NS};
+	const struct sim_event_attr again = {
+		.name = "qp.stopped", .kind = SIM_EVENT_TIMER, .delay_ns = HCA_STOPPED_NS};
 
 	if (!hca_qp_lock_unless_stopped(qp)) {
 		sim_event_post(&again, step, qp, arg, NULL);
