@@ -11,11 +11,16 @@
  * only says what it was; or from its slot (hca_direct), where requests of ibv_wr_* and those that had
  * to wait lie.
  *
+ * For 8 bytes, calls would cost as much as what they do: hence always_inline.
+ *
  * Two queue pairs are locked here, the poster's first. The other is only tried, so that two posters
  * who mean each other do not wait.
  */
+#include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
 #include "backends/fakeverbs/personality.h"
+
+#define HCA_DIRECT_FEW 256u /* bytes */
 
 /* A place in memory, found and held until hca_direct_release. */
 struct hca_direct_place {
@@ -43,72 +48,92 @@ static const void *hca_direct_address(const struct hca_direct_place *at)
 
 /* ---- who can -------------------------------------------------------------------------------- */
 
+/* What stays so until the queue pair is changed. */
+static bool hca_direct_fits(const struct hca_qp *qp)
+{
+	return qp->type == IBV_QPT_RC && qp->state == IBV_QPS_RTS && !qp->pkey_index &&
+	       hca_world()->port[qp->port].short_way && qp->dest_port < fakeverbs.world->ports;
+}
+
+/* The same of its peer, which is connected to it. */
+static bool hca_direct_fits_peer(const struct hca_qp *qp, const struct hca_qp *peer)
+{
+	return peer->type == IBV_QPT_RC &&
+	       (peer->state == IBV_QPS_RTS ||
+		(peer->state == IBV_QPS_RTR && peer->resp.established)) &&
+	       peer->dest_port == qp->port && peer->dest_qpn == qp->number && !peer->pkey_index &&
+	       hca_pkey_match(hca_pkey_get(qp->port, 0), hca_pkey_get(peer->port, 0));
+}
+
+/* The peer that all was well with, locked, if nobody has changed either end since. */
+static inline struct hca_qp *hca_direct_known(const struct hca_qp *qp)
+{
+	if (!qp->peer || qp->own_changes != qp->changes)
+		return NULL;
+	struct hca_qp *peer = hca_slab_at(&hca_world()->qp, qp->peer - 1);
+
+	if (!hca_try_lock(&peer->item.lock))
+		return NULL;
+	if (LIKELY(hca_qp_is(peer, qp->peer_generation) && peer->changes == qp->peer_changes))
+		return peer;
+	hca_unlock(&peer->item.lock);
+	return NULL;
+}
+
+/* By the port's table; it is remembered. */
+static struct hca_qp *hca_direct_meet(struct hca_qp *qp)
+{
+	struct hca_qp *peer =
+		hca_direct_fits(qp) ? hca_qp_try_number(qp->dest_port, qp->dest_qpn) : NULL;
+
+	if (!peer)
+		return NULL;
+	if (hca_direct_fits_peer(qp, peer)) {
+		qp->peer = peer->item.index + 1;
+		qp->peer_generation = peer->item.generation;
+		qp->peer_changes = peer->changes;
+		qp->own_changes = qp->changes;
+		return peer;
+	}
+	hca_unlock(&peer->item.lock);
+	return NULL;
+}
+
+/* Nothing is under way. */
+static inline bool hca_direct_is_idle(const struct hca_qp *qp)
+{
+	return qp->sq.next == qp->sq.done && qp->req.psn_una == qp->req.psn_max &&
+	       !qp->req.rnr_wait && !qp->req.offset;
+}
+
 /* The fabric's own word: what the HCA's port knows of it comes by an event. */
 static bool hca_direct_link(uint32_t port)
 {
 	return __atomic_load_n(&world_port(port)->up, __ATOMIC_ACQUIRE);
 }
 
-static bool hca_direct_path(const struct hca_qp *qp)
+/* The peer lives, can be reached, and expects our next packet. */
+static inline bool hca_direct_is_expected(const struct hca_qp *qp, const struct hca_qp *peer)
 {
-	if (qp->dest_port >= fakeverbs.world->ports)
-		return false;
-	return qp->dest_port == qp->port ||
-	       (hca_direct_link(qp->port) && hca_direct_link(qp->dest_port));
-}
-
-static bool hca_direct_idle(const struct hca_qp *qp)
-{
-	return qp->type == IBV_QPT_RC && qp->state == IBV_QPS_RTS && qp->sq.next == qp->sq.done &&
-	       qp->req.psn_una == qp->req.psn_max && !qp->req.rnr_wait && !qp->req.offset &&
-	       !qp->pkey_index;
-}
-
-/* The number's queue pair, locked: where it was the last time, or by the port's table. */
-static struct hca_qp *hca_direct_find(struct hca_qp *qp)
-{
-	struct hca_qp *peer = qp->peer ? hca_slab_at(&hca_world()->qp, qp->peer - 1) : NULL;
-
-	if (peer && hca_try_lock(&peer->item.lock)) {
-		if (hca_qp_is(peer, qp->peer_generation) && peer->number == qp->dest_qpn &&
-		    peer->port == qp->dest_port)
-			return peer;
-		hca_unlock(&peer->item.lock);
-	}
-	peer = hca_qp_try_number(qp->dest_port, qp->dest_qpn);
-	if (!peer)
-		return NULL;
-	qp->peer = peer->item.index + 1;
-	qp->peer_generation = peer->item.generation;
-	return peer;
-}
-
-/* Locked, and expecting our next packet; NULL: the long way. */
-static struct hca_qp *hca_direct_peer(struct hca_qp *qp)
-{
-	struct hca_qp *peer = hca_direct_find(qp);
-
-	if (!peer)
-		return NULL;
-	const struct hca_responder *r = &peer->resp;
-
-	if (hca_is_alive(peer->item.proc) && peer->type == IBV_QPT_RC &&
-	    peer->dest_port == qp->port && !peer->pkey_index &&
-	    hca_pkey_match(hca_pkey_get(qp->port, 0), hca_pkey_get(peer->port, 0)) &&
-	    peer->dest_qpn == qp->number && r->psn == qp->req.psn_next && !r->receiving &&
-	    (peer->state == IBV_QPS_RTS || (peer->state == IBV_QPS_RTR && r->established)))
-		return peer;
-	hca_unlock(&peer->item.lock);
-	return NULL;
+	return peer->resp.psn == qp->req.psn_next && !peer->resp.receiving &&
+	       hca_is_alive(peer->item.proc) &&
+	       (peer->port == qp->port ||
+		(hca_direct_link(qp->port) && hca_direct_link(peer->port)));
 }
 
 /* Everything is as on a good day: the peer, locked. NULL: the long way. */
-static struct hca_qp *hca_direct_begin(struct hca_qp *qp)
+static inline __attribute__((always_inline)) struct hca_qp *hca_direct_begin(struct hca_qp *qp)
 {
-	if (!sim_is_plain() || !hca_world()->port[qp->port].short_way || !hca_direct_idle(qp) ||
-	    !hca_direct_path(qp))
+	if (!sim_is_plain() || !hca_direct_is_idle(qp))
 		return NULL;
-	return hca_direct_peer(qp);
+	struct hca_qp *peer = hca_direct_known(qp);
+
+	if (UNLIKELY(!peer))
+		peer = hca_direct_meet(qp);
+	if (!peer || hca_direct_is_expected(qp, peer))
+		return peer;
+	hca_unlock(&peer->item.lock);
+	return NULL;
 }
 
 /* ---- what ----------------------------------------------------------------------------------- */
@@ -122,8 +147,8 @@ struct hca_direct_ask {
 };
 
 /* Whatever needs more than this to be judged is left to hca_post_stage. */
-static bool hca_direct_ask_of_program(const struct hca_qp *qp, const struct ibv_send_wr *wr,
-				      struct hca_direct_ask *ask)
+static inline bool hca_direct_ask_of_program(const struct hca_qp *qp, const struct ibv_send_wr *wr,
+					     struct hca_direct_ask *ask)
 {
 	const unsigned int known =
 		IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
@@ -177,16 +202,36 @@ static bool hca_direct_local(const struct hca_qp *qp, const struct hca_direct_as
 	return true;
 }
 
-/* To where these bytes belong at the peer. */
-static bool hca_direct_put(uint32_t pd, uint32_t key, uint64_t iova, const void *data,
-			   uint64_t bytes, uint32_t access)
+/* A few bytes into plain memory of this process, under the region's lock, which is quicker than to
+ * hold it. False: not there, or not allowed, and nothing was written. */
+static inline __attribute__((always_inline)) bool
+hca_direct_put_few(uint32_t pd, uint32_t key, uint64_t iova, const void *data, uint64_t bytes,
+		   uint32_t access)
+{
+	struct hca_mr *mr = hca_mr_at(key);
+
+	if (!mr)
+		return false;
+	hca_lock(&mr->item.lock);
+	bool ok = hca_mr_allows(mr, pd, key, iova, bytes, access) && mr->kind == HCA_MR_MEMORY &&
+		  !mr->gpu && hca_is_here(mr->item.proc);
+	uint8_t *at = (uint8_t *)(uintptr_t)(mr->address + (iova - mr->iova));
+
+	if (ok) {
+		hca_check_wrote(mr, (uintptr_t)at, bytes);
+		hca_host_write(at, data, bytes);
+	}
+	hca_unlock(&mr->item.lock);
+	if (ok && UNLIKELY(sim_words_are_watched()))
+		sim_wrote(at, bytes);
+	return ok;
+}
+
+static bool hca_direct_put_many(uint32_t pd, uint32_t key, uint64_t iova, const void *data,
+				uint64_t bytes, uint32_t access)
 {
 	struct hca_direct_place to;
 
-	if (!bytes)
-		return true;
-	if (bytes <= HCA_FEW_BYTES && hca_mr_write_few(pd, key, iova, data, bytes, access))
-		return true;
 	if (!hca_direct_hold(&to, pd, key, iova, bytes, access))
 		return false;
 	int rc = hca_mr_write(to.mr, to.iova, data, bytes);
@@ -195,8 +240,20 @@ static bool hca_direct_put(uint32_t pd, uint32_t key, uint64_t iova, const void 
 	return rc == 0;
 }
 
-static bool hca_direct_write(const struct hca_qp *peer, const struct hca_direct_ask *ask,
-			     const void *data)
+/* To where these bytes belong at the peer. */
+static inline __attribute__((always_inline)) bool hca_direct_put(uint32_t pd, uint32_t key,
+								 uint64_t iova, const void *data,
+								 uint64_t bytes, uint32_t access)
+{
+	if (!bytes)
+		return true;
+	return (bytes <= HCA_DIRECT_FEW &&
+		hca_direct_put_few(pd, key, iova, data, bytes, access)) ||
+	       hca_direct_put_many(pd, key, iova, data, bytes, access);
+}
+
+static inline __attribute__((always_inline)) bool
+hca_direct_write(const struct hca_qp *peer, const struct hca_direct_ask *ask, const void *data)
 {
 	return (peer->access & IBV_ACCESS_REMOTE_WRITE) &&
 	       hca_direct_put(peer->pd, ask->rkey, ask->remote_address, data, ask->bytes,
@@ -256,21 +313,20 @@ static void hca_direct_received(struct hca_qp *peer, const struct hca_direct_ask
 	hca_recv_complete(peer, IBV_WC_SUCCESS, &last, ask->bytes);
 }
 
-static bool hca_direct_is_too_long(const struct hca_qp *qp, uint64_t bytes)
+static inline bool hca_direct_is_too_long(const struct hca_qp *qp, uint64_t bytes)
 {
 	return UNLIKELY(bytes > HCA_ANY_MESSAGE_BYTES) &&
 	       bytes > hca_personality(qp->port)->max_message_bytes;
 }
 
-static bool hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer,
-			     const struct hca_direct_ask *ask)
+static bool hca_direct_carry_any(struct hca_qp *qp, struct hca_qp *peer,
+				 const struct hca_direct_ask *ask)
 {
 	struct hca_direct_place local = {.mr = NULL};
 	const void *data;
 	bool read = ask->opcode == IBV_WR_RDMA_READ, done = false;
 
-	if (hca_direct_is_too_long(qp, ask->bytes) ||
-	    !hca_direct_local(qp, ask, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local, &data))
+	if (!hca_direct_local(qp, ask, read ? IBV_ACCESS_LOCAL_WRITE : 0, &local, &data))
 		return false;
 	switch (ask->opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -297,8 +353,18 @@ static bool hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer,
 	return done;
 }
 
+static inline bool hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer,
+				    const struct hca_direct_ask *ask)
+{
+	if (hca_direct_is_too_long(qp, ask->bytes))
+		return false;
+	if (ask->opcode == IBV_WR_RDMA_WRITE && !ask->sge) /* the shortest of all */
+		return hca_direct_write(peer, ask, ask->data);
+	return hca_direct_carry_any(qp, peer, ask);
+}
+
 /* Both ends are where the packets would have brought them. */
-static void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer, uint64_t bytes)
+static inline void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer, uint64_t bytes)
 {
 	uint32_t packets =
 		bytes <= qp->mtu_bytes ? 1 : (uint32_t)DIV_UP(bytes, (uint64_t)qp->mtu_bytes);
@@ -310,8 +376,8 @@ static void hca_direct_advance(struct hca_qp *qp, struct hca_qp *peer, uint64_t 
 }
 
 /* The slot of a request that is done already, as far as its completion and the sanitizer look. */
-static void hca_direct_fill_slot(struct hca_qp *qp, uint64_t wr_id,
-				 const struct hca_direct_ask *ask)
+static inline void hca_direct_fill_slot(struct hca_qp *qp, uint64_t wr_id,
+					const struct hca_direct_ask *ask)
 {
 	struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.head++);
 

@@ -73,23 +73,6 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 
 /* ---- access --------------------------------------------------------------------------------- */
 
-/* The region that a key of that number would be of; NULL: there never was one. */
-static inline struct hca_mr *hca_mr_at(uint32_t key)
-{
-	struct hca_world *w = hca_world();
-	uint32_t index = key >> 8;
-
-	return index < __atomic_load_n(&w->mr.count, __ATOMIC_ACQUIRE) ? hca_slab_at(&w->mr, index)
-								       : NULL;
-}
-
-static inline bool hca_mr_allows(const struct hca_mr *mr, uint32_t pd, uint32_t key, uint64_t iova,
-				 uint64_t bytes, uint32_t access)
-{
-	return mr->key && mr->key == key && mr->pd == pd && (mr->access & access) == access &&
-	       iova >= mr->iova && bytes <= mr->bytes && iova - mr->iova <= mr->bytes - bytes;
-}
-
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
 			   uint32_t access)
 {
@@ -129,7 +112,7 @@ void hca_mr_release(struct hca_mr *mr)
 
 /* Host memory may be polled while it is written: small transfers are placed word by word, in
  * rising order, each word visible as a whole (the flag at the end of a small WRITE). */
-void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes)
+void hca_host_write_any(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
 	if (bytes > HCA_WORDWISE_BYTES) {
 		memcpy(to, from, bytes);
@@ -200,28 +183,6 @@ int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t by
 	mem_wrote(&a);
 	sim_wrote((const void *)(uintptr_t)at, bytes);
 	return 0;
-}
-
-bool hca_mr_write_few(uint32_t pd, uint32_t key, uint64_t iova, const void *data, uint64_t bytes,
-		      uint32_t access)
-{
-	struct hca_mr *mr = hca_mr_at(key);
-
-	if (!mr)
-		return false;
-	hca_lock(&mr->item.lock);
-	bool ok = hca_mr_allows(mr, pd, key, iova, bytes, access) && mr->kind == HCA_MR_MEMORY &&
-		  !mr->gpu && hca_is_here(mr->item.proc);
-	uint8_t *at = (uint8_t *)(uintptr_t)(mr->address + (iova - mr->iova));
-
-	if (ok) {
-		hca_check_wrote(mr, (uintptr_t)at, bytes);
-		hca_host_write(at, data, bytes);
-	}
-	hca_unlock(&mr->item.lock);
-	if (ok)
-		sim_wrote(at, bytes);
-	return ok;
 }
 
 int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes)

@@ -8,6 +8,7 @@
 #define BACKENDS_FAKEVERBS_MEMORY_H
 
 #include <infiniband/verbs.h>
+#include <string.h>
 
 #include "backends/fakeverbs/objects.h"
 
@@ -15,6 +16,23 @@
 
 /* ---- memory.c, region.c ---- */
 
+/* The region that a key of that number would be of; NULL: there never was one. */
+static inline struct hca_mr *hca_mr_at(uint32_t key)
+{
+	struct hca_world *w = hca_world();
+	uint32_t index = key >> 8;
+
+	return index < __atomic_load_n(&w->mr.count, __ATOMIC_ACQUIRE) ? hca_slab_at(&w->mr, index)
+								       : NULL;
+}
+
+/* Is that range inside it, live, of that domain, and allowed? Under its lock. */
+static inline bool hca_mr_allows(const struct hca_mr *mr, uint32_t pd, uint32_t key, uint64_t iova,
+				 uint64_t bytes, uint32_t access)
+{
+	return mr->key && mr->key == key && mr->pd == pd && (mr->access & access) == access &&
+	       iova >= mr->iova && bytes <= mr->bytes && iova - mr->iova <= mr->bytes - bytes;
+}
 /* Is [iova, iova + bytes) inside a live region of this protection domain with these rights? Holds
  * the region until hca_mr_release. NULL: no. */
 struct hca_mr *hca_mr_hold(uint32_t pd, uint32_t key, uint64_t iova, uint64_t bytes,
@@ -23,14 +41,20 @@ void hca_mr_release(struct hca_mr *mr);
 /* Is this a key of that domain, whatever of? */
 bool hca_key_live(uint32_t pd, uint32_t key);
 /* Into memory that others poll, and out of memory that others write. */
-void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes);
+void hca_host_write_any(uint8_t *to, const uint8_t *from, uint64_t bytes);
+static inline void hca_host_write(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	uint64_t word;
+
+	if (bytes != sizeof word || (uintptr_t)to % sizeof word) {
+		hca_host_write_any(to, from, bytes);
+		return;
+	}
+	memcpy(&word, from, sizeof word);
+	__atomic_store_n((uint64_t *)(uintptr_t)to, word, __ATOMIC_RELEASE);
+}
 void hca_host_read(uint8_t *to, const uint8_t *from, uint64_t bytes);
 int hca_mr_write(struct hca_mr *mr, uint64_t iova, const void *data, uint64_t bytes);
-/* Under `threads`: a few bytes into plain memory of this process, under the region's lock, which is
- * quicker than to hold it. False: not there, or not allowed, and nothing was written. */
-#define HCA_FEW_BYTES 256u
-bool hca_mr_write_few(uint32_t pd, uint32_t key, uint64_t iova, const void *data, uint64_t bytes,
-		      uint32_t access);
 int hca_mr_read(struct hca_mr *mr, uint64_t iova, void *data, uint64_t bytes);
 /* An aligned word, whole. */
 int hca_mr_load(struct hca_mr *mr, uint64_t iova, uint64_t *value);

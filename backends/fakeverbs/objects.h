@@ -329,7 +329,9 @@ struct hca_qp {
 	uint32_t qkey;             /* UD */
 	uint32_t blocks_own_mcast; /* UD: does not receive what it sends to its own group */
 	uint32_t dest_qpn, dest_port;
-	uint32_t peer, peer_generation; /* where that was found last: index + 1 (direct.c) */
+	uint32_t changes; /* of its state and attributes, in the life of the world */
+	/* direct.c: a peer (index + 1) with which all was well, and the changes of both by then */
+	uint32_t peer, peer_generation, peer_changes, own_changes;
 	uint32_t max_rd_atomic, max_dest_rd_atomic;
 	uint32_t min_rnr_timer, timeout, retry_count, rnr_retry;
 	uint32_t rq_psn, sq_psn; /* as set */

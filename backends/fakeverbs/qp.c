@@ -442,6 +442,7 @@ void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state)
 		return;
 	os_trace("qp.state", hca_qp_id(qp), qp->state, state);
 	qp->state = state;
+	qp->changes++;
 }
 
 /* Under the lock under which polls free slots: none is in the middle of that. */
@@ -510,6 +511,7 @@ void hca_qp_to_error(struct hca_qp *qp)
 
 static void hca_qp_apply(struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
+	qp->changes++;
 	if (mask & IBV_QP_PKEY_INDEX)
 		qp->pkey_index =
 			a->pkey_index < hca_personality(qp->port)->pkey_count ? a->pkey_index : 0;

@@ -26,7 +26,7 @@ struct park_slot {
 
 static struct park_slot park_slots[PARK_SLOTS];
 static shared_u32 park_used;
-static shared_u32 park_watches; /* the sum of park_sleepers */
+shared_u32 sim_words_watched; /* the sum of park_sleepers */
 static shared_u32 park_sleepers[1 << PARK_TABLE_BITS] __attribute__((aligned(64)));
 
 /* The slot of a new part, or -1: that thread sleeps without being woken. Under threads_lock. */
@@ -43,7 +43,7 @@ int32_t park_slot_new(void)
 void park_reset(void)
 {
 	park_used.v_ = 0;
-	park_watches.v_ = 0;
+	sim_words_watched.v_ = 0;
 	memset(park_sleepers, 0, sizeof park_sleepers);
 }
 
@@ -94,7 +94,7 @@ void park_wrote(const void *addr, size_t bytes)
 	uintptr_t last = ((uintptr_t)addr + (bytes ? bytes - 1 : 0)) >> PARK_GRANULE_SHIFT;
 	uint64_t bits = 0;
 
-	if (LIKELY(!__atomic_load_n(&park_watches.v_, __ATOMIC_RELAXED)))
+	if (LIKELY(!__atomic_load_n(&sim_words_watched.v_, __ATOMIC_RELAXED)))
 		return;
 	if (last - g >= 1 << PARK_TABLE_BITS) {
 		park_wake_all();
@@ -116,7 +116,7 @@ static uint64_t park_watch_one(const void *addr, int32_t by)
 {
 	uint64_t hash = park_hash((uintptr_t)addr >> PARK_GRANULE_SHIFT);
 
-	__atomic_fetch_add(&park_watches.v_, (uint32_t)by, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&sim_words_watched.v_, (uint32_t)by, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&park_count_of(hash)->v_, (uint32_t)by, __ATOMIC_RELAXED);
 	return park_bit(hash);
 }

@@ -317,6 +317,13 @@ void sim_point(const char *site);
  * name. Callable in event context. */
 void sim_wrote(const void *addr, size_t bytes);
 
+/* Has sim_wrote anybody to wake? For doubles whose word it is, instead of a call. */
+extern shared_u32 sim_words_watched; /* `threads`: that tasks sleep on */
+static inline bool sim_words_are_watched(void)
+{
+	return !sim_mode.plain || __atomic_load_n(&sim_words_watched.v_, __ATOMIC_RELAXED);
+}
+
 /* How the engine reads a waited-on address when it is not plain readable memory (the strict
  * device view): returns where to read it, or `addr` itself. Set once by fakecuda. */
 void sim_set_resolver(const void *(*resolve)(const void *addr));

@@ -128,20 +128,26 @@ static void bench_end(struct bench *b)
 	}
 }
 
-static void bench_post(struct bench *b, uint32_t bytes, uint64_t at)
+/* The one request of a stream, as programs that post many of a kind have it. */
+static void bench_request(const struct bench *b, uint32_t bytes, struct ibv_send_wr *wr,
+			  struct ibv_sge *sge)
 {
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)b->buffer[0] + at, .length = bytes, .lkey = b->mr[0]->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_RDMA_WRITE,
-				 .send_flags =
-					 IBV_SEND_SIGNALED | (bytes <= 64 ? IBV_SEND_INLINE : 0),
-				 .wr.rdma = {.remote_addr = (uintptr_t)b->buffer[1] + at,
-					     .rkey = b->mr[1]->rkey}},
-			   *bad;
+	*sge = (struct ibv_sge){.length = bytes, .lkey = b->mr[0]->lkey};
+	*wr = (struct ibv_send_wr){.sg_list = sge,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_RDMA_WRITE,
+				   .send_flags =
+					   IBV_SEND_SIGNALED | (bytes <= 64 ? IBV_SEND_INLINE : 0),
+				   .wr.rdma.rkey = b->mr[1]->rkey};
+}
 
-	ASSERT(ibv_post_send(b->qp[0], &wr, &bad) == 0);
+static void bench_post(const struct bench *b, struct ibv_send_wr *wr, uint64_t at)
+{
+	struct ibv_send_wr *bad;
+
+	wr->sg_list->addr = (uintptr_t)b->buffer[0] + at;
+	wr->wr.rdma.remote_addr = (uintptr_t)b->buffer[1] + at;
+	ASSERT(ibv_post_send(b->qp[0], wr, &bad) == 0);
 }
 
 static void bench_poll(struct bench *b)
@@ -154,19 +160,28 @@ static void bench_poll(struct bench *b)
 	ASSERT(n == 1 && wc.status == IBV_WC_SUCCESS);
 }
 
+/* Messages walk through the buffers. */
+static uint64_t bench_next(uint64_t at, uint32_t bytes)
+{
+	at += bytes;
+	return at + bytes <= BUFFER ? at : 0;
+}
+
 /* Nanoseconds for n messages with `depth` in flight. */
 static uint64_t bench_stream(struct bench *b, uint32_t bytes, int n, int depth, int rounds)
 {
 	uint64_t best = UINT64_MAX;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
 
+	bench_request(b, bytes, &wr, &sge);
 	for (int r = 0; r < rounds; r++) {
-		uint64_t start = bench_now();
+		uint64_t start = bench_now(), at = 0;
 
 		for (int posted = 0, polled = 0; polled < n;) {
 			while (posted < n && posted - polled < depth) {
-				bench_post(b, bytes,
-					   (uint64_t)posted * bytes % (BUFFER - bytes + 1) &
-						   ~63ull);
+				bench_post(b, &wr, at);
+				at = bench_next(at, bytes);
 				posted++;
 			}
 			bench_poll(b);
@@ -182,12 +197,11 @@ static uint64_t bench_memcpy(struct bench *b, uint32_t bytes, int n, int rounds)
 	uint64_t best = UINT64_MAX;
 
 	for (int r = 0; r < rounds; r++) {
-		uint64_t start = bench_now();
+		uint64_t start = bench_now(), at = 0;
 
 		for (int i = 0; i < n; i++) {
-			uint64_t at = (uint64_t)i * bytes % (BUFFER - bytes + 1) & ~63ull;
-
 			memcpy(b->buffer[1] + at, b->buffer[0] + at, bytes);
+			at = bench_next(at, bytes);
 			__asm__ volatile("" ::: "memory");
 		}
 		best = MIN_OF(best, bench_now() - start);
