@@ -39,6 +39,7 @@ const struct fault_site fault_sites_verbs[] = {
 	FAULT_CALL("reg_dmabuf_mr", "ibv_reg_dmabuf_mr", ENOMEM),
 	FAULT_CALL("alloc_null_mr", "ibv_alloc_null_mr", ENOMEM),
 	FAULT_CALL("rereg_mr", "ibv_rereg_mr; the old keys are gone all the same", ENOMEM),
+	FAULT_CALL("advise_mr", "ibv_advise_mr; nothing is lost, it was advice", EIO),
 	FAULT_CALL("dereg_mr", "ibv_dereg_mr; the region is gone all the same", EIO),
 	FAULT_CALL("create_ah", "ibv_create_ah", ENOMEM),
 	FAULT_CALL("destroy_ah", "ibv_destroy_ah; it is gone all the same", EIO),
