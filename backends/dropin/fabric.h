@@ -57,7 +57,7 @@ struct hca_mr;
 struct hca_window;
 
 /* fabric_window.c */
-void fabric_window_open(uint64_t address, uint64_t bytes, struct hca_window *out);
+void fabric_window_open(uint64_t address, uint64_t bytes, bool still, struct hca_window *out);
 void fabric_window_close(struct hca_window *w);
 /* The window of another process' region (held by the caller), mapped here until the ticket is given
  * back; NULL: there is none. */

@@ -6,9 +6,14 @@
  * that cannot be moved, go by process_vm_writev (fabric.c).
  *
  * Moving is copying, so nobody may write meanwhile: it is done only while the program has one
- * thread, and with signals blocked. Memory of files, of other mappings, stacks, and more than
- * WINDOW_MAX_BYTES stay where they are. A child made by fork gets copies of its own, as of any
- * private memory.
+ * thread, with signals blocked, and where no other region of the program lies in which an HCA may
+ * write. Memory of files, of other mappings, stacks, and more than WINDOW_MAX_BYTES stay where they
+ * are. A child made by fork gets copies of its own, as of any private memory.
+ *
+ * Other threads cannot be kept from writing unseen. Write protection makes their system calls fail
+ * (read(2) into such a page is EFAULT); userfaultfd(2) that holds system calls back takes a
+ * privilege; a helper that stops them by ptrace(2) makes epoll_wait(2) and its like end with EINTR,
+ * and is refused where a debugger is there first.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -154,7 +159,7 @@ static struct window_file *window_file_new(uint64_t first, uint64_t bytes)
 	return f;
 }
 
-void fabric_window_open(uint64_t address, uint64_t bytes, struct hca_window *out)
+void fabric_window_open(uint64_t address, uint64_t bytes, bool still, struct hca_window *out)
 {
 	uint64_t first = ALIGN_UP(address, WINDOW_PAGE);
 	uint64_t end = (address + bytes) / WINDOW_PAGE * WINDOW_PAGE;
@@ -169,7 +174,7 @@ void fabric_window_open(uint64_t address, uint64_t bytes, struct hca_window *out
 		f = m.ours ? window_file_of(m.inode) : NULL;
 		if (f) {
 			out->offset = m.offset + (first - m.start);
-		} else {
+		} else if (still) {
 			f = window_file_new(first, end - first);
 		}
 	}

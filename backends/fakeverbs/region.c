@@ -108,6 +108,23 @@ static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
 	return 0;
 }
 
+/* May HCAs write, for another region of the process, into whole pages of this one? They do not wait
+ * for it. The program registers one region at a time where this matters. */
+static bool hca_region_is_still(const struct hca_mr *mr)
+{
+	uint64_t first = ALIGN_UP(mr->address, (uint64_t)HCA_PAGE_BYTES);
+	uint64_t end = (mr->address + mr->bytes) / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+	const struct hca_mr *other;
+	uint32_t at = 0;
+
+	while ((other = hca_slab_next(&hca_world()->mr, mr->item.proc, &at)))
+		if (other != mr && other->key && other->kind == HCA_MR_MEMORY && !other->gpu &&
+		    (other->access & IBV_ACCESS_LOCAL_WRITE) && other->address < end &&
+		    first < other->address + other->bytes)
+			return false;
+	return true;
+}
+
 static int hca_region_pin(struct hca_mr *mr)
 {
 	const struct peermem_ops *gpu = peermem();
@@ -119,7 +136,7 @@ static int hca_region_pin(struct hca_mr *mr)
 		int bad = hca_region_check_pages(mr->address, mr->bytes, write);
 
 		if (!bad && hca_far && write)
-			hca_far->open(mr->address, mr->bytes, &mr->window);
+			hca_far->open(mr->address, mr->bytes, hca_region_is_still(mr), &mr->window);
 		return bad;
 	}
 	int rc = gpu->pin(os_proc(), mr->address, mr->bytes, &mr->region);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registering moves whole pages into shared memory, by copying. A peer that writes into another region
+ * on those pages meanwhile loses nothing. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "tests/dropin/side.h"
+
+enum { BLOCK_BYTES = 64 * 4096, WORD_AT = 5000, ROUNDS = 1000 };
+
+/* Moves `n` bytes between its buffer and there. */
+static void side_move(struct side *s, enum ibv_wr_opcode opcode, const struct card *to)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)s->buffer, .length = 8, .lkey = s->mr->lkey};
+	struct ibv_send_wr *bad,
+		wr = {.sg_list = &sge,
+		      .num_sge = 1,
+		      .opcode = opcode,
+		      .wr = {.rdma = {.remote_addr = to->address, .rkey = to->rkey}}};
+	struct ibv_wc wc;
+
+	need(!ibv_post_send(s->qp, &wr, &bad), "it is posted");
+	while (!ibv_poll_cq(s->cq, 1, &wc))
+		;
+	need(wc.status == IBV_WC_SUCCESS, "it is done");
+}
+
+/* Writes a number there, and reads it back, until nobody listens any more. */
+static void peer(int in, int out)
+{
+	struct side s;
+	struct card theirs;
+
+	side_open(&s, 0);
+	side_qp(&s);
+	struct card mine = side_card(&s);
+
+	need(write(out, &mine, sizeof mine) == sizeof mine, "a card is sent");
+	need(read(in, &theirs, sizeof theirs) == sizeof theirs, "a card comes");
+	side_connect(&s, &theirs);
+	uint64_t *word = (uint64_t *)s.buffer;
+
+	for (uint64_t i = 1;; i++) {
+		*word = i;
+		side_move(&s, IBV_WR_RDMA_WRITE, &theirs);
+		*word = 0;
+		side_move(&s, IBV_WR_RDMA_READ, &theirs);
+		if (*word != i)
+			printf("wrote %llu, read %llu\n", (unsigned long long)i,
+			       (unsigned long long)*word);
+		need(*word == i, "what was written is there");
+		if (i % 64 == 0 && write(out, "", 1) != 1)
+			exit(0);
+	}
+}
+
+int main(void)
+{
+	int to[2], from[2], status;
+	struct side s;
+	struct card theirs;
+	char name[32], byte;
+
+	alarm(120);
+	signal(SIGPIPE, SIG_IGN);
+	snprintf(name, sizeof name, "overlap-%d", (int)getpid());
+	setenv("DOPPEL_FABRIC", name, 1);
+	need(!pipe(to) && !pipe(from), "pipes");
+	pid_t child = fork();
+
+	if (child == 0) {
+		close(to[1]);
+		close(from[0]);
+		peer(to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	side_open(&s, 0);
+	side_qp(&s);
+	unsigned char *block = aligned_alloc(4096, BLOCK_BYTES);
+
+	need(block != NULL, "memory");
+	memset(block, 0, BLOCK_BYTES);
+	const int access =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct ibv_mr *small = ibv_reg_mr(s.pd, block + WORD_AT, 64, access); /* no whole page */
+
+	need(small != NULL, "a small region");
+	struct card mine = side_card(&s);
+
+	mine.rkey = small->rkey;
+	mine.address = (uintptr_t)small->addr;
+	need(read(from[0], &theirs, sizeof theirs) == sizeof theirs, "a card comes");
+	side_connect(&s, &theirs);
+	need(write(to[1], &mine, sizeof mine) == sizeof mine, "a card is sent");
+	need(read(from[0], &byte, 1) == 1, "it writes");
+	for (int i = 0; i < ROUNDS && waitpid(child, &status, WNOHANG) == 0; i++) {
+		struct ibv_mr *large = ibv_reg_mr(s.pd, block, BLOCK_BYTES, access);
+
+		need(large && !ibv_dereg_mr(large), "a large region around it");
+	}
+	close(from[0]);
+	need(waitpid(child, &status, 0) == child && status == 0, "the writer lost nothing");
+	return 0;
+}
