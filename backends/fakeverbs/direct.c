@@ -353,8 +353,8 @@ static bool hca_direct_carry_any(struct hca_qp *qp, struct hca_qp *peer,
 	return done;
 }
 
-static inline bool hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer,
-				    const struct hca_direct_ask *ask)
+static inline __attribute__((always_inline)) bool
+hca_direct_carry(struct hca_qp *qp, struct hca_qp *peer, const struct hca_direct_ask *ask)
 {
 	if (hca_direct_is_too_long(qp, ask->bytes))
 		return false;
