@@ -147,7 +147,8 @@ static inline void hca_account_end(struct hca_queue *q, struct hca_wqe *e, const
 	e->account = HCA_ACCOUNT_ENDED;
 	q->ended++;
 }
-/* Requests from done to head are dropped, by a reset or with the queue; then all are accounted for. */
+/* Requests from done to head are dropped, by a reset or with the queue: done is head then, and all are
+ * accounted for. */
 void hca_account_drop(struct hca_queue *q, const char *queue);
 static inline struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
 {

@@ -249,7 +249,17 @@ static pid_t parent_resident(void)
 
 	if (pid == 0)
 		peer_stay();
-	return pid;
+	for (int i = 0; i < 120000; i++) { /* two minutes */
+		if (__atomic_load_n(&shared->resident_ready, __ATOMIC_ACQUIRE))
+			return pid;
+		if (pid < 0 || waitpid(pid, NULL, WNOHANG))
+			break;
+		usleep(1000);
+	}
+	printf("the one that stays does not come: %s\n", shared->result[0].wrong);
+	if (pid > 0)
+		kill(pid, SIGKILL);
+	exit(1);
 }
 
 static bool parent_options(int argc, char **argv, struct options *o)
@@ -342,11 +352,8 @@ int main(int argc, char **argv)
 		      0);
 	if (shared == MAP_FAILED)
 		return 1;
-	if (o.resident) {
+	if (o.resident)
 		resident = parent_resident();
-		while (!__atomic_load_n(&shared->resident_ready, __ATOMIC_ACQUIRE))
-			usleep(1000);
-	}
 	for (int i = 0; good && i < o.kills; i++) {
 		uint64_t rng = o.seed * 1000003 + (uint64_t)i;
 
