@@ -44,7 +44,7 @@ static void async_until_error(ncclComm_t comm)
 static void async_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	bool destroy = *(bool *)arg;
-	struct error_rank r = {NULL};
+	struct error_rank r = {.mem = NULL};
 	ncclResult_t async = ncclSuccess;
 	int n = -7;
 
@@ -95,7 +95,7 @@ END_TEST
  * process is: so nobody looks at it when its successor gives up. The others learn of that all the same. */
 static void parked_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	struct error_rank r = {NULL};
+	struct error_rank r = {.mem = NULL};
 
 	(void)arg;
 	error_rank_begin(&r, rank, nranks);
@@ -124,7 +124,7 @@ END_TEST
 /* The error comes between a group's calls and its end: the group launches nothing. */
 static void async_group_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	struct error_rank r = {NULL};
+	struct error_rank r = {.mem = NULL};
 
 	(void)arg;
 	error_rank_begin(&r, rank, nranks);
@@ -164,7 +164,7 @@ static void counted_check(const struct error_rank *r, int32_t rank, int32_t nran
  * on as one. */
 static void counted_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	struct error_rank r = {NULL};
+	struct error_rank r = {.mem = NULL};
 
 	(void)arg;
 	error_rank_begin(&r, rank, nranks);
@@ -200,7 +200,7 @@ END_TEST
  * blamed for what another rank meant to do and did not. */
 static void retried_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	struct error_rank r = {NULL};
+	struct error_rank r = {.mem = NULL};
 
 	(void)arg;
 	error_rank_begin(&r, rank, nranks);
@@ -233,7 +233,7 @@ END_TEST
  * it waits for a kernel that does not come, and so will all ranks: the communicator has failed. */
 static void launch_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	struct error_rank r = {NULL};
+	struct error_rank r = {.mem = NULL};
 	bool proxies = ranks_self()->all->config->hosts > 1;
 
 	(void)arg;
