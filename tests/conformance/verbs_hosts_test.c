@@ -5,12 +5,12 @@
 
 #define HOSTS_BYTES 300000
 
-/* What the two tell each other out of band. Each side's half is complete when its word is set. */
+/* What the two tell each other out of band. Each side's half is complete when `ready` is set. */
 struct card {
 	union ibv_gid gid;
 	uint32_t qpn, psn, rkey;
 	uint64_t address;
-	shared_u32 ready;
+	shared_u32 ready, connected;
 };
 
 struct meeting {
@@ -47,6 +47,7 @@ static void side_meet(struct side *s)
 	struct card *mine = &s->m->card[s->index], *theirs = &s->m->card[!s->index];
 	struct vh_options o = vh_defaults;
 
+	o.rnr_retry = 7;                  /* the reader's receive comes when its thread does */
 	vh_end_make(&s->e, s->index, &o); /* different HCAs of their hosts */
 	mine->gid = s->e.gid;
 	mine->qpn = s->e.qp->qp_num;
@@ -58,6 +59,8 @@ static void side_meet(struct side *s)
 	struct ibv_qp_attr a = vh_attr(&o, &theirs->gid, theirs->qpn, mine->psn, theirs->psn);
 
 	vh_connect(s->e.qp, &a, IBV_QPS_RTS);
+	shared_store_u32(&mine->connected, 1, SHARED_RELEASE);
+	wait_word(&theirs->connected);
 }
 
 static void side_leave(struct side *s)
