@@ -20,9 +20,9 @@ struct shrink_options {
 enum shrink_key { SHRINK_TIME = 0x200, SHRINK_SEEDS, SHRINK_LIMIT, SHRINK_FORCE, SHRINK_NO_STACKS };
 
 static const struct argp_option shrink_argp_options[] = {
-	{"time", SHRINK_TIME, "SECONDS", 0, "budget: 60s (default), 10m, 1h", 0},
+	{"time", SHRINK_TIME, "SECONDS", 0, "budget of CPU time: 60s (default), 10m, 1h", 0},
 	{"seeds", SHRINK_SEEDS, "N", 0, "tried for a world with fewer ranks (default 100)", 0},
-	{"run-limit", SHRINK_LIMIT, "SECONDS", 0, "real time for one run (default 10)", 0},
+	{"run-limit", SHRINK_LIMIT, "SECONDS", 0, "CPU time for one run (default 10)", 0},
 	{"force", SHRINK_FORCE, NULL, 0, "what another build or machine recorded, too", 0},
 	{"no-stacks", SHRINK_NO_STACKS, NULL, 0, "do not ask gdb for the two stacks", 0},
 	{0},

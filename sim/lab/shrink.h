@@ -3,14 +3,14 @@
  * Shrinking: from a failing run, what `sim/lab/fail.h` left of it, to a small one that fails in the
  * same way. First fewer ranks, then fewer bytes, iterations, channels and settings, then fewer
  * faults, then as many choices quiet as can be: whole streams, then runs of them (delta debugging,
- * Zeller and Hildebrandt). Each candidate runs in a child process with a limit of real time.
+ * Zeller and Hildebrandt). Each candidate runs in a child process with a limit of its own.
  *
  * The same way: the same outcome (exit code) and kind of failure; of a crash or an error also the
  * same message, numbers aside. A world of another size makes other choices, so there seeds are
  * tried anew.
  *
- * Called outside any engine, by a program without threads. Times are real ns. Errors: 0 or a
- * positive errno, explained on stderr.
+ * Called outside any engine, by a program without threads. Times are ns, limits are CPU time, or
+ * ten times as long in all. Errors: 0 or a positive errno, explained on stderr.
  */
 #ifndef SIM_LAB_SHRINK_H
 #define SIM_LAB_SHRINK_H

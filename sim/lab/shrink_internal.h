@@ -43,7 +43,10 @@ struct shrink_outcome {
 	uint64_t steps;
 };
 
-enum { SHRINK_LOG = 4096 };
+enum {
+	SHRINK_LOG = 4096,
+	SHRINK_LIMIT_REAL = 10, /* times a limit of CPU time: who does not even use that */
+};
 
 /* Runs it in a child; choices NULL: from its seed. What it chose goes to the file `record`. `log` is
  * memory shared with children; `keep` a folder for what a failing run leaves. All but s and out may

@@ -53,12 +53,19 @@ static void try_last_words(void *arg)
 	out->ended = true;
 }
 
-static void try_limit(uint64_t ns)
+static void try_timer(int which, uint64_t ns)
 {
 	struct itimerval limit = {.it_value = {.tv_sec = (time_t)(ns / 1000000000),
 					       .tv_usec = (suseconds_t)(ns % 1000000000 / 1000)}};
 
-	setitimer(ITIMER_REAL, &limit, NULL); /* SIGALRM ends it */
+	setitimer((__itimer_which_t)which, &limit, NULL);
+}
+
+/* SIGPROF or SIGALRM ends it. */
+static void try_limit(uint64_t ns)
+{
+	try_timer(ITIMER_PROF, ns);
+	try_timer(ITIMER_REAL, SHRINK_LIMIT_REAL * ns);
 }
 
 static void try_child(struct scenario *s, const char *choices, const char *record,
