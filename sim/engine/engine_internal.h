@@ -110,6 +110,7 @@ struct task {
 	/* threads engine */
 	struct thread_part *part; /* host: its thread; warp: its worker */
 	shared_u32 killed;
+	shared_u32 shown; /* show.c */
 };
 
 static inline struct task *task_of(struct sim_task *t)
@@ -280,6 +281,16 @@ uint32_t threads_woken(uint32_t round);   /* the round to go on with after a wak
 void threads_prepare(void);               /* the calling thread, once */
 bool threads_killed(const struct task *t);
 void threads_task_gone(struct task *t);
+
+/* show.c */
+void show_wait(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort,
+	       uint64_t wake_ns);
+void show_nothing(struct task *t);
+/* Takes threads_lock, with nobody looking at the task: it can go. */
+void show_lock_to_remove(const struct task *t);
+/* Around an explanation: what tasks wait for stays. True: to be released. */
+bool show_hold_all(void);
+void show_release_all(bool held);
 
 /* park.c */
 int32_t park_slot_new(void);

@@ -295,7 +295,7 @@ static void explain_chains(FILE *out, struct graph *g)
 	}
 }
 
-void sim_explain(FILE *out)
+static void explain_all(FILE *out)
 {
 	struct graph g;
 	char vtime[32];
@@ -310,6 +310,14 @@ void sim_explain(FILE *out)
 	explain_tasks(out, &g);
 	explain_chains(out, &g);
 	free(g.node);
+}
+
+void sim_explain(FILE *out)
+{
+	bool held = show_hold_all();
+
+	explain_all(out);
+	show_release_all(held);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -404,7 +412,7 @@ static void json_task(FILE *out, const struct graph *g, const struct node *node)
 		fputs("null}", out);
 }
 
-void sim_explain_json(FILE *out)
+static void explain_all_json(FILE *out)
 {
 	struct graph g;
 
@@ -422,4 +430,12 @@ void sim_explain_json(FILE *out)
 	explain_cause_json(out);
 	fputs("}\n", out);
 	free(g.node);
+}
+
+void sim_explain_json(FILE *out)
+{
+	bool held = show_hold_all();
+
+	explain_all_json(out);
+	show_release_all(held);
 }

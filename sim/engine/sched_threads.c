@@ -167,7 +167,8 @@ bool threads_killed(const struct task *t)
 /* A task has ended: off the list, counted, and its joiner told. Warps are freed here. */
 void threads_task_gone(struct task *t)
 {
-	pthread_mutex_lock(&threads_lock);
+	show_nothing(t);
+	show_lock_to_remove(t);
 	eng.live--;
 	eng.live_foreground -= !t->pub.background;
 	if (t->pub.kind == SIM_TASK_WARP) {
@@ -351,18 +352,13 @@ static void threads_shared_wrote(const void *addr, size_t bytes, enum shared_acc
 static void threads_wait_begin(struct task *t, const struct wait *const *w, int n,
 			       const shared_u32 *abort, uint64_t deadline)
 {
-	t->pub.wait = w;
-	t->pub.wait_n = n;
-	t->pub.wait_abort = abort;
-	t->pub.wake_ns = deadline == ENGINE_NEVER ? 0 : deadline;
+	show_wait(t, w, n, abort, deadline == ENGINE_NEVER ? 0 : deadline);
 	t->pub.state = SIM_TASK_WAITING;
 }
 
 static void threads_wait_end(struct task *t)
 {
-	t->pub.wait = NULL;
-	t->pub.wait_n = 0;
-	t->pub.wait_abort = NULL;
+	show_nothing(t);
 	t->pub.state = SIM_TASK_RUNNING;
 }
 
@@ -557,7 +553,7 @@ static int threads_thread_join(struct os_thread *thread)
 	int rc = threads_wait(&list, 1, NULL, NULL);
 	ASSERT(rc == 0);
 	pthread_join(t->part->thread, NULL);
-	pthread_mutex_lock(&threads_lock);
+	show_lock_to_remove(t);
 	t->joined = true;
 	t->part->joined = true;
 	task_list_remove(t);

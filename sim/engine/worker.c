@@ -102,6 +102,7 @@ static bool worker_run(struct worker *k, struct task *t)
 		if (t->pub.state != SIM_TASK_DONE)
 			return false;
 	}
+	show_nothing(t); /* a killed one was waiting, by words on its stack */
 	fiber_release(&t->fiber);
 	threads_task_gone(t);
 	return true;

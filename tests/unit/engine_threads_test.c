@@ -295,6 +295,80 @@ START_TEST(foreign_thread_is_adopted)
 }
 END_TEST
 
+/* ---- the explainer, while everybody goes on ------------------------------------------------- */
+
+enum { LOOKED_AT = 4, LOOKS = 300 };
+#ifdef __SANITIZE_THREAD__ /* states are looked at as they are just then: races, on purpose */
+enum { LOOKED_RUNS = 0 };
+#else
+enum { LOOKED_RUNS = 1 };
+#endif
+static struct {
+	shared_u32 word[LOOKED_AT], stop, gone;
+} looked;
+
+/* Two by two they wait for each other, by words on their stacks; each names the other's rank. */
+static void looked_wait(uint32_t me, uint32_t i)
+{
+	char object[] = {'t', 'e', 's', 't', '\0'};
+	struct wait w = wait_ge(&looked.word[me ^ 1], i);
+	const struct wait *list[] = {&w};
+
+	w.from = (struct wait_from){(int32_t)(me ^ 1), 0, (int64_t)i, object};
+	int rc = os_wait(list, 1, &looked.stop, NULL);
+
+	ck_assert(rc == 0 || rc == ECANCELED);
+}
+
+static void looked_at(void *arg)
+{
+	uint32_t me = (uint32_t)(uintptr_t)arg;
+
+	os_self()->rank = (int32_t)me;
+	for (uint32_t i = 1; !shared_load_u32(&looked.stop, SHARED_ACQUIRE); i++) {
+		shared_store_u32(&looked.word[me], i, SHARED_RELEASE);
+		looked_wait(me, i);
+	}
+}
+
+static void looked_short(void *arg)
+{
+	(void)arg;
+	shared_add_u32(&looked.gone, 1, SHARED_RELEASE);
+}
+
+static void looked_main(void *arg)
+{
+	FILE *out = arg;
+	struct os_thread *t[LOOKED_AT];
+	long before = 0;
+
+	memset(&looked, 0, sizeof looked);
+	for (uint32_t i = 0; i < LOOKED_AT; i++)
+		t[i] = spawn("looked at", false, looked_at, (void *)(uintptr_t)i);
+	for (uint32_t i = 0; i < LOOKS; i++) {
+		ck_assert_int_eq(warp_spawn("short", i, looked_short, NULL), 0);
+		sim_explain(out);
+		ck_assert_int_gt(ftell(out), before);
+		before = ftell(out);
+	}
+	shared_store_u32(&looked.stop, 1, SHARED_RELEASE);
+	for (uint32_t i = 0; i < LOOKED_AT; i++)
+		ck_assert_int_eq(os_thread_join(t[i]), 0);
+	struct wait w = wait_ge(&looked.gone, LOOKS);
+	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+}
+
+START_TEST(who_waits_is_explained_while_all_go_on)
+{
+	FILE *out = tmpfile();
+
+	ck_assert_ptr_ne(out, NULL);
+	ck_assert_int_eq(run_threads(2, looked_main, out), SIM_PASS);
+	fclose(out);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("engine_threads");
@@ -308,6 +382,7 @@ int main(void)
 	tcase_add_test(t, background_tasks_end_with_the_run);
 	tcase_add_test(t, killed_process_runs_no_more);
 	tcase_add_test(t, foreign_thread_is_adopted);
+	tcase_add_loop_test(t, who_waits_is_explained_while_all_go_on, 0, LOOKED_RUNS);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
