@@ -224,7 +224,7 @@ static void options_parse_memory_order(struct cli_options *o, const char *arg,
 
 static void options_add_env(struct cli_options *o, const char *assignment, struct argp_state *state)
 {
-	switch (scenario_add_env(&o->scenario, assignment)) {
+	switch (scenario_set_env(&o->scenario, assignment)) {
 	case 0:
 		return;
 	case ENOSPC:
@@ -486,13 +486,13 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 }
 
 /* Warnings are shown unless the caller says otherwise. The caller's NCCL_* and DOPPEL_* reach every
- * rank; --env comes later; the last one wins. */
+ * rank; --env comes later; the last one of a name counts. */
 static void options_inherit_env(struct scenario *s)
 {
-	scenario_add_env(s, "NCCL_DEBUG=WARN");
+	scenario_set_env(s, "NCCL_DEBUG=WARN");
 	for (char **e = environ; *e; e++)
 		if ((!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "DOPPEL_", 7)) &&
-		    scenario_add_env(s, *e))
+		    scenario_set_env(s, *e))
 			fprintf(stderr, "doppel: %.40s... of the environment does not fit\n", *e);
 }
 

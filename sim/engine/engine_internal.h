@@ -280,12 +280,13 @@ uint64_t threads_park_ns(uint32_t round); /* how long at most */
 uint32_t threads_woken(uint32_t round);   /* the round to go on with after a wake */
 void threads_prepare(void);               /* the calling thread, once */
 bool threads_killed(const struct task *t);
-void threads_task_gone(struct task *t);
+void threads_task_gone(struct task *t); /* it waits for nothing any more */
 
 /* show.c */
+/* What the task waits for; and a state in which it waits for nothing. Its own thread calls them. */
 void show_wait(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort,
 	       uint64_t wake_ns);
-void show_nothing(struct task *t);
+void show_state(struct task *t, enum sim_task_state state);
 /* Takes threads_lock, with nobody looking at the task: it can go. */
 void show_lock_to_remove(const struct task *t);
 /* Around an explanation: what tasks wait for stays. True: to be released. */

@@ -167,7 +167,6 @@ bool threads_killed(const struct task *t)
 /* A task has ended: off the list, counted, and its joiner told. Warps are freed here. */
 void threads_task_gone(struct task *t)
 {
-	show_nothing(t);
 	show_lock_to_remove(t);
 	eng.live--;
 	eng.live_foreground -= !t->pub.background;
@@ -196,7 +195,7 @@ static void threads_maybe_end(struct task *t)
 {
 	if (!threads_ends(t))
 		return;
-	t->pub.state = threads_killed(t) ? SIM_TASK_KILLED : SIM_TASK_DONE;
+	show_state(t, threads_killed(t) ? SIM_TASK_KILLED : SIM_TASK_DONE);
 	threads_task_gone(t);
 	pthread_exit(NULL);
 }
@@ -239,7 +238,7 @@ static void *threads_host_main(void *arg)
 	threads_prepare();
 	t->fn(t->arg);
 	threads_events_drain();
-	t->pub.state = SIM_TASK_DONE;
+	show_state(t, SIM_TASK_DONE);
 	threads_task_gone(t);
 	return NULL;
 }
@@ -349,19 +348,6 @@ static void threads_shared_wrote(const void *addr, size_t bytes, enum shared_acc
 	park_wrote(addr, bytes);
 }
 
-static void threads_wait_begin(struct task *t, const struct wait *const *w, int n,
-			       const shared_u32 *abort, uint64_t deadline)
-{
-	show_wait(t, w, n, abort, deadline == ENGINE_NEVER ? 0 : deadline);
-	t->pub.state = SIM_TASK_WAITING;
-}
-
-static void threads_wait_end(struct task *t)
-{
-	show_nothing(t);
-	t->pub.state = SIM_TASK_RUNNING;
-}
-
 static int threads_first_object(const struct wait *const *w, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -438,12 +424,12 @@ static int threads_wait(const struct wait *const *w, int n, const shared_u32 *ab
 	for (uint32_t round = 0; rc == EAGAIN;) {
 		bool slept = !fiber && round >= PAUSES + YIELDS;
 
-		threads_wait_begin(t, w, n, abort, deadline);
+		show_wait(t, w, n, abort, deadline == ENGINE_NEVER ? 0 : deadline);
 		if (fiber)
 			worker_suspend(t);
 		else
 			round = threads_host_idle(&view, deadline, round);
-		threads_wait_end(t);
+		show_state(t, SIM_TASK_RUNNING);
 		rc = threads_look(w, n, abort, deadline, index, slept);
 	}
 	return rc;
@@ -694,7 +680,7 @@ void threads_run(void (*fn)(void *), void *arg)
 	threads_prepare();
 	fn(arg);
 	threads_events_drain();
-	eng.main_task->pub.state = SIM_TASK_DONE;
+	show_state(eng.main_task, SIM_TASK_DONE);
 	threads_task_gone(eng.main_task);
 	pthread_mutex_lock(&threads_lock);
 	while (eng.live_foreground)

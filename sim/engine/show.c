@@ -46,6 +46,7 @@ void show_wait(struct task *t, const struct wait *const *w, int n, const shared_
 {
 	while (UNLIKELY(!show_take(t, SHOW_CHANGING)))
 		show_pause();
+	t->pub.state = SIM_TASK_WAITING;
 	t->pub.wait = w;
 	t->pub.wait_n = n;
 	t->pub.wait_abort = abort;
@@ -53,10 +54,11 @@ void show_wait(struct task *t, const struct wait *const *w, int n, const shared_
 	show_give(t);
 }
 
-void show_nothing(struct task *t)
+void show_state(struct task *t, enum sim_task_state state)
 {
 	while (UNLIKELY(!show_take(t, SHOW_CHANGING)))
 		show_pause();
+	t->pub.state = state;
 	t->pub.wait = NULL;
 	t->pub.wait_n = 0;
 	t->pub.wait_abort = NULL;

@@ -86,6 +86,15 @@ static bool worker_may_run(const struct task *t)
 	return p->wake_ns && threads_now_ns() >= p->wake_ns;
 }
 
+/* One that is not done was killed, or never ran to its end, and may have waited by words on the stack
+ * that goes here. */
+static void worker_gone(struct task *t)
+{
+	show_state(t, t->pub.state == SIM_TASK_DONE ? SIM_TASK_DONE : SIM_TASK_KILLED);
+	fiber_release(&t->fiber);
+	threads_task_gone(t);
+}
+
 /* Runs it, or drops it when its process was killed; true when it is gone. */
 static bool worker_run(struct worker *k, struct task *t)
 {
@@ -102,9 +111,7 @@ static bool worker_run(struct worker *k, struct task *t)
 		if (t->pub.state != SIM_TASK_DONE)
 			return false;
 	}
-	show_nothing(t); /* a killed one was waiting, by words on its stack */
-	fiber_release(&t->fiber);
-	threads_task_gone(t);
+	worker_gone(t);
 	return true;
 }
 
@@ -215,8 +222,7 @@ static void *worker_main(void *arg)
 		struct task *t = list;
 
 		list = t->ready_next;
-		fiber_release(&t->fiber);
-		threads_task_gone(t);
+		worker_gone(t);
 	}
 	fiber_abandon(&k->loop);
 	return NULL;

@@ -21,15 +21,22 @@ void scenario_default(struct scenario *s)
 	s->lab.machine = NULL;
 }
 
-int scenario_add_env(struct scenario *s, const char *assignment)
+int scenario_set_env(struct scenario *s, const char *assignment)
 {
-	if (!strchr(assignment, '=') || assignment[0] == '=')
+	const char *equals = strchr(assignment, '=');
+	uint32_t at = 0;
+
+	if (!equals || equals == assignment)
 		return EINVAL;
 	if (strlen(assignment) >= SCENARIO_ENV_BYTES)
 		return E2BIG;
-	if (s->env_count == SCENARIO_MAX_ENV)
+	while (at < s->env_count &&
+	       strncmp(s->env[at], assignment, (size_t)(equals + 1 - assignment)))
+		at++;
+	if (at == SCENARIO_MAX_ENV)
 		return ENOSPC;
-	snprintf(s->env[s->env_count++], SCENARIO_ENV_BYTES, "%s", assignment);
+	snprintf(s->env[at], SCENARIO_ENV_BYTES, "%s", assignment);
+	s->env_count = MAX_OF(s->env_count, at + 1);
 	return 0;
 }
 

@@ -65,8 +65,9 @@ struct scenario {
 
 /* The defaults of `doppel run`. */
 void scenario_default(struct scenario *s);
-/* ENOSPC when the environment is full, E2BIG for too long a text, EINVAL without a '='. Silent. */
-int scenario_add_env(struct scenario *s, const char *assignment);
+/* NAME=VALUE, in place of what that name was. ENOSPC when the environment is full, E2BIG for too long
+ * a text, EINVAL without a '='. Silent. */
+int scenario_set_env(struct scenario *s, const char *assignment);
 
 /* What lab_run takes. It points into *s: valid until *s changes, moves or is copied. */
 const struct lab_config *scenario_lab(struct scenario *s);

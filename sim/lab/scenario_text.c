@@ -312,7 +312,7 @@ static int text_parse_env(const struct text_cursor *c, const struct text_key *k,
 				  SCENARIO_ENV_BYTES - 1, v.n);
 	memcpy(copy, v.at, v.n);
 	copy[v.n] = 0;
-	switch (scenario_add_env(s, copy)) {
+	switch (scenario_set_env(s, copy)) {
 	case 0:
 		return 0;
 	case ENOSPC:

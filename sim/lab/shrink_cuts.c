@@ -240,9 +240,9 @@ static void tell_env(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 
 static const char *cut_channels_now(const struct scenario *s)
 {
-	for (uint32_t i = s->env_count; i > 0; i--)
-		if (strncmp(s->env[i - 1], CUT_CHANNELS, strlen(CUT_CHANNELS)) == 0)
-			return s->env[i - 1] + strlen(CUT_CHANNELS);
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], CUT_CHANNELS, strlen(CUT_CHANNELS)) == 0)
+			return s->env[i] + strlen(CUT_CHANNELS);
 	return NULL;
 }
 
@@ -253,7 +253,7 @@ static bool cut_channels(const struct scenario *s, uint32_t k, struct scenario *
 	if (k > 1 || (now && strtoul(now, NULL, 10) <= k + 1))
 		return false;
 	*to = *s;
-	return scenario_add_env(to, k ? CUT_CHANNELS "2" : CUT_CHANNELS "1") == 0;
+	return scenario_set_env(to, k ? CUT_CHANNELS "2" : CUT_CHANNELS "1") == 0;
 }
 
 static void tell_channels(const struct scenario *s, char out[SHRINK_VALUE_BYTES])

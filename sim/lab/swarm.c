@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static void swarm_env(struct scenario *s, 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	int rc = scenario_add_env(s, text);
+	int rc = scenario_set_env(s, text);
 	ASSERT(rc == 0);
 }
 

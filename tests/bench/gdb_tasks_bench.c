@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For gdb: many tasks that all wait, each three calls deep, and one that then stands in
- * bench_here(). `gdb -batch -x sim/gdb/doppel.py -ex 'break bench_here' -ex run -ex 'sim bench task
- * apply all bt 3' --args gdb_tasks_bench 10000` prints what a command costs; without gdb it ends.
+ * For gdb: many tasks that all wait, each three calls deep, and one that then stands in bench_here().
+ * What a command costs:
+ *
+ *   time gdb -batch -x sim/gdb/doppel.py -ex 'break bench_here' -ex run \
+ *     -ex 'task apply all bt 3' --args build/fake/tests/gdb_tasks_bench 10000 | tail -3
+ *
+ * Without gdb it ends.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -88,46 +88,35 @@ static struct card meet(struct side *s, int in, int out)
 
 int main(void)
 {
-	int to[2], from[2], status, err;
+	int in, out, status, err;
 	struct side a, second;
-	char name[32];
 	FILE *file;
 
-	alarm(120);
-	snprintf(name, sizeof name, "keys-%d", (int)getpid());
-	setenv("DOPPEL_FABRIC", name, 1);
-	need(!pipe(to) && !pipe(from), "pipes");
-	pid_t child = fork();
+	side_fabric("keys");
+	pid_t child = side_fork(other_process, &in, &out);
 
-	if (child == 0) {
-		close(to[1]);
-		close(from[0]);
-		other_process(to[0], from[1]);
-	}
-	close(to[0]);
-	close(from[1]);
 	side_open(&a, 0);
 	side_open(&second, 1);
 	listen_start(&file, &err);
 
-	struct card c = meet(&a, from[0], to[1]);
+	struct card c = meet(&a, in, out);
 
 	need(c.rkey != a.mr->rkey, "keys of two processes differ");
 	need(side_write(&a, a.mr->lkey, c.rkey, c.address) == IBV_WC_SUCCESS,
 	     "what is right works");
 	need(side_write(&a, c.rkey, c.rkey, c.address) == IBV_WC_LOC_PROT_ERR,
 	     "another process' key as lkey");
-	c = meet(&a, from[0], to[1]);
+	c = meet(&a, in, out);
 	need(side_write(&a, second.mr->lkey, c.rkey, c.address) == IBV_WC_LOC_PROT_ERR,
 	     "another HCA's lkey");
-	c = meet(&a, from[0], to[1]);
+	c = meet(&a, in, out);
 	need(side_write(&a, a.mr->lkey, a.mr->rkey, (uintptr_t)a.buffer) == IBV_WC_REM_ACCESS_ERR,
 	     "one's own rkey, sent to the other process");
-	c = meet(&a, from[0], to[1]);
+	c = meet(&a, in, out);
 	need(side_write(&a, a.mr->lkey, second.mr->rkey, (uintptr_t)second.buffer) ==
 		     IBV_WC_REM_ACCESS_ERR,
 	     "another HCA's rkey");
-	c = meet(&a, from[0], to[1]);
+	c = meet(&a, in, out);
 	need(side_write(&a, a.mr->lkey, c.rkey, c.address + BYTES - 63) == IBV_WC_REM_ACCESS_ERR,
 	     "over the end of the other's region");
 	listen_end(file, err);
@@ -138,7 +127,7 @@ int main(void)
 	need_said("verbs-mr-bounds: ");
 	need(memcmp(a.buffer, second.buffer, BYTES) == 0, "nothing was written where it may not");
 
-	close(to[1]);
+	close(out);
 	need(waitpid(child, &status, 0) == child && status == 0, "the other process is content");
 	return 0;
 }

@@ -57,25 +57,15 @@ static void peer(int in, int out)
 
 int main(void)
 {
-	int to[2], from[2], status;
+	int in, out, status;
 	struct side s;
 	struct card theirs;
-	char name[32], byte;
+	char byte;
 
-	alarm(120);
 	signal(SIGPIPE, SIG_IGN);
-	snprintf(name, sizeof name, "overlap-%d", (int)getpid());
-	setenv("DOPPEL_FABRIC", name, 1);
-	need(!pipe(to) && !pipe(from), "pipes");
-	pid_t child = fork();
+	side_fabric("overlap");
+	pid_t child = side_fork(peer, &in, &out);
 
-	if (child == 0) {
-		close(to[1]);
-		close(from[0]);
-		peer(to[0], from[1]);
-	}
-	close(to[0]);
-	close(from[1]);
 	side_open(&s, 0);
 	side_qp(&s);
 	unsigned char *block = aligned_alloc(4096, BLOCK_BYTES);
@@ -91,16 +81,16 @@ int main(void)
 
 	mine.rkey = small->rkey;
 	mine.address = (uintptr_t)small->addr;
-	need(read(from[0], &theirs, sizeof theirs) == sizeof theirs, "a card comes");
+	need(read(in, &theirs, sizeof theirs) == sizeof theirs, "a card comes");
 	side_connect(&s, &theirs);
-	need(write(to[1], &mine, sizeof mine) == sizeof mine, "a card is sent");
-	need(read(from[0], &byte, 1) == 1, "it writes");
+	need(write(out, &mine, sizeof mine) == sizeof mine, "a card is sent");
+	need(read(in, &byte, 1) == 1, "it writes");
 	for (int i = 0; i < ROUNDS && waitpid(child, &status, WNOHANG) == 0; i++) {
 		struct ibv_mr *large = ibv_reg_mr(s.pd, block, BLOCK_BYTES, access);
 
 		need(large && !ibv_dereg_mr(large), "a large region around it");
 	}
-	close(from[0]);
+	close(in);
 	need(waitpid(child, &status, 0) == child && status == 0, "the writer lost nothing");
 	return 0;
 }

@@ -42,7 +42,8 @@ struct card {
 	uint64_t address;
 };
 
-static inline void side_open(struct side *s, int device)
+/* The HCA, a protection domain and its address. */
+static inline void side_open_device(struct side *s, int device)
 {
 	int n;
 	struct ibv_device **list = ibv_get_device_list(&n);
@@ -52,13 +53,21 @@ static inline void side_open(struct side *s, int device)
 	need(s->ctx != NULL, "it opens");
 	ibv_free_device_list(list);
 	s->pd = ibv_alloc_pd(s->ctx);
+	need(s->pd && !ibv_query_gid(s->ctx, 1, GID, &s->gid), "a domain and an address");
+}
+
+/* And what most tests need: a buffer that is registered, a completion queue. */
+static inline void side_open(struct side *s, int device)
+{
+	side_open_device(s, device);
 	s->buffer = aligned_alloc(4096, BYTES);
+	need(s->buffer != NULL, "memory");
 	memset(s->buffer, 0x11, BYTES);
 	s->mr = ibv_reg_mr(s->pd, s->buffer, BYTES,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_READ);
 	s->cq = ibv_create_cq(s->ctx, 256, NULL, NULL, 0);
-	need(s->pd && s->mr && s->cq && !ibv_query_gid(s->ctx, 1, GID, &s->gid), "its objects");
+	need(s->mr && s->cq, "its objects");
 }
 
 static inline void side_qp(struct side *s)
@@ -114,6 +123,37 @@ static inline struct card side_card(const struct side *s)
 			     .qpn = s->qp->qp_num,
 			     .rkey = s->mr->rkey,
 			     .address = (uintptr_t)s->buffer};
+}
+
+/* The test's own fabric, so that nobody else's processes are on it; and an end to a test that waits. */
+static inline void side_fabric(const char *test)
+{
+	char name[32];
+
+	alarm(120);
+	snprintf(name, sizeof name, "%s-%d", test, (int)getpid());
+	setenv("DOPPEL_FABRIC", name, 1);
+}
+
+/* A second process, which runs `other` and hears and tells through two pipes, as its parent does
+ * through *in and *out. Before either opens a device. */
+static inline pid_t side_fork(void (*other)(int in, int out), int *in, int *out)
+{
+	int to[2], from[2];
+
+	need(!pipe(to) && !pipe(from), "pipes");
+	pid_t child = fork();
+
+	need(child >= 0, "a second process");
+	*in = child ? from[0] : to[0];
+	*out = child ? to[1] : from[1];
+	close(child ? to[0] : to[1]);
+	close(child ? from[1] : from[0]);
+	if (child == 0) {
+		other(*in, *out);
+		exit(0);
+	}
+	return child;
 }
 
 #endif

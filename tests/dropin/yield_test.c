@@ -5,47 +5,25 @@
  * Programs that look at their connection's events after an empty poll lose their last message so
  * (libfabric's ofi_rxm destroys the queue pair then, and its completions go with it). */
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-enum { ROUNDS = 200, GID = 3 };
+#include "tests/dropin/side.h"
+
+enum { ROUNDS = 200 };
 
 /* Who takes the processor from whom in the middle is the kernel's business; it does so seldom. */
 enum { OFTEN = ROUNDS / 2 };
 
-struct side {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-};
-
 /* Both have it mapped. */
 static struct {
-	struct card {
-		uint32_t known, qpn;
-		union ibv_gid gid;
-	} card[2];
+	struct card card[2];
+	uint32_t known[2];
 	uint32_t connected[2];
 	uint32_t round; /* the poller waits for this message */
 	uint32_t sent;  /* the last one that is there */
 } * shared;
-
-static void need(bool ok, const char *what)
-{
-	if (ok)
-		return;
-	printf("%d: not so: %s\n", (int)getpid(), what);
-	exit(1);
-}
 
 static void await(const uint32_t *word, uint32_t value)
 {
@@ -53,16 +31,11 @@ static void await(const uint32_t *word, uint32_t value)
 		sched_yield();
 }
 
-static void side_open(struct side *s, bool extended)
+static void make(struct side *s, bool extended, int me)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_cq_init_attr_ex cq = {.cqe = 16};
 
-	need(list && list[0], "there is an HCA");
-	s->ctx = ibv_open_device(list[0]);
-	need(s->ctx != NULL, "it opens");
-	ibv_free_device_list(list);
-	s->pd = ibv_alloc_pd(s->ctx);
+	side_open_device(s, 0);
 	if (extended) {
 		struct ibv_cq_ex *ex = ibv_create_cq_ex(s->ctx, &cq);
 
@@ -70,54 +43,12 @@ static void side_open(struct side *s, bool extended)
 	} else {
 		s->cq = ibv_create_cq(s->ctx, 16, NULL, NULL, 0);
 	}
-	need(s->pd && s->cq, "its objects");
-	struct ibv_qp_init_attr a = {.send_cq = s->cq,
-				     .recv_cq = s->cq,
-				     .cap = {4, 4, 1, 1, 0},
-				     .qp_type = IBV_QPT_RC,
-				     .sq_sig_all = 1};
-
-	s->qp = ibv_create_qp(s->pd, &a);
-	need(s->qp != NULL, "a queue pair");
-}
-
-static void side_connect(struct side *s, int me)
-{
-	struct card *mine = &shared->card[me];
-	const struct card *other = &shared->card[!me];
-
-	mine->qpn = s->qp->qp_num;
-	need(!ibv_query_gid(s->ctx, 1, GID, &mine->gid), "an address");
-	__atomic_store_n(&mine->known, 1, __ATOMIC_RELEASE);
-	await(&other->known, 1);
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-
-	need(!ibv_modify_qp(s->qp, &a,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "INIT");
-	a.qp_state = IBV_QPS_RTR;
-	a.path_mtu = IBV_MTU_1024;
-	a.dest_qp_num = other->qpn;
-	a.max_dest_rd_atomic = 1;
-	a.min_rnr_timer = 12;
-	a.ah_attr = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = 1,
-		.grh = {.dgid = other->gid, .sgid_index = GID, .hop_limit = 64}};
-	need(!ibv_modify_qp(s->qp, &a,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	a.qp_state = IBV_QPS_RTS;
-	a.timeout = 20;
-	a.retry_cnt = 7;
-	a.rnr_retry = 7;
-	a.max_rd_atomic = 1;
-	need(!ibv_modify_qp(s->qp, &a,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
+	need(s->cq != NULL, "a completion queue");
+	side_qp(s);
+	shared->card[me] = (struct card){.gid = s->gid, .qpn = s->qp->qp_num};
+	__atomic_store_n(&shared->known[me], 1, __ATOMIC_RELEASE);
+	await(&shared->known[!me], 1);
+	side_connect(s, &shared->card[!me]);
 	__atomic_store_n(&shared->connected[me], 1, __ATOMIC_RELEASE);
 	await(&shared->connected[!me], 1);
 }
@@ -157,8 +88,7 @@ static void sender_run(bool extended)
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
 	struct side s;
 
-	side_open(&s, extended);
-	side_connect(&s, 1);
+	make(&s, extended, 1);
 	for (uint32_t i = 1; i <= ROUNDS; i++) {
 		await(&shared->round, i);
 		need(!ibv_post_send(s.qp, &wr, &bad), "a message");
@@ -178,8 +108,7 @@ static int poller_run(bool extended)
 	struct side s;
 	int wrong = 0;
 
-	side_open(&s, extended);
-	side_connect(&s, 0);
+	make(&s, extended, 0);
 	for (uint32_t i = 1; i <= ROUNDS; i++) {
 		bool told = false;
 
@@ -237,11 +166,7 @@ static void run(bool extended)
 
 int main(void)
 {
-	char name[32];
-
-	alarm(120);
-	snprintf(name, sizeof name, "yield-%d", (int)getpid());
-	setenv("DOPPEL_FABRIC", name, 1);
+	side_fabric("yield");
 	one_processor();
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
