@@ -25,6 +25,10 @@ int cli_verbs_run(int argc, char **argv);
 int cli_faults(int argc, char **argv);
 int cli_env(int argc, char **argv);
 
+struct argp;
+/* argp_parse, as "doppel COMMAND"; what does not fit ends the program with SIM_USAGE. */
+void cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, void *input);
+
 /* "8", "64K", "16M", "1G" (powers of 1024, as nccl-tests has it). False: not a size. */
 bool cli_parse_size(const char *text, uint64_t *bytes);
 /* Decimal or 0x; false when anything else follows or it does not fit. */

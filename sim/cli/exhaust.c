@@ -151,8 +151,7 @@ int cli_exhaust(int argc, char **argv)
 	struct exhaust_result r;
 
 	exhaust_config_default(&c);
-	argp_err_exit_status = SIM_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &c);
+	cli_parse(&argp, 0, argc, argv, &c);
 	if (exhaust_run(&c, &r))
 		return SIM_USAGE;
 	printf("exhaust: %" PRIu64 " series, %" PRIu64 " runs, %" PRIu64 " with the fault, %" PRIu64

@@ -1,30 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* doppel faults, doppel env: the two tables. */
+#include <argp.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/base/param.h"
 #include "sim/cli/cli.h"
 #include "sim/engine/sim.h"
 
-static int cli_no_arguments(int argc, char **argv)
+static error_t lists_parse_faults(int key, char *arg, struct argp_state *state)
 {
-	if (argc > 1) {
-		fprintf(stderr, "doppel %s: takes no arguments, got '%s'\n", argv[0], argv[1]);
-		return SIM_USAGE;
+	bool *json = state->input;
+
+	switch (key) {
+	case 'j':
+		*json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "takes --json or nothing, got '%s'", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
-	return SIM_PASS;
 }
 
 int cli_faults(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "--json") == 0) {
+	static const struct argp_option options[] = {
+		{"json", 'j', NULL, 0, "the sites and their actions, for programs", 0}, {0}};
+	static const struct argp argp = {
+		.options = options,
+		.parser = lists_parse_faults,
+		.doc = "Lists the fault sites, what can happen at each, and the grammar of a plan "
+		       "(--faults=FILE); then the rare paths that exploring seeds take, and the "
+		       "probes."};
+	bool json = false;
+
+	cli_parse(&argp, 0, argc, argv, &json);
+	if (json) {
 		sim_fault_print_sites_json(stdout);
 		return SIM_PASS;
-	}
-	if (argc > 1) {
-		fprintf(stderr, "doppel faults: takes --json or nothing, got '%s'\n", argv[1]);
-		return SIM_USAGE;
 	}
 	sim_fault_print_sites(stdout);
 	printf("\nrare paths that exploring seeds take by themselves (one seed in four, one visit "
@@ -35,10 +49,22 @@ int cli_faults(int argc, char **argv)
 	return SIM_PASS;
 }
 
+static error_t lists_parse_env(int key, char *arg, struct argp_state *state)
+{
+	if (key != ARGP_KEY_ARG)
+		return ARGP_ERR_UNKNOWN;
+	argp_error(state, "takes no arguments, got '%s'", arg);
+	return 0;
+}
+
 int cli_env(int argc, char **argv)
 {
-	int rc = cli_no_arguments(argc, argv);
-	if (rc == SIM_PASS)
-		param_print(stdout);
-	return rc;
+	static const struct argp argp = {.parser = lists_parse_env,
+					 .doc = "Lists the environment variables: type, default "
+						"and meaning. An empty one is "
+						"as if unset."};
+
+	cli_parse(&argp, 0, argc, argv, NULL);
+	param_print(stdout);
+	return SIM_PASS;
 }

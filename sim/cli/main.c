@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/cli/cli.h"
 
+#include <argp.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +9,9 @@
 #include <string.h>
 
 #include "core/base/macros.h"
+#include "core/include/nccl.h"
 #include "sim/engine/sim.h"
+#include "sim/lab/scenario.h"
 #include "sim/lab/sweep.h"
 
 struct cli_command {
@@ -39,7 +42,38 @@ static void cli_usage(FILE *out)
 		     "GPU collective communication on doubles of GPUs and HCAs.\n\nCommands:\n");
 	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
 		fprintf(out, "  %-9s %s\n", cli_commands[i].name, cli_commands[i].what);
-	fprintf(out, "\n'doppel COMMAND --help' explains a command.\n");
+	fprintf(out,
+		"\n'doppel COMMAND --help' explains a command; 'doppel --version' says which build "
+		"this is.\n");
+}
+
+/* Commit and build are what a replay compares. */
+static void cli_version(void)
+{
+#if DOPPEL_FAKECUDA
+	const char *gpus = "doubles";
+#else
+	const char *gpus = "CUDA";
+#endif
+#if DOPPEL_FAKEVERBS
+	const char *hcas = "doubles";
+#else
+	const char *hcas = "rdma-core";
+#endif
+	printf("doppel %s (build %s; GPUs: %s; HCAs: %s; the API of NCCL %d.%d)\n", build_commit(),
+	       build_id(), gpus, hcas, NCCL_MAJOR, NCCL_MINOR);
+}
+
+void cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, void *input)
+{
+	char name[32], *command = argv[0];
+
+	snprintf(name, sizeof name, "doppel %s", command);
+	argv[0] = name;
+	argp_err_exit_status = SIM_USAGE;
+	if (argp_parse(argp, argc, argv, flags, NULL, input))
+		exit(SIM_USAGE);
+	argv[0] = command;
 }
 
 bool cli_parse_u64(const char *text, uint64_t *value)
@@ -96,6 +130,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		cli_usage(stdout);
+		return SIM_PASS;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		cli_version();
 		return SIM_PASS;
 	}
 	if (argc == 3 && !strcmp(argv[1], CLI_SWEEP_AGAIN))

@@ -249,8 +249,7 @@ int cli_replay(int argc, char **argv)
 	};
 	char choices[FAIL_DIR_BYTES];
 
-	argp_err_exit_status = SIM_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &replay.options);
+	cli_parse(&argp, 0, argc, argv, &replay.options);
 	if (replay_read(choices) || !replay_same_build())
 		return SIM_USAGE;
 	if (replay.options.gdb)

@@ -54,8 +54,7 @@ int cli_run(int argc, char **argv)
 	struct lab_result result;
 
 	cli_options_default(&o);
-	argp_err_exit_status = SIM_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	cli_parse(&argp, 0, argc, argv, &o);
 	if (!cli_options_check(&o))
 		return SIM_USAGE;
 	if (o.gdb)

@@ -226,8 +226,7 @@ int cli_shrink(int argc, char **argv)
 
 	o.config.progress = stderr;
 	o.config.terminal = isatty(STDERR_FILENO);
-	argp_err_exit_status = SIM_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	cli_parse(&argp, 0, argc, argv, &o);
 	if (!cli_has_both_doubles()) {
 		fprintf(stderr, "doppel shrink: needs both doubles\n");
 		return SIM_USAGE;

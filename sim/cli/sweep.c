@@ -235,8 +235,7 @@ int cli_sweep(int argc, char **argv)
 
 	sweep_config_default(&o.sweep);
 	cli_options_default(&o.run);
-	argp_err_exit_status = SIM_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	cli_parse(&argp, 0, argc, argv, &o);
 	if (!cli_options_check(&o.run))
 		return SIM_USAGE;
 	if (o.run.scenario.lab.sim.engine != SIM_ENGINE_SIM) {

@@ -89,8 +89,7 @@ int cli_topo(int argc, char **argv)
 	};
 	struct topo_options o = {0};
 	struct world_machine *m;
-	argp_err_exit_status = SIM_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	cli_parse(&argp, 0, argc, argv, &o);
 	if (world_machine_load(o.machine, &m))
 		return SIM_USAGE;
 	int code = topo_print(&o, m);

@@ -141,8 +141,7 @@ int cli_verbs_run(int argc, char **argv)
 	struct verbs_run r = {0};
 	char dir[CLI_SELF_BYTES + 16];
 
-	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &r))
-		return SIM_USAGE;
+	cli_parse(&argp, ARGP_IN_ORDER, argc, argv, &r);
 	if (!verbs_library_dir(dir))
 		return SIM_USAGE;
 	verbs_environment(&r, dir);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # README shows a demo and a tour in gdb, each with the hash of its run: they are what one gets. Who
-# changes the order of things takes both anew.
+# changes the order of things takes both anew. And each command that `doppel` lists explains itself.
 set -euo pipefail
 build=$1 source=$2
 case $(readelf -d "$build/libdoppel-rt.so") in
@@ -35,3 +35,14 @@ check 'ci/demo' $demo
 # shellcheck disable=SC2086
 check "$tour --gdb" $tour
 echo "README's demo and tour: the hashes that it shows"
+
+commands=0
+for command in $("$build/doppel" --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'); do
+	usage=$("$build/doppel" "$command" --help) && [[ $usage == "Usage: doppel $command "* ]] ||
+		{ echo "doppel $command --help: $usage" | head -3; exit 1; }
+	commands=$((commands + 1))
+done
+[ $commands -ge 8 ] || { echo "only $commands commands in doppel --help"; exit 1; }
+commit=$("$build/doppel" --version | sed -n 's/^doppel \([^ ]*\) (build [0-9a-f]\{16\};.*/\1/p')
+[ -n "$commit" ] || { echo "no commit and build in doppel --version"; exit 1; }
+echo "$commands commands with help; commit $commit"
