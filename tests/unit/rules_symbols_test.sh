@@ -6,7 +6,7 @@
 set -euo pipefail
 build_dir=$1 source_dir=$2
 # bcmp and __popcountdi2: what compilers make of memcmp and popcount; __aarch64_*: atomics
-pure='mem(cpy|set|cmp|move)|str(len|cmp|ncmp|chr|rchr|str|spn|cspn|error|nlen)|v?snprintf|__v?snprintf_chk|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__errno_location|strto[a-z]+|__isoc23_strto[a-z]+|fprintf|__fprintf_chk|bcmp|memchr|strncpy|strcasecmp|strerror_r|__xpg_strerror_r|inet_(ntop|pton)|__popcountdi2|__aarch64_[a-z0-9_]+|fputs|fputc|fwrite|__ctype_[a-z_]+|__gcov_[a-z_]*|__asan_.*|__ubsan_.*|__tsan_.*|__assert_fail|strdup|atoi|tolower'
+pure='mem(cpy|set|cmp|move)|str(len|cmp|ncmp|chr|rchr|str|spn|cspn|error|nlen)|v?snprintf|__v?snprintf_chk|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__errno_location|strto[a-z]+|__isoc23_strto[a-z]+|fprintf|__fprintf_chk|bcmp|memchr|strncpy|strn?casecmp|strerror_r|__xpg_strerror_r|inet_(ntop|pton)|__popcountdi2|__aarch64_[a-z0-9_]+|fputs|fputc|fwrite|__ctype_[a-z_]+|__gcov_[a-z_]*|__asan_.*|__ubsan_.*|__tsan_.*|__assert_fail|strdup|atoi|tolower'
 listed=$(grep -oE '`(cuda[A-Z]|cu[A-Z]|nvml[A-Z]|_?ibv_)[A-Za-z0-9_]*' "$source_dir/backends/INTERFACE.md" | tr -d '`' | sort -u)
 bad=0
 cd "$build_dir"
