@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ncclConfig_t: checked field by field, from one table; and the variables that ask for an algorithm, a
- * protocol or a network, of which there is one each: who asks for another is told so here.
+ * ncclConfig_t: checked field by field, from one table; and the variables that ask for an algorithm or a
+ * protocol, of which there is one each: who asks for another is told so here.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -74,6 +74,8 @@ static void config_environment(ncclConfig_t *c)
 		c->minCTAs = (int)param_i64(PARAM_MIN_NCHANNELS);
 	if (param_i64(PARAM_MAX_NCHANNELS) > 0)
 		c->maxCTAs = (int)param_i64(PARAM_MAX_NCHANNELS);
+	if (param_str(PARAM_NET))
+		c->netName = param_str(PARAM_NET);
 }
 
 static bool config_names_have(const char *names, size_t n, const char *name)
@@ -130,9 +132,7 @@ static ncclResult_t config_check_choices(void)
 {
 	ncclResult_t rc = config_check_only(PARAM_ALGO, "algorithm", "Ring");
 
-	if (!rc)
-		rc = config_check_only(PARAM_PROTO, "protocol", "Simple");
-	return rc ? rc : config_check_only(PARAM_NET, "network", "IB");
+	return rc ? rc : config_check_only(PARAM_PROTO, "protocol", "Simple");
 }
 
 static ncclResult_t config_copy(const ncclConfig_t *config, ncclConfig_t *out)
@@ -164,7 +164,8 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 		return ncclInvalidArgument;
 	}
 	if (c.netName && strcasecmp(c.netName, "IB") != 0) {
-		WARN("config: netName is '%s', expected IB, the only network there is", c.netName);
+		WARN("config: %s is '%s', expected IB, the only network there is",
+		     param_str(PARAM_NET) ? param_name(PARAM_NET) : "netName", c.netName);
 		return ncclInvalidArgument;
 	}
 	*out = c;

@@ -470,6 +470,8 @@ void net_verbs_close(void *net_comm)
 
 	if (!c) /* never begun */
 		return;
+	if (c->state == NET_VERBS_READY)
+		net_verbs_tell_why(c);
 	net_verbs_qp_close(c);
 	if (c->fd >= 0)
 		os_close(c->fd);

@@ -87,22 +87,64 @@ static void net_verbs_log(const struct net_verbs_conn *c, uint32_t qpn, const ch
 	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, c->dev->name, peer, text);
 }
 
+/* ---- telling the other end ------------------------------------------------------------------ */
+
 /* Best effort: a message this small fits, in pieces if need be, or the connection is gone, which says
  * enough. */
-static void net_verbs_tell(struct net_verbs_conn *c, uint32_t status, uint32_t what)
+static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
-	struct net_verbs_notice n = {
+	size_t done = 0;
+
+	for (size_t sent = 0; sent < sizeof *n; sent += done)
+		if (os_send(c->fd, (const char *)n + sent, sizeof *n - sent, &done) || !done)
+			return;
+}
+
+/* The first failure is the one that the other connections tell. */
+static void net_verbs_failed_by(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
+{
+	struct net_state *st = c->dev->state;
+
+	os_mutex_lock(&st->lock);
+	if (!st->failure.magic)
+		st->failure = *n;
+	os_mutex_unlock(&st->lock);
+}
+
+static struct net_verbs_notice net_verbs_notice_of(const struct net_verbs_conn *c, uint32_t status,
+						   uint32_t what)
+{
+	return (struct net_verbs_notice){
 		.magic = NET_VERBS_NOTICE_MAGIC,
 		.status = status,
 		.what = what,
 		.qpn = c->qp->qp_num,
+		.rank = c->comm->rank,
+		.peer = c->who.peer,
 	};
-	size_t done = 0;
-
-	for (size_t sent = 0; sent < sizeof n; sent += done)
-		if (os_send(c->fd, (const char *)&n + sent, sizeof n - sent, &done) || !done)
-			return;
 }
+
+static void net_verbs_tell(struct net_verbs_conn *c, uint32_t status, uint32_t what)
+{
+	struct net_verbs_notice n = net_verbs_notice_of(c, status, what);
+
+	net_verbs_failed_by(c, &n);
+	net_verbs_send_notice(c, &n);
+}
+
+void net_verbs_tell_why(struct net_verbs_conn *c)
+{
+	struct net_state *st = c->dev->state;
+	struct net_verbs_notice n;
+
+	os_mutex_lock(&st->lock);
+	n = st->failure;
+	os_mutex_unlock(&st->lock);
+	if (n.magic && !c->failed && !c->peer_gone)
+		net_verbs_send_notice(c, &n);
+}
+
+/* ---- what came in --------------------------------------------------------------------------- */
 
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc)
 {
@@ -137,21 +179,42 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 	return ncclSystemError;
 }
 
-/* What the other end said: its queue pair failed, so this one is of no use any more. */
+static const char net_verbs_gone_text[] =
+	"the peer closed the connection before the transfer ended";
+
+static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, size_t bytes)
+{
+	if (n->what == NET_VERBS_GONE)
+		snprintf(out, bytes, "%s", net_verbs_gone_text);
+	else if (n->what == NET_VERBS_EVENT)
+		snprintf(out, bytes, "ended by an asynchronous event: %s",
+			 ibv_event_type_str((enum ibv_event_type)(n->status - 1)));
+	else
+		snprintf(out, bytes, "%s completed with IBV_WC_%s (%u)",
+			 net_verbs_kind_name(n->what), net_verbs_status_name(n->status), n->status);
+}
+
+/* What the other end said: its queue pair failed, or another one of its communicator, so this one is of
+ * no use any more. */
 static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 {
-	char text[160];
+	const struct net_verbs_notice *n = &c->notice;
+	char what[96], text[192];
 
 	c->failed = true;
-	if (c->notice.magic != NET_VERBS_NOTICE_MAGIC)
-		snprintf(text, sizeof text, "a message without magic on its connection for set-up");
-	else if (c->notice.what == NET_VERBS_EVENT)
-		snprintf(text, sizeof text, "the peer says: ended by an asynchronous event: %s",
-			 ibv_event_type_str((enum ibv_event_type)(c->notice.status - 1)));
+	if (n->magic != NET_VERBS_NOTICE_MAGIC) {
+		net_verbs_log(c, c->qp->qp_num,
+			      "a message without magic on its connection for set-up");
+		return ncclRemoteError;
+	}
+	net_verbs_failed_by(c, n);
+	net_verbs_notice_text(n, what, sizeof what);
+	if (n->rank == c->who.peer && n->qpn == c->theirs.qpn)
+		snprintf(text, sizeof text, "the peer says: %s", what);
 	else
-		snprintf(text, sizeof text, "the peer says: %s completed with IBV_WC_%s (%u)",
-			 net_verbs_kind_name(c->notice.what),
-			 net_verbs_status_name(c->notice.status), c->notice.status);
+		snprintf(text, sizeof text,
+			 "the peer gives up: qp 0x%x of rank %d towards rank %d: %s", n->qpn,
+			 n->rank, n->peer, what);
 	net_verbs_log(c, c->qp->qp_num, text);
 	return ncclRemoteError;
 }
@@ -169,11 +232,14 @@ bool net_verbs_outstanding(const struct net_verbs_conn *c)
 static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 {
 	ncclResult_t rc = net_verbs_drain(c);
+	struct net_verbs_notice n;
 
 	if (rc || (!c->is_send && !net_verbs_outstanding(c)))
 		return rc;
 	c->failed = true;
-	net_verbs_log(c, c->qp->qp_num, "the peer closed the connection before the transfer ended");
+	net_verbs_log(c, c->qp->qp_num, net_verbs_gone_text);
+	n = net_verbs_notice_of(c, 0, NET_VERBS_GONE);
+	net_verbs_failed_by(c, &n);
 	return ncclRemoteError;
 }
 

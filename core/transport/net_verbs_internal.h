@@ -10,7 +10,9 @@
  * (reference/collectives.md section 4, "IB"); orders relied upon: reference/verbs.md 3.4.
  *
  * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails says so on
- * it, because the other end, with nothing in flight, would not notice.
+ * it, because the other end, with nothing in flight, would not notice. The communicator's other
+ * connections close as a consequence, and say the same before they do: so every rank's log names the
+ * queue pair that failed first, however far away.
  */
 #ifndef CORE_TRANSPORT_NET_VERBS_INTERNAL_H
 #define CORE_TRANSPORT_NET_VERBS_INTERNAL_H
@@ -49,11 +51,26 @@ struct net_verbs_dev {
 	struct net_verbs_conn *conns; /* those with queue pairs */
 };
 
+/* On the TCP connection of a pair of ends, after set-up: a queue pair failed, this end's or, when it
+ * closes for that, another one of its communicator. The message "ready" is one with status 0. */
+struct net_verbs_notice {
+	uint32_t magic;
+	uint32_t status; /* enum ibv_wc_status */
+	uint32_t what;   /* enum net_verbs_kind */
+	uint32_t qpn;    /* which failed, of */
+	int32_t rank;    /* this rank, */
+	int32_t peer;    /* towards that one */
+};
+DOPPEL_CHECK_SIZE(struct net_verbs_notice, 24);
+
 struct net_state {
 	struct ncclComm *comm;
 	struct ibv_device **list;
 	int ndevs;
 	struct net_verbs_dev dev[NET_VERBS_MAX_DEVICES];
+	struct os_mutex lock; /* of the next */
+	struct net_verbs_notice
+		failure; /* what the communicator's network failed by; magic 0: nothing */
 };
 
 /* ---- what crosses --------------------------------------------------------------------------- */
@@ -91,15 +108,6 @@ struct net_verbs_meta {
 DOPPEL_CHECK_SIZE(struct net_verbs_meta, 88);
 DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 40);
 
-/* Later: this end's queue pair failed. The message "ready" is one with status 0. */
-struct net_verbs_notice {
-	uint32_t magic;
-	uint32_t status; /* enum ibv_wc_status */
-	uint32_t what;   /* enum net_verbs_kind */
-	uint32_t qpn;
-};
-DOPPEL_CHECK_SIZE(struct net_verbs_notice, 16);
-
 /* Clear to send. Written by one small RDMA WRITE and polled at its last word: HCAs place such a
  * write in order of address. */
 struct net_verbs_cts {
@@ -119,7 +127,9 @@ enum net_verbs_kind {
 	NET_VERBS_RECV,
 	NET_VERBS_FLUSH,
 	NET_VERBS_CTS,
-	NET_VERBS_EVENT, /* not a request: in a notice, whose status is an enum ibv_event_type then */
+	/* not requests, in a notice: */
+	NET_VERBS_EVENT, /* its status is 1 + enum ibv_event_type */
+	NET_VERBS_GONE,  /* the end at `peer` closed while it was needed; no status */
 };
 
 struct net_request {
@@ -249,6 +259,8 @@ void net_verbs_close_context(struct net_verbs_dev *d);
 /* net_verbs_error.c: completions that say error, and the other end's notices. */
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
+/* Says on a connection that is about to close what its communicator failed by, if it did. */
+void net_verbs_tell_why(struct net_verbs_conn *c);
 /* Has the connection failed, by what came before or by an event? ncclSuccess: no. */
 ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 /* Is any request in flight? */

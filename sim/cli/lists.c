@@ -7,12 +7,14 @@
 #include "sim/cli/cli.h"
 #include "sim/engine/sim.h"
 
+enum { LISTS_JSON = 256 }; /* no letter of its own */
+
 static error_t lists_parse_faults(int key, char *arg, struct argp_state *state)
 {
 	bool *json = state->input;
 
 	switch (key) {
-	case 'j':
+	case LISTS_JSON:
 		*json = true;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -26,7 +28,7 @@ static error_t lists_parse_faults(int key, char *arg, struct argp_state *state)
 int cli_faults(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{"json", 'j', NULL, 0, "the sites and their actions, for programs", 0}, {0}};
+		{"json", LISTS_JSON, NULL, 0, "the sites and their actions, for programs", 0}, {0}};
 	static const struct argp argp = {
 		.options = options,
 		.parser = lists_parse_faults,

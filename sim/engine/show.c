@@ -2,8 +2,9 @@
 /*
  * What the tasks of `threads` wait for, for those who look at it from another thread: the hang
  * explainer, while everybody else goes on. What a task waits on lies on its stack. So whoever looks
- * holds the tasks that he looks at: a task that is held runs, but neither does it change what is shown
- * of it nor does it go. Its other words (state, name, step) are looked at as they are just then.
+ * holds the tasks that he looks at: a task that is held runs, but neither does it begin or end a wait, nor
+ * does it go. Its other words (name, step, and the state of a warp that its worker starts or puts to
+ * sleep) are looked at as they are just then.
  *
  * Under `sim` one task runs at a time, and none of this is needed. Who explains a crash may have
  * interrupted anything; nobody is waited for longer than SHOW_TRIES ms, and then it is looked without

@@ -46,6 +46,22 @@ START_TEST(what_is_written_is_read_back)
 }
 END_TEST
 
+START_TEST(a_later_value_takes_the_place_of_the_earlier_one)
+{
+	scenario_default(&one);
+	ck_assert_int_eq(scenario_set_env(&one, "A=1"), 0);
+	ck_assert_int_eq(scenario_set_env(&one, "AB=2"), 0);
+	for (int i = 0; i < 2 * SCENARIO_MAX_ENV; i++)
+		ck_assert_int_eq(scenario_set_env(&one, "A=3"), 0);
+	ck_assert_uint_eq(one.env_count, 2);
+	ck_assert_str_eq(one.env[0], "A=3");
+	ck_assert_str_eq(one.env[1], "AB=2");
+	ck_assert_int_eq(scenario_set_env(&one, "A"), EINVAL);
+	ck_assert_int_eq(scenario_set_env(&one, "=3"), EINVAL);
+	ck_assert_uint_eq(one.env_count, 2);
+}
+END_TEST
+
 static void drop_last_env(struct scenario *s, const char *start)
 {
 	if (s->env_count && strncmp(s->env[s->env_count - 1], start, strlen(start)) == 0)
@@ -168,6 +184,7 @@ int main(void)
 	TCase *t = tcase_create("scenario");
 
 	tcase_add_loop_test(t, what_is_written_is_read_back, 0, 2);
+	tcase_add_test(t, a_later_value_takes_the_place_of_the_earlier_one);
 	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_2_to_16_ranks);
 	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,
 			    sizeof bad / sizeof bad[0]);

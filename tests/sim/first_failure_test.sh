@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# One queue pair fails, and communicators of 8 ranks end for it. Who learns of it from a connection that
+# closes as a consequence names the queue pair that failed first, whose it is and towards whom.
+set -euo pipefail
+doppel=$1/doppel
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+echo 'verbs.cqe rank=1 nth=20 error status=GENERAL_ERR' >"$work/plan"
+far=0
+
+for seed in {1..60}; do
+	rc=0
+	"$doppel" run all_reduce --hosts 4 --gpus 2 -b 64K -e 64K --seed "$seed" --faults "$work/plan" \
+		>"$work/out" 2>&1 || rc=$?
+	# rank 1 <- rank 0 channel 0 qp 0x105 on mlx5_0 (peer ...): RDMA_WRITE completed with ... vendor_err
+	first=$(sed -n 's/.*: rank \([0-9]*\) [<>-]* rank \([0-9]*\) channel [0-9]* qp \(0x[0-9a-f]*\) .*IBV_WC_GENERAL_ERR (21) vendor_err.*/qp \3 of rank \1 towards rank \2:/p' "$work/out")
+	if [ $rc != 2 ] || [ "$(wc -l <<<"$first")" != 1 ] || [ -z "$first" ] ||
+		grep "the peer gives up: " "$work/out" | grep -vF "the peer gives up: $first"; then
+		echo "seed $seed: exit code $rc, failed first: '$first'"
+		cat "$work/out"
+		exit 1
+	fi
+	far=$((far + $(grep -c "the peer gives up: " "$work/out" || true)))
+done
+echo "$far connections told of another one's failure"
+[ $far -gt 0 ]
