@@ -179,13 +179,10 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 	return ncclSystemError;
 }
 
-static const char net_verbs_gone_text[] =
-	"the peer closed the connection before the transfer ended";
-
 static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, size_t bytes)
 {
 	if (n->what == NET_VERBS_GONE)
-		snprintf(out, bytes, "%s", net_verbs_gone_text);
+		snprintf(out, bytes, "that end closed the connection before the transfer ended");
 	else if (n->what == NET_VERBS_EVENT)
 		snprintf(out, bytes, "ended by an asynchronous event: %s",
 			 ibv_event_type_str((enum ibv_event_type)(n->status - 1)));
@@ -237,7 +234,7 @@ static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 	if (rc || (!c->is_send && !net_verbs_outstanding(c)))
 		return rc;
 	c->failed = true;
-	net_verbs_log(c, c->qp->qp_num, net_verbs_gone_text);
+	net_verbs_log(c, c->qp->qp_num, "the peer closed the connection before the transfer ended");
 	n = net_verbs_notice_of(c, 0, NET_VERBS_GONE);
 	net_verbs_failed_by(c, &n);
 	return ncclRemoteError;

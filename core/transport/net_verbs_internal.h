@@ -11,8 +11,8 @@
  *
  * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails says so on
  * it, because the other end, with nothing in flight, would not notice. The communicator's other
- * connections close as a consequence, and say the same before they do: so every rank's log names the
- * queue pair that failed first, however far away.
+ * connections close as a consequence, and say the same before they do: whoever learns of the failure
+ * from one of them can name the queue pair that failed first.
  */
 #ifndef CORE_TRANSPORT_NET_VERBS_INTERNAL_H
 #define CORE_TRANSPORT_NET_VERBS_INTERNAL_H
@@ -68,9 +68,9 @@ struct net_state {
 	struct ibv_device **list;
 	int ndevs;
 	struct net_verbs_dev dev[NET_VERBS_MAX_DEVICES];
-	struct os_mutex lock; /* of the next */
-	struct net_verbs_notice
-		failure; /* what the communicator's network failed by; magic 0: nothing */
+	/* What the communicator's network failed by, first; magic 0: nothing. Under the lock. */
+	struct net_verbs_notice failure;
+	struct os_mutex lock;
 };
 
 /* ---- what crosses --------------------------------------------------------------------------- */
