@@ -255,7 +255,8 @@ _Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int pee
 {
 	char text[256];
 	snprintf(text, sizeof text,
-		 "fifo broken: rank %d channel %d peer %d step %llu: %s: it is %llu (kernel %s, k%u of "
+		 "fifo broken: rank %d channel %d peer %d step %llu: %s: it is %llu (kernel %s, "
+		 "k%u of "
 		 "gpu %u)",
 		 rank, channel, peer, (unsigned long long)step, what, (unsigned long long)value,
 		 d->blk->kernel->func->kernel->name, d->blk->kernel->number,

@@ -239,7 +239,7 @@ static int peermem_read(const struct peermem_region *r, uint32_t hca, uint64_t a
 }
 
 static int peermem_load_word(const struct peermem_region *r, uint32_t hca, uint64_t address,
-			uint64_t *value)
+			     uint64_t *value)
 {
 	if (peermem_flush(r, hca, address, sizeof *value))
 		return EFAULT;

@@ -41,7 +41,8 @@ void hca_cq_notify(struct hca_cq *cq)
 					    .delay_ns = cq->moderate_period_us * 1000ull};
 
 	/* a timer of another process would end with it */
-	if (!cq->moderate_period_us || !hca_is_here(cq->item.proc) || ++cq->moderated >= cq->moderate_count) {
+	if (!cq->moderate_period_us || !hca_is_here(cq->item.proc) ||
+	    ++cq->moderated >= cq->moderate_count) {
 		hca_cq_tell(cq);
 		return;
 	}

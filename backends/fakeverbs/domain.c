@@ -149,6 +149,6 @@ void hca_ring_memory_give(struct ibv_pd *ibv, enum hca_resource type, void *memo
 {
 	const struct hca_pd_handle *pd = ibv ? hca_pd_of(ibv) : NULL;
 
-	if (memory)
+	if (pd && memory)
 		pd->free(ibv, pd->pd_context, memory, type);
 }

@@ -53,7 +53,7 @@ extern const struct hca_far *hca_far;
 
 #define HCA_FAR_NUMBER_BITS 8
 #define HCA_FAR_ORPHAN      UINT32_MAX /* of no process: what outlives its maker */
-#define HCA_FAR_NOBODY      0xffu /* a number that no process has: the member's packets */
+#define HCA_FAR_NOBODY      0xffu      /* a number that no process has: the member's packets */
 
 static inline bool hca_is_here(uint32_t proc)
 {

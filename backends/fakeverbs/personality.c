@@ -73,8 +73,8 @@
 
 /* What all but rxe do. */
 #define HCA_CHECKS(v)                                                                              \
-	.attributes_checked = v, .overrun_kills = v, .zero_based = v, .query_complete = v,         \
-	.length_checked = v, .atomics_checked = v, .inline_checked = v
+	.attributes_checked = (v), .overrun_kills = (v), .zero_based = (v), .query_complete = (v), \
+	.length_checked = (v), .atomics_checked = (v), .inline_checked = (v)
 
 static const struct hca_personality hca_personalities[] = {
 	{

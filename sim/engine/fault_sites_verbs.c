@@ -6,13 +6,13 @@
 
 #define FAULT_CALL(call, text, error)                                                              \
 	{                                                                                          \
-		.name = "verbs." call, .what = text, .action = { FAULT_ACTION_FAIL(error) }        \
+		.name = "verbs." call, .what = (text), .action = { FAULT_ACTION_FAIL(error) }      \
 	}
 #define FAULT_STATUS_OR_LATE(text)                                                                 \
 	{                                                                                          \
 		{.name = "error",                                                                  \
 		 .kind = OS_FAULT_ERROR,                                                           \
-		 .what = text,                                                                     \
+		 .what = (text),                                                                   \
 		 .param = {{"status", FAULT_STATUS, 21}}},                                         \
 			{.name = "late",                                                           \
 			 .kind = OS_FAULT_LATE,                                                    \

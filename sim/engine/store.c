@@ -305,7 +305,7 @@ static void store_show_range(const void *addr, size_t bytes, const struct mem_ag
 static void store_show_own(struct mem_agent *me)
 {
 	while (me->store && me->store->first)
-		store_show(me->store->first);
+		store_show(me->store->first); /* NOLINT: unlinks what it frees */
 }
 
 /* A release of the running agent. Cumulative: what it saw by a barrier, or by an acquire of its
@@ -534,9 +534,9 @@ void store_agent_ended(struct mem_agent *me)
 		return;
 	while (part->first) {
 		if (eng.phase == ENGINE_RUNNING)
-			store_show(part->first);
+			store_show(part->first); /* NOLINT: unlinks what it frees */
 		else
-			store_drop(part->first);
+			store_drop(part->first); /* NOLINT: unlinks what it frees */
 	}
 	for (int i = 0; i < STORE_INTENTS; i++)
 		if (part->intent[i])

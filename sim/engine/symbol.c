@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/engine/symbol.h"
 
-
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>

@@ -29,7 +29,7 @@ static inline char *text_put(char *to, const char *s)
 {
 	size_t n = strlen(s);
 
-	memcpy(to, s, n);
+	memcpy(to, s, n); /* NOLINT(bugprone-not-null-terminated-result): more follows */
 	return to + n;
 }
 

@@ -272,7 +272,7 @@ static bool lab_rank_check(struct lab_rank *me, const struct lab_row *row, uint8
 /* One part of the row's all-reduce: parts are elements beside each other. */
 static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part)
 {
-	uint32_t parts = lab_parts(me->run->config);
+	uint32_t parts = MAX_OF(lab_parts(me->run->config), 1u);
 	uint64_t first = row->count * part / parts, end = row->count * (part + 1) / parts;
 	size_t at = LAB_GUARD_BYTES + first * payload_type_bytes(row->payload.type);
 	uint8_t *send = me->send + at, *recv = me->recv + at;

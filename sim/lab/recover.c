@@ -197,8 +197,9 @@ ncclResult_t lab_recover(struct lab_rank *me, const char **call)
 	rc = recover_id(me);
 	if (rc)
 		return rc;
+	*call = "cudaSetDevice";
 	if (cudaSetDevice(me->device) != cudaSuccess)
-		rc = ncclUnhandledCudaError;
+		return ncclUnhandledCudaError;
 	*call = "ncclCommInitRank";
 	rc = ncclCommInitRank(&comm, run->survivors, run->second_id, rank);
 	if (rc)

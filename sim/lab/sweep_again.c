@@ -78,7 +78,7 @@ int sweep_again(const struct sweep_config *c, const struct scenario *s, struct s
 
 	if (!rc && !(b = again_map(fd, bytes)))
 		rc = errno;
-	if (rc)
+	if (rc || !b)
 		goto out;
 	b->bytes = bytes;
 	b->log = *log;

@@ -402,6 +402,7 @@ static bool fabric_send_with_fate(const struct world_message *m)
 		sent.order = NULL;
 	if (fate.copied) {
 		struct world_message copy = sent;
+		ASSERT(m->copy);
 		copy.object = m->copy(m->object);
 		if (copy.object)
 			fabric_deliver(&copy, fate.slower, fate.copy_ns);

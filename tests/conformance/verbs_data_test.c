@@ -174,7 +174,8 @@ VH_TEST(iova_and_zero_based_regions_address_by_their_own_numbers)
 	struct vh_end *b = &h.end[1];
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	const uint64_t page = (uintptr_t)b->buffer % 4096;
-	struct ibv_mr *iova = ibv_reg_mr_iova2(b->pd, b->buffer + 4096, 4096, 0x7000 + page, access);
+	struct ibv_mr *iova =
+		ibv_reg_mr_iova2(b->pd, b->buffer + 4096, 4096, 0x7000 + page, access);
 	struct ibv_mr *zero = ibv_reg_mr_iova2(b->pd, b->buffer + 8192, 4096, 0x9000 + page,
 					       access | IBV_ACCESS_ZERO_BASED);
 

@@ -84,8 +84,8 @@ table() {
 		echo
 	done
 	echo
-	echo "$total of $all found within $seeds seeds, $(grep -lx '[0-9]*' \
-		$(printf "$work/%s/cell.0 " "${names[@]}") 2>/dev/null | wc -l) of them with ${ways[0]}"
+	echo "$total of $all found within $seeds seeds, $(printf "$work/%s/cell.0\n" "${names[@]}" |
+		xargs -d '\n' grep -lx '[0-9]*' 2>/dev/null | wc -l) of them with ${ways[0]}"
 }
 
 for name in "${names[@]}"; do rm -rf "${work:?}/$name"; done

@@ -11,7 +11,7 @@ gdb=1
 [ "$(gdb -q -batch -ex 'python print(1)' 2>/dev/null)" = 1 ] || { echo "no gdb with python"; gdb=0; }
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-cd "$tmp"
+cd "$tmp" || exit 1
 ln -s "$source_dir/tests" tests
 bad=0
 fail() { echo "$page: $*"; bad=1; }

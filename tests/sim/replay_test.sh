@@ -7,7 +7,7 @@ set -uo pipefail
 doppel=$1/doppel
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cd "$work"
+cd "$work" || exit 1
 bad=0
 fail() { echo "$*"; bad=1; }
 

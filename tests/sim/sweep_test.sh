@@ -7,7 +7,7 @@ set -uo pipefail
 doppel=$1/doppel
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cd "$work"
+cd "$work" || exit 1
 bad=0
 fail() { echo "$*"; bad=1; }
 small=(all_reduce --machine pcie-4gpu --gpus 2 -b 64 -e 64 --place out)
