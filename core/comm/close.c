@@ -98,6 +98,14 @@ static void comm_quieten(struct ncclComm *comm)
 
 /* ---- released ------------------------------------------------------------------------------- */
 
+/* Another rank failed: its end of a connection may stay open for as long as others of its process are
+ * in their communicators, so what is on its way there is dropped and not waited for. */
+static void comm_end_alone(struct ncclComm *comm)
+{
+	shared_store_u32(comm->abort, 1, SHARED_RELEASE);
+	comm_leave_others(comm);
+}
+
 /* Peers on other hosts and in other processes have kernels and HCAs that use this rank's memory
  * until they are quiet too. */
 static void comm_meet(struct ncclComm *comm)
@@ -105,10 +113,8 @@ static void comm_meet(struct ncclComm *comm)
 	if (!comm->bootstrap || comm->nranks == 1)
 		return;
 	/* another rank failed while this one was parked: there is no ring to meet over */
-	if (comm->ring_broken && !comm_is_aborted(comm)) {
-		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
-		comm_leave_others(comm);
-	}
+	if (comm->ring_broken && !comm_is_aborted(comm))
+		comm_end_alone(comm);
 	if (comm_is_aborted(comm))
 		return;
 	if (bootstrap_barrier(comm->bootstrap) == ncclSuccess) {
@@ -117,6 +123,7 @@ static void comm_meet(struct ncclComm *comm)
 	}
 	OS_PROBE("comm.end_without_all", true);
 	INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them", comm->rank);
+	comm_end_alone(comm);
 }
 
 static void comm_cuda_free(struct ncclComm *comm)
