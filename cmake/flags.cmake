@@ -7,6 +7,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
 set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
 
+# A build tree that was moved, and an installation anywhere, find their libraries.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+
 include_directories(${PROJECT_SOURCE_DIR})
 # No contraction: results are the same with every compiler. No CET shadow stack: fibers switch
 # stacks. Frame pointers and no sibling calls: a backtrace shows every function.

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The libraries and the program. One folder of sources belongs to exactly one product.
-find_package(EXPAT REQUIRED)
-find_package(Threads REQUIRED)
-find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 
 function(doppel_sources out)
 	set(all)
@@ -24,9 +21,10 @@ endif()
 add_library(rt_objects OBJECT ${rt_sources})
 target_link_libraries(rt_objects PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_definitions(rt_objects PRIVATE
-	DOPPEL_MACHINE_DIR="${PROJECT_SOURCE_DIR}/sim/world/machines")
+	DOPPEL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 add_library(doppel-rt SHARED $<TARGET_OBJECTS:rt_objects>)
 target_link_libraries(doppel-rt PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
+target_link_options(doppel-rt PRIVATE -Wl,-z,nodelete) # a handler at exit is in it
 
 # ---- the GPU double
 if(DOPPEL_GPU STREQUAL "fakecuda")
@@ -47,7 +45,9 @@ if(DOPPEL_RDMA STREQUAL "fakeverbs")
 	target_link_libraries(fakeverbs PUBLIC doppel-rt)
 	set(DOPPEL_RDMA_LIB fakeverbs)
 	include(cmake/dropin.cmake)
-	include(cmake/rdmacm.cmake)
+	if(RDMACM_INCLUDE)
+		include(cmake/rdmacm.cmake)
+	endif()
 else()
 	doppel_sources(verbs_sources backends/verbs)
 	add_library(verbs_thunks STATIC ${verbs_sources})
@@ -66,7 +66,6 @@ target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA
 
 # What core may not call of CUDA, NVML and verbs is poisoned: the list is backends/INTERFACE.md.
 set(poison_header ${PROJECT_BINARY_DIR}/poison.h)
-find_path(VERBS_INCLUDE infiniband/verbs.h REQUIRED)
 if(DOPPEL_GPU STREQUAL "fakecuda")
 	set(cuda_header_dir ${PROJECT_SOURCE_DIR}/backends/fakecuda/include)
 else()
@@ -124,9 +123,18 @@ if(NOT DOPPEL_FLAVOUR MATCHES "asan|tsan")
 	target_link_options(doppel PRIVATE -Wl,-z,defs) # whatever it calls is there
 endif()
 set_target_properties(doppel PROPERTIES LINK_DEPENDS ${export_map} LINKER_LANGUAGE C)
-add_custom_command(TARGET doppel POST_BUILD
-	COMMAND ${CMAKE_COMMAND} -E create_symlink libdoppel.so libnccl.so.2
-	WORKING_DIRECTORY $<TARGET_FILE_DIR:doppel>)
+
+# ---- libnccl.so.2: the same objects under the name that programs look for. A library of its own: a
+# program that knows nothing of worlds is given one by it (backends/nccl), and ours make their own.
+add_library(nccl SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
+	${core_device_objects})
+if(DOPPEL_GPU STREQUAL "fakecuda" AND DOPPEL_RDMA STREQUAL "fakeverbs")
+	doppel_sources(nccl_sources backends/nccl)
+	target_sources(nccl PRIVATE ${nccl_sources})
+endif()
+target_link_libraries(nccl PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
+target_link_options(nccl PRIVATE -Wl,--version-script=${export_map})
+set_target_properties(nccl PROPERTIES SOVERSION 2 LINK_DEPENDS ${export_map} LINKER_LANGUAGE C)
 
 # ---- doppel, the program
 if(DOPPEL_FAKE)
@@ -137,8 +145,6 @@ if(DOPPEL_FAKE)
 	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo>)
 	set_target_properties(doppel-cli PROPERTIES OUTPUT_NAME doppel)
 	target_link_libraries(doppel-cli PRIVATE lab doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
-	target_compile_definitions(doppel-cli PRIVATE
-		DOPPEL_GDB_DIR="${PROJECT_SOURCE_DIR}/sim/gdb")
 	# ELF symbols in the dynamic table, so that backtraces name functions.
 	set_target_properties(doppel-cli PROPERTIES ENABLE_EXPORTS ON)
 endif()

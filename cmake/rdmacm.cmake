@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # librdmacm.so.1 of our own, beside the drop-in libibverbs (build/PRESET/verbs): for programs that
 # connect by IP address. Calls whatever libibverbs.so.1 the program has.
-find_path(RDMACM_INCLUDE rdma/rdma_cma.h REQUIRED)
 doppel_sources(rdmacm_sources backends/rdmacm)
 add_library(rdmacm SHARED ${rdmacm_sources})
 target_link_libraries(rdmacm PRIVATE dropin Threads::Threads)

@@ -3,8 +3,17 @@
 # For test scripts to source: what several of them do to others on the same machine, done so that no
 # two are in each other's way, and waits that are as long as it takes.
 
+# need TOOL...: a test whose tools are not installed is skipped, and names them
+need() {
+	local tool missing=()
+	for tool in "$@"; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+	[ ${#missing[@]} = 0 ] && return
+	echo "not installed: ${missing[*]} (ci/setup test installs every tool of the tests)"
+	exit 77
+}
+
 # listens PORT: is there a server?
-listens() { grep -q ":$(printf %04X "$1") 00000000:0000 0A" /proc/net/tcp /proc/net/tcp6; }
+listens() { grep -qE ":$(printf %04X "$1") 0+:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 
 # port_take: sets `port` to a TCP port that nobody has, and that no other test takes before this
 # script has ended. Below what the kernel gives to connections.
@@ -31,6 +40,11 @@ until_true() {
 		sleep 0.05
 	done
 }
+
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# pass_ms MILLISECONDS: for tests that kill at a random moment. Never to wait for an event: until_true.
+pass_ms() { sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"; }
 
 # clock_unfit FILE...: does perftest say there that it could not measure its processor's clock? It
 # fits a line through 200 pairs of cycles and microseconds, and on a busy machine may find none.

@@ -169,8 +169,7 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 	EXPECT(sim_start(&sim) == 0);
 	EXPECT(world_create(&world) == 0);
 	enum sim_verdict verdict = sim_run(ranks_main, &all);
-	bool noted = config->misuse && verdict == SIM_WRONG_RESULT && sim_failure() &&
-		     !strcmp(sim_failure()->kind, "misuse");
+	bool noted = config->misuse && verdict == SIM_MISUSE;
 
 	if (verdict != SIM_PASS && !noted) {
 		fprintf(stderr, "seed %llu, faults '%s': verdict %d\n",

@@ -10,7 +10,6 @@ file(GLOB verbs_walk_parts CONFIGURE_DEPENDS
 set(verbs_walk_sources ${verbs_walk_parts}
 	${verbs_suite_dir}/harness/suite.c ${verbs_suite_dir}/harness/fixture.c
 	${verbs_suite_dir}/harness/need.c)
-find_library(IBVERBS_LIB ibverbs)
 
 # Whatever libibverbs.so.1 the loader finds.
 if(IBVERBS_LIB)

@@ -1,26 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # From abi.txt: the version script of the drop-in library, and the stubs of what is not built.
-# Usage: abi.sh abi.txt VERBS_H OUT.map OUT.c
+# Usage: abi.sh abi.txt OUT.map OUT.c
 set -euo pipefail
-table=$1 header=$2 map=$3 source=$4
+table=$1 map=$2 source=$3
 # one for each private ABI that distributions ship: Debian 12 and older, then newer ones
 private_nodes=(34 57 59 64 65)
 
 rows=$(grep -v '^#' "$table")
-wanted() { # node name
-	local minor=${1#1.}
-	[ "$minor" -le 14 ] || grep -qw -- "$2" "$header"
-}
 
 {
 	before=
 	for node in $(awk '$1 != "private" {print $1}' <<<"$rows" | sort -u -t. -k2,2n); do
 		names=
 		while read -r name; do
-			wanted "$node" "$name" && names+=" $name;"
+			names+=" $name;"
 		done < <(awk -v n="$node" '$1 "" == n "" {print $2}' <<<"$rows")
-		[ -n "$names" ] || continue
 		if [ -z "$before" ]; then
 			echo "IBVERBS_$node { global:$names local: *; };"
 		else
@@ -52,7 +47,7 @@ symver() { # symbol name node, and @@ for the first node
 	weak="__attribute__((weak)) "
 	while read -r node name kind; do
 		if [ "$node" != private ]; then
-			! wanted "$node" "$name" || stub "$name" "$name" "$kind" "$weak"
+			stub "$name" "$name" "$kind" "$weak"
 			continue
 		fi
 		stub "abi_$name" "$name" "$kind" ""

@@ -84,11 +84,26 @@ static bool fabric_slabs_fit(const struct fabric_segment *seg, const struct hca_
 	return true;
 }
 
-/* Queue pairs by number, and free memory by size. */
+static bool fabric_rings_fit(const struct fabric_segment *seg, const struct hca_rings *r)
+{
+	const struct fabric_view all = {.first = ALIGN_UP(sizeof *seg, (uint64_t)4096),
+					.used = fabric_load(&seg->arena.used)};
+	const struct fabric_view range = {.first = r->first, .used = r->first + r->bytes};
+
+	if (r->bytes != HCA_RINGS_BYTES || !fabric_inside(&all, r->first, r->bytes))
+		return false;
+	for (uint32_t i = 0; i < ARRAY_LEN(r->free); i++) {
+		uint64_t at = fabric_load(&r->free[i]);
+
+		if (at && (i >= 32 || !fabric_inside(&range, at, 1ull << i)))
+			return false;
+	}
+	return true;
+}
+
+/* Queue pairs by number, and memory of rings. */
 static bool fabric_world_fits(const struct fabric_segment *seg, const struct hca_world *w)
 {
-	const uint64_t first = ALIGN_UP(sizeof *seg, (uint64_t)4096);
-
 	for (uint32_t i = 0; i < w->ports; i++)
 		for (uint32_t k = 0; k < HCA_BUCKETS; k++) {
 			uint32_t at = __atomic_load_n(&w->port[i].bucket[k], __ATOMIC_ACQUIRE);
@@ -96,15 +111,7 @@ static bool fabric_world_fits(const struct fabric_segment *seg, const struct hca
 			if (at > __atomic_load_n(&w->qp.count, __ATOMIC_ACQUIRE))
 				return false;
 		}
-	for (uint32_t i = 0; i < ARRAY_LEN(w->mem_free); i++) {
-		uint64_t at = fabric_load(&w->mem_free[i]);
-		const struct fabric_view v = {.first = first,
-					      .used = fabric_load(&seg->arena.used)};
-
-		if (at && !fabric_inside(&v, at, i < 32 ? 1ull << i : WORLD_ARENA_BYTES))
-			return false;
-	}
-	return fabric_slabs_fit(seg, w);
+	return fabric_rings_fit(seg, &w->rings) && fabric_slabs_fit(seg, w);
 }
 
 static bool fabric_contents_fit(const struct fabric_segment *s)

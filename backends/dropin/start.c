@@ -134,6 +134,7 @@ static int dropin_engine(void)
 	struct sim_config c = {.engine = SIM_ENGINE_THREADS,
 			       .foreign = true,
 			       .trace_path = dropin_text("DOPPEL_TRACE"),
+			       .trace_detail = true, /* no warps here: requests and completions */
 			       .fault_plan_name = dropin_text("DOPPEL_FAULTS")};
 
 	if (!dropin_number("DOPPEL_SEED", 1, UINT64_MAX, &c.seed))
@@ -177,7 +178,8 @@ static int dropin_start(void)
 			atexit(dropin_exit);
 			pthread_atfork(NULL, NULL, dropin_forked);
 		}
-		dropin_failed = dropin_engine() || dropin_world();
+		world_env_warn_unknown((const char *const *)environ);
+		dropin_failed = world_env_check_real() || dropin_engine() || dropin_world();
 	}
 	pthread_mutex_unlock(&dropin_lock);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

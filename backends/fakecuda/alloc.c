@@ -99,9 +99,11 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 		return cudaErrorMemoryAllocation;
 	}
 	if (!alloc_first_fit(dev, span, &index, &base)) {
-		fc_report("out of memory: no gap of %llu bytes among the %llu that the world gives "
-			  "gpu %u (gpu_va_bytes)",
-			  (unsigned long long)bytes, (unsigned long long)dev->bytes, dev->index);
+		fc_report("out of memory: no gap of %llu bytes in the %llu bytes of addresses of "
+			  "gpu %u: the %u GPUs of the world share %llu GiB; fewer hosts give "
+			  "each GPU more",
+			  (unsigned long long)bytes, (unsigned long long)dev->bytes, dev->index,
+			  fc.device_count, FC_VA_LIMIT >> 30);
 		return cudaErrorMemoryAllocation;
 	}
 	if (!fc_va_map(base, span))

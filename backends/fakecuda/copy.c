@@ -101,6 +101,8 @@ static void copy_done(void *object, uint64_t serial)
 		alive = copy_end_alive(op, c.src_dev, c.src, "source");
 	bool set = op->kind == FC_OP_SET;
 	os_trace(set ? "cuda.set" : "cuda.copy", s->ctx->dev->index, s->number, c.bytes);
+	if (os_tracing())
+		fc_trace_copy(s, op);
 	fc_unlock();
 	mem_as(s);
 	if (alive)
@@ -117,6 +119,7 @@ static void copy_done(void *object, uint64_t serial)
 void fc_copy_start(struct fc_op *op)
 {
 	struct fc_copy *c = &op->copy;
+	op->started_ns = sim_now_ns();
 	if (c->src_dev)
 		fc_peermem_apply(c->src_dev, -1);
 	if (c->dst_dev && c->dst_dev != c->src_dev)

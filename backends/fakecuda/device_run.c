@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/device/steps.h"
+
 #define RUN_BARRIERS 16
 #define RUN_CACHE    4
 #define RUN_BULK     128 /* bytes from which an access is charged */
@@ -242,12 +244,26 @@ uint64_t fakedev_peek(struct dev *d, const void *p, int bytes)
 			  : __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
 }
 
-void fakedev_work(struct dev *d, const char *name, uint64_t number)
+void fakedev_work_begins(struct dev *d, const struct dev_work *w)
 {
 	struct os_self *self = os_self();
-	(void)d;
-	self->work = name;
-	self->work_number = number;
+	self->work = steps_func_name(steps_program(w->program).func);
+	self->work_number = w->op_count;
+	if (!d->block && !d->thread && os_tracing())
+		fc_trace_work_begins(d->blk->kernel, self->work, w);
+}
+
+void fakedev_work_ends(struct dev *d, const struct dev_work *w)
+{
+	if (!d->block && !d->thread && os_tracing())
+		fc_trace_work_ends(d->blk->kernel, os_self()->work);
+}
+
+void fakedev_slot_shown(struct dev *d, const struct dev_comm *comm, const struct dev_conn *c,
+			uint64_t step, bool sent)
+{
+	if (os_tracing())
+		fc_trace_slot(d->blk->kernel, comm, c, step, sent);
 }
 
 _Noreturn void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,

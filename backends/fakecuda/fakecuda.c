@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/world/guest.h"
+
 struct fc_state fc;
 
 /* ---- the lock ------------------------------------------------------------------------------- */
@@ -148,18 +150,31 @@ static bool fc_describe(const void *at, char *out, size_t bytes)
 	return false;
 }
 
+/* Of the whole world; and the memory of the largest one. */
+static uint32_t fc_count_gpus(uint64_t *memory_bytes)
+{
+	uint32_t count = 0;
+	for (uint32_t h = 0; h < world_host_count(); h++) {
+		const struct world_machine *m = world_host_machine(h);
+		for (int32_t i = 0; i < m->gpu_count; i++)
+			*memory_bytes =
+				MAX_OF(*memory_bytes, fc_model_of(m->gpu[i].sm)->memory_gib << 30);
+		count += (uint32_t)m->gpu_count;
+	}
+	return count;
+}
+
 /* Under fc_lock. False: no world, or no room (explained). */
 static bool fc_world_start(void)
 {
 	const struct world_config *config = world_config();
 	if (!config)
 		return false;
-	uint32_t count = 0;
-	for (uint32_t h = 0; h < world_host_count(); h++)
-		count += (uint32_t)world_host_machine(h)->gpu_count;
+	uint64_t memory = 0;
+	uint32_t count = fc_count_gpus(&memory);
 	if (!count)
 		return false;
-	fc.slice = config->gpu_va_bytes ? config->gpu_va_bytes : fc_va_slice(count);
+	fc.slice = config->gpu_va_bytes ? config->gpu_va_bytes : fc_va_slice(count, memory);
 	fc.width = config->warp_width ? (int)config->warp_width : 1;
 	if (!fc_va_start(count * fc.slice, config->strict_device_view))
 		return false;
@@ -261,6 +276,10 @@ struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *de
 cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc)
 {
 	*proc = NULL;
+#ifdef DOPPEL_FAKEVERBS
+	if (UNLIKELY(!sim_running()))
+		(void)world_guest_begin();
+#endif
 	sim_point(call);
 	mem_release(NULL);
 	sim_charge_ns(FC_CALL_NS);
@@ -274,7 +293,9 @@ cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc)
 	}
 	fc_unlock();
 	if (!ready)
-		fc_report("%s: no world with a GPU", call);
+		fc_report("%s: no world with a GPU; expected a start by 'doppel exec', or "
+			  "DOPPEL_MACHINE in the environment",
+			  call);
 	return ready ? cudaSuccess : cudaErrorNoDevice;
 }
 
@@ -413,7 +434,7 @@ static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
 static void fc_ctx_count_leaks(struct fc_ctx *ctx)
 {
 	for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
-		if (s->number && !s->destroyed)
+		if (s->number && !s->destroyed && !s->task)
 			fc_leak_note(FC_LEAK_STREAM, &fc.leaks.streams,
 				     "stream %u of gpu %u, by %s", s->number, ctx->dev->index,
 				     s->who);

@@ -169,6 +169,7 @@ struct fc_op {
 	bool running;
 	uint64_t order;    /* place among the context's blocking streams */
 	uint64_t ready_ns; /* not before */
+	uint64_t started_ns;
 	struct CUstream_st *stream;
 	int32_t rank;
 	union {
@@ -195,13 +196,18 @@ struct CUstream_st {
 	uint64_t serial;
 	unsigned int flags;
 	int priority;
-	bool destroyed;   /* by the program; freed when empty */
-	bool step_posted; /* a step is on its way */
+	/* cudaStreamPerThread's stream of one task, its id + 1; 0: the program made it, or legacy. */
+	uint32_t task;
+	uint32_t capturer;    /* id + 1 of the task that began to capture; 0: none did */
+	bool capture_relaxed; /* any task may end it */
+	bool destroyed;       /* by the program; freed when empty */
+	bool step_posted;     /* a step is on its way */
 	struct fc_op *head, **tail;
 	uint64_t queued, done; /* operations ever */
 	struct fc_clock clock; /* what comes before its next operation, other streams' */
 	uint64_t known_seen;   /* fc_proc.known_changes that it has */
 	uint64_t use_said;     /* the operation of that number is a collective's: os_use */
+	struct sim_track track;
 	char who[FC_WHO_BYTES];
 };
 
@@ -257,6 +263,10 @@ struct fc_kernel {
 	bool known_uses;           /* atomic: it said what it uses, or was found out: use.c */
 	bool stranger;             /* it did not say */
 	uint64_t number_in_stream; /* it is the stream's operation of that number, from 1 */
+	/* trace.c: the collectives of block 0 so far; of the last one */
+	uint32_t shown_works;
+	uint64_t shown_bytes;
+	const char *shown_name, *shown_algorithm, *shown_protocol;
 	struct fc_clock before;
 };
 
@@ -316,7 +326,8 @@ cudaError_t fc_task_error(void);
 /* ---- va.c: where device memory is ----------------------------------------------------------- */
 
 /* Bytes of addresses for each of that many GPUs, when the world does not say. */
-uint64_t fc_va_slice(uint32_t gpus);
+/* Addresses for each GPU: as much as it has memory, or its share of all there are. */
+uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
 bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
 bool fc_va_map(uint64_t address, uint64_t bytes);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* back to zeros */
@@ -367,8 +378,13 @@ void fc_host_delete(void *mem, uint64_t bytes); /* what cudaHostAlloc made; byte
 /* ---- stream.c, event.c, copy.c, launch.c, device_run.c -------------------------------------- */
 
 struct CUstream_st *fc_stream_new(struct fc_ctx *ctx, unsigned int flags, int priority);
-/* Handle to stream, the legacy one of `ctx` for 0. NULL: invalid (explained). */
+/* Handle to stream; of `ctx`: the legacy one for 0, the calling task's own for cudaStreamPerThread.
+ * NULL: invalid (explained). */
 struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call);
+/* The same for a call that a capturing stream allows; fc_stream_get aborts there, by name. */
+struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, const char *call);
+/* Would the legacy stream's next operation wait for a stream that captures? */
+bool fc_capture_blocks_legacy(const struct fc_ctx *ctx);
 struct fc_op *fc_op_new(enum fc_op_kind kind, uint64_t latency_ns);
 void fc_stream_queue(struct CUstream_st *s, struct fc_op *op);
 void fc_stream_op_done(struct CUstream_st *s); /* its first operation ended */
@@ -420,6 +436,15 @@ void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool w
 void fc_use_stream_gone(struct CUstream_st *s);
 void fc_use_proc_gone(struct fc_proc *p);
 void fc_clock_free(struct fc_clock *c);
+
+/* trace.c. Only if os_tracing(). */
+void fc_trace_kernel_begins(struct fc_kernel *k);
+void fc_trace_kernel_ends(struct fc_kernel *k);
+void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op); /* it ends */
+void fc_trace_work_begins(struct fc_kernel *k, const char *name, const struct dev_work *w);
+void fc_trace_work_ends(struct fc_kernel *k, const char *name);
+void fc_trace_slot(struct fc_kernel *k, const struct dev_comm *comm, const struct dev_conn *c,
+		   uint64_t step, bool sent);
 
 /* fault.c. The error with which the fault plan ends this call, or 0; ctx may be NULL. */
 int fc_fault_call(const char *call, struct fc_ctx *ctx);

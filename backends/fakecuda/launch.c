@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/world/guest.h"
+
 #define LAUNCH_MAX_THREADS   1024u
 #define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
 #define LAUNCH_SHARED_MAX    (227 << 10) /* with */
@@ -50,6 +52,7 @@ struct fc_func *fc_func_find(const void *func)
 
 static __attribute__((destructor)) void launch_unload(void)
 {
+	world_guest_end(); /* a kernel may still run */
 	free(funcs);
 	funcs = NULL;
 	func_count = func_room = 0;
@@ -112,6 +115,8 @@ void fc_kernel_start(struct fc_op *op)
 	k->next_placing = *at;
 	*at = k;
 	os_trace("cuda.kernel", dev->index, k->number, (uint64_t)k->blocks << 32 | k->threads);
+	if (os_tracing())
+		fc_trace_kernel_begins(k);
 	fc_device_place(dev);
 }
 
@@ -129,6 +134,8 @@ static void kernel_done(void *object, uint64_t serial)
 	mem_as(s);
 	mem_acquire(&k->left);
 	os_trace("cuda.kernel.done", k->ctx->dev->index, k->number, 0);
+	if (os_tracing())
+		fc_trace_kernel_ends(k);
 	kernel_unlink(k);
 	fc_stream_op_done(s);
 	fc_unlock();

@@ -285,12 +285,28 @@ void fc_stream_drop(struct CUstream_st *s)
 	free(s);
 }
 
-struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call)
+/* The calling task's own default stream on that GPU: one handle, another stream in each task. It
+ * blocks as a stream made without flags does, and lives as long as the context. */
+static struct CUstream_st *stream_of_task(struct fc_ctx *ctx)
+{
+	uint32_t task = os_self()->id + 1;
+	struct CUstream_st *s = ctx->streams;
+
+	while (s && s->task != task)
+		s = s->next;
+	if (!s) {
+		s = fc_stream_new(ctx, cudaStreamDefault, 0);
+		s->task = task;
+	}
+	return s;
+}
+
+struct CUstream_st *fc_stream_find(struct fc_ctx *ctx, cudaStream_t handle, const char *call)
 {
 	if (!handle || handle == cudaStreamLegacy)
 		return ctx->streams;
 	if (handle == cudaStreamPerThread)
-		fc_unimplemented("cudaStreamPerThread");
+		return stream_of_task(ctx);
 	for (int32_t i = 0; i < ctx->proc->count; i++) {
 		struct fc_ctx *c = ctx->proc->ctx[i];
 		for (struct CUstream_st *s = c ? c->streams : NULL; s; s = s->next) {
@@ -300,6 +316,19 @@ struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const
 	}
 	fc_misuse("%s: this is no stream of this process", call);
 	return NULL;
+}
+
+struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const char *call)
+{
+	struct CUstream_st *s = fc_stream_find(ctx, handle, call);
+	char what[96];
+
+	if (!s || !(s->number ? s->capturer != 0 : fc_capture_blocks_legacy(s->ctx)))
+		return s;
+	snprintf(what, sizeof what, "%s %s", call,
+		 s->number ? "in a stream that captures"
+			   : "in the legacy stream, while a blocking stream captures,");
+	fc_unimplemented(what);
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -438,7 +467,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 		return fc_leave(rc);
 	fc_lock();
 	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamDestroy");
-	if (!s || !s->number) {
+	if (!s || !s->number || s->task) {
 		rc = cudaErrorInvalidResourceHandle;
 	} else {
 		s->destroyed = true;

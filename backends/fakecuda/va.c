@@ -73,11 +73,11 @@ static bool va_set_strict(bool strict)
 	return true;
 }
 
-uint64_t fc_va_slice(uint32_t gpus)
+uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes)
 {
-	const uint64_t usual = 8ull << 30, share = FC_VA_LIMIT / gpus / VA_CHUNK * VA_CHUNK;
+	const uint64_t share = FC_VA_LIMIT / gpus / VA_CHUNK * VA_CHUNK;
 
-	return MIN_OF(usual, share);
+	return MIN_OF(memory_bytes, share);
 }
 
 bool fc_va_start(uint64_t bytes, bool strict)
@@ -85,7 +85,7 @@ bool fc_va_start(uint64_t bytes, bool strict)
 	if (bytes > FC_VA_LIMIT) {
 		fprintf(stderr,
 			"fakecuda: the world's GPUs want %llu GiB of addresses, there are %llu: "
-			"make gpu_va_bytes smaller\n",
+			"expected a smaller gpu_va_bytes in struct world_config\n",
 			(unsigned long long)(bytes >> 30), FC_VA_LIMIT >> 30);
 		return false;
 	}

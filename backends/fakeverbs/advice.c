@@ -27,20 +27,20 @@ int hca_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t
 	sim_point("ibv_advise_mr");
 	sim_charge_ns(HCA_CONTROL_NS);
 	if (hca_bad(ibv, HCA_KIND_PD, "ibv_advise_mr", HCA_CALLER()))
-		return EINVAL;
+		return hca_result(EINVAL);
 	const struct hca_pd *pd = hca_pd_of(ibv)->hca;
 
 	if (!hca_personality(pd->port)->advice)
-		return EOPNOTSUPP;
+		return hca_result(EOPNOTSUPP);
 	int rc = hca_command_fault("verbs.advise_mr", ibv, pd->port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !n || !sge)
-		return EINVAL;
+		return hca_result(EINVAL);
 	if (!write && advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return EOPNOTSUPP;
+		return hca_result(EOPNOTSUPP);
 	for (uint32_t i = 0; i < n; i++) {
 		if (hca_advice_fits(pd, &sge[i], write ? IBV_ACCESS_LOCAL_WRITE : 0))
 			continue;
@@ -48,7 +48,7 @@ int hca_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t
 			"lkey 0x%x%s",
 			i, sge[i].length, (unsigned long long)sge[i].addr, sge[i].lkey,
 			write ? ", or that was registered without LOCAL_WRITE" : "");
-		return EFAULT;
+		return hca_result(EFAULT);
 	}
 	return 0;
 }

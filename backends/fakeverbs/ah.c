@@ -97,7 +97,7 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
 	hca_slab_give(&hca_world()->ah, h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	hca_handle_end(h, HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 /* ---- from a received datagram --------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What HCAs keep in the world arena: tables of equal items (slabs), memory in powers of two, and the
- * locks on both. Used by every file of fakeverbs; nothing here knows what an item is.
+ * What HCAs keep in the world arena: tables of equal items (slabs), memory of rings, and the locks on
+ * both. Used by every file of fakeverbs; nothing here knows what an item is.
  *
  * Pointers are the calling process' and are not kept in the arena; what refers to an item there is
  * its index and generation. Sizes in bytes. Nothing here waits: a lock is spun on (under `sim` it is
@@ -58,9 +58,26 @@ void hca_slab_give(struct hca_slab *s, void *item);
 /* The next live item of process `proc` (UINT32_MAX: any) from *cursor on; NULL: no more. */
 void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor);
 
-/* Arena memory in powers of two, reused: rings. 0: none left; it is not zeroed. */
-uint64_t hca_mem_take(uint64_t bytes);
-void hca_mem_give(uint64_t offset, uint64_t bytes);
+/* How many there can be. */
+static inline uint32_t hca_slab_room(const struct hca_slab *s)
+{
+	return HCA_CHUNKS << s->chunk_shift;
+}
+
+/* Memory of rings (rings.c), a range of its own: tables and packets do not go without because of rings,
+ * nor the other way round. The rest of the arena holds all tables at their largest. */
+#define HCA_RINGS_BYTES (2880ull << 20)
+struct hca_rings {
+	uint32_t lock, pad;
+	uint64_t first, bytes; /* the range */
+	uint64_t free[48];     /* blocks by power of two; 0: none */
+};
+/* `memory` of the arena, that many bytes, zeroed. */
+void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes);
+/* An offset in the arena, aligned to 64; 0: no room. It is not zeroed. */
+uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes);
+/* 0 is fine. */
+void hca_ring_give(struct hca_rings *r, uint64_t ring);
 
 /* Names a process in the tables: of the caller's world, or of the machine. */
 uint32_t hca_proc_id(const struct os_proc *proc);

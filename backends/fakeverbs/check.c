@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sanitizer's rules: their levels, and what is said when one is broken. */
 #include "backends/fakeverbs/check.h"
+#include "core/base/param.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,21 +80,33 @@ static bool check_word(const char *word, size_t n)
 	       check_set(word, (size_t)(eq - word), level);
 }
 
-void hca_check_load(void)
+/* False: a word is no rule, and not all, none or warn. */
+static bool check_words(const char *at)
 {
-	const char *at = hca_env(CHECK_VARIABLE);
-
-	for (int i = 0; i < HCA_RULE_COUNT; i++)
-		hca_rule_level[i] = (uint8_t)check_rule[i].level;
-	check_seen.count = 0;
 	while (at && *at) {
 		size_t n = strcspn(at, ",");
 
 		if (n && !check_word(at, n))
-			hca_say(CHECK_VARIABLE ": '%.*s' is no rule, and not all, none or warn",
-				(int)n, at);
+			return false;
 		at += n + (at[n] == ',');
 	}
+	return true;
+}
+
+/* A world is not made with words that are none. */
+__attribute__((constructor)) static void check_register(void)
+{
+	world_env_on_check(PARAM_DOPPEL_VERBS_CHECK, check_words);
+}
+
+void hca_check_load(void)
+{
+	const char *words = hca_env(CHECK_VARIABLE);
+
+	for (int i = 0; i < HCA_RULE_COUNT; i++)
+		hca_rule_level[i] = (uint8_t)check_rule[i].level;
+	check_seen.count = 0;
+	(void)check_words(words);
 	/* programs that nobody judges are told, and go on */
 	for (int i = 0; hca_far && i < HCA_RULE_COUNT; i++)
 		hca_rule_level[i] = MIN_OF(hca_rule_level[i], (uint8_t)HCA_LEVEL_WARN);

@@ -45,7 +45,7 @@ struct hca_cq_handle *hca_cq_create(struct ibv_context *context,
 	rc = ENOMEM;
 	h = hca_handle_take(HCA_KIND_CQ, sizeof *h, "ibv_cq");
 	cq = h ? hca_slab_take_owned(&hca_world()->cq, h) : NULL;
-	uint64_t ring = cq ? hca_mem_take(size * sizeof(struct hca_cqe)) : 0;
+	uint64_t ring = cq ? hca_ring_take(&hca_world()->rings, size * sizeof(struct hca_cqe)) : 0;
 
 	if (!ring)
 		goto err;
@@ -107,7 +107,7 @@ void hca_cq_destroy(struct hca_cq *cq)
 	cq->ring = 0;
 	cq->arm = HCA_ARM_NONE;
 	hca_unlock(&cq->item.lock);
-	hca_mem_give(ring, cq->size * sizeof(struct hca_cqe));
+	hca_ring_give(&hca_world()->rings, ring);
 	hca_slab_give(&hca_world()->cq, cq);
 }
 
@@ -127,7 +127,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 			  "ibv_destroy_cq at %s: %u queue pair ends still use it (made at %s)",
 			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), h->users,
 			  hca_site(h->hca->item.proc, h->hca->item.made, &made));
-		return EBUSY;
+		return hca_result(EBUSY);
 	}
 	int rc = hca_call_fault("verbs.destroy_cq", ibv, h->hca->port, -1);
 
@@ -144,7 +144,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 		__atomic_fetch_sub(&hca_pd_of(h->parent)->users, 1, __ATOMIC_ACQ_REL);
 	}
 	hca_handle_end(h, HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 /* ---- holding back --------------------------------------------------------------------------- */
@@ -352,12 +352,13 @@ int hca_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	sim_point("ibv_req_notify_cq");
 	sim_charge_ns(HCA_POLL_NS);
 	if (hca_is_not_mine(&hca_cq_of(ibv)->head, HCA_KIND_CQ))
-		return hca_bad_handle(ibv, HCA_KIND_CQ, "ibv_req_notify_cq", HCA_CALLER());
+		return hca_result(
+			hca_bad_handle(ibv, HCA_KIND_CQ, "ibv_req_notify_cq", HCA_CALLER()));
 	struct hca_cq *cq = hca_cq_of(ibv)->hca;
 	int rc = hca_call_fault("verbs.req_notify_cq", ibv, cq->port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	hca_cq_lock(cq);
 	cq->armed_at = HCA_CALLER();
 	hca_cq_arm_over(cq, cq->tail != cq->shown);

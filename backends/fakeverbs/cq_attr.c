@@ -64,11 +64,11 @@ int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
 	int rc = hca_command_fault("verbs.modify_cq", ibv, cq->port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	if (a->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return EOPNOTSUPP;
+		return hca_result(EOPNOTSUPP);
 	if (!(a->attr_mask & IBV_CQ_ATTR_MODERATE))
-		return EINVAL;
+		return hca_result(EINVAL);
 	bool on = a->moderate.cq_count > 1 && a->moderate.cq_period;
 
 	hca_cq_lock(cq);
@@ -96,17 +96,17 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	uint32_t size = 1;
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	if (cqe < 1 || (uint32_t)cqe > hca_personality(cq->port)->max_cqe)
-		return EINVAL;
+		return hca_result(EINVAL);
 	while (size < (uint32_t)cqe)
 		size *= 2;
-	uint64_t ring = hca_mem_take(size * sizeof(struct hca_cqe)), old;
+	uint64_t ring = hca_ring_take(&hca_world()->rings, size * sizeof(struct hca_cqe)), old;
 
 	if (!ring)
-		return ENOMEM;
+		return hca_result(ENOMEM);
 	hca_cq_lock(cq);
-	uint32_t used = cq->head - cq->tail, old_size = cq->size;
+	uint32_t used = cq->head - cq->tail;
 
 	old = ring;
 	if (used <= (uint32_t)cqe && !cq->overrun) {
@@ -120,9 +120,8 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		__atomic_store_n(&ibv->cqe, (int)size, __ATOMIC_RELAXED);
 	} else {
 		rc = EINVAL;
-		old_size = size;
 	}
 	hca_unlock(&cq->item.lock);
-	hca_mem_give(old, old_size * sizeof(struct hca_cqe));
-	return rc;
+	hca_ring_give(&hca_world()->rings, old);
+	return hca_result(rc);
 }

@@ -321,11 +321,11 @@ int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v)
 				   hca_context_of(context)->hca->port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	if (v->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return EINVAL;
+		return hca_result(EINVAL);
 	if (!hca_personality(hca_context_of(context)->hca->port)->timestamps)
-		return EOPNOTSUPP;
+		return hca_result(EOPNOTSUPP);
 	v->raw_clock = (struct timespec){0, 0};
 	if (v->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
 		v->raw_clock.tv_nsec = (long)sim_now_ns();

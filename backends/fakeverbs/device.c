@@ -3,6 +3,7 @@
  * each. What they say of themselves is their personality's. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
@@ -111,11 +112,15 @@ void hca_on_first_call(int (*start)(void))
 	hca_first_call = start;
 }
 
-/* A list that the program holds; one that a child of fork has from its parent stays as it is. */
+/* A list that the program holds. Its memory is what malloc(3) returned: there are programs that give
+ * it to free(3). One that is not given back stays here; in the child of a fork, the parent's lists do. */
 struct hca_list {
+	struct hca_list *older;
+	struct ibv_device **device;
+	void *token;   /* in the process' books */
 	uint64_t life; /* hca_life when it was made */
-	struct ibv_device *device[];
 };
+static struct hca_list *hca_lists; /* under hca_proc_lock */
 static uint64_t hca_life;
 
 void hca_devices_forget(void)
@@ -129,6 +134,44 @@ void hca_devices_forget(void)
 static bool hca_started(void)
 {
 	return (world_config() || (hca_first_call && !hca_first_call())) && world_config();
+}
+
+static struct hca_list *hca_list_make(const struct hca_proc *p)
+{
+	struct hca_list *l = calloc(1, sizeof *l);
+	struct ibv_device **device = calloc(p->count + 1, sizeof *device);
+	void *token = os_alloc(sizeof(uint64_t), "ibv_device list");
+
+	if (!l || !device || !token) {
+		free(l);
+		free(device);
+		os_free(token);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < p->count; i++)
+		device[i] = (struct ibv_device *)(uintptr_t)&p->device[i].ibv;
+	*l = (struct hca_list){.device = device, .token = token, .life = hca_life};
+	hca_lock(&hca_proc_lock);
+	l->older = hca_lists;
+	hca_lists = l;
+	hca_unlock(&hca_proc_lock);
+	return l;
+}
+
+/* The list of this process with these devices, which is one no longer; NULL: none. */
+static struct hca_list *hca_list_take(struct ibv_device **device)
+{
+	hca_lock(&hca_proc_lock);
+	struct hca_list **at = &hca_lists;
+
+	while (*at && ((*at)->device != device || (*at)->life != hca_life))
+		at = &(*at)->older;
+	struct hca_list *l = *at;
+
+	if (l)
+		*at = l->older;
+	hca_unlock(&hca_proc_lock);
+	return l;
 }
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
@@ -152,9 +195,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		return NULL;
 	}
 	struct hca_proc *p = hca_proc_get();
-	struct hca_list *list = p ? os_alloc(sizeof *list + (p->count + 1) * sizeof list->device[0],
-					     "ibv_device list")
-				  : NULL;
+	const struct hca_list *list = p ? hca_list_make(p) : NULL;
 
 	if (!list) {
 		if (p)
@@ -162,9 +203,6 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		errno = ENOMEM;
 		return NULL;
 	}
-	list->life = hca_life;
-	for (uint32_t i = 0; i < p->count; i++)
-		list->device[i] = &p->device[i].ibv;
 	if (num_devices)
 		*num_devices = (int)p->count;
 	return list->device;
@@ -172,15 +210,14 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 
 void ibv_free_device_list(struct ibv_device **devices)
 {
-	if (!devices)
-		return;
-	struct hca_list *list =
-		(struct hca_list *)((char *)devices - offsetof(struct hca_list, device));
+	struct hca_list *list = devices ? hca_list_take(devices) : NULL;
 
-	if (list->life != hca_life) /* the parent's */
+	if (!list)
 		return;
 	sim_point("ibv_free_device_list");
-	os_free(list);
+	os_free(list->token);
+	free(list->device);
+	free(list);
 	hca_proc_put(HCA_CALLER());
 }
 
@@ -345,14 +382,14 @@ int ibv_close_device(struct ibv_context *context)
 			  "shared receive queues are not destroyed",
 			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), context->device->name,
 			  (unsigned long long)left);
-		return EBUSY;
+		return hca_result(EBUSY);
 	}
 	int rc = hca_call_fault("verbs.close_device", NULL, h->hca->port, -1);
 
 	hca_context_destroy(h->hca);
 	hca_handle_end(h, HCA_CALLER());
 	hca_proc_put(HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 /* ---- questions ------------------------------------------------------------------------------ */
@@ -369,8 +406,10 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	int rc = hca_command_fault("verbs.query_device", NULL, port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	const struct hca_personality *p = hca_personality(port);
+	const struct hca_world *w = hca_world();
+	uint32_t members = MIN_OF(p->max_mcast_members, hca_slab_room(&w->member));
 
 	*a = (struct ibv_device_attr){
 		.node_guid = hca_guid(port),
@@ -379,7 +418,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.page_size_cap = 0xfffffffffffff000,
 		.vendor_id = p->vendor_id,
 		.vendor_part_id = p->vendor_part_id,
-		.max_qp = (int)p->max_qp,
+		.max_qp = (int)MIN_OF(p->max_qp, hca_slab_room(&w->qp)),
 		.max_qp_wr = (int)p->max_wr,
 		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
@@ -389,22 +428,22 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
 		.max_sge = (int)p->max_sge,
 		.max_sge_rd = (int)p->max_sge,
-		.max_cq = (int)p->max_cq,
+		.max_cq = (int)MIN_OF(p->max_cq, hca_slab_room(&w->cq)),
 		.max_cqe = (int)p->max_cqe,
-		.max_mr = HCA_CHUNKS << 6,
-		.max_mw = HCA_CHUNKS << 6,
-		.max_pd = HCA_CHUNKS << 5,
+		.max_mr = (int)hca_slab_room(&w->mr),
+		.max_mw = (int)hca_slab_room(&w->mw),
+		.max_pd = (int)hca_slab_room(&w->pd),
 		.max_qp_rd_atom = (int)p->max_rd_atomic,
 		.max_res_rd_atom = (int)(p->max_rd_atomic * 131072),
 		.max_qp_init_rd_atom = (int)p->max_rd_atomic,
-		.atomic_cap = (enum ibv_atomic_cap)hca_world()->port[port].atomic_cap,
-		.max_srq = HCA_CHUNKS << 5,
+		.atomic_cap = (enum ibv_atomic_cap)w->port[port].atomic_cap,
+		.max_srq = (int)hca_slab_room(&w->srq),
 		.max_srq_wr = (int)p->max_wr,
 		.max_srq_sge = (int)p->max_sge,
-		.max_ah = (int)p->max_ah,
-		.max_mcast_grp = (int)p->max_mcast_members,
+		.max_ah = (int)MIN_OF(p->max_ah, hca_slab_room(&w->ah)),
+		.max_mcast_grp = (int)members,
 		.max_mcast_qp_attach = (int)p->max_mcast_attach,
-		.max_total_mcast_qp_attach = (int)p->max_mcast_members,
+		.max_total_mcast_qp_attach = (int)members,
 		.max_pkeys = (uint16_t)p->pkey_count,
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,

@@ -59,7 +59,7 @@ int hca_dealloc_td(struct ibv_td *ibv)
 	if (users) {
 		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
 			  "ibv_dealloc_td: %u parent domains still use it", users);
-		return EBUSY;
+		return hca_result(EBUSY);
 	}
 	hca_handle_end(td, HCA_CALLER());
 	return 0;
@@ -73,8 +73,10 @@ static int hca_parent_check(struct ibv_context *context,
 	const uint32_t masks =
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
-	if (!a->pd || hca_pd_of(a->pd)->base || (a->comp_mask & ~masks))
+	if (!a->pd || hca_pd_of(a->pd)->base)
 		return EINVAL;
+	if (a->comp_mask & ~masks) /* of a newer header: confidential computing */
+		return EOPNOTSUPP;
 	if ((a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!a->alloc || !a->free))
 		return EINVAL;
 	return 0;

@@ -43,8 +43,6 @@ void hca_early_configure(struct hca_world *w)
 		w->ack_shows_nothing = 1;
 	else if (order && strcmp(order, "draw") == 0)
 		w->ack_shows_nothing = drawn;
-	else if (order && *order && strcmp(order, "acknowledge") != 0)
-		hca_say("DOPPEL_HCA_ORDER: '%s', expected acknowledge, completion or draw", order);
 }
 
 /* ---- pieces --------------------------------------------------------------------------------- */

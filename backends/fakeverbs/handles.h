@@ -125,6 +125,15 @@ struct hca_xrcd_handle {
 	uint32_t users; /* queue pairs and shared receive queues */
 };
 
+/* What a call for the kernel returns: an error is in errno, too, where the system call leaves it. Posts
+ * and polls are no such calls. */
+static inline int hca_result(int rc)
+{
+	if (rc)
+		errno = rc;
+	return rc;
+}
+
 static inline struct hca_context_handle *hca_context_of(struct ibv_context *c)
 {
 	return CONTAINER_OF(verbs_get_ctx(c), struct hca_context_handle, verbs);

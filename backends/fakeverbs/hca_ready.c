@@ -4,7 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/macros.h"
@@ -19,13 +23,20 @@ int hca_ready_make(struct hca_ready *r)
 	return r->fd < 0 ? errno : 0;
 }
 
+/* Sleepers are threads of the descriptor's owner, and so is the caller. */
+static void hca_ready_wake(struct hca_ready *r)
+{
+	__atomic_store_n(&r->on, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &r->on, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 void hca_ready_signal(struct hca_ready *r)
 {
 	const uint64_t one = 1;
 
 	if (r->fd < 0)
 		return;
-	r->on = 1;
+	hca_ready_wake(r);
 	/* it fails only at 2^64 - 2 events that nobody took */
 	ssize_t n = write(r->fd, &one, sizeof one);
 
@@ -38,7 +49,7 @@ void hca_ready_clear(struct hca_ready *r)
 
 	if (r->fd < 0 || !r->on)
 		return;
-	r->on = 0;
+	__atomic_store_n(&r->on, 0, __ATOMIC_RELAXED);
 	/* what is readable does not block, whatever the descriptor's flags */
 	ssize_t n = read(r->fd, &count, sizeof count);
 
@@ -47,9 +58,25 @@ void hca_ready_clear(struct hca_ready *r)
 
 void hca_ready_close(struct hca_ready *r)
 {
-	if (r->fd >= 0)
-		close(r->fd);
+	if (r->fd < 0)
+		return;
+	close(r->fd);
 	r->fd = -1;
+	hca_ready_wake(r);
+}
+
+/* A futex and not the descriptor: a read would take what it waits for, and a poll(2) fails with EINTR
+ * where SA_RESTART goes on. Without a timeout the kernel restarts this call as it restarts a read. */
+int hca_ready_sleep(const struct hca_ready *r)
+{
+	int type;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	long rc = syscall(SYS_futex, &r->on, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	int error = rc < 0 ? errno : 0;
+
+	pthread_setcanceltype(type, &type);
+	return error == EINTR ? EINTR : 0;
 }
 
 bool hca_ready_nonblocking(const struct hca_ready *r)

@@ -33,7 +33,11 @@ int hca_ready_make(struct hca_ready *r);
 void hca_ready_signal(struct hca_ready *r);
 /* The queue is empty. */
 void hca_ready_clear(struct hca_ready *r);
+/* Ends every sleep of hca_ready_sleep as well. */
 void hca_ready_close(struct hca_ready *r);
+/* WAITS, in the kernel, until the descriptor is readable or closed: 0. EINTR: a signal handler that
+ * was installed without SA_RESTART ran. A cancellation point, as the read(2) of rdma-core is. */
+int hca_ready_sleep(const struct hca_ready *r);
 /* Does the program want EAGAIN instead of waiting? */
 bool hca_ready_nonblocking(const struct hca_ready *r);
 

@@ -106,11 +106,11 @@ int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 	if (!rc)
 		rc = hca_command_fault("verbs.attach_mcast", ibv, qp->port, -1);
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	hca_lock(&w->member_lock);
 	rc = hca_mcast_join(qp, gid);
 	hca_unlock(&w->member_lock);
-	return rc;
+	return hca_result(rc);
 }
 
 static bool hca_mcast_leave(const struct hca_qp *qp, const union ibv_gid *gid)
@@ -142,8 +142,8 @@ int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 	if (!rc)
 		rc = hca_call_fault("verbs.detach_mcast", ibv, qp->port, -1);
 	if (rc)
-		return rc;
-	return hca_mcast_leave(qp, gid) ? 0 : EINVAL;
+		return hca_result(rc);
+	return hca_result(hca_mcast_leave(qp, gid) ? 0 : EINVAL);
 }
 
 void hca_mcast_end(const struct hca_qp *qp)
@@ -175,6 +175,8 @@ void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p)
 	     port = hca_mcast_port_after(p, port)) {
 		struct hca_packet *copy = hca_packet_copy(p);
 
+		if (!copy) /* no room: lost */
+			continue;
 		copy->to_port = port;
 		hca_packet_send(qp, copy);
 	}

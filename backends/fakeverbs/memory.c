@@ -58,17 +58,17 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 			"(made at %s)",
 			hca_site(pd->hca->item.proc, HCA_CALLER(), &at), users,
 			hca_site(pd->hca->item.proc, pd->hca->item.made, &made));
-		return EBUSY;
+		return hca_result(EBUSY);
 	}
 	int rc = hca_call_fault("verbs.dealloc_pd", NULL, pd->hca->port, -1);
 
 	if (pd->base) {
 		hca_parent_end(pd, HCA_CALLER());
-		return rc;
+		return hca_result(rc);
 	}
 	hca_slab_give(&hca_world()->pd, pd->hca);
 	hca_handle_end(pd, HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 /* ---- access --------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@
 #define HCA_MAX_RD_ATOMIC 128 /* of any personality */
 #define HCA_GID_USED      4
 #define HCA_PKEY_COUNT    128
-#define HCA_BUCKETS       64
+#define HCA_BUCKETS       4096
 /* The free-running clock that stamps completions: a tick is a ns. */
 #define HCA_CLOCK_KHZ    1000000u
 #define HCA_COMP_VECTORS 8
@@ -191,8 +191,8 @@ struct hca_wqe {
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t flags;  /* enum ibv_send_flags */
 	uint32_t sge_count;
-	uint32_t srqn; /* of XRC: the shared queue that it is for */
-	uint32_t srqn_pad;
+	uint32_t srqn;         /* of XRC: the shared queue that it is for */
+	uint32_t check_writes; /* check.h */
 	uint32_t psn, packets; /* once started */
 	uint32_t started;
 	uint32_t status; /* enum ibv_wc_status found before it was its turn to fail */
@@ -205,7 +205,7 @@ struct hca_wqe {
 	uint32_t account; /* enum hca_account */
 	uint32_t check_noted;
 	uint64_t caller, check_sum; /* for the sanitizer (check.h) */
-	uint32_t check_writes, pad_check;
+	uint64_t flow;              /* of the trace file; 0: none */
 };
 
 /* Counters run freely; the slot is counter & (size - 1).
@@ -370,8 +370,8 @@ struct hca_world {
 	uint32_t early, shuffled, ack_shows_nothing;
 	struct hca_slab xrcd, xrcd_open, qp_open;
 	uint32_t xrcd_lock;
-	uint32_t mem_lock;
-	uint64_t mem_free[48]; /* by power of two: first free block */
+	uint32_t events_lost; /* no memory was left for them */
+	struct hca_rings rings;
 	struct hca_port port[];
 };
 
@@ -380,7 +380,7 @@ struct hca_world {
 /* ---- for the debugger ---- */
 /* Queue pair i, dead or alive, is fakeverbs.qp[i >> FAKEVERBS_QP_SHIFT][i & mask], for i below
  * fakeverbs.world->qp.count; alive when item.live. */
-#define FAKEVERBS_QP_SHIFT 5
+#define FAKEVERBS_QP_SHIFT 7
 struct fakeverbs_view {
 	struct hca_world *world;
 	struct hca_qp *qp[HCA_CHUNKS];

@@ -50,9 +50,9 @@ struct hca_choice {
 	uint32_t value;
 };
 
-/* What the option says of this HCA; the first choice if it says nothing, or nonsense, which is said. */
+/* What the option is for this HCA; the first choice if it is not set. */
 static uint32_t hca_choose(const char *option, uint32_t index, const struct hca_choice *choices,
-			   size_t n, const char *expected)
+			   size_t n)
 {
 	size_t bytes;
 	const char *text = hca_option(hca_env(option), world_port(index)->nic->name, &bytes);
@@ -60,8 +60,6 @@ static uint32_t hca_choose(const char *option, uint32_t index, const struct hca_
 	for (size_t i = 0; i < n; i++)
 		if (bytes == strlen(choices[i].name) && strncmp(text, choices[i].name, bytes) == 0)
 			return choices[i].value;
-	if (bytes)
-		hca_say("%s: '%.*s', expected %s", option, (int)bytes, text, expected);
 	return choices[0].value;
 }
 
@@ -71,8 +69,6 @@ void hca_port_configure(struct hca_port *port, uint32_t index)
 		{"hca", IBV_ATOMIC_HCA}, {"glob", IBV_ATOMIC_GLOB}, {"none", IBV_ATOMIC_NONE}};
 	static const struct hca_choice way[] = {{"on", true}, {"off", false}};
 
-	port->atomic_cap = hca_choose("DOPPEL_HCA_ATOMIC", index, atomic, ARRAY_LEN(atomic),
-				      "hca, glob or none");
-	port->short_way =
-		hca_choose("DOPPEL_HCA_SHORT_WAY", index, way, ARRAY_LEN(way), "on or off");
+	port->atomic_cap = hca_choose("DOPPEL_HCA_ATOMIC", index, atomic, ARRAY_LEN(atomic));
+	port->short_way = hca_choose("DOPPEL_HCA_SHORT_WAY", index, way, ARRAY_LEN(way));
 }

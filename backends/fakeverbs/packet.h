@@ -78,6 +78,7 @@ struct hca_packet {
 	uint64_t offset;    /* of the payload in its message */
 	uint64_t total;     /* of the message */
 	uint64_t remote_address;
+	uint64_t flow; /* of its request */
 };
 
 #define HCA_SMALL_BYTES 1024u
@@ -91,10 +92,12 @@ struct hca_buffer_large {
 	uint8_t bytes[HCA_BURST_BYTES];
 };
 
+/* Never NULL. */
 struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind kind,
 				  uint32_t bytes);
 uint8_t *hca_packet_data(const struct hca_packet *p);
 void hca_packet_free(struct hca_packet *p);
+/* NULL: there is no room, so the copy is lost. */
 void *hca_packet_copy(void *packet);
 /* To that queue pair, which is locked: dropped if it is not open for it. */
 void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p);

@@ -3,8 +3,9 @@
  * The table of personalities; docs/fidelity-verbs.md says which of these rows was seen where. The
  * reasons, row by row:
  *
- * max_*              what the drivers report: mlx5 of a ConnectX-7, rxe of Linux 6.1. `spec` has
- *                    mlx5's, so that what fits there fits here.
+ * max_*              what the drivers report: mlx5 of a ConnectX-7, rxe of Linux 6.1, and no more
+ *                    than the tables have room for (ibv_query_device). `spec` has mlx5's, so that
+ *                    what fits there fits here. max_cq: that many of 4,096 entries have memory.
  * max_message_bytes  rxe ends at 8 MiB, where all others take 1 GiB or more: a program that does
  *                    not ask ibv_query_port finds out here.
  * active_mtu         a soft device lives in its netdev's 1,500 bytes.
@@ -26,7 +27,14 @@
  * advice             mlx5 has the call where it has on-demand paging, which these do not; rxe of Linux
  *                    6.1 has neither.
  * ece_options        mlx5 knows two (its own numbers for them); rxe refuses the calls.
- * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe; the rest refuses.
+ * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe. For mlx5 the kernel counts the
+ *                    pages from the one of the start to the one behind the end: none (EINVAL) where
+ *                    it begins with a page, else one.
+ * window_index_checked  libmlx5 puts the low 8 bits of the R_Key into the request, behind the index of
+ *                    the window's own key.
+ * window_pd_checked  libmlx5 compares the window's domain with the region's alone (EPERM); the HCA
+ *                    finds the queue pair's.
+ * datagram_qpn_checked  libmlx5 puts all 32 bits into the request; a queue pair has no such number.
  * ah_pd_enforced     libmlx5 copies the address into the request when it is posted, and forgets
  *                    whose it was.
  * datagram_too_long  the specification (C10-93.1.1): nothing is sent and no error is given; rxe
@@ -66,7 +74,7 @@
 /* clang-format off */
 #define HCA_CONNECTX                                                                               \
 	.vendor_id = 0x02c9, .vendor_part_id = 4129,                                               \
-	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 32768, .max_cqe = 1 << 22,     \
+	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 8192,  .max_cqe = 1 << 22,     \
 	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_members = 2097152, \
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
 	.gid_count = 255
@@ -82,7 +90,8 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = false, .opcode_checked = true, .reset_purges = true,
 		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.advice = true, .zero_length_mr = false,
+		.advice = true, .zero_length_mr = HCA_ZERO_REFUSED,
+		.window_index_checked = true, .window_pd_checked = true, .datagram_qpn_checked = true,
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
@@ -94,7 +103,8 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
 		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.advice = false, .zero_length_mr = false,
+		.advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE,
+		.window_index_checked = false, .window_pd_checked = false, .datagram_qpn_checked = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
@@ -106,7 +116,8 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
 		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.advice = false, .zero_length_mr = false,
+		.advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE,
+		.window_index_checked = false, .window_pd_checked = false, .datagram_qpn_checked = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
@@ -115,7 +126,7 @@ static const struct hca_personality hca_personalities[] = {
 	},
 	{
 		.name = "rxe", .firmware = "", .vendor_id = 0xffffff, .vendor_part_id = 0,
-		.max_qp = 1048575, .max_wr = 1048576, .max_sge = 32, .max_cq = 1048576,
+		.max_qp = 1048575, .max_wr = 1048576, .max_sge = 32, .max_cq = 8192,   
 		.max_cqe = 32767, .max_inline = 512, .max_rd_atomic = 128, .max_ah = 32767,
 		.max_mcast_members = 8192, .max_mcast_attach = 56,
 		.max_message_bytes = 8u << 20, .active_mtu = IBV_MTU_1024,
@@ -123,7 +134,8 @@ static const struct hca_personality hca_personalities[] = {
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
 		.post_early = false, .opcode_checked = true, .reset_purges = false,
 		.retry_7_forever = true, .dmabuf = false, .timestamps = false, .ece_options = 0,
-		.advice = false, .zero_length_mr = true,
+		.advice = false, .zero_length_mr = HCA_ZERO_TAKEN,
+		.window_index_checked = true, .window_pd_checked = true, .datagram_qpn_checked = true,
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = false, .says_connections = false, .late_posts_flushed = false,
 		.no_reads_fail = false, .mcast_comes_back = false, .bad_key_malformed = true,

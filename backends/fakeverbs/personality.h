@@ -17,6 +17,9 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Can a region of no bytes be registered? INSIDE_PAGE: unless it begins with a page. */
+enum hca_zero_length { HCA_ZERO_REFUSED, HCA_ZERO_INSIDE_PAGE, HCA_ZERO_TAKEN };
+
 struct hca_personality {
 	const char *name;
 	/* what ibv_query_device and ibv_query_port say, and what is refused beyond it */
@@ -39,8 +42,11 @@ struct hca_personality {
 	bool timestamps;      /* completions carry the time */
 	bool advice;          /* there is ibv_advise_mr */
 	uint32_t ece_options; /* options of enhanced connection establishment; 0: none of it */
-	bool zero_length_mr;  /* a region of no bytes can be registered */
-	bool ah_pd_enforced;  /* address handles of another protection domain are refused */
+	enum hca_zero_length zero_length_mr; /* a region of no bytes */
+	bool window_index_checked; /* a bind's R_Key has the window's index; else only its tag counts */
+	bool window_pd_checked; /* ibv_bind_mw refuses a window of another domain than the queue pair's */
+	bool datagram_qpn_checked; /* more than 24 bits are refused; else sent, and lost */
+	bool ah_pd_enforced;       /* address handles of another protection domain are refused */
 	bool datagram_too_long; /* UD: longer than the MTU fails; else it is dropped, as a success */
 	bool send_error_is_sqe;  /* UC, UD: a send that fails leaves the receive side alone */
 	bool says_connections;   /* COMM_EST, QP_ACCESS_ERR and QP_REQ_ERR come */
@@ -66,8 +72,6 @@ struct hca_personality {
 
 /* No personality's max_message_bytes is less. */
 #define HCA_ANY_MESSAGE_BYTES (8u << 20)
-
-#define HCA_PERSONALITIES "spec, mlx5, mlx5-ib, rxe"
 
 /* Of a port of the world. */
 const struct hca_personality *hca_personality(uint32_t port);

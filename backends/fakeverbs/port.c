@@ -94,11 +94,7 @@ void hca_port_init(struct hca_port *port, uint32_t index)
 	const struct hca_personality *p =
 		hca_personality_find(name && *name ? name : "spec", index);
 
-	if (!p) {
-		hca_misuse("HCA personality '%s': expected one of %s, or a list of them", name,
-			   HCA_PERSONALITIES);
-		p = hca_personality_find("spec", 0);
-	}
+	ASSERT(p); /* the world has checked variable and machine file */
 	port->personality = hca_personality_index(p);
 	port->ack_quarters = hca_port_ack_quarters(p, index);
 	port->up = world_port(index)->up;
@@ -211,11 +207,11 @@ int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_por
 	bool up = __atomic_load_n(&port->up, __ATOMIC_ACQUIRE);
 
 	if (port_num != 1)
-		return EINVAL;
+		return hca_result(EINVAL);
 	int rc = hca_command_fault("verbs.query_port", NULL, index, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	struct ibv_port_attr a = {
 		.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
 		.max_mtu = IBV_MTU_4096,
@@ -250,7 +246,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 
 	if (!rc)
 		memcpy(attr, &a, offsetof(struct ibv_port_attr, port_cap_flags2));
-	return rc;
+	return hca_result(rc);
 }
 
 /* ---- what the tables hold ------------------------------------------------------------------- */
@@ -309,14 +305,14 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t i
 	struct ibv_gid_entry e;
 
 	if (flags || entry_bytes < sizeof e)
-		return EINVAL;
+		return hca_result(EINVAL);
 	int rc = hca_table_check("verbs.query_gid_ex", port, port_num, index,
 				 hca_personality(port)->gid_count);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	if (!hca_gid_entry(port, index, &e))
-		return ENODATA;
+		return hca_result(ENODATA);
 	memset(entry, 0, entry_bytes);
 	memcpy(entry, &e, sizeof e);
 	return 0;

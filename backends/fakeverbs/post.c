@@ -17,7 +17,9 @@ static int hca_post_check_address(const struct hca_qp *qp, const struct ibv_send
 		return 0;
 	if (!ah || hca_is_dead(&ah->head, HCA_KIND_AH))
 		return hca_bad_handle(ah, HCA_KIND_AH, "ibv_post_send", qp->caller);
-	return ah->hca->port != qp->port || wr->wr.ud.remote_qpn > HCA_PSN_MASK ? EINVAL : 0;
+	if (wr->wr.ud.remote_qpn > HCA_PSN_MASK && hca_personality(qp->port)->datagram_qpn_checked)
+		return EINVAL;
+	return ah->hca->port == qp->port ? 0 : EINVAL;
 }
 
 /* By libraries that look so far. */
@@ -151,13 +153,16 @@ static void hca_post_fill_datagram(struct hca_wqe *e, const struct ibv_send_wr *
  * The step is for those who trace, and for faults. */
 static void hca_post_clear(struct hca_wqe *e, uint64_t wr_id, uint64_t bytes)
 {
+	const struct os_self *self = sim_is_plain() ? NULL : os_self();
+
 	e->wr_id = wr_id;
 	e->bytes = bytes;
 	e->remote_address = 0;
 	e->rkey = e->imm = e->opcode = e->flags = 0;
 	e->sge_count = e->srqn = 0;
 	e->psn = e->packets = e->started = e->status = 0;
-	e->step = sim_is_plain() ? -1 : os_self()->step;
+	e->step = self ? self->step : -1;
+	e->flow = self ? self->flow : 0;
 	e->check_noted = 0;
 	e->caller = 0;
 }

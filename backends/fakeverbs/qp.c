@@ -18,7 +18,7 @@ int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inli
 	q->sge_max = sge;
 	q->inline_max = inline_bytes;
 	q->stride = (uint32_t)(sizeof(struct hca_wqe) + ALIGN_UP(room, 16));
-	q->ring = hca_mem_take((uint64_t)q->size * q->stride);
+	q->ring = hca_ring_take(&hca_world()->rings, (uint64_t)q->size * q->stride);
 	for (uint32_t i = 0; q->ring && i < q->size; i++)
 		hca_wqe_at(q, i)->account = HCA_ACCOUNT_NONE;
 	return q->ring ? 0 : ENOMEM;
@@ -29,7 +29,7 @@ void hca_queue_end(struct hca_queue *q)
 	uint64_t ring = q->ring;
 
 	q->ring = 0; /* first: never given twice, should the caller die in here */
-	hca_mem_give(ring, (uint64_t)q->size * q->stride);
+	hca_ring_give(&hca_world()->rings, ring);
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */
@@ -591,7 +591,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 
 	mask = hca_qp_mask((enum ibv_qp_type)qp->type, mask);
 	if (!hca_qp_lock_unless_stopped(qp))
-		return ETIMEDOUT;
+		return hca_result(ETIMEDOUT);
 	enum ibv_qp_state from = (enum ibv_qp_state)qp->state;
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
 
@@ -616,7 +616,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	}
 	hca_unlock(&qp->item.lock);
 	sim_events_drain();
-	return rc;
+	return hca_result(rc);
 }
 
 /* As far as Linux lets a packet go that says nothing of it. */
@@ -638,11 +638,11 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 	if (!rc && (mask & ~(IBV_QP_RATE_LIMIT - 1)))
 		rc = EOPNOTSUPP; /* bits that came after this call are not for it */
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	memset(a, 0, sizeof *a);
 	memset(init, 0, sizeof *init);
 	if (!hca_qp_lock_unless_stopped(qp))
-		return ETIMEDOUT;
+		return hca_result(ETIMEDOUT);
 	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)qp->state;
 	a->path_mtu = (enum ibv_mtu)qp->path_mtu;
 	a->path_mig_state = IBV_MIG_MIGRATED;
@@ -698,10 +698,10 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
 			  "ibv_destroy_qp at %s: qp 0x%x is attached to a multicast group",
 			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), ibv->qp_num);
-		return EBUSY;
+		return hca_result(EBUSY);
 	}
 	if (!hca_qp_lock_unless_stopped(h->hca))
-		return ETIMEDOUT;
+		return hca_result(ETIMEDOUT);
 	hca_unlock(&h->hca->item.lock);
 	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
 
@@ -710,7 +710,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 		hca_qp_open_end(h->open);
 		hca_handle_end(h, HCA_CALLER());
 		sim_events_drain();
-		return rc;
+		return hca_result(rc);
 	}
 	hca_event_purge(h->hca->context, HCA_ELEMENT_QP, h->hca->item.index,
 			h->hca->item.generation);
@@ -724,5 +724,5 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	os_unlabel(ibv);
 	hca_handle_end(h, HCA_CALLER());
 	sim_events_drain();
-	return rc;
+	return hca_result(rc);
 }

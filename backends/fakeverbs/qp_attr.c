@@ -208,9 +208,12 @@ static bool hca_qp_in_range(const struct hca_personality *p, const struct ibv_qp
 
 int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
+	/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT, by their numbers: older headers lack the names. The
+	 * kernel hands them to drivers, which do not look at them */
+	const unsigned int flush = 1u << 8 | 1u << 9;
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-				    IBV_ACCESS_MW_BIND;
+				    IBV_ACCESS_MW_BIND | flush;
 
 	const struct hca_personality *p = hca_personality(qp->port);
 

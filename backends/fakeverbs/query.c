@@ -28,11 +28,11 @@ int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 	struct ibv_device_attr_ex a = {.comp_mask = 0};
 
 	if (bytes < sizeof a.orig_attr || (input && input->comp_mask))
-		return EINVAL;
+		return hca_result(EINVAL);
 	int rc = ibv_query_device(context, &a.orig_attr);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	hca_device_ex_fill(&a, hca_personality(hca_context_of(context)->hca->port));
 	memset(attr, 0, bytes);
 	memcpy(attr, &a, MIN_OF(bytes, sizeof a));
@@ -54,11 +54,11 @@ int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 
 	*ece = (struct ibv_ece){.vendor_id = 0};
 	if (!p->ece_options || qp->type == IBV_QPT_UD)
-		return errno = EOPNOTSUPP;
+		return hca_result(EOPNOTSUPP);
 	int rc = hca_command_fault("verbs.query_ece", ibv, qp->port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	hca_qp_lock(qp);
 	*ece = (struct ibv_ece){.vendor_id = p->vendor_id, .options = qp->ece_options};
 	hca_unlock(&qp->item.lock);
@@ -76,7 +76,7 @@ int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 	const struct hca_personality *p = hca_personality(qp->port);
 
 	if (!p->ece_options || qp->type == IBV_QPT_UD || !ece->vendor_id)
-		return errno = EOPNOTSUPP;
+		return hca_result(EOPNOTSUPP);
 	int rc = ece->comp_mask || ece->vendor_id != p->vendor_id ? EINVAL : 0;
 
 	if (!rc)
@@ -87,7 +87,7 @@ int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 	if (!rc)
 		qp->ece_options = ece->options & p->ece_options;
 	hca_unlock(&qp->item.lock);
-	return rc ? (errno = rc) : 0;
+	return hca_result(rc);
 }
 
 /* ---- the order of data ---------------------------------------------------------------------- */

@@ -44,6 +44,14 @@ struct hca_region_want {
 	uint64_t caller; /* the call site */
 };
 
+static bool hca_region_may_be_empty(uint32_t port, const struct hca_region_want *want)
+{
+	enum hca_zero_length may = hca_personality(port)->zero_length_mr;
+
+	return may == HCA_ZERO_TAKEN ||
+	       (may == HCA_ZERO_INSIDE_PAGE && want->address % HCA_PAGE_BYTES);
+}
+
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static int hca_region_check(uint32_t port, const struct hca_region_want *want)
@@ -60,7 +68,7 @@ static int hca_region_check(uint32_t port, const struct hca_region_want *want)
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
-	if (!want->bytes && want->kind != HCA_MR_DMABUF && !hca_personality(port)->zero_length_mr)
+	if (!want->bytes && want->kind != HCA_MR_DMABUF && !hca_region_may_be_empty(port, want))
 		return EINVAL;
 	if (want->address + want->bytes < want->address || want->iova + want->bytes < want->iova)
 		return EINVAL;
@@ -117,6 +125,8 @@ static bool hca_region_is_still(const struct hca_mr *mr)
 	const struct hca_mr *other;
 	uint32_t at = 0;
 
+	if (end <= first) /* there are none */
+		return true;
 	while ((other = hca_slab_next(&hca_world()->mr, mr->item.proc, &at)))
 		if (other != mr && other->key && other->kind == HCA_MR_MEMORY && !other->gpu &&
 		    (other->access & IBV_ACCESS_LOCAL_WRITE) && other->address < end &&
@@ -419,7 +429,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
 
 	if (hca_region_is_bound(h->hca, "ibv_dereg_mr"))
-		return EBUSY;
+		return hca_result(EBUSY);
 	int rc = hca_call_fault("verbs.dereg_mr", NULL, pd->hca->port, -1);
 
 	hca_region_check_idle(h->hca, "ibv_dereg_mr", HCA_CALLER());
@@ -428,7 +438,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	hca_mr_destroy(h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	hca_handle_end(h, HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 /* ---- changing ------------------------------------------------------------------------------- */

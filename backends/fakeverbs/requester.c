@@ -198,6 +198,7 @@ struct hca_packet *hca_burst_make(struct hca_qp *qp, struct hca_wqe *e, uint32_t
 	p->srqn = e->srqn;
 	p->operation = e->opcode;
 	p->caller = e->caller;
+	p->flow = e->flow;
 	p->flags = HCA_ACK_REQUEST | (r->offset ? 0 : HCA_FIRST);
 	if (r->offset + bytes == e->bytes) {
 		bool imm = e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||

@@ -195,7 +195,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 	if (users) {
 		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
 			  "ibv_destroy_srq: %u queue pairs still use it", users);
-		return EBUSY;
+		return hca_result(EBUSY);
 	}
 	int rc = hca_call_fault("verbs.destroy_srq", ibv, h->hca->port, -1);
 
@@ -210,7 +210,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 		__atomic_fetch_sub(&hca_cq_of(h->cq)->users, 1, __ATOMIC_ACQ_REL);
 	}
 	hca_handle_end(h, HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 /* ---- changing, asking ----------------------------------------------------------------------- */
@@ -239,11 +239,11 @@ static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
 		mem_release(to);
 	}
 	/* completions polled meanwhile count on the old one: `polled` stays where it is */
-	uint64_t ring = old->ring, bytes = (uint64_t)old->size * old->stride;
+	uint64_t ring = old->ring;
 
 	old->ring = fresh.ring;
 	old->size = fresh.size;
-	hca_mem_give(ring, bytes);
+	hca_ring_give(&hca_world()->rings, ring);
 	return 0;
 }
 
@@ -259,9 +259,9 @@ int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int mask)
 	int rc = hca_command_fault("verbs.modify_srq", ibv, srq->port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return EINVAL;
+		return hca_result(EINVAL);
 	hca_srq_lock(srq);
 	uint32_t size = mask & IBV_SRQ_MAX_WR ? a->max_wr : srq->rq.size;
 
@@ -272,7 +272,7 @@ int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int mask)
 	if (!rc && (mask & IBV_SRQ_LIMIT))
 		srq->limit = a->srq_limit;
 	hca_unlock(&srq->item.lock);
-	return rc;
+	return hca_result(rc);
 }
 
 int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
@@ -287,7 +287,7 @@ int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
 	int rc = hca_command_fault("verbs.query_srq", ibv, srq->port, -1);
 
 	if (rc)
-		return rc;
+		return hca_result(rc);
 	hca_srq_lock(srq);
 	*a = (struct ibv_srq_attr){
 		.max_wr = srq->rq.size, .max_sge = srq->rq.sge_max, .srq_limit = srq->limit};

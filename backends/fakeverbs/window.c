@@ -18,6 +18,7 @@
 
 #include "backends/fakeverbs/check.h"
 #include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/personality.h"
 
 #define HCA_WINDOW_KEY 0x80000000u
 #define HCA_WINDOW_RIGHTS                                                                          \
@@ -110,7 +111,7 @@ static int hca_dealloc_mw(struct ibv_mw *ibv)
 	hca_mw_destroy(h->hca);
 	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
 	hca_handle_end(h, HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 void hca_windows_forget_qp(const struct hca_qp *qp)
@@ -179,10 +180,15 @@ static int hca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind 
 				       .bind_mw = {.mw = mw,
 						   .rkey = ibv_inc_rkey(mw->rkey),
 						   .bind_info = bind->bind_info}};
+	const struct ibv_mr *mr = bind->bind_info.mr;
 
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
 		return EINVAL;
-	if (mw->pd != qp->pd)
+	if (mw->pd != qp->pd && hca_personality(hca_qp_of(qp)->hca->port)->window_pd_checked)
+		return EPERM;
+	if (mr && hca_bad(mr, HCA_KIND_MR, "ibv_bind_mw", HCA_CALLER()))
+		return EINVAL;
+	if (mr && hca_pd_of(mw->pd)->hca != hca_pd_of(mr->pd)->hca)
 		return EPERM;
 	int rc = hca_post_send(qp, &wr, &bad);
 
@@ -239,17 +245,20 @@ static bool hca_window_bind(const struct hca_qp *qp, const struct hca_wqe *e)
 	bool nothing = !b->mr || !b->bytes, two = mw->type == IBV_MW_TYPE_2;
 
 	hca_lock(&mw->item.lock);
+	uint32_t key = hca_personality(qp->port)->window_index_checked
+			       ? e->rkey
+			       : (mw->key & ~0xffu) | (e->rkey & 0xff);
 	bool ok = mw->key && mw->item.generation == b->mw_generation && mw->pd == qp->pd &&
-		  mw->key >> 8 == e->rkey >> 8 && !(two && (nothing || mw->mr));
+		  (mw->key >> 8 == key >> 8) && !(two && (nothing || mw->mr));
 
 	if (ok && nothing)
 		hca_window_unbind(mw);
 	else if (ok)
 		ok = hca_window_bind_to(mw, qp, e);
 	if (ok)
-		mw->key = e->rkey;
+		mw->key = key;
 	hca_unlock(&mw->item.lock);
-	os_trace("mw.bind", e->rkey, b->bytes, ok);
+	os_trace("mw.bind", key, b->bytes, ok);
 	return ok;
 }
 

@@ -2,12 +2,32 @@
 /* Packets: made, sent over the fabric (or turned round inside the HCA), and handed to the queue
  * pair that they name. A packet for nobody, or from somebody else than the connected peer, is
  * dropped without a word, as on the wire. */
+#include <stdlib.h>
+
 #include "backends/fakeverbs/hca.h"
+
+/* One for which the tables have no room. It is made all the same, in memory of its own with its data
+ * behind it, and lost when it is sent: its sender does what it does for one that the wire loses. */
+static struct hca_packet *hca_packet_outside(uint32_t bytes)
+{
+	struct hca_packet *p = calloc(1, sizeof *p + bytes);
+
+	ASSERT(p);
+	OS_PROBE("hca.packet_no_room", true);
+	return p;
+}
+
+static bool hca_packet_is_outside(const struct hca_packet *p)
+{
+	return !p->item.live;
+}
 
 uint8_t *hca_packet_data(const struct hca_packet *p)
 {
 	struct hca_world *w = hca_world();
 
+	if (hca_packet_is_outside(p))
+		return (uint8_t *)(uintptr_t)(p + 1);
 	if (!p->buffer)
 		return NULL;
 	if (p->small)
@@ -15,15 +35,38 @@ uint8_t *hca_packet_data(const struct hca_packet *p)
 	return ((struct hca_buffer_large *)hca_slab_at(&w->large, p->buffer - 1))->bytes;
 }
 
-struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind kind,
-				  uint32_t bytes)
+/* From the tables, with room for so many bytes of data; NULL: there is none. */
+static struct hca_packet *hca_packet_take(uint32_t bytes)
 {
 	struct hca_world *w = hca_world();
 	struct hca_packet *p = hca_slab_take(&w->packet);
-	struct hca_item *buffer = NULL;
+	bool small = bytes <= HCA_SMALL_BYTES;
 
-	ASSERT(p && bytes <= HCA_BURST_BYTES);
+	if (!p)
+		return NULL;
 	memset(&p->item + 1, 0, sizeof *p - sizeof p->item);
+	if (!bytes)
+		return p;
+	const struct hca_item *buffer = hca_slab_take(small ? &w->small : &w->large);
+
+	if (!buffer) {
+		hca_slab_give(&w->packet, p);
+		return NULL;
+	}
+	p->small = small;
+	p->buffer = buffer->index + 1;
+	return p;
+}
+
+struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind kind,
+				  uint32_t bytes)
+{
+	uint32_t data = kind == HCA_READ ? 0 : bytes;
+	struct hca_packet *p = hca_packet_take(data);
+
+	ASSERT(bytes <= HCA_BURST_BYTES);
+	if (!p)
+		p = hca_packet_outside(data);
 	p->kind = kind;
 	p->service = qp->type;
 	p->pkey = hca_pkey_get(qp->port, qp->pkey_index);
@@ -32,12 +75,6 @@ struct hca_packet *hca_packet_new(const struct hca_qp *qp, enum hca_packet_kind 
 	p->from_qpn = qp->number;
 	p->to_qpn = qp->dest_qpn;
 	p->bytes = bytes;
-	if (bytes && kind != HCA_READ) {
-		p->small = bytes <= HCA_SMALL_BYTES;
-		buffer = hca_slab_take(p->small ? &w->small : &w->large);
-		ASSERT(buffer);
-		p->buffer = buffer->index + 1;
-	}
 	return p;
 }
 
@@ -46,6 +83,10 @@ void hca_packet_free(struct hca_packet *p)
 	struct hca_world *w = hca_world();
 
 	mem_forget(p);
+	if (hca_packet_is_outside(p)) {
+		free(p);
+		return;
+	}
 	if (p->buffer) {
 		struct hca_slab *s = p->small ? &w->small : &w->large;
 
@@ -162,19 +203,18 @@ static uint32_t hca_packet_payload(const struct hca_qp *qp, const struct hca_pac
 
 void *hca_packet_copy(void *object)
 {
-	struct hca_world *w = hca_world();
 	const struct hca_packet *p = object;
-	struct hca_packet *copy = hca_slab_take(&w->packet);
+	struct hca_packet *copy =
+		hca_packet_is_outside(p) ? NULL : hca_packet_take(p->buffer ? p->bytes : 0);
 
-	ASSERT(copy);
+	if (!copy)
+		return NULL;
+	uint32_t buffer = copy->buffer;
+
 	memcpy(&copy->item + 1, &p->item + 1, sizeof *p - sizeof p->item);
-	if (p->buffer) {
-		struct hca_item *buffer = hca_slab_take(p->small ? &w->small : &w->large);
-
-		ASSERT(buffer);
-		copy->buffer = buffer->index + 1;
+	copy->buffer = buffer;
+	if (buffer)
 		memcpy(hca_packet_data(copy), hca_packet_data(p), p->bytes);
-	}
 	mem_forget(copy);
 	mem_release(copy);
 	return copy;
@@ -188,9 +228,27 @@ static void hca_packet_corrupt(void *object, uint32_t choice)
 		hca_packet_data(p)[choice % p->bytes] ^= 0x40;
 }
 
+/* In the trace file. Answers without data are not shown. */
+static const char *hca_packet_what(const struct hca_packet *p)
+{
+	static const char *const names[] = {
+		[HCA_WRITE] = "write",       [HCA_SEND] = "send", [HCA_READ] = "read request",
+		[HCA_RESPONSE] = "response", [HCA_ACK] = NULL,    [HCA_NAK] = "refusal",
+		[HCA_ATOMIC] = "atomic",
+	};
+
+	ASSERT(p->kind < ARRAY_LEN(names));
+	return names[p->kind];
+}
+
 void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 {
 	if (!hca_is_alive(qp->item.proc)) { /* it died while this was done for it */
+		hca_packet_free(p);
+		return;
+	}
+	if (hca_packet_is_outside(p)) {
+		os_trace("packet.lost", hca_qp_id(qp), p->kind, p->psn);
 		hca_packet_free(p);
 		return;
 	}
@@ -213,6 +271,8 @@ void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 						.label = (const void *)(uintptr_t)qp->item.handle,
 						.arrive = hca_packet_arrive,
 						.object = p,
+						.what = hca_packet_what(p),
+						.flow = p->flow,
 						.copy = hca_packet_copy,
 						.corrupt = hca_packet_corrupt};
 

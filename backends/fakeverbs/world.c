@@ -223,58 +223,15 @@ void *hca_slab_next(struct hca_slab *s, uint32_t proc, uint32_t *cursor)
 	return NULL;
 }
 
-/* ---- ring memory ---------------------------------------------------------------------------- */
-
-static int hca_mem_order(uint64_t bytes)
-{
-	int order = 6;
-
-	while ((1ull << order) < bytes)
-		order++;
-	ASSERT(order < (int)ARRAY_LEN(fakeverbs.world->mem_free));
-	return order;
-}
-
-uint64_t hca_mem_take(uint64_t bytes)
-{
-	struct hca_world *w = hca_world();
-	int order = hca_mem_order(bytes);
-
-	hca_lock(&w->mem_lock);
-	uint64_t at = w->mem_free[order];
-
-	if (at)
-		w->mem_free[order] = *(uint64_t *)world_arena_at(at);
-	hca_unlock(&w->mem_lock);
-	if (!at) {
-		void *p = world_arena_alloc(1ull << order, "hca rings");
-
-		at = p ? world_arena_offset(p) : 0;
-	}
-	return at;
-}
-
-void hca_mem_give(uint64_t offset, uint64_t bytes)
-{
-	struct hca_world *w = hca_world();
-	int order = hca_mem_order(bytes);
-
-	if (!offset)
-		return;
-	hca_lock(&w->mem_lock);
-	*(uint64_t *)world_arena_at(offset) = w->mem_free[order];
-	w->mem_free[order] = offset;
-	hca_unlock(&w->mem_lock);
-}
-
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static struct hca_world *hca_world_make(void)
 {
 	uint32_t ports = world_port_count();
 	struct hca_world *w = world_arena_alloc(sizeof *w + ports * sizeof w->port[0], "hca world");
+	void *rings = world_arena_alloc(HCA_RINGS_BYTES, "hca rings");
 
-	ASSERT(w);
+	ASSERT(w && rings);
 	w->ports = ports;
 	hca_early_configure(w);
 	for (uint32_t i = 0; i < ports; i++) {
@@ -298,6 +255,7 @@ static struct hca_world *hca_world_make(void)
 	hca_slab_init(&w->packet, sizeof(struct hca_packet), 7, 0);
 	hca_slab_init(&w->small, sizeof(struct hca_buffer_small), 4, 0);
 	hca_slab_init(&w->large, sizeof(struct hca_buffer_large), 2, 0);
+	hca_rings_init(&w->rings, rings, HCA_RINGS_BYTES);
 	return w;
 }
 

@@ -149,13 +149,13 @@ int hca_close_xrcd(struct ibv_xrcd *ibv)
 		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
 			  "ibv_close_xrcd: %u queue pairs and shared receive queues still use it",
 			  users);
-		return EBUSY;
+		return hca_result(EBUSY);
 	}
 	int rc = hca_call_fault("verbs.close_xrcd", NULL, h->hca->port, -1);
 
 	hca_xrcd_open_end(h->open);
 	hca_handle_end(h, HCA_CALLER());
-	return rc;
+	return hca_result(rc);
 }
 
 uint32_t hca_xrcd_use(struct ibv_xrcd *ibv)
@@ -196,7 +196,7 @@ int hca_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	const struct hca_srq *srq = hca_srq_of(ibv)->hca;
 
 	if (!srq->xrcd)
-		return EINVAL;
+		return hca_result(EINVAL);
 	*number = hca_srq_number(srq);
 	return 0;
 }

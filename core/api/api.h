@@ -32,14 +32,22 @@ struct api_init {
 	bool claimed; /* by the failed init, before it left: ours to close */
 };
 
+/* A communicator with collectives to launch. */
+struct api_member {
+	struct ncclComm *comm;
+	uint64_t id_hash; /* the communicator's */
+	int device;
+	int32_t left, launched; /* collectives */
+};
+
 /* What a task has collected since its outermost ncclGroupStart. */
 struct api_group {
 	int depth;
 	ncclResult_t error; /* the first of a call inside */
 	bool in_progress;   /* a non-blocking init is under way */
 	struct api_init *inits, **inits_end;
-	struct ncclComm **comms; /* that have collectives, in order of their first */
-	int ncomms, room;
+	struct api_member *members; /* in order of their first collective */
+	int nmembers, room;
 };
 
 /* The calling task's group; NULL: none is open. */
@@ -53,5 +61,9 @@ ncclResult_t api_inits_run(struct api_init *list);
 void api_inits_discard(struct api_init *list);
 /* `comm` has a collective to launch at the end of the open group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm);
+struct api_member api_member_of(struct ncclComm *comm);
+/* Launches what the members' queues hold, all of it or with an error; the queues are empty then. Sets
+ * the current device. */
+ncclResult_t api_launch(struct api_member *members, int n, const char *call);
 
 #endif

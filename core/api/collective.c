@@ -98,41 +98,72 @@ static ncclResult_t coll_buffers_check(const struct api_coll *c)
 	return rc || send == recv ? rc : coll_pointer_check(c, c->task.recv, "recvbuff");
 }
 
-/* ---- to the plan ---------------------------------------------------------------------------- */
-
-static ncclResult_t coll_launch_now(struct ncclComm *comm)
+/* A captured launch would run again without its proxy operations, and its order with launches outside
+ * the graph would be lost. Querying is all that a capture allows, so the capture goes on unharmed. */
+static ncclResult_t coll_stream_check(const struct api_coll *c)
 {
-	int before = -1;
-	cudaError_t e = cudaGetDevice(&before);
-	if (e == cudaSuccess && before != comm->cuda_dev)
-		e = cudaSetDevice(comm->cuda_dev);
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	cudaError_t e = cudaStreamIsCapturing(c->task.stream, &status);
+
+	if (e == cudaErrorStreamCaptureImplicit) {
+		(void)cudaGetLastError();
+		WARN("%s: stream is the legacy default stream, which cannot be used while a "
+		     "blocking stream captures a CUDA graph",
+		     c->task.call);
+		return ncclInvalidUsage;
+	}
 	if (e != cudaSuccess) {
-		WARN("cudaSetDevice(%d): %s", comm->cuda_dev, cudaGetErrorString(e));
-		plan_discard(comm);
+		WARN("%s: cudaStreamIsCapturing: %s", c->task.call, cudaGetErrorString(e));
 		return ncclUnhandledCudaError;
 	}
-	ncclResult_t rc = plan_launch(comm);
-	if (rc)
-		plan_discard(comm);
-	if (before != comm->cuda_dev)
-		(void)cudaSetDevice(before);
+	if (status == cudaStreamCaptureStatusNone)
+		return ncclSuccess;
+	WARN("%s: stream captures a CUDA graph, expected one that does not: collectives cannot be "
+	     "captured",
+	     c->task.call);
+	return ncclInvalidUsage;
+}
+
+/* ---- to the plan ---------------------------------------------------------------------------- */
+
+static ncclResult_t coll_launch_now(const struct api_coll *c)
+{
+	struct api_member alone = api_member_of(c->comm);
+	int device = comm_device_save();
+	ncclResult_t rc = api_launch(&alone, 1, c->task.call);
+
+	comm_device_restore(device);
 	return rc;
 }
 
 static ncclResult_t coll_submit(struct api_coll *c)
 {
 	struct api_group *g = api_group();
-	ncclResult_t rc = coll_values_check(c);
+	ncclResult_t rc = coll_buffers_check(c);
 
 	if (!rc)
-		rc = coll_buffers_check(c);
+		rc = coll_stream_check(c);
 	if (!rc && g)
 		rc = api_group_add_comm(g, c->comm);
 	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
 	if (rc || g)
 		return rc;
-	return coll_launch_now(c->comm);
+	return coll_launch_now(c);
+}
+
+static ncclResult_t coll_submit_traced(struct api_coll *c)
+{
+	bool traced = os_tracing();
+	ncclResult_t rc;
+
+	if (traced)
+		plan_trace_begin(c->comm, &c->task);
+	rc = coll_submit(c);
+	if (traced)
+		os_trace_end(&(struct os_trace_slice){.name = c->task.call,
+						      .arg = {{"result", (uint64_t)rc, NULL}}});
+	return rc;
 }
 
 static ncclResult_t coll_call(struct api_coll *c)
@@ -143,7 +174,11 @@ static ncclResult_t coll_call(struct api_coll *c)
 	INFO(LOG_COLL, "%s: opCount %llx count %zu datatype %d op %d rank %d", c->task.call,
 	     (unsigned long long)plan_next_op(c->comm), c->task.count, (int)c->task.type,
 	     (int)c->task.op, c->comm->rank);
-	rc = coll_submit(c);
+	int32_t rank = os_work_for(c->comm->rank);
+	rc = coll_values_check(c);
+	if (!rc)
+		rc = coll_submit_traced(c);
+	(void)os_work_for(rank);
 	comm_leave(c->comm);
 	return api_return(rc);
 }

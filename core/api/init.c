@@ -10,46 +10,76 @@
 
 /* ---- unique ids ----------------------------------------------------------------------------- */
 
-/* A root that this process started for ncclGetUniqueId. Its task ends by itself; whoever of this
- * process comes by next joins and frees it. */
+/* A root that this process started for ncclGetUniqueId. Its task ends by itself, and frees it, unless
+ * a task of this process takes it out of the registry before, and closes it. */
 struct api_root {
 	struct registry_node node;
 	struct bootstrap_root *root;
 	uint64_t id_hash;
+	bool ended; /* before it was in the registry, or after it was taken; under the lock */
 };
 
-/* Takes one root out of the registry: one that has ended, or the one of `id_hash` in any case. */
+/* The root's task is at its end: does the root belong to it? */
+static bool api_root_ended(void *arg)
+{
+	struct api_root *r = arg;
+	struct registry_node *first = registry_lock(), **at = &first;
+
+	while (*at && *at != &r->node)
+		at = &(*at)->next;
+	bool found = *at != NULL;
+	if (found)
+		*at = r->node.next;
+	r->ended = !found;
+	registry_unlock(first);
+	if (found)
+		os_free(r);
+	return found;
+}
+
 static struct api_root *api_root_take(uint64_t id_hash)
 {
-	struct registry_node *first = registry_lock(), **at;
+	struct registry_node *first = registry_lock(), **at = &first;
 	struct api_root *found = NULL;
 
-	for (at = &first; *at && !found; at = &(*at)->next) {
+	for (; *at && !found; at = &(*at)->next) {
 		struct api_root *r = (struct api_root *)*at;
-		if (r->node.kind != REGISTRY_ROOT)
+
+		if (r->node.kind != REGISTRY_ROOT || r->id_hash != id_hash)
 			continue;
-		if (r->id_hash == id_hash || bootstrap_root_done(r->root)) {
-			found = r;
-			*at = r->node.next;
-			break;
-		}
+		found = r;
+		*at = r->node.next;
+		break;
 	}
 	registry_unlock(first);
 	return found;
 }
 
-/* True: the root of `id_hash` was one of them. */
-static bool api_roots_reap(uint64_t id_hash)
+/* True: this process had the root of `id_hash`. */
+static bool api_root_close(uint64_t id_hash)
 {
-	struct api_root *r;
-	bool own = false;
+	struct api_root *r = api_root_take(id_hash);
 
-	while ((r = api_root_take(id_hash))) {
-		own |= r->id_hash == id_hash;
-		bootstrap_root_close(r->root);
-		os_free(r);
-	}
-	return own;
+	if (!r)
+		return false;
+	bootstrap_root_close(r->root);
+	os_free(r);
+	return true;
+}
+
+/* From here on its own task frees it, or one that takes it; unless it has ended already. */
+static void api_root_publish(struct api_root *r, uint64_t id_hash)
+{
+	struct registry_node *first = registry_lock();
+	bool ended = r->ended;
+
+	r->id_hash = id_hash;
+	r->node.next = first;
+	registry_unlock(ended ? first : &r->node);
+	if (!ended)
+		return;
+	bootstrap_root_close(r->root);
+	os_free(r);
 }
 
 API_TWIN(ncclGetUniqueId);
@@ -63,20 +93,17 @@ API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 		WARN("ncclGetUniqueId: uniqueId is NULL");
 		return api_return(ncclInvalidArgument);
 	}
-	(void)api_roots_reap(0);
 	r = os_alloc(sizeof *r, "unique id's root");
 	if (!r) {
 		WARN("ncclGetUniqueId: no memory");
 		return api_return(ncclSystemError);
 	}
 	r->node.kind = REGISTRY_ROOT;
-	rc = bootstrap_unique_id(&id, &r->root);
-	if (rc || !r->root) {
+	rc = bootstrap_unique_id(&id, (struct bootstrap_owner){api_root_ended, r}, &r->root);
+	if (rc || !r->root)
 		os_free(r);
-	} else {
-		r->id_hash = bootstrap_id_hash(&id);
-		registry_add(&r->node);
-	}
+	else
+		api_root_publish(r, bootstrap_id_hash(&id));
 	if (!rc)
 		*uniqueId = id;
 	return api_return(rc);
@@ -150,7 +177,6 @@ ncclResult_t api_inits_run(struct api_init *list)
 {
 	struct api_init *i, *next;
 	ncclResult_t rc;
-	bool reaped = false;
 
 	if (!list)
 		return ncclSuccess;
@@ -170,12 +196,10 @@ ncclResult_t api_inits_run(struct api_init *list)
 			api_init_undo(i->comm, i->out, i->claimed);
 		else if (rc)
 			*i->out = NULL; /* another task aborted it */
-		uint64_t root_of = i->rank == 0 ? i->id_hash : 0;
-		os_free(i);
 		/* a group may have made several communicators: the root of each goes */
-		if (root_of || (!next && !reaped))
-			(void)api_roots_reap(root_of);
-		reaped |= root_of != 0;
+		if (i->rank == 0)
+			(void)api_root_close(i->id_hash);
+		os_free(i);
 	}
 	return rc;
 }
@@ -183,7 +207,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 /* The other ranks of the id wait for one that does not come: they get an error instead. */
 static void api_init_withdraw(const struct api_init *i)
 {
-	if (!api_roots_reap(i->id_hash))
+	if (!api_root_close(i->id_hash))
 		bootstrap_give_up(&i->comm->id, i->rank, i->comm->nranks);
 }
 
@@ -208,6 +232,30 @@ void api_inits_discard(struct api_init *list)
 	}
 }
 
+/* An init that waits for the end of the calling task's own group leaves it, when its communicator is
+ * ended before. The group holds a use of the communicator until the init is over, so the end would
+ * wait for itself. The other ranks of the id fail: in this group by their abort words. */
+static void api_init_drop(const struct ncclComm *comm)
+{
+	struct api_group *g = api_group();
+	struct api_init **at = g ? &g->inits : NULL, *dropped;
+
+	while (at && *at && (*at)->comm != comm)
+		at = &(*at)->next;
+	if (!at || !*at)
+		return;
+	dropped = *at;
+	*at = dropped->next;
+	if (!*at)
+		g->inits_end = at;
+	for (struct api_init *i = g->inits; i; i = i->next)
+		if (i->id_hash == dropped->id_hash)
+			(void)comm_abort_set(i->comm);
+	api_init_withdraw(dropped);
+	comm_leave(dropped->comm);
+	os_free(dropped);
+}
+
 /* ---- non-blocking --------------------------------------------------------------------------- */
 
 static void api_init_background(void *arg)
@@ -215,7 +263,7 @@ static void api_init_background(void *arg)
 	struct ncclComm *comm = arg;
 	ncclResult_t rc = comm_init(comm);
 	if (comm->rank == 0)
-		(void)api_roots_reap(comm->id_hash);
+		(void)api_root_close(bootstrap_id_hash(&comm->id));
 	if (rc)
 		comm_set_async_error(comm, rc);
 	comm_leave(comm);
@@ -282,10 +330,13 @@ static ncclResult_t api_init_make(ncclComm_t *out, int nranks, const ncclUniqueI
 static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,
 				  const ncclConfig_t *config)
 {
+	int32_t before = os_work_for(rank);
 	ncclResult_t rc = api_init_make(out, nranks, id, rank, config);
+
+	(void)os_work_for(before);
 	/* without rank 0 nobody can use the id any more */
 	if (rc && rc != ncclInProgress && rank == 0)
-		(void)api_roots_reap(bootstrap_id_hash(id));
+		(void)api_root_close(bootstrap_id_hash(id));
 	return rc;
 }
 
@@ -381,7 +432,7 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 {
 	ncclUniqueId id;
 	ncclConfig_t full;
-	int before = -1;
+	int device;
 	ncclResult_t rc = api_init_all_check(comm, ndev, devlist), end;
 
 	if (!rc)
@@ -393,15 +444,14 @@ API_WEAK ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *dev
 	rc = pncclGroupStart();
 	if (!rc) {
 		full.blocking = 1;
-		(void)cudaGetDevice(&before);
+		device = comm_device_save();
 		rc = api_init_all_ranks(comm, ndev, devlist, &id, &full);
 		end = pncclGroupEnd();
 		rc = rc ? rc : end;
-		if (before >= 0)
-			(void)cudaSetDevice(before);
+		comm_device_restore(device);
 	}
 	if (rc)
-		(void)api_roots_reap(bootstrap_id_hash(&id)); /* nobody else has it */
+		(void)api_root_close(bootstrap_id_hash(&id)); /* no other process has it */
 	return api_return(rc);
 }
 
@@ -434,6 +484,7 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	bool mine = comm_claim(comm);
 	comm_leave(comm);
 	if (mine) {
+		api_init_drop(comm);
 		comm_close(comm);
 	} else if (!rc) {
 		WARN("ncclCommDestroy: another task destroyed or aborted the communicator "
@@ -451,6 +502,7 @@ API_WEAK ncclResult_t ncclCommAbort(ncclComm_t comm)
 	bool mine = comm_claim(comm);
 	if (mine) {
 		(void)comm_abort_set(comm);
+		api_init_drop(comm);
 		comm_close(comm);
 		return ncclSuccess;
 	}

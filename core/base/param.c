@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "core/base/base_state.h"
+#include "core/base/param_form.h"
+#include "core/base/word.h"
 #include "core/os/os_ops.h"
 
 enum param_type { PARAM_INT, PARAM_BOOL, PARAM_BYTES, PARAM_STRING };
@@ -84,17 +86,32 @@ static void param_value_init(struct param_value *v, const struct param_row *row,
 		v->malformed = !param_number_parse(row, text, &v->number);
 }
 
+/* Text that is malformed is as if unset, too: its readers get the default. */
+static void param_text_init(struct param_value *v, enum param p)
+{
+	if (v->text && *v->text && !param_form_fits(p, v->text))
+		v->malformed = true;
+	if (v->malformed && param_rows[p].type != PARAM_STRING)
+		param_number_parse(&param_rows[p], param_rows[p].initial, &v->number);
+}
+
 void base_state_init(struct base_state *state,
 		     const char *(*env)(const void *ctx, const char *name), const void *ctx)
 {
-	for (int p = 0; p < PARAM_COUNT; p++)
+	for (int p = 0; p < PARAM_COUNT; p++) {
 		param_value_init(&state->param[p], &param_rows[p], env(ctx, param_rows[p].name));
+		param_text_init(&state->param[p], (enum param)p);
+	}
 	log_state_init(&state->log, state->param[PARAM_DEBUG].text,
 		       state->param[PARAM_DEBUG_SUBSYS].text);
 }
 
-static void param_expected_print(const struct param_row *row, char *out, size_t bytes)
+void param_expected(enum param p, char *out, size_t bytes)
 {
+	const struct param_row *row = &param_rows[p];
+
+	if (param_form_expected(p, out, bytes))
+		return;
 	if (row->type == PARAM_BOOL)
 		snprintf(out, bytes, "0 or 1");
 	else
@@ -103,18 +120,65 @@ static void param_expected_print(const struct param_row *row, char *out, size_t 
 			 row->type == PARAM_BYTES ? ", k, M or G behind it" : "");
 }
 
+/* Once for each value; on stderr, unless the log has it there already. */
+static void param_malformed(enum param p, struct param_value *v)
+{
+	const struct param_row *row = &param_rows[p];
+	char expected[PARAM_EXPECTED_BYTES], line[PARAM_EXPECTED_BYTES + 512];
+	if (shared_quiet_exchange_u32(&v->warned, 1) != 0)
+		return;
+	param_expected(p, expected, sizeof expected);
+	snprintf(line, sizeof line, "%s is '%.200s', expected %s; the default %s is used",
+		 row->name, v->text, expected, row->initial ? row->initial : "(unset)");
+	WARN("%s", line);
+	if (!log_wanted(LOG_LEVEL_WARN, 0))
+		os_log_line(line);
+}
+
 static const struct param_value *param_value_of(enum param p)
 {
 	ASSERT((unsigned)p < PARAM_COUNT);
 	struct param_value *v = &os_base_state()->param[p];
-	if (UNLIKELY(v->malformed) && shared_quiet_exchange_u32(&v->warned, 1) == 0) {
-		const struct param_row *row = &param_rows[p];
-		char expected[80];
-		param_expected_print(row, expected, sizeof expected);
-		WARN("%s is '%s', expected %s; the default %s is used", row->name, v->text,
-		     expected, row->initial);
-	}
+	if (UNLIKELY(v->malformed))
+		param_malformed(p, v);
 	return v;
+}
+
+enum param param_find(const char *name, size_t bytes)
+{
+	int p = 0;
+	while (p < PARAM_COUNT && (strlen(param_rows[p].name) != bytes ||
+				   memcmp(param_rows[p].name, name, bytes) != 0))
+		p++;
+	return (enum param)p;
+}
+
+const char *param_nearest(const char *name, size_t bytes)
+{
+	int best = 0;
+	for (int p = 1; p < PARAM_COUNT; p++)
+		if (word_distance(name, bytes, param_rows[p].name) <
+		    word_distance(name, bytes, param_rows[best].name))
+			best = p;
+	return param_rows[best].name;
+}
+
+bool param_allows(enum param p, const char *value, char *expected, size_t bytes)
+{
+	const struct param_row *row = &param_rows[p];
+	int64_t number;
+	bool ok =
+		!*value || (param_form_fits(p, value) &&
+			    (row->type == PARAM_STRING || param_number_parse(row, value, &number)));
+	if (!ok)
+		param_expected(p, expected, bytes);
+	return ok;
+}
+
+void param_report_malformed(void)
+{
+	for (int p = 0; p < PARAM_COUNT; p++)
+		(void)param_value_of((enum param)p);
 }
 
 int64_t param_i64(enum param p)
@@ -133,7 +197,7 @@ const char *param_str(enum param p)
 {
 	ASSERT(param_rows[p].type == PARAM_STRING);
 	const struct param_value *v = param_value_of(p);
-	return v->text && *v->text ? v->text : param_rows[p].initial;
+	return v->text && *v->text && !v->malformed ? v->text : param_rows[p].initial;
 }
 
 bool param_is_set(enum param p)

@@ -5,11 +5,15 @@
  * Whoever starts to read a variable adds a row; a row that nobody reads goes.
  *
  * Values are read once per process, from its own environment (os_env), and never change after. A
- * malformed one is named in a WARN when it is first asked for, and the default is used. Types:
+ * world refuses malformed ones when it is made. In a real process they are named in a line each,
+ * whatever the log level, when its first communicator is made, and the default is used: NCCL does so,
+ * and its programs run with values that this table does not know. Types:
  *
  *	INT     decimal or 0x hexadecimal       BOOL   0 or 1 (any other number counts as 1)
  *	BYTES   an INT with an optional k, M or G (1024-based)
- *	STRING  any text; default NULL prints as "unset"
+ *	STRING  text; default NULL prints as "unset"
+ *
+ * What text is allowed: param_form.c.
  *
  * Called from every layer. The values belong to the process: base_state.h.
  */
@@ -19,6 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+enum { PARAM_EXPECTED_BYTES = 256 };
 
 /* -2: not set, NCCL's convention for numbers whose default depends on the machine. */
 #define PARAM_UNSET (-2)
@@ -82,21 +88,26 @@ X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                            
 X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
 X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")                                           \
 X(DOPPEL_MACHINE, "DOPPEL_MACHINE", STRING, NULL, 0, 0,                                            \
-	"machine of the doubles: a name that comes with Doppel, or a topology XML")                 \
+	"machine of the doubles, when --machine names none: one of Doppel's, or a topology XML")    \
 X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                                    \
 	"folder of the machines that come with Doppel")                                             \
 X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                                      \
 	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
 X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,                                \
 	"what shows data of the HCA doubles: acknowledge, completion (of a receive), or draw")      \
+X(DOPPEL_HCA_SHORT_WAY, "DOPPEL_HCA_SHORT_WAY", STRING, "on", 0, 0,                                  \
+	"off: HCA doubles send packets always, as if they were traced; NAME=... for one of them")  \
 X(DOPPEL_HOST, "DOPPEL_HOST", INT, "0", 0, 3,                                                      \
 	"drop-in: which of the machine's hosts a program lives on")                                \
 X(DOPPEL_FABRIC, "DOPPEL_FABRIC", STRING, "default", 0, 0,                                         \
 	"drop-in: programs of one name reach each other")                                          \
-X(DOPPEL_FAULTS, "DOPPEL_FAULTS", STRING, NULL, 0, 0, "drop-in: file with a fault plan")           \
-X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in: file for the trace")                 \
+X(DOPPEL_ENGINE, "DOPPEL_ENGINE", STRING, "sim", 0, 0,                                            \
+	"exec: the engine of a program of one's own, sim or threads")                               \
+X(DOPPEL_FAULTS, "DOPPEL_FAULTS", STRING, NULL, 0, 0,                                             \
+	"drop-in and exec: file with a fault plan; exec: or random")                                \
+X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in and exec: file for the trace")        \
 X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                                         \
-	"drop-in: for what is drawn")                                                              \
+	"drop-in and exec: for what is drawn")                                                     \
 X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open")         \
 X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
 X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
@@ -121,6 +132,17 @@ bool param_bool(enum param p);
 const char *param_str(enum param p); /* NULL: not set and no default */
 bool param_is_set(enum param p);     /* in the environment, whatever the value */
 const char *param_name(enum param p);
+
+/* The variable of that name; PARAM_COUNT: the table has none. */
+enum param param_find(const char *name, size_t bytes);
+/* The name in the table that is nearest to one that is not there. */
+const char *param_nearest(const char *name, size_t bytes);
+/* Can `p` have that value? False: `expected` gets what is allowed. An empty value is as if unset. */
+bool param_allows(enum param p, const char *value, char *expected, size_t bytes);
+/* That alone. */
+void param_expected(enum param p, char *out, size_t bytes);
+/* A line on stderr for each malformed value of this process, once, whatever the log level. */
+void param_report_malformed(void);
 
 /* The table for people: name, type, default, meaning; the value when it is set. */
 void param_print(FILE *out);

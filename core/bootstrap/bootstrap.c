@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
@@ -117,9 +118,11 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 	if (!rc)
 		rc = bootstrap_answer_check(b, &a);
 	b->checked_in = !rc;
-	if (!rc)
-		*successor = a.addr;
-	return rc;
+	if (rc)
+		return rc;
+	b->nonce = a.nonce;
+	*successor = a.addr;
+	return ncclSuccess;
 }
 
 /* While the ring is being closed the root may still say that somebody left. */
@@ -179,13 +182,34 @@ static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 	return rc;
 }
 
+/* NCCL_COMM_ID: every communicator of the program has this id, so each gets a nonce. */
+static ncclResult_t bootstrap_own_root_start(struct bootstrap *b, const struct bootstrap_id *id)
+{
+	struct os_addr bound;
+	uint64_t nonce = 0;
+
+	while (!nonce)
+		os_random(&nonce, sizeof nonce);
+	return bootstrap_root_start(b->magic, nonce, &id->root, (struct bootstrap_owner){0}, &bound,
+				    &b->root);
+}
+
+/* Every rank has its answer, so the root's task is at its end. Its address has to be free before any
+ * rank returns from its init, and makes the next communicator with this id. */
+static void bootstrap_own_root_close(struct bootstrap *b)
+{
+	if (b->root)
+		bootstrap_root_close(b->root);
+	b->root = NULL;
+}
+
 static ncclResult_t bootstrap_join(struct bootstrap *b, const struct bootstrap_id *id)
 {
-	struct os_addr own, successor, bound;
+	struct os_addr own, successor;
 	ncclResult_t rc;
 
 	if (id->from_env && b->rank == 0) {
-		rc = bootstrap_root_start(b->magic, &id->root, &bound, &b->root);
+		rc = bootstrap_own_root_start(b, id);
 		if (rc)
 			return rc;
 	}
@@ -266,10 +290,18 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 		return rc;
 	}
 	sock_close(&b->root_fd);
+	bootstrap_own_root_close(b);
 	INFO(LOG_BOOTSTRAP, "rank %d of %d: ring %d -> %d -> %d stands", rank, nranks,
 	     (rank + nranks - 1) % nranks, rank, (rank + 1) % nranks);
 	*out = b;
 	return ncclSuccess;
+}
+
+uint64_t bootstrap_comm_hash(const struct bootstrap *b, const ncclUniqueId *id)
+{
+	uint64_t hash = bootstrap_id_hash(id);
+
+	return b->nonce ? hash64_combine(hash, b->nonce) : hash;
 }
 
 /* All that comes from the successor is its end: announced by a byte, or a failure. */
@@ -520,8 +552,7 @@ void bootstrap_close(struct bootstrap *b)
 		return;
 	bootstrap_leave(b);
 	bootstrap_peers_close(b);
-	if (b->root)
-		bootstrap_root_close(b->root);
+	bootstrap_own_root_close(b);
 	os_free(b->addresses);
 	os_free(b->waits);
 	os_free(b->wait_list);

@@ -25,14 +25,24 @@ struct bootstrap_root;
 /* Fills a unique id: a random magic and the address of a root task that this call starts in the
  * calling process, or NCCL_COMM_ID's "host:port"; then rank 0 starts the root, and *root is NULL.
  * The task ends by itself when every rank has its answer. It is a background task, so that an id
- * that nobody uses keeps nothing alive. */
-ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_root **root);
-/* Has the root's task ended? */
-bool bootstrap_root_done(const struct bootstrap_root *root);
+ * that no rank uses keeps nothing alive. At its end it calls ended(arg), before or after this call
+ * returns: true gives it the root, which it frees; false, or no function, and bootstrap_root_close
+ * must follow. */
+struct bootstrap_owner {
+	bool (*ended)(void *arg); /* NULL: none */
+	void *arg;
+};
+ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
+				 struct bootstrap_root **root);
 /* Ends the task if it runs, waits for it, and frees the root. */
 void bootstrap_root_close(struct bootstrap_root *root);
-/* Same on all ranks that use this id, different for different ids. */
+/* Same on all ranks that use this id, different for different ids. With NCCL_COMM_ID all communicators
+ * of a program have one id. */
 uint64_t bootstrap_id_hash(const ncclUniqueId *id);
+
+/* Same on all ranks of the communicator, and different for any two: communicators that are made with
+ * the same NCCL_COMM_ID too. Known once the ring stands. */
+uint64_t bootstrap_comm_hash(const struct bootstrap *b, const ncclUniqueId *id);
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **b);

@@ -57,8 +57,10 @@ struct bootstrap_answer {
 	uint32_t kind; /* enum bootstrap_answer_kind */
 	int32_t rank;
 	struct os_addr addr;
+	uint64_t nonce; /* the root's */
 };
-DOPPEL_CHECK_SIZE(struct bootstrap_answer, 40);
+DOPPEL_CHECK_SIZE(struct bootstrap_answer, 48);
+DOPPEL_CHECK_OFFSET(struct bootstrap_answer, nonce, 40);
 
 /* In front of each rank's contribution to an all-gather, on the link to its successor. */
 struct bootstrap_gather_head {
@@ -106,6 +108,7 @@ struct bootstrap_out {
 struct bootstrap {
 	int32_t rank, nranks;
 	uint64_t magic;
+	uint64_t nonce; /* the root's, from its answer */
 	const shared_u32 *abort;
 	struct os_addr address; /* where this rank listens */
 	int listen_fd, root_fd;
@@ -143,8 +146,10 @@ void bootstrap_peers_close(struct bootstrap *b);
  * news travels. *seq: its event count before the look. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
 
-/* Starts a root that listens at `at`. */
-ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at, struct os_addr *bound,
+/* Starts a root that listens at `at`. The nonce differs between communicators with the same unique id; 0
+ * where the id is used once. */
+ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct os_addr *at,
+				  struct bootstrap_owner owner, struct os_addr *bound,
 				  struct bootstrap_root **root);
 uint64_t bootstrap_root_magic(const struct bootstrap_root *root);
 

@@ -37,10 +37,10 @@ struct root_conn {
 };
 
 struct bootstrap_root {
-	uint64_t magic;
+	uint64_t magic, nonce;
 	int listen_fd;
 	uint64_t listen_seq;
-	struct os_thread *thread;
+	struct bootstrap_owner owner;
 	shared_u32 stop, done;
 	struct root_conn *conns;
 	int32_t nconns;
@@ -73,7 +73,8 @@ static void root_answer(struct bootstrap_root *r, struct root_conn *c,
 {
 	size_t n = c->to_send / sizeof c->answers[0];
 	ASSERT(n < ARRAY_LEN(c->answers));
-	c->answers[n] = (struct bootstrap_answer){.magic = r->magic, .kind = kind, .rank = rank};
+	c->answers[n] = (struct bootstrap_answer){
+		.magic = r->magic, .kind = kind, .rank = rank, .nonce = r->nonce};
 	if (kind == BOOTSTRAP_SUCCESSOR)
 		c->answers[n].addr = r->by_rank[rank]->hello.listen;
 	c->to_send += sizeof c->answers[0];
@@ -343,13 +344,18 @@ static void root_task(void *arg)
 	r->by_rank = NULL;
 	sock_close(&r->listen_fd);
 	INFO(LOG_BOOTSTRAP, "root: done, %d of %d ranks answered", r->answered, r->nranks);
-	shared_store_u32(&r->done, 1, SHARED_RELEASE);
+	if (r->owner.ended && r->owner.ended(r->owner.arg))
+		os_free(r);
+	else
+		shared_store_u32(&r->done, 1, SHARED_RELEASE);
 }
 
-ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at, struct os_addr *bound,
+ncclResult_t bootstrap_root_start(uint64_t magic, uint64_t nonce, const struct os_addr *at,
+				  struct bootstrap_owner owner, struct os_addr *bound,
 				  struct bootstrap_root **root)
 {
-	struct os_thread_attr attr = {.name = "bootstrap root", .rank = -1, .background = true};
+	struct os_thread_attr attr = {
+		.name = "bootstrap root", .rank = -1, .background = true, .detached = true};
 	struct bootstrap_root *r = os_alloc(sizeof *r, "bootstrap root");
 	ncclResult_t rc = ncclSystemError;
 	if (!r) {
@@ -357,10 +363,12 @@ ncclResult_t bootstrap_root_start(uint64_t magic, const struct os_addr *at, stru
 		return rc;
 	}
 	r->magic = magic;
+	r->nonce = nonce;
 	rc = sock_listen(at, &r->listen_fd, bound);
 	if (rc)
 		goto err_free;
-	int e = os_thread_start(&r->thread, &attr, root_task, r);
+	r->owner = owner;
+	int e = os_thread_start(NULL, &attr, root_task, r);
 	if (e) {
 		WARN("the bootstrap root's task cannot be started: %s", strerror(e));
 		rc = ncclSystemError;
@@ -376,11 +384,6 @@ err_free:
 	return rc;
 }
 
-bool bootstrap_root_done(const struct bootstrap_root *root)
-{
-	return shared_load_u32(&root->done, SHARED_ACQUIRE) != 0;
-}
-
 uint64_t bootstrap_root_magic(const struct bootstrap_root *root)
 {
 	return root->magic;
@@ -388,12 +391,23 @@ uint64_t bootstrap_root_magic(const struct bootstrap_root *root)
 
 void bootstrap_root_close(struct bootstrap_root *root)
 {
+	struct wait w = {
+		.on = &root->done,
+		.want = 1,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_EQ,
+		.bytes = 4,
+		.why = "the bootstrap root to end",
+		.from = {.rank = -1, .channel = -1, .step = -1, .object = "bootstrap root"},
+	};
+
 	shared_store_u32(&root->stop, 1, SHARED_RELEASE);
-	os_thread_join(root->thread);
+	(void)os_wait_one(&w, NULL);
 	os_free(root);
 }
 
-ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_root **root)
+ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
+				 struct bootstrap_root **root)
 {
 	struct bootstrap_id out = {0};
 	struct os_addr own;
@@ -409,7 +423,7 @@ ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_root **root)
 		os_random(&out.magic, sizeof out.magic);
 		rc = sock_addr_own(&own);
 		if (!rc)
-			rc = bootstrap_root_start(out.magic, &own, &out.root, &made);
+			rc = bootstrap_root_start(out.magic, 0, &own, owner, &out.root, &made);
 	}
 	if (rc)
 		return rc;

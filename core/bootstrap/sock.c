@@ -81,30 +81,53 @@ static bool sock_addr_is_loopback(const struct os_addr *a)
 	return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, six, sizeof six) == 0;
 }
 
+/* Kinds of interfaces in NCCL's order of choice. Addresses of container and VM bridges are the same on
+ * every host, so a peer that connects to one reaches itself. */
+enum sock_ifname_kind { SOCK_IB, SOCK_ANY, SOCK_DOCKER, SOCK_LOOPBACK, SOCK_VIRBR, SOCK_NONE };
+
+static bool sock_ifname_begins(const char *name, const char *prefix)
+{
+	return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Which of a list's interfaces is taken is the list's business, but for loopback. */
+static enum sock_ifname_kind sock_ifname_kind(const char *list, const char *name,
+					      const struct os_addr *a)
+{
+	if (!sock_ifname_matches(list, name))
+		return SOCK_NONE;
+	if (sock_addr_is_loopback(a))
+		return SOCK_LOOPBACK;
+	if (list)
+		return SOCK_ANY;
+	if (sock_ifname_begins(name, "docker"))
+		return SOCK_DOCKER;
+	if (sock_ifname_begins(name, "virbr"))
+		return SOCK_VIRBR;
+	return sock_ifname_begins(name, "ib") ? SOCK_IB : SOCK_ANY;
+}
+
 ncclResult_t sock_addr_own(struct os_addr *addr)
 {
 	const char *list = param_str(PARAM_SOCKET_IFNAME);
-	struct os_addr loopback = {0}, a;
+	enum sock_ifname_kind best = SOCK_NONE;
+	struct os_addr a;
 	char name[64];
 
 	for (int i = 0; os_interface(i, name, sizeof name, &a) == 0; i++) {
-		if (!sock_ifname_matches(list, name))
+		enum sock_ifname_kind kind = sock_ifname_kind(list, name, &a);
+
+		if (kind >= best)
 			continue;
-		a.port = 0;
-		if (!sock_addr_is_loopback(&a)) {
-			*addr = a;
-			return ncclSuccess;
-		}
-		if (!loopback.family)
-			loopback = a;
+		best = kind;
+		*addr = a;
+		addr->port = 0;
 	}
-	if (!loopback.family) {
-		WARN("no network interface for bootstrap%s%s",
-		     list ? " matches NCCL_SOCKET_IFNAME=" : "", list ? list : "");
-		return ncclInvalidUsage;
-	}
-	*addr = loopback;
-	return ncclSuccess;
+	if (best != SOCK_NONE)
+		return ncclSuccess;
+	WARN("no network interface for bootstrap%s%s", list ? " matches NCCL_SOCKET_IFNAME=" : "",
+	     list ? list : "");
+	return ncclInvalidUsage;
 }
 
 /* ---- errors and waits -------------------------------------------------------------------------

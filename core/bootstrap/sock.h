@@ -28,8 +28,9 @@ struct sock_ctx {
 const char *sock_addr_print(const struct os_addr *addr, char out[SOCK_TEXT_BYTES]);
 /* The reverse, numeric addresses only. */
 ncclResult_t sock_addr_parse(const char *text, struct os_addr *addr);
-/* This host's address that others reach: the first interface that is not loopback and that
- * NCCL_SOCKET_IFNAME lets through; loopback when there is nothing else. Port 0. */
+/* This host's address that others reach, port 0: of the first interface that NCCL_SOCKET_IFNAME lets
+ * through, loopback last. Without that variable: of the first one named ib...; of any but the following; of
+ * docker...; of loopback; of virbr... */
 ncclResult_t sock_addr_own(struct os_addr *addr);
 
 /* Does the interface pass NCCL_SOCKET_IFNAME's list? "eth,ib": prefixes; "=eth0": exact names;

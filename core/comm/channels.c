@@ -120,34 +120,22 @@ static void channels_log_ring(int32_t c, int32_t n, const int32_t *order, int32_
 	INFO(LOG_GRAPH | LOG_INIT, "Channel %02d/%02d :%s", c, n, text);
 }
 
-/* Each rank knows its own neighbours only; for the log, what each of them computes is computed
- * here once more. `order` is scratch: a log level allocates nothing. */
-static void channels_log(const struct ncclComm *comm, const struct topo_rank_info *all,
-			 int32_t *order)
+static void channels_log(const struct ncclComm *comm)
 {
-	const size_t n = (size_t)comm->nranks;
-	int32_t rings = 0;
-
 	if (comm->rank != 0 || !log_wanted(LOG_LEVEL_INFO, LOG_GRAPH | LOG_INIT))
 		return;
-	for (int32_t r = 0; r < comm->nranks; r++) {
-		struct topo_rings of_rank;
-		if (topo_connect_rings(all, comm->nranks, r, &of_rank) != ncclSuccess)
-			return;
-		rings = of_rank.nchannels;
-		for (int32_t c = 0; c < rings; c++)
-			order[(size_t)c * n + (size_t)of_rank.index[c]] = r;
-	}
-	for (int32_t c = 0; c < comm->nchannels && ALWAYS(rings > 0); c++)
-		channels_log_ring(c, comm->nchannels, order + (size_t)(c % rings) * n,
+	for (int32_t c = 0; c < comm->nchannels; c++)
+		channels_log_ring(c, comm->nchannels,
+				  comm->ring_ranks +
+					  (size_t)(c % comm->rings) * (size_t)comm->nranks,
 				  comm->nranks);
 }
 
-/* Rings beyond those found repeat them from the first. `found` are those of the search that all
- * ranks have, before they were doubled. */
+/* Channels beyond the distinct rings repeat them from the first. */
 static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings *rings,
-				  int32_t found)
+				  const int32_t *order)
 {
+	size_t ranks_bytes = (size_t)rings->distinct * (size_t)comm->nranks * sizeof *order;
 	int32_t n = channels_count(comm, rings->nchannels);
 	comm->channels = os_alloc((size_t)n * sizeof *comm->channels, "channels");
 	if (!comm->channels) {
@@ -155,6 +143,13 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 		return ncclSystemError;
 	}
 	comm->nchannels = n;
+	comm->ring_ranks = os_alloc(ranks_bytes, "ring ranks");
+	if (!comm->ring_ranks) {
+		WARN("rank %d: no memory for the rings of %d ranks", comm->rank, comm->nranks);
+		return ncclSystemError;
+	}
+	memcpy(comm->ring_ranks, order, ranks_bytes);
+	comm->rings = rings->distinct;
 	for (int32_t c = 0; c < n; c++) {
 		int32_t from = c % rings->nchannels;
 		comm->channels[c] = (struct channel){
@@ -162,8 +157,8 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 			.ring_prev = rings->prev[from],
 			.ring_next = rings->next[from],
 			.ring_index = rings->index[from],
-			.nic_in = comm->ring_graph->nic[from % found][0],
-			.nic_out = comm->ring_graph->nic[from % found][1],
+			.nic_in = comm->ring_graph->nic[c % rings->distinct][0],
+			.nic_out = comm->ring_graph->nic[c % rings->distinct][1],
 		};
 	}
 	return ncclSuccess;
@@ -180,21 +175,18 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 {
 	struct topo_rank_info *all = scratch->all;
 	struct topo_rings *rings = &scratch->rings;
-	int32_t found = DEV_MAX_CHANNELS;
 	topo_rank_info_fill(&all[comm->rank], comm->topo, comm->ring_graph,
 			    comm->peers[comm->rank].host_hash, comm->local_rank,
 			    comm->local_to_rank);
 	ncclResult_t rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
 	if (!rc)
-		rc = topo_connect_rings(all, comm->nranks, comm->rank, rings);
+		rc = topo_connect_rings(all, comm->nranks, comm->rank, rings, scratch->order);
 	if (rc)
 		return rc;
-	for (int32_t r = 0; r < comm->nranks; r++)
-		found = MIN_OF(found, all[r].nchannels);
-	ASSERT(found > 0 && rings->nchannels >= found);
-	rc = channels_fill(comm, rings, found);
+	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
+	rc = channels_fill(comm, rings, scratch->order);
 	if (!rc)
-		channels_log(comm, all, scratch->order);
+		channels_log(comm);
 	return rc;
 }
 
@@ -232,66 +224,98 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 
 /* ---- device --------------------------------------------------------------------------------- */
 
-static void channel_stage(const struct ncclComm *comm, const struct channel *ch,
-			  struct dev_channel *out)
+struct comm_dev_layout comm_dev_layout(int32_t nchannels)
 {
-	out->ring = (struct dev_ring){
-		.prev = ch->ring_prev,
-		.next = ch->ring_next,
-		.index = ch->ring_index,
-	};
-	if (ch->ring_recv)
-		out->ring_recv = ch->ring_recv->dev;
-	if (ch->ring_send)
-		out->ring_send = ch->ring_send->dev;
+	size_t n = (size_t)nchannels;
+	struct comm_dev_layout l = {.channels = ALIGN_UP(sizeof(struct dev_comm), 64u)};
+
+	l.conns = l.channels + n * sizeof(struct dev_channel);
+	l.bytes = l.conns + 2 * n * sizeof(struct dev_conn);
+	return l;
 }
 
-static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, uint64_t *address)
+/* Writes the channel to `staging` as it will be in device memory at `mem`. */
+static void channel_stage(const struct ncclComm *comm, int32_t c, char *staging, char *mem)
+{
+	const struct channel *ch = &comm->channels[c];
+	struct comm_dev_layout l = comm_dev_layout(comm->nchannels);
+	struct dev_channel *out = (struct dev_channel *)(staging + l.channels) + c;
+	struct dev_conn *conns = (struct dev_conn *)(staging + l.conns) + 2 * c;
+	struct dev_conn *dev_conns = (struct dev_conn *)(mem + l.conns) + 2 * c;
+	size_t ring = (size_t)(c % comm->rings) * (size_t)comm->nranks;
+
+	*out = (struct dev_channel){
+		.ring = {.prev = ch->ring_prev,
+			 .next = ch->ring_next,
+			 .index = ch->ring_index,
+			 .ranks = (const int32_t *)(mem + l.bytes) + ring},
+		.ring_recv = ch->ring_recv ? &dev_conns[0] : NULL,
+		.ring_send = ch->ring_send ? &dev_conns[1] : NULL,
+	};
+	if (ch->ring_recv)
+		conns[0] = ch->ring_recv->dev;
+	if (ch->ring_send)
+		conns[1] = ch->ring_send->dev;
+}
+
+static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const shared_u32 **address)
 {
 	void *p = NULL;
 	ncclResult_t rc = comm_cuda(cudaHostGetDevicePointer(&p, comm->abort, 0),
 				    "cudaHostGetDevicePointer of the abort word");
 	if (!rc)
-		*address = (uint64_t)(uintptr_t)p;
+		*address = p;
 	return rc;
 }
 
-static ncclResult_t comm_dev_stage(struct ncclComm *comm)
+static ncclResult_t comm_dev_stage(struct ncclComm *comm, char *mem)
 {
 	struct dev_comm *dev = comm->staging;
-	struct dev_channel *channels = (void *)((char *)comm->staging + COMM_DEV_CHANNELS_AT);
+	struct comm_dev_layout l = comm_dev_layout(comm->nchannels);
 
 	for (int32_t c = 0; c < comm->nchannels; c++)
-		channel_stage(comm, &comm->channels[c], &channels[c]);
+		channel_stage(comm, c, comm->staging, mem);
 	*dev = (struct dev_comm){
 		.magic = DEV_COMM_MAGIC,
 		.rank = comm->rank,
 		.nranks = comm->nranks,
 		.nchannels = comm->nchannels,
-		.channels = (uint64_t)(uintptr_t)comm->dev_channels,
+		.channels = (struct dev_channel *)(mem + l.channels),
 		.warp_width = comm->peers[comm->rank].warp_width,
+		.id = (uint32_t)comm->id_hash,
 	};
 	return comm_abort_word_on_device(comm, &dev->abort);
+}
+
+static ncclResult_t comm_dev_copy(struct ncclComm *comm, void *to, const void *from, size_t bytes)
+{
+	return comm_cuda(
+		cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, comm->internal_stream),
+		"cudaMemcpyAsync of the device communicator");
 }
 
 ncclResult_t comm_dev_make(struct ncclComm *comm)
 {
 	void *mem = NULL;
-	size_t bytes = COMM_DEV_CHANNELS_AT + (size_t)comm->nchannels * sizeof(struct dev_channel);
-	ncclResult_t rc =
-		comm_cuda(cudaMalloc(&mem, bytes), "cudaMalloc of the device communicator");
+	size_t staged = comm_dev_layout(comm->nchannels).bytes;
+	size_t ranks = (size_t)comm->rings * (size_t)comm->nranks * sizeof *comm->ring_ranks;
+	ncclResult_t rc = comm_cuda(cudaMalloc(&mem, staged + ranks),
+				    "cudaMalloc of the device communicator");
 
 	if (rc)
 		return rc;
 	comm->dev = mem;
-	comm->dev_channels = (void *)((char *)mem + COMM_DEV_CHANNELS_AT);
-	rc = comm_dev_stage(comm);
+	rc = comm_dev_stage(comm, mem);
 	if (!rc)
-		rc = comm_cuda(cudaMemcpyAsync(mem, comm->staging, bytes, cudaMemcpyHostToDevice,
-					       comm->internal_stream),
-			       "cudaMemcpyAsync of the device communicator");
+		rc = comm_dev_copy(comm, mem, comm->staging, staged);
+	if (!rc)
+		rc = comm_dev_copy(comm, (char *)mem + staged, comm->ring_ranks, ranks);
 	if (!rc)
 		rc = comm_cuda(cudaStreamSynchronize(comm->internal_stream),
 			       "cudaStreamSynchronize after copying the device communicator");
+	if (!rc) {
+		os_free(comm->ring_ranks);
+		comm->ring_ranks = NULL;
+	}
 	return rc;
 }

@@ -30,11 +30,25 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 			 "waiting for launched collectives");
 }
 
+/* One look, with the pause between looks that the double's cudaEventQuery makes by itself. */
+static cudaError_t comm_event_query(cudaEvent_t event)
+{
+	cudaError_t e = cudaEventQuery(event);
+
+#ifndef DOPPEL_FAKECUDA
+	if (e == cudaErrorNotReady)
+		os_poll_miss("cudaEventQuery");
+	else
+		os_poll_hit();
+#endif
+	return e;
+}
+
 /* The same while the others may still fail: then nothing more completes, and the wait is over. */
 static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 {
 	while (comm->launched && !comm_is_aborted(comm)) {
-		cudaError_t e = cudaEventQuery(comm->launch_done);
+		cudaError_t e = comm_event_query(comm->launch_done);
 		ncclResult_t rc;
 
 		if (e == cudaSuccess)
@@ -83,14 +97,15 @@ static void comm_users_wait(struct ncclComm *comm)
 	}
 }
 
+/* An init under way is a user too, and waits for ranks that may never come: it is aborted. */
 static void comm_quieten(struct ncclComm *comm)
 {
-	if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+	bool in_init = comm_in_progress(comm);
+
+	OS_PROBE("comm.ended_in_init", in_init);
+	if (in_init || shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
-	OS_PROBE("comm.ended_in_init", comm->state == COMM_INIT);
-	if (comm->state == COMM_INIT)
-		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	(void)comm_drain(comm);
 	if (comm_is_aborted(comm))
 		comm_leave_others(comm);
@@ -153,6 +168,7 @@ static void comm_release(struct ncclComm *comm)
 	     comm->rank, comm->nranks, comm->cuda_dev, "Destroy");
 	comm->magic = 0;
 	os_free(comm->channels);
+	os_free(comm->ring_ranks);
 	os_free(comm->ring_graph);
 	os_free(comm->local_to_rank);
 	os_free(comm->peers);
@@ -224,13 +240,11 @@ static void comm_release_chain(struct ncclComm *chain)
 
 void comm_close(struct ncclComm *comm)
 {
-	int before = -1;
-	(void)cudaGetDevice(&before);
-	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
+	int before = comm_device_save();
 	comm_quieten(comm);
+	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
 	struct ncclComm *chain = comm_park(comm);
 	if (chain)
 		comm_release_chain(chain);
-	if (before >= 0)
-		(void)comm_cuda(cudaSetDevice(before), "cudaSetDevice");
+	comm_device_restore(before);
 }

@@ -17,12 +17,25 @@ ncclResult_t comm_cuda(cudaError_t e, const char *what)
 	return ncclUnhandledCudaError;
 }
 
+int comm_device_save(void)
+{
+	int dev = -1;
+
+	return cudaGetDevice(&dev) == cudaSuccess ? dev : -1;
+}
+
+void comm_device_restore(int before)
+{
+	if (before >= 0)
+		(void)comm_cuda(cudaSetDevice(before), "cudaSetDevice back to the caller's device");
+}
+
 /* The abort word is in pinned host memory, so that kernels see it; the rest of the block stages
  * copies to the device. */
 static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 {
 	void *mem = NULL;
-	size_t bytes = COMM_PINNED_ABORT_BYTES + COMM_STAGING_BYTES;
+	size_t bytes = COMM_PINNED_ABORT_BYTES + comm_dev_layout(DEV_MAX_CHANNELS).bytes;
 	ncclResult_t rc =
 		comm_cuda(cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
 			  "cudaHostAlloc of the abort word");

@@ -85,7 +85,9 @@ struct ncclComm {
 	int32_t rank, nranks;
 	int32_t cuda_dev;
 	int32_t local_rank, local_ranks; /* on this host */
-	uint64_t id_hash;                /* same on all ranks of the communicator */
+	/* Same on all ranks of the communicator, different for any two. Until its bootstrap's ring
+	 * stands it is the unique id's. Changes under the registry's lock. */
+	uint64_t id_hash;
 	ncclConfig_t config;
 	char name[64];
 
@@ -96,14 +98,17 @@ struct ncclComm {
 	struct topo_graph *ring_graph;
 	struct channel *channels; /* [nchannels] */
 	int32_t nchannels;
+	/* [rings * nranks]: the distinct rings by position, until the device has them; channel c is
+	 * ring c % rings */
+	int32_t *ring_ranks;
+	int32_t rings;
 
 	struct proxy_state *proxy;
 	struct net_state *net; /* net_verbs' per-communicator state */
 	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
 	struct plan_state *plan;
 
-	struct dev_comm *dev;             /* device memory */
-	struct dev_channel *dev_channels; /* device memory */
+	struct dev_comm *dev; /* device memory */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
 	void *staging;         /* pinned, behind the abort word: for copies to the device at init */
@@ -154,6 +159,11 @@ bool comm_abort_set(struct ncclComm *comm);
 /* After comm_claim: ends the communicator. With the abort word set, or after an asynchronous
  * error, it waits for no other rank. Restores the caller's device. */
 void comm_close(struct ncclComm *comm);
+
+/* The calling task's current device, and back to it. Whatever works on several communicators does
+ * this once around all of them. A device that cannot be found out is -1, and left as it is. */
+int comm_device_save(void);
+void comm_device_restore(int before);
 
 /* The first asynchronous error so far, of this rank or of any other: looks whether the others are
  * still there, and has them know when this rank has failed. The caller has entered. Any task. */

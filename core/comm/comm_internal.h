@@ -7,11 +7,12 @@
 
 #include "core/comm/comm.h"
 
-/* The device's view of a communicator is one allocation: dev_comm, then the channels. */
-#define COMM_DEV_CHANNELS_AT 256
-#define COMM_DEV_BYTES       (COMM_DEV_CHANNELS_AT + DEV_MAX_CHANNELS * sizeof(struct dev_channel))
-#define COMM_STAGING_BYTES   COMM_DEV_BYTES
-DOPPEL_STATIC_CHECK(sizeof(struct dev_comm) <= COMM_DEV_CHANNELS_AT, "dev_comm fits");
+/* The device's view of a communicator is one allocation: dev_comm, channels, connections, and then
+ * the ranks of the rings. What comes before the ranks is staged in pinned memory of that layout. */
+struct comm_dev_layout {
+	size_t channels, conns, bytes; /* offsets; the whole without the ranks */
+};
+struct comm_dev_layout comm_dev_layout(int32_t nchannels);
 
 /* One line for a CUDA error, and our result for it. `what` says what was attempted. */
 ncclResult_t comm_cuda(cudaError_t e, const char *what);

@@ -151,6 +151,7 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 	ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
 	ncclResult_t rc = config ? config_copy(config, &c) : ncclSuccess;
 
+	param_report_malformed();
 	if (rc)
 		return rc;
 	c.size = sizeof c;

@@ -39,6 +39,16 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 	return rc;
 }
 
+/* From here on its hash differs from that of other communicators with the same unique id. */
+static void comm_identify(struct ncclComm *comm)
+{
+	uint64_t hash = bootstrap_comm_hash(comm->bootstrap, &comm->id);
+	struct registry_node *first = registry_lock();
+
+	comm->id_hash = hash;
+	registry_unlock(first);
+}
+
 static ncclResult_t comm_init_steps(struct ncclComm *comm)
 {
 	ncclResult_t rc = comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
@@ -47,6 +57,8 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 	else
 		rc = bootstrap_init(&comm->id, comm->rank, comm->nranks, comm->abort,
 				    &comm->bootstrap);
+	if (!rc)
+		comm_identify(comm);
 	if (!rc)
 		rc = comm_peers_gather(comm);
 	if (!rc)
@@ -86,7 +98,10 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	ncclResult_t rc;
 	ASSERT(comm->magic == COMM_MAGIC && comm->state == COMM_INIT);
 	log_set_device(comm->cuda_dev);
-	os_trace_begin("init", (uint64_t)comm->rank, (uint64_t)comm->nranks);
+	int32_t rank = os_work_for(comm->rank);
+	os_trace_begin(&(struct os_trace_slice){.name = "init",
+						.arg = {{"rank", (uint64_t)comm->rank, NULL},
+							{"ranks", (uint64_t)comm->nranks, NULL}}});
 	/* at WARN the log has errors only */
 	if (comm->rank == 0 &&
 	    (log_wanted(LOG_LEVEL_INFO, LOG_INIT) || !log_wanted(LOG_LEVEL_WARN, LOG_ALL)))
@@ -103,6 +118,8 @@ ncclResult_t comm_init(struct ncclComm *comm)
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 		comm_leave_others(comm);
 	}
-	os_trace_end("init");
+	os_trace_end(
+		&(struct os_trace_slice){.name = "init", .arg = {{"result", (uint64_t)rc, NULL}}});
+	(void)os_work_for(rank);
 	return rc;
 }

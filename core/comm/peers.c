@@ -23,6 +23,14 @@ static uint64_t peer_host_hash(void)
 	return hash64_combine(hash64_str(name), hash64_str(boot));
 }
 
+/* A pid is unique within its namespace: two containers of a host may have the same. */
+static uint64_t peer_pid_hash(uint64_t host_hash)
+{
+	const struct os_proc *proc = os_proc();
+
+	return hash64_combine(hash64_combine(host_hash, (uint64_t)proc->pid), proc->pid_space);
+}
+
 static ncclResult_t peer_device_describe(struct peer_info *me)
 {
 	int dev = me->cuda_dev, major, minor, width;
@@ -59,7 +67,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->magic = PEER_INFO_MAGIC;
 	me->rank = comm->rank;
 	me->host_hash = peer_host_hash();
-	me->pid_hash = hash64_combine(me->host_hash, (uint64_t)os_proc()->pid);
+	me->pid_hash = peer_pid_hash(me->host_hash);
 	me->cuda_dev = comm->cuda_dev;
 	me->version = NCCL_VERSION_CODE;
 	me->min_channels = comm->config.minCTAs;

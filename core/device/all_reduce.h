@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ring all-reduce, protocol SIMPLE: what one block does for one channel's share of a work. Called
+ * Ring all-reduce: what one block does for one channel's share of a work. Called
  * by the kernel (kernels.c); follows reference/collectives.md, "Collective step programs".
  *
  * The share is cut in loops of one chunk a rank. Within a loop chunk c travels the ring twice:
@@ -49,7 +49,7 @@ DEV_FN bool all_reduce_ring_loop(struct prim *p, const struct all_reduce_loop *l
 			return false;
 	}
 	at = all_reduce_chunk_at(l, i, &count);
-	if (!prim_recv_reduce_copy_send(p, at, count))
+	if (!prim_recv_reduce_copy_send(p, at, at, count))
 		return false;
 	for (int j = 1; j < n - 1; j++) {
 		at = all_reduce_chunk_at(l, i - j, &count);
@@ -60,8 +60,9 @@ DEV_FN bool all_reduce_ring_loop(struct prim *p, const struct all_reduce_loop *l
 	return prim_recv(p, at, count);
 }
 
-DEV_FN bool all_reduce_ring(struct prim *p, const struct steps_part *part, int nranks)
+DEV_FN bool all_reduce_ring(struct prim *p, const struct steps_part *part)
 {
+	int nranks = p->block->comm.nranks;
 	uint64_t loop = (uint64_t)nranks * part->chunk;
 	struct all_reduce_loop l;
 

@@ -5,10 +5,15 @@
  * Launched by core/plan with one struct dev_args by value. Compiled once per warp width for
  * fakecuda, and through kernels.cu by nvcc.
  *
- * An aborted launch (the communicator's abort word) leaves quietly, its output undefined, and so do
- * those behind it. A communicator or a work of another layout, or one that does not fit its connections, traps.
+ * An aborted launch (the communicator's abort word) ends without an error, its output undefined, and
+ * so do the launches after it. A communicator or a work of another layout, or one that does not fit
+ * its connections, traps.
  */
+#include "core/device/all_gather.h"
 #include "core/device/all_reduce.h"
+#include "core/device/broadcast.h"
+#include "core/device/reduce.h"
+#include "core/device/reduce_scatter.h"
 
 DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 {
@@ -25,40 +30,37 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, in
 	b->aborted = 0;
 	if (b->comm.magic != DEV_COMM_MAGIC || channel < 0 || channel >= b->comm.nchannels)
 		return;
-	dev_copy_in(d, &b->channel,
-		    (const struct dev_channel *)(uintptr_t)b->comm.channels + channel,
-		    sizeof b->channel);
+	dev_copy_in(d, &b->channel, b->comm.channels + channel, sizeof b->channel);
+	dev_copy_in(d, &b->ring_recv, b->channel.ring_recv, sizeof b->ring_recv);
+	dev_copy_in(d, &b->ring_send, b->channel.ring_send, sizeof b->ring_send);
 }
 
 /* The steps go back to global memory, where the next launch finds them. */
-DEV_FN void dev_block_save(struct dev *d, const struct dev_block *b, int channel)
+DEV_FN void dev_block_save(struct dev *d, const struct dev_block *b)
 {
-	struct dev_channel *home = (struct dev_channel *)(uintptr_t)b->comm.channels + channel;
-
-	dev_copy_out(d, &home->ring_recv.step, &b->channel.ring_recv.step, sizeof(uint64_t));
-	dev_copy_out(d, &home->ring_send.step, &b->channel.ring_send.step, sizeof(uint64_t));
+	dev_copy_out(d, &b->channel.ring_recv->step, &b->ring_recv.step, sizeof(uint64_t));
+	dev_copy_out(d, &b->channel.ring_send->step, &b->ring_send.step, sizeof(uint64_t));
 }
 
-/* An aborted launch leaves the steps where they were, and filled slots that an HCA still reads: a
- * launch behind it would fill them again. It finds this, and moves nothing. */
+/* An aborted launch leaves the steps where they were, and filled slots that an HCA still reads: the
+ * next launch would fill them again. It finds this mark, and moves nothing. */
 DEV_FN void dev_block_abandon(struct dev *d, struct dev_block *b, int channel)
 {
-	struct dev_channel *home = (struct dev_channel *)(uintptr_t)b->comm.channels + channel;
-
 	b->channel.aborted = 1;
-	dev_copy_out(d, &home->aborted, &b->channel.aborted, sizeof home->aborted);
+	dev_copy_out(d, &b->comm.channels[channel].aborted, &b->channel.aborted,
+		     sizeof b->channel.aborted);
 }
 
 DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 			   const struct steps_part *part, uint32_t block_warps)
 {
 	uint64_t chunk_bytes = (uint64_t)part->chunk * steps_type_bytes(w->type);
-	uint64_t room = (uint64_t)DEV_CHUNK_STEPS *
-			MIN_OF(b->channel.ring_send.step_bytes, b->channel.ring_recv.step_bytes);
+	uint64_t room = (uint64_t)steps_program(w->program).chunk_steps *
+			MIN_OF(b->ring_send.step_bytes, b->ring_recv.step_bytes);
 
-	if (w->func != DEV_ALL_REDUCE || w->algo != DEV_RING || w->proto != DEV_SIMPLE)
+	if (w->program >= DEV_PROGRAM_COUNT || w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
 		return false;
-	if (w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT || b->comm.nranks < 2)
+	if (b->comm.nranks < 2 || w->root < -1 || w->root >= b->comm.nranks)
 		return false;
 	if (w->nwarps == 0 || w->nwarps > block_warps)
 		return false;
@@ -68,20 +70,51 @@ DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 			  const struct dev_work *w)
 {
+	struct dev_program_row row = steps_program(w->program);
+
 	p->d = d;
 	p->block = b;
 	p->thread = dev_thread(d);
 	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
-	p->recv_step = ALIGN_UP(b->channel.ring_recv.step, DEV_CHUNK_STEPS);
-	p->send_step = ALIGN_UP(b->channel.ring_send.step, DEV_CHUNK_STEPS);
+	p->chunk_steps = row.chunk_steps;
+	p->slice_steps = row.slice_steps;
+	p->root = w->root;
+	p->recv = &b->ring_recv;
+	p->send = &b->ring_send;
+	p->recv_step = ALIGN_UP(b->ring_recv.step, row.chunk_steps);
+	p->send_step = ALIGN_UP(b->ring_send.step, row.chunk_steps);
 	p->tail_seen = p->head_seen = 0;
 	p->input = (const uint8_t *)(uintptr_t)w->send;
 	p->output = (uint8_t *)(uintptr_t)w->recv;
 	p->type = (enum dev_type)w->type;
 	p->op = (enum dev_op)w->op;
 	p->type_bytes = steps_type_bytes(w->type);
-	p->pad0 = 0;
+	p->shown = 0;
 	p->scale = w->scale;
+	p->count = w->count;
+}
+
+/* The program's own step counts are written once more, as constants that an inlined program folds. */
+DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program)
+{
+	switch (program) {
+#define DEV_RUN_PROGRAM(id, function, func, algo, proto, pattern, chunk, slice)                    \
+	case DEV_##id:                                                                             \
+		p->chunk_steps = chunk;                                                            \
+		p->slice_steps = slice;                                                            \
+		function(p, part);                                                                 \
+		break;
+		DEV_PROGRAMS(DEV_RUN_PROGRAM)
+#undef DEV_RUN_PROGRAM
+	}
+}
+
+/* A work that did not use a connection leaves its step alone: the other end, and a proxy, do not
+ * round it up either. */
+DEV_FN void dev_step_keep(struct dev_conn *c, uint64_t step, uint32_t chunk_steps)
+{
+	if (step != ALIGN_UP(c->step, chunk_steps))
+		c->step = step;
 }
 
 /* By all threads of the block; those beyond the work's warps have nothing to do. */
@@ -92,16 +125,17 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 
 	if (!dev_work_valid(b, w, &part, dev_warps(d)))
 		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
-	dev_work_begins(d, "all_reduce", w->op_count);
+	dev_work_begins(d, w);
 	dev_prim_init(&p, d, b, w);
 	if (p.thread < p.threads)
-		all_reduce_ring(&p, &part, b->comm.nranks);
+		dev_run_program(&p, &part, w->program);
 	dev_barrier(d);
 	if (p.thread == 0) {
-		b->channel.ring_recv.step = p.recv_step;
-		b->channel.ring_send.step = p.send_step;
+		dev_step_keep(&b->ring_recv, p.recv_step, p.chunk_steps);
+		dev_step_keep(&b->ring_send, p.send_step, p.chunk_steps);
 	}
 	dev_barrier(d);
+	dev_work_ends(d, w);
 	return !b->aborted;
 }
 
@@ -117,7 +151,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 		dev_trap(d, "dev_collective: host and kernel were not built from one work.h");
 	if (channel < 0 || channel >= b->comm.nchannels || args->work_count > DEV_WORKS_PER_LAUNCH)
 		dev_trap(d, "dev_collective: the launch names channels or works that do not exist");
-	dev_set_abort(d, (const shared_u32 *)(uintptr_t)b->comm.abort);
+	dev_set_abort(d, b->comm.abort);
 	/* not b->aborted: faster threads may be waiting already, and change it */
 	if (b->channel.aborted)
 		return;
@@ -133,7 +167,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 		}
 	}
 	if (dev_thread(d) == 0)
-		dev_block_save(d, b, channel);
+		dev_block_save(d, b);
 }
 
 DEV_KERNEL(dev_collective, dev_args, sizeof(struct dev_block))

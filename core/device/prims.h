@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primitives that collective programs are made of, protocol SIMPLE: move one chunk between the
- * user's buffers and the connections to the ring's neighbours. All threads of the group that works
- * on a collective call the same primitive with the same arguments.
+ * The primitives that collective programs are made of, protocol SIMPLE: each moves one chunk between
+ * the user's buffers and the connections to the neighbours in the ring. All threads of the group
+ * that works on a collective call the same primitive with the same arguments.
  *
  *   prim_send                   input -> next
+ *   prim_copy_send              input -> output and next
  *   prim_recv                   previous -> output
  *   prim_recv_copy_send         previous -> output and next
  *   prim_recv_reduce_send       previous op input -> next
+ *   prim_recv_reduce_copy       previous op input -> output
  *   prim_recv_reduce_copy_send  previous op input -> output and next
  *
- * A chunk is DEV_CHUNK_STEPS steps in slices of DEV_SLICE_STEPS. For each slice:
+ * Offsets are elements of the user's input and output buffers. A chunk is the program's chunk
+ * steps, in slices of its slice steps (programs.h). For each slice:
  *
  *   wait      one thread waits for data (tail >= step + slice), one for credit
  *             (head + DEV_STEPS >= step + slice);
- *   barrier   tells the others; a launch that was aborted ends here, for all of them;
+ *   barrier   the other threads learn of it; a launch that was aborted ends here, for all of them;
  *   move      dev_reduce_copy by all threads;
- *   barrier   all of it was read and written;
+ *   barrier   everything is read and written;
  *   post      the last warp: fence (release, system), then head to the previous rank and tail to
  *             the next; before the tail, toward a proxy, the slot's size and offset.
  *
  * Slices that are empty still wait and post: both ends count the same steps (steps.h). With one
  * warp its first lane does all three jobs; with width 1 a group may be a single thread.
  *
- * Errors: false when the launch was aborted; the caller returns at once, and nothing more moves.
+ * Errors: false when the launch was aborted; the caller returns immediately, and nothing more moves.
  */
 #ifndef CORE_DEVICE_PRIMS_H
 #define CORE_DEVICE_PRIMS_H
@@ -34,7 +37,8 @@
 /* The block's shared memory. */
 struct dev_block {
 	struct dev_comm comm;
-	struct dev_channel channel; /* steps in here are current between works */
+	struct dev_channel channel;
+	struct dev_conn ring_recv, ring_send; /* copies; their steps are current between works */
 	uint32_t aborted;
 	uint32_t pad0;
 };
@@ -44,6 +48,9 @@ struct prim {
 	struct dev *d;
 	struct dev_block *block;
 	uint32_t thread, threads; /* in the group */
+	uint32_t chunk_steps, slice_steps;
+	int32_t root;
+	const struct dev_conn *recv, *send;
 	uint64_t recv_step, send_step;
 	uint64_t tail_seen, head_seen; /* of what must hold of a FIFO */
 	const uint8_t *input;
@@ -51,16 +58,25 @@ struct prim {
 	enum dev_type type;
 	enum dev_op op;
 	uint32_t type_bytes;
-	uint32_t pad0;
+	uint32_t shown; /* what the trace has of this work: 1 << sent */
 	uint64_t scale;
+	uint64_t count; /* elements of a rank's block: dev_work's count */
 };
 
 /* What one primitive does with a chunk. */
+enum prim_flag {
+	PRIM_RECV = 1,
+	PRIM_SEND = 2,
+	PRIM_INPUT = 4,  /* the user's input takes part */
+	PRIM_OUTPUT = 8, /* the user's output is written */
+	PRIM_LAST = 16,  /* the reduction ends here: divide, if the operation needs it */
+};
+
+/* One chunk: `count` elements, `in` and `out` elements from the start of the user's buffers. */
 struct prim_move {
-	bool recv, send;
-	bool reduce; /* the user's input takes part */
-	bool store;  /* the user's output is written */
-	bool last;   /* the reduction ends here: divide, if the operation says so */
+	uint32_t flags;
+	uint32_t pad0;
+	uint64_t in, out, count;
 };
 
 /* ---- what must hold of a FIFO -----------------------------------------------------------------
@@ -78,16 +94,16 @@ DEV_FN void prim_check(struct prim *p, const struct dev_conn *c, bool holds, con
 		       uint64_t step, uint64_t value)
 {
 	/* a launch that was aborted has left its steps where they were, and those behind it are too */
-	if (!holds && !dev_peek_u32(p->d, (const void *)(uintptr_t)p->block->comm.abort))
+	if (!holds && !dev_peek_u32(p->d, p->block->comm.abort))
 		dev_fifo_broken(p->d, p->block->comm.rank, c->channel, c->peer, what, step, value);
 }
 
 DEV_FN void prim_check_recv(struct prim *p)
 {
-	const struct dev_conn *c = &p->block->channel.ring_recv;
-	uint64_t tail = dev_peek_u64(p->d, (const void *)(uintptr_t)c->tail);
+	const struct dev_conn *c = p->recv;
+	uint64_t tail = dev_peek_u64(p->d, c->tail);
 
-	prim_check(p, c, tail >= p->recv_step + DEV_SLICE_STEPS && tail >= p->tail_seen,
+	prim_check(p, c, tail >= p->recv_step + p->slice_steps && tail >= p->tail_seen,
 		   "recv: the tail went back", p->recv_step, tail);
 	prim_check(p, c, tail <= p->recv_step + DEV_STEPS,
 		   "recv: the tail is beyond the credit that was given", p->recv_step, tail);
@@ -96,10 +112,10 @@ DEV_FN void prim_check_recv(struct prim *p)
 
 DEV_FN void prim_check_send(struct prim *p)
 {
-	const struct dev_conn *c = &p->block->channel.ring_send;
-	uint64_t head = dev_peek_u64(p->d, (const void *)(uintptr_t)c->head);
+	const struct dev_conn *c = p->send;
+	uint64_t head = dev_peek_u64(p->d, c->head);
 
-	prim_check(p, c, head + DEV_STEPS >= p->send_step + DEV_SLICE_STEPS && head >= p->head_seen,
+	prim_check(p, c, head + DEV_STEPS >= p->send_step + p->slice_steps && head >= p->head_seen,
 		   "send: the head went back", p->send_step, head);
 	prim_check(p, c, head <= p->send_step, "send: the head is beyond what was sent",
 		   p->send_step, head);
@@ -108,7 +124,7 @@ DEV_FN void prim_check_send(struct prim *p)
 
 DEV_FN void prim_check_slot(struct prim *p, const struct dev_conn *c, const struct dev_fifo_slot *f)
 {
-	uint32_t size = dev_peek_u32(p->d, (const void *)&f->size);
+	uint32_t size = dev_peek_u32(p->d, &f->size);
 
 	prim_check(p, c, size == DEV_FIFO_SIZE_NONE, "send: the proxy has not taken back the slot",
 		   p->send_step, size);
@@ -117,6 +133,22 @@ DEV_FN void prim_check_slot(struct prim *p, const struct dev_conn *c, const stru
 #define prim_check_recv(p)       ((void)0)
 #define prim_check_send(p)       ((void)0)
 #define prim_check_slot(p, c, f) ((void)0)
+#endif
+
+/* ---- in the trace ------------------------------------------------------------------------------
+ *
+ * On the doubles: the first slot that a work fills, and the first that it finds filled. */
+#ifdef DEV_TRACE
+DEV_FN void prim_show(struct prim *p, bool sent)
+{
+	if (p->shown & 1u << sent)
+		return;
+	p->shown |= 1u << sent;
+	dev_slot_shown(p->d, &p->block->comm, sent ? p->send : p->recv,
+		       sent ? p->send_step : p->recv_step, sent);
+}
+#else
+#define prim_show(p, sent) ((void)0)
 #endif
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -131,11 +163,11 @@ DEV_FN void prim_barrier(struct prim *p)
 
 DEV_FN bool prim_wait_recv(struct prim *p)
 {
-	const struct dev_conn *c = &p->block->channel.ring_recv;
+	const struct dev_conn *c = p->recv;
 	struct wait w;
 
-	w.on = (const void *)c->tail;
-	w.want = p->recv_step + DEV_SLICE_STEPS;
+	w.on = c->tail;
+	w.want = p->recv_step + p->slice_steps;
 	w.mask = WAIT_MASK_ALL;
 	w.kind = WAIT_GE;
 	w.bytes = 8;
@@ -148,18 +180,19 @@ DEV_FN bool prim_wait_recv(struct prim *p)
 	if (!dev_wait(p->d, &w, NULL))
 		return false;
 	prim_check_recv(p);
+	prim_show(p, false);
 	return true;
 }
 
 DEV_FN bool prim_wait_send(struct prim *p)
 {
-	const struct dev_conn *c = &p->block->channel.ring_send;
-	uint64_t end = p->send_step + DEV_SLICE_STEPS;
+	const struct dev_conn *c = p->send;
+	uint64_t end = p->send_step + p->slice_steps;
 	struct wait w;
 
 	if (end <= DEV_STEPS)
 		return true; /* the ring's first round: every slot is free */
-	w.on = (const void *)c->head;
+	w.on = c->head;
 	w.want = end - DEV_STEPS;
 	w.mask = WAIT_MASK_ALL;
 	w.kind = WAIT_GE;
@@ -177,13 +210,13 @@ DEV_FN bool prim_wait_send(struct prim *p)
 }
 
 /* True when the slice's slots are ready on both sides. False on all threads alike. */
-DEV_FN bool prim_wait_slots(struct prim *p, bool recv, bool send)
+DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 {
 	uint32_t send_waiter = p->threads > DEV_WARP_WIDTH ? DEV_WARP_WIDTH : 0;
 
-	if (recv && p->thread == 0 && !prim_wait_recv(p))
+	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv(p))
 		p->block->aborted = 1;
-	if (send && p->thread == send_waiter && !prim_wait_send(p))
+	if ((flags & PRIM_SEND) && p->thread == send_waiter && !prim_wait_send(p))
 		p->block->aborted = 1;
 	prim_barrier(p);
 	return !p->block->aborted;
@@ -193,34 +226,34 @@ DEV_FN bool prim_wait_slots(struct prim *p, bool recv, bool send)
  * DEV_STEPS is one, so a slice never wraps. */
 DEV_FN uint8_t *prim_slot(const struct dev_conn *c, uint64_t step)
 {
-	return (uint8_t *)(uintptr_t)c->buffer + (step % DEV_STEPS) * c->step_bytes;
+	return c->buffer + (step % DEV_STEPS) * c->step_bytes;
 }
 
-/* Element `offset` of the user's buffers is where the slice's `count` elements lie. */
-DEV_FN void prim_move_slice(struct prim *p, struct prim_move m, uint64_t offset, uint64_t count)
+DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 {
 	const void *srcs[2] = {NULL, NULL};
 	void *dsts[2] = {NULL, NULL};
 	int nsrc = 0, ndst = 0;
 
-	if (m.reduce)
-		srcs[nsrc++] = p->input + offset * p->type_bytes;
-	if (m.recv)
-		srcs[nsrc++] = prim_slot(&p->block->channel.ring_recv, p->recv_step);
-	if (m.store)
-		dsts[ndst++] = p->output + offset * p->type_bytes;
-	if (m.send)
-		dsts[ndst++] = prim_slot(&p->block->channel.ring_send, p->send_step);
+	if (m->flags & PRIM_INPUT)
+		srcs[nsrc++] = p->input + m->in * p->type_bytes;
+	if (m->flags & PRIM_RECV)
+		srcs[nsrc++] = prim_slot(p->recv, p->recv_step);
+	if (m->flags & PRIM_OUTPUT)
+		dsts[ndst++] = p->output + m->out * p->type_bytes;
+	if (m->flags & PRIM_SEND)
+		dsts[ndst++] = prim_slot(p->send, p->send_step);
 	/* Without this rank's input it is a copy of what others reduced. */
-	dev_reduce_copy(p->d, p->thread, p->threads, srcs, nsrc, dsts, ndst, count, p->type,
-			m.reduce ? p->op : DEV_SUM, p->scale, m.last);
+	dev_reduce_copy(p->d, p->thread, p->threads, srcs, nsrc, dsts, ndst, m->count, p->type,
+			(m->flags & PRIM_INPUT) ? p->op : DEV_SUM, p->scale,
+			(m->flags & PRIM_LAST) != 0);
 }
 
 /* Toward a proxy: what the slice's slots hold. */
 DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t bytes)
 {
 	uint32_t slot = (uint32_t)(p->send_step % DEV_STEPS);
-	struct dev_fifo_slot *f = (struct dev_fifo_slot *)(uintptr_t)c->fifo + slot;
+	struct dev_fifo_slot *f = c->fifo + slot;
 
 	prim_check_slot(p, c, f);
 	dev_store_u32(p->d, &f->offset, slot * c->step_bytes, SHARED_RELAXED, SHARED_SYSTEM);
@@ -228,76 +261,91 @@ DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t by
 }
 
 /* One thread, after the barrier that ends the move. */
-DEV_FN void prim_post(struct prim *p, bool recv, bool send, uint32_t bytes)
+DEV_FN void prim_post(struct prim *p, uint32_t flags, uint32_t bytes)
 {
-	const struct dev_conn *from = &p->block->channel.ring_recv;
-	const struct dev_conn *to = &p->block->channel.ring_send;
-
-	if (send && to->fifo)
-		prim_fill_fifo(p, to, bytes);
+	if (flags & PRIM_SEND)
+		prim_show(p, true);
+	if ((flags & PRIM_SEND) && p->send->fifo)
+		prim_fill_fifo(p, p->send, bytes);
 	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
-	if (recv)
-		dev_store_u64(p->d, (shared_u64 *)(uintptr_t)from->head,
-			      p->recv_step + DEV_SLICE_STEPS, SHARED_RELAXED, SHARED_SYSTEM);
-	if (send)
-		dev_store_u64(p->d, (shared_u64 *)(uintptr_t)to->tail,
-			      p->send_step + DEV_SLICE_STEPS, SHARED_RELAXED, SHARED_SYSTEM);
+	if (flags & PRIM_RECV)
+		dev_store_u64(p->d, p->recv->head, p->recv_step + p->slice_steps, SHARED_RELAXED,
+			      SHARED_SYSTEM);
+	if (flags & PRIM_SEND)
+		dev_store_u64(p->d, p->send->tail, p->send_step + p->slice_steps, SHARED_RELAXED,
+			      SHARED_SYSTEM);
 }
 
-/* One chunk of `count` elements at `offset`. */
-DEV_FN bool prim_chunk(struct prim *p, struct prim_move m, uint64_t offset, uint64_t count)
+DEV_FN bool prim_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out, uint64_t count)
 {
-	const struct dev_conn *c =
-		m.send ? &p->block->channel.ring_send : &p->block->channel.ring_recv;
-	uint64_t slice = steps_slice(count, c->step_bytes / p->type_bytes);
+	const struct dev_conn *c = (flags & PRIM_SEND) ? p->send : p->recv;
+	uint64_t slice =
+		steps_slice(count, c->step_bytes / p->type_bytes, p->chunk_steps, p->slice_steps);
 	uint32_t poster = (p->threads - 1) / DEV_WARP_WIDTH * DEV_WARP_WIDTH;
+	struct prim_move m = {flags, 0, in, out, 0};
 
-	for (int s = 0; s < DEV_CHUNK_STEPS / DEV_SLICE_STEPS; s++) {
-		uint64_t n = MIN_OF(slice, count);
-
-		if (!prim_wait_slots(p, m.recv, m.send))
+	for (uint32_t s = 0; s < p->chunk_steps; s += p->slice_steps) {
+		m.count = MIN_OF(slice, count);
+		if (!prim_wait_slots(p, flags))
 			return false;
-		if (n)
-			prim_move_slice(p, m, offset, n);
+		if (m.count)
+			prim_move_slice(p, &m);
 		prim_barrier(p);
 		if (p->thread == poster)
-			prim_post(p, m.recv, m.send, (uint32_t)(n * p->type_bytes));
-		p->recv_step += m.recv ? DEV_SLICE_STEPS : 0;
-		p->send_step += m.send ? DEV_SLICE_STEPS : 0;
-		offset += n;
-		count -= n;
+			prim_post(p, flags, (uint32_t)(m.count * p->type_bytes));
+		p->recv_step += (flags & PRIM_RECV) ? p->slice_steps : 0;
+		p->send_step += (flags & PRIM_SEND) ? p->slice_steps : 0;
+		m.in += m.count;
+		m.out += m.count;
+		count -= m.count;
 	}
 	return true;
 }
 
-DEV_FN bool prim_send(struct prim *p, uint64_t offset, uint64_t count)
+/* Element `at` of the block that belongs to the rank at `position` of the ring, modulo its length:
+ * its offset in a buffer of one block per rank. */
+DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
 {
-	struct prim_move m = {false, true, true, false, false};
-	return prim_chunk(p, m, offset, count);
+	int32_t rank =
+		dev_get_i32(p->d, p->block->channel.ring.ranks + position % p->block->comm.nranks);
+
+	return (uint64_t)rank * p->count + at;
 }
 
-DEV_FN bool prim_recv(struct prim *p, uint64_t offset, uint64_t count)
+DEV_FN bool prim_send(struct prim *p, uint64_t in, uint64_t count)
 {
-	struct prim_move m = {true, false, false, true, false};
-	return prim_chunk(p, m, offset, count);
+	return prim_chunk(p, PRIM_SEND | PRIM_INPUT, in, 0, count);
 }
 
-DEV_FN bool prim_recv_copy_send(struct prim *p, uint64_t offset, uint64_t count)
+DEV_FN bool prim_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
 {
-	struct prim_move m = {true, true, false, true, false};
-	return prim_chunk(p, m, offset, count);
+	return prim_chunk(p, PRIM_SEND | PRIM_INPUT | PRIM_OUTPUT, in, out, count);
 }
 
-DEV_FN bool prim_recv_reduce_send(struct prim *p, uint64_t offset, uint64_t count)
+DEV_FN bool prim_recv(struct prim *p, uint64_t out, uint64_t count)
 {
-	struct prim_move m = {true, true, true, false, false};
-	return prim_chunk(p, m, offset, count);
+	return prim_chunk(p, PRIM_RECV | PRIM_OUTPUT, 0, out, count);
 }
 
-DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t offset, uint64_t count)
+DEV_FN bool prim_recv_copy_send(struct prim *p, uint64_t out, uint64_t count)
 {
-	struct prim_move m = {true, true, true, true, true};
-	return prim_chunk(p, m, offset, count);
+	return prim_chunk(p, PRIM_RECV | PRIM_SEND | PRIM_OUTPUT, 0, out, count);
+}
+
+DEV_FN bool prim_recv_reduce_send(struct prim *p, uint64_t in, uint64_t count)
+{
+	return prim_chunk(p, PRIM_RECV | PRIM_SEND | PRIM_INPUT, in, 0, count);
+}
+
+DEV_FN bool prim_recv_reduce_copy(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
+{
+	return prim_chunk(p, PRIM_RECV | PRIM_INPUT | PRIM_OUTPUT | PRIM_LAST, in, out, count);
+}
+
+DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
+{
+	return prim_chunk(p, PRIM_RECV | PRIM_SEND | PRIM_INPUT | PRIM_OUTPUT | PRIM_LAST, in, out,
+			  count);
 }
 
 #endif

@@ -42,6 +42,8 @@
  *   dev_copy_in(d, dst, src, bytes)
  *       Copies global memory to the thread's own or shared memory, by this thread alone.
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
+ *   dev_get_i32(d, p)
+ *       Reads one word of global memory that nothing writes while kernels use it.
  *   dev_store_line16(d, p, line)
  *       Stores 16 aligned bytes, relaxed. Each 8-byte half is seen whole, the two in any order: the
  *       flags inside tell when both are there (LL). One instruction on CUDA, two stores on the

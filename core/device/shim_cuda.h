@@ -308,9 +308,14 @@ DEV_FN void dev_fifo_broken(struct dev *d, int rank, int channel, int peer, cons
 }
 #endif
 
-DEV_FN void dev_work_begins(struct dev *d, const char *name, uint64_t number)
+/* Only the doubles show what a warp works on. */
+DEV_FN void dev_work_begins(struct dev *d, const struct dev_work *w)
 {
-	(void)d, (void)name, (void)number; /* nobody asks a real warp */
+	(void)d, (void)w;
+}
+DEV_FN void dev_work_ends(struct dev *d, const struct dev_work *w)
+{
+	(void)d, (void)w;
 }
 
 /* ---- ranges --------------------------------------------------------------------------------- */
@@ -319,6 +324,11 @@ DEV_FN void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)
 {
 	for (size_t i = 0; i < bytes / 8; i++)
 		((uint64_t *)dst)[i] = ((const uint64_t *)src)[i];
+}
+
+DEV_FN int32_t dev_get_i32(struct dev *d, const int32_t *p)
+{
+	return *p;
 }
 
 DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes)

@@ -55,7 +55,11 @@ void fakedev_fence(struct dev *d, int order, int scope);
 uint64_t fakedev_peek(struct dev *d, const void *p, int bytes);
 __attribute__((noreturn)) void fakedev_fifo_broken(struct dev *d, int rank, int channel, int peer,
 						   const char *what, uint64_t step, uint64_t value);
-void fakedev_work(struct dev *d, const char *name, uint64_t number);
+void fakedev_work_begins(struct dev *d, const struct dev_work *w);
+void fakedev_work_ends(struct dev *d, const struct dev_work *w);
+/* For the trace: the slot at `step` of a connection is filled (sent), or was found filled. */
+void fakedev_slot_shown(struct dev *d, const struct dev_comm *comm, const struct dev_conn *c,
+			uint64_t step, bool sent);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
 /* Check access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
@@ -196,9 +200,19 @@ static inline uint32_t dev_peek_u32(struct dev *d, const void *p)
 {
 	return (uint32_t)fakedev_peek(d, p, 4);
 }
-static inline void dev_work_begins(struct dev *d, const char *name, uint64_t number)
+static inline void dev_work_begins(struct dev *d, const struct dev_work *w)
 {
-	fakedev_work(d, name, number);
+	fakedev_work_begins(d, w);
+}
+static inline void dev_work_ends(struct dev *d, const struct dev_work *w)
+{
+	fakedev_work_ends(d, w);
+}
+#define DEV_TRACE 1
+static inline void dev_slot_shown(struct dev *d, const struct dev_comm *comm,
+				  const struct dev_conn *c, uint64_t step, bool sent)
+{
+	fakedev_slot_shown(d, comm, c, step, sent);
 }
 static inline void dev_fifo_broken(struct dev *d, int rank, int channel, int peer, const char *what,
 				   uint64_t step, uint64_t value)
@@ -209,6 +223,10 @@ static inline void dev_fifo_broken(struct dev *d, int rank, int channel, int pee
 static inline void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)
 {
 	memcpy(dst, fakedev_read(d, src, bytes), bytes);
+}
+static inline int32_t dev_get_i32(struct dev *d, const int32_t *p)
+{
+	return *(const int32_t *)fakedev_read(d, p, sizeof *p);
 }
 static inline void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes)
 {

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a channel's share of a collective becomes steps: the one derivation that the kernel
- * (core/device), the proxy's operations and the host's plan (core/plan, plan_steps) all use. Pure
+ * (core/device), the proxy's operations and the host's plan (core/plan) all use. Pure
  * functions, C17 and C++17, host and device. Follows reference/collectives.md, "Collective step
  * programs"; numbers are elements unless a name says bytes.
  *
- * Ring all-reduce over n ranks. A loop covers n chunks of the channel's share; the last loop, when
- * less is left, splits what is left in n chunks of alignUp(ceil(left / n), 16 bytes). Each loop
- * sends 2(n-1) chunks and receives as many, and each chunk takes DEV_CHUNK_STEPS steps of the
- * connection, whether it is full, short or empty. So
+ * A channel runs its share in loops; a loop moves a fixed number of chunks over each connection,
+ * by the program's pattern (programs.h), whether the chunks are full, short or empty. Each chunk
+ * takes the program's chunk steps of the connection. For n ranks:
  *
- *   loops = ceil(share / (n * chunk)),  steps = loops * 2(n-1) * DEV_CHUNK_STEPS
+ *	pattern        a loop covers   chunks per loop          loops
+ *	RING_TWICE     n chunks        2(n-1) on both           ceil(share / (n * chunk))
+ *	RING_ONCE      1 chunk         n-1 on both              ceil(share / chunk)
+ *	PIPELINE_*     1 chunk         1 on each that is used   ceil(share / chunk)
  *
- * on every connection of the channel, send and receive alike.
+ * The last loop of a ring that goes round twice splits what is left in n chunks of
+ * alignUp(ceil(left / n), 16 bytes).
  */
 #ifndef CORE_DEVICE_STEPS_H
 #define CORE_DEVICE_STEPS_H
@@ -73,10 +76,39 @@ STEPS_FN struct steps_part steps_part_of(const struct dev_work *w, int channel)
 	return p;
 }
 
-STEPS_FN uint64_t steps_ring_loops(uint64_t count, uint32_t chunk, int nranks)
+STEPS_FN struct dev_program_row steps_program(int program)
 {
-	uint64_t loop = (uint64_t)nranks * chunk;
-	return loop ? (count + loop - 1) / loop : 0;
+	struct dev_program_row row = {};
+
+	switch (program) {
+#define STEPS_PROGRAM_ROW(id, function, f, a, p, pat, chunk, slice)                                \
+	case DEV_##id:                                                                             \
+		row.func = DEV_##f;                                                                \
+		row.algo = DEV_##a;                                                                \
+		row.proto = DEV_##p;                                                               \
+		row.pattern = DEV_##pat;                                                           \
+		row.chunk_steps = chunk;                                                           \
+		row.slice_steps = slice;                                                           \
+		break;
+		DEV_PROGRAMS(STEPS_PROGRAM_ROW)
+#undef STEPS_PROGRAM_ROW
+	default:
+		break;
+	}
+	return row;
+}
+
+STEPS_FN const char *steps_func_name(int func)
+{
+	switch (func) {
+#define STEPS_FUNC_NAME(id, name)                                                                  \
+	case DEV_##id:                                                                             \
+		return name;
+		DEV_FUNCS(STEPS_FUNC_NAME)
+#undef STEPS_FUNC_NAME
+	default:
+		return "unknown";
+	}
 }
 
 /* Chunk of the loop that starts when `left` elements of the share remain. */
@@ -89,20 +121,54 @@ STEPS_FN uint64_t steps_ring_chunk(uint64_t left, uint32_t chunk, int nranks, ui
 	return (each + grain - 1) / grain * grain;
 }
 
-/* Steps of one ring all-reduce on each connection of a channel with this share. */
-STEPS_FN uint64_t steps_ring_all_reduce(uint64_t count, uint32_t chunk, int nranks)
+STEPS_FN uint64_t steps_loops(enum dev_pattern pattern, uint64_t count, uint32_t chunk, int nranks)
 {
-	return steps_ring_loops(count, chunk, nranks) * 2 * (uint64_t)(nranks - 1) *
-	       DEV_CHUNK_STEPS;
+	uint64_t loop = pattern == DEV_RING_TWICE ? (uint64_t)nranks * chunk : chunk;
+
+	return loop ? (count + loop - 1) / loop : 0;
+}
+
+/* Steps of a work on the two connections of a rank's ring on one channel. */
+struct steps_count {
+	uint64_t recv, send;
+};
+
+STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
+				     const struct dev_ring *ring, int rank, int nranks)
+{
+	struct dev_program_row row = steps_program(w->program);
+	struct steps_part part = steps_part_of(w, channel);
+	uint64_t each = steps_loops(row.pattern, part.count, part.chunk, nranks) * row.chunk_steps;
+	struct steps_count n;
+
+	n.recv = n.send = each;
+	switch (row.pattern) {
+	case DEV_RING_TWICE:
+		n.recv = n.send = each * 2 * (uint64_t)(nranks - 1);
+		break;
+	case DEV_RING_ONCE:
+		n.recv = n.send = each * (uint64_t)(nranks - 1);
+		break;
+	case DEV_PIPELINE_FROM:
+		n.recv = rank == w->root ? 0 : each;
+		n.send = ring->next == w->root ? 0 : each;
+		break;
+	case DEV_PIPELINE_TO:
+		n.recv = ring->prev == w->root ? 0 : each;
+		n.send = rank == w->root ? 0 : each;
+		break;
+	}
+	return n;
 }
 
 /* Elements in each slice of a chunk of `count` elements; the last slice of the chunk gets what is
  * left, maybe nothing. At least a 32nd of a full slice, so that short chunks are not cut up. */
-STEPS_FN uint64_t steps_slice(uint64_t count, uint32_t step_elements)
+STEPS_FN uint64_t steps_slice(uint64_t count, uint32_t step_elements, uint32_t chunk_steps,
+			      uint32_t slice_steps)
 {
-	const uint64_t slices = DEV_CHUNK_STEPS / DEV_SLICE_STEPS;
+	const uint64_t slices = chunk_steps / slice_steps;
 	uint64_t even = (count + 16 * slices - 1) / (16 * slices) * 16;
-	uint64_t least = (uint64_t)step_elements * DEV_SLICE_STEPS / 32;
+	uint64_t least = (uint64_t)step_elements * slice_steps / 32;
 	return even > least ? even : least;
 }
 

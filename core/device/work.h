@@ -15,17 +15,13 @@
 #define CORE_DEVICE_WORK_H
 
 #include "core/base/shared_types.h"
+#include "core/device/programs.h"
 
 #define DEV_STEPS              8
 #define DEV_MAX_CHANNELS       64
-#define DEV_CHUNK_STEPS        4 /* ring all-reduce, SIMPLE: steps per chunk */
-#define DEV_SLICE_STEPS        2 /* and per slice */
 #define DEV_STEP_BYTES_DEFAULT (512u << 10)
 #define DEV_GRAIN_BYTES        512u /* alignment of a channel's share, SIMPLE */
 
-enum dev_func { DEV_ALL_REDUCE, DEV_FUNC_COUNT };
-enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
-enum dev_proto { DEV_SIMPLE, DEV_PROTO_COUNT };
 /* Same numbers as ncclDataType_t. */
 enum dev_type {
 	DEV_I8,
@@ -74,11 +70,11 @@ DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 
 /* One end of a connection as the kernel uses it. Pointers are valid on this rank's device. */
 struct dev_conn {
-	uint64_t buffer; /* uint8_t *: the slots; on a send end the peer's or the proxy's */
-	uint64_t tail;   /* shared_u64 * */
-	uint64_t head;   /* shared_u64 * */
-	uint64_t fifo;   /* struct dev_fifo_slot *: toward a proxy; 0: the peer polls tail */
-	uint64_t step; /* next step; kept across launches by the kernel, rounded up to its chunk */
+	uint8_t *buffer; /* the slots; on a send end the peer's or the proxy's */
+	shared_u64 *tail, *head;
+	struct dev_fifo_slot *fifo; /* toward a proxy; NULL: the peer polls tail */
+	uint64_t
+		step; /* next step; kept across launches by the kernel, which rounds it up to a chunk */
 	uint32_t step_bytes;
 	int32_t peer; /* rank at the other end */
 	int32_t channel;
@@ -91,43 +87,51 @@ struct dev_ring {
 	int32_t prev, next; /* ranks */
 	int32_t index;      /* this rank's position; position 0 holds rank 0 */
 	int32_t pad0;
+	const int32_t *ranks; /* [nranks], by position */
 };
+DOPPEL_CHECK_SIZE(struct dev_ring, 24);
 
 struct dev_channel {
 	struct dev_ring ring;
-	struct dev_conn ring_recv, ring_send;
-	/* By a kernel that an abort ended: slots are in use that steps do not count. */
+	struct dev_conn *ring_recv, *ring_send;
+	/* Set by a kernel that an abort ended: slots are in use that steps do not count. */
 	uint64_t aborted;
-	uint8_t pad0[120];
+	uint8_t pad0[16];
 };
-DOPPEL_CHECK_SIZE(struct dev_channel, 256);
+DOPPEL_CHECK_SIZE(struct dev_channel, 64);
 
-/* In device memory, one a communicator and rank. */
+/* In device memory, one per communicator and rank. All pointers in it, in channels and in
+ * connections are valid on this rank's device. */
 struct dev_comm {
 	uint32_t magic; /* DEV_COMM_MAGIC: kernel and host were built from one work.h */
 	int32_t rank, nranks, nchannels;
-	uint64_t abort;    /* shared_u32 *: host memory, device-visible */
-	uint64_t channels; /* struct dev_channel *: [nchannels] */
+	const shared_u32 *abort;      /* host memory */
+	struct dev_channel *channels; /* [nchannels] */
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
-	uint32_t pad0;
+	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 40);
-#define DEV_COMM_MAGIC 0xd0de0001u
+#define DEV_COMM_MAGIC 0xd0de0002u
 
 /* One collective of a launch. Channels lo..hi share it: the first takes count_lo elements, the
- * last count_hi, those between count_mid each. When lo == hi, count_lo is all. */
+ * last count_hi, those between count_mid each. When lo == hi, count_lo is all. What is shared is
+ * the whole of an all-reduce, a reduce or a broadcast; of an all-gather and a reduce-scatter it is
+ * one rank's block, and each channel takes the same elements of each block. */
 struct dev_work {
 	uint64_t send, recv; /* user buffers */
-	uint64_t count;      /* elements in all */
+	uint64_t count;      /* elements that the channels share */
 	uint64_t count_lo, count_mid, count_hi;
-	uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk (= DEV_CHUNK_STEPS steps) */
+	uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk */
 	uint8_t channel_lo, channel_hi;
-	uint8_t func, algo, proto, type, op;
-	uint8_t nwarps;    /* of the block that work on it */
+	uint8_t program; /* enum dev_program */
+	uint8_t type, op;
+	uint8_t nwarps; /* of the block that work on it */
+	uint8_t pad0[2];
 	uint64_t scale;    /* PREMUL_SUM: the factor in the type's bits; SUM_POSTDIV: the divisor */
 	uint64_t op_count; /* of the communicator: 0, 1, 2... */
-	uint8_t pad0[40];
+	int32_t root;      /* rank; -1: the collective has none */
+	uint8_t pad1[36];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
 

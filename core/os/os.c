@@ -13,6 +13,20 @@
 static const struct os_sched_ops *os_sched = &os_posix_ops;
 static const struct os_world_ops *os_world = &os_real_ops;
 
+static bool (*os_begin)(void);
+
+void os_on_first_call(bool (*begin)(void))
+{
+	os_begin = begin;
+}
+
+/* Before anything is made that belongs to one of the worlds: a task, memory. */
+static inline void os_first_call(void)
+{
+	if (os_sched == &os_posix_ops && os_begin)
+		(void)os_begin();
+}
+
 void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world)
 {
 	if (sched)
@@ -77,12 +91,31 @@ void shared_hook_note(const void *addr, size_t bytes, enum shared_access access)
 
 struct os_self *os_self(void)
 {
+	os_first_call();
 	return os_sched->self();
 }
 
 struct os_proc *os_proc(void)
 {
+	os_first_call();
 	return os_sched->self()->proc;
+}
+
+int32_t os_work_for(int32_t rank)
+{
+	struct os_self *self = os_self();
+	int32_t before = self->rank;
+
+	self->rank = rank;
+	if (rank < 0)
+		return before;
+	if (self->driven_first == self->driven_end) {
+		self->driven_first = rank;
+		self->driven_end = rank + 1;
+	}
+	self->driven_first = MIN_OF(self->driven_first, rank);
+	self->driven_end = MAX_OF(self->driven_end, rank + 1);
+	return before;
 }
 
 void os_label(const void *object, const struct os_label *label)
@@ -98,7 +131,7 @@ void os_unlabel(const void *object)
 int os_thread_start(struct os_thread **t, const struct os_thread_attr *attr, void (*fn)(void *arg),
 		    void *arg)
 {
-	ASSERT(t && attr && attr->name && fn);
+	ASSERT(attr && attr->name && fn && (t || attr->detached));
 	return os_sched->thread_start(t, attr, fn, arg);
 }
 
@@ -216,14 +249,36 @@ void os_trace_bytes(const char *kind, uint64_t a, const void *bytes, size_t n)
 	os_sched->trace_bytes(kind, a, bytes, n);
 }
 
-void os_trace_begin(const char *name, uint64_t a, uint64_t b)
+bool os_tracing(void)
 {
-	os_sched->trace_begin(name, a, b);
+	return os_sched->tracing();
 }
 
-void os_trace_end(const char *name)
+void os_trace_begin(const struct os_trace_slice *slice)
 {
-	os_sched->trace_end(name);
+	os_sched->trace_slice('B', slice, 0);
+}
+
+void os_trace_end(const struct os_trace_slice *slice)
+{
+	os_sched->trace_slice('E', slice, 0);
+}
+
+void os_trace_span(const struct os_trace_slice *slice, uint64_t from_ns)
+{
+	os_sched->trace_slice('X', slice, from_ns);
+}
+
+uint64_t os_trace_flow(uint64_t comm, int32_t from, int32_t to, int32_t channel, uint64_t step)
+{
+	const uint64_t part[] = {(uint64_t)from << 32 | (uint32_t)to, (uint64_t)channel, step};
+	uint64_t h = comm;
+
+	for (size_t i = 0; i < ARRAY_LEN(part); i++) {
+		h = (h ^ part[i]) * 0x9e3779b97f4a7c15ull;
+		h ^= h >> 29;
+	}
+	return (h >> 20) + 1;
 }
 
 void os_progress(void)
@@ -235,12 +290,14 @@ void os_progress(void)
 
 struct base_state *os_base_state(void)
 {
+	os_first_call();
 	return os_world->base_state();
 }
 
 void *os_alloc(size_t bytes, const char *what)
 {
 	ASSERT(what);
+	os_first_call();
 	return os_world->alloc(bytes, what);
 }
 

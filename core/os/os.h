@@ -48,8 +48,10 @@ enum os_slot {
 struct os_proc {
 	uint32_t id;      /* 0.. in order of creation; the real world has one, 0 */
 	uint32_t host;    /* index of the host that it runs on */
-	int32_t pid;      /* what getpid would say; unique on its host */
+	int32_t pid;      /* what getpid returns; unique on its host within its pid_space */
 	const char *name; /* "host0/p3"; owned by the world */
+	uint64_t
+		pid_space; /* the pid namespace of the process: containers of a host have their own */
 	void *slot[OS_SLOT_COUNT];
 };
 
@@ -58,10 +60,14 @@ struct os_self {
 	uint32_t id; /* 0.. in order of creation */
 	struct os_proc *proc;
 	const char *name; /* "rank3 main", "rank3 proxy progress" */
-	int32_t rank;     /* -1: none */
+	int32_t rank;     /* that it works for; -1: none */
+	/* All ranks from driven_first up to driven_end (excluded) that os_work_for named. */
+	int32_t driven_first, driven_end;
 	/* Step of the operation that the task works on, as a fault plan addresses it; -1: none. Set
 	 * by whoever works on steps, the proxy. */
 	int64_t step;
+	/* In the trace file: messages that the task sends belong to this flow; 0: to none. */
+	uint64_t flow;
 	/* The collective that a kernel's task works on, and its number. NULL: none. */
 	const char *work;
 	uint64_t work_number;
@@ -73,6 +79,11 @@ struct os_self {
  * `sim` refuses it: prints and aborts. */
 struct os_self *os_self(void);
 struct os_proc *os_proc(void);
+
+/* The calling task works for `rank` from here on, and not for the one that is returned. A task may
+ * drive several ranks in turn; what it launches, and the faults that it meets, are of the rank that
+ * it works for. */
+int32_t os_work_for(int32_t rank);
 
 /* Names an object (any address: a QP, a connection, a stream) for wait-for graphs, traces and
  * fault addresses. The label is copied. Relabelling replaces; os_unlabel before the object's
@@ -93,9 +104,11 @@ struct os_thread_attr {
 	const char *name; /* copied; what gdb and the hang explainer show */
 	int32_t rank;     /* -1: none */
 	bool background;  /* does not keep the world alive: keep-alives, watchdogs */
+	bool detached;    /* no task joins it: it frees itself when it ends */
 };
 
-/* The new task belongs to the caller's process. EAGAIN: no more threads. */
+/* The new task belongs to the caller's process. EAGAIN: no more threads. *t is not set where the
+ * task is detached. */
 int os_thread_start(struct os_thread **t, const struct os_thread_attr *attr, void (*fn)(void *arg),
 		    void *arg);
 /* WAITS until it ended and frees it. Exactly once per started thread. */
@@ -219,9 +232,32 @@ void os_probe(const char *what);
 void os_trace(const char *kind, uint64_t a, uint64_t b, uint64_t c);
 /* The same for payload: hashes the bytes. */
 void os_trace_bytes(const char *kind, uint64_t a, const void *bytes, size_t n);
-/* Named intervals on the caller's track of the trace file; not in the hash. */
-void os_trace_begin(const char *name, uint64_t a, uint64_t b);
-void os_trace_end(const char *name);
+/* The timeline of the trace file, for people. It is not in the hash, is no scheduling point, and
+ * changes nothing of the run. A slice is an interval with a name and arguments on the track of the
+ * calling task; slices on one track nest. An arrow leads from each slice that has a flow out to
+ * each slice with the same flow in. */
+#define OS_TRACE_ARGS 14
+struct os_trace_slice {
+	const char *name;
+	struct {
+		const char *name; /* NULL: no more arguments */
+		uint64_t number;
+		const char *text; /* NULL: the number is the value */
+	} arg[OS_TRACE_ARGS];
+	uint64_t flow; /* of os_trace_flow; 0: none */
+	bool flow_in, flow_out;
+};
+/* Is a trace file written? The functions below do nothing if not; callers check first, because
+ * the arguments cost time. */
+bool os_tracing(void);
+void os_trace_begin(const struct os_trace_slice *slice);
+/* Adds the arguments to those of the beginning. */
+void os_trace_end(const struct os_trace_slice *slice);
+/* A whole slice, which ends now. */
+void os_trace_span(const struct os_trace_slice *slice, uint64_t from_ns);
+/* What goes from one rank to another on a channel of a communicator, as a flow. The same on both
+ * ends, not 0, and of 44 bits: enough for a file, and short. */
+uint64_t os_trace_flow(uint64_t comm, int32_t from, int32_t to, int32_t channel, uint64_t step);
 
 /* Progress towards the end of the run was made (a step, a CQE, a message): resets the budget after
  * which the engine calls it a livelock. */

@@ -30,8 +30,9 @@ struct os_sched_ops {
 	void (*probe)(const char *);
 	void (*trace)(const char *, uint64_t, uint64_t, uint64_t);
 	void (*trace_bytes)(const char *, uint64_t, const void *, size_t);
-	void (*trace_begin)(const char *, uint64_t, uint64_t);
-	void (*trace_end)(const char *);
+	bool (*tracing)(void);
+	/* 'B': os_trace_begin, 'E': os_trace_end, 'X': os_trace_span, which alone has a time */
+	void (*trace_slice)(char phase, const struct os_trace_slice *, uint64_t);
 	void (*progress)(void);
 	void (*label)(const void *, const struct os_label *);
 	void (*unlabel)(const void *);
@@ -84,11 +85,17 @@ extern const struct os_world_ops os_real_ops;
 
 /* Sets both halves; NULL leaves that half as it is. Only while no task but the caller runs. */
 void os_install(const struct os_sched_ops *sched, const struct os_world_ops *world);
+/* For programs that know nothing of worlds: `begin` is called when a caller asks for its task, for memory or
+ * for a parameter while `posix` schedules. It may install other tables, which then answer. */
+void os_on_first_call(bool (*begin)(void));
 /* Log level and parameters of the calling process. Never NULL; no scheduling point. */
 struct base_state *os_base_state(void);
 
 /* Blocks of os_alloc not yet freed in the real world; *first (may be NULL): what the oldest is. */
 uint64_t os_real_alloc_count(const char **first);
+
+/* The pid of the real process, and its namespace. */
+void os_real_identify(struct os_proc *proc);
 
 /* The ones in force, for tests and for labels ("times are virtual"). */
 const struct os_sched_ops *os_sched_in_force(void);

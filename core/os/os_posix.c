@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ struct os_thread {
 	void (*fn)(void *arg);
 	void *arg;
 	uint32_t misses;
+	bool detached;
 };
 
 static struct os_proc posix_proc = {.name = "self"};
@@ -46,10 +48,28 @@ static void posix_forget(void *thread)
 	free(thread);
 }
 
+void os_real_identify(struct os_proc *proc)
+{
+	struct stat st;
+
+	proc->pid = (int32_t)getpid();
+	proc->pid_space = stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* In the child of a fork: a process of its own, perhaps in another pid namespace. The tasks of the
+ * parent do not exist here, so nor does what they serve: its communicators and roots. */
+static void posix_forked(void)
+{
+	os_real_identify(&posix_proc);
+	posix_proc.slot[OS_SLOT_CORE] = NULL;
+}
+
 static void posix_init(void)
 {
-	posix_proc.pid = (int32_t)getpid();
+	os_real_identify(&posix_proc);
 	int rc = pthread_key_create(&posix_key, posix_forget);
+	ASSERT(rc == 0);
+	rc = pthread_atfork(NULL, NULL, posix_forked);
 	ASSERT(rc == 0);
 }
 
@@ -90,6 +110,10 @@ static void *posix_thread_main(void *arg)
 	struct os_thread *t = arg;
 	posix_current = t;
 	t->fn(t->arg);
+	if (t->detached) {
+		posix_current = NULL;
+		free(t);
+	}
 	return NULL;
 }
 
@@ -103,14 +127,19 @@ static int posix_thread_start(struct os_thread **out, const struct os_thread_att
 	t->self.proc = posix_self()->proc;
 	t->fn = fn;
 	t->arg = arg;
-	int rc = pthread_create(&t->thread, NULL, posix_thread_main, t);
+	t->detached = attr->detached;
+	pthread_t thread;
+	int rc = pthread_create(&thread, NULL, posix_thread_main, t);
 	if (rc) {
 		free(t);
 		return rc == EAGAIN ? EAGAIN : rc;
 	}
 	char brief[16]; /* the kernel's limit */
 	snprintf(brief, sizeof brief, "%s", attr->name);
-	pthread_setname_np(t->thread, brief);
+	pthread_setname_np(thread, brief);
+	if (attr->detached) /* it may have ended, and freed what describes it */
+		return pthread_detach(thread);
+	t->thread = thread;
 	*out = t;
 	return 0;
 }
@@ -294,11 +323,12 @@ static void posix_trace_bytes(const char *kind, uint64_t a, const void *bytes, s
 {
 }
 
-static void posix_trace_begin(const char *name, uint64_t a, uint64_t b)
+static bool posix_tracing(void)
 {
+	return false;
 }
 
-static void posix_trace_end(const char *name)
+static void posix_trace_slice(char phase, const struct os_trace_slice *slice, uint64_t from_ns)
 {
 }
 
@@ -333,8 +363,8 @@ const struct os_sched_ops os_posix_ops = {
 	.probe = posix_probe,
 	.trace = posix_trace,
 	.trace_bytes = posix_trace_bytes,
-	.trace_begin = posix_trace_begin,
-	.trace_end = posix_trace_end,
+	.tracing = posix_tracing,
+	.trace_slice = posix_trace_slice,
 	.progress = posix_progress,
 	.label = posix_label,
 	.unlabel = posix_unlabel,

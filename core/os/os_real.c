@@ -150,6 +150,22 @@ static const void *real_memo(const char *kind, const void *key, size_t key_bytes
 	return found;
 }
 
+/* No thread holds the lock at a fork: the child has no thread that could give it back. */
+static void real_fork_hold(void)
+{
+	pthread_mutex_lock(&real_lock);
+}
+
+static void real_fork_release(void)
+{
+	pthread_mutex_unlock(&real_lock);
+}
+
+static __attribute__((constructor)) void real_start(void)
+{
+	(void)pthread_atfork(real_fork_hold, real_fork_release, real_fork_release);
+}
+
 static __attribute__((destructor)) void real_fini(void)
 {
 	memo_table_clear(&real_memo_table);

@@ -9,21 +9,20 @@
 #include <stdio.h>
 
 #include "core/base/log.h"
+#include "core/device/names.h"
 #include "core/plan/plan_internal.h"
-
-static const char *const plan_type_names[ncclNumTypes] = {
-	[ncclInt8] = "int8",         [ncclUint8] = "uint8",       [ncclInt32] = "int32",
-	[ncclUint32] = "uint32",     [ncclInt64] = "int64",       [ncclUint64] = "uint64",
-	[ncclFloat16] = "half",      [ncclFloat32] = "float",     [ncclFloat64] = "double",
-	[ncclBfloat16] = "bfloat16", [ncclFloat8e4m3] = "f8e4m3", [ncclFloat8e5m2] = "f8e5m2",
-};
-
-static const char *const plan_op_names[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
 
 const char *plan_type_name(ncclDataType_t type)
 {
-	ASSERT((unsigned)type < ncclNumTypes);
-	return plan_type_names[type];
+	return dev_type_name(type);
+}
+
+const char *plan_op_name(ncclRedOp_t op)
+{
+	static const char *const names[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
+
+	ASSERT((unsigned)op < ncclNumOps);
+	return names[op];
 }
 
 /* What must be the same on all ranks. */
@@ -34,7 +33,7 @@ static void plan_agree_text(const struct plan_task *t, char *text, size_t bytes)
 	if (t->root >= 0)
 		snprintf(root, sizeof root, " root=%d", t->root);
 	snprintf(text, bytes, "%s count=%zu type=%s op=%s%s", t->name, t->count,
-		 plan_type_name(t->type), plan_op_names[t->op], root);
+		 plan_type_name(t->type), plan_op_name(t->op), root);
 }
 
 ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *t)
@@ -42,7 +41,6 @@ ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *t)
 	struct os_agree_other other;
 	char text[sizeof other.text];
 
-	ASSERT((unsigned)t->op < ncclNumOps);
 	plan_agree_text(t, text, sizeof text);
 	if (os_agree(comm->id_hash, t->op_count, comm->rank, text, t->caller, &other) == 0)
 		return ncclSuccess;

@@ -3,10 +3,15 @@
  * Plan: from the collectives that a group collected to kernel launches and proxy operations.
  *
  *   plan_enqueue   (ncclAllReduce, after checks) appends a task to the communicator's queue;
- *   plan_launch    (ncclGroupEnd) takes all tasks of one communicator: picks algorithm, protocol,
- *                  channels and chunks, writes dev_work, hands proxy_ops to the proxy, launches on
- *                  the user's stream. Kernel and proxy derive the same number of steps from the
- *                  same work; plan_steps is that one derivation.
+ *   plan_announce  (ncclGroupEnd) numbers the queue and compares it with the other ranks';
+ *   plan_launch    launches the next plan of the queue: picks algorithm, protocol, channels and
+ *                  chunks, writes dev_work, hands proxy_ops to the proxy, launches on the user's
+ *                  stream. Kernel and proxy derive the same number of steps from the same work;
+ *                  steps_of (core/device/steps.h) is that one derivation.
+ *
+ * One plan at a time, so that a task that drives several ranks can launch them in rounds: the
+ * proxy's slots that a plan needs are freed only after the other ranks have launched what came
+ * before it.
  */
 #ifndef CORE_PLAN_PLAN_H
 #define CORE_PLAN_PLAN_H
@@ -34,16 +39,20 @@ ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
 bool plan_pending(const struct ncclComm *comm);
 /* The number that the next collective will have, if all that is queued is launched. */
 uint64_t plan_next_op(const struct ncclComm *comm);
-/* The name of a data type that exists. */
+/* The name of a data type, and of an operation, that exists. */
 const char *plan_type_name(ncclDataType_t type);
-/* Numbers what is queued, asks whether the other ranks launch the same, and launches. What was not
- * launched has no number: the next launch begins with it. A launch that fails half way, when the
- * proxy or the GPU has part of it, is an asynchronous error of the communicator. */
+const char *plan_op_name(ncclRedOp_t op);
+/* The call in the trace file, with how it will be run. Only if os_tracing(). */
+void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task);
+/* Numbers what is queued and compares it with what the other ranks launch. */
+ncclResult_t plan_announce(struct ncclComm *comm);
+/* Tasks of the queue that are not launched. */
+int32_t plan_left(const struct ncclComm *comm);
+/* Launches the next plan of what plan_announce announced; sets the current device. WAITS. */
 ncclResult_t plan_launch(struct ncclComm *comm);
-/* Drops what was enqueued and not launched (a group that failed). */
-void plan_discard(struct ncclComm *comm);
-
-/* Steps that channel `channel` takes for this work, on each of its connections. */
-uint32_t plan_steps(const struct dev_work *work, int channel, int nranks);
+/* A group has failed with `error`: drops the queue. What was not launched has no number: the next
+ * launch begins with it. If the proxy or the GPU have a part of the queue, `error` becomes the
+ * asynchronous error of the communicator. Nothing happens to a queue that was launched completely. */
+void plan_cancel(struct ncclComm *comm, ncclResult_t error);
 
 #endif

@@ -31,34 +31,64 @@ struct plan_shape {
 /* NCCL's rule: while a channel's threads would have less than PLAN_THREAD_BYTES each, first fewer
  * channels, then fewer threads. */
 struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim);
+/* The row that runs the collective so; there is one. */
+enum dev_program plan_program_of(enum dev_func func, enum dev_algo algo, enum dev_proto proto);
 /* Fills all of *work but op_count and nwarps. count is not 0, nranks at least 2. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct plan_shape *shape);
 /* What the kernel does for a user's operation, and its factor or divisor. */
 enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, uint64_t *scale);
 
-/* ---- plan.c --------------------------------------------------------------------------------- */
+/* ---- launch.c ------------------------------------------------------------------------------- */
+
+/* Warps of a block. A warp of the double is worth as much at any width and any size, and two of
+ * them exercise everything. A GPU gets what NCCL's rule says, at most 512 threads. */
+#ifdef DOPPEL_FAKECUDA
+#define PLAN_WARPS_FIXED       true
+#define PLAN_WARPS(warp_width) 2
+#else
+#define PLAN_WARPS_FIXED       false
+#define PLAN_WARPS(warp_width) (PLAN_THREADS / (warp_width))
+#endif
+
+/* What one launch does: the works of one kernel with the proxy operations that belong to them, or
+ * the copies of a communicator of one rank. */
+struct plan {
+	cudaStream_t stream;
+	struct dev_args args;
+	const struct plan_task *task[DEV_WORKS_PER_LAUNCH]; /* of each work, or copy */
+	int32_t ntasks;
+	int32_t taken; /* tasks of the queue, with those that have nothing to do */
+	uint32_t block_warps;
+	struct proxy_op op[PROXY_MAX_APPEND];
+	int32_t nops;
+};
+
+/* Warps of a block at most, for NCCL_NTHREADS (`threads`; not above 0: the default): 1 to as many as
+ * the kernel is built for. */
+uint32_t plan_block_warps(int64_t threads, uint32_t warp_width);
 
 struct plan_state {
 	const struct dev_kernel *kernel;
 	uint32_t warp_width, warps; /* warps of a block */
 	struct plan_limits limits;
 
+	/* The tasks that wait to be launched, and how many of them, from the first on, are announced
+	 * to the other ranks (in agree.c and order.c) and launched. */
 	struct plan_task *queue;
 	int32_t queued, room;
-	int32_t agreed, ordered; /* so many of them are announced to the other ranks */
+	int32_t agreed, ordered, launched;
+	bool handed_over; /* proxy or GPU have something of the queue */
 
 	cudaStream_t last_stream; /* of the last launch */
-
-	/* the launch that is being put together */
-	struct dev_args args;
-	const struct plan_task *task[DEV_WORKS_PER_LAUNCH]; /* of each work */
-	cudaStream_t stream;
-	uint32_t block_warps;
-	struct proxy_op op[PROXY_MAX_APPEND];
-	int32_t nops;
-	bool handed_over; /* proxy or GPU have something of this launch */
+	struct plan plan;         /* the launch that is being put together */
 };
+
+/* The next plan: as many of the tasks that are not launched yet as one launch can hold. The same
+ * tasks may make other plans on other ranks. */
+void plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p);
+/* Launches it; on success its tasks count as launched. WAITS for slots of the proxy. */
+ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 
 /* ---- agree.c -------------------------------------------------------------------------------- */
 

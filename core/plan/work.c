@@ -97,11 +97,24 @@ static void plan_work_share(struct dev_work *w, int32_t nchannels, uint32_t type
 	ASSERT(w->count_hi > 0 && w->count_hi <= w->count_lo);
 }
 
+enum dev_program plan_program_of(enum dev_func func, enum dev_algo algo, enum dev_proto proto)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		struct dev_program_row row = steps_program(p);
+
+		if (row.func == func && row.algo == algo && row.proto == proto)
+			return (enum dev_program)p;
+	}
+	ASSERT(!"a collective that has a program of this algorithm and protocol");
+	return DEV_PROGRAM_COUNT;
+}
+
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct plan_shape *shape)
 {
 	uint32_t type_bytes = steps_type_bytes((int)task->type);
-	uint32_t chunk = lim->step_bytes * DEV_CHUNK_STEPS / type_bytes;
+	enum dev_program program = plan_program_of(task->func, DEV_RING, DEV_SIMPLE);
+	uint32_t chunk = lim->step_bytes * steps_program(program).chunk_steps / type_bytes;
 
 	ASSERT(task->count > 0 && lim->nranks > 1);
 	*shape = plan_shape_of(task->count * type_bytes, lim);
@@ -111,17 +124,8 @@ void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 	work->count = task->count;
 	plan_work_share(work, shape->nchannels, type_bytes);
 	work->chunk_lo = work->chunk_mid = work->chunk_hi = chunk;
-	work->func = (uint8_t)task->func;
-	work->algo = DEV_RING;
-	work->proto = DEV_SIMPLE;
+	work->program = (uint8_t)program;
+	work->root = task->root;
 	work->type = (uint8_t)task->type;
 	work->op = (uint8_t)plan_device_op(task->op, task->type, lim->nranks, &work->scale);
-}
-
-uint32_t plan_steps(const struct dev_work *work, int channel, int nranks)
-{
-	struct steps_part part = steps_part_of(work, channel);
-
-	ASSERT(channel >= work->channel_lo && channel <= work->channel_hi);
-	return (uint32_t)steps_ring_all_reduce(part.count, part.chunk, nranks);
 }

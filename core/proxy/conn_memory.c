@@ -156,19 +156,50 @@ static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 	return rc;
 }
 
-ncclResult_t proxy_conn_prepare(struct proxy_conn *pc)
+static ncclResult_t proxy_conn_register(struct proxy_conn *pc)
 {
-	ncclResult_t rc = proxy_conn_allocate(pc);
 	enum net_memory where = NET_HOST;
+	ncclResult_t rc;
 
-	if (rc)
-		return rc;
 	if (pc->buffer_on_gpu)
 		where = pc->flush ? NET_GPU_FLUSH : NET_GPU;
 	rc = pc->proxy->net->reg_mr(pc->net_comm, pc->buffer, pc->buffer_bytes, where, &pc->mr);
 	if (rc)
 		pc->mr = NULL;
 	return rc;
+}
+
+static ncclResult_t proxy_conn_make_memory(struct proxy_conn *pc)
+{
+	ncclResult_t rc = proxy_conn_allocate(pc);
+
+	return rc ? rc : proxy_conn_register(pc);
+}
+
+/* By the topology the NIC reaches the GPU; the registration shows that it does not. */
+static void proxy_conn_stage_in_host(struct proxy_conn *pc)
+{
+	const struct ncclComm *comm = pc->comm;
+
+	INFO(LOG_INIT | LOG_NET,
+	     "rank %d channel %d: NIC %s does not reach the memory of GPU %s: the buffer is in "
+	     "host "
+	     "memory; load nvidia-peermem to have it on the GPU, or set NCCL_NET_GDR_LEVEL=LOC to "
+	     "not try",
+	     pc->rank, pc->channel, topo_nic_name(comm->topo, pc->nic),
+	     comm->peers[comm->rank].bus_id);
+	proxy_conn_unprepare(pc);
+	pc->buffer_on_gpu = pc->flush = false;
+}
+
+ncclResult_t proxy_conn_prepare(struct proxy_conn *pc)
+{
+	ncclResult_t rc = proxy_conn_make_memory(pc);
+
+	if (rc != ncclInvalidUsage || !pc->buffer_on_gpu)
+		return rc;
+	proxy_conn_stage_in_host(pc);
+	return proxy_conn_make_memory(pc);
 }
 
 /* Undoes as much of prepare as was done. */

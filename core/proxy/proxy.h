@@ -31,10 +31,9 @@ struct connect_info;
 struct proxy_op {
 	struct proxy_conn *conn;
 	uint64_t op_count;
-	uint32_t nsteps;      /* steps in all, a multiple of slice_steps */
+	uint64_t nsteps;      /* steps in all, a multiple of slice_steps */
 	uint32_t slice_steps; /* steps posted together */
 	uint32_t chunk_steps; /* the first step is rounded up to this */
-	uint32_t pad0;
 };
 
 /* Makes the proxy; its tasks start with the first proxy_setup. */

@@ -50,7 +50,7 @@ struct proxy_run {
 	uint32_t slot; /* of the pool; given back at the end */
 	struct proxy_op op;
 	uint64_t base; /* the connection's step, rounded up to the chunk */
-	uint32_t posted, received, flushed, transmitted, done;
+	uint64_t posted, received, flushed, transmitted, done;
 	struct net_request *req[DEV_STEPS]; /* by step % DEV_STEPS, of a slice's first step */
 	size_t bytes[DEV_STEPS];            /* recv: what came in */
 	struct net_request *flush_req;
@@ -163,6 +163,13 @@ struct proxy_state {
 	uint32_t nheard;
 	bool deaf; /* never again */
 };
+
+/* trace.c: around handing the slice at `step` to the network. Requests to the HCA between the two
+ * belong to the slice's flow. The time that the first returns is for the second; 0: no trace file. */
+uint64_t proxy_trace_send_begins(const struct proxy_conn *pc, uint64_t step);
+void proxy_trace_send_ends(const struct proxy_conn *pc, uint64_t step, size_t bytes, bool sent,
+			   uint64_t from_ns);
+void proxy_trace_received(const struct proxy_conn *pc, uint64_t step, size_t bytes);
 
 /* service.c */
 void proxy_service_main(void *proxy_state);

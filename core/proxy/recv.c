@@ -68,6 +68,7 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 	os_progress();
 	os_trace("proxy.received", (uint64_t)pc->peer << 32 | (uint32_t)pc->rank,
 		 (uint64_t)pc->channel << 32 | bytes, step);
+	proxy_trace_received(pc, step, bytes);
 	return ncclSuccess;
 }
 

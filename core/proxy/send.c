@@ -18,7 +18,7 @@ static void proxy_send_grant(struct proxy_conn *pc, bool *moved)
 	struct proxy_run *run = &pc->run;
 	/* rare: one slice on the wire at a time, as with a full send queue */
 	uint32_t depth = os_buggify("proxy.send_one_slot") ? run->op.slice_steps : DEV_STEPS;
-	uint32_t most = MIN_OF(run->op.nsteps, run->done + depth);
+	uint64_t most = MIN_OF(run->op.nsteps, run->done + depth);
 	uint64_t head = run->base + run->done;
 
 	if (pc->head_shown != head) {
@@ -92,6 +92,7 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 	uint64_t step = run->base + run->transmitted;
 	struct net_request *req = NULL;
 	uint32_t size, offset;
+	uint64_t from_ns;
 	struct wait w;
 	ncclResult_t rc;
 
@@ -99,9 +100,11 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 		return ncclSuccess;
 	os_self()->step = (int64_t)step;
 	rc = proxy_send_slot_check(pc, size, offset);
+	from_ns = proxy_trace_send_begins(pc, step);
 	if (!rc)
 		rc = pc->proxy->net->isend(pc->net_comm, pc->buffer + offset, size, pc->mr, &req,
 					   &w);
+	proxy_trace_send_ends(pc, step, size, !rc && req, from_ns);
 	if (rc)
 		return rc;
 	if (!req) {

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/topo/topo.h"
 
@@ -15,17 +16,24 @@ struct connect {
 	int32_t nranks, nhosts, nchannels;
 	int32_t *host_of; /* [nranks]: index of the host, in order of smallest rank */
 	int32_t *enter;   /* [nhosts]: rank where this channel's ring enters */
-	int32_t *ring;    /* [nranks]: this channel, from rank 0 on */
+	int32_t *ring;    /* [nranks]: this channel, as the hosts come */
 	int32_t *seen_in; /* [nranks]: last channel + 1 in which the rank was placed */
+	int32_t *first;   /* [2 * nranks]: hash table of the hosts' smallest ranks, + 1 */
 };
 
+/* The smallest rank of each host is found in a hash table: every rank does this for all ranks. */
 static void connect_hosts(struct connect *c)
 {
+	uint64_t room = 2 * (uint64_t)c->nranks;
+
 	for (int32_t r = 0; r < c->nranks; r++) {
-		int32_t k = 0;
-		while (k < r && c->all[k].host_hash != c->all[r].host_hash)
-			k++;
-		c->host_of[r] = k < r ? c->host_of[k] : c->nhosts++;
+		uint64_t at = hash64_combine(c->all[r].host_hash, 0) % room;
+
+		while (c->first[at] && c->all[c->first[at] - 1].host_hash != c->all[r].host_hash)
+			at = (at + 1) % room;
+		c->host_of[r] = c->first[at] ? c->host_of[c->first[at] - 1] : c->nhosts++;
+		if (!c->first[at])
+			c->first[at] = r + 1;
 	}
 }
 
@@ -108,7 +116,7 @@ static ncclResult_t connect_walk(struct connect *c, int32_t channel)
 }
 
 static void connect_place(const struct connect *c, int32_t channel, int32_t rank,
-			  struct topo_rings *rings)
+			  struct topo_rings *rings, int32_t *order)
 {
 	int32_t zero = 0, mine = 0, n = c->nranks;
 	for (int32_t i = 0; i < n; i++) {
@@ -121,6 +129,8 @@ static void connect_place(const struct connect *c, int32_t channel, int32_t rank
 	rings->prev[channel] = c->ring[(mine + n - 1) % n];
 	rings->next[channel] = c->ring[(mine + 1) % n];
 	rings->index[channel] = (mine - zero + n) % n;
+	for (int32_t i = 0; order && i < n; i++)
+		order[(size_t)channel * (size_t)n + (size_t)i] = c->ring[(zero + i) % n];
 }
 
 /* Twice as many channels as were searched for, twice again for fast GPUs over several hosts with
@@ -139,7 +149,8 @@ static int32_t connect_double(const struct connect *c, int32_t n)
 	return n;
 }
 
-static ncclResult_t connect_run(struct connect *c, int32_t rank, struct topo_rings *rings)
+static ncclResult_t connect_run(struct connect *c, int32_t rank, struct topo_rings *rings,
+				int32_t *order)
 {
 	connect_hosts(c);
 	c->nchannels = connect_channels(c);
@@ -151,8 +162,9 @@ static ncclResult_t connect_run(struct connect *c, int32_t rank, struct topo_rin
 		ncclResult_t rc = connect_walk(c, channel);
 		if (rc)
 			return rc;
-		connect_place(c, channel, rank, rings);
+		connect_place(c, channel, rank, rings, order);
 	}
+	rings->distinct = c->nchannels;
 	rings->nchannels = connect_double(c, c->nchannels);
 	for (int32_t k = c->nchannels; k < rings->nchannels; k++) {
 		rings->prev[k] = rings->prev[k % c->nchannels];
@@ -183,19 +195,19 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 			if (graph->order[c][i] != local_rank)
 				continue;
 			if (i > 0)
-				info->ring_prev[c] = (int16_t)local_to_rank[graph->order[c][i - 1]];
+				info->ring_prev[c] = local_to_rank[graph->order[c][i - 1]];
 			if (i < n - 1)
-				info->ring_next[c] = (int16_t)local_to_rank[graph->order[c][i + 1]];
+				info->ring_next[c] = local_to_rank[graph->order[c][i + 1]];
 		}
 	}
 }
 
 ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
-				struct topo_rings *rings)
+				struct topo_rings *rings, int32_t *order)
 {
 	ASSERT(nranks >= 1 && rank >= 0 && rank < nranks);
 	size_t n = (size_t)nranks;
-	int32_t *memory = os_alloc(4 * n * sizeof *memory, "ring connect");
+	int32_t *memory = os_alloc(6 * n * sizeof *memory, "ring connect");
 	if (!memory) {
 		WARN("out of memory for connecting the rings of %d ranks", nranks);
 		return ncclSystemError;
@@ -205,9 +217,10 @@ ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, in
 			    .host_of = memory,
 			    .enter = memory + n,
 			    .ring = memory + 2 * n,
-			    .seen_in = memory + 3 * n};
+			    .seen_in = memory + 3 * n,
+			    .first = memory + 4 * n};
 	memset(rings, 0, sizeof *rings);
-	ncclResult_t rc = connect_run(&c, rank, rings);
+	ncclResult_t rc = connect_run(&c, rank, rings, order);
 	os_free(memory);
 	return rc;
 }

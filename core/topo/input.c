@@ -449,12 +449,26 @@ static ncclResult_t topo_cpu_nic(struct topo_input *in, const struct xml_node *x
 	return rc;
 }
 
+static int32_t topo_cpu_of_numa(const struct topo_model *m, int32_t numa)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == NODE_CPU && m->node[i].dev == numa)
+			return i;
+	return TOPO_NO_NODE;
+}
+
 static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *x)
 {
 	int32_t numa;
 	ncclResult_t rc = topo_input_int(x, "numaid", -1, -1, 4095, &numa);
 	if (rc)
 		return rc;
+	int32_t other = numa < 0 ? TOPO_NO_NODE : topo_cpu_of_numa(in->m, numa);
+	if (other != TOPO_NO_NODE) {
+		WARN("%s:%d: <cpu> numaid=\"%d\" is also that of line %d; expected another one",
+		     in->m->source, x->line, numa, in->m->node[other].line);
+		return ncclInvalidUsage;
+	}
 	int32_t n = topo_model_node(in->m, NODE_CPU, x->line);
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
-#include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/topo/topo_internal.h"
 
@@ -13,7 +12,7 @@ const char *topo_path_name(enum topo_path_type t)
 	return (unsigned)t < ARRAY_LEN(topo_path_names) ? topo_path_names[t] : "?";
 }
 
-/* A level is a path's name, or one of the numbers that came before names. */
+/* A level is a path's name, or one of the numbers that came before names: param_form.c. */
 static int32_t topo_level_read(enum param p)
 {
 	static const int32_t by_number[] = {PATH_LOC, PATH_PIX, PATH_PXB,
@@ -26,10 +25,6 @@ static int32_t topo_level_read(enum param p)
 	for (int32_t t = PATH_LOC; t <= PATH_SYS; t++)
 		if (strcmp(text, topo_path_names[t]) == 0)
 			return t;
-	WARN("%s=%s, expected LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS or 0 to 5; it is "
-	     "not "
-	     "used",
-	     param_name(p), text);
 	return -1;
 }
 

@@ -114,16 +114,16 @@ struct topo_rank_info {
 	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter;
-	int16_t ring_prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
-	int16_t ring_next[DEV_MAX_CHANNELS]; /* -1: leaves here */
+	int32_t ring_prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
+	int32_t ring_next[DEV_MAX_CHANNELS]; /* -1: leaves here */
 	int16_t nic[DEV_MAX_CHANNELS][2];
 	int32_t sm; /* compute capability of the rank's GPU; 0: unknown */
 	int32_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct topo_rank_info, 552);
+DOPPEL_CHECK_SIZE(struct topo_rank_info, 808);
 DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring_prev, 32);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, nic, 288);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, sm, 544);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, nic, 544);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, sm, 800);
 /* Fills all of it for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 const struct topo_graph *graph, uint64_t host_hash, int32_t local_rank,
@@ -134,9 +134,12 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
  * user's limits are the caller's business. */
 struct topo_rings {
 	int32_t nchannels;
+	int32_t distinct; /* channels from here on repeat those from 0 on */
 	int32_t prev[DEV_MAX_CHANNELS], next[DEV_MAX_CHANNELS], index[DEV_MAX_CHANNELS];
 };
+/* order: NULL, or [DEV_MAX_CHANNELS * nranks], of which the distinct rings are filled with their
+ * ranks by position: position 0 holds rank 0, order[c * nranks + index[c]] is this rank. */
 ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
-				struct topo_rings *rings);
+				struct topo_rings *rings, int32_t *order);
 
 #endif

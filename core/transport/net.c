@@ -40,10 +40,10 @@ static void net_fill_dev(struct conn *c)
 	const struct proxy_conn *pc = c->proxy;
 
 	ASSERT(pc->send_mem && pc->recv_mem && pc->buffer);
-	c->dev.buffer = (uint64_t)(uintptr_t)pc->buffer;
-	c->dev.tail = (uint64_t)(uintptr_t)&pc->recv_mem->tail;
-	c->dev.head = (uint64_t)(uintptr_t)&pc->send_mem->head;
-	c->dev.fifo = c->is_send ? (uint64_t)(uintptr_t)pc->recv_mem->fifo : 0;
+	c->dev.buffer = pc->buffer;
+	c->dev.tail = &pc->recv_mem->tail;
+	c->dev.head = &pc->send_mem->head;
+	c->dev.fifo = c->is_send ? pc->recv_mem->fifo : NULL;
 	c->dev.step = transport_first_step();
 	c->dev.step_bytes = pc->step_bytes;
 	c->dev.peer = c->peer;

@@ -51,6 +51,7 @@ struct net {
 				struct wait *w);
 	/* What is half accepted belongs to the listen object. */
 	ncclResult_t (*accept)(void *listen, void **recv_comm, struct wait *w);
+	/* ncclInvalidUsage: the device does not reach that GPU's memory; host memory will do. */
 	ncclResult_t (*reg_mr)(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			       void **mr);
 	/* With requests in flight (after a failure or an abort) it ends them, and the net_comm is

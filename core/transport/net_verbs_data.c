@@ -22,6 +22,32 @@ static uint64_t net_verbs_iova(const struct ibv_mr *mr, const void *p)
 	return net_verbs_page_offset(mr->addr) + ((uintptr_t)p - (uintptr_t)mr->addr);
 }
 
+/* Without a peer-memory module, or where a GPU gives HCAs no access, the kernel finds no pages at the
+ * address. Other errors, a limit of locked memory say, would come for host memory too. */
+static bool net_verbs_no_gpu_access(enum net_memory where, int error)
+{
+	return where != NET_HOST &&
+	       (error == EFAULT || error == ENODEV || error == EINVAL || error == EOPNOTSUPP);
+}
+
+static ncclResult_t net_verbs_reg_mr_failed(const struct net_verbs_conn *c, size_t bytes,
+					    enum net_memory where, int error)
+{
+	char text[96];
+	const char *said = strerror_r(error, text, sizeof text);
+
+	if (net_verbs_no_gpu_access(where, error)) {
+		INFO(LOG_INIT | LOG_NET,
+		     "NET/IB: rank %d: device %s cannot register memory of the GPU: %s",
+		     c->comm->rank, c->dev->name, said);
+		return ncclInvalidUsage;
+	}
+	WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s%s",
+	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name, said,
+	     error == ENOMEM ? " (the limit of locked memory, ulimit -l, may be too low)" : "");
+	return ncclSystemError;
+}
+
 ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr)
 {
@@ -31,13 +57,8 @@ ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net
 	m = ibv_reg_mr_iova(c->dev->pd, data, bytes, net_verbs_page_offset(data),
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				    IBV_ACCESS_REMOTE_READ);
-	if (!m) {
-		WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: "
-		     "%s",
-		     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name,
-		     strerror(errno));
-		return ncclSystemError;
-	}
+	if (!m)
+		return net_verbs_reg_mr_failed(c, bytes, where, errno);
 	if (where == NET_GPU_FLUSH && !c->is_send && !c->flush_qp && net_verbs_flush_qp_make(c)) {
 		ibv_dereg_mr(m);
 		return ncclSystemError;

@@ -72,9 +72,6 @@ static void net_verbs_gid_wish_read(struct net_verbs_gid_wish *wish)
 	wish->type = param_i64(PARAM_IB_ROCE_VERSION_NUM) == 1 ? IBV_GID_TYPE_ROCE_V1
 							       : IBV_GID_TYPE_ROCE_V2;
 	wish->ipv6 = !strcmp(family, "AF_INET6");
-	if (!wish->ipv6 && strcmp(family, "AF_INET"))
-		WARN("NCCL_IB_ADDR_FAMILY is '%s', expected AF_INET or AF_INET6; AF_INET is used",
-		     family);
 	if (!range || net_verbs_range_parse(range, wish))
 		return;
 	WARN("NCCL_IB_ADDR_RANGE is '%s', expected an %s subnet such as %s; it is not used", range,

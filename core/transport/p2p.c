@@ -176,7 +176,7 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 {
 	struct p2p_info info = {.magic = P2P_INFO_MAGIC};
 	struct p2p_state *st;
-	uint64_t mem;
+	uint8_t *mem;
 	ncclResult_t rc = p2p_state_make(c->comm);
 
 	if (rc)
@@ -198,16 +198,16 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 		rc = cuda_result(cudaIpcGetMemHandle(&info.handle, st->pool->mem),
 				 "cudaIpcGetMemHandle of p2p connection memory");
 	}
-	mem = (uint64_t)(uintptr_t)st->pool->mem;
+	mem = st->pool->mem;
 	c->dev.step = transport_first_step();
 	c->dev.step_bytes = info.step_bytes;
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;
 	if (c->is_send)
-		c->dev.head = mem + info.control + offsetof(struct dev_send_mem, head);
+		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
 	else
-		c->dev.tail = mem + info.control + offsetof(struct dev_recv_mem, tail);
-	c->dev.buffer = c->is_send ? 0 : mem + info.buffer;
+		c->dev.tail = &((struct dev_recv_mem *)(mem + info.control))->tail;
+	c->dev.buffer = c->is_send ? NULL : mem + info.buffer;
 	memset(mine, 0, sizeof *mine);
 	memcpy(mine->bytes, &info, sizeof info);
 	return rc;
@@ -334,12 +334,10 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 	if (rc)
 		return rc;
 	if (c->is_send) {
-		c->dev.buffer = (uint64_t)(uintptr_t)mem + info.buffer;
-		c->dev.tail = (uint64_t)(uintptr_t)mem + info.control +
-			      offsetof(struct dev_recv_mem, tail);
+		c->dev.buffer = mem + info.buffer;
+		c->dev.tail = &((struct dev_recv_mem *)(mem + info.control))->tail;
 	} else {
-		c->dev.head = (uint64_t)(uintptr_t)mem + info.control +
-			      offsetof(struct dev_send_mem, head);
+		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
 	}
 	return ncclSuccess;
 }

@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/macros.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/rules.h"
 #include "sim/engine/sim.h"
 #include "sim/lab/exhaust.h"
 
@@ -48,31 +50,37 @@ static const struct argp_option exhaust_options[] = {
 	{0},
 };
 
+static struct cli_given exhaust_given;
+
+static const struct cli_rule exhaust_rules[] = {
+	{CLI_EXCLUDES, EXHAUST_K, {EXHAUST_STRIDE, EXHAUST_FIRST, EXHAUST_MOST}, NULL},
+};
+
 static void exhaust_parse_class(struct exhaust_config *c, const char *arg, struct argp_state *state)
 {
-	static bool named;
-	if (!named)
-		c->classes = 0;
-	named = true;
-	if (!strcmp(arg, "all"))
-		c->classes = (1u << EXHAUST_CLASSES) - 1;
+	uint32_t classes = strcmp(arg, "all") ? 0 : (1u << EXHAUST_CLASSES) - 1;
 	for (int i = 0; i < EXHAUST_CLASSES; i++)
 		if (!strcmp(arg, exhaust_class_name[i]))
-			c->classes |= 1u << i;
-	if (!c->classes)
+			classes |= 1u << i;
+	if (!classes)
 		argp_error(state,
 			   "'%s': expected alloc, verbs, cuda, socket, shm, file, kill, abort or "
 			   "all",
 			   arg);
+	c->classes = state->arg_num ? c->classes | classes : classes;
 }
 
-static uint64_t exhaust_number(struct argp_state *state, const char *arg, uint64_t least,
+/* The option's name is that of its key. */
+static uint64_t exhaust_number(struct argp_state *state, int key, const char *arg, uint64_t least,
 			       uint64_t most)
 {
+	const struct argp_option *o = exhaust_options;
 	uint64_t v = 0;
+	while (o->key != key)
+		o++;
 	if (!cli_parse_u64(arg, &v) || v < least || v > most)
-		argp_error(state, "%s: expected a number from %" PRIu64 " to %" PRIu64, arg, least,
-			   most);
+		argp_error(state, "--%s %s: expected a number from %" PRIu64 " to %" PRIu64,
+			   o->name, arg, least, most);
 	return v;
 }
 
@@ -93,39 +101,40 @@ static bool exhaust_parse_flag(int key, struct exhaust_config *c)
 static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 {
 	struct exhaust_config *c = state->input;
+	cli_take(state, exhaust_options, &exhaust_given, key, arg);
 	if (exhaust_parse_flag(key, c))
 		return 0;
 	switch (key) {
 	case EXHAUST_STRIDE:
-		c->stride = exhaust_number(state, arg, 1, 1u << 30);
+		c->stride = exhaust_number(state, key, arg, 1, 1u << 30);
 		return 0;
 	case EXHAUST_K:
 		c->in_process = true;
-		c->first = exhaust_number(state, arg, 1, UINT64_MAX);
+		c->first = exhaust_number(state, key, arg, 1, UINT64_MAX);
 		return 0;
 	case EXHAUST_FIRST:
-		c->first = exhaust_number(state, arg, 1, UINT64_MAX);
+		c->first = exhaust_number(state, key, arg, 1, UINT64_MAX);
 		return 0;
 	case EXHAUST_MOST:
-		c->most = exhaust_number(state, arg, 1, UINT64_MAX);
+		c->most = exhaust_number(state, key, arg, 1, UINT64_MAX);
 		return 0;
 	case EXHAUST_RANK:
-		c->rank = (int32_t)exhaust_number(state, arg, 0, 63);
+		c->rank = (int32_t)exhaust_number(state, key, arg, 0, 63);
 		return 0;
 	case EXHAUST_SITE:
 		c->site = arg;
 		return 0;
 	case EXHAUST_SEED:
-		c->seed = exhaust_number(state, arg, 0, UINT64_MAX);
+		c->seed = exhaust_number(state, key, arg, 0, UINT64_MAX);
 		return 0;
 	case EXHAUST_HOSTS:
-		c->hosts = (uint32_t)exhaust_number(state, arg, 1, 8);
+		c->hosts = (uint32_t)exhaust_number(state, key, arg, 1, 8);
 		return 0;
 	case EXHAUST_GPUS:
-		c->gpus = (uint32_t)exhaust_number(state, arg, 1, 8);
+		c->gpus = (uint32_t)exhaust_number(state, key, arg, 1, 8);
 		return 0;
 	case EXHAUST_RANKS_PER_PROC:
-		c->ranks_per_proc = (uint32_t)exhaust_number(state, arg, 1, 8);
+		c->ranks_per_proc = (uint32_t)exhaust_number(state, key, arg, 1, 8);
 		return 0;
 	case ARGP_KEY_ARG:
 		exhaust_parse_class(c, arg, state);
@@ -133,6 +142,19 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+static bool exhaust_check(const struct exhaust_config *c)
+{
+	static const struct argp_option *const names[] = {exhaust_options, NULL};
+
+	if (c->rank >= 0 && (uint32_t)c->rank >= c->hosts * c->gpus) {
+		fprintf(stderr, "doppel exhaust: --rank %d: expected a rank from 0 to %u\n",
+			c->rank, c->hosts * c->gpus - 1);
+		return false;
+	}
+	return cli_rules_hold("exhaust", exhaust_rules, ARRAY_LEN(exhaust_rules), &exhaust_given,
+			      names);
 }
 
 int cli_exhaust(int argc, char **argv)
@@ -145,13 +167,16 @@ int cli_exhaust(int argc, char **argv)
 		       "once "
 		       "and for ever; kills and aborts each rank at every moment; and expects that "
 		       "all survivors return, that nothing leaks, and that they can make a new "
-		       "communicator.\vExit status: 0 nothing found, 1 usage, 127 something found.",
+		       "communicator.\vExit status: that of the worst finding; 0 when there is "
+		       "none.",
 	};
 	struct exhaust_config c;
 	struct exhaust_result r;
 
 	exhaust_config_default(&c);
 	cli_parse(&argp, 0, argc, argv, &c);
+	if (!exhaust_check(&c))
+		return SIM_USAGE;
 	if (exhaust_run(&c, &r))
 		return SIM_USAGE;
 	printf("exhaust: %" PRIu64 " series, %" PRIu64 " runs, %" PRIu64 " with the fault, %" PRIu64
@@ -159,5 +184,5 @@ int cli_exhaust(int argc, char **argv)
 	       r.series, r.runs, r.fired, r.second, r.told, r.bad);
 	if (r.bad)
 		printf("first: %s\n", r.first_bad);
-	return r.bad ? SIM_CRASH : SIM_PASS;
+	return (int)r.worst;
 }

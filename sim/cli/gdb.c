@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/cli/options.h"
+#include "sim/world/installed.h"
 
 bool cli_self(char out[CLI_SELF_BYTES])
 {
@@ -18,10 +19,19 @@ bool cli_self(char out[CLI_SELF_BYTES])
 	return n > 0;
 }
 
-/* gdb asks no server for symbols, and Doppel's commands are loaded. */
-int cli_under_gdb(int argc, char **argv, const char *const *then)
+bool cli_gdb_commands(char out[PATH_MAX])
 {
-	static const char *const first[] = {
+	if (world_installed(WORLD_GDB, out))
+		return true;
+	fprintf(stderr, "doppel: the gdb commands are missing: %s does not exist\n", out);
+	return false;
+}
+
+/* gdb asks no server for symbols, and Doppel's commands are loaded. */
+int cli_gdb(char **program, const char *const *then)
+{
+	char commands[PATH_MAX];
+	const char *const first[] = {
 		"gdb",
 		"-q",
 		"-iex",
@@ -33,37 +43,52 @@ int cli_under_gdb(int argc, char **argv, const char *const *then)
 		"-iex",
 		"set breakpoint pending on",
 		"-x",
-		DOPPEL_GDB_DIR "/doppel.py",
+		commands,
 		"-ex",
 		("echo Doppel: 'run' or 'break FUNCTION' first; then 'info tasks', 'task N', "
 		 "'sim step', 'help sim'.\\n"),
 	};
 	const size_t firsts = sizeof first / sizeof first[0];
-	char self[CLI_SELF_BYTES];
-	int thens = 0;
+	size_t thens = 0, words = 0, k = 0;
 
 	while (then && then[thens])
 		thens++;
-	const char **args = calloc((size_t)argc + firsts + 2 * (size_t)thens + 5, sizeof *args);
-	size_t k = 0;
+	while (program[words])
+		words++;
+	const char **args = calloc(firsts + 2 * thens + words + 2, sizeof *args);
 
-	if (!args || !cli_self(self)) {
+	if (!args || !cli_gdb_commands(commands)) {
 		free(args);
 		return SIM_USAGE;
 	}
 	for (; k < firsts; k++)
 		args[k] = first[k];
-	for (int i = 0; then && i < thens; i++) {
+	for (size_t i = 0; i < thens; i++) {
 		args[k++] = "-ex";
 		args[k++] = then[i];
 	}
 	args[k++] = "--args";
-	args[k++] = self;
-	for (int i = 0; i < argc; i++)
-		if (strcmp(argv[i], "--gdb"))
-			args[k++] = argv[i];
+	for (size_t i = 0; i < words; i++)
+		args[k++] = program[i];
 	execvp("gdb", (char **)args);
 	fprintf(stderr, "doppel: cannot start gdb: %s (apt-get install gdb)\n", strerror(errno));
 	free(args);
 	return SIM_USAGE;
+}
+
+int cli_under_gdb(int argc, char **argv, const char *const *then)
+{
+	char self[CLI_SELF_BYTES];
+	char **program = calloc((size_t)argc + 2, sizeof *program);
+	int rc = SIM_USAGE, k = 1;
+
+	if (program && cli_self(self)) {
+		program[0] = self;
+		for (int i = 0; i < argc; i++)
+			if (strcmp(argv[i], "--gdb"))
+				program[k++] = argv[i];
+		rc = cli_gdb(program, then);
+	}
+	free(program);
+	return rc;
 }

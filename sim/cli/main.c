@@ -7,12 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/macros.h"
 #include "core/include/nccl.h"
 #include "sim/engine/sim.h"
 #include "sim/lab/scenario.h"
 #include "sim/lab/sweep.h"
+#include "sim/world/world.h"
+
+enum { CLI_SECONDS_MOST = 1 << 28 }; /* eight years; in ns it fits */
 
 struct cli_command {
 	const char *name, *what;
@@ -29,12 +33,23 @@ static const struct cli_command cli_commands[] = {
 	{"topo", "show a machine's topology, search rings in it", cli_topo},
 	{"exhaust", "fail the k-th call of each kind for every k; kill and abort at every moment",
 	 cli_exhaust},
+	{"exec", "run a program of your own, linked with libnccl.so.2, on GPU doubles", cli_exec},
 #if DOPPEL_FAKEVERBS
 	{"verbs-run", "run an ordinary verbs program on HCA doubles", cli_verbs_run},
 #endif
 	{"faults", "list the fault sites and the grammar of a plan", cli_faults},
 	{"env", "list the environment variables with meaning and default", cli_env},
 };
+
+char *cli_machines_help(const char *text)
+{
+	char *names = world_machine_names(), *all = NULL;
+
+	if (names && asprintf(&all, "%s: %s", text, names) < 0)
+		all = NULL;
+	free(names);
+	return all ? all : (char *)text;
+}
 
 static void cli_usage(FILE *out)
 {
@@ -79,13 +94,34 @@ void cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, v
 bool cli_parse_u64(const char *text, uint64_t *value)
 {
 	char *end;
+	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 	errno = 0;
-	if (!isdigit((unsigned char)text[0]))
+	if (hex ? !isxdigit((unsigned char)text[2]) : !isdigit((unsigned char)text[0]))
 		return false;
-	unsigned long long v = strtoull(text, &end, 0);
+	unsigned long long v = strtoull(text, &end, hex ? 16 : 10);
 	if (errno || *end)
 		return false;
 	*value = v;
+	return true;
+}
+
+bool cli_parse_seconds(const char *text, uint64_t *ns)
+{
+	char digits[24];
+	size_t n = strlen(text);
+	uint64_t unit = 1, v;
+
+	if (n && strchr("smh", text[n - 1])) {
+		n--;
+		unit = text[n] == 'h' ? 3600 : text[n] == 'm' ? 60 : 1;
+	}
+	if (!n || n >= sizeof digits)
+		return false;
+	memcpy(digits, text, n);
+	digits[n] = '\0';
+	if (!cli_parse_u64(digits, &v) || !v || v > CLI_SECONDS_MOST / unit)
+		return false;
+	*ns = v * unit * 1000000000ull;
 	return true;
 }
 
@@ -122,17 +158,35 @@ bool cli_parse_size(const char *text, uint64_t *bytes)
 	return true;
 }
 
-int main(int argc, char **argv)
+static bool cli_alone(int argc, char **argv)
+{
+	if (argc > 2)
+		fprintf(stderr, "doppel %s: unexpected argument '%s'\n", argv[1], argv[2]);
+	return argc == 2;
+}
+
+/* `doppel env` shows what is there, also when it is wrong. */
+static bool cli_environment(const char *command)
+{
+	world_env_warn_unknown((const char *const *)environ);
+	return !strcmp(command, "env") || !world_env_check_real();
+}
+
+static int cli_main(int argc, char **argv)
 {
 	if (argc < 2) {
 		cli_usage(stderr);
 		return SIM_USAGE;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		if (!cli_alone(argc, argv))
+			return SIM_USAGE;
 		cli_usage(stdout);
 		return SIM_PASS;
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		if (!cli_alone(argc, argv))
+			return SIM_USAGE;
 		cli_version();
 		return SIM_PASS;
 	}
@@ -140,8 +194,15 @@ int main(int argc, char **argv)
 		return sweep_again_main(argv[2], NULL);
 	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
 		if (!strcmp(argv[1], cli_commands[i].name))
-			return cli_commands[i].run(argc - 1, argv + 1);
+			return cli_environment(argv[1]) ? cli_commands[i].run(argc - 1, argv + 1)
+							: SIM_USAGE;
 	fprintf(stderr, "doppel: unknown command '%s'\n", argv[1]);
 	cli_usage(stderr);
 	return SIM_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	cli_output_start();
+	sim_exit(cli_main(argc, argv));
 }

@@ -9,47 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/macros.h"
 #include "sim/lab/payload.h"
-
-enum options_key {
-	OPTION_MACHINE = 0x100,
-	OPTION_HOSTS,
-	OPTION_GPUS,
-	OPTION_DEVICES,
-	OPTION_RANKS_PER_PROC,
-	OPTION_ENGINE,
-	OPTION_SEED,
-	OPTION_STRATEGY,
-	OPTION_MEMORY_ORDER,
-	OPTION_RACES,
-	OPTION_FAULTS,
-	OPTION_RECOVER,
-	OPTION_QUIET,
-	OPTION_HASTY,
-	OPTION_STREAMS,
-	OPTION_GROUP,
-	OPTION_COMMS,
-	OPTION_SMS,
-	OPTION_TRACE,
-	OPTION_GDB,
-	OPTION_WARP,
-	OPTION_ENV,
-	OPTION_RECORD,
-	OPTION_REPLAY,
-	OPTION_FAIL_DIR,
-	OPTION_NO_STRICT,
-	OPTION_PLACE,
-	OPTION_BUDGET_EVENTS,
-	OPTION_BUDGET_TIME,
-	OPTION_WORKERS,
-	OPTION_PROCESSES,
-	OPTION_RANK,
-	OPTION_RANKS,
-	OPTION_ROOT,
-	OPTION_ID_FD,
-	OPTION_LIMIT,
-	OPTION_NOTHING
-};
+#include "sim/world/world.h"
 
 static const struct argp_option options_argp_options[] = {
 	{NULL, 0, NULL, 0, "The world:", 1},
@@ -57,14 +19,15 @@ static const struct argp_option options_argp_options[] = {
 	 "a machine that comes with Doppel, or a topology file (default h100-8nic)", 1},
 	{"hosts", OPTION_HOSTS, "N", 0, "hosts of that machine (default 1)", 1},
 	{"gpus", OPTION_GPUS, "G", 0, "ranks per host, one GPU each (default: all GPUs)", 1},
-	{"devices", OPTION_DEVICES, "0,1,...", 0, "which GPUs of a host, by index", 1},
+	{"devices", OPTION_DEVICES, "0,1,...", 0,
+	 "which GPUs of a host, by index (default: the first --gpus)", 1},
 	{"ranks-per-process", OPTION_RANKS_PER_PROC, "R", 0,
 	 "ranks in one process (default 1; real GPUs: all of a host)", 1},
 	{"sms", OPTION_SMS, "N", 0, "multiprocessors of a GPU, at most (default: as it has)", 1},
 	{"warp", OPTION_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1},
 	{"env", OPTION_ENV, "NAME=VALUE", 0,
 	 "environment of every rank; repeatable. NCCL_* and "
-	 "DOPPEL_* of the caller are passed as well",
+	 "DOPPEL_* of the caller are passed as well (default: only those)",
 	 1},
 	{"no-strict-device-view", OPTION_NO_STRICT, NULL, 0,
 	 "let the host dereference device pointers", 1},
@@ -72,7 +35,8 @@ static const struct argp_option options_argp_options[] = {
 	{"minbytes", 'b', "SIZE", 0, "smallest size (default 8)", 2},
 	{"maxbytes", 'e', "SIZE", 0, "largest size (default 1M)", 2},
 	{"stepfactor", 'f', "F", 0, "factor between sizes (default 2)", 2},
-	{"stepbytes", 'i', "SIZE", 0, "increment between sizes, instead of a factor", 2},
+	{"stepbytes", 'i', "SIZE", 0,
+	 "increment between sizes, instead of a factor (default: none)", 2},
 	{"datatype", 'd', "TYPE", 0, "data type, or all (default float)", 2},
 	{"op", 'o', "OP", 0, "sum, prod, max, min, avg, or all (default sum)", 2},
 	{"iters", 'n', "N", 0, "timed iterations (default 1)", 2},
@@ -91,12 +55,14 @@ static const struct argp_option options_argp_options[] = {
 	 3},
 	{"races", OPTION_RACES, NULL, 0, "report accesses that nothing orders", 3},
 	{"faults", OPTION_FAULTS, "PLAN", 0,
-	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 3},
+	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults'; "
+	 "default: none)",
+	 3},
 	{"recover", OPTION_RECOVER, NULL, 0,
 	 "after trouble the survivors must make a second communicator (faults heal for it)", 3},
 	{"quiet-rank", OPTION_QUIET, "RANK", 0,
 	 "with faults of connections: a rank that does not ask its communicator; the others must "
-	 "learn of its failures all the same",
+	 "learn of its failures all the same (default: none)",
 	 3},
 	{"hasty", OPTION_HASTY, NULL, 0,
 	 "end with an all-reduce that still runs when its communicator is destroyed", 3},
@@ -105,25 +71,36 @@ static const struct argp_option options_argp_options[] = {
 	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
 	{"comms", OPTION_COMMS, "N", 0,
 	 "and round N communicators of the same ranks, in turns or from one group (default 1)", 3},
-	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 3},
-	{"record", OPTION_RECORD, "FILE", 0, "write the choices made", 3},
-	{"replay", OPTION_REPLAY, "FILE", 0, "make the choices of a recorded run", 3},
+	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev (default: none)",
+	 3},
+	{"trace-detail", OPTION_TRACE_DETAIL, "FILE", 0,
+	 "the same with a track for each warp, and every record (default: none)", 3},
+	{"record", OPTION_RECORD, "FILE", 0, "write the choices made (default: none)", 3},
+	{"replay", OPTION_REPLAY, "FILE", 0,
+	 "make the choices of a recorded run (default: draw them)", 3},
 	{"fail-dir", OPTION_FAIL_DIR, "DIR", 0,
-	 "where a failing run leaves its choices, waits and a core with every task as a thread", 3},
-	{"budget-events", OPTION_BUDGET_EVENTS, "N", 0, "steps without progress that end a run", 3},
+	 "where a failing run leaves its choices, waits and a core with every task as a thread "
+	 "(default: run none, sweep fail)",
+	 3},
+	{"budget-events", OPTION_BUDGET_EVENTS, "N", 0,
+	 "steps without progress that end a run (default 20000000)", 3},
 	{"budget-time", OPTION_BUDGET_TIME, "SECONDS", 0,
-	 "virtual seconds without progress that end a run", 3},
-	{"workers", OPTION_WORKERS, "N", 0, "threads engine: workers that run warps", 3},
+	 "virtual seconds without progress that end a run (default 3600)", 3},
+	{"workers", OPTION_WORKERS, "N", 0,
+	 "threads engine: workers that run warps (default: one per CPU)", 3},
 	{"gdb", OPTION_GDB, NULL, 0, "start under gdb, with Doppel's commands loaded", 3},
 	{NULL, 0, NULL, 0, "Real processes, with a real HCA (preset soft-roce):", 4},
 	{"processes", OPTION_PROCESSES, "P", 0,
 	 "start so many on this computer, with --gpus ranks each (default 1)", 4},
-	{"rank", OPTION_RANK, "R", 0, "be one of them, whose first rank is R", 4},
-	{"ranks", OPTION_RANKS, "N", 0, "ranks of all processes", 4},
+	{"rank", OPTION_RANK, "R", 0, "be one of them, whose first rank is R (default: start all)",
+	 4},
+	{"ranks", OPTION_RANKS, "N", 0, "ranks of all processes (default: needed with --rank)", 4},
 	{"root", OPTION_ROOT, "HOST:PORT", 0,
-	 "where rank 0's process meets the others; it starts first", 4},
+	 "where rank 0's process meets the others; it starts first (default: needed with --rank)",
+	 4},
 	{"limit", OPTION_LIMIT, "SECONDS", 0,
-	 "a process that takes longer says who waits for whom and ends with 128", 4},
+	 "a process that takes longer says who waits for whom and ends with 10 (default: no limit)",
+	 4},
 	{"id-fd", OPTION_ID_FD, "FD", OPTION_HIDDEN, "the launcher's, instead of --root", 4},
 	{0},
 };
@@ -167,7 +144,7 @@ static uint64_t options_number(struct argp_state *state, const char *option, con
 	uint64_t v;
 	if (!cli_parse_u64(arg, &v) || v < least || v > most)
 		argp_error(state, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, option,
-			   arg, least, most);
+			   *arg ? arg : "''", least, most);
 	return v;
 }
 
@@ -179,12 +156,14 @@ static uint64_t options_size(struct argp_state *state, const char *option, const
 	return v;
 }
 
+/* Each item counts, an empty one, too: it is no number. */
 static void options_parse_devices(struct cli_options *o, const char *arg, struct argp_state *state)
 {
-	char copy[512], *save = NULL;
-	snprintf(copy, sizeof copy, "%s", arg);
+	char copy[16 * LAB_MAX_DEVICES], *rest = copy, *t;
+	if ((size_t)snprintf(copy, sizeof copy, "%s", arg) >= sizeof copy)
+		argp_error(state, "--devices: longer than %zu characters", sizeof copy - 1);
 	o->scenario.lab.device_count = 0;
-	for (char *t = strtok_r(copy, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
+	while ((t = strsep(&rest, ","))) {
 		if (o->scenario.lab.device_count == LAB_MAX_DEVICES)
 			argp_error(state, "--devices: more than %d GPUs", LAB_MAX_DEVICES);
 		o->scenario.lab.devices[o->scenario.lab.device_count] =
@@ -195,8 +174,6 @@ static void options_parse_devices(struct cli_options *o, const char *arg, struct
 				argp_error(state, "--devices: GPU %s appears twice", t);
 		o->scenario.lab.device_count++;
 	}
-	if (o->scenario.lab.device_count == 0)
-		argp_error(state, "--devices '%s': expected GPU indices such as 0,1,3", arg);
 }
 
 static void options_parse_strategy(struct cli_options *o, const char *arg, struct argp_state *state)
@@ -244,6 +221,7 @@ static void options_read_plan(struct cli_options *o, const char *arg, struct arg
 	o->scenario.plan[0] = 0;
 	if (!strcmp(arg, "random")) {
 		o->scenario.lab.sim.fault_random = true;
+		cli_give(&o->given, OPTION_RANDOM_FAULTS);
 		return;
 	}
 	FILE *f = fopen(arg, "r");
@@ -394,7 +372,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		options_read_plan(o, arg, state);
 		return true;
 	case OPTION_TRACE:
+	case OPTION_TRACE_DETAIL:
 		s->trace_path = arg;
+		s->trace_detail = key == OPTION_TRACE_DETAIL;
 		return true;
 	case OPTION_RECORD:
 		s->choices_out = arg;
@@ -423,6 +403,17 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 	}
 }
 
+/* "HOST:PORT", "[ADDRESS]:PORT" */
+static const char *options_root(const char *arg, struct argp_state *state)
+{
+	const char *colon = strrchr(arg, ':');
+	uint64_t port;
+
+	if (!colon || colon == arg || !cli_parse_u64(colon + 1, &port) || !port || port > 65535)
+		argp_error(state, "--root %s: expected HOST:PORT, such as 10.0.0.1:7500", arg);
+	return arg;
+}
+
 static bool options_parse_processes(int key, char *arg, struct argp_state *state,
 				    struct cli_options *o)
 {
@@ -438,7 +429,7 @@ static bool options_parse_processes(int key, char *arg, struct argp_state *state
 		o->ranks = (int32_t)options_number(state, "--ranks", arg, 1, 1u << 20);
 		return true;
 	case OPTION_ROOT:
-		o->root = arg;
+		o->root = options_root(arg, state);
 		return true;
 	case OPTION_ID_FD:
 		o->id_fd = (int)options_number(state, "--id-fd", arg, 0, INT32_MAX);
@@ -454,11 +445,12 @@ static bool options_parse_processes(int key, char *arg, struct argp_state *state
 static error_t options_parse(int key, char *arg, struct argp_state *state)
 {
 	struct cli_options *o = state->input;
+	cli_take(state, options_argp_options, &o->given, key, arg);
 	if (options_parse_engine(key, arg, state, o) || options_parse_processes(key, arg, state, o))
 		return 0;
 	if (options_parse_world(key, arg, state, o) ||
 	    options_parse_collective(key, arg, state, o)) {
-		o->any = true;
+		cli_give(&o->given, OPTION_FIXED);
 		return 0;
 	}
 	switch (key) {
@@ -467,7 +459,8 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "one collective at a time; '%s' is too much", arg);
 		if (strcmp(arg, "all_reduce"))
 			argp_error(state, "unknown collective '%s'; there is: all_reduce", arg);
-		o->any = o->collective = true;
+		cli_give(&o->given, OPTION_FIXED);
+		o->collective = true;
 		return 0;
 	case ARGP_KEY_END:
 		if (o->scenario.lab.bytes_min > o->scenario.lab.bytes_max)
@@ -492,8 +485,28 @@ static void options_inherit_env(struct scenario *s)
 	scenario_set_env(s, "NCCL_DEBUG=WARN");
 	for (char **e = environ; *e; e++)
 		if ((!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "DOPPEL_", 7)) &&
-		    scenario_set_env(s, *e))
-			fprintf(stderr, "doppel: %.40s... of the environment does not fit\n", *e);
+		    scenario_set_env(s, *e)) {
+			fprintf(stderr,
+				"doppel: %.40s... of the environment does not fit; expected at "
+				"most %d variables of %d characters\n",
+				*e, SCENARIO_MAX_ENV, SCENARIO_ENV_BYTES - 1);
+			exit(SIM_USAGE);
+		}
+}
+
+static void options_inherit_machine(struct cli_options *o)
+{
+	const char *machine = getenv("DOPPEL_MACHINE");
+
+	if (!machine || !*machine)
+		return;
+	if ((size_t)snprintf(o->scenario.machine, sizeof o->scenario.machine, "%s", machine) >=
+	    sizeof o->scenario.machine) {
+		fprintf(stderr, "doppel: DOPPEL_MACHINE: expected at most %d characters\n",
+			SCENARIO_PATH_BYTES - 1);
+		exit(SIM_USAGE);
+	}
+	cli_give(&o->given, OPTION_FIXED);
 }
 
 bool cli_has_both_doubles(void)
@@ -513,10 +526,58 @@ void cli_options_default(struct cli_options *o)
 	if (!cli_has_both_doubles())
 		o->scenario.lab.sim.engine = SIM_ENGINE_THREADS;
 	options_inherit_env(&o->scenario);
+	options_inherit_machine(o);
 }
 
-bool cli_options_check(const struct cli_options *o)
+/* What has no effect, or two, is refused instead of left out in silence. */
+static const struct cli_rule options_rules[] = {
+	{CLI_EXCLUDES, OPTION_DEVICES, {OPTION_GPUS}, NULL},
+	{CLI_EXCLUDES, 'f', {'i'}, NULL},
+	{CLI_EXCLUDES,
+	 OPTION_THREADS,
+	 {OPTION_STRATEGY, OPTION_MEMORY_ORDER, OPTION_RACES, OPTION_RECORD, OPTION_REPLAY,
+	  OPTION_QUIET},
+	 NULL},
+	{CLI_NEEDS, OPTION_WORKERS, {OPTION_THREADS}, NULL},
+	{CLI_NEEDS, OPTION_RECOVER, {OPTION_FAULTS}, NULL},
+	{CLI_NEEDS, OPTION_QUIET, {OPTION_FAULTS}, NULL},
+	{CLI_NEEDS, OPTION_ID_FD, {OPTION_RANK}, NULL},
+	{CLI_NEEDS, OPTION_ROOT, {OPTION_RANK}, NULL},
+	{CLI_NEEDS, OPTION_RANKS, {OPTION_RANK}, NULL},
+	{CLI_NEEDS, OPTION_RANK, {OPTION_RANKS}, NULL},
+	{CLI_NEEDS, OPTION_LIMIT, {OPTION_RANK, OPTION_PROCESSES}, NULL},
+	{CLI_EXCLUDES, OPTION_PROCESSES, {OPTION_ROOT, OPTION_HOSTS}, NULL},
+	{CLI_EXCLUDES, OPTION_RANK, {OPTION_HOSTS}, NULL},
+	{CLI_EXCLUDES, OPTION_ROOT, {OPTION_ID_FD}, NULL},
+};
+
+static const struct argp_option options_words[] = {
+	{"engine threads", OPTION_THREADS, NULL, 0, NULL, 0},
+	{"faults random", OPTION_RANDOM_FAULTS, NULL, 0, NULL, 0},
+	{NULL, OPTION_FIXED, NULL, 0, "a collective or an option of the world", 0},
+	{0},
+};
+
+static bool options_go_together(const char *command, const struct cli_options *o,
+				const struct cli_rule *rules, size_t n,
+				const struct argp_option *own)
 {
+	const struct argp_option *const names[] = {options_argp_options, options_words, own, NULL};
+
+	return cli_rules_hold(command, rules, n, &o->given, names) &&
+	       cli_rules_hold(command, options_rules, ARRAY_LEN(options_rules), &o->given, names);
+}
+
+bool cli_options_check(const char *command, struct cli_options *o, const struct cli_rule *rules,
+		       size_t n, const struct argp_option *own)
+{
+	for (uint32_t i = 0; i < o->scenario.env_count; i++)
+		if (world_env_check(o->scenario.env[i]))
+			return false;
+	if (o->scenario.lab.sim.engine == SIM_ENGINE_THREADS)
+		cli_give(&o->given, OPTION_THREADS);
+	if (!options_go_together(command, o, rules, n, own))
+		return false;
 	if (cli_has_both_doubles() || o->scenario.lab.sim.engine != SIM_ENGINE_SIM)
 		return true;
 	fprintf(stderr, "doppel: --engine sim needs both doubles: real GPUs and HCAs keep "
@@ -524,4 +585,11 @@ bool cli_options_check(const struct cli_options *o)
 	return false;
 }
 
-const struct argp cli_options_argp = {.options = options_argp_options, .parser = options_parse};
+static char *options_help(int key, const char *text, void *input)
+{
+	(void)input;
+	return key == OPTION_MACHINE && text ? cli_machines_help(text) : (char *)text;
+}
+
+const struct argp cli_options_argp = {
+	.options = options_argp_options, .parser = options_parse, .help_filter = options_help};

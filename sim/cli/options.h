@@ -7,16 +7,63 @@
 #define SIM_CLI_OPTIONS_H
 
 #include <argp.h>
+#include <limits.h>
 
 #include "sim/cli/cli.h"
+#include "sim/cli/rules.h"
 #include "sim/lab/scenario.h"
+
+/* Those of 0x1XX are options; sweeps have 0x2XX. */
+enum cli_option_key {
+	OPTION_MACHINE = 0x100,
+	OPTION_HOSTS,
+	OPTION_GPUS,
+	OPTION_DEVICES,
+	OPTION_RANKS_PER_PROC,
+	OPTION_ENGINE,
+	OPTION_SEED,
+	OPTION_STRATEGY,
+	OPTION_MEMORY_ORDER,
+	OPTION_RACES,
+	OPTION_FAULTS,
+	OPTION_RECOVER,
+	OPTION_QUIET,
+	OPTION_HASTY,
+	OPTION_STREAMS,
+	OPTION_GROUP,
+	OPTION_COMMS,
+	OPTION_SMS,
+	OPTION_TRACE,
+	OPTION_TRACE_DETAIL,
+	OPTION_GDB,
+	OPTION_WARP,
+	OPTION_ENV,
+	OPTION_RECORD,
+	OPTION_REPLAY,
+	OPTION_FAIL_DIR,
+	OPTION_NO_STRICT,
+	OPTION_PLACE,
+	OPTION_BUDGET_EVENTS,
+	OPTION_BUDGET_TIME,
+	OPTION_WORKERS,
+	OPTION_PROCESSES,
+	OPTION_RANK,
+	OPTION_RANKS,
+	OPTION_ROOT,
+	OPTION_ID_FD,
+	OPTION_LIMIT,
+	/* no options, but rules speak of them */
+	OPTION_THREADS,       /* --engine threads */
+	OPTION_RANDOM_FAULTS, /* --faults random */
+	OPTION_FIXED,         /* a collective, or an option of the world or of the collective */
+};
 
 struct cli_options {
 	struct scenario scenario;
+	struct cli_given given;
 	const char *fail_dir;
 	bool gdb;
 	bool collective; /* one was named */
-	bool any;        /* that, or an option of the world or of the collective */
 	/* real processes (processes.c) */
 	uint32_t processes; /* to start; 0: none, or this is one of them */
 	int32_t rank;       /* the first one of this process; -1: a world of doubles */
@@ -32,8 +79,10 @@ extern const struct argp cli_options_argp; /* its input is a struct cli_options 
 
 /* The defaults, and the caller's NCCL_* and DOPPEL_*. */
 void cli_options_default(struct cli_options *o);
-/* False, explained: this build cannot run it. */
-bool cli_options_check(const struct cli_options *o);
+/* False, explained: the options do not go together, or this build cannot run them. `rules` are the
+ * command's own, about its options `own` and the shared ones; NULL: it has none. */
+bool cli_options_check(const char *command, struct cli_options *o, const struct cli_rule *rules,
+		       size_t n, const struct argp_option *own);
 bool cli_has_both_doubles(void);
 
 #define CLI_SELF_BYTES 4096
@@ -47,5 +96,9 @@ int cli_process(struct cli_options *o);
 /* Replaces this process by gdb around the same command without --gdb; `then` is what gdb does
  * first, a NULL behind it, or NULL. Returns only when it cannot. */
 int cli_under_gdb(int argc, char **argv, const char *const *then);
+/* The same around any program, with its arguments and a NULL behind them. */
+int cli_gdb(char **program, const char *const *then);
+/* The file that gdb reads Doppel's commands from; false: it is missing; the error was printed. */
+bool cli_gdb_commands(char out[PATH_MAX]);
 
 #endif

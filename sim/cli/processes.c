@@ -16,6 +16,7 @@
 
 #include "core/os/os.h"
 #include "sim/cli/options.h"
+#include "sim/lab/fail.h"
 
 /* Survivors of a process that died need no longer than this: a queue pair with NCCL's timeout and
  * retries gives up after 34 s to 137 s. */
@@ -130,7 +131,7 @@ struct process {
 struct processes {
 	uint32_t count;
 	int32_t each;
-	int code; /* the worst so far */
+	int code; /* the worst so far, as sim_exit takes it */
 	struct process process[CLI_MAX_PROCESSES];
 };
 
@@ -158,6 +159,8 @@ static void processes_exec(const struct processes *all, uint32_t i, int fd, int 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execv("/proc/self/exe", args);
 	free(args);
+	fprintf(stderr, "doppel: cannot start process %u: /proc/self/exe: %s\n", i,
+		strerror(errno));
 }
 
 static bool processes_start(struct processes *all, uint32_t i, int argc, char **argv)
@@ -173,7 +176,7 @@ static bool processes_start(struct processes *all, uint32_t i, int argc, char **
 			close(all->process[k].fd);
 		close(fd[0]);
 		processes_exec(all, i, fd[1], argc, argv);
-		_exit(SIM_CRASH);
+		_exit(SIM_USAGE);
 	}
 	close(fd[1]);
 	p->fd = fd[0];
@@ -205,10 +208,15 @@ static void processes_hand_out_id(struct processes *all)
 	}
 }
 
+static int processes_severity(int code)
+{
+	return fail_severity(code > SIM_BY_SIGNAL ? SIM_CRASH : (enum sim_verdict)code);
+}
+
 static void processes_ended(struct processes *all, pid_t pid, int status)
 {
 	uint32_t i = 0;
-	int code = WIFEXITED(status) ? WEXITSTATUS(status) : SIM_CRASH;
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : SIM_BY_SIGNAL + WTERMSIG(status);
 
 	while (i < all->count && all->process[i].pid != pid)
 		i++;
@@ -224,7 +232,8 @@ static void processes_ended(struct processes *all, pid_t pid, int status)
 			(int32_t)i * all->each, (int)pid, code);
 	if (code && !all->code)
 		alarm(PROCESSES_GRACE_S);
-	all->code = code > all->code ? code : all->code;
+	if (processes_severity(code) > processes_severity(all->code))
+		all->code = code;
 }
 
 static void processes_kill(struct processes *all)
@@ -238,6 +247,7 @@ static void processes_kill(struct processes *all)
 			"another one failed: it is killed\n",
 			i, (int32_t)i * all->each, (int)p->pid, PROCESSES_GRACE_S);
 		kill(p->pid, SIGKILL);
+		p->pid = 0;
 	}
 	all->code = SIM_NO_PROGRESS;
 }
@@ -282,7 +292,7 @@ int cli_processes(int argc, char **argv, const struct cli_options *o)
 	for (uint32_t i = 0; i < all.count && ok; i++)
 		ok = processes_start(&all, i, argc, argv);
 	if (!ok)
-		return SIM_CRASH; /* those that did start die with this process */
+		return SIM_USAGE; /* those that did start die with this process */
 	processes_hand_out_id(&all);
 	processes_wait(&all);
 	return all.code;

@@ -31,7 +31,10 @@ enum replay_key { REPLAY_UNTIL = 0x100, REPLAY_GDB, REPLAY_TRACE, REPLAY_STRATEG
 
 static const struct argp_option replay_argp_options[] = {
 	{"until", REPLAY_UNTIL, "STEP", 0,
-	 "stop before that step and print who waits for what; under gdb, stop there", 0},
+	 "stop at that step, or at the next point between two tasks, and print which task waits "
+	 "for what; "
+	 "under gdb, stop there",
+	 0},
 	{"gdb", REPLAY_GDB, NULL, 0, "under gdb, with Doppel's commands loaded", 0},
 	{"trace", REPLAY_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 0},
 	{"strategy", REPLAY_STRATEGY, "recorded|seed", 0,
@@ -45,6 +48,7 @@ static error_t replay_parse(int key, char *arg, struct argp_state *state)
 {
 	struct replay_options *o = state->input;
 
+	cli_take(state, replay_argp_options, NULL, key, arg);
 	switch (key) {
 	case REPLAY_UNTIL:
 		if (!cli_parse_u64(arg, &o->until) || !o->until)
@@ -125,6 +129,10 @@ static bool replay_same_build(void)
 /* Says whether it is the same failure; the exit code of the program. */
 static int replay_judge(const struct sim_failure *f, enum sim_verdict outcome)
 {
+	if (replay.options.until && !replay.options.gdb)
+		fprintf(stderr,
+			"doppel replay: --until %" PRIu64 ": the run ended before that step\n",
+			replay.options.until);
 	const struct sim_failure *was = &replay.recorded;
 	char *now = f ? (char *)f->kind : (char *)"none";
 
@@ -175,8 +183,9 @@ static void replay_failed(const struct lab_result *r, void *arg)
 
 	(void)arg;
 	fflush(stdout);
+	sim_fault_print_plan(stderr);
 	fail_print(stderr, &replay.scenario, &r->failure, replay.options.dir);
-	exit(code);
+	sim_exit(code);
 }
 
 static int replay_run(const char *choices)
@@ -202,14 +211,15 @@ static int replay_run(const char *choices)
 	if (lab_run(scenario_lab(s), &r))
 		return SIM_USAGE;
 	if (r.verdict == SIM_SKIPPED) {
-		printf("# stopped before step %" PRIu64 ", hash %016" PRIx64 "\n", r.steps + 1,
-		       r.hash);
+		printf("# stopped at step %" PRIu64 ", hash %016" PRIx64 "\n", r.steps, r.hash);
 		return SIM_PASS;
 	}
 	int code = replay_judge(r.failed ? &r.failure : NULL, lab_outcome(&s->lab, &r));
 	fflush(stdout);
-	if (r.failed)
+	if (r.failed) {
+		sim_fault_print_plan(stderr);
 		fail_print(stderr, s, &r.failure, o->dir);
+	}
 	return code;
 }
 
@@ -244,7 +254,7 @@ int cli_replay(int argc, char **argv)
 		.args_doc = "DIR",
 		.doc = "Runs again what failed, from the folder that it left (config and choices), "
 		       "and says whether it fails in the same way at the same step.\vExit status: "
-		       "that of the failure; 130 when it is another one or none; 1 when the folder "
+		       "that of the failure; 12 when it is another one or none; 1 when the folder "
 		       "is of another build or machine.",
 	};
 	char choices[FAIL_DIR_BYTES];

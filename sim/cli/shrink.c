@@ -30,16 +30,11 @@ static const struct argp_option shrink_argp_options[] = {
 
 static uint64_t shrink_seconds(struct argp_state *state, const char *option, const char *arg)
 {
-	char digits[24];
-	size_t n = strlen(arg);
-	uint64_t unit = 1, v = 0;
+	uint64_t ns = 0;
 
-	if (n && strchr("smh", arg[n - 1]))
-		unit = arg[--n] == 'h' ? 3600 : arg[n] == 'm' ? 60 : 1;
-	snprintf(digits, sizeof digits, "%.*s", (int)n, arg);
-	if (!n || n >= sizeof digits || !cli_parse_u64(digits, &v) || !v || v > 1u << 20)
-		argp_error(state, "%s %s: expected a time such as 60s, 10m or 1h", option, arg);
-	return v * unit * 1000000000ull;
+	if (!cli_parse_seconds(arg, &ns))
+		argp_error(state, "%s %s: expected " CLI_SECONDS, option, arg);
+	return ns;
 }
 
 static error_t shrink_parse(int key, char *arg, struct argp_state *state)
@@ -47,6 +42,7 @@ static error_t shrink_parse(int key, char *arg, struct argp_state *state)
 	struct shrink_options *o = state->input;
 	uint64_t v;
 
+	cli_take(state, shrink_argp_options, NULL, key, arg);
 	switch (key) {
 	case SHRINK_TIME:
 		o->config.time_ns = shrink_seconds(state, "--time", arg);
@@ -56,7 +52,8 @@ static error_t shrink_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case SHRINK_SEEDS:
 		if (!cli_parse_u64(arg, &v) || !v || v > UINT32_MAX)
-			argp_error(state, "--seeds %s: expected a number", arg);
+			argp_error(state, "--seeds %s: expected a number from 1 to %u", arg,
+				   UINT32_MAX);
 		o->config.seeds = (uint32_t)v;
 		return 0;
 	case SHRINK_FORCE:
@@ -84,9 +81,12 @@ static error_t shrink_parse(int key, char *arg, struct argp_state *state)
 static void shrink_print_stacks(const char *self, const struct shrink_result *r)
 {
 	const struct sim_choice_made *m = &r->pair;
-	char go[160], first[64], second[64];
+	char go[160], first[64], second[64], commands[PATH_MAX];
 	const char *args[32];
 	size_t k = 0;
+
+	if (!cli_gdb_commands(commands))
+		return;
 
 	/* a choice between tasks is made before the step; any other within it */
 	if (m->other >= 0)
@@ -108,7 +108,7 @@ static void shrink_print_stacks(const char *self, const struct shrink_result *r)
 				     "-iex",
 				     "set breakpoint pending on",
 				     "-x",
-				     DOPPEL_GDB_DIR "/doppel.py",
+				     commands,
 				     "-ex",
 				     "break sim_run",
 				     "-ex",
@@ -132,7 +132,7 @@ static void shrink_print_stacks(const char *self, const struct shrink_result *r)
 	args[k] = NULL;
 	fflush(NULL);
 	execvp("gdb", (char **)args);
-	_exit(127);
+	_exit(SIM_USAGE);
 }
 
 /* What gdb says of itself is left out: from the first task on. */

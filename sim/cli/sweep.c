@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/macros.h"
 #include "sim/cli/options.h"
+#include "sim/engine/output.h"
 #include "sim/lab/sweep.h"
 
 struct sweep_options {
@@ -38,14 +40,15 @@ enum sweep_key {
 static const struct argp_option sweep_argp_options[] = {
 	{NULL, 0, NULL, 0, "The campaign:", 0},
 	{"seeds", SWEEP_SEEDS, "A..B", 0, "these seeds (default 1..1000)", 0},
-	{"count", SWEEP_COUNT, "N", 0, "that many seeds", 0},
-	{"time", SWEEP_TIME, "SECONDS", 0, "as many seeds as that time allows: 60s, 10m, 1h", 0},
+	{"count", SWEEP_COUNT, "N", 0, "that many seeds (default 1000; with --time: no limit)", 0},
+	{"time", SWEEP_TIME, "SECONDS", 0,
+	 "as many seeds as that time allows: 60s, 10m, 1h (default: no limit)", 0},
 	{"seed-from", SWEEP_SEED_FROM, "COMMIT", 0,
-	 "first seed: a number, or a commit's hash of 40 hexadecimal digits", 0},
+	 "first seed: a number, or a commit's hash of 40 hexadecimal digits (default 1)", 0},
 	{"jobs", 'j', "N", 0, "worker processes (default: one a CPU)", 0},
 	{"swarm", SWEEP_SWARM, "default", 0,
-	 "draw world, sizes and settings from each seed; so it is when no collective and no option "
-	 "of the world says otherwise",
+	 "draw world, sizes and settings from each seed (the default when no collective and no "
+	 "option of the world is given)",
 	 0},
 	{"swarm-faults", SWEEP_SWARM_FAULTS, "some|none|always", 0,
 	 "seeds of the swarm with drawn fault plans: one in eight (default), none, all", 0},
@@ -53,7 +56,7 @@ static const struct argp_option sweep_argp_options[] = {
 	{"seed-limit", SWEEP_SEED_LIMIT, "SECONDS", 0, "CPU time for one seed (default 30)", 0},
 	{"twice", SWEEP_TWICE, "N", 0,
 	 "run one seed in N twice and compare the hashes (default 20; 0: none)", 0},
-	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures", 0},
+	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures (default: none)", 0},
 	{"coverage", SWEEP_COVERAGE, NULL, 0,
 	 "search: runs that came to something new are gone back to, and gone on from in another "
 	 "way; "
@@ -67,31 +70,52 @@ static const struct argp_option sweep_argp_options[] = {
 	{0},
 };
 
+/* Options of `run` that a sweep has no place for, and options of the swarm that a fixed run has none
+ * for, and the other way round. */
+#define SWEEP_ONE_RUN "a sweep starts its own processes; expected `doppel run`"
+#define SWEEP_LEFT                                                                                 \
+	"is for one run; expected `doppel run`, or `doppel replay` with a failure's folder"
+
+static const struct cli_rule sweep_rules[] = {
+	{CLI_REFUSES, OPTION_GDB, {0}, SWEEP_LEFT},
+	{CLI_REFUSES, OPTION_TRACE, {0}, SWEEP_LEFT},
+	{CLI_REFUSES, OPTION_TRACE_DETAIL, {0}, SWEEP_LEFT},
+	{CLI_REFUSES, OPTION_RECORD, {0}, SWEEP_LEFT},
+	{CLI_REFUSES, OPTION_REPLAY, {0}, SWEEP_LEFT},
+	{CLI_REFUSES, OPTION_SEED, {0}, "a sweep has many seeds; expected --seeds or --seed-from"},
+	{CLI_REFUSES, OPTION_THREADS, {0}, "engine threads has no seeds; expected engine sim"},
+	{CLI_REFUSES, OPTION_PROCESSES, {0}, SWEEP_ONE_RUN},
+	{CLI_REFUSES, OPTION_RANK, {0}, SWEEP_ONE_RUN},
+	{CLI_EXCLUDES, SWEEP_SEEDS, {SWEEP_COUNT, SWEEP_SEED_FROM}, NULL},
+	{CLI_EXCLUDES, SWEEP_SWARM, {OPTION_FIXED}, NULL},
+	{CLI_EXCLUDES, SWEEP_SWARM_FAULTS, {OPTION_FIXED, OPTION_FAULTS}, NULL},
+	{CLI_NEEDS, OPTION_RANDOM_FAULTS, {OPTION_FIXED}, NULL},
+	{CLI_NEEDS, OPTION_RECOVER, {OPTION_FIXED}, NULL},
+	{CLI_NEEDS, OPTION_QUIET, {OPTION_FIXED}, NULL},
+	{CLI_NEEDS, OPTION_HASTY, {OPTION_FIXED}, NULL},
+	{CLI_NEEDS, OPTION_STREAMS, {OPTION_FIXED}, NULL},
+	{CLI_NEEDS, OPTION_GROUP, {OPTION_FIXED}, NULL},
+	{CLI_NEEDS, OPTION_COMMS, {OPTION_FIXED}, NULL},
+};
+
 static uint64_t sweep_number(struct argp_state *state, const char *option, const char *arg,
-			     uint64_t most)
+			     uint64_t least, uint64_t most)
 {
 	uint64_t v = 0;
 
-	if (!cli_parse_u64(arg, &v) || v > most)
-		argp_error(state, "%s %s: expected a number up to %" PRIu64, option, arg, most);
+	if (!cli_parse_u64(arg, &v) || v < least || v > most)
+		argp_error(state, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, option,
+			   arg, least, most);
 	return v;
 }
 
 static uint64_t sweep_seconds(struct argp_state *state, const char *option, const char *arg)
 {
-	char digits[24];
-	size_t n = strlen(arg);
-	uint64_t unit = 1;
+	uint64_t ns = 0;
 
-	if (n && n < sizeof digits && strchr("smh", arg[n - 1])) {
-		unit = arg[n - 1] == 'h' ? 3600 : arg[n - 1] == 'm' ? 60 : 1;
-		n--;
-	}
-	if (!n || n >= sizeof digits)
-		argp_error(state, "%s %s: expected a time such as 60s, 10m or 1h", option, arg);
-	memcpy(digits, arg, n);
-	digits[n] = 0;
-	return sweep_number(state, option, digits, 1u << 20) * unit * 1000000000ull;
+	if (!cli_parse_seconds(arg, &ns))
+		argp_error(state, "%s %s: expected " CLI_SECONDS, option, arg);
+	return ns;
 }
 
 static void sweep_parse_seeds(struct sweep_options *o, const char *arg, struct argp_state *state)
@@ -121,7 +145,7 @@ static void sweep_parse_seed_from(struct sweep_options *o, const char *arg,
 		memcpy(digits + 2, arg, 15);
 		arg = digits;
 	}
-	o->sweep.first = sweep_number(state, "--seed-from", arg, UINT64_MAX >> 1);
+	o->sweep.first = sweep_number(state, "--seed-from", arg, 0, UINT64_MAX >> 1);
 }
 
 static error_t sweep_parse(int key, char *arg, struct argp_state *state)
@@ -129,6 +153,7 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 	struct sweep_options *o = state->input;
 	struct sweep_config *c = &o->sweep;
 
+	cli_take(state, sweep_argp_options, &o->run.given, key, arg);
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &o->run;
@@ -137,7 +162,7 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 		sweep_parse_seeds(o, arg, state);
 		return 0;
 	case SWEEP_COUNT:
-		c->count = sweep_number(state, "--count", arg, 1ull << 40);
+		c->count = sweep_number(state, "--count", arg, 1, 1ull << 40);
 		o->counted = true;
 		return 0;
 	case SWEEP_TIME:
@@ -147,7 +172,7 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 		sweep_parse_seed_from(o, arg, state);
 		return 0;
 	case 'j':
-		c->jobs = (uint32_t)sweep_number(state, "-j", arg, 256);
+		c->jobs = (uint32_t)sweep_number(state, "-j", arg, 1, 256);
 		return 0;
 	case SWEEP_SWARM:
 		if (strcmp(arg, "default"))
@@ -162,13 +187,14 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--swarm-faults %s: expected some, none or always", arg);
 		return 0;
 	case SWEEP_MAX_FAILURES:
-		c->max_failures = (uint32_t)sweep_number(state, "--max-failures", arg, UINT32_MAX);
+		c->max_failures =
+			(uint32_t)sweep_number(state, "--max-failures", arg, 0, UINT32_MAX);
 		return 0;
 	case SWEEP_SEED_LIMIT:
 		c->seed_limit_ns = sweep_seconds(state, "--seed-limit", arg);
 		return 0;
 	case SWEEP_TWICE:
-		c->twice_one_of = (uint32_t)sweep_number(state, "--twice", arg, UINT32_MAX);
+		c->twice_one_of = (uint32_t)sweep_number(state, "--twice", arg, 0, UINT32_MAX);
 		return 0;
 	case SWEEP_JSON:
 		o->json = arg;
@@ -192,15 +218,12 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 
 static int sweep_write_json(const struct sweep_options *o, const struct sweep_result *r)
 {
-	FILE *f = fopen(o->json, "w");
+	FILE *f = output_open("doppel sweep: --json", o->json);
 
-	if (f)
-		sweep_print_json(&o->sweep, r, f);
-	if (!f || fclose(f)) {
-		fprintf(stderr, "doppel: cannot write %s\n", o->json);
+	if (!f)
 		return SIM_USAGE;
-	}
-	return SIM_PASS;
+	sweep_print_json(&o->sweep, r, f);
+	return output_close(f, "doppel sweep: --json", o->json) ? SIM_USAGE : SIM_PASS;
 }
 
 /* The last lines are those of the failure to look at first. */
@@ -236,26 +259,29 @@ int cli_sweep(int argc, char **argv)
 	sweep_config_default(&o.sweep);
 	cli_options_default(&o.run);
 	cli_parse(&argp, 0, argc, argv, &o);
-	if (!cli_options_check(&o.run))
+	if (!cli_options_check("sweep", &o.run, sweep_rules, ARRAY_LEN(sweep_rules),
+			       sweep_argp_options))
 		return SIM_USAGE;
-	if (o.run.scenario.lab.sim.engine != SIM_ENGINE_SIM) {
-		fprintf(stderr, "doppel sweep: engine threads has no seeds\n");
-		return SIM_USAGE;
-	}
 	o.sweep.base = o.run.scenario;
-	o.sweep.swarm = !o.run.any;
+	o.sweep.swarm = !cli_is_given(&o.run.given, OPTION_FIXED);
 	o.sweep.fail_dir = o.run.fail_dir ? o.run.fail_dir : "fail";
 	if (o.sweep.time_ns && !o.counted)
 		o.sweep.count = 0;
 	o.sweep.again = CLI_SWEEP_AGAIN;
 	o.sweep.progress = stderr;
 	o.sweep.terminal = isatty(STDERR_FILENO);
+	if (o.json && output_check("doppel sweep: --json", o.json))
+		return SIM_USAGE;
+	if (!o.sweep.swarm && lab_check(scenario_lab(&o.sweep.base)))
+		return SIM_USAGE; /* each seed would find out, and not show why */
 	if (sweep_run(&o.sweep, &r))
 		return SIM_USAGE;
+	if (r.signal)
+		printf("interrupted (%s); what has ended so far:\n", strsignal(r.signal));
 	sweep_print(&o.sweep, &r, stdout);
 	sweep_last_lines(&o, &r);
-	int code = (int)r.verdict;
-	if (o.shrink && r.failure_n && r.failure[0].kept && !r.failure[0].canary)
+	int code = r.signal ? SIM_BY_SIGNAL + r.signal : sweep_exit_code(&r);
+	if (o.shrink && !r.signal && r.failure_n && r.failure[0].kept && !r.failure[0].canary)
 		cli_shrink_dir(r.failure[0].dir);
 	if (o.json && sweep_write_json(&o, &r) && code == SIM_PASS)
 		code = SIM_USAGE;

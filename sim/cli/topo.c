@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/topo/topo.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/rules.h"
 #include "sim/world/world.h"
 
 struct topo_options {
 	const char *verb, *machine;
-	bool inter;
+	bool inter, hosts;
 };
 
 static const struct argp_option topo_argp_options[] = {
@@ -24,11 +26,13 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 {
 	struct topo_options *o = state->input;
 	uint64_t n;
+	cli_take(state, topo_argp_options, NULL, key, arg);
 	switch (key) {
 	case 'H':
-		if (!cli_parse_u64(arg, &n) || n < 1)
-			argp_error(state, "--hosts %s: expected a number from 1", arg);
+		if (!cli_parse_u64(arg, &n) || n < 1 || n > 4096)
+			argp_error(state, "--hosts %s: expected a number from 1 to 4096", arg);
 		o->inter = n > 1;
+		o->hosts = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num == 0)
@@ -45,10 +49,20 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 		}
 		if (strcmp(o->verb, "show") && strcmp(o->verb, "search"))
 			argp_error(state, "'%s': expected show or search", o->verb);
+		if (o->hosts && strcmp(o->verb, "search"))
+			argp_error(state, "--hosts: has no effect on %s; expected search", o->verb);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+/* The stack has logged the reason, which is not seen without NCCL_DEBUG. */
+static int topo_refused(void)
+{
+	if (!log_wanted(LOG_LEVEL_WARN, 0))
+		fprintf(stderr, "doppel topo: %s\n", log_last_error());
+	return SIM_USAGE;
 }
 
 static int topo_print(const struct topo_options *o, const struct world_machine *m)
@@ -65,16 +79,23 @@ static int topo_print(const struct topo_options *o, const struct world_machine *
 		select.gpu[i].dev = m->gpu[i].dev;
 	}
 	if (topo_system_get(m->xml, m->xml_bytes, m->path, &select, &sys) != ncclSuccess)
-		return SIM_USAGE;
+		return topo_refused();
 	if (!strcmp(o->verb, "show")) {
 		topo_system_print(sys, stdout);
 		return SIM_PASS;
 	}
 	static struct topo_graph graph;
 	if (topo_search_ring(sys, o->inter, &graph) != ncclSuccess)
-		return SIM_USAGE;
+		return topo_refused();
 	topo_graph_print_xml(sys, &graph, stdout);
 	return SIM_PASS;
+}
+
+static char *topo_help(int key, const char *text, void *input)
+{
+	(void)input;
+	return key == ARGP_KEY_HELP_POST_DOC ? cli_machines_help("XML is a file, or one of")
+					     : (char *)text;
 }
 
 int cli_topo(int argc, char **argv)
@@ -82,6 +103,7 @@ int cli_topo(int argc, char **argv)
 	static const struct argp argp = {
 		.options = topo_argp_options,
 		.parser = topo_parse,
+		.help_filter = topo_help,
 		.args_doc = "show|search XML",
 		.doc = "Prints the model and the paths of a machine (show), or the ring graph that "
 		       "the search "

@@ -2,21 +2,21 @@
 /* doppel verbs-run: a program that somebody else wrote, on HCA doubles (docs/drop-in.md). */
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/dropin/dropin.h"
 #include "sim/cli/options.h"
 #include "sim/cli/verbs_run.h"
 #include "sim/engine/sim.h"
+#include "sim/world/installed.h"
+#include "sim/world/world.h"
 
-/* As env(1) has it. */
-#define VERBS_CANNOT_RUN 126
-#define VERBS_NOT_FOUND  127
-
-enum { VERBS_LEAKS = 256, VERBS_BARE };
+enum { VERBS_LEAKS = 256, VERBS_BARE, VERBS_PAIR };
 
 static const struct argp_option verbs_argp_options[] = {
 	{"machine", 'm', "NAME|FILE", 0, "machine with the HCAs (default: workstation-2hca)", 0},
@@ -28,8 +28,48 @@ static const struct argp_option verbs_argp_options[] = {
 	{"trace", 't', "FILE", 0, "write a trace for ui.perfetto.dev", 0},
 	{"leaks", VERBS_LEAKS, NULL, 0, "say what the program leaves open", 0},
 	{"bare", VERBS_BARE, NULL, 0, "the library only: leave /dev and /sys as they are", 0},
+	{"pair", VERBS_PAIR, NULL, 0,
+	 "PROGRAM is a server; after -- comes its client, which starts when the server listens", 0},
 	{0},
 };
+
+/* The programs of `--pair`: the words before `--`, and those after it. */
+static void verbs_split(struct verbs_run *r, struct argp_state *state)
+{
+	char **at = r->program;
+
+	while (*at && strcmp(*at, "--"))
+		at++;
+	if (!*at || at == r->program || !at[1])
+		argp_error(state,
+			   "--pair: expected SERVER [ARGUMENTS...] -- CLIENT [ARGUMENTS...]");
+	*at = NULL;
+	r->client = at + 1;
+}
+
+/* The program would find out at its first call. */
+static void verbs_check(const struct verbs_run *r, struct argp_state *state)
+{
+	struct world_machine *m;
+	uint64_t v;
+
+	if (r->host && (!cli_parse_u64(r->host, &v) || v >= DROPIN_HOSTS))
+		argp_error(state, "--host %s: expected a number from 0 to %d", r->host,
+			   DROPIN_HOSTS - 1);
+	if (r->seed && !cli_parse_u64(r->seed, &v))
+		argp_error(state, "--seed %s: expected a number from 0 to %" PRIu64, r->seed,
+			   UINT64_MAX);
+	if (r->fabric && (!*r->fabric || strchr(r->fabric, '/')))
+		argp_error(state, "--fabric '%s': expected a name without '/'", r->fabric);
+	if (r->faults && access(r->faults, R_OK))
+		argp_error(state, "--faults %s: %s", r->faults, strerror(errno));
+	const char *machine = r->machine ? r->machine : getenv("DOPPEL_MACHINE");
+
+	if (machine && *machine && world_machine_load(machine, &m))
+		exit(SIM_USAGE);
+	if (machine && *machine)
+		world_machine_free(m);
+}
 
 static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 {
@@ -40,6 +80,7 @@ static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 	} texts[] = {{'m', &r->machine}, {'H', &r->host}, {'n', &r->fabric},
 		     {'F', &r->faults},  {'s', &r->seed}, {'t', &r->trace}};
 
+	cli_take(state, verbs_argp_options, NULL, key, arg);
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
 		if (texts[i].key != key)
 			continue;
@@ -53,6 +94,9 @@ static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 	case VERBS_BARE:
 		r->bare = true;
 		return 0;
+	case VERBS_PAIR:
+		r->pair = true;
+		return 0;
 	case ARGP_KEY_ARG: /* the program: the rest is its own */
 		r->program = state->argv + state->next - 1;
 		state->next = state->argc;
@@ -60,6 +104,9 @@ static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!r->program)
 			argp_error(state, "expected a program");
+		verbs_check(r, state);
+		if (r->pair)
+			verbs_split(r, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -71,7 +118,7 @@ static void verbs_environment_library(const char *dir)
 {
 	static const char *const names[] = {"NCCL_IBVERBS_LIB", "MSCCLPP_IBV_SO", "UCCL_IBV_SO"};
 	const char *before = getenv("LD_LIBRARY_PATH");
-	char path[2 * CLI_SELF_BYTES];
+	char path[2 * PATH_MAX];
 
 	snprintf(path, sizeof path, "%s/libibverbs.so.1", dir);
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -99,20 +146,18 @@ static void verbs_environment(const struct verbs_run *r, const char *dir)
 	verbs_environment_library(dir);
 }
 
-/* Where the library is: beside this program, in verbs/. */
-static bool verbs_library_dir(char out[CLI_SELF_BYTES + 16])
+static bool verbs_library_dir(char out[PATH_MAX])
 {
-	char self[CLI_SELF_BYTES], library[CLI_SELF_BYTES + 32];
-
-	if (!cli_self(self))
+	if (!world_installed(WORLD_DROPIN, out)) {
+		fprintf(stderr,
+			"doppel verbs-run: libibverbs.so.1 of the HCA double is not built; "
+			"expected "
+			"it in the folder verbs beside the program: cmake --build BUILD_FOLDER "
+			"--target dropin rdmacm\n");
 		return false;
-	*strrchr(self, '/') = '\0';
-	snprintf(out, CLI_SELF_BYTES + 16, "%s/verbs", self);
-	snprintf(library, sizeof library, "%s/libibverbs.so.1", out);
-	if (access(library, R_OK) == 0)
-		return true;
-	fprintf(stderr, "doppel verbs-run: %s: %s\n", library, strerror(errno));
-	return false;
+	}
+	*strrchr(out, '/') = '\0';
+	return true;
 }
 
 /* The loader ignores LD_LIBRARY_PATH for these. */
@@ -125,12 +170,20 @@ static void verbs_warn_setuid(const char *program)
 			program);
 }
 
+int verbs_exec(char **program)
+{
+	verbs_warn_setuid(program[0]);
+	execvp(program[0], program);
+	fprintf(stderr, "doppel verbs-run: %s: %s\n", program[0], strerror(errno));
+	return errno == ENOENT ? VERBS_NOT_FOUND : VERBS_CANNOT_RUN;
+}
+
 int cli_verbs_run(int argc, char **argv)
 {
 	static const struct argp argp = {
 		verbs_argp_options,
 		verbs_parse,
-		"PROGRAM [ARGUMENTS...]",
+		"PROGRAM [ARGUMENTS...]\n--pair SERVER [ARGUMENTS...] -- CLIENT [ARGUMENTS...]",
 		"Runs an ordinary verbs program on HCA doubles. It gets our libibverbs, and in a "
 		"private namespace /dev/infiniband and /sys/class/infiniband. Programs started so "
 		"by one user reach each other through shared memory, as HCAs of one network. The "
@@ -139,7 +192,7 @@ int cli_verbs_run(int argc, char **argv)
 		NULL,
 		NULL};
 	struct verbs_run r = {0};
-	char dir[CLI_SELF_BYTES + 16];
+	char dir[PATH_MAX];
 
 	cli_parse(&argp, ARGP_IN_ORDER, argc, argv, &r);
 	if (!verbs_library_dir(dir))
@@ -147,8 +200,5 @@ int cli_verbs_run(int argc, char **argv)
 	verbs_environment(&r, dir);
 	if (!r.bare)
 		verbs_space_enter(&r);
-	verbs_warn_setuid(r.program[0]);
-	execvp(r.program[0], r.program);
-	fprintf(stderr, "doppel verbs-run: %s: %s\n", r.program[0], strerror(errno));
-	return errno == ENOENT ? VERBS_NOT_FOUND : VERBS_CANNOT_RUN;
+	return r.pair ? verbs_pair_run(r.program, r.client) : verbs_exec(r.program);
 }

@@ -249,33 +249,66 @@ static int space_fill(const struct verbs_run *r)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 }
 
-static void space_furnish(const struct verbs_run *r)
+/*
+ * What is mounted below `mount_point` stays in this namespace. In a chroot `/` need not be a mount
+ * point; then `mount_point` must be one, because a mount on a folder of the file system around the
+ * chroot would appear outside, too.
+ */
+static int space_private(const char *mount_point)
 {
-	static const char *const dev[] = {"infiniband", NULL};
-	static const char *const class[] = {"infiniband", "infiniband_verbs", NULL};
-	int rc = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ? errno : 0;
+	if (!mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return 0;
+	return mount(NULL, mount_point, NULL, MS_REC | MS_PRIVATE, NULL) ? errno : 0;
+}
+
+static const char *space_why(int rc)
+{
+	return rc == EINVAL ? "neither / nor the folder around it is a mount point" : strerror(rc);
+}
+
+static int space_furnish_dev(void)
+{
+	static const char *const ours[] = {"infiniband", NULL};
+	int rc = space_private("/dev");
 
 	if (!rc)
-		rc = space_open_up("/dev", dev);
+		rc = space_open_up("/dev", ours);
 	if (!rc)
 		rc = space_folder("/dev/infiniband");
 	if (rc)
 		space_say("no /dev/infiniband: %s; programs that look for device nodes (UCX) will "
 			  "find no HCA",
-			  strerror(rc));
-	int sys = space_open_up("/sys/class", class);
+			  space_why(rc));
+	return rc;
+}
 
-	if (!sys)
-		sys = space_folder("/sys/class/infiniband");
-	if (!sys)
-		sys = space_folder("/sys/class/infiniband_verbs");
-	if (sys)
-		space_say("no /sys/class/infiniband: %s; programs that read it (NCCL's and UCX's "
-			  "choice of GIDs) must be told",
-			  strerror(sys));
-	if (rc || sys)
+static int space_furnish_sys(void)
+{
+	static const char *const ours[] = {"infiniband", "infiniband_verbs", NULL};
+	int rc = space_private("/sys");
+
+	if (!rc)
+		rc = space_open_up("/sys/class", ours);
+	if (!rc)
+		rc = space_folder("/sys/class/infiniband");
+	if (!rc)
+		rc = space_folder("/sys/class/infiniband_verbs");
+	if (rc)
+		space_say("no /sys/class/infiniband: %s; programs that read it (NCCL and UCX, to "
+			  "choose a GID) need the GID's index from the user",
+			  space_why(rc));
+	return rc;
+}
+
+static void space_furnish(const struct verbs_run *r)
+{
+	int dev = space_furnish_dev();
+	int sys = space_furnish_sys();
+
+	if (dev || sys)
 		return;
-	rc = space_fill(r);
+	int rc = space_fill(r);
+
 	if (rc)
 		space_say("/dev/infiniband and /sys/class/infiniband are not complete: %s",
 			  strerror(rc));

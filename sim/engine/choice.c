@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "sim/engine/engine_internal.h"
+#include "sim/engine/output.h"
 #include "sim/engine/gdb_hooks.h"
 #include "sim/engine/text.h"
 
@@ -66,6 +67,7 @@ static struct {
 	uint64_t turn_step; /* of the next one; UINT64_MAX: none */
 	uint64_t turn_seed; /* of the last one, when turns */
 	uint64_t count, strayed;
+	bool cut; /* the replay stopped early: what is chosen while the world ends is not in the file */
 } choices;
 
 static const char *const choice_strategy_name[] = {
@@ -237,7 +239,7 @@ struct choice_site *choice_site_get(const char *name)
 static uint32_t choice_replay(struct choice_site *s, uint32_t n, uint32_t quiet)
 {
 	if (s->given_at >= s->given_n) {
-		choices.strayed++;
+		choices.strayed += !choices.cut;
 		return quiet;
 	}
 	struct choice c = s->given[s->given_at++];
@@ -245,7 +247,7 @@ static uint32_t choice_replay(struct choice_site *s, uint32_t n, uint32_t quiet)
 		return quiet;
 	if (choices.bytes && n > 256)
 		return (uint32_t)((uint64_t)c.value * n >> 8);
-	choices.strayed += c.n != n;
+	choices.strayed += c.n != n && !choices.cut;
 	return c.value % n;
 }
 
@@ -367,12 +369,10 @@ static void choice_write_site(const struct choice_site *s, FILE *f)
 
 int choice_write(const char *path)
 {
-	FILE *f = fopen(path, "w");
+	FILE *f = output_open("choices", path);
 
-	if (!f) {
-		fprintf(stderr, "choices: cannot write %s: %s\n", path, strerror(errno));
-		return errno;
-	}
+	if (!f)
+		return EIO;
 	fprintf(f, "doppel-choices %d\nseed 0x%" PRIx64 "\nstrategy %s\n", CHOICE_VERSION, eng.seed,
 		choice_strategy_name[eng.config.strategy]);
 	if (eng.config.memory_order != SIM_MEMORY_DRAW)
@@ -381,12 +381,7 @@ int choice_write(const char *path)
 		if (s->made_n)
 			choice_write_site(s, f);
 	}
-	int bad = ferror(f);
-	if (fclose(f) || bad) {
-		fprintf(stderr, "choices: writing %s failed\n", path);
-		return EIO;
-	}
-	return 0;
+	return output_close(f, "choices", path);
 }
 
 /* A file that is read: its text ends with a 0. */
@@ -618,7 +613,13 @@ int choice_start(void)
 	choices.bytes = eng.config.choice_bytes != NULL;
 	choices.replay = choices.bytes || eng.config.choices_in;
 	choice_turn_next();
-	return eng.config.choices_in ? choice_read(eng.config.choices_in) : 0;
+	int rc = eng.config.choices_out ? output_check("choices", eng.config.choices_out) : 0;
+	return !rc && eng.config.choices_in ? choice_read(eng.config.choices_in) : rc;
+}
+
+void choice_cut(void)
+{
+	choices.cut = true;
 }
 
 void choice_stop(void)

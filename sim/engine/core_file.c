@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "sim/engine/engine_internal.h"
+#include "sim/engine/output.h"
 
 /* What is larger is a sanitizer's shadow: minutes of pagemap, and of no use to a debugger. */
 #define CORE_SHADOW_BYTES (1ull << 38)
@@ -423,7 +424,7 @@ int sim_core_write(const char *path)
 	c.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (c.fd < 0) {
 		rc = errno;
-		fprintf(stderr, "core: cannot write %s: %s\n", path, strerror(rc));
+		output_failed("core", path, rc);
 		return rc;
 	}
 	c.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -435,13 +436,14 @@ int sim_core_write(const char *path)
 		rc = core_write_headers(&c);
 	if (!rc)
 		rc = core_write_memory(&c);
+	if (close(c.fd) && !rc)
+		rc = errno;
 	if (rc)
-		fprintf(stderr, "core: writing %s failed: %s\n", path, strerror(rc));
+		output_failed("core", path, rc);
 	if (c.mem >= 0)
 		close(c.mem);
 	if (c.pagemap >= 0)
 		close(c.pagemap);
-	close(c.fd);
 	free(c.segment);
 	free(c.notes.data);
 	return rc;

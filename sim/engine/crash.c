@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Signals that end the program (a failed ASSERT, an access to nowhere), in both engines: says
- * which task, on which stack and where, dumps as a failing run does, and exits with 127. Runs on
- * an alternate stack, because the task's own may be what overflowed. Under a debugger the signal
- * is raised again instead, so that it stops at the place.
+ * which task, on which stack and where, dumps as a failing run does, and raises the signal again,
+ * which then ends the program as it ends any other. Runs on an alternate stack, because the task's
+ * own may be what overflowed.
  */
 #include <execinfo.h>
 #include <inttypes.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -124,6 +125,40 @@ static void crash_restore_all(void)
 		signal(crash_signals[i], SIG_DFL);
 }
 
+/* The first process of a PID namespace outlives its own signals; it ends with the code that a shell
+ * shows for the signal. */
+static void __attribute__((noreturn)) crash_raise(int sig)
+{
+	sigset_t set;
+
+	if (__gcov_dump)
+		__gcov_dump();
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	signal(sig, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(sig);
+	_exit(SIM_BY_SIGNAL + sig);
+}
+
+void crash_end_by(int sig)
+{
+	prctl(PR_SET_DUMPABLE, 0);
+	crash_raise(sig);
+}
+
+static void crash_describe(char *out, size_t bytes, int sig, const void *address,
+			   const struct sim_task *task)
+{
+	char at[40] = "", in[96] = "outside any task";
+
+	if (crash_has_address(sig))
+		snprintf(at, sizeof at, " at address %p", address);
+	if (task)
+		snprintf(in, sizeof in, "in task %u \"%s\"", task->self.id, task->name);
+	snprintf(out, bytes, "%s%s %s", strsignal(sig), at, in);
+}
+
 static void crash_handler(int sig, siginfo_t *info, void *context)
 {
 	const struct sim_task *p = sim_task_self();
@@ -131,31 +166,19 @@ static void crash_handler(int sig, siginfo_t *info, void *context)
 
 	if (crash_entered) {
 		fprintf(stderr, "crash: %s while a crash was being reported\n", strsignal(sig));
-		_exit(SIM_CRASH);
+		crash_raise(sig);
 	}
 	crash_entered = 1;
 	crash_context = context;
 	fflush(stdout);
 	crash_explain(sig, info->si_addr, p ? CONTAINER_OF(p, const struct task, pub) : NULL);
-	if (crash_has_address(sig))
-		snprintf(message, sizeof message, "%s at address %p in task %u \"%s\"",
-			 strsignal(sig), info->si_addr, p ? p->self.id : UINT32_MAX,
-			 p ? p->name : "-");
-	else
-		snprintf(message, sizeof message, "%s in task %u \"%s\"", strsignal(sig),
-			 p ? p->self.id : UINT32_MAX, p ? p->name : "-");
+	crash_describe(message, sizeof message, sig, info->si_addr, p);
 	crash_backtrace();
 	engine_report(SIM_CRASH, "crash", message);
 	crash_restore_all();
 	if (eng.config.last_words)
 		eng.config.last_words(eng.config.last_words_arg);
-	if (crash_traced()) {
-		raise(sig);
-		return;
-	}
-	if (__gcov_dump)
-		__gcov_dump();
-	_exit(SIM_CRASH);
+	crash_raise(sig);
 }
 
 void crash_alt_stack(void **keep)

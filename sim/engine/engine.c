@@ -8,6 +8,7 @@
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/gdb_hooks.h"
+#include "sim/engine/output.h"
 
 enum { FAILURE_HOOKS = 8, STACK_BYTES = 128 << 10, STACK_BYTES_SANITIZED = 512 << 10 };
 
@@ -115,6 +116,7 @@ int sim_start(const struct sim_config *config)
 	eng.event_self.self = (struct os_self){
 		.id = UINT32_MAX, .proc = &eng.main_proc, .name = "events", .rank = -1, .step = -1};
 	engine_defaults();
+	output_start();
 	rc = choice_start();
 	if (rc)
 		goto err_choices;
@@ -131,8 +133,11 @@ int sim_start(const struct sim_config *config)
 	if (rc)
 		goto err_trace;
 	rc = mem_start();
-	if (rc)
+	if (rc) {
+		fprintf(stderr, "engine: no memory for the memory model and --races: %s\n",
+			strerror(rc));
 		goto err_fault;
+	}
 	eng.main_task = task_new(&main_attr, NULL, NULL);
 	ASSERT(eng.main_task);
 	eng.main_task->pub.self.proc = &eng.main_proc;
@@ -182,12 +187,34 @@ static void engine_run_sim(void)
 	fiber_abandon(&eng.loop);
 }
 
-enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
+void engine_begin(void)
 {
 	ASSERT(eng.phase == ENGINE_READY);
 	ASSERT(pthread_equal(eng.thread, pthread_self()));
 	eng.phase = ENGINE_RUNNING;
 	eng.start_ns = sim_now_ns();
+}
+
+enum sim_verdict engine_over(void)
+{
+	if (eng.config.canary_step && engine_in_sim() && eng.verdict == SIM_PASS)
+		engine_late_canary();
+	if (eng.verdict == SIM_PASS)
+		engine_misuse_awaited();
+	eng.phase = ENGINE_OVER;
+	engine_write_fail_choices();
+	if (eng.config.choices_out && engine_in_sim())
+		choice_write(eng.config.choices_out);
+	/* what was only noted, and is wrong in every run */
+	if (eng.verdict == SIM_PASS && eng.failed &&
+	    (eng.failure.verdict == SIM_WRONG_RESULT || eng.failure.verdict == SIM_MISUSE))
+		eng.verdict = eng.failure.verdict;
+	return eng.verdict;
+}
+
+enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
+{
+	engine_begin();
 	eng.main_task->fn = main_fn;
 	eng.main_task->arg = arg;
 	fault_run();
@@ -195,19 +222,7 @@ enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg)
 		engine_run_sim();
 	else
 		threads_run(main_fn, arg);
-	if (eng.config.canary_step && engine_in_sim() && eng.verdict == SIM_PASS)
-		engine_late_canary();
-	if (eng.verdict == SIM_PASS)
-		engine_misuse_awaited();
-	eng.phase = ENGINE_OVER;
-	engine_write_fail_choices();
-	if (eng.config.choices_out && engine_in_sim() && choice_write(eng.config.choices_out) &&
-	    eng.verdict == SIM_PASS)
-		eng.verdict = SIM_USAGE;
-	/* what was only noted, and is wrong for whoever runs it */
-	if (eng.verdict == SIM_PASS && eng.failed && eng.failure.verdict == SIM_WRONG_RESULT)
-		eng.verdict = SIM_WRONG_RESULT;
-	return eng.verdict;
+	return engine_over();
 }
 
 void sim_stop(void)
@@ -237,9 +252,16 @@ void sim_stop(void)
 	eng.phase = ENGINE_OFF;
 }
 
+void sim_exit(int code)
+{
+	fflush(NULL);
+	if (code > SIM_BY_SIGNAL)
+		crash_end_by(code - SIM_BY_SIGNAL);
+	exit(code);
+}
+
 void sim_leave(void)
 {
-	ASSERT(eng.config.foreign);
 	trace_flush();
 }
 
@@ -336,6 +358,14 @@ void sim_set_killer(void (*kill)(struct os_proc *proc))
 
 void engine_foreign_thread(void)
 {
+	if (eng.guest) {
+		fprintf(stderr,
+			"doppel: a thread that the program started made a call in engine sim, "
+			"which has one thread; expected engine threads (DOPPEL_ENGINE=threads, "
+			"doppel exec --engine threads)\n");
+		fflush(NULL);
+		_exit(SIM_USAGE);
+	}
 	fprintf(stderr, "engine: a thread that the simulator did not start called into it; engine "
 			"sim has one OS thread (use engine threads)\n");
 	abort();
@@ -379,6 +409,10 @@ const char *engine_verdict_name(enum sim_verdict verdict)
 		return "nondeterminism";
 	case SIM_LEAK:
 		return "leak";
+	case SIM_MISUSE:
+		return "misuse";
+	case SIM_BY_SIGNAL:
+		break;
 	}
 	return "unknown";
 }
@@ -400,15 +434,16 @@ void sim_format_ns(char out[32], uint64_t ns)
 	snprintf(out, 32, "%" PRIu64 "ns", ns);
 }
 
-static FILE *engine_open_in(const char *dir, const char *name)
+static void engine_write_in(const char *dir, const char *name, void (*print)(FILE *out))
 {
 	char path[4096];
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	FILE *f = fopen(path, "w");
+	FILE *f = output_open("engine", path);
 	if (!f)
-		fprintf(stderr, "engine: cannot write %s: %s\n", path, strerror(errno));
-	return f;
+		return;
+	print(f);
+	output_close(f, "engine", path);
 }
 
 static void engine_print_fail_line(FILE *out, const struct sim_failure *f)
@@ -437,7 +472,7 @@ static void engine_write_fail_choices(void)
 {
 	char path[4096];
 
-	if (!eng.failed || !eng.config.fail_dir || !engine_in_sim())
+	if (!(eng.failed || eng.trouble) || !eng.config.fail_dir || !engine_in_sim())
 		return;
 	snprintf(path, sizeof path, "%s/choices", eng.config.fail_dir);
 	choice_write(path);
@@ -447,20 +482,13 @@ static void engine_write_fail_choices(void)
 static void engine_dump(const char *dir)
 {
 	char path[4096];
-	FILE *f;
 
 	if (mkdir(dir, 0777) && errno != EEXIST) {
 		fprintf(stderr, "engine: cannot make %s: %s\n", dir, strerror(errno));
 		return;
 	}
-	if ((f = engine_open_in(dir, "explain.txt"))) {
-		engine_print_explanation(f);
-		fclose(f);
-	}
-	if ((f = engine_open_in(dir, "waits.json"))) {
-		sim_explain_json(f);
-		fclose(f);
-	}
+	engine_write_in(dir, "explain.txt", engine_print_explanation);
+	engine_write_in(dir, "waits.json", sim_explain_json);
 	engine_write_fail_choices();
 	snprintf(path, sizeof path, "%s/tasks.core", dir);
 	sim_core_write(path);
@@ -473,7 +501,7 @@ static void engine_keep_failure(enum sim_verdict verdict, const char *kind, cons
 	struct sim_failure *f = &eng.failure;
 
 	eng.failed = true;
-	eng.in_turn = false;
+	eng.in_turn = eng.trouble = false;
 	*f = (struct sim_failure){.verdict = verdict,
 				  .rank = rank,
 				  .step = eng.steps,
@@ -547,6 +575,29 @@ void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, 
 	engine_dump_wanted();
 }
 
+void sim_note_trouble(const char *kind, int32_t rank, const char *fmt, ...)
+{
+	char message[512];
+	va_list ap;
+
+	if (eng.failed || eng.trouble)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	fflush(stdout);
+	engine_keep_failure(SIM_ERROR, kind, message, rank);
+	eng.failed = false;
+	eng.trouble = true;
+	trace_flush();
+	engine_dump_wanted();
+}
+
+const struct sim_failure *sim_trouble(void)
+{
+	return eng.trouble ? &eng.failure : NULL;
+}
+
 void sim_upset(void)
 {
 	eng.upset = true;
@@ -607,7 +658,7 @@ void sim_misuse_of(const char *who, bool in_turn, const char *fmt, va_list ap)
 	os_log_line(line);
 	if ((in_turn && !first) || engine_misuse_met(line))
 		return;
-	sim_note_failure(SIM_WRONG_RESULT, "misuse", -1, "%s", line);
+	sim_note_failure(SIM_MISUSE, "misuse", -1, "%s", line);
 	if (in_turn)
 		eng.in_turn = true;
 }
@@ -638,6 +689,8 @@ static void engine_end(enum sim_verdict verdict)
 		if (eng.config.last_words)
 			eng.config.last_words(eng.config.last_words_arg);
 		fflush(NULL);
+		if (verdict == SIM_CRASH)
+			crash_end_by(SIM_CRASH - SIM_BY_SIGNAL);
 		_exit(verdict);
 	}
 	if (eng.current)

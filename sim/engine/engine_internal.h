@@ -7,7 +7,8 @@
  * Owner of each part: engine.c life and verdicts; sched_sim.c the loop and the tasks; strategy.c
  * the ready set and every scheduling draw; waits.c the waiter index; event.c the timer heap and
  * the events; clock.c time, charges, resources; choice.c draws; fault.c plans; trace.c the hash
- * and the trace file; label.c names; explain.c, core_file.c and crash.c reports.
+ * and the trace file; timeline.c what is in that file; label.c names; explain.c, core_file.c and
+ * crash.c reports.
  */
 #ifndef SIM_ENGINE_ENGINE_INTERNAL_H
 #define SIM_ENGINE_ENGINE_INTERNAL_H
@@ -105,8 +106,10 @@ struct task {
 	struct task *poll_next;
 	uint32_t lonely; /* scheduling points in a row without a switch */
 	shared_u32 done; /* what a joiner waits for */
-	bool joined;
-	struct mem_agent *mem; /* memory.c; NULL: made no access yet, or the memory model is off */
+	bool joined, detached;
+	int32_t made_for;       /* rank; pub.self.rank is the task's own, and others read this */
+	struct sim_track track; /* timeline.c */
+	struct mem_agent *mem;  /* memory.c; NULL: made no access yet, or the memory model is off */
 	/* threads engine */
 	struct thread_part *part; /* host: its thread; warp: its worker */
 	shared_u32 killed;
@@ -146,6 +149,7 @@ struct engine {
 	bool pct_preempt;     /* a task of higher priority became ready */
 	bool point_faults;    /* the plan has faults at scheduling points */
 	bool any_faults;      /* the plan has faults at all */
+	bool guest;           /* the program began before the engine (guest.c) */
 
 	uint64_t start_ns; /* of the run: 0 in sim */
 	uint64_t now_ns, steps, switches, events_run, changes;
@@ -156,6 +160,7 @@ struct engine {
 	uint64_t watch_step; /* watch.c looks then; ENGINE_NEVER: no more */
 	struct sim_failure failure;
 	bool failed;  /* there is one */
+	bool trouble; /* `failure` is of sim_note_trouble: any other replaces it */
 	bool upset;   /* sim_upset */
 	bool in_turn; /* the failure is misuse "in turn": the next one replaces it */
 	struct {
@@ -180,6 +185,10 @@ struct engine {
 	struct fiber loop;
 	void *loop_sp;
 	jmp_buf fail_jump; /* back into sim_run, from event context */
+	/* guest.c: what ends a guest whose run failed */
+	void (*guest_ended)(enum sim_verdict verdict);
+	struct fiber guest_fiber; /* the guest's stack, once its main task has ended */
+	void *guest_sp;
 	const void *(*resolve)(const void *addr);
 	void (*kill_hook)(struct os_proc *proc);
 };
@@ -192,6 +201,8 @@ static inline bool engine_in_sim(void)
 }
 
 /* engine.c */
+void engine_begin(void);            /* of a run: the first half of sim_run */
+enum sim_verdict engine_over(void); /* the last */
 extern const struct os_sched_ops sched_sim_ops, sched_threads_ops;
 /* Prints the failure in the contract's shape, and dumps; does not end anything. */
 void engine_report(enum sim_verdict verdict, const char *kind, const char *message);
@@ -201,6 +212,12 @@ void engine_fail(enum sim_verdict verdict, const char *kind, const char *fmt, ..
 void engine_kill_self(struct task *t) __attribute__((noreturn));
 void engine_kill_step(void *proc, uint64_t arg); /* as an event */
 void engine_foreign_thread(void) __attribute__((noreturn));
+/* A guest's other threads call where its tasks would. */
+static inline void guest_check_thread(void)
+{
+	if (UNLIKELY(eng.guest) && !pthread_equal(eng.thread, pthread_self()))
+		engine_foreign_thread();
+}
 const char *engine_verdict_name(enum sim_verdict verdict);
 void engine_print_failure_hooks(FILE *out);
 /* Tasks end at their next scheduling point: from here on every point looks. */
@@ -210,6 +227,7 @@ void engine_mode_upset(void);
 void sched_sim_run(void);
 void sched_sim_stop(void);
 struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void *arg);
+void task_admit(struct task *t);
 int task_launch(struct task *t); /* ENOMEM */
 int sched_sim_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
 		    void *arg);
@@ -262,7 +280,8 @@ extern struct thread_part *threads_all; /* grows under threads_lock */
 extern pthread_mutex_t threads_lock;    /* tasks, parts, counts */
 int threads_start(void);
 void threads_run(void (*fn)(void *), void *arg);
-void threads_end(void); /* joins every thread of the engine */
+bool threads_main_over(uint64_t limit_ns); /* 0: no limit */
+void threads_end(void);                    /* joins every thread of the engine */
 void threads_stop(void);
 int threads_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
 		  void *arg);
@@ -412,6 +431,7 @@ void event_run_top(void); /* the heap's top is an event that is due */
 /* choice.c */
 struct choice_site;
 int choice_start(void);
+void choice_cut(void); /* a replay ends before its recording does */
 void choice_stop(void);
 struct choice_site *choice_site_find(const char *name);
 struct choice_site *choice_site_get(const char *name); /* faster; a string constant only */
@@ -460,21 +480,28 @@ void trace_flush(void);
 void trace_fold(uint64_t a, uint64_t b, uint64_t c);
 void trace_record(const char *kind, uint64_t a, uint64_t b, uint64_t c);
 void trace_record_bytes(const char *kind, uint64_t a, const void *bytes, size_t n);
-void trace_interval(bool begin, const char *name, uint64_t a, uint64_t b);
-void trace_wait(const struct task *t, const char *why, uint64_t from_ns);
-void trace_instant(const char *name, const char *detail);
-void trace_task(const struct task *t);
+bool trace_is_on(void);
+
+/* timeline.c; nothing happens without a trace file */
+/* os_trace_begin, os_trace_end, os_trace_span */
+void timeline_of_task(char phase, const struct os_trace_slice *s, uint64_t from_ns);
+void timeline_wait(struct task *t, const char *why, uint64_t from_ns);
+void timeline_instant(const char *name, const char *detail);
 
 /* label.c */
 void label_set(const void *object, const struct os_label *label);
 void label_unset(const void *object);
 bool label_get(const void *object, struct os_label *label);
+/* The largest number in the labels of such objects of the rank; -1: it has none. */
+int64_t label_most(const char *what, int32_t rank);
 void label_stop(void);
 
 /* crash.c */
 void crash_install(void);
 void crash_restore(void);
 bool crash_traced(void); /* a debugger is attached */
+/* Ends the program by the signal, without a core file: the crash, if there was one, is over. */
+void crash_end_by(int signal) __attribute__((noreturn));
 /* Fills an elf_gregset_t: from the crash that is being reported, or else from `otherwise`. */
 void crash_registers(void *regs, const ucontext_t *otherwise);
 void crash_alt_stack(void **keep); /* for the calling thread */

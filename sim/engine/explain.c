@@ -36,6 +36,23 @@ bool explain_alive(const struct sim_task *t)
 	return t->state != SIM_TASK_DONE && t->state != SIM_TASK_KILLED;
 }
 
+const struct sim_task *explain_driver(int32_t rank)
+{
+	const struct sim_task *best = NULL;
+	int32_t fewest = INT32_MAX;
+
+	for (const struct sim_task *t = sim_task_first(); t; t = t->next) {
+		int32_t ranks = t->self.driven_end - t->self.driven_first;
+
+		if (!explain_alive(t) || t->kind != SIM_TASK_HOST || rank < t->self.driven_first ||
+		    rank >= t->self.driven_end || ranks >= fewest)
+			continue;
+		best = t;
+		fewest = ranks;
+	}
+	return best;
+}
+
 static int explain_score(const struct sim_task *t, const struct wait_from *from,
 			 const struct sim_task *who)
 {
@@ -53,6 +70,17 @@ static int explain_score(const struct sim_task *t, const struct wait_from *from,
 	if (who == t)
 		score = score > 1 ? 1 : 0;
 	return score;
+}
+
+/* A rank without a task of its own is the business of the task that drives it. */
+static int32_t explain_driver_node(const struct graph *g, int32_t rank)
+{
+	const struct sim_task *driver = explain_driver(rank);
+
+	for (int32_t i = 0; driver && i < g->n; i++)
+		if (g->node[i].task == driver)
+			return i;
+	return -1;
 }
 
 static void explain_link(struct graph *g, struct node *node)
@@ -73,7 +101,9 @@ static void explain_link(struct graph *g, struct node *node)
 				node->next = i;
 			}
 		}
-		if (!best && node->missing < 0)
+		if (!best)
+			node->next = explain_driver_node(g, from->rank);
+		if (node->next < 0 && node->missing < 0)
 			node->missing = from->rank;
 	}
 	if (node->next >= 0)

@@ -12,6 +12,9 @@
 #include "sim/engine/sim.h"
 
 bool explain_alive(const struct sim_task *t);
+/* The host task that drives the rank: of those that have worked for it, the one with the fewest other
+ * ranks. NULL: there is none. */
+const struct sim_task *explain_driver(int32_t rank);
 /* "is 12, wants >= 13" */
 void explain_value(FILE *out, const struct wait *w);
 void explain_label(FILE *out, const void *object);

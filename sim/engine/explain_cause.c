@@ -4,7 +4,8 @@
  * The next hop is the wait of that other task which fits best: of the same channel, the same peer,
  * the same step. A word or a queue that belongs to an object with a label leads to the label's rank,
  * whose part of the work it is. Objects of the doubles (completion queues, and the queue pairs and
- * links behind them) are asked through sim_on_explain; one that is stuck ends the chain.
+ * links behind them) are asked through sim_on_explain; one that is stuck ends the chain. A kernel that
+ * waits for a kernel of a rank that has not launched it yet leads to the task that drives that rank.
  *
  * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
  * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, work
@@ -31,6 +32,7 @@ enum cause_end {
 struct hop {
 	const struct sim_task *task;
 	const struct wait *wait;     /* NULL: it has none that fits */
+	int32_t unlaunched;          /* rank whose kernel the task has to launch; -1: none */
 	struct sim_explained object; /* text "" : none */
 };
 
@@ -124,6 +126,32 @@ static int cause_score(const struct sim_task *t, const struct wait *w,
 	return score;
 }
 
+/* Has the rank meant no kernel for the collective that this kernel works on? */
+static bool cause_is_unlaunched(const struct sim_task *t, const struct cause_target *to)
+{
+	if (t->kind != SIM_TASK_WARP || !t->self.work || !to->object ||
+	    strncmp(to->object, "kernel", 6) != 0 || to->rank == t->self.rank)
+		return false;
+	for (const struct sim_task *k = sim_task_first(); k; k = k->next)
+		if (explain_alive(k) && k->kind == SIM_TASK_WARP && k->self.rank == to->rank)
+			return false;
+	return label_most("communicator", to->rank) <= (int64_t)t->self.work_number;
+}
+
+/* To the task that drives the rank, if that is what the wait is for. */
+static bool cause_next_driver(const struct hop *at, const struct cause_target *to, struct hop *next)
+{
+	const struct sim_task *driver =
+		cause_is_unlaunched(at->task, to) ? explain_driver(to->rank) : NULL;
+
+	if (!driver)
+		return false;
+	*next = (struct hop){.task = driver,
+			     .wait = driver->wait_n ? driver->wait[0] : NULL,
+			     .unlaunched = to->rank};
+	return true;
+}
+
 /* The next hop, or how the chain ends. */
 static bool cause_next(struct cause *c, struct hop *next)
 {
@@ -136,6 +164,8 @@ static bool cause_next(struct cause *c, struct hop *next)
 		c->end = CAUSE_NOWHERE;
 		return false;
 	}
+	if (cause_next_driver(at, &to, next))
+		return true;
 	for (const struct sim_task *who = sim_task_first(); who; who = who->next) {
 		if (!explain_alive(who) || who->self.rank != to.rank)
 			continue;
@@ -146,7 +176,7 @@ static bool cause_next(struct cause *c, struct hop *next)
 
 			if (score > best) {
 				best = score;
-				*next = (struct hop){.task = who, .wait = v};
+				*next = (struct hop){.task = who, .wait = v, .unlaunched = -1};
 			}
 		}
 	}
@@ -198,7 +228,7 @@ static bool cause_append(struct cause *c, const struct hop *h)
 
 static void cause_follow(struct cause *c, const struct sim_task *t, const struct wait *w)
 {
-	struct hop next = {.task = t, .wait = w};
+	struct hop next = {.task = t, .wait = w, .unlaunched = -1};
 
 	*c = (struct cause){.again = -1};
 	while (cause_append(c, &next) && cause_next(c, &next)) {
@@ -346,9 +376,30 @@ static void cause_print_end(FILE *out, const struct cause *c)
 	}
 }
 
+/* "rank 1: kernel not launched yet: queued behind task 5 "main", which waits for..." */
+static void cause_print_unlaunched(FILE *out, const struct hop *h)
+{
+	const struct sim_task *t = h->task;
+
+	fprintf(out, "  <- rank %d: kernel not launched yet: queued behind task %u \"%s\", which",
+		h->unlaunched, t->self.id, t->name);
+	if (h->wait)
+		cause_print_wait(out, h->wait);
+	else if (t->poll_why)
+		fprintf(out, " polls \"%s\"", t->poll_why);
+	else
+		fprintf(out, " is not waiting");
+	fputc('\n', out);
+}
+
 static void cause_print_hop(FILE *out, const struct cause *c, int i)
 {
 	const struct hop *h = &c->hop[i], *before = i ? h - 1 : NULL;
+
+	if (h->unlaunched >= 0) {
+		cause_print_unlaunched(out, h);
+		return;
+	}
 
 	fprintf(out, "  %s", i ? "<- " : "");
 	if (h->task->self.work && i == 0)
@@ -390,6 +441,11 @@ static void cause_json_hop(FILE *out, const struct hop *h)
 		h->task->self.id, h->task->self.rank, cause_channel(h->task, h->wait),
 		h->wait ? h->wait->from.step : -1);
 	explain_json_string(out, h->wait ? h->wait->why : NULL);
+	fprintf(out, ",\"unlaunched_rank\":");
+	if (h->unlaunched >= 0)
+		fprintf(out, "%d", h->unlaunched);
+	else
+		fputs("null", out);
 	fprintf(out, ",\"object\":");
 	explain_json_string(out, h->object.text[0] ? h->object.text : NULL);
 	fputc('}', out);

@@ -225,7 +225,7 @@ static bool fault_fires(struct fault *f, uint64_t now_ns)
 		f->close_ns = f->for_ns ? now_ns + f->for_ns : ENGINE_NEVER;
 	}
 	trace_record("fault", f->line, f->fired, f->arg);
-	trace_instant("fault injected", f->text);
+	timeline_instant("fault injected", f->text);
 	return true;
 }
 
@@ -303,7 +303,7 @@ void sim_faults_heal(void)
 	if (__atomic_exchange_n(&faults.healed, true, __ATOMIC_ACQ_REL))
 		return;
 	trace_record("faults heal", faults.fired, 0, 0);
-	trace_instant("faults heal", "");
+	timeline_instant("faults heal", "");
 	for (uint32_t i = 0; i < fault_heal_hooks; i++)
 		fault_heal_hook[i]();
 }
@@ -342,7 +342,7 @@ int fault_start(void)
 {
 	const struct sim_config *c = &eng.config;
 
-	faults.plan = (struct fault_plan){.fault = NULL};
+	fault_plan_free(&faults.plan);
 	faults.fired = 0;
 	faults.healed = false;
 	snprintf(faults.name, sizeof faults.name, "plan of seed 0x%" PRIx64, eng.seed);
@@ -376,6 +376,7 @@ void fault_run(void)
 		sim_event_post(&attr, fault_heal_step, NULL, 0, NULL);
 }
 
+/* The plan stays, to be printed, until the next one. */
 void fault_stop(void)
 {
 	for (uint32_t i = 0; i < faults.site_n; i++) {
@@ -383,14 +384,13 @@ void fault_stop(void)
 		faults.site[i].wanted = NULL;
 		faults.site[i].wanted_n = 0;
 	}
-	fault_plan_free(&faults.plan);
 }
 
 /* ---- figures -------------------------------------------------------------------------------- */
 
 bool sim_faults_armed(void)
 {
-	return faults.plan.n != 0;
+	return eng.phase != ENGINE_OFF && faults.plan.n != 0;
 }
 
 uint64_t sim_faults_fired(void)
@@ -417,4 +417,18 @@ void sim_fault_print_plan(FILE *out)
 	}
 	if (faults.plan.heal_ns)
 		fprintf(out, "fault heal after=%" PRIu64 "ns\n", faults.plan.heal_ns);
+}
+
+void sim_fault_print_unfired(FILE *out)
+{
+	const char *name = eng.config.fault_plan ? eng.config.fault_plan_name : NULL;
+
+	for (uint32_t i = 0; i < faults.plan.n; i++) {
+		const struct fault *f = &faults.plan.fault[i];
+
+		if (!f->fired)
+			fprintf(out,
+				"%s:%u: this fault never fired (matched %" PRIu64 " times): %s\n",
+				name ? name : faults.name, f->line, f->matches, f->text);
+	}
 }

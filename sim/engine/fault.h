@@ -42,10 +42,15 @@ enum fault_value {
 	FAULT_VALUES,
 };
 
+struct fault_range {
+	uint64_t least, most;
+};
+
 struct fault_param {
 	const char *name;
 	enum fault_value type;
-	uint64_t usual; /* when it is not given */
+	uint64_t usual;       /* when it is not given */
+	uint64_t least, most; /* most 0: any value of the type */
 };
 
 /* What a site can do; the first one named is its usual. The parameters go to arg and more of struct
@@ -68,7 +73,7 @@ struct fault_site {
 #define FAULT_ACTION_FAIL(error)                                                                   \
 	{                                                                                          \
 		.name = "fail", .kind = OS_FAULT_FAIL, .what = "returns the error", .param = {     \
-			{"errno", FAULT_ERRNO, error}                                              \
+			{"errno", FAULT_ERRNO, error, 0, 0}                                        \
 		}                                                                                  \
 	}
 
@@ -142,7 +147,8 @@ struct fault_name {
 	uint64_t value;
 };
 const struct fault_name *fault_names(enum fault_value type);
-const char *fault_value_hint(enum fault_value type); /* "TIME", "NAME", "N" */
+struct fault_range fault_number_range(enum fault_value type); /* most 0: any */
+const char *fault_value_hint(enum fault_value type);          /* "TIME", "NAME", "N" */
 
 /* fault_plan.c: appends to a plan. EINVAL, explained on stderr; ENOMEM. */
 int fault_plan_parse(const char *text, const char *name, struct fault_plan *plan);

@@ -58,6 +58,7 @@
 	X("cuda.stream_get_priority", "cudaStreamGetPriority", 999)                                \
 	X("cuda.stream_get_flags", "cudaStreamGetFlags", 999)                                      \
 	X("cuda.stream_get_device", "cudaStreamGetDevice", 999)                                    \
+	X("cuda.stream_is_capturing", "cudaStreamIsCapturing", 999)                                \
 	X("cuda.event_create", "cudaEventCreateWithFlags", 2)                                      \
 	X("cuda.event_destroy", "cudaEventDestroy", 999)                                           \
 	X("cuda.event_record", "cudaEventRecord", 999)                                             \

@@ -112,6 +112,18 @@ const struct fault_name *fault_names(enum fault_value type)
 	return names[type];
 }
 
+/* Where a name is expected, its number may stand: any that the type can have, named or not. */
+struct fault_range fault_number_range(enum fault_value type)
+{
+	static const struct fault_range range[FAULT_VALUES] = {
+		[FAULT_ERRNO] = {1, 4095}, [FAULT_STATUS] = {1, 255}, [FAULT_CUDA] = {1, 9999},
+		[FAULT_STATE] = {0, 6},    [FAULT_REFUSAL] = {1, 3},
+	};
+
+	ASSERT(type < FAULT_VALUES);
+	return range[type];
+}
+
 const char *fault_value_hint(enum fault_value type)
 {
 	switch (type) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/word.h"
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/fault.h"
 
@@ -37,31 +38,6 @@ static int fault_error(const struct cursor *c, const char *at, const char *fmt, 
 	return EINVAL;
 }
 
-/* Edit distance, of names short enough for one row. */
-static uint32_t fault_distance(const char *a, size_t na, const char *b)
-{
-	uint32_t row[64];
-	size_t nb = strlen(b);
-
-	if (nb >= ARRAY_LEN(row))
-		return UINT32_MAX;
-	for (size_t j = 0; j <= nb; j++)
-		row[j] = (uint32_t)j;
-	for (size_t i = 1; i <= na; i++) {
-		uint32_t diagonal = row[0];
-
-		row[0] = (uint32_t)i;
-		for (size_t j = 1; j <= nb; j++) {
-			uint32_t up = row[j], cost = diagonal + (a[i - 1] != b[j - 1]);
-
-			cost = MIN_OF(cost, up + 1);
-			row[j] = MIN_OF(cost, row[j - 1] + 1);
-			diagonal = up;
-		}
-	}
-	return row[nb];
-}
-
 /* The names that are least far from what was written: up to three, the nearest first. */
 enum { NEAREST_MOST = 3, NEAREST_SLACK = 2 };
 
@@ -73,7 +49,7 @@ struct nearest {
 
 static void nearest_try(struct nearest *best, struct token t, const char *name)
 {
-	uint32_t d = fault_distance(t.at, t.n, name);
+	uint32_t d = word_distance(t.at, t.n, name);
 	int at = NEAREST_MOST;
 
 	while (at > 0 && (!best->name[at - 1] || d < best->distance[at - 1]))
@@ -178,7 +154,8 @@ static int value_number(const struct cursor *c, struct token t, uint64_t *v)
 	struct token rest;
 
 	if (!token_number(t, v, &rest) || rest.n)
-		return fault_error(c, t.at, "\"%.*s\" is no number", (int)t.n, t.at);
+		return fault_error(c, t.at, "\"%.*s\" is no number, or too large a one", (int)t.n,
+				   t.at);
 	return 0;
 }
 
@@ -197,6 +174,15 @@ static int value_ratio(const struct cursor *c, struct token t, struct fault *f)
 	return 0;
 }
 
+static int value_in_range(const struct cursor *c, struct token t, const char *what, uint64_t v,
+			  struct fault_range range)
+{
+	if (!range.most || (v >= range.least && v <= range.most))
+		return 0;
+	return fault_error(c, t.at, "%s is %.*s; expected %" PRIu64 " to %" PRIu64, what, (int)t.n,
+			   t.at, range.least, range.most);
+}
+
 static int value_named(const struct cursor *c, struct token t, const char *what,
 		       enum fault_value type, uint64_t *v)
 {
@@ -209,7 +195,7 @@ static int value_named(const struct cursor *c, struct token t, const char *what,
 		return 0;
 	}
 	if (token_number(t, v, &rest) && !rest.n)
-		return 0;
+		return value_in_range(c, t, what, *v, fault_number_range(type));
 	for (; table->name; table++)
 		nearest_try(&best, t, table->name);
 	return fault_error(c, t.at, "unknown %s \"%.*s\"; nearest: %s", what, (int)t.n, t.at,
@@ -323,6 +309,11 @@ static int parse_action_any(const struct cursor *c, struct token t, struct fault
 		f->action = fault_action_fail(s);
 	if (f->action && token_is(t, f->action->name))
 		return 0;
+	if (!f->action)
+		return fault_error(c, t.at,
+				   "%s.any: no site of %s has the action fail; expected a site, "
+				   "such as %s",
+				   f->layer->name, f->layer->name, f->layer->site[0].name);
 	return fault_error(c, t.at, "%s.any cannot \"%.*s\"; it can: fail", f->layer->name,
 			   (int)t.n, t.at);
 }
@@ -359,6 +350,15 @@ static void action_say_params(const struct fault_action *a, char *out, size_t by
 		snprintf(out + n, bytes - n, "%sfor=", n ? ", " : "");
 }
 
+static int parse_param_value(const struct cursor *c, const struct fault_param *p,
+			     struct token value, uint64_t *v)
+{
+	int rc = value_of(c, value, p->name, p->type, v);
+
+	return rc ? rc
+		  : value_in_range(c, value, p->name, *v, (struct fault_range){p->least, p->most});
+}
+
 static int parse_param(const struct cursor *c, struct token t, struct fault *f)
 {
 	const struct fault_action *a = f->action;
@@ -373,8 +373,7 @@ static int parse_param(const struct cursor *c, struct token t, struct fault *f)
 			if (!token_is(key, a->param[i].name))
 				continue;
 			f->arg_given |= i == 0;
-			return value_of(c, value, a->param[i].name, a->param[i].type,
-					i ? &f->more : &f->arg);
+			return parse_param_value(c, &a->param[i], value, i ? &f->more : &f->arg);
 		}
 		if (a->lasts && token_is(key, "for"))
 			return value_time(c, value, &f->for_ns);

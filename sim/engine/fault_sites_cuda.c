@@ -10,11 +10,11 @@
 	 .action = {{.name = "fail",                                                               \
 		     .kind = OS_FAULT_FAIL,                                                        \
 		     .what = "returns the error",                                                  \
-		     .param = {{"error", FAULT_CUDA, usual}}},                                     \
+		     .param = {{"error", FAULT_CUDA, usual, 0, 0}}},                               \
 		    {.name = "sticky",                                                             \
 		     .kind = OS_FAULT_STICKY,                                                      \
 		     .what = "the context is dead: kernels end, all calls return the error",       \
-		     .param = {{"error", FAULT_CUDA, 700}}}}},
+		     .param = {{"error", FAULT_CUDA, 700, 0, 0}}}}},
 
 #define NVML_CALL(site, call, usual)                                                               \
 	{.name = (site),                                                                           \
@@ -22,7 +22,7 @@
 	 .action = {{.name = "fail",                                                               \
 		     .kind = OS_FAULT_FAIL,                                                        \
 		     .what = "returns the error, an nvmlReturn_t",                                 \
-		     .param = {{"error", FAULT_NUMBER, usual}}}}},
+		     .param = {{"error", FAULT_NUMBER, usual, 1, 999}}}}},
 
 const struct fault_site fault_sites_cuda[] = {
 	FAULT_CUDA_CALLS(CUDA_CALL){.name = "cuda.kernel",
@@ -30,13 +30,13 @@ const struct fault_site fault_sites_cuda[] = {
 				    .action = {{.name = "delay",
 						.kind = OS_FAULT_DELAY,
 						.what = "it starts later",
-						.param = {{"by", FAULT_TIME, 1000000}}}}},
+						.param = {{"by", FAULT_TIME, 1000000, 0, 0}}}}},
 	{.name = "cuda.block",
 	 .what = "a block of a kernel that gets its SM; its number is the channel",
 	 .action = {{.name = "delay",
 		     .kind = OS_FAULT_DELAY,
 		     .what = "it starts later",
-		     .param = {{"by", FAULT_TIME, 1000000}}},
+		     .param = {{"by", FAULT_TIME, 1000000, 0, 0}}},
 		    {.name = "hold",
 		     .kind = OS_FAULT_HOLD,
 		     .what = "it starts when the launch's other blocks have ended"}}},
@@ -45,23 +45,23 @@ const struct fault_site fault_sites_cuda[] = {
 	 .action = {{.name = "starve",
 		     .kind = OS_FAULT_STARVE,
 		     .what = "the warp does not run for a time",
-		     .param = {{"by", FAULT_TIME, 100000}}}}},
+		     .param = {{"by", FAULT_TIME, 100000, 0, 0}}}}},
 	{.name = "cuda.copy",
 	 .what = "a copy or a fill that begins",
 	 .action = {{.name = "slow",
 		     .kind = OS_FAULT_SLOW,
 		     .what = "at a fraction of the bandwidth",
-		     .param = {{"by", FAULT_NUMBER, 10}}},
+		     .param = {{"by", FAULT_NUMBER, 10, 1, 1000000}}},
 		    {.name = "delay",
 		     .kind = OS_FAULT_DELAY,
 		     .what = "it ends later",
-		     .param = {{"by", FAULT_TIME, 100000}}}}},
+		     .param = {{"by", FAULT_TIME, 100000, 0, 0}}}}},
 	{.name = "cuda.host_func",
 	 .what = "a callback whose turn it is",
 	 .action = {{.name = "delay",
 		     .kind = OS_FAULT_DELAY,
 		     .what = "it starts later",
-		     .param = {{"by", FAULT_TIME, 1000000}}}}},
+		     .param = {{"by", FAULT_TIME, 1000000, 0, 0}}}}},
 	{.name = NULL},
 };
 

@@ -11,13 +11,13 @@
 	{                                                                                          \
 		.name = "slow", .kind = OS_FAULT_SLOW,                                             \
 		.what = "its bandwidth is divided by factor",                                      \
-		.param = {{"factor", FAULT_NUMBER, 10}}, .lasts = true                             \
+		.param = {{"factor", FAULT_NUMBER, 10, 1, 1000000}}, .lasts = true                 \
 	}
 #define FAULT_MTU                                                                                  \
 	{                                                                                          \
 		.name = "mtu", .kind = OS_FAULT_LIMIT,                                             \
 		.what = "loses messages with packets of more payload than that",                   \
-		.param = {{"bytes", FAULT_NUMBER, 1024}}, .lasts = true                            \
+		.param = {{"bytes", FAULT_NUMBER, 1024, 1, UINT32_MAX}}, .lasts = true             \
 	}
 
 const struct fault_site fault_sites_fabric[] = {
@@ -26,11 +26,12 @@ const struct fault_site fault_sites_fabric[] = {
 	 .action = {{.name = "down",
 		     .kind = OS_FAULT_DOWN,
 		     .what = "it goes down, both ways; with for=, up again after that time",
-		     .param = {{"for", FAULT_TIME, 0}}},
+		     .param = {{"for", FAULT_TIME, 0, 0, 0}}},
 		    {.name = "flap",
 		     .kind = OS_FAULT_FLAP,
 		     .what = "down and up again so many times, each for that long",
-		     .param = {{"times", FAULT_NUMBER, 3}, {"each", FAULT_TIME, 100000}}},
+		     .param = {{"times", FAULT_NUMBER, 3, 1, 1000},
+			       {"each", FAULT_TIME, 100000, 1, INT64_MAX}}},
 		    FAULT_CLOG,
 		    FAULT_SLOW,
 		    FAULT_MTU}},
@@ -50,18 +51,18 @@ const struct fault_site fault_sites_fabric[] = {
 		    {.name = "delay",
 		     .kind = OS_FAULT_DELAY,
 		     .what = "late, and its queue pair's next behind it; other queue pairs pass",
-		     .param = {{"by", FAULT_TIME, 10000}}},
+		     .param = {{"by", FAULT_TIME, 10000, 0, 0}}},
 		    {.name = "reorder",
 		     .kind = OS_FAULT_REORDER,
 		     .what = "late, and its queue pair's next pass it too",
-		     .param = {{"by", FAULT_TIME, 10000}}},
+		     .param = {{"by", FAULT_TIME, 10000, 0, 0}}},
 		    {.name = "duplicate",
 		     .kind = OS_FAULT_DUPLICATE,
 		     .what = "it comes twice, the second one that much later",
-		     .param = {{"by", FAULT_TIME, 0}}},
+		     .param = {{"by", FAULT_TIME, 0, 0, 0}}},
 		    {.name = "corrupt",
 		     .kind = OS_FAULT_CORRUPT,
 		     .what = "a byte changes: the packet's checksum drops it, unless undetected=1",
-		     .param = {{"undetected", FAULT_NUMBER, 0}}}}},
+		     .param = {{"undetected", FAULT_NUMBER, 0, 0, 1}}}}},
 	{.name = NULL},
 };

@@ -13,11 +13,11 @@
 		{.name = "error",                                                                  \
 		 .kind = OS_FAULT_ERROR,                                                           \
 		 .what = (text),                                                                   \
-		 .param = {{"status", FAULT_STATUS, 21}}},                                         \
+		 .param = {{"status", FAULT_STATUS, 21, 0, 0}}},                                   \
 			{.name = "late",                                                           \
 			 .kind = OS_FAULT_LATE,                                                    \
 			 .what = "it, and all behind it in its queue, is seen that much later",    \
-			 .param = {{"by", FAULT_TIME, 10000}}},                                    \
+			 .param = {{"by", FAULT_TIME, 10000, 0, 0}}},                              \
 	}
 
 const struct fault_site fault_sites_verbs[] = {
@@ -81,24 +81,25 @@ const struct fault_site fault_sites_verbs[] = {
 		    {.name = "short",
 		     .kind = OS_FAULT_PARTIAL,
 		     .what = "sees n completions at most; the rest shows later",
-		     .param = {{"n", FAULT_NUMBER, 1}, {"by", FAULT_TIME, 1000}}},
+		     .param = {{"n", FAULT_NUMBER, 1, 1, UINT32_MAX},
+			       {"by", FAULT_TIME, 1000, 0, 0}}},
 		    {.name = "empty",
 		     .kind = OS_FAULT_LATE,
 		     .what = "sees none; they show later",
-		     .param = {{"by", FAULT_TIME, 1000}}}}},
+		     .param = {{"by", FAULT_TIME, 1000, 0, 0}}}}},
 	{.name = "verbs.inline",
 	 .what = "the inline data that ibv_create_qp asks for",
 	 .action = {{.name = "limit",
 		     .kind = OS_FAULT_LIMIT,
 		     .what = "more than that is EINVAL",
-		     .param = {{"bytes", FAULT_NUMBER, 16}},
+		     .param = {{"bytes", FAULT_NUMBER, 16, 0, UINT32_MAX}},
 		     .lasts = true}}},
 	{.name = "verbs.start",
 	 .what = "a send request whose turn has come, before its first packet",
 	 .action = {{.name = "error",
 		     .kind = OS_FAULT_ERROR,
 		     .what = "it fails with that status, nothing is sent, the rest is flushed",
-		     .param = {{"status", FAULT_STATUS, 4}}}}},
+		     .param = {{"status", FAULT_STATUS, 4, 0, 0}}}}},
 	{.name = "verbs.cqe",
 	 .what = "the completion of a send, after the peer has acknowledged it",
 	 .action = FAULT_STATUS_OR_LATE("it has that status, and the queue pair is in ERR")},
@@ -110,7 +111,7 @@ const struct fault_site fault_sites_verbs[] = {
 	 .action = {{.name = "refuse",
 		     .kind = OS_FAULT_REFUSE,
 		     .what = "INVALID, ACCESS or OPERATION; the sender gets REM_..._ERR",
-		     .param = {{"why", FAULT_REFUSAL, 2}}},
+		     .param = {{"why", FAULT_REFUSAL, 2, 0, 0}}},
 		    {.name = "not_ready",
 		     .kind = OS_FAULT_NOT_READY,
 		     .what = "says receiver not ready (RNR)",
@@ -120,7 +121,7 @@ const struct fault_site fault_sites_verbs[] = {
 	 .action = {{.name = "error",
 		     .kind = OS_FAULT_ERROR,
 		     .what = "the request fails with that status, everything behind it is flushed",
-		     .param = {{"status", FAULT_STATUS, 7}}}}},
+		     .param = {{"status", FAULT_STATUS, 7, 0, 0}}}}},
 	{.name = "verbs.qp",
 	 .what = "a queue pair, looked at at each post",
 	 .action = {{.name = "fatal",

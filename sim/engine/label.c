@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of objects, by address: for wait-for graphs, traces and fault addresses. Both engines;
- * guarded by a lock in `threads`. Never iterated.
+ * guarded by a lock in `threads`. Iterated only to explain a hang.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/engine/engine_internal.h"
 
-enum { LABEL_BUCKETS = 1024 };
+enum { LABEL_BITS = 14, LABEL_BUCKETS = 1 << LABEL_BITS };
 
 struct label {
 	const void *object;
@@ -21,7 +21,8 @@ static pthread_mutex_t label_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct label **label_find(const void *object)
 {
-	struct label **at = &label_bucket[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 54];
+	uint64_t hash = (uintptr_t)object * 0x9e3779b97f4a7c15ull;
+	struct label **at = &label_bucket[hash >> (64 - LABEL_BITS)];
 
 	while (*at && (*at)->object != object)
 		at = &(*at)->next;
@@ -67,6 +68,19 @@ bool label_get(const void *object, struct os_label *value)
 		*value = l->value;
 	pthread_mutex_unlock(&label_mutex);
 	return l != NULL;
+}
+
+int64_t label_most(const char *what, int32_t rank)
+{
+	int64_t most = -1;
+
+	pthread_mutex_lock(&label_mutex);
+	for (int i = 0; i < LABEL_BUCKETS; i++)
+		for (const struct label *l = label_bucket[i]; l; l = l->next)
+			if (l->value.rank == rank && !strcmp(l->value.what, what))
+				most = MAX_OF(most, l->value.number);
+	pthread_mutex_unlock(&label_mutex);
+	return most;
 }
 
 void label_stop(void)

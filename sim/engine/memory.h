@@ -13,7 +13,7 @@
  *              runs see.
  *   happens.c  the happens-before check: vector clocks over every access. Two accesses to the same
  *              bytes, one of them a write and one of them plain, that no chain of release and
- *              acquire orders, end the run (exit 129, "data race") with both sides named. Finds
+ *              acquire orders, end the run (exit 11, "data race") with both sides named. Finds
  *              a missing acquire, which no delay of stores does. It draws nothing and changes no
  *              hash; on when sim_config.races is set.
  *

@@ -103,6 +103,8 @@ struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void
 	p->lane = attr->lane;
 	p->owner = attr->owner;
 	p->priv = t;
+	t->detached = attr->detached;
+	t->made_for = attr->rank;
 	return t;
 }
 
@@ -149,19 +151,23 @@ void task_make_ready(struct task *t)
 	ready_add(t);
 }
 
-int task_launch(struct task *t)
+/* Its fiber exists. */
+void task_admit(struct task *t)
 {
-	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, task_entry, t);
-
-	if (rc)
-		return rc;
 	task_list_add(t);
 	eng.live++;
 	eng.live_foreground += !t->pub.background;
 	strategy_task(t);
-	trace_task(t);
 	task_make_ready(t);
-	return 0;
+}
+
+int task_launch(struct task *t)
+{
+	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, task_entry, t);
+
+	if (!rc)
+		task_admit(t);
+	return rc;
 }
 
 int sched_sim_spawn(struct sim_task **out, const struct sim_task_attr *attr, void (*fn)(void *),
@@ -188,9 +194,10 @@ static void task_ended(struct task *t)
 {
 	if (t->mem)
 		mem_task_ended(t);
-	if (t->fiber.stack)
+	if (t->fiber.stack) { /* a guest's main task has the program's */
 		mem_fresh(t->fiber.low, t->fiber.bytes);
-	fiber_release(&t->fiber);
+		fiber_release(&t->fiber);
+	}
 	t->pub.sp = NULL;
 	eng.live--;
 	eng.live_foreground -= !t->pub.background;
@@ -198,7 +205,7 @@ static void task_ended(struct task *t)
 		eng.stop = true;
 	t->done.v_ = 1;
 	waits_wrote(&t->done, sizeof t->done);
-	if (t->pub.kind == SIM_TASK_WARP)
+	if (t->pub.kind == SIM_TASK_WARP || t->detached)
 		task_free(t);
 }
 
@@ -361,6 +368,7 @@ void sched_sim_point(void)
 
 	if (UNLIKELY(!t))
 		return;
+	guest_check_thread();
 	if (LIKELY(--eng.countdown > 0 && !t->pub.debt_ns && ++t->lonely < LONELY_POINTS &&
 		   !eng.pct_preempt))
 		return;
@@ -376,6 +384,7 @@ void sim_point(const char *site)
 		threads_point();
 		return;
 	}
+	guest_check_thread();
 	if (UNLIKELY(eng.point_faults && eng.current))
 		task_point_fault(eng.current);
 	sched_sim_point();
@@ -403,6 +412,7 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 				  .proc = sched_sim_self()->proc,
 				  .rank = attr->rank,
 				  .background = attr->background,
+				  .detached = attr->detached,
 				  .device = -1,
 				  .kernel = -1,
 				  .block = -1,
@@ -415,7 +425,7 @@ static int sched_sim_thread_start(struct os_thread **out, const struct os_thread
 	if (!rc)
 		rc = sched_sim_spawn(&t, &a, fn, arg);
 
-	if (!rc)
+	if (!rc && !attr->detached)
 		*out = (struct os_thread *)t;
 	return rc;
 }
@@ -490,7 +500,7 @@ static int sched_sim_wait(const struct wait *const *w, int n, const shared_u32 *
 		const char *why = n ? w[0]->why : "abort";
 		uint64_t since = eng.now_ns;
 		task_suspend(t, SIM_TASK_WAITING);
-		trace_wait(t, why, since);
+		timeline_wait(t, why, since);
 	}
 }
 
@@ -503,7 +513,7 @@ static int sched_sim_thread_join(struct os_thread *thread)
 			 .kind = WAIT_EQ,
 			 .bytes = 4,
 			 .why = "end of a thread",
-			 .from = {t->pub.self.rank, -1, -1, t->pub.name}};
+			 .from = {t->made_for, -1, -1, t->pub.name}};
 	const struct wait *list = &w;
 
 	ASSERT(!t->joined);
@@ -549,7 +559,7 @@ static void sched_sim_poll_miss(const char *why)
 
 		pollers_park(t);
 		task_suspend(t, SIM_TASK_WAITING);
-		trace_wait(t, why, since);
+		timeline_wait(t, why, since);
 	} else if (row >= POLL_FREE) {
 		ns = row - POLL_FREE < 6 ? ns << (row - POLL_FREE) : POLL_NS_MAX;
 	}
@@ -592,21 +602,6 @@ static bool sched_sim_fault(const char *site, const void *object, struct os_faul
 	return false;
 }
 
-static bool sched_sim_buggify(const char *what)
-{
-	return buggify_visit(what);
-}
-
-static void sched_sim_trace_begin(const char *name, uint64_t a, uint64_t b)
-{
-	trace_interval(true, name, a, b);
-}
-
-static void sched_sim_trace_end(const char *name)
-{
-	trace_interval(false, name, 0, 0);
-}
-
 static void sched_sim_progress(void)
 {
 	eng.progress_step = eng.steps;
@@ -628,12 +623,12 @@ const struct os_sched_ops sched_sim_ops = {
 	.charge = clock_charge,
 	.choose = sim_choose,
 	.fault = sched_sim_fault,
-	.buggify = sched_sim_buggify,
+	.buggify = buggify_visit,
 	.probe = probe_hit,
 	.trace = trace_record,
 	.trace_bytes = trace_record_bytes,
-	.trace_begin = sched_sim_trace_begin,
-	.trace_end = sched_sim_trace_end,
+	.tracing = trace_is_on,
+	.trace_slice = timeline_of_task,
 	.progress = sched_sim_progress,
 	.label = label_set,
 	.unlabel = label_unset,
@@ -666,7 +661,7 @@ static void loop_run_task(struct task *t)
 	if (UNLIKELY(eng.config.coverage))
 		cover_gave_way(t);
 	bool look = fiber_suspect(&t->fiber, t->pub.switches) || t->pub.state == SIM_TASK_DONE;
-	if (UNLIKELY(look && fiber_overflowed(&t->fiber)))
+	if (UNLIKELY(look && t->fiber.stack && fiber_overflowed(&t->fiber)))
 		engine_fail(SIM_CRASH, "stack", "task %u \"%s\" overflowed its stack of %zu bytes",
 			    t->pub.self.id, t->pub.name, t->fiber.bytes);
 	if (t->pub.state == SIM_TASK_DONE)

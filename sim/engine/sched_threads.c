@@ -229,6 +229,32 @@ void threads_kill_proc(struct os_proc *proc)
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
+/* A host task that has ended, and whose thread is joined or joins nobody, is removed. */
+static void threads_forget(struct task *t)
+{
+	show_lock_to_remove(t);
+	t->joined = true;
+	t->part->joined = true;
+	task_list_remove(t);
+	t->part->task = NULL;
+	t->wake_next = eng.task_pool;
+	eng.task_pool = t;
+	pthread_mutex_unlock(&threads_lock);
+}
+
+/* By the thread of a detached task, at its end; unless the engine stops, and joins it already. */
+static void threads_detach_self(struct task *t)
+{
+	pthread_mutex_lock(&threads_lock);
+	bool mine = !t->part->joined;
+	t->part->joined = true;
+	pthread_mutex_unlock(&threads_lock);
+	if (!mine)
+		return;
+	pthread_detach(pthread_self());
+	threads_forget(t);
+}
+
 static void *threads_host_main(void *arg)
 {
 	struct task *t = arg;
@@ -240,6 +266,8 @@ static void *threads_host_main(void *arg)
 	threads_events_drain();
 	show_state(t, SIM_TASK_DONE);
 	threads_task_gone(t);
+	if (t->detached)
+		threads_detach_self(t);
 	return NULL;
 }
 
@@ -254,13 +282,16 @@ static void threads_list_add(struct task *t)
 
 static int threads_spawn_host(struct task *t)
 {
-	t->part = threads_part_new(NULL);
-	t->part->task = t;
+	struct thread_part *part = threads_part_new(NULL);
+
+	t->part = part;
+	part->task = t;
 	t->pub.state = SIM_TASK_RUNNING;
-	t->part->is_host = true;
+	part->is_host = true;
 	threads_list_add(t);
-	int rc = pthread_create(&t->part->thread, NULL, threads_host_main, t);
-	t->part->joined = rc != 0;
+	int rc = pthread_create(&part->thread, NULL, threads_host_main, t);
+	if (rc) /* else a detached one may be gone by now */
+		part->joined = true;
 	return rc;
 }
 
@@ -275,7 +306,6 @@ int threads_spawn(struct sim_task **out, const struct sim_task_attr *attr, void 
 	if (!t)
 		return ENOMEM;
 	*out = &t->pub;
-	trace_task(t);
 	if (attr->kind == SIM_TASK_HOST) {
 		rc = threads_spawn_host(t);
 		if (rc)
@@ -507,6 +537,7 @@ static int threads_thread_start(struct os_thread **out, const struct os_thread_a
 					.proc = threads_os_self()->proc,
 					.rank = attr->rank,
 					.background = attr->background,
+					.detached = attr->detached,
 					.device = -1,
 					.kernel = -1,
 					.block = -1,
@@ -518,7 +549,7 @@ static int threads_thread_start(struct os_thread **out, const struct os_thread_a
 	if (!rc)
 		rc = threads_spawn(&t, &a, fn, arg);
 
-	if (!rc)
+	if (!rc && !attr->detached)
 		*out = (struct os_thread *)t;
 	return rc;
 }
@@ -532,21 +563,14 @@ static int threads_thread_join(struct os_thread *thread)
 			       .kind = WAIT_EQ,
 			       .bytes = 4,
 			       .why = "end of a thread",
-			       .from = {t->pub.self.rank, -1, -1, t->pub.name}};
+			       .from = {t->made_for, -1, -1, t->pub.name}};
 	const struct wait *list = &w;
 
 	ASSERT(!t->joined);
 	int rc = threads_wait(&list, 1, NULL, NULL);
 	ASSERT(rc == 0);
 	pthread_join(t->part->thread, NULL);
-	show_lock_to_remove(t);
-	t->joined = true;
-	t->part->joined = true;
-	task_list_remove(t);
-	t->part->task = NULL;
-	t->wake_next = eng.task_pool;
-	eng.task_pool = t;
-	pthread_mutex_unlock(&threads_lock);
+	threads_forget(t);
 	return 0;
 }
 
@@ -589,16 +613,6 @@ static void threads_probe(const char *what)
 	(void)what;
 }
 
-static void threads_trace_begin(const char *name, uint64_t a, uint64_t b)
-{
-	trace_interval(true, name, a, b);
-}
-
-static void threads_trace_end(const char *name)
-{
-	trace_interval(false, name, 0, 0);
-}
-
 static void threads_progress(void)
 {
 }
@@ -622,8 +636,8 @@ const struct os_sched_ops sched_threads_ops = {
 	.probe = threads_probe,
 	.trace = trace_record,
 	.trace_bytes = trace_record_bytes,
-	.trace_begin = threads_trace_begin,
-	.trace_end = threads_trace_end,
+	.tracing = trace_is_on,
+	.trace_slice = timeline_of_task,
 	.progress = threads_progress,
 	.label = label_set,
 	.unlabel = label_unset,
@@ -673,19 +687,32 @@ static void threads_join_hosts(void)
 	} while (part);
 }
 
+/* The main task has ended. False: others have not, so long after it. */
+bool threads_main_over(uint64_t limit_ns)
+{
+	uint64_t until = threads_now_ns() + threads_wall_offset_ns() + limit_ns;
+	const struct timespec t = {.tv_sec = (time_t)(until / 1000000000),
+				   .tv_nsec = (long)(until % 1000000000)};
+	int rc = 0;
+
+	threads_events_drain();
+	show_state(eng.main_task, SIM_TASK_DONE);
+	threads_task_gone(eng.main_task);
+	pthread_mutex_lock(&threads_lock);
+	while (eng.live_foreground && !rc)
+		rc = limit_ns ? pthread_cond_timedwait(&threads_ended, &threads_lock, &t)
+			      : pthread_cond_wait(&threads_ended, &threads_lock);
+	pthread_mutex_unlock(&threads_lock);
+	return rc == 0;
+}
+
 /* The caller's thread is the main task; returns when no foreground task is left, and no other
  * thread of the engine either. */
 void threads_run(void (*fn)(void *), void *arg)
 {
 	threads_prepare();
 	fn(arg);
-	threads_events_drain();
-	show_state(eng.main_task, SIM_TASK_DONE);
-	threads_task_gone(eng.main_task);
-	pthread_mutex_lock(&threads_lock);
-	while (eng.live_foreground)
-		pthread_cond_wait(&threads_ended, &threads_lock);
-	pthread_mutex_unlock(&threads_lock);
+	(void)threads_main_over(0);
 	threads_end();
 }
 

@@ -100,6 +100,7 @@ struct sim_config {
 	uint64_t heal_ns;            /* faults heal then, or when the plan says if earlier; 0: - */
 	const char *trace_path;      /* Perfetto JSON; NULL: none */
 	size_t trace_last_bytes;     /* keep about that much of its end; 0: all */
+	bool trace_detail;           /* warps, and every record */
 	const char *choices_in;      /* file of recorded choices to replay, or NULL */
 	const char *choices_out;     /* file to record them to, or NULL */
 	const uint8_t *choice_bytes; /* choices as a fuzzer makes them (choice.c), or NULL */
@@ -116,6 +117,10 @@ struct sim_config {
 	 * prints the last lines. NULL: the engine prints its FAIL line. */
 	void (*last_words)(void *arg);
 	void *last_words_arg;
+	/* Engine sim: called about every 4,096 steps of a run, to show on a terminal how far it is; it
+	 * may look and not touch. NULL: none. */
+	void (*tick)(void *arg);
+	void *tick_arg;
 	uint64_t budget_events; /* without progress; 0: the default, 20,000,000 */
 	uint64_t budget_ns;     /* virtual, without progress; 0: the default, 1 h */
 	uint32_t workers;       /* threads engine: warp workers; 0: number of CPUs */
@@ -131,18 +136,24 @@ struct sim_config {
 	bool races; /* the happens-before check; engine sim only */
 };
 
-/* The exit codes of the command line, docs in ARCHITECTURE 10. */
+/* The exit codes of the command line (docs/lab.md). No code is one that a shell gives a
+ * meaning of its own: a crash ends the program by its signal. */
 enum sim_verdict {
 	SIM_PASS = 0,
 	SIM_USAGE = 1,
-	SIM_ERROR = 2, /* a call returned an error where success was due */
+	SIM_ERROR = 2,        /* a call returned an error where success was due */
+	SIM_NO_PROGRESS = 10, /* deadlock, missed wake, livelock: explained on stderr */
+	SIM_WRONG_RESULT = 11,
+	SIM_NOT_DETERMINISTIC = 12,
+	SIM_LEAK = 13,
+	SIM_MISUSE = 14, /* of a double, by a call that does not return an error */
 	SIM_SKIPPED = 77,
-	SIM_CRASH = 127,
-	SIM_NO_PROGRESS = 128, /* deadlock, missed wake, livelock: explained on stderr */
-	SIM_WRONG_RESULT = 129,
-	SIM_NOT_DETERMINISTIC = 130,
-	SIM_LEAK = 131,
+	SIM_BY_SIGNAL = 128,           /* plus a signal: how a shell shows an end by that signal */
+	SIM_CRASH = SIM_BY_SIGNAL + 6, /* SIGABRT, as of a failed assertion */
 };
+
+/* Ends the program with a verdict, or with SIM_BY_SIGNAL plus a signal: by that signal. */
+void sim_exit(int code) __attribute__((noreturn));
 
 int sim_start(const struct sim_config *config);
 /* Runs main_fn as the first task ("main", process 0 of the real or simulated world) until it
@@ -150,9 +161,21 @@ int sim_start(const struct sim_config *config);
  * noted meanwhile, as misuse is, is the verdict of a run that would pass; other noted failures are
  * their noter's to judge. */
 enum sim_verdict sim_run(void (*main_fn)(void *arg), void *arg);
+/* Instead of sim_run, for a program that began before the engine did: where it stands, the calling
+ * thread becomes the main task, and the rest of the program is the run. `ended` is called when the run
+ * ends before the program, by a failure or because a fault killed it; it must not return. */
+void sim_join(void (*ended)(enum sim_verdict verdict));
+/* The end of that main task, by the thread that joined: as sim_run returns. Tasks that do not end
+ * within `limit_ns` of real time are a failure (engine threads; in sim it is a deadlock). */
+enum sim_verdict sim_part(uint64_t limit_ns);
+bool sim_joined(void); /* is the caller the thread that joined? */
 /* Releases everything; tasks still alive are discarded without running. */
 void sim_stop(void);
-/* The end of a foreign program: the trace file is complete. Its other threads may go on calling. */
+/* A file that the run leaves could not be written in whole; explained on stderr. Valid until the next
+ * sim_start. */
+bool sim_output_lost(void);
+/* The end of a program while its engine goes on: the trace file is complete. Its other threads may go
+ * on calling. */
 void sim_leave(void);
 /* In a child made by fork: there is no engine in it, whatever the parent had. */
 void sim_forget(void);
@@ -224,8 +247,14 @@ const struct sim_failure *sim_failure(void);
  * it stands; the run goes on, and its choices are written at its end. Only the first one counts. */
 void sim_note_failure(enum sim_verdict verdict, const char *kind, int32_t rank, const char *fmt,
 		      ...) __attribute__((format(printf, 4, 5)));
+/* An error or a death that the faults of the run may have caused: dumped and kept as a failure is,
+ * but no verdict of the engine, and replaced by the first failure that is one. */
+void sim_note_trouble(const char *kind, int32_t rank, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* NULL: none, or a failure replaced it. Valid until the next sim_start. */
+const struct sim_failure *sim_trouble(void);
 /* Something was done to a double that its API leaves undefined, by a call that cannot say so itself
- * or whose result callers may drop: a line of the log, and a failure of the class "misuse" that
+ * or whose result callers may drop: a line of the log, and a failure SIM_MISUSE, "misuse", that
  * does not end the run, and is its verdict if nothing else is. Doubles only report what hardware or
  * driver would punish, never what a fault of the plan did. Any task, any event. */
 void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -263,6 +292,7 @@ struct sim_task_attr {
 	struct os_proc *proc;
 	int32_t rank; /* -1: none */
 	bool background;
+	bool detached; /* host tasks: freed at their end, and not joined */
 	/* warps: */
 	int32_t device, kernel, block, warp, lane;
 	uint32_t home; /* threads engine: key of the worker; equal keys share one worker */
@@ -292,7 +322,7 @@ struct sim_task {
 };
 
 /* Spawns a task; it is ready at once. The engine frees it after it ended: host tasks when joined,
- * warps when `fn` returned. ENOMEM, EAGAIN. */
+ * warps and detached tasks when `fn` returned: *t may be gone at once. ENOMEM, EAGAIN. */
 int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *arg),
 		   void *arg);
 /* Process 0, the main task's, from sim_start to sim_stop; the world fills in who it is. */
@@ -406,6 +436,23 @@ uint64_t sim_rng_u64(struct sim_rng *r);
 uint64_t sim_rng_below(struct sim_rng *r, uint64_t n);
 bool sim_rng_ratio(struct sim_rng *r, uint32_t num, uint32_t den);
 
+/* ---- timeline ------------------------------------------------------------------------------- */
+
+/* A row of the trace file that is not a task's: a stream, a port. Zeroed: not in the file yet. All
+ * of it only if os_tracing(). The slices of a track nest, whatever the order of the calls. */
+struct sim_track {
+	uint32_t pid, tid;
+};
+enum sim_track_group { SIM_TRACK_RANK, SIM_TRACK_HOST, SIM_TRACK_RUN };
+bool sim_trace_detailed(void); /* config.trace_detail */
+/* The first call names it. Rank or host `number`; -1: of none. */
+void sim_track_open(struct sim_track *t, enum sim_track_group group, int32_t number,
+		    const char *name);
+void sim_trace_begin(const struct sim_track *t, const struct os_trace_slice *s);
+void sim_trace_end(const struct sim_track *t, const struct os_trace_slice *s);
+void sim_trace_span(const struct sim_track *t, const struct os_trace_slice *s, uint64_t from_ns,
+		    uint64_t ns);
+
 /* Fault points and trace: os_fault, os_trace... of core/os/os.h are the interface here too. A
  * double that knows more of where it is than the object's label and the task say it says so: */
 #define SIM_FAULT_ACTIONS 7 /* of one site, at most */
@@ -432,10 +479,14 @@ void sim_faults_heal(void);
 bool sim_faults_healed(void);
 void sim_on_heal(void (*hook)(void));
 
-/* Prints the fault sites known, and the plan in force (lines that, behind "fault ", are a plan). */
+/* Prints the fault sites known. */
 void sim_fault_print_sites(FILE *out);
 void sim_fault_print_sites_json(FILE *out);
+/* Prints the plan of this run, or of the last one, with how often each fault matched and fired: lines
+ * that, after "fault ", are a plan. */
 void sim_fault_print_plan(FILE *out);
+/* Prints the faults of that plan that never fired, a line each that names file and line. */
+void sim_fault_print_unfired(FILE *out);
 /* A plan drawn from `seed` for a world of that size, as text that the caller frees; it does not say
  * when faults heal. No engine needs to run. NULL: out of memory. */
 char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);

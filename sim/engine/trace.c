@@ -2,10 +2,10 @@
 /*
  * The rolling hash, and the trace file. The hash takes task id, virtual time, kind, three numbers
  * and digests of payload (XXH3), and every switch; no address, no seed, no log level. The file is
- * Chrome's JSON, for ui.perfetto.dev: pid is the rank, tid the task, ts microseconds with three
- * decimals. The array stays open until the end, so a crash leaves a file that still loads.
+ * Chrome's JSON, for ui.perfetto.dev; timeline.c decides what is in it.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,14 +15,15 @@
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/gdb_hooks.h"
+#include "sim/engine/output.h"
 #include "sim/engine/text.h"
+#include "sim/engine/timeline.h"
 
-enum {
-	TRACE_EVENTS_TID = 1000000,
-	TRACE_NO_RANK_PID = 1000000,
-	TRACE_STRING_MAX = 1024,
-	TRACE_RECORD_MAX = 2 * TRACE_STRING_MAX + 512, /* a name, a detail, and numbers */
-};
+enum { TRACE_BYTES = 1 << 16 };
+
+/* Ends the array until more is written over it: a file that is cut off loads. Signals wait until a
+ * write is complete; SIGKILL does not, and can leave a part of the last write. */
+#define TRACE_CUT "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"ts\":0,\"name\":\"cut off\"}\n]\n"
 
 /* Digests of kinds by their address: they are string constants. Only a shortcut. */
 static struct trace_kind {
@@ -31,8 +32,10 @@ static struct trace_kind {
 } trace_kinds[256];
 
 static FILE *trace_file;
-static char trace_bytes[1 << 16]; /* not in the file yet */
+static char trace_bytes[TRACE_BYTES + sizeof TRACE_CUT]; /* not in the file yet */
 static size_t trace_bytes_n;
+static bool trace_seeks; /* not a pipe */
+static int trace_error;  /* the first; nothing is written after it */
 static pthread_mutex_t trace_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- hash ----------------------------------------------------------------------------------- */
@@ -81,15 +84,29 @@ uint64_t sim_hash(void)
 
 /* ---- file ----------------------------------------------------------------------------------- */
 
-static void trace_meta(const struct sim_task *t, const char *what, const char *name);
-
-static void trace_meta_both(const struct sim_task *t)
+static void trace_failed(int error)
 {
-	char name[32];
+	if (!trace_error)
+		output_failed("trace", eng.config.trace_path, error);
+	trace_error = error;
+}
 
-	snprintf(name, sizeof name, "rank %d", t->self.rank);
-	trace_meta(t, "process_name", t->self.rank >= 0 ? name : "run");
-	trace_meta(t, "thread_name", t->name);
+/* `cut`: more may follow, or not. */
+static void trace_out(bool cut)
+{
+	size_t n = trace_bytes_n, end = cut && trace_seeks ? sizeof TRACE_CUT - 1 : 0;
+	sigset_t all, before;
+
+	trace_bytes_n = 0;
+	if (trace_error)
+		return;
+	memcpy(trace_bytes + n, TRACE_CUT, end);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (fwrite(trace_bytes, 1, n + end, trace_file) != n + end ||
+	    (end && fseek(trace_file, -(long)end, SEEK_CUR)))
+		trace_failed(errno);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Keeps the last `keep` bytes of the file, from the beginning of a record on. */
@@ -109,138 +126,42 @@ static void trace_forget(size_t keep)
 	if (from)
 		fwrite(from + 1, 1, keep - (size_t)(from + 1 - text), trace_file);
 	free(text);
-	for (const struct sim_task *t = sim_tasks_head; t && engine_in_sim(); t = t->next)
-		trace_meta_both(t);
+	if (ferror(trace_file))
+		trace_failed(errno);
+	timeline_tracks_again();
+	trace_out(true); /* the caller has made sure of room before these */
 }
 
-/* Room for `bytes` more, at most TRACE_RECORD_MAX. All that writes is under trace_mutex. */
-static char *trace_room(size_t bytes)
+char *trace_room(size_t bytes)
 {
 	size_t last = eng.config.trace_last_bytes;
 
 	ASSERT(bytes <= TRACE_RECORD_MAX);
-	if (trace_bytes_n + bytes > sizeof trace_bytes) {
-		fwrite(trace_bytes, 1, trace_bytes_n, trace_file);
-		trace_bytes_n = 0;
+	if (trace_bytes_n + bytes > TRACE_BYTES) {
+		trace_out(true);
 		if (last && ftell(trace_file) > 2 * (long)last)
 			trace_forget(last);
 	}
 	return trace_bytes + trace_bytes_n;
 }
 
-static void trace_end(const char *to)
+void trace_end(const char *to)
 {
 	trace_bytes_n = (size_t)(to - trace_bytes);
 }
 
-/* At most TRACE_STRING_MAX bytes with its quotes; what is longer is cut. */
-static char *trace_string(char *to, const char *s)
+bool trace_is_on(void)
 {
-	const char *end = to + TRACE_STRING_MAX - 3;
-
-	*to++ = '"';
-	for (; *s && to < end; s++) {
-		if (*s == '"' || *s == '\\')
-			*to++ = '\\';
-		*to++ = (uint8_t)*s < ' ' ? ' ' : *s;
-	}
-	*to++ = '"';
-	return to;
+	return trace_file != NULL;
 }
 
-static const struct sim_task *trace_self(void)
+void trace_lock(void)
 {
-	if (engine_in_sim())
-		return eng.current ? &eng.current->pub : NULL;
-	struct task *t = threads_self();
-	return t ? &t->pub : NULL;
-}
-
-/* Begins a record; the caller adds members, then "},\n", trace_end(), and unlocks. */
-static char *trace_head(const struct sim_task *t, char phase, const char *name, uint64_t at_ns)
-{
-	uint32_t pid = t && t->self.rank >= 0 ? (uint32_t)t->self.rank : TRACE_NO_RANK_PID;
-	uint32_t tid = t ? t->self.id : TRACE_EVENTS_TID;
-	char *to = trace_room(TRACE_RECORD_MAX);
-
-	to = text_put(to, "{\"ph\":\"");
-	*to++ = phase;
-	to = text_put_u64(text_put(to, "\",\"pid\":"), pid);
-	to = text_put_u64(text_put(to, ",\"tid\":"), tid);
-	to = text_put_us(text_put(to, ",\"ts\":"), at_ns);
-	return trace_string(text_put(to, ",\"name\":"), name);
-}
-
-static void trace_meta(const struct sim_task *t, const char *what, const char *name)
-{
-	char *to = text_put(trace_head(t, 'M', what, 0), ",\"args\":{\"name\":");
-
-	trace_end(text_put(trace_string(to, name), "}},\n"));
-}
-
-void trace_task(const struct task *t)
-{
-	if (!trace_file)
-		return;
 	pthread_mutex_lock(&trace_mutex);
-	trace_meta_both(&t->pub);
-	pthread_mutex_unlock(&trace_mutex);
 }
 
-void trace_interval(bool begin, const char *name, uint64_t a, uint64_t b)
+void trace_unlock(void)
 {
-	if (!trace_file)
-		return;
-	const struct sim_task *self = trace_self();
-	uint64_t now = sim_now_ns();
-
-	pthread_mutex_lock(&trace_mutex);
-	char *to = trace_head(self, begin ? 'B' : 'E', name, now);
-	if (begin) {
-		to = text_put_u64(text_put(to, ",\"args\":{\"a\":"), a);
-		to = text_put(text_put_u64(text_put(to, ",\"b\":"), b), "}");
-	}
-	trace_end(text_put(to, "},\n"));
-	pthread_mutex_unlock(&trace_mutex);
-}
-
-void trace_wait(const struct task *t, const char *why, uint64_t from_ns)
-{
-	if (!trace_file || eng.now_ns == from_ns)
-		return;
-
-	pthread_mutex_lock(&trace_mutex);
-	char *to = trace_head(&t->pub, 'X', why ? why : "wait", from_ns);
-	to = text_put_us(text_put(to, ",\"cat\":\"wait\",\"dur\":"), eng.now_ns - from_ns);
-	trace_end(text_put(to, "},\n"));
-	pthread_mutex_unlock(&trace_mutex);
-}
-
-static void trace_instant_numbers(const char *kind, uint64_t a, uint64_t b, uint64_t c)
-{
-	const struct sim_task *self = trace_self();
-	uint64_t now = sim_now_ns();
-
-	pthread_mutex_lock(&trace_mutex);
-	char *to = trace_head(self, 'i', kind, now);
-	to = text_put_u64(text_put(to, ",\"s\":\"t\",\"args\":{\"a\":"), a);
-	to = text_put_u64(text_put(to, ",\"b\":"), b);
-	to = text_put_u64(text_put(to, ",\"c\":"), c);
-	trace_end(text_put(to, "}},\n"));
-	pthread_mutex_unlock(&trace_mutex);
-}
-
-void trace_instant(const char *name, const char *detail)
-{
-	if (!trace_file)
-		return;
-	const struct sim_task *self = trace_self();
-	uint64_t now = sim_now_ns();
-
-	pthread_mutex_lock(&trace_mutex);
-	char *to = trace_head(self, 'i', name, now);
-	to = trace_string(text_put(to, ",\"s\":\"p\",\"args\":{\"detail\":"), detail);
-	trace_end(text_put(to, "}},\n"));
 	pthread_mutex_unlock(&trace_mutex);
 }
 
@@ -258,7 +179,7 @@ void trace_record(const char *kind, uint64_t a, uint64_t b, uint64_t c)
 		sim_gdb_point_trap(kind);
 	}
 	if (UNLIKELY(trace_file != NULL))
-		trace_instant_numbers(kind, a, b, c);
+		timeline_record(kind, a, b, c);
 }
 
 void trace_record_bytes(const char *kind, uint64_t a, const void *bytes, size_t n)
@@ -281,19 +202,15 @@ int trace_start(void)
 		return 0;
 	trace_file = fopen(eng.config.trace_path, "w+");
 	if (!trace_file) {
-		fprintf(stderr, "trace: cannot write %s: %s\n", eng.config.trace_path,
-			strerror(errno));
-		return errno;
+		int rc = errno;
+		output_failed("trace", eng.config.trace_path, rc);
+		return rc;
 	}
+	setvbuf(trace_file, NULL, _IONBF, 0); /* one write for data and end of the array */
+	trace_seeks = fseek(trace_file, 0, SEEK_SET) == 0;
+	trace_error = 0;
 	trace_end(text_put(trace_bytes, "[\n"));
 	return 0;
-}
-
-static void trace_spill(void)
-{
-	fwrite(trace_bytes, 1, trace_bytes_n, trace_file);
-	trace_bytes_n = 0;
-	fflush(trace_file);
 }
 
 void trace_flush(void)
@@ -302,7 +219,7 @@ void trace_flush(void)
 		return;
 	bool locked = pthread_mutex_trylock(&trace_mutex) == 0; /* not by who crashed in here */
 
-	trace_spill();
+	trace_out(true);
 	if (locked)
 		pthread_mutex_unlock(&trace_mutex);
 }
@@ -311,13 +228,15 @@ void trace_stop(void)
 {
 	if (!trace_file)
 		return;
-	trace_instant("end of run", sim_strategy_name());
+	timeline_instant("end of run", sim_strategy_name());
 	ASSERT(trace_bytes_n >= 2);
 	trace_bytes_n -= 2; /* the last comma */
 	trace_end(text_put(trace_room(3), "\n]\n"));
-	trace_spill();
-	bool bad = ferror(trace_file);
-	if (fclose(trace_file) || bad)
-		fprintf(stderr, "trace: writing %s failed\n", eng.config.trace_path);
+	trace_out(false);
+	if (trace_seeks && !trace_error && ftruncate(fileno(trace_file), ftell(trace_file)))
+		trace_failed(errno);
+	if (fclose(trace_file))
+		trace_failed(errno);
 	trace_file = NULL;
+	timeline_stop();
 }

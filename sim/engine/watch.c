@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What looks at a run at given steps without changing it: the log of rolling hashes, by which two
- * runs of one seed are compared, the canary, a failure planted to test who looks for failures, and
- * the step at which a replay is to stop.
+ * runs of one seed are compared, the canary, a failure planted to test who looks for failures, the
+ * step at which a replay is to stop, and the tick of a progress line.
  */
 #include <stdlib.h>
 
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/gdb_hooks.h"
+
+enum { WATCH_TICK_STEPS = 4096 };
 
 static uint64_t watch_next_sample(void)
 {
@@ -25,7 +27,9 @@ static void watch_set(void)
 
 	uint64_t until = eng.config.until_step ? eng.config.until_step : ENGINE_NEVER;
 
-	eng.watch_step = MIN_OF(sample, MIN_OF(canary, until));
+	uint64_t tick = eng.config.tick ? (eng.steps | (WATCH_TICK_STEPS - 1)) + 1 : ENGINE_NEVER;
+
+	eng.watch_step = MIN_OF(MIN_OF(sample, tick), MIN_OF(canary, until));
 }
 
 void watch_start(void)
@@ -78,12 +82,15 @@ static void watch_until(void)
 		return;
 	}
 	sim_explain(stderr);
+	choice_cut();
 	eng.verdict = SIM_SKIPPED;
 	eng.stop = true;
 }
 
 void watch_check(void)
 {
+	if (eng.config.tick)
+		eng.config.tick(eng.config.tick_arg);
 	if (eng.steps >= watch_next_sample())
 		watch_sample(eng.config.hash_log);
 	watch_set();

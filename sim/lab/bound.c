@@ -5,7 +5,7 @@
  *	2 tours * (latency of every hop) * loops + 2 (n-1)/n * bytes / bandwidth of the slowest link
  *
  * on one channel. Under fifo, where charges are exact, a collective that takes longer has been
- * serialised somewhere although every result is right: exit 128, class "time".
+ * serialised somewhere although every result is right: exit 10, class "time".
  */
 #include <stdlib.h>
 #include <string.h>

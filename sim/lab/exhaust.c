@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/fail.h"
 #include "sim/lab/life.h"
 #include "sim/lab/runner.h"
 
@@ -166,8 +167,9 @@ static const char *exhaust_verdict(const struct lab_result *result)
 	case SIM_NO_PROGRESS:
 		return "hang";
 	case SIM_WRONG_RESULT:
-		return strcmp(result->failure.kind, "misuse") ? "wrong result after success"
-							      : result->failure.message;
+		return "wrong result after success";
+	case SIM_MISUSE:
+		return result->failure.message;
 	case SIM_LEAK:
 		return "leak";
 	case SIM_USAGE:
@@ -175,6 +177,7 @@ static const char *exhaust_verdict(const struct lab_result *result)
 	case SIM_CRASH:
 	case SIM_ERROR:
 	case SIM_NOT_DETERMINISTIC:
+	case SIM_BY_SIGNAL:
 		break;
 	}
 	return "crash";
@@ -220,11 +223,19 @@ static void exhaust_command(const struct exhaust_config *c, const struct exhaust
 		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
 }
 
+static void exhaust_worst(struct exhaust_result *sum, enum sim_verdict verdict)
+{
+	if (fail_severity(verdict) > fail_severity(sum->worst))
+		sum->worst = verdict;
+}
+
 static void exhaust_bad(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
-			const char *what, const struct lab_life *life, struct exhaust_result *sum)
+			enum sim_verdict verdict, const char *what, const struct lab_life *life,
+			struct exhaust_result *sum)
 {
 	char command[256];
 	exhaust_command(c, s, k, command, sizeof command);
+	exhaust_worst(sum, verdict);
 	if (!sum->bad++)
 		snprintf(sum->first_bad, sizeof sum->first_bad, "%s: %s", command, what);
 	if (!c->out)
@@ -243,6 +254,7 @@ static bool exhaust_step(const struct exhaust_config *c, const struct exhaust_se
 	struct lab_result result;
 	int rc = exhaust_once(c, s, k, &life, &result);
 	const char *what = rc ? "it cannot be run" : exhaust_verdict(&result);
+	enum sim_verdict verdict = rc ? SIM_USAGE : what ? result.verdict : SIM_ERROR;
 	bool fired = s->class == EXHAUST_ABORT ? life.abort_fired : result.fired > 0;
 	bool told = false;
 
@@ -255,7 +267,7 @@ static bool exhaust_step(const struct exhaust_config *c, const struct exhaust_se
 	sum->told += told;
 	sum->second += life.second;
 	if (what)
-		exhaust_bad(c, s, k, what, &life, sum);
+		exhaust_bad(c, s, k, verdict, what, &life, sum);
 	else if (c->in_process && c->out)
 		exhaust_print_ranks(c->out, &life);
 	return fired || what || life.abort_early;
@@ -302,6 +314,7 @@ static void exhaust_add(struct exhaust_result *to, const struct exhaust_result *
 	to->told += from->told;
 	to->second += from->second;
 	to->bad += from->bad;
+	exhaust_worst(to, from->worst);
 }
 
 /* A child runs k after k; when it crashes, the next one goes on behind that k. */
@@ -334,7 +347,7 @@ static int exhaust_series_run(const struct exhaust_config *c, const struct exhau
 		}
 		if (waitpid(pid, &status, 0) < 0 || (b->ended && status == 0))
 			break;
-		exhaust_bad(c, s, b->k, "crash", NULL, &b->sum);
+		exhaust_bad(c, s, b->k, SIM_CRASH, "crash", NULL, &b->sum);
 		exhaust_tail_print(c, fileno(log));
 		b->sum.runs++;
 		b->quiet = 0;
@@ -483,7 +496,10 @@ int exhaust_run(const struct exhaust_config *config, struct exhaust_result *resu
 	for (size_t i = 0; i < ARRAY_LEN(exhaust_more) && !rc; i++)
 		rc = exhaust_ways(config, exhaust_more[i], result);
 	if (!rc && !result->series) {
-		fprintf(stderr, "exhaust: nothing of that name to fail\n");
+		fprintf(stderr,
+			"exhaust: no site or action '%s' in these classes; 'doppel faults' lists "
+			"them\n",
+			config->site ? config->site : "");
 		rc = EINVAL;
 	}
 	return rc;

@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "sim/engine/sim.h"
+
 #define EXHAUST_BOUND_NS 60000000000ull
 
 enum exhaust_class {
@@ -55,6 +57,7 @@ struct exhaust_result {
 	uint64_t told;                /* runs in which the launcher had to speak */
 	uint64_t second;              /* runs with a second communicator */
 	uint64_t bad;                 /* findings */
+	enum sim_verdict worst;       /* of them; SIM_PASS: none */
 	char first_bad[512];          /* the command that repeats it, and what is wrong */
 };
 

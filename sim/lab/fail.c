@@ -2,6 +2,7 @@
 #include "sim/lab/fail.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 static const char *const fail_files[] = {"config",      "choices",    "trace.json", "tasks.core",
 					 "explain.txt", "waits.json", "log"};
 
+enum { FAIL_ROOM_BYTES = 64 << 10 };
 #define FAIL_TRACE_BYTES (64u << 20) /* of the end of a recorded run's trace */
 
 /* One recorded run; the engine calls back with it when a signal ends the program. */
@@ -30,8 +32,8 @@ void fail_id(const struct scenario *s, char id[FAIL_ID_BYTES])
 int fail_severity(enum sim_verdict outcome)
 {
 	static const enum sim_verdict order[] = {
-		SIM_USAGE,       SIM_ERROR,        SIM_LEAK, SIM_NOT_DETERMINISTIC,
-		SIM_NO_PROGRESS, SIM_WRONG_RESULT, SIM_CRASH};
+		SIM_USAGE,       SIM_ERROR,  SIM_LEAK,         SIM_NOT_DETERMINISTIC,
+		SIM_NO_PROGRESS, SIM_MISUSE, SIM_WRONG_RESULT, SIM_CRASH};
 
 	for (size_t i = 0; i < ARRAY_LEN(order); i++)
 		if (order[i] == outcome)
@@ -71,6 +73,7 @@ static void fail_keep(const struct fail_record *r, const struct sim_failure *f)
 		snprintf(path, sizeof path, "%s/config", r->dir);
 		scenario_write_file(r->scenario, path);
 	}
+	sim_fault_print_plan(stderr);
 	fail_print(stderr, r->scenario, f, r->dir);
 }
 
@@ -90,6 +93,41 @@ static int fail_make_dir(const char *path)
 	return errno;
 }
 
+int fail_check_room(const char *root)
+{
+	static const char zeros[4096];
+	char path[FAIL_DIR_BYTES];
+	int rc = 0;
+
+	snprintf(path, sizeof path, "%s/.room-%d", root, (int)getpid());
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return errno;
+	for (int i = 0; i < FAIL_ROOM_BYTES / (int)sizeof zeros && !rc; i++) {
+		ssize_t n = write(fd, zeros, sizeof zeros);
+		rc = n == (ssize_t)sizeof zeros ? 0 : n < 0 ? errno : ENOSPC;
+	}
+	if (close(fd) && !rc)
+		rc = errno;
+	unlink(path);
+	return rc;
+}
+
+int fail_check_root(const char *root)
+{
+	bool made = mkdir(root, 0777) == 0;
+	int rc = made || errno == EEXIST ? fail_check_room(root) : errno;
+
+	if (made)
+		rmdir(root);
+	if (rc)
+		fprintf(stderr,
+			"doppel: --fail-dir %s: %s; expected a folder, or the name of a new one, "
+			"with room for files\n",
+			root, strerror(rc));
+	return rc;
+}
+
 int fail_make_dirs(const struct scenario *s, const char *root, char dir[FAIL_DIR_BYTES])
 {
 	char id[FAIL_ID_BYTES];
@@ -100,7 +138,7 @@ int fail_make_dirs(const struct scenario *s, const char *root, char dir[FAIL_DIR
 	return rc ? rc : fail_make_dir(dir);
 }
 
-static void fail_remove(const char *dir)
+void fail_remove(const char *dir)
 {
 	char path[FAIL_DIR_BYTES + 16];
 
@@ -117,7 +155,7 @@ static void fail_on_failed(const struct lab_result *result, void *arg)
 	printf("# trace hash 0x%016" PRIx64 "\n", result->hash);
 	fflush(stdout);
 	fail_keep(arg, &result->failure);
-	exit((int)result->verdict);
+	sim_exit((int)result->verdict);
 }
 
 static int fail_run_as(const struct fail_record *r, struct lab_result *result)
@@ -151,6 +189,8 @@ int fail_run(struct scenario *s, const char *root, struct lab_result *result,
 	bool own_trace = sim->trace_path != NULL;
 
 	int rc = scenario_stamp(s);
+	if (!rc)
+		rc = fail_check_root(root);
 	if (!rc)
 		rc = fail_make_dirs(s, root, dir);
 	if (rc)

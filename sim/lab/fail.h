@@ -34,7 +34,15 @@ int fail_run(struct scenario *s, const char *root, struct lab_result *result,
 /* Runs it without recording, the last lines printed all the same. */
 int fail_run_plain(struct scenario *s, struct lab_result *result);
 
-/* Worst first: crash, wrong result, no progress, not deterministic, leak, error. 0: a pass. */
+/* Worst first: crash, wrong result, misuse, no progress, not deterministic, leak, error. 0: a pass. */
 int fail_severity(enum sim_verdict outcome);
+
+/* Is `root` a folder that files can be written to, or can it be made? Leaves nothing behind. Explained
+ * on stderr. */
+int fail_check_root(const char *root);
+/* Is there room for a file in it? Silent. */
+int fail_check_room(const char *root);
+/* A run's folder, with the files that a run leaves. */
+void fail_remove(const char *dir);
 
 #endif

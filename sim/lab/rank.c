@@ -22,7 +22,10 @@ static void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *w
 		run->error_rank = me->rank;
 	}
 	os_mutex_unlock(&run->lock);
-	if (first && !run->config->errors_allowed)
+	if (first && run->armed && !run->config->errors_allowed)
+		sim_note_trouble("error", me->rank, "rank %d: %s: %s", me->rank, what,
+				 ncclGetErrorString(error));
+	else if (first && !run->config->errors_allowed)
 		sim_note_failure(SIM_ERROR, "error", me->rank, "rank %d: %s: %s", me->rank, what,
 				 ncclGetErrorString(error));
 	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what, ncclGetErrorString(error));
@@ -381,6 +384,8 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 	struct lab_run *run = me->run;
 	size_t width = payload_type_bytes(row->payload.type);
 	row->in_place = in_place;
+	if (lab_leads(me))
+		lab_progress_row(run, row);
 	/* guards of the result; the input's guards come with the input */
 	memset(me->staging, 0xa5, LAB_GUARD_BYTES);
 	if (!lab_rank_copy(me, me->recv, me->staging, LAB_GUARD_BYTES, true) ||
@@ -485,12 +490,14 @@ static void lab_rank_watch(void *arg)
 
 	if (os_wait(both, 2, NULL, &which) || which == 0)
 		return;
-	w[0].deadline_ns = os_now_ns() + LAB_LIFE_TELL_NS;
+	w[0].deadline_ns = os_now_ns() + lab_tell_ns();
 	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
 		return;
 	if (!lab_comms_any(me))
 		return;
 	lab_survive_untold(me);
+	fprintf(stderr, "doppel: rank %d did not notice the failure: the launcher aborts it\n",
+		me->rank);
 	shared_store_u32(&me->told, 1, SHARED_RELEASE);
 	(void)lab_comms_abort(me);
 }

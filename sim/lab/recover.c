@@ -40,6 +40,20 @@ static void recover_meet_check(struct lab_run *run)
 	lab_word_set(&run->go, 1);
 }
 
+/* What a launcher prints of a process that ended by a signal. */
+static void recover_report_death(struct lab_run *run, const struct lab_rank *it)
+{
+	const char *where = it->call ? it->call : lab_phase_name(it->phase);
+
+	run->killed++;
+	fprintf(stderr,
+		"doppel: rank %d was killed in %s; ranks that do not notice are aborted %d s "
+		"later\n",
+		it->rank, where, (int)(lab_tell_ns() / 1000000000));
+	if (!run->config->errors_allowed)
+		sim_note_trouble("killed", it->rank, "rank %d was killed in %s", it->rank, where);
+}
+
 static void recover_proc_gone(struct os_proc *proc, bool killed)
 {
 	struct lab_run *run = recover_run;
@@ -53,6 +67,8 @@ static void recover_proc_gone(struct os_proc *proc, bool killed)
 		it->dead = true;
 		if (run->config->life)
 			run->config->life->rank[r].dead = true;
+		else
+			recover_report_death(run, it);
 		deaths++;
 	}
 	if (!deaths)

@@ -106,6 +106,7 @@ static void lab_main(void *arg)
 {
 	struct lab_run *run = arg;
 	lab_limit_start(run);
+	lab_progress_start(run);
 	lab_watch_deaths(run);
 	lab_survive_start(run);
 	run->rc = lab_spawn_ranks(run);
@@ -116,14 +117,30 @@ static void lab_main(void *arg)
 	for (int32_t r = 0; r < run->count; r++)
 		if (run->rank[r].thread)
 			os_thread_join(run->rank[r].thread);
-	if (run->config->spread)
-		sim_events_cancel_object(run);
+	if (sim_engine_kind() == SIM_ENGINE_THREADS)
+		sim_events_cancel_object(run); /* its timers */
 	if (!run->rc)
 		lab_survive_judge(run);
 	run->virtual_ns = os_now_ns();
 	for (uint32_t i = 0; i < run->proc_count; i++)
 		if (world_proc_alive(run->proc[i]))
 			world_proc_exit(run->proc[i]);
+}
+
+/* Its program waits for each call to end; one that polls is life.c's. */
+static int lab_check_blocking(const struct lab_config *c)
+{
+	static const char name[] = "NCCL_COMM_BLOCKING=";
+	const char *value = "";
+
+	for (int i = 0; c->env && c->env[i]; i++)
+		if (!strncmp(c->env[i], name, sizeof name - 1))
+			value = c->env[i] + sizeof name - 1;
+	if (c->life || !*value || strtol(value, NULL, 0) != 0)
+		return 0;
+	fprintf(stderr, "doppel: %s%s: the program of a run waits in its calls; expected 1 or -1\n",
+		name, value);
+	return EINVAL;
 }
 
 static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, uint32_t *local)
@@ -156,6 +173,11 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 			c->spread->first + (int32_t)*local - 1, c->spread->ranks);
 		return EINVAL;
 	}
+	if (c->quiet > *local * c->hosts) {
+		fprintf(stderr, "doppel: --quiet-rank %u: expected a rank from 0 to %u\n",
+			c->quiet - 1, *local * c->hosts - 1);
+		return EINVAL;
+	}
 	if (c->recover && *local * c->hosts > LAB_LIFE_RANKS) {
 		fprintf(stderr, "doppel: %u ranks; at most %d can recover\n", *local * c->hosts,
 			LAB_LIFE_RANKS);
@@ -169,7 +191,8 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
 		return EINVAL;
 	}
-	return 0;
+	int rc = lab_check_blocking(c);
+	return rc ? rc : lab_capacity_check(c, *local);
 }
 
 static void lab_result_fill(struct lab_run *run, struct lab_result *result)
@@ -179,6 +202,7 @@ static void lab_result_fill(struct lab_run *run, struct lab_result *result)
 	result->operations = run->operations;
 	result->error = run->error;
 	result->error_rank = run->error_rank;
+	result->killed = run->killed;
 	result->virtual_ns = run->virtual_ns;
 	result->busbw_average = run->busbw_rows ? run->busbw_sum / run->busbw_rows : 0;
 	snprintf(result->explanation, sizeof result->explanation, "%s", run->explanation);
@@ -189,10 +213,9 @@ static void lab_result_fill(struct lab_run *run, struct lab_result *result)
 	result->recovered = run->config->recover && run->second_id_ready.v_ == 1;
 }
 
-static int lab_run_world(struct lab_run *run, struct lab_result *result)
+static struct world_config lab_world(const struct lab_config *c)
 {
-	const struct lab_config *c = run->config;
-	struct world_config world = {
+	return (struct world_config){
 		.hosts = c->hosts,
 		.machine = c->machine,
 		.env = c->env,
@@ -201,6 +224,12 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 		.gpu_sms = c->gpu_sms,
 		.real = c->spread != NULL,
 	};
+}
+
+static int lab_run_world(struct lab_run *run, struct lab_result *result)
+{
+	const struct lab_config *c = run->config;
+	struct world_config world = lab_world(c);
 	int rc = world_create(&world);
 	if (rc)
 		return rc;
@@ -213,6 +242,9 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	run->proc = calloc((size_t)run->count, sizeof *run->proc);
 	if (!run->rank || !run->proc || lab_expect_alloc(run)) {
 		rc = ENOMEM;
+		fprintf(stderr,
+			"doppel: no memory for %d ranks and a result of %" PRIu64 " bytes: %s\n",
+			run->count, c->bytes_max, strerror(rc));
 		goto out;
 	}
 	result->nranks = run->nranks;
@@ -239,7 +271,9 @@ out:
 
 enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result)
 {
-	if (result->verdict == SIM_PASS && result->error != ncclSuccess && !config->errors_allowed)
+	bool trouble = result->error != ncclSuccess || result->killed;
+
+	if (result->verdict == SIM_PASS && trouble && !config->errors_allowed)
 		return SIM_ERROR;
 	return result->verdict;
 }
@@ -251,6 +285,10 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	result->seed = config->sim.seed;
 	result->error_rank = -1;
 	struct sim_config sim = config->sim;
+	if (config->progress && sim.engine == SIM_ENGINE_SIM) {
+		sim.tick = lab_progress_tick;
+		sim.tick_arg = &run;
+	}
 #ifdef DOPPEL_FAKEVERBS
 	sim.silent_objects = config->spread != NULL;
 #else
@@ -269,14 +307,34 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 		sim_note_failure(SIM_LEAK, "leak", -1, "%" PRIu64 " things are left",
 				 result->leaks);
 	}
-	result->failed = sim_failure() != NULL;
-	if (result->failed)
-		result->failure = *sim_failure();
+	const struct sim_failure *failure = sim_failure() ? sim_failure() : sim_trouble();
+	result->failed = failure != NULL;
+	if (failure)
+		result->failure = *failure;
 	sim_stop();
+	if (!rc && result->verdict == SIM_PASS && sim_output_lost())
+		result->verdict = SIM_USAGE;
 	lab_expect_free(&run);
 	for (int32_t r = 0; run.rank && r < run.count; r++)
 		free(run.rank[r].staging); /* of those that died */
 	free(run.rank);
 	free(run.proc);
+	return rc;
+}
+
+int lab_check(const struct lab_config *config)
+{
+	struct world_config world = lab_world(config);
+	uint32_t local;
+
+	int rc = sim_start(&config->sim);
+	if (rc)
+		return rc;
+	rc = world_create(&world);
+	if (!rc) {
+		rc = lab_check_config(config, (uint32_t)world_host_machine(0)->gpu_count, &local);
+		world_destroy();
+	}
+	sim_stop();
 	return rc;
 }

@@ -60,7 +60,8 @@ struct lab_config {
 	uint32_t op_count;
 	uint32_t iterations, warmup;
 	bool check, in_place, out_of_place;
-	bool errors_allowed; /* with faults: an error returned is no failure of the run */
+	/* With faults: an error returned, or a rank killed, is no failure of the run. */
+	bool errors_allowed;
 	uint32_t quiet; /* 1 + the rank that does not ask its communicator (quiet.c); 0: none */
 	/* A collective goes as several of a part each: round the streams and the communicators of a
 	 * rank, so many of them in a group. 0 or 1: one. */
@@ -73,7 +74,7 @@ struct lab_config {
 	struct lab_life *life;
 
 	FILE *table;   /* the nccl-tests table; NULL: quiet */
-	bool progress; /* a line on the terminal for long runs */
+	bool progress; /* a line on stderr, a terminal, about a row that takes long */
 	/* Called by every rank's task after the communicator exists, before the collectives; for
 	 * tests. NULL: none. */
 	void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg);
@@ -95,6 +96,7 @@ struct lab_result {
 	uint64_t operations; /* checked collectives, over all ranks the same */
 	ncclResult_t error;  /* first error that a rank saw */
 	int32_t error_rank;
+	uint32_t killed; /* ranks whose process a fault ended */
 	int32_t nranks;
 	uint64_t virtual_ns, switches, steps;
 	double busbw_average;  /* GB/s */
@@ -106,9 +108,11 @@ struct lab_result {
 };
 
 void lab_config_default(struct lab_config *config);
-/* What a run comes to: its verdict, or SIM_ERROR when a call returned an error that the
- * configuration does not allow. */
+/* What a run comes to: its verdict, or SIM_ERROR when a call returned an error, or a rank was killed,
+ * and the configuration does not allow that. */
 enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result);
 int lab_run(const struct lab_config *config, struct lab_result *result);
+/* Could it be carried out? As lab_run without the run: for a command that makes many of them. */
+int lab_check(const struct lab_config *config);
 
 #endif

@@ -51,6 +51,13 @@ struct lab_row {
 	bool in_place;
 };
 
+/* progress.c: what is under way, and when that was last shown. */
+struct lab_progress {
+	bool on; /* `row` is */
+	struct lab_row row;
+	uint64_t start_ns, shown_ns; /* real time */
+};
+
 struct lab_run {
 	const struct lab_config *config;
 	uint32_t local_ranks;
@@ -72,8 +79,12 @@ struct lab_run {
 	uint64_t wrong, guard_wrong, row_wrong[2], operations, virtual_ns;
 	ncclResult_t error;
 	int32_t error_rank;
+	uint32_t killed; /* ranks */
 	double busbw_sum;
 	uint32_t busbw_rows;
+	char line[160]; /* of the table, not yet whole */
+	int line_n;
+	struct lab_progress progress;
 	char explanation[256];
 
 	/* survive.c */
@@ -93,6 +104,13 @@ struct lab_run {
  * acknowledges, the slowest thing that then still helps, is 4.3 s, and fires after as many as four. */
 #define LAB_LIVENESS_NS 40000000000ull
 #define LAB_QUIET_NS    2000000000ull
+
+/* The launcher aborts ranks that do not notice a failure so long after it: virtual time is free. */
+#define LAB_TELL_REAL_NS 5000000000ull
+static inline uint64_t lab_tell_ns(void)
+{
+	return sim_engine_kind() == SIM_ENGINE_SIM ? LAB_LIFE_TELL_NS : LAB_TELL_REAL_NS;
+}
 
 #define LAB_RECOVER_COUNT 1000u /* elements that the second communicator reduces */
 #define LAB_GUARD_BYTES   256   /* before and behind each buffer */
@@ -149,6 +167,8 @@ bool lab_recover_alloc(struct lab_rank *me); /* its buffers and stream, if it la
 ncclResult_t lab_recover(struct lab_rank *me, const char **call);
 /* A word that tasks wait on, written where no task runs. */
 void lab_word_set(shared_u32 *word, uint32_t value);
+/* capacity.c: does a run with `local` ranks on each host fit in this computer? Explained. */
+int lab_capacity_check(const struct lab_config *c, uint32_t local);
 int lab_expect_alloc(struct lab_run *run);
 void lab_expect_free(struct lab_run *run);
 
@@ -156,6 +176,11 @@ void lab_expect_free(struct lab_run *run);
  * timed series that took longer. */
 uint64_t lab_bound_ns(const struct lab_run *run, uint64_t bytes);
 void lab_bound_check(struct lab_rank *me, const struct lab_row *row);
+
+void lab_progress_start(struct lab_run *run);
+void lab_progress_tick(void *run);
+void lab_progress_row(struct lab_run *run, const struct lab_row *row);
+void lab_progress_clear(struct lab_run *run);
 
 void lab_table_header(const struct lab_run *run);
 void lab_table_row(struct lab_run *run, const struct lab_row *row);

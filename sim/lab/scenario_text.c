@@ -12,10 +12,12 @@
 #include <xxhash.h>
 
 #include "core/base/macros.h"
+#include "sim/engine/output.h"
+#include "core/base/word.h"
 #include "sim/lab/payload.h"
 #include "sim/lab/scenario.h"
 
-enum { TEXT_MAX_BYTES = 1 << 20, TEXT_WORD_BYTES = 64 };
+enum { TEXT_MAX_BYTES = 1 << 20 };
 
 /* What is being read, for messages. */
 struct text_cursor {
@@ -68,35 +70,13 @@ __attribute__((format(printf, 3, 4))) static int text_error(const struct text_cu
 	return EINVAL;
 }
 
-/* Edit distance of two short words. */
-static uint32_t text_distance(const char *a, size_t na, const char *b)
-{
-	uint32_t row[TEXT_WORD_BYTES + 1];
-	size_t nb = strlen(b);
-
-	na = MIN_OF(na, (size_t)TEXT_WORD_BYTES);
-	nb = MIN_OF(nb, (size_t)TEXT_WORD_BYTES);
-	for (uint32_t j = 0; j <= nb; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= na; i++) {
-		uint32_t diagonal = row[0];
-		row[0] = (uint32_t)i;
-		for (size_t j = 1; j <= nb; j++) {
-			uint32_t replace = diagonal + (a[i - 1] != b[j - 1]);
-			diagonal = row[j];
-			row[j] = MIN_OF(replace, MIN_OF(row[j], row[j - 1]) + 1);
-		}
-	}
-	return row[nb];
-}
-
 static const char *text_nearest(struct text_value v, const char *const *names)
 {
 	const char *best = names[0];
 	uint32_t best_distance = UINT32_MAX;
 
 	for (; *names; names++) {
-		uint32_t d = text_distance(v.at, v.n, *names);
+		uint32_t d = word_distance(v.at, v.n, *names);
 		if (d < best_distance) {
 			best_distance = d;
 			best = *names;
@@ -565,19 +545,12 @@ void scenario_write(const struct scenario *s, FILE *out)
 
 int scenario_write_file(const struct scenario *s, const char *path)
 {
-	FILE *f = fopen(path, "w");
+	FILE *f = output_open("config", path);
 
-	if (!f) {
-		fprintf(stderr, "config: cannot write %s: %s\n", path, strerror(errno));
-		return errno;
-	}
-	scenario_write(s, f);
-	int bad = ferror(f);
-	if (fclose(f) || bad) {
-		fprintf(stderr, "config: writing %s failed\n", path);
+	if (!f)
 		return EIO;
-	}
-	return 0;
+	scenario_write(s, f);
+	return output_close(f, "config", path);
 }
 
 uint32_t scenario_digest(const struct scenario *s)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
+#include "sim/engine/output.h"
 #include "sim/lab/shrink_internal.h"
 
 enum { CHOICES_PER_LINE = 20, CHOICES_MOST = 1 << 28 };
@@ -110,18 +111,15 @@ static void choices_write_site(const struct shrink_site *s, FILE *f)
 
 int shrink_choices_write(const struct shrink_choices *c, const char *path)
 {
-	FILE *f = fopen(path, "w");
+	FILE *f = output_open("choices", path);
 
 	if (!f)
-		return choices_bad(path, strerror(errno));
+		return EIO;
 	fputs(c->head, f);
 	for (uint32_t i = 0; i < c->sites; i++)
 		if (c->site[i].n)
 			choices_write_site(&c->site[i], f);
-	int bad = ferror(f);
-	if (fclose(f) || bad)
-		return choices_bad(path, "cannot be written");
-	return 0;
+	return output_close(f, "choices", path);
 }
 
 void shrink_choices_free(struct shrink_choices *c)

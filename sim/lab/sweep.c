@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +21,6 @@ enum {
 	SWEEP_JOBS_MAX = 256,
 	SWEEP_POLL_MS = 100,
 	SWEEP_CANARY_STEPS = 2000, /* a canary's step is below */
-	SWEEP_LIMIT_REAL = 10,     /* times the limit of CPU time: who does not even use that */
 };
 
 struct sweep_process {
@@ -46,6 +44,24 @@ struct sweep {
 	bool stop;
 	int error; /* no worker could be started */
 };
+
+/* The first signal ends the sweep after the seeds that have ended so far; a second one at once. */
+static volatile sig_atomic_t sweep_signal;
+
+static void sweep_interrupted(int sig)
+{
+	sweep_signal = sig;
+}
+
+static void sweep_listen(void)
+{
+	const struct sigaction on = {.sa_handler = sweep_interrupted,
+				     .sa_flags = (int)SA_RESETHAND};
+
+	sweep_signal = 0;
+	sigaction(SIGINT, &on, NULL);
+	sigaction(SIGTERM, &on, NULL);
+}
 
 void sweep_config_default(struct sweep_config *c)
 {
@@ -130,6 +146,9 @@ static int sweep_start_worker(struct sweep *w, uint32_t i)
 				close(w->process[k].commands);
 		close(commands[1]);
 		close(w->reports[0]);
+		signal(SIGINT,
+		       SIG_IGN); /* a terminal sends it to all; the sweep ends its workers */
+		signal(SIGTERM, SIG_DFL);
 		sweep_worker(w->config, &w->shared[i], w->seen, i, commands[0], w->reports[1]);
 	}
 	close(commands[0]);
@@ -146,7 +165,7 @@ static bool sweep_more(const struct sweep *w)
 {
 	const struct sweep_config *c = w->config;
 
-	if (w->stop || w->error || (c->count && w->next >= c->count))
+	if (w->stop || w->error || sweep_signal || (c->count && w->next >= c->count))
 		return false;
 	return !c->time_ns || sweep_now_ns() - w->start_ns < c->time_ns;
 }
@@ -212,6 +231,24 @@ static void sweep_count_strategy(struct sweep_result *r, const char *name)
 	}
 }
 
+/* As it happens: whatever ends the sweep later, the folder is there. A disk that has become full is
+ * an error of its own, and leaves the verdict as it is. */
+static void sweep_write_down(struct sweep *w, struct sweep_seed *s)
+{
+	const struct sweep_config *c = w->config;
+
+	if (!c->fail_dir || s->canary || s->outcome == SIM_USAGE)
+		return;
+	int rc = sweep_record(c, s);
+	if (!rc)
+		return;
+	if (!w->result->unrecorded++)
+		fprintf(stderr,
+			"%ssweep: no room for the files of seed 0x%" PRIx64
+			" in %s: %s; its verdict stands, and those of later seeds do\n",
+			c->terminal ? "\r\033[K" : "", s->seed, c->fail_dir, strerror(rc));
+}
+
 static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 {
 	const struct sweep_config *c = w->config;
@@ -234,6 +271,7 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 		r->passed++;
 		return;
 	}
+	sweep_write_down(w, s);
 	sweep_keep_failure(r, s);
 	if (c->progress) {
 		fprintf(c->progress, "%s", c->terminal ? "\r\033[K" : "");
@@ -291,6 +329,7 @@ static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 	free(scenario);
 	s.wall_ns = sweep_now_ns() - p->since_ns;
 	s.outcome = hung ? SIM_NO_PROGRESS : SIM_CRASH;
+	s.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	f->verdict = s.outcome;
 	snprintf(f->kind, sizeof f->kind, "%s", hung ? "hung" : "crash");
 	if (hung)
@@ -339,7 +378,7 @@ static int sweep_seeds(struct sweep *w)
 		for (uint32_t i = 0; i < w->jobs; i++)
 			if (!w->process[i].busy && sweep_more(w))
 				sweep_give(w, i);
-		if (!w->busy || w->error)
+		if (!w->busy || w->error || sweep_signal)
 			return w->error;
 		int n = poll(&poller, 1, SWEEP_POLL_MS);
 		if (n < 0 && errno != EINTR)
@@ -366,110 +405,7 @@ static void sweep_stop_workers(struct sweep *w)
 	}
 }
 
-/* ---- failures, recorded --------------------------------------------------------------------- */
-
-/* It hangs: where, says the report of a crash. */
-static void sweep_record_late(int sig)
-{
-	(void)sig;
-	abort();
-}
-
-/* In a child: the seed once more, with everything written down. */
-static void sweep_record_child(const struct sweep_config *c, const struct sweep_seed *f)
-{
-	struct scenario *s = malloc(sizeof *s);
-	char dir[FAIL_DIR_BYTES], path[FAIL_DIR_BYTES + 16];
-	struct lab_result r;
-
-	ASSERT(s);
-	sweep_scenario(c, f->seed, c->search ? &f->genome : NULL, s);
-	if (fail_make_dirs(s, c->fail_dir, dir))
-		_exit(SIM_PASS);
-	snprintf(path, sizeof path, "%s/log", dir);
-	int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
-	if (log >= 0) {
-		dup2(log, STDOUT_FILENO);
-		dup2(log, STDERR_FILENO);
-	}
-	unsigned seconds = (unsigned)(c->seed_limit_ns / 1000000000 + 1);
-	struct itimerval cpu = {.it_value.tv_sec = seconds};
-	signal(SIGPROF, sweep_record_late);
-	signal(SIGALRM, sweep_record_late);
-	setitimer(ITIMER_PROF, &cpu, NULL);
-	alarm(SWEEP_LIMIT_REAL * seconds);
-	int rc = fail_run(s, c->fail_dir, &r, NULL);
-	_exit(rc || !r.failed ? SIM_PASS : SIM_WRONG_RESULT);
-}
-
-/* Recorded, it ended by a signal after the same time; what is to be seen is that it hung. */
-static void sweep_record_hung(const struct sweep_config *c, struct scenario *s, const char *path)
-{
-	snprintf(s->found.kind, sizeof s->found.kind, "hung");
-	s->found.verdict = SIM_NO_PROGRESS;
-	s->found_seconds = (uint32_t)(c->seed_limit_ns / 1000000000);
-	scenario_write_file(s, path);
-}
-
-/* The same seed fails in the same way, or something is not deterministic. */
-static void sweep_record_compare(struct sweep_seed *f, const struct sim_failure *found)
-{
-	struct sim_failure *was = &f->failure;
-	char message[sizeof was->message];
-
-	if (found->step == was->step && found->hash == was->hash &&
-	    strcmp(found->kind, was->kind) == 0)
-		return;
-	snprintf(message, sizeof message,
-		 "%.24s at step %" PRIu64 ", hash %016" PRIx64 "; recorded, %.24s at step %" PRIu64
-		 ", hash %016" PRIx64 ": %.200s",
-		 was->kind, was->step, was->hash, found->kind[0] ? found->kind : "nothing",
-		 found->step, found->hash, was->message);
-	f->outcome = was->verdict = SIM_NOT_DETERMINISTIC;
-	snprintf(was->kind, sizeof was->kind, "nondeterminism");
-	memcpy(was->message, message, sizeof message);
-}
-
-static void sweep_record(const struct sweep_config *c, struct sweep_seed *f)
-{
-	static struct scenario s;
-	char id[FAIL_ID_BYTES], path[FAIL_DIR_BYTES + 16];
-
-	fflush(NULL);
-	pid_t pid = fork();
-	if (pid == 0)
-		sweep_record_child(c, f);
-	if (pid < 0 || waitpid(pid, NULL, 0) != pid) {
-		fprintf(stderr, "sweep: cannot record seed 0x%" PRIx64 ": %s\n", f->seed,
-			strerror(errno));
-		return;
-	}
-	sweep_scenario(c, f->seed, c->search ? &f->genome : NULL, &s);
-	fail_id(&s, id);
-	snprintf(f->dir, sizeof f->dir, "%s/%s", c->fail_dir, id);
-	snprintf(path, sizeof path, "%s/config", f->dir);
-	bool told = f->failure.step != 0 && f->outcome != SIM_NOT_DETERMINISTIC;
-	if (access(path, R_OK) || scenario_read_file(&s, path)) {
-		if (told)
-			sweep_record_compare(f, &(struct sim_failure){.rank = -1});
-		return;
-	}
-	f->kept = true;
-	if (!strcmp(f->failure.kind, "hung")) {
-		if (s.found.kind[0])
-			sweep_record_hung(c, &s, path);
-		return;
-	}
-	if (told)
-		sweep_record_compare(f, &s.found);
-	if (!f->failure.step && s.found.kind[0]) { /* it took its worker with it */
-		char message[sizeof f->failure.message];
-
-		memcpy(message, f->failure.message, sizeof message);
-		f->failure = s.found;
-		memcpy(f->failure.message, message, sizeof message);
-	}
-}
+/* ---- the end ------------------------------------------------------------------------------- */
 
 static int sweep_compare_failures(const void *a, const void *b)
 {
@@ -496,7 +432,6 @@ static void sweep_add_sites(struct sweep_site *to, uint32_t *n, const struct swe
 
 static void sweep_conclude(struct sweep *w)
 {
-	const struct sweep_config *c = w->config;
 	struct sweep_result *r = w->result;
 
 	for (uint32_t i = 0; i < w->jobs; i++) {
@@ -506,9 +441,6 @@ static void sweep_conclude(struct sweep *w)
 		sweep_add_sites(r->fault, &r->fault_n, s->fault, s->fault_n);
 		sweep_add_sites(r->probe, &r->probe_n, s->probe, s->probe_n);
 	}
-	for (uint32_t i = 0; i < r->failure_n && c->fail_dir; i++)
-		if (!r->failure[i].canary && r->failure[i].outcome != SIM_USAGE)
-			sweep_record(c, &r->failure[i]);
 	if (r->failure_n)
 		qsort(r->failure, r->failure_n, sizeof *r->failure, sweep_compare_failures);
 	for (uint32_t i = 0; i < r->failure_n; i++)
@@ -545,6 +477,16 @@ static void sweep_search_stop(struct sweep *w)
 	munmap(w->seen, SIM_COVERAGE_BYTES);
 }
 
+int sweep_seed_code(const struct sweep_seed *s)
+{
+	return s->outcome == SIM_CRASH && s->signal ? SIM_BY_SIGNAL + s->signal : (int)s->outcome;
+}
+
+int sweep_exit_code(const struct sweep_result *r)
+{
+	return r->verdict == SIM_CRASH ? sweep_seed_code(&r->failure[0]) : (int)r->verdict;
+}
+
 int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 {
 	static struct sweep w;
@@ -552,6 +494,9 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 	int rc = 0;
 
 	memset(result, 0, sizeof *result);
+	rc = c->fail_dir ? fail_check_root(c->fail_dir) : 0;
+	if (rc)
+		return rc;
 	w = (struct sweep){.config = c, .result = result, .start_ns = sweep_now_ns()};
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	w.jobs = MIN_OF(c->jobs ? c->jobs : (uint32_t)MAX_OF(cpus, 1l), (uint32_t)SWEEP_JOBS_MAX);
@@ -564,6 +509,7 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 	}
 	fcntl(w.reports[0], F_SETFL, O_NONBLOCK);
 	signal(SIGPIPE, SIG_IGN);
+	sweep_listen();
 	for (uint32_t i = 0; i < w.jobs; i++)
 		w.process[i].commands = -1;
 	rc = sweep_search_start(&w);
@@ -576,6 +522,7 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 	sweep_progress(c, result, w.start_ns, true);
 	if (!rc)
 		sweep_conclude(&w);
+	result->signal = sweep_signal;
 	sweep_search_stop(&w);
 	close(w.reports[0]);
 	close(w.reports[1]);

@@ -46,6 +46,7 @@ struct sweep_seed {
 	uint64_t seed, steps, switches, virtual_ns, hash, wall_ns;
 	uint32_t nranks, worker;
 	enum sim_verdict outcome;
+	int signal; /* that ended its worker; 0: none */
 	char strategy[32];
 	bool twice, canary, kept;
 	struct search_genome genome; /* of a search: what it ran, and what came of it */
@@ -61,6 +62,8 @@ struct sweep_site {
 
 struct sweep_result {
 	uint64_t seeds, passed, twice, canaries, canaries_found, faulty;
+	uint64_t unrecorded; /* failures whose files could not be written */
+	int signal;          /* that ended it early; 0: none */
 	uint64_t steps, switches, virtual_ns, wall_ns, busy_ns;
 	struct {
 		char name[32];
@@ -82,6 +85,10 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result);
 /* The second run of a seed, in the process that was started for it; the exit code of the program.
  * `tweak` may change the scenario, for tests of the comparison; else NULL. */
 int sweep_again_main(const char *number, void (*tweak)(struct scenario *s));
+/* An exit code, or SIM_BY_SIGNAL plus the signal of a crash. */
+int sweep_seed_code(const struct sweep_seed *seed);
+/* That of the worst finding. */
+int sweep_exit_code(const struct sweep_result *result);
 void sweep_result_free(struct sweep_result *result);
 void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FILE *out);
 void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r, FILE *out);

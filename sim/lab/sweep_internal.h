@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of a sweep share: sweep.c (the campaign: workers, seeds, failures), sweep_worker.c
- * (what a worker does with a seed), sweep_report.c (what is printed).
+ * (what a worker does with a seed), sweep_record.c (a failing seed's folder), sweep_report.c (what is
+ * printed).
  */
 #ifndef SIM_LAB_SWEEP_INTERNAL_H
 #define SIM_LAB_SWEEP_INTERNAL_H
@@ -29,6 +30,9 @@ struct sweep_order {
 	struct search_genome genome;
 };
 
+/* Times the limit of CPU time: the limit of real time, for a seed that does not even use a CPU. */
+enum { SWEEP_LIMIT_REAL = 10 };
+
 uint64_t sweep_now_ns(void);
 
 /* Whether this seed has a planted failure, and at which step. */
@@ -49,5 +53,10 @@ void sweep_progress(const struct sweep_config *c, const struct sweep_result *r, 
 		    bool last);
 /* One line of a failing seed. */
 void sweep_print_seed(const struct sweep_seed *s, FILE *out);
+
+/* sweep_record.c: runs a failing seed once more, in a child, with everything written down, and
+ * compares. Sets dir and kept, and the verdict when the two differ. A positive errno: the files could
+ * not be written, and what there was of them is gone; the seed is as it was. */
+int sweep_record(const struct sweep_config *c, struct sweep_seed *f);
 
 #endif

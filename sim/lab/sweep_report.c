@@ -139,6 +139,9 @@ void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FIL
 	report_sites("rare paths", "taken", r->buggify, r->buggify_n, out);
 	report_sites("fault sites", "taken", r->fault, r->fault_n, out);
 	report_sites("probes", "reached", r->probe, r->probe_n, out);
+	if (r->unrecorded)
+		fprintf(out, "not recorded, for want of room in %s: %" PRIu64 " failures\n",
+			c->fail_dir, r->unrecorded);
 	if (c->canary)
 		fprintf(out, "canaries: %" PRIu64 " planted, %" PRIu64 " found\n", r->canaries,
 			r->canaries_found);
@@ -161,7 +164,7 @@ static void report_json_seed(const struct sweep_seed *s, FILE *out)
 		"{\"seed\":\"0x%" PRIx64 "\",\"code\":%d,\"ranks\":%u,\"rank\":%d,"
 		"\"step\":%" PRIu64 ",\"vtime_ns\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\","
 		"\"canary\":%s,",
-		s->seed, (int)s->outcome, s->nranks, s->failure.rank, s->failure.step,
+		s->seed, sweep_seed_code(s), s->nranks, s->failure.rank, s->failure.step,
 		s->failure.vtime_ns, s->failure.hash, s->canary ? "true" : "false");
 	report_json_text("kind", s->failure.kind, out);
 	fputc(',', out);
@@ -187,9 +190,10 @@ void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r
 		"{\"commit\":\"%s\",\"first\":\"0x%" PRIx64 "\",\"seeds\":%" PRIu64
 		",\"passed\":%" PRIu64 ",\"seconds\":%.3f,\"virtual_ns\":%" PRIu64
 		",\"steps\":%" PRIu64 ",\"switches\":%" PRIu64 ",\"twice\":%" PRIu64
-		",\"code\":%d,\n\"failures\":[",
+		",\"unrecorded\":%" PRIu64 ",\"signal\":%d,\"code\":%d,\n\"failures\":[",
 		build_commit(), c->first, r->seeds, r->passed, (double)r->wall_ns / 1e9,
-		r->virtual_ns, r->steps, r->switches, r->twice, (int)r->verdict);
+		r->virtual_ns, r->steps, r->switches, r->twice, r->unrecorded, r->signal,
+		sweep_exit_code(r));
 	for (uint32_t i = 0; i < r->failure_n; i++) {
 		fputs(i ? ",\n" : "\n", out);
 		report_json_seed(&r->failure[i], out);

@@ -40,59 +40,79 @@ void lab_table_header(const struct lab_run *run)
 		fprintf(out, " step: %u(factor)", c->factor);
 	else
 		fprintf(out, " step: %" PRIu64 "(bytes)", c->bytes_step);
-	fprintf(out, " warmup iters: %u iters: %u validation: %d\n#\n", c->warmup, c->iterations,
+	fprintf(out, " warmup: %u iters: %u validation: %d\n#\n", c->warmup, c->iterations,
 		c->check);
 	fprintf(out, "# Using devices of machine %s\n", world_host_machine(0)->path);
 	for (int32_t r = 0; r < run->count; r++)
 		lab_table_rank(run, r);
-	const char *what = lab_time_is_virtual() ? "virtual us" : "us";
-	fprintf(out, "#\n#%53sout-of-place%30sin-place\n", "", "");
-	fprintf(out, "#%11s %13s %9s %7s %5s %11s %7s %7s %6s %11s %7s %7s %6s\n", "size", "count",
+	fprintf(out, "#\n#%39s%30s%30s\n", "",
+		lab_time_is_virtual() ? "out-of-place, virtual time" : "out-of-place",
+		lab_time_is_virtual() ? "in-place, virtual time" : "in-place");
+	fprintf(out, "#%9s %9s %8s %5s %4s %8s %6s %6s %6s %8s %6s %6s %6s\n", "size", "count",
 		"type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw",
 		"busbw", "#wrong");
-	fprintf(out, "#%11s %13s %9s %7s %5s %11s %7s %7s %6s %11s %7s %7s %6s\n", "(B)",
-		"(elements)", "", "", "", what, "(GB/s)", "(GB/s)", "", what, "(GB/s)", "(GB/s)",
-		"");
+	fprintf(out, "#%9s %9s %29s %6s %6s %15s %6s %6s\n", "(B)", "(elems)", "(us)", "(GB/s)",
+		"(GB/s)", "(us)", "(GB/s)", "(GB/s)");
 	fflush(out);
+}
+
+/* At most 8 characters, as long as it takes less than three years. */
+static void lab_table_us(char out[24], double us)
+{
+	snprintf(out, 24, "%.*f", us < 1e5 ? 2 : us < 1e6 ? 1 : 0, us);
+}
+
+static void lab_table_left(struct lab_run *run, const struct lab_row *row)
+{
+	run->line_n =
+		snprintf(run->line, sizeof run->line, "%10" PRIu64 " %9" PRIu64 " %8s %5s %4d",
+			 row->bytes, row->count, payload_type_name(row->payload.type),
+			 payload_op_name(row->payload.op), -1);
+}
+
+/* A line that is not whole waits for its other half where a progress line would overwrite it. */
+static void lab_table_print(struct lab_run *run, bool whole)
+{
+	FILE *out = run->config->table;
+
+	if (whole)
+		lab_progress_clear(run);
+	if (!whole && run->config->progress)
+		return;
+	fprintf(out, "%s%s", run->line, whole ? "\n" : "");
+	fflush(out);
+	run->line_n = 0;
+	run->line[0] = 0;
 }
 
 void lab_table_row(struct lab_run *run, const struct lab_row *row)
 {
 	const struct lab_config *c = run->config;
-	FILE *out = c->table;
 	uint64_t sum_ns = 0;
+	char time[24], wrong[24] = "N/A";
+
 	for (int32_t r = 0; r < run->count; r++)
 		sum_ns += run->rank[r].elapsed_ns;
 	double us = (double)sum_ns / run->count / c->iterations / 1000.0;
 	double algbw = us > 0 ? (double)row->bytes / us / 1000.0 : 0;
 	double busbw = algbw * 2 * (run->nranks - 1) / run->nranks;
-	char wrong[24];
+
 	run->busbw_sum += busbw;
 	run->busbw_rows++;
 	if (!row->in_place || !c->out_of_place)
-		fprintf(out, "%12" PRIu64 " %13" PRIu64 " %9s %7s %5d", row->bytes, row->count,
-			payload_type_name(row->payload.type), payload_op_name(row->payload.op), -1);
+		lab_table_left(run, row);
 	if (c->check)
 		snprintf(wrong, sizeof wrong, "%" PRIu64, run->row_wrong[row->in_place]);
-	else
-		snprintf(wrong, sizeof wrong, "N/A");
-	fprintf(out, " %11.2f %7.2f %7.2f %6s", us, algbw, busbw, wrong);
-	if (row->in_place || !c->in_place)
-		fprintf(out, "\n");
-	fflush(out);
-	if (c->progress && (row->in_place || !c->in_place)) {
-		fprintf(stderr, "\r%" PRIu64 " B %s %s done, %" PRIu64 " steps\033[K\r", row->bytes,
-			payload_type_name(row->payload.type), payload_op_name(row->payload.op),
-			sim_steps());
-		fflush(stderr);
-	}
+	lab_table_us(time, us);
+	snprintf(run->line + run->line_n, sizeof run->line - (size_t)run->line_n,
+		 " %8s %6.2f %6.2f %6s", time, algbw, busbw, wrong);
+	run->line_n = (int)strlen(run->line);
+	lab_table_print(run, row->in_place || !c->in_place);
 }
 
 void lab_table_footer(struct lab_run *run)
 {
 	FILE *out = run->config->table;
-	if (run->config->progress)
-		fprintf(stderr, "\033[K");
 	fprintf(out, "# Out of bounds values : %" PRIu64 " %s\n", run->wrong + run->guard_wrong,
 		run->wrong + run->guard_wrong ? "FAILED" : "OK");
 	fprintf(out, "# Avg bus bandwidth    : %.4g GB/s (%s time)\n",

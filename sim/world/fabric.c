@@ -10,6 +10,7 @@
 #include "sim/world/world_internal.h"
 
 #define FABRIC_LOOPBACK_NS 500
+#define FABRIC_SHORT_BYTES 256
 #define FABRIC_FLAP_NS     100000 /* down, and up, where the plan says no time */
 
 /* A message that a clog holds back. */
@@ -24,6 +25,7 @@ struct world_fabric_port {
 	struct world_port pub; /* first */
 	struct sim_resource egress, ingress;
 	char egress_name[56], ingress_name[56];
+	struct sim_track track;
 	bool down_by_fault;
 	uint64_t flaps, flap_ns; /* changes of state to come, and the time between two */
 };
@@ -320,15 +322,45 @@ static uint64_t fabric_delay(struct world_fabric_port *from, struct world_fabric
 	return MAX_OF(out, in) + wire;
 }
 
+/* Half of all messages are short ones that only keep others going. */
+static bool fabric_traced(const struct world_message *m)
+{
+	return m->what && os_tracing() &&
+	       (m->flow || m->bytes > FABRIC_SHORT_BYTES || sim_trace_detailed());
+}
+
+/* While the sender's link carries it: one message at a time. `before_ns`: the link is free then. */
+static void fabric_trace(struct world_fabric_port *f, const struct world_message *m,
+			 uint64_t before_ns)
+{
+	uint64_t from_ns = MAX_OF(before_ns, sim_now_ns());
+	uint64_t to_ns = MAX_OF(from_ns, f->egress.free_at_ns);
+	/* a flow leads to where its message goes */
+	const struct os_trace_slice slice = {
+		.name = m->what,
+		.arg = {{"bytes", m->bytes, NULL},
+			{m->flow ? NULL : "to port", m->to->index, NULL}},
+		.flow = m->flow,
+		.flow_in = true,
+		.flow_out = true,
+	};
+
+	sim_track_open(&f->track, SIM_TRACK_HOST, (int32_t)f->pub.host, f->egress_name);
+	sim_trace_span(&f->track, &slice, from_ns, to_ns - from_ns);
+}
+
 static void fabric_deliver(const struct world_message *m, uint64_t slower, uint64_t extra_ns)
 {
 	struct world_fabric_port *f = fabric_port(m->from), *t = fabric_port(m->to);
+	uint64_t before_ns = f->egress.free_at_ns;
 	const struct sim_event_attr attr = {
 		.name = "fabric.arrive",
 		.kind = SIM_EVENT_WORK,
 		.delay_ns = fabric_delay(f, t, m->bytes * slower) + extra_ns,
 		.order = m->order,
 	};
+	if (fabric_traced(m))
+		fabric_trace(f, m, before_ns);
 	sim_event_post(&attr, m->arrive, m->object, m->arg, NULL);
 }
 

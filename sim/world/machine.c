@@ -10,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/param.h"
 #include "core/base/xml.h"
 #include "core/os/os_ops.h"
+#include "sim/world/installed.h"
 #include "sim/world/world_internal.h"
 
 #define MACHINE_MAX_GPUS 256
 #define MACHINE_MAX_NICS 256
+#define MACHINE_MAX_CPUS 64
 
 #define PCI_VENDOR_NVIDIA    0x10de
 #define PCI_VENDOR_MELLANOX  0x15b3
@@ -29,6 +32,7 @@ struct machine_reader {
 	struct world_machine *m;
 	struct xml_error error;
 	int32_t hcas; /* untagged ones so far */
+	int32_t numa[MACHINE_MAX_CPUS], cpus;
 };
 
 /* Where an element sits: nearest CPU's NUMA node, nearest PCI function. */
@@ -100,15 +104,31 @@ static int machine_pci_id(const struct xml_node *pci, const char *attr, uint32_t
 	return rc;
 }
 
+/* "DOMAIN:BUS:DEVICE.FUNCTION", hexadecimal. */
+static bool machine_bus_is(const char *text)
+{
+	static const char after[] = {':', ':', '.', '\0'};
+	static const size_t most[] = {8, 2, 2, 1};
+	for (size_t i = 0; i < ARRAY_LEN(most); i++) {
+		size_t n = strspn(text, "0123456789abcdefABCDEF");
+		if (!n || n > most[i] || text[n] != after[i])
+			return false;
+		text += n + 1;
+	}
+	return true;
+}
+
 static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_error *error)
 {
 	const char *text = pci ? xml_attr(pci, "busid") : NULL;
 	memset(out, 0, 24);
 	if (!text)
 		return 0;
-	if (strlen(text) >= 24)
+	if (!machine_bus_is(text))
 		return xml_error_at(pci, error,
-				    "attribute 'busid' is '%.64s', expected 0000:00:00.0", text);
+				    "attribute 'busid' is '%.64s', expected a PCI address such as "
+				    "0000:13:00.0",
+				    text);
 	for (int i = 0; text[i]; i++)
 		out[i] = (char)tolower((unsigned char)text[i]);
 	return 0;
@@ -165,11 +185,15 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 	int32_t sm = 0, gdr = 1;
 	*g = (struct world_gpu){.dev = m->gpu_count, .numa = at->numa};
 	int rc = machine_bus_id(at->pci, g->bus_id, &r->error);
-	if (rc == 0 && at->pci)
+	if (rc == 0 && !g->bus_id[0])
+		rc = xml_error_at(here, &r->error,
+				  "is a GPU without a PCI address, expected it in a <pci> with a "
+				  "busid such as 0000:13:00.0");
+	if (rc == 0)
 		rc = machine_pci_id(at->pci, "device", &device, &r->error);
-	if (rc == 0 && at->pci)
+	if (rc == 0)
 		rc = machine_pci_id(at->pci, "vendor", &vendor, &r->error);
-	if (rc == 0 && at->pci)
+	if (rc == 0)
 		rc = machine_pci_mbps(at->pci, &g->pci_mbps, &r->error);
 	if (rc == 0 && tag)
 		rc = machine_small_int(tag, "dev", g->dev, 0, INT32_MAX, &g->dev, &r->error);
@@ -199,6 +223,22 @@ static int machine_nic_room(struct machine_reader *r, const struct xml_node *her
 			    MACHINE_MAX_NICS);
 }
 
+/* Ports of one HCA share its name; two HCAs, or one port twice, cannot. */
+static int machine_net_is_new(struct machine_reader *r, const struct xml_node *net,
+			      const struct world_nic *n)
+{
+	for (int32_t i = 0; i < r->m->nic_count; i++) {
+		const struct world_nic *other = &r->m->nic[i];
+		if (n->is_rdma && other->is_rdma && !strcmp(n->name, other->name) &&
+		    n->port == other->port)
+			return xml_error_at(net, &r->error,
+					    "has name '%s' and port %u, which an earlier <net> "
+					    "has; expected another name or port",
+					    n->name, n->port);
+	}
+	return 0;
+}
+
 /* Text that the double of the HCA understands. */
 static int machine_net_text(const struct xml_node *net, const char *attr, char *out, size_t bytes,
 			    struct xml_error *error)
@@ -211,6 +251,18 @@ static int machine_net_text(const struct xml_node *net, const char *attr, char *
 				    attr, text, bytes - 1);
 	snprintf(out, bytes, "%s", text ? text : "");
 	return 0;
+}
+
+/* It may have the values of that variable. */
+static int machine_net_value(const struct xml_node *net, const char *attr, enum param p,
+			     const char *value, struct xml_error *error)
+{
+	char expected[PARAM_EXPECTED_BYTES];
+
+	if (param_allows(p, value, expected, sizeof expected))
+		return 0;
+	return xml_error_at(net, error, "attribute '%s' is '%.64s', expected %s", attr, value,
+			    expected);
 }
 
 static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
@@ -243,7 +295,12 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 		rc = machine_net_text(net, "personality", n->personality, sizeof n->personality,
 				      &r->error);
 	if (rc == 0)
+		rc = machine_net_value(net, "personality", PARAM_DOPPEL_HCA_PERSONALITY,
+				       n->personality, &r->error);
+	if (rc == 0)
 		rc = machine_net_text(net, "pkeys", n->pkeys, sizeof n->pkeys, &r->error);
+	if (rc == 0)
+		rc = machine_net_value(net, "pkeys", PARAM_DOPPEL_HCA_PKEYS, n->pkeys, &r->error);
 	if (rc)
 		return rc;
 	if (name)
@@ -253,8 +310,10 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	n->port = port ? (uint32_t)port : 1;
 	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would be no limit */
 	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
-	r->m->nic_count++;
-	return 0;
+	rc = machine_net_is_new(r, net, n);
+	if (rc == 0)
+		r->m->nic_count++;
+	return rc;
 }
 
 /* A bare PCI function that is an HCA: mlx5_0, mlx5_1... at 200 Gb/s. */
@@ -299,6 +358,23 @@ static int machine_leaf_add(struct machine_reader *r, const struct machine_place
 	return 0;
 }
 
+static int machine_cpu_read(struct machine_reader *r, const struct xml_node *cpu, int32_t *numa)
+{
+	int rc = machine_small_int(cpu, "numaid", -1, -1, INT32_MAX, numa, &r->error);
+	for (int32_t i = 0; i < r->cpus && !rc && *numa >= 0; i++)
+		if (r->numa[i] == *numa)
+			rc = xml_error_at(cpu, &r->error,
+					  "has numaid '%d', which an earlier <cpu> has; expected "
+					  "another one",
+					  *numa);
+	if (!rc && r->cpus == MACHINE_MAX_CPUS)
+		rc = xml_error_at(cpu, &r->error, "is one CPU too many, at most %d are taken",
+				  MACHINE_MAX_CPUS);
+	if (!rc)
+		r->numa[r->cpus++] = *numa;
+	return rc;
+}
+
 static int machine_node_read(struct machine_reader *r, const struct xml_node *n,
 			     struct machine_place at)
 {
@@ -307,7 +383,7 @@ static int machine_node_read(struct machine_reader *r, const struct xml_node *n,
 	if (strcmp(n->name, "net") == 0)
 		return machine_net_add(r, n, &at);
 	if (strcmp(n->name, "cpu") == 0) {
-		int rc = machine_small_int(n, "numaid", -1, -1, INT32_MAX, &at.numa, &r->error);
+		int rc = machine_cpu_read(r, n, &at.numa);
 		if (rc)
 			return rc;
 	}
@@ -378,10 +454,13 @@ static int machine_parse(struct world_machine *m)
 /* ---- files ------------------------------------------------------------------------------------
  */
 
-static const char *machine_dir(void)
+static void machine_dir(char out[PATH_MAX])
 {
 	const char *dir = os_real_ops.env("DOPPEL_MACHINE_DIR");
-	return dir && *dir ? dir : DOPPEL_MACHINE_DIR;
+	if (dir && *dir)
+		snprintf(out, PATH_MAX, "%s", dir);
+	else
+		(void)world_installed(WORLD_MACHINES, out);
 }
 
 static int machine_file_read(const char *path, struct world_machine *m)
@@ -412,12 +491,13 @@ static int machine_name_compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What could have been meant: the machines that come with Doppel, in order. */
-static void machine_names_print(const char *dir)
+char *world_machine_names(void)
 {
-	char *name[64];
-	size_t n = 0;
-	DIR *d = opendir(dir);
+	char *name[64], *text = NULL, path[PATH_MAX];
+	size_t n = 0, bytes = 0;
+	machine_dir(path);
+	DIR *d = opendir(path);
+	FILE *out = open_memstream(&text, &bytes);
 	for (const struct dirent *e; d && n < ARRAY_LEN(name) && (e = readdir(d));) {
 		const char *dot = strrchr(e->d_name, '.');
 		if (dot && strcmp(dot, ".xml") == 0)
@@ -427,9 +507,13 @@ static void machine_names_print(const char *dir)
 		closedir(d);
 	qsort(name, n, sizeof name[0], machine_name_compare);
 	for (size_t i = 0; i < n; i++) {
-		fprintf(stderr, "%s%s", i ? ", " : "", name[i]);
+		if (out)
+			fprintf(out, "%s%s", i ? ", " : "", name[i]);
 		free(name[i]);
 	}
+	if (out)
+		fclose(out);
+	return text;
 }
 
 static bool machine_is_path(const char *name)
@@ -440,9 +524,9 @@ static bool machine_is_path(const char *name)
 
 static int machine_find(const char *name, struct world_machine *m)
 {
-	const char *dir = machine_dir();
-	char path[4096];
+	char dir[PATH_MAX], path[PATH_MAX + NAME_MAX];
 	int rc = ENOENT;
+	machine_dir(dir);
 	if (machine_is_path(name)) {
 		snprintf(path, sizeof path, "%s", name);
 		rc = machine_file_read(path, m);
@@ -453,10 +537,11 @@ static int machine_find(const char *name, struct world_machine *m)
 		rc = machine_file_read(path, m);
 	}
 	if (rc == ENOENT && !machine_is_path(name)) {
-		fprintf(stderr, "machine '%s' does not exist; expected a topology XML, or one of ",
-			name);
-		machine_names_print(dir);
-		fprintf(stderr, "\n");
+		char *names = world_machine_names();
+		fprintf(stderr,
+			"machine '%s' does not exist; expected a topology XML, or one of %s\n",
+			name, names ? names : "none");
+		free(names);
 	} else if (rc) {
 		fprintf(stderr, "machine %s: cannot read it: %s\n", path, strerror(rc));
 	}

@@ -206,7 +206,9 @@ static struct world_proc *proc_new(struct os_proc *proc, uint32_t id, uint32_t h
 	wp->proc = proc ? proc : &wp->own;
 	wp->proc->id = id;
 	wp->proc->host = host;
-	wp->proc->pid = world->config.real ? getpid() : (int32_t)(PROC_FIRST_PID + id);
+	wp->proc->pid = (int32_t)(PROC_FIRST_PID + id);
+	if (world->config.real)
+		os_real_identify(wp->proc);
 	wp->proc->name = wp->name;
 	wp->proc->slot[OS_SLOT_WORLD] = wp;
 	if (proc_env_start(wp) == 0)

@@ -69,10 +69,7 @@ static int world_warp_width(const struct world_config *c, uint32_t *width)
 		*width = strcmp(text, "32") == 0 ? 32 : strcmp(text, "1") == 0 ? 1 : 0;
 	if (*width == 1 || *width == 32)
 		return 0;
-	if (c->warp_width)
-		fprintf(stderr, "world: warp width is %u, expected 1 or 32\n", c->warp_width);
-	else
-		fprintf(stderr, "DOPPEL_WARP is '%s', expected 1 or 32\n", text);
+	fprintf(stderr, "world: warp width is %u, expected 1 or 32\n", c->warp_width);
 	return EINVAL;
 }
 
@@ -91,13 +88,10 @@ static int world_config_check(const struct world_config *c)
 			"world: no machine: none configured, and DOPPEL_MACHINE is not set\n");
 		return EINVAL;
 	}
-	for (int i = 0; c->env && c->env[i]; i++) {
-		if (strchr(c->env[i], '=') && c->env[i][0] != '=')
-			continue;
-		fprintf(stderr, "world: environment has '%s', expected NAME=value\n", c->env[i]);
-		return EINVAL;
-	}
-	return 0;
+	int rc = world_env_check_real();
+	for (int i = 0; c->env && c->env[i] && !rc; i++)
+		rc = world_env_check(c->env[i]);
+	return rc;
 }
 
 /* One machine for each different name. */
@@ -165,6 +159,7 @@ static void world_free_all(void)
 	memo_table_clear(&world->memo);
 	world_arena_free();
 	world_procs_free();
+	world_topo_file_free();
 	for (uint32_t i = 0; i < world->machine_count; i++)
 		world_machine_free(world->machine[i]);
 	free(world->machine);
@@ -173,9 +168,8 @@ static void world_free_all(void)
 	world = NULL;
 }
 
-int world_create(const struct world_config *config)
+static int world_start(const struct world_config *config)
 {
-	ASSERT(!world && config);
 	struct world_config c = *config;
 	if (!c.machine && !c.machines)
 		c.machine = os_real_ops.env("DOPPEL_MACHINE");
@@ -194,8 +188,8 @@ int world_create(const struct world_config *config)
 	rc = world_warp_width(config, &world->config.warp_width);
 	if (rc == 0)
 		rc = world_hosts_start();
-	if (rc == 0 && c.real)
-		rc = world_topo_file_real();
+	if (rc == 0)
+		rc = c.real ? world_topo_file_real() : world_topo_file_start();
 	if (rc == 0)
 		rc = world_arena_start();
 	if (rc == 0)
@@ -211,6 +205,18 @@ int world_create(const struct world_config *config)
 	if (!c.real)
 		os_install(NULL, &world_ops);
 	return 0;
+}
+
+int world_create(const struct world_config *config)
+{
+	ASSERT(!world && config);
+	int rc = world_start(config);
+	if (rc == ENOMEM)
+		fprintf(stderr,
+			"world: no memory for %u hosts: %s; expected %llu MiB of address space for "
+			"the arena, and more for GPU memory (ulimit -v)\n",
+			config->hosts, strerror(rc), (unsigned long long)WORLD_ARENA_BYTES >> 20);
+	return rc;
 }
 
 void world_forget(void)

@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 
+#include "core/base/param.h"
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
 
@@ -60,6 +61,20 @@ struct world_machine {
  * GPU is an error here. */
 int world_machine_load(const char *name_or_path, struct world_machine **machine);
 void world_machine_free(struct world_machine *machine);
+/* The machines that come with Doppel: "a, b, c", for the caller to free. NULL: out of memory. */
+char *world_machine_names(void);
+
+/* ---- environment ---------------------------------------------------------------------------- */
+
+/* Is "NAME=VALUE" one that a world may have? World creation looks at its configuration's itself; a
+ * command that makes many worlds looks once, before. EINVAL: explained. */
+int world_env_check(const char *assignment);
+/* What the table cannot know: a double registers a check of its own when it is loaded. */
+void world_env_on_check(enum param p, bool (*fits)(const char *value));
+/* The same for the DOPPEL_* of this process, which the doubles read. */
+int world_env_check_real(void);
+/* A line for each DOPPEL_* that the table does not have, with the nearest name. */
+void world_env_warn_unknown(const char *const *env);
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -69,7 +84,7 @@ struct world_config {
 	const char *const *machines; /* or one per host; NULL: `machine` */
 	const char *const *env; /* "NAME=value" for every process, NULL-terminated; may be NULL */
 	uint64_t fabric_latency_ns; /* one way, NIC to NIC; 0: default 1,500 */
-	uint64_t gpu_va_bytes;      /* address range per GPU; 0: 8 GiB, or what fits */
+	uint64_t gpu_va_bytes;      /* address range per GPU; 0: its memory, or what fits */
 	bool strict_device_view;
 	void *arena; /* WORLD_ARENA_BYTES that other processes have mapped too; NULL: the world's own */
 	uint32_t warp_width; /* 1 or 32; 0: DOPPEL_WARP, else 1 */
@@ -162,6 +177,8 @@ struct world_message {
 	void (*arrive)(void *object, uint64_t arg); /* in an event, at the far side */
 	void *object;
 	uint64_t arg;
+	const char *what; /* in the trace file; NULL: not shown */
+	uint64_t flow;    /* of os_trace_flow; 0: none */
 	/* for faults; NULL: that fault does nothing to this message */
 	void *(*copy)(void *object);                    /* another one like it; NULL: cannot */
 	void (*corrupt)(void *object, uint32_t choice); /* changes its payload */

@@ -87,6 +87,10 @@ struct world_conn;
 struct world_agreement;
 struct world_member;
 
+/* env.c */
+int world_topo_file_start(void);
+void world_topo_file_free(void);
+
 struct world {
 	struct world_config config;
 	bool locking;         /* threads engine */
@@ -94,6 +98,9 @@ struct world {
 	struct world_host *host;
 	struct world_machine **machine; /* loaded files, one each */
 	uint32_t machine_count;
+	const char *topo_path; /* NCCL_TOPO_FILE of the configuration; NULL: none */
+	char *topo_file;
+	size_t topo_file_bytes;
 	struct world_proc **proc; /* by id */
 	uint32_t proc_count, proc_cap;
 	struct world_proc *nobody; /* whose memory event steps and the lab allocate */

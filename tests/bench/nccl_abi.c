@@ -20,6 +20,8 @@
 
 #define BENCH_MAX_GPUS 16
 
+enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, which a program for real GPUs cannot include */
+
 struct bench_lib {
 	const char *path;
 	void *handle;
@@ -199,5 +201,5 @@ int main(int argc, char **argv)
 	for (int i = 0; i < libs; i++)
 		for (int g = 0; g < bench_gpus; g++)
 			bench_nccl(&lib[i], lib[i].destroy(lib[i].comm[g]), "ncclCommDestroy");
-	return all_wrong ? 129 : 0;
+	return all_wrong ? WRONG_RESULT : 0;
 }

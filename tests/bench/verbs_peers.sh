@@ -15,12 +15,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2154 # port_take sets port
-# both COMMAND...: the server, and the client with localhost behind; the client's words
+# both COMMAND...: the server, and the client with 127.0.0.1 behind; the client's words
 both() {
 	"$@" >"$work/server" 2>&1 &
 	local server=$!
 	until_true 20 listens "$port"
-	"$@" localhost 2>&1
+	"$@" 127.0.0.1 2>&1
 	wait $server
 }
 # perftest CHECK PROGRAM COLUMN ARGS...: that column of its only row

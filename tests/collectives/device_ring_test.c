@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring all-reduce kernel by itself: dev_comm, channels and connections are laid out by hand for
- * 2 to 4 GPUs of one process (direct pointers, no transport, no proxy), the kernel runs on each,
- * and every element is compared bit by bit with the same reductions done on the host in the order
- * in which the ring does them: all types and operations, random bits, in place and out of place,
- * counts that no chunk divides, several works in a launch, several launches over one connection.
- * Then once more with every connection through a stand-in for the proxy, which checks what the
- * kernel tells it; and a kernel that is aborted, and one that meets another build's communicator.
+ * The ring programs by themselves: dev_comm, channels and connections are laid out by hand for 2 to
+ * 4 GPUs of one process (direct pointers, no transport, no proxy), the kernel runs on each, and
+ * every element is compared bit by bit with the same reductions done on the host in the order in
+ * which the ring does them: every program, every root, all types and operations, random bits, in
+ * place and out of place, counts that no chunk divides, several works in a launch, several launches
+ * over one connection. Then once more with every connection through a stand-in for the proxy, which
+ * checks the FIFO that the kernel fills; and a kernel that is aborted, and one that meets another
+ * build's communicator.
  */
 #include "tests/device_harness.h"
 
@@ -17,15 +18,16 @@
 #include "core/device/reduce_copy_host.h"
 #include "tests/sample.h"
 
-#define MAX_GPUS    4
-#define CHANNELS    3
-#define STEP_BYTES  512u
-#define CHUNK_BYTES (STEP_BYTES * DEV_CHUNK_STEPS)
-#define MAX_BYTES   (1u << 18)
+#define MAX_GPUS   4
+#define CHANNELS   3
+#define STEP_BYTES 512u
+#define MAX_BYTES  (1u << 18)
 
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
+	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send */
+	int32_t *ranks;                /* [CHANNELS][MAX_GPUS] */
 	uint8_t *slots;                /* [CHANNELS][DEV_STEPS * STEP_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
@@ -40,7 +42,7 @@ struct ring {
 	struct rank rank[MAX_GPUS];
 	shared_u32 *abort;
 	uint8_t *want, *got;
-	uint64_t steps[CHANNELS]; /* that every connection should have taken */
+	struct steps_count steps[MAX_GPUS][CHANNELS]; /* where every connection should be */
 };
 
 static uint64_t rng_state;
@@ -68,6 +70,8 @@ static void ring_alloc(struct ring *g, int n)
 
 		r->comm = device_alloc(i, sizeof *r->comm);
 		r->channels = device_alloc(i, CHANNELS * sizeof *r->channels);
+		r->conns = device_alloc(i, CHANNELS * 2 * sizeof *r->conns);
+		r->ranks = device_alloc(i, CHANNELS * MAX_GPUS * sizeof *r->ranks);
 		r->slots = device_alloc(i, CHANNELS * DEV_STEPS * STEP_BYTES);
 		r->recv_mem = device_alloc(i, CHANNELS * sizeof *r->recv_mem);
 		r->send_mem = device_alloc(i, CHANNELS * sizeof *r->send_mem);
@@ -78,13 +82,25 @@ static void ring_alloc(struct ring *g, int n)
 	}
 }
 
+/* Odd channels go round the other way. */
+static int ring_rank_at(const struct ring *g, int channel, int position)
+{
+	return channel % 2 ? (g->n - position % g->n) % g->n : position % g->n;
+}
+
+/* The same for the position of a rank: going the other way twice leads back. */
+static int ring_position_of(const struct ring *g, int channel, int rank)
+{
+	return ring_rank_at(g, channel, rank);
+}
+
 /* Connection from rank `from` to rank `to`, seen from one end. */
 static struct dev_conn ring_conn(const struct ring *g, int from, int to, int channel, int peer)
 {
 	struct dev_conn c = {
-		.buffer = (uintptr_t)(g->rank[to].slots + channel * DEV_STEPS * STEP_BYTES),
-		.tail = (uintptr_t)&g->rank[to].recv_mem[channel].tail,
-		.head = (uintptr_t)&g->rank[from].send_mem[channel].head,
+		.buffer = g->rank[to].slots + channel * DEV_STEPS * STEP_BYTES,
+		.tail = &g->rank[to].recv_mem[channel].tail,
+		.head = &g->rank[from].send_mem[channel].head,
 		.step_bytes = STEP_BYTES,
 		.peer = peer,
 		.channel = channel,
@@ -92,33 +108,40 @@ static struct dev_conn ring_conn(const struct ring *g, int from, int to, int cha
 	return c;
 }
 
+static void ring_connect_channel(const struct ring *g, int rank, int c)
+{
+	const struct rank *r = &g->rank[rank];
+	int i = ring_position_of(g, c, rank), prev = ring_rank_at(g, c, i + g->n - 1);
+	int next = ring_rank_at(g, c, i + 1);
+	int32_t ranks[MAX_GPUS];
+	struct dev_channel channel = {
+		.ring = {.prev = prev, .next = next, .index = i, .ranks = r->ranks + c * MAX_GPUS},
+		.ring_recv = &r->conns[2 * c],
+		.ring_send = &r->conns[2 * c + 1]};
+	struct dev_conn conns[2] = {ring_conn(g, prev, rank, c, prev),
+				    ring_conn(g, rank, next, c, next)};
+
+	for (int k = 0; k < g->n; k++)
+		ranks[k] = ring_rank_at(g, c, k);
+	CUDA_OK(cudaMemcpy(r->ranks + c * MAX_GPUS, ranks, sizeof ranks, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(&r->conns[2 * c], conns, sizeof conns, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(&r->channels[c], &channel, sizeof channel, cudaMemcpyHostToDevice));
+}
+
 static void ring_connect(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
-		struct dev_channel channels[CHANNELS];
 		struct dev_comm comm = {.magic = DEV_COMM_MAGIC,
 					.rank = i,
 					.nranks = g->n,
 					.nchannels = CHANNELS,
-					.abort = (uintptr_t)g->abort,
-					.channels = (uintptr_t)g->rank[i].channels,
+					.abort = g->abort,
+					.channels = g->rank[i].channels,
 					.warp_width = (uint32_t)g->run->width};
 
-		memset(channels, 0, sizeof channels);
-		for (int c = 0; c < CHANNELS; c++) {
-			/* odd channels go round the other way */
-			int up = c % 2 ? g->n - 1 : 1;
-			int next = (i + up) % g->n, prev = (i + g->n - up) % g->n;
-
-			channels[c].ring.next = next;
-			channels[c].ring.prev = prev;
-			channels[c].ring.index = c % 2 ? (g->n - i) % g->n : i;
-			channels[c].ring_recv = ring_conn(g, prev, i, c, prev);
-			channels[c].ring_send = ring_conn(g, i, next, c, next);
-		}
+		for (int c = 0; c < CHANNELS; c++)
+			ring_connect_channel(g, i, c);
 		CUDA_OK(cudaMemcpy(g->rank[i].comm, &comm, sizeof comm, cudaMemcpyHostToDevice));
-		CUDA_OK(cudaMemcpy(g->rank[i].channels, channels, sizeof channels,
-				   cudaMemcpyHostToDevice));
 	}
 }
 
@@ -126,8 +149,8 @@ static void ring_free(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		struct rank *r = &g->rank[i];
-		void *device[] = {r->comm,     r->channels, r->slots, r->recv_mem,
-				  r->send_mem, r->input,    r->output};
+		void *device[] = {r->comm,     r->channels, r->conns, r->ranks, r->slots,
+				  r->recv_mem, r->send_mem, r->input, r->output};
 
 		CUDA_OK(cudaSetDevice(i));
 		for (size_t k = 0; k < ARRAY_LEN(device); k++)
@@ -143,50 +166,115 @@ static void ring_free(struct ring *g)
 /* ---- the reference ------------------------------------------------------------------------------
  */
 
-/* What chunk `c` of a loop becomes: position c+1 sends first, each next one adds its own input. */
-static void reference_chunk(const struct ring *g, const struct dev_work *w, int channel, int c,
-			    uint64_t at, uint64_t count)
+static uint8_t *input_at(const struct ring *g, const struct dev_work *w, int rank, uint64_t at)
 {
-	uint32_t size = steps_type_bytes(w->type);
-	uint8_t *result = g->want + w->send + at * size;
+	return g->rank[rank].host_input + w->send + at * steps_type_bytes(w->type);
+}
+
+static uint8_t *want_at(const struct ring *g, const struct dev_work *w, uint64_t at)
+{
+	return g->want + w->recv + at * steps_type_bytes(w->type);
+}
+
+/* `count` elements from `at` on, reduced along the ring so that `last` completes them: the position
+ * after it sends first, each next one adds its own input. */
+static void reference_fold(const struct ring *g, const struct dev_work *w, int channel, int last,
+			   uint64_t at, uint64_t count)
+{
+	uint8_t *result = want_at(g, w, at);
 
 	for (int k = 1; k <= g->n; k++) {
-		int position = (c + k) % g->n;
-		int rank = channel % 2 ? (g->n - position) % g->n : position;
-		struct rc_job job = {
-			.src = {g->rank[rank].host_input + w->send + at * size, result},
-			.dst = {result},
-			.nsrc = k == 1 ? 1 : 2,
-			.ndst = 1,
-			.count = count,
-			.type = (enum dev_type)w->type,
-			.op = (enum dev_op)w->op,
-			.scale = w->scale,
-			.post = k == g->n};
+		int rank = ring_rank_at(g, channel, last + k);
+		struct rc_job job = {.src = {input_at(g, w, rank, at), result},
+				     .dst = {result},
+				     .nsrc = k == 1 ? 1 : 2,
+				     .ndst = 1,
+				     .count = count,
+				     .type = (enum dev_type)w->type,
+				     .op = (enum dev_op)w->op,
+				     .scale = w->scale,
+				     .post = k == g->n};
 		rc_reduce_copy(&job);
+	}
+}
+
+/* Which rank completes an element of an all-reduce depends on its place in the loop. */
+static void reference_all_reduce(const struct ring *g, const struct dev_work *w, int channel,
+				 const struct steps_part *part)
+{
+	uint32_t size = steps_type_bytes(w->type);
+	uint64_t loop = (uint64_t)part->chunk * (uint64_t)g->n;
+
+	for (uint64_t done = 0; done < part->count; done += loop) {
+		uint64_t left = part->count - done;
+		uint64_t chunk = steps_ring_chunk(left, part->chunk, g->n, size);
+
+		for (int c = 0; c < g->n; c++) {
+			uint64_t at = (uint64_t)c * chunk;
+			uint64_t n = at < left ? MIN_OF(chunk, left - at) : 0;
+
+			reference_fold(g, w, channel, c, part->offset + done + at, n);
+		}
+	}
+}
+
+static void reference_part(const struct ring *g, const struct dev_work *w, int channel,
+			   const struct steps_part *part)
+{
+	size_t bytes = part->count * steps_type_bytes(w->type);
+
+	switch (steps_program(w->program).func) {
+	case DEV_ALL_REDUCE:
+		reference_all_reduce(g, w, channel, part);
+		return;
+	case DEV_REDUCE:
+		reference_fold(g, w, channel, ring_position_of(g, channel, w->root), part->offset,
+			       part->count);
+		return;
+	case DEV_BROADCAST:
+		memcpy(want_at(g, w, part->offset), input_at(g, w, w->root, part->offset), bytes);
+		return;
+	case DEV_ALL_GATHER:
+		for (int r = 0; r < g->n; r++)
+			memcpy(want_at(g, w, (uint64_t)r * w->count + part->offset),
+			       input_at(g, w, r, part->offset), bytes);
+		return;
+	case DEV_REDUCE_SCATTER:
+		for (int r = 0; r < g->n; r++)
+			reference_fold(g, w, channel, ring_position_of(g, channel, r),
+				       (uint64_t)r * w->count + part->offset, part->count);
+		return;
+	default:
+		CHECK(false, "program %d has no reference", w->program);
+	}
+}
+
+/* Each end rounds its step up to the chunk, unless the work leaves the connection alone. */
+static void reference_steps(struct ring *g, const struct dev_work *w, int channel)
+{
+	uint32_t chunk = steps_program(w->program).chunk_steps;
+
+	for (int r = 0; r < g->n; r++) {
+		int i = ring_position_of(g, channel, r);
+		struct dev_ring ring = {.prev = ring_rank_at(g, channel, i + g->n - 1),
+					.next = ring_rank_at(g, channel, i + 1)};
+		struct steps_count n = steps_of(w, channel, &ring, r, g->n);
+		struct steps_count *at = &g->steps[r][channel];
+
+		if (n.recv)
+			at->recv = ALIGN_UP(at->recv, chunk) + n.recv;
+		if (n.send)
+			at->send = ALIGN_UP(at->send, chunk) + n.send;
 	}
 }
 
 static void reference(struct ring *g, const struct dev_work *w)
 {
-	uint32_t size = steps_type_bytes(w->type);
-
 	for (int channel = w->channel_lo; channel <= w->channel_hi; channel++) {
 		struct steps_part part = steps_part_of(w, channel);
-		uint64_t loop = (uint64_t)part.chunk * (uint64_t)g->n;
 
-		g->steps[channel] += steps_ring_all_reduce(part.count, part.chunk, g->n);
-		for (uint64_t done = 0; done < part.count; done += loop) {
-			uint64_t left = part.count - done;
-			uint64_t chunk = steps_ring_chunk(left, part.chunk, g->n, size);
-
-			for (int c = 0; c < g->n; c++) {
-				uint64_t at = (uint64_t)c * chunk;
-				uint64_t n = at < left ? MIN_OF(chunk, left - at) : 0;
-
-				reference_chunk(g, w, channel, c, part.offset + done + at, n);
-			}
-		}
+		reference_part(g, w, channel, &part);
+		reference_steps(g, w, channel);
 	}
 }
 
@@ -194,9 +282,11 @@ static void reference(struct ring *g, const struct dev_work *w)
  */
 
 /* Until the launch, send and recv are offsets in the ranks' buffers, in bytes. */
-static struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op op, int lo, int hi)
+static struct dev_work program_work(enum dev_program program, uint64_t count, enum dev_type type,
+				    enum dev_op op, int lo, int hi)
 {
-	uint32_t size = steps_type_bytes(type), chunk = CHUNK_BYTES / size;
+	uint32_t size = steps_type_bytes(type);
+	uint32_t chunk = STEP_BYTES * steps_program(program).chunk_steps / size;
 	uint64_t channels = (uint64_t)(hi - lo + 1), grain = DEV_GRAIN_BYTES / size;
 	uint64_t share = ALIGN_UP(DIV_UP(count, channels), grain);
 	struct dev_work w;
@@ -213,12 +303,16 @@ static struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op
 	w.chunk_lo = w.chunk_mid = w.chunk_hi = chunk;
 	w.channel_lo = (uint8_t)lo;
 	w.channel_hi = (uint8_t)hi;
-	w.func = DEV_ALL_REDUCE;
-	w.algo = DEV_RING;
-	w.proto = DEV_SIMPLE;
+	w.program = (uint8_t)program;
+	w.root = -1;
 	w.type = (uint8_t)type;
 	w.op = (uint8_t)op;
 	return w;
+}
+
+static struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op op, int lo, int hi)
+{
+	return program_work(DEV_ALL_REDUCE_RING_SIMPLE, count, type, op, lo, hi);
 }
 
 static uint64_t scale_of(enum dev_type type, enum dev_op op, int n)
@@ -243,18 +337,49 @@ static uint64_t scale_of(enum dev_type type, enum dev_op op, int n)
 	}
 }
 
-static void ring_fill(struct ring *g, size_t bytes, bool in_place)
+/* Blocks of `count` elements in a rank's input, and in its output. */
+static uint64_t blocks_in(const struct ring *g, const struct dev_work *w)
+{
+	return steps_program(w->program).func == DEV_REDUCE_SCATTER ? (uint64_t)g->n : 1;
+}
+
+static uint64_t blocks_out(const struct ring *g, const struct dev_work *w)
+{
+	return steps_program(w->program).func == DEV_ALL_GATHER ? (uint64_t)g->n : 1;
+}
+
+/* Where, in bytes, a rank's own block is in a buffer of one block per rank. */
+static uint64_t own_block(uint64_t blocks, const struct dev_work *w, int rank)
+{
+	return blocks > 1 ? (uint64_t)rank * w->count * steps_type_bytes(w->type) : 0;
+}
+
+static void ring_fill(struct ring *g, const struct dev_work *w, size_t bytes, bool in_place)
 {
 	for (int i = 0; i < g->n; i++) {
 		struct rank *r = &g->rank[i];
+		uint8_t *to = in_place ? r->output + own_block(blocks_out(g, w), w, i) : r->input;
 
 		for (size_t k = 0; k < bytes; k += 8) {
 			uint64_t v = rng();
 			memcpy(r->host_input + k, &v, 8);
 		}
-		CUDA_OK(cudaMemcpy(in_place ? r->output : r->input, r->host_input, bytes,
-				   cudaMemcpyHostToDevice));
+		CUDA_OK(cudaMemcpy(to, r->host_input, bytes, cudaMemcpyHostToDevice));
 	}
+}
+
+static struct dev_work ring_work_of(const struct ring *g, const struct dev_work *w, int i,
+				    int warps, bool in_place)
+{
+	const struct rank *r = &g->rank[i];
+	struct dev_work mine = *w;
+
+	mine.send += in_place ? (uintptr_t)r->output + own_block(blocks_out(g, w), w, i)
+			      : (uintptr_t)r->input;
+	mine.recv += (uintptr_t)r->output + (in_place ? own_block(blocks_in(g, w), w, i) : 0);
+	if (!mine.nwarps)
+		mine.nwarps = (uint8_t)warps;
+	return mine;
 }
 
 static void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
@@ -270,14 +395,8 @@ static void ring_launch(struct ring *g, const struct dev_work *works, int n, uin
 		args.comm = (uintptr_t)g->rank[i].comm;
 		args.channel_mask = mask;
 		args.work_count = (uint32_t)n;
-		for (int j = 0; j < n; j++) {
-			args.work[j] = works[j];
-			args.work[j].send +=
-				(uintptr_t)(in_place ? g->rank[i].output : g->rank[i].input);
-			args.work[j].recv += (uintptr_t)g->rank[i].output;
-			if (!args.work[j].nwarps)
-				args.work[j].nwarps = (uint8_t)warps;
-		}
+		for (int j = 0; j < n; j++)
+			args.work[j] = ring_work_of(g, &works[j], i, warps, in_place);
 		CUDA_OK(cudaSetDevice(i));
 		device_launch(k, blocks, warps, g->run->width, &args, g->rank[i].stream);
 	}
@@ -289,21 +408,26 @@ static void ring_sync(struct ring *g)
 		CUDA_OK(cudaStreamSynchronize(g->rank[i].stream));
 }
 
-static void ring_check(struct ring *g, const struct dev_work *w, const char *what)
+static void ring_check(struct ring *g, const struct dev_work *w, bool in_place, const char *what)
 {
 	uint32_t size = steps_type_bytes(w->type);
+	uint64_t count = w->count * blocks_out(g, w);
 
 	for (int i = 0; i < g->n; i++) {
-		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output + w->recv, w->count * size,
-				   cudaMemcpyDeviceToHost));
-		for (uint64_t at = 0; at < w->count; at++)
-			CHECK(!memcmp(g->got + at * size, g->want + w->recv + at * size, size),
-			      "%s, %s: %d ranks, rank %d, type %d op %d count %llu, channels "
-			      "%d-%d: "
-			      "element %llu differs",
-			      g->run->where, what, g->n, i, w->type, w->op,
+		uint64_t mine = own_block(blocks_in(g, w), w, i);
+		const uint8_t *want = g->want + w->recv + mine;
+
+		if (steps_program(w->program).func == DEV_REDUCE && i != w->root)
+			continue;
+		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output + w->recv + (in_place ? mine : 0),
+				   count * size, cudaMemcpyDeviceToHost));
+		for (uint64_t at = 0; at < count; at++)
+			CHECK(!memcmp(g->got + at * size, want + at * size, size),
+			      "%s, %s: program %d root %d: %d ranks, rank %d, type %d op %d count "
+			      "%llu, channels %d-%d%s: element %llu differs",
+			      g->run->where, what, w->program, w->root, g->n, i, w->type, w->op,
 			      (unsigned long long)w->count, w->channel_lo, w->channel_hi,
-			      (unsigned long long)at);
+			      in_place ? ", in place" : "", (unsigned long long)at);
 	}
 }
 
@@ -311,17 +435,17 @@ static void ring_check(struct ring *g, const struct dev_work *w, const char *wha
 static void ring_check_steps(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
-		struct dev_channel channels[CHANNELS];
+		struct dev_conn conns[CHANNELS][2];
 
-		CUDA_OK(cudaMemcpy(channels, g->rank[i].channels, sizeof channels,
-				   cudaMemcpyDeviceToHost));
+		CUDA_OK(cudaMemcpy(conns, g->rank[i].conns, sizeof conns, cudaMemcpyDeviceToHost));
 		for (int c = 0; c < CHANNELS; c++)
-			CHECK(channels[c].ring_recv.step == g->steps[c] &&
-				      channels[c].ring_send.step == g->steps[c],
-			      "%s: channel %d at %llu and %llu, expected %llu", g->run->where, c,
-			      (unsigned long long)channels[c].ring_recv.step,
-			      (unsigned long long)channels[c].ring_send.step,
-			      (unsigned long long)g->steps[c]);
+			CHECK(conns[c][0].step == g->steps[i][c].recv &&
+				      conns[c][1].step == g->steps[i][c].send,
+			      "%s: rank %d channel %d at %llu and %llu, expected %llu and %llu",
+			      g->run->where, i, c, (unsigned long long)conns[c][0].step,
+			      (unsigned long long)conns[c][1].step,
+			      (unsigned long long)g->steps[i][c].recv,
+			      (unsigned long long)g->steps[i][c].send);
 	}
 }
 
@@ -333,11 +457,37 @@ static void ring_once(struct ring *g, struct dev_work w, int warps, bool in_plac
 	w.scale = scale_of((enum dev_type)w.type, (enum dev_op)w.op, g->n);
 	for (int c = w.channel_lo; c <= w.channel_hi; c++)
 		mask |= 1ull << c;
-	ring_fill(g, ALIGN_UP(w.count * size, 8), in_place);
+	ring_fill(g, &w, ALIGN_UP(w.count * blocks_in(g, &w) * size, 8), in_place);
 	reference(g, &w);
 	ring_launch(g, &w, 1, mask, warps, in_place);
 	ring_sync(g);
-	ring_check(g, &w, what);
+	ring_check(g, &w, in_place, what);
+}
+
+/* Every program but the all-reduce's, whose cases are many; every root. */
+static void ring_programs(struct ring *g)
+{
+	static const uint64_t counts[] = {1, 130, 3001};
+	int turn = 0;
+
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+		enum dev_pattern pattern = steps_program(program).pattern;
+		bool rooted = pattern == DEV_PIPELINE_FROM || pattern == DEV_PIPELINE_TO;
+		bool reduces = steps_program(program).func == DEV_REDUCE ||
+			       steps_program(program).func == DEV_REDUCE_SCATTER;
+
+		for (int root = 0; root < (rooted ? g->n : 1); root++)
+			for (size_t c = 0; c < ARRAY_LEN(counts); c++, turn++) {
+				struct dev_work w = program_work(
+					(enum dev_program)program, counts[c],
+					reduces ? DEV_F16 : DEV_U8,
+					reduces ? DEV_PREMUL_SUM : DEV_SUM, 0, turn % CHANNELS);
+
+				w.root = rooted ? root : -1;
+				ring_once(g, w, 1 + turn % 3, turn % 2, "programs");
+				ring_once(g, w, 1 + turn % 2, turn % 2 == 0, "programs");
+			}
+	}
 }
 
 /* Several works of one launch, on overlapping channels, each in a part of the buffers of its own:
@@ -351,13 +501,13 @@ static void ring_many(struct ring *g)
 		w[i].send = w[i].recv = (uint64_t)i * 3000 * 4;
 		w[i].nwarps = (uint8_t)(2 - i); /* the second with half of the block */
 	}
-	ring_fill(g, 2 * 3000 * 4, false);
+	ring_fill(g, &w[0], 2 * 3000 * 4, false);
 	reference(g, &w[0]);
 	reference(g, &w[1]);
 	ring_launch(g, w, 2, (1u << CHANNELS) - 1, 2, false);
 	ring_sync(g);
-	ring_check(g, &w[0], "first of two works");
-	ring_check(g, &w[1], "second of two works");
+	ring_check(g, &w[0], false, "first of two works");
+	ring_check(g, &w[1], false, "second of two works");
 }
 
 /* ---- through a proxy ------------------------------------------------------------------------ */
@@ -370,6 +520,7 @@ struct link {
 	struct dev_recv_mem recv_tail;
 	struct dev_send_mem recv_head;
 	uint64_t end; /* step at which to stop */
+	uint32_t slice_steps, pad0;
 	struct os_thread *thread;
 };
 
@@ -393,7 +544,7 @@ static uint32_t link_slot_bytes(struct link *l, uint64_t step)
 	uint32_t next = shared_load_u32(&slot[1].size, SHARED_RELAXED);
 	uint32_t offset = shared_load_u32(&slot->offset, SHARED_RELAXED);
 
-	CHECK(size <= DEV_SLICE_STEPS * STEP_BYTES, "step %llu: size %#x", (unsigned long long)step,
+	CHECK(size <= l->slice_steps * STEP_BYTES, "step %llu: size %#x", (unsigned long long)step,
 	      size);
 	CHECK(offset == step % DEV_STEPS * STEP_BYTES, "offset %u", offset);
 	CHECK(next == DEV_FIFO_SIZE_NONE, "the slice's second slot says %u", next);
@@ -403,23 +554,23 @@ static uint32_t link_slot_bytes(struct link *l, uint64_t step)
 static void link_task(void *arg)
 {
 	struct link *l = (struct link *)arg;
-	uint8_t bytes[DEV_SLICE_STEPS * STEP_BYTES];
+	uint8_t bytes[DEV_STEPS * STEP_BYTES];
 
-	for (uint64_t step = 0; step < l->end; step += DEV_SLICE_STEPS) {
+	for (uint64_t step = 0; step < l->end; step += l->slice_steps) {
 		size_t at = step % DEV_STEPS * STEP_BYTES;
 		uint32_t size;
 
-		link_wait(&l->send_tail.tail, step + DEV_SLICE_STEPS, "proxy: slot filled");
+		link_wait(&l->send_tail.tail, step + l->slice_steps, "proxy: slot filled");
 		size = link_slot_bytes(l, step);
 		shared_read(bytes, l->send_slots + at, size);
 		shared_store_u32(&l->send_tail.fifo[step % DEV_STEPS].size, DEV_FIFO_SIZE_NONE,
 				 SHARED_RELAXED);
-		shared_store_u64(&l->send_head.head, step + DEV_SLICE_STEPS, SHARED_RELEASE);
+		shared_store_u64(&l->send_head.head, step + l->slice_steps, SHARED_RELEASE);
 		if (step >= DEV_STEPS)
-			link_wait(&l->recv_head.head, step + DEV_SLICE_STEPS - DEV_STEPS,
+			link_wait(&l->recv_head.head, step + l->slice_steps - DEV_STEPS,
 				  "proxy: slot emptied");
 		shared_write(l->recv_slots + at, bytes, size);
-		shared_store_u64(&l->recv_tail.tail, step + DEV_SLICE_STEPS, SHARED_RELEASE);
+		shared_store_u64(&l->recv_tail.tail, step + l->slice_steps, SHARED_RELEASE);
 	}
 }
 
@@ -427,23 +578,22 @@ static void link_task(void *arg)
 static void link_connect(struct ring *g, struct link *l, int i)
 {
 	int next = (i + 1) % g->n;
-	struct dev_channel *from = g->rank[i].channels, *to = g->rank[next].channels;
-	struct dev_conn c = {.buffer = (uintptr_t)l->send_slots,
-			     .tail = (uintptr_t)&l->send_tail.tail,
-			     .head = (uintptr_t)&l->send_head.head,
-			     .fifo = (uintptr_t)l->send_tail.fifo,
+	struct dev_conn c = {.buffer = l->send_slots,
+			     .tail = &l->send_tail.tail,
+			     .head = &l->send_head.head,
+			     .fifo = l->send_tail.fifo,
 			     .step_bytes = STEP_BYTES,
 			     .peer = next};
 
 	for (int s = 0; s < DEV_STEPS; s++)
 		shared_store_u32(&l->send_tail.fifo[s].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
-	CUDA_OK(cudaMemcpy(&from->ring_send, &c, sizeof c, cudaMemcpyHostToDevice));
-	c.buffer = (uintptr_t)l->recv_slots;
-	c.tail = (uintptr_t)&l->recv_tail.tail;
-	c.head = (uintptr_t)&l->recv_head.head;
-	c.fifo = 0;
+	CUDA_OK(cudaMemcpy(&g->rank[i].conns[1], &c, sizeof c, cudaMemcpyHostToDevice));
+	c.buffer = l->recv_slots;
+	c.tail = &l->recv_tail.tail;
+	c.head = &l->recv_head.head;
+	c.fifo = NULL;
 	c.peer = i;
-	CUDA_OK(cudaMemcpy(&to->ring_recv, &c, sizeof c, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(&g->rank[next].conns[0], &c, sizeof c, cudaMemcpyHostToDevice));
 }
 
 static void ring_proxied(struct ring *g)
@@ -453,9 +603,11 @@ static void ring_proxied(struct ring *g)
 
 	for (int i = 0; i < g->n; i++) {
 		struct os_thread_attr attr = {.name = "proxy", .rank = i};
+		struct dev_ring ring = {.prev = (i + g->n - 1) % g->n, .next = (i + 1) % g->n};
 
 		link_connect(g, &links[i], i);
-		links[i].end = steps_ring_all_reduce(w.count, w.chunk_lo, g->n);
+		links[i].end = steps_of(&w, 0, &ring, i, g->n).send;
+		links[i].slice_steps = steps_program(w.program).slice_steps;
 		CHECK(os_thread_start(&links[i].thread, &attr, link_task, &links[i]) == 0,
 		      "thread");
 	}
@@ -578,6 +730,7 @@ static void ring_body(const struct device_run *run)
 							    (enum dev_op)op, 0, turn % 2),
 						  1 + turn % 2, turn % 3 == 0, "types");
 		ring_many(&g);
+		ring_programs(&g);
 		ring_check_steps(&g);
 		ring_abort(&g);
 		ring_free(&g);

@@ -172,6 +172,44 @@ START_TEST(collectives_of_a_communicator_keep_their_order_across_streams)
 }
 END_TEST
 
+/* ---- one handle, another stream in each task ------------------------------------------------ */
+
+static void own_stream_task(void *arg)
+{
+	struct rank *r = arg;
+	int dev;
+
+	ck_assert_int_eq(ncclCommCuDevice(r->comm, &dev), ncclSuccess);
+	ck_assert_int_eq(cudaSetDevice(dev), cudaSuccess);
+	rank_reduce(r, 0, ELEMENTS, cudaStreamPerThread);
+	ck_assert_int_eq(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+}
+
+static void own_stream_body(int32_t number, ncclComm_t comm, void *arg)
+{
+	struct os_thread_attr attr = {.name = "second task", .rank = number};
+	struct os_thread *second;
+	int times[1] = {2};
+	size_t count[1] = {ELEMENTS};
+	struct rank r;
+
+	(void)arg;
+	rank_open(&r, number, comm, 1);
+	rank_reduce(&r, 0, ELEMENTS, cudaStreamPerThread);
+	ck_assert_int_eq(os_thread_start(&second, &attr, own_stream_task, &r), 0);
+	ck_assert_int_eq(os_thread_join(second), 0);
+	ck_assert_int_eq(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+	rank_check(&r, times, count);
+	rank_close(&r);
+}
+
+START_TEST(collectives_keep_their_order_across_the_own_streams_of_tasks)
+{
+	run(own_stream_body, 2, 1, 10);
+	run(own_stream_body, 1, 2, 10);
+}
+END_TEST
+
 /* ---- more operations in flight than the proxy has slots ------------------------------------- */
 
 #define FLOOD 1500
@@ -209,6 +247,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_group_in_several_streams);
 	tcase_add_test(t, collectives_of_a_communicator_keep_their_order_across_streams);
+	tcase_add_test(t, collectives_keep_their_order_across_the_own_streams_of_tasks);
 	tcase_add_test(t, more_operations_than_slots);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);

@@ -182,7 +182,7 @@ static inline int ch_child(void (*fn)(void), char *text, size_t bytes)
 	ssize_t n = pread(file, text, bytes - 1, 0);
 	text[n > 0 ? n : 0] = 0;
 	close(file);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : SIM_BY_SIGNAL + WTERMSIG(status);
 }
 
 /* ---- other processes ------------------------------------------------------------------------ */

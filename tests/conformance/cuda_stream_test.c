@@ -188,6 +188,120 @@ CH_TEST(legacy_streams_of_two_gpus_are_independent)
 	CU(cudaFreeHost(order_log));
 }
 
+/* ---- a task's own default stream ------------------------------------------------------------- */
+
+static void own_stream_task(void *arg)
+{
+	(void)arg;
+	CU(cudaSetDevice(0));
+	log_note(cudaStreamPerThread, 2, NULL);
+	CU(cudaStreamSynchronize(cudaStreamPerThread));
+}
+
+CH_TEST(each_task_has_its_own_per_thread_stream)
+{
+	struct os_thread_attr attr = {.name = "second task", .rank = -1};
+	struct os_thread *t;
+
+	log_open();
+	log_note(cudaStreamPerThread, 1, log_gate());
+	ck_assert_int_eq(os_thread_start(&t, &attr, own_stream_task, NULL), 0);
+	ck_assert_int_eq(os_thread_join(t), 0);
+	log_expect(1, (uint64_t[]){2});
+	ck_assert_int_eq(cudaStreamQuery(cudaStreamPerThread), cudaErrorNotReady);
+	gate_open();
+	CU(cudaStreamSynchronize(cudaStreamPerThread));
+	log_expect(2, (uint64_t[]){2, 1});
+	CU(cudaFreeHost(order_log));
+}
+
+CH_TEST(the_per_thread_stream_waits_for_the_legacy_stream_and_stays)
+{
+	log_open();
+	log_note(0, 1, log_gate());
+	log_note(cudaStreamPerThread, 2, NULL);
+	os_sleep_ns(300000);
+	log_expect(0, NULL);
+	gate_open();
+	CU(cudaStreamSynchronize(cudaStreamPerThread));
+	log_expect(2, (uint64_t[]){1, 2});
+	ck_assert_int_eq(cudaStreamDestroy(cudaStreamPerThread), cudaErrorInvalidResourceHandle);
+	(void)cudaGetLastError();
+	CU(cudaFreeHost(order_log));
+}
+
+/* ---- capture --------------------------------------------------------------------------------- */
+
+static enum cudaStreamCaptureStatus capture_status(cudaStream_t s)
+{
+	enum cudaStreamCaptureStatus status;
+
+	CU(cudaStreamIsCapturing(s, &status));
+	return status;
+}
+
+CH_TEST(a_stream_tells_whether_it_captures)
+{
+	cudaStream_t a = stream_new(cudaStreamNonBlocking), b = stream_new(cudaStreamNonBlocking);
+	cudaGraph_t graph;
+
+	ck_assert_int_eq(capture_status(a), cudaStreamCaptureStatusNone);
+	CU(cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal));
+	ck_assert_int_eq(capture_status(a), cudaStreamCaptureStatusActive);
+	ck_assert_int_eq(capture_status(b), cudaStreamCaptureStatusNone);
+	ck_assert_int_eq(capture_status(NULL), cudaStreamCaptureStatusNone);
+	CU(cudaStreamEndCapture(a, &graph));
+	ck_assert_int_eq(capture_status(a), cudaStreamCaptureStatusNone);
+	CU(cudaGraphDestroy(graph));
+	CU(cudaStreamDestroy(a));
+	CU(cudaStreamDestroy(b));
+}
+
+CH_TEST(the_legacy_stream_cannot_capture_nor_tell_beside_a_blocking_one_that_does)
+{
+	enum cudaStreamCaptureStatus status;
+	cudaStream_t a = stream_new(0);
+	cudaGraph_t graph;
+
+	ck_assert_int_eq(cudaStreamBeginCapture(NULL, cudaStreamCaptureModeGlobal),
+			 cudaErrorStreamCaptureUnsupported);
+	CU(cudaStreamBeginCapture(a, cudaStreamCaptureModeRelaxed));
+	ck_assert_int_eq(cudaStreamIsCapturing(NULL, &status), cudaErrorStreamCaptureImplicit);
+	ck_assert_int_eq(cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal),
+			 cudaErrorIllegalState);
+	CU(cudaStreamEndCapture(a, &graph));
+	CU(cudaGraphDestroy(graph));
+	ck_assert_int_eq(cudaStreamEndCapture(a, &graph), cudaErrorIllegalState);
+	(void)cudaGetLastError();
+	CU(cudaStreamDestroy(a));
+}
+
+static cudaStream_t capture_stream;
+
+static void capture_ender(void *arg)
+{
+	cudaGraph_t graph;
+
+	(void)arg;
+	ck_assert_int_eq(cudaStreamEndCapture(capture_stream, &graph),
+			 cudaErrorStreamCaptureWrongThread);
+}
+
+CH_TEST(a_capture_ends_in_the_task_that_began_it)
+{
+	struct os_thread_attr attr = {.name = "second task", .rank = -1};
+	struct os_thread *t;
+	cudaGraph_t graph;
+
+	capture_stream = stream_new(cudaStreamNonBlocking);
+	CU(cudaStreamBeginCapture(capture_stream, cudaStreamCaptureModeThreadLocal));
+	ck_assert_int_eq(os_thread_start(&t, &attr, capture_ender, NULL), 0);
+	ck_assert_int_eq(os_thread_join(t), 0);
+	CU(cudaStreamEndCapture(capture_stream, &graph));
+	CU(cudaGraphDestroy(graph));
+	CU(cudaStreamDestroy(capture_stream));
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 CH_TEST(stream_waits_for_event_of_another_gpu)
@@ -462,6 +576,11 @@ int main(void)
 	CH_ADD(t, blocking_streams_wait_for_the_legacy_stream);
 	CH_ADD(t, non_blocking_streams_ignore_the_legacy_stream);
 	CH_ADD(t, legacy_streams_of_two_gpus_are_independent);
+	CH_ADD(t, each_task_has_its_own_per_thread_stream);
+	CH_ADD(t, the_per_thread_stream_waits_for_the_legacy_stream_and_stays);
+	CH_ADD(t, a_stream_tells_whether_it_captures);
+	CH_ADD(t, the_legacy_stream_cannot_capture_nor_tell_beside_a_blocking_one_that_does);
+	CH_ADD(t, a_capture_ends_in_the_task_that_began_it);
 	CH_ADD(t, stream_waits_for_event_of_another_gpu);
 	CH_ADD(t, event_means_the_record_before_the_call);
 	CH_ADD(t, event_destroyed_in_flight_still_orders);

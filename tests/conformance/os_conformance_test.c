@@ -173,6 +173,25 @@ static void threads_have_identity_and_are_joined(void)
 	ck_assert_uint_eq(os_proc()->id, 0);
 }
 
+static void thread_counts(void *count)
+{
+	shared_add_u32(count, 1, SHARED_ACQ_REL);
+}
+
+static void detached_threads_run_and_are_not_joined(void)
+{
+	const struct os_thread_attr attr = {.name = "child", .rank = -1, .detached = true};
+	static shared_u32 count; /* outlives the threads */
+
+	shared_store_u32(&count, 0, SHARED_RELEASE);
+	for (uint32_t i = 1; i <= 20; i++) {
+		const struct wait w = word_wait(&count, WAIT_EQ, i);
+
+		ck_assert_int_eq(os_thread_start(NULL, &attr, thread_counts, &count), 0);
+		ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+	}
+}
+
 struct locked {
 	struct os_mutex mutex;
 	uint64_t value; /* under the mutex */
@@ -737,6 +756,7 @@ static void shm_is_made_opened_and_unlinked(void)
 
 #define CASES(X)                                                                                   \
 	X(threads_have_identity_and_are_joined)                                                    \
+	X(detached_threads_run_and_are_not_joined)                                                 \
 	X(mutex_excludes)                                                                          \
 	X(wait_names_the_first_that_is_true)                                                       \
 	X(wait_times_out_at_its_deadline)                                                          \

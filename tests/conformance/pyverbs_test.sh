@@ -7,6 +7,9 @@ build_dir=$1 source_dir=$2
 	echo "skipped: no drop-in in this build"
 	exit 77
 }
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need python3 ip
 if grep -qE 'lib[at]san' <<<"$(ldd "$build_dir/verbs/libibverbs.so.1")"; then
 	echo "skipped: python is not built with the sanitizer that this library is"
 	exit 77

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for a peer: the acknowledge timer and its retries, and receivers that are not ready. */
+#include "backends/fakeverbs/objects.h"
 #include "tests/conformance/verbs_harness.h"
 
 /* ---- silence: the acknowledge timer --------------------------------------------------------- */
@@ -43,6 +44,31 @@ VH_TEST(a_peer_that_becomes_ready_in_time_is_reached)
 	os_sleep_ns((4096ull << o.timeout) * 2);
 	vh_expect_none(h.end[0].send_cq);
 	vh_connect_end(&h, 1, IBV_QPS_RTR);
+	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	vh_expect_pattern(h.end[1].buffer, 200000, 5);
+	vh_free(&h);
+}
+
+/* Too many packets are on their way: those for which the tables have no room are lost, as on the wire. */
+VH_TEST(a_packet_without_room_is_lost_and_sent_again)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+
+	o.timeout = 15;
+	vh_pair(&h, &o);
+	vh_pattern(h.end[0].buffer, 200000, 5);
+	struct hca_slab *buffers = &fakeverbs.world->large;
+	struct hca_slab was = *buffers;
+
+	buffers->count = hca_slab_room(buffers);
+	buffers->free_count = 0;
+	vh_send(&h, 0, IBV_WR_RDMA_WRITE, 1, 0, 200000);
+	os_sleep_ns(100000);
+	if (sim_engine_kind() == SIM_ENGINE_SIM) /* `threads` may need no packets */
+		vh_expect_none(h.end[0].send_cq);
+	buffers->count = was.count;
+	buffers->free_count = was.free_count;
 	vh_expect(h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
 	vh_expect_pattern(h.end[1].buffer, 200000, 5);
 	vh_free(&h);
@@ -264,6 +290,7 @@ int main(void)
 
 	VH_ADD(t, a_peer_that_is_not_ready_is_retried_and_given_up);
 	VH_ADD(t, a_peer_that_becomes_ready_in_time_is_reached);
+	VH_ADD(t, a_packet_without_room_is_lost_and_sent_again);
 	VH_ADD(t, a_wrong_queue_pair_number_is_retried_and_given_up);
 	VH_ADD(t, a_stranger_is_not_heard);
 	VH_ADD(t, packet_numbers_that_do_not_match_are_retried_and_given_up);

@@ -55,7 +55,7 @@ pair() { # options of both
 		>"$dir/server" 2>&1 &
 	local server=$! got=0
 	until_true 20 listens $port || true
-	run --fabric faults-$$ --host 1 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port localhost >"$dir/client" 2>&1 || got=$?
+	run --fabric faults-$$ --host 1 "$@" ibv_rc_pingpong -g 3 -n 50 -p $port 127.0.0.1 >"$dir/client" 2>&1 || got=$?
 	[ $got = 0 ] || kill $server 2>/dev/null || true # it waits for what will never come
 	wait $server || got=$?
 	return $got

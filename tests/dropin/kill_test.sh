@@ -39,7 +39,7 @@ for ((i = 1; i <= count; i++)); do
 	ms=$((RANDOM % 1000))
 	# two in three under way, the others from the beginning on
 	((RANDOM % 3 == 0)) || until_true 20 grep -q '^ #bytes' "$dir/client" || true
-	sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
+	pass_ms $ms
 	if ((RANDOM % 2)); then victim=client other=$server pattern='127'; else victim=server other=$client pattern='$'; fi
 	pid=$(pid_of "$pattern")
 	[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Unmodified programs of the distribution, in two processes over the fabric. Arguments: build folder,
-# source folder, and a part: pingpong, perftest or ucx; without one, everything.
+# source folder, and a part: pingpong, perftest, ucx or qperf; without one, everything.
 set -euo pipefail
 build=$1 part=${3:-all}
 doppel=$build/doppel
@@ -31,8 +31,6 @@ pair() {
 	done
 }
 
-gone() { ! kill -0 "$1" 2>/dev/null; }
-
 pair_once() {
 	local program=$1 server
 	shift
@@ -42,7 +40,7 @@ pair_once() {
 	"${args[@]}" >"$dir/server" 2>&1 &
 	server=$!
 	until_true 50 listens $port || true # the client then says what is wrong
-	"${args[@]}" localhost >"$dir/client" 2>&1 || got=$?
+	"${args[@]}" 127.0.0.1 >"$dir/client" 2>&1 || got=$?
 	# a server that its client never reached would wait for ever
 	[ "$got" = 0 ] || until_true 20 gone $server || kill $server
 	wait $server || got="$got, the server $?"
@@ -95,11 +93,45 @@ ucx() {
 		pair ucx_perftest -t tag_lat -n 500 -s 1000 -w 10
 }
 
+# One server for all tests of a line; the test "quit" ends it. It waits for completions on channels and
+# ends a test by a signal, so the latencies are what this is about.
+qperf_tests() {
+	local got=0 server
+	command -v qperf >/dev/null || return 0
+	ran=$((ran + 1))
+	port_take
+	local args=(timeout 120 "$doppel" verbs-run --fabric "$fabric" qperf -lp "$port")
+	"${args[@]}" >"$dir/server" 2>&1 &
+	server=$!
+	until_true 50 listens "$port" || true # else the client reports what is wrong
+	"${args[@]}" localhost -t 1 "$@" quit >"$dir/client" 2>&1 || got=$?
+	until_true 20 gone $server || kill $server
+	wait $server || got="$got, the server $?"
+	# it exits with 0 after tests that failed, and each that passed has a line of results
+	[ "$got" = 0 ] && ! grep -E 'fail|timed out' "$dir/client" &&
+		[ "$(grep -cE '^ +(latency|bw|send_bw|msg_rate) ' "$dir/client")" = $(($# - qperf_options)) ] &&
+		return
+	echo "qperf $*: $got"
+	head -n 40 "$dir/server" "$dir/client"
+	rc=1
+}
+
+qperfs() {
+	local qperf_options=0 # words that are no tests
+	export DOPPEL_HCA_PERSONALITY=mlx5-ib # it knows no addresses of RoCE but by IP
+	qperf_tests rc_lat uc_lat ud_lat rc_rdma_read_lat rc_rdma_write_lat rc_rdma_write_poll_lat
+	qperf_tests rc_bw ud_bw rc_compare_swap_mr
+	unset DOPPEL_HCA_PERSONALITY
+	qperf_options=2
+	qperf_tests -cm 1 rc_lat rc_bw
+}
+
 case $part in
 pingpong) pingpongs ;;
 perftest) perftests ;;
 ucx) ucx ;;
-*) pingpongs; perftests; perftests_more; ucx ;;
+qperf) qperfs ;;
+*) pingpongs; perftests; perftests_more; ucx; qperfs ;;
 esac
 [ $ran != 0 ] || { echo "none of the programs is installed"; exit 77; }
 # nothing is left behind

@@ -97,16 +97,23 @@ pair "write_bw -R" "$moved" ib_write_bw -R -n 100 -- ib_write_bw -R -n 100 $lo
 pair "read_bw -R -e" "$moved" ib_read_bw -R -e -n 100 -- ib_read_bw -R -e -n 100 $lo
 # its server listens for datagrams after it has answered the connection by which its client knows it
 pair "racy send_bw -R UD" '^ +4096 +100 +[0-9.]+ +[1-9]' ib_send_bw -R -c UD -n 100 -- ib_send_bw -R -c UD -n 100 $lo
-xfer='^64k +10 +=10 ' # bytes, sent, acknowledged
-pair "fi_pingpong msg" "$xfer" fi_pingpong -B "$port" -c -p verbs -e msg -- \
-	fi_pingpong -P "$port" -c -p verbs -e msg $lo
-# libfabric's ofi_rxm polls, finds nothing, and looks whether its peer has said goodbye, each 10 ms. Then
-# rdma_destroy_ep comes before what is in the completion queue: a last message that came between the two
-# looks goes with its queue pair, as with any HCA whose library cleans the queue (libmlx5). One second
-# instead of 10 ms, and its last look is over before the last message.
-FI_OFI_RXM_CM_PROGRESS_INTERVAL=1000000 pair "fi_pingpong rdm" '^1m +10 +=10 ' \
-	fi_pingpong -B "$port" -c -p 'verbs;ofi_rxm' -e rdm -- \
-	fi_pingpong -P "$port" -c -p 'verbs;ofi_rxm' -e rdm $lo
+fi_pingpongs() {
+	xfer='^64k +10 +=10 ' # bytes, sent, acknowledged
+	pair "fi_pingpong msg" "$xfer" fi_pingpong -B "$port" -c -p verbs -e msg -- \
+		fi_pingpong -P "$port" -c -p verbs -e msg $lo
+	# libfabric's ofi_rxm polls, finds nothing, and looks whether its peer has said goodbye, each 10 ms. Then
+	# rdma_destroy_ep comes before what is in the completion queue: a last message that came between the two
+	# looks goes with its queue pair, as with any HCA whose library cleans the queue (libmlx5). One second
+	# instead of 10 ms, and its last look is over before the last message.
+	FI_OFI_RXM_CM_PROGRESS_INTERVAL=1000000 pair "fi_pingpong rdm" '^1m +10 +=10 ' \
+		fi_pingpong -B "$port" -c -p 'verbs;ofi_rxm' -e rdm -- \
+		fi_pingpong -P "$port" -c -p 'verbs;ofi_rxm' -e rdm $lo
+}
+if getent ahosts localhost >/dev/null; then
+	fi_pingpongs
+else
+	echo "fi_pingpong left out: its server needs an address for localhost, and this machine has none (/etc/hosts)"
+fi
 refused rstream 'Operation not supported' rstream -s $lo
 [ $ran -gt 0 ] || { echo "none of the programs is installed"; exit 77; }
 [ $rc = 0 ] && echo "$ran pairs of programs connected, moved what they say, and ended well"

@@ -89,11 +89,16 @@ START_TEST(a_number_that_leads_outside_is_refused)
 	REFUSED(s->world = UINT64_MAX - 63, bad);
 	REFUSED(s->member[7].id = 8, bad);
 	REFUSED(w->ports = 1u << 31, bad);
-	REFUSED(w->ports = 4000, bad);
+	REFUSED(w->ports = 4097, bad);
 	REFUSED(w->port[0].bucket[63] = 6, bad);
-	REFUSED(w->mem_free[12] = 4, bad);
-	REFUSED(w->mem_free[12] = s->arena.used, bad);
-	REFUSED(w->mem_free[40] = w->mem_free[12], bad);
+	REFUSED(w->rings.free[12] = 4, bad);
+	REFUSED(w->rings.free[12] = w->rings.first - 64, bad);
+	REFUSED(w->rings.free[12] = w->rings.first + w->rings.bytes - 64, bad);
+	REFUSED(w->rings.free[40] = w->rings.first, bad);
+	REFUSED(w->rings.first += 64, bad);
+	REFUSED(w->rings.first = UINT64_MAX & ~63ull, bad);
+	REFUSED(w->rings.bytes += 64, bad);
+	REFUSED(w->rings.bytes = 0, bad);
 #define SLAB(name, type)                                                                           \
 	REFUSED(w->name.item_bytes += 64, bad);                                                    \
 	REFUSED(w->name.chunk_shift = 63, bad);                                                    \

@@ -70,7 +70,7 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test
 		talk=("${nobody[@]}" ibv_rc_pingpong -g 3 -n 50 -c -p "$port")
 		"${talk[@]}" >/dev/null 2>&1 &
 		until_true 20 listens $port || true
-		"${talk[@]}" localhost >/dev/null 2>&1 || fail "two programs of nobody do not reach each other"
+		"${talk[@]}" 127.0.0.1 >/dev/null 2>&1 || fail "two programs of nobody do not reach each other"
 		wait $! || fail "two programs of nobody: the server failed"
 	fi
 fi

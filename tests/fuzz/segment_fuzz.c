@@ -51,9 +51,10 @@ static void follow_all(struct fabric_segment *s)
 #define FOLLOW(name, type) follow_slab(s, &w->name, sizeof(type));
 	SEGMENT_SLABS(FOLLOW)
 #undef FOLLOW
-	for (uint32_t i = 0; i < ARRAY_LEN(w->mem_free); i++)
-		if (w->mem_free[i])
-			follow(s, w->mem_free[i], 1ull << i);
+	follow(s, w->rings.first, w->rings.bytes);
+	for (uint32_t i = 0; i < ARRAY_LEN(w->rings.free); i++)
+		if (w->rings.free[i])
+			follow(s, w->rings.free[i], 1ull << i);
 }
 
 /* Where a record goes: one in four anywhere in the head, the others to what leads somewhere. */
@@ -64,7 +65,9 @@ static uint8_t *place(struct fabric_segment *s, uint32_t where)
 			       &s->world,
 			       &s->member[where % 256],
 			       &w->ports,
-			       &w->mem_free[where % 48],
+			       &w->rings.first,
+			       &w->rings.bytes,
+			       &w->rings.free[where % 48],
 			       &w->port[where % SEGMENT_PORTS].bucket[where % HCA_BUCKETS],
 #define LEADS(name, type)                                                                          \
 	&w->name.item_bytes, &w->name.chunk_shift, &w->name.count, &w->name.free_first,            \

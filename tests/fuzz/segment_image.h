@@ -72,8 +72,9 @@ static inline void segment_fill(struct fabric_segment *s)
 #define FILL(name, type) segment_slab(s, &w->name, sizeof(type));
 	SEGMENT_SLABS(FILL)
 #undef FILL
-	w->mem_free[12] = s->arena.used;
-	s->arena.used += 1 << 12;
+	w->rings.first = w->rings.free[31] = s->arena.used;
+	w->rings.bytes = HCA_RINGS_BYTES;
+	s->arena.used += HCA_RINGS_BYTES;
 }
 
 /* All of the arena, as the programs map it; never given back. */

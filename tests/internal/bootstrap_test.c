@@ -5,9 +5,11 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/bootstrap/bootstrap_internal.h"
+#include "core/os/os_ops.h"
 #include "tests/ranks.h"
 #include "tests/suite.h"
 
@@ -20,10 +22,12 @@ struct boot_world {
 	shared_u32 told;
 };
 
+static const struct bootstrap_owner nobody; /* the test closes each root */
+
 static void boot_begin(int32_t rank, struct boot_world *w)
 {
 	if (rank == 0)
-		EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&w->id, &w->root));
+		EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&w->id, nobody, &w->root));
 	ranks_barrier();
 }
 
@@ -403,7 +407,7 @@ static void comm_id_rank(int32_t rank, int32_t nranks, void *arg)
 	struct bootstrap *b = NULL;
 	if (rank == 0)
 		os_sleep_ns(250000000); /* the others find nobody at first */
-	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, &root));
+	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, nobody, &root));
 	EXPECT(root == NULL);
 	EXPECT_NCCL(ncclSuccess, bootstrap_init(&id, rank, nranks, NULL, &b));
 	gather_check(b, rank, nranks, 8, 3);
@@ -425,7 +429,7 @@ static void comm_id_bad_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclUniqueId id;
 	struct bootstrap_root *root = NULL;
-	EXPECT_NCCL(ncclInvalidArgument, bootstrap_unique_id(&id, &root));
+	EXPECT_NCCL(ncclInvalidArgument, bootstrap_unique_id(&id, nobody, &root));
 	EXPECT_ERROR_SAYS("is not a numeric address and port");
 }
 
@@ -448,7 +452,7 @@ static void nobody_rank(int32_t rank, int32_t nranks, void *arg)
 	struct bootstrap_root *root = NULL;
 	struct bootstrap *b = NULL;
 	uint64_t start_ns = os_now_ns();
-	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, &root));
+	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, nobody, &root));
 	bootstrap_root_close(root);
 	EXPECT_NCCL(ncclRemoteError, bootstrap_init(&id, 0, 1, NULL, &b));
 	EXPECT_ERROR_SAYS("nobody answers at 10.0.0.1:");
@@ -476,6 +480,53 @@ START_TEST(interface_lists_match_as_in_nccl)
 	ck_assert(sock_ifname_matches("^docker,lo", "eth0"));
 	ck_assert(sock_ifname_matches("^=eth", "eth0"));
 	ck_assert(!sock_ifname_matches("^=eth0", "eth0"));
+}
+END_TEST
+
+/* Interfaces of a host, in the order in which the system lists them: 10.0.0.1, 10.0.0.2... */
+static const char *const *host_names;
+
+static int host_interface(int index, char *name, size_t bytes, struct os_addr *addr)
+{
+	for (int i = 0; i <= index; i++)
+		if (!host_names[i])
+			return ENOENT;
+	bool lo = strcmp(host_names[index], "lo") == 0;
+
+	snprintf(name, bytes, "%s", host_names[index]);
+	*addr = (struct os_addr){.family = 4,
+				 .ip = {lo ? 127 : 10, 0, 0, (uint8_t)(lo ? 1 : index + 1)}};
+	return 0;
+}
+
+/* The last byte of the address that is chosen. */
+static int chosen_of(const char *const *names)
+{
+	const struct os_world_ops *before = os_world_in_force();
+	struct os_world_ops ops = *before;
+	struct os_addr addr;
+	ncclResult_t rc;
+
+	ops.interface = host_interface;
+	host_names = names;
+	os_install(NULL, &ops);
+	rc = sock_addr_own(&addr);
+	os_install(NULL, before);
+	ck_assert_int_eq(rc, ncclSuccess);
+	return addr.ip[0] == 127 ? 127 : addr.ip[3];
+}
+
+#define CHOSEN_OF(...) chosen_of((const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(without_a_list_bridges_and_loopback_come_last)
+{
+	ck_assert_int_eq(CHOSEN_OF("docker0", "eth0"), 2);
+	ck_assert_int_eq(CHOSEN_OF("lo", "virbr0", "docker0", "eth0", "eth1"), 4);
+	ck_assert_int_eq(CHOSEN_OF("eth0", "ib0", "ib1"), 2);
+	ck_assert_int_eq(CHOSEN_OF("virbr0", "docker0"), 2);
+	ck_assert_int_eq(CHOSEN_OF("virbr0", "lo"), 127);
+	ck_assert_int_eq(CHOSEN_OF("lo", "docker0"), 2);
+	ck_assert_int_eq(CHOSEN_OF("virbr0"), 1);
 }
 END_TEST
 
@@ -510,6 +561,7 @@ static Suite *bootstrap_suite(void)
 	tcase_add_test(t, a_malformed_comm_id_is_named);
 	tcase_add_test(t, a_root_that_is_gone_is_given_up_after_34_attempts);
 	tcase_add_test(t, interface_lists_match_as_in_nccl);
+	tcase_add_test(t, without_a_list_bridges_and_loopback_come_last);
 	tcase_add_test(t, addresses_print_and_parse);
 	suite_add_tcase(s, t);
 	return s;

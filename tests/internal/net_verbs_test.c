@@ -386,8 +386,8 @@ static const struct {
 	{"NCCL_IB_ROCE_VERSION_NUM=1", 2},
 	{"NCCL_IB_ADDR_FAMILY=AF_INET6", 1},
 	{"NCCL_IB_ADDR_RANGE=172.16.0.0/12", 3},
-	{"NCCL_IB_ADDR_RANGE=172.16.0.0/33", 3}, /* refused, and not used */
-	{"NCCL_IB_ADDR_RANGE=10.0.0.0/8", 3},    /* none: the best of the others */
+	{"NCCL_IB_ADDR_RANGE=fd00::/16", 3},  /* of another family: not used */
+	{"NCCL_IB_ADDR_RANGE=10.0.0.0/8", 3}, /* none: the best of the others */
 };
 
 START_TEST(the_gid_is_the_one_that_the_user_means)

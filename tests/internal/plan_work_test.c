@@ -74,7 +74,7 @@ START_TEST(shares_cover_every_element_once)
 			if (w.channel_lo != w.channel_hi)
 				ck_assert_uint_eq(w.count_lo % grain, 0);
 			ck_assert_uint_eq((uint64_t)w.chunk_lo * steps_type_bytes(type),
-					  DEV_CHUNK_STEPS * (uint64_t)limits.step_bytes);
+					  4 * (uint64_t)limits.step_bytes);
 		}
 	}
 }
@@ -82,15 +82,17 @@ END_TEST
 
 START_TEST(steps_are_whole_chunks_and_at_least_one_loop)
 {
+	struct dev_ring ring = {.prev = 3, .next = 1};
 	struct plan_shape s;
 	struct dev_work w = work_of(1, ncclFloat32, ncclSum, &limits, &s);
 
-	ck_assert_uint_eq(plan_steps(&w, 0, 4), 2 * 3 * DEV_CHUNK_STEPS);
+	ck_assert_uint_eq(steps_of(&w, 0, &ring, 0, 4).send, 2 * 3 * 4);
+	ck_assert_uint_eq(steps_of(&w, 0, &ring, 0, 4).recv, 2 * 3 * 4);
 	/* one element more than a loop of 4 chunks of 2 MiB on one channel */
 	struct plan_limits one = limits;
 	one.nchannels = 1;
 	w = work_of(4 * (2 << 20) / 4 + 1, ncclFloat32, ncclSum, &one, &s);
-	ck_assert_uint_eq(plan_steps(&w, 0, 4), 2 * 2 * 3 * DEV_CHUNK_STEPS);
+	ck_assert_uint_eq(steps_of(&w, 0, &ring, 0, 4).send, 2 * 2 * 3 * 4);
 }
 END_TEST
 
@@ -121,6 +123,34 @@ START_TEST(average_multiplies_floats_first_and_divides_integers_last)
 }
 END_TEST
 
+/* Memory that a process can address makes more steps than 32 bits count, with the smallest buffer. */
+START_TEST(steps_of_a_huge_share_are_counted_in_64_bits)
+{
+	const struct plan_limits small = {.nranks = 2,
+					  .nchannels = 1,
+					  .step_bytes = DEV_GRAIN_BYTES,
+					  .max_threads = PLAN_THREADS};
+	struct plan_shape s;
+	struct dev_work w = work_of(1ull << 42, ncclInt8, ncclSum, &small, &s);
+	struct dev_ring ring = {.prev = 1, .next = 1};
+	struct proxy_op op = {.nsteps = steps_of(&w, 0, &ring, 0, 2).send};
+
+	ck_assert_uint_eq(op.nsteps, steps_of(&w, 0, &ring, 0, 2).send);
+	ck_assert_uint_gt(op.nsteps, UINT32_MAX);
+}
+END_TEST
+
+START_TEST(a_block_has_no_more_warps_than_the_kernel_is_built_for)
+{
+	ck_assert_uint_eq(plan_block_warps(1024, 32), DEV_MAX_WARPS);
+	ck_assert_uint_eq(plan_block_warps(1024, 1), DEV_MAX_WARPS);
+	ck_assert_uint_eq(plan_block_warps(512, 32), 16);
+	ck_assert_uint_eq(plan_block_warps(64, 32), 2);
+	ck_assert_uint_eq(plan_block_warps(1, 32), 1);
+	ck_assert_uint_ge(plan_block_warps(-2, 32), 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("plan");
@@ -128,6 +158,8 @@ int main(void)
 
 	tcase_add_test(t, channels_go_before_threads);
 	tcase_add_test(t, shares_cover_every_element_once);
+	tcase_add_test(t, steps_of_a_huge_share_are_counted_in_64_bits);
+	tcase_add_test(t, a_block_has_no_more_warps_than_the_kernel_is_built_for);
 	tcase_add_test(t, steps_are_whole_chunks_and_at_least_one_loop);
 	tcase_add_test(t, average_multiplies_floats_first_and_divides_integers_last);
 	suite_add_tcase(suite, t);

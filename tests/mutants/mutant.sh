@@ -3,7 +3,8 @@
 # alone, and NAME.run:
 #
 #   line 1   arguments of `doppel run all_reduce`; @ stands for this folder
-#   line 2   the exit codes that it may end with when it is found, as 128|129
+#   line 2   the exit codes that it may end with when it is found, as 10|11; `crash`: ended by a
+#            signal of a crash
 #   line 3   what the output must name then (grep -E)
 #   line 4   exit codes that the unmutated stack ends with (default 0; 2 where the plan makes a
 #            call fail)
@@ -15,6 +16,9 @@
 # mutant_init BUILD_DIR SOURCE_DIR
 mutant_init() {
 	build_dir=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
+	# shellcheck source=tests/lib.sh
+	. "$source_dir/tests/lib.sh"
+	need patch cc
 	here=$source_dir/tests/mutants
 	work=$build_dir/mutants
 	mkdir -p "$work"
@@ -106,6 +110,16 @@ mutant_seed() {
 	# shellcheck disable=SC2046 # the arguments are words
 	LD_LIBRARY_PATH=${stock:-$work/$name} timeout 300 "$build_dir/doppel" run all_reduce \
 		$(mutant_args "$name") --seed "$seed" "$@" >"$work/$name/out" 2>&1 || rc=$?
+	! mutant_is_crash $rc || rc=crash
+}
+
+# The signals of the engine's report of a crash, as the shell shows them.
+mutant_is_crash() {
+	local signal
+	for signal in SEGV BUS FPE ILL ABRT; do
+		[ "$1" != $((128 + $(kill -l $signal))) ] || return 0
+	done
+	return 1
 }
 
 # Would a sweep see it? It takes an exit code that the mutant may end with for a pass, where the
@@ -151,7 +165,7 @@ mutant_find() {
 		fi
 		found=$seed
 		if ! mutant_is_code "$rc" "$(mutant_codes "$name")" &&
-			! { [ "$rc" = 129 ] && mutant_named "$name"; }; then
+			! { [ "$rc" = 11 ] && mutant_named "$name"; }; then
 			echo "$name, seed $seed: exit code $rc, expected $(mutant_codes "$name")"
 			return 1
 		fi

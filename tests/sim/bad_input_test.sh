@@ -5,32 +5,11 @@ set -euo pipefail
 doppel=$1/doppel
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
+# shellcheck source=tests/sim/expect_usage.sh
+. "$2/tests/sim/expect_usage.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-bad=0 cases=0
-
-# expect NAME PATTERN ARGS...: exit 1, stderr matches PATTERN
-expect() {
-	local name=$1 pattern=$2 rc=0
-	shift 2
-	cases=$((cases + 1))
-	"$doppel" "$@" >out 2>err </dev/null || rc=$?
-	if [ $rc != 1 ]; then
-		echo "$name: exit code $rc, expected 1"
-		head -5 err
-		bad=1
-	elif ! grep -qE -- "$pattern" err; then
-		echo "$name: stderr does not match '$pattern':"
-		head -5 err
-		bad=1
-	elif [ "$(grep -vcE 'Try .*--help|Usage:|^ |^$|^Commands' err)" -gt 3 ]; then
-		echo "$name: more than a few lines:"
-		cat err
-		bad=1
-	fi
-	rm -f out err
-}
 
 machine() { # machine FILE GPU_ATTRIBUTES
 	cat >"$1" <<XML

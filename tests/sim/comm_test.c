@@ -95,6 +95,33 @@ START_TEST(hostid_splits_a_host)
 }
 END_TEST
 
+/* Two containers of one host, in each of which the rank is process 7. */
+static void containers_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = NULL;
+	cudaStream_t stream;
+	void *mem;
+
+	(void)arg;
+	os_proc()->pid = 7;
+	os_proc()->pid_space = 1000 + (uint64_t)rank;
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	comm_sum(comm, rank, nranks, mem, stream, 100);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(equal_pids_in_two_namespaces_are_two_processes)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct ranks_config c = {.hosts = 1, .per_host = 2, .seed = seed};
+
+		ranks_run(&c, containers_rank, NULL);
+	}
+}
+END_TEST
+
 /* ---- one task, several ranks ---------------------------------------------------------------- */
 
 static void sums_together(ncclComm_t *comm, int n, int32_t **mem, cudaStream_t *stream)
@@ -524,6 +551,9 @@ static void topo_file_rank(int32_t rank, int32_t nranks, void *arg)
 					   "NCCL_TOPO_FILE is not set"};
 	int which = *(int *)arg;
 	ncclComm_t comm[2] = {NULL};
+	if (!which) /* a world whose configuration names it is not made */
+		EXPECT(world_proc_setenv(os_proc(), "NCCL_TOPO_FILE", "/no/such/topology.xml") ==
+		       0);
 	ncclResult_t rc = ncclCommInitAll(comm, 2, NULL);
 	EXPECT(rc == (which ? ncclInvalidUsage : ncclSystemError));
 	EXPECT(comm[0] == NULL && comm[1] == NULL);
@@ -535,11 +565,10 @@ static void topo_file_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_missing_topology_file_is_named)
 {
-	static const char *const bad[] = {"NCCL_TOPO_FILE=/no/such/topology.xml", NULL};
 	static const char *const none[] = {"NCCL_TOPO_FILE=", NULL};
 	for (int which = 0; which < 2; which++) {
 		struct ranks_config c = {
-			.hosts = 1, .per_host = 1, .seed = 1, .env = which ? none : bad};
+			.hosts = 1, .per_host = 1, .seed = 1, .env = which ? none : NULL};
 		ranks_run(&c, topo_file_rank, &which);
 	}
 }
@@ -729,6 +758,99 @@ START_TEST(a_nonblocking_init_can_be_aborted_by_its_own_task)
 }
 END_TEST
 
+/* Rank 0's init waits for a rank that never comes. */
+static void destroy_in_init_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	ncclUniqueId id = ranks_id();
+
+	(void)arg;
+	config.blocking = 0;
+	if (rank == 1)
+		return;
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	os_sleep_ns(2000000);
+	EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(destroy_ends_an_init_whose_peers_never_come)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+		ranks_run(&c, destroy_in_init_rank, NULL);
+	}
+	struct ranks_config c = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
+	ranks_run(&c, destroy_in_init_rank, NULL);
+}
+END_TEST
+
+/* Rank 0 destroys its communicator while the others are in their inits: these end too. */
+static void destroy_while_others_init_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	ncclUniqueId id = ranks_id();
+	ncclResult_t state;
+
+	(void)arg;
+	config.blocking = 0;
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+		return;
+	}
+	do
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	while (state == ncclInProgress);
+	EXPECT(state == ncclRemoteError);
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+}
+
+START_TEST(destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, destroy_while_others_init_rank, NULL);
+	}
+}
+END_TEST
+
+/* ---- a launcher ------------------------------------------------------------------------------ */
+
+/* Rank 0 makes the id and is in no communicator: all that its process ever calls. */
+static void launcher_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id = ranks_id();
+	cudaStream_t stream;
+	ncclComm_t comm;
+	void *mem;
+
+	(void)arg;
+	if (rank > 0) {
+		comm_buffers(rank, &mem, &stream, 4096);
+		EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks - 1, id, rank - 1));
+		comm_sum(comm, rank - 1, nranks - 1, mem, stream, 10);
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+		comm_buffers_free(mem, stream);
+	}
+	ranks_barrier();
+}
+
+START_TEST(a_process_that_joins_nothing_leaves_nothing)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 1, .per_host = 3, .seed = seed};
+		ranks_run(&c, launcher_rank, NULL);
+	}
+	struct ranks_config c = {.hosts = 1, .per_host = 3, .engine = SIM_ENGINE_THREADS};
+	for (int i = 0; i < 5; i++)
+		ranks_run(&c, launcher_rank, NULL);
+}
+END_TEST
+
 static Suite *comm_suite(void)
 {
 	Suite *s = suite_create("comm");
@@ -737,6 +859,7 @@ static Suite *comm_suite(void)
 	tcase_add_test(t, communicators_live_in_every_split_over_hosts_and_processes);
 	tcase_add_test(t, communicators_live_on_real_threads);
 	tcase_add_test(t, hostid_splits_a_host);
+	tcase_add_test(t, equal_pids_in_two_namespaces_are_two_processes);
 	tcase_add_test(t, one_task_makes_uses_and_destroys_all_ranks);
 	tcase_add_test(t, a_group_makes_two_communicators_at_once);
 	tcase_add_test(t, a_group_with_an_error_makes_nothing);
@@ -751,6 +874,9 @@ static Suite *comm_suite(void)
 	tcase_add_test(t, collectives_that_hang_can_be_aborted);
 	tcase_add_test(t, a_nonblocking_init_is_in_progress_until_it_is_done);
 	tcase_add_test(t, a_nonblocking_init_can_be_aborted_by_its_own_task);
+	tcase_add_test(t, a_process_that_joins_nothing_leaves_nothing);
+	tcase_add_test(t, destroy_ends_an_init_whose_peers_never_come);
+	tcase_add_test(t, destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others);
 	suite_add_tcase(s, t);
 	return s;
 }

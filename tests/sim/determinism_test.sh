@@ -25,7 +25,7 @@ for ((seed = 1; seed <= seeds; seed++)); do
 	first=$("$doppel" "${args[@]}" --seed $seed | hash_of)
 	# a stack base that moves: a large environment, and an odd argument vector length
 	padding=$(head -c $((4096 + seed * 257)) /dev/zero | tr '\0' x)
-	second=$(PADDING=$padding "$doppel" "${args[@]}" --seed $seed --trace "$work/trace.json" | hash_of)
+	second=$(PADDING=$padding "$doppel" "${args[@]}" --seed $seed --trace-detail "$work/trace.json" | hash_of)
 	order_of "$work/trace.json" >>"$work/orders"
 	echo "$seed $first" >>"$work/hashes"
 	if [ -z "$first" ] || [ "$first" != "$second" ]; then

@@ -49,7 +49,7 @@ begin() {
 }
 under_gdb() { timeout 600 "$doppel" replay -q "$dir-min" --gdb "$@" >gdb.out 2>&1 || true; }
 
-if begin weak-cas weak_cas_by_value 128 deadlock; then
+if begin weak-cas weak_cas_by_value 10 deadlock; then
 	must '<- rank [0-9]+ proxy service.* waits for "requests from the main task": is 0' "$dir/explain.txt"
 	must '^  special choices  [0-9]+ -> 1$' shrunk
 	must '^without choice [0-9]+ of engine.spurious \(0 of 4\) at step [0-9]+ it does not fail$' shrunk
@@ -73,7 +73,7 @@ if begin weak-cas weak_cas_by_value 128 deadlock; then
 	fi
 fi
 
-if begin gpu-flush gpu_flush_removed 129 correctness; then
+if begin gpu-flush gpu_flush_removed 11 correctness; then
 	must 'wrong result on rank [01], 8 B float sum' replayed
 	must '^  ranks +8 \(2 hosts x 4\) -> 2 \(2 hosts x 1\)$' shrunk
 	rank=$(sed -n 's/.*wrong result on rank \([0-9]*\),.*/\1/p' replayed | head -1)
@@ -89,8 +89,8 @@ if begin gpu-flush gpu_flush_removed 129 correctness; then
 			printf "aside %g, seen %g\n", *(float *)fc.device[8 * $rank].pending.data, *\$slot
 			p pc->flush
 			sim trap rank=$rank call=dev_reduce_copy
-			p srcs[0] == (void *)\$slot
-			p *(float *)srcs[0]@2
+			p srcs[nsrc - 1] == (void *)\$slot
+			p *(float *)srcs[nsrc - 1]@2
 			sim back
 		G
 		must '= true$' gdb.out
@@ -100,7 +100,7 @@ if begin gpu-flush gpu_flush_removed 129 correctness; then
 	fi
 fi
 
-if begin recovery-skew recovery_skew 128 deadlock; then
+if begin recovery-skew recovery_skew 10 deadlock; then
 	must 'waits for "the receiver to clear a send": is [0-9]+, wants == [0-9]+' "$dir/explain.txt" replayed
 	must 'qp 0x[0-9a-f]+ RTS, to host .* receives under way' "$dir/explain.txt"
 	must '^  ranks +8 \(2 hosts x 4\) -> 2 \(2 hosts x 1\)$' shrunk

@@ -127,7 +127,7 @@ START_TEST(a_double_free_fails_the_run_and_names_the_rank)
 {
 	struct lab_result r = misuse_run(free_twice);
 
-	ck_assert_int_eq(r.verdict, SIM_WRONG_RESULT);
+	ck_assert_int_eq(r.verdict, SIM_MISUSE);
 	ck_assert_str_eq(r.failure.kind, "misuse");
 	ck_assert_int_eq(r.failure.rank, 1);
 	ck_assert_ptr_nonnull(strstr(r.failure.message, "rank1 main"));
@@ -143,7 +143,7 @@ START_TEST(an_event_destroyed_twice_fails_the_run)
 {
 	struct lab_result r = misuse_run(destroy_event_twice);
 
-	ck_assert_int_eq(r.verdict, SIM_WRONG_RESULT);
+	ck_assert_int_eq(r.verdict, SIM_MISUSE);
 	ck_assert_str_eq(r.failure.kind, "misuse");
 	ck_assert_ptr_nonnull(strstr(r.failure.message, "no event of this process"));
 }

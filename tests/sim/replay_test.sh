@@ -16,7 +16,7 @@ echo 'fabric.packet prob=1/1 drop' >plan
 rc=0
 "$doppel" run all_reduce --hosts 2 --gpus 2 -b 64K -e 64K --seed 7 --faults plan \
 	--env NCCL_IB_TIMEOUT=22 --budget-time 1 --fail-dir fail >out 2>err || rc=$?
-[ $rc = 128 ] || { fail "the run ended with $rc, expected 128"; tail -3 err; }
+[ $rc = 10 ] || { fail "the run ended with $rc, expected 10"; tail -3 err; }
 dir=$(echo fail/7-*)
 
 # the last four lines
@@ -36,7 +36,7 @@ again() { # again NAME ARGS...: the same failure, the same last line
 	local name=$1 rc=0
 	shift
 	"$doppel" replay "$dir" -q "$@" >"$name.out" 2>"$name.err" || rc=$?
-	[ $rc = 128 ] || fail "$name: exit code $rc, expected 128"
+	[ $rc = 10 ] || fail "$name: exit code $rc, expected 10"
 	grep -q '^# same failure: ' "$name.out" || { fail "$name: not the same failure"; cat "$name.err" | tail -5; }
 }
 again recorded
@@ -46,7 +46,10 @@ again from_seed --strategy seed
 rc=0
 "$doppel" replay "$dir" -q --until "$until" >until.out 2>until.err || rc=$?
 [ $rc = 0 ] || fail "--until: exit code $rc"
-grep -q '^# stopped before step ' until.out || fail "--until did not stop"
+grep -qx "# stopped at step $until, hash [0-9a-f]*" until.out || fail "--until stopped elsewhere: $(tail -1 until.out)"
+! grep -q strayed until.err || fail "--until: $(grep strayed until.err)"
+"$doppel" replay "$dir" -q --until 99999999 >until.out 2>until.err || true
+grep -q -- '--until 99999999: the run ended before that step' until.err || fail "--until beyond the end: $(tail -1 until.err)"
 
 if grep -qE 'lib[at]san' <<<"$(readelf -d "$1/libdoppel-rt.so")"; then
 	echo "without gdb: sanitizer presets have line numbers only"
@@ -70,7 +73,7 @@ grep -q 'other:1:15: expected version 1' o || fail "another version is not named
 sed 's/^found-step .*/found-step 1/' "$dir/config" >other
 rc=0
 "$doppel" replay -q other >o 2>&1 || rc=$?
-[ $rc = 130 ] || fail "another step ends with $rc, expected 130"
+[ $rc = 12 ] || fail "another step ends with $rc, expected 12"
 
 # another machine file of that name, a machine that is not there
 sed 's/^machine-digest .*/machine-digest 0123456789abcdef/' "$dir/config" >other
@@ -99,6 +102,6 @@ rc=0
 sed -e 's/^canary-step .*/canary-step 400/' -e '/^found/d' "$dir/config" >crash
 rc=0
 "$doppel" replay -q crash >o 2>e || rc=$?
-[ $rc = 127 ] || fail "a crash ends with $rc, expected 127"
+[ $rc = $((128 + $(kill -l ABRT))) ] || fail "a crash ends with $rc, expected an end by SIGABRT"
 tail -4 e | head -1 | grep -q '^FAIL crash ' || fail "a crash has other last lines: $(tail -4 e)"
 exit $bad

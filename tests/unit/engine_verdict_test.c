@@ -240,8 +240,8 @@ START_TEST(misuse_that_nobody_expected_is_the_verdict)
 
 	for (int i = 0; i < 2; i++) {
 		c.engine = i ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM;
-		ck_assert_int_eq(child_run(c, misuse_main, (void *)none), SIM_WRONG_RESULT);
-		ck_assert_int_eq(child_run(c, misuse_main, (void *)one), SIM_WRONG_RESULT);
+		ck_assert_int_eq(child_run(c, misuse_main, (void *)none), SIM_MISUSE);
+		ck_assert_int_eq(child_run(c, misuse_main, (void *)one), SIM_MISUSE);
 		ck_assert_int_eq(child_run(c, misuse_main, (void *)both), SIM_PASS);
 		expect_said("ibv_x: the queue is of another process");
 		ck_assert_int_eq(child_run(c, misuse_main, (void *)more), SIM_WRONG_RESULT);
@@ -285,11 +285,11 @@ START_TEST(crash_names_the_task_and_exits_with_its_code)
 
 	for (int engine = SIM_ENGINE_SIM; engine <= SIM_ENGINE_THREADS; engine++) {
 		c.engine = (enum sim_engine)engine;
-		ck_assert_int_eq(child_run(c, segv_task_main, NULL), SIM_CRASH);
+		ck_assert_int_eq(child_run(c, segv_task_main, NULL), SIM_BY_SIGNAL + SIGSEGV);
 		expect_said("at address 0x8 in task 1 \"rank3 proxy\"");
 		ck_assert_int_eq(child_run(c, assert_main, NULL), SIM_CRASH);
 		expect_said("assertion failed: arg != ");
-		ck_assert_int_eq(child_run(c, segv_explained_main, NULL), SIM_CRASH);
+		ck_assert_int_eq(child_run(c, segv_explained_main, NULL), SIM_BY_SIGNAL + SIGSEGV);
 		expect_said("address 8 was explained");
 	}
 }
@@ -342,9 +342,9 @@ START_TEST(stack_overflow_is_named)
 	return; /* the sanitizers have their own report */
 #endif
 	c.stack_bytes = 64 << 10;
-	ck_assert_int_eq(child_run(c, overflow_main, NULL), SIM_CRASH);
+	ck_assert_int_eq(child_run(c, overflow_main, NULL), SIM_BY_SIGNAL + SIGSEGV);
 	expect_said("\"main\" overflowed its stack of 65536 bytes");
-	ck_assert_int_eq(child_run(c, leap_main, NULL), SIM_CRASH);
+	ck_assert_int_eq(child_run(c, leap_main, NULL), SIM_BY_SIGNAL + SIGSEGV);
 	expect_said("\"leaper\" overflowed its stack of 65536 bytes");
 	c.stack_bytes = 1024;
 	ck_assert_int_eq(sim_start(&c), EINVAL);

@@ -25,7 +25,7 @@ for pair in "$@"; do
 	mkdir -p "$dir"
 	if ! { cmake -S "$source_dir" -B "$dir" -DDOPPEL_GPU="${pair%%:*}" -DDOPPEL_RDMA="${pair##*:}" \
 		"${options[@]}" &&
-		cmake --build "$dir" -j "$(nproc)" --target doppel; } >"$dir.log" 2>&1; then
+		cmake --build "$dir" -j "$(nproc)" --target doppel nccl; } >"$dir.log" 2>&1; then
 		echo "$pair does not build:"
 		grep -E 'error|warning' -A3 "$dir.log" | head -20
 		exit 1
@@ -34,7 +34,7 @@ for pair in "$@"; do
 		grep 'warning:' "$dir.log" | head
 		exit 1
 	fi
-	echo "$pair: libdoppel.so builds without warnings"
+	echo "$pair: libdoppel.so and libnccl.so.2 build without warnings"
 	built=$((built + 1))
 done
 [ $built != 0 ] || exit 77

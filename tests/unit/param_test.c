@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/param.h"
@@ -90,6 +91,38 @@ START_TEST(bytes_take_a_unit)
 }
 END_TEST
 
+START_TEST(a_malformed_value_is_reported_at_any_log_level_and_is_as_if_unset)
+{
+	char said[2048];
+	int real = dup(2);
+	FILE *file = tmpfile();
+	setenv("DOPPEL_HCA_PERSONALITY", "foo", 1);
+	setenv("NCCL_DEBUG", "FOO", 1);
+	setenv("NCCL_IB_HCA", "foo", 1); /* any text is right */
+	dup2(fileno(file), 2);
+	param_report_malformed();
+	param_report_malformed();
+	dup2(real, 2);
+	rewind(file);
+	said[fread(said, 1, sizeof said - 1, file)] = '\0';
+	fclose(file);
+	ck_assert_str_eq(said, "NCCL_DEBUG is 'FOO', expected NONE, VERSION, WARN, INFO, ABORT or "
+			       "TRACE; the default (unset) is used\n"
+			       "DOPPEL_HCA_PERSONALITY is 'foo', expected a list of spec, mlx5, "
+			       "mlx5-ib or rxe; the default spec is used\n");
+	ck_assert_str_eq(param_str(PARAM_DOPPEL_HCA_PERSONALITY), "spec");
+	ck_assert_ptr_null(param_str(PARAM_DEBUG));
+}
+END_TEST
+
+START_TEST(a_name_is_found_or_has_a_nearest_one)
+{
+	ck_assert_int_eq(param_find("NCCL_IB_TC", 10), PARAM_IB_TC);
+	ck_assert_int_eq(param_find("NCCL_IB_T", 9), PARAM_COUNT);
+	ck_assert_str_eq(param_nearest("DOPPEL_MASCHINE", 15), "DOPPEL_MACHINE");
+}
+END_TEST
+
 START_TEST(the_table_prints_every_row)
 {
 	char *text = NULL;
@@ -115,6 +148,8 @@ int main(void)
 	tcase_add_loop_test(tc, malformed_is_named_once_and_the_default_used, 0,
 			    (int)(sizeof malformed / sizeof malformed[0]));
 	tcase_add_loop_test(tc, bytes_take_a_unit, 0, 6);
+	tcase_add_test(tc, a_malformed_value_is_reported_at_any_log_level_and_is_as_if_unset);
+	tcase_add_test(tc, a_name_is_found_or_has_a_nearest_one);
 	tcase_add_test(tc, the_table_prints_every_row);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);

@@ -3,9 +3,15 @@
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/os/os_ops.h"
+#include "tests/sample.h"
 #include "tests/suite.h"
 
 static void *foreign(void *arg)
@@ -34,6 +40,105 @@ START_TEST(a_foreign_thread_is_adopted)
 }
 END_TEST
 
+/* What a process made by fork finds of itself; its exit code. */
+static int forked_child(uint64_t parents_space, bool other_space)
+{
+	const struct os_proc *me = os_proc();
+
+	if (me->pid != (int32_t)getpid())
+		return 1;
+	if ((me->pid_space != parents_space) != other_space)
+		return 2;
+	return me->slot[OS_SLOT_CORE] ? 3 : 0;
+}
+
+static int fork_and_wait(bool other_space)
+{
+	const uint64_t space = os_proc()->pid_space;
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(forked_child(space, other_space));
+	ck_assert_int_gt(child, 0);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+START_TEST(a_forked_child_is_another_process)
+{
+	int anything;
+
+	ck_assert_int_eq(os_proc()->pid, getpid());
+	ck_assert_uint_ne(os_proc()->pid_space, 0);
+	os_proc()->slot[OS_SLOT_CORE] = &anything; /* as a communicator of the parent */
+	ck_assert_int_eq(fork_and_wait(false), 0);
+	os_proc()->slot[OS_SLOT_CORE] = NULL;
+}
+END_TEST
+
+static shared_u32 allocating_over;
+
+static void *allocate_until_over(void *arg)
+{
+	(void)arg;
+	while (!shared_load_u32(&allocating_over, SHARED_ACQUIRE))
+		os_free(os_alloc(16, "test"));
+	return NULL;
+}
+
+/* A child that waits for a lock which a thread of its parent holds would wait for ever. */
+static void allocate_in_child(void)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0) {
+		alarm(5);
+		os_free(os_alloc(16, "child"));
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+START_TEST(a_child_forked_while_another_thread_allocates_allocates_too)
+{
+	pthread_t other;
+
+	ck_assert_int_eq(pthread_create(&other, NULL, allocate_until_over, NULL), 0);
+	for (int i = 0; i < 200 / SAMPLE_THIN; i++)
+		allocate_in_child();
+	shared_store_u32(&allocating_over, 1, SHARED_RELEASE);
+	ck_assert_int_eq(pthread_join(other, NULL), 0);
+}
+END_TEST
+
+/* In a process of its own: once the first of a pid namespace has ended, there are no others in it, and
+ * LeakSanitizer wants one when the process exits. */
+static int fork_in_another_space(void)
+{
+	(void)os_proc();
+	if (unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID)) {
+		fprintf(stderr, "not tested: no new pid namespace: %s\n", strerror(errno));
+		return 0;
+	}
+	return fork_and_wait(true);
+}
+
+START_TEST(a_child_in_another_pid_namespace_is_told_apart)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(fork_in_another_space());
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
 START_TEST(memory_that_is_left_is_counted)
 {
 	const char *first = "";
@@ -59,8 +164,10 @@ START_TEST(nothing_is_drawn_in_the_real_world)
 	os_label(&f, &label);
 	os_trace("kind", 1, 2, 3);
 	os_trace_bytes("kind", 1, "abc", 3);
-	os_trace_begin("interval", 0, 0);
-	os_trace_end("interval");
+	ck_assert(!os_tracing());
+	os_trace_begin(&(struct os_trace_slice){.name = "interval"});
+	os_trace_span(&(struct os_trace_slice){.name = "part"}, os_now_ns());
+	os_trace_end(&(struct os_trace_slice){.name = "interval"});
 	os_progress();
 	os_unlabel(&f);
 }
@@ -95,6 +202,9 @@ int main(void)
 	Suite *suite = suite_create("posix");
 	TCase *tc = tcase_create("posix");
 	tcase_add_test(tc, a_foreign_thread_is_adopted);
+	tcase_add_test(tc, a_forked_child_is_another_process);
+	tcase_add_test(tc, a_child_forked_while_another_thread_allocates_allocates_too);
+	tcase_add_test(tc, a_child_in_another_pid_namespace_is_told_apart);
 	tcase_add_test(tc, memory_that_is_left_is_counted);
 	tcase_add_test(tc, nothing_is_drawn_in_the_real_world);
 	tcase_add_test(tc, a_directory_or_a_huge_file_is_an_error);

@@ -28,7 +28,7 @@ static int gather(const char *machine, int hosts, int gpus, bool in_turn)
 static void connect_all(int n)
 {
 	for (int r = 0; r < n; r++)
-		ck_assert_msg(topo_connect_rings(info, n, r, &rings[r]) == ncclSuccess, "%s",
+		ck_assert_msg(topo_connect_rings(info, n, r, &rings[r], NULL) == ncclSuccess, "%s",
 			      log_last_error());
 }
 
@@ -79,6 +79,41 @@ START_TEST(every_size_makes_one_ring_a_channel)
 }
 END_TEST
 
+START_TEST(the_order_of_a_ring_is_that_of_its_indices)
+{
+	static int32_t order[DEV_MAX_CHANNELS * MAX_RANKS];
+	int n = gather(MACHINES "a100-4nic.xml", 3, 8, true);
+
+	connect_all(n);
+	ck_assert(topo_connect_rings(info, n, 5, &rings[5], order) == ncclSuccess);
+	for (int c = 0; c < rings[5].distinct; c++)
+		for (int r = 0; r < n; r++)
+			ck_assert_int_eq(order[c * n + rings[r].index[c]], r);
+}
+END_TEST
+
+/* Two ranks per host, and more of them than 16 bits count: neither their numbers nor the search for
+ * their hosts may break down. */
+START_TEST(twenty_thousand_hosts_make_one_ring)
+{
+	const int n = 40000;
+	const struct topo_system *sys = util_system(MACHINES "a100-4nic.xml", 2);
+	struct topo_rank_info *all = calloc((size_t)n, sizeof *all);
+	struct topo_rings last;
+	struct topo_graph g;
+
+	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	for (int32_t r = 0; r < n; r += 2)
+		for (int32_t i = 0; i < 2; i++)
+			topo_rank_info_fill(&all[r + i], sys, &g, 0x1000u * (unsigned)r, i,
+					    (int32_t[]){r, r + 1});
+	ck_assert_msg(topo_connect_rings(all, n, n - 1, &last, NULL) == ncclSuccess, "%s",
+		      log_last_error());
+	ck_assert_int_eq(last.prev[0] + last.next[0], n - 2);
+	free(all);
+}
+END_TEST
+
 START_TEST(channels_are_doubled)
 {
 	connect_all(gather(MACHINES "a100-4nic.xml", 2, 8, false));
@@ -126,7 +161,7 @@ END_TEST
 static void refuse(int n, const char *word)
 {
 	for (int r = 0; r < n; r++) {
-		ck_assert(topo_connect_rings(info, n, r, &rings[r]) == ncclInternalError);
+		ck_assert(topo_connect_rings(info, n, r, &rings[r], NULL) == ncclInternalError);
 		ck_assert_msg(strstr(log_last_error(), word), "'%s' is not in '%s'", word,
 			      log_last_error());
 	}
@@ -167,6 +202,8 @@ int main(void)
 	TCase *t = tcase_create("connect");
 	suite_add_tcase(suite, t);
 	tcase_add_loop_test(t, every_size_makes_one_ring_a_channel, 0, 4);
+	tcase_add_test(t, the_order_of_a_ring_is_that_of_its_indices);
+	tcase_add_test(t, twenty_thousand_hosts_make_one_ring);
 	tcase_add_test(t, channels_are_doubled);
 	tcase_add_test(t, the_poorest_rank_decides);
 	tcase_add_test(t, a_closed_ring_of_one_host_is_fine);

@@ -255,7 +255,7 @@ START_TEST(p2p_can_be_switched_off_and_a_bad_level_is_named)
 	setenv("NCCL_P2P_DISABLE", "1", 1);
 	setenv("NCCL_NET_GDR_LEVEL", "near", 1);
 	const struct topo_system *sys = util_system(MACHINES "h100-8nic.xml", 8);
-	ck_assert_msg(strstr(log_last_error(), "NCCL_NET_GDR_LEVEL=near") &&
+	ck_assert_msg(strstr(log_last_error(), "NCCL_NET_GDR_LEVEL is 'near'") &&
 			      strstr(log_last_error(), "expected LOC"),
 		      "%s", log_last_error());
 	ck_assert(!topo_p2p_ok(sys, 0, 1) && topo_p2p_ok(sys, 0, 0));

@@ -266,6 +266,23 @@ static void expect_refused(struct vs_pair *p, const struct transition *t, int ma
 	CHECK_EQ(qp->state, t->from);
 }
 
+CASE(rights_to_flush_are_taken)
+{
+	const unsigned int flush =
+		1u << 8 | 1u << 9; /* GLOBAL, PERSISTENT: older headers lack them */
+	struct vs_pair p;
+
+	vs_make(&p, &vs_defaults);
+	struct ibv_qp_attr a = vs_attr(&p, 0);
+
+	a.qp_access_flags |= flush;
+	vs_raise(p.end[0].qp, &a, IBV_QPS_RTS);
+	vs_connect(&p, 1, IBV_QPS_RTS);
+	vs_send(&p, 0, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	vs_expect(p.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
+	vs_free(&p);
+}
+
 CASE(exactly_the_required_bits, .count = TABLE, .label = table_label)
 {
 	const struct transition *t = &table[vs_param];

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stream capture, as far as the double has it: a capture can begin and end, and a program can query
+ * it, so that a library that cannot be captured can refuse. There are no nodes: any
+ * other call on a capturing stream aborts by its name (fc_stream_get), and the graph is empty.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdlib.h>
+
+#define CAPTURE_GRAPH_MAGIC 0x47524150fa4ec0daull
+struct CUgraph_st {
+	uint64_t magic;
+};
+
+bool fc_capture_blocks_legacy(const struct fc_ctx *ctx)
+{
+	for (const struct CUstream_st *s = ctx->streams; s; s = s->next)
+		if (s->capturer && !(s->flags & cudaStreamNonBlocking))
+			return true;
+	return false;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx_quiet("cudaStreamBeginCapture", &ctx);
+
+	if (rc)
+		return fc_leave(rc);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_find(ctx, stream, "cudaStreamBeginCapture");
+	if (!s) {
+		rc = cudaErrorInvalidResourceHandle;
+	} else if (!s->number) {
+		rc = cudaErrorStreamCaptureUnsupported;
+	} else if (s->capturer) {
+		rc = cudaErrorIllegalState;
+	} else {
+		s->capturer = os_self()->id + 1;
+		s->capture_relaxed = mode == cudaStreamCaptureModeRelaxed;
+	}
+	fc_unlock();
+	return fc_leave(rc);
+}
+
+static cudaError_t capture_end(struct CUstream_st *s)
+{
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	if (!s->capturer)
+		return cudaErrorIllegalState;
+	if (!s->capture_relaxed && s->capturer != os_self()->id + 1)
+		return cudaErrorStreamCaptureWrongThread;
+	s->capturer = 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx_quiet("cudaStreamEndCapture", &ctx);
+
+	if (rc)
+		return fc_leave(rc);
+	if (!pGraph)
+		return fc_leave(cudaErrorInvalidValue);
+	fc_lock();
+	rc = capture_end(fc_stream_find(ctx, stream, "cudaStreamEndCapture"));
+	fc_unlock();
+	if (rc)
+		return fc_leave(rc);
+	struct CUgraph_st *graph = calloc(1, sizeof *graph);
+	ASSERT(graph);
+	graph->magic = CAPTURE_GRAPH_MAGIC;
+	*pGraph = graph;
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	struct fc_proc *proc;
+	cudaError_t rc = fc_enter_quiet("cudaGraphDestroy", &proc);
+
+	if (rc)
+		return fc_leave(rc);
+	if (!graph || graph->magic != CAPTURE_GRAPH_MAGIC)
+		return fc_leave(cudaErrorInvalidValue);
+	graph->magic = 0;
+	free(graph);
+	return fc_leave(cudaSuccess);
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaStreamIsCapturing", &ctx);
+
+	if (rc)
+		return fc_leave(rc);
+	if (!pCaptureStatus)
+		return fc_leave(cudaErrorInvalidValue);
+	fc_lock();
+	struct CUstream_st *s = fc_stream_find(ctx, stream, "cudaStreamIsCapturing");
+	if (!s)
+		rc = cudaErrorInvalidResourceHandle;
+	else if (!s->number && fc_capture_blocks_legacy(s->ctx))
+		rc = cudaErrorStreamCaptureImplicit;
+	else
+		*pCaptureStatus =
+			s->capturer ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+	fc_unlock();
+	return fc_leave(rc);
+}

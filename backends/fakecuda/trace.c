@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The GPU in the trace file. Each stream has a track; its operations run one after the other, so
+ * their slices never overlap. A kernel's slice has inside it the collectives that block 0 works on:
+ * other blocks do so at other times, and one track shows one of them. Only if os_tracing().
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#include <stdio.h>
+
+#include "core/device/names.h"
+#include "core/device/steps.h"
+
+static const struct sim_track *trace_track(struct CUstream_st *s, int32_t rank)
+{
+	char name[48];
+
+	snprintf(name, sizeof name, "gpu %u stream %u", s->ctx->dev->index, s->number);
+	sim_track_open(&s->track, SIM_TRACK_RANK, rank, name);
+	return &s->track;
+}
+
+void fc_trace_kernel_begins(struct fc_kernel *k)
+{
+	sim_trace_begin(trace_track(k->op->stream, k->rank),
+			&(struct os_trace_slice){.name = k->func->kernel->name,
+						 .arg = {{"kernel", k->number, NULL},
+							 {"blocks", k->blocks, NULL},
+							 {"threads", k->threads, NULL}}});
+}
+
+/* What the kernel did is known now. */
+void fc_trace_kernel_ends(struct fc_kernel *k)
+{
+	struct os_trace_slice s = {.name = k->func->kernel->name};
+
+	if (k->shown_name)
+		s = (struct os_trace_slice){.name = s.name,
+					    .arg = {{"collective", 0, k->shown_name},
+						    {"collectives", k->shown_works, NULL},
+						    {"bytes", k->shown_bytes, NULL},
+						    {"algorithm", 0, k->shown_algorithm},
+						    {"protocol", 0, k->shown_protocol}}};
+	sim_trace_end(trace_track(k->op->stream, k->rank), &s);
+}
+
+void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op)
+{
+	uint64_t now = sim_now_ns();
+
+	sim_trace_span(trace_track(s, op->rank),
+		       &(struct os_trace_slice){.name = op->kind == FC_OP_SET ? "set" : "copy",
+						.arg = {{"bytes", op->copy.bytes, NULL}}},
+		       op->started_ns, now - op->started_ns);
+}
+
+/* ---- within a kernel ------------------------------------------------------------------------ */
+
+void fc_trace_work_begins(struct fc_kernel *k, const char *name, const struct dev_work *w)
+{
+	uint64_t bytes = w->count * steps_type_bytes(w->type);
+
+	k->shown_name = name;
+	k->shown_algorithm = dev_algo_name(w->program);
+	k->shown_protocol = dev_proto_name(w->program);
+	k->shown_works++;
+	k->shown_bytes += bytes;
+	sim_trace_begin(trace_track(k->op->stream, k->rank),
+			&(struct os_trace_slice){
+				.name = name,
+				.arg = {{"number", w->op_count, NULL},
+					{"count", w->count, NULL},
+					{"bytes", bytes, NULL},
+					{"type", 0, dev_type_name(w->type)},
+					{"op", 0, dev_op_name(w->op)},
+					{"algorithm", 0, k->shown_algorithm},
+					{"protocol", 0, k->shown_protocol},
+					{"channels", w->channel_hi - w->channel_lo + 1u, NULL},
+					{"warps", w->nwarps, NULL},
+					{w->root < 0 ? NULL : "root", (uint64_t)w->root, NULL}}});
+}
+
+void fc_trace_work_ends(struct fc_kernel *k, const char *name)
+{
+	sim_trace_end(trace_track(k->op->stream, k->rank), &(struct os_trace_slice){.name = name});
+}
+
+/* Slots have flows of their own: a proxy's messages have the same channel and step. */
+#define TRACE_SLOT_FLOW (1ull << 63)
+
+void fc_trace_slot(struct fc_kernel *k, const struct dev_comm *comm, const struct dev_conn *c,
+		   uint64_t step, bool sent)
+{
+	sim_trace_span(trace_track(k->op->stream, k->rank),
+		       &(struct os_trace_slice){
+			       .name = sent ? "first slot filled" : "first slot received",
+			       .arg = {{sent ? "to" : "from", (uint64_t)c->peer, NULL},
+				       {"channel", (uint64_t)c->channel, NULL},
+				       {"step", step, NULL}},
+			       .flow = os_trace_flow(comm->id | TRACE_SLOT_FLOW,
+						     sent ? comm->rank : c->peer,
+						     sent ? c->peer : comm->rank, c->channel, step),
+			       .flow_in = !sent,
+			       .flow_out = sent},
+		       sim_now_ns(), 0);
+}

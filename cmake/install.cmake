@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# cmake --install BUILD --prefix P: what a program of one's own needs. Any prefix, DESTDIR, any user;
+# the result may be moved. `--target products` builds all that is installed, and no test.
+#
+#   P/bin/doppel                     the program (presets with a double)
+#   P/lib/libnccl.so.2 libnccl.so    the stack, for -lnccl
+#   P/lib/libcudart.so               a link to libfakecuda.so, for -lcudart (double of the GPU)
+#   P/lib/libdoppel*.so libfake*.so  what these two need, and the program
+#   P/lib/doppel/verbs               the drop-in libibverbs.so.1 and librdmacm.so.1
+#   P/lib/pkgconfig P/lib/cmake      doppel.pc, DoppelConfig.cmake (Doppel::nccl, Doppel::cudart)
+#   P/include                        nccl.h, and the CUDA headers of the double
+#   P/share/doppel                   machines, gdb commands
+#   P/share/man, bash-completion     doppel.1, completion of doppel
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(libdir ${CMAKE_INSTALL_LIBDIR})
+file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+
+set(products doppel-rt doppel nccl)
+foreach(target fakecuda fakeverbs cuda_peermem)
+	if(TARGET ${target})
+		list(APPEND products ${target})
+	endif()
+endforeach()
+# The path is the installed one from the beginning: one that CMake rewrites is padded with an empty
+# folder, which is the current one.
+set_target_properties(${products} PROPERTIES INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
+install(TARGETS ${products} LIBRARY DESTINATION ${libdir})
+
+set(dropins)
+foreach(target dropin rdmacm)
+	if(TARGET ${target})
+		list(APPEND dropins ${target})
+	endif()
+endforeach()
+if(dropins)
+	set_target_properties(${dropins} PROPERTIES INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
+	install(TARGETS ${dropins} LIBRARY DESTINATION ${libdir}/doppel/verbs NAMELINK_SKIP)
+endif()
+
+# ---- headers, and what a program links
+install(FILES core/include/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(DOPPEL_GPU STREQUAL "fakecuda")
+	install(DIRECTORY backends/fakecuda/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+	# libfakecuda.so keeps its soname: a program made for the double never loads CUDA by accident
+	add_custom_command(TARGET fakecuda POST_BUILD
+		COMMAND ${CMAKE_COMMAND} -E create_symlink libfakecuda.so libcudart.so
+		WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
+	install(FILES ${PROJECT_BINARY_DIR}/libcudart.so DESTINATION ${libdir})
+	set(cuda_cflags)
+	set(cuda_libs "-lcudart")
+	set(cuda_dependency "add_library(Doppel::cudart SHARED IMPORTED)
+set_target_properties(Doppel::cudart PROPERTIES
+	IMPORTED_LOCATION \${PACKAGE_PREFIX_DIR}/${libdir}/libfakecuda.so
+	IMPORTED_SONAME libfakecuda.so
+	INTERFACE_INCLUDE_DIRECTORIES \${PACKAGE_PREFIX_DIR}/${CMAKE_INSTALL_INCLUDEDIR})")
+else()
+	list(GET CUDAToolkit_INCLUDE_DIRS 0 cuda_include)
+	set(cuda_cflags " -I${cuda_include}")
+	set(cuda_libs "-L${CUDAToolkit_LIBRARY_DIR} -Wl,-rpath,${CUDAToolkit_LIBRARY_DIR} -lcudart")
+	set(cuda_dependency "find_dependency(CUDAToolkit)
+add_library(Doppel::cudart INTERFACE IMPORTED)
+target_link_libraries(Doppel::cudart INTERFACE CUDA::cudart)")
+endif()
+configure_file(cmake/doppel.pc.in doppel.pc @ONLY)
+configure_package_config_file(cmake/DoppelConfig.cmake.in DoppelConfig.cmake
+	INSTALL_DESTINATION ${libdir}/cmake/Doppel)
+write_basic_package_version_file(DoppelConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/doppel.pc DESTINATION ${libdir}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/DoppelConfig.cmake ${PROJECT_BINARY_DIR}/DoppelConfigVersion.cmake
+	DESTINATION ${libdir}/cmake/Doppel)
+install(FILES LICENSE docs/using.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES examples/all_reduce.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+
+add_custom_target(products)
+add_dependencies(products ${products} ${dropins})
+
+# ---- the program
+if(TARGET doppel-cli)
+	set_target_properties(doppel-cli PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/${bin_to_lib}"
+		BUILD_WITH_INSTALL_RPATH ON)
+	install(TARGETS doppel-cli)
+	install(DIRECTORY sim/world/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/doppel)
+	install(DIRECTORY sim/gdb DESTINATION ${CMAKE_INSTALL_DATADIR}/doppel
+		FILES_MATCHING PATTERN "*.py")
+	install(FILES sim/cli/completion.bash RENAME doppel
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+	add_dependencies(products doppel-cli)
+	if(NOT CMAKE_CROSSCOMPILING) # the program is run
+		set(man_page ${PROJECT_BINARY_DIR}/doppel.1)
+		add_custom_command(OUTPUT ${man_page} DEPENDS doppel-cli cmake/man.sh
+			COMMAND ${PROJECT_SOURCE_DIR}/cmake/man.sh $<TARGET_FILE:doppel-cli> ${man_page}
+			VERBATIM)
+		add_custom_target(man ALL DEPENDS ${man_page})
+		add_dependencies(products man)
+		install(FILES ${man_page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+	endif()
+endif()

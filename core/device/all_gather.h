@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ring all-gather: what one block does for one channel's share of a work. Called by the kernel
+ * (kernels.c); follows reference/collectives.md, "Collective step programs".
+ *
+ * The output holds one block per rank, in order of ranks. A loop moves one chunk of each block once
+ * round the ring, starting at its owner. A rank at position i of n does
+ *
+ *   copy_send        its own block, or send when it is in its place already
+ *   recv_copy_send   the blocks of positions i-1, i-2 ... i-(n-2)
+ *   recv             the block of position i+1
+ *
+ * all modulo n: n-1 chunks sent, as many received.
+ */
+#ifndef CORE_DEVICE_ALL_GATHER_H
+#define CORE_DEVICE_ALL_GATHER_H
+
+#include "core/device/prims.h"
+
+DEV_FN bool all_gather_ring_loop(struct prim *p, uint64_t at, uint64_t count)
+{
+	int n = p->block->comm.nranks, i = p->block->channel.ring.index + n;
+	uint64_t out = prim_block_at(p, i, at);
+	bool in_place = p->input + at * p->type_bytes == p->output + out * p->type_bytes;
+
+	if (!(in_place ? prim_send(p, at, count) : prim_copy_send(p, at, out, count)))
+		return false;
+	for (int j = 1; j < n - 1; j++)
+		if (!prim_recv_copy_send(p, prim_block_at(p, i - j, at), count))
+			return false;
+	return prim_recv(p, prim_block_at(p, i + 1, at), count);
+}
+
+DEV_FN bool all_gather_ring(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!all_gather_ring_loop(p, part->offset + done,
+					  MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The numbers of work.h in words, for messages and traces. Host only.
+ */
+#ifndef CORE_DEVICE_NAMES_H
+#define CORE_DEVICE_NAMES_H
+
+#include "core/base/macros.h"
+#include "core/device/work.h"
+
+/* In the order of enum dev_type. */
+static inline const char *dev_type_name(unsigned type)
+{
+	static const char *const names[] = {"int8",   "uint8",    "int32",  "uint32",
+					    "int64",  "uint64",   "half",   "float",
+					    "double", "bfloat16", "f8e4m3", "f8e5m2"};
+
+	ASSERT(ARRAY_LEN(names) == DEV_TYPE_COUNT && type < DEV_TYPE_COUNT);
+	return names[type];
+}
+
+/* In the order of enum dev_op. */
+static inline const char *dev_op_name(unsigned op)
+{
+	static const char *const names[] = {"sum", "prod",       "max",
+					    "min", "premul_sum", "sum_postdiv"};
+
+	ASSERT(ARRAY_LEN(names) == DEV_OP_COUNT && op < DEV_OP_COUNT);
+	return names[op];
+}
+
+/* "RING", "SIMPLE": as programs.h writes them. */
+static inline const char *dev_algo_name(unsigned program)
+{
+	switch (program) {
+#define DEV_ALGO_NAME(id, function, func, algo, proto, pattern, chunk, slice)                      \
+	case DEV_##id:                                                                             \
+		return #algo;
+		DEV_PROGRAMS(DEV_ALGO_NAME)
+#undef DEV_ALGO_NAME
+	default:
+		return "unknown";
+	}
+}
+
+static inline const char *dev_proto_name(unsigned program)
+{
+	switch (program) {
+#define DEV_PROTO_NAME(id, function, func, algo, proto, pattern, chunk, slice)                     \
+	case DEV_##id:                                                                             \
+		return #proto;
+		DEV_PROGRAMS(DEV_PROTO_NAME)
+#undef DEV_PROTO_NAME
+	default:
+		return "unknown";
+	}
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The programs that a kernel can run: one row each. A collective, an algorithm or a protocol is
+ * added as a row here and as the file that defines the row's function. Host (core/plan, which
+ * chooses), device (core/device/kernels.c, which runs) and tests read the same rows.
+ *
+ *	id        DEV_<id> in enum dev_program; stored in dev_work
+ *	function  DEV_FN bool function(struct prim *p, const struct steps_part *part): runs one
+ *	          channel's share of a work; false when the launch was aborted
+ *	func      DEV_<func>: the collective
+ *	algo, proto
+ *	pattern   DEV_<pattern>: how many chunks cross a connection (steps.h)
+ *	chunk     steps of a connection that a chunk takes; divides DEV_STEPS
+ *	slice     steps that are posted together; divides chunk
+ *
+ * Chunk and slice steps are NCCL 2.28's (reference/collectives.md, section 4).
+ */
+#ifndef CORE_DEVICE_PROGRAMS_H
+#define CORE_DEVICE_PROGRAMS_H
+
+#include <stdint.h>
+
+/* clang-format off */
+#define DEV_PROGRAMS(X)                                                                                   \
+/*  id                         function             func            algo  proto   pattern       chunk slice */ \
+X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE, RING_TWICE,    4,   2)  \
+X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)  \
+X(BROADCAST_RING_SIMPLE,       broadcast_ring,      BROADCAST,      RING, SIMPLE, PIPELINE_FROM, 1,   1)  \
+X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)  \
+X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)
+/* clang-format on */
+
+/* The collectives, with their names on the command line, in logs and in gdb. */
+#define DEV_FUNCS(X)                                                                               \
+	X(ALL_REDUCE, "all_reduce")                                                                \
+	X(REDUCE, "reduce")                                                                        \
+	X(BROADCAST, "broadcast")                                                                  \
+	X(ALL_GATHER, "all_gather")                                                                \
+	X(REDUCE_SCATTER, "reduce_scatter")
+enum dev_func {
+#define DEV_FUNC_ID(id, name) DEV_##id,
+	DEV_FUNCS(DEV_FUNC_ID)
+#undef DEV_FUNC_ID
+		DEV_FUNC_COUNT
+};
+enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
+enum dev_proto { DEV_SIMPLE, DEV_PROTO_COUNT };
+
+/* Chunks of one loop on the connections of a ring of n ranks (steps.h):
+ *
+ *	RING_TWICE     2(n-1) each way; a loop covers n chunks of the share
+ *	RING_ONCE      n-1 each way; a loop covers one chunk of each rank's block
+ *	PIPELINE_FROM  one each way; the root only sends, the rank before it only receives
+ *	PIPELINE_TO    one each way; the rank after the root only sends, the root only receives
+ */
+enum dev_pattern { DEV_RING_TWICE, DEV_RING_ONCE, DEV_PIPELINE_FROM, DEV_PIPELINE_TO };
+
+enum dev_program {
+#define DEV_PROGRAM_ID(id, function, func, algo, proto, pattern, chunk, slice) DEV_##id,
+	DEV_PROGRAMS(DEV_PROGRAM_ID)
+#undef DEV_PROGRAM_ID
+		DEV_PROGRAM_COUNT
+};
+
+struct dev_program_row {
+	enum dev_func func;
+	enum dev_algo algo;
+	enum dev_proto proto;
+	enum dev_pattern pattern;
+	uint32_t chunk_steps, slice_steps;
+};
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ring reduce-scatter: what one block does for one channel's share of a work. Called by the kernel
+ * (kernels.c); follows reference/collectives.md, "Collective step programs".
+ *
+ * The input holds one block per rank, in order of ranks. A loop moves one chunk of each block once
+ * round the ring, from the rank after its owner to its owner, and collects each rank's input on the
+ * way. A rank at position i of n does
+ *
+ *   send               the block of position i-1
+ *   recv_reduce_send   the blocks of positions i-2, i-3 ... i-(n-1)
+ *   recv_reduce_copy   its own block, complete here
+ *
+ * all modulo n: n-1 chunks sent, as many received.
+ */
+#ifndef CORE_DEVICE_REDUCE_SCATTER_H
+#define CORE_DEVICE_REDUCE_SCATTER_H
+
+#include "core/device/prims.h"
+
+DEV_FN bool reduce_scatter_ring_loop(struct prim *p, uint64_t at, uint64_t count)
+{
+	int n = p->block->comm.nranks, i = p->block->channel.ring.index + n;
+
+	if (!prim_send(p, prim_block_at(p, i - 1, at), count))
+		return false;
+	for (int j = 2; j < n; j++)
+		if (!prim_recv_reduce_send(p, prim_block_at(p, i - j, at), count))
+			return false;
+	return prim_recv_reduce_copy(p, prim_block_at(p, i, at), at, count);
+}
+
+DEV_FN bool reduce_scatter_ring(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!reduce_scatter_ring_loop(p, part->offset + done,
+					      MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A plan: what one launch does. plan_build puts it together from the tasks at the front of the
+ * queue, plan_start hands it to the proxy and to the GPU.
+ */
+#include "core/base/log.h"
+#include "core/plan/plan_internal.h"
+#include "core/transport/cuda_result.h"
+#include "core/transport/transport_internal.h"
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+static void plan_reset(const struct ncclComm *comm, struct plan *p)
+{
+	p->args.comm = (uint64_t)(uintptr_t)comm->dev;
+	p->args.channel_mask = 0;
+	p->args.work_count = 0;
+	p->stream = NULL;
+	p->block_warps = 0;
+	p->ntasks = p->taken = 0;
+	p->nops = 0;
+}
+
+static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
+{
+	int32_t n = 0;
+
+	for (int c = w->channel_lo; c <= w->channel_hi; c++)
+		n += !!comm->channels[c].ring_recv->proxy + !!comm->channels[c].ring_send->proxy;
+	return n;
+}
+
+static void plan_op_add(struct plan *p, const struct conn *c, const struct dev_work *w,
+			uint64_t steps)
+{
+	struct dev_program_row row = steps_program(w->program);
+
+	if (!c->proxy || !steps)
+		return;
+	ASSERT(p->nops < PROXY_MAX_APPEND);
+	p->op[p->nops++] = (struct proxy_op){
+		.conn = c->proxy,
+		.op_count = w->op_count,
+		.nsteps = steps,
+		.slice_steps = row.slice_steps,
+		.chunk_steps = row.chunk_steps,
+	};
+}
+
+static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const struct dev_work *w,
+			 const struct channel *ch)
+{
+	struct dev_ring ring = {.prev = ch->ring_prev, .next = ch->ring_next};
+	struct steps_count n = steps_of(w, ch->id, &ring, comm->rank, comm->nranks);
+
+	plan_op_add(p, ch->ring_recv, w, n.recv);
+	plan_op_add(p, ch->ring_send, w, n.send);
+}
+
+static void plan_work_log(const struct plan_task *t, const struct dev_work *w)
+{
+	INFO(LOG_COLL,
+	     "AllReduce: %zu elements of type %d, op %d: ring, simple, channels %u..%u, "
+	     "opCount %llu",
+	     t->count, (int)t->type, (int)t->op, w->channel_lo, w->channel_hi,
+	     (unsigned long long)t->op_count);
+}
+
+static void plan_work_add(struct ncclComm *comm, struct plan *p, const struct dev_work *w)
+{
+	p->args.work[p->args.work_count++] = *w;
+	p->block_warps = MAX_OF(p->block_warps, w->nwarps);
+	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
+		p->args.channel_mask |= 1ull << c;
+		plan_ops_add(comm, p, w, &comm->channels[c]);
+	}
+}
+
+static uint32_t plan_work_warps(const struct plan_state *st, const struct plan_shape *shape)
+{
+	return PLAN_WARPS_FIXED ? st->warps : MIN_OF(st->warps, shape->nthreads / 32);
+}
+
+static void plan_work_of(const struct plan_state *st, const struct plan_task *t, struct dev_work *w)
+{
+	struct plan_shape shape;
+
+	plan_work_fill(t, &st->limits, w, &shape);
+	w->op_count = t->op_count;
+	w->nwarps = (uint8_t)plan_work_warps(st, &shape);
+}
+
+/* Adds the task, unless it does not fit. A communicator of one rank has no work to add: its tasks
+ * are copies. */
+static bool plan_task_add(struct ncclComm *comm, const struct plan_state *st, struct plan *p,
+			  const struct plan_task *t)
+{
+	struct dev_work work;
+
+	if (p->ntasks && (p->ntasks == DEV_WORKS_PER_LAUNCH || p->stream != t->stream))
+		return false;
+	if (comm->nranks > 1) {
+		plan_work_of(st, t, &work);
+		if (p->ntasks && p->nops + plan_ops_of(comm, &work) > PROXY_MAX_APPEND)
+			return false;
+		plan_work_log(t, &work);
+		plan_work_add(comm, p, &work);
+	}
+	p->stream = t->stream;
+	p->task[p->ntasks++] = t;
+	return true;
+}
+
+/* Does the task move anything? Without elements, or alone and in place, it does not. */
+static bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t)
+{
+	return !t->count || (comm->nranks == 1 && t->send == t->recv);
+}
+
+void plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p)
+{
+	plan_reset(comm, p);
+	for (int32_t i = st->launched; i < st->queued; i++) {
+		const struct plan_task *t = &st->queue[i];
+
+		if (!plan_task_is_empty(comm, t) && !plan_task_add(comm, st, p, t))
+			return;
+		p->taken++;
+	}
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+/* cudaStreamPerThread is one handle for as many streams as there are threads. */
+static bool plan_stream_is_last(const struct plan_state *st, const struct plan *p)
+{
+	return st->last_stream == p->stream && p->stream != cudaStreamPerThread;
+}
+
+/* Behind everything that this communicator launched on another stream: its collectives never
+ * overlap. */
+static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_state *st,
+				      const struct plan *p)
+{
+	if (!comm->launched || plan_stream_is_last(st, p))
+		return ncclSuccess;
+	return cuda_result(cudaStreamWaitEvent(p->stream, comm->launch_done, 0),
+			   "cudaStreamWaitEvent for the previous launch");
+}
+
+/* Right behind the launch: later on, the stream may be gone or wait for something else. */
+static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *st,
+				     cudaStream_t stream)
+{
+	ncclResult_t rc = cuda_result(cudaEventRecord(comm->launch_done, stream),
+				      "cudaEventRecord after a launch");
+
+	if (rc)
+		return rc;
+	st->last_stream = stream;
+	comm->launched = true;
+	return ncclSuccess;
+}
+
+/* Tells a world that watches buffers what the stream's next operation uses. */
+static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t)
+{
+	size_t bytes = t->count * steps_type_bytes((int)t->type);
+	const struct os_use use = {
+		.stream = t->stream,
+		.read = t->send,
+		.write = t->recv,
+		.read_bytes = bytes,
+		.write_bytes = bytes,
+		.what = t->name,
+		.number = t->op_count,
+		.comm = comm->id_hash,
+		.caller = t->caller,
+	};
+
+	os_use(&use);
+}
+
+static ncclResult_t plan_kernel_launch(const struct ncclComm *comm, const struct plan_state *st,
+				       struct plan *p)
+{
+	dim3 grid = {(unsigned)__builtin_popcountll(p->args.channel_mask), 1, 1};
+	dim3 block = {p->block_warps * st->warp_width, 1, 1};
+	void *params[1] = {&p->args};
+
+	ASSERT(grid.x >= 1 && block.x >= 1);
+	for (int32_t i = 0; i < p->ntasks; i++)
+		plan_task_uses(comm, p->task[i]);
+	return cuda_result(cudaLaunchKernel(st->kernel->func, grid, block, params,
+					    st->kernel->shared_bytes, p->stream),
+			   "cudaLaunchKernel of a collective");
+}
+
+/* A ring of one: the result is the input. */
+static ncclResult_t plan_copy(const struct ncclComm *comm, struct plan_state *st,
+			      const struct plan_task *t)
+{
+	size_t bytes = t->count * steps_type_bytes((int)t->type);
+	ncclResult_t rc;
+
+	plan_task_uses(comm, t);
+	rc = cuda_result(
+		cudaMemcpyAsync(t->recv, t->send, bytes, cudaMemcpyDeviceToDevice, t->stream),
+		"cudaMemcpyAsync of a collective of one rank");
+	st->handed_over |= !rc;
+	return rc;
+}
+
+static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *st,
+				     const struct plan *p)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 0; i < p->ntasks && !rc; i++)
+		rc = plan_copy(comm, st, p->task[i]);
+	return rc;
+}
+
+/* The proxy's operations go first: they wait for the kernel, which waits for them as soon as it
+ * runs. */
+static ncclResult_t plan_start_ring(struct ncclComm *comm, struct plan_state *st, struct plan *p)
+{
+	ncclResult_t rc = proxy_append(comm, p->op, p->nops);
+
+	st->handed_over |= !rc && p->nops;
+	if (!rc)
+		rc = plan_kernel_launch(comm, st, p);
+	st->handed_over |= !rc;
+	return rc;
+}
+
+/* Copies of a communicator of one rank are not ordered, as in NCCL: each stream is the program's own
+ * affair. The internal stream comes to its event after all of them; finalize waits for that. */
+static ncclResult_t plan_mark_alone(struct ncclComm *comm, struct plan_state *st,
+				    const struct plan *p)
+{
+	cudaStream_t internal = comm->internal_stream;
+	ncclResult_t rc = plan_stream_mark(comm, st, p->stream);
+
+	if (!rc)
+		rc = cuda_result(cudaStreamWaitEvent(internal, comm->launch_done, 0),
+				 "cudaStreamWaitEvent for a collective of one rank");
+	return rc ? rc : plan_stream_mark(comm, st, internal);
+}
+
+static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *st, struct plan *p)
+{
+	bool alone = comm->nranks == 1;
+	ncclResult_t rc = alone ? ncclSuccess : plan_stream_order(comm, st, p);
+
+	if (!rc)
+		rc = alone ? plan_start_alone(comm, st, p) : plan_start_ring(comm, st, p);
+	if (!rc)
+		rc = alone ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p->stream);
+	return rc;
+}
+
+ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p)
+{
+	ncclResult_t rc = p->ntasks ? plan_start_tasks(comm, st, p) : ncclSuccess;
+
+	if (!rc)
+		st->launched += p->taken;
+	return rc;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A collective in the trace file. The plan is a pure function of the task, so the call can show
+ * what its launch will do, even from within a group.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/device/names.h"
+#include "core/plan/plan_internal.h"
+
+static void plan_trace_arg(struct os_trace_slice *s, const char *name, uint64_t number,
+			   const char *text)
+{
+	int n = 0;
+
+	while (n < OS_TRACE_ARGS && s->arg[n].name)
+		n++;
+	ASSERT(n < OS_TRACE_ARGS);
+	s->arg[n].name = name;
+	s->arg[n].number = number;
+	s->arg[n].text = text;
+}
+
+/* What only a collective with a kernel has. */
+static void plan_trace_work(struct os_trace_slice *s, const struct plan_task *task,
+			    const struct plan_limits *limits)
+{
+	struct plan_shape shape;
+	struct dev_work work;
+
+	plan_work_fill(task, limits, &work, &shape);
+	plan_trace_arg(s, "algorithm", 0, dev_algo_name(work.program));
+	plan_trace_arg(s, "protocol", 0, dev_proto_name(work.program));
+	plan_trace_arg(s, "channels", (uint64_t)(work.channel_hi - work.channel_lo + 1), NULL);
+	plan_trace_arg(s, "nthreads", shape.nthreads, NULL);
+}
+
+void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task)
+{
+	struct os_trace_slice s = {.name = task->call};
+	char id[17];
+
+	snprintf(id, sizeof id, "%016" PRIx64, comm->id_hash);
+	plan_trace_arg(&s, "comm", 0, id);
+	plan_trace_arg(&s, "rank", (uint64_t)comm->rank, NULL);
+	plan_trace_arg(&s, "number", plan_next_op(comm), NULL);
+	plan_trace_arg(&s, "count", task->count, NULL);
+	plan_trace_arg(&s, "bytes", task->count * steps_type_bytes((int)task->type), NULL);
+	plan_trace_arg(&s, "type", 0, plan_type_name(task->type));
+	plan_trace_arg(&s, "op", 0, plan_op_name(task->op));
+	if (task->root >= 0)
+		plan_trace_arg(&s, "root", (uint64_t)task->root, NULL);
+	if (task->count && comm->nranks > 1)
+		plan_trace_work(&s, task, &comm->plan->limits);
+	os_trace_begin(&s);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doppel exec: a program that knows nothing of worlds, on GPU doubles (docs/using.md). */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/cli/options.h"
+#include "sim/engine/sim.h"
+#include "sim/world/guest.h"
+#include "sim/world/installed.h"
+
+/* As env(1) has it. */
+#define EXEC_CANNOT_RUN 126
+#define EXEC_NOT_FOUND  127
+#define EXEC_MACHINE    "h100-8nic"
+
+enum {
+	EXEC_MACHINE_KEY = 256,
+	EXEC_HOSTS,
+	EXEC_ENGINE,
+	EXEC_SEED,
+	EXEC_FAULTS,
+	EXEC_TRACE,
+	EXEC_GDB
+};
+
+static const struct argp_option exec_argp_options[] = {
+	{"machine", EXEC_MACHINE_KEY, "XML", 0,
+	 "a machine that comes with Doppel, or a topology file (default: DOPPEL_MACHINE, "
+	 "else " EXEC_MACHINE ")",
+	 0},
+	{"hosts", EXEC_HOSTS, "1", 0, "one process is on one host: 1 is all there is", 0},
+	{"engine", EXEC_ENGINE, "sim|threads", 0,
+	 "virtual time and one seeded order, or real time and threads of the program's own "
+	 "(default: sim)",
+	 0},
+	{"seed", EXEC_SEED, "S", 0, "seed (default: 1)", 0},
+	{"faults", EXEC_FAULTS, "PLAN", 0,
+	 "a fault plan's file, or 'random' for one drawn from the seed ('doppel faults')", 0},
+	{"trace", EXEC_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev", 0},
+	{"gdb", EXEC_GDB, NULL, 0, "start the program under gdb, with Doppel's commands loaded", 0},
+	{0},
+};
+
+struct exec {
+	char **program; /* with its arguments; NULL-terminated */
+	bool gdb;
+};
+
+/* Options are the variables that the program's libraries read. */
+static void exec_set(const char *name, const char *value, struct argp_state *state)
+{
+	if (setenv(name, value, 1))
+		argp_failure(state, SIM_USAGE, errno, "%s", name);
+}
+
+/* A file: the program may go elsewhere before its first call. */
+static void exec_set_path(const char *name, const char *path, struct argp_state *state)
+{
+	char full[PATH_MAX];
+
+	exec_set(name, realpath(path, full) ? full : path, state);
+}
+
+/* The same rule for files and names of machines as world_machine_load. */
+static void exec_set_machine(const char *machine, struct argp_state *state)
+{
+	size_t n = strlen(machine);
+
+	if (strchr(machine, '/') || (n > 4 && strcmp(machine + n - 4, ".xml") == 0))
+		exec_set_path("DOPPEL_MACHINE", machine, state);
+	else
+		exec_set("DOPPEL_MACHINE", machine, state);
+}
+
+static error_t exec_parse(int key, char *arg, struct argp_state *state)
+{
+	struct exec *e = state->input;
+	uint64_t hosts;
+
+	switch (key) {
+	case EXEC_MACHINE_KEY:
+		exec_set_machine(arg, state);
+		return 0;
+	case EXEC_HOSTS:
+		if (!cli_parse_u64(arg, &hosts) || hosts != 1)
+			argp_error(state,
+				   "--hosts %s: expected 1: a program is one process, on one host "
+				   "('doppel run' has several hosts)",
+				   arg);
+		return 0;
+	case EXEC_ENGINE:
+		exec_set("DOPPEL_ENGINE", arg, state);
+		return 0;
+	case EXEC_SEED:
+		exec_set("DOPPEL_SEED", arg, state);
+		return 0;
+	case EXEC_FAULTS:
+		if (strcmp(arg, "random") == 0)
+			exec_set("DOPPEL_FAULTS", arg, state);
+		else
+			exec_set_path("DOPPEL_FAULTS", arg, state);
+		return 0;
+	case EXEC_TRACE:
+		exec_set("DOPPEL_TRACE", arg, state);
+		return 0;
+	case EXEC_GDB:
+		e->gdb = true;
+		return 0;
+	case ARGP_KEY_ARG: /* the program: the rest is its own */
+		e->program = state->argv + state->next - 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_END:
+		if (!e->program)
+			argp_error(state, "expected a program");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Where libnccl.so.2 is: a program that was linked without a path to it finds it all the same. */
+static bool exec_library_path(void)
+{
+	const char *before = getenv("LD_LIBRARY_PATH");
+	char dir[PATH_MAX], path[2 * PATH_MAX];
+
+	if (!world_installed(WORLD_NCCL, dir)) {
+		fprintf(stderr, "doppel exec: libnccl.so.2 is not built; expected it beside the "
+				"other libraries: cmake --build BUILD_FOLDER --target products\n");
+		return false;
+	}
+	*strrchr(dir, '/') = '\0';
+	snprintf(path, sizeof path, "%s%s%s", dir, before && *before ? ":" : "",
+		 before ? before : "");
+	return setenv("LD_LIBRARY_PATH", path, 1) == 0;
+}
+
+int cli_exec(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = exec_argp_options,
+		.parser = exec_parse,
+		.args_doc = "PROGRAM [ARGUMENTS...]",
+		.doc = "Runs a program that is linked with libnccl.so.2 and libcudart.so of this "
+		       "installation on the GPUs of a machine that need not exist. At its exit the "
+		       "run is judged, on stderr.\vExit status: the program's; if that is 0, the "
+		       "verdict of the run, as 'doppel run' has it.",
+	};
+	struct exec e = {0};
+
+	cli_parse(&argp, ARGP_IN_ORDER, argc, argv, &e);
+	if (!cli_has_both_doubles()) {
+		fprintf(stderr,
+			"doppel exec: this build has real GPUs or HCAs; expected a build of "
+			"both doubles (preset fake); on real GPUs start the program itself\n");
+		return SIM_USAGE;
+	}
+	setenv("DOPPEL_MACHINE", EXEC_MACHINE, 0);
+	if (!world_guest_check() || !exec_library_path())
+		return SIM_USAGE;
+	if (e.gdb)
+		return cli_gdb(e.program, NULL);
+	execvp(e.program[0], e.program);
+	fprintf(stderr, "doppel exec: %s: %s\n", e.program[0], strerror(errno));
+	return errno == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;
+}

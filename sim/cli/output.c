@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Standard output and standard error: what is lost there is no success. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/cli/cli.h"
+#include "sim/engine/output.h"
+#include "sim/engine/sim.h"
+
+/* Keeps a code that reports more than lost output. */
+static void output_at_exit(int code, void *arg)
+{
+	int rc = output_flush(stdout);
+
+	(void)arg;
+	if (close(STDOUT_FILENO) && !rc)
+		rc = errno;
+	if (rc)
+		fprintf(stderr, "doppel: cannot write standard output: %s\n", strerror(rc));
+	if (code == SIM_PASS && (rc || ferror(stderr)))
+		_exit(SIM_USAGE);
+}
+
+/* A standard descriptor that the caller closed would be the first file that is opened, and get what
+ * is written to it. Its place is taken by one that cannot be written. */
+void cli_output_start(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
+			continue;
+		int other = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+		if (other != fd && other >= 0)
+			close(other);
+	}
+	on_exit(output_at_exit, NULL);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A program that began before the engine: its thread is the main task, on the stack that it has.
+ *
+ *   sim_run       sim_run's stack: the loop        a fiber of its own: the main task
+ *   sim_join      a fiber of its own: the loop     the program's stack: the main task
+ *
+ * Under `threads` the thread that starts the engine is the main task anyhow.
+ */
+#include <stdlib.h>
+
+#include "sim/engine/engine_internal.h"
+#include "sim/engine/gdb_hooks.h"
+
+/* The loop runs event steps, the explainer and the core writer, as on a program's first stack. */
+enum { GUEST_LOOP_BYTES = 8 << 20 };
+
+static void guest_over(void)
+{
+	enum sim_verdict verdict = engine_over();
+
+	eng.guest_ended(verdict);
+	abort(); /* it must not return */
+}
+
+static void guest_loop(void *arg)
+{
+	(void)arg;
+	eng.loop.home = NULL; /* it came from the program's stack once, and will come from others */
+	if (setjmp(eng.fail_jump) == 0)
+		sched_sim_run();
+	eng.current = NULL;
+	sim_task_current = NULL;
+	eng.in_event = false;
+	if (eng.verdict != SIM_PASS || eng.main_task->pub.state != SIM_TASK_DONE)
+		guest_over();
+	fiber_enter(&eng.loop, &eng.guest_fiber);
+	ASSERT(!"a loop that is over runs again");
+}
+
+static void guest_join_sim(void)
+{
+	struct task *t = eng.main_task;
+	int rc = fiber_create(&eng.loop, &eng.loop_sp, GUEST_LOOP_BYTES, guest_loop, NULL);
+
+	ASSERT(rc == 0);
+	fiber_adopt(&t->fiber, &t->pub.sp);
+	t->fiber.home = &eng.loop;
+	eng.loop.home = &t->fiber; /* AddressSanitizer learns the program's stack so */
+	task_admit(t);
+	fiber_suspend(&t->fiber); /* the loop enters it again at once: it is the only one */
+}
+
+void sim_join(void (*ended)(enum sim_verdict verdict))
+{
+	ASSERT(ended);
+	engine_begin();
+	eng.guest_ended = ended;
+	eng.guest = true;
+	fault_run();
+	if (engine_in_sim())
+		guest_join_sim();
+	else
+		threads_prepare();
+}
+
+/* Its stack is still the program's, so where it goes on is kept where no end of a task looks. */
+static void guest_part_sim(void)
+{
+	struct task *t = eng.main_task;
+
+	ASSERT(eng.current == t);
+	eng.guest_fiber = t->fiber;
+	eng.guest_fiber.sp = &eng.guest_sp;
+	t->pub.state = SIM_TASK_DONE;
+	fiber_suspend(&eng.guest_fiber);
+	fiber_release(&eng.loop);
+}
+
+static void guest_part_threads(uint64_t limit_ns)
+{
+	if (!threads_main_over(limit_ns))
+		sim_fail(SIM_NO_PROGRESS,
+			 "%u tasks still run %llu s after the end of the program's main task",
+			 eng.live_foreground, (unsigned long long)(limit_ns / 1000000000));
+	threads_end();
+}
+
+enum sim_verdict sim_part(uint64_t limit_ns)
+{
+	ASSERT(sim_joined());
+	if (engine_in_sim())
+		guest_part_sim();
+	else
+		guest_part_threads(limit_ns);
+	return engine_over();
+}
+
+bool sim_joined(void)
+{
+	return eng.phase == ENGINE_RUNNING && eng.guest &&
+	       pthread_equal(eng.thread, pthread_self()) &&
+	       (!engine_in_sim() || eng.current == eng.main_task);
+}

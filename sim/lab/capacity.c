@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a run takes from this computer, compared with what there is before the run starts: a world
+ * that does not fit fails in thousands of places at a time, none of which knows the reason.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "sim/lab/runner_internal.h"
+
+/* Of a rank: stacks with their guards, GPU memory twice, network buffers. 512 ranks had 7,356. */
+#define CAPACITY_RANK_MAPPINGS  16u
+#define CAPACITY_OTHER_MAPPINGS 1000u
+
+static int capacity_check_mappings(const struct lab_config *c, uint32_t local)
+{
+	uint64_t most = 0, ranks = (uint64_t)local * c->hosts;
+	uint64_t need = CAPACITY_OTHER_MAPPINGS + ranks * CAPACITY_RANK_MAPPINGS;
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
+
+	if (f && fscanf(f, "%" SCNu64, &most) != 1)
+		most = 0;
+	if (f)
+		fclose(f);
+	if (!most || need <= most)
+		return 0;
+	uint64_t fit = most > CAPACITY_OTHER_MAPPINGS ? most - CAPACITY_OTHER_MAPPINGS : 0;
+	fprintf(stderr,
+		"doppel: --hosts %u: %" PRIu64 " ranks need about %" PRIu64
+		" memory mappings, and the kernel allows %" PRIu64
+		" (vm.max_map_count); expected at most --hosts %" PRIu64
+		", or sysctl vm.max_map_count=%" PRIu64 "\n",
+		c->hosts, ranks, need, most, fit / CAPACITY_RANK_MAPPINGS / local, need);
+	return ENOMEM;
+}
+
+#ifdef DOPPEL_FAKECUDA
+/* Each rank has two buffers; the expected result is there once. */
+static int capacity_check_memory(const struct lab_config *c, uint32_t local)
+{
+	uint64_t ranks = (uint64_t)local * (c->spread ? 1 : c->hosts);
+	uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t copies = 2 * ranks + c->check, fit = have / copies;
+
+	if (c->bytes_max <= fit)
+		return 0;
+	fprintf(stderr,
+		"doppel: -e %" PRIu64 ": %" PRIu64 " buffers of so many bytes (%" PRIu64
+		" ranks%s) do not fit in the %" PRIu64
+		" MiB of this computer; expected at most -e %" PRIu64
+		"M, or fewer ranks (--gpus, --hosts)\n",
+		c->bytes_max, copies, ranks, c->check ? " and the expected result" : "", have >> 20,
+		fit >> 20);
+	return ENOMEM;
+}
+#endif
+
+int lab_capacity_check(const struct lab_config *c, uint32_t local)
+{
+	int rc = c->spread ? 0 : capacity_check_mappings(c, local);
+
+#ifdef DOPPEL_FAKECUDA
+	if (!rc)
+		rc = capacity_check_memory(c, local);
+#endif
+	return rc;
+}

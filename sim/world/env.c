@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The environment that a world gives to its processes, and what the doubles read of the real one:
+ * looked at when the world is made, so that garbage is one error at the start and not whatever each
+ * reader makes of it. And the topology file that the user names, which is in the real file system.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/param.h"
+#include "core/os/os_ops.h"
+#include "sim/world/world_internal.h"
+
+static bool (*env_fits[PARAM_COUNT])(const char *value);
+
+void world_env_on_check(enum param p, bool (*fits)(const char *value))
+{
+	ASSERT(!env_fits[p]);
+	env_fits[p] = fits;
+}
+
+static int env_check_value(enum param p, const char *value)
+{
+	char expected[PARAM_EXPECTED_BYTES];
+
+	bool allowed = param_allows(p, value, expected, sizeof expected);
+
+	if (allowed && (!env_fits[p] || env_fits[p](value)))
+		return 0;
+	if (allowed)
+		param_expected(p, expected, sizeof expected);
+	fprintf(stderr, "doppel: %s is '%.200s', expected %s\n", param_name(p), value, expected);
+	return EINVAL;
+}
+
+int world_env_check(const char *assignment)
+{
+	const char *equals = strchr(assignment, '=');
+	if (!equals || equals == assignment) {
+		fprintf(stderr, "doppel: the environment has '%.200s', expected NAME=VALUE\n",
+			assignment);
+		return EINVAL;
+	}
+	enum param p = param_find(assignment, (size_t)(equals - assignment));
+	return p == PARAM_COUNT ? 0 : env_check_value(p, equals + 1);
+}
+
+int world_env_check_real(void)
+{
+	int rc = 0;
+	for (int p = 0; p < PARAM_COUNT && !rc; p++) {
+		const char *value = os_real_ops.env(param_name((enum param)p));
+		if (value && !strncmp(param_name((enum param)p), "DOPPEL_", 7))
+			rc = env_check_value((enum param)p, value);
+	}
+	return rc;
+}
+
+void world_env_warn_unknown(const char *const *env)
+{
+	for (; env && *env; env++) {
+		size_t n = strcspn(*env, "=");
+		if (!strncmp(*env, "DOPPEL_", 7) && param_find(*env, n) == PARAM_COUNT)
+			fprintf(stderr,
+				"doppel: warning: %.*s is not a variable of Doppel; nearest: %s\n",
+				(int)MIN_OF(n, (size_t)80), *env, param_nearest(*env, n));
+	}
+}
+
+/* The last one of a name counts. */
+static const char *env_configured(const struct world_config *c, const char *name)
+{
+	const char *value = NULL;
+	size_t n = strlen(name);
+	for (int i = 0; c->env && c->env[i]; i++)
+		if (!strncmp(c->env[i], name, n) && c->env[i][n] == '=')
+			value = c->env[i] + n + 1;
+	return value;
+}
+
+/* Processes see it at the same path. */
+int world_topo_file_start(void)
+{
+	const char *path = env_configured(&world->config, "NCCL_TOPO_FILE");
+	if (!path || !*path || strcmp(path, WORLD_TOPO_PATH) == 0)
+		return 0;
+	int rc = os_real_ops.file_read(path, &world->topo_file, &world->topo_file_bytes);
+	if (rc)
+		fprintf(stderr, "doppel: NCCL_TOPO_FILE is '%s', which cannot be read: %s\n", path,
+			strerror(rc));
+	else
+		world->topo_path = path;
+	return rc;
+}
+
+void world_topo_file_free(void)
+{
+	if (world->topo_path)
+		os_real_ops.free(world->topo_file);
+}

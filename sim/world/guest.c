@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/world/guest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/os/os_ops.h"
+#include "sim/engine/fault.h"
+#include "sim/world/world.h"
+
+#define GUEST_END_NS     10000000000ull
+#define GUEST_ENV_MAX    256
+#define GUEST_PLAN_BYTES 65536
+
+void __gcov_dump(void) __attribute__((weak));
+
+/* One program, one guest: it begins once, and stays until the program ends. */
+static struct guest {
+	pthread_mutex_t lock;
+	bool tried, on, forked;
+	int status; /* of its exit */
+	uint64_t seed;
+	bool plan;       /* it has a fault plan */
+	char *plan_text; /* NULL: none, or a random one */
+	const char *env[GUEST_ENV_MAX + 1];
+} guest = {.lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
+
+/* ---- the environment ------------------------------------------------------------------------ */
+
+static const char *guest_text(const char *name)
+{
+	const char *text = os_real_ops.env(name);
+
+	return text && *text ? text : NULL;
+}
+
+static int guest_refuse(const char *name, const char *text, const char *expected)
+{
+	fprintf(stderr, "doppel: %s is '%s', expected %s\n", name, text, expected);
+	return EINVAL;
+}
+
+static int guest_engine(enum sim_engine *engine)
+{
+	const char *text = guest_text("DOPPEL_ENGINE");
+
+	*engine = text && strcmp(text, "threads") == 0 ? SIM_ENGINE_THREADS : SIM_ENGINE_SIM;
+	if (!text || strcmp(text, "threads") == 0 || strcmp(text, "sim") == 0)
+		return 0;
+	return guest_refuse("DOPPEL_ENGINE", text, "sim or threads");
+}
+
+static int guest_seed(uint64_t *seed)
+{
+	const char *text = guest_text("DOPPEL_SEED");
+	char *end;
+
+	*seed = 1;
+	if (!text)
+		return 0;
+	errno = 0;
+	*seed = strtoull(text, &end, 0);
+	if (errno || *end || *text < '0' || *text > '9')
+		return guest_refuse("DOPPEL_SEED", text, "a number from 0 to 2^64 - 1");
+	return 0;
+}
+
+/* The plan's text, in guest.plan_text. */
+static int guest_plan_read(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = calloc(1, GUEST_PLAN_BYTES);
+	size_t n = f && text ? fread(text, 1, GUEST_PLAN_BYTES, f) : 0;
+	int rc = !f ? errno : !text ? ENOMEM : ferror(f) ? EIO : 0;
+
+	if (f)
+		fclose(f);
+	if (rc == 0 && (n == GUEST_PLAN_BYTES || strlen(text) != n))
+		rc = EFBIG;
+	if (rc) {
+		fprintf(stderr, "doppel: DOPPEL_FAULTS is '%s', expected a fault plan's file: %s\n",
+			path, rc == EFBIG ? "a plan is text of less than 64 KiB" : strerror(rc));
+		free(text);
+		return rc;
+	}
+	free(guest.plan_text);
+	guest.plan_text = text;
+	return 0;
+}
+
+static int guest_plan(struct sim_config *c)
+{
+	const char *path = guest_text("DOPPEL_FAULTS");
+	int rc = 0;
+
+	guest.plan = path != NULL;
+	c->fault_random = path && strcmp(path, "random") == 0;
+	if (!path || c->fault_random)
+		return 0;
+	rc = guest_plan_read(path);
+	c->fault_plan = guest.plan_text;
+	c->fault_plan_name = path;
+	return rc;
+}
+
+/* What the world's one process has: what the program has of NCCL's and Doppel's variables. */
+static int guest_env(void)
+{
+	size_t n = 0;
+
+	for (char *const *e = environ; *e; e++) {
+		if (strncmp(*e, "NCCL_", 5) && strncmp(*e, "DOPPEL_", 7))
+			continue;
+		if (n == GUEST_ENV_MAX) {
+			fprintf(stderr,
+				"doppel: the environment has more than %d variables "
+				"NCCL_* and DOPPEL_*\n",
+				GUEST_ENV_MAX);
+			return E2BIG;
+		}
+		guest.env[n++] = *e;
+	}
+	guest.env[n] = NULL;
+	return 0;
+}
+
+/* ---- the beginning -------------------------------------------------------------------------- */
+
+static int guest_world(void)
+{
+	const struct world_config c = {.hosts = 1, .env = guest.env, .strict_device_view = true};
+
+	return world_create(&c);
+}
+
+static int guest_start(void)
+{
+	struct sim_config c = {.trace_path = guest_text("DOPPEL_TRACE")};
+	int rc = guest_engine(&c.engine);
+
+	if (!rc)
+		rc = guest_seed(&guest.seed);
+	c.seed = guest.seed;
+	if (!rc)
+		rc = guest_plan(&c);
+	if (!rc)
+		rc = guest_env();
+	if (!rc)
+		rc = sim_start(&c);
+	if (rc)
+		return rc;
+	rc = guest_world();
+	if (rc)
+		sim_stop();
+	return rc;
+}
+
+bool world_guest_check(void)
+{
+	if (guest_start())
+		return false;
+	world_destroy();
+	sim_stop();
+	return true;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void guest_quit(int code) __attribute__((noreturn));
+static void guest_quit(int code)
+{
+	if (sim_running())
+		sim_leave();
+	if (code > SIM_BY_SIGNAL)
+		sim_exit(code);
+	fflush(NULL);
+	if (__gcov_dump)
+		__gcov_dump();
+	_exit(code);
+}
+
+/* As `doppel run` ends, but on stderr: stdout is the program's. */
+static void guest_report(void)
+{
+	bool sim = sim_engine_kind() == SIM_ENGINE_SIM;
+
+	fflush(stdout);
+	if (guest.plan)
+		sim_fault_print_plan(stderr);
+	fprintf(stderr, "# seed %" PRIu64 " strategy %s engine %s\n", guest.seed,
+		sim_strategy_name(), sim ? "sim" : "threads");
+	if (sim)
+		fprintf(stderr, "# trace hash 0x%016" PRIx64 "\n", sim_hash());
+}
+
+/* The run is over before the program: nothing of it goes on. */
+static void guest_ended(enum sim_verdict verdict)
+{
+	if (verdict == SIM_PASS) {
+		fprintf(stderr, "doppel: the fault plan killed the program's process\n");
+		verdict = SIM_ERROR;
+	}
+	guest_report();
+	guest_quit((int)verdict);
+}
+
+/* Reports what the engine has not: failures that were only noted, and leaks. */
+static enum sim_verdict guest_judge(void)
+{
+	enum sim_verdict verdict = sim_part(GUEST_END_NS);
+	uint64_t leaks = world_destroy();
+
+	if (verdict == SIM_PASS && leaks) {
+		verdict = SIM_LEAK;
+		sim_note_failure(verdict, "leak", -1, "%" PRIu64 " things are left", leaks);
+	}
+	if (verdict != SIM_PASS && sim_failure())
+		fprintf(stderr, "FAIL %s: %s\n", sim_failure()->kind, sim_failure()->message);
+	return verdict;
+}
+
+static void guest_exits(int status, void *arg)
+{
+	(void)arg;
+	guest.status = status;
+}
+
+void world_guest_end(void)
+{
+	enum sim_verdict verdict;
+
+	if (!guest.on)
+		return;
+	guest.on = false;
+	if (guest.status || !sim_joined()) {
+		if (!guest.status)
+			fprintf(stderr,
+				"doppel: the program ends in another thread than that of its "
+				"first call: what it leaves is not looked at\n");
+		guest_report();
+		guest_quit(guest.status); /* tasks still run, and need what would be unloaded */
+	}
+	verdict = guest_judge();
+	guest_report();
+	sim_stop();
+	if (verdict != SIM_PASS)
+		guest_quit((int)verdict);
+}
+
+static void guest_forked(void)
+{
+	if (!guest.on)
+		return;
+	guest.on = false;
+	guest.forked = true;
+	world_forget();
+	sim_forget();
+}
+
+/* Under the lock. */
+static void guest_first_call(void)
+{
+	guest.tried = true;
+	if (guest_start())
+		guest_quit(SIM_USAGE);
+	on_exit(guest_exits, NULL);
+	pthread_atfork(NULL, NULL, guest_forked);
+	guest.on = true;
+	sim_join(guest_ended);
+}
+
+bool world_guest_begin(void)
+{
+	if (!guest_text("DOPPEL_MACHINE"))
+		return false;
+	pthread_mutex_lock(&guest.lock);
+	if (guest.forked) {
+		fprintf(stderr,
+			"doppel: a child made by fork has none of its parent's GPUs; "
+			"expected fork before the first CUDA or NCCL call, or exec after it\n");
+		guest_quit(SIM_USAGE);
+	}
+	/* a program of ours has a world, or is about to */
+	if (!guest.tried && !world_config())
+		guest_first_call();
+	bool on = guest.on;
+	pthread_mutex_unlock(&guest.lock);
+	return on;
+}

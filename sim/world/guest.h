@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A guest: a program that knows nothing of worlds, written against nccl.h and the CUDA runtime API.
+ * At its first call it gets an engine and a world of one host, as the environment says
+ * (`doppel exec` sets it): DOPPEL_MACHINE, DOPPEL_ENGINE, DOPPEL_SEED, DOPPEL_FAULTS, DOPPEL_TRACE.
+ * Without DOPPEL_MACHINE there is no world. At its exit the run is judged as `doppel run` judges; a
+ * program that ends with 0 and whose run failed ends with the verdict instead.
+ *
+ * Called by the GPU double at an entry point outside any engine, and by libnccl.so.2 (backends/nccl)
+ * at the first call of os.h. What is wrong with the environment ends the program with SIM_USAGE.
+ */
+#ifndef SIM_WORLD_GUEST_H
+#define SIM_WORLD_GUEST_H
+
+#include <stdbool.h>
+
+/* True: the engine runs, and the calling thread may go on. False: DOPPEL_MACHINE is not set, or the
+ * program is ending. */
+bool world_guest_begin(void);
+/* From the destructors of the libraries that begin it: what the program, and the libraries that it has
+ * besides, do at exit is done. Returns when the program may go on ending. */
+void world_guest_end(void);
+/* Could a program with this environment begin? False: explained. For the command line, outside any
+ * engine. */
+bool world_guest_check(void);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the personality mlx5 does what libmlx5 and the kernel's driver do, and `spec` what is specified:
+ * rows of docs/fidelity-verbs.md. */
+#include "tests/conformance/verbs_env.h"
+#include "tests/conformance/verbs_ud.h"
+
+#define MLX5 "DOPPEL_HCA_PERSONALITY=mlx5"
+#define SPEC "DOPPEL_HCA_PERSONALITY=spec"
+
+/* ---- windows -------------------------------------------------------------------------------- */
+
+static struct ibv_mr *region_make(struct vh *h)
+{
+	const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+	struct ibv_mr *mr = ibv_reg_mr(h->end[0].pd, h->end[0].buffer, 4096, rights);
+
+	ck_assert_ptr_nonnull(mr);
+	return mr;
+}
+
+/* A bind of type 2 with an R_Key of another index: what becomes of it. */
+static void bind_with_another_index(enum ibv_wc_status status)
+{
+	struct vh h;
+
+	vh_pair(&h, &vh_defaults);
+	struct vh_end *e = &h.end[0];
+	struct ibv_mr *mr = region_make(&h);
+	struct ibv_mw *mw = ibv_alloc_mw(e->pd, IBV_MW_TYPE_2);
+
+	ck_assert_ptr_nonnull(mw);
+	struct ibv_send_wr wr = {
+		.wr_id = 9,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = {.mw = mw,
+			    .rkey = (mw->rkey ^ 0xff00) + 1,
+			    .bind_info = {.mr = mr,
+					  .addr = (uintptr_t)mr->addr,
+					  .length = 64,
+					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}}};
+
+	ck_assert_int_eq(vh_post(e->qp, &wr), 0);
+	vh_expect(e->send_cq, 9, status, NULL);
+	if (status == IBV_WC_SUCCESS) { /* the window's own index and the tag that was given */
+		struct vh_wr w;
+
+		vh_wr_fill(&w, &h, 1, IBV_WR_RDMA_WRITE, 5, 0, 8);
+		w.wr.wr.rdma.rkey = (mw->rkey & ~0xffu) | (wr.bind_mw.rkey & 0xff);
+		w.wr.wr.rdma.remote_addr = (uintptr_t)mr->addr;
+		ck_assert_int_eq(vh_post(h.end[1].qp, &w.wr), 0);
+		vh_expect(h.end[1].send_cq, 5, IBV_WC_SUCCESS, NULL);
+	}
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	vh_free(&h);
+}
+
+ENV_TEST(a_bind_with_another_index_fails_on_spec, SPEC)
+{
+	bind_with_another_index(IBV_WC_MW_BIND_ERR);
+}
+
+ENV_TEST(a_bind_takes_the_tag_alone_on_mlx5, MLX5)
+{
+	bind_with_another_index(IBV_WC_SUCCESS);
+}
+
+/* A window and its region of one domain, the queue pair of another. */
+static int bind_across_domains(struct vh *h, struct ibv_pd *pd, struct ibv_mw **mw,
+			       struct ibv_mr **mr)
+{
+	struct vh_end *e = &h->end[0];
+
+	*mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	*mr = ibv_reg_mr(pd, e->buffer, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	ck_assert(*mw && *mr);
+	struct ibv_mw_bind bind = {.wr_id = 9,
+				   .send_flags = IBV_SEND_SIGNALED,
+				   .bind_info = {.mr = *mr,
+						 .addr = (uintptr_t)e->buffer,
+						 .length = 64,
+						 .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+
+	return ibv_bind_mw(e->qp, *mw, &bind);
+}
+
+static void bind_across_domains_gives(int code, bool completes)
+{
+	struct ibv_mw *mw;
+	struct ibv_mr *mr;
+	struct vh h;
+
+	vh_pair(&h, &vh_defaults);
+	struct ibv_pd *pd = ibv_alloc_pd(h.end[0].ctx);
+
+	ck_assert_int_eq(bind_across_domains(&h, pd, &mw, &mr), code);
+	if (completes)
+		vh_expect(h.end[0].send_cq, 9, IBV_WC_MW_BIND_ERR, NULL);
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	vh_free(&h);
+}
+
+ENV_TEST(a_bind_across_domains_is_refused_on_spec, SPEC)
+{
+	bind_across_domains_gives(EPERM, false);
+}
+
+ENV_TEST(a_bind_across_domains_is_a_completion_on_mlx5, MLX5)
+{
+	bind_across_domains_gives(0, true);
+}
+
+/* ---- regions of no bytes -------------------------------------------------------------------- */
+
+static void empty_regions(bool at_a_page, bool inside)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	for (int i = 0; i < 2; i++) {
+		uint8_t *page = (uint8_t *)(((uintptr_t)h.end[0].buffer + 4095) & ~4095ull);
+		struct ibv_mr *mr = ibv_reg_mr(h.end[0].pd, page + 8 * i, 0, 0);
+
+		ck_assert_int_eq(mr != NULL, i ? inside : at_a_page);
+		if (mr)
+			ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+		else
+			ck_assert_int_eq(errno, EINVAL);
+	}
+	vh_free(&h);
+}
+
+ENV_TEST(a_region_of_no_bytes_is_refused_on_spec, SPEC)
+{
+	empty_regions(false, false);
+}
+
+ENV_TEST(a_region_of_no_bytes_may_lie_inside_a_page_on_mlx5, MLX5)
+{
+	empty_regions(false, true);
+}
+
+ENV_TEST(a_region_of_no_bytes_is_taken_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
+{
+	empty_regions(true, true);
+}
+
+/* ---- datagrams ------------------------------------------------------------------------------ */
+
+static void number_of_more_than_24_bits(int code)
+{
+	struct ud u;
+
+	ud_make(&u);
+	struct vh_end *e = &u.h.end[0];
+	struct ibv_sge sge = {(uintptr_t)e->buffer, 64, e->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = 3,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.ud = {.ah = u.ah,
+					   .remote_qpn = u.qp[1]->qp_num | 1u << 24,
+					   .remote_qkey = UD_QKEY}};
+
+	ud_recv(&u, 4096);
+	ck_assert_int_eq(vh_post(u.qp[0], &wr), code);
+	if (!code)
+		vh_expect(e->send_cq, 3, IBV_WC_SUCCESS, NULL);
+	os_sleep_ns(VH_SECOND_NS / 100);
+	vh_expect_none(u.h.end[1].recv_cq);
+	ud_free(&u);
+}
+
+ENV_TEST(a_number_of_more_than_24_bits_is_refused_on_spec, SPEC)
+{
+	number_of_more_than_24_bits(EINVAL);
+}
+
+ENV_TEST(a_number_of_more_than_24_bits_is_lost_on_mlx5, MLX5)
+{
+	number_of_more_than_24_bits(0);
+}
+
+int main(void)
+{
+	Suite *s = suite_create("verbs mlx5");
+	TCase *t = tcase_create("mlx5");
+
+	tcase_add_test(t, a_bind_with_another_index_fails_on_spec);
+	tcase_add_test(t, a_bind_takes_the_tag_alone_on_mlx5);
+	tcase_add_test(t, a_bind_across_domains_is_refused_on_spec);
+	tcase_add_test(t, a_bind_across_domains_is_a_completion_on_mlx5);
+	tcase_add_test(t, a_region_of_no_bytes_is_refused_on_spec);
+	tcase_add_test(t, a_region_of_no_bytes_may_lie_inside_a_page_on_mlx5);
+	tcase_add_test(t, a_region_of_no_bytes_is_taken_on_rxe);
+	tcase_add_test(t, a_number_of_more_than_24_bits_is_refused_on_spec);
+	tcase_add_test(t, a_number_of_more_than_24_bits_is_lost_on_mlx5);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+
+	srunner_free(runner);
+	return failed != 0;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any text as a command line, an argument a line: the program's own parsers take it as far as the run
+ * that it describes, or refuse it with a message; nothing else. The command's files are included here,
+ * with those calls replaced that would end the program or start what it was asked for: each jumps back
+ * to the target.
+ *
+ * With libFuzzer, coverage searches the parsers. Without, see fuzz_main.h.
+ */
+#include <argp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/topo/topo.h"
+#include "sim/cli/options.h"
+#include "sim/cli/verbs_run.h"
+#include "sim/lab/exhaust.h"
+#include "sim/lab/fail.h"
+#include "sim/lab/scenario.h"
+#include "sim/lab/shrink.h"
+#include "sim/lab/sweep.h"
+#include "sim/world/world.h"
+#include "tests/fuzz/world.h"
+
+enum { FUZZ_ARGS = 64 };
+enum fuzz_end { FUZZ_RETURNED, FUZZ_REFUSED, FUZZ_RUNS };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static jmp_buf fuzz_back;
+
+static void __attribute__((noreturn)) fuzz_exit(int code)
+{
+	longjmp(fuzz_back, code ? FUZZ_REFUSED : FUZZ_RUNS);
+}
+
+static void __attribute__((noreturn, format(printf, 2, 3)))
+fuzz_argp_error(const struct argp_state *state, const char *fmt, ...)
+{
+	va_list ap;
+
+	(void)state;
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fuzz_exit(SIM_USAGE);
+}
+
+/* Help ends a command; what argp itself refuses, it has explained. */
+static error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags,
+			       int *index, void *input)
+{
+	error_t rc = argp_parse(argp, argc, argv, flags | ARGP_NO_EXIT, index, input);
+
+	if (rc)
+		fuzz_exit(SIM_USAGE);
+	return rc;
+}
+
+static int fuzz_run(void)
+{
+	fuzz_exit(SIM_PASS);
+}
+
+static int fuzz_execvp(const char *file, char *const *args)
+{
+	(void)file, (void)args;
+	return fuzz_run();
+}
+
+static int fuzz_setenv(const char *name, const char *value, int over)
+{
+	(void)name, (void)value, (void)over;
+	return 0;
+}
+
+/* a fuzzed name must not become a file */
+static int fuzz_path_check(const char *what, const char *path)
+{
+	(void)what, (void)path;
+	return 0;
+}
+
+#define FUZZ_RUN(...) fuzz_run()
+
+#define argp_error       fuzz_argp_error
+#define argp_parse       fuzz_argp_parse
+#define exit             fuzz_exit
+#define sim_exit         fuzz_exit
+#define main             fuzz_doppel_main
+#define fail_run         FUZZ_RUN
+#define fail_run_plain   FUZZ_RUN
+#define lab_run          FUZZ_RUN
+#define lab_check        FUZZ_RUN
+#define sweep_run        FUZZ_RUN
+#define exhaust_run      FUZZ_RUN
+#define shrink_run       FUZZ_RUN
+#define sweep_again_main FUZZ_RUN
+#define execvp           fuzz_execvp
+#define alarm(s)         FUZZ_RUN()
+#define output_check     fuzz_path_check
+/* the environment of one command is not that of the next */
+#define setenv fuzz_setenv
+
+int fuzz_doppel_main(int argc, char **argv);
+
+/* clang-format off */
+#include "sim/cli/rules.c"
+#include "sim/cli/options.c"
+#include "sim/cli/output.c"
+#include "sim/cli/exec.c"
+#include "sim/cli/exhaust.c"
+#include "sim/cli/lists.c"
+#include "sim/cli/replay.c"
+#include "sim/cli/run.c"
+#include "sim/cli/shrink.c"
+#include "sim/cli/sweep.c"
+#include "sim/cli/topo.c"
+#include "sim/cli/verbs_run.c"
+#include "sim/cli/main.c"
+/* clang-format on */
+
+/* What runs of commands need; none of them is reached. */
+bool cli_self(char out[CLI_SELF_BYTES])
+{
+	snprintf(out, CLI_SELF_BYTES, "/nonexistent/doppel");
+	return true;
+}
+
+int cli_processes(int argc, char **argv, const struct cli_options *o)
+{
+	(void)argc, (void)argv, (void)o;
+	return FUZZ_RUN();
+}
+
+int cli_process(struct cli_options *o)
+{
+	(void)o;
+	return FUZZ_RUN();
+}
+
+int cli_gdb(char **program, const char *const *then)
+{
+	(void)program, (void)then;
+	return FUZZ_RUN();
+}
+
+int verbs_pair_run(char **server, char **client)
+{
+	(void)server, (void)client;
+	return FUZZ_RUN();
+}
+
+int cli_under_gdb(int argc, char **argv, const char *const *then)
+{
+	(void)argc, (void)argv, (void)then;
+	return FUZZ_RUN();
+}
+
+void verbs_space_enter(const struct verbs_run *r)
+{
+	(void)r;
+	FUZZ_RUN();
+}
+
+/* argp's own memory, from which the target jumps away. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:argp_parse\n";
+}
+
+/* Cuts `text` into lines, in place. */
+static int fuzz_split(char *text, char *argv[FUZZ_ARGS + 2])
+{
+	int argc = 0;
+
+	argv[argc++] = (char *)"doppel";
+	for (char *line; argc <= FUZZ_ARGS && (line = strsep(&text, "\n"));)
+		if (*line || text) /* the last one ends with a newline, too */
+			argv[argc++] = line;
+	argv[argc] = NULL;
+	return argc;
+}
+
+/* A terminal would be waited for. */
+static bool fuzz_is_left_out(const char *text)
+{
+	return strstr(text, "/dev/") || strstr(text, "/proc/");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static char *argv[FUZZ_ARGS + 2], *text;
+	static volatile int code, argc;
+	struct fuzz_aside aside;
+
+	text = malloc(bytes + 1);
+	if (!text)
+		abort();
+	memcpy(text, data, bytes);
+	text[bytes] = 0;
+	argc = fuzz_is_left_out(text) ? 0 : fuzz_split(text, argv);
+	memset(&exhaust_given, 0, sizeof exhaust_given);
+	memset(&replay, 0, sizeof replay);
+	aside = fuzz_aside_begin();
+	int end = setjmp(fuzz_back);
+	code = end == FUZZ_REFUSED ? SIM_USAGE : SIM_PASS;
+	if (end == FUZZ_RETURNED && argc)
+		code = cli_main(argc, argv);
+	fflush(stderr);
+	bool silent = !fuzz_aside_end(&aside) && code == SIM_USAGE;
+
+	fuzz_aside_free(&aside, silent);
+	if (silent) {
+		for (int i = 1; i < argc; i++)
+			fprintf(stderr, "argument: %s\n", argv[i]);
+		fprintf(stderr, "refused without a message\n");
+		abort();
+	}
+	free(text);
+	return 0;
+}
+
+#undef main
+#undef exit
+#include "tests/fuzz/fuzz_main.h"

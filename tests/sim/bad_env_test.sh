@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A value in the environment that a variable cannot have is one error at the start, with variable,
+# value and what is allowed, wherever it comes from; an unknown DOPPEL_* is a warning.
+set -euo pipefail
+doppel=$1/doppel
+# shellcheck source=tests/sim/expect_usage.sh
+. "$2/tests/sim/expect_usage.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+run=(run all_reduce --gpus 2 -e 8)
+
+# refused VARIABLE VALUE EXPECTED: as --env and as the caller's, by run and by sweep
+refused() {
+	expect "--env $1=$2" "$1 is '$2', expected $3" "${run[@]}" --env "$1=$2"
+	export "$1=$2"
+	expect "$1=$2 doppel run" "$1 is '$2', expected $3" "${run[@]}"
+	expect "$1=$2 doppel sweep" "$1 is '$2', expected $3" sweep all_reduce --count 1 -e 8
+	unset "$1"
+}
+refused NCCL_DEBUG FOO 'NONE, VERSION, WARN, INFO, ABORT or TRACE'
+refused NCCL_DEBUG_SUBSYS NET,FOO 'a list of INIT'
+refused NCCL_IB_TIMEOUT fast 'an integer from 0 to 31'
+refused NCCL_IB_TIMEOUT 32 'an integer from 0 to 31'
+refused NCCL_P2P_DISABLE yes '0 or 1'
+refused NCCL_BUFFSIZE 4X 'an integer from 1'
+refused NCCL_P2P_LEVEL FAR 'LOC, NVL'
+refused NCCL_IB_ADDR_FAMILY AF_UNIX 'AF_INET or AF_INET6'
+refused NCCL_IB_ADDR_RANGE 10.0.0.0/99 'a subnet such as'
+refused DOPPEL_HCA_PERSONALITY foo 'a list of spec, mlx5, mlx5-ib or rxe'
+refused DOPPEL_HCA_ORDER foo 'acknowledge, completion or draw'
+refused DOPPEL_HCA_ATOMIC mlx5_0=foo 'a list of hca, glob or none'
+refused DOPPEL_HCA_SHORT_WAY maybe 'a list of on or off'
+refused DOPPEL_HCA_PKEYS 0x8001,zz 'a list of P_Keys'
+refused DOPPEL_VERBS_CHECK 'a b' 'a list of NAME'
+refused DOPPEL_VERBS_CHECK -cq-smal 'a list of NAME'
+refused DOPPEL_WARP 16 '1 or 32'
+refused DOPPEL_FIRST_STEP -1 'an integer from 0'
+expect 'a run that does not wait' 'NCCL_COMM_BLOCKING=0: the program of a run waits.*expected 1 or -1' \
+	"${run[@]}" --env NCCL_COMM_BLOCKING=0
+DOPPEL_HOST=9 expect 'DOPPEL_HOST' "DOPPEL_HOST is '9', expected an integer from 0 to 3" verbs-run true
+
+# the machine of the environment is the one that runs
+out=$(DOPPEL_MACHINE=pcie-4gpu "$doppel" "${run[@]}")
+grep -q '/pcie-4gpu.xml$' <<<"$out" || { echo "DOPPEL_MACHINE is ignored: $(grep machine <<<"$out")"; bad=1; }
+DOPPEL_MACHINE=nosuch expect 'DOPPEL_MACHINE' "machine 'nosuch' does not exist" "${run[@]}"
+
+# values that are right
+for e in NCCL_DEBUG=warn NCCL_DEBUG_SUBSYS=^net,init NCCL_P2P_LEVEL=5 DOPPEL_HCA_PERSONALITY=mlx5,rxe \
+	DOPPEL_HCA_ATOMIC=mlx5_0=glob,none NCCL_IB_ADDR_RANGE=fd00::/16 NCCL_IB_TIMEOUT= \
+	DOPPEL_VERBS_CHECK=-cq-overrun,wc-fields=warn DOPPEL_HCA_PKEYS=0xffff,0x8001; do
+	"$doppel" "${run[@]}" --env "$e" >out 2>err || { echo "$e: refused"; head -3 err; bad=1; }
+done
+
+# an unknown one
+rc=0
+DOPPEL_HCA_PERSONALTY=mlx5 "$doppel" "${run[@]}" >out 2>err || rc=$?
+[ $rc = 0 ] && grep -qx 'doppel: warning: DOPPEL_HCA_PERSONALTY is not a variable of Doppel; nearest: DOPPEL_HCA_PERSONALITY' err ||
+	{ echo "an unknown variable: exit code $rc"; head -3 err; bad=1; }
+
+# the user's topology file: read where the user has it, errors name it
+"$doppel" topo show a100-4nic >/dev/null
+cp "$2/sim/world/machines/h100-8nic.xml" mine.xml
+NCCL_TOPO_FILE=mine.xml "$doppel" "${run[@]}" >out 2>err || { echo 'NCCL_TOPO_FILE=mine.xml:'; head -5 err; bad=1; }
+sed '5,$d' mine.xml >cut.xml
+rc=0
+NCCL_TOPO_FILE=cut.xml "$doppel" "${run[@]}" >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q 'WARN cut.xml:' err || { echo "NCCL_TOPO_FILE=cut.xml: exit code $rc"; head -5 err; bad=1; }
+NCCL_TOPO_FILE=none.xml expect 'NCCL_TOPO_FILE=none.xml' \
+	"NCCL_TOPO_FILE is 'none.xml', which cannot be read: No such file" "${run[@]}"
+
+[ $bad = 0 ] && echo "$cases cases, one clear error each"
+exit $bad

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Exit codes: one for each verdict, and none that a shell gives a meaning of its own. A crash ends by
+# its signal, an interrupted command by SIGINT. Codes 13 (leak) and 14 (misuse) need a mutant, and
+# are expected in tests/mutants/*.run.
+#	exit_codes_test.sh BUILD_DIR SOURCE_DIR
+set -uo pipefail
+doppel=$1/doppel
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+bad=0
+fail() {
+	echo "$*"
+	tail -n 3 out err
+	bad=1
+}
+
+# ends HOW COMMAND...: HOW is an exit code, or the name of a signal
+ends() {
+	local how=$1 want got
+	shift
+	want=$how
+	[[ $how == [0-9]* ]] || want=-$(kill -l "$how")
+	# python: a shell shows an end by a signal and an exit code above 128 as the same
+	got=$(python3 -c 'import subprocess, sys
+print(subprocess.call(sys.argv[1:], stdout=open("out", "w"), stderr=open("err", "w")))' "$@")
+	[ "$got" = "$want" ] || fail "$*: ended with $got, expected $want ($how)"
+}
+small=(all_reduce --machine pcie-4gpu --gpus 2 -b 64 -e 64 --place out)
+
+ends 0 "$doppel" run "${small[@]}"
+ends 1 "$doppel" run "${small[@]}" --gpus x
+echo 'cuda.malloc nth=1 fail' >error
+ends 2 "$doppel" run all_reduce --hosts 2 --gpus 2 -b 64 -e 64 --faults error
+echo 'fabric.packet prob=1/1 drop' >lost
+ends 10 "$doppel" run all_reduce --hosts 2 --gpus 2 -b 64 -e 64 --faults lost \
+	--env NCCL_IB_TIMEOUT=22 --budget-time 1 --fail-dir fail
+dir=$(echo fail/1-*)
+grep -qx 'found-code 10' "$dir/config" || fail "the folder records another code: $(grep found-code "$dir/config")"
+ends 10 "$doppel" replay -q "$dir"
+
+# planted failures: odd steps are wrong results, even ones crashes
+planted() { sed -e "s/^canary-step .*/canary-step $1/" -e '/^found/d' "$dir/config" >"planted.$1"; }
+planted 401
+ends 11 "$doppel" replay -q planted.401
+planted 400
+ends ABRT "$doppel" replay -q planted.400
+sed 's/^found-step .*/found-step 1/' "$dir/config" >other
+ends 12 "$doppel" replay -q other
+
+# a sweep ends as its worst seed did
+ends 10 "$doppel" sweep all_reduce --hosts 2 --gpus 2 -b 64 -e 64 --faults lost --seeds 1..1 --twice 0 \
+	--env NCCL_IB_TIMEOUT=22 --budget-time 1 --fail-dir swept --json swept.json
+grep -q '"code":10,$' swept.json || fail "the JSON has another code: $(grep -o '"code":[0-9]*' swept.json)"
+
+# interrupted: by the signal, in both engines
+for engine in sim threads; do
+	got=$(python3 - "$doppel" $engine <<'PY'
+import signal, subprocess, sys
+p = subprocess.Popen([sys.argv[1], "run", "all_reduce", "-b", "8", "-e", "1M", "-n", "1000000", "--engine", sys.argv[2]],
+                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+p.stdout.readline() # it has started
+p.send_signal(signal.SIGINT)
+p.stdout.read()
+print(p.wait())
+PY
+	)
+	[ "$got" = -2 ] || fail "interrupted, engine $engine: ended with $got, expected an end by SIGINT"
+done
+exit $bad

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every program of core/device/programs.h, run on the host with primitives that only count: the
+ * steps of both connections are those that steps_of derives, and what a rank sends is, chunk by
+ * chunk, what the next rank receives. The host's plan and the proxies go by steps_of alone.
+ */
+#include <check.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device/steps.h"
+#include "tests/suite.h"
+
+/* ---- primitives that count, instead of core/device/prims.h ---------------------------------- */
+
+#define CORE_DEVICE_PRIMS_H
+#define DEV_FN     static __attribute__((unused))
+#define MAX_RANKS  16
+#define MAX_CHUNKS 4096
+
+struct flow {
+	uint64_t chunk[MAX_CHUNKS];
+	uint32_t n, pad0;
+};
+
+struct dev_block {
+	struct dev_comm comm;
+	struct dev_channel channel;
+};
+
+struct prim {
+	struct dev_block *block;
+	const uint8_t *input;
+	uint8_t *output;
+	uint64_t count;
+	uint32_t type_bytes;
+	int32_t root;
+	struct flow recv, send;
+};
+
+static bool prim_count(struct flow *flow, uint64_t count)
+{
+	if (flow->n == MAX_CHUNKS)
+		ck_abort_msg("more than %d chunks", MAX_CHUNKS);
+	flow->chunk[flow->n++] = count;
+	return true;
+}
+
+static bool prim_count_both(struct prim *p, uint64_t count)
+{
+	return prim_count(&p->recv, count) && prim_count(&p->send, count);
+}
+
+DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
+{
+	return (uint64_t)(position % p->block->comm.nranks) * p->count + at;
+}
+DEV_FN bool prim_send(struct prim *p, uint64_t in, uint64_t count)
+{
+	return prim_count(&p->send, count);
+}
+DEV_FN bool prim_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
+{
+	return prim_count(&p->send, count);
+}
+DEV_FN bool prim_recv(struct prim *p, uint64_t out, uint64_t count)
+{
+	return prim_count(&p->recv, count);
+}
+DEV_FN bool prim_recv_copy_send(struct prim *p, uint64_t out, uint64_t count)
+{
+	return prim_count_both(p, count);
+}
+DEV_FN bool prim_recv_reduce_send(struct prim *p, uint64_t in, uint64_t count)
+{
+	return prim_count_both(p, count);
+}
+DEV_FN bool prim_recv_reduce_copy(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
+{
+	return prim_count(&p->recv, count);
+}
+DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
+{
+	return prim_count_both(p, count);
+}
+
+#include "core/device/all_gather.h"
+#include "core/device/all_reduce.h"
+#include "core/device/broadcast.h"
+#include "core/device/reduce.h"
+#include "core/device/reduce_scatter.h"
+
+static void program_run(struct prim *p, const struct steps_part *part, int program)
+{
+	switch (program) {
+#define PROGRAM_RUN(id, function, func, algo, proto, pattern, chunk, slice)                        \
+	case DEV_##id:                                                                             \
+		if (!function(p, part))                                                            \
+			ck_abort_msg("program " #id " ended early");                               \
+		break;
+		DEV_PROGRAMS(PROGRAM_RUN)
+#undef PROGRAM_RUN
+	}
+}
+
+/* ---- one work on one channel, every rank ---------------------------------------------------- */
+
+static struct prim ranks[MAX_RANKS];
+
+static void steps_check(const struct dev_work *w, int rank, int n)
+{
+	const struct prim *p = &ranks[rank];
+	struct steps_count want = steps_of(w, 0, &p->block->channel.ring, rank, n);
+	uint32_t each = steps_program(w->program).chunk_steps;
+
+	if ((uint64_t)p->recv.n * each == want.recv && (uint64_t)p->send.n * each == want.send)
+		return;
+	ck_abort_msg(
+		"program %d, rank %d of %d, root %d, count %llu: %u chunks received and %u sent, "
+		"of %u steps; steps_of derives %llu and %llu",
+		w->program, rank, n, w->root, (unsigned long long)w->count, p->recv.n, p->send.n,
+		each, (unsigned long long)want.recv, (unsigned long long)want.send);
+}
+
+static void flow_check(const struct dev_work *w, int rank, int n)
+{
+	const struct flow *sent = &ranks[rank].send, *received = &ranks[(rank + 1) % n].recv;
+
+	if (sent->n != received->n)
+		ck_abort_msg("rank %d sends %u chunks, the next rank receives %u", rank, sent->n,
+			     received->n);
+	for (uint32_t i = 0; i < sent->n; i++)
+		if (sent->chunk[i] != received->chunk[i])
+			ck_abort_msg("program %d, count %llu: rank %d sends %llu elements in chunk "
+				     "%u, the "
+				     "next rank receives %llu",
+				     w->program, (unsigned long long)w->count, rank,
+				     (unsigned long long)sent->chunk[i], i,
+				     (unsigned long long)received->chunk[i]);
+}
+
+/* Rank r is at position r of the ring. */
+static void work_check(const struct dev_work *w, int n)
+{
+	static struct dev_block block[MAX_RANKS];
+	static uint8_t input, output;
+	struct steps_part part = steps_part_of(w, 0);
+
+	for (int r = 0; r < n; r++) {
+		block[r].comm.rank = r;
+		block[r].comm.nranks = n;
+		block[r].channel.ring =
+			(struct dev_ring){.prev = (r + n - 1) % n, .next = (r + 1) % n, .index = r};
+		ranks[r].block = &block[r];
+		ranks[r].input = &input;
+		ranks[r].output = &output;
+		ranks[r].count = w->count;
+		ranks[r].type_bytes = 4;
+		ranks[r].root = w->root;
+		ranks[r].recv.n = ranks[r].send.n = 0;
+		program_run(&ranks[r], &part, w->program);
+	}
+	for (int r = 0; r < n; r++) {
+		steps_check(w, r, n);
+		flow_check(w, r, n);
+	}
+}
+
+START_TEST(programs_take_the_steps_that_steps_of_derives)
+{
+	static const uint64_t counts[] = {1, 15, 16, 17, 255, 256, 257, 1000, 4095, 4096, 5001};
+
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++)
+		for (int n = 2; n <= MAX_RANKS; n++)
+			for (size_t c = 0; c < ARRAY_LEN(counts); c++)
+				for (int root = 0; root < n; root++) {
+					struct dev_work w = {.count = counts[c],
+							     .count_lo = counts[c],
+							     .chunk_lo = 64,
+							     .program = (uint8_t)program,
+							     .type = DEV_F32,
+							     .root = root};
+
+					work_check(&w, n);
+				}
+}
+END_TEST
+
+START_TEST(every_collective_has_one_program_per_algorithm_and_protocol)
+{
+	int seen[DEV_FUNC_COUNT][DEV_ALGO_COUNT][DEV_PROTO_COUNT] = {0};
+
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+		struct dev_program_row row = steps_program(program);
+
+		ck_assert_int_eq(++seen[row.func][row.algo][row.proto], 1);
+		ck_assert_uint_eq(DEV_STEPS % row.chunk_steps, 0);
+		ck_assert_uint_eq(row.chunk_steps % row.slice_steps, 0);
+	}
+	for (int func = 0; func < DEV_FUNC_COUNT; func++)
+		ck_assert_int_eq(seen[func][DEV_RING][DEV_SIMPLE], 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("programs");
+	TCase *t = tcase_create("steps");
+
+	tcase_add_test(t, programs_take_the_steps_that_steps_of_derives);
+	tcase_add_test(t, every_collective_has_one_program_per_algorithm_and_protocol);
+	suite_add_tcase(suite, t);
+	return suite_run(suite);
+}

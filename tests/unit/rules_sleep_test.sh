@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# No sleep stands for a wait: on a busy machine the event comes after it. Scripts wait with until_true
+# (tests/lib.sh); a program waits in a loop that looks at what it waits for. Each file that sleeps in
+# real time is listed here with its number of sleeps and the reason. os_sleep_ns is the clock of the
+# world, which is virtual under the engine `sim`, and is not looked at.
+set -euo pipefail
+source_dir=$2
+cd "$source_dir"
+
+allowed='
+tests/lib.sh 3 the loops of until_true and shm_left; pass_ms
+tests/dropin/verbs_pair_test.sh 1 the subject: a server that listens late
+tests/pyverbs/run.py 1 the loop that looks at its child processes
+tests/conformance/verbs/harness/target_posix.c 1 the clock of the suite outside a world
+tests/dropin/kill_peer.c 1 the loop that waits for the other peer
+tests/dropin/kill_peers.c 6 loops with a condition; a random moment of death; a moment for the victim to go on
+tests/dropin/rdmacm_test.c 1 the subject: a listener that comes after its client
+tests/dropin/signal_test.c 2 a loop with a condition; a moment for a thread to block, though its cancellation may come before
+tests/dropin/reap_test.c 3 loops with a condition; a random moment of death
+tests/sim/lost_output_test.sh 1 the loop that waits for a trace to grow
+tests/sim/sweep_late_test.c 1 the loop that looks at a child process
+'
+sleeps='(sleep|usleep)( +["$0-9]| *\()|(clock_)?nanosleep *\(|time\.sleep *\('
+
+# counted FILE...: FILE NUMBER of those with sleeps, comments left out
+counted() {
+	grep -IHvE '^[[:space:]]*(#|//|/?\*)' "$@" | grep -E "^[^:]*:(.*[^a-zA-Z0-9_.])?($sleeps)" |
+		cut -d: -f1 | LC_ALL=C sort | uniq -c | awk '{print $2, $1}'
+}
+
+# the check can fail
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+printf 'true &\nsleep 1\n\tsleep "$ms"\nwhile sleep 0.1; do :; done\n# sleep 1\n' >"$planted/x.sh"
+printf '\tusleep(100);\n\tnanosleep(&t, NULL);\n\tos_sleep_ns(1);\n\ttime.sleep(1)\n' >"$planted/x.c"
+[ "$(cd "$planted" && counted x.sh x.c)" = 'x.c 3
+x.sh 3' ] || {
+	echo "the check finds in planted files: $(counted "$planted"/*)"
+	exit 1
+}
+
+mapfile -t files < <(git ls-files 'ci/*' 'tests/*' | grep -vE '\.(patch|run|xml|txt|md)$|rules_(sleep|shared)_test.sh$')
+found=$(counted "${files[@]}")
+expected=$(awk 'NF {print $1, $2}' <<<"$allowed" | LC_ALL=C sort)
+[ "$found" = "$expected" ] || {
+	echo "sleeps in ci/ and tests/ (<) and those that this test allows (>), with their number:"
+	diff <(echo "$found") <(echo "$expected") | grep '^[<>]'
+	echo "expected: until_true COMMAND, or a loop that looks at what it waits for, listed in $0"
+	exit 1
+}
+echo "${#files[@]} files: no sleep stands for a wait"
