@@ -5,7 +5,7 @@ set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
-set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
+set(CMAKE_C_FLAGS_DEBUG "-O0 -g3") # no "optimized out" in gdb
 
 # A build tree that was moved, and an installation anywhere, find their libraries.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)

@@ -23,6 +23,8 @@ not disturb the run, and the trace hash stays the same.
   sim back [N]              go back N steps: the same run again, to that step
   sim goto STEP             to that step, forward or back
   info sim, sim info        seed, step, virtual time, strategy, hash, task
+  p WORK, p CONN, p PLAN    struct dev_work, dev_conn, conn and plan on one line, with names;
+                            p/r prints all members
 
 Convenience variables, set at every stop: $rank, $task, $step, $vtime.
 Works on a live process and on the core file that a failing run leaves.
@@ -30,7 +32,7 @@ Works on a live process and on the core file that a failing run leaves.
 Depends on: sim/engine/gdb_hooks.h, struct sim_task (sim/engine/sim.h), struct wait
 (core/base/wait.h), the tables of waits.c and label.c, struct fakeverbs_view (backends/fakeverbs).
 The commands are in doppel_gdb/: state.py reads the engine, frames.py walks stacks, tasks.py, info.py
-and run.py are the commands.
+and run.py are the commands, printers.py prints structs.
 """
 import os
 import sys
@@ -44,10 +46,11 @@ def doppel_load():
     sys.dont_write_bytecode = True
     for name in [name for name in sys.modules if name.split(".")[0] == "doppel_gdb"]:
         del sys.modules[name]  # sourced again: as it is now
-    from doppel_gdb import frames, info, run, tasks
+    from doppel_gdb import frames, info, printers, run, tasks
     for module in (tasks, info, run):
         for command in module.COMMANDS:
             command()
+    printers.register()
     for name in ("next", "step"):
         gdb.execute("define hook-%s\nsim run-to-focus\nend" % name)
     gdb.execute("set breakpoint pending on")

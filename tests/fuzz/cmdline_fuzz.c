@@ -132,6 +132,12 @@ bool cli_self(char out[CLI_SELF_BYTES])
 	return true;
 }
 
+bool cli_gdb_commands(char out[PATH_MAX])
+{
+	out[0] = '\0';
+	return false;
+}
+
 int cli_processes(int argc, char **argv, const struct cli_options *o)
 {
 	(void)argc, (void)argv, (void)o;

@@ -32,8 +32,15 @@ def go(function, condition=None):
           run("bt 1") if gdb.selected_inferior().pid else "the end of the program")
 
 
+def unoptimized():
+    """The selected function was compiled with -O0, as by the preset debug."""
+    return re.search(r" -O[1-3sgf]", gdb.selected_frame().find_sal().symtab.producer) is None
+
+
 def frames(command, *patterns):
     text, at = run(command), 0
+    check("%s: nothing is optimized out" % command,
+          "<optimized out>" not in text or not unoptimized(), text)
     for pattern in patterns:
         found = re.compile(pattern).search(text, at)
         check("%s shows %s" % (command, pattern), found, text)
@@ -50,12 +57,20 @@ def walk_host_and_device():
     dev = value("sendbuff")
     # Device memory: gdb reads what the host cannot.
     check("p of device memory", "= {" in run("p *(float *)%d@4" % dev))
-    for function in ("plan_enqueue", "plan_launch", "cudaLaunchKernel", "dev_collective",
+    for function in ("plan_enqueue", "plan_launch", "plan_start"):
+        go(function, mine)
+    check("a plan is printed with the names of its works",
+          re.search(r"= plan of 1 tasks, 1 works, .*ALL_REDUCE_RING_SIMPLE, 16384 elements F32 SUM",
+                    run("p *p")), run("p *p"))
+    for function in ("cudaLaunchKernel", "dev_collective",
                      "prim_send", "prim_recv_reduce_send", "prim_recv_reduce_copy_send",
                      "prim_recv_copy_send", "prim_recv"):
         go(function, mine)
     frames("bt", r"#0 .*prim_recv \(p=.*0x\w+, out=", "all_reduce_ring", "dev_collective",
            "task_entry")
+    check("a connection is printed by its peer and steps",
+          re.search(r"= {channel \d, peer \d.*: next step \d+, tail \d+, head \d+", run("p *p->recv")),
+          run("p *p->recv"))
     check("the kernel's task is a warp of the rank", value("$rank") == rank and
           "warp" in run("info tasks rank %d kind warp" % rank), run("info tasks"))
     while True:

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How gdb prints the structs between a call and the wire: works, connections, plans.
+
+One line each, with the names of programs, types and operations; `p/r` prints all members.
+"""
+import gdb
+import gdb.printing
+
+
+def enum_name(enum, number, prefix="DEV_"):
+    """The name of a number in one of the stack's enums, without the prefix."""
+    try:
+        fields = gdb.lookup_type("enum " + enum).fields()
+    except gdb.error:
+        return "%s %d" % (enum, number)
+    names = [f.name for f in fields if f.enumval == number]
+    if not names:
+        return "%s %d" % (enum, number)
+    return names[0][len(prefix):] if names[0].startswith(prefix) else names[0]
+
+
+def pointer(value):
+    return "%#x" % int(value)
+
+
+def shared_word(address):
+    """The value of a shared word that a pointer names, in host or device memory."""
+    if int(address) == 0:
+        return "-"
+    size = address.type.target().sizeof
+    try:
+        raw = gdb.selected_inferior().read_memory(int(address), size).tobytes()
+    except gdb.MemoryError:
+        return "at %#x, not readable" % int(address)
+    return "%d" % int.from_bytes(raw, "little")
+
+
+class Work:
+    """struct dev_work: what a kernel does with one collective."""
+
+    def __init__(self, val):
+        self.val = val
+
+    def shares(self):
+        w = self.val
+        lo, hi = int(w["channel_lo"]), int(w["channel_hi"])
+        if lo == hi:
+            return "channel %d" % lo
+        return "channels %d..%d (%d, %d each, %d)" % (lo, hi, int(w["count_lo"]),
+                                                      int(w["count_mid"]), int(w["count_hi"]))
+
+    def to_string(self):
+        w = self.val
+        root = "" if int(w["root"]) < 0 else ", root %d" % int(w["root"])
+        return "{opCount %d: %s, %d elements %s %s%s, send %s, recv %s, %s, %d elements per chunk, " \
+            "%d warps}" % (
+                int(w["op_count"]), enum_name("dev_program", int(w["program"])), int(w["count"]),
+                enum_name("dev_type", int(w["type"])), enum_name("dev_op", int(w["op"])), root,
+                pointer(w["send"]), pointer(w["recv"]), self.shares(), int(w["chunk_lo"]),
+                int(w["nwarps"]))
+
+
+class DevConn:
+    """struct dev_conn: one end of a connection as the kernel uses it."""
+
+    def __init__(self, val):
+        self.val = val
+
+    def to_string(self):
+        c = self.val
+        if int(c["buffer"]) == 0:
+            return "{not connected}"
+        return "{channel %d, peer %d%s: next step %d, tail %s, head %s, %d bytes per step at %s}" % (
+            int(c["channel"]), int(c["peer"]), " by proxy" if int(c["fifo"]) else "",
+            int(c["step"]), shared_word(c["tail"]), shared_word(c["head"]), int(c["step_bytes"]),
+            pointer(c["buffer"]))
+
+
+class Conn:
+    """struct conn: one end of a connection as the host uses it."""
+
+    def __init__(self, val):
+        self.val = val
+
+    def to_string(self):
+        c = self.val
+        if int(c["transport"]) == 0:
+            return "{not connected}"
+        return "{channel %d %s rank %d via %s%s, dev = %s}" % (
+            int(c["channel"]), "->" if int(c["is_send"]) else "<-", int(c["peer"]),
+            c["transport"]["name"].string(),
+            "" if int(c["proxy"]) == 0 else ", proxy %s" % pointer(c["proxy"]),
+            DevConn(c["dev"]).to_string())
+
+
+class Plan:
+    """struct plan: what one launch does."""
+
+    def __init__(self, val):
+        self.val = val
+
+    def to_string(self):
+        p, mask = self.val, int(self.val["args"]["channel_mask"])
+        return "plan of %d tasks, %d works, %d proxy operations, %d blocks of %d warps, stream %s" % (
+            int(p["ntasks"]), int(p["args"]["work_count"]), int(p["nops"]), bin(mask).count("1"),
+            int(p["block_warps"]), pointer(p["stream"]))
+
+    def children(self):
+        args = self.val["args"]
+        for i in range(min(int(args["work_count"]), args["work"].type.range()[1] + 1)):
+            yield "work[%d]" % i, args["work"][i]
+        for i in range(min(int(self.val["nops"]), self.val["op"].type.range()[1] + 1)):
+            yield "op[%d]" % i, self.val["op"][i]
+
+
+def register():
+    printers = gdb.printing.RegexpCollectionPrettyPrinter("doppel")
+    for name, printer in (("dev_work", Work), ("dev_conn", DevConn), ("conn", Conn),
+                          ("plan", Plan)):
+        printers.add_printer(name, "^%s$" % name, printer)
+    gdb.printing.register_pretty_printer(None, printers, replace=True)
