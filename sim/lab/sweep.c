@@ -430,6 +430,22 @@ static void sweep_add_sites(struct sweep_site *to, uint32_t *n, const struct swe
 		sweep_add_site(to, n, from[i].name, from[i].visits, from[i].hits);
 }
 
+static int sweep_compare_strategies(const void *a, const void *b)
+{
+	const struct sweep_strategy *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static void sweep_sort_strategies(struct sweep_result *r)
+{
+	size_t n = 0;
+
+	while (n < SWEEP_STRATEGIES && r->strategy[n].name[0])
+		n++;
+	qsort(r->strategy, n, sizeof r->strategy[0], sweep_compare_strategies);
+}
+
 static void sweep_conclude(struct sweep *w)
 {
 	struct sweep_result *r = w->result;
@@ -443,6 +459,7 @@ static void sweep_conclude(struct sweep *w)
 	}
 	if (r->failure_n)
 		qsort(r->failure, r->failure_n, sizeof *r->failure, sweep_compare_failures);
+	sweep_sort_strategies(r);
 	for (uint32_t i = 0; i < r->failure_n; i++)
 		if (!r->failure[i].canary &&
 		    fail_severity(r->failure[i].outcome) > fail_severity(r->verdict))

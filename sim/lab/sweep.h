@@ -60,15 +60,17 @@ struct sweep_site {
 	uint64_t visits, hits;
 };
 
+struct sweep_strategy {
+	char name[32];
+	uint64_t seeds;
+};
+
 struct sweep_result {
 	uint64_t seeds, passed, twice, canaries, canaries_found, faulty;
 	uint64_t unrecorded; /* failures whose files could not be written */
 	int signal;          /* that ended it early; 0: none */
 	uint64_t steps, switches, virtual_ns, wall_ns, busy_ns;
-	struct {
-		char name[32];
-		uint64_t seeds;
-	} strategy[SWEEP_STRATEGIES];
+	struct sweep_strategy strategy[SWEEP_STRATEGIES]; /* by name; the used ones first */
 	struct sweep_site buggify[SWEEP_SITES], fault[SWEEP_SITES], probe[SWEEP_SITES];
 	uint32_t buggify_n, fault_n, probe_n;
 	struct sweep_seed *failure; /* sorted: worst, fewest ranks, shortest */

@@ -104,7 +104,7 @@ qperf_tests() {
 	"${args[@]}" >"$dir/server" 2>&1 &
 	server=$!
 	until_true 50 listens "$port" || true # else the client reports what is wrong
-	"${args[@]}" localhost -t 1 "$@" quit >"$dir/client" 2>&1 || got=$?
+	"${args[@]}" 127.0.0.1 -t 1 "$@" quit >"$dir/client" 2>&1 || got=$?
 	until_true 20 gone $server || kill $server
 	wait $server || got="$got, the server $?"
 	# it exits with 0 after tests that failed, and each that passed has a line of results
