@@ -9,11 +9,10 @@
  * so do the launches after it. A communicator or a work of another layout, or one that does not fit
  * its connections, traps.
  */
-#include "core/device/all_gather.h"
-#include "core/device/all_reduce.h"
-#include "core/device/broadcast.h"
-#include "core/device/reduce.h"
-#include "core/device/reduce_scatter.h"
+#include "core/device/prims.h"
+
+#define DEV_PROGRAM_FILES
+#include "core/device/programs.h"
 
 DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 {

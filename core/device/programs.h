@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The programs that a kernel can run: one row each. A collective, an algorithm or a protocol is
- * added as a row here and as the file that defines the row's function. Host (core/plan, which
- * chooses), device (core/device/kernels.c, which runs) and tests read the same rows.
+ * added here, as a row and a line of the list of files at the end, and as the file that defines the
+ * row's function. Host (core/plan, which chooses), device (core/device/kernels.c, which runs) and
+ * tests read the same rows.
  *
  *	id        DEV_<id> in enum dev_program; stored in dev_work
  *	function  DEV_FN bool function(struct prim *p, const struct steps_part *part): runs one
@@ -24,8 +25,6 @@
 #define DEV_PROGRAMS(X)                                                                                   \
 /*  id                         function             func            algo  proto   pattern       chunk slice */ \
 X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE, RING_TWICE,    4,   2)  \
-X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)  \
-X(BROADCAST_RING_SIMPLE,       broadcast_ring,      BROADCAST,      RING, SIMPLE, PIPELINE_FROM, 1,   1)  \
 X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)  \
 X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)
 /* clang-format on */
@@ -33,8 +32,6 @@ X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE
 /* The collectives, with their names on the command line, in logs and in gdb. */
 #define DEV_FUNCS(X)                                                                               \
 	X(ALL_REDUCE, "all_reduce")                                                                \
-	X(REDUCE, "reduce")                                                                        \
-	X(BROADCAST, "broadcast")                                                                  \
 	X(ALL_GATHER, "all_gather")                                                                \
 	X(REDUCE_SCATTER, "reduce_scatter")
 enum dev_func {
@@ -70,4 +67,12 @@ struct dev_program_row {
 	uint32_t chunk_steps, slice_steps;
 };
 
+#endif
+
+/* The files that define the functions of the rows. A file that runs programs defines
+ * DEV_PROGRAM_FILES and includes this header once more, after the primitives. */
+#ifdef DEV_PROGRAM_FILES
+#include "core/device/all_gather.h"
+#include "core/device/all_reduce.h"
+#include "core/device/reduce_scatter.h"
 #endif

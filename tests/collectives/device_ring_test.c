@@ -227,13 +227,6 @@ static void reference_part(const struct ring *g, const struct dev_work *w, int c
 	case DEV_ALL_REDUCE:
 		reference_all_reduce(g, w, channel, part);
 		return;
-	case DEV_REDUCE:
-		reference_fold(g, w, channel, ring_position_of(g, channel, w->root), part->offset,
-			       part->count);
-		return;
-	case DEV_BROADCAST:
-		memcpy(want_at(g, w, part->offset), input_at(g, w, w->root, part->offset), bytes);
-		return;
 	case DEV_ALL_GATHER:
 		for (int r = 0; r < g->n; r++)
 			memcpy(want_at(g, w, (uint64_t)r * w->count + part->offset),
@@ -354,6 +347,17 @@ static uint64_t own_block(uint64_t blocks, const struct dev_work *w, int rank)
 	return blocks > 1 ? (uint64_t)rank * w->count * steps_type_bytes(w->type) : 0;
 }
 
+/* At the end of PIPELINE_TO only the root has an output. */
+static bool has_result(const struct dev_work *w, int rank)
+{
+	return steps_program(w->program).pattern != DEV_PIPELINE_TO || rank == w->root;
+}
+
+static bool program_reduces(enum dev_program program)
+{
+	return steps_program(program).func == DEV_REDUCE_SCATTER;
+}
+
 static void ring_fill(struct ring *g, const struct dev_work *w, size_t bytes, bool in_place)
 {
 	for (int i = 0; i < g->n; i++) {
@@ -417,7 +421,7 @@ static void ring_check(struct ring *g, const struct dev_work *w, bool in_place, 
 		uint64_t mine = own_block(blocks_in(g, w), w, i);
 		const uint8_t *want = g->want + w->recv + mine;
 
-		if (steps_program(w->program).func == DEV_REDUCE && i != w->root)
+		if (!has_result(w, i))
 			continue;
 		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output + w->recv + (in_place ? mine : 0),
 				   count * size, cudaMemcpyDeviceToHost));
@@ -473,8 +477,7 @@ static void ring_programs(struct ring *g)
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
 		enum dev_pattern pattern = steps_program(program).pattern;
 		bool rooted = pattern == DEV_PIPELINE_FROM || pattern == DEV_PIPELINE_TO;
-		bool reduces = steps_program(program).func == DEV_REDUCE ||
-			       steps_program(program).func == DEV_REDUCE_SCATTER;
+		bool reduces = program_reduces((enum dev_program)program);
 
 		for (int root = 0; root < (rooted ? g->n : 1); root++)
 			for (size_t c = 0; c < ARRAY_LEN(counts); c++, turn++) {

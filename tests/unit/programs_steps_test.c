@@ -85,11 +85,8 @@ DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out
 	return prim_count_both(p, count);
 }
 
-#include "core/device/all_gather.h"
-#include "core/device/all_reduce.h"
-#include "core/device/broadcast.h"
-#include "core/device/reduce.h"
-#include "core/device/reduce_scatter.h"
+#define DEV_PROGRAM_FILES
+#include "core/device/programs.h"
 
 static void program_run(struct prim *p, const struct steps_part *part, int program)
 {
