@@ -254,6 +254,22 @@ ncclResult_t pncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
 			    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 			    cudaStream_t stream);
 
+/* recvbuff has room for `sendcount` elements of each rank, in order of ranks, and becomes what all
+ * ranks have in their sendbuff. In place: sendbuff is recvbuff + rank * sendcount elements. */
+ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
+			   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
+			    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+
+/* sendbuff has `recvcount` elements for each rank, in order of ranks; recvbuff becomes the reduction
+ * of all ranks' elements for this rank. In place: recvbuff is sendbuff + rank * recvcount elements. */
+ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+			       ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+			       cudaStream_t stream);
+ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+				ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+				cudaStream_t stream);
+
 /* Calls of one task between the two happen together at the outermost end: communicators are made
  * at the same time, then collectives are launched. After an error in between, the end drops all of
  * them and returns that error. */

@@ -28,12 +28,14 @@ const char *plan_op_name(ncclRedOp_t op)
 /* What must be the same on all ranks. */
 static void plan_agree_text(const struct plan_task *t, char *text, size_t bytes)
 {
-	char root[24] = "";
+	char op[24] = "", root[24] = "";
 
+	if (t->reduces)
+		snprintf(op, sizeof op, " op=%s", plan_op_name(t->op));
 	if (t->root >= 0)
 		snprintf(root, sizeof root, " root=%d", t->root);
-	snprintf(text, bytes, "%s count=%zu type=%s op=%s%s", t->name, t->count,
-		 plan_type_name(t->type), plan_op_name(t->op), root);
+	snprintf(text, bytes, "%s count=%zu type=%s%s%s", t->name, t->count,
+		 plan_type_name(t->type), op, root);
 }
 
 ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *t)

@@ -4,6 +4,7 @@
  * queue, plan_start hands it to the proxy and to the GPU.
  */
 #include "core/base/log.h"
+#include "core/device/names.h"
 #include "core/plan/plan_internal.h"
 #include "core/transport/cuda_result.h"
 #include "core/transport/transport_internal.h"
@@ -59,10 +60,9 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 
 static void plan_work_log(const struct plan_task *t, const struct dev_work *w)
 {
-	INFO(LOG_COLL,
-	     "AllReduce: %zu elements of type %d, op %d: ring, simple, channels %u..%u, "
-	     "opCount %llu",
-	     t->count, (int)t->type, (int)t->op, w->channel_lo, w->channel_hi,
+	INFO(LOG_COLL, "%s: %zu elements of type %d, op %d: %s, %s, channels %u..%u, opCount %llu",
+	     t->call, t->count, (int)t->type, (int)t->op, dev_algo_name(w->program),
+	     dev_proto_name(w->program), w->channel_lo, w->channel_hi,
 	     (unsigned long long)t->op_count);
 }
 
@@ -165,13 +165,12 @@ static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *s
 /* Tells a world that watches buffers what the stream's next operation uses. */
 static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t)
 {
-	size_t bytes = t->count * steps_type_bytes((int)t->type);
 	const struct os_use use = {
 		.stream = t->stream,
 		.read = t->send,
 		.write = t->recv,
-		.read_bytes = bytes,
-		.write_bytes = bytes,
+		.read_bytes = t->send_bytes,
+		.write_bytes = t->recv_bytes,
 		.what = t->name,
 		.number = t->op_count,
 		.comm = comm->id_hash,
@@ -200,13 +199,13 @@ static ncclResult_t plan_kernel_launch(const struct ncclComm *comm, const struct
 static ncclResult_t plan_copy(const struct ncclComm *comm, struct plan_state *st,
 			      const struct plan_task *t)
 {
-	size_t bytes = t->count * steps_type_bytes((int)t->type);
 	ncclResult_t rc;
 
+	ASSERT(t->send_bytes == t->recv_bytes);
 	plan_task_uses(comm, t);
-	rc = cuda_result(
-		cudaMemcpyAsync(t->recv, t->send, bytes, cudaMemcpyDeviceToDevice, t->stream),
-		"cudaMemcpyAsync of a collective of one rank");
+	rc = cuda_result(cudaMemcpyAsync(t->recv, t->send, t->send_bytes, cudaMemcpyDeviceToDevice,
+					 t->stream),
+			 "cudaMemcpyAsync of a collective of one rank");
 	st->handed_over |= !rc;
 	return rc;
 }

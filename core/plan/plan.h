@@ -2,7 +2,7 @@
 /*
  * Plan: from the collectives that a group collected to kernel launches and proxy operations.
  *
- *   plan_enqueue   (ncclAllReduce, after checks) appends a task to the communicator's queue;
+ *   plan_enqueue   (a call of core/api, after its checks) appends a task to the communicator's queue;
  *   plan_announce  (ncclGroupEnd) numbers the queue and compares it with the other ranks';
  *   plan_launch    launches the next plan of the queue: picks algorithm, protocol, channels and
  *                  chunks, writes dev_work, hands proxy_ops to the proxy, launches on the user's
@@ -18,6 +18,15 @@
 
 #include "core/comm/comm.h"
 
+/* One call, as the program made it. What depends on the kind of call:
+ *
+ *	reduces    false: a data mover. It moves bytes, whatever their type is (work.c), and `op` has no
+ *	           meaning.
+ *	root       only calls that have one; then the buffers of a rank may depend on it.
+ *	buffers    send_bytes and recv_bytes are what this rank's GPU reads and writes; 0, with the
+ *	           pointer NULL, where the call uses no such buffer on this rank.
+ *	agreement  every rank launches the same call with the same arguments (agree.c).
+ */
 struct plan_task {
 	enum dev_func func;
 	const char *call;   /* "ncclAllReduce" */
@@ -25,8 +34,10 @@ struct plan_task {
 	const void *caller; /* where the program called it */
 	const void *send;
 	void *recv;
-	size_t count;
+	size_t send_bytes, recv_bytes;
+	size_t count; /* as in the call: of a block, where a buffer has one block per rank */
 	ncclDataType_t type;
+	bool reduces;
 	ncclRedOp_t op;
 	int root; /* -1: has none */
 	cudaStream_t stream;

@@ -31,8 +31,11 @@ struct plan_shape {
 /* NCCL's rule: while a channel's threads would have less than PLAN_THREAD_BYTES each, first fewer
  * channels, then fewer threads. */
 struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim);
-/* The row that runs the collective so; there is one. */
-enum dev_program plan_program_of(enum dev_func func, enum dev_algo algo, enum dev_proto proto);
+/* Bytes that the call is reckoned with: those of its larger buffer. The same on every rank. */
+uint64_t plan_bytes(const struct plan_task *task);
+/* The program that runs the call: the first row of programs.h that can. There is one for every
+ * collective on two ranks or more. */
+enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim);
 /* Fills all of *work but op_count and nwarps. count is not 0, nranks at least 2. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct plan_shape *shape);

@@ -46,9 +46,10 @@ void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task)
 	plan_trace_arg(&s, "rank", (uint64_t)comm->rank, NULL);
 	plan_trace_arg(&s, "number", plan_next_op(comm), NULL);
 	plan_trace_arg(&s, "count", task->count, NULL);
-	plan_trace_arg(&s, "bytes", task->count * steps_type_bytes((int)task->type), NULL);
+	plan_trace_arg(&s, "bytes", plan_bytes(task), NULL);
 	plan_trace_arg(&s, "type", 0, plan_type_name(task->type));
-	plan_trace_arg(&s, "op", 0, plan_op_name(task->op));
+	if (task->reduces)
+		plan_trace_arg(&s, "op", 0, plan_op_name(task->op));
 	if (task->root >= 0)
 		plan_trace_arg(&s, "root", (uint64_t)task->root, NULL);
 	if (task->count && comm->nranks > 1)

@@ -97,35 +97,62 @@ static void plan_work_share(struct dev_work *w, int32_t nchannels, uint32_t type
 	ASSERT(w->count_hi > 0 && w->count_hi <= w->count_lo);
 }
 
-enum dev_program plan_program_of(enum dev_func func, enum dev_algo algo, enum dev_proto proto)
+uint64_t plan_bytes(const struct plan_task *task)
+{
+	return MAX_OF(task->send_bytes, task->recv_bytes);
+}
+
+/* ---- the choice of a program ---------------------------------------------------------------- */
+
+static bool plan_can_ring(const struct plan_task *task, const struct plan_limits *lim)
+{
+	return lim->nranks > 1;
+}
+
+/* Each pair of an algorithm and a protocol, with the tasks that it can run. */
+static bool (*const plan_can[DEV_ALGO_COUNT][DEV_PROTO_COUNT])(const struct plan_task *task,
+							       const struct plan_limits *lim) = {
+	[DEV_RING] = {[DEV_SIMPLE] = plan_can_ring},
+};
+
+enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		struct dev_program_row row = steps_program(p);
 
-		if (row.func == func && row.algo == algo && row.proto == proto)
+		if (row.func == task->func && plan_can[row.algo][row.proto](task, lim))
 			return (enum dev_program)p;
 	}
-	ASSERT(!"a collective that has a program of this algorithm and protocol");
+	ASSERT(!"a collective that a program can run");
 	return DEV_PROGRAM_COUNT;
+}
+
+/* What is in the buffers: a data mover's kernel sees bytes. */
+static void plan_work_elements(const struct plan_task *task, const struct plan_limits *lim,
+			       struct dev_work *w)
+{
+	w->type = task->reduces ? (uint8_t)task->type : DEV_I8;
+	w->count = task->reduces ? task->count : task->count * steps_type_bytes((int)task->type);
+	w->op = task->reduces
+			? (uint8_t)plan_device_op(task->op, task->type, lim->nranks, &w->scale)
+			: DEV_SUM;
 }
 
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct plan_shape *shape)
 {
-	uint32_t type_bytes = steps_type_bytes((int)task->type);
-	enum dev_program program = plan_program_of(task->func, DEV_RING, DEV_SIMPLE);
-	uint32_t chunk = lim->step_bytes * steps_program(program).chunk_steps / type_bytes;
+	enum dev_program program = plan_choose(task, lim);
+	uint32_t type_bytes, chunk_bytes = lim->step_bytes * steps_program(program).chunk_steps;
 
 	ASSERT(task->count > 0 && lim->nranks > 1);
-	*shape = plan_shape_of(task->count * type_bytes, lim);
+	*shape = plan_shape_of(plan_bytes(task), lim);
 	memset(work, 0, sizeof *work);
 	work->send = (uint64_t)(uintptr_t)task->send;
 	work->recv = (uint64_t)(uintptr_t)task->recv;
-	work->count = task->count;
-	plan_work_share(work, shape->nchannels, type_bytes);
-	work->chunk_lo = work->chunk_mid = work->chunk_hi = chunk;
 	work->program = (uint8_t)program;
 	work->root = task->root;
-	work->type = (uint8_t)task->type;
-	work->op = (uint8_t)plan_device_op(task->op, task->type, lim->nranks, &work->scale);
+	plan_work_elements(task, lim, work);
+	type_bytes = steps_type_bytes(work->type);
+	plan_work_share(work, shape->nchannels, type_bytes);
+	work->chunk_lo = work->chunk_mid = work->chunk_hi = chunk_bytes / type_bytes;
 }

@@ -12,7 +12,15 @@ static const struct plan_limits limits = {
 static struct dev_work work_of(size_t count, ncclDataType_t type, ncclRedOp_t op,
 			       const struct plan_limits *lim, struct plan_shape *shape)
 {
-	struct plan_task task = {.func = DEV_ALL_REDUCE, .count = count, .type = type, .op = op};
+	size_t bytes = count * steps_type_bytes((int)type);
+	struct plan_task task = {.func = DEV_ALL_REDUCE,
+				 .send_bytes = bytes,
+				 .recv_bytes = bytes,
+				 .count = count,
+				 .type = type,
+				 .reduces = true,
+				 .op = op,
+				 .root = -1};
 	struct dev_work work;
 
 	plan_work_fill(&task, lim, &work, shape);
@@ -151,6 +159,84 @@ START_TEST(a_block_has_no_more_warps_than_the_kernel_is_built_for)
 }
 END_TEST
 
+/* A call that has one block of `count` elements per rank in one of its buffers. */
+static struct dev_work blocks_work(enum dev_func func, bool reduces, size_t count,
+				   struct plan_shape *shape)
+{
+	size_t block = count * steps_type_bytes(DEV_F32);
+	struct plan_task task = {.func = func,
+				 .send_bytes = func == DEV_ALL_GATHER ? block : 4 * block,
+				 .recv_bytes = func == DEV_ALL_GATHER ? 4 * block : block,
+				 .count = count,
+				 .type = ncclFloat32,
+				 .reduces = reduces,
+				 .op = ncclMax,
+				 .root = -1};
+	struct dev_work work;
+
+	plan_work_fill(&task, &limits, &work, shape);
+	return work;
+}
+
+START_TEST(a_data_mover_moves_bytes)
+{
+	struct plan_shape s;
+	struct dev_work w = blocks_work(DEV_ALL_GATHER, false, 1000, &s);
+
+	ck_assert_int_eq(w.program, DEV_ALL_GATHER_RING_SIMPLE);
+	ck_assert_int_eq(w.type, DEV_I8);
+	ck_assert_int_eq(w.op, DEV_SUM);
+	ck_assert_uint_eq(w.count, 4000);
+	ck_assert_uint_eq(total_of(&w), 4000);
+	ck_assert_uint_eq(w.chunk_lo, 4 * limits.step_bytes);
+	w = blocks_work(DEV_REDUCE_SCATTER, true, 1000, &s);
+	ck_assert_int_eq(w.program, DEV_REDUCE_SCATTER_RING_SIMPLE);
+	ck_assert_int_eq(w.type, DEV_F32);
+	ck_assert_int_eq(w.op, DEV_MAX);
+	ck_assert_uint_eq(w.count, 1000);
+}
+END_TEST
+
+/* The shape goes by all blocks, the shares by one of them. */
+START_TEST(channels_go_by_the_bytes_of_all_blocks)
+{
+	struct plan_shape s;
+	struct dev_work w = blocks_work(DEV_ALL_GATHER, false, (256 << 10) / 4 / 4, &s);
+
+	ck_assert_int_eq(s.nchannels, 8);
+	ck_assert_int_eq(w.channel_hi, 7);
+	ck_assert_uint_eq(total_of(&w), (256 << 10) / 4);
+	(void)blocks_work(DEV_REDUCE_SCATTER, true, (64 << 10) / 4 / 4, &s);
+	ck_assert_int_eq(s.nchannels, 2);
+}
+END_TEST
+
+/* More elements than 32 bits count, and more bytes. */
+START_TEST(blocks_beyond_32_bits_are_shared_out)
+{
+	const size_t count = (5ull << 32) + 7;
+	struct plan_shape s;
+	struct dev_work w = blocks_work(DEV_ALL_GATHER, false, count, &s);
+
+	ck_assert_uint_eq(total_of(&w), 4 * count);
+	w = blocks_work(DEV_REDUCE_SCATTER, true, count, &s);
+	ck_assert_uint_eq(total_of(&w), count);
+	ck_assert_uint_gt(w.count_lo, count / 9);
+}
+END_TEST
+
+START_TEST(every_collective_has_a_program)
+{
+	for (int func = 0; func < DEV_FUNC_COUNT; func++) {
+		struct plan_task task = {.func = (enum dev_func)func};
+		enum dev_program program = plan_choose(&task, &limits);
+
+		ck_assert_int_lt(program, DEV_PROGRAM_COUNT);
+		ck_assert_int_eq(steps_program(program).func, func);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("plan");
@@ -162,6 +248,10 @@ int main(void)
 	tcase_add_test(t, a_block_has_no_more_warps_than_the_kernel_is_built_for);
 	tcase_add_test(t, steps_are_whole_chunks_and_at_least_one_loop);
 	tcase_add_test(t, average_multiplies_floats_first_and_divides_integers_last);
+	tcase_add_test(t, a_data_mover_moves_bytes);
+	tcase_add_test(t, channels_go_by_the_bytes_of_all_blocks);
+	tcase_add_test(t, blocks_beyond_32_bits_are_shared_out);
+	tcase_add_test(t, every_collective_has_a_program);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
