@@ -6,6 +6,8 @@
 #ifndef TESTS_COLLECTIVES_CALLS_H
 #define TESTS_COLLECTIVES_CALLS_H
 
+#include <stdbool.h>
+
 #include "core/base/macros.h"
 #include "core/include/nccl.h"
 
