@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long an all-reduce over a ring may take: K times the alpha-beta estimate
+ * How long a collective over a ring may take: K times the alpha-beta estimate
  *
- *	2 tours * (latency of every hop) * loops + 2 (n-1)/n * bytes / bandwidth of the slowest link
+ *	tours * (latency of every hop) * loops + bus factor * bytes / bandwidth of the slowest link
  *
  * on one channel. Under fifo, where charges are exact, a collective that takes longer has been
  * serialised somewhere although every result is right: exit 10, class "time".
@@ -44,30 +44,34 @@ static uint64_t bound_mbps(const struct lab_config *c)
 	return slowest == UINT64_MAX || !slowest ? 1000 : slowest;
 }
 
-uint64_t lab_bound_ns(const struct lab_run *run, uint64_t bytes)
+uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 {
 	const struct lab_config *c = run->config;
+	const struct lab_collective *coll = row->collective;
 	uint64_t n = (uint64_t)run->nranks, nets = c->hosts > 1 ? c->hosts : 0;
 	uint64_t tour = nets * BOUND_NET_HOP_NS + (n - nets) * BOUND_HOP_NS;
 	/* a chunk is half a buffer */
-	uint64_t loops = 1 + bytes / (n * bound_buffer_bytes(c) / 2);
-	uint64_t wire = 2 * (n - 1) * bytes / n * 1000 / bound_mbps(c);
+	uint64_t loops = 1 + row->bytes / (n * bound_buffer_bytes(c) / 2);
+	/* of each byte, what crosses a link */
+	uint64_t bytes = coll->own_share_stays ? coll->tours * (n - 1) * row->bytes / n
+					       : coll->tours * row->bytes;
+	uint64_t wire = bytes * 1000 / bound_mbps(c);
 
-	return BOUND_K * (BOUND_CALL_NS + 2 * tour * loops + wire);
+	return BOUND_K * (BOUND_CALL_NS + coll->tours * tour * loops + wire);
 }
 
 void lab_bound_check(struct lab_rank *me, const struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;
-	uint64_t bound = lab_bound_ns(me->run, row->bytes), took = me->elapsed_ns / c->iterations;
+	uint64_t bound = lab_bound_ns(me->run, row), took = me->elapsed_ns / c->iterations;
 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || strcmp(sim_strategy_name(), "fifo") != 0 ||
 	    sim_faults_armed() || lab_parts(c) > 1 || took <= bound)
 		return;
 	sim_note_failure(SIM_NO_PROGRESS, "time", me->rank,
-			 "an all-reduce of %llu bytes took %llu ns of virtual time, %d times the "
+			 "%s of %llu bytes took %llu ns of virtual time, %d times the "
 			 "alpha-beta estimate is %llu ns",
-			 (unsigned long long)row->bytes, (unsigned long long)took, BOUND_K,
-			 (unsigned long long)bound);
+			 row->collective->name, (unsigned long long)row->bytes,
+			 (unsigned long long)took, BOUND_K, (unsigned long long)bound);
 	me->run->judged = SIM_NO_PROGRESS;
 }

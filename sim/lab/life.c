@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,33 +201,36 @@ static bool life_copy(struct lab_rank *me, void *to, const void *from, size_t by
 	       life_sync(me);
 }
 
-static bool life_all_reduce(struct lab_rank *me, size_t count, uint64_t salt)
+/* One collective of int32, whose larger buffer has so many elements. */
+static bool life_collective(struct lab_rank *me, size_t elements, uint64_t salt)
 {
+	const struct lab_config *c = me->run->config;
 	struct payload p = {
 		.type = ncclInt32, .op = ncclSum, .nranks = me->run->nranks, .salt = salt};
-	size_t bytes = count * sizeof(int32_t), where = 0;
-	uint8_t *want = me->staging + LAB_STAGING_BYTES / 2;
+	struct lab_row row =
+		lab_row_make(c->collective, &p, MAX_OF(c->root, 0), elements * sizeof(int32_t), 1);
+	size_t in = lab_row_elements(&row, LAB_SEND), out = lab_row_elements(&row, LAB_RECV);
+	uint64_t where = 0;
 
-	ASSERT(bytes <= LAB_STAGING_BYTES / 2);
-	payload_fill(&p, me->rank, 0, count, me->staging);
-	if (!life_copy(me, me->send, me->staging, bytes, cudaMemcpyHostToDevice) || !life_point(me))
+	ASSERT(2 * row.bytes <= LAB_STAGING_BYTES);
+	payload_fill(&row.payload, me->rank, 0, in, me->staging);
+	if (!life_copy(me, me->send, me->staging, in * sizeof(int32_t), cudaMemcpyHostToDevice) ||
+	    !life_point(me))
 		return false;
-	if (!life_ok(me,
-		     ncclAllReduce(me->send, me->recv, count, p.type, p.op, me->comm, me->stream),
-		     "ncclAllReduce") ||
+	if (!life_ok(me, lab_row_start(&row, 0, me->rank, me->send, me->recv, me->comm, me->stream),
+		     row.collective->call) ||
 	    !life_point(me) || !life_sync(me) || !life_point(me) ||
-	    !life_copy(me, me->staging, me->recv, bytes, cudaMemcpyDeviceToHost))
+	    !life_copy(me, me->staging, me->recv, out * sizeof(int32_t), cudaMemcpyDeviceToHost))
 		return false;
 	/* an abort ends kernels, and so the stream: complete, but without a result */
 	if (shared_load_u32(&me->self->aborted, SHARED_ACQUIRE))
 		return false;
-	payload_expect(&p, 0, count, want);
-	if (payload_compare(&p, 0, count, me->staging, want, &where)) {
+	if (lab_row_wrong(&row, me->rank, me->staging, me->staging + LAB_STAGING_BYTES, &where)) {
 		os_mutex_lock(&me->run->lock);
 		me->run->wrong++;
 		os_mutex_unlock(&me->run->lock);
-		fprintf(stderr, "life: rank %d: wrong result at element %zu of %zu\n", me->rank,
-			where, count);
+		fprintf(stderr, "life: rank %d: wrong result at element %" PRIu64 " of %zu\n",
+			me->rank, where, out);
 	}
 	return true;
 }
@@ -256,7 +260,7 @@ static bool life_first(struct lab_rank *me)
 	ok = life_init(me);
 	if (ok) {
 		out->phase = LAB_WORK;
-		ok = life_all_reduce(me, 16, 1) && life_all_reduce(me, 12000, 2);
+		ok = life_collective(me, 16, 1) && life_collective(me, 12000, 2);
 	}
 	life_end(me, ok);
 	return ok;

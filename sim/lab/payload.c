@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/lab/payload.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,11 +96,17 @@ static struct payload_draw payload_draw_of(const struct payload *p)
 	return d;
 }
 
+/* Any bits: of an element that is moved. */
+static struct payload_draw payload_draw_bits(const struct payload *p)
+{
+	return (struct payload_draw){.salt = (p->salt << 32) ^ p->salt};
+}
+
 /* The contributions of a rank as integers; for a product they are exponents of two for floats. */
 static void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t n,
 			    int64_t *out)
 {
-	const struct payload_draw d = payload_draw_of(p);
+	const struct payload_draw d = p->moved ? payload_draw_bits(p) : payload_draw_of(p);
 	uint64_t own = payload_mix(((uint64_t)rank << 48) ^ d.salt);
 
 	for (size_t k = 0; d.period && k < n; k++)
@@ -109,7 +116,7 @@ static void payload_numbers(const struct payload *p, int32_t rank, size_t first,
 		__extension__ unsigned __int128 m = own ^ (first + k);
 		m *= 0x9e3779b97f4a7c15ull;
 		uint64_t h = (uint64_t)m ^ (uint64_t)(m >> 64);
-		out[k] = (int64_t)(((h >> 32) * d.below) >> 32) + d.least;
+		out[k] = p->moved ? (int64_t)h : (int64_t)(((h >> 32) * d.below) >> 32) + d.least;
 	}
 }
 
@@ -217,6 +224,10 @@ static void payload_fill_block(const struct payload *p, int32_t rank, size_t fir
 	int64_t v[PAYLOAD_BLOCK];
 
 	payload_numbers(p, rank, first, n, v);
+	for (size_t k = 0; p->moved && k < n; k++)
+		payload_put(f, out, k, (uint64_t)v[k]);
+	if (p->moved)
+		return;
 	if (f->is_float && f->bytes == 4 && p->op != ncclProd) {
 		payload_put_floats(v, n, out);
 		return;
@@ -328,7 +339,7 @@ void payload_expect(const struct payload *p, size_t first, size_t n, void *out)
 /* Averages of floats scale each input first, so rounding differs unless 1/n is exact. */
 static bool payload_is_inexact(const struct payload *p)
 {
-	return p->op == ncclAvg && payload_formats[p->type].is_float &&
+	return !p->moved && p->op == ncclAvg && payload_formats[p->type].is_float &&
 	       (p->nranks & (p->nranks - 1)) != 0;
 }
 
@@ -396,18 +407,22 @@ static bool payload_untouched(const struct payload *p, size_t first, size_t n, c
 	return true;
 }
 
-static int payload_explain_value(const struct payload *p, size_t i, uint64_t got, char *out,
-				 size_t out_bytes)
+size_t payload_difference(const struct payload *p, uint64_t element, const void *got,
+			  const void *want, char *out, size_t out_bytes)
 {
 	const struct payload_format *f = &payload_formats[p->type];
-	uint64_t want = payload_reduce(p, i, -1, 1);
-	uint64_t mask = f->bytes == 8 ? ~0ull : (1ull << (8 * f->bytes)) - 1;
-	if (f->is_float)
-		return snprintf(out, out_bytes, "element %zu is %.9g, expected %.9g: ", i,
-				payload_decode_float(f, got & mask),
-				payload_decode_float(f, want & mask));
-	return snprintf(out, out_bytes, "element %zu is %#llx, expected %#llx: ", i,
-			(unsigned long long)(got & mask), (unsigned long long)(want & mask));
+	uint64_t g = payload_get(f, got, 0), w = payload_get(f, want, 0);
+	int n;
+
+	if (f->is_float && !p->moved)
+		n = snprintf(out, out_bytes,
+			     "element %" PRIu64 " is %.9g, expected %.9g: ", element,
+			     payload_decode_float(f, g), payload_decode_float(f, w));
+	else
+		n = snprintf(out, out_bytes,
+			     "element %" PRIu64 " is %#" PRIx64 ", expected %#" PRIx64 ": ",
+			     element, g, w);
+	return n < 0 ? 0 : MIN_OF((size_t)n, out_bytes - 1);
 }
 
 void payload_explain(const struct payload *p, size_t first, size_t n, const void *got, char *out,
@@ -419,11 +434,11 @@ void payload_explain(const struct payload *p, size_t first, size_t n, const void
 	while (k + 1 < n &&
 	       payload_same(p, payload_get(f, got, k), payload_reduce(p, first + k, -1, 1)))
 		k++;
-	int at = payload_explain_value(p, first + k, payload_get(f, got, k), out, out_bytes);
-	if (at < 0 || (size_t)at >= out_bytes)
-		return;
+	uint64_t want = payload_reduce(p, first + k, -1, 1);
+	size_t at = payload_difference(p, first + k, (const uint8_t *)got + k * f->bytes, &want,
+				       out, out_bytes);
 	out += at;
-	out_bytes -= (size_t)at;
+	out_bytes -= at;
 	for (int32_t r = 0; r < p->nranks; r++) {
 		if (payload_hypothesis(p, first, n, got, r, 0, &explained)) {
 			snprintf(out, out_bytes, "contribution of rank %d is missing", r);

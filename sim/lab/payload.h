@@ -4,11 +4,11 @@
  * contribution is missing or doubled. Called by the runner and by tests. Pure functions; nothing is
  * shared with the stack, so that a mistake there cannot hide here.
  *
- * Inputs are small numbers that every data type holds exactly and whose partial results are exact
+ * Inputs that are reduced are small numbers that every data type holds exactly and whose partial results are exact
  * in any order, so a result is compared bit by bit. The one exception is the average of floats over
  * a number of ranks that is not a power of two: there a few units in the last place are allowed.
  * Values depend on (rank, element, salt); the salt changes with each operation, so a stale result
- * is wrong too.
+ * is wrong too. Inputs that are only moved are any bits, NaNs included.
  */
 #ifndef SIM_LAB_PAYLOAD_H
 #define SIM_LAB_PAYLOAD_H
@@ -24,6 +24,7 @@ struct payload {
 	ncclRedOp_t op;
 	int32_t nranks;
 	uint64_t salt;
+	bool moved; /* not reduced: `op` is not used */
 };
 
 size_t payload_type_bytes(ncclDataType_t type);
@@ -39,6 +40,11 @@ void payload_expect(const struct payload *p, size_t first, size_t n, void *out);
  * *where (unchanged when none is). */
 size_t payload_compare(const struct payload *p, size_t first, size_t n, const void *got,
 		       const void *want, size_t *where);
+
+/* "element 7 is 3, expected 5: ", into out; returns the characters that it takes. `got` and `want`
+ * hold that element. */
+size_t payload_difference(const struct payload *p, uint64_t element, const void *got,
+			  const void *want, char *out, size_t out_bytes);
 
 /* One line about a wrong stretch: elements first .. first+n-1 of the result were all compared, and
  * `got` holds them. Tries every rank as missing, as doubled, and a few other mistakes; says "no

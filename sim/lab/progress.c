@@ -21,11 +21,10 @@ static uint64_t progress_now_ns(void)
 static void progress_show(const struct lab_run *run, uint64_t now_ns)
 {
 	const struct lab_progress *p = &run->progress;
-	char time[32];
+	char time[32], what[LAB_ROW_TEXT];
 
-	fprintf(stderr, "\r%" PRIu64 " B %s %s %s: %" PRIu64 " s", p->row.bytes,
-		payload_type_name(p->row.payload.type), payload_op_name(p->row.payload.op),
-		p->row.in_place ? "in place" : "out of place", (now_ns - p->start_ns) / 1000000000);
+	lab_row_text(&p->row, what);
+	fprintf(stderr, "\r%s: %" PRIu64 " s", what, (now_ns - p->start_ns) / 1000000000);
 	if (sim_engine_kind() == SIM_ENGINE_SIM) {
 		sim_format_ns(time, sim_now_ns());
 		fprintf(stderr, ", step %" PRIu64 ", virtual time %s", sim_steps(), time);

@@ -32,11 +32,12 @@ static void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *w
 	shared_store_u32(&run->failed, 1, SHARED_RELEASE);
 }
 
-static bool lab_rank_cuda_ok(struct lab_rank *me, cudaError_t e, const char *what)
+bool lab_rank_cuda_ok(struct lab_rank *me, int e, const char *what)
 {
 	if (e == cudaSuccess)
 		return true;
-	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what, cudaGetErrorString(e));
+	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what,
+		cudaGetErrorString((cudaError_t)e));
 	lab_survive_error(me, ncclUnhandledCudaError, what, true);
 	lab_rank_fail(me, ncclUnhandledCudaError, what);
 	return false;
@@ -66,7 +67,7 @@ bool lab_rank_alloc(struct lab_rank *me)
 {
 	size_t most = MAX_OF(me->run->config->bytes_max, LAB_RECOVER_COUNT * sizeof(int32_t));
 	size_t bytes = most + 2 * LAB_GUARD_BYTES;
-	me->staging = malloc(LAB_STAGING_BYTES);
+	me->staging = malloc(2 * LAB_STAGING_BYTES); /* the second half: what must be there */
 	if (!me->staging) {
 		lab_rank_fail(me, ncclSystemError, "no memory for staging");
 		return false;
@@ -82,7 +83,7 @@ bool lab_rank_alloc(struct lab_rank *me)
 				"cudaEventCreateWithFlags") &&
 	       lab_rank_cuda_ok(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->end, 0),
 				"cudaEventCreateWithFlags") &&
-	       lab_rank_cuda_ok(me, (cudaError_t)lab_streams_make(me), "streams");
+	       lab_rank_cuda_ok(me, lab_streams_make(me), "streams");
 }
 
 void lab_rank_free(struct lab_rank *me)
@@ -176,7 +177,7 @@ static bool lab_rank_poll(struct lab_rank *me)
 }
 
 /* Waits for the stream as nccl-tests does. */
-static bool lab_rank_sync(struct lab_rank *me)
+bool lab_rank_sync(struct lab_rank *me)
 {
 	lab_call(me, "its stream's work");
 	lab_quiet(me);
@@ -185,8 +186,7 @@ static bool lab_rank_sync(struct lab_rank *me)
 	return ok;
 }
 
-static bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes,
-			  bool to_gpu)
+bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu)
 {
 	cudaError_t e = cudaMemcpyAsync(dst, src, bytes,
 					to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
@@ -194,99 +194,18 @@ static bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_
 	return lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") && lab_rank_sync(me);
 }
 
-/* Writes this rank's input at `to` and a pattern into its guards. */
-static bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row, uint8_t *to)
-{
-	size_t width = payload_type_bytes(row->payload.type), per = LAB_STAGING_BYTES / width;
-	memset(me->staging, 0xa5, LAB_GUARD_BYTES);
-	if (!lab_rank_copy(me, to - LAB_GUARD_BYTES, me->staging, LAB_GUARD_BYTES, true) ||
-	    !lab_rank_copy(me, to + row->count * width, me->staging, LAB_GUARD_BYTES, true))
-		return false;
-	for (size_t at = 0; at < row->count; at += per) {
-		size_t n = MIN_OF(per, row->count - at);
-		payload_fill(&row->payload, me->rank, at, n, me->staging);
-		if (!lab_rank_copy(me, to + at * width, me->staging, n * width, true))
-			return false;
-	}
-	return true;
-}
-
-static bool lab_rank_check_guard(struct lab_rank *me, const uint8_t *at)
-{
-	uint64_t wrong = 0;
-	if (!lab_rank_copy(me, me->staging, at, LAB_GUARD_BYTES, false))
-		return false;
-	for (int i = 0; i < LAB_GUARD_BYTES; i++)
-		wrong += me->staging[i] != 0xa5;
-	if (wrong) {
-		os_mutex_lock(&me->run->lock);
-		me->run->guard_wrong += wrong;
-		os_mutex_unlock(&me->run->lock);
-		sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
-				 "rank %d: %" PRIu64 " bytes beside a buffer were written",
-				 me->rank, wrong);
-	}
-	return true;
-}
-
-static void lab_rank_report(struct lab_rank *me, const struct lab_row *row, size_t where,
-			    size_t wrong, size_t chunk_first, size_t chunk_n)
-{
-	struct lab_run *run = me->run;
-	size_t width = payload_type_bytes(row->payload.type);
-	char why[200];
-	payload_explain(&row->payload, where, chunk_first + chunk_n - where,
-			me->staging + (where - chunk_first) * width, why, sizeof why);
-	os_mutex_lock(&run->lock);
-	bool first = run->wrong == 0;
-	run->wrong += wrong;
-	run->row_wrong[row->in_place] += wrong;
-	if (first)
-		snprintf(run->explanation, sizeof run->explanation, "rank %d: %s", me->rank, why);
-	os_mutex_unlock(&run->lock);
-	if (first)
-		sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
-				 "rank %d, %" PRIu64 " B %s %s%s: %s", me->rank, row->bytes,
-				 payload_type_name(row->payload.type),
-				 payload_op_name(row->payload.op), row->in_place ? " in place" : "",
-				 why);
-	if (first)
-		fprintf(stderr, "doppel: wrong result on rank %d, %" PRIu64 " B %s %s%s: %s\n",
-			me->rank, row->bytes, payload_type_name(row->payload.type),
-			payload_op_name(row->payload.op), row->in_place ? " in place" : "", why);
-}
-
-static bool lab_rank_check(struct lab_rank *me, const struct lab_row *row, uint8_t *result)
-{
-	size_t width = payload_type_bytes(row->payload.type), per = LAB_STAGING_BYTES / width;
-	for (size_t at = 0; at < row->count; at += per) {
-		size_t n = MIN_OF(per, row->count - at), where = 0;
-		if (!lab_rank_copy(me, me->staging, result + at * width, n * width, false))
-			return false;
-		size_t wrong = payload_compare(&row->payload, at, n, me->staging,
-					       me->run->expect + at * width, &where);
-		if (wrong)
-			lab_rank_report(me, row, where, wrong, at, n);
-	}
-	return lab_rank_check_guard(me, result - LAB_GUARD_BYTES) &&
-	       lab_rank_check_guard(me, result + row->count * width);
-}
-
-/* One part of the row's all-reduce: parts are elements beside each other. */
+/* One part of the row's collective. */
 static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part)
 {
-	uint32_t parts = MAX_OF(lab_parts(me->run->config), 1u);
-	uint64_t first = row->count * part / parts, end = row->count * (part + 1) / parts;
-	size_t at = LAB_GUARD_BYTES + first * payload_type_bytes(row->payload.type);
-	uint8_t *send = me->send + at, *recv = me->recv + at;
+	uint8_t *recv = me->recv + LAB_GUARD_BYTES;
+	uint8_t *send = row->in_place ? recv : me->send + LAB_GUARD_BYTES;
 
-	lab_call(me, "ncclAllReduce");
-	ncclResult_t r = ncclAllReduce(row->in_place ? recv : send, recv, end - first,
-				       row->payload.type, row->payload.op, lab_comms_pick(me, part),
+	lab_call(me, row->collective->call);
+	ncclResult_t r = lab_row_start(row, part, me->rank, send, recv, lab_comms_pick(me, part),
 				       lab_streams_pick(me, part));
 	lab_call(me, NULL);
 	if (r != ncclSuccess)
-		lab_rank_fail(me, r, "ncclAllReduce");
+		lab_rank_fail(me, r, row->collective->call);
 	return r == ncclSuccess;
 }
 
@@ -315,16 +234,16 @@ static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint3
 
 static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times)
 {
-	uint32_t parts = lab_parts(me->run->config), group = MAX_OF(me->run->config->group, 1u);
-	bool ok = lab_rank_cuda_ok(me, (cudaError_t)lab_streams_fork(me), "streams that fork");
+	uint32_t parts = row->parts, group = MAX_OF(me->run->config->group, 1u);
+	bool ok = lab_rank_cuda_ok(me, lab_streams_fork(me), "streams that fork");
 
 	for (uint32_t i = 0; ok && i < times; i++)
 		for (uint32_t part = 0; ok && part < parts; part += group)
 			ok = lab_rank_group(me, row, part, MIN_OF(group, parts - part));
-	return ok && lab_rank_cuda_ok(me, (cudaError_t)lab_streams_join(me), "streams that join");
+	return ok && lab_rank_cuda_ok(me, lab_streams_join(me), "streams that join");
 }
 
-static bool lab_rank_all_reduce(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, uint32_t times)
 {
 	return lab_rank_enqueue(me, row, times) && lab_rank_sync(me);
 }
@@ -348,13 +267,10 @@ static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
 static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;
-	uint8_t *input = (row->in_place ? me->recv : me->send) + LAB_GUARD_BYTES;
-	uint8_t *result = me->recv + LAB_GUARD_BYTES;
-	size_t width = payload_type_bytes(row->payload.type);
 
-	if (!lab_rank_fill(me, row, input) || !lab_barrier(me))
+	if (!lab_rank_fill(me, row) || !lab_barrier(me))
 		return false;
-	if (c->warmup && !lab_rank_all_reduce(me, row, c->warmup))
+	if (c->warmup && !lab_rank_collective(me, row, c->warmup))
 		return false;
 	if (c->warmup && !lab_barrier(me))
 		return false;
@@ -363,39 +279,26 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 	lab_bound_check(me, row);
 	if (!c->check)
 		return lab_barrier(me);
-	/* One timed run of fresh out-of-place data is its own check; else run once more. */
+	/* One timed run of fresh data is its own check; else run once more. */
 	bool fresh = c->iterations == 1 && c->warmup == 0;
 	if (!fresh) {
-		if (!lab_barrier(me) || !lab_rank_fill(me, row, input))
+		if (!lab_barrier(me) || !lab_rank_fill(me, row))
 			return false;
-		if (!row->in_place &&
-		    !lab_rank_cuda_ok(me,
-				      cudaMemsetAsync(result, 0xee, row->count * width, me->stream),
-				      "cudaMemsetAsync"))
+		if (!row->in_place && !lab_rank_unwrite(me, row))
 			return false;
-		if (!lab_rank_sync(me) || !lab_barrier(me) || !lab_rank_all_reduce(me, row, 1))
+		if (!lab_rank_sync(me) || !lab_barrier(me) || !lab_rank_collective(me, row, 1))
 			return false;
 	}
-	return lab_rank_check(me, row, result) && lab_barrier(me);
+	return lab_rank_check(me, row) && lab_barrier(me);
 }
 
 static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in_place)
 {
 	struct lab_run *run = me->run;
-	size_t width = payload_type_bytes(row->payload.type);
 	row->in_place = in_place;
 	if (lab_leads(me))
 		lab_progress_row(run, row);
-	/* guards of the result; the input's guards come with the input */
-	memset(me->staging, 0xa5, LAB_GUARD_BYTES);
-	if (!lab_rank_copy(me, me->recv, me->staging, LAB_GUARD_BYTES, true) ||
-	    !lab_rank_copy(me, me->recv + LAB_GUARD_BYTES + row->count * width, me->staging,
-			   LAB_GUARD_BYTES, true) ||
-	    !lab_rank_cuda_ok(me,
-			      cudaMemsetAsync(me->recv + LAB_GUARD_BYTES, 0xee, row->count * width,
-					      me->stream),
-			      "cudaMemsetAsync") ||
-	    !lab_rank_sync(me) || !lab_rank_row(me, row))
+	if (!lab_rank_recv_prepare(me, row) || !lab_rank_row(me, row))
 		return false;
 	if (lab_leads(me)) {
 		run->operations++;
@@ -405,25 +308,23 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 	return lab_barrier(me);
 }
 
-static bool lab_rank_size(struct lab_rank *me, ncclDataType_t type, ncclRedOp_t op, uint64_t bytes,
-			  uint64_t salt)
+static bool lab_rank_size(struct lab_rank *me, const struct payload *p, int32_t root,
+			  uint64_t bytes)
 {
 	struct lab_run *run = me->run;
-	struct lab_row row = {
-		.payload = {.type = type, .op = op, .nranks = run->nranks, .salt = salt},
-		.count = bytes / payload_type_bytes(type),
-	};
-	row.bytes = row.count * payload_type_bytes(type);
+	const struct lab_config *c = run->config;
+	struct lab_row row = lab_row_make(c->collective, p, root, bytes, lab_parts(c));
+
 	if (lab_leads(me)) {
 		memset(run->row_wrong, 0, sizeof run->row_wrong);
-		if (run->config->check)
-			payload_expect(&row.payload, 0, row.count, run->expect);
+		if (c->check && lab_row_reduces(&row))
+			lab_row_reduce(&row, run->expect);
 	}
 	if (!lab_barrier(me))
 		return false;
-	if (run->config->out_of_place && !lab_rank_row_place(me, &row, false))
+	if (c->out_of_place && !lab_rank_row_place(me, &row, false))
 		return false;
-	return !run->config->in_place || lab_rank_row_place(me, &row, true);
+	return !c->in_place || lab_rank_row_place(me, &row, true);
 }
 
 static uint64_t lab_next_size(const struct lab_config *c, uint64_t bytes)
@@ -433,37 +334,53 @@ static uint64_t lab_next_size(const struct lab_config *c, uint64_t bytes)
 	return bytes + MAX_OF(c->bytes_step, (uint64_t)1);
 }
 
-static bool lab_rank_series(struct lab_rank *me)
+/* All sizes of one type, operation and root. */
+static bool lab_rank_sizes(struct lab_rank *me, struct payload *p, int32_t root)
 {
 	const struct lab_config *c = me->run->config;
-	uint64_t salt = 1;
-	for (uint32_t t = 0; t < c->type_count; t++)
-		for (uint32_t o = 0; o < c->op_count; o++)
-			for (uint64_t b = c->bytes_min; b <= c->bytes_max; b = lab_next_size(c, b))
-				if (!lab_rank_size(me, c->types[t], c->ops[o], b, salt++))
-					return false;
+
+	for (uint64_t b = c->bytes_min; b <= c->bytes_max; b = lab_next_size(c, b)) {
+		p->salt++;
+		if (!lab_rank_size(me, p, root, b))
+			return false;
+	}
 	return true;
 }
 
-/* One more, that nobody waits for: the communicator is destroyed while it runs. */
+/* Each type with each operation, where the collective has one, and each root, where it has one. */
+static bool lab_rank_series(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	bool all = c->root == LAB_ALL_ROOTS && lab_collective_has_root(c->collective);
+	int32_t first = all ? 0 : c->root, end = all ? me->run->nranks : c->root + 1;
+	uint32_t ops = c->collective->reduces ? c->op_count : 1;
+	struct payload p = {.nranks = me->run->nranks};
+
+	for (uint32_t t = 0; t < c->type_count; t++)
+		for (uint32_t o = 0; o < ops; o++)
+			for (int32_t root = first; root < end; root++) {
+				p.type = c->types[t];
+				p.op = c->ops[o];
+				if (!lab_rank_sizes(me, &p, root))
+					return false;
+			}
+	return true;
+}
+
+/* One more, that no task waits for: the communicator is destroyed while it runs. */
 static bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;
-	size_t width = payload_type_bytes(c->types[0]);
+	const struct payload p = {.type = c->types[0],
+				  .op = c->ops[0],
+				  .nranks = me->run->nranks,
+				  .salt = LAB_HURRY_SALT};
 
-	*row = (struct lab_row){
-		.payload = {.type = c->types[0],
-			    .op = c->ops[0],
-			    .nranks = me->run->nranks,
-			    .salt = LAB_HURRY_SALT},
-		.count = c->bytes_max / width,
-		.in_place = true,
-	};
-	row->bytes = row->count * width;
-	if (me->rank == 0)
-		payload_expect(&row->payload, 0, row->count, me->run->expect);
-	return lab_rank_fill(me, row, me->recv + LAB_GUARD_BYTES) && lab_barrier(me) &&
-	       lab_rank_enqueue(me, row, 1);
+	*row = lab_row_make(c->collective, &p, MAX_OF(c->root, 0), c->bytes_max, lab_parts(c));
+	row->in_place = true;
+	if (lab_leads(me) && lab_row_reduces(row))
+		lab_row_reduce(row, me->run->expect);
+	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1);
 }
 
 /* In a run with faults: what a launcher does for those who cannot know, because somebody died or
@@ -569,7 +486,7 @@ void lab_rank_main(void *arg)
 	me->phase = LAB_OVER;
 	me->comm = NULL;
 	if (ok && run->config->hasty && run->config->check)
-		lab_rank_check(me, &hurried, me->recv + LAB_GUARD_BYTES);
+		(void)lab_rank_check(me, &hurried);
 	lab_survive_second(me);
 	lab_rank_free(me);
 }

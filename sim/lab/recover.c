@@ -4,6 +4,7 @@
  * is kept here is a launcher's knowledge: who died, who came.
  */
 #include <cuda_runtime_api.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,41 +152,67 @@ static ncclResult_t recover_sync(ncclComm_t comm, cudaStream_t stream)
 	}
 }
 
-static ncclResult_t recover_all_reduce(struct lab_rank *me, int32_t rank, ncclComm_t comm,
+static ncclResult_t recover_copy(struct lab_rank *me, void *to, const void *from, size_t elements,
+				 enum cudaMemcpyKind kind, const char **call)
+{
+	*call = "cudaMemcpyAsync";
+	cudaError_t e = cudaMemcpyAsync(to, from, elements * sizeof(int32_t), kind,
+					(cudaStream_t)me->stream);
+	return e == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+static struct lab_row recover_row(const struct lab_run *run)
+{
+	const struct lab_config *c = run->config;
+	struct payload p = {.type = ncclInt32, .op = ncclSum, .nranks = run->survivors, .salt = 77};
+	int32_t root = MIN_OF(MAX_OF(c->root, 0), run->survivors - 1);
+	struct lab_row row =
+		lab_row_make(c->collective, &p, root, LAB_RECOVER_COUNT * sizeof(int32_t), 1);
+
+	row.in_place = true;
+	return row;
+}
+
+static void recover_check(struct lab_rank *me, const struct lab_row *row, int32_t rank)
+{
+	uint64_t where = 0;
+
+	if (!lab_row_wrong(row, rank, me->staging, me->staging + LAB_STAGING_BYTES, &where))
+		return;
+	os_mutex_lock(&me->run->lock);
+	me->run->wrong++;
+	os_mutex_unlock(&me->run->lock);
+	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
+			 "rank %d, %s over the second communicator: element %" PRIu64, me->rank,
+			 row->collective->name, where);
+}
+
+static ncclResult_t recover_collective(struct lab_rank *me, int32_t rank, ncclComm_t comm,
 				       cudaStream_t stream, const char **call)
 {
-	struct payload p = {
-		.type = ncclInt32, .op = ncclSum, .nranks = me->run->survivors, .salt = 77};
-	static const size_t bytes = LAB_RECOVER_COUNT * sizeof(int32_t);
-	size_t where = 0;
+	struct lab_row row = recover_row(me->run);
+	struct lab_span in, out;
+	bool spans = lab_row_span(&row, LAB_SEND, rank, 0, &in) &&
+		     lab_row_span(&row, LAB_RECV, rank, 0, &out);
 	ncclResult_t rc;
 
-	payload_fill(&p, rank, 0, LAB_RECOVER_COUNT, me->staging);
-	*call = "cudaMemcpyAsync";
-	if (cudaMemcpyAsync(me->recv, me->staging, bytes, cudaMemcpyHostToDevice, stream) !=
-	    cudaSuccess)
-		return ncclUnhandledCudaError;
-	*call = "ncclAllReduce";
-	rc = ncclAllReduce(me->recv, me->recv, LAB_RECOVER_COUNT, p.type, p.op, comm, stream);
-	if (!rc)
-		rc = recover_sync(comm, stream);
+	ASSERT(spans);
+	payload_fill(&row.payload, rank, in.first, in.n, me->staging);
+	rc = recover_copy(me, me->recv + in.at * sizeof(int32_t), me->staging, in.n,
+			  cudaMemcpyHostToDevice, call);
 	if (rc)
 		return rc;
-	*call = "cudaMemcpyAsync";
-	if (cudaMemcpyAsync(me->staging, me->recv, bytes, cudaMemcpyDeviceToHost, stream) !=
-	    cudaSuccess)
-		return ncclUnhandledCudaError;
-	rc = recover_sync(comm, stream);
-	uint8_t *want = me->staging + LAB_STAGING_BYTES / 2;
-	payload_expect(&p, 0, LAB_RECOVER_COUNT, want);
-	if (!rc && payload_compare(&p, 0, LAB_RECOVER_COUNT, me->staging, want, &where)) {
-		os_mutex_lock(&me->run->lock);
-		me->run->wrong++;
-		os_mutex_unlock(&me->run->lock);
-		sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
-				 "rank %d, all-reduce over the second communicator: element %zu",
-				 me->rank, where);
-	}
+	*call = row.collective->call;
+	rc = lab_row_start(&row, 0, rank, me->recv, me->recv, comm, stream);
+	if (!rc)
+		rc = recover_sync(comm, stream);
+	if (!rc)
+		rc = recover_copy(me, me->staging, me->recv + out.at * sizeof(int32_t), out.n,
+				  cudaMemcpyDeviceToHost, call);
+	if (!rc)
+		rc = recover_sync(comm, stream);
+	if (!rc)
+		recover_check(me, &row, rank);
 	return rc;
 }
 
@@ -220,7 +247,7 @@ ncclResult_t lab_recover(struct lab_rank *me, const char **call)
 	rc = ncclCommInitRank(&comm, run->survivors, run->second_id, rank);
 	if (rc)
 		return rc;
-	rc = recover_all_reduce(me, rank, comm, me->stream, call);
+	rc = recover_collective(me, rank, comm, me->stream, call);
 	end = rc ? ncclCommAbort(comm) : ncclCommDestroy(comm);
 	if (end && !rc)
 		*call = "ncclCommDestroy";

@@ -22,6 +22,7 @@ void lab_config_default(struct lab_config *config)
 		LAB_ALL_RANKS; /* CUDA IPC cannot be opened where it was exported */
 #endif
 	config->strict_device_view = true;
+	config->collective = &lab_collectives[0];
 	config->bytes_min = 8;
 	config->bytes_max = 1 << 20;
 	config->factor = 2;
@@ -143,6 +144,11 @@ static int lab_check_blocking(const struct lab_config *c)
 	return EINVAL;
 }
 
+static uint32_t lab_all_ranks(const struct lab_config *c, uint32_t local)
+{
+	return c->spread ? (uint32_t)c->spread->ranks : local * c->hosts;
+}
+
 static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, uint32_t *local)
 {
 	*local = c->device_count ? c->device_count : c->gpus ? c->gpus : machine_gpus;
@@ -176,6 +182,12 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 	if (c->quiet > *local * c->hosts) {
 		fprintf(stderr, "doppel: --quiet-rank %u: expected a rank from 0 to %u\n",
 			c->quiet - 1, *local * c->hosts - 1);
+		return EINVAL;
+	}
+	if (lab_collective_has_root(c->collective) &&
+	    c->root >= (int32_t)lab_all_ranks(c, *local)) {
+		fprintf(stderr, "doppel: root %d: expected a rank from 0 to %u\n", c->root,
+			lab_all_ranks(c, *local) - 1);
 		return EINVAL;
 	}
 	if (c->recover && *local * c->hosts > LAB_LIFE_RANKS) {

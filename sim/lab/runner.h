@@ -17,6 +17,7 @@
 #include "sim/engine/sim.h"
 
 struct lab_life;
+struct lab_collective;
 
 #define LAB_MAX_TYPES   12
 #define LAB_MAX_OPS     5
@@ -52,6 +53,8 @@ struct lab_config {
 	bool strict_device_view;
 	const char *const *env; /* NAME=value, NULL-terminated */
 
+	const struct lab_collective *collective; /* collective.h */
+	int32_t root; /* or LAB_ALL_ROOTS; where the collective has one */
 	uint64_t bytes_min, bytes_max, bytes_step; /* step: added when factor < 2 */
 	uint32_t factor;
 	ncclDataType_t types[LAB_MAX_TYPES];
@@ -66,7 +69,7 @@ struct lab_config {
 	/* A collective goes as several of a part each: round the streams and the communicators of a
 	 * rank, so many of them in a group. 0 or 1: one. */
 	uint32_t streams, group, comms;
-	bool hasty;   /* ends with an all-reduce that is still running when it destroys */
+	bool hasty;   /* ends with a collective that is still running when it destroys */
 	bool recover; /* with faults: after trouble, a second communicator of the survivors */
 
 	/* One life of a program that survives errors (life.h) instead of the series. NULL: the

@@ -9,7 +9,7 @@
 
 #include "core/base/macros.h"
 #include "core/base/shared.h"
-#include "sim/lab/payload.h"
+#include "sim/lab/collective.h"
 #include "sim/lab/life.h"
 #include "sim/lab/runner.h"
 
@@ -44,13 +44,6 @@ struct lab_rank {
 	struct lab_life_self *self; /* life.c's; its task's own memory */
 };
 
-/* One row of the table: one size, type and operation. */
-struct lab_row {
-	struct payload payload;
-	uint64_t bytes, count;
-	bool in_place;
-};
-
 /* progress.c: what is under way, and when that was last shown. */
 struct lab_progress {
 	bool on; /* `row` is */
@@ -74,7 +67,7 @@ struct lab_run {
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
 	shared_u32 failed;    /* some rank gave up: everybody aborts */
 
-	uint8_t *expect;      /* the result that every rank must have */
+	uint8_t *expect;      /* the reduced send buffers, where the collective reduces */
 	struct os_mutex lock; /* the fields below */
 	uint64_t wrong, guard_wrong, row_wrong[2], operations, virtual_ns;
 	ncclResult_t error;
@@ -112,7 +105,7 @@ static inline uint64_t lab_tell_ns(void)
 	return sim_engine_kind() == SIM_ENGINE_SIM ? LAB_LIFE_TELL_NS : LAB_TELL_REAL_NS;
 }
 
-#define LAB_RECOVER_COUNT 1000u /* elements that the second communicator reduces */
+#define LAB_RECOVER_COUNT 1000u /* elements of the second communicator's collective */
 #define LAB_GUARD_BYTES   256   /* before and behind each buffer */
 #define LAB_STAGING_BYTES (256u << 10)
 
@@ -120,6 +113,18 @@ void lab_rank_main(void *arg);
 bool lab_rank_alloc(struct lab_rank *me);
 void lab_rank_free(struct lab_rank *me);
 void lab_life_main(void *arg);
+/* Of what a rank's task does by CUDA: false: it failed, which was printed and ends the run. `error`
+ * is a cudaError_t. */
+bool lab_rank_cuda_ok(struct lab_rank *me, int error, const char *what);
+bool lab_rank_sync(struct lab_rank *me);
+bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu);
+
+/* rank_check.c: the same. The input with its guards; the receive buffer with its guards, which has
+ * no result yet; the same without the guards; results and guards as they must be. */
+bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row);
+bool lab_rank_recv_prepare(struct lab_rank *me, const struct lab_row *row);
+bool lab_rank_unwrite(struct lab_rank *me, const struct lab_row *row);
+bool lab_rank_check(struct lab_rank *me, const struct lab_row *row);
 
 /* survive.c: what must hold when faults are about */
 void lab_survive_start(struct lab_run *run);
@@ -134,7 +139,7 @@ bool lab_gpu_dead(const struct lab_rank *me);
 bool lab_gpu_dead_late(const struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
 
-/* All-reduces that one of the series is made of. */
+/* Calls that one collective of the series is made of. */
 static inline uint32_t lab_parts(const struct lab_config *c)
 {
 	return MAX_OF(MAX_OF(c->streams, c->group), MAX_OF(c->comms, 1u));
@@ -172,9 +177,9 @@ int lab_capacity_check(const struct lab_config *c, uint32_t local);
 int lab_expect_alloc(struct lab_run *run);
 void lab_expect_free(struct lab_run *run);
 
-/* bound.c: the longest that an all-reduce of so many bytes may take, in exact virtual time; reports a
- * timed series that took longer. */
-uint64_t lab_bound_ns(const struct lab_run *run, uint64_t bytes);
+/* bound.c: the longest that a collective may take, in exact virtual time; reports a timed series that
+ * took longer. */
+uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row);
 void lab_bound_check(struct lab_rank *me, const struct lab_row *row);
 
 void lab_progress_start(struct lab_run *run);

@@ -64,10 +64,9 @@ static void lab_table_us(char out[24], double us)
 
 static void lab_table_left(struct lab_run *run, const struct lab_row *row)
 {
-	run->line_n =
-		snprintf(run->line, sizeof run->line, "%10" PRIu64 " %9" PRIu64 " %8s %5s %4d",
-			 row->bytes, row->count, payload_type_name(row->payload.type),
-			 payload_op_name(row->payload.op), -1);
+	run->line_n = snprintf(run->line, sizeof run->line,
+			       "%10" PRIu64 " %9" PRIu64 " %8s %5s %4d", row->bytes, row->count,
+			       payload_type_name(row->payload.type), lab_row_op(row), row->root);
 }
 
 /* A line that is not whole waits for its other half where a progress line would overwrite it. */
@@ -95,7 +94,7 @@ void lab_table_row(struct lab_run *run, const struct lab_row *row)
 		sum_ns += run->rank[r].elapsed_ns;
 	double us = (double)sum_ns / run->count / c->iterations / 1000.0;
 	double algbw = us > 0 ? (double)row->bytes / us / 1000.0 : 0;
-	double busbw = algbw * 2 * (run->nranks - 1) / run->nranks;
+	double busbw = algbw * lab_collective_bus_factor(row->collective, run->nranks);
 
 	run->busbw_sum += busbw;
 	run->busbw_rows++;

@@ -22,13 +22,13 @@ static void bound_ask(int32_t rank, ncclComm_t comm, void *arg)
 	const struct lab_config *c = &((struct bound_asked *)arg)->c;
 	struct lab_run run = {.config = c, .nranks = (int32_t)(c->hosts * c->gpus)};
 	struct lab_rank me = {.run = &run, .rank = rank};
-	struct lab_row row = {.bytes = BOUND_BYTES};
+	struct lab_row row = {.collective = c->collective, .bytes = BOUND_BYTES};
 	uint64_t over_ns = ((struct bound_asked *)arg)->over_ns;
 
 	(void)comm;
 	if (rank)
 		return;
-	me.elapsed_ns = (lab_bound_ns(&run, row.bytes) + over_ns) * c->iterations;
+	me.elapsed_ns = (lab_bound_ns(&run, &row) + over_ns) * c->iterations;
 	lab_bound_check(&me, &row);
 	ck_assert_int_eq(run.judged, over_ns && sim_failure() ? SIM_NO_PROGRESS : SIM_PASS);
 }

@@ -74,7 +74,7 @@ if begin weak-cas weak_cas_by_value 10 deadlock; then
 fi
 
 if begin gpu-flush gpu_flush_removed 11 correctness; then
-	must 'wrong result on rank [01], 8 B float sum' replayed
+	must 'wrong result on rank [01], all_reduce, 8 B float sum' replayed
 	must '^  ranks +8 \(2 hosts x 4\) -> 2 \(2 hosts x 1\)$' shrunk
 	rank=$(sed -n 's/.*wrong result on rank \([0-9]*\),.*/\1/p' replayed | head -1)
 	if [ $gdb = 1 ]; then

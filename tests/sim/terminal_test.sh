@@ -24,7 +24,7 @@ awk '/^# +size/ {want = NF - 1} /^ +[0-9]/ && NF != want {exit 1}' table || fail
 
 python3 - "$doppel" <<'PY' || fail "progress"
 import os, pty, re, subprocess, sys
-seen = re.compile(rb"\r4194304 B float sum (?:out of|in) place: \d+ s[^\x1b]*\x1b\[K\r")
+seen = re.compile(rb"\rall_reduce, 4194304 B float sum(?: in place)?: \d+ s[^\x1b]*\x1b\[K\r")
 args = [sys.argv[1], "run", "all_reduce", "--hosts", "2", "--gpus", "2", "-b", "4M", "-e", "4M"]
 def run(more, until=None):
     main, side = pty.openpty()

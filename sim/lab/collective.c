@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/lab/collective.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "core/base/word.h"
+
+/* ---- the rows ------------------------------------------------------------------------------- */
+
+static ncclResult_t collective_all_reduce(const struct lab_call_args *a)
+{
+	const struct payload *p = &a->row->payload;
+
+	return ncclAllReduce(a->send, a->recv, a->count, p->type, p->op, a->comm, a->stream);
+}
+
+const struct lab_collective lab_collectives[] = {
+	{
+		.name = "all_reduce",
+		.call = "ncclAllReduce",
+		.start = collective_all_reduce,
+		.reduces = true,
+		.tours = 2,
+		.own_share_stays = true,
+	},
+};
+const uint32_t lab_collectives_n = ARRAY_LEN(lab_collectives);
+_Static_assert(ARRAY_LEN(lab_collectives) <= LAB_COLLECTIVES_MAX, "more rows than allowed");
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+const struct lab_collective *lab_collective_find(const char *name, size_t bytes)
+{
+	for (uint32_t i = 0; i < lab_collectives_n; i++)
+		if (strlen(lab_collectives[i].name) == bytes &&
+		    memcmp(lab_collectives[i].name, name, bytes) == 0)
+			return &lab_collectives[i];
+	return NULL;
+}
+
+const char *lab_collective_nearest(const char *name, size_t bytes)
+{
+	const char *best = lab_collectives[0].name;
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 0; i < lab_collectives_n; i++) {
+		uint32_t d = word_distance(name, bytes, lab_collectives[i].name);
+
+		if (d < least)
+			best = lab_collectives[i].name;
+		least = MIN_OF(least, d);
+	}
+	return best;
+}
+
+const char *lab_collective_names(void)
+{
+	static char names[LAB_COLLECTIVES_MAX * 24];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < lab_collectives_n && n < sizeof names; i++)
+		n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
+				      lab_collectives[i].name);
+	return names;
+}
+
+double lab_collective_bus_factor(const struct lab_collective *c, int32_t nranks)
+{
+	return c->own_share_stays ? (double)c->tours * (nranks - 1) / nranks : c->tours;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static uint64_t row_blocks(const struct lab_row *row, enum lab_side side)
+{
+	const struct lab_collective *c = row->collective;
+	bool per_rank = side == LAB_SEND ? c->send_per_rank : c->recv_per_rank;
+
+	return per_rank ? (uint64_t)row->payload.nranks : 1;
+}
+
+static uint64_t row_most_blocks(const struct lab_row *row)
+{
+	return MAX_OF(row_blocks(row, LAB_SEND), row_blocks(row, LAB_RECV));
+}
+
+struct lab_row lab_row_make(const struct lab_collective *c, const struct payload *p, int32_t root,
+			    uint64_t bytes, uint32_t parts)
+{
+	struct lab_row row = {
+		.collective = c,
+		.payload = *p,
+		.root = lab_collective_has_root(c) ? root : -1,
+		.parts = MAX_OF(parts, 1u),
+	};
+	uint64_t width = payload_type_bytes(p->type);
+
+	ASSERT(p->nranks > 0 && root < p->nranks);
+	row.payload.moved = !c->reduces;
+	row.count = bytes / width / row_most_blocks(&row);
+	row.bytes = lab_row_most(&row) * width;
+	ASSERT(row.bytes <= bytes);
+	return row;
+}
+
+const char *lab_row_op(const struct lab_row *row)
+{
+	return row->collective->reduces ? payload_op_name(row->payload.op) : "none";
+}
+
+void lab_row_text(const struct lab_row *row, char out[LAB_ROW_TEXT])
+{
+	const struct lab_collective *c = row->collective;
+	int n = snprintf(out, LAB_ROW_TEXT, "%s, %" PRIu64 " B %s", c->name, row->bytes,
+			 payload_type_name(row->payload.type));
+
+	if (c->reduces)
+		n += snprintf(out + n, LAB_ROW_TEXT - (size_t)n, " %s", lab_row_op(row));
+	if (row->root >= 0)
+		n += snprintf(out + n, LAB_ROW_TEXT - (size_t)n, " root %d", row->root);
+	snprintf(out + n, LAB_ROW_TEXT - (size_t)n, "%s", row->in_place ? " in place" : "");
+}
+
+uint64_t lab_row_elements(const struct lab_row *row, enum lab_side side)
+{
+	return row->count * row_blocks(row, side);
+}
+
+uint64_t lab_row_most(const struct lab_row *row)
+{
+	return row->count * row_most_blocks(row);
+}
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+/* Elements of a block. */
+struct row_part {
+	uint64_t first, n;
+};
+
+static struct row_part row_part(const struct lab_row *row, uint32_t part)
+{
+	uint64_t first = row->count * part / row->parts;
+	uint64_t end = row->count * (part + 1) / row->parts;
+
+	ASSERT(part < row->parts && first <= end);
+	return (struct row_part){first, end - first};
+}
+
+/* The part that element `at` of a block belongs to. */
+static struct row_part row_part_of(const struct lab_row *row, uint64_t at)
+{
+	uint32_t part = (uint32_t)(at * row->parts / row->count);
+	struct row_part p = row_part(row, part);
+
+	ASSERT(at < row->count);
+	while (at >= p.first + p.n)
+		p = row_part(row, ++part);
+	return p;
+}
+
+/* In place, a rank's block in the buffer that has a block for each rank. */
+static bool row_is_within(const struct lab_row *row, enum lab_side side)
+{
+	return row->in_place && row_blocks(row, side) < row_most_blocks(row);
+}
+
+/* Where the part's buffer begins, in elements of the memory that it is in. */
+static uint64_t row_part_at(const struct lab_row *row, enum lab_side side, int32_t rank,
+			    const struct row_part *p)
+{
+	if (row_is_within(row, side))
+		return p->first * row_most_blocks(row) + p->n * (uint64_t)rank;
+	return p->first * row_blocks(row, side);
+}
+
+bool lab_row_span(const struct lab_row *row, enum lab_side side, int32_t rank, uint32_t k,
+		  struct lab_span *span)
+{
+	if (!row_is_within(row, side)) {
+		*span = (struct lab_span){0, 0, lab_row_elements(row, side)};
+		return k == 0;
+	}
+	if (k >= row->parts)
+		return false;
+	struct row_part p = row_part(row, k);
+	*span = (struct lab_span){p.first, row_part_at(row, side, rank, &p), p.n};
+	return true;
+}
+
+ncclResult_t lab_row_start(const struct lab_row *row, uint32_t part, int32_t rank, uint8_t *send,
+			   uint8_t *recv, ncclComm_t comm, void *stream)
+{
+	uint64_t width = payload_type_bytes(row->payload.type);
+	struct row_part p = row_part(row, part);
+	struct lab_call_args args = {
+		.row = row,
+		.send = send + row_part_at(row, LAB_SEND, rank, &p) * width,
+		.recv = recv + row_part_at(row, LAB_RECV, rank, &p) * width,
+		.count = p.n,
+		.comm = comm,
+		.stream = stream,
+	};
+
+	ASSERT((send == recv) == row->in_place);
+	return row->collective->start(&args);
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+struct lab_source lab_row_source(const struct lab_row *row, int32_t rank, uint64_t at)
+{
+	const struct lab_collective *c = row->collective;
+	uint64_t send_blocks = row_blocks(row, LAB_SEND), recv_blocks = row_blocks(row, LAB_RECV);
+	struct row_part p = row_part_of(row, at / recv_blocks);
+	uint64_t in_part = at - p.first * recv_blocks;
+	uint64_t block = in_part / p.n, in_block = in_part % p.n;
+	struct lab_source s = {.n = p.n - in_block, .block_n = p.n};
+
+	s.kind = c->reduces ? LAB_REDUCED : LAB_INPUT;
+	if (c->root_receives && rank != row->root)
+		s.kind = row->in_place ? LAB_KEPT : LAB_UNTOUCHED;
+	if (s.kind == LAB_KEPT && row_is_within(row, LAB_SEND) && block != (uint64_t)rank)
+		s.kind = LAB_UNTOUCHED;
+	/* a send buffer with a block for each rank: the one for this rank */
+	s.block_first = p.first * send_blocks + (c->send_per_rank ? p.n * (uint64_t)rank : 0);
+	s.element = s.block_first + in_block;
+	s.rank = s.kind == LAB_KEPT ? rank
+		 : c->root_sends    ? row->root
+		 : c->recv_per_rank ? (int32_t)block
+				    : rank;
+	return s;
+}
+
+void lab_row_reduce(const struct lab_row *row, void *out)
+{
+	ASSERT(row->collective->reduces);
+	payload_expect(&row->payload, 0, lab_row_elements(row, LAB_SEND), out);
+}
+
+/* What elements at .. at+n-1 of the receive buffer must be, all from one source. */
+static const void *row_want(const struct lab_row *row, const struct lab_source *from, uint64_t n,
+			    const void *reduced, void *scratch)
+{
+	uint64_t width = payload_type_bytes(row->payload.type);
+
+	if (from->kind == LAB_REDUCED)
+		return (const uint8_t *)reduced + from->element * width;
+	if (from->kind == LAB_UNTOUCHED)
+		memset(scratch, LAB_UNWRITTEN, n * width);
+	else
+		payload_fill(&row->payload, from->rank, from->element, n, scratch);
+	return scratch;
+}
+
+uint64_t lab_row_compare(const struct lab_row *row, int32_t rank, uint64_t first, uint64_t n,
+			 const void *got, const void *reduced, void *scratch, uint64_t *where)
+{
+	uint64_t width = payload_type_bytes(row->payload.type), wrong = 0, some;
+
+	for (uint64_t at = first; at < first + n; at += some) {
+		struct lab_source from = lab_row_source(row, rank, at);
+		size_t here = 0;
+
+		some = MIN_OF(from.n, first + n - at);
+		uint64_t bad = payload_compare(&row->payload, at, some,
+					       (const uint8_t *)got + (at - first) * width,
+					       row_want(row, &from, some, reduced, scratch), &here);
+		if (bad && !wrong)
+			*where = here;
+		wrong += bad;
+	}
+	return wrong;
+}
+
+uint64_t lab_row_wrong(const struct lab_row *row, int32_t rank, const void *got, void *memory,
+		       uint64_t *where)
+{
+	if (row->collective->root_receives && rank != row->root)
+		return 0;
+	if (row->collective->reduces)
+		lab_row_reduce(row, memory);
+	return lab_row_compare(row, rank, 0, lab_row_elements(row, LAB_RECV), got, memory,
+			       (uint8_t *)memory + row->bytes, where);
+}

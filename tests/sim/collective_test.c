@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lab's description of collectives against their definition. Each shape that a row can have is
+ * carried out here on host memory, by the definition, with the buffers that lab_row_start passes; the
+ * lab must find every rank's result right, and find and explain what is then changed in it.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "sim/lab/collective.h"
+#include "tests/suite.h"
+
+enum { RANKS = 5, BYTES = 5 * 4 * 37 + 3, GUARD = 8, ROOT = 3 };
+
+static ncclResult_t record(const struct lab_call_args *a);
+
+static const struct lab_collective shapes[] = {
+	{"all_reduce", "", record, true, false, false, false, false, 2, true},
+	{"reduce", "", record, true, false, false, false, true, 1, false},
+	{"broadcast", "", record, false, false, false, true, false, 1, false},
+	{"all_gather", "", record, false, false, true, false, false, 1, true},
+	{"reduce_scatter", "", record, true, true, false, false, false, 1, true},
+	{"all_to_all", "", record, false, true, true, false, false, 1, true},
+	{"gather", "", record, false, false, true, false, true, 1, true},
+	{"scatter", "", record, false, true, false, true, false, 1, true},
+};
+
+static struct lab_call_args call[RANKS];
+static int32_t caller;
+
+static ncclResult_t record(const struct lab_call_args *a)
+{
+	call[caller] = *a;
+	return ncclSuccess;
+}
+
+static int32_t before[RANKS][2][BYTES], memory[RANKS][2][BYTES]; /* send and recv */
+
+/* What a rank's call read at element k of its send buffer. */
+static int32_t input(int32_t rank, uint64_t k)
+{
+	return (&before[rank][0][0])[(const int32_t *)call[rank].send - &memory[rank][0][0] +
+				     (ptrdiff_t)k];
+}
+
+static int32_t sum_of_inputs(uint64_t k)
+{
+	uint32_t sum = 0;
+
+	for (int32_t r = 0; r < RANKS; r++)
+		sum += (uint32_t)input(r, k);
+	return (int32_t)sum;
+}
+
+/* The definitions, for rank r. */
+static void carry_out(const char *name, int32_t r)
+{
+	int32_t *out = call[r].recv;
+	uint64_t n = call[r].count;
+	bool root = r == ROOT;
+
+	for (uint64_t k = 0; k < n; k++)
+		if (!strcmp(name, "all_reduce") || (!strcmp(name, "reduce") && root))
+			out[k] = sum_of_inputs(k);
+		else if (!strcmp(name, "reduce_scatter"))
+			out[k] = sum_of_inputs((uint64_t)r * n + k);
+		else if (!strcmp(name, "broadcast"))
+			out[k] = input(ROOT, k);
+		else if (!strcmp(name, "scatter"))
+			out[k] = input(ROOT, (uint64_t)r * n + k);
+	for (uint64_t b = 0; b < RANKS; b++)
+		for (uint64_t k = 0; k < n; k++)
+			if (!strcmp(name, "all_gather") || (!strcmp(name, "gather") && root))
+				out[b * n + k] = input((int32_t)b, k);
+			else if (!strcmp(name, "all_to_all"))
+				out[b * n + k] = input((int32_t)b, (uint64_t)r * n + k);
+}
+
+static int32_t *buffer(const struct lab_row *row, int32_t rank, enum lab_side side)
+{
+	return memory[rank][row->in_place || side == LAB_RECV] + GUARD;
+}
+
+static void fill(const struct lab_row *row)
+{
+	struct lab_span s;
+
+	memset(memory, LAB_UNWRITTEN, sizeof memory);
+	for (int32_t r = 0; r < RANKS; r++)
+		for (uint32_t k = 0; lab_row_span(row, LAB_SEND, r, k, &s); k++)
+			payload_fill(&row->payload, r, s.first, s.n,
+				     buffer(row, r, LAB_SEND) + s.at);
+}
+
+static void run(const struct lab_row *row)
+{
+	fill(row);
+	for (uint32_t part = 0; part < row->parts; part++) {
+		memcpy(before, memory, sizeof before);
+		for (caller = 0; caller < RANKS; caller++)
+			lab_row_start(row, part, caller, (uint8_t *)buffer(row, caller, LAB_SEND),
+				      (uint8_t *)buffer(row, caller, LAB_RECV), NULL, NULL);
+		for (int32_t r = 0; r < RANKS; r++)
+			carry_out(row->collective->name, r);
+	}
+}
+
+/* Wrong elements of a rank, and the first one. */
+static uint64_t wrong(const struct lab_row *row, int32_t rank, uint64_t *where)
+{
+	static int32_t reduced[BYTES], scratch[BYTES];
+	struct lab_span s;
+	uint64_t n = 0, covered = 0, here = 0;
+
+	if (row->collective->reduces)
+		lab_row_reduce(row, reduced);
+	for (uint32_t k = 0; lab_row_span(row, LAB_RECV, rank, k, &s); k++) {
+		uint64_t bad =
+			lab_row_compare(row, rank, s.first, s.n, buffer(row, rank, LAB_RECV) + s.at,
+					reduced, scratch, &here);
+		if (bad && !n)
+			*where = here;
+		n += bad;
+		covered += s.n;
+	}
+	ck_assert_uint_eq(covered, lab_row_elements(row, LAB_RECV));
+	return n;
+}
+
+static struct lab_row make(const struct lab_collective *c, uint32_t parts, bool in_place)
+{
+	struct payload p = {.type = ncclInt32, .op = ncclSum, .nranks = RANKS, .salt = 3};
+	struct lab_row row = lab_row_make(c, &p, ROOT, BYTES, parts);
+
+	row.in_place = in_place;
+	return row;
+}
+
+START_TEST(every_shape_is_right_in_and_out_of_place_in_any_number_of_parts)
+{
+	static const uint32_t parts[] = {1, 2, 3, 36, 200};
+	uint64_t where;
+
+	for (size_t i = 0; i < 2 * ARRAY_LEN(parts); i++) {
+		struct lab_row row = make(&shapes[_i], parts[i / 2], i % 2);
+
+		run(&row);
+		for (int32_t r = 0; r < RANKS; r++)
+			ck_assert_msg(wrong(&row, r, &where) == 0, "%s, %u parts, rank %d",
+				      shapes[_i].name, row.parts, r);
+	}
+}
+END_TEST
+
+START_TEST(nothing_beside_the_buffers_is_passed)
+{
+	struct lab_row row = make(&shapes[_i], 3, true);
+
+	run(&row);
+	ck_assert_uint_le(row.bytes, BYTES);
+	ck_assert_uint_gt(row.bytes + RANKS * sizeof(int32_t), BYTES);
+	for (int32_t r = 0; r < RANKS; r++)
+		for (uint64_t k = 0; k < GUARD; k++) {
+			ck_assert_int_eq(memory[r][1][k], (int32_t)0xeeeeeeee);
+			ck_assert_int_eq(memory[r][1][GUARD + lab_row_most(&row) + k],
+					 (int32_t)0xeeeeeeee);
+		}
+}
+END_TEST
+
+START_TEST(a_changed_element_is_found_on_its_rank)
+{
+	for (int i = 0; i < 2; i++) {
+		struct lab_row row = make(&shapes[_i], 1, i);
+		uint64_t where = 0;
+		struct lab_span s;
+
+		run(&row);
+		ck_assert(lab_row_span(&row, LAB_RECV, 2, 0, &s));
+		buffer(&row, 2, LAB_RECV)[s.at + s.n / 2] ^= 1 << 17;
+		ck_assert_uint_eq(wrong(&row, 2, &where), 1);
+		ck_assert_uint_eq(where, s.n / 2);
+		ck_assert_uint_eq(wrong(&row, 1, &where), 0);
+	}
+}
+END_TEST
+
+static const struct lab_collective *shape(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+		if (!strcmp(shapes[i].name, name))
+			return &shapes[i];
+	ck_abort_msg("no shape %s", name);
+}
+
+/* Puts rank 1's element k in the place of others, and asks about rank 1's. */
+static void explained(const struct lab_row *row, uint64_t at, uint64_t n, const char *expected)
+{
+	char why[200];
+
+	lab_row_explain(row, 1, at, n, buffer(row, 1, LAB_RECV) + at, why, sizeof why);
+	ck_assert_msg(strstr(why, expected) != NULL, "'%s' without '%s'", why, expected);
+}
+
+START_TEST(a_block_with_another_ranks_input_is_explained)
+{
+	struct lab_row row = make(shape("all_gather"), 1, false);
+	uint64_t n = row.count;
+	int32_t *out;
+
+	run(&row);
+	out = buffer(&row, 1, LAB_RECV);
+	memcpy(out + 2 * n, out + 4 * n, n * sizeof *out);
+	explained(&row, 2 * n, n, "block of rank 2 holds rank 4's input");
+	memset(out + 3 * n, LAB_UNWRITTEN, n * sizeof *out);
+	explained(&row, 3 * n, n, "block of rank 3 was never written");
+	memset(out, 0x55, n * sizeof *out);
+	explained(&row, 0, n, "block of rank 0 holds no rank's input");
+}
+END_TEST
+
+START_TEST(a_wrong_block_of_a_reduce_scatter_is_explained)
+{
+	struct lab_row row = make(shape("reduce_scatter"), 1, false);
+	uint64_t n = row.count;
+	int32_t *out;
+
+	run(&row);
+	out = buffer(&row, 1, LAB_RECV);
+	memcpy(out, buffer(&row, 3, LAB_RECV), n * sizeof *out);
+	explained(&row, 0, n, "block of rank 1 holds the result of rank 3's block");
+	run(&row);
+	for (uint64_t k = 5; k < 9; k++)
+		out[k] = (int32_t)((uint32_t)out[k] - (uint32_t)buffer(&row, 2, LAB_SEND)[n + k]);
+	explained(&row, 5, n - 5, "contribution of rank 2 is missing");
+}
+END_TEST
+
+START_TEST(a_result_on_a_rank_that_gets_none_is_explained)
+{
+	struct lab_row row = make(shape("reduce"), 1, true);
+
+	run(&row);
+	buffer(&row, 1, LAB_RECV)[0]++;
+	explained(&row, 0, 1, "rank 1 is not the root, 3, but its buffer was written");
+}
+END_TEST
+
+START_TEST(factors_are_those_of_nccl_tests)
+{
+	ck_assert_double_eq_tol(lab_collective_bus_factor(shape("all_reduce"), 8), 1.75, 1e-12);
+	ck_assert_double_eq_tol(lab_collective_bus_factor(shape("all_gather"), 8), 0.875, 1e-12);
+	ck_assert_double_eq_tol(lab_collective_bus_factor(shape("broadcast"), 8), 1, 1e-12);
+}
+END_TEST
+
+START_TEST(names_are_found_and_the_nearest_is_known)
+{
+	for (uint32_t i = 0; i < lab_collectives_n; i++) {
+		const struct lab_collective *c = &lab_collectives[i];
+
+		ck_assert_ptr_eq(lab_collective_find(c->name, strlen(c->name)), c);
+		ck_assert_ptr_nonnull(strstr(lab_collective_names(), c->name));
+	}
+	ck_assert_ptr_null(lab_collective_find("all_reduc", 9));
+	ck_assert_str_eq(lab_collective_nearest("allreduce", 9), "all_reduce");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("collective");
+	TCase *c = tcase_create("collective");
+	int n = (int)ARRAY_LEN(shapes);
+
+	tcase_add_loop_test(c, every_shape_is_right_in_and_out_of_place_in_any_number_of_parts, 0,
+			    n);
+	tcase_add_loop_test(c, nothing_beside_the_buffers_is_passed, 0, n);
+	tcase_add_loop_test(c, a_changed_element_is_found_on_its_rank, 0, n);
+	tcase_add_test(c, a_block_with_another_ranks_input_is_explained);
+	tcase_add_test(c, a_wrong_block_of_a_reduce_scatter_is_explained);
+	tcase_add_test(c, a_result_on_a_rank_that_gets_none_is_explained);
+	tcase_add_test(c, factors_are_those_of_nccl_tests);
+	tcase_add_test(c, names_are_found_and_the_nearest_is_known);
+	suite_add_tcase(s, c);
+	return suite_run(s);
+}
