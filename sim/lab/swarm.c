@@ -2,7 +2,7 @@
 /*
  * A scenario from a seed. Swarm testing (Groce et al.): leaving features out at random finds more
  * than having all of them on in every run, so each part first draws whether it exists at all. What
- * is drawn here is small on purpose: worlds of 2 to 16 ranks show what large ones do, a hundred
+ * is drawn here is small on purpose: worlds of 1 to 16 ranks show what large ones do, a hundred
  * times a second.
  */
 #include <stdarg.h>
@@ -73,6 +73,17 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 	s->lab.warp_width = 1;
 	if (hosts * s->lab.gpus <= 4 && sim_rng_below(&rng, 8) == 0)
 		s->lab.warp_width = 32;
+}
+
+/* Shapes that are rare. A communicator of one rank has no ring, no connection and no kernel. */
+static void swarm_shape(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.shape");
+	bool alone = sim_rng_below(&rng, 24) == 0;
+	if (alone)
+		s->lab.hosts = s->lab.gpus = 1;
 }
 
 /* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. */
@@ -302,6 +313,7 @@ void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS
 	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS;
 	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
 	swarm_world(s, part[0]);
+	swarm_shape(s, part[0]);
 	swarm_collectives(s, part[1], swarm_settings(s, part[2]));
 	swarm_habits(s, part[3]);
 	swarm_groups(s, part[3]);
