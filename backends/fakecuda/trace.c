@@ -99,7 +99,9 @@ void fc_trace_slot(struct fc_kernel *k, const struct dev_comm *comm, const struc
 				       {"step", step, NULL}},
 			       .flow = os_trace_flow(comm->id | TRACE_SLOT_FLOW,
 						     sent ? comm->rank : c->peer,
-						     sent ? c->peer : comm->rank, c->channel, step),
+						     sent ? c->peer : comm->rank,
+						     c->channel + DEV_MAX_CHANNELS * (int32_t)c->index,
+						     step),
 			       .flow_in = !sent,
 			       .flow_out = sent},
 		       sim_now_ns(), 0);

@@ -58,6 +58,10 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b);
  * both ends must agree: ncclInternalError names both otherwise. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes);
+/* The same, long after init: ends as an error too when the ring breaks, as it does when any rank
+ * fails, even if the peer's own connection stays open. */
+ncclResult_t bootstrap_recv_watching(struct bootstrap *b, int peer, int tag, void *data,
+				     size_t bytes);
 /* For waits that go past the bootstrap but end only if other ranks do their part: returns when one
  * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
  * on abort. May return early. w[n] is scratch. */

@@ -380,17 +380,19 @@ static bool bootstrap_in_is_open(const struct bootstrap *b, int peer)
 
 /* Waits until something came that may be the message; the queue is then looked at again. A peer
  * that has been heard shows its end on its own connection. Before that, its end comes around the
- * ring: whoever fails closes, so the successor's end is watched. */
-static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx)
+ * ring: a rank that fails closes, so the successor's end is watched; `always`: in any case. */
+static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, bool always,
+					const struct sock_ctx *ctx)
 {
 	struct sock_ctx next = *ctx;
 	uint64_t seq;
 
 	ASSERT(peer != b->rank);
 	OS_PROBE("bootstrap.peer_hung_up", b->heard[peer] && !bootstrap_in_is_open(b, peer));
-	if (b->heard[peer])
-		return bootstrap_in_is_open(b, peer) ? bootstrap_wait(b, NULL, 0, ctx)
-						     : sock_error(0, ctx);
+	if (b->heard[peer] && !bootstrap_in_is_open(b, peer))
+		return sock_error(0, ctx);
+	if (b->heard[peer] && !always)
+		return bootstrap_wait(b, NULL, 0, ctx);
 	ncclResult_t rc = bootstrap_next_poll(b, &seq);
 	if (rc)
 		return rc;
@@ -400,31 +402,60 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 	return bootstrap_wait(b, &w, 1, ctx);
 }
 
+/* Takes the message out of the queue, once it is there. */
+static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int tag, bool always,
+					   const struct sock_ctx *ctx, struct bootstrap_message **m)
+{
+	while (!(*m = bootstrap_queue_take(b, peer, tag))) {
+		ncclResult_t rc = bootstrap_take(b);
+
+		if (!rc && (*m = bootstrap_queue_take(b, peer, tag)))
+			break;
+		if (!rc)
+			rc = bootstrap_recv_wait(b, peer, always, ctx);
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+static ncclResult_t bootstrap_message_give(struct bootstrap *b, struct bootstrap_message *m,
+					   void *data, size_t bytes)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (m->head.bytes == bytes) {
+		memcpy(data, m->data, bytes);
+	} else {
+		WARN("rank %d expects %zu bytes from rank %d under tag 0x%x, which sent %" PRIu64,
+		     b->rank, bytes, m->head.rank, m->head.tag, m->head.bytes);
+		rc = ncclInternalError;
+	}
+	os_free(m);
+	return rc;
+}
+
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes)
 {
 	struct sock_ctx ctx = {"bootstrap: message from a rank", b->rank, peer, b->abort};
 	struct bootstrap_message *m;
 	ncclResult_t rc;
+
 	ASSERT(peer >= 0 && peer < b->nranks);
-	while (!(m = bootstrap_queue_take(b, peer, tag))) {
-		rc = bootstrap_take(b);
-		if (!rc && (m = bootstrap_queue_take(b, peer, tag)))
-			break;
-		if (!rc)
-			rc = bootstrap_recv_wait(b, peer, &ctx);
-		if (rc)
-			return rc;
-	}
-	rc = ncclSuccess;
-	if (m->head.bytes == bytes) {
-		memcpy(data, m->data, bytes);
-	} else {
-		WARN("rank %d expects %zu bytes from rank %d under tag 0x%x, which sent %" PRIu64,
-		     b->rank, bytes, peer, tag, m->head.bytes);
-		rc = ncclInternalError;
-	}
-	os_free(m);
-	return rc;
+	rc = bootstrap_message_wait(b, peer, tag, false, &ctx, &m);
+	return rc ? rc : bootstrap_message_give(b, m, data, bytes);
+}
+
+ncclResult_t bootstrap_recv_watching(struct bootstrap *b, int peer, int tag, void *data,
+				     size_t bytes)
+{
+	struct sock_ctx ctx = {"connection set-up: the peer's end", b->rank, peer, b->abort};
+	struct bootstrap_message *m;
+	ncclResult_t rc;
+
+	ASSERT(peer >= 0 && peer < b->nranks);
+	rc = bootstrap_message_wait(b, peer, tag, true, &ctx, &m);
+	return rc ? rc : bootstrap_message_give(b, m, data, bytes);
 }
 
 void bootstrap_outs_close(struct bootstrap *b)

@@ -36,6 +36,7 @@
 #include "core/topo/topo.h"
 
 struct conn;
+struct conn_table;
 struct plan_state;
 struct proxy_state;
 struct net_state;
@@ -104,7 +105,8 @@ struct ncclComm {
 	int32_t rings;
 
 	struct proxy_state *proxy;
-	struct net_state *net; /* net_verbs' per-communicator state */
+	struct conn_table *conns; /* every connection end of this rank; NULL: none yet */
+	struct net_state *net;    /* net_verbs' per-communicator state */
 	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
 	struct plan_state *plan;
 

@@ -78,7 +78,7 @@ struct dev_conn {
 	uint32_t step_bytes;
 	int32_t peer; /* rank at the other end */
 	int32_t channel;
-	uint32_t pad0;
+	uint32_t index; /* which of the pair's connections on the channel: enum conn_index */
 };
 DOPPEL_CHECK_SIZE(struct dev_conn, 56);
 

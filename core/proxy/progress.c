@@ -104,7 +104,7 @@ static void proxy_conn_hear(struct proxy_conn *pc)
 
 	if (pc->listening || p->deaf)
 		return;
-	ASSERT(p->nheard < PROXY_CONNS);
+	ASSERT(p->nheard < p->conns);
 	pc->listening = true;
 	p->heard[p->nheard++] = pc;
 	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED); /* an operation holds the connection */
@@ -144,7 +144,7 @@ static bool proxy_progress_take(struct proxy_state *p)
 		if (!proxy_conn_is_active(pc))
 			p->active[p->nactive++] = pc;
 		proxy_conn_hear(pc);
-		ASSERT(p->nactive <= PROXY_CONNS);
+		ASSERT(p->nactive <= p->conns);
 		proxy_conn_queue(pc, slot);
 	}
 	return any;
@@ -240,7 +240,7 @@ static void proxy_progress_drop_all(struct proxy_state *p)
 
 static void proxy_progress_wait(struct proxy_state *p, bool aborted, bool stopping)
 {
-	const struct wait *list[PROXY_CONNS * (PROXY_RUN_WAITS + 1) + 3];
+	const struct wait **list = p->progress_wait;
 	struct wait mail = {
 		.on = &p->posted.head,
 		.mask = WAIT_MASK_ALL,

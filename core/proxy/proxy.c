@@ -45,12 +45,33 @@ static void proxy_tasks_stop(struct proxy_state *p)
 	p->progress = p->service = NULL;
 }
 
+/* With its lists, whose lengths are those of a rank's connections. */
+static struct proxy_state *proxy_alloc(uint32_t conns)
+{
+	size_t waits = 2 * conns + conns * PROXY_RUN_WAITS + 5;
+	size_t bytes = sizeof(struct proxy_state) + 4 * conns * sizeof(struct proxy_conn *) +
+		       waits * sizeof(struct wait *) + 4 * conns * sizeof(uint32_t);
+	struct proxy_state *p = os_alloc(bytes, "proxy");
+
+	if (!p)
+		return NULL;
+	p->conns = conns;
+	p->conn = (struct proxy_conn **)(p + 1);
+	p->working = p->conn + conns;
+	p->active = p->working + conns;
+	p->heard = p->active + conns;
+	p->service_wait = (const struct wait **)(p->heard + conns);
+	p->progress_wait = p->service_wait + conns + 2;
+	p->request_next = (uint32_t *)(p->service_wait + waits);
+	return p;
+}
+
 ncclResult_t proxy_start(struct ncclComm *comm)
 {
 	struct proxy_state *p;
 
 	ASSERT(!comm->proxy);
-	p = os_alloc(sizeof *p, "proxy");
+	p = proxy_alloc(transport_conns_most(comm));
 	if (!p) {
 		WARN("rank %d: no memory for the proxy", comm->rank);
 		return ncclSystemError;
@@ -83,7 +104,7 @@ ncclResult_t proxy_stop(struct ncclComm *comm)
 		return ncclSuccess;
 	}
 	proxy_tasks_stop(p);
-	for (uint32_t i = 0; i < PROXY_CONNS; i++) {
+	for (uint32_t i = 0; i < p->conns; i++) {
 		struct proxy_conn *pc = p->conn[i];
 
 		if (!pc)
@@ -137,9 +158,10 @@ static int32_t proxy_pick_nic(const struct conn *c)
 	const struct channel *ch = &comm->channels[c->channel];
 	int32_t nic = c->is_send ? ch->nic_out : ch->nic_in, best = 0;
 
-	if (nic >= 0)
+	if (nic >= 0 && c->index == CONN_COLLECTIVE)
 		return nic;
-	/* The ring does not leave the host here: these two GPUs only cannot reach each other. */
+	/* A pair's connection, or the ring does not leave the host here and these two GPUs cannot
+	 * reach each other: the NIC that is nearest to the GPU. */
 	for (int32_t n = 1; n < topo_nic_count(comm->topo); n++) {
 		enum topo_path_type t = topo_nic_path(comm->topo, comm->local_rank, n);
 
@@ -155,9 +177,9 @@ static ncclResult_t proxy_conn_make(struct conn *c)
 	struct proxy_conn *pc;
 	uint32_t i = 0;
 
-	while (i < PROXY_CONNS && p->conn[i])
+	while (i < p->conns && p->conn[i])
 		i++;
-	ASSERT(i < PROXY_CONNS);
+	ASSERT(i < p->conns);
 	if (topo_nic_count(c->comm->topo) < 1) {
 		WARN("rank %d needs the network to reach rank %d, and the topology has no NIC",
 		     c->comm->rank, c->peer);
@@ -176,7 +198,8 @@ static ncclResult_t proxy_conn_make(struct conn *c)
 	pc->channel = c->channel;
 	pc->nic = proxy_pick_nic(c);
 	pc->is_send = c->is_send;
-	pc->step_bytes = transport_step_bytes();
+	pc->conn_index = c->index;
+	pc->step_bytes = transport_conn_step_bytes(c);
 	pc->step = pc->head_shown = transport_first_step();
 	os_label(pc, &(struct os_label){.what = c->is_send ? "proxy send" : "proxy recv",
 					.rank = pc->rank,

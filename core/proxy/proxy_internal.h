@@ -13,7 +13,6 @@
 #include "core/transport/transport_internal.h"
 
 #define PROXY_SLOTS     (2 * PROXY_MAX_APPEND)
-#define PROXY_CONNS     (2 * DEV_MAX_CHANNELS)
 #define PROXY_RUN_WAITS 4
 
 /* ---- ops.c: lists between tasks ------------------------------------------------------------- */
@@ -95,6 +94,7 @@ struct proxy_conn {
 	uint32_t index; /* proxy->conn[index] */
 	int32_t rank, peer, channel, nic;
 	bool is_send;
+	uint8_t conn_index; /* enum conn_index */
 	uint32_t step_bytes;
 
 	enum proxy_command asked; /* main */
@@ -141,11 +141,13 @@ struct proxy_state {
 
 	/* requests: main pushes, service takes */
 	struct proxy_posted requests;
-	uint32_t request_next[4 * PROXY_CONNS];
-	struct proxy_conn *conn[PROXY_CONNS]; /* main writes before it pushes a request */
+	uint32_t *request_next;   /* [4 * conns] */
+	uint32_t conns;           /* the rank's connections at most */
+	struct proxy_conn **conn; /* [conns]; main writes before it pushes a request */
 	/* service */
-	struct proxy_conn *working[PROXY_CONNS]; /* those with an unanswered request */
+	struct proxy_conn **working; /* [conns]: those with an unanswered request */
 	uint32_t nworking;
+	const struct wait **service_wait; /* [conns + 2] */
 	bool net_ready;
 	int net_devices;
 
@@ -155,11 +157,12 @@ struct proxy_state {
 	struct proxy_op op[PROXY_SLOTS + 1];
 	uint32_t op_next[PROXY_SLOTS + 1];
 	/* progress */
-	struct proxy_conn *active[PROXY_CONNS];
+	struct proxy_conn **active; /* [conns] */
 	uint32_t nactive;
+	const struct wait **progress_wait; /* [conns * (PROXY_RUN_WAITS + 1) + 3] */
 	/* Those that have had operations: progress listens for what their other ends say, until they
 	 * close, and counts in their ops_live for that. */
-	struct proxy_conn *heard[PROXY_CONNS];
+	struct proxy_conn **heard; /* [conns] */
 	uint32_t nheard;
 	bool deaf; /* never again */
 };

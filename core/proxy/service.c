@@ -47,6 +47,7 @@ static ncclResult_t proxy_conn_setup(struct proxy_conn *pc)
 	pc->mine.rank = pc->rank;
 	pc->mine.channel = pc->channel;
 	pc->mine.is_send = pc->is_send;
+	pc->mine.index = pc->conn_index;
 	pc->mine.step_bytes = pc->step_bytes;
 	snprintf(pc->mine.nic, sizeof pc->mine.nic, "%s", topo_nic_name(pc->comm->topo, pc->nic));
 	if (pc->is_send)
@@ -177,7 +178,7 @@ static void proxy_service_take(struct proxy_state *p)
 
 		if (pc->working_on == PROXY_NOTHING)
 			p->working[p->nworking++] = pc;
-		ASSERT(p->nworking <= PROXY_CONNS);
+		ASSERT(p->nworking <= p->conns);
 		pc->working_on = node % 4;
 		if (pc->working_on == PROXY_CLOSE)
 			proxy_conn_enter(pc, PROXY_CONN_DRAINING, &moved);
@@ -212,7 +213,7 @@ static bool proxy_service_pass(struct proxy_state *p, bool ending)
 
 static void proxy_service_wait(struct proxy_state *p, bool aborted, bool stopping)
 {
-	const struct wait *list[PROXY_CONNS + 2];
+	const struct wait **list = p->service_wait;
 	struct wait mail = {
 		.on = &p->requests.head,
 		.mask = WAIT_MASK_ALL,

@@ -8,7 +8,8 @@
 static uint64_t proxy_trace_flow(const struct proxy_conn *pc, uint64_t step)
 {
 	return os_trace_flow(pc->comm->id_hash, pc->is_send ? pc->rank : pc->peer,
-			     pc->is_send ? pc->peer : pc->rank, pc->channel, step);
+			     pc->is_send ? pc->peer : pc->rank,
+			     pc->channel + DEV_MAX_CHANNELS * pc->conn_index, step);
 }
 
 static void proxy_trace_slice(const struct proxy_conn *pc, uint64_t step, size_t bytes,

@@ -19,16 +19,16 @@ static bool net_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 static ncclResult_t net_info_check(const struct conn *c, const struct net_info *info)
 {
 	if (info->magic != NET_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
-	    !!info->is_send == c->is_send) {
+	    info->index != c->index || !!info->is_send == c->is_send) {
 		WARN("rank %d sent rank %d no valid network description of channel %d (magic %#x, "
 		     "rank %d, channel %d)",
 		     c->peer, c->comm->rank, c->channel, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
-	if (info->step_bytes != transport_step_bytes()) {
+	if (info->step_bytes != transport_conn_step_bytes(c)) {
 		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
 		     "same on all ranks",
-		     c->comm->rank, transport_step_bytes(), c->peer, info->step_bytes);
+		     c->comm->rank, transport_conn_step_bytes(c), c->peer, info->step_bytes);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;
@@ -48,6 +48,7 @@ static void net_fill_dev(struct conn *c)
 	c->dev.step_bytes = pc->step_bytes;
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;
+	c->dev.index = c->index;
 }
 
 static ncclResult_t net_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)

@@ -4,10 +4,10 @@
  * tail into the receiver's memory, the receiving kernel writes head into the sender's; no host
  * code runs in between.
  *
- * All p2p connections of a rank live in one device allocation, its pool: a 512-byte control block
- * per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one), then the
- * buffers of the receiving ones. A peer in another process opens the pool once through CUDA IPC,
- * however many channels there are. A peer in the same process uses the pool's own addresses, since
+ * The p2p connections that a rank makes together live in one device allocation, a pool: a 512-byte
+ * control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one),
+ * then the buffers of the receiving ones. A peer in another process opens the pool once through CUDA
+ * IPC, however many connections it has there. A peer in the same process uses the pool's own addresses, since
  * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
  * pool, so that a rank may leave while its neighbour's kernel still writes.
  */
@@ -27,33 +27,36 @@
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
 
 struct p2p_pool {
+	struct p2p_pool *next; /* the rank's one before this */
 	shared_u32 refs;
-	uint32_t cuda_dev;
-	uint8_t *mem; /* device memory */
+	uint32_t number; /* of the rank's pools: 0, 1... */
+	uint8_t *mem;    /* device memory */
 	uint64_t bytes;
+	uint64_t control_used, buffer_used; /* offsets of the next free byte of each kind */
 };
 
 /* A neighbour's pool as this rank sees it. */
 struct p2p_import {
+	struct p2p_import *next;
 	int32_t peer;
+	uint32_t number; /* of the peer's pools */
 	uint8_t *mem;
 	struct p2p_pool *pool; /* same process; NULL: opened through IPC */
 };
 
 struct p2p_state {
-	struct p2p_pool *pool;
-	uint64_t control_used, buffer_used; /* offsets of the next free byte of each kind */
-	int32_t imports;
-	struct p2p_import import[2 * DEV_MAX_CHANNELS];
+	struct p2p_pool *pools; /* the newest first; changes under the registry's lock */
+	struct p2p_import *imports;
+	bool importer[TOPO_MAX_LOCAL]; /* local ranks that may have opened a pool through IPC */
 };
 
 /* What a connection's end tells the other; crosses the wire. */
 struct p2p_info {
 	uint32_t magic;
 	int32_t rank, channel;
-	uint32_t is_send;
+	uint16_t is_send, index;
 	uint32_t step_bytes;
-	uint32_t pad0;
+	uint32_t pool; /* its number */
 	uint64_t pool_bytes;
 	uint64_t control; /* offsets in the pool */
 	uint64_t buffer;
@@ -80,18 +83,6 @@ static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 }
 
 /* ---- the pool ------------------------------------------------------------------------------- */
-
-static void p2p_count_ends(const struct ncclComm *comm, uint64_t *ends, uint64_t *receiving)
-{
-	*ends = *receiving = 0;
-	for (int32_t i = 0; i < comm->nchannels; i++) {
-		const struct conn *recv = comm->channels[i].ring_recv;
-		const struct conn *send = comm->channels[i].ring_send;
-
-		*receiving += recv->transport == &transport_p2p;
-		*ends += (recv->transport == &transport_p2p) + (send->transport == &transport_p2p);
-	}
-}
 
 static void p2p_pool_unref(struct p2p_pool *pool)
 {
@@ -129,80 +120,127 @@ static ncclResult_t p2p_control_init(struct ncclComm *comm, struct p2p_pool *poo
 	return rc;
 }
 
-static ncclResult_t p2p_pool_make(struct ncclComm *comm, struct p2p_state *st)
+static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
 {
-	uint64_t ends, receiving, control;
-	ncclResult_t rc;
+	ncclResult_t rc = cuda_result(cudaMalloc((void **)&pool->mem, pool->bytes),
+				      "cudaMalloc of p2p connection memory");
 
-	p2p_count_ends(comm, &ends, &receiving);
-	ASSERT(ends > 0);
-	st->pool = os_alloc(sizeof *st->pool, "p2p pool");
-	if (!st->pool) {
-		WARN("no memory for the p2p pool");
-		return ncclSystemError;
-	}
-	shared_store_u32(&st->pool->refs, 1, SHARED_RELAXED);
-	st->pool->cuda_dev = (uint32_t)comm->cuda_dev;
-	control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
-	st->buffer_used = control;
-	st->pool->bytes =
-		ALIGN_UP(control + receiving * DEV_STEPS * transport_step_bytes(), P2P_POOL_ALIGN);
-	rc = cuda_result(cudaMalloc((void **)&st->pool->mem, st->pool->bytes),
-			 "cudaMalloc of p2p connection memory");
 	if (!rc)
-		rc = p2p_control_init(comm, st->pool, control);
+		rc = p2p_control_init(comm, pool, pool->buffer_used);
 	if (!rc)
 		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
 				 "waiting for the memset of p2p control blocks");
-	return rc; /* what is half made, p2p_state_close releases */
+	return rc;
 }
 
 static ncclResult_t p2p_state_make(struct ncclComm *comm)
 {
+	struct p2p_state *st;
+	struct registry_node *first;
+
 	if (comm->p2p)
 		return ncclSuccess;
-	comm->p2p = os_alloc(sizeof *comm->p2p, "p2p state");
-	if (!comm->p2p) {
+	st = os_alloc(sizeof *st, "p2p state");
+	if (!st) {
 		WARN("no memory for the p2p state");
 		return ncclSystemError;
 	}
-	return p2p_pool_make(comm, comm->p2p);
+	first = registry_lock();
+	comm->p2p = st;
+	registry_unlock(first);
+	return ncclSuccess;
+}
+
+/* Adds a pool for so many ends; `receiving` bytes of buffers. Neighbours learn of it only through the
+ * connections in it. What is half made, p2p_state_close releases. */
+static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends, uint64_t receiving)
+{
+	struct p2p_pool *pool = os_alloc(sizeof *pool, "p2p pool");
+	uint64_t control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
+	struct registry_node *first;
+
+	if (!pool) {
+		WARN("no memory for the p2p pool");
+		return ncclSystemError;
+	}
+	shared_store_u32(&pool->refs, 1, SHARED_RELAXED);
+	pool->number = comm->p2p->pools ? comm->p2p->pools->number + 1 : 0;
+	pool->buffer_used = control;
+	pool->bytes = ALIGN_UP(control + receiving, P2P_POOL_ALIGN);
+	first = registry_lock();
+	pool->next = comm->p2p->pools;
+	comm->p2p->pools = pool;
+	registry_unlock(first);
+	return p2p_pool_fill(comm, pool);
+}
+
+ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
+{
+	uint64_t ends = 0, receiving = 0;
+	ncclResult_t rc;
+
+	for (int i = 0; i < n; i++) {
+		if (conns[i]->transport != &transport_p2p)
+			continue;
+		ends++;
+		if (!conns[i]->is_send)
+			receiving += (uint64_t)DEV_STEPS * transport_conn_step_bytes(conns[i]);
+	}
+	if (!ends)
+		return ncclSuccess;
+	rc = p2p_state_make(comm);
+	return rc ? rc : p2p_pool_make(comm, ends, receiving);
 }
 
 /* ---- set up and connect --------------------------------------------------------------------- */
+
+/* The end's place in the rank's newest pool. */
+static void p2p_place(const struct conn *c, struct p2p_info *info)
+{
+	struct p2p_pool *pool = c->comm->p2p->pools;
+
+	info->pool = pool->number;
+	info->pool_bytes = pool->bytes;
+	info->control = pool->control_used;
+	pool->control_used += P2P_CONTROL_BYTES;
+	if (!c->is_send) {
+		info->buffer = pool->buffer_used;
+		pool->buffer_used += (uint64_t)DEV_STEPS * info->step_bytes;
+	}
+	ASSERT(pool->buffer_used <= pool->bytes);
+}
+
+/* What a neighbour in another process opens the pool by. */
+static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
+{
+	struct p2p_state *st = c->comm->p2p;
+
+	if (p2p_same_process(c->comm, c->peer))
+		return ncclSuccess;
+	st->importer[transport_local_rank(c->comm, c->peer)] = true;
+	return cuda_result(cudaIpcGetMemHandle(&info->handle, st->pools->mem),
+			   "cudaIpcGetMemHandle of p2p connection memory");
+}
 
 /* One end in this rank's pool; conn->dev gets what is local, the peer's half comes at connect. */
 static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 {
 	struct p2p_info info = {.magic = P2P_INFO_MAGIC};
-	struct p2p_state *st;
-	uint8_t *mem;
-	ncclResult_t rc = p2p_state_make(c->comm);
+	uint8_t *mem = c->comm->p2p->pools->mem;
+	ncclResult_t rc;
 
-	if (rc)
-		return rc;
-	st = c->comm->p2p;
 	info.rank = c->comm->rank;
 	info.channel = c->channel;
 	info.is_send = c->is_send;
-	info.step_bytes = transport_step_bytes();
-	info.pool_bytes = st->pool->bytes;
-	info.control = st->control_used;
-	st->control_used += P2P_CONTROL_BYTES;
-	if (!c->is_send) {
-		info.buffer = st->buffer_used;
-		st->buffer_used += (uint64_t)DEV_STEPS * info.step_bytes;
-	}
-	ASSERT(st->buffer_used <= st->pool->bytes);
-	if (!p2p_same_process(c->comm, c->peer)) {
-		rc = cuda_result(cudaIpcGetMemHandle(&info.handle, st->pool->mem),
-				 "cudaIpcGetMemHandle of p2p connection memory");
-	}
-	mem = st->pool->mem;
+	info.index = c->index;
+	info.step_bytes = transport_conn_step_bytes(c);
+	p2p_place(c, &info);
+	rc = p2p_export(c, &info);
 	c->dev.step = transport_first_step();
 	c->dev.step_bytes = info.step_bytes;
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;
+	c->dev.index = c->index;
 	if (c->is_send)
 		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
 	else
@@ -224,9 +262,18 @@ static ncclResult_t p2p_enable_peer(int32_t cuda_dev)
 	return cuda_result(e, "cudaDeviceEnablePeerAccess to a p2p neighbour");
 }
 
-/* The pool of another rank of this process and communicator, which told us that it has one; with a
- * reference for the caller. */
-static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t rank)
+static struct p2p_pool *p2p_pool_find(const struct p2p_state *st, uint32_t number)
+{
+	struct p2p_pool *pool = st ? st->pools : NULL;
+
+	while (pool && pool->number != number)
+		pool = pool->next;
+	return pool;
+}
+
+/* The pool of another rank of this process and communicator, which sent its number; with a reference
+ * for the caller. */
+static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t rank, uint32_t number)
 {
 	struct p2p_pool *pool = NULL;
 	struct registry_node *first = registry_lock();
@@ -235,8 +282,8 @@ static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t ra
 		const struct ncclComm *other = (const struct ncclComm *)n;
 
 		if (n->kind == REGISTRY_COMM && other->id_hash == comm->id_hash &&
-		    other->rank == rank && other->p2p)
-			pool = other->p2p->pool;
+		    other->rank == rank)
+			pool = p2p_pool_find(other->p2p, number);
 	}
 	registry_unlock(first);
 	if (pool)
@@ -253,7 +300,7 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 		rc = p2p_enable_peer(c->comm->peers[c->peer].cuda_dev);
 		if (rc)
 			return rc;
-		im->pool = p2p_pool_of_rank(c->comm, c->peer);
+		im->pool = p2p_pool_of_rank(c->comm, c->peer, info->pool);
 		if (!im->pool) {
 			WARN("rank %d of this process has no p2p connection memory for rank %d",
 			     c->peer, c->comm->rank);
@@ -278,23 +325,29 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, uint8_t **mem)
 {
 	struct p2p_state *st = c->comm->p2p;
-	struct p2p_import *im;
+	struct p2p_import *im = st->imports;
 	ncclResult_t rc;
 
-	for (int32_t i = 0; i < st->imports; i++) {
-		if (st->import[i].peer == c->peer) {
-			*mem = st->import[i].mem;
-			return ncclSuccess;
-		}
+	while (im && !(im->peer == c->peer && im->number == info->pool))
+		im = im->next;
+	if (im) {
+		*mem = im->mem;
+		return ncclSuccess;
 	}
-	ASSERT(st->imports < (int32_t)ARRAY_LEN(st->import));
-	im = &st->import[st->imports];
-	memset(im, 0, sizeof *im);
+	im = os_alloc(sizeof *im, "p2p import");
+	if (!im) {
+		WARN("no memory for the p2p connection memory of rank %d", c->peer);
+		return ncclSystemError;
+	}
 	im->peer = c->peer;
+	im->number = info->pool;
 	rc = p2p_import_make(c, info, im);
-	if (rc)
+	if (rc) {
+		os_free(im);
 		return rc;
-	st->imports++;
+	}
+	im->next = st->imports;
+	st->imports = im;
 	*mem = im->mem;
 	return ncclSuccess;
 }
@@ -304,17 +357,18 @@ static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *
 	uint64_t buffer_bytes = info->is_send ? 0 : (uint64_t)DEV_STEPS * info->step_bytes;
 
 	if (info->magic != P2P_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
-	    !!info->is_send == c->is_send || info->control > info->pool_bytes - P2P_CONTROL_BYTES ||
+	    info->index != c->index || !!info->is_send == c->is_send ||
+	    info->control > info->pool_bytes - P2P_CONTROL_BYTES ||
 	    info->buffer > info->pool_bytes || buffer_bytes > info->pool_bytes - info->buffer) {
 		WARN("rank %d sent rank %d no valid p2p description of channel %d (magic %#x, rank "
 		     "%d, channel %d)",
 		     c->peer, c->comm->rank, c->channel, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
-	if (info->step_bytes != transport_step_bytes()) {
+	if (info->step_bytes != transport_conn_step_bytes(c)) {
 		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
 		     "same on all ranks",
-		     c->comm->rank, transport_step_bytes(), c->peer, info->step_bytes);
+		     c->comm->rank, transport_conn_step_bytes(c), c->peer, info->step_bytes);
 		return ncclInvalidUsage;
 	}
 	return ncclSuccess;
@@ -354,29 +408,17 @@ void p2p_imports_close(struct ncclComm *comm)
 {
 	struct p2p_state *st = comm->p2p;
 
-	for (int32_t i = st ? st->imports - 1 : -1; i >= 0; i--) {
-		struct p2p_import *im = &st->import[i];
+	while (st && st->imports) {
+		struct p2p_import *im = st->imports;
 
+		st->imports = im->next;
 		if (im->pool)
 			p2p_pool_unref(im->pool);
 		else
 			(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
 					  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
+		os_free(im);
 	}
-	if (st)
-		st->imports = 0;
-}
-
-static bool p2p_is_importer(const struct ncclComm *comm, int32_t rank)
-{
-	bool next_to_us = false;
-
-	for (int32_t i = 0; i < comm->nchannels; i++) {
-		const struct channel *ch = &comm->channels[i];
-
-		next_to_us |= ch->ring_prev == rank || ch->ring_next == rank;
-	}
-	return next_to_us && rank != comm->rank && !p2p_same_process(comm, rank);
 }
 
 /* CUDA leaves it undefined to free exported memory before the importers closed it. A rank leaves
@@ -394,11 +436,21 @@ static void p2p_importers_wait(struct ncclComm *comm)
 	for (int32_t i = 0; i < comm->local_ranks; i++) {
 		int32_t rank = comm->local_to_rank[i];
 
-		if (p2p_is_importer(comm, rank) &&
+		if (comm->p2p->importer[i] &&
 		    bootstrap_wait_left(comm->bootstrap, rank, until) == ETIMEDOUT)
 			INFO(LOG_P2P,
 			     "rank %d: rank %d still has p2p memory open; freed all the same",
 			     comm->rank, rank);
+	}
+}
+
+static void p2p_pools_unref(struct p2p_state *st)
+{
+	while (st->pools) {
+		struct p2p_pool *pool = st->pools;
+
+		st->pools = pool->next;
+		p2p_pool_unref(pool);
 	}
 }
 
@@ -409,9 +461,9 @@ void p2p_state_close(struct ncclComm *comm)
 	if (!st)
 		return;
 	p2p_imports_close(comm);
-	if (st->pool) {
+	if (st->pools) {
 		p2p_importers_wait(comm);
-		p2p_pool_unref(st->pool);
+		p2p_pools_unref(st);
 	}
 	os_free(st);
 	comm->p2p = NULL;

@@ -9,8 +9,9 @@
  *   ready     conn->dev holds what the kernel needs.
  *
  * Order of choice: p2p (same host, peer access), net. shm and others get their slots when they
- * exist. Called by core/comm at init; teardown in reverse. Everything a connection owns hangs off
- * struct conn and is released by its `close`, which accepts a half-made connection.
+ * exist. The rings are connected at init by core/comm, pairs of ranks that send and receive on their
+ * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and
+ * is released by its `close`, which accepts a half-made connection.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_H
 #define CORE_TRANSPORT_TRANSPORT_H
@@ -27,12 +28,28 @@ DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
 struct transport;
 struct proxy_conn; /* the proxy's part of a net connection */
 
+/* Two ranks have up to two connections per channel and direction. */
+enum conn_index {
+	CONN_COLLECTIVE, /* of a ring */
+	CONN_PAIR,       /* of sends and receives */
+	CONN_INDEX_COUNT
+};
+
+/* Which end: this rank sends to `peer`, or receives from it. */
+struct conn_want {
+	int32_t channel, peer;
+	bool is_send;
+	uint8_t index; /* enum conn_index */
+};
+
 /* One end of a connection. */
 struct conn {
 	const struct transport *transport; /* NULL: not connected */
 	struct ncclComm *comm;
+	struct conn *next; /* of the same peer */
 	int32_t peer, channel;
 	bool is_send;
+	uint8_t index; /* enum conn_index */
 	struct dev_conn dev;      /* copied into the device's channel when ready */
 	struct proxy_conn *proxy; /* net: the proxy's state machine; p2p: NULL */
 	void *state;              /* the transport's own */
@@ -53,6 +70,25 @@ struct transport {
 };
 
 extern const struct transport transport_p2p, transport_net;
+
+/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, for its
+ * own end, and both WAIT for each other. A failure leaves what is half made to transport_close_all. */
+ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n);
+/* The same in three phases, for a task that drives several ranks: it takes all of them through one
+ * phase before any of them enters the next, since each phase may wait for the phase before it on
+ * other ranks. A failure of begin leaves no job; after any other, transport_connect_drop follows. */
+struct conn_job;
+ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_want *wants, int n,
+				     struct conn_job **job);
+ncclResult_t transport_connect_exchange(struct conn_job *job);
+ncclResult_t transport_connect_end(struct conn_job *job);
+void transport_connect_drop(struct conn_job *job);
+/* The end, connected or not; NULL: there is none. */
+struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
+/* Channels that a pair of ranks sends over: a power of two. */
+int32_t transport_pair_channels(const struct ncclComm *comm);
+/* Connection ends that a rank can have at most. */
+uint32_t transport_conns_most(const struct ncclComm *comm);
 
 /* Connects the ring of every channel: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_rings(struct ncclComm *comm);

@@ -18,17 +18,25 @@ uint64_t transport_first_step(void);
 /* Index among this host's ranks; -1: another host's. */
 int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank);
 
-/* Everything transport_connect_rings needs on the way: index 2 * channel is the receiving end,
- * 2 * channel + 1 the sending one. */
-struct transport_infos {
-	struct connect_info mine[2 * DEV_MAX_CHANNELS], theirs[2 * DEV_MAX_CHANNELS];
-	struct connect_info message[2 * DEV_MAX_CHANNELS];
-	bool ready[2 * DEV_MAX_CHANNELS];
-	/* Of those that are not ready; one for bootstrap. */
-	struct wait wait[2 * DEV_MAX_CHANNELS + 1];
-};
+/* Bytes of a step of this connection. */
+uint32_t transport_conn_step_bytes(const struct conn *c);
+/* The first transport that can connect the two ranks. */
+ncclResult_t transport_choose(struct conn *c);
 
-/* p2p.c: closes the pools of others that this rank opened; */
+static inline const struct transport_dir *transport_dir_of(const struct conn *c)
+{
+	ASSERT(c->transport);
+	return c->is_send ? &c->transport->send : &c->transport->recv;
+}
+
+/* conns.c */
+ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *want,
+				struct conn **out);
+void transport_conns_close(struct ncclComm *comm);
+
+/* p2p.c: memory for those of the n ends that p2p serves. */
+ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n);
+/* Closes the pools of others that this rank opened; */
 void p2p_imports_close(struct ncclComm *comm);
 /* releases all that p2p connections of a rank share. */
 void p2p_state_close(struct ncclComm *comm);
@@ -38,7 +46,7 @@ void p2p_state_close(struct ncclComm *comm);
 struct net_info {
 	uint32_t magic;
 	int32_t rank, channel;
-	uint32_t is_send;
+	uint16_t is_send, index;
 	uint32_t step_bytes;
 	char nic[32];
 	uint32_t pad0;

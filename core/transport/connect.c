@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connects ends of connections with their other ends, at any time in a communicator's life. A job
+ * takes all its ends through the phases of transport.h together:
+ *
+ *	begin      make the ends, choose transports, set up, send this rank's descriptions
+ *	exchange   receive the other ends' descriptions; every connect is requested once
+ *	end        call connect until every end is ready
+ *
+ * A message carries the descriptions of all ends of one peer, direction and index, in order of
+ * channels. All are sent before any is received, so no two ranks wait for each other's message.
+ */
+#include "core/base/log.h"
+#include "core/transport/transport_internal.h"
+
+#define TRANSPORT_TAG_INFO 0x5201
+
+struct conn_job {
+	struct ncclComm *comm;
+	int n;
+	struct conn_want *want;             /* [n], in the order of conn_want_compare */
+	struct conn **conn;                 /* [n] */
+	struct connect_info *mine, *theirs; /* [n] */
+	bool *ready;                        /* [n] */
+	struct wait *wait; /* [n + 1]: of ends that are not ready; one of bootstrap's */
+};
+
+/* ---- the job -------------------------------------------------------------------------------- */
+
+static int conn_want_compare(const struct conn_want *a, const struct conn_want *b)
+{
+	if (a->peer != b->peer)
+		return a->peer < b->peer ? -1 : 1;
+	if (a->index != b->index)
+		return a->index < b->index ? -1 : 1;
+	if (a->is_send != b->is_send)
+		return a->is_send ? 1 : -1;
+	return a->channel < b->channel ? -1 : a->channel > b->channel;
+}
+
+/* In order, which most lists are in already. */
+static void conn_job_sort(struct conn_job *job, const struct conn_want *wants)
+{
+	for (int i = 0; i < job->n; i++) {
+		int at = i;
+
+		for (; at > 0 && conn_want_compare(&wants[i], &job->want[at - 1]) < 0; at--)
+			job->want[at] = job->want[at - 1];
+		job->want[at] = wants[i];
+	}
+}
+
+static struct conn_job *conn_job_make(struct ncclComm *comm, const struct conn_want *wants, int n)
+{
+	size_t each = sizeof(struct conn_want) + sizeof(struct conn *) +
+		      2 * sizeof(struct connect_info) + sizeof(bool) + sizeof(struct wait);
+	size_t count = (size_t)n;
+	struct conn_job *job =
+		os_alloc(sizeof *job + count * each + sizeof(struct wait), "connection set-up");
+
+	if (!job) {
+		WARN("rank %d: no memory to connect %d connections", comm->rank, n);
+		return NULL;
+	}
+	job->comm = comm;
+	job->n = n;
+	job->wait = (struct wait *)(job + 1);
+	job->conn = (struct conn **)(job->wait + count + 1);
+	job->want = (struct conn_want *)(job->conn + count);
+	job->mine = (struct connect_info *)(job->want + count);
+	job->theirs = job->mine + count;
+	job->ready = (bool *)(job->theirs + count);
+	conn_job_sort(job, wants);
+	return job;
+}
+
+void transport_connect_drop(struct conn_job *job)
+{
+	os_free(job);
+}
+
+/* The end of the ends that one message carries, which begin at `first`. */
+static int conn_job_message_end(const struct conn_job *job, int first)
+{
+	const struct conn_want *w = &job->want[first];
+	int end = first + 1;
+
+	while (end < job->n && job->want[end].peer == w->peer && job->want[end].index == w->index &&
+	       job->want[end].is_send == w->is_send)
+		end++;
+	return end;
+}
+
+/* Of a message from a sending, or a receiving end. */
+static int conn_job_tag(const struct conn_want *w, bool from_send)
+{
+	return TRANSPORT_TAG_INFO + 2 * w->index + (from_send ? 1 : 0);
+}
+
+/* ---- begin ---------------------------------------------------------------------------------- */
+
+/* All ends with their transports; nothing is set up yet, so that a transport can reserve memory for
+ * all connections that it will serve. */
+static ncclResult_t conn_job_conns_make(struct conn_job *job)
+{
+	for (int i = 0; i < job->n; i++) {
+		ncclResult_t rc = transport_conn_add(job->comm, &job->want[i], &job->conn[i]);
+
+		if (!rc)
+			rc = transport_choose(job->conn[i]);
+		if (rc)
+			return rc;
+	}
+	return p2p_reserve(job->comm, job->conn, job->n);
+}
+
+static ncclResult_t conn_job_setup(struct conn_job *job)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0; i < job->n && !rc; i++)
+		rc = transport_dir_of(job->conn[i])->setup(job->conn[i], &job->mine[i]);
+	return rc;
+}
+
+static ncclResult_t conn_job_send(struct conn_job *job)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0, end; i < job->n && !rc; i = end) {
+		const struct conn_want *w = &job->want[i];
+
+		end = conn_job_message_end(job, i);
+		rc = bootstrap_send(job->comm->bootstrap, w->peer, conn_job_tag(w, w->is_send),
+				    &job->mine[i], (size_t)(end - i) * sizeof job->mine[0]);
+	}
+	return rc;
+}
+
+ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_want *wants, int n,
+				     struct conn_job **out)
+{
+	struct conn_job *job = conn_job_make(comm, wants, n);
+	ncclResult_t rc = job ? conn_job_conns_make(job) : ncclSystemError;
+
+	if (!rc)
+		rc = conn_job_setup(job);
+	if (!rc)
+		rc = conn_job_send(job);
+	if (rc) {
+		transport_connect_drop(job);
+		return rc;
+	}
+	*out = job;
+	return ncclSuccess;
+}
+
+/* ---- exchange and end ----------------------------------------------------------------------- */
+
+/* One pass over the ends that are not ready: *pending of them are left, each with its wait. */
+static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
+{
+	struct ncclComm *comm = job->comm;
+	int n = 0;
+
+	for (int i = 0; i < job->n; i++) {
+		struct conn *c = job->conn[i];
+		ncclResult_t rc;
+
+		if (job->ready[i])
+			continue;
+		rc = transport_dir_of(c)->connect(c, &job->theirs[i], &job->wait[n]);
+		if (rc == ncclInProgress) {
+			n++;
+			continue;
+		}
+		if (rc)
+			return rc;
+		job->ready[i] = true;
+		INFO(LOG_INIT | LOG_P2P | LOG_NET, "Channel %02d/%d : %d[%d] %s %d[%d] via %s",
+		     c->channel, c->index, comm->rank, comm->cuda_dev, c->is_send ? "->" : "<-",
+		     c->peer, comm->peers[c->peer].cuda_dev, c->transport->name);
+	}
+	*pending = n;
+	return ncclSuccess;
+}
+
+ncclResult_t transport_connect_exchange(struct conn_job *job)
+{
+	ncclResult_t rc = ncclSuccess;
+	int pending;
+
+	for (int i = 0, end; i < job->n && !rc; i = end) {
+		const struct conn_want *w = &job->want[i];
+
+		end = conn_job_message_end(job, i);
+		rc = bootstrap_recv_watching(job->comm->bootstrap, w->peer,
+					     conn_job_tag(w, !w->is_send), &job->theirs[i],
+					     (size_t)(end - i) * sizeof job->theirs[0]);
+	}
+	return rc ? rc : conn_job_pass(job, &pending);
+}
+
+ncclResult_t transport_connect_end(struct conn_job *job)
+{
+	int pending;
+
+	for (;;) {
+		ncclResult_t rc = conn_job_pass(job, &pending);
+
+		if (rc)
+			return rc;
+		if (!pending)
+			return ncclSuccess;
+		rc = bootstrap_wait_beside(job->comm->bootstrap, job->wait, pending);
+		if (rc) {
+			INFO(LOG_INIT, "rank %d: gives up with %d connections not made",
+			     job->comm->rank, pending);
+			return rc;
+		}
+	}
+}
+
+ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n)
+{
+	struct conn_job *job;
+	ncclResult_t rc = transport_connect_begin(comm, wants, n, &job);
+
+	if (rc)
+		return rc;
+	rc = transport_connect_exchange(job);
+	if (!rc)
+		rc = transport_connect_end(job);
+	transport_connect_drop(job);
+	return rc;
+}
