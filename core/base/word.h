@@ -33,4 +33,20 @@ static inline uint32_t word_distance(const char *a, size_t na, const char *b)
 	return row[nb];
 }
 
+/* The one of `names`, which end with NULL, that is nearest to what was written; the first of several. */
+static inline const char *word_nearest(const char *at, size_t n, const char *const *names)
+{
+	const char *best = names[0];
+	uint32_t least = UINT32_MAX;
+
+	for (; *names; names++) {
+		uint32_t d = word_distance(at, n, *names);
+
+		if (d < least)
+			best = *names;
+		least = MIN_OF(least, d);
+	}
+	return best;
+}
+
 #endif

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/payload.h"
 #include "sim/world/world.h"
 
 static const struct argp_option options_argp_options[] = {
@@ -39,9 +38,14 @@ static const struct argp_option options_argp_options[] = {
 	 "increment between sizes, instead of a factor (default: none)", 2},
 	{"datatype", 'd', "TYPE", 0, "data type, or all (default float)", 2},
 	{"op", 'o', "OP", 0, "sum, prod, max, min, avg, or all (default sum)", 2},
+	{"root-rank", 'r', "RANK|all", 0, "root, or all, where the collective has one (default 0)",
+	 2},
 	{"iters", 'n', "N", 0, "timed iterations (default 1)", 2},
 	{"warmup_iters", 'w', "N", 0, "iterations before (default 0)", 2},
 	{"check", 'c', "0|1", 0, "check results (default 1)", 2},
+	{"parallel_init", 'p', "0|1", 0,
+	 "ranks initialise at the same time: the default; 0 is refused", 2},
+	{"cudagraph", 'G', "N", 0, "no CUDA graphs: the default; any other number is refused", 2},
 	{"place", OPTION_PLACE, "in|out|both", 0, "in place, out of place, or both (default)", 2},
 	{NULL, 0, NULL, 0, "The engine:", 3},
 	{"engine", OPTION_ENGINE, "sim|threads", 0,
@@ -65,7 +69,7 @@ static const struct argp_option options_argp_options[] = {
 	 "learn of its failures all the same (default: none)",
 	 3},
 	{"hasty", OPTION_HASTY, NULL, 0,
-	 "end with an all-reduce that still runs when its communicator is destroyed", 3},
+	 "end with a collective that still runs when its communicator is destroyed", 3},
 	{"streams", OPTION_STREAMS, "N", 0,
 	 "a collective goes in parts, round N streams of its rank (default 1)", 3},
 	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
@@ -105,41 +109,8 @@ static const struct argp_option options_argp_options[] = {
 	{0},
 };
 
-static const struct {
-	const char *name;
-	ncclDataType_t type;
-} options_types[] = {
-	{"int8", ncclInt8},         {"uint8", ncclUint8},       {"int32", ncclInt32},
-	{"uint32", ncclUint32},     {"int64", ncclInt64},       {"uint64", ncclUint64},
-	{"half", ncclFloat16},      {"float", ncclFloat32},     {"double", ncclFloat64},
-	{"bfloat16", ncclBfloat16}, {"f8e4m3", ncclFloat8e4m3}, {"f8e5m2", ncclFloat8e5m2},
-};
-
-static void options_parse_type(struct cli_options *o, const char *arg, struct argp_state *state)
-{
-	o->scenario.lab.type_count = 0;
-	for (size_t i = 0; i < sizeof options_types / sizeof options_types[0]; i++)
-		if (!strcmp(arg, options_types[i].name) || !strcmp(arg, "all"))
-			o->scenario.lab.types[o->scenario.lab.type_count++] = options_types[i].type;
-	if (o->scenario.lab.type_count == 0)
-		argp_error(state,
-			   "-d %s: expected int8, uint8, int32, uint32, int64, uint64, half, "
-			   "float, double, bfloat16, f8e4m3, f8e5m2 or all",
-			   arg);
-}
-
-static void options_parse_op(struct cli_options *o, const char *arg, struct argp_state *state)
-{
-	o->scenario.lab.op_count = 0;
-	for (int op = ncclSum; op <= ncclAvg; op++)
-		if (!strcmp(arg, payload_op_name((ncclRedOp_t)op)) || !strcmp(arg, "all"))
-			o->scenario.lab.ops[o->scenario.lab.op_count++] = (ncclRedOp_t)op;
-	if (o->scenario.lab.op_count == 0)
-		argp_error(state, "-o %s: expected sum, prod, max, min, avg or all", arg);
-}
-
-static uint64_t options_number(struct argp_state *state, const char *option, const char *arg,
-			       uint64_t least, uint64_t most)
+uint64_t cli_number(struct argp_state *state, const char *option, const char *arg, uint64_t least,
+		    uint64_t most)
 {
 	uint64_t v;
 	if (!cli_parse_u64(arg, &v) || v < least || v > most)
@@ -148,7 +119,7 @@ static uint64_t options_number(struct argp_state *state, const char *option, con
 	return v;
 }
 
-static uint64_t options_size(struct argp_state *state, const char *option, const char *arg)
+uint64_t cli_size(struct argp_state *state, const char *option, const char *arg)
 {
 	uint64_t v = 0;
 	if (!cli_parse_size(arg, &v))
@@ -167,7 +138,7 @@ static void options_parse_devices(struct cli_options *o, const char *arg, struct
 		if (o->scenario.lab.device_count == LAB_MAX_DEVICES)
 			argp_error(state, "--devices: more than %d GPUs", LAB_MAX_DEVICES);
 		o->scenario.lab.devices[o->scenario.lab.device_count] =
-			(int32_t)options_number(state, "--devices", t, 0, INT32_MAX);
+			(int32_t)cli_number(state, "--devices", t, 0, INT32_MAX);
 		for (uint32_t i = 0; i < o->scenario.lab.device_count; i++)
 			if (o->scenario.lab.devices[i] ==
 			    o->scenario.lab.devices[o->scenario.lab.device_count])
@@ -250,23 +221,23 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 		snprintf(o->scenario.machine, sizeof o->scenario.machine, "%s", arg);
 		return true;
 	case OPTION_HOSTS:
-		o->scenario.lab.hosts = (uint32_t)options_number(state, "--hosts", arg, 1, 4096);
+		o->scenario.lab.hosts = (uint32_t)cli_number(state, "--hosts", arg, 1, 4096);
 		return true;
 	case OPTION_GPUS:
-		o->scenario.lab.gpus = (uint32_t)options_number(state, "--gpus", arg, 1, 4096);
+		o->scenario.lab.gpus = (uint32_t)cli_number(state, "--gpus", arg, 1, 4096);
 		return true;
 	case OPTION_DEVICES:
 		options_parse_devices(o, arg, state);
 		return true;
 	case OPTION_RANKS_PER_PROC:
 		o->scenario.lab.ranks_per_proc =
-			(uint32_t)options_number(state, "--ranks-per-process", arg, 1, 4096);
+			(uint32_t)cli_number(state, "--ranks-per-process", arg, 1, 4096);
 		return true;
 	case OPTION_SMS:
-		o->scenario.lab.gpu_sms = (uint32_t)options_number(state, "--sms", arg, 1, 4096);
+		o->scenario.lab.gpu_sms = (uint32_t)cli_number(state, "--sms", arg, 1, 4096);
 		return true;
 	case OPTION_WARP:
-		o->scenario.lab.warp_width = (uint32_t)options_number(state, "--warp", arg, 1, 32);
+		o->scenario.lab.warp_width = (uint32_t)cli_number(state, "--warp", arg, 1, 32);
 		if (o->scenario.lab.warp_width != 1 && o->scenario.lab.warp_width != 32)
 			argp_error(state, "--warp %s: expected 1 or 32", arg);
 		return true;
@@ -275,50 +246,6 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 		return true;
 	case OPTION_NO_STRICT:
 		o->scenario.lab.strict_device_view = false;
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool options_parse_collective(int key, char *arg, struct argp_state *state,
-				     struct cli_options *o)
-{
-	switch (key) {
-	case 'b':
-		o->scenario.lab.bytes_min = options_size(state, "-b", arg);
-		return true;
-	case 'e':
-		o->scenario.lab.bytes_max = options_size(state, "-e", arg);
-		return true;
-	case 'f':
-		o->scenario.lab.factor = (uint32_t)options_number(state, "-f", arg, 1, 1u << 20);
-		return true;
-	case 'i':
-		o->scenario.lab.bytes_step = options_size(state, "-i", arg);
-		o->scenario.lab.factor = 0;
-		return true;
-	case 'd':
-		options_parse_type(o, arg, state);
-		return true;
-	case 'o':
-		options_parse_op(o, arg, state);
-		return true;
-	case 'n':
-		o->scenario.lab.iterations =
-			(uint32_t)options_number(state, "-n", arg, 1, 1u << 30);
-		return true;
-	case 'w':
-		o->scenario.lab.warmup = (uint32_t)options_number(state, "-w", arg, 0, 1u << 30);
-		return true;
-	case 'c':
-		o->scenario.lab.check = options_number(state, "-c", arg, 0, 1);
-		return true;
-	case OPTION_PLACE:
-		o->scenario.lab.in_place = strcmp(arg, "out") != 0;
-		o->scenario.lab.out_of_place = strcmp(arg, "in") != 0;
-		if (strcmp(arg, "in") && strcmp(arg, "out") && strcmp(arg, "both"))
-			argp_error(state, "--place %s: expected in, out or both", arg);
 		return true;
 	default:
 		return false;
@@ -336,7 +263,7 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 			argp_error(state, "--engine %s: expected sim or threads", arg);
 		return true;
 	case OPTION_SEED:
-		s->seed = options_number(state, "--seed", arg, 0, UINT64_MAX);
+		s->seed = cli_number(state, "--seed", arg, 0, UINT64_MAX);
 		return true;
 	case OPTION_STRATEGY:
 		options_parse_strategy(o, arg, state);
@@ -349,21 +276,21 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_QUIET:
 		o->scenario.lab.quiet =
-			1 + (uint32_t)options_number(state, "--quiet-rank", arg, 0, 4095);
+			1 + (uint32_t)cli_number(state, "--quiet-rank", arg, 0, 4095);
 		return true;
 	case OPTION_HASTY:
 		o->scenario.lab.hasty = true;
 		return true;
 	case OPTION_STREAMS:
 		o->scenario.lab.streams =
-			(uint32_t)options_number(state, "--streams", arg, 1, LAB_MAX_STREAMS);
+			(uint32_t)cli_number(state, "--streams", arg, 1, LAB_MAX_STREAMS);
 		return true;
 	case OPTION_GROUP:
-		o->scenario.lab.group = (uint32_t)options_number(state, "--group", arg, 1, 4096);
+		o->scenario.lab.group = (uint32_t)cli_number(state, "--group", arg, 1, 4096);
 		return true;
 	case OPTION_COMMS:
 		o->scenario.lab.comms =
-			(uint32_t)options_number(state, "--comms", arg, 1, LAB_MAX_COMMS);
+			(uint32_t)cli_number(state, "--comms", arg, 1, LAB_MAX_COMMS);
 		return true;
 	case OPTION_RACES:
 		s->races = true;
@@ -386,14 +313,13 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		o->fail_dir = arg;
 		return true;
 	case OPTION_BUDGET_EVENTS:
-		s->budget_events = options_number(state, "--budget-events", arg, 1, UINT64_MAX);
+		s->budget_events = cli_number(state, "--budget-events", arg, 1, UINT64_MAX);
 		return true;
 	case OPTION_BUDGET_TIME:
-		s->budget_ns =
-			options_number(state, "--budget-time", arg, 1, 1u << 30) * 1000000000ull;
+		s->budget_ns = cli_number(state, "--budget-time", arg, 1, 1u << 30) * 1000000000ull;
 		return true;
 	case OPTION_WORKERS:
-		s->workers = (uint32_t)options_number(state, "--workers", arg, 1, 1024);
+		s->workers = (uint32_t)cli_number(state, "--workers", arg, 1, 1024);
 		return true;
 	case OPTION_GDB:
 		o->gdb = true;
@@ -420,22 +346,22 @@ static bool options_parse_processes(int key, char *arg, struct argp_state *state
 	switch (key) {
 	case OPTION_PROCESSES:
 		o->processes =
-			(uint32_t)options_number(state, "--processes", arg, 1, CLI_MAX_PROCESSES);
+			(uint32_t)cli_number(state, "--processes", arg, 1, CLI_MAX_PROCESSES);
 		return true;
 	case OPTION_RANK:
-		o->rank = (int32_t)options_number(state, "--rank", arg, 0, 1u << 20);
+		o->rank = (int32_t)cli_number(state, "--rank", arg, 0, 1u << 20);
 		return true;
 	case OPTION_RANKS:
-		o->ranks = (int32_t)options_number(state, "--ranks", arg, 1, 1u << 20);
+		o->ranks = (int32_t)cli_number(state, "--ranks", arg, 1, 1u << 20);
 		return true;
 	case OPTION_ROOT:
 		o->root = options_root(arg, state);
 		return true;
 	case OPTION_ID_FD:
-		o->id_fd = (int)options_number(state, "--id-fd", arg, 0, INT32_MAX);
+		o->id_fd = (int)cli_number(state, "--id-fd", arg, 0, INT32_MAX);
 		return true;
 	case OPTION_LIMIT:
-		o->limit_s = (uint32_t)options_number(state, "--limit", arg, 1, 1u << 30);
+		o->limit_s = (uint32_t)cli_number(state, "--limit", arg, 1, 1u << 30);
 		return true;
 	default:
 		return false;
@@ -448,30 +374,17 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 	cli_take(state, options_argp_options, &o->given, key, arg);
 	if (options_parse_engine(key, arg, state, o) || options_parse_processes(key, arg, state, o))
 		return 0;
-	if (options_parse_world(key, arg, state, o) ||
-	    options_parse_collective(key, arg, state, o)) {
+	if (options_parse_world(key, arg, state, o) || cli_collective_parse(key, arg, state, o)) {
 		cli_give(&o->given, OPTION_FIXED);
 		return 0;
 	}
 	switch (key) {
 	case ARGP_KEY_ARG:
-		if (state->arg_num > 0)
-			argp_error(state, "one collective at a time; '%s' is too much", arg);
-		if (strcmp(arg, "all_reduce"))
-			argp_error(state, "unknown collective '%s'; there is: all_reduce", arg);
+		cli_collective_name(arg, state, o);
 		cli_give(&o->given, OPTION_FIXED);
-		o->collective = true;
 		return 0;
 	case ARGP_KEY_END:
-		if (o->scenario.lab.bytes_min > o->scenario.lab.bytes_max)
-			argp_error(state, "-b %" PRIu64 " is larger than -e %" PRIu64,
-				   o->scenario.lab.bytes_min, o->scenario.lab.bytes_max);
-		if (o->scenario.lab.factor == 1 &&
-		    o->scenario.lab.bytes_min != o->scenario.lab.bytes_max)
-			argp_error(state,
-				   "-f 1 would never reach -e; use -i, or a factor of at least 2");
-		if (o->scenario.lab.factor == 0 && o->scenario.lab.bytes_step == 0)
-			argp_error(state, "-i 0 would never reach -e");
+		cli_collective_end(state, o);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -576,7 +489,7 @@ bool cli_options_check(const char *command, struct cli_options *o, const struct 
 			return false;
 	if (o->scenario.lab.sim.engine == SIM_ENGINE_THREADS)
 		cli_give(&o->given, OPTION_THREADS);
-	if (!options_go_together(command, o, rules, n, own))
+	if (!options_go_together(command, o, rules, n, own) || !cli_collective_check(command, o))
 		return false;
 	if (cli_has_both_doubles() || o->scenario.lab.sim.engine != SIM_ENGINE_SIM)
 		return true;

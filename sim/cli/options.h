@@ -11,6 +11,7 @@
 
 #include "sim/cli/cli.h"
 #include "sim/cli/rules.h"
+#include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 
 /* Those of 0x1XX are options; sweeps have 0x2XX. */
@@ -63,7 +64,9 @@ struct cli_options {
 	struct cli_given given;
 	const char *fail_dir;
 	bool gdb;
-	bool collective; /* one was named */
+	/* those that were named; scenario.lab has the first */
+	const struct lab_collective *collective[LAB_COLLECTIVES_MAX];
+	uint32_t collectives;
 	/* real processes (processes.c) */
 	uint32_t processes; /* to start; 0: none, or this is one of them */
 	int32_t rank;       /* the first one of this process; -1: a world of doubles */
@@ -84,6 +87,21 @@ void cli_options_default(struct cli_options *o);
 bool cli_options_check(const char *command, struct cli_options *o, const struct cli_rule *rules,
 		       size_t n, const struct argp_option *own);
 bool cli_has_both_doubles(void);
+
+/* Values of options; what is wrong is explained with what was expected, and ends the program. */
+uint64_t cli_number(struct argp_state *state, const char *option, const char *arg, uint64_t least,
+		    uint64_t most);
+uint64_t cli_size(struct argp_state *state, const char *option, const char *arg);
+
+/* options_collective.c: the options about the collective, and its name as an argument. False: `key`
+ * is none of them. */
+bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
+void cli_collective_name(const char *arg, struct argp_state *state, struct cli_options *o);
+void cli_collective_end(struct argp_state *state, const struct cli_options *o);
+/* False, explained: an option has no effect on any of the collectives. */
+bool cli_collective_check(const char *command, const struct cli_options *o);
+/* A help filter: lists the collectives after what a command does. */
+char *cli_collectives_help(int key, const char *text, void *input);
 
 #define CLI_SELF_BYTES 4096
 /* The path of this program; false: not known, which was said. */

@@ -10,13 +10,19 @@
 
 static error_t run_parse(int key, char *arg, struct argp_state *state)
 {
+	const struct cli_options *o = state->input;
+
+	(void)arg;
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = state->input;
 		return 0;
 	case ARGP_KEY_SUCCESS:
-		if (!((const struct cli_options *)state->input)->collective)
-			argp_error(state, "which collective? there is: all_reduce");
+		if (o->collectives != 1)
+			argp_error(state, "%s; expected one of: %s",
+				   o->collectives ? "one collective at a time"
+						  : "which collective?",
+				   lab_collective_names());
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -57,7 +63,8 @@ int cli_run(int argc, char **argv)
 	static const struct argp argp = {
 		.parser = run_parse,
 		.children = children,
-		.args_doc = "all_reduce",
+		.help_filter = cli_collectives_help,
+		.args_doc = "COLLECTIVE",
 		.doc = "Runs a collective over all GPUs of a world of hosts, through the whole "
 		       "stack, and checks the result.\vExit status: 0 pass, 1 usage, 2 a call "
 		       "returned an error, 10 no progress, 11 wrong result, 13 leak, 14 misuse; a "

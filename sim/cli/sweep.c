@@ -240,6 +240,18 @@ static void sweep_last_lines(const struct sweep_options *o, const struct sweep_r
 		   r->failure[0].kept ? r->failure[0].dir : NULL);
 }
 
+static bool sweep_can_run(const struct sweep_config *c)
+{
+	static struct scenario s;
+
+	for (uint32_t i = 0; i < MAX_OF(c->collectives, 1u); i++) {
+		sweep_scenario(c, i, NULL, &s);
+		if (lab_check(scenario_lab(&s)))
+			return false;
+	}
+	return true;
+}
+
 int cli_sweep(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
@@ -248,7 +260,8 @@ int cli_sweep(int argc, char **argv)
 		.options = sweep_argp_options,
 		.parser = sweep_parse,
 		.children = children,
-		.args_doc = "[all_reduce]",
+		.help_filter = cli_collectives_help,
+		.args_doc = "[COLLECTIVE...]",
 		.doc = "Runs many seeds, each a whole run in a world of its own, and lists those "
 		       "that fail.\vWithout a collective and options of the world, each seed draws "
 		       "its own (the default swarm). Exit status: that of the worst finding.",
@@ -263,6 +276,8 @@ int cli_sweep(int argc, char **argv)
 			       sweep_argp_options))
 		return SIM_USAGE;
 	o.sweep.base = o.run.scenario;
+	memcpy(o.sweep.collective, o.run.collective, sizeof o.sweep.collective);
+	o.sweep.collectives = o.run.collectives;
 	o.sweep.swarm = !cli_is_given(&o.run.given, OPTION_FIXED);
 	o.sweep.fail_dir = o.run.fail_dir ? o.run.fail_dir : "fail";
 	if (o.sweep.time_ns && !o.counted)
@@ -272,7 +287,7 @@ int cli_sweep(int argc, char **argv)
 	o.sweep.terminal = isatty(STDERR_FILENO);
 	if (o.json && output_check("doppel sweep: --json", o.json))
 		return SIM_USAGE;
-	if (!o.sweep.swarm && lab_check(scenario_lab(&o.sweep.base)))
+	if (!o.sweep.swarm && !sweep_can_run(&o.sweep))
 		return SIM_USAGE; /* each seed would find out, and not show why */
 	if (sweep_run(&o.sweep, &r))
 		return SIM_USAGE;

@@ -43,17 +43,11 @@ const struct lab_collective *lab_collective_find(const char *name, size_t bytes)
 
 const char *lab_collective_nearest(const char *name, size_t bytes)
 {
-	const char *best = lab_collectives[0].name;
-	uint32_t least = UINT32_MAX;
+	const char *names[LAB_COLLECTIVES_MAX + 1] = {NULL};
 
-	for (uint32_t i = 0; i < lab_collectives_n; i++) {
-		uint32_t d = word_distance(name, bytes, lab_collectives[i].name);
-
-		if (d < least)
-			best = lab_collectives[i].name;
-		least = MIN_OF(least, d);
-	}
-	return best;
+	for (uint32_t i = 0; i < lab_collectives_n; i++)
+		names[i] = lab_collectives[i].name;
+	return word_nearest(name, bytes, names);
 }
 
 const char *lab_collective_names(void)

@@ -14,7 +14,7 @@
 #include "core/base/macros.h"
 #include "sim/engine/output.h"
 #include "core/base/word.h"
-#include "sim/lab/payload.h"
+#include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 
 enum { TEXT_MAX_BYTES = 1 << 20 };
@@ -72,17 +72,7 @@ __attribute__((format(printf, 3, 4))) static int text_error(const struct text_cu
 
 static const char *text_nearest(struct text_value v, const char *const *names)
 {
-	const char *best = names[0];
-	uint32_t best_distance = UINT32_MAX;
-
-	for (; *names; names++) {
-		uint32_t d = word_distance(v.at, v.n, *names);
-		if (d < best_distance) {
-			best_distance = d;
-			best = *names;
-		}
-	}
-	return best;
+	return word_nearest(v.at, v.n, names);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -337,6 +327,44 @@ static int text_parse_turns(const struct text_cursor *c, const struct text_key *
 	return 0;
 }
 
+/* The first row is the default, and was once the only one. */
+static void text_write_collective(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->lab.collective != &lab_collectives[0])
+		fprintf(out, "%s %s\n", k->name, s->lab.collective->name);
+}
+
+static int text_parse_collective(const struct text_cursor *c, const struct text_key *k,
+				 struct text_value v, struct scenario *s)
+{
+	const struct lab_collective *found = lab_collective_find(v.at, v.n);
+
+	if (!found)
+		return text_error(c, v.at, "%s: unknown collective \"%.*s\"; nearest: %s", k->name,
+				  (int)v.n, v.at, lab_collective_nearest(v.at, v.n));
+	s->lab.collective = found;
+	return 0;
+}
+
+static void text_write_root(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (!lab_collective_has_root(s->lab.collective) || s->lab.root == 0)
+		return;
+	if (s->lab.root == LAB_ALL_ROOTS)
+		fprintf(out, "%s all\n", k->name);
+	else
+		fprintf(out, "%s %d\n", k->name, s->lab.root);
+}
+
+static int text_parse_root(const struct text_cursor *c, const struct text_key *k,
+			   struct text_value v, struct scenario *s)
+{
+	if (!text_is(v, "all"))
+		return text_parse_number(c, k, v, s);
+	s->lab.root = LAB_ALL_ROOTS;
+	return 0;
+}
+
 static void text_write_types(const struct text_key *k, const struct scenario *s, FILE *out)
 {
 	fputs("types", out);
@@ -499,6 +527,8 @@ static const struct text_key text_keys[] = {
 	NUMBER("strict-device-view", lab.strict_device_view, 0, 1),
 	OWN("env", env),
 	/* the collectives */
+	OWN("collective", collective),
+	{"root", text_write_root, text_parse_root, FIELD(lab.root), 0, INT32_MAX, NULL, false},
 	NUMBER("bytes-min", lab.bytes_min, 0, 1ull << 40),
 	NUMBER("bytes-max", lab.bytes_max, 0, 1ull << 40),
 	NUMBER("bytes-step", lab.bytes_step, 0, 1ull << 40),

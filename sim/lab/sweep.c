@@ -96,6 +96,8 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, const struct se
 
 	if (!c->swarm) {
 		*s = c->base;
+		if (c->collectives)
+			s->lab.collective = c->collective[seed % c->collectives];
 	} else {
 		struct sim_config *sim = &s->lab.sim;
 

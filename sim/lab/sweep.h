@@ -13,6 +13,7 @@
 #ifndef SIM_LAB_SWEEP_H
 #define SIM_LAB_SWEEP_H
 
+#include "sim/lab/collective.h"
 #include "sim/lab/fail.h"
 #include "sim/lab/search.h"
 
@@ -23,6 +24,9 @@ struct sweep_config {
 	 * `base` itself with another seed each. */
 	struct scenario base;
 	bool swarm;
+	/* Of a fixed base: each seed runs one of them, in turn; none: base's own. */
+	const struct lab_collective *collective[LAB_COLLECTIVES_MAX];
+	uint32_t collectives;
 	enum scenario_faults faults; /* of the swarm */
 	uint64_t first, count;  /* seeds first .. first+count-1; count 0: until the time is up */
 	uint64_t time_ns;       /* 0: no limit */

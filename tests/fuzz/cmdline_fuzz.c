@@ -112,6 +112,7 @@ int fuzz_doppel_main(int argc, char **argv);
 /* clang-format off */
 #include "sim/cli/rules.c"
 #include "sim/cli/options.c"
+#include "sim/cli/options_collective.c"
 #include "sim/cli/output.c"
 #include "sim/cli/exec.c"
 #include "sim/cli/exhaust.c"

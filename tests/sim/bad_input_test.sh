@@ -34,11 +34,12 @@ before=$(shm_list)
 expect 'no command' 'Usage: doppel'
 expect 'unknown command' "unknown command 'rnu'" rnu
 expect 'no collective' 'which collective' run
-expect 'unknown collective' "unknown collective 'all_rdeuce'" run all_rdeuce
+expect 'unknown collective' "unknown collective 'all_rdeuce'; did you mean all_reduce" run all_rdeuce
+expect 'unknown collective of a sweep' "unknown collective 'allreduce'; did you mean all_reduce" sweep allreduce
 expect 'unknown option' "unrecognized option '--host'|unrecognized option '--hostz'" run all_reduce --hostz 2
 expect 'size' '-b eight: expected a size' run all_reduce -b eight
-expect 'type' '-d flaot: expected' run all_reduce -d flaot
-expect 'op' '-o summ: expected' run all_reduce -o summ
+expect 'type' '-d flaot: expected int8, .* or all; nearest: float' run all_reduce -d flaot
+expect 'op' '-o summ: expected sum, .* or all; nearest: sum' run all_reduce -o summ
 expect 'min above max' 'larger than -e' run all_reduce -b 64 -e 8
 expect 'missing machine' 'nowhere.xml.*No such file' run all_reduce --machine nowhere.xml
 expect 'malformed machine' 'malformed.xml:3' run all_reduce --machine malformed.xml

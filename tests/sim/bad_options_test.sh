@@ -18,6 +18,11 @@ expect 'too long a list' '--devices: longer than [0-9]+ characters' \
 expect 'devices and gpus' '--devices excludes --gpus' run all_reduce --devices 0,1 --gpus 4
 expect 'two ways from size to size' '-f excludes -i' run "${all[@]}" -f 2 -i 8
 expect 'a number that looks octal is decimal' '--hosts 0777777: expected' run "${all[@]}" --hosts 0777777
+expect 'a root rank that is none' '-r one: expected a rank, or all' run "${all[@]}" -r one
+expect 'a root of a collective that has none' '-r: all_reduce has no root' run "${all[@]}" -r 0
+expect 'ranks that one task initialises' '-p 0: ranks that one task .* expected 1' run "${all[@]}" -p 0
+expect 'CUDA graphs' '-G 1: collectives cannot be captured into CUDA graphs; expected 0' run "${all[@]}" -G 1
+expect 'two collectives in a run' 'collective all_reduce appears twice' run "${all[@]}" all_reduce
 expect 'a root without a port' '--root garbage: expected HOST:PORT' run "${all[@]}" --root garbage
 expect 'a port that is none' '--root h:70000: expected HOST:PORT' run "${all[@]}" --root h:70000
 expect 'a root without a rank' '--root has no effect alone; expected --rank' run "${all[@]}" --root h:1

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 #include "tests/suite.h"
 
@@ -43,6 +44,37 @@ START_TEST(what_is_written_is_read_back)
 		free(text);
 		free(again);
 	}
+}
+END_TEST
+
+/* Files that were written before there was a second collective. */
+START_TEST(a_file_without_a_collective_is_about_all_reduce)
+{
+	static const char text[] = "doppel-config 1\nhosts 2\ngpus 1\n";
+
+	ck_assert_int_eq(scenario_parse(&one, text, sizeof text - 1, "f"), 0);
+	ck_assert_str_eq(one.lab.collective->name, "all_reduce");
+	ck_assert_int_eq(one.lab.root, 0);
+	char *again = scenario_text(&one);
+	ck_assert_ptr_null(strstr(again, "collective"));
+	free(again);
+}
+END_TEST
+
+START_TEST(every_collective_is_read_back)
+{
+	for (uint32_t i = 0; i < lab_collectives_n; i++)
+		for (int32_t root = LAB_ALL_ROOTS; root < 2; root++) {
+			scenario_default(&one);
+			one.lab.collective = &lab_collectives[i];
+			if (lab_collective_has_root(one.lab.collective))
+				one.lab.root = root;
+			char *text = scenario_text(&one);
+			ck_assert_int_eq(scenario_parse(&other, text, strlen(text), "text"), 0);
+			ck_assert_ptr_eq(one.lab.collective, other.lab.collective);
+			ck_assert_int_eq(one.lab.root, other.lab.root);
+			free(text);
+		}
 }
 END_TEST
 
@@ -130,6 +162,9 @@ static const struct {
 	{"doppel-config 1\nseed 0x1ffffffffffffffff\n", "f:2:6: seed: expected a number"},
 	{"doppel-config 1\ntypes float hlaf\n",
 	 "f:2:13: types: unknown type \"hlaf\"; nearest: half"},
+	{"doppel-config 1\ncollective allreduce\n",
+	 "f:2:12: collective: unknown collective \"allreduce\"; nearest: all_reduce"},
+	{"doppel-config 1\nroot one\n", "f:2:6: root: expected a number from 0 to"},
 	{"doppel-config 1\nops summ\n", "f:2:5: ops: unknown operation \"summ\"; nearest: sum"},
 	{"doppel-config 1\nstrategy unifrom\n", "f:2:10: strategy: unknown value \"unifrom\"; "
 						"nearest: uniform"},
@@ -187,6 +222,8 @@ int main(void)
 	TCase *t = tcase_create("scenario");
 
 	tcase_add_loop_test(t, what_is_written_is_read_back, 0, 2);
+	tcase_add_test(t, a_file_without_a_collective_is_about_all_reduce);
+	tcase_add_test(t, every_collective_is_read_back);
 	tcase_add_test(t, a_later_value_takes_the_place_of_the_earlier_one);
 	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_1_to_16_ranks);
 	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The options about the collective, as nccl-tests has them, checked with the tables of the lab. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "core/base/word.h"
+#include "sim/cli/options.h"
+#include "sim/lab/payload.h"
+
+/* "sum, prod or all" */
+static const char *collective_list(const char *const *names)
+{
+	static char list[256];
+	size_t n = 0;
+
+	for (; *names && n < sizeof list; names++)
+		n += (size_t)snprintf(list + n, sizeof list - n, "%s, ", *names);
+	if (n < sizeof list)
+		snprintf(list + n - 2, sizeof list - n + 2, " or all");
+	return list;
+}
+
+static void collective_unknown(struct argp_state *state, const char *option, const char *arg,
+			       const char *const *names)
+{
+	argp_error(state, "%s %s: expected %s; nearest: %s", option, *arg ? arg : "''",
+		   collective_list(names), word_nearest(arg, strlen(arg), names));
+}
+
+static void collective_parse_type(struct lab_config *c, const char *arg, struct argp_state *state)
+{
+	const char *names[LAB_MAX_TYPES + 1] = {NULL};
+
+	c->type_count = 0;
+	for (int t = 0; t < LAB_MAX_TYPES; t++) {
+		names[t] = payload_type_name((ncclDataType_t)t);
+		if (!strcmp(arg, names[t]) || !strcmp(arg, "all"))
+			c->types[c->type_count++] = (ncclDataType_t)t;
+	}
+	if (c->type_count == 0)
+		collective_unknown(state, "-d", arg, names);
+}
+
+static void collective_parse_op(struct lab_config *c, const char *arg, struct argp_state *state)
+{
+	const char *names[LAB_MAX_OPS + 1] = {NULL};
+
+	c->op_count = 0;
+	for (int op = 0; op < LAB_MAX_OPS; op++) {
+		names[op] = payload_op_name((ncclRedOp_t)op);
+		if (!strcmp(arg, names[op]) || !strcmp(arg, "all"))
+			c->ops[c->op_count++] = (ncclRedOp_t)op;
+	}
+	if (c->op_count == 0)
+		collective_unknown(state, "-o", arg, names);
+}
+
+static void collective_parse_root(struct lab_config *c, const char *arg, struct argp_state *state)
+{
+	uint64_t root = 0;
+
+	if (!strcmp(arg, "all")) {
+		c->root = LAB_ALL_ROOTS;
+		return;
+	}
+	if (!cli_parse_u64(arg, &root) || root > INT32_MAX)
+		argp_error(state, "-r %s: expected a rank, or all", arg);
+	c->root = (int32_t)root;
+}
+
+static void collective_parse_place(struct lab_config *c, const char *arg, struct argp_state *state)
+{
+	c->in_place = strcmp(arg, "out") != 0;
+	c->out_of_place = strcmp(arg, "in") != 0;
+	if (strcmp(arg, "in") && strcmp(arg, "out") && strcmp(arg, "both"))
+		argp_error(state, "--place %s: expected in, out or both", arg);
+}
+
+/* Options of nccl-tests of which one value is what happens here anyway. */
+static bool collective_parse_refused(int key, const char *arg, struct argp_state *state)
+{
+	if (key == 'p' && cli_number(state, "-p", arg, 0, 1) == 0)
+		argp_error(state, "-p 0: ranks that one task initialises one after another are not "
+				  "built; expected 1: each rank has a task");
+	if (key == 'G' && cli_number(state, "-G", arg, 0, INT32_MAX) != 0)
+		argp_error(state,
+			   "-G %s: collectives cannot be captured into CUDA graphs; expected 0",
+			   arg);
+	return key == 'p' || key == 'G';
+}
+
+static bool collective_parse_size(int key, const char *arg, struct argp_state *state,
+				  struct lab_config *c)
+{
+	switch (key) {
+	case 'b':
+		c->bytes_min = cli_size(state, "-b", arg);
+		return true;
+	case 'e':
+		c->bytes_max = cli_size(state, "-e", arg);
+		return true;
+	case 'f':
+		c->factor = (uint32_t)cli_number(state, "-f", arg, 1, 1u << 20);
+		return true;
+	case 'i':
+		c->bytes_step = cli_size(state, "-i", arg);
+		c->factor = 0;
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct cli_options *o)
+{
+	struct lab_config *c = &o->scenario.lab;
+
+	switch (key) {
+	case 'd':
+		collective_parse_type(c, arg, state);
+		return true;
+	case 'o':
+		collective_parse_op(c, arg, state);
+		return true;
+	case 'r':
+		collective_parse_root(c, arg, state);
+		return true;
+	case 'n':
+		c->iterations = (uint32_t)cli_number(state, "-n", arg, 1, 1u << 30);
+		return true;
+	case 'w':
+		c->warmup = (uint32_t)cli_number(state, "-w", arg, 0, 1u << 30);
+		return true;
+	case 'c':
+		c->check = cli_number(state, "-c", arg, 0, 1);
+		return true;
+	case OPTION_PLACE:
+		collective_parse_place(c, arg, state);
+		return true;
+	default:
+		return collective_parse_size(key, arg, state, c) ||
+		       collective_parse_refused(key, arg, state);
+	}
+}
+
+void cli_collective_name(const char *arg, struct argp_state *state, struct cli_options *o)
+{
+	const struct lab_collective *c = lab_collective_find(arg, strlen(arg));
+
+	if (!c)
+		argp_error(state, "unknown collective '%s'; did you mean %s? there are: %s", arg,
+			   lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
+	for (uint32_t i = 0; i < o->collectives; i++)
+		if (o->collective[i] == c)
+			argp_error(state, "collective %s appears twice", arg);
+	ASSERT(o->collectives < LAB_COLLECTIVES_MAX);
+	o->collective[o->collectives++] = c;
+	o->scenario.lab.collective = o->collective[0];
+}
+
+char *cli_collectives_help(int key, const char *text, void *input)
+{
+	char *all = NULL;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_PRE_DOC || !text ||
+	    asprintf(&all, "%s COLLECTIVE is one of: %s.", text, lab_collective_names()) < 0)
+		return (char *)text;
+	return all;
+}
+
+void cli_collective_end(struct argp_state *state, const struct cli_options *o)
+{
+	const struct lab_config *c = &o->scenario.lab;
+
+	if (c->bytes_min > c->bytes_max)
+		argp_error(state, "-b %" PRIu64 " is larger than -e %" PRIu64, c->bytes_min,
+			   c->bytes_max);
+	if (c->factor == 1 && c->bytes_min != c->bytes_max)
+		argp_error(state, "-f 1 would never reach -e; use -i, or a factor of at least 2");
+	if (c->factor == 0 && c->bytes_step == 0)
+		argp_error(state, "-i 0 would never reach -e");
+}
+
+/* The collectives that an option has an effect on; "": none. */
+static const char *collective_names_with(bool (*has)(const struct lab_collective *c))
+{
+	static char list[LAB_COLLECTIVES_MAX * 24];
+	size_t n = 0;
+
+	list[0] = 0;
+	for (uint32_t i = 0; i < lab_collectives_n && n < sizeof list; i++)
+		if (has(&lab_collectives[i]))
+			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
+					      lab_collectives[i].name);
+	return list;
+}
+
+static bool collective_reduces(const struct lab_collective *c)
+{
+	return c->reduces;
+}
+
+static bool collective_has_effect(const char *command, const struct cli_options *o, int key,
+				  const char *what, bool (*has)(const struct lab_collective *c))
+{
+	const char *names;
+
+	if (!cli_is_given(&o->given, key))
+		return true;
+	for (uint32_t i = 0; i < o->collectives; i++)
+		if (has(o->collective[i]))
+			return true;
+	if (!o->collectives && has(o->scenario.lab.collective))
+		return true;
+	names = collective_names_with(has);
+	fprintf(stderr, "doppel %s: -%c: %s has no %s; expected %s%s\n", command, key,
+		o->scenario.lab.collective->name, what,
+		*names ? "one of the collectives that have one: "
+		       : "no such option: no collective has one",
+		names);
+	return false;
+}
+
+bool cli_collective_check(const char *command, const struct cli_options *o)
+{
+	return collective_has_effect(command, o, 'o', "operation", collective_reduces) &&
+	       collective_has_effect(command, o, 'r', "root", lab_collective_has_root);
+}
