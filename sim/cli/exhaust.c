@@ -27,6 +27,7 @@ enum exhaust_key {
 	EXHAUST_EXPLORING,
 	EXHAUST_BLOCKING,
 	EXHAUST_POLLING,
+	EXHAUST_COLLECTIVE,
 };
 
 static const struct argp_option exhaust_options[] = {
@@ -44,6 +45,7 @@ static const struct argp_option exhaust_options[] = {
 	{"polling", EXHAUST_POLLING, NULL, 0, "it does not block, and is polled", 1},
 	{"seed", EXHAUST_SEED, "S", 0, "seed of exploring runs (default 1)", 1},
 	{"k", EXHAUST_K, "K", 0, "one run, in this process: what it prints is seen, gdb works", 1},
+	{"collective", EXHAUST_COLLECTIVE, "NAME", 0, "what the ranks run (default all_reduce)", 2},
 	{"hosts", EXHAUST_HOSTS, "N", 0, "hosts (default 2)", 2},
 	{"gpus", EXHAUST_GPUS, "G", 0, "ranks per host (default 2)", 2},
 	{"ranks-per-process", EXHAUST_RANKS_PER_PROC, "R", 0, "(default 1)", 2},
@@ -84,6 +86,16 @@ static uint64_t exhaust_number(struct argp_state *state, int key, const char *ar
 	return v;
 }
 
+static void exhaust_parse_collective(struct exhaust_config *c, const char *arg,
+				     struct argp_state *state)
+{
+	c->collective = lab_collective_find(arg, strlen(arg));
+	if (!c->collective)
+		argp_error(state,
+			   "--collective %s: unknown collective; did you mean %s? there are: %s",
+			   arg, lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
+}
+
 static bool exhaust_parse_flag(int key, struct exhaust_config *c)
 {
 	bool *const flag = key == EXHAUST_ONCE        ? &c->once
@@ -120,6 +132,9 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case EXHAUST_RANK:
 		c->rank = (int32_t)exhaust_number(state, key, arg, 0, 63);
+		return 0;
+	case EXHAUST_COLLECTIVE:
+		exhaust_parse_collective(c, arg, state);
 		return 0;
 	case EXHAUST_SITE:
 		c->site = arg;

@@ -17,6 +17,18 @@ static ncclResult_t collective_all_reduce(const struct lab_call_args *a)
 	return ncclAllReduce(a->send, a->recv, a->count, p->type, p->op, a->comm, a->stream);
 }
 
+static ncclResult_t collective_all_gather(const struct lab_call_args *a)
+{
+	return ncclAllGather(a->send, a->recv, a->count, a->row->payload.type, a->comm, a->stream);
+}
+
+static ncclResult_t collective_reduce_scatter(const struct lab_call_args *a)
+{
+	const struct payload *p = &a->row->payload;
+
+	return ncclReduceScatter(a->send, a->recv, a->count, p->type, p->op, a->comm, a->stream);
+}
+
 const struct lab_collective lab_collectives[] = {
 	{
 		.name = "all_reduce",
@@ -24,6 +36,23 @@ const struct lab_collective lab_collectives[] = {
 		.start = collective_all_reduce,
 		.reduces = true,
 		.tours = 2,
+		.own_share_stays = true,
+	},
+	{
+		.name = "all_gather",
+		.call = "ncclAllGather",
+		.start = collective_all_gather,
+		.recv_per_rank = true,
+		.tours = 1,
+		.own_share_stays = true,
+	},
+	{
+		.name = "reduce_scatter",
+		.call = "ncclReduceScatter",
+		.start = collective_reduce_scatter,
+		.reduces = true,
+		.send_per_rank = true,
+		.tours = 1,
 		.own_share_stays = true,
 	},
 };

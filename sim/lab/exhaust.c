@@ -46,6 +46,7 @@ void exhaust_config_default(struct exhaust_config *config)
 		.hosts = 2,
 		.gpus = 2,
 		.ranks_per_proc = 1,
+		.collective = &lab_collectives[0],
 		.seed = 1,
 		.out = stdout,
 	};
@@ -101,6 +102,7 @@ static int exhaust_once(const struct exhaust_config *c, const struct exhaust_ser
 	lab.gpus = c->gpus;
 	lab.ranks_per_proc = c->ranks_per_proc;
 	lab.env = env;
+	lab.collective = c->collective;
 	lab.bytes_max = 65536;
 	lab.life = life;
 	lab.errors_allowed = true;
@@ -219,6 +221,8 @@ static void exhaust_command(const struct exhaust_config *c, const struct exhaust
 	if (c->ranks_per_proc != 1)
 		n += snprintf(out + n, bytes - (size_t)n, " --ranks-per-process %u",
 			      c->ranks_per_proc);
+	if (c->collective != &lab_collectives[0])
+		n += snprintf(out + n, bytes - (size_t)n, " --collective %s", c->collective->name);
 	if (c->blocking != c->polling)
 		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
 }

@@ -21,6 +21,7 @@
 #include <stdio.h>
 
 #include "sim/engine/sim.h"
+#include "sim/lab/collective.h"
 
 #define EXHAUST_BOUND_NS 60000000000ull
 
@@ -44,12 +45,13 @@ struct exhaust_config {
 	int32_t rank;           /* faults hit this rank's calls; -1: whoever makes the k-th one */
 	const char *site;       /* only this one; NULL: all of the class */
 	uint32_t hosts, gpus, ranks_per_proc; /* 0: 2, 2, 1 */
-	bool once, for_ever;                  /* neither: both */
-	bool fifo, exploring;                 /* neither: both */
-	bool blocking, polling;               /* init; neither: by turns */
-	uint64_t seed;                        /* of exploring runs: seed + k */
-	bool in_process; /* one run, here: for gdb and for reading what it prints */
-	FILE *out;       /* a line per series, and per finding; NULL: quiet */
+	const struct lab_collective *collective;
+	bool once, for_ever;    /* neither: both */
+	bool fifo, exploring;   /* neither: both */
+	bool blocking, polling; /* init; neither: by turns */
+	uint64_t seed;          /* of exploring runs: seed + k */
+	bool in_process;        /* one run, here: for gdb and for reading what it prints */
+	FILE *out;              /* a line per series, and per finding; NULL: quiet */
 };
 
 struct exhaust_result {

@@ -20,9 +20,12 @@ expect 'two ways from size to size' '-f excludes -i' run "${all[@]}" -f 2 -i 8
 expect 'a number that looks octal is decimal' '--hosts 0777777: expected' run "${all[@]}" --hosts 0777777
 expect 'a root rank that is none' '-r one: expected a rank, or all' run "${all[@]}" -r one
 expect 'a root of a collective that has none' '-r: all_reduce has no root' run "${all[@]}" -r 0
+expect 'an operation of a collective that has none' '-o: all_gather has no operation; expected one of .*: all_reduce, reduce_scatter' \
+	run all_gather -o max
+expect 'two collectives in a run' 'one collective at a time; expected one of: all_reduce' run "${all[@]}" all_gather
 expect 'ranks that one task initialises' '-p 0: ranks that one task .* expected 1' run "${all[@]}" -p 0
 expect 'CUDA graphs' '-G 1: collectives cannot be captured into CUDA graphs; expected 0' run "${all[@]}" -G 1
-expect 'two collectives in a run' 'collective all_reduce appears twice' run "${all[@]}" all_reduce
+expect 'a collective twice' 'collective all_reduce appears twice' run "${all[@]}" all_reduce
 expect 'a root without a port' '--root garbage: expected HOST:PORT' run "${all[@]}" --root garbage
 expect 'a port that is none' '--root h:70000: expected HOST:PORT' run "${all[@]}" --root h:70000
 expect 'a root without a rank' '--root has no effect alone; expected --rank' run "${all[@]}" --root h:1
@@ -56,6 +59,7 @@ for o in --hasty '--streams 2' '--group 2' '--comms 2' '--faults random'; do
 	expect "swarm and $o" "${o} has no effect alone|${o%% *} has no effect alone" sweep --count 1 $o
 done
 
+expect 'a collective that is none' '--collective allgather: unknown collective; did you mean all_gather' exhaust --collective allgather
 expect 'exhaust from 0' '--k 0: expected a number from 1' exhaust --k 0
 expect 'exhaust once, and by steps' '--k excludes --stride' exhaust kill --k 3 --stride 2
 expect 'a class, then none' "'foo': expected alloc" exhaust alloc foo

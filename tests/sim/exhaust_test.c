@@ -109,6 +109,19 @@ START_TEST(processes_with_two_ranks)
 }
 END_TEST
 
+/* Every collective but the first, which the others are about. */
+START_TEST(other_collectives)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 211);
+
+	c.collective = &lab_collectives[_i];
+	exhaust_expect_clean(&c);
+	c.classes = 1u << EXHAUST_VERBS | 1u << EXHAUST_CUDA;
+	c.stride = 53 * SAMPLE_THIN;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
 /* Moments that were found by sweeps, with what happened then. */
 static const struct {
 	enum exhaust_class class;
@@ -158,6 +171,7 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, ranks_give_up);
 	tcase_add_loop_test(t, contexts_die, 0, 2);
 	tcase_add_test(t, processes_with_two_ranks);
+	tcase_add_loop_test(t, other_collectives, 1, (int)lab_collectives_n);
 	tcase_add_loop_test(t, what_was_found, 0,
 			    (int)(sizeof exhaust_found / sizeof exhaust_found[0]));
 	suite_add_tcase(s, t);
