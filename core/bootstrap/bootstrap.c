@@ -525,6 +525,8 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b)
 
 /* ---- end ------------------------------------------------------------------------------------ */
 
+#define BOOTSTRAP_LISTENER_STAYS_NS 100000ull
+
 void bootstrap_part(struct bootstrap *b)
 {
 	char byte = 1;
@@ -543,6 +545,9 @@ void bootstrap_leave(struct bootstrap *b)
 	sock_close(&b->next_fd);
 	sock_close(&b->prev_fd);
 	sock_close(&b->root_fd);
+	/* rare: connections still come in, and are reset with the listener */
+	if (b->listen_fd >= 0 && os_buggify("bootstrap.listener_stays"))
+		os_sleep_ns(BOOTSTRAP_LISTENER_STAYS_NS);
 	sock_close(&b->listen_fd);
 }
 

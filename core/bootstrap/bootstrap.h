@@ -58,10 +58,6 @@ ncclResult_t bootstrap_barrier(struct bootstrap *b);
  * both ends must agree: ncclInternalError names both otherwise. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes);
-/* The same, long after init: ends as an error too when the ring breaks, as it does when any rank
- * fails, even if the peer's own connection stays open. */
-ncclResult_t bootstrap_recv_watching(struct bootstrap *b, int peer, int tag, void *data,
-				     size_t bytes);
 /* For waits that go past the bootstrap but end only if other ranks do their part: returns when one
  * of the n waits is true, and as an error when the ring breaks, as it does when any rank fails, or
  * on abort. May return early. w[n] is scratch. */
@@ -74,9 +70,6 @@ ncclResult_t bootstrap_watch(struct bootstrap *b);
 void bootstrap_ring_break(struct bootstrap *b);
 /* After the last barrier: what the predecessor sees next is an end in order, not a failure. */
 void bootstrap_part(struct bootstrap *b);
-/* Before leaving: takes in the connections that wait at the listener, which would be refused, so that
- * bootstrap_wait_left knows of them. NULL is fine. */
-void bootstrap_take_in(struct bootstrap *b);
 /* This rank leaves: closes all by which others see that it is there, without waiting. What others
  * opened to it stays, for bootstrap_wait_left; besides that only bootstrap_close may follow. NULL
  * and a second time are fine. */

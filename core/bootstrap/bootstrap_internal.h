@@ -17,8 +17,6 @@
 
 /* Nobody posts on real sockets that a peer is gone: a look now and then does. */
 #define BOOTSTRAP_LOOK_NS 50000000ull
-/* From a connection to its first bytes, at the most. */
-#define BOOTSTRAP_GREETING_NS 100000000ull
 
 DOPPEL_STATIC_CHECK(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
 

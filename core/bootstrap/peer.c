@@ -379,10 +379,10 @@ static bool bootstrap_in_is_open(const struct bootstrap *b, int peer)
 }
 
 /* Waits until something came that may be the message; the queue is then looked at again. A peer
- * that has been heard shows its end on its own connection. Before that, its end comes around the
- * ring: a rank that fails closes, so the successor's end is watched; `always`: in any case. */
-static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, bool always,
-					const struct sock_ctx *ctx)
+ * that was heard shows its end on its own connection. The ring is watched in any case: a peer that was
+ * not heard may have left, and one that was may itself wait for a rank that has left, which it learns
+ * of around the ring, from this rank among others. */
+static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx)
 {
 	struct sock_ctx next = *ctx;
 	uint64_t seq;
@@ -391,8 +391,6 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, bool alwa
 	OS_PROBE("bootstrap.peer_hung_up", b->heard[peer] && !bootstrap_in_is_open(b, peer));
 	if (b->heard[peer] && !bootstrap_in_is_open(b, peer))
 		return sock_error(0, ctx);
-	if (b->heard[peer] && !always)
-		return bootstrap_wait(b, NULL, 0, ctx);
 	ncclResult_t rc = bootstrap_next_poll(b, &seq);
 	if (rc)
 		return rc;
@@ -403,7 +401,7 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, bool alwa
 }
 
 /* Takes the message out of the queue, once it is there. */
-static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int tag, bool always,
+static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int tag,
 					   const struct sock_ctx *ctx, struct bootstrap_message **m)
 {
 	while (!(*m = bootstrap_queue_take(b, peer, tag))) {
@@ -412,7 +410,7 @@ static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int ta
 		if (!rc && (*m = bootstrap_queue_take(b, peer, tag)))
 			break;
 		if (!rc)
-			rc = bootstrap_recv_wait(b, peer, always, ctx);
+			rc = bootstrap_recv_wait(b, peer, ctx);
 		if (rc)
 			return rc;
 	}
@@ -442,19 +440,7 @@ ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, 
 	ncclResult_t rc;
 
 	ASSERT(peer >= 0 && peer < b->nranks);
-	rc = bootstrap_message_wait(b, peer, tag, false, &ctx, &m);
-	return rc ? rc : bootstrap_message_give(b, m, data, bytes);
-}
-
-ncclResult_t bootstrap_recv_watching(struct bootstrap *b, int peer, int tag, void *data,
-				     size_t bytes)
-{
-	struct sock_ctx ctx = {"connection set-up: the peer's end", b->rank, peer, b->abort};
-	struct bootstrap_message *m;
-	ncclResult_t rc;
-
-	ASSERT(peer >= 0 && peer < b->nranks);
-	rc = bootstrap_message_wait(b, peer, tag, true, &ctx, &m);
+	rc = bootstrap_message_wait(b, peer, tag, &ctx, &m);
 	return rc ? rc : bootstrap_message_give(b, m, data, bytes);
 }
 
@@ -492,45 +478,11 @@ static struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
 	return NULL;
 }
 
-void bootstrap_take_in(struct bootstrap *b)
-{
-	if (b && b->listen_fd >= 0)
-		(void)bootstrap_accept(b);
-}
-
-static struct bootstrap_in *bootstrap_in_unknown(struct bootstrap *b)
-{
-	struct bootstrap_in *in = b->ins;
-
-	while (in && in->rank >= 0)
-		in = in->next;
-	return in;
-}
-
-/* A connection's first bytes say whose it is; they come soon, but from a stranger. */
-static void bootstrap_wait_greetings(struct bootstrap *b, uint64_t deadline_ns)
-{
-	struct sock_ctx ctx = {"bootstrap: a connection to say whose it is", b->rank, -1, NULL};
-	uint64_t until = MIN_OF(deadline_ns, os_now_ns() + BOOTSTRAP_GREETING_NS);
-	struct bootstrap_in *in;
-
-	while ((in = bootstrap_in_unknown(b))) {
-		(void)bootstrap_in_step(b, in);
-		if (in != bootstrap_in_unknown(b))
-			continue;
-		struct wait w = sock_wait(in->fd, in->seq, &ctx);
-		w.deadline_ns = until;
-		if (os_wait_one(&w, NULL) == ETIMEDOUT)
-			return;
-	}
-}
-
 int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns)
 {
 	struct sock_ctx ctx = {"bootstrap: a rank to leave", b->rank, peer, NULL};
 	struct bootstrap_in *in;
 
-	bootstrap_wait_greetings(b, deadline_ns);
 	/* what still comes is of no interest, its end is */
 	while ((in = bootstrap_in_of(b, peer))) {
 		char byte[64];

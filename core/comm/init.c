@@ -86,10 +86,6 @@ void comm_leave_others(struct ncclComm *comm)
 {
 	(void)comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	transport_let_go(comm);
-	/* who has told us where it is has perhaps opened our memory; its connection may still wait to
-	 * be accepted. (Before there is such memory a connection that is refused is news.) */
-	if (comm->p2p)
-		bootstrap_take_in(comm->bootstrap);
 	bootstrap_leave(comm->bootstrap);
 }
 

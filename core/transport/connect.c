@@ -4,16 +4,30 @@
  * takes all its ends through the phases of transport.h together:
  *
  *	begin      make the ends, choose transports, set up, send this rank's descriptions
- *	exchange   receive the other ends' descriptions; every connect is requested once
+ *	exchange   receive the other ends' descriptions, acknowledge each message
+ *	request    receive the acknowledgements; every connect is requested once
  *	end        call connect until every end is ready
  *
  * A message carries the descriptions of all ends of one peer, direction and index, in order of
  * channels. All are sent before any is received, so no two ranks wait for each other's message.
+ *
+ * The acknowledgement is an empty message. No rank uses a peer's memory before it has come. So a rank
+ * that leaves knows of every peer that can have its memory open (p2p.c):
+ *
+ *	it leaves before it acknowledges   the peer never opens the memory
+ *	it leaves later                    the peer's descriptions had come, so the peer's connection is
+ *	                                   accepted, and lasts until the peer has closed the memory or
+ *	                                   is dead
+ *
+ * With the descriptions alone a peer's connection could still wait at the listener, or be on its way to
+ * it, when the rank closed that: the peer had all that it needed to open the memory, and the rank could
+ * not know.
  */
 #include "core/base/log.h"
 #include "core/transport/transport_internal.h"
 
-#define TRANSPORT_TAG_INFO 0x5201
+#define TRANSPORT_TAG_INFO  0x520000
+#define TRANSPORT_TAG_KNOWN 0x530000
 
 struct conn_job {
 	struct ncclComm *comm;
@@ -92,9 +106,9 @@ static int conn_job_message_end(const struct conn_job *job, int first)
 }
 
 /* Of a message from a sending, or a receiving end. */
-static int conn_job_tag(const struct conn_want *w, bool from_send)
+static int conn_job_tag(int what, const struct conn_want *w, bool from_send)
 {
-	return TRANSPORT_TAG_INFO + 2 * w->index + (from_send ? 1 : 0);
+	return what + 2 * w->index + (from_send ? 1 : 0);
 }
 
 /* ---- begin ---------------------------------------------------------------------------------- */
@@ -131,8 +145,9 @@ static ncclResult_t conn_job_send(struct conn_job *job)
 		const struct conn_want *w = &job->want[i];
 
 		end = conn_job_message_end(job, i);
-		rc = bootstrap_send(job->comm->bootstrap, w->peer, conn_job_tag(w, w->is_send),
-				    &job->mine[i], (size_t)(end - i) * sizeof job->mine[0]);
+		rc = bootstrap_send(job->comm->bootstrap, w->peer,
+				    conn_job_tag(TRANSPORT_TAG_INFO, w, w->is_send), &job->mine[i],
+				    (size_t)(end - i) * sizeof job->mine[0]);
 	}
 	return rc;
 }
@@ -155,7 +170,21 @@ ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_wa
 	return ncclSuccess;
 }
 
-/* ---- exchange and end ----------------------------------------------------------------------- */
+/* ---- exchange, request and end -------------------------------------------------------------- */
+
+static ncclResult_t conn_job_acknowledge(struct conn_job *job)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0; i < job->n && !rc; i = conn_job_message_end(job, i)) {
+		const struct conn_want *w = &job->want[i];
+
+		rc = bootstrap_send(job->comm->bootstrap, w->peer,
+				    conn_job_tag(TRANSPORT_TAG_KNOWN, w, w->is_send), &job->mine[i],
+				    0);
+	}
+	return rc;
+}
 
 /* One pass over the ends that are not ready: *pending of them are left, each with its wait. */
 static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
@@ -188,15 +217,29 @@ static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
 ncclResult_t transport_connect_exchange(struct conn_job *job)
 {
 	ncclResult_t rc = ncclSuccess;
-	int pending;
 
 	for (int i = 0, end; i < job->n && !rc; i = end) {
 		const struct conn_want *w = &job->want[i];
 
 		end = conn_job_message_end(job, i);
-		rc = bootstrap_recv_watching(job->comm->bootstrap, w->peer,
-					     conn_job_tag(w, !w->is_send), &job->theirs[i],
-					     (size_t)(end - i) * sizeof job->theirs[0]);
+		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
+				    conn_job_tag(TRANSPORT_TAG_INFO, w, !w->is_send),
+				    &job->theirs[i], (size_t)(end - i) * sizeof job->theirs[0]);
+	}
+	return rc ? rc : conn_job_acknowledge(job);
+}
+
+ncclResult_t transport_connect_request(struct conn_job *job)
+{
+	ncclResult_t rc = ncclSuccess;
+	int pending;
+
+	for (int i = 0; i < job->n && !rc; i = conn_job_message_end(job, i)) {
+		const struct conn_want *w = &job->want[i];
+
+		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
+				    conn_job_tag(TRANSPORT_TAG_KNOWN, w, !w->is_send),
+				    &job->theirs[i], 0);
 	}
 	return rc ? rc : conn_job_pass(job, &pending);
 }
@@ -229,6 +272,8 @@ ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wa
 	if (rc)
 		return rc;
 	rc = transport_connect_exchange(job);
+	if (!rc)
+		rc = transport_connect_request(job);
 	if (!rc)
 		rc = transport_connect_end(job);
 	transport_connect_drop(job);

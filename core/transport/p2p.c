@@ -423,6 +423,7 @@ void p2p_imports_close(struct ncclComm *comm)
 
 /* CUDA leaves it undefined to free exported memory before the importers closed it. A rank leaves
  * the bootstrap when it has closed what it imported, and is seen to have left even when it died.
+ * Each importer is known by its connection (transport_acknowledge); without one there is no import.
  * All leave at about the same time, since ranks end or abort together; one that does not is not
  * waited for for ever. */
 static void p2p_importers_wait(struct ncclComm *comm)

@@ -4,7 +4,7 @@
  * direction; `transport_connect` picks the first that can and takes the connection through
  *
  *   setup     each end prepares its memory and fills a connect_info for the other;
- *   exchange  the infos cross over bootstrap;
+ *   exchange  the infos cross over bootstrap, and each is acknowledged;
  *   connect   each end uses the other's; may say "not yet" (ncclInProgress) and is called again;
  *   ready     conn->dev holds what the kernel needs.
  *
@@ -74,13 +74,14 @@ extern const struct transport transport_p2p, transport_net;
 /* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, for its
  * own end, and both WAIT for each other. A failure leaves what is half made to transport_close_all. */
 ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n);
-/* The same in three phases, for a task that drives several ranks: it takes all of them through one
+/* The same in four phases, for a task that drives several ranks: it takes all of them through one
  * phase before any of them enters the next, since each phase may wait for the phase before it on
  * other ranks. A failure of begin leaves no job; after any other, transport_connect_drop follows. */
 struct conn_job;
 ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_want *wants, int n,
 				     struct conn_job **job);
 ncclResult_t transport_connect_exchange(struct conn_job *job);
+ncclResult_t transport_connect_request(struct conn_job *job);
 ncclResult_t transport_connect_end(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
 /* The end, connected or not; NULL: there is none. */

@@ -24,6 +24,7 @@ static const struct {
 	{"bootstrap.gather_odd", "an all-gather's blocks are cut in odd places"},
 	{"bootstrap.message_byte", "a message between ranks is read byte by byte"},
 	{"bootstrap.take_early", "messages for later are taken first, and queued"},
+	{"bootstrap.listener_stays", "a rank that leaves closes its listener last, and late"},
 	{"bootstrap.root_send_byte", "the root sends an answer byte by byte"},
 	{"proxy.send_one_slot", "one slice on the wire at a time"},
 	{"proxy.recv_one_slot", "one receive posted at a time"},

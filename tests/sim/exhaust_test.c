@@ -140,6 +140,8 @@ static const struct {
 	{EXHAUST_KILL, NULL, 155, 0, false, true, "IPC of the dead was a CUDA error"},
 	{EXHAUST_KILL, NULL, 687, 0, false, true, "some were in the last barrier: hang"},
 	{EXHAUST_ABORT, "lab.abort.watch", 8, 2, false, true, "aborted before its check-in: hang"},
+	{EXHAUST_ABORT, "lab.abort.watch", 281, 0, false, false, "IPC memory freed in use"},
+	{EXHAUST_ABORT, "lab.abort.watch", 296, 0, false, false, "IPC memory freed in use"},
 };
 
 START_TEST(what_was_found)
