@@ -463,7 +463,7 @@ API_WEAK ncclResult_t ncclCommFinalize(ncclComm_t comm)
 	ncclResult_t rc = comm_enter(comm, "ncclCommFinalize", COMM_NEED_READY);
 	if (rc)
 		return api_return(rc);
-	rc = comm_finalize(comm);
+	rc = comm->config.blocking ? comm_finalize(comm) : comm_finalize_begin(comm);
 	comm_leave(comm);
 	return api_return(rc);
 }
@@ -479,7 +479,7 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 		return api_return(rc);
 	/* With an error there is nothing to wait for: kernels hang until the abort word is set. Their
 	 * results are lost, and whoever did not ask before is told here. */
-	if (!comm_in_progress(comm))
+	if (!comm_in_init(comm))
 		rc = comm_finalize(comm);
 	bool mine = comm_claim(comm);
 	comm_leave(comm);

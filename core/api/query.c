@@ -60,8 +60,8 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 	if (rc)
 		return api_return(rc);
 	error = comm_async_error(comm);
-	if (error == ncclSuccess && comm_in_progress(comm))
-		error = ncclInProgress;
+	if (error == ncclSuccess)
+		error = comm_progress(comm);
 	comm_leave(comm);
 	*asyncError = error;
 	/* callers loop on this until something happens */

@@ -44,17 +44,23 @@ static cudaError_t comm_event_query(cudaEvent_t event)
 	return e;
 }
 
+ncclResult_t comm_drain_look(struct ncclComm *comm)
+{
+	cudaError_t e = comm->launched ? comm_event_query(comm->launch_done) : cudaSuccess;
+
+	if (e == cudaErrorNotReady)
+		return ncclInProgress;
+	return comm_cuda(e, "waiting for launched collectives");
+}
+
 /* The same while the others may still fail: then nothing more completes, and the wait is over. */
 static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 {
 	while (comm->launched && !comm_is_aborted(comm)) {
-		cudaError_t e = comm_event_query(comm->launch_done);
-		ncclResult_t rc;
+		ncclResult_t rc = comm_drain_look(comm);
 
-		if (e == cudaSuccess)
-			return ncclSuccess;
-		if (e != cudaErrorNotReady)
-			return comm_cuda(e, "waiting for launched collectives");
+		if (rc != ncclInProgress)
+			return rc;
 		rc = comm_async_error(comm);
 		OS_PROBE("comm.error_ends_finalize", rc != ncclSuccess);
 		if (rc)
@@ -75,6 +81,16 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	else /* the others' kernels may wait for this rank's: no meeting, they are told */
 		comm_set_async_error(comm, rc);
 	return rc;
+}
+
+ncclResult_t comm_finalize_begin(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+
+	if (comm->state == COMM_READY)
+		comm->state = COMM_FINALIZING;
+	registry_unlock(first);
+	return ncclInProgress;
 }
 
 /* ---- quiet ---------------------------------------------------------------------------------- */
@@ -100,7 +116,7 @@ static void comm_users_wait(struct ncclComm *comm)
 /* An init under way is a user too, and waits for ranks that may never come: it is aborted. */
 static void comm_quieten(struct ncclComm *comm)
 {
-	bool in_init = comm_in_progress(comm);
+	bool in_init = comm_in_init(comm);
 
 	OS_PROBE("comm.ended_in_init", in_init);
 	if (in_init || shared_load_u32(&comm->async_error, SHARED_ACQUIRE))

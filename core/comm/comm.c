@@ -104,6 +104,23 @@ static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 	return (ncclResult_t)error;
 }
 
+/* Why a call has to wait, or comes too late. */
+static const char *comm_state_print(enum comm_state state)
+{
+	switch (state) {
+	case COMM_INIT:
+		return "not initialised yet; poll ncclCommGetAsyncError until it is";
+	case COMM_FINALIZING:
+		return "being finalized; poll ncclCommGetAsyncError until it is, or call "
+		       "ncclCommDestroy or ncclCommAbort";
+	case COMM_FINALIZED:
+		return "finalized; only ncclCommDestroy or ncclCommAbort may follow";
+	case COMM_READY:
+		break;
+	}
+	return "ready";
+}
+
 static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, bool found,
 				enum comm_state state)
 {
@@ -117,9 +134,7 @@ static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, b
 		     call);
 		return ncclInvalidArgument;
 	}
-	WARN("%s: the communicator is %s", call,
-	     state == COMM_INIT ? "not initialised yet; poll ncclCommGetAsyncError until it is"
-				: "finalized; only ncclCommDestroy or ncclCommAbort may follow");
+	WARN("%s: the communicator is %s", call, comm_state_print(state));
 	return ncclInvalidUsage;
 }
 
@@ -157,12 +172,39 @@ void comm_state_set(struct ncclComm *comm, enum comm_state state)
 	registry_unlock(first);
 }
 
-bool comm_in_progress(struct ncclComm *comm)
+static enum comm_state comm_state(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
-	bool initialising = comm->state == COMM_INIT;
+	enum comm_state state = comm->state;
+
 	registry_unlock(first);
-	return initialising;
+	return state;
+}
+
+bool comm_in_init(struct ncclComm *comm)
+{
+	return comm_state(comm) == COMM_INIT;
+}
+
+ncclResult_t comm_progress(struct ncclComm *comm)
+{
+	ncclResult_t rc = ncclInProgress;
+
+	switch (comm_state(comm)) {
+	case COMM_INIT:
+		return ncclInProgress;
+	case COMM_FINALIZING:
+		break;
+	case COMM_READY:
+	case COMM_FINALIZED:
+		return ncclSuccess;
+	}
+	rc = comm_drain_look(comm);
+	if (!rc)
+		comm_state_set(comm, COMM_FINALIZED);
+	else if (rc != ncclInProgress)
+		comm_set_async_error(comm, rc);
+	return rc;
 }
 
 bool comm_claim(struct ncclComm *comm)

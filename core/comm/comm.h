@@ -11,9 +11,11 @@
  *
  * Life:
  *
- *	INIT --comm_init--> READY --comm_finalize--> FINALIZED
- *	  |                   |                          |
- *	  +---- somebody claims it (comm_claim): nobody else may enter any more ----+
+ *	INIT --comm_init--> READY ---------comm_finalize----------> FINALIZED
+ *	  |                   |                                       ^ |
+ *	  |                   +--> FINALIZING (non-blocking) --done---+ |
+ *	  |                   |        |                                |
+ *	  +-- one task claims it (comm_claim): no other task may enter after that --+
  *	                      |
  *	      comm_close: quiet (kernels gone), then parked until every communicator
  *	      of this process that has the same id is parked: peers in one process use
@@ -68,7 +70,7 @@ struct channel {
 	struct conn *ring_recv, *ring_send;
 };
 
-enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZED };
+enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED };
 
 #define COMM_MAGIC 0xd0de0c0331337001ull
 
@@ -149,11 +151,17 @@ enum comm_need {
  * that error to whoever needs more than that it exists: the next call learns of it. */
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
 void comm_leave(struct ncclComm *comm);
-/* Is a non-blocking init under way? The caller has entered. */
-bool comm_in_progress(struct ncclComm *comm);
+/* Is the init under way? The caller has entered. */
+bool comm_in_init(struct ncclComm *comm);
 
 /* Waits until what was launched is complete. */
 ncclResult_t comm_finalize(struct ncclComm *comm);
+/* The same without waiting: ncclInProgress. comm_progress finds out when it is complete, and
+ * comm_finalize still may wait for that. */
+ncclResult_t comm_finalize_begin(struct ncclComm *comm);
+/* One look at what is under way: ncclInProgress, or ncclSuccess when nothing is, or the error that ended
+ * it, which is the communicator's from then on. The caller has entered. Any task. */
+ncclResult_t comm_progress(struct ncclComm *comm);
 /* True for one caller only: it must comm_close. */
 bool comm_claim(struct ncclComm *comm);
 /* Sets the abort word of a communicator that exists, claimed or not; false: there is none. */

@@ -17,6 +17,8 @@ struct comm_dev_layout comm_dev_layout(int32_t nchannels);
 /* One line for a CUDA error, and our result for it. `what` says what was attempted. */
 ncclResult_t comm_cuda(cudaError_t e, const char *what);
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
+/* One look at what was launched: complete, ncclInProgress, or an error. */
+ncclResult_t comm_drain_look(struct ncclComm *comm);
 /* For a rank that fails or was aborted, when its kernels are gone: stops using the others' memory,
  * then lets them see that it has left, so that nobody waits for it. */
 void comm_leave_others(struct ncclComm *comm);

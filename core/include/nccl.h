@@ -218,7 +218,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist);
 ncclResult_t pncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist);
 
 /* Waits until everything launched on the communicator is complete. Only ncclCommDestroy or
- * ncclCommAbort may follow. */
+ * ncclCommAbort may follow. A non-blocking communicator does not wait: ncclInProgress, and
+ * ncclCommGetAsyncError gives that too until all is complete. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t pncclCommFinalize(ncclComm_t comm);
 

@@ -693,131 +693,6 @@ START_TEST(collectives_that_hang_can_be_aborted)
 }
 END_TEST
 
-/* ---- non-blocking --------------------------------------------------------------------------- */
-
-static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
-{
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclComm_t comm = NULL;
-	cudaStream_t stream;
-	ncclResult_t state;
-	void *mem;
-	int n;
-	config.blocking = 0;
-	comm_buffers(rank, &mem, &stream, 4096);
-	ncclUniqueId id = ranks_id();
-	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
-	EXPECT(comm != NULL);
-	if (nranks > 1 && rank == 0) {
-		/* nobody else has begun */
-		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(comm, &n));
-		EXPECT_ERROR_SAYS("not initialised yet");
-	}
-	do
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
-	while (state == ncclInProgress);
-	EXPECT(state == ncclSuccess);
-	comm_sum(comm, rank, nranks, mem, stream, 10);
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-	comm_buffers_free(mem, stream);
-}
-
-START_TEST(a_nonblocking_init_is_in_progress_until_it_is_done)
-{
-	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
-		ranks_run(&c, nonblocking_rank, NULL);
-	}
-	struct ranks_config c = {.hosts = 1, .per_host = 2, .engine = SIM_ENGINE_THREADS};
-	ranks_run(&c, nonblocking_rank, NULL);
-}
-END_TEST
-
-static void nonblocking_abort_rank(int32_t rank, int32_t nranks, void *arg)
-{
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclComm_t comm = NULL;
-	config.blocking = 0;
-	ncclUniqueId id = ranks_id();
-	if (rank == 1)
-		return;
-	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
-	os_sleep_ns(2000000);
-	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-}
-
-START_TEST(a_nonblocking_init_can_be_aborted_by_its_own_task)
-{
-	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
-		ranks_run(&c, nonblocking_abort_rank, NULL);
-	}
-	struct ranks_config c = {
-		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
-	ranks_run(&c, nonblocking_abort_rank, NULL);
-}
-END_TEST
-
-/* Rank 0's init waits for a rank that never comes. */
-static void destroy_in_init_rank(int32_t rank, int32_t nranks, void *arg)
-{
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclComm_t comm = NULL;
-	ncclUniqueId id = ranks_id();
-
-	(void)arg;
-	config.blocking = 0;
-	if (rank == 1)
-		return;
-	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
-	os_sleep_ns(2000000);
-	EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-}
-
-START_TEST(destroy_ends_an_init_whose_peers_never_come)
-{
-	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
-		ranks_run(&c, destroy_in_init_rank, NULL);
-	}
-	struct ranks_config c = {
-		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
-	ranks_run(&c, destroy_in_init_rank, NULL);
-}
-END_TEST
-
-/* Rank 0 destroys its communicator while the others are in their inits: these end too. */
-static void destroy_while_others_init_rank(int32_t rank, int32_t nranks, void *arg)
-{
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclComm_t comm = NULL;
-	ncclUniqueId id = ranks_id();
-	ncclResult_t state;
-
-	(void)arg;
-	config.blocking = 0;
-	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
-	if (rank == 0) {
-		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-		return;
-	}
-	do
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
-	while (state == ncclInProgress);
-	EXPECT(state == ncclRemoteError);
-	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-}
-
-START_TEST(destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others)
-{
-	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
-		ranks_run(&c, destroy_while_others_init_rank, NULL);
-	}
-}
-END_TEST
-
 /* ---- a launcher ------------------------------------------------------------------------------ */
 
 /* Rank 0 makes the id and is in no communicator: all that its process ever calls. */
@@ -872,11 +747,7 @@ static Suite *comm_suite(void)
 	tcase_add_test(t, an_init_that_waits_for_a_missing_rank_can_be_aborted);
 	tcase_add_test(t, a_rank_that_aborts_its_init_ends_that_of_the_others);
 	tcase_add_test(t, collectives_that_hang_can_be_aborted);
-	tcase_add_test(t, a_nonblocking_init_is_in_progress_until_it_is_done);
-	tcase_add_test(t, a_nonblocking_init_can_be_aborted_by_its_own_task);
 	tcase_add_test(t, a_process_that_joins_nothing_leaves_nothing);
-	tcase_add_test(t, destroy_ends_an_init_whose_peers_never_come);
-	tcase_add_test(t, destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others);
 	suite_add_tcase(s, t);
 	return s;
 }

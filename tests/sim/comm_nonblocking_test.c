@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Non-blocking communicators from a program's side: inits and finalizes that go on while the program
+ * does something else, and their ends.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+
+#include "tests/sim/comm_rank.h"
+#include "tests/suite.h"
+
+/* ---- init ----------------------------------------------------------------------------------- */
+
+static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	cudaStream_t stream;
+	ncclResult_t state;
+	void *mem;
+	int n;
+	config.blocking = 0;
+	comm_buffers(rank, &mem, &stream, 4096);
+	ncclUniqueId id = ranks_id();
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	EXPECT(comm != NULL);
+	if (nranks > 1 && rank == 0) {
+		/* nobody else has begun */
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(comm, &n));
+		EXPECT_ERROR_SAYS("not initialised yet");
+	}
+	do
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	while (state == ncclInProgress);
+	EXPECT(state == ncclSuccess);
+	comm_sum(comm, rank, nranks, mem, stream, 10);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_nonblocking_init_is_in_progress_until_it_is_done)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+		ranks_run(&c, nonblocking_rank, NULL);
+	}
+	struct ranks_config c = {.hosts = 1, .per_host = 2, .engine = SIM_ENGINE_THREADS};
+	ranks_run(&c, nonblocking_rank, NULL);
+}
+END_TEST
+
+static void nonblocking_abort_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	config.blocking = 0;
+	ncclUniqueId id = ranks_id();
+	if (rank == 1)
+		return;
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	os_sleep_ns(2000000);
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+}
+
+START_TEST(a_nonblocking_init_can_be_aborted_by_its_own_task)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+		ranks_run(&c, nonblocking_abort_rank, NULL);
+	}
+	struct ranks_config c = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
+	ranks_run(&c, nonblocking_abort_rank, NULL);
+}
+END_TEST
+
+/* Rank 0's init waits for a rank that never comes. */
+static void destroy_in_init_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	ncclUniqueId id = ranks_id();
+
+	(void)arg;
+	config.blocking = 0;
+	if (rank == 1)
+		return;
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	os_sleep_ns(2000000);
+	EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(destroy_ends_an_init_whose_peers_never_come)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+		ranks_run(&c, destroy_in_init_rank, NULL);
+	}
+	struct ranks_config c = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
+	ranks_run(&c, destroy_in_init_rank, NULL);
+}
+END_TEST
+
+/* Rank 0 destroys its communicator while the others are in their inits: these end too. */
+static void destroy_while_others_init_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	ncclUniqueId id = ranks_id();
+	ncclResult_t state;
+
+	(void)arg;
+	config.blocking = 0;
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+		return;
+	}
+	do
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	while (state == ncclInProgress);
+	EXPECT(state == ncclRemoteError);
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+}
+
+START_TEST(destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, destroy_while_others_init_rank, NULL);
+	}
+}
+END_TEST
+
+/* ---- finalize ------------------------------------------------------------------------------- */
+
+static ncclComm_t finalize_comm(int32_t rank, int32_t nranks, int blocking)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	ncclResult_t rc, state;
+
+	config.blocking = blocking;
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	rc = ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank, &config);
+	EXPECT(rc == (blocking ? ncclSuccess : ncclInProgress));
+	do
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	while (state == ncclInProgress);
+	EXPECT_NCCL(ncclSuccess, state);
+	return comm;
+}
+
+/* The last rank calls its collective only when all others have returned from their finalize: one that
+ * waits for the collective never returns. */
+static void finalize_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	bool late = rank == nranks - 1, poll = *(bool *)arg;
+	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	ncclResult_t state = ncclInternalError;
+	cudaStream_t stream;
+	void *mem;
+	int n;
+
+	comm_buffers(rank, &mem, &stream, 4096);
+	if (late)
+		ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, 10, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclInProgress, ncclCommFinalize(comm));
+	if (!late) {
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
+		EXPECT_ERROR_SAYS("ncclCommFinalize: the communicator is being finalized");
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(comm, &n));
+		EXPECT_NCCL(ncclInvalidUsage,
+			    ncclAllReduce(mem, mem, 1, ncclInt32, ncclSum, comm, stream));
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+		EXPECT(state == ncclInProgress);
+		ranks_barrier();
+	}
+	state = ncclInProgress;
+	while (poll && state == ncclInProgress)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	if (poll) {
+		EXPECT(state == ncclSuccess);
+		EXPECT(cudaStreamQuery(stream) == cudaSuccess);
+		EXPECT_NCCL(ncclSuccess, ncclCommCount(comm, &n));
+	}
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_nonblocking_finalize_is_in_progress_until_its_collectives_are_done)
+{
+	for (int poll = 0; poll < 2; poll++) {
+		bool arg = poll;
+		struct ranks_config threads = {
+			.hosts = 1, .per_host = 2, .engine = SIM_ENGINE_THREADS};
+
+		for (uint64_t seed = 1; seed <= 10; seed++) {
+			struct ranks_config c = {.hosts = 1 + seed % 2,
+						 .per_host = 2,
+						 .per_proc = 1 + seed / 2 % 2,
+						 .seed = seed};
+			ranks_run(&c, finalize_rank, &arg);
+		}
+		ranks_run(&threads, finalize_rank, &arg);
+	}
+}
+END_TEST
+
+/* The last rank aborts instead: the others' finalize ends with an error. */
+static void finalize_fails_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	ncclResult_t state = ncclInProgress;
+	cudaStream_t stream;
+	void *mem;
+
+	(void)arg;
+	ranks_barrier(); /* every init is done */
+	if (rank == nranks - 1) {
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+		return;
+	}
+	comm_buffers(rank, &mem, &stream, 4096);
+	ncclResult_t rc = ncclAllReduce(mem, mem, 10, ncclInt32, ncclSum, comm, stream);
+	if (!rc)
+		rc = ncclCommFinalize(comm);
+	EXPECT(rc == ncclInProgress || rc == ncclRemoteError);
+	while (state == ncclInProgress)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	EXPECT(state == ncclRemoteError);
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_nonblocking_finalize_ends_with_the_error_of_another_rank)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, finalize_fails_rank, NULL);
+	}
+}
+END_TEST
+
+static void finalize_blocking_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = finalize_comm(rank, nranks, 1);
+	cudaStream_t stream;
+	void *mem;
+
+	(void)arg;
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, 10, ncclInt32, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclSuccess, ncclCommFinalize(comm));
+	EXPECT(cudaStreamQuery(stream) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_blocking_finalize_returns_when_its_collectives_are_done)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, finalize_blocking_rank, NULL);
+	}
+}
+END_TEST
+
+static Suite *nonblocking_suite(void)
+{
+	Suite *s = suite_create("comm_nonblocking");
+	TCase *t = tcase_create("comm_nonblocking");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, a_nonblocking_init_is_in_progress_until_it_is_done);
+	tcase_add_test(t, a_nonblocking_init_can_be_aborted_by_its_own_task);
+	tcase_add_test(t, destroy_ends_an_init_whose_peers_never_come);
+	tcase_add_test(t, destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others);
+	tcase_add_test(t, a_nonblocking_finalize_is_in_progress_until_its_collectives_are_done);
+	tcase_add_test(t, a_nonblocking_finalize_ends_with_the_error_of_another_rank);
+	tcase_add_test(t, a_blocking_finalize_returns_when_its_collectives_are_done);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	return suite_run(nonblocking_suite());
+}
