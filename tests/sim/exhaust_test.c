@@ -135,6 +135,7 @@ static const struct {
 	{EXHAUST_ALLOC, "os.alloc", 22, -1, false, true, "the root had no memory for it: hang"},
 	{EXHAUST_CUDA, "cuda.host_alloc", 1, 1, true, true, "no communicator, nobody told: hang"},
 	{EXHAUST_SOCKET, "os.socket.reset", 1, -1, false, true, "a check-in was lost: hang"},
+	{EXHAUST_SOCKET, "os.socket.reset", 256, -1, false, true, "a lost first message: hang"},
 	{EXHAUST_SOCKET, "os.socket.fail", 267, -1, false, true, "a lost hello: hang"},
 	{EXHAUST_VERBS, "verbs.cqe", 78, -1, false, true, "hosts without the error: hang"},
 	{EXHAUST_KILL, NULL, 155, 0, false, true, "IPC of the dead was a CUDA error"},
