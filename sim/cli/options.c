@@ -22,6 +22,10 @@ static const struct argp_option options_argp_options[] = {
 	 "which GPUs of a host, by index (default: the first --gpus)", 1},
 	{"ranks-per-process", OPTION_RANKS_PER_PROC, "R", 0,
 	 "ranks in one process (default 1; real GPUs: all of a host)", 1},
+	{"drive", OPTION_DRIVE, "rank|process", 0,
+	 "which task makes a rank's calls: its own (default), or one of its process for all ranks "
+	 "there, in groups",
+	 1},
 	{"sms", OPTION_SMS, "N", 0, "multiprocessors of a GPU, at most (default: as it has)", 1},
 	{"warp", OPTION_WARP, "1|32", 0, "lanes per warp of the GPU double (default 1)", 1},
 	{"env", OPTION_ENV, "NAME=VALUE", 0,
@@ -232,6 +236,12 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 	case OPTION_RANKS_PER_PROC:
 		o->scenario.lab.ranks_per_proc =
 			(uint32_t)cli_number(state, "--ranks-per-process", arg, 1, 4096);
+		return true;
+	case OPTION_DRIVE:
+		o->scenario.lab.drive =
+			!strcmp(arg, "process") ? LAB_DRIVE_PROCESS : LAB_DRIVE_RANK;
+		if (strcmp(arg, "process") && strcmp(arg, "rank"))
+			argp_error(state, "--drive %s: expected rank or process", arg);
 		return true;
 	case OPTION_SMS:
 		o->scenario.lab.gpu_sms = (uint32_t)cli_number(state, "--sms", arg, 1, 4096);

@@ -28,6 +28,12 @@ ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part)
 	return *comms_slot(me, part % lab_comms(me->run->config));
 }
 
+void lab_comms_none(struct lab_rank *me)
+{
+	for (uint32_t i = 0; i < lab_comms(me->run->config); i++)
+		__atomic_store_n(comms_slot(me, i), NULL, __ATOMIC_RELEASE);
+}
+
 bool lab_comms_any(struct lab_rank *me)
 {
 	bool any = false;

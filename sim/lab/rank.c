@@ -11,7 +11,7 @@
 #define LAB_HURRY_SALT 0x68757272ull
 
 /* The first error ends the run for everybody: ranks that wait see `failed` and abort. */
-static void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
+void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 {
 	struct lab_run *run = me->run;
 	lab_survive_error(me, error, what, false);
@@ -232,6 +232,31 @@ static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint3
 	return ok && r == ncclSuccess;
 }
 
+struct rank_parts {
+	const struct lab_row *row;
+	uint32_t first, n;
+};
+
+/* What fails is reported where it fails. */
+static ncclResult_t rank_drive_parts(struct lab_rank *it, void *arg)
+{
+	const struct rank_parts *p = arg;
+
+	return lab_rank_group(it, p->row, p->first, p->n) ? ncclSuccess : ncclInternalError;
+}
+
+static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
+{
+	const struct lab_drive call = {rank_drive_parts, &parts, parts.row->collective->call, true};
+	ncclResult_t r;
+
+	if (!lab_drive(me, &call, &r))
+		return false;
+	if (r != ncclSuccess && !me->error_call)
+		lab_rank_fail(me, r, "ncclGroupEnd");
+	return r == ncclSuccess;
+}
+
 static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times)
 {
 	uint32_t parts = row->parts, group = MAX_OF(me->run->config->group, 1u);
@@ -239,7 +264,8 @@ static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uin
 
 	for (uint32_t i = 0; ok && i < times; i++)
 		for (uint32_t part = 0; ok && part < parts; part += group)
-			ok = lab_rank_group(me, row, part, MIN_OF(group, parts - part));
+			ok = lab_rank_parts(
+				me, (struct rank_parts){row, part, MIN_OF(group, parts - part)});
 	return ok && lab_rank_cuda_ok(me, lab_streams_join(me), "streams that join");
 }
 
@@ -433,12 +459,30 @@ static bool lab_rank_watch_start(struct lab_rank *me)
 	return false;
 }
 
+static ncclResult_t rank_drive_init(struct lab_rank *it, void *arg)
+{
+	(void)arg;
+	lab_call(it, "ncclCommInitRank");
+	ncclResult_t r = lab_comms_init(it);
+	lab_call(it, NULL);
+	return r;
+}
+
 static bool lab_rank_init(struct lab_rank *me)
 {
+	const struct lab_drive call = {rank_drive_init, NULL, "ncclCommInitRank", true};
+	ncclResult_t r;
+
 	me->phase = LAB_INIT;
-	lab_call(me, "ncclCommInitRank");
-	ncclResult_t r = lab_comms_init(me);
-	lab_call(me, NULL);
+	if (lab_drive(me, &call, &r)) {
+		if (r && me->team) /* a group that fails leaves no communicator */
+			lab_comms_none(me);
+	} else {
+		/* see lab_rank_get_id: the id's root waits for its rank 0 */
+		if (!me->run->armed || !lab_leads(me))
+			return false;
+		r = rank_drive_init(me, NULL);
+	}
 	if (r == ncclSuccess)
 		return true;
 	if (!shared_load_u32(&me->told, SHARED_ACQUIRE))
@@ -446,19 +490,39 @@ static bool lab_rank_init(struct lab_rank *me)
 	return false;
 }
 
+static ncclResult_t rank_drive_destroy(struct lab_rank *it, void *arg)
+{
+	(void)arg;
+	lab_call(it, "ncclCommDestroy");
+	ncclResult_t r = lab_comms_destroy(it);
+	lab_call(it, NULL);
+	return r;
+}
+
+/* True: its communicators are destroyed, with this result. */
+static bool lab_rank_destroy(struct lab_rank *me, ncclResult_t *r)
+{
+	const struct lab_drive call = {rank_drive_destroy, NULL, "ncclCommDestroy", false};
+
+	return lab_drive(me, &call, r);
+}
+
 /* True: by destroying it, with success. */
 static bool lab_rank_leave(struct lab_rank *me, bool ok)
 {
-	const char *call = ok ? "ncclCommDestroy" : "ncclCommAbort";
+	ncclResult_t r = ncclSuccess;
 
 	me->phase = LAB_END;
 	if (!lab_comms_any(me) || shared_load_u32(&me->told, SHARED_ACQUIRE))
 		return false;
-	lab_call(me, call);
-	ncclResult_t r = ok ? lab_comms_destroy(me) : lab_comms_abort(me);
-	lab_call(me, NULL);
+	ok = ok && lab_rank_destroy(me, &r);
+	if (!ok) {
+		lab_call(me, "ncclCommAbort");
+		r = lab_comms_abort(me);
+		lab_call(me, NULL);
+	}
 	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
-		lab_rank_fail(me, r, call);
+		lab_rank_fail(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort");
 	return ok && r == ncclSuccess;
 }
 

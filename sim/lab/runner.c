@@ -37,49 +37,70 @@ void lab_config_default(struct lab_config *config)
 	config->sim.seed = 1;
 }
 
-/* The process that a rank is in: a new one, the one before's, or, spread, this very one. */
-static int lab_proc_of(struct lab_run *run, uint32_t host, uint32_t local, struct os_proc **proc)
+/* A process begins: one of the world's, or, spread, this very one. */
+static int lab_proc_begin(struct lab_run *run, uint32_t host, uint32_t number,
+			  struct os_proc **proc, struct lab_team **team)
 {
-	const struct lab_config *c = run->config;
 	char name[48];
-	if (c->spread) {
+	int rc = 0;
+
+	if (run->config->drive == LAB_DRIVE_PROCESS) {
+		*team = lab_team_make();
+		if (!*team)
+			return ENOMEM;
+		run->team[run->team_count++] = *team;
+	}
+	if (run->config->spread) {
 		*proc = sim_main_proc();
 		return 0;
 	}
-	if (local % c->ranks_per_proc != 0)
-		return 0;
-	snprintf(name, sizeof name, "host%u/p%u", host, local / c->ranks_per_proc);
-	int rc = world_proc_create(host, name, proc);
+	snprintf(name, sizeof name, "host%u/p%u", host, number);
+	rc = world_proc_create(host, name, proc);
 	if (!rc)
 		run->proc[run->proc_count++] = *proc;
 	return rc;
 }
 
-/* One process' environment and ranks, then its threads. Local rank l of a host uses card l, or
- * the l-th of --devices. */
-static int lab_spawn_ranks(struct lab_run *run)
+/* Local rank l of a host uses card l, or the l-th of --devices. */
+static int lab_place_ranks(struct lab_run *run)
 {
 	const struct lab_config *c = run->config;
 	struct os_proc *proc = NULL;
-	char name[48];
-	int rc = 0;
-	for (int32_t r = 0; r < run->count && !rc; r++) {
+	struct lab_team *team = NULL;
+
+	for (int32_t r = 0; r < run->count; r++) {
 		struct lab_rank *me = &run->rank[r];
 		uint32_t host = (uint32_t)r / run->local_ranks,
 			 local = (uint32_t)r % run->local_ranks;
-		rc = lab_proc_of(run, host, local, &proc);
+		int rc = 0;
+		if (c->spread ? r == 0 : local % c->ranks_per_proc == 0)
+			rc = lab_proc_begin(run, host, local / c->ranks_per_proc, &proc, &team);
 		if (rc)
-			break;
+			return rc;
 		*me = (struct lab_rank){
 			.run = run,
 			.rank = c->spread ? c->spread->first + r : r,
 			.device = c->device_count ? c->devices[local] : (int32_t)local,
 			.proc = proc,
 		};
-		snprintf(name, sizeof name, "rank%d main", me->rank);
+		if (team)
+			lab_team_join(team, me);
+	}
+	return 0;
+}
+
+static int lab_spawn_ranks(struct lab_run *run)
+{
+	char name[48];
+	int rc = lab_place_ranks(run);
+
+	for (int32_t r = 0; r < run->count && !rc; r++) {
+		struct lab_rank *me = &run->rank[r];
 		struct os_thread_attr attr = {.name = name, .rank = me->rank};
-		rc = world_thread_start(proc, &me->thread, &attr,
-					c->life ? lab_life_main : lab_rank_main, me);
+
+		snprintf(name, sizeof name, "rank%d main", me->rank);
+		rc = world_thread_start(me->proc, &me->thread, &attr,
+					run->config->life ? lab_life_main : lab_rank_main, me);
 	}
 	return rc;
 }
@@ -252,7 +273,8 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	run->nranks = c->spread ? c->spread->ranks : run->count;
 	run->rank = calloc((size_t)run->count, sizeof *run->rank);
 	run->proc = calloc((size_t)run->count, sizeof *run->proc);
-	if (!run->rank || !run->proc || lab_expect_alloc(run)) {
+	run->team = calloc((size_t)run->count, sizeof(struct lab_team *));
+	if (!run->rank || !run->proc || !run->team || lab_expect_alloc(run)) {
 		rc = ENOMEM;
 		fprintf(stderr,
 			"doppel: no memory for %d ranks and a result of %" PRIu64 " bytes: %s\n",
@@ -329,8 +351,11 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	lab_expect_free(&run);
 	for (int32_t r = 0; run.rank && r < run.count; r++)
 		free(run.rank[r].staging); /* of those that died */
+	for (uint32_t i = 0; i < run.team_count; i++)
+		free(run.team[i]);
 	free(run.rank);
 	free(run.proc);
+	free(run.team);
 	return rc;
 }
 

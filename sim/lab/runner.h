@@ -26,6 +26,12 @@ struct lab_collective;
 #define LAB_MAX_COMMS   8
 #define LAB_ALL_RANKS   UINT32_MAX /* of a host, in one process */
 
+/* Which task makes the calls of a rank. */
+enum lab_drive_by {
+	LAB_DRIVE_RANK,    /* one of its own */
+	LAB_DRIVE_PROCESS, /* one for all ranks of the process, in groups */
+};
+
 struct lab_result;
 
 /* One process of several, in the real world: it has some of the ranks, the communicator is all that
@@ -48,8 +54,9 @@ struct lab_config {
 	int32_t devices[LAB_MAX_DEVICES]; /* cards by index, when device_count > 0 */
 	uint32_t device_count;
 	uint32_t ranks_per_proc; /* default 1; real GPUs: LAB_ALL_RANKS */
-	uint32_t warp_width;     /* 0: default */
-	uint32_t gpu_sms;        /* of a GPU, at most; 0: as the model has */
+	enum lab_drive_by drive;
+	uint32_t warp_width; /* 0: default */
+	uint32_t gpu_sms;    /* of a GPU, at most; 0: as the model has */
 	bool strict_device_view;
 	const char *const *env; /* NAME=value, NULL-terminated */
 

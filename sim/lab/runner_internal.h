@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the runner's files share: runner.c (world and processes), rank.c (what each rank's task
- * does), table.c (the nccl-tests table). The harness stands outside the simulated processes, as a
+ * does), drive.c (one task for all ranks of a process), table.c (the nccl-tests table). The harness stands outside the simulated processes, as a
  * launcher does: its memory is seen by all ranks, through shared words.
  */
 #ifndef SIM_LAB_RUNNER_INTERNAL_H
@@ -12,6 +12,17 @@
 #include "sim/lab/collective.h"
 #include "sim/lab/life.h"
 #include "sim/lab/runner.h"
+
+struct lab_rank;
+struct lab_team;
+
+/* A call that each rank of a process makes: into one group, if it can be. */
+struct lab_drive {
+	ncclResult_t (*fn)(struct lab_rank *it, void *arg);
+	void *arg;
+	const char *name;
+	bool grouped;
+};
 
 struct lab_rank {
 	struct lab_run *run;
@@ -32,6 +43,11 @@ struct lab_rank {
 	shared_u32 told;         /* the watch has aborted it */
 	shared_u32 quiet_over;   /* quiet.c */
 	bool arrived;            /* at the meeting of those that survive */
+
+	/* drive.c; NULL: the rank's own task makes its calls */
+	struct lab_team *team;
+	const struct lab_drive *drive; /* what it makes at the next meeting */
+	ncclResult_t drive_result;
 
 	/* survive.c */
 	enum lab_phase phase, error_phase;
@@ -58,7 +74,8 @@ struct lab_run {
 	int32_t count;  /* of them in this process: rank[0..count-1]; less than all when spread */
 	struct lab_rank *rank;
 	struct os_proc **proc;
-	uint32_t proc_count;
+	struct lab_team **team; /* of each process, where one task drives its ranks */
+	uint32_t proc_count, team_count;
 	int rc;
 
 	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
@@ -110,6 +127,7 @@ static inline uint64_t lab_tell_ns(void)
 #define LAB_STAGING_BYTES (256u << 10)
 
 void lab_rank_main(void *arg);
+void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what);
 bool lab_rank_alloc(struct lab_rank *me);
 void lab_rank_free(struct lab_rank *me);
 void lab_life_main(void *arg);
@@ -155,11 +173,19 @@ void *lab_streams_pick(const struct lab_rank *me, uint32_t part); /* cudaStream_
 /* comms.c: the communicators of a rank, me->comm and what --comms adds. */
 uint32_t lab_comms(const struct lab_config *c);
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
+void lab_comms_none(struct lab_rank *me);          /* its init failed: it has none */
 bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
 ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* any task */
+
+/* drive.c */
+struct lab_team *lab_team_make(void); /* of a process; free() it */
+void lab_team_join(struct lab_team *team, struct lab_rank *me);
+/* Makes the call, by the task whose turn it is. False: it was not made, since another rank failed.
+ * True: *result is what it returned for this rank, or what its group did. */
+bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *result);
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
 void lab_quiet(struct lab_rank *me);

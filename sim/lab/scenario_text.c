@@ -51,6 +51,7 @@ struct text_key {
 static const char *const text_strategies[] = {"portfolio", "uniform", "pct",
 					      "starve",    "fifo",    NULL};
 static const char *const text_engines[] = {"sim", "threads", NULL};
+static const char *const text_drives[] = {"rank", "process", NULL};
 static const char *const text_memory_orders[] = {"draw", "off", "on", NULL};
 static const char *const text_expects[] = {"auto", "success", "success-or-error", NULL};
 static const char *const text_faults[] = {"plan", "random", NULL};
@@ -522,6 +523,7 @@ static const struct text_key text_keys[] = {
 	OWN("devices", devices),
 	{"ranks-per-process", text_write_ranks_per_proc, text_parse_ranks_per_proc,
 	 FIELD(lab.ranks_per_proc), 1, 4096, NULL, false},
+	NAME("drive", lab.drive, text_drives),
 	NUMBER("warp", lab.warp_width, 0, 32),
 	NUMBER("sms", lab.gpu_sms, 0, 4096),
 	NUMBER("strict-device-view", lab.strict_device_view, 0, 1),
@@ -563,6 +565,7 @@ static const struct text_key text_keys[] = {
 };
 
 enum { TEXT_KEYS = ARRAY_LEN(text_keys) };
+_Static_assert(TEXT_KEYS <= 64, "a bit for each key that is given");
 
 /* ---- writing -------------------------------------------------------------------------------- */
 

@@ -200,6 +200,21 @@ static void tell_comms(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.comms, 1u));
 }
 
+static bool cut_drive(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || s->lab.drive == LAB_DRIVE_RANK)
+		return false;
+	*to = *s;
+	to->lab.drive = LAB_DRIVE_RANK;
+	return true;
+}
+
+static void tell_drive(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s",
+		 s->lab.drive == LAB_DRIVE_PROCESS ? "process" : "rank");
+}
+
 /* ---- settings ------------------------------------------------------------------------------- */
 
 static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
@@ -368,6 +383,7 @@ const struct shrink_way shrink_ways[] = {
 	{"communicators", true, false, cut_comms, tell_comms},
 	{"group", true, false, cut_group, tell_group},
 	{"streams", true, false, cut_streams, tell_streams},
+	{"calls made by a task of each", true, false, cut_drive, tell_drive},
 	{"channels", true, false, cut_channels, tell_channels},
 	{"warp width", true, false, cut_width, tell_width},
 	{"type", false, false, cut_type, tell_type},

@@ -75,7 +75,8 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 		s->lab.warp_width = 32;
 }
 
-/* Shapes that are rare. A communicator of one rank has no ring, no connection and no kernel. */
+/* Shapes that are rare. A communicator of one rank has no ring, no connection and no kernel. Half of
+ * the processes with several ranks have one task that drives all of them. */
 static void swarm_shape(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -84,6 +85,9 @@ static void swarm_shape(struct scenario *s, uint64_t seed)
 	bool alone = sim_rng_below(&rng, 24) == 0;
 	if (alone)
 		s->lab.hosts = s->lab.gpus = 1;
+	bool together = sim_rng_below(&rng, 2) == 0;
+	if (together && s->lab.ranks_per_proc == LAB_ALL_RANKS)
+		s->lab.drive = LAB_DRIVE_PROCESS;
 }
 
 /* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. */

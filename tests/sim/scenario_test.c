@@ -102,7 +102,7 @@ static void drop_last_env(struct scenario *s, const char *start)
 
 START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 {
-	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0;
+	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0;
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
@@ -122,6 +122,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		recover += one.lab.recover;
 		wide += one.lab.warp_width == 32;
 		comms += one.lab.comms > 1;
+		together += one.lab.drive == LAB_DRIVE_PROCESS;
 		/* kernels that may run at the same time have room */
 		ck_assert(one.lab.comms <= 1 || one.lab.streams <= 1 || !one.lab.gpu_sms);
 		/* a draw for the faults leaves the rest as it is */
@@ -140,6 +141,8 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 	ck_assert_uint_gt(faults, 150);
 	ck_assert_uint_lt(faults, 350);
 	ck_assert_uint_gt(wide, 10);
+	ck_assert_uint_gt(together, 200);
+	ck_assert_uint_lt(together, 500);
 	ck_assert_uint_gt(alone, 40);
 	ck_assert_uint_lt(alone, 160);
 	ck_assert_uint_gt(comms, 200);
