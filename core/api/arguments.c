@@ -7,6 +7,7 @@
 #include "core/api/collective.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/comm/ops.h"
 #include "core/device/steps.h"
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -21,12 +22,32 @@ static ncclResult_t coll_check_type(const struct api_coll *c)
 	return ncclInvalidArgument;
 }
 
-static ncclResult_t coll_check_op(const struct api_coll *c)
+/* An operation that the program made: its factor goes into the task. */
+static ncclResult_t coll_check_made_op(struct api_coll *c)
+{
+	struct plan_task *t = &c->task;
+	const struct comm_op *op = comm_op_find(c->comm, t->call, t->op);
+
+	if (!op)
+		return ncclInvalidArgument;
+	if (op->type != t->type) {
+		WARN("%s: datatype is %s, expected %s: op %d was made for it", t->call,
+		     plan_type_name(t->type), plan_type_name(op->type), (int)t->op);
+		return ncclInvalidArgument;
+	}
+	t->factor =
+		(struct plan_factor){.used = true, .in_memory = op->in_memory, .bits = op->factor};
+	return ncclSuccess;
+}
+
+static ncclResult_t coll_check_op(struct api_coll *c)
 {
 	const struct plan_task *t = &c->task;
 
 	if (!t->reduces || (unsigned)t->op < ncclNumOps)
 		return ncclSuccess;
+	if ((int)t->op >= ncclNumOps)
+		return coll_check_made_op(c);
 	WARN("%s: op is %d, expected 0 to %d", t->call, (int)t->op, ncclNumOps - 1);
 	return ncclInvalidArgument;
 }
@@ -108,7 +129,7 @@ static ncclResult_t coll_check_pointer(const struct api_coll *c, const struct ap
 	return ncclSuccess;
 }
 
-static bool coll_checks_memory(void)
+static bool coll_looks_at_memory(void)
 {
 #ifdef DOPPEL_FAKECUDA
 	return true;
@@ -117,26 +138,28 @@ static bool coll_checks_memory(void)
 #endif
 }
 
-static ncclResult_t coll_check_memory(const struct api_coll *c, const struct api_buffer *b,
-				      const void *p)
+ncclResult_t api_check_memory(const char *call, const char *name, const void *p, int device)
 {
 	struct cudaPointerAttributes a;
-	cudaError_t e = cudaPointerGetAttributes(&a, p);
+	cudaError_t e;
 
+	if (!coll_looks_at_memory())
+		return ncclSuccess;
+	e = cudaPointerGetAttributes(&a, p);
 	if (e != cudaSuccess) {
 		(void)cudaGetLastError();
-		WARN("%s: %s %p: %s", c->task.call, b->name, p, cudaGetErrorString(e));
+		WARN("%s: %s %p: %s", call, name, p, cudaGetErrorString(e));
 		/* any other error is the GPU's trouble, not the program's */
 		return e == cudaErrorInvalidValue ? ncclInvalidArgument : ncclUnhandledCudaError;
 	}
 	if (a.type == cudaMemoryTypeUnregistered || !a.devicePointer) {
-		WARN("%s: %s %p is host memory, expected memory of device %d", c->task.call,
-		     b->name, p, c->comm->cuda_dev);
+		WARN("%s: %s %p is host memory, expected memory of device %d", call, name, p,
+		     device);
 		return ncclInvalidArgument;
 	}
-	if (a.type == cudaMemoryTypeDevice && a.device != c->comm->cuda_dev) {
-		WARN("%s: %s %p is memory of device %d, the communicator's is %d", c->task.call,
-		     b->name, p, a.device, c->comm->cuda_dev);
+	if (a.type == cudaMemoryTypeDevice && a.device != device) {
+		WARN("%s: %s %p is memory of device %d, the communicator's is %d", call, name, p,
+		     a.device, device);
 		return ncclInvalidArgument;
 	}
 	return ncclSuccess;
@@ -188,12 +211,10 @@ ncclResult_t api_coll_check_buffers(const struct api_coll *c)
 		rc = coll_check_pointer(c, &c->row->recv, t->recv);
 	if (!rc && t->send_bytes && t->recv_bytes)
 		rc = coll_check_overlap(c);
-	if (!coll_checks_memory())
-		return rc;
 	if (!rc && t->send_bytes)
-		rc = coll_check_memory(c, &c->row->send, t->send);
+		rc = api_check_memory(t->call, c->row->send.name, t->send, c->comm->cuda_dev);
 	if (!rc && t->recv_bytes && t->recv != t->send)
-		rc = coll_check_memory(c, &c->row->recv, t->recv);
+		rc = api_check_memory(t->call, c->row->recv.name, t->recv, c->comm->cuda_dev);
 	return rc;
 }
 

@@ -42,5 +42,7 @@ ncclResult_t api_coll_check_values(struct api_coll *c);
 /* The buffers, after the values; and the stream. */
 ncclResult_t api_coll_check_buffers(const struct api_coll *c);
 ncclResult_t api_coll_check_stream(const struct api_coll *c);
+/* Can the GPU `device` use p? Always yes where memory is not to be looked at (NCCL_CHECK_POINTERS). */
+ncclResult_t api_check_memory(const char *call, const char *name, const void *p, int device);
 
 #endif

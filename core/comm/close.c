@@ -12,6 +12,7 @@
 
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
+#include "core/comm/ops.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
 #include "core/transport/transport.h"
@@ -183,6 +184,7 @@ static void comm_release(struct ncclComm *comm)
 	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d - %s COMPLETE", (void *)comm,
 	     comm->rank, comm->nranks, comm->cuda_dev, "Destroy");
 	comm->magic = 0;
+	comm_ops_free(comm);
 	os_free(comm->channels);
 	os_free(comm->ring_ranks);
 	os_free(comm->ring_graph);

@@ -37,6 +37,7 @@
 #include "core/os/os.h"
 #include "core/topo/topo.h"
 
+struct comm_op;
 struct conn;
 struct conn_table;
 struct plan_state;
@@ -111,6 +112,10 @@ struct ncclComm {
 	struct net_state *net;    /* net_verbs' per-communicator state */
 	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
 	struct plan_state *plan;
+
+	struct comm_op *ops; /* [op_room], by slot (ops.h) */
+	uint32_t op_room;
+	uint32_t op_tag; /* in the numbers of `ops`; changes under the registry's lock */
 
 	struct dev_comm *dev; /* device memory */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */

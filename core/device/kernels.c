@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel. One block per channel of the launch: it finds its channel, brings the communicator
- * and the channel into shared memory, and runs every work whose range of channels includes it.
- * Launched by core/plan with one struct dev_args by value. Compiled once per warp width for
- * fakecuda, and through kernels.cu by nvcc.
+ * The kernels. Launched by core/plan; compiled once per warp width for fakecuda, and through
+ * kernels.cu by nvcc.
+ *
+ *   dev_collective   one block per channel of the launch: it finds its channel, brings the
+ *                    communicator and the channel into shared memory, and runs every work whose
+ *                    range of channels includes it. Takes one struct dev_args by value.
+ *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
+ *                    a factor times the input. Takes one struct dev_work by value.
  *
  * An aborted launch (the communicator's abort word) ends without an error, its output undefined, and
  * so do the launches after it. A communicator or a work of another layout, or one that does not fit
@@ -50,6 +54,15 @@ DEV_FN void dev_block_abandon(struct dev *d, struct dev_block *b, int channel)
 		     sizeof b->channel.aborted);
 }
 
+/* The factor or divisor. A factor in memory may be one that the program has just written in the same
+ * stream. */
+DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
+{
+	return w->scale_in_memory ? dev_get_bits(d, (const void *)(uintptr_t)w->scale,
+						 steps_type_bytes(w->type))
+				  : w->scale;
+}
+
 DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 			   const struct steps_part *part, uint32_t block_warps)
 {
@@ -89,7 +102,7 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->op = (enum dev_op)w->op;
 	p->type_bytes = steps_type_bytes(w->type);
 	p->shown = 0;
-	p->scale = w->scale;
+	p->scale = dev_work_scale(d, w);
 	p->count = w->count;
 }
 
@@ -169,4 +182,19 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 		dev_block_save(d, b);
 }
 
+DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
+{
+	struct steps_part part = steps_part_of(w, (int)dev_block(d));
+	uint64_t at = part.offset * steps_type_bytes(w->type);
+	const void *src = (const uint8_t *)(uintptr_t)w->send + at;
+	void *dst = (uint8_t *)(uintptr_t)w->recv + at;
+
+	if (w->type >= DEV_TYPE_COUNT || w->op != DEV_PREMUL_SUM || w->channel_lo != 0 ||
+	    dev_blocks(d) != w->channel_hi + 1u)
+		dev_trap(d, "dev_one_rank: this work is not one that the kernel can run");
+	dev_reduce_copy(d, dev_thread(d), dev_threads(d), &src, 1, &dst, 1, part.count,
+			(enum dev_type)w->type, (enum dev_op)w->op, dev_work_scale(d, w), true);
+}
+
 DEV_KERNEL(dev_collective, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_one_rank, dev_work, 0)

@@ -44,6 +44,9 @@
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
  *   dev_get_i32(d, p)
  *       Reads one word of global memory that nothing writes while kernels use it.
+ *   dev_get_bits(d, p, bytes)
+ *       Reads 1, 2, 4 or 8 aligned bytes of global or mapped host memory that nothing writes while
+ *       the kernel runs, as a number.
  *   dev_store_line16(d, p, line)
  *       Stores 16 aligned bytes, relaxed. Each 8-byte half is seen whole, the two in any order: the
  *       flags inside tell when both are there (LL). One instruction on CUDA, two stores on the

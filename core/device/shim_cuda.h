@@ -331,6 +331,20 @@ DEV_FN int32_t dev_get_i32(struct dev *d, const int32_t *p)
 	return *p;
 }
 
+DEV_FN uint64_t dev_get_bits(struct dev *d, const void *p, uint32_t bytes)
+{
+	switch (bytes) {
+	case 1:
+		return *(const uint8_t *)p;
+	case 2:
+		return *(const uint16_t *)p;
+	case 4:
+		return *(const uint32_t *)p;
+	default:
+		return *(const uint64_t *)p;
+	}
+}
+
 DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes)
 {
 	dev_copy_in(d, dst, src, bytes);

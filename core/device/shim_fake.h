@@ -228,6 +228,13 @@ static inline int32_t dev_get_i32(struct dev *d, const int32_t *p)
 {
 	return *(const int32_t *)fakedev_read(d, p, sizeof *p);
 }
+static inline uint64_t dev_get_bits(struct dev *d, const void *p, uint32_t bytes)
+{
+	uint64_t bits = 0;
+
+	memcpy(&bits, fakedev_read(d, p, bytes), bytes);
+	return bits;
+}
 static inline void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes)
 {
 	memcpy(fakedev_write(d, dst, bytes), src, bytes);

@@ -127,7 +127,8 @@ struct dev_work {
 	uint8_t program; /* enum dev_program */
 	uint8_t type, op;
 	uint8_t nwarps; /* of the block that work on it */
-	uint8_t pad0[2];
+	uint8_t scale_in_memory; /* `scale` is the address of the factor, in the type */
+	uint8_t pad0;
 	uint64_t scale;    /* PREMUL_SUM: the factor in the type's bits; SUM_POSTDIV: the divisor */
 	uint64_t op_count; /* of the communicator: 0, 1, 2... */
 	int32_t root;      /* rank; -1: the collective has none */
@@ -160,8 +161,9 @@ struct dev_kernel {
 
 DOPPEL_EXTERN_C_BEGIN
 /* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built.
- */
+ * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of it. */
 const struct dev_kernel *dev_kernel_collective(int warp_width);
+const struct dev_kernel *dev_kernel_one_rank(int warp_width);
 DOPPEL_EXTERN_C_END
 
 #endif

@@ -271,6 +271,16 @@ ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t rec
 				ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 				cudaStream_t stream);
 
+/* Makes an operation of the communicator for data of type `datatype`: the sum of each rank's elements
+ * times that rank's *scalar, which lies where `residence` is. A collective that was called with it
+ * needs the operation no longer, but a scalar in device memory until it is complete. */
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+				      ncclScalarResidence_t residence, ncclComm_t comm);
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+				       ncclScalarResidence_t residence, ncclComm_t comm);
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
+
 /* Calls of one task between the two happen together at the outermost end: communicators are made
  * at the same time, then collectives are launched. After an error in between, the end drops all of
  * them and returns that error. */

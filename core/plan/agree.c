@@ -21,8 +21,8 @@ const char *plan_op_name(ncclRedOp_t op)
 {
 	static const char *const names[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
 
-	ASSERT((unsigned)op < ncclNumOps);
-	return names[op];
+	ASSERT((int)op >= 0);
+	return op < ncclNumOps ? names[op] : "premul_sum";
 }
 
 /* What must be the same on all ranks. */

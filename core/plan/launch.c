@@ -111,10 +111,11 @@ static bool plan_task_add(struct ncclComm *comm, const struct plan_state *st, st
 	return true;
 }
 
-/* Does the task move anything? Without elements, or alone and in place, it does not. */
+/* Does the task change anything? Without elements, or alone, in place and without a factor, it does
+ * not. */
 static bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t)
 {
-	return !t->count || (comm->nranks == 1 && t->send == t->recv);
+	return !t->count || (comm->nranks == 1 && t->send == t->recv && !t->factor.used);
 }
 
 void plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p)
@@ -162,6 +163,21 @@ static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *s
 	return ncclSuccess;
 }
 
+static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task *t)
+{
+	const struct os_use use = {
+		.stream = t->stream,
+		.read = (const void *)(uintptr_t)t->factor.bits,
+		.read_bytes = steps_type_bytes((int)t->type),
+		.what = t->name,
+		.number = t->op_count,
+		.comm = comm->id_hash,
+		.caller = t->caller,
+	};
+
+	os_use(&use);
+}
+
 /* Tells a world that watches buffers what the stream's next operation uses. */
 static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t)
 {
@@ -178,6 +194,8 @@ static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *
 	};
 
 	os_use(&use);
+	if (t->factor.used && t->factor.in_memory)
+		plan_factor_uses(comm, t);
 }
 
 static ncclResult_t plan_kernel_launch(const struct ncclComm *comm, const struct plan_state *st,
@@ -195,19 +213,29 @@ static ncclResult_t plan_kernel_launch(const struct ncclComm *comm, const struct
 			   "cudaLaunchKernel of a collective");
 }
 
-/* A ring of one: the result is the input. */
-static ncclResult_t plan_copy(const struct ncclComm *comm, struct plan_state *st,
-			      const struct plan_task *t)
+/* One rank: its input times its factor. */
+static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_task *t)
 {
-	ncclResult_t rc;
+	struct dev_work work;
+	struct plan_shape shape;
+	void *params[1] = {&work};
 
+	plan_work_fill(t, &st->limits, &work, &shape);
+	work.op_count = t->op_count;
+	work.nwarps = (uint8_t)plan_work_warps(st, &shape);
+	dim3 grid = {work.channel_hi + 1u, 1, 1}, block = {work.nwarps * st->warp_width, 1, 1};
+	return cuda_result(cudaLaunchKernel(st->kernel->func, grid, block, params,
+					    st->kernel->shared_bytes, t->stream),
+			   "cudaLaunchKernel of a collective of one rank");
+}
+
+/* One rank: the result is the input. */
+static ncclResult_t plan_copy(const struct plan_task *t)
+{
 	ASSERT(t->send_bytes == t->recv_bytes);
-	plan_task_uses(comm, t);
-	rc = cuda_result(cudaMemcpyAsync(t->recv, t->send, t->send_bytes, cudaMemcpyDeviceToDevice,
-					 t->stream),
-			 "cudaMemcpyAsync of a collective of one rank");
-	st->handed_over |= !rc;
-	return rc;
+	return cuda_result(cudaMemcpyAsync(t->recv, t->send, t->send_bytes,
+					   cudaMemcpyDeviceToDevice, t->stream),
+			   "cudaMemcpyAsync of a collective of one rank");
 }
 
 static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *st,
@@ -215,8 +243,11 @@ static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *s
 {
 	ncclResult_t rc = ncclSuccess;
 
-	for (int32_t i = 0; i < p->ntasks && !rc; i++)
-		rc = plan_copy(comm, st, p->task[i]);
+	for (int32_t i = 0; i < p->ntasks && !rc; i++) {
+		plan_task_uses(comm, p->task[i]);
+		rc = p->task[i]->factor.used ? plan_scale(st, p->task[i]) : plan_copy(p->task[i]);
+		st->handed_over |= !rc;
+	}
 	return rc;
 }
 

@@ -55,11 +55,12 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	st->warps = plan_block_warps(param_i64(PARAM_NTHREADS), st->warp_width);
 	st->limits = (struct plan_limits){
 		.nranks = comm->nranks,
-		.nchannels = comm->nchannels,
+		.nchannels = comm->nranks > 1 ? comm->nchannels : PLAN_ONE_RANK_BLOCKS,
 		.step_bytes = transport_step_bytes(),
 		.max_threads = PLAN_THREADS,
 	};
-	st->kernel = dev_kernel_collective((int)st->warp_width);
+	st->kernel = comm->nranks > 1 ? dev_kernel_collective((int)st->warp_width)
+				      : dev_kernel_one_rank((int)st->warp_width);
 	if (!st->kernel) {
 		WARN("rank %d: there is no kernel for warps of %u threads", comm->rank,
 		     st->warp_width);

@@ -18,6 +18,13 @@
 
 #include "core/comm/comm.h"
 
+/* What each input of this rank is multiplied with before it is summed. Ranks may differ in it. */
+struct plan_factor {
+	bool used;      /* the operation is one that the program made */
+	bool in_memory; /* `bits` is its address, in memory that the device sees */
+	uint64_t bits;
+};
+
 /* One call, as the program made it. What depends on the kind of call:
  *
  *	reduces    false: a data mover. It moves bytes, whatever their type is (work.c), and `op` has no
@@ -39,6 +46,7 @@ struct plan_task {
 	ncclDataType_t type;
 	bool reduces;
 	ncclRedOp_t op;
+	struct plan_factor factor;
 	int root; /* -1: has none */
 	cudaStream_t stream;
 	uint64_t op_count; /* given at the launch */
@@ -50,7 +58,8 @@ ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
 bool plan_pending(const struct ncclComm *comm);
 /* The number that the next collective will have, if all that is queued is launched. */
 uint64_t plan_next_op(const struct ncclComm *comm);
-/* The name of a data type, and of an operation, that exists. */
+/* The name of a data type that exists, and of an operation: ncclNumOps and above were made by the
+ * program. */
 const char *plan_type_name(ncclDataType_t type);
 const char *plan_op_name(ncclRedOp_t op);
 /* The call in the trace file, with how it will be run. Only if os_tracing(). */

@@ -13,6 +13,8 @@
 /* Threads that NCCL's rule reckons with, whatever the warp width is. */
 #define PLAN_THREADS      512
 #define PLAN_THREAD_BYTES 64 /* SIMPLE: bytes that make a thread worth while */
+/* One rank has no channels: its kernel shares the elements between so many blocks at most. */
+#define PLAN_ONE_RANK_BLOCKS 16
 
 /* ---- work.c: pure --------------------------------------------------------------------------- */
 
@@ -36,10 +38,10 @@ uint64_t plan_bytes(const struct plan_task *task);
 /* The program that runs the call: the first row of programs.h that can. There is one for every
  * collective on two ranks or more. */
 enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim);
-/* Fills all of *work but op_count and nwarps. count is not 0, nranks at least 2. */
+/* Fills all of *work but op_count and nwarps. count is not 0. One rank has no program and no chunks. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct plan_shape *shape);
-/* What the kernel does for a user's operation, and its factor or divisor. */
+/* What the kernel does for an operation of NCCL's, and its factor or divisor. */
 enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, uint64_t *scale);
 
 /* ---- launch.c ------------------------------------------------------------------------------- */

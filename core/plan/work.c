@@ -127,32 +127,51 @@ enum dev_program plan_choose(const struct plan_task *task, const struct plan_lim
 	return DEV_PROGRAM_COUNT;
 }
 
+/* What the kernel does with the elements. */
+static void plan_work_op(const struct plan_task *task, const struct plan_limits *lim,
+			 struct dev_work *w)
+{
+	if (!task->factor.used) {
+		w->op = (uint8_t)plan_device_op(task->op, task->type, lim->nranks, &w->scale);
+		return;
+	}
+	w->op = DEV_PREMUL_SUM;
+	w->scale = task->factor.bits;
+	w->scale_in_memory = task->factor.in_memory;
+}
+
 /* What is in the buffers: a data mover's kernel sees bytes. */
 static void plan_work_elements(const struct plan_task *task, const struct plan_limits *lim,
 			       struct dev_work *w)
 {
 	w->type = task->reduces ? (uint8_t)task->type : DEV_I8;
+	w->op = DEV_SUM;
 	w->count = task->reduces ? task->count : task->count * steps_type_bytes((int)task->type);
-	w->op = task->reduces
-			? (uint8_t)plan_device_op(task->op, task->type, lim->nranks, &w->scale)
-			: DEV_SUM;
+	if (task->reduces)
+		plan_work_op(task, lim, w);
+}
+
+static void plan_work_program(const struct plan_task *task, const struct plan_limits *lim,
+			      struct dev_work *w)
+{
+	enum dev_program program = plan_choose(task, lim);
+	uint32_t chunk_bytes = lim->step_bytes * steps_program(program).chunk_steps;
+
+	w->program = (uint8_t)program;
+	w->chunk_lo = w->chunk_mid = w->chunk_hi = chunk_bytes / steps_type_bytes(w->type);
 }
 
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct plan_shape *shape)
 {
-	enum dev_program program = plan_choose(task, lim);
-	uint32_t type_bytes, chunk_bytes = lim->step_bytes * steps_program(program).chunk_steps;
-
-	ASSERT(task->count > 0 && lim->nranks > 1);
+	ASSERT(task->count > 0);
 	*shape = plan_shape_of(plan_bytes(task), lim);
 	memset(work, 0, sizeof *work);
 	work->send = (uint64_t)(uintptr_t)task->send;
 	work->recv = (uint64_t)(uintptr_t)task->recv;
-	work->program = (uint8_t)program;
 	work->root = task->root;
 	plan_work_elements(task, lim, work);
-	type_bytes = steps_type_bytes(work->type);
-	plan_work_share(work, shape->nchannels, type_bytes);
-	work->chunk_lo = work->chunk_mid = work->chunk_hi = chunk_bytes / type_bytes;
+	plan_work_share(work, shape->nchannels, steps_type_bytes(work->type));
+	if (lim->nranks > 1)
+		plan_work_program(task, lim, work);
 }
