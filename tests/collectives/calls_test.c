@@ -282,8 +282,7 @@ static void counts_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(counts_that_nothing_divides)
 {
-	for (uint64_t seed = 1; seed <= 2; seed++)
-		run_at(&places[_i], seed, SIM_ENGINE_SIM, NULL, counts_rank, NULL);
+	run_at(&places[_i], 2, SIM_ENGINE_SIM, NULL, counts_rank, NULL);
 }
 END_TEST
 
