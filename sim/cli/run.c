@@ -5,23 +5,61 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/base/macros.h"
 #include "sim/cli/options.h"
+#include "sim/cli/rows.h"
 #include "sim/lab/fail.h"
+
+struct run_options {
+	struct cli_options run;
+	struct cli_rows rows;
+};
+
+enum run_key { RUN_JSON = 0x200, RUN_PLOT };
+
+static const struct argp_option run_argp_options[] = {
+	{NULL, 0, NULL, 0, "What comes out:", 0},
+	{"average", 'a', "0|1|2|3", 0,
+	 "the time of a row: rank 0's, the ranks' mean (default 1), least or most", 0},
+	{"json", RUN_JSON, "FILE", 0, "write the table and the verdict (default: none)", 0},
+	{"plot", RUN_PLOT, "FILE", 0,
+	 "draw bus bandwidth and time over size, as SVG (default: none)", 0},
+	{0},
+};
+
+static const struct cli_rule run_rules[] = {
+	{CLI_EXCLUDES, RUN_JSON, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_EXCLUDES, RUN_PLOT, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+};
+
+static enum lab_average run_average(const char *arg, struct argp_state *state)
+{
+	return (enum lab_average)cli_number(state, "-a", arg, LAB_FIRST_RANK, LAB_MOST);
+}
 
 static error_t run_parse(int key, char *arg, struct argp_state *state)
 {
-	const struct cli_options *o = state->input;
+	struct run_options *o = state->input;
 
-	(void)arg;
+	cli_take(state, run_argp_options, &o->run.given, key, arg);
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
+		state->child_inputs[0] = &o->run;
+		return 0;
+	case 'a':
+		o->run.scenario.lab.average = run_average(arg, state);
+		return 0;
+	case RUN_JSON:
+		o->rows.json = arg;
+		return 0;
+	case RUN_PLOT:
+		o->rows.plot = arg;
 		return 0;
 	case ARGP_KEY_SUCCESS:
-		if (o->collectives != 1)
+		if (o->run.collectives != 1)
 			argp_error(state, "%s; expected one of: %s",
-				   o->collectives ? "one collective at a time"
-						  : "which collective?",
+				   o->run.collectives ? "one collective at a time"
+						      : "which collective?",
 				   lab_collective_names());
 		return 0;
 	default:
@@ -57,10 +95,35 @@ static void run_expect_success(struct cli_options *o)
 		s->expect = SCENARIO_EXPECT_SUCCESS;
 }
 
+static int run_run(struct run_options *o)
+{
+	struct scenario *s = &o->run.scenario;
+	struct lab_result result;
+
+	s->lab.table = stdout;
+	s->lab.progress = isatty(STDERR_FILENO);
+	if (o->rows.json || o->rows.plot) {
+		if (!cli_rows_check(&o->rows))
+			return SIM_USAGE;
+		o->rows.scenario = s;
+		s->lab.on_row = cli_rows_add;
+		s->lab.on_result = cli_rows_end;
+		s->lab.on_row_arg = &o->rows;
+	}
+	int rc = o->run.fail_dir ? fail_run(s, o->run.fail_dir, &result, NULL)
+				 : fail_run_plain(s, &result);
+	cli_rows_free(&o->rows);
+	if (rc)
+		return SIM_USAGE;
+	int code = run_report(&o->run, &result);
+	return code == SIM_PASS && o->rows.lost ? SIM_USAGE : code;
+}
+
 int cli_run(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&cli_options_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {{&cli_options_argp, 0, NULL, 1}, {0}};
 	static const struct argp argp = {
+		.options = run_argp_options,
 		.parser = run_parse,
 		.children = children,
 		.help_filter = cli_collectives_help,
@@ -71,23 +134,19 @@ int cli_run(int argc, char **argv)
 		       "crash "
 		       "ends by its signal.",
 	};
-	static struct cli_options o;
-	struct lab_result result;
+	static struct run_options o;
 
-	cli_options_default(&o);
+	o.rows = (struct cli_rows){0};
+	cli_options_default(&o.run);
 	cli_parse(&argp, 0, argc, argv, &o);
-	if (!cli_options_check("run", &o, NULL, 0, NULL))
+	if (!cli_options_check("run", &o.run, run_rules, ARRAY_LEN(run_rules), run_argp_options))
 		return SIM_USAGE;
-	if (o.gdb)
+	if (o.run.gdb)
 		return cli_under_gdb(argc, argv, NULL);
-	run_expect_success(&o);
-	if (o.rank >= 0)
-		return cli_process(&o);
-	if (o.processes)
-		return cli_processes(argc, argv, &o);
-	o.scenario.lab.table = stdout;
-	o.scenario.lab.progress = isatty(STDERR_FILENO);
-	int rc = o.fail_dir ? fail_run(&o.scenario, o.fail_dir, &result, NULL)
-			    : fail_run_plain(&o.scenario, &result);
-	return rc ? SIM_USAGE : run_report(&o, &result);
+	run_expect_success(&o.run);
+	if (o.run.rank >= 0)
+		return cli_process(&o.run);
+	if (o.run.processes)
+		return cli_processes(argc, argv, &o.run);
+	return run_run(&o);
 }

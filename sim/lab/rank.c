@@ -328,8 +328,7 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 		return false;
 	if (lab_leads(me)) {
 		run->operations++;
-		if (run->config->table)
-			lab_table_row(run, row);
+		lab_table_row(run, row);
 	}
 	return lab_barrier(me);
 }

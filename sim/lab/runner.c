@@ -30,6 +30,7 @@ void lab_config_default(struct lab_config *config)
 	config->type_count = 1;
 	config->ops[0] = ncclSum;
 	config->op_count = 1;
+	config->average = LAB_MEAN;
 	config->iterations = 1;
 	config->warmup = 0;
 	config->check = true;
@@ -246,6 +247,15 @@ static void lab_result_fill(struct lab_run *run, struct lab_result *result)
 	result->recovered = run->config->recover && run->second_id_ready.v_ == 1;
 }
 
+static void lab_result_report(struct lab_run *run, const struct lab_result *result)
+{
+	const struct lab_config *c = run->config;
+
+	if (c->on_result && !run->reported)
+		c->on_result(result, c->on_row_arg);
+	run->reported = true;
+}
+
 static struct world_config lab_world(const struct lab_config *c)
 {
 	return (struct world_config){
@@ -295,6 +305,7 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	if (result->verdict != SIM_PASS && sim_failure() && c->on_failed) {
 		result->failed = true;
 		result->failure = *sim_failure();
+		lab_result_report(run, result);
 		c->on_failed(result, c->on_failed_arg);
 	}
 	rc = run->rc;
@@ -348,6 +359,8 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	sim_stop();
 	if (!rc && result->verdict == SIM_PASS && sim_output_lost())
 		result->verdict = SIM_USAGE;
+	if (!rc)
+		lab_result_report(&run, result);
 	lab_expect_free(&run);
 	for (int32_t r = 0; run.rank && r < run.count; r++)
 		free(run.rank[r].staging); /* of those that died */

@@ -18,6 +18,7 @@
 
 struct lab_life;
 struct lab_collective;
+struct lab_row;
 
 #define LAB_MAX_TYPES   12
 #define LAB_MAX_OPS     5
@@ -43,6 +44,17 @@ struct lab_spread {
 	bool (*get_id)(bool make, ncclUniqueId *id, void *arg);
 	void *arg;
 	uint32_t limit_s; /* it fails, with who waits for whom, when it takes longer; 0: none */
+};
+
+/* What the time of a row is, of the ranks' times; nccl-tests' numbers. */
+enum lab_average { LAB_FIRST_RANK, LAB_MEAN, LAB_LEAST, LAB_MOST };
+
+/* Half a line of the table: one row, out of place or in place. */
+struct lab_row_result {
+	const struct lab_row *row;
+	double time_us, algbw_gbps, busbw_gbps;
+	bool checked;
+	uint64_t wrong; /* elements, over all ranks of this process */
 };
 
 struct lab_config {
@@ -83,12 +95,18 @@ struct lab_config {
 	 * series. */
 	struct lab_life *life;
 
+	enum lab_average average;
 	FILE *table;   /* the nccl-tests table; NULL: quiet */
 	bool progress; /* a line on stderr, a terminal, about a row that takes long */
 	/* Called by every rank's task after the communicator exists, before the collectives; for
 	 * tests. NULL: none. */
 	void (*on_ready)(int32_t rank, ncclComm_t comm, void *arg);
 	void *on_ready_arg;
+	/* Called by a rank's task after each row, and once at the end, before on_failed; not when the
+	 * program crashes. NULL: none. */
+	void (*on_row)(const struct lab_row_result *row, void *arg);
+	void (*on_result)(const struct lab_result *result, void *arg);
+	void *on_row_arg; /* of both */
 	/* Called when a failure ended the run, before the world is torn down: a failure in the
 	 * middle of a device's step leaves it in no state to be. May end the program. NULL: none. */
 	void (*on_failed)(const struct lab_result *result, void *arg);

@@ -95,6 +95,7 @@ struct lab_run {
 	char line[160]; /* of the table, not yet whole */
 	int line_n;
 	struct lab_progress progress;
+	bool reported; /* on_result was called */
 	char explanation[256];
 
 	/* survive.c */
@@ -214,6 +215,7 @@ void lab_progress_row(struct lab_run *run, const struct lab_row *row);
 void lab_progress_clear(struct lab_run *run);
 
 void lab_table_header(const struct lab_run *run);
+/* Of a row that all ranks have done: the table, and on_row. */
 void lab_table_row(struct lab_run *run, const struct lab_row *row);
 void lab_table_footer(struct lab_run *run);
 

@@ -84,29 +84,70 @@ static void lab_table_print(struct lab_run *run, bool whole)
 	run->line[0] = 0;
 }
 
+static double table_time_ns(const struct lab_run *run)
+{
+	uint64_t sum = 0, least = UINT64_MAX, most = 0;
+
+	for (int32_t r = 0; r < run->count; r++) {
+		sum += run->rank[r].elapsed_ns;
+		least = MIN_OF(least, run->rank[r].elapsed_ns);
+		most = MAX_OF(most, run->rank[r].elapsed_ns);
+	}
+	switch (run->config->average) {
+	case LAB_FIRST_RANK:
+		return (double)run->rank[0].elapsed_ns;
+	case LAB_LEAST:
+		return (double)least;
+	case LAB_MOST:
+		return (double)most;
+	case LAB_MEAN:
+		break;
+	}
+	return (double)sum / run->count;
+}
+
+static struct lab_row_result table_result(const struct lab_run *run, const struct lab_row *row)
+{
+	double us = (double)table_time_ns(run) / run->config->iterations / 1000.0;
+	double algbw = us > 0 ? (double)row->bytes / us / 1000.0 : 0;
+
+	return (struct lab_row_result){
+		.row = row,
+		.time_us = us,
+		.algbw_gbps = algbw,
+		.busbw_gbps = algbw * lab_collective_bus_factor(row->collective, run->nranks),
+		.checked = run->config->check,
+		.wrong = run->row_wrong[row->in_place],
+	};
+}
+
+static void table_print_row(struct lab_run *run, const struct lab_row_result *r)
+{
+	char time[24], wrong[24] = "N/A";
+	bool in_place = r->row->in_place;
+
+	if (!in_place || !run->config->out_of_place)
+		lab_table_left(run, r->row);
+	if (r->checked)
+		snprintf(wrong, sizeof wrong, "%" PRIu64, r->wrong);
+	lab_table_us(time, r->time_us);
+	snprintf(run->line + run->line_n, sizeof run->line - (size_t)run->line_n,
+		 " %8s %6.2f %6.2f %6s", time, r->algbw_gbps, r->busbw_gbps, wrong);
+	run->line_n = (int)strlen(run->line);
+	lab_table_print(run, in_place || !run->config->in_place);
+}
+
 void lab_table_row(struct lab_run *run, const struct lab_row *row)
 {
 	const struct lab_config *c = run->config;
-	uint64_t sum_ns = 0;
-	char time[24], wrong[24] = "N/A";
+	struct lab_row_result r = table_result(run, row);
 
-	for (int32_t r = 0; r < run->count; r++)
-		sum_ns += run->rank[r].elapsed_ns;
-	double us = (double)sum_ns / run->count / c->iterations / 1000.0;
-	double algbw = us > 0 ? (double)row->bytes / us / 1000.0 : 0;
-	double busbw = algbw * lab_collective_bus_factor(row->collective, run->nranks);
-
-	run->busbw_sum += busbw;
+	run->busbw_sum += r.busbw_gbps;
 	run->busbw_rows++;
-	if (!row->in_place || !c->out_of_place)
-		lab_table_left(run, row);
-	if (c->check)
-		snprintf(wrong, sizeof wrong, "%" PRIu64, run->row_wrong[row->in_place]);
-	lab_table_us(time, us);
-	snprintf(run->line + run->line_n, sizeof run->line - (size_t)run->line_n,
-		 " %8s %6.2f %6.2f %6s", time, algbw, busbw, wrong);
-	run->line_n = (int)strlen(run->line);
-	lab_table_print(run, row->in_place || !c->in_place);
+	if (c->table)
+		table_print_row(run, &r);
+	if (c->on_row)
+		c->on_row(&r, c->on_row_arg);
 }
 
 void lab_table_footer(struct lab_run *run)
