@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
-#include "sim/lab/payload.h"
+#include "sim/lab/collective.h"
 #include "sim/lab/shrink_internal.h"
 
 /* ---- ranks ---------------------------------------------------------------------------------- */
@@ -36,6 +36,18 @@ static bool cut_ranks(const struct scenario *s, uint32_t k, struct scenario *to)
 			return true;
 		}
 	return false;
+}
+
+/* A root that is there. */
+static bool cut_ranks_root(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	uint32_t ranks = 0;
+
+	if (!cut_ranks(s, k, to))
+		return false;
+	if (!scenario_ranks(to, &ranks))
+		to->lab.root = MIN_OF(to->lab.root, (int32_t)ranks - 1);
+	return true;
 }
 
 static void tell_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
@@ -215,6 +227,40 @@ static void tell_drive(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 		 s->lab.drive == LAB_DRIVE_PROCESS ? "process" : "rank");
 }
 
+/* ---- the collective ------------------------------------------------------------------------- */
+
+/* The rows before its own: the simplest first. */
+static bool cut_collective(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (&lab_collectives[k] >= s->lab.collective)
+		return false;
+	*to = *s;
+	to->lab.collective = &lab_collectives[k];
+	return true;
+}
+
+static void tell_collective(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.collective->name);
+}
+
+static bool cut_root(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || s->lab.root == 0 || !lab_collective_has_root(s->lab.collective))
+		return false;
+	*to = *s;
+	to->lab.root = 0;
+	return true;
+}
+
+static void tell_root(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	if (s->lab.root == LAB_ALL_ROOTS)
+		snprintf(out, SHRINK_VALUE_BYTES, "all");
+	else
+		snprintf(out, SHRINK_VALUE_BYTES, "%d", s->lab.root);
+}
+
 /* ---- settings ------------------------------------------------------------------------------- */
 
 static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
@@ -376,7 +422,9 @@ int shrink_draw_plan(struct scenario *s)
 }
 
 const struct shrink_way shrink_ways[] = {
-	{"ranks", true, false, cut_ranks, tell_ranks},
+	{"ranks", true, false, cut_ranks_root, tell_ranks},
+	{"collective", true, false, cut_collective, tell_collective},
+	{"root", true, false, cut_root, tell_root},
 	{"bytes", true, false, cut_bytes, tell_bytes},
 	{"iterations", true, false, cut_iterations, tell_iterations},
 	{"place", true, false, cut_place, tell_place},

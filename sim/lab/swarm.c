@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 
 /* Without progress: small worlds need far less. An HCA that is out of retries says so within a
@@ -140,6 +141,24 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 		c->bytes_step = 1 + sim_rng_below(&rng, 4096);
 		c->bytes_max += 2 * c->bytes_step;
 	}
+}
+
+/* Half of the seeds run the first collective, the others any of the rest. */
+static void swarm_collective(struct scenario *s, uint64_t seed)
+{
+	uint32_t ranks = 0;
+	struct sim_rng rng;
+	int rc = scenario_ranks(s, &ranks);
+
+	ASSERT(rc == 0 && ranks > 0);
+	sim_rng_seed(&rng, seed, "swarm.collective");
+	bool other = sim_rng_below(&rng, 2) && lab_collectives_n > 1;
+	uint64_t which = other ? 1 + sim_rng_below(&rng, lab_collectives_n - 1) : 0;
+	int32_t root = (int32_t)sim_rng_below(&rng, ranks);
+
+	s->lab.collective = &lab_collectives[which];
+	if (lab_collective_has_root(s->lab.collective))
+		s->lab.root = root;
 }
 
 /* Settings of the stack. Returns the size of its buffers. */
@@ -318,6 +337,7 @@ void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS
 	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
 	swarm_world(s, part[0]);
 	swarm_shape(s, part[0]);
+	swarm_collective(s, part[1]);
 	swarm_collectives(s, part[1], swarm_settings(s, part[2]));
 	swarm_habits(s, part[3]);
 	swarm_groups(s, part[3]);

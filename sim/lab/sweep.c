@@ -264,6 +264,7 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 	r->virtual_ns += s->virtual_ns;
 	r->busy_ns += s->wall_ns;
 	sweep_count_strategy(r, s->strategy);
+	r->collective[s->collective]++;
 	r->canaries += planted;
 	s->canary = planted && s->outcome != SIM_PASS;
 	r->canaries_found += s->canary;
@@ -328,6 +329,7 @@ static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 	ASSERT(scenario);
 	sweep_scenario(w->config, s.seed, w->search ? &s.genome : NULL, scenario);
 	scenario_ranks(scenario, &s.nranks);
+	s.collective = (uint32_t)(scenario->lab.collective - lab_collectives);
 	free(scenario);
 	s.wall_ns = sweep_now_ns() - p->since_ns;
 	s.outcome = hung ? SIM_NO_PROGRESS : SIM_CRASH;

@@ -49,6 +49,7 @@ struct sweep_config {
 struct sweep_seed {
 	uint64_t seed, steps, switches, virtual_ns, hash, wall_ns;
 	uint32_t nranks, worker;
+	uint32_t collective; /* a row of lab_collectives */
 	enum sim_verdict outcome;
 	int signal; /* that ended its worker; 0: none */
 	char strategy[32];
@@ -75,6 +76,7 @@ struct sweep_result {
 	int signal;          /* that ended it early; 0: none */
 	uint64_t steps, switches, virtual_ns, wall_ns, busy_ns;
 	struct sweep_strategy strategy[SWEEP_STRATEGIES]; /* by name; the used ones first */
+	uint64_t collective[LAB_COLLECTIVES_MAX];         /* seeds */
 	struct sweep_site buggify[SWEEP_SITES], fault[SWEEP_SITES], probe[SWEEP_SITES];
 	uint32_t buggify_n, fault_n, probe_n;
 	struct sweep_seed *failure; /* sorted: worst, fewest ranks, shortest */

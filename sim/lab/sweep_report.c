@@ -50,8 +50,9 @@ void sweep_progress(const struct sweep_config *c, const struct sweep_result *r, 
 
 void sweep_print_seed(const struct sweep_seed *s, FILE *out)
 {
-	fprintf(out, "seed 0x%" PRIx64 " %-14s %2u ranks  step %-9" PRIu64 " %s%s%s%s\n", s->seed,
-		s->failure.kind[0] ? s->failure.kind : "?", s->nranks, s->failure.step,
+	fprintf(out, "seed 0x%" PRIx64 " %-14s %-14s %2u ranks  step %-9" PRIu64 " %s%s%s%s\n",
+		s->seed, s->failure.kind[0] ? s->failure.kind : "?",
+		lab_collectives[s->collective].name, s->nranks, s->failure.step,
 		s->canary ? "(canary) " : "", s->kept ? s->dir : "", s->kept ? "  " : "",
 		s->failure.message);
 }
@@ -117,6 +118,15 @@ static void report_sites(const char *what, const char *done, const struct sweep_
 	report_names("  never reached: ", site, n, false, out);
 }
 
+static void report_collectives(const struct sweep_result *r, FILE *out)
+{
+	fprintf(out, "collectives:");
+	for (uint32_t i = 0; i < lab_collectives_n; i++)
+		if (r->collective[i])
+			fprintf(out, " %s %" PRIu64, lab_collectives[i].name, r->collective[i]);
+	fputc('\n', out);
+}
+
 void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FILE *out)
 {
 	char vtime[32];
@@ -129,6 +139,7 @@ void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FIL
 		"%.1f seeds/s, %.1f s; %s of virtual time, %.2f M steps, %.2f M task switches\n",
 		report_rate(r->seeds, r->wall_ns), (double)r->wall_ns / 1e9, vtime,
 		(double)r->steps / 1e6, (double)r->switches / 1e6);
+	report_collectives(r, out);
 	fprintf(out, "strategies:");
 	for (uint32_t i = 0; i < SWEEP_STRATEGIES && r->strategy[i].name[0]; i++)
 		fprintf(out, " %s %" PRIu64, r->strategy[i].name, r->strategy[i].seeds);
@@ -163,9 +174,10 @@ static void report_json_seed(const struct sweep_seed *s, FILE *out)
 	fprintf(out,
 		"{\"seed\":\"0x%" PRIx64 "\",\"code\":%d,\"ranks\":%u,\"rank\":%d,"
 		"\"step\":%" PRIu64 ",\"vtime_ns\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\","
-		"\"canary\":%s,",
+		"\"canary\":%s,\"collective\":\"%s\",",
 		s->seed, sweep_seed_code(s), s->nranks, s->failure.rank, s->failure.step,
-		s->failure.vtime_ns, s->failure.hash, s->canary ? "true" : "false");
+		s->failure.vtime_ns, s->failure.hash, s->canary ? "true" : "false",
+		lab_collectives[s->collective].name);
 	report_json_text("kind", s->failure.kind, out);
 	fputc(',', out);
 	report_json_text("message", s->failure.message, out);
@@ -198,7 +210,11 @@ void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r
 		fputs(i ? ",\n" : "\n", out);
 		report_json_seed(&r->failure[i], out);
 	}
-	fprintf(out, "],\n\"strategies\":{");
+	fprintf(out, "],\n\"collectives\":{");
+	for (uint32_t i = 0; i < lab_collectives_n; i++)
+		fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", lab_collectives[i].name,
+			r->collective[i]);
+	fprintf(out, "},\n\"strategies\":{");
 	for (uint32_t i = 0; i < SWEEP_STRATEGIES && r->strategy[i].name[0]; i++)
 		fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", r->strategy[i].name,
 			r->strategy[i].seeds);

@@ -103,6 +103,7 @@ static void drop_last_env(struct scenario *s, const char *start)
 START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 {
 	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0;
+	uint32_t of[LAB_COLLECTIVES_MAX] = {0};
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
@@ -114,6 +115,9 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert_uint_le(ranks, 16);
 		ck_assert_uint_le(one.lab.hosts, 4);
 		ck_assert_uint_le(one.lab.bytes_max, (1 << 20) + 8192);
+		of[one.lab.collective - lab_collectives]++;
+		ck_assert_int_ge(one.lab.root, 0);
+		ck_assert_int_lt(one.lab.root, (int32_t)ranks);
 		faults += one.plan[0] != 0;
 		/* faults heal in every run that has any */
 		ck_assert((one.plan[0] != 0) == (one.lab.sim.heal_ns != 0));
@@ -137,6 +141,10 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		while (one.env_count && strncmp(one.env[one.env_count - 1], "NCCL_IB_", 8) == 0)
 			one.env_count--;
 		ck_assert_uint_eq(scenario_digest(&one), scenario_digest(&other));
+	}
+	for (uint32_t i = 1; i < lab_collectives_n; i++) {
+		ck_assert_uint_gt(of[i], 1000 / lab_collectives_n / 2);
+		ck_assert_uint_lt(of[i], of[0]);
 	}
 	ck_assert_uint_gt(faults, 150);
 	ck_assert_uint_lt(faults, 350);

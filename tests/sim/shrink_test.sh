@@ -37,6 +37,17 @@ for file in config choices trace.json tasks.core explain.txt; do
 	[ -s "$dir-min/$file" ] || die "no $file"
 done
 
+# What any collective shows is shown by the simplest.
+rc=0
+"$doppel" run reduce_scatter --hosts 2 --gpus 1 -b 64K -e 64K --place in --seed 1 --faults plan \
+	--env NCCL_IB_TIMEOUT=22 --budget-time 1 --fail-dir other_fail >out 2>err || rc=$?
+[ $rc = 10 ] || die "the run of reduce_scatter ended with $rc, expected 10" err
+grep -q '^collective reduce_scatter$' other_fail/*/config || die "no collective in its config"
+"$doppel" shrink other_fail/* --time 5s --seeds 5 --no-stacks >simpler 2>err || die "shrink of reduce_scatter" err
+grep -qE '^  collective +reduce_scatter -> all_reduce$' simpler || die "another collective" simpler
+"$doppel" replay -q other_fail/*-min >out 2>err && die "the replay passed" out
+grep -q '^# same failure: ' out || die "another failure" err
+
 # It stays as it is when it does not fail again.
 cp -r "$dir" other
 sed -i 's/^build .*/build 0123456789abcdef/' other/config
