@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every collective of the lab's table with every type, operation and root, in worlds of 1 to 16 ranks
+ * on 1 to 3 hosts, in and out of place, with counts that divide into nothing evenly; small buffers
+ * that wrap, and large ones.
+ *
+ *   matrix_test               a fixed sample, and runs drawn from the commit's hash
+ *   matrix_test full          all of it
+ *   matrix_test drawn HEX     runs drawn from that number
+ *
+ * What fails is printed as the command that repeats it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "sim/lab/collective.h"
+#include "sim/lab/scenario.h"
+
+enum { MATRIX_DRAWN = 24 };
+
+static const struct matrix_world {
+	uint32_t hosts, gpus;
+} matrix_worlds[] = {
+	{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 8}, {2, 1}, {2, 2},
+	{2, 3}, {2, 4}, {2, 8}, {3, 1}, {3, 2}, {3, 4}, {3, 5},
+};
+
+/* From the first size on in steps; all odd numbers of bytes, so that no count is even by habit. */
+static const struct matrix_sizes {
+	uint64_t first, last, step;
+	const char *env;
+} matrix_sizes[] = {
+	{1, 9001, 3000, NULL},
+	{30011, 90033, 30011, "NCCL_BUFFSIZE=16384"},
+};
+
+struct matrix_count {
+	uint64_t runs, operations, failed;
+};
+
+static void matrix_command(const struct scenario *s)
+{
+	const struct lab_config *c = &s->lab;
+
+	printf("FAILED: doppel run %s --hosts %u --gpus %u%s -b %" PRIu64 " -e %" PRIu64
+	       " -i %" PRIu64 " -d %s",
+	       c->collective->name, c->hosts, c->gpus,
+	       c->ranks_per_proc == 1 ? "" : " --ranks-per-process 4096", c->bytes_min,
+	       c->bytes_max, c->bytes_step,
+	       c->type_count > 1 ? "all" : payload_type_name(c->types[0]));
+	if (c->collective->reduces)
+		printf(" -o %s", c->op_count > 1 ? "all" : payload_op_name(c->ops[0]));
+	if (lab_collective_has_root(c->collective) && c->root == LAB_ALL_ROOTS)
+		printf(" -r all");
+	else if (lab_collective_has_root(c->collective))
+		printf(" -r %d", c->root);
+	for (uint32_t i = 0; i < s->env_count; i++)
+		printf(" --env %s", s->env[i]);
+	printf(" --seed %" PRIu64 "\n", c->sim.seed);
+}
+
+/* Rows of the table, in both places. */
+static uint64_t matrix_operations(const struct lab_config *c)
+{
+	uint64_t sizes = (c->bytes_max - c->bytes_min) / c->bytes_step + 1, roots = 1;
+
+	if (lab_collective_has_root(c->collective) && c->root == LAB_ALL_ROOTS)
+		roots = c->hosts * c->gpus;
+	return 2 * sizes * c->type_count * (c->collective->reduces ? c->op_count : 1) * roots;
+}
+
+static void matrix_run(struct scenario *s, struct matrix_count *count)
+{
+	const struct lab_config *c = scenario_lab(s);
+	struct lab_result r;
+	int rc = lab_run(c, &r);
+
+	count->runs++;
+	count->operations += r.operations;
+	if (rc == 0 && lab_outcome(c, &r) == SIM_PASS && r.operations == matrix_operations(c))
+		return;
+	count->failed++;
+	matrix_command(s);
+	printf("  %s: %" PRIu64 " of %" PRIu64 " rows, %" PRIu64 " wrong; %s\n",
+	       rc ? strerror(rc) : "it ran", r.operations, matrix_operations(c), r.wrong,
+	       r.failed ? r.failure.message : r.explanation);
+}
+
+static void matrix_scenario(struct scenario *s, const struct lab_collective *collective,
+			    const struct matrix_world *w, const struct matrix_sizes *sizes)
+{
+	scenario_default(s);
+	scenario_set_env(s, "NCCL_DEBUG=WARN");
+	if (sizes->env)
+		scenario_set_env(s, sizes->env);
+	s->lab.collective = collective;
+	s->lab.hosts = w->hosts;
+	s->lab.gpus = w->gpus;
+	s->lab.factor = 0;
+	s->lab.bytes_min = sizes->first;
+	s->lab.bytes_max = sizes->last;
+	s->lab.bytes_step = sizes->step;
+}
+
+static void matrix_all_values(struct lab_config *c)
+{
+	for (int t = 0; t < LAB_MAX_TYPES; t++)
+		c->types[t] = (ncclDataType_t)t;
+	for (int o = 0; o < LAB_MAX_OPS; o++)
+		c->ops[o] = (ncclRedOp_t)o;
+	c->type_count = LAB_MAX_TYPES;
+	c->op_count = LAB_MAX_OPS;
+	c->root = LAB_ALL_ROOTS;
+}
+
+static void matrix_full(struct matrix_count *count)
+{
+	static struct scenario s;
+
+	for (uint32_t k = 0; k < lab_collectives_n; k++)
+		for (size_t w = 0; w < ARRAY_LEN(matrix_worlds); w++)
+			for (size_t z = 0; z < ARRAY_LEN(matrix_sizes); z++) {
+				matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w],
+						&matrix_sizes[z]);
+				matrix_all_values(&s.lab);
+				s.lab.ranks_per_proc = z ? LAB_ALL_RANKS : 1;
+				s.lab.sim.seed = 1 + w;
+				matrix_run(&s, count);
+			}
+}
+
+/* Every collective in every world; types, operations, sizes and roots by turns. */
+static void matrix_sample(struct matrix_count *count)
+{
+	static struct scenario s;
+	uint32_t n = (uint32_t)ARRAY_LEN(matrix_worlds);
+
+	for (uint32_t k = 0; k < lab_collectives_n; k++)
+		for (uint32_t w = 0; w < n; w++) {
+			uint32_t i = k * n + w,
+				 ranks = matrix_worlds[w].hosts * matrix_worlds[w].gpus;
+
+			matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w],
+					&matrix_sizes[i % ARRAY_LEN(matrix_sizes)]);
+			s.lab.types[0] = (ncclDataType_t)(i * 5 % LAB_MAX_TYPES);
+			s.lab.ops[0] = (ncclRedOp_t)(i * 3 % LAB_MAX_OPS);
+			s.lab.root = (int32_t)(i * 7 % ranks);
+			s.lab.ranks_per_proc = i % 3 ? 1 : LAB_ALL_RANKS;
+			s.lab.sim.seed = i;
+			matrix_run(&s, count);
+		}
+}
+
+static void matrix_drawn(uint64_t seed, struct matrix_count *count)
+{
+	static struct scenario s;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "matrix");
+	printf("drawn from %" PRIx64 "\n", seed);
+	for (int i = 0; i < MATRIX_DRAWN; i++) {
+		uint64_t k = sim_rng_below(&rng, lab_collectives_n);
+		uint64_t w = sim_rng_below(&rng, ARRAY_LEN(matrix_worlds));
+		uint64_t first = sim_rng_below(&rng, 4096), step = 1 + sim_rng_below(&rng, 60000);
+		bool small = sim_rng_below(&rng, 2);
+		const struct matrix_sizes sizes = {first, first + step, step,
+						   small ? "NCCL_BUFFSIZE=16384" : NULL};
+
+		matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w], &sizes);
+		s.lab.types[0] = (ncclDataType_t)sim_rng_below(&rng, LAB_MAX_TYPES);
+		s.lab.ops[0] = (ncclRedOp_t)sim_rng_below(&rng, LAB_MAX_OPS);
+		s.lab.root = (int32_t)sim_rng_below(&rng,
+						    matrix_worlds[w].hosts * matrix_worlds[w].gpus);
+		s.lab.ranks_per_proc = sim_rng_below(&rng, 2) ? 1 : LAB_ALL_RANKS;
+		s.lab.sim.seed = sim_rng_below(&rng, UINT32_MAX);
+		matrix_run(&s, count);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool full = argc == 2 && !strcmp(argv[1], "full");
+	bool drawn = argc == 3 && !strcmp(argv[1], "drawn");
+	struct matrix_count count = {0};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc > 1 && !full && !drawn) {
+		fprintf(stderr, "usage: matrix_test [full | drawn HEX]\n");
+		return SIM_USAGE;
+	}
+	if (full)
+		matrix_full(&count);
+	else if (drawn)
+		matrix_drawn(strtoull(argv[2], NULL, 16), &count);
+	else
+		matrix_sample(&count);
+	if (!full && !drawn)
+		matrix_drawn(strtoull(build_commit(), NULL, 16), &count);
+	printf("%u collectives: %" PRIu64 " runs, %" PRIu64 " rows, %" PRIu64 " failed\n",
+	       lab_collectives_n, count.runs, count.operations, count.failed);
+	return count.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
