@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/macros.h"
 #include "sim/cli/cli.h"
@@ -189,6 +190,7 @@ int cli_exhaust(int argc, char **argv)
 	struct exhaust_result r;
 
 	exhaust_config_default(&c);
+	c.progress = isatty(STDERR_FILENO) ? stderr : NULL;
 	cli_parse(&argp, 0, argc, argv, &c);
 	if (!exhaust_check(&c))
 		return SIM_USAGE;

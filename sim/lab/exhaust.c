@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +15,8 @@
 #include "sim/lab/life.h"
 #include "sim/lab/runner.h"
 
-#define EXHAUST_QUIET_RUNS    3    /* without the fault, until a series ends */
+#define EXHAUST_QUIET_RUNS    3 /* without the fault, until a series ends */
+#define EXHAUST_PROGRESS_MS   1000
 #define EXHAUST_ABORT_STEP_NS 4000 /* between two moments of an abort by another task */
 
 const char *const exhaust_class_name[EXHAUST_CLASSES] = {"alloc", "verbs", "cuda", "socket",
@@ -321,6 +323,31 @@ static void exhaust_add(struct exhaust_result *to, const struct exhaust_result *
 	exhaust_worst(to, from->worst);
 }
 
+static void exhaust_progress(const struct exhaust_config *c, const struct exhaust_series *s,
+			     const struct exhaust_board *b)
+{
+	fprintf(c->progress,
+		"\r%s %s.%s %s %s rank %d: k %" PRIu64 ", %" PRIu64 " runs, bad %" PRIu64
+		"\033[K\r",
+		exhaust_class_name[s->class], s->site, s->action, s->for_ever ? "for ever" : "once",
+		s->fifo ? "fifo" : "exploring", s->rank, b->k, b->sum.runs, b->sum.bad);
+	fflush(c->progress);
+}
+
+/* The child holds the other end of the pipe `alive` until it ends. */
+static bool exhaust_wait(const struct exhaust_config *c, const struct exhaust_series *s,
+			 const struct exhaust_board *b, pid_t child, int alive, int *status)
+{
+	struct pollfd end = {.fd = alive};
+	bool shown = false;
+
+	for (; c->progress && poll(&end, 1, EXHAUST_PROGRESS_MS) == 0; shown = true)
+		exhaust_progress(c, s, b);
+	if (shown)
+		fputs("\033[K", c->progress);
+	return waitpid(child, status, 0) == child;
+}
+
 /* A child runs k after k; when it crashes, the next one goes on behind that k. */
 static int exhaust_series_run(const struct exhaust_config *c, const struct exhaust_series *s,
 			      struct exhaust_result *sum)
@@ -336,20 +363,23 @@ static int exhaust_series_run(const struct exhaust_config *c, const struct exhau
 	}
 	b->k = exhaust_first(c);
 	while (!b->ended) {
-		int status;
+		int status, alive[2];
 		fflush(NULL);
-		pid_t pid = fork();
+		pid_t pid = pipe(alive) ? -1 : fork();
 		if (pid < 0) {
 			rc = errno;
 			goto out;
 		}
+		close(alive[pid != 0]);
 		if (pid == 0) {
 			dup2(fileno(log), STDERR_FILENO);
 			exhaust_child(c, s, b);
 			fflush(NULL);
 			_exit(0);
 		}
-		if (waitpid(pid, &status, 0) < 0 || (b->ended && status == 0))
+		bool waited = exhaust_wait(c, s, b, pid, alive[0], &status);
+		close(alive[0]);
+		if (!waited || (b->ended && status == 0))
 			break;
 		exhaust_bad(c, s, b->k, SIM_CRASH, "crash", NULL, &b->sum);
 		exhaust_tail_print(c, fileno(log));

@@ -52,6 +52,7 @@ struct exhaust_config {
 	uint64_t seed;          /* of exploring runs: seed + k */
 	bool in_process;        /* one run, here: for gdb and for reading what it prints */
 	FILE *out;              /* a line per series, and per finding; NULL: quiet */
+	FILE *progress;         /* a terminal: the run under way, each second; NULL: none */
 };
 
 struct exhaust_result {

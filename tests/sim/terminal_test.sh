@@ -56,6 +56,21 @@ hashes = [re.search("# trace hash (.*)", t).group(1) for t in (text, quiet.stdou
 assert hashes[0] == hashes[1], hashes
 PY
 
+# doppel exhaust: a series that takes longer than a second shows its run; its line stays whole
+python3 - "$doppel" <<'PY' || fail "exhaust's progress"
+import os, pty, re, subprocess, sys
+main, side = pty.openpty()
+p = subprocess.Popen([sys.argv[1], "exhaust", "alloc", "--site", "os.alloc.fail", "--once", "--exploring"], stdout=side, stderr=side)
+os.close(side)
+text, seen = b"", re.compile(rb"\ralloc os\.alloc\.fail once exploring rank -1: k \d+, \d+ runs, bad 0\x1b\[K\r")
+while not seen.search(text):
+    new = os.read(main, 65536)
+    assert new, text
+    text += new
+p.terminate()
+p.wait()
+PY
+
 machines=$(cd "$2/sim/world/machines" && ls -- *.xml | sed 's/\.xml$//')
 for command in run sweep topo; do
 	"$doppel" $command --help >help
