@@ -247,7 +247,9 @@ uint64_t fakedev_peek(struct dev *d, const void *p, int bytes)
 void fakedev_work_begins(struct dev *d, const struct dev_work *w)
 {
 	struct os_self *self = os_self();
-	self->work = steps_func_name(steps_program(w->program).func);
+	self->work = w->kind == DEV_WORK_SEND_RECV
+			     ? "send_recv"
+			     : steps_func_name(steps_program(w->program).func);
 	self->work_number = w->op_count;
 	if (!d->block && !d->thread && os_tracing())
 		fc_trace_work_begins(d->blk->kernel, self->work, w);

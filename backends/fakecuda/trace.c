@@ -56,9 +56,31 @@ void fc_trace_copy(struct CUstream_st *s, const struct fc_op *op)
 
 /* ---- within a kernel ------------------------------------------------------------------------ */
 
+/* The first messages of a block stand for all of its batch. */
+static void fc_trace_pair_begins(struct fc_kernel *k, const char *name, const struct dev_work *w)
+{
+	k->shown_name = name;
+	k->shown_algorithm = "PAIR";
+	k->shown_protocol = "SIMPLE";
+	k->shown_works++;
+	k->shown_bytes += w->pair.send_bytes;
+	sim_trace_begin(trace_track(k->op->stream, k->rank),
+			&(struct os_trace_slice){.name = name,
+						 .arg = {{"sent", w->pair.send_bytes, NULL},
+							 {"received", w->pair.recv_bytes, NULL},
+							 {"channel", w->channel_lo, NULL},
+							 {"batch", w->batch, NULL}}});
+}
+
 void fc_trace_work_begins(struct fc_kernel *k, const char *name, const struct dev_work *w)
 {
-	uint64_t bytes = w->count * steps_type_bytes(w->type);
+	uint64_t bytes;
+
+	if (w->kind == DEV_WORK_SEND_RECV) {
+		fc_trace_pair_begins(k, name, w);
+		return;
+	}
+	bytes = w->count * steps_type_bytes(w->type);
 
 	k->shown_name = name;
 	k->shown_algorithm = dev_algo_name(w->program);

@@ -5,7 +5,8 @@
  *
  *   dev_collective   one block per channel of the launch: it finds its channel, brings the
  *                    communicator and the channel into shared memory, and runs every work whose
- *                    range of channels includes it. Takes one struct dev_args by value.
+ *                    range of channels includes it: collectives one after the other, messages in
+ *                    batches. Takes one struct dev_args by value.
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
  *                    a factor times the input. Takes one struct dev_work by value.
  *
@@ -14,6 +15,7 @@
  * its connections, traps.
  */
 #include "core/device/prims.h"
+#include "core/device/send_recv.h"
 
 #define DEV_PROGRAM_FILES
 #include "core/device/programs.h"
@@ -30,7 +32,8 @@ DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, int channel)
 {
 	dev_copy_in(d, &b->comm, (const void *)(uintptr_t)comm, sizeof b->comm);
-	b->aborted = 0;
+	for (int group = 0; group < DEV_MAX_WARPS; group++)
+		b->aborted[group] = 0;
 	if (b->comm.magic != DEV_COMM_MAGIC || channel < 0 || channel >= b->comm.nchannels)
 		return;
 	dev_copy_in(d, &b->channel, b->comm.channels + channel, sizeof b->channel);
@@ -88,6 +91,8 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->block = b;
 	p->thread = dev_thread(d);
 	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
+	p->barrier = 1;
+	p->aborted = &b->aborted[0];
 	p->chunk_steps = row.chunk_steps;
 	p->slice_steps = row.slice_steps;
 	p->root = w->root;
@@ -134,6 +139,7 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 {
 	struct steps_part part = steps_part_of(w, channel);
 	struct prim p;
+	bool aborted;
 
 	if (!dev_work_valid(b, w, &part, dev_warps(d)))
 		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
@@ -146,9 +152,139 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 		dev_step_keep(&b->ring_recv, p.recv_step, p.chunk_steps);
 		dev_step_keep(&b->ring_send, p.send_step, p.chunk_steps);
 	}
-	dev_barrier(d);
+	aborted = b->aborted[0];
+	dev_barrier(d); /* afterwards, threads of the next work may change it */
 	dev_work_ends(d, w);
-	return !b->aborted;
+	return !aborted;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* The index of the last work of the batch that begins at `first`, and how many it has. */
+DEV_FN uint32_t dev_batch_last(const struct dev_args *args, uint32_t first, uint32_t *works)
+{
+	const struct dev_work *begin = &args->work[first];
+	uint32_t last = first;
+
+	*works = 0;
+	for (uint32_t i = first; i < args->work_count; i++) {
+		const struct dev_work *w = &args->work[i];
+
+		if (w->channel_lo > begin->channel_lo || w->channel_hi < begin->channel_lo)
+			continue;
+		if (w->kind != DEV_WORK_SEND_RECV || w->batch != begin->batch)
+			break;
+		last = i;
+		++*works;
+	}
+	return last;
+}
+
+/* The work of number `n` of the batch. */
+DEV_FN const struct dev_work *dev_batch_work(const struct dev_args *args, uint32_t first,
+					     uint32_t n)
+{
+	const struct dev_work *w = &args->work[first];
+	uint8_t channel = w->channel_lo;
+
+	while (n) {
+		w++;
+		n -= w->channel_lo == channel;
+	}
+	return w;
+}
+
+/* One end of a work as a group of threads sees it. */
+DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
+			  const struct dev_work *w, uint32_t group, uint32_t warps)
+{
+	p->d = d;
+	p->block = b;
+	p->threads = warps * DEV_WARP_WIDTH;
+	p->thread = dev_thread(d) - group * p->threads;
+	p->barrier = warps > 1 ? 1 + group : 0;
+	p->aborted = &b->aborted[group];
+	p->chunk_steps = p->slice_steps = 1;
+	p->root = -1;
+	p->send = p->recv = &b->pair[group];
+	p->tail_seen = p->head_seen = 0;
+	p->input = (const uint8_t *)(uintptr_t)w->send;
+	p->output = (uint8_t *)(uintptr_t)w->recv;
+	p->type = DEV_U8;
+	p->op = DEV_SUM;
+	p->type_bytes = 1;
+	p->shown = 0;
+	p->scale = 0;
+	p->count = 0;
+}
+
+DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, bool sends)
+{
+	return w->channel_lo == w->channel_hi && c->channel == w->channel_lo && c->step_bytes &&
+	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
+}
+
+/* By the threads of one group: group 2n sends for work n, group 2n + 1 receives. */
+DEV_FN void dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_work *w,
+			 uint32_t group, uint32_t warps)
+{
+	bool sends = group % 2 == 0;
+	struct dev_conn *conn = sends ? w->pair.send_conn : w->pair.recv_conn;
+	struct prim p;
+
+	if (!conn)
+		return;
+	dev_pair_init(&p, d, b, w, group, warps);
+	if (p.thread == 0)
+		dev_copy_in(d, &b->pair[group], conn, sizeof b->pair[group]);
+	prim_barrier(&p);
+	if (!dev_pair_valid(w, &b->pair[group], sends))
+		dev_trap(d, "dev_collective: these messages are not ones that the kernel can move");
+	p.send_step = p.recv_step = b->pair[group].step;
+	dev_work_begins(d, w);
+	if (sends)
+		send_recv_send(&p, w->pair.send_bytes);
+	else
+		send_recv_recv(&p, w->pair.recv_bytes);
+	dev_work_ends(d, w);
+	if (p.thread == 0 && !*p.aborted)
+		dev_copy_out(d, &conn->step, sends ? &p.send_step : &p.recv_step, sizeof(uint64_t));
+}
+
+/* By all threads of the block: the batch that begins at work `first`. */
+DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			  uint32_t first, uint32_t works)
+{
+	uint32_t warps = works ? dev_warps(d) / (2 * works) : 0;
+	uint32_t group = warps ? dev_warp(d) / warps : 0;
+	bool aborted = false;
+
+	if (!warps)
+		dev_trap(d, "dev_collective: a batch has more messages than the block has warps");
+	if (group < 2 * works)
+		dev_run_pair(d, b, dev_batch_work(args, first, group / 2), group, warps);
+	dev_barrier(d);
+	for (uint32_t i = 0; i < 2 * works; i++)
+		aborted |= b->aborted[i] != 0;
+	dev_barrier(d); /* afterwards, threads of the next work may change it */
+	return !aborted;
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* Runs the works from *next on that run together; false: aborted. */
+DEV_FN bool dev_run_next(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			 int channel, uint32_t *next)
+{
+	const struct dev_work *w = &args->work[*next];
+	uint32_t first = (*next)++, works;
+
+	if (channel < w->channel_lo || channel > w->channel_hi)
+		return true;
+	if (w->kind != DEV_WORK_SEND_RECV)
+		return dev_run_work(d, b, w, channel);
+	*next = dev_batch_last(args, first, &works) + 1;
+	return dev_run_batch(d, b, args, first, works);
 }
 
 DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
@@ -167,12 +303,8 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 	/* not b->aborted: faster threads may be waiting already, and change it */
 	if (b->channel.aborted)
 		return;
-	for (uint32_t i = 0; i < args->work_count; i++) {
-		const struct dev_work *w = &args->work[i];
-
-		if (channel < w->channel_lo || channel > w->channel_hi)
-			continue;
-		if (!dev_run_work(d, b, w, channel)) {
+	for (uint32_t i = 0; i < args->work_count;) {
+		if (!dev_run_next(d, b, args, channel, &i)) {
 			if (dev_thread(d) == 0)
 				dev_block_abandon(d, b, channel);
 			return;

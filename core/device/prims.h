@@ -39,8 +39,8 @@ struct dev_block {
 	struct dev_comm comm;
 	struct dev_channel channel;
 	struct dev_conn ring_recv, ring_send; /* copies; their steps are current between works */
-	uint32_t aborted;
-	uint32_t pad0;
+	struct dev_conn pair[DEV_MAX_WARPS];  /* copies, of the groups of a batch of messages */
+	uint32_t aborted[DEV_MAX_WARPS];      /* of each group; a collective's group is the first */
 };
 
 /* One thread's view of the collective that its group works on. */
@@ -48,6 +48,8 @@ struct prim {
 	struct dev *d;
 	struct dev_block *block;
 	uint32_t thread, threads; /* in the group */
+	uint32_t barrier;         /* the group's, if it is not the whole block; 0: it is one warp */
+	uint32_t *aborted;        /* the group's */
 	uint32_t chunk_steps, slice_steps;
 	int32_t root;
 	const struct dev_conn *recv, *send;
@@ -157,8 +159,10 @@ DEV_FN void prim_barrier(struct prim *p)
 {
 	if (p->threads == dev_threads(p->d))
 		dev_barrier(p->d);
+	else if (p->barrier)
+		dev_barrier_named(p->d, (int)p->barrier, (int)p->threads);
 	else
-		dev_barrier_named(p->d, 1, (int)p->threads);
+		dev_warp_sync(p->d);
 }
 
 DEV_FN bool prim_wait_recv(struct prim *p)
@@ -171,7 +175,7 @@ DEV_FN bool prim_wait_recv(struct prim *p)
 	w.mask = WAIT_MASK_ALL;
 	w.kind = WAIT_GE;
 	w.bytes = 8;
-	w.why = "ring recv: data in slot";
+	w.why = c->index ? "recv: data in slot" : "ring recv: data in slot";
 	w.from.rank = c->peer;
 	w.from.channel = c->channel;
 	w.from.step = (int64_t)p->recv_step;
@@ -197,7 +201,7 @@ DEV_FN bool prim_wait_send(struct prim *p)
 	w.mask = WAIT_MASK_ALL;
 	w.kind = WAIT_GE;
 	w.bytes = 8;
-	w.why = "ring send: free slot";
+	w.why = c->index ? "send: free slot" : "ring send: free slot";
 	w.from.rank = c->peer;
 	w.from.channel = c->channel;
 	w.from.step = (int64_t)p->send_step;
@@ -215,11 +219,11 @@ DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 	uint32_t send_waiter = p->threads > DEV_WARP_WIDTH ? DEV_WARP_WIDTH : 0;
 
 	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv(p))
-		p->block->aborted = 1;
+		*p->aborted = 1;
 	if ((flags & PRIM_SEND) && p->thread == send_waiter && !prim_wait_send(p))
-		p->block->aborted = 1;
+		*p->aborted = 1;
 	prim_barrier(p);
-	return !p->block->aborted;
+	return !*p->aborted;
 }
 
 /* First byte of the slots that a slice occupies. Slices start at multiples of their steps and

@@ -114,30 +114,54 @@ struct dev_comm {
 DOPPEL_CHECK_SIZE(struct dev_comm, 40);
 #define DEV_COMM_MAGIC 0xd0de0002u
 
-/* One collective of a launch. Channels lo..hi share it: the first takes count_lo elements, the
- * last count_hi, those between count_mid each. When lo == hi, count_lo is all. What is shared is
- * the whole of an all-reduce, a reduce or a broadcast; of an all-gather and a reduce-scatter it is
- * one rank's block, and each channel takes the same elements of each block. */
+enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
+
+/* A message to one rank and a message from one rank, either may be missing: one channel's bytes of
+ * both. Connections are this rank's ends in device memory. */
+struct dev_send_recv {
+	struct dev_conn *send_conn, *recv_conn; /* NULL: nothing to send, to receive */
+	uint64_t send_bytes, recv_bytes;
+	uint8_t pad0[16];
+};
+DOPPEL_CHECK_SIZE(struct dev_send_recv, 48);
+
+/* One collective, or one pair of messages, of a launch.
+ *
+ * A collective: channels lo..hi share it: the first takes count_lo elements, the last count_hi, those
+ * between count_mid each. When lo == hi, count_lo is all. What is shared is the whole of an
+ * all-reduce, a reduce or a broadcast; of an all-gather and a reduce-scatter it is one rank's block,
+ * and each channel takes the same elements of each block.
+ *
+ * Messages: channel_lo is channel_hi. Works of one channel that follow each other with the same batch
+ * number run at the same time, each end in a group of threads of its own. */
 struct dev_work {
-	uint64_t send, recv; /* user buffers */
-	uint64_t count;      /* elements that the channels share */
-	uint64_t count_lo, count_mid, count_hi;
-	uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk */
+	uint64_t send, recv; /* user buffers; of messages: where the channel's bytes begin */
+	union {
+		struct {
+			uint64_t count; /* elements that the channels share */
+			uint64_t count_lo, count_mid, count_hi;
+			uint32_t chunk_lo, chunk_mid, chunk_hi; /* elements per chunk */
+		};
+		struct dev_send_recv pair;
+	};
 	uint8_t channel_lo, channel_hi;
-	uint8_t program; /* enum dev_program */
+	uint8_t program; /* enum dev_program, of a collective */
 	uint8_t type, op;
-	uint8_t nwarps; /* of the block that work on it */
-	uint8_t scale_in_memory; /* `scale` is the address of the factor, in the type */
-	uint8_t pad0;
+	uint8_t nwarps;    /* of the block that work on it; of messages: unused */
+	uint8_t kind;      /* enum dev_work_kind */
+	uint8_t batch;     /* of messages */
 	uint64_t scale;    /* PREMUL_SUM: the factor in the type's bits; SUM_POSTDIV: the divisor */
-	uint64_t op_count; /* of the communicator: 0, 1, 2... */
+	uint64_t op_count; /* collectives of the communicator before this one: 0, 1, 2... */
 	int32_t root;      /* rank; -1: the collective has none */
-	uint8_t pad1[36];
+	uint8_t scale_in_memory; /* `scale` is the address of the factor, in the type */
+	uint8_t pad1[35];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
 
 /* Warps of a block at most: the kernel's registers are allotted for it. */
-#define DEV_MAX_WARPS        16
+#define DEV_MAX_WARPS 16
+/* Works of a batch at most: each has two ends, and each end a warp. */
+#define DEV_BATCH_WORKS      (DEV_MAX_WARPS / 2)
 #define DEV_WORKS_PER_LAUNCH 24
 /* The kernel's one argument block. Grid: one block per set bit of channel_mask, in order. */
 struct dev_args {
