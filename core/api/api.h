@@ -37,7 +37,8 @@ struct api_member {
 	struct ncclComm *comm;
 	uint64_t id_hash; /* the communicator's */
 	int device;
-	int32_t left, launched; /* collectives */
+	bool left;         /* something of its queue is not launched */
+	uint64_t position; /* in its queue: plan_position */
 };
 
 /* What a task has collected since its outermost ncclGroupStart. */
@@ -62,6 +63,11 @@ void api_inits_discard(struct api_init *list);
 /* `comm` has a collective to launch at the end of the open group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm);
 struct api_member api_member_of(struct ncclComm *comm);
+/* check.c: arguments; `call` is the public function, `name` the argument. */
+ncclResult_t api_count_check(const char *call, size_t count, ncclDataType_t type, size_t blocks);
+ncclResult_t api_buffer_check(const struct ncclComm *comm, const char *call, const void *p,
+			      const char *name, ncclDataType_t type);
+ncclResult_t api_stream_check(const char *call, cudaStream_t stream);
 /* Launches what the members' queues hold, all of it or with an error; the queues are empty then. Sets
  * the current device. */
 ncclResult_t api_launch(struct api_member *members, int n, const char *call);

@@ -94,8 +94,35 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 		return rc;
 	rc = plan_announce(m->comm);
 	m->left = plan_left(m->comm);
+	m->position = plan_position(m->comm);
 	comm_leave(m->comm);
 	return rc;
+}
+
+/* One phase of connecting, of every member. In between the communicators are not in use, as between
+ * two launches. */
+static ncclResult_t api_connect_phase(struct api_member *members, int n, const char *call,
+				      ncclResult_t (*phase)(struct ncclComm *comm))
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0; i < n && !rc; i++) {
+		rc = comm_enter(members[i].comm, call, COMM_NEED_READY);
+		if (rc)
+			return rc;
+		rc = phase(members[i].comm);
+		comm_leave(members[i].comm);
+	}
+	return rc;
+}
+
+static ncclResult_t api_connect(struct api_member *members, int n, const char *call)
+{
+	ncclResult_t rc = api_connect_phase(members, n, call, plan_connect_begin);
+
+	if (!rc)
+		rc = api_connect_phase(members, n, call, plan_connect_exchange);
+	return rc ? rc : api_connect_phase(members, n, call, plan_connect_end);
 }
 
 /* The next launch of one communicator. Between two of them it is not in use, so that another task
@@ -107,8 +134,8 @@ static ncclResult_t api_member_launch(struct api_member *m, const char *call)
 	if (rc)
 		return rc;
 	rc = plan_launch(m->comm);
-	m->launched += m->left - plan_left(m->comm);
 	m->left = plan_left(m->comm);
+	m->position = plan_position(m->comm);
 	comm_leave(m->comm);
 	return rc;
 }
@@ -143,7 +170,7 @@ static bool api_may_launch(const struct api_member *members, int n, int i)
 			continue;
 		if (k < i && o->device == m->device)
 			return false;
-		if (o->id_hash == m->id_hash && o->launched < m->launched)
+		if (o->id_hash == m->id_hash && o->position < m->position)
 			return false;
 	}
 	return true;
@@ -171,6 +198,8 @@ ncclResult_t api_launch(struct api_member *members, int n, const char *call)
 
 	for (int i = 0; i < n && !rc; i++)
 		rc = api_member_announce(&members[i], call);
+	if (!rc)
+		rc = api_connect(members, n, call);
 	while (!rc && (m = api_next(members, n)))
 		rc = api_member_launch(m, call);
 	if (rc)

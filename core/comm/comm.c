@@ -257,15 +257,34 @@ static void comm_watch_ring(struct ncclComm *comm)
 	if (!comm->bootstrap)
 		return;
 	os_mutex_lock(&comm->watch);
-	if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
+	if (!comm->bootstrap_taken &&
+	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
 		rc = bootstrap_watch(comm->bootstrap);
 	if (rc)
 		comm_set_async_error(comm, rc);
-	if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE)) {
+	if (!comm->bootstrap_taken && shared_load_u32(&comm->async_error, SHARED_ACQUIRE)) {
 		bootstrap_ring_break(comm->bootstrap);
 		comm->ring_broken = true; /* read by its release, which comes after every watcher */
 	}
 	os_mutex_unlock(&comm->watch);
+}
+
+static void comm_bootstrap_take(struct ncclComm *comm, bool taken)
+{
+	os_mutex_lock(&comm->watch);
+	ASSERT(comm->bootstrap_taken != taken);
+	comm->bootstrap_taken = taken;
+	os_mutex_unlock(&comm->watch);
+}
+
+void comm_bootstrap_claim(struct ncclComm *comm)
+{
+	comm_bootstrap_take(comm, true);
+}
+
+void comm_bootstrap_release(struct ncclComm *comm)
+{
+	comm_bootstrap_take(comm, false);
 }
 
 ncclResult_t comm_async_error(struct ncclComm *comm)

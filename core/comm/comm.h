@@ -123,6 +123,7 @@ struct ncclComm {
 	void *staging;         /* pinned, behind the abort word: for copies to the device at init */
 	struct os_mutex watch; /* one task at a time looks at the bootstrap's ring */
 	bool ring_broken;      /* it did, and another rank has failed; under `watch` */
+	bool bootstrap_taken;  /* a call uses the bootstrap: no task looks at it; under `watch` */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
 
 	uint64_t op_count;            /* collectives launched so far */
@@ -183,6 +184,10 @@ void comm_device_restore(int before);
 /* The first asynchronous error so far, of this rank or of any other: looks whether the others are
  * still there, and has them know when this rank has failed. The caller has entered. Any task. */
 ncclResult_t comm_async_error(struct ncclComm *comm);
+/* For a call that uses the bootstrap after init: in between, other tasks do not watch its ring, which
+ * the call does by itself. */
+void comm_bootstrap_claim(struct ncclComm *comm);
+void comm_bootstrap_release(struct ncclComm *comm);
 /* Records the first asynchronous error; later ones are only logged. Any task. */
 void comm_set_async_error(struct ncclComm *comm, ncclResult_t error);
 

@@ -281,6 +281,39 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
+/* A message of `count` elements to rank `peer`, which receives it with ncclRecv from this rank: the
+ * n-th send between two ranks meets the n-th receive, and both have the same count and type. The
+ * messages of a group move at the same time. A rank that sends to itself receives in the same group.
+ */
+ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
+		      ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
+		       ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+		      ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+		       ncclComm_t comm, cudaStream_t stream);
+
+/* Block r of sendbuff, `count` elements, goes to rank r, where it becomes the block of this rank in
+ * recvbuff. Not in place. */
+ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+			  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+			   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+
+/* The `count` elements of every rank's sendbuff become blocks of the root's recvbuff, in order of
+ * ranks. In place: the root's sendbuff is its own block. Other ranks' recvbuff is not used. */
+ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count,
+			ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclGather(const void *sendbuff, void *recvbuff, size_t count,
+			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+
+/* The other way: blocks of the root's sendbuff, `count` elements each, become the ranks' recvbuff. */
+ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
+			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_t count,
+			  ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+
 /* Calls of one task between the two happen together at the outermost end: communicators are made
  * at the same time, then collectives are launched. After an error in between, the end drops all of
  * them and returns that error. */

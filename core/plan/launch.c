@@ -11,7 +11,7 @@
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-static void plan_reset(const struct ncclComm *comm, struct plan *p)
+void plan_reset(const struct ncclComm *comm, struct plan *p)
 {
 	p->args.comm = (uint64_t)(uintptr_t)comm->dev;
 	p->args.channel_mask = 0;
@@ -288,6 +288,25 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	if (!rc)
 		rc = alone ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p->stream);
 	return rc;
+}
+
+ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p)
+{
+	ncclResult_t rc = plan_stream_order(comm, st, p);
+
+	if (!rc)
+		rc = plan_start_ring(comm, st, p);
+	return rc ? rc : plan_stream_mark(comm, st, p->stream);
+}
+
+ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, struct plan *p)
+{
+	ncclResult_t rc;
+
+	if (comm->nranks == 1)
+		return plan_mark_alone(comm, st, p);
+	rc = plan_stream_order(comm, st, p);
+	return rc ? rc : plan_stream_mark(comm, st, p->stream);
 }
 
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p)

@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/plan/messages.h"
 #include "core/plan/plan_internal.h"
 #include "core/transport/cuda_result.h"
 #include "core/transport/transport_internal.h"
@@ -84,6 +85,7 @@ void plan_fini(struct ncclComm *comm)
 	if (!st)
 		return;
 	os_unlabel(comm);
+	plan_messages_free(st->messages);
 	os_free(st->queue);
 	os_free(st);
 	comm->plan = NULL;
@@ -116,7 +118,9 @@ ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 
 bool plan_pending(const struct ncclComm *comm)
 {
-	return comm->plan && comm->plan->queued > 0;
+	const struct plan_state *st = comm->plan;
+
+	return st && (st->queued > 0 || plan_messages_pending(st->messages));
 }
 
 uint64_t plan_next_op(const struct ncclComm *comm)
@@ -138,7 +142,11 @@ ncclResult_t plan_announce(struct ncclComm *comm)
 		st->queue[st->agreed].op_count = comm->op_count + (uint64_t)st->agreed;
 		rc = plan_agree(comm, &st->queue[st->agreed]);
 	}
-	return rc ? rc : plan_order_check(comm, st);
+	if (!rc)
+		rc = plan_order_check(comm, st);
+	if (!rc && plan_messages_pending(st->messages))
+		rc = plan_messages_announce(comm, st->messages);
+	return rc;
 }
 
 static void plan_renounce(const struct ncclComm *comm, const struct plan_state *st)
@@ -146,6 +154,8 @@ static void plan_renounce(const struct ncclComm *comm, const struct plan_state *
 	plan_order_undo(comm, st);
 	for (int32_t i = 0; i < st->agreed; i++)
 		plan_agree_not(comm, &st->queue[i]);
+	if (st->messages)
+		plan_messages_renounce(comm, st->messages);
 }
 
 static void plan_queue_reset(struct plan_state *st)
@@ -157,17 +167,37 @@ static void plan_queue_reset(struct plan_state *st)
 void plan_cancel(struct ncclComm *comm, ncclResult_t error)
 {
 	struct plan_state *st = comm->plan;
+	bool connecting;
 
 	if (!plan_pending(comm))
 		return;
-	if (st->handed_over) /* nothing that is launched from now on would meet its peers */
+	connecting = st->messages && st->messages->connecting;
+	/* nothing that is launched from now on would meet its peers */
+	if (st->handed_over || connecting)
 		comm_set_async_error(comm, error);
 	else
 		plan_renounce(comm, st);
 	plan_queue_reset(st);
+	if (st->messages)
+		plan_messages_reset(comm, st->messages);
+	if (connecting) /* the other ends wait for this rank: the ring lets them know */
+		(void)comm_async_error(comm);
 }
 
 /* ---- launching ------------------------------------------------------------------------------ */
+
+static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_state *st)
+{
+	ncclResult_t rc;
+
+	plan_build(comm, st, &st->plan);
+	rc = plan_start(comm, st, &st->plan);
+	if (!rc && st->launched == st->queued) {
+		comm->op_count += (uint64_t)st->queued;
+		plan_queue_reset(st);
+	}
+	return rc;
+}
 
 ncclResult_t plan_launch(struct ncclComm *comm)
 {
@@ -176,20 +206,26 @@ ncclResult_t plan_launch(struct ncclComm *comm)
 	ncclResult_t rc;
 
 	ASSERT(plan_pending(comm) && st->agreed == st->queued);
-	plan_build(comm, st, &st->plan);
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice before a launch");
 	if (!rc)
-		rc = plan_start(comm, st, &st->plan);
-	if (!rc && st->launched == st->queued) {
-		comm->op_count += (uint64_t)st->queued;
-		plan_queue_reset(st);
-	}
+		rc = st->queued ? plan_launch_collectives(comm, st)
+				: plan_messages_launch(comm, st);
 	plan_label(comm);
 	(void)os_work_for(rank);
 	return rc;
 }
 
-int32_t plan_left(const struct ncclComm *comm)
+bool plan_left(const struct ncclComm *comm)
 {
-	return comm->plan ? comm->plan->queued - comm->plan->launched : 0;
+	return plan_pending(comm);
+}
+
+/* Collectives are counted, messages have their round, which comes after all collectives. */
+uint64_t plan_position(const struct ncclComm *comm)
+{
+	const struct plan_state *st = comm->plan;
+
+	if (st->queued || !plan_messages_pending(st->messages))
+		return (uint64_t)st->launched;
+	return PLAN_AFTER_COLLECTIVES + plan_messages_position(st->messages);
 }

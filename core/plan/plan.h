@@ -52,9 +52,23 @@ struct plan_task {
 	uint64_t op_count; /* given at the launch */
 };
 
+/* One half of a message between two ranks. */
+struct plan_message {
+	bool is_send;
+	int32_t peer;
+	void *buffer; /* of a send: only read */
+	size_t count;
+	ncclDataType_t type;
+	cudaStream_t stream;
+	const char *call;   /* "ncclSend" */
+	const void *caller; /* where the program called it */
+};
+
 ncclResult_t plan_init(struct ncclComm *comm);
 void plan_fini(struct ncclComm *comm);
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
+/* Messages go after the collectives of the queue, all of them together. */
+ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_message *message);
 bool plan_pending(const struct ncclComm *comm);
 /* The number that the next collective will have, if all that is queued is launched. */
 uint64_t plan_next_op(const struct ncclComm *comm);
@@ -66,8 +80,16 @@ const char *plan_op_name(ncclRedOp_t op);
 void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task);
 /* Numbers what is queued and compares it with what the other ranks launch. */
 ncclResult_t plan_announce(struct ncclComm *comm);
-/* Tasks of the queue that are not launched. */
-int32_t plan_left(const struct ncclComm *comm);
+/* After plan_announce: makes the connections that the queue's messages need. A task takes all its
+ * communicators through each phase before the next one. All WAIT. */
+ncclResult_t plan_connect_begin(struct ncclComm *comm);
+ncclResult_t plan_connect_exchange(struct ncclComm *comm);
+ncclResult_t plan_connect_end(struct ncclComm *comm);
+/* Is any of the queue not launched? */
+bool plan_left(const struct ncclComm *comm);
+/* Where in its queue the communicator is. Ranks of one communicator that are at the same place have
+ * launched the same; one that is further waits, when it waits, for others that are behind. */
+uint64_t plan_position(const struct ncclComm *comm);
 /* Launches the next plan of what plan_announce announced; sets the current device. WAITS. */
 ncclResult_t plan_launch(struct ncclComm *comm);
 /* A group has failed with `error`: drops the queue. What was not launched has no number: the next

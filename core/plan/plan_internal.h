@@ -85,6 +85,8 @@ struct plan_state {
 	int32_t agreed, ordered, launched;
 	bool handed_over; /* proxy or GPU have something of the queue */
 
+	struct plan_messages *messages; /* NULL: none was queued yet */
+
 	cudaStream_t last_stream; /* of the last launch */
 	struct plan plan;         /* the launch that is being put together */
 };
@@ -94,6 +96,12 @@ struct plan_state {
 void plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p);
 /* Launches it; on success its tasks count as launched. WAITS for slots of the proxy. */
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p);
+/* An empty plan. */
+void plan_reset(const struct ncclComm *comm, struct plan *p);
+/* Launches a plan of messages. WAITS for slots of the proxy. */
+ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p);
+/* Copies that were queued in the plan's stream count as its launch. */
+ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 
 /* ---- agree.c -------------------------------------------------------------------------------- */
 

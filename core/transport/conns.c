@@ -8,6 +8,7 @@
 
 struct conn_table {
 	int32_t count;
+	struct conn_page *pages; /* of the device's copies */
 	struct conn *of_peer[]; /* [nranks], the newest first */
 };
 
@@ -65,6 +66,12 @@ ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *w
 	return ncclSuccess;
 }
 
+struct conn_page **transport_conn_pages(struct ncclComm *comm)
+{
+	ASSERT(comm->conns);
+	return &comm->conns->pages;
+}
+
 static void transport_conn_close(struct conn *c)
 {
 	if (c->transport)
@@ -86,7 +93,10 @@ void transport_conns_close(struct ncclComm *comm)
 			transport_conn_close(c);
 		}
 	}
-	ASSERT(!t || !t->count);
+	if (!t)
+		return;
+	ASSERT(!t->count);
+	transport_conn_pages_free(&t->pages);
 	os_free(t);
 	comm->conns = NULL;
 }

@@ -32,7 +32,15 @@ static inline const struct transport_dir *transport_dir_of(const struct conn *c)
 /* conns.c */
 ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *want,
 				struct conn **out);
+struct conn_page;
+/* The pages of the device's copies. */
+struct conn_page **transport_conn_pages(struct ncclComm *comm);
 void transport_conns_close(struct ncclComm *comm);
+
+/* conns_device.c */
+ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn_page **first,
+				    struct conn *const *conns, int n);
+void transport_conn_pages_free(struct conn_page **first);
 
 /* p2p.c: memory for those of the n ends that p2p serves. */
 ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n);

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sends and receives, and the collectives that are made of them: all-to-all, gather and scatter. A
+ * call checks its arguments and queues its messages; they are launched together, at once or at the
+ * end of the group.
+ */
+#include <stdint.h>
+
+#include "core/api/api.h"
+#include "core/base/log.h"
+#include "core/device/steps.h"
+#include "core/plan/plan.h"
+
+/* A call as the program made it. */
+struct api_messages {
+	const char *call;
+	const void *caller;
+	struct ncclComm *comm;
+	const void *send; /* NULL: the rank sends nothing */
+	void *recv;       /* NULL: the rank receives nothing */
+	size_t count;     /* of one message */
+	ncclDataType_t type;
+	int rank;              /* peer or root */
+	const char *rank_name; /* NULL: the call has none */
+	cudaStream_t stream;
+	/* Checks the buffers and queues the messages. */
+	ncclResult_t (*queue)(const struct api_messages *m);
+};
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static ncclResult_t messages_values_check(const struct api_messages *m)
+{
+	if (m->rank_name && (m->rank < 0 || m->rank >= m->comm->nranks)) {
+		WARN("%s: %s is %d, expected 0 to %d", m->call, m->rank_name, m->rank,
+		     m->comm->nranks - 1);
+		return ncclInvalidArgument;
+	}
+	return api_count_check(m->call, m->count, m->type, (size_t)m->comm->nranks);
+}
+
+static size_t messages_bytes(const struct api_messages *m)
+{
+	return m->count * steps_type_bytes((int)m->type);
+}
+
+/* Nothing is touched if there are no elements. */
+static ncclResult_t messages_buffer_check(const struct api_messages *m, const void *p,
+					  const char *name)
+{
+	return m->count ? api_buffer_check(m->comm, m->call, p, name, m->type) : ncclSuccess;
+}
+
+/* `send_blocks` and `recv_blocks` messages' room that begin at two addresses. */
+static ncclResult_t messages_overlap_check(const struct api_messages *m, const void *send,
+					   size_t send_blocks, const void *recv, size_t recv_blocks,
+					   const char *expected)
+{
+	uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
+	size_t bytes = messages_bytes(m);
+
+	if (s >= r + recv_blocks * bytes || r >= s + send_blocks * bytes)
+		return ncclSuccess;
+	WARN("%s: sendbuff %p and recvbuff %p overlap, expected %s", m->call, m->send,
+	     (const void *)m->recv, expected);
+	return ncclInvalidArgument;
+}
+
+/* ---- queueing -------------------------------------------------------------------------------- */
+
+static ncclResult_t messages_add(const struct api_messages *m, bool is_send, int32_t peer,
+				 void *buffer)
+{
+	const struct plan_message message = {
+		.is_send = is_send,
+		.peer = peer,
+		.buffer = buffer,
+		.count = m->count,
+		.type = m->type,
+		.stream = m->stream,
+		.call = m->call,
+		.caller = m->caller,
+	};
+
+	return plan_enqueue_message(m->comm, &message);
+}
+
+/* To or from the n-th block of a buffer. */
+static ncclResult_t messages_add_block(const struct api_messages *m, bool is_send, int32_t peer,
+				       const void *buffer, int32_t n)
+{
+	return messages_add(m, is_send, peer,
+			    (void *)((uintptr_t)buffer + (size_t)n * messages_bytes(m)));
+}
+
+static ncclResult_t messages_queue_send(const struct api_messages *m)
+{
+	ncclResult_t rc = messages_buffer_check(m, m->send, "sendbuff");
+
+	return rc ? rc : messages_add_block(m, true, m->rank, m->send, 0);
+}
+
+static ncclResult_t messages_queue_recv(const struct api_messages *m)
+{
+	ncclResult_t rc = messages_buffer_check(m, m->recv, "recvbuff");
+
+	return rc ? rc : messages_add_block(m, false, m->rank, m->recv, 0);
+}
+
+static ncclResult_t messages_queue_all_to_all(const struct api_messages *m)
+{
+	size_t blocks = (size_t)m->comm->nranks;
+	ncclResult_t rc = messages_buffer_check(m, m->send, "sendbuff");
+
+	if (!rc)
+		rc = messages_buffer_check(m, m->recv, "recvbuff");
+	if (!rc)
+		rc = messages_overlap_check(m, m->send, blocks, m->recv, blocks,
+					    "different memory: it is not done in place");
+	for (int32_t r = 0; r < m->comm->nranks && !rc; r++) {
+		rc = messages_add_block(m, true, r, m->send, r);
+		if (!rc)
+			rc = messages_add_block(m, false, r, m->recv, r);
+	}
+	return rc;
+}
+
+/* One block at the place of `rank` in `all`, where it may be in place. */
+static ncclResult_t messages_in_place_check(const struct api_messages *m, const void *one,
+					    const void *all)
+{
+	uintptr_t place = (uintptr_t)all + (size_t)m->comm->rank * messages_bytes(m);
+
+	if ((uintptr_t)one == place)
+		return ncclSuccess;
+	return messages_overlap_check(m, one, 1, all, (size_t)m->comm->nranks,
+				      "different memory, or the rank's own block");
+}
+
+static ncclResult_t messages_queue_gather(const struct api_messages *m)
+{
+	bool root = m->comm->rank == m->rank;
+	ncclResult_t rc = messages_buffer_check(m, m->send, "sendbuff");
+
+	if (!rc && root)
+		rc = messages_buffer_check(m, m->recv, "recvbuff");
+	if (!rc && root)
+		rc = messages_in_place_check(m, m->send, m->recv);
+	if (!rc)
+		rc = messages_add_block(m, true, m->rank, m->send, 0);
+	for (int32_t r = 0; root && r < m->comm->nranks && !rc; r++)
+		rc = messages_add_block(m, false, r, m->recv, r);
+	return rc;
+}
+
+static ncclResult_t messages_queue_scatter(const struct api_messages *m)
+{
+	bool root = m->comm->rank == m->rank;
+	ncclResult_t rc = messages_buffer_check(m, m->recv, "recvbuff");
+
+	if (!rc && root)
+		rc = messages_buffer_check(m, m->send, "sendbuff");
+	if (!rc && root)
+		rc = messages_in_place_check(m, m->recv, m->send);
+	if (!rc)
+		rc = messages_add_block(m, false, m->rank, m->recv, 0);
+	for (int32_t r = 0; root && r < m->comm->nranks && !rc; r++)
+		rc = messages_add_block(m, true, r, m->send, r);
+	return rc;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static ncclResult_t messages_launch_now(const struct api_messages *m)
+{
+	struct api_member alone = api_member_of(m->comm);
+	int device = comm_device_save();
+	ncclResult_t rc = api_launch(&alone, 1, m->call);
+
+	comm_device_restore(device);
+	return rc;
+}
+
+static ncclResult_t messages_submit(const struct api_messages *m)
+{
+	struct api_group *g = api_group();
+	ncclResult_t rc = messages_values_check(m);
+
+	if (!rc)
+		rc = api_stream_check(m->call, m->stream);
+	if (!rc && g)
+		rc = api_group_add_comm(g, m->comm);
+	if (!rc)
+		rc = m->queue(m);
+	if (rc && !g) /* a call that queued a part of its messages */
+		plan_cancel(m->comm, rc);
+	return rc || g ? rc : messages_launch_now(m);
+}
+
+static void messages_trace_begin(const struct api_messages *m)
+{
+	os_trace_begin(&(struct os_trace_slice){.name = m->call,
+						.arg = {{"rank", (uint64_t)m->comm->rank, NULL},
+							{"count", m->count, NULL},
+							{"bytes", messages_bytes(m), NULL},
+							{"type", (uint64_t)m->type, NULL},
+							{m->rank_name, (uint64_t)m->rank, NULL}}});
+}
+
+static ncclResult_t messages_submit_traced(const struct api_messages *m)
+{
+	bool traced = os_tracing() && (unsigned)m->type < ncclNumTypes;
+	ncclResult_t rc;
+
+	if (traced)
+		messages_trace_begin(m);
+	rc = messages_submit(m);
+	if (traced)
+		os_trace_end(&(struct os_trace_slice){.name = m->call,
+						      .arg = {{"result", (uint64_t)rc, NULL}}});
+	return rc;
+}
+
+static ncclResult_t messages_call(const struct api_messages *m)
+{
+	ncclResult_t rc = comm_enter(m->comm, m->call, COMM_NEED_READY);
+	int32_t rank;
+
+	if (rc)
+		return api_return(rc);
+	INFO(LOG_COLL, "%s: count %zu datatype %d %s %d rank %d", m->call, m->count, (int)m->type,
+	     m->rank_name ? m->rank_name : "of", m->rank_name ? m->rank : m->comm->nranks,
+	     m->comm->rank);
+	rank = os_work_for(m->comm->rank);
+	rc = messages_submit_traced(m);
+	(void)os_work_for(rank);
+	comm_leave(m->comm);
+	return api_return(rc);
+}
+
+API_TWIN(ncclSend);
+API_WEAK ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
+			       int peer, ncclComm_t comm, cudaStream_t stream)
+{
+	return messages_call(&(struct api_messages){.call = "ncclSend",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .send = sendbuff,
+						    .count = count,
+						    .type = datatype,
+						    .rank = peer,
+						    .rank_name = "peer",
+						    .stream = stream,
+						    .queue = messages_queue_send});
+}
+
+API_TWIN(ncclRecv);
+API_WEAK ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+			       ncclComm_t comm, cudaStream_t stream)
+{
+	return messages_call(&(struct api_messages){.call = "ncclRecv",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .recv = recvbuff,
+						    .count = count,
+						    .type = datatype,
+						    .rank = peer,
+						    .rank_name = "peer",
+						    .stream = stream,
+						    .queue = messages_queue_recv});
+}
+
+API_TWIN(ncclAlltoAll);
+API_WEAK ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+				   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+{
+	return messages_call(&(struct api_messages){.call = "ncclAlltoAll",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .send = sendbuff,
+						    .recv = recvbuff,
+						    .count = count,
+						    .type = datatype,
+						    .stream = stream,
+						    .queue = messages_queue_all_to_all});
+}
+
+API_TWIN(ncclGather);
+API_WEAK ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count,
+				 ncclDataType_t datatype, int root, ncclComm_t comm,
+				 cudaStream_t stream)
+{
+	return messages_call(&(struct api_messages){.call = "ncclGather",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .send = sendbuff,
+						    .recv = recvbuff,
+						    .count = count,
+						    .type = datatype,
+						    .rank = root,
+						    .rank_name = "root",
+						    .stream = stream,
+						    .queue = messages_queue_gather});
+}
+
+API_TWIN(ncclScatter);
+API_WEAK ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
+				  ncclDataType_t datatype, int root, ncclComm_t comm,
+				  cudaStream_t stream)
+{
+	return messages_call(&(struct api_messages){.call = "ncclScatter",
+						    .caller = __builtin_return_address(0),
+						    .comm = comm,
+						    .send = sendbuff,
+						    .recv = recvbuff,
+						    .count = count,
+						    .type = datatype,
+						    .rank = root,
+						    .rank_name = "root",
+						    .stream = stream,
+						    .queue = messages_queue_scatter});
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages between two ranks: the n-th send of one to the other meets the n-th receive of the other
+ * from it, in whatever groups the two calls are. A world that sees all ranks compares the two
+ * calls; elsewhere nothing is compared. Messages to oneself meet within their group.
+ */
+#include "core/plan/messages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/transport/cuda_result.h"
+#include "core/transport/transport.h"
+
+/* ---- the queue ------------------------------------------------------------------------------ */
+
+/* With its tables, whose lengths are those of the communicator. */
+static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
+{
+	size_t n = (size_t)comm->nranks;
+	size_t bytes =
+		sizeof(struct plan_messages) + n * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t));
+	struct plan_messages *ms = os_alloc(bytes, "messages");
+
+	if (!ms) {
+		WARN("rank %d: no memory for the messages of %d ranks", comm->rank, comm->nranks);
+		return NULL;
+	}
+	ms->sent = (uint64_t *)(ms + 1);
+	ms->received = ms->sent + n;
+	ms->sends = (uint32_t *)(ms->received + n);
+	ms->receives = ms->sends + n;
+	ms->round_of = ms->receives + n;
+	plan_rounds_init(ms->round_of, comm->nranks);
+	return ms;
+}
+
+static ncclResult_t plan_messages_grow(const struct ncclComm *comm, struct plan_messages *ms)
+{
+	int32_t room = ms->room ? 2 * ms->room : 16;
+	struct plan_queued_message *queue = os_alloc((size_t)room * sizeof *queue, "message queue");
+
+	if (!queue) {
+		WARN("rank %d: no memory to queue %d messages", comm->rank, room);
+		return ncclSystemError;
+	}
+	if (ms->queued)
+		memcpy(queue, ms->queue, (size_t)ms->queued * sizeof *queue);
+	os_free(ms->queue);
+	ms->queue = queue;
+	ms->room = room;
+	return ncclSuccess;
+}
+
+ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_message *call)
+{
+	struct plan_state *st = comm->plan;
+	ncclResult_t rc = ncclSuccess;
+
+	ASSERT(st && call->peer >= 0 && call->peer < comm->nranks);
+	if (!st->messages)
+		st->messages = plan_messages_make(comm);
+	if (!st->messages)
+		return ncclSystemError;
+	if (st->messages->queued == st->messages->room)
+		rc = plan_messages_grow(comm, st->messages);
+	if (rc)
+		return rc;
+	st->messages->queue[st->messages->queued++] = (struct plan_queued_message){
+		.call = *call,
+		.bytes = call->count * steps_type_bytes((int)call->type),
+	};
+	return ncclSuccess;
+}
+
+bool plan_message_is_to_self(const struct ncclComm *comm, const struct plan_queued_message *m)
+{
+	return m->call.peer == comm->rank;
+}
+
+/* ---- to oneself ------------------------------------------------------------------------------ */
+
+/* The receive that meets a send to oneself; NULL: the group has none. */
+static const struct plan_queued_message *
+plan_self_receive(const struct ncclComm *comm, const struct plan_messages *ms, uint32_t nth)
+{
+	for (int32_t i = 0; i < ms->queued; i++) {
+		const struct plan_queued_message *m = &ms->queue[i];
+
+		if (plan_message_is_to_self(comm, m) && !m->call.is_send && m->nth == nth)
+			return m;
+	}
+	return NULL;
+}
+
+static ncclResult_t plan_self_pair_check(const struct ncclComm *comm,
+					 const struct plan_queued_message *send,
+					 const struct plan_queued_message *recv)
+{
+	if (send->call.count == recv->call.count && send->call.type == recv->call.type)
+		return ncclSuccess;
+	WARN("%s: rank %d sends %zu elements of %s to itself and receives %zu of %s, expected the "
+	     "same of both",
+	     send->call.call, comm->rank, send->call.count, plan_type_name(send->call.type),
+	     recv->call.count, plan_type_name(recv->call.type));
+	return ncclInvalidUsage;
+}
+
+static ncclResult_t plan_self_check(const struct ncclComm *comm, const struct plan_messages *ms)
+{
+	uint32_t sends = ms->sends[comm->rank], receives = ms->receives[comm->rank];
+
+	if (sends != receives) {
+		WARN("rank %d has %u sends to itself and %u receives from itself in one group, "
+		     "expected as many of both",
+		     comm->rank, sends, receives);
+		return ncclInvalidUsage;
+	}
+	for (int32_t i = 0; i < ms->queued && sends; i++) {
+		const struct plan_queued_message *m = &ms->queue[i];
+		ncclResult_t rc;
+
+		if (!plan_message_is_to_self(comm, m) || !m->call.is_send)
+			continue;
+		rc = plan_self_pair_check(comm, m, plan_self_receive(comm, ms, m->nth));
+		if (rc)
+			return rc;
+	}
+	return ncclSuccess;
+}
+
+/* ---- agreement ------------------------------------------------------------------------------- */
+
+static uint64_t plan_message_key(const struct ncclComm *comm, const struct plan_queued_message *m)
+{
+	uint64_t from = (uint64_t)(m->call.is_send ? comm->rank : m->call.peer);
+	uint64_t to = (uint64_t)(m->call.is_send ? m->call.peer : comm->rank);
+
+	return hash64_combine(comm->id_hash, (from + 1) << 32 | to);
+}
+
+static ncclResult_t plan_message_agree(const struct ncclComm *comm,
+				       const struct plan_queued_message *m)
+{
+	const struct plan_message *c = &m->call;
+	struct os_agree_other other;
+	char text[sizeof other.text];
+
+	snprintf(text, sizeof text, "count=%zu type=%s", c->count, plan_type_name(c->type));
+	if (os_agree(plan_message_key(comm, m), m->number, comm->rank, text, c->caller, &other) ==
+	    0)
+		return ncclSuccess;
+	WARN("%s: ranks %d and %d disagree on message %llu from rank %d to rank %d of communicator "
+	     "%llx: rank %d called %s at %s, rank %d called %s at %s",
+	     c->call, comm->rank, other.rank, (unsigned long long)m->number,
+	     c->is_send ? comm->rank : c->peer, c->is_send ? c->peer : comm->rank,
+	     (unsigned long long)comm->id_hash, comm->rank, text, other.here, other.rank,
+	     other.text, other.where);
+	return ncclInvalidUsage;
+}
+
+static void plan_message_number(struct plan_messages *ms, struct plan_queued_message *m)
+{
+	int32_t peer = m->call.peer;
+
+	m->nth = m->call.is_send ? ms->sends[peer]++ : ms->receives[peer]++;
+	m->number = (m->call.is_send ? ms->sent[peer] : ms->received[peer]) + m->nth;
+}
+
+ncclResult_t plan_messages_announce(struct ncclComm *comm, struct plan_messages *ms)
+{
+	ncclResult_t rc;
+
+	memset(ms->sends, 0, (size_t)comm->nranks * sizeof *ms->sends);
+	memset(ms->receives, 0, (size_t)comm->nranks * sizeof *ms->receives);
+	for (int32_t i = 0; i < ms->queued; i++)
+		plan_message_number(ms, &ms->queue[i]);
+	rc = plan_self_check(comm, ms);
+	for (ms->agreed = 0; !rc && ms->agreed < ms->queued; ms->agreed += !rc)
+		if (!plan_message_is_to_self(comm, &ms->queue[ms->agreed]))
+			rc = plan_message_agree(comm, &ms->queue[ms->agreed]);
+	return rc ? rc : plan_rounds_make(comm, ms);
+}
+
+void plan_messages_renounce(const struct ncclComm *comm, struct plan_messages *ms)
+{
+	for (int32_t i = 0; i < ms->agreed; i++) {
+		const struct plan_queued_message *m = &ms->queue[i];
+
+		if (!plan_message_is_to_self(comm, m))
+			(void)os_agree(plan_message_key(comm, m), m->number, comm->rank, NULL, NULL,
+				       NULL);
+	}
+}
+
+void plan_messages_commit(struct ncclComm *comm, struct plan_messages *ms)
+{
+	for (int32_t r = 0; r < comm->nranks; r++) {
+		ms->sent[r] += ms->sends[r];
+		ms->received[r] += ms->receives[r];
+	}
+}
+
+void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms)
+{
+	if (ms->job)
+		transport_connect_drop(ms->job);
+	ms->job = NULL;
+	if (ms->connecting)
+		comm_bootstrap_release(comm);
+	ms->connecting = ms->begun = false;
+	os_free(ms->rounds);
+	ms->rounds = NULL;
+	ms->queued = ms->agreed = ms->nrounds = ms->next = 0;
+}
+
+void plan_messages_free(struct plan_messages *ms)
+{
+	if (!ms)
+		return;
+	if (ms->job)
+		transport_connect_drop(ms->job);
+	if (ms->join)
+		(void)cuda_result(cudaEventDestroy(ms->join), "cudaEventDestroy");
+	os_free(ms->rounds);
+	os_free(ms->queue);
+	os_free(ms);
+}

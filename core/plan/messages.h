@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of core/plan share about messages: the sends and receives of one rank.
+ *
+ *	messages.c          the queue, numbers, agreement with the other ranks, messages to oneself
+ *	messages_rounds.c   which messages move together: rounds, channels, works
+ *	messages_launch.c   connections, streams, launches
+ */
+#ifndef CORE_PLAN_MESSAGES_H
+#define CORE_PLAN_MESSAGES_H
+
+#include "core/plan/plan_internal.h"
+
+/* Bytes of a channel's part of a message are a multiple of it, except of the last part's. */
+#define PLAN_PART_GRAIN 4096u
+
+/* One message of the queue. */
+struct plan_queued_message {
+	struct plan_message call;
+	size_t bytes;
+	uint64_t number; /* of the messages between the two ranks in this direction: 0, 1... */
+	uint32_t nth;    /* among those of the group */
+};
+
+/* A message to one rank and one from another, which move at the same time. */
+struct plan_round {
+	uint64_t key;       /* nth << 32 | round: see messages_rounds.c */
+	int32_t send, recv; /* of the queue; -1: none */
+};
+
+struct plan_messages {
+	struct plan_queued_message *queue;
+	int32_t queued, room;
+	int32_t agreed; /* from the first on, announced to the other ranks */
+	/* Messages launched so far, and in this group: [nranks] each. */
+	uint64_t *sent, *received;
+	uint32_t *sends, *receives;
+	uint32_t *round_of; /* [nranks]: the round of a distance between ranks */
+
+	struct plan_round *rounds; /* in the order of their launch */
+	int32_t nrounds, next;
+	bool begun; /* streams are joined, messages to oneself are copied */
+
+	struct conn_job *job; /* connections that are being made; NULL: none */
+	bool connecting;      /* the other ends may wait for this rank */
+	cudaEvent_t join;     /* NULL: no group has used several streams yet */
+};
+
+/* ---- messages.c ----------------------------------------------------------------------------- */
+
+/* Positions of messages come after those of any collective. */
+#define PLAN_AFTER_COLLECTIVES (1ull << 62)
+
+static inline bool plan_messages_pending(const struct plan_messages *ms)
+{
+	return ms && ms->queued > 0;
+}
+
+/* The round that is launched next. */
+static inline uint64_t plan_messages_position(const struct plan_messages *ms)
+{
+	return ms->next < ms->nrounds ? ms->rounds[ms->next].key : 0;
+}
+
+bool plan_message_is_to_self(const struct ncclComm *comm, const struct plan_queued_message *m);
+/* Numbers the queue, compares it with what the other ranks launch, and puts it into rounds. */
+ncclResult_t plan_messages_announce(struct ncclComm *comm, struct plan_messages *ms);
+/* What was announced is not launched. */
+void plan_messages_renounce(const struct ncclComm *comm, struct plan_messages *ms);
+/* All is launched: the numbers count. */
+void plan_messages_commit(struct ncclComm *comm, struct plan_messages *ms);
+/* Forgets the queue. */
+void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms);
+/* At the end; NULL is fine. */
+void plan_messages_free(struct plan_messages *ms);
+
+/* ---- messages_rounds.c ---------------------------------------------------------------------- */
+
+/* Fills round_of. */
+void plan_rounds_init(uint32_t *round_of, int32_t nranks);
+/* The first of the channels that a round uses. */
+int32_t plan_round_channel(uint32_t round, int32_t nchannels, int32_t pair_channels);
+/* How many channels a message of so many bytes uses, and the bytes of each but the last. */
+int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each);
+/* Puts the queue into ms->rounds. */
+ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms);
+/* The next launch: as many rounds from ms->next on as fit; returns the round after them. */
+int32_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
+			  const struct plan_messages *ms, struct plan *p);
+
+/* ---- messages_launch.c ---------------------------------------------------------------------- */
+
+/* Launches the next plan of the queue. WAITS for slots of the proxy. */
+ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st);
+
+#endif

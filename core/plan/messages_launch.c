@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a queue of messages to launches. Connections that its pairs of ranks do not have yet are made
+ * first; both ends of a pair come here for it, each in the group that has its call.
+ *
+ * The messages of a group move at the same time, whatever streams they were called with. So they share
+ * launches in the stream of the first of them, which waits for the other streams before, and which
+ * they wait for after.
+ */
+#include "core/base/log.h"
+#include "core/plan/messages.h"
+#include "core/transport/cuda_result.h"
+#include "core/transport/transport_internal.h"
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static int plan_wants_add(const struct ncclComm *comm, const struct plan_messages *ms, int32_t peer,
+			  bool is_send, struct conn_want *wants)
+{
+	int32_t pair = transport_pair_channels(comm);
+	int32_t distance = is_send ? peer - comm->rank : comm->rank - peer;
+	uint32_t round = ms->round_of[(distance + comm->nranks) % comm->nranks];
+	int32_t first = plan_round_channel(round, comm->nchannels, pair);
+	int n = 0;
+
+	for (int32_t i = 0; i < pair; i++) {
+		struct conn_want want = {
+			.channel = first + i, .peer = peer, .is_send = is_send, .index = CONN_PAIR};
+
+		if (!transport_conn_find(comm, &want))
+			wants[n++] = want;
+	}
+	return n;
+}
+
+/* The peers of messages that move something. */
+static void plan_peers_mark(const struct ncclComm *comm, const struct plan_messages *ms,
+			    bool *sends, bool *receives)
+{
+	for (int32_t i = 0; i < ms->queued; i++) {
+		const struct plan_queued_message *m = &ms->queue[i];
+
+		if (m->bytes && !plan_message_is_to_self(comm, m))
+			(m->call.is_send ? sends : receives)[m->call.peer] = true;
+	}
+}
+
+/* The ends that are missing; *wants is the caller's to free. */
+static ncclResult_t plan_wants(const struct ncclComm *comm, const struct plan_messages *ms,
+			       struct conn_want **wants, int *n)
+{
+	size_t most = 2 * (size_t)(comm->nranks * transport_pair_channels(comm));
+	size_t ranks = (size_t)comm->nranks;
+	bool *sends, *receives;
+
+	*n = 0;
+	*wants = os_alloc(most * sizeof **wants + 2 * ranks * sizeof(bool), "connections to make");
+	if (!*wants) {
+		WARN("rank %d: no memory for a list of %zu connections", comm->rank, most);
+		return ncclSystemError;
+	}
+	sends = (bool *)(*wants + most);
+	receives = sends + ranks;
+	plan_peers_mark(comm, ms, sends, receives);
+	for (int32_t r = 0; r < comm->nranks; r++) {
+		if (receives[r])
+			*n += plan_wants_add(comm, ms, r, false, *wants + *n);
+		if (sends[r])
+			*n += plan_wants_add(comm, ms, r, true, *wants + *n);
+	}
+	return ncclSuccess;
+}
+
+/* What both ends of a pair wait for is no longer to come. */
+static ncclResult_t plan_connect_result(struct ncclComm *comm, ncclResult_t rc)
+{
+	if (rc)
+		INFO(LOG_INIT, "rank %d: connections for messages end with %d", comm->rank,
+		     (int)rc);
+	return rc;
+}
+
+ncclResult_t plan_connect_begin(struct ncclComm *comm)
+{
+	struct plan_messages *ms = comm->plan->messages;
+	struct conn_want *wants;
+	ncclResult_t rc;
+	int n;
+
+	if (!ms || !ms->nrounds)
+		return ncclSuccess;
+	rc = plan_wants(comm, ms, &wants, &n);
+	if (!rc && n) {
+		comm_bootstrap_claim(comm);
+		ms->connecting = true;
+		rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
+	}
+	if (!rc && n)
+		rc = transport_connect_begin(comm, wants, n, &ms->job);
+	os_free(wants);
+	return plan_connect_result(comm, rc);
+}
+
+ncclResult_t plan_connect_exchange(struct ncclComm *comm)
+{
+	struct plan_messages *ms = comm->plan->messages;
+	ncclResult_t rc;
+
+	if (!ms || !ms->job)
+		return ncclSuccess;
+	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
+	if (!rc)
+		rc = transport_connect_exchange(ms->job);
+	return plan_connect_result(comm, rc);
+}
+
+ncclResult_t plan_connect_end(struct ncclComm *comm)
+{
+	struct plan_messages *ms = comm->plan->messages;
+	ncclResult_t rc;
+
+	if (!ms || !ms->job)
+		return ncclSuccess;
+	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
+	if (!rc)
+		rc = transport_connect_end(ms->job);
+	if (!rc)
+		rc = transport_connect_upload(ms->job);
+	if (rc)
+		return plan_connect_result(comm, rc);
+	transport_connect_drop(ms->job);
+	ms->job = NULL;
+	ms->connecting = false;
+	comm_bootstrap_release(comm);
+	return ncclSuccess;
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* The stream of message i, if no message before it has the same; cudaStreamPerThread is one stream
+ * here, because the queue is one thread's. */
+static bool plan_stream_is_new(const struct plan_messages *ms, int32_t i)
+{
+	for (int32_t k = 0; k < i; k++)
+		if (ms->queue[k].call.stream == ms->queue[i].call.stream)
+			return false;
+	return true;
+}
+
+static ncclResult_t plan_join_make(struct plan_messages *ms)
+{
+	if (ms->join)
+		return ncclSuccess;
+	return cuda_result(cudaEventCreateWithFlags(&ms->join, cudaEventDisableTiming),
+			   "cudaEventCreateWithFlags of a group of several streams");
+}
+
+/* The launches' stream waits for what the others have so far. */
+static ncclResult_t plan_streams_join(struct plan_messages *ms, cudaStream_t stream)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 1; i < ms->queued && !rc; i++) {
+		if (!plan_stream_is_new(ms, i))
+			continue;
+		rc = plan_join_make(ms);
+		if (!rc)
+			rc = cuda_result(cudaEventRecord(ms->join, ms->queue[i].call.stream),
+					 "cudaEventRecord in a stream of a group");
+		if (!rc)
+			rc = cuda_result(cudaStreamWaitEvent(stream, ms->join, 0),
+					 "cudaStreamWaitEvent for a stream of a group");
+	}
+	return rc;
+}
+
+/* The other streams wait for the launches. */
+static ncclResult_t plan_streams_part(const struct ncclComm *comm, const struct plan_messages *ms)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 1; i < ms->queued && !rc; i++)
+		if (plan_stream_is_new(ms, i))
+			rc = cuda_result(
+				cudaStreamWaitEvent(ms->queue[i].call.stream, comm->launch_done, 0),
+				"cudaStreamWaitEvent for the messages of a group");
+	return rc;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* Lets a world that watches buffers know what the stream's next operation uses. */
+static void plan_message_uses(const struct ncclComm *comm, const struct plan_queued_message *m,
+			      cudaStream_t stream)
+{
+	struct os_use use = {
+		.stream = stream,
+		.what = m->call.is_send ? "send" : "recv",
+		.number = m->number,
+		.comm = comm->id_hash,
+		.caller = m->call.caller,
+	};
+
+	if (m->call.is_send) {
+		use.read = m->call.buffer;
+		use.read_bytes = m->bytes;
+	} else {
+		use.write = m->call.buffer;
+		use.write_bytes = m->bytes;
+	}
+	os_use(&use);
+}
+
+static ncclResult_t plan_self_copy(const struct ncclComm *comm,
+				   const struct plan_queued_message *send,
+				   const struct plan_queued_message *recv, cudaStream_t stream)
+{
+	if (send->call.buffer == recv->call.buffer || !send->bytes)
+		return ncclSuccess;
+	plan_message_uses(comm, send, stream);
+	plan_message_uses(comm, recv, stream);
+	return cuda_result(cudaMemcpyAsync(recv->call.buffer, send->call.buffer, send->bytes,
+					   cudaMemcpyDeviceToDevice, stream),
+			   "cudaMemcpyAsync of a message to oneself");
+}
+
+/* The n-th send to oneself meets the n-th receive: plan_messages_announce has checked that. */
+static ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct plan_messages *ms,
+				     cudaStream_t stream)
+{
+	ncclResult_t rc = ncclSuccess;
+	int32_t recv = -1;
+
+	for (int32_t i = 0; i < ms->queued && !rc; i++) {
+		const struct plan_queued_message *m = &ms->queue[i];
+
+		if (!plan_message_is_to_self(comm, m) || !m->call.is_send)
+			continue;
+		do
+			recv++;
+		while (!plan_message_is_to_self(comm, &ms->queue[recv]) ||
+		       ms->queue[recv].call.is_send);
+		rc = plan_self_copy(comm, m, &ms->queue[recv], stream);
+	}
+	return rc;
+}
+
+static void plan_rounds_use(const struct ncclComm *comm, const struct plan_messages *ms,
+			    int32_t next, cudaStream_t stream)
+{
+	for (int32_t i = ms->next; i < next; i++) {
+		const struct plan_round *r = &ms->rounds[i];
+
+		if (r->send >= 0)
+			plan_message_uses(comm, &ms->queue[r->send], stream);
+		if (r->recv >= 0)
+			plan_message_uses(comm, &ms->queue[r->recv], stream);
+	}
+}
+
+/* Before the first launch of a queue. */
+static ncclResult_t plan_messages_begin(struct ncclComm *comm, struct plan_state *st,
+					const struct plan *p)
+{
+	struct plan_messages *ms = st->messages;
+	ncclResult_t rc = ncclSuccess;
+
+	if (!ms->begun)
+		rc = plan_streams_join(ms, p->stream);
+	if (!rc && !ms->begun)
+		rc = plan_self_copies(comm, ms, p->stream);
+	ms->begun |= !rc;
+	return rc;
+}
+
+ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
+{
+	struct plan_messages *ms = st->messages;
+	struct plan *p = &st->plan;
+	int32_t next;
+	ncclResult_t rc;
+
+	plan_reset(comm, p);
+	p->stream = ms->queue[0].call.stream;
+	next = plan_rounds_build(comm, st, ms, p);
+	rc = plan_messages_begin(comm, st, p);
+	if (!rc && p->args.work_count) {
+		plan_rounds_use(comm, ms, next, p->stream);
+		rc = plan_start_messages(comm, st, p);
+	} else if (!rc) {
+		rc = plan_start_copies(comm, st, p);
+	}
+	if (rc)
+		return rc;
+	ms->next = next;
+	if (ms->next < ms->nrounds)
+		return ncclSuccess;
+	rc = plan_streams_part(comm, ms);
+	if (rc)
+		return rc;
+	plan_messages_commit(comm, ms);
+	plan_messages_reset(comm, ms);
+	st->handed_over = false;
+	return ncclSuccess;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The order in which messages move. In round x a rank sends to the rank at distance d(x) after it
+ * and receives from the one at the same distance before it, so that the two ends of a message are in
+ * the same round on both ranks. Distances come in triangular order, d(x) = x(x+1)/2 modulo the power
+ * of two that holds all ranks: a permutation that spreads the peers of neighbouring rounds. The n-th
+ * messages of a group between two ranks form a sequence of rounds of their own, after all those of
+ * number n-1.
+ *
+ * Every rank works through its rounds in that order on each channel. So the first round that any rank
+ * has not completed is at the front of both its ranks' channels, and completes: ranks whose groups
+ * match cannot wait for each other in a circle, however the rounds are cut into batches and launches.
+ */
+#include "core/base/log.h"
+#include "core/plan/messages.h"
+#include "core/transport/transport_internal.h"
+
+void plan_rounds_init(uint32_t *round_of, int32_t nranks)
+{
+	uint32_t rounds = 1;
+
+	while (rounds < (uint32_t)nranks)
+		rounds *= 2;
+	for (uint32_t x = 0; x < rounds; x++) {
+		uint64_t distance = (uint64_t)x * (x + 1) / 2 % rounds;
+
+		if (distance < (uint64_t)nranks)
+			round_of[distance] = x;
+	}
+}
+
+int32_t plan_round_channel(uint32_t round, int32_t nchannels, int32_t pair_channels)
+{
+	return (int32_t)(round % (uint32_t)(nchannels / pair_channels)) * pair_channels;
+}
+
+int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each)
+{
+	*each = ALIGN_UP(DIV_UP(bytes, (uint64_t)pair_channels), PLAN_PART_GRAIN);
+	return bytes ? (int32_t)DIV_UP(bytes, *each) : 0;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static uint32_t plan_message_round(const struct ncclComm *comm, const struct plan_messages *ms,
+				   const struct plan_queued_message *m)
+{
+	int32_t distance = m->call.is_send ? m->call.peer - comm->rank : comm->rank - m->call.peer;
+
+	return ms->round_of[(distance + comm->nranks) % comm->nranks];
+}
+
+/* A total order: a round has at most one send, which comes first, and one receive. */
+static bool plan_round_before(const struct plan_round *x, const struct plan_round *y)
+{
+	return x->key != y->key ? x->key < y->key : x->send > y->send;
+}
+
+/* Moves the round at `at` down a heap of n, whose top comes last in order. */
+static void plan_round_sift(struct plan_round *r, int32_t n, int32_t at)
+{
+	for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+		struct plan_round moved = r[at];
+
+		if (child + 1 < n && plan_round_before(&r[child], &r[child + 1]))
+			child++;
+		if (!plan_round_before(&moved, &r[child]))
+			return;
+		r[at] = r[child];
+		r[child] = moved;
+	}
+}
+
+/* A heap sort: in place, and a group may have any number of messages. */
+static void plan_rounds_sort(struct plan_round *r, int32_t n)
+{
+	for (int32_t at = n / 2 - 1; at >= 0; at--)
+		plan_round_sift(r, n, at);
+	while (n > 1) {
+		struct plan_round last = r[0];
+
+		r[0] = r[--n];
+		r[n] = last;
+		plan_round_sift(r, n, 0);
+	}
+}
+
+/* What has the same key becomes one round. */
+static void plan_rounds_merge(struct plan_messages *ms, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++) {
+		struct plan_round *last = ms->nrounds ? &ms->rounds[ms->nrounds - 1] : NULL;
+
+		if (last && last->key == ms->rounds[i].key)
+			last->recv = ms->rounds[i].recv;
+		else
+			ms->rounds[ms->nrounds++] = ms->rounds[i];
+	}
+}
+
+ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms)
+{
+	int32_t n = 0;
+
+	ASSERT(!ms->rounds && !ms->nrounds && !ms->next);
+	ms->rounds = os_alloc((size_t)ms->queued * sizeof *ms->rounds, "rounds of messages");
+	if (!ms->rounds) {
+		WARN("rank %d: no memory for the rounds of %d messages", comm->rank, ms->queued);
+		return ncclSystemError;
+	}
+	for (int32_t i = 0; i < ms->queued; i++) {
+		const struct plan_queued_message *m = &ms->queue[i];
+
+		if (!m->bytes || plan_message_is_to_self(comm, m))
+			continue;
+		ms->rounds[n++] = (struct plan_round){
+			.key = (uint64_t)m->nth << 32 | plan_message_round(comm, ms, m),
+			.send = m->call.is_send ? i : -1,
+			.recv = m->call.is_send ? -1 : i,
+		};
+	}
+	plan_rounds_sort(ms->rounds, n);
+	plan_rounds_merge(ms, n);
+	return ncclSuccess;
+}
+
+/* ---- works ----------------------------------------------------------------------------------- */
+
+/* Where the batches of a launch stand, by channel. */
+struct plan_batches {
+	uint32_t nth[DEV_MAX_CHANNELS];
+	uint8_t works[DEV_MAX_CHANNELS], number[DEV_MAX_CHANNELS];
+	uint32_t most; /* works of the largest batch */
+};
+
+/* A connection is in a batch once: messages of another number are in another batch. */
+static uint8_t plan_batch_of(struct plan_batches *b, int32_t channel, uint32_t nth)
+{
+	if (b->works[channel] && (b->works[channel] == DEV_BATCH_WORKS || b->nth[channel] != nth)) {
+		b->works[channel] = 0;
+		b->number[channel]++;
+	}
+	b->works[channel]++;
+	b->nth[channel] = nth;
+	b->most = MAX_OF(b->most, b->works[channel]);
+	return b->number[channel];
+}
+
+/* One part of a message: its place in the user's buffer, and its connection. */
+struct plan_part {
+	uint64_t address, bytes;
+	struct conn *conn; /* NULL: the message has no such part */
+};
+
+static struct plan_part plan_part_of(const struct ncclComm *comm,
+				     const struct plan_queued_message *m, int32_t channel,
+				     int32_t part)
+{
+	uint64_t each;
+	int32_t parts = m ? plan_parts_of(m->bytes, transport_pair_channels(comm), &each) : 0;
+	uint64_t at;
+
+	if (part >= parts)
+		return (struct plan_part){.conn = NULL};
+	at = (uint64_t)part * each;
+	return (struct plan_part){
+		.address = (uint64_t)(uintptr_t)m->call.buffer + at,
+		.bytes = MIN_OF(each, m->bytes - at),
+		.conn = transport_conn_find(comm, &(struct conn_want){.channel = channel,
+								      .peer = m->call.peer,
+								      .is_send = m->call.is_send,
+								      .index = CONN_PAIR}),
+	};
+}
+
+static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
+			     const struct plan_part *part)
+{
+	if (!part->conn || !part->conn->proxy)
+		return;
+	ASSERT(p->nops < PROXY_MAX_APPEND);
+	p->op[p->nops++] = (struct proxy_op){
+		.conn = part->conn->proxy,
+		.op_count = comm->op_count,
+		.nsteps = DIV_UP(part->bytes, part->conn->dev.step_bytes),
+		.slice_steps = 1,
+		.chunk_steps = 1,
+	};
+}
+
+static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, struct plan_batches *b,
+				const struct plan_part *send, const struct plan_part *recv,
+				int32_t channel, uint32_t nth)
+{
+	ASSERT(p->args.work_count < DEV_WORKS_PER_LAUNCH);
+	p->args.work[p->args.work_count++] = (struct dev_work){
+		.kind = DEV_WORK_SEND_RECV,
+		.send = send->address,
+		.recv = recv->address,
+		.pair = {.send_conn = send->conn ? send->conn->on_device : NULL,
+			 .recv_conn = recv->conn ? recv->conn->on_device : NULL,
+			 .send_bytes = send->bytes,
+			 .recv_bytes = recv->bytes},
+		.channel_lo = (uint8_t)channel,
+		.channel_hi = (uint8_t)channel,
+		.batch = plan_batch_of(b, channel, nth),
+		.root = -1,
+		.op_count = comm->op_count,
+	};
+	p->args.channel_mask |= 1ull << channel;
+	plan_part_op_add(comm, p, recv);
+	plan_part_op_add(comm, p, send);
+}
+
+/* Adds the round, unless it does not fit. */
+static bool plan_round_add(const struct ncclComm *comm, const struct plan_messages *ms,
+			   struct plan *p, struct plan_batches *b, const struct plan_round *r)
+{
+	const struct plan_queued_message *send = r->send < 0 ? NULL : &ms->queue[r->send];
+	const struct plan_queued_message *recv = r->recv < 0 ? NULL : &ms->queue[r->recv];
+	int32_t pair = transport_pair_channels(comm), parts = 0;
+	int32_t channel = plan_round_channel((uint32_t)r->key, comm->nchannels, pair);
+	uint64_t each;
+
+	if (send)
+		parts = plan_parts_of(send->bytes, pair, &each);
+	if (recv)
+		parts = MAX_OF(parts, plan_parts_of(recv->bytes, pair, &each));
+	if (p->args.work_count + (uint32_t)parts > DEV_WORKS_PER_LAUNCH ||
+	    p->nops + 2 * parts > PROXY_MAX_APPEND)
+		return false;
+	for (int32_t i = 0; i < parts; i++) {
+		struct plan_part out = plan_part_of(comm, send, channel + i, i);
+		struct plan_part in = plan_part_of(comm, recv, channel + i, i);
+
+		plan_round_part_add(comm, p, b, &out, &in, channel + i, (uint32_t)(r->key >> 32));
+	}
+	return true;
+}
+
+int32_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
+			  const struct plan_messages *ms, struct plan *p)
+{
+	struct plan_batches b = {.most = 0};
+	int32_t next = ms->next;
+
+	while (next < ms->nrounds && plan_round_add(comm, ms, p, &b, &ms->rounds[next]))
+		next++;
+	ASSERT(next > ms->next || next == ms->nrounds);
+	p->block_warps = PLAN_WARPS_FIXED ? 2 * b.most : MAX_OF(2 * b.most, st->warps);
+	return next;
+}
