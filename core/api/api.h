@@ -62,14 +62,23 @@ ncclResult_t api_inits_run(struct api_init *list);
 void api_inits_discard(struct api_init *list);
 /* `comm` has a collective to launch at the end of the open group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm);
-struct api_member api_member_of(struct ncclComm *comm);
-/* check.c: arguments; `call` is the public function, `name` the argument. */
-ncclResult_t api_count_check(const char *call, size_t count, ncclDataType_t type, size_t blocks);
-ncclResult_t api_buffer_check(const struct ncclComm *comm, const char *call, const void *p,
-			      const char *name, ncclDataType_t type);
-ncclResult_t api_stream_check(const char *call, cudaStream_t stream);
 /* Launches what the members' queues hold, all of it or with an error; the queues are empty then. Sets
  * the current device. */
 ncclResult_t api_launch(struct api_member *members, int n, const char *call);
+/* The same for one communicator, outside a group; the current device stays. */
+ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
+
+/* check.c: arguments, with one WARN for what is wrong; `call` is the public function, `name` the
+ * argument. A type; then, of a type that exists, a count of elements in each of `blocks` blocks. */
+ncclResult_t api_check_type(const char *call, ncclDataType_t type);
+ncclResult_t api_check_count(const char *call, const char *name, size_t count, ncclDataType_t type,
+			     size_t blocks);
+/* A buffer that is used: not NULL and aligned; then, memory of the communicator's GPU, where that is
+ * to be checked. */
+ncclResult_t api_check_pointer(const struct ncclComm *comm, const char *call, const char *name,
+			       const void *p, ncclDataType_t type);
+ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, const char *name,
+			      const void *p);
+ncclResult_t api_check_stream(const char *call, cudaStream_t stream);
 
 #endif

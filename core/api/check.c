@@ -11,27 +11,62 @@
 #include "core/device/steps.h"
 #include "core/plan/plan.h"
 
-/* Elements of `blocks` blocks of `count` have a size. */
-ncclResult_t api_count_check(const char *call, size_t count, ncclDataType_t type, size_t blocks)
+ncclResult_t api_check_type(const char *call, ncclDataType_t type)
 {
-	if ((unsigned)type >= ncclNumTypes) {
-		WARN("%s: datatype is %d, expected 0 to %d", call, (int)type, ncclNumTypes - 1);
+	if ((unsigned)type < ncclNumTypes)
+		return ncclSuccess;
+	WARN("%s: datatype is %d, expected 0 to %d", call, (int)type, ncclNumTypes - 1);
+	return ncclInvalidArgument;
+}
+
+ncclResult_t api_check_count(const char *call, const char *name, size_t count, ncclDataType_t type,
+			     size_t blocks)
+{
+	size_t most = (size_t)PTRDIFF_MAX / steps_type_bytes((int)type) / blocks;
+
+	if (count <= most)
+		return ncclSuccess;
+	WARN("%s: %s is %zu, expected at most %zu: %zu x %zu elements of %s are more than memory "
+	     "can hold",
+	     call, name, count, most, blocks, count, plan_type_name(type));
+	return ncclInvalidArgument;
+}
+
+ncclResult_t api_check_pointer(const struct ncclComm *comm, const char *call, const char *name,
+			       const void *p, ncclDataType_t type)
+{
+	uint32_t align = steps_type_bytes((int)type);
+
+	if (!p) {
+		WARN("%s: %s is NULL, expected memory of device %d", call, name, comm->cuda_dev);
 		return ncclInvalidArgument;
 	}
-	if (count > (size_t)PTRDIFF_MAX / steps_type_bytes((int)type) / blocks) {
-		WARN("%s: count is %zu, more than memory can hold of %s", call, count,
-		     plan_type_name(type));
+	if ((uintptr_t)p % align) {
+		WARN("%s: %s %p is not aligned to its type, %s, of %u bytes", call, name, p,
+		     plan_type_name(type), align);
 		return ncclInvalidArgument;
 	}
 	return ncclSuccess;
 }
 
-static ncclResult_t api_pointer_check(const struct ncclComm *comm, const char *call, const void *p,
-				      const char *name)
+static bool api_checks_memory(void)
+{
+#ifdef DOPPEL_FAKECUDA
+	return true;
+#else
+	return param_bool(PARAM_CHECK_POINTERS);
+#endif
+}
+
+ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, const char *name,
+			      const void *p)
 {
 	struct cudaPointerAttributes a;
-	cudaError_t e = cudaPointerGetAttributes(&a, p);
+	cudaError_t e;
 
+	if (!api_checks_memory())
+		return ncclSuccess;
+	e = cudaPointerGetAttributes(&a, p);
 	if (e != cudaSuccess) {
 		(void)cudaGetLastError();
 		WARN("%s: %s %p: %s", call, name, p, cudaGetErrorString(e));
@@ -51,33 +86,9 @@ static ncclResult_t api_pointer_check(const struct ncclComm *comm, const char *c
 	return ncclSuccess;
 }
 
-static bool api_checks_pointers(void)
-{
-#ifdef DOPPEL_FAKECUDA
-	return true;
-#else
-	return param_bool(PARAM_CHECK_POINTERS);
-#endif
-}
-
-/* A buffer that is used: not NULL, aligned to the type, memory of the communicator's GPU. */
-ncclResult_t api_buffer_check(const struct ncclComm *comm, const char *call, const void *p,
-			      const char *name, ncclDataType_t type)
-{
-	if (!p) {
-		WARN("%s: %s is NULL", call, name);
-		return ncclInvalidArgument;
-	}
-	if ((uintptr_t)p % steps_type_bytes((int)type)) {
-		WARN("%s: %s is not aligned to its type, %s", call, name, plan_type_name(type));
-		return ncclInvalidArgument;
-	}
-	return api_checks_pointers() ? api_pointer_check(comm, call, p, name) : ncclSuccess;
-}
-
 /* A captured launch would run again without its proxy operations, and its order with launches outside
  * the graph would be lost. Querying is all that a capture allows, so the capture goes on unharmed. */
-ncclResult_t api_stream_check(const char *call, cudaStream_t stream)
+ncclResult_t api_check_stream(const char *call, cudaStream_t stream)
 {
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 	cudaError_t e = cudaStreamIsCapturing(stream, &status);

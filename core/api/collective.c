@@ -23,30 +23,20 @@ static const struct api_coll_row api_colls[] = {
 
 /* ---- to the plan ---------------------------------------------------------------------------- */
 
-static ncclResult_t coll_launch_now(const struct api_coll *c)
-{
-	struct api_member alone = api_member_of(c->comm);
-	int device = comm_device_save();
-	ncclResult_t rc = api_launch(&alone, 1, c->task.call);
-
-	comm_device_restore(device);
-	return rc;
-}
-
 static ncclResult_t coll_submit(struct api_coll *c)
 {
 	struct api_group *g = api_group();
 	ncclResult_t rc = api_coll_check_buffers(c);
 
 	if (!rc)
-		rc = api_coll_check_stream(c);
+		rc = api_check_stream(c->task.call, c->task.stream);
 	if (!rc && g)
 		rc = api_group_add_comm(g, c->comm);
 	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
 	if (rc || g)
 		return rc;
-	return coll_launch_now(c);
+	return api_launch_now(c->comm, c->task.call);
 }
 
 static ncclResult_t coll_submit_traced(struct api_coll *c)

@@ -39,10 +39,7 @@ struct api_coll {
 
 /* Type, operation, root and count; fills in which buffers this rank has, and their bytes. */
 ncclResult_t api_coll_check_values(struct api_coll *c);
-/* The buffers, after the values; and the stream. */
+/* The buffers, after the values. */
 ncclResult_t api_coll_check_buffers(const struct api_coll *c);
-ncclResult_t api_coll_check_stream(const struct api_coll *c);
-/* Can the GPU `device` use p? Always yes where memory is not to be looked at (NCCL_CHECK_POINTERS). */
-ncclResult_t api_check_memory(const char *call, const char *name, const void *p, int device);
 
 #endif

@@ -46,7 +46,7 @@ static ncclResult_t api_group_grow(struct api_group *g)
 	return ncclSuccess;
 }
 
-struct api_member api_member_of(struct ncclComm *comm)
+static struct api_member api_member_of(struct ncclComm *comm)
 {
 	return (struct api_member){
 		.comm = comm, .id_hash = comm->id_hash, .device = comm->cuda_dev};
@@ -204,6 +204,16 @@ ncclResult_t api_launch(struct api_member *members, int n, const char *call)
 		rc = api_member_launch(m, call);
 	if (rc)
 		api_cancel(members, n, rc);
+	return rc;
+}
+
+ncclResult_t api_launch_now(struct ncclComm *comm, const char *call)
+{
+	struct api_member alone = api_member_of(comm);
+	int device = comm_device_save();
+	ncclResult_t rc = api_launch(&alone, 1, call);
+
+	comm_device_restore(device);
 	return rc;
 }
 

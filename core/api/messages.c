@@ -22,6 +22,7 @@ struct api_messages {
 	ncclDataType_t type;
 	int rank;              /* peer or root */
 	const char *rank_name; /* NULL: the call has none */
+	bool per_rank;         /* a buffer holds a message for each rank */
 	cudaStream_t stream;
 	/* Checks the buffers and queues the messages. */
 	ncclResult_t (*queue)(const struct api_messages *m);
@@ -31,12 +32,17 @@ struct api_messages {
 
 static ncclResult_t messages_values_check(const struct api_messages *m)
 {
+	ncclResult_t rc;
+
 	if (m->rank_name && (m->rank < 0 || m->rank >= m->comm->nranks)) {
 		WARN("%s: %s is %d, expected 0 to %d", m->call, m->rank_name, m->rank,
 		     m->comm->nranks - 1);
 		return ncclInvalidArgument;
 	}
-	return api_count_check(m->call, m->count, m->type, (size_t)m->comm->nranks);
+	rc = api_check_type(m->call, m->type);
+	return rc ? rc
+		  : api_check_count(m->call, "count", m->count, m->type,
+				    m->per_rank ? (size_t)m->comm->nranks : 1);
 }
 
 static size_t messages_bytes(const struct api_messages *m)
@@ -48,7 +54,12 @@ static size_t messages_bytes(const struct api_messages *m)
 static ncclResult_t messages_buffer_check(const struct api_messages *m, const void *p,
 					  const char *name)
 {
-	return m->count ? api_buffer_check(m->comm, m->call, p, name, m->type) : ncclSuccess;
+	ncclResult_t rc;
+
+	if (!m->count)
+		return ncclSuccess;
+	rc = api_check_pointer(m->comm, m->call, name, p, m->type);
+	return rc ? rc : api_check_memory(m->comm, m->call, name, p);
 }
 
 /* `send_blocks` and `recv_blocks` messages' room that begin at two addresses. */
@@ -171,30 +182,20 @@ static ncclResult_t messages_queue_scatter(const struct api_messages *m)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static ncclResult_t messages_launch_now(const struct api_messages *m)
-{
-	struct api_member alone = api_member_of(m->comm);
-	int device = comm_device_save();
-	ncclResult_t rc = api_launch(&alone, 1, m->call);
-
-	comm_device_restore(device);
-	return rc;
-}
-
 static ncclResult_t messages_submit(const struct api_messages *m)
 {
 	struct api_group *g = api_group();
 	ncclResult_t rc = messages_values_check(m);
 
 	if (!rc)
-		rc = api_stream_check(m->call, m->stream);
+		rc = api_check_stream(m->call, m->stream);
 	if (!rc && g)
 		rc = api_group_add_comm(g, m->comm);
 	if (!rc)
 		rc = m->queue(m);
 	if (rc && !g) /* a call that queued a part of its messages */
 		plan_cancel(m->comm, rc);
-	return rc || g ? rc : messages_launch_now(m);
+	return rc || g ? rc : api_launch_now(m->comm, m->call);
 }
 
 static void messages_trace_begin(const struct api_messages *m)
@@ -282,6 +283,7 @@ API_WEAK ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t 
 						    .count = count,
 						    .type = datatype,
 						    .stream = stream,
+						    .per_rank = true,
 						    .queue = messages_queue_all_to_all});
 }
 
@@ -300,6 +302,7 @@ API_WEAK ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t co
 						    .rank = root,
 						    .rank_name = "root",
 						    .stream = stream,
+						    .per_rank = true,
 						    .queue = messages_queue_gather});
 }
 
@@ -318,5 +321,6 @@ API_WEAK ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t c
 						    .rank = root,
 						    .rank_name = "root",
 						    .stream = stream,
+						    .per_rank = true,
 						    .queue = messages_queue_scatter});
 }

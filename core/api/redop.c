@@ -43,7 +43,7 @@ static ncclResult_t redop_in_memory(const struct ncclComm *comm, const void *sca
 	}
 	op->in_memory = true;
 	op->factor = (uint64_t)(uintptr_t)scalar;
-	return api_check_memory(redop_create, "scalar", scalar, comm->cuda_dev);
+	return api_check_memory(comm, redop_create, "scalar", scalar);
 }
 
 /* A factor that is read now. */

@@ -303,8 +303,8 @@ ncclResult_t pncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
 
 /* The `count` elements of every rank's sendbuff become blocks of the root's recvbuff, in order of
  * ranks. In place: the root's sendbuff is its own block. Other ranks' recvbuff is not used. */
-ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count,
-			ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+			int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t pncclGather(const void *sendbuff, void *recvbuff, size_t count,
 			 ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 
