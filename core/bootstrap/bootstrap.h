@@ -55,7 +55,8 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks);
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);
 ncclResult_t bootstrap_barrier(struct bootstrap *b);
 /* Point to point. A message with another (rank, tag) than the one asked for is queued. Sizes of
- * both ends must agree: ncclInternalError names both otherwise. */
+ * both ends must agree: ncclInternalError names both otherwise. An empty message instead of one with
+ * bytes means that the sender failed: ncclRemoteError. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);
 ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes);
 /* For waits that go past the bootstrap but end only if other ranks do their part: returns when one

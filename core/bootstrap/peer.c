@@ -424,6 +424,10 @@ static ncclResult_t bootstrap_message_give(struct bootstrap *b, struct bootstrap
 
 	if (m->head.bytes == bytes) {
 		memcpy(data, m->data, bytes);
+	} else if (!m->head.bytes) {
+		WARN("rank %d: rank %d failed before it could send its part", b->rank,
+		     m->head.rank);
+		rc = ncclRemoteError;
 	} else {
 		WARN("rank %d expects %zu bytes from rank %d under tag 0x%x, which sent %" PRIu64,
 		     b->rank, bytes, m->head.rank, m->head.tag, m->head.bytes);

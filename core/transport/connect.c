@@ -11,7 +11,7 @@
  * A message carries the descriptions of all ends of one peer, direction and index, in order of
  * channels. All are sent before any is received, so no two ranks wait for each other's message.
  *
- * The acknowledgement is an empty message. No rank uses a peer's memory before it has come. So a rank
+ * The acknowledgement is a message of one byte. No rank uses a peer's memory before it has come. So a rank
  * that leaves knows of every peer that can have its memory open (p2p.c):
  *
  *	it leaves before it acknowledges   the peer never opens the memory
@@ -137,17 +137,20 @@ static ncclResult_t conn_job_setup(struct conn_job *job)
 	return rc;
 }
 
-static ncclResult_t conn_job_send(struct conn_job *job)
+/* After an error the messages are empty: the other ends need not wait for this rank. */
+static ncclResult_t conn_job_send(struct conn_job *job, ncclResult_t rc)
 {
-	ncclResult_t rc = ncclSuccess;
-
-	for (int i = 0, end; i < job->n && !rc; i = end) {
+	for (int i = 0, end; i < job->n; i = end) {
 		const struct conn_want *w = &job->want[i];
+		size_t bytes;
+		ncclResult_t sent;
 
 		end = conn_job_message_end(job, i);
-		rc = bootstrap_send(job->comm->bootstrap, w->peer,
-				    conn_job_tag(TRANSPORT_TAG_INFO, w, w->is_send), &job->mine[i],
-				    (size_t)(end - i) * sizeof job->mine[0]);
+		bytes = rc ? 0 : (size_t)(end - i) * sizeof job->mine[0];
+		sent = bootstrap_send(job->comm->bootstrap, w->peer,
+				      conn_job_tag(TRANSPORT_TAG_INFO, w, w->is_send),
+				      &job->mine[i], bytes);
+		rc = rc ? rc : sent;
 	}
 	return rc;
 }
@@ -160,8 +163,8 @@ ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_wa
 
 	if (!rc)
 		rc = conn_job_setup(job);
-	if (!rc)
-		rc = conn_job_send(job);
+	if (job)
+		rc = conn_job_send(job, rc);
 	if (rc) {
 		transport_connect_drop(job);
 		return rc;
@@ -172,16 +175,18 @@ ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_wa
 
 /* ---- exchange, request and end -------------------------------------------------------------- */
 
-static ncclResult_t conn_job_acknowledge(struct conn_job *job)
+/* After an error the acknowledgements are empty, as the messages are. */
+static ncclResult_t conn_job_acknowledge(struct conn_job *job, ncclResult_t rc)
 {
-	ncclResult_t rc = ncclSuccess;
+	const uint8_t known = 1;
 
-	for (int i = 0; i < job->n && !rc; i = conn_job_message_end(job, i)) {
+	for (int i = 0; i < job->n; i = conn_job_message_end(job, i)) {
 		const struct conn_want *w = &job->want[i];
+		ncclResult_t sent = bootstrap_send(job->comm->bootstrap, w->peer,
+						   conn_job_tag(TRANSPORT_TAG_KNOWN, w, w->is_send),
+						   &known, rc ? 0 : sizeof known);
 
-		rc = bootstrap_send(job->comm->bootstrap, w->peer,
-				    conn_job_tag(TRANSPORT_TAG_KNOWN, w, w->is_send), &job->mine[i],
-				    0);
+		rc = rc ? rc : sent;
 	}
 	return rc;
 }
@@ -226,20 +231,21 @@ ncclResult_t transport_connect_exchange(struct conn_job *job)
 				    conn_job_tag(TRANSPORT_TAG_INFO, w, !w->is_send),
 				    &job->theirs[i], (size_t)(end - i) * sizeof job->theirs[0]);
 	}
-	return rc ? rc : conn_job_acknowledge(job);
+	return conn_job_acknowledge(job, rc);
 }
 
 ncclResult_t transport_connect_request(struct conn_job *job)
 {
 	ncclResult_t rc = ncclSuccess;
+	uint8_t known;
 	int pending;
 
 	for (int i = 0; i < job->n && !rc; i = conn_job_message_end(job, i)) {
 		const struct conn_want *w = &job->want[i];
 
 		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
-				    conn_job_tag(TRANSPORT_TAG_KNOWN, w, !w->is_send),
-				    &job->theirs[i], 0);
+				    conn_job_tag(TRANSPORT_TAG_KNOWN, w, !w->is_send), &known,
+				    sizeof known);
 	}
 	return rc ? rc : conn_job_pass(job, &pending);
 }

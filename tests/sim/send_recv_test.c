@@ -591,6 +591,47 @@ START_TEST(a_message_that_its_receiver_does_not_expect_is_named)
 }
 END_TEST
 
+/* Rank 1 has no memory for its end of the connection: both ranks learn of it, and the communicator has
+ * failed. */
+static void no_memory_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
+	ncclResult_t error;
+	uint8_t *mem;
+
+	(void)arg;
+	EXPECT(cudaMalloc((void **)&mem, 4096) == cudaSuccess);
+	EXPECT_NCCL(rank ? ncclUnhandledCudaError : ncclRemoteError,
+		    rank ? ncclRecv(mem, 9, ncclInt8, 0, comm, NULL)
+			 : ncclSend(mem, 9, ncclInt8, 1, comm, NULL));
+	if (rank == 0)
+		EXPECT_ERROR_SAYS("rank 0: rank 1 failed before it could send its part");
+	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &error));
+	EXPECT(error == (rank ? ncclUnhandledCudaError : ncclRemoteError));
+	EXPECT_NCCL(error, ncclSend(mem, 9, ncclInt8, 1 - rank, comm, NULL));
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	EXPECT(cudaFree(mem) == cudaSuccess);
+}
+
+START_TEST(a_rank_that_cannot_connect_is_named)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		uint64_t fired = 0;
+		struct ranks_config config = {
+			.hosts = 1,
+			.per_host = 2,
+			.seed = seed,
+			/* after the ring's pool, the device communicator and the test's own */
+			.fault_plan = "cuda.malloc rank=1 nth=4 fail\n",
+			.fired = &fired,
+		};
+
+		ranks_run(&config, no_memory_rank, NULL);
+		EXPECT(fired == 1);
+	}
+}
+END_TEST
+
 /* ---- abort ---------------------------------------------------------------------------------- */
 
 struct abort_case {
@@ -659,6 +700,7 @@ int main(void)
 	tcase_add_test(tc, all_to_all_gather_and_scatter_are_right);
 	tcase_add_test(tc, bad_arguments_are_named);
 	tcase_add_test(tc, a_message_that_its_receiver_does_not_expect_is_named);
+	tcase_add_test(tc, a_rank_that_cannot_connect_is_named);
 	tcase_add_test(tc, an_abort_ends_sends_that_nothing_receives);
 	suite_add_tcase(s, tc);
 	return suite_run(s);

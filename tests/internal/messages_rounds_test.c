@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The schedule of messages: both ends of a message are in the same round and on the same channels,
+ * whatever the numbers of ranks and channels are, and parts make up the whole of a message.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/messages.h"
+#include "core/transport/transport_internal.h"
+#include "tests/suite.h"
+
+#define MOST_RANKS 130
+
+START_TEST(each_distance_has_a_round_of_its_own)
+{
+	for (int32_t n = 1; n <= MOST_RANKS; n++) {
+		uint32_t round_of[MOST_RANKS], rounds = 1;
+		bool used[256] = {false};
+
+		memset(round_of, 0xff, sizeof round_of);
+		plan_rounds_init(round_of, n);
+		while (rounds < (uint32_t)n)
+			rounds *= 2;
+		ck_assert_uint_eq(round_of[0], 0);
+		for (int32_t d = 0; d < n; d++) {
+			ck_assert_uint_lt(round_of[d], rounds);
+			ck_assert(!used[round_of[d]]);
+			used[round_of[d]] = true;
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_round_uses_channels_that_exist)
+{
+	for (int32_t nchannels = 1; nchannels <= DEV_MAX_CHANNELS; nchannels++) {
+		int32_t pair = nchannels > 1 ? 2 : 1;
+
+		for (uint32_t round = 0; round < 300; round++) {
+			int32_t first = plan_round_channel(round, nchannels, pair);
+
+			ck_assert_int_ge(first, 0);
+			ck_assert_int_eq(first % pair, 0);
+			ck_assert_int_le(first + pair, nchannels);
+		}
+	}
+}
+END_TEST
+
+START_TEST(parts_make_up_a_message)
+{
+	static const uint64_t sizes[] = {
+		1, 4095, 4096, 4097, 8192, 8193, 1000000, (1ull << 32) + 5, 1ull << 40};
+
+	for (int32_t pair = 1; pair <= 2; pair++) {
+		for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+			uint64_t each;
+			int32_t parts = plan_parts_of(sizes[i], pair, &each);
+
+			ck_assert_int_ge(parts, 1);
+			ck_assert_int_le(parts, pair);
+			ck_assert_uint_eq(each % PLAN_PART_GRAIN, 0);
+			ck_assert_uint_lt((uint64_t)(parts - 1) * each, sizes[i]);
+			ck_assert_uint_ge((uint64_t)parts * each, sizes[i]);
+		}
+		uint64_t none;
+		ck_assert_int_eq(plan_parts_of(0, pair, &none), 0);
+	}
+}
+END_TEST
+
+/* ---- a queue of many messages ---------------------------------------------------------------- */
+
+#define RANKS 5
+#define QUEUE 997
+
+/* Rank 0 sends to rank 1 and the others in turn, and receives from them. */
+static void queue_fill(struct plan_messages *ms, uint32_t *nth)
+{
+	for (int32_t i = 0; i < QUEUE; i++) {
+		int32_t peer = 1 + i * 7 % (RANKS - 1);
+		bool is_send = i % 3 != 0;
+
+		ms->queue[i] = (struct plan_queued_message){
+			.call = {.is_send = is_send, .peer = peer},
+			.bytes = i % 10 ? 8 : 0,
+			.nth = nth[2 * peer + is_send]++,
+		};
+	}
+	ms->queued = QUEUE;
+}
+
+START_TEST(rounds_are_in_order_and_hold_every_message_once)
+{
+	static struct plan_queued_message queue[QUEUE];
+	uint32_t round_of[RANKS], nth[2 * RANKS] = {0};
+	struct ncclComm comm = {.rank = 0, .nranks = RANKS};
+	struct plan_messages ms = {.queue = queue, .round_of = round_of};
+	bool seen[QUEUE] = {false};
+	int32_t found = 0, want = 0;
+
+	plan_rounds_init(round_of, RANKS);
+	queue_fill(&ms, nth);
+	for (int32_t i = 0; i < QUEUE; i++)
+		want += queue[i].bytes != 0;
+	ck_assert_int_eq(plan_rounds_make(&comm, &ms), ncclSuccess);
+	for (int32_t i = 0; i < ms.nrounds; i++) {
+		const struct plan_round *r = &ms.rounds[i];
+		const int32_t at[2] = {r->send, r->recv};
+
+		ck_assert(i == 0 || r[-1].key < r->key);
+		ck_assert(r->send >= 0 || r->recv >= 0);
+		for (int k = 0; k < 2; k++) {
+			if (at[k] < 0)
+				continue;
+			ck_assert(!seen[at[k]] && queue[at[k]].bytes);
+			ck_assert(queue[at[k]].call.is_send == (k == 0));
+			ck_assert_uint_eq(queue[at[k]].nth, r->key >> 32);
+			seen[at[k]] = true;
+			found++;
+		}
+	}
+	ck_assert_int_eq(found, want);
+	os_free(ms.rounds);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("messages_rounds");
+	TCase *tc = tcase_create("messages_rounds");
+
+	tcase_add_test(tc, each_distance_has_a_round_of_its_own);
+	tcase_add_test(tc, a_round_uses_channels_that_exist);
+	tcase_add_test(tc, parts_make_up_a_message);
+	tcase_add_test(tc, rounds_are_in_order_and_hold_every_message_once);
+	suite_add_tcase(s, tc);
+	return suite_run(s);
+}
