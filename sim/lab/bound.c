@@ -18,6 +18,7 @@ enum {
 	BOUND_HOP_NS = 1500,     /* kernel to kernel within a host */
 	BOUND_NET_HOP_NS = 6000, /* kernel, proxy, wire, flush, proxy, kernel */
 	BOUND_CALL_NS = 20000,   /* launch and end */
+	BOUND_PAIR_NS = 400000,  /* two ranks connect, both ways */
 };
 
 static uint64_t bound_buffer_bytes(const struct lab_config *c)
@@ -57,7 +58,9 @@ uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 					       : coll->tours * row->bytes;
 	uint64_t wire = bytes * 1000 / bound_mbps(c);
 
-	return BOUND_K * (BOUND_CALL_NS + coll->tours * tour * loops + wire);
+	uint64_t connect = coll->connects ? (n - 1) * BOUND_PAIR_NS : 0;
+
+	return BOUND_K * (BOUND_CALL_NS + connect + coll->tours * tour * loops + wire);
 }
 
 void lab_bound_check(struct lab_rank *me, const struct lab_row *row)

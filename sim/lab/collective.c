@@ -29,6 +29,23 @@ static ncclResult_t collective_reduce_scatter(const struct lab_call_args *a)
 	return ncclReduceScatter(a->send, a->recv, a->count, p->type, p->op, a->comm, a->stream);
 }
 
+static ncclResult_t collective_all_to_all(const struct lab_call_args *a)
+{
+	return ncclAlltoAll(a->send, a->recv, a->count, a->row->payload.type, a->comm, a->stream);
+}
+
+static ncclResult_t collective_gather(const struct lab_call_args *a)
+{
+	return ncclGather(a->send, a->recv, a->count, a->row->payload.type, a->row->root, a->comm,
+			  a->stream);
+}
+
+static ncclResult_t collective_scatter(const struct lab_call_args *a)
+{
+	return ncclScatter(a->send, a->recv, a->count, a->row->payload.type, a->row->root, a->comm,
+			   a->stream);
+}
+
 const struct lab_collective lab_collectives[] = {
 	{
 		.name = "all_reduce",
@@ -54,6 +71,37 @@ const struct lab_collective lab_collectives[] = {
 		.send_per_rank = true,
 		.tours = 1,
 		.own_share_stays = true,
+	},
+	{
+		.name = "all_to_all",
+		.call = "ncclAlltoAll",
+		.start = collective_all_to_all,
+		.send_per_rank = true,
+		.recv_per_rank = true,
+		.tours = 1,
+		.own_share_stays = true,
+		.never_in_place = true,
+		.connects = true,
+	},
+	{
+		.name = "gather",
+		.call = "ncclGather",
+		.start = collective_gather,
+		.recv_per_rank = true,
+		.root_receives = true,
+		.tours = 1,
+		.own_share_stays = true,
+		.connects = true,
+	},
+	{
+		.name = "scatter",
+		.call = "ncclScatter",
+		.start = collective_scatter,
+		.send_per_rank = true,
+		.root_sends = true,
+		.tours = 1,
+		.own_share_stays = true,
+		.connects = true,
 	},
 };
 const uint32_t lab_collectives_n = ARRAY_LEN(lab_collectives);

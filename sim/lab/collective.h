@@ -49,6 +49,8 @@ struct lab_collective {
 	 * link. Times the size that a link carries: tours * (n-1)/n, or tours. */
 	uint32_t tours;
 	bool own_share_stays;
+	bool never_in_place;
+	bool connects; /* pairs of ranks are connected at their first message */
 };
 
 /* Simple collectives first: shrinking tries the rows before a scenario's own. */
@@ -62,6 +64,17 @@ const struct lab_collective *lab_collective_find(const char *name, size_t bytes)
 const char *lab_collective_nearest(const char *name, size_t bytes);
 /* "all_reduce, all_gather" */
 const char *lab_collective_names(void);
+
+/* Is a row run in place, for what a run is asked to do? */
+static inline bool lab_collective_in_place(const struct lab_collective *c, bool asked)
+{
+	return asked && !c->never_in_place;
+}
+/* And out of place? Each collective is run in one of the two. */
+static inline bool lab_collective_out_of_place(const struct lab_collective *c, bool asked)
+{
+	return asked || c->never_in_place;
+}
 
 static inline bool lab_collective_has_root(const struct lab_collective *c)
 {

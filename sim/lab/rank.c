@@ -347,9 +347,11 @@ static bool lab_rank_size(struct lab_rank *me, const struct payload *p, int32_t 
 	}
 	if (!lab_barrier(me))
 		return false;
-	if (c->out_of_place && !lab_rank_row_place(me, &row, false))
+	if (lab_collective_out_of_place(c->collective, c->out_of_place) &&
+	    !lab_rank_row_place(me, &row, false))
 		return false;
-	return !c->in_place || lab_rank_row_place(me, &row, true);
+	return !lab_collective_in_place(c->collective, c->in_place) ||
+	       lab_rank_row_place(me, &row, true);
 }
 
 static uint64_t lab_next_size(const struct lab_config *c, uint64_t bytes)
@@ -402,7 +404,7 @@ static bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 				  .salt = LAB_HURRY_SALT};
 
 	*row = lab_row_make(c->collective, &p, MAX_OF(c->root, 0), c->bytes_max, lab_parts(c));
-	row->in_place = true;
+	row->in_place = lab_collective_in_place(c->collective, true);
 	if (lab_leads(me) && lab_row_reduces(row))
 		lab_row_reduce(row, me->run->expect);
 	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1);

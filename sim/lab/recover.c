@@ -169,7 +169,7 @@ static struct lab_row recover_row(const struct lab_run *run)
 	struct lab_row row =
 		lab_row_make(c->collective, &p, root, LAB_RECOVER_COUNT * sizeof(int32_t), 1);
 
-	row.in_place = true;
+	row.in_place = lab_collective_in_place(c->collective, true);
 	return row;
 }
 
@@ -194,16 +194,17 @@ static ncclResult_t recover_collective(struct lab_rank *me, int32_t rank, ncclCo
 	struct lab_span in, out;
 	bool spans = lab_row_span(&row, LAB_SEND, rank, 0, &in) &&
 		     lab_row_span(&row, LAB_RECV, rank, 0, &out);
+	uint8_t *send = row.in_place ? me->recv : me->send;
 	ncclResult_t rc;
 
 	ASSERT(spans);
 	payload_fill(&row.payload, rank, in.first, in.n, me->staging);
-	rc = recover_copy(me, me->recv + in.at * sizeof(int32_t), me->staging, in.n,
+	rc = recover_copy(me, send + in.at * sizeof(int32_t), me->staging, in.n,
 			  cudaMemcpyHostToDevice, call);
 	if (rc)
 		return rc;
 	*call = row.collective->call;
-	rc = lab_row_start(&row, 0, rank, me->recv, me->recv, comm, stream);
+	rc = lab_row_start(&row, 0, rank, send, me->recv, comm, stream);
 	if (!rc)
 		rc = recover_sync(comm, stream);
 	if (!rc)

@@ -126,7 +126,8 @@ static void table_print_row(struct lab_run *run, const struct lab_row_result *r)
 	char time[24], wrong[24] = "N/A";
 	bool in_place = r->row->in_place;
 
-	if (!in_place || !run->config->out_of_place)
+	if (!in_place ||
+	    !lab_collective_out_of_place(r->row->collective, run->config->out_of_place))
 		lab_table_left(run, r->row);
 	if (r->checked)
 		snprintf(wrong, sizeof wrong, "%" PRIu64, r->wrong);
@@ -134,7 +135,8 @@ static void table_print_row(struct lab_run *run, const struct lab_row_result *r)
 	snprintf(run->line + run->line_n, sizeof run->line - (size_t)run->line_n,
 		 " %8s %6.2f %6.2f %6s", time, r->algbw_gbps, r->busbw_gbps, wrong);
 	run->line_n = (int)strlen(run->line);
-	lab_table_print(run, in_place || !run->config->in_place);
+	lab_table_print(run, in_place || !lab_collective_in_place(r->row->collective,
+								  run->config->in_place));
 }
 
 void lab_table_row(struct lab_run *run, const struct lab_row *row)

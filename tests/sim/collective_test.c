@@ -18,14 +18,14 @@ enum { RANKS = 5, BYTES = 5 * 4 * 37 + 3, GUARD = 8, ROOT = 3 };
 static ncclResult_t record(const struct lab_call_args *a);
 
 static const struct lab_collective shapes[] = {
-	{"all_reduce", "", record, true, false, false, false, false, 2, true},
-	{"reduce", "", record, true, false, false, false, true, 1, false},
-	{"broadcast", "", record, false, false, false, true, false, 1, false},
-	{"all_gather", "", record, false, false, true, false, false, 1, true},
-	{"reduce_scatter", "", record, true, true, false, false, false, 1, true},
-	{"all_to_all", "", record, false, true, true, false, false, 1, true},
-	{"gather", "", record, false, false, true, false, true, 1, true},
-	{"scatter", "", record, false, true, false, true, false, 1, true},
+	{"all_reduce", "", record, true, false, false, false, false, 2, true, false, false},
+	{"reduce", "", record, true, false, false, false, true, 1, false, false, false},
+	{"broadcast", "", record, false, false, false, true, false, 1, false, false, false},
+	{"all_gather", "", record, false, false, true, false, false, 1, true, false, false},
+	{"reduce_scatter", "", record, true, true, false, false, false, 1, true, false, false},
+	{"all_to_all", "", record, false, true, true, false, false, 1, true, true, true},
+	{"gather", "", record, false, false, true, false, true, 1, true, false, true},
+	{"scatter", "", record, false, true, false, true, false, 1, true, false, true},
 };
 
 static struct lab_call_args call[RANKS];
