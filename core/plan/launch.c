@@ -290,23 +290,23 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	return rc;
 }
 
+ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state *st,
+				 const struct plan *p)
+{
+	return comm->nranks == 1 ? ncclSuccess : plan_stream_order(comm, st, p);
+}
+
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc = plan_stream_order(comm, st, p);
+	ncclResult_t rc = plan_start_ring(comm, st, p);
 
-	if (!rc)
-		rc = plan_start_ring(comm, st, p);
 	return rc ? rc : plan_stream_mark(comm, st, p->stream);
 }
 
 ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc;
-
-	if (comm->nranks == 1)
-		return plan_mark_alone(comm, st, p);
-	rc = plan_stream_order(comm, st, p);
-	return rc ? rc : plan_stream_mark(comm, st, p->stream);
+	return comm->nranks == 1 ? plan_mark_alone(comm, st, p)
+				 : plan_stream_mark(comm, st, p->stream);
 }
 
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p)

@@ -266,6 +266,8 @@ static ncclResult_t plan_messages_begin(struct ncclComm *comm, struct plan_state
 	ncclResult_t rc = ncclSuccess;
 
 	if (!ms->begun)
+		rc = plan_begin_messages(comm, st, p);
+	if (!rc && !ms->begun)
 		rc = plan_streams_join(ms, p->stream);
 	if (!rc && !ms->begun)
 		rc = plan_self_copies(comm, ms, p->stream);

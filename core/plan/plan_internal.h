@@ -98,6 +98,10 @@ void plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan 
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 /* An empty plan. */
 void plan_reset(const struct ncclComm *comm, struct plan *p);
+/* The plan's stream waits for the communicator's last launch in another stream: once for a group's
+ * messages, whose launches are all in one stream. */
+ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state *st,
+				 const struct plan *p);
 /* Launches a plan of messages. WAITS for slots of the proxy. */
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 /* Copies that were queued in the plan's stream count as its launch. */
