@@ -378,6 +378,16 @@ static bool bootstrap_in_is_open(const struct bootstrap *b, int peer)
 	return false;
 }
 
+/* For the peer's next bytes, or its connection. */
+static struct wait bootstrap_peer_wait(const struct bootstrap *b, int peer,
+				       const struct sock_ctx *ctx)
+{
+	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
+		if (in->rank == peer)
+			return sock_wait(in->fd, in->seq, ctx);
+	return sock_wait(b->listen_fd, b->listen_seq, ctx);
+}
+
 /* Waits until something came that may be the message; the queue is then looked at again. A peer
  * that was heard shows its end on its own connection. The ring is watched in any case: a peer that was
  * not heard may have left, and one that was may itself wait for a rank that has left, which it learns
@@ -396,8 +406,12 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 		return rc;
 	next.peer = (b->rank + 1) % b->nranks;
 	next.why = "bootstrap: end of the successor";
-	struct wait w = sock_wait(b->next_fd, seq, &next);
-	return bootstrap_wait(b, &w, 1, ctx);
+	/* the wait that matters comes first, where a reader looks for it */
+	struct wait w[2] = {
+		bootstrap_peer_wait(b, peer, ctx),
+		sock_wait(b->next_fd, seq, &next),
+	};
+	return bootstrap_wait(b, w, 2, ctx);
 }
 
 /* Takes the message out of the queue, once it is there. */

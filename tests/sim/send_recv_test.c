@@ -339,6 +339,46 @@ START_TEST(one_sided_calls_meet)
 }
 END_TEST
 
+/* On a non-blocking communicator the first messages wait for the peer too. */
+static void non_blocking_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	struct message m = {.from = 0, .to = 1, .bytes = 70000};
+	ncclUniqueId id = ranks_id();
+	ncclResult_t state = ncclInProgress;
+	cudaStream_t stream;
+	ncclComm_t comm;
+
+	(void)arg;
+	config.blocking = 0;
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	while (state == ncclInProgress)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	EXPECT(state == ncclSuccess);
+	message_make(&m, rank == 0);
+	EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, rank ? ncclRecv(m.data, m.bytes, ncclUint8, 0, comm, stream)
+				      : ncclSend(m.data, m.bytes, ncclUint8, 1, comm, stream));
+	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	message_check(&m);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	EXPECT(cudaFree(m.mem) == cudaSuccess);
+	EXPECT(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+START_TEST(messages_of_non_blocking_communicators_arrive)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct ranks_config config = {.hosts = 1 + (uint32_t)(seed % 2), .seed = seed};
+
+		config.per_host = config.hosts == 2 ? 1 : 2;
+		ranks_run(&config, non_blocking_rank, NULL);
+	}
+}
+END_TEST
+
 /* One task drives two ranks; all four send to all. */
 static void driver_task(int32_t task, int32_t tasks, void *arg)
 {
@@ -696,6 +736,7 @@ int main(void)
 	tcase_add_test(tc, messages_in_one_channel_arrive);
 	tcase_add_test(tc, messages_of_eight_ranks_arrive);
 	tcase_add_test(tc, messages_in_a_circle_do_not_wait_for_each_other);
+	tcase_add_test(tc, messages_of_non_blocking_communicators_arrive);
 	tcase_add_test(tc, one_task_connects_all_its_ranks);
 	tcase_add_test(tc, all_to_all_gather_and_scatter_are_right);
 	tcase_add_test(tc, bad_arguments_are_named);
