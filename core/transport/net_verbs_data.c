@@ -125,16 +125,6 @@ static ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_re
 	return ncclSuccess;
 }
 
-static ncclResult_t net_verbs_post_failed(const struct net_verbs_conn *c, const char *what, int rc)
-{
-	WARN("NET/IB: rank %d and rank %d, channel %d: posting a %s on qp 0x%x of device %s "
-	     "failed: "
-	     "%s",
-	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp->qp_num, c->dev->name,
-	     strerror(rc));
-	return ncclSystemError;
-}
-
 /* ---- send ----------------------------------------------------------------------------------- */
 
 /* Is the receiver's entry for the next send there? */
@@ -241,7 +231,7 @@ ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr
 	rc = net_verbs_post_write(c, data, bytes, mr, &cts, index);
 	if (rc) {
 		r->used = false;
-		return net_verbs_post_failed(c, "write", rc);
+		return net_verbs_call_failed(c, "posting a write", rc);
 	}
 	c->sends++;
 	*req = r;
@@ -299,11 +289,11 @@ ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr
 	rc = ibv_post_recv(c->qp, &wr, &bad);
 	if (rc) {
 		r->used = false;
-		return net_verbs_post_failed(c, "receive", rc);
+		return net_verbs_call_failed(c, "posting a receive", rc);
 	}
 	rc = net_verbs_post_cts(c, data, bytes, mr);
 	if (rc)
-		return net_verbs_post_failed(c, "clear-to-send write", rc);
+		return net_verbs_call_failed(c, "posting a clear-to-send write", rc);
 	c->recvs++;
 	*req = r;
 	return ncclSuccess;
@@ -343,7 +333,7 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	rc = ibv_post_send(c->flush_qp, &wr, &bad);
 	if (rc) {
 		r->used = false;
-		return net_verbs_post_failed(c, "flush", rc);
+		return net_verbs_call_failed(c, "posting a flush", rc);
 	}
 	*req = r;
 	return ncclSuccess;
@@ -378,10 +368,8 @@ ncclResult_t net_verbs_drain(struct net_verbs_conn *c)
 		/* rare: one at a time, so that the CQ fills up in between */
 		most = os_buggify("net.poll_one") ? 1 : (int)ARRAY_LEN(wc);
 		n = ibv_poll_cq(c->cq, most, wc);
-		if (n < 0) {
-			WARN("NET/IB: ibv_poll_cq on device %s failed", c->dev->name);
-			return ncclSystemError;
-		}
+		if (n < 0)
+			return net_verbs_call_failed(c, "polling for completions", 0);
 		OS_PROBE("net.completions_at_once", n > 1);
 		OS_PROBE("net.poll_again", n > 1 && n == most);
 		for (int i = 0; i < n; i++) {

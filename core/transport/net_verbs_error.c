@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a queue pair fails. The first bad completion is one WARN line that names queue pair, peer
- * and status; the flushed ones after it are its consequence and silent. The other end is told over
- * TCP and says the same line about its own queue pair.
+ * When a queue pair fails. The first bad completion, or call that fails, is one WARN line that names
+ * queue pair, peer and status; the flushed ones after it are its consequence and silent. The other end
+ * is told over TCP and logs the same line about its own queue pair.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -144,6 +144,16 @@ void net_verbs_tell_why(struct net_verbs_conn *c)
 		net_verbs_send_notice(c, &n);
 }
 
+ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, const char *what, int error)
+{
+	WARN("NET/IB: rank %d and rank %d, channel %d: %s on qp 0x%x of device %s failed%s%s",
+	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp->qp_num, c->dev->name,
+	     error ? ": " : "", error ? strerror(error) : "");
+	c->failed = true;
+	net_verbs_tell(c, (uint32_t)error, NET_VERBS_CALL);
+	return ncclSystemError;
+}
+
 /* ---- what came in --------------------------------------------------------------------------- */
 
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc)
@@ -186,6 +196,9 @@ static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, s
 	else if (n->what == NET_VERBS_EVENT)
 		snprintf(out, bytes, "ended by an asynchronous event: %s",
 			 ibv_event_type_str((enum ibv_event_type)(n->status - 1)));
+	else if (n->what == NET_VERBS_CALL)
+		snprintf(out, bytes, "a verbs call failed%s%s", n->status ? ": " : "",
+			 n->status ? strerror((int)n->status) : "");
 	else
 		snprintf(out, bytes, "%s completed with IBV_WC_%s (%u)",
 			 net_verbs_kind_name(n->what), net_verbs_status_name(n->status), n->status);

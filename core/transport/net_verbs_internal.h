@@ -129,6 +129,7 @@ enum net_verbs_kind {
 	NET_VERBS_CTS,
 	/* not requests, in a notice: */
 	NET_VERBS_EVENT, /* its status is 1 + enum ibv_event_type */
+	NET_VERBS_CALL,  /* a verbs call failed; its status is the errno, 0: none */
 	NET_VERBS_GONE,  /* the end at `peer` closed while it was needed; no status */
 };
 
@@ -256,7 +257,9 @@ ncclResult_t net_verbs_watch(struct net_verbs_conn *c);
 void net_verbs_unwatch(struct net_verbs_conn *c);
 void net_verbs_close_context(struct net_verbs_dev *d);
 
-/* net_verbs_error.c: completions that say error, and the other end's notices. */
+/* net_verbs_error.c: calls and completions that fail, and the other end's notices. */
+/* `what` was attempted on the connection's queue pair; error: the errno, 0: none. */
+ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, const char *what, int error);
 ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 /* Says on a connection that is about to close what its communicator failed by, if it did. */

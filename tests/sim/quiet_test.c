@@ -77,6 +77,28 @@ START_TEST(an_end_that_is_done_learns_of_a_failure_too)
 }
 END_TEST
 
+/* The call fails, so there is no completion, and the queue pair itself is well. */
+static const char *const quiet_calls[] = {"verbs.poll_cq", "verbs.post_send", "verbs.post_recv"};
+
+START_TEST(the_other_end_learns_of_a_verbs_call_that_fails)
+{
+	uint32_t fired = 0;
+
+	for (uint32_t nth = 1; nth <= 24; nth++) {
+		char plan[64];
+		struct lab_result r;
+
+		snprintf(plan, sizeof plan, "%s rank=0 nth=%u fail\n", quiet_calls[_i], nth);
+		r = quiet_run_ranks(nth, 1, 1, plan);
+		ck_assert_msg(r.verdict == SIM_PASS, "nth=%d: %s: %s", (int)nth, r.failure.kind,
+			      r.failure.message);
+		ck_assert_uint_lt(r.virtual_ns, 60000000000ull);
+		fired += (uint32_t)r.fired;
+	}
+	ck_assert_uint_ge(fired, 12);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("a quiet rank");
@@ -84,6 +106,8 @@ int main(void)
 
 	tcase_add_test(t, the_other_end_learns_of_a_failure_though_nobody_asks);
 	tcase_add_test(t, an_end_that_is_done_learns_of_a_failure_too);
+	tcase_add_loop_test(t, the_other_end_learns_of_a_verbs_call_that_fails, 0,
+			    (int)(sizeof quiet_calls / sizeof quiet_calls[0]));
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
