@@ -2,8 +2,8 @@
 /*
  * A program that never heard of Doppel: at its first call the engine starts in real time, with one
  * world whose hosts are DOPPEL_MACHINE, and the program lives on one of them. Its threads are
- * adopted as they come. It ends when and how it likes: nothing is said about what it leaves, unless
- * DOPPEL_LEAKS asks.
+ * adopted as they come. It ends when and how it likes: at its exit the faults of the plan that never
+ * fired are printed, and with DOPPEL_LEAKS what it leaves.
  *
  * The environment (doppel verbs-run sets it): DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FABRIC,
  * DOPPEL_FAULTS (a file), DOPPEL_TRACE (a file), DOPPEL_SEED, DOPPEL_LEAKS.
@@ -101,6 +101,7 @@ static void dropin_exit(void)
 		return;
 	const char *leaks = dropin_text("DOPPEL_LEAKS");
 
+	sim_fault_print_unfired(stderr);
 	if (leaks && strcmp(leaks, "0"))
 		dropin_leaks();
 	sim_leave();

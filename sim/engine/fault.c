@@ -423,6 +423,7 @@ void sim_fault_print_unfired(FILE *out)
 {
 	const char *name = eng.config.fault_plan ? eng.config.fault_plan_name : NULL;
 
+	pthread_mutex_lock(&faults.lock); /* the threads of a foreign program may go on */
 	for (uint32_t i = 0; i < faults.plan.n; i++) {
 		const struct fault *f = &faults.plan.fault[i];
 
@@ -431,4 +432,5 @@ void sim_fault_print_unfired(FILE *out)
 				"%s:%u: this fault never fired (matched %" PRIu64 " times): %s\n",
 				name ? name : faults.name, f->line, f->matches, f->text);
 	}
+	pthread_mutex_unlock(&faults.lock);
 }

@@ -47,7 +47,7 @@ got=$(run --machine /no/such.xml ibv_devices 2>&1) && fail "a machine that is no
 got=$(run --host 7 ibv_devices 2>&1) && fail "host 7 is taken"
 
 # faults: every packet between two hosts is lost, the requester finds out in its time
-printf 'fabric.packet forever drop\n' >"$dir/plan"
+printf 'fabric.packet forever drop\nverbs.cqe nth=9999 error\n' >"$dir/plan"
 pair() { # options of both
 	port_take
 	# not by run: what is killed below is the program, not a shell around it
@@ -64,5 +64,8 @@ pair --trace "$dir/trace.json" || { fail "two hosts without faults"; cat "$dir/s
 grep -q post.send "$dir/trace.json" || fail "no trace"
 if pair --faults "$dir/plan"; then fail "nothing was lost"; fi
 grep -q "transport retry counter exceeded" "$dir/client" || { fail "no retry error:"; tail -n 3 "$dir/client"; }
+grep -Eq "^$dir/plan:2: this fault never fired \(matched [0-9]+ times\): verbs.cqe nth=9999 error$" "$dir/client" ||
+	{ fail "no line for the fault that never fired:"; tail -n 3 "$dir/client"; }
+! grep -q "^$dir/plan:1:" "$dir/client" || fail "a fault that fired is reported"
 wait
 exit $rc
