@@ -12,6 +12,29 @@ need() {
 	exit 77
 }
 
+# test_begin BUILD_DIR: for a test of the program. Sets `doppel`, goes to `work`, an empty folder that is
+# removed at the end, and sets `bad` to 0, which is what the script exits with.
+# shellcheck disable=SC2034 # the scripts read them
+test_begin() {
+	doppel=$(cd "$1" && pwd)/doppel
+	work=$(mktemp -d) || exit 1
+	trap 'rm -rf "$work"' EXIT
+	cd "$work" || exit 1
+	bad=0
+}
+
+# fail TEXT...: the test goes on, and fails. Prints the ends of the files that `fail_shows` lists, too.
+fail_shows=()
+# shellcheck disable=SC2034 # the scripts read `bad`
+fail() {
+	local file
+	echo "$*"
+	for file in ${fail_shows[@]+"${fail_shows[@]}"}; do
+		[ ! -s "$file" ] || tail -n 8 -v "$file"
+	done
+	bad=1
+}
+
 # listens PORT: is there a server?
 listens() { grep -qE ":$(printf %04X "$1") 0+:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 

@@ -3,12 +3,11 @@
 # A value in the environment that a variable cannot have is one error at the start, with variable,
 # value and what is allowed, wherever it comes from; an unknown DOPPEL_* is a warning.
 set -euo pipefail
-doppel=$1/doppel
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 # shellcheck source=tests/sim/expect_usage.sh
 . "$2/tests/sim/expect_usage.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+test_begin "$1"
 run=(run all_reduce --gpus 2 -e 8)
 
 # refused VARIABLE VALUE EXPECTED: as --env and as the caller's, by run and by sweep

@@ -2,14 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Bad input at the command line: one clear error each, exit code 1, nothing left behind.
 set -euo pipefail
-doppel=$1/doppel
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
 # shellcheck source=tests/sim/expect_usage.sh
 . "$2/tests/sim/expect_usage.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+test_begin "$1"
 
 machine() { # machine FILE GPU_ATTRIBUTES
 	cat >"$1" <<XML

@@ -3,12 +3,11 @@
 # What a fault plan, a machine file or an option can name and no run can do: one clear error each,
 # with what would do, and never an assertion.
 set -euo pipefail
-doppel=$1/doppel
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 # shellcheck source=tests/sim/expect_usage.sh
 . "$2/tests/sim/expect_usage.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+test_begin "$1"
 
 # ---- fault plans
 

@@ -3,12 +3,11 @@
 # Options that exclude each other, have no effect alone, or have a value that nothing can be done
 # with: one clear error each, instead of a run that leaves them out.
 set -euo pipefail
-doppel=$1/doppel
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 # shellcheck source=tests/sim/expect_usage.sh
 . "$2/tests/sim/expect_usage.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+test_begin "$1"
 all=(all_reduce --gpus 2 -e 64)
 
 expect 'an empty device' "--devices '': expected a number" run all_reduce --devices 0,,1

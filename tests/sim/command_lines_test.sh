@@ -3,10 +3,9 @@
 # 300 generated command lines and environments, options times garbage (command_lines.py).
 #	command_lines_test.sh BUILD_DIR SOURCE_DIR [LINES [SEED]]
 set -euo pipefail
-doppel=$1/doppel
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
 # a failing run, for replay and shrink
 echo 'fabric.packet prob=1/1 drop' >plan
 "$doppel" run all_reduce --hosts 2 --gpus 1 -b 64 -e 64 --place out --faults plan --env NCCL_IB_TIMEOUT=22 \

@@ -5,16 +5,10 @@
 # are expected in tests/mutants/*.run.
 #	exit_codes_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-bad=0
-fail() {
-	echo "$*"
-	tail -n 3 out err
-	bad=1
-}
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
+fail_shows=(out err)
 
 # ends HOW COMMAND...: HOW is an exit code, or the name of a signal
 ends() {

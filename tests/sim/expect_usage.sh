@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# For tests of bad input to source. They set `doppel`, and run in a folder of their own.
+# For tests of bad input to source. They begin by test_begin (tests/lib.sh).
 # shellcheck disable=SC2034 # the scripts read them
-bad=0 cases=0
+cases=0
 
 # expect NAME PATTERN ARGS...: exit 1, stderr matches PATTERN, in a few lines
 expect() {

@@ -5,16 +5,10 @@
 # is what the run is about. A fault that never fires is reported.
 #	killed_rank_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-bad=0
-fail() {
-	echo "$*"
-	tail -n 8 out err
-	bad=1
-}
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
+fail_shows=(out err)
 run() { # run CODE ARGS...
 	local code=$1 rc=0
 	shift

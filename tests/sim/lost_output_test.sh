@@ -5,16 +5,10 @@
 # before the run. A trace that any signal cuts off is valid JSON.
 #	lost_output_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-bad=0
-fail() {
-	echo "$*"
-	tail -n 4 err
-	bad=1
-}
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
+fail_shows=(err)
 small=(all_reduce --machine pcie-4gpu --gpus 2 -b 64 -e 64)
 full='No space left on device' closed='Bad file descriptor'
 

@@ -4,12 +4,9 @@
 # with the same hash, with gdb and without; refused when it is of another build.
 #	replay_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-bad=0
-fail() { echo "$*"; bad=1; }
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
 
 # Every packet is lost: the run makes no progress within the budget.
 echo 'fabric.packet prob=1/1 drop' >plan

@@ -4,16 +4,14 @@
 # is one line with file, line, attribute and what was expected; so is memory that there is not.
 #	silent_refusal_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
 case $(ldd "$1/libdoppel-rt.so") in
 *libasan* | *libtsan*) sanitized=1 ;;
 *) sanitized=0 ;;
 esac
 machine=$(cd "$2" && pwd)/sim/world/machines/pcie-4gpu.xml
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-bad=0
+test_begin "$1"
 
 refused() { # refused PATTERN COMMAND...: one line on stderr, which matches
 	local pattern=$1 rc debug

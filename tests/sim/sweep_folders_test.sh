@@ -5,12 +5,11 @@
 # happen, and an interrupted sweep leaves them and its summary.
 #	sweep_folders_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
 # shellcheck source=tests/lib.sh
 . "$2/tests/lib.sh"
 # shellcheck source=tests/sim/expect_usage.sh
 . "$2/tests/sim/expect_usage.sh"
-work=$(mktemp -d)
+test_begin "$1"
 mounted=()
 clean() {
 	local m
@@ -18,8 +17,6 @@ clean() {
 	rm -rf "$work"
 }
 trap clean EXIT
-cd "$work" || exit 1
-fail() { echo "$*"; bad=1; }
 
 # every seed makes no progress: nothing arrives
 echo 'fabric.packet prob=1/1 drop' >lost.plan

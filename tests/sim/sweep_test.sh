@@ -4,12 +4,9 @@
 # hang cost their seed only; JSON; exit codes.
 #	sweep_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-bad=0
-fail() { echo "$*"; bad=1; }
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
 small=(all_reduce --machine pcie-4gpu --gpus 2 -b 64 -e 64 --place out)
 
 # 300 seeds, about 3 of them canaries; half of them crash their worker

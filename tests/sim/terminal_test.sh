@@ -5,13 +5,10 @@
 # each option with a value, its default.
 #	terminal_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
-doppel=$1/doppel
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
 export DOPPEL_MACHINE_DIR=
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-bad=0
-fail() { echo "$*"; bad=1; }
 
 for engine in sim threads; do
 	"$doppel" run all_reduce --machine workstation-2gpu -b 8 -e 1M -f 8 -d bfloat16 --engine $engine >table 2>err ||
