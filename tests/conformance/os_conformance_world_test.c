@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What os.h says of memory, identity, files, agreement, sockets and shared memory, on every pair of halves. */
+#include "core/base/hash.h"
+#include "tests/bytes.h"
+#include "tests/conformance/os_pairs.h"
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static void alloc_gives_zeroed_memory(void)
+{
+	for (size_t bytes = 1; bytes < 100000; bytes = bytes * 3 + 1) {
+		uint8_t *p = os_alloc(bytes, "test block");
+		ck_assert_ptr_nonnull(p);
+		ck_assert_uint_eq((uintptr_t)p % 16, 0);
+		ck_assert_uint_eq(bytes_until_not(p, 0, bytes), bytes);
+		memset(p, 0xff, bytes);
+		os_free(p);
+	}
+	os_free(NULL);
+	ck_assert_ptr_null(os_alloc(SIZE_MAX - 8, "too much"));
+}
+
+static int memo_made;
+
+static void *memo_make(const void *key, size_t bytes, void *arg)
+{
+	memo_made++;
+	if (arg)
+		return NULL;
+	uint64_t *v = malloc(sizeof *v);
+	*v = hash64(key, bytes);
+	return v;
+}
+
+static void memo_makes_a_value_once(void)
+{
+	memo_made = 0;
+	const uint64_t *a = os_memo("test", "alpha", 5, memo_make, NULL);
+	const uint64_t *b = os_memo("test", "beta", 4, memo_make, NULL);
+	ck_assert_ptr_nonnull(a);
+	ck_assert_ptr_ne(a, b);
+	ck_assert_ptr_eq(os_memo("test", "alpha", 5, memo_make, NULL), a);
+	ck_assert_ptr_ne(os_memo("other", "alpha", 5, memo_make, NULL), a);
+	ck_assert_int_eq(memo_made, 3);
+	int fail = 1;
+	ck_assert_ptr_null(os_memo("test", "gamma", 5, memo_make, &fail));
+	ck_assert_ptr_nonnull(os_memo("test", "gamma", 5, memo_make, NULL));
+	ck_assert_int_eq(memo_made, 5);
+}
+
+/* ---- identity and files --------------------------------------------------------------------- */
+
+static void host_has_a_name_and_an_environment(void)
+{
+	char name[64], again[64], small[3];
+	os_host_name(name, sizeof name);
+	ck_assert_uint_gt(strlen(name), 0);
+	os_host_name(small, sizeof small);
+	ck_assert_uint_le(strlen(small), 2);
+	os_boot_id(name, sizeof name);
+	os_boot_id(again, sizeof again);
+	ck_assert_str_eq(name, again);
+	ck_assert_uint_ge(strlen(name), 8);
+	ck_assert_str_eq(os_env("OS_TEST"), "value");
+	ck_assert_ptr_null(os_env("OS_TEST_NOT_SET"));
+	ck_assert_int_ge(os_cpu(), -1);
+	uint8_t a[16] = {0}, b[16] = {0};
+	os_random(a, sizeof a);
+	os_random(b, sizeof b);
+	ck_assert_int_ne(memcmp(a, b, sizeof a), 0);
+}
+
+static void files_are_read_whole(void)
+{
+	char *data = NULL, id[64];
+	size_t bytes = 0;
+	ck_assert_int_eq(os_file_read("/no/such/file", &data, &bytes), ENOENT);
+	ck_assert_ptr_null(data);
+	ck_assert_int_eq(os_file_read("/proc/sys/kernel/random/boot_id", &data, &bytes), 0);
+	ck_assert_uint_eq(strlen(data), bytes);
+	os_boot_id(id, sizeof id);
+	ck_assert_int_eq(strncmp(data, id, strlen(id)), 0);
+	os_free(data);
+}
+
+static void agreement_is_by_key_and_sequence(void)
+{
+	struct os_agree_other other = {.rank = -5};
+	ck_assert_int_eq(os_agree(1, 0, 0, "count 4", NULL, &other), 0);
+	ck_assert_int_eq(os_agree(1, 0, 1, "count 4", NULL, &other), 0);
+	ck_assert_int_eq(os_agree(2, 0, 1, "count 5", NULL, &other), 0);
+	ck_assert_int_eq(os_agree(1, 1, 1, "count 5", NULL, &other), 0);
+	ck_assert_int_eq(other.rank, -5);
+	int rc = os_agree(1, 0, 2, "count 8", NULL, &other);
+	if (strcmp(os_world_in_force()->name, "real") == 0) {
+		ck_assert_int_eq(rc, 0);
+		return;
+	}
+	ck_assert_int_eq(rc, EINVAL);
+	ck_assert_int_eq(other.rank, 0);
+	ck_assert_str_eq(other.text, "count 4");
+	for (uint64_t seq = 2; seq < 300; seq++)
+		ck_assert_int_eq(os_agree(1, seq, 0, "count 4", NULL, NULL), 0);
+	/* long ago: not compared any more */
+	ck_assert_int_eq(os_agree(1, 0, 2, "count 8", NULL, NULL), 0);
+}
+
+static void agents_keep_one_order_between_keys(void)
+{
+	enum { A = 100, B, ONE = 1, TWO };
+	struct os_agree_other other = {.rank = -5};
+	for (uint64_t agent = ONE; agent <= TWO; agent++) {
+		os_agree_member(A, agent, true);
+		os_agree_member(B, agent, true);
+	}
+	ck_assert_int_eq(os_agree_order(A, ONE, 0, 0, "A 0", NULL, &other), 0);
+	ck_assert_int_eq(os_agree_order(B, ONE, 0, 0, "B 0", NULL, &other), 0);
+	ck_assert_int_eq(os_agree_order(A, TWO, 0, 1, "A 0", NULL, &other), 0);
+	ck_assert_int_eq(os_agree_order(A, 3, 1, 0, "no member", NULL, &other), 0);
+	ck_assert_int_eq(other.rank, -5);
+	int rc = os_agree_order(A, TWO, 1, 1, "A 1", NULL, &other);
+	if (strcmp(os_world_in_force()->name, "real") == 0) {
+		ck_assert_int_eq(rc, 0);
+		return;
+	}
+	ck_assert_int_eq(rc, EINVAL);
+	ck_assert_int_eq(other.rank, 0);
+	ck_assert_str_eq(other.text, "B 0");
+	/* who has left is compared no more */
+	os_agree_member(B, TWO, false);
+	ck_assert_int_eq(os_agree_order(A, TWO, 2, 1, "A 2", NULL, &other), 0);
+	os_agree_member(A, ONE, false);
+	os_agree_member(A, TWO, false);
+	os_agree_member(B, ONE, false);
+}
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+static struct os_addr loopback(uint16_t port)
+{
+	return (struct os_addr){.family = 4, .port = port, .ip = {127, 0, 0, 1}};
+}
+
+static void socket_wait(int fd, uint64_t seq)
+{
+	const struct wait w = object_wait(os_socket_object(fd), seq);
+	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+}
+
+static int connect_and_wait(const struct os_addr *to, int *fd)
+{
+	int rc = os_connect(to, fd);
+	if (rc)
+		return rc;
+	for (;;) {
+		uint64_t seq = os_event_seq(os_socket_object(*fd));
+		rc = os_connected(*fd);
+		if (rc != EAGAIN)
+			return rc;
+		socket_wait(*fd, seq);
+	}
+}
+
+static int accept_and_wait(int fd, struct os_addr *peer)
+{
+	int conn = -1;
+	for (;;) {
+		uint64_t seq = os_event_seq(os_socket_object(fd));
+		int rc = os_accept(fd, &conn, peer);
+		if (rc == 0)
+			return conn;
+		ck_assert_int_eq(rc, EAGAIN);
+		socket_wait(fd, seq);
+	}
+}
+
+static void send_all(int fd, const uint8_t *data, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		uint64_t seq = os_event_seq(os_socket_object(fd));
+		size_t done = 0;
+		int rc = os_send(fd, data + at, n - at, &done);
+		if (rc == EAGAIN) {
+			socket_wait(fd, seq);
+			continue;
+		}
+		ck_assert_int_eq(rc, 0);
+		ck_assert_uint_gt(done, 0);
+		at += done;
+	}
+}
+
+/* Bytes read until n, or the end of the stream. */
+static size_t recv_all(int fd, uint8_t *data, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		uint64_t seq = os_event_seq(os_socket_object(fd));
+		size_t done = 0;
+		int rc = os_recv(fd, data + at, n - at, &done);
+		if (rc == EAGAIN) {
+			socket_wait(fd, seq);
+			continue;
+		}
+		ck_assert_int_eq(rc, 0);
+		if (done == 0)
+			return at;
+		at += done;
+	}
+	return n;
+}
+
+#define ECHO_BYTES 700001
+
+static uint8_t echo_byte(size_t i)
+{
+	return (uint8_t)(i * 131 + (i >> 8));
+}
+
+static void thread_echoes(void *arg)
+{
+	const struct os_addr *to = arg;
+	int fd = -1;
+	ck_assert_int_eq(connect_and_wait(to, &fd), 0);
+	uint8_t *data = os_alloc(ECHO_BYTES, "echo");
+	ck_assert_uint_eq(recv_all(fd, data, ECHO_BYTES), ECHO_BYTES);
+	send_all(fd, data, ECHO_BYTES);
+	os_free(data);
+	ck_assert_int_eq(os_close(fd), 0);
+}
+
+static void bytes_go_both_ways_in_order_then_end(void)
+{
+	int fd = -1;
+	struct os_addr at = loopback(0), bound, peer;
+	ck_assert_int_eq(os_listen(&at, &fd, &bound), 0);
+	ck_assert_uint_ne(bound.port, 0);
+	struct os_thread *t = start("echo", thread_echoes, &bound);
+	int conn = accept_and_wait(fd, &peer);
+	ck_assert_uint_eq(peer.family, 4);
+	uint8_t *data = os_alloc(ECHO_BYTES + 10, "payload"),
+		*back = os_alloc(ECHO_BYTES + 10, "back");
+	for (size_t i = 0; i < ECHO_BYTES; i++)
+		data[i] = echo_byte(i);
+	send_all(conn, data, ECHO_BYTES);
+	/* asks for more than comes: ends where the peer closed */
+	ck_assert_uint_eq(recv_all(conn, back, ECHO_BYTES + 10), ECHO_BYTES);
+	ck_assert_int_eq(memcmp(data, back, ECHO_BYTES), 0);
+	join(t);
+	os_free(data);
+	os_free(back);
+	ck_assert_int_eq(os_close(conn), 0);
+	ck_assert_int_eq(os_close(fd), 0);
+	ck_assert_int_eq(os_close(fd), EBADF);
+}
+
+static void nobody_listens_is_connection_refused(void)
+{
+	int fd = -1, listener = -1;
+	struct os_addr at = loopback(0), bound;
+	ck_assert_int_eq(os_listen(&at, &listener, &bound), 0);
+	ck_assert_int_eq(os_close(listener), 0);
+	int rc = connect_and_wait(&bound, &fd);
+	ck_assert_int_eq(rc, ECONNREFUSED);
+	if (fd >= 0)
+		ck_assert_int_eq(os_close(fd), 0);
+}
+
+static void a_port_is_taken_once(void)
+{
+	int fd = -1, other = -1;
+	struct os_addr at = loopback(0), bound, second = {.port = 9};
+	ck_assert_int_eq(os_listen(&at, &fd, &bound), 0);
+	ck_assert_int_eq(os_listen(&bound, &other, &second), EADDRINUSE);
+	ck_assert_int_eq(other, -1);
+	ck_assert_uint_eq(second.port, 9);
+	int conn = -1;
+	ck_assert_int_eq(os_accept(fd, &conn, NULL), EAGAIN);
+	ck_assert_int_eq(os_close(fd), 0);
+}
+
+static void writing_to_a_closed_peer_breaks(void)
+{
+	int fd = -1, out = -1, rc = 0;
+	struct os_addr at = loopback(0), bound;
+	uint8_t data[100] = {1};
+	ck_assert_int_eq(os_listen(&at, &fd, &bound), 0);
+	ck_assert_int_eq(connect_and_wait(&bound, &out), 0);
+	int conn = accept_and_wait(fd, NULL);
+	ck_assert_int_eq(os_close(conn), 0);
+	for (int i = 0; i < 1000 && !rc; i++) {
+		size_t done = 0;
+		rc = os_send(out, data, sizeof data, &done);
+		os_sleep_ns(100 * US);
+	}
+	ck_assert_msg(rc == EPIPE || rc == ECONNRESET, "rc %d", rc);
+	ck_assert_int_eq(os_close(out), 0);
+	ck_assert_int_eq(os_close(fd), 0);
+}
+
+static void a_sender_that_outruns_its_reader_is_held(void)
+{
+	int fd = -1, out = -1, rc = 0;
+	struct os_addr at = loopback(0), bound;
+	uint8_t data[8192] = {0};
+	size_t sent = 0, got = 0;
+	ck_assert_int_eq(os_listen(&at, &fd, &bound), 0);
+	ck_assert_int_eq(connect_and_wait(&bound, &out), 0);
+	int conn = accept_and_wait(fd, NULL);
+	while (rc == 0) {
+		size_t done = 0;
+		rc = os_send(out, data, sizeof data, &done);
+		sent += rc ? 0 : done;
+		ck_assert_uint_lt(sent, 1u << 30);
+	}
+	ck_assert_int_eq(rc, EAGAIN);
+	ck_assert_int_eq(os_close(out), 0);
+	while ((rc = (int)recv_all(conn, data, sizeof data)))
+		got += (size_t)rc;
+	ck_assert_uint_eq(got, sent);
+	ck_assert_int_eq(os_close(conn), 0);
+	ck_assert_int_eq(os_close(fd), 0);
+}
+
+static void interfaces_are_listed_and_reachable(void)
+{
+	char name[32] = "";
+	struct os_addr addr = {0}, bound;
+	ck_assert_int_eq(os_interface(0, name, sizeof name, &addr), 0);
+	ck_assert_uint_gt(strlen(name), 0);
+	ck_assert(addr.family == 4 || addr.family == 6);
+	ck_assert_int_eq(os_interface(100000, name, sizeof name, &addr), ENOENT);
+	int fd = -1, out = -1;
+	addr.port = 0;
+	ck_assert_int_eq(os_listen(&addr, &fd, &bound), 0);
+	ck_assert_int_eq(connect_and_wait(&bound, &out), 0);
+	int conn = accept_and_wait(fd, NULL);
+	ck_assert_int_eq(os_close(conn), 0);
+	ck_assert_int_eq(os_close(out), 0);
+	ck_assert_int_eq(os_close(fd), 0);
+}
+
+/* ---- shared memory -------------------------------------------------------------------------- */
+
+static void shm_is_made_opened_and_unlinked(void)
+{
+	char name[64];
+	snprintf(name, sizeof name, "doppel-os-test-%d", (int)getpid());
+	uint8_t *a = NULL, *b = NULL;
+	void *none = NULL;
+	ck_assert_int_eq(os_shm_open(name, 4096, &none), ENOENT);
+	ck_assert_int_eq(os_shm_create("with/slash", 4096, &none), EINVAL);
+	ck_assert_int_eq(os_shm_create(name, 8192, (void **)&a), 0);
+	ck_assert_int_eq(os_shm_create(name, 8192, &none), EEXIST);
+	ck_assert_ptr_null(none);
+	ck_assert_uint_eq(bytes_until_not(a, 0, 8192), 8192);
+	ck_assert_int_eq(os_shm_open(name, 1 << 20, &none), EINVAL);
+	ck_assert_int_eq(os_shm_open(name, 8192, (void **)&b), 0);
+	a[4097] = 42;
+	ck_assert_uint_eq(b[4097], 42);
+	ck_assert_int_eq(os_shm_unlink(name), 0);
+	ck_assert_int_eq(os_shm_unlink(name), ENOENT);
+	ck_assert_int_eq(os_shm_open(name, 4096, &none), ENOENT);
+	b[1] = 7;
+	ck_assert_uint_eq(a[1], 7);
+	ck_assert_int_eq(os_shm_unmap(a, 8192), 0);
+	ck_assert_int_eq(os_shm_unmap(b, 8192), 0);
+}
+
+/* ---- the table of cases --------------------------------------------------------------------- */
+
+#define CASES(X)                                                                                   \
+	X(alloc_gives_zeroed_memory)                                                               \
+	X(memo_makes_a_value_once)                                                                 \
+	X(host_has_a_name_and_an_environment)                                                      \
+	X(files_are_read_whole)                                                                    \
+	X(agreement_is_by_key_and_sequence)                                                        \
+	X(agents_keep_one_order_between_keys)                                                      \
+	X(bytes_go_both_ways_in_order_then_end)                                                    \
+	X(nobody_listens_is_connection_refused)                                                    \
+	X(a_port_is_taken_once)                                                                    \
+	X(writing_to_a_closed_peer_breaks)                                                         \
+	X(a_sender_that_outruns_its_reader_is_held)                                                \
+	X(interfaces_are_listed_and_reachable)                                                     \
+	X(shm_is_made_opened_and_unlinked)
+
+static const struct os_case cases[] = {CASES(OS_CASE)};
+
+int main(void)
+{
+	return os_suite_run("os world", cases, (int)(sizeof cases / sizeof cases[0]));
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Aborts of inits and of collectives, by the rank and by others. */
+#include <check.h>
+#include <cuda_runtime_api.h>
+
+#include "tests/sim/comm_rank.h"
+#include "tests/suite.h"
+
+struct abort_case {
+	ncclComm_t comm;
+	shared_u32 started;
+	int32_t missing;
+	uint64_t after_ns;
+};
+
+/* Comes from outside the task that is stuck. */
+static void abort_task(void *arg)
+{
+	struct abort_case *c = arg;
+	os_sleep_ns(c->after_ns);
+	if (shared_load_u32(&c->started, SHARED_ACQUIRE) && c->comm)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(c->comm));
+}
+
+static void abort_init_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct abort_case *all = arg;
+	struct abort_case c = {.after_ns = all->after_ns};
+	struct os_thread_attr attr = {.name = "aborter", .rank = rank};
+	struct os_thread *t;
+	ncclUniqueId id = ranks_id();
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	if (rank == all->missing)
+		return;
+	shared_store_u32(&c.started, 1, SHARED_RELEASE);
+	EXPECT(os_thread_start(&t, &attr, abort_task, &c) == 0);
+	ncclResult_t rc = ncclCommInitRank(&c.comm, nranks, id, rank);
+	EXPECT(rc == ncclInternalError || rc == ncclRemoteError);
+	EXPECT(os_thread_join(t) == 0);
+}
+
+START_TEST(an_init_that_waits_for_a_missing_rank_can_be_aborted)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct ranks_config c = {
+			.hosts = 2, .per_host = 2, .per_proc = 1 + seed % 2, .seed = seed};
+		struct abort_case a = {.missing = 1 + (int32_t)(seed % 3), .after_ns = 1000000};
+		ranks_run(&c, abort_init_rank, &a);
+	}
+}
+END_TEST
+
+/* One rank aborts at some moment of its init. Once it has checked in, the others come out by
+ * themselves; before, they wait until their own watchdogs abort them. */
+static void abort_one_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct abort_case *all = arg, c = {.after_ns = 50000000};
+	struct os_thread_attr attr = {.name = "aborter", .rank = rank};
+	struct os_thread *t = NULL;
+	ncclUniqueId id = ranks_id();
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	if (rank == all->missing)
+		c.after_ns = all->after_ns;
+	shared_store_u32(&c.started, 1, SHARED_RELEASE);
+	EXPECT(os_thread_start(&t, &attr, abort_task, &c) == 0);
+	ncclResult_t rc = ncclCommInitRank(&c.comm, nranks, id, rank);
+	/* a CUDA error: the memory of the one that left cannot be opened any more */
+	EXPECT(rc == ncclSuccess || rc == ncclRemoteError || rc == ncclInternalError ||
+	       rc == ncclUnhandledCudaError);
+	if (rc == ncclRemoteError)
+		shared_add_u32(&all->started, 1, SHARED_RELAXED);
+	EXPECT(os_thread_join(t) == 0);
+}
+
+START_TEST(a_rank_that_aborts_its_init_ends_that_of_the_others)
+{
+	uint32_t told = 0;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2 + (seed / 2) % 2,
+					 .per_proc = 1 + (seed / 4) % 3,
+					 .seed = seed};
+		struct abort_case a = {.missing = (int32_t)(seed % 2), .after_ns = 20000 * seed};
+		ranks_run(&c, abort_one_rank, &a);
+		told += shared_load_u32(&a.started, SHARED_RELAXED);
+	}
+	ck_assert_msg(told > 30, "only %u ranks were told that another left", told);
+}
+END_TEST
+
+/* One rank does not take part; the kernels of the others hang until they are aborted. */
+static void abort_collective_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = NULL;
+	cudaStream_t stream;
+	ncclResult_t async;
+	void *mem;
+	comm_buffers(rank, &mem, &stream, 1 << 20);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	if (rank != nranks - 1)
+		for (int i = 0; i < 3; i++)
+			EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, 1 << 18, ncclInt32,
+							       ncclSum, comm, stream));
+	EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &async));
+	ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(collectives_that_hang_can_be_aborted)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2,
+					 .per_host = 2,
+					 .per_proc = 1 + (seed / 2) % 2,
+					 .seed = seed};
+		ranks_run(&c, abort_collective_rank, NULL);
+	}
+	struct ranks_config c = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
+	for (int i = 0; i < 3; i++)
+		ranks_run(&c, abort_collective_rank, NULL);
+}
+END_TEST
+
+static Suite *comm_abort_suite(void)
+{
+	Suite *s = suite_create("comm_abort");
+	TCase *t = tcase_create("comm_abort");
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, an_init_that_waits_for_a_missing_rank_can_be_aborted);
+	tcase_add_test(t, a_rank_that_aborts_its_init_ends_that_of_the_others);
+	tcase_add_test(t, collectives_that_hang_can_be_aborted);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	return suite_run(comm_abort_suite());
+}

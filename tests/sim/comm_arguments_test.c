@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bad arguments of communicators and collectives, and a missing topology file: what is named. */
+#include <check.h>
+#include <cuda_runtime_api.h>
+
+#include "tests/sim/comm_rank.h"
+#include "tests/suite.h"
+
+static void init_arguments_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = NULL;
+	ncclUniqueId id, zero = {{0}};
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	int n, twice[2] = {1, 1};
+
+	EXPECT_NCCL(ncclInvalidArgument, ncclGetVersion(NULL));
+	EXPECT_NCCL(ncclSuccess, ncclGetVersion(&n));
+	EXPECT(n == 22809);
+	EXPECT_NCCL(ncclInvalidArgument, ncclGetUniqueId(NULL));
+	EXPECT_NCCL(ncclSuccess, ncclGetUniqueId(&id));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(NULL, 1, id, 0));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(&comm, 0, id, 0));
+	EXPECT_ERROR_SAYS("nranks is 0, expected at least 1");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(&comm, -1, id, 0));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(&comm, 2, id, -1));
+	EXPECT_ERROR_SAYS("rank is -1, expected 0 to 1");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(&comm, 2, id, 2));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRank(&comm, 1, zero, 0));
+	EXPECT_ERROR_SAYS("unique id");
+	EXPECT(comm == NULL);
+	config.magic = 1;
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+	EXPECT_ERROR_SAYS("NCCL_CONFIG_INITIALIZER");
+	config = (ncclConfig_t)NCCL_CONFIG_INITIALIZER;
+	config.blocking = 2;
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+	EXPECT_ERROR_SAYS("blocking is 2, expected 0 to 1");
+	config.blocking = 1;
+	config.minCTAs = 8;
+	config.maxCTAs = 4;
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+	EXPECT_ERROR_SAYS("minCTAs");
+	config.maxCTAs = 8;
+	config.netName = "Socket";
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+	EXPECT_ERROR_SAYS("netName is 'Socket'");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitAll(NULL, 2, NULL));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitAll(&comm, 0, NULL));
+	EXPECT_NCCL(ncclInvalidUsage, ncclCommInitAll(&comm, 9, NULL));
+	EXPECT_ERROR_SAYS("device 8 of rank 8 does not exist");
+	EXPECT_NCCL(ncclInvalidUsage, ncclCommInitAll(&comm, 2, twice));
+	EXPECT_ERROR_SAYS("device 1 is listed for ranks 0 and 1");
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(NULL));
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(NULL));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommFinalize(NULL));
+	/* the same id, to the end */
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, 1, id, 0));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(init_names_what_is_wrong)
+{
+	struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = 1};
+	ranks_run(&c, init_arguments_rank, NULL);
+}
+END_TEST
+
+static void coll_arguments_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = NULL;
+	cudaStream_t stream;
+	void *mem, *other, *pinned;
+	int n;
+	int32_t on_host[4] = {0};
+	ncclResult_t async;
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT(cudaSetDevice(1) == cudaSuccess);
+	EXPECT(cudaMalloc(&other, 4096) == cudaSuccess);
+	EXPECT(cudaSetDevice(0) == cudaSuccess);
+	EXPECT(cudaHostAlloc(&pinned, 64, 0) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, 4, ncclInt32, ncclSum, NULL, stream));
+	EXPECT_ERROR_SAYS("ncclAllReduce: comm is NULL");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(NULL, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("sendbuff is NULL");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, NULL, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("recvbuff is NULL");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, 4, (ncclDataType_t)12, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("datatype is 12, expected 0 to 11");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, 4, (ncclDataType_t)-1, ncclSum, comm, stream));
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, 4, ncclInt32, (ncclRedOp_t)5, comm, stream));
+	EXPECT_ERROR_SAYS("op is 5, which was not made for this communicator, expected 0 to 4 or");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, SIZE_MAX / 2, ncclInt32, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("count is");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, on_host, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("is host memory, expected memory of device 0");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(other, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("is memory of device 1");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce((char *)mem + 1, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("not aligned");
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce((char *)mem + 4, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT_ERROR_SAYS("overlap");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommCount(comm, NULL));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommGetAsyncError(comm, NULL));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommCount((ncclComm_t)(void *)on_host, &n));
+	EXPECT_ERROR_SAYS("not a communicator of this process");
+	/* none of this is an operation */
+	EXPECT_NCCL(ncclSuccess, ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum, comm, stream));
+	comm_sum(comm, rank, nranks, mem, stream, 10);
+	EXPECT_NCCL(ncclSuccess,
+		    ncclAllReduce(pinned, pinned, 4, ncclInt32, ncclSum, comm, stream));
+
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommDestroy(comm));
+	EXPECT_ERROR_SAYS("destroyed");
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommAbort(comm));
+	EXPECT_NCCL(ncclInvalidArgument, ncclCommGetAsyncError(comm, &async));
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclAllReduce(mem, mem, 4, ncclInt32, ncclSum, comm, stream));
+	EXPECT(cudaFree(other) == cudaSuccess);
+	comm_buffers_free(mem, stream);
+	EXPECT(cudaFreeHost(pinned) == cudaSuccess);
+}
+
+START_TEST(collectives_name_what_is_wrong)
+{
+	struct ranks_config c = {.hosts = 1, .per_host = 1, .seed = 1};
+	ranks_run(&c, coll_arguments_rank, NULL);
+}
+END_TEST
+
+static void topo_file_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	static const char *const says[] = {"/no/such/topology.xml cannot be read",
+					   "NCCL_TOPO_FILE is not set"};
+	int which = *(int *)arg;
+	ncclComm_t comm[2] = {NULL};
+	if (!which) /* a world whose configuration names it is not made */
+		EXPECT(world_proc_setenv(os_proc(), "NCCL_TOPO_FILE", "/no/such/topology.xml") ==
+		       0);
+	ncclResult_t rc = ncclCommInitAll(comm, 2, NULL);
+	EXPECT(rc == (which ? ncclInvalidUsage : ncclSystemError));
+	EXPECT(comm[0] == NULL && comm[1] == NULL);
+	EXPECT_ERROR_SAYS(says[which]);
+	/* one rank needs no topology */
+	EXPECT_NCCL(ncclSuccess, ncclCommInitAll(comm, 1, NULL));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm[0]));
+}
+
+START_TEST(a_missing_topology_file_is_named)
+{
+	static const char *const none[] = {"NCCL_TOPO_FILE=", NULL};
+	for (int which = 0; which < 2; which++) {
+		struct ranks_config c = {
+			.hosts = 1, .per_host = 1, .seed = 1, .env = which ? none : NULL};
+		ranks_run(&c, topo_file_rank, &which);
+	}
+}
+END_TEST
+
+static Suite *comm_arguments_suite(void)
+{
+	Suite *s = suite_create("comm_arguments");
+	TCase *t = tcase_create("comm_arguments");
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, init_names_what_is_wrong);
+	tcase_add_test(t, collectives_name_what_is_wrong);
+	tcase_add_test(t, a_missing_topology_file_is_named);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	return suite_run(comm_arguments_suite());
+}
