@@ -111,14 +111,11 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->count = w->count;
 }
 
-/* The program's own step counts are written once more, as constants that an inlined program folds. */
 DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program)
 {
 	switch (program) {
 #define DEV_RUN_PROGRAM(id, function, func, algo, proto, pattern, chunk, slice)                    \
 	case DEV_##id:                                                                             \
-		p->chunk_steps = chunk;                                                            \
-		p->slice_steps = slice;                                                            \
 		function(p, part);                                                                 \
 		break;
 		DEV_PROGRAMS(DEV_RUN_PROGRAM)
