@@ -17,7 +17,12 @@ static const struct argp_option options_argp_options[] = {
 	{"machine", OPTION_MACHINE, "XML", 0,
 	 "a machine that comes with Doppel, or a topology file (default h100-8nic)", 1},
 	{"hosts", OPTION_HOSTS, "N", 0, "hosts of that machine (default 1)", 1},
-	{"gpus", OPTION_GPUS, "G", 0, "ranks per host, one GPU each (default: all GPUs)", 1},
+	{"gpus", OPTION_GPUS, "G|G0,G1,...", 0,
+	 "ranks per host, one GPU each, or the number of each host (default: all GPUs)", 1},
+	{"map-by", OPTION_MAP, "slot|node|seed", 0,
+	 "which ranks are on a host: as mpirun has it, or any order, drawn from the seed (default "
+	 "slot: neighbours)",
+	 1},
 	{"devices", OPTION_DEVICES, "0,1,...", 0,
 	 "which GPUs of a host, by index (default: the first --gpus)", 1},
 	{"ranks-per-process", OPTION_RANKS_PER_PROC, "R", 0,
@@ -131,6 +136,41 @@ uint64_t cli_size(struct argp_state *state, const char *option, const char *arg)
 	return v;
 }
 
+/* One number, or one of each host. */
+static void options_parse_gpus(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	struct lab_config *c = &o->scenario.lab;
+	char copy[8 * LAB_MAX_HOST_GPUS], *rest = copy, *t;
+
+	c->host_gpus_n = 0;
+	c->gpus = 0;
+	if (!strchr(arg, ',')) {
+		c->gpus = (uint32_t)options_number(state, "--gpus", arg, 1, 4096);
+		return;
+	}
+	if ((size_t)snprintf(copy, sizeof copy, "%s", arg) >= sizeof copy)
+		argp_error(state, "--gpus: longer than %zu characters", sizeof copy - 1);
+	while ((t = strsep(&rest, ","))) {
+		if (c->host_gpus_n == LAB_MAX_HOST_GPUS)
+			argp_error(state, "--gpus: more than %d hosts", LAB_MAX_HOST_GPUS);
+		c->host_gpus[c->host_gpus_n++] =
+			(uint32_t)options_number(state, "--gpus", t, 1, 4096);
+	}
+	cli_give(&o->given, OPTION_GPU_LIST);
+}
+
+static void options_parse_map(struct cli_options *o, const char *arg, struct argp_state *state)
+{
+	static const char *const names[] = {"slot", "node", "seed"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (!strcmp(arg, names[i])) {
+			o->scenario.lab.map = (enum lab_map)i;
+			return;
+		}
+	argp_error(state, "--map-by %s: expected slot, node or seed", arg);
+}
+
 /* Each item counts, an empty one, too: it is no number. */
 static void options_parse_devices(struct cli_options *o, const char *arg, struct argp_state *state)
 {
@@ -228,7 +268,10 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 		o->scenario.lab.hosts = (uint32_t)cli_number(state, "--hosts", arg, 1, 4096);
 		return true;
 	case OPTION_GPUS:
-		o->scenario.lab.gpus = (uint32_t)cli_number(state, "--gpus", arg, 1, 4096);
+		options_parse_gpus(o, arg, state);
+		return true;
+	case OPTION_MAP:
+		options_parse_map(o, arg, state);
 		return true;
 	case OPTION_DEVICES:
 		options_parse_devices(o, arg, state);
@@ -378,6 +421,17 @@ static bool options_parse_processes(int key, char *arg, struct argp_state *state
 	}
 }
 
+static void options_end_gpus(struct cli_options *o, struct argp_state *state)
+{
+	struct lab_config *c = &o->scenario.lab;
+
+	if (!cli_is_given(&o->given, OPTION_HOSTS) && c->host_gpus_n)
+		c->hosts = c->host_gpus_n;
+	if (c->host_gpus_n && c->host_gpus_n != c->hosts)
+		argp_error(state, "--gpus with %u numbers, --hosts %u: expected one for each host",
+			   c->host_gpus_n, c->hosts);
+}
+
 static error_t options_parse(int key, char *arg, struct argp_state *state)
 {
 	struct cli_options *o = state->input;
@@ -394,6 +448,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 		cli_give(&o->given, OPTION_FIXED);
 		return 0;
 	case ARGP_KEY_END:
+		options_end_gpus(o, state);
 		cli_collective_end(state, o);
 		return 0;
 	default:
@@ -455,6 +510,8 @@ void cli_options_default(struct cli_options *o)
 /* What has no effect, or two, is refused instead of left out in silence. */
 static const struct cli_rule options_rules[] = {
 	{CLI_EXCLUDES, OPTION_DEVICES, {OPTION_GPUS}, NULL},
+	{CLI_EXCLUDES, OPTION_GPU_LIST, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_EXCLUDES, OPTION_MAP, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_EXCLUDES, 'f', {'i'}, NULL},
 	{CLI_EXCLUDES,
 	 OPTION_THREADS,
@@ -475,6 +532,7 @@ static const struct cli_rule options_rules[] = {
 };
 
 static const struct argp_option options_words[] = {
+	{"gpus G0,G1,...", OPTION_GPU_LIST, NULL, 0, NULL, 0},
 	{"engine threads", OPTION_THREADS, NULL, 0, NULL, 0},
 	{"faults random", OPTION_RANDOM_FAULTS, NULL, 0, NULL, 0},
 	{NULL, OPTION_FIXED, NULL, 0, "a collective or an option of the world", 0},

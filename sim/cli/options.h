@@ -21,6 +21,7 @@ enum cli_option_key {
 	OPTION_GPUS,
 	OPTION_DEVICES,
 	OPTION_RANKS_PER_PROC,
+	OPTION_MAP,
 	OPTION_DRIVE,
 	OPTION_ENGINE,
 	OPTION_SEED,
@@ -56,6 +57,7 @@ enum cli_option_key {
 	OPTION_LIMIT,
 	/* no options, but rules speak of them */
 	OPTION_THREADS,       /* --engine threads */
+	OPTION_GPU_LIST,      /* --gpus with a number for each host */
 	OPTION_RANDOM_FAULTS, /* --faults random */
 	OPTION_FIXED,         /* a collective, or an option of the world or of the collective */
 };

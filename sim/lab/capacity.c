@@ -13,9 +13,9 @@
 #define CAPACITY_RANK_MAPPINGS  16u
 #define CAPACITY_OTHER_MAPPINGS 1000u
 
-static int capacity_check_mappings(const struct lab_config *c, uint32_t local)
+static int capacity_check_mappings(const struct lab_config *c, uint64_t ranks)
 {
-	uint64_t most = 0, ranks = (uint64_t)local * c->hosts;
+	uint64_t most = 0;
 	uint64_t need = CAPACITY_OTHER_MAPPINGS + ranks * CAPACITY_RANK_MAPPINGS;
 	FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
 
@@ -31,15 +31,14 @@ static int capacity_check_mappings(const struct lab_config *c, uint32_t local)
 		" memory mappings, and the kernel allows %" PRIu64
 		" (vm.max_map_count); expected at most --hosts %" PRIu64
 		", or sysctl vm.max_map_count=%" PRIu64 "\n",
-		c->hosts, ranks, need, most, fit / CAPACITY_RANK_MAPPINGS / local, need);
+		c->hosts, ranks, need, most, fit / CAPACITY_RANK_MAPPINGS * c->hosts / ranks, need);
 	return ENOMEM;
 }
 
 #ifdef DOPPEL_FAKECUDA
 /* Each rank has two buffers; the expected result is there once. */
-static int capacity_check_memory(const struct lab_config *c, uint32_t local)
+static int capacity_check_memory(const struct lab_config *c, uint64_t ranks)
 {
-	uint64_t ranks = (uint64_t)local * (c->spread ? 1 : c->hosts);
 	uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t copies = 2 * ranks + c->check, fit = have / copies;
 
@@ -56,13 +55,13 @@ static int capacity_check_memory(const struct lab_config *c, uint32_t local)
 }
 #endif
 
-int lab_capacity_check(const struct lab_config *c, uint32_t local)
+int lab_capacity_check(const struct lab_config *c, uint32_t ranks)
 {
-	int rc = c->spread ? 0 : capacity_check_mappings(c, local);
+	int rc = c->spread ? 0 : capacity_check_mappings(c, ranks);
 
 #ifdef DOPPEL_FAKECUDA
 	if (!rc)
-		rc = capacity_check_memory(c, local);
+		rc = capacity_check_memory(c, ranks);
 #endif
 	return rc;
 }

@@ -62,31 +62,49 @@ static int lab_proc_begin(struct lab_run *run, uint32_t host, uint32_t number,
 	return rc;
 }
 
-/* Local rank l of a host uses card l, or the l-th of --devices. */
+static void lab_place_rank(struct lab_run *run, int32_t r, struct os_proc *proc,
+			   struct lab_team *team)
+{
+	const struct lab_config *c = run->config;
+	uint32_t local = run->slot[r].local;
+
+	run->rank[r] = (struct lab_rank){
+		.run = run,
+		.rank = c->spread ? c->spread->first + r : r,
+		.device = c->device_count ? c->devices[local] : (int32_t)local,
+		.proc = proc,
+	};
+	if (team)
+		lab_team_join(team, &run->rank[r]);
+}
+
+static int32_t lab_rank_at(const struct lab_run *run, uint32_t host, uint32_t local)
+{
+	int32_t r = 0;
+
+	while (run->slot[r].host != host || run->slot[r].local != local)
+		r++;
+	return r;
+}
+
+/* Host after host, whatever ranks it has. */
 static int lab_place_ranks(struct lab_run *run)
 {
 	const struct lab_config *c = run->config;
+	uint32_t gpus = (uint32_t)world_host_machine(0)->gpu_count;
 	struct os_proc *proc = NULL;
 	struct lab_team *team = NULL;
 
-	for (int32_t r = 0; r < run->count; r++) {
-		struct lab_rank *me = &run->rank[r];
-		uint32_t host = (uint32_t)r / run->local_ranks,
-			 local = (uint32_t)r % run->local_ranks;
-		int rc = 0;
-		if (c->spread ? r == 0 : local % c->ranks_per_proc == 0)
-			rc = lab_proc_begin(run, host, local / c->ranks_per_proc, &proc, &team);
-		if (rc)
-			return rc;
-		*me = (struct lab_rank){
-			.run = run,
-			.rank = c->spread ? c->spread->first + r : r,
-			.device = c->device_count ? c->devices[local] : (int32_t)local,
-			.proc = proc,
-		};
-		if (team)
-			lab_team_join(team, me);
-	}
+	for (uint32_t h = 0; h < c->hosts; h++)
+		for (uint32_t l = 0; l < lab_host_ranks(c, h, gpus); l++) {
+			int rc = 0;
+
+			if (c->spread ? l == 0 : l % c->ranks_per_proc == 0)
+				rc = lab_proc_begin(run, h, l / c->ranks_per_proc, &proc, &team);
+			if (rc)
+				return rc;
+			lab_place_rank(run, lab_rank_at(run, h, l), proc, team);
+		}
 	return 0;
 }
 
@@ -166,14 +184,49 @@ static int lab_check_blocking(const struct lab_config *c)
 	return EINVAL;
 }
 
-static uint32_t lab_all_ranks(const struct lab_config *c, uint32_t local)
+static int lab_check_root(const struct lab_config *c, uint32_t ranks)
 {
-	return c->spread ? (uint32_t)c->spread->ranks : local * c->hosts;
+	if (c->spread)
+		ranks = (uint32_t)c->spread->ranks;
+	if (!lab_collective_has_root(c->collective) || c->root < (int32_t)ranks)
+		return 0;
+	fprintf(stderr, "doppel: root %d: expected a rank from 0 to %u\n", c->root, ranks - 1);
+	return EINVAL;
 }
 
-static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, uint32_t *local)
+static int lab_check_host(const struct lab_config *c, uint32_t host, uint32_t machine_gpus)
 {
-	*local = c->device_count ? c->device_count : c->gpus ? c->gpus : machine_gpus;
+	uint32_t local = lab_host_ranks(c, host, machine_gpus);
+
+	if (local == 0) {
+		fprintf(stderr, "doppel: 0 ranks on host %u: expected at least 1\n", host);
+		return EINVAL;
+	}
+	if (local > machine_gpus) {
+		fprintf(stderr, "doppel: %u ranks per host asked for, but machine %s has %u GPUs\n",
+			local, c->machine, machine_gpus);
+		return EINVAL;
+	}
+#ifndef DOPPEL_FAKECUDA
+	if (c->ranks_per_proc < local) {
+		fprintf(stderr,
+			"doppel: with real GPUs the %u ranks of a host share one process: CUDA IPC "
+			"cannot be opened in the process that exported it\n",
+			local);
+		return EINVAL;
+	}
+#endif
+	return 0;
+}
+
+static int lab_check_world(const struct lab_config *c, uint32_t machine_gpus)
+{
+	int rc = 0;
+
+	if (c->hosts == 0) {
+		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
+		return EINVAL;
+	}
 	for (uint32_t i = 0; i < c->device_count; i++)
 		if (c->devices[i] < 0 || (uint32_t)c->devices[i] >= machine_gpus) {
 			fprintf(stderr,
@@ -181,39 +234,33 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 				c->devices[i], c->machine, machine_gpus - 1);
 			return EINVAL;
 		}
-	if (*local > machine_gpus) {
-		fprintf(stderr, "doppel: %u ranks per host asked for, but machine %s has %u GPUs\n",
-			*local, c->machine, machine_gpus);
-		return EINVAL;
-	}
-#ifndef DOPPEL_FAKECUDA
-	if (c->ranks_per_proc < *local) {
-		fprintf(stderr,
-			"doppel: with real GPUs the %u ranks of a host share one process: CUDA IPC "
-			"cannot be opened in the process that exported it\n",
-			*local);
-		return EINVAL;
-	}
-#endif
+	for (uint32_t h = 0; h < c->hosts && !rc; h++)
+		rc = lab_check_host(c, h, machine_gpus);
+	return rc;
+}
+
+static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus)
+{
+	int rc = lab_check_world(c, machine_gpus);
+	uint32_t ranks = rc ? 0 : lab_ranks(c, machine_gpus);
+
+	if (rc)
+		return rc;
 	if (c->spread && (c->spread->first < 0 || c->spread->ranks < 1 ||
-			  (uint32_t)c->spread->first + *local > (uint32_t)c->spread->ranks)) {
+			  (uint32_t)c->spread->first + ranks > (uint32_t)c->spread->ranks)) {
 		fprintf(stderr, "doppel: ranks %d to %d of %d\n", c->spread->first,
-			c->spread->first + (int32_t)*local - 1, c->spread->ranks);
+			c->spread->first + (int32_t)ranks - 1, c->spread->ranks);
 		return EINVAL;
 	}
-	if (c->quiet > *local * c->hosts) {
+	if (c->quiet > ranks) {
 		fprintf(stderr, "doppel: --quiet-rank %u: expected a rank from 0 to %u\n",
-			c->quiet - 1, *local * c->hosts - 1);
+			c->quiet - 1, ranks - 1);
 		return EINVAL;
 	}
-	if (lab_collective_has_root(c->collective) &&
-	    c->root >= (int32_t)lab_all_ranks(c, *local)) {
-		fprintf(stderr, "doppel: root %d: expected a rank from 0 to %u\n", c->root,
-			lab_all_ranks(c, *local) - 1);
+	if (lab_check_root(c, ranks))
 		return EINVAL;
-	}
-	if (c->recover && *local * c->hosts > LAB_LIFE_RANKS) {
-		fprintf(stderr, "doppel: %u ranks; at most %d can recover\n", *local * c->hosts,
+	if (c->recover && ranks > LAB_LIFE_RANKS) {
+		fprintf(stderr, "doppel: %u ranks; at most %d can recover\n", ranks,
 			LAB_LIFE_RANKS);
 		return EINVAL;
 	}
@@ -221,12 +268,8 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus, u
 		fprintf(stderr, "doppel: several communicators: only in one process\n");
 		return EINVAL;
 	}
-	if (c->hosts == 0 || *local == 0) {
-		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
-		return EINVAL;
-	}
-	int rc = lab_check_blocking(c);
-	return rc ? rc : lab_capacity_check(c, *local);
+	rc = lab_check_blocking(c);
+	return rc ? rc : lab_capacity_check(c, ranks);
 }
 
 static void lab_result_fill(struct lab_run *run, struct lab_result *result)
@@ -276,15 +319,17 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 	int rc = world_create(&world);
 	if (rc)
 		return rc;
-	rc = lab_check_config(c, (uint32_t)world_host_machine(0)->gpu_count, &run->local_ranks);
+	uint32_t gpus = (uint32_t)world_host_machine(0)->gpu_count;
+	rc = lab_check_config(c, gpus);
 	if (rc)
 		goto out;
-	run->count = (int32_t)(run->local_ranks * c->hosts);
+	run->count = (int32_t)lab_ranks(c, gpus);
+	run->slot = lab_layout(c, gpus);
 	run->nranks = c->spread ? c->spread->ranks : run->count;
 	run->rank = calloc((size_t)run->count, sizeof *run->rank);
 	run->proc = calloc((size_t)run->count, sizeof *run->proc);
 	run->team = calloc((size_t)run->count, sizeof(struct lab_team *));
-	if (!run->rank || !run->proc || !run->team || lab_expect_alloc(run)) {
+	if (!run->slot || !run->rank || !run->proc || !run->team || lab_expect_alloc(run)) {
 		rc = ENOMEM;
 		fprintf(stderr,
 			"doppel: no memory for %d ranks and a result of %" PRIu64 " bytes: %s\n",
@@ -366,6 +411,7 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 		free(run.rank[r].staging); /* of those that died */
 	for (uint32_t i = 0; i < run.team_count; i++)
 		free(run.team[i]);
+	free(run.slot);
 	free(run.rank);
 	free(run.proc);
 	free(run.team);
@@ -375,14 +421,13 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 int lab_check(const struct lab_config *config)
 {
 	struct world_config world = lab_world(config);
-	uint32_t local;
 
 	int rc = sim_start(&config->sim);
 	if (rc)
 		return rc;
 	rc = world_create(&world);
 	if (!rc) {
-		rc = lab_check_config(config, (uint32_t)world_host_machine(0)->gpu_count, &local);
+		rc = lab_check_config(config, (uint32_t)world_host_machine(0)->gpu_count);
 		world_destroy();
 	}
 	sim_stop();

@@ -20,12 +20,20 @@ struct lab_life;
 struct lab_collective;
 struct lab_row;
 
-#define LAB_MAX_TYPES   12
-#define LAB_MAX_OPS     5
-#define LAB_MAX_DEVICES 64
-#define LAB_MAX_STREAMS 8
-#define LAB_MAX_COMMS   8
-#define LAB_ALL_RANKS   UINT32_MAX /* of a host, in one process */
+#define LAB_MAX_TYPES     12
+#define LAB_MAX_OPS       5
+#define LAB_MAX_DEVICES   64
+#define LAB_MAX_HOST_GPUS 64
+#define LAB_MAX_STREAMS   8
+#define LAB_MAX_COMMS     8
+#define LAB_ALL_RANKS     UINT32_MAX /* of a host, in one process */
+
+/* Which rank gets which slot (host and GPU): the words of mpirun. */
+enum lab_map {
+	LAB_MAP_SLOT, /* all slots of a host, then those of the next */
+	LAB_MAP_NODE, /* one slot of each host in turn */
+	LAB_MAP_SEED, /* any order, drawn from the seed */
+};
 
 /* Which task makes the calls of a rank. */
 enum lab_drive_by {
@@ -62,7 +70,10 @@ struct lab_config {
 	const struct lab_spread *spread; /* NULL: all ranks are in this process */
 	const char *machine;
 	uint32_t hosts;
-	uint32_t gpus;                    /* ranks per host; 0: all GPUs of the machine */
+	uint32_t gpus; /* ranks per host; 0: all GPUs of the machine */
+	/* ranks of each host, when host_gpus_n > 0, which then is `hosts` */
+	uint32_t host_gpus[LAB_MAX_HOST_GPUS], host_gpus_n;
+	enum lab_map map;
 	int32_t devices[LAB_MAX_DEVICES]; /* cards by index, when device_count > 0 */
 	uint32_t device_count;
 	uint32_t ranks_per_proc; /* default 1; real GPUs: LAB_ALL_RANKS */
@@ -136,6 +147,9 @@ struct lab_result {
 };
 
 void lab_config_default(struct lab_config *config);
+/* The ranks of one host, and of all, where a host of the machine has so many GPUs. */
+uint32_t lab_host_ranks(const struct lab_config *c, uint32_t host, uint32_t machine_gpus);
+uint32_t lab_ranks(const struct lab_config *c, uint32_t machine_gpus);
 /* What a run comes to: its verdict, or SIM_ERROR when a call returned an error, or a rank was killed,
  * and the configuration does not allow that. */
 enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the runner's files share: runner.c (world and processes), rank.c (what each rank's task
- * does), drive.c (one task for all ranks of a process), table.c (the nccl-tests table). The harness stands outside the simulated processes, as a
+ * does), layout.c (where the ranks are), drive.c (one task for all ranks of a process), table.c (the nccl-tests table). The harness stands outside the simulated processes, as a
  * launcher does: its memory is seen by all ranks, through shared words.
  */
 #ifndef SIM_LAB_RUNNER_INTERNAL_H
@@ -67,11 +67,16 @@ struct lab_progress {
 	uint64_t start_ns, shown_ns; /* real time */
 };
 
+/* layout.c */
+struct lab_slot {
+	uint32_t host, local; /* the GPU, by index, or the place in --devices */
+};
+
 struct lab_run {
 	const struct lab_config *config;
-	uint32_t local_ranks;
-	int32_t nranks; /* of the communicator */
-	int32_t count;  /* of them in this process: rank[0..count-1]; less than all when spread */
+	struct lab_slot *slot; /* of each rank */
+	int32_t nranks;        /* of the communicator */
+	int32_t count; /* of them in this process: rank[0..count-1]; less than all when spread */
 	struct lab_rank *rank;
 	struct os_proc **proc;
 	struct lab_team **team; /* of each process, where one task drives its ranks */
@@ -181,6 +186,9 @@ ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that h
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* any task */
 
+/* layout.c: the slot of each rank; free() it. NULL: no memory. */
+struct lab_slot *lab_layout(const struct lab_config *c, uint32_t machine_gpus);
+
 /* drive.c */
 struct lab_team *lab_team_make(void); /* of a process; free() it */
 void lab_team_join(struct lab_team *team, struct lab_rank *me);
@@ -199,8 +207,8 @@ bool lab_recover_alloc(struct lab_rank *me); /* its buffers and stream, if it la
 ncclResult_t lab_recover(struct lab_rank *me, const char **call);
 /* A word that tasks wait on, written where no task runs. */
 void lab_word_set(shared_u32 *word, uint32_t value);
-/* capacity.c: does a run with `local` ranks on each host fit in this computer? Explained. */
-int lab_capacity_check(const struct lab_config *c, uint32_t local);
+/* capacity.c: does a run with so many ranks fit in this computer? Explained. */
+int lab_capacity_check(const struct lab_config *c, uint32_t ranks);
 int lab_expect_alloc(struct lab_run *run);
 void lab_expect_free(struct lab_run *run);
 

@@ -67,18 +67,18 @@ enum scenario_expect scenario_expectation(const struct scenario *s)
 
 int scenario_ranks(const struct scenario *s, uint32_t *ranks)
 {
-	uint32_t local = s->lab.device_count ? s->lab.device_count : s->lab.gpus;
+	uint32_t machine_gpus = 0;
 	struct world_machine *m;
 
 	*ranks = 0;
-	if (!local) {
+	if (!s->lab.device_count && !s->lab.gpus && !s->lab.host_gpus_n) {
 		int rc = world_machine_load(s->machine, &m);
 		if (rc)
 			return rc;
-		local = (uint32_t)m->gpu_count;
+		machine_gpus = (uint32_t)m->gpu_count;
 		world_machine_free(m);
 	}
-	*ranks = local * s->lab.hosts;
+	*ranks = lab_ranks(&s->lab, machine_gpus);
 	return 0;
 }
 

@@ -51,6 +51,7 @@ struct text_key {
 static const char *const text_strategies[] = {"portfolio", "uniform", "pct",
 					      "starve",    "fifo",    NULL};
 static const char *const text_engines[] = {"sim", "threads", NULL};
+static const char *const text_maps[] = {"slot", "node", "seed", NULL};
 static const char *const text_drives[] = {"rank", "process", NULL};
 static const char *const text_memory_orders[] = {"draw", "off", "on", NULL};
 static const char *const text_expects[] = {"auto", "success", "success-or-error", NULL};
@@ -236,6 +237,34 @@ static bool text_word(struct text_value *v, struct text_value *word)
 	while (v->n && *v->at != ' ' && *v->at != '\t' && *v->at != ',')
 		v->at++, v->n--, word->n++;
 	return word->n != 0;
+}
+
+static void text_write_host_gpus(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	for (uint32_t i = 0; i < s->lab.host_gpus_n; i++)
+		fprintf(out, "%s%u", i ? "," : "host-gpus ", s->lab.host_gpus[i]);
+	if (s->lab.host_gpus_n)
+		fputc('\n', out);
+}
+
+static int text_parse_host_gpus(const struct text_cursor *c, const struct text_key *k,
+				struct text_value v, struct scenario *s)
+{
+	struct text_value w;
+	uint64_t n;
+
+	s->lab.host_gpus_n = 0;
+	while (text_word(&v, &w)) {
+		if (!text_number(w, &n) || n < 1 || n > 4096)
+			return text_error(c, w.at,
+					  "host-gpus: expected a number for each host, "
+					  "such as 4,2,1");
+		if (s->lab.host_gpus_n == LAB_MAX_HOST_GPUS)
+			return text_error(c, w.at, "host-gpus: more than %d hosts",
+					  LAB_MAX_HOST_GPUS);
+		s->lab.host_gpus[s->lab.host_gpus_n++] = (uint32_t)n;
+	}
+	return 0;
 }
 
 static void text_write_devices(const struct text_key *k, const struct scenario *s, FILE *out)
@@ -520,6 +549,8 @@ static const struct text_key text_keys[] = {
 	TEXT("machine", machine, false),
 	NUMBER("hosts", lab.hosts, 1, 4096),
 	NUMBER("gpus", lab.gpus, 0, 4096),
+	OWN("host-gpus", host_gpus),
+	NAME("map", lab.map, text_maps),
 	OWN("devices", devices),
 	{"ranks-per-process", text_write_ranks_per_proc, text_parse_ranks_per_proc,
 	 FIELD(lab.ranks_per_proc), 1, 4096, NULL, false},
@@ -687,6 +718,11 @@ static int text_check(const struct text_cursor *c, const struct scenario *s)
 		return text_error(c, c->line,
 				  "sizes never reach bytes-max: expected bytes-step, or "
 				  "a factor of at least 2");
+	if (l->host_gpus_n && l->host_gpus_n != l->hosts)
+		return text_error(c, c->line, "host-gpus lists %u hosts, hosts is %u",
+				  l->host_gpus_n, l->hosts);
+	if (l->host_gpus_n && l->device_count)
+		return text_error(c, c->line, "devices, and host-gpus: expected one of them");
 	if (l->sim.fault_random && s->plan[0])
 		return text_error(c, c->line, "faults random, and a plan: expected one of them");
 	return 0;

@@ -11,31 +11,57 @@
 
 /* ---- ranks ---------------------------------------------------------------------------------- */
 
+/* The most on a host. */
 static uint32_t cut_gpus(const struct scenario *s)
 {
-	uint32_t ranks = 0;
+	uint32_t ranks = 0, most = 0;
 
+	for (uint32_t h = 0; h < s->lab.host_gpus_n; h++)
+		most = MAX_OF(most, s->lab.host_gpus[h]);
+	if (most)
+		return most;
 	return scenario_ranks(s, &ranks) ? 0 : ranks / s->lab.hosts;
+}
+
+/* The k-th host has one rank less, or is not there. */
+static bool cut_host(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.host_gpus_n)
+		return false;
+	*to = *s;
+	struct lab_config *c = &to->lab;
+	if (--c->host_gpus[k])
+		return true;
+	if (c->hosts == 1)
+		return false;
+	c->hosts--;
+	c->host_gpus_n--;
+	memmove(&c->host_gpus[k], &c->host_gpus[k + 1],
+		(c->host_gpus_n - k) * sizeof c->host_gpus[0]);
+	return true;
 }
 
 /* By number of ranks, then by number of hosts. */
 static bool cut_ranks(const struct scenario *s, uint32_t k, struct scenario *to)
 {
-	uint32_t gpus = cut_gpus(s), hosts = s->lab.hosts, seen = 0;
+	uint32_t gpus = cut_gpus(s), hosts = s->lab.hosts, seen = 0, all = 0;
 
-	for (uint32_t ranks = 1; ranks < hosts * gpus; ranks++)
+	if (scenario_ranks(s, &all))
+		return false;
+	for (uint32_t ranks = 1; ranks < all; ranks++)
 		for (uint32_t h = 1; h <= hosts && h <= ranks; h++) {
 			if (ranks % h || ranks / h > gpus || seen++ < k)
 				continue;
 			*to = *s;
 			to->lab.hosts = h;
+			to->lab.host_gpus_n = 0;
 			if (to->lab.device_count)
 				to->lab.device_count = ranks / h;
 			else
 				to->lab.gpus = ranks / h;
 			return true;
 		}
-	return false;
+	return cut_host(s, k - seen, to);
 }
 
 /* A root that is there. */
@@ -52,10 +78,27 @@ static bool cut_ranks_root(const struct scenario *s, uint32_t k, struct scenario
 
 static void tell_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
-	uint32_t gpus = cut_gpus(s);
+	uint32_t gpus = cut_gpus(s), ranks = 0;
 
-	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32 " (%" PRIu32 " hosts x %" PRIu32 ")",
-		 s->lab.hosts * gpus, s->lab.hosts, gpus);
+	(void)scenario_ranks(s, &ranks);
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32 " (%" PRIu32 " hosts x %s%" PRIu32 ")", ranks,
+		 s->lab.hosts, s->lab.host_gpus_n ? "at most " : "", gpus);
+}
+
+static bool cut_map(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || s->lab.map == LAB_MAP_SLOT)
+		return false;
+	*to = *s;
+	to->lab.map = LAB_MAP_SLOT;
+	return true;
+}
+
+static void tell_map(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	static const char *const name[] = {"slot", "node", "seed"};
+
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", name[s->lab.map]);
 }
 
 /* ---- bytes, types, places, iterations ------------------------------------------------------- */
@@ -423,6 +466,7 @@ int shrink_draw_plan(struct scenario *s)
 
 const struct shrink_way shrink_ways[] = {
 	{"ranks", true, false, cut_ranks_root, tell_ranks},
+	{"ranks mapped by", true, false, cut_map, tell_map},
 	{"collective", true, false, cut_collective, tell_collective},
 	{"root", true, false, cut_root, tell_root},
 	{"bytes", true, false, cut_bytes, tell_bytes},

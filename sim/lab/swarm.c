@@ -77,7 +77,8 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 }
 
 /* Shapes that are rare. A communicator of one rank has no ring, no connection and no kernel. Half of
- * the processes with several ranks have one task that drives all of them. */
+ * the processes with several ranks have one task that drives all of them. Hosts may have different
+ * numbers of ranks, and ranks may be on any host. */
 static void swarm_shape(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -89,6 +90,12 @@ static void swarm_shape(struct scenario *s, uint64_t seed)
 	bool together = sim_rng_below(&rng, 2) == 0;
 	if (together && s->lab.ranks_per_proc == LAB_ALL_RANKS)
 		s->lab.drive = LAB_DRIVE_PROCESS;
+	bool uneven = sim_rng_below(&rng, 6) == 0;
+	s->lab.host_gpus_n = uneven && s->lab.hosts > 1 && s->lab.gpus > 1 ? s->lab.hosts : 0;
+	for (uint32_t h = 0; h < s->lab.host_gpus_n; h++)
+		s->lab.host_gpus[h] = 1 + (uint32_t)sim_rng_below(&rng, s->lab.gpus);
+	uint64_t map = sim_rng_below(&rng, 8);
+	s->lab.map = map < 2 ? LAB_MAP_SEED : map == 2 ? LAB_MAP_NODE : LAB_MAP_SLOT;
 }
 
 /* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. */
@@ -105,7 +112,7 @@ static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most)
 static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint64_t buffer,
 				 bool large)
 {
-	uint64_t ranks = c->hosts * c->gpus, runs = c->iterations + (c->iterations > 1);
+	uint64_t ranks = lab_ranks(c, 0), runs = c->iterations + (c->iterations > 1);
 	uint64_t places = c->in_place + c->out_of_place;
 	uint64_t most =
 		(large ? SWARM_TRAFFIC_LARGE : SWARM_TRAFFIC) / (ranks * rows * runs * places);
@@ -229,7 +236,7 @@ static uint64_t swarm_heal_ns(struct sim_rng *rng)
 
 static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
-	uint32_t ranks = s->lab.hosts * s->lab.gpus;
+	uint32_t ranks = lab_ranks(&s->lab, 0);
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.faults");

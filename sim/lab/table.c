@@ -15,7 +15,7 @@ static bool lab_time_is_virtual(void)
 static void lab_table_rank(const struct lab_run *run, int32_t r)
 {
 	const struct lab_config *c = run->config;
-	uint32_t local = (uint32_t)r % run->local_ranks, host = (uint32_t)r / run->local_ranks;
+	uint32_t local = run->slot[r].local, host = run->slot[r].host;
 	int32_t dev = c->device_count ? c->devices[local] : (int32_t)local;
 	const struct world_gpu *g = &world_host_machine(host)->gpu[dev];
 	char name[64] = "";

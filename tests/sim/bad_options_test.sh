@@ -14,6 +14,11 @@ expect 'an empty device' "--devices '': expected a number" run all_reduce --devi
 expect 'a comma more' "--devices '': expected a number" run all_reduce --devices 0,1,
 expect 'too long a list' '--devices: longer than [0-9]+ characters' \
 	run all_reduce --devices "$(seq -s, 0 1000)"
+expect 'gpus of three hosts' '--gpus with 2 numbers, --hosts 3: expected one' run all_reduce --gpus 4,2 --hosts 3
+expect 'gpus, one missing' "--gpus '': expected a number" run all_reduce --gpus 4,,2
+expect 'gpus of processes' '--gpus G0,G1,... excludes --processes' run all_reduce --gpus 4,2 --processes 2
+expect 'map by core' '--map-by core: expected slot, node or seed' run all_reduce --map-by core
+expect 'drive by thread' '--drive thread: expected rank or process' run all_reduce --drive thread
 expect 'devices and gpus' '--devices excludes --gpus' run all_reduce --devices 0,1 --gpus 4
 expect 'two ways from size to size' '-f excludes -i' run "${all[@]}" -f 2 -i 8
 expect 'a number that looks octal is decimal' '--hosts 0777777: expected' run "${all[@]}" --hosts 0777777

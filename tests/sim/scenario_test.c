@@ -102,7 +102,8 @@ static void drop_last_env(struct scenario *s, const char *start)
 
 START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 {
-	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0;
+	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0,
+			uneven = 0, mapped = 0;
 	uint32_t of[LAB_COLLECTIVES_MAX] = {0};
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {
@@ -126,6 +127,8 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		recover += one.lab.recover;
 		wide += one.lab.warp_width == 32;
 		comms += one.lab.comms > 1;
+		uneven += one.lab.host_gpus_n != 0;
+		mapped += one.lab.map != LAB_MAP_SLOT;
 		together += one.lab.drive == LAB_DRIVE_PROCESS;
 		/* kernels that may run at the same time have room */
 		ck_assert(one.lab.comms <= 1 || one.lab.streams <= 1 || !one.lab.gpu_sms);
@@ -151,6 +154,8 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 	ck_assert_uint_gt(wide, 10);
 	ck_assert_uint_gt(together, 200);
 	ck_assert_uint_lt(together, 500);
+	ck_assert_uint_gt(uneven, 80);
+	ck_assert_uint_gt(mapped, 500);
 	ck_assert_uint_gt(alone, 40);
 	ck_assert_uint_lt(alone, 160);
 	ck_assert_uint_gt(comms, 200);
@@ -181,6 +186,8 @@ static const struct {
 						"nearest: uniform"},
 	{"doppel-config 1\nenv NCCL\n", "f:2:5: env: expected NAME=VALUE"},
 	{"doppel-config 1\ndevices 0,1,0\n", "f:2:13: devices: GPU 0 appears twice"},
+	{"doppel-config 1\nhost-gpus 4,x\n", "f:2:13: host-gpus: expected a number for each host"},
+	{"doppel-config 1\nhosts 3\nhost-gpus 4,2\n", "host-gpus lists 2 hosts, hosts is 3"},
 	{"doppel-config 1\nplace up\n", "f:2:7: place: expected in, out or both"},
 	{"doppel-config 1\nwarp 16\n", "warp is 16; expected 0, 1 or 32"},
 	{"doppel-config 1\nbytes-min 9\nbytes-max 8\n", "bytes-min 9 is larger than bytes-max 8"},
