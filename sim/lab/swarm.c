@@ -200,6 +200,25 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
+/* A least number of channels without a most, and NICs as the network has them, not the machine's
+ * file. */
+static void swarm_channels(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+	bool given = false;
+
+	sim_rng_seed(&rng, seed, "swarm.channels");
+	bool least_alone = sim_rng_below(&rng, 10) == 0, network = sim_rng_below(&rng, 8) == 0;
+	uint64_t least = 1 + sim_rng_below(&rng, 16);
+
+	for (uint32_t i = 0; i < s->env_count; i++)
+		given |= strncmp(s->env[i], "NCCL_MIN_NCHANNELS=", 19) == 0;
+	if (least_alone && !given)
+		swarm_env(s, "NCCL_MIN_NCHANNELS=%u", (unsigned)least);
+	if (network && s->lab.hosts > 1)
+		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
+}
+
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). */
 static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 {
@@ -346,6 +365,7 @@ void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS
 	swarm_shape(s, part[0]);
 	swarm_collective(s, part[1]);
 	swarm_collectives(s, part[1], swarm_settings(s, part[2]));
+	swarm_channels(s, part[2]);
 	swarm_habits(s, part[3]);
 	swarm_groups(s, part[3]);
 	swarm_faults(s, part[4], faults);
