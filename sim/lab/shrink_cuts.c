@@ -155,16 +155,24 @@ static void tell_place(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 				       : "in");
 }
 
+/* One of it first, then more: 1, 2, 3, 4, 8, 16, ... */
+static bool cut_number(uint32_t now, uint32_t k, uint32_t *to)
+{
+	uint64_t n = k < 4 ? k + 1 : 4ull << MIN_OF(k - 3, 32u);
+
+	if (n >= now)
+		return false;
+	*to = (uint32_t)n;
+	return true;
+}
+
 static bool cut_iterations(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	uint32_t all = s->lab.iterations + s->lab.warmup;
 
-	if (1 + k >= all)
-		return false;
 	*to = *s;
-	to->lab.iterations = 1 + k;
 	to->lab.warmup = 0;
-	return true;
+	return cut_number(all, k, &to->lab.iterations);
 }
 
 static void tell_iterations(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
@@ -213,14 +221,6 @@ static void tell_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 		 s->lab.op_count > 1 ? " and others" : "");
 }
 
-/* One of it first, then fewer of it. */
-static bool cut_number(uint32_t now, uint32_t k, uint32_t *to)
-{
-	if (k + 1 >= now)
-		return false;
-	*to = k + 1;
-	return true;
-}
 
 static bool cut_streams(const struct scenario *s, uint32_t k, struct scenario *to)
 {

@@ -344,6 +344,40 @@ static void swarm_groups(struct scenario *s, uint64_t seed)
 		s->lab.group = group;
 }
 
+/* More operations than the pool of a proxy has slots, 2,048: by iterations, or in one group of a task
+ * that drives several ranks. They take ten times as long as other seeds, and so are few. */
+static void swarm_long(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.operations");
+	bool is_long = sim_rng_below(&rng, 400) == 0, grouped = sim_rng_below(&rng, 5) == 0;
+	/* a rank alone on its host has two operations for each call, one of two has one */
+	uint32_t calls = (grouped ? 2048 : 1024) + (uint32_t)sim_rng_below(&rng, 64);
+
+	if (!is_long)
+		return;
+	c->hosts = 2;
+	c->gpus = grouped ? 2 : 1;
+	c->host_gpus_n = c->streams = c->group = c->comms = 0;
+	c->warp_width = 1;
+	c->in_place = true;
+	c->out_of_place = false;
+	c->iterations = grouped ? 1 : calls;
+	c->bytes_min = c->bytes_max = 16;
+	swarm_env(s, "NCCL_MIN_NCHANNELS=1");
+	swarm_env(s, "NCCL_MAX_NCHANNELS=1");
+	if (strcmp(s->machine, "workstation-2gpu") == 0) /* it has no network */
+		snprintf(s->machine, sizeof s->machine, "pcie-4gpu");
+	if (!grouped)
+		return;
+	c->drive = LAB_DRIVE_PROCESS;
+	c->ranks_per_proc = LAB_ALL_RANKS;
+	c->group = calls;
+	c->bytes_min = c->bytes_max = 16 * (uint64_t)calls;
+}
+
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint64_t part[SCENARIO_PARTS];
@@ -368,6 +402,7 @@ void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS
 	swarm_channels(s, part[2]);
 	swarm_habits(s, part[3]);
 	swarm_groups(s, part[3]);
+	swarm_long(s, part[1]);
 	swarm_faults(s, part[4], faults);
 	swarm_hcas(s, part[3]);
 }
