@@ -123,6 +123,8 @@ run_range_find(struct dev *d, const char *what, uint64_t address, uint64_t bytes
 	struct fc_range range;
 	fc_lock();
 	bool may = fc_access_kernel(d->blk->kernel->ctx, address, bytes, &range);
+	if (may)
+		fc_use_mapped(d->blk->kernel, &range);
 	fc_unlock();
 	if (!may)
 		run_illegal(d, what, address, bytes);

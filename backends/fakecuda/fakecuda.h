@@ -110,6 +110,7 @@ struct fc_ipc_open {
 	uint32_t device, number; /* of the allocation */
 	uint64_t base;
 	uint32_t count;
+	struct fc_clock used; /* by kernels of this process: until when */
 };
 
 struct fc_proc {
@@ -430,6 +431,10 @@ void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool 
 void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void *caller,
 		 const char *call);
 void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes);
+/* A kernel touches memory, which may be another process' that this one has opened. */
+void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range);
+/* The process closes it: its kernels that have touched it must be known to be over. */
+void fc_use_unmap(struct fc_proc *p, const struct fc_ipc_open *open, const void *caller);
 void fc_use_kernel_queued(struct fc_kernel *k);
 void fc_use_kernel_gone(struct fc_kernel *k);
 void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool write); /* locks */

@@ -131,7 +131,17 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open)
 	ASSERT(a);
 	fc_alloc_release(dev, a);
 	fc_map_changed();
+	fc_clock_free(&open->used);
 	free(open);
+}
+
+static struct fc_ipc_open *ipc_open_find(struct fc_proc *proc, const void *base)
+{
+	struct fc_ipc_open *o = proc->open;
+
+	while (o && o->base != (uintptr_t)base)
+		o = o->next;
+	return o;
 }
 
 cudaError_t cudaIpcCloseMemHandle(void *devPtr)
@@ -140,12 +150,15 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
 	cudaError_t rc = fc_enter_ctx("cudaIpcCloseMemHandle", &ctx);
 	if (!ctx)
 		return fc_leave(rc);
+	fc_lock();
+	struct fc_ipc_open *o = ipc_open_find(ctx->proc, devPtr);
+	if (o && o->count == 1 && !ctx->sticky)
+		fc_use_unmap(ctx->proc, o, __builtin_return_address(0));
+	fc_unlock();
 	cudaError_t waited = fc_ctx_wait(ctx, "cudaIpcCloseMemHandle");
 	rc = rc ? rc : waited;
 	fc_lock();
-	struct fc_ipc_open *o = ctx->proc->open;
-	while (o && o->base != (uintptr_t)devPtr)
-		o = o->next;
+	o = ipc_open_find(ctx->proc, devPtr);
 	if (!o) {
 		fc_misuse("cudaIpcCloseMemHandle: %p was not opened here", devPtr);
 		rc = cudaErrorInvalidValue;

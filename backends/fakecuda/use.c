@@ -323,6 +323,49 @@ void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool w
 	fc_unlock();
 }
 
+/* ---- memory of another process ------------------------------------------------------------------ */
+
+void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
+{
+	struct fc_ipc_open *o = k->ctx->proc->open;
+
+	if (range->kind == FC_RANGE_HOST)
+		return;
+	while (o && o->base != range->lo)
+		o = o->next;
+	if (o)
+		clock_add(&o->used, k->op->stream->serial, k->number_in_stream);
+}
+
+static const struct CUstream_st *use_stream(const struct fc_proc *p, uint64_t serial)
+{
+	for (int32_t i = 0; i < p->count; i++)
+		for (struct CUstream_st *s = p->ctx[i] ? p->ctx[i]->streams : NULL; s; s = s->next)
+			if (s->serial == serial)
+				return s;
+	return NULL;
+}
+
+/* That a kernel happened to be over is no order; the host must have waited for it. */
+void fc_use_unmap(struct fc_proc *p, const struct fc_ipc_open *open, const void *caller)
+{
+	char site[80];
+
+	for (uint32_t i = 0; i < open->used.count; i++) {
+		const struct fc_clock_entry *e = &open->used.at[i];
+		const struct CUstream_st *s = use_stream(p, e->stream);
+
+		if (!s || s->ctx->sticky || clock_of(&p->known, e->stream) >= e->done)
+			continue;
+		sim_call_site(caller, site, sizeof site);
+		(sim_is_upset() ? fc_report : fc_misuse)(
+			"mapping in use: cudaIpcCloseMemHandle of gpu %u #%u, called at %s, which a "
+			"kernel in stream %u of gpu %u uses, and the host has not waited for that",
+			open->device, open->number, site, s->number, s->ctx->dev->index);
+		return;
+	}
+}
+
 static void use_collective(struct CUstream_st *s, const struct os_use *use, const void *at,
 			   size_t bytes, bool write)
 {

@@ -173,6 +173,76 @@ CH_TEST(memory_stays_while_it_is_open_elsewhere)
 	CU(cudaFree(last));
 }
 
+/* Touches the memory, shows that it has, and stays until the gate opens. */
+#define stay_args bump_args
+CH_KERNEL(stay, 0)
+{
+	fakedev_add(d, (void *)(uintptr_t)a->word, 8, 1, SHARED_RELAXED, SHARED_SYSTEM);
+	fakedev_store(d, (void *)(uintptr_t)a->seen, 8, 1, SHARED_RELEASE, SHARED_SYSTEM);
+	ch_wait_word(d, a->gate, 1);
+}
+
+/* A kernel of one GPU uses the mapping, which is closed while another GPU is current: that waits
+ * for nothing of the first one. */
+static void closes_under_a_kernel(void *arg)
+{
+	struct share *s = arg;
+	uint64_t *pinned;
+	void *p = NULL;
+
+	CU(cudaSetDevice(s->device));
+	pinned = ch_pinned(16);
+	CU(cudaIpcOpenMemHandle(&p, s->handle, cudaIpcMemLazyEnablePeerAccess));
+	struct bump_args a = {(uintptr_t)p, (uintptr_t)&pinned[0], (uintptr_t)&pinned[1]};
+	struct wait w = {.on = &pinned[1],
+			 .bytes = 8,
+			 .kind = WAIT_EQ,
+			 .mask = WAIT_MASK_ALL,
+			 .want = 1,
+			 .why = "the kernel to touch the mapping",
+			 .from = {-1, -1, -1, "test"}};
+
+	CU(ch_launch_on(&stay_w1, 1, 1, &a, 0));
+	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+	CU(cudaSetDevice(s->device + 1));
+	CU_MISUSE(cudaIpcCloseMemHandle(p), cudaSuccess, "the host has not waited for that");
+	shared_store_u64((shared_u64 *)&pinned[0], 1, SHARED_RELEASE);
+	CU(cudaSetDevice(s->device));
+	CU(cudaDeviceSynchronize());
+	CU(cudaFreeHost(pinned));
+}
+
+/* The same with a host that waits first. */
+static void closes_after_a_kernel(void *arg)
+{
+	struct share *s = arg;
+	void *p = NULL;
+
+	CU(cudaSetDevice(s->device));
+	CU(cudaIpcOpenMemHandle(&p, s->handle, cudaIpcMemLazyEnablePeerAccess));
+	struct bump_args a = {.word = (uintptr_t)p};
+
+	CU(ch_launch_on(&bump_w1, 1, 1, &a, 0));
+	CU(cudaStreamSynchronize(0));
+	CU(cudaSetDevice(s->device + 1));
+	CU(cudaIpcCloseMemHandle(p));
+}
+
+CH_TEST(a_mapping_is_closed_after_the_kernels_that_use_it)
+{
+	struct share s = {.pointer = ch_malloc(64), .device = 2};
+	struct os_proc *other = ch_proc(0, "hasty"), *third = ch_proc(0, "careful");
+
+	CU(cudaMemset(s.pointer, 0, 64));
+	CU(cudaDeviceSynchronize());
+	CU(cudaIpcGetMemHandle(&s.handle, s.pointer));
+	ch_in(other, closes_under_a_kernel, &s);
+	ch_in(third, closes_after_a_kernel, &s);
+	world_proc_exit(other);
+	world_proc_exit(third);
+	CU(cudaFree(s.pointer));
+}
+
 CH_TEST(an_open_handle_is_a_leak, .leaks = 1)
 {
 	struct share s = {.pointer = ch_malloc(64)};
@@ -311,6 +381,7 @@ int main(void)
 	CH_ADD(t, ipc_across_hosts_is_refused);
 	CH_ADD(t, ipc_of_freed_memory_is_refused);
 	CH_ADD(t, memory_stays_while_it_is_open_elsewhere);
+	CH_ADD(t, a_mapping_is_closed_after_the_kernels_that_use_it);
 	CH_ADD(t, an_open_handle_is_a_leak);
 	CH_ADD(t, pin_takes_what_is_inside_one_allocation);
 	CH_ADD(t, peermem_stays_inside_its_region);
