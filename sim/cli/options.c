@@ -84,6 +84,10 @@ static const struct argp_option options_argp_options[] = {
 	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
 	{"comms", OPTION_COMMS, "N", 0,
 	 "and round N communicators of the same ranks, in turns or from one group (default 1)", 3},
+	{"transient", OPTION_TRANSIENT, "N", 0,
+	 "while a collective runs, N communicators of drawn ranks are made, used and destroyed "
+	 "(default 0)",
+	 3},
 	{"trace", OPTION_TRACE, "FILE", 0, "write a timeline for ui.perfetto.dev (default: none)",
 	 3},
 	{"trace-detail", OPTION_TRACE_DETAIL, "FILE", 0,
@@ -145,7 +149,7 @@ static void options_parse_gpus(struct cli_options *o, const char *arg, struct ar
 	c->host_gpus_n = 0;
 	c->gpus = 0;
 	if (!strchr(arg, ',')) {
-		c->gpus = (uint32_t)options_number(state, "--gpus", arg, 1, 4096);
+		c->gpus = (uint32_t)cli_number(state, "--gpus", arg, 1, 4096);
 		return;
 	}
 	if ((size_t)snprintf(copy, sizeof copy, "%s", arg) >= sizeof copy)
@@ -154,7 +158,7 @@ static void options_parse_gpus(struct cli_options *o, const char *arg, struct ar
 		if (c->host_gpus_n == LAB_MAX_HOST_GPUS)
 			argp_error(state, "--gpus: more than %d hosts", LAB_MAX_HOST_GPUS);
 		c->host_gpus[c->host_gpus_n++] =
-			(uint32_t)options_number(state, "--gpus", t, 1, 4096);
+			(uint32_t)cli_number(state, "--gpus", t, 1, 4096);
 	}
 	cli_give(&o->given, OPTION_GPU_LIST);
 }
@@ -345,6 +349,10 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		o->scenario.lab.comms =
 			(uint32_t)cli_number(state, "--comms", arg, 1, LAB_MAX_COMMS);
 		return true;
+	case OPTION_TRANSIENT:
+		o->scenario.lab.transient =
+			(uint32_t)cli_number(state, "--transient", arg, 0, LAB_MAX_TRANSIENT);
+		return true;
 	case OPTION_RACES:
 		s->races = true;
 		return true;
@@ -518,6 +526,7 @@ static const struct cli_rule options_rules[] = {
 	 {OPTION_STRATEGY, OPTION_MEMORY_ORDER, OPTION_RACES, OPTION_RECORD, OPTION_REPLAY,
 	  OPTION_QUIET},
 	 NULL},
+	{CLI_EXCLUDES, OPTION_TRANSIENT, {OPTION_FAULTS, OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_NEEDS, OPTION_WORKERS, {OPTION_THREADS}, NULL},
 	{CLI_NEEDS, OPTION_RECOVER, {OPTION_FAULTS}, NULL},
 	{CLI_NEEDS, OPTION_QUIET, {OPTION_FAULTS}, NULL},

@@ -96,6 +96,7 @@ static const struct cli_rule sweep_rules[] = {
 	{CLI_NEEDS, OPTION_STREAMS, {OPTION_FIXED}, NULL},
 	{CLI_NEEDS, OPTION_GROUP, {OPTION_FIXED}, NULL},
 	{CLI_NEEDS, OPTION_COMMS, {OPTION_FIXED}, NULL},
+	{CLI_NEEDS, OPTION_TRANSIENT, {OPTION_FIXED}, NULL},
 };
 
 static uint64_t sweep_number(struct argp_state *state, const char *option, const char *arg,

@@ -69,7 +69,7 @@ void lab_bound_check(struct lab_rank *me, const struct lab_row *row)
 	uint64_t bound = lab_bound_ns(me->run, row), took = me->elapsed_ns / c->iterations;
 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || strcmp(sim_strategy_name(), "fifo") != 0 ||
-	    sim_faults_armed() || lab_parts(c) > 1 || took <= bound)
+	    sim_faults_armed() || lab_parts(c) > 1 || c->transient || took <= bound)
 		return;
 	sim_note_failure(SIM_NO_PROGRESS, "time", me->rank,
 			 "%s of %llu bytes took %llu ns of virtual time, %d times the "

@@ -83,12 +83,14 @@ bool lab_rank_alloc(struct lab_rank *me)
 				"cudaEventCreateWithFlags") &&
 	       lab_rank_cuda_ok(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->end, 0),
 				"cudaEventCreateWithFlags") &&
+	       lab_rank_cuda_ok(me, (cudaError_t)lab_transient_make(me), "cudaMalloc") &&
 	       lab_rank_cuda_ok(me, lab_streams_make(me), "streams");
 }
 
 void lab_rank_free(struct lab_rank *me)
 {
 	lab_streams_free(me);
+	lab_transient_free(me);
 	if (me->end)
 		cudaEventDestroy(me->end);
 	if (me->start)
@@ -271,7 +273,7 @@ static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uin
 
 static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, uint32_t times)
 {
-	return lab_rank_enqueue(me, row, times) && lab_rank_sync(me);
+	return lab_rank_enqueue(me, row, times) && lab_transients(me) && lab_rank_sync(me);
 }
 
 /* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. */
@@ -281,7 +283,7 @@ static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
 	if (!lab_rank_cuda_ok(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
 	    !lab_rank_enqueue(me, row, me->run->config->iterations) ||
 	    !lab_rank_cuda_ok(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
-	    !lab_rank_sync(me) ||
+	    !lab_transients(me) || !lab_rank_sync(me) ||
 	    !lab_rank_cuda_ok(me, cudaEventElapsedTime(&ms, me->start, me->end),
 			      "cudaEventElapsedTime"))
 		return false;

@@ -264,7 +264,7 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus)
 			LAB_LIFE_RANKS);
 		return EINVAL;
 	}
-	if (c->comms > 1 && c->spread) {
+	if ((c->comms > 1 || c->transient) && c->spread) {
 		fprintf(stderr, "doppel: several communicators: only in one process\n");
 		return EINVAL;
 	}

@@ -25,6 +25,7 @@ struct lab_row;
 #define LAB_MAX_DEVICES   64
 #define LAB_MAX_HOST_GPUS 64
 #define LAB_MAX_STREAMS   8
+#define LAB_MAX_TRANSIENT 8
 #define LAB_MAX_COMMS     8
 #define LAB_ALL_RANKS     UINT32_MAX /* of a host, in one process */
 
@@ -99,6 +100,8 @@ struct lab_config {
 	/* A collective goes as several of a part each: round the streams and the communicators of a
 	 * rank, so many of them in a group. 0 or 1: one. */
 	uint32_t streams, group, comms;
+	/* So many communicators of some of the ranks come and go while a collective runs. */
+	uint32_t transient;
 	bool hasty;   /* ends with a collective that is still running when it destroys */
 	bool recover; /* with faults: after trouble, a second communicator of the survivors */
 

@@ -44,6 +44,10 @@ struct lab_rank {
 	shared_u32 quiet_over;   /* quiet.c */
 	bool arrived;            /* at the meeting of those that survive */
 
+	/* transient.c */
+	void *transient_stream, *transient_memory;
+	uint64_t transients; /* so far, with those that it was not in */
+
 	/* drive.c; NULL: the rank's own task makes its calls */
 	struct lab_team *team;
 	const struct lab_drive *drive; /* what it makes at the next meeting */
@@ -72,6 +76,12 @@ struct lab_slot {
 	uint32_t host, local; /* the GPU, by index, or the place in --devices */
 };
 
+/* transient.c: handed from one member to the others */
+struct lab_transient_id {
+	ncclUniqueId id;
+	shared_u64 ready; /* 1 + the number of the communicator whose id it is */
+};
+
 struct lab_run {
 	const struct lab_config *config;
 	struct lab_slot *slot; /* of each rank */
@@ -84,6 +94,7 @@ struct lab_run {
 	int rc;
 
 	ncclUniqueId id, other_id[LAB_MAX_COMMS - 1];
+	struct lab_transient_id transient_id[LAB_MAX_TRANSIENT];
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
@@ -185,6 +196,11 @@ ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL
 ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* any task */
+
+/* transient.c */
+int lab_transient_make(struct lab_rank *me); /* cudaError_t: its buffer and stream */
+void lab_transient_free(struct lab_rank *me);
+bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
 
 /* layout.c: the slot of each rank; free() it. NULL: no memory. */
 struct lab_slot *lab_layout(const struct lab_config *c, uint32_t machine_gpus);

@@ -592,6 +592,7 @@ static const struct text_key text_keys[] = {
 	NUMBER("streams", lab.streams, 0, LAB_MAX_STREAMS),
 	NUMBER("group", lab.group, 0, 4096),
 	NUMBER("comms", lab.comms, 0, LAB_MAX_COMMS),
+	NUMBER("transient", lab.transient, 0, LAB_MAX_TRANSIENT),
 	OWN("plan", plan),
 };
 

@@ -221,7 +221,6 @@ static void tell_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 		 s->lab.op_count > 1 ? " and others" : "");
 }
 
-
 static bool cut_streams(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	*to = *s;
@@ -302,6 +301,20 @@ static void tell_root(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 		snprintf(out, SHRINK_VALUE_BYTES, "all");
 	else
 		snprintf(out, SHRINK_VALUE_BYTES, "%d", s->lab.root);
+}
+
+static bool cut_transient(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k >= s->lab.transient)
+		return false;
+	*to = *s;
+	to->lab.transient = k;
+	return true;
+}
+
+static void tell_transient(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.transient);
 }
 
 /* ---- settings ------------------------------------------------------------------------------- */
@@ -473,6 +486,7 @@ const struct shrink_way shrink_ways[] = {
 	{"iterations", true, false, cut_iterations, tell_iterations},
 	{"place", true, false, cut_place, tell_place},
 	{"communicators", true, false, cut_comms, tell_comms},
+	{"transient communicators", true, false, cut_transient, tell_transient},
 	{"group", true, false, cut_group, tell_group},
 	{"streams", true, false, cut_streams, tell_streams},
 	{"calls made by a task of each", true, false, cut_drive, tell_drive},

@@ -378,6 +378,22 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 	c->bytes_min = c->bytes_max = 16 * (uint64_t)calls;
 }
 
+/* Communicators of some of the ranks, one seed in 16. Their kernels need room beside those of the
+ * others. A rank that fails elsewhere does not come to them, and no rank there could know: not with
+ * faults. */
+static void swarm_transient(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.transient");
+	bool some = sim_rng_below(&rng, 16) == 0;
+	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 3);
+	bool fits = !s->lab.gpu_sms && !s->plan[0] && s->lab.iterations <= 3 && s->lab.group <= 8;
+
+	if (some && fits)
+		s->lab.transient = n;
+}
+
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint64_t part[SCENARIO_PARTS];
@@ -405,4 +421,5 @@ void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS
 	swarm_long(s, part[1]);
 	swarm_faults(s, part[4], faults);
 	swarm_hcas(s, part[3]);
+	swarm_transient(s, part[3]);
 }

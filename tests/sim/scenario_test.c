@@ -103,7 +103,7 @@ static void drop_last_env(struct scenario *s, const char *start)
 START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 {
 	uint32_t ranks, faults = 0, wide = 0, recover = 0, comms = 0, alone = 0, together = 0,
-			uneven = 0, mapped = 0;
+			uneven = 0, mapped = 0, transient = 0;
 	uint32_t of[LAB_COLLECTIVES_MAX] = {0};
 
 	for (uint64_t seed = 0; seed < 2000; seed++) {
@@ -127,6 +127,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		recover += one.lab.recover;
 		wide += one.lab.warp_width == 32;
 		comms += one.lab.comms > 1;
+		transient += one.lab.transient != 0;
 		uneven += one.lab.host_gpus_n != 0;
 		mapped += one.lab.map != LAB_MAP_SLOT;
 		together += one.lab.drive == LAB_DRIVE_PROCESS;
@@ -134,6 +135,8 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert(one.lab.comms <= 1 || one.lab.streams <= 1 || !one.lab.gpu_sms);
 		/* a draw for the faults leaves the rest as it is */
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
+		if (one.plan[0]) /* no communicators that come and go among faults */
+			one.lab.transient = other.lab.transient;
 		one.lab.recover = false;
 		one.lab.sim.heal_ns = one.lab.quiet = one.plan[0] = 0;
 		/* but for HCAs that are not for runs with faults */
@@ -154,6 +157,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 	ck_assert_uint_gt(wide, 10);
 	ck_assert_uint_gt(together, 200);
 	ck_assert_uint_lt(together, 500);
+	ck_assert_uint_gt(transient, 60);
 	ck_assert_uint_gt(uneven, 80);
 	ck_assert_uint_gt(mapped, 500);
 	ck_assert_uint_gt(alone, 40);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Communicators that come and go while others work: after a rank has launched its collectives, and
+ * before it waits for them, it makes communicators of some of the ranks, one after the other, reduces
+ * in each, checks the result and destroys it. All ranks draw the same members, from the run's seed,
+ * and take the communicators in the same order; those without a common rank are there together.
+ */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+#include "sim/lab/runner_internal.h"
+
+#define TRANSIENT_COUNT 512u /* elements, at most */
+#define TRANSIENT_SALT  0x7472616e73ull
+
+/* One of them, as a rank sees it. */
+struct transient {
+	uint64_t round;   /* of the run, from 0 */
+	int32_t index, n; /* of the members */
+	bool leads;
+	size_t count;
+};
+
+int lab_transient_make(struct lab_rank *me)
+{
+	size_t bytes = TRANSIENT_COUNT * sizeof(int32_t);
+	cudaError_t e;
+
+	if (!me->run->config->transient)
+		return 0;
+	e = cudaMalloc((void **)&me->transient_memory, bytes);
+	if (!e)
+		e = cudaStreamCreateWithFlags((cudaStream_t *)&me->transient_stream,
+					      cudaStreamNonBlocking);
+	return (int)e;
+}
+
+void lab_transient_free(struct lab_rank *me)
+{
+	if (me->transient_stream)
+		cudaStreamDestroy(me->transient_stream);
+	if (me->transient_memory)
+		cudaFree(me->transient_memory);
+	me->transient_stream = NULL;
+	me->transient_memory = NULL;
+}
+
+/* Who is in it: each rank or not, and never none. False: this rank is not. */
+static bool transient_draw(const struct lab_rank *me, struct transient *t)
+{
+	const struct lab_run *run = me->run;
+	int32_t first = (int32_t)(t->round % (uint64_t)run->nranks), lowest = -1;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, run->config->sim.seed + t->round, "lab.transient");
+	t->count = 1 + (size_t)sim_rng_below(&rng, TRANSIENT_COUNT);
+	t->index = -1;
+	t->n = 0;
+	for (int32_t r = 0; r < run->nranks; r++) {
+		bool in = sim_rng_below(&rng, 2) == 0;
+
+		if (!in && r != first)
+			continue;
+		if (lowest < 0)
+			lowest = r;
+		if (r == me->rank)
+			t->index = t->n;
+		t->n++;
+	}
+	t->leads = lowest == me->rank;
+	return t->index >= 0;
+}
+
+static bool transient_ok(struct lab_rank *me, ncclResult_t r, const char *call)
+{
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, call);
+	return r == ncclSuccess;
+}
+
+static bool transient_cuda_ok(struct lab_rank *me, cudaError_t e)
+{
+	return transient_ok(me, e ? ncclUnhandledCudaError : ncclSuccess,
+			    "CUDA call for a transient communicator");
+}
+
+/* The first member makes the id and the launcher hands it to the others. */
+static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUniqueId *id)
+{
+	struct lab_transient_id *slot =
+		&me->run->transient_id[t->round % me->run->config->transient];
+	struct wait w = {
+		.on = &slot->ready,
+		.bytes = 8,
+		.kind = WAIT_EQ,
+		.mask = WAIT_MASK_ALL,
+		.want = t->round + 1,
+		.why = "harness: the unique id of a transient communicator",
+		.from = {.rank = -1, .channel = -1, .step = -1},
+	};
+
+	if (t->leads) {
+		if (!transient_ok(me, ncclGetUniqueId(&slot->id), "ncclGetUniqueId"))
+			return false;
+		shared_store_u64(&slot->ready, t->round + 1, SHARED_RELEASE);
+	} else if (os_wait_one(&w, &me->run->failed)) {
+		return false;
+	}
+	*id = slot->id;
+	return true;
+}
+
+static bool transient_sync(struct lab_rank *me, ncclComm_t comm)
+{
+	for (;;) {
+		ncclResult_t async = ncclSuccess;
+		cudaError_t e = cudaStreamQuery(me->transient_stream);
+
+		if (e != cudaErrorNotReady)
+			return transient_cuda_ok(me, e);
+		if (!transient_ok(me, ncclCommGetAsyncError(comm, &async),
+				  "ncclCommGetAsyncError") ||
+		    !transient_ok(me, async, "ncclCommGetAsyncError"))
+			return false;
+		if (shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+			return false;
+	}
+}
+
+static void transient_wrong(struct lab_rank *me, const struct transient *t, size_t where)
+{
+	os_mutex_lock(&me->run->lock);
+	me->run->wrong++;
+	os_mutex_unlock(&me->run->lock);
+	sim_note_failure(
+		SIM_WRONG_RESULT, "correctness", me->rank,
+		"rank %d: wrong result in transient communicator %llu of %d ranks, element "
+		"%zu of %zu",
+		me->rank, (unsigned long long)t->round, t->n, where, t->count);
+	fprintf(stderr,
+		"doppel: rank %d: wrong result in transient communicator %llu of %d ranks, element "
+		"%zu of %zu\n",
+		me->rank, (unsigned long long)t->round, t->n, where, t->count);
+}
+
+static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncclComm_t comm)
+{
+	struct payload p = {.type = ncclInt32,
+			    .op = ncclSum,
+			    .nranks = t->n,
+			    .salt = TRANSIENT_SALT + t->round};
+	size_t bytes = t->count * sizeof(int32_t), where = 0;
+	uint8_t *got = me->staging, *want = me->staging + bytes;
+	void *mem = me->transient_memory;
+
+	payload_fill(&p, t->index, 0, t->count, got);
+	if (!transient_cuda_ok(me, cudaMemcpyAsync(mem, got, bytes, cudaMemcpyHostToDevice,
+						   me->transient_stream)) ||
+	    !transient_ok(
+		    me, ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream),
+		    "ncclAllReduce") ||
+	    !transient_cuda_ok(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
+						   me->transient_stream)) ||
+	    !transient_sync(me, comm))
+		return false;
+	payload_expect(&p, 0, t->count, want);
+	if (payload_compare(&p, 0, t->count, got, want, &where))
+		transient_wrong(me, t, where);
+	return true;
+}
+
+static bool transient_live(struct lab_rank *me, const struct transient *t)
+{
+	ncclComm_t comm = NULL;
+	ncclUniqueId id;
+
+	if (!transient_id(me, t, &id) ||
+	    !transient_ok(me, ncclCommInitRank(&comm, t->n, id, t->index), "ncclCommInitRank"))
+		return false;
+	if (!transient_reduce(me, t, comm)) {
+		(void)ncclCommAbort(comm);
+		return false;
+	}
+	return transient_ok(me, ncclCommDestroy(comm), "ncclCommDestroy");
+}
+
+bool lab_transients(struct lab_rank *me)
+{
+	bool ok = true;
+
+	for (uint32_t i = 0; ok && i < me->run->config->transient; i++) {
+		struct transient t = {.round = me->transients++};
+
+		if (transient_draw(me, &t))
+			ok = transient_live(me, &t);
+	}
+	return ok;
+}
