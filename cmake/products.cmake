@@ -38,7 +38,9 @@ endif()
 
 # ---- the HCA double
 if(DOPPEL_RDMA STREQUAL "fakeverbs")
-	doppel_sources(fakeverbs_sources backends/fakeverbs)
+	set(fakeverbs_floors arena objects checks queues transport entry)
+	list(TRANSFORM fakeverbs_floors PREPEND backends/fakeverbs/)
+	doppel_sources(fakeverbs_sources ${fakeverbs_floors})
 	add_library(fakeverbs_objects OBJECT ${fakeverbs_sources})
 	target_link_libraries(fakeverbs_objects PUBLIC doppel-rt)
 	add_library(fakeverbs SHARED $<TARGET_OBJECTS:fakeverbs_objects>)

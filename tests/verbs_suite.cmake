@@ -38,7 +38,7 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 				LABELS conformance TIMEOUT 900)
 		endforeach()
 	endforeach()
-	# The same without the short way of backends/fakeverbs/direct.c: what it learns, packets must, too.
+	# The same without the short way of backends/fakeverbs/transport/direct.c: what it learns, packets must, too.
 	add_test(NAME conformance.verbs.long_way COMMAND verbs_suite_world --engine threads
 		--timeout ${case_seconds} --expected ${verbs_suite_dir}/expected-fakeverbs.txt)
 	set_tests_properties(conformance.verbs.long_way PROPERTIES LABELS conformance TIMEOUT 900

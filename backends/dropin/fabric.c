@@ -24,7 +24,8 @@
 
 #include "backends/dropin/dropin.h"
 #include "backends/dropin/fabric.h"
-#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/entry/entry.h"
+#include "backends/fakeverbs/entry/process.h"
 #include "core/base/hash.h"
 
 #define FABRIC_LOCK_TRIES 5000   /* of 1 ms */

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "backends/dropin/fabric.h"
-#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/objects/objects.h"
+#include "backends/fakeverbs/objects/packet.h"
 
 #define FABRIC_SHIFT_MAX 16u
 #define FABRIC_PORTS_MAX 4096u

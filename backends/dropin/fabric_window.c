@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "backends/dropin/fabric.h"
-#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/objects/objects.h"
 
 #define WINDOW_NAME        "doppel-region"
 #define WINDOW_MAX_BYTES   (256ull << 20)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The layouts that programs were compiled with: frozen since libibverbs 1.1, and declared anew by
  * some who open the library at run time. What a later header appends is behind these. */
-#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/objects/handles.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #define DROPIN_SIZE(type, bytes) DOPPEL_STATIC_CHECK(sizeof(type) == (bytes), #type)

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "backends/dropin/dropin.h"
-#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/arena/report.h"
+#include "backends/fakeverbs/objects/handles.h"
 
 #define DROPIN_PRIVATE(symbol, name)                                                               \
 	__asm__(".symver " #symbol ", " #name "@@IBVERBS_PRIVATE_34");                             \

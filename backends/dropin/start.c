@@ -18,7 +18,8 @@
 
 #include "backends/dropin/dropin.h"
 #include "backends/dropin/fabric.h"
-#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/entry/entry.h"
+#include "backends/fakeverbs/entry/process.h"
 
 static pthread_mutex_t dropin_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool dropin_failed;

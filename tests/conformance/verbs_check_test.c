@@ -3,7 +3,7 @@
  * said, and the same program done right, of which nothing is said. */
 #include <cuda_runtime_api.h>
 
-#include "backends/fakeverbs/check.h"
+#include "backends/fakeverbs/arena/report.h"
 #include "tests/conformance/verbs_check_more.h"
 #include "tests/conformance/verbs_harness.h"
 #include "tests/conformance/verbs_listen.h"

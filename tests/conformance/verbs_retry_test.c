@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for a peer: the acknowledge timer and its retries, and receivers that are not ready. */
-#include "backends/fakeverbs/objects.h"
+#include "backends/fakeverbs/objects/objects.h"
 #include "tests/conformance/verbs_harness.h"
 
 /* ---- silence: the acknowledge timer --------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "backends/fakeverbs/account.c"
+#include "backends/fakeverbs/queues/account.c"
 #include "tests/suite.h"
 
 /* Nobody is far away. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/fakeverbs/rings.c"
+#include "backends/fakeverbs/arena/rings.c"
 #include "sim/engine/sim.h"
 
 enum { RANGE_BYTES = 1 << 20, RINGS_MOST = 400, STEPS = 20000, DEAD = 77 };

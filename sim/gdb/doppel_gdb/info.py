@@ -111,7 +111,7 @@ QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 
 
 def queue_pairs():
-    """Live ones; a table of chunks of items, each item_bytes long (backends/fakeverbs/arena.h)."""
+    """Live ones; a table of chunks of items, each item_bytes long (backends/fakeverbs/arena/arena.h)."""
     view = symbol("fakeverbs")
     if int(view["world"]) == 0:
         return

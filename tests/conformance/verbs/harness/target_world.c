@@ -2,7 +2,7 @@
 /* The target in this process: a world of one host, and its HCAs from fakeverbs. Each case runs once
  * for each seed under `sim`, or once under `threads`, in a world of its own, and may leave nothing
  * behind in it. */
-#include "backends/fakeverbs/hca.h"
+#include "backends/fakeverbs/entry/entry.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 #include "tests/conformance/verbs/harness/target.h"

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Objects of several processes: their names, and waking across. */
+#include <sched.h>
+
+#include "backends/fakeverbs/arena/arena.h"
+#include "backends/fakeverbs/arena/point.h"
+#include "backends/fakeverbs/arena/report.h"
+
+#define HCA_IDLE_POLLS 64u
+
+const struct hca_far *hca_far;
+
+uint32_t hca_proc_id(const struct os_proc *proc)
+{
+	if (!hca_far)
+		return proc->id;
+	ASSERT(proc->id < 1u << HCA_FAR_NUMBER_BITS);
+	return hca_far->self << HCA_FAR_NUMBER_BITS | proc->id;
+}
+
+void hca_item_post(struct hca_item *it)
+{
+	if (hca_is_here(it->proc)) {
+		os_event_post((const void *)(uintptr_t)it->handle);
+		return;
+	}
+	__atomic_fetch_add(&it->posts, 1, __ATOMIC_ACQ_REL);
+	hca_far->ring(it->proc >> HCA_FAR_NUMBER_BITS);
+}
+
+bool hca_far_idle(void)
+{
+	static __thread uint32_t polls;
+
+	if (++polls % HCA_IDLE_POLLS)
+		return false;
+	sched_yield();
+	return true;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of rings: one range of the arena, cut into blocks that lie one behind the other without a
+ * gap. A block that is given back joins its neighbours that are free.
+ *
+ *   | header, ring | header, free ....... | header, ring | header, free ................ |
+ *   first                                                                        first + bytes
+ *
+ * Processes share the range and may be killed anywhere in here. So the sizes in the headers alone define
+ * the blocks, and every change of them is one store, after which all is whole. The rest
+ * (lists of free blocks by size, the size of the block in front) follows from them: the next process
+ * to take the lock finds its holder dead, and makes the rest again. What the dead one had taken and
+ * not yet put into a queue is lost until the fabric ends.
+ *
+ * Searches and lists have a fixed order: the same calls give the same offsets.
+ */
+#include "backends/fakeverbs/arena/arena.h"
+#include "backends/fakeverbs/arena/point.h"
+#include "backends/fakeverbs/arena/report.h"
+
+#define RINGS_ALIGN 64u
+#define RINGS_TAKEN 1ull
+#define RINGS_LOOKS                                                                                \
+	16u /* at blocks that may be too small, before one that is surely large enough */
+
+struct rings_block {
+	uint64_t size;           /* with the header; RINGS_TAKEN */
+	uint64_t before;         /* size of the block in front; 0: this is the first */
+	uint64_t next, previous; /* free: offsets in its list; 0: none */
+	uint64_t pad[4];
+};
+DOPPEL_STATIC_CHECK(sizeof(struct rings_block) == RINGS_ALIGN, "rings stay aligned");
+
+static struct rings_block *rings_at(uint64_t offset)
+{
+	return world_arena_at(offset);
+}
+
+static uint64_t rings_size(const struct rings_block *b)
+{
+	return b->size & ~RINGS_TAKEN;
+}
+
+static bool rings_is_free(const struct rings_block *b)
+{
+	return !(b->size & RINGS_TAKEN);
+}
+
+/* The one store that makes a change (see above): what it stands on is there before it. */
+static void rings_set(struct rings_block *b, uint64_t size)
+{
+	__atomic_store_n(&b->size, size, __ATOMIC_RELEASE);
+}
+
+/* Blocks of a class have the same highest bit of their size. */
+static uint32_t rings_class(uint64_t size)
+{
+	return 63 - (uint32_t)__builtin_clzll(size);
+}
+
+/* ---- lists of free blocks ------------------------------------------------------------------- */
+
+static void rings_list(struct hca_rings *r, uint64_t at)
+{
+	struct rings_block *b = rings_at(at);
+	uint64_t *first = &r->free[rings_class(b->size)];
+
+	b->previous = 0;
+	b->next = *first;
+	if (b->next)
+		rings_at(b->next)->previous = at;
+	__atomic_store_n(first, at, __ATOMIC_RELEASE);
+}
+
+static void rings_unlist(struct hca_rings *r, uint64_t at)
+{
+	const struct rings_block *b = rings_at(at);
+
+	if (b->next)
+		rings_at(b->next)->previous = b->previous;
+	if (b->previous)
+		rings_at(b->previous)->next = b->next;
+	else
+		__atomic_store_n(&r->free[rings_class(b->size)], b->next, __ATOMIC_RELEASE);
+}
+
+/* The first block of the class with room, among so many; 0: none. */
+static uint64_t rings_look(const struct hca_rings *r, uint32_t class, uint64_t size, uint32_t looks)
+{
+	uint64_t at = r->free[class];
+
+	for (uint32_t i = 0; at && i < looks; i++, at = rings_at(at)->next)
+		if (rings_at(at)->size >= size)
+			return at;
+	return 0;
+}
+
+static uint64_t rings_find(const struct hca_rings *r, uint64_t size)
+{
+	uint32_t class = rings_class(size);
+	uint64_t at = rings_look(r, class, size, RINGS_LOOKS);
+
+	for (uint32_t c = class + 1; !at && c < ARRAY_LEN(r->free); c++)
+		at = r->free[c];
+	return at ? at : rings_look(r, class, size, UINT32_MAX);
+}
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+/* The block behind has one of this size in front. */
+static void rings_set_before(const struct hca_rings *r, uint64_t at)
+{
+	uint64_t size = rings_size(rings_at(at));
+
+	if (at + size < r->first + r->bytes)
+		rings_at(at + size)->before = size;
+}
+
+/* Free neighbours become one block, whose offset is returned. No list has it. */
+static uint64_t rings_join(struct hca_rings *r, uint64_t at)
+{
+	struct rings_block *b = rings_at(at);
+	uint64_t behind = at + b->size;
+
+	if (behind < r->first + r->bytes && rings_is_free(rings_at(behind))) {
+		rings_unlist(r, behind);
+		rings_set(b, b->size + rings_at(behind)->size);
+	}
+	if (b->before && rings_is_free(rings_at(at - b->before))) {
+		at -= b->before;
+		rings_unlist(r, at);
+		rings_set(rings_at(at), rings_at(at)->size + b->size);
+	}
+	rings_set_before(r, at);
+	return at;
+}
+
+/* From the sizes, which are right at every moment. */
+static void rings_repair(struct hca_rings *r)
+{
+	uint64_t end = r->first + r->bytes, before = 0;
+
+	memset(r->free, 0, sizeof r->free);
+	for (uint64_t at = r->first; at < end; at += before) {
+		struct rings_block *b = rings_at(at);
+
+		while (rings_is_free(b) && at + b->size < end &&
+		       rings_is_free(rings_at(at + b->size)))
+			rings_set(b, b->size + rings_at(at + b->size)->size);
+		b->before = before;
+		before = rings_size(b);
+		if (rings_is_free(b))
+			rings_list(r, at);
+	}
+}
+
+static void rings_lock(struct hca_rings *r)
+{
+	if (hca_lock_broken(&r->lock))
+		rings_repair(r);
+}
+
+/* ---- outside -------------------------------------------------------------------------------- */
+
+void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes)
+{
+	*r = (struct hca_rings){.first = world_arena_offset(memory), .bytes = bytes};
+	rings_set(rings_at(r->first), bytes);
+	rings_list(r, r->first);
+}
+
+uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes)
+{
+	uint64_t size = ALIGN_UP(bytes, (uint64_t)RINGS_ALIGN) + sizeof(struct rings_block);
+
+	if (size < bytes)
+		return 0;
+	rings_lock(r);
+	uint64_t at = rings_find(r, size);
+
+	if (at) {
+		struct rings_block *b = rings_at(at);
+		uint64_t rest = b->size - size;
+
+		rings_unlist(r, at);
+		if (rest > sizeof *b) {
+			struct rings_block *behind = rings_at(at + size);
+
+			*behind = (struct rings_block){.size = rest, .before = size};
+			rings_set_before(r, at + size);
+			rings_list(r, at + size);
+		} else {
+			size = b->size;
+		}
+		rings_set(b, size | RINGS_TAKEN);
+	}
+	hca_unlock(&r->lock);
+	return at ? at + sizeof(struct rings_block) : 0;
+}
+
+void hca_ring_give(struct hca_rings *r, uint64_t ring)
+{
+	if (!ring)
+		return;
+	rings_lock(r);
+	uint64_t at = ring - sizeof(struct rings_block);
+
+	ASSERT(!rings_is_free(rings_at(at)));
+	rings_set(rings_at(at), rings_size(rings_at(at)));
+	rings_list(r, rings_join(r, at));
+	hca_unlock(&r->lock);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What of a completion queue can be changed: its size, and how often it sends events.
+ *
+ * Moderation holds an event back until `count` completions came, or `period` us passed since the
+ * first of them; either of them 0 or a count of 1: no moderation. It delays events, not
+ * completions, and counts only those for which an armed queue would have sent one (queues/cq.c).
+ */
+#include <errno.h>
+
+#include "backends/fakeverbs/entry/entry.h"
+
+int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
+{
+	sim_point("ibv_modify_cq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_modify_cq", HCA_CALLER());
+
+	if (bad)
+		return bad;
+	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.modify_cq", ibv, cq->port, -1);
+
+	if (rc)
+		return hca_result(rc);
+	if (a->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return hca_result(EOPNOTSUPP);
+	if (!(a->attr_mask & IBV_CQ_ATTR_MODERATE))
+		return hca_result(EINVAL);
+	bool on = a->moderate.cq_count > 1 && a->moderate.cq_period;
+
+	hca_cq_lock(cq);
+	cq->moderate_count = on ? a->moderate.cq_count : 0;
+	cq->moderate_period_us = on ? a->moderate.cq_period : 0;
+	if (cq->moderated && !on) /* nothing is held back any longer */
+		hca_cq_tell(cq);
+	hca_unlock(&cq->item.lock);
+	sim_events_drain();
+	return 0;
+}
+
+/* ---- size ----------------------------------------------------------------------------------- */
+
+int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	sim_point("ibv_resize_cq");
+	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_resize_cq", HCA_CALLER());
+
+	if (bad)
+		return bad;
+	struct hca_cq *cq = hca_cq_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.resize_cq", ibv, cq->port, -1);
+	uint32_t size = 1;
+
+	if (rc)
+		return hca_result(rc);
+	if (cqe < 1 || (uint32_t)cqe > hca_personality(cq->port)->max_cqe)
+		return hca_result(EINVAL);
+	while (size < (uint32_t)cqe)
+		size *= 2;
+	uint64_t ring = hca_ring_take(&hca_world()->rings, size * sizeof(struct hca_cqe)), old;
+
+	if (!ring)
+		return hca_result(ENOMEM);
+	hca_cq_lock(cq);
+	uint32_t used = cq->head - cq->tail;
+
+	old = ring;
+	if (used <= (uint32_t)cqe && !cq->overrun) {
+		struct hca_cqe *to = world_arena_at(ring);
+
+		for (uint32_t i = cq->tail; i != cq->head; i++)
+			to[i & (size - 1)] = *hca_cqe_at(cq, i);
+		old = cq->ring;
+		cq->ring = ring;
+		cq->size = size;
+		__atomic_store_n(&ibv->cqe, (int)size, __ATOMIC_RELAXED);
+	} else {
+		rc = EINVAL;
+	}
+	hca_unlock(&cq->item.lock);
+	hca_ring_give(&hca_world()->rings, old);
+	return hca_result(rc);
+}

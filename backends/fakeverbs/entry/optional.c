@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls that have nothing to do. */
+#include "backends/fakeverbs/entry/entry.h"
+
+/* Processes of a world do not fork. */
+int ibv_fork_init(void)
+{
+	return 0;
+}
+
+enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return IBV_FORK_UNNEEDED;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: making, asking, ending. Changing is in qp_modify.c. */
+#include <errno.h>
+
+#include "backends/fakeverbs/entry/entry.h"
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+/* Which completion queues and domains each type has. */
+static int hca_qp_check_parts(uint32_t port, const struct ibv_qp_init_attr_ex *a)
+{
+	switch (a->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		return a->pd && a->send_cq && a->recv_cq ? 0 : EINVAL;
+	case IBV_QPT_XRC_SEND:
+		return a->pd && a->send_cq ? 0 : EINVAL;
+	case IBV_QPT_XRC_RECV:
+		return a->xrcd && hca_xrcd_is_of(a->xrcd, port) ? 0 : EINVAL;
+	default:
+		hca_say("ibv_create_qp: queue pairs of type %d: not on this HCA", (int)a->qp_type);
+		return EOPNOTSUPP;
+	}
+}
+
+static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr_ex *a)
+{
+	const struct hca_personality *p = hca_personality(port);
+	int rc = hca_qp_check_parts(port, a);
+
+	if (rc)
+		return rc;
+	if (a->srq && hca_srq_of(a->srq)->xrcd)
+		return EINVAL; /* reached by its number, not by a queue pair of one's own */
+	if (a->cap.max_send_wr > p->max_wr || a->cap.max_recv_wr > p->max_wr ||
+	    a->cap.max_send_sge > p->max_sge || a->cap.max_recv_sge > p->max_sge ||
+	    a->cap.max_inline_data > p->max_inline)
+		return EINVAL;
+	return 0;
+}
+
+static uint32_t hca_qp_cq(struct ibv_cq *cq)
+{
+	return cq ? hca_cq_of(cq)->hca->item.index : HCA_NOBODY;
+}
+
+static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
+		       const struct ibv_qp_init_attr_ex *a)
+{
+	const struct ibv_qp_cap *cap = &a->cap;
+	uint32_t sges = MAX_OF(cap->max_send_sge, 1u);
+	/* the room of the entries takes data as well, on every HCA that we know */
+	uint32_t inline_bytes =
+		MAX_OF(ALIGN_UP(cap->max_inline_data, 16), sges * (uint32_t)sizeof(struct ibv_sge));
+	const struct hca_srq *srq = a->srq ? hca_srq_of(a->srq)->hca : NULL;
+	uint32_t recv_wr = srq ? 1 : cap->max_recv_wr;
+	uint32_t recv_sge = srq ? srq->rq.sge_max : cap->max_recv_sge;
+
+	if (a->qp_type == IBV_QPT_XRC_RECV) /* of whichever shared queue */
+		recv_sge = hca_personality(context->port)->max_sge;
+
+	/* one entry at least, so that an empty queue has a place in the arena */
+	int rc = hca_queue_make(&qp->rq, MAX_OF(recv_wr, 1u), MAX_OF(recv_sge, 1u), 0);
+
+	if (rc)
+		return rc;
+	rc = hca_queue_make(&qp->sq, MAX_OF(cap->max_send_wr, 1u), sges, inline_bytes);
+	if (rc) {
+		hca_queue_end(&qp->rq);
+		return rc;
+	}
+	qp->port = context->port;
+	qp->pd = a->pd ? hca_pd_of(a->pd)->hca->item.index : HCA_NOBODY;
+	qp->context = context->item.index;
+	qp->send_cq = hca_qp_cq(a->send_cq);
+	qp->recv_cq = hca_qp_cq(a->recv_cq);
+	qp->srq = srq ? srq->item.index + 1 : 0;
+	qp->srq_generation = srq ? srq->item.generation : 0;
+	qp->xrcd = a->xrcd ? hca_xrcd_use(a->xrcd) : 0;
+	qp->opens = 1;
+	qp->recv_pd = srq ? srq->pd : qp->pd;
+	qp->signal_all = a->sq_sig_all != 0;
+	qp->state = IBV_QPS_RESET;
+	qp->type = a->qp_type;
+	qp->qkey = 0;
+	qp->blocks_own_mcast = (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+			       (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+	qp->dest_port = HCA_NOBODY;
+	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = qp->drain_head = 0;
+	qp->mtu_bytes = 128u << hca_personality(qp->port)->active_mtu; /* a datagram's, for good */
+	qp->pkey_index = qp->path_mtu = qp->max_rd_atomic = qp->max_dest_rd_atomic = 0;
+	qp->min_rnr_timer = qp->timeout = qp->retry_count = qp->rnr_retry = 0;
+	qp->rq_psn = qp->sq_psn = 0;
+	memset(&qp->address, 0, sizeof qp->address);
+	memset(&qp->req, 0, sizeof qp->req);
+	memset(&qp->resp, 0, sizeof qp->resp);
+	memset(&qp->atomic, 0, sizeof qp->atomic);
+	qp->early_packet = qp->early_number = 0;
+	qp->ece_options = hca_personality(qp->port)->ece_options;
+	qp->check_read = qp->refused = 0;
+	qp->caller = 0;
+	return 0;
+}
+
+static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_context *context,
+			       struct ibv_qp_init_attr_ex *a)
+{
+	struct hca_qp *qp = h->hca;
+
+	h->ibv.context = context;
+	h->ibv.qp_context = a->qp_context;
+	h->ibv.pd = a->pd;
+	h->xrcd = a->xrcd;
+	h->ibv.send_cq = a->send_cq;
+	h->ibv.recv_cq = a->recv_cq;
+	h->ibv.srq = a->srq;
+	h->ibv.handle = qp->item.index;
+	h->ibv.qp_num = qp->number;
+	h->ibv.state = IBV_QPS_RESET;
+	h->ibv.qp_type = a->qp_type;
+	pthread_mutex_init(&h->ibv.mutex, NULL);
+	pthread_cond_init(&h->ibv.cond, NULL);
+	a->cap.max_send_wr = qp->sq.size;
+	a->cap.max_recv_wr = a->srq ? 0 : qp->rq.size;
+	a->cap.max_send_sge = qp->sq.sge_max;
+	a->cap.max_recv_sge = a->srq ? 0 : qp->rq.sge_max;
+	a->cap.max_inline_data = qp->sq.inline_max;
+}
+
+/* The call fails, or this HCA takes less inline than is asked for. */
+static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr_ex *a)
+{
+	struct os_fault f;
+
+	if (hca_fault("verbs.inline", NULL, port, -1, &f) && a->cap.max_inline_data > f.arg)
+		return EINVAL;
+	return hca_command_fault("verbs.create_qp", NULL, port, -1);
+}
+
+/* The half that a type lacks has nothing: what the program left there does not count. */
+static void hca_qp_trim(struct ibv_qp_init_attr_ex *a)
+{
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || a->qp_type == IBV_QPT_XRC_RECV)
+		a->pd = NULL;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || a->qp_type != IBV_QPT_XRC_RECV)
+		a->xrcd = NULL;
+	if (a->qp_type == IBV_QPT_XRC_SEND || a->qp_type == IBV_QPT_XRC_RECV) {
+		a->srq = NULL;
+		a->recv_cq = NULL;
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	}
+	if (a->qp_type == IBV_QPT_XRC_RECV) {
+		a->send_cq = NULL;
+		a->cap = (struct ibv_qp_cap){.max_send_wr = 0};
+	}
+}
+
+static void hca_qp_count_users(const struct ibv_qp *ibv, int n)
+{
+	uint32_t by = (uint32_t)n;
+
+	if (ibv->pd)
+		__atomic_fetch_add(&hca_pd_of(ibv->pd)->users, by, __ATOMIC_ACQ_REL);
+	if (ibv->send_cq)
+		__atomic_fetch_add(&hca_cq_of(ibv->send_cq)->users, by, __ATOMIC_ACQ_REL);
+	if (ibv->recv_cq)
+		__atomic_fetch_add(&hca_cq_of(ibv->recv_cq)->users, by, __ATOMIC_ACQ_REL);
+	if (ibv->srq)
+		__atomic_fetch_add(&hca_srq_of(ibv->srq)->users, by, __ATOMIC_ACQ_REL);
+}
+
+/* What an allocator is asked for: both rings, 64 bytes a request and 16 an entry. */
+static uint64_t hca_qp_ring_bytes(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->cap.max_send_wr * (64ull + a->cap.max_send_sge * 16ull) +
+	       a->cap.max_recv_wr * a->cap.max_recv_sge * 16ull + 64;
+}
+
+/* What it is made of lives, and is of its context. */
+static int hca_qp_check_handles(const struct ibv_context *context,
+				const struct ibv_qp_init_attr_ex *a, const char *call,
+				uint64_t caller)
+{
+	return hca_bad_part(a->pd, HCA_KIND_PD, context, call, caller) ||
+			       hca_bad_part(a->send_cq, HCA_KIND_CQ, context, call, caller) ||
+			       hca_bad_part(a->recv_cq, HCA_KIND_CQ, context, call, caller) ||
+			       hca_bad_part(a->srq, HCA_KIND_SRQ, context, call, caller) ||
+			       hca_bad_part(a->xrcd, HCA_KIND_XRCD, context, call, caller)
+		       ? EINVAL
+		       : 0;
+}
+
+struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a,
+			     const char *call, uint64_t caller)
+{
+	const struct hca_context *c = hca_context_of(context)->hca;
+	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct hca_qp_handle *h = NULL;
+	struct hca_qp *qp = NULL;
+	void *memory = NULL;
+
+	hca_qp_trim(a);
+	int rc = hca_qp_check_handles(context, a, call, caller);
+
+	if (rc) /* no allocator of its domain is to be asked */
+		return NULL;
+	rc = hca_qp_check_init(c->port, a);
+
+	if (!rc)
+		rc = hca_qp_create_fault(c->port, a);
+	if (!rc)
+		rc = hca_ring_memory_take(a->pd, HCA_RESOURCE_QP, hca_qp_ring_bytes(a), &memory);
+	if (rc)
+		goto err;
+	rc = ENOMEM;
+	h = hca_handle_take(HCA_KIND_QP, sizeof *h + (ex ? hca_builder_bytes(c->port) : 0),
+			    "ibv_qp");
+	qp = h ? hca_qp_take(h) : NULL;
+	if (!qp)
+		goto err;
+	hca_qp_lock(qp);
+	rc = hca_qp_make(qp, c, a);
+	if (!rc)
+		hca_qp_enter(qp);
+	hca_unlock(&qp->item.lock);
+	if (rc)
+		goto err;
+	h->hca = qp;
+	hca_qp_handle_fill(h, context, a);
+	h->ring_memory = memory;
+	if (ex)
+		hca_qp_ex_calls(h, a->send_ops_flags);
+	hca_qp_count_users(&h->ibv, 1);
+
+	struct os_label label = {.what = "qp",
+				 .rank = os_self()->rank,
+				 .peer = -1,
+				 .channel = -1,
+				 .number = qp->number};
+	os_label(&h->ibv, &label);
+	label.what = "send side of qp";
+	os_label(hca_qp_requester(qp), &label);
+	label.what = "receive side of qp";
+	os_label(hca_qp_responder(qp), &label);
+	os_trace("qp.create", hca_qp_id(qp), qp->sq.size, qp->rq.size);
+	return &h->ibv;
+err:
+	hca_ring_memory_give(a->pd, HCA_RESOURCE_QP, memory);
+	if (qp)
+		hca_slab_give(&hca_world()->qp, qp);
+	hca_handle_end(h, 0);
+	errno = rc;
+	return NULL;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex a = {.qp_context = attr->qp_context,
+					.send_cq = attr->send_cq,
+					.recv_cq = attr->recv_cq,
+					.srq = attr->srq,
+					.cap = attr->cap,
+					.qp_type = attr->qp_type,
+					.sq_sig_all = attr->sq_sig_all,
+					.comp_mask = IBV_QP_INIT_ATTR_PD,
+					.pd = pd};
+
+	sim_point("ibv_create_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_create_qp", HCA_CALLER()))
+		return NULL;
+	struct ibv_qp *qp = hca_qp_create(pd->context, &a, "ibv_create_qp", HCA_CALLER());
+
+	if (qp) {
+		hca_qp_of(qp)->hca->item.made = HCA_CALLER();
+		hca_check_cq_size(qp, &attr->cap, HCA_CALLER());
+		attr->cap = a.cap;
+	}
+	return qp;
+}
+
+/* As far as Linux lets a packet go that says nothing of it. */
+#define HCA_ROUTE_HOPS 64
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
+{
+	sim_point("ibv_query_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_query_qp", HCA_CALLER());
+
+	if (bad)
+		return bad;
+	struct hca_qp *qp = hca_qp_of(ibv)->hca;
+	int rc = hca_command_fault("verbs.query_qp", ibv, qp->port, -1);
+
+	if (!rc && (mask & ~(IBV_QP_RATE_LIMIT - 1)))
+		rc = EOPNOTSUPP; /* bits that came after this call are not for it */
+	if (rc)
+		return hca_result(rc);
+	memset(a, 0, sizeof *a);
+	memset(init, 0, sizeof *init);
+	if (!hca_qp_lock_unless_stopped(qp))
+		return hca_result(ETIMEDOUT);
+	a->qp_state = a->cur_qp_state = (enum ibv_qp_state)qp->state;
+	a->path_mtu = (enum ibv_mtu)qp->path_mtu;
+	a->path_mig_state = IBV_MIG_MIGRATED;
+	a->rq_psn = qp->resp.psn;
+	a->sq_psn = qp->req.psn_max;
+	a->dest_qp_num = qp->dest_qpn;
+	a->qp_access_flags = qp->access;
+	a->qkey = qp->qkey;
+	a->ah_attr = qp->address;
+	a->pkey_index = (uint16_t)qp->pkey_index;
+	a->sq_draining = qp->state == IBV_QPS_SQD && !qp->drained;
+	a->max_rd_atomic = (uint8_t)qp->max_rd_atomic;
+	a->max_dest_rd_atomic = (uint8_t)qp->max_dest_rd_atomic;
+	a->min_rnr_timer = (uint8_t)qp->min_rnr_timer;
+	a->port_num = qp->state == IBV_QPS_RESET ? 0 : 1;
+	a->timeout = (uint8_t)qp->timeout;
+	a->retry_cnt = (uint8_t)qp->retry_count;
+	a->rnr_retry = (uint8_t)qp->rnr_retry;
+	init->cap = (struct ibv_qp_cap){.max_send_wr = qp->sq.size,
+					.max_recv_wr = qp->srq ? 0 : qp->rq.size,
+					.max_send_sge = qp->sq.sge_max,
+					.max_recv_sge = qp->srq ? 0 : qp->rq.sge_max,
+					.max_inline_data = qp->sq.inline_max};
+	init->sq_sig_all = (int)qp->signal_all;
+	if (!hca_personality(qp->port)->query_complete) {
+		a->cur_qp_state = IBV_QPS_RESET;
+		a->ah_attr.grh.hop_limit = a->ah_attr.grh.hop_limit ? HCA_ROUTE_HOPS : 0;
+	}
+	hca_unlock(&qp->item.lock);
+	a->cap = init->cap;
+	init->qp_context = ibv->qp_context;
+	init->send_cq = ibv->send_cq;
+	init->recv_cq = ibv->recv_cq;
+	init->srq = ibv->srq;
+	init->qp_type = ibv->qp_type;
+	if (mask & IBV_QP_STATE)
+		ibv->state = a->qp_state;
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	sim_point("ibv_destroy_qp");
+	sim_charge_ns(HCA_CONTROL_NS);
+	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_destroy_qp", HCA_CALLER());
+
+	if (bad)
+		return bad;
+	struct hca_qp_handle *h = hca_qp_of(ibv);
+	struct hca_site at;
+
+	if (hca_mcast_member(h->hca)) {
+		hca_check(HCA_RULE_DESTROY_ORDER, HCA_CALLER(),
+			  "ibv_destroy_qp at %s: qp 0x%x is attached to a multicast group",
+			  hca_site(h->hca->item.proc, HCA_CALLER(), &at), ibv->qp_num);
+		return hca_result(EBUSY);
+	}
+	if (!hca_qp_lock_unless_stopped(h->hca))
+		return hca_result(ETIMEDOUT);
+	hca_unlock(&h->hca->item.lock);
+	int rc = hca_call_fault("verbs.destroy_qp", ibv, h->hca->port, -1);
+
+	if (h->open) {
+		hca_xrcd_unuse(h->xrcd);
+		hca_qp_open_end(h->open);
+		hca_handle_end(h, HCA_CALLER());
+		sim_events_drain();
+		return hca_result(rc);
+	}
+	hca_event_purge(h->hca->context, HCA_ELEMENT_QP, h->hca->item.index,
+			h->hca->item.generation);
+	hca_acked_wait(ibv, &h->async_taken, &ibv->events_completed);
+	hca_qp_release(h->hca, true);
+	hca_check_cq_leave(ibv);
+	hca_qp_count_users(ibv, -1);
+	hca_ring_memory_give(ibv->pd, HCA_RESOURCE_QP, h->ring_memory);
+	if (h->xrcd)
+		hca_xrcd_unuse(h->xrcd);
+	os_unlabel(ibv);
+	hca_handle_end(h, HCA_CALLER());
+	sim_events_drain();
+	return hca_result(rc);
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Extended queue pairs: send requests made call by call, ibv_wr_start ... ibv_wr_complete, and
+ * posted all together or not at all.
+ *
+ *   wr_start      takes the queue pair's send side: other tasks that post to it wait
+ *   wr_OP         ends the request before it and begins one, with wr_id and wr_flags as they are
+ *   wr_set_...    say where its data is, or take it (inline), and where it goes
+ *   wr_complete   the doorbell; or an errno, the first one's, and nothing is posted
+ *   wr_abort      forgets them
+ *
+ * What is being made is a struct ibv_send_wr, which goes through the same checks, and into the same
+ * slots, as those of ibv_post_send (post.c): behind the last posted one, where the HCA does not
+ * look yet.
+ */
+#include <errno.h>
+
+#include "backends/fakeverbs/entry/entry.h"
+
+struct hca_builder {
+	struct os_mutex lock; /* from wr_start to wr_complete or wr_abort */
+	uint32_t building;    /* that section is open */
+	uint32_t staged;      /* requests in their slots */
+	uint32_t open;        /* `wr` is one more */
+	int error;            /* the first one's */
+	struct ibv_send_wr wr;
+	uint8_t *data; /* inline, behind sge */
+	struct ibv_sge sge[];
+};
+
+size_t hca_builder_bytes(uint32_t port)
+{
+	const struct hca_personality *p = hca_personality(port);
+
+	return sizeof(struct hca_builder) + p->max_sge * sizeof(struct ibv_sge) +
+	       ALIGN_UP(p->max_inline, 16);
+}
+
+static struct hca_qp_handle *hca_qp_ex_of(struct ibv_qp_ex *qp)
+{
+	return CONTAINER_OF(qp, struct hca_qp_handle, ex);
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	struct hca_qp_handle *h = hca_qp_of(qp);
+
+	if (hca_bad(qp, HCA_KIND_QP, "ibv_qp_to_qp_ex", HCA_CALLER()))
+		return NULL;
+	return h->builder ? &h->ex : NULL;
+}
+
+void hca_builder_wait(struct hca_builder *b)
+{
+	os_mutex_lock(&b->lock);
+}
+
+void hca_builder_leave(struct hca_builder *b)
+{
+	os_mutex_unlock(&b->lock);
+}
+
+/* ---- the section ---------------------------------------------------------------------------- */
+
+static void hca_build_fail(struct hca_builder *b, int error)
+{
+	if (!b->error)
+		b->error = error;
+}
+
+/* What is behind the head of a queue pair that was destroyed is nothing any more. */
+static bool hca_build_is_dead(const struct hca_qp_handle *h, const char *call, uint64_t caller)
+{
+	return hca_is_not_mine(&h->head, HCA_KIND_QP) &&
+	       hca_bad_handle(&h->ibv, HCA_KIND_QP, call, caller);
+}
+
+static void hca_wr_start(struct ibv_qp_ex *ex)
+{
+	struct hca_qp_handle *h = hca_qp_ex_of(ex);
+
+	sim_point("ibv_wr_start");
+	if (hca_build_is_dead(h, "ibv_wr_start", HCA_CALLER()))
+		return;
+	hca_builder_lock(h);
+	h->builder->building = 1;
+	h->builder->staged = h->builder->open = 0;
+	h->builder->error = 0;
+}
+
+/* The request that is being made gets its slot. */
+static void hca_build_close(struct hca_qp_handle *h)
+{
+	struct hca_builder *b = h->builder;
+
+	if (!b->open)
+		return;
+	b->open = 0;
+	if (b->error)
+		return;
+	sim_charge_ns(HCA_POST_NS);
+	int rc = ETIMEDOUT;
+
+	if (hca_qp_lock_unless_stopped(h->hca)) {
+		rc = hca_post_stage(h->hca, &b->wr, b->staged);
+		hca_unlock(&h->hca->item.lock);
+	}
+	if (rc)
+		hca_build_fail(b, rc);
+	else
+		b->staged++;
+}
+
+static void hca_build_end(struct hca_qp_handle *h)
+{
+	h->builder->building = 0;
+	hca_builder_unlock(h);
+	sim_events_drain();
+}
+
+static bool hca_build_is_open(struct hca_qp_handle *h, const char *call, uint64_t caller)
+{
+	struct hca_site at;
+
+	if (h->builder->building)
+		return true;
+	hca_check(HCA_RULE_WR_SECTION, caller,
+		  "%s at %s: qp 0x%x: not between ibv_wr_start and ibv_wr_complete", call,
+		  hca_site(h->hca->item.proc, caller, &at), h->hca->number);
+	return false;
+}
+
+static int hca_wr_complete(struct ibv_qp_ex *ex)
+{
+	struct hca_qp_handle *h = hca_qp_ex_of(ex);
+	uint64_t caller = HCA_CALLER();
+
+	sim_point("ibv_wr_complete");
+	if (hca_build_is_dead(h, "ibv_wr_complete", caller))
+		return EINVAL;
+	struct hca_builder *b = h->builder;
+	struct hca_qp *qp = h->hca;
+
+	if (!hca_build_is_open(h, "ibv_wr_complete", caller))
+		return EINVAL;
+	hca_build_close(h);
+	mem_release(NULL); /* the doorbell */
+	int fault = hca_post_fault(qp, "verbs.post_send", &h->ibv), rc = b->error;
+
+	if (!hca_qp_lock_unless_stopped(qp)) {
+		hca_build_end(h);
+		return ETIMEDOUT;
+	}
+	qp->caller = caller;
+	if (!rc)
+		rc = fault;
+	if (!rc && b->staged) /* the state may have changed since */
+		rc = hca_post_check_state(qp);
+	if (!rc)
+		hca_post_doorbell(qp, b->staged);
+	hca_unlock(&qp->item.lock);
+	hca_build_end(h);
+	return rc;
+}
+
+static void hca_wr_abort(struct ibv_qp_ex *ex)
+{
+	struct hca_qp_handle *h = hca_qp_ex_of(ex);
+
+	sim_point("ibv_wr_abort");
+	if (!hca_build_is_dead(h, "ibv_wr_abort", HCA_CALLER()) &&
+	    hca_build_is_open(h, "ibv_wr_abort", HCA_CALLER()))
+		hca_build_end(h);
+}
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+/* The calls below end in these, and hand them the call site. */
+#define hca_build_op(ex, opcode)             hca_build_op_at(ex, opcode, HCA_CALLER())
+#define hca_build_rdma(ex, opcode, rkey, at) hca_build_rdma_at(ex, opcode, rkey, at, HCA_CALLER())
+
+static struct ibv_send_wr *hca_build_op_at(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+					   uint64_t caller)
+{
+	struct hca_qp_handle *h = hca_qp_ex_of(ex);
+
+	if (hca_build_is_dead(h, "ibv_wr_*", caller))
+		return NULL;
+	struct hca_builder *b = h->builder;
+
+	if (hca_build_is_open(h, "ibv_wr_*", caller))
+		hca_build_close(h);
+	b->open = 1;
+	b->wr = (struct ibv_send_wr){.wr_id = ex->wr_id,
+				     .sg_list = b->sge,
+				     .opcode = opcode,
+				     .send_flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE};
+	return &b->wr;
+}
+
+static struct ibv_send_wr *hca_build_rdma_at(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+					     uint32_t rkey, uint64_t remote_addr, uint64_t caller)
+{
+	struct ibv_send_wr *wr = hca_build_op_at(ex, opcode, caller);
+
+	if (!wr)
+		return NULL;
+	wr->wr.rdma.remote_addr = remote_addr;
+	wr->wr.rdma.rkey = rkey;
+	return wr;
+}
+
+static void hca_wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	hca_build_rdma(ex, IBV_WR_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void hca_wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				  __be32 imm)
+{
+	struct ibv_send_wr *wr = hca_build_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+
+	if (wr)
+		wr->imm_data = imm;
+}
+
+static void hca_wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	hca_build_rdma(ex, IBV_WR_RDMA_READ, rkey, remote_addr);
+}
+
+static void hca_wr_send(struct ibv_qp_ex *ex)
+{
+	hca_build_op(ex, IBV_WR_SEND);
+}
+
+static void hca_wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_SEND_WITH_IMM);
+
+	if (wr)
+		wr->imm_data = imm;
+}
+
+static void hca_wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_SEND_WITH_INV);
+
+	if (wr)
+		wr->invalidate_rkey = rkey;
+}
+
+static void hca_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_LOCAL_INV);
+
+	if (wr)
+		wr->invalidate_rkey = rkey;
+}
+
+static void hca_wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+			   const struct ibv_mw_bind_info *info)
+{
+	struct ibv_send_wr *wr = hca_build_op(ex, IBV_WR_BIND_MW);
+
+	if (!wr)
+		return;
+	wr->bind_mw.mw = mw;
+	wr->bind_mw.rkey = rkey;
+	wr->bind_mw.bind_info = *info;
+}
+
+static void hca_build_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			     uint64_t remote_addr, uint64_t compare_add, uint64_t swap,
+			     uint64_t caller)
+{
+	struct ibv_send_wr *wr = hca_build_op_at(ex, opcode, caller);
+
+	if (!wr)
+		return;
+	wr->wr.atomic.remote_addr = remote_addr;
+	wr->wr.atomic.compare_add = compare_add;
+	wr->wr.atomic.swap = swap;
+	wr->wr.atomic.rkey = rkey;
+}
+
+static void hca_wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				  uint64_t compare, uint64_t swap)
+{
+	hca_build_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap,
+			 HCA_CALLER());
+}
+
+static void hca_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				    uint64_t add)
+{
+	hca_build_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0, HCA_CALLER());
+}
+
+/* ---- data and addresses --------------------------------------------------------------------- */
+
+static struct hca_builder *hca_build_current(struct ibv_qp_ex *ex, const char *call,
+					     uint64_t caller)
+{
+	struct hca_qp_handle *h = hca_qp_ex_of(ex);
+	struct hca_site at;
+
+	if (hca_build_is_dead(h, call, caller))
+		return NULL;
+	if (h->builder->building && h->builder->open)
+		return h->builder;
+	hca_check(HCA_RULE_WR_SECTION, caller,
+		  "%s at %s: qp 0x%x: no request was begun that it could belong to", call,
+		  hca_site(h->hca->item.proc, caller, &at), h->hca->number);
+	return NULL;
+}
+
+static void hca_build_sges(struct ibv_qp_ex *ex, struct hca_builder *b, size_t n,
+			   const struct ibv_sge *list)
+{
+	const struct hca_qp *qp = hca_qp_ex_of(ex)->hca;
+
+	if (n > qp->sq.sge_max) {
+		hca_say("ibv_wr_set_sge_list: qp 0x%x: %zu scatter entries, at most %u", qp->number,
+			n, qp->sq.sge_max);
+		hca_build_fail(b, EINVAL);
+		return;
+	}
+	b->wr.num_sge = (int)n;
+	memcpy(b->sge, list, n * sizeof *list);
+}
+
+static void hca_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_sge_list", HCA_CALLER());
+
+	if (b)
+		hca_build_sges(ex, b, n, list);
+}
+
+static void hca_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_sge", HCA_CALLER());
+	const struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	if (b)
+		hca_build_sges(ex, b, 1, &sge);
+}
+
+static void hca_build_inline(struct ibv_qp_ex *ex, struct hca_builder *b, size_t n,
+			     const struct ibv_data_buf *list)
+{
+	size_t bytes = 0, most = hca_qp_ex_of(ex)->hca->sq.inline_max;
+
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].length > most - bytes) {
+			hca_say("ibv_wr_set_inline_data: qp 0x%x: more than %zu bytes inline",
+				hca_qp_ex_of(ex)->hca->number, most);
+			hca_build_fail(b, EINVAL);
+			return;
+		}
+		memcpy(b->data + bytes, list[i].addr, list[i].length);
+		bytes += list[i].length;
+	}
+	b->sge[0] = (struct ibv_sge){.addr = (uintptr_t)b->data, .length = (uint32_t)bytes};
+	b->wr.num_sge = 1;
+	b->wr.send_flags |= IBV_SEND_INLINE;
+}
+
+static void hca_wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
+					const struct ibv_data_buf *list)
+{
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_inline_data_list", HCA_CALLER());
+
+	if (b)
+		hca_build_inline(ex, b, n, list);
+}
+
+static void hca_wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_inline_data", HCA_CALLER());
+	const struct ibv_data_buf one = {.addr = addr, .length = length};
+
+	if (b)
+		hca_build_inline(ex, b, 1, &one);
+}
+
+/* Its eight bytes are taken now. */
+static void hca_wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				const void *value)
+{
+	struct hca_builder *b = hca_qp_ex_of(ex)->builder;
+
+	if (!hca_build_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, remote_addr))
+		return;
+	memcpy(b->data, value, sizeof(uint64_t));
+	b->sge[0] = (struct ibv_sge){.addr = (uintptr_t)b->data, .length = sizeof(uint64_t)};
+	b->wr.num_sge = 1;
+	b->wr.send_flags |= IBV_SEND_INLINE;
+}
+
+static void hca_wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			       uint32_t remote_qkey)
+{
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_ud_addr", HCA_CALLER());
+
+	if (!b)
+		return;
+	b->wr.wr.ud.ah = ah;
+	b->wr.wr.ud.remote_qpn = remote_qpn;
+	b->wr.wr.ud.remote_qkey = remote_qkey;
+}
+
+static void hca_wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct hca_builder *b = hca_build_current(ex, "ibv_wr_set_xrc_srqn", HCA_CALLER());
+
+	if (b)
+		b->wr.qp_type.xrc.remote_srqn = remote_srqn;
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+#define HCA_OPS_SEND (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define HCA_OPS_UC                                                                                 \
+	(HCA_OPS_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |                 \
+	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+#define HCA_OPS_RC                                                                                 \
+	(HCA_OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |               \
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE)
+
+int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
+{
+	uint64_t can = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ? HCA_OPS_RC
+		       : type == IBV_QPT_UC                           ? HCA_OPS_UC
+		       : type == IBV_QPT_UD                           ? HCA_OPS_SEND
+								      : 0;
+
+	if (!(ops & ~can))
+		return 0;
+	hca_say("ibv_create_qp_ex: send_ops_flags 0x%llx: a queue pair of type %d has 0x%llx here",
+		(unsigned long long)ops, (int)type, (unsigned long long)can);
+	return EOPNOTSUPP;
+}
+
+#define HCA_OP(flag, name)                                                                         \
+	if (ops & IBV_QP_EX_WITH_##flag)                                                           \
+	ex->wr_##name = hca_wr_##name
+
+/* As the manual says: what was not asked for is not there. */
+void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops)
+{
+	struct ibv_qp_ex *ex = &h->ex;
+
+	h->builder = (struct hca_builder *)(h + 1);
+	h->builder->data = (uint8_t *)(h->builder->sge + hca_personality(h->hca->port)->max_sge);
+	HCA_OP(RDMA_WRITE, rdma_write);
+	HCA_OP(RDMA_WRITE_WITH_IMM, rdma_write_imm);
+	HCA_OP(SEND, send);
+	HCA_OP(SEND_WITH_IMM, send_imm);
+	HCA_OP(SEND_WITH_INV, send_inv);
+	HCA_OP(RDMA_READ, rdma_read);
+	HCA_OP(ATOMIC_CMP_AND_SWP, atomic_cmp_swp);
+	HCA_OP(ATOMIC_FETCH_AND_ADD, atomic_fetch_add);
+	HCA_OP(ATOMIC_WRITE, atomic_write);
+	HCA_OP(LOCAL_INV, local_inv);
+	HCA_OP(BIND_MW, bind_mw);
+	ex->wr_send_tso = NULL; /* segmentation is for raw packets */
+	ex->wr_start = hca_wr_start;
+	ex->wr_complete = hca_wr_complete;
+	ex->wr_abort = hca_wr_abort;
+	ex->wr_set_sge = hca_wr_set_sge;
+	ex->wr_set_sge_list = hca_wr_set_sge_list;
+	ex->wr_set_inline_data = hca_wr_set_inline_data;
+	ex->wr_set_inline_data_list = hca_wr_set_inline_data_list;
+	if (h->ibv.qp_type == IBV_QPT_UD)
+		ex->wr_set_ud_addr = hca_wr_set_ud_addr;
+	if (h->ibv.qp_type == IBV_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = hca_wr_set_xrc_srqn;
+}
+
+struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+{
+	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct ibv_qp_init_attr_ex mine = *a;
+	uint32_t flags = a->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+	uint64_t caller = HCA_CALLER();
+	int rc = 0;
+
+	sim_point("ibv_create_qp_ex");
+	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_qp_ex", caller))
+		return NULL;
+	if ((a->comp_mask & ~masks) ||
+	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
+		hca_say("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
+			a->comp_mask, a->create_flags);
+		rc = EOPNOTSUPP;
+	}
+	if (!rc && ex)
+		rc = hca_qp_ex_check(a->qp_type, a->send_ops_flags);
+	if (rc) {
+		errno = rc;
+		return NULL;
+	}
+	if (ex && (a->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)) /* its value is inline */
+		mine.cap.max_inline_data = MAX_OF(mine.cap.max_inline_data, 8u);
+	struct ibv_qp *qp = hca_qp_create(context, &mine, "ibv_create_qp_ex", caller);
+
+	if (qp) {
+		hca_qp_of(qp)->hca->item.made = caller;
+		hca_check_cq_size(qp, &a->cap, caller);
+		a->cap = mine.cap;
+	}
+	return qp;
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory regions: registering, changing, ending. What HCAs do with them is in memory.c.
+ *
+ *	         ibv_reg_mr          ibv_rereg_mr              ibv_dereg_mr
+ *	   free -----------> LIVE <--------------> LIVE   ----------------> free
+ *	                       |      new keys       ^
+ *	                       |                     | (only by another one that succeeds)
+ *	                       +---- failed ------> DEAD: no key fits
+ *
+ * A key is the index of a slot and a tag of 8 bits that is another one at each registration there,
+ * and slots rest before they are used again: a stale key is never right by luck.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "backends/fakeverbs/entry/entry.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define HCA_ACCESS_KNOWN                                                                           \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
+	 IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+/* Of the wishes in that range, the one that is understood. */
+#define HCA_ACCESS_KEPT                                                                            \
+	((HCA_ACCESS_KNOWN & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE) |                           \
+	 IBV_ACCESS_RELAXED_ORDERING)
+#define HCA_PAGE_BYTES 4096u
+/* A copy between processes takes less than 50 ms; one that does not end has no process any more. */
+#define HCA_QUIESCE_NS    1000000u
+#define HCA_QUIESCE_TRIES (64u * 200u)
+
+/* What a region is to be. */
+struct hca_region_want {
+	uint64_t address, bytes, iova;
+	unsigned int access;
+	enum hca_mr_kind kind;
+	int fd;          /* of a dma-buf, in which `address` is an offset */
+	uint64_t caller; /* the call site */
+};
+
+static bool hca_region_may_be_empty(uint32_t port, const struct hca_region_want *want)
+{
+	enum hca_zero_length may = hca_personality(port)->zero_length_mr;
+
+	return may == HCA_ZERO_TAKEN ||
+	       (may == HCA_ZERO_INSIDE_PAGE && want->address % HCA_PAGE_BYTES);
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static int hca_region_check(uint32_t port, const struct hca_region_want *want)
+{
+	unsigned int access = want->access;
+
+	if (access & ~(unsigned int)(HCA_ACCESS_KNOWN | IBV_ACCESS_ON_DEMAND))
+		return EINVAL;
+	if (access & IBV_ACCESS_ON_DEMAND) {
+		hca_say("ibv_reg_mr: this HCA does no on-demand paging");
+		return EOPNOTSUPP;
+	}
+	/* the specification: who may write from afar may write here */
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	if (!want->bytes && want->kind != HCA_MR_DMABUF && !hca_region_may_be_empty(port, want))
+		return EINVAL;
+	if (want->address + want->bytes < want->address || want->iova + want->bytes < want->iova)
+		return EINVAL;
+	/* its tables have pages, and no offset from one to another */
+	if ((want->address ^ want->iova) % HCA_PAGE_BYTES)
+		return EINVAL;
+	return 0;
+}
+
+/* As pinning it would find out. EINVAL is no, or a kernel that does not know the question: then our
+ * own stack gets it too. */
+static bool hca_page_can_be_written(uint64_t page)
+{
+#ifdef MADV_POPULATE_WRITE
+	uintptr_t own = (uintptr_t)&page / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+
+	if (madvise((void *)(uintptr_t)page, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) == 0)
+		return true;
+	return errno == EINVAL && madvise((void *)own, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) != 0;
+#else
+	return true;
+#endif
+}
+
+/* Are these pages of the process, and may they be written, where that is asked for? The latter is
+ * looked at where mistakes are: at both ends. */
+static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
+{
+	uint64_t first = address / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+	uint64_t end = ALIGN_UP(address + bytes, (uint64_t)HCA_PAGE_BYTES);
+	uint64_t ends[2] = {first, end - HCA_PAGE_BYTES};
+	unsigned char there[1024];
+
+	if (!bytes)
+		return 0;
+	for (uint64_t at = first; at < end; at += sizeof there * HCA_PAGE_BYTES) {
+		uint64_t n = MIN_OF(end - at, sizeof there * HCA_PAGE_BYTES);
+
+		if (mincore((void *)(uintptr_t)at, n, there) && errno == ENOMEM)
+			return EFAULT;
+	}
+	for (int i = 0; write && i < 2; i++)
+		if (!hca_page_can_be_written(ends[i]))
+			return EFAULT;
+	return 0;
+}
+
+/* May HCAs write, for another region of the process, into whole pages of this one? They do not wait
+ * for it. The program registers one region at a time where this matters. */
+static bool hca_region_is_still(const struct hca_mr *mr)
+{
+	uint64_t first = ALIGN_UP(mr->address, (uint64_t)HCA_PAGE_BYTES);
+	uint64_t end = (mr->address + mr->bytes) / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+	const struct hca_mr *other;
+	uint32_t at = 0;
+
+	if (end <= first) /* there are none */
+		return true;
+	while ((other = hca_slab_next(&hca_world()->mr, mr->item.proc, &at)))
+		if (other != mr && other->key && other->kind == HCA_MR_MEMORY && !other->gpu &&
+		    (other->access & IBV_ACCESS_LOCAL_WRITE) && other->address < end &&
+		    first < other->address + other->bytes)
+			return false;
+	return true;
+}
+
+static int hca_region_pin(struct hca_mr *mr)
+{
+	const struct peermem_ops *gpu = peermem();
+	bool write = mr->access & IBV_ACCESS_LOCAL_WRITE;
+
+	mr->gpu = 0;
+	mr->window.fd = -1;
+	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes)) {
+		int bad = hca_region_check_pages(mr->address, mr->bytes, write);
+
+		if (!bad && hca_far && write)
+			hca_far->open(mr->address, mr->bytes, hca_region_is_still(mr), &mr->window);
+		return bad;
+	}
+	int rc = gpu->pin(os_proc(), mr->address, mr->bytes, &mr->region);
+
+	if (rc)
+		hca_say("ibv_reg_mr: cannot pin %llu bytes of GPU memory: %s",
+			(unsigned long long)mr->bytes,
+			rc == ENODEV ? "this GPU gives HCAs no access"
+				     : "not inside one live allocation of this process");
+	mr->gpu = !rc;
+	return rc;
+}
+
+/* From here on the address is the program's. */
+static int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
+{
+	const struct peermem_ops *gpu = peermem();
+	int rc = EOPNOTSUPP;
+
+	if (!gpu) /* nobody makes any here */
+		rc = fcntl(fd, F_GETFD) < 0 ? EBADF : EINVAL;
+	else if (gpu->pin_dmabuf)
+		rc = gpu->pin_dmabuf(os_proc(), fd, mr->address, mr->bytes, &mr->region);
+	mr->gpu = !rc;
+	mr->address = mr->region.address;
+	return rc;
+}
+
+static void hca_region_unpin(struct hca_mr *mr)
+{
+	if (hca_far && hca_is_here(mr->item.proc))
+		hca_far->close(&mr->window);
+	if (mr->gpu && hca_is_here(mr->item.proc))
+		peermem()->unpin(&mr->region);
+	mr->gpu = 0;
+}
+
+/* Is the region named by a work request that is not complete? Real hardware fails that request
+ * later, with a protection error; so do we, but we say so here, where the mistake is. */
+static void hca_region_check_idle(const struct hca_mr *mr, const char *call, uint64_t caller)
+{
+	struct hca_site here, there;
+	struct hca_world *w = hca_world();
+	uint32_t at = 0;
+	struct hca_qp *qp;
+
+	while ((qp = hca_slab_next(&w->qp, mr->item.proc, &at))) {
+		hca_qp_lock(qp);
+		for (int side = 0; side < 2; side++) {
+			const struct hca_queue *q = side ? &qp->rq : &qp->sq;
+
+			for (uint32_t i = q->done; i != q->head; i++) {
+				struct hca_wqe *e = hca_wqe_at(q, i);
+				uint32_t n = e->flags & IBV_SEND_INLINE ? 0 : e->sge_count;
+
+				while (n && hca_wqe_sges(e)[n - 1].lkey != mr->key)
+					n--;
+				if (!n)
+					continue;
+				hca_check(
+					HCA_RULE_MR_IN_USE, caller,
+					"%s at %s: lkey 0x%x is in use: %s wr_id %llu of qp 0x%x, "
+					"posted at %s, is not complete",
+					call, hca_site(mr->item.proc, caller, &here), mr->key,
+					side ? "recv" : "send", (unsigned long long)e->wr_id,
+					qp->number, hca_site(mr->item.proc, e->caller, &there));
+				break;
+			}
+		}
+		hca_unlock(&qp->item.lock);
+	}
+}
+
+/* ---- registering ---------------------------------------------------------------------------- */
+
+static uint32_t hca_region_key(struct hca_mr *mr)
+{
+	return mr->item.index << 8 | ((mr->keys++ * 7 + mr->item.index * 3 + 1) & 0xff);
+}
+
+static void hca_region_fill(struct hca_mr *mr, const struct hca_region_want *want)
+{
+	mr->access = want->access & HCA_ACCESS_KEPT;
+	mr->address = want->address;
+	mr->bytes = want->bytes;
+	mr->iova = (want->access & IBV_ACCESS_ZERO_BASED) && hca_personality(mr->port)->zero_based
+			   ? 0
+			   : want->iova;
+	mr->kind = want->kind;
+}
+
+static int hca_region_make(struct hca_mr *mr, const struct hca_pd *pd,
+			   const struct hca_region_want *want)
+{
+	int rc = 0;
+
+	hca_lock(&mr->item.lock);
+	mr->pd = pd->item.index;
+	mr->port = pd->port;
+	mr->users = mr->windows = mr->gpu = 0;
+	mr->window.fd = -1;
+	mr->watched = mr->writes = 0;
+	mr->caller = mr->item.made = want->caller;
+	hca_region_fill(mr, want);
+	if (want->kind == HCA_MR_DMABUF)
+		rc = hca_region_pin_dmabuf(mr, want->fd);
+	else if (want->kind != HCA_MR_NULL)
+		rc = hca_region_pin(mr);
+	mr->key = rc ? 0 : hca_region_key(mr);
+	hca_unlock(&mr->item.lock);
+	return rc;
+}
+
+static struct ibv_mr *hca_region_register(struct ibv_pd *ibv, const struct hca_region_want *want,
+					  const char *fault)
+{
+	struct hca_pd_handle *pd = hca_pd_of(ibv);
+	struct hca_mr_handle *h = NULL;
+	struct hca_mr *mr = NULL;
+	int rc = hca_region_check(pd->hca->port, want);
+
+	if (rc)
+		hca_check_reg(want->address, want->bytes, want->access, want->caller);
+	else
+		rc = hca_command_fault(fault, NULL, pd->hca->port, -1);
+	if (rc)
+		goto err;
+	rc = ENOMEM;
+	h = hca_handle_take(HCA_KIND_MR, sizeof *h, "ibv_mr");
+	mr = h ? hca_slab_take_owned(&hca_world()->mr, h) : NULL;
+	if (!mr)
+		goto err;
+	rc = hca_region_make(mr, pd->hca, want);
+	if (rc)
+		goto err;
+	__atomic_fetch_add(&pd->users, 1, __ATOMIC_ACQ_REL);
+	h->hca = mr;
+	h->ibv = (struct ibv_mr){.context = ibv->context,
+				 .pd = ibv,
+				 .addr = (void *)(uintptr_t)want->address,
+				 .length = want->bytes,
+				 .handle = mr->item.index,
+				 .lkey = mr->key,
+				 .rkey = want->kind == HCA_MR_NULL ? 0 : mr->key};
+	os_trace("mr.reg", mr->key, want->bytes, want->access);
+	return &h->ibv;
+err:
+	if (mr)
+		hca_slab_give(&hca_world()->mr, mr);
+	hca_handle_end(h, 0);
+	errno = rc;
+	return NULL;
+}
+
+static struct ibv_mr *hca_region_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				     unsigned int access, uint64_t caller)
+{
+	const struct hca_region_want want = {.address = (uintptr_t)addr,
+					     .bytes = length,
+					     .iova = iova,
+					     .access = access,
+					     .caller = caller};
+
+	sim_point("ibv_reg_mr");
+	sim_charge_ns(HCA_REG_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_reg_mr", caller))
+		return NULL;
+	return hca_region_register(pd, &want, "verbs.reg_mr");
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	return hca_region_reg(pd, addr, length, iova, access, HCA_CALLER());
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return hca_region_reg(pd, addr, length, (uintptr_t)addr, (unsigned int)access,
+			      HCA_CALLER());
+}
+
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
+{
+	return hca_region_reg(pd, addr, length, iova, (unsigned int)access, HCA_CALLER());
+}
+
+/* Programs ask whether it is there with a descriptor that is none: EBADF says yes. */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	const unsigned int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				   IBV_ACCESS_RELAXED_ORDERING;
+	const struct hca_region_want want = {.address = offset,
+					     .bytes = length,
+					     .iova = iova,
+					     .access = (unsigned int)access,
+					     .kind = HCA_MR_DMABUF,
+					     .fd = fd,
+					     .caller = HCA_CALLER()};
+
+	sim_point("ibv_reg_dmabuf_mr");
+	sim_charge_ns(HCA_REG_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_reg_dmabuf_mr", HCA_CALLER()))
+		return NULL;
+	if (!hca_personality(hca_pd_of(pd)->hca->port)->dmabuf || ((unsigned int)access & ~known)) {
+		errno = (unsigned int)access & ~known ? EINVAL : EOPNOTSUPP;
+		return NULL;
+	}
+	return hca_region_register(pd, &want, "verbs.reg_dmabuf_mr");
+}
+
+struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd)
+{
+	static const struct hca_region_want want = {
+		.bytes = UINT64_MAX, .access = IBV_ACCESS_LOCAL_WRITE, .kind = HCA_MR_NULL};
+
+	sim_point("ibv_alloc_null_mr");
+	sim_charge_ns(HCA_CONTROL_NS);
+	if (hca_bad(pd, HCA_KIND_PD, "ibv_alloc_null_mr", HCA_CALLER()))
+		return NULL;
+	return hca_region_register(pd, &want, "verbs.alloc_null_mr");
+}
+
+/* ---- ending --------------------------------------------------------------------------------- */
+
+/* No key fits any more, and no copy is going on. */
+static void hca_region_quiesce(struct hca_mr *mr)
+{
+	hca_atomic_settle_region(mr);
+	hca_lock(&mr->item.lock);
+	mr->key = 0;
+	/* copies of other threads; they never wait, but a run that ended in one left its own */
+	for (uint32_t n = 1; mr->users && !hca_run_ended(); n++) {
+		hca_unlock(&mr->item.lock);
+		if (hca_far && n % 64 == 0)
+			os_sleep_ns(HCA_QUIESCE_NS);
+		hca_lock(&mr->item.lock);
+		if (hca_far && n == HCA_QUIESCE_TRIES)
+			mr->users = 0; /* a copier died */
+	}
+	hca_unlock(&mr->item.lock);
+}
+
+void hca_mr_destroy(struct hca_mr *mr)
+{
+	os_trace("mr.dereg", mr->key, mr->bytes, 0);
+	hca_region_quiesce(mr);
+	hca_region_unpin(mr);
+	hca_slab_give(&hca_world()->mr, mr);
+}
+
+/* Windows hold on to their region. */
+static bool hca_region_is_bound(struct hca_mr *mr, const char *call)
+{
+	struct hca_site made;
+
+	hca_lock(&mr->item.lock);
+	uint32_t windows = mr->windows;
+
+	hca_unlock(&mr->item.lock);
+	if (windows)
+		hca_check(HCA_RULE_DESTROY_ORDER, mr->caller,
+			  "%s: %u memory windows are bound to lkey 0x%x (registered at %s)", call,
+			  windows, mr->key, hca_site(mr->item.proc, mr->caller, &made));
+	return windows;
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+	sim_point("ibv_dereg_mr");
+	sim_charge_ns(HCA_REG_NS);
+	int bad = hca_bad(ibv, HCA_KIND_MR, "ibv_dereg_mr", HCA_CALLER());
+
+	if (bad)
+		return bad;
+	struct hca_mr_handle *h = CONTAINER_OF(ibv, struct hca_mr_handle, ibv);
+	struct hca_pd_handle *pd = hca_pd_of(ibv->pd);
+
+	if (hca_region_is_bound(h->hca, "ibv_dereg_mr"))
+		return hca_result(EBUSY);
+	int rc = hca_call_fault("verbs.dereg_mr", NULL, pd->hca->port, -1);
+
+	hca_region_check_idle(h->hca, "ibv_dereg_mr", HCA_CALLER());
+	h->hca->freed_key = ibv->lkey;
+	h->hca->freed_caller = HCA_CALLER();
+	hca_mr_destroy(h->hca);
+	__atomic_fetch_sub(&pd->users, 1, __ATOMIC_ACQ_REL);
+	hca_handle_end(h, HCA_CALLER());
+	return hca_result(rc);
+}
+
+/* ---- changing ------------------------------------------------------------------------------- */
+
+/* What the region is, with what is to change. */
+static struct hca_region_want hca_region_changed(const struct hca_mr *mr, int flags, void *addr,
+						 size_t length, int access)
+{
+	struct hca_region_want want = {.address = mr->address,
+				       .bytes = mr->bytes,
+				       .iova = mr->iova,
+				       .access = mr->access,
+				       .kind = HCA_MR_MEMORY};
+
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		want.address = want.iova = (uintptr_t)addr;
+		want.bytes = length;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		want.access = (unsigned int)access;
+	if (want.access & IBV_ACCESS_ZERO_BASED)
+		want.iova = want.address; /* hca_region_fill makes it 0 */
+	return want;
+}
+
+/* Failed on the way, the keys are gone: that is what IBV_REREG_MR_ERR_CMD says. */
+static int hca_region_change(struct hca_mr *mr, int flags, const struct hca_pd *pd,
+			     const struct hca_region_want *want)
+{
+	int rc = flags && pd->port == mr->port ? hca_region_check(mr->port, want) : EINVAL;
+	uint32_t key = mr->key;
+
+	if (!rc)
+		rc = hca_command_fault("verbs.rereg_mr", NULL, mr->port, -1);
+	hca_region_quiesce(mr);
+	if (rc)
+		return rc;
+	hca_lock(&mr->item.lock);
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		hca_region_unpin(mr);
+	hca_region_fill(mr, want);
+	mr->pd = pd->item.index;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		rc = hca_region_pin(mr);
+	/* rights alone change in place, as on hardware that changes its table entry */
+	if (flags != IBV_REREG_MR_CHANGE_ACCESS)
+		key = hca_region_key(mr);
+	mr->key = rc ? 0 : key;
+	hca_unlock(&mr->item.lock);
+	return rc;
+}
+
+static bool hca_rereg_makes_sense(const struct hca_mr *mr, int flags, const struct ibv_pd *pd,
+				  const void *addr, size_t length, int access)
+{
+	if (mr->kind != HCA_MR_MEMORY || (flags & ~(int)IBV_REREG_MR_FLAGS_SUPPORTED))
+		return false;
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
+		return false;
+	if ((flags & IBV_REREG_MR_CHANGE_PD) && !pd)
+		return false;
+	return !access || (flags & IBV_REREG_MR_CHANGE_ACCESS);
+}
+
+int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *new_pd, void *addr, size_t length,
+		 int access)
+{
+	sim_point("ibv_rereg_mr");
+	sim_charge_ns(HCA_REG_NS);
+	if (hca_bad(ibv, HCA_KIND_MR, "ibv_rereg_mr", HCA_CALLER()) ||
+	    ((flags & IBV_REREG_MR_CHANGE_PD) &&
+	     hca_bad_part(new_pd, HCA_KIND_PD, ibv->context, "ibv_rereg_mr", HCA_CALLER())))
+		return IBV_REREG_MR_ERR_INPUT;
+	struct hca_mr *mr = CONTAINER_OF(ibv, struct hca_mr_handle, ibv)->hca;
+	struct ibv_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? new_pd : ibv->pd;
+
+	if (!hca_rereg_makes_sense(mr, flags, new_pd, addr, length, access)) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if (hca_region_is_bound(mr, "ibv_rereg_mr")) {
+		errno = EBUSY;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	const struct hca_region_want want = hca_region_changed(mr, flags, addr, length, access);
+
+	hca_region_check_idle(mr, "ibv_rereg_mr", HCA_CALLER());
+	mr->freed_key = ibv->lkey;
+	mr->freed_caller = HCA_CALLER();
+	int rc = hca_region_change(mr, flags, hca_pd_of(pd)->hca, &want);
+
+	os_trace("mr.rereg", mr->key, want.bytes, want.access);
+	ibv->lkey = ibv->rkey = mr->key;
+	if (rc) {
+		errno = rc;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	__atomic_fetch_sub(&hca_pd_of(ibv->pd)->users, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&hca_pd_of(pd)->users, 1, __ATOMIC_ACQ_REL);
+	ibv->pd = pd;
+	ibv->addr = (void *)(uintptr_t)want.address;
+	ibv->length = want.bytes;
+	return 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports: their attributes, and their tables of GIDs and P_Keys, filled when the world's HCAs are
+ * made. A RoCE port has a link-local GID and the IPv4-mapped one of its address, each once for
+ * every version that its personality knows, v1 first; an InfiniBand port has one, and a LID.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backends/fakeverbs/arena/report.h"
+#include "backends/fakeverbs/objects/personality.h"
+#include "backends/fakeverbs/objects/port.h"
+
+#define HCA_PKEY_DEFAULT 0xffff /* full member of the default partition */
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static void hca_port_gid_add(struct hca_port *port, const union ibv_gid *gid,
+			     enum ibv_gid_type type)
+{
+	struct hca_gid *g = &port->gid[port->gid_used++];
+
+	ASSERT(port->gid_used <= ARRAY_LEN(port->gid));
+	g->gid = *gid;
+	g->type = type;
+}
+
+static void hca_port_gids(struct hca_port *port, uint32_t index, const struct hca_personality *p)
+{
+	const struct world_port *w = world_port(index);
+	uint64_t guid = w->nic->guid;
+	union ibv_gid gid[2] = {{.raw = {0xfe, 0x80}}, {.raw = {[10] = 0xff, [11] = 0xff}}};
+
+	/* hosts of one machine file have equal GUIDs: the link-local address carries the host too,
+	 * as a MAC would */
+	guid ^= (uint64_t)w->host << 40 | (uint64_t)w->index << 24;
+	for (int i = 0; i < 8; i++)
+		gid[0].raw[8 + i] = (uint8_t)(guid >> (56 - 8 * i));
+	memcpy(gid[1].raw + 12, w->ipv4, 4);
+	if (p->link_layer == IBV_LINK_LAYER_INFINIBAND) {
+		hca_port_gid_add(port, &gid[0], IBV_GID_TYPE_IB);
+		return;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (p->roce_v1)
+			hca_port_gid_add(port, &gid[i], IBV_GID_TYPE_ROCE_V1);
+		hca_port_gid_add(port, &gid[i], IBV_GID_TYPE_ROCE_V2);
+	}
+}
+
+/* "0xffff,0x8001": the table from its first entry on. */
+static void hca_port_pkeys(struct hca_port *port, const char *text, uint32_t count)
+{
+	uint32_t n = 0;
+
+	port->pkey[0] = HCA_PKEY_DEFAULT;
+	while (text && *text) {
+		char *end;
+		unsigned long v = strtoul(text, &end, 0);
+
+		if (end == text || v > 0xffff || (*end && *end != ',') || n == count) {
+			hca_misuse("P_Keys: at '%s', expected 16 bits each, as 0xffff,0x8001, "
+				   "and no more than %u on this port",
+				   text, count);
+			return;
+		}
+		port->pkey[n++] = (uint16_t)v;
+		text = *end ? end + 1 : end;
+	}
+}
+
+/* Between one acknowledge timeout and the latest that the personality knows: an HCA's own, the same for
+ * all of its queue pairs, drawn from a stream of its own. Exact in real time and under fifo. */
+static uint32_t hca_port_ack_quarters(const struct hca_personality *p, uint32_t index)
+{
+	struct sim_rng rng;
+	char stream[32];
+
+	if (sim_engine_kind() != SIM_ENGINE_SIM || !strcmp(sim_strategy_name(), "fifo") ||
+	    !strcmp(sim_strategy_name(), "portfolio:fifo"))
+		return 4;
+	snprintf(stream, sizeof stream, "hca.ack_timeout.%u", index);
+	sim_rng_init(&rng, stream);
+	return 4 + (uint32_t)sim_rng_below(&rng, p->ack_latest - 3);
+}
+
+void hca_port_init(struct hca_port *port, uint32_t index)
+{
+	const struct world_nic *nic = world_port(index)->nic;
+	const char *name =
+		nic->personality[0] ? nic->personality : hca_env("DOPPEL_HCA_PERSONALITY");
+	const struct hca_personality *p =
+		hca_personality_find(name && *name ? name : "spec", index);
+
+	ASSERT(p); /* the world has checked variable and machine file */
+	port->personality = hca_personality_index(p);
+	port->ack_quarters = hca_port_ack_quarters(p, index);
+	port->up = world_port(index)->up;
+	port->next_qpn = HCA_QPN_FIRST;
+	hca_port_gids(port, index, p);
+	hca_port_pkeys(port, nic->pkeys[0] ? nic->pkeys : hca_env("DOPPEL_HCA_PKEYS"),
+		       p->pkey_count);
+}
+
+uint16_t hca_port_lid(uint32_t port)
+{
+	return hca_personality(port)->link_layer == IBV_LINK_LAYER_INFINIBAND ? (uint16_t)(port + 1)
+									      : 0;
+}
+
+bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type)
+{
+	const struct hca_port *p = &hca_world()->port[port];
+
+	memset(gid, 0, sizeof *gid);
+	if (index >= p->gid_used)
+		return false;
+	*gid = p->gid[index].gid;
+	*type = (enum ibv_gid_type)p->gid[index].type;
+	return true;
+}
+
+uint32_t hca_gid_port(const union ibv_gid *gid)
+{
+	struct hca_world *w = hca_world();
+
+	for (uint32_t p = 0; p < w->ports; p++) {
+		if (!world_port(p)->nic->is_rdma)
+			continue;
+		for (uint32_t i = 0; i < w->port[p].gid_used; i++)
+			if (!memcmp(&w->port[p].gid[i].gid, gid, sizeof *gid))
+				return p;
+	}
+	return UINT32_MAX;
+}
+
+uint32_t hca_lid_port(uint16_t lid)
+{
+	uint32_t p = lid - 1u;
+
+	return lid && p < hca_world()->ports && hca_port_lid(p) == lid ? p : UINT32_MAX;
+}
+
+bool hca_gid_is_multicast(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return gid->raw[0] == 0xff ||
+	       (!memcmp(gid->raw, mapped, sizeof mapped) && (gid->raw[12] & 0xf0) == 0xe0);
+}
+
+int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port)
+{
+	union ibv_gid gid;
+	enum ibv_gid_type type;
+	bool roce = hca_personality(port)->link_layer != IBV_LINK_LAYER_INFINIBAND;
+
+	/* RoCE has no local identifiers: the global route is not optional */
+	if (ah->port_num != 1 || ah->sl > 15 || (roce && !ah->is_global))
+		return EINVAL;
+	if (ah->is_global && !hca_gid_get(port, ah->grh.sgid_index, &gid, &type))
+		return EINVAL;
+	if (!roce && !ah->dlid)
+		return EINVAL;
+	if (ah->is_global && hca_gid_is_multicast(&ah->grh.dgid))
+		*to_port = HCA_MULTICAST;
+	else
+		*to_port = roce ? hca_gid_port(&ah->grh.dgid) : hca_lid_port(ah->dlid);
+	/* a LID is routed without asking; an address has to be found first */
+	return roce && *to_port == HCA_NOBODY ? ETIMEDOUT : 0;
+}
+
+bool hca_gid_is_ipv4(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(gid->raw, mapped, sizeof mapped);
+}
+
+const struct hca_ah *hca_ah_find(const struct hca_wqe *e)
+{
+	struct hca_ah *ah = hca_slab_at(&hca_world()->ah, e->ah);
+
+	return __atomic_load_n(&ah->item.generation, __ATOMIC_ACQUIRE) == e->ah_generation ? ah
+											   : NULL;
+}

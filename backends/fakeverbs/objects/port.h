@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses: a port's GIDs, LID and P_Keys, and which port of the fabric an address leads to (port.c).
+ */
+#ifndef BACKENDS_FAKEVERBS_PORT_H
+#define BACKENDS_FAKEVERBS_PORT_H
+
+#include <infiniband/verbs.h>
+
+#include "backends/fakeverbs/objects/objects.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- port.c ---- */
+
+#define HCA_NOBODY    UINT32_MAX
+#define HCA_MULTICAST (UINT32_MAX - 1)
+
+void hca_port_init(struct hca_port *port, uint32_t index);
+/* Which port answers to this GID, or LID; HCA_NOBODY: none. */
+uint32_t hca_gid_port(const union ibv_gid *gid);
+uint32_t hca_lid_port(uint16_t lid);
+uint16_t hca_port_lid(uint32_t port); /* 0: RoCE */
+bool hca_gid_get(uint32_t port, uint32_t index, union ibv_gid *gid, enum ibv_gid_type *type);
+bool hca_gid_is_ipv4(const union ibv_gid *gid);
+bool hca_gid_is_multicast(const union ibv_gid *gid);
+static inline uint16_t hca_pkey_get(uint32_t port, uint32_t index)
+{
+	return index < HCA_PKEY_COUNT ? hca_world()->port[port].pkey[index] : 0;
+}
+/* Same partition, and not two limited members of it. 0 is no key. */
+static inline bool hca_pkey_match(uint16_t a, uint16_t b)
+{
+	return (a & 0x7fff) && ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000);
+}
+/* Where packets to this address go: a port, or HCA_MULTICAST. EINVAL: not an address that this
+ * port can use; ETIMEDOUT: nobody answers to it. */
+int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port);
+
+/* The address of a datagram's request; NULL: it is gone. */
+const struct hca_ah *hca_ah_find(const struct hca_wqe *e);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Work requests and completions in their rings, and what their operation codes mean.
+ */
+#ifndef BACKENDS_FAKEVERBS_REQUESTS_H
+#define BACKENDS_FAKEVERBS_REQUESTS_H
+
+#include <infiniband/verbs.h>
+
+#include "backends/fakeverbs/objects/objects.h"
+#include "sim/world/world.h"
+
+#pragma GCC visibility push(hidden)
+
+static inline struct hca_wqe *hca_wqe_at(const struct hca_queue *q, uint32_t counter)
+{
+	return (struct hca_wqe *)((char *)world_arena_at(q->ring) +
+				  (uint64_t)(counter & (q->size - 1)) * q->stride);
+}
+/* Is there one for another request? */
+static inline bool hca_queue_has_slot(const struct hca_queue *q)
+{
+	return q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size;
+}
+static inline struct ibv_sge *hca_wqe_sges(struct hca_wqe *w)
+{
+	return (struct ibv_sge *)(w + 1);
+}
+static inline struct hca_cqe *hca_cqe_at(const struct hca_cq *cq, uint32_t counter)
+{
+	return (struct hca_cqe *)world_arena_at(cq->ring) + (counter & (cq->size - 1));
+}
+/* Is it still that one? Under its lock. */
+static inline bool hca_qp_is(const struct hca_qp *qp, uint32_t generation)
+{
+	return qp->sq.ring && __atomic_load_n(&qp->item.generation, __ATOMIC_ACQUIRE) == generation;
+}
+static inline uint64_t hca_qp_id(const struct hca_qp *qp)
+{
+	return (uint64_t)qp->port << 24 | qp->number;
+}
+/* A request that no packet leaves for. */
+static inline bool hca_wqe_is_local(const struct hca_wqe *e)
+{
+	return e->opcode == IBV_WR_BIND_MW || e->opcode == IBV_WR_LOCAL_INV;
+}
+/* Does the other end answer? Not to unreliable connections and datagrams. */
+static inline bool hca_qp_type_acked(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_UC && type != IBV_QPT_UD;
+}
+/* Is it answered with data, or at least one by one: a READ or an atomic? */
+static inline bool hca_wqe_is_answered(const struct hca_wqe *e)
+{
+	return e->opcode == IBV_WR_RDMA_READ || e->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || e->opcode == IBV_WR_ATOMIC_WRITE;
+}
+/* Does it bring a value back, from operands? */
+static inline bool hca_wqe_is_atomic(const struct hca_wqe *e)
+{
+	return e->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+#pragma GCC visibility pop
+
+#endif

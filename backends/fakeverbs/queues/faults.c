@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where a fault plan meets the HCA: calls that fail, devices and queue pairs that die. The sites
+ * and what they do are listed in sim/engine/fault_sites_verbs.c. */
+#include <errno.h>
+
+#include "backends/fakeverbs/queues/queues.h"
+
+bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_t step,
+		     struct os_fault *f)
+{
+	struct sim_fault_place at = SIM_FAULT_NOWHERE;
+
+	if (port != HCA_NO_PORT) {
+		at.port = (int32_t)port;
+		at.host = (int32_t)world_port(port)->host;
+	}
+	at.step = step;
+	return sim_fault(site, object, &at, f);
+}
+
+/* ---- a device dies -------------------------------------------------------------------------- */
+
+/* In an event, because whoever noticed may hold something: every context hears of it, every queue
+ * pair goes to ERR. */
+static void hca_device_died(void *object, uint64_t port)
+{
+	struct hca_world *w = object;
+	struct hca_context *c;
+	struct hca_qp *qp;
+	uint32_t at = 0;
+
+	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at))) {
+		hca_lock(&c->item.lock);
+		bool mine = c->port == port;
+
+		hca_unlock(&c->item.lock);
+		if (mine)
+			hca_event_post(c->item.index, IBV_EVENT_DEVICE_FATAL, 1, 0);
+	}
+	for (at = 0; (qp = hca_slab_next(&w->qp, UINT32_MAX, &at));) {
+		hca_qp_lock(qp);
+		if (qp->sq.ring && qp->port == port)
+			hca_qp_to_error(qp);
+		hca_unlock(&qp->item.lock);
+	}
+}
+
+static void hca_device_fault(uint32_t port)
+{
+	const struct sim_event_attr attr = {.name = "hca.fatal", .kind = SIM_EVENT_WORK};
+	struct hca_world *w = hca_world();
+	struct os_fault f;
+
+	if (!hca_fault("verbs.device", NULL, port, -1, &f) ||
+	    __atomic_exchange_n(&w->port[port].fatal, 1, __ATOMIC_ACQ_REL))
+		return;
+	hca_say("h%u %s: fatal error of the device", world_port(port)->host,
+		world_port(port)->nic->name);
+	sim_event_post(&attr, hca_device_died, w, port, NULL);
+}
+
+/* With the faults gone the device is as after a reset: what is made from now on works. */
+static void hca_heal(void)
+{
+	struct hca_world *w = fakeverbs.world;
+
+	for (uint32_t i = 0; w && i < w->ports; i++)
+		__atomic_store_n(&w->port[i].fatal, 0, __ATOMIC_RELEASE);
+}
+
+__attribute__((constructor)) static void hca_faults_load(void)
+{
+	sim_on_heal(hca_heal);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+int hca_call_fault_visit(const char *site, const void *object, uint32_t port, int state)
+{
+	struct sim_fault_place at = SIM_FAULT_NOWHERE;
+	struct os_fault f;
+
+	if (port != HCA_NO_PORT) {
+		at.port = (int32_t)port;
+		at.host = (int32_t)world_port(port)->host;
+	}
+	at.state = state;
+	if (!sim_fault(site, object, &at, &f) || f.kind != OS_FAULT_FAIL)
+		return 0;
+	return f.arg ? (int)f.arg : EIO;
+}
+
+int hca_command_fault(const char *site, const void *object, uint32_t port, int state)
+{
+	hca_device_fault(port);
+	if (__atomic_load_n(&hca_world()->port[port].fatal, __ATOMIC_ACQUIRE))
+		return EIO;
+	return hca_call_fault(site, object, port, state);
+}
+
+/* ---- queue pairs ---------------------------------------------------------------------------- */
+
+int hca_post_fault_visit(struct hca_qp *qp, const char *site, const struct ibv_qp *ibv)
+{
+	struct os_fault f;
+
+	hca_device_fault(qp->port);
+	if (hca_fault("verbs.qp", ibv, qp->port, -1, &f)) {
+		hca_qp_lock(qp);
+		if (f.kind == OS_FAULT_FATAL)
+			hca_event_post(qp->context, IBV_EVENT_QP_FATAL, qp->item.index,
+				       qp->item.generation);
+		hca_qp_to_error(qp);
+		hca_unlock(&qp->item.lock);
+	}
+	return hca_call_fault(site, ibv, qp->port, -1);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rings of work requests. */
+#include <errno.h>
+
+#include "backends/fakeverbs/queues/queues.h"
+
+int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inline_bytes)
+{
+	uint32_t room = MAX_OF(sge * (uint32_t)sizeof(struct ibv_sge), inline_bytes);
+
+	memset(q, 0, sizeof *q);
+	q->size = 1;
+	while (q->size < wr)
+		q->size *= 2;
+	q->sge_max = sge;
+	q->inline_max = inline_bytes;
+	q->stride = (uint32_t)(sizeof(struct hca_wqe) + ALIGN_UP(room, 16));
+	q->ring = hca_ring_take(&hca_world()->rings, (uint64_t)q->size * q->stride);
+	for (uint32_t i = 0; q->ring && i < q->size; i++)
+		hca_wqe_at(q, i)->account = HCA_ACCOUNT_NONE;
+	return q->ring ? 0 : ENOMEM;
+}
+
+void hca_queue_end(struct hca_queue *q)
+{
+	uint64_t ring = q->ring;
+
+	q->ring = 0; /* first: never given twice, should the caller die in here */
+	hca_ring_give(&hca_world()->rings, ring);
+}

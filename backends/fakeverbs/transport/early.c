@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Data that is seen before its message is: what an HCA has written of a burst while it goes on
+ * writing, and has neither acknowledged nor completed. A poller of memory may see it, in pieces.
+ *
+ *	burst arrives -> some pieces land ... delay ... all of it lands, completion, acknowledge
+ *
+ * The packet is kept meanwhile, and is taken up by its event, or before whatever comes next for its
+ * queue pair: order of packets, checks and answers are as without. What comes twice is the same
+ * bytes. Not for small writes, which land as a whole, last word last, unless their region is one of
+ * relaxed ordering.
+ *
+ * Engine `sim`, in the seeds that have the memory-order adversary (docs/memory-order.md). In half of
+ * those, pieces come in order, as over a bus that keeps it: what is seen of a burst is its beginning.
+ * In the others, and always into regions of relaxed ordering, from anywhere.
+ *
+ * Besides, DOPPEL_HCA_ORDER=completion: an acknowledge shows nothing at the far end. That is the
+ * specification's word (only a receive's completion, of this message or a later one of its queue
+ * pair, or a later atomic does), and more than most programs keep to; `draw` has it in half of the
+ * seeds.
+ */
+#include "backends/fakeverbs/transport/transport.h"
+
+#define HCA_EARLY_DRAWS  4u
+#define HCA_EARLY_DELAYS 8u
+#define HCA_EARLY_NS     64ull
+#define HCA_EARLY_PIECES 3
+#define HCA_EARLY_LINE   128u
+
+/* ---- pieces --------------------------------------------------------------------------------- */
+
+/* Where a burst goes: a region, or the scatter list of a request. */
+struct hca_early_target {
+	struct hca_mr *mr;
+	struct hca_wqe *wqe;
+	uint32_t pd;
+	uint64_t at; /* address as the key has it; offset in the list */
+};
+
+static void hca_early_put(const struct hca_early_target *to, const struct hca_packet *p,
+			  uint32_t from, uint32_t bytes)
+{
+	const uint8_t *data = hca_packet_data(p) + from;
+
+	if (to->mr)
+		(void)hca_mr_write(to->mr, to->at + from, data, bytes);
+	else
+		(void)hca_sges_write(to->pd, hca_wqe_sges(to->wqe), to->wqe->sge_count,
+				     to->at + from, data, bytes);
+}
+
+static void hca_early_pieces(const struct hca_qp *qp, const struct hca_early_target *to,
+			     const struct hca_packet *p, bool anywhere)
+{
+	uint32_t unit = p->bytes > 2 * qp->mtu_bytes ? qp->mtu_bytes : HCA_EARLY_LINE;
+	uint32_t units = DIV_UP(p->bytes, unit);
+	int pieces = anywhere ? HCA_EARLY_PIECES : 1;
+
+	for (int i = 0; i < pieces; i++) {
+		uint32_t first = anywhere ? sim_choose("hca.early_from", units) : 0;
+		uint32_t n = 1 + sim_choose("hca.early_units", units - first);
+		uint32_t end = MIN_OF((first + n) * unit, p->bytes);
+
+		/* what a poller looks at is the end */
+		if (anywhere && i == 0 && sim_choose("hca.early_end", 2)) {
+			first = units - 1;
+			end = p->bytes;
+		}
+		hca_early_put(to, p, first * unit, end - first * unit);
+	}
+	os_trace("hca.early", hca_qp_id(qp), p->psn, p->bytes);
+}
+
+/* ---- which ones ----------------------------------------------------------------------------- */
+
+static bool hca_early_write(struct hca_qp *qp, const struct hca_packet *p)
+{
+	uint64_t at = p->remote_address;
+	bool in_order = p->psn == qp->resp.psn && (qp->access & IBV_ACCESS_REMOTE_WRITE);
+	bool no_receive = (p->flags & HCA_IMM) && qp->rq.done == qp->rq.head;
+	struct hca_mr *mr = in_order && !no_receive ? hca_remote_hold(qp, p->rkey, &at, p->total,
+								      IBV_ACCESS_REMOTE_WRITE)
+						    : NULL;
+
+	if (!mr)
+		return false;
+	bool relaxed = mr->access & IBV_ACCESS_RELAXED_ORDERING;
+	bool yes = relaxed || p->bytes > HCA_WORDWISE_BYTES;
+	const struct hca_early_target to = {.mr = mr, .at = at + p->offset};
+
+	if (yes)
+		hca_early_pieces(qp, &to, p, relaxed || hca_world()->shuffled);
+	hca_mr_release(mr);
+	return yes;
+}
+
+static bool hca_early_send(struct hca_qp *qp, const struct hca_packet *p)
+{
+	const struct hca_responder *r = &qp->resp;
+	uint64_t offset = p->flags & HCA_FIRST ? 0 : r->received;
+
+	if (p->psn != r->psn || qp->rq.done == qp->rq.head || offset != p->offset)
+		return false;
+	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
+	const struct hca_early_target to = {.wqe = e, .pd = qp->recv_pd, .at = offset};
+
+	if (offset + p->bytes > e->bytes ||
+	    hca_sges_check(qp->recv_pd, hca_wqe_sges(e), e->sge_count, IBV_ACCESS_LOCAL_WRITE))
+		return false;
+	mem_acquire(e);
+	hca_early_pieces(qp, &to, p, hca_world()->shuffled);
+	return true;
+}
+
+static bool hca_early_response(struct hca_qp *qp, const struct hca_packet *p)
+{
+	if (qp->sq.done == qp->sq.next || p->psn != qp->req.psn_una)
+		return false;
+	struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
+
+	if (e->opcode != IBV_WR_RDMA_READ || !e->started)
+		return false;
+	uint64_t offset = (uint64_t)(uint32_t)hca_psn_diff(p->psn, e->psn) * qp->mtu_bytes;
+	const struct hca_early_target to = {.wqe = e, .pd = qp->pd, .at = offset};
+
+	hca_early_pieces(qp, &to, p, hca_world()->shuffled);
+	return true;
+}
+
+static bool hca_early_lands(struct hca_qp *qp, const struct hca_packet *p)
+{
+	mem_as(p->kind == HCA_RESPONSE ? hca_qp_requester(qp) : hca_qp_responder(qp));
+	mem_acquire(p);
+	switch ((enum hca_packet_kind)p->kind) {
+	case HCA_WRITE:
+		return hca_early_write(qp, p);
+	case HCA_SEND:
+		return p->bytes > HCA_WORDWISE_BYTES && hca_early_send(qp, p);
+	case HCA_RESPONSE:
+		return p->bytes > HCA_WORDWISE_BYTES && hca_early_response(qp, p);
+	default:
+		return false;
+	}
+}
+
+/* ---- keeping the packet --------------------------------------------------------------------- */
+
+void hca_early_settle(struct hca_qp *qp)
+{
+	if (!qp->early_packet)
+		return;
+	struct hca_packet *p = hca_slab_at(&hca_world()->packet, qp->early_packet - 1);
+
+	qp->early_packet = 0;
+	hca_packet_deliver(qp, p);
+	hca_packet_free(p);
+}
+
+static void hca_early_due(void *object, uint64_t arg)
+{
+	struct hca_qp *qp = hca_qp_lock_reference(object, (uint32_t)(arg >> 32));
+
+	if (!qp)
+		return;
+	if (qp->early_number == (uint32_t)arg)
+		hca_early_settle(qp);
+	hca_unlock(&qp->item.lock);
+}
+
+bool hca_early_take(struct hca_qp *qp, struct hca_packet *p)
+{
+	hca_early_settle(qp);
+	if (!hca_world()->early || !p->bytes || !p->buffer || qp->type == IBV_QPT_UD || qp->srq ||
+	    !hca_packet_fits(qp, p) || !sim_choose("hca.early", HCA_EARLY_DRAWS) ||
+	    !hca_early_lands(qp, p))
+		return false;
+	uint32_t draw = sim_choose("hca.early_delay", HCA_EARLY_DELAYS);
+	const struct sim_event_attr attr = {
+		.name = "hca.early", .kind = SIM_EVENT_WORK, .delay_ns = HCA_EARLY_NS << draw};
+
+	qp->early_packet = p->item.index + 1;
+	qp->early_number++;
+	sim_event_post(&attr, hca_early_due, qp,
+		       (uint64_t)qp->item.generation << 32 | qp->early_number, NULL);
+	return true;
+}

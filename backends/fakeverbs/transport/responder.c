@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The responder half of a queue pair: takes request packets in PSN order, places or reads bytes
+ * after every check, and answers. A packet behind the expected PSN is a duplicate: acknowledged
+ * again, an atomic with the answer that it had, and only a READ is done again. One ahead shows a
+ * loss: one NAK, then silence until the expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
+ * asynchronous event, because no receive can report it.
+ */
+#include "backends/fakeverbs/transport/transport.h"
+
+static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn, enum hca_nak nak)
+{
+	if (!hca_qp_type_acked((enum ibv_qp_type)qp->type))
+		return; /* nobody listens */
+	struct hca_packet *p = hca_packet_new(qp, kind, 0);
+
+	p->psn = psn;
+	p->packets = 1;
+	p->nak = nak;
+	p->rnr_timer = qp->min_rnr_timer;
+	hca_packet_send(qp, p);
+}
+
+/* The requester's fault: tell it, and end here. */
+static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, enum hca_nak nak)
+{
+	enum ibv_event_type event =
+		nak == HCA_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
+
+	hca_answer(qp, HCA_NAK, p->psn, nak);
+	if (hca_personality(qp->port)->says_connections)
+		hca_event_post(qp->context, event, qp->item.index, qp->item.generation);
+	hca_qp_to_error(qp);
+}
+
+void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
+			     enum ibv_wc_status status, enum hca_nak nak)
+{
+	hca_answer(qp, HCA_NAK, p->psn, nak);
+	hca_recv_complete(qp, status, NULL, 0);
+	hca_qp_to_error(qp);
+}
+
+static bool hca_responder_no_receive(struct hca_qp *qp, const struct hca_packet *p)
+{
+	if (qp->rq.done != qp->rq.head || (qp->srq && hca_srq_take(qp)))
+		return false;
+	qp->resp.nak_sent = 1;
+	hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
+	return true;
+}
+
+static void hca_responder_done(struct hca_qp *qp, const struct hca_packet *p)
+{
+	qp->resp.psn = hca_psn_add(p->psn, p->packets);
+	qp->resp.nak_sent = 0;
+	if (p->flags & HCA_ACK_REQUEST) {
+		if (!hca_world()->ack_shows_nothing)
+			mem_release(NULL); /* acknowledged is placed */
+		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
+	}
+}
+
+bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint64_t bytes)
+{
+	struct os_fault f;
+
+	if (hca_fault("verbs.recv_cqe", (const void *)(uintptr_t)qp->item.handle, qp->port, -1,
+		      &f)) {
+		if (f.kind != OS_FAULT_LATE) {
+			hca_responder_fail_recv(
+				qp, p, f.arg ? (enum ibv_wc_status)f.arg : IBV_WC_GENERAL_ERR,
+				HCA_NAK_OPERATION);
+			return false;
+		}
+		hca_cq_hold(hca_slab_at(&hca_world()->cq, qp->recv_cq), UINT32_MAX, f.arg);
+	}
+	hca_recv_complete(qp, IBV_WC_SUCCESS, p, bytes);
+	return true;
+}
+
+static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
+{
+	if (!(qp->access & IBV_ACCESS_REMOTE_WRITE)) {
+		hca_check_remote_flags(qp, p, IBV_ACCESS_REMOTE_WRITE);
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
+	bool needs_recv = (p->flags & HCA_LAST) && (p->flags & HCA_IMM);
+
+	if (needs_recv && hca_responder_no_receive(qp, p))
+		return;
+	if (p->total) { /* the key of a write of nothing is not looked at */
+		uint64_t at = p->remote_address;
+		struct hca_mr *mr =
+			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
+
+		if (!mr) {
+			hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_WRITE);
+			hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
+			return;
+		}
+		int rc = hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes);
+
+		hca_mr_release(mr);
+		if (rc) {
+			hca_responder_refuse(qp, p, HCA_NAK_OPERATION);
+			return;
+		}
+		os_trace_bytes("write.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
+	}
+	if (needs_recv && !hca_responder_received(qp, p, p->total))
+		return;
+	hca_responder_done(qp, p);
+}
+
+static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_responder *r = &qp->resp;
+
+	if ((p->flags & HCA_FIRST) && !r->receiving) {
+		if (hca_responder_no_receive(qp, p))
+			return;
+		r->receiving = 1;
+		r->received = 0;
+	}
+	if (!r->receiving || r->received != p->offset) {
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
+	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
+
+	mem_acquire(e);
+	if (r->received + p->bytes > e->bytes) {
+		hca_recv_too_small(qp, p);
+		return;
+	}
+	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
+				       hca_packet_data(p), p->bytes)) {
+		hca_check_local_keys(qp, qp->recv_pd, e, IBV_ACCESS_LOCAL_WRITE, "receive");
+		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
+		return;
+	}
+	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
+	r->received += p->bytes;
+	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
+		hca_responder_fail_recv(qp, p, IBV_WC_REM_INV_REQ_ERR, HCA_NAK_ACCESS);
+		return;
+	}
+	if (p->flags & HCA_LAST) {
+		r->receiving = 0;
+		if (!hca_responder_received(qp, p, r->received))
+			return;
+	}
+	hca_responder_done(qp, p);
+}
+
+/* Also for a duplicate: a READ is simply done again, with what the memory says now. */
+static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bool duplicate)
+{
+	bool one_more = !duplicate && (p->flags & HCA_FIRST);
+
+	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || !qp->max_dest_rd_atomic ||
+	    (one_more && hca_answers_spent(qp))) {
+		if (!(qp->access & IBV_ACCESS_REMOTE_READ))
+			hca_check_remote_flags(qp, p, IBV_ACCESS_REMOTE_READ);
+		else
+			hca_check_remote_reads(qp, p);
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
+	struct hca_packet *answer = hca_packet_new(qp, HCA_RESPONSE, p->bytes);
+	enum hca_nak nak = HCA_NAK_ACCESS;
+	int rc = 0;
+
+	if (p->total) {
+		uint64_t at = p->remote_address;
+		struct hca_mr *mr =
+			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_READ);
+
+		if (!mr) {
+			hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_READ);
+			goto err;
+		}
+		rc = hca_mr_read(mr, at + p->offset, hca_packet_data(answer), p->bytes);
+		hca_mr_release(mr);
+		nak = HCA_NAK_OPERATION;
+	}
+	if (rc)
+		goto err;
+	answer->psn = p->psn;
+	answer->packets = p->packets;
+	mem_release(answer);
+	hca_packet_send(qp, answer);
+	if (!duplicate) {
+		if (p->flags & HCA_FIRST)
+			hca_answer_note(qp, p->psn, false, 0);
+		hca_answer_bytes(qp, p->bytes);
+		qp->resp.psn = hca_psn_add(p->psn, p->packets);
+		qp->resp.nak_sent = 0;
+	}
+	return;
+err:
+	hca_packet_free(answer);
+	hca_responder_refuse(qp, p, nak);
+}
+
+static void hca_responder_atomic_first(struct hca_qp *qp, const struct hca_packet *p)
+{
+	enum hca_nak nak = HCA_NAK_INVALID;
+
+	bool spent = hca_answers_spent(qp);
+
+	if (spent || !hca_responder_atomic(qp, p, &nak)) {
+		if (spent)
+			hca_check_remote_reads(qp, p);
+		else if (nak == HCA_NAK_ACCESS)
+			hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_ATOMIC);
+		else if (!(qp->access & IBV_ACCESS_REMOTE_ATOMIC))
+			hca_check_remote_flags(qp, p, IBV_ACCESS_REMOTE_ATOMIC);
+		hca_responder_refuse(qp, p, nak);
+		return;
+	}
+	qp->resp.psn = hca_psn_add(p->psn, 1);
+	qp->resp.nak_sent = 0;
+}
+
+/* A fault may refuse the request, or put it off. */
+static bool hca_responder_fault(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct os_fault f;
+
+	if (!hca_fault("verbs.request", (const void *)(uintptr_t)qp->item.handle, qp->port, -1, &f))
+		return false;
+	if (f.kind == OS_FAULT_NOT_READY) {
+		qp->resp.nak_sent = 1;
+		hca_answer(qp, HCA_NAK, p->psn, HCA_NAK_RNR);
+	} else {
+		hca_responder_refuse(qp, p,
+				     f.arg >= HCA_NAK_INVALID && f.arg < HCA_NAK_RNR
+					     ? (enum hca_nak)f.arg
+					     : HCA_NAK_ACCESS);
+	}
+	return true;
+}
+
+void hca_responder_heard(struct hca_qp *qp)
+{
+	if (qp->state != IBV_QPS_RTR || qp->resp.established)
+		return;
+	qp->resp.established = 1;
+	if (!hca_personality(qp->port)->says_connections)
+		return;
+	hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index, qp->item.generation);
+}
+
+void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
+{
+	int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
+
+	hca_responder_heard(qp);
+	OS_PROBE("hca.request_missing", ahead > 0);
+	OS_PROBE("hca.request_again", ahead < 0 && p->kind != HCA_READ && p->kind != HCA_ATOMIC);
+	OS_PROBE("hca.read_again", ahead < 0 && p->kind == HCA_READ);
+	if (ahead > 0) {
+		if (!qp->resp.nak_sent) {
+			qp->resp.nak_sent = 1;
+			hca_answer(qp, HCA_NAK, qp->resp.psn, HCA_NAK_SEQUENCE);
+		}
+		return;
+	}
+	hca_atomic_settle(qp);
+	if (ahead < 0 && p->kind == HCA_ATOMIC) {
+		hca_responder_atomic_again(qp, p);
+		return;
+	}
+	if (ahead < 0 && p->kind != HCA_READ) {
+		hca_answer(qp, HCA_ACK, hca_psn_add(qp->resp.psn, HCA_PSN_MASK), HCA_NAK_SEQUENCE);
+		return;
+	}
+	if (qp->type == IBV_QPT_XRC_RECV && !hca_xrc_bind(qp, p->srqn)) {
+		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
+		return;
+	}
+	if (ahead == 0 && hca_responder_fault(qp, p))
+		return;
+	switch (p->kind) {
+	case HCA_WRITE:
+		hca_responder_write(qp, p);
+		break;
+	case HCA_SEND:
+		hca_responder_send(qp, p);
+		break;
+	case HCA_ATOMIC:
+		hca_responder_atomic_first(qp, p);
+		break;
+	default:
+		hca_responder_read(qp, p, ahead < 0);
+		break;
+	}
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What differs for queue pairs that nobody acknowledges to: unreliable connections (UC), and, on
+ * the sending side, datagrams (ud.c has the rest of those).
+ *
+ * A send is complete when its last packet has left; nothing is kept for a second time, so there is
+ * no window and no timer. A send that fails takes the send queue alone out of service: SQE, from
+ * which modify_qp leads back to RTS; receives go on. Nothing is ever answered: a message of a UC
+ * that misses a packet, or that may not do what it asks for, is dropped without a word, and the
+ * next one starts afresh, into the receive that was not used up.
+ */
+#include "backends/fakeverbs/transport/transport.h"
+
+bool hca_opcode_fits(enum ibv_qp_type type, uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+		return true;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
+		return type != IBV_QPT_UD;
+	case IBV_WR_TSO:
+		return type == IBV_QPT_UD;
+	default:
+		return hca_qp_type_acked(type);
+	}
+}
+
+/* ---- requester ------------------------------------------------------------------------------ */
+
+void hca_qp_to_sqe(struct hca_qp *qp)
+{
+	ASSERT(!hca_qp_type_acked((enum ibv_qp_type)qp->type));
+	OS_PROBE("hca.send_queue_error", true);
+	hca_qp_set_state(qp, IBV_QPS_SQE);
+	hca_send_flush(qp);
+}
+
+/* What was sent needs no acknowledge. */
+static void hca_unacked_advance(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_requester *r = &qp->req;
+
+	r->psn_next = hca_psn_add(r->psn_next, p->packets);
+	r->psn_una = r->psn_max = r->psn_next;
+	r->offset += p->bytes;
+	if (p->flags & HCA_LAST) {
+		qp->sq.next++;
+		r->offset = 0;
+	}
+}
+
+bool hca_unacked_burst(struct hca_qp *qp, uint64_t *wire_bytes)
+{
+	if (qp->sq.next == qp->sq.head)
+		return false;
+	struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.next);
+
+	if (!hca_wqe_start(qp, e))
+		return false;
+	if (hca_wqe_is_local(e))
+		return hca_local_done(qp, e);
+	mem_acquire(e);
+	bool datagram = qp->type == IBV_QPT_UD;
+	uint32_t bytes = (uint32_t)MIN_OF(e->bytes - qp->req.offset, (uint64_t)HCA_BURST_BYTES);
+
+	if (datagram && e->bytes > qp->mtu_bytes) {
+		/* no packet, and no error either: what personalities do that get here */
+		*wire_bytes = 0;
+		qp->sq.next++;
+		hca_send_succeed(qp);
+		return true;
+	}
+	struct hca_packet *p = hca_burst_make(qp, e, bytes);
+
+	if (hca_burst_fill(qp, e, p)) {
+		hca_packet_free(p);
+		hca_send_fail(qp, hca_bad_request(qp, e));
+		return false;
+	}
+	bool last = p->flags & HCA_LAST;
+
+	hca_unacked_advance(qp, p);
+	*wire_bytes = p->bytes;
+	mem_release(p);
+	if (datagram)
+		hca_ud_send(qp, e, p);
+	else
+		hca_packet_send(qp, p);
+	if (last)
+		hca_send_succeed(qp);
+	if (qp->state == IBV_QPS_SQD)
+		hca_requester_drained(qp);
+	return true;
+}
+
+/* ---- responder of a UC ---------------------------------------------------------------------- */
+
+static void hca_uc_drop(struct hca_qp *qp)
+{
+	OS_PROBE("hca.message_dropped", true);
+	qp->resp.receiving = 0;
+	qp->resp.writing = 0;
+}
+
+/* May this message start, or go on? */
+static bool hca_uc_in_order(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_responder *r = &qp->resp;
+	bool gap = p->psn != r->psn;
+	uint32_t *mine = p->kind == HCA_SEND ? &r->receiving : &r->writing;
+
+	r->psn = hca_psn_add(p->psn, p->packets);
+	if (gap || (p->flags & HCA_FIRST)) {
+		if (r->receiving || r->writing || !(p->flags & HCA_FIRST))
+			hca_uc_drop(qp);
+		r->received = 0;
+		return p->flags & HCA_FIRST;
+	}
+	return *mine && r->received == p->offset;
+}
+
+static bool hca_uc_has_receive(struct hca_qp *qp)
+{
+	return qp->rq.done != qp->rq.head || (qp->srq && hca_srq_take(qp));
+}
+
+static void hca_uc_write(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_responder *r = &qp->resp;
+	bool needs_recv = (p->flags & HCA_LAST) && (p->flags & HCA_IMM);
+	int rc = qp->access & IBV_ACCESS_REMOTE_WRITE ? 0 : EACCES;
+
+	if (!rc && p->total) { /* the key of a write of nothing is not looked at */
+		uint64_t at = p->remote_address;
+		struct hca_mr *mr =
+			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
+
+		rc = mr ? hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes) : EACCES;
+		if (mr)
+			hca_mr_release(mr);
+	}
+	if (rc || (needs_recv && !hca_uc_has_receive(qp))) {
+		if (!rc)
+			hca_check(HCA_RULE_IMM_NO_RECV, p->caller,
+				  "qp 0x%x: a WRITE with immediate data came, and no receive is "
+				  "posted: on this unreliable connection nobody hears of it",
+				  qp->number);
+		hca_uc_drop(qp);
+		return;
+	}
+	if (p->total)
+		os_trace_bytes("write.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
+	r->received += p->bytes;
+	r->writing = !(p->flags & HCA_LAST);
+	if (needs_recv)
+		hca_responder_received(qp, p, p->total);
+}
+
+static void hca_uc_send(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_responder *r = &qp->resp;
+
+	if ((p->flags & HCA_FIRST) && !hca_uc_has_receive(qp)) {
+		hca_uc_drop(qp);
+		return;
+	}
+	r->receiving = 1;
+	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
+
+	mem_acquire(e);
+	if (r->received + p->bytes > e->bytes) {
+		hca_recv_too_small(qp, p);
+		return;
+	}
+	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
+				       hca_packet_data(p), p->bytes)) {
+		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
+		return;
+	}
+	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
+	r->received += p->bytes;
+	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
+		hca_responder_fail_recv(qp, p, IBV_WC_REM_INV_REQ_ERR, HCA_NAK_ACCESS);
+		return;
+	}
+	if (p->flags & HCA_LAST) {
+		r->receiving = 0;
+		hca_responder_received(qp, p, r->received);
+	}
+}
+
+void hca_recv_too_small(struct hca_qp *qp, const struct hca_packet *p)
+{
+	bool malformed = hca_personality(qp->port)->bad_receive_malformed;
+
+	qp->resp.receiving = 0;
+	hca_responder_fail_recv(qp, p, malformed ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR,
+				malformed ? HCA_NAK_OPERATION : HCA_NAK_INVALID);
+}
+
+void hca_uc_request(struct hca_qp *qp, const struct hca_packet *p)
+{
+	hca_responder_heard(qp);
+	if (!hca_uc_in_order(qp, p))
+		return;
+	if (p->kind == HCA_WRITE)
+		hca_uc_write(qp, p);
+	else if (p->kind == HCA_SEND)
+		hca_uc_send(qp, p);
+}
