@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * peermem: how an HCA double reaches GPU memory, in the place where nvidia-peermem stands on a real
- * machine. fakeverbs calls it; whoever provides GPUs implements it and registers the table once, at
+ * machine. fakeverbs calls it; the provider of GPUs implements it and registers the table once, at
  * load: fakecuda here, a staging implementation over real CUDA in `gpu` builds.
  *
  * A write through peermem lands in GPU memory, but a kernel that is already running need not see

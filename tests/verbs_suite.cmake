@@ -38,11 +38,11 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 				LABELS conformance TIMEOUT 900)
 		endforeach()
 	endforeach()
-	# The same without the short way of backends/fakeverbs/transport/direct.c: what it learns, packets must, too.
-	add_test(NAME conformance.verbs.long_way COMMAND verbs_suite_world --engine threads
+	# The same without the fast path of backends/fakeverbs/transport/direct.c: packets must pass the same cases.
+	add_test(NAME conformance.verbs.packets_only COMMAND verbs_suite_world --engine threads
 		--timeout ${case_seconds} --expected ${verbs_suite_dir}/expected-fakeverbs.txt)
-	set_tests_properties(conformance.verbs.long_way PROPERTIES LABELS conformance TIMEOUT 900
-		ENVIRONMENT DOPPEL_HCA_SHORT_WAY=off)
+	set_tests_properties(conformance.verbs.packets_only PROPERTIES LABELS conformance TIMEOUT 900
+		ENVIRONMENT DOPPEL_HCA_FAST_PATH=off)
 	# Personalities (rxe: personality_rxe_test.sh): mlx5 differs nowhere in these areas.
 	foreach(row "mlx5 expected-fakeverbs.txt uc ud mcast"
 			"mlx5-ib expected-fakeverbs.txt uc ud mcast rc_data keys")
@@ -66,9 +66,9 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 				--expected ${verbs_suite_dir}/expected-fakeverbs.txt)
 		set_tests_properties(fuzz.verbs_walk.${engine} PROPERTIES LABELS fuzz TIMEOUT 900)
 	endforeach()
-	add_test(NAME fuzz.verbs_walk.long_way
+	add_test(NAME fuzz.verbs_walk.packets_only
 		COMMAND verbs_walk_world --engine threads --seeds 4 --timeout ${case_seconds}
 			--expected ${verbs_suite_dir}/expected-fakeverbs.txt)
-	set_tests_properties(fuzz.verbs_walk.long_way PROPERTIES LABELS fuzz TIMEOUT 900
-		ENVIRONMENT DOPPEL_HCA_SHORT_WAY=off)
+	set_tests_properties(fuzz.verbs_walk.packets_only PROPERTIES LABELS fuzz TIMEOUT 900
+		ENVIRONMENT DOPPEL_HCA_FAST_PATH=off)
 endif()

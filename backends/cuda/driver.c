@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The CUDA driver calls of backends/INTERFACE.md as hidden thunks: libdoppel links no libcuda.so.1
- * and loads where there is none. Each asks the (static) runtime for the driver's function when it
+ * and loads where there is none. Each gets from the (static) runtime the driver's function when it
  * is called; they are rare calls, so nothing is cached and there is no state.
  *
  * Without a driver, or with one that lacks the function, a thunk returns CUDA_ERROR_NOT_FOUND and

@@ -124,7 +124,7 @@ static int peermem_check(const struct peermem_region *r, uint64_t address, uint6
 	return 0;
 }
 
-/* One buffer's worth; `to_gpu` says which way. Under the stage's lock. */
+/* One buffer's worth; `to_gpu` is the direction. Under the stage's lock. */
 static int stage_copy(struct stage *s, int device, uint64_t address, void *data, size_t n,
 		      bool to_gpu)
 {

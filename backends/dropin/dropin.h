@@ -5,13 +5,13 @@
  * the version nodes (abi.txt, abi.sh), the private names that providers and utilities are linked
  * against, helpers that only they use, and the start of the engine and the world at the first call.
  *
- * Errors: as rdma-core's calls have them. What is not built says so in one line and fails with
+ * Errors: as rdma-core's calls have them. What is not built logs one line and fails with
  * EOPNOTSUPP.
  */
 #ifndef BACKENDS_DROPIN_DROPIN_H
 #define BACKENDS_DROPIN_DROPIN_H
 
-/* Where a program lives that says nothing: on host 0 of so many of this machine. All programs of a
+/* Where a program lives by default: on host 0 of so many of this machine. All programs of a
  * fabric have the same number. */
 #define DROPIN_MACHINE "workstation-2hca"
 #define DROPIN_HOSTS   4

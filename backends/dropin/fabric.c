@@ -2,7 +2,7 @@
 /*
  * Being one of the processes of a fabric (fabric.h). A process that posts runs the far end too; for
  * the far process' memory it asks the kernel, which lets the same user do that. One thread of each
- * process sleeps at a socket, the bell, for those who have an event for it; it also holds the mutex
+ * process sleeps at a socket, the bell, for the processes that have an event for it; it also holds the mutex
  * by which the others see that the process lives: looking is a load.
  */
 #include <errno.h>
@@ -29,13 +29,13 @@
 #include "core/base/hash.h"
 
 #define FABRIC_LOCK_TRIES 5000   /* of 1 ms */
-#define FABRIC_QUIET_US   250000 /* how often who was not rung for is looked at */
+#define FABRIC_QUIET_US   250000 /* how often tasks are looked for that should have been woken */
 
 static struct {
 	struct fabric_segment *segment;
 	char name[48];
 	int fd, name_fd, lock_fd, bell_fd;
-	uint32_t told; /* that memory cannot be reached */
+	uint32_t reported; /* that memory cannot be reached */
 	pthread_barrier_t born;
 } fabric = {.fd = -1, .name_fd = -1, .lock_fd = -1, .bell_fd = -1};
 
@@ -48,7 +48,7 @@ static struct fabric_member *fabric_member(uint32_t id)
 	return &fabric.segment->member[id % FABRIC_MEMBERS];
 }
 
-/* A mutex that is held has its holder's number in it; the kernel takes that out when he is gone. */
+/* A mutex that is held has its holder's number in it; the kernel takes that out when the holder is gone. */
 static bool fabric_holds(const struct fabric_member *m)
 {
 	return __atomic_load_n((const uint32_t *)&m->alive, __ATOMIC_RELAXED) & FUTEX_TID_MASK &&
@@ -62,7 +62,7 @@ static bool fabric_alive(uint32_t id)
 	return __atomic_load_n(&m->id, __ATOMIC_ACQUIRE) == id && fabric_holds(m);
 }
 
-/* What /proc/PID/stat says behind the program's name, which may have any character. */
+/* What /proc/PID/stat has after the program's name, which may have any character. */
 static char fabric_state(pid_t pid)
 {
 	char path[64], text[256];
@@ -81,13 +81,13 @@ static char fabric_state(pid_t pid)
 
 static bool fabric_stopped(uint32_t id)
 {
-	static uint32_t said;
+	static uint32_t logged;
 	pid_t pid = fabric_member(id)->pid;
 	char state = fabric_state(pid);
 
 	if ((state != 'T' && state != 't') || !fabric_alive(id))
 		return false;
-	if (__atomic_exchange_n(&said, id, __ATOMIC_RELAXED) != id)
+	if (__atomic_exchange_n(&logged, id, __ATOMIC_RELAXED) != id)
 		fprintf(stderr,
 			"doppel: process %d is stopped (%s) in the middle of a message to this "
 			"one: "
@@ -102,12 +102,12 @@ static int fabric_copy_failed(uint32_t id, const char *what)
 {
 	int rc = errno;
 
-	/* its threads end one after the other: it may have no memory any more, and still hold */
+	/* its threads end one after the other: it may have lost its memory, and still hold */
 	if (rc == ESRCH)
 		__atomic_store_n(&fabric_member(id)->gone, 1, __ATOMIC_RELAXED);
 	if (rc == ESRCH || !fabric_alive(id))
 		return EHOSTDOWN;
-	if (rc == EPERM && !__atomic_exchange_n(&fabric.told, 1, __ATOMIC_RELAXED))
+	if (rc == EPERM && !__atomic_exchange_n(&fabric.reported, 1, __ATOMIC_RELAXED))
 		fprintf(stderr,
 			"doppel: cannot %s the memory of process %d: %s (kernel.yama.ptrace_scope, "
 			"or another user namespace)\n",
@@ -115,7 +115,7 @@ static int fabric_copy_failed(uint32_t id, const char *what)
 	return rc == EFAULT ? EFAULT : EACCES;
 }
 
-/* By the kernel. `write` says which way. */
+/* By the kernel. `write` is the direction. */
 static int fabric_copy(uint32_t id, uint64_t at, uint8_t *data, uint64_t bytes, bool write)
 {
 	pid_t pid = fabric_member(id)->pid;
@@ -391,7 +391,7 @@ int fabric_joined(void)
 	if (rc)
 		return rc;
 	__atomic_store_n(&m->id, id, __ATOMIC_RELEASE);
-	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* where Yama asks for it */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* where Yama requires it */
 	fabric_far.self = id;
 	hca_far = &fabric_far;
 	(void)hca_world();

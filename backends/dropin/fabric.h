@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fabric that joins the programs of one user on one machine: the world's arena in memory that
- * all of them have mapped. There is no daemon and no file. Who has the memory holds a socket bound to
- * an abstract name that says where to find it, and never serves it:
+ * all of them have mapped. There is no daemon and no file. A process that has the memory holds a
+ * socket bound to an abstract name, which names the place of the memory, and never reads it:
  *
  *	@doppel-fabric/UID/NAME/PID/FD     the memory is /proc/PID/fd/FD
- *	@doppel-fabric-lock/UID/NAME       somebody is joining
+ *	@doppel-fabric-lock/UID/NAME       a process is joining
  *	@doppel-bell/UID/PID               wakes its threads (fabric.c)
  *
  * Names and memory go with the last process, however it ends.
@@ -31,7 +31,7 @@ struct fabric_member {
 	pthread_mutex_t alive;
 	uint32_t id; /* never used again; its place is id % FABRIC_MEMBERS. 0: free */
 	int32_t pid;
-	uint32_t gone; /* found to be dying, by one who missed its memory */
+	uint32_t gone; /* found to be dying, by a process that could not reach its memory */
 };
 
 /* At the front of the memory. */
@@ -39,14 +39,14 @@ struct fabric_segment {
 	struct world_arena_head arena; /* first */
 	uint64_t magic;
 	uint32_t version, members;
-	uint64_t layout;  /* hash of the layouts of everything behind */
+	uint64_t layout;  /* hash of the layouts of everything after */
 	uint64_t machine; /* hash of the machine file's text */
 	uint64_t world;   /* offset of struct hca_world; 0: not made yet */
 	uint32_t next_id, pad0;
 	struct fabric_member member[FABRIC_MEMBERS];
 };
 
-/* Finds or makes the memory; nobody else joins until fabric_joined. NULL: said why. */
+/* Finds or makes the memory; no other process joins until fabric_joined. NULL: the reason is logged. */
 struct fabric_segment *fabric_join(void);
 /* The world stands in it: this process becomes a member, and what dead ones left goes. */
 int fabric_joined(void);

@@ -5,7 +5,7 @@
  * bytes at the same addresses, and others write there without asking the kernel. The edges, and all
  * that cannot be moved, go by process_vm_writev (fabric.c).
  *
- * Moving is copying, so nobody may write meanwhile: it is done only while the program has one
+ * Moving is copying, so no thread may write meanwhile: it is done only while the program has one
  * thread, with signals blocked, and where no other region of the program lies in which an HCA may
  * write. Memory of files, of other mappings, stacks, and more than WINDOW_MAX_BYTES stay where they
  * are. A child made by fork gets copies of its own, as of any private memory.
@@ -287,7 +287,7 @@ static void window_unshare(const struct window_map *m)
 	mremap(p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)m->start);
 }
 
-/* Only what the parent registered: views of others are nobody's memory. */
+/* Only what the parent registered: views of other processes' memory are not its own. */
 void fabric_window_forked(void)
 {
 	FILE *f = window_file[0].inode ? fopen("/proc/self/maps", "re") : NULL;

@@ -31,7 +31,7 @@ void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, const struct ib_uverbs_a
 
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, const struct ib_uverbs_qp_attr *from)
 {
-	*to = (struct ibv_qp_attr){.qp_state = to->qp_state, /* the caller's, who asked for it */
+	*to = (struct ibv_qp_attr){.qp_state = to->qp_state, /* the caller's, which it requested */
 				   .cur_qp_state = (enum ibv_qp_state)from->cur_qp_state,
 				   .path_mtu = (enum ibv_mtu)from->path_mtu,
 				   .path_mig_state = (enum ibv_mig_state)from->path_mig_state,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The layouts that programs were compiled with: frozen since libibverbs 1.1, and declared anew by
- * some who open the library at run time. What a later header appends is behind these. */
+ * some who open the library at run time. What a later header appends comes after these. */
 #include "backends/fakeverbs/objects/handles.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)

@@ -38,7 +38,7 @@ void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
 
 int dropin_refuse(const char *call)
 {
-	hca_say("%s: not on this HCA", call);
+	hca_log("%s: not on this HCA", call);
 	errno = EOPNOTSUPP;
 	return EOPNOTSUPP;
 }
@@ -92,7 +92,7 @@ int abi_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsign
 }
 DROPIN_PRIVATE(abi_ibv_query_gid_type, ibv_query_gid_type);
 
-/* Of a device that only the library knows; nobody outside can have one of ours. */
+/* Of a device that only the library knows; no program can have one of ours. */
 int abi_ibv_read_ibdev_sysfs_file(char *buf, size_t size, const void *sysfs_dev, const char *format,
 				  ...)
 {
@@ -109,7 +109,7 @@ void abi_ibv_register_driver(const char *name, const void *init)
 }
 __asm__(".symver abi_ibv_register_driver, ibv_register_driver@IBVERBS_1.1");
 
-/* What providers say, of that level or below: VERBS_LOG_LEVEL, without which nobody is told, and
+/* What providers log, of that level or below: VERBS_LOG_LEVEL, without which nothing is logged, and
  * VERBS_LOG_FILE, as in rdma-core. */
 void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
 {
@@ -118,7 +118,7 @@ void abi___verbs_log(const void *context, uint32_t level, const char *fmt, ...)
 	FILE *out = stderr;
 	va_list ap;
 
-	(void)context; /* no context of ours is behind it */
+	(void)context; /* it is no context of ours */
 	if (!most || strtoul(most, NULL, 10) < level)
 		return;
 	if (path)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that never heard of Doppel: at its first call the engine starts in real time, with one
+ * A program that knows nothing of Doppel: at its first call the engine starts in real time, with one
  * world whose hosts are DOPPEL_MACHINE, and the program lives on one of them. Its threads are
- * adopted as they come. It ends when and how it likes: at its exit the faults of the plan that never
+ * adopted as they come. It may end at any time and in any way: at its exit the faults of the plan that never
  * fired are printed, and with DOPPEL_LEAKS what it leaves.
  *
  * The environment (doppel verbs-run sets it): DOPPEL_MACHINE, DOPPEL_HOST, DOPPEL_FABRIC,
@@ -51,7 +51,7 @@ static const char *dropin_text(const char *name)
 	return text && *text ? text : NULL;
 }
 
-/* The whole file, ended by a zero byte; NULL: said why. */
+/* The whole file, ended by a zero byte; NULL: the reason is logged. */
 static char *dropin_read(const char *path)
 {
 	FILE *f = fopen(path, "r");

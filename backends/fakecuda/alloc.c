@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The allocator of one GPU: first fit over the gaps between live allocations, so addresses are a
- * function of the order of calls alone. Every allocation carries who made it and when; the latest
+ * function of the order of calls alone. Every allocation records the task that made it and when; the latest
  * freed ones are remembered for reports. The array is sorted by base and lives in the world arena.
  * Everything under fc_lock.
  */
@@ -92,7 +92,7 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 	uint32_t index;
 	ASSERT(bytes);
 	if (span < bytes || span > dev->total_bytes - dev->used_bytes) {
-		fc_report("out of memory: %llu bytes asked for, %llu of %llu free on gpu %u",
+		fc_report("out of memory: %llu bytes requested, %llu of %llu free on gpu %u",
 			  (unsigned long long)bytes,
 			  (unsigned long long)(dev->total_bytes - dev->used_bytes),
 			  (unsigned long long)dev->total_bytes, dev->index);
@@ -207,7 +207,7 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes)
 		if (!best || alloc_distance(a, address) < alloc_distance(best, address))
 			best = a;
 	}
-	/* a freed one tells more than a live neighbour: newest first */
+	/* a freed one explains more than a live neighbour: newest first */
 	uint32_t kept = MIN_OF(dev->freed_count, (uint32_t)FC_FREED_KEPT);
 	for (uint32_t i = 1; i <= kept && (!best || alloc_distance(best, address)); i++) {
 		const struct fc_alloc *a = &dev->freed[(dev->freed_count - i) % FC_FREED_KEPT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Device queries: what the machine's XML says of a GPU, and what follows from its generation.
- * Attributes that nobody asked for yet abort with their number rather than answer 0.
+ * Device queries: what the machine's XML has about a GPU, and what follows from its generation.
+ * Attributes that no caller needed yet abort with their number instead of returning 0.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -63,7 +63,7 @@ cudaError_t cudaSetDevice(int device)
 	fc_lock();
 	struct fc_ctx *ctx = fc_ctx_get(proc, device);
 	fc_unlock();
-	/* a sticky error is that of the GPU which is asked for, not of the one that was current */
+	/* a sticky error is that of the GPU that is queried, not of the one that was current */
 	rc = (cudaError_t)fc_fault_call("cudaSetDevice", ctx);
 	if (!rc)
 		fc_task_set_device(device);
@@ -191,7 +191,7 @@ static const struct device_fact {
 	{132, 0}, /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED */
 };
 
-/* False: nobody asked for this one yet. */
+/* False: not built, because no caller needed it yet. */
 static bool device_fact(int attr, int *value)
 {
 	for (size_t i = 0; i < ARRAY_LEN(device_facts); i++) {
@@ -451,7 +451,7 @@ cudaError_t cudaDeviceReset(void)
 	if (!rc)
 		rc = fc_ctx_wait(ctx, "cudaDeviceReset");
 	fc_lock();
-	if (rc) /* nothing helps but the end of the process; an H200 says the same */
+	if (rc) /* nothing helps but the end of the process; an H200 does the same */
 		ctx->sticky = cudaErrorDevicesUnavailable;
 	else
 		fc_ctx_reset(ctx);

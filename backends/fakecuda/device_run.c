@@ -183,7 +183,7 @@ static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint
 	sim_charge_ns(sim_resource_use(via, bytes));
 }
 
-/* Is it part of a collective's buffer? Collectives said what they use, and nobody else asks. */
+/* Is it part of a collective's buffer? Collectives declared what they use, and no other kernel is checked. */
 static inline void run_use(struct dev *d, const void *p, uint64_t bytes, bool write)
 {
 	struct fc_kernel *k = d->blk->kernel;
@@ -192,7 +192,7 @@ static inline void run_use(struct dev *d, const void *p, uint64_t bytes, bool wr
 		fc_use_kernel(k, (uintptr_t)p, bytes, write);
 }
 
-/* Flavour checked: what nobody wrote since its allocation is not read. */
+/* Flavour checked: what was not written since its allocation is not read. */
 static void run_check_defined(struct dev *d, const char *what, const void *p, uint64_t bytes)
 {
 	uint64_t at = fc_shadow_undefined((uintptr_t)p, bytes);

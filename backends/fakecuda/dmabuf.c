@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GPU memory as a dma-buf: a descriptor that an HCA's driver takes (ibv_reg_dmabuf_mr). Here it is a
- * sealed memory file that says which range of which allocation it stands for, so it may be
- * duplicated, passed on and closed as any other; what it says is checked against the allocations of
+ * sealed memory file that names the range of the allocation that it stands for, so it may be
+ * duplicated, passed on and closed as any other; its contents are checked against the allocations of
  * this moment when an HCA asks.
  */
 #include "backends/fakecuda/fakecuda.h"

@@ -3,7 +3,7 @@
  * Events. Each recording is a mark of its own, which the stream reaches later. A query, a wait and
  * a stream wait are about the latest mark when they are made; an event that was never recorded is
  * complete. The event lives until the program destroyed it and no recording is queued, a mark until
- * nobody holds it.
+ * no task holds it.
  */
 #include "backends/fakecuda/fakecuda.h"
 

@@ -8,7 +8,7 @@
  *   fc_proc              one process' view: visible devices, pinned host memory, open IPC handles
  *   fc_ctx               a process on a GPU: streams, events, kernels, sticky error, peers
  *
- * Locking. One lock, fc_lock, covers everything below except what says otherwise. It is a spin
+ * Locking. One lock, fc_lock, covers everything below except where noted. It is a spin
  * lock: it is taken in event context, where nothing may wait, and is held for a few hundred
  * instructions; nothing that waits, switches, or copies payload runs under it. Under `sim` it is
  * never contended. Below it in order: the engine's own locks (spawn, post, wake). The engine calls
@@ -47,7 +47,7 @@
 
 /* One cudaMalloc. Lives in the world arena, in an array sorted by base: no pointers inside. */
 struct fc_alloc {
-	uint64_t base, bytes; /* bytes as asked for; the range is rounded up to FC_ALIGN */
+	uint64_t base, bytes; /* bytes as requested; the range is rounded up to FC_ALIGN */
 	uint64_t when_ns;
 	uint32_t number; /* 1.. per device, never reused: the generation */
 	uint32_t proc;   /* owner's id */
@@ -129,7 +129,7 @@ struct fc_proc {
 	struct fc_use *use;             /* oldest first */
 	uint32_t use_count, use_room;
 	uint32_t collectives; /* of those; atomic, read by kernels */
-	uint32_t strangers;   /* kernels that did not say what they use, queued or running */
+	uint32_t strangers;   /* kernels that did not declare what they use, queued or running */
 };
 
 struct fc_ctx {
@@ -193,7 +193,7 @@ struct CUstream_st {
 	struct fc_ctx *ctx;
 	struct CUstream_st *next;
 	uint32_t number; /* 0: the legacy stream */
-	/* In this process, for ever: tells a stream from its successor in memory. */
+	/* In this process, for ever: distinguishes a stream from its successor in memory. */
 	uint64_t serial;
 	unsigned int flags;
 	int priority;
@@ -261,8 +261,8 @@ struct fc_kernel {
 	struct fakecuda_block *block; /* running ones */
 	shared_u32 dead;
 	void *args;
-	bool known_uses;           /* atomic: it said what it uses, or was found out: use.c */
-	bool stranger;             /* it did not say */
+	bool known_uses; /* atomic: it declared what it uses, or that was found out: use.c */
+	bool stranger;   /* it did not declare it */
 	uint64_t number_in_stream; /* it is the stream's operation of that number, from 1 */
 	/* trace.c: the collectives of block 0 so far; of the last one */
 	uint32_t shown_works;
@@ -306,7 +306,7 @@ struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* made when m
 struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev);
 int32_t fc_current(void);
 void fc_ctx_reset(struct fc_ctx *ctx); /* frees what the process has on that GPU */
-/* Says on stderr what was refused and why, with who asked. */
+/* Logs on stderr what was refused and why, with the task that called. */
 void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what CUDA leaves undefined, whatever the call returns: fails the run (sim_misuse). */
 void fc_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -326,7 +326,7 @@ cudaError_t fc_task_error(void);
 
 /* ---- va.c: where device memory is ----------------------------------------------------------- */
 
-/* Bytes of addresses for each of that many GPUs, when the world does not say. */
+/* Bytes of addresses for each of that many GPUs, when the world does not set it. */
 /* Addresses for each GPU: as much as it has memory, or its share of all there are. */
 uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
 bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
@@ -351,7 +351,7 @@ void fc_alloc_describe_nearest(uint64_t address, char *out, size_t bytes);
 void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, char *out,
 		       size_t bytes);
 
-/* ---- access.c: who may touch what ----------------------------------------------------------- */
+/* ---- access.c: which process may touch what------------------------------------------------------ */
 
 enum fc_range_kind { FC_RANGE_LOCAL, FC_RANGE_PEER, FC_RANGE_HOST };
 struct fc_range {
@@ -374,7 +374,7 @@ struct fc_host_range *fc_host_find(struct fc_proc *proc, uint64_t address, uint6
 bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned int flags,
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
-void fc_host_delete(void *mem, uint64_t bytes); /* what cudaHostAlloc made; bytes as asked for */
+void fc_host_delete(void *mem, uint64_t bytes); /* what cudaHostAlloc made; bytes as requested */
 
 /* ---- stream.c, event.c, copy.c, launch.c, device_run.c -------------------------------------- */
 
@@ -396,7 +396,7 @@ bool fc_stream_alive(const struct CUstream_st *s, uint64_t serial);
 /* WAIT until `done` operations have ended, or the context died. */
 cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *call);
 cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call);
-/* The same, and no kernel looks at host memory any more, though the context be dead. */
+/* The same, and no kernel looks at host memory from now on, though the context be dead. */
 cudaError_t fc_ctx_wait_gone(struct fc_ctx *ctx, const char *call);
 void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error);
 void fc_op_free(struct fc_op *op);
@@ -485,7 +485,7 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open);
 #define FC_VA_LIMIT 0x100000000000ull
 #endif
 
-/* Whoever writes device memory says so: the end of the world wipes what was written. */
+/* A writer of device memory reports it: the end of the world wipes what was written. */
 void fc_va_mark(uint64_t address, uint64_t bytes);
 static inline void fc_va_wrote(uint64_t address, uint64_t bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Faults of a fault plan, where the GPU double visits their sites. Every entry point comes by
- * fc_fault_call; the sites of what goes on behind a call (kernels, blocks, copies, callbacks) are
+ * fc_fault_call; the sites of what goes on after a call (kernels, blocks, copies, callbacks) are
  * visited with the object that they are about.
  *
  * A call that fails does nothing and returns the error, with two exceptions. One that releases
@@ -60,7 +60,7 @@ int fc_fault_call(const char *call, struct fc_ctx *ctx)
 	return error;
 }
 
-/* Nanoseconds more, and how many times slower: of something that goes on behind a call. */
+/* Nanoseconds more, and how many times slower: of something that goes on after a call. */
 void fc_fault_slow(const char *site, const void *object, uint64_t *delay_ns)
 {
 	struct os_fault f;

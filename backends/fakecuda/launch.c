@@ -205,7 +205,7 @@ static void block_start_late(void *object, uint64_t arg)
 	sim_events_drain();
 }
 
-/* It has its SM: its threads start, or a fault says when. */
+/* It has its SM: its threads start, or a fault decides when. */
 static void block_start(struct fc_kernel *k, uint32_t number)
 {
 	uint64_t delay_ns;

@@ -75,7 +75,7 @@ cudaError_t cudaFree(void *devPtr)
 	rc = rc ? rc : waited;
 	fc_lock();
 	a = free_target(ctx->proc, address);
-	/* After a fault whoever frees cannot wait for ever for others: no bug then. */
+	/* After a fault a task that frees cannot wait for ever for others: no bug then. */
 	if (a && a->opens)
 		(sim_faults_fired() ? fc_report : fc_misuse_in_turn)(
 			"cudaFree of gpu %u #%u, which %u other processes still have open by IPC",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NVML from the machine's XML. It shows all GPUs of the host, whatever CUDA_VISIBLE_DEVICES says. A
+ * NVML from the machine's XML. It shows all GPUs of the host, whatever CUDA_VISIBLE_DEVICES is. A
  * handle is the address of the GPU's struct fc_device.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -64,7 +64,7 @@ nvmlReturn_t nvmlShutdown(void)
 	if (!proc || !proc->nvml_inits)
 		return rc;
 	fc_lock();
-	proc->nvml_inits--; /* also when a fault says that it failed */
+	proc->nvml_inits--; /* also when a fault makes it fail */
 	fc_unlock();
 	return rc;
 }

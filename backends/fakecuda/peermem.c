@@ -33,7 +33,7 @@ static void peermem_put(void *to, const void *from, uint64_t bytes)
 	}
 }
 
-/* `order` says how it lands, see memory.h; `kept` that it was waiting here. */
+/* `order` is how it lands, see memory.h; `kept` that it was waiting here. */
 static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 			 enum shared_order order, bool kept)
 {
@@ -53,7 +53,7 @@ static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 	sim_wrote(a.wake, bytes);
 }
 
-/* Who wrote what waits here: neither the queue pair, whose completions tell nothing of it, nor
+/* The writer of what waits here: neither the queue pair, whose completions do not cover it, nor
  * anybody else until a flush. One for each HCA, and one for all, which launches take. */
 static const void *peermem_unflushed(const struct fc_device *dev, int64_t hca)
 {

@@ -42,7 +42,7 @@ static void shadow_set(uint8_t *byte, uint8_t mask, bool defined)
 		__atomic_fetch_and(byte, (uint8_t)~mask, __ATOMIC_RELAXED);
 }
 
-/* The bits of [at, at + n): bit by bit up to a whole byte of them and behind the last one. */
+/* The bits of [at, at + n): bit by bit up to a whole byte of them and after the last one. */
 static void shadow_fill(uint64_t at, uint64_t n, bool defined)
 {
 	uint8_t *bits = shadow_bits();

@@ -11,7 +11,7 @@
  * a number from the context, so the rule is a comparison: the other side's first operation must
  * have a larger number. Non-blocking streams take no part.
  *
- * fc_stream_* run under fc_lock unless they say otherwise.
+ * fc_stream_* run under fc_lock except where noted.
  */
 #include "backends/fakecuda/fakecuda.h"
 

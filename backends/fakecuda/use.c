@@ -6,7 +6,7 @@
  * an event, the legacy rule, or a host that waited. That one of them happened to be over is no
  * order. A use without order is misuse, named with both call sites.
  *
- * Order is counted in operations: a clock says of each stream how many of its operations come
+ * Order is counted in operations: a clock has for each stream how many of its operations come
  * before whatever has the clock. A stream has one, and so have a recorded event and the process'
  * host side, whose tasks are taken for one, since they may order themselves as they like.
  *
@@ -162,7 +162,7 @@ static void uses_prune(struct fc_proc *p)
 			uses_remove(p, i);
 }
 
-/* The same use of the same bytes again, later in the same stream: the earlier one says nothing
+/* The same use of the same bytes again, later in the same stream: the earlier one adds nothing
  * more. */
 static struct fc_use *uses_again(struct fc_proc *p, const struct fc_use *u)
 {
@@ -217,7 +217,7 @@ static void use_where(const struct fc_use *u, char *out, size_t bytes)
 		 u->caller ? site : "");
 }
 
-/* After a fault or an abort nobody can wait for everything: no bug then. */
+/* After a fault or an abort no task can wait for everything: no bug then. */
 static void use_report(const struct fc_use *now, const struct fc_use *before)
 {
 	char a[224], b[224];
@@ -226,7 +226,7 @@ static void use_report(const struct fc_use *now, const struct fc_use *before)
 	use_where(now, a, sizeof a);
 	use_where(before, b, sizeof b);
 	(sim_is_upset() ? fc_report : fc_misuse)(
-		"buffer in use: %s, %s %llu bytes at 0x%llx, and nothing orders that behind %s, "
+		"buffer in use: %s, %s %llu bytes at 0x%llx, and nothing orders that after %s, "
 		"which %s them",
 		a, now->write ? "writes" : "reads", (unsigned long long)(hi - lo),
 		(unsigned long long)lo, b, before->write ? "writes" : "reads");
@@ -268,7 +268,7 @@ static struct fc_use use_in(const struct CUstream_st *s, uint64_t address, uint6
 	return u;
 }
 
-/* ---- who uses ------------------------------------------------------------------------------- */
+/* ---- users of bytes------------------------------------------------------------------------- */
 
 void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool write,
 		  const void *caller, const char *call)
@@ -291,7 +291,7 @@ void fc_use_free(struct fc_proc *p, uint64_t address, uint64_t bytes, const void
 		use_check(p, &u, &p->known);
 }
 
-/* From here on the addresses are somebody else's. */
+/* From here on the addresses belong to another allocation. */
 void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes)
 {
 	for (uint32_t i = p->use_count; i-- > 0;)
@@ -299,8 +299,8 @@ void fc_use_freed(struct fc_proc *p, uint64_t address, uint64_t bytes)
 			uses_remove(p, i);
 }
 
-/* A kernel of the program touches memory: it comes before a collective that was queued behind it,
- * and behind one that its stream was behind. Told of once a kernel. */
+/* A kernel of the program touches memory: it comes before a collective that was queued after it,
+ * and after one that its stream waited for. Reported once per kernel. */
 void fc_use_kernel(struct fc_kernel *k, uint64_t address, uint64_t bytes, bool write)
 {
 	struct CUstream_st *s = k->op->stream;
@@ -401,7 +401,7 @@ static void use_of_collective(const struct os_use *use)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* Nobody can queue in it any more, and what was in it is over. */
+/* No task can queue in it from now on, and what was in it is over. */
 void fc_use_stream_gone(struct CUstream_st *s)
 {
 	struct fc_proc *p = s->ctx->proc;

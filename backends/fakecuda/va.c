@@ -148,7 +148,7 @@ void fc_va_mark(uint64_t address, uint64_t bytes)
 }
 
 #ifdef DOPPEL_CHECKED
-/* A writer that does not say so would give the next world other memory than a fresh one. */
+/* A writer that does not report it would give the next world other memory than a fresh one. */
 static void va_check_zero(uint64_t at, uint64_t end)
 {
 	while (at < end) {
@@ -199,7 +199,7 @@ static void va_chunk_drop(uint64_t number)
 	*va.chunk[number] = (struct va_chunk){0};
 }
 
-/* Without the strict view the program may have written anywhere, and said nothing. */
+/* Without the strict view the program may have written anywhere, without a report. */
 void fc_va_wipe(uint64_t address, uint64_t bytes)
 {
 	uint64_t begin = address - FC_VA_BASE, end = begin + bytes, pages = 0;

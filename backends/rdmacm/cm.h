@@ -6,7 +6,7 @@
  * belongs to programs that bring their own threads and descriptors, and runs in real time.
  *
  * Connection management between the processes of one machine goes over AF_UNIX SEQPACKET sockets with
- * abstract names, one message each way and phase, so that nothing is left behind when a process is
+ * abstract names, one message each way and phase, so that nothing is left when a process is
  * killed, and its end is seen as a hang-up:
  *
  *      active                                     passive
@@ -16,8 +16,8 @@
  *      rdma_disconnect   -- BYE -->               DISCONNECTED        (either side)
  *
  * An event channel's descriptor is an epoll set: the sockets of its identifiers, and an eventfd that
- * is readable while events are queued. Nobody works in the background: whoever asks the channel for an
- * event reads the sockets that are ready and does what the messages ask (cm_channel_progress).
+ * is readable while events are queued. No thread works in the background: the task that gets an event from the
+ * channel reads the sockets that are ready and does what the messages require (cm_channel_progress).
  *
  * Everything is under cm.lock; calls that wait (rdma_get_cm_event, rdma_destroy_id) give it back
  * meanwhile. Errors: -1 with errno, or NULL; facts: rdma_cm(7) and its pages, IBA volume 1 chapter 12.
@@ -37,17 +37,17 @@
 #define CM_PRIVATE_BYTES 256
 #define CM_BACKLOG       1024
 
-/* What a message of the specification has room for, less the IP header of the RDMA CM; who receives
- * one sees all of it, zeroes behind what was sent. */
-#define CM_REQUEST_PRIVATE 56
-#define CM_REPLY_PRIVATE   196
-#define CM_REJECT_PRIVATE  148
-#define CM_LOOKUP_PRIVATE  180
-#define CM_ANSWER_PRIVATE  136
-#define CM_REJECT_NOBODY   8  /* no such service */
-#define CM_REJECT_CONSUMER 28 /* the program said no */
-#define CM_REJECT_ECE      35 /* vendor option not supported */
-#define CM_MULTICAST_QPN   0xffffffu
+/* What a message of the specification has room for, less the IP header of the RDMA CM; the receiver
+ * of one sees all of it, zeroes after what was sent. */
+#define CM_REQUEST_PRIVATE    56
+#define CM_REPLY_PRIVATE      196
+#define CM_REJECT_PRIVATE     148
+#define CM_LOOKUP_PRIVATE     180
+#define CM_ANSWER_PRIVATE     136
+#define CM_REJECT_NO_LISTENER 8  /* no such service */
+#define CM_REJECT_CONSUMER    28 /* the program refused */
+#define CM_REJECT_ECE         35 /* vendor option not supported */
+#define CM_MULTICAST_QPN      0xffffffu
 
 /* ---- messages (wire.c) ---------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ socklen_t cm_address_bytes(const struct sockaddr *a); /* 0: neither IPv4 nor IPv
 
 struct cm_device {
 	struct ibv_context *verbs;
-	struct ibv_pd *pd;     /* for those who bring none; made at first use */
+	struct ibv_pd *pd;     /* for programs that bring none; made at first use */
 	struct ibv_xrcd *xrcd; /* the same */
 	struct ibv_device_attr attr;
 };
@@ -115,7 +115,7 @@ int cm_devices_open(void);
  * machine's other interfaces. ENODEV: none. */
 int cm_place_of(const struct sockaddr *a, struct cm_place *out);
 /* The same for a destination, which may be an HCA of another host of the fabric: the port here that
- * leads there, where it leads, and on which host that is. ENODEV: nobody has that address. */
+ * leads there, where it leads, and on which host that is. ENODEV: no device has that address. */
 int cm_route_of(const struct sockaddr *a, struct cm_place *out, union ibv_gid *to, uint32_t *host);
 uint32_t cm_host_here(void);
 struct cm_device *cm_device_of(const struct ibv_context *verbs);
@@ -212,12 +212,12 @@ int cm_result(int e);
 struct cm_event *cm_event_add(struct cm_id *id, enum rdma_cm_event_type type, int status);
 /* Its private data, as the specification's message shows them: `room` bytes. */
 void cm_event_private(struct cm_event *e, const void *data, size_t bytes, size_t room);
-/* What a message said of the connection. */
+/* What a message contains about the connection. */
 void cm_event_conn(struct cm_event *e, const struct cm_message *m, size_t room);
 /* The socket of the identifier counts for its channel from now on, or no more. */
 int cm_channel_watch(struct cm_id *id);
 void cm_channel_unwatch(struct cm_id *id);
-/* Events of the identifier that nobody took go to the other channel, or, with NULL, are dropped. */
+/* Events of the identifier that no task took go to the other channel, or, with NULL, are dropped. */
 void cm_channel_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
 /* A synchronous call waits for its event and keeps it in id->event. errno of the event, or 0. */
 int cm_wait_done(struct cm_id *id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: what the program asks for, and what the other side's messages mean in each state. */
+/* Connections: what the program requests, and what the other side's messages mean in each state. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ void cm_refuse(struct cm_id *id, uint32_t reason, const void *data, size_t bytes
 
 	m.reason = reason;
 	if (cm_message_private(&m, data, bytes, CM_REJECT_PRIVATE) == 0)
-		(void)cm_send(id->fd, &m); /* who is gone needs no refusal */
+		(void)cm_send(id->fd, &m); /* a peer that is gone needs no refusal */
 	cm_id_hang_up(id);
 }
 
@@ -108,7 +108,7 @@ static uint8_t cm_least(uint8_t asked, int a, int b)
 	return (uint8_t)(asked < least ? asked : least);
 }
 
-/* What was asked for, in the limits of the device. */
+/* What was requested, in the limits of the device. */
 static void cm_param_settle(struct cm_id *id, const struct rdma_conn_param *asked,
 			    uint8_t most_responder, uint8_t most_initiator)
 {
@@ -126,7 +126,7 @@ static void cm_param_settle(struct cm_id *id, const struct rdma_conn_param *aske
 		cm_least(id->param.initiator_depth, d->max_qp_init_rd_atom, most_initiator);
 }
 
-/* Connects the identifier's own socket, which holds its port. ECONNREFUSED: nobody listens. */
+/* Connects the identifier's own socket, which holds its port. ECONNREFUSED: no identifier listens. */
 static int cm_connect_once(struct cm_id *id)
 {
 	const struct sockaddr *to = &id->rdma.route.addr.dst_addr;
@@ -142,7 +142,7 @@ static int cm_connect_once(struct cm_id *id)
 }
 
 /* A request on a network takes its time, and programs rely on it: perftest's client connects again
- * while its server still prepares to listen again. So who finds nobody looks again for a while. */
+ * while its server still prepares to listen again. So a client that finds no listener looks again for a while. */
 static int cm_connect_socket(struct cm_id *id)
 {
 	static const struct timespec nap = {.tv_nsec = CM_LISTENER_NAP_NS};
@@ -182,10 +182,10 @@ static int cm_id_connect(struct cm_id *id, const struct rdma_conn_param *asked)
 	if (!refused)
 		return cm_channel_watch(id);
 	id->state = CM_ENDED;
-	bool nobody = refused == ECONNREFUSED && !datagram;
+	bool no_listener = refused == ECONNREFUSED && !datagram;
 	struct cm_event *e =
-		cm_event_add(id, nobody ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
-			     nobody ? CM_REJECT_NOBODY : -ETIMEDOUT);
+		cm_event_add(id, no_listener ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
+			     no_listener ? CM_REJECT_NO_LISTENER : -ETIMEDOUT);
 
 	return e ? 0 : ENOMEM;
 }
@@ -325,7 +325,7 @@ static void cm_on_request(struct cm_id *id, const struct cm_message *m)
 		here ? cm_event_add(id->listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
 
 	if (!e) {
-		cm_refuse(id, CM_REJECT_NOBODY, NULL, 0);
+		cm_refuse(id, CM_REJECT_NO_LISTENER, NULL, 0);
 		cm_id_drop(id);
 		return;
 	}
@@ -440,7 +440,7 @@ static int cm_id_disconnect(struct cm_id *id)
 	if (was && !cm_is_datagram(id)) {
 		struct cm_message m = cm_message_of(id, CM_BYE);
 
-		(void)cm_send(id->fd, &m); /* the hang-up says the same */
+		(void)cm_send(id->fd, &m); /* the hang-up means the same */
 		cm_id_hang_up(id);
 		if (!cm_event_add(id, RDMA_CM_EVENT_DISCONNECTED, 0))
 			rc = ENOMEM;

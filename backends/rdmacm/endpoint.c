@@ -18,7 +18,7 @@ static const struct {
 	{RDMA_PS_IPOIB, IBV_QPT_UD, SOCK_DGRAM},
 };
 
-/* What the hints leave open follows from what they say. EAI_*. */
+/* What the hints leave open follows from what they set. EAI_*. */
 static int cm_info_kind(const struct rdma_addrinfo *hints, struct rdma_addrinfo *out, int *socktype)
 {
 	int ps = hints ? hints->ai_port_space : 0, type = hints ? hints->ai_qp_type : 0;

@@ -90,7 +90,7 @@ static void cm_id_unlink(struct cm_id *id)
 		*at = id->next;
 }
 
-/* Connections that came in for a listener and that the program was not told of, or did not take. */
+/* Connections that came in for a listener and that the program has no event of, or did not take. */
 static void cm_id_end_arrivals(struct cm_id *listener)
 {
 	for (struct cm_id *i = cm.ids, *next; i; i = next) {
@@ -273,7 +273,7 @@ int rdma_resolve_addr(struct rdma_cm_id *rdma, struct sockaddr *src, struct sock
 	struct cm_id *id = cm_id_of(rdma);
 	int rc = 0;
 
-	(void)timeout_ms; /* it takes none: the machine's own tables are all that is asked */
+	(void)timeout_ms; /* it takes none: the machine's own tables are all that is looked at */
 	if (!rdma || !dst)
 		return cm_result(EINVAL);
 	if (!cm_address_bytes(dst))
@@ -380,7 +380,7 @@ static int cm_option_id(struct cm_id *id, int name, const void *value, size_t by
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
 	case RDMA_OPTION_ID_AFONLY:
-		/* ports here are held by one identifier at a time, and names say their family */
+		/* ports here are held by one identifier at a time, and names contain their family */
 		return bytes == sizeof(int) ? 0 : EINVAL;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (bytes != sizeof id->ack_timeout || *(const uint8_t *)value > 31)

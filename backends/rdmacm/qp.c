@@ -106,7 +106,7 @@ int cm_qp_error(struct cm_id *id)
 	return id->rdma.qp ? ibv_modify_qp(id->rdma.qp, &a, IBV_QP_STATE) : 0;
 }
 
-/* For programs that move their queue pair themselves: `attr->qp_state` says where to. */
+/* For programs that move their queue pair themselves: `attr->qp_state` is the target. */
 int rdma_init_qp_attr(struct rdma_cm_id *rdma, struct ibv_qp_attr *attr, int *mask)
 {
 	struct cm_id *id = cm_id_of(rdma);
@@ -273,7 +273,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *rdma, struct ibv_qp_init_attr_ex *attr)
 	rdma->pd = full.pd;
 	rdma->qp_type = full.qp_type;
 	if (id->local_ece.vendor_id == 0)
-		(void)ibv_query_ece(qp, &id->local_ece); /* a device without says so: no ECE */
+		(void)ibv_query_ece(qp, &id->local_ece); /* a device without ECE fails */
 	return 0;
 err:
 	cm_end_cqs(id);

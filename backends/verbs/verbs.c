@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The verbs calls of backends/INTERFACE.md as hidden thunks over rdma-core: libdoppel links no
- * libibverbs.so.1 and loads where there is none. Each asks for the function, in the version that
+ * libibverbs.so.1 and loads where there is none. Each resolves the function, in the version that
  * the header means, when it is called; these are rare calls. The data path (poll, post) is inline
  * in the header and goes through the context without a thunk.
  *
@@ -82,7 +82,7 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 }
 
 /* Contexts that are open, and how many threads wait for an event of each: rdma-core waits in read(),
- * which closing does not end, and a thread may ask for an event at the moment of closing. */
+ * which closing does not end, and a thread may wait for an event at the moment of closing. */
 struct verbs_context_entry {
 	struct verbs_context_entry *next;
 	struct ibv_context *context;

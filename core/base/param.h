@@ -93,10 +93,10 @@ X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                 
 	"folder of the machines that come with Doppel")                                             \
 X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                                      \
 	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
+X(DOPPEL_HCA_FAST_PATH, "DOPPEL_HCA_FAST_PATH", STRING, "on", 0, 0,                                  \
+	"off: HCA doubles send packets always, as if they were traced; NAME=... for one of them")  \
 X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,                                \
 	"what shows data of the HCA doubles: acknowledge, completion (of a receive), or draw")      \
-X(DOPPEL_HCA_SHORT_WAY, "DOPPEL_HCA_SHORT_WAY", STRING, "on", 0, 0,                                  \
-	"off: HCA doubles send packets always, as if they were traced; NAME=... for one of them")  \
 X(DOPPEL_HOST, "DOPPEL_HOST", INT, "0", 0, 3,                                                      \
 	"drop-in: which of the machine's hosts a program lives on")                                \
 X(DOPPEL_FABRIC, "DOPPEL_FABRIC", STRING, "default", 0, 0,                                         \

@@ -95,7 +95,7 @@ static const struct form {
 	FORM(IB_ADDR_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),
 	FORM(IB_ADDR_RANGE, NULL, 0, form_is_subnet, "a subnet such as 10.0.0.0/8 or fd00::/16"),
 	FORM(DOPPEL_HCA_ATOMIC, "hca|glob|none", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
-	FORM(DOPPEL_HCA_SHORT_WAY, "on|off", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
+	FORM(DOPPEL_HCA_FAST_PATH, "on|off", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
 	FORM(DOPPEL_HCA_ORDER, "acknowledge|completion|draw", 0, NULL, NULL),
 	FORM(DOPPEL_HCA_PERSONALITY, "spec|mlx5|mlx5-ib|rxe", FORM_LIST, NULL, NULL),
 	FORM(DOPPEL_HCA_PKEYS, NULL, 0, form_is_pkeys, "a list of P_Keys such as 0xffff,0x8001"),

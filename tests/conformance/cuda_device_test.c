@@ -356,7 +356,7 @@ static void says_not_implemented(void (*call)(void), const char *name)
 
 	ck_assert_msg(rc == SIM_CRASH, "%s: exit %d: %s", name, rc, text);
 	snprintf(want, sizeof want, "fakecuda: %s is not implemented\n", name);
-	ck_assert_msg(strstr(text, want) == text, "%s: said \"%s\"", name, text);
+	ck_assert_msg(strstr(text, want) == text, "%s: logged \"%s\"", name, text);
 }
 
 START_TEST(what_is_not_implemented_aborts_with_its_name)
@@ -484,7 +484,7 @@ CH_TEST(attributes_and_properties_agree)
 		int v = -7;
 
 		CU(cudaDeviceGetAttribute(&v, facts[i].attr, 1));
-		ck_assert_msg(v == facts[i].value, "attribute %d is %d, the property says %d",
+		ck_assert_msg(v == facts[i].value, "attribute %d is %d, the property is %d",
 			      (int)facts[i].attr, v, facts[i].value);
 	}
 	struct cudaDeviceProp q;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults of the GPU double: each call fails as the plan says, once, and says so; what it should
+ * Faults of the GPU double: each call fails as planned, once, and reports it; what it should
  * have done has not happened, but for calls that release; sticky errors stay and end kernels; what
- * goes on behind calls comes late.
+ * goes on after calls comes late.
  */
 #include <nvml.h>
 

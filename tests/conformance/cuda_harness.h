@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Harness of the CUDA conformance suite: the GPU double against what the CUDA documentation says.
+ * Harness of the CUDA conformance suite: the GPU double against what the CUDA documentation defines.
  * A test is a function that runs as the main task of a world; under `sim` once for each of CH_SEEDS
- * seeds, in a world of its own each time, and once under `threads`. It may leave nothing behind.
+ * seeds, in a world of its own each time, and once under `threads`. It may leave nothing.
  * Kernels of tests are plain functions over the fakedev_* calls. Used by cuda_*_test.c only.
  */
 #ifndef TESTS_CONFORMANCE_CUDA_HARNESS_H
@@ -109,7 +109,7 @@ static inline int ch_suite_run(const char *name, TCase *tcase)
 }
 
 #define CU(call) ck_assert_msg((call) == cudaSuccess, "%s", #call)
-/* The call fails so, and so says cudaGetLastError, once. */
+/* The call fails so, and cudaGetLastError returns the same, once. */
 #define CU_FAILS(call, error)                                                                      \
 	do {                                                                                       \
 		cudaError_t got_ = (call);                                                         \
@@ -119,7 +119,7 @@ static inline int ch_suite_run(const char *name, TCase *tcase)
 		ck_assert_int_eq(cudaGetLastError(), cudaSuccess);                                 \
 	} while (0)
 
-/* ---- what is said on stderr ----------------------------------------------------------------- */
+/* ---- what is logged on stderr --------------------------------------------------------------- */
 
 struct ch_capture {
 	int saved, file;
@@ -153,7 +153,8 @@ static inline void ch_capture_end(struct ch_capture *c)
 		ch_capture_end(&c_);                                                               \
 		ck_assert_msg(said_ == (error), "%s: got %s, expected %s", #call,                  \
 			      cudaGetErrorName(said_), cudaGetErrorName(error));                   \
-		ck_assert_msg(strstr(c_.text, words) != NULL, "%s: said \"%s\"", #call, c_.text);  \
+		ck_assert_msg(strstr(c_.text, words) != NULL, "%s: logged \"%s\"", #call,          \
+			      c_.text);                                                            \
 		(void)cudaGetLastError();                                                          \
 	} while (0)
 
@@ -164,7 +165,7 @@ static inline void ch_capture_end(struct ch_capture *c)
 		CU_SAYS(call, error, words);                                                       \
 	} while (0)
 
-/* A function that ends the program: runs in a child; returns its exit status and what it said. */
+/* A function that ends the program: runs in a child; returns its exit status and what it logged. */
 static inline int ch_child(void (*fn)(void), char *text, size_t bytes)
 {
 	int file = memfd_create("child", 0);

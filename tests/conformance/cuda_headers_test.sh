@@ -66,7 +66,7 @@ facts=$(wc -l < "$dir/ours.txt")
 [ "$facts" -gt 700 ] || fail "only $facts facts were compared: the extraction is broken"
 echo "ok: $facts constants, sizes and offsets agree"
 
-# Our prototypes behind the Toolkit's: a difference is a conflicting declaration.
+# Our prototypes after the Toolkit's: a difference is a conflicting declaration.
 {
 	echo '#include <cuda_runtime_api.h>'
 	echo '#include <cuda.h>'

@@ -12,7 +12,7 @@ struct bump_args {
 	uint64_t word, gate, seen;
 };
 
-/* Adds 1 to a word of somebody's memory. */
+/* Adds 1 to a word of another process' memory. */
 CH_KERNEL(bump, 0)
 {
 	fakedev_add(d, (void *)(uintptr_t)a->word, 8, 1, SHARED_RELAXED, SHARED_SYSTEM);

@@ -334,7 +334,7 @@ struct resident_args {
 	uint64_t arrived, need;
 };
 
-/* Each block says that it is there and waits for `need` blocks. */
+/* Each block announces itself and waits for `need` blocks. */
 CH_KERNEL(resident, 0)
 {
 	fakedev_add(d, (void *)(uintptr_t)a->arrived, 8, 1, SHARED_RELEASE, SHARED_SYSTEM);
@@ -462,7 +462,7 @@ CH_KERNEL(bad, 0)
 		fakedev_store(d, (void *)(uintptr_t)a->at, 4, 1, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* The context of GPU 0 dies with `error`, says `words`; GPU 1 goes on. */
+/* The context of GPU 0 dies with `error`, logs `words`; GPU 1 goes on. */
 static void bad_kernel(enum bad what, uint64_t at, cudaError_t error, const char *words)
 {
 	uint64_t *gate = ch_pinned(8);
@@ -476,8 +476,8 @@ static void bad_kernel(enum bad what, uint64_t at, cudaError_t error, const char
 	ch_capture_end(&c);
 	ck_assert_int_eq(launched, cudaSuccess);
 	ck_assert_msg(sync == error, "got %s", cudaGetErrorName(sync));
-	ck_assert_msg(strstr(c.text, words) != NULL, "said \"%s\"", c.text);
-	ck_assert_msg(strstr(c.text, "kernel bad (k1 of gpu 0") != NULL, "said \"%s\"", c.text);
+	ck_assert_msg(strstr(c.text, words) != NULL, "logged \"%s\"", c.text);
+	ck_assert_msg(strstr(c.text, "kernel bad (k1 of gpu 0") != NULL, "logged \"%s\"", c.text);
 	/* sticky: the last error can be read away, but every call brings it back */
 	ck_assert_int_eq(cudaGetLastError(), error);
 	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);

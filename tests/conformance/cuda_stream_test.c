@@ -52,7 +52,7 @@ static void log_open(void)
 	order_log = ch_pinned((LOG_MAX + 2) * 8);
 }
 
-/* The word behind the log is the gate that tests use. */
+/* The word after the log is the gate that tests use. */
 static shared_u64 *log_gate(void)
 {
 	return &order_log[LOG_MAX + 1];
@@ -127,7 +127,7 @@ CH_TEST(legacy_stream_waits_for_blocking_streams)
 	log_open();
 	log_note(a, 1, log_gate());
 	log_note(0, 2, NULL);
-	log_note(b, 3, NULL); /* behind the legacy stream's kernel */
+	log_note(b, 3, NULL); /* after the legacy stream's kernel */
 	os_sleep_ns(300000);
 	log_expect(0, NULL);
 	gate_open();
@@ -377,7 +377,7 @@ CH_TEST(event_destroyed_in_flight_still_orders)
 	CU(cudaFreeHost(order_log));
 }
 
-/* The event's later recording, in another stream, is reached first: it frees nobody who waits for
+/* The event's later recording, in another stream, is reached first: it frees no task that waits for
  * the earlier one. */
 CH_TEST(an_earlier_record_is_not_passed_by_a_later_one)
 {

@@ -18,7 +18,7 @@ DEV_FN void litmus_wait_word(struct dev *d, uint64_t word, uint64_t want, const 
 	w.from.rank = w.from.channel = -1;
 	w.from.step = (int64_t)want;
 	if (!dev_wait(d, &w, NULL))
-		dev_trap(d, "litmus: a wait was aborted that nobody aborts");
+		dev_trap(d, "litmus: a wait was aborted that no host task aborts");
 }
 
 /* Polls with acquire loads at the scope under test. The double must not poll for ever without a
@@ -121,7 +121,7 @@ DEV_FN uint64_t litmus_line_of(const struct litmus_args *a, uint64_t step, uint3
 	return a->slots_at + ((step % a->slots) * threads + thread) * sizeof(struct v16);
 }
 
-/* Every thread has lines of its own. Data and flag of step s: the line says when it is there. */
+/* Every thread has lines of its own. Data and flag of step s: the line shows when it is there. */
 DEV_FN void litmus_line_send(struct dev *d, const struct litmus_args *a, uint64_t step)
 {
 	uint64_t v = litmus_value(step, dev_thread(d)), flag = (step + 1) << 32;
@@ -149,7 +149,7 @@ DEV_FN void litmus_line_receive(struct dev *d, const struct litmus_args *a, uint
 	w.from.rank = w.from.channel = -1;
 	w.from.step = (int64_t)step;
 	if (!dev_wait(d, &w, &line))
-		dev_trap(d, "litmus: a wait was aborted that nobody aborts");
+		dev_trap(d, "litmus: a wait was aborted that no host task aborts");
 	v = (line.lo & 0xffffffffu) | line.hi << 32;
 	if (v != want)
 		litmus_report(d, a, step, v, want);

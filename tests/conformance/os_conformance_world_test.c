@@ -101,7 +101,7 @@ static void agreement_is_by_key_and_sequence(void)
 	ck_assert_str_eq(other.text, "count 4");
 	for (uint64_t seq = 2; seq < 300; seq++)
 		ck_assert_int_eq(os_agree(1, seq, 0, "count 4", NULL, NULL), 0);
-	/* long ago: not compared any more */
+	/* long ago: no longer compared */
 	ck_assert_int_eq(os_agree(1, 0, 2, "count 8", NULL, NULL), 0);
 }
 
@@ -126,7 +126,7 @@ static void agents_keep_one_order_between_keys(void)
 	ck_assert_int_eq(rc, EINVAL);
 	ck_assert_int_eq(other.rank, 0);
 	ck_assert_str_eq(other.text, "B 0");
-	/* who has left is compared no more */
+	/* a process that has left is no longer compared */
 	os_agree_member(B, TWO, false);
 	ck_assert_int_eq(os_agree_order(A, TWO, 2, 1, "A 2", NULL, &other), 0);
 	os_agree_member(A, ONE, false);
@@ -242,7 +242,7 @@ static void bytes_go_both_ways_in_order_then_end(void)
 	for (size_t i = 0; i < ECHO_BYTES; i++)
 		data[i] = echo_byte(i);
 	send_all(conn, data, ECHO_BYTES);
-	/* asks for more than comes: ends where the peer closed */
+	/* requests more than comes: ends where the peer closed */
 	ck_assert_uint_eq(recv_all(conn, back, ECHO_BYTES + 10), ECHO_BYTES);
 	ck_assert_int_eq(memcmp(data, back, ECHO_BYTES), 0);
 	join(t);

@@ -61,7 +61,7 @@ static int accept_one(int fd, int *conn)
 	}
 }
 
-/* Reads to the end. A stranger says something else, or nothing. */
+/* Reads to the end. A stranger sends something else, or nothing. */
 static void server_read(int conn)
 {
 	uint8_t got[512];

@@ -214,7 +214,7 @@ static void what_devices_say(void)
 	}
 }
 
-START_TEST(each_hca_says_what_it_is)
+START_TEST(each_hca_reports_its_atomics)
 {
 	setenv("DOPPEL_HCA_ATOMIC", "mlx5_0=none,mlx5_1=glob", 1);
 	vh_run_once(SIM_ENGINE_SIM, 1, NULL, 1, what_devices_say);
@@ -230,6 +230,6 @@ int main(void)
 	VH_ADD(t, two_queue_pairs_of_an_hca_lose_nothing);
 	tcase_add_test(t, an_hca_atomic_loses_updates_of_the_processor);
 	tcase_add_test(t, a_global_atomic_loses_nothing);
-	tcase_add_test(t, each_hca_says_what_it_is);
+	tcase_add_test(t, each_hca_reports_its_atomics);
 	return vh_suite_run("verbs atomics", t);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * More programs for verbs_check_test.c, its only user: datagrams, extended completion queues and
- * queue pairs. Each does it wrong where `bad` says so, and right otherwise; end 0 and end 1 are those
+ * queue pairs. Each does it wrong where `bad` is set, and right otherwise; end 0 and end 1 are those
  * of verbs_harness.h.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_CHECK_MORE_H
@@ -290,7 +290,7 @@ static void wait_for_a_completion(struct ibv_cq *cq)
 	}
 }
 
-/* One entry more than the queue pair takes: refused, and nobody looked. */
+/* One entry more than the queue pair takes: refused, and the program does not look. */
 static void ignore_that_a_post_failed(void)
 {
 	struct vh h;

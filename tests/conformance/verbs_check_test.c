@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs sanitizer: for each rule a program that breaks it, which is named and has its call site
- * said, and the same program done right, of which nothing is said. */
+/* The verbs sanitizer: for each rule a program that breaks it, which is named with its call
+ * site, and the same program done right, for which nothing is reported. */
 #include <cuda_runtime_api.h>
 
 #include "backends/fakeverbs/arena/report.h"
@@ -8,7 +8,7 @@
 #include "tests/conformance/verbs_harness.h"
 #include "tests/conformance/verbs_listen.h"
 
-/* ---- what is said --------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------------------------- */
 
 static bool run_listening(void (*program)(void), const char *check)
 {
@@ -30,7 +30,7 @@ static void change_what_is_being_sent(void)
 	vh_free(&h);
 }
 
-/* The peer's answer comes into the buffer that is being sent: an HCA's write, and nobody's fault. */
+/* The peer's answer comes into the buffer that is being sent: an HCA's write, and no finding. */
 static void answer_into_what_is_being_sent(void)
 {
 	struct vh h;
@@ -342,7 +342,7 @@ static void add_across_words(void)
 	vh_free(&h);
 }
 
-/* What an HCA says of its atomics is true of host memory. */
+/* What an HCA reports about its atomics is true of host memory. */
 static void add_globally_to_a_gpu(void)
 {
 	struct vh_options o = vh_defaults;
@@ -430,22 +430,22 @@ static const struct {
 #define CASES (int)(sizeof cases / sizeof cases[0])
 
 /* Where the rule speaks; NULL: it does not. */
-static const char *said_of(const char *rule)
+static const char *is_reported(const char *rule)
 {
 	char line[64];
 
 	snprintf(line, sizeof line, "%s: ", rule);
-	return strstr(said, line);
+	return strstr(logged, line);
 }
 
 static void check_that_nothing_is_said(void)
 {
-#define SILENT(id, name, level) ck_assert_msg(!said_of(name), "%s", said);
+#define SILENT(id, name, level) ck_assert_msg(!is_reported(name), "%s", logged);
 	HCA_RULES(SILENT)
 #undef SILENT
 }
 
-/* A rule that nobody breaks here could be gone tomorrow. */
+/* A rule that no program here breaks could disappear unnoticed. */
 START_TEST(each_rule_has_a_case)
 {
 	static const char *const rules[] = {
@@ -469,9 +469,9 @@ START_TEST(the_rule_is_named_with_its_call_site)
 {
 	bad = true;
 	bool failed = run_listening(cases[_i].program, NULL);
-	const char *at = said_of(cases[_i].rule);
+	const char *at = is_reported(cases[_i].rule);
 
-	ck_assert_msg(at, "%s is not said, but: %s", cases[_i].rule, said);
+	ck_assert_msg(at, "%s is not reported, but: %s", cases[_i].rule, logged);
 	ck_assert_msg(strcspn(strstr(at, "+0x"), "\n") < strcspn(at, "\n"), "no call site: %s", at);
 	ck_assert_msg(failed == cases[_i].fails, "%s: the run %s", cases[_i].rule,
 		      failed ? "failed" : "did not fail");
@@ -481,7 +481,7 @@ END_TEST
 START_TEST(a_program_that_does_it_right_hears_nothing)
 {
 	bad = false;
-	ck_assert_msg(!run_listening(cases[_i].program, NULL), "%s", said);
+	ck_assert_msg(!run_listening(cases[_i].program, NULL), "%s", logged);
 	check_that_nothing_is_said();
 }
 END_TEST
@@ -494,7 +494,7 @@ START_TEST(a_rule_is_silenced_by_its_name)
 	snprintf(check, sizeof check, "DOPPEL_VERBS_CHECK=-%s%s", cases[_i].rule + (_i % 2 ? 6 : 0),
 		 _i % 3 ? "" : ",-inline");
 	run_listening(cases[_i].program, check);
-	ck_assert_msg(!said_of(cases[_i].rule), "%s", said);
+	ck_assert_msg(!is_reported(cases[_i].rule), "%s", logged);
 }
 END_TEST
 
@@ -502,9 +502,9 @@ START_TEST(levels_change)
 {
 	bad = true;
 	ck_assert(!run_listening(change_what_is_being_sent, "DOPPEL_VERBS_CHECK=warn"));
-	ck_assert_ptr_nonnull(strstr(said, "verbs-buffer-in-use"));
+	ck_assert_ptr_nonnull(strstr(logged, "verbs-buffer-in-use"));
 	ck_assert(!run_listening(change_what_is_being_sent, "DOPPEL_VERBS_CHECK=none"));
-	ck_assert_ptr_null(strstr(said, "verbs-"));
+	ck_assert_ptr_null(strstr(logged, "verbs-"));
 	ck_assert(run_listening(make_a_small_queue, "DOPPEL_VERBS_CHECK=cq-small=fail"));
 	ck_assert(run_listening(make_a_small_queue, "DOPPEL_VERBS_CHECK=none,all"));
 	ck_assert_int_eq(world_env_check("DOPPEL_VERBS_CHECK=-cq-small,warn"), 0);
@@ -533,11 +533,11 @@ static const struct {
 	{IBV_QP_PORT, IBV_QP_QKEY, 1, 0, 3,
 	 "RESET to INIT: the mask lacks PORT, and has QKEY, not for this way"},
 	{0, IBV_QP_QKEY | 1 << 30, 1, 0, 3, "the mask has QKEY 0x40000000, not"},
-	{0, 0, 2, 0, 3, "RESET to INIT: the mask says PORT, and its value is none"},
+	{0, 0, 2, 0, 3, "RESET to INIT: the mask has PORT, and its value is none"},
 	{0, 0, 1, IBV_QPS_RTS, 3, "RESET to RTS: there is no such way"},
 	{0, 0, 1, 77, 3, "in RESET: there is no state 77"},
 	{0, 0, 1, IBV_QPS_RTR, 200,
-	 "INIT to RTR: the mask says AV (ah_attr.grh.sgid_index is an empty"},
+	 "INIT to RTR: the mask has AV (ah_attr.grh.sgid_index is an empty"},
 };
 
 static int refusal;
@@ -569,16 +569,16 @@ START_TEST(a_refused_ibv_modify_qp_says_why)
 {
 	refusal = _i / 2;
 	ck_assert(!run_listening(modify_and_be_refused, _i % 2 ? "DOPPEL_VERBS_CHECK=none" : NULL));
-	ck_assert_msg(strstr(said, refusals[refusal].why), "expected '%s' in: %s",
-		      refusals[refusal].why, said);
-	ck_assert_int_eq(strstr(said, "verbs-modify") == NULL, _i % 2);
+	ck_assert_msg(strstr(logged, refusals[refusal].why), "expected '%s' in: %s",
+		      refusals[refusal].why, logged);
+	ck_assert_int_eq(strstr(logged, "verbs-modify") == NULL, _i % 2);
 }
 END_TEST
 
 START_TEST(a_hang_is_not_blamed_on_a_post_that_was_mended)
 {
 	ck_assert(run_listening(mend_a_refused_post_and_hang, NULL));
-	ck_assert_ptr_nonnull(strstr(said, "deadlock"));
+	ck_assert_ptr_nonnull(strstr(logged, "deadlock"));
 	check_that_nothing_is_said();
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Extended completion queues, where this double says what others leave open. What all have in common
+/* Extended completion queues, where this double defines what others leave open. What all have in common
  * is in verbs/cq_ex.c. */
 #include "tests/conformance/verbs_harness.h"
 
@@ -107,7 +107,7 @@ VH_TEST(an_overrun_that_is_ignored_loses_the_oldest_completions)
 		vh_expect(ibv_cq_ex_to_cq(x.cq[0]), i, IBV_WC_SUCCESS, NULL);
 	ck_assert_int_eq(ibv_poll_cq(ibv_cq_ex_to_cq(x.cq[0]), 1, &wc), 0);
 	ck_assert_int_eq(vh_state(x.h.end[0].qp), IBV_QPS_RTS);
-	/* all slots are free again: the last completion said so */
+	/* all slots are free again: the last completion freed them */
 	for (uint64_t i = 0; i < 16; i++)
 		vh_send(&x.h, 0, IBV_WR_RDMA_WRITE, i, 0, 10);
 	os_sleep_ns(20000000);

@@ -9,7 +9,7 @@ static void expect_event(struct vh_end *e, enum ibv_event_type type)
 {
 	struct ibv_async_event event;
 
-	do { /* whether "established" comes depends on who was ready first */
+	do { /* whether "established" comes depends on which end was ready first */
 		ck_assert_int_eq(ibv_get_async_event(e->ctx, &event), 0);
 		ibv_ack_async_event(&event);
 	} while (event.event_type == IBV_EVENT_COMM_EST);
@@ -276,7 +276,7 @@ VH_TEST(a_full_queue_refuses_until_completions_are_polled)
 	}
 	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), ENOMEM);
 	ck_assert_int_eq(vh_recv_try(&h, 1, 16, 0, 0), ENOMEM);
-	os_sleep_ns(VH_SECOND_NS / 100); /* all complete by now; but nobody polled */
+	os_sleep_ns(VH_SECOND_NS / 100); /* all complete by now, and not polled */
 	ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), ENOMEM);
 	ck_assert_int_eq(vh_recv_try(&h, 1, 16, 0, 0), ENOMEM);
 	vh_expect(h.end[0].send_cq, 15, IBV_WC_SUCCESS, NULL);

@@ -57,7 +57,7 @@ VH_TEST(the_first_packet_in_rtr_establishes_communication)
 	vh_free(&h);
 }
 
-/* A task that takes one event of end 0 and says what it was. */
+/* A task that takes one event of end 0 and records what it was. */
 struct taker {
 	struct vh *h;
 	struct ibv_async_event event;

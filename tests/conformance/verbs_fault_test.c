@@ -383,7 +383,7 @@ static void calls_body(void)
 	calls_bad += !ok;
 }
 
-/* Passing clean tells that the last of them was reached. */
+/* A clean pass means that the last of them was reached. */
 START_TEST(whichever_call_fails_nothing_is_left)
 {
 	char plan[64];

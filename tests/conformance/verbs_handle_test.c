@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles that are none: every call with an object that was destroyed, that another process has or
  * had, that is of another kind, NULL, or any readable memory, is refused as that call refuses, and a
- * sentence says so. */
+ * sentence reports it. */
 #include <fcntl.h>
 
 #include "tests/conformance/verbs_harness.h"
@@ -462,9 +462,10 @@ static void check_call(enum sim_engine engine)
 	bool failed = listen_to(engine, use_a_wrong_handle, NULL);
 
 	snprintf(line, sizeof line, "verbs-bad-handle: %s at ", calls[which].name);
-	ck_assert_msg(strstr(said, line), "case %d of %s says: %s", wrong, calls[which].name, said);
-	ck_assert_msg(strstr(said, sentence[wrong]), "case %d of %s says: %s", wrong,
-		      calls[which].name, said);
+	ck_assert_msg(strstr(logged, line), "case %d of %s logs: %s", wrong, calls[which].name,
+		      logged);
+	ck_assert_msg(strstr(logged, sentence[wrong]), "case %d of %s logs: %s", wrong,
+		      calls[which].name, logged);
 	ck_assert_msg(refused, "case %d of %s was not refused", wrong, calls[which].name);
 	ck_assert(failed);
 }
@@ -492,7 +493,7 @@ START_TEST(silenced_it_is_refused_all_the_same)
 		ck_assert(!listen_to(SIM_ENGINE_SIM, use_a_wrong_handle,
 				     "DOPPEL_VERBS_CHECK=-bad-handle"));
 		ck_assert(refused);
-		ck_assert_str_eq(said, "");
+		ck_assert_str_eq(logged, "");
 	}
 }
 END_TEST
@@ -520,7 +521,7 @@ static void destroy_many_more(void)
 START_TEST(it_is_known_for_a_while)
 {
 	ck_assert(listen_to(SIM_ENGINE_SIM, destroy_many_more, NULL));
-	ck_assert_ptr_nonnull(strstr(said, "was destroyed at destroy_many_more+0x"));
+	ck_assert_ptr_nonnull(strstr(logged, "was destroyed at destroy_many_more+0x"));
 }
 END_TEST
 
@@ -577,8 +578,8 @@ START_TEST(an_object_of_an_earlier_world_is_none)
 	listen_to(SIM_ENGINE_SIM, leave_one, NULL);
 	ck_assert(listen_to(SIM_ENGINE_SIM, use_the_old_one, NULL));
 	ck_assert(refused);
-	ck_assert_ptr_nonnull(strstr(said, "ibv_post_recv at use_the_old_one+0x"));
-	ck_assert_ptr_nonnull(strstr(said, "went with its process"));
+	ck_assert_ptr_nonnull(strstr(logged, "ibv_post_recv at use_the_old_one+0x"));
+	ck_assert_ptr_nonnull(strstr(logged, "went with its process"));
 }
 END_TEST
 
@@ -601,10 +602,10 @@ START_TEST(a_device_whose_list_was_freed_is_none)
 	ck_assert(listen_to(SIM_ENGINE_SIM, open_too_late, NULL));
 	ck_assert(refused);
 	ck_assert_ptr_nonnull(
-		strstr(said, "verbs-bad-handle: ibv_open_device at open_too_late+0x"));
+		strstr(logged, "verbs-bad-handle: ibv_open_device at open_too_late+0x"));
 	ck_assert_ptr_nonnull(
-		strstr(said, "went with the last list and context (open_too_late+0x"));
-	ck_assert_ptr_nonnull(strstr(said, "verbs-bad-handle: ibv_get_device_guid at "));
+		strstr(logged, "went with the last list and context (open_too_late+0x"));
+	ck_assert_ptr_nonnull(strstr(logged, "verbs-bad-handle: ibv_get_device_guid at "));
 }
 END_TEST
 
@@ -633,10 +634,10 @@ START_TEST(events_of_a_closed_context_end)
 {
 	ck_assert(!listen_to(SIM_ENGINE_SIM, wait_at_a_closed_context, NULL));
 	ck_assert(refused);
-	ck_assert_str_eq(said, "");
+	ck_assert_str_eq(logged, "");
 	ck_assert(listen_to(SIM_ENGINE_SIM, wait_at_no_context, NULL));
 	ck_assert(refused);
-	ck_assert_ptr_nonnull(strstr(said, "verbs-bad-handle: ibv_get_async_event at "));
+	ck_assert_ptr_nonnull(strstr(logged, "verbs-bad-handle: ibv_get_async_event at "));
 }
 END_TEST
 
@@ -684,13 +685,13 @@ START_TEST(a_request_that_names_what_ended_is_refused)
 {
 	ck_assert(listen_to(SIM_ENGINE_SIM, send_to_an_address_that_ended, NULL));
 	ck_assert(refused);
-	ck_assert_ptr_nonnull(strstr(said, "was destroyed at send_to_an_address_that_ended+0x"));
+	ck_assert_ptr_nonnull(strstr(logged, "was destroyed at send_to_an_address_that_ended+0x"));
 	for (int i = 0; i < 2; i++) {
 		window = i;
 		ck_assert(listen_to(SIM_ENGINE_SIM, bind_what_ended, NULL));
 		ck_assert(refused);
-		ck_assert_ptr_nonnull(strstr(said, "was destroyed at bind_what_ended+0x"));
-		ck_assert_ptr_nonnull(strstr(said, window ? "memory window" : "memory region"));
+		ck_assert_ptr_nonnull(strstr(logged, "was destroyed at bind_what_ended+0x"));
+		ck_assert_ptr_nonnull(strstr(logged, window ? "memory window" : "memory region"));
 	}
 }
 END_TEST
@@ -723,7 +724,7 @@ static void mix_contexts(void)
 	set_free(&mine);
 }
 
-/* The call says no: a line, and the run goes on. */
+/* The call fails: a line, and the run goes on. */
 START_TEST(parts_of_another_context_are_refused)
 {
 	static const char *const parts[] = {
@@ -732,13 +733,13 @@ START_TEST(parts_of_another_context_are_refused)
 		"ibv_rereg_mr at mix_contexts+0x",
 	};
 
-	ck_assert_msg(!listen_to(SIM_ENGINE_SIM, mix_contexts, NULL), "%s", said);
-	ck_assert_msg(refused, "%s", said);
+	ck_assert_msg(!listen_to(SIM_ENGINE_SIM, mix_contexts, NULL), "%s", logged);
+	ck_assert_msg(refused, "%s", logged);
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
 		char line[96];
 
 		snprintf(line, sizeof line, "verbs-wrong-domain: %s", parts[i]);
-		ck_assert_msg(strstr(said, line), "no '%s' in: %s", line, said);
+		ck_assert_msg(strstr(logged, line), "no '%s' in: %s", line, logged);
 	}
 }
 END_TEST

@@ -6,7 +6,7 @@
  *
  * One task works both ends of a connection, as most verbs suites do: end 0 on the first device, end
  * 1 on the second. Under `sim` a test runs once for every one of VH_SEEDS seeds, in a world of its
- * own each time, and may leave nothing behind. Times in ns.
+ * own each time, and may leave nothing. Times in ns.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_HARNESS_H
 #define TESTS_CONFORMANCE_VERBS_HARNESS_H

@@ -5,7 +5,7 @@
 
 #define HOSTS_BYTES 300000
 
-/* What the two tell each other out of band. Each side's half is complete when `ready` is set. */
+/* What the two exchange out of band. Each side's half is complete when `ready` is set. */
 struct card {
 	union ibv_gid gid;
 	uint32_t qpn, psn, rkey;

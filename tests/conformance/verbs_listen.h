@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs a program of verbs_harness.h in a world of its own and keeps what it says on standard error.
+ * Runs a program of verbs_harness.h in a world of its own and keeps what it logs on standard error.
  * Used by verbs_*_test.c that are about sentences of the HCA double.
  */
 #ifndef TESTS_CONFORMANCE_VERBS_LISTEN_H
@@ -11,7 +11,7 @@
 
 #include "tests/conformance/verbs_harness.h"
 
-static char said[1 << 18];
+static char logged[1 << 18];
 
 /* check: DOPPEL_VERBS_CHECK=..., or NULL. True: the run failed. */
 static inline bool listen_to(enum sim_engine engine, void (*program)(void), const char *check)
@@ -37,9 +37,9 @@ static inline bool listen_to(enum sim_engine engine, void (*program)(void), cons
 	dup2(err, 2);
 	close(err);
 	rewind(file);
-	size_t n = fread(said, 1, sizeof said - 1, file);
+	size_t n = fread(logged, 1, sizeof logged - 1, file);
 
-	said[n] = '\0';
+	logged[n] = '\0';
 	fclose(file);
 	return failed;
 }

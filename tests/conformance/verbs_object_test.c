@@ -82,7 +82,7 @@ VH_TEST(a_context_has_the_extended_layout_and_the_inline_calls)
 	ck_assert_ptr_nonnull(ctx->ops.post_recv);
 	ck_assert_ptr_nonnull(verbs_get_ctx_op(ctx, query_port));
 	ck_assert_int_ge(ctx->num_comp_vectors, 1);
-	/* an inline call without a function behind it says so by itself */
+	/* an inline call without a function fails by itself */
 	struct ibv_wq_init_attr attr = {.wq_type = IBV_WQT_RQ};
 
 	errno = 0;
@@ -134,14 +134,14 @@ VH_TEST(the_exported_query_port_writes_the_old_struct_only)
 	struct ibv_context *ctx = vh_open(0);
 	struct {
 		struct ibv_port_attr a;
-		uint8_t behind[16];
+		uint8_t after[16];
 	} p;
 
 	memset(&p, 0x5a, sizeof p);
 	ck_assert_int_eq(ibv_query_port(ctx, 1, (struct _compat_ibv_port_attr *)&p.a), 0);
 	ck_assert_int_eq(p.a.state, IBV_PORT_ACTIVE);
 	ck_assert_int_eq(p.a.port_cap_flags2, 0x5a5a);
-	ck_assert_int_eq(p.behind[0], 0x5a);
+	ck_assert_int_eq(p.after[0], 0x5a);
 	ck_assert_int_eq(ibv_close_device(ctx), 0);
 }
 #define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
@@ -168,7 +168,7 @@ VH_TEST(gids_are_two_addresses_in_two_versions)
 	ck_assert_uint_eq(g[2].global.subnet_prefix, 0);
 	ck_assert_uint_eq(g[2].raw[10] << 8 | g[2].raw[11], 0xffff);
 	ck_assert_mem_eq(g[2].raw + 12, ip, 4);
-	/* an empty slot reads as zero; asked for as an entry, there is no data */
+	/* an empty slot reads as zero; queried as an entry, there is no data */
 	ck_assert_int_eq(ibv_query_gid(ctx, 1, 4, &empty), 0);
 	ck_assert_uint_eq(empty.global.subnet_prefix | empty.global.interface_id, 0);
 	ck_assert_int_eq(ibv_query_gid_ex(ctx, 1, 4, &e, 0), ENODATA);

@@ -22,7 +22,7 @@ static struct {
 
 struct program {
 	struct vh h;
-	struct ibv_mr *mr; /* end 1's, as `of` says */
+	struct ibv_mr *mr; /* end 1's, by `of` */
 };
 
 static void program_make(struct program *t)
@@ -71,7 +71,7 @@ static void put(struct program *t, enum ibv_wr_opcode op, uint64_t id, uint64_t 
 	ck_assert_int_eq(vh_post(t->h.end[0].qp, &w.wr), 0);
 }
 
-/* Until the word is not 0 any more. */
+/* Until the word is no longer 0. */
 static void poll_word(const uint8_t *at)
 {
 	while (!shared_load_u64((const shared_u64 *)(const void *)at, SHARED_ACQUIRE))
@@ -132,7 +132,7 @@ static void by_last_word(void)
 	program_end(&t);
 }
 
-/* The sender's completion, told the receiver by other means. */
+/* The sender's completion, which the receiver learns by other means. */
 static void by_acknowledge(void)
 {
 	struct program t;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The descriptors that programs poll: readable exactly while an event is queued, and blocking only
- * as long as nobody made them otherwise. Engine threads; under sim there are none. */
+ * as long as the program did not make them otherwise. Engine threads; under sim there are none. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -35,14 +35,14 @@ static void nonblocking(int fd)
 	ck_assert_int_eq(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
 }
 
-/* End 0's sends complete on `cq`, which tells `channel`. */
-struct told {
+/* End 0's sends complete on `cq`, which notifies `channel`. */
+struct notified {
 	struct vh h;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq[2];
 };
 
-static void told_make(struct told *t)
+static void notified_make(struct notified *t)
 {
 	vh_make(&t->h, &vh_defaults);
 	struct vh_end *e = &t->h.end[0];
@@ -61,7 +61,7 @@ static void told_make(struct told *t)
 	vh_connect_end(&t->h, 1, IBV_QPS_RTS);
 }
 
-static void told_free(struct told *t)
+static void notified_free(struct notified *t)
 {
 	struct vh_end *e = &t->h.end[0];
 
@@ -80,11 +80,11 @@ POLLABLE_TEST(a_channels_descriptor_is_readable_while_an_event_is_queued)
 {
 	struct ibv_cq *cq = NULL;
 	void *context = NULL;
-	struct told t;
+	struct notified t;
 
-	told_make(&t);
+	notified_make(&t);
 	ck_assert(!readable(t.channel->fd, 0));
-	vh_send(&t.h, 0, IBV_WR_RDMA_WRITE, 1, 0, 10); /* nobody asked to be told */
+	vh_send(&t.h, 0, IBV_WR_RDMA_WRITE, 1, 0, 10); /* no event was requested */
 	vh_expect(t.cq[0], 1, IBV_WC_SUCCESS, NULL);
 	ck_assert(!readable(t.channel->fd, 0));
 	for (int round = 0; round < 3; round++) {
@@ -98,16 +98,16 @@ POLLABLE_TEST(a_channels_descriptor_is_readable_while_an_event_is_queued)
 		ibv_ack_cq_events(cq, 1);
 		vh_expect(t.cq[0], 2, IBV_WC_SUCCESS, NULL);
 	}
-	told_free(&t);
+	notified_free(&t);
 }
 
 POLLABLE_TEST(two_queues_make_one_descriptor_readable_until_both_were_taken)
 {
 	struct ibv_cq *cq = NULL;
 	void *context = NULL;
-	struct told t;
+	struct notified t;
 
-	told_make(&t);
+	notified_make(&t);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(ibv_req_notify_cq(t.cq[i], 0), 0);
 	vh_recv(&t.h, 0, 5, 0, 100);
@@ -121,14 +121,14 @@ POLLABLE_TEST(two_queues_make_one_descriptor_readable_until_both_were_taken)
 	ck_assert_int_eq(ibv_get_cq_event(t.channel, &cq, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 	ck_assert(!readable(t.channel->fd, 0));
-	told_free(&t);
+	notified_free(&t);
 }
 
 POLLABLE_TEST(the_event_of_a_queue_that_goes_away_is_not_readable)
 {
-	struct told t;
+	struct notified t;
 
-	told_make(&t);
+	notified_make(&t);
 	ck_assert_int_eq(ibv_req_notify_cq(t.cq[0], 0), 0);
 	vh_send(&t.h, 0, IBV_WR_RDMA_WRITE, 1, 0, 10);
 	ck_assert(readable(t.channel->fd, 60000));
@@ -140,7 +140,7 @@ POLLABLE_TEST(the_event_of_a_queue_that_goes_away_is_not_readable)
 	struct ibv_qp_init_attr init = vh_init_attr(&t.h.options, e->send_cq, e->recv_cq);
 
 	e->qp = ibv_create_qp(e->pd, &init);
-	told_free(&t);
+	notified_free(&t);
 }
 
 POLLABLE_TEST(without_blocking_there_is_nothing_or_an_event)
@@ -148,9 +148,9 @@ POLLABLE_TEST(without_blocking_there_is_nothing_or_an_event)
 	struct ibv_async_event event;
 	struct ibv_cq *cq = NULL;
 	void *context = NULL;
-	struct told t;
+	struct notified t;
 
-	told_make(&t);
+	notified_make(&t);
 	nonblocking(t.channel->fd);
 	nonblocking(t.h.end[0].ctx->async_fd);
 	errno = 0;
@@ -165,7 +165,7 @@ POLLABLE_TEST(without_blocking_there_is_nothing_or_an_event)
 	ck_assert_int_eq(ibv_get_cq_event(t.channel, &cq, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 	ck_assert_int_eq(ibv_get_cq_event(t.channel, &cq, &context), -1);
-	told_free(&t);
+	notified_free(&t);
 }
 
 POLLABLE_TEST(a_contexts_descriptor_is_readable_while_an_event_is_queued)
@@ -179,7 +179,7 @@ POLLABLE_TEST(a_contexts_descriptor_is_readable_while_an_event_is_queued)
 	ck_assert_int_ge(fd, 0);
 	ck_assert(!readable(fd, 0));
 	vh_link(0, false);
-	os_sleep_ns(1000); /* the world is not asked for events by poll(2) */
+	os_sleep_ns(1000); /* poll(2) does not drive the events of the world */
 	ck_assert(readable(fd, 60000));
 	vh_link(0, true);
 	os_sleep_ns(1000);
@@ -201,10 +201,10 @@ POLLABLE_TEST(edges_are_seen_for_each_event)
 	struct epoll_event want = {.events = EPOLLIN | EPOLLET}, got;
 	struct ibv_cq *cq = NULL;
 	void *context = NULL;
-	struct told t;
+	struct notified t;
 	int poller = epoll_create1(0);
 
-	told_make(&t);
+	notified_make(&t);
 	ck_assert_int_eq(epoll_ctl(poller, EPOLL_CTL_ADD, t.channel->fd, &want), 0);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(ibv_req_notify_cq(t.cq[i], 0), 0);
@@ -219,7 +219,7 @@ POLLABLE_TEST(edges_are_seen_for_each_event)
 		ibv_ack_cq_events(cq, 1);
 	}
 	ck_assert_int_eq(close(poller), 0);
-	told_free(&t);
+	notified_free(&t);
 }
 
 int main(void)

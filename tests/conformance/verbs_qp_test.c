@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the double refuses and forgets beyond what every device must, which is in the suite
  * (verbs/qp_state.c, verbs/qp_create.c): the fields' own widths, addresses, missing queues; and that
- * a reset takes completions along that nobody polled. */
+ * a reset takes completions along that were not polled. */
 #include "tests/conformance/verbs_harness.h"
 
 /* Puts end 0 into `state` from wherever it is. */
@@ -41,7 +41,7 @@ VH_TEST(values_wider_than_their_field_are_einval)
 	REFUSES(IBV_QPS_INIT, VH_RTR_MASK, IBV_QPS_RTR, a.rq_psn = 1 << 24);
 	REFUSES(IBV_QPS_RTR, VH_RTS_MASK, IBV_QPS_RTS, a.sq_psn = 1 << 24);
 #undef REFUSES
-	/* a GID that nobody has: the address does not resolve */
+	/* a GID that no port has: the address does not resolve */
 	enter(&h, IBV_QPS_INIT, &a);
 	a.qp_state = IBV_QPS_RTR;
 	a.ah_attr.grh.dgid.raw[15] ^= 0x80;

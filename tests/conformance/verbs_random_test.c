@@ -278,7 +278,7 @@ END_TEST
 struct crowd {
 	struct vh h;
 	struct ibv_qp *qp[TASKS][2];
-	shared_u32 done[TASKS]; /* completions of each, whoever polled them */
+	shared_u32 done[TASKS]; /* completions of each, by any poller */
 };
 static struct crowd crowd;
 
@@ -286,7 +286,7 @@ struct member {
 	int index;
 };
 
-/* Until it is empty: the event count only tells of what comes later. */
+/* Until it is empty: the event count only covers what comes later. */
 static void crowd_poll(void)
 {
 	struct ibv_wc wc[4];
@@ -317,7 +317,7 @@ static void member_wait(int me, uint32_t posted, uint32_t most)
 					     .mask = WAIT_MASK_ALL,
 					     .kind = WAIT_NE,
 					     .bytes = 4,
-					     .why = "somebody who polls (test)",
+					     .why = "another task that polls (test)",
 					     .from = {-1, -1, -1, "test"}};
 		const struct wait *const both[] = {&on_cq, &on_word};
 

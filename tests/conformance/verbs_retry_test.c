@@ -5,7 +5,7 @@
 
 /* ---- silence: the acknowledge timer --------------------------------------------------------- */
 
-/* A request of end 0 that nobody answers. */
+/* A request of end 0 that gets no answer. */
 static void expect_retry_exceeded(struct vh *h)
 {
 	uint64_t timeout_ns = 4096ull << h->options.timeout;
@@ -99,7 +99,7 @@ VH_TEST(a_stranger_is_not_heard)
 	struct ibv_qp *stranger = ibv_create_qp(a->pd, &init);
 	struct ibv_qp_attr attr = vh_attr_of(&h, 0);
 
-	/* the right number, address and packet number; but end 1 is connected to somebody else */
+	/* the right number, address and packet number; but end 1 is connected to another queue pair */
 	vh_connect(stranger, &attr, IBV_QPS_RTS);
 	memset(a->buffer, 1, 100);
 	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 1, 0, 100);
@@ -131,7 +131,7 @@ VH_TEST(packet_numbers_that_do_not_match_are_retried_and_given_up)
 		vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE, 7, 0, 100);
 		ck_assert_int_eq(vh_post(h.end[0].qp, &w.wr), 0);
 		ck_assert(vh_wait(h.end[0].send_cq, &wc, 60 * VH_SECOND_NS));
-		/* behind: taken for a duplicate and, if near, acknowledged; never written */
+		/* before: taken for a duplicate and, if near, acknowledged; never written */
 		ck_assert(wc.status == IBV_WC_RETRY_EXC_ERR || off[i] < 0);
 		vh_expect_zero(h.end[1].buffer, 100);
 		vh_free(&h);

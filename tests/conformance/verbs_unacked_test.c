@@ -76,7 +76,7 @@ START_TEST(a_message_with_a_gap_is_dropped_and_the_next_is_whole)
 }
 END_TEST
 
-/* Of many small messages some are lost, none comes twice or torn, and nobody waits for them. */
+/* Of many small messages some are lost, none comes twice or torn, and no task waits for them. */
 VH_TEST_PLAN(small_messages_come_once_or_not_at_all, "fabric.packet prob=1/4 drop\n")
 {
 	struct vh h;

@@ -13,7 +13,7 @@ theirs=$(path_of libibverbs.so.1)
 [ -n "$theirs" ] || { echo "no libibverbs.so.1 installed"; exit 77; }
 rc=0
 
-# In node 1.0, names without @@ are those of 2006, whose structs nobody has any more.
+# In node 1.0, names without @@ are those of 2006, whose structs no program has today.
 names() { nm -D --defined-only "$1" | awk '{print $3}' | grep -v '[^@]@IBVERBS_1\.0$' | LC_ALL=C sort; }
 missing=$(LC_ALL=C comm -23 <(names "$theirs") <(names "$ours"))
 [ "$(names "$theirs" | wc -l)" -gt 140 ] || { echo "the installed library has too few names"; exit 1; }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What a program finds under the name of a fabric is looked at before it is trusted: a truncated, an
 # unsealed and a foreign segment are refused in a line each, and the program makes its own. Faults of
-# a plan strike between processes; a machine or a name that does not fit is said.
+# a plan strike between processes; a machine or a name that does not fit is reported.
 set -euo pipefail
 build=$1
 doppel=$build/doppel
@@ -34,10 +34,10 @@ s.bind("\0doppel-fabric/%d/%s/%d/%d" % (os.geteuid(), name, os.getpid(), fd))
 sys.exit(subprocess.run(command).returncode)
 P
 for kind in truncated unsealed foreign; do
-	said=$(python3 "$dir/segment.py" $kind bad-$$ timeout 300 "$doppel" verbs-run --bare --fabric bad-$$ ibv_devices 2>&1) ||
+	logged=$(python3 "$dir/segment.py" $kind bad-$$ timeout 300 "$doppel" verbs-run --bare --fabric bad-$$ ibv_devices 2>&1) ||
 		fail "$kind: the program failed"
-	grep -q "is refused: it\(s size\)\? is " <<<"$said" || fail "$kind is not refused: $said"
-	grep -q mlx5_1 <<<"$said" || fail "$kind: no devices: $said"
+	grep -q "is refused: it\(s size\)\? is " <<<"$logged" || fail "$kind is not refused: $logged"
+	grep -q mlx5_1 <<<"$logged" || fail "$kind: no devices: $logged"
 done
 
 # names and machines

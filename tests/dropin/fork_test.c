@@ -17,7 +17,7 @@
 
 enum { BYTES = 64 << 10 };
 
-/* What a parent has stays in its child, where nothing refers to it any more. */
+/* What a parent has stays in its child, where nothing refers to it. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

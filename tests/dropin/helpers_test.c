@@ -47,7 +47,8 @@ static void check_names(const char *name, int last)
 	for (int i = -1; i <= last; i++) {
 		if (!strcasecmp(a(i), b(i)))
 			continue;
-		printf("%s(%d): \"%s\", the installed library says \"%s\"\n", name, i, a(i), b(i));
+		printf("%s(%d): \"%s\", the installed library returns \"%s\"\n", name, i, a(i),
+		       b(i));
 		bad = 1;
 	}
 }

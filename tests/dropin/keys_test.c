@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys that are somebody else's, between processes of a fabric: another process' and another HCA's
- * keys have the specification's error, and a sentence that says whose they are. */
+/* Keys of others, between processes of a fabric: another process' and another HCA's
+ * keys have the specification's error, and a sentence that names their owner. */
 #include <sys/wait.h>
 
 #include "tests/dropin/side.h"
@@ -23,9 +23,9 @@ side_write(struct side *s, uint32_t lkey, uint32_t rkey, uint64_t to)
 	return wc.status;
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
-static char said[1 << 16];
+static char logged[1 << 16];
 
 static void listen_start(FILE **file, int *err)
 {
@@ -39,20 +39,20 @@ static void listen_end(FILE *file, int err)
 	dup2(err, 2);
 	close(err);
 	rewind(file);
-	said[fread(said, 1, sizeof said - 1, file)] = '\0';
+	logged[fread(logged, 1, sizeof logged - 1, file)] = '\0';
 	fclose(file);
 }
 
 static void need_said(const char *what)
 {
-	if (!strstr(said, what))
-		printf("said: %s\n", said);
-	need(strstr(said, what) != NULL, what);
+	if (!strstr(logged, what))
+		printf("logged: %s\n", logged);
+	need(strstr(logged, what) != NULL, what);
 }
 
 /* ---- the other process ----------------------------------------------------------------------- */
 
-/* It waits; whoever is connected to it writes, and it never polls. For each line that comes: a new
+/* It waits; the peer that is connected to it writes, and it never polls. For each line that comes: a new
  * queue pair. */
 static void other_process(int in, int out)
 {

@@ -189,14 +189,14 @@ static void peer_received(struct peer *p, const struct ibv_wc *wc)
 
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
 		if (be32toh(wc->imm_data) != (uint32_t)number)
-			wrong(p, "message %llu says in its immediate data that it is %u",
+			wrong(p, "message %llu has in its immediate data that it is %u",
 			      (unsigned long long)number, be32toh(wc->imm_data));
 		return;
 	}
 	memcpy(&front, at, sizeof front);
 	memcpy(&end, at + wc->byte_len - sizeof end, sizeof end);
 	if (front != number || end != number)
-		wrong(p, "message %llu of %u bytes says that it is %llu, and at its end %llu",
+		wrong(p, "message %llu of %u bytes has that it is %llu, and at its end %llu",
 		      (unsigned long long)number, wc->byte_len, (unsigned long long)front,
 		      (unsigned long long)end);
 }
@@ -350,7 +350,7 @@ static void peer_end(struct peer *p)
 	NEED(p, !ibv_close_device(p->context), "ibv_close_device");
 }
 
-/* Until the other is dead and the HCA says so, and all that was posted has ended. */
+/* Until the other is dead and the HCA reports it, and all that was posted has ended. */
 static void peer_traffic(struct peer *p)
 {
 	struct ibv_qp_attr a;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two processes that know each other's queue pair and nothing else, and one of them is killed. What
- * the other hears must come from its HCA: no socket, no pipe, no signal tells. Both post WRITE,
+ * the other learns must come from its HCA: there is no socket, no pipe, no signal. Both post WRITE,
  * WRITE_WITH_IMM, SEND, READ and FETCH_ADD as fast as they can, with SIGKILL at a random moment: while
  * the fabric is joined, while queue pairs are made, and mostly inside a post. The survivor
  *
@@ -10,12 +10,12 @@
  *     four times that after the kill. They begin with the kill, or before it where nothing has been
  *     answered since: with the last answer, or the post if that is later. When an answer came is known
  *     from two polls, of which the first did not have it; such errors are counted as "silence before";
- *   - sees each request complete once, in order: what is behind the failed one flushed, receives too;
+ *   - sees each request complete once, in order: what follows the failed one flushed, receives too;
  *   - received what was sent, whole and without a gap;
  *   - takes all of it down without an error.
  *
  * Timeouts are drawn short, so that a kill takes some milliseconds. A third program may stay on the
- * fabric all the while (--resident): then what the dead leave is cleared by those who come next. With
+ * fabric all the while (--resident): then what the dead processes leave is cleared by the next ones. With
  * --stops the victim is stopped for a while before (SIGSTOP): the other goes on meanwhile.
  *
  * Usage: kill_peers [--kills N] [--seed N] [--resident] [--stops] [--slack SECONDS] [--verbose]
@@ -68,7 +68,7 @@ static void style_draw(const struct options *o, uint64_t *rng)
 	s->two_hosts = draw(rng, 3) == 0;
 	s->unaligned = draw(rng, 4) == 0;
 	s->stops = o->stops;
-	if (s->stops) /* who sleeps may do so until the kill */
+	if (s->stops) /* a stopped process may sleep until the kill */
 		s->events = false;
 }
 

@@ -37,7 +37,7 @@ struct shared {
 	uint64_t kill_ns, killed_ns; /* before and after it; not 0: one of them is dead */
 	struct result {
 		uint32_t status;
-		uint64_t failed_ns, post_ns; /* when it heard; when that request was posted */
+		uint64_t failed_ns, post_ns; /* when it failed; when that request was posted */
 		uint64_t clear_ns;           /* the last answer came after this */
 		uint64_t sends, receives;
 		char wrong[200]; /* empty: nothing */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # SIGKILL of either process of a perftest at random moments, from its start to its end: the survivor
 # ends by itself, with an error if it was under way and within the time of its retries; the next pair,
-# on the same fabric, starts clean; nothing stays behind in /dev/shm.
+# on the same fabric, starts clean; nothing stays in /dev/shm.
 # Usage: kill_test.sh BUILD_DIR SOURCE_DIR [COUNT [SEED]]
 set -euo pipefail
 build=$1 count=${3:-6} seed=${4:-1}
@@ -24,12 +24,12 @@ shm=$(shm_list)
 retried=0
 declare -A ended=([both]=0 [error]=0 [early]=0)
 
-# The program itself, not the launcher around it; empty: not there (any more).
+# The program itself, not the launcher around it; empty: not there (or no longer).
 pid_of() { pgrep -f "^ib_write_bw .*-p $port( |\$)$1" | head -1 || true; }
 
 for ((i = 1; i <= count; i++)); do
 	port_take
-	# -b: both post, and hear from their queue pairs; who only answers hears from the socket
+	# -b: both post, and learn it from their queue pairs; a side that only answers learns it from the socket
 	args=(stdbuf -oL ib_write_bw -F -x 3 -s 65536 -D 1 -b -u 10 -p "$port")
 	timeout $limit "$doppel" verbs-run --fabric "$fabric" "${args[@]}" >"$dir/server" 2>&1 &
 	server=$!

@@ -156,7 +156,7 @@ int main(void)
 {
 	side_fabric("limits");
 	alarm(0);                                 /* ctest has a limit */
-	setenv("DOPPEL_HCA_SHORT_WAY", "off", 1); /* packets */
+	setenv("DOPPEL_HCA_FAST_PATH", "off", 1); /* packets */
 	side_open(&side, 0);
 	side_qp(&side);
 

@@ -26,7 +26,7 @@ static void side_move(struct side *s, enum ibv_wr_opcode opcode, const struct ca
 	need(wc.status == IBV_WC_SUCCESS, "it is done");
 }
 
-/* Writes a number there, and reads it back, until nobody listens any more. */
+/* Writes a number there, and reads it back, until the reader is gone. */
 static void peer(int in, int out)
 {
 	struct side s;

@@ -39,7 +39,7 @@ pair_once() {
 	local args=(timeout 300 "$doppel" verbs-run --fabric "$fabric" "$program" "$@" -p "$port")
 	"${args[@]}" >"$dir/server" 2>&1 &
 	server=$!
-	until_true 50 listens $port || true # the client then says what is wrong
+	until_true 50 listens $port || true # the client then logs what is wrong
 	"${args[@]}" 127.0.0.1 >"$dir/client" 2>&1 || got=$?
 	# a server that its client never reached would wait for ever
 	[ "$got" = 0 ] || until_true 20 gone $server || kill $server
@@ -134,7 +134,7 @@ qperf) qperfs ;;
 *) pingpongs; perftests; perftests_more; ucx; qperfs ;;
 esac
 [ $ran != 0 ] || { echo "none of the programs is installed"; exit 77; }
-# nothing is left behind
+# nothing is left
 left=$(grep "doppel-.*$fabric" /proc/net/unix || true)
 [ -z "$left" ] || { echo "names that are left: $left"; rc=1; }
 [ $rc = 0 ] && echo "$ran pairs of programs"

@@ -20,13 +20,13 @@ port_take
 # pair NAME WORDS SERVER... -- CLIENT...: both must end with 0, and each must print WORDS (an extended
 # expression; N*WORDS: N lines of it): what was moved and looked at, not only that it ended. A server
 # that ends only by a signal gets one (the name begins with "endless"), and one whose client failed.
-says() { # FILE WORDS
+prints() { # FILE WORDS
 	local n=1 words=$2
 	[[ $words = [0-9]*\** ]] && n=${words%%\**} words=${words#*\*}
 	[ "$(grep -cE "$words" "$1")" -ge "$n" ]
 }
 
-# ready FABRIC: somebody there listens by IP address; or has bound one, who waits for a group's datagrams;
+# ready FABRIC: a program there listens by IP address; or has bound one, and waits for a group's datagrams;
 # or fi_pingpong listens, at the port that it was given
 ready() {
 	grep -qE " 00010000 .*@doppel-cm/.*/$1/|@doppel-cm/[0-9]+/$1/111/[0-9]+/7f000001" /proc/net/unix ||
@@ -65,19 +65,19 @@ pair_once() {
 		wait $pid || true
 	else
 		wait $pid || got=server:$?
-		says "$dir/server" "$words" || got="$got, the server does not say '$words'"
+		prints "$dir/server" "$words" || got="$got, the server does not print '$words'"
 	fi
-	says "$dir/client" "$words" || got="$got, the client does not say '$words'"
+	prints "$dir/client" "$words" || got="$got, the client does not print '$words'"
 	[ "$got" = 0 ]
 }
 
-# refused NAME WORDS PROGRAM...: it says so and ends
+# refused NAME WORDS PROGRAM...: it reports that and ends
 refused() {
 	local name=$1 words=$2 got=0
 	shift 2
 	command -v "$1" >/dev/null || return 0
 	timeout 20 "$doppel" verbs-run --fabric "$fabric" "$@" >"$dir/client" 2>&1 || got=$?
-	[ $got != 0 ] && [ $got != 124 ] && says "$dir/client" "$words" && return
+	[ $got != 0 ] && [ $got != 124 ] && prints "$dir/client" "$words" && return
 	echo "$name: ended with $got"
 	tail -n 5 "$dir/client"
 	rc=1
@@ -101,7 +101,7 @@ fi_pingpongs() {
 	xfer='^64k +10 +=10 ' # bytes, sent, acknowledged
 	pair "fi_pingpong msg" "$xfer" fi_pingpong -B "$port" -c -p verbs -e msg -- \
 		fi_pingpong -P "$port" -c -p verbs -e msg $lo
-	# libfabric's ofi_rxm polls, finds nothing, and looks whether its peer has said goodbye, each 10 ms. Then
+	# libfabric's ofi_rxm polls, finds nothing, and looks whether its peer has sent its disconnect, each 10 ms. Then
 	# rdma_destroy_ep comes before what is in the completion queue: a last message that came between the two
 	# looks goes with its queue pair, as with any HCA whose library cleans the queue (libmlx5). One second
 	# instead of 10 ms, and its last look is over before the last message.
@@ -116,5 +116,5 @@ else
 fi
 refused rstream 'Operation not supported' rstream -s $lo
 [ $ran -gt 0 ] || { echo "none of the programs is installed"; exit 77; }
-[ $rc = 0 ] && echo "$ran pairs of programs connected, moved what they say, and ended well"
+[ $rc = 0 ] && echo "$ran pairs of programs connected, moved what they print, and ended well"
 exit $rc

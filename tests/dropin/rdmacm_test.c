@@ -417,7 +417,7 @@ START_TEST(synchronous_endpoints)
 }
 END_TEST
 
-/* Somebody who is no connection manager finds the listener. */
+/* A process that is no connection manager finds the listener. */
 static void throw_garbage(int n)
 {
 	uint8_t junk[512];
@@ -602,7 +602,7 @@ START_TEST(every_address_is_every_address_of_its_host)
 	expect_only(passive, RDMA_CM_EVENT_DISCONNECTED);
 	end_id(s);
 
-	/* there, the port is free, and who listens at it is found by that host's addresses alone */
+	/* there, the port is free, and the listener at it is found by that host's addresses alone */
 	child = on_host_1("serve", "0.0.0.0", port, &out);
 	ck_assert_int_eq(read(out, &ready, 1), 1);
 	struct rdma_cm_id *c = routed(RDMA_PS_TCP, 0xac100101, port);

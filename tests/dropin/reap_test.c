@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Killed in the middle of taking its queues down, with receives and sends in them: who comes next on the
+/* Killed in the middle of taking its queues down, with receives and sends in them: the next process on the
  * fabric ends what was begun, and finds nothing wrong in it. One program stays on the fabric meanwhile,
  * so that what is broken stays broken: its queue pair still works in the end. */
 #include <infiniband/verbs.h>
@@ -107,8 +107,8 @@ static void kill_one(unsigned int us)
 	need(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "it is killed");
 }
 
-/* What all of them say on standard error. */
-static char said[1 << 16];
+/* What all of them log on standard error. */
+static char logged[1 << 16];
 
 int main(void)
 {
@@ -144,10 +144,10 @@ int main(void)
 	waitpid(stays, NULL, 0);
 	dup2(before, 2);
 	rewind(err);
-	said[fread(said, 1, sizeof said - 1, err)] = '\0';
-	if (*said)
-		printf("said: %.2000s\n", said);
-	need(!strstr(said, "request of a") && !strstr(said, "queue ends"),
+	logged[fread(logged, 1, sizeof logged - 1, err)] = '\0';
+	if (*logged)
+		printf("logged: %.2000s\n", logged);
+	need(!strstr(logged, "request of a") && !strstr(logged, "queue ends"),
 	     "each request ends once");
 	return 0;
 }

@@ -35,7 +35,7 @@ struct side {
 	unsigned char *buffer;
 };
 
-/* What two sides tell each other. */
+/* What two sides send each other. */
 struct card {
 	union ibv_gid gid;
 	uint32_t qpn, rkey;
@@ -125,7 +125,7 @@ static inline struct card side_card(const struct side *s)
 			     .address = (uintptr_t)s->buffer};
 }
 
-/* The test's own fabric, so that nobody else's processes are on it; and an end to a test that waits. */
+/* The test's own fabric, so that no other process is on it; and an end to a test that waits. */
 static inline void side_fabric(const char *test)
 {
 	char name[32];
@@ -135,7 +135,7 @@ static inline void side_fabric(const char *test)
 	setenv("DOPPEL_FABRIC", name, 1);
 }
 
-/* A second process, which runs `other` and hears and tells through two pipes, as its parent does
+/* A second process, which runs `other` and reads and writes two pipes, as its parent does
  * through *in and *out. Before either opens a device. */
 static inline pid_t side_fork(void (*other)(int in, int out), int *in, int *out)
 {

@@ -45,7 +45,7 @@ for ((i = 1; i <= kills; i++)); do
 		exit 1
 	fi
 	if grep -q '^doppel: process . .* ended with 10$' "$dir/out"; then
-		# A rank that was killed before it came to the root: nobody there knows of it, as in NCCL.
+		# A rank that was killed before it came to the root: no rank there knows of it, as in NCCL.
 		grep -q 'to check in at the root' "$dir/out" || { tail -20 "$dir/out"; exit 1; }
 		unborn=$((unborn + 1))
 	elif [ -n "$pid" ]; then errors=$((errors + 1)); else over=$((over + 1)); fi
@@ -54,4 +54,4 @@ for ((i = 1; i <= kills; i++)); do
 done
 check "the all-reduce after the kills failed"
 echo "right before and after; $errors killed peers, each an error at the other; $unborn killed before" \
-	"they came to the root (the other waits, and says for whom); $over before they began"
+	"they came to the root (the other waits, and reports for which rank); $over before they began"

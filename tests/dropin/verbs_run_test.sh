@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # doppel verbs-run: the program gets our library, device nodes and a /sys tree; its exit code is
-# passed on; nothing of it is outside. As root and as somebody else.
+# passed on; nothing of it is outside. As root and as another user.
 set -euo pipefail
 build=$1
 doppel=$build/doppel
@@ -40,12 +40,12 @@ Ethernet
 0x15b3
 node
 mlx5_1'
-check() { # who, uid, command...
-	local who=$1 uid=$2 seen
+check() { # name, uid, command...
+	local name=$1 uid=$2 seen
 	shift 2
-	seen=$("$@" sh -c "$look" 2>&1) || fail "$who: the program failed: $seen"
+	seen=$("$@" sh -c "$look" 2>&1) || fail "$name: the program failed: $seen"
 	[ "$seen" = "$expected
-$uid" ] || fail "$who sees: $seen"
+$uid" ] || fail "$name sees: $seen"
 }
 check "$(id -un)" "$(id -u)" run
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$doppel"; then
@@ -59,7 +59,7 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test
 	first=$!
 	exec {hold}>"$held"
 	rm -f "$held"
-	until_true 20 test -s "${TMPDIR:-/tmp}/space.$$" || fail "the first program of nobody says nothing"
+	until_true 20 test -s "${TMPDIR:-/tmp}/space.$$" || fail "the first program of user nobody prints nothing"
 	second=$("${nobody[@]}" readlink /proc/self/ns/user)
 	exec {hold}>&-
 	wait $first || true # read meets the end

@@ -110,13 +110,13 @@ static int poller_run(bool extended)
 
 	make(&s, extended, 0);
 	for (uint32_t i = 1; i <= ROUNDS; i++) {
-		bool told = false;
+		bool sent = false;
 
 		need(!ibv_post_recv(s.qp, &wr, &bad), "a receive");
 		__atomic_store_n(&shared->round, i, __ATOMIC_RELEASE);
 		while (!side_poll(&s, extended)) {
-			if (!told && __atomic_load_n(&shared->sent, __ATOMIC_ACQUIRE) == i) {
-				told = true;
+			if (!sent && __atomic_load_n(&shared->sent, __ATOMIC_ACQUIRE) == i) {
+				sent = true;
 				wrong++;
 			}
 		}

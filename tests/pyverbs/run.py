@@ -7,7 +7,7 @@
 They are not part of this repository: packages rdma-core and python3-pyverbs have them, and this
 unpacks them into a temporary folder. Which libibverbs they run on is the caller's LD_LIBRARY_PATH.
 A test of the list --required must pass; any test that fails or does not end is a failure, unless the
-list says "fails NAME # why". Where the list says "absent PATTERN # why", only tests of such a pattern
+list has "fails NAME # why". Where the list has "absent PATTERN # why", only tests of such a pattern
 may be skipped. Prints a line for each test, then counts. PATTERN: a shell pattern of names like
 test_qp.QPTest.test_create_rc_qp.
 """
@@ -37,7 +37,7 @@ def arguments():
     p.add_argument("--timeout", type=int, default=30, help="seconds for a test")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--only-required", action="store_true")
-    p.add_argument("--why", action="store_true", help="what a test that is skipped says")
+    p.add_argument("--why", action="store_true", help="the reason of a test that is skipped")
     p.add_argument("--verbose", action="store_true", help="what a test that fails prints, in full")
     p.add_argument("--list", action="store_true")
     p.add_argument("patterns", nargs="*")
@@ -106,7 +106,7 @@ def read_list(path):
 
 
 def run_here(case, to):
-    """In the child: runs one case, and says how it went."""
+    """In the child: runs one case, and writes how it went."""
     result = unittest.TestResult()
     case.run(result)
     bad = result.errors + result.failures
@@ -138,15 +138,15 @@ class Child:
         os.close(write)
 
     def ended(self, timeout):
-        """None while it runs, else (how it went, what it said)."""
+        """None while it runs, else (how it went, what it printed)."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
             text = os.read(self.read, 1 << 20).decode(errors="replace")
             os.close(self.read)
-            how, _, said = text.partition("\n")
+            how, _, printed = text.partition("\n")
             if os.WIFSIGNALED(status):
-                how, said = "failed", f"signal {os.WTERMSIG(status)}"
-            return how or "failed", said or ("" if how else "no result")
+                how, printed = "failed", f"signal {os.WTERMSIG(status)}"
+            return how or "failed", printed or ("" if how else "no result")
         if time.monotonic() - self.start < timeout:
             return None
         for one in (-self.pid, self.pid):
@@ -225,23 +225,23 @@ def run_all(args, cases, lists):
 
 def report(args, child, end, lists, counts):
     """Prints one line; 1: it is not as it must be."""
-    how, said = end
+    how, printed = end
     counts[how] += 1
     name, why, wrong = child.name, "", 0
     if how == "failed":
-        why = " # " + last_line(said)
+        why = " # " + last_line(printed)
         if name in lists.failing:
             why += f" (known: {lists.failing[name]})"
         else:
             wrong = 1
     elif how == "skipped":
         wrong = int(lists.must_not_skip(name))
-        why = " # " + last_line(said) if args.why or wrong else ""
+        why = " # " + last_line(printed) if args.why or wrong else ""
     elif name in lists.failing:
         why, wrong = " # passes: remove it from those that fail", 1
     print(f"{'BAD ' if wrong else ''}{how} {name}{why}")
     if how == "failed" and wrong:
-        text = said + child.printed()
+        text = printed + child.printed()
         lines = text.splitlines()
         for line in lines if args.verbose else lines[-12:]:
             print("    " + line)

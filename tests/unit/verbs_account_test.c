@@ -8,7 +8,7 @@
 
 /* Nobody is far away. */
 const struct hca_far *hca_far;
-void hca_say(const char *fmt, ...)
+void hca_log(const char *fmt, ...)
 {
 	(void)fmt;
 }

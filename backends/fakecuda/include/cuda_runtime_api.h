@@ -4,7 +4,7 @@
  * any program that would include the Toolkit's header; implemented by libfakecuda. Everything here
  * exists; what backends/fakecuda/unimplemented.def lists aborts with its name when it is called.
  *
- * Contract, units and errors are CUDA's: docs/fakecuda.md says where the double is stricter.
+ * Contract, units and errors are CUDA's: docs/fakecuda.md lists where the double is stricter.
  */
 #ifndef FAKECUDA_CUDA_RUNTIME_API_H
 #define FAKECUDA_CUDA_RUNTIME_API_H

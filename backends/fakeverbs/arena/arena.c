@@ -20,7 +20,7 @@ static bool hca_lock_is_stopped(uint32_t holder)
 	return hca_far && holder && holder != hca_lock_me() && hca_far->stopped(holder - 1);
 }
 
-/* Waits are short: who holds one does not wait. Longer ones have a reason, which is looked for. */
+/* Waits are short: the holder does not wait. A longer one has a reason, which is looked for. */
 #define HCA_LOCK_YIELD   64u
 #define HCA_LOCK_DEAD    1024u
 #define HCA_LOCK_STOPPED 8192u
@@ -92,7 +92,7 @@ static struct hca_item *hca_slab_grow(struct hca_slab *s)
 	return it;
 }
 
-/* The list of free ones again, after somebody died who was changing it. */
+/* The list of free ones again, after the process that was changing it died. */
 static void hca_slab_repair(struct hca_slab *s)
 {
 	uint32_t last = 0;
@@ -137,7 +137,7 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 	if (it) {
 		ASSERT(!it->live);
 		it->next_free = 0;
-		/* who looks through a slab may still look at what was here before */
+		/* a task that walks the slab may still look at what was here before */
 		__atomic_store_n(&it->proc, proc, __ATOMIC_RELAXED);
 		__atomic_store_n(&it->handle, (uintptr_t)handle, __ATOMIC_RELAXED);
 		it->made = 0;
@@ -150,7 +150,7 @@ static void *hca_slab_take_for(struct hca_slab *s, uint32_t proc, void *handle)
 void *hca_slab_take(struct hca_slab *s)
 {
 	uint32_t proc =
-		hca_far ? hca_far->self << HCA_FAR_NUMBER_BITS | HCA_FAR_NOBODY : UINT32_MAX;
+		hca_far ? hca_far->self << HCA_FAR_NUMBER_BITS | HCA_FAR_NO_PROC : UINT32_MAX;
 
 	return hca_slab_take_for(s, proc, NULL);
 }

@@ -31,9 +31,10 @@ struct hca_item {
 	uint32_t live, next_free; /* next_free: index + 1 */
 	uint32_t proc;            /* owner */
 	uint32_t lock;
-	uint64_t handle;       /* the owner's verbs object */
-	uint64_t made;         /* the call site that made it (report.h); 0: unknown */
-	uint32_t posts, heard; /* far.c: wakes by other processes, and those passed on */
+	uint64_t handle; /* the owner's verbs object */
+	uint64_t made;   /* the call site that made it (report.h); 0: unknown */
+	uint32_t posts,
+		posts_seen; /* entry/process.c: wakes by other processes, and those passed on */
 };
 
 struct hca_slab {
@@ -54,7 +55,7 @@ static inline void *hca_slab_at(struct hca_slab *s, uint32_t index)
 /* A table without items; `reuse_after`: so many free ones rest. */
 void hca_slab_init(struct hca_slab *s, size_t item_bytes, uint32_t chunk_shift,
 		   uint32_t reuse_after);
-/* NULL: full. What is behind its struct hca_item is as the last user left it. */
+/* NULL: full. What follows its struct hca_item is as the last user left it. */
 void *hca_slab_take(struct hca_slab *s);
 /* The same for the calling process, with the verbs object that stands for it. */
 void *hca_slab_take_owned(struct hca_slab *s, void *handle);
@@ -88,14 +89,14 @@ const char *hca_env(const char *name);
 
 /* Names a process in the tables: of the caller's world, or of the machine. */
 uint32_t hca_proc_id(const struct os_proc *proc);
-/* Wakes who waits on the object's handle, in its owner's process. */
+/* Wakes the tasks that wait on the object's handle, in its owner's process. */
 void hca_item_post(struct hca_item *it);
 
 /* ---- locks: the holder's number, 0: free ---- */
 
 /* Under `sim` one task runs at a time, and none stops while it holds a lock: a plain word will do. */
 extern bool hca_alone;
-/* Somebody has it. */
+/* Another task has it. */
 bool hca_lock_wait(uint32_t *word);
 
 static inline uint32_t hca_lock_me(void)
@@ -109,7 +110,7 @@ static inline bool hca_lock_at_once(uint32_t *word)
 	return __atomic_compare_exchange_n(word, &holder, hca_lock_me(), false, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
 }
-/* True: who held it is dead, and was not through. */
+/* True: the process that held it is dead, and had not finished. */
 static inline bool hca_lock_broken(uint32_t *word)
 {
 	if (hca_alone && !*word) {
@@ -119,7 +120,7 @@ static inline bool hca_lock_broken(uint32_t *word)
 	return UNLIKELY(hca_alone || !hca_lock_at_once(word)) && hca_lock_wait(word);
 }
 /* For locks under which much is done, memory copied among it: does not wait for a process of the
- * fabric that is stopped (SIGSTOP, a debugger), until when nobody knows. */
+ * fabric that is stopped (SIGSTOP, a debugger), which may take for ever. */
 enum hca_locked { HCA_LOCKED, HCA_LOCKED_BROKEN, HCA_LOCKED_NOT };
 enum hca_locked hca_lock_unless_stopped_wait(uint32_t *word);
 static inline enum hca_locked hca_lock_unless_stopped(uint32_t *word)

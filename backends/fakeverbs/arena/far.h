@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * HCAs whose queue pairs belong to several processes of a machine. The tables lie in memory that all
- * of them have mapped; whoever posts runs what follows from it, at the far end too, and needs a hand
- * for three things: bytes in another process' memory, waking a thread there, and telling a process
- * that is dead from one that is slow. backends/dropin provides it; NULL: everybody is in this
+ * of them have mapped; the process that posts a request runs what follows from it, at the far end too, and needs help
+ * with three things: bytes in another process' memory, waking a thread there, and distinguishing a dead process
+ * from a slow one. backends/dropin provides it; NULL: all queue pairs are in this
  * process.
  *
  * A process of a world that is shared so has the id MEMBER << 8 | its number. Who is dead sends and
@@ -31,7 +31,7 @@ struct hca_window {
 struct hca_far {
 	uint32_t self; /* member */
 	bool (*alive)(uint32_t member);
-	/* It is alive, but does not run: SIGSTOP, a debugger. Slow; says so once. */
+	/* It is alive, but does not run: SIGSTOP, a debugger. Slow; logged once. */
 	bool (*stopped)(uint32_t member);
 	/* `at` is an address in the process of the region. EHOSTDOWN: it is dead. EFAULT: nothing
 	 * there. */
@@ -53,7 +53,7 @@ extern const struct hca_far *hca_far;
 
 #define HCA_FAR_NUMBER_BITS 8
 #define HCA_FAR_ORPHAN      UINT32_MAX /* of no process: what outlives its maker */
-#define HCA_FAR_NOBODY      0xffu      /* a number that no process has: the member's packets */
+#define HCA_FAR_NO_PROC     0xffu      /* a number that no process has: the member's packets */
 
 static inline bool hca_is_here(uint32_t proc)
 {
@@ -65,9 +65,8 @@ static inline bool hca_is_alive(uint32_t proc)
 	       hca_far->alive(proc >> HCA_FAR_NUMBER_BITS);
 }
 
-/* A poll found nothing: now and then, whoever should make it find something gets the processor. True:
- * that was now, and the poll looks again: what it says must not be older than what the program asks
- * next (the peer's goodbye, which came after its last message). */
+/* A poll found nothing: now and then the processor is given to other processes. True: that was now, and
+ * the poll looks again: its result must not be older than what the program queries next (the peer's goodbye, which came after its last message). */
 bool hca_far_idle(void);
 #pragma GCC visibility pop
 #endif

@@ -37,7 +37,7 @@ void hca_ready_signal(struct hca_ready *r)
 	if (r->fd < 0)
 		return;
 	hca_ready_wake(r);
-	/* it fails only at 2^64 - 2 events that nobody took */
+	/* it fails only at 2^64 - 2 events that no task took */
 	ssize_t n = write(r->fd, &one, sizeof one);
 
 	ASSERT(n == (ssize_t)sizeof one);

@@ -4,7 +4,7 @@
  * ibv_comp_channel.fd and ibv_context.async_fd. The queue itself is elsewhere; its owner calls
  * these under the queue's lock, so that descriptor and queue never disagree.
  *
- * The record lies in the world arena, beside its queue: whoever adds an event may be another
+ * The record lies in the world arena, beside its queue: the task that adds an event may be in another
  * thread, and later another process. How it wakes the descriptor is this module's business alone.
  *
  * Only engine `threads` has such descriptors. Under `sim` a poll(2) would stop the one thread that
@@ -29,7 +29,7 @@ struct hca_ready {
 
 /* A descriptor that is not readable, or -1 under `sim`. EMFILE, ENFILE, ENOMEM. */
 int hca_ready_make(struct hca_ready *r);
-/* An event more is in the queue: readable; who waits with edges sees one for every call. */
+/* An event more is in the queue: readable; an edge-triggered waiter sees an edge for every call. */
 void hca_ready_signal(struct hca_ready *r);
 /* The queue is empty. */
 void hca_ready_clear(struct hca_ready *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sanitizer's rules: their levels, and what is said when one is broken. */
+/* The sanitizer's rules: their levels, and the report of one that is broken. */
 #include "backends/fakeverbs/arena/report.h"
 
 #include "backends/fakeverbs/arena/arena.h"
@@ -24,7 +24,7 @@ static const struct {
 #undef CHECK_RULE
 };
 
-/* What was said already, by rule and call site. */
+/* What was reported already, by rule and call site. */
 static struct {
 	uint32_t lock, count;
 	struct {
@@ -109,12 +109,12 @@ void hca_check_load(void)
 		hca_rule_level[i] = (uint8_t)check_rule[i].level;
 	check_seen.count = 0;
 	(void)check_words(words);
-	/* programs that nobody judges are told, and go on */
+	/* HCAs of several processes have no verdict: they log, and go on */
 	for (int i = 0; hca_far && i < HCA_RULE_COUNT; i++)
 		hca_rule_level[i] = MIN_OF(hca_rule_level[i], (uint8_t)HCA_LEVEL_WARN);
 }
 
-/* ---- saying --------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------ */
 
 static bool check_first(enum hca_rule rule, uint64_t caller)
 {
@@ -132,15 +132,15 @@ static bool check_first(enum hca_rule rule, uint64_t caller)
 	return first;
 }
 
-static void check_say(enum hca_rule rule, const char *fmt, va_list ap)
+static void check_report(enum hca_rule rule, const char *fmt, va_list ap)
 {
 	char text[420];
 
 	vsnprintf(text, sizeof text, fmt, ap);
 	if (!hca_rule_on(rule))
-		hca_say("%s", text);
+		hca_log("%s", text);
 	else
-		(hca_rule_level[rule] == HCA_LEVEL_FAIL ? hca_misuse : hca_say)(
+		(hca_rule_level[rule] == HCA_LEVEL_FAIL ? hca_misuse : hca_log)(
 			"%s: %s", check_rule[rule].name, text);
 }
 
@@ -151,18 +151,18 @@ void hca_check(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
 	if (!hca_rule_on(rule) || !check_first(rule, caller))
 		return;
 	va_start(ap, fmt);
-	check_say(rule, fmt, ap);
+	check_report(rule, fmt, ap);
 	va_end(ap);
 }
 
-void hca_check_or_say(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
+void hca_check_or_log(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (!check_first(rule, caller))
 		return;
 	va_start(ap, fmt);
-	check_say(rule, fmt, ap);
+	check_report(rule, fmt, ap);
 	va_end(ap);
 }
 
@@ -175,7 +175,7 @@ const char *hca_site(uint32_t proc, uint64_t caller, struct hca_site *to)
 	return to->text;
 }
 
-void hca_say(const char *fmt, ...)
+void hca_log(const char *fmt, ...)
 {
 	char line[512];
 	int n = snprintf(line, sizeof line, "fakeverbs: ");

@@ -80,7 +80,7 @@ static inline bool hca_rule_on(enum hca_rule rule)
 /* Did a failure end the run? One that was only noted did not. */
 bool hca_run_ended(void);
 /* One line: "fakeverbs: h0 mlx5_0 qp 0x101: ...". */
-void hca_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void hca_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what verbs leave undefined: fails the run (sim_misuse). */
 void hca_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -90,9 +90,9 @@ void hca_check_load(void);
 /* The rule is broken at `caller` (0: not by a call). One report for each rule and call site. */
 void hca_check(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same for why a call was refused, which is said in any case: with the rule off, without its
+/* The same for the reason of a refused call, which is always logged: with the rule off, without its
  * name. */
-void hca_check_or_say(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
+void hca_check_or_log(enum hca_rule rule, uint64_t caller, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* A call site in words: "main+0x12", or "?". `proc`: of which process. */

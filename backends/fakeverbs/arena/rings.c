@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of rings: one range of the arena, cut into blocks that lie one behind the other without a
+ * Memory of rings: one range of the arena, cut into blocks that follow one another without a
  * gap. A block that is given back joins its neighbours that are free.
  *
  *   | header, ring | header, free ....... | header, ring | header, free ................ |
@@ -107,7 +107,7 @@ static uint64_t rings_find(const struct hca_rings *r, uint64_t size)
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-/* The block behind has one of this size in front. */
+/* The block after it has one of this size before it. */
 static void rings_set_before(const struct hca_rings *r, uint64_t at)
 {
 	uint64_t size = rings_size(rings_at(at));
@@ -120,11 +120,11 @@ static void rings_set_before(const struct hca_rings *r, uint64_t at)
 static uint64_t rings_join(struct hca_rings *r, uint64_t at)
 {
 	struct rings_block *b = rings_at(at);
-	uint64_t behind = at + b->size;
+	uint64_t next = at + b->size;
 
-	if (behind < r->first + r->bytes && rings_is_free(rings_at(behind))) {
-		rings_unlist(r, behind);
-		rings_set(b, b->size + rings_at(behind)->size);
+	if (next < r->first + r->bytes && rings_is_free(rings_at(next))) {
+		rings_unlist(r, next);
+		rings_set(b, b->size + rings_at(next)->size);
 	}
 	if (b->before && rings_is_free(rings_at(at - b->before))) {
 		at -= b->before;
@@ -184,9 +184,9 @@ uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes)
 
 		rings_unlist(r, at);
 		if (rest > sizeof *b) {
-			struct rings_block *behind = rings_at(at + size);
+			struct rings_block *next = rings_at(at + size);
 
-			*behind = (struct rings_block){.size = rest, .before = size};
+			*next = (struct rings_block){.size = rest, .before = size};
 			rings_set_before(r, at + size);
 			rings_list(r, at + size);
 		} else {

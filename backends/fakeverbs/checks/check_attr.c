@@ -86,7 +86,7 @@ static const char *check_bad_address(uint32_t port, const struct ibv_ah_attr *ah
 	return !roce && !ah->dlid ? "AV (ah_attr.dlid is 0)" : NULL;
 }
 
-/* The first attribute that is refused by itself. An address that nobody answers to, and an alternate
+/* The first attribute that is refused by itself. An address that no port has, and an alternate
  * path, have their own lines. */
 static const char *check_bad_value(const struct hca_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
@@ -139,13 +139,13 @@ void hca_check_modify_refused(const struct hca_qp *qp, enum ibv_qp_state to,
 
 	hca_site(qp->item.proc, caller, &at);
 	if ((uint32_t)to >= ARRAY_LEN(check_state)) {
-		hca_check_or_say(HCA_RULE_MODIFY_VALUE, caller,
+		hca_check_or_log(HCA_RULE_MODIFY_VALUE, caller,
 				 "ibv_modify_qp at %s: qp 0x%x, in %s: there is no state %d",
 				 at.text, qp->number, check_state[qp->state], (int)to);
 		return;
 	}
 	if (check_mask_words(qp, to, mask, &words)) {
-		hca_check_or_say(HCA_RULE_MODIFY_MASK, caller,
+		hca_check_or_log(HCA_RULE_MODIFY_MASK, caller,
 				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: %s", at.text, qp->number,
 				 check_state[qp->state], check_state[to], words.text);
 		return;
@@ -153,8 +153,8 @@ void hca_check_modify_refused(const struct hca_qp *qp, enum ibv_qp_state to,
 	const char *wrong = check_bad_value(qp, a, mask);
 
 	if (wrong)
-		hca_check_or_say(HCA_RULE_MODIFY_VALUE, caller,
-				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: the mask says %s, and "
+		hca_check_or_log(HCA_RULE_MODIFY_VALUE, caller,
+				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: the mask has %s, and "
 				 "its value is none of this HCA",
 				 at.text, qp->number, check_state[qp->state], check_state[to],
 				 wrong);
@@ -208,7 +208,7 @@ struct check_use {
 	uint32_t pd, port, key, access;
 	uint64_t address, bytes;
 	uint64_t caller;
-	const char *who; /* "qp 0x101: the READ posted at main+0x12" */
+	const char *subject; /* "qp 0x101: the READ posted at main+0x12" */
 };
 
 static void check_live_key(const struct check_use *u, const struct hca_mr *mr)
@@ -219,17 +219,17 @@ static void check_live_key(const struct check_use *u, const struct hca_mr *mr)
 	hca_site(mr->item.proc, mr->caller, &made);
 	if (mr->port != u->port)
 		hca_check(HCA_RULE_WRONG_DOMAIN, u->caller,
-			  "%s: key 0x%x is of another HCA (registered at %s)", u->who, u->key,
+			  "%s: key 0x%x is of another HCA (registered at %s)", u->subject, u->key,
 			  made.text);
 	else if (mr->pd != u->pd)
 		hca_check(HCA_RULE_WRONG_DOMAIN, u->caller,
 			  "%s: key 0x%x is of protection domain %u (registered at %s), the queue "
 			  "pair "
 			  "of %u",
-			  u->who, u->key, mr->pd, made.text, u->pd);
+			  u->subject, u->key, mr->pd, made.text, u->pd);
 	else if ((mr->access & u->access) != u->access)
 		hca_check(HCA_RULE_ACCESS_FLAGS, u->caller,
-			  "%s: the region of key 0x%x was registered without %s, at %s", u->who,
+			  "%s: the region of key 0x%x was registered without %s, at %s", u->subject,
 			  u->key,
 			  check_words(check_rights, ARRAY_LEN(check_rights),
 				      u->access & ~mr->access, &rights),
@@ -238,7 +238,7 @@ static void check_live_key(const struct check_use *u, const struct hca_mr *mr)
 		hca_check(HCA_RULE_MR_BOUNDS, u->caller,
 			  "%s: %llu bytes at 0x%llx are not inside the %llu at 0x%llx of key 0x%x, "
 			  "registered at %s",
-			  u->who, (unsigned long long)u->bytes, (unsigned long long)u->address,
+			  u->subject, (unsigned long long)u->bytes, (unsigned long long)u->address,
 			  (unsigned long long)mr->bytes, (unsigned long long)mr->iova, u->key,
 			  made.text);
 }
@@ -252,7 +252,7 @@ static void check_key(const struct check_use *u)
 	if (index >= __atomic_load_n(&w->mr.count, __ATOMIC_ACQUIRE)) {
 		hca_check(HCA_RULE_STALE_KEY, u->caller,
 			  "%s: 0x%x is no region's key, or of a window that does not reach there",
-			  u->who, u->key);
+			  u->subject, u->key);
 		return;
 	}
 	struct hca_mr *mr = hca_slab_at(&w->mr, index);
@@ -276,11 +276,11 @@ static void check_key(const struct check_use *u)
 		hca_check(HCA_RULE_STALE_KEY, u->caller,
 			  "%s: key 0x%x is gone: its region, registered at %s, was deregistered or "
 			  "changed at %s",
-			  u->who, u->key, hca_site(now.item.proc, now.caller, &made),
+			  u->subject, u->key, hca_site(now.item.proc, now.caller, &made),
 			  hca_site(now.item.proc, now.freed_caller, &freed));
 	else
 		hca_check(HCA_RULE_STALE_KEY, u->caller,
-			  "%s: 0x%x is no key, or one of a region that is long gone", u->who,
+			  "%s: 0x%x is no key, or one of a region that is long gone", u->subject,
 			  u->key);
 }
 
@@ -289,10 +289,10 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 {
 	const struct ibv_sge *sge = hca_wqe_sges(e);
 	struct hca_site at;
-	char who[160];
+	char subject[160];
 
-	snprintf(who, sizeof who, "qp 0x%x: %s wr_id 0x%llx, posted at %s", qp->number, what,
-		 (unsigned long long)e->wr_id, hca_site(qp->item.proc, e->caller, &at));
+	snprintf(subject, sizeof subject, "qp 0x%x: %s wr_id 0x%llx, posted at %s", qp->number,
+		 what, (unsigned long long)e->wr_id, hca_site(qp->item.proc, e->caller, &at));
 	for (uint32_t i = 0; i < e->sge_count; i++) {
 		const struct check_use u = {.pd = pd,
 					    .port = qp->port,
@@ -301,7 +301,7 @@ void hca_check_local_keys(const struct hca_qp *qp, uint32_t pd, struct hca_wqe *
 					    .address = sge[i].addr,
 					    .bytes = sge[i].length,
 					    .caller = e->caller,
-					    .who = who};
+					    .subject = subject};
 
 		if (sge[i].length && hca_sges_check(pd, &sge[i], 1, access))
 			check_key(&u);
@@ -322,12 +322,12 @@ void hca_check_atomic_global(const struct hca_qp *qp, const struct hca_mr *mr,
 
 	hca_check(HCA_RULE_ATOMIC_GLOBAL, p->caller,
 		  "qp 0x%x: the atomic of its peer, posted at %s, is on %s: there an HCA is atomic "
-		  "against itself alone, whatever atomic_cap says",
+		  "against itself alone, whatever atomic_cap reports",
 		  qp->number, check_posted_at(qp, p, &at),
 		  mr->gpu ? "GPU memory" : "memory of another process");
 }
 
-/* What the peer asked for, in words. */
+/* What the peer requested, in words. */
 static const char *check_request(const struct hca_qp *qp, const struct hca_packet *p,
 				 struct check_words *to)
 {
@@ -344,7 +344,7 @@ static const char *check_request(const struct hca_qp *qp, const struct hca_packe
 
 void hca_check_remote_key(const struct hca_qp *qp, const struct hca_packet *p, uint32_t access)
 {
-	struct check_words who;
+	struct check_words subject;
 	const struct check_use u = {.pd = qp->pd,
 				    .port = qp->port,
 				    .key = p->rkey,
@@ -352,30 +352,30 @@ void hca_check_remote_key(const struct hca_qp *qp, const struct hca_packet *p, u
 				    .address = p->remote_address,
 				    .bytes = p->total,
 				    .caller = p->caller,
-				    .who = check_request(qp, p, &who)};
+				    .subject = check_request(qp, p, &subject)};
 
 	check_key(&u);
 }
 
 void hca_check_remote_flags(const struct hca_qp *qp, const struct hca_packet *p, uint32_t access)
 {
-	struct check_words who, rights;
+	struct check_words subject, rights;
 
 	hca_check(
 		HCA_RULE_ACCESS_FLAGS, p->caller,
 		"%s: that queue pair's access flags lack %s (ibv_modify_qp, IBV_QP_ACCESS_FLAGS)",
-		check_request(qp, p, &who),
+		check_request(qp, p, &subject),
 		check_words(check_rights, ARRAY_LEN(check_rights), access & ~qp->access, &rights));
 }
 
 void hca_check_remote_reads(const struct hca_qp *qp, const struct hca_packet *p)
 {
-	struct check_words who;
+	struct check_words subject;
 
 	hca_check(HCA_RULE_RD_ATOMIC, p->caller,
 		  "%s: more READs and atomics than max_dest_rd_atomic, %u, of that queue pair: its "
 		  "max_rd_atomic is too large",
-		  check_request(qp, p, &who), qp->max_dest_rd_atomic);
+		  check_request(qp, p, &subject), qp->max_dest_rd_atomic);
 }
 
 void hca_check_qkey(const struct hca_qp *qp, const struct hca_packet *p)

@@ -82,7 +82,7 @@ static bool check_sum_entry(uint32_t pd, const struct ibv_sge *sge, bool first, 
 	return plain;
 }
 
-/* The entries of a request. Writes by HCAs are told apart where it has one entry; with more, any
+/* The entries of a request. Writes by HCAs are distinguished where it has one entry; with more, any
  * write into one of their regions makes the answer "they wrote". */
 static bool check_sum_entries(const struct hca_qp *qp, struct hca_wqe *e, bool first, uint64_t *sum,
 			      bool *hca_wrote)
@@ -177,7 +177,7 @@ static void check_fence(const struct hca_qp *qp, struct hca_wqe *e, uint32_t at)
 				  (unsigned long long)r->wr_id,
 				  hca_site(qp->item.proc, r->caller, &there));
 		if (r->flags & IBV_SEND_FENCE)
-			return; /* what comes behind it waits for what is before it */
+			return; /* what follows it waits for what is before it */
 	}
 }
 
@@ -234,7 +234,7 @@ void hca_check_recv_posted(const struct hca_qp *qp, const struct hca_wqe *e)
 
 	if (qp->type == IBV_QPT_UD && e->bytes < HCA_GRH_BYTES)
 		hca_check(HCA_RULE_UD_GRH, e->caller,
-			  "qp 0x%x: a receive of %llu bytes, posted at %s: a datagram comes behind "
+			  "qp 0x%x: a receive of %llu bytes, posted at %s: a datagram comes after "
 			  "%u bytes for its GRH",
 			  qp->number, (unsigned long long)e->bytes,
 			  hca_site(qp->item.proc, e->caller, &at), HCA_GRH_BYTES);
@@ -281,7 +281,7 @@ void hca_check_not_ready(struct hca_qp *qp, const struct hca_wqe *e)
 		return;
 	hca_check(HCA_RULE_RNR_STORM, e->caller,
 		  "qp 0x%x: %u times in a row the peer had no receive for wr_id 0x%llx (posted at "
-		  "%s); rnr_retry 7 tries for ever, and nobody hears of it",
+		  "%s); rnr_retry 7 retries for ever, and no completion reports it",
 		  qp->number, CHECK_RNR_ROW, (unsigned long long)e->wr_id,
 		  hca_site(qp->item.proc, e->caller, &at));
 }

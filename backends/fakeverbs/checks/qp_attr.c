@@ -180,14 +180,13 @@ int hca_qp_check_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp
 
 static int hca_qp_check_address(const struct hca_qp *qp, const struct ibv_ah_attr *ah)
 {
-	uint32_t to_port = HCA_NOBODY;
+	uint32_t to_port = HCA_NONE;
 	int rc = hca_address_resolve(qp->port, ah, &to_port);
 
 	if (rc == ETIMEDOUT)
-		hca_say("ibv_modify_qp: qp 0x%x: nobody answers for the destination GID",
-			qp->number);
+		hca_log("ibv_modify_qp: qp 0x%x: no port has the destination GID", qp->number);
 	if (!rc && to_port == HCA_MULTICAST) {
-		hca_say("ibv_modify_qp: qp 0x%x: a connection has one peer, not a multicast group",
+		hca_log("ibv_modify_qp: qp 0x%x: a connection has one peer, not a multicast group",
 			qp->number);
 		return EINVAL;
 	}
@@ -217,7 +216,7 @@ int hca_qp_check_values(const struct hca_qp *qp, const struct ibv_qp_attr *a, in
 	const struct hca_personality *p = hca_personality(qp->port);
 
 	if (mask & IBV_QP_ALT_PATH) {
-		hca_say("ibv_modify_qp: qp 0x%x: RoCE has no alternate path", qp->number);
+		hca_log("ibv_modify_qp: qp 0x%x: RoCE has no alternate path", qp->number);
 		return EOPNOTSUPP;
 	}
 	if (p->attributes_checked && !hca_qp_in_range(p, a, mask))

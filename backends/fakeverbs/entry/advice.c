@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ibv_advise_mr. Advice is about regions whose pages come and go (on-demand paging). Here a region's
- * pages are there from registration to its end, so what is asked for is the case at once, and what
+ * pages are there from registration to its end, so the advice is followed immediately, and what
  * is left of the call is what it looks at: ibv_advise_mr(3). HCAs without on-demand paging do not
  * have it (personality.c).
  */
 #include "backends/fakeverbs/entry/entry.h"
 
-/* May the pages of this entry be asked for so? */
+/* May the pages of this entry be named in this advice? */
 static bool hca_advice_fits(const struct hca_pd *pd, const struct ibv_sge *sge, uint32_t access)
 {
 	struct hca_mr *mr = hca_mr_hold(pd->item.index, sge->lkey, sge->addr, sge->length, access);
@@ -42,7 +42,7 @@ int hca_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t
 	for (uint32_t i = 0; i < n; i++) {
 		if (hca_advice_fits(pd, &sge[i], write ? IBV_ACCESS_LOCAL_WRITE : 0))
 			continue;
-		hca_say("ibv_advise_mr: entry %u, %u bytes at 0x%llx: not inside the region of "
+		hca_log("ibv_advise_mr: entry %u, %u bytes at 0x%llx: not inside the region of "
 			"lkey 0x%x%s",
 			i, sge[i].length, (unsigned long long)sge[i].addr, sge[i].lkey,
 			write ? ", or that was registered without LOCAL_WRITE" : "");

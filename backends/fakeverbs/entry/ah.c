@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles: where datagrams go. Resolved when they are made; what a received datagram came
- * with says how to answer. */
+/* Address handles: where datagrams go. Resolved when they are made; the completion of a received datagram
+ * has the address of its answer. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
@@ -108,7 +108,7 @@ static bool hca_grh_read_ipv4(const uint8_t *ip, struct hca_grh_read *out)
 		sum += (uint32_t)ip[i] << 8 | ip[i + 1];
 	while (sum >> 16)
 		sum = (sum & 0xffff) + (sum >> 16);
-	/* what could be either is told by the checksum */
+	/* the checksum decides what could be either */
 	if (ip[0] != 0x45 || (ip[-20] >> 4 == 6 && sum != 0xffff))
 		return false;
 	out->from.raw[10] = out->from.raw[11] = out->to.raw[10] = out->to.raw[11] = 0xff;

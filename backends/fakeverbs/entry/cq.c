@@ -161,7 +161,7 @@ bool hca_poll_fault(struct hca_cq *cq, const struct ibv_cq *ibv)
 	return false;
 }
 
-/* Nothing there, and nobody who would have to be told that it was looked at: seen without the lock. */
+/* Nothing there, and no observer of the poll: seen without the lock. */
 static bool hca_cq_is_idle(const struct hca_cq *cq)
 {
 	uint32_t shown = __atomic_load_n(&cq->shown, __ATOMIC_ACQUIRE);

@@ -33,7 +33,7 @@ int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
 	cq->moderate_count = on ? a->moderate.cq_count : 0;
 	cq->moderate_period_us = on ? a->moderate.cq_period : 0;
 	if (cq->moderated && !on) /* nothing is held back any longer */
-		hca_cq_tell(cq);
+		hca_cq_signal(cq);
 	hca_unlock(&cq->item.lock);
 	sim_events_drain();
 	return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Extended completion queues: polled one completion at a time, of which only the fields that the
- * program asked for at creation are read. Fields come from the same struct ibv_wc that ibv_poll_cq
+ * program requested at creation are read. Fields come from the same struct ibv_wc that ibv_poll_cq
  * would have given, so what a failed completion's mean nothing is poison here too.
  *
  * From a start_poll that found something to its end_poll the queue is one task's: others wait, or,
- * where the program promised to be single threaded, are told that they should not be here.
+ * where the program promised to be single threaded, get an error.
  *
  * Timestamps are read off the HCA's free-running clock when the completion is made: one tick is
  * one ns (HCA_CLOCK_KHZ), virtual time under `sim`, and never smaller than the one before.
@@ -113,7 +113,7 @@ static void hca_end_poll(struct ibv_cq_ex *ex)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The current completion. A field that was not asked for does not exist; hardware's library would
+/* The current completion. A field that was not requested does not exist; hardware's library would
  * call through NULL. */
 static const struct hca_cq_handle *hca_cq_ex_field(struct ibv_cq_ex *ex, uint64_t flag,
 						   const char *call, uint64_t caller)
@@ -242,7 +242,7 @@ static void hca_cq_ex_calls(struct ibv_cq_ex *ex)
 	ex->read_dlid_path_bits = hca_read_dlid_path_bits;
 	ex->read_completion_ts = hca_read_completion_ts;
 	ex->read_completion_wallclock_ns = hca_read_completion_wallclock_ns;
-	/* VLANs, flow tags and tag matching cannot be asked for */
+	/* VLANs, flow tags and tag matching cannot be requested */
 	ex->read_cvlan = NULL;
 	ex->read_flow_tag = NULL;
 	ex->read_tm_info = NULL;
@@ -265,7 +265,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 	uint64_t fields = hca_cq_ex_fields(hca_context_of(context)->hca->port);
 
 	if ((a->comp_mask & ~masks) || (wanted & ~flags) || (a->wc_flags & ~fields)) {
-		hca_say("ibv_create_cq_ex: comp_mask 0x%x, flags 0x%x, wc_flags 0x%llx: this HCA "
+		hca_log("ibv_create_cq_ex: comp_mask 0x%x, flags 0x%x, wc_flags 0x%llx: this HCA "
 			"has 0x%x, 0x%x, 0x%llx",
 			a->comp_mask, wanted, (unsigned long long)a->wc_flags, masks, flags,
 			(unsigned long long)fields);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices and contexts: the HCAs of the caller's host, as its machine file lists them, one port
- * each. What they say of themselves is their personality's. */
+ * each. What they report is their personality's. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,7 +273,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	const struct hca_device_handle *d = hca_device_of(device);
 
 	if (d->host != os_proc()->host) {
-		hca_say("ibv_open_device: %s is of host %u, the caller on host %u", device->name,
+		hca_log("ibv_open_device: %s is of host %u, the caller on host %u", device->name,
 			d->host, os_proc()->host);
 		errno = ENODEV;
 		return NULL;
@@ -329,7 +329,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 }
 
 /* What is still open under a context: the kernel takes it back when the descriptor closes, and so
- * do we, but somebody forgot it. */
+ * do we, but the program forgot it. */
 static uint64_t hca_context_left(const struct hca_context *c)
 {
 	struct hca_world *w = hca_world();

@@ -5,7 +5,7 @@
  * protection domain. A thread domain is a program's promise not to use its objects from two threads
  * at a time; nothing is left out on its account here.
  *
- * The allocators are asked for the memory of each queue pair's, completion queue's and shared
+ * The allocators provide the memory of each queue pair's, completion queue's and shared
  * receive queue's rings, and get it back when the object goes. The rings themselves lie in the
  * world's arena, where the other HCAs are: what the program gave stays untouched.
  */

@@ -52,7 +52,7 @@ int hca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 int hca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void hca_post_fill_recv(struct hca_wqe *e, const struct ibv_recv_wr *wr);
 /* Under the queue pair's lock: may it take sends now? Checks one request and writes it into its
- * slot, `ahead` behind the last posted one; 0 or an errno. Posts `n` that were written so. */
+ * slot, `ahead` after the last posted one; 0 or an errno. Posts `n` that were written so. */
 int hca_post_check_state(const struct hca_qp *qp);
 int hca_post_stage(struct hca_qp *qp, const struct ibv_send_wr *wr, uint32_t ahead);
 void hca_post_doorbell(struct hca_qp *qp, uint32_t n);
@@ -67,7 +67,7 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
 void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops);
 size_t hca_builder_bytes(uint32_t port);
-/* Whoever posts to an extended queue pair waits until nobody is making requests. WAITS. */
+/* A task that posts to an extended queue pair waits until no other task builds requests. WAITS. */
 void hca_builder_wait(struct hca_builder *b);
 void hca_builder_leave(struct hca_builder *b);
 static inline void hca_builder_lock(struct hca_qp_handle *h)
@@ -120,7 +120,7 @@ void hca_qp_open_end(struct hca_qp_open *open);
 
 /* ---- domain.c ---- */
 
-/* What the program's allocators are told that they allocate for. */
+/* The resource type that the program's allocators get. */
 enum hca_resource { HCA_RESOURCE_QP = 1, HCA_RESOURCE_SRQ, HCA_RESOURCE_CQ };
 
 struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *a);

@@ -80,7 +80,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	struct hca_world *world = world_config() ? hca_world() : NULL; /* none in a fork's child */
 	struct hca_context *c = world ? hca_context_find(context) : NULL;
 
-	if (!c) { /* one that was closed meanwhile is no mistake of who waits here */
+	if (!c) { /* a context that was closed meanwhile is no mistake of this task */
 		errno = hca_handle_was(context, HCA_KIND_CONTEXT)
 				? ENODEV
 				: hca_bad_handle(context, HCA_KIND_CONTEXT, "ibv_get_async_event",

@@ -72,7 +72,7 @@ static bool hca_explain_qp(const struct hca_qp *q, struct sim_explained *out)
 	static const char *const state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	const struct world_port *port = world_port(q->port), *peer = world_port(q->dest_port);
 	uint32_t sends = q->sq.head - q->sq.done, spent = q->retry_count - q->req.retries;
-	char links[96], to[64] = "nobody", retries[64] = "";
+	char links[96], to[64] = "no peer", retries[64] = "";
 
 	hca_explain_links(q, links, sizeof links);
 	if (peer)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posting: checks a chain of work requests one by one and puts each in its queue. The first bad one
  * is returned with everything before it posted. Sends are refused before RTS and receives before
- * INIT, as the specification says; where the HCA's personality does not look, they wait. */
+ * INIT, as the specification requires; where the HCA's personality does not look, they wait. */
 #include <errno.h>
 
 #include "backends/fakeverbs/entry/entry.h"
@@ -36,7 +36,7 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 {
 	if (!hca_opcode_fits((enum ibv_qp_type)qp->type, wr->opcode) &&
 	    hca_personality(qp->port)->opcode_checked) {
-		hca_say("ibv_post_send: qp 0x%x: its type has no opcode %d", qp->number,
+		hca_log("ibv_post_send: qp 0x%x: its type has no opcode %d", qp->number,
 			(int)wr->opcode);
 		return EINVAL;
 	}
@@ -69,7 +69,7 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 	case IBV_WR_BIND_MW:
 		return hca_post_check_bind(qp, wr);
 	case IBV_WR_TSO:
-		hca_say("ibv_post_send: qp 0x%x: opcode %d: not on this HCA", qp->number,
+		hca_log("ibv_post_send: qp 0x%x: opcode %d: not on this HCA", qp->number,
 			(int)wr->opcode);
 		return EOPNOTSUPP;
 	default:
@@ -80,13 +80,13 @@ static int hca_post_check_opcode(const struct hca_qp *qp, const struct ibv_send_
 int hca_post_check_state(const struct hca_qp *qp)
 {
 	if (qp->type == IBV_QPT_XRC_RECV) {
-		hca_say("ibv_post_send: qp 0x%x is the target's half, which sends nothing",
+		hca_log("ibv_post_send: qp 0x%x is the target's half, which sends nothing",
 			qp->number);
 		return EINVAL;
 	}
 	if (qp->state >= IBV_QPS_RTS || hca_personality(qp->port)->post_early)
 		return 0;
-	hca_say("ibv_post_send: qp 0x%x is not in RTS", qp->number);
+	hca_log("ibv_post_send: qp 0x%x is not in RTS", qp->number);
 	return EINVAL;
 }
 
@@ -121,7 +121,7 @@ static int hca_post_check_send(const struct hca_qp *qp, const struct ibv_send_wr
 	if (wr->send_flags & ~flags)
 		return EINVAL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.sge_max) {
-		hca_say("ibv_post_send: qp 0x%x: %d scatter entries, at most %u", qp->number,
+		hca_log("ibv_post_send: qp 0x%x: %d scatter entries, at most %u", qp->number,
 			wr->num_sge, qp->sq.sge_max);
 		return EINVAL;
 	}
@@ -148,7 +148,7 @@ static void hca_post_fill_datagram(struct hca_wqe *e, const struct ibv_send_wr *
 }
 
 /* What every request begins with; the books go on, and what only some kinds have is theirs to fill.
- * The step is for those who trace, and for faults. */
+ * The step is for the trace, and for faults. */
 static void hca_post_clear(struct hca_wqe *e, uint64_t wr_id, uint64_t bytes)
 {
 	const struct os_self *self = sim_is_plain() ? NULL : os_self();
@@ -210,7 +210,7 @@ static bool hca_post_full(const struct hca_qp *qp, const struct hca_queue *q, ui
 		return false;
 	if (q == &qp->sq)
 		hca_check_send_full(qp);
-	hca_say("%s: qp 0x%x: queue of %u is full%s", which, qp->number, q->size,
+	hca_log("%s: qp 0x%x: queue of %u is full%s", which, qp->number, q->size,
 		q->done == q->head ? ": all complete, but no completion of the last ones was polled"
 				   : "");
 	return true;
@@ -306,15 +306,15 @@ int hca_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 static int hca_post_check_recv(const struct hca_qp *qp, const struct ibv_recv_wr *wr)
 {
 	if (qp->state == IBV_QPS_RESET && !hca_personality(qp->port)->post_early) {
-		hca_say("ibv_post_recv: qp 0x%x is in RESET", qp->number);
+		hca_log("ibv_post_recv: qp 0x%x is in RESET", qp->number);
 		return EINVAL;
 	}
 	if (qp->srq || qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV) {
-		hca_say("ibv_post_recv: qp 0x%x has no receive queue of its own", qp->number);
+		hca_log("ibv_post_recv: qp 0x%x has no receive queue of its own", qp->number);
 		return EINVAL;
 	}
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->rq.sge_max) {
-		hca_say("ibv_post_recv: qp 0x%x: %d scatter entries, at most %u", qp->number,
+		hca_log("ibv_post_recv: qp 0x%x: %d scatter entries, at most %u", qp->number,
 			wr->num_sge, qp->rq.sge_max);
 		return EINVAL;
 	}

@@ -173,9 +173,9 @@ static void hca_far_look(struct hca_slab *s, void (*show)(void *item))
 	while ((it = hca_slab_next(s, UINT32_MAX, &at))) {
 		uint32_t posts = __atomic_load_n(&it->posts, __ATOMIC_ACQUIRE);
 
-		if (!hca_is_here(it->proc) || it->heard == posts)
+		if (!hca_is_here(it->proc) || it->posts_seen == posts)
 			continue;
-		it->heard = posts;
+		it->posts_seen = posts;
 		show(it);
 		os_event_post((const void *)(uintptr_t)it->handle);
 	}

@@ -19,7 +19,7 @@ static int hca_qp_check_parts(uint32_t port, const struct ibv_qp_init_attr_ex *a
 	case IBV_QPT_XRC_RECV:
 		return a->xrcd && hca_xrcd_is_of(a->xrcd, port) ? 0 : EINVAL;
 	default:
-		hca_say("ibv_create_qp: queue pairs of type %d: not on this HCA", (int)a->qp_type);
+		hca_log("ibv_create_qp: queue pairs of type %d: not on this HCA", (int)a->qp_type);
 		return EOPNOTSUPP;
 	}
 }
@@ -42,7 +42,7 @@ static int hca_qp_check_init(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 
 static uint32_t hca_qp_cq(struct ibv_cq *cq)
 {
-	return cq ? hca_cq_of(cq)->hca->item.index : HCA_NOBODY;
+	return cq ? hca_cq_of(cq)->hca->item.index : HCA_NONE;
 }
 
 static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
@@ -71,7 +71,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 		return rc;
 	}
 	qp->port = context->port;
-	qp->pd = a->pd ? hca_pd_of(a->pd)->hca->item.index : HCA_NOBODY;
+	qp->pd = a->pd ? hca_pd_of(a->pd)->hca->item.index : HCA_NONE;
 	qp->context = context->item.index;
 	qp->send_cq = hca_qp_cq(a->send_cq);
 	qp->recv_cq = hca_qp_cq(a->recv_cq);
@@ -86,7 +86,7 @@ static int hca_qp_make(struct hca_qp *qp, const struct hca_context *context,
 	qp->qkey = 0;
 	qp->blocks_own_mcast = (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 			       (a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
-	qp->dest_port = HCA_NOBODY;
+	qp->dest_port = HCA_NONE;
 	qp->access = qp->dest_qpn = qp->drained = qp->drain_notify = qp->drain_head = 0;
 	qp->mtu_bytes = 128u << hca_personality(qp->port)->active_mtu; /* a datagram's, for good */
 	qp->pkey_index = qp->path_mtu = qp->max_rd_atomic = qp->max_dest_rd_atomic = 0;
@@ -128,7 +128,7 @@ static void hca_qp_handle_fill(struct hca_qp_handle *h, struct ibv_context *cont
 	a->cap.max_inline_data = qp->sq.inline_max;
 }
 
-/* The call fails, or this HCA takes less inline than is asked for. */
+/* The call fails, or this HCA takes less inline data than requested. */
 static int hca_qp_create_fault(uint32_t port, const struct ibv_qp_init_attr_ex *a)
 {
 	struct os_fault f;
@@ -170,7 +170,7 @@ static void hca_qp_count_users(const struct ibv_qp *ibv, int n)
 		__atomic_fetch_add(&hca_srq_of(ibv->srq)->users, by, __ATOMIC_ACQ_REL);
 }
 
-/* What an allocator is asked for: both rings, 64 bytes a request and 16 an entry. */
+/* The size that an allocator is called with: both rings, 64 bytes a request and 16 an entry. */
 static uint64_t hca_qp_ring_bytes(const struct ibv_qp_init_attr_ex *a)
 {
 	return a->cap.max_send_wr * (64ull + a->cap.max_send_sge * 16ull) +
@@ -203,7 +203,7 @@ struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_att
 	hca_qp_trim(a);
 	int rc = hca_qp_check_handles(context, a, call, caller);
 
-	if (rc) /* no allocator of its domain is to be asked */
+	if (rc) /* no allocator of its domain is to be called */
 		return NULL;
 	rc = hca_qp_check_init(c->port, a);
 
@@ -280,7 +280,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-/* As far as Linux lets a packet go that says nothing of it. */
+/* Linux' hop limit for a packet that has none of its own. */
 #define HCA_ROUTE_HOPS 64
 
 /* ---- asking --------------------------------------------------------------------------------- */

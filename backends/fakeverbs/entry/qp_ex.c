@@ -5,12 +5,12 @@
  *
  *   wr_start      takes the queue pair's send side: other tasks that post to it wait
  *   wr_OP         ends the request before it and begins one, with wr_id and wr_flags as they are
- *   wr_set_...    say where its data is, or take it (inline), and where it goes
+ *   wr_set_...    set where its data is, or take it (inline), and where it goes
  *   wr_complete   the doorbell; or an errno, the first one's, and nothing is posted
  *   wr_abort      forgets them
  *
  * What is being made is a struct ibv_send_wr, which goes through the same checks, and into the same
- * slots, as those of ibv_post_send (post.c): behind the last posted one, where the HCA does not
+ * slots, as those of ibv_post_send (post.c): after the last posted one, where the HCA does not
  * look yet.
  */
 #include <errno.h>
@@ -24,7 +24,7 @@ struct hca_builder {
 	uint32_t open;        /* `wr` is one more */
 	int error;            /* the first one's */
 	struct ibv_send_wr wr;
-	uint8_t *data; /* inline, behind sge */
+	uint8_t *data; /* inline, after sge */
 	struct ibv_sge sge[];
 };
 
@@ -68,7 +68,7 @@ static void hca_build_fail(struct hca_builder *b, int error)
 		b->error = error;
 }
 
-/* What is behind the head of a queue pair that was destroyed is nothing any more. */
+/* What follows the head of a destroyed queue pair is no longer valid. */
 static bool hca_build_is_dead(const struct hca_qp_handle *h, const char *call, uint64_t caller)
 {
 	return hca_is_not_mine(&h->head, HCA_KIND_QP) &&
@@ -321,7 +321,7 @@ static void hca_build_sges(struct ibv_qp_ex *ex, struct hca_builder *b, size_t n
 	const struct hca_qp *qp = hca_qp_ex_of(ex)->hca;
 
 	if (n > qp->sq.sge_max) {
-		hca_say("ibv_wr_set_sge_list: qp 0x%x: %zu scatter entries, at most %u", qp->number,
+		hca_log("ibv_wr_set_sge_list: qp 0x%x: %zu scatter entries, at most %u", qp->number,
 			n, qp->sq.sge_max);
 		hca_build_fail(b, EINVAL);
 		return;
@@ -354,7 +354,7 @@ static void hca_build_inline(struct ibv_qp_ex *ex, struct hca_builder *b, size_t
 
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].length > most - bytes) {
-			hca_say("ibv_wr_set_inline_data: qp 0x%x: more than %zu bytes inline",
+			hca_log("ibv_wr_set_inline_data: qp 0x%x: more than %zu bytes inline",
 				hca_qp_ex_of(ex)->hca->number, most);
 			hca_build_fail(b, EINVAL);
 			return;
@@ -438,7 +438,7 @@ int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
 
 	if (!(ops & ~can))
 		return 0;
-	hca_say("ibv_create_qp_ex: send_ops_flags 0x%llx: a queue pair of type %d has 0x%llx here",
+	hca_log("ibv_create_qp_ex: send_ops_flags 0x%llx: a queue pair of type %d has 0x%llx here",
 		(unsigned long long)ops, (int)type, (unsigned long long)can);
 	return EOPNOTSUPP;
 }
@@ -447,7 +447,7 @@ int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
 	if (ops & IBV_QP_EX_WITH_##flag)                                                           \
 	ex->wr_##name = hca_wr_##name
 
-/* As the manual says: what was not asked for is not there. */
+/* As the manual defines: what was not requested is not there. */
 void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops)
 {
 	struct ibv_qp_ex *ex = &h->ex;
@@ -495,7 +495,7 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 		return NULL;
 	if ((a->comp_mask & ~masks) ||
 	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
-		hca_say("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
+		hca_log("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
 			a->comp_mask, a->create_flags);
 		rc = EOPNOTSUPP;
 	}

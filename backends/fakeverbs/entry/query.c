@@ -39,7 +39,7 @@ int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 
 /* ---- enhanced connection establishment ------------------------------------------------------ */
 
-/* Both ends say what they have; what both have is set before the queue pair is connected. */
+/* Both ends report what they have; what both have is set before the queue pair is connected. */
 int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 {
 	sim_point("ibv_query_ece");
@@ -90,7 +90,7 @@ int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 
 /* ---- the order of data ---------------------------------------------------------------------- */
 
-/* Promised to nobody, so that who polls memory for more than a small write has to know better. */
+/* Not promised: a program that polls memory for more than a small write relies on luck. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	sim_point("ibv_query_qp_data_in_order");

@@ -29,7 +29,7 @@
 	((HCA_ACCESS_KNOWN & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE) |                           \
 	 IBV_ACCESS_RELAXED_ORDERING)
 #define HCA_PAGE_BYTES 4096u
-/* A copy between processes takes less than 50 ms; one that does not end has no process any more. */
+/* A copy between processes takes less than 50 ms; one that does not end has lost its process. */
 #define HCA_QUIESCE_NS    1000000u
 #define HCA_QUIESCE_TRIES (64u * 200u)
 
@@ -59,10 +59,10 @@ static int hca_region_check(uint32_t port, const struct hca_region_want *want)
 	if (access & ~(unsigned int)(HCA_ACCESS_KNOWN | IBV_ACCESS_ON_DEMAND))
 		return EINVAL;
 	if (access & IBV_ACCESS_ON_DEMAND) {
-		hca_say("ibv_reg_mr: this HCA does no on-demand paging");
+		hca_log("ibv_reg_mr: this HCA does no on-demand paging");
 		return EOPNOTSUPP;
 	}
-	/* the specification: who may write from afar may write here */
+	/* the specification: a region that a peer may write is one that this HCA may write */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
@@ -91,7 +91,7 @@ static bool hca_page_can_be_written(uint64_t page)
 #endif
 }
 
-/* Are these pages of the process, and may they be written, where that is asked for? The latter is
+/* Are these pages of the process, and may they be written, where that is requested? The latter is
  * looked at where mistakes are: at both ends. */
 static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
 {
@@ -150,7 +150,7 @@ static int hca_region_pin(struct hca_mr *mr)
 	int rc = gpu->pin(os_proc(), mr->address, mr->bytes, &mr->region);
 
 	if (rc)
-		hca_say("ibv_reg_mr: cannot pin %llu bytes of GPU memory: %s",
+		hca_log("ibv_reg_mr: cannot pin %llu bytes of GPU memory: %s",
 			(unsigned long long)mr->bytes,
 			rc == ENODEV ? "this GPU gives HCAs no access"
 				     : "not inside one live allocation of this process");
@@ -164,7 +164,7 @@ static int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
 	const struct peermem_ops *gpu = peermem();
 	int rc = EOPNOTSUPP;
 
-	if (!gpu) /* nobody makes any here */
+	if (!gpu) /* there are none here */
 		rc = fcntl(fd, F_GETFD) < 0 ? EBADF : EINVAL;
 	else if (gpu->pin_dmabuf)
 		rc = gpu->pin_dmabuf(os_proc(), fd, mr->address, mr->bytes, &mr->region);
@@ -183,7 +183,7 @@ static void hca_region_unpin(struct hca_mr *mr)
 }
 
 /* Is the region named by a work request that is not complete? Real hardware fails that request
- * later, with a protection error; so do we, but we say so here, where the mistake is. */
+ * later, with a protection error; so do we, but we log it here, where the mistake is. */
 static void hca_region_check_idle(const struct hca_mr *mr, const char *call, uint64_t caller)
 {
 	struct hca_site here, there;
@@ -333,7 +333,7 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 	return hca_region_reg(pd, addr, length, iova, (unsigned int)access, HCA_CALLER());
 }
 
-/* Programs ask whether it is there with a descriptor that is none: EBADF says yes. */
+/* Programs test for it with a bad descriptor: EBADF means yes. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
@@ -373,7 +373,7 @@ struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd)
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
-/* No key fits any more, and no copy is going on. */
+/* No key fits from now on, and no copy is going on. */
 static void hca_region_quiesce(struct hca_mr *mr)
 {
 	hca_atomic_settle_region(mr);
@@ -462,7 +462,7 @@ static struct hca_region_want hca_region_changed(const struct hca_mr *mr, int fl
 	return want;
 }
 
-/* Failed on the way, the keys are gone: that is what IBV_REREG_MR_ERR_CMD says. */
+/* Failed on the way, the keys are gone: that is what IBV_REREG_MR_ERR_CMD means. */
 static int hca_region_change(struct hca_mr *mr, int flags, const struct hca_pd *pd,
 			     const struct hca_region_want *want)
 {

@@ -11,7 +11,7 @@ static int hca_srq_check_init(uint32_t port, const struct ibv_srq_init_attr_ex *
 	const struct hca_personality *p = hca_personality(port);
 
 	if (a->srq_type != IBV_SRQT_BASIC && a->srq_type != IBV_SRQT_XRC) {
-		hca_say("ibv_create_srq_ex: shared receive queues of type %d: not on this HCA",
+		hca_log("ibv_create_srq_ex: shared receive queues of type %d: not on this HCA",
 			(int)a->srq_type);
 		return EOPNOTSUPP;
 	}
@@ -40,7 +40,7 @@ static void hca_srq_handle_fill(struct hca_srq_handle *h, const struct ibv_pd *p
 	a->attr.max_sge = srq->rq.sge_max;
 }
 
-/* The mask says what of `a` counts; what does not is zero. */
+/* The mask names the fields of `a` that count; the others are zero. */
 static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
 {
 	struct hca_pd_handle *pd = hca_pd_of(a->pd);
@@ -68,7 +68,7 @@ static struct ibv_srq *hca_srq_create(struct ibv_context *context, struct ibv_sr
 	srq->pd = pd->hca->item.index;
 	srq->limit = srq->failed = srq->taker = 0;
 	srq->xrcd = 0;
-	srq->cq = HCA_NOBODY;
+	srq->cq = HCA_NONE;
 	if (a->srq_type == IBV_SRQT_XRC) {
 		srq->xrcd = hca_xrcd_use(a->xrcd);
 		srq->cq = hca_cq_of(a->cq)->hca->item.index;
@@ -285,13 +285,13 @@ static int hca_srq_check_recv(const struct hca_srq *srq, const struct ibv_recv_w
 	if (srq->failed)
 		return EINVAL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > q->sge_max) {
-		hca_say("ibv_post_srq_recv: srq %u: %d scatter entries, at most %u",
+		hca_log("ibv_post_srq_recv: srq %u: %d scatter entries, at most %u",
 			srq->item.index, wr->num_sge, q->sge_max);
 		return EINVAL;
 	}
 	if (q->head - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE) < q->size)
 		return 0;
-	hca_say("ibv_post_srq_recv: srq %u: queue of %u is full: %u wait, of %u the completion was "
+	hca_log("ibv_post_srq_recv: srq %u: queue of %u is full: %u wait, of %u the completion was "
 		"not polled",
 		srq->item.index, q->size, q->head - q->done,
 		q->done - __atomic_load_n(&q->polled, __ATOMIC_ACQUIRE));
@@ -332,8 +332,8 @@ int hca_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
 
 /* ---- dying ---------------------------------------------------------------------------------- */
 
-/* An event, because whoever noticed may hold something. The queue pairs hear of it from their next
- * message: IBV_EVENT_SRQ_ERR says that none of them can receive any more, so they are in ERR. */
+/* An event, because the task that noticed may hold a lock. After IBV_EVENT_SRQ_ERR no queue pair of it
+ * can receive, so they are in ERR. */
 static void hca_srq_died(void *object, uint64_t generation)
 {
 	struct hca_srq *srq = object;

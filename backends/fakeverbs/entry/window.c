@@ -89,7 +89,7 @@ int hca_post_check_bind(const struct hca_qp *qp, const struct ibv_send_wr *wr)
 		return EINVAL;
 	/* type 1 has a call of its own, which chooses the key */
 	if ((wr->bind_mw.mw->type == IBV_MW_TYPE_1) != !!(wr->send_flags & HCA_SEND_TYPE_1)) {
-		hca_say("ibv_post_send: qp 0x%x: IBV_WR_BIND_MW is for windows of type 2",
+		hca_log("ibv_post_send: qp 0x%x: IBV_WR_BIND_MW is for windows of type 2",
 			qp->number);
 		return EINVAL;
 	}

@@ -8,8 +8,8 @@
  *   process a: XRC_SEND --- srq number 7 ---> XRC_RECV --- domain ---+--- XRC srq 7 -> cq, pd
  *                                                                    +--- XRC srq 9 -> cq, pd
  *
- * A domain belongs to an HCA, and to an inode if it was opened with a descriptor: whoever opens
- * the same file shares it. Target halves belong to the domain; another process may open one by its
+ * A domain belongs to an HCA, and to an inode if it was opened with a descriptor: every process
+ * that opens the same file shares it. Target halves belong to the domain; another process may open one by its
  * number, and it lives until the last one destroyed it. Its events go to the process that made it.
  */
 #include <errno.h>
@@ -257,12 +257,12 @@ err:
 bool hca_qp_release(struct hca_qp *qp, bool owner)
 {
 	hca_qp_lock(qp);
-	bool last = qp->opens <= 1; /* 0: whoever was making it died */
+	bool last = qp->opens <= 1; /* 0: the process that was making it died */
 
 	qp->opens -= qp->opens > 0;
-	if (owner && !last) { /* it is nobody's now, and lives on */
+	if (owner && !last) { /* it has no owner now, and lives on */
 		hca_event_purge(qp->context, HCA_ELEMENT_QP, qp->item.index, qp->item.generation);
-		qp->context = HCA_NOBODY;
+		qp->context = HCA_NONE;
 		qp->item.proc = UINT32_MAX;
 		qp->item.handle = 0;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of handles, and what is said of those that are none (alive.h). */
+/* Memory of handles, and the reports of pointers that are no handle (alive.h). */
 #include "backends/fakeverbs/objects/alive.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum alive_end { ALIVE_LIVES, ALIVE_DESTROYED, ALIVE_SWEPT, ALIVE_FORKED };
 /* In front of each handle. */
 struct alive_block {
 	struct alive_block *older; /* of all that there ever were */
-	struct alive_block *next;  /* that rests behind it */
+	struct alive_block *next;  /* that rests after it */
 	void *token;               /* in the process' books; NULL: none */
 	size_t bytes;              /* of the handle */
 	uint64_t ended;            /* call site */
@@ -185,7 +185,7 @@ void hca_handle_sweep(void *handle, bool killed)
 	alive_finish(b, ALIVE_SWEPT, 0);
 }
 
-/* What is still in the process' books is told from there. */
+/* Leaks are reported from the process' books. */
 static void alive_finish_all(uint32_t proc, bool any, enum alive_end end)
 {
 	for (struct alive_block *b = alive.newest; b; b = b->older)
@@ -205,7 +205,7 @@ void hca_handles_end(bool forked)
 	alive_finish_all(0, true, forked ? ALIVE_FORKED : ALIVE_SWEPT);
 }
 
-/* ---- what is said --------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------------------------- */
 
 static const char *const alive_name[HCA_KINDS] = {
 	[HCA_KIND_NONE] = "object",          [HCA_KIND_CONTEXT] = "context",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which verbs objects there are, as the program holds them. A handle has a head behind its public
- * struct, which says of what kind it is while it lives. Its memory is never given back: when the
- * object is destroyed the head is wiped, what is behind it is made useless, and the memory rests
+ * Which verbs objects there are, as the program holds them. A handle has a head after its public
+ * struct, which names its kind while it lives. Its memory is never given back: when the
+ * object is destroyed the head is wiped, what follows it is made useless, and the memory rests
  * until HCA_REST later ones of that kind and size have ended. The public struct stays as it was, so
  * that inline functions of verbs.h (qp->context->ops.post_send) come here all the same.
  *
@@ -10,9 +10,9 @@
  * EINVAL and a sentence of the rule verbs-bad-handle, with the call sites of the use and of the
  * destruction; not a crash. Beyond the rest a stale handle looks like whatever is there now.
  *
- * Called by the entry points, behind their scheduling point. Memory of the process' books (os_alloc)
+ * Called by the entry points, after their scheduling point. Memory of the process' books (os_alloc)
  * stands for each handle: a fault point, and a leak if it stays. Not kept between processes of a
- * fabric: each has its own. Under no lock, but where it says so.
+ * fabric: each has its own. Under no lock, except where noted.
  */
 #ifndef BACKENDS_FAKEVERBS_ALIVE_H
 #define BACKENDS_FAKEVERBS_ALIVE_H
@@ -68,7 +68,7 @@ void hca_handles_end(bool forked);
 /* Is it one of that kind, living or not? Slow. */
 bool hca_handle_was(const void *object, enum hca_kind kind);
 
-/* It is not what it should be: says why, sets errno, and returns EINVAL. */
+/* It is not what it should be: logs why, sets errno, and returns EINVAL. */
 int hca_bad_handle(const void *object, enum hca_kind kind, const char *call, uint64_t caller);
 /* The same for a part of what a call makes: of another context. */
 int hca_bad_context(const void *object, enum hca_kind kind, const struct ibv_context *context,
@@ -79,7 +79,7 @@ static inline bool hca_is_dead(const struct hca_head *head, enum hca_kind kind)
 	return UNLIKELY(__atomic_load_n(&head->alive, __ATOMIC_RELAXED) != HCA_ALIVE(kind));
 }
 /* For post and poll, which have the handle in hand. Processes that share an address space are those
- * of a simulated world: only there is it somebody else's. hca_bad of handles.h is for the rest. */
+ * of a simulated world: only there may it belong to another process. hca_bad of handles.h is for the rest. */
 static inline bool hca_is_not_mine(const struct hca_head *head, enum hca_kind kind)
 {
 	return hca_is_dead(head, kind) || (hca_alone && UNLIKELY(head->proc != os_proc()->id));

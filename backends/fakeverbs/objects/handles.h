@@ -95,7 +95,7 @@ struct hca_qp_handle {
 	struct ibv_xrcd *xrcd;       /* NULL: none */
 	void *ring_memory;           /* of the program\'s allocator; NULL: none */
 	struct hca_qp_open *open;    /* by ibv_open_qp; NULL: this one made it */
-	struct hca_builder *builder; /* of an extended one (qp_ex.c), behind this; else NULL */
+	struct hca_builder *builder; /* of an extended one (qp_ex.c), after this; else NULL */
 	uint32_t async_taken;
 	uint32_t cq_depth[2]; /* send, receive: its part of the queues' depth */
 };
@@ -187,7 +187,7 @@ static inline size_t hca_head_offset(enum hca_kind kind)
 	}
 }
 
-/* Is this no living object of that kind, of the calling process? Then why is said, and the answer is
+/* Is this no living object of that kind, of the calling process? Then the reason is logged, and the result is
  * EINVAL, in errno too. `call` is the name of the call, `caller` its call site. */
 static inline int hca_bad(const void *object, enum hca_kind kind, const char *call, uint64_t caller)
 {

@@ -173,7 +173,7 @@ int hca_sges_check(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint32_t 
 	return 0;
 }
 
-/* One walk for both directions: `write` says which way, `data` is read or written accordingly. */
+/* One walk for both directions: `write` is the direction, `data` is read or written accordingly. */
 static int hca_sges_copy(uint32_t pd, const struct ibv_sge *sge, uint32_t n, uint64_t offset,
 			 uint8_t *data, uint64_t bytes, bool write)
 {

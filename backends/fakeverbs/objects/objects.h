@@ -49,7 +49,7 @@ struct hca_port {
 	uint32_t fatal; /* the device is dead: commands fail, queue pairs are in ERR */
 	uint32_t next_qpn;
 	uint32_t atomic_cap; /* enum ibv_atomic_cap */
-	uint32_t short_way;  /* direct.c may be used */
+	uint32_t fast_path;  /* direct.c may be used */
 	uint32_t atomic_lock;
 	uint32_t atomics;             /* queue pairs with a write under way: index + 1 */
 	uint32_t bucket[HCA_BUCKETS]; /* queue pairs by number: index + 1 */
@@ -92,7 +92,7 @@ struct hca_mr {
 struct hca_ah {
 	struct hca_item item;
 	uint32_t pd, port;
-	uint32_t to_port; /* or HCA_MULTICAST, HCA_NOBODY */
+	uint32_t to_port; /* or HCA_MULTICAST, HCA_NONE */
 	struct ibv_ah_attr attr;
 };
 
@@ -161,7 +161,8 @@ struct hca_cq {
 	uint32_t events;  /* on the channel, not yet taken */
 	uint32_t next;    /* in the channel's list */
 	uint32_t overrun;
-	uint32_t ignore_overrun; /* the program takes care: what nobody polled is overwritten */
+	uint32_t
+		ignore_overrun; /* the program takes care: completions that were not polled are overwritten */
 	uint32_t moderate_count, moderate_period_us;
 	uint32_t moderated;   /* completions whose event is held back */
 	uint32_t period_runs; /* a timer for them */
@@ -176,7 +177,7 @@ struct hca_cq {
 	uint32_t armed_over, pad_armed; /* there were completions, and no poll since */
 };
 
-/* What a request to bind says besides its key (rkey) and where (remote_address). */
+/* What a request to bind has besides its key (rkey) and where (remote_address). */
 struct hca_bind {
 	uint32_t mw, mw_generation;
 	uint32_t mr, mr_key; /* index + 1; 0: none */
@@ -227,7 +228,7 @@ struct hca_srq {
 	struct hca_item item;
 	uint32_t context, port, pd;
 	uint32_t limit;  /* not 0: an event when fewer than this wait */
-	uint32_t failed; /* IBV_EVENT_SRQ_ERR was said */
+	uint32_t failed; /* IBV_EVENT_SRQ_ERR was posted */
 	uint32_t xrcd;   /* index + 1: an XRC one, with a number and a completion queue */
 	uint32_t cq;
 	/* while a receive leaves it: for which queue pair (index + 1), and `done` here and `head` there
@@ -239,7 +240,7 @@ struct hca_srq {
 /* What the requester knows. PSNs are 24 bits: psn_una <= psn_next <= psn_max (modulo). */
 struct hca_requester {
 	uint32_t psn_una;              /* oldest not acknowledged */
-	uint32_t psn_next;             /* next to transmit; behind psn_max while resending */
+	uint32_t psn_next;             /* next to transmit; before psn_max while resending */
 	uint32_t psn_max;              /* never transmitted yet */
 	uint64_t offset;               /* bytes of sq.next that were transmitted */
 	uint32_t reads;                /* READs and atomics started and not complete */
@@ -345,7 +346,7 @@ struct hca_qp {
 	struct hca_atomic atomic;
 	uint32_t early_packet, early_number; /* early.c: kept, index + 1; which event takes it up */
 	uint32_t ece_options;                /* that both ends have, as far as is known here */
-	/* for the sanitizer (checks.h): who posts, behind the last READ in sq, and the last post refused */
+	/* for the sanitizer (checks.h): the call site of the post, the slot after the last READ in sq, and the last post refused */
 	uint32_t check_read;
 	uint64_t caller, refused_caller, refused_wr_id;
 	uint32_t refused, pad_refused;

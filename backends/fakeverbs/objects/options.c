@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an HCA of this world can be told to be, by environment: of the world's configuration, else
+ * What the environment chooses for an HCA of this world: of the world's configuration, else
  * of the program.
  *
  *	DOPPEL_HCA_ATOMIC=glob                all HCAs
  *	DOPPEL_HCA_ATOMIC=mlx5_1=glob,none    that one; the others
- *	DOPPEL_HCA_SHORT_WAY=off              packets always (transport/direct.c is not used)
+ *	DOPPEL_HCA_FAST_PATH=off              packets always (transport/direct.c is not used)
  *	DOPPEL_HCA_ORDER=completion           an acknowledge shows nothing (transport/early.c)
  */
 #include <stdlib.h>
@@ -59,7 +59,7 @@ void hca_port_configure(struct hca_port *port, uint32_t index)
 	static const struct hca_choice way[] = {{"on", true}, {"off", false}};
 
 	port->atomic_cap = hca_choose("DOPPEL_HCA_ATOMIC", index, atomic, ARRAY_LEN(atomic));
-	port->short_way = hca_choose("DOPPEL_HCA_SHORT_WAY", index, way, ARRAY_LEN(way));
+	port->fast_path = hca_choose("DOPPEL_HCA_FAST_PATH", index, way, ARRAY_LEN(way));
 }
 
 void hca_early_configure(struct hca_world *w)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What goes over the fabric (transport/wire.c): one message is a burst of packets with one payload. It belongs
- * to whoever holds it, until hca_packet_send takes it or hca_packet_free ends it; delivering one only
- * reads it. Nobody learns of one that is lost.
+ * to the function that holds it, until hca_packet_send takes it or hca_packet_free ends it; delivering one only
+ * reads it. A lost one is not reported.
  *
  * Facts: InfiniBand Architecture, chapter 9 (BTH, RETH, AETH); RoCE v2 (annex 17). PSNs are 24 bits.
  */
@@ -29,7 +29,7 @@ struct hca_qp;
 enum hca_packet_kind {
 	HCA_WRITE,
 	HCA_SEND,
-	HCA_READ,     /* asks for one burst */
+	HCA_READ,     /* requests one burst */
 	HCA_RESPONSE, /* that burst */
 	HCA_ACK,
 	HCA_NAK,
@@ -102,7 +102,7 @@ void *hca_packet_copy(void *packet);
 /* The tables had no room for it: it is in memory of its own, and is lost when it is sent. */
 bool hca_packet_is_outside(const struct hca_packet *p);
 
-/* What a completion says of a datagram's service level. */
+/* The service level that a datagram's completion reports. */
 uint8_t hca_route_sl(const struct hca_route *r);
 
 static inline int32_t hca_psn_diff(uint32_t a, uint32_t b)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of personalities; docs/fidelity-verbs.md says which of these rows was seen where. The
+ * The table of personalities; docs/fidelity-verbs.md lists which of these rows was seen where. The
  * reasons, row by row:
  *
  * max_*              what the drivers report: mlx5 of a ConnectX-7, rxe of Linux 6.1, and no more
  *                    than the tables have room for (ibv_query_device). `spec` has mlx5's, so that
  *                    what fits there fits here. max_cq: that many of 4,096 entries have memory.
  * max_message_bytes  rxe ends at 8 MiB, where all others take 1 GiB or more: a program that does
- *                    not ask ibv_query_port finds out here.
+ *                    not call ibv_query_port fails here.
  * active_mtu         a soft device lives in its netdev's 1,500 bytes.
- * pkey_count         RoCE has the default partition alone, whatever it says elsewhere; `spec` keeps
+ * pkey_count         RoCE has the default partition alone, whatever other fields report; `spec` keeps
  *                    a table that partitions can be tested with.
  * roce_v1            mlx5 lists each address twice, so the index of the v2 one is odd; rxe knows
  *                    only v2, and index 3 is empty.
@@ -20,7 +20,7 @@
  *                    LOC_QP_OP_ERR. The specification lists it among the immediate errors.
  * reset_purges       libmlx5 cleans the CQ of a queue pair that is reset or destroyed; the
  *                    specification leaves them to the consumer, rxe does not touch them.
- * retry_7_forever    rxe does not count down from 7: who relies on retry_cnt 7 to notice a dead
+ * retry_7_forever    rxe does not count down from 7: a program that relies on retry_cnt 7 to notice a dead
  *                    peer waits for ever.
  * dmabuf             not in rxe.
  * timestamps         rxe keeps no clock.
@@ -28,9 +28,9 @@
  *                    6.1 has neither.
  * ece_options        mlx5 knows two (its own numbers for them); rxe refuses the calls.
  * zero_length_mr     HCAs differ. The kernel's checks let it pass for rxe. For mlx5 the kernel counts the
- *                    pages from the one of the start to the one behind the end: none (EINVAL) where
+ *                    pages from the one of the start to the one after the end: none (EINVAL) where
  *                    it begins with a page, else one.
- * window_index_checked  libmlx5 puts the low 8 bits of the R_Key into the request, behind the index of
+ * window_index_checked  libmlx5 puts the low 8 bits of the R_Key into the request, after the index of
  *                    the window's own key.
  * window_pd_checked  libmlx5 compares the window's domain with the region's alone (EPERM); the HCA
  *                    finds the queue pair's.
@@ -43,7 +43,7 @@
  * What follows the conformance suite saw on rxe, in a VM; all others do what is specified.
  *
  * send_error_is_sqe  rxe knows no SQE: a failed send of any type is ERR.
- * says_connections   rxe posts none of these events.
+ * reports_connections   rxe posts none of these events.
  * late_posts_flushed rxe flushes receives when it enters ERR, and never looks again.
  * no_reads_fail      rxe starts no READ while there are as many as allowed, none included.
  * mcast_comes_back   rxe does not loop a multicast datagram to the device that sends.
@@ -61,7 +61,7 @@
  * overrun_kills      rxe loses the completion, and goes on.
  * zero_based         rxe ignores the flag: an address from 0 is out of the region's bounds.
  * query_complete     rxe leaves cur_qp_state 0; the kernel puts the route's hop limit, 64.
- * length_checked     rxe's port says 8 MiB, and it sends what is longer.
+ * length_checked     rxe's port reports 8 MiB, and it sends what is longer.
  * atomics_checked    librxe looks at an atomic's address and size, no other library does.
  * inline_checked     librxe takes the flag with every opcode.
  */
@@ -94,7 +94,7 @@ static const struct hca_personality hca_personalities[] = {
 		.advice = true, .zero_length_mr = HCA_ZERO_REFUSED,
 		.window_index_checked = true, .window_pd_checked = true, .datagram_qpn_checked = true,
 		.ah_pd_enforced = true, .datagram_too_long = false,
-		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
+		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
 		.bad_receive_malformed = false, .qkey_high_bit = true,
 		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
@@ -107,12 +107,12 @@ static const struct hca_personality hca_personalities[] = {
 		.advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE,
 		.window_index_checked = false, .window_pd_checked = false, .datagram_qpn_checked = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
-		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
+		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
 		.bad_receive_malformed = false, .qkey_high_bit = true,
 		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
 	},
-	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless asked for */
+	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless requested */
 		.name = "mlx5-ib", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
 		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
 		.post_early = true, .opcode_checked = false, .reset_purges = true,
@@ -120,7 +120,7 @@ static const struct hca_personality hca_personalities[] = {
 		.advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE,
 		.window_index_checked = false, .window_pd_checked = false, .datagram_qpn_checked = false,
 		.ah_pd_enforced = false, .datagram_too_long = true,
-		.send_error_is_sqe = true, .says_connections = true, .late_posts_flushed = true,
+		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
 		.bad_receive_malformed = false, .qkey_high_bit = true,
 		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
@@ -138,7 +138,7 @@ static const struct hca_personality hca_personalities[] = {
 		.advice = false, .zero_length_mr = HCA_ZERO_TAKEN,
 		.window_index_checked = true, .window_pd_checked = true, .datagram_qpn_checked = true,
 		.ah_pd_enforced = true, .datagram_too_long = false,
-		.send_error_is_sqe = false, .says_connections = false, .late_posts_flushed = false,
+		.send_error_is_sqe = false, .reports_connections = false, .late_posts_flushed = false,
 		.no_reads_fail = false, .mcast_comes_back = false, .bad_key_malformed = true,
 		.bad_receive_malformed = true, .qkey_high_bit = false,
 		.header_checksum = false, .ack_latest = 4, .sqd_resumes = false, HCA_CHECKS(false),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Personalities: where real HCAs differ from each other, or from the specification, and a program
- * can tell. One row of this struct is one difference; personality.c gives each its value for every
- * personality, with the reason. The data path asks for the row, never for a name.
+ * can notice it. One row of this struct is one difference; personality.c gives each its value for every
+ * personality, with the reason. The data path reads the row, never a name.
  *
  * Each port of the world has one, chosen when the world's HCAs are made: the attribute
  * `personality` of <net> in the machine file, else entry (port modulo entries) of the list in
- * DOPPEL_HCA_PERSONALITY, else "spec". What this table says is constant; sizes in bytes.
+ * DOPPEL_HCA_PERSONALITY, else "spec". This table is constant; sizes in bytes.
  */
 #ifndef BACKENDS_FAKEVERBS_PERSONALITY_H
 #define BACKENDS_FAKEVERBS_PERSONALITY_H
@@ -22,7 +22,7 @@ enum hca_zero_length { HCA_ZERO_REFUSED, HCA_ZERO_INSIDE_PAGE, HCA_ZERO_TAKEN };
 
 struct hca_personality {
 	const char *name;
-	/* what ibv_query_device and ibv_query_port say, and what is refused beyond it */
+	/* what ibv_query_device and ibv_query_port report, and what is refused beyond it */
 	const char *firmware;
 	uint32_t vendor_id, vendor_part_id;
 	uint32_t max_qp, max_wr, max_sge, max_cq, max_cqe, max_inline, max_rd_atomic;
@@ -36,7 +36,7 @@ struct hca_personality {
 	/* what the specification forbids, leaves open, or is not kept */
 	bool post_early;      /* requests before their state are taken, and run in RTS */
 	bool opcode_checked;  /* an opcode that the QP's type lacks is EINVAL; else a completion */
-	bool reset_purges;    /* RESET, and the end, take what nobody polled */
+	bool reset_purges;    /* RESET, and the end, take completions that were not polled */
 	bool retry_7_forever; /* retry_cnt 7 means without end */
 	bool dmabuf;          /* GPU memory by descriptor */
 	bool timestamps;      /* completions carry the time */
@@ -48,8 +48,8 @@ struct hca_personality {
 	bool datagram_qpn_checked; /* more than 24 bits are refused; else sent, and lost */
 	bool ah_pd_enforced;       /* address handles of another protection domain are refused */
 	bool datagram_too_long; /* UD: longer than the MTU fails; else it is dropped, as a success */
-	bool send_error_is_sqe;  /* UC, UD: a send that fails leaves the receive side alone */
-	bool says_connections;   /* COMM_EST, QP_ACCESS_ERR and QP_REQ_ERR come */
+	bool send_error_is_sqe;   /* UC, UD: a send that fails leaves the receive side alone */
+	bool reports_connections; /* COMM_EST, QP_ACCESS_ERR and QP_REQ_ERR come */
 	bool late_posts_flushed; /* a receive that is posted in ERR completes; else it stays there */
 	bool no_reads_fail;      /* a READ with max_rd_atomic 0 fails; else it waits for ever */
 	bool mcast_comes_back;   /* to members on the HCA that sends */
@@ -63,7 +63,7 @@ struct hca_personality {
 	bool attributes_checked; /* ibv_modify_qp refuses values out of range, and a wrong current state */
 	bool overrun_kills;  /* queue pairs of a completion queue that ran over go to ERR */
 	bool zero_based;     /* regions may begin at 0 */
-	bool query_complete; /* ibv_query_qp tells cur_qp_state, and the hop limit that was set */
+	bool query_complete; /* ibv_query_qp reports cur_qp_state, and the hop limit that was set */
 	bool length_checked; /* a message longer than max_message_bytes fails */
 	bool atomics_checked; /* an atomic off a multiple of 8, or not of 8 bytes, is posted and fails;
 				    else ibv_post_send refuses it */

@@ -167,7 +167,7 @@ int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *t
 	else
 		*to_port = roce ? hca_gid_port(&ah->grh.dgid) : hca_lid_port(ah->dlid);
 	/* a LID is routed without asking; an address has to be found first */
-	return roce && *to_port == HCA_NOBODY ? ETIMEDOUT : 0;
+	return roce && *to_port == HCA_NONE ? ETIMEDOUT : 0;
 }
 
 bool hca_gid_is_ipv4(const union ibv_gid *gid)

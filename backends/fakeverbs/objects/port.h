@@ -13,11 +13,11 @@
 
 /* ---- port.c ---- */
 
-#define HCA_NOBODY    UINT32_MAX
+#define HCA_NONE      UINT32_MAX
 #define HCA_MULTICAST (UINT32_MAX - 1)
 
 void hca_port_init(struct hca_port *port, uint32_t index);
-/* Which port answers to this GID, or LID; HCA_NOBODY: none. */
+/* Which port answers to this GID, or LID; HCA_NONE: none. */
 uint32_t hca_gid_port(const union ibv_gid *gid);
 uint32_t hca_lid_port(uint16_t lid);
 uint16_t hca_port_lid(uint32_t port); /* 0: RoCE */
@@ -34,7 +34,7 @@ static inline bool hca_pkey_match(uint16_t a, uint16_t b)
 	return (a & 0x7fff) && ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000);
 }
 /* Where packets to this address go: a port, or HCA_MULTICAST. EINVAL: not an address that this
- * port can use; ETIMEDOUT: nobody answers to it. */
+ * port can use; ETIMEDOUT: no port has it. */
 int hca_address_resolve(uint32_t port, const struct ibv_ah_attr *ah, uint32_t *to_port);
 
 /* The address of a datagram's request; NULL: it is gone. */

@@ -21,7 +21,7 @@
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* Under its lock: no key fits, and the region is not held any more. */
+/* Under its lock: no key fits, and the region is no longer held. */
 static void hca_window_unbind(struct hca_mw *mw)
 {
 	if (!mw->mr)

@@ -3,14 +3,14 @@
  * The books on work requests. "Each posted request completes exactly once or is flushed" is what the
  * stack above builds on, so the double watches itself: each slot of a queue is posted, and ended, in
  * turns, and a queue that goes or is reset has ended as many as were posted. In a run it is a failure;
- * programs on the drop-in have no verdict, and it is said.
+ * programs on the drop-in have no verdict, and it is logged.
  */
 #include "backends/fakeverbs/queues/queues.h"
 
 void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *what)
 {
 	if (hca_far)
-		hca_say("a request of a %s queue (wr_id 0x%llx) %s", queue,
+		hca_log("a request of a %s queue (wr_id 0x%llx) %s", queue,
 			(unsigned long long)e->wr_id, what);
 	sim_note_failure(SIM_WRONG_RESULT, "work-request", -1,
 			 "fakeverbs: a request of a %s queue (wr_id 0x%llx) %s", queue,
@@ -24,7 +24,7 @@ void hca_account_drop(struct hca_queue *q, const char *queue)
 	for (; q->done != q->head; q->done++)
 		hca_account_end(q, hca_wqe_at(q, q->done), queue);
 	if (q->posted != q->ended && hca_far)
-		hca_say("a %s queue ends: %llu requests were posted, and %llu ended", queue,
+		hca_log("a %s queue ends: %llu requests were posted, and %llu ended", queue,
 			(unsigned long long)q->posted, (unsigned long long)q->ended);
 	if (q->posted != q->ended)
 		sim_note_failure(SIM_WRONG_RESULT, "work-request", -1,

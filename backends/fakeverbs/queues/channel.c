@@ -9,7 +9,7 @@ void hca_channel_destroy(struct hca_channel *ch)
 	hca_slab_give(&hca_world()->channel, ch);
 }
 
-/* The list again, after somebody died who was changing it: all queues that have an event. */
+/* The list again, after the process that was changing it died: all queues that have an event. */
 void hca_channel_lock(struct hca_channel *ch)
 {
 	struct hca_world *w = hca_world();
@@ -120,7 +120,7 @@ void hca_channel_purge(struct hca_cq *cq)
 	hca_unlock(&ch->item.lock);
 }
 
-/* Armed when there were completions already, which nobody took since: no event will tell of them. */
+/* Armed when there were completions already, which were not polled since: no event will come for them. */
 void hca_check_wakeup(const struct hca_channel *ch, uint64_t caller)
 {
 	struct hca_world *w = hca_world();

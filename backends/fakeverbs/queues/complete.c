@@ -48,7 +48,7 @@ static __attribute__((noinline)) void hca_cq_overrun(struct hca_cq *cq, bool pla
 		return;
 	cq->overrun = 1;
 	if (planned)
-		hca_say("completion queue %u of %u entries ran over: completions are lost, its "
+		hca_log("completion queue %u of %u entries ran over: completions are lost, its "
 			"queue pairs go to ERR",
 			cq->item.index, cq->size);
 	else
@@ -61,8 +61,8 @@ static __attribute__((noinline)) void hca_cq_overrun(struct hca_cq *cq, bool pla
 	sim_event_post(&attr, hca_cq_overran, cq, cq->item.generation, NULL);
 }
 
-/* The oldest one is lost, and with it its promise that slots are free: the next one's of the same
- * work queue says it too. */
+/* The oldest one is lost. The slots that it would have freed are freed by the next one of the same
+ * work queue. */
 static __attribute__((noinline)) void hca_cq_overwrite(struct hca_cq *cq)
 {
 	mem_forget((const void *)(uintptr_t)hca_cqe_at(cq, cq->tail)->token);
@@ -79,14 +79,14 @@ static uint64_t hca_cq_stamp(struct hca_cq *cq)
 	return cq->stamped;
 }
 
-/* Unlocks, and tells who waits for the queue in this process; programs far away poll. */
+/* Unlocks, and wakes the tasks of this process that wait for the queue; other processes poll. */
 static inline __attribute__((always_inline)) void hca_cq_unlock_changed(struct hca_cq *cq)
 {
 	const void *handle = (const void *)(uintptr_t)cq->item.handle;
-	bool heard = sim_posts_are_heard() && hca_is_here(cq->item.proc);
+	bool waited = sim_posts_are_heard() && hca_is_here(cq->item.proc);
 
 	hca_unlock(&cq->item.lock);
-	if (heard)
+	if (waited)
 		os_event_post(handle);
 	if (!sim_is_plain())
 		os_progress();
@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) void hca_cq_end(struct hca_cq *cq, 
 	hca_cq_unlock_changed(cq);
 }
 
-/* What the vendor's register would say; ours, so that reports can be told apart. */
+/* What the vendor's register would hold; our numbers, so that reports can be distinguished. */
 enum hca_vendor_error {
 	HCA_VENDOR_FLUSH = 0xf9,
 	HCA_VENDOR_RETRY = 0x81,
@@ -183,7 +183,7 @@ static uint32_t hca_send_wc_opcode(uint32_t opcode)
 	}
 }
 
-/* After its completion: who finds the queue as a dead process left it, finds what was pushed. */
+/* After its completion: a repair of the queue after its process died finds what was pushed. */
 static void hca_queue_done(struct hca_queue *q)
 {
 	__atomic_store_n(&q->done, q->done + 1, __ATOMIC_RELEASE);

@@ -82,7 +82,7 @@ static inline void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 				      .sl = (uint8_t)e->sl};
 		return;
 	}
-	/* only wr_id, status, qp_num and vendor_err mean something now: whoever reads these, sees
+	/* only wr_id, status, qp_num and vendor_err mean something now: a program that reads the others sees
 	 * it */
 	*wc = (struct ibv_wc){.wr_id = e->wr_id,
 			      .status = (enum ibv_wc_status)e->status,
@@ -159,7 +159,7 @@ int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int want, uint64_t *timesta
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-void hca_cq_tell(struct hca_cq *cq)
+void hca_cq_signal(struct hca_cq *cq)
 {
 	cq->arm = HCA_ARM_NONE;
 	cq->moderated = 0;
@@ -174,7 +174,7 @@ static void hca_cq_period_over(void *object, uint64_t generation)
 	if (cq->ring && cq->item.generation == (uint32_t)generation) {
 		cq->period_runs = 0;
 		if (cq->moderated && cq->arm != HCA_ARM_NONE)
-			hca_cq_tell(cq);
+			hca_cq_signal(cq);
 	}
 	hca_unlock(&cq->item.lock);
 }
@@ -188,7 +188,7 @@ void hca_cq_notify(struct hca_cq *cq)
 	/* a timer of another process would end with it */
 	if (!cq->moderate_period_us || !hca_is_here(cq->item.proc) ||
 	    ++cq->moderated >= cq->moderate_count) {
-		hca_cq_tell(cq);
+		hca_cq_signal(cq);
 		return;
 	}
 	if (cq->period_runs)

@@ -20,14 +20,14 @@ enum hca_element hca_event_element(enum ibv_event_type type)
 	}
 }
 
-/* The descriptor is its owner's: who is elsewhere rings, and the owner shows it (far.c). */
+/* The descriptor is its owner's: another process rings, and the owner shows it (entry/process.c). */
 void hca_event_ready(const struct hca_item *it, struct hca_ready *r, bool on)
 {
 	if (hca_is_here(it->proc))
 		(on ? hca_ready_signal : hca_ready_clear)(r);
 }
 
-/* `last` again, after somebody died who was appending: what he appended counts if it is linked. */
+/* `last` again, after a process died that was appending: what it appended counts if it is linked. */
 void hca_context_lock(struct hca_context *c)
 {
 	struct hca_world *w = hca_world();
@@ -47,7 +47,7 @@ void hca_context_lock(struct hca_context *c)
 static void hca_event_lost(struct hca_world *w, enum ibv_event_type type)
 {
 	if (__atomic_fetch_add(&w->events_lost, 1, __ATOMIC_RELAXED) == 0)
-		hca_say("async event '%s' is lost, and later ones may be: %u events are unread; "
+		hca_log("async event '%s' is lost, and later ones may be: %u events are unread; "
 			"expected a program that calls ibv_get_async_event",
 			ibv_event_type_str(type), w->event.count);
 }
@@ -57,7 +57,7 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 {
 	struct hca_world *w = hca_world();
 
-	if (context == HCA_NOBODY) /* who made it is gone */
+	if (context == HCA_NONE) /* its maker is gone */
 		return;
 	struct hca_context *c = hca_slab_at(&w->context, context);
 	struct hca_event *e = hca_slab_take(&w->event);
@@ -89,7 +89,7 @@ void hca_event_post(uint32_t context, enum ibv_event_type type, uint32_t element
 	hca_item_post(&c->item);
 }
 
-/* Takes those that `match` says, one after the other; 0: no more. */
+/* Takes the event after `*before` out of the list. */
 struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *before)
 {
 	struct hca_world *w = hca_world();
@@ -115,7 +115,7 @@ void hca_event_purge(uint32_t context, enum hca_element kind, uint32_t element, 
 	struct hca_world *w = hca_world();
 	uint32_t before = 0, at;
 
-	if (context == HCA_NOBODY)
+	if (context == HCA_NONE)
 		return;
 	struct hca_context *c = hca_slab_at(&w->context, context);
 

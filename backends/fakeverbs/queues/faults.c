@@ -20,7 +20,7 @@ bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_
 
 /* ---- a device dies -------------------------------------------------------------------------- */
 
-/* In an event, because whoever noticed may hold something: every context hears of it, every queue
+/* In an event, because the task that noticed may hold a lock: every context gets an event, every queue
  * pair goes to ERR. */
 static void hca_device_died(void *object, uint64_t port)
 {
@@ -54,7 +54,7 @@ static void hca_device_fault(uint32_t port)
 	if (!hca_fault("verbs.device", NULL, port, -1, &f) ||
 	    __atomic_exchange_n(&w->port[port].fatal, 1, __ATOMIC_ACQ_REL))
 		return;
-	hca_say("h%u %s: fatal error of the device", world_port(port)->host,
+	hca_log("h%u %s: fatal error of the device", world_port(port)->host,
 		world_port(port)->nic->name);
 	sim_event_post(&attr, hca_device_died, w, port, NULL);
 }

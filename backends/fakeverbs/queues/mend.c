@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process left half done that died inside a lock (far.h). Whoever finds the lock's holder dead
- * takes the lock, and makes whole what it guards, before anybody looks:
+ * Repair of what a process left half done when it died inside a lock (far.h). The task that finds the lock's
+ * holder dead takes the lock, and makes whole what it guards, before any other task looks:
  *
  *   queue pair      the dead one was its peer, placing a message or flushing. A completion is pushed
  *                   first, and its request counted as done after it: what was pushed counts, and the
  *                   rest completes later, flushed or not. A flush that was begun is finished.
  *   shared queue    a receive leaves it (`done`) and enters a queue pair (`head`): both or neither.
- *   completion      what was pushed is shown; if it was to wake somebody, it does (a wake too many
- *   queue           is found to be one by a poll).
+ *   completion      what was pushed is shown; if it was to wake a task, it does (a poll shows
+ *   queue           whether the wake was needed).
  *
  * Lists of slabs, channels and contexts are mended where they are kept. What a dead process did to
- * queues of its own does not matter: nobody looks at them, and they go.
+ * queues of its own does not matter: no process looks at them, and they go.
  */
 #include "backends/fakeverbs/queues/queues.h"
 
-/* Each slot says what the counters say. */
+/* Each slot agrees with the counters. */
 static void hca_mend_account(struct hca_queue *q)
 {
 	for (uint32_t i = 0; q->ring && i < q->size; i++) {
@@ -53,7 +53,7 @@ static void hca_mend_queue(struct hca_qp *qp, struct hca_queue *q, uint32_t cq)
 {
 	bool is_recv = q == &qp->rq;
 
-	if (cq != HCA_NOBODY && q->done != q->head)
+	if (cq != HCA_NONE && q->done != q->head)
 		q->done = hca_mend_pushed(hca_slab_at(&hca_world()->cq, cq), qp, is_recv, q->done);
 	if (!is_recv && (int32_t)(q->next - q->done) < 0) {
 		q->next = q->done;
@@ -99,5 +99,5 @@ void hca_cq_mend(struct hca_cq *cq)
 	if (!cq->held)
 		hca_cq_show_until(cq, cq->head);
 	if (cq->channel && cq->tail != cq->shown && hca_is_alive(cq->item.proc))
-		hca_cq_tell(cq);
+		hca_cq_signal(cq);
 }

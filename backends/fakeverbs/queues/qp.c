@@ -45,7 +45,7 @@ void hca_qp_leave(struct hca_qp *qp)
 	hca_unlock(&port->lock);
 }
 
-/* The number's queue pair and its generation; NULL: nobody has it. */
+/* The number's queue pair and its generation; NULL: none has it. */
 static struct hca_qp *hca_qp_find_number(uint32_t port_index, uint32_t number, uint32_t *generation)
 {
 	struct hca_world *w = hca_world();
@@ -127,7 +127,7 @@ void hca_qp_to_error(struct hca_qp *qp)
 	hca_qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rnr_wait = 0;
 	hca_qp_flush(qp);
-	if (qp->srq && enters && hca_personality(qp->port)->says_connections &&
+	if (qp->srq && enters && hca_personality(qp->port)->reports_connections &&
 	    qp->type != IBV_QPT_XRC_RECV) /* what it took is flushed, and it takes no more */
 		hca_event_post(qp->context, IBV_EVENT_QP_LAST_WQE_REACHED, qp->item.index,
 			       qp->item.generation);

@@ -60,12 +60,12 @@ static inline void hca_cq_lock(struct hca_cq *cq)
 
 /* ---- cq.c ---- */
 
-/* Nothing more than `visible` entries is seen by polls for `ns`; then everything is, and whoever
- * waits for the queue is woken. */
+/* Polls see at most `visible` entries for `ns`; then they see everything, and the tasks that wait for
+ * the queue are woken. */
 void hca_cq_hold(struct hca_cq *cq, uint32_t visible, uint64_t ns);
-/* Forgets what this queue pair completed and nobody polled. */
+/* Forgets what this queue pair completed and was not polled. */
 void hca_cq_purge(struct hca_cq *cq, const struct hca_qp *qp);
-/* Under the queue's lock; who looks whether there is anything to poll does so without. */
+/* Under the queue's lock; a poll that only looks whether there is anything does so without. */
 static inline void hca_cq_show_until(struct hca_cq *cq, uint32_t counter)
 {
 	__atomic_store_n(&cq->shown, counter, __ATOMIC_RELEASE);
@@ -80,10 +80,10 @@ static inline void hca_cq_arm_over(struct hca_cq *cq, bool over)
 }
 /* Takes up to `want` completions, whose slots are free then, and the time of the last one. */
 int hca_cq_pop(struct hca_cq *cq, struct ibv_wc *wc, int want, uint64_t *timestamp);
-/* An armed queue has a completion to tell of. Under its lock. */
+/* An armed queue has a completion: its event is sent, or held back. Under its lock. */
 void hca_cq_notify(struct hca_cq *cq);
-/* It does, on its channel. */
-void hca_cq_tell(struct hca_cq *cq);
+/* Sends the event, on its channel. */
+void hca_cq_signal(struct hca_cq *cq);
 
 /* ---- event.c ---- */
 
@@ -100,7 +100,7 @@ void hca_context_lock(struct hca_context *c);
  * none. */
 struct hca_event *hca_event_unlink(struct hca_context *c, uint32_t *before);
 enum hca_element hca_event_element(enum ibv_event_type type);
-/* The descriptor is its owner's: who is elsewhere rings, and the owner shows it. */
+/* The descriptor is its owner's: another process rings, and the owner shows it. */
 void hca_event_ready(const struct hca_item *it, struct hca_ready *r, bool on);
 
 /* ---- channel.c ---- */
@@ -124,7 +124,7 @@ void hca_channel_show(void *channel);
 /* ---- account.c, queue.c, qp.c ---- */
 
 /* account.c: a request that was posted ends once: it completes, is flushed, or goes with its queue. Each
- * step says so; one that comes twice, or for nothing, is a failure of the class "work-request". */
+ * step is recorded; one that comes twice, or for nothing, is a failure of the class "work-request". */
 enum hca_account { HCA_ACCOUNT_NONE, HCA_ACCOUNT_POSTED = 0x9057ed, HCA_ACCOUNT_ENDED };
 void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *what);
 /* After the slot was filled; what it held before has left. */
@@ -162,7 +162,7 @@ void hca_qp_leave(struct hca_qp *qp);
 void hca_send_flush(struct hca_qp *qp);
 /* The live queue pair of a port with this number, locked; NULL: none. */
 struct hca_qp *hca_qp_lock_number(uint32_t port, uint32_t number);
-/* The same, if nobody has it locked at this moment. */
+/* The same, if no task has it locked at this moment. */
 struct hca_qp *hca_qp_try_number(uint32_t port_index, uint32_t number);
 /* The same by reference: is it still that one? */
 struct hca_qp *hca_qp_lock_reference(struct hca_qp *qp, uint32_t generation);

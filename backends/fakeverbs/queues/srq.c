@@ -3,7 +3,7 @@
  * Shared receive queues. A queue pair that needs a receive takes the oldest one of the shared queue
  * into its own receive queue of one entry, and from there on it is the queue pair's: it completes
  * on the queue pair's completion queue, and is flushed if the queue pair dies with the message half
- * received. What nobody took stays when a queue pair dies.
+ * received. Receives that were not taken stay when a queue pair dies.
  *
  *     polled ....... done ....... head
  *       taken, completion    to be taken

@@ -34,7 +34,7 @@ bool hca_xrc_bind(struct hca_qp *qp, uint32_t number)
 	return good;
 }
 
-/* What target halves took from it will not complete any more: the message fails at its next
+/* What target halves took from it will no longer complete: the message fails at its next
  * packet. */
 void hca_xrc_forget_srq(const struct hca_srq *srq)
 {
@@ -48,7 +48,7 @@ void hca_xrc_forget_srq(const struct hca_srq *srq)
 			qp->rq.done = qp->rq.head;
 			qp->resp.receiving = 0;
 			qp->srq = 0;
-			qp->pd = qp->recv_pd = qp->recv_cq = HCA_NOBODY;
+			qp->pd = qp->recv_pd = qp->recv_cq = HCA_NONE;
 		}
 		hca_unlock(&qp->item.lock);
 	}

@@ -9,12 +9,12 @@
  * An HCA that is atomic only against itself reads a word and writes it back over the bus, and what
  * a processor, a GPU or another HCA does to the word in between is lost. Its own operations on the
  * word never fall into the window: the write that is under way lands first. IBV_ATOMIC_GLOB is one
- * read-modify-write that everybody sees whole. GPU memory has no such thing on the bus, and memory of
- * another process is not reached by one: there both are the former, and the sanitizer says so.
+ * read-modify-write that every observer sees whole. GPU memory has no such thing on the bus, and memory of
+ * another process is not reached by one: there both are the former, and the sanitizer reports it.
  *
  * A duplicate is answered from the log and not executed again. The log is as long as
- * max_dest_rd_atomic says, and READs take up places in it too: a requester that has more of them
- * outstanding than its peer remembers may ask in vain until its retries are spent.
+ * max_dest_rd_atomic, and READs take up places in it too: a requester that has more of them
+ * outstanding than its peer remembers may retry in vain until its retries are spent.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -162,7 +162,7 @@ static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, uint64_
 	return rc;
 }
 
-/* One that everybody sees whole. */
+/* One that every observer sees whole. */
 static void hca_atomic_at_once(struct hca_mr *mr, uint64_t at, const struct hca_packet *p,
 			       uint64_t *old)
 {
@@ -217,7 +217,7 @@ bool hca_responder_atomic(struct hca_qp *qp, const struct hca_packet *p, enum hc
 	if (!mr)
 		return false;
 	*nak = HCA_NAK_OPERATION;
-	mem_release(NULL); /* who sees what it writes, sees what was written before */
+	mem_release(NULL); /* an observer of what it writes sees what was written before */
 	int rc = hca_atomic_do(qp, mr, at, p, &old, &later);
 
 	hca_mr_release(mr);

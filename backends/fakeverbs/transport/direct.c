@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The short way, under `threads`: a request of a reliable connection whose peer can take it whole at
- * this moment is executed by the poster, from memory to memory, without packets and events. Nobody
- * can tell: both ends are locked meanwhile, and everything that is not as on a good day (something
+ * The fast path, under `threads`: a request of a reliable connection whose peer can take it whole at
+ * this moment is executed by the poster, from memory to memory, without packets and events. No program
+ * can notice it: both ends are locked meanwhile, and everything that is not as on a good day (something
  * under way, a fault plan, a trace, a link that is down, a key that does not fit, no receive) is left
  * to the long way of requester.c and responder.c, which finds and reports it. What both must agree on
  * when they take turns is kept: packet numbers, receives, completions in order.
  *
  * A request comes here as the program wrote it (hca_direct_post), and then its slot in the send queue
- * only says what it was; or from its slot (hca_direct), where requests of ibv_wr_* and those that had
+ * only records what it was; or from its slot (hca_direct), where requests of ibv_wr_* and those that had
  * to wait lie.
  *
  * For 8 bytes, calls would cost as much as what they do: hence always_inline.
  *
  * Two queue pairs are locked here, the poster's first. The other is only tried, so that two posters
- * who mean each other do not wait.
+ * to each other do not wait.
  */
 #include "backends/fakeverbs/transport/transport.h"
 
@@ -45,13 +45,13 @@ static const void *hca_direct_address(const struct hca_direct_place *at)
 	return (const void *)(uintptr_t)(at->mr->address + (at->iova - at->mr->iova));
 }
 
-/* ---- who can -------------------------------------------------------------------------------- */
+/* ---- which peers ---------------------------------------------------------------------------- */
 
 /* What stays so until the queue pair is changed. */
 static bool hca_direct_fits(const struct hca_qp *qp)
 {
 	return qp->type == IBV_QPT_RC && qp->state == IBV_QPS_RTS && !qp->pkey_index &&
-	       hca_world()->port[qp->port].short_way && qp->dest_port < fakeverbs.world->ports;
+	       hca_world()->port[qp->port].fast_path && qp->dest_port < fakeverbs.world->ports;
 }
 
 /* The same of its peer, which is connected to it. */
@@ -64,7 +64,7 @@ static bool hca_direct_fits_peer(const struct hca_qp *qp, const struct hca_qp *p
 	       hca_pkey_match(hca_pkey_get(qp->port, 0), hca_pkey_get(peer->port, 0));
 }
 
-/* The peer that all was well with, locked, if nobody has changed either end since. */
+/* The peer that all was well with, locked, if neither end has changed since. */
 static inline struct hca_qp *hca_direct_known(const struct hca_qp *qp)
 {
 	if (!qp->peer || qp->own_changes != qp->changes)

@@ -72,7 +72,7 @@ void hca_mcast_end(const struct hca_qp *qp)
 static uint32_t hca_mcast_port_after(const struct hca_packet *p, int64_t after)
 {
 	struct hca_world *w = hca_world();
-	uint32_t at = 0, next = HCA_NOBODY;
+	uint32_t at = 0, next = HCA_NONE;
 	struct hca_member *m;
 
 	hca_lock(&w->member_lock);
@@ -85,7 +85,7 @@ static uint32_t hca_mcast_port_after(const struct hca_packet *p, int64_t after)
 
 void hca_mcast_send(struct hca_qp *qp, struct hca_packet *p)
 {
-	for (uint32_t port = hca_mcast_port_after(p, -1); port != HCA_NOBODY;
+	for (uint32_t port = hca_mcast_port_after(p, -1); port != HCA_NONE;
 	     port = hca_mcast_port_after(p, port)) {
 		struct hca_packet *copy = hca_packet_copy(p);
 

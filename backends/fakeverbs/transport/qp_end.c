@@ -2,7 +2,7 @@
 /* Queue pairs that are reset or end: what they have under way, and what they completed, goes. */
 #include "backends/fakeverbs/transport/transport.h"
 
-/* What it completed and nobody polled goes, if its HCA is one that does that. A target half's
+/* Completions of it that were not polled go, if its HCA does that. A target half's
  * completions are of the shared queues. */
 static void hca_qp_purge(const struct hca_qp *qp)
 {
@@ -10,9 +10,9 @@ static void hca_qp_purge(const struct hca_qp *qp)
 
 	if (!hca_personality(qp->port)->reset_purges)
 		return;
-	if (qp->send_cq != HCA_NOBODY)
+	if (qp->send_cq != HCA_NONE)
 		hca_cq_purge(hca_slab_at(&w->cq, qp->send_cq), qp);
-	if (qp->recv_cq != HCA_NOBODY && qp->type != IBV_QPT_XRC_RECV)
+	if (qp->recv_cq != HCA_NONE && qp->type != IBV_QPT_XRC_RECV)
 		hca_cq_purge(hca_slab_at(&w->cq, qp->recv_cq), qp);
 }
 
@@ -52,7 +52,7 @@ void hca_qp_destroy(struct hca_qp *qp)
 /* Under the lock under which polls free slots: none is in the middle of that. */
 static void hca_queue_all_free(struct hca_queue *q, uint32_t cq_index)
 {
-	struct hca_cq *cq = cq_index == HCA_NOBODY ? NULL : hca_slab_at(&hca_world()->cq, cq_index);
+	struct hca_cq *cq = cq_index == HCA_NONE ? NULL : hca_slab_at(&hca_world()->cq, cq_index);
 
 	if (cq)
 		hca_cq_lock(cq);
@@ -76,14 +76,14 @@ void hca_qp_reset(struct hca_qp *qp)
 	qp->sq.next = qp->sq.done = qp->sq.head;
 	qp->rq.done = qp->rq.head;
 	hca_queue_all_free(&qp->sq, qp->send_cq);
-	hca_queue_all_free(&qp->rq, qp->type == IBV_QPT_XRC_RECV ? HCA_NOBODY : qp->recv_cq);
+	hca_queue_all_free(&qp->rq, qp->type == IBV_QPT_XRC_RECV ? HCA_NONE : qp->recv_cq);
 	memset(&qp->req, 0, sizeof qp->req);
 	memset(&qp->resp, 0, sizeof qp->resp);
 	/* events on their way still come, and find that they are not meant */
 	qp->req.rnr_waits = rnr_waits;
 	qp->req.timer = timer;
 	qp->req.scheduled = scheduled;
-	qp->dest_port = HCA_NOBODY;
+	qp->dest_port = HCA_NONE;
 	qp->drained = qp->drain_notify = 0;
 	hca_qp_set_state(qp, IBV_QPS_RESET);
 }

@@ -9,8 +9,8 @@
  * Loss shows as a NAK with the PSN that the responder expects, as a gap in READ responses, or as
  * silence for the acknowledge timeout; the answer to each is to go back to psn_una and transmit
  * again from there (psn_next <= psn_max), which spends a retry; an acknowledge of anything gives
- * the retries back. A request that cannot be done locally waits for its turn to fail, so that
- * completions stay in order. A READ asks for one burst at a time, so that its answers keep to the
+ * the retries back. A request that cannot be done locally fails in its place in the order, so that
+ * completions stay in order. A READ requests one burst at a time, so that its answers keep to the
  * window as WRITEs do.
  */
 #include "backends/fakeverbs/transport/transport.h"
@@ -29,7 +29,7 @@ void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status)
 		hca_qp_to_sqe(qp);
 }
 
-/* Success, unless a fault says otherwise. */
+/* Success, unless a fault changes it. */
 static void hca_send_succeed_one(struct hca_qp *qp)
 {
 	const struct hca_wqe *e = hca_wqe_at(&qp->sq, qp->sq.done);
@@ -46,7 +46,7 @@ static void hca_send_succeed_one(struct hca_qp *qp)
 	}
 }
 
-/* The requests behind it that needed no packets are done, too, if they have been. */
+/* The requests after it that needed no packets are done, too, if they have been. */
 void hca_send_succeed(struct hca_qp *qp)
 {
 	const struct hca_wqe *e;
@@ -457,7 +457,7 @@ static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 	hca_qp_kick(qp, 0);
 }
 
-/* Is this PSN one that we are waiting to hear about? */
+/* Is an answer for this PSN still expected? */
 static bool hca_requester_expects(const struct hca_qp *qp, uint32_t psn)
 {
 	return qp->state != IBV_QPS_RTR && hca_psn_diff(psn, qp->req.psn_una) >= 0 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The responder half of a queue pair: takes request packets in PSN order, places or reads bytes
- * after every check, and answers. A packet behind the expected PSN is a duplicate: acknowledged
+ * after every check, and answers. A packet before the expected PSN is a duplicate: acknowledged
  * again, an atomic with the answer that it had, and only a READ is done again. One ahead shows a
  * loss: one NAK, then silence until the expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
  * asynchronous event, because no receive can report it.
@@ -11,7 +11,7 @@
 static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t psn, enum hca_nak nak)
 {
 	if (!hca_qp_type_acked((enum ibv_qp_type)qp->type))
-		return; /* nobody listens */
+		return; /* the peer expects no answer */
 	struct hca_packet *p = hca_packet_new(qp, kind, 0);
 
 	p->psn = psn;
@@ -21,14 +21,14 @@ static void hca_answer(struct hca_qp *qp, enum hca_packet_kind kind, uint32_t ps
 	hca_packet_send(qp, p);
 }
 
-/* The requester's fault: tell it, and end here. */
+/* The requester is at fault: a NAK, and the queue pair ends here. */
 static void hca_responder_refuse(struct hca_qp *qp, const struct hca_packet *p, enum hca_nak nak)
 {
 	enum ibv_event_type event =
 		nak == HCA_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
 
 	hca_answer(qp, HCA_NAK, p->psn, nak);
-	if (hca_personality(qp->port)->says_connections)
+	if (hca_personality(qp->port)->reports_connections)
 		hca_event_post(qp->context, event, qp->item.index, qp->item.generation);
 	hca_qp_to_error(qp);
 }
@@ -155,7 +155,7 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 	hca_responder_done(qp, p);
 }
 
-/* Also for a duplicate: a READ is simply done again, with what the memory says now. */
+/* Also for a duplicate: a READ is simply done again, with what the memory holds now. */
 static void hca_responder_read(struct hca_qp *qp, const struct hca_packet *p, bool duplicate)
 {
 	bool one_more = !duplicate && (p->flags & HCA_FIRST);
@@ -244,12 +244,12 @@ static bool hca_responder_fault(struct hca_qp *qp, const struct hca_packet *p)
 	return true;
 }
 
-void hca_responder_heard(struct hca_qp *qp)
+void hca_responder_established(struct hca_qp *qp)
 {
 	if (qp->state != IBV_QPS_RTR || qp->resp.established)
 		return;
 	qp->resp.established = 1;
-	if (!hca_personality(qp->port)->says_connections)
+	if (!hca_personality(qp->port)->reports_connections)
 		return;
 	hca_event_post(qp->context, IBV_EVENT_COMM_EST, qp->item.index, qp->item.generation);
 }
@@ -258,7 +258,7 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 {
 	int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
 
-	hca_responder_heard(qp);
+	hca_responder_established(qp);
 	OS_PROBE("hca.request_missing", ahead > 0);
 	OS_PROBE("hca.request_again", ahead < 0 && p->kind != HCA_READ && p->kind != HCA_ATOMIC);
 	OS_PROBE("hca.read_again", ahead < 0 && p->kind == HCA_READ);

@@ -30,7 +30,7 @@ void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_drained(struct hca_qp *qp);
-/* The parts of sending that both kinds of transport share: sq.next's turn, its packet, its bytes
+/* The parts of sending that both kinds of transport share: the start of sq.next, its packet, its bytes
  * (not 0: the region went away), its end. */
 bool hca_wqe_start(struct hca_qp *qp, struct hca_wqe *e);
 /* What it is called when its memory, or a receive's, cannot be reached. */
@@ -41,14 +41,14 @@ int hca_burst_fill(struct hca_qp *qp, struct hca_wqe *e, struct hca_packet *p);
 void hca_send_succeed(struct hca_qp *qp);
 /* The next request, which no packet leaves for, was executed. False: it failed. */
 bool hca_local_done(struct hca_qp *qp, const struct hca_wqe *e);
-/* The oldest request fails; everything behind it is flushed. */
+/* The oldest request fails; everything after it is flushed. */
 void hca_send_fail(struct hca_qp *qp, enum ibv_wc_status status);
 void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p);
 /* The first packet in RTR: IBV_EVENT_COMM_EST. */
-void hca_responder_heard(struct hca_qp *qp);
-/* A message is whole: its receive completes, unless a fault says otherwise. False: it failed. */
+void hca_responder_established(struct hca_qp *qp);
+/* A message is whole: its receive completes, unless a fault changes it. False: it failed. */
 bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint64_t bytes);
-/* The fault of the receive that was posted here: its completion tells. */
+/* The receive that was posted here is at fault: its completion reports it. */
 void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 			     enum ibv_wc_status status, enum hca_nak nak);
 
@@ -102,7 +102,7 @@ void hca_early_settle(struct hca_qp *qp);
 
 /* To that queue pair, which is locked: dropped if it is not open for it. */
 void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p);
-/* Takes the packet. Lost or not: nobody learns. */
+/* Takes the packet. Whether it is lost is not reported. */
 void hca_packet_send(struct hca_qp *qp, struct hca_packet *p);
 uint64_t hca_rnr_ns(uint32_t timer);
 uint64_t hca_wire_ns(uint32_t port, uint64_t bytes);

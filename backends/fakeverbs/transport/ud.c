@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams: a message is one packet to whoever the address handle names. It needs the receiver's
+ * Datagrams: a message is one packet to the port that the address handle names. It needs the receiver's
  * Q_Key and partition, and a receive with 40 bytes of room in front: for the global route header
- * (GRH) that it came with, which on RoCE it always did. What finds nobody, or no receive, is lost
- * without a word. To a multicast group it goes once to each HCA that has a member, its own
+ * (GRH) that it came with, which on RoCE it always did. What finds no queue pair, or no receive, is lost
+ * silently. To a multicast group it goes once to each HCA that has a member, its own
  * included, and there to every member.
  *
  * The header in front of the receive is the one of the wire: for RoCE v1, and on InfiniBand, the
@@ -13,11 +13,11 @@
 
 #include "backends/fakeverbs/transport/transport.h"
 
-#define HCA_QKEY_OWN      0x80000000u /* with this bit, the sender's queue pair says which */
+#define HCA_QKEY_OWN      0x80000000u /* with this bit, the Q_Key is that of the sender's queue pair */
 #define HCA_QPN_MULTICAST 0xffffffu
 #define HCA_NEXT_IBA      0x1b
 #define HCA_NEXT_UDP      17
-/* behind the network header: UDP 8, BTH 12, DETH 8, ICRC 4 */
+/* after the network header: UDP 8, BTH 12, DETH 8, ICRC 4 */
 #define HCA_UD_TAIL_BYTES 32u
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p)
 		hca_check_qkey(qp, p);
 		return;
 	}
-	hca_responder_heard(qp);
+	hca_responder_established(qp);
 	if (qp->rq.done == qp->rq.head && !(qp->srq && hca_srq_take(qp))) {
 		OS_PROBE("hca.datagram_unwanted", true);
 		return;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What differs for queue pairs that nobody acknowledges to: unreliable connections (UC), and, on
+ * What differs for queue pairs that get no acknowledges: unreliable connections (UC), and, on
  * the sending side, datagrams (ud.c has the rest of those).
  *
  * A send is complete when its last packet has left; nothing is kept for a second time, so there is
  * no window and no timer. A send that fails takes the send queue alone out of service: SQE, from
  * which modify_qp leads back to RTS; receives go on. Nothing is ever answered: a message of a UC
- * that misses a packet, or that may not do what it asks for, is dropped without a word, and the
+ * that misses a packet, or that may not do what it requests, is dropped silently, and the
  * next one starts afresh, into the receive that was not used up.
  */
 #include "backends/fakeverbs/transport/transport.h"
@@ -148,7 +148,7 @@ static void hca_uc_write(struct hca_qp *qp, const struct hca_packet *p)
 		if (!rc)
 			hca_check(HCA_RULE_IMM_NO_RECV, p->caller,
 				  "qp 0x%x: a WRITE with immediate data came, and no receive is "
-				  "posted: on this unreliable connection nobody hears of it",
+				  "posted: on this unreliable connection no completion reports it",
 				  qp->number);
 		hca_uc_drop(qp);
 		return;
@@ -205,7 +205,7 @@ void hca_recv_too_small(struct hca_qp *qp, const struct hca_packet *p)
 
 void hca_uc_request(struct hca_qp *qp, const struct hca_packet *p)
 {
-	hca_responder_heard(qp);
+	hca_responder_established(qp);
 	if (!hca_uc_in_order(qp, p))
 		return;
 	if (p->kind == HCA_WRITE)

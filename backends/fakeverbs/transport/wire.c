@@ -21,7 +21,7 @@ static uint64_t hca_packet_wire_bytes(const struct hca_packet *p)
 	}
 }
 
-/* Each half of XRC hears the other half only. */
+/* Each half of XRC accepts packets of the other half only. */
 static uint32_t hca_packet_peer(uint32_t type)
 {
 	switch (type) {
@@ -51,8 +51,8 @@ void hca_packet_deliver(struct hca_qp *qp, const struct hca_packet *p)
 {
 	bool answer = p->kind == HCA_RESPONSE || p->kind == HCA_ACK || p->kind == HCA_NAK;
 
-	/* Data and READ answers carry the order of the side that sent them; an acknowledge says that
-	 * the other HCA has a message, not that anybody may read it there. */
+	/* Data and READ answers carry the order of the side that sent them; an acknowledge means that
+	 * the other HCA has a message, not that a program may read it there. */
 	mem_as(answer ? hca_qp_requester(qp) : hca_qp_responder(qp));
 	mem_acquire(p);
 	if (!hca_packet_fits(qp, p) || !hca_is_alive(qp->item.proc))
@@ -153,7 +153,7 @@ void hca_packet_send(struct hca_qp *qp, struct hca_packet *p)
 		sim_event_post(&attr, hca_packet_arrive, p, 0, NULL);
 		return;
 	}
-	if (p->to_port != HCA_NOBODY) {
+	if (p->to_port != HCA_NONE) {
 		const struct world_message m = {.from = world_port(p->from_port),
 						.to = world_port(p->to_port),
 						.bytes = hca_packet_wire_bytes(p),

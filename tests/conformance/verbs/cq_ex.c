@@ -3,7 +3,7 @@
  * events, resizing. */
 #include "tests/conformance/verbs/suite.h"
 
-/* What this device can be asked for. */
+/* What can be requested of this device. */
 static uint64_t all_fields(void)
 {
 	const uint64_t clock =
@@ -273,14 +273,14 @@ CASE(a_resized_queue_keeps_its_completions, .needs = NEED(RESIZE_CQ))
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* End 0's send queue tells a channel. */
-struct told {
+/* End 0's send queue notifies a channel. */
+struct notified {
 	struct vs_pair h;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 };
 
-static void told_make(struct told *t)
+static void notified_make(struct notified *t)
 {
 	vs_make(&t->h, &vs_defaults);
 	struct vs_end *e = &t->h.end[0];
@@ -299,7 +299,7 @@ static void told_make(struct told *t)
 	vs_connect(&t->h, 1, IBV_QPS_RTS);
 }
 
-static void told_free(struct told *t)
+static void notified_free(struct notified *t)
 {
 	struct vs_end *e = &t->h.end[0];
 
@@ -310,7 +310,7 @@ static void told_free(struct told *t)
 	vs_free(&t->h);
 }
 
-static void told_event(struct told *t)
+static void notified_event(struct notified *t)
 {
 	struct ibv_cq *cq = NULL;
 	void *context = NULL;
@@ -325,36 +325,36 @@ CASE(moderation_holds_an_event_back_until_there_are_enough, .needs = NEED(MODIFY
 {
 	struct ibv_modify_cq_attr a = {.attr_mask = IBV_CQ_ATTR_MODERATE,
 				       .moderate = {.cq_count = 4, .cq_period = 60000}};
-	struct told t;
+	struct notified t;
 	struct ibv_wc wc[8];
 
-	told_make(&t);
+	notified_make(&t);
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), 0);
 	CHECK_EQ(ibv_req_notify_cq(t.cq, 0), 0);
 	uint64_t start_ns = vs_now_ns();
 
 	for (uint64_t i = 0; i < 4; i++)
 		vs_send(&t.h, 0, IBV_WR_RDMA_WRITE, i, 0, 10);
-	told_event(&t);
+	notified_event(&t);
 	CHECK(vs_now_ns() - start_ns < 60000000);
 	CHECK_EQ(ibv_poll_cq(t.cq, 8, wc), 4);
-	told_free(&t);
+	notified_free(&t);
 }
 
 CASE(moderation_ends_with_its_period, .needs = NEED(MODIFY_CQ))
 {
 	struct ibv_modify_cq_attr a = {.attr_mask = IBV_CQ_ATTR_MODERATE,
 				       .moderate = {.cq_count = 4, .cq_period = 5000}};
-	struct told t;
+	struct notified t;
 	struct ibv_wc wc[8];
 
-	told_make(&t);
+	notified_make(&t);
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), 0);
 	CHECK_EQ(ibv_req_notify_cq(t.cq, 0), 0);
 	uint64_t start_ns = vs_now_ns();
 
 	vs_send(&t.h, 0, IBV_WR_RDMA_WRITE, 1, 0, 10);
-	told_event(&t);
+	notified_event(&t);
 	CHECK_GE(vs_now_ns() - start_ns, 5000000);
 	CHECK_EQ(ibv_poll_cq(t.cq, 8, wc), 1);
 	/* switched off: each one by itself, at once */
@@ -362,22 +362,22 @@ CASE(moderation_ends_with_its_period, .needs = NEED(MODIFY_CQ))
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), 0);
 	CHECK_EQ(ibv_req_notify_cq(t.cq, 0), 0);
 	vs_send(&t.h, 0, IBV_WR_RDMA_WRITE, 2, 0, 10);
-	told_event(&t);
+	notified_event(&t);
 	vs_expect(t.cq, 2, IBV_WC_SUCCESS, NULL);
 	a.attr_mask = 0;
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), EINVAL);
 	a.attr_mask = 1u << 6;
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), EOPNOTSUPP);
-	told_free(&t);
+	notified_free(&t);
 }
 
 CASE(switching_moderation_off_tells_what_was_held_back, .needs = NEED(MODIFY_CQ))
 {
 	struct ibv_modify_cq_attr a = {.attr_mask = IBV_CQ_ATTR_MODERATE,
 				       .moderate = {.cq_count = 100, .cq_period = 65535}};
-	struct told t;
+	struct notified t;
 
-	told_make(&t);
+	notified_make(&t);
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), 0);
 	CHECK_EQ(ibv_req_notify_cq(t.cq, 0), 0);
 	vs_send(&t.h, 0, IBV_WR_RDMA_WRITE, 1, 0, 10);
@@ -386,7 +386,7 @@ CASE(switching_moderation_off_tells_what_was_held_back, .needs = NEED(MODIFY_CQ)
 
 	a.moderate.cq_count = 0;
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), 0);
-	told_event(&t);
+	notified_event(&t);
 	CHECK(vs_now_ns() - start_ns < 60000000);
-	told_free(&t);
+	notified_free(&t);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices, ports, GIDs and partition keys: what queries say. */
+/* Devices, ports, GIDs and partition keys: what queries return. */
 #include "tests/conformance/verbs/suite.h"
 
 CASE(the_list_is_true)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of enhanced connection establishment: asked for, reduced, set before connecting. */
+/* Options of enhanced connection establishment: requested, reduced, set before connecting. */
 #include "tests/conformance/verbs/suite.h"
 
 CASE(options_go_from_one_end_to_the_other, .needs = NEED(ECE))

@@ -46,10 +46,10 @@ CASE(a_peer_that_does_not_answer_is_retry_exc, .count = SILENCES, .label = silen
 
 	o.retry_count = 1;
 	silent_peer(&p, &o, vs_param);
-	struct ibv_qp *peer = p.end[1].qp, nobody = {.qp_num = 0};
+	struct ibv_qp *peer = p.end[1].qp, no_peer = {.qp_num = 0};
 
 	if (!peer)
-		p.end[1].qp = &nobody;
+		p.end[1].qp = &no_peer;
 	vs_fill(&w, &p, 0, IBV_WR_RDMA_WRITE, 1, 0, 100);
 	p.end[1].qp = peer;
 	vs_expect_failure(&p, &w, IBV_WC_RETRY_EXC_ERR);
@@ -273,7 +273,7 @@ CASE(a_queue_pair_put_into_error_flushes_both_queues)
 	vs_pair(&p, &o);
 	for (uint64_t i = 0; i < 4; i++) {
 		vs_recv(&p, 0, 100 + i, 0, 10);
-		vs_send(&p, 0, IBV_WR_SEND, i, 0, 10); /* nobody receives */
+		vs_send(&p, 0, IBV_WR_SEND, i, 0, 10); /* no receive is posted */
 	}
 	vs_set_state(p.end[0].qp, IBV_QPS_ERR);
 	for (uint64_t i = 0; i < 4; i++) {

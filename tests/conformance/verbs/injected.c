@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every completion status that a connection or a datagram can have, as a plan of faults injects it,
- * also those that only broken hardware gives (not those of reliable datagrams, which nobody has).
+ * also those that only broken hardware gives (not those of reliable datagrams, which no HCA has).
  * What is around the request that has it does not depend on which one it is. */
 #include "tests/conformance/verbs/suite.h"
 
@@ -50,7 +50,7 @@ static const char *recv_plan(int param)
 	return plan_line("verbs.recv_cqe", param);
 }
 
-/* The third of five sends has the status; two before it succeed, two behind it are flushed. */
+/* The third of five sends has the status; two before it succeed, two after it are flushed. */
 static void third_of_five(enum ibv_wc_status status)
 {
 	struct vs_pair p;

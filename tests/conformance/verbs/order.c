@@ -181,7 +181,7 @@ CASE(a_fence_without_a_read_is_no_matter)
 	vs_free(&p);
 }
 
-/* A small READ behind a large one does not overtake it, nor does a WRITE complete first. */
+/* A small READ after a large one does not overtake it, nor does a WRITE complete first. */
 CASE(completions_do_not_overtake)
 {
 	struct vs_pair p;
@@ -196,7 +196,7 @@ CASE(completions_do_not_overtake)
 	vs_free(&p);
 }
 
-/* The completion of a WRITE says that the peer's HCA has it: the peer may read it. */
+/* The completion of a WRITE means that the peer's HCA has it: the peer may read it. */
 CASE(a_completed_write_is_in_the_peers_memory)
 {
 	struct vs_pair p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making queue pairs: capacities, limits, numbers, and what queries say in each state. */
+/* Making queue pairs: capacities, limits, numbers, and what queries return in each state. */
 #include "tests/conformance/verbs/suite.h"
 
 static const struct {

@@ -228,7 +228,7 @@ static void query(struct ibv_qp *qp, struct ibv_qp_attr *a)
 	CHECK_EQ(ibv_query_qp(qp, a, VS_QP_ALL, &init), 0);
 }
 
-/* Fields that tell a change that was made. */
+/* Fields that show a change that was made. */
 static void expect_same(const struct ibv_qp_attr *a, const struct ibv_qp_attr *b)
 {
 #define SAME(field) CHECK_EQ(a->field, b->field)
@@ -501,7 +501,7 @@ CASE(a_value_out_of_range_is_einval, .count = VALUES, .label = value_label, .nee
 	v->spoil(&bad, &p);
 	int rc = ibv_modify_qp(p.end[0].qp, &bad, vs_mask(IBV_QPT_RC, v->to));
 
-	/* a GID that is not there: "no data", as the query of that entry says */
+	/* a GID that is not there: "no data", as the query of that entry reports */
 	CHECK_MSG(rc == EINVAL || (v->spoil == sgid_outside && rc == ENODATA), "%d (%s)", rc,
 		  strerror(rc));
 	CHECK_EQ(vs_state(p.end[0].qp), v->to - 1);

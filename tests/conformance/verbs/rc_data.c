@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each operation of a reliable connection moves, and what its completions say. */
+/* What each operation of a reliable connection moves, and what its completions report. */
 #include <sys/mman.h>
 
 #include "tests/conformance/verbs/suite.h"
@@ -43,7 +43,7 @@ static const char *size_label(int param)
 	return text;
 }
 
-/* The bytes arrive, nothing around them is touched, and both ends are told what they should be. */
+/* The bytes arrive, nothing around them is touched, and both ends get the completions that they should. */
 static void move(struct vs_pair *p, int op, uint32_t bytes, uint32_t key)
 {
 	const uint64_t at = 2048;

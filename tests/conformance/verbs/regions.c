@@ -364,7 +364,7 @@ CASE(advice_on_a_region_is_taken, .needs = NEED(ADVICE))
 	vs_free(&p);
 }
 
-/* One entry, and what is said to it. */
+/* One entry, and the result of the call. */
 static int advise(struct vs_pair *p, enum ibv_advise_mr_advice advice, uint64_t at, uint32_t bytes,
 		  uint32_t lkey)
 {

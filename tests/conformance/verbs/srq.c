@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: who gets a receive, limits and their event, resizing, slots, and what
+/* Shared receive queues: which queue pair gets a receive, limits and their event, resizing, slots, and what
  * happens to them when a queue pair dies. */
 #include "tests/conformance/verbs/suite.h"
 
@@ -347,7 +347,7 @@ CASE(too_many_entries_end_a_chain_at_the_bad_one, .needs = NEED(SRQ))
 	CHECK((bad) == (&wr[1]));
 	srq_send(&s, 0, IBV_WR_SEND, 1, 0, 0);
 	vs_expect(s.h.end[1].recv_cq, 1, IBV_WC_SUCCESS, NULL);
-	srq_send(&s, 0, IBV_WR_SEND, 2, 0, 0); /* nothing behind it was posted */
+	srq_send(&s, 0, IBV_WR_SEND, 2, 0, 0); /* nothing after it was posted */
 	vs_expect(s.h.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
 	vs_expect(s.h.end[0].send_cq, 2, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
 	shared_free(&s);
@@ -401,7 +401,7 @@ static void srq_feed(void *arg)
 		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
 
 		if (ibv_post_srq_recv(s->srq, &wr, &bad))
-			vs_sleep_ns(VS_MS / 10); /* full: until somebody drains */
+			vs_sleep_ns(VS_MS / 10); /* full: until the other task drains */
 		else
 			i++;
 	}

@@ -37,15 +37,15 @@
  *     CASE(close_in_use, .misuse = true) ...                the verbs sanitizer may complain
  *     CASE(it_fails, .needs = NEED(FAULTS), .plan = plan) ...   with a plan of faults (docs/faults.md)
  *
- * The name says what is expected. A case frees what it made: the world counts leaks. A failing
+ * The name is what is expected. A case frees what it made: the world counts leaks. A failing
  * check ends the case's process at once, so nothing is unwound. Cases know no clock, sleep, thread
  * or memory but vs_now_ns, vs_sleep_ns, vs_thread_start and vs_alloc: time is virtual on one
  * target. Nothing is polled without vs_wait, vs_expect or vs_poll_until, for the same reason.
  *
  * What a device may lack is a NEED. It is decided by what the device reports (need.c), never by a
- * call that failed; what no attribute reports is there unless the target's list says "lacks". On
- * the fakes (--strict) the list must say "lacks NEED" for all that is not there, and for nothing else
- * (device.the_list_is_true): who makes a feature work removes its line. A target's documented
+ * call that failed; what no attribute reports is there unless the target's list has "lacks". On
+ * the fakes (--strict) the list must have "lacks NEED" for all that is not there, and for nothing else
+ * (device.the_list_is_true): a change that makes a feature work removes its line. A target's documented
  * differences are lines "differs CASE" (or a pattern) in the same file, and a row in
  * docs/fidelity-verbs.md.
  */
@@ -213,7 +213,7 @@ void vs_thread_join(struct vs_thread *t);
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
-extern uint8_t vs_port_num; /* as asked for: --port */
+extern uint8_t vs_port_num; /* as chosen: --port */
 
 /* Side 0 or 1: the device of that end. The same one when there is but one. */
 struct ibv_context *vs_open(int side);
@@ -293,7 +293,7 @@ void vs_await_state(struct ibv_qp *qp, enum ibv_qp_state state);
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-/* For what must come. Short where the target's list says that it does not. */
+/* For what must come. Short where the target's list has that it does not. */
 extern uint64_t vs_long_ns;
 #define VS_LONG vs_long_ns
 
@@ -306,7 +306,7 @@ void vs_expect_at(const char *file, int line, struct ibv_cq *cq, uint64_t wr_id,
 /* None is there now. */
 void vs_expect_none_at(const char *file, int line, struct ibv_cq *cq);
 #define vs_expect_none(cq) vs_expect_none_at(__FILE__, __LINE__, cq)
-/* Anything else that is waited for: calls `done` until it is true, and says which way it ended. */
+/* Anything else that is waited for: calls `done` until it is true, and returns which way it ended. */
 bool vs_poll_until(bool (*done)(void *arg), void *arg, uint64_t ns);
 
 /* ---- events --------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unreliable connections: writes and sends that nobody acknowledges, and what becomes of errors at
+/* Unreliable connections: writes and sends without an acknowledge, and what becomes of errors at
  * either end. */
 #include "tests/conformance/verbs/suite.h"
 
@@ -32,7 +32,7 @@ CASE(write_moves_bytes_and_completes, .needs = NEED(UC))
 	vs_expect(p.end[0].send_cq, 7, IBV_WC_SUCCESS, &wc);
 	CHECK_EQ(wc.opcode, IBV_WC_RDMA_WRITE);
 	CHECK_EQ(wc.qp_num, p.end[0].qp->qp_num);
-	/* the completion said that it left, not that it came: a message with a receive behind it does */
+	/* the completion means that it left, not that it came: a later message with a receive does */
 	vs_recv(&p, 1, 8, 400000, 8);
 	vs_send(&p, 0, IBV_WR_SEND, 8, 400000, 8);
 	vs_expect(p.end[1].recv_cq, 8, IBV_WC_SUCCESS, NULL);
@@ -86,7 +86,7 @@ CASE(no_access_flag_drops_the_write, .needs = NEED(UC))
 	vs_pattern(p.end[0].buffer, 100, 1);
 	vs_send(&p, 0, IBV_WR_RDMA_WRITE, 1, 0, 100);
 	vs_expect(p.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
-	/* what comes behind is taken: nothing is wrong with either end */
+	/* what comes after it is taken: nothing is wrong with either end */
 	vs_recv(&p, 1, 2, 4096, 100);
 	vs_send(&p, 0, IBV_WR_SEND, 2, 4096, 100);
 	vs_expect(p.end[1].recv_cq, 2, IBV_WC_SUCCESS, NULL);
@@ -159,7 +159,7 @@ CASE(failed_send_stops_the_send_queue_alone, .needs = NEED(UC))
 	vs_recv(&p, 0, 10, 4096, 1000);
 	vs_fill(&w, &p, 0, IBV_WR_SEND, 1, 0, 1000);
 	w.sge.lkey ^= 0x55;
-	w.wr.send_flags = 0; /* errors always tell */
+	w.wr.send_flags = 0; /* errors always complete */
 	CHECK_EQ(vs_post(p.end[0].qp, &w.wr), 0);
 	vs_expect(p.end[0].send_cq, 1, IBV_WC_LOC_PROT_ERR, NULL);
 	CHECK_EQ(vs_state(p.end[0].qp), IBV_QPS_SQE);

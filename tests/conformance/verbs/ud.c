@@ -76,7 +76,7 @@ static uint16_t checksum(const uint8_t *p, int n)
 	return (uint16_t)sum;
 }
 
-/* The IPv4 header sits in the second half, and can be told by its checksum. */
+/* The IPv4 header sits in the second half, and can be recognised by its checksum. */
 CASE(header_of_roce_v2_over_ipv4, .needs = NEED(UD) | NEED(ROCE))
 {
 	struct vs_pair p;
@@ -219,7 +219,7 @@ CASE(one_queue_pair_talks_to_many, .needs = NEED(UD))
 	vs_free(&p);
 }
 
-/* A full MTU goes; one byte more never arrives, whatever the sender is told. */
+/* A full MTU goes; one byte more never arrives, whatever the sender's completion is. */
 CASE(message_of_the_mtu_is_the_longest, .needs = NEED(UD))
 {
 	struct vs_pair p;

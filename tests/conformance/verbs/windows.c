@@ -148,13 +148,13 @@ static const char *edge_name(int param)
 CASE(a_window_ends_where_it_ends, .count = 4, .label = edge_name)
 {
 	struct window t;
-	int behind = vs_param & 1;
+	int beyond = vs_param & 1;
 
 	vs_param >>= 1;
 	window_make(&t, type_here());
 	uint32_t rkey = window_bind(&t, 4096, 1000, READ_WRITE);
 
-	window_use(&t, IBV_WR_RDMA_WRITE, rkey, window_at(&t, behind ? 4097 : 4095), 1000,
+	window_use(&t, IBV_WR_RDMA_WRITE, rkey, window_at(&t, beyond ? 4097 : 4095), 1000,
 		   IBV_WC_REM_ACCESS_ERR);
 	vs_expect_bytes(t.p.end[1].buffer, 8192, 0);
 	window_free(&t);
@@ -290,7 +290,7 @@ CASE(reading_needs_no_local_write, .count = 2, .label = type_name)
 	window_free(&t);
 }
 
-/* A request behind a bind is not begun before it; one that fails flushes it. */
+/* A request after a bind is not begun before it; one that fails flushes it. */
 CASE(what_follows_a_bind_that_fails_is_flushed, .needs = NEED(MW2))
 {
 	struct window t;
@@ -369,7 +369,7 @@ CASE(type_1_is_closed_by_binding_it_to_nothing, .needs = NEED(MW1))
 	uint32_t rkey = window_bind(&t, 0, 0, 0);
 
 	window_use(&t, IBV_WR_RDMA_WRITE, rkey, window_at(&t, 0), 8, IBV_WC_REM_ACCESS_ERR);
-	CHECK_EQ(ibv_dereg_mr(t.mr), 0); /* not held any more */
+	CHECK_EQ(ibv_dereg_mr(t.mr), 0); /* no longer held */
 	t.mr = ibv_reg_mr(t.p.end[1].pd, t.p.end[1].buffer, 64, 0);
 	window_free(&t);
 }

@@ -175,7 +175,7 @@ CASE(a_queue_that_is_not_there_is_an_invalid_request, .needs = NEED(XRC))
 	xrc_post(&x, x.number[0] ^ 0x400000, IBV_WR_SEND, 1, 0, 10);
 	vs_expect(x.p.end[0].send_cq, 1, IBV_WC_REM_INV_REQ_ERR, NULL);
 	vs_await_state(x.recv, IBV_QPS_ERR);
-	vs_expect_none(x.cq[0]); /* nobody took it */
+	vs_expect_none(x.cq[0]); /* no queue took it */
 	xrc_free(&x);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a device has, as its attributes tell; nothing is tried. */
+/* What a device has, as its attributes report; nothing is tried. */
 #include "tests/conformance/verbs/harness/target.h"
 
 #define NAME(name, text) #name,
@@ -7,7 +7,7 @@
 const char *const vs_need_name[VS_NEED_COUNT] = {VS_NEEDS(NAME)};
 const char *const vs_need_text[VS_NEED_COUNT] = {VS_NEEDS(TEXT)};
 
-/* Calls that no attribute reports: there, unless the target's list says otherwise. */
+/* Calls that no attribute reports: there, unless the target's list lacks them. */
 #define NEED_UNREPORTED                                                                            \
 	(NEED(UC) | NEED(UD) | NEED(RESIZE_CQ) | NEED(REREG) | NEED(DMABUF) | NEED(IMPORT) |       \
 	 NEED(ECE) | NEED(SQD) | NEED(GID_EX) | NEED(LOCAL_INV) | NEED(CQ_EX) | NEED(QP_EX) |      \

@@ -327,7 +327,7 @@ static void suite_case_report(const char *name, struct suite_outcome *o)
 	o->text[strcspn(o->text, "\n")] = 0;
 	t->number++;
 	if (o->tag == 'S' && vs_config.strict && !strncmp(o->text, "the device reports", 18))
-		o->tag = 'F'; /* a double has no small tables that nobody wrote down */
+		o->tag = 'F'; /* a double has no small tables that are not documented */
 	if (o->tag == 'F' && differs) {
 		printf("ok %d %s # DIFFERS as documented: %s\n", t->number, name, o->text);
 		t->different++;
@@ -475,7 +475,7 @@ static void suite_rows_check(bool whole)
 
 		if (!r->passes || r->fails || (strpbrk(r->name, "*?[") && !whole))
 			continue;
-		printf("not ok %d list: %s # passes, but %s says that it differs\n",
+		printf("not ok %d list: %s # passes, but %s lists it as different\n",
 		       ++suite_totals.number, r->name, vs_config.expected);
 		suite_totals.failed++;
 	}

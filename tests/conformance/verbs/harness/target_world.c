@@ -61,7 +61,7 @@ static void target_run_once(const struct vs_case *c, enum sim_engine engine, uin
 	CHECK_MSG(verdict == SIM_PASS || f, "verdict %d", verdict);
 	uint64_t left = world_destroy();
 
-	CHECK_MSG(!left, "%llu things are left behind", (unsigned long long)left);
+	CHECK_MSG(!left, "%llu things are left", (unsigned long long)left);
 	sim_stop();
 }
 
