@@ -2,8 +2,8 @@
 /*
  * Being one of the processes of a fabric (fabric.h). A process that posts runs the far end too; for
  * the far process' memory it asks the kernel, which lets the same user do that. One thread of each
- * process sleeps at a socket, the bell, for the processes that have an event for it; it also holds the mutex
- * by which the others see that the process lives: looking is a load.
+ * process sleeps at a socket, the bell, for the processes that have an event for it; it also holds
+ * the mutex by which the others see that the process lives: looking is a load.
  */
 #include <errno.h>
 #include <fcntl.h>

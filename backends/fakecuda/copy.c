@@ -5,11 +5,11 @@
  * have arrived. What host code may count on follows CUDA's "API synchronization behavior":
  *
  *   cudaMemcpy between host and device   returns when the bytes have moved
- *   cudaMemcpy within or between GPUs    returns at once
- *   cudaMemcpyAsync, pinned host memory  returns at once; the host's bytes are read or written
+ *   cudaMemcpy within or between GPUs    returns immediately
+ *   cudaMemcpyAsync, pinned host memory  returns immediately; the host's bytes are read or written
  * later cudaMemcpyAsync, plain host memory   to the device: up to 64 KiB are taken before the
  * return, more waits for its turn; from the device: returns when the bytes have arrived cudaMemset
- * returns at once; of pinned host memory, when it is done
+ * returns immediately; of pinned host memory, when it is done
  *
  * Stricter than CUDA, which takes some wrong directions between host and device silently.
  */

@@ -183,7 +183,8 @@ static void run_charge(struct dev *d, const struct fc_range *r, bool write, uint
 	sim_charge_ns(sim_resource_use(via, bytes));
 }
 
-/* Is it part of a collective's buffer? Collectives declared what they use, and no other kernel is checked. */
+/* Is it part of a collective's buffer? Collectives declared what they use, and no other kernel is
+ * checked. */
 static inline void run_use(struct dev *d, const void *p, uint64_t bytes, bool write)
 {
 	struct fc_kernel *k = d->blk->kernel;

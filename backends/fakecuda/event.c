@@ -89,7 +89,7 @@ static struct fc_op *event_op_new(struct CUevent_st *e, enum fc_op_kind kind, ui
 	return op;
 }
 
-/* The event, or NULL: it is none of this process (explained). */
+/* The event, or NULL: it is not one of this process (explained). */
 static struct CUevent_st *event_get(struct fc_proc *proc, cudaEvent_t handle, const char *call)
 {
 	for (int32_t i = 0; i < proc->count; i++) {

@@ -100,8 +100,8 @@ static void fc_print_state(FILE *out)
 	}
 }
 
-/* In the signal handler: to which allocation belongs the memory that was touched without the shim? No lock: the
- * program ends here. */
+/* In the signal handler: to which allocation belongs the memory that was touched without the shim?
+ * No lock: the program ends here. */
 static bool fc_explain_crash(int signal, const void *addr)
 {
 	char what[384];

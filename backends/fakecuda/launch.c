@@ -20,7 +20,7 @@
 
 /* ---- registration --------------------------------------------------------------------------- */
 
-/* Filled by constructors, before main; only read afterwards, but for max_dynamic_shared. */
+/* Filled by constructors, before main; only read afterwards, except max_dynamic_shared. */
 static struct fc_func *funcs;
 static uint32_t func_count, func_room;
 

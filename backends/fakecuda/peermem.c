@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * GPU memory for HCA doubles: backends/peermem.h. The visibility model: on GPUs of compute
- * capability 9.0 and later a write is seen at once; before, it is kept aside, in order, until the
+ * capability 9.0 and later a write is seen immediately; before, it is kept aside, in order, until the
  * same HCA reads this GPU's memory, until a kernel or a copy starts there, or until a region of the
  * GPU is unpinned. A kernel that spins meanwhile sees the old bytes, which is what it may see on
  * hardware without a flush.

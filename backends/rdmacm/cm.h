@@ -15,9 +15,10 @@
  *      ESTABLISHED       -- READY -->             ESTABLISHED
  *      rdma_disconnect   -- BYE -->               DISCONNECTED        (either side)
  *
- * An event channel's descriptor is an epoll set: the sockets of its identifiers, and an eventfd that
- * is readable while events are queued. No thread works in the background: the task that gets an event from the
- * channel reads the sockets that are ready and does what the messages require (cm_channel_progress).
+ * An event channel's descriptor is an epoll set: the sockets of its identifiers, and an eventfd
+ * that is readable while events are queued. No thread works in the background: the task that gets
+ * an event from the channel reads the sockets that are ready and does what the messages require
+ * (cm_channel_progress).
  *
  * Everything is under cm.lock; calls that wait (rdma_get_cm_event, rdma_destroy_id) give it back
  * meanwhile. Errors: -1 with errno, or NULL; facts: rdma_cm(7) and its pages, IBA volume 1 chapter 12.

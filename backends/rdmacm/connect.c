@@ -142,7 +142,8 @@ static int cm_connect_once(struct cm_id *id)
 }
 
 /* A request on a network takes its time, and programs rely on it: perftest's client connects again
- * while its server still prepares to listen again. So a client that finds no listener looks again for a while. */
+ * while its server still prepares to listen again. So a client that finds no listener looks again
+ * for a while. */
 static int cm_connect_socket(struct cm_id *id)
 {
 	static const struct timespec nap = {.tv_nsec = CM_LISTENER_NAP_NS};

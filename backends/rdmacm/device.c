@@ -175,7 +175,8 @@ uint32_t cm_host_here(void)
 {
 	const char *text = getenv("DOPPEL_HOST");
 
-	return text ? (uint32_t)strtoul(text, NULL, 0) : 0; /* libibverbs refuses what is none */
+	return text ? (uint32_t)strtoul(text, NULL, 0)
+		    : 0; /* libibverbs refuses what is no device */
 }
 
 /* HCAs of the fabric have the addresses 172.16.HOST.NUMBER (sim/world/fabric.c). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shorter way in: rdma_getaddrinfo, and identifiers with everything made at once. */
+/* The shorter set of calls: rdma_getaddrinfo, and identifiers that are made complete. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>

@@ -533,7 +533,7 @@ static const struct {
 	{IBV_QP_PORT, IBV_QP_QKEY, 1, 0, 3,
 	 "RESET to INIT: the mask lacks PORT, and has QKEY, not for this way"},
 	{0, IBV_QP_QKEY | 1 << 30, 1, 0, 3, "the mask has QKEY 0x40000000, not"},
-	{0, 0, 2, 0, 3, "RESET to INIT: the mask has PORT, and its value is none"},
+	{0, 0, 2, 0, 3, "RESET to INIT: the mask has PORT, and its value is not one"},
 	{0, 0, 1, IBV_QPS_RTS, 3, "RESET to RTS: there is no such way"},
 	{0, 0, 1, 77, 3, "in RESET: there is no state 77"},
 	{0, 0, 1, IBV_QPS_RTR, 200,

@@ -172,7 +172,8 @@ int main(void)
 	limit_holds("completion queues", limits.max_cq, 1, make_cq, end_cq);
 	qp_entries = 16;
 	limit_holds("queue pairs", limits.max_qp, 1, make_qp, end_qp);
-	/* in this order: a region that ends looks at all queue pairs there were, and those at all windows */
+	/* in this order: a region that ends looks at all queue pairs there were, and those at all
+	 * windows */
 	limit_holds("windows", limits.max_mw, 0, make_mw, end_mw);
 	all_taken();
 	return 0;

@@ -103,7 +103,7 @@ static inline uint32_t hca_lock_me(void)
 {
 	return hca_far ? hca_far->self + 1 : 1;
 }
-static inline bool hca_lock_at_once(uint32_t *word)
+static inline bool hca_lock_without_wait(uint32_t *word)
 {
 	uint32_t holder = 0;
 
@@ -117,7 +117,7 @@ static inline bool hca_lock_broken(uint32_t *word)
 		*word = 1;
 		return false;
 	}
-	return UNLIKELY(hca_alone || !hca_lock_at_once(word)) && hca_lock_wait(word);
+	return UNLIKELY(hca_alone || !hca_lock_without_wait(word)) && hca_lock_wait(word);
 }
 /* For locks under which much is done, memory copied among it: does not wait for a process of the
  * fabric that is stopped (SIGSTOP, a debugger), which may take for ever. */
@@ -129,8 +129,9 @@ static inline enum hca_locked hca_lock_unless_stopped(uint32_t *word)
 		*word = 1;
 		return HCA_LOCKED;
 	}
-	return UNLIKELY(hca_alone || !hca_lock_at_once(word)) ? hca_lock_unless_stopped_wait(word)
-							      : HCA_LOCKED;
+	return UNLIKELY(hca_alone || !hca_lock_without_wait(word))
+		       ? hca_lock_unless_stopped_wait(word)
+		       : HCA_LOCKED;
 }
 static inline void hca_lock(uint32_t *word)
 {
@@ -138,7 +139,7 @@ static inline void hca_lock(uint32_t *word)
 }
 static inline bool hca_try_lock(uint32_t *word)
 {
-	return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && hca_lock_at_once(word);
+	return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && hca_lock_without_wait(word);
 }
 static inline void hca_unlock(uint32_t *word)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HCAs whose queue pairs belong to several processes of a machine. The tables lie in memory that all
- * of them have mapped; the process that posts a request runs what follows from it, at the far end too, and needs help
- * with three things: bytes in another process' memory, waking a thread there, and distinguishing a dead process
- * from a slow one. backends/dropin provides it; NULL: all queue pairs are in this
- * process.
+ * HCAs whose queue pairs belong to several processes of a machine. The tables lie in memory that
+ * all of them have mapped; the process that posts a request runs what follows from it, at the far
+ * end too, and needs help with three things: bytes in another process' memory, waking a thread
+ * there, and distinguishing a dead process from a slow one. backends/dropin provides it; NULL: all
+ * queue pairs are in this process.
  *
  * A process of a world that is shared so has the id MEMBER << 8 | its number. Who is dead sends and
  * receives nothing more, holds no lock, and its objects go when the next process comes.
@@ -65,8 +65,9 @@ static inline bool hca_is_alive(uint32_t proc)
 	       hca_far->alive(proc >> HCA_FAR_NUMBER_BITS);
 }
 
-/* A poll found nothing: now and then the processor is given to other processes. True: that was now, and
- * the poll looks again: its result must not be older than what the program queries next (the peer's goodbye, which came after its last message). */
+/* A poll found nothing: now and then the processor is given to other processes. True: that was now,
+ * and the poll looks again: its result must not be older than what the program queries next (the
+ * peer's goodbye, which came after its last message). */
 bool hca_far_idle(void);
 #pragma GCC visibility pop
 #endif

@@ -9,7 +9,7 @@
  *
  * Only engine `threads` has such descriptors. Under `sim` a poll(2) would stop the one thread that
  * everything runs on, and its timeout would be real time: `fd` is -1 there, so that a program that
- * polls fails at once (EBADF) and does not hang; wait in ibv_get_cq_event or ibv_get_async_event.
+ * polls fails immediately (EBADF) and does not hang; wait in ibv_get_cq_event or ibv_get_async_event.
  *
  * Programs own the descriptor's flags (they set O_NONBLOCK and O_CLOEXEC); they must not read,
  * write or close it.

@@ -155,7 +155,7 @@ void hca_check_modify_refused(const struct hca_qp *qp, enum ibv_qp_state to,
 	if (wrong)
 		hca_check_or_log(HCA_RULE_MODIFY_VALUE, caller,
 				 "ibv_modify_qp at %s: qp 0x%x, %s to %s: the mask has %s, and "
-				 "its value is none of this HCA",
+				 "its value is not one of this HCA",
 				 at.text, qp->number, check_state[qp->state], check_state[to],
 				 wrong);
 }
@@ -174,7 +174,8 @@ void hca_check_modified(const struct hca_qp *qp, int mask, uint64_t caller)
 		return;
 	if (!qp->timeout)
 		hca_check(HCA_RULE_LONG_TIMEOUT, caller,
-			  "ibv_modify_qp at %s: qp 0x%x: timeout 0 is none: a dead peer is never "
+			  "ibv_modify_qp at %s: qp 0x%x: timeout 0 means no timeout: a dead peer "
+			  "is never "
 			  "noticed",
 			  hca_site(qp->item.proc, caller, &at), qp->number);
 	else if (silent_ns > CHECK_LONG_NS)

@@ -22,7 +22,7 @@
 
 /* ---- check_post.c: what is posted, until it completes. Under the queue pair's lock ----------- */
 
-/* The last `n` sends were posted, and what could be done at once is done. */
+/* The last `n` sends were posted, and what could be done immediately is done. */
 void hca_check_posted(struct hca_qp *qp, uint32_t n);
 void hca_check_recv_posted(const struct hca_qp *qp, const struct hca_wqe *e);
 /* This send completes with success. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which attributes each transition of each type of queue pair needs and allows (the
- * specification's table, as the manual page of ibv_modify_qp gives it), and which values. A bit too few or too
+/* Which attributes each transition of each type of queue pair needs and allows (the specification's
+ * table, as the manual page of ibv_modify_qp gives it), and which values. A bit too few or too
  * many, or a value out of range: EINVAL, and nothing is applied. */
 #include <errno.h>
 
@@ -99,7 +99,7 @@ static const struct hca_transition hca_transitions[] = {
 	{IBV_QPS_ERR, IBV_QPS_ERR, {{0, 0}}},
 };
 
-/* How one that cannot fail to acknowledge comes back: a failed send of the others is ERR at once. */
+/* How a queue pair without acknowledges comes back from a failed send; the others go to ERR immediately. */
 static const struct {
 	enum ibv_qp_type type;
 	int optional;

@@ -92,7 +92,7 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
 
 /* ---- from a received datagram --------------------------------------------------------------- */
 
-/* The two addresses of the header in front of a receive, as GIDs; false: it is none. */
+/* The two addresses of the header in front of a receive, as GIDs; false: it is no such header. */
 struct hca_grh_read {
 	union ibv_gid from, to;
 	enum ibv_gid_type type;

@@ -9,8 +9,9 @@
  *                                                                    +--- XRC srq 9 -> cq, pd
  *
  * A domain belongs to an HCA, and to an inode if it was opened with a descriptor: every process
- * that opens the same file shares it. Target halves belong to the domain; another process may open one by its
- * number, and it lives until the last one destroyed it. Its events go to the process that made it.
+ * that opens the same file shares it. Target halves belong to the domain; another process may open
+ * one by its number, and it lives until the last one destroyed it. Its events go to the process
+ * that made it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #define ALIVE_CLASSES 7
 /* The first one's, in which every kind of head has its place; each is twice the one before. */
 #define ALIVE_CLASS_BYTES 512u
-#define ALIVE_WIPE        0xdb /* a pointer of these is none */
+#define ALIVE_WIPE        0xdb /* a pointer of these bytes points nowhere */
 
 enum alive_end { ALIVE_LIVES, ALIVE_DESTROYED, ALIVE_SWEPT, ALIVE_FORKED };
 

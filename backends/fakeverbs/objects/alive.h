@@ -79,7 +79,8 @@ static inline bool hca_is_dead(const struct hca_head *head, enum hca_kind kind)
 	return UNLIKELY(__atomic_load_n(&head->alive, __ATOMIC_RELAXED) != HCA_ALIVE(kind));
 }
 /* For post and poll, which have the handle in hand. Processes that share an address space are those
- * of a simulated world: only there may it belong to another process. hca_bad of handles.h is for the rest. */
+ * of a simulated world: only there may it belong to another process. hca_bad of handles.h is for
+ * the rest. */
 static inline bool hca_is_not_mine(const struct hca_head *head, enum hca_kind kind)
 {
 	return hca_is_dead(head, kind) || (hca_alone && UNLIKELY(head->proc != os_proc()->id));

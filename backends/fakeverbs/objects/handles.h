@@ -187,8 +187,8 @@ static inline size_t hca_head_offset(enum hca_kind kind)
 	}
 }
 
-/* Is this no living object of that kind, of the calling process? Then the reason is logged, and the result is
- * EINVAL, in errno too. `call` is the name of the call, `caller` its call site. */
+/* Is this no living object of that kind, of the calling process? Then the reason is logged, and the
+ * result is EINVAL, in errno too. `call` is the name of the call, `caller` its call site. */
 static inline int hca_bad(const void *object, enum hca_kind kind, const char *call, uint64_t caller)
 {
 	if (LIKELY(object != NULL)) {

@@ -161,8 +161,7 @@ struct hca_cq {
 	uint32_t events;  /* on the channel, not yet taken */
 	uint32_t next;    /* in the channel's list */
 	uint32_t overrun;
-	uint32_t
-		ignore_overrun; /* the program takes care: completions that were not polled are overwritten */
+	uint32_t ignore_overrun; /* completions that were not polled are overwritten */
 	uint32_t moderate_count, moderate_period_us;
 	uint32_t moderated;   /* completions whose event is held back */
 	uint32_t period_runs; /* a timer for them */
@@ -346,7 +345,8 @@ struct hca_qp {
 	struct hca_atomic atomic;
 	uint32_t early_packet, early_number; /* early.c: kept, index + 1; which event takes it up */
 	uint32_t ece_options;                /* that both ends have, as far as is known here */
-	/* for the sanitizer (checks.h): the call site of the post, the slot after the last READ in sq, and the last post refused */
+	/* for the sanitizer (checks.h): the slot after the last READ in sq; the call site of the post;
+	 * the last post refused */
 	uint32_t check_read;
 	uint64_t caller, refused_caller, refused_wr_id;
 	uint32_t refused, pad_refused;

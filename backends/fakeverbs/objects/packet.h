@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What goes over the fabric (transport/wire.c): one message is a burst of packets with one payload. It belongs
- * to the function that holds it, until hca_packet_send takes it or hca_packet_free ends it; delivering one only
- * reads it. A lost one is not reported.
+ * What goes over the fabric (transport/wire.c): one message is a burst of packets with one payload.
+ * It belongs to the function that holds it, until hca_packet_send takes it or hca_packet_free ends
+ * it; delivering one only reads it. A lost one is not reported.
  *
  * Facts: InfiniBand Architecture, chapter 9 (BTH, RETH, AETH); RoCE v2 (annex 17). PSNs are 24 bits.
  */

@@ -80,7 +80,7 @@
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
 	.gid_count = 255
 
-/* What all but rxe do. */
+/* What all do except rxe. */
 #define HCA_CHECKS(v)                                                                              \
 	.attributes_checked = (v), .overrun_kills = (v), .zero_based = (v), .query_complete = (v), \
 	.length_checked = (v), .atomics_checked = (v), .inline_checked = (v)

@@ -112,7 +112,7 @@ static inline __attribute__((always_inline)) struct hca_cqe *hca_cq_begin(struct
 	return NULL;
 }
 
-/* The slot is filled in but for token and time: pushes it, and unlocks. */
+/* The slot is filled in except token and time: pushes it, and unlocks. */
 static inline __attribute__((always_inline)) void hca_cq_end(struct hca_cq *cq, struct hca_cqe *e,
 							     bool solicited)
 {

@@ -82,8 +82,8 @@ static inline void hca_wc_fill(struct ibv_wc *wc, const struct hca_cqe *e)
 				      .sl = (uint8_t)e->sl};
 		return;
 	}
-	/* only wr_id, status, qp_num and vendor_err mean something now: a program that reads the others sees
-	 * it */
+	/* only wr_id, status, qp_num and vendor_err mean something now: a program that reads the
+	 * others sees it */
 	*wc = (struct ibv_wc){.wr_id = e->wr_id,
 			      .status = (enum ibv_wc_status)e->status,
 			      .opcode = (enum ibv_wc_opcode)0x5a,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Repair of what a process left half done when it died inside a lock (far.h). The task that finds the lock's
- * holder dead takes the lock, and makes whole what it guards, before any other task looks:
+ * Repair of what a process left half done when it died inside a lock (far.h). The task that finds
+ * the lock's holder dead takes the lock, and makes whole what it guards, before any other task
+ * looks:
  *
  *   queue pair      the dead one was its peer, placing a message or flushing. A completion is pushed
  *                   first, and its request counted as done after it: what was pushed counts, and the

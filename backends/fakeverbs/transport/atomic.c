@@ -120,7 +120,7 @@ static uint64_t hca_atomic_result(const struct hca_packet *p, uint64_t old)
 	return old == operand[0] ? operand[1] : old;
 }
 
-/* Read, and write at once or later. *later: the answer goes out with the write. */
+/* Read, and write immediately or later. *later: the answer goes out with the write. */
 static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, uint64_t at,
 				   const struct hca_packet *p, uint64_t *old, bool *later)
 {
@@ -163,8 +163,8 @@ static int hca_atomic_over_the_bus(struct hca_qp *qp, struct hca_mr *mr, uint64_
 }
 
 /* One that every observer sees whole. */
-static void hca_atomic_at_once(struct hca_mr *mr, uint64_t at, const struct hca_packet *p,
-			       uint64_t *old)
+static void hca_atomic_whole(struct hca_mr *mr, uint64_t at, const struct hca_packet *p,
+			     uint64_t *old)
 {
 	uint64_t *word = (uint64_t *)(uintptr_t)(mr->address + (at - mr->iova));
 	const struct mem_access a = {.addr = word,
@@ -192,7 +192,7 @@ static int hca_atomic_do(struct hca_qp *qp, struct hca_mr *mr, uint64_t at,
 	bool reached = !mr->gpu && hca_is_here(mr->item.proc);
 
 	if (global && reached) {
-		hca_atomic_at_once(mr, at, p, old);
+		hca_atomic_whole(mr, at, p, old);
 		return 0;
 	}
 	if (global)

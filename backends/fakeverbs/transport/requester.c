@@ -73,7 +73,7 @@ static bool hca_requester_outstanding(const struct hca_qp *qp)
 	return qp->req.psn_una != qp->req.psn_max;
 }
 
-/* One timer a queue pair, posted when there is none and checked against progress_ns when it fires:
+/* One timer per queue pair, posted when there is none and checked against progress_ns when it fires:
  * nothing to cancel in the data path. */
 static void hca_timer_start(struct hca_qp *qp, uint64_t delay_ns)
 {

@@ -3,8 +3,8 @@
  * The responder half of a queue pair: takes request packets in PSN order, places or reads bytes
  * after every check, and answers. A packet before the expected PSN is a duplicate: acknowledged
  * again, an atomic with the answer that it had, and only a READ is done again. One ahead shows a
- * loss: one NAK, then silence until the expected one comes. An error that is the requester's fault takes this queue pair to ERR, with an
- * asynchronous event, because no receive can report it.
+ * loss: one NAK, then silence until the expected one comes. An error that is the requester's fault
+ * takes this queue pair to ERR, with an asynchronous event, because no receive can report it.
  */
 #include "backends/fakeverbs/transport/transport.h"
 

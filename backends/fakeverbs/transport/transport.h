@@ -54,7 +54,7 @@ void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 
 /* ---- direct.c ---- */
 
-/* Execute at once what can be done without packets, in order: of what the program posts, from the
+/* Execute immediately what can be done without packets, in order: of what the program posts, from the
  * first request on, and the first that is left is returned; of what is in the send queue, where the
  * rest stays. The queue pair is locked. */
 struct ibv_send_wr *hca_direct_post(struct hca_qp *qp, struct ibv_send_wr *wr);
@@ -65,7 +65,7 @@ void hca_direct(struct hca_qp *qp);
 /* Has this type of queue pair that operation? */
 bool hca_opcode_fits(enum ibv_qp_type type, uint32_t opcode);
 enum ibv_wc_status hca_ud_status(const struct hca_qp *qp, const struct hca_wqe *e);
-/* Takes the packet, which has all but its way. */
+/* Takes the packet, which is complete except its route. */
 void hca_ud_send(struct hca_qp *qp, const struct hca_wqe *e, struct hca_packet *p);
 void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p);
 void hca_grh_build(const struct hca_packet *p, uint8_t grh[HCA_GRH_BYTES]);
