@@ -51,6 +51,8 @@
  *                    of bounds and the place for a READ's data are protection errors there, too.
  * bad_receive_malformed  whatever is wrong with a receive is the same to rxe, and the sender's
  *                    REM_OP_ERR: a bad key, a range, a message that is longer.
+ * refused_imm_receives  rxe takes the receive of a WRITE with immediate before it looks at the R_Key, and
+ *                    completes it with a remote access error.
  * qkey_high_bit      rxe sends the Q_Key of the request, whatever it is.
  * header_checksum    rxe's loopback never builds the header that the wire would have had.
  * ack_latest         the specification lets an HCA notice silence after one to four timeouts; rxe has
@@ -96,7 +98,7 @@ static const struct hca_personality hca_personalities[] = {
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
-		.bad_receive_malformed = false, .qkey_high_bit = true,
+		.bad_receive_malformed = false, .refused_imm_receives = false, .qkey_high_bit = true,
 		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
 	},
 	{
@@ -109,7 +111,7 @@ static const struct hca_personality hca_personalities[] = {
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
-		.bad_receive_malformed = false, .qkey_high_bit = true,
+		.bad_receive_malformed = false, .refused_imm_receives = false, .qkey_high_bit = true,
 		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
 	},
 	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless requested */
@@ -122,7 +124,7 @@ static const struct hca_personality hca_personalities[] = {
 		.ah_pd_enforced = false, .datagram_too_long = true,
 		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
 		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
-		.bad_receive_malformed = false, .qkey_high_bit = true,
+		.bad_receive_malformed = false, .refused_imm_receives = false, .qkey_high_bit = true,
 		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
 	},
 	{
@@ -140,7 +142,7 @@ static const struct hca_personality hca_personalities[] = {
 		.ah_pd_enforced = true, .datagram_too_long = false,
 		.send_error_is_sqe = false, .reports_connections = false, .late_posts_flushed = false,
 		.no_reads_fail = false, .mcast_comes_back = false, .bad_key_malformed = true,
-		.bad_receive_malformed = true, .qkey_high_bit = false,
+		.bad_receive_malformed = true, .refused_imm_receives = true, .qkey_high_bit = false,
 		.header_checksum = false, .ack_latest = 4, .sqd_resumes = false, HCA_CHECKS(false),
 	},
 };

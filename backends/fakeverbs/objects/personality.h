@@ -55,6 +55,8 @@ struct hca_personality {
 	bool mcast_comes_back;   /* to members on the HCA that sends */
 	bool bad_key_malformed;  /* a bad key of a send or a write: LOC_QP_OP_ERR */
 	bool bad_receive_malformed; /* whatever is wrong with a receive, its length too: LOC_QP_OP_ERR */
+	bool refused_imm_receives;  /* a WRITE with immediate whose R_Key is refused fails the receive that
+				       its last packet would take; else that is flushed */
 	bool qkey_high_bit;         /* a Q_Key with it means the queue pair's own */
 	bool header_checksum;       /* the IPv4 header in front of a datagram has one */
 	uint32_t ack_latest; /* quarters of the acknowledge timeout: silence is noticed between

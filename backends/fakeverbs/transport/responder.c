@@ -41,6 +41,16 @@ void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 	hca_qp_to_error(qp);
 }
 
+/* A key that does not allow a write. The receive that the packet would take is there. */
+static void hca_responder_refuse_key(struct hca_qp *qp, const struct hca_packet *p, bool has_recv)
+{
+	hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_WRITE);
+	if (has_recv && hca_personality(qp->port)->refused_imm_receives)
+		hca_responder_fail_recv(qp, p, IBV_WC_REM_ACCESS_ERR, HCA_NAK_ACCESS);
+	else
+		hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
+}
+
 static bool hca_responder_no_receive(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (qp->rq.done != qp->rq.head || (qp->srq && hca_srq_take(qp)))
@@ -96,8 +106,7 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 			hca_remote_hold(qp, p->rkey, &at, p->total, IBV_ACCESS_REMOTE_WRITE);
 
 		if (!mr) {
-			hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_WRITE);
-			hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
+			hca_responder_refuse_key(qp, p, needs_recv);
 			return;
 		}
 		int rc = hca_mr_write(mr, at + p->offset, hca_packet_data(p), p->bytes);

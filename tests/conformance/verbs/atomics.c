@@ -244,6 +244,19 @@ CASE(a_result_without_local_write_is_a_protection_error, .needs = NEED(ATOMIC))
 	atomics_free(&t);
 }
 
+CASE(a_result_under_a_bad_key_is_a_protection_error, .needs = NEED(ATOMIC))
+{
+	struct atomics t;
+	struct vs_wr w;
+
+	atomics_make(&t);
+	atomic_fill(&t, &w, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 1, 0);
+	w.sge.lkey ^= 0x5a;
+	vs_expect_failure(&t.p, &w, IBV_WC_LOC_PROT_ERR);
+	CHECK_EQ(t.word[0], 0);
+	atomics_free(&t);
+}
+
 CASE(inline_makes_no_sense, .needs = NEED(ATOMIC))
 {
 	struct atomics t;

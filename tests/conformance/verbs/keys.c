@@ -179,6 +179,19 @@ CASE(the_violated_end_is_in_error, .count = VIOLATIONS, .label = violation_label
 	vs_free(&p);
 }
 
+/* The request is refused before it takes a receive, which the end in error then flushes. */
+CASE(a_refused_write_with_immediate_flushes_its_receive, .count = VIOLATIONS,
+     .label = violation_label)
+{
+	struct vs_pair p;
+	struct target t;
+
+	violate(&p, &t, IBV_WR_RDMA_WRITE_WITH_IMM, vs_param);
+	vs_expect(p.end[1].recv_cq, 9, IBV_WC_WR_FLUSH_ERR, NULL);
+	target_free(&t);
+	vs_free(&p);
+}
+
 CASE(the_violated_end_has_an_access_event)
 {
 	struct vs_pair p;
