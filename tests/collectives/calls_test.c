@@ -344,6 +344,80 @@ START_TEST(different_collectives_in_one_group)
 }
 END_TEST
 
+/* ---- one task for all ranks ----------------------------------------------------------------- */
+
+#define TASK_RANKS 4
+
+static void task_open(struct buffers *b, ncclComm_t comm, int rank)
+{
+	b->comm = comm;
+	b->bytes = MOST_COUNT * 8;
+	EXPECT(cudaSetDevice(rank) == cudaSuccess);
+	EXPECT(cudaMalloc((void **)&b->send, b->bytes) == cudaSuccess);
+	EXPECT(cudaMalloc((void **)&b->recv, b->bytes) == cudaSuccess);
+	EXPECT(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking) == cudaSuccess);
+	b->host = malloc(b->bytes);
+	b->want = malloc(b->bytes);
+	EXPECT(b->host && b->want);
+}
+
+/* All ranks' side of one call, in one group. */
+static void task_call(struct one *o, struct buffers *b)
+{
+	uint8_t *in, *out;
+
+	for (o->rank = 0; o->rank < TASK_RANKS; o->rank++) {
+		one_place(o, &b[o->rank], &in, &out);
+		EXPECT(cudaSetDevice(o->rank) == cudaSuccess);
+		one_prepare(o, &b[o->rank], in);
+	}
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	for (o->rank = 0; o->rank < TASK_RANKS; o->rank++) {
+		one_place(o, &b[o->rank], &in, &out);
+		EXPECT_NCCL(ncclSuccess, o->call->fn(&(struct call_args){
+						 in, out, o->count, o->payload.type, o->payload.op,
+						 o->root, b[o->rank].comm, b[o->rank].stream}));
+	}
+	EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+	for (o->rank = 0; o->rank < TASK_RANKS; o->rank++) {
+		one_place(o, &b[o->rank], &in, &out);
+		EXPECT(cudaSetDevice(o->rank) == cudaSuccess);
+		EXPECT(cudaStreamSynchronize(b[o->rank].stream) == cudaSuccess);
+		one_verify(o, &b[o->rank], in, out);
+	}
+}
+
+static void task_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm[TASK_RANKS];
+	struct buffers b[TASK_RANKS];
+
+	EXPECT_NCCL(ncclSuccess, ncclCommInitAll(comm, TASK_RANKS, NULL));
+	for (int r = 0; r < TASK_RANKS; r++)
+		task_open(&b[r], comm[r], r);
+	for (int i = 0; i < 4 * CALLS; i++) {
+		struct one o = {.call = &calls[i / 4],
+				.payload = {.type = ncclFloat16,
+					    .op = ncclMin,
+					    .nranks = TASK_RANKS,
+					    .salt = (uint64_t)i},
+				.root = i % TASK_RANKS,
+				.count = i & 2 ? 9001 : 77,
+				.in_place = i & 1};
+
+		task_call(&o, b);
+	}
+	for (int r = 0; r < TASK_RANKS; r++)
+		buffers_close(&b[r]);
+}
+
+START_TEST(one_task_drives_all_ranks)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		run_at(&places[0], seed, SIM_ENGINE_SIM, NULL, task_rank, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	const int n = (int)ARRAY_LEN(places);
@@ -356,6 +430,7 @@ int main(void)
 	tcase_add_loop_test(t, small_buffers, 0, n);
 	tcase_add_loop_test(t, real_threads, 0, n);
 	tcase_add_loop_test(t, different_collectives_in_one_group, 0, n);
+	tcase_add_test(t, one_task_drives_all_ranks);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
