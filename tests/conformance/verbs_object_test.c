@@ -217,6 +217,16 @@ VH_TEST(what_is_in_use_is_not_destroyed)
 	ck_assert_int_eq(ibv_destroy_cq(e->send_cq), EBUSY);
 	ck_assert_int_eq(ibv_destroy_cq(e->recv_cq), EBUSY);
 	ck_assert_int_eq(ibv_close_device(e->ctx), EBUSY);
+
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(e->ctx);
+	struct ibv_cq *cq = ibv_create_cq(e->ctx, 4, NULL, channel, 0);
+
+	ck_assert_ptr_nonnull(cq);
+	errno = 0; /* rdma-core refuses this one without the kernel; here errno is set all the same */
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), EBUSY);
+	ck_assert_int_eq(errno, EBUSY);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), 0);
 	vh_free(&h);
 }
 

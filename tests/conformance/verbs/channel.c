@@ -400,6 +400,9 @@ CASE(the_first_packet_establishes_communication)
 	vs_expect(p.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
 	vs_expect_async(p.end[1].ctx, IBV_EVENT_COMM_EST, &e);
 	CHECK(e.element.qp == p.end[1].qp);
+	vs_send(&p, 0, IBV_WR_RDMA_WRITE, 2, 0, 8); /* once */
+	vs_expect(p.end[0].send_cq, 2, IBV_WC_SUCCESS, NULL);
+	CHECK(!vs_async(p.end[1].ctx, &e, soon));
 	vs_free(&p);
 }
 
