@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ring all-reduce: what one block does for one channel's share of a work. Called
- * by the kernel (kernels.c); follows reference/collectives.md, "Collective step programs".
+ * by the kernel (kernels.c); the steps are NCCL 2.28's (docs/device.md).
  *
  * The share is cut in loops of one chunk a rank. Within a loop chunk c travels the ring twice:
  * first collecting every rank's input on its way to rank c's position, which completes it, then as

@@ -14,7 +14,7 @@
  *	chunk     steps of a connection that a chunk takes; divides DEV_STEPS
  *	slice     steps that are posted together; divides chunk
  *
- * Chunk and slice steps are NCCL 2.28's (reference/collectives.md, section 4).
+ * Chunk and slice steps are NCCL 2.28's.
  */
 #ifndef CORE_DEVICE_PROGRAMS_H
 #define CORE_DEVICE_PROGRAMS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a reduction is, element by element: the reference that dev_reduce_copy follows bit by bit on
- * the fake (reduce_copy_fake.h) and on CUDA (reduce_copy_cuda.h). Pure functions in C17 and C++17,
+ * the fake (reduce_copy_host.h) and on CUDA (reduce_copy_cuda.h). Pure functions in C17 and C++17,
  * for host and device; owns nothing, touches only what it is given.
  *
  *   result = op(first source, second source), dsts = post(result)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ring reduce-scatter: what one block does for one channel's share of a work. Called by the kernel
- * (kernels.c); follows reference/collectives.md, "Collective step programs".
+ * (kernels.c); the steps are NCCL 2.28's (docs/device.md).
  *
  * The input holds one block per rank, in order of ranks. A loop moves one chunk of each block once
  * round the ring, from the rank after its owner to its owner, and collects each rank's input on the

@@ -2,8 +2,8 @@
 /*
  * How a channel's share of a collective becomes steps: the one derivation that the kernel
  * (core/device), the proxy's operations and the host's plan (core/plan) all use. Pure
- * functions, C17 and C++17, host and device. Follows reference/collectives.md, "Collective step
- * programs"; numbers are elements unless a name says bytes.
+ * functions, C17 and C++17, host and device. The steps are NCCL 2.28's
+ * (docs/device.md). Numbers are elements unless a name has "bytes" in it.
  *
  * A channel runs its share in loops; a loop moves a fixed number of chunks over each connection,
  * by the program's pattern (programs.h), whether the chunks are full, short or empty. Each chunk

@@ -3,7 +3,7 @@
  * What host and device share: connection memory, the device's view of a communicator, and the work
  * of one launch. Written by core/comm, core/transport and core/plan, read by core/device. Layouts
  * depend on nothing that differs between host and device, builds or warp widths, and are checked
- * at compile time. Numbers are NCCL 2.28's (reference/collectives.md, section 4).
+ * at compile time. Numbers are NCCL 2.28's.
  *
  * A connection is one direction between two ranks on one channel: a ring of DEV_STEPS slots. The
  * sender fills the slot step % DEV_STEPS and advances `tail`; the receiver empties it and advances

@@ -4,10 +4,9 @@
  * Pure functions of their input: no clock, no random numbers, no floating point; two ranks with
  * the same XML and selection get the same answer, shared through os_memo. Called by core/comm and
  * by `doppel topo`. Bandwidths are in MB/s (1e6 bytes/s), integers: NCCL's "20.6" is 20600.
- * Numbers: reference/collectives.md sections 4 (topology model, paths, search).
+ * Numbers: those of NCCL 2.28's topology model, paths and search.
  *
- * The full search (trees, NVLS, CollNet, relaxation in both passes) grows in search.c; detection
- * from /sys and NVML grows beside xml input in detect.c.
+ * The search is in search.c. Trees, NVLS and CollNet are not searched for.
  */
 #ifndef CORE_TOPO_TOPO_H
 #define CORE_TOPO_TOPO_H

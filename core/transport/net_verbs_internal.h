@@ -6,8 +6,8 @@
  * a clear-to-send entry (CTS: where, how much, which turn) into the sender's ring in host memory.
  * isend finds the entry of its turn, writes the data there with RDMA WRITE WITH IMMEDIATE (the
  * immediate is the size), and the receiver gets a completion for its empty receive. GPU memory is
- * flushed by an RDMA READ of one byte on a queue pair connected to itself. Values: NCCL's
- * (reference/collectives.md section 4, "IB"); orders relied upon: reference/verbs.md 3.4.
+ * flushed by an RDMA READ of one byte on a queue pair connected to itself. Values: NCCL
+ * 2.28's. The orders that it relies on are listed in backends/INTERFACE.md.
  *
  * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails says so on
  * it, because the other end, with nothing in flight, would not notice. The communicator's other
