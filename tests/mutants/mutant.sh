@@ -2,7 +2,8 @@
 # Planted bugs, for scripts to source. A mutant is tests/mutants/NAME.patch, which touches core/
 # alone, and NAME.run:
 #
-#   line 1   arguments of `doppel run all_reduce`; @ stands for this folder
+#   line 1   arguments of `doppel run`, all_reduce where they begin with an option; @ stands for this
+#            folder
 #   line 2   the exit codes that it may end with when it is found, as 10|11; `crash`: ended by a
 #            signal of a crash
 #   line 3   what the output must name then (grep -E)
@@ -29,7 +30,7 @@ mutant_init() {
 }
 
 mutant_names() { (cd "$here" && ls ./*.patch) | sed 's|^\./||; s|\.patch$||'; }
-mutant_args() { sed -n "1s|@|$here|gp;1{/@/!p}" "$here/$1.run"; }
+mutant_args() { sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1p" "$here/$1.run"; }
 mutant_codes() { sed -n 2p "$here/$1.run"; }
 mutant_pattern() { sed -n 3p "$here/$1.run"; }
 mutant_clean_codes() { local c; c=$(sed -n 4p "$here/$1.run"); echo "${c:-0}"; }
@@ -108,7 +109,7 @@ mutant_seed() {
 	mkdir -p "$work/$name"
 	rc=0
 	# shellcheck disable=SC2046 # the arguments are words
-	LD_LIBRARY_PATH=${stock:-$work/$name} timeout 300 "$build_dir/doppel" run all_reduce \
+	LD_LIBRARY_PATH=${stock:-$work/$name} timeout 300 "$build_dir/doppel" run \
 		$(mutant_args "$name") --seed "$seed" "$@" >"$work/$name/out" 2>&1 || rc=$?
 	! mutant_is_crash $rc || rc=crash
 }
@@ -135,7 +136,7 @@ mutant_sweep() {
 	local name=$1 from=$2 to=$3 limit=$4 said
 	shift 4
 	# shellcheck disable=SC2046 # the arguments are words
-	said=$(LD_LIBRARY_PATH=$work/$name "$build_dir/doppel" sweep all_reduce $(mutant_args "$name") \
+	said=$(LD_LIBRARY_PATH=$work/$name "$build_dir/doppel" sweep $(mutant_args "$name") \
 		--seeds "$from..$to" --time "${limit}s" -j 1 --max-failures 1 --twice 0 \
 		--fail-dir "$work/$name/fail" "$@" 2>&1) || true
 	rm -rf "$work/$name/fail"

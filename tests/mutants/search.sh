@@ -37,12 +37,12 @@ for m in "${mutants[@]}"; do
 		{ cat "$work/log"; exit 1; }
 	doppel=$build/mutants/$m/doppel
 	read -r -a args <<<"$(head -1 "$source_dir/tests/mutants/$m.run" |
-		sed "s|@|$source_dir/tests/mutants|g")"
+		sed "s|@|$source_dir/tests/mutants|g;s|^-|all_reduce -|")"
 	plain=() guided=()
 	for ((i = 0; i < starts; i++)); do
 		first=$((1 + i * 1000000))
-		plain+=("$(count $first all_reduce "${args[@]}" "${options[@]}")")
-		guided+=("$(count $first all_reduce "${args[@]}" "${options[@]}" --coverage)")
+		plain+=("$(count $first "${args[@]}" "${options[@]}")")
+		guided+=("$(count $first "${args[@]}" "${options[@]}" --coverage)")
 	done
 	sorted() { printf '%s\n' "$@" | sed 's/^>/~/' | sort -t~ -k1,1n | sed 's/^~/>/' | paste -sd' '; }
 	echo "| \`$m\` | ${options[*]} | $(sorted "${plain[@]}") | $(sorted "${guided[@]}") |"
