@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is wrong with a run under a fault, and the command that repeats it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim/lab/exhaust_internal.h"
+
+static bool exhaust_is_hurt(const struct lab_life_rank *r)
+{
+	return r->call && r->error != ncclRemoteError && !r->told && !r->aborted && !r->dead;
+}
+
+/* What is wrong with a run that passed; NULL: nothing. */
+const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life, bool fired)
+{
+	/* who can open no connection at all cannot tell anybody */
+	bool mute = s->for_ever && s->class == EXHAUST_SOCKET, early = false, dead = false;
+	bool lost = false;
+	int32_t hurt = 0;
+
+	for (int32_t i = 0; i < life->nranks; i++) {
+		const struct lab_life_rank *r = &life->rank[i];
+		early |= r->dead ? r->phase <= LAB_INIT
+				 : (r->outside || (mute && r->call)) && r->error_phase <= LAB_INIT;
+		dead |= r->dead;
+		lost |= r->lost;
+		hurt += exhaust_is_hurt(r);
+	}
+	for (int32_t i = 0; i < life->nranks; i++) {
+		const struct lab_life_rank *r = &life->rank[i];
+		if (r->dead)
+			continue;
+		if (r->revived)
+			return "a GPU with a sticky error lives again";
+		if (r->told && !early)
+			return "the stack did not tell a rank";
+		if (life->second && !r->recovered && !r->lost)
+			return "a survivor cannot make a new communicator";
+		if (r->error == ncclInProgress)
+			return "an error that is none";
+	}
+	if (lost != (life->sticky && fired))
+		return "a sticky error that ends with the call, or none that kills a GPU";
+	if (hurt > (dead ? 0 : 1))
+		return "ranks that were not hit see other errors than ncclRemoteError";
+	if (life->healed_ns > EXHAUST_BOUND_NS)
+		return "it takes longer than the bound";
+	return NULL;
+}
+
+const char *exhaust_verdict(const struct lab_result *result)
+{
+	switch (result->verdict) {
+	case SIM_PASS:
+		return NULL;
+	case SIM_NO_PROGRESS:
+		return "hang";
+	case SIM_WRONG_RESULT:
+		return "wrong result after success";
+	case SIM_MISUSE:
+		return result->failure.message;
+	case SIM_LEAK:
+		return "leak";
+	case SIM_USAGE:
+	case SIM_SKIPPED:
+	case SIM_CRASH:
+	case SIM_ERROR:
+	case SIM_NOT_DETERMINISTIC:
+	case SIM_BY_SIGNAL:
+		break;
+	}
+	return "crash";
+}
+
+void exhaust_print_ranks(FILE *out, const struct lab_life *life)
+{
+	for (int32_t i = 0; i < life->nranks; i++) {
+		const struct lab_life_rank *r = &life->rank[i];
+		fprintf(out, "    rank %d: %s%s%s%s", i, r->dead ? "dead in " : "",
+			r->dead ? lab_phase_name(r->phase) : "", r->told ? "told " : "",
+			r->aborted ? "aborted " : "");
+		if (r->call)
+			fprintf(out, "%s gave %d (%s) in %s%s", r->call, (int)r->error,
+				ncclGetErrorString(r->error), lab_phase_name(r->error_phase),
+				r->outside ? ", outside the stack" : "");
+		else if (!r->dead)
+			fprintf(out, "no error");
+		if (r->lost)
+			fprintf(out, "; its GPU is dead");
+		else if (life->second && !r->dead)
+			fprintf(out, "; second: %s %s", r->recovered ? "ok" : "FAILED in",
+				r->recovered     ? ""
+				: r->second_call ? r->second_call
+						 : "?");
+		fputc('\n', out);
+	}
+}
+
+void exhaust_command(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
+		     char *out, size_t bytes)
+{
+	int n = snprintf(
+		out, bytes, "doppel exhaust %s --site %s.%s --k %" PRIu64 " --seed %" PRIu64 "%s%s",
+		exhaust_class_name[s->class], s->site, s->action, k, c->seed,
+		s->for_ever ? " --for-ever" : " --once", s->fifo ? " --fifo" : " --exploring");
+	if (s->rank >= 0)
+		n += snprintf(out + n, bytes - (size_t)n, " --rank %d", s->rank);
+	if (c->ranks_per_proc != 1)
+		n += snprintf(out + n, bytes - (size_t)n, " --ranks-per-process %u",
+			      c->ranks_per_proc);
+	if (c->collective != &lab_collectives[0])
+		n += snprintf(out + n, bytes - (size_t)n, " --collective %s", c->collective->name);
+	if (c->blocking != c->polling)
+		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
+}
