@@ -120,7 +120,7 @@ def check_blocked():
     run("up")
     check("locals of a suspended warp", "DEV_F32" in run("p *p"), run("p *p"))
     frames("task %s" % proxy, "proxy_progress_wait")
-    frames("bt", r"proxy_progress_wait \(p=.*0x\w+", r"proxy_progress_main \(arg=0x\w+",
+    frames("bt", r"proxy_progress_wait \(.*p=.*0x\w+", r"proxy_progress_main \(arg=0x\w+",
            "task_entry")
     run("up")
     check("info locals of a suspended proxy", "aborted" in run("info locals"), run("info locals"))
