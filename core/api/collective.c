@@ -9,7 +9,7 @@
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-enum api_coll_call { API_ALL_REDUCE, API_ALL_GATHER, API_REDUCE_SCATTER };
+enum api_coll_call { API_ALL_REDUCE, API_ALL_GATHER, API_REDUCE_SCATTER, API_REDUCE };
 
 /* clang-format off */
 static const struct api_coll_row api_colls[] = {
@@ -17,6 +17,7 @@ static const struct api_coll_row api_colls[] = {
  *                                                                                             name        per rank, root   name        per rank, root */
 	[API_ALL_REDUCE]     = {"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false, {"sendbuff", false, false}, {"recvbuff", false, false}},
 	[API_ALL_GATHER]     = {"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false, {"sendbuff", false, false}, {"recvbuff", true,  false}},
+	[API_REDUCE]         = {"ncclReduce",        DEV_REDUCE,         "count",     true,  true,  {"sendbuff", false, false}, {"recvbuff", false, true}},
 	[API_REDUCE_SCATTER] = {"ncclReduceScatter", DEV_REDUCE_SCATTER, "recvcount", true,  false, {"sendbuff", true,  false}, {"recvbuff", false, false}},
 };
 /* clang-format on */
@@ -140,4 +141,23 @@ API_WEAK ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, si
 			 .stream = stream},
 	};
 	return coll_call(&c, API_REDUCE_SCATTER);
+}
+
+API_TWIN(ncclReduce);
+API_WEAK ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count,
+				 ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+				 cudaStream_t stream)
+{
+	struct api_coll c = {
+		.comm = comm,
+		.task = {.caller = __builtin_return_address(0),
+			 .send = sendbuff,
+			 .recv = recvbuff,
+			 .count = count,
+			 .type = datatype,
+			 .op = op,
+			 .root = root,
+			 .stream = stream},
+	};
+	return coll_call(&c, API_REDUCE);
 }

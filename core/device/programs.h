@@ -26,6 +26,7 @@
 /*  id                         function             func            algo  proto   pattern       chunk slice */ \
 X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE, RING_TWICE,    4,   2)  \
 X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)  \
+X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)  \
 X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)
 /* clang-format on */
 
@@ -33,6 +34,7 @@ X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE
 #define DEV_FUNCS(X)                                                                               \
 	X(ALL_REDUCE, "all_reduce")                                                                \
 	X(ALL_GATHER, "all_gather")                                                                \
+	X(REDUCE, "reduce")                                                                        \
 	X(REDUCE_SCATTER, "reduce_scatter")
 enum dev_func {
 #define DEV_FUNC_ID(id, name) DEV_##id,
@@ -74,5 +76,6 @@ struct dev_program_row {
 #ifdef DEV_PROGRAM_FILES
 #include "core/device/all_gather.h"
 #include "core/device/all_reduce.h"
+#include "core/device/reduce.h"
 #include "core/device/reduce_scatter.h"
 #endif

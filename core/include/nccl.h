@@ -271,6 +271,14 @@ ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t rec
 				ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 				cudaStream_t stream);
 
+/* recvbuff of rank `root` becomes the reduction of all ranks' sendbuff. Other ranks have no recvbuff: it
+ * may be NULL. In place: recvbuff is sendbuff on the root. */
+ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count,
+			 ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+			 cudaStream_t stream);
+
 /* Makes an operation of the communicator for data of type `datatype`: the sum of each rank's elements
  * times that rank's *scalar, which lies where `residence` is. A collective that was called with it
  * needs the operation no longer, but a scalar in device memory until it is complete. */

@@ -29,6 +29,14 @@ static ncclResult_t collective_reduce_scatter(const struct lab_call_args *a)
 	return ncclReduceScatter(a->send, a->recv, a->count, p->type, p->op, a->comm, a->stream);
 }
 
+static ncclResult_t collective_reduce(const struct lab_call_args *a)
+{
+	const struct payload *p = &a->row->payload;
+
+	return ncclReduce(a->send, a->recv, a->count, p->type, p->op, a->row->root, a->comm,
+			  a->stream);
+}
+
 static ncclResult_t collective_all_to_all(const struct lab_call_args *a)
 {
 	return ncclAlltoAll(a->send, a->recv, a->count, a->row->payload.type, a->comm, a->stream);
@@ -71,6 +79,14 @@ const struct lab_collective lab_collectives[] = {
 		.send_per_rank = true,
 		.tours = 1,
 		.own_share_stays = true,
+	},
+	{
+		.name = "reduce",
+		.call = "ncclReduce",
+		.start = collective_reduce,
+		.reduces = true,
+		.root_receives = true,
+		.tours = 1,
 	},
 	{
 		.name = "all_to_all",

@@ -53,12 +53,18 @@ static ncclResult_t call_reduce_scatter(const struct call_args *a)
 		ncclReduceScatter(a->send, a->recv, a->count, a->type, a->op, a->comm, a->stream));
 }
 
+static ncclResult_t call_reduce(const struct call_args *a)
+{
+	CALL_SITE(ncclReduce(a->send, a->recv, a->count, a->type, a->op, a->root, a->comm, a->stream));
+}
+
 /* clang-format off */
 static const struct call calls[] = {
 /*                                                                 reduces rooted  blocks of ranks in   only on the root         the count's
  *                                                                                 send   recv          send   recv              name     */
 	{"ncclAllReduce",     "all_reduce",     call_all_reduce,     true,  false, false, false,        false, false,            "count"},
 	{"ncclAllGather",     "all_gather",     call_all_gather,     false, false, false, true,         false, false,            "sendcount"},
+	{"ncclReduce",        "reduce",         call_reduce,         true,  true,  false, false,        false, true,             "count"},
 	{"ncclReduceScatter", "reduce_scatter", call_reduce_scatter, true,  false, true,  false,        false, false,            "recvcount"},
 };
 /* clang-format on */

@@ -227,6 +227,10 @@ static void reference_part(const struct ring *g, const struct dev_work *w, int c
 	case DEV_ALL_REDUCE:
 		reference_all_reduce(g, w, channel, part);
 		return;
+	case DEV_REDUCE:
+		reference_fold(g, w, channel, ring_position_of(g, channel, w->root), part->offset,
+			       part->count);
+		return;
 	case DEV_ALL_GATHER:
 		for (int r = 0; r < g->n; r++)
 			memcpy(want_at(g, w, (uint64_t)r * w->count + part->offset),
@@ -355,7 +359,8 @@ static bool has_result(const struct dev_work *w, int rank)
 
 static bool program_reduces(enum dev_program program)
 {
-	return steps_program(program).func == DEV_REDUCE_SCATTER;
+	return steps_program(program).func == DEV_REDUCE_SCATTER ||
+	       steps_program(program).func == DEV_REDUCE;
 }
 
 static void ring_fill(struct ring *g, const struct dev_work *w, size_t bytes, bool in_place)
