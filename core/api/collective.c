@@ -9,7 +9,14 @@
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-enum api_coll_call { API_ALL_REDUCE, API_ALL_GATHER, API_REDUCE_SCATTER, API_REDUCE };
+enum api_coll_call {
+	API_ALL_REDUCE,
+	API_ALL_GATHER,
+	API_REDUCE_SCATTER,
+	API_REDUCE,
+	API_BROADCAST,
+	API_BCAST
+};
 
 /* clang-format off */
 static const struct api_coll_row api_colls[] = {
@@ -18,6 +25,8 @@ static const struct api_coll_row api_colls[] = {
 	[API_ALL_REDUCE]     = {"ncclAllReduce",     DEV_ALL_REDUCE,     "count",     true,  false, {"sendbuff", false, false}, {"recvbuff", false, false}},
 	[API_ALL_GATHER]     = {"ncclAllGather",     DEV_ALL_GATHER,     "sendcount", false, false, {"sendbuff", false, false}, {"recvbuff", true,  false}},
 	[API_REDUCE]         = {"ncclReduce",        DEV_REDUCE,         "count",     true,  true,  {"sendbuff", false, false}, {"recvbuff", false, true}},
+	[API_BROADCAST]      = {"ncclBroadcast",     DEV_BROADCAST,      "count",     false, true,  {"sendbuff", false, true},  {"recvbuff", false, false}},
+	[API_BCAST]          = {"ncclBcast",         DEV_BROADCAST,      "count",     false, true,  {"buff",     false, true},  {"buff",     false, false}},
 	[API_REDUCE_SCATTER] = {"ncclReduceScatter", DEV_REDUCE_SCATTER, "recvcount", true,  false, {"sendbuff", true,  false}, {"recvbuff", false, false}},
 };
 /* clang-format on */
@@ -160,4 +169,39 @@ API_WEAK ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t co
 			 .stream = stream},
 	};
 	return coll_call(&c, API_REDUCE);
+}
+
+API_TWIN(ncclBroadcast);
+API_WEAK ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+				    ncclDataType_t datatype, int root, ncclComm_t comm,
+				    cudaStream_t stream)
+{
+	struct api_coll c = {
+		.comm = comm,
+		.task = {.caller = __builtin_return_address(0),
+			 .send = sendbuff,
+			 .recv = recvbuff,
+			 .count = count,
+			 .type = datatype,
+			 .root = root,
+			 .stream = stream},
+	};
+	return coll_call(&c, API_BROADCAST);
+}
+
+API_TWIN(ncclBcast);
+API_WEAK ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root,
+				ncclComm_t comm, cudaStream_t stream)
+{
+	struct api_coll c = {
+		.comm = comm,
+		.task = {.caller = __builtin_return_address(0),
+			 .send = buff,
+			 .recv = buff,
+			 .count = count,
+			 .type = datatype,
+			 .root = root,
+			 .stream = stream},
+	};
+	return coll_call(&c, API_BCAST);
 }

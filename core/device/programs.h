@@ -27,6 +27,7 @@
 X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE, RING_TWICE,    4,   2)  \
 X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)  \
 X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)  \
+X(BROADCAST_RING_SIMPLE,       broadcast_ring,      BROADCAST,      RING, SIMPLE, PIPELINE_FROM, 1,   1)  \
 X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)
 /* clang-format on */
 
@@ -35,6 +36,7 @@ X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE
 	X(ALL_REDUCE, "all_reduce")                                                                \
 	X(ALL_GATHER, "all_gather")                                                                \
 	X(REDUCE, "reduce")                                                                        \
+	X(BROADCAST, "broadcast")                                                                  \
 	X(REDUCE_SCATTER, "reduce_scatter")
 enum dev_func {
 #define DEV_FUNC_ID(id, name) DEV_##id,
@@ -76,6 +78,7 @@ struct dev_program_row {
 #ifdef DEV_PROGRAM_FILES
 #include "core/device/all_gather.h"
 #include "core/device/all_reduce.h"
+#include "core/device/broadcast.h"
 #include "core/device/reduce.h"
 #include "core/device/reduce_scatter.h"
 #endif

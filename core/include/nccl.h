@@ -279,6 +279,19 @@ ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count,
 			 ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
 			 cudaStream_t stream);
 
+/* recvbuff becomes what rank `root` has in its sendbuff. Other ranks have no sendbuff: it may be NULL.
+ * In place: recvbuff is sendbuff on the root. */
+ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+			   ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+			    ncclDataType_t datatype, int root, ncclComm_t comm,
+			    cudaStream_t stream);
+/* The same, in place on every rank. */
+ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+		       cudaStream_t stream);
+ncclResult_t pncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root,
+			ncclComm_t comm, cudaStream_t stream);
+
 /* Makes an operation of the communicator for data of type `datatype`: the sum of each rank's elements
  * times that rank's *scalar, which lies where `residence` is. A collective that was called with it
  * needs the operation no longer, but a scalar in device memory until it is complete. */

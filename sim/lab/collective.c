@@ -37,6 +37,15 @@ static ncclResult_t collective_reduce(const struct lab_call_args *a)
 			  a->stream);
 }
 
+static ncclResult_t collective_broadcast(const struct lab_call_args *a)
+{
+	ncclDataType_t type = a->row->payload.type;
+
+	if (a->row->in_place)
+		return ncclBcast(a->recv, a->count, type, a->row->root, a->comm, a->stream);
+	return ncclBroadcast(a->send, a->recv, a->count, type, a->row->root, a->comm, a->stream);
+}
+
 static ncclResult_t collective_all_to_all(const struct lab_call_args *a)
 {
 	return ncclAlltoAll(a->send, a->recv, a->count, a->row->payload.type, a->comm, a->stream);
@@ -86,6 +95,13 @@ const struct lab_collective lab_collectives[] = {
 		.start = collective_reduce,
 		.reduces = true,
 		.root_receives = true,
+		.tours = 1,
+	},
+	{
+		.name = "broadcast",
+		.call = "ncclBroadcast",
+		.start = collective_broadcast,
+		.root_sends = true,
 		.tours = 1,
 	},
 	{

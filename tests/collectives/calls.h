@@ -58,6 +58,11 @@ static ncclResult_t call_reduce(const struct call_args *a)
 	CALL_SITE(ncclReduce(a->send, a->recv, a->count, a->type, a->op, a->root, a->comm, a->stream));
 }
 
+static ncclResult_t call_broadcast(const struct call_args *a)
+{
+	CALL_SITE(ncclBroadcast(a->send, a->recv, a->count, a->type, a->root, a->comm, a->stream));
+}
+
 /* clang-format off */
 static const struct call calls[] = {
 /*                                                                 reduces rooted  blocks of ranks in   only on the root         the count's
@@ -65,6 +70,7 @@ static const struct call calls[] = {
 	{"ncclAllReduce",     "all_reduce",     call_all_reduce,     true,  false, false, false,        false, false,            "count"},
 	{"ncclAllGather",     "all_gather",     call_all_gather,     false, false, false, true,         false, false,            "sendcount"},
 	{"ncclReduce",        "reduce",         call_reduce,         true,  true,  false, false,        false, true,             "count"},
+	{"ncclBroadcast",     "broadcast",      call_broadcast,      false, true,  false, false,        true,  false,            "count"},
 	{"ncclReduceScatter", "reduce_scatter", call_reduce_scatter, true,  false, true,  false,        false, false,            "recvcount"},
 };
 /* clang-format on */

@@ -231,6 +231,9 @@ static void reference_part(const struct ring *g, const struct dev_work *w, int c
 		reference_fold(g, w, channel, ring_position_of(g, channel, w->root), part->offset,
 			       part->count);
 		return;
+	case DEV_BROADCAST:
+		memcpy(want_at(g, w, part->offset), input_at(g, w, w->root, part->offset), bytes);
+		return;
 	case DEV_ALL_GATHER:
 		for (int r = 0; r < g->n; r++)
 			memcpy(want_at(g, w, (uint64_t)r * w->count + part->offset),

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ring broadcast from a root: what one block does for one channel's share of a work. Called by the
+ * kernel (kernels.c); follows reference/collectives.md, "Collective step programs".
+ *
+ * Chunks flow along the ring, from the root to the rank before it:
+ *
+ *   root                   copy_send, or send when its output is its input
+ *   ranks between          recv_copy_send
+ *   rank before the root   recv
+ */
+#ifndef CORE_DEVICE_BROADCAST_H
+#define CORE_DEVICE_BROADCAST_H
+
+#include "core/device/prims.h"
+
+DEV_FN bool broadcast_ring_chunk(struct prim *p, uint64_t at, uint64_t count)
+{
+	if (p->block->comm.rank == p->root)
+		return p->input == p->output ? prim_send(p, at, count)
+					     : prim_copy_send(p, at, at, count);
+	if (p->block->channel.ring.next == p->root)
+		return prim_recv(p, at, count);
+	return prim_recv_copy_send(p, at, count);
+}
+
+DEV_FN bool broadcast_ring(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!broadcast_ring_chunk(p, part->offset + done,
+					  MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+#endif
