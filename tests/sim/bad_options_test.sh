@@ -26,7 +26,7 @@ expect 'two ways from size to size' '-f excludes -i' run "${all[@]}" -f 2 -i 8
 expect 'a number that looks octal is decimal' '--hosts 0777777: expected' run "${all[@]}" --hosts 0777777
 expect 'a root rank that is none' '-r one: expected a rank, or all' run "${all[@]}" -r one
 expect 'a root of a collective that has none' '-r: all_reduce has no root' run "${all[@]}" -r 0
-expect 'an operation of a collective that has none' '-o: all_gather has no operation; expected one of .*: all_reduce, reduce_scatter' \
+expect 'an operation of a collective that has none' '-o: all_gather has no operation; expected one of .*: all_reduce.*, reduce_scatter' \
 	run all_gather -o max
 expect 'two collectives in a run' 'one collective at a time; expected one of: all_reduce' run "${all[@]}" all_gather
 expect 'ranks that one task initialises' '-p 0: ranks that one task .* expected 1' run "${all[@]}" -p 0
