@@ -122,6 +122,8 @@ static ncclResult_t api_connect(struct api_member *members, int n, const char *c
 
 	if (!rc)
 		rc = api_connect_phase(members, n, call, plan_connect_exchange);
+	if (!rc)
+		rc = api_connect_phase(members, n, call, plan_connect_request);
 	return rc ? rc : api_connect_phase(members, n, call, plan_connect_end);
 }
 

@@ -101,7 +101,9 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm)
 	return plan_connect_result(comm, rc);
 }
 
-ncclResult_t plan_connect_exchange(struct ncclComm *comm)
+/* A phase between begin and end. */
+static ncclResult_t plan_connect_phase(struct ncclComm *comm,
+				       ncclResult_t (*phase)(struct conn_job *job))
 {
 	struct plan_messages *ms = comm->plan->messages;
 	ncclResult_t rc;
@@ -110,8 +112,18 @@ ncclResult_t plan_connect_exchange(struct ncclComm *comm)
 		return ncclSuccess;
 	rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
 	if (!rc)
-		rc = transport_connect_exchange(ms->job);
+		rc = phase(ms->job);
 	return plan_connect_result(comm, rc);
+}
+
+ncclResult_t plan_connect_exchange(struct ncclComm *comm)
+{
+	return plan_connect_phase(comm, transport_connect_exchange);
+}
+
+ncclResult_t plan_connect_request(struct ncclComm *comm)
+{
+	return plan_connect_phase(comm, transport_connect_request);
 }
 
 ncclResult_t plan_connect_end(struct ncclComm *comm)

@@ -84,6 +84,7 @@ ncclResult_t plan_announce(struct ncclComm *comm);
  * communicators through each phase before the next one. All WAIT. */
 ncclResult_t plan_connect_begin(struct ncclComm *comm);
 ncclResult_t plan_connect_exchange(struct ncclComm *comm);
+ncclResult_t plan_connect_request(struct ncclComm *comm);
 ncclResult_t plan_connect_end(struct ncclComm *comm);
 /* Is any of the queue not launched? */
 bool plan_left(const struct ncclComm *comm);
