@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ring broadcast from a root: what one block does for one channel's share of a work. Called by the
- * kernel (kernels.c); follows reference/collectives.md, "Collective step programs".
+ * kernel (kernels.c); the steps are NCCL 2.28's (docs/device.md).
  *
  * Chunks flow along the ring, from the root to the rank before it:
  *

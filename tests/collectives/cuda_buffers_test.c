@@ -213,7 +213,7 @@ static void kernel_reads_result(struct buffers *x)
 
 START_TEST(who_touches_a_buffer_too_early_is_named)
 {
-	const char *by = "behind all_reduce, operation 0 of communicator ";
+	const char *by = "after all_reduce, operation 0 of communicator ";
 	for (uint32_t ranks = 1; ranks <= 2; ranks++) {
 		expect_misuse(copy_into_input, ranks, "called at copy_to", by);
 		expect_misuse(copy_into_input, ranks, "writes 64 bytes at ", "called at reduce_at");
@@ -221,7 +221,7 @@ START_TEST(who_touches_a_buffer_too_early_is_named)
 		expect_misuse(read_result, ranks, "reads 4096 bytes at ", "which writes them");
 		expect_misuse(set_result, ranks, "cudaMemset in stream 0", by);
 		expect_misuse(copy_before, ranks, "all_reduce, operation 0 of communicator ",
-			      "behind cudaMemcpyAsync in stream ");
+			      "after cudaMemcpyAsync in stream ");
 		expect_misuse(event_recorded_before, ranks, "cudaMemcpyAsync in stream ", by);
 		expect_misuse(free_input, ranks, "cudaFree, called at free_input+0x", by);
 		expect_misuse(kernel_writes_input, ranks, "kernel touch (k", by);
@@ -278,7 +278,7 @@ START_TEST(collectives_in_two_streams_do_not_share_what_they_write)
 	expect_misuse(overlap_read_write, 1, "all_reduce, operation 1 of communicator ",
 		      "which reads them");
 	expect_misuse(two_communicators, 2, "all_reduce, operation 0 of communicator ",
-		      "behind all_reduce, operation 0 of communicator ");
+		      "after all_reduce, operation 0 of communicator ");
 	expect_legal(overlap_read_read);
 }
 END_TEST

@@ -62,14 +62,15 @@ static void matrix_command(const struct scenario *s)
 	printf(" --seed %" PRIu64 "\n", c->sim.seed);
 }
 
-/* Rows of the table, in both places. */
+/* Rows of the table, in both places where the collective has both. */
 static uint64_t matrix_operations(const struct lab_config *c)
 {
 	uint64_t sizes = (c->bytes_max - c->bytes_min) / c->bytes_step + 1, roots = 1;
+	uint64_t places = c->collective->never_in_place ? 1 : 2;
 
 	if (lab_collective_has_root(c->collective) && c->root == LAB_ALL_ROOTS)
 		roots = c->hosts * c->gpus;
-	return 2 * sizes * c->type_count * (c->collective->reduces ? c->op_count : 1) * roots;
+	return places * sizes * c->type_count * (c->collective->reduces ? c->op_count : 1) * roots;
 }
 
 static void matrix_run(struct scenario *s, struct matrix_count *count)

@@ -106,7 +106,7 @@ objects=$build_dir/CMakeFiles/fakeverbs_objects.dir/backends/fakeverbs
 if [ -e "$build_dir/libfakeverbs.so" ]; then
 	calls=$(cd "$objects" && find . -name '*.c.o' | sort | while read -r object; do
 		# an object whose source has moved stays in a build folder
-		[ -e "$source_dir/backends/fakeverbs/${object%.o}" ] && echo "$object"
+		[ ! -e "$source_dir/backends/fakeverbs/${object%.o}" ] || echo "$object"
 	done | xargs nm -A -P | awk -v floors="$fakeverbs_floors" '
 		BEGIN {
 			n = split(floors, name, " ")
