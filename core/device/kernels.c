@@ -5,8 +5,10 @@
  *
  *   dev_collective   one block per channel of the launch: it finds its channel, brings the
  *                    communicator and the channel into shared memory, and runs every work whose
- *                    range of channels includes it: collectives one after the other, messages in
- *                    batches. Takes one struct dev_args by value.
+ *                    range of channels includes it, one after the other. Takes one struct dev_args
+ *                    by value.
+ *   dev_messages     the same for messages between pairs of ranks, which run in batches. A kernel of
+ *                    its own, because nvcc makes a slower dev_collective of both (docs/device.md).
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
  *                    a factor times the input. Takes one struct dev_work by value.
  *
@@ -73,7 +75,8 @@ DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 	uint64_t room = (uint64_t)steps_program(w->program).chunk_steps *
 			MIN_OF(b->ring_send.step_bytes, b->ring_recv.step_bytes);
 
-	if (w->program >= DEV_PROGRAM_COUNT || w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
+	if (w->kind != DEV_WORK_COLLECTIVE || w->program >= DEV_PROGRAM_COUNT ||
+	    w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
 		return false;
 	if (b->comm.nranks < 2 || w->root < -1 || w->root >= b->comm.nranks)
 		return false;
@@ -236,7 +239,7 @@ DEV_FN void dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 		dev_copy_in(d, &b->pair[group], conn, sizeof b->pair[group]);
 	prim_barrier(&p);
 	if (!dev_pair_valid(w, &b->pair[group], sends))
-		dev_trap(d, "dev_collective: these messages are not ones that the kernel can move");
+		dev_trap(d, "dev_messages: these messages are not ones that the kernel can move");
 	p.send_step = p.recv_step = b->pair[group].step;
 	dev_work_begins(d, w);
 	if (sends)
@@ -257,7 +260,7 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, const struct dev_a
 	bool aborted = false;
 
 	if (!warps)
-		dev_trap(d, "dev_collective: a batch has more messages than the block has warps");
+		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
 	if (group < 2 * works)
 		dev_run_pair(d, b, dev_batch_work(args, first, group / 2), group, warps);
 	dev_barrier(d);
@@ -267,48 +270,70 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, const struct dev_a
 	return !aborted;
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
-/* Runs the works from *next on that run together; false: aborted. */
-DEV_FN bool dev_run_next(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			 int channel, uint32_t *next)
+/* The block and its channel; false: an earlier launch was aborted. */
+DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			    int channel)
 {
-	const struct dev_work *w = &args->work[*next];
-	uint32_t first = (*next)++, works;
+	if (dev_thread(d) == 0)
+		dev_block_load(d, b, args->comm, channel);
+	dev_barrier(d);
+	if (b->comm.magic != DEV_COMM_MAGIC || b->comm.warp_width != DEV_WARP_WIDTH)
+		dev_trap(d, "core/device: host and kernel were not built from one work.h");
+	if (channel < 0 || channel >= b->comm.nchannels || args->work_count > DEV_WORKS_PER_LAUNCH)
+		dev_trap(d, "core/device: the launch names channels or works that do not exist");
+	dev_set_abort(d, b->comm.abort);
+	/* not b->aborted: faster threads may be waiting already, and change it */
+	return !b->channel.aborted;
+}
 
-	if (channel < w->channel_lo || channel > w->channel_hi)
-		return true;
-	if (w->kind != DEV_WORK_SEND_RECV)
-		return dev_run_work(d, b, w, channel);
-	*next = dev_batch_last(args, first, &works) + 1;
-	return dev_run_batch(d, b, args, first, works);
+DEV_FN void dev_block_end(struct dev *d, struct dev_block *b, int channel, bool aborted)
+{
+	if (dev_thread(d) != 0)
+		return;
+	if (aborted)
+		dev_block_abandon(d, b, channel);
+	else
+		dev_block_save(d, b);
+}
+
+DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
+{
+	return channel >= w->channel_lo && channel <= w->channel_hi;
 }
 
 DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
+	bool ok = true;
 
-	if (dev_thread(d) == 0)
-		dev_block_load(d, b, args->comm, channel);
-	dev_barrier(d);
-	if (b->comm.magic != DEV_COMM_MAGIC || b->comm.warp_width != DEV_WARP_WIDTH)
-		dev_trap(d, "dev_collective: host and kernel were not built from one work.h");
-	if (channel < 0 || channel >= b->comm.nchannels || args->work_count > DEV_WORKS_PER_LAUNCH)
-		dev_trap(d, "dev_collective: the launch names channels or works that do not exist");
-	dev_set_abort(d, b->comm.abort);
-	/* not b->aborted: faster threads may be waiting already, and change it */
-	if (b->channel.aborted)
+	if (!dev_block_begin(d, b, args, channel))
 		return;
-	for (uint32_t i = 0; i < args->work_count;) {
-		if (!dev_run_next(d, b, args, channel, &i)) {
-			if (dev_thread(d) == 0)
-				dev_block_abandon(d, b, channel);
-			return;
-		}
+	for (uint32_t i = 0; ok && i < args->work_count; i++)
+		if (dev_has_work(&args->work[i], channel))
+			ok = dev_run_work(d, b, &args->work[i], channel);
+	dev_block_end(d, b, channel, !ok);
+}
+
+DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
+{
+	struct dev_block *b = (struct dev_block *)dev_shared(d);
+	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
+	uint32_t works, first;
+	bool ok = true;
+
+	if (!dev_block_begin(d, b, args, channel))
+		return;
+	for (uint32_t i = 0; ok && i < args->work_count; i++) {
+		if (!dev_has_work(&args->work[i], channel))
+			continue;
+		first = i;
+		i = dev_batch_last(args, first, &works);
+		ok = dev_run_batch(d, b, args, first, works);
 	}
-	if (dev_thread(d) == 0)
-		dev_block_save(d, b);
+	dev_block_end(d, b, channel, !ok);
 }
 
 DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
@@ -326,4 +351,5 @@ DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
 }
 
 DEV_KERNEL(dev_collective, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)

@@ -5,9 +5,11 @@
  */
 #include "core/device/work.h"
 
-extern const struct dev_kernel dev_kernel_dev_collective_w32, dev_kernel_dev_one_rank_w32;
+extern const struct dev_kernel dev_kernel_dev_collective_w32, dev_kernel_dev_messages_w32,
+	dev_kernel_dev_one_rank_w32;
 #ifdef DOPPEL_FAKECUDA
-extern const struct dev_kernel dev_kernel_dev_collective_w1, dev_kernel_dev_one_rank_w1;
+extern const struct dev_kernel dev_kernel_dev_collective_w1, dev_kernel_dev_messages_w1,
+	dev_kernel_dev_one_rank_w1;
 #endif
 
 const struct dev_kernel *dev_kernel_collective(int warp_width)
@@ -17,6 +19,15 @@ const struct dev_kernel *dev_kernel_collective(int warp_width)
 		return &dev_kernel_dev_collective_w1;
 #endif
 	return warp_width == 32 ? &dev_kernel_dev_collective_w32 : NULL;
+}
+
+const struct dev_kernel *dev_kernel_messages(int warp_width)
+{
+#ifdef DOPPEL_FAKECUDA
+	if (warp_width == 1)
+		return &dev_kernel_dev_messages_w1;
+#endif
+	return warp_width == 32 ? &dev_kernel_dev_messages_w32 : NULL;
 }
 
 const struct dev_kernel *dev_kernel_one_rank(int warp_width)

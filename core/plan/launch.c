@@ -199,7 +199,7 @@ static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *
 }
 
 static ncclResult_t plan_kernel_launch(const struct ncclComm *comm, const struct plan_state *st,
-				       struct plan *p)
+				       const struct dev_kernel *kernel, struct plan *p)
 {
 	dim3 grid = {(unsigned)__builtin_popcountll(p->args.channel_mask), 1, 1};
 	dim3 block = {p->block_warps * st->warp_width, 1, 1};
@@ -208,9 +208,9 @@ static ncclResult_t plan_kernel_launch(const struct ncclComm *comm, const struct
 	ASSERT(grid.x >= 1 && block.x >= 1);
 	for (int32_t i = 0; i < p->ntasks; i++)
 		plan_task_uses(comm, p->task[i]);
-	return cuda_result(cudaLaunchKernel(st->kernel->func, grid, block, params,
-					    st->kernel->shared_bytes, p->stream),
-			   "cudaLaunchKernel of a collective");
+	return cuda_result(cudaLaunchKernel(kernel->func, grid, block, params, kernel->shared_bytes,
+					    p->stream),
+			   "cudaLaunchKernel of a plan");
 }
 
 /* One rank: its input times its factor. */
@@ -253,13 +253,14 @@ static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *s
 
 /* The proxy's operations go first: they wait for the kernel, which waits for them as soon as it
  * runs. */
-static ncclResult_t plan_start_ring(struct ncclComm *comm, struct plan_state *st, struct plan *p)
+static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *st,
+				      const struct dev_kernel *kernel, struct plan *p)
 {
 	ncclResult_t rc = proxy_append(comm, p->op, p->nops);
 
 	st->handed_over |= !rc && p->nops;
 	if (!rc)
-		rc = plan_kernel_launch(comm, st, p);
+		rc = plan_kernel_launch(comm, st, kernel, p);
 	st->handed_over |= !rc;
 	return rc;
 }
@@ -284,7 +285,8 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	ncclResult_t rc = alone ? ncclSuccess : plan_stream_order(comm, st, p);
 
 	if (!rc)
-		rc = alone ? plan_start_alone(comm, st, p) : plan_start_ring(comm, st, p);
+		rc = alone ? plan_start_alone(comm, st, p)
+			   : plan_start_kernel(comm, st, st->kernel, p);
 	if (!rc)
 		rc = alone ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p->stream);
 	return rc;
@@ -298,7 +300,7 @@ ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state 
 
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc = plan_start_ring(comm, st, p);
+	ncclResult_t rc = plan_start_kernel(comm, st, st->message_kernel, p);
 
 	return rc ? rc : plan_stream_mark(comm, st, p->stream);
 }

@@ -23,12 +23,29 @@ uint32_t plan_block_warps(int64_t threads, uint32_t warp_width)
 	return MIN_OF(warps, DEV_MAX_WARPS);
 }
 
-/* Asking loads the kernel: a first launch must not, because that waits for kernels that spin. */
-static ncclResult_t plan_kernel_load(const struct dev_kernel *kernel)
+/* Asking loads a kernel: a first launch must not, because that waits for kernels that spin. */
+static ncclResult_t plan_kernel_load(const struct ncclComm *comm, const struct dev_kernel *kernel)
 {
 	struct cudaFuncAttributes attr;
 
-	return cuda_result(cudaFuncGetAttributes(&attr, kernel->func), "loading the kernel");
+	if (kernel)
+		return cuda_result(cudaFuncGetAttributes(&attr, kernel->func), "loading a kernel");
+	WARN("rank %d: there is no kernel for warps of %u threads", comm->rank,
+	     comm->peers[comm->rank].warp_width);
+	return ncclInternalError;
+}
+
+static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_state *st)
+{
+	int width = (int)st->warp_width;
+	ncclResult_t rc;
+
+	st->kernel = comm->nranks > 1 ? dev_kernel_collective(width) : dev_kernel_one_rank(width);
+	rc = plan_kernel_load(comm, st->kernel);
+	if (rc || comm->nranks == 1)
+		return rc;
+	st->message_kernel = dev_kernel_messages(width);
+	return plan_kernel_load(comm, st->message_kernel);
 }
 
 /* Which collectives have been launched: the hang explainer looks for it. */
@@ -60,15 +77,7 @@ ncclResult_t plan_init(struct ncclComm *comm)
 		.step_bytes = transport_step_bytes(),
 		.max_threads = PLAN_THREADS,
 	};
-	st->kernel = comm->nranks > 1 ? dev_kernel_collective((int)st->warp_width)
-				      : dev_kernel_one_rank((int)st->warp_width);
-	if (!st->kernel) {
-		WARN("rank %d: there is no kernel for warps of %u threads", comm->rank,
-		     st->warp_width);
-		os_free(st);
-		return ncclInternalError;
-	}
-	rc = plan_kernel_load(st->kernel);
+	rc = plan_kernels_load(comm, st);
 	if (rc) {
 		os_free(st);
 		return rc;

@@ -74,8 +74,9 @@ struct plan {
 uint32_t plan_block_warps(int64_t threads, uint32_t warp_width);
 
 struct plan_state {
-	const struct dev_kernel *kernel;
-	uint32_t warp_width, warps; /* warps of a block */
+	const struct dev_kernel *kernel;         /* of collectives */
+	const struct dev_kernel *message_kernel; /* NULL: one rank */
+	uint32_t warp_width, warps;              /* warps of a block */
 	struct plan_limits limits;
 
 	/* The tasks that wait to be launched, and how many of them, from the first on, are announced
