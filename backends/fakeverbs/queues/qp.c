@@ -8,10 +8,11 @@ struct hca_qp *hca_qp_take(void *handle)
 	struct hca_slab *s = &hca_world()->qp;
 	struct hca_qp *qp = hca_slab_take_owned(s, handle);
 
-	if (qp) { /* the debugger finds it */
+	if (qp) { /* the debugger finds it; tasks that take from one chunk store the same pointer */
 		uint32_t chunk = qp->item.index >> FAKEVERBS_QP_SHIFT;
 
-		fakeverbs.qp[chunk] = hca_slab_at(s, chunk << FAKEVERBS_QP_SHIFT);
+		__atomic_store_n(&fakeverbs.qp[chunk], hca_slab_at(s, chunk << FAKEVERBS_QP_SHIFT),
+				 __ATOMIC_RELAXED);
 	}
 	return qp;
 }
