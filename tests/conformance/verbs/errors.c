@@ -61,7 +61,11 @@ CASE(a_peer_that_does_not_answer_is_retry_exc, .count = SILENCES, .label = silen
 	vs_free(&p);
 }
 
-/* The acknowledge timeout is 4.096 us << timeout; detection takes one to four of them. */
+/* The acknowledge timeout is 4.096 us << timeout; detection takes one to four of them. soft-RoCE counts
+ * them in ticks of the kernel: it begins within a tick, and in a VM on a busy machine ticks come late and
+ * then together. */
+#define VS_TICK_NS 10000000ull
+
 CASE(giving_up_takes_its_time, .count = 3)
 {
 	struct vs_options o = vs_defaults;
@@ -77,9 +81,9 @@ CASE(giving_up_takes_its_time, .count = 3)
 	vs_expect_failure(&p, &w, IBV_WC_RETRY_EXC_ERR);
 	uint64_t took_ns = vs_now_ns() - from_ns, tries = (uint64_t)retries[vs_param] + 1;
 
-	CHECK_MSG(took_ns >= tries * one_ns * 9 / 10, "%llu ns for %llu times %llu ns",
-		  (unsigned long long)took_ns, (unsigned long long)tries,
-		  (unsigned long long)one_ns);
+	CHECK_MSG(took_ns + 2 * VS_TICK_NS >= tries * one_ns * 9 / 10,
+		  "%llu ns for %llu times %llu ns", (unsigned long long)took_ns,
+		  (unsigned long long)tries, (unsigned long long)one_ns);
 	CHECK_MSG(took_ns <= tries * one_ns * 4 + VS_SECOND, "%llu ns for %llu times %llu ns",
 		  (unsigned long long)took_ns, (unsigned long long)tries,
 		  (unsigned long long)one_ns);
