@@ -9,7 +9,7 @@
  *	generation   8 bits  how often the slot was used before
  *	slot        12 bits
  *
- * so an operation of another communicator, and one that was destroyed, are told apart from one that
+ * so an operation of another communicator, and one that was destroyed, are distinguished from one that
  * exists. The generation wraps after 256 operations in one slot.
  */
 #ifndef CORE_COMM_OPS_H

@@ -178,7 +178,7 @@ static void plan_factor_uses(const struct ncclComm *comm, const struct plan_task
 	os_use(&use);
 }
 
-/* Tells a world that watches buffers what the stream's next operation uses. */
+/* Reports to a world that watches buffers what the stream's next operation uses. */
 static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *t)
 {
 	const struct os_use use = {

@@ -2,7 +2,7 @@
 /*
  * When a queue pair fails. The first bad completion, or call that fails, is one WARN line that names
  * queue pair, peer and status; the flushed ones after it are its consequence and silent. The other end
- * is told over TCP and logs the same line about its own queue pair.
+ * is informed over TCP and logs the same line about its own queue pair.
  */
 #include <arpa/inet.h>
 #include <string.h>

@@ -36,7 +36,7 @@ def shared_word(address):
 
 
 class Work:
-    """struct dev_work: what a kernel does with one collective."""
+    """struct dev_work: what a kernel does with one collective, or with one pair of messages."""
 
     def __init__(self, val):
         self.val = val
@@ -49,8 +49,19 @@ class Work:
         return "channels %d..%d (%d, %d each, %d)" % (lo, hi, int(w["count_lo"]),
                                                       int(w["count_mid"]), int(w["count_hi"]))
 
+    def messages(self):
+        w, pair = self.val, self.val["pair"]
+        ends = ["%s %d bytes %s rank %d" % (verb, int(pair[name + "_bytes"]), way,
+                                            int(pair[name + "_conn"]["peer"]))
+                for name, verb, way in (("send", "send", "to"), ("recv", "receive", "from"))
+                if int(pair[name + "_conn"])]
+        return "{messages of batch %d on channel %d: %s}" % (
+            int(w["batch"]), int(w["channel_lo"]), ", ".join(ends))
+
     def to_string(self):
         w = self.val
+        if enum_name("dev_work_kind", int(w["kind"])) == "WORK_SEND_RECV":
+            return self.messages()
         root = "" if int(w["root"]) < 0 else ", root %d" % int(w["root"])
         return "{opCount %d: %s, %d elements %s %s%s, send %s, recv %s, %s, %d elements per chunk, " \
             "%d warps}" % (
