@@ -151,7 +151,8 @@ static void api_cancel(const struct api_member *members, int n, ncclResult_t err
 
 		if (comm_enter(comm, "ncclGroupEnd", COMM_NEED_ANY) != ncclSuccess)
 			continue;
-		plan_cancel(comm, error);
+		if (plan_cancel(comm, error))
+			(void)comm_async_error(comm);
 		comm_leave(comm);
 	}
 }

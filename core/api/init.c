@@ -166,7 +166,7 @@ static void api_inits_start(struct api_init *list)
 		if (!i->result)
 			continue;
 		i->task = NULL;
-		bootstrap_give_up(&i->comm->id, i->rank, i->comm->nranks);
+		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks);
 		i->claimed = comm_claim(i->comm);
 		comm_leave(i->comm);
 		api_init_failed(i);
@@ -208,7 +208,7 @@ ncclResult_t api_inits_run(struct api_init *list)
 static void api_init_withdraw(const struct api_init *i)
 {
 	if (!api_root_close(i->id_hash))
-		bootstrap_give_up(&i->comm->id, i->rank, i->comm->nranks);
+		bootstrap_give_up(&i->comm->life->id, i->rank, i->comm->nranks);
 }
 
 void api_inits_discard(struct api_init *list)
@@ -263,9 +263,9 @@ static void api_init_background(void *arg)
 	struct ncclComm *comm = arg;
 	ncclResult_t rc = comm_init(comm);
 	if (comm->rank == 0)
-		(void)api_root_close(bootstrap_id_hash(&comm->id));
+		(void)api_root_close(bootstrap_id_hash(&comm->life->id));
 	if (rc)
-		comm_set_async_error(comm, rc);
+		rank_set_async_error(comm, rc);
 	comm_leave(comm);
 }
 
@@ -274,13 +274,13 @@ static ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
 	snprintf(name, sizeof name, "rank%d init", comm->rank);
-	int e = os_thread_start(&comm->init_task, &attr, api_init_background, comm);
+	int e = os_thread_start(&comm->life->init_task, &attr, api_init_background, comm);
 	if (!e)
 		return ncclInProgress;
 	char text[96];
 	const char *said = strerror_r(e, text, sizeof text);
 	WARN("the task that initialises rank %d cannot be started: %s", comm->rank, said);
-	bootstrap_give_up(&comm->id, comm->rank, comm->nranks);
+	bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks);
 	comm_leave(comm);
 	api_init_undo(comm, out, false);
 	return ncclSystemError;

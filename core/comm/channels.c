@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
@@ -126,8 +127,8 @@ static void channels_log(const struct ncclComm *comm)
 		return;
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		channels_log_ring(c, comm->nchannels,
-				  comm->ring_ranks +
-					  (size_t)(c % comm->rings) * (size_t)comm->nranks,
+				  comm->life->ring_ranks +
+					  (size_t)(c % comm->life->rings) * (size_t)comm->nranks,
 				  comm->nranks);
 }
 
@@ -143,13 +144,13 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 		return ncclSystemError;
 	}
 	comm->nchannels = n;
-	comm->ring_ranks = os_alloc(ranks_bytes, "ring ranks");
-	if (!comm->ring_ranks) {
+	comm->life->ring_ranks = os_alloc(ranks_bytes, "ring ranks");
+	if (!comm->life->ring_ranks) {
 		WARN("rank %d: no memory for the rings of %d ranks", comm->rank, comm->nranks);
 		return ncclSystemError;
 	}
-	memcpy(comm->ring_ranks, order, ranks_bytes);
-	comm->rings = rings->distinct;
+	memcpy(comm->life->ring_ranks, order, ranks_bytes);
+	comm->life->rings = rings->distinct;
 	for (int32_t c = 0; c < n; c++) {
 		int32_t from = c % rings->nchannels;
 		comm->channels[c] = (struct channel){
@@ -242,7 +243,7 @@ static void channel_stage(const struct ncclComm *comm, int32_t c, char *staging,
 	struct dev_channel *out = (struct dev_channel *)(staging + l.channels) + c;
 	struct dev_conn *conns = (struct dev_conn *)(staging + l.conns) + 2 * c;
 	struct dev_conn *dev_conns = (struct dev_conn *)(mem + l.conns) + 2 * c;
-	size_t ring = (size_t)(c % comm->rings) * (size_t)comm->nranks;
+	size_t ring = (size_t)(c % comm->life->rings) * (size_t)comm->nranks;
 
 	*out = (struct dev_channel){
 		.ring = {.prev = ch->ring_prev,
@@ -261,8 +262,8 @@ static void channel_stage(const struct ncclComm *comm, int32_t c, char *staging,
 static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const shared_u32 **address)
 {
 	void *p = NULL;
-	ncclResult_t rc = comm_cuda(cudaHostGetDevicePointer(&p, comm->abort, 0),
-				    "cudaHostGetDevicePointer of the abort word");
+	ncclResult_t rc = cuda_result(cudaHostGetDevicePointer(&p, comm->abort, 0),
+				      "cudaHostGetDevicePointer of the abort word");
 	if (!rc)
 		*address = p;
 	return rc;
@@ -289,7 +290,7 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, char *mem)
 
 static ncclResult_t comm_dev_copy(struct ncclComm *comm, void *to, const void *from, size_t bytes)
 {
-	return comm_cuda(
+	return cuda_result(
 		cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, comm->internal_stream),
 		"cudaMemcpyAsync of the device communicator");
 }
@@ -298,9 +299,10 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 {
 	void *mem = NULL;
 	size_t staged = comm_dev_layout(comm->nchannels).bytes;
-	size_t ranks = (size_t)comm->rings * (size_t)comm->nranks * sizeof *comm->ring_ranks;
-	ncclResult_t rc = comm_cuda(cudaMalloc(&mem, staged + ranks),
-				    "cudaMalloc of the device communicator");
+	size_t ranks =
+		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
+	ncclResult_t rc = cuda_result(cudaMalloc(&mem, staged + ranks),
+				      "cudaMalloc of the device communicator");
 
 	if (rc)
 		return rc;
@@ -309,13 +311,13 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 	if (!rc)
 		rc = comm_dev_copy(comm, mem, comm->staging, staged);
 	if (!rc)
-		rc = comm_dev_copy(comm, (char *)mem + staged, comm->ring_ranks, ranks);
+		rc = comm_dev_copy(comm, (char *)mem + staged, comm->life->ring_ranks, ranks);
 	if (!rc)
-		rc = comm_cuda(cudaStreamSynchronize(comm->internal_stream),
-			       "cudaStreamSynchronize after copying the device communicator");
+		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
+				 "cudaStreamSynchronize after copying the device communicator");
 	if (!rc) {
-		os_free(comm->ring_ranks);
-		comm->ring_ranks = NULL;
+		os_free(comm->life->ring_ranks);
+		comm->life->ring_ranks = NULL;
 	}
 	return rc;
 }

@@ -15,6 +15,7 @@
 #include "core/comm/ops.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
 static bool comm_is_aborted(const struct ncclComm *comm)
@@ -27,8 +28,8 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	if (!comm->launched)
 		return ncclSuccess;
-	return comm_cuda(cudaEventSynchronize(comm->launch_done),
-			 "waiting for launched collectives");
+	return cuda_result(cudaEventSynchronize(comm->launch_done),
+			   "waiting for launched collectives");
 }
 
 /* One look, with the pause between looks that the double's cudaEventQuery makes by itself. */
@@ -51,7 +52,7 @@ ncclResult_t comm_drain_look(struct ncclComm *comm)
 
 	if (e == cudaErrorNotReady)
 		return ncclInProgress;
-	return comm_cuda(e, "waiting for launched collectives");
+	return cuda_result(e, "waiting for launched collectives");
 }
 
 /* The same while the others may still fail: then nothing more completes, and the wait is over. */
@@ -80,7 +81,7 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	if (!rc)
 		comm_state_set(comm, COMM_FINALIZED);
 	else /* the others' kernels may wait for this rank's: no meeting, they are told */
-		comm_set_async_error(comm, rc);
+		rank_set_async_error(comm, rc);
 	return rc;
 }
 
@@ -88,8 +89,8 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
 
-	if (comm->state == COMM_READY)
-		comm->state = COMM_FINALIZING;
+	if (comm->life->state == COMM_READY)
+		comm->life->state = COMM_FINALIZING;
 	registry_unlock(first);
 	return ncclInProgress;
 }
@@ -99,7 +100,7 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm)
 static void comm_users_wait(struct ncclComm *comm)
 {
 	struct wait w = {
-		.on = &comm->users,
+		.on = &comm->life->users,
 		.want = 0,
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_EQ,
@@ -108,9 +109,9 @@ static void comm_users_wait(struct ncclComm *comm)
 		.from = {.rank = comm->rank, .channel = -1, .step = -1},
 	};
 	(void)os_wait_one(&w, NULL);
-	if (comm->init_task) {
-		os_thread_join(comm->init_task);
-		comm->init_task = NULL;
+	if (comm->life->init_task) {
+		os_thread_join(comm->life->init_task);
+		comm->life->init_task = NULL;
 	}
 }
 
@@ -161,18 +162,18 @@ static void comm_meet(struct ncclComm *comm)
 static void comm_cuda_free(struct ncclComm *comm)
 {
 	if (comm->dev)
-		(void)comm_cuda(cudaFree(comm->dev), "cudaFree of the device communicator");
+		(void)cuda_result(cudaFree(comm->dev), "cudaFree of the device communicator");
 	if (comm->launch_done)
-		(void)comm_cuda(cudaEventDestroy(comm->launch_done), "cudaEventDestroy");
+		(void)cuda_result(cudaEventDestroy(comm->launch_done), "cudaEventDestroy");
 	if (comm->internal_stream)
-		(void)comm_cuda(cudaStreamDestroy(comm->internal_stream), "cudaStreamDestroy");
-	(void)comm_cuda(cudaFreeHost(comm->abort), "cudaFreeHost of the abort word");
+		(void)cuda_result(cudaStreamDestroy(comm->internal_stream), "cudaStreamDestroy");
+	(void)cuda_result(cudaFreeHost(comm->abort), "cudaFreeHost of the abort word");
 }
 
 static void comm_release(struct ncclComm *comm)
 {
-	ASSERT(comm->claimed && comm->parked);
-	(void)comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	ASSERT(comm->life->claimed && comm->life->parked);
+	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	comm_meet(comm);
 	if (comm->channels)
 		transport_close_all(comm);
@@ -186,7 +187,7 @@ static void comm_release(struct ncclComm *comm)
 	comm->magic = 0;
 	comm_ops_free(comm);
 	os_free(comm->channels);
-	os_free(comm->ring_ranks);
+	os_free(comm->life->ring_ranks);
 	os_free(comm->ring_graph);
 	os_free(comm->local_to_rank);
 	os_free(comm->peers);
@@ -213,14 +214,14 @@ static struct ncclComm *comm_park(struct ncclComm *comm)
 	struct ncclComm *chain = NULL, *c;
 	bool last = true;
 
-	comm->parked = true;
+	comm->life->parked = true;
 	for (struct registry_node *n = first; n; n = n->next)
 		if ((c = comm_of(n)) && c->id_hash == comm->id_hash)
-			last = last && c->parked;
+			last = last && c->life->parked;
 	for (struct registry_node *n = first; n && last; n = n->next) {
 		if (!(c = comm_of(n)) || c->id_hash != comm->id_hash)
 			continue;
-		c->release_next = chain;
+		c->life->release_next = chain;
 		chain = c;
 	}
 	registry_unlock(first);
@@ -238,7 +239,7 @@ static void comm_release_chain(struct ncclComm *chain)
 	for (struct ncclComm *c = chain; c; c = next) {
 		char name[48];
 		struct os_thread_attr attr = {.name = name, .rank = c->rank};
-		next = c->release_next;
+		next = c->life->release_next;
 		snprintf(name, sizeof name, "rank%d release", c->rank);
 		if (!next && !own) {
 			own = c; /* the last one, here */

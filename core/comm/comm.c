@@ -8,14 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
-
-ncclResult_t comm_cuda(cudaError_t e, const char *what)
-{
-	if (e == cudaSuccess)
-		return ncclSuccess;
-	WARN("%s: %s (%d)", what, cudaGetErrorString(e), (int)e);
-	return ncclUnhandledCudaError;
-}
+#include "core/rank/cuda_result.h"
 
 int comm_device_save(void)
 {
@@ -27,7 +20,8 @@ int comm_device_save(void)
 void comm_device_restore(int before)
 {
 	if (before >= 0)
-		(void)comm_cuda(cudaSetDevice(before), "cudaSetDevice back to the caller's device");
+		(void)cuda_result(cudaSetDevice(before),
+				  "cudaSetDevice back to the caller's device");
 }
 
 /* The abort word is in pinned host memory, so that kernels see it; the rest of the block stages
@@ -37,8 +31,8 @@ static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 	void *mem = NULL;
 	size_t bytes = COMM_PINNED_ABORT_BYTES + comm_dev_layout(DEV_MAX_CHANNELS).bytes;
 	ncclResult_t rc =
-		comm_cuda(cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
-			  "cudaHostAlloc of the abort word");
+		cuda_result(cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+			    "cudaHostAlloc of the abort word");
 	if (rc)
 		return rc;
 	memset(mem, 0, bytes);
@@ -50,30 +44,32 @@ static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *id, int rank,
 			 const ncclConfig_t *config)
 {
-	struct ncclComm *comm = os_alloc(sizeof *comm, "communicator");
+	struct comm_life *life;
+	struct ncclComm *comm = os_alloc(sizeof *comm + sizeof *life, "communicator");
 	ncclResult_t rc;
 
 	if (!comm) {
 		WARN("no memory for the communicator of rank %d", rank);
 		return ncclSystemError;
 	}
+	life = comm->life = (struct comm_life *)(comm + 1);
 	comm->node.kind = REGISTRY_COMM;
 	comm->magic = COMM_MAGIC;
 	comm->rank = rank;
 	comm->nranks = nranks;
-	comm->id = *id;
+	life->id = *id;
 	comm->id_hash = bootstrap_id_hash(id);
 	comm->config = *config;
 	if (config->commName)
-		strncpy(comm->name, config->commName, sizeof comm->name - 1);
-	rc = comm_cuda(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");
+		strncpy(life->name, config->commName, sizeof life->name - 1);
+	rc = cuda_result(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");
 	if (!rc)
 		rc = comm_pinned_alloc(comm);
 	if (rc) {
 		os_free(comm);
 		return rc;
 	}
-	shared_store_u32(&comm->users, 1, SHARED_RELAXED);
+	shared_store_u32(&life->users, 1, SHARED_RELAXED);
 	registry_add(&comm->node);
 	*out = comm;
 	return ncclSuccess;
@@ -142,14 +138,14 @@ ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need 
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *c = comm_find(first, comm);
-	bool found = c && !c->claimed;
-	enum comm_state state = found ? c->state : COMM_INIT;
+	bool found = c && !c->life->claimed;
+	enum comm_state state = found ? c->life->state : COMM_INIT;
 	bool ok = found && (need == COMM_NEED_ANY || state == COMM_READY ||
 			    (need == COMM_NEED_INIT && state == COMM_FINALIZED));
 
 	ASSERT(!found || c->magic == COMM_MAGIC);
 	if (ok)
-		shared_add_u32(&c->users, 1, SHARED_ACQ_REL);
+		shared_add_u32(&c->life->users, 1, SHARED_ACQ_REL);
 	registry_unlock(first);
 	if (!ok)
 		return comm_refuse(comm, call, found, state);
@@ -161,21 +157,21 @@ ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need 
 
 void comm_leave(struct ncclComm *comm)
 {
-	uint32_t before = shared_add_u32(&comm->users, ~0u, SHARED_ACQ_REL);
+	uint32_t before = shared_add_u32(&comm->life->users, ~0u, SHARED_ACQ_REL);
 	ASSERT(before > 0);
 }
 
 void comm_state_set(struct ncclComm *comm, enum comm_state state)
 {
 	struct registry_node *first = registry_lock();
-	comm->state = state;
+	comm->life->state = state;
 	registry_unlock(first);
 }
 
 static enum comm_state comm_state(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
-	enum comm_state state = comm->state;
+	enum comm_state state = comm->life->state;
 
 	registry_unlock(first);
 	return state;
@@ -203,7 +199,7 @@ ncclResult_t comm_progress(struct ncclComm *comm)
 	if (!rc)
 		comm_state_set(comm, COMM_FINALIZED);
 	else if (rc != ncclInProgress)
-		comm_set_async_error(comm, rc);
+		rank_set_async_error(comm, rc);
 	return rc;
 }
 
@@ -211,9 +207,9 @@ bool comm_claim(struct ncclComm *comm)
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *c = comm_find(first, comm);
-	bool mine = c && !c->claimed;
+	bool mine = c && !c->life->claimed;
 	if (mine)
-		c->claimed = true;
+		c->life->claimed = true;
 	registry_unlock(first);
 	return mine;
 }
@@ -238,11 +234,12 @@ static int comm_parked_of(const struct ncclComm *comm, bool *initialising,
 	struct registry_node *first = registry_lock();
 	int n = 0;
 
-	*initialising = comm->state == COMM_INIT;
+	*initialising = comm->life->state == COMM_INIT;
 	for (struct registry_node *at = first; at && n < TOPO_MAX_LOCAL; at = at->next) {
 		struct ncclComm *c = at->kind == REGISTRY_COMM ? (struct ncclComm *)at : NULL;
 
-		if (c && c->parked && c->id_hash == comm->id_hash && c->state != COMM_INIT)
+		if (c && c->life->parked && c->id_hash == comm->id_hash &&
+		    c->life->state != COMM_INIT)
 			out[n++] = c;
 	}
 	registry_unlock(first);
@@ -261,30 +258,12 @@ static void comm_watch_ring(struct ncclComm *comm)
 	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
 		rc = bootstrap_watch(comm->bootstrap);
 	if (rc)
-		comm_set_async_error(comm, rc);
+		rank_set_async_error(comm, rc);
 	if (!comm->bootstrap_taken && shared_load_u32(&comm->async_error, SHARED_ACQUIRE)) {
 		bootstrap_ring_break(comm->bootstrap);
 		comm->ring_broken = true; /* read by its release, which comes after every watcher */
 	}
 	os_mutex_unlock(&comm->watch);
-}
-
-static void comm_bootstrap_take(struct ncclComm *comm, bool taken)
-{
-	os_mutex_lock(&comm->watch);
-	ASSERT(comm->bootstrap_taken != taken);
-	comm->bootstrap_taken = taken;
-	os_mutex_unlock(&comm->watch);
-}
-
-void comm_bootstrap_claim(struct ncclComm *comm)
-{
-	comm_bootstrap_take(comm, true);
-}
-
-void comm_bootstrap_release(struct ncclComm *comm)
-{
-	comm_bootstrap_take(comm, false);
 }
 
 ncclResult_t comm_async_error(struct ncclComm *comm)
@@ -300,15 +279,4 @@ ncclResult_t comm_async_error(struct ncclComm *comm)
 	for (int i = 0; i < n; i++)
 		comm_watch_ring(parked[i]);
 	return (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
-}
-
-void comm_set_async_error(struct ncclComm *comm, ncclResult_t error)
-{
-	uint32_t seen = shared_load_u32(&comm->async_error, SHARED_RELAXED);
-	ASSERT(error > ncclSuccess && error < ncclInProgress);
-	while (seen == ncclSuccess)
-		if (shared_cas_weak_u32(&comm->async_error, &seen, (uint32_t)error, SHARED_RELEASE))
-			return;
-	INFO(LOG_PROXY, "rank %d: one more asynchronous error: %d after %u", comm->rank, (int)error,
-	     seen);
 }

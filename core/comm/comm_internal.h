@@ -14,8 +14,6 @@ struct comm_dev_layout {
 };
 struct comm_dev_layout comm_dev_layout(int32_t nchannels);
 
-/* One line for a CUDA error, and our result for it. `what` says what was attempted. */
-ncclResult_t comm_cuda(cudaError_t e, const char *what);
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
 /* One look at what was launched: complete, ncclInProgress, or an error. */
 ncclResult_t comm_drain_look(struct ncclComm *comm);

@@ -8,18 +8,20 @@
 #include "core/comm/comm_internal.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
 /* Everything that must not be made once the first kernel runs, because making it may wait for the
  * device: streams, events, and the kernel's own code. */
 static ncclResult_t comm_cuda_make(struct ncclComm *comm)
 {
-	ncclResult_t rc =
-		comm_cuda(cudaStreamCreateWithFlags(&comm->internal_stream, cudaStreamNonBlocking),
-			  "cudaStreamCreateWithFlags");
+	ncclResult_t rc = cuda_result(
+		cudaStreamCreateWithFlags(&comm->internal_stream, cudaStreamNonBlocking),
+		"cudaStreamCreateWithFlags");
 	if (!rc)
-		rc = comm_cuda(cudaEventCreateWithFlags(&comm->launch_done, cudaEventDisableTiming),
-			       "cudaEventCreateWithFlags");
+		rc = cuda_result(
+			cudaEventCreateWithFlags(&comm->launch_done, cudaEventDisableTiming),
+			"cudaEventCreateWithFlags");
 	return rc;
 }
 
@@ -42,7 +44,7 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 /* From here on its hash differs from that of other communicators with the same unique id. */
 static void comm_identify(struct ncclComm *comm)
 {
-	uint64_t hash = bootstrap_comm_hash(comm->bootstrap, &comm->id);
+	uint64_t hash = bootstrap_comm_hash(comm->bootstrap, &comm->life->id);
 	struct registry_node *first = registry_lock();
 
 	comm->id_hash = hash;
@@ -51,11 +53,11 @@ static void comm_identify(struct ncclComm *comm)
 
 static ncclResult_t comm_init_steps(struct ncclComm *comm)
 {
-	ncclResult_t rc = comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	ncclResult_t rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	if (rc)
-		bootstrap_give_up(&comm->id, comm->rank, comm->nranks);
+		bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks);
 	else
-		rc = bootstrap_init(&comm->id, comm->rank, comm->nranks, comm->abort,
+		rc = bootstrap_init(&comm->life->id, comm->rank, comm->nranks, comm->abort,
 				    &comm->bootstrap);
 	if (!rc)
 		comm_identify(comm);
@@ -79,12 +81,12 @@ static void comm_init_log(const struct ncclComm *comm, const char *what)
 	     "%s%s - Init %s",
 	     (const void *)comm, comm->rank, comm->nranks, comm->cuda_dev,
 	     comm->peers ? comm->peers[comm->rank].bus_id : "?", comm->id_hash,
-	     comm->name[0] ? " commName " : "", comm->name, what);
+	     comm->life->name[0] ? " commName " : "", comm->life->name, what);
 }
 
 void comm_leave_others(struct ncclComm *comm)
 {
-	(void)comm_cuda(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
+	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	transport_let_go(comm);
 	bootstrap_leave(comm->bootstrap);
 }
@@ -92,7 +94,7 @@ void comm_leave_others(struct ncclComm *comm)
 ncclResult_t comm_init(struct ncclComm *comm)
 {
 	ncclResult_t rc;
-	ASSERT(comm->magic == COMM_MAGIC && comm->state == COMM_INIT);
+	ASSERT(comm->magic == COMM_MAGIC && comm->life->state == COMM_INIT);
 	log_set_device(comm->cuda_dev);
 	int32_t rank = os_work_for(comm->rank);
 	os_trace_begin(&(struct os_trace_slice){.name = "init",

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/comm/registry.h"
+#include "core/rank/registry.h"
 
 #define OPS_TAGS        1024u
 #define OPS_GENERATIONS 256u
@@ -39,7 +39,7 @@ static struct ops_number ops_number_split(ncclRedOp_t number)
 static bool ops_tag_is_taken(const struct registry_node *first, uint32_t tag)
 {
 	for (const struct registry_node *n = first; n; n = n->next)
-		if (n->kind == REGISTRY_COMM && ((const struct ncclComm *)n)->op_tag == tag)
+		if (n->kind == REGISTRY_COMM && ((const struct ncclComm *)n)->life->op_tag == tag)
 			return true;
 	return false;
 }
@@ -56,7 +56,7 @@ static void ops_tag_choose(struct ncclComm *comm)
 		if (!ops_tag_is_taken(first, tag))
 			break;
 	}
-	comm->op_tag = tag;
+	comm->life->op_tag = tag;
 	registry_unlock(first);
 }
 
@@ -64,10 +64,10 @@ static void ops_tag_choose(struct ncclComm *comm)
 
 static ncclResult_t ops_grow(struct ncclComm *comm, const char *call)
 {
-	uint32_t room = comm->op_room ? 2 * comm->op_room : 8;
+	uint32_t room = comm->life->op_room ? 2 * comm->life->op_room : 8;
 	struct comm_op *ops;
 
-	if (comm->op_room == COMM_MAX_OPS) {
+	if (comm->life->op_room == COMM_MAX_OPS) {
 		WARN("%s: %d operations of this communicator exist, expected fewer: destroy some "
 		     "with ncclRedOpDestroy",
 		     call, COMM_MAX_OPS);
@@ -78,11 +78,11 @@ static ncclResult_t ops_grow(struct ncclComm *comm, const char *call)
 		WARN("%s: no memory for %u operations", call, room);
 		return ncclSystemError;
 	}
-	if (comm->op_room)
-		memcpy(ops, comm->ops, comm->op_room * sizeof *ops);
-	os_free(comm->ops);
-	comm->ops = ops;
-	comm->op_room = room;
+	if (comm->life->op_room)
+		memcpy(ops, comm->life->ops, comm->life->op_room * sizeof *ops);
+	os_free(comm->life->ops);
+	comm->life->ops = ops;
+	comm->life->op_room = room;
 	return ncclSuccess;
 }
 
@@ -92,32 +92,32 @@ ncclResult_t comm_op_make(struct ncclComm *comm, const char *call, const struct 
 	uint32_t slot = 0;
 	struct comm_op *at;
 
-	if (!comm->op_tag)
+	if (!comm->life->op_tag)
 		ops_tag_choose(comm);
-	while (slot < comm->op_room && comm->ops[slot].exists)
+	while (slot < comm->life->op_room && comm->life->ops[slot].exists)
 		slot++;
-	if (slot == comm->op_room) {
+	if (slot == comm->life->op_room) {
 		ncclResult_t rc = ops_grow(comm, call);
 
 		if (rc)
 			return rc;
 	}
-	at = &comm->ops[slot];
+	at = &comm->life->ops[slot];
 	at->exists = true;
 	at->in_memory = op->in_memory;
 	at->type = op->type;
 	at->factor = op->factor;
-	*number = ops_number_join((struct ops_number){comm->op_tag, at->generation, slot});
+	*number = ops_number_join((struct ops_number){comm->life->op_tag, at->generation, slot});
 	return ncclSuccess;
 }
 
 struct comm_op *comm_op_find(const struct ncclComm *comm, const char *call, ncclRedOp_t number)
 {
 	struct ops_number n = ops_number_split(number);
-	struct comm_op *op = n.slot < comm->op_room ? &comm->ops[n.slot] : NULL;
+	struct comm_op *op = n.slot < comm->life->op_room ? &comm->life->ops[n.slot] : NULL;
 
 	ASSERT((uint32_t)number >= ncclNumOps);
-	if (!comm->op_tag || n.tag != comm->op_tag) {
+	if (!comm->life->op_tag || n.tag != comm->life->op_tag) {
 		WARN("%s: op is %d, which was not made for this communicator, expected 0 to %d or "
 		     "one from ncclRedOpCreatePreMulSum",
 		     call, (int)number, ncclNumOps - 1);
@@ -140,7 +140,7 @@ void comm_op_destroy(struct comm_op *op)
 
 void comm_ops_free(struct ncclComm *comm)
 {
-	os_free(comm->ops);
-	comm->ops = NULL;
-	comm->op_room = 0;
+	os_free(comm->life->ops);
+	comm->life->ops = NULL;
+	comm->life->op_room = 0;
 }

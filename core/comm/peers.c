@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
+#include "core/rank/cuda_result.h"
 
 static uint64_t peer_host_hash(void)
 {
@@ -37,21 +38,21 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 	size_t left, all;
 	ncclResult_t rc;
 
-	rc = comm_cuda(cudaDeviceGetPCIBusId(me->bus_id, sizeof me->bus_id, dev),
-		       "cudaDeviceGetPCIBusId");
+	rc = cuda_result(cudaDeviceGetPCIBusId(me->bus_id, sizeof me->bus_id, dev),
+			 "cudaDeviceGetPCIBusId");
 	if (!rc)
-		rc = comm_cuda(
+		rc = cuda_result(
 			cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, dev),
 			"cudaDeviceGetAttribute of the compute capability");
 	if (!rc)
-		rc = comm_cuda(
+		rc = cuda_result(
 			cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, dev),
 			"cudaDeviceGetAttribute of the compute capability");
 	if (!rc)
-		rc = comm_cuda(cudaDeviceGetAttribute(&width, cudaDevAttrWarpSize, dev),
-			       "cudaDeviceGetAttribute of the warp size");
+		rc = cuda_result(cudaDeviceGetAttribute(&width, cudaDevAttrWarpSize, dev),
+				 "cudaDeviceGetAttribute of the warp size");
 	if (!rc)
-		rc = comm_cuda(cudaMemGetInfo(&left, &all), "cudaMemGetInfo");
+		rc = cuda_result(cudaMemGetInfo(&left, &all), "cudaMemGetInfo");
 	if (rc)
 		return rc;
 	for (char *p = me->bus_id; *p; p++)

@@ -11,7 +11,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
 /* ---- the queue ------------------------------------------------------------------------------ */
@@ -209,7 +209,7 @@ void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms)
 		transport_connect_drop(ms->job);
 	ms->job = NULL;
 	if (ms->connecting)
-		comm_bootstrap_release(comm);
+		rank_bootstrap_release(comm);
 	ms->connecting = ms->begun = false;
 	os_free(ms->rounds);
 	ms->rounds = NULL;

@@ -9,7 +9,7 @@
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm)
 		return ncclSuccess;
 	rc = plan_wants(comm, ms, &wants, &n);
 	if (!rc && n) {
-		comm_bootstrap_claim(comm);
+		rank_bootstrap_claim(comm);
 		ms->connecting = true;
 		rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice to connect ranks");
 	}
@@ -143,7 +143,7 @@ ncclResult_t plan_connect_end(struct ncclComm *comm)
 	transport_connect_drop(ms->job);
 	ms->job = NULL;
 	ms->connecting = false;
-	comm_bootstrap_release(comm);
+	rank_bootstrap_release(comm);
 	return ncclSuccess;
 }
 

@@ -7,7 +7,7 @@
 #include "core/base/param.h"
 #include "core/plan/messages.h"
 #include "core/plan/plan_internal.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -173,24 +173,23 @@ static void plan_queue_reset(struct plan_state *st)
 	st->handed_over = false;
 }
 
-void plan_cancel(struct ncclComm *comm, ncclResult_t error)
+bool plan_cancel(struct ncclComm *comm, ncclResult_t error)
 {
 	struct plan_state *st = comm->plan;
 	bool connecting;
 
 	if (!plan_pending(comm))
-		return;
+		return false;
 	connecting = st->messages && st->messages->connecting;
 	/* nothing that is launched from now on would meet its peers */
 	if (st->handed_over || connecting)
-		comm_set_async_error(comm, error);
+		rank_set_async_error(comm, error);
 	else
 		plan_renounce(comm, st);
 	plan_queue_reset(st);
 	if (st->messages)
 		plan_messages_reset(comm, st->messages);
-	if (connecting) /* the other ends wait for this rank: the ring lets them know */
-		(void)comm_async_error(comm);
+	return connecting;
 }
 
 /* ---- launching ------------------------------------------------------------------------------ */

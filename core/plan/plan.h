@@ -16,7 +16,7 @@
 #ifndef CORE_PLAN_PLAN_H
 #define CORE_PLAN_PLAN_H
 
-#include "core/comm/comm.h"
+#include "core/rank/rank.h"
 
 /* What each input of this rank is multiplied with before it is summed. Ranks may differ in it. */
 struct plan_factor {
@@ -95,7 +95,8 @@ uint64_t plan_position(const struct ncclComm *comm);
 ncclResult_t plan_launch(struct ncclComm *comm);
 /* A group has failed with `error`: drops the queue. What was not launched has no number: the next
  * launch begins with it. If the proxy or the GPU have a part of the queue, `error` becomes the
- * asynchronous error of the communicator. Nothing happens to a queue that was launched completely. */
-void plan_cancel(struct ncclComm *comm, ncclResult_t error);
+ * asynchronous error of the communicator. Nothing happens to a queue that was launched completely.
+ * True: other ranks wait for this one, and comm_async_error lets them know. */
+bool plan_cancel(struct ncclComm *comm, ncclResult_t error);
 
 #endif

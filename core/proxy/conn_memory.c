@@ -12,7 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/proxy/proxy_internal.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/cuda_result.h"
 
 #define PROXY_HOST_ALIGN 4096u
 

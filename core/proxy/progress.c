@@ -174,7 +174,7 @@ static bool proxy_conn_progress(struct proxy_conn *pc)
 	os_self()->step = -1;
 	if (rc) {
 		pc->failed = true;
-		comm_set_async_error(pc->comm, rc);
+		rank_set_async_error(pc->comm, rc);
 		proxy_conn_drop_ops(pc);
 		return true;
 	}
@@ -224,7 +224,7 @@ static bool proxy_progress_check(struct proxy_state *p)
 		if (!rc)
 			continue;
 		pc->failed = failed = true;
-		comm_set_async_error(pc->comm, rc);
+		rank_set_async_error(pc->comm, rc);
 	}
 	return failed;
 }

@@ -21,7 +21,7 @@
 #ifndef CORE_PROXY_PROXY_H
 #define CORE_PROXY_PROXY_H
 
-#include "core/comm/comm.h"
+#include "core/rank/rank.h"
 
 struct conn;
 struct connect_info;

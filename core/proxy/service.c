@@ -8,7 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/cuda_result.h"
 
 const char *proxy_conn_state_name(enum proxy_conn_state s)
 {
@@ -242,7 +242,7 @@ void proxy_service_main(void *arg)
 	struct proxy_state *p = arg;
 
 	if (cuda_result(cudaSetDevice(p->comm->cuda_dev), "cudaSetDevice in the proxy's service"))
-		comm_set_async_error(p->comm, ncclUnhandledCudaError);
+		rank_set_async_error(p->comm, ncclUnhandledCudaError);
 	for (;;) {
 		bool aborted = shared_load_u32(p->comm->abort, SHARED_ACQUIRE) != 0;
 		bool stopping = shared_load_u32(&p->stop, SHARED_ACQUIRE) != 0;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
 /* Connections of one page, and of one copy: as many as the staging memory is made for at least. */

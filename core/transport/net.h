@@ -9,7 +9,7 @@
 #ifndef CORE_TRANSPORT_NET_H
 #define CORE_TRANSPORT_NET_H
 
-#include "core/comm/comm.h"
+#include "core/rank/rank.h"
 
 #define NET_HANDLE_BYTES 128
 #define NET_MAX_REQUESTS 32

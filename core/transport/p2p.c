@@ -13,8 +13,8 @@
  */
 #include <string.h>
 
-#include "core/comm/registry.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/registry.h"
+#include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
 #define P2P_INFO_MAGIC    0xd0de2001u

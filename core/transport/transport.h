@@ -16,7 +16,7 @@
 #ifndef CORE_TRANSPORT_TRANSPORT_H
 #define CORE_TRANSPORT_TRANSPORT_H
 
-#include "core/comm/comm.h"
+#include "core/rank/rank.h"
 
 #define CONNECT_INFO_BYTES 256
 

@@ -7,8 +7,8 @@
  *
  * Between lock and unlock the caller calls nothing that waits.
  */
-#ifndef CORE_COMM_REGISTRY_H
-#define CORE_COMM_REGISTRY_H
+#ifndef CORE_RANK_REGISTRY_H
+#define CORE_RANK_REGISTRY_H
 
 #include "core/os/os.h"
 

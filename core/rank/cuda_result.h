@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a CUDA result to ours, with the one line that an error deserves. Called by transport, proxy
- * and plan right at the CUDA call. Owns nothing.
+ * From a CUDA result to ours, with the one line that an error deserves. Called by every room from
+ * here up, right at the CUDA call. Owns nothing.
  */
-#ifndef CORE_TRANSPORT_CUDA_RESULT_H
-#define CORE_TRANSPORT_CUDA_RESULT_H
+#ifndef CORE_RANK_CUDA_RESULT_H
+#define CORE_RANK_CUDA_RESULT_H
 
 #include <cuda_runtime_api.h>
 
 #include "core/base/log.h"
 #include "core/include/nccl.h"
 
-/* `what` says what was attempted: "cudaMalloc of p2p connection memory". */
+/* `what` was attempted: "cudaMalloc of p2p connection memory". */
 static inline ncclResult_t cuda_result(cudaError_t e, const char *what)
 {
 	if (e == cudaSuccess)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/comm/registry.h"
+#include "core/rank/registry.h"
 
 DOPPEL_STATIC_CHECK(sizeof(void *) == sizeof(shared_u64), "a slot is one shared word");
 

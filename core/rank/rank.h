@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank: what it knows of itself, of its communicator and of the other ranks, for every room above.
+ * struct ncclComm is one rank's part of a communicator. Its fields are what more than one room reads;
+ * each room's own state is opaque to the others and hangs off its pointer.
+ *
+ * core/comm makes it, fills it in step by step, and ends it (comm.h); transport, proxy and plan are
+ * handed one whose topology and channels are complete, and do not know how it came about.
+ *
+ * Owned by the rank's main task. What other agents touch is a shared word, or its comment names the
+ * lock.
+ */
+#ifndef CORE_RANK_RANK_H
+#define CORE_RANK_RANK_H
+
+#include <cuda_runtime_api.h>
+
+#include "core/base/shared.h"
+#include "core/bootstrap/bootstrap.h"
+#include "core/device/work.h"
+#include "core/include/nccl.h"
+#include "core/os/os.h"
+#include "core/rank/registry.h"
+#include "core/topo/topo.h"
+
+struct comm_life;
+struct conn;
+struct conn_table;
+struct net_state;
+struct p2p_state;
+struct plan_state;
+struct proxy_state;
+
+/* What every rank knows of every other; crosses the wire. */
+struct peer_info {
+	uint32_t magic; /* PEER_INFO_MAGIC: layout version of this struct and of work.h */
+	int32_t rank;
+	uint64_t host_hash; /* host name and boot id, or NCCL_HOSTID */
+	uint64_t pid_hash;  /* process within the host */
+	int32_t cuda_dev;
+	int32_t sm; /* compute capability, 80 = 8.0 */
+	char bus_id[24];
+	uint32_t version; /* NCCL_VERSION_CODE */
+	uint32_t warp_width;
+	uint64_t dev_bytes;
+	int32_t min_channels, max_channels; /* what this rank's configuration allows */
+	uint8_t pad0[16];
+};
+DOPPEL_CHECK_SIZE(struct peer_info, 96);
+#define PEER_INFO_MAGIC 0xd0de1001u
+
+struct channel {
+	int32_t id;
+	int32_t ring_prev, ring_next, ring_index;
+	int32_t nic_in,
+		nic_out; /* topology's NIC index where the ring enters and leaves here; -1 */
+	struct conn *ring_recv, *ring_send;
+};
+
+#define COMM_MAGIC 0xd0de0c0331337001ull
+
+struct ncclComm {
+	struct registry_node node; /* first: in the process' registry */
+	uint64_t magic;
+	int32_t rank, nranks;
+	int32_t cuda_dev;
+	int32_t local_rank, local_ranks; /* on this host */
+	/* Same on all ranks of the communicator, different for any two. Until its bootstrap's ring
+	 * stands it is the unique id's. Changes under the registry's lock. */
+	uint64_t id_hash;
+	ncclConfig_t config;
+
+	struct bootstrap *bootstrap;
+	struct peer_info *peers; /* [nranks] */
+	int32_t *local_to_rank;  /* [local_ranks], in order of rank */
+	const struct topo_system *topo;
+	struct topo_graph *ring_graph;
+	struct channel *channels; /* [nchannels] */
+	int32_t nchannels;
+
+	/* each room's own */
+	struct conn_table *conns; /* every connection end of this rank; NULL: none yet */
+	struct net_state *net;    /* net_verbs' per-communicator state */
+	struct p2p_state *p2p;    /* transport_p2p's connection memory, NULL: none yet */
+	struct proxy_state *proxy;
+	struct plan_state *plan;
+	struct comm_life *life; /* core/comm/comm.h */
+
+	struct dev_comm *dev; /* device memory */
+	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
+	shared_u32 *abort;
+	void *staging;          /* pinned, after the abort word: for copies to the device */
+	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or a kernel */
+
+	struct os_mutex watch; /* one task at a time looks at the bootstrap's ring */
+	bool ring_broken;      /* it did, and another rank has failed; under `watch` */
+	bool bootstrap_taken;  /* a call uses the bootstrap: no task looks at it; under `watch` */
+
+	uint64_t op_count;            /* collectives launched so far */
+	cudaStream_t internal_stream; /* made at init, for copies that must not use the user's */
+	/* Made at init; plan_launch records it after each launch, in the launch's stream, and
+	 * orders launches in different streams by it. Teardown waits for it. */
+	cudaEvent_t launch_done;
+	bool launched; /* launch_done has been recorded */
+};
+
+/* Records the first asynchronous error; later ones are only logged. Any task. */
+void rank_set_async_error(struct ncclComm *comm, ncclResult_t error);
+/* For a call that uses the bootstrap after init. In between, the call itself finds out when another
+ * rank fails; other tasks do not look at the bootstrap's ring. */
+void rank_bootstrap_claim(struct ncclComm *comm);
+void rank_bootstrap_release(struct ncclComm *comm);
+
+#endif
