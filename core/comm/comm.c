@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
+#include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 
 int comm_device_save(void)
@@ -23,6 +24,9 @@ void comm_device_restore(int before)
 		(void)cuda_result(cudaSetDevice(before),
 				  "cudaSetDevice back to the caller's device");
 }
+
+/* In order of choice. */
+static const struct transport *const comm_transports[] = {&transport_p2p, &transport_net, NULL};
 
 /* The abort word is in pinned host memory, so that kernels see it; the rest of the block stages
  * copies to the device. */
@@ -60,6 +64,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	life->id = *id;
 	comm->id_hash = bootstrap_id_hash(id);
 	comm->config = *config;
+	comm->transports = comm_transports;
 	if (config->commName)
 		strncpy(life->name, config->commName, sizeof life->name - 1);
 	rc = cuda_result(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");

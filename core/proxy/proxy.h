@@ -21,10 +21,7 @@
 #ifndef CORE_PROXY_PROXY_H
 #define CORE_PROXY_PROXY_H
 
-#include "core/rank/rank.h"
-
-struct conn;
-struct connect_info;
+#include "core/transport/transport.h"
 
 /* One collective on one connection, for the progress task. Appended by core/plan per channel and
  * direction that goes through a net connection. */
@@ -35,6 +32,9 @@ struct proxy_op {
 	uint32_t slice_steps; /* steps posted together */
 	uint32_t chunk_steps; /* the first step is rounded up to this */
 };
+
+/* Ranks of different hosts, or whose GPUs cannot reach each other. */
+extern const struct transport transport_net;
 
 /* Makes the proxy; its tasks start with the first proxy_setup. */
 ncclResult_t proxy_start(struct ncclComm *comm);

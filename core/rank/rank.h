@@ -30,6 +30,7 @@ struct net_state;
 struct p2p_state;
 struct plan_state;
 struct proxy_state;
+struct transport;
 
 /* What every rank knows of every other; crosses the wire. */
 struct peer_info {
@@ -77,6 +78,8 @@ struct ncclComm {
 	struct topo_graph *ring_graph;
 	struct channel *channels; /* [nchannels] */
 	int32_t nchannels;
+
+	const struct transport *const *transports; /* in order of choice; NULL ends them */
 
 	/* each room's own */
 	struct conn_table *conns; /* every connection end of this rank; NULL: none yet */

@@ -12,9 +12,6 @@
 #define TRANSPORT_PAIR_CHANNELS       2
 #define TRANSPORT_PAIR_NET_STEP_BYTES (128u << 10)
 
-/* Order of choice. */
-static const struct transport *const transports[] = {&transport_p2p, &transport_net};
-
 uint32_t transport_step_bytes(void)
 {
 	uint64_t buffer = (uint64_t)param_i64(PARAM_BUFFSIZE);
@@ -42,10 +39,10 @@ ncclResult_t transport_choose(struct conn *c)
 	int32_t from = c->is_send ? c->comm->rank : c->peer;
 	int32_t to = c->is_send ? c->peer : c->comm->rank;
 
-	for (size_t i = 0; i < ARRAY_LEN(transports); i++) {
-		if (!transports[i]->can_connect(c->comm, from, to))
+	for (const struct transport *const *t = c->comm->transports; *t; t++) {
+		if (!(*t)->can_connect(c->comm, from, to))
 			continue;
-		c->transport = transports[i];
+		c->transport = *t;
 		return ncclSuccess;
 	}
 	WARN("no transport from rank %d to rank %d: neither p2p nor network can connect them", from,
@@ -57,7 +54,7 @@ uint32_t transport_conn_step_bytes(const struct conn *c)
 {
 	uint32_t bytes = transport_step_bytes();
 
-	return c->index == CONN_PAIR && c->transport == &transport_net
+	return c->index == CONN_PAIR && c->transport->network
 		       ? MIN_OF(bytes, TRANSPORT_PAIR_NET_STEP_BYTES)
 		       : bytes;
 }

@@ -3,27 +3,19 @@
 # Which room may include which (ARCHITECTURE section 2). Every quoted include is checked; an include of
 # a room that is not on the including room's list fails with file, line and the list.
 #
-# A room with floors is an ordered list of folders: a floor may include itself and the floors before it,
-# and it may call only those (the objects are read with nm, so a prototype in the wrong header does not
-# help). No file may include itself, directly or through others.
+# Floors are an ordered list of folders: a floor may include itself and the floors before it, and it may
+# call only those (the objects are read with nm, so a prototype in the wrong header does not help, nor
+# does a table of functions). So no two floors can know each other, directly or through others. The rooms
+# of core are floors, and so are the folders of the HCA double.
+#
+# No file may include itself, directly or through others.
 set -euo pipefail
 build_dir=$(realpath "$1") source_dir=$(realpath "$2")
 cd "$source_dir"
 
 # room -> rooms it may include, itself included
 declare -A allowed=(
-	[core/base]="core/base core/os"
-	[core/os]="core/base core/os"
-	[core/include]="core/include"
-	[core/device]="core/base core/device backends/fakecuda"
-	[core/bootstrap]="core/base core/os core/include core/bootstrap"
-	[core/topo]="core/base core/os core/include core/topo core/device"
-	[core/rank]="core/base core/os core/include core/device core/bootstrap core/topo core/rank"
-	[core/transport]="core/base core/os core/include core/device core/bootstrap core/topo core/rank core/proxy core/transport"
-	[core/proxy]="core/base core/os core/include core/device core/bootstrap core/topo core/rank core/transport core/proxy"
-	[core/plan]="core/base core/os core/include core/device core/topo core/rank core/transport core/proxy core/plan"
-	[core/comm]="core/base core/os core/include core/device core/bootstrap core/topo core/rank core/transport core/proxy core/plan core/comm"
-	[core/api]="core/base core/os core/include core/device core/bootstrap core/topo core/rank core/transport core/proxy core/plan core/comm core/api"
+	[core/device]="core/base core/device backends/fakecuda" # also compiled for GPUs
 	[backends]="core/os core/base backends"
 	[backends/cuda]="core/os core/base core/device backends backends/cuda"
 	[backends/verbs]="core/os core/base backends backends/verbs"
@@ -37,12 +29,26 @@ declare -A allowed=(
 	[sim/cli]="core/os core/base core/include core/topo sim/engine sim/world sim/lab sim/cli backends backends/dropin"
 )
 
-# floors of a room, from the ground up, and what the lowest may include besides itself
+# Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
+# through os, and os is written with the words of base; both are in libdoppel-rt.
+core_floors="base+os include device bootstrap topo rank transport proxy plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry"
-below="core/os core/base sim/engine sim/world backends"
+
+# floors_allow ROOT FLOORS BELOW: rows of the table for floors that have none; all may include BELOW
+floors_allow() {
+	local root=$1 floor folder below=$3
+	for floor in $2; do
+		for folder in ${floor//+/ }; do
+			below+=" $root/$folder"
+		done
+		for folder in ${floor//+/ }; do
+			: "${allowed[$root/$folder]:=$below}"
+		done
+	done
+}
+floors_allow core "$core_floors" ""
+floors_allow backends/fakeverbs "$fakeverbs_floors" "core/os core/base sim/engine sim/world backends"
 for floor in $fakeverbs_floors; do
-	below+=" backends/fakeverbs/$floor"
-	allowed[backends/fakeverbs/$floor]=$below
 	allowed[backends/dropin]+=" backends/fakeverbs/$floor"
 done
 
@@ -102,23 +108,35 @@ if [ -n "$circle" ]; then
 	bad=1
 fi
 
-# ---- no call from a floor to one above it
-objects=$build_dir/CMakeFiles/fakeverbs_objects.dir/backends/fakeverbs
-if [ -e "$build_dir/libfakeverbs.so" ]; then
-	calls=$(cd "$objects" && find . -name '*.c.o' | sort | while read -r object; do
+# ---- no call from a floor to one above it, nor any other use of a symbol of one above it
+# floors_call ROOT FLOORS LEAST OBJECT_FOLDER...: LEAST uses of symbols at least must be seen
+floors_call() {
+	local root=$1 floors=$2 least=$3 uses seen
+	shift 3
+	uses=$(find "$@" -name '*.c.o' | sort | while read -r object; do
 		# an object whose source has moved stays in a build folder
-		[ ! -e "$source_dir/backends/fakeverbs/${object%.o}" ] || echo "$object"
-	done | xargs nm -A -P | awk -v floors="$fakeverbs_floors" '
+		source=${object#*.dir/}
+		[ ! -e "$source_dir/${source%.o}" ] || echo "$object"
+	done | xargs nm -A -P | awk -v root="$root" -v floors="$floors" '
 		BEGIN {
 			n = split(floors, name, " ")
-			for (i = 1; i <= n; i++)
-				level[name[i]] = i
+			for (i = 1; i <= n; i++) {
+				m = split(name[i], folder, "+")
+				for (j = 1; j <= m; j++)
+					level[folder[j]] = i
+			}
 		}
 		{
 			file = $1
-			gsub("^\\./|\\.o:$", "", file)
+			sub("^.*\\.dir/" root "/", "", file)
+			sub("\\.o:$", "", file)
 			floor = file
 			sub("/.*", "", floor)
+			if (!(floor in level)) {
+				if (!(floor in unknown))
+					print root "/" floor " is on no floor"
+				unknown[floor] = 1
+			}
 			if ($3 == "U") {
 				uses++
 				user[uses] = file; used[uses] = $2; at[uses] = level[floor]
@@ -136,15 +154,24 @@ if [ -e "$build_dir/libfakeverbs.so" ]; then
 			}
 			print seen + 0
 		}')
-	seen=$(tail -n 1 <<<"$calls")
-	if [ "$(wc -l <<<"$calls")" != 1 ]; then
-		sed '$d' <<<"$calls"
+	seen=$(tail -n 1 <<<"$uses")
+	if [ "$(wc -l <<<"$uses")" != 1 ]; then
+		sed '$d' <<<"$uses"
 		bad=1
-	elif [ "$seen" -le 300 ]; then
-		echo "only $seen calls seen in $objects: the test looks in the wrong place"
+	elif [ "$seen" -le "$least" ]; then
+		echo "only $seen uses of symbols seen in $*: the test looks in the wrong place"
 		bad=1
 	else
-		echo "$seen calls between files of backends/fakeverbs go down or stay on their floor"
+		echo "$seen uses of symbols between files of $root go down or stay on their floor"
 	fi
+}
+
+products=$build_dir/CMakeFiles
+if [ -e "$build_dir/libdoppel-rt.so" ]; then
+	floors_call core "$core_floors" 600 "$products"/{rt_objects,core_*}.dir/core
+fi
+if [ -e "$build_dir/libfakeverbs.so" ]; then
+	floors_call backends/fakeverbs "$fakeverbs_floors" 300 \
+		"$products"/fakeverbs_objects.dir/backends/fakeverbs
 fi
 exit $bad

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net: two ranks that share no memory. Between each kernel and the network stands this rank's
- * proxy: the kernel fills (or empties) slots in memory of its own host, the proxy moves them. What
- * is done here is to ask the proxy's service task; the work is in core/proxy.
+ * transport_net: two ranks that share no memory. Between each kernel and the network stands this
+ * rank's proxy: the kernel fills (or empties) slots in memory of its own host, and the proxy moves
+ * them. This file passes requests on to the proxy's service task, and fills in the kernel's view.
  */
 #include <string.h>
 
@@ -13,16 +13,16 @@
 static bool net_can_connect(const struct ncclComm *comm, int32_t from, int32_t to)
 {
 	(void)comm;
-	return from != to; /* whether there is a NIC, set-up finds out and says */
+	return from != to; /* without a NIC, set-up fails with an error */
 }
 
 static ncclResult_t net_info_check(const struct conn *c, const struct net_info *info)
 {
 	if (info->magic != NET_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
 	    info->index != c->index || !!info->is_send == c->is_send) {
-		WARN("rank %d sent rank %d no valid network description of channel %d (magic %#x, "
+		WARN("rank %d: invalid network description of channel %d from rank %d (magic %#x, "
 		     "rank %d, channel %d)",
-		     c->peer, c->comm->rank, c->channel, info->magic, info->rank, info->channel);
+		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
 	if (info->step_bytes != transport_conn_step_bytes(c)) {
@@ -74,6 +74,7 @@ static void net_close(struct conn *c)
 
 const struct transport transport_net = {
 	.name = "NET/IB",
+	.network = true,
 	.can_connect = net_can_connect,
 	.send = {.setup = proxy_setup, .connect = net_connect, .close = net_close},
 	.recv = {.setup = proxy_setup, .connect = net_connect, .close = net_close},
