@@ -65,7 +65,7 @@ X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                        
 	"algorithms that may be used, as ring,tree or ^tree or allreduce:ring; there is ring alone") \
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \
 	"protocols that may be used, written as NCCL_ALGO; there is simple alone")                  \
-X(NET, "NCCL_NET", STRING, NULL, 0, 0, "the network, as the config's netName; there is IB alone")  \
+X(NET, "NCCL_NET", STRING, NULL, 0, 0, "the network, as the config's netName: IB")  \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \
 X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                          \

@@ -23,7 +23,7 @@ static bool channels_device_is_new(const struct topo_select *select, const char 
 	return true;
 }
 
-/* Which devices the network has, where the topology is to be told (DOPPEL_TOPO_NETWORK). */
+/* Which devices the network has, where the topology is to use only those (DOPPEL_TOPO_NETWORK). */
 static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *select)
 {
 	int count = 0;
@@ -31,13 +31,13 @@ static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *
 
 	if (!param_bool(PARAM_TOPO_NETWORK) || comm->local_ranks == comm->nranks)
 		return ncclSuccess;
-	rc = net_verbs.devices(comm, &count);
+	rc = comm->net.ops->devices(comm, &count);
 	select->network_known = true;
 	for (int d = 0; d < count && !rc; d++) {
 		struct net_props props;
 		int32_t i = select->devices;
 
-		rc = net_verbs.props(comm, d, &props);
+		rc = comm->net.ops->props(comm, d, &props);
 		if (rc || i == TOPO_MAX_DEVICES || !channels_device_is_new(select, props.name))
 			continue;
 		memcpy(select->device[i].name, props.name, sizeof props.name);
@@ -49,8 +49,9 @@ static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *
 	}
 	if (!rc && !select->devices) {
 		const char *wanted = param_str(PARAM_IB_HCA);
-		WARN("rank %d: there is no RDMA device with an active port%s%s", comm->rank,
-		     wanted ? " among NCCL_IB_HCA=" : "", wanted ? wanted : "");
+		WARN("rank %d: the network %s has no device with an active port%s%s", comm->rank,
+		     comm->net.ops->name, wanted ? " among NCCL_IB_HCA=" : "",
+		     wanted ? wanted : "");
 		rc = ncclSystemError;
 	}
 	return rc;

@@ -10,6 +10,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
+#include "core/transport/net.h"
 
 int comm_device_save(void)
 {
@@ -65,6 +66,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	comm->id_hash = bootstrap_id_hash(id);
 	comm->config = *config;
 	comm->transports = comm_transports;
+	comm->net.ops = net_find(config->netName);
 	if (config->commName)
 		strncpy(life->name, config->commName, sizeof life->name - 1);
 	rc = cuda_result(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm.h"
+#include "core/transport/net.h"
 
 #define CONFIG_MAGIC 0xcafebeefu
 
@@ -164,9 +165,12 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 		WARN("config: minCTAs is %d, more than maxCTAs, %d", c.minCTAs, c.maxCTAs);
 		return ncclInvalidArgument;
 	}
-	if (c.netName && strcasecmp(c.netName, "IB") != 0) {
-		WARN("config: %s is '%s', expected IB, the only network there is",
-		     param_str(PARAM_NET) ? param_name(PARAM_NET) : "netName", c.netName);
+	if (!net_find(c.netName)) {
+		char names[64];
+
+		WARN("config: %s is '%s', which is not a network; expected one of: %s",
+		     param_str(PARAM_NET) ? param_name(PARAM_NET) : "netName", c.netName,
+		     net_names(names, sizeof names));
 		return ncclInvalidArgument;
 	}
 	*out = c;

@@ -77,7 +77,7 @@ ncclResult_t proxy_start(struct ncclComm *comm)
 		return ncclSystemError;
 	}
 	p->comm = comm;
-	p->net = &net_verbs;
+	p->net = comm->net.ops;
 	proxy_lists_init(p);
 	comm->proxy = p;
 	return ncclSuccess;
@@ -100,7 +100,7 @@ ncclResult_t proxy_stop(struct ncclComm *comm)
 	struct proxy_state *p = comm->proxy;
 
 	if (!p) {
-		net_verbs.fini(comm); /* the topology may have asked for its devices */
+		comm->net.ops->fini(comm); /* the topology may have opened its devices */
 		return ncclSuccess;
 	}
 	proxy_tasks_stop(p);

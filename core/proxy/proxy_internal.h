@@ -134,7 +134,7 @@ struct proxy_conn {
 
 struct proxy_state {
 	struct ncclComm *comm;
-	const struct net *net;
+	const struct net_ops *net;
 	struct os_thread *service, *progress;
 	shared_u32 stop;
 	shared_u32 closing; /* main: connections close, progress lets go of them */

@@ -57,7 +57,7 @@ static ncclResult_t proxy_conn_setup(struct proxy_conn *pc)
 
 static ncclResult_t proxy_conn_connect(struct proxy_conn *pc)
 {
-	const struct net *net = pc->proxy->net;
+	const struct net_ops *net = pc->proxy->net;
 	struct net_who who = {.peer = pc->peer, .channel = pc->channel};
 
 	if (pc->is_send)
@@ -141,7 +141,7 @@ ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved)
 
 void proxy_conn_release(struct proxy_conn *pc)
 {
-	const struct net *net = pc->proxy->net;
+	const struct net_ops *net = pc->proxy->net;
 
 	proxy_conn_unprepare(pc);
 	if (pc->net_comm && pc->is_send)

@@ -73,7 +73,7 @@ static void net_close(struct conn *c)
 }
 
 const struct transport transport_net = {
-	.name = "NET/IB",
+	.name = "NET",
 	.network = true,
 	.can_connect = net_can_connect,
 	.send = {.setup = proxy_setup, .connect = net_connect, .close = net_close},

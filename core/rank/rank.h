@@ -26,7 +26,7 @@
 struct comm_life;
 struct conn;
 struct conn_table;
-struct net_state;
+struct net_ops;
 struct p2p_state;
 struct plan_state;
 struct proxy_state;
@@ -58,6 +58,12 @@ struct channel {
 	struct conn *ring_recv, *ring_send;
 };
 
+/* The network of a communicator. */
+struct net {
+	const struct net_ops *ops; /* its row of nets[] (core/transport/net.h) */
+	void *state;               /* the row's own; NULL: its devices are not open */
+};
+
 #define COMM_MAGIC 0xd0de0c0331337001ull
 
 struct ncclComm {
@@ -83,8 +89,8 @@ struct ncclComm {
 
 	/* each room's own */
 	struct conn_table *conns; /* every connection end of this rank; NULL: none yet */
-	struct net_state *net;    /* net_verbs' per-communicator state */
-	struct p2p_state *p2p;    /* transport_p2p's connection memory, NULL: none yet */
+	struct net net;
+	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
 	struct proxy_state *proxy;
 	struct plan_state *plan;
 	struct comm_life *life; /* core/comm/comm.h */

@@ -211,9 +211,11 @@ static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
 		if (rc)
 			return rc;
 		job->ready[i] = true;
-		INFO(LOG_INIT | LOG_P2P | LOG_NET, "Channel %02d/%d : %d[%d] %s %d[%d] via %s",
+		INFO(LOG_INIT | LOG_P2P | LOG_NET, "Channel %02d/%d : %d[%d] %s %d[%d] via %s%s%s",
 		     c->channel, c->index, comm->rank, comm->cuda_dev, c->is_send ? "->" : "<-",
-		     c->peer, comm->peers[c->peer].cuda_dev, c->transport->name);
+		     c->peer, comm->peers[c->peer].cuda_dev, c->transport->name,
+		     c->transport->network ? "/" : "",
+		     c->transport->network ? comm->net.ops->name : "");
 	}
 	*pending = n;
 	return ncclSuccess;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the proxy needs from a network: NCCL's net plugin in spirit, one table, nothing blocks.
- * Every call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
+ * What the proxy needs of a network: NCCL's net plugin in spirit. Each network is one table, a row of
+ * nets[]; a communicator has one row (ncclComm.net), which its configuration can name. Nothing blocks:
+ * a call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
+ *
  * The functions are called by the proxy tasks of one rank only, never at the same time for one
  * send_comm or recv_comm: devices to accept, reg_mr, dereg_mr and close by the service task, the
- * rest by progress. Before there are proxy tasks, the main task may ask for devices and props.
+ * rest by progress. Before there are proxy tasks, the main task may call devices and props.
+ *
+ * No slot of a row is NULL. A network that has nothing for an optional one takes net_plain's.
  */
 #ifndef CORE_TRANSPORT_NET_H
 #define CORE_TRANSPORT_NET_H
@@ -23,7 +27,7 @@ struct net_props {
 	bool gpu_memory;     /* can register GPU memory */
 };
 
-/* Whom a connection serves: for error lines, labels and fault addresses. */
+/* What a connection serves: for error lines, labels and fault addresses. */
 struct net_who {
 	int32_t peer, channel;
 };
@@ -32,13 +36,13 @@ struct net_handle {
 	uint8_t bytes[NET_HANDLE_BYTES];
 };
 
-/* What is registered. GPU_FLUSH: GPU memory that iflush will be asked for. */
+/* What is registered. GPU_FLUSH: GPU memory that iflush will flush. */
 enum net_memory { NET_HOST, NET_GPU, NET_GPU_FLUSH };
 
 struct net_request; /* one isend, irecv or iflush in flight; freed by test when done */
 
-struct net {
-	const char *name; /* "IB" */
+struct net_ops {
+	const char *name; /* "IB": in NCCL_NET, config.netName and log lines */
 	/* Opens them, the first time. fini closes them, and does nothing where they are not open. */
 	ncclResult_t (*devices)(struct ncclComm *comm, int *count);
 	ncclResult_t (*props)(struct ncclComm *comm, int dev, struct net_props *p);
@@ -68,7 +72,7 @@ struct net {
 	/* *done and, for a receive, *bytes. Errors: ncclRemoteError with one line that names QP,
 	 * peer and completion status. */
 	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
-	/* Did the other end say that it failed, or, when this one is busy, go away? A transfer is to
+	/* Did the other end report that it failed, or, when this one is busy, go away? A transfer is to
 	 * come or under way on a busy one. For idle passes: cheap when nothing came; *w says what
 	 * would. Errors as test. */
 	ncclResult_t (*check)(void *net_comm, bool busy, struct wait *w);
@@ -78,6 +82,22 @@ struct net {
 	void (*fini)(struct ncclComm *comm);
 };
 
-extern const struct net net_verbs;
+extern const struct net_ops net_verbs;
+
+/* In order of choice; NULL ends them. */
+extern const struct net_ops *const nets[];
+/* The row of that name (in any case), or the first one when it is NULL. NULL: there is none. */
+const struct net_ops *net_find(const char *name);
+/* The names of all rows, "IB, Socket"; returns `text`. */
+const char *net_names(char *text, size_t bytes);
+
+/* What a row takes where its network has nothing of its own:
+ *   reg_mr    host memory needs no registration, and no GPU's memory can be reached;
+ *   iflush    fails, since no GPU memory was registered. */
+ncclResult_t net_plain_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
+			      void **mr);
+ncclResult_t net_plain_dereg_mr(void *net_comm, void *mr);
+ncclResult_t net_plain_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
+			      struct net_request **req, struct wait *w);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/transport/net_verbs_internal.h"
 
-const struct net net_verbs = {
+const struct net_ops net_verbs = {
 	.name = "IB",
 	.devices = net_verbs_devices,
 	.props = net_verbs_props,

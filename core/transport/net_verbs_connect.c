@@ -250,13 +250,12 @@ static ncclResult_t net_verbs_connect_start(struct ncclComm *comm, int dev,
 	struct net_verbs_conn *c;
 	ncclResult_t rc;
 
-	ASSERT(comm->net && dev >= 0 && dev < comm->net->ndevs);
 	if (h->magic != NET_VERBS_HANDLE_MAGIC || h->rank != who->peer) {
 		WARN("NET/IB: rank %d got no valid handle from rank %d (magic %#x, rank %d)",
 		     comm->rank, who->peer, h->magic, h->rank);
 		return ncclInternalError;
 	}
-	c = net_verbs_conn_make(comm, &comm->net->dev[dev], who, true);
+	c = net_verbs_conn_make(comm, net_verbs_dev(comm, dev), who, true);
 	if (!c)
 		return ncclSystemError;
 	*pending = c;
@@ -308,7 +307,6 @@ ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_w
 	ncclResult_t rc;
 	int err;
 
-	ASSERT(comm->net && dev >= 0 && dev < comm->net->ndevs);
 	rc = sock_addr_own(&at);
 	if (rc)
 		return rc;
@@ -318,7 +316,7 @@ ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_w
 		return ncclSystemError;
 	}
 	l->comm = comm;
-	l->dev = &comm->net->dev[dev];
+	l->dev = net_verbs_dev(comm, dev);
 	l->who = *who;
 	os_random(&l->nonce, sizeof l->nonce);
 	err = os_listen(&at, &l->fd, &handle.addr);

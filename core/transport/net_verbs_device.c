@@ -126,8 +126,8 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 	ncclResult_t rc = ncclSuccess;
 	int found = 0;
 
-	if (comm->net) {
-		*count = comm->net->ndevs;
+	if (comm->net.state) {
+		*count = net_verbs_state(comm)->ndevs;
 		return ncclSuccess;
 	}
 	st = os_alloc(sizeof *st, "net_verbs state");
@@ -136,7 +136,7 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 		return ncclSystemError;
 	}
 	st->comm = comm;
-	comm->net = st;
+	comm->net.state = st;
 	if (!param_bool(PARAM_IB_DISABLE)) {
 		st->list = ibv_get_device_list(&found);
 		if (!st->list) {
@@ -158,7 +158,7 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 
 void net_verbs_fini(struct ncclComm *comm)
 {
-	struct net_state *st = comm->net;
+	struct net_state *st = net_verbs_state(comm);
 
 	if (!st)
 		return;
@@ -172,7 +172,7 @@ void net_verbs_fini(struct ncclComm *comm)
 	if (st->list)
 		ibv_free_device_list(st->list);
 	os_free(st);
-	comm->net = NULL;
+	comm->net.state = NULL;
 }
 
 /* Megabits per second of one lane times lanes; verbs numbers (IBTA PortInfo). */
@@ -197,10 +197,8 @@ static uint32_t net_verbs_speed_mbps(const struct ibv_port_attr *a)
 
 ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p)
 {
-	const struct net_verbs_dev *d;
+	const struct net_verbs_dev *d = net_verbs_dev(comm, dev);
 
-	ASSERT(comm->net && dev >= 0 && dev < comm->net->ndevs);
-	d = &comm->net->dev[dev];
 	memset(p, 0, sizeof *p);
 	snprintf(p->name, sizeof p->name, "%s", d->name);
 	p->guid = d->guid;

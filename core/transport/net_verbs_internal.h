@@ -73,6 +73,20 @@ struct net_state {
 	struct os_mutex lock;
 };
 
+/* NULL: the devices are not open. */
+static inline struct net_state *net_verbs_state(const struct ncclComm *comm)
+{
+	return comm->net.state;
+}
+
+static inline struct net_verbs_dev *net_verbs_dev(const struct ncclComm *comm, int dev)
+{
+	struct net_state *st = net_verbs_state(comm);
+
+	ASSERT(st && dev >= 0 && dev < st->ndevs);
+	return &st->dev[dev];
+}
+
 /* ---- what crosses --------------------------------------------------------------------------- */
 
 #define NET_VERBS_HANDLE_MAGIC 0xd0de3001u

@@ -76,7 +76,7 @@ static void side_open(struct side *s, int32_t rank)
 	ck_assert_int_eq(net_verbs.devices(s->comm, &count), ncclSuccess);
 	ck_assert_int_ge(count, 1);
 	if (pair.message_max)
-		s->comm->net->dev[0].attr.max_msg_sz = pair.message_max;
+		net_verbs_dev(s->comm, 0)->attr.max_msg_sz = pair.message_max;
 }
 
 static void side_register(struct side *s, enum net_memory where)
@@ -87,7 +87,7 @@ static void side_register(struct side *s, enum net_memory where)
 static void side_close(struct side *s)
 {
 	if (pair.gid_index)
-		ck_assert_int_eq(s->comm->net->dev[0].gid_index, pair.gid_index);
+		ck_assert_int_eq(net_verbs_dev(s->comm, 0)->gid_index, pair.gid_index);
 	ck_assert_int_eq(net_verbs.dereg_mr(s->net_comm, s->mr), ncclSuccess);
 	net_verbs.close_send(s->net_comm);
 	if (s->listen)

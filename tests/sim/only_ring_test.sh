@@ -32,6 +32,6 @@ for setting in NCCL_ALGO=Tree NCCL_ALGO=rin NCCL_ALGO=rings NCCL_ALGO=^ring 'NCC
 	refused "$setting" "$setting leaves nothing: "
 done
 for name in Socket ^Socket IB,Socket; do
-	refused NCCL_NET=$name "config: NCCL_NET is '$name', expected IB"
+	refused NCCL_NET=$name "config: NCCL_NET is '$name', which is not a network; expected one of: IB"
 done
 exit $bad
