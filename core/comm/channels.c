@@ -159,8 +159,8 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 			.ring_prev = rings->prev[from],
 			.ring_next = rings->next[from],
 			.ring_index = rings->index[from],
-			.nic_in = comm->ring_graph->nic[c % rings->distinct][0],
-			.nic_out = comm->ring_graph->nic[c % rings->distinct][1],
+			.nic_in = comm->graph[TOPO_RING]->nic[c % rings->distinct][0],
+			.nic_out = comm->graph[TOPO_RING]->nic[c % rings->distinct][1],
 		};
 	}
 	return ncclSuccess;
@@ -177,7 +177,7 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 {
 	struct topo_rank_info *all = scratch->all;
 	struct topo_rings *rings = &scratch->rings;
-	topo_rank_info_fill(&all[comm->rank], comm->topo, comm->ring_graph,
+	topo_rank_info_fill(&all[comm->rank], comm->topo, comm->graph,
 			    comm->peers[comm->rank].host_hash, comm->local_rank,
 			    comm->local_to_rank);
 	ncclResult_t rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
@@ -194,12 +194,16 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 
 static ncclResult_t channels_search(struct ncclComm *comm)
 {
-	comm->ring_graph = os_alloc(sizeof *comm->ring_graph, "ring graph");
-	if (!comm->ring_graph) {
-		WARN("rank %d: no memory for the ring graph", comm->rank);
-		return ncclSystemError;
+	bool inter = comm->local_ranks < comm->nranks;
+
+	for (int p = 0; p < TOPO_PATTERNS; p++) {
+		comm->graph[p] = os_alloc(sizeof *comm->graph[p], "graph of the host");
+		if (!comm->graph[p]) {
+			WARN("rank %d: no memory for the graphs of the host", comm->rank);
+			return ncclSystemError;
+		}
 	}
-	return topo_search_ring(comm->topo, comm->local_ranks < comm->nranks, comm->ring_graph);
+	return topo_search_ring(comm->topo, inter, comm->graph[TOPO_RING]);
 }
 
 ncclResult_t comm_channels_make(struct ncclComm *comm)

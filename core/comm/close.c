@@ -188,7 +188,8 @@ static void comm_release(struct ncclComm *comm)
 	comm_ops_free(comm);
 	os_free(comm->channels);
 	os_free(comm->life->ring_ranks);
-	os_free(comm->ring_graph);
+	for (int p = 0; p < TOPO_PATTERNS; p++)
+		os_free(comm->graph[p]);
 	os_free(comm->local_to_rank);
 	os_free(comm->peers);
 	os_free(comm);

@@ -81,8 +81,8 @@ struct ncclComm {
 	struct peer_info *peers; /* [nranks] */
 	int32_t *local_to_rank;  /* [local_ranks], in order of rank */
 	const struct topo_system *topo;
-	struct topo_graph *ring_graph;
-	struct channel *channels; /* [nchannels] */
+	struct topo_graph *graph[TOPO_PATTERNS]; /* of this host */
+	struct channel *channels;                /* [nchannels] */
 	int32_t nchannels;
 
 	const struct transport *const *transports; /* in order of choice; NULL ends them */

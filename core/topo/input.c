@@ -53,7 +53,7 @@ static ncclResult_t topo_input_u64(const struct xml_node *x, const char *name, u
 static bool topo_net_seen(const struct topo_model *m, const char *name, int32_t dev)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_NET && m->node[i].dev == dev &&
+		if (m->node[i].type == TOPO_NODE_NET && m->node[i].dev == dev &&
 		    strcmp(m->node[i].name, name) == 0)
 			return true;
 	return false;
@@ -88,7 +88,7 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 		WARN("%s:%d: more than %d <net>", in->m->source, x->line, TOPO_MAX_NETS);
 		return ncclInvalidUsage;
 	}
-	int32_t n = topo_model_node(in->m, NODE_NET, x->line);
+	int32_t n = topo_model_node(in->m, TOPO_NODE_NET, x->line);
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
 	struct topo_node *net = &in->m->node[n];
@@ -101,13 +101,13 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	/* speed is in Mb/s; one that the driver does not know is taken as 10 Gb/s */
 	net->net.bw_mbps = (uint32_t)(mbit > 0 ? mbit : 10000) / 8;
 	in->nets++;
-	return topo_model_link_both(in->m, nic, n, LINK_NET, in->m->node[n].net.bw_mbps);
+	return topo_model_link_both(in->m, nic, n, TOPO_LINK_NET, in->m->node[n].net.bw_mbps);
 }
 
 /* A template's bare HCA: the host will name them so, in order, and 200 Gb/s is what they have. */
 static ncclResult_t topo_hca_add(struct topo_input *in, int32_t nic)
 {
-	int32_t n = topo_model_node(in->m, NODE_NET, in->m->node[nic].line);
+	int32_t n = topo_model_node(in->m, TOPO_NODE_NET, in->m->node[nic].line);
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
 	struct topo_node *net = &in->m->node[n];
@@ -117,7 +117,7 @@ static ncclResult_t topo_hca_add(struct topo_input *in, int32_t nic)
 	net->net.port = 1;
 	net->net.gdr = true;
 	net->net.bw_mbps = 25000;
-	return topo_model_link_both(in->m, nic, n, LINK_NET, 25000);
+	return topo_model_link_both(in->m, nic, n, TOPO_LINK_NET, 25000);
 }
 
 static ncclResult_t topo_nic_read(struct topo_input *in, const struct xml_node *x, int32_t nic)
@@ -163,7 +163,7 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 	n->gpu.sm = sm ? sm : topo_gpu_sm_by_device(device);
 	n->gpu.gdr = gdr != 0;
 	for (int32_t i = 0; i < gpu; i++)
-		if (in->m->node[i].type == NODE_GPU && in->m->node[i].dev == dev) {
+		if (in->m->node[i].type == TOPO_NODE_GPU && in->m->node[i].dev == dev) {
 			WARN("%s:%d: <gpu> dev=\"%d\" is also GPU %s of line %d; expected another "
 			     "one",
 			     in->m->source, x ? x->line : pci->line, dev, in->m->node[i].name,
@@ -182,9 +182,9 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 static int32_t topo_switch_node(struct topo_model *m, int32_t line)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_NVS)
+		if (m->node[i].type == TOPO_NODE_NVS)
 			return i;
-	int32_t n = topo_model_node(m, NODE_NVS, line);
+	int32_t n = topo_model_node(m, TOPO_NODE_NVS, line);
 	if (n != TOPO_NO_NODE)
 		snprintf(m->node[n].name, sizeof m->node[n].name, "NVSwitch");
 	return n;
@@ -192,7 +192,7 @@ static int32_t topo_switch_node(struct topo_model *m, int32_t line)
 
 static int32_t topo_cpu_above(const struct topo_model *m, int32_t node)
 {
-	while (m->node[node].type != NODE_CPU)
+	while (m->node[node].type != TOPO_NODE_CPU)
 		node = m->node[node].parent;
 	return node;
 }
@@ -215,17 +215,17 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 		return ncclInvalidUsage;
 	}
 	uint32_t bw = topo_nvlink_mbps(m->node[gpu].gpu.sm) * (uint32_t)count;
-	int32_t peer = virtual ? TOPO_NO_NODE : topo_model_find(m, NODE_GPU, bus);
+	int32_t peer = virtual ? TOPO_NO_NODE : topo_model_find(m, TOPO_NODE_GPU, bus);
 	if (count == 0 || peer == gpu)
 		return ncclSuccess;
 	if (peer != TOPO_NO_NODE)
-		return topo_model_link(m, gpu, peer, LINK_NVL, bw);
+		return topo_model_link(m, gpu, peer, TOPO_LINK_NVL, bw);
 	if (class && strncmp(class, "0x068001", 8) == 0)
-		return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), LINK_NVL, bw);
+		return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), TOPO_LINK_NVL, bw);
 	if (virtual || (class && strncmp(class, "0x0680", 6) == 0)) {
 		int32_t nvs = topo_switch_node(m, x->line);
 		return nvs == TOPO_NO_NODE ? ncclSystemError
-					   : topo_model_link_both(m, gpu, nvs, LINK_NVL, bw);
+					   : topo_model_link_both(m, gpu, nvs, TOPO_LINK_NVL, bw);
 	}
 	INFO(LOG_GRAPH, "%s:%d: <%s> to %s, which is not in the file", m->source, x->line, x->name,
 	     target);
@@ -240,7 +240,7 @@ static ncclResult_t topo_c2c_read(struct topo_model *m, const struct xml_node *x
 		rc = topo_input_int(x, "bw", 0, 0, 10000000, &bw);
 	if (rc || count == 0 || bw == 0)
 		return rc;
-	return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), LINK_C2C,
+	return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), TOPO_LINK_C2C,
 				    (uint32_t)bw * (uint32_t)count);
 }
 
@@ -255,7 +255,7 @@ static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *
 	uint64_t bus;
 	if (rc || !x || !text || !topo_bus_parse(text, &bus))
 		return rc;
-	int32_t gpu = topo_model_find(m, NODE_GPU, bus);
+	int32_t gpu = topo_model_find(m, TOPO_NODE_GPU, bus);
 	if (gpu == TOPO_NO_NODE) /* a function inside another GPU's or NIC's: not read */
 		return ncclSuccess;
 	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
@@ -306,19 +306,19 @@ static bool topo_attr_begins(const struct xml_node *x, const char *name, const c
 static bool topo_pci_type(const struct xml_node *x, enum topo_node_type *type)
 {
 	if (xml_child(x, "gpu"))
-		*type = NODE_GPU;
+		*type = TOPO_NODE_GPU;
 	else if (xml_child(x, "nic"))
-		*type = NODE_NIC;
+		*type = TOPO_NODE_NIC;
 	else if (xml_child(x, "pci"))
-		*type = NODE_PCI;
+		*type = TOPO_NODE_PCI;
 	else if (topo_attr_begins(x, "class", "0x0302") ||
 		 (topo_attr_begins(x, "class", "0x0300") &&
 		  topo_attr_begins(x, "vendor", "0x10de")))
-		*type = NODE_GPU;
+		*type = TOPO_NODE_GPU;
 	else if (topo_attr_begins(x, "class", "0x0207") ||
 		 (topo_attr_begins(x, "class", "0x0200") &&
 		  topo_attr_begins(x, "vendor", "0x15b3")))
-		*type = NODE_NIC;
+		*type = TOPO_NODE_NIC;
 	else
 		return false;
 	return true;
@@ -351,7 +351,7 @@ static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_no
 	}
 	for (int32_t i = 0; i < m->node_count; i++) {
 		const struct topo_node *n = &m->node[i];
-		if (n->bus == *bus && (n->type == NODE_GPU || n->type == NODE_PCI)) {
+		if (n->bus == *bus && (n->type == TOPO_NODE_GPU || n->type == TOPO_NODE_PCI)) {
 			WARN("%s:%d: <pci> busid=\"%s\" is used in line %d already; expected "
 			     "another one",
 			     m->source, x->line, text, n->line);
@@ -365,7 +365,7 @@ static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_no
 static int32_t topo_nic_of_card(const struct topo_model *m, uint64_t bus)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_NIC && m->node[i].bus &&
+		if (m->node[i].type == TOPO_NODE_NIC && m->node[i].bus &&
 		    m->node[i].bus >> 4 == bus >> 4)
 			return i;
 	return TOPO_NO_NODE;
@@ -386,26 +386,26 @@ static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *
 		rc = topo_pci_bw(x, &bw);
 	if (rc)
 		return rc;
-	int32_t n = type == NODE_NIC ? topo_nic_of_card(m, bus) : TOPO_NO_NODE;
+	int32_t n = type == TOPO_NODE_NIC ? topo_nic_of_card(m, bus) : TOPO_NO_NODE;
 	if (n == TOPO_NO_NODE) {
 		n = topo_model_node(m, type, x->line);
 		if (n == TOPO_NO_NODE)
 			return ncclSystemError;
 		m->node[n].bus = bus;
 		m->node[n].parent = parent;
-		if (type == NODE_PCI)
+		if (type == TOPO_NODE_PCI)
 			m->node[n].pci.pci_id = id;
 		snprintf(m->node[n].name, sizeof m->node[n].name, "%.31s", xml_attr(x, "busid"));
-		rc = topo_model_link_both(m, n, parent, LINK_PCI, bw);
+		rc = topo_model_link_both(m, n, parent, TOPO_LINK_PCI, bw);
 	}
-	if (!rc && type == NODE_GPU)
+	if (!rc && type == TOPO_NODE_GPU)
 		rc = topo_gpu_read(in, x, n);
-	if (type == NODE_NIC && !xml_child(x, "nic") && !rc)
+	if (type == TOPO_NODE_NIC && !xml_child(x, "nic") && !rc)
 		rc = topo_hca_add(in, n);
-	if (type == NODE_NIC)
+	if (type == TOPO_NODE_NIC)
 		for (struct xml_node *c = xml_child(x, "nic"); c && !rc; c = xml_next(c, "nic"))
 			rc = topo_nic_read(in, c, n);
-	if (type == NODE_PCI)
+	if (type == TOPO_NODE_PCI)
 		for (struct xml_node *c = xml_child(x, "pci"); c && !rc; c = xml_next(c, "pci"))
 			rc = topo_pci_read(in, c, n);
 	return rc;
@@ -419,28 +419,28 @@ static ncclResult_t topo_cpu_describe(struct topo_node *n, const struct xml_node
 	ncclResult_t rc = topo_input_int(x, "familyid", 0, INT32_MIN, INT32_MAX, &n->cpu.family);
 	if (!rc)
 		rc = topo_input_int(x, "modelid", 0, INT32_MIN, INT32_MAX, &n->cpu.model);
-	n->cpu.arch = !arch || strcmp(arch, "x86_64") == 0 ? CPU_ARCH_X86
-		      : strcmp(arch, "ppc64") == 0         ? CPU_ARCH_POWER
-		      : strcmp(arch, "arm64") == 0         ? CPU_ARCH_ARM
-							   : CPU_ARCH_OTHER;
-	n->cpu.vendor = !vendor                               ? CPU_VENDOR_OTHER
-			: strcmp(vendor, "GenuineIntel") == 0 ? CPU_VENDOR_INTEL
-			: strcmp(vendor, "AuthenticAMD") == 0 ? CPU_VENDOR_AMD
-			: strstr(vendor, "Shanghai") != NULL  ? CPU_VENDOR_ZHAOXIN
-			: strcmp(vendor, "CentaurHauls") == 0 ? CPU_VENDOR_ZHAOXIN
-							      : CPU_VENDOR_OTHER;
+	n->cpu.arch = !arch || strcmp(arch, "x86_64") == 0 ? TOPO_CPU_ARCH_X86
+		      : strcmp(arch, "ppc64") == 0         ? TOPO_CPU_ARCH_POWER
+		      : strcmp(arch, "arm64") == 0         ? TOPO_CPU_ARCH_ARM
+							   : TOPO_CPU_ARCH_OTHER;
+	n->cpu.vendor = !vendor                               ? TOPO_CPU_VENDOR_OTHER
+			: strcmp(vendor, "GenuineIntel") == 0 ? TOPO_CPU_VENDOR_INTEL
+			: strcmp(vendor, "AuthenticAMD") == 0 ? TOPO_CPU_VENDOR_AMD
+			: strstr(vendor, "Shanghai") != NULL  ? TOPO_CPU_VENDOR_ZHAOXIN
+			: strcmp(vendor, "CentaurHauls") == 0 ? TOPO_CPU_VENDOR_ZHAOXIN
+							      : TOPO_CPU_VENDOR_OTHER;
 	return rc;
 }
 
 /* A <nic> straight below the CPU: a virtual port, or one whose PCI place is unknown. */
 static ncclResult_t topo_cpu_nic(struct topo_input *in, const struct xml_node *x, int32_t cpu)
 {
-	int32_t n = topo_model_node(in->m, NODE_NIC, x->line);
+	int32_t n = topo_model_node(in->m, TOPO_NODE_NIC, x->line);
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
 	in->m->node[n].parent = cpu;
 	snprintf(in->m->node[n].name, sizeof in->m->node[n].name, "virtual");
-	ncclResult_t rc = topo_model_link_both(in->m, n, cpu, LINK_PCI, TOPO_LOC_BW_MBPS);
+	ncclResult_t rc = topo_model_link_both(in->m, n, cpu, TOPO_LINK_PCI, TOPO_LOC_BW_MBPS);
 	int32_t before = in->nets;
 	if (!rc)
 		rc = topo_nic_read(in, x, n);
@@ -452,7 +452,7 @@ static ncclResult_t topo_cpu_nic(struct topo_input *in, const struct xml_node *x
 static int32_t topo_cpu_of_numa(const struct topo_model *m, int32_t numa)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_CPU && m->node[i].dev == numa)
+		if (m->node[i].type == TOPO_NODE_CPU && m->node[i].dev == numa)
 			return i;
 	return TOPO_NO_NODE;
 }
@@ -469,7 +469,7 @@ static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *
 		     in->m->source, x->line, numa, in->m->node[other].line);
 		return ncclInvalidUsage;
 	}
-	int32_t n = topo_model_node(in->m, NODE_CPU, x->line);
+	int32_t n = topo_model_node(in->m, TOPO_NODE_CPU, x->line);
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
 	in->m->node[n].bus = (uint64_t)(int64_t)numa;

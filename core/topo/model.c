@@ -147,7 +147,7 @@ uint32_t topo_nvlink_mbps(int32_t sm)
 static int topo_switch_generation(const struct topo_node *n, int level)
 {
 	uint64_t id = n->pci.pci_id;
-	if (n->type != NODE_PCI || n->dead)
+	if (n->type != TOPO_NODE_PCI || n->dead)
 		return 0;
 	if ((id & 0xfffffffffffff000u) == 0x1000c0101000a000u)
 		return 4;
@@ -189,20 +189,20 @@ void topo_model_flatten_switches(struct topo_model *m)
 static uint32_t topo_cpu_link_mbps(const struct topo_node *cpu)
 {
 	switch (cpu->cpu.arch) {
-	case CPU_ARCH_POWER:
+	case TOPO_CPU_ARCH_POWER:
 		return 32000;
-	case CPU_ARCH_ARM:
+	case TOPO_CPU_ARCH_ARM:
 		return 6000;
-	case CPU_ARCH_X86:
-		if (cpu->cpu.vendor == CPU_VENDOR_AMD)
+	case TOPO_CPU_ARCH_X86:
+		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_AMD)
 			return 16000;
-		if (cpu->cpu.vendor == CPU_VENDOR_ZHAOXIN)
+		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_ZHAOXIN)
 			return cpu->cpu.family == 7 && cpu->cpu.model == 0x5b ? 9000 : 6000;
-		if (cpu->cpu.vendor == CPU_VENDOR_INTEL && cpu->cpu.model >= 0xcf)
+		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_INTEL && cpu->cpu.model >= 0xcf)
 			return 40000; /* Emerald Rapids */
-		if (cpu->cpu.vendor == CPU_VENDOR_INTEL && cpu->cpu.model >= 0x8f)
+		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_INTEL && cpu->cpu.model >= 0x8f)
 			return 22000; /* Sapphire Rapids */
-		if (cpu->cpu.vendor == CPU_VENDOR_INTEL && cpu->cpu.model >= 0x55)
+		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_INTEL && cpu->cpu.model >= 0x55)
 			return 10000; /* Skylake and its heirs */
 		return 6000;
 	default:
@@ -215,8 +215,9 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m)
 	ncclResult_t rc = ncclSuccess;
 	for (int32_t a = 0; a < m->node_count && !rc; a++)
 		for (int32_t b = 0; b < m->node_count && !rc; b++)
-			if (a != b && m->node[a].type == NODE_CPU && m->node[b].type == NODE_CPU)
-				rc = topo_model_link(m, a, b, LINK_SYS,
+			if (a != b && m->node[a].type == TOPO_NODE_CPU &&
+			    m->node[b].type == TOPO_NODE_CPU)
+				rc = topo_model_link(m, a, b, TOPO_LINK_SYS,
 						     topo_cpu_link_mbps(&m->node[a]));
 	return rc;
 }
@@ -229,14 +230,14 @@ static int32_t topo_select_by_bus(const struct topo_model *m, const struct topo_
 	uint64_t bus;
 	if (!topo_bus_parse(select->gpu[i].bus_id, &bus))
 		return TOPO_NO_NODE;
-	return topo_model_find(m, NODE_GPU, bus);
+	return topo_model_find(m, TOPO_NODE_GPU, bus);
 }
 
 static int32_t topo_select_by_dev(const struct topo_model *m, const struct topo_select *select,
 				  int32_t i)
 {
 	for (int32_t k = 0; k < m->node_count; k++)
-		if (m->node[k].type == NODE_GPU && m->node[k].dev == select->gpu[i].dev)
+		if (m->node[k].type == TOPO_NODE_GPU && m->node[k].dev == select->gpu[i].dev)
 			return k;
 	return TOPO_NO_NODE;
 }
@@ -254,7 +255,7 @@ static bool topo_select_has_all(const struct topo_model *m, const struct topo_se
 ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_GPU)
+		if (m->node[i].type == TOPO_NODE_GPU)
 			m->node[i].gpu.local = -1;
 	bool by_bus = topo_select_has_all(m, select);
 	for (int32_t i = 0; i < select->count; i++) {
@@ -276,7 +277,7 @@ ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *s
 		m->node[k].gpu.local = i;
 	}
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_GPU && m->node[i].gpu.local < 0)
+		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].gpu.local < 0)
 			topo_model_kill(m, i);
 	return ncclSuccess;
 }

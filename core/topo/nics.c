@@ -21,7 +21,7 @@ static bool topo_nic_is_known(const struct topo_select *select, const char *name
 static bool topo_nic_in_file(const struct topo_model *m, const char *name)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_NET && !m->node[i].dead &&
+		if (m->node[i].type == TOPO_NODE_NET && !m->node[i].dead &&
 		    strcmp(m->node[i].name, name) == 0)
 			return true;
 	return false;
@@ -30,7 +30,7 @@ static bool topo_nic_in_file(const struct topo_model *m, const char *name)
 static int32_t topo_first_cpu(const struct topo_model *m)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_CPU && !m->node[i].dead)
+		if (m->node[i].type == TOPO_NODE_CPU && !m->node[i].dead)
 			return i;
 	return TOPO_NO_NODE;
 }
@@ -40,7 +40,7 @@ static int32_t topo_next_net(const struct topo_model *m)
 {
 	int32_t next = 0;
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == NODE_NET && m->node[i].dev < INT32_MAX)
+		if (m->node[i].type == TOPO_NODE_NET && m->node[i].dev < INT32_MAX)
 			next = MAX_OF(next, m->node[i].dev + 1);
 	return next;
 }
@@ -52,8 +52,8 @@ static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select 
 		WARN("%s: no CPU to put NIC %s below", m->source, select->device[i].name);
 		return ncclInvalidUsage;
 	}
-	int32_t nic = topo_model_node(m, NODE_NIC, 0);
-	int32_t net = nic == TOPO_NO_NODE ? nic : topo_model_node(m, NODE_NET, 0);
+	int32_t nic = topo_model_node(m, TOPO_NODE_NIC, 0);
+	int32_t net = nic == TOPO_NO_NODE ? nic : topo_model_node(m, TOPO_NODE_NET, 0);
 	if (net == TOPO_NO_NODE)
 		return ncclSystemError;
 	snprintf(m->node[nic].name, sizeof m->node[nic].name, "virtual");
@@ -67,8 +67,8 @@ static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select 
 	n->net.guid = select->device[i].guid;
 	n->net.bw_mbps = (select->device[i].mbit ? select->device[i].mbit : 10000) / 8;
 	INFO(LOG_GRAPH, "%s: NIC %s is not in it: put below the first CPU", m->source, n->name);
-	ncclResult_t rc = topo_model_link_both(m, nic, cpu, LINK_PCI, TOPO_LOC_BW_MBPS);
-	return rc ? rc : topo_model_link_both(m, nic, net, LINK_NET, m->node[net].net.bw_mbps);
+	ncclResult_t rc = topo_model_link_both(m, nic, cpu, TOPO_LINK_PCI, TOPO_LOC_BW_MBPS);
+	return rc ? rc : topo_model_link_both(m, nic, net, TOPO_LINK_NET, m->node[net].net.bw_mbps);
 }
 
 ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *select)
@@ -76,7 +76,7 @@ ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *sel
 	ncclResult_t rc = ncclSuccess;
 	for (int32_t i = 0; i < m->node_count; i++) {
 		struct topo_node *n = &m->node[i];
-		if (n->type != NODE_NET || n->dead || topo_nic_is_known(select, n->name))
+		if (n->type != TOPO_NODE_NET || n->dead || topo_nic_is_known(select, n->name))
 			continue;
 		INFO(LOG_GRAPH, "%s: NIC %s is not a device of the network: left out", m->source,
 		     n->name);

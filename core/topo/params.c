@@ -15,14 +15,14 @@ const char *topo_path_name(enum topo_path_type t)
 /* A level is a path's name, or one of the numbers that came before names: param_form.c. */
 static int32_t topo_level_read(enum param p)
 {
-	static const int32_t by_number[] = {PATH_LOC, PATH_PIX, PATH_PXB,
-					    PATH_PHB, PATH_SYS, PATH_SYS};
+	static const int32_t by_number[] = {TOPO_PATH_LOC, TOPO_PATH_PIX, TOPO_PATH_PXB,
+					    TOPO_PATH_PHB, TOPO_PATH_SYS, TOPO_PATH_SYS};
 	const char *text = param_str(p);
 	if (!text || !text[0])
 		return -1;
 	if (text[0] >= '0' && text[0] <= '9' && text[1] == '\0')
 		return by_number[MIN_OF(text[0] - '0', (int)ARRAY_LEN(by_number) - 1)];
-	for (int32_t t = PATH_LOC; t <= PATH_SYS; t++)
+	for (int32_t t = TOPO_PATH_LOC; t <= TOPO_PATH_SYS; t++)
 		if (strcmp(text, topo_path_names[t]) == 0)
 			return t;
 	return -1;
@@ -32,7 +32,7 @@ void topo_params_read(struct topo_params *params)
 {
 	memset(params, 0, sizeof *params);
 	params->p2p_level =
-		param_bool(PARAM_P2P_DISABLE) ? PATH_LOC : topo_level_read(PARAM_P2P_LEVEL);
+		param_bool(PARAM_P2P_DISABLE) ? TOPO_PATH_LOC : topo_level_read(PARAM_P2P_LEVEL);
 	params->gdr_level = topo_level_read(PARAM_NET_GDR_LEVEL);
 	params->cross_nic = (int32_t)param_i64(PARAM_CROSS_NIC);
 	params->gdr_flush_disable = param_bool(PARAM_GDR_FLUSH_DISABLE);

@@ -37,16 +37,17 @@ static uint8_t topo_walk_type(const struct topo_system *sys, const struct topo_l
 {
 	uint8_t a = sys->node[link->from].type, b = sys->node[link->to].type;
 	uint8_t type = link->type;
-	if (type == LINK_NET)
-		type = PATH_LOC; /* the way into the wire is nobody's distance */
-	if (type == LINK_PCI && a == NODE_PCI && b == NODE_PCI)
-		type = PATH_PXB;
-	if (type == LINK_PCI && (a == NODE_CPU || b == NODE_CPU))
-		type = a == NODE_CPU && from->type == PATH_C2C ? PATH_P2C : PATH_PHB;
-	if (type == LINK_C2C && from->type == PATH_PHB)
-		return PATH_P2C;
-	if (type == LINK_NVL && a == NODE_GPU && from->type == PATH_NVL)
-		type = PATH_NVB;
+	if (type == TOPO_LINK_NET)
+		type = TOPO_PATH_LOC; /* the way into the wire is nobody's distance */
+	if (type == TOPO_LINK_PCI && a == TOPO_NODE_PCI && b == TOPO_NODE_PCI)
+		type = TOPO_PATH_PXB;
+	if (type == TOPO_LINK_PCI && (a == TOPO_NODE_CPU || b == TOPO_NODE_CPU))
+		type = a == TOPO_NODE_CPU && from->type == TOPO_PATH_C2C ? TOPO_PATH_P2C
+									 : TOPO_PATH_PHB;
+	if (type == TOPO_LINK_C2C && from->type == TOPO_PATH_PHB)
+		return TOPO_PATH_P2C;
+	if (type == TOPO_LINK_NVL && a == TOPO_NODE_GPU && from->type == TOPO_PATH_NVL)
+		type = TOPO_PATH_NVB;
 	return MAX_OF(type, from->type);
 }
 
@@ -54,9 +55,10 @@ static uint8_t topo_walk_type(const struct topo_system *sys, const struct topo_l
 static bool topo_walk_may_pass(const struct topo_system *sys, const struct topo_link *link,
 			       const struct topo_reach *from)
 {
-	if (from->count == 0 || sys->node[link->from].type != NODE_GPU)
+	if (from->count == 0 || sys->node[link->from].type != TOPO_NODE_GPU)
 		return true;
-	return link->type == LINK_NVL && sys->node[link->to].type == NODE_GPU && from->count == 1;
+	return link->type == TOPO_LINK_NVL && sys->node[link->to].type == TOPO_NODE_GPU &&
+	       from->count == 1;
 }
 
 static void topo_walk_node(struct topo_walk *w, int32_t node)
@@ -84,7 +86,7 @@ static void topo_walk_node(struct topo_walk *w, int32_t node)
 static void topo_walk_from(struct topo_walk *w, int32_t node)
 {
 	memset(w->reach, 0, (size_t)w->sys->nnodes * sizeof *w->reach);
-	w->reach[node] = (struct topo_reach){.bw_mbps = TOPO_LOC_BW_MBPS, .type = PATH_LOC};
+	w->reach[node] = (struct topo_reach){.bw_mbps = TOPO_LOC_BW_MBPS, .type = TOPO_PATH_LOC};
 	w->front[0] = node;
 	w->front_count = 1;
 	while (w->front_count) {
@@ -128,7 +130,7 @@ static ncclResult_t topo_walk_record(struct topo_walk *w, int32_t from_end, int3
 	ncclResult_t rc = topo_walk_reserve(w);
 	if (rc)
 		return rc;
-	*path = (struct topo_path){.type = PATH_DIS};
+	*path = (struct topo_path){.type = TOPO_PATH_DIS};
 	if (!r->bw_mbps)
 		return ncclSuccess;
 	ASSERT(w->hop && r->count <= TOPO_MAX_HOPS);
@@ -158,7 +160,7 @@ static ncclResult_t topo_path_divert(struct topo_walk *w, int32_t from_end, int3
 	const struct topo_path *a = topo_path_at(sys, from_end, mid);
 	const struct topo_path *b = topo_path_at(sys, mid, to_end);
 	struct topo_path *path = &sys->path[(size_t)from_end * (size_t)sys->nends + (size_t)to_end];
-	ASSERT(w->hop && a->type != PATH_DIS && b->type != PATH_DIS);
+	ASSERT(w->hop && a->type != TOPO_PATH_DIS && b->type != TOPO_PATH_DIS);
 	*path = (struct topo_path){.bw_mbps = MIN_OF(a->bw_mbps, b->bw_mbps),
 				   .first = sys->nhops,
 				   .count = (int16_t)(a->count + b->count),
@@ -185,7 +187,7 @@ static int16_t topo_nearest_cpu(const struct topo_system *sys, int32_t pos)
 static bool topo_host_is_amd(const struct topo_system *sys)
 {
 	const struct topo_node *cpu = topo_cpu_node(sys, 0);
-	return cpu->cpu.arch == CPU_ARCH_X86 && cpu->cpu.vendor == CPU_VENDOR_AMD;
+	return cpu->cpu.arch == TOPO_CPU_ARCH_X86 && cpu->cpu.vendor == TOPO_CPU_VENDOR_AMD;
 }
 
 /* Default PXB: over root complexes direct access is slow or broken, but for AMD's with at most two
@@ -195,7 +197,7 @@ static ncclResult_t topo_paths_p2p(struct topo_walk *w)
 	struct topo_system *sys = w->sys;
 	int32_t level = sys->params.p2p_level;
 	if (level < 0)
-		level = topo_host_is_amd(sys) && sys->ngpus <= 2 ? PATH_SYS : PATH_PXB;
+		level = topo_host_is_amd(sys) && sys->ngpus <= 2 ? TOPO_PATH_SYS : TOPO_PATH_PXB;
 	ncclResult_t rc = ncclSuccess;
 	for (int32_t a = 0; a < sys->ngpus; a++)
 		for (int32_t b = 0; b < sys->ngpus; b++)
@@ -212,7 +214,7 @@ bool topo_paths_gdr_ok(const struct topo_system *sys, int32_t pos, int32_t net)
 	int32_t level = sys->params.gdr_level;
 	const struct topo_path *cpu = topo_path_at(sys, pos, topo_end_cpu(sys, sys->gpu_cpu[pos]));
 	if (level < 0)
-		level = cpu->type == PATH_C2C ? PATH_P2C : PATH_PXB;
+		level = cpu->type == TOPO_PATH_C2C ? TOPO_PATH_P2C : TOPO_PATH_PXB;
 	return topo_gpu_node(sys, pos)->gpu.gdr && topo_net_node(sys, net)->net.gdr &&
 	       topo_path_at(sys, topo_end_gpu(sys, pos), topo_end_net(sys, net))->type <= level;
 }

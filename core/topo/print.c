@@ -15,6 +15,9 @@ static const char *topo_gbps(uint32_t mbps, char *text, size_t bytes)
 	return text;
 }
 
+/* The pattern's number in NCCL's graph files: trees have 1 to 3, NVLS 5, CollNet direct 6. */
+static const int topo_pattern_numbers[TOPO_PATTERNS] = {[TOPO_RING] = 4};
+
 void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out)
 {
 	char intra[16], inter[16];
@@ -24,7 +27,7 @@ void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph
 		"speedintra=\"%s\" "
 		"speedinter=\"%s\" latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" "
 		"samechannels=\"%d\">\n",
-		graph->pattern, graph->cross_nic, graph->nchannels,
+		topo_pattern_numbers[graph->pattern], graph->cross_nic, graph->nchannels,
 		topo_gbps(graph->bw_intra_mbps, intra, sizeof intra),
 		topo_gbps(graph->bw_inter_mbps, inter, sizeof inter),
 		topo_path_name((enum topo_path_type)graph->type_intra),
@@ -55,21 +58,21 @@ static void topo_print_node(const struct topo_system *sys, const struct topo_nod
 	static const char arch[][8] = {"x86_64", "ppc64", "arm64", "other"};
 	char bw[16];
 	switch (n->type) {
-	case NODE_CPU:
+	case TOPO_NODE_CPU:
 		fprintf(out, "CPU numa %d, %s %s", n->dev, arch[n->cpu.arch],
 			vendor[n->cpu.vendor]);
 		break;
-	case NODE_PCI:
+	case TOPO_NODE_PCI:
 		fprintf(out, "PCI %s", n->name);
 		break;
-	case NODE_NIC:
+	case TOPO_NODE_NIC:
 		fprintf(out, "NIC %s", n->name);
 		break;
-	case NODE_NET:
+	case TOPO_NODE_NET:
 		fprintf(out, "NET %s, %s GB/s%s", n->name, topo_gbps(n->net.bw_mbps, bw, sizeof bw),
 			n->net.gdr ? ", gdr" : "");
 		break;
-	case NODE_GPU:
+	case TOPO_NODE_GPU:
 		fprintf(out, "GPU %d, dev %d, %s, sm %d%s", n->gpu.local, n->dev, n->name,
 			n->gpu.sm, n->gpu.gdr ? ", gdr" : "");
 		break;
@@ -86,14 +89,14 @@ static void topo_print_links(const struct topo_system *sys, const struct topo_no
 	for (int32_t i = n->first_link; i < n->first_link + n->link_count; i++) {
 		const struct topo_link *link = &sys->link[i];
 		const struct topo_node *to = &sys->node[link->to];
-		if (link->type == LINK_PCI || link->type == LINK_NET)
+		if (link->type == TOPO_LINK_PCI || link->type == TOPO_LINK_NET)
 			continue;
 		fprintf(out, "%*s%s %s GB/s to ", 2 * depth + 2, "",
 			topo_path_name((enum topo_path_type)link->type),
 			topo_gbps(link->bw_mbps, bw, sizeof bw));
-		if (to->type == NODE_GPU)
+		if (to->type == TOPO_NODE_GPU)
 			fprintf(out, "GPU %d\n", to->gpu.local);
-		else if (to->type == NODE_CPU)
+		else if (to->type == TOPO_NODE_CPU)
 			fprintf(out, "CPU numa %d\n", to->dev);
 		else
 			fprintf(out, "%s\n", to->name);
@@ -107,7 +110,7 @@ static void topo_print_tree(const struct topo_system *sys, int32_t node, int dep
 	fprintf(out, "%*s", 2 * depth, "");
 	topo_print_node(sys, n, out);
 	for (int32_t i = n->first_link; i < n->first_link + n->link_count; i++)
-		if (sys->link[i].to == n->parent && sys->link[i].type == LINK_PCI)
+		if (sys->link[i].to == n->parent && sys->link[i].type == TOPO_LINK_PCI)
 			fprintf(out, " (%s GB/s up)",
 				topo_gbps(sys->link[i].bw_mbps, bw, sizeof bw));
 	fprintf(out, "\n");
@@ -120,7 +123,7 @@ static void topo_print_tree(const struct topo_system *sys, int32_t node, int dep
 static void topo_print_cell(const struct topo_path *p, FILE *out)
 {
 	char bw[16], cell[32];
-	if (p->type == PATH_LOC && p->count == 0)
+	if (p->type == TOPO_PATH_LOC && p->count == 0)
 		snprintf(cell, sizeof cell, "-");
 	else
 		snprintf(cell, sizeof cell, "%s %s", topo_path_name((enum topo_path_type)p->type),

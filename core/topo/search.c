@@ -13,7 +13,7 @@
 #include "core/base/memo_table.h"
 #include "core/topo/search.h"
 
-static void search_fini(struct search *s)
+static void topo_search_fini(struct topo_search *s)
 {
 	os_free(s->link_left);
 	os_free(s->net_left);
@@ -30,7 +30,7 @@ static void search_fini(struct search *s)
 	os_free(s);
 }
 
-static bool search_alloc(struct search *s)
+static bool topo_search_alloc(struct topo_search *s)
 {
 	static const char what[] = "topology search";
 	size_t n = (size_t)s->n, nets = (size_t)s->sys->nnets, most = (size_t)s->max_channels;
@@ -51,9 +51,9 @@ static bool search_alloc(struct search *s)
 	       s->near && s->near_count && s->home && s->home_count && s->level && s->cand;
 }
 
-static struct search *search_make(const struct topo_system *sys, bool inter)
+static struct topo_search *topo_search_make(const struct topo_system *sys, bool inter)
 {
-	struct search *s = os_alloc(sizeof *s, "topology search");
+	struct topo_search *s = os_alloc(sizeof *s, "topology search");
 	if (!s)
 		goto err;
 	s->sys = sys;
@@ -61,14 +61,14 @@ static struct search *search_make(const struct topo_system *sys, bool inter)
 	s->n = sys->ngpus;
 	s->min_channels = sys->params.min_channels;
 	s->max_channels = sys->params.max_channels;
-	if (!search_alloc(s) || search_cuts_make(s))
+	if (!topo_search_alloc(s) || topo_search_cuts_make(s))
 		goto err_fini;
 	for (int32_t i = 0; i < sys->nlinks; i++)
 		s->link_left[i] = sys->link[i].bw_mbps;
-	search_ring_nets(s);
+	topo_search_ring_nets(s);
 	return s;
 err_fini:
-	search_fini(s);
+	topo_search_fini(s);
 err:
 	WARN("out of memory for a ring search over %d GPUs and %d nets", sys->ngpus, sys->nnets);
 	return NULL;
@@ -76,7 +76,7 @@ err:
 
 /* ---- pass 1: the best that fits ------------------------------------------------------------- */
 
-struct search_range {
+struct topo_search_range {
 	uint32_t max_bw;
 	uint64_t total_bw;
 	int32_t min_intra, max_intra, min_inter, max_inter; /* path types that occur */
@@ -85,11 +85,11 @@ struct search_range {
 	int32_t speeds;
 };
 
-static void search_types(const struct search *s, int32_t to, int32_t count, int32_t *min,
-			 int32_t *max)
+static void topo_search_types(const struct topo_search *s, int32_t to, int32_t count, int32_t *min,
+			      int32_t *max)
 {
-	*min = PATH_DIS;
-	*max = PATH_LOC;
+	*min = TOPO_PATH_DIS;
+	*max = TOPO_PATH_LOC;
 	for (int32_t a = 0; a < s->n; a++)
 		for (int32_t b = to; b < to + count; b++) {
 			int32_t type = topo_path_at(s->sys, a, b)->type;
@@ -100,67 +100,67 @@ static void search_types(const struct search *s, int32_t to, int32_t count, int3
 		}
 }
 
-static void search_range_fill(const struct search *s, struct search_range *r)
+static void topo_search_range_fill(const struct topo_search *s, struct topo_search_range *r)
 {
 	memset(r, 0, sizeof *r);
-	search_limits(s, &r->max_bw, &r->total_bw);
-	r->speed = search_speeds(s->sys, s->inter, &r->speeds);
-	r->min_intra = r->max_intra = PATH_LOC;
-	r->min_inter = r->max_inter = PATH_PIX;
+	topo_search_limits(s, &r->max_bw, &r->total_bw);
+	r->speed = topo_search_speeds(s->sys, s->inter, &r->speeds);
+	r->min_intra = r->max_intra = TOPO_PATH_LOC;
+	r->min_inter = r->max_inter = TOPO_PATH_PIX;
 	if (s->n > 1)
-		search_types(s, 0, s->n, &r->min_intra, &r->max_intra);
+		topo_search_types(s, 0, s->n, &r->min_intra, &r->max_intra);
 	if (s->inter) {
-		search_types(s, topo_end_net(s->sys, 0), s->sys->nnets, &r->min_inter,
-			     &r->max_inter);
-		r->min_inter = MAX_OF(r->min_inter, PATH_PIX);
-		r->max_inter = MAX_OF(r->max_inter, PATH_PIX);
+		topo_search_types(s, topo_end_net(s->sys, 0), s->sys->nnets, &r->min_inter,
+				  &r->max_inter);
+		r->min_inter = MAX_OF(r->min_inter, TOPO_PATH_PIX);
+		r->max_inter = MAX_OF(r->max_inter, TOPO_PATH_PIX);
 		r->cross_nic = s->sys->nnets > 1 ? s->sys->params.cross_nic : 0;
 	}
 }
 
-static bool search_is_done(const struct search *s, const struct search_range *r)
+static bool topo_search_is_done(const struct topo_search *s, const struct topo_search_range *r)
 {
 	return s->optimal || (uint64_t)s->best.nchannels * s->best.bw_inter_mbps >= r->total_bw ||
-	       (s->visited > SEARCH_BUDGET_ALL && s->best.nchannels);
+	       (s->visited > TOPO_SEARCH_BUDGET_ALL && s->best.nchannels);
 }
 
 /* Equal channels first: cheap, and they share connections. Over AMD's CPUs nothing else works. */
-static void search_channels(struct search *s, const struct search_range *r)
+static void topo_search_channels(struct topo_search *s, const struct topo_search_range *r)
 {
 	const struct topo_node *cpu = topo_cpu_node(s->sys, 0);
-	bool amd = cpu->cpu.arch == CPU_ARCH_X86 && cpu->cpu.vendor == CPU_VENDOR_AMD;
+	bool amd = cpu->cpu.arch == TOPO_CPU_ARCH_X86 && cpu->cpu.vendor == TOPO_CPU_VENDOR_AMD;
 	s->now.same_channels = 1;
-	search_ring_try(s, SEARCH_BUDGET_SAME);
-	if (search_is_done(s, r) || (amd && s->now.type_intra == PATH_SYS))
+	topo_search_ring_try(s, TOPO_SEARCH_BUDGET_SAME);
+	if (topo_search_is_done(s, r) || (amd && s->now.type_intra == TOPO_PATH_SYS))
 		return;
 	s->now.same_channels = 0;
-	search_ring_try(s, SEARCH_BUDGET_TRY);
+	topo_search_ring_try(s, TOPO_SEARCH_BUDGET_TRY);
 }
 
-static void search_intra(struct search *s, const struct search_range *r)
+static void topo_search_intra(struct topo_search *s, const struct topo_search_range *r)
 {
 	int32_t max = s->inter ? s->now.type_inter : r->max_intra;
 	for (s->now.type_intra = r->min_intra;; s->now.type_intra++) {
-		search_channels(s, r);
-		if (search_is_done(s, r) || s->now.type_intra >= max ||
+		topo_search_channels(s, r);
+		if (topo_search_is_done(s, r) || s->now.type_intra >= max ||
 		    (s->best.nchannels && s->now.type_intra >= s->best.type_intra))
 			return;
 	}
 }
 
-static void search_inter(struct search *s, const struct search_range *r)
+static void topo_search_inter(struct topo_search *s, const struct topo_search_range *r)
 {
 	for (s->now.type_inter = r->min_inter;; s->now.type_inter++) {
-		search_intra(s, r);
-		if (search_is_done(s, r) || s->now.type_inter >= r->max_inter)
+		topo_search_intra(s, r);
+		if (topo_search_is_done(s, r) || s->now.type_inter >= r->max_inter)
 			return;
 		if (s->best.nchannels && s->now.type_inter >= s->best.type_inter &&
-		    s->now.type_inter >= PATH_PXN)
+		    s->now.type_inter >= TOPO_PATH_PXN)
 			return;
 	}
 }
 
-static void search_pass_down(struct search *s, const struct search_range *r)
+static void topo_search_pass_down(struct topo_search *s, const struct topo_search_range *r)
 {
 	int32_t i = 0;
 	while (i < r->speeds - 1 && (r->speed[i] > r->max_bw || r->speed[i] > r->total_bw))
@@ -170,12 +170,12 @@ static void search_pass_down(struct search *s, const struct search_range *r)
 			return;
 		s->now.bw_intra_mbps = s->now.bw_inter_mbps = r->speed[i];
 		s->now.cross_nic = r->cross_nic == 1;
-		search_inter(s, r);
-		if (!search_is_done(s, r) && r->cross_nic == 2) {
+		topo_search_inter(s, r);
+		if (!topo_search_is_done(s, r) && r->cross_nic == 2) {
 			s->now.cross_nic = 2;
-			search_inter(s, r);
+			topo_search_inter(s, r);
 		}
-		if (search_is_done(s, r))
+		if (topo_search_is_done(s, r))
 			return;
 	}
 }
@@ -184,7 +184,7 @@ static void search_pass_down(struct search *s, const struct search_range *r)
 
 /* Two channels of half the speed keep a link busier than one: more blocks copy. Not when there are
  * enough channels, or they are slow already. */
-static void search_double(struct search *s)
+static void topo_search_double(struct topo_search *s)
 {
 	struct topo_graph *g = &s->best;
 	int32_t n = g->nchannels, more = MIN_OF(2 * n, s->max_channels);
@@ -200,7 +200,7 @@ static void search_double(struct search *s)
 	g->nchannels = more;
 }
 
-static void search_pass_up(struct search *s, const struct search_range *r)
+static void topo_search_pass_up(struct topo_search *s, const struct topo_search_range *r)
 {
 	int32_t i = 0;
 	while (i < r->speeds - 1 && r->speed[i] > s->best.bw_inter_mbps)
@@ -210,13 +210,14 @@ static void search_pass_up(struct search *s, const struct search_range *r)
 	s->optimal = false;
 	while (i-- > 0) {
 		s->now.bw_intra_mbps = s->now.bw_inter_mbps = r->speed[i];
-		search_ring_try(s, s->now.same_channels ? SEARCH_BUDGET_SAME : SEARCH_BUDGET_TRY);
+		topo_search_ring_try(s, s->now.same_channels ? TOPO_SEARCH_BUDGET_SAME
+							     : TOPO_SEARCH_BUDGET_TRY);
 	}
 }
 
 /* ---- result --------------------------------------------------------------------------------- */
 
-static void search_fallback(struct search *s)
+static void topo_search_fallback(struct topo_search *s)
 {
 	struct topo_graph *g = &s->best;
 	INFO(LOG_GRAPH,
@@ -224,7 +225,7 @@ static void search_fallback(struct search *s)
 	     s->inter ? s->sys->nnets : 0);
 	g->nchannels = 1;
 	g->bw_intra_mbps = g->bw_inter_mbps = 100;
-	g->type_intra = g->type_inter = PATH_SYS;
+	g->type_intra = g->type_inter = TOPO_PATH_SYS;
 	g->same_channels = 1;
 	for (int32_t i = 0; i < s->n; i++)
 		g->order[0][i] = (int16_t)i;
@@ -233,7 +234,7 @@ static void search_fallback(struct search *s)
 }
 
 /* The graph by local rank, with nothing behind its end. */
-static struct topo_graph *search_result(const struct search *s)
+static struct topo_graph *topo_search_result(const struct topo_search *s)
 {
 	const struct topo_graph *best = &s->best;
 	struct topo_graph *g = memo_value_alloc(sizeof *g);
@@ -258,30 +259,30 @@ static struct topo_graph *search_result(const struct search *s)
 	return g;
 }
 
-struct search_wanted {
+struct topo_search_wanted {
 	const struct topo_system *sys;
 	bool inter;
 };
 
-static void *search_memo(const void *key, size_t key_bytes, void *arg)
+static void *topo_search_memo(const void *key, size_t key_bytes, void *arg)
 {
-	const struct search_wanted *wanted = arg;
+	const struct topo_search_wanted *wanted = arg;
 	ASSERT(key_bytes == wanted->sys->key_bytes);
-	struct search *s = search_make(wanted->sys, wanted->inter);
-	struct search_range range;
+	struct topo_search *s = topo_search_make(wanted->sys, wanted->inter);
+	struct topo_search_range range;
 	if (!s)
 		return NULL;
-	search_range_fill(s, &range);
-	search_pass_down(s, &range);
-	search_double(s);
+	topo_search_range_fill(s, &range);
+	topo_search_pass_down(s, &range);
+	topo_search_double(s);
 	if (s->best.nchannels)
-		search_pass_up(s, &range);
+		topo_search_pass_up(s, &range);
 	else
-		search_fallback(s);
+		topo_search_fallback(s);
 	INFO(LOG_GRAPH, "ring search over %d GPUs and %d nets: %d channels, %lld steps placed",
 	     s->n, s->inter ? s->sys->nnets : 0, s->best.nchannels, (long long)s->visited);
-	struct topo_graph *g = search_result(s);
-	search_fini(s);
+	struct topo_graph *g = topo_search_result(s);
+	topo_search_fini(s);
 	return g;
 }
 
@@ -292,9 +293,10 @@ ncclResult_t topo_search_ring(const struct topo_system *sys, bool inter, struct 
 		     "<net>");
 		return ncclInvalidUsage;
 	}
-	struct search_wanted wanted = {.sys = sys, .inter = inter};
-	const struct topo_graph *found = os_memo(inter ? "topo.ring.inter" : "topo.ring.host",
-						 sys->key, sys->key_bytes, search_memo, &wanted);
+	struct topo_search_wanted wanted = {.sys = sys, .inter = inter};
+	const struct topo_graph *found =
+		os_memo(inter ? "topo.ring.inter" : "topo.ring.host", sys->key, sys->key_bytes,
+			topo_search_memo, &wanted);
 	if (!found)
 		return ncclSystemError;
 	*graph = *found;

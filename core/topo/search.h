@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ring search: what search.c (which tries, in which order), ring.c (one try) and speeds.c (what
- * can fit at all) share. Nobody else includes this. Units: MB/s; a budget counts placed steps.
+ * can fit at all) share. No other file includes this. Units: MB/s; a budget counts placed steps.
  */
 #ifndef CORE_TOPO_SEARCH_H
 #define CORE_TOPO_SEARCH_H
@@ -9,27 +9,27 @@
 #include "core/topo/topo_internal.h"
 
 /* Budgets in placed steps, NCCL's: of one try, of one with equal channels, of the whole search. */
-#define SEARCH_BUDGET_TRY  (1 << 14)
-#define SEARCH_BUDGET_SAME (1 << 8)
-#define SEARCH_BUDGET_ALL  (1 << 19)
+#define TOPO_SEARCH_BUDGET_TRY  (1 << 14)
+#define TOPO_SEARCH_BUDGET_SAME (1 << 8)
+#define TOPO_SEARCH_BUDGET_ALL  (1 << 19)
 
 /* How the GPU after this one is picked: freely, in the file's order, as in the last channel. */
-enum search_mode { SEARCH_FREE, SEARCH_FILE_ORDER, SEARCH_REPLAY };
+enum topo_search_mode { TOPO_SEARCH_FREE, TOPO_SEARCH_FILE_ORDER, TOPO_SEARCH_REPLAY };
 
 /* One level of the walk: a decision, its candidates and the one in force. */
-enum search_kind { SEARCH_START, SEARCH_STEP, SEARCH_END };
-struct search_candidate {
+enum topo_search_kind { TOPO_SEARCH_START, TOPO_SEARCH_STEP, TOPO_SEARCH_END };
+struct topo_search_candidate {
 	int16_t gpu, net; /* positions; -1: none */
 	uint8_t mode;     /* of START: for the steps that follow */
 };
-struct search_level {
+struct topo_search_level {
 	int32_t first, count, at; /* in cand[]; `at` is in force when `placed`, else comes next */
 	uint8_t kind, mode;
 	int16_t step; /* 0: START ... n: END */
 	bool placed;
 };
 
-struct search {
+struct topo_search {
 	const struct topo_system *sys;
 	bool inter;
 	int32_t n; /* GPUs */
@@ -57,29 +57,29 @@ struct search {
 	int16_t *home;
 	int16_t *home_count;
 
-	struct search_level *level;
+	struct topo_search_level *level;
 	int32_t depth;
-	struct search_candidate *cand;
+	struct topo_search_candidate *cand;
 	int32_t cand_count, cand_room;
 
-	/* capacity of each cut by path type, sums over types up to it: [cuts][PATH_NET] */
-	uint64_t (*cut)[PATH_NET];
+	/* capacity of each cut by path type, sums over types up to it: [cuts][TOPO_PATH_NET] */
+	uint64_t (*cut)[TOPO_PATH_NET];
 	int32_t cuts;
 };
 
 /* ---- ring.c --------------------------------------------------------------------------------- */
 /* Places as many rings as fit with now.{bw_*, type_*, same_channels, cross_nic}; what beats `best`
  * replaces it. Leaves the resources as they were. */
-void search_ring_try(struct search *s, int32_t budget);
+void topo_search_ring_try(struct topo_search *s, int32_t budget);
 /* Fills what is known of nets: left, groups, neighbours. */
-void search_ring_nets(struct search *s);
+void topo_search_ring_nets(struct topo_search *s);
 
 /* ---- speeds.c ------------------------------------------------------------------------------- */
-const uint32_t *search_speeds(const struct topo_system *sys, bool inter, int32_t *count);
+const uint32_t *topo_search_speeds(const struct topo_system *sys, bool inter, int32_t *count);
 /* The fastest path that a ring could use, and what a GPU has in all. */
-void search_limits(const struct search *s, uint32_t *max_bw, uint64_t *total_bw);
-ncclResult_t search_cuts_make(struct search *s);
+void topo_search_limits(const struct topo_search *s, uint32_t *max_bw, uint64_t *total_bw);
+ncclResult_t topo_search_cuts_make(struct topo_search *s);
 /* No more channels than this can fit with now's speeds and types. */
-int32_t search_channels_bound(const struct search *s);
+int32_t topo_search_channels_bound(const struct topo_search *s);
 
 #endif

@@ -24,7 +24,7 @@ static const struct {
 	   3000, 2400, 1200, 240, 120}}},
 };
 
-const uint32_t *search_speeds(const struct topo_system *sys, bool inter, int32_t *count)
+const uint32_t *topo_search_speeds(const struct topo_system *sys, bool inter, int32_t *count)
 {
 	int generation = sys->sm_min >= 100 ? 2 : sys->sm_min >= 90 ? 1 : 0;
 	*count = search_speed_table[generation][inter].count;
@@ -34,21 +34,21 @@ const uint32_t *search_speeds(const struct topo_system *sys, bool inter, int32_t
 }
 
 /* What a GPU can send: all of its NVLinks, or its PCI link. */
-static uint64_t search_gpu_total(const struct topo_system *sys, int32_t pos)
+static uint64_t topo_search_gpu_total(const struct topo_system *sys, int32_t pos)
 {
 	const struct topo_node *gpu = topo_gpu_node(sys, pos);
 	uint64_t nvlink = 0, pci = 0;
 	for (int32_t i = 0; i < gpu->link_count; i++) {
 		const struct topo_link *link = &sys->link[gpu->first_link + i];
-		if (link->type == LINK_NVL)
+		if (link->type == TOPO_LINK_NVL)
 			nvlink += link->bw_mbps;
-		else if (link->type == LINK_PCI)
+		else if (link->type == TOPO_LINK_PCI)
 			pci = link->bw_mbps;
 	}
 	return MAX_OF(nvlink, pci);
 }
 
-void search_limits(const struct search *s, uint32_t *max_bw, uint64_t *total_bw)
+void topo_search_limits(const struct topo_search *s, uint32_t *max_bw, uint64_t *total_bw)
 {
 	const struct topo_system *sys = s->sys;
 	*max_bw = 0;
@@ -61,7 +61,7 @@ void search_limits(const struct search *s, uint32_t *max_bw, uint64_t *total_bw)
 	for (int32_t a = 0; a < s->n; a++) {
 		int32_t to = s->inter ? topo_end_net(sys, 0) : 0;
 		int32_t end = to + (s->inter ? sys->nnets : s->n);
-		uint64_t total = search_gpu_total(sys, a);
+		uint64_t total = topo_search_gpu_total(sys, a);
 		for (int32_t b = to; b < end; b++)
 			if (b != a && topo_path_at(sys, a, b)->bw_mbps > *max_bw)
 				*max_bw = topo_path_at(sys, a, b)->bw_mbps;
@@ -77,47 +77,47 @@ void search_limits(const struct search *s, uint32_t *max_bw, uint64_t *total_bw)
  * channels. A link counts from the path type on that allows its use. This does not change what a
  * search finds, only how soon it knows that nothing better is there.
  */
-static int32_t search_link_level(const struct topo_system *sys, const struct topo_link *link)
+static int32_t topo_search_link_level(const struct topo_system *sys, const struct topo_link *link)
 {
 	uint8_t a = sys->node[link->from].type, b = sys->node[link->to].type;
-	if (link->type == LINK_NET)
-		return PATH_LOC;
-	if (link->type != LINK_PCI)
+	if (link->type == TOPO_LINK_NET)
+		return TOPO_PATH_LOC;
+	if (link->type != TOPO_LINK_PCI)
 		return link->type;
-	if (a == NODE_CPU || b == NODE_CPU)
-		return PATH_P2C;
-	return a == NODE_PCI && b == NODE_PCI ? PATH_PXB : PATH_PIX;
+	if (a == TOPO_NODE_CPU || b == TOPO_NODE_CPU)
+		return TOPO_PATH_P2C;
+	return a == TOPO_NODE_PCI && b == TOPO_NODE_PCI ? TOPO_PATH_PXB : TOPO_PATH_PIX;
 }
 
-static bool search_is_below(const struct topo_system *sys, int32_t node, int32_t top)
+static bool topo_search_is_below(const struct topo_system *sys, int32_t node, int32_t top)
 {
 	while (node != top && node != TOPO_NO_NODE)
 		node = sys->node[node].parent;
 	return node == top;
 }
 
-static bool search_cut_fill(const struct topo_system *sys, int32_t top, bool both,
-			    uint64_t cut[PATH_NET])
+static bool topo_search_cut_fill(const struct topo_system *sys, int32_t top, bool both,
+				 uint64_t cut[TOPO_PATH_NET])
 {
 	int32_t inside = 0;
 	for (int32_t pos = 0; pos < sys->ngpus; pos++)
-		inside += search_is_below(sys, sys->end_node[pos], top);
+		inside += topo_search_is_below(sys, sys->end_node[pos], top);
 	if (inside == 0 || inside == sys->ngpus)
 		return false;
-	memset(cut, 0, sizeof(uint64_t) * PATH_NET);
+	memset(cut, 0, sizeof(uint64_t) * TOPO_PATH_NET);
 	for (int32_t i = 0; i < sys->nlinks; i++) {
 		const struct topo_link *link = &sys->link[i];
-		bool from = search_is_below(sys, link->from, top);
-		bool to = search_is_below(sys, link->to, top);
+		bool from = topo_search_is_below(sys, link->from, top);
+		bool to = topo_search_is_below(sys, link->to, top);
 		if (from != to && (from || both))
-			cut[search_link_level(sys, link)] += link->bw_mbps;
+			cut[topo_search_link_level(sys, link)] += link->bw_mbps;
 	}
-	for (int32_t t = 1; t < PATH_NET; t++)
+	for (int32_t t = 1; t < TOPO_PATH_NET; t++)
 		cut[t] += cut[t - 1];
 	return true;
 }
 
-ncclResult_t search_cuts_make(struct search *s)
+ncclResult_t topo_search_cuts_make(struct topo_search *s)
 {
 	const struct topo_system *sys = s->sys;
 	s->cut = os_alloc((size_t)sys->nnodes * sizeof *s->cut, "topology search");
@@ -128,15 +128,15 @@ ncclResult_t search_cuts_make(struct search *s)
 	for (int32_t i = 0; i < sys->nnodes; i++) {
 		uint8_t type = sys->node[i].type;
 		/* between hosts a ring may end inside, so either direction will do */
-		bool both = s->inter && type != NODE_GPU;
-		if ((type == NODE_GPU || type == NODE_PCI || type == NODE_CPU) &&
-		    search_cut_fill(sys, i, both, s->cut[s->cuts]))
+		bool both = s->inter && type != TOPO_NODE_GPU;
+		if ((type == TOPO_NODE_GPU || type == TOPO_NODE_PCI || type == TOPO_NODE_CPU) &&
+		    topo_search_cut_fill(sys, i, both, s->cut[s->cuts]))
 			s->cuts++;
 	}
 	return ncclSuccess;
 }
 
-int32_t search_channels_bound(const struct search *s)
+int32_t topo_search_channels_bound(const struct topo_search *s)
 {
 	const struct topo_system *sys = s->sys;
 	int32_t type = MAX_OF(s->now.type_intra, s->now.type_inter);
@@ -144,7 +144,7 @@ int32_t search_channels_bound(const struct search *s)
 	uint64_t bound = (uint64_t)s->max_channels, nets = 0;
 	if (!s->inter)
 		type = s->now.type_intra;
-	ASSERT(type < PATH_NET && bw > 0);
+	ASSERT(type < TOPO_PATH_NET && bw > 0);
 	for (int32_t i = 0; i < s->cuts; i++)
 		bound = MIN_OF(bound, s->cut[i][type] / bw);
 	for (int32_t i = 0; i < sys->nnets && s->inter; i++)

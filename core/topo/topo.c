@@ -22,9 +22,9 @@ static void topo_layout_make(struct topo_layout *l, const struct topo_model *m, 
 		if (n->dead)
 			continue;
 		l->nodes++;
-		l->gpus += n->type == NODE_GPU;
-		l->nets += n->type == NODE_NET;
-		l->cpus += n->type == NODE_CPU;
+		l->gpus += n->type == TOPO_NODE_GPU;
+		l->nets += n->type == TOPO_NODE_NET;
+		l->cpus += n->type == TOPO_NODE_CPU;
 	}
 	l->links = m->edge_count;
 	size_t ends = (size_t)(l->gpus + l->nets + l->cpus);
@@ -75,7 +75,7 @@ static void topo_system_add_nodes(struct topo_system *sys, const struct topo_mod
 			continue;
 		new_id[i] = sys->nnodes;
 		sys->node[sys->nnodes++] = m->node[i];
-		sys->has_nvs |= m->node[i].type == NODE_NVS;
+		sys->has_nvs |= m->node[i].type == TOPO_NODE_NVS;
 	}
 	for (int32_t i = 0; i < sys->nnodes; i++)
 		if (sys->node[i].parent != TOPO_NO_NODE)
@@ -88,7 +88,7 @@ static void topo_system_add_nodes(struct topo_system *sys, const struct topo_mod
 /* Ends of paths, in order: GPUs, nets, CPUs, each as in the file. */
 static void topo_system_add_ends(struct topo_system *sys)
 {
-	static const enum topo_node_type order[3] = {NODE_GPU, NODE_NET, NODE_CPU};
+	static const enum topo_node_type order[3] = {TOPO_NODE_GPU, TOPO_NODE_NET, TOPO_NODE_CPU};
 	int32_t *const count[3] = {&sys->ngpus, &sys->nnets, &sys->ncpus};
 	sys->sm_min = INT32_MAX;
 	for (int k = 0; k < 3; k++)

@@ -21,18 +21,18 @@
 
 /* Path types, best first; numbers and names are NCCL's. */
 enum topo_path_type {
-	PATH_LOC,
-	PATH_NVL,
-	PATH_NVB,
-	PATH_C2C,
-	PATH_PIX,
-	PATH_PXB,
-	PATH_P2C,
-	PATH_PXN,
-	PATH_PHB,
-	PATH_SYS,
-	PATH_NET,
-	PATH_DIS
+	TOPO_PATH_LOC,
+	TOPO_PATH_NVL,
+	TOPO_PATH_NVB,
+	TOPO_PATH_C2C,
+	TOPO_PATH_PIX,
+	TOPO_PATH_PXB,
+	TOPO_PATH_P2C,
+	TOPO_PATH_PXN,
+	TOPO_PATH_PHB,
+	TOPO_PATH_SYS,
+	TOPO_PATH_NET,
+	TOPO_PATH_DIS
 };
 const char *topo_path_name(enum topo_path_type t);
 
@@ -86,11 +86,13 @@ bool topo_p2p_ok(const struct topo_system *sys, int32_t a, int32_t b);
 bool topo_gdr_ok(const struct topo_system *sys, int32_t gpu, int32_t nic);
 bool topo_needs_flush(const struct topo_system *sys, int32_t gpu);
 
-enum topo_pattern { TOPO_RING = 4 }; /* NCCL's numbers: trees 1..3, NVLS 5, CollNet direct 6 */
+/* What is searched for. A pattern has a graph per host, a part of what ranks exchange, and a file that
+ * connects the hosts' graphs (connect_ring.c). */
+enum topo_pattern { TOPO_RING, TOPO_PATTERNS };
 
 /* What a search found, for one host. */
 struct topo_graph {
-	int32_t pattern;
+	int32_t pattern; /* enum topo_pattern */
 	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter; /* enum topo_path_type */
@@ -106,27 +108,36 @@ ncclResult_t topo_search_ring(const struct topo_system *sys, bool inter, struct 
 void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out);
 void topo_system_print(const struct topo_system *sys, FILE *out);
 
-/* What each rank contributes to the agreement on channels, all-gathered by core/comm. */
-struct topo_rank_info {
-	uint64_t host_hash;
-	int32_t local_rank; /* order on its host */
+/* What each rank contributes to the agreement on channels, all-gathered by core/comm: its host's graph of
+ * every pattern, */
+struct topo_graph_info {
 	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter;
-	int32_t ring_prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
-	int32_t ring_next[DEV_MAX_CHANNELS]; /* -1: leaves here */
+	uint32_t pad0;
 	int16_t nic[DEV_MAX_CHANNELS][2];
-	int32_t sm; /* compute capability of the rank's GPU; 0: unknown */
-	int32_t pad0;
+};
+DOPPEL_CHECK_SIZE(struct topo_graph_info, 280);
+DOPPEL_CHECK_OFFSET(struct topo_graph_info, nic, 24);
+/* and its own place in the graphs: */
+struct topo_ring_info {
+	int32_t prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
+	int32_t next[DEV_MAX_CHANNELS]; /* -1: leaves here */
+};
+struct topo_rank_info {
+	uint64_t host_hash;
+	int32_t local_rank; /* order on its host */
+	int32_t sm;         /* compute capability of the rank's GPU; 0: unknown */
+	struct topo_graph_info graph[TOPO_PATTERNS];
+	struct topo_ring_info ring;
 };
 DOPPEL_CHECK_SIZE(struct topo_rank_info, 808);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring_prev, 32);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, nic, 544);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, sm, 800);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 16);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 296);
 /* Fills all of it for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
-			 const struct topo_graph *graph, uint64_t host_hash, int32_t local_rank,
-			 const int32_t *local_to_rank);
+			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
+			 int32_t local_rank, const int32_t *local_to_rank);
 
 /* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
  * for this rank. nchannels: the minimum over ranks, then doubled as NCCL does at connect; the

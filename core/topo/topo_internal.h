@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of core/topo share; nobody else includes this.
+ * What the files of core/topo share; no file of another room includes this.
  *
  *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read)
  *	nics.c    the network's devices instead of the file's
@@ -10,7 +10,7 @@
  *	speeds.c  NCCL's table of speeds, and how many channels can fit at one (cuts)
  *	ring.c    one try: rings that fit at one speed, with these types
  *	search.c  the order in which tries are made
- *	connect.c rings of all hosts into one
+ *	connect.c what ranks exchange; connect_ring.c: rings of all hosts into one
  *	print.c   for people, and NCCL's graph XML
  *
  * Positions. A GPU has a *position*, its place in the file among the GPUs in use, and a *local
@@ -35,10 +35,27 @@ struct xml_node;
 #define TOPO_NO_NODE        (-1)
 #define TOPO_VIRTUAL_SWITCH "fffffff:ff:ff.0" /* NVSwitch of a virtual machine */
 
-enum topo_node_type { NODE_GPU, NODE_PCI, NODE_NVS, NODE_CPU, NODE_NIC, NODE_NET };
+enum topo_node_type {
+	TOPO_NODE_GPU,
+	TOPO_NODE_PCI,
+	TOPO_NODE_NVS,
+	TOPO_NODE_CPU,
+	TOPO_NODE_NIC,
+	TOPO_NODE_NET
+};
 
-enum topo_cpu_arch { CPU_ARCH_X86, CPU_ARCH_POWER, CPU_ARCH_ARM, CPU_ARCH_OTHER };
-enum topo_cpu_vendor { CPU_VENDOR_INTEL, CPU_VENDOR_AMD, CPU_VENDOR_ZHAOXIN, CPU_VENDOR_OTHER };
+enum topo_cpu_arch {
+	TOPO_CPU_ARCH_X86,
+	TOPO_CPU_ARCH_POWER,
+	TOPO_CPU_ARCH_ARM,
+	TOPO_CPU_ARCH_OTHER
+};
+enum topo_cpu_vendor {
+	TOPO_CPU_VENDOR_INTEL,
+	TOPO_CPU_VENDOR_AMD,
+	TOPO_CPU_VENDOR_ZHAOXIN,
+	TOPO_CPU_VENDOR_OTHER
+};
 
 struct topo_node {
 	uint8_t type;   /* enum topo_node_type */
@@ -73,12 +90,12 @@ struct topo_node {
 
 /* A directed link. Types have the numbers of the path that they alone make. */
 enum topo_link_type {
-	LINK_LOC = PATH_LOC,
-	LINK_NVL = PATH_NVL,
-	LINK_C2C = PATH_C2C,
-	LINK_PCI = PATH_PIX,
-	LINK_SYS = PATH_SYS,
-	LINK_NET = PATH_NET,
+	TOPO_LINK_LOC = TOPO_PATH_LOC,
+	TOPO_LINK_NVL = TOPO_PATH_NVL,
+	TOPO_LINK_C2C = TOPO_PATH_C2C,
+	TOPO_LINK_PCI = TOPO_PATH_PIX,
+	TOPO_LINK_SYS = TOPO_PATH_SYS,
+	TOPO_LINK_NET = TOPO_PATH_NET,
 };
 struct topo_link {
 	int32_t from, to;
@@ -122,7 +139,7 @@ ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root);
 
 /* ---- topo.c --------------------------------------------------------------------------------- */
 
-/* What the environment says; part of the key of everything cached. No padding inside. */
+/* What the environment sets; part of the key of everything cached. No padding inside. */
 struct topo_params {
 	int32_t p2p_level; /* enum topo_path_type; -1: default */
 	int32_t gdr_level;

@@ -18,7 +18,7 @@ static void fuzz_check_path(const struct topo_system *sys, int32_t a, int32_t b)
 {
 	const struct topo_path *p = topo_path_at(sys, a, b);
 	int32_t node = sys->end_node[a];
-	ASSERT(p->type < PATH_NET);
+	ASSERT(p->type < TOPO_PATH_NET);
 	for (int32_t i = 0; i < p->count; i++) {
 		const struct topo_link *link = &sys->link[sys->hop[p->first + i]];
 		ASSERT(link->from == node && link->bw_mbps >= p->bw_mbps);

@@ -19,8 +19,9 @@ static int gather(const char *machine, int hosts, int gpus, bool in_turn)
 		for (int i = 0; i < gpus; i++)
 			local_to_rank[i] = in_turn ? i * hosts + h : h * gpus + i;
 		for (int i = 0; i < gpus; i++)
-			topo_rank_info_fill(&info[local_to_rank[i]], sys, &g,
-					    0x1000u * (unsigned)h + 7, i, local_to_rank);
+			topo_rank_info_fill(&info[local_to_rank[i]], sys,
+					    (struct topo_graph *[]){&g}, 0x1000u * (unsigned)h + 7,
+					    i, local_to_rank);
 	}
 	return hosts * gpus;
 }
@@ -105,8 +106,8 @@ START_TEST(twenty_thousand_hosts_make_one_ring)
 	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
 	for (int32_t r = 0; r < n; r += 2)
 		for (int32_t i = 0; i < 2; i++)
-			topo_rank_info_fill(&all[r + i], sys, &g, 0x1000u * (unsigned)r, i,
-					    (int32_t[]){r, r + 1});
+			topo_rank_info_fill(&all[r + i], sys, (struct topo_graph *[]){&g},
+					    0x1000u * (unsigned)r, i, (int32_t[]){r, r + 1});
 	ck_assert_msg(topo_connect_rings(all, n, n - 1, &last, NULL) == ncclSuccess, "%s",
 		      log_last_error());
 	ck_assert_int_eq(last.prev[0] + last.next[0], n - 2);
@@ -126,7 +127,7 @@ START_TEST(channels_are_doubled)
 	connect_all(gather(MACHINES "h100-8nic.xml", 2, 8, false));
 	ck_assert_int_eq(rings[0].nchannels, 16);
 	for (int r = 0; r < 16; r++)
-		info[r].nchannels = 4;
+		info[r].graph[TOPO_RING].nchannels = 4;
 	connect_all(16);
 	ck_assert_int_eq(rings[0].nchannels, 16);
 	check_rings(16);
@@ -136,7 +137,7 @@ END_TEST
 START_TEST(the_poorest_rank_decides)
 {
 	int n = gather(MACHINES "h100-8nic.xml", 2, 8, false);
-	info[11].nchannels = 1;
+	info[11].graph[TOPO_RING].nchannels = 1;
 	info[11].sm = 80;
 	connect_all(n);
 	ck_assert_int_eq(rings[0].nchannels, 2);
@@ -149,9 +150,9 @@ START_TEST(a_closed_ring_of_one_host_is_fine)
 {
 	int n = gather(MACHINES "a100-4nic.xml", 1, 4, false);
 	for (int r = 0; r < n; r++)
-		for (int c = 0; c < info[r].nchannels; c++) {
-			info[r].ring_prev[c] = (int16_t)((r + 3) % 4);
-			info[r].ring_next[c] = (int16_t)((r + 1) % 4);
+		for (int c = 0; c < info[r].graph[TOPO_RING].nchannels; c++) {
+			info[r].ring.prev[c] = (int16_t)((r + 3) % 4);
+			info[r].ring.next[c] = (int16_t)((r + 1) % 4);
 		}
 	connect_all(n);
 	check_rings(n);
@@ -172,26 +173,26 @@ START_TEST(what_does_not_chain_up_is_refused_on_every_rank)
 	int n = gather(MACHINES "a100-4nic.xml", 2, 4, false);
 	struct topo_rank_info good[8];
 	memcpy(good, info, sizeof good);
-	info[1].ring_next[0] = 1;
+	info[1].ring.next[0] = 1;
 	refuse(n, "channel 0");
 	memcpy(info, good, sizeof good);
 	for (int r = 0; r < 4; r++)
-		info[r].ring_prev[0] = -1;
+		info[r].ring.prev[0] = -1;
 	refuse(n, "enters one host at");
 	memcpy(info, good, sizeof good);
 	for (int r = 0; r < 4; r++)
-		info[r].ring_prev[0] = 2;
+		info[r].ring.prev[0] = 2;
 	refuse(n, "does not enter the host of rank 0");
 	memcpy(info, good, sizeof good);
 	for (int r = 0; r < 4; r++)
-		info[r].ring_next[0] = -1;
+		info[r].ring.next[0] = -1;
 	refuse(n, "expected 8");
 	memcpy(info, good, sizeof good);
-	info[2].ring_next[0] = 999;
+	info[2].ring.next[0] = 999;
 	for (int r = 0; r < 4; r++)
-		info[r].ring_next[0] = 999;
+		info[r].ring.next[0] = 999;
 	refuse(n, "999");
-	info[0].nchannels = 0;
+	info[0].graph[TOPO_RING].nchannels = 0;
 	refuse(n, "no channel");
 }
 END_TEST

@@ -148,7 +148,7 @@ START_TEST(the_network_says_which_nics_there_are)
 	ck_assert_str_eq(topo_nic_name(sys, 0), "mlx5_1");
 	ck_assert_str_eq(topo_nic_name(sys, 1), "rxe0");
 	ck_assert_int_eq(topo_nic_bw_mbps(sys, 0, 1), 1000);
-	ck_assert_int_eq(topo_nic_path(sys, 0, 1), PATH_PHB);
+	ck_assert_int_eq(topo_nic_path(sys, 0, 1), TOPO_PATH_PHB);
 }
 END_TEST
 
@@ -171,7 +171,7 @@ START_TEST(a_bare_file_gets_defaults)
 	ck_assert_str_eq(topo_nic_name(sys, 2), "eth9");
 	ck_assert_uint_eq(topo_net_node(sys, 1)->net.bw_mbps, 1250);
 	ck_assert_uint_eq(topo_net_node(sys, 2)->net.bw_mbps, 3125);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_PHB);
 }
 END_TEST
 
@@ -185,7 +185,7 @@ START_TEST(the_slowest_links_are_still_links)
 			       "speed=\"3\"/></nic></cpu></system>",
 			       1);
 	struct topo_graph g;
-	ck_assert_int_eq(topo_nic_path(sys, 0, 0), PATH_PHB);
+	ck_assert_int_eq(topo_nic_path(sys, 0, 0), TOPO_PATH_PHB);
 	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
 	util_check_graph(sys, &g, true);
 	ck_assert_uint_eq(g.bw_inter_mbps, 100); /* nothing fits: the fallback */
@@ -207,11 +207,11 @@ START_TEST(direct_links_of_every_kind)
 		"<pci busid=\"0000:03:00.0\" class=\"0x030200\"><gpu dev=\"2\" sm=\"80\"/></pci>"
 		"</cpu></system>",
 		3);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_NVL);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_NVL);
 	ck_assert_uint_eq(topo_gpu_bw_mbps(sys, 0, 1), 40000);
-	ck_assert_int_eq(topo_gpu_path(sys, 1, 2), PATH_NVL);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 2), PATH_NVB);
-	ck_assert_int_eq(topo_gpu_path(sys, 2, 0), PATH_PHB);
+	ck_assert_int_eq(topo_gpu_path(sys, 1, 2), TOPO_PATH_NVL);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 2), TOPO_PATH_NVB);
+	ck_assert_int_eq(topo_gpu_path(sys, 2, 0), TOPO_PATH_PHB);
 	ck_assert(topo_p2p_ok(sys, 0, 2) && !topo_p2p_ok(sys, 2, 0));
 }
 END_TEST
@@ -230,9 +230,9 @@ START_TEST(a_path_leads_through_one_gpu_at_most)
 	}
 	sprintf(at, "</cpu></system>");
 	const struct topo_system *sys = util_system_of(xml, 4);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_NVL);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 2), PATH_NVB);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 3), PATH_PHB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_NVL);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 2), TOPO_PATH_NVB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 3), TOPO_PATH_PHB);
 }
 END_TEST
 
@@ -241,12 +241,12 @@ START_TEST(levels_come_from_the_environment)
 	setenv("NCCL_P2P_LEVEL", "PHB", 1);
 	setenv("NCCL_NET_GDR_LEVEL", "0", 1);
 	const struct topo_system *sys = util_system_of(two_gpus, 2);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_PHB);
 	ck_assert(topo_p2p_ok(sys, 0, 1));
 	sys = util_system(MACHINES "pcie-4gpu.xml", 4);
 	ck_assert(topo_p2p_ok(sys, 0, 1) && !topo_p2p_ok(sys, 0, 2));
 	ck_assert(!topo_gdr_ok(sys, 0, 0));
-	ck_assert_int_eq(topo_nic_path(sys, 0, 0), PATH_PHB); /* over the CPU, on purpose */
+	ck_assert_int_eq(topo_nic_path(sys, 0, 0), TOPO_PATH_PHB); /* over the CPU, on purpose */
 }
 END_TEST
 
@@ -259,8 +259,8 @@ START_TEST(p2p_can_be_switched_off_and_a_bad_level_is_named)
 			      strstr(log_last_error(), "expected LOC"),
 		      "%s", log_last_error());
 	ck_assert(!topo_p2p_ok(sys, 0, 1) && topo_p2p_ok(sys, 0, 0));
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 4), PATH_SYS);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_PHB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 4), TOPO_PATH_SYS);
 	ck_assert(topo_gdr_ok(sys, 0, 0));
 }
 END_TEST
@@ -269,7 +269,7 @@ START_TEST(two_gpus_on_amd_reach_each_other_more_do_not)
 {
 	const struct topo_system *sys = util_system(MACHINES "workstation-2gpu.xml", 2);
 	ck_assert(topo_p2p_ok(sys, 0, 1));
-	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), PATH_PHB);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_PHB);
 	ck_assert(!topo_p2p_ok(util_system_of(two_gpus, 2), 0, 1)); /* Intel */
 }
 END_TEST

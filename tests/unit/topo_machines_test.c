@@ -11,10 +11,10 @@ static const struct {
 		int32_t intra, inter;
 	} host, net; /* rings inside the host; between hosts */
 } machine[] = {
-	{"h100-8nic", 8, 8, {12, 30000, PATH_NVL, PATH_PIX}, {8, 48000, PATH_NVL, PATH_PIX}},
-	{"a100-4nic", 8, 4, {12, 20000, PATH_NVL, PATH_PIX}, {4, 24000, PATH_NVL, PATH_PIX}},
-	{"pcie-4gpu", 4, 1, {1, 10000, PATH_SYS, PATH_PIX}, {1, 10000, PATH_SYS, PATH_SYS}},
-	{"workstation-2gpu", 2, 1, {1, 12000, PATH_PHB, PATH_PIX}, {1, 1200, PATH_PHB, PATH_PHB}},
+	{"h100-8nic", 8, 8, {12, 30000, TOPO_PATH_NVL, TOPO_PATH_PIX}, {8, 48000, TOPO_PATH_NVL, TOPO_PATH_PIX}},
+	{"a100-4nic", 8, 4, {12, 20000, TOPO_PATH_NVL, TOPO_PATH_PIX}, {4, 24000, TOPO_PATH_NVL, TOPO_PATH_PIX}},
+	{"pcie-4gpu", 4, 1, {1, 10000, TOPO_PATH_SYS, TOPO_PATH_PIX}, {1, 10000, TOPO_PATH_SYS, TOPO_PATH_SYS}},
+	{"workstation-2gpu", 2, 1, {1, 12000, TOPO_PATH_PHB, TOPO_PATH_PIX}, {1, 1200, TOPO_PATH_PHB, TOPO_PATH_PHB}},
 };
 
 static const char *machine_path(int i)
@@ -104,9 +104,9 @@ START_TEST(a_fast_gpu_needs_no_flush)
 	const struct topo_system *a100 = util_system(MACHINES "a100-4nic.xml", 8);
 	ck_assert(!topo_needs_flush(h100, 0) && topo_needs_flush(a100, 0));
 	ck_assert(topo_gdr_ok(a100, 1, 0) && !topo_gdr_ok(a100, 2, 0) && !topo_gdr_ok(a100, 7, 0));
-	ck_assert_int_eq(topo_nic_path(h100, 5, 5), PATH_PIX);
-	ck_assert_int_eq(topo_nic_path(h100, 5, 4), PATH_PHB);
-	ck_assert_int_eq(topo_nic_path(h100, 5, 0), PATH_SYS);
+	ck_assert_int_eq(topo_nic_path(h100, 5, 5), TOPO_PATH_PIX);
+	ck_assert_int_eq(topo_nic_path(h100, 5, 4), TOPO_PATH_PHB);
+	ck_assert_int_eq(topo_nic_path(h100, 5, 0), TOPO_PATH_SYS);
 	ck_assert_uint_eq(topo_gpu_bw_mbps(h100, 0, 7), 370800);
 }
 END_TEST

@@ -74,8 +74,9 @@ static inline void util_use_path(const struct topo_system *sys, uint64_t *use, i
 				 int32_t to, uint32_t bw, int32_t type)
 {
 	const struct topo_path *p = topo_path_at(sys, from, to);
-	ck_assert_msg(type >= PATH_SYS || p->type <= type, "a path of type %s where %s is promised",
-		      topo_path_name(p->type), topo_path_name(type));
+	ck_assert_msg(type >= TOPO_PATH_SYS || p->type <= type,
+		      "a path of type %s where %s is promised", topo_path_name(p->type),
+		      topo_path_name(type));
 	for (int32_t i = 0; i < p->count; i++)
 		use[sys->hop[p->first + i]] += bw;
 }

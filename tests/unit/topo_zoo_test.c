@@ -109,7 +109,7 @@ START_TEST(a_missing_nvlink_collapses_the_rings)
 	struct topo_graph g;
 	ck_assert(topo_search_ring(sys, false, &g) == ncclSuccess);
 	util_check_graph(sys, &g, false);
-	ck_assert_msg(g.nchannels <= 2 && g.type_intra >= PATH_PHB, "%d channels at %s",
+	ck_assert_msg(g.nchannels <= 2 && g.type_intra >= TOPO_PATH_PHB, "%d channels at %s",
 		      g.nchannels, topo_path_name(g.type_intra));
 	free(xml);
 }
@@ -118,12 +118,12 @@ END_TEST
 START_TEST(real_nics_next_to_gpus_carry_the_rings)
 {
 	struct topo_graph g = util_search(zoo_path("", "8xa100-4xcx6", ".xml"), 8, true);
-	util_expect(&g, 4, 24000, PATH_NVL, PATH_PXB);
+	util_expect(&g, 4, 24000, TOPO_PATH_NVL, TOPO_PATH_PXB);
 	const struct topo_system *sys = util_system(zoo_path("", "8xa100-4xcx6", ".xml"), 8);
 	for (int32_t c = 0; c < g.nchannels; c++)
 		ck_assert_str_ne(topo_nic_name(sys, g.nic[c][0]), "mlx5_bond_0");
 	g = util_search(zoo_path("", "perlmutter-4xa100", ".xml"), 4, true);
-	util_expect(&g, 4, 24000, PATH_NVL, PATH_PHB);
+	util_expect(&g, 4, 24000, TOPO_PATH_NVL, TOPO_PATH_PHB);
 }
 END_TEST
 
