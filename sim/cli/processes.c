@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * doppel run in real processes: --processes starts them on this computer, as a launcher does, and
- * waits for all; --rank is one of them. Ranks of different processes count as of different hosts:
- * a double's GPU memory cannot be opened by another real process, so between them is the network.
+ * waits for all; --rank is one of them.
+ *
+ * With the GPU double, ranks of different processes count as ranks of different hosts: another real
+ * process cannot open a double's GPU memory, so the network is between them, and it must be a real one.
+ * With real GPUs the processes of one computer share its GPUs: process i drives the GPUs that follow
+ * those of process i - 1, and CUDA IPC is between them.
  */
 #include <errno.h>
 #include <signal.h>
@@ -62,14 +66,51 @@ static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
 
 static void process_environment(const struct cli_options *o)
 {
+#ifdef DOPPEL_FAKECUDA
 	char boot[64] = "", host[128];
 
 	os_boot_id(boot, sizeof boot);
 	snprintf(host, sizeof host, "%s-%d", boot, (int)getpid());
 	setenv("NCCL_HOSTID", host, 0);
 	setenv("DOPPEL_TOPO_NETWORK", "1", 0);
+#endif
 	if (o->root)
 		setenv("NCCL_COMM_ID", o->root, 1);
+}
+
+static bool process_can_reach_others(bool several)
+{
+#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+	if (several) {
+		fprintf(stderr,
+			"doppel: the HCA double ends at its process; ranks in several need a "
+			"real HCA or real GPUs (presets soft-roce, gpu, hardware)\n");
+		return false;
+	}
+#endif
+	(void)several;
+	return true;
+}
+
+/* Processes that --rank starts by hand are counted as one on each host. */
+static uint32_t process_hosts(const struct cli_options *o)
+{
+#ifndef DOPPEL_FAKECUDA
+	if (!o->root)
+		return 1;
+#endif
+	return (uint32_t)(o->ranks / processes_ranks_each(o));
+}
+
+/* The first GPU of a process that the launcher started. */
+static int32_t process_first_device(const struct cli_options *o)
+{
+#ifndef DOPPEL_FAKECUDA
+	if (!o->root && !o->scenario.lab.device_count)
+		return o->rank;
+#endif
+	(void)o;
+	return 0;
 }
 
 static bool process_check(const struct cli_options *o, int32_t each)
@@ -84,20 +125,15 @@ static bool process_check(const struct cli_options *o, int32_t each)
 				"meets the others\n");
 		return false;
 	}
-#ifdef DOPPEL_FAKEVERBS
-	if (each < o->ranks) {
-		fprintf(stderr, "doppel: the HCA double ends at its process; ranks in several "
-				"need the preset `soft-roce` (or `hardware`)\n");
-		return false;
-	}
-#endif
-	return true;
+	return process_can_reach_others(each < o->ranks);
 }
 
 int cli_process(struct cli_options *o)
 {
 	struct lab_spread spread = {.first = o->rank,
 				    .ranks = o->ranks,
+				    .hosts = process_hosts(o),
+				    .first_device = process_first_device(o),
 				    .get_id = process_get_id,
 				    .arg = o,
 				    .limit_s = o->limit_s};
@@ -281,13 +317,8 @@ int cli_processes(int argc, char **argv, const struct cli_options *o)
 
 	all.count = o->processes;
 	all.each = processes_ranks_each(o);
-#ifdef DOPPEL_FAKEVERBS
-	if (all.count > 1) {
-		fprintf(stderr, "doppel: the HCA double ends at its process; --processes needs the "
-				"preset `soft-roce`\n");
+	if (!process_can_reach_others(all.count > 1))
 		return SIM_USAGE;
-	}
-#endif
 	signal(SIGPIPE, SIG_IGN);
 	for (uint32_t i = 0; i < all.count && ok; i++)
 		ok = processes_start(&all, i, argc, argv);

@@ -23,6 +23,13 @@ uint32_t lab_ranks(const struct lab_config *c, uint32_t machine_gpus)
 	return n;
 }
 
+int32_t lab_device(const struct lab_config *c, uint32_t local)
+{
+	if (c->device_count)
+		return c->devices[local];
+	return (int32_t)local + (c->spread ? c->spread->first_device : 0);
+}
+
 /* Host after host, each with all its slots. */
 static void layout_by_slot(const struct lab_config *c, uint32_t machine_gpus, struct lab_slot *slot)
 {

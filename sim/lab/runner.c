@@ -71,7 +71,7 @@ static void lab_place_rank(struct lab_run *run, int32_t r, struct os_proc *proc,
 	run->rank[r] = (struct lab_rank){
 		.run = run,
 		.rank = c->spread ? c->spread->first + r : r,
-		.device = c->device_count ? c->devices[local] : (int32_t)local,
+		.device = lab_device(c, local),
 		.proc = proc,
 	};
 	if (team)
@@ -250,6 +250,12 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus)
 			  (uint32_t)c->spread->first + ranks > (uint32_t)c->spread->ranks)) {
 		fprintf(stderr, "doppel: ranks %d to %d of %d\n", c->spread->first,
 			c->spread->first + (int32_t)ranks - 1, c->spread->ranks);
+		return EINVAL;
+	}
+	if (c->spread && lab_device(c, ranks - 1) >= (int32_t)machine_gpus) {
+		fprintf(stderr, "doppel: rank %d needs GPU %d, but machine %s has %u GPUs\n",
+			c->spread->first + (int32_t)ranks - 1, lab_device(c, ranks - 1), c->machine,
+			machine_gpus);
 		return EINVAL;
 	}
 	if (c->quiet > ranks) {

@@ -47,8 +47,10 @@ struct lab_result;
 /* One process of several, in the real world: it has some of the ranks, the communicator is all that
  * ties it to the others. The machine is its GPUs'; engine threads. */
 struct lab_spread {
-	int32_t first; /* its first rank; it has as many as the machine's GPUs that are used */
-	int32_t ranks; /* of all processes */
+	int32_t first;  /* its first rank; it has as many as the machine's GPUs that are used */
+	int32_t ranks;  /* of all processes */
+	uint32_t hosts; /* of all processes */
+	int32_t first_device; /* of its first rank, unless lab_config.devices names them */
 	/* Makes the unique id, or gets it from who made it. False: explained. */
 	bool (*get_id)(bool make, ncclUniqueId *id, void *arg);
 	void *arg;

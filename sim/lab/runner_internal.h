@@ -204,6 +204,8 @@ bool lab_transients(struct lab_rank *me); /* all that belong to one collective; 
 
 /* layout.c: the slot of each rank; free() it. NULL: no memory. */
 struct lab_slot *lab_layout(const struct lab_config *c, uint32_t machine_gpus);
+/* The GPU of the rank in slot `local` of its host. */
+int32_t lab_device(const struct lab_config *c, uint32_t local);
 
 /* drive.c */
 struct lab_team *lab_team_make(void); /* of a process; free() it */

@@ -16,7 +16,7 @@ static void lab_table_rank(const struct lab_run *run, int32_t r)
 {
 	const struct lab_config *c = run->config;
 	uint32_t local = run->slot[r].local, host = run->slot[r].host;
-	int32_t dev = c->device_count ? c->devices[local] : (int32_t)local;
+	int32_t dev = lab_device(c, local);
 	const struct world_gpu *g = &world_host_machine(host)->gpu[dev];
 	char name[64] = "";
 	if (!c->spread) {
@@ -34,8 +34,7 @@ void lab_table_header(const struct lab_run *run)
 	const struct lab_config *c = run->config;
 	FILE *out = c->table;
 	fprintf(out, "# nRanks %d nHosts %u minBytes %" PRIu64 " maxBytes %" PRIu64, run->nranks,
-		c->spread ? (uint32_t)(run->nranks / run->count) : c->hosts, c->bytes_min,
-		c->bytes_max);
+		c->spread ? c->spread->hosts : c->hosts, c->bytes_min, c->bytes_max);
 	if (c->factor >= 2)
 		fprintf(out, " step: %u(factor)", c->factor);
 	else
