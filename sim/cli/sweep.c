@@ -34,7 +34,6 @@ enum sweep_key {
 	SWEEP_CANARY,
 	SWEEP_VERBOSE,
 	SWEEP_SHRINK,
-	SWEEP_COVERAGE,
 };
 
 static const struct argp_option sweep_argp_options[] = {
@@ -57,11 +56,6 @@ static const struct argp_option sweep_argp_options[] = {
 	{"twice", SWEEP_TWICE, "N", 0,
 	 "run one seed in N twice and compare the hashes (default 20; 0: none)", 0},
 	{"json", SWEEP_JSON, "FILE", 0, "write the summary and the failures (default: none)", 0},
-	{"coverage", SWEEP_COVERAGE, NULL, 0,
-	 "search: runs that came to something new are gone back to, and gone on from in another "
-	 "way; "
-	 "--seeds are numbers of runs, and the same ones with -j 1",
-	 0},
 	{"canary", SWEEP_CANARY, NULL, 0,
 	 "plant a failure in one seed of 100; they must be found, and nothing else", 0},
 	{"shrink", SWEEP_SHRINK, NULL, 0, "make the failure to look at first small (doppel shrink)",
@@ -203,9 +197,6 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 	case SWEEP_CANARY:
 		c->canary = true;
 		return 0;
-	case SWEEP_COVERAGE:
-		c->search = true;
-		return 0;
 	case SWEEP_SHRINK:
 		o->shrink = true;
 		return 0;
@@ -234,8 +225,7 @@ static void sweep_last_lines(const struct sweep_options *o, const struct sweep_r
 
 	if (!r->failure_n || r->failure[0].canary || r->failure[0].outcome == SIM_USAGE)
 		return;
-	sweep_scenario(&o->sweep, r->failure[0].seed,
-		       o->sweep.search ? &r->failure[0].genome : NULL, &s);
+	sweep_scenario(&o->sweep, r->failure[0].seed, &s);
 	fflush(stdout);
 	fail_print(stderr, &s, &r->failure[0].failure,
 		   r->failure[0].kept ? r->failure[0].dir : NULL);
@@ -246,7 +236,7 @@ static bool sweep_can_run(const struct sweep_config *c)
 	static struct scenario s;
 
 	for (uint32_t i = 0; i < MAX_OF(c->collectives, 1u); i++) {
-		sweep_scenario(c, i, NULL, &s);
+		sweep_scenario(c, i, &s);
 		if (lab_check(scenario_lab(&s)))
 			return false;
 	}

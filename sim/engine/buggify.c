@@ -104,8 +104,6 @@ bool buggify_visit(const char *name)
 	if (choice_draw_quiet(buggify.choice[i], BUGGIFY_FIRES_ONE_OF, 1))
 		return false;
 	buggify.stat[i].hits++;
-	if (UNLIKELY(eng.config.coverage))
-		cover_site(name);
 	return true;
 }
 

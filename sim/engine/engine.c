@@ -123,7 +123,6 @@ int sim_start(const struct sim_config *config)
 	strategy_start();
 	buggify_start();
 	probe_start();
-	cover_start();
 	watch_start();
 	waits_start();
 	rc = trace_start();
@@ -242,7 +241,6 @@ void sim_stop(void)
 	label_stop();
 	fault_stop();
 	trace_stop();
-	cover_stop();
 	strategy_stop();
 	choice_stop();
 	crash_restore();

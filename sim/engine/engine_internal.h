@@ -99,7 +99,6 @@ struct task {
 	struct task *wake_next;
 	bool waking; /* waits.c: found by the write that is looked at */
 	uint64_t wait_since_ns;
-	uint64_t covered; /* cover.c: its last record */
 	/* polling */
 	uint32_t poll_row; /* fruitless polls in a row */
 	uint64_t poll_seen;
@@ -454,14 +453,6 @@ bool fault_check(const char *site, const void *object, const struct sim_fault_pl
 int engine_thread_fault(void); /* the errno with which a plan refuses a thread, or 0 */
 
 /* probe.c */
-/* cover.c; only with config.coverage, but for start and stop. */
-void cover_start(void);
-void cover_stop(void);
-void cover_record(const char *kind);
-void cover_site(const char *name);
-void cover_gave_way(const struct task *t);
-void cover_runs(const struct task *t);
-
 void probe_start(void);
 void probe_hit(const char *name);
 

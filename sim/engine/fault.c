@@ -257,8 +257,6 @@ static bool fault_visit(struct fault_place_site *s, const void *object,
 		if (!fault_matches(f, &place, now_ns) || !fault_fires(f, now_ns))
 			continue;
 		s->fires++;
-		if (UNLIKELY(eng.config.coverage))
-			cover_site(s->site->name);
 		fault_fill(f, s, now_ns, out);
 		return true;
 	}

@@ -111,8 +111,6 @@ void probe_hit(const char *name)
 	if (eng.phase != ENGINE_RUNNING)
 		return;
 	probe.stat[probe_find(name)].hits++;
-	if (UNLIKELY(eng.config.coverage))
-		cover_site(name);
 }
 
 uint32_t sim_probe_stats(const struct sim_probe_stat **stats)

@@ -647,8 +647,6 @@ static void loop_run_task(struct task *t)
 	eng.switches++;
 	eng.steps++;
 	trace_fold(0x73776974, t->pub.self.id, 0);
-	if (UNLIKELY(eng.config.coverage))
-		cover_runs(t);
 	eng.pct_preempt = false;
 	eng.current = t;
 	sim_task_current = &t->pub;
@@ -658,8 +656,6 @@ static void loop_run_task(struct task *t)
 	sim_task_current = NULL;
 	if (UNLIKELY(eng.verdict != SIM_PASS))
 		return; /* it failed, and stays where it stands */
-	if (UNLIKELY(eng.config.coverage))
-		cover_gave_way(t);
 	bool look = fiber_suspect(&t->fiber, t->pub.switches) || t->pub.state == SIM_TASK_DONE;
 	if (UNLIKELY(look && t->fiber.stack && fiber_overflowed(&t->fiber)))
 		engine_fail(SIM_CRASH, "stack", "task %u \"%s\" overflowed its stack of %zu bytes",

@@ -69,17 +69,7 @@ struct sim_choice_log {
 	struct sim_choice_made made[];
 };
 
-/* What runs have covered (cover.c), over all runs that share it: the caller's, zeroed before the
- * first one; `seen` may be shared with other processes. A byte a feature, a bit a power of two. */
-enum { SIM_COVERAGE_BYTES = 1 << 16, SIM_COVERAGE_STEPS = 16, SIM_TURNS = 12 };
-struct sim_coverage {
-	uint8_t *seen; /* SIM_COVERAGE_BYTES */
-	/* of the last run: features that no run before had, features that were never had so often,
-	 * and the steps at which the first ones came, the last SIM_COVERAGE_STEPS of them */
-	uint32_t fresh, more, step_n;
-	uint64_t step[SIM_COVERAGE_STEPS];
-};
-
+enum { SIM_TURNS = 12 };
 /* From that step on all choices are drawn from another seed. So a run that came to a rare state is
  * gone back to, and goes on in another way. */
 struct sim_turn {
@@ -91,7 +81,6 @@ struct sim_config {
 	uint64_t seed;
 	struct sim_turn turn[SIM_TURNS]; /* ascending; not with choices that are given */
 	uint32_t turn_n;
-	struct sim_coverage *coverage; /* NULL: none */
 	enum sim_strategy strategy;
 	const char *fault_plan;      /* text of a plan (not its file name), or NULL */
 	const char *fault_plan_name; /* for messages: the file's name */

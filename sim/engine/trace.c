@@ -174,8 +174,6 @@ void trace_record(const char *kind, uint64_t a, uint64_t b, uint64_t c)
 	if (engine_in_sim()) {
 		trace_hash_kind(kind);
 		trace_fold(a, b, c);
-		if (UNLIKELY(eng.config.coverage))
-			cover_record(kind);
 		sim_gdb_point_trap(kind);
 	}
 	if (UNLIKELY(trace_file != NULL))
@@ -188,8 +186,6 @@ void trace_record_bytes(const char *kind, uint64_t a, const void *bytes, size_t 
 		return;
 	trace_hash_kind(kind);
 	trace_fold(a, n, XXH3_64bits(bytes, n));
-	if (UNLIKELY(eng.config.coverage))
-		cover_record(kind);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

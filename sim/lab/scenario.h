@@ -104,11 +104,6 @@ enum scenario_faults {
 	SCENARIO_FAULTS_ALWAYS,
 };
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults);
-/* The same with a seed for each part: world, collectives, settings, habits, faults. The engine's is
- * left to the caller. */
-enum { SCENARIO_PARTS = 5 };
-void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS],
-			  enum scenario_faults faults);
 
 /* ---- builds --------------------------------------------------------------------------------- */
 

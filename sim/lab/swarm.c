@@ -396,30 +396,20 @@ static void swarm_transient(struct scenario *s, uint64_t seed)
 
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
-	uint64_t part[SCENARIO_PARTS];
-
-	for (int i = 0; i < SCENARIO_PARTS; i++)
-		part[i] = seed;
-	scenario_swarm_parts(s, part, faults);
-	s->lab.sim.seed = seed;
-}
-
-void scenario_swarm_parts(struct scenario *s, const uint64_t part[SCENARIO_PARTS],
-			  enum scenario_faults faults)
-{
 	scenario_default(s);
 	snprintf(s->origin, sizeof s->origin, "swarm-default:%d", SCENARIO_SWARM_VERSION);
 	s->lab.sim.budget_events = SWARM_BUDGET_EVENTS;
 	s->lab.sim.budget_ns = SWARM_BUDGET_NS;
-	swarm_world(s, part[0]);
-	swarm_shape(s, part[0]);
-	swarm_collective(s, part[1]);
-	swarm_collectives(s, part[1], swarm_settings(s, part[2]));
-	swarm_channels(s, part[2]);
-	swarm_habits(s, part[3]);
-	swarm_groups(s, part[3]);
-	swarm_long(s, part[1]);
-	swarm_faults(s, part[4], faults);
-	swarm_hcas(s, part[3]);
-	swarm_transient(s, part[3]);
+	s->lab.sim.seed = seed;
+	swarm_world(s, seed);
+	swarm_shape(s, seed);
+	swarm_collective(s, seed);
+	swarm_collectives(s, seed, swarm_settings(s, seed));
+	swarm_channels(s, seed);
+	swarm_habits(s, seed);
+	swarm_groups(s, seed);
+	swarm_long(s, seed);
+	swarm_faults(s, seed, faults);
+	swarm_hcas(s, seed);
+	swarm_transient(s, seed);
 }

@@ -27,7 +27,7 @@ struct sweep_process {
 	pid_t pid; /* 0: none */
 	int commands;
 	bool busy;
-	struct sweep_order order;
+	uint64_t seed; /* that it runs, when busy */
 	uint64_t since_ns, since_cpu_ns;
 };
 
@@ -35,8 +35,6 @@ struct sweep {
 	const struct sweep_config *config;
 	struct sweep_result *result;
 	struct sweep_shared *shared; /* one per worker */
-	struct search *search;       /* NULL: seeds one after the other */
-	uint8_t *seen;               /* of the search; shared by all workers */
 	struct sweep_process process[SWEEP_JOBS_MAX];
 	uint32_t jobs, busy;
 	int reports[2];
@@ -89,8 +87,7 @@ uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed)
 	return 1 + sim_rng_below(&rng, SWEEP_CANARY_STEPS);
 }
 
-void sweep_scenario(const struct sweep_config *c, uint64_t seed, const struct search_genome *g,
-		    struct scenario *s)
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s)
 {
 	const struct sim_config *base = &c->base.lab.sim;
 
@@ -101,10 +98,7 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, const struct se
 	} else {
 		struct sim_config *sim = &s->lab.sim;
 
-		if (g)
-			scenario_swarm_parts(s, g->part, c->faults);
-		else
-			scenario_swarm(s, seed, c->faults);
+		scenario_swarm(s, seed, c->faults);
 		if (base->strategy != SIM_PORTFOLIO)
 			sim->strategy = base->strategy;
 		if (base->memory_order != SIM_MEMORY_DRAW)
@@ -119,10 +113,7 @@ void sweep_scenario(const struct sweep_config *c, uint64_t seed, const struct se
 			sim->fault_random = false;
 		}
 	}
-	s->lab.sim.seed = g ? g->seed : seed;
-	s->lab.sim.turn_n = g ? g->turn_n : 0;
-	if (g)
-		memcpy(s->lab.sim.turn, g->turn, sizeof g->turn);
+	s->lab.sim.seed = seed;
 	s->canary_step = sweep_canary_step(c, seed);
 }
 
@@ -151,7 +142,7 @@ static int sweep_start_worker(struct sweep *w, uint32_t i)
 		signal(SIGINT,
 		       SIG_IGN); /* a terminal sends it to all; the sweep ends its workers */
 		signal(SIGTERM, SIG_DFL);
-		sweep_worker(w->config, &w->shared[i], w->seen, i, commands[0], w->reports[1]);
+		sweep_worker(w->config, &w->shared[i], i, commands[0], w->reports[1]);
 	}
 	close(commands[0]);
 	p->commands = commands[1];
@@ -198,14 +189,12 @@ static void sweep_give(struct sweep *w, uint32_t i)
 {
 	struct sweep_process *p = &w->process[i];
 
-	p->order.seed = w->config->first + w->next++;
-	if (w->search)
-		search_next(w->search, p->order.seed, &p->order.genome);
+	p->seed = w->config->first + w->next++;
 	p->since_ns = sweep_now_ns();
 	p->since_cpu_ns = sweep_cpu_ns(p->pid);
 	p->busy = true;
 	w->busy++;
-	if (write(p->commands, &p->order, sizeof p->order) != (ssize_t)sizeof p->order)
+	if (write(p->commands, &p->seed, sizeof p->seed) != (ssize_t)sizeof p->seed)
 		fprintf(stderr, "sweep: worker %u does not listen: %s\n", i, strerror(errno));
 }
 
@@ -268,8 +257,6 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 	r->canaries += planted;
 	s->canary = planted && s->outcome != SIM_PASS;
 	r->canaries_found += s->canary;
-	if (w->search)
-		search_learn(w->search, &s->genome, &s->covered);
 	if (s->outcome == SIM_PASS) {
 		r->passed++;
 		return;
@@ -306,7 +293,7 @@ static void sweep_read_reports(struct sweep *w)
 	while (read(w->reports[0], &report, sizeof report) == (ssize_t)sizeof report) {
 		struct sweep_process *p = &w->process[report.seed.worker];
 
-		ASSERT(p->busy && p->order.seed == report.seed.seed);
+		ASSERT(p->busy && p->seed == report.seed.seed);
 		p->busy = false;
 		w->busy--;
 		sweep_seed_ended(w, &report.seed);
@@ -319,15 +306,12 @@ static void sweep_read_reports(struct sweep *w)
 static void sweep_seed_lost(struct sweep *w, uint32_t i, int status, bool hung)
 {
 	struct sweep_process *p = &w->process[i];
-	struct sweep_seed s = {.seed = p->order.seed,
-			       .worker = i,
-			       .genome = p->order.genome,
-			       .failure = {.rank = -1}};
+	struct sweep_seed s = {.seed = p->seed, .worker = i, .failure = {.rank = -1}};
 	struct sim_failure *f = &s.failure;
 	struct scenario *scenario = malloc(sizeof *scenario);
 
 	ASSERT(scenario);
-	sweep_scenario(w->config, s.seed, w->search ? &s.genome : NULL, scenario);
+	sweep_scenario(w->config, s.seed, scenario);
 	scenario_ranks(scenario, &s.nranks);
 	s.collective = (uint32_t)(scenario->lab.collective - lab_collectives);
 	free(scenario);
@@ -474,30 +458,6 @@ static void sweep_conclude(struct sweep *w)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static int sweep_search_start(struct sweep *w)
-{
-	if (!w->config->search)
-		return 0;
-	w->search = search_new(w->config->first, w->config->swarm);
-	w->seen = mmap(NULL, SIM_COVERAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		       -1, 0);
-	if (w->search && w->seen != MAP_FAILED)
-		return 0;
-	fprintf(stderr, "sweep: no memory for a search\n");
-	return ENOMEM;
-}
-
-static void sweep_search_stop(struct sweep *w)
-{
-	if (!w->search)
-		return;
-	w->result->searched_kept = search_kept(w->search);
-	for (uint32_t i = 0; i < SIM_COVERAGE_BYTES; i++)
-		w->result->searched_features += w->seen[i] != 0;
-	search_free(w->search);
-	munmap(w->seen, SIM_COVERAGE_BYTES);
-}
-
 int sweep_seed_code(const struct sweep_seed *s)
 {
 	return s->outcome == SIM_CRASH && s->signal ? SIM_BY_SIGNAL + s->signal : (int)s->outcome;
@@ -533,7 +493,6 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 	sweep_listen();
 	for (uint32_t i = 0; i < w.jobs; i++)
 		w.process[i].commands = -1;
-	rc = sweep_search_start(&w);
 	for (uint32_t i = 0; i < w.jobs && !rc; i++)
 		rc = sweep_start_worker(&w, i);
 	if (!rc)
@@ -544,7 +503,6 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result)
 	if (!rc)
 		sweep_conclude(&w);
 	result->signal = sweep_signal;
-	sweep_search_stop(&w);
 	close(w.reports[0]);
 	close(w.reports[1]);
 	munmap(w.shared, shared_bytes);

@@ -15,7 +15,6 @@
 
 #include "sim/lab/collective.h"
 #include "sim/lab/fail.h"
-#include "sim/lab/search.h"
 
 enum { SWEEP_STRATEGIES = 10, SWEEP_SITES = 256, SWEEP_NAME_BYTES = 48, SWEEP_CANARY_ONE_OF = 100 };
 
@@ -38,7 +37,6 @@ struct sweep_config {
 	const char *again;
 	uint32_t max_failures; /* stop after that many; 0: never */
 	const char *fail_dir;  /* NULL: nothing is kept */
-	bool search;           /* by coverage (search.h); seeds are numbers of runs */
 	bool canary;           /* plant failures, and expect exactly those */
 	bool show_output;      /* what runs print is shown; else dropped */
 	FILE *progress;        /* NULL: quiet */
@@ -54,8 +52,6 @@ struct sweep_seed {
 	int signal; /* that ended its worker; 0: none */
 	char strategy[32];
 	bool twice, canary, kept;
-	struct search_genome genome; /* of a search: what it ran, and what came of it */
-	struct search_outcome covered;
 	struct sim_failure failure;
 	char dir[FAIL_DIR_BYTES]; /* where its files are, when kept */
 };
@@ -81,14 +77,12 @@ struct sweep_result {
 	uint32_t buggify_n, fault_n, probe_n;
 	struct sweep_seed *failure; /* sorted: worst, fewest ranks, shortest */
 	uint32_t failure_n, failure_cap;
-	uint32_t searched_kept, searched_features; /* of a search */
-	enum sim_verdict verdict;                  /* of the worst; a missed canary: SIM_USAGE */
+	enum sim_verdict verdict; /* of the worst; a missed canary: SIM_USAGE */
 };
 
 void sweep_config_default(struct sweep_config *c);
-/* What seed `seed` of this campaign runs; `g`: of a search, else NULL. */
-void sweep_scenario(const struct sweep_config *c, uint64_t seed, const struct search_genome *g,
-		    struct scenario *s);
+/* What seed `seed` of this campaign runs. */
+void sweep_scenario(const struct sweep_config *c, uint64_t seed, struct scenario *s);
 int sweep_run(const struct sweep_config *c, struct sweep_result *result);
 /* The second run of a seed, in the process that was started for it; the exit code of the program.
  * `tweak` may change the scenario, for tests of the comparison; else NULL. */

@@ -24,12 +24,6 @@ struct sweep_shared {
 	uint32_t buggify_n, fault_n, probe_n;
 };
 
-/* What a worker is told to run. */
-struct sweep_order {
-	uint64_t seed;
-	struct search_genome genome;
-};
-
 /* Times the limit of CPU time: the limit of real time, for a seed that does not even use a CPU. */
 enum { SWEEP_LIMIT_REAL = 10 };
 
@@ -38,10 +32,10 @@ uint64_t sweep_now_ns(void);
 /* Whether this seed has a planted failure, and at which step. */
 uint64_t sweep_canary_step(const struct sweep_config *c, uint64_t seed);
 
-/* Runs what it reads from `commands` (struct sweep_order) until that is closed. `seen`: of a search,
- * shared by all workers, else NULL. Does not return. */
-void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint8_t *seen,
-		  uint32_t worker, int commands, int reports) __attribute__((noreturn));
+/* Runs the seeds that it reads from `commands` (uint64_t each) until that is closed. Does not
+ * return. */
+void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint32_t worker,
+		  int commands, int reports) __attribute__((noreturn));
 
 /* Runs it in a fresh process and fills the log. An errno when that process did not get to its end. */
 int sweep_again(const struct sweep_config *c, const struct scenario *s, struct sim_hash_log *log,

@@ -144,9 +144,6 @@ void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FIL
 	for (uint32_t i = 0; i < SWEEP_STRATEGIES && r->strategy[i].name[0]; i++)
 		fprintf(out, " %s %" PRIu64, r->strategy[i].name, r->strategy[i].seeds);
 	fprintf(out, "; %" PRIu64 " seeds run twice\n", r->twice);
-	if (c->search)
-		fprintf(out, "coverage: %u features; %u runs were gone back to\n",
-			r->searched_features, r->searched_kept);
 	report_sites("rare paths", "taken", r->buggify, r->buggify_n, out);
 	report_sites("fault sites", "taken", r->fault, r->fault_n, out);
 	report_sites("probes", "reached", r->probe, r->probe_n, out);

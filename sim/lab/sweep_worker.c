@@ -175,33 +175,20 @@ static void worker_failed(const struct lab_result *r, void *arg)
 	_exit(n == (ssize_t)sizeof *now->report ? SIM_PASS : SIM_USAGE);
 }
 
-static void worker_covered(const struct sim_coverage *c, struct sweep_seed *out)
+static void worker_seed(const struct sweep_config *c, struct sweep_shared *shared, uint64_t seed,
+			struct sweep_seed *out)
 {
-	struct search_outcome *o = &out->covered;
-
-	o->steps = out->steps;
-	o->fresh = c->fresh;
-	o->step_n = c->step_n;
-	memcpy(o->step, c->step, sizeof o->step);
-}
-
-static void worker_seed(const struct sweep_config *c, struct sweep_shared *shared, uint8_t *seen,
-			const struct sweep_order *order, struct sweep_seed *out)
-{
-	struct sim_coverage coverage = {.seen = seen};
-	uint64_t seed = order->seed;
 	static struct scenario s;
 	static struct sim_hash_sample sample[2][WORKER_SAMPLES];
 	struct sim_hash_log log[2];
 	struct lab_result r;
 
-	*out = (struct sweep_seed){.seed = seed, .worker = out->worker, .genome = order->genome};
+	*out = (struct sweep_seed){.seed = seed, .worker = out->worker};
 	out->twice = c->again && c->twice_one_of && seed % c->twice_one_of == c->twice_one_of / 2;
 	for (int i = 0; i < 2; i++)
 		log[i] = (struct sim_hash_log){
 			.every = WORKER_EVERY, .cap = WORKER_SAMPLES, .sample = sample[i]};
-	sweep_scenario(c, seed, c->search ? &order->genome : NULL, &s);
-	s.lab.sim.coverage = seen ? &coverage : NULL;
+	sweep_scenario(c, seed, &s);
 	s.lab.sim.hash_log = out->twice ? &log[0] : NULL;
 	s.lab.sim.fault_stats = out->twice; /* counting costs; a sample is enough */
 	s.lab.on_failed = worker_failed;
@@ -218,8 +205,6 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	}
 	worker_fill(&s, &r, out);
 	worker_count_sites(shared);
-	worker_covered(&coverage, out);
-	s.lab.sim.coverage = NULL;
 	s.lab.on_failed = NULL;
 	if (out->twice && out->outcome == SIM_PASS) {
 		s.lab.sim.hash_log = NULL;
@@ -228,18 +213,18 @@ static void worker_seed(const struct sweep_config *c, struct sweep_shared *share
 	out->wall_ns = sweep_now_ns() - start;
 }
 
-void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint8_t *seen,
-		  uint32_t worker, int commands, int reports)
+void sweep_worker(const struct sweep_config *c, struct sweep_shared *shared, uint32_t worker,
+		  int commands, int reports)
 {
 	static struct sweep_report report;
-	struct sweep_order order;
+	uint64_t seed;
 
 	if (!c->show_output)
 		child_silence();
 	worker_now = (struct worker_now){.report = &report, .shared = shared, .reports = reports};
-	while (read(commands, &order, sizeof order) == (ssize_t)sizeof order) {
+	while (read(commands, &seed, sizeof seed) == (ssize_t)sizeof seed) {
 		report.seed.worker = worker;
-		worker_seed(c, shared, seen, &order, &report.seed);
+		worker_seed(c, shared, seed, &report.seed);
 		if (write(reports, &report, sizeof report) != (ssize_t)sizeof report)
 			break;
 	}
