@@ -63,9 +63,6 @@ static struct {
 		struct choice_site *site;
 	} cache[CHOICE_CACHE]; /* by address of the string constant; only a shortcut */
 	bool record, replay, bytes;
-	uint32_t turns;     /* taken */
-	uint64_t turn_step; /* of the next one; UINT64_MAX: none */
-	uint64_t turn_seed; /* of the last one, when turns */
 	uint64_t count, strayed;
 	bool cut; /* the replay stopped early: what is chosen while the world ends is not in the file */
 } choices;
@@ -180,29 +177,6 @@ static void choice_give_bytes(struct choice_site *s)
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
-static void choice_seed(struct choice_site *s)
-{
-	if (choices.turns)
-		sim_rng_seed(&s->rng, choices.turn_seed, s->name);
-	else
-		sim_rng_init(&s->rng, s->name);
-}
-
-static void choice_turn_next(void)
-{
-	const struct sim_config *c = &eng.config;
-
-	choices.turn_step = choices.turns < c->turn_n ? c->turn[choices.turns].step : UINT64_MAX;
-}
-
-static void choice_turn(void)
-{
-	choices.turn_seed = eng.config.turn[choices.turns++].seed;
-	for (struct choice_site *s = choices.first; s; s = s->next)
-		choice_seed(s);
-	choice_turn_next();
-}
-
 struct choice_site *choice_site_find(const char *name)
 {
 	struct choice_site *s;
@@ -214,7 +188,7 @@ struct choice_site *choice_site_find(const char *name)
 	ASSERT(s);
 	ASSERT(strlen(name) < sizeof s->name);
 	strcpy(s->name, name);
-	choice_seed(s);
+	sim_rng_init(&s->rng, s->name);
 	*choices.end = s;
 	choices.end = &s->next;
 	if (choices.bytes)
@@ -297,8 +271,6 @@ uint32_t choice_draw_quiet(struct choice_site *s, uint32_t n, uint32_t quiet)
 	if (n == 1)
 		return 0;
 	choices.count++;
-	while (UNLIKELY(eng.steps >= choices.turn_step))
-		choice_turn();
 	if (choices.replay)
 		value = choice_replay(s, n, quiet);
 	else if (eng.strategy != STRATEGY_FIFO)
@@ -612,7 +584,6 @@ int choice_start(void)
 	choices.record = eng.config.choices_out || eng.config.fail_dir;
 	choices.bytes = eng.config.choice_bytes != NULL;
 	choices.replay = choices.bytes || eng.config.choices_in;
-	choice_turn_next();
 	int rc = eng.config.choices_out ? output_check("choices", eng.config.choices_out) : 0;
 	return !rc && eng.config.choices_in ? choice_read(eng.config.choices_in) : rc;
 }

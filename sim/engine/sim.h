@@ -69,18 +69,9 @@ struct sim_choice_log {
 	struct sim_choice_made made[];
 };
 
-enum { SIM_TURNS = 12 };
-/* From that step on all choices are drawn from another seed. So a run that came to a rare state is
- * gone back to, and goes on in another way. */
-struct sim_turn {
-	uint64_t step, seed;
-};
-
 struct sim_config {
 	enum sim_engine engine;
 	uint64_t seed;
-	struct sim_turn turn[SIM_TURNS]; /* ascending; not with choices that are given */
-	uint32_t turn_n;
 	enum sim_strategy strategy;
 	const char *fault_plan;      /* text of a plan (not its file name), or NULL */
 	const char *fault_plan_name; /* for messages: the file's name */

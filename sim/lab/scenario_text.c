@@ -322,41 +322,6 @@ static int text_parse_env(const struct text_cursor *c, const struct text_key *k,
 	}
 }
 
-static void text_write_turns(const struct text_key *k, const struct scenario *s, FILE *out)
-{
-	const struct sim_config *c = &s->lab.sim;
-
-	if (!c->turn_n)
-		return;
-	fprintf(out, "%s", k->name);
-	for (uint32_t i = 0; i < c->turn_n; i++)
-		fprintf(out, " %" PRIu64 " 0x%" PRIx64, c->turn[i].step, c->turn[i].seed);
-	fputc('\n', out);
-}
-
-static int text_parse_turns(const struct text_cursor *c, const struct text_key *k,
-			    struct text_value v, struct scenario *s)
-{
-	struct sim_config *sim = &s->lab.sim;
-	struct text_value w;
-	uint64_t n;
-
-	for (uint32_t i = 0; text_word(&v, &w); i++) {
-		struct sim_turn *t = &sim->turn[i / 2];
-
-		if (i == 2 * SIM_TURNS || !text_number(w, &n))
-			return text_error(c, w.at, "%s: expected up to %d pairs STEP SEED", k->name,
-					  (int)SIM_TURNS);
-		*(i % 2 ? &t->seed : &t->step) = n;
-		if (i % 2 == 0 && i && t->step < t[-1].step)
-			return text_error(c, w.at, "%s: expected steps that ascend", k->name);
-		sim->turn_n = i / 2 + i % 2;
-		if (i % 2 == 0 && !v.n)
-			return text_error(c, w.at, "%s: step %" PRIu64 " has no seed", k->name, n);
-	}
-	return 0;
-}
-
 /* The first row is the default, and was once the only one. */
 static void text_write_collective(const struct text_key *k, const struct scenario *s, FILE *out)
 {
@@ -576,7 +541,6 @@ static const struct text_key text_keys[] = {
 	NAME("engine", lab.sim.engine, text_engines),
 	{"seed", text_write_hex, text_parse_number, FIELD(lab.sim.seed), 0, UINT64_MAX, NULL,
 	 false},
-	OWN("turns", turns),
 	NAME("strategy", lab.sim.strategy, text_strategies),
 	NAME("memory-order", lab.sim.memory_order, text_memory_orders),
 	NUMBER("races", lab.sim.races, 0, 1),
