@@ -26,10 +26,15 @@ add_library(doppel-rt SHARED $<TARGET_OBJECTS:rt_objects>)
 target_link_libraries(doppel-rt PUBLIC EXPAT::EXPAT Threads::Threads ${CMAKE_DL_LIBS})
 target_link_options(doppel-rt PRIVATE -Wl,-z,nodelete) # a handler at exit is in it
 
+# The rare paths and probes of a library are found by this object, which is in each of them
+# (core/os/site.h). Part of the stack for tests/mutants, by its name.
+add_library(core_site OBJECT ${PROJECT_SOURCE_DIR}/core/os/site_object.c)
+set(site_object $<TARGET_OBJECTS:core_site>)
+
 # ---- the GPU double
 if(DOPPEL_GPU STREQUAL "fakecuda")
 	doppel_sources(fakecuda_sources backends/fakecuda)
-	add_library(fakecuda SHARED ${fakecuda_sources})
+	add_library(fakecuda SHARED ${fakecuda_sources} ${site_object})
 	target_link_libraries(fakecuda PUBLIC doppel-rt)
 	set(DOPPEL_GPU_LIB fakecuda)
 else()
@@ -43,7 +48,7 @@ if(DOPPEL_RDMA STREQUAL "fakeverbs")
 	doppel_sources(fakeverbs_sources ${fakeverbs_floors})
 	add_library(fakeverbs_objects OBJECT ${fakeverbs_sources})
 	target_link_libraries(fakeverbs_objects PUBLIC doppel-rt)
-	add_library(fakeverbs SHARED $<TARGET_OBJECTS:fakeverbs_objects>)
+	add_library(fakeverbs SHARED $<TARGET_OBJECTS:fakeverbs_objects> ${site_object})
 	target_link_libraries(fakeverbs PUBLIC doppel-rt)
 	set(DOPPEL_RDMA_LIB fakeverbs)
 	include(cmake/dropin.cmake)
@@ -118,7 +123,7 @@ endif()
 
 set(export_map ${PROJECT_SOURCE_DIR}/core/api/exports.map)
 add_library(doppel SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
-	${core_device_objects})
+	${core_device_objects} ${site_object})
 target_link_libraries(doppel PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 target_link_options(doppel PRIVATE -Wl,--version-script=${export_map})
 if(NOT DOPPEL_FLAVOUR MATCHES "asan|tsan")
@@ -129,7 +134,7 @@ set_target_properties(doppel PROPERTIES LINK_DEPENDS ${export_map} LINKER_LANGUA
 # ---- libnccl.so.2: the same objects under the name that programs look for. A library of its own: a
 # program that knows nothing of worlds is given one by it (backends/nccl), and ours make their own.
 add_library(nccl SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
-	${core_device_objects})
+	${core_device_objects} ${site_object})
 if(DOPPEL_GPU STREQUAL "fakecuda" AND DOPPEL_RDMA STREQUAL "fakeverbs")
 	doppel_sources(nccl_sources backends/nccl)
 	target_sources(nccl PRIVATE ${nccl_sources})

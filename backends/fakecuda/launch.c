@@ -234,7 +234,8 @@ void fc_device_place(struct fc_device *dev)
 			dev->sms_free--;
 			block_start(k, k->placed++);
 		}
-		OS_PROBE("cuda.block_waits_for_sm", k->placed < k->blocks);
+		OS_PROBE("cuda.block_waits_for_sm", "a kernel's block finds all SMs taken",
+			 k->placed < k->blocks);
 		if (k->placed < k->blocks && !k->ctx->sticky)
 			return;
 		if (k->placed == k->blocks)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory calls: device and pinned host memory, pointer attributes. Freeing waits for the context's
- * work, as on hardware; allocating may wait there, so here it sometimes does (os_buggify): code
+ * work, as on hardware; allocating may wait there, so here it sometimes does (OS_BUGGIFY): code
  * that allocates while one of its own kernels spins on something only it can provide will hang in
  * some runs, as it would on a GPU.
  */
@@ -22,7 +22,8 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 	cudaError_t rc = fc_enter_ctx("cudaMalloc", &ctx);
 	if (!rc && !devPtr)
 		rc = cudaErrorInvalidValue;
-	if (!rc && os_buggify("cuda.malloc_waits"))
+	if (!rc &&
+	    OS_BUGGIFY("cuda.malloc_waits", "cudaMalloc waits for the context's work, as it may"))
 		rc = fc_ctx_wait(ctx, "cudaMalloc");
 	if (rc)
 		return fc_leave(rc);
@@ -151,7 +152,8 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 		cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
 	if (!rc && (!pHost || flags & ~known))
 		rc = cudaErrorInvalidValue;
-	if (!rc && os_buggify("cuda.host_alloc_waits"))
+	if (!rc && OS_BUGGIFY("cuda.host_alloc_waits",
+			      "cudaHostAlloc waits for the context's work, as it may"))
 		rc = fc_ctx_wait(ctx, "cudaHostAlloc");
 	if (rc)
 		return fc_leave(rc);

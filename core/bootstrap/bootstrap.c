@@ -394,7 +394,8 @@ static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *mo
 		size_t n, done = 0;
 		char *from = ring_gather_at(b, g, &g->head_out, b->rank, g->sent, &n);
 		n = MIN_OF(n, limit - g->sent);
-		if (os_buggify("bootstrap.gather_odd")) /* rare: pieces that cut heads and blocks */
+		if (OS_BUGGIFY("bootstrap.gather_odd",
+			       "an all-gather's blocks are cut in odd places"))
 			n = DIV_UP(n, 3);
 		int e = os_send(b->next_fd, from, n, &done);
 		if (e)
@@ -546,7 +547,9 @@ void bootstrap_leave(struct bootstrap *b)
 	sock_close(&b->prev_fd);
 	sock_close(&b->root_fd);
 	/* rare: connections still come in, and are reset with the listener */
-	if (b->listen_fd >= 0 && os_buggify("bootstrap.listener_stays"))
+	if (b->listen_fd >= 0 &&
+	    OS_BUGGIFY("bootstrap.listener_stays",
+		       "a rank that leaves closes its listener last, and late"))
 		os_sleep_ns(BOOTSTRAP_LISTENER_STAYS_NS);
 	sock_close(&b->listen_fd);
 }

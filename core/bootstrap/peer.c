@@ -109,7 +109,9 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 		size_t n, done = 0;
 		void *to = bootstrap_in_target(in, &n);
 		/* rare: heads come in pieces */
-		size_t most = n && os_buggify("bootstrap.message_byte") ? 1 : n;
+		bool bytewise = n && OS_BUGGIFY("bootstrap.message_byte",
+						"a message between ranks is read byte by byte");
+		size_t most = bytewise ? 1 : n;
 		int e = n ? os_recv(in->fd, to, most, &done) : 0;
 		if (e == EAGAIN)
 			return ncclSuccess;
@@ -301,8 +303,9 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 	while (at < bytes) {
 		size_t done = 0;
 		/* rare: what is for later comes first, and has to wait in the queue */
-		ncclResult_t early =
-			os_buggify("bootstrap.take_early") ? bootstrap_take(b) : ncclSuccess;
+		bool take = OS_BUGGIFY("bootstrap.take_early",
+				       "messages for later are taken first, and queued");
+		ncclResult_t early = take ? bootstrap_take(b) : ncclSuccess;
 		if (early)
 			return early;
 		uint64_t seq = sock_seq(o->fd);
@@ -361,7 +364,8 @@ static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int p
 		struct bootstrap_message *m = *at;
 		if (m->head.rank != peer || m->head.tag != tag)
 			continue;
-		OS_PROBE("bootstrap.message_overtakes", at != &b->messages);
+		OS_PROBE("bootstrap.message_overtakes",
+			 "a message is taken before one that came earlier", at != &b->messages);
 		*at = m->next;
 		if (b->messages_end == &m->next)
 			b->messages_end = at;
@@ -398,7 +402,8 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 	uint64_t seq;
 
 	ASSERT(peer != b->rank);
-	OS_PROBE("bootstrap.peer_hung_up", b->heard[peer] && !bootstrap_in_is_open(b, peer));
+	OS_PROBE("bootstrap.peer_hung_up", "a rank waits for a message of a rank that has left",
+		 b->heard[peer] && !bootstrap_in_is_open(b, peer));
 	if (b->heard[peer] && !bootstrap_in_is_open(b, peer))
 		return sock_error(0, ctx);
 	ncclResult_t rc = bootstrap_next_poll(b, &seq);

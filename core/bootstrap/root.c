@@ -59,7 +59,7 @@ static void root_conn_flush(struct root_conn *c)
 	while (c->sent < c->to_send) {
 		size_t done = 0;
 		size_t n = c->to_send - c->sent;
-		if (os_buggify("bootstrap.root_send_byte")) /* rare: an answer comes in pieces */
+		if (OS_BUGGIFY("bootstrap.root_send_byte", "the root sends an answer byte by byte"))
 			n = 1;
 		int e = os_send(c->fd, (char *)c->answers + c->sent, n, &done);
 		if (e == EAGAIN)

@@ -208,8 +208,10 @@ ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *boun
 static int sock_connect_once(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
 {
 	/* rare: nobody listens yet; the caller tries again */
-	int e = os_buggify("bootstrap.connect_again") ? ECONNREFUSED : os_connect(to, fd);
-	OS_PROBE("bootstrap.connect_refused", e == ECONNREFUSED);
+	bool refused = OS_BUGGIFY("bootstrap.connect_again", "an attempt to connect is refused");
+	int e = refused ? ECONNREFUSED : os_connect(to, fd);
+	OS_PROBE("bootstrap.connect_refused", "no process listens yet; the attempt is repeated",
+		 e == ECONNREFUSED);
 	if (e)
 		return e;
 	for (;;) {
@@ -274,7 +276,8 @@ ncclResult_t sock_send_all(int fd, const void *data, size_t bytes, const struct 
 		size_t done = 0;
 		uint64_t seq = sock_seq(fd);
 		/* rare: byte by byte, so that no receiver counts on messages coming whole */
-		size_t n = os_buggify("bootstrap.send_byte") ? 1 : bytes - at;
+		bool bytewise = OS_BUGGIFY("bootstrap.send_byte", "a message is sent byte by byte");
+		size_t n = bytewise ? 1 : bytes - at;
 		int e = os_send(fd, (const char *)data + at, n, &done);
 		if (!e)
 			at += done;
@@ -292,7 +295,8 @@ ncclResult_t sock_recv_all(int fd, void *data, size_t bytes, const struct sock_c
 	while (at < bytes) {
 		size_t done = 0;
 		uint64_t seq = sock_seq(fd);
-		size_t n = os_buggify("bootstrap.recv_byte") ? 1 : bytes - at; /* rare: short */
+		bool bytewise = OS_BUGGIFY("bootstrap.recv_byte", "an answer is read byte by byte");
+		size_t n = bytewise ? 1 : bytes - at;
 		int e = os_recv(fd, (char *)data + at, n, &done);
 		if (!e && !done)
 			return sock_error(0, ctx);

@@ -64,7 +64,8 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 		if (rc != ncclInProgress)
 			return rc;
 		rc = comm_async_error(comm);
-		OS_PROBE("comm.error_ends_finalize", rc != ncclSuccess);
+		OS_PROBE("comm.error_ends_finalize",
+			 "an error comes while destroy waits for kernels", rc != ncclSuccess);
 		if (rc)
 			return rc;
 	}
@@ -120,7 +121,8 @@ static void comm_quieten(struct ncclComm *comm)
 {
 	bool in_init = comm_in_init(comm);
 
-	OS_PROBE("comm.ended_in_init", in_init);
+	OS_PROBE("comm.ended_in_init", "a communicator is aborted or destroyed in its init",
+		 in_init);
 	if (in_init || shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
 		shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 	comm_users_wait(comm);
@@ -154,7 +156,7 @@ static void comm_meet(struct ncclComm *comm)
 		bootstrap_part(comm->bootstrap);
 		return;
 	}
-	OS_PROBE("comm.end_without_all", true);
+	OS_PROBE("comm.end_without_all", "a rank does not come to the last barrier", true);
 	INFO(LOG_INIT, "rank %d: not all ranks came to the end; going on without them", comm->rank);
 	comm_end_alone(comm);
 }
@@ -226,7 +228,7 @@ static struct ncclComm *comm_park(struct ncclComm *comm)
 		chain = c;
 	}
 	registry_unlock(first);
-	OS_PROBE("comm.parked", !last);
+	OS_PROBE("comm.parked", "a rank waits for others of its process to be freed", !last);
 	return chain;
 }
 

@@ -100,7 +100,8 @@ static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 {
 	uint32_t error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
 
-	OS_PROBE("comm.call_after_error", error != ncclSuccess);
+	OS_PROBE("comm.call_after_error", "a call finds that its communicator has failed",
+		 error != ncclSuccess);
 	if (error)
 		INFO(LOG_COLL, "%s: rank %d: the communicator has failed with %u; ncclCommAbort it",
 		     call, comm->rank, error);

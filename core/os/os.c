@@ -227,15 +227,15 @@ bool os_fault(const char *site, const void *object, struct os_fault *f)
 	return os_sched->fault(site, object, f);
 }
 
-bool os_buggify(const char *what)
+#ifdef DOPPEL_FAKE
+bool os_buggify(const struct os_site *site)
 {
-	return os_sched->buggify(what);
+	return os_sched->buggify(site);
 }
 
-#ifdef DOPPEL_FAKE
-void os_probe(const char *what)
+void os_probe(const struct os_site *site)
 {
-	os_sched->probe(what);
+	os_sched->probe(site);
 }
 #endif
 

@@ -29,6 +29,7 @@
 
 #include "core/base/shared.h"
 #include "core/base/wait.h"
+#include "core/os/site.h"
 
 /* ---- who am I ------------------------------------------------------------------------------- */
 
@@ -206,26 +207,6 @@ struct os_fault {
 	uint64_t left_ns;   /* of what lasts: how much longer; UINT64_MAX: until faults heal */
 };
 bool os_fault(const char *site, const void *object, struct os_fault *f);
-
-/* A site in our own code that is allowed to take its rare path (a one-slot FIFO, an early
- * timeout): true sometimes in exploring runs, never in the real world. `what` is "module.path", and
- * has a row in sim/engine/buggify.c. */
-bool os_buggify(const char *what);
-
-/* "Sometimes this is so": a state that a campaign should have seen (all slots in flight, an init
- * ended by an abort). Counted in engine sim, of no influence on the run; nothing is compiled in
- * without a double behind the stack. `what` is "module.state", and has a row in sim/engine/probe.c.
- * The condition must not touch shared words: those are scheduling points. */
-#ifdef DOPPEL_FAKE
-void os_probe(const char *what);
-#define OS_PROBE(what, condition)                                                                  \
-	do {                                                                                       \
-		if (condition)                                                                     \
-			os_probe(what);                                                            \
-	} while (0)
-#else
-#define OS_PROBE(what, condition) ((void)sizeof(!(condition)))
-#endif
 
 /* A trace record: goes into the rolling hash and into the trace file. `kind` is a string constant;
  * a, b, c are object numbers and sizes, never addresses. */

@@ -26,8 +26,8 @@ struct os_sched_ops {
 	void (*charge)(enum os_cost, uint64_t);
 	uint32_t (*choose)(const char *, uint32_t);
 	bool (*fault)(const char *, const void *, struct os_fault *);
-	bool (*buggify)(const char *);
-	void (*probe)(const char *);
+	bool (*buggify)(const struct os_site *);
+	void (*probe)(const struct os_site *);
 	void (*trace)(const char *, uint64_t, uint64_t, uint64_t);
 	void (*trace_bytes)(const char *, uint64_t, const void *, size_t);
 	bool (*tracing)(void);

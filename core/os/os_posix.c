@@ -306,12 +306,12 @@ static bool posix_fault(const char *site, const void *object, struct os_fault *f
 	return false;
 }
 
-static bool posix_buggify(const char *what)
+static bool posix_buggify(const struct os_site *site)
 {
 	return false;
 }
 
-static void posix_probe(const char *what)
+static void posix_probe(const struct os_site *site)
 {
 }
 

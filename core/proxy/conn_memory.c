@@ -96,8 +96,9 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 	if (rc)
 		return rc;
 	/* rare: staged through host memory, as where the NIC does not reach the GPU */
-	pc->buffer_on_gpu = gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
-			    !os_buggify("proxy.no_gpu_direct");
+	pc->buffer_on_gpu =
+		gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
+		!OS_BUGGIFY("proxy.no_gpu_direct", "a connection's slots are in host memory");
 	pc->flush = pc->buffer_on_gpu && !pc->is_send &&
 		    topo_needs_flush(topo, pc->comm->local_rank) &&
 		    !param_bool(PARAM_GDR_FLUSH_DISABLE);

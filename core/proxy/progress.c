@@ -43,9 +43,13 @@ static bool proxy_run_start(struct proxy_conn *pc)
 	ASSERT(run->op.chunk_steps % run->op.slice_steps == 0 &&
 	       DEV_STEPS % run->op.slice_steps == 0);
 	run->base = ALIGN_UP(pc->step, run->op.chunk_steps);
-	OS_PROBE("proxy.op_waits_behind", pc->queue_first != 0);
-	OS_PROBE("proxy.steps_skipped", run->base != pc->step);
-	OS_PROBE("proxy.fifo_wraps", run->base % DEV_STEPS + run->op.nsteps > DEV_STEPS);
+	OS_PROBE("proxy.op_waits_behind", "an operation is queued while another begins",
+		 pc->queue_first != 0);
+	OS_PROBE_IDLE("proxy.steps_skipped",
+		      "an operation begins at another step than the last one ended at",
+		      "all collectives that there are have the same chunks", run->base != pc->step);
+	OS_PROBE("proxy.fifo_wraps", "an operation goes around the end of the slots",
+		 run->base % DEV_STEPS + run->op.nsteps > DEV_STEPS);
 	return true;
 }
 
@@ -199,7 +203,9 @@ static bool proxy_progress_pass(struct proxy_state *p)
 		if (proxy_conn_is_active(pc))
 			p->active[kept++] = pc;
 		/* rare: one connection is enough for this pass; the others find it older */
-		pass_over |= moved && os_buggify("proxy.pass_one");
+		pass_over |=
+			moved && OS_BUGGIFY("proxy.pass_one",
+					    "a pass ends with the first connection that moved");
 	}
 	p->nactive = kept;
 	os_charge(OS_COST_PROXY_PASS, 1);
@@ -254,7 +260,7 @@ static void proxy_progress_wait(struct proxy_state *p, bool aborted, bool stoppi
 	struct proxy_conn *const *ears = proxy_progress_ears(p, &nears);
 	int n = 0;
 
-	if (os_buggify("proxy.wake_early")) /* rare: as if something else had happened */
+	if (OS_BUGGIFY("proxy.wake_early", "the progress task's wait ends immediately"))
 		return;
 	stop.on = &p->stop;
 	stop.why = "the proxy to be stopped";

@@ -19,7 +19,8 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 	size_t bytes = (size_t)run->op.slice_steps * pc->step_bytes;
 	struct net_request *req = NULL;
 	/* rare: one receive at a time, so that the sender always waits to be cleared */
-	uint32_t depth = os_buggify("proxy.recv_one_slot") ? run->op.slice_steps : DEV_STEPS;
+	bool one = OS_BUGGIFY("proxy.recv_one_slot", "one receive posted at a time");
+	uint32_t depth = one ? run->op.slice_steps : DEV_STEPS;
 	struct wait w;
 	ncclResult_t rc;
 
@@ -96,8 +97,8 @@ static ncclResult_t proxy_recv_flush(struct proxy_conn *pc, bool *moved)
 		rc = pc->proxy->net->test(run->flush_req, &done, &bytes, &w);
 	if (rc)
 		return rc;
-	OS_PROBE("proxy.flush_waits", !done);
-	OS_PROBE("proxy.empty_slice", !run->bytes[step % DEV_STEPS]);
+	OS_PROBE("proxy.flush_waits", "data is in, but not yet pushed out to GPU memory", !done);
+	OS_PROBE("proxy.empty_slice", "a slice without data", !run->bytes[step % DEV_STEPS]);
 	if (!done) {
 		w.from.step = (int64_t)step;
 		*proxy_run_wait(run) = w;
@@ -130,7 +131,9 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 	head = shared_load_u64(&pc->send_mem->head, SHARED_ACQUIRE);
 	ASSERT(head <= run->base + run->transmitted); /* the kernel was shown no more */
 	if (head < taken) {
-		OS_PROBE("proxy.recv_all_taken", run->transmitted - run->done == DEV_STEPS);
+		OS_PROBE("proxy.recv_all_taken",
+			 "every slot of a receiver holds data that the kernel has not read",
+			 run->transmitted - run->done == DEV_STEPS);
 		*proxy_run_wait(run) = (struct wait){
 			.on = &pc->send_mem->head,
 			.want = taken,

@@ -17,7 +17,8 @@ static void proxy_send_grant(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
 	/* rare: one slice on the wire at a time, as with a full send queue */
-	uint32_t depth = os_buggify("proxy.send_one_slot") ? run->op.slice_steps : DEV_STEPS;
+	bool one = OS_BUGGIFY("proxy.send_one_slot", "one slice on the wire at a time");
+	uint32_t depth = one ? run->op.slice_steps : DEV_STEPS;
 	uint64_t most = MIN_OF(run->op.nsteps, run->done + depth);
 	uint64_t head = run->base + run->done;
 
@@ -114,7 +115,8 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 	}
 	run->req[step % DEV_STEPS] = req;
 	run->transmitted += run->op.slice_steps;
-	OS_PROBE("proxy.send_all_in_flight", run->transmitted - run->done == DEV_STEPS);
+	OS_PROBE("proxy.send_all_in_flight", "every slot of a sender is on the wire",
+		 run->transmitted - run->done == DEV_STEPS);
 	*moved = true;
 	os_trace("proxy.send", (uint64_t)pc->rank << 32 | (uint32_t)pc->peer,
 		 (uint64_t)pc->channel << 32 | size, step);

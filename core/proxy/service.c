@@ -225,7 +225,7 @@ static void proxy_service_wait(struct proxy_state *p, bool aborted, bool stoppin
 	struct wait stop = mail;
 	int n = 0;
 
-	if (os_buggify("proxy.service_wake_early")) /* rare: as if something else had happened */
+	if (OS_BUGGIFY("proxy.service_wake_early", "the service task's wait ends immediately"))
 		return;
 	stop.on = &p->stop;
 	stop.why = "the proxy to be stopped";

@@ -148,7 +148,9 @@ static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 	if (net_verbs_paused(c))
 		return ncclInProgress;
 	/* rare: the address takes a while to resolve */
-	rc = c->tries == 0 && os_buggify("net.resolve_later") ? ETIMEDOUT : net_verbs_qp_to_rts(c);
+	bool later = c->tries == 0 && OS_BUGGIFY("net.resolve_later",
+						 "a queue pair's address takes a while to resolve");
+	rc = later ? ETIMEDOUT : net_verbs_qp_to_rts(c);
 	if (rc == ETIMEDOUT && ++c->tries < NET_VERBS_TRIES)
 		return net_verbs_pause(c, "the network to resolve a queue pair's address", w);
 	if (rc == ETIMEDOUT)

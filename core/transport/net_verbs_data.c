@@ -119,7 +119,8 @@ static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint64_t seq, cons
 static ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request **req,
 				   struct wait *w)
 {
-	OS_PROBE("net.requests_spent", true);
+	OS_PROBE_IDLE("net.requests_spent", "all requests of a connection are in use",
+		      "the proxy has 8 slots in flight, a connection 32 requests", true);
 	net_verbs_wait_cq(c, os_event_seq(c->cq), "a request of the connection to end", w);
 	*req = NULL;
 	return ncclSuccess;
@@ -134,7 +135,8 @@ static bool net_verbs_cleared(struct net_verbs_conn *c, struct net_verbs_cts *ct
 	uint64_t turn = c->sends + 1;
 
 	if (shared_load_u64(&entry->turn, SHARED_ACQUIRE) != turn) {
-		OS_PROBE("net.send_not_cleared", true);
+		OS_PROBE("net.send_not_cleared", "a send has no receive at the other end yet",
+			 true);
 		*w = (struct wait){
 			.on = &entry->turn,
 			.want = turn,
@@ -366,12 +368,14 @@ ncclResult_t net_verbs_drain(struct net_verbs_conn *c)
 
 	do {
 		/* rare: one at a time, so that the CQ fills up in between */
-		most = os_buggify("net.poll_one") ? 1 : (int)ARRAY_LEN(wc);
+		bool one = OS_BUGGIFY("net.poll_one", "completions are polled one at a time");
+		most = one ? 1 : (int)ARRAY_LEN(wc);
 		n = ibv_poll_cq(c->cq, most, wc);
 		if (n < 0)
 			return net_verbs_call_failed(c, "polling for completions", 0);
-		OS_PROBE("net.completions_at_once", n > 1);
-		OS_PROBE("net.poll_again", n > 1 && n == most);
+		OS_PROBE("net.completions_at_once", "one poll gives several completions", n > 1);
+		OS_PROBE("net.poll_again", "a poll fills its array, and is done again",
+			 n > 1 && n == most);
 		for (int i = 0; i < n; i++) {
 			if (wc[i].status == IBV_WC_SUCCESS)
 				net_verbs_completed(c, &wc[i]);

@@ -454,11 +454,11 @@ int engine_thread_fault(void); /* the errno with which a plan refuses a thread, 
 
 /* probe.c */
 void probe_start(void);
-void probe_hit(const char *name);
+void probe_hit(const struct os_site *site);
 
 /* buggify.c */
 void buggify_start(void);
-bool buggify_visit(const char *name);
+bool buggify_visit(const struct os_site *site);
 
 /* watch.c */
 void watch_start(void);

@@ -602,15 +602,15 @@ static bool threads_fault(const char *site, const void *object, struct os_fault 
 	return eng.any_faults && fault_check(site, object, NULL, f);
 }
 
-static bool threads_buggify(const char *what)
+static bool threads_buggify(const struct os_site *site)
 {
-	(void)what;
+	(void)site;
 	return false;
 }
 
-static void threads_probe(const char *what)
+static void threads_probe(const struct os_site *site)
 {
-	(void)what;
+	(void)site;
 }
 
 static void threads_progress(void)

@@ -482,9 +482,9 @@ bool sim_faults_armed(void); /* there is a plan: os_fault may be true */
 /* The i-th site and the names of its actions, NULL behind the last; false: there are fewer. */
 bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);
 
-/* Sites of os_buggify: all that exist in the program, with how often this run came by and how often
+/* Sites of OS_BUGGIFY: all that exist in the program, with how often this run came by and how often
  * it took the rare path. Counted by exploring runs of engine sim only. Valid until the next
- * sim_start; sites in a fixed order, a test's own ones behind them. */
+ * sim_start; sorted by name, those of a test after them. */
 struct sim_buggify_stat {
 	const char *name, *what;
 	uint64_t visits, hits;

@@ -706,7 +706,7 @@ static void rare_main(void *arg)
 	static shared_u32 word;
 
 	for (int i = 0; i < 400; i++) {
-		count[0] += os_buggify("test.rare");
+		count[0] += OS_BUGGIFY("test.rare", "of this test");
 		shared_store_u32(&word, 0, SHARED_RELEASE);
 		expect = 0;
 		count[1] += !shared_cas_weak_u32(&word, &expect, 1, SHARED_ACQ_REL);

@@ -160,7 +160,7 @@ START_TEST(nothing_is_drawn_in_the_real_world)
 	const struct os_label label = {"thing", 0, 0, 0, 0};
 	ck_assert_uint_eq(os_choose("site", 100), 0);
 	ck_assert(!os_fault("os.alloc", NULL, &f));
-	ck_assert(!os_buggify("rare"));
+	ck_assert(!OS_BUGGIFY("test.rare", "never taken here"));
 	os_label(&f, &label);
 	os_trace("kind", 1, 2, 3);
 	os_trace_bytes("kind", 1, "abc", 3);

@@ -13,7 +13,8 @@ static struct hca_packet *hca_packet_outside(uint32_t bytes)
 	struct hca_packet *p = calloc(1, sizeof *p + bytes);
 
 	ASSERT(p);
-	OS_PROBE("hca.packet_no_room", true);
+	OS_PROBE_IDLE("hca.packet_no_room", "the tables have no room for a packet, which is lost",
+		      "the stack has few packets on their way at a time", true);
 	return p;
 }
 

@@ -136,7 +136,8 @@ void hca_qp_to_error(struct hca_qp *qp)
 
 void hca_send_flush(struct hca_qp *qp)
 {
-	OS_PROBE("hca.send_flushed", qp->sq.done != qp->sq.head);
+	OS_PROBE("hca.send_flushed", "a send is flushed from a dead queue pair",
+		 qp->sq.done != qp->sq.head);
 	while (qp->sq.done != qp->sq.head)
 		hca_send_complete(qp, IBV_WC_WR_FLUSH_ERR);
 }

@@ -80,8 +80,10 @@ void hca_responder_atomic_again(struct hca_qp *qp, const struct hca_packet *p)
 {
 	const struct hca_answered *a = hca_answer_find(qp, p->psn);
 
-	OS_PROBE("hca.atomic_again", a != NULL);
-	OS_PROBE("hca.atomic_forgotten", a == NULL);
+	OS_PROBE_IDLE("hca.atomic_again", "an atomic comes that is already done",
+		      "the stack has no use for atomics", a != NULL);
+	OS_PROBE_IDLE("hca.atomic_forgotten", "an atomic comes again, and is no longer in the log",
+		      "the stack has no use for atomics", a == NULL);
 	if (a)
 		hca_atomic_answer(qp, p->psn, p->operation, a->value);
 }

@@ -129,7 +129,8 @@ void hca_mcast_deliver(const struct hca_packet *p)
 		bool here = p->from_port == qp->port, own = here && p->from_qpn == qp->number;
 
 		if (here && !hca_personality(qp->port)->mcast_comes_back)
-			OS_PROBE("hca.datagram_unwanted", true);
+			OS_PROBE_IDLE("hca.datagram_unwanted", "a datagram finds no receive",
+				      "the stack sends no datagrams", true);
 		else if (!own || !qp->blocks_own_mcast)
 			hca_packet_deliver(qp, p);
 		hca_unlock(&qp->item.lock);

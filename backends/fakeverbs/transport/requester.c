@@ -443,8 +443,8 @@ static void hca_requester_go_back(struct hca_qp *qp, bool silence)
 		hca_qp_kick(qp, 0);
 		return;
 	}
-	OS_PROBE("hca.resend", r->retries != 0);
-	OS_PROBE("hca.retries_spent", r->retries == 0);
+	OS_PROBE("hca.resend", "a sender goes back to what is not acknowledged", r->retries != 0);
+	OS_PROBE("hca.retries_spent", "a sender gives up", r->retries == 0);
 	if (r->retries == 0) {
 		hca_send_fail(qp, IBV_WC_RETRY_EXC_ERR);
 		return;
@@ -536,14 +536,17 @@ static void hca_requester_rnr(struct hca_qp *qp, const struct hca_packet *p)
 		return;
 	hca_check_not_ready(qp, hca_wqe_at(&qp->sq, qp->sq.done));
 	if (qp->rnr_retry != 7) { /* seven is for ever */
-		OS_PROBE("hca.not_ready_for_good", r->rnr_retries == 0);
+		OS_PROBE_IDLE("hca.not_ready_for_good",
+			      "a receiver stays without a receive until retries are spent",
+			      "the stack has its HCAs retry for ever (rnr_retry 7)",
+			      r->rnr_retries == 0);
 		if (r->rnr_retries == 0) {
 			hca_send_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
 		r->rnr_retries--;
 	}
-	OS_PROBE("hca.receiver_not_ready", true);
+	OS_PROBE("hca.receiver_not_ready", "a sender waits because of RNR", true);
 	hca_requester_seek(qp);
 	r->rnr_wait = ++r->rnr_waits;
 	os_trace("qp.rnr", hca_qp_id(qp), r->psn_una, p->rnr_timer);

@@ -268,9 +268,12 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p)
 	int32_t ahead = hca_psn_diff(p->psn, qp->resp.psn);
 
 	hca_responder_established(qp);
-	OS_PROBE("hca.request_missing", ahead > 0);
-	OS_PROBE("hca.request_again", ahead < 0 && p->kind != HCA_READ && p->kind != HCA_ATOMIC);
-	OS_PROBE("hca.read_again", ahead < 0 && p->kind == HCA_READ);
+	OS_PROBE("hca.request_missing", "a request comes before one that was lost or is late",
+		 ahead > 0);
+	OS_PROBE("hca.request_again", "a write or send comes that is already done",
+		 ahead < 0 && p->kind != HCA_READ && p->kind != HCA_ATOMIC);
+	OS_PROBE("hca.read_again", "an RDMA read is requested again",
+		 ahead < 0 && p->kind == HCA_READ);
 	if (ahead > 0) {
 		if (!qp->resp.nak_sent) {
 			qp->resp.nak_sent = 1;

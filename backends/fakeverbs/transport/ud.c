@@ -149,14 +149,16 @@ static int hca_ud_place(struct hca_qp *qp, const struct hca_packet *p, struct hc
 void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (p->qkey != qp->qkey) {
-		OS_PROBE("hca.wrong_qkey", true);
+		OS_PROBE_IDLE("hca.wrong_qkey", "a datagram comes with another Q_Key",
+			      "the stack sends no datagrams", true);
 		hca_count(&hca_world()->port[qp->port].bad_qkeys);
 		hca_check_qkey(qp, p);
 		return;
 	}
 	hca_responder_established(qp);
 	if (qp->rq.done == qp->rq.head && !(qp->srq && hca_srq_take(qp))) {
-		OS_PROBE("hca.datagram_unwanted", true);
+		OS_PROBE_IDLE("hca.datagram_unwanted", "a datagram finds no receive",
+			      "the stack sends no datagrams", true);
 		return;
 	}
 	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
@@ -180,7 +182,8 @@ bool hca_pkey_accepts(const struct hca_qp *qp, const struct hca_packet *p)
 
 	if (hca_pkey_match(mine, p->pkey))
 		return true;
-	OS_PROBE("hca.wrong_pkey", true);
+	OS_PROBE_IDLE("hca.wrong_pkey", "a packet comes from another partition",
+		      "the stack knows one partition", true);
 	hca_count(&hca_world()->port[qp->port].bad_pkeys);
 	return false;
 }

@@ -35,7 +35,8 @@ bool hca_opcode_fits(enum ibv_qp_type type, uint32_t opcode)
 void hca_qp_to_sqe(struct hca_qp *qp)
 {
 	ASSERT(!hca_qp_type_acked((enum ibv_qp_type)qp->type));
-	OS_PROBE("hca.send_queue_error", true);
+	OS_PROBE_IDLE("hca.send_queue_error", "a send that fails leaves the receive side alone",
+		      "the stack's connections are reliable", true);
 	hca_qp_set_state(qp, IBV_QPS_SQE);
 	hca_send_flush(qp);
 }
@@ -102,7 +103,9 @@ bool hca_unacked_burst(struct hca_qp *qp, uint64_t *wire_bytes)
 
 static void hca_uc_drop(struct hca_qp *qp)
 {
-	OS_PROBE("hca.message_dropped", true);
+	OS_PROBE_IDLE("hca.message_dropped",
+		      "a message of an unreliable transport is dropped half way",
+		      "the stack's connections are reliable", true);
 	qp->resp.receiving = 0;
 	qp->resp.writing = 0;
 }
