@@ -216,7 +216,7 @@ struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_att
 	rc = ENOMEM;
 	h = hca_handle_take(HCA_KIND_QP, sizeof *h + (ex ? hca_builder_bytes(c->port) : 0),
 			    "ibv_qp");
-	qp = h ? hca_qp_take(h) : NULL;
+	qp = h ? hca_slab_take_owned(&hca_world()->qp, h) : NULL;
 	if (!qp)
 		goto err;
 	hca_qp_lock(qp);

@@ -381,12 +381,9 @@ struct hca_world {
 #pragma GCC visibility pop
 
 /* ---- for the debugger ---- */
-/* Queue pair i, dead or alive, is fakeverbs.qp[i >> FAKEVERBS_QP_SHIFT][i & mask], for i below
- * fakeverbs.world->qp.count; alive when item.live. */
-#define FAKEVERBS_QP_SHIFT 7
+/* It walks the tables of the world as hca_slab_at does (sim/gdb/doppel_gdb/info.py). */
 struct fakeverbs_view {
 	struct hca_world *world;
-	struct hca_qp *qp[HCA_CHUNKS];
 };
 extern struct fakeverbs_view fakeverbs;
 

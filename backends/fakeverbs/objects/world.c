@@ -26,7 +26,7 @@ static struct hca_world *hca_world_make(void)
 		hca_port_init(&w->port[i], i);
 		hca_port_configure(&w->port[i], i);
 	}
-	hca_slab_init(&w->qp, sizeof(struct hca_qp), FAKEVERBS_QP_SHIFT, 16);
+	hca_slab_init(&w->qp, sizeof(struct hca_qp), 7, 16);
 	hca_slab_init(&w->cq, sizeof(struct hca_cq), 5, 16);
 	hca_slab_init(&w->srq, sizeof(struct hca_srq), 5, 16);
 	hca_slab_init(&w->ah, sizeof(struct hca_ah), 5, 16);

@@ -3,20 +3,6 @@
  * work is in transport/. */
 #include "backends/fakeverbs/queues/queues.h"
 
-struct hca_qp *hca_qp_take(void *handle)
-{
-	struct hca_slab *s = &hca_world()->qp;
-	struct hca_qp *qp = hca_slab_take_owned(s, handle);
-
-	if (qp) { /* the debugger finds it; tasks that take from one chunk store the same pointer */
-		uint32_t chunk = qp->item.index >> FAKEVERBS_QP_SHIFT;
-
-		__atomic_store_n(&fakeverbs.qp[chunk], hca_slab_at(s, chunk << FAKEVERBS_QP_SHIFT),
-				 __ATOMIC_RELAXED);
-	}
-	return qp;
-}
-
 /* ---- numbers -------------------------------------------------------------------------------- */
 
 void hca_qp_enter(struct hca_qp *qp)

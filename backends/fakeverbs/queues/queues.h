@@ -154,8 +154,7 @@ void hca_qp_set_state(struct hca_qp *qp, enum ibv_qp_state state);
 /* To ERR: everything outstanding on both queues completes with WR_FLUSH_ERR, in order. */
 void hca_qp_to_error(struct hca_qp *qp);
 void hca_qp_flush(struct hca_qp *qp);
-/* A place in the table, for the handle; NULL: full. Its number enters the port, or leaves it. */
-struct hca_qp *hca_qp_take(void *handle);
+/* Its number enters the port, or leaves it. */
 void hca_qp_enter(struct hca_qp *qp);
 void hca_qp_leave(struct hca_qp *qp);
 /* Everything in the send queue is flushed. */

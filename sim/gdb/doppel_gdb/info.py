@@ -116,9 +116,10 @@ def queue_pairs():
     if int(view["world"]) == 0:
         return
     found, kind = view["world"]["qp"], gdb.lookup_type("struct hca_qp").pointer()
+    base, chunks = int(symbol("world_arena_base")), found["chunk"]
     shift, size = int(found["chunk_shift"]), int(found["item_bytes"])
     for i in range(int(found["count"])):
-        at = int(view["qp"][i >> shift]) + (i & ((1 << shift) - 1)) * size
+        at = base + int(chunks[i >> shift]) + (i & ((1 << shift) - 1)) * size
         qp = gdb.Value(at).cast(kind).dereference()
         if int(qp["item"]["live"]):
             yield qp
