@@ -230,38 +230,32 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 
 /* ---- device --------------------------------------------------------------------------------- */
 
-struct comm_dev_layout comm_dev_layout(int32_t nchannels)
+struct comm_dev_layout comm_dev_layout(int32_t nchannels, uint32_t room)
 {
-	size_t n = (size_t)nchannels;
 	struct comm_dev_layout l = {.channels = ALIGN_UP(sizeof(struct dev_comm), 64u)};
 
-	l.conns = l.channels + n * sizeof(struct dev_channel);
-	l.bytes = l.conns + 2 * n * sizeof(struct dev_conn);
+	l.conns = l.channels + (size_t)nchannels * sizeof(struct dev_channel);
+	l.ranks = l.conns + room * sizeof(struct dev_conn);
 	return l;
 }
 
-/* Writes the channel to `staging` as it will be in device memory at `mem`. */
-static void channel_stage(const struct ncclComm *comm, int32_t c, char *staging, char *mem)
+/* Writes the channel and its connections to staging memory. `ranks` is what the device has of the
+ * rings. */
+static void channel_stage(const struct ncclComm *comm, int32_t c, struct dev_channel *channels,
+			  struct dev_conn *conns, const int32_t *ranks)
 {
 	const struct channel *ch = &comm->channels[c];
-	struct comm_dev_layout l = comm_dev_layout(comm->nchannels);
-	struct dev_channel *out = (struct dev_channel *)(staging + l.channels) + c;
-	struct dev_conn *conns = (struct dev_conn *)(staging + l.conns) + 2 * c;
-	struct dev_conn *dev_conns = (struct dev_conn *)(mem + l.conns) + 2 * c;
-	size_t ring = (size_t)(c % comm->life->rings) * (size_t)comm->nranks;
 
-	*out = (struct dev_channel){
+	channels[c] = (struct dev_channel){
 		.ring = {.prev = ch->ring_prev,
 			 .next = ch->ring_next,
 			 .index = ch->ring_index,
-			 .ranks = (const int32_t *)(mem + l.bytes) + ring},
-		.ring_recv = ch->ring_recv ? &dev_conns[0] : NULL,
-		.ring_send = ch->ring_send ? &dev_conns[1] : NULL,
+			 .recv = ch->ring_recv->slot,
+			 .send = ch->ring_send->slot,
+			 .ranks = ranks + (size_t)(c % comm->life->rings) * (size_t)comm->nranks},
 	};
-	if (ch->ring_recv)
-		conns[0] = ch->ring_recv->dev;
-	if (ch->ring_send)
-		conns[1] = ch->ring_send->dev;
+	conns[ch->ring_recv->slot] = ch->ring_recv->dev;
+	conns[ch->ring_send->slot] = ch->ring_send->dev;
 }
 
 static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const shared_u32 **address)
@@ -274,19 +268,23 @@ static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const share
 	return rc;
 }
 
-static ncclResult_t comm_dev_stage(struct ncclComm *comm, char *mem)
+/* Writes the staging memory as it will be in device memory at `mem`. */
+static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_layout *l,
+				   char *mem)
 {
 	struct dev_comm *dev = comm->staging;
-	struct comm_dev_layout l = comm_dev_layout(comm->nchannels);
+	struct dev_channel *channels = (void *)((char *)comm->staging + l->channels);
+	struct dev_conn *conns = (void *)((char *)comm->staging + l->conns);
 
 	for (int32_t c = 0; c < comm->nchannels; c++)
-		channel_stage(comm, c, comm->staging, mem);
+		channel_stage(comm, c, channels, conns, (const int32_t *)(mem + l->ranks));
 	*dev = (struct dev_comm){
 		.magic = DEV_COMM_MAGIC,
 		.rank = comm->rank,
 		.nranks = comm->nranks,
 		.nchannels = comm->nchannels,
-		.channels = (struct dev_channel *)(mem + l.channels),
+		.channels = (struct dev_channel *)(mem + l->channels),
+		.conns = (struct dev_conn *)(mem + l->conns),
 		.warp_width = comm->peers[comm->rank].warp_width,
 		.id = (uint32_t)comm->id_hash,
 	};
@@ -303,20 +301,21 @@ static ncclResult_t comm_dev_copy(struct ncclComm *comm, void *to, const void *f
 ncclResult_t comm_dev_make(struct ncclComm *comm)
 {
 	void *mem = NULL;
-	size_t staged = comm_dev_layout(comm->nchannels).bytes;
-	size_t ranks =
-		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
-	ncclResult_t rc = cuda_result(cudaMalloc(&mem, staged + ranks),
-				      "cudaMalloc of the device communicator");
+	struct comm_dev_layout l = comm_dev_layout(comm->nchannels, transport_conns_most(comm));
+	size_t staged = l.conns + 2 * (size_t)comm->nchannels * sizeof(struct dev_conn);
+	size_t ranks = (size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
+	ncclResult_t rc = cuda_result(cudaMalloc(&mem, l.ranks + ranks),
+				    "cudaMalloc of the device communicator");
 
 	if (rc)
 		return rc;
 	comm->dev = mem;
-	rc = comm_dev_stage(comm, mem);
+	comm->dev_conns = (struct dev_conn *)((char *)mem + l.conns);
+	rc = comm_dev_stage(comm, &l, mem);
 	if (!rc)
 		rc = comm_dev_copy(comm, mem, comm->staging, staged);
 	if (!rc)
-		rc = comm_dev_copy(comm, (char *)mem + staged, comm->life->ring_ranks, ranks);
+		rc = comm_dev_copy(comm, (char *)mem + l.ranks, comm->life->ring_ranks, ranks);
 	if (!rc)
 		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
 				 "cudaStreamSynchronize after copying the device communicator");

@@ -7,12 +7,13 @@
 
 #include "core/comm/comm.h"
 
-/* The device's view of a communicator is one allocation: dev_comm, channels, connections, and then
- * the ranks of the rings. What comes before the ranks is staged in pinned memory of that layout. */
+/* The device's view of a communicator is one allocation: dev_comm, channels, `room` connections, and
+ * then the ranks of the rings. dev_comm, channels and the connections that exist are staged in pinned
+ * memory of that layout. */
 struct comm_dev_layout {
-	size_t channels, conns, bytes; /* offsets; the whole without the ranks */
+	size_t channels, conns, ranks; /* offsets */
 };
-struct comm_dev_layout comm_dev_layout(int32_t nchannels);
+struct comm_dev_layout comm_dev_layout(int32_t nchannels, uint32_t room);
 
 void comm_state_set(struct ncclComm *comm, enum comm_state state);
 /* One look at what was launched: complete, ncclInProgress, or an error. */

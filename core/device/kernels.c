@@ -30,8 +30,27 @@ DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 	return -1;
 }
 
+/* The ring's connections, which collectives use. */
+DEV_FN void dev_ring_load(struct dev *d, struct dev_block *b)
+{
+	const struct dev_ring *ring = &b->channel.ring;
+
+	dev_copy_in(d, &b->ring_recv, b->comm.conns + ring->recv, sizeof b->ring_recv);
+	dev_copy_in(d, &b->ring_send, b->comm.conns + ring->send, sizeof b->ring_send);
+}
+
+/* The steps go back to global memory, where the next launch finds them. */
+DEV_FN void dev_ring_save(struct dev *d, const struct dev_block *b)
+{
+	const struct dev_ring *ring = &b->channel.ring;
+
+	dev_copy_out(d, &b->comm.conns[ring->recv].step, &b->ring_recv.step, sizeof(uint64_t));
+	dev_copy_out(d, &b->comm.conns[ring->send].step, &b->ring_send.step, sizeof(uint64_t));
+}
+
 /* By one thread; a barrier follows. */
-DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, int channel)
+DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, int channel,
+			   enum dev_work_kind kind)
 {
 	dev_copy_in(d, &b->comm, (const void *)(uintptr_t)comm, sizeof b->comm);
 	for (int group = 0; group < DEV_MAX_WARPS; group++)
@@ -39,15 +58,8 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, in
 	if (b->comm.magic != DEV_COMM_MAGIC || channel < 0 || channel >= b->comm.nchannels)
 		return;
 	dev_copy_in(d, &b->channel, b->comm.channels + channel, sizeof b->channel);
-	dev_copy_in(d, &b->ring_recv, b->channel.ring_recv, sizeof b->ring_recv);
-	dev_copy_in(d, &b->ring_send, b->channel.ring_send, sizeof b->ring_send);
-}
-
-/* The steps go back to global memory, where the next launch finds them. */
-DEV_FN void dev_block_save(struct dev *d, const struct dev_block *b)
-{
-	dev_copy_out(d, &b->channel.ring_recv->step, &b->ring_recv.step, sizeof(uint64_t));
-	dev_copy_out(d, &b->channel.ring_send->step, &b->ring_send.step, sizeof(uint64_t));
+	if (kind == DEV_WORK_COLLECTIVE)
+		dev_ring_load(d, b);
 }
 
 /* An aborted launch leaves the steps where they were, and filled slots that an HCA still reads: the
@@ -72,8 +84,9 @@ DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 			   const struct steps_part *part, uint32_t block_warps)
 {
 	uint64_t chunk_bytes = (uint64_t)part->chunk * steps_type_bytes(w->type);
-	uint64_t room = (uint64_t)steps_program(w->program).chunk_steps *
-			MIN_OF(b->ring_send.step_bytes, b->ring_recv.step_bytes);
+	struct dev_program_row row = steps_program(w->program);
+	uint64_t room = (uint64_t)row.chunk_steps * MIN_OF(b->ring_send.step_bytes[row.proto],
+							   b->ring_recv.step_bytes[row.proto]);
 
 	if (w->kind != DEV_WORK_COLLECTIVE || w->program >= DEV_PROGRAM_COUNT ||
 	    w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
@@ -220,7 +233,8 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 
 DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, bool sends)
 {
-	return w->channel_lo == w->channel_hi && c->channel == w->channel_lo && c->step_bytes &&
+	return w->channel_lo == w->channel_hi && c->channel == w->channel_lo &&
+	       c->step_bytes[DEV_SIMPLE] &&
 	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
 }
 
@@ -274,10 +288,10 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, const struct dev_a
 
 /* The block and its channel; false: an earlier launch was aborted. */
 DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			    int channel)
+			    int channel, enum dev_work_kind kind)
 {
 	if (dev_thread(d) == 0)
-		dev_block_load(d, b, args->comm, channel);
+		dev_block_load(d, b, args->comm, channel, kind);
 	dev_barrier(d);
 	if (b->comm.magic != DEV_COMM_MAGIC || b->comm.warp_width != DEV_WARP_WIDTH)
 		dev_trap(d, "core/device: host and kernel were not built from one work.h");
@@ -286,16 +300,6 @@ DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev
 	dev_set_abort(d, b->comm.abort);
 	/* not b->aborted: faster threads may be waiting already, and change it */
 	return !b->channel.aborted;
-}
-
-DEV_FN void dev_block_end(struct dev *d, struct dev_block *b, int channel, bool aborted)
-{
-	if (dev_thread(d) != 0)
-		return;
-	if (aborted)
-		dev_block_abandon(d, b, channel);
-	else
-		dev_block_save(d, b);
 }
 
 DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
@@ -309,12 +313,17 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
 	bool ok = true;
 
-	if (!dev_block_begin(d, b, args, channel))
+	if (!dev_block_begin(d, b, args, channel, DEV_WORK_COLLECTIVE))
 		return;
 	for (uint32_t i = 0; ok && i < args->work_count; i++)
 		if (dev_has_work(&args->work[i], channel))
 			ok = dev_run_work(d, b, &args->work[i], channel);
-	dev_block_end(d, b, channel, !ok);
+	if (dev_thread(d) != 0)
+		return;
+	if (ok)
+		dev_ring_save(d, b);
+	else
+		dev_block_abandon(d, b, channel);
 }
 
 DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
@@ -324,7 +333,7 @@ DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 	uint32_t works, first;
 	bool ok = true;
 
-	if (!dev_block_begin(d, b, args, channel))
+	if (!dev_block_begin(d, b, args, channel, DEV_WORK_SEND_RECV))
 		return;
 	for (uint32_t i = 0; ok && i < args->work_count; i++) {
 		if (!dev_has_work(&args->work[i], channel))
@@ -333,7 +342,8 @@ DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 		i = dev_batch_last(args, first, &works);
 		ok = dev_run_batch(d, b, args, first, works);
 	}
-	dev_block_end(d, b, channel, !ok);
+	if (!ok && dev_thread(d) == 0)
+		dev_block_abandon(d, b, channel);
 }
 
 DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)

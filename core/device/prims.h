@@ -230,7 +230,7 @@ DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
  * DEV_STEPS is one, so a slice never wraps. */
 DEV_FN uint8_t *prim_slot(const struct dev_conn *c, uint64_t step)
 {
-	return c->buffer + (step % DEV_STEPS) * c->step_bytes;
+	return c->buffer[DEV_SIMPLE] + (step % DEV_STEPS) * c->step_bytes[DEV_SIMPLE];
 }
 
 DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
@@ -260,7 +260,8 @@ DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t by
 	struct dev_fifo_slot *f = c->fifo + slot;
 
 	prim_check_slot(p, c, f);
-	dev_store_u32(p->d, &f->offset, slot * c->step_bytes, SHARED_RELAXED, SHARED_SYSTEM);
+	dev_store_u32(p->d, &f->offset, slot * c->step_bytes[DEV_SIMPLE], SHARED_RELAXED,
+		      SHARED_SYSTEM);
 	dev_store_u32(p->d, &f->size, bytes, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
@@ -283,8 +284,8 @@ DEV_FN void prim_post(struct prim *p, uint32_t flags, uint32_t bytes)
 DEV_FN bool prim_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out, uint64_t count)
 {
 	const struct dev_conn *c = (flags & PRIM_SEND) ? p->send : p->recv;
-	uint64_t slice =
-		steps_slice(count, c->step_bytes / p->type_bytes, p->chunk_steps, p->slice_steps);
+	uint64_t slice = steps_slice(count, c->step_bytes[DEV_SIMPLE] / p->type_bytes,
+				     p->chunk_steps, p->slice_steps);
 	uint32_t poster = (p->threads - 1) / DEV_WARP_WIDTH * DEV_WARP_WIDTH;
 	struct prim_move m = {flags, 0, in, out, 0};
 

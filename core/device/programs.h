@@ -45,7 +45,24 @@ enum dev_func {
 		DEV_FUNC_COUNT
 };
 enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
-enum dev_proto { DEV_SIMPLE, DEV_PROTO_COUNT };
+
+/* The protocols: how data lies in the slots of a connection. A connection has a buffer for each, of
+ * DEV_STEPS slots (core/transport makes it).
+ *
+ *	id      DEV_<id>
+ *	buffer  bytes of the buffer; of SIMPLE the default, NCCL_BUFFSIZE says how many
+ *	grain   bytes: a channel's share is a multiple of it
+ *
+ * The sizes are NCCL 2.28's. It has two more: LL with 8 lines x 512 threads x 16 bytes in each slot,
+ * 512 KiB in all, and a grain of 16; LL128 with 120 x 640 x 8 bytes in each slot, 4,915,200 bytes in
+ * all, and a grain of 1,920. */
+#define DEV_PROTOS(X) X(SIMPLE, 4u << 20, 512u)
+enum dev_proto {
+#define DEV_PROTO_ID(id, buffer, grain) DEV_##id,
+	DEV_PROTOS(DEV_PROTO_ID)
+#undef DEV_PROTO_ID
+		DEV_PROTO_COUNT
+};
 
 /* Chunks of one loop on the connections of a ring of n ranks (steps.h):
  *

@@ -13,7 +13,7 @@
 
 DEV_FN bool send_recv_send(struct prim *p, uint64_t bytes)
 {
-	uint64_t chunk = p->send->step_bytes;
+	uint64_t chunk = p->send->step_bytes[DEV_SIMPLE];
 
 	for (uint64_t done = 0; done < bytes; done += chunk)
 		if (!prim_send(p, done, MIN_OF(chunk, bytes - done)))
@@ -23,7 +23,7 @@ DEV_FN bool send_recv_send(struct prim *p, uint64_t bytes)
 
 DEV_FN bool send_recv_recv(struct prim *p, uint64_t bytes)
 {
-	uint64_t chunk = p->recv->step_bytes;
+	uint64_t chunk = p->recv->step_bytes[DEV_SIMPLE];
 
 	for (uint64_t done = 0; done < bytes; done += chunk)
 		if (!prim_recv(p, done, MIN_OF(chunk, bytes - done)))

@@ -98,6 +98,20 @@ STEPS_FN struct dev_program_row steps_program(int program)
 	return row;
 }
 
+/* Bytes that a channel's share is a multiple of. */
+STEPS_FN uint32_t steps_grain_bytes(int proto)
+{
+	switch (proto) {
+#define STEPS_GRAIN(id, buffer, grain)                                                             \
+	case DEV_##id:                                                                             \
+		return grain;
+		DEV_PROTOS(STEPS_GRAIN)
+#undef STEPS_GRAIN
+	default:
+		return 1;
+	}
+}
+
 STEPS_FN const char *steps_func_name(int func)
 {
 	switch (func) {

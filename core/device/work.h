@@ -17,10 +17,8 @@
 #include "core/base/shared_types.h"
 #include "core/device/programs.h"
 
-#define DEV_STEPS              8
-#define DEV_MAX_CHANNELS       64
-#define DEV_STEP_BYTES_DEFAULT (512u << 10)
-#define DEV_GRAIN_BYTES        512u /* alignment of a channel's share, SIMPLE */
+#define DEV_STEPS        8
+#define DEV_MAX_CHANNELS 64
 
 /* Same numbers as ncclDataType_t. */
 enum dev_type {
@@ -70,33 +68,34 @@ DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 
 /* One end of a connection as the kernel uses it. Pointers are valid on this rank's device. */
 struct dev_conn {
-	uint8_t *buffer; /* the slots; on a send end the peer's or the proxy's */
+	/* The slots of each protocol; on a send end the peer's or the proxy's. */
+	uint8_t *buffer[DEV_PROTO_COUNT];
 	shared_u64 *tail, *head;
 	struct dev_fifo_slot *fifo; /* toward a proxy; NULL: the peer polls tail */
 	uint64_t
 		step; /* next step; kept across launches by the kernel, which rounds it up to a chunk */
-	uint32_t step_bytes;
-	int32_t peer; /* rank at the other end */
+	uint32_t step_bytes[DEV_PROTO_COUNT]; /* of each protocol's slots */
+	int32_t peer;                         /* rank at the other end */
 	int32_t channel;
 	uint32_t index; /* which of the pair's connections on the channel: enum conn_index */
 };
-DOPPEL_CHECK_SIZE(struct dev_conn, 56);
+DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(44 + 12 * DEV_PROTO_COUNT, 8));
 
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
 	int32_t prev, next; /* ranks */
 	int32_t index;      /* this rank's position; position 0 holds rank 0 */
+	int32_t recv, send; /* the connections, among those of the communicator */
 	int32_t pad0;
 	const int32_t *ranks; /* [nranks], by position */
 };
-DOPPEL_CHECK_SIZE(struct dev_ring, 24);
+DOPPEL_CHECK_SIZE(struct dev_ring, 32);
 
 struct dev_channel {
 	struct dev_ring ring;
-	struct dev_conn *ring_recv, *ring_send;
 	/* Set by a kernel that an abort ended: slots are in use that steps do not count. */
 	uint64_t aborted;
-	uint8_t pad0[16];
+	uint8_t pad0[24];
 };
 DOPPEL_CHECK_SIZE(struct dev_channel, 64);
 
@@ -107,12 +106,15 @@ struct dev_comm {
 	int32_t rank, nranks, nchannels;
 	const shared_u32 *abort;      /* host memory */
 	struct dev_channel *channels; /* [nchannels] */
+	/* Every connection end of the rank, in the order in which they were made. Those of rings come
+	 * first; others follow while kernels run, which do not touch them. */
+	struct dev_conn *conns;
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
-DOPPEL_CHECK_SIZE(struct dev_comm, 40);
-#define DEV_COMM_MAGIC 0xd0de0002u
+DOPPEL_CHECK_SIZE(struct dev_comm, 48);
+#define DEV_COMM_MAGIC 0xd0de0003u
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 

@@ -182,10 +182,16 @@ static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
 	p->op[p->nops++] = (struct proxy_op){
 		.conn = part->conn->proxy,
 		.op_count = comm->op_count,
-		.nsteps = DIV_UP(part->bytes, part->conn->dev.step_bytes),
+		.nsteps = DIV_UP(part->bytes, part->conn->dev.step_bytes[DEV_SIMPLE]),
 		.slice_steps = 1,
 		.chunk_steps = 1,
 	};
+}
+
+static struct dev_conn *plan_part_on_device(const struct ncclComm *comm,
+					    const struct plan_part *part)
+{
+	return part->conn ? comm->dev_conns + part->conn->slot : NULL;
 }
 
 static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, struct plan_batches *b,
@@ -197,8 +203,8 @@ static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, str
 		.kind = DEV_WORK_SEND_RECV,
 		.send = send->address,
 		.recv = recv->address,
-		.pair = {.send_conn = send->conn ? send->conn->on_device : NULL,
-			 .recv_conn = recv->conn ? recv->conn->on_device : NULL,
+		.pair = {.send_conn = plan_part_on_device(comm, send),
+			 .recv_conn = plan_part_on_device(comm, recv),
 			 .send_bytes = send->bytes,
 			 .recv_bytes = recv->bytes},
 		.channel_lo = (uint8_t)channel,

@@ -74,9 +74,10 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	st->limits = (struct plan_limits){
 		.nranks = comm->nranks,
 		.nchannels = comm->nranks > 1 ? comm->nchannels : PLAN_ONE_RANK_BLOCKS,
-		.step_bytes = transport_step_bytes(),
 		.max_threads = PLAN_THREADS,
 	};
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		st->limits.step_bytes[p] = transport_step_bytes((enum dev_proto)p);
 	rc = plan_kernels_load(comm, st);
 	if (rc) {
 		os_free(st);

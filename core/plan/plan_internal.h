@@ -21,7 +21,7 @@
 /* What a communicator looks like to the planner. */
 struct plan_limits {
 	int32_t nranks, nchannels;
-	uint32_t step_bytes;
+	uint32_t step_bytes[DEV_PROTO_COUNT];
 	uint32_t max_threads; /* nominal, a multiple of 32 */
 };
 

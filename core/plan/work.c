@@ -79,9 +79,9 @@ enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, 
 
 /* Shares whole grains; the last channel takes what is left, and channels that would get nothing
  * are left out. */
-static void plan_work_share(struct dev_work *w, int32_t nchannels, uint32_t type_bytes)
+static void plan_work_share(struct dev_work *w, int32_t nchannels, uint32_t grain_bytes)
 {
-	uint64_t grain = DEV_GRAIN_BYTES / type_bytes;
+	uint64_t grain = grain_bytes / steps_type_bytes(w->type);
 	uint64_t grains = DIV_UP(w->count, grain), each = DIV_UP(grains, (uint64_t)nchannels);
 	uint64_t used = DIV_UP(grains, each);
 
@@ -151,11 +151,11 @@ static void plan_work_elements(const struct plan_task *task, const struct plan_l
 		plan_work_op(task, lim, w);
 }
 
-static void plan_work_program(const struct plan_task *task, const struct plan_limits *lim,
+static void plan_work_program(const struct plan_limits *lim, enum dev_program program,
 			      struct dev_work *w)
 {
-	enum dev_program program = plan_choose(task, lim);
-	uint32_t chunk_bytes = lim->step_bytes * steps_program(program).chunk_steps;
+	struct dev_program_row row = steps_program(program);
+	uint32_t chunk_bytes = lim->step_bytes[row.proto] * row.chunk_steps;
 
 	w->program = (uint8_t)program;
 	w->chunk_lo = w->chunk_mid = w->chunk_hi = chunk_bytes / steps_type_bytes(w->type);
@@ -171,7 +171,8 @@ void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 	work->recv = (uint64_t)(uintptr_t)task->recv;
 	work->root = task->root;
 	plan_work_elements(task, lim, work);
-	plan_work_share(work, shape->nchannels, steps_type_bytes(work->type));
 	if (lim->nranks > 1)
-		plan_work_program(task, lim, work);
+		plan_work_program(lim, plan_choose(task, lim), work);
+	plan_work_share(work, shape->nchannels,
+			steps_grain_bytes(steps_program(work->program).proto));
 }

@@ -199,7 +199,7 @@ static ncclResult_t proxy_conn_make(struct conn *c)
 	pc->nic = proxy_pick_nic(c);
 	pc->is_send = c->is_send;
 	pc->conn_index = c->index;
-	pc->step_bytes = transport_conn_step_bytes(c);
+	pc->step_bytes = transport_conn_step_bytes(c, DEV_SIMPLE);
 	pc->step = pc->head_shown = transport_first_step();
 	os_label(pc, &(struct os_label){.what = c->is_send ? "proxy send" : "proxy recv",
 					.rank = pc->rank,

@@ -95,7 +95,8 @@ struct ncclComm {
 	struct plan_state *plan;
 	struct comm_life *life; /* core/comm/comm.h */
 
-	struct dev_comm *dev; /* device memory */
+	struct dev_comm *dev;       /* device memory */
+	struct dev_conn *dev_conns; /* in it: every connection of `conns`, by its slot */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
 	void *staging;          /* pinned, after the abort word: for copies to the device */

@@ -274,8 +274,7 @@ ncclResult_t transport_connect_end(struct conn_job *job)
 
 ncclResult_t transport_connect_upload(struct conn_job *job)
 {
-	return transport_conns_upload(job->comm, transport_conn_pages(job->comm), job->conn,
-				      job->n);
+	return transport_conns_upload(job->comm, job->conn, job->n);
 }
 
 ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n)

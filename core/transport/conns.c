@@ -8,7 +8,6 @@
 
 struct conn_table {
 	int32_t count;
-	struct conn_page *pages; /* of the device's copies */
 	struct conn *of_peer[]; /* [nranks], the newest first */
 };
 
@@ -61,15 +60,9 @@ ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *w
 	c->index = want->index;
 	c->next = comm->conns->of_peer[want->peer];
 	comm->conns->of_peer[want->peer] = c;
-	comm->conns->count++;
+	c->slot = comm->conns->count++;
 	*out = c;
 	return ncclSuccess;
-}
-
-struct conn_page **transport_conn_pages(struct ncclComm *comm)
-{
-	ASSERT(comm->conns);
-	return &comm->conns->pages;
 }
 
 static void transport_conn_close(struct conn *c)
@@ -96,7 +89,6 @@ void transport_conns_close(struct ncclComm *comm)
 	if (!t)
 		return;
 	ASSERT(!t->count);
-	transport_conn_pages_free(&t->pages);
 	os_free(t);
 	comm->conns = NULL;
 }

@@ -162,7 +162,7 @@ static uint32_t net_verbs_pieces(const struct net_verbs_dev *d)
 {
 	size_t most = net_verbs_message_max(d);
 
-	return (uint32_t)((transport_step_bytes() + most - 1) / most);
+	return (uint32_t)((transport_step_bytes(DEV_SIMPLE) + most - 1) / most);
 }
 
 /* Queue sizes. Sending: one request, one signaled write, and others before it when it is long. Receiving: the clear-to-send writes, the

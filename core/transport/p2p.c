@@ -17,7 +17,7 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
 
-#define P2P_INFO_MAGIC    0xd0de2001u
+#define P2P_INFO_MAGIC    0xd0de2003u
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
 
@@ -55,16 +55,17 @@ struct p2p_info {
 	uint32_t magic;
 	int32_t rank, channel;
 	uint16_t is_send, index;
-	uint32_t step_bytes;
 	uint32_t pool; /* its number */
+	uint32_t pad0;
 	uint64_t pool_bytes;
 	uint64_t control; /* offsets in the pool */
-	uint64_t buffer;
+	uint64_t buffer[DEV_PROTO_COUNT];
+	uint32_t step_bytes[DEV_PROTO_COUNT];
 	cudaIpcMemHandle_t handle; /* for other processes of the host */
 };
 DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fits");
-DOPPEL_CHECK_SIZE(struct p2p_info, 112);
-DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 48);
+DOPPEL_CHECK_OFFSET(struct p2p_info, buffer, 40);
+DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 40 + 12 * DEV_PROTO_COUNT);
 
 static bool p2p_same_process(const struct ncclComm *comm, int32_t peer)
 {
@@ -176,7 +177,8 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends, uint64_t
 
 ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
 {
-	uint64_t ends = 0, receiving = 0;
+	uint64_t ends = 0, receiving = 0, offset[DEV_PROTO_COUNT];
+	uint32_t step_bytes[DEV_PROTO_COUNT];
 	ncclResult_t rc;
 
 	for (int i = 0; i < n; i++) {
@@ -184,7 +186,7 @@ ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n
 			continue;
 		ends++;
 		if (!conns[i]->is_send)
-			receiving += (uint64_t)DEV_STEPS * transport_conn_step_bytes(conns[i]);
+			receiving += transport_conn_layout(conns[i], step_bytes, offset);
 	}
 	if (!ends)
 		return ncclSuccess;
@@ -198,15 +200,16 @@ ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n
 static void p2p_place(const struct conn *c, struct p2p_info *info)
 {
 	struct p2p_pool *pool = c->comm->p2p->pools;
+	uint64_t bytes = transport_conn_layout(c, info->step_bytes, info->buffer);
 
 	info->pool = pool->number;
 	info->pool_bytes = pool->bytes;
 	info->control = pool->control_used;
 	pool->control_used += P2P_CONTROL_BYTES;
-	if (!c->is_send) {
-		info->buffer = pool->buffer_used;
-		pool->buffer_used += (uint64_t)DEV_STEPS * info->step_bytes;
-	}
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		info->buffer[p] = c->is_send ? 0 : info->buffer[p] + pool->buffer_used;
+	if (!c->is_send)
+		pool->buffer_used += bytes;
 	ASSERT(pool->buffer_used <= pool->bytes);
 }
 
@@ -233,11 +236,10 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	info.channel = c->channel;
 	info.is_send = c->is_send;
 	info.index = c->index;
-	info.step_bytes = transport_conn_step_bytes(c);
 	p2p_place(c, &info);
 	rc = p2p_export(c, &info);
 	c->dev.step = transport_first_step();
-	c->dev.step_bytes = info.step_bytes;
+	memcpy(c->dev.step_bytes, info.step_bytes, sizeof c->dev.step_bytes);
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;
 	c->dev.index = c->index;
@@ -245,7 +247,8 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
 	else
 		c->dev.tail = &((struct dev_recv_mem *)(mem + info.control))->tail;
-	c->dev.buffer = c->is_send ? NULL : mem + info.buffer;
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		c->dev.buffer[p] = c->is_send ? NULL : mem + info.buffer[p];
 	memset(mine, 0, sizeof *mine);
 	memcpy(mine->bytes, &info, sizeof info);
 	return rc;
@@ -352,26 +355,45 @@ static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, 
 	return ncclSuccess;
 }
 
+/* Do the buffers of the peer's receiving end lie in its pool? A sending end has none. */
+static bool p2p_buffers_fit(const struct p2p_info *info)
+{
+	for (int p = 0; p < DEV_PROTO_COUNT && !info->is_send; p++) {
+		uint64_t bytes = (uint64_t)DEV_STEPS * info->step_bytes[p];
+
+		if (info->buffer[p] > info->pool_bytes ||
+		    bytes > info->pool_bytes - info->buffer[p])
+			return false;
+	}
+	return true;
+}
+
+static ncclResult_t p2p_steps_check(const struct conn *c, const struct p2p_info *info)
+{
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		uint32_t mine = transport_conn_step_bytes(c, (enum dev_proto)p);
+
+		if (info->step_bytes[p] == mine)
+			continue;
+		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
+		     "same on all ranks",
+		     c->comm->rank, mine, c->peer, info->step_bytes[p]);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
 static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *info)
 {
-	uint64_t buffer_bytes = info->is_send ? 0 : (uint64_t)DEV_STEPS * info->step_bytes;
-
 	if (info->magic != P2P_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
 	    info->index != c->index || !!info->is_send == c->is_send ||
-	    info->control > info->pool_bytes - P2P_CONTROL_BYTES ||
-	    info->buffer > info->pool_bytes || buffer_bytes > info->pool_bytes - info->buffer) {
+	    info->control > info->pool_bytes - P2P_CONTROL_BYTES || !p2p_buffers_fit(info)) {
 		WARN("rank %d sent rank %d no valid p2p description of channel %d (magic %#x, rank "
 		     "%d, channel %d)",
 		     c->peer, c->comm->rank, c->channel, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
-	if (info->step_bytes != transport_conn_step_bytes(c)) {
-		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
-		     "same on all ranks",
-		     c->comm->rank, transport_conn_step_bytes(c), c->peer, info->step_bytes);
-		return ncclInvalidUsage;
-	}
-	return ncclSuccess;
+	return p2p_steps_check(c, info);
 }
 
 static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
@@ -388,7 +410,8 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 	if (rc)
 		return rc;
 	if (c->is_send) {
-		c->dev.buffer = mem + info.buffer;
+		for (int p = 0; p < DEV_PROTO_COUNT; p++)
+			c->dev.buffer[p] = mem + info.buffer[p];
 		c->dev.tail = &((struct dev_recv_mem *)(mem + info.control))->tail;
 	} else {
 		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;

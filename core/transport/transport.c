@@ -12,13 +12,26 @@
 #define TRANSPORT_PAIR_CHANNELS       2
 #define TRANSPORT_PAIR_NET_STEP_BYTES (128u << 10)
 
-uint32_t transport_step_bytes(void)
+static uint32_t transport_simple_step_bytes(void)
 {
 	uint64_t buffer = (uint64_t)param_i64(PARAM_BUFFSIZE);
-	uint64_t step = buffer / DEV_STEPS / DEV_GRAIN_BYTES * DEV_GRAIN_BYTES;
+	uint32_t grain = steps_grain_bytes(DEV_SIMPLE);
+	uint64_t step = buffer / DEV_STEPS / grain * grain;
 	const uint64_t most = 64u << 20;
 
-	return (uint32_t)MIN_OF(MAX_OF(step, DEV_GRAIN_BYTES), most);
+	return (uint32_t)MIN_OF(MAX_OF(step, grain), most);
+}
+
+uint32_t transport_step_bytes(enum dev_proto proto)
+{
+	switch (proto) {
+	case DEV_SIMPLE:
+		return transport_simple_step_bytes();
+	case DEV_PROTO_COUNT:
+		break;
+	}
+	ASSERT(!"a protocol of programs.h");
+	return 0;
 }
 
 uint64_t transport_first_step(void)
@@ -50,13 +63,26 @@ ncclResult_t transport_choose(struct conn *c)
 	return ncclSystemError;
 }
 
-uint32_t transport_conn_step_bytes(const struct conn *c)
+uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 {
-	uint32_t bytes = transport_step_bytes();
+	uint32_t bytes = transport_step_bytes(proto);
 
 	return c->index == CONN_PAIR && c->transport->network
 		       ? MIN_OF(bytes, TRANSPORT_PAIR_NET_STEP_BYTES)
 		       : bytes;
+}
+
+uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],
+			       uint64_t offset[DEV_PROTO_COUNT])
+{
+	uint64_t bytes = 0;
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		step_bytes[p] = transport_conn_step_bytes(c, (enum dev_proto)p);
+		offset[p] = bytes;
+		bytes += (uint64_t)DEV_STEPS * step_bytes[p];
+	}
+	return bytes;
 }
 
 int32_t transport_pair_channels(const struct ncclComm *comm)

@@ -49,11 +49,11 @@ struct conn {
 	struct conn *next; /* of the same peer */
 	int32_t peer, channel;
 	bool is_send;
-	uint8_t index;              /* enum conn_index */
-	struct dev_conn dev;        /* copied to the device when ready */
-	struct dev_conn *on_device; /* the copy, of an end that was made after init */
-	struct proxy_conn *proxy;   /* net: the proxy's state machine; p2p: NULL */
-	void *state;                /* the transport's own */
+	uint8_t index;            /* enum conn_index */
+	struct dev_conn dev;      /* copied to the device when ready */
+	int32_t slot;             /* of the copy: comm->dev_conns[slot] */
+	struct proxy_conn *proxy; /* net: the proxy's state machine; p2p: NULL */
+	void *state;              /* the transport's own */
 };
 
 struct transport_dir {
@@ -85,7 +85,7 @@ ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_wa
 ncclResult_t transport_connect_exchange(struct conn_job *job);
 ncclResult_t transport_connect_request(struct conn_job *job);
 ncclResult_t transport_connect_end(struct conn_job *job);
-/* After the end, for connections that are made after init: copies them to the device (on_device). */
+/* After the end, for connections that are made after init: copies them to the device. */
 ncclResult_t transport_connect_upload(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
 /* The end, connected or not; NULL: there is none. */

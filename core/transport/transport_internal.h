@@ -8,18 +8,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/device/steps.h"
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
-/* Bytes of a step: NCCL_BUFFSIZE / DEV_STEPS, cut to whole grains. Both ends compare theirs. */
-uint32_t transport_step_bytes(void);
+/* Bytes of a protocol's step; SIMPLE: NCCL_BUFFSIZE / DEV_STEPS, cut to whole grains. Both ends
+ * compare theirs. */
+uint32_t transport_step_bytes(enum dev_proto proto);
 /* Step that every connection begins at, a whole number of turns of its slots. */
 uint64_t transport_first_step(void);
 /* Index among this host's ranks; -1: another host's. */
 int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank);
 
-/* Bytes of a step of this connection. */
-uint32_t transport_conn_step_bytes(const struct conn *c);
+/* Bytes of a protocol's step of this connection. */
+uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto);
+/* The slots of a connection in one piece of memory: bytes of each protocol's step, and where its
+ * buffer begins. Returns the bytes of all buffers. */
+uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],
+			       uint64_t offset[DEV_PROTO_COUNT]);
 /* The first transport that can connect the two ranks. */
 ncclResult_t transport_choose(struct conn *c);
 
@@ -32,15 +38,10 @@ static inline const struct transport_dir *transport_dir_of(const struct conn *c)
 /* conns.c */
 ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *want,
 				struct conn **out);
-struct conn_page;
-/* The pages of the device's copies. */
-struct conn_page **transport_conn_pages(struct ncclComm *comm);
 void transport_conns_close(struct ncclComm *comm);
 
 /* conns_device.c */
-ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn_page **first,
-				    struct conn *const *conns, int n);
-void transport_conn_pages_free(struct conn_page **first);
+ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn *const *conns, int n);
 
 /* p2p.c: memory for those of the n ends that p2p serves. */
 ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n);

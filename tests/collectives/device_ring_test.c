@@ -98,10 +98,10 @@ static int ring_position_of(const struct ring *g, int channel, int rank)
 static struct dev_conn ring_conn(const struct ring *g, int from, int to, int channel, int peer)
 {
 	struct dev_conn c = {
-		.buffer = g->rank[to].slots + channel * DEV_STEPS * STEP_BYTES,
+		.buffer = {g->rank[to].slots + channel * DEV_STEPS * STEP_BYTES},
 		.tail = &g->rank[to].recv_mem[channel].tail,
 		.head = &g->rank[from].send_mem[channel].head,
-		.step_bytes = STEP_BYTES,
+		.step_bytes = {STEP_BYTES},
 		.peer = peer,
 		.channel = channel,
 	};
@@ -114,10 +114,12 @@ static void ring_connect_channel(const struct ring *g, int rank, int c)
 	int i = ring_position_of(g, c, rank), prev = ring_rank_at(g, c, i + g->n - 1);
 	int next = ring_rank_at(g, c, i + 1);
 	int32_t ranks[MAX_GPUS];
-	struct dev_channel channel = {
-		.ring = {.prev = prev, .next = next, .index = i, .ranks = r->ranks + c * MAX_GPUS},
-		.ring_recv = &r->conns[2 * c],
-		.ring_send = &r->conns[2 * c + 1]};
+	struct dev_channel channel = {.ring = {.prev = prev,
+					       .next = next,
+					       .index = i,
+					       .recv = 2 * c,
+					       .send = 2 * c + 1,
+					       .ranks = r->ranks + c * MAX_GPUS}};
 	struct dev_conn conns[2] = {ring_conn(g, prev, rank, c, prev),
 				    ring_conn(g, rank, next, c, next)};
 
@@ -137,6 +139,7 @@ static void ring_connect(struct ring *g)
 					.nchannels = CHANNELS,
 					.abort = g->abort,
 					.channels = g->rank[i].channels,
+					.conns = g->rank[i].conns,
 					.warp_width = (uint32_t)g->run->width};
 
 		for (int c = 0; c < CHANNELS; c++)
@@ -287,7 +290,7 @@ static struct dev_work program_work(enum dev_program program, uint64_t count, en
 {
 	uint32_t size = steps_type_bytes(type);
 	uint32_t chunk = STEP_BYTES * steps_program(program).chunk_steps / size;
-	uint64_t channels = (uint64_t)(hi - lo + 1), grain = DEV_GRAIN_BYTES / size;
+	uint64_t channels = (uint64_t)(hi - lo + 1), grain = steps_grain_bytes(DEV_SIMPLE) / size;
 	uint64_t share = ALIGN_UP(DIV_UP(count, channels), grain);
 	struct dev_work w;
 
@@ -589,17 +592,17 @@ static void link_task(void *arg)
 static void link_connect(struct ring *g, struct link *l, int i)
 {
 	int next = (i + 1) % g->n;
-	struct dev_conn c = {.buffer = l->send_slots,
+	struct dev_conn c = {.buffer = {l->send_slots},
 			     .tail = &l->send_tail.tail,
 			     .head = &l->send_head.head,
 			     .fifo = l->send_tail.fifo,
-			     .step_bytes = STEP_BYTES,
+			     .step_bytes = {STEP_BYTES},
 			     .peer = next};
 
 	for (int s = 0; s < DEV_STEPS; s++)
 		shared_store_u32(&l->send_tail.fifo[s].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
 	CUDA_OK(cudaMemcpy(&g->rank[i].conns[1], &c, sizeof c, cudaMemcpyHostToDevice));
-	c.buffer = l->recv_slots;
+	c.buffer[DEV_SIMPLE] = l->recv_slots;
 	c.tail = &l->recv_tail.tail;
 	c.head = &l->recv_head.head;
 	c.fifo = NULL;

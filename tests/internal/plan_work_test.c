@@ -7,7 +7,7 @@
 #include "tests/suite.h"
 
 static const struct plan_limits limits = {
-	.nranks = 4, .nchannels = 8, .step_bytes = 512 << 10, .max_threads = PLAN_THREADS};
+	.nranks = 4, .nchannels = 8, .step_bytes = {512 << 10}, .max_threads = PLAN_THREADS};
 
 static struct dev_work work_of(size_t count, ncclDataType_t type, ncclRedOp_t op,
 			       const struct plan_limits *lim, struct plan_shape *shape)
@@ -75,14 +75,14 @@ START_TEST(shares_cover_every_element_once)
 		for (int type = 0; type < DEV_TYPE_COUNT; type++) {
 			struct plan_shape s;
 			struct dev_work w = work_of(counts[i], type, ncclSum, &limits, &s);
-			uint64_t grain = DEV_GRAIN_BYTES / steps_type_bytes(type);
+			uint64_t grain = steps_grain_bytes(DEV_SIMPLE) / steps_type_bytes(type);
 
 			ck_assert_uint_eq(total_of(&w), counts[i]);
 			ck_assert_int_lt(w.channel_hi, s.nchannels);
 			if (w.channel_lo != w.channel_hi)
 				ck_assert_uint_eq(w.count_lo % grain, 0);
 			ck_assert_uint_eq((uint64_t)w.chunk_lo * steps_type_bytes(type),
-					  4 * (uint64_t)limits.step_bytes);
+					  4 * (uint64_t)limits.step_bytes[DEV_SIMPLE]);
 		}
 	}
 }
@@ -134,10 +134,8 @@ END_TEST
 /* Memory that a process can address makes more steps than 32 bits count, with the smallest buffer. */
 START_TEST(steps_of_a_huge_share_are_counted_in_64_bits)
 {
-	const struct plan_limits small = {.nranks = 2,
-					  .nchannels = 1,
-					  .step_bytes = DEV_GRAIN_BYTES,
-					  .max_threads = PLAN_THREADS};
+	const struct plan_limits small = {
+		.nranks = 2, .nchannels = 1, .step_bytes = {512}, .max_threads = PLAN_THREADS};
 	struct plan_shape s;
 	struct dev_work w = work_of(1ull << 42, ncclInt8, ncclSum, &small, &s);
 	struct dev_ring ring = {.prev = 1, .next = 1};
@@ -188,7 +186,7 @@ START_TEST(a_data_mover_moves_bytes)
 	ck_assert_int_eq(w.op, DEV_SUM);
 	ck_assert_uint_eq(w.count, 4000);
 	ck_assert_uint_eq(total_of(&w), 4000);
-	ck_assert_uint_eq(w.chunk_lo, 4 * limits.step_bytes);
+	ck_assert_uint_eq(w.chunk_lo, 4 * limits.step_bytes[DEV_SIMPLE]);
 	w = blocks_work(DEV_REDUCE_SCATTER, true, 1000, &s);
 	ck_assert_int_eq(w.program, DEV_REDUCE_SCATTER_RING_SIMPLE);
 	ck_assert_int_eq(w.type, DEV_F32);
