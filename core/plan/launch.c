@@ -45,6 +45,7 @@ static void plan_op_add(struct plan *p, const struct conn *c, const struct dev_w
 		.nsteps = steps,
 		.slice_steps = row.slice_steps,
 		.chunk_steps = row.chunk_steps,
+		.protocol = row.proto,
 	};
 }
 

@@ -185,6 +185,7 @@ static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
 		.nsteps = DIV_UP(part->bytes, part->conn->dev.step_bytes[DEV_SIMPLE]),
 		.slice_steps = 1,
 		.chunk_steps = 1,
+		.protocol = DEV_SIMPLE,
 	};
 }
 

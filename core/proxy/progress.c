@@ -41,7 +41,7 @@ static bool proxy_run_start(struct proxy_conn *pc)
 	run->slot = slot;
 	run->op = p->op[slot];
 	ASSERT(run->op.chunk_steps % run->op.slice_steps == 0 &&
-	       DEV_STEPS % run->op.slice_steps == 0);
+	       DEV_STEPS % run->op.slice_steps == 0 && run->op.protocol < DEV_PROTO_COUNT);
 	run->base = ALIGN_UP(pc->step, run->op.chunk_steps);
 	OS_PROBE("proxy.op_waits_behind", "an operation is queued while another begins",
 		 pc->queue_first != 0);
@@ -154,10 +154,37 @@ static bool proxy_progress_take(struct proxy_state *p)
 	return any;
 }
 
-struct wait *proxy_run_wait(struct proxy_run *run)
+void proxy_run_wait(struct proxy_run *run, uint64_t step, const struct wait *w)
 {
 	ASSERT(run->nwaits < PROXY_RUN_WAITS);
-	return &run->wait[run->nwaits++];
+	run->wait[run->nwaits] = *w;
+	run->wait[run->nwaits++].from.step = (int64_t)step;
+}
+
+ncclResult_t proxy_run_test(struct proxy_conn *pc, uint64_t step, struct net_request *req,
+			    bool *done, size_t *bytes)
+{
+	struct wait w;
+	ncclResult_t rc;
+
+	os_self()->step = (int64_t)step;
+	rc = pc->proxy->net->test(req, done, bytes, &w);
+	if (!rc && !*done)
+		proxy_run_wait(&pc->run, step, &w);
+	return rc;
+}
+
+struct wait proxy_kernel_wait(const struct proxy_conn *pc, const void *on, enum wait_kind kind,
+			      uint64_t want)
+{
+	return (struct wait){
+		.on = on,
+		.want = want,
+		.mask = WAIT_MASK_ALL,
+		.kind = (uint8_t)kind,
+		.bytes = 8,
+		.from = {.rank = pc->rank, .channel = pc->channel, .step = -1, .object = "kernel"},
+	};
 }
 
 /* One step of the connection's running operation; starts the next when there is none. */

@@ -31,6 +31,7 @@ struct proxy_op {
 	uint64_t nsteps;      /* steps in all, a multiple of slice_steps */
 	uint32_t slice_steps; /* steps posted together */
 	uint32_t chunk_steps; /* the first step is rounded up to this */
+	uint8_t protocol;     /* enum dev_proto */
 };
 
 /* Ranks of different hosts, or whose GPUs cannot reach each other. */

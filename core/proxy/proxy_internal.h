@@ -188,7 +188,37 @@ void proxy_conn_unprepare(struct proxy_conn *pc);
 
 /* progress.c */
 void proxy_progress_main(void *proxy_state);
-struct wait *proxy_run_wait(struct proxy_run *run);
+/* One more of the waits of this pass; `step` is the one that it is about. */
+void proxy_run_wait(struct proxy_run *run, uint64_t step, const struct wait *w);
+/* Is the request of the slice at `step` complete? If not, that is one of the waits. */
+ncclResult_t proxy_run_test(struct proxy_conn *pc, uint64_t step, struct net_request *req,
+			    bool *done, size_t *bytes);
+/* For a 64-bit word that the kernel writes; `why` is the caller's. */
+struct wait proxy_kernel_wait(const struct proxy_conn *pc, const void *on, enum wait_kind kind,
+			      uint64_t want);
+
+/* ---- protocol.c: how a kernel and the proxy share a slot ------------------------------------- */
+
+/* Where a slice is in the connection's buffer. */
+struct proxy_slice {
+	uint32_t bytes, offset;
+};
+
+/* One row per protocol (enum dev_proto). */
+struct proxy_protocol {
+	/* Has the kernel filled the slice at `step`? If so, *slice is set, by what the kernel wrote:
+	 * the caller checks it. If not, *w. */
+	bool (*ready)(const struct proxy_conn *pc, uint64_t step, struct proxy_slice *slice,
+		      struct wait *w);
+	/* Where the network reads or writes the slice. */
+	uint8_t *(*address)(const struct proxy_conn *pc, const struct proxy_slice *slice);
+};
+extern const struct proxy_protocol proxy_protocols[DEV_PROTO_COUNT];
+
+static inline const struct proxy_protocol *proxy_run_protocol(const struct proxy_run *run)
+{
+	return &proxy_protocols[run->op.protocol];
+}
 
 /* send.c, recv.c: one step of the running operation. */
 ncclResult_t proxy_send_step(struct proxy_conn *pc, bool *moved);

@@ -7,33 +7,44 @@
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
 
-static uint8_t *proxy_recv_slot(struct proxy_conn *pc, uint64_t step)
+/* The slice that begins at `step`, where a receive puts it. */
+static struct proxy_slice proxy_recv_slice(const struct proxy_conn *pc, uint64_t step)
 {
-	return pc->buffer + (step % DEV_STEPS) * (size_t)pc->step_bytes;
+	return (struct proxy_slice){
+		.bytes = pc->run.op.slice_steps * pc->step_bytes,
+		.offset = (uint32_t)(step % DEV_STEPS) * pc->step_bytes,
+	};
+}
+
+/* May the slice after those that are posted be posted too? */
+static bool proxy_recv_has_room(const struct proxy_run *run)
+{
+	/* rare: one receive at a time, so that the sender always waits to be cleared */
+	bool one = OS_BUGGIFY("proxy.recv_one_slot", "one receive posted at a time");
+	uint32_t depth = one ? run->op.slice_steps : DEV_STEPS;
+
+	return run->posted < run->op.nsteps &&
+	       run->posted + run->op.slice_steps <= run->done + depth;
 }
 
 static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
 	uint64_t step = run->base + run->posted;
-	size_t bytes = (size_t)run->op.slice_steps * pc->step_bytes;
+	const struct proxy_slice slice = proxy_recv_slice(pc, step);
 	struct net_request *req = NULL;
-	/* rare: one receive at a time, so that the sender always waits to be cleared */
-	bool one = OS_BUGGIFY("proxy.recv_one_slot", "one receive posted at a time");
-	uint32_t depth = one ? run->op.slice_steps : DEV_STEPS;
 	struct wait w;
 	ncclResult_t rc;
 
-	if (run->posted == run->op.nsteps || run->posted + run->op.slice_steps > run->done + depth)
+	if (!proxy_recv_has_room(run))
 		return ncclSuccess;
 	os_self()->step = (int64_t)step;
-	rc = pc->proxy->net->irecv(pc->net_comm, proxy_recv_slot(pc, step), bytes, pc->mr, &req,
-				   &w);
+	rc = pc->proxy->net->irecv(pc->net_comm, proxy_run_protocol(run)->address(pc, &slice),
+				   slice.bytes, pc->mr, &req, &w);
 	if (rc)
 		return rc;
 	if (!req) {
-		w.from.step = (int64_t)step;
-		*proxy_run_wait(run) = w;
+		proxy_run_wait(run, step, &w);
 		return ncclSuccess;
 	}
 	run->req[step % DEV_STEPS] = req;
@@ -47,21 +58,14 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 	struct proxy_run *run = &pc->run;
 	uint64_t step = run->base + run->received;
 	size_t bytes;
-	struct wait w;
 	bool done;
 	ncclResult_t rc;
 
 	if (run->received == run->posted)
 		return ncclSuccess;
-	os_self()->step = (int64_t)step;
-	rc = pc->proxy->net->test(run->req[step % DEV_STEPS], &done, &bytes, &w);
-	if (rc)
+	rc = proxy_run_test(pc, step, run->req[step % DEV_STEPS], &done, &bytes);
+	if (rc || !done)
 		return rc;
-	if (!done) {
-		w.from.step = (int64_t)step;
-		*proxy_run_wait(run) = w;
-		return ncclSuccess;
-	}
 	run->req[step % DEV_STEPS] = NULL;
 	run->bytes[step % DEV_STEPS] = bytes;
 	run->received += run->op.slice_steps;
@@ -74,36 +78,57 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 }
 
 /* Before a running kernel may read what the NIC wrote, the NIC must have pushed it out; reading
- * one byte back does that. An empty slice needs none. */
+ * one byte back does that. *req stays NULL where the network has no request free, and *w is filled
+ * in. */
+static ncclResult_t proxy_recv_iflush(struct proxy_conn *pc, uint64_t step,
+				      struct net_request **req, struct wait *w)
+{
+	const struct proxy_slice slice = proxy_recv_slice(pc, step);
+
+	os_self()->step = (int64_t)step;
+	return pc->proxy->net->iflush(pc->net_comm,
+				      proxy_run_protocol(&pc->run)->address(pc, &slice),
+				      pc->run.bytes[step % DEV_STEPS], pc->mr, req, w);
+}
+
+/* Is the slice at `step` in GPU memory? Nothing is to be done for an empty one. */
+static ncclResult_t proxy_recv_flushed(struct proxy_conn *pc, uint64_t step, bool *done)
+{
+	struct proxy_run *run = &pc->run;
+	size_t bytes = run->bytes[step % DEV_STEPS];
+	struct wait w;
+	ncclResult_t rc;
+
+	*done = true;
+	if (pc->flush && bytes && !run->flush_req) {
+		rc = proxy_recv_iflush(pc, step, &run->flush_req, &w);
+		if (rc)
+			return rc;
+		*done = run->flush_req != NULL;
+		if (!*done)
+			proxy_run_wait(run, step, &w);
+	}
+	if (!run->flush_req)
+		return ncclSuccess;
+	return proxy_run_test(pc, step, run->flush_req, done, &bytes);
+}
+
 static ncclResult_t proxy_recv_flush(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
 	uint64_t step = run->base + run->flushed;
-	size_t bytes = run->bytes[step % DEV_STEPS];
-	bool done = true;
-	struct wait w;
-	ncclResult_t rc = ncclSuccess;
+	bool done;
+	ncclResult_t rc;
 
 	if (run->flushed == run->received)
 		return ncclSuccess;
-	os_self()->step = (int64_t)step;
-	if (pc->flush && bytes && !run->flush_req) {
-		rc = pc->proxy->net->iflush(pc->net_comm, proxy_recv_slot(pc, step), bytes, pc->mr,
-					    &run->flush_req, &w);
-		if (!rc && !run->flush_req)
-			done = false;
-	}
-	if (!rc && run->flush_req)
-		rc = pc->proxy->net->test(run->flush_req, &done, &bytes, &w);
+	rc = proxy_recv_flushed(pc, step, &done);
 	if (rc)
 		return rc;
 	OS_PROBE("proxy.flush_waits", "data is in, but not yet pushed out to GPU memory", !done);
 	OS_PROBE("proxy.empty_slice", "a slice without data", !run->bytes[step % DEV_STEPS]);
-	if (!done) {
-		w.from.step = (int64_t)step;
-		*proxy_run_wait(run) = w;
+	if (!done)
 		return ncclSuccess;
-	}
 	run->flush_req = NULL;
 	run->flushed += run->op.slice_steps;
 	*moved = true;
@@ -125,6 +150,7 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
 	uint64_t taken = run->base + run->done + run->op.slice_steps, head;
+	struct wait w;
 
 	if (run->done == run->transmitted)
 		return;
@@ -134,18 +160,9 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 		OS_PROBE("proxy.recv_all_taken",
 			 "every slot of a receiver holds data that the kernel has not read",
 			 run->transmitted - run->done == DEV_STEPS);
-		*proxy_run_wait(run) = (struct wait){
-			.on = &pc->send_mem->head,
-			.want = taken,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_GE,
-			.bytes = 8,
-			.why = "the kernel to take a slot",
-			.from = {.rank = pc->rank,
-				 .channel = pc->channel,
-				 .step = (int64_t)(taken - run->op.slice_steps),
-				 .object = "kernel"},
-		};
+		w = proxy_kernel_wait(pc, &pc->send_mem->head, WAIT_GE, taken);
+		w.why = "the kernel to take a slot";
+		proxy_run_wait(run, run->base + run->done, &w);
 		return;
 	}
 	run->done += run->op.slice_steps;
