@@ -29,6 +29,7 @@ enum exhaust_key {
 	EXHAUST_BLOCKING,
 	EXHAUST_POLLING,
 	EXHAUST_COLLECTIVE,
+	EXHAUST_TASK,
 };
 
 static const struct argp_option exhaust_options[] = {
@@ -38,6 +39,8 @@ static const struct argp_option exhaust_options[] = {
 	{"rank", EXHAUST_RANK, "R", 0,
 	 "calls of this rank only (default: whoever makes the k-th; kill, abort: each in turn)", 1},
 	{"site", EXHAUST_SITE, "SITE", 0, "this site only, or SITE.ACTION ('doppel faults')", 1},
+	{"task", EXHAUST_TASK, "NAME", 0,
+	 "abort at the steps of this task (default: each task of the rank's process in turn)", 1},
 	{"once", EXHAUST_ONCE, NULL, 0, "only the k-th call fails (default: both)", 1},
 	{"for-ever", EXHAUST_FOR_EVER, NULL, 0, "all calls from the k-th on fail", 1},
 	{"fifo", EXHAUST_FIFO, NULL, 0, "exact time, one order (default: both)", 1},
@@ -140,6 +143,9 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 	case EXHAUST_SITE:
 		c->site = arg;
 		return 0;
+	case EXHAUST_TASK:
+		c->task = arg;
+		return 0;
 	case EXHAUST_SEED:
 		c->seed = exhaust_number(state, key, arg, 0, UINT64_MAX);
 		return 0;
@@ -167,6 +173,10 @@ static bool exhaust_check(const struct exhaust_config *c)
 	if (c->rank >= 0 && (uint32_t)c->rank >= c->hosts * c->gpus) {
 		fprintf(stderr, "doppel exhaust: --rank %d: expected a rank from 0 to %u\n",
 			c->rank, c->hosts * c->gpus - 1);
+		return false;
+	}
+	if (c->task && !(c->classes & 1u << EXHAUST_ABORT)) {
+		fprintf(stderr, "doppel exhaust: --task has no effect without the class abort\n");
 		return false;
 	}
 	return cli_rules_hold("exhaust", exhaust_rules, ARRAY_LEN(exhaust_rules), &exhaust_given,

@@ -53,6 +53,10 @@ static int engine_check_config(const struct sim_config *c)
 		fprintf(stderr, "engine: the memory model (races, memory order) is engine sim's\n");
 		return EINVAL;
 	}
+	if (c->engine == SIM_ENGINE_THREADS && (c->moment.task || c->task_log)) {
+		fprintf(stderr, "engine: moments and names of tasks are engine sim's\n");
+		return EINVAL;
+	}
 	if (c->choices_in && c->choice_bytes) {
 		fprintf(stderr, "engine: choices come from a file or from bytes, not from both\n");
 		return EINVAL;
@@ -124,6 +128,7 @@ int sim_start(const struct sim_config *config)
 	buggify_start();
 	probe_start();
 	watch_start();
+	moment_start();
 	waits_start();
 	rc = trace_start();
 	if (rc)

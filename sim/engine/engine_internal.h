@@ -98,6 +98,7 @@ struct task {
 	uint32_t node_n, node_cap;
 	struct task *wake_next;
 	bool waking; /* waits.c: found by the write that is looked at */
+	bool moment; /* moment.c counts its points */
 	uint64_t wait_since_ns;
 	/* polling */
 	uint32_t poll_row; /* fruitless polls in a row */
@@ -459,6 +460,11 @@ void probe_hit(const struct os_site *site);
 /* buggify.c */
 void buggify_start(void);
 bool buggify_visit(const struct os_site *site);
+
+/* moment.c */
+void moment_start(void);
+void moment_task(struct task *t); /* a new one */
+uint64_t moment_point(void);      /* the ns that its task sleeps; 0: it goes on */
 
 /* watch.c */
 void watch_start(void);

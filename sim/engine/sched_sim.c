@@ -158,6 +158,7 @@ void task_admit(struct task *t)
 	eng.live++;
 	eng.live_foreground += !t->pub.background;
 	strategy_task(t);
+	moment_task(t);
 	task_make_ready(t);
 }
 
@@ -361,6 +362,14 @@ static __attribute__((noinline)) void task_point_slow(struct task *t)
 	}
 }
 
+static __attribute__((noinline)) void task_point_moment(struct task *t)
+{
+	uint64_t ns = moment_point();
+
+	if (ns)
+		task_sleep(t, ns);
+}
+
 /* Called at every entry point and shared access: a few ns when nothing is to be done. */
 void sched_sim_point(void)
 {
@@ -369,6 +378,8 @@ void sched_sim_point(void)
 	if (UNLIKELY(!t))
 		return;
 	guest_check_thread();
+	if (UNLIKELY(t->moment))
+		task_point_moment(t);
 	if (LIKELY(--eng.countdown > 0 && !t->pub.debt_ns && ++t->lonely < LONELY_POINTS &&
 		   !eng.pct_preempt))
 		return;

@@ -69,6 +69,28 @@ struct sim_choice_log {
 	struct sim_choice_made made[];
 };
 
+/* A moment of a run. The tasks of that name come to scheduling points (entry points of doubles, shared
+ * accesses, waits); at the nth of these points, counted from 1 over all of the tasks, `fn` is called
+ * by the task that is there, and may not wait. The task then sleeps for hold_ns: what fn woke runs
+ * first, and whatever else can. */
+struct sim_moment {
+	const char *task; /* the whole name, or its first words; NULL: no moment */
+	uint64_t nth, hold_ns;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+/* The names of a run's tasks, each once for each process; warps up to the first blank. The caller's
+ * memory; n may exceed cap: those were not kept. */
+struct sim_task_named {
+	char name[48];
+	uint32_t proc; /* os_proc.id */
+};
+struct sim_task_log {
+	uint32_t n, cap;
+	struct sim_task_named row[];
+};
+
 struct sim_config {
 	enum sim_engine engine;
 	uint64_t seed;
@@ -89,6 +111,8 @@ struct sim_config {
 	const char *fail_dir;
 	struct sim_hash_log *hash_log;     /* NULL: none */
 	struct sim_choice_log *choice_log; /* NULL: none */
+	struct sim_moment moment;          /* engine sim only */
+	struct sim_task_log *task_log;     /* engine sim only; NULL: none */
 	uint64_t canary_step;              /* plants a failure at that step; 0: none */
 	/* Ends the run there with verdict SIM_SKIPPED, having printed who waits for what; under a
 	 * debugger calls sim_gdb_stop and goes on. 0: never. */

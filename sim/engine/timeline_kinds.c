@@ -23,6 +23,7 @@ static const struct timeline_kind timeline_kinds[] = {
 	{"hca.early", true, {"port<<24 qp", "psn", "bytes"}},
 	{"mcast.attach", false, {"port<<24 qp", "group", ""}},
 	{"mcast.detach", false, {"port<<24 qp", "group", ""}},
+	{"moment", false, {"points", "", ""}},
 	{"mr.dereg", false, {"key", "bytes", ""}},
 	{"mr.reg", false, {"key", "bytes", "access"}},
 	{"mr.rereg", false, {"key", "bytes", "access"}},

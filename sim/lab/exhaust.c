@@ -16,7 +16,8 @@
 
 #define EXHAUST_QUIET_RUNS    3 /* without the fault, until a series ends */
 #define EXHAUST_PROGRESS_MS   1000
-#define EXHAUST_ABORT_STEP_NS 4000 /* between two moments of an abort by another task */
+#define EXHAUST_ABORT_STEP_NS 4000    /* between two moments of an abort by another task */
+#define EXHAUST_HOLD_NS       1000000 /* longer than an abort that waits for nobody */
 
 const char *const exhaust_class_name[EXHAUST_CLASSES] = {"alloc", "verbs", "cuda", "socket",
 							 "shm",   "file",  "kill", "abort"};
@@ -53,7 +54,9 @@ static bool exhaust_is_blocking(const struct exhaust_config *c, const struct exh
 	if (c->blocking != c->polling)
 		return c->blocking;
 	/* its own task can give up in the middle of an init only if that does not block */
-	return s->class != EXHAUST_ABORT ? k & 1 : strcmp(s->action, "watch") == 0;
+	if (s->class != EXHAUST_ABORT || exhaust_is_stepped(s))
+		return k & 1;
+	return strcmp(s->action, "watch") == 0;
 }
 
 static void exhaust_plan(const struct exhaust_series *s, uint64_t k, char *out, size_t bytes)
@@ -68,23 +71,31 @@ static void exhaust_plan(const struct exhaust_series *s, uint64_t k, char *out, 
 			 s->for_ever ? 1000000000 : 1, s->action);
 }
 
-static int exhaust_once(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
-			struct lab_life *life, struct lab_result *result)
+/* Who aborts, and when. */
+static void exhaust_abort(const struct exhaust_series *s, uint64_t k, struct lab_life *life,
+			  struct sim_moment *moment)
+{
+	life->abort_rank = s->rank;
+	life->abort_awaited = s->task != NULL;
+	if (s->task)
+		*moment = (struct sim_moment){
+			.task = s->task,
+			.nth = k,
+			.hold_ns = strcmp(s->action, "held") ? 0 : EXHAUST_HOLD_NS,
+			.fn = lab_life_abort_now,
+			.arg = life,
+		};
+	else if (strcmp(s->action, "watch") == 0)
+		life->abort_ns = k * EXHAUST_ABORT_STEP_NS;
+	else
+		life->abort_point = k;
+}
+
+struct lab_config exhaust_world(const struct exhaust_config *c, struct lab_life *life)
 {
 	static const char *const env[] = {"NCCL_MAX_NCHANNELS=2", "NCCL_BUFFSIZE=65536", NULL};
 	struct lab_config lab;
-	char plan[128];
 
-	exhaust_plan(s, k, plan, sizeof plan);
-	*life = (struct lab_life){.nonblocking = !exhaust_is_blocking(c, s, k), .abort_rank = -1};
-	if (s->class == EXHAUST_ABORT) {
-		life->abort_rank = s->rank;
-		if (strcmp(s->action, "watch") == 0)
-			life->abort_ns = k * EXHAUST_ABORT_STEP_NS;
-		else
-			life->abort_point = k;
-	}
-	life->sticky = exhaust_is_sticky(s);
 	lab_config_default(&lab);
 	lab.hosts = c->hosts;
 	lab.gpus = c->gpus;
@@ -94,12 +105,26 @@ static int exhaust_once(const struct exhaust_config *c, const struct exhaust_ser
 	lab.bytes_max = 65536;
 	lab.life = life;
 	lab.errors_allowed = true;
+	lab.sim.budget_ns = 2 * EXHAUST_BOUND_NS;
+	lab.sim.budget_events = 2000000;
+	return lab;
+}
+
+static int exhaust_once(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
+			struct lab_life *life, struct lab_result *result)
+{
+	struct lab_config lab = exhaust_world(c, life);
+	char plan[128];
+
+	exhaust_plan(s, k, plan, sizeof plan);
+	*life = (struct lab_life){.nonblocking = !exhaust_is_blocking(c, s, k), .abort_rank = -1};
+	life->sticky = exhaust_is_sticky(s);
+	if (s->class == EXHAUST_ABORT)
+		exhaust_abort(s, k, life, &lab.sim.moment);
 	lab.sim.seed = c->seed + k;
 	lab.sim.strategy = s->fifo ? SIM_FIFO : SIM_PORTFOLIO;
 	lab.sim.fault_plan = plan[0] ? plan : NULL;
 	lab.sim.fault_plan_name = "exhaust";
-	lab.sim.budget_ns = 2 * EXHAUST_BOUND_NS;
-	lab.sim.budget_events = 2000000;
 	return lab_run(&lab, result);
 }
 
@@ -203,10 +228,11 @@ static void exhaust_progress(const struct exhaust_config *c, const struct exhaus
 			     const struct exhaust_board *b)
 {
 	fprintf(c->progress,
-		"\r%s %s.%s %s %s rank %d: k %" PRIu64 ", %" PRIu64 " runs, bad %" PRIu64
+		"\r%s %s.%s %s %s rank %d%s%s: k %" PRIu64 ", %" PRIu64 " runs, bad %" PRIu64
 		"\033[K\r",
 		exhaust_class_name[s->class], s->site, s->action, s->for_ever ? "for ever" : "once",
-		s->fifo ? "fifo" : "exploring", s->rank, b->k, b->sum.runs, b->sum.bad);
+		s->fifo ? "fifo" : "exploring", s->rank, s->task ? " at " : "",
+		s->task ? s->task : "", b->k, b->sum.runs, b->sum.bad);
 	fflush(c->progress);
 }
 
@@ -269,11 +295,12 @@ static int exhaust_series_run(const struct exhaust_config *c, const struct exhau
 	exhaust_add(sum, &b->sum);
 	if (c->out) {
 		fprintf(c->out,
-			"%-6s %-18s %-6s %-8s %-9s rank %2d: %6" PRIu64 " runs, fired %6" PRIu64
+			"%-6s %-18s %-6s %-8s %-9s rank %2d%s%s: %6" PRIu64 " runs, fired %6" PRIu64
 			", told %4" PRIu64 ", second %6" PRIu64 ", bad %" PRIu64 "\n",
 			exhaust_class_name[s->class], s->site, s->action,
 			s->for_ever ? "for ever" : "once", s->fifo ? "fifo" : "exploring", s->rank,
-			b->sum.runs, b->sum.fired, b->sum.told, b->sum.second, b->sum.bad);
+			s->task ? " at " : "", s->task ? s->task : "", b->sum.runs, b->sum.fired,
+			b->sum.told, b->sum.second, b->sum.bad);
 		fflush(c->out);
 	}
 out:
@@ -309,7 +336,7 @@ static enum exhaust_class exhaust_class_of(const char *site)
 static bool exhaust_wants(const struct exhaust_config *c, const struct exhaust_series *s)
 {
 	char name[64];
-	if (!(c->classes & 1u << s->class))
+	if (!(c->classes & 1u << s->class) || (c->task && !s->task))
 		return false;
 	if (c->once != c->for_ever && s->for_ever != c->for_ever)
 		return false;
@@ -337,6 +364,26 @@ static int exhaust_orders(const struct exhaust_config *c, struct exhaust_series 
 	return rc;
 }
 
+/* At the steps of each task of the aborting rank's process. */
+static int exhaust_each_task(const struct exhaust_config *c, struct exhaust_series s,
+			     struct exhaust_result *sum)
+{
+	struct sim_task_log *log = NULL;
+	int rc = 0;
+
+	if (!exhaust_is_stepped(&s))
+		return exhaust_orders(c, s, sum);
+	if (!(c->classes & 1u << s.class))
+		return 0;
+	log = exhaust_tasks(c);
+	if (!log)
+		return EINVAL;
+	for (uint32_t i = 0; !rc && (s.task = exhaust_task(c, log, s.rank, i)); i++)
+		rc = exhaust_orders(c, s, sum);
+	free(log);
+	return rc;
+}
+
 /* Kill, abort and what goes on failing need somebody: every rank, unless one is given. */
 static int exhaust_ranks(const struct exhaust_config *c, struct exhaust_series s,
 			 struct exhaust_result *sum)
@@ -346,9 +393,9 @@ static int exhaust_ranks(const struct exhaust_config *c, struct exhaust_series s
 	int rc = 0;
 	s.rank = c->rank;
 	if (one)
-		return exhaust_orders(c, s, sum);
+		return exhaust_each_task(c, s, sum);
 	for (s.rank = 0; s.rank < n && !rc; s.rank++)
-		rc = exhaust_orders(c, s, sum);
+		rc = exhaust_each_task(c, s, sum);
 	return rc;
 }
 
@@ -396,6 +443,8 @@ static const struct exhaust_series exhaust_more[] = {
 	{.class = EXHAUST_CUDA, .site = "cuda.any", .action = "fail", .rank = -1},
 	{.class = EXHAUST_ABORT, .site = "lab.abort", .action = "watch", .rank = -1},
 	{.class = EXHAUST_ABORT, .site = "lab.abort", .action = "main", .rank = -1},
+	{.class = EXHAUST_ABORT, .site = "lab.abort", .action = "step", .rank = -1},
+	{.class = EXHAUST_ABORT, .site = "lab.abort", .action = "held", .rank = -1},
 };
 
 int exhaust_run(const struct exhaust_config *config, struct exhaust_result *result)

@@ -44,6 +44,7 @@ struct exhaust_config {
 	uint64_t most;          /* runs per series; 0: until the fault no longer fires */
 	int32_t rank;           /* faults hit this rank's calls; -1: whoever makes the k-th one */
 	const char *site;       /* only this one; NULL: all of the class */
+	const char *task;       /* abort at the steps of this one only; NULL: of each */
 	uint32_t hosts, gpus, ranks_per_proc; /* 0: 2, 2, 1 */
 	const struct lab_collective *collective;
 	bool once, for_ever;    /* neither: both */

@@ -15,7 +15,8 @@
 /* One fault, one way of running. */
 struct exhaust_series {
 	enum exhaust_class class;
-	const char *site, *action; /* abort: "watch" or "main" */
+	const char *site, *action; /* abort: "watch", "main", "step" or "held" */
+	const char *task;          /* abort at its steps; NULL: not at steps */
 	int32_t rank;
 	bool for_ever, fifo;
 };
@@ -24,6 +25,21 @@ static inline bool exhaust_is_sticky(const struct exhaust_series *s)
 {
 	return !strcmp(s->action, "sticky");
 }
+
+/* Goes over the scheduling points of each task of a process. */
+static inline bool exhaust_is_stepped(const struct exhaust_series *s)
+{
+	return !strcmp(s->action, "step") || !strcmp(s->action, "held");
+}
+
+/* One run without a fault, of a life with or without a blocking init, in a world as `c` has it. */
+struct lab_config exhaust_world(const struct exhaust_config *c, struct lab_life *life);
+/* The names of all tasks that such runs have, c->task among them if it is given; the caller frees it.
+ * NULL: it failed, as explained. */
+struct sim_task_log *exhaust_tasks(const struct exhaust_config *c);
+/* c->task, or the i-th task of the process of `rank`, its watch left out; NULL: there are fewer. */
+const char *exhaust_task(const struct exhaust_config *c, const struct sim_task_log *log,
+			 int32_t rank, uint32_t i);
 
 /* What is wrong with a run that passed; NULL: nothing. `fired`: the fault did. */
 const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life, bool fired);

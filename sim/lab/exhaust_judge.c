@@ -105,6 +105,11 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 		s->for_ever ? " --for-ever" : " --once", s->fifo ? " --fifo" : " --exploring");
 	if (s->rank >= 0)
 		n += snprintf(out + n, bytes - (size_t)n, " --rank %d", s->rank);
+	if (s->task)
+		n += snprintf(out + n, bytes - (size_t)n, " --task '%s'", s->task);
+	if (c->hosts != 2 || c->gpus != 2)
+		n += snprintf(out + n, bytes - (size_t)n, " --hosts %u --gpus %u", c->hosts,
+			      c->gpus);
 	if (c->ranks_per_proc != 1)
 		n += snprintf(out + n, bytes - (size_t)n, " --ranks-per-process %u",
 			      c->ranks_per_proc);

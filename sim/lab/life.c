@@ -86,6 +86,37 @@ static void life_watch_abort(struct lab_rank *me, bool *by)
 	(void)ncclCommAbort(comm);
 }
 
+void lab_life_abort_now(void *arg)
+{
+	struct lab_life *life = arg;
+
+	lab_word_set(&life->abort_now, 1);
+}
+
+/* Until the moment at which the program wants to abort; false: the rank left before. */
+static bool life_watch_moment(struct lab_rank *me, struct wait *done)
+{
+	struct lab_life *life = me->self->life;
+	struct wait now = {
+		.on = &life->abort_now,
+		.bytes = 4,
+		.kind = WAIT_NE,
+		.mask = WAIT_MASK_ALL,
+		.why = "harness: the moment of the abort",
+		.from = {.rank = me->rank, .channel = -1, .step = -1},
+	};
+	const struct wait *both[2] = {done, &now};
+	int which = 0;
+	int rc;
+
+	if (life->abort_awaited)
+		return os_wait(both, 2, NULL, &which) == 0 && which == 1;
+	done->deadline_ns = life->abort_ns;
+	rc = os_wait_one(done, NULL);
+	done->deadline_ns = 0;
+	return rc == ETIMEDOUT;
+}
+
 static void life_watch(void *arg)
 {
 	struct lab_rank *me = arg;
@@ -107,15 +138,12 @@ static void life_watch(void *arg)
 	const struct wait *both[2] = {&w[0], &w[1]};
 	int which = 0;
 
-	if (me->rank == life->abort_rank && life->abort_ns) {
-		w[0].deadline_ns = life->abort_ns;
-		if (os_wait_one(&w[0], NULL) == ETIMEDOUT) {
-			sim_upset();
-			life_watch_abort(me, &me->self->out->aborted);
-			life->abort_fired = me->self->out->aborted;
-			life->abort_early = !life->abort_fired;
-		}
-		w[0].deadline_ns = 0;
+	if (me->rank == life->abort_rank && (life->abort_ns || life->abort_awaited) &&
+	    life_watch_moment(me, &w[0])) {
+		sim_upset();
+		life_watch_abort(me, &me->self->out->aborted);
+		life->abort_fired = me->self->out->aborted;
+		life->abort_early = !life->abort_fired;
 	}
 	(void)os_wait(both, 2, NULL, &which);
 	if (which == 0)

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/shared.h"
 #include "core/include/nccl.h"
 
 #define LAB_LIFE_RANKS   64
@@ -56,10 +57,13 @@ struct lab_life_rank {
 struct lab_life {
 	bool nonblocking; /* ncclCommInitRankConfig with blocking = 0 */
 	bool sticky;      /* the fault kills a GPU: whose it is does not go on */
-	/* ncclCommAbort by this rank (-1: nobody): from another task of its process at this time,
-	 * or by its main task at its k-th moment between two calls; 0: not. */
+	/* ncclCommAbort by this rank (-1: nobody): from another task of its process at this time, or
+	 * when the run calls lab_life_abort_now; or by its main task at its k-th moment between two
+	 * calls; 0: not. */
 	int32_t abort_rank;
 	uint64_t abort_ns, abort_point;
+	bool abort_awaited;
+	shared_u32 abort_now;
 
 	struct lab_life_rank rank[LAB_LIFE_RANKS];
 	int32_t nranks;
@@ -68,5 +72,8 @@ struct lab_life {
 	bool second;        /* there was a second communicator */
 	uint64_t healed_ns; /* when all that live had left the first one */
 };
+
+/* A moment's fn (sim_config.moment); `life` is one with abort_awaited. */
+void lab_life_abort_now(void *life);
 
 #endif

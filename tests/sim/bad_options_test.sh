@@ -71,6 +71,8 @@ expect 'exhaust once, and by steps' '--k excludes --stride' exhaust kill --k 3 -
 expect 'a class, then none' "'foo': expected alloc" exhaust alloc foo
 expect 'a rank of another world' '--rank 63: expected a rank from 0 to 3' exhaust kill --rank 63
 expect 'a site that is none' "no site or action 'nosuch'" exhaust alloc --site nosuch --most 1
+expect 'a task of no class' '--task has no effect without the class abort' exhaust kill --task 'rank0 main'
+expect 'a task that is none' "--task 'rank0 mian': no task of that name; there are 'main', 'rank0 main'" exhaust abort --task 'rank0 mian'
 expect 'hosts of what is shown' '--hosts: has no effect on show' topo show h100-8nic --hosts 2
 expect 'a budget that is none' '--time 0: expected a time' shrink --time 0 x
 expect 'two folders' "'y' is too much" replay x y

@@ -74,8 +74,29 @@ END_TEST
 
 START_TEST(ranks_give_up)
 {
+	static const char *const sites[] = {"lab.abort.watch", "lab.abort.main"};
 	struct exhaust_config c = exhaust_sample(EXHAUST_ABORT, 31);
+
+	c.site = sites[_i];
 	exhaust_expect_clean(&c);
+}
+END_TEST
+
+/* Of each task of a rank, while it goes on and while it is held; the rank that has the root, too. */
+START_TEST(ranks_give_up_at_the_steps_of_tasks)
+{
+	static const char *const sites[] = {"lab.abort.step", "lab.abort.held"};
+	struct exhaust_config c = exhaust_sample(EXHAUST_ABORT, 29);
+	struct exhaust_result r;
+
+	c.site = sites[_i];
+	c.rank = _i;
+	ck_assert_int_eq(exhaust_run(&c, &r), 0);
+	ck_assert_msg(r.bad == 0, "%s", r.first_bad);
+	/* main, init, service, progress, events and the GPU's warps, in two orders each */
+	ck_assert_uint_ge(r.series, 12);
+	ck_assert_uint_gt(r.fired, 100 / SAMPLE_THIN);
+	ck_assert_uint_eq(r.fired, r.second);
 }
 END_TEST
 
@@ -171,7 +192,8 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, sockets_fail);
 	tcase_add_test(t, shared_memory_and_files_fail);
 	tcase_add_test(t, ranks_die);
-	tcase_add_test(t, ranks_give_up);
+	tcase_add_loop_test(t, ranks_give_up, 0, 2);
+	tcase_add_loop_test(t, ranks_give_up_at_the_steps_of_tasks, 0, 2);
 	tcase_add_loop_test(t, contexts_die, 0, 2);
 	tcase_add_test(t, processes_with_two_ranks);
 	tcase_add_loop_test(t, other_collectives, 1, (int)lab_collectives_n);
