@@ -161,12 +161,36 @@ static ncclResult_t plan_message_agree(const struct ncclComm *comm,
 	return ncclInvalidUsage;
 }
 
-static void plan_message_number(struct plan_messages *ms, struct plan_queued_message *m)
+/* How many have been called: the hang explainer compares the two ends. */
+static void plan_message_label(const struct ncclComm *comm, const struct plan_messages *ms,
+			       const struct plan_queued_message *m)
+{
+	int32_t peer = m->call.peer;
+
+	os_label(m->call.is_send ? &ms->sent[peer] : &ms->received[peer],
+		 &(struct os_label){.what = m->call.is_send ? "messages to" : "messages from",
+				    .rank = comm->rank,
+				    .peer = peer,
+				    .channel = -1,
+				    .number = (int64_t)m->number + 1});
+}
+
+static void plan_messages_unlabel(const struct plan_messages *ms, int32_t nranks)
+{
+	for (int32_t r = 0; r < nranks; r++) {
+		os_unlabel(&ms->sent[r]);
+		os_unlabel(&ms->received[r]);
+	}
+}
+
+static void plan_message_number(const struct ncclComm *comm, struct plan_messages *ms,
+				struct plan_queued_message *m)
 {
 	int32_t peer = m->call.peer;
 
 	m->nth = m->call.is_send ? ms->sends[peer]++ : ms->receives[peer]++;
 	m->number = (m->call.is_send ? ms->sent[peer] : ms->received[peer]) + m->nth;
+	plan_message_label(comm, ms, m);
 }
 
 ncclResult_t plan_messages_announce(struct ncclComm *comm, struct plan_messages *ms)
@@ -176,7 +200,7 @@ ncclResult_t plan_messages_announce(struct ncclComm *comm, struct plan_messages 
 	memset(ms->sends, 0, (size_t)comm->nranks * sizeof *ms->sends);
 	memset(ms->receives, 0, (size_t)comm->nranks * sizeof *ms->receives);
 	for (int32_t i = 0; i < ms->queued; i++)
-		plan_message_number(ms, &ms->queue[i]);
+		plan_message_number(comm, ms, &ms->queue[i]);
 	rc = plan_self_check(comm, ms);
 	for (ms->agreed = 0; !rc && ms->agreed < ms->queued; ms->agreed += !rc)
 		if (!plan_message_is_to_self(comm, &ms->queue[ms->agreed]))
@@ -216,10 +240,11 @@ void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms)
 	ms->queued = ms->agreed = ms->nrounds = ms->next = 0;
 }
 
-void plan_messages_free(struct plan_messages *ms)
+void plan_messages_free(struct plan_messages *ms, int32_t nranks)
 {
 	if (!ms)
 		return;
+	plan_messages_unlabel(ms, nranks);
 	if (ms->job)
 		transport_connect_drop(ms->job);
 	if (ms->join)

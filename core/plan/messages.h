@@ -72,7 +72,7 @@ void plan_messages_commit(struct ncclComm *comm, struct plan_messages *ms);
 /* Forgets the queue. */
 void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms);
 /* At the end; NULL is fine. */
-void plan_messages_free(struct plan_messages *ms);
+void plan_messages_free(struct plan_messages *ms, int32_t nranks);
 
 /* ---- messages_rounds.c ---------------------------------------------------------------------- */
 

@@ -95,7 +95,7 @@ void plan_fini(struct ncclComm *comm)
 	if (!st)
 		return;
 	os_unlabel(comm);
-	plan_messages_free(st->messages);
+	plan_messages_free(st->messages, comm->nranks);
 	os_free(st->queue);
 	os_free(st);
 	comm->plan = NULL;

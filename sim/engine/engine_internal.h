@@ -491,6 +491,8 @@ void label_unset(const void *object);
 bool label_get(const void *object, struct os_label *label);
 /* The largest number in the labels of such objects of the rank; -1: it has none. */
 int64_t label_most(const char *what, int32_t rank);
+/* The sum of the numbers in the labels of such objects of the rank and that peer. */
+int64_t label_sum(const char *what, int32_t rank, int32_t peer);
 void label_stop(void);
 
 /* crash.c */

@@ -5,11 +5,12 @@
  * the same step. A word or a queue that belongs to an object with a label leads to the label's rank,
  * whose part of the work it is. Objects of the doubles (completion queues, and the queue pairs and
  * links behind them) are asked through sim_on_explain; one that is stuck ends the chain. A kernel that
- * waits for a kernel of a rank that has not launched it yet leads to the task that drives that rank.
+ * waits for a kernel of a rank that has not launched it yet leads to the task that drives that rank. A wait
+ * for the other end of a message that the other rank has not called ends there.
  *
  * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
- * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, work
- * that nobody has, a cycle; of those the shortest that begins at a kernel.
+ * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, a call that
+ * was not made, work that nobody has, a cycle; of those the shortest that begins at a kernel.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ enum cause_end {
 	CAUSE_RUNS,    /* a task that is not waiting */
 	CAUSE_CYCLE,
 	CAUSE_NO_WORK, /* the task meant does nothing for this channel */
+	CAUSE_NO_CALL, /* the rank has not called the other end of a message */
 	CAUSE_GONE,    /* no task of that rank is alive */
 	CAUSE_STUCK,   /* an object of the doubles says why */
 };
@@ -38,8 +40,9 @@ struct hop {
 
 struct cause {
 	struct hop hop[CAUSE_HOPS];
-	int n, again; /* again: the hop that the last one leads back to */
-	int32_t rank; /* of CAUSE_GONE */
+	int n, again;     /* again: the hop that the last one leads back to */
+	int32_t rank;     /* of CAUSE_GONE and CAUSE_NO_CALL */
+	const char *call; /* of CAUSE_NO_CALL: "ncclRecv from" */
 	enum cause_end end;
 };
 
@@ -152,6 +155,30 @@ static bool cause_next_driver(const struct hop *at, const struct cause_target *t
 	return true;
 }
 
+/* Has `rank` called more of these than `peer` has of the other end? Over all communicators. */
+static bool cause_is_ahead(const char *what, int32_t rank, const char *other, int32_t peer)
+{
+	return label_sum(what, rank, peer) > label_sum(other, peer, rank);
+}
+
+/* A kernel moves a message in one direction; a task that makes the connection waits for either. */
+static const char *cause_missing_call(const struct hop *at)
+{
+	const char *why = at->wait->why;
+	int32_t rank = at->task->self.rank, peer = at->wait->from.rank;
+	bool connects = at->task->kind == SIM_TASK_HOST && !strncmp(why, "bootstrap: message", 18);
+
+	if (rank < 0 || peer < 0 || rank == peer)
+		return NULL;
+	if ((connects || !strncmp(why, "send:", 5)) &&
+	    cause_is_ahead("messages to", rank, "messages from", peer))
+		return "ncclRecv from";
+	if ((connects || !strncmp(why, "recv:", 5)) &&
+	    cause_is_ahead("messages from", rank, "messages to", peer))
+		return "ncclSend to";
+	return NULL;
+}
+
 /* The next hop, or how the chain ends. */
 static bool cause_next(struct cause *c, struct hop *next)
 {
@@ -162,6 +189,12 @@ static bool cause_next(struct cause *c, struct hop *next)
 
 	if (to.rank < 0) {
 		c->end = CAUSE_NOWHERE;
+		return false;
+	}
+	c->call = cause_missing_call(at);
+	if (c->call) {
+		c->rank = at->wait->from.rank;
+		c->end = CAUSE_NO_CALL;
 		return false;
 	}
 	if (cause_next_driver(at, &to, next))
@@ -351,6 +384,32 @@ static void cause_print_wait(FILE *out, const struct wait *w)
 		fprintf(out, ", from rank %d", w->from.rank);
 }
 
+/* What keeps a task from what is expected of it. */
+static void cause_print_busy(FILE *out, const struct sim_task *t)
+{
+	fprintf(out, " task %u \"%s\", which", t->self.id, t->name);
+	if (t->wait_n)
+		cause_print_wait(out, t->wait[0]);
+	else if (t->poll_why)
+		fprintf(out, " polls \"%s\"", t->poll_why);
+	else
+		fprintf(out, " is not waiting");
+}
+
+/* "rank 1 has not called ncclRecv from rank 0; its calls come from task 5 "main", which waits for..." */
+static void cause_print_no_call(FILE *out, const struct cause *c)
+{
+	const struct sim_task *driver = explain_driver(c->rank);
+
+	fprintf(out, "  <- rank %d has not called %s rank %d", c->rank, c->call,
+		c->hop[c->n - 1].task->self.rank);
+	if (driver) {
+		fprintf(out, "; its calls come from");
+		cause_print_busy(out, driver);
+	}
+	fputc('\n', out);
+}
+
 static void cause_print_end(FILE *out, const struct cause *c)
 {
 	const struct hop *last = &c->hop[c->n - 1];
@@ -358,6 +417,9 @@ static void cause_print_end(FILE *out, const struct cause *c)
 	switch (c->end) {
 	case CAUSE_STUCK:
 		break; /* the object's line says it */
+	case CAUSE_NO_CALL:
+		cause_print_no_call(out, c);
+		break;
 	case CAUSE_GONE:
 		fprintf(out, "  <- rank %d is gone: no task of it is alive\n", c->rank);
 		break;
@@ -379,16 +441,8 @@ static void cause_print_end(FILE *out, const struct cause *c)
 /* "rank 1: kernel not launched yet: queued behind task 5 "main", which waits for..." */
 static void cause_print_unlaunched(FILE *out, const struct hop *h)
 {
-	const struct sim_task *t = h->task;
-
-	fprintf(out, "  <- rank %d: kernel not launched yet: queued behind task %u \"%s\", which",
-		h->unlaunched, t->self.id, t->name);
-	if (h->wait)
-		cause_print_wait(out, h->wait);
-	else if (t->poll_why)
-		fprintf(out, " polls \"%s\"", t->poll_why);
-	else
-		fprintf(out, " is not waiting");
+	fprintf(out, "  <- rank %d: kernel not launched yet: queued behind", h->unlaunched);
+	cause_print_busy(out, h->task);
 	fputc('\n', out);
 }
 
@@ -457,6 +511,7 @@ void explain_cause_json(FILE *out)
 		[CAUSE_NOWHERE] = "nobody named", [CAUSE_RUNS] = "runs",
 		[CAUSE_CYCLE] = "cycle",          [CAUSE_NO_WORK] = "no operation",
 		[CAUSE_GONE] = "rank gone",       [CAUSE_STUCK] = "object",
+		[CAUSE_NO_CALL] = "not called",
 	};
 	struct cause *c;
 

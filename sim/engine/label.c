@@ -83,6 +83,20 @@ int64_t label_most(const char *what, int32_t rank)
 	return most;
 }
 
+int64_t label_sum(const char *what, int32_t rank, int32_t peer)
+{
+	int64_t sum = 0;
+
+	pthread_mutex_lock(&label_mutex);
+	for (int i = 0; i < LABEL_BUCKETS; i++)
+		for (const struct label *l = label_bucket[i]; l; l = l->next)
+			if (l->value.rank == rank && l->value.peer == peer &&
+			    !strcmp(l->value.what, what))
+				sum += l->value.number;
+	pthread_mutex_unlock(&label_mutex);
+	return sum;
+}
+
 void label_stop(void)
 {
 	for (int i = 0; i < LABEL_BUCKETS; i++) {
