@@ -35,6 +35,17 @@ fail() {
 	bad=1
 }
 
+# drawn COUNT ITEM...: prints COUNT of the items, one a line. The commit draws them, so that the commits of
+# a branch take all of them in the long run; without git they are the first ones.
+drawn() {
+	local count=$1 commit at
+	shift
+	commit=$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse HEAD 2>/dev/null) || commit=0
+	for ((at = 16#${commit:0:7} % $#; count > 0; at = (at + 1) % $#, count--)); do
+		echo "${@:at + 1:1}"
+	done
+}
+
 # listens PORT: is there a server?
 listens() { grep -qE ":$(printf %04X "$1") 0+:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 

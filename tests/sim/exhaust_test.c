@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults by exhaustion, every n-th k of each class; `doppel exhaust all` is the whole. And the
- * moments at which something once went wrong.
+ * Faults by exhaustion, every n-th k of each class, the first of which the commit draws; `doppel
+ * exhaust all` is the whole. And the moments at which something once went wrong.
  */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "sim/lab/exhaust.h"
+#include "sim/lab/scenario.h"
 #include "tests/sample.h"
 #include "tests/suite.h"
 
@@ -19,40 +21,47 @@ static void exhaust_expect_clean(const struct exhaust_config *c)
 	ck_assert_uint_gt(r.runs, 0);
 }
 
+/* Every stride-th k, from one of the first so many on. */
+static void exhaust_every(struct exhaust_config *c, uint64_t stride)
+{
+	c->stride = stride * SAMPLE_THIN;
+	c->first = 1 + strtoull(build_commit(), NULL, 16) % c->stride;
+}
+
 static struct exhaust_config exhaust_sample(enum exhaust_class class, uint64_t stride)
 {
 	struct exhaust_config c;
 	exhaust_config_default(&c);
 	c.classes = 1u << class;
-	c.stride = stride * SAMPLE_THIN;
+	exhaust_every(&c, stride);
 	c.out = NULL;
 	return c;
 }
 
 START_TEST(allocations_fail)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_ALLOC, 17);
+	struct exhaust_config c = exhaust_sample(EXHAUST_ALLOC, 34);
 	exhaust_expect_clean(&c);
 }
 END_TEST
 
 START_TEST(verbs_fail)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 13);
+	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 26);
 	exhaust_expect_clean(&c);
 }
 END_TEST
 
 START_TEST(cuda_fails)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 5);
+	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 10);
 	exhaust_expect_clean(&c);
 }
 END_TEST
 
 START_TEST(sockets_fail)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_SOCKET, 53);
+	struct exhaust_config c = exhaust_sample(EXHAUST_SOCKET, 106);
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -67,7 +76,7 @@ END_TEST
 
 START_TEST(ranks_die)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 61);
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 122);
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -75,7 +84,7 @@ END_TEST
 START_TEST(ranks_give_up)
 {
 	static const char *const sites[] = {"lab.abort.watch", "lab.abort.main"};
-	struct exhaust_config c = exhaust_sample(EXHAUST_ABORT, 31);
+	struct exhaust_config c = exhaust_sample(EXHAUST_ABORT, 62);
 
 	c.site = sites[_i];
 	exhaust_expect_clean(&c);
@@ -110,6 +119,7 @@ START_TEST(contexts_die)
 	for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
 		struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 3);
 		struct exhaust_result r;
+		c.first = 1; /* it fires */
 		c.site = sites[i];
 		c.ranks_per_proc = 1 + (uint32_t)_i;
 		ck_assert_int_eq(exhaust_run(&c, &r), 0);
@@ -121,11 +131,11 @@ END_TEST
 
 START_TEST(processes_with_two_ranks)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 151);
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 302);
 	c.ranks_per_proc = 2;
 	exhaust_expect_clean(&c);
 	c.classes = 1u << EXHAUST_ALLOC;
-	c.stride = 37 * SAMPLE_THIN;
+	exhaust_every(&c, 74);
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -133,12 +143,12 @@ END_TEST
 /* Every collective but the first, which the others are about. */
 START_TEST(other_collectives)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 211);
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 422);
 
 	c.collective = &lab_collectives[_i];
 	exhaust_expect_clean(&c);
 	c.classes = 1u << EXHAUST_VERBS | 1u << EXHAUST_CUDA;
-	c.stride = 53 * SAMPLE_THIN;
+	exhaust_every(&c, 106);
 	exhaust_expect_clean(&c);
 }
 END_TEST

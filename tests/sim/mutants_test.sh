@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Planted bugs, each a patch of core alone (tests/mutants): the doubles and the checkers stay
-# byte-identical, and find it. Every patch must apply to the core of today; a sample of them is
-# built and must be found within SEEDS seeds, with the verdict and the object that NAME.run says, and
+# byte-identical, and find it. Every patch must apply to the core of today; four that the commit draws
+# from a sample of all kinds are built and must be found within SEEDS seeds, with the verdict and the object that NAME.run says, and
 # the unmutated stack must pass the same seeds.
 # Usage: mutants_test.sh BUILD_DIR SOURCE_DIR [SEEDS] [all | NAME...]
 #   SEEDS  how many at most (default 60)
@@ -18,7 +18,8 @@ shift $(($# > 3 ? 3 : $#))
 sample=(weak_cas_by_value gpu_flush_removed recv_credit_too_late retry_skews_turn gather_lost_wakeup
 	flag_reset_too_early registered_after_published leak_gather_scratch proxy_ignores_abort
 	message_of_wrong_rank short_write ring_reversed_when_odd)
-names=("${@:-${sample[@]}}")
+names=("$@")
+[ $# != 0 ] || mapfile -t names < <(drawn 4 "${sample[@]}")
 [ "${names[0]}" != all ] || mapfile -t names < <(mutant_names | grep -vxFf <(mutant_missed))
 bad=0 found_count=0
 
