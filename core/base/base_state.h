@@ -9,7 +9,7 @@
 #define CORE_BASE_BASE_STATE_H
 
 #include "core/base/log.h"
-#include "core/base/param.h"
+#include "core/base/param_row.h"
 #include "core/base/shared.h"
 
 #define LOG_TEXT_BYTES 512
@@ -31,7 +31,7 @@ struct param_value {
 
 struct base_state {
 	struct log_state log;
-	struct param_value param[PARAM_COUNT];
+	struct param_value param[PARAM_COUNT + PARAM_DOUBLES_MAX]; /* by number */
 };
 
 /* env(ctx, name) looks a variable up. May be called again when the environment changed, before

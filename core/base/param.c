@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "core/base/base_state.h"
-#include "core/base/param_form.h"
+#include "core/base/param_row.h"
 #include "core/base/word.h"
 #include "core/os/os_ops.h"
-
-enum param_type { PARAM_INT, PARAM_BOOL, PARAM_BYTES, PARAM_STRING };
 
 static const char *const param_type_names[] = {
 	[PARAM_INT] = "int",
@@ -19,20 +17,29 @@ static const char *const param_type_names[] = {
 	[PARAM_STRING] = "string",
 };
 
-struct param_row {
-	const char *name;
-	enum param_type type;
-	const char *initial;
-	int64_t min, max;
-	const char *meaning;
-};
-
-static const struct param_row param_rows[PARAM_COUNT] = {
+static const struct param_row param_stack[PARAM_COUNT] = {
 #define PARAM_ROW(id, name, type, initial, min, max, meaning)                                      \
 	[PARAM_##id] = {name, PARAM_##type, initial, min, max, meaning},
 	PARAM_TABLE(PARAM_ROW)
 #undef PARAM_ROW
 };
+
+int param_count(void)
+{
+	return PARAM_COUNT + (&param_doubles ? param_doubles.count : 0);
+}
+
+static const struct param_row *param_row_of(int p)
+{
+	ASSERT(p >= 0 && p < param_count());
+	return p < PARAM_COUNT ? &param_stack[p] : &param_doubles.row[p - PARAM_COUNT];
+}
+
+static const struct param_form *param_form_of(int p)
+{
+	ASSERT(p >= 0 && p < param_count());
+	return p < PARAM_COUNT ? &param_forms[p] : &param_doubles.form[p - PARAM_COUNT];
+}
 
 /* Shift that a unit stands for, or -1. */
 static int param_unit_shift(const char *unit)
@@ -87,30 +94,34 @@ static void param_value_init(struct param_value *v, const struct param_row *row,
 }
 
 /* Text that is malformed is as if unset, too: its readers get the default. */
-static void param_text_init(struct param_value *v, enum param p)
+static void param_text_init(struct param_value *v, int p)
 {
-	if (v->text && *v->text && !param_form_fits(p, v->text))
+	const struct param_row *row = param_row_of(p);
+
+	if (v->text && *v->text && !param_form_fits(param_form_of(p), v->text))
 		v->malformed = true;
-	if (v->malformed && param_rows[p].type != PARAM_STRING)
-		param_number_parse(&param_rows[p], param_rows[p].initial, &v->number);
+	if (v->malformed && row->type != PARAM_STRING)
+		param_number_parse(row, row->initial, &v->number);
 }
 
 void base_state_init(struct base_state *state,
 		     const char *(*env)(const void *ctx, const char *name), const void *ctx)
 {
-	for (int p = 0; p < PARAM_COUNT; p++) {
-		param_value_init(&state->param[p], &param_rows[p], env(ctx, param_rows[p].name));
-		param_text_init(&state->param[p], (enum param)p);
+	for (int p = 0; p < param_count(); p++) {
+		const struct param_row *row = param_row_of(p);
+
+		param_value_init(&state->param[p], row, env(ctx, row->name));
+		param_text_init(&state->param[p], p);
 	}
 	log_state_init(&state->log, state->param[PARAM_DEBUG].text,
 		       state->param[PARAM_DEBUG_SUBSYS].text);
 }
 
-void param_expected(enum param p, char *out, size_t bytes)
+void param_expected(int p, char *out, size_t bytes)
 {
-	const struct param_row *row = &param_rows[p];
+	const struct param_row *row = param_row_of(p);
 
-	if (param_form_expected(p, out, bytes))
+	if (param_form_expected(param_form_of(p), out, bytes))
 		return;
 	if (row->type == PARAM_BOOL)
 		snprintf(out, bytes, "0 or 1");
@@ -121,9 +132,9 @@ void param_expected(enum param p, char *out, size_t bytes)
 }
 
 /* Once for each value; on stderr, unless the log has it there already. */
-static void param_malformed(enum param p, struct param_value *v)
+static void param_malformed(int p, struct param_value *v)
 {
-	const struct param_row *row = &param_rows[p];
+	const struct param_row *row = param_row_of(p);
 	char expected[PARAM_EXPECTED_BYTES], line[PARAM_EXPECTED_BYTES + 512];
 	if (shared_quiet_exchange_u32(&v->warned, 1) != 0)
 		return;
@@ -135,40 +146,42 @@ static void param_malformed(enum param p, struct param_value *v)
 		os_log_line(line);
 }
 
-static const struct param_value *param_value_of(enum param p)
+static const struct param_value *param_value_of(int p)
 {
-	ASSERT((unsigned)p < PARAM_COUNT);
+	ASSERT(p >= 0 && p < param_count());
 	struct param_value *v = &os_base_state()->param[p];
 	if (UNLIKELY(v->malformed))
 		param_malformed(p, v);
 	return v;
 }
 
-enum param param_find(const char *name, size_t bytes)
+int param_find(const char *name, size_t bytes)
 {
-	int p = 0;
-	while (p < PARAM_COUNT && (strlen(param_rows[p].name) != bytes ||
-				   memcmp(param_rows[p].name, name, bytes) != 0))
-		p++;
-	return (enum param)p;
+	for (int p = 0; p < param_count(); p++) {
+		const char *of_row = param_row_of(p)->name;
+
+		if (strlen(of_row) == bytes && memcmp(of_row, name, bytes) == 0)
+			return p;
+	}
+	return -1;
 }
 
 const char *param_nearest(const char *name, size_t bytes)
 {
 	int best = 0;
-	for (int p = 1; p < PARAM_COUNT; p++)
-		if (word_distance(name, bytes, param_rows[p].name) <
-		    word_distance(name, bytes, param_rows[best].name))
+	for (int p = 1; p < param_count(); p++)
+		if (word_distance(name, bytes, param_row_of(p)->name) <
+		    word_distance(name, bytes, param_row_of(best)->name))
 			best = p;
-	return param_rows[best].name;
+	return param_row_of(best)->name;
 }
 
-bool param_allows(enum param p, const char *value, char *expected, size_t bytes)
+bool param_allows(int p, const char *value, char *expected, size_t bytes)
 {
-	const struct param_row *row = &param_rows[p];
+	const struct param_row *row = param_row_of(p);
 	int64_t number;
 	bool ok =
-		!*value || (param_form_fits(p, value) &&
+		!*value || (param_form_fits(param_form_of(p), value) &&
 			    (row->type == PARAM_STRING || param_number_parse(row, value, &number)));
 	if (!ok)
 		param_expected(p, expected, bytes);
@@ -177,45 +190,44 @@ bool param_allows(enum param p, const char *value, char *expected, size_t bytes)
 
 void param_report_malformed(void)
 {
-	for (int p = 0; p < PARAM_COUNT; p++)
-		(void)param_value_of((enum param)p);
+	for (int p = 0; p < param_count(); p++)
+		(void)param_value_of(p);
 }
 
-int64_t param_i64(enum param p)
+int64_t param_i64(int p)
 {
-	ASSERT(param_rows[p].type != PARAM_STRING);
+	ASSERT(param_row_of(p)->type != PARAM_STRING);
 	return param_value_of(p)->number;
 }
 
-bool param_bool(enum param p)
+bool param_bool(int p)
 {
-	ASSERT(param_rows[p].type == PARAM_BOOL);
+	ASSERT(param_row_of(p)->type == PARAM_BOOL);
 	return param_value_of(p)->number != 0;
 }
 
-const char *param_str(enum param p)
+const char *param_str(int p)
 {
-	ASSERT(param_rows[p].type == PARAM_STRING);
+	ASSERT(param_row_of(p)->type == PARAM_STRING);
 	const struct param_value *v = param_value_of(p);
-	return v->text && *v->text && !v->malformed ? v->text : param_rows[p].initial;
+	return v->text && *v->text && !v->malformed ? v->text : param_row_of(p)->initial;
 }
 
-bool param_is_set(enum param p)
+bool param_is_set(int p)
 {
 	return param_value_of(p)->text != NULL;
 }
 
-const char *param_name(enum param p)
+const char *param_name(int p)
 {
-	ASSERT((unsigned)p < PARAM_COUNT);
-	return param_rows[p].name;
+	return param_row_of(p)->name;
 }
 
 void param_print(FILE *out)
 {
 	fprintf(out, "%-24s %-7s %-20s %s\n", "variable", "type", "default", "meaning");
-	for (int p = 0; p < PARAM_COUNT; p++) {
-		const struct param_row *row = &param_rows[p];
+	for (int p = 0; p < param_count(); p++) {
+		const struct param_row *row = param_row_of(p);
 		const char *set = os_base_state()->param[p].text;
 		bool none = !row->initial || strcmp(row->initial, "-2") == 0;
 		fprintf(out, "%-24s %-7s %-20s %s", row->name, param_type_names[row->type],

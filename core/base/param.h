@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every environment variable of the stack, in one table: it parses them, prints `doppel env`, and
- * is the documentation. A row is data only: id, name, type, default, smallest, largest, meaning.
- * Whoever starts to read a variable adds a row; a row that nobody reads goes.
+ * Every environment variable, in tables: they parse them, print `doppel env`, and are the documentation.
+ * The table of the stack is here. The doubles bring theirs (param_row.h), which exists in fake builds
+ * alone; its variables have the numbers from PARAM_COUNT on. A row is data only: id, name, type,
+ * default, smallest, largest, meaning. A variable that is read has a row, and a row has a reader.
  *
  * Values are read once per process, from its own environment (os_env), and never change after. A
  * world refuses malformed ones when it is made. In a real process they are named in a line each,
@@ -86,38 +87,7 @@ X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us 
 X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                                               \
 	"transport retries before a QP fails (soft-RoCE: 6 unless set, since it takes 7 for ever)") \
 X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                                          \
-X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")                                           \
-X(DOPPEL_MACHINE, "DOPPEL_MACHINE", STRING, NULL, 0, 0,                                            \
-	"machine of the doubles, when --machine names none: one of Doppel's, or a topology XML")    \
-X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                                    \
-	"folder of the machines that come with Doppel")                                             \
-X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                                      \
-	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
-X(DOPPEL_HCA_FAST_PATH, "DOPPEL_HCA_FAST_PATH", STRING, "on", 0, 0,                                  \
-	"off: HCA doubles send packets always, as if they were traced; NAME=... for one of them")  \
-X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,                                \
-	"what shows data of the HCA doubles: acknowledge, completion (of a receive), or draw")      \
-X(DOPPEL_HOST, "DOPPEL_HOST", INT, "0", 0, 3,                                                      \
-	"drop-in: which of the machine's hosts a program lives on")                                \
-X(DOPPEL_FABRIC, "DOPPEL_FABRIC", STRING, "default", 0, 0,                                         \
-	"drop-in: programs of one name reach each other")                                          \
-X(DOPPEL_ENGINE, "DOPPEL_ENGINE", STRING, "sim", 0, 0,                                            \
-	"exec: the engine of a program of one's own, sim or threads")                               \
-X(DOPPEL_FAULTS, "DOPPEL_FAULTS", STRING, NULL, 0, 0,                                             \
-	"drop-in and exec: file with a fault plan; exec: or random")                                \
-X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in and exec: file for the trace")        \
-X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                                         \
-	"drop-in and exec: for what is drawn")                                                     \
-X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open")         \
-X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
-X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
-	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \
-	"these, for its ports in turn")                                                             \
-X(DOPPEL_VERBS_CHECK, "DOPPEL_VERBS_CHECK", STRING, NULL, 0, 0,                                    \
-	"rules of the verbs sanitizer: -NAME silences one, NAME=warn or NAME=fail; all, none, warn " \
-	"(docs/verbs-sanitizer.md)")                                                                \
-X(DOPPEL_HCA_PKEYS, "DOPPEL_HCA_PKEYS", STRING, NULL, 0, 0,                                        \
-	"P_Key table of the HCA double, as 0xffff,0x8001; default: 0xffff alone")
+X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")
 /* clang-format on */
 
 enum param {
@@ -127,24 +97,27 @@ enum param {
 		PARAM_COUNT
 };
 
-int64_t param_i64(enum param p);
-bool param_bool(enum param p);
-const char *param_str(enum param p); /* NULL: not set and no default */
-bool param_is_set(enum param p);     /* in the environment, whatever the value */
-const char *param_name(enum param p);
+/* `p` is an enum param, or the number of a variable of the doubles. */
+int64_t param_i64(int p);
+bool param_bool(int p);
+const char *param_str(int p); /* NULL: not set and no default */
+bool param_is_set(int p);     /* in the environment, whatever the value */
+const char *param_name(int p);
 
-/* The variable of that name; PARAM_COUNT: the table has none. */
-enum param param_find(const char *name, size_t bytes);
-/* The name in the table that is nearest to one that is not there. */
+/* Of all tables: variables have the numbers from 0 on. */
+int param_count(void);
+/* The variable of that name; -1: there is none. */
+int param_find(const char *name, size_t bytes);
+/* The name in the tables that is nearest to one that is not there. */
 const char *param_nearest(const char *name, size_t bytes);
 /* Can `p` have that value? False: `expected` gets what is allowed. An empty value is as if unset. */
-bool param_allows(enum param p, const char *value, char *expected, size_t bytes);
+bool param_allows(int p, const char *value, char *expected, size_t bytes);
 /* That alone. */
-void param_expected(enum param p, char *out, size_t bytes);
+void param_expected(int p, char *out, size_t bytes);
 /* A line on stderr for each malformed value of this process, once, whatever the log level. */
 void param_report_malformed(void);
 
-/* The table for people: name, type, default, meaning; the value when it is set. */
+/* The tables for people: name, type, default, meaning; the value when it is set. */
 void param_print(FILE *out);
 
 #endif

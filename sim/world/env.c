@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/param.h"
+#include "core/base/param_row.h"
 #include "core/os/os_ops.h"
 #include "sim/world/world_internal.h"
 
-static bool (*env_fits[PARAM_COUNT])(const char *value);
+static bool (*env_fits[PARAM_COUNT + PARAM_DOUBLES_MAX])(const char *value);
 
-void world_env_on_check(enum param p, bool (*fits)(const char *value))
+void world_env_on_check(int p, bool (*fits)(const char *value))
 {
 	ASSERT(!env_fits[p]);
 	env_fits[p] = fits;
 }
 
-static int env_check_value(enum param p, const char *value)
+static int env_check_value(int p, const char *value)
 {
 	char expected[PARAM_EXPECTED_BYTES];
 
@@ -42,17 +42,17 @@ int world_env_check(const char *assignment)
 			assignment);
 		return EINVAL;
 	}
-	enum param p = param_find(assignment, (size_t)(equals - assignment));
-	return p == PARAM_COUNT ? 0 : env_check_value(p, equals + 1);
+	int p = param_find(assignment, (size_t)(equals - assignment));
+	return p < 0 ? 0 : env_check_value(p, equals + 1);
 }
 
 int world_env_check_real(void)
 {
 	int rc = 0;
-	for (int p = 0; p < PARAM_COUNT && !rc; p++) {
-		const char *value = os_real_ops.env(param_name((enum param)p));
-		if (value && !strncmp(param_name((enum param)p), "DOPPEL_", 7))
-			rc = env_check_value((enum param)p, value);
+	for (int p = 0; p < param_count() && !rc; p++) {
+		const char *value = os_real_ops.env(param_name(p));
+		if (value && !strncmp(param_name(p), "DOPPEL_", 7))
+			rc = env_check_value(p, value);
 	}
 	return rc;
 }
@@ -61,7 +61,7 @@ void world_env_warn_unknown(const char *const *env)
 {
 	for (; env && *env; env++) {
 		size_t n = strcspn(*env, "=");
-		if (!strncmp(*env, "DOPPEL_", 7) && param_find(*env, n) == PARAM_COUNT)
+		if (!strncmp(*env, "DOPPEL_", 7) && param_find(*env, n) < 0)
 			fprintf(stderr,
 				"doppel: warning: %.*s is not a variable of Doppel; nearest: %s\n",
 				(int)MIN_OF(n, (size_t)80), *env, param_nearest(*env, n));

@@ -18,6 +18,7 @@
 #include "core/base/param.h"
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
+#include "sim/world/params.h"
 
 /* ---- machines ------------------------------------------------------------------------------- */
 
@@ -70,7 +71,7 @@ char *world_machine_names(void);
  * command that makes many worlds looks once, before. EINVAL: explained. */
 int world_env_check(const char *assignment);
 /* What the table cannot know: a double registers a check of its own when it is loaded. */
-void world_env_on_check(enum param p, bool (*fits)(const char *value));
+void world_env_on_check(int p, bool (*fits)(const char *value));
 /* The same for the DOPPEL_* of this process, which the doubles read. */
 int world_env_check_real(void);
 /* A line for each DOPPEL_* that the table does not have, with the nearest name. */

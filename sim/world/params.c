@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The doubles' variables, for core/base/param.c. */
+#include "sim/world/params.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/macros.h"
+#include "core/base/param_row.h"
+
+/* ---- forms of their own --------------------------------------------------------------------- */
+
+static bool world_form_is_pkeys(const char *text)
+{
+	for (;; text++) {
+		char *end;
+		unsigned long v = strtoul(text, &end, 0);
+
+		if (end == text || *text == '-' || v > 0xffff || (*end && *end != ','))
+			return false;
+		text = end;
+		if (!*text)
+			return true;
+	}
+}
+
+/* The HCA double knows the names of the rules. */
+static bool world_form_is_rules(const char *text)
+{
+	for (;; text++) {
+		size_t n = strcspn(text, ","), name = *text == '-';
+		size_t end = name + strspn(text + name, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
+
+		if (end == name || (text[0] == '-' && end != n))
+			return false;
+		if (end != n && strncmp(text + end, "=off", n - end) != 0 &&
+		    strncmp(text + end, "=warn", n - end) != 0 &&
+		    strncmp(text + end, "=fail", n - end) != 0)
+			return false;
+		text += n;
+		if (!*text)
+			return true;
+	}
+}
+
+static bool world_form_is_name(const char *text)
+{
+	return !strchr(text, '/');
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+#define PARAM_ROW(id, name, type, initial, min, max, meaning)                                      \
+	[PARAM_##id - PARAM_COUNT] = {name, PARAM_##type, initial, min, max, meaning},
+static const struct param_row world_param_rows[] = {WORLD_PARAM_TABLE(PARAM_ROW)};
+#undef PARAM_ROW
+DOPPEL_STATIC_CHECK(ARRAY_LEN(world_param_rows) <= PARAM_DOUBLES_MAX,
+		    "base_state has room for them");
+
+static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = {
+#define FORM(param, ...) [PARAM_##param - PARAM_COUNT] = {__VA_ARGS__}
+	FORM(DOPPEL_HCA_ATOMIC, "hca|glob|none", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
+	FORM(DOPPEL_HCA_FAST_PATH, "on|off", FORM_LIST | FORM_OF_DEVICE, NULL, NULL),
+	FORM(DOPPEL_HCA_ORDER, "acknowledge|completion|draw", 0, NULL, NULL),
+	FORM(DOPPEL_HCA_PERSONALITY, "spec|mlx5|mlx5-ib|rxe", FORM_LIST, NULL, NULL),
+	FORM(DOPPEL_HCA_PKEYS, NULL, 0, world_form_is_pkeys,
+	     "a list of P_Keys such as 0xffff,0x8001"),
+	FORM(DOPPEL_VERBS_CHECK, NULL, 0, world_form_is_rules,
+	     "a list of NAME, -NAME, NAME=off, NAME=warn or NAME=fail with rules of "
+	     "docs/verbs-sanitizer.md"),
+	FORM(DOPPEL_FABRIC, NULL, 0, world_form_is_name, "a name without '/'"),
+	FORM(DOPPEL_ENGINE, "sim|threads", 0, NULL, NULL),
+	FORM(DOPPEL_WARP, "1|32", 0, NULL, NULL),
+#undef FORM
+};
+
+const struct param_rows param_doubles = {
+	.row = world_param_rows,
+	.form = world_param_forms,
+	.count = ARRAY_LEN(world_param_rows),
+};

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The environment variables of the doubles, of the worlds that they are in and of the drop-in: their
+ * table, as core/base/param.h has that of the stack. param_str and the others take these numbers too.
+ */
+#ifndef SIM_WORLD_PARAMS_H
+#define SIM_WORLD_PARAMS_H
+
+#include "core/base/param.h"
+
+/* clang-format off */
+#define WORLD_PARAM_TABLE(X)                                                                       \
+X(DOPPEL_MACHINE, "DOPPEL_MACHINE", STRING, NULL, 0, 0,                                            \
+	"machine of the doubles, when --machine names none: one of Doppel's, or a topology XML")    \
+X(DOPPEL_MACHINE_DIR, "DOPPEL_MACHINE_DIR", STRING, NULL, 0, 0,                                    \
+	"folder of the machines that come with Doppel")                                             \
+X(DOPPEL_HCA_ATOMIC, "DOPPEL_HCA_ATOMIC", STRING, NULL, 0, 0,                                      \
+	"atomics of the HCA doubles: hca (default), glob or none; NAME=... for one of them")        \
+X(DOPPEL_HCA_FAST_PATH, "DOPPEL_HCA_FAST_PATH", STRING, "on", 0, 0,                                  \
+	"off: HCA doubles send packets always, as if they were traced; NAME=... for one of them")  \
+X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,                                \
+	"what shows data of the HCA doubles: acknowledge, completion (of a receive), or draw")      \
+X(DOPPEL_HOST, "DOPPEL_HOST", INT, "0", 0, 3,                                                      \
+	"drop-in: which of the machine's hosts a program lives on")                                \
+X(DOPPEL_FABRIC, "DOPPEL_FABRIC", STRING, "default", 0, 0,                                         \
+	"drop-in: programs of one name reach each other")                                          \
+X(DOPPEL_ENGINE, "DOPPEL_ENGINE", STRING, "sim", 0, 0,                                            \
+	"exec: the engine of a program of one's own, sim or threads")                               \
+X(DOPPEL_FAULTS, "DOPPEL_FAULTS", STRING, NULL, 0, 0,                                             \
+	"drop-in and exec: file with a fault plan; exec: or random")                                \
+X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in and exec: file for the trace")        \
+X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                                         \
+	"drop-in and exec: for what is drawn")                                                     \
+X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open")         \
+X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
+X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
+	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \
+	"these, for its ports in turn")                                                             \
+X(DOPPEL_VERBS_CHECK, "DOPPEL_VERBS_CHECK", STRING, NULL, 0, 0,                                    \
+	"rules of the verbs sanitizer: -NAME silences one, NAME=warn or NAME=fail; all, none, warn " \
+	"(docs/verbs-sanitizer.md)")                                                                \
+X(DOPPEL_HCA_PKEYS, "DOPPEL_HCA_PKEYS", STRING, NULL, 0, 0,                                        \
+	"P_Key table of the HCA double, as 0xffff,0x8001; default: 0xffff alone")
+/* clang-format on */
+
+enum world_param {
+	WORLD_PARAM_BEFORE = PARAM_COUNT - 1,
+#define PARAM_ENUM(id, ...) PARAM_##id,
+	WORLD_PARAM_TABLE(PARAM_ENUM)
+#undef PARAM_ENUM
+};
+
+#endif
