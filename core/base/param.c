@@ -168,12 +168,11 @@ int param_find(const char *name, size_t bytes)
 
 const char *param_nearest(const char *name, size_t bytes)
 {
-	int best = 0;
-	for (int p = 1; p < param_count(); p++)
-		if (word_distance(name, bytes, param_row_of(p)->name) <
-		    word_distance(name, bytes, param_row_of(best)->name))
-			best = p;
-	return param_row_of(best)->name;
+	struct word_nearest best = {.name = {NULL}};
+
+	for (int p = 0; p < param_count(); p++)
+		word_nearest_try(&best, name, bytes, param_row_of(p)->name);
+	return best.name[0];
 }
 
 bool param_allows(int p, const char *value, char *expected, size_t bytes)

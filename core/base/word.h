@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names that people write: how far one is from another. */
+/* Names that people write: how far one is from another, and which known names are nearest. */
 #ifndef CORE_BASE_WORD_H
 #define CORE_BASE_WORD_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/macros.h"
@@ -33,20 +34,56 @@ static inline uint32_t word_distance(const char *a, size_t na, const char *b)
 	return row[nb];
 }
 
-/* The one of `names`, which end with NULL, that is nearest to what was written; the first of several. */
+/* The known names that are least far from what was written: up to three, the nearest first, and of
+ * equally near ones the first that was tried. Begins zeroed. */
+enum { WORD_NEAREST_MOST = 3, WORD_NEAREST_SLACK = 2 };
+
+struct word_nearest {
+	const char *name[WORD_NEAREST_MOST];
+	uint32_t distance[WORD_NEAREST_MOST];
+	char text[160]; /* of word_nearest_text */
+};
+
+static inline void word_nearest_try(struct word_nearest *best, const char *at, size_t n,
+				    const char *name)
+{
+	uint32_t d = word_distance(at, n, name);
+	int place = WORD_NEAREST_MOST;
+
+	while (place > 0 && (!best->name[place - 1] || d < best->distance[place - 1]))
+		place--;
+	for (int i = WORD_NEAREST_MOST - 1; i > place; i--) {
+		best->name[i] = best->name[i - 1];
+		best->distance[i] = best->distance[i - 1];
+	}
+	if (place < WORD_NEAREST_MOST) {
+		best->name[place] = name;
+		best->distance[place] = d;
+	}
+}
+
+/* "a, b": those about as near as the nearest. */
+static inline const char *word_nearest_text(struct word_nearest *best)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < WORD_NEAREST_MOST && best->name[i]; i++) {
+		if (best->distance[i] > best->distance[0] + WORD_NEAREST_SLACK)
+			break;
+		n += (size_t)snprintf(best->text + n, sizeof best->text - n, "%s%s", i ? ", " : "",
+				      best->name[i]);
+	}
+	return best->text;
+}
+
+/* The nearest one of `names`, which end with NULL. */
 static inline const char *word_nearest(const char *at, size_t n, const char *const *names)
 {
-	const char *best = names[0];
-	uint32_t least = UINT32_MAX;
+	struct word_nearest best = {.name = {NULL}};
 
-	for (; *names; names++) {
-		uint32_t d = word_distance(at, n, *names);
-
-		if (d < least)
-			best = *names;
-		least = MIN_OF(least, d);
-	}
-	return best;
+	for (; *names; names++)
+		word_nearest_try(&best, at, n, *names);
+	return best.name[0];
 }
 
 #endif
