@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a request gets done: sent (requester.c; unacked.c and ud.c where no acknowledge comes), carried
- * (wire.c, mcast.c), answered (responder.c, atomic.c), or executed immediately where no packet is
- * needed (direct.c); when its effects are seen (early.c); and how a queue pair is reset or ends
- * (qp_end.c).
+ * (wire.c, mcast.c), answered (responder.c, atomic.c), and completed by the answer (replies.c); or
+ * executed immediately where no packet is needed (direct.c); when its effects are seen (early.c); and
+ * how a queue pair is reset or ends (qp_end.c).
  *
  * All of it runs under the queue pair's lock, in the poster or in an event of the engine, and never
  * waits. Requester and responder of two queue pairs exchange packets only.
@@ -19,13 +19,23 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- requester.c, responder.c ---- */
+/* ---- requester.c, replies.c, responder.c ---- */
 
 void hca_qp_kick(struct hca_qp *qp, uint64_t delay_ns);
 /* Events of the requester. */
 void hca_qp_transmit(void *qp, uint64_t generation);
 void hca_qp_timer(void *qp, uint64_t generation);
 void hca_qp_rnr_over(void *qp, uint64_t wait);
+/* The queue pair, locked, for one of its events; NULL: it is gone, or a stopped process holds it: then
+ * the event comes again. */
+struct hca_qp *hca_requester_event(struct hca_qp *qp, uint64_t arg, uint32_t generation,
+				   void (*step)(void *qp, uint64_t arg));
+/* Silence from now on is noticed. */
+void hca_ack_timer_start(struct hca_qp *qp);
+static inline bool hca_requester_outstanding(const struct hca_qp *qp)
+{
+	return qp->req.psn_una != qp->req.psn_max;
+}
 void hca_requester_ack(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_nak(struct hca_qp *qp, const struct hca_packet *p);
 void hca_requester_response(struct hca_qp *qp, const struct hca_packet *p);

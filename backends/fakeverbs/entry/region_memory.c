@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which memory may be a region, and what it takes that HCAs reach it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "backends/fakeverbs/entry/region.h"
+
+#define HCA_PAGE_BYTES 4096u
+
+static bool hca_region_may_be_empty(uint32_t port, const struct hca_region_want *want)
+{
+	enum hca_zero_length may = hca_personality(port)->zero_length_mr;
+
+	return may == HCA_ZERO_TAKEN ||
+	       (may == HCA_ZERO_INSIDE_PAGE && want->address % HCA_PAGE_BYTES);
+}
+
+int hca_region_check(uint32_t port, const struct hca_region_want *want)
+{
+	unsigned int access = want->access;
+
+	if (access & ~(unsigned int)(HCA_ACCESS_KNOWN | IBV_ACCESS_ON_DEMAND))
+		return EINVAL;
+	if (access & IBV_ACCESS_ON_DEMAND) {
+		hca_log("ibv_reg_mr: this HCA does no on-demand paging");
+		return EOPNOTSUPP;
+	}
+	/* the specification: a region that a peer may write is one that this HCA may write */
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	if (!want->bytes && want->kind != HCA_MR_DMABUF && !hca_region_may_be_empty(port, want))
+		return EINVAL;
+	if (want->address + want->bytes < want->address || want->iova + want->bytes < want->iova)
+		return EINVAL;
+	/* its tables have pages, and no offset from one to another */
+	if ((want->address ^ want->iova) % HCA_PAGE_BYTES)
+		return EINVAL;
+	return 0;
+}
+
+/* As pinning it would find out. EINVAL is no, or a kernel that does not know the question: then our
+ * own stack gets it too. */
+static bool hca_page_can_be_written(uint64_t page)
+{
+#ifdef MADV_POPULATE_WRITE
+	uintptr_t own = (uintptr_t)&page / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+
+	if (madvise((void *)(uintptr_t)page, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) == 0)
+		return true;
+	return errno == EINVAL && madvise((void *)own, HCA_PAGE_BYTES, MADV_POPULATE_WRITE) != 0;
+#else
+	return true;
+#endif
+}
+
+/* Are these pages of the process, and may they be written, where that is requested? The latter is
+ * looked at where mistakes are: at both ends. */
+static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
+{
+	uint64_t first = address / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+	uint64_t end = ALIGN_UP(address + bytes, (uint64_t)HCA_PAGE_BYTES);
+	uint64_t ends[2] = {first, end - HCA_PAGE_BYTES};
+	unsigned char there[1024];
+
+	if (!bytes)
+		return 0;
+	for (uint64_t at = first; at < end; at += sizeof there * HCA_PAGE_BYTES) {
+		uint64_t n = MIN_OF(end - at, sizeof there * HCA_PAGE_BYTES);
+
+		if (mincore((void *)(uintptr_t)at, n, there) && errno == ENOMEM)
+			return EFAULT;
+	}
+	for (int i = 0; write && i < 2; i++)
+		if (!hca_page_can_be_written(ends[i]))
+			return EFAULT;
+	return 0;
+}
+
+/* May HCAs write, for another region of the process, into whole pages of this one? They do not wait
+ * for it. The program registers one region at a time where this matters. */
+static bool hca_region_is_still(const struct hca_mr *mr)
+{
+	uint64_t first = ALIGN_UP(mr->address, (uint64_t)HCA_PAGE_BYTES);
+	uint64_t end = (mr->address + mr->bytes) / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
+	const struct hca_mr *other;
+	uint32_t at = 0;
+
+	if (end <= first) /* there are none */
+		return true;
+	while ((other = hca_slab_next(&hca_world()->mr, mr->item.proc, &at)))
+		if (other != mr && other->key && other->kind == HCA_MR_MEMORY && !other->gpu &&
+		    (other->access & IBV_ACCESS_LOCAL_WRITE) && other->address < end &&
+		    first < other->address + other->bytes)
+			return false;
+	return true;
+}
+
+int hca_region_pin(struct hca_mr *mr)
+{
+	const struct peermem_ops *gpu = peermem();
+	bool write = mr->access & IBV_ACCESS_LOCAL_WRITE;
+
+	mr->gpu = 0;
+	mr->window.fd = -1;
+	if (!gpu || !gpu->owns(os_proc(), mr->address, mr->bytes)) {
+		int bad = hca_region_check_pages(mr->address, mr->bytes, write);
+
+		if (!bad && hca_far && write)
+			hca_far->open(mr->address, mr->bytes, hca_region_is_still(mr), &mr->window);
+		return bad;
+	}
+	int rc = gpu->pin(os_proc(), mr->address, mr->bytes, &mr->region);
+
+	if (rc)
+		hca_log("ibv_reg_mr: cannot pin %llu bytes of GPU memory: %s",
+			(unsigned long long)mr->bytes,
+			rc == ENODEV ? "this GPU gives HCAs no access"
+				     : "not inside one live allocation of this process");
+	mr->gpu = !rc;
+	return rc;
+}
+
+int hca_region_pin_dmabuf(struct hca_mr *mr, int fd)
+{
+	const struct peermem_ops *gpu = peermem();
+	int rc = EOPNOTSUPP;
+
+	if (!gpu) /* there are none here */
+		rc = fcntl(fd, F_GETFD) < 0 ? EBADF : EINVAL;
+	else if (gpu->pin_dmabuf)
+		rc = gpu->pin_dmabuf(os_proc(), fd, mr->address, mr->bytes, &mr->region);
+	mr->gpu = !rc;
+	mr->address = mr->region.address;
+	return rc;
+}
+
+void hca_region_unpin(struct hca_mr *mr)
+{
+	if (hca_far && hca_is_here(mr->item.proc))
+		hca_far->close(&mr->window);
+	if (mr->gpu && hca_is_here(mr->item.proc))
+		peermem()->unpin(&mr->region);
+	mr->gpu = 0;
+}
