@@ -300,6 +300,33 @@ ENV_TEST(failed_sends_are_fatal_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
 	vh_free(&h);
 }
 
+/* The result's key is wrong: rxe finds out when the peer has done the atomic. */
+ENV_TEST(an_atomic_whose_result_has_no_place_is_done_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
+{
+	struct vh_options o = vh_defaults;
+	struct vh_wr w;
+	struct vh h;
+
+	o.access |= IBV_ACCESS_REMOTE_ATOMIC;
+	rxe_pair(&h, &o);
+	struct vh_end *b = &h.end[1];
+	struct ibv_mr *mr = ibv_reg_mr(b->pd, b->buffer, 4096,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+
+	ck_assert_ptr_nonnull(mr);
+	memset(h.end[0].buffer, 7, 8);
+	vh_wr_fill(&w, &h, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 5, 0, 8);
+	w.wr.wr.atomic.remote_addr = (uintptr_t)b->buffer;
+	w.wr.wr.atomic.rkey = mr->rkey;
+	w.wr.wr.atomic.compare_add = 1;
+	w.sge.lkey ^= 0x5a;
+	vh_expect_failure(&h, &w, IBV_WC_LOC_PROT_ERR);
+	ck_assert_uint_eq(*(volatile uint64_t *)(void *)b->buffer, 1);
+	ck_assert_uint_eq(h.end[0].buffer[0], 7);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	vh_free(&h);
+}
+
 /* A list is for the ports in turn. */
 ENV_TEST(the_first_ports_differ, "DOPPEL_HCA_PERSONALITY=mlx5-ib,rxe")
 {
@@ -440,6 +467,7 @@ int main(void)
 	tcase_add_test(t, completions_survive_a_reset_on_rxe);
 	tcase_add_test(t, seven_retries_are_for_ever_on_rxe);
 	tcase_add_test(t, failed_sends_are_fatal_on_rxe);
+	tcase_add_test(t, an_atomic_whose_result_has_no_place_is_done_on_rxe);
 	tcase_add_test(t, the_first_ports_differ);
 	tcase_add_test(t, a_lid_is_an_address_on_infiniband);
 	VH_ADD(t, more_reads_than_the_peer_takes_are_an_invalid_request);

@@ -37,67 +37,47 @@ struct hca_transition {
 	 IBV_QP_MAX_QP_RD_ATOMIC)
 #define HCA_SQD_RESPONDER (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
 
+/* clang-format off */
+/* The same for all types; and where the connected ones differ from datagrams alone. */
+#define HCA_ALL(required, optional) HCA_CONNECTED(required, optional, required, optional)
+#define HCA_CONNECTED(required, optional, ud_required, ud_optional)                                \
+	[HCA_RC] = {required, optional}, [HCA_UC] = {required, optional},                          \
+	[HCA_UD] = {ud_required, ud_optional},                                                     \
+	[HCA_XRC_INI] = {required, optional}, [HCA_XRC_TGT] = {required, optional}
+/* What may change in RTS. */
+#define HCA_ALL_LATER                                                                              \
+	[HCA_RC] = {0, HCA_LATER_RESPONDER}, [HCA_UC] = {0, HCA_LATER},                            \
+	[HCA_UD] = {0, HCA_LATER_DATAGRAM},                                                        \
+	[HCA_XRC_INI] = {0, HCA_LATER}, [HCA_XRC_TGT] = {0, HCA_LATER_RESPONDER}
+
 static const struct hca_transition hca_transitions[] = {
-	{IBV_QPS_RESET, IBV_QPS_RESET, {{0, 0}}},
-	{IBV_QPS_RESET,
-	 IBV_QPS_INIT,
-	 {[HCA_RC] = {HCA_INIT_CONNECTED, 0},
-	  [HCA_UC] = {HCA_INIT_CONNECTED, 0},
-	  [HCA_UD] = {HCA_INIT_DATAGRAM, 0},
-	  [HCA_XRC_INI] = {HCA_INIT_CONNECTED, 0},
-	  [HCA_XRC_TGT] = {HCA_INIT_CONNECTED, 0}}},
-	{IBV_QPS_INIT,
-	 IBV_QPS_INIT,
-	 {[HCA_RC] = {0, HCA_INIT_CONNECTED},
-	  [HCA_UC] = {0, HCA_INIT_CONNECTED},
-	  [HCA_UD] = {0, HCA_INIT_DATAGRAM},
-	  [HCA_XRC_INI] = {0, HCA_INIT_CONNECTED},
-	  [HCA_XRC_TGT] = {0, HCA_INIT_CONNECTED}}},
-	{IBV_QPS_INIT,
-	 IBV_QPS_RTR,
-	 {[HCA_RC] = {HCA_RTR_RESPONDER, HCA_RTR_OPTIONAL},
-	  [HCA_UC] = {HCA_RTR_CONNECTED, HCA_RTR_OPTIONAL},
-	  [HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
-	  [HCA_XRC_INI] = {HCA_RTR_CONNECTED, HCA_RTR_OPTIONAL},
-	  [HCA_XRC_TGT] = {HCA_RTR_RESPONDER, HCA_RTR_OPTIONAL}}},
-	{IBV_QPS_RTR,
-	 IBV_QPS_RTS,
-	 {[HCA_RC] = {HCA_RTS_REQUESTER, HCA_LATER_RESPONDER},
-	  [HCA_UC] = {IBV_QP_SQ_PSN, HCA_LATER},
-	  [HCA_UD] = {IBV_QP_SQ_PSN, HCA_LATER_DATAGRAM},
-	  [HCA_XRC_INI] = {HCA_RTS_REQUESTER, HCA_LATER},
-	  [HCA_XRC_TGT] = {IBV_QP_SQ_PSN | IBV_QP_TIMEOUT, HCA_LATER_RESPONDER}}},
-	{IBV_QPS_RTS,
-	 IBV_QPS_RTS,
-	 {[HCA_RC] = {0, HCA_LATER_RESPONDER},
-	  [HCA_UC] = {0, HCA_LATER},
-	  [HCA_UD] = {0, HCA_LATER_DATAGRAM},
-	  [HCA_XRC_INI] = {0, HCA_LATER},
-	  [HCA_XRC_TGT] = {0, HCA_LATER_RESPONDER}}},
-	{IBV_QPS_RTS,
-	 IBV_QPS_SQD,
-	 {[HCA_RC] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-	  [HCA_UC] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-	  [HCA_UD] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-	  [HCA_XRC_INI] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-	  [HCA_XRC_TGT] = {0, IBV_QP_EN_SQD_ASYNC_NOTIFY}}},
-	{IBV_QPS_SQD,
-	 IBV_QPS_RTS,
-	 {[HCA_RC] = {0, HCA_LATER_RESPONDER},
-	  [HCA_UC] = {0, HCA_LATER},
-	  [HCA_UD] = {0, HCA_LATER_DATAGRAM},
-	  [HCA_XRC_INI] = {0, HCA_LATER},
-	  [HCA_XRC_TGT] = {0, HCA_LATER_RESPONDER}}},
-	{IBV_QPS_SQD,
-	 IBV_QPS_SQD,
-	 {[HCA_RC] = {0, HCA_SQD_REQUESTER | HCA_SQD_RESPONDER},
-	  [HCA_UC] = {0, HCA_SQD_CONNECTED},
-	  [HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
-	  [HCA_XRC_INI] = {0, HCA_SQD_REQUESTER},
-	  [HCA_XRC_TGT] = {0,
-			   HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT | HCA_SQD_RESPONDER}}},
-	{IBV_QPS_ERR, IBV_QPS_ERR, {{0, 0}}},
+	{IBV_QPS_RESET, IBV_QPS_RESET, {HCA_ALL(0, 0)}},
+	{IBV_QPS_RESET, IBV_QPS_INIT, {HCA_CONNECTED(HCA_INIT_CONNECTED, 0, HCA_INIT_DATAGRAM, 0)}},
+	{IBV_QPS_INIT, IBV_QPS_INIT, {HCA_CONNECTED(0, HCA_INIT_CONNECTED, 0, HCA_INIT_DATAGRAM)}},
+	{IBV_QPS_INIT, IBV_QPS_RTR, {
+		[HCA_RC] = {HCA_RTR_RESPONDER, HCA_RTR_OPTIONAL},
+		[HCA_UC] = {HCA_RTR_CONNECTED, HCA_RTR_OPTIONAL},
+		[HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+		[HCA_XRC_INI] = {HCA_RTR_CONNECTED, HCA_RTR_OPTIONAL},
+		[HCA_XRC_TGT] = {HCA_RTR_RESPONDER, HCA_RTR_OPTIONAL}}},
+	{IBV_QPS_RTR, IBV_QPS_RTS, {
+		[HCA_RC] = {HCA_RTS_REQUESTER, HCA_LATER_RESPONDER},
+		[HCA_UC] = {IBV_QP_SQ_PSN, HCA_LATER},
+		[HCA_UD] = {IBV_QP_SQ_PSN, HCA_LATER_DATAGRAM},
+		[HCA_XRC_INI] = {HCA_RTS_REQUESTER, HCA_LATER},
+		[HCA_XRC_TGT] = {IBV_QP_SQ_PSN | IBV_QP_TIMEOUT, HCA_LATER_RESPONDER}}},
+	{IBV_QPS_RTS, IBV_QPS_RTS, {HCA_ALL_LATER}},
+	{IBV_QPS_RTS, IBV_QPS_SQD, {HCA_ALL(0, IBV_QP_EN_SQD_ASYNC_NOTIFY)}},
+	{IBV_QPS_SQD, IBV_QPS_RTS, {HCA_ALL_LATER}},
+	{IBV_QPS_SQD, IBV_QPS_SQD, {
+		[HCA_RC] = {0, HCA_SQD_REQUESTER | HCA_SQD_RESPONDER},
+		[HCA_UC] = {0, HCA_SQD_CONNECTED},
+		[HCA_UD] = {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+		[HCA_XRC_INI] = {0, HCA_SQD_REQUESTER},
+		[HCA_XRC_TGT] = {0, HCA_SQD_CONNECTED | IBV_QP_PORT | IBV_QP_TIMEOUT | HCA_SQD_RESPONDER}}},
+	{IBV_QPS_ERR, IBV_QPS_ERR, {HCA_ALL(0, 0)}},
 };
+/* clang-format on */
 
 /* How a queue pair without acknowledges comes back from a failed send; the others go to ERR immediately. */
 static const struct {

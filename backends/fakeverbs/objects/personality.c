@@ -65,6 +65,7 @@
  * query_complete     rxe leaves cur_qp_state 0; the kernel puts the route's hop limit, 64.
  * length_checked     rxe's port reports 8 MiB, and it sends what is longer.
  * atomics_checked    librxe looks at an atomic's address and size, no other library does.
+ * atomic_result_checked  rxe looks for the place of an atomic's result when the answer is there.
  * inline_checked     librxe takes the flag with every opcode.
  */
 
@@ -75,75 +76,61 @@
 #include "backends/fakeverbs/objects/objects.h"
 
 /* clang-format off */
+/* A ConnectX-7, on either link layer; `spec` has its sizes. */
 #define HCA_CONNECTX                                                                               \
-	.vendor_id = 0x02c9, .vendor_part_id = 4129,                                               \
-	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 8192,  .max_cqe = 1 << 22,     \
+	.firmware = "28.40.1000", .vendor_id = 0x02c9, .vendor_part_id = 4129,                     \
+	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 8192, .max_cqe = 1 << 22,      \
 	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_members = 2097152, \
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
-	.gid_count = 255
+	.gid_count = 255, .dmabuf = true, .timestamps = true, .ece_options = 3,                    \
+	.retry_7_forever = false, .reset_purges = true
+
+/* What libmlx5 does not look at. */
+#define HCA_MLX5                                                                                   \
+	.post_early = true, .opcode_checked = false, .window_index_checked = false,                \
+	.window_pd_checked = false, .datagram_qpn_checked = false, .ah_pd_enforced = false,        \
+	.datagram_too_long = true, .advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE
+/* What the specification wants looked at; rxe does it, too. */
+#define HCA_LOOKED_AT                                                                              \
+	.post_early = false, .opcode_checked = true, .window_index_checked = true,                 \
+	.window_pd_checked = true, .datagram_qpn_checked = true, .ah_pd_enforced = true,           \
+	.datagram_too_long = false
 
 /* What all do except rxe. */
-#define HCA_CHECKS(v)                                                                              \
+#define HCA_AS_SPECIFIED(v)                                                                        \
+	.send_error_is_sqe = (v), .reports_connections = (v), .late_posts_flushed = (v),           \
+	.no_reads_fail = (v), .mcast_comes_back = (v), .bad_key_malformed = !(v),                  \
+	.bad_receive_malformed = !(v), .refused_imm_receives = !(v), .qkey_high_bit = (v),         \
+	.header_checksum = (v), .ack_latest = (v) ? 16 : 4, .sqd_resumes = (v),                    \
 	.attributes_checked = (v), .overrun_kills = (v), .zero_based = (v), .query_complete = (v), \
-	.length_checked = (v), .atomics_checked = (v), .inline_checked = (v)
+	.length_checked = (v), .atomics_checked = (v), .inline_checked = (v),            \
+	.atomic_result_checked = (v)
 
 static const struct hca_personality hca_personalities[] = {
 	{
-		.name = "spec", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
-		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
-		.post_early = false, .opcode_checked = true, .reset_purges = true,
-		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.advice = true, .zero_length_mr = HCA_ZERO_REFUSED,
-		.window_index_checked = true, .window_pd_checked = true, .datagram_qpn_checked = true,
-		.ah_pd_enforced = true, .datagram_too_long = false,
-		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
-		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
-		.bad_receive_malformed = false, .refused_imm_receives = false, .qkey_high_bit = true,
-		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
+		.name = "spec", HCA_CONNECTX, .link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
+		.pkey_count = 128, .advice = true, .zero_length_mr = HCA_ZERO_REFUSED,
+		HCA_LOOKED_AT, HCA_AS_SPECIFIED(true),
 	},
 	{
-		.name = "mlx5", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 1,
-		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
-		.post_early = true, .opcode_checked = false, .reset_purges = true,
-		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE,
-		.window_index_checked = false, .window_pd_checked = false, .datagram_qpn_checked = false,
-		.ah_pd_enforced = false, .datagram_too_long = true,
-		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
-		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
-		.bad_receive_malformed = false, .refused_imm_receives = false, .qkey_high_bit = true,
-		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
+		.name = "mlx5", HCA_CONNECTX, .link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = true,
+		.pkey_count = 1, HCA_MLX5, HCA_AS_SPECIFIED(true),
 	},
 	{	/* the same HCA on an InfiniBand subnet: local identifiers, no GRH unless requested */
-		.name = "mlx5-ib", .firmware = "28.40.1000", HCA_CONNECTX, .pkey_count = 128,
-		.link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
-		.post_early = true, .opcode_checked = false, .reset_purges = true,
-		.retry_7_forever = false, .dmabuf = true, .timestamps = true, .ece_options = 3,
-		.advice = false, .zero_length_mr = HCA_ZERO_INSIDE_PAGE,
-		.window_index_checked = false, .window_pd_checked = false, .datagram_qpn_checked = false,
-		.ah_pd_enforced = false, .datagram_too_long = true,
-		.send_error_is_sqe = true, .reports_connections = true, .late_posts_flushed = true,
-		.no_reads_fail = true, .mcast_comes_back = true, .bad_key_malformed = false,
-		.bad_receive_malformed = false, .refused_imm_receives = false, .qkey_high_bit = true,
-		.header_checksum = true, .ack_latest = 16, .sqd_resumes = true, HCA_CHECKS(true),
+		.name = "mlx5-ib", HCA_CONNECTX, .link_layer = IBV_LINK_LAYER_INFINIBAND, .roce_v1 = false,
+		.pkey_count = 128, HCA_MLX5, HCA_AS_SPECIFIED(true),
 	},
 	{
 		.name = "rxe", .firmware = "", .vendor_id = 0xffffff, .vendor_part_id = 0,
-		.max_qp = 1048575, .max_wr = 1048576, .max_sge = 32, .max_cq = 8192,   
+		.max_qp = 1048575, .max_wr = 1048576, .max_sge = 32, .max_cq = 8192,
 		.max_cqe = 32767, .max_inline = 512, .max_rd_atomic = 128, .max_ah = 32767,
 		.max_mcast_members = 8192, .max_mcast_attach = 56,
 		.max_message_bytes = 8u << 20, .active_mtu = IBV_MTU_1024,
 		.gid_count = 1024, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
-		.post_early = false, .opcode_checked = true, .reset_purges = false,
-		.retry_7_forever = true, .dmabuf = false, .timestamps = false, .ece_options = 0,
-		.advice = false, .zero_length_mr = HCA_ZERO_TAKEN,
-		.window_index_checked = true, .window_pd_checked = true, .datagram_qpn_checked = true,
-		.ah_pd_enforced = true, .datagram_too_long = false,
-		.send_error_is_sqe = false, .reports_connections = false, .late_posts_flushed = false,
-		.no_reads_fail = false, .mcast_comes_back = false, .bad_key_malformed = true,
-		.bad_receive_malformed = true, .refused_imm_receives = true, .qkey_high_bit = false,
-		.header_checksum = false, .ack_latest = 4, .sqd_resumes = false, HCA_CHECKS(false),
+		.dmabuf = false, .timestamps = false, .ece_options = 0, .advice = false,
+		.retry_7_forever = true, .reset_purges = false, .zero_length_mr = HCA_ZERO_TAKEN,
+		HCA_LOOKED_AT, HCA_AS_SPECIFIED(false),
 	},
 };
 /* clang-format on */

@@ -55,13 +55,13 @@ struct hca_personality {
 	bool mcast_comes_back;   /* to members on the HCA that sends */
 	bool bad_key_malformed;  /* a bad key of a send or a write: LOC_QP_OP_ERR */
 	bool bad_receive_malformed; /* whatever is wrong with a receive, its length too: LOC_QP_OP_ERR */
-	bool refused_imm_receives;  /* a WRITE with immediate whose R_Key is refused fails the receive that
+	bool refused_imm_receives; /* a WRITE with immediate whose R_Key is refused fails the receive that
 				       its last packet would take; else that is flushed */
-	bool qkey_high_bit;         /* a Q_Key with it means the queue pair's own */
-	bool header_checksum;       /* the IPv4 header in front of a datagram has one */
-	uint32_t ack_latest; /* quarters of the acknowledge timeout: silence is noticed between
+	bool qkey_high_bit;        /* a Q_Key with it means the queue pair's own */
+	bool header_checksum; /* the IPv4 header in front of a datagram has one */
+	uint32_t ack_latest;  /* quarters of the acknowledge timeout: silence is noticed between
 				       four of them and that many */
-	bool sqd_resumes;    /* what was posted in SQD starts in RTS, without another post */
+	bool sqd_resumes;     /* what was posted in SQD starts in RTS, without another post */
 	bool attributes_checked; /* ibv_modify_qp refuses values out of range, and a wrong current state */
 	bool overrun_kills;  /* queue pairs of a completion queue that ran over go to ERR */
 	bool zero_based;     /* regions may begin at 0 */
@@ -69,6 +69,7 @@ struct hca_personality {
 	bool length_checked; /* a message longer than max_message_bytes fails */
 	bool atomics_checked; /* an atomic off a multiple of 8, or not of 8 bytes, is posted and fails;
 				    else ibv_post_send refuses it */
+	bool atomic_result_checked; /* before an atomic leaves; else it is executed, and then fails */
 	bool inline_checked; /* IBV_SEND_INLINE is refused where nothing is sent; else left out */
 };
 

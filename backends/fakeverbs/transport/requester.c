@@ -113,6 +113,8 @@ static enum ibv_wc_status hca_wqe_local_status(const struct hca_qp *qp, struct h
 	if (!hca_sges_check(qp->pd, hca_wqe_sges(e), e->sge_count, access))
 		return IBV_WC_SUCCESS;
 	hca_check_local_keys(qp, qp->pd, e, access, "send");
+	if (hca_wqe_is_atomic(e) && !hca_personality(qp->port)->atomic_result_checked)
+		return IBV_WC_SUCCESS; /* executed at the peer; its answer finds no place */
 	return hca_bad_request(qp, e);
 }
 
