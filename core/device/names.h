@@ -6,17 +6,13 @@
 #define CORE_DEVICE_NAMES_H
 
 #include "core/base/macros.h"
+#include "core/base/type_name.h"
 #include "core/device/work.h"
 
-/* In the order of enum dev_type. */
 static inline const char *dev_type_name(unsigned type)
 {
-	static const char *const names[] = {"int8",   "uint8",    "int32",  "uint32",
-					    "int64",  "uint64",   "half",   "float",
-					    "double", "bfloat16", "f8e4m3", "f8e5m2"};
-
-	ASSERT(ARRAY_LEN(names) == DEV_TYPE_COUNT && type < DEV_TYPE_COUNT);
-	return names[type];
+	DOPPEL_STATIC_CHECK((int)DEV_TYPE_COUNT == (int)TYPE_NAMES, "a name for each type");
+	return type_name(type);
 }
 
 /* In the order of enum dev_op. */

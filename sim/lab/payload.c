@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "core/base/macros.h"
+#include "core/base/type_name.h"
 
 enum { PAYLOAD_BLOCK = 256 }; /* elements at a time, on fibers' stacks */
 
 /* Floating-point formats by their fields. max_exact: integers up to here are exact. */
 struct payload_format {
-	const char *name;
 	uint8_t bytes;
 	bool is_float, is_signed;
 	uint8_t exponent_bits, mantissa_bits;
@@ -21,18 +21,18 @@ struct payload_format {
 };
 
 static const struct payload_format payload_formats[] = {
-	[ncclInt8] = {"int8", 1, false, true, 0, 0, 127},
-	[ncclUint8] = {"uint8", 1, false, false, 0, 0, 255},
-	[ncclInt32] = {"int32", 4, false, true, 0, 0, INT32_MAX},
-	[ncclUint32] = {"uint32", 4, false, false, 0, 0, UINT32_MAX},
-	[ncclInt64] = {"int64", 8, false, true, 0, 0, INT64_MAX},
-	[ncclUint64] = {"uint64", 8, false, false, 0, 0, UINT64_MAX},
-	[ncclFloat16] = {"half", 2, true, true, 5, 10, 2048},
-	[ncclFloat32] = {"float", 4, true, true, 8, 23, 1u << 24},
-	[ncclFloat64] = {"double", 8, true, true, 11, 52, 1ull << 53},
-	[ncclBfloat16] = {"bfloat16", 2, true, true, 8, 7, 256},
-	[ncclFloat8e4m3] = {"f8e4m3", 1, true, true, 4, 3, 16},
-	[ncclFloat8e5m2] = {"f8e5m2", 1, true, true, 5, 2, 8},
+	[ncclInt8] = {1, false, true, 0, 0, 127},
+	[ncclUint8] = {1, false, false, 0, 0, 255},
+	[ncclInt32] = {4, false, true, 0, 0, INT32_MAX},
+	[ncclUint32] = {4, false, false, 0, 0, UINT32_MAX},
+	[ncclInt64] = {8, false, true, 0, 0, INT64_MAX},
+	[ncclUint64] = {8, false, false, 0, 0, UINT64_MAX},
+	[ncclFloat16] = {2, true, true, 5, 10, 2048},
+	[ncclFloat32] = {4, true, true, 8, 23, 1u << 24},
+	[ncclFloat64] = {8, true, true, 11, 52, 1ull << 53},
+	[ncclBfloat16] = {2, true, true, 8, 7, 256},
+	[ncclFloat8e4m3] = {1, true, true, 4, 3, 16},
+	[ncclFloat8e5m2] = {1, true, true, 5, 2, 8},
 };
 
 size_t payload_type_bytes(ncclDataType_t type)
@@ -42,7 +42,7 @@ size_t payload_type_bytes(ncclDataType_t type)
 
 const char *payload_type_name(ncclDataType_t type)
 {
-	return payload_formats[type].name;
+	return type_name((unsigned)type);
 }
 
 const char *payload_op_name(ncclRedOp_t op)

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The names of element types, in the order of ncclDataType_t and of enum dev_type, as nccl-tests writes
+ * them. For messages, traces, options and scenarios. */
+#ifndef CORE_BASE_TYPE_NAME_H
+#define CORE_BASE_TYPE_NAME_H
+
+#include "core/base/macros.h"
+
+enum { TYPE_NAMES = 12 };
+
+static inline const char *type_name(unsigned type)
+{
+	static const char *const names[] = {"int8",   "uint8",    "int32",  "uint32",
+					    "int64",  "uint64",   "half",   "float",
+					    "double", "bfloat16", "f8e4m3", "f8e5m2"};
+
+	_Static_assert(ARRAY_LEN(names) == TYPE_NAMES, "a name for each type");
+	ASSERT(type < TYPE_NAMES);
+	return names[type];
+}
+
+#endif
