@@ -35,6 +35,9 @@ struct argp;
 /* argp_parse, as "doppel COMMAND"; what does not fit ends the program with SIM_USAGE. */
 void cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, void *input);
 
+/* LD_LIBRARY_PATH begins with `dir`, for the program that is started. False: no memory. */
+bool cli_library_path(const char *dir);
+
 /* "8", "64K", "16M", "1G" (powers of 1024, as nccl-tests has it). False: not a size. */
 bool cli_parse_size(const char *text, uint64_t *bytes);
 /* Decimal or 0x; false when anything else follows or it does not fit. */

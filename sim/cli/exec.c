@@ -126,8 +126,7 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 /* Where libnccl.so.2 is: a program that was linked without a path to it finds it all the same. */
 static bool exec_library_path(void)
 {
-	const char *before = getenv("LD_LIBRARY_PATH");
-	char dir[PATH_MAX], path[2 * PATH_MAX];
+	char dir[PATH_MAX];
 
 	if (!world_installed(WORLD_NCCL, dir)) {
 		fprintf(stderr, "doppel exec: libnccl.so.2 is not built; expected it beside the "
@@ -135,9 +134,7 @@ static bool exec_library_path(void)
 		return false;
 	}
 	*strrchr(dir, '/') = '\0';
-	snprintf(path, sizeof path, "%s%s%s", dir, before && *before ? ":" : "",
-		 before ? before : "");
-	return setenv("LD_LIBRARY_PATH", path, 1) == 0;
+	return cli_library_path(dir);
 }
 
 int cli_exec(int argc, char **argv)

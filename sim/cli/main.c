@@ -91,6 +91,19 @@ void cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, v
 	argv[0] = command;
 }
 
+bool cli_library_path(const char *dir)
+{
+	const char *before = getenv("LD_LIBRARY_PATH");
+	char *path = NULL;
+
+	if (asprintf(&path, "%s%s%s", dir, before && *before ? ":" : "", before ? before : "") < 0)
+		return false;
+	bool set = setenv("LD_LIBRARY_PATH", path, 1) == 0;
+
+	free(path);
+	return set;
+}
+
 bool cli_parse_u64(const char *text, uint64_t *value)
 {
 	char *end;

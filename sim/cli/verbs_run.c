@@ -117,15 +117,12 @@ static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 static void verbs_environment_library(const char *dir)
 {
 	static const char *const names[] = {"NCCL_IBVERBS_LIB", "MSCCLPP_IBV_SO", "UCCL_IBV_SO"};
-	const char *before = getenv("LD_LIBRARY_PATH");
 	char path[2 * PATH_MAX];
 
 	snprintf(path, sizeof path, "%s/libibverbs.so.1", dir);
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		setenv(names[i], path, 0);
-	snprintf(path, sizeof path, "%s%s%s", dir, before && *before ? ":" : "",
-		 before ? before : "");
-	setenv("LD_LIBRARY_PATH", path, 1);
+	cli_library_path(dir);
 }
 
 static void verbs_environment(const struct verbs_run *r, const char *dir)
