@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,9 @@
 #include <xxhash.h>
 
 #include "core/base/macros.h"
-#include "sim/engine/output.h"
 #include "core/base/word.h"
+#include "sim/engine/output.h"
+#include "sim/engine/token.h"
 #include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 
@@ -21,21 +21,13 @@ enum { TEXT_MAX_BYTES = 1 << 20 };
 
 /* What is being read, for messages. */
 struct text_cursor {
-	const char *name;
-	const char *line; /* start of the current one */
-	const char *end;  /* of the current one */
-	uint32_t number;
-	bool quiet;
-};
-
-struct text_value {
-	const char *at;
-	size_t n;
+	struct token_line line; /* the current one */
+	const char *end;        /* of it */
 };
 
 struct text_key;
-typedef int text_parse_fn(const struct text_cursor *c, const struct text_key *k,
-			  struct text_value v, struct scenario *s);
+typedef int text_parse_fn(const struct text_cursor *c, const struct text_key *k, struct token v,
+			  struct scenario *s);
 typedef void text_write_fn(const struct text_key *k, const struct scenario *s, FILE *out);
 
 struct text_key {
@@ -59,46 +51,14 @@ static const char *const text_faults[] = {"plan", "random", NULL};
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 4))) static int text_error(const struct text_cursor *c,
-							    const char *at, const char *fmt, ...)
-{
-	va_list ap;
+#define text_error(c, at, ...) token_error(&(c)->line, at, __VA_ARGS__)
 
-	fprintf(stderr, "config: %s:%u:%zu: ", c->name, c->number, (size_t)(at - c->line) + 1);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return EINVAL;
-}
-
-static const char *text_nearest(struct text_value v, const char *const *names)
+static const char *text_nearest(struct token t, const char *const *names)
 {
-	return word_nearest(v.at, v.n, names);
+	return word_nearest(t.at, t.n, names);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
-
-static bool text_is(struct text_value v, const char *word)
-{
-	return v.n == strlen(word) && memcmp(v.at, word, v.n) == 0;
-}
-
-static bool text_number(struct text_value v, uint64_t *value)
-{
-	char copy[32];
-	char *end;
-
-	if (v.n == 0 || v.n >= sizeof copy || !isdigit((unsigned char)v.at[0]))
-		return false;
-	memcpy(copy, v.at, v.n);
-	copy[v.n] = 0;
-	if (strlen(copy) != v.n)
-		return false;
-	errno = 0;
-	*value = strtoull(copy, &end, 0);
-	return !errno && !*end;
-}
 
 static uint64_t text_field_get(const struct text_key *k, const struct scenario *s)
 {
@@ -140,12 +100,12 @@ static void text_write_hex(const struct text_key *k, const struct scenario *s, F
 	fprintf(out, "%s 0x%" PRIx64 "\n", k->name, text_field_get(k, s));
 }
 
-static int text_parse_number(const struct text_cursor *c, const struct text_key *k,
-			     struct text_value v, struct scenario *s)
+static int text_parse_number(const struct text_cursor *c, const struct text_key *k, struct token v,
+			     struct scenario *s)
 {
 	uint64_t value;
 
-	if (!text_number(v, &value) || value < k->min || value > k->max)
+	if (!token_number(v, &value) || value < k->min || value > k->max)
 		return text_error(c, v.at,
 				  "%s: expected a number from %" PRIu64 " to %" PRIu64
 				  ", got \"%.*s\"",
@@ -177,11 +137,11 @@ static void text_write_name(const struct text_key *k, const struct scenario *s, 
 	fprintf(out, "%s %s\n", k->name, k->names[text_field_get(k, s)]);
 }
 
-static int text_parse_name(const struct text_cursor *c, const struct text_key *k,
-			   struct text_value v, struct scenario *s)
+static int text_parse_name(const struct text_cursor *c, const struct text_key *k, struct token v,
+			   struct scenario *s)
 {
 	for (uint64_t i = 0; k->names[i]; i++)
-		if (text_is(v, k->names[i])) {
+		if (token_is(v, k->names[i])) {
 			text_field_set(k, s, i);
 			return 0;
 		}
@@ -197,8 +157,8 @@ static void text_write_text(const struct text_key *k, const struct scenario *s, 
 		fprintf(out, "%s %s\n", k->name, text);
 }
 
-static int text_parse_text(const struct text_cursor *c, const struct text_key *k,
-			   struct text_value v, struct scenario *s)
+static int text_parse_text(const struct text_cursor *c, const struct text_key *k, struct token v,
+			   struct scenario *s)
 {
 	char *to = (char *)s + k->offset;
 
@@ -219,24 +179,18 @@ static void text_write_ranks_per_proc(const struct text_key *k, const struct sce
 }
 
 static int text_parse_ranks_per_proc(const struct text_cursor *c, const struct text_key *k,
-				     struct text_value v, struct scenario *s)
+				     struct token v, struct scenario *s)
 {
-	if (!text_is(v, "all"))
+	if (!token_is(v, "all"))
 		return text_parse_number(c, k, v, s);
 	s->lab.ranks_per_proc = LAB_ALL_RANKS;
 	return 0;
 }
 
 /* The next word of a value, split at spaces or commas; false at the end. */
-static bool text_word(struct text_value *v, struct text_value *word)
+static bool text_word(struct token *v, struct token *word)
 {
-	while (v->n && (*v->at == ' ' || *v->at == '\t' || *v->at == ','))
-		v->at++, v->n--;
-	word->at = v->at;
-	word->n = 0;
-	while (v->n && *v->at != ' ' && *v->at != '\t' && *v->at != ',')
-		v->at++, v->n--, word->n++;
-	return word->n != 0;
+	return token_next(v, " \t,", word);
 }
 
 static void text_write_host_gpus(const struct text_key *k, const struct scenario *s, FILE *out)
@@ -248,14 +202,14 @@ static void text_write_host_gpus(const struct text_key *k, const struct scenario
 }
 
 static int text_parse_host_gpus(const struct text_cursor *c, const struct text_key *k,
-				struct text_value v, struct scenario *s)
+				struct token v, struct scenario *s)
 {
-	struct text_value w;
+	struct token w;
 	uint64_t n;
 
 	s->lab.host_gpus_n = 0;
 	while (text_word(&v, &w)) {
-		if (!text_number(w, &n) || n < 1 || n > 4096)
+		if (!token_number(w, &n) || n < 1 || n > 4096)
 			return text_error(c, w.at,
 					  "host-gpus: expected a number for each host, "
 					  "such as 4,2,1");
@@ -275,15 +229,15 @@ static void text_write_devices(const struct text_key *k, const struct scenario *
 		fputc('\n', out);
 }
 
-static int text_parse_devices(const struct text_cursor *c, const struct text_key *k,
-			      struct text_value v, struct scenario *s)
+static int text_parse_devices(const struct text_cursor *c, const struct text_key *k, struct token v,
+			      struct scenario *s)
 {
-	struct text_value w;
+	struct token w;
 	uint64_t n;
 
 	s->lab.device_count = 0;
 	while (text_word(&v, &w)) {
-		if (!text_number(w, &n) || n > INT32_MAX)
+		if (!token_number(w, &n) || n > INT32_MAX)
 			return text_error(c, w.at, "devices: expected GPU indices such as 0,1,3");
 		for (uint32_t i = 0; i < s->lab.device_count; i++)
 			if (s->lab.devices[i] == (int32_t)n)
@@ -302,8 +256,8 @@ static void text_write_env(const struct text_key *k, const struct scenario *s, F
 		fprintf(out, "env %s\n", s->env[i]);
 }
 
-static int text_parse_env(const struct text_cursor *c, const struct text_key *k,
-			  struct text_value v, struct scenario *s)
+static int text_parse_env(const struct text_cursor *c, const struct text_key *k, struct token v,
+			  struct scenario *s)
 {
 	char copy[SCENARIO_ENV_BYTES];
 
@@ -330,7 +284,7 @@ static void text_write_collective(const struct text_key *k, const struct scenari
 }
 
 static int text_parse_collective(const struct text_cursor *c, const struct text_key *k,
-				 struct text_value v, struct scenario *s)
+				 struct token v, struct scenario *s)
 {
 	const struct lab_collective *found = lab_collective_find(v.at, v.n);
 
@@ -351,10 +305,10 @@ static void text_write_root(const struct text_key *k, const struct scenario *s, 
 		fprintf(out, "%s %d\n", k->name, s->lab.root);
 }
 
-static int text_parse_root(const struct text_cursor *c, const struct text_key *k,
-			   struct text_value v, struct scenario *s)
+static int text_parse_root(const struct text_cursor *c, const struct text_key *k, struct token v,
+			   struct scenario *s)
 {
-	if (!text_is(v, "all"))
+	if (!token_is(v, "all"))
 		return text_parse_number(c, k, v, s);
 	s->lab.root = LAB_ALL_ROOTS;
 	return 0;
@@ -368,18 +322,18 @@ static void text_write_types(const struct text_key *k, const struct scenario *s,
 	fputc('\n', out);
 }
 
-static int text_parse_types(const struct text_cursor *c, const struct text_key *k,
-			    struct text_value v, struct scenario *s)
+static int text_parse_types(const struct text_cursor *c, const struct text_key *k, struct token v,
+			    struct scenario *s)
 {
 	const char *names[LAB_MAX_TYPES + 1] = {NULL};
-	struct text_value w;
+	struct token w;
 	int t;
 
 	for (t = 0; t < LAB_MAX_TYPES; t++)
 		names[t] = payload_type_name((ncclDataType_t)t);
 	s->lab.type_count = 0;
 	while (text_word(&v, &w)) {
-		for (t = 0; t < LAB_MAX_TYPES && !text_is(w, names[t]);)
+		for (t = 0; t < LAB_MAX_TYPES && !token_is(w, names[t]);)
 			t++;
 		if (t == LAB_MAX_TYPES)
 			return text_error(c, w.at, "types: unknown type \"%.*s\"; nearest: %s",
@@ -399,18 +353,18 @@ static void text_write_ops(const struct text_key *k, const struct scenario *s, F
 	fputc('\n', out);
 }
 
-static int text_parse_ops(const struct text_cursor *c, const struct text_key *k,
-			  struct text_value v, struct scenario *s)
+static int text_parse_ops(const struct text_cursor *c, const struct text_key *k, struct token v,
+			  struct scenario *s)
 {
 	const char *names[LAB_MAX_OPS + 1] = {NULL};
-	struct text_value w;
+	struct token w;
 	int o;
 
 	for (o = 0; o < LAB_MAX_OPS; o++)
 		names[o] = payload_op_name((ncclRedOp_t)o);
 	s->lab.op_count = 0;
 	while (text_word(&v, &w)) {
-		for (o = 0; o < LAB_MAX_OPS && !text_is(w, names[o]);)
+		for (o = 0; o < LAB_MAX_OPS && !token_is(w, names[o]);)
 			o++;
 		if (o == LAB_MAX_OPS)
 			return text_error(c, w.at, "ops: unknown operation \"%.*s\"; nearest: %s",
@@ -428,16 +382,16 @@ static void text_write_place(const struct text_key *k, const struct scenario *s,
 		s->lab.in_place ? " in" : "");
 }
 
-static int text_parse_place(const struct text_cursor *c, const struct text_key *k,
-			    struct text_value v, struct scenario *s)
+static int text_parse_place(const struct text_cursor *c, const struct text_key *k, struct token v,
+			    struct scenario *s)
 {
-	struct text_value w;
+	struct token w;
 
 	s->lab.in_place = s->lab.out_of_place = false;
 	while (text_word(&v, &w)) {
-		if (text_is(w, "in"))
+		if (token_is(w, "in"))
 			s->lab.in_place = true;
-		else if (text_is(w, "out"))
+		else if (token_is(w, "out"))
 			s->lab.out_of_place = true;
 		else
 			return text_error(c, w.at, "place: expected in, out or both words");
@@ -465,8 +419,8 @@ static void text_write_plan(const struct text_key *k, const struct scenario *s, 
 }
 
 /* The lines of the block come through text_parse_block. */
-static int text_parse_plan(const struct text_cursor *c, const struct text_key *k,
-			   struct text_value v, struct scenario *s)
+static int text_parse_plan(const struct text_cursor *c, const struct text_key *k, struct token v,
+			   struct scenario *s)
 {
 	s->plan[0] = 0;
 	return v.n ? text_error(c, v.at, "plan: its lines follow, indented") : 0;
@@ -602,18 +556,18 @@ uint32_t scenario_digest(const struct scenario *s)
 
 static int text_parse_block(const struct text_cursor *c, struct scenario *s)
 {
-	size_t have = strlen(s->plan), n = (size_t)(c->end - c->line) - 1;
+	size_t have = strlen(s->plan), n = (size_t)(c->end - c->line.begin) - 1;
 
 	if (have + n + 2 > sizeof s->plan)
-		return text_error(c, c->line, "plan: expected at most %zu characters",
+		return text_error(c, c->line.begin, "plan: expected at most %zu characters",
 				  sizeof s->plan - 1);
-	memcpy(s->plan + have, c->line + 1, n);
+	memcpy(s->plan + have, c->line.begin + 1, n);
 	s->plan[have + n] = '\n';
 	s->plan[have + n + 1] = 0;
 	return 0;
 }
 
-static int text_unknown_key(const struct text_cursor *c, struct text_value key)
+static int text_unknown_key(const struct text_cursor *c, struct token key)
 {
 	const char *names[TEXT_KEYS + 1] = {NULL};
 
@@ -626,7 +580,7 @@ static int text_unknown_key(const struct text_cursor *c, struct text_value key)
 static int text_parse_line(const struct text_cursor *c, uint64_t *given, bool *block,
 			   struct scenario *s)
 {
-	struct text_value rest = {c->line, (size_t)(c->end - c->line)}, key;
+	struct token rest = {c->line.begin, (size_t)(c->end - c->line.begin)}, key;
 
 	if (*block && rest.n && *rest.at == '\t')
 		return text_parse_block(c, s);
@@ -640,7 +594,7 @@ static int text_parse_line(const struct text_cursor *c, uint64_t *given, bool *b
 	for (size_t i = 0; i < TEXT_KEYS; i++) {
 		const struct text_key *k = &text_keys[i];
 
-		if (!text_is(key, k->name))
+		if (!token_is(key, k->name))
 			continue;
 		if ((*given & 1ull << i) && k->parse != text_parse_env)
 			return text_error(c, key.at, "key \"%s\" is given twice", k->name);
@@ -656,13 +610,15 @@ static int text_parse_line(const struct text_cursor *c, uint64_t *given, bool *b
 static int text_parse_header(const struct text_cursor *c)
 {
 	static const char magic[] = "doppel-config ";
-	struct text_value v = {c->line + sizeof magic - 1, 0};
+	struct token v = {c->line.begin + sizeof magic - 1, 0};
 	uint64_t version;
 
-	if ((size_t)(c->end - c->line) < sizeof magic || memcmp(c->line, magic, sizeof magic - 1))
-		return text_error(c, c->line, "expected \"doppel-config %d\"", SCENARIO_VERSION);
+	if ((size_t)(c->end - c->line.begin) < sizeof magic ||
+	    memcmp(c->line.begin, magic, sizeof magic - 1))
+		return text_error(c, c->line.begin, "expected \"doppel-config %d\"",
+				  SCENARIO_VERSION);
 	v.n = (size_t)(c->end - v.at);
-	if (!text_number(v, &version) || version != SCENARIO_VERSION)
+	if (!token_number(v, &version) || version != SCENARIO_VERSION)
 		return text_error(c, v.at, "expected version %d, got \"%.*s\"", SCENARIO_VERSION,
 				  (int)v.n, v.at);
 	return 0;
@@ -674,28 +630,31 @@ static int text_check(const struct text_cursor *c, const struct scenario *s)
 	const struct lab_config *l = &s->lab;
 
 	if (l->warp_width > 1 && l->warp_width != 32)
-		return text_error(c, c->line, "warp is %u; expected 0, 1 or 32", l->warp_width);
+		return text_error(c, c->line.begin, "warp is %u; expected 0, 1 or 32",
+				  l->warp_width);
 	if (l->bytes_min > l->bytes_max)
-		return text_error(c, c->line,
+		return text_error(c, c->line.begin,
 				  "bytes-min %" PRIu64 " is larger than bytes-max %" PRIu64,
 				  l->bytes_min, l->bytes_max);
 	if (l->bytes_min != l->bytes_max && (l->factor == 1 || (!l->factor && !l->bytes_step)))
-		return text_error(c, c->line,
+		return text_error(c, c->line.begin,
 				  "sizes never reach bytes-max: expected bytes-step, or "
 				  "a factor of at least 2");
 	if (l->host_gpus_n && l->host_gpus_n != l->hosts)
-		return text_error(c, c->line, "host-gpus lists %u hosts, hosts is %u",
+		return text_error(c, c->line.begin, "host-gpus lists %u hosts, hosts is %u",
 				  l->host_gpus_n, l->hosts);
 	if (l->host_gpus_n && l->device_count)
-		return text_error(c, c->line, "devices, and host-gpus: expected one of them");
+		return text_error(c, c->line.begin, "devices, and host-gpus: expected one of them");
 	if (l->sim.fault_random && s->plan[0])
-		return text_error(c, c->line, "faults random, and a plan: expected one of them");
+		return text_error(c, c->line.begin,
+				  "faults random, and a plan: expected one of them");
 	return 0;
 }
 
 int scenario_parse(struct scenario *s, const char *text, size_t bytes, const char *name)
 {
-	struct text_cursor c = {.name = name, .line = text, .number = 1};
+	struct text_cursor c = {
+		.line = {.what = "config: ", .name = name, .begin = text, .number = 1}};
 	const char *end = text + bytes;
 	uint64_t given = 0;
 	bool block = false;
@@ -704,11 +663,13 @@ int scenario_parse(struct scenario *s, const char *text, size_t bytes, const cha
 	scenario_default(s);
 	s->origin[0] = 0;
 	s->found.rank = -1;
-	for (bool first = true; !rc && (first || c.line < end); first = false) {
-		c.end = c.line < end ? memchr(c.line, '\n', (size_t)(end - c.line)) : NULL;
+	for (bool first = true; !rc && (first || c.line.begin < end); first = false) {
+		c.end = c.line.begin < end
+				? memchr(c.line.begin, '\n', (size_t)(end - c.line.begin))
+				: NULL;
 		if (!c.end)
 			c.end = end;
-		const char *nul = memchr(c.line, 0, (size_t)(c.end - c.line));
+		const char *nul = memchr(c.line.begin, 0, (size_t)(c.end - c.line.begin));
 		if (nul)
 			rc = text_error(&c, nul, "expected text, got a zero byte");
 		else if (first)
@@ -717,8 +678,8 @@ int scenario_parse(struct scenario *s, const char *text, size_t bytes, const cha
 			rc = text_parse_line(&c, &given, &block, s);
 		if (rc || c.end == end)
 			break;
-		c.line = c.end + 1;
-		c.number++;
+		c.line.begin = c.end + 1;
+		c.line.number++;
 	}
 	if (!rc)
 		rc = text_check(&c, s);
