@@ -6,6 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
+#include "core/os/check.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two tables behind os.h. Included by os.c, which forwards, and by those who implement a half:
- * core/os/os_posix.c and os_real.c here, sim/engine and sim/world in fake builds. Every slot is
- * filled; each implements the os.h function of the same name, under the same contract, and passes
- * tests/conformance/os.
+ * The two tables behind os.h and check.h. Included by os.c, which forwards, and by the files that
+ * implement a half: core/os/os_posix.c and os_real.c here, sim/engine and sim/world in fake builds.
+ * Every slot is filled; each implements the function of the same name, under the same contract, and
+ * passes tests/conformance/os.
  */
 #ifndef CORE_OS_OS_OPS_H
 #define CORE_OS_OS_OPS_H
 
+#include "core/os/check.h"
 #include "core/os/os.h"
 
 struct os_sched_ops {

@@ -7,6 +7,7 @@
 #define CORE_PLAN_PLAN_INTERNAL_H
 
 #include "core/device/steps.h"
+#include "core/os/check.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "core/base/param.h"
+#include "core/os/check.h"
 #include "core/os/os.h"
 #include "sim/engine/sim.h"
 #include "sim/world/params.h"
@@ -127,7 +128,7 @@ struct os_proc *world_proc_by_id(uint32_t id); /* NULL: none */
 
 /* Doubles hang their per-process cleanup here, once, at load. killed: do not count leaks. */
 void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed));
-/* Who hears of os_use: one double. */
+/* The one double that is called for each os_use. */
 void world_on_use(void (*hook)(const struct os_use *use));
 /* Doubles report what is left at world_destroy: hook calls world_leak for each kind. */
 void world_on_destroy(void (*hook)(void));
