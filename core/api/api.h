@@ -51,6 +51,8 @@ struct api_group {
 	int nmembers, room;
 };
 
+/* Ends the root of a unique id that this process made. False: it has none of that hash. */
+bool api_root_close(uint64_t id_hash);
 /* The calling task's group; NULL: none is open. */
 struct api_group *api_group(void);
 /* Notes an error in the open group, and returns `rc`. */

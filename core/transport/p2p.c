@@ -13,42 +13,13 @@
  */
 #include <string.h>
 
-#include "core/rank/registry.h"
 #include "core/rank/cuda_result.h"
-#include "core/transport/transport_internal.h"
+#include "core/transport/p2p_internal.h"
 
 #define P2P_INFO_MAGIC    0xd0de2003u
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
-
-/* Patience with importers at the end. */
-#define P2P_NEWS_NS          100000000ull /* until a neighbour's death is known */
-#define P2P_CLOSE_NS         10000000000ull
-#define P2P_CLOSE_ABORTED_NS 1000000000ull
-
-struct p2p_pool {
-	struct p2p_pool *next; /* the rank's one before this */
-	shared_u32 refs;
-	uint32_t number; /* of the rank's pools: 0, 1... */
-	uint8_t *mem;    /* device memory */
-	uint64_t bytes;
-	uint64_t control_used, buffer_used; /* offsets of the next free byte of each kind */
-};
-
-/* A neighbour's pool as this rank sees it. */
-struct p2p_import {
-	struct p2p_import *next;
-	int32_t peer;
-	uint32_t number; /* of the peer's pools */
-	uint8_t *mem;
-	struct p2p_pool *pool; /* same process; NULL: opened through IPC */
-};
-
-struct p2p_state {
-	struct p2p_pool *pools; /* the newest first; changes under the registry's lock */
-	struct p2p_import *imports;
-	bool importer[TOPO_MAX_LOCAL]; /* local ranks that may have opened a pool through IPC */
-};
+#define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
 
 /* What a connection's end tells the other; crosses the wire. */
 struct p2p_info {
@@ -84,15 +55,6 @@ static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 }
 
 /* ---- the pool ------------------------------------------------------------------------------- */
-
-static void p2p_pool_unref(struct p2p_pool *pool)
-{
-	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
-		return;
-	if (pool->mem)
-		(void)cuda_result(cudaFree(pool->mem), "cudaFree of p2p connection memory");
-	os_free(pool);
-}
 
 /* Head or tail, the first word of each control block, is the first step. */
 static ncclResult_t p2p_control_init(struct ncclComm *comm, struct p2p_pool *pool, uint64_t bytes)
@@ -254,15 +216,41 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	return rc;
 }
 
-static ncclResult_t p2p_enable_peer(int32_t cuda_dev)
+/* Has a communicator of this process enabled access from `comm`'s device to that one? CUDA keeps no
+ * answer, and calls it an error to enable the access again. */
+static bool p2p_peer_is_enabled(const struct ncclComm *comm, int32_t cuda_dev)
 {
-	cudaError_t e = cudaDeviceEnablePeerAccess(cuda_dev, 0);
+	struct registry_node *first = registry_lock();
+	bool enabled = false;
 
-	if (e == cudaErrorPeerAccessAlreadyEnabled) {
-		(void)cudaGetLastError();
-		return ncclSuccess;
+	for (struct registry_node *n = first; n && !enabled; n = n->next) {
+		const struct ncclComm *other = (const struct ncclComm *)n;
+
+		enabled = n->kind == REGISTRY_COMM && other->cuda_dev == comm->cuda_dev &&
+			  other->p2p && other->p2p->peer[cuda_dev];
 	}
-	return cuda_result(e, "cudaDeviceEnablePeerAccess to a p2p neighbour");
+	registry_unlock(first);
+	return enabled;
+}
+
+/* Two tasks may do this at the same time, and so may the program. */
+static ncclResult_t p2p_peer_enable(struct ncclComm *comm, int32_t cuda_dev)
+{
+	struct registry_node *first;
+	cudaError_t e;
+
+	if (cuda_dev < TOPO_MAX_LOCAL && p2p_peer_is_enabled(comm, cuda_dev))
+		return ncclSuccess;
+	e = cudaDeviceEnablePeerAccess(cuda_dev, 0);
+	if (e == cudaErrorPeerAccessAlreadyEnabled)
+		(void)cudaGetLastError();
+	else if (e)
+		return cuda_result(e, "cudaDeviceEnablePeerAccess to a p2p neighbour");
+	first = registry_lock();
+	if (cuda_dev < TOPO_MAX_LOCAL)
+		comm->p2p->peer[cuda_dev] = true;
+	registry_unlock(first);
+	return ncclSuccess;
 }
 
 static struct p2p_pool *p2p_pool_find(const struct p2p_state *st, uint32_t number)
@@ -300,7 +288,7 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 	ncclResult_t rc;
 
 	if (p2p_same_process(c->comm, c->peer)) {
-		rc = p2p_enable_peer(c->comm->peers[c->peer].cuda_dev);
+		rc = p2p_peer_enable(c->comm, c->comm->peers[c->peer].cuda_dev);
 		if (rc)
 			return rc;
 		im->pool = p2p_pool_of_rank(c->comm, c->peer, info->pool);
@@ -425,72 +413,6 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 static void p2p_close(struct conn *c)
 {
 	c->transport = NULL;
-}
-
-void p2p_imports_close(struct ncclComm *comm)
-{
-	struct p2p_state *st = comm->p2p;
-
-	while (st && st->imports) {
-		struct p2p_import *im = st->imports;
-
-		st->imports = im->next;
-		if (im->pool)
-			p2p_pool_unref(im->pool);
-		else
-			(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
-					  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
-		os_free(im);
-	}
-}
-
-/* CUDA leaves it undefined to free exported memory before the importers closed it. A rank leaves
- * the bootstrap when it has closed what it imported, and is seen to have left even when it died.
- * Each importer is known by its connection (transport_acknowledge); without one there is no import.
- * All leave at about the same time, since ranks end or abort together; one that does not is not
- * waited for for ever. */
-static void p2p_importers_wait(struct ncclComm *comm)
-{
-	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
-	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
-
-	if (!comm->bootstrap)
-		return;
-	bootstrap_leave(comm->bootstrap);
-	for (int32_t i = 0; i < comm->local_ranks; i++) {
-		int32_t rank = comm->local_to_rank[i];
-
-		if (comm->p2p->importer[i] &&
-		    bootstrap_wait_left(comm->bootstrap, rank, until) == ETIMEDOUT)
-			INFO(LOG_P2P,
-			     "rank %d: rank %d still has p2p memory open; freed all the same",
-			     comm->rank, rank);
-	}
-}
-
-static void p2p_pools_unref(struct p2p_state *st)
-{
-	while (st->pools) {
-		struct p2p_pool *pool = st->pools;
-
-		st->pools = pool->next;
-		p2p_pool_unref(pool);
-	}
-}
-
-void p2p_state_close(struct ncclComm *comm)
-{
-	struct p2p_state *st = comm->p2p;
-
-	if (!st)
-		return;
-	p2p_imports_close(comm);
-	if (st->pools) {
-		p2p_importers_wait(comm);
-		p2p_pools_unref(st);
-	}
-	os_free(st);
-	comm->p2p = NULL;
 }
 
 const struct transport transport_p2p = {

@@ -25,7 +25,7 @@ static void nonblocking_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
 	EXPECT(comm != NULL);
 	if (nranks > 1 && rank == 0) {
-		/* nobody else has begun */
+		/* no other rank has begun */
 		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(comm, &n));
 		EXPECT_ERROR_SAYS("not initialised yet");
 	}
@@ -49,57 +49,34 @@ START_TEST(a_nonblocking_init_is_in_progress_until_it_is_done)
 }
 END_TEST
 
-static void nonblocking_abort_rank(int32_t rank, int32_t nranks, void *arg)
+/* Inits wait for rank 1, which never comes, and are ended by their own tasks. */
+static void end_in_init_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclComm_t comm = NULL;
-	config.blocking = 0;
-	ncclUniqueId id = ranks_id();
-	if (rank == 1)
-		return;
-	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
-	os_sleep_ns(2000000);
-	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-}
-
-START_TEST(a_nonblocking_init_can_be_aborted_by_its_own_task)
-{
-	for (uint64_t seed = 1; seed <= 10; seed++) {
-		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
-		ranks_run(&c, nonblocking_abort_rank, NULL);
-	}
-	struct ranks_config c = {
-		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
-	ranks_run(&c, nonblocking_abort_rank, NULL);
-}
-END_TEST
-
-/* Rank 0's init waits for a rank that never comes. */
-static void destroy_in_init_rank(int32_t rank, int32_t nranks, void *arg)
-{
+	ncclResult_t (*end)(ncclComm_t comm) = *(ncclResult_t(**)(ncclComm_t))arg;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclComm_t comm = NULL;
 	ncclUniqueId id = ranks_id();
 
-	(void)arg;
 	config.blocking = 0;
 	if (rank == 1)
 		return;
 	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
 	os_sleep_ns(2000000);
 	EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	EXPECT_NCCL(ncclSuccess, end(comm));
 }
 
-START_TEST(destroy_ends_an_init_whose_peers_never_come)
+START_TEST(abort_and_destroy_end_an_init_whose_peers_never_come)
 {
+	ncclResult_t (*end[])(ncclComm_t comm) = {ncclCommAbort, ncclCommDestroy};
+	struct ranks_config threads = {
+		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
+
 	for (uint64_t seed = 1; seed <= 10; seed++) {
 		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
-		ranks_run(&c, destroy_in_init_rank, NULL);
+		ranks_run(&c, end_in_init_rank, &end[_i]);
 	}
-	struct ranks_config c = {
-		.hosts = 2, .per_host = 2, .per_proc = 2, .engine = SIM_ENGINE_THREADS};
-	ranks_run(&c, destroy_in_init_rank, NULL);
+	ranks_run(&threads, end_in_init_rank, &end[_i]);
 }
 END_TEST
 
@@ -276,8 +253,7 @@ static Suite *nonblocking_suite(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_nonblocking_init_is_in_progress_until_it_is_done);
-	tcase_add_test(t, a_nonblocking_init_can_be_aborted_by_its_own_task);
-	tcase_add_test(t, destroy_ends_an_init_whose_peers_never_come);
+	tcase_add_loop_test(t, abort_and_destroy_end_an_init_whose_peers_never_come, 0, 2);
 	tcase_add_test(t, destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others);
 	tcase_add_test(t, a_nonblocking_finalize_is_in_progress_until_its_collectives_are_done);
 	tcase_add_test(t, a_nonblocking_finalize_ends_with_the_error_of_another_rank);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Unique ids, and the roots behind them.
+ */
+#include "core/api/api.h"
+#include "core/base/log.h"
+
+/* A root that this process started for ncclGetUniqueId. Its task ends by itself, and frees it, unless
+ * a task of this process takes it out of the registry before, and closes it. */
+struct api_root {
+	struct registry_node node;
+	struct bootstrap_root *root;
+	uint64_t id_hash;
+	bool ended; /* before it was in the registry, or after it was taken; under the lock */
+};
+
+/* The root's task is at its end: does the root belong to it? */
+static bool api_root_ended(void *arg)
+{
+	struct api_root *r = arg;
+	struct registry_node *first = registry_lock(), **at = &first;
+
+	while (*at && *at != &r->node)
+		at = &(*at)->next;
+	bool found = *at != NULL;
+	if (found)
+		*at = r->node.next;
+	r->ended = !found;
+	registry_unlock(first);
+	if (found)
+		os_free(r);
+	return found;
+}
+
+static struct api_root *api_root_take(uint64_t id_hash)
+{
+	struct registry_node *first = registry_lock(), **at = &first;
+	struct api_root *found = NULL;
+
+	for (; *at && !found; at = &(*at)->next) {
+		struct api_root *r = (struct api_root *)*at;
+
+		if (r->node.kind != REGISTRY_ROOT || r->id_hash != id_hash)
+			continue;
+		found = r;
+		*at = r->node.next;
+		break;
+	}
+	registry_unlock(first);
+	return found;
+}
+
+bool api_root_close(uint64_t id_hash)
+{
+	struct api_root *r = api_root_take(id_hash);
+
+	if (!r)
+		return false;
+	bootstrap_root_close(r->root);
+	os_free(r);
+	return true;
+}
+
+/* From here on its own task frees it, or one that takes it; unless it has ended already. */
+static void api_root_publish(struct api_root *r, uint64_t id_hash)
+{
+	struct registry_node *first = registry_lock();
+	bool ended = r->ended;
+
+	r->id_hash = id_hash;
+	r->node.next = first;
+	registry_unlock(ended ? first : &r->node);
+	if (!ended)
+		return;
+	bootstrap_root_close(r->root);
+	os_free(r);
+}
+
+API_TWIN(ncclGetUniqueId);
+API_WEAK ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
+{
+	ncclUniqueId id;
+	struct api_root *r;
+	ncclResult_t rc;
+
+	if (!uniqueId) {
+		WARN("ncclGetUniqueId: uniqueId is NULL");
+		return api_return(ncclInvalidArgument);
+	}
+	r = os_alloc(sizeof *r, "unique id's root");
+	if (!r) {
+		WARN("ncclGetUniqueId: no memory");
+		return api_return(ncclSystemError);
+	}
+	r->node.kind = REGISTRY_ROOT;
+	rc = bootstrap_unique_id(&id, (struct bootstrap_owner){api_root_ended, r}, &r->root);
+	if (rc || !r->root)
+		os_free(r);
+	else
+		api_root_publish(r, bootstrap_id_hash(&id));
+	if (!rc)
+		*uniqueId = id;
+	return api_return(rc);
+}

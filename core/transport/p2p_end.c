@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of p2p: a rank closes what it opened of others, waits until the others have closed what they
+ * opened of it, and frees its pools.
+ */
+#include "core/base/log.h"
+#include "core/rank/cuda_result.h"
+#include "core/transport/p2p_internal.h"
+
+/* Patience with importers at the end. */
+#define P2P_CLOSE_NS         10000000000ull
+#define P2P_CLOSE_ABORTED_NS 1000000000ull
+
+static void p2p_pool_unref(struct p2p_pool *pool)
+{
+	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
+		return;
+	if (pool->mem)
+		(void)cuda_result(cudaFree(pool->mem), "cudaFree of p2p connection memory");
+	os_free(pool);
+}
+
+void p2p_imports_close(struct ncclComm *comm)
+{
+	struct p2p_state *st = comm->p2p;
+
+	while (st && st->imports) {
+		struct p2p_import *im = st->imports;
+
+		st->imports = im->next;
+		if (im->pool)
+			p2p_pool_unref(im->pool);
+		else
+			(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
+					  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
+		os_free(im);
+	}
+}
+
+/* CUDA leaves it undefined to free exported memory before the importers closed it. A rank leaves
+ * the bootstrap when it has closed what it imported, and is seen to have left even when it died.
+ * Each importer is known by its connection (transport_acknowledge); without one there is no import.
+ * All leave at about the same time, since ranks end or abort together; one that does not is not
+ * waited for for ever. */
+static void p2p_importers_wait(struct ncclComm *comm)
+{
+	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
+	uint64_t until = os_now_ns() + (aborted ? P2P_CLOSE_ABORTED_NS : P2P_CLOSE_NS);
+
+	if (!comm->bootstrap)
+		return;
+	bootstrap_leave(comm->bootstrap);
+	for (int32_t i = 0; i < comm->local_ranks; i++) {
+		int32_t rank = comm->local_to_rank[i];
+
+		if (comm->p2p->importer[i] &&
+		    bootstrap_wait_left(comm->bootstrap, rank, until) == ETIMEDOUT)
+			INFO(LOG_P2P,
+			     "rank %d: rank %d still has p2p memory open; freed all the same",
+			     comm->rank, rank);
+	}
+}
+
+static void p2p_pools_unref(struct p2p_state *st)
+{
+	while (st->pools) {
+		struct p2p_pool *pool = st->pools;
+
+		st->pools = pool->next;
+		p2p_pool_unref(pool);
+	}
+}
+
+void p2p_state_close(struct ncclComm *comm)
+{
+	struct p2p_state *st = comm->p2p;
+	struct registry_node *first;
+
+	if (!st)
+		return;
+	p2p_imports_close(comm);
+	if (st->pools) {
+		p2p_importers_wait(comm);
+		p2p_pools_unref(st);
+	}
+	first = registry_lock(); /* other communicators look at `peer` */
+	comm->p2p = NULL;
+	registry_unlock(first);
+	os_free(st);
+}

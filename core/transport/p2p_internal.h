@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What p2p.c (connecting) and p2p_end.c (the end) share: a rank's pools of connection memory, and those
+ * of its neighbours.
+ */
+#ifndef CORE_TRANSPORT_P2P_INTERNAL_H
+#define CORE_TRANSPORT_P2P_INTERNAL_H
+
+#include "core/transport/transport_internal.h"
+
+struct p2p_pool {
+	struct p2p_pool *next; /* the rank's one before this */
+	shared_u32 refs;
+	uint32_t number; /* of the rank's pools: 0, 1... */
+	uint8_t *mem;    /* device memory */
+	uint64_t bytes;
+	uint64_t control_used, buffer_used; /* offsets of the next free byte of each kind */
+};
+
+/* A neighbour's pool as this rank sees it. */
+struct p2p_import {
+	struct p2p_import *next;
+	int32_t peer;
+	uint32_t number; /* of the peer's pools */
+	uint8_t *mem;
+	struct p2p_pool *pool; /* same process; NULL: opened through IPC */
+};
+
+struct p2p_state {
+	struct p2p_pool *pools; /* the newest first; changes under the registry's lock */
+	struct p2p_import *imports;
+	bool importer[TOPO_MAX_LOCAL]; /* local ranks that may have opened a pool through IPC */
+	/* CUDA devices of this process whose memory this rank's device may use by now; changes under the
+	 * registry's lock */
+	bool peer[TOPO_MAX_LOCAL];
+};
+
+#endif
