@@ -7,7 +7,7 @@
 #define TESTS_SAMPLE_H
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SAMPLE_THIN 3 /* odd: what goes by the parity of k still alternates */
+#define SAMPLE_THIN 5 /* prime: what goes by k modulo 2, 3 or 4 still alternates */
 #else
 #define SAMPLE_THIN 1
 #endif

@@ -18,6 +18,7 @@
 #include "core/base/macros.h"
 #include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
+#include "tests/sample.h"
 
 enum { MATRIX_DRAWN = 24 };
 
@@ -144,6 +145,8 @@ static void matrix_sample(struct matrix_count *count)
 			uint32_t i = k * n + w,
 				 ranks = matrix_worlds[w].hosts * matrix_worlds[w].gpus;
 
+			if ((k + w) % SAMPLE_THIN)
+				continue;
 			matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w],
 					&matrix_sizes[i % ARRAY_LEN(matrix_sizes)]);
 			s.lab.types[0] = (ncclDataType_t)(i * 5 % LAB_MAX_TYPES);
@@ -162,7 +165,7 @@ static void matrix_drawn(uint64_t seed, struct matrix_count *count)
 
 	sim_rng_seed(&rng, seed, "matrix");
 	printf("drawn from %" PRIx64 "\n", seed);
-	for (int i = 0; i < MATRIX_DRAWN; i++) {
+	for (int i = 0; i < MATRIX_DRAWN / SAMPLE_THIN; i++) {
 		uint64_t k = sim_rng_below(&rng, lab_collectives_n);
 		uint64_t w = sim_rng_below(&rng, ARRAY_LEN(matrix_worlds));
 		uint64_t first = sim_rng_below(&rng, 4096), step = 1 + sim_rng_below(&rng, 60000);

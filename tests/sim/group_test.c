@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include "tests/ranks.h"
+#include "tests/sample.h"
 #include "tests/suite.h"
 
 #define DRIVER_GPUS 2 /* of a task, unless a case has more */
@@ -135,7 +136,7 @@ static void driver_task(int32_t task, int32_t tasks, void *arg)
 
 static void drive(struct driver_case c, const char *const *env, uint64_t seeds)
 {
-	for (uint64_t seed = 1; seed <= seeds; seed++) {
+	for (uint64_t seed = 1; seed <= seeds; seed += SAMPLE_THIN) {
 		struct ranks_config config = {.hosts = 2, .per_host = 1, .seed = seed, .env = env};
 
 		ranks_run(&config, driver_task, &c);
@@ -175,7 +176,7 @@ static struct driver_case driver_draw(struct sim_rng *rng)
 
 START_TEST(groups_of_drawn_worlds_end)
 {
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= 12; seed += SAMPLE_THIN) {
 		static const char *const few[] = {"NCCL_MAX_CTAS=2", NULL};
 		struct sim_rng rng;
 
@@ -304,7 +305,7 @@ static void order_task(int32_t task, int32_t tasks, void *arg)
 
 START_TEST(a_gpu_launches_communicators_in_the_order_of_its_calls)
 {
-	for (uint64_t seed = 1; seed <= 5; seed++) {
+	for (uint64_t seed = 1; seed <= 5; seed += SAMPLE_THIN) {
 		struct ranks_config config = {.hosts = 2, .per_host = 1, .seed = seed};
 
 		ranks_run(&config, order_task, NULL);
@@ -387,7 +388,7 @@ static void dropped_task(int32_t task, int32_t tasks, void *arg)
 START_TEST(a_communicator_may_end_in_the_group_that_was_to_make_it)
 {
 	for (enum dropped_how how = DROPPED_ABORT; how <= DROPPED_WITH_SIBLING; how++) {
-		for (uint64_t seed = 1; seed <= 5; seed++) {
+		for (uint64_t seed = 1; seed <= 5; seed += SAMPLE_THIN) {
 			struct ranks_config config = {.hosts = 2, .per_host = 1, .seed = seed};
 
 			ranks_run(&config, dropped_task, &how);
@@ -427,7 +428,7 @@ static void alone_task(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(finalize_waits_for_the_copies_of_one_rank)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	for (uint64_t seed = 1; seed <= 10; seed += SAMPLE_THIN) {
 		struct ranks_config config = {.hosts = 1, .per_host = 1, .seed = seed};
 
 		ranks_run(&config, alone_task, NULL);

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <cuda_runtime_api.h>
 
+#include "tests/sample.h"
 #include "tests/sim/comm_rank.h"
 #include "tests/suite.h"
 
@@ -214,14 +215,14 @@ static void drawn_run(uint32_t hosts, uint32_t per_host, uint32_t per_proc, uint
 
 START_TEST(messages_between_ranks_of_one_host_arrive)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++)
+	for (uint64_t seed = 1; seed <= 10; seed += SAMPLE_THIN)
 		drawn_run(1, 1 + (uint32_t)(seed % 4), 1 + (uint32_t)(seed % 2), seed, NULL);
 }
 END_TEST
 
 START_TEST(messages_between_hosts_arrive)
 {
-	for (uint64_t seed = 11; seed <= 20; seed++)
+	for (uint64_t seed = 11; seed <= 20; seed += SAMPLE_THIN)
 		drawn_run(2 + (uint32_t)(seed % 2), 1 + (uint32_t)(seed % 2), 1, seed, NULL);
 }
 END_TEST
@@ -230,7 +231,7 @@ START_TEST(messages_in_one_channel_arrive)
 {
 	static const char *const one[] = {"NCCL_MAX_CTAS=1", "NCCL_BUFFSIZE=65536", NULL};
 
-	for (uint64_t seed = 21; seed <= 26; seed++)
+	for (uint64_t seed = 21; seed <= 26; seed += SAMPLE_THIN)
 		drawn_run(1 + (uint32_t)(seed % 2), 2, 2, seed, one);
 }
 END_TEST
@@ -289,7 +290,7 @@ START_TEST(messages_in_a_circle_do_not_wait_for_each_other)
 {
 	struct circle c = {.calls = 2};
 
-	for (uint64_t seed = 1; seed <= 3; seed++) {
+	for (uint64_t seed = 1; seed <= 3; seed += SAMPLE_THIN) {
 		struct ranks_config one = {.hosts = 1, .per_host = 3, .seed = seed};
 		struct ranks_config two = {.hosts = 3, .per_host = 1, .seed = seed};
 
@@ -328,7 +329,7 @@ static void ping_pong_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(one_sided_calls_meet)
 {
-	for (uint64_t seed = 1; seed <= 8; seed++) {
+	for (uint64_t seed = 1; seed <= 8; seed += SAMPLE_THIN) {
 		struct ranks_config config = {.hosts = 1 + (uint32_t)(seed % 2),
 					      .per_host = 2 - (uint32_t)(seed % 2),
 					      .per_proc = 1 + (uint32_t)(seed % 4 == 0),
@@ -370,7 +371,7 @@ static void non_blocking_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(messages_of_non_blocking_communicators_arrive)
 {
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= 4; seed += SAMPLE_THIN) {
 		struct ranks_config config = {.hosts = 1 + (uint32_t)(seed % 2), .seed = seed};
 
 		config.per_host = config.hosts == 2 ? 1 : 2;
@@ -434,7 +435,7 @@ static void driver_task(int32_t task, int32_t tasks, void *arg)
 
 START_TEST(one_task_connects_all_its_ranks)
 {
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= 4; seed += SAMPLE_THIN) {
 		struct ranks_config config = {
 			.hosts = 1 + (uint32_t)(seed % 3), .per_host = 1, .seed = seed};
 
@@ -521,7 +522,7 @@ START_TEST(all_to_all_gather_and_scatter_are_right)
 {
 	static size_t counts[] = {1, 1025, 200000};
 
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= 6; seed += SAMPLE_THIN) {
 		struct ranks_config config = {.hosts = 1 + (uint32_t)(seed % 3),
 					      .per_host = 1 + (uint32_t)(seed % 4),
 					      .seed = seed};
@@ -621,7 +622,7 @@ static void mismatch_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_message_that_its_receiver_does_not_expect_is_named)
 {
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= 4; seed += SAMPLE_THIN) {
 		struct ranks_config config = {
 			.hosts = 1 + (uint32_t)(seed % 2), .per_host = 2, .seed = seed};
 
@@ -656,7 +657,7 @@ static void no_memory_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(a_rank_that_cannot_connect_is_named)
 {
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= 4; seed += SAMPLE_THIN) {
 		uint64_t fired = 0;
 		struct ranks_config config = {
 			.hosts = 1,
@@ -716,7 +717,7 @@ static void abort_rank(int32_t rank, int32_t nranks, void *arg)
 
 START_TEST(an_abort_ends_sends_that_nothing_receives)
 {
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= 12; seed += SAMPLE_THIN) {
 		struct abort_case c = {.connected = seed % 2};
 		struct ranks_config config = {.hosts = seed % 3 ? 2 : 1, .seed = seed};
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Device code is what C17 and C++17 share, with both warp widths: every header of core/device by
-# itself, and the kernels. With nvcc, as CUDA too.
+# Device code is what C17 and C++17 share: every header of core/device by itself, and the kernels, those
+# with both warp widths. With nvcc, as CUDA too.
 set -uo pipefail
 source_dir=$2
 cd "$source_dir" || exit 1
@@ -21,13 +21,12 @@ flags="-fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter -I. -DDOPPEL_FA
 headers=$(find core/device -name '*.h' | LC_ALL=C sort | grep -vE 'reduce_(types|element|tile|pack|copy_cuda)\.h|shim_cuda\.h')
 for compiler in "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17" "gcc -x c -std=gnu17" "clang -x c -std=gnu17"; do
 	command -v ${compiler%% *} >/dev/null || continue
+	for file in $headers; do
+		try "$compiler" $compiler $flags -DDEV_WARP_WIDTH=32 -include "$file" /dev/null
+	done
 	for width in 1 32; do
-		for file in $headers core/device/kernels.c core/device/table.c tests/conformance/device_kernels.c; do
-			main=$file
-			[ "${file##*.}" = h ] && main=/dev/null
-			include=()
-			[ "$main" = /dev/null ] && include=(-include "$file")
-			try "$compiler, width $width" $compiler $flags -DDEV_WARP_WIDTH=$width "${include[@]}" "$main"
+		for file in core/device/kernels.c core/device/table.c tests/conformance/device_kernels.c; do
+			try "$compiler, width $width" $compiler $flags -DDEV_WARP_WIDTH=$width "$file"
 		done
 	done
 done
