@@ -169,6 +169,31 @@ START_TEST(warps_of_32_lanes)
 }
 END_TEST
 
+/* Every machine that comes with Doppel, whole: one rank a process on one host, then one process a host. */
+static const struct place machines[] = {
+	{"h100-8nic, one host", "h100-8nic", 1, 8, 1, NULL},
+	{"h100-8nic, two hosts", "h100-8nic", 2, 8, 8, NULL},
+	{"a100-4nic, one host", "a100-4nic", 1, 8, 1, NULL},
+	{"a100-4nic, two hosts", "a100-4nic", 2, 8, 8, NULL},
+	{"pcie-4gpu, one host", "pcie-4gpu", 1, 4, 1, NULL},
+	{"pcie-4gpu, two hosts", "pcie-4gpu", 2, 4, 4, NULL},
+	{"workstation-2gpu", "workstation-2gpu", 1, 2, 1, NULL},
+	{"few channels", "h100-8nic", 2, 2, 1, "NCCL_MAX_NCHANNELS=1"},
+	{"many channels", "h100-8nic", 2, 2, 1, "NCCL_MIN_NCHANNELS=24"},
+};
+
+START_TEST(whole_machines)
+{
+	struct lab_config c;
+
+	config_at(&c, &machines[_i], 1);
+	c.bytes_min = 8;
+	c.bytes_max = machines[_i].env ? 4 << 20 : 1 << 20;
+	c.factor = 64;
+	run_at(&c, &machines[_i]);
+}
+END_TEST
+
 START_TEST(real_threads)
 {
 	struct lab_config c;
@@ -196,6 +221,7 @@ int main(void)
 	tcase_add_loop_test(t, large_messages, 0, n);
 	tcase_add_loop_test(t, many_orders, 0, n);
 	tcase_add_loop_test(t, warps_of_32_lanes, 0, n);
+	tcase_add_loop_test(t, whole_machines, 0, (int)(sizeof machines / sizeof machines[0]));
 	tcase_add_loop_test(t, real_threads, 0, n);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
