@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Unmodified programs of the distribution, in two processes over the fabric. Arguments: build folder,
-# source folder, and a part: pingpong, perftest, ucx or qperf; without one, everything.
+# source folder, and a part: pingpong, perftest, ucx, qperf or more; without one, everything.
 set -euo pipefail
 build=$1 part=${3:-all}
 doppel=$build/doppel
@@ -131,7 +131,12 @@ pingpong) pingpongs ;;
 perftest) perftests ;;
 ucx) ucx ;;
 qperf) qperfs ;;
-*) pingpongs; perftests; perftests_more; ucx; qperfs ;;
+more) perftests_more ;;
+all) pingpongs; perftests; perftests_more; ucx; qperfs ;;
+*)
+	echo "programs.sh: unknown part '$part'; expected pingpong, perftest, ucx, qperf or more" >&2
+	exit 1
+	;;
 esac
 [ $ran != 0 ] || { echo "none of the programs is installed"; exit 77; }
 # nothing is left

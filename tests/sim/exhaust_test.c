@@ -21,11 +21,16 @@ static void exhaust_expect_clean(const struct exhaust_config *c)
 	ck_assert_uint_gt(r.runs, 0);
 }
 
+static uint64_t exhaust_drawn(void)
+{
+	return strtoull(build_commit(), NULL, 16);
+}
+
 /* Every stride-th k, from one of the first so many on. */
 static void exhaust_every(struct exhaust_config *c, uint64_t stride)
 {
 	c->stride = stride * SAMPLE_THIN;
-	c->first = 1 + strtoull(build_commit(), NULL, 16) % c->stride;
+	c->first = 1 + exhaust_drawn() % c->stride;
 }
 
 static struct exhaust_config exhaust_sample(enum exhaust_class class, uint64_t stride)
@@ -34,6 +39,11 @@ static struct exhaust_config exhaust_sample(enum exhaust_class class, uint64_t s
 	exhaust_config_default(&c);
 	c.classes = 1u << class;
 	exhaust_every(&c, stride);
+	if (SAMPLE_THIN > 1) { /* one series of four */
+		c.exploring = true;
+		c.once = exhaust_drawn() / 16 % 2;
+		c.for_ever = !c.once;
+	}
 	c.out = NULL;
 	return c;
 }
