@@ -35,12 +35,27 @@ static int capacity_check_mappings(const struct lab_config *c, uint64_t ranks)
 	return ENOMEM;
 }
 
+bool lab_expect_is_whole(const struct lab_config *c)
+{
+	uint64_t most = c->whole_result_bytes ? c->whole_result_bytes : LAB_WHOLE_RESULT_BYTES;
+
+	return c->check && !c->life && c->collective->reduces && c->bytes_max <= most;
+}
+
+uint64_t lab_send_bytes(const struct lab_config *c)
+{
+	bool used = c->life || lab_collective_out_of_place(c->collective, c->out_of_place);
+
+	return used ? MAX_OF(c->bytes_max, LAB_SMALL_BYTES) : LAB_SMALL_BYTES;
+}
+
 #ifdef DOPPEL_FAKECUDA
-/* Each rank has two buffers; the expected result is there once. */
+/* Each rank has a receive buffer, and a send buffer if it is used. */
 static int capacity_check_memory(const struct lab_config *c, uint64_t ranks)
 {
 	uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t copies = 2 * ranks + c->check, fit = have / copies;
+	bool whole = lab_expect_is_whole(c), sends = lab_send_bytes(c) > LAB_SMALL_BYTES;
+	uint64_t copies = (1 + sends) * ranks + whole, fit = have / copies;
 
 	if (c->bytes_max <= fit)
 		return 0;
@@ -48,9 +63,9 @@ static int capacity_check_memory(const struct lab_config *c, uint64_t ranks)
 		"doppel: -e %" PRIu64 ": %" PRIu64 " buffers of so many bytes (%" PRIu64
 		" ranks%s) do not fit in the %" PRIu64
 		" MiB of this computer; expected at most -e %" PRIu64
-		"M, or fewer ranks (--gpus, --hosts)\n",
-		c->bytes_max, copies, ranks, c->check ? " and the expected result" : "", have >> 20,
-		fit >> 20);
+		"M, or fewer ranks (--gpus, --hosts)%s\n",
+		c->bytes_max, copies, ranks, whole ? " and the expected result" : "", have >> 20,
+		fit >> 20, sends && !c->collective->never_in_place ? ", or --place in" : "");
 	return ENOMEM;
 }
 #endif

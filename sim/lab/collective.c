@@ -350,9 +350,11 @@ static const void *row_want(const struct lab_row *row, const struct lab_source *
 {
 	uint64_t width = payload_type_bytes(row->payload.type);
 
-	if (from->kind == LAB_REDUCED)
+	if (from->kind == LAB_REDUCED && reduced)
 		return (const uint8_t *)reduced + from->element * width;
-	if (from->kind == LAB_UNTOUCHED)
+	if (from->kind == LAB_REDUCED)
+		payload_expect(&row->payload, from->element, n, scratch);
+	else if (from->kind == LAB_UNTOUCHED)
 		memset(scratch, LAB_UNWRITTEN, n * width);
 	else
 		payload_fill(&row->payload, from->rank, from->element, n, scratch);

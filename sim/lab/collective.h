@@ -140,16 +140,12 @@ struct lab_source lab_row_source(const struct lab_row *row, int32_t rank, uint64
 /* Out of place, receive buffers hold this before a collective. */
 #define LAB_UNWRITTEN 0xee
 
-/* Does a check need the reduced send buffers (lab_row_reduce)? They are the same for all ranks. */
-static inline bool lab_row_reduces(const struct lab_row *row)
-{
-	return row->collective->reduces;
-}
-/* All of them: lab_row_elements(row, LAB_SEND) elements. */
+/* Where send buffers are reduced, all of them: lab_row_elements(row, LAB_SEND) elements, the same for
+ * all ranks. */
 void lab_row_reduce(const struct lab_row *row, void *out);
 
 /* Compares elements first .. first+n-1 of a rank's receive buffer, which `got` holds. `reduced`: of
- * lab_row_reduce; scratch: memory for n elements. Returns how many are wrong, and the first wrong
+ * lab_row_reduce, or NULL: what of it is needed is reduced here; scratch: memory for n elements. Returns how many are wrong, and the first wrong
  * one in *where (unchanged when none is). */
 uint64_t lab_row_compare(const struct lab_row *row, int32_t rank, uint64_t first, uint64_t n,
 			 const void *got, const void *reduced, void *scratch, uint64_t *where);

@@ -65,16 +65,17 @@ static bool lab_barrier(struct lab_rank *me)
  * first launch, as real GPUs need it. */
 bool lab_rank_alloc(struct lab_rank *me)
 {
-	size_t most = MAX_OF(me->run->config->bytes_max, LAB_RECOVER_COUNT * sizeof(int32_t));
-	size_t bytes = most + 2 * LAB_GUARD_BYTES;
+	const struct lab_config *c = me->run->config;
+	size_t send = lab_send_bytes(c) + 2 * LAB_GUARD_BYTES;
+	size_t recv = MAX_OF(c->bytes_max, LAB_SMALL_BYTES) + 2 * LAB_GUARD_BYTES;
 	me->staging = malloc(2 * LAB_STAGING_BYTES); /* the second half: what must be there */
 	if (!me->staging) {
 		lab_rank_fail(me, ncclSystemError, "no memory for staging");
 		return false;
 	}
 	return lab_rank_cuda_ok(me, cudaSetDevice(me->device), "cudaSetDevice") &&
-	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->send, bytes), "cudaMalloc") &&
-	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->recv, bytes), "cudaMalloc") &&
+	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->send, send), "cudaMalloc") &&
+	       lab_rank_cuda_ok(me, cudaMalloc((void **)&me->recv, recv), "cudaMalloc") &&
 	       lab_rank_cuda_ok(me,
 				cudaStreamCreateWithFlags((cudaStream_t *)&me->stream,
 							  cudaStreamNonBlocking),
@@ -344,7 +345,7 @@ static bool lab_rank_size(struct lab_rank *me, const struct payload *p, int32_t 
 
 	if (lab_leads(me)) {
 		memset(run->row_wrong, 0, sizeof run->row_wrong);
-		if (c->check && lab_row_reduces(&row))
+		if (c->check && run->expect)
 			lab_row_reduce(&row, run->expect);
 	}
 	if (!lab_barrier(me))
@@ -407,7 +408,7 @@ static bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 
 	*row = lab_row_make(c->collective, &p, MAX_OF(c->root, 0), c->bytes_max, lab_parts(c));
 	row->in_place = lab_collective_in_place(c->collective, true);
-	if (lab_leads(me) && lab_row_reduces(row))
+	if (lab_leads(me) && me->run->expect)
 		lab_row_reduce(row, me->run->expect);
 	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1);
 }
@@ -556,15 +557,4 @@ void lab_rank_main(void *arg)
 		(void)lab_rank_check(me, &hurried);
 	lab_survive_second(me);
 	lab_rank_free(me);
-}
-
-int lab_expect_alloc(struct lab_run *run)
-{
-	run->expect = malloc(run->config->bytes_max ? run->config->bytes_max : 1);
-	return run->expect ? 0 : 1;
-}
-
-void lab_expect_free(struct lab_run *run)
-{
-	free(run->expect);
 }

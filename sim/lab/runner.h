@@ -20,14 +20,15 @@ struct lab_life;
 struct lab_collective;
 struct lab_row;
 
-#define LAB_MAX_TYPES     12
-#define LAB_MAX_OPS       5
-#define LAB_MAX_DEVICES   64
-#define LAB_MAX_HOST_GPUS 64
-#define LAB_MAX_STREAMS   8
-#define LAB_MAX_TRANSIENT 8
-#define LAB_MAX_COMMS     8
-#define LAB_ALL_RANKS     UINT32_MAX /* of a host, in one process */
+#define LAB_MAX_TYPES          12
+#define LAB_MAX_OPS            5
+#define LAB_MAX_DEVICES        64
+#define LAB_MAX_HOST_GPUS      64
+#define LAB_MAX_STREAMS        8
+#define LAB_MAX_TRANSIENT      8
+#define LAB_MAX_COMMS          8
+#define LAB_WHOLE_RESULT_BYTES (1ull << 30)
+#define LAB_ALL_RANKS          UINT32_MAX /* of a host, in one process */
 
 /* Which rank gets which slot (host and GPU): the words of mpirun. */
 enum lab_map {
@@ -96,6 +97,9 @@ struct lab_config {
 	uint32_t op_count;
 	uint32_t iterations, warmup;
 	bool check, in_place, out_of_place;
+	/* A reduced result of at most so many bytes is computed once for all ranks; a larger one by each
+	 * rank, as it checks piece after piece. 0: LAB_WHOLE_RESULT_BYTES. */
+	uint64_t whole_result_bytes;
 	/* With faults: an error returned, or a rank killed, is no failure of the run. */
 	bool errors_allowed;
 	uint32_t quiet; /* 1 + the rank that does not ask its communicator (quiet.c); 0: none */

@@ -100,7 +100,7 @@ struct lab_run {
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
 	shared_u32 failed;    /* some rank gave up: everybody aborts */
 
-	uint8_t *expect;      /* the reduced send buffers, where the collective reduces */
+	uint8_t *expect; /* the reduced send buffers; NULL: none, or each rank reduces its pieces */
 	struct os_mutex lock; /* the fields below */
 	uint64_t wrong, guard_wrong, row_wrong[2], operations, virtual_ns;
 	ncclResult_t error;
@@ -139,6 +139,7 @@ static inline uint64_t lab_tell_ns(void)
 	return sim_engine_kind() == SIM_ENGINE_SIM ? LAB_LIFE_TELL_NS : LAB_TELL_REAL_NS;
 }
 
+#define LAB_SMALL_BYTES   (LAB_RECOVER_COUNT * sizeof(int32_t)) /* of a buffer, at least */
 #define LAB_RECOVER_COUNT 1000u /* elements of the second communicator's collective */
 #define LAB_GUARD_BYTES   256   /* before and behind each buffer */
 #define LAB_STAGING_BYTES (256u << 10)
@@ -227,8 +228,10 @@ ncclResult_t lab_recover(struct lab_rank *me, const char **call);
 void lab_word_set(shared_u32 *word, uint32_t value);
 /* capacity.c: does a run with so many ranks fit in this computer? Explained. */
 int lab_capacity_check(const struct lab_config *c, uint32_t ranks);
-int lab_expect_alloc(struct lab_run *run);
-void lab_expect_free(struct lab_run *run);
+/* Is a reduced result of the largest size kept whole? Else it takes no memory. */
+bool lab_expect_is_whole(const struct lab_config *c);
+/* Bytes of a rank's send buffer: few if all that it sends is in its receive buffer. */
+uint64_t lab_send_bytes(const struct lab_config *c);
 
 /* bound.c: the longest that a collective may take, in exact virtual time; reports a timed series that
  * took longer. */

@@ -108,12 +108,12 @@ static void run(const struct lab_row *row)
 	}
 }
 
-/* Wrong elements of a rank, and the first one. */
+/* Wrong elements of a rank, and the first one: the same with and without the whole reduced result. */
 static uint64_t wrong(const struct lab_row *row, int32_t rank, uint64_t *where)
 {
 	static int32_t reduced[BYTES], scratch[BYTES];
 	struct lab_span s;
-	uint64_t n = 0, covered = 0, here = 0;
+	uint64_t n = 0, covered = 0, here = 0, first = 0;
 
 	if (row->collective->reduces)
 		lab_row_reduce(row, reduced);
@@ -121,6 +121,11 @@ static uint64_t wrong(const struct lab_row *row, int32_t rank, uint64_t *where)
 		uint64_t bad =
 			lab_row_compare(row, rank, s.first, s.n, buffer(row, rank, LAB_RECV) + s.at,
 					reduced, scratch, &here);
+		ck_assert_uint_eq(lab_row_compare(row, rank, s.first, s.n,
+						  buffer(row, rank, LAB_RECV) + s.at, NULL, scratch,
+						  &first),
+				  bad);
+		ck_assert(!bad || first == here);
 		if (bad && !n)
 			*where = here;
 		n += bad;
