@@ -69,6 +69,10 @@ X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                      
 X(NET, "NCCL_NET", STRING, NULL, 0, 0, "the network, as the config's netName: IB")  \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \
+X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                       \
+	"bytes of a communicator's FIFO of works; a launch takes up to half of it")                 \
+X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \
+	"bytes of works that a kernel's arguments hold, at most 3072; more go through the FIFO")    \
 X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                          \
 	"step that connections begin at, the same on all ranks: to come soon to where a narrow "    \
 	"counter would wrap")                                                                       \

@@ -6,7 +6,7 @@
  *   dev_collective   one block per channel of the launch: it finds its channel, brings the
  *                    communicator and the channel into shared memory, and runs every work whose
  *                    range of channels includes it, one after the other. Takes one struct dev_args
- *                    by value.
+ *                    by value, with the works or with where they are.
  *   dev_messages     the same for messages between pairs of ranks, which run in batches. A kernel of
  *                    its own, because nvcc makes a slower dev_collective of both (docs/device.md).
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
@@ -49,10 +49,10 @@ DEV_FN void dev_ring_save(struct dev *d, const struct dev_block *b)
 }
 
 /* By one thread; a barrier follows. */
-DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, int channel,
-			   enum dev_work_kind kind)
+DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			   int channel, enum dev_work_kind kind)
 {
-	dev_copy_in(d, &b->comm, (const void *)(uintptr_t)comm, sizeof b->comm);
+	dev_copy_in(d, &b->comm, args->comm, sizeof b->comm);
 	for (int group = 0; group < DEV_MAX_WARPS; group++)
 		b->aborted[group] = 0;
 	if (b->comm.magic != DEV_COMM_MAGIC || channel < 0 || channel >= b->comm.nchannels)
@@ -60,6 +60,8 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, uint64_t comm, in
 	dev_copy_in(d, &b->channel, b->comm.channels + channel, sizeof b->channel);
 	if (kind == DEV_WORK_COLLECTIVE)
 		dev_ring_load(d, b);
+	if (args->fifo.work)
+		dev_copy_in(d, &b->share, args->fifo.share + dev_block(d), sizeof b->share);
 }
 
 /* An aborted launch leaves the steps where they were, and filled slots that an HCA still reads: the
@@ -70,6 +72,73 @@ DEV_FN void dev_block_abandon(struct dev *d, struct dev_block *b, int channel)
 	dev_copy_out(d, &b->comm.channels[channel].aborted, &b->channel.aborted,
 		     sizeof b->channel.aborted);
 }
+
+/* ---- the works of a block -------------------------------------------------------------------- */
+
+/* How far a block is in the works of its launch; the same in all its threads. Works are counted by
+ * their place in the arguments, or by that of their number in the FIFO. */
+struct dev_works {
+	uint32_t next, end;
+	uint32_t count; /* in the block's shared memory */
+};
+
+DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
+{
+	return channel >= w->channel_lo && channel <= w->channel_hi;
+}
+
+/* The work at `at`, to place n in shared memory. */
+DEV_FN void dev_work_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			  uint32_t at, uint32_t n)
+{
+	uint64_t number;
+
+	b->at[n] = at;
+	if (!args->fifo.work) {
+		b->work[n] = args->work[at];
+		return;
+	}
+	number = dev_get_bits(d, args->fifo.number + at, sizeof *args->fifo.number);
+	if (number >= args->work_count)
+		dev_trap(d, "core/device: the FIFO names a work that does not exist");
+	dev_copy_in(d, &b->work[n], args->fifo.work + number, sizeof b->work[n]);
+}
+
+/* Loads the block's next works, at most a batch; the first threads of the warps share them, from the
+ * last warp on. By all threads; a barrier follows. */
+DEV_FN void dev_works_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			   int channel, struct dev_works *s)
+{
+	uint32_t warps = dev_warps(d);
+
+	s->count = 0;
+	for (; s->next < s->end && s->count < DEV_BATCH_WORKS; s->next++) {
+		if (!args->fifo.work && !dev_has_work(&args->work[s->next], channel))
+			continue;
+		if (dev_thread(d) == (warps - 1 - s->count % warps) * DEV_WARP_WIDTH)
+			dev_work_load(d, b, args, s->next, s->count);
+		s->count++;
+	}
+}
+
+/* After the works of the block have run. */
+DEV_FN void dev_works_next(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			   int channel, struct dev_works *s)
+{
+	dev_works_load(d, b, args, channel, s);
+	if (s->count)
+		dev_barrier(d);
+}
+
+/* The host may overwrite what the launch has in the FIFO. Behind the barrier after the last load. */
+DEV_FN void dev_works_consumed(struct dev *d, const struct dev_args *args, int channel)
+{
+	if (args->fifo.work && dev_thread(d) == 0)
+		dev_store_u64(d, args->fifo.consumed + channel, args->fifo.end, SHARED_RELEASE,
+			      SHARED_SYSTEM);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 /* The factor or divisor. A factor in memory may be one that the program has just written in the same
  * stream. */
@@ -117,8 +186,8 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->recv_step = ALIGN_UP(b->ring_recv.step, row.chunk_steps);
 	p->send_step = ALIGN_UP(b->ring_send.step, row.chunk_steps);
 	p->tail_seen = p->head_seen = 0;
-	p->input = (const uint8_t *)(uintptr_t)w->send;
-	p->output = (uint8_t *)(uintptr_t)w->recv;
+	p->input = (const uint8_t *)w->send;
+	p->output = (uint8_t *)w->recv;
 	p->type = (enum dev_type)w->type;
 	p->op = (enum dev_op)w->op;
 	p->type_bytes = steps_type_bytes(w->type);
@@ -173,38 +242,14 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* The index of the last work of the batch that begins at `first`, and how many it has. */
-DEV_FN uint32_t dev_batch_last(const struct dev_args *args, uint32_t first, uint32_t *works)
+/* How many of the loaded works are the first batch. */
+DEV_FN uint32_t dev_batch_works(const struct dev_block *b, uint32_t loaded)
 {
-	const struct dev_work *begin = &args->work[first];
-	uint32_t last = first;
+	uint32_t n = 1;
 
-	*works = 0;
-	for (uint32_t i = first; i < args->work_count; i++) {
-		const struct dev_work *w = &args->work[i];
-
-		if (w->channel_lo > begin->channel_lo || w->channel_hi < begin->channel_lo)
-			continue;
-		if (w->kind != DEV_WORK_SEND_RECV || w->batch != begin->batch)
-			break;
-		last = i;
-		++*works;
-	}
-	return last;
-}
-
-/* The work of number `n` of the batch. */
-DEV_FN const struct dev_work *dev_batch_work(const struct dev_args *args, uint32_t first,
-					     uint32_t n)
-{
-	const struct dev_work *w = &args->work[first];
-	uint8_t channel = w->channel_lo;
-
-	while (n) {
-		w++;
-		n -= w->channel_lo == channel;
-	}
-	return w;
+	while (n < loaded && b->work[n].batch == b->work[0].batch)
+		n++;
+	return n;
 }
 
 /* One end of a work as a group of threads sees it. */
@@ -221,8 +266,8 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->root = -1;
 	p->send = p->recv = &b->pair[group];
 	p->tail_seen = p->head_seen = 0;
-	p->input = (const uint8_t *)(uintptr_t)w->send;
-	p->output = (uint8_t *)(uintptr_t)w->recv;
+	p->input = (const uint8_t *)w->send;
+	p->output = (uint8_t *)w->recv;
 	p->type = DEV_U8;
 	p->op = DEV_SUM;
 	p->type_bytes = 1;
@@ -233,8 +278,8 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 
 DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, bool sends)
 {
-	return w->channel_lo == w->channel_hi && c->channel == w->channel_lo &&
-	       c->step_bytes[DEV_SIMPLE] &&
+	return w->kind == DEV_WORK_SEND_RECV && w->channel_lo == w->channel_hi &&
+	       c->channel == w->channel_lo && c->step_bytes[DEV_SIMPLE] &&
 	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
 }
 
@@ -265,18 +310,17 @@ DEV_FN void dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 		dev_copy_out(d, &conn->step, sends ? &p.send_step : &p.recv_step, sizeof(uint64_t));
 }
 
-/* By all threads of the block: the batch that begins at work `first`. */
-DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			  uint32_t first, uint32_t works)
+/* By all threads of the block: the first works of those in shared memory. */
+DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
 {
-	uint32_t warps = works ? dev_warps(d) / (2 * works) : 0;
+	uint32_t warps = dev_warps(d) / (2 * works);
 	uint32_t group = warps ? dev_warp(d) / warps : 0;
 	bool aborted = false;
 
 	if (!warps)
 		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
 	if (group < 2 * works)
-		dev_run_pair(d, b, dev_batch_work(args, first, group / 2), group, warps);
+		dev_run_pair(d, b, &b->work[group / 2], group, warps);
 	dev_barrier(d);
 	for (uint32_t i = 0; i < 2 * works; i++)
 		aborted |= b->aborted[i] != 0;
@@ -286,38 +330,54 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, const struct dev_a
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-/* The block and its channel; false: an earlier launch was aborted. */
-DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			    int channel, enum dev_work_kind kind)
+DEV_FN void dev_block_check(struct dev *d, const struct dev_block *b, const struct dev_args *args,
+			    int channel)
 {
-	if (dev_thread(d) == 0)
-		dev_block_load(d, b, args->comm, channel, kind);
-	dev_barrier(d);
 	if (b->comm.magic != DEV_COMM_MAGIC || b->comm.warp_width != DEV_WARP_WIDTH)
 		dev_trap(d, "core/device: host and kernel were not built from one work.h");
-	if (channel < 0 || channel >= b->comm.nchannels || args->work_count > DEV_WORKS_PER_LAUNCH)
+	if (channel < 0 || channel >= b->comm.nchannels ||
+	    args->work_count > (args->fifo.work ? DEV_LAUNCH_WORKS : DEV_ARGS_WORKS))
 		dev_trap(d, "core/device: the launch names channels or works that do not exist");
-	dev_set_abort(d, b->comm.abort);
-	/* not b->aborted: faster threads may be waiting already, and change it */
-	return !b->channel.aborted;
 }
 
-DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
+/* The block, its channel and its first works; false: an earlier launch was aborted. */
+DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
+			    int channel, enum dev_work_kind kind, struct dev_works *s)
 {
-	return channel >= w->channel_lo && channel <= w->channel_hi;
+	s->next = s->count = 0;
+	s->end = MIN_OF(args->work_count, DEV_ARGS_WORKS);
+	if (dev_thread(d) == 0)
+		dev_block_load(d, b, args, channel, kind);
+	if (!args->fifo.work)
+		dev_works_load(d, b, args, channel, s);
+	dev_barrier(d);
+	dev_block_check(d, b, args, channel);
+	dev_set_abort(d, b->comm.abort);
+	/* not b->aborted: faster threads may be waiting already, and change it */
+	if (b->channel.aborted)
+		return false;
+	if (args->fifo.work) {
+		s->next = b->share.first;
+		s->end = b->share.first + b->share.count;
+		dev_works_next(d, b, args, channel, s);
+	}
+	return true;
 }
 
 DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
-	bool ok = true;
+	struct dev_works s;
+	bool ok = dev_block_begin(d, b, args, channel, DEV_WORK_COLLECTIVE, &s);
 
-	if (!dev_block_begin(d, b, args, channel, DEV_WORK_COLLECTIVE))
-		return;
-	for (uint32_t i = 0; ok && i < args->work_count; i++)
-		if (dev_has_work(&args->work[i], channel))
-			ok = dev_run_work(d, b, &args->work[i], channel);
+	while (ok && s.count) {
+		for (uint32_t i = 0; ok && i < s.count; i++)
+			ok = dev_run_work(d, b, &b->work[i], channel);
+		if (ok)
+			dev_works_next(d, b, args, channel, &s);
+	}
+	dev_works_consumed(d, args, channel);
 	if (dev_thread(d) != 0)
 		return;
 	if (ok)
@@ -330,18 +390,19 @@ DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
-	uint32_t works, first;
-	bool ok = true;
+	struct dev_works s;
+	bool ok = dev_block_begin(d, b, args, channel, DEV_WORK_SEND_RECV, &s);
+	uint32_t works;
 
-	if (!dev_block_begin(d, b, args, channel, DEV_WORK_SEND_RECV))
-		return;
-	for (uint32_t i = 0; ok && i < args->work_count; i++) {
-		if (!dev_has_work(&args->work[i], channel))
-			continue;
-		first = i;
-		i = dev_batch_last(args, first, &works);
-		ok = dev_run_batch(d, b, args, first, works);
+	while (ok && s.count) {
+		works = dev_batch_works(b, s.count);
+		if (works < s.count)
+			s.next = b->at[works]; /* the next batch is loaded as a whole */
+		ok = dev_run_batch(d, b, works);
+		if (ok)
+			dev_works_next(d, b, args, channel, &s);
 	}
+	dev_works_consumed(d, args, channel);
 	if (!ok && dev_thread(d) == 0)
 		dev_block_abandon(d, b, channel);
 }
@@ -350,8 +411,8 @@ DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
 {
 	struct steps_part part = steps_part_of(w, (int)dev_block(d));
 	uint64_t at = part.offset * steps_type_bytes(w->type);
-	const void *src = (const uint8_t *)(uintptr_t)w->send + at;
-	void *dst = (uint8_t *)(uintptr_t)w->recv + at;
+	const void *src = (const uint8_t *)w->send + at;
+	void *dst = (uint8_t *)w->recv + at;
 
 	if (w->type >= DEV_TYPE_COUNT || w->op != DEV_PREMUL_SUM || w->channel_lo != 0 ||
 	    dev_blocks(d) != w->channel_hi + 1u)

@@ -38,9 +38,12 @@
 struct dev_block {
 	struct dev_comm comm;
 	struct dev_channel channel;
-	struct dev_conn ring_recv, ring_send; /* copies; their steps are current between works */
-	struct dev_conn pair[DEV_MAX_WARPS];  /* copies, of the groups of a batch of messages */
-	uint32_t aborted[DEV_MAX_WARPS];      /* of each group; a collective's group is the first */
+	struct dev_conn ring_recv, ring_send;  /* copies; their steps are current between works */
+	struct dev_conn pair[DEV_MAX_WARPS];   /* copies, of the groups of a batch of messages */
+	struct dev_work work[DEV_BATCH_WORKS]; /* copies: those that run, and the next ones */
+	uint32_t at[DEV_BATCH_WORKS];          /* where the launch has each (struct dev_works) */
+	struct dev_share share;                /* of the FIFO's numbers */
+	uint32_t aborted[DEV_MAX_WARPS]; /* of each group; a collective's group is the first */
 };
 
 /* One thread's view of the collective that its group works on. */

@@ -40,7 +40,7 @@
  *   dev_set_abort(d, word)
  *       The word that dev_wait polls to give up; set once, first thing in the kernel.
  *   dev_copy_in(d, dst, src, bytes)
- *       Copies global memory to the thread's own or shared memory, by this thread alone.
+ *       Copies global or mapped host memory to the thread's own or shared memory, by this thread alone.
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
  *   dev_get_i32(d, p)
  *       Reads one word of global memory that nothing writes while kernels use it.

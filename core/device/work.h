@@ -137,7 +137,8 @@ DOPPEL_CHECK_SIZE(struct dev_send_recv, 48);
  * Messages: channel_lo is channel_hi. Works of one channel that follow each other with the same batch
  * number run at the same time, each end in a group of threads of its own. */
 struct dev_work {
-	uint64_t send, recv; /* user buffers; of messages: where the channel's bytes begin */
+	const void *send; /* user buffers; of messages: where the channel's bytes begin */
+	void *recv;
 	union {
 		struct {
 			uint64_t count; /* elements that the channels share */
@@ -163,18 +164,40 @@ DOPPEL_CHECK_SIZE(struct dev_work, 128);
 /* Warps of a block at most: the kernel's registers are allotted for it. */
 #define DEV_MAX_WARPS 16
 /* Works of a batch at most: each has two ends, and each end a warp. */
-#define DEV_BATCH_WORKS      (DEV_MAX_WARPS / 2)
-#define DEV_WORKS_PER_LAUNCH 24
+#define DEV_BATCH_WORKS (DEV_MAX_WARPS / 2)
+/* Works of a launch at most, and those that its arguments have room for. */
+#define DEV_LAUNCH_WORKS (1u << 16)
+#define DEV_ARGS_WORKS   24
+
+/* Which numbers of works are one block's: `count` of them, from `first` on. */
+struct dev_share {
+	uint32_t first, count;
+};
+DOPPEL_CHECK_SIZE(struct dev_share, 8);
+
+/* Works of a launch that has more than its arguments hold. They are in pinned host memory, which the
+ * host fills before the launch (core/plan/fifo.c). A block that ends stores `end` in the word of its
+ * channel: it does not read what lies before `end` again. */
+struct dev_fifo {
+	const struct dev_work *work;   /* [work_count]; NULL: the works are in the arguments */
+	const struct dev_share *share; /* of each block */
+	const uint16_t *number;        /* of works, block after block; in the order of the works */
+	shared_u64 *consumed;          /* [DEV_MAX_CHANNELS] */
+	uint64_t end;
+};
+DOPPEL_CHECK_SIZE(struct dev_fifo, 40);
+
 /* The kernel's one argument block. Grid: one block per set bit of channel_mask, in order. */
 struct dev_args {
-	uint64_t comm; /* struct dev_comm * */
+	struct dev_comm *comm;
 	uint64_t channel_mask;
+	struct dev_fifo fifo;
 	uint32_t work_count;
-	uint32_t pad0;
-	uint8_t pad1[104];
-	struct dev_work work[DEV_WORKS_PER_LAUNCH];
+	uint8_t pad0[68];
+	struct dev_work work[DEV_ARGS_WORKS];
 };
-DOPPEL_CHECK_SIZE(struct dev_args, 128 + 128 * DEV_WORKS_PER_LAUNCH);
+DOPPEL_CHECK_SIZE(struct dev_args, 128 + 128 * DEV_ARGS_WORKS);
+DOPPEL_CHECK_OFFSET(struct dev_args, work, 128);
 DOPPEL_STATIC_CHECK(sizeof(struct dev_args) <= 4096, "kernel arguments fit in 4 KiB");
 
 /* A kernel as the host sees it: `func` goes to cudaLaunchKernel. */

@@ -3,6 +3,8 @@
  * A plan: what one launch does. plan_build puts it together from the tasks at the front of the
  * queue, plan_start hands it to the proxy and to the GPU.
  */
+#include <string.h>
+
 #include "core/base/log.h"
 #include "core/device/names.h"
 #include "core/plan/plan_internal.h"
@@ -10,17 +12,6 @@
 #include "core/transport/transport_internal.h"
 
 /* ---- building ------------------------------------------------------------------------------- */
-
-void plan_reset(const struct ncclComm *comm, struct plan *p)
-{
-	p->args.comm = (uint64_t)(uintptr_t)comm->dev;
-	p->args.channel_mask = 0;
-	p->args.work_count = 0;
-	p->stream = NULL;
-	p->block_warps = 0;
-	p->ntasks = p->taken = 0;
-	p->nops = 0;
-}
 
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
 {
@@ -38,15 +29,14 @@ static void plan_op_add(struct plan *p, const struct conn *c, const struct dev_w
 
 	if (!c->proxy || !steps)
 		return;
-	ASSERT(p->nops < PROXY_MAX_APPEND);
-	p->op[p->nops++] = (struct proxy_op){
-		.conn = c->proxy,
-		.op_count = w->op_count,
-		.nsteps = steps,
-		.slice_steps = row.slice_steps,
-		.chunk_steps = row.chunk_steps,
-		.protocol = row.proto,
-	};
+	plan_add_op(p, &(struct proxy_op){
+			       .conn = c->proxy,
+			       .op_count = w->op_count,
+			       .nsteps = steps,
+			       .slice_steps = row.slice_steps,
+			       .chunk_steps = row.chunk_steps,
+			       .protocol = row.proto,
+		       });
 }
 
 static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const struct dev_work *w,
@@ -69,12 +59,10 @@ static void plan_work_log(const struct plan_task *t, const struct dev_work *w)
 
 static void plan_work_add(struct ncclComm *comm, struct plan *p, const struct dev_work *w)
 {
-	p->args.work[p->args.work_count++] = *w;
+	plan_add_work(p, w);
 	p->block_warps = MAX_OF(p->block_warps, w->nwarps);
-	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
-		p->args.channel_mask |= 1ull << c;
+	for (int c = w->channel_lo; c <= w->channel_hi; c++)
 		plan_ops_add(comm, p, w, &comm->channels[c]);
-	}
 }
 
 static uint32_t plan_work_warps(const struct plan_state *st, const struct plan_shape *shape)
@@ -91,44 +79,69 @@ static void plan_work_of(const struct plan_state *st, const struct plan_task *t,
 	w->nwarps = (uint8_t)plan_work_warps(st, &shape);
 }
 
-/* Adds the task, unless it does not fit. A communicator of one rank has no work to add: its tasks
- * are copies. */
-static bool plan_task_add(struct ncclComm *comm, const struct plan_state *st, struct plan *p,
-			  const struct plan_task *t)
+/* The work of the task, unless it does not fit: then *full. */
+static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_state *st,
+				   struct plan *p, const struct plan_task *t, bool *full)
 {
 	struct dev_work work;
+	struct plan_need more;
+	ncclResult_t rc;
 
-	if (p->ntasks && (p->ntasks == DEV_WORKS_PER_LAUNCH || p->stream != t->stream))
-		return false;
-	if (comm->nranks > 1) {
-		plan_work_of(st, t, &work);
-		if (p->ntasks && p->nops + plan_ops_of(comm, &work) > PROXY_MAX_APPEND)
-			return false;
-		plan_work_log(t, &work);
-		plan_work_add(comm, p, &work);
-	}
-	p->stream = t->stream;
-	p->task[p->ntasks++] = t;
-	return true;
+	plan_work_of(st, t, &work);
+	more = (struct plan_need){.works = 1,
+				  .ops = plan_ops_of(comm, &work),
+				  .runs = work.channel_hi - work.channel_lo + 1u};
+	*full = p->ntasks && !plan_fits(st, p, &more);
+	if (*full)
+		return ncclSuccess;
+	rc = plan_reserve(p, &more);
+	if (rc)
+		return rc;
+	plan_work_log(t, &work);
+	plan_work_add(comm, p, &work);
+	return ncclSuccess;
 }
 
-/* Does the task change anything? Without elements, or alone, in place and without a factor, it does
- * not. */
-static bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t)
+/* Adds the task, unless it does not fit: then *full. A communicator of one rank has no work to add: its
+ * tasks are copies. */
+static ncclResult_t plan_task_add(struct ncclComm *comm, const struct plan_state *st,
+				  struct plan *p, const struct plan_task *t, bool *full)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	*full = p->ntasks && p->stream != t->stream;
+	if (!*full && comm->nranks > 1)
+		rc = plan_task_work(comm, st, p, t, full);
+	if (rc || *full)
+		return rc;
+	p->stream = t->stream;
+	p->ntasks++;
+	return ncclSuccess;
+}
+
+/* Without elements, or alone, in place and without a factor, nothing changes. */
+bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t)
 {
 	return !t->count || (comm->nranks == 1 && t->send == t->recv && !t->factor.used);
 }
 
-void plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p)
+ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p)
 {
-	plan_reset(comm, p);
+	bool full = false;
+
+	plan_reset(p);
+	p->kernel = st->kernel;
 	for (int32_t i = st->launched; i < st->queued; i++) {
 		const struct plan_task *t = &st->queue[i];
+		ncclResult_t rc = ncclSuccess;
 
-		if (!plan_task_is_empty(comm, t) && !plan_task_add(comm, st, p, t))
-			return;
+		if (!plan_task_is_empty(comm, t))
+			rc = plan_task_add(comm, st, p, t, &full);
+		if (rc || full)
+			return rc;
 		p->taken++;
 	}
+	return ncclSuccess;
 }
 
 /* ---- starting ------------------------------------------------------------------------------- */
@@ -199,19 +212,46 @@ static void plan_task_uses(const struct ncclComm *comm, const struct plan_task *
 		plan_factor_uses(comm, t);
 }
 
-static ncclResult_t plan_kernel_launch(const struct ncclComm *comm, const struct plan_state *st,
-				       const struct dev_kernel *kernel, struct plan *p)
+static void plan_tasks_use(const struct ncclComm *comm, const struct plan_state *st,
+			   const struct plan *p)
 {
-	dim3 grid = {(unsigned)__builtin_popcountll(p->args.channel_mask), 1, 1};
+	for (int32_t i = st->launched; i < st->launched + p->taken; i++)
+		if (!plan_task_is_empty(comm, &st->queue[i]))
+			plan_task_uses(comm, &st->queue[i]);
+}
+
+/* The kernel's arguments. WAITS for room in the FIFO, if the works do not fit into them. */
+static ncclResult_t plan_args_fill(const struct ncclComm *comm, struct plan_state *st,
+				   const struct plan *p)
+{
+	struct plan_works works = plan_works_of(p);
+	struct dev_args *args = &st->args;
+
+	args->comm = comm->dev;
+	args->channel_mask = p->channel_mask;
+	args->work_count = (uint32_t)p->nworks;
+	if (p->nworks > st->args_works)
+		return plan_fifo_write(comm, &st->fifo, &works, &args->fifo);
+	args->fifo = (struct dev_fifo){.work = NULL};
+	memcpy(args->work, p->work, (size_t)p->nworks * sizeof *p->work);
+	return ncclSuccess;
+}
+
+static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan *p)
+{
+	struct plan_works works = plan_works_of(p);
+	dim3 grid = {(unsigned)__builtin_popcountll(p->channel_mask), 1, 1};
 	dim3 block = {p->block_warps * st->warp_width, 1, 1};
-	void *params[1] = {&p->args};
+	void *params[1] = {&st->args};
+	ncclResult_t rc;
 
 	ASSERT(grid.x >= 1 && block.x >= 1);
-	for (int32_t i = 0; i < p->ntasks; i++)
-		plan_task_uses(comm, p->task[i]);
-	return cuda_result(cudaLaunchKernel(kernel->func, grid, block, params, kernel->shared_bytes,
-					    p->stream),
-			   "cudaLaunchKernel of a plan");
+	rc = cuda_result(cudaLaunchKernel(p->kernel->func, grid, block, params,
+					  p->kernel->shared_bytes, p->stream),
+			 "cudaLaunchKernel of a plan");
+	if (!rc && st->args.fifo.work)
+		plan_fifo_launched(&st->fifo, &works, &st->args.fifo);
+	return rc;
 }
 
 /* One rank: its input times its factor. */
@@ -244,9 +284,13 @@ static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *s
 {
 	ncclResult_t rc = ncclSuccess;
 
-	for (int32_t i = 0; i < p->ntasks && !rc; i++) {
-		plan_task_uses(comm, p->task[i]);
-		rc = p->task[i]->factor.used ? plan_scale(st, p->task[i]) : plan_copy(p->task[i]);
+	for (int32_t i = st->launched; i < st->launched + p->taken && !rc; i++) {
+		const struct plan_task *t = &st->queue[i];
+
+		if (plan_task_is_empty(comm, t))
+			continue;
+		plan_task_uses(comm, t);
+		rc = t->factor.used ? plan_scale(st, t) : plan_copy(t);
 		st->handed_over |= !rc;
 	}
 	return rc;
@@ -255,13 +299,17 @@ static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *s
 /* The proxy's operations go first: they wait for the kernel, which waits for them as soon as it
  * runs. */
 static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *st,
-				      const struct dev_kernel *kernel, struct plan *p)
+				      const struct plan *p)
 {
-	ncclResult_t rc = proxy_append(comm, p->op, p->nops);
+	ncclResult_t rc = plan_args_fill(comm, st, p);
 
+	if (!rc)
+		rc = proxy_append(comm, p->op, p->nops);
 	st->handed_over |= !rc && p->nops;
 	if (!rc)
-		rc = plan_kernel_launch(comm, st, kernel, p);
+		plan_tasks_use(comm, st, p);
+	if (!rc)
+		rc = plan_kernel_launch(st, p);
 	st->handed_over |= !rc;
 	return rc;
 }
@@ -286,8 +334,7 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	ncclResult_t rc = alone ? ncclSuccess : plan_stream_order(comm, st, p);
 
 	if (!rc)
-		rc = alone ? plan_start_alone(comm, st, p)
-			   : plan_start_kernel(comm, st, st->kernel, p);
+		rc = alone ? plan_start_alone(comm, st, p) : plan_start_kernel(comm, st, p);
 	if (!rc)
 		rc = alone ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p->stream);
 	return rc;
@@ -301,7 +348,7 @@ ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state 
 
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	ncclResult_t rc = plan_start_kernel(comm, st, st->message_kernel, p);
+	ncclResult_t rc = plan_start_kernel(comm, st, p);
 
 	return rc ? rc : plan_stream_mark(comm, st, p->stream);
 }

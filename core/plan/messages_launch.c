@@ -294,11 +294,13 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	int32_t next;
 	ncclResult_t rc;
 
-	plan_reset(comm, p);
+	plan_reset(p);
+	p->kernel = st->message_kernel;
 	p->stream = ms->queue[0].call.stream;
-	next = plan_rounds_build(comm, st, ms, p);
-	rc = plan_messages_begin(comm, st, p);
-	if (!rc && p->args.work_count) {
+	rc = plan_rounds_build(comm, st, ms, p, &next);
+	if (!rc)
+		rc = plan_messages_begin(comm, st, p);
+	if (!rc && p->nworks) {
 		plan_rounds_use(comm, ms, next, p->stream);
 		rc = plan_start_messages(comm, st, p);
 	} else if (!rc) {

@@ -148,7 +148,8 @@ static uint8_t plan_batch_of(struct plan_batches *b, int32_t channel, uint32_t n
 
 /* One part of a message: its place in the user's buffer, and its connection. */
 struct plan_part {
-	uint64_t address, bytes;
+	uint8_t *address;
+	uint64_t bytes;
 	struct conn *conn; /* NULL: the message has no such part */
 };
 
@@ -164,7 +165,7 @@ static struct plan_part plan_part_of(const struct ncclComm *comm,
 		return (struct plan_part){.conn = NULL};
 	at = (uint64_t)part * each;
 	return (struct plan_part){
-		.address = (uint64_t)(uintptr_t)m->call.buffer + at,
+		.address = (uint8_t *)m->call.buffer + at,
 		.bytes = MIN_OF(each, m->bytes - at),
 		.conn = transport_conn_find(comm, &(struct conn_want){.channel = channel,
 								      .peer = m->call.peer,
@@ -178,15 +179,15 @@ static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
 {
 	if (!part->conn || !part->conn->proxy)
 		return;
-	ASSERT(p->nops < PROXY_MAX_APPEND);
-	p->op[p->nops++] = (struct proxy_op){
-		.conn = part->conn->proxy,
-		.op_count = comm->op_count,
-		.nsteps = DIV_UP(part->bytes, part->conn->dev.step_bytes[DEV_SIMPLE]),
-		.slice_steps = 1,
-		.chunk_steps = 1,
-		.protocol = DEV_SIMPLE,
-	};
+	plan_add_op(p,
+		    &(struct proxy_op){
+			    .conn = part->conn->proxy,
+			    .op_count = comm->op_count,
+			    .nsteps = DIV_UP(part->bytes, part->conn->dev.step_bytes[DEV_SIMPLE]),
+			    .slice_steps = 1,
+			    .chunk_steps = 1,
+			    .protocol = DEV_SIMPLE,
+		    });
 }
 
 static struct dev_conn *plan_part_on_device(const struct ncclComm *comm,
@@ -199,61 +200,77 @@ static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, str
 				const struct plan_part *send, const struct plan_part *recv,
 				int32_t channel, uint32_t nth)
 {
-	ASSERT(p->args.work_count < DEV_WORKS_PER_LAUNCH);
-	p->args.work[p->args.work_count++] = (struct dev_work){
-		.kind = DEV_WORK_SEND_RECV,
-		.send = send->address,
-		.recv = recv->address,
-		.pair = {.send_conn = plan_part_on_device(comm, send),
-			 .recv_conn = plan_part_on_device(comm, recv),
-			 .send_bytes = send->bytes,
-			 .recv_bytes = recv->bytes},
-		.channel_lo = (uint8_t)channel,
-		.channel_hi = (uint8_t)channel,
-		.batch = plan_batch_of(b, channel, nth),
-		.root = -1,
-		.op_count = comm->op_count,
-	};
-	p->args.channel_mask |= 1ull << channel;
+	plan_add_work(p, &(struct dev_work){
+				 .kind = DEV_WORK_SEND_RECV,
+				 .send = send->address,
+				 .recv = recv->address,
+				 .pair = {.send_conn = plan_part_on_device(comm, send),
+					  .recv_conn = plan_part_on_device(comm, recv),
+					  .send_bytes = send->bytes,
+					  .recv_bytes = recv->bytes},
+				 .channel_lo = (uint8_t)channel,
+				 .channel_hi = (uint8_t)channel,
+				 .batch = plan_batch_of(b, channel, nth),
+				 .root = -1,
+				 .op_count = comm->op_count,
+			 });
 	plan_part_op_add(comm, p, recv);
 	plan_part_op_add(comm, p, send);
 }
 
-/* Adds the round, unless it does not fit. */
-static bool plan_round_add(const struct ncclComm *comm, const struct plan_messages *ms,
-			   struct plan *p, struct plan_batches *b, const struct plan_round *r)
+static const struct plan_queued_message *plan_message_at(const struct plan_messages *ms, int32_t i)
 {
-	const struct plan_queued_message *send = r->send < 0 ? NULL : &ms->queue[r->send];
-	const struct plan_queued_message *recv = r->recv < 0 ? NULL : &ms->queue[r->recv];
-	int32_t pair = transport_pair_channels(comm), parts = 0;
-	int32_t channel = plan_round_channel((uint32_t)r->key, comm->nchannels, pair);
-	uint64_t each;
-
-	if (send)
-		parts = plan_parts_of(send->bytes, pair, &each);
-	if (recv)
-		parts = MAX_OF(parts, plan_parts_of(recv->bytes, pair, &each));
-	if (p->args.work_count + (uint32_t)parts > DEV_WORKS_PER_LAUNCH ||
-	    p->nops + 2 * parts > PROXY_MAX_APPEND)
-		return false;
-	for (int32_t i = 0; i < parts; i++) {
-		struct plan_part out = plan_part_of(comm, send, channel + i, i);
-		struct plan_part in = plan_part_of(comm, recv, channel + i, i);
-
-		plan_round_part_add(comm, p, b, &out, &in, channel + i, (uint32_t)(r->key >> 32));
-	}
-	return true;
+	return i < 0 ? NULL : &ms->queue[i];
 }
 
-int32_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
-			  const struct plan_messages *ms, struct plan *p)
+/* Works of a round: one per part of the longer message. */
+static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_messages *ms,
+				const struct plan_round *r)
+{
+	int32_t pair = transport_pair_channels(comm), parts = 0;
+	uint64_t each;
+
+	if (r->send >= 0)
+		parts = plan_parts_of(ms->queue[r->send].bytes, pair, &each);
+	if (r->recv >= 0)
+		parts = MAX_OF(parts, plan_parts_of(ms->queue[r->recv].bytes, pair, &each));
+	return parts;
+}
+
+static void plan_round_add(const struct ncclComm *comm, const struct plan_messages *ms,
+			   struct plan *p, struct plan_batches *b, const struct plan_round *r,
+			   int32_t parts)
+{
+	int32_t channel = plan_round_channel((uint32_t)r->key, comm->nchannels,
+					     transport_pair_channels(comm));
+
+	for (int32_t i = 0; i < parts; i++, channel++) {
+		struct plan_part out = plan_part_of(comm, plan_message_at(ms, r->send), channel, i);
+		struct plan_part in = plan_part_of(comm, plan_message_at(ms, r->recv), channel, i);
+
+		plan_round_part_add(comm, p, b, &out, &in, channel, (uint32_t)(r->key >> 32));
+	}
+}
+
+ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
+			       const struct plan_messages *ms, struct plan *p, int32_t *next)
 {
 	struct plan_batches b = {.most = 0};
-	int32_t next = ms->next;
 
-	while (next < ms->nrounds && plan_round_add(comm, ms, p, &b, &ms->rounds[next]))
-		next++;
-	ASSERT(next > ms->next || next == ms->nrounds);
+	for (*next = ms->next; *next < ms->nrounds; ++*next) {
+		const struct plan_round *r = &ms->rounds[*next];
+		int32_t parts = plan_round_parts(comm, ms, r);
+		const struct plan_need more = {
+			.works = parts, .ops = 2 * parts, .runs = (uint64_t)parts};
+		ncclResult_t rc;
+
+		if (*next > ms->next && !plan_fits(st, p, &more))
+			break;
+		rc = plan_reserve(p, &more);
+		if (rc)
+			return rc;
+		plan_round_add(comm, ms, p, &b, r, parts);
+	}
 	p->block_warps = PLAN_WARPS_FIXED ? 2 * b.most : MAX_OF(2 * b.most, st->warps);
-	return next;
+	return ncclSuccess;
 }

@@ -59,6 +59,19 @@ static void plan_label(const struct ncclComm *comm)
 				    .number = (int64_t)comm->op_count + comm->plan->launched});
 }
 
+/* Where works go. Now and then in exploring runs: all through a FIFO that wraps soon. */
+static uint64_t plan_works_init(struct plan_state *st)
+{
+	uint64_t args_bytes = (uint64_t)param_i64(PARAM_WORK_ARGS_BYTES);
+
+	st->args_works = (int32_t)MIN_OF(args_bytes / sizeof(struct dev_work), DEV_ARGS_WORKS);
+	if (!OS_BUGGIFY("plan.small_fifo",
+			"works go through a FIFO that wraps soon, not in arguments"))
+		return (uint64_t)param_i64(PARAM_WORK_FIFO_BYTES);
+	st->args_works = 0;
+	return PLAN_FIFO_LEAST;
+}
+
 ncclResult_t plan_init(struct ncclComm *comm)
 {
 	struct plan_state *st = os_alloc(sizeof *st, "plan");
@@ -79,6 +92,8 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		st->limits.step_bytes[p] = transport_step_bytes((enum dev_proto)p);
 	rc = plan_kernels_load(comm, st);
+	if (!rc && comm->nranks > 1)
+		rc = plan_fifo_make(&st->fifo, plan_works_init(st));
 	if (rc) {
 		os_free(st);
 		return rc;
@@ -96,6 +111,8 @@ void plan_fini(struct ncclComm *comm)
 		return;
 	os_unlabel(comm);
 	plan_messages_free(st->messages, comm->nranks);
+	plan_fifo_free(&st->fifo);
+	plan_free(&st->plan);
 	os_free(st->queue);
 	os_free(st);
 	comm->plan = NULL;
@@ -199,8 +216,9 @@ static ncclResult_t plan_launch_collectives(struct ncclComm *comm, struct plan_s
 {
 	ncclResult_t rc;
 
-	plan_build(comm, st, &st->plan);
-	rc = plan_start(comm, st, &st->plan);
+	rc = plan_build(comm, st, &st->plan);
+	if (!rc)
+		rc = plan_start(comm, st, &st->plan);
 	if (!rc && st->launched == st->queued) {
 		comm->op_count += (uint64_t)st->queued;
 		plan_queue_reset(st);

@@ -8,6 +8,7 @@
 
 #include "core/device/steps.h"
 #include "core/os/check.h"
+#include "core/plan/fifo.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
 
@@ -58,16 +59,26 @@ enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, 
 #endif
 
 /* What one launch does: the works of one kernel with the proxy operations that belong to them, or
- * the copies of a communicator of one rank. */
+ * the copies of a communicator of one rank. Its memory is its own (plan_memory.c) and stays when it is
+ * empty, so that a launch like an earlier one allocates nothing. */
 struct plan {
+	const struct dev_kernel *kernel;
 	cudaStream_t stream;
-	struct dev_args args;
-	const struct plan_task *task[DEV_WORKS_PER_LAUNCH]; /* of each work, or copy */
-	int32_t ntasks;
-	int32_t taken; /* tasks of the queue, with those that have nothing to do */
 	uint32_t block_warps;
-	struct proxy_op op[PROXY_MAX_APPEND];
-	int32_t nops;
+	uint64_t channel_mask;
+	struct dev_work *work; /* [work_room] */
+	int32_t nworks, work_room;
+	uint64_t runs;       /* of the works, by all blocks */
+	struct proxy_op *op; /* [op_room] */
+	int32_t nops, op_room;
+	int32_t ntasks; /* of collectives that do something */
+	int32_t taken;  /* tasks of the queue, with those that have nothing to do */
+};
+
+/* How much more a plan gets. */
+struct plan_need {
+	int32_t works, ops;
+	uint64_t runs;
 };
 
 /* Warps of a block at most, for NCCL_NTHREADS (`threads`; not above 0: the default): 1 to as many as
@@ -91,15 +102,18 @@ struct plan_state {
 
 	cudaStream_t last_stream; /* of the last launch */
 	struct plan plan;         /* the launch that is being put together */
+	struct dev_args args;     /* of its kernel */
+	int32_t args_works;       /* that they may hold: more go through the FIFO */
+	struct plan_fifo fifo;
 };
 
 /* The next plan: as many of the tasks that are not launched yet as one launch can hold. The same
  * tasks may make other plans on other ranks. */
-void plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p);
+ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p);
 /* Launches it; on success its tasks count as launched. WAITS for slots of the proxy. */
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p);
-/* An empty plan. */
-void plan_reset(const struct ncclComm *comm, struct plan *p);
+/* Does the task change anything? */
+bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t);
 /* The plan's stream waits for the communicator's last launch in another stream: once for a group's
  * messages, whose launches are all in one stream. */
 ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state *st,
@@ -108,6 +122,20 @@ ncclResult_t plan_begin_messages(struct ncclComm *comm, const struct plan_state 
 ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, struct plan *p);
 /* Copies that were queued in the plan's stream count as its launch. */
 ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, struct plan *p);
+
+/* ---- plan_memory.c -------------------------------------------------------------------------- */
+
+/* An empty plan, with the memory that it has. */
+void plan_reset(struct plan *p);
+void plan_free(struct plan *p);
+/* Does so much more fit into one launch? An empty plan has room for any one task or round. */
+bool plan_fits(const struct plan_state *st, const struct plan *p, const struct plan_need *more);
+/* Makes room for it: plan_add_work and plan_add_op follow. ncclSystemError: no memory. */
+ncclResult_t plan_reserve(struct plan *p, const struct plan_need *more);
+void plan_add_work(struct plan *p, const struct dev_work *w);
+void plan_add_op(struct plan *p, const struct proxy_op *op);
+/* The works, as the FIFO takes them. */
+struct plan_works plan_works_of(const struct plan *p);
 
 /* ---- agree.c -------------------------------------------------------------------------------- */
 

@@ -167,8 +167,8 @@ void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 	ASSERT(task->count > 0);
 	*shape = plan_shape_of(plan_bytes(task), lim);
 	memset(work, 0, sizeof *work);
-	work->send = (uint64_t)(uintptr_t)task->send;
-	work->recv = (uint64_t)(uintptr_t)task->recv;
+	work->send = task->send;
+	work->recv = task->recv;
 	work->root = task->root;
 	plan_work_elements(task, lim, work);
 	if (lim->nranks > 1)

@@ -4,8 +4,8 @@
  * 4 GPUs of one process (direct pointers, no transport, no proxy), the kernel runs on each, and
  * every element is compared bit by bit with the same reductions done on the host in the order in
  * which the ring does them: every program, every root, all types and operations, random bits, in
- * place and out of place, counts that no chunk divides, several works in a launch, several launches
- * over one connection. Then once more with every connection through a stand-in for the proxy, which
+ * place and out of place, counts that no chunk divides, several works in a launch, in its arguments and
+ * in a FIFO, several launches over one connection. Then once more with every connection through a stand-in for the proxy, which
  * checks the FIFO that the kernel fills; and a kernel that is aborted, and one that meets another
  * build's communicator.
  */
@@ -22,6 +22,15 @@
 #define CHANNELS   3
 #define STEP_BYTES 512u
 #define MAX_BYTES  (1u << 18)
+#define MOST_WORKS 100
+
+/* The works of one launch in pinned memory. */
+struct piece {
+	struct dev_share share[CHANNELS];
+	uint16_t number[CHANNELS * MOST_WORKS];
+	struct dev_work work[MOST_WORKS];
+	shared_u64 consumed[DEV_MAX_CHANNELS];
+};
 
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
@@ -33,6 +42,7 @@ struct rank {
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
 	uint8_t *input, *output;
 	uint8_t *host_input;
+	struct piece *piece; /* host memory */
 	cudaStream_t stream;
 };
 
@@ -42,6 +52,7 @@ struct ring {
 	struct rank rank[MAX_GPUS];
 	shared_u32 *abort;
 	uint8_t *want, *got;
+	uint64_t launches; /* every second one has its works in the FIFO */
 	struct steps_count steps[MAX_GPUS][CHANNELS]; /* where every connection should be */
 };
 
@@ -61,6 +72,7 @@ static uint64_t rng(void)
 static void ring_alloc(struct ring *g, int n)
 {
 	g->n = n;
+	g->launches = 0;
 	g->abort = device_host_alloc(sizeof *g->abort);
 	g->want = malloc(MAX_BYTES);
 	g->got = malloc(MAX_BYTES);
@@ -78,6 +90,7 @@ static void ring_alloc(struct ring *g, int n)
 		r->input = device_alloc(i, MAX_BYTES);
 		r->output = device_alloc(i, MAX_BYTES);
 		r->host_input = malloc(MAX_BYTES);
+		r->piece = device_host_alloc(sizeof *r->piece);
 		CUDA_OK(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking));
 	}
 }
@@ -159,6 +172,7 @@ static void ring_free(struct ring *g)
 		for (size_t k = 0; k < ARRAY_LEN(device); k++)
 			CUDA_OK(cudaFree(device[k]));
 		CUDA_OK(cudaStreamDestroy(r->stream));
+		CUDA_OK(cudaFreeHost(r->piece));
 		free(r->host_input);
 	}
 	CUDA_OK(cudaFreeHost(g->abort));
@@ -169,14 +183,20 @@ static void ring_free(struct ring *g)
 /* ---- the reference ------------------------------------------------------------------------------
  */
 
+/* In the reference a work's buffers are offsets, in bytes. */
+static uintptr_t offset_of(const void *buffer)
+{
+	return (uintptr_t)buffer;
+}
+
 static uint8_t *input_at(const struct ring *g, const struct dev_work *w, int rank, uint64_t at)
 {
-	return g->rank[rank].host_input + w->send + at * steps_type_bytes(w->type);
+	return g->rank[rank].host_input + offset_of(w->send) + at * steps_type_bytes(w->type);
 }
 
 static uint8_t *want_at(const struct ring *g, const struct dev_work *w, uint64_t at)
 {
-	return g->want + w->recv + at * steps_type_bytes(w->type);
+	return g->want + offset_of(w->recv) + at * steps_type_bytes(w->type);
 }
 
 /* `count` elements from `at` on, reduced along the ring so that `last` completes them: the position
@@ -389,12 +409,37 @@ static struct dev_work ring_work_of(const struct ring *g, const struct dev_work 
 	const struct rank *r = &g->rank[i];
 	struct dev_work mine = *w;
 
-	mine.send += in_place ? (uintptr_t)r->output + own_block(blocks_out(g, w), w, i)
-			      : (uintptr_t)r->input;
-	mine.recv += (uintptr_t)r->output + (in_place ? own_block(blocks_in(g, w), w, i) : 0);
+	mine.send = (in_place ? r->output + own_block(blocks_out(g, w), w, i) : r->input) +
+		    offset_of(w->send);
+	mine.recv =
+		r->output + (in_place ? own_block(blocks_in(g, w), w, i) : 0) + offset_of(w->recv);
 	if (!mine.nwarps)
 		mine.nwarps = (uint8_t)warps;
 	return mine;
+}
+
+/* Puts the works into pinned memory, and the numbers of each block's. */
+static void piece_fill(struct ring *g, struct piece *p, const struct dev_work *works, int n,
+		       struct dev_args *args)
+{
+	uint32_t block = 0, first = 0;
+
+	for (int c = 0; c < CHANNELS; c++) {
+		if (!(args->channel_mask >> c & 1))
+			continue;
+		p->share[block].first = first;
+		for (int i = 0; i < n; i++)
+			if (works[i].channel_lo <= c && c <= works[i].channel_hi)
+				p->number[first++] = (uint16_t)i;
+		p->share[block].count = first - p->share[block].first;
+		block++;
+	}
+	memcpy(p->work, works, (size_t)n * sizeof *works);
+	args->fifo.work = p->work;
+	args->fifo.share = p->share;
+	args->fifo.number = p->number;
+	args->fifo.consumed = p->consumed;
+	args->fifo.end = g->launches;
 }
 
 static void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
@@ -403,15 +448,21 @@ static void ring_launch(struct ring *g, const struct dev_work *works, int n, uin
 	const struct dev_kernel *k = dev_kernel_collective(g->run->width);
 	int blocks = __builtin_popcountll(mask);
 
+	g->launches++;
 	for (int i = 0; i < g->n; i++) {
+		struct dev_work mine[MOST_WORKS];
 		struct dev_args args;
 
 		memset(&args, 0, sizeof args);
-		args.comm = (uintptr_t)g->rank[i].comm;
+		args.comm = g->rank[i].comm;
 		args.channel_mask = mask;
 		args.work_count = (uint32_t)n;
 		for (int j = 0; j < n; j++)
-			args.work[j] = ring_work_of(g, &works[j], i, warps, in_place);
+			mine[j] = ring_work_of(g, &works[j], i, warps, in_place);
+		if (n > (int)DEV_ARGS_WORKS || g->launches % 2)
+			piece_fill(g, g->rank[i].piece, mine, n, &args);
+		else
+			memcpy(args.work, mine, (size_t)n * sizeof mine[0]);
 		CUDA_OK(cudaSetDevice(i));
 		device_launch(k, blocks, warps, g->run->width, &args, g->rank[i].stream);
 	}
@@ -423,6 +474,20 @@ static void ring_sync(struct ring *g)
 		CUDA_OK(cudaStreamSynchronize(g->rank[i].stream));
 }
 
+/* Each block of a launch that had its works in the FIFO has let them go. */
+static void ring_check_consumed(const struct ring *g, uint64_t mask)
+{
+	for (int i = 0; i < g->n; i++)
+		for (int c = 0; c < CHANNELS; c++) {
+			const shared_u64 *word = &g->rank[i].piece->consumed[c];
+
+			CHECK(!(mask >> c & 1) ||
+				      shared_load_u64(word, SHARED_ACQUIRE) == g->launches,
+			      "%s: rank %d channel %d has not let go of the FIFO", g->run->where, i,
+			      c);
+		}
+}
+
 static void ring_check(struct ring *g, const struct dev_work *w, bool in_place, const char *what)
 {
 	uint32_t size = steps_type_bytes(w->type);
@@ -430,11 +495,12 @@ static void ring_check(struct ring *g, const struct dev_work *w, bool in_place, 
 
 	for (int i = 0; i < g->n; i++) {
 		uint64_t mine = own_block(blocks_in(g, w), w, i);
-		const uint8_t *want = g->want + w->recv + mine;
+		const uint8_t *want = g->want + offset_of(w->recv) + mine;
 
 		if (!has_result(w, i))
 			continue;
-		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output + w->recv + (in_place ? mine : 0),
+		CUDA_OK(cudaMemcpy(g->got,
+				   g->rank[i].output + offset_of(w->recv) + (in_place ? mine : 0),
 				   count * size, cudaMemcpyDeviceToHost));
 		for (uint64_t at = 0; at < count; at++)
 			CHECK(!memcmp(g->got + at * size, want + at * size, size),
@@ -477,6 +543,8 @@ static void ring_once(struct ring *g, struct dev_work w, int warps, bool in_plac
 	ring_launch(g, &w, 1, mask, warps, in_place);
 	ring_sync(g);
 	ring_check(g, &w, in_place, what);
+	if (g->launches % 2)
+		ring_check_consumed(g, mask);
 }
 
 /* Every program but the all-reduce's, whose cases are many; every root. */
@@ -512,7 +580,8 @@ static void ring_many(struct ring *g)
 
 	for (int i = 0; i < 2; i++) {
 		w[i] = ring_work(3000, DEV_F32, i ? DEV_MAX : DEV_SUM, i, CHANNELS - 1);
-		w[i].send = w[i].recv = (uint64_t)i * 3000 * 4;
+		w[i].recv = (void *)((uintptr_t)i * 3000 * 4);
+		w[i].send = w[i].recv;
 		w[i].nwarps = (uint8_t)(2 - i); /* the second with half of the block */
 	}
 	ring_fill(g, &w[0], 2 * 3000 * 4, false);
@@ -522,6 +591,29 @@ static void ring_many(struct ring *g)
 	ring_sync(g);
 	ring_check(g, &w[0], false, "first of two works");
 	ring_check(g, &w[1], false, "second of two works");
+}
+
+/* More works than arguments hold, on one to three channels each. */
+static void ring_launch_of_many_works(struct ring *g)
+{
+	static struct dev_work w[MOST_WORKS];
+	const uint64_t count = 500;
+	int n = g->run->slow || g->run->light ? 30 : MOST_WORKS;
+
+	for (int i = 0; i < n; i++) {
+		w[i] = ring_work(count, DEV_F32, i % 2 ? DEV_MAX : DEV_SUM, i % 7 % CHANNELS,
+				 CHANNELS - 1);
+		w[i].recv = (void *)((uintptr_t)i * count * 4);
+		w[i].send = w[i].recv;
+	}
+	ring_fill(g, &w[0], (size_t)n * count * 4, false);
+	for (int i = 0; i < n; i++)
+		reference(g, &w[i]);
+	ring_launch(g, w, n, (1u << CHANNELS) - 1, 2, false);
+	ring_sync(g);
+	for (int i = 0; i < n; i++)
+		ring_check(g, &w[i], false, "one of many works");
+	ring_check_consumed(g, (1u << CHANNELS) - 1);
 }
 
 /* ---- through a proxy ------------------------------------------------------------------------ */
@@ -665,6 +757,8 @@ static void ring_abort(struct ring *g)
 	g->n = 1;
 	ring_launch(g, &w, 1, 3, 2, false);
 	CUDA_OK(cudaStreamSynchronize(g->rank[0].stream));
+	if (g->launches % 2)
+		ring_check_consumed(g, 3);
 	g->n = n;
 	ring_slots(g, after);
 	CHECK(memcmp(before, after, sizeof after) == 0,
@@ -744,6 +838,7 @@ static void ring_body(const struct device_run *run)
 							    (enum dev_op)op, 0, turn % 2),
 						  1 + turn % 2, turn % 3 == 0, "types");
 		ring_many(&g);
+		ring_launch_of_many_works(&g);
 		ring_programs(&g);
 		ring_check_steps(&g);
 		ring_abort(&g);

@@ -111,17 +111,17 @@ class Plan:
         self.val = val
 
     def to_string(self):
-        p, mask = self.val, int(self.val["args"]["channel_mask"])
+        p, mask = self.val, int(self.val["channel_mask"])
         return "plan of %d tasks, %d works, %d proxy operations, %d blocks of %d warps, stream %s" % (
-            int(p["ntasks"]), int(p["args"]["work_count"]), int(p["nops"]), bin(mask).count("1"),
+            int(p["ntasks"]), int(p["nworks"]), int(p["nops"]), bin(mask).count("1"),
             int(p["block_warps"]), pointer(p["stream"]))
 
     def children(self):
-        args = self.val["args"]
-        for i in range(min(int(args["work_count"]), args["work"].type.range()[1] + 1)):
-            yield "work[%d]" % i, args["work"][i]
-        for i in range(min(int(self.val["nops"]), self.val["op"].type.range()[1] + 1)):
-            yield "op[%d]" % i, self.val["op"][i]
+        p = self.val
+        for i in range(int(p["nworks"])):
+            yield "work[%d]" % i, p["work"][i]
+        for i in range(int(p["nops"])):
+            yield "op[%d]" % i, p["op"][i]
 
 
 def register():
