@@ -14,6 +14,8 @@
  *	RING_ONCE      1 chunk         n-1 on both              ceil(share / chunk)
  *	PIPELINE_*     1 chunk         1 on each that is used   ceil(share / chunk)
  *
+ * A message between two ranks has one chunk of one step for each step's worth of bytes.
+ *
  * The last loop of a ring that goes round twice splits what is left in n chunks of
  * alignUp(ceil(left / n), 16 bytes).
  */
@@ -173,6 +175,12 @@ STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
 		break;
 	}
 	return n;
+}
+
+/* Steps of a message, or of one channel's part of it, on its connection: a chunk is one step. */
+STEPS_FN uint64_t steps_of_message(uint64_t bytes, uint32_t step_bytes)
+{
+	return (bytes + step_bytes - 1) / step_bytes;
 }
 
 /* Elements in each slice of a chunk of `count` elements; the last slice of the chunk gets what is

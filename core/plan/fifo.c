@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "core/base/log.h"
-#include "core/transport/cuda_result.h"
+#include "core/rank/cuda_result.h"
 
 /* The words of the channels come before the works. */
 #define PLAN_FIFO_WORDS 4096u

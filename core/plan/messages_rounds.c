@@ -179,15 +179,15 @@ static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
 {
 	if (!part->conn || !part->conn->proxy)
 		return;
-	plan_add_op(p,
-		    &(struct proxy_op){
-			    .conn = part->conn->proxy,
-			    .op_count = comm->op_count,
-			    .nsteps = DIV_UP(part->bytes, part->conn->dev.step_bytes[DEV_SIMPLE]),
-			    .slice_steps = 1,
-			    .chunk_steps = 1,
-			    .protocol = DEV_SIMPLE,
-		    });
+	plan_add_op(p, &(struct proxy_op){
+			       .conn = part->conn->proxy,
+			       .op_count = comm->op_count,
+			       .nsteps = steps_of_message(part->bytes,
+							  part->conn->dev.step_bytes[DEV_SIMPLE]),
+			       .slice_steps = 1,
+			       .chunk_steps = 1,
+			       .protocol = DEV_SIMPLE,
+		       });
 }
 
 static struct dev_conn *plan_part_on_device(const struct ncclComm *comm,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every program of core/device/programs.h, run on the host with primitives that only count: the
- * steps of both connections are those that steps_of derives, and what a rank sends is, chunk by
- * chunk, what the next rank receives. The host's plan and the proxies go by steps_of alone.
+ * Every program of core/device/programs.h, and messages, run on the host with primitives that only
+ * count: the steps of each connection are those that steps_of and steps_of_message derive, and what
+ * a rank sends is, chunk by chunk, what the other end receives. The host's plan and the proxies go by
+ * these two functions alone.
  */
 #include <check.h>
 #include <stdbool.h>
@@ -19,7 +20,9 @@
 #define MAX_RANKS  16
 #define MAX_CHUNKS 4096
 
-struct flow {
+/* One end of a connection, with the chunks that went through it. */
+struct end {
+	struct dev_conn conn;
 	uint64_t chunk[MAX_CHUNKS];
 	uint32_t n, pad0;
 };
@@ -36,20 +39,23 @@ struct prim {
 	uint64_t count;
 	uint32_t type_bytes;
 	int32_t root;
-	struct flow recv, send;
+	const struct dev_conn *recv, *send;
+	struct end ends[2]; /* the ring's: receiving, sending */
 };
 
-static bool prim_count(struct flow *flow, uint64_t count)
+static bool prim_count(const struct dev_conn *c, uint64_t count)
 {
-	if (flow->n == MAX_CHUNKS)
+	struct end *end = CONTAINER_OF(c, struct end, conn);
+
+	if (end->n == MAX_CHUNKS)
 		ck_abort_msg("more than %d chunks", MAX_CHUNKS);
-	flow->chunk[flow->n++] = count;
+	end->chunk[end->n++] = count;
 	return true;
 }
 
 static bool prim_count_both(struct prim *p, uint64_t count)
 {
-	return prim_count(&p->recv, count) && prim_count(&p->send, count);
+	return prim_count(p->recv, count) && prim_count(p->send, count);
 }
 
 DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
@@ -58,15 +64,15 @@ DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
 }
 DEV_FN bool prim_send(struct prim *p, uint64_t in, uint64_t count)
 {
-	return prim_count(&p->send, count);
+	return prim_count(p->send, count);
 }
 DEV_FN bool prim_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
 {
-	return prim_count(&p->send, count);
+	return prim_count(p->send, count);
 }
 DEV_FN bool prim_recv(struct prim *p, uint64_t out, uint64_t count)
 {
-	return prim_count(&p->recv, count);
+	return prim_count(p->recv, count);
 }
 DEV_FN bool prim_recv_copy_send(struct prim *p, uint64_t out, uint64_t count)
 {
@@ -78,7 +84,7 @@ DEV_FN bool prim_recv_reduce_send(struct prim *p, uint64_t in, uint64_t count)
 }
 DEV_FN bool prim_recv_reduce_copy(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
 {
-	return prim_count(&p->recv, count);
+	return prim_count(p->recv, count);
 }
 DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
 {
@@ -87,6 +93,7 @@ DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out
 
 #define DEV_PROGRAM_FILES
 #include "core/device/programs.h"
+#include "core/device/send_recv.h"
 
 static void program_run(struct prim *p, const struct steps_part *part, int program)
 {
@@ -110,19 +117,20 @@ static void steps_check(const struct dev_work *w, int rank, int n)
 	const struct prim *p = &ranks[rank];
 	struct steps_count want = steps_of(w, 0, &p->block->channel.ring, rank, n);
 	uint32_t each = steps_program(w->program).chunk_steps;
+	uint32_t received = p->ends[0].n, sent = p->ends[1].n;
 
-	if ((uint64_t)p->recv.n * each == want.recv && (uint64_t)p->send.n * each == want.send)
+	if ((uint64_t)received * each == want.recv && (uint64_t)sent * each == want.send)
 		return;
 	ck_abort_msg(
 		"program %d, rank %d of %d, root %d, count %llu: %u chunks received and %u sent, "
 		"of %u steps; steps_of derives %llu and %llu",
-		w->program, rank, n, w->root, (unsigned long long)w->count, p->recv.n, p->send.n,
-		each, (unsigned long long)want.recv, (unsigned long long)want.send);
+		w->program, rank, n, w->root, (unsigned long long)w->count, received, sent, each,
+		(unsigned long long)want.recv, (unsigned long long)want.send);
 }
 
 static void flow_check(const struct dev_work *w, int rank, int n)
 {
-	const struct flow *sent = &ranks[rank].send, *received = &ranks[(rank + 1) % n].recv;
+	const struct end *sent = &ranks[rank].ends[1], *received = &ranks[(rank + 1) % n].ends[0];
 
 	if (sent->n != received->n)
 		ck_abort_msg("rank %d sends %u chunks, the next rank receives %u", rank, sent->n,
@@ -155,7 +163,9 @@ static void work_check(const struct dev_work *w, int n)
 		ranks[r].count = w->count;
 		ranks[r].type_bytes = 4;
 		ranks[r].root = w->root;
-		ranks[r].recv.n = ranks[r].send.n = 0;
+		ranks[r].ends[0].n = ranks[r].ends[1].n = 0;
+		ranks[r].recv = &ranks[r].ends[0].conn;
+		ranks[r].send = &ranks[r].ends[1].conn;
 		program_run(&ranks[r], &part, w->program);
 	}
 	for (int r = 0; r < n; r++) {
@@ -184,6 +194,41 @@ START_TEST(programs_take_the_steps_that_steps_of_derives)
 }
 END_TEST
 
+/* Both ends of one message: the chunks are the same, make up the message, and take the steps. */
+static void message_check(uint64_t bytes, uint32_t step_bytes)
+{
+	struct prim *p = &ranks[0];
+	struct end *in = &p->ends[0], *out = &p->ends[1];
+	uint64_t sum = 0;
+
+	in->conn.step_bytes[DEV_SIMPLE] = out->conn.step_bytes[DEV_SIMPLE] = step_bytes;
+	in->n = out->n = 0;
+	p->recv = &in->conn;
+	p->send = &out->conn;
+	ck_assert(send_recv_send(p, bytes));
+	ck_assert(send_recv_recv(p, bytes));
+	ck_assert_uint_eq(out->n, steps_of_message(bytes, step_bytes));
+	ck_assert_uint_eq(in->n, out->n);
+	for (uint32_t i = 0; i < out->n; i++) {
+		ck_assert_uint_eq(in->chunk[i], out->chunk[i]);
+		ck_assert_uint_gt(out->chunk[i], 0);
+		ck_assert_uint_le(out->chunk[i], step_bytes);
+		sum += out->chunk[i];
+	}
+	ck_assert_uint_eq(sum, bytes);
+}
+
+START_TEST(messages_take_the_steps_that_steps_of_message_derives)
+{
+	static const uint64_t bytes[] = {1, 511, 512, 513, 4096, 100000, 1000001};
+	static const uint32_t steps[] = {512, 4096, 128 << 10, 512 << 10};
+
+	for (size_t i = 0; i < ARRAY_LEN(bytes); i++)
+		for (size_t k = 0; k < ARRAY_LEN(steps); k++)
+			message_check(bytes[i], steps[k]);
+}
+END_TEST
+
 START_TEST(every_collective_has_one_program_per_algorithm_and_protocol)
 {
 	int seen[DEV_FUNC_COUNT][DEV_ALGO_COUNT][DEV_PROTO_COUNT] = {0};
@@ -206,6 +251,7 @@ int main(void)
 	TCase *t = tcase_create("steps");
 
 	tcase_add_test(t, programs_take_the_steps_that_steps_of_derives);
+	tcase_add_test(t, messages_take_the_steps_that_steps_of_message_derives);
 	tcase_add_test(t, every_collective_has_one_program_per_algorithm_and_protocol);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
