@@ -27,16 +27,20 @@ static bool comm_is_aborted(const struct ncclComm *comm)
 /* Waits for what was launched. Kernels leave by themselves once the abort word is set. */
 static ncclResult_t comm_drain(struct ncclComm *comm)
 {
-	if (!comm->launched)
-		return ncclSuccess;
-	return cuda_result(cudaEventSynchronize(comm->launch_done),
-			   "waiting for launched collectives");
+	cudaError_t e = cudaSuccess;
+
+	if (comm->launched && comm->nranks == 1)
+		e = cudaStreamSynchronize(comm->internal_stream);
+	else if (comm->launched)
+		e = cudaEventSynchronize(comm->launch_done);
+	return cuda_result(e, "waiting for launched collectives");
 }
 
-/* One look, with the pause between looks that the double's cudaEventQuery makes by itself. */
-static cudaError_t comm_event_query(cudaEvent_t event)
+/* One look, with the pause between looks that the double's queries make by themselves. */
+static cudaError_t comm_launches_query(const struct ncclComm *comm)
 {
-	cudaError_t e = cudaEventQuery(event);
+	cudaError_t e = comm->nranks == 1 ? cudaStreamQuery(comm->internal_stream)
+					  : cudaEventQuery(comm->launch_done);
 
 #ifndef DOPPEL_FAKECUDA
 	if (e == cudaErrorNotReady)
@@ -49,7 +53,7 @@ static cudaError_t comm_event_query(cudaEvent_t event)
 
 ncclResult_t comm_drain_look(struct ncclComm *comm)
 {
-	cudaError_t e = comm->launched ? comm_event_query(comm->launch_done) : cudaSuccess;
+	cudaError_t e = comm->launched ? comm_launches_query(comm) : cudaSuccess;
 
 	if (e == cudaErrorNotReady)
 		return ncclInProgress;

@@ -65,40 +65,40 @@ static void plan_work_add(struct ncclComm *comm, struct plan *p, const struct de
 		plan_ops_add(comm, p, w, &comm->channels[c]);
 }
 
-static uint32_t plan_work_warps(const struct plan_state *st, const struct plan_shape *shape)
+static uint32_t plan_work_warps(const struct plan_state *st, uint32_t nthreads)
 {
-	return PLAN_WARPS_FIXED ? st->warps : MIN_OF(st->warps, shape->nthreads / 32);
+	return PLAN_WARPS_FIXED ? st->warps : MIN_OF(st->warps, nthreads / 32);
 }
 
-static void plan_work_of(const struct plan_state *st, const struct plan_task *t, struct dev_work *w)
+void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 {
 	struct plan_shape shape;
 
-	plan_work_fill(t, &st->limits, w, &shape);
-	w->op_count = t->op_count;
-	w->nwarps = (uint8_t)plan_work_warps(st, &shape);
+	if (!t->count || t->nthreads)
+		return;
+	plan_work_fill(t, &st->limits, &t->work, &shape);
+	t->nthreads = shape.nthreads;
+	t->work.nwarps = (uint8_t)plan_work_warps(st, shape.nthreads);
 }
 
-/* The work of the task, unless it does not fit: then *full. */
+/* Adds the task's work, unless it does not fit: then *full. */
 static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_state *st,
 				   struct plan *p, const struct plan_task *t, bool *full)
 {
-	struct dev_work work;
-	struct plan_need more;
+	const struct dev_work *w = &t->work;
+	const struct plan_need more = {.works = 1,
+				       .ops = plan_ops_of(comm, w),
+				       .runs = w->channel_hi - w->channel_lo + 1u};
 	ncclResult_t rc;
 
-	plan_work_of(st, t, &work);
-	more = (struct plan_need){.works = 1,
-				  .ops = plan_ops_of(comm, &work),
-				  .runs = work.channel_hi - work.channel_lo + 1u};
 	*full = p->ntasks && !plan_fits(st, p, &more);
 	if (*full)
 		return ncclSuccess;
 	rc = plan_reserve(p, &more);
 	if (rc)
 		return rc;
-	plan_work_log(t, &work);
-	plan_work_add(comm, p, &work);
+	plan_work_log(t, w);
+	plan_work_add(comm, p, w);
 	return ncclSuccess;
 }
 
@@ -132,9 +132,11 @@ ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, stru
 	plan_reset(p);
 	p->kernel = st->kernel;
 	for (int32_t i = st->launched; i < st->queued; i++) {
-		const struct plan_task *t = &st->queue[i];
+		struct plan_task *t = &st->queue[i];
 		ncclResult_t rc = ncclSuccess;
 
+		plan_task_plan(st, t);
+		t->work.op_count = t->op_count;
 		if (!plan_task_is_empty(comm, t))
 			rc = plan_task_add(comm, st, p, t, &full);
 		if (rc || full)
@@ -257,14 +259,10 @@ static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan 
 /* One rank: its input times its factor. */
 static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_task *t)
 {
-	struct dev_work work;
-	struct plan_shape shape;
+	struct dev_work work = t->work;
 	void *params[1] = {&work};
-
-	plan_work_fill(t, &st->limits, &work, &shape);
-	work.op_count = t->op_count;
-	work.nwarps = (uint8_t)plan_work_warps(st, &shape);
 	dim3 grid = {work.channel_hi + 1u, 1, 1}, block = {work.nwarps * st->warp_width, 1, 1};
+
 	return cuda_result(cudaLaunchKernel(st->kernel->func, grid, block, params,
 					    st->kernel->shared_bytes, t->stream),
 			   "cudaLaunchKernel of a collective of one rank");
@@ -315,17 +313,15 @@ static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *
 }
 
 /* Copies of a communicator of one rank are not ordered, as in NCCL: each stream is the program's own
- * affair. The internal stream comes to its event after all of them; finalize waits for that. */
+ * affair. The internal stream waits for all of them, and finalize for the internal stream. */
 static ncclResult_t plan_mark_alone(struct ncclComm *comm, struct plan_state *st,
 				    const struct plan *p)
 {
-	cudaStream_t internal = comm->internal_stream;
 	ncclResult_t rc = plan_stream_mark(comm, st, p->stream);
 
-	if (!rc)
-		rc = cuda_result(cudaStreamWaitEvent(internal, comm->launch_done, 0),
-				 "cudaStreamWaitEvent for a collective of one rank");
-	return rc ? rc : plan_stream_mark(comm, st, internal);
+	return rc ? rc
+		  : cuda_result(cudaStreamWaitEvent(comm->internal_stream, comm->launch_done, 0),
+				"cudaStreamWaitEvent for a collective of one rank");
 }
 
 static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *st, struct plan *p)

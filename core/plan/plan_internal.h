@@ -112,6 +112,8 @@ struct plan_state {
 ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, struct plan *p);
 /* Launches it; on success its tasks count as launched. WAITS for slots of the proxy. */
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p);
+/* Fills in the task's work, if it has elements and no work yet. */
+void plan_task_plan(const struct plan_state *st, struct plan_task *t);
 /* Does the task change anything? */
 bool plan_task_is_empty(const struct ncclComm *comm, const struct plan_task *t);
 /* The plan's stream waits for the communicator's last launch in another stream: once for a group's

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective in the trace file. The plan is a pure function of the task, so the call can show
- * what its launch will do, even from within a group.
+ * A collective in the trace file. The work is a pure function of the task, so the call can show
+ * what its launch will do, even from within a group. The launch takes the same work.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,20 +23,17 @@ static void plan_trace_arg(struct os_trace_slice *s, const char *name, uint64_t 
 }
 
 /* What only a collective with a kernel has. */
-static void plan_trace_work(struct os_trace_slice *s, const struct plan_task *task,
-			    const struct plan_limits *limits)
+static void plan_trace_work(struct os_trace_slice *s, const struct plan_task *task)
 {
-	struct plan_shape shape;
-	struct dev_work work;
+	const struct dev_work *w = &task->work;
 
-	plan_work_fill(task, limits, &work, &shape);
-	plan_trace_arg(s, "algorithm", 0, dev_algo_name(work.program));
-	plan_trace_arg(s, "protocol", 0, dev_proto_name(work.program));
-	plan_trace_arg(s, "channels", (uint64_t)(work.channel_hi - work.channel_lo + 1), NULL);
-	plan_trace_arg(s, "nthreads", shape.nthreads, NULL);
+	plan_trace_arg(s, "algorithm", 0, dev_algo_name(w->program));
+	plan_trace_arg(s, "protocol", 0, dev_proto_name(w->program));
+	plan_trace_arg(s, "channels", (uint64_t)(w->channel_hi - w->channel_lo + 1), NULL);
+	plan_trace_arg(s, "nthreads", task->nthreads, NULL);
 }
 
-void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task)
+void plan_trace_begin(const struct ncclComm *comm, struct plan_task *task)
 {
 	struct os_trace_slice s = {.name = task->call};
 	char id[17];
@@ -52,7 +49,8 @@ void plan_trace_begin(const struct ncclComm *comm, const struct plan_task *task)
 		plan_trace_arg(&s, "op", 0, plan_op_name(task->op));
 	if (task->root >= 0)
 		plan_trace_arg(&s, "root", (uint64_t)task->root, NULL);
+	plan_task_plan(comm->plan, task);
 	if (task->count && comm->nranks > 1)
-		plan_trace_work(&s, task, &comm->plan->limits);
+		plan_trace_work(&s, task);
 	os_trace_begin(&s);
 }

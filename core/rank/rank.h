@@ -109,7 +109,8 @@ struct ncclComm {
 	uint64_t op_count;            /* collectives launched so far */
 	cudaStream_t internal_stream; /* made at init, for copies that must not use the user's */
 	/* Made at init; plan_launch records it after each launch, in the launch's stream, and
-	 * orders launches in different streams by it. Teardown waits for it. */
+	 * orders launches in different streams by it. Teardown waits for it; of one rank, whose
+	 * launches are in no order, for the internal stream, which waits for each of them. */
 	cudaEvent_t launch_done;
 	bool launched; /* launch_done has been recorded */
 };
