@@ -11,6 +11,7 @@
 #include "sim/engine/sim.h"
 #include "sim/world/guest.h"
 #include "sim/world/installed.h"
+#include "sim/world/job.h"
 
 /* As env(1) has it. */
 #define EXEC_CANNOT_RUN 126
@@ -20,6 +21,7 @@
 enum {
 	EXEC_MACHINE_KEY = 256,
 	EXEC_HOSTS,
+	EXEC_PROCESSES_PER_HOST,
 	EXEC_ENGINE,
 	EXEC_SEED,
 	EXEC_FAULTS,
@@ -32,7 +34,12 @@ static const struct argp_option exec_argp_options[] = {
 	 "a machine that comes with Doppel, or a topology file (default: DOPPEL_MACHINE, "
 	 "else " EXEC_MACHINE ")",
 	 0},
-	{"hosts", EXEC_HOSTS, "1", 0, "one process is on one host: 1 is all there is", 0},
+	{"hosts", EXEC_HOSTS, "N", 0,
+	 "start the program on N hosts of that machine, with the variables of mpirun and torchrun "
+	 "(RANK, WORLD_SIZE, LOCAL_RANK, OMPI_COMM_WORLD_*) and NCCL_COMM_ID (default: 1)",
+	 0},
+	{"processes-per-host", EXEC_PROCESSES_PER_HOST, "P", 0,
+	 "start it P times on each host (default: 1)", 0},
 	{"engine", EXEC_ENGINE, "sim|threads", 0,
 	 "virtual time and one seeded order, or real time and threads of the program's own "
 	 "(default: sim)",
@@ -47,6 +54,7 @@ static const struct argp_option exec_argp_options[] = {
 
 struct exec {
 	char **program; /* with its arguments; NULL-terminated */
+	uint32_t hosts, per_host;
 	bool gdb;
 };
 
@@ -79,18 +87,17 @@ static void exec_set_machine(const char *machine, struct argp_state *state)
 static error_t exec_parse(int key, char *arg, struct argp_state *state)
 {
 	struct exec *e = state->input;
-	uint64_t hosts;
 
 	switch (key) {
 	case EXEC_MACHINE_KEY:
 		exec_set_machine(arg, state);
 		return 0;
 	case EXEC_HOSTS:
-		if (!cli_parse_u64(arg, &hosts) || hosts != 1)
-			argp_error(state,
-				   "--hosts %s: expected 1: a program is one process, on one host "
-				   "('doppel run' has several hosts)",
-				   arg);
+		e->hosts = (uint32_t)cli_number(state, "--hosts", arg, 1, WORLD_JOB_PROCESSES);
+		return 0;
+	case EXEC_PROCESSES_PER_HOST:
+		e->per_host = (uint32_t)cli_number(state, "--processes-per-host", arg, 1,
+						   WORLD_JOB_PROCESSES);
 		return 0;
 	case EXEC_ENGINE:
 		exec_set("DOPPEL_ENGINE", arg, state);
@@ -117,6 +124,10 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!e->program)
 			argp_error(state, "expected a program");
+		if (e->hosts * e->per_host > WORLD_JOB_PROCESSES)
+			argp_error(state,
+				   "%u hosts with %u processes each; expected at most %d processes",
+				   e->hosts, e->per_host, WORLD_JOB_PROCESSES);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -137,6 +148,36 @@ static bool exec_library_path(void)
 	return cli_library_path(dir);
 }
 
+/* gdb around this command without its --gdb: the programs are in this process. */
+static int exec_job_gdb(int argc, char **argv, const struct exec *e)
+{
+	char self[CLI_SELF_BYTES];
+	char **words = calloc((size_t)argc + 2, sizeof *words);
+	int rc = SIM_USAGE, n = 1;
+
+	if (words && cli_self(self)) {
+		words[0] = self;
+		for (int i = 0; i < argc; i++)
+			if (argv + i >= e->program || strcmp(argv[i], "--gdb"))
+				words[n++] = argv[i];
+		rc = cli_gdb(words, NULL);
+	}
+	free(words);
+	return rc;
+}
+
+static int exec_job(int argc, char **argv, const struct exec *e)
+{
+	const struct world_job job = {
+		.hosts = e->hosts, .per_host = e->per_host, .argv = e->program};
+
+	if (e->gdb)
+		return exec_job_gdb(argc, argv, e);
+	int rc = world_job_run(&job);
+
+	return rc < 0 ? SIM_USAGE : rc == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;
+}
+
 int cli_exec(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -146,9 +187,10 @@ int cli_exec(int argc, char **argv)
 		.doc = "Runs a program that is linked with libnccl.so.2 and libcudart.so of this "
 		       "installation on the GPUs of a machine that need not exist. At its exit the "
 		       "run is judged, on stderr.\vExit status: the program's; if that is 0, the "
-		       "verdict of the run, as 'doppel run' has it.",
+		       "verdict of the run, as 'doppel run' has it. On several hosts the first "
+		       "program that ends with another status than 0 ends the others.",
 	};
-	struct exec e = {0};
+	struct exec e = {.hosts = 1, .per_host = 1};
 
 	cli_parse(&argp, ARGP_IN_ORDER, argc, argv, &e);
 	if (!cli_has_both_doubles()) {
@@ -158,6 +200,8 @@ int cli_exec(int argc, char **argv)
 		return SIM_USAGE;
 	}
 	setenv("DOPPEL_MACHINE", EXEC_MACHINE, 0);
+	if (e.hosts * e.per_host > 1)
+		return exec_job(argc, argv, &e);
 	if (!world_guest_check() || !exec_library_path())
 		return SIM_USAGE;
 	if (e.gdb)

@@ -361,7 +361,7 @@ void sim_set_killer(void (*kill)(struct os_proc *proc))
 
 void engine_foreign_thread(void)
 {
-	if (eng.guest) {
+	if (eng.guest || eng.config.programs) {
 		fprintf(stderr,
 			"doppel: a thread that the program started made a call in engine sim, "
 			"which has one thread; expected engine threads (DOPPEL_ENGINE=threads, "

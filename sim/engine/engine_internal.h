@@ -107,6 +107,7 @@ struct task {
 	uint32_t lonely; /* scheduling points in a row without a switch */
 	shared_u32 done; /* what a joiner waits for */
 	bool joined, detached;
+	size_t stack_bytes;
 	int32_t made_for;       /* rank; pub.self.rank is the task's own, and others read this */
 	struct sim_track track; /* timeline.c */
 	struct mem_agent *mem;  /* memory.c; NULL: made no access yet, or the memory model is off */
@@ -215,7 +216,7 @@ void engine_foreign_thread(void) __attribute__((noreturn));
 /* A guest's other threads call where its tasks would. */
 static inline void guest_check_thread(void)
 {
-	if (UNLIKELY(eng.guest) && !pthread_equal(eng.thread, pthread_self()))
+	if (UNLIKELY(eng.guest || eng.config.programs) && !pthread_equal(eng.thread, pthread_self()))
 		engine_foreign_thread();
 }
 const char *engine_verdict_name(enum sim_verdict verdict);
@@ -255,6 +256,7 @@ struct thread_part {
 	struct task *task;        /* its host task, or a stand-in */
 	struct task *running;     /* worker: the warp that runs */
 	bool stand_in;            /* worker, timers, adopted: no task of its own */
+	bool has_proc;            /* adopted for a process; other stand-ins are of main's */
 	bool is_host;             /* started for a host task: to be joined */
 	bool joined;
 	pthread_t thread;

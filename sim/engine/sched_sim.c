@@ -104,6 +104,7 @@ struct task *task_new(const struct sim_task_attr *attr, void (*fn)(void *), void
 	p->owner = attr->owner;
 	p->priv = t;
 	t->detached = attr->detached;
+	t->stack_bytes = attr->stack_bytes ? attr->stack_bytes : eng.config.stack_bytes;
 	t->made_for = attr->rank;
 	return t;
 }
@@ -164,7 +165,7 @@ void task_admit(struct task *t)
 
 int task_launch(struct task *t)
 {
-	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, task_entry, t);
+	int rc = fiber_create(&t->fiber, &t->pub.sp, t->stack_bytes, task_entry, t);
 
 	if (!rc)
 		task_admit(t);

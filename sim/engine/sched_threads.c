@@ -27,12 +27,12 @@ static shared_u64 threads_counts[EVENT_COUNTS];
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
-/* A thread's part; with a name, it gets a stand-in for a task. */
-struct thread_part *threads_part_new(const char *name)
+/* A thread's part; with a name, it gets a stand-in for a task of that process. */
+static struct thread_part *threads_part_of(const char *name, struct os_proc *proc)
 {
 	const struct sim_task_attr attr = {.name = name,
 					   .kind = SIM_TASK_HOST,
-					   .proc = &eng.main_proc,
+					   .proc = proc,
 					   .rank = -1,
 					   .background = true,
 					   .device = -1,
@@ -61,6 +61,11 @@ struct thread_part *threads_part_new(const char *name)
 	return part;
 }
 
+struct thread_part *threads_part_new(const char *name)
+{
+	return threads_part_of(name, &eng.main_proc);
+}
+
 static void threads_part_free(struct thread_part *part)
 {
 	threads_part_free_events(part);
@@ -73,17 +78,27 @@ static void threads_part_free(struct thread_part *part)
 	free(part);
 }
 
-/* A thread that nobody announced is adopted: it becomes a background task of the first process. */
+static struct thread_part *threads_adopt(struct os_proc *proc)
+{
+	struct thread_part *part = threads_part_of("adopted thread", proc);
+
+	part->thread = pthread_self();
+	thread_part_set(part);
+	return part;
+}
+
+/* A thread that was not announced is adopted: it becomes a background task of the first process. */
 struct thread_part *threads_part(void)
 {
 	struct thread_part *part = thread_part_get();
 
-	if (part)
-		return part;
-	part = threads_part_new("adopted thread");
-	part->thread = pthread_self();
-	thread_part_set(part);
-	return part;
+	return part ? part : threads_adopt(&eng.main_proc);
+}
+
+void sim_adopt_thread(struct os_proc *proc)
+{
+	ASSERT(!engine_in_sim() && !thread_part_get());
+	threads_adopt(proc)->has_proc = true;
 }
 
 struct task *threads_self(void)
@@ -524,7 +539,7 @@ static struct os_self *threads_os_self(void)
 
 	if (part->running)
 		return &part->running->pub.self;
-	if (part->stand_in)
+	if (part->stand_in && !part->has_proc)
 		part->task->pub.self.proc = eng.main_task->pub.self.proc;
 	return &part->task->pub.self;
 }

@@ -132,6 +132,9 @@ struct sim_config {
 	 * threads are its own, no signal is handled, no warp runs; sim_leave instead of sim_run and
 	 * sim_stop. */
 	bool foreign;
+	/* Tasks run programs that know nothing of engines: a call from a thread that such a program
+	 * started is the program's error in engine sim. */
+	bool programs;
 	/* threads engine, over real sockets or a real HCA: nobody posts on their objects, so a wait
 	 * for one ends early after each sleep, as in `posix`. */
 	bool silent_objects;
@@ -173,6 +176,9 @@ void sim_join(void (*ended)(enum sim_verdict verdict));
  * within `limit_ns` of real time are a failure (engine threads; in sim it is a deadlock). */
 enum sim_verdict sim_part(uint64_t limit_ns);
 bool sim_joined(void); /* is the caller the thread that joined? */
+/* Engine `threads`: the calling thread, which the engine did not start, becomes a background task of
+ * `proc`. Before its first call; without this it would be one of process 0. */
+void sim_adopt_thread(struct os_proc *proc);
 /* Releases everything; tasks still alive are discarded without running. */
 void sim_stop(void);
 /* A file that the run leaves could not be written in whole; explained on stderr. Valid until the next
@@ -301,6 +307,7 @@ struct sim_task_attr {
 	int32_t device, kernel, block, warp, lane;
 	uint32_t home; /* threads engine: key of the worker; equal keys share one worker */
 	void *owner;   /* free for whoever spawned it: fakecuda's struct dev */
+	size_t stack_bytes; /* engine sim, host tasks: of its fiber; 0: the configuration's */
 };
 
 /* Public so that gdb, the hang explainer and core files read it; written by the engine only. */

@@ -131,16 +131,17 @@ static int guest_env(void)
 
 /* ---- the beginning -------------------------------------------------------------------------- */
 
-static int guest_world(void)
+static int guest_world(uint32_t hosts)
 {
-	const struct world_config c = {.hosts = 1, .env = guest.env, .strict_device_view = true};
+	const struct world_config c = {
+		.hosts = hosts, .env = guest.env, .strict_device_view = true};
 
 	return world_create(&c);
 }
 
-static int guest_start(void)
+static int guest_start(uint32_t hosts, bool programs)
 {
-	struct sim_config c = {.trace_path = guest_text("DOPPEL_TRACE")};
+	struct sim_config c = {.trace_path = guest_text("DOPPEL_TRACE"), .programs = programs};
 	int rc = guest_engine(&c.engine);
 
 	if (!rc)
@@ -154,15 +155,21 @@ static int guest_start(void)
 		rc = sim_start(&c);
 	if (rc)
 		return rc;
-	rc = guest_world();
+	rc = guest_world(hosts);
 	if (rc)
 		sim_stop();
 	return rc;
 }
 
+int world_guest_start(uint32_t hosts)
+{
+	guest.tried = true; /* the libraries of the programs begin no world of their own */
+	return guest_start(hosts, true);
+}
+
 bool world_guest_check(void)
 {
-	if (guest_start())
+	if (guest_start(1, false))
 		return false;
 	world_destroy();
 	sim_stop();
@@ -171,8 +178,7 @@ bool world_guest_check(void)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static void guest_quit(int code) __attribute__((noreturn));
-static void guest_quit(int code)
+void world_guest_quit(int code)
 {
 	if (sim_running())
 		sim_leave();
@@ -185,7 +191,7 @@ static void guest_quit(int code)
 }
 
 /* As `doppel run` ends, but on stderr: stdout is the program's. */
-static void guest_report(void)
+void world_guest_report(void)
 {
 	bool sim = sim_engine_kind() == SIM_ENGINE_SIM;
 
@@ -205,14 +211,13 @@ static void guest_ended(enum sim_verdict verdict)
 		fprintf(stderr, "doppel: the fault plan killed the program's process\n");
 		verdict = SIM_ERROR;
 	}
-	guest_report();
-	guest_quit((int)verdict);
+	world_guest_report();
+	world_guest_quit((int)verdict);
 }
 
 /* Reports what the engine has not: failures that were only noted, and leaks. */
-static enum sim_verdict guest_judge(void)
+enum sim_verdict world_guest_judge(enum sim_verdict verdict)
 {
-	enum sim_verdict verdict = sim_part(GUEST_END_NS);
 	uint64_t leaks = world_destroy();
 
 	if (verdict == SIM_PASS && leaks) {
@@ -242,14 +247,15 @@ void world_guest_end(void)
 			fprintf(stderr,
 				"doppel: the program ends in another thread than that of its "
 				"first call: what it leaves is not looked at\n");
-		guest_report();
-		guest_quit(guest.status); /* tasks still run, and need what would be unloaded */
+		world_guest_report();
+		world_guest_quit(
+			guest.status); /* tasks still run, and need what would be unloaded */
 	}
-	verdict = guest_judge();
-	guest_report();
+	verdict = world_guest_judge(sim_part(GUEST_END_NS));
+	world_guest_report();
 	sim_stop();
 	if (verdict != SIM_PASS)
-		guest_quit((int)verdict);
+		world_guest_quit((int)verdict);
 }
 
 static void guest_forked(void)
@@ -266,8 +272,8 @@ static void guest_forked(void)
 static void guest_first_call(void)
 {
 	guest.tried = true;
-	if (guest_start())
-		guest_quit(SIM_USAGE);
+	if (guest_start(1, false))
+		world_guest_quit(SIM_USAGE);
 	on_exit(guest_exits, NULL);
 	pthread_atfork(NULL, NULL, guest_forked);
 	guest.on = true;
@@ -283,7 +289,7 @@ bool world_guest_begin(void)
 		fprintf(stderr,
 			"doppel: a child made by fork has none of its parent's GPUs; "
 			"expected fork before the first CUDA or NCCL call, or exec after it\n");
-		guest_quit(SIM_USAGE);
+		world_guest_quit(SIM_USAGE);
 	}
 	/* a program of ours has a world, or is about to */
 	if (!guest.tried && !world_config())

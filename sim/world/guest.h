@@ -13,6 +13,9 @@
 #define SIM_WORLD_GUEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/engine/sim.h"
 
 /* True: the engine runs, and the calling thread may go on. False: DOPPEL_MACHINE is not set, or the
  * program is ending. */
@@ -23,5 +26,17 @@ void world_guest_end(void);
 /* Could a program with this environment begin? False: explained. For the command line, outside any
  * engine. */
 bool world_guest_check(void);
+
+/* ---- for a job (job.h), which has several programs in one world ------------------------------- */
+
+/* The engine and the world of this environment, which has that many hosts. What is wrong is explained;
+ * a positive errno. */
+int world_guest_start(uint32_t hosts);
+/* After sim_run: ends the world, and reports what the engine has not. */
+enum sim_verdict world_guest_judge(enum sim_verdict verdict);
+/* On stderr: the plan, the seed, and the trace hash. */
+void world_guest_report(void);
+/* Ends this process, whatever still runs in it; as sim_exit. */
+void world_guest_quit(int code) __attribute__((noreturn));
 
 #endif

@@ -24,6 +24,7 @@
 #include "sim/lab/scenario.h"
 #include "sim/lab/shrink.h"
 #include "sim/lab/sweep.h"
+#include "sim/world/job.h"
 #include "sim/world/world.h"
 #include "tests/fuzz/world.h"
 
@@ -86,6 +87,12 @@ static int fuzz_path_check(const char *what, const char *path)
 	return 0;
 }
 
+static int fuzz_job(const struct world_job *job)
+{
+	(void)job;
+	return fuzz_run();
+}
+
 #define FUZZ_RUN(...) fuzz_run()
 
 #define argp_error       fuzz_argp_error
@@ -101,6 +108,7 @@ static int fuzz_path_check(const char *what, const char *path)
 #define exhaust_run      FUZZ_RUN
 #define shrink_run       FUZZ_RUN
 #define sweep_again_main FUZZ_RUN
+#define world_job_run    fuzz_job
 #define execvp           fuzz_execvp
 #define alarm(s)         FUZZ_RUN()
 #define output_check     fuzz_path_check

@@ -118,7 +118,7 @@ refused() {
 	sed 's/^/    /' "$work/out"
 	bad=1
 }
-refused "--hosts 2: expected 1" "$doppel" exec --hosts 2 "$work/program" nothing
+refused "--hosts 0: expected a number from 1 to 256" "$doppel" exec --hosts 0 "$work/program" nothing
 refused "machine 'nosuch' does not exist" "$doppel" exec --machine nosuch "$work/program" nothing
 refused "DOPPEL_ENGINE is 'x', expected sim or threads" "$doppel" exec --engine x "$work/program" nothing
 refused "DOPPEL_SEED is '-1', expected a number" "$doppel" exec --seed -1 "$work/program" nothing

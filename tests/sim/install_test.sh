@@ -90,6 +90,9 @@ gives 0 '4 GPUs, 250000 floats each, 0 wrong' doppel exec ./all_reduce 1000000 0
 gives 0 'trace hash 0x' doppel exec --machine moved --seed 5 ./all_reduce 4096 7 0
 gives 0 '2 GPUs, 250000 floats each, 0 wrong' doppel exec --engine threads ./all_reduce 1000000 0 1
 gives 0 ', 0 wrong' env DOPPEL_MACHINE=pcie-4gpu ./by_hand 64 0 3
+install -m 644 "$source_dir/examples/hosts.c" "$work/user/hosts.c"
+gives 0 '' cc -o hosts hosts.c -I"$prefix/include" -L"$lib" -lnccl -lcudart
+gives 0 'process 1 of 2: 2 GPUs, 250000 floats each, 0 wrong' doppel exec --hosts 2 --machine moved ./hosts 1000000 2
 echo 'cuda.launch nth=1 fail' | user tee plan.txt >/dev/null
 gives 1 'matched 1, fired 1' doppel exec --faults plan.txt ./all_reduce 4096 0 1
 if command -v gdb >/dev/null; then
@@ -118,6 +121,7 @@ completes() { # WORDS...: what the last one is completed to
 }
 completes doppel ru && grep -qx run "$work/out" || fail "completion of 'doppel ru'"
 completes doppel exec --fau && grep -qx -- --faults "$work/out" || fail "completion of 'doppel exec --fau'"
+completes doppel exec --proc && grep -qx -- --processes-per-host "$work/out" || fail "completion of 'doppel exec --proc'"
 completes doppel run --machine mov && grep -qx moved "$work/out" || fail "completion of '--machine mov'"
 
 # ---- a clone with its build folder, under another name

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/world/job.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/world/guest.h"
+#include "sim/world/job_internal.h"
+
+#define JOB_STACK_BYTES (8u << 20) /* as a program's first thread has */
+#define JOB_PORT        29500      /* of NCCL_COMM_ID: below those that hosts hand out */
+
+static struct job {
+	const struct world_job *config;
+	struct program_file *file;
+	struct job_process process[WORLD_JOB_PROCESSES];
+	uint32_t count; /* of processes that exist */
+	uint32_t first; /* their ids begin here */
+	bool on, forked;
+	pthread_t thread; /* of the run */
+	int rc;
+	pthread_mutex_t end; /* one program ends the job */
+} job = {.end = PTHREAD_MUTEX_INITIALIZER};
+
+static uint32_t job_ranks(void)
+{
+	return job.config->hosts * job.config->per_host;
+}
+
+/* In engine sim another thread than the run's has no task, whatever the engine's current one is. */
+struct job_process *job_self(void)
+{
+	bool sim = job.on && sim_engine_kind() == SIM_ENGINE_SIM;
+	const struct sim_task *t = !job.on || (sim && !pthread_equal(job.thread, pthread_self()))
+					   ? NULL
+					   : sim_task_self();
+	uint32_t i = t ? t->self.proc->id - job.first : UINT32_MAX;
+
+	return i < job.count ? &job.process[i] : NULL;
+}
+
+/* ---- the end of a program ------------------------------------------------------------------- */
+
+/* True: the fault plan ended a process; each is reported. */
+static bool job_report_killed(void)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < job.count; i++) {
+		const struct job_process *p = &job.process[i];
+
+		if (world_proc_alive(p->proc))
+			continue;
+		any = true;
+		fprintf(stderr, "doppel exec: the fault plan killed rank %u (host %u)\n", p->rank,
+			p->proc->host);
+	}
+	return any;
+}
+
+/* The other programs go no further. */
+static void job_fail(const struct job_process *p) __attribute__((noreturn));
+static void job_fail(const struct job_process *p)
+{
+	pthread_mutex_lock(&job.end);
+	fflush(stdout);
+	fprintf(stderr,
+		"doppel exec: the program of rank %u (host %u) ended with %d: the job ends\n",
+		p->rank, p->proc->host, p->status);
+	(void)job_report_killed();
+	world_guest_report();
+	world_guest_quit(p->status);
+}
+
+void job_exit(struct job_process *p, int status, bool handlers)
+{
+	p->status = status & 0xff;
+	p->finishing |= !handlers;
+	if (sim_task_self() == p->task)
+		longjmp(p->over, 1);
+	if (!p->status)
+		fprintf(stderr,
+			"doppel exec: the program of rank %u ends in another thread than that of "
+			"main: what it leaves is not looked at\n",
+			p->rank);
+	job_fail(p);
+}
+
+/* ---- the programs --------------------------------------------------------------------------- */
+
+static void job_process_main(void *arg)
+{
+	struct job_process *p = arg;
+
+	p->task = sim_task_self();
+	if (setjmp(p->over) == 0) {
+		if (program_load(job.file, &p->program))
+			world_guest_quit(SIM_USAGE);
+		job_env_publish(p);
+		job_getopt_start(p);
+		p->status = p->program.main(p->argc, p->argv, p->env) & 0xff;
+	}
+	if (!p->finishing) { /* a handler that calls exit comes back here, too */
+		p->finishing = true;
+		program_finish(&p->program);
+	}
+	job_getopt_release(p);
+	if (p->status)
+		job_fail(p);
+}
+
+static int job_copy_arguments(struct job_process *p)
+{
+	int n = 0;
+
+	while (job.config->argv[n])
+		n++;
+	p->argv = calloc((size_t)n + 1, sizeof *p->argv);
+	for (; p->argv && p->argc < n; p->argc++) {
+		p->argv[p->argc] = strdup(job.config->argv[p->argc]);
+		if (!p->argv[p->argc])
+			return ENOMEM;
+	}
+	return p->argv ? 0 : ENOMEM;
+}
+
+/* An address of host 0, whose port nothing else takes. The caller's own counts. */
+static int job_set_root(struct job_process *p)
+{
+	char name[32], text[64];
+	struct os_addr at;
+	int rc = os_interface(0, name, sizeof name, &at);
+
+	if (rc || job_env_get(p, "NCCL_COMM_ID"))
+		return rc;
+	snprintf(text, sizeof text, "%u.%u.%u.%u:%d", at.ip[0], at.ip[1], at.ip[2], at.ip[3],
+		 JOB_PORT);
+	return job_env_set(p, "NCCL_COMM_ID", text);
+}
+
+static int job_process_make(struct job_process *p)
+{
+	uint32_t per_host = job.config->per_host, host = job.count / per_host;
+	char name[32];
+
+	p->rank = job.count;
+	snprintf(name, sizeof name, "host%u/p%u", host, p->rank % per_host);
+	int rc = world_proc_create(host, name, &p->proc);
+
+	if (rc)
+		return rc;
+	if (!job.count++)
+		job.first = p->proc->id;
+	ASSERT(p->proc->id == job.first + p->rank);
+	rc = job_env_make(p, job_ranks(), per_host);
+	rc = rc ? rc : job_set_root(p);
+	return rc ? rc : job_copy_arguments(p);
+}
+
+static int job_process_start(struct job_process *p)
+{
+	struct sim_task_attr attr = {.kind = SIM_TASK_HOST,
+				     .proc = p->proc,
+				     .rank = -1, /* the program knows which ranks it has */
+				     .device = -1,
+				     .kernel = -1,
+				     .block = -1,
+				     .warp = -1,
+				     .lane = -1,
+				     .stack_bytes = JOB_STACK_BYTES};
+	char name[48];
+
+	snprintf(name, sizeof name, "%s main", p->proc->name);
+	attr.name = name;
+	return sim_task_spawn(&p->task, &attr, job_process_main, p);
+}
+
+static void job_main(void *arg)
+{
+	struct os_thread *started[WORLD_JOB_PROCESSES];
+	uint32_t n = 0;
+
+	(void)arg;
+	for (uint32_t i = 0; i < job_ranks() && !job.rc; i++)
+		job.rc = job_process_make(&job.process[i]);
+	for (uint32_t i = 0; i < job.count && !job.rc; i++) {
+		job.rc = job_process_start(&job.process[i]);
+		if (!job.rc) /* the engine's os_thread is its task */
+			started[n++] = (struct os_thread *)job.process[i].task;
+	}
+	if (job.rc)
+		fprintf(stderr, "doppel exec: cannot start the programs: %s\n", strerror(job.rc));
+	for (uint32_t i = 0; i < n; i++)
+		os_thread_join(started[i]);
+}
+
+/* ---- the job -------------------------------------------------------------------------------- */
+
+/* A child of one program has no world. */
+static void job_forked(void)
+{
+	if (!job.on)
+		return;
+	job.on = false;
+	world_forget();
+	sim_forget();
+}
+
+int world_job_run(const struct world_job *config)
+{
+	int rc = program_file_open(config->argv[0], &job.file);
+
+	if (rc)
+		return rc;
+	ASSERT(config->hosts * config->per_host <= WORLD_JOB_PROCESSES);
+	job.config = config;
+	if (world_guest_start(config->hosts)) {
+		program_file_close(job.file);
+		return -1;
+	}
+	pthread_atfork(NULL, NULL, job_forked);
+	job.thread = pthread_self();
+	job.on = true;
+	enum sim_verdict verdict = sim_run(job_main, NULL);
+
+	job.on = false;
+	bool killed = job_report_killed();
+
+	verdict = world_guest_judge(verdict);
+	if (verdict == SIM_PASS && (killed || job.rc))
+		verdict = job.rc ? SIM_USAGE : SIM_ERROR;
+	world_guest_report();
+	sim_stop();
+	world_guest_quit((int)verdict); /* the copies' destructors have run */
+}
