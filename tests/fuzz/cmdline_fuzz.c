@@ -3,11 +3,13 @@
  * Any text as a command line, an argument a line: the program's own parsers take it as far as the run
  * that it describes, or refuse it with a message; nothing else. The command's files are included here,
  * with those calls replaced that would end the program or start what it was asked for: each jumps back
- * to the target.
+ * to the target. Out of a parser each jumps to argp first, which frees what it has: a jump past argp
+ * would leak a kilobyte in each run.
  *
  * With libFuzzer, coverage searches the parsers. Without, see fuzz_main.h.
  */
 #include <argp.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -33,11 +35,19 @@ enum fuzz_end { FUZZ_RETURNED, FUZZ_REFUSED, FUZZ_RUNS };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static jmp_buf fuzz_back;
+static jmp_buf fuzz_back, fuzz_parser_back;
+static bool fuzz_in_parser;
+static enum fuzz_end fuzz_parser_end; /* FUZZ_RETURNED: no parser has ended the run */
 
 static void __attribute__((noreturn)) fuzz_exit(int code)
 {
-	longjmp(fuzz_back, code ? FUZZ_REFUSED : FUZZ_RUNS);
+	enum fuzz_end end = code ? FUZZ_REFUSED : FUZZ_RUNS;
+
+	if (!fuzz_in_parser)
+		longjmp(fuzz_back, end);
+	if (fuzz_parser_end == FUZZ_RETURNED)
+		fuzz_parser_end = end;
+	longjmp(fuzz_parser_back, 1);
 }
 
 static void __attribute__((noreturn, format(printf, 2, 3)))
@@ -52,12 +62,70 @@ fuzz_argp_error(const struct argp_state *state, const char *fmt, ...)
 	fuzz_exit(SIM_USAGE);
 }
 
+/* ---- argp: each parser of a command, under one of these ------------------------------------- */
+
+enum { FUZZ_PARSERS = 4 };
+static argp_parser_t fuzz_parsers[FUZZ_PARSERS];
+static int fuzz_parsers_used;
+
+static error_t fuzz_parse(argp_parser_t parser, int key, char *arg, struct argp_state *state)
+{
+	error_t rc = EINVAL;
+
+	fuzz_in_parser = true;
+	if (setjmp(fuzz_parser_back) == 0)
+		rc = parser(key, arg, state);
+	fuzz_in_parser = false;
+	return rc;
+}
+
+#define FUZZ_PARSER(i)                                                                             \
+	static error_t fuzz_parser_##i(int key, char *arg, struct argp_state *state)               \
+	{                                                                                          \
+		return fuzz_parse(fuzz_parsers[i], key, arg, state);                               \
+	}
+FUZZ_PARSER(0)
+FUZZ_PARSER(1)
+FUZZ_PARSER(2)
+FUZZ_PARSER(3)
+
+/* The same parsers and options; children of children do not occur. */
+static const struct argp *fuzz_wrap(const struct argp *argp)
+{
+	static const argp_parser_t wrapper[FUZZ_PARSERS] = {fuzz_parser_0, fuzz_parser_1,
+							    fuzz_parser_2, fuzz_parser_3};
+	static struct argp made[FUZZ_PARSERS];
+	static struct argp_child child[FUZZ_PARSERS];
+	int me = fuzz_parsers_used++, n = 0;
+
+	if (me == FUZZ_PARSERS)
+		abort();
+	made[me] = *argp;
+	if (argp->parser) {
+		fuzz_parsers[me] = argp->parser;
+		made[me].parser = wrapper[me];
+	}
+	if (argp->children) {
+		for (; argp->children[n].argp; n++) {
+			child[n] = argp->children[n];
+			child[n].argp = fuzz_wrap(argp->children[n].argp);
+		}
+		child[n] = (struct argp_child){0};
+		made[me].children = child;
+	}
+	return &made[me];
+}
+
 /* Help ends a command; what argp itself refuses, it has explained. */
 static error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags,
 			       int *index, void *input)
 {
-	error_t rc = argp_parse(argp, argc, argv, flags | ARGP_NO_EXIT, index, input);
+	fuzz_parsers_used = 0;
+	fuzz_parser_end = FUZZ_RETURNED;
+	error_t rc = argp_parse(fuzz_wrap(argp), argc, argv, flags | ARGP_NO_EXIT, index, input);
 
+	if (fuzz_parser_end != FUZZ_RETURNED)
+		fuzz_exit(fuzz_parser_end == FUZZ_REFUSED ? SIM_USAGE : SIM_PASS);
 	if (rc)
 		fuzz_exit(SIM_USAGE);
 	return rc;
@@ -183,13 +251,6 @@ void verbs_space_enter(const struct verbs_run *r)
 {
 	(void)r;
 	FUZZ_RUN();
-}
-
-/* argp's own memory, from which the target jumps away. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:argp_parse\n";
 }
 
 /* Cuts `text` into lines, in place. */
