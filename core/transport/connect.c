@@ -248,6 +248,10 @@ ncclResult_t transport_connect_request(struct conn_job *job)
 		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
 				    conn_job_tag(TRANSPORT_TAG_KNOWN, w, !w->is_send), &known,
 				    sizeof known);
+		if (rc)
+			INFO(LOG_INIT,
+			     "rank %d: rank %d has not acknowledged: its memory stays closed",
+			     job->comm->rank, w->peer);
 	}
 	return rc ? rc : conn_job_pass(job, &pending);
 }
