@@ -208,14 +208,6 @@ DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int p
 	}
 }
 
-/* A work that did not use a connection leaves its step alone: the other end, and a proxy, do not
- * round it up either. */
-DEV_FN void dev_step_keep(struct dev_conn *c, uint64_t step, uint32_t chunk_steps)
-{
-	if (step != ALIGN_UP(c->step, chunk_steps))
-		c->step = step;
-}
-
 /* By all threads of the block; those beyond the work's warps have nothing to do. */
 DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_work *w, int channel)
 {
@@ -231,8 +223,8 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 		dev_run_program(&p, &part, w->program);
 	dev_barrier(d);
 	if (p.thread == 0) {
-		dev_step_keep(&b->ring_recv, p.recv_step, p.chunk_steps);
-		dev_step_keep(&b->ring_send, p.send_step, p.chunk_steps);
+		b->ring_recv.step = steps_kept(b->ring_recv.step, p.recv_step, p.chunk_steps);
+		b->ring_send.step = steps_kept(b->ring_send.step, p.send_step, p.chunk_steps);
 	}
 	aborted = b->aborted[0];
 	dev_barrier(d); /* afterwards, threads of the next work may change it */

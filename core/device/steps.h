@@ -183,6 +183,14 @@ STEPS_FN uint64_t steps_of_message(uint64_t bytes, uint32_t step_bytes)
 	return (bytes + step_bytes - 1) / step_bytes;
 }
 
+/* The step of a connection after a work that began at its rounded up step and ended at `end`. A work
+ * that did not use the connection leaves it alone: the other end, and a proxy, which have nothing of
+ * that work, do not round it up either. */
+STEPS_FN uint64_t steps_kept(uint64_t step, uint64_t end, uint32_t chunk_steps)
+{
+	return end == ALIGN_UP(step, chunk_steps) ? step : end;
+}
+
 /* Elements in each slice of a chunk of `count` elements; the last slice of the chunk gets what is
  * left, maybe nothing. At least a 32nd of a full slice, so that short chunks are not cut up. */
 STEPS_FN uint64_t steps_slice(uint64_t count, uint32_t step_elements, uint32_t chunk_steps,
