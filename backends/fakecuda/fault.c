@@ -20,7 +20,7 @@ static const struct fault_call {
 	const char *site, *call;
 	int usual;
 } fault_calls[] = {
-#define FAULT_CALL(site, call, usual) {site, call, usual},
+#define FAULT_CALL(site, call, usual, ...) {site, call, usual},
 	FAULT_CUDA_CALLS(FAULT_CALL) FAULT_NVML_CALLS(FAULT_CALL)
 #undef FAULT_CALL
 };

@@ -146,7 +146,7 @@ static void fault_place_label(const struct fault_place_site *s, const void *obje
 	v[FAULT_RANK] = label.rank;
 }
 
-/* What the caller says, else the object's label, else the calling task. */
+/* What the caller gives, else the object's label, else the calling task. */
 static void fault_place_find(const struct fault_place_site *s, const void *object,
 			     const struct sim_fault_place *at, struct fault_place *place)
 {
@@ -205,7 +205,7 @@ static bool fault_is_open(struct fault *f, uint64_t now_ns)
 	return f->open;
 }
 
-/* A match is counted; it fires within its window of nth and count, if the draw says so. What lasts
+/* A match is counted; it fires within its window of nth and count, if the draw allows it. What lasts
  * and has begun goes on, uncounted. */
 static bool fault_fires(struct fault *f, uint64_t now_ns)
 {

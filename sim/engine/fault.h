@@ -38,7 +38,7 @@ enum fault_value {
 	FAULT_STATUS,  /* enum ibv_wc_status without IBV_WC_ */
 	FAULT_CUDA,    /* cudaError_t without cudaError */
 	FAULT_STATE,   /* enum ibv_qp_state without IBV_QPS_ */
-	FAULT_REFUSAL, /* what a responder says no with */
+	FAULT_REFUSAL, /* what a responder refuses with */
 	FAULT_VALUES,
 };
 
@@ -58,7 +58,7 @@ struct fault_param {
 struct fault_action {
 	const char *name;
 	enum os_fault_kind kind;
-	const char *what; /* for people; NULL: says itself */
+	const char *what; /* for people; NULL: the name is enough */
 	struct fault_param param[FAULT_PARAMS_MAX];
 	bool lasts; /* takes for=TIME besides: 0, the usual, is until the faults heal */
 };
@@ -68,7 +68,12 @@ struct fault_site {
 	const char *what; /* for people */
 	struct fault_action action[FAULT_ACTIONS_MAX];
 	bool has_state; /* the key state= may be given */
+	const char
+		*idle; /* why no run of the lab comes to it; NULL: some do. Drawn plans leave such
+			   * sites out, and sweeps do not list them as missing */
 };
+
+#define IDLE_QUERY "the stack learns what it needs by other calls"
 
 #define FAULT_ACTION_FAIL(error)                                                                   \
 	{                                                                                          \
@@ -176,9 +181,6 @@ extern const struct fault_recipe fault_recipes_mild[], fault_recipes_hard[];
 
 /* fault_random.c: a plan from the seed; the caller frees the text. NULL: out of memory. */
 char *fault_random_text(void);
-
-/* fault_idle.c: why no program of the lab comes to that site; NULL: it does. */
-const char *fault_idle(const char *site);
 #pragma GCC visibility pop
 
 #endif

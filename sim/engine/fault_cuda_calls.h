@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every call of the CUDA runtime, the CUDA driver and NVML that the double has and that can fail:
- * X(site, call, error). The error is what the call usually says when it does (a cudaError_t, which
- * a CUresult agrees with; an nvmlReturn_t). Read by the engine, for its table of fault sites, and
- * by backends/fakecuda, whose entry points look themselves up here: one that is missing aborts in
- * the first run with faults, and tests/unit/rules_fault_calls_test.sh finds it before.
+ * X(site, call, error), or X(site, call, error, .idle = WHY) where no run of the lab makes the
+ * call. The error is what the call usually returns when it fails (a cudaError_t, which a CUresult
+ * agrees with; an nvmlReturn_t). Read by the engine, for its table of fault sites, and by
+ * backends/fakecuda, whose entry points find their rows here: one that is missing aborts in the
+ * first run with faults, and tests/unit/rules_fault_calls_test.sh finds it before.
  *
  * Not here, because they cannot fail: names and texts of errors, cudaGetLastError,
  * cudaPeekAtLastError, cuDriverGetVersion.
@@ -13,39 +14,41 @@
 #define SIM_ENGINE_FAULT_CUDA_CALLS_H
 
 #define FAULT_CUDA_CALLS(X)                                                                        \
-	X("cuda.driver_get_version", "cudaDriverGetVersion", 999)                                  \
-	X("cuda.runtime_get_version", "cudaRuntimeGetVersion", 999)                                \
-	X("cuda.get_device_count", "cudaGetDeviceCount", 100)                                      \
+	X("cuda.driver_get_version", "cudaDriverGetVersion", 999, .idle = IDLE_QUERY)              \
+	X("cuda.runtime_get_version", "cudaRuntimeGetVersion", 999, .idle = IDLE_QUERY)            \
+	X("cuda.get_device_count", "cudaGetDeviceCount", 100, .idle = IDLE_QUERY)                  \
 	X("cuda.set_device", "cudaSetDevice", 46)                                                  \
 	X("cuda.get_device", "cudaGetDevice", 3)                                                   \
-	X("cuda.get_device_properties", "cudaGetDeviceProperties", 101)                            \
+	X("cuda.get_device_properties", "cudaGetDeviceProperties", 101, .idle = IDLE_QUERY)        \
 	X("cuda.device_get_attribute", "cudaDeviceGetAttribute", 101)                              \
 	X("cuda.device_get_pci_bus_id", "cudaDeviceGetPCIBusId", 101)                              \
-	X("cuda.device_get_by_pci_bus_id", "cudaDeviceGetByPCIBusId", 101)                         \
-	X("cuda.device_can_access_peer", "cudaDeviceCanAccessPeer", 101)                           \
+	X("cuda.device_get_by_pci_bus_id", "cudaDeviceGetByPCIBusId", 101, .idle = IDLE_QUERY)     \
+	X("cuda.device_can_access_peer", "cudaDeviceCanAccessPeer", 101, .idle = IDLE_QUERY)       \
 	X("cuda.device_enable_peer_access", "cudaDeviceEnablePeerAccess", 217)                     \
-	X("cuda.device_disable_peer_access", "cudaDeviceDisablePeerAccess", 999)                   \
-	X("cuda.device_get_p2p_attribute", "cudaDeviceGetP2PAttribute", 101)                       \
-	X("cuda.device_get_stream_priority_range", "cudaDeviceGetStreamPriorityRange", 999)        \
-	X("cuda.device_reset", "cudaDeviceReset", 46)                                              \
-	X("cuda.device_set_limit", "cudaDeviceSetLimit", 215)                                      \
-	X("cuda.device_synchronize", "cudaDeviceSynchronize", 999)                                 \
-	X("cuda.get_driver_entry_point", "cudaGetDriverEntryPoint", 500)                           \
+	X("cuda.device_disable_peer_access", "cudaDeviceDisablePeerAccess", 999,                   \
+	  .idle = IDLE_QUERY)                                                                      \
+	X("cuda.device_get_p2p_attribute", "cudaDeviceGetP2PAttribute", 101, .idle = IDLE_QUERY)   \
+	X("cuda.device_get_stream_priority_range", "cudaDeviceGetStreamPriorityRange", 999,        \
+	  .idle = IDLE_QUERY)                                                                      \
+	X("cuda.device_reset", "cudaDeviceReset", 46, .idle = IDLE_RESET)                          \
+	X("cuda.device_set_limit", "cudaDeviceSetLimit", 215, .idle = IDLE_QUERY)                  \
+	X("cuda.device_synchronize", "cudaDeviceSynchronize", 999, .idle = IDLE_SYNC)              \
+	X("cuda.get_driver_entry_point", "cudaGetDriverEntryPoint", 500, .idle = IDLE_DRIVER)      \
 	X("cuda.malloc", "cudaMalloc", 2)                                                          \
 	X("cuda.free", "cudaFree", 999)                                                            \
 	X("cuda.mem_get_info", "cudaMemGetInfo", 999)                                              \
 	X("cuda.host_alloc", "cudaHostAlloc", 2)                                                   \
 	X("cuda.free_host", "cudaFreeHost", 999)                                                   \
-	X("cuda.host_register", "cudaHostRegister", 2)                                             \
-	X("cuda.host_unregister", "cudaHostUnregister", 999)                                       \
+	X("cuda.host_register", "cudaHostRegister", 2, .idle = IDLE_PINNED)                        \
+	X("cuda.host_unregister", "cudaHostUnregister", 999, .idle = IDLE_PINNED)                  \
 	X("cuda.host_get_device_pointer", "cudaHostGetDevicePointer", 999)                         \
-	X("cuda.host_get_flags", "cudaHostGetFlags", 999)                                          \
+	X("cuda.host_get_flags", "cudaHostGetFlags", 999, .idle = IDLE_PINNED)                     \
 	X("cuda.pointer_get_attributes", "cudaPointerGetAttributes", 999)                          \
-	X("cuda.memcpy", "cudaMemcpy", 999)                                                        \
+	X("cuda.memcpy", "cudaMemcpy", 999, .idle = IDLE_COPY)                                     \
 	X("cuda.memcpy_async", "cudaMemcpyAsync", 999)                                             \
-	X("cuda.memcpy_peer", "cudaMemcpyPeer", 999)                                               \
-	X("cuda.memcpy_peer_async", "cudaMemcpyPeerAsync", 999)                                    \
-	X("cuda.memset", "cudaMemset", 999)                                                        \
+	X("cuda.memcpy_peer", "cudaMemcpyPeer", 999, .idle = IDLE_COPY)                            \
+	X("cuda.memcpy_peer_async", "cudaMemcpyPeerAsync", 999, .idle = IDLE_COPY)                 \
+	X("cuda.memset", "cudaMemset", 999, .idle = IDLE_COPY)                                     \
 	X("cuda.memset_async", "cudaMemsetAsync", 999)                                             \
 	X("cuda.ipc_get", "cudaIpcGetMemHandle", 2)                                                \
 	X("cuda.ipc_open", "cudaIpcOpenMemHandle", 205)                                            \
@@ -55,9 +58,9 @@
 	X("cuda.stream_synchronize", "cudaStreamSynchronize", 999)                                 \
 	X("cuda.stream_query", "cudaStreamQuery", 999)                                             \
 	X("cuda.stream_wait_event", "cudaStreamWaitEvent", 999)                                    \
-	X("cuda.stream_get_priority", "cudaStreamGetPriority", 999)                                \
-	X("cuda.stream_get_flags", "cudaStreamGetFlags", 999)                                      \
-	X("cuda.stream_get_device", "cudaStreamGetDevice", 999)                                    \
+	X("cuda.stream_get_priority", "cudaStreamGetPriority", 999, .idle = IDLE_QUERY)            \
+	X("cuda.stream_get_flags", "cudaStreamGetFlags", 999, .idle = IDLE_QUERY)                  \
+	X("cuda.stream_get_device", "cudaStreamGetDevice", 999, .idle = IDLE_QUERY)                \
 	X("cuda.stream_is_capturing", "cudaStreamIsCapturing", 999)                                \
 	X("cuda.event_create", "cudaEventCreateWithFlags", 2)                                      \
 	X("cuda.event_destroy", "cudaEventDestroy", 999)                                           \
@@ -66,28 +69,34 @@
 	X("cuda.event_synchronize", "cudaEventSynchronize", 999)                                   \
 	X("cuda.event_elapsed_time", "cudaEventElapsedTime", 999)                                  \
 	X("cuda.launch", "cudaLaunchKernel", 701)                                                  \
-	X("cuda.launch_ex", "cudaLaunchKernelExC", 701)                                            \
-	X("cuda.launch_host_func", "cudaLaunchHostFunc", 999)                                      \
+	X("cuda.launch_ex", "cudaLaunchKernelExC", 701, .idle = IDLE_LAUNCH)                       \
+	X("cuda.launch_host_func", "cudaLaunchHostFunc", 999, .idle = IDLE_LAUNCH)                 \
 	X("cuda.func_get_attributes", "cudaFuncGetAttributes", 2)                                  \
-	X("cuda.func_set_attribute", "cudaFuncSetAttribute", 999)                                  \
-	X("cuda.cu_init", "cuInit", 100)                                                           \
-	X("cuda.cu_device_get", "cuDeviceGet", 101)                                                \
-	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100)                                     \
-	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500)                            \
-	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
-	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999)
+	X("cuda.func_set_attribute", "cudaFuncSetAttribute", 999, .idle = IDLE_LAUNCH)             \
+	X("cuda.cu_init", "cuInit", 100, .idle = IDLE_DRIVER)                                      \
+	X("cuda.cu_device_get", "cuDeviceGet", 101, .idle = IDLE_DRIVER)                           \
+	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100, .idle = IDLE_DRIVER)                \
+	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500, .idle = IDLE_DRIVER)       \
+	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304,        \
+	  .idle = IDLE_DRIVER)                                                                     \
+	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
 
 #define FAULT_NVML_CALLS(X)                                                                        \
-	X("nvml.init", "nvmlInit_v2", 9)                                                           \
-	X("nvml.shutdown", "nvmlShutdown", 999)                                                    \
-	X("nvml.device_get_count", "nvmlDeviceGetCount_v2", 999)                                   \
-	X("nvml.device_get_handle_by_index", "nvmlDeviceGetHandleByIndex_v2", 15)                  \
-	X("nvml.device_get_handle_by_pci_bus_id", "nvmlDeviceGetHandleByPciBusId_v2", 15)          \
-	X("nvml.device_get_index", "nvmlDeviceGetIndex", 15)                                       \
-	X("nvml.device_get_capability", "nvmlDeviceGetCudaComputeCapability", 15)                  \
-	X("nvml.device_get_nvlink_state", "nvmlDeviceGetNvLinkState", 15)                          \
-	X("nvml.device_get_nvlink_capability", "nvmlDeviceGetNvLinkCapability", 15)                \
-	X("nvml.device_get_nvlink_remote", "nvmlDeviceGetNvLinkRemotePciInfo_v2", 15)              \
-	X("nvml.device_get_p2p_status", "nvmlDeviceGetP2PStatus", 15)
+	X("nvml.init", "nvmlInit_v2", 9, .idle = IDLE_NVML)                                        \
+	X("nvml.shutdown", "nvmlShutdown", 999, .idle = IDLE_NVML)                                 \
+	X("nvml.device_get_count", "nvmlDeviceGetCount_v2", 999, .idle = IDLE_NVML)                \
+	X("nvml.device_get_handle_by_index", "nvmlDeviceGetHandleByIndex_v2", 15,                  \
+	  .idle = IDLE_NVML)                                                                       \
+	X("nvml.device_get_handle_by_pci_bus_id", "nvmlDeviceGetHandleByPciBusId_v2", 15,          \
+	  .idle = IDLE_NVML)                                                                       \
+	X("nvml.device_get_index", "nvmlDeviceGetIndex", 15, .idle = IDLE_NVML)                    \
+	X("nvml.device_get_capability", "nvmlDeviceGetCudaComputeCapability", 15,                  \
+	  .idle = IDLE_NVML)                                                                       \
+	X("nvml.device_get_nvlink_state", "nvmlDeviceGetNvLinkState", 15, .idle = IDLE_NVML)       \
+	X("nvml.device_get_nvlink_capability", "nvmlDeviceGetNvLinkCapability", 15,                \
+	  .idle = IDLE_NVML)                                                                       \
+	X("nvml.device_get_nvlink_remote", "nvmlDeviceGetNvLinkRemotePciInfo_v2", 15,              \
+	  .idle = IDLE_NVML)                                                                       \
+	X("nvml.device_get_p2p_status", "nvmlDeviceGetP2PStatus", 15, .idle = IDLE_NVML)
 
 #endif

@@ -35,8 +35,8 @@ static void fault_print_layer(FILE *out, const struct fault_layer *l)
 	fprintf(out, "\n%s: %s\n", l->name, l->what);
 	for (const struct fault_site *s = l->site; s->name; s++) {
 		fprintf(out, "  %-24s %s\n", s->name, s->what);
-		if (fault_idle(s->name))
-			fprintf(out, "      idle: %s\n", fault_idle(s->name));
+		if (s->idle)
+			fprintf(out, "      idle: %s\n", s->idle);
 		for (int i = 0; i < FAULT_ACTIONS_MAX && s->action[i].name; i++)
 			fault_print_action(out, &s->action[i]);
 	}
@@ -123,9 +123,9 @@ static void json_action(FILE *out, const struct fault_action *a)
 static void json_site(FILE *out, const struct fault_site *s)
 {
 	json_named(out, s->name, s->what);
-	if (fault_idle(s->name)) {
+	if (s->idle) {
 		fputs(",\"idle\":", out);
-		json_text(out, fault_idle(s->name));
+		json_text(out, s->idle);
 	}
 	fputs(",\"actions\":[", out);
 	for (int i = 0; i < FAULT_ACTIONS_MAX && s->action[i].name; i++) {

@@ -82,7 +82,7 @@ static void random_of_shelf(struct random_plan *p, const struct fault_recipe *sh
 
 static bool random_site_fits(const struct fault_site *s)
 {
-	return fault_action_fail(s) && !fault_idle(s->name);
+	return fault_action_fail(s) && !s->idle;
 }
 
 static const struct fault_site *random_site(struct random_plan *p)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The layers, and the keys that address their sites. */
 #include <stddef.h>
+#include <string.h>
 
 #include "sim/engine/fault.h"
 
@@ -38,6 +39,15 @@ const struct fault_action *fault_action_fail(const struct fault_site *site)
 	for (int i = 0; i < FAULT_ACTIONS_MAX && site->action[i].name; i++)
 		if (site->action[i].kind == OS_FAULT_FAIL)
 			return &site->action[i];
+	return NULL;
+}
+
+const char *sim_fault_idle(const char *site)
+{
+	for (const struct fault_layer *l = fault_layers; l->name; l++)
+		for (const struct fault_site *s = l->site; s->name; s++)
+			if (strcmp(s->name, site) == 0)
+				return s->idle;
 	return NULL;
 }
 

@@ -4,7 +4,16 @@
 #include "sim/engine/fault.h"
 #include "sim/engine/fault_cuda_calls.h"
 
-#define CUDA_CALL(site, call, usual)                                                               \
+/* Why no run of the lab comes to a site. */
+#define IDLE_SYNC   "the stack waits by polling events, the lab by polling streams"
+#define IDLE_COPY   "the stack moves data by kernels, the lab by cudaMemcpyAsync"
+#define IDLE_PINNED "the stack pins what it allocates, and nothing else"
+#define IDLE_LAUNCH "the stack launches by cudaLaunchKernel, on the stream that it is given"
+#define IDLE_RESET  "nothing resets a device that others use"
+#define IDLE_DRIVER "the stack uses the runtime; the driver's calls are there for programs"
+#define IDLE_NVML   "the stack reads a machine's NVLinks from the topology file"
+
+#define CUDA_CALL(site, call, usual, ...)                                                          \
 	{.name = (site),                                                                           \
 	 .what = (call),                                                                           \
 	 .action = {{.name = "fail",                                                               \
@@ -14,15 +23,17 @@
 		    {.name = "sticky",                                                             \
 		     .kind = OS_FAULT_STICKY,                                                      \
 		     .what = "the context is dead: kernels end, all calls return the error",       \
-		     .param = {{"error", FAULT_CUDA, 700, 0, 0}}}}},
+		     .param = {{"error", FAULT_CUDA, 700, 0, 0}}}},                                \
+	 __VA_ARGS__},
 
-#define NVML_CALL(site, call, usual)                                                               \
+#define NVML_CALL(site, call, usual, ...)                                                          \
 	{.name = (site),                                                                           \
 	 .what = (call),                                                                           \
 	 .action = {{.name = "fail",                                                               \
 		     .kind = OS_FAULT_FAIL,                                                        \
 		     .what = "returns the error, an nvmlReturn_t",                                 \
-		     .param = {{"error", FAULT_NUMBER, usual, 1, 999}}}}},
+		     .param = {{"error", FAULT_NUMBER, usual, 1, 999}}}},                          \
+	 __VA_ARGS__},
 
 const struct fault_site fault_sites_cuda[] = {
 	FAULT_CUDA_CALLS(CUDA_CALL){.name = "cuda.kernel",
@@ -57,7 +68,8 @@ const struct fault_site fault_sites_cuda[] = {
 		     .what = "it ends later",
 		     .param = {{"by", FAULT_TIME, 100000, 0, 0}}}}},
 	{.name = "cuda.host_func",
-	 .what = "a callback whose turn it is",
+	 .idle = IDLE_LAUNCH,
+	 .what = "a host callback that is next in its stream",
 	 .action = {{.name = "delay",
 		     .kind = OS_FAULT_DELAY,
 		     .what = "it starts later",

@@ -50,7 +50,7 @@ const struct fault_site fault_sites_fabric[] = {
 	 .action = {{.name = "drop", .kind = OS_FAULT_DROP, .what = "it is lost"},
 		    {.name = "delay",
 		     .kind = OS_FAULT_DELAY,
-		     .what = "late, and its queue pair's next behind it; other queue pairs pass",
+		     .what = "late, and so are its queue pair's next ones; other queue pairs pass",
 		     .param = {{"by", FAULT_TIME, 10000, 0, 0}}},
 		    {.name = "reorder",
 		     .kind = OS_FAULT_REORDER,
