@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What an accessor of core/base/shared.h does under `sim`: a scheduling point, then the memory
- * model's view of the access, and behind a write the waking of who waits there.
+ * model's view of the access, and after a write the waking of the tasks that wait there.
  */
 #include "sim/engine/engine_internal.h"
 #include "sim/engine/memory.h"

@@ -11,7 +11,7 @@
  *	site engine.run 14
  *	4:2 -12 3:1
  *
- * "memory" is there when the run was told on or off, and did not draw it from the seed.
+ * "memory" is there when the run was given on or off, and did not draw it from the seed.
  *
  * Each choice has a quiet value, the one with which nothing special happens: the task that ran goes
  * on, the latency is exact, the fault does not fire. It is written as "-", a row of them as

@@ -460,7 +460,7 @@ static void engine_print_fail_line(FILE *out, const struct sim_failure *f)
 		f->kind, f->task, f->rank, f->step, vtime, eng.seed, sim_strategy_name(), f->hash);
 }
 
-/* For people: what failed, who waits for whom, what the doubles know, the faults. */
+/* For people: what failed, which task waits for which, what the doubles know, the faults. */
 static void engine_print_explanation(FILE *out)
 {
 	fprintf(out, "%s: %s\n", eng.failure.kind, eng.failure.message);
@@ -644,7 +644,7 @@ static void engine_misuse_awaited(void)
 		if (!eng.awaited[i].met && eng.verdict == SIM_PASS) {
 			char text[256];
 
-			snprintf(text, sizeof text, "nobody complained of '%s', as was expected",
+			snprintf(text, sizeof text, "no misuse '%s' was reported; one was expected",
 				 eng.awaited[i].words);
 			engine_report(SIM_WRONG_RESULT, "no-misuse", text);
 			eng.verdict = SIM_WRONG_RESULT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the engine share, and nobody else sees. One engine, one instance: `eng`. In
+ * What the files of the engine share, and no other file sees. One engine, one instance: `eng`. In
  * `sim` everything here is touched by one OS thread. In `threads` only the parts marked so are
  * used, each with its lock or as shared words.
  *
@@ -104,7 +104,7 @@ struct task {
 	uint32_t poll_row; /* fruitless polls in a row */
 	uint64_t poll_seen;
 	struct task *poll_next;
-	uint32_t lonely; /* scheduling points in a row without a switch */
+	uint32_t points_alone; /* scheduling points in a row without a switch */
 	shared_u32 done; /* what a joiner waits for */
 	bool joined, detached;
 	size_t stack_bytes;
@@ -146,7 +146,7 @@ struct engine {
 
 	/* the hot part of a scheduling point */
 	struct task *current; /* NULL: event context, or outside */
-	int64_t countdown;    /* points until the strategy is asked */
+	int64_t countdown;    /* points until the strategy decides */
 	bool pct_preempt;     /* a task of higher priority became ready */
 	bool point_faults;    /* the plan has faults at scheduling points */
 	bool any_faults;      /* the plan has faults at all */
@@ -301,14 +301,14 @@ uint64_t threads_park_ns(uint32_t round); /* how long at most */
 uint32_t threads_woken(uint32_t round);   /* the round to go on with after a wake */
 void threads_prepare(void);               /* the calling thread, once */
 bool threads_killed(const struct task *t);
-void threads_task_gone(struct task *t); /* it waits for nothing any more */
+void threads_task_gone(struct task *t); /* it no longer waits */
 
 /* show.c */
 /* What the task waits for; and a state in which it waits for nothing. Its own thread calls them. */
 void show_wait(struct task *t, const struct wait *const *w, int n, const shared_u32 *abort,
 	       uint64_t wake_ns);
 void show_state(struct task *t, enum sim_task_state state);
-/* Takes threads_lock, with nobody looking at the task: it can go. */
+/* Takes threads_lock, when no thread looks at the task: it can go. */
 void show_lock_to_remove(const struct task *t);
 /* Around an explanation: what tasks wait for stays. True: to be released. */
 bool show_hold_all(void);
@@ -386,7 +386,7 @@ void pollers_wake(void);
 
 /* memory.c: the memory model, memory.h; nothing here runs while mem_on is 0 */
 
-/* Who makes accesses: a task, or an object that acts in events. */
+/* What makes accesses: a task, or an object that acts in events. */
 struct mem_agent {
 	struct mem_agent *next;
 	struct task *task;  /* NULL: an object, or events that named none */
@@ -403,7 +403,7 @@ int mem_start(void); /* ENOTSUP */
 void mem_stop(void);
 void mem_task_ended(struct task *t);
 
-/* store.c. On when store_start says so. */
+/* store.c. On if store_start turned it on. */
 bool store_start(void);
 void store_stop(void);
 void store_agent_ended(struct mem_agent *me);

@@ -3,7 +3,7 @@
  * Events of the `threads` engine. Work is queued at the thread that posts it and run by that
  * thread, when it drains or waits; timers go to one heap and one thread. A step runs with no lock
  * of the engine held. Its event is reused only after the step, so a handle that the step's owner
- * still has is never somebody else's event.
+ * still has is never another one's event.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -123,7 +123,7 @@ static struct fiber_stack *fiber_stack_map(size_t bytes)
 		free(s);
 		return NULL;
 	}
-	/* Without a guard the page stays usable as slack, and the canary still tells. */
+	/* Without a guard the page stays usable as slack, and the canary still shows it. */
 	if (fiber_pool_total < FIBER_GUARDED_MAX)
 		s->guarded = mprotect(s->map, guard, PROT_NONE) == 0;
 	fiber_index_add(s);

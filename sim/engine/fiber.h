@@ -12,7 +12,7 @@
  * Stacks are reused across launches and worlds. Each has canary words at its low end and,
  * while fewer than FIBER_GUARDED_MAX exist, an inaccessible page below (more would run into
  * vm.max_map_count). The canary is checked at exit and at every switch, with a guard page at every
- * 64th: it is a cache line that nobody else wants. AddressSanitizer and ThreadSanitizer are told of
+ * 64th: it is a cache line of its own. AddressSanitizer and ThreadSanitizer are informed of
  * every switch, with gcc and with clang. Errors: positive errno.
  */
 #ifndef SIM_ENGINE_FIBER_H
@@ -73,7 +73,7 @@ void fiber_release(struct fiber *f);
 
 void fiber_exit(struct fiber *f) __attribute__((noreturn));
 
-/* True when the canary or the stack pointer says that the stack has overflowed. */
+/* True when the canary or the stack pointer shows that the stack has overflowed. */
 bool fiber_overflowed(const struct fiber *f);
 /* Is it time to ask, after the n-th switch? */
 static inline bool fiber_suspect(const struct fiber *f, uint64_t n)
@@ -85,7 +85,7 @@ bool fiber_on_stack(const void *addr);
 /* True when addr lies in the guard page or within `slack` bytes below the stack. */
 bool fiber_guard_hit(const struct fiber *f, const void *addr);
 
-/* Frees the stacks that nobody uses. */
+/* Frees the stacks that no task uses. */
 void fiber_pool_trim(void);
 size_t fiber_pool_count(void); /* stacks that exist, used or not */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a debugger that asked for it is stopped. Changes nothing but where the program stops. */
+/* Where a debugger that requested it is stopped. Changes nothing but where the program stops. */
 #include "sim/engine/gdb_hooks.h"
 
 #include <string.h>

@@ -48,7 +48,7 @@ static void guest_join_sim(void)
 	t->fiber.home = &eng.loop;
 	eng.loop.home = &t->fiber; /* AddressSanitizer learns the program's stack so */
 	task_admit(t);
-	fiber_suspend(&t->fiber); /* the loop enters it again at once: it is the only one */
+	fiber_suspend(&t->fiber); /* the loop enters it again immediately: it is the only one */
 }
 
 void sim_join(void (*ended)(enum sim_verdict verdict))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The happens-before check: clocks, and what each kind of access does to them. See happens.h for
- * how time is counted and memory.h for who calls.
+ * how time is counted and memory.h for the callers.
  *
  *   store   release          the word carries the agent's clock
  *           relaxed          it carries what the agent's last release fence published, or nothing
@@ -105,8 +105,8 @@ static struct happens_clock *clock_own(struct happens_clock **c)
 	return *c = new;
 }
 
-/* Clocks are long, and compared and joined all the time: four slots at once. Their width is a multiple
- * of CLOCK_STEP. */
+/* Clocks are long, and compared and joined all the time: four slots together. Their width is a
+ * multiple of CLOCK_STEP. */
 typedef uint32_t clock_four __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline const clock_four *clock_fours(const struct happens_clock *c)
@@ -272,8 +272,8 @@ static void slot_give(uint32_t slot)
 	hb.free_slot[key].last = slot + 1;
 }
 
-/* A free slot whose last agent is known to whoever begins with this stamp; HAPPENS_NONE: none among
- * the oldest. `any`: the oldest. */
+/* A free slot whose last agent is known to the agent that begins with this stamp; HAPPENS_NONE:
+ * none among the oldest. `any`: the oldest. */
 static uint32_t slot_reuse(uint32_t key, const struct happens_stamp *begin, bool any)
 {
 	uint32_t before = 0, s = hb.free_slot[key].first;
@@ -597,7 +597,8 @@ static struct happens_object *object_get(const void *object)
 	return *at = o;
 }
 
-/* One more of many who release to this object. Those who come from one barrier know the same. */
+/* One more of many agents that release to this object. Those that come from one barrier know the
+ * same. */
 static void object_collect(struct happens_object *o, struct happens_part *p)
 {
 	if (o->stamp.slot != HAPPENS_NONE)
@@ -652,8 +653,8 @@ void happens_forget(const void *object)
 	hb.free_object = o;
 }
 
-/* All arrive before the first goes on. Neighbouring rounds are different objects: somebody may arrive
- * for the next one while others have not gone on yet, and must teach them nothing. */
+/* All arrive before the first goes on. Neighbouring rounds are different objects: an agent may
+ * arrive for the next one while others have not gone on yet, and must teach them nothing. */
 void happens_barrier_arrive(struct mem_agent *me, const void *barrier)
 {
 	object_collect(object_get(barrier), part_of(me));

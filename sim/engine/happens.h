@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the happens-before check: what happens.c (clocks and rules), happens_shadow.c (who touched
- * which bytes last) and happens_report.c (words for people) share. The engine calls it through the
- * happens_* functions of engine_internal.h, everybody else through memory.h.
+ * Inside the happens-before check: what happens.c (clocks and rules), happens_shadow.c (which agent
+ * touched which bytes last) and happens_report.c (words for people) share. The engine calls it
+ * through the happens_* functions of engine_internal.h, everybody else through memory.h.
  *
  * Time is counted per slot. An agent has a slot for its life; its epoch there goes up by one with
- * each release, so a pair (slot, epoch) names what one agent did between two releases. A clock says
- * for every slot up to which epoch it is known. Whoever knows (s, e) knows also what s knew then,
- * because it can have learnt that epoch only from the release that ended it, or from a later one;
- * so most joins end after one comparison.
+ * each release, so a pair (slot, epoch) names what one agent did between two releases. A clock has,
+ * for every slot, the epoch up to which it is known. An agent that knows (s, e) also knows what s
+ * knew then, because it can have learnt that epoch only from the release that ended it, or from a
+ * later one; so most joins end after one comparison.
  *
  * A clock that is shared is never written: releasing is taking a reference, and a barrier gives all
- * who meet the same clock. That is what makes a block of 1,024 threads cheap.
+ * that meet the same clock. That is what makes a block of 1,024 threads cheap.
  */
 #ifndef SIM_ENGINE_HAPPENS_H
 #define SIM_ENGINE_HAPPENS_H
@@ -33,7 +33,7 @@ struct happens_clock {
 struct happens_stamp {
 	struct happens_clock *clock;
 	uint32_t slot, epoch;
-	/* who released, for scopes */
+	/* the agents that released, for scopes */
 	enum shared_scope scope;
 	int32_t device; /* -1: not a warp */
 	uint64_t block;
@@ -41,7 +41,7 @@ struct happens_stamp {
 
 /* One access as the shadow remembers it. */
 struct happens_seen {
-	uint32_t slot, epoch; /* slot HAPPENS_NONE: nobody */
+	uint32_t slot, epoch; /* slot HAPPENS_NONE: no agent */
 	uint64_t record;
 };
 
@@ -134,7 +134,7 @@ uint64_t report_record(const struct happens_part *p, const struct mem_access *a)
 void report_race(struct happens_part *p, const struct mem_access *a,
 		 const struct happens_seen *before, bool before_write);
 bool report_over(void);        /* a race was reported: the run ends, nothing more is checked */
-void report_cap(size_t bytes); /* said once */
+void report_cap(size_t bytes); /* logged once */
 
 #pragma GCC visibility pop
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the happens-before check says when it has found a race, and what it keeps in order to say
- * it: a ring of the latest accesses, with the frames that led to each, and everybody's name. The
- * frames are read off the chain of frame pointers, which fake builds keep.
+ * What the happens-before check reports when it has found a race, and what it keeps in order to
+ * report it: a ring of the latest accesses, with the frames that led to each, and everybody's name.
+ * The frames are read off the chain of frame pointers, which fake builds keep.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 enum { REPORT_RECORDS = 1 << 16, REPORT_DESCRIBERS = 4, REPORT_NAME = 64 };
 
 struct report_record {
-	uint64_t number; /* its place says only the low bits */
+	uint64_t number; /* its place has only the low bits */
 	uint64_t step, vtime_ns;
 	uintptr_t addr;
 	uint64_t bytes;
@@ -41,7 +41,7 @@ static struct {
 	bool cap_said, over;
 } report;
 
-/* Kept for good: whoever can describe addresses can do so in every run. */
+/* Kept for good: a double that can describe addresses can do so in every run. */
 static bool (*report_describer[REPORT_DESCRIBERS])(const void *addr, char *out, size_t bytes);
 
 void mem_on_describe(bool (*describe)(const void *addr, char *out, size_t bytes))
@@ -187,7 +187,7 @@ static void text_operation(const struct report_record *r, char *out, size_t byte
 			 text_order(r->order), text_scope(r->scope));
 }
 
-/* Frames of the engine's and the doubles' own hooks say nothing about who did it. */
+/* Frames of the engine's and the doubles' own hooks do not show which code did it. */
 static bool frame_is_hook(const char *name)
 {
 	static const char *const prefix[] = {"happens_",    "mem_",     "shared_", "accessor_",
@@ -258,7 +258,7 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_p
 {
 	const char *now_name = report.actor[by->actor].name;
 
-	/* what was released and not taken says more than what was never released */
+	/* what was released and not taken explains more than what was never released */
 	for (int i = 0; i < 2 * HAPPENS_PENDING; i++) {
 		const struct happens_pending *d = &by->pending[i % HAPPENS_PENDING];
 		const struct report_record *load = record_find(d->load);
@@ -298,7 +298,7 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_p
 	return false;
 }
 
-/* Where did the order get lost: at p itself, or at somebody on the way to it? */
+/* Where did the order get lost: at p itself, or at an agent on the way to it? */
 static bool missing_anywhere(const struct happens_part *p, const struct happens_seen *before,
 			     char *out, size_t bytes)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who touched which bytes last. Memory is cut into pages of 64 KiB, found by address; a page holds
- * segments, sorted and apart, for what ranges did, and knows at which granules of 4 bytes there are
- * words, which a table of their own holds. Large ranges cost one segment a page, however long they
- * are; neighbours that were treated alike become one.
+ * Which agent touched which bytes last. Memory is cut into pages of 64 KiB, found by address; a
+ * page holds segments, sorted and apart, for what ranges did, and knows at which granules of 4
+ * bytes there are words, which a table of their own holds. Large ranges cost one segment a page,
+ * however long they are; neighbours that were treated alike become one.
  *
  * A range is checked against ranges and words, a word against ranges only. Of each segment the last
  * write and up to four reads that are not ordered after each other are kept, of each word four of
@@ -183,7 +183,7 @@ static void word_drop(struct page *p, struct happens_word **at)
 	p->words--;
 }
 
-/* The words that an access of `bytes` at `addr` is to: one, or the two halves where somebody used
+/* The words that an access of `bytes` at `addr` is to: one, or the two halves where an agent used
  * them apart. */
 static int word_get(uintptr_t addr, uint32_t bytes, struct happens_word *out[2])
 {
@@ -412,7 +412,7 @@ static void page_words(struct happens_part *p, struct page *pg, const struct mem
 		ASSERT(*at);
 		if (p)
 			range_check_word(p, a, write, *at);
-		/* what a range wrote over is no word any more, until somebody uses it as one */
+		/* what a range wrote over is not a word until an agent uses it as one again */
 		if (drop || write)
 			word_drop(pg, at);
 		g++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory model's dispatcher: finds out who acts, and tells the two parts, store.c (the
+/* The memory model's dispatcher: finds the agent that acts, and informs the two parts, store.c (the
  * memory-order adversary) and happens.c (the happens-before check), as far as they are on. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory model of the simulated machine: who wrote what, who may see it already, and who was
- * allowed to touch it. Called by whatever moves bytes that two agents share: the accessors of
- * core/base/shared.h (through os_ops.h), the device shim's double (backends/fakecuda), DMA of
- * fakeverbs and of copy engines. Engine `sim` only; under `threads` every function returns at once.
+ * The memory model of the simulated machine: which agent wrote what, which may see it already, and
+ * which was allowed to touch it. Called by whatever moves bytes that two agents share: the
+ * accessors of core/base/shared.h (through os_ops.h), the device shim's double (backends/fakecuda),
+ * DMA of fakeverbs and of copy engines. Engine `sim` only; under `threads` every function returns
+ * immediately.
  *
  * Two parts behind one set of calls:
  *
@@ -59,7 +60,8 @@ static inline bool mem_store(const struct mem_access *a, uint64_t value);
 
 /* After a range was written (the bytes are there), with the same arguments as mem_access(), which
  * remembered the old bytes: the adversary may put some of them back until the new ones become
- * visible. The caller wakes whoever waits on the range all the same: a wait is evaluated anew. */
+ * visible. The caller wakes the tasks that wait on the range all the same: a wait is evaluated
+ * anew. */
 static inline void mem_wrote(const struct mem_access *a);
 
 /* For the happens-before check alone: plain memory that no accessor moves (shared_note_write and
@@ -68,7 +70,7 @@ static inline void mem_note(const struct mem_access *a);
 
 /* Edges between agents that go through no word: a work request posted and executed, its completion
  * found, a kernel launched, a stream's order, a barrier, a socket's bytes, a thread started or
- * joined. Release: everything that the running agent did is ordered before whoever acquires
+ * joined. Release: everything that the running agent did is ordered before the agent that acquires
  * `object` later; it also empties the agent's store buffer (a doorbell, a system call and a kernel
  * launch do). `object` is any address; mem_forget ends its life. NULL: empties the buffer only. */
 static inline void mem_release(const void *object);
@@ -78,15 +80,15 @@ static inline void mem_forget(const void *object);
 /* In event context: the rest of this step acts as `object`. Ends with the step. */
 static inline void mem_as(const void *object);
 /* For the happens-before check alone: an access whose bytes come later, with `touched` set. It is not
- * made by who acts now, but by `apart`, after all that who acts did; whoever acquires `apart`, or
- * `also`, comes after it. */
+ * made by the agent that acts now, but by `apart`, after all that this agent did; an agent that
+ * acquires `apart`, or `also`, comes after it. */
 static inline void mem_touched_as(const void *apart, const struct mem_access *a, const void *also);
 
 /* Memory was freed, or given out anew: no access before this one conflicts with a later one, and
  * buffered stores to it are dropped. */
 static inline void mem_fresh(const void *addr, size_t bytes);
 
-/* Who can say what memory is at an address ("gpu 3 allocation #12 + 4096, ..."), in reports of
+/* What can describe the memory at an address ("gpu 3 allocation #12 + 4096, ..."), in reports of
  * races: returns false where it cannot. At most 4, kept for good. */
 void mem_on_describe(bool (*describe)(const void *addr, char *out, size_t bytes));
 

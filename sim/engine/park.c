@@ -2,8 +2,8 @@
 /*
  * Sleeping and waking in the `threads` engine. A thread that has looked in vain often enough
  * parks: it counts itself at the addresses it watches, in a table by hash, looks once more and
- * sleeps on a futex. Whoever writes tests the count of its address, one load when nobody sleeps for
- * it, and wakes those whose set of hashed bits has the address too.
+ * sleeps on a futex. A thread that writes tests the count of the address, one load when no thread
+ * sleeps for it, and wakes those whose set of hashed bits has the address too.
  *
  * A writer has no fence between its store and that load, so it may miss a thread that parks at the
  * same instant; a sleep is therefore short. Nothing depends on being woken: every sleeper looks

@@ -11,8 +11,8 @@
  *        any suspended state -- kill of its process --> KILLED
  *
  * Time moves only when no task is ready and no event is due. When then nothing in the foreground
- * can happen any more, every wait is evaluated again: one that is true was not woken (the missed
- * wake is a bug of whoever wrote the word), otherwise it is a deadlock.
+ * can happen, every wait is evaluated again: one that is true was not woken (the missed
+ * wake is a bug of the code that wrote the word), otherwise it is a deadlock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +25,9 @@ struct sim_task *sim_tasks_head, *sim_task_current;
 static struct sim_task *sim_tasks_tail;
 
 enum {
-	LONELY_POINTS = 4096, /* points without a switch before a task is made to lose time */
-	LONELY_NS = 1000,
-	LONELY_STEPS = 256, /* what such a row counts for in the progress budget */
+	ALONE_POINTS = 4096, /* points without a switch before a task is made to lose time */
+	ALONE_NS = 1000,
+	ALONE_STEPS = 256, /* what such a row counts for in the progress budget */
 	POLL_NS = 250,
 	POLL_NS_MAX = 16000,
 	POLL_LAST_LOOKS = 3,
@@ -254,11 +254,11 @@ void sched_sim_kill_proc(struct os_proc *proc)
 static inline void task_suspend(struct task *t, enum sim_task_state state)
 {
 	t->pub.state = state;
-	t->lonely = 0;
+	t->points_alone = 0;
 	fiber_suspend(&t->fiber);
 }
 
-/* When nobody else could do anything before the sleeper wakes, time moves at once. */
+/* When nothing else could run before the sleeper wakes, time moves immediately. */
 static bool task_sleep_inline(struct task *t, uint64_t ns)
 {
 	if (ready_count() || (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns + ns))
@@ -270,7 +270,7 @@ static bool task_sleep_inline(struct task *t, uint64_t ns)
 	sim_gdb_point(); /* the task may have begun with the step that was the limit */
 	eng.now_ns += ns;
 	eng.steps++;
-	t->lonely = 0;
+	t->points_alone = 0;
 	sim_gdb_point();
 	return true;
 }
@@ -309,7 +309,7 @@ static void task_pay_debt(struct task *t)
 	task_sleep(t, strategy_factor(ns));
 }
 
-/* In event context, because nobody ends the stack that he stands on. */
+/* In event context, because no task ends the stack that it runs on. */
 void engine_kill_self(struct task *t)
 {
 	static const struct sim_event_attr attr = {.name = "engine.kill"};
@@ -340,13 +340,13 @@ static __attribute__((noinline)) void task_point_slow(struct task *t)
 {
 	if (t->pub.debt_ns)
 		task_pay_debt(t);
-	if (++t->lonely >= LONELY_POINTS) {
+	if (++t->points_alone >= ALONE_POINTS) {
 		/* It spins without waiting, polling or charging: make it lose time, so that others
 		 * get on, and count it against the progress budget. */
-		t->lonely = 0;
-		eng.steps += LONELY_STEPS;
+		t->points_alone = 0;
+		eng.steps += ALONE_STEPS;
 		t->prio &= UINT32_MAX;
-		task_sleep(t, LONELY_NS);
+		task_sleep(t, ALONE_NS);
 	}
 	if (eng.pct_preempt) {
 		eng.pct_preempt = false;
@@ -381,7 +381,7 @@ void sched_sim_point(void)
 	guest_check_thread();
 	if (UNLIKELY(t->moment))
 		task_point_moment(t);
-	if (LIKELY(--eng.countdown > 0 && !t->pub.debt_ns && ++t->lonely < LONELY_POINTS &&
+	if (LIKELY(--eng.countdown > 0 && !t->pub.debt_ns && ++t->points_alone < ALONE_POINTS &&
 		   !eng.pct_preempt))
 		return;
 	task_point_slow(t);
@@ -537,8 +537,8 @@ static int sched_sim_thread_join(struct os_thread *thread)
 	return 0;
 }
 
-/* Between tasks a count orders as a lock would. A device that posts says only that there is something
- * to look for: what it found there orders (a completion, a socket's bytes). */
+/* Between tasks a count orders as a lock would. A device that posts reports only that there is
+ * something to look for: what it found there orders (a completion, a socket's bytes). */
 static void sched_sim_event_post(const void *object)
 {
 	if (eng.current)
@@ -690,10 +690,10 @@ static void loop_wake_top(void)
 	task_make_ready(t);
 }
 
-/* Nobody moves now, and perhaps not for long. Pollers get a few last looks: one of them may have found
- * what it polled for without saying so (os_poll_hit), and then written what the next one polls for;
- * and one that polls several things by turns may have been asleep when the one changed that it does
- * not look at next. */
+/* No task runs now, and perhaps not for long. Pollers get a few last looks: one of them may have
+ * found what it polled for without saying so (os_poll_hit), and then written what the next one
+ * polls for; and one that polls several things by turns may have been asleep when the one changed
+ * that it does not look at next. */
 static bool loop_last_look(void)
 {
 	if (!eng.pollers ||
@@ -714,7 +714,7 @@ static void loop_let_pass(void)
 		eng.now_ns = when;
 }
 
-/* Nothing in the foreground can happen any more, and somebody still waits. */
+/* Nothing in the foreground can happen, and a task still waits. */
 static void loop_quiescent(void)
 {
 	if (loop_last_look())
@@ -724,11 +724,11 @@ static void loop_quiescent(void)
 			continue;
 		int first = waits_first_true(p->wait, p->wait_n);
 		if (first >= 0 || waits_aborted(p->wait_abort))
-			engine_fail(SIM_NO_PROGRESS, "missed-wake",
-				    "task %u \"%s\" waits for \"%s\", which is true, but nobody "
-				    "woke it: whoever made it true did not say so (sim_wrote)",
-				    p->self.id, p->name,
-				    first >= 0 ? p->wait[first]->why : "abort");
+			engine_fail(
+				SIM_NO_PROGRESS, "missed-wake",
+				"task %u \"%s\" waits for \"%s\", which is true, but it was "
+				"not woken: what made it true did not report the write (sim_wrote)",
+				p->self.id, p->name, first >= 0 ? p->wait[first]->why : "abort");
 	}
 	engine_fail(SIM_NO_PROGRESS, "deadlock",
 		    "%u foreground tasks wait and nothing is left that could wake them",
@@ -746,7 +746,7 @@ static void loop_check_budget(void)
 		    (unsigned long long)steps, (unsigned long long)ns);
 }
 
-/* Makes ready whoever's time has come; true when an event is due. */
+/* Makes ready the tasks whose time has come; true when an event is due. */
 static bool loop_due(void)
 {
 	while (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns) {

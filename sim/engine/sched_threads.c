@@ -2,7 +2,7 @@
 /*
  * The `threads` scheduler: host tasks are pthreads, warps are fibers of worker threads (worker.c),
  * time is real. Waiting is looking again: with a pause, then a yield, then short sleeps that a
- * write ends (park.c). Nobody has to be woken, so a forgotten wake goes unnoticed here (`sim` finds
+ * write ends (park.c). No task has to be woken, so a forgotten wake goes unnoticed here (`sim` finds
  * it).
  *
  * A task whose process was killed, and a background task after the run, ends at its next wait,
@@ -148,7 +148,8 @@ bool threads_pause(uint32_t round)
 	return false;
 }
 
-/* A missed wake costs the first of these, so it is short; who sleeps for long, sleeps longer. */
+/* A missed wake costs the first of these, so it is short; a task that sleeps for long, sleeps
+ * longer. */
 uint64_t threads_park_ns(uint32_t round)
 {
 	uint32_t power = MIN_OF(round - MIN_OF(round, (uint32_t)(PAUSES + YIELDS)), 8u);
@@ -156,13 +157,13 @@ uint64_t threads_park_ns(uint32_t round)
 	return MIN_OF((uint64_t)PARK_NS << power, (uint64_t)PARK_MAX_NS);
 }
 
-/* Somebody wrote, and it may not have been enough: gives way to him before parking again. */
+/* A task wrote, and it may not have been enough: gives way to it before parking again. */
 uint32_t threads_woken(uint32_t round)
 {
 	return MIN_OF(round, (uint32_t)PAUSES);
 }
 
-/* For those whom no write wakes: pollers, and whoever waits for an end. */
+/* For those whom no write wakes: pollers, and tasks that wait for an end. */
 static void threads_doze(uint32_t round)
 {
 	uint32_t power = MIN_OF(round / 4, 8u);
@@ -179,7 +180,7 @@ bool threads_killed(const struct task *t)
 	       __atomic_load_n(&t->killed.v_, __ATOMIC_ACQUIRE);
 }
 
-/* A task has ended: off the list, counted, and its joiner told. Warps are freed here. */
+/* A task has ended: off the list, counted, and its joiner woken. Warps are freed here. */
 void threads_task_gone(struct task *t)
 {
 	show_lock_to_remove(t);
@@ -244,7 +245,7 @@ void threads_kill_proc(struct os_proc *proc)
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-/* A host task that has ended, and whose thread is joined or joins nobody, is removed. */
+/* A host task that has ended, and whose thread is joined or joins no other, is removed. */
 static void threads_forget(struct task *t)
 {
 	show_lock_to_remove(t);
@@ -731,7 +732,7 @@ void threads_run(void (*fn)(void *), void *arg)
 	threads_end();
 }
 
-/* Everybody who is left ends. */
+/* All tasks that are left end. */
 void threads_end(void)
 {
 	__atomic_store_n(&threads_stopping.v_, 1, __ATOMIC_RELEASE);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tasks of `threads` wait for, for those who look at it from another thread: the hang
+ * What the tasks of `threads` wait for, for code that looks at it from another thread: the hang
  * explainer, while everybody else goes on. What a task waits on lies on its stack. So whoever looks
- * holds the tasks that he looks at: a task that is held runs, but neither does it begin or end a wait, nor
- * does it go. Its other words (name, step, and the state of a warp that its worker starts or puts to
- * sleep) are looked at as they are just then.
+ * holds the tasks that it looks at: a task that is held runs, but neither does it begin or end a
+ * wait, nor does it go. Its other words (name, step, and the state of a warp that its worker starts
+ * or puts to sleep) are looked at as they are just then.
  *
  * Under `sim` one task runs at a time, and none of this is needed. Who explains a crash may have
- * interrupted anything; nobody is waited for longer than SHOW_TRIES ms, and then it is looked without
- * holding.
+ * interrupted anything; no task is waited for longer than SHOW_TRIES ms, and then it is looked at
+ * without holding.
  */
 #include <pthread.h>
 #include <time.h>
@@ -76,7 +76,7 @@ void show_lock_to_remove(const struct task *t)
 	}
 }
 
-/* ---- who looks ------------------------------------------------------------------------------ */
+/* ---- the observer --------------------------------------------------------------------------- */
 
 static bool show_lock(pthread_mutex_t *lock)
 {
@@ -96,7 +96,7 @@ bool show_hold_all(void)
 		pthread_mutex_unlock(&show_looking);
 		return false;
 	}
-	/* who changes something is through in an instant, and takes no lock meanwhile */
+	/* a thread that changes something is done in an instant, and takes no lock meanwhile */
 	for (struct sim_task *p = sim_task_first(); p; p = p->next)
 		for (int i = 0; i < SHOW_TRIES && !show_take(task_of(p), SHOW_HELD); i++)
 			show_pause();

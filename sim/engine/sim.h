@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine: who runs next, and what time it is. Called by the doubles (backends/fake*), by the
- * world and by the lab; core reaches it only through os.h.
+ * The engine: which task runs next, and what time it is. Called by the doubles (backends/fake*), by
+ * the world and by the lab; core reaches it only through os.h.
  *
  * Two engines behind this one API, chosen at run time:
  *
@@ -61,8 +61,8 @@ struct sim_choice_made {
 	uint32_t index; /* in its site's stream */
 	uint32_t n, value;
 	uint64_t step;
-	int32_t task;  /* who was chosen to run, or ran when it was drawn; -1: a device */
-	int32_t other; /* engine.run: who would have gone on; -1: nobody */
+	int32_t task;  /* the one chosen to run, or that ran when it was drawn; -1: a device */
+	int32_t other; /* engine.run: the one that would have gone on; -1: none */
 };
 struct sim_choice_log {
 	uint32_t n, cap; /* n may exceed cap: those were not kept */
@@ -99,7 +99,7 @@ struct sim_config {
 	const char *fault_plan_name; /* for messages: the file's name */
 	bool fault_random;           /* draw a plan from the seed (swarm) */
 	bool fault_stats;            /* count the visits of sites even without a plan */
-	uint64_t heal_ns;            /* faults heal then, or when the plan says if earlier; 0: - */
+	uint64_t heal_ns;            /* faults heal then, or at the plan's time if earlier; 0: - */
 	const char *trace_path;      /* Perfetto JSON; NULL: none */
 	size_t trace_last_bytes;     /* keep about that much of its end; 0: all */
 	bool trace_detail;           /* warps, and every record */
@@ -114,8 +114,8 @@ struct sim_config {
 	struct sim_moment moment;          /* engine sim only */
 	struct sim_task_log *task_log;     /* engine sim only; NULL: none */
 	uint64_t canary_step;              /* plants a failure at that step; 0: none */
-	/* Ends the run there with verdict SIM_SKIPPED, having printed who waits for what; under a
-	 * debugger calls sim_gdb_stop and goes on. 0: never. */
+	/* Ends the run there with verdict SIM_SKIPPED, having printed which task waits for what;
+	 * under a debugger calls sim_gdb_stop and goes on. 0: never. */
 	uint64_t until_step;
 	/* Called after everything else is printed when a failure ends the program itself (a signal):
 	 * prints the last lines. NULL: the engine prints its FAIL line. */
@@ -128,14 +128,14 @@ struct sim_config {
 	uint64_t budget_events; /* without progress; 0: the default, 20,000,000 */
 	uint64_t budget_ns;     /* virtual, without progress; 0: the default, 1 h */
 	uint32_t workers;       /* threads engine: warp workers; 0: number of CPUs */
-	/* threads engine, for a program that knows nothing of engines: the run begins at once, its
-	 * threads are its own, no signal is handled, no warp runs; sim_leave instead of sim_run and
-	 * sim_stop. */
+	/* threads engine, for a program that knows nothing of engines: the run begins immediately,
+	 * its threads are its own, no signal is handled, no warp runs; sim_leave instead of sim_run
+	 * and sim_stop. */
 	bool foreign;
 	/* Tasks run programs that know nothing of engines: a call from a thread that such a program
 	 * started is the program's error in engine sim. */
 	bool programs;
-	/* threads engine, over real sockets or a real HCA: nobody posts on their objects, so a wait
+	/* threads engine, over real sockets or a real HCA: no task posts on their objects, so a wait
 	 * for one ends early after each sleep, as in `posix`. */
 	bool silent_objects;
 	size_t stack_bytes; /* per fiber; 0: 128 KiB */
@@ -202,21 +202,21 @@ struct sim_mode {
 };
 extern struct sim_mode sim_mode;
 
-/* Engine `threads` without fault plan, site figures or trace: nobody looks at the steps in which a
+/* Engine `threads` without fault plan, site figures or trace: no task looks at the steps in which a
  * double does something, only at what comes of it. */
 static inline bool sim_is_plain(void)
 {
 	return sim_mode.plain;
 }
-/* Besides, nobody was killed, and the run is not ending: sim_point and sim_charge_ns have nothing to
- * do for a host task. */
+/* Besides, no task was killed, and the run is not ending: sim_point and sim_charge_ns have nothing
+ * to do for a host task. */
 static inline bool sim_is_calm(void)
 {
 	return __atomic_load_n(&sim_mode.calm, __ATOMIC_RELAXED);
 }
-/* Is os_event_post heard? Under `threads` only from the first os_event_seq on. Who asks for a count
- * looks at the object next, under its lock; who posts asks here after his change, under that lock too:
- * so either the change is seen, or the question. */
+/* Has os_event_post an effect? Under `threads` only from the first os_event_seq on. A task that
+ * takes a count looks at the object next, under its lock; a task that posts checks here after its
+ * change, under that lock too: so either the change is seen, or the question. */
 static inline bool sim_posts_are_heard(void)
 {
 	return __atomic_load_n(&sim_mode.heard, __ATOMIC_RELAXED);
@@ -232,7 +232,7 @@ uint64_t sim_hash(void);             /* rolling trace hash */
 uint64_t sim_switches(void);
 uint64_t sim_steps(void); /* choices + events so far: the step number of this moment */
 
-/* Ends the run from inside with a verdict and a line that says why; dumps as configured. Does not
+/* Ends the run from inside with a verdict and a line with the reason; dumps as configured. Does not
  * return to the caller under sim. */
 void sim_fail(enum sim_verdict verdict, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
@@ -306,7 +306,7 @@ struct sim_task_attr {
 	/* warps: */
 	int32_t device, kernel, block, warp, lane;
 	uint32_t home; /* threads engine: key of the worker; equal keys share one worker */
-	void *owner;   /* free for whoever spawned it: fakecuda's struct dev */
+	void *owner;   /* free for the code that spawned it: fakecuda's struct dev */
 	size_t stack_bytes; /* engine sim, host tasks: of its fiber; 0: the configuration's */
 };
 
@@ -332,33 +332,33 @@ struct sim_task {
 	void *priv; /* the engine's own part */
 };
 
-/* Spawns a task; it is ready at once. The engine frees it after it ended: host tasks when joined,
- * warps and detached tasks when `fn` returned: *t may be gone at once. ENOMEM, EAGAIN. */
+/* Spawns a task; it is ready immediately. The engine frees it after it ended: host tasks when
+ * joined, warps and detached tasks when `fn` returned: *t may be gone on return. ENOMEM, EAGAIN. */
 int sim_task_spawn(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *arg),
 		   void *arg);
-/* Process 0, the main task's, from sim_start to sim_stop; the world fills in who it is. */
+/* Process 0, the main task's, from sim_start to sim_stop; the world fills in its identity. */
 struct os_proc *sim_main_proc(void);
 struct sim_task *sim_task_self(void);  /* NULL in event context and outside sim_run */
 struct sim_task *sim_task_first(void); /* live tasks; follow ->next */
-/* Kills every task of the process: none of them runs again. Takes effect at once for tasks that
+/* Kills every task of the process: none of them runs again. Takes effect immediately for tasks that
  * are suspended; must not be called by one of them. */
 void sim_kill_proc(struct os_proc *proc);
 /* What a fault that ends a process calls, in event context; it calls sim_kill_proc and cleans up
  * (world_proc_kill). Without one only the tasks end. */
 void sim_set_killer(void (*kill)(struct os_proc *proc));
 
-/* A scheduling point: pays the task's debt, and lets the strategy run somebody else. Every entry
+/* A scheduling point: pays the task's debt, and lets the strategy run another task. Every entry
  * point of a double has one first. Not in event context. */
 void sim_point(const char *site);
 
 /* ---- waking --------------------------------------------------------------------------------- */
 
-/* Waiting is os_wait (core/os/os.h). Whoever writes memory that a wait may watch, by whatever
- * means (DMA, memset, copy engine, device store), says so; the addresses are those that the waits
- * name. Callable in event context. */
+/* Waiting is os_wait (core/os/os.h). Code that writes memory which a wait may watch, by whatever
+ * means (DMA, memset, copy engine, device store), reports it here; the addresses are those that the
+ * waits name. Callable in event context. */
 void sim_wrote(const void *addr, size_t bytes);
 
-/* Has sim_wrote anybody to wake? For doubles whose word it is, instead of a call. */
+/* Has sim_wrote a task to wake? For doubles whose word it is, instead of a call. */
 extern shared_u32 sim_words_watched; /* `threads`: that tasks sleep on */
 static inline bool sim_words_are_watched(void)
 {
@@ -465,7 +465,7 @@ void sim_trace_span(const struct sim_track *t, const struct os_trace_slice *s, u
 		    uint64_t ns);
 
 /* Fault points and trace: os_fault, os_trace... of core/os/os.h are the interface here too. A
- * double that knows more of where it is than the object's label and the task say it says so: */
+ * double that knows more of where it is than the object's label and the task do passes it: */
 #define SIM_FAULT_ACTIONS 7 /* of one site, at most */
 struct sim_fault_place {
 	int32_t host, port, peer_host, peer_port, state;
@@ -508,7 +508,7 @@ uint64_t sim_faults_fired(void);
 /* The harness ends something at a moment of its choosing, as ncclCommAbort from another task does:
  * from here on the run is as after a fault. */
 void sim_upset(void);
-bool sim_is_upset(void);     /* a fault fired, or the harness said so */
+bool sim_is_upset(void);     /* a fault fired, or the harness declared it */
 bool sim_faults_armed(void); /* there is a plan: os_fault may be true */
 /* The i-th site and the names of its actions, NULL behind the last; false: there are fewer. */
 bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);
@@ -544,7 +544,7 @@ bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat);
 
 /* What a double knows of the object that a wait is on: one line about what stands behind it, and
  * whether that is what keeps it (a link that is down, a queue pair in error, retries) rather than
- * somebody who has not done his part yet. */
+ * a task that has not done its part yet. */
 struct sim_explained {
 	bool stuck;
 	char text[400];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory-order adversary of memory.h: docs/memory-order.md says what it models.
+ * The memory-order adversary of memory.h: docs/memory-order.md describes what it models.
  *
  * A store that is kept is a record, with its bytes, in its agent's list; memory has the old bytes.
  * It becomes visible (store_show) when its time comes, or when something makes it: the agent's own
- * access to it, that of somebody whom a release of narrower scope reached, a release, the end of its
- * task. Showing one early is always allowed, because whatever had to be visible before it was shown
- * when the fence between them was passed. Somebody whom nothing reached may write the same bytes
- * meanwhile: the two are not ordered, and the kept one comes last.
+ * access to it, that of an agent which a release of narrower scope reached, a release, the end of
+ * its task. Showing one early is always allowed, because whatever had to be visible before it was
+ * shown when the fence between them was passed. An agent that nothing reached may write the same
+ * bytes meanwhile: the two are not ordered, and the kept one comes last.
  *
  *	      kept
  *	  OWN --------- barrier, release.block --> BLOCK -- release.gpu --> GPU
@@ -15,7 +15,7 @@
  *	   +------- release.system, its time, ... ---+-----------------------+--> visible
  *
  * Of a range some pieces are kept: the range was written, mem_wrote() takes the pieces' new bytes
- * and puts the old ones back. They were saved when the write was announced (an intent); somebody
+ * and puts the old ones back. They were saved when the write was announced (an intent); an agent
  * else's write to them in between ends the intent.
  *
  * Draws: 0 is always the tame value (nothing kept, the shortest delay), which is where shrinking
@@ -39,7 +39,7 @@ enum {
 	STORE_DELAY_NS = 32,
 };
 
-/* Who may see it. */
+/* Which agents may see it. */
 enum store_reach { STORE_OWN, STORE_BLOCK, STORE_GPU };
 
 /* A record's entry in the index, by page. */
@@ -176,7 +176,7 @@ static void store_unlink(struct store_record *r)
 	store.records--;
 }
 
-/* An announced write whose old bytes are not those that were saved any more. */
+/* An announced write whose old bytes are no longer those that were saved. */
 static void store_disturb(uintptr_t at, size_t bytes)
 {
 	for (struct store_intent *i = store.intents; i; i = i->next)

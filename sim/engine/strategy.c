@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strategies: who runs next, when a task is preempted, how long things take. Every draw is a
+ * Strategies: which task runs next, when a task is preempted, how long things take. Every draw is a
  * recorded choice (choice.c), so a replay needs no strategy.
  *
  *   fifo     first come, first served; no preemption but by debt; latencies exact; draws nothing
@@ -268,8 +268,8 @@ void ready_remove(struct task *t)
 		ready_put(at, last);
 }
 
-/* The quiet choice: whoever ran last goes on, if it was only preempted. Compared, never followed:
- * that task may have ended. */
+/* The quiet choice: the task that ran last goes on, if it was only preempted. Compared, never
+ * followed: that task may have ended. */
 static uint32_t ready_last(void)
 {
 	for (uint32_t i = 0; i < LAST_AMONG && i < strat.ready_n; i++)

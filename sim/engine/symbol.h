@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names for code addresses, static functions included: reads the symbol tables of the program and
- * its shared libraries from their files, when asked. For reports that end a run; slow, allocates,
+ * its shared libraries from their files, on request. For reports that end a run; slow, allocates,
  * not for signal handlers.
  */
 #ifndef SIM_ENGINE_SYMBOL_H

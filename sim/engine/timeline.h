@@ -16,7 +16,7 @@ enum {
 	TRACE_RECORD_MAX = (OS_TRACE_ARGS + 4) * TRACE_STRING_MAX,
 };
 
-/* trace.c. Room for `bytes` more, at most TRACE_RECORD_MAX; trace_end says where they end. All that
+/* trace.c. Room for `bytes` more, at most TRACE_RECORD_MAX; trace_end sets where they end. All that
  * writes is between trace_lock and trace_unlock. */
 char *trace_room(size_t bytes);
 void trace_end(const char *to);

@@ -213,7 +213,7 @@ void trace_flush(void)
 {
 	if (!trace_file)
 		return;
-	bool locked = pthread_mutex_trylock(&trace_mutex) == 0; /* not by who crashed in here */
+	bool locked = pthread_mutex_trylock(&trace_mutex) == 0; /* it may have crashed in here */
 
 	trace_out(true);
 	if (locked)

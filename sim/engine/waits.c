@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who waits for what. Waits are indexed by the 64-byte granule of the address they watch, so that
- * a write finds its waiters by hash; a write of megabytes walks the waiting tasks instead when
+ * Which task waits for what. Waits are indexed by the 64-byte granule of the address they watch, so
+ * that a write finds its waiters by hash; a write of megabytes walks the waiting tasks instead when
  * those are fewer. A waiter is made ready only when the written wait is true by then. Nothing here
  * depends on where memory lies: tasks woken by one write are made ready in order of their ids.
  *
@@ -23,7 +23,7 @@ enum {
 static struct wait_node *wait_bucket[WAIT_BUCKETS];
 static uint32_t wait_nodes;
 /* How many of them watch a page of 4 KiB, or another with the same hash: most payload lies where
- * nobody waits, and a write of it is through with one look a page. */
+ * no task waits, and a write of it is done with one look per page. */
 static uint32_t wait_page[WAIT_PAGES];
 
 struct event_count {
@@ -435,7 +435,7 @@ void pollers_unpark(struct task *t)
 	eng.waiting--;
 }
 
-/* The world changed: whoever polls it looks again. */
+/* The world changed: tasks that poll it look again. */
 void pollers_wake(void)
 {
 	struct task *t = eng.pollers;

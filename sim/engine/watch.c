@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What looks at a run at given steps without changing it: the log of rolling hashes, by which two
- * runs of one seed are compared, the canary, a failure planted to test who looks for failures, the
+ * runs of one seed are compared, the canary, a failure planted to test what looks for failures, the
  * step at which a replay is to stop, and the tick of a progress line.
  */
 #include <stdlib.h>
