@@ -3,6 +3,7 @@
  * rows of docs/fidelity-verbs.md. */
 #include "tests/conformance/verbs_env.h"
 #include "tests/conformance/verbs_ud.h"
+#include "tests/suite.h"
 
 #define MLX5 "DOPPEL_HCA_PERSONALITY=mlx5"
 #define SPEC "DOPPEL_HCA_PERSONALITY=spec"
@@ -200,11 +201,5 @@ int main(void)
 	tcase_add_test(t, a_number_of_more_than_24_bits_is_refused_on_spec);
 	tcase_add_test(t, a_number_of_more_than_24_bits_is_lost_on_mlx5);
 	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }

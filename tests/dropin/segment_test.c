@@ -5,6 +5,7 @@
 
 #include "backends/dropin/fabric_find.c"
 #include "tests/fuzz/segment_image.h"
+#include "tests/suite.h"
 
 static struct fabric_segment *s;
 
@@ -128,11 +129,5 @@ int main(void)
 	tcase_add_test(t, a_file_that_is_no_segment_is_refused);
 	tcase_add_test(t, a_number_that_leads_outside_is_refused);
 	suite_add_tcase(suite, t);
-	SRunner *r = srunner_create(suite);
-
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 
 #include "backends/fakeverbs/arena/rings.c"
 #include "sim/engine/sim.h"
+#include "tests/suite.h"
 
 enum { RANGE_BYTES = 1 << 20, RINGS_MOST = 400, STEPS = 20000, DEAD = 77 };
 
@@ -197,11 +198,5 @@ int main(void)
 	tcase_add_test(t, too_much_is_none);
 	tcase_add_test(t, a_process_that_dies_inside_leaves_what_can_be_made_whole);
 	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }
