@@ -36,9 +36,14 @@ struct api_init {
 struct api_member {
 	struct ncclComm *comm;
 	uint64_t id_hash; /* the communicator's */
+	int32_t rank;
 	int device;
+	bool waits;        /* the calling task must launch it */
+	bool connects;     /* its ranks must be connected first; not known of one that waits */
 	bool left;         /* something of its queue is not launched */
 	uint64_t position; /* in its queue: plan_position */
+	const void *
+		launch; /* the launch in a task of its own that it belongs to; NULL: the caller's */
 };
 
 /* What a task has collected since its outermost ncclGroupStart. */
@@ -64,8 +69,11 @@ ncclResult_t api_inits_run(struct api_init *list);
 void api_inits_discard(struct api_init *list);
 /* `comm` has a collective to launch at the end of the open group. */
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm);
+struct api_member api_member_of(struct ncclComm *comm);
+/* After an error nothing that was collected and not launched is left over. */
+void api_cancel(const struct api_member *members, int n, ncclResult_t error);
 /* Launches what the members' queues hold, all of it or with an error; the queues are empty then. Sets
- * the current device. */
+ * the current device. ncclInProgress: a task of its own goes on with it. */
 ncclResult_t api_launch(struct api_member *members, int n, const char *call);
 /* The same for one communicator, outside a group; the current device stays. */
 ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);

@@ -5,14 +5,9 @@
  *	ncclGroupStart   depth 0 -> 1 opens the task's group
  *	calls            collect inits and collectives; the first error is kept
  *	ncclGroupEnd     depth 1 -> 0: runs the inits, launches, closes the group
- *
- * A task may drive several ranks of one communicator, and a launch may wait for slots of the rank's
- * proxy, which the other ranks free once they have launched what came before. So the ranks launch in
- * rounds, one plan of each at a time, and none gets ahead of another.
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
-#include "core/plan/plan.h"
 
 struct api_group *api_group(void)
 {
@@ -46,12 +41,6 @@ static ncclResult_t api_group_grow(struct api_group *g)
 	return ncclSuccess;
 }
 
-static struct api_member api_member_of(struct ncclComm *comm)
-{
-	return (struct api_member){
-		.comm = comm, .id_hash = comm->id_hash, .device = comm->cuda_dev};
-}
-
 ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm)
 {
 	for (int i = 0; i < g->nmembers; i++)
@@ -82,142 +71,6 @@ API_WEAK ncclResult_t ncclGroupStart(void)
 	}
 	g->depth++;
 	return ncclSuccess;
-}
-
-/* ---- launching ------------------------------------------------------------------------------ */
-
-static ncclResult_t api_member_announce(struct api_member *m, const char *call)
-{
-	ncclResult_t rc = comm_enter(m->comm, call, COMM_NEED_READY);
-
-	if (rc)
-		return rc;
-	rc = plan_announce(m->comm);
-	m->left = plan_left(m->comm);
-	m->position = plan_position(m->comm);
-	comm_leave(m->comm);
-	return rc;
-}
-
-/* One phase of connecting, of every member. In between the communicators are not in use, as between
- * two launches. */
-static ncclResult_t api_connect_phase(struct api_member *members, int n, const char *call,
-				      ncclResult_t (*phase)(struct ncclComm *comm))
-{
-	ncclResult_t rc = ncclSuccess;
-
-	for (int i = 0; i < n && !rc; i++) {
-		rc = comm_enter(members[i].comm, call, COMM_NEED_READY);
-		if (rc)
-			return rc;
-		rc = phase(members[i].comm);
-		comm_leave(members[i].comm);
-	}
-	return rc;
-}
-
-static ncclResult_t api_connect(struct api_member *members, int n, const char *call)
-{
-	ncclResult_t rc = api_connect_phase(members, n, call, plan_connect_begin);
-
-	if (!rc)
-		rc = api_connect_phase(members, n, call, plan_connect_exchange);
-	if (!rc)
-		rc = api_connect_phase(members, n, call, plan_connect_request);
-	return rc ? rc : api_connect_phase(members, n, call, plan_connect_end);
-}
-
-/* The next launch of one communicator. Between two of them it is not in use, so that another task
- * can abort it while this one waits in the launch of another. */
-static ncclResult_t api_member_launch(struct api_member *m, const char *call)
-{
-	ncclResult_t rc = comm_enter(m->comm, call, COMM_NEED_READY);
-
-	if (rc)
-		return rc;
-	rc = plan_launch(m->comm);
-	m->left = plan_left(m->comm);
-	m->position = plan_position(m->comm);
-	comm_leave(m->comm);
-	return rc;
-}
-
-/* After an error nothing that was collected and not launched is left over. What was announced last
- * is taken back first. */
-static void api_cancel(const struct api_member *members, int n, ncclResult_t error)
-{
-	while (n-- > 0) {
-		struct ncclComm *comm = members[n].comm;
-
-		if (comm_enter(comm, "ncclGroupEnd", COMM_NEED_ANY) != ncclSuccess)
-			continue;
-		if (plan_cancel(comm, error))
-			(void)comm_async_error(comm);
-		comm_leave(comm);
-	}
-}
-
-/* May member i launch? Not before the communicators that the program called before it on the same
- * GPU, since every GPU has to launch communicators in the same order. And not when it is ahead of
- * another rank of its communicator: what it waits for may be a launch of that rank. */
-static bool api_may_launch(const struct api_member *members, int n, int i)
-{
-	const struct api_member *m = &members[i];
-
-	if (!m->left)
-		return false;
-	for (int k = 0; k < n; k++) {
-		const struct api_member *o = &members[k];
-
-		if (!o->left)
-			continue;
-		if (k < i && o->device == m->device)
-			return false;
-		if (o->id_hash == m->id_hash && o->position < m->position)
-			return false;
-	}
-	return true;
-}
-
-/* Which member launches next; NULL: all have launched everything. GPUs that disagree on the order of
- * communicators can leave no member that may launch; then it is the first that has something. */
-static struct api_member *api_next(struct api_member *members, int n)
-{
-	struct api_member *first = NULL;
-
-	for (int i = 0; i < n; i++) {
-		if (api_may_launch(members, n, i))
-			return &members[i];
-		if (!first && members[i].left)
-			first = &members[i];
-	}
-	return first;
-}
-
-ncclResult_t api_launch(struct api_member *members, int n, const char *call)
-{
-	struct api_member *m;
-	ncclResult_t rc = ncclSuccess;
-
-	for (int i = 0; i < n && !rc; i++)
-		rc = api_member_announce(&members[i], call);
-	if (!rc)
-		rc = api_connect(members, n, call);
-	while (!rc && (m = api_next(members, n)))
-		rc = api_member_launch(m, call);
-	if (rc)
-		api_cancel(members, n, rc);
-	return rc;
-}
-
-ncclResult_t api_launch_now(struct ncclComm *comm, const char *call)
-{
-	struct api_member alone = api_member_of(comm);
-	int device = comm_device_save();
-	ncclResult_t rc = api_launch(&alone, 1, call);
-
-	comm_device_restore(device);
-	return rc;
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */

@@ -52,6 +52,7 @@ API_TWIN(ncclCommGetAsyncError);
 API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 {
 	ncclResult_t rc, error;
+	bool launching;
 	if (!asyncError) {
 		WARN("ncclCommGetAsyncError: asyncError is NULL");
 		return api_return(ncclInvalidArgument);
@@ -59,9 +60,11 @@ API_WEAK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async
 	rc = comm_enter(comm, "ncclCommGetAsyncError", COMM_NEED_ANY);
 	if (rc)
 		return api_return(rc);
+	/* first: a launch that fails sets the error before it ends */
+	launching = comm_is_launching(comm);
 	error = comm_async_error(comm);
 	if (error == ncclSuccess)
-		error = comm_progress(comm);
+		error = launching ? ncclInProgress : comm_progress(comm);
 	comm_leave(comm);
 	*asyncError = error;
 	/* callers loop on this until something happens */

@@ -77,9 +77,27 @@ static ncclResult_t comm_drain_watching(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
+/* What a task of its own launches is launched, or has failed: the task learns of other ranks' failures. */
+static void comm_launch_wait(struct ncclComm *comm)
+{
+	struct wait w = {
+		.on = &comm->life->launching,
+		.want = 0,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_EQ,
+		.bytes = 4,
+		.why = "the task that connects ranks for a launch",
+		.from = {.rank = comm->rank, .channel = -1, .step = -1},
+	};
+	(void)os_wait_one(&w, comm->abort);
+}
+
 ncclResult_t comm_finalize(struct ncclComm *comm)
 {
-	ncclResult_t rc = comm_drain_watching(comm);
+	ncclResult_t rc;
+
+	comm_launch_wait(comm);
+	rc = comm_drain_watching(comm);
 	if (!rc && comm_is_aborted(comm)) {
 		INFO(LOG_INIT, "rank %d: finalize ended by an abort", comm->rank);
 		return ncclInternalError;

@@ -127,7 +127,7 @@ static const char *comm_state_print(enum comm_state state)
 }
 
 static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, bool found,
-				enum comm_state state)
+				const char *why)
 {
 	if (!comm) {
 		WARN("%s: comm is NULL", call);
@@ -139,29 +139,54 @@ static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, b
 		     call);
 		return ncclInvalidArgument;
 	}
-	WARN("%s: the communicator is %s", call, comm_state_print(state));
+	WARN("%s: the communicator is %s", call, why);
 	return ncclInvalidUsage;
 }
 
-ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need)
+/* Under the lock: may a call that needs that much enter, as the task of `launch` if it is not NULL? */
+static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need, const void *launch)
+{
+	enum comm_state state = comm->life->state;
+
+	if (comm->life->claimed || (launch && comm->life->launch != launch))
+		return false;
+	if (need == COMM_NEED_ANY)
+		return true;
+	return comm->life->launch == launch &&
+	       (state == COMM_READY || (need == COMM_NEED_INIT && state == COMM_FINALIZED));
+}
+
+static const char *comm_busy_print(const struct ncclComm *comm)
+{
+	return comm->life->launch ? "connecting ranks for a launch; poll ncclCommGetAsyncError "
+				    "until it is not"
+				  : comm_state_print(comm->life->state);
+}
+
+ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum comm_need need,
+			       const void *launch)
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *c = comm_find(first, comm);
 	bool found = c && !c->life->claimed;
-	enum comm_state state = found ? c->life->state : COMM_INIT;
-	bool ok = found && (need == COMM_NEED_ANY || state == COMM_READY ||
-			    (need == COMM_NEED_INIT && state == COMM_FINALIZED));
+	bool ok = found && comm_may_enter(c, need, launch);
+	const char *why = found ? comm_busy_print(c) : "";
 
 	ASSERT(!found || c->magic == COMM_MAGIC);
 	if (ok)
 		shared_add_u32(&c->life->users, 1, SHARED_ACQ_REL);
 	registry_unlock(first);
 	if (!ok)
-		return comm_refuse(comm, call, found, state);
+		return comm_refuse(comm, call, found, why);
 	ncclResult_t rc = need == COMM_NEED_ANY ? ncclSuccess : comm_failed(comm, call);
 	if (rc)
 		comm_leave(comm);
 	return rc;
+}
+
+ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need)
+{
+	return comm_enter_launch(comm, call, need, NULL);
 }
 
 void comm_leave(struct ncclComm *comm)
@@ -210,6 +235,58 @@ ncclResult_t comm_progress(struct ncclComm *comm)
 	else if (rc != ncclInProgress)
 		rank_set_async_error(comm, rc);
 	return rc;
+}
+
+/* ---- a launch in a task of its own ------------------------------------------------------------
+ */
+
+ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, const void *launch)
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c = comm_find(first, comm);
+	bool found = c && !c->life->claimed;
+	bool ok = found && comm_may_enter(c, COMM_NEED_READY, NULL);
+	const char *why = found ? comm_busy_print(c) : "";
+
+	if (ok) {
+		c->life->launch = launch;
+		shared_store_u32(&c->life->launching, 1, SHARED_RELEASE);
+	}
+	registry_unlock(first);
+	return ok ? ncclSuccess : comm_refuse(comm, call, found, why);
+}
+
+/* Under the lock: the launch's communicator, while it exists. */
+static struct ncclComm *comm_of_launch(struct registry_node *first, const struct ncclComm *comm,
+				       const void *launch)
+{
+	struct ncclComm *c = comm_find(first, comm);
+
+	return c && c->life->launch == launch ? c : NULL;
+}
+
+void comm_launch_end(struct ncclComm *comm, const void *launch, ncclResult_t error)
+{
+	struct registry_node *first = registry_lock();
+	struct ncclComm *c = comm_of_launch(first, comm, launch);
+
+	if (c)
+		shared_add_u32(&c->life->users, 1, SHARED_ACQ_REL);
+	registry_unlock(first);
+	if (!c)
+		return;
+	if (error) /* before a poll can see that the launch is over */
+		rank_set_async_error(c, error);
+	first = registry_lock();
+	c->life->launch = NULL;
+	shared_store_u32(&c->life->launching, 0, SHARED_RELEASE);
+	registry_unlock(first);
+	comm_leave(c);
+}
+
+bool comm_is_launching(struct ncclComm *comm)
+{
+	return shared_load_u32(&comm->life->launching, SHARED_ACQUIRE) != 0;
 }
 
 bool comm_claim(struct ncclComm *comm)

@@ -41,6 +41,10 @@ struct comm_life {
 	shared_u32 users; /* calls inside, init included */
 	struct ncclComm *release_next; /* chain of those that are released together */
 	struct os_thread *init_task;   /* of a non-blocking init; joined when it is closed */
+	/* A launch that goes on in a task of its own, NULL: none; changes under the registry's lock. And
+	 * whether there is one, as a word to wait for. */
+	const void *launch;
+	shared_u32 launching;
 	ncclUniqueId id;
 	char name[64];
 
@@ -76,9 +80,20 @@ enum comm_need {
  * `call` names the public function in the error. A communicator with an asynchronous error gives
  * that error to whoever needs more than that it exists: the next call learns of it. */
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
+/* The same for the task of a launch that comm_launch_begin began. */
+ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum comm_need need,
+			       const void *launch);
 void comm_leave(struct ncclComm *comm);
 /* Is the init under way? The caller has entered. */
 bool comm_in_init(struct ncclComm *comm);
+
+/* A launch of a non-blocking communicator goes on in a task of its own, which `launch` stands for. Until
+ * it ends, comm_enter refuses calls that need more than that the communicator exists. An error that
+ * ends the launch becomes the communicator's. The communicator may be closed before. */
+ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, const void *launch);
+void comm_launch_end(struct ncclComm *comm, const void *launch, ncclResult_t error);
+/* The caller has entered. */
+bool comm_is_launching(struct ncclComm *comm);
 
 /* Waits until what was launched is complete. */
 ncclResult_t comm_finalize(struct ncclComm *comm);

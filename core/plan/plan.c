@@ -242,6 +242,19 @@ ncclResult_t plan_launch(struct ncclComm *comm)
 	return rc;
 }
 
+bool plan_is_of_thread(const struct ncclComm *comm)
+{
+	const struct plan_state *st = comm->plan;
+
+	for (int32_t i = 0; i < st->queued; i++)
+		if (st->queue[i].stream == cudaStreamPerThread)
+			return true;
+	for (int32_t i = 0; st->messages && i < st->messages->queued; i++)
+		if (st->messages->queue[i].call.stream == cudaStreamPerThread)
+			return true;
+	return false;
+}
+
 bool plan_left(const struct ncclComm *comm)
 {
 	return plan_pending(comm);

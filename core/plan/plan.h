@@ -89,6 +89,10 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm);
 ncclResult_t plan_connect_exchange(struct ncclComm *comm);
 ncclResult_t plan_connect_request(struct ncclComm *comm);
 ncclResult_t plan_connect_end(struct ncclComm *comm);
+/* After plan_announce: is there a connection that the queue's messages need, and that must be made? */
+bool plan_connects(const struct ncclComm *comm);
+/* Is any of the queue in the calling thread's own stream, so that only this thread can launch it? */
+bool plan_is_of_thread(const struct ncclComm *comm);
 /* Is any of the queue not launched? */
 bool plan_left(const struct ncclComm *comm);
 /* Where in its queue the communicator is. Ranks of one communicator that are at the same place have

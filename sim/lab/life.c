@@ -229,6 +229,19 @@ static bool life_copy(struct lab_rank *me, void *to, const void *from, size_t by
 	       life_sync(me);
 }
 
+/* The call; a non-blocking communicator may have to connect ranks for it first. */
+static bool life_start(struct lab_rank *me, const struct lab_row *row)
+{
+	ncclResult_t rc = lab_row_start(row, 0, me->rank, me->send, me->recv, me->comm, me->stream);
+
+	while (rc == ncclInProgress) {
+		if (!life_point(me))
+			return false;
+		rc = life_poll(me);
+	}
+	return life_ok(me, rc, row->collective->call);
+}
+
 /* One collective of int32, whose larger buffer has so many elements. */
 static bool life_collective(struct lab_rank *me, size_t elements, uint64_t salt)
 {
@@ -245,9 +258,7 @@ static bool life_collective(struct lab_rank *me, size_t elements, uint64_t salt)
 	if (!life_copy(me, me->send, me->staging, in * sizeof(int32_t), cudaMemcpyHostToDevice) ||
 	    !life_point(me))
 		return false;
-	if (!life_ok(me, lab_row_start(&row, 0, me->rank, me->send, me->recv, me->comm, me->stream),
-		     row.collective->call) ||
-	    !life_point(me) || !life_sync(me) || !life_point(me) ||
+	if (!life_start(me, &row) || !life_point(me) || !life_sync(me) || !life_point(me) ||
 	    !life_copy(me, me->staging, me->recv, out * sizeof(int32_t), cudaMemcpyDeviceToHost))
 		return false;
 	/* an abort ends kernels, and so the stream: complete, but without a result */

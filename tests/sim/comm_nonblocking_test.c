@@ -246,6 +246,140 @@ START_TEST(a_blocking_finalize_returns_when_its_collectives_are_done)
 }
 END_TEST
 
+/* ---- the first message ------------------------------------------------------------------------ */
+
+static ncclResult_t message_group(int32_t rank, ncclComm_t comm, void *mem, cudaStream_t stream)
+{
+	ncclResult_t rc;
+
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	rc = rank ? ncclRecv(mem, 1000, ncclInt8, 0, comm, stream)
+		  : ncclSend(mem, 1000, ncclInt8, 1, comm, stream);
+	EXPECT_NCCL(ncclSuccess, rc);
+	return ncclGroupEnd();
+}
+
+/* Rank 1 receives only when rank 0 has returned from its send: a send that waits for rank 1 never
+ * returns. */
+static void message_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	ncclResult_t state = ncclInProgress;
+	uint8_t sent[1000], got[1000];
+	cudaStream_t stream;
+	void *mem;
+	int n;
+
+	(void)arg;
+	comm_buffers(rank, &mem, &stream, 4096);
+	memset(sent, rank ? 0 : 77, sizeof sent);
+	EXPECT(cudaMemcpyAsync(mem, sent, sizeof sent, cudaMemcpyHostToDevice, stream) ==
+	       cudaSuccess);
+	if (rank)
+		ranks_barrier();
+	EXPECT_NCCL(ncclInProgress, message_group(rank, comm, mem, stream));
+	if (!rank) {
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(comm, &n));
+		EXPECT_ERROR_SAYS("connecting ranks for a launch");
+		EXPECT_NCCL(ncclInvalidUsage, ncclSend(mem, 1, ncclInt8, 1, comm, stream));
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+		EXPECT(state == ncclInProgress);
+		ranks_barrier();
+	}
+	do
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	while (state == ncclInProgress);
+	EXPECT_NCCL(ncclSuccess, state);
+	/* what is connected launches in the call */
+	EXPECT_NCCL(ncclSuccess, message_group(rank, comm, mem, stream));
+	EXPECT(cudaMemcpyAsync(got, mem, sizeof got, cudaMemcpyDeviceToHost, stream) ==
+	       cudaSuccess);
+	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	EXPECT(got[0] == 77 && got[999] == 77);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(the_first_message_of_a_nonblocking_communicator_is_in_progress)
+{
+	struct ranks_config threads = {.per_host = 2, .engine = SIM_ENGINE_THREADS};
+
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		bool two = seed % 2;
+		struct ranks_config c = {.hosts = two ? 2 : 1,
+					 .per_host = two ? 1 : 2,
+					 .per_proc = 1 + seed / 2 % 2,
+					 .seed = seed};
+		ranks_run(&c, message_rank, NULL);
+	}
+	ranks_run(&threads, message_rank, NULL);
+}
+END_TEST
+
+/* Rank 1 never receives. Rank 0's launch is ended by its own abort, or by rank 1's. */
+static void message_ends_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	bool other = *(bool *)arg;
+	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	ncclResult_t state = ncclInProgress;
+	cudaStream_t stream;
+	void *mem;
+
+	comm_buffers(rank, &mem, &stream, 4096);
+	ranks_barrier(); /* every init is done */
+	if (!rank)
+		EXPECT_NCCL(ncclInProgress, message_group(rank, comm, mem, stream));
+	ranks_barrier();
+	if (rank == other)
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	else {
+		while (state == ncclInProgress || state == ncclSuccess)
+			EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+		EXPECT(state == ncclRemoteError);
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	}
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_launch_that_connects_ends_with_an_abort_of_either_rank)
+{
+	bool other = _i;
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		bool two = seed % 2;
+		struct ranks_config c = {
+			.hosts = two ? 2 : 1, .per_host = two ? 1 : 2, .seed = seed};
+		ranks_run(&c, message_ends_rank, &other);
+	}
+}
+END_TEST
+
+static void message_destroy_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	cudaStream_t stream;
+	void *mem;
+
+	(void)arg;
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT_NCCL(ncclInProgress, message_group(rank, comm, mem, stream));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	EXPECT(cudaStreamQuery(stream) == cudaSuccess);
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(destroy_waits_for_a_launch_that_connects)
+{
+	struct ranks_config threads = {.per_host = 2, .engine = SIM_ENGINE_THREADS};
+
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = seed};
+		ranks_run(&c, message_destroy_rank, NULL);
+	}
+	ranks_run(&threads, message_destroy_rank, NULL);
+}
+END_TEST
+
 static Suite *nonblocking_suite(void)
 {
 	Suite *s = suite_create("comm_nonblocking");
@@ -258,6 +392,9 @@ static Suite *nonblocking_suite(void)
 	tcase_add_test(t, a_nonblocking_finalize_is_in_progress_until_its_collectives_are_done);
 	tcase_add_test(t, a_nonblocking_finalize_ends_with_the_error_of_another_rank);
 	tcase_add_test(t, a_blocking_finalize_returns_when_its_collectives_are_done);
+	tcase_add_test(t, the_first_message_of_a_nonblocking_communicator_is_in_progress);
+	tcase_add_loop_test(t, a_launch_that_connects_ends_with_an_abort_of_either_rank, 0, 2);
+	tcase_add_test(t, destroy_waits_for_a_launch_that_connects);
 	suite_add_tcase(s, t);
 	return s;
 }

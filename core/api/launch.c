@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Launching what a group, or one call, has queued: announce, connect the ranks of messages, launch.
+ *
+ * A task may drive several ranks of one communicator, and a launch may wait for slots of the rank's
+ * proxy, which the other ranks free once they have launched what came before. So the ranks launch in
+ * rounds, one plan of each at a time, and none gets ahead of another.
+ *
+ * The announcement is the caller's. If then ranks must be connected and every communicator is
+ * non-blocking, the rest is done by a task of its own, and the call returns ncclInProgress;
+ * ncclCommGetAsyncError gives that until the task has ended. A launch in the calling thread's own
+ * stream (cudaStreamPerThread) is always done by the caller.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/api/api.h"
+#include "core/base/log.h"
+#include "core/plan/plan.h"
+
+struct api_member api_member_of(struct ncclComm *comm)
+{
+	return (struct api_member){.comm = comm,
+				   .id_hash = comm->id_hash,
+				   .rank = comm->rank,
+				   .device = comm->cuda_dev};
+}
+
+static ncclResult_t api_member_announce(struct api_member *m, const char *call)
+{
+	ncclResult_t rc = comm_enter_launch(m->comm, call, COMM_NEED_READY, m->launch);
+
+	if (rc)
+		return rc;
+	rc = plan_announce(m->comm);
+	m->waits = m->comm->config.blocking || plan_is_of_thread(m->comm);
+	m->connects = !rc && !m->waits && plan_connects(m->comm);
+	m->left = plan_left(m->comm);
+	m->position = plan_position(m->comm);
+	comm_leave(m->comm);
+	return rc;
+}
+
+/* One phase of connecting, of every member. In between the communicators are not in use, as between
+ * two launches. */
+static ncclResult_t api_connect_phase(struct api_member *members, int n, const char *call,
+				      ncclResult_t (*phase)(struct ncclComm *comm))
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0; i < n && !rc; i++) {
+		rc = comm_enter_launch(members[i].comm, call, COMM_NEED_READY, members[i].launch);
+		if (rc)
+			return rc;
+		rc = phase(members[i].comm);
+		comm_leave(members[i].comm);
+	}
+	return rc;
+}
+
+static ncclResult_t api_connect(struct api_member *members, int n, const char *call)
+{
+	ncclResult_t rc = api_connect_phase(members, n, call, plan_connect_begin);
+
+	if (!rc)
+		rc = api_connect_phase(members, n, call, plan_connect_exchange);
+	if (!rc)
+		rc = api_connect_phase(members, n, call, plan_connect_request);
+	return rc ? rc : api_connect_phase(members, n, call, plan_connect_end);
+}
+
+/* The next launch of one communicator. Between two of them it is not in use, so that another task
+ * can abort it while this one waits in the launch of another. */
+static ncclResult_t api_member_launch(struct api_member *m, const char *call)
+{
+	ncclResult_t rc = comm_enter_launch(m->comm, call, COMM_NEED_READY, m->launch);
+
+	if (rc)
+		return rc;
+	rc = plan_launch(m->comm);
+	m->left = plan_left(m->comm);
+	m->position = plan_position(m->comm);
+	comm_leave(m->comm);
+	return rc;
+}
+
+/* What was announced last is taken back first. */
+void api_cancel(const struct api_member *members, int n, ncclResult_t error)
+{
+	while (n-- > 0) {
+		const struct api_member *m = &members[n];
+
+		if (comm_enter_launch(m->comm, "ncclGroupEnd", COMM_NEED_ANY, m->launch))
+			continue;
+		if (plan_cancel(m->comm, error))
+			(void)comm_async_error(m->comm);
+		comm_leave(m->comm);
+	}
+}
+
+/* May member i launch? Not before the communicators that the program called before it on the same
+ * GPU, since every GPU has to launch communicators in the same order. And not when it is ahead of
+ * another rank of its communicator: what it waits for may be a launch of that rank. */
+static bool api_may_launch(const struct api_member *members, int n, int i)
+{
+	const struct api_member *m = &members[i];
+
+	if (!m->left)
+		return false;
+	for (int k = 0; k < n; k++) {
+		const struct api_member *o = &members[k];
+
+		if (!o->left)
+			continue;
+		if (k < i && o->device == m->device)
+			return false;
+		if (o->id_hash == m->id_hash && o->position < m->position)
+			return false;
+	}
+	return true;
+}
+
+/* Which member launches next; NULL: all have launched everything. GPUs that disagree on the order of
+ * communicators can leave no member that may launch; then it is the first that has something. */
+static struct api_member *api_next(struct api_member *members, int n)
+{
+	struct api_member *first = NULL;
+
+	for (int i = 0; i < n; i++) {
+		if (api_may_launch(members, n, i))
+			return &members[i];
+		if (!first && members[i].left)
+			first = &members[i];
+	}
+	return first;
+}
+
+/* Connects and launches what is announced. */
+static ncclResult_t api_launch_announced(struct api_member *members, int n, const char *call)
+{
+	struct api_member *m;
+	ncclResult_t rc = api_connect(members, n, call);
+
+	while (!rc && (m = api_next(members, n)))
+		rc = api_member_launch(m, call);
+	if (rc)
+		api_cancel(members, n, rc);
+	return rc;
+}
+
+/* ---- in a task of its own --------------------------------------------------------------------- */
+
+/* A launch of non-blocking communicators that has ranks to connect. */
+struct api_launch {
+	const char *call;
+	int n;
+	struct api_member members[];
+};
+
+/* Are there ranks to connect, and is every communicator non-blocking? */
+static bool api_launch_is_slow(const struct api_member *members, int n)
+{
+	bool connects = false;
+
+	for (int i = 0; i < n; i++) {
+		if (members[i].waits)
+			return false;
+		connects = connects || members[i].connects;
+	}
+	return connects;
+}
+
+static void api_launch_end(struct api_launch *l, int n, ncclResult_t rc)
+{
+	for (int i = 0; i < n; i++)
+		comm_launch_end(l->members[i].comm, l, rc);
+}
+
+static void api_launch_task(void *arg)
+{
+	struct api_launch *l = arg;
+
+	api_launch_end(l, l->n, api_launch_announced(l->members, l->n, l->call));
+	os_free(l);
+}
+
+static ncclResult_t api_launch_start(struct api_launch *l)
+{
+	char name[48];
+	struct os_thread_attr attr = {.name = name, .rank = l->members[0].rank, .detached = true};
+
+	snprintf(name, sizeof name, "rank%d launch", attr.rank);
+	int e = os_thread_start(NULL, &attr, api_launch_task, l);
+	if (!e)
+		return ncclInProgress;
+	WARN("%s: the task that connects ranks cannot be started: %s", l->call, strerror(e));
+	return ncclSystemError;
+}
+
+static ncclResult_t api_launch_slowly(const struct api_member *members, int n, const char *call)
+{
+	struct api_launch *l = os_alloc(sizeof *l + (size_t)n * sizeof *members, "launch");
+	ncclResult_t rc = ncclSuccess;
+
+	if (!l) {
+		WARN("%s: no memory to launch %d communicators", call, n);
+		return ncclSystemError;
+	}
+	l->call = call;
+	for (; l->n < n && !rc; l->n += !rc) {
+		l->members[l->n] = members[l->n];
+		l->members[l->n].launch = l;
+		rc = comm_launch_begin(members[l->n].comm, call, l);
+	}
+	if (!rc)
+		rc = api_launch_start(l);
+	if (rc == ncclInProgress)
+		return rc;
+	api_launch_end(l, l->n, ncclSuccess);
+	os_free(l);
+	return rc;
+}
+
+/* ---- the launch ------------------------------------------------------------------------------- */
+
+ncclResult_t api_launch(struct api_member *members, int n, const char *call)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0; i < n && !rc; i++)
+		rc = api_member_announce(&members[i], call);
+	if (!rc && !api_launch_is_slow(members, n))
+		return api_launch_announced(members, n, call);
+	if (!rc)
+		rc = api_launch_slowly(members, n, call);
+	if (rc && rc != ncclInProgress)
+		api_cancel(members, n, rc);
+	return rc;
+}
+
+ncclResult_t api_launch_now(struct ncclComm *comm, const char *call)
+{
+	struct api_member alone = api_member_of(comm);
+	int device = comm_device_save();
+	ncclResult_t rc = api_launch(&alone, 1, call);
+
+	comm_device_restore(device);
+	return rc;
+}
