@@ -109,7 +109,7 @@ static void comms_abort_one(void *arg)
 
 ncclResult_t lab_comms_abort(struct lab_rank *me)
 {
-	struct comms_abort all[LAB_MAX_COMMS] = {0};
+	struct comms_abort all[LAB_MAX_COMMS + 1] = {0};
 	uint32_t n = lab_comms(me->run->config);
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = me->rank};
@@ -117,6 +117,8 @@ ncclResult_t lab_comms_abort(struct lab_rank *me)
 
 	for (uint32_t i = 0; i < n; i++)
 		all[i].comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
+	all[n].comm = lab_transient_take(me);
+	n += all[n].comm != NULL;
 	for (uint32_t i = 1; i < n; i++) {
 		snprintf(name, sizeof name, "rank%d abort %u", me->rank, i);
 		if (all[i].comm && os_thread_start(&all[i].task, &attr, comms_abort_one, &all[i]))

@@ -6,11 +6,14 @@
  * misleads the next one. Everything else (buffers, copies, streams) stays with the ranks' own tasks.
  *
  * The ranks of a process meet, the task of the first one makes the calls, then all go on. A meeting
- * that another rank's failure ends does not take place, and no later one does.
+ * that another rank's failure ends does not take place, and no later one does. But for the last: when
+ * a rank of the process has failed, or has heard of a failure, all of its ranks leave what they are
+ * at, and the one task aborts their communicators, one after the other.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/lab/runner_internal.h"
 
@@ -20,6 +23,9 @@ struct lab_team {
 	bool off;            /* a rank has failed: there are no more meetings */
 	shared_u32 arrived;  /* at the next meeting */
 	shared_u32 meetings; /* that are over */
+	shared_u32 trouble;  /* a rank of the process has failed */
+	shared_u32 leaving;  /* ranks that have come to the last meeting */
+	shared_u32 aborted;  /* it is over */
 	struct lab_rank *rank[LAB_MAX_DEVICES];
 };
 
@@ -91,14 +97,24 @@ static void team_call_is(const struct lab_team *team, const char *call)
 		lab_call(team->rank[i], call);
 }
 
+/* A rank that is left out of a group leaves the others waiting in its end: their watches must know. */
 static ncclResult_t team_device(struct lab_rank *it)
 {
-	cudaError_t e = cudaSetDevice(it->device);
+	return lab_rank_cuda_ok(it, cudaSetDevice(it->device), "cudaSetDevice")
+		       ? ncclSuccess
+		       : ncclUnhandledCudaError;
+}
 
-	if (e == cudaSuccess)
-		return ncclSuccess;
-	lab_survive_error(it, ncclUnhandledCudaError, "cudaSetDevice", true);
-	return ncclUnhandledCudaError;
+/* Did a fault keep a call from asking for the current device, or from going back to it? */
+static bool team_device_is_lost(void)
+{
+	struct sim_fault_stat s;
+
+	for (uint32_t i = 0; sim_fault_stat(i, &s); i++)
+		if (s.fires &&
+		    (!strcmp(s.site, "cuda.get_device") || !strcmp(s.site, "cuda.set_device")))
+			return true;
+	return false;
 }
 
 /* A call of NCCL's may use any device, and leaves that which was current. */
@@ -106,7 +122,7 @@ static void team_device_check(const struct lab_rank *it, const char *call)
 {
 	int now = -1;
 
-	if (cudaGetDevice(&now) != cudaSuccess || now == it->device)
+	if (cudaGetDevice(&now) != cudaSuccess || now == it->device || team_device_is_lost())
 		return;
 	sim_note_failure(SIM_ERROR, "error", it->rank,
 			 "rank %d: %s changed the current device from %d to %d", it->rank, call,
@@ -187,4 +203,51 @@ bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *
 		team_run(me);
 	*result = me->drive_result;
 	return true;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+void lab_team_trouble(struct lab_rank *me)
+{
+	if (me->team)
+		shared_store_u32(&me->team->trouble, 1, SHARED_RELEASE);
+}
+
+bool lab_team_troubled(const struct lab_rank *me)
+{
+	return me->team && shared_load_u32(&me->team->trouble, SHARED_ACQUIRE) != 0;
+}
+
+static void team_abort_one(struct lab_rank *it)
+{
+	it->drive_result = ncclSuccess;
+	if (!lab_comms_any(it) || shared_load_u32(&it->told, SHARED_ACQUIRE))
+		return;
+	lab_call(it, "ncclCommAbort");
+	it->drive_result = lab_comms_abort(it);
+	lab_call(it, NULL);
+}
+
+ncclResult_t lab_team_abort(struct lab_rank *me)
+{
+	struct lab_team *team = me->team;
+	bool first = me == team->rank[0];
+	struct wait w = {
+		.on = first ? &team->leaving : &team->aborted,
+		.bytes = 4,
+		.kind = WAIT_EQ,
+		.mask = WAIT_MASK_ALL,
+		.want = first ? (uint32_t)team->n : 1,
+		.why = first ? "harness: the other ranks of the process, to abort all"
+			     : "harness: the task that aborts the ranks of this process",
+		.from = {.rank = first ? -1 : team->rank[0]->rank, .channel = -1, .step = -1},
+	};
+
+	shared_add_u32(&team->leaving, 1, SHARED_ACQ_REL);
+	(void)os_wait_one(&w, NULL);
+	for (int32_t i = 0; first && i < team->n; i++)
+		team_abort_one(team->rank[i]);
+	if (first)
+		shared_store_u32(&team->aborted, 1, SHARED_RELEASE);
+	return me->drive_result;
 }

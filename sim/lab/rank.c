@@ -8,7 +8,9 @@
 #include "sim/lab/runner_internal.h"
 #include "sim/world/world.h"
 
-#define LAB_HURRY_SALT 0x68757272ull
+/* More than the engine lets pass before pollers look once more. */
+#define LAB_WATCH_AGAIN_NS 200000000ull
+#define LAB_HURRY_SALT     0x68757272ull
 
 /* The first error ends the run for everybody: ranks that wait see `failed` and abort. */
 void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
@@ -173,8 +175,9 @@ static bool lab_rank_poll(struct lab_rank *me)
 			return lab_rank_cuda_ok(me, e, "cudaStreamQuery");
 		if (me->comm && !lab_rank_comm_ok(me))
 			return false;
-		/* with faults, it is the stack that passes on bad news */
-		if (!me->run->armed && shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+		/* with faults, it is the stack that passes on bad news, but within a program */
+		if (lab_team_troubled(me) ||
+		    (!me->run->armed && shared_load_u32(&me->run->failed, SHARED_ACQUIRE)))
 			return false;
 	}
 }
@@ -413,6 +416,45 @@ static bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1);
 }
 
+/* Until the rank has left (0), another one has failed (1), or, while transient communicators keep this
+ * one from asking, its own have an error (2): their kernels then keep the GPU, and what the rank calls
+ * for others may wait for it. */
+static int lab_rank_watch_news(struct lab_rank *me, struct wait *w, const struct wait *const *both)
+{
+	ncclResult_t r = ncclSuccess;
+	int which = 0;
+
+	for (;;) {
+		if (me->run->config->transient)
+			w->deadline_ns = os_now_ns() + LAB_WATCH_AGAIN_NS;
+		int rc = os_wait(both, 2, NULL, &which);
+		w->deadline_ns = 0;
+		if (rc != ETIMEDOUT)
+			return rc ? 0 : which;
+		if (shared_load_u32(&me->transient_on, SHARED_ACQUIRE))
+			r = lab_comms_error(me);
+		if (r) {
+			lab_rank_fail(me, r, "ncclCommGetAsyncError");
+			return 2;
+		}
+	}
+}
+
+/* And a transient one, if the rank was about to make it. */
+static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
+{
+	shared_store_u32(&me->told, 1, SHARED_RELEASE);
+	(void)lab_comms_abort(me);
+	while (me->run->config->transient) {
+		done->deadline_ns = os_now_ns() + LAB_WATCH_AGAIN_NS;
+		if (os_wait_one(done, NULL) != ETIMEDOUT)
+			break;
+		ncclComm_t comm = lab_transient_take(me);
+		if (comm)
+			(void)ncclCommAbort(comm);
+	}
+}
+
 /* In a run with faults: what a launcher does for those who cannot know, because somebody died or
  * failed before anybody knew of it. Much later than the stack needs to tell by itself. */
 static void lab_rank_watch(void *arg)
@@ -433,9 +475,11 @@ static void lab_rank_watch(void *arg)
 		 .from = {.rank = -1, .channel = -1, .step = -1}},
 	};
 	const struct wait *both[2] = {&w[0], &w[1]};
-	int which = 0;
+	int news = lab_rank_watch_news(me, &w[0], both);
 
-	if (os_wait(both, 2, NULL, &which) || which == 0)
+	if (news == 2)
+		lab_rank_watch_abort(me, &w[0]);
+	if (news != 1)
 		return;
 	w[0].deadline_ns = os_now_ns() + lab_tell_ns();
 	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
@@ -445,8 +489,7 @@ static void lab_rank_watch(void *arg)
 	lab_survive_untold(me);
 	fprintf(stderr, "doppel: rank %d did not notice the failure: the launcher aborts it\n",
 		me->rank);
-	shared_store_u32(&me->told, 1, SHARED_RELEASE);
-	(void)lab_comms_abort(me);
+	lab_rank_watch_abort(me, &w[0]);
 }
 
 static bool lab_rank_watch_start(struct lab_rank *me)
@@ -511,20 +554,26 @@ static bool lab_rank_destroy(struct lab_rank *me, ncclResult_t *r)
 	return lab_drive(me, &call, r);
 }
 
+static ncclResult_t lab_rank_abort(struct lab_rank *me)
+{
+	lab_call(me, "ncclCommAbort");
+	ncclResult_t r = lab_comms_abort(me);
+	lab_call(me, NULL);
+	return r;
+}
+
 /* True: by destroying it, with success. */
 static bool lab_rank_leave(struct lab_rank *me, bool ok)
 {
+	bool there = lab_comms_any(me) && !shared_load_u32(&me->told, SHARED_ACQUIRE);
 	ncclResult_t r = ncclSuccess;
 
 	me->phase = LAB_END;
-	if (!lab_comms_any(me) || shared_load_u32(&me->told, SHARED_ACQUIRE))
-		return false;
-	ok = ok && lab_rank_destroy(me, &r);
-	if (!ok) {
-		lab_call(me, "ncclCommAbort");
-		r = lab_comms_abort(me);
-		lab_call(me, NULL);
-	}
+	ok = ok && there && lab_rank_destroy(me, &r);
+	if (!ok && me->team)
+		r = lab_team_abort(me);
+	else if (!ok && there)
+		r = lab_rank_abort(me);
 	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort");
 	return ok && r == ncclSuccess;

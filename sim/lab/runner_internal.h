@@ -46,7 +46,10 @@ struct lab_rank {
 
 	/* transient.c */
 	void *transient_stream, *transient_memory;
-	uint64_t transients; /* so far, with those that it was not in */
+	ncclComm_t transient_comm; /* for the watch; NULL: none */
+	uint64_t transients;       /* so far, with those that it was not in */
+	bool transient_begins;     /* it is in the init of one */
+	shared_u32 transient_on;   /* it is busy with them: its watch looks after the others */
 
 	/* drive.c; NULL: the rank's own task makes its calls */
 	struct lab_team *team;
@@ -196,12 +199,14 @@ bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
 ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
-ncclResult_t lab_comms_abort(struct lab_rank *me); /* any task */
+ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any task */
 
 /* transient.c */
 int lab_transient_make(struct lab_rank *me); /* cudaError_t: its buffer and stream */
 void lab_transient_free(struct lab_rank *me);
-bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
+bool lab_transients(struct lab_rank *me);      /* all that belong to one collective; reports */
+/* Whoever takes a transient communicator ends it: the rank's own task or another. NULL: none. */
+ncclComm_t lab_transient_take(struct lab_rank *me);
 
 /* layout.c: the slot of each rank; free() it. NULL: no memory. */
 struct lab_slot *lab_layout(const struct lab_config *c, uint32_t machine_gpus);
@@ -214,6 +219,12 @@ void lab_team_join(struct lab_team *team, struct lab_rank *me);
 /* Makes the call, by the task whose turn it is. False: it was not made, since another rank failed.
  * True: *result is what it returned for this rank, or what its group did. */
 bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *result);
+/* A rank's error is one of its whole program. */
+void lab_team_trouble(struct lab_rank *me);
+bool lab_team_troubled(const struct lab_rank *me); /* false without a team */
+/* Called by all ranks of the team, once, whether they have communicators left or not: aborts those of
+ * all. What came of the rank's own. */
+ncclResult_t lab_team_abort(struct lab_rank *me);
 
 /* quiet.c: the quiet rank's part of waiting for its stream; nothing for others. */
 void lab_quiet(struct lab_rank *me);

@@ -32,6 +32,7 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 {
 	struct lab_run *run = me->run;
 
+	lab_team_trouble(me);
 	if (!me->error_call) {
 		me->error_call = call;
 		me->error = error;
@@ -114,13 +115,13 @@ void lab_survive_start(struct lab_run *run)
 /* ---- news ----------------------------------------------------------------------------------- */
 
 /* A rank that another one's trouble has stopped between two calls asks its communicator until that
- * knows of it. */
+ * knows of it. Ranks of one program know of each other. */
 void lab_survive_news(struct lab_rank *me)
 {
-	if (!me->run->armed || !lab_comms_any(me) || me->error_call)
+	if (!me->run->armed || !lab_comms_any(me) || me->error_call || lab_team_troubled(me))
 		return;
 	lab_call(me, "ncclCommGetAsyncError (the news of a failure)");
-	while (!shared_load_u32(&me->told, SHARED_ACQUIRE)) {
+	while (!shared_load_u32(&me->told, SHARED_ACQUIRE) && !lab_team_troubled(me)) {
 		ncclResult_t r = lab_comms_error(me);
 
 		if (shared_load_u32(&me->told, SHARED_ACQUIRE))
@@ -160,12 +161,15 @@ static bool survive_early(const struct lab_run *run)
 	return false;
 }
 
+/* A rank that waits for the others in the init of a transient communicator cannot hear of one that
+ * will not come: they have no connection yet. */
 void lab_survive_untold(const struct lab_rank *it)
 {
 	const struct lab_run *run = it->run;
 
 	if (sim_engine_kind() != SIM_ENGINE_SIM || !sim_faults_healed() ||
-	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_early(run))
+	    os_now_ns() < run->healed_ns + LAB_LIVENESS_NS || survive_early(run) ||
+	    it->transient_begins)
 		return;
 	sim_fail_as(SIM_NO_PROGRESS, "liveness", it->rank,
 		    "rank %d in %s was not told by the stack; the first error, on rank %d, is "

@@ -379,8 +379,7 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 }
 
 /* Communicators of some of the ranks, one seed in 16. Their kernels need room beside those of the
- * others. A rank that fails elsewhere does not come to them, and no rank there could know: not with
- * faults. */
+ * others. The swarm has them without faults; --transient with --faults is a sweep of its own. */
 static void swarm_transient(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;

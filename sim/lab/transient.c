@@ -71,17 +71,17 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 	return t->index >= 0;
 }
 
+/* What a rank gets from calls of a communicator that the watch has aborted is no error of its own. */
 static bool transient_ok(struct lab_rank *me, ncclResult_t r, const char *call)
 {
-	if (r != ncclSuccess)
+	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, call);
 	return r == ncclSuccess;
 }
 
 static bool transient_cuda_ok(struct lab_rank *me, cudaError_t e)
 {
-	return transient_ok(me, e ? ncclUnhandledCudaError : ncclSuccess,
-			    "CUDA call for a transient communicator");
+	return lab_rank_cuda_ok(me, e, "CUDA call for a transient communicator");
 }
 
 /* The first member makes the id and the launcher hands it to the others. */
@@ -122,7 +122,9 @@ static bool transient_sync(struct lab_rank *me, ncclComm_t comm)
 				  "ncclCommGetAsyncError") ||
 		    !transient_ok(me, async, "ncclCommGetAsyncError"))
 			return false;
-		if (shared_load_u32(&me->run->failed, SHARED_ACQUIRE))
+		/* with faults, it is the stack that passes on bad news, but within a program */
+		if (lab_team_troubled(me) ||
+		    shared_load_u32(me->run->armed ? &me->told : &me->run->failed, SHARED_ACQUIRE))
 			return false;
 	}
 }
@@ -159,6 +161,8 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	    !transient_ok(
 		    me, ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream),
 		    "ncclAllReduce") ||
+	    /* a copy to pageable memory waits for the kernel: in a program that survives, behind it */
+	    (me->run->armed && !transient_sync(me, comm)) ||
 	    !transient_cuda_ok(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
 						   me->transient_stream)) ||
 	    !transient_sync(me, comm))
@@ -169,30 +173,64 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	return true;
 }
 
-static bool transient_live(struct lab_rank *me, const struct transient *t)
+static bool transient_init(struct lab_rank *me, const struct transient *t)
 {
-	ncclComm_t comm = NULL;
 	ncclUniqueId id;
 
-	if (!transient_id(me, t, &id) ||
-	    !transient_ok(me, ncclCommInitRank(&comm, t->n, id, t->index), "ncclCommInitRank"))
+	if (!transient_id(me, t, &id))
 		return false;
-	if (!transient_reduce(me, t, comm)) {
-		(void)ncclCommAbort(comm);
+	lab_call(me, "ncclCommInitRank of a transient communicator");
+	me->transient_begins = true;
+	ncclResult_t r = ncclCommInitRank(&me->transient_comm, t->n, id, t->index);
+	me->transient_begins = false;
+	lab_call(me, NULL);
+	if (r)
+		__atomic_store_n(&me->transient_comm, NULL, __ATOMIC_RELEASE);
+	return transient_ok(me, r, "ncclCommInitRank");
+}
+
+ncclComm_t lab_transient_take(struct lab_rank *me)
+{
+	return __atomic_exchange_n(&me->transient_comm, NULL, __ATOMIC_ACQ_REL);
+}
+
+static bool transient_end(struct lab_rank *me, bool ok)
+{
+	ncclComm_t comm = lab_transient_take(me);
+	const char *call = ok ? "ncclCommDestroy" : "ncclCommAbort";
+
+	if (!comm)
 		return false;
-	}
-	return transient_ok(me, ncclCommDestroy(comm), "ncclCommDestroy");
+	lab_call(me, call);
+	ncclResult_t r = ok ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+	lab_call(me, NULL);
+	return transient_ok(me, r, call) && ok;
+}
+
+static bool transient_live(struct lab_rank *me, const struct transient *t)
+{
+	if (!transient_init(me, t))
+		return false;
+	ncclComm_t comm = __atomic_load_n(&me->transient_comm, __ATOMIC_ACQUIRE);
+	lab_call(me, "a transient communicator's work");
+	bool ok = comm && transient_reduce(me, t, comm);
+	lab_call(me, NULL);
+	return transient_end(me, ok);
 }
 
 bool lab_transients(struct lab_rank *me)
 {
 	bool ok = true;
 
+	if (!me->run->config->transient)
+		return true;
+	shared_store_u32(&me->transient_on, 1, SHARED_RELEASE);
 	for (uint32_t i = 0; ok && i < me->run->config->transient; i++) {
 		struct transient t = {.round = me->transients++};
 
 		if (transient_draw(me, &t))
 			ok = transient_live(me, &t);
 	}
+	shared_store_u32(&me->transient_on, 0, SHARED_RELEASE);
 	return ok;
 }

@@ -20,7 +20,6 @@ expect 'gpus of processes' '--gpus G0,G1,... excludes --processes' run all_reduc
 expect 'map by core' '--map-by core: expected slot, node or seed' run all_reduce --map-by core
 expect 'drive by thread' '--drive thread: expected rank or process' run all_reduce --drive thread
 expect 'nine that come and go' '--transient 9: expected a number from 0 to 8' run "${all[@]}" --transient 9
-expect 'come and go among faults' '--transient excludes --faults' run "${all[@]}" --transient 1 --faults random
 expect 'devices and gpus' '--devices excludes --gpus' run all_reduce --devices 0,1 --gpus 4
 expect 'two ways from size to size' '-f excludes -i' run "${all[@]}" -f 2 -i 8
 expect 'a number that looks octal is decimal' '--hosts 0777777: expected' run "${all[@]}" --hosts 0777777
