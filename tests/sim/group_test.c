@@ -134,6 +134,8 @@ static void driver_task(int32_t task, int32_t tasks, void *arg)
 	driver_close(arg, gpu);
 }
 
+enum { COUNT = 65536 / SAMPLE_THIN };
+
 static void drive(struct driver_case c, const char *const *env, uint64_t seeds)
 {
 	for (uint64_t seed = 1; seed <= seeds; seed += SAMPLE_THIN) {
@@ -145,7 +147,7 @@ static void drive(struct driver_case c, const char *const *env, uint64_t seeds)
 
 START_TEST(a_group_of_more_operations_than_slots_ends)
 {
-	drive((struct driver_case){.calls = 300, .count = 65536, .streams = {1, 1}, .comms = 1},
+	drive((struct driver_case){.calls = 300, .count = COUNT, .streams = {1, 1}, .comms = 1},
 	      NULL, 2);
 }
 END_TEST
@@ -153,9 +155,9 @@ END_TEST
 /* Each change of stream is a launch of its own: the plans of the two ranks differ. */
 START_TEST(ranks_whose_plans_differ_stay_together)
 {
-	drive((struct driver_case){.calls = 300, .count = 65536, .streams = {1, 3}, .comms = 1},
+	drive((struct driver_case){.calls = 300, .count = COUNT, .streams = {1, 3}, .comms = 1},
 	      NULL, 2);
-	drive((struct driver_case){.calls = 200, .count = 65536, .streams = {4, 1}, .comms = 2},
+	drive((struct driver_case){.calls = 200, .count = COUNT, .streams = {4, 1}, .comms = 2},
 	      NULL, 2);
 }
 END_TEST
@@ -203,7 +205,7 @@ END_TEST
 START_TEST(a_group_of_more_operations_than_slots_ends_on_real_threads)
 {
 	struct ranks_config config = {.hosts = 2, .per_host = 1, .engine = SIM_ENGINE_THREADS};
-	struct driver_case c = {.calls = 300, .count = 65536, .streams = {1, 1}, .comms = 1};
+	struct driver_case c = {.calls = 300, .count = COUNT, .streams = {1, 1}, .comms = 1};
 
 	ranks_run(&config, driver_task, &c);
 }
