@@ -76,6 +76,11 @@ static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct plan_fifo *f,
 					   int32_t channel, uint64_t position)
 {
+	const struct os_label label = {.what = "works consumed",
+				       .rank = comm->rank,
+				       .peer = -1,
+				       .channel = channel,
+				       .number = -1};
 	const struct wait w = {
 		.on = &f->consumed[channel],
 		.want = MIN_OF(position, f->sent[channel]),
@@ -89,7 +94,14 @@ static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct p
 			 .object = "kernel of an earlier launch"},
 	};
 
-	return os_wait_one(&w, comm->abort) == ECANCELED ? ncclInternalError : ncclSuccess;
+	int rc;
+
+	if (shared_load_u64(&f->consumed[channel], SHARED_ACQUIRE) >= w.want)
+		return ncclSuccess;
+	os_label(w.on, &label);
+	rc = os_wait_one(&w, comm->abort);
+	os_unlabel(w.on);
+	return rc == ECANCELED ? ncclInternalError : ncclSuccess;
 }
 
 static ncclResult_t plan_fifo_wait(const struct ncclComm *comm, struct plan_fifo *f, uint64_t end)
