@@ -19,7 +19,7 @@
 #define API_TWIN(name) extern __typeof__(name) p##name __attribute__((alias(#name)))
 #define API_WEAK       __attribute__((weak))
 
-/* A communicator to be made: at once, or at the end of a group. */
+/* A communicator to be made: immediately, or at the end of a group. */
 struct api_init {
 	struct api_init *next, *list; /* all of the group */
 	shared_u32 error;             /* of the first of the list: the first error in time */

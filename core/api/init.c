@@ -10,7 +10,7 @@
 
 /* ---- running inits -------------------------------------------------------------------------- */
 
-/* Undoes an init: closed by whoever claims it first, this or an abort from another task. */
+/* Undoes an init: closed by the task that claims it first, this one or one that aborts. */
 static void api_init_undo(struct ncclComm *comm, ncclComm_t *out, bool claimed)
 {
 	*out = NULL;
@@ -57,7 +57,7 @@ static ncclResult_t api_init_start(struct api_init *i)
 	return ncclSystemError;
 }
 
-/* All at once: each waits for the others. */
+/* All at the same time: each waits for the others. */
 static void api_inits_start(struct api_init *list)
 {
 	for (struct api_init *i = list; i; i = i->next) {
@@ -233,7 +233,7 @@ static ncclResult_t api_init_rank(ncclComm_t *out, int nranks, const ncclUniqueI
 	ncclResult_t rc = api_init_make(out, nranks, id, rank, config);
 
 	(void)os_work_for(before);
-	/* without rank 0 nobody can use the id any more */
+	/* without rank 0 the id is of no use */
 	if (rc && rc != ncclInProgress && rank == 0)
 		(void)api_root_close(bootstrap_id_hash(id));
 	return rc;
@@ -377,7 +377,7 @@ API_WEAK ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	if (rc)
 		return api_return(rc);
 	/* With an error there is nothing to wait for: kernels hang until the abort word is set. Their
-	 * results are lost, and whoever did not ask before is told here. */
+	 * results are lost, and a program that has not polled gets the error here. */
 	if (!comm_in_init(comm))
 		rc = comm_finalize(comm);
 	bool mine = comm_claim(comm);

@@ -23,15 +23,15 @@ API_WEAK const char *ncclGetErrorString(ncclResult_t result)
 	case ncclSuccess:
 		return "no error";
 	case ncclUnhandledCudaError:
-		return "a CUDA call failed (NCCL_DEBUG=WARN says which)";
+		return "a CUDA call failed (NCCL_DEBUG=WARN logs which)";
 	case ncclSystemError:
-		return "the operating system refused something (NCCL_DEBUG=WARN says what)";
+		return "the operating system refused something (NCCL_DEBUG=WARN logs what)";
 	case ncclInternalError:
-		return "internal error, or the call was aborted (NCCL_DEBUG=WARN says more)";
+		return "internal error, or the call was aborted (NCCL_DEBUG=WARN logs more)";
 	case ncclInvalidArgument:
-		return "invalid argument (NCCL_DEBUG=WARN says which)";
+		return "invalid argument (NCCL_DEBUG=WARN logs which)";
 	case ncclInvalidUsage:
-		return "invalid usage (NCCL_DEBUG=WARN says why)";
+		return "invalid usage (NCCL_DEBUG=WARN logs why)";
 	case ncclRemoteError:
 		return "another rank failed, or the network on the way to it";
 	case ncclInProgress:

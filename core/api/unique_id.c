@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unique ids, and the roots behind them.
+ * Unique ids, and the bootstrap roots that this process runs for them.
  */
 #include "core/api/api.h"
 #include "core/base/log.h"

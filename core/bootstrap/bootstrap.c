@@ -30,8 +30,8 @@ static struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
 	};
 }
 
-/* Once the ring stands, who is refused looks at the ring: a rank that refuses has often left, and
- * those behind us learn of that from us. */
+/* Once the ring stands, a refused rank looks at the ring: a rank that refuses has often left, and the
+ * ranks before this one learn of that from this one. */
 static ncclResult_t bootstrap_connect_pause(void *arg, uint64_t until_ns)
 {
 	struct bootstrap *b = arg;
@@ -76,12 +76,12 @@ ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct o
 	return rc;
 }
 
-/* What the root said: ncclSuccess only for a successor's address. */
+/* The root's answer: ncclSuccess only for a successor's address. */
 static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 					   const struct bootstrap_answer *a)
 {
 	if (a->magic != b->magic) {
-		WARN("rank %d: whoever listens at the unique id's address is not its root",
+		WARN("rank %d: the process that listens at the unique id's address is not its root",
 		     b->rank);
 		return ncclInvalidUsage;
 	}
@@ -111,7 +111,7 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 					    "bootstrap: check-in at the root", &b->root_fd);
 	if (rc)
 		return rc;
-	/* the root answers when the successor has come, so that is who is waited for */
+	/* the root answers when the successor has come: it is the rank that is waited for */
 	struct sock_ctx ctx =
 		bootstrap_ctx(b, next, "bootstrap: successor to check in at the root");
 	rc = sock_recv_all(b->root_fd, &a, sizeof a, &ctx);
@@ -125,7 +125,7 @@ static ncclResult_t bootstrap_check_in(struct bootstrap *b, const struct os_addr
 	return ncclSuccess;
 }
 
-/* While the ring is being closed the root may still say that somebody left. */
+/* While the ring is being closed the root may still report that a rank left. */
 static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 {
 	struct bootstrap_answer a;
@@ -141,8 +141,8 @@ static ncclResult_t bootstrap_root_poll(struct bootstrap *b)
 	return ncclSuccess;
 }
 
-/* Also watched meanwhile: the root, which may say that somebody left, and the successor, whose end
- * means that somebody behind it failed. */
+/* Also watched meanwhile: the root, which may report that a rank left, and the successor, whose end
+ * means that a rank after it failed. */
 static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
 {
 	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
@@ -250,13 +250,13 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks)
 	hello.magic = bid.magic;
 	uint64_t until = os_now_ns() + BOOTSTRAP_GIVE_UP_NS;
 	int e = sock_tell(&bid.root, &hello, sizeof hello, until);
-	/* refused: the root has ended, or somebody between us has a bad moment */
+	/* refused: the root has ended, or the network between is busy */
 	for (int i = 1; e && i < BOOTSTRAP_GIVE_UP_TRIES; i++) {
 		os_sleep_ns(BOOTSTRAP_GIVE_UP_NS / BOOTSTRAP_GIVE_UP_TRIES);
 		e = sock_tell(&bid.root, &hello, sizeof hello, until);
 	}
 	INFO(LOG_BOOTSTRAP, "rank %d: gives up before its check-in; the root %s", rank,
-	     e ? "cannot be told" : "is told");
+	     e ? "cannot be reached" : "knows");
 }
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
@@ -318,8 +318,8 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 	return e == EAGAIN || b->next_parted ? ncclSuccess : sock_error(e, &ctx);
 }
 
-/* The successor's end is the news: it travels backwards around the ring, because each rank that
- * learns of it breaks the ring in turn. The predecessor cannot be watched without taking the bytes
+/* The successor's end reports a failure: it travels backwards around the ring, because each rank that
+ * sees it breaks the ring in turn. The predecessor cannot be watched without taking the bytes
  * of a gather that it has begun before us. */
 ncclResult_t bootstrap_watch(struct bootstrap *b)
 {
@@ -348,17 +348,17 @@ void bootstrap_ring_break(struct bootstrap *b)
 
 /* What flows around the ring is one stream per link: a head, then the sender's own block, then the
  * blocks of those before it, as they come in. So each byte is forwarded as soon as it is here, and
- * nobody waits for a round to end. Positions are bytes of the stream. */
+ * no rank waits for a round to end. Positions are bytes of the stream. */
 struct ring_gather {
 	char *all;
 	size_t bytes; /* of a block */
-	size_t end;   /* position behind the last byte */
+	size_t end;   /* position after the last byte */
 	bool hold;    /* send nothing before the head has come in */
 	size_t sent, got;
 	struct bootstrap_gather_head head_out, head_in;
 };
 
-/* Memory behind position `at` of the stream that starts with the block of rank `first`, and how
+/* Memory from position `at` of the stream that starts with the block of rank `first`, and how
  * much of it is contiguous. */
 static char *ring_gather_at(const struct bootstrap *b, struct ring_gather *g,
 			    struct bootstrap_gather_head *head, int32_t first, size_t at, size_t *n)
@@ -428,8 +428,8 @@ static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *mo
 
 /* One pass, as far as it goes; *w and *n say what to wait for when nothing moved.
  *
- * Whoever fails closes its connections, and that news travels both ways around the ring: from
- * behind as the end of the bytes, and from the successor as an end that was not announced. A
+ * A rank that fails closes its connections, and that travels both ways around the ring: from the
+ * predecessor as the end of the bytes, and from the successor as an end that was not announced. A
  * successor that has everything may go on and end in order while we still wait.
  */
 static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g, struct wait w[2],
@@ -499,7 +499,7 @@ ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
 	return rc;
 }
 
-/* Once around, as a head alone: what rank 0 sends comes back when everybody has passed it on. */
+/* Once around, as a head alone: what rank 0 sends comes back when every rank has passed it on. */
 static ncclResult_t ring_pass(struct bootstrap *b)
 {
 	struct ring_gather g = {
@@ -513,7 +513,7 @@ static ncclResult_t ring_pass(struct bootstrap *b)
 	return rc;
 }
 
-/* The first pass ends at rank 0 when all have come; the second tells them so. Two messages a rank,
+/* The first pass ends at rank 0 when all have come; the second lets them know. Two messages per rank,
  * where an all-gather takes as many as there are ranks. */
 ncclResult_t bootstrap_barrier(struct bootstrap *b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bootstrap: how ranks that know only a unique id find each other, over sockets. A root task tells
+ * Bootstrap: how ranks that know only a unique id find each other, over sockets. A root task sends
  * each rank its successor; the ranks form a ring; everything later (all-gather, barrier, messages
  * between two ranks) goes over it. Called by core/comm and core/transport on the rank's main task.
  * Every wait names the rank waited for, polls the abort word, and is without deadline unless NCCL's
@@ -10,7 +10,7 @@
  * whatever does not carry it is closed and reported once, and never disturbs the root.
  *
  * Until all ranks have come, each keeps its connection to the root. When one goes away before
- * that, the root tells the others, who get ncclRemoteError with that rank's number instead of
+ * that, the root reports it to the others, which get ncclRemoteError with that rank's number instead of
  * waiting for ever. Later a rank that goes away is noticed by its neighbours in the ring.
  */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_H
@@ -29,7 +29,7 @@ struct bootstrap_root;
  * returns: true gives it the root, which it frees; false, or no function, and bootstrap_root_close
  * must follow. */
 struct bootstrap_owner {
-	bool (*ended)(void *arg); /* NULL: none */
+	bool (*ended)(void *arg); /* NULL: no function */
 	void *arg;
 };
 ncclResult_t bootstrap_unique_id(ncclUniqueId *id, struct bootstrap_owner owner,
@@ -46,15 +46,14 @@ uint64_t bootstrap_comm_hash(const struct bootstrap *b, const ncclUniqueId *id);
 
 ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const shared_u32 *abort,
 			    struct bootstrap **b);
-/* For a rank that fails before bootstrap_init, or inside it before the root knows it: tells the root, so
- * that nobody waits for this rank. A few attempts within a second; nothing
- * is reported. */
+/* For a rank that fails before bootstrap_init, or inside it before the root knows it: reports that
+ * to the root, so that no rank waits for this one. A few attempts within a second, without an error. */
 void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks);
 /* Gathers `bytes` from every rank: all[rank * bytes] is this rank's on entry, all ranks' on exit.
  */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);
 ncclResult_t bootstrap_barrier(struct bootstrap *b);
-/* Point to point. A message with another (rank, tag) than the one asked for is queued. Sizes of
+/* Point to point. A message with another (rank, tag) than the receive's is queued. Sizes of
  * both ends must agree: ncclInternalError names both otherwise. An empty message instead of one with
  * bytes means that the sender failed: ncclRemoteError. */
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes);

@@ -76,7 +76,7 @@ struct bootstrap_message_head {
 };
 DOPPEL_CHECK_SIZE(struct bootstrap_message_head, 16);
 
-/* A message that came before it was asked for. */
+/* A message that came before its receive. */
 struct bootstrap_message {
 	struct bootstrap_message *next;
 	struct bootstrap_message_head head;
@@ -135,13 +135,13 @@ ncclResult_t bootstrap_take(struct bootstrap *b);
 /* Waits for the `n` waits given, or for anything that bootstrap_take would take. */
 ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 			    const struct sock_ctx *ctx);
-/* Connects to `to` and says who we are. */
+/* Connects to `to`, and sends which rank this is. */
 ncclResult_t bootstrap_connect(struct bootstrap *b, int32_t peer, const struct os_addr *to,
 			       enum bootstrap_hello_kind kind, const char *why, int *fd);
 void bootstrap_outs_close(struct bootstrap *b);
 void bootstrap_peers_close(struct bootstrap *b);
-/* ncclRemoteError when the successor in the ring has gone away, as every failing rank does: so the
- * news travels. *seq: its event count before the look. */
+/* ncclRemoteError when the successor in the ring has gone away, as every failing rank does: so a
+ * failure travels. *seq: its event count before the look. */
 ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq);
 
 /* Starts a root that listens at `at`. The nonce differs between communicators with the same unique id; 0

@@ -169,8 +169,8 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 	}
 }
 
-/* Nothing comes back on a connection that we opened, but a reset says that what we sent was lost.
- * Its orderly end is no news here: a rank that leaves early shows in the ring. But a reset may follow,
+/* Nothing comes back on a connection that this rank opened, but a reset means that what it sent was
+ * lost. An orderly end means nothing here: a rank that leaves early shows in the ring. But a reset may follow,
  * when what was on its way then was not taken. */
 static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 {

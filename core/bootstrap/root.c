@@ -5,8 +5,8 @@
  *	GREETING --hello--> WAITING --successor known--> ANSWERED
  *	    |                  |                             |
  *	    +-- garbage, closed early: dropped               +-- all answered: the task ends
- *	    +-- GIVE_UP: LEFT to everybody, the task ends
- *	                       +--- either goes away first: LEFT to everybody, the task ends
+ *	    +-- GIVE_UP: LEFT to every rank, the task ends
+ *	                       +--- either goes away first: LEFT to every rank, the task ends
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,7 @@ struct root_conn {
 	uint64_t seq, polled_ns; /* event count and time of the last poll */
 	size_t got;
 	struct bootstrap_hello hello;
-	/* at most a successor, then bad news */
+	/* at most a successor, then that a rank left */
 	struct bootstrap_answer answers[2];
 	size_t to_send, sent; /* bytes of the answers */
 };
@@ -44,7 +44,7 @@ struct bootstrap_root {
 	shared_u32 stop, done;
 	struct root_conn *conns;
 	int32_t nconns;
-	struct root_conn **by_rank; /* [nranks], once somebody has said how many */
+	struct root_conn **by_rank; /* [nranks], once a rank has sent how many */
 	int32_t nranks, arrived, answered;
 	bool over; /* ends when all answers are on their way */
 	bool reported_garbage;
@@ -110,7 +110,7 @@ static void root_garbage(struct bootstrap_root *r, struct root_conn *c, const ch
 	root_drop(r, c);
 }
 
-/* Nobody can finish any more: tell those who have come, and end. */
+/* No rank can finish: report that to those that have come, and end. */
 static void root_give_up(struct bootstrap_root *r, enum bootstrap_answer_kind kind, int32_t rank)
 {
 	INFO(LOG_BOOTSTRAP, "root: rank %d %s after %d of %d ranks had come; telling the others",
@@ -134,7 +134,7 @@ static ncclResult_t root_check_in(struct bootstrap_root *r, struct root_conn *c)
 	}
 	c->state = ROOT_WAITING;
 	if (h->nranks != r->nranks) {
-		WARN("root: rank %d says %d ranks, others said %d", h->rank, h->nranks, r->nranks);
+		WARN("root: rank %d has %d ranks, others have %d", h->rank, h->nranks, r->nranks);
 		root_give_up(r, BOOTSTRAP_REFUSED, h->rank);
 	} else if (r->by_rank[h->rank]) {
 		WARN("root: rank %d of %d checked in twice; each rank calls ncclCommInitRank once "
@@ -177,8 +177,8 @@ static void root_answer_around(struct bootstrap_root *r, int32_t rank)
 	r->over = r->over || r->answered == r->nranks;
 }
 
-/* A rank that has checked in says nothing more; all that can come is that it leaves. Its event
- * count tells, where somebody posts on it (not on real sockets); else a look now and then does. */
+/* A rank that has checked in sends nothing more; all that can come is that it leaves. Its event count
+ * shows that in a world; on real sockets no event is posted, and a look now and then shows it. */
 static bool root_conn_is_quiet(struct root_conn *c, uint64_t seq)
 {
 	uint64_t now_ns = os_now_ns();
@@ -205,19 +205,19 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	if (e == EAGAIN)
 		return false;
 	if (!greeting) {
-		/* a rank says nothing more: it left */
+		/* a rank sends nothing more: it left */
 		root_give_up(r, BOOTSTRAP_LEFT, c->hello.rank);
 		return true;
 	}
 	if (e || !done) {
-		root_garbage(r, c, "it ended before saying who it is");
+		root_garbage(r, c, "it ended before its check-in");
 		return true;
 	}
 	c->got += done;
 	if (c->got < sizeof c->hello)
 		return true;
 	if (!root_hello_is_valid(r, &c->hello)) {
-		root_garbage(r, c, "what it said is not a check-in for this unique id");
+		root_garbage(r, c, "what it sent is not a check-in for this unique id");
 		return true;
 	}
 	if (c->hello.kind == BOOTSTRAP_GIVE_UP)
@@ -316,7 +316,7 @@ static void root_wait(struct bootstrap_root *r, const shared_u32 *stop)
 	os_free(w);
 }
 
-/* The last answers, to those who still listen. */
+/* The last answers, to the ranks that still listen. */
 static void root_flush_wait(struct bootstrap_root *r)
 {
 	for (;;) {

@@ -207,7 +207,7 @@ ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *boun
 /* One attempt: 0, or why not. *fd is open only on 0. */
 static int sock_connect_once(const struct os_addr *to, const struct sock_ctx *ctx, int *fd)
 {
-	/* rare: nobody listens yet; the caller tries again */
+	/* rare: the other end does not listen yet; the caller tries again */
 	bool refused = OS_BUGGIFY("bootstrap.connect_again", "an attempt to connect is refused");
 	int e = refused ? ECONNREFUSED : os_connect(to, fd);
 	OS_PROBE("bootstrap.connect_refused", "no process listens yet; the attempt is repeated",
@@ -264,7 +264,7 @@ ncclResult_t sock_connect(const struct os_addr *to, const struct sock_ctx *ctx,
 			INFO(LOG_BOOTSTRAP, "connection to %s refused, trying again (%s)",
 			     sock_addr_print(to, text), ctx->why);
 	}
-	WARN("nobody answers at %s after %d attempts (%s)", sock_addr_print(to, text),
+	WARN("no process answers at %s after %d attempts (%s)", sock_addr_print(to, text),
 	     SOCK_CONNECT_TRIES, ctx->why);
 	return ncclRemoteError;
 }

@@ -40,7 +40,7 @@ bool sock_ifname_matches(const char *list, const char *name);
 /* One line for an errno that os_send, os_recv, os_accept or os_connected gave, and the result that
  * it means. 0 stands for "the peer closed". */
 ncclResult_t sock_error(int error, const struct sock_ctx *ctx);
-/* Does this errno say that the other end is gone or cannot be reached? */
+/* Does this errno mean that the other end is gone or cannot be reached? */
 bool sock_error_is_remote(int error);
 /* The wait on a socket whose event count was `seq` before it was polled without result. */
 struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx);

@@ -100,7 +100,7 @@ out_free:
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
-/* How many: what the rings give, within what every rank asks for. */
+/* How many: what the rings give, within what every rank's configuration allows. */
 static int32_t channels_count(const struct ncclComm *comm, int32_t rings)
 {
 	int32_t least = 1, most = DEV_MAX_CHANNELS;

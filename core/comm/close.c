@@ -4,8 +4,8 @@
  *
  * Ranks of one process use each other's memory, so none of it goes before the kernels of all of
  * them are gone: each communicator is made quiet and parked, and the one that comes last releases
- * all that have its id. So a task that destroys its ranks one after the other waits for nobody.
- * Across processes a barrier stands between "quiet" and "released"; after an abort there is none.
+ * all that have its id. So a task that destroys its ranks one after the other waits for no other task.
+ * Across processes a barrier stands between "quiet" and "released", except after an abort.
  */
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +104,7 @@ ncclResult_t comm_finalize(struct ncclComm *comm)
 	}
 	if (!rc)
 		comm_state_set(comm, COMM_FINALIZED);
-	else /* the others' kernels may wait for this rank's: no meeting, they are told */
+	else /* the others' kernels may wait for this rank's: no barrier, they get an error */
 		rank_set_async_error(comm, rc);
 	return rc;
 }

@@ -95,8 +95,8 @@ static struct ncclComm *comm_find(struct registry_node *first, const struct nccl
 	return NULL;
 }
 
-/* What a call that wants to use the communicator is told after an asynchronous error. No warning:
- * the last one, which ncclGetLastError gives, says why it failed. */
+/* The result of a call that needs the communicator after an asynchronous error. No warning: the last
+ * one, which ncclGetLastError gives, has the cause. */
 static ncclResult_t comm_failed(struct ncclComm *comm, const char *call)
 {
 	uint32_t error = shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
@@ -312,7 +312,7 @@ bool comm_abort_set(struct ncclComm *comm)
 	return c != NULL;
 }
 
-/* Parked communicators with the id of `comm`, which no call enters any more. None of them is released
+/* Parked communicators with the id of `comm`, which no call can enter. None of them is released
  * while the caller is inside `comm` (close.c). */
 static int comm_parked_of(const struct ncclComm *comm, bool *initialising,
 			  struct ncclComm *out[TOPO_MAX_LOCAL])
@@ -332,7 +332,7 @@ static int comm_parked_of(const struct ncclComm *comm, bool *initialising,
 	return n;
 }
 
-/* Has the ring said that a rank failed? Then it is broken here, so that the next rank learns of it. */
+/* Has the ring shown that a rank failed? Then it is broken here, so that the next rank learns of it. */
 static void comm_watch_ring(struct ncclComm *comm)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -358,10 +358,10 @@ ncclResult_t comm_async_error(struct ncclComm *comm)
 	bool initialising;
 	int n = comm_parked_of(comm, &initialising, parked);
 
-	/* in an init the bootstrap is in use, and tells by itself */
+	/* an init uses the bootstrap, and finds out by itself */
 	if (!initialising)
 		comm_watch_ring(comm);
-	/* the news goes around by every rank, those too that were destroyed and wait for this one */
+	/* every rank passes a failure on, those too that were destroyed and wait for this one */
 	for (int i = 0; i < n; i++)
 		comm_watch_ring(parked[i]);
 	return (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);

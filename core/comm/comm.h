@@ -78,7 +78,7 @@ enum comm_need {
 };
 /* Checks `comm` without reading it before it is known to exist, and uses it until comm_leave.
  * `call` names the public function in the error. A communicator with an asynchronous error gives
- * that error to whoever needs more than that it exists: the next call learns of it. */
+ * that error to every call that needs more than that it exists. */
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
 /* The same for the task of a launch that comm_launch_begin began. */
 ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum comm_need need,
@@ -105,7 +105,7 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm);
 ncclResult_t comm_progress(struct ncclComm *comm);
 /* True for one caller only: it must comm_close. */
 bool comm_claim(struct ncclComm *comm);
-/* Sets the abort word of a communicator that exists, claimed or not; false: there is none. */
+/* Sets the abort word of a communicator that exists, claimed or not; false: it does not exist. */
 bool comm_abort_set(struct ncclComm *comm);
 /* After comm_claim: ends the communicator. With the abort word set, or after an asynchronous
  * error, it waits for no other rank. Restores the caller's device. */

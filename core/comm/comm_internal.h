@@ -19,10 +19,10 @@ void comm_state_set(struct ncclComm *comm, enum comm_state state);
 /* One look at what was launched: complete, ncclInProgress, or an error. */
 ncclResult_t comm_drain_look(struct ncclComm *comm);
 /* For a rank that fails or was aborted, when its kernels are gone: stops using the others' memory,
- * then lets them see that it has left, so that nobody waits for it. */
+ * then lets them see that it has left, so that no rank waits for it. */
 void comm_leave_others(struct ncclComm *comm);
 
-/* peers.c: who the others are. Fills peers, local ranks; checks that they fit together. */
+/* peers.c: which ranks the others are. Fills peers, local ranks; checks that they fit together. */
 ncclResult_t comm_peers_gather(struct ncclComm *comm);
 /* channels.c: topology, rings, channels; then what the device needs to know of them. */
 ncclResult_t comm_channels_make(struct ncclComm *comm);

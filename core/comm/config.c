@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ncclConfig_t: checked field by field, from one table; and the variables that ask for an algorithm or a
- * protocol, of which there is one each: who asks for another is told so here.
+ * ncclConfig_t: checked field by field, from one table; and the variables that choose an algorithm or a
+ * protocol, of which there is one each: another choice is an error.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define CONFIG_MAGIC 0xcafebeefu
 
-/* The first layout ended behind `blocking`; a caller of a later version passes more. */
+/* The first layout ended after `blocking`; a caller of a later version passes more. */
 #define CONFIG_SIZE_LEAST (offsetof(ncclConfig_t, blocking) + sizeof(int))
 DOPPEL_CHECK_OFFSET(ncclConfig_t, blocking, 16);
 DOPPEL_CHECK_OFFSET(ncclConfig_t, netName, 32);
@@ -61,7 +61,7 @@ static ncclResult_t config_row_check(const struct config_row *row, ncclConfig_t 
 	return ncclInvalidArgument;
 }
 
-/* What the environment says comes before what the program says. */
+/* The environment goes before the program. */
 static void config_environment(ncclConfig_t *c)
 {
 	if (param_is_set(PARAM_COMM_BLOCKING) && param_i64(PARAM_COMM_BLOCKING) >= 0)
@@ -94,7 +94,7 @@ static bool config_names_have(const char *names, size_t n, const char *name)
 }
 
 /* A list in NCCL's form: names with commas between, ^ in front for all but these; FUNCTION: in front
- * and a semicolon behind where it is for one collective. */
+ * and a semicolon after it where it is for one collective. */
 static bool config_list_allows(const char *list, const char *name)
 {
 	static const char ours[] = "allreduce:";

@@ -31,7 +31,7 @@ struct comm_op {
 /* Adds a copy of *op and sets *number. One WARN on errors; `call` is for that. */
 ncclResult_t comm_op_make(struct ncclComm *comm, const char *call, const struct comm_op *op,
 			  ncclRedOp_t *number);
-/* The operation of that number, ncclNumOps at least. NULL, with one WARN: there is none. Valid until
+/* The operation of that number, ncclNumOps at least. NULL, with one WARN: it does not exist. Valid until
  * the next comm_op_make. */
 struct comm_op *comm_op_find(const struct ncclComm *comm, const char *call, ncclRedOp_t number);
 void comm_op_destroy(struct comm_op *op);

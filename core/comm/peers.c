@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who the ranks are: each describes itself, all descriptions are gathered, and what cannot work
+ * What the ranks are: each describes itself, all descriptions are gathered, and what cannot work
  * together is refused with both ranks named.
  */
 #include <ctype.h>

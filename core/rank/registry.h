@@ -24,7 +24,7 @@ struct registry_node {
 	uint32_t pad0;
 };
 
-/* WAITS. Returns the first node, NULL: none. */
+/* WAITS. Returns the first node, NULL: the list is empty. */
 struct registry_node *registry_lock(void);
 /* `first` becomes the list. */
 void registry_unlock(struct registry_node *first);

@@ -38,7 +38,7 @@ static uint8_t topo_walk_type(const struct topo_system *sys, const struct topo_l
 	uint8_t a = sys->node[link->from].type, b = sys->node[link->to].type;
 	uint8_t type = link->type;
 	if (type == TOPO_LINK_NET)
-		type = TOPO_PATH_LOC; /* the way into the wire is nobody's distance */
+		type = TOPO_PATH_LOC; /* the hop from NIC to network is no distance */
 	if (type == TOPO_LINK_PCI && a == TOPO_NODE_PCI && b == TOPO_NODE_PCI)
 		type = TOPO_PATH_PXB;
 	if (type == TOPO_LINK_PCI && (a == TOPO_NODE_CPU || b == TOPO_NODE_CPU))

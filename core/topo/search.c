@@ -233,7 +233,7 @@ static void topo_search_fallback(struct topo_search *s)
 		g->nic[0][side] = s->inter ? s->near[(side ? s->n - 1 : 0) * s->sys->nnets] : -1;
 }
 
-/* The graph by local rank, with nothing behind its end. */
+/* The graph by local rank, with nothing after its end. */
 static struct topo_graph *topo_search_result(const struct topo_search *s)
 {
 	const struct topo_graph *best = &s->best;

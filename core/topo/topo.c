@@ -105,7 +105,7 @@ static void topo_system_add_ends(struct topo_system *sys)
 	}
 }
 
-/* The block with the hops behind it; after this it never moves. */
+/* The block with the hops after it; after this it never moves. */
 static ncclResult_t topo_system_add_paths(struct topo_system **sys, const struct topo_layout *l)
 {
 	uint16_t *hop = NULL;
@@ -215,7 +215,7 @@ static void *topo_system_memo(const void *key, size_t key_bytes, void *arg)
 	return sys;
 }
 
-/* Copies what counts, so that bytes behind a string's end do not. */
+/* Copies what counts, so that bytes after a string's end do not. */
 static void topo_key_fill(struct topo_key *key, const struct topo_select *select)
 {
 	memset(key, 0, sizeof *key);

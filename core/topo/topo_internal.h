@@ -6,7 +6,7 @@
  *	nics.c    the network's devices instead of the file's
  *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
  *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
- *	paths.c   paths between GPUs, nets and CPUs; who may reach whom
+ *	paths.c   paths between GPUs, nets and CPUs; which may reach which
  *	speeds.c  NCCL's table of speeds, and how many channels can fit at one (cuts)
  *	ring.c    one try: rings that fit at one speed, with these types
  *	search.c  the order in which tries are made
@@ -167,7 +167,7 @@ struct topo_system {
 	int16_t local_to_pos[TOPO_MAX_LOCAL], pos_to_local[TOPO_MAX_LOCAL];
 	int16_t gpu_cpu[TOPO_MAX_LOCAL];          /* CPU index nearest to a GPU */
 	bool p2p[TOPO_MAX_LOCAL][TOPO_MAX_LOCAL]; /* by position */
-	struct topo_node *node;                   /* all five point behind this struct */
+	struct topo_node *node;                   /* all five point into memory after this struct */
 	struct topo_link *link;
 	struct topo_path *path; /* [nends][nends], from row to column */
 	uint16_t *hop;          /* link numbers */

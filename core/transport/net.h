@@ -73,7 +73,7 @@ struct net_ops {
 	 * peer and completion status. */
 	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
 	/* Did the other end report that it failed, or, when this one is busy, go away? A transfer is to
-	 * come or under way on a busy one. For idle passes: cheap when nothing came; *w says what
+	 * come or under way on a busy one. For idle passes: cheap when nothing came; *w is for what
 	 * would. Errors as test. */
 	ncclResult_t (*check)(void *net_comm, bool busy, struct wait *w);
 	void (*close_send)(void *send_comm);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events: a task for each HCA in use waits for them, says what came, and fails the
+ * Asynchronous events: a task for each HCA in use waits for them, logs what came, and fails the
  * connections that it ends. Without it an end with nothing in flight would never learn that its
  * queue pair, or the whole device, is dead.
  *
  * What the task may touch of a connection it touches under the device's lock: the connection is in
- * the device's list from the making of its queue pairs until before their end. The task tells the
- * proxy by a word of the connection, and wakes it at the connection's socket.
+ * the device's list from the making of its queue pairs until before their end. The task writes a
+ * word of the connection for the proxy, and wakes it at the connection's socket.
  */
 #include <string.h>
 
@@ -111,7 +111,7 @@ static void net_verbs_watch_main(void *arg)
 		if (ibv_get_async_event(d->ctx, &e)) {
 			if (!shared_load_u32(&d->closing, SHARED_ACQUIRE))
 				WARN("NET/IB : %s:%d ibv_get_async_event failed: asynchronous "
-				     "events are not seen any more",
+				     "events are no longer seen",
 				     d->name, d->port);
 			return;
 		}

@@ -61,7 +61,7 @@ static ncclResult_t net_verbs_broken(const struct net_verbs_conn *c, const char 
 	return ncclRemoteError;
 }
 
-/* Sends the rest of a message of n bytes; c->moved says how far it is. */
+/* Sends the rest of a message of n bytes; c->moved is how far it is. */
 static ncclResult_t net_verbs_push(struct net_verbs_conn *c, const void *data, size_t n,
 				   struct wait *w)
 {
@@ -253,7 +253,7 @@ static ncclResult_t net_verbs_connect_start(struct ncclComm *comm, int dev,
 	ncclResult_t rc;
 
 	if (h->magic != NET_VERBS_HANDLE_MAGIC || h->rank != who->peer) {
-		WARN("NET/IB: rank %d got no valid handle from rank %d (magic %#x, rank %d)",
+		WARN("NET/IB: rank %d: invalid handle from rank %d (magic %#x, rank %d)",
 		     comm->rank, who->peer, h->magic, h->rank);
 		return ncclInternalError;
 	}
@@ -338,7 +338,7 @@ ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_w
 
 static void net_verbs_greeting_drop(struct net_verbs_listen *l, uint32_t i)
 {
-	INFO(LOG_NET, "NET/IB: rank %d: who connected was not rank %d; closed", l->comm->rank,
+	INFO(LOG_NET, "NET/IB: rank %d: a connection that is not rank %d's; closed", l->comm->rank,
 	     l->who.peer);
 	net_verbs_close(l->greeting[i]);
 	l->greetings--;
@@ -346,7 +346,7 @@ static void net_verbs_greeting_drop(struct net_verbs_listen *l, uint32_t i)
 		(l->greetings - i) * sizeof(struct net_verbs_conn *));
 }
 
-/* Takes the next who connects. Nothing is made for it before it has shown the nonce. */
+/* Accepts the next connection. Nothing is made for it before it has sent the nonce. */
 static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait *w)
 {
 	struct net_verbs_conn *c;
@@ -410,8 +410,8 @@ static ncclResult_t net_verbs_accept_meta(struct net_verbs_listen *l, uint32_t i
 	return net_verbs_meta_check(c);
 }
 
-/* Everybody who has connected, then everybody who wants to. One wait holds one socket: while
- * somebody has connected, the listener is looked at now and then. */
+/* All connections that were accepted, then all that wait to be. One wait holds one socket: while there is
+ * an accepted connection, the listener is looked at now and then. */
 static ncclResult_t net_verbs_accept_peer(struct net_verbs_listen *l, struct wait *w)
 {
 	ncclResult_t rc = ncclInProgress;

@@ -8,7 +8,7 @@
 #include "core/transport/net_verbs_internal.h"
 
 /* Regions are registered under offsets, not under their addresses: what crosses the wire is then
- * the same in every run. HCAs want the offset within the page kept. */
+ * the same in every run. HCAs need the offset within the page kept. */
 uint64_t net_verbs_page_offset(const void *data)
 {
 	return (uintptr_t)data % NET_VERBS_PAGE;
@@ -23,7 +23,7 @@ static uint64_t net_verbs_iova(const struct ibv_mr *mr, const void *p)
 }
 
 /* Without a peer-memory module, or where a GPU gives HCAs no access, the kernel finds no pages at the
- * address. Other errors, a limit of locked memory say, would come for host memory too. */
+ * address. Other errors, such as a limit of locked memory, would come for host memory too. */
 static bool net_verbs_no_gpu_access(enum net_memory where, int error)
 {
 	return where != NET_HOST &&
@@ -159,7 +159,7 @@ struct net_verbs_piece {
 	const uint8_t *data;
 	size_t bytes;
 	uint64_t remote_addr;
-	bool last; /* of its message: it says so, with the size of the whole */
+	bool last; /* of its message: it carries the size of the whole */
 };
 
 static int net_verbs_post_piece(struct net_verbs_conn *c, const struct net_verbs_piece *p,

@@ -87,9 +87,9 @@ static void net_verbs_log(const struct net_verbs_conn *c, uint32_t qpn, const ch
 	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, c->dev->name, peer, text);
 }
 
-/* ---- telling the other end ------------------------------------------------------------------ */
+/* ---- notices to the other end ---------------------------------------------------------------- */
 
-/* Best effort: a message this small fits, in pieces if need be, or the connection is gone, which says
+/* Best effort: a message this small fits, in pieces if need be, or the connection is gone, which shows
  * enough. */
 static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
@@ -100,7 +100,7 @@ static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct n
 			return;
 }
 
-/* The first failure is the one that the other connections tell. */
+/* The first failure is the one that the other connections report. */
 static void net_verbs_failed_by(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
 	struct net_state *st = c->dev->state;
@@ -204,8 +204,8 @@ static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, s
 			 net_verbs_kind_name(n->what), net_verbs_status_name(n->status), n->status);
 }
 
-/* What the other end said: its queue pair failed, or another one of its communicator, so this one is of
- * no use any more. */
+/* The other end's notice: its queue pair failed, or another one of its communicator, so this one is of
+ * no use. */
 static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 {
 	const struct net_verbs_notice *n = &c->notice;
@@ -220,7 +220,7 @@ static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 	net_verbs_failed_by(c, n);
 	net_verbs_notice_text(n, what, sizeof what);
 	if (n->rank == c->who.peer && n->qpn == c->theirs.qpn)
-		snprintf(text, sizeof text, "the peer says: %s", what);
+		snprintf(text, sizeof text, "the peer reports: %s", what);
 	else
 		snprintf(text, sizeof text,
 			 "the peer gives up: qp 0x%x of rank %d towards rank %d: %s", n->qpn,
@@ -297,7 +297,7 @@ ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
 		c->check_at_ns = now + (busy ? NET_VERBS_CHECK_NS : NET_VERBS_CHECK_IDLE_NS);
 		rc = net_verbs_listen_notice(c);
 	}
-	/* who leaves when nothing is under way has come to the end of the communicator */
+	/* an end that leaves when nothing is under way has come to the end of the communicator */
 	if (!rc && c->peer_gone && busy)
 		rc = net_verbs_gone(c);
 	return rc;

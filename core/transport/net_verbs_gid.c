@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which of a port's GIDs is its address: NCCL_IB_GID_INDEX, or the one that fits best what
- * NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM say. Without any of them that
+ * NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM choose. Without any of them that
  * is an IPv4 address for RoCE v2.
  */
 #include <arpa/inet.h>
@@ -111,7 +111,7 @@ static void net_verbs_gid_choose(struct net_verbs_dev *d)
 		}
 	}
 	if (d->has_gid && best < 4)
-		INFO(LOG_NET, "NET/IB: %s port %u has no GID of the family and subnet asked for",
+		INFO(LOG_NET, "NET/IB: %s port %u has no GID of the configured family and subnet",
 		     d->name, d->port);
 }
 

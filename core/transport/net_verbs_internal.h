@@ -9,9 +9,9 @@
  * flushed by an RDMA READ of one byte on a queue pair connected to itself. Values: NCCL
  * 2.28's. The orders that it relies on are listed in backends/INTERFACE.md.
  *
- * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails says so on
+ * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails reports that on
  * it, because the other end, with nothing in flight, would not notice. The communicator's other
- * connections close as a consequence, and say the same before they do: whoever learns of the failure
+ * connections close as a consequence, and report the same before they do: a rank that learns of the failure
  * from one of them can name the queue pair that failed first.
  */
 #ifndef CORE_TRANSPORT_NET_VERBS_INTERNAL_H
@@ -97,7 +97,7 @@ static inline struct net_verbs_dev *net_verbs_dev(const struct ncclComm *comm, i
 struct net_verbs_handle {
 	uint32_t magic;
 	int32_t rank;
-	uint64_t nonce; /* who connects says it back */
+	uint64_t nonce; /* the end that connects sends it back */
 	struct os_addr addr;
 	char nic[32];
 };
@@ -186,7 +186,7 @@ struct net_verbs_conn {
 	struct ibv_cq *cq; /* of both queue pairs */
 	struct ibv_qp *qp;
 	struct net_request req[NET_MAX_REQUESTS];
-	bool failed;                 /* said so already */
+	bool failed;                 /* reported already */
 	struct net_verbs_conn *next; /* of the device's, under its lock */
 	shared_u32 event; /* 1 + enum ibv_event_type that ended this connection; 0: none */
 	bool peer_gone;   /* the TCP connection ended */
@@ -217,8 +217,8 @@ struct net_verbs_listen {
 	int fd;
 	uint64_t nonce;
 	struct net_verbs_conn *half; /* our peer: accepted, not ready */
-	/* Who has connected and not shown the nonce yet, oldest first: a stranger who says nothing
-	 * must not keep our peer waiting. */
+	/* Connections that have not sent the nonce yet, oldest first: one of another program must not
+	 * keep the peer waiting. */
 	struct net_verbs_conn *greeting[NET_VERBS_GREETINGS];
 	uint32_t greetings;
 };
@@ -266,7 +266,7 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 			      struct net_request **req, struct wait *w);
 ncclResult_t net_verbs_test(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
 
-/* net_verbs_async.c: a connection whose queues exist is told of events that end it. */
+/* net_verbs_async.c: a connection whose queues exist gets the events that end it. */
 ncclResult_t net_verbs_watch(struct net_verbs_conn *c);
 void net_verbs_unwatch(struct net_verbs_conn *c);
 void net_verbs_close_context(struct net_verbs_dev *d);

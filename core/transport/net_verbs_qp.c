@@ -251,7 +251,7 @@ static void net_verbs_qp_destroy(struct net_verbs_conn *c, struct ibv_qp **qp)
 	*qp = NULL;
 }
 
-/* After it the HCA touches no memory for this connection any more. */
+/* After it the HCA touches no memory for this connection. */
 void net_verbs_qp_stop(struct net_verbs_conn *c)
 {
 	net_verbs_unwatch(c);

@@ -21,7 +21,7 @@
 #define P2P_POOL_ALIGN    (2u << 20)
 #define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
 
-/* What a connection's end tells the other; crosses the wire. */
+/* What a connection's end sends the other; crosses the wire. */
 struct p2p_info {
 	uint32_t magic;
 	int32_t rank, channel;
@@ -303,7 +303,7 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 	rc = cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
 					      cudaIpcMemLazyEnablePeerAccess),
 			 "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
-	/* Its memory goes at once when it dies; the news of that may take longer. */
+	/* Its memory goes with it when it dies; that it died may show later. */
 	if (rc &&
 	    bootstrap_wait_left(c->comm->bootstrap, c->peer, os_now_ns() + P2P_NEWS_NS) == 0) {
 		INFO(LOG_P2P, "rank %d: that is because rank %d has left", c->comm->rank, c->peer);
@@ -376,9 +376,9 @@ static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *
 	if (info->magic != P2P_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
 	    info->index != c->index || !!info->is_send == c->is_send ||
 	    info->control > info->pool_bytes - P2P_CONTROL_BYTES || !p2p_buffers_fit(info)) {
-		WARN("rank %d sent rank %d no valid p2p description of channel %d (magic %#x, rank "
+		WARN("rank %d: invalid p2p description of channel %d from rank %d (magic %#x, rank "
 		     "%d, channel %d)",
-		     c->peer, c->comm->rank, c->channel, info->magic, info->rank, info->channel);
+		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
 	return p2p_steps_check(c, info);

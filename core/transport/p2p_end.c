@@ -7,7 +7,7 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/p2p_internal.h"
 
-/* Patience with importers at the end. */
+/* How long to wait for importers at the end. */
 #define P2P_CLOSE_NS         10000000000ull
 #define P2P_CLOSE_ABORTED_NS 1000000000ull
 

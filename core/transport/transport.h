@@ -5,12 +5,12 @@
  *
  *   setup     each end prepares its memory and fills a connect_info for the other;
  *   exchange  the infos cross over bootstrap, and each is acknowledged;
- *   connect   each end uses the other's; may say "not yet" (ncclInProgress) and is called again;
+ *   connect   each end uses the other's; may return ncclInProgress, and is called again;
  *   ready     conn->dev holds what the kernel needs.
  *
  * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access; here),
- * then net (core/proxy, the room above). The rings are connected at init by core/comm, pairs of ranks that send and receive on their
- * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and
+ * then net (core/proxy, the room above). The rings are connected at init by core/comm, pairs of ranks
+ * that send and receive on their first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and
  * is released by its `close`, which accepts a half-made connection.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_H
@@ -58,7 +58,7 @@ struct conn {
 
 struct transport_dir {
 	ncclResult_t (*setup)(struct conn *c, struct connect_info *mine);
-	/* ncclInProgress: call again; *w says what to wait for meanwhile. */
+	/* ncclInProgress: call again; *w is what to wait for meanwhile. */
 	ncclResult_t (*connect)(struct conn *c, const struct connect_info *theirs, struct wait *w);
 	void (*close)(struct conn *c);
 };
@@ -88,7 +88,7 @@ ncclResult_t transport_connect_end(struct conn_job *job);
 /* After the end, for connections that are made after init: copies them to the device. */
 ncclResult_t transport_connect_upload(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
-/* The end, connected or not; NULL: there is none. */
+/* The end, connected or not; NULL: it does not exist. */
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
 /* Channels that a pair of ranks sends over: a power of two. */
 int32_t transport_pair_channels(const struct ncclComm *comm);

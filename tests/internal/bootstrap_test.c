@@ -455,7 +455,7 @@ static void nobody_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclSuccess, bootstrap_unique_id(&id, nobody, &root));
 	bootstrap_root_close(root);
 	EXPECT_NCCL(ncclRemoteError, bootstrap_init(&id, 0, 1, NULL, &b));
-	EXPECT_ERROR_SAYS("nobody answers at 10.0.0.1:");
+	EXPECT_ERROR_SAYS("no process answers at 10.0.0.1:");
 	EXPECT(os_now_ns() - start_ns >= 3300000000ull);
 }
 
