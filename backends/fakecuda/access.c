@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may touch what. A kernel of context C may touch memory of its own GPU, of a peer GPU that C
- * enabled, and pinned host memory of its process; device memory must belong to the process or have
- * been opened by it through IPC. Copies need the same, except that no peer access is needed and
- * plain host memory will do. Under fc_lock.
+ * Which agent may touch what. A kernel of context C may touch memory of its own GPU, of a peer GPU
+ * that C enabled, and pinned host memory of its process; device memory must belong to the process
+ * or have been opened by it through IPC. Copies need the same, except that no peer access is needed
+ * and plain host memory will do. Under fc_lock.
  */
 #include "backends/fakecuda/fakecuda.h"
 

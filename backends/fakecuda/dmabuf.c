@@ -3,7 +3,7 @@
  * GPU memory as a dma-buf: a descriptor that an HCA's driver takes (ibv_reg_dmabuf_mr). Here it is a
  * sealed memory file that names the range of the allocation that it stands for, so it may be
  * duplicated, passed on and closed as any other; its contents are checked against the allocations of
- * this moment when an HCA asks.
+ * this moment when an HCA requests it.
  */
 #include "backends/fakecuda/fakecuda.h"
 #include "backends/peermem.h"

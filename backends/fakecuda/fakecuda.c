@@ -350,7 +350,7 @@ void fc_who(char who[FC_WHO_BYTES])
 	snprintf(who, FC_WHO_BYTES, "%s", self->name ? self->name : "?");
 }
 
-/* Who speaks. */
+/* The task and process that a line is about. */
 static void report_prefix(char *text, size_t bytes)
 {
 	struct os_self *self = os_self();

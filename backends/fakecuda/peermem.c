@@ -54,7 +54,7 @@ static void peermem_land(uint64_t address, const void *data, uint64_t bytes,
 }
 
 /* The writer of what waits here: neither the queue pair, whose completions do not cover it, nor
- * anybody else until a flush. One for each HCA, and one for all, which launches take. */
+ * any other agent until a flush. One for each HCA, and one for all, which launches take. */
 static const void *peermem_unflushed(const struct fc_device *dev, int64_t hca)
 {
 	return (const char *)dev + (uint64_t)(1 + hca) % sizeof *dev;

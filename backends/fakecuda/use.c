@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who uses which memory until when: buffers of collectives (os_use), copies, fills, what is freed,
- * and what kernels of the program touch meanwhile. Two uses of the same bytes, one of them a
+ * Which call uses which memory until when: buffers of collectives (os_use), copies, fills, what is
+ * freed, and what kernels of the program touch meanwhile. Two uses of the same bytes, one of them a
  * collective's and one of them a write, must have an order that the program made: the same stream,
  * an event, the legacy rule, or a host that waited. That one of them happened to be over is no
  * order. A use without order is misuse, named with both call sites.

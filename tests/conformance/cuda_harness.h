@@ -252,7 +252,7 @@ static inline bool ch_wait_word(struct dev *d, uint64_t word, uint64_t want)
 	return fakedev_wait(d, &w, NULL);
 }
 
-/* Adds 1 to a word when `gate`, another word, has reached `want` (no gate: at once). */
+/* Adds 1 to a word when `gate`, another word, has reached `want` (no gate: immediately). */
 struct gate_args {
 	uint64_t gate, want, word;
 };

@@ -381,7 +381,7 @@ CH_TEST(blocks_wait_for_free_sms)
 				   .from = {-1, -1, -1, "gpu"}};
 	CU(ch_launch_on(KERNEL(resident), 60, 1, &a, s[0]));
 	ck_assert_int_eq(os_wait_one(&there, NULL), 0);
-	b.need = 60; /* all of them at once: not before the first kernel has gone */
+	b.need = 60; /* all of them together: not before the first kernel has gone */
 	CU(ch_launch_on(KERNEL(resident), 60, 1, &b, s[1]));
 	os_sleep_ns(in_sim() ? 1000000 : 100000000);
 	ck_assert_uint_eq(shared_load_u64((shared_u64 *)&arrived[1], SHARED_ACQUIRE), 48);

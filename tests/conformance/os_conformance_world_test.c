@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What os.h says of memory, identity, files, agreement, sockets and shared memory, on every pair of halves. */
+/* What os.h promises of memory, identity, files, agreement, sockets and shared memory, on every
+ * pair of halves. */
 #include "core/base/hash.h"
 #include "tests/bytes.h"
 #include "tests/conformance/os_pairs.h"

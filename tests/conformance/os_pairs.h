@@ -2,7 +2,7 @@
 /*
  * For the suites of os.h: they run against every pair of halves: posix + real, sim + world under several
  * strategies and seeds, threads + world, threads + real. A case is a function that runs as the main task; what it
- * expects is what os.h says and no more, so it does not know which pair it runs on.
+ * expects is what os.h promises and no more, so it does not know which pair it runs on.
  */
 #ifndef TESTS_CONFORMANCE_OS_PAIRS_H
 #define TESTS_CONFORMANCE_OS_PAIRS_H

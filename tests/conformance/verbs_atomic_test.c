@@ -108,7 +108,7 @@ END_TEST
 
 /* ---- atomic against whom -------------------------------------------------------------------- */
 
-/* end 1's word is counted up by `rivals` connections at once. */
+/* end 1's word is counted up by `rivals` connections at the same time. */
 static uint64_t rivals_count(struct atomics *t, uint64_t each)
 {
 	struct vh_end *a = &t->h.end[0], *b = &t->h.end[1];

@@ -5,7 +5,7 @@
 
 #include "core/base/macros.h"
 
-/* Everything at once, both ways, twice over; the bytes must come out right. */
+/* Everything together, both ways, twice over; the bytes must come out right. */
 static void traffic(const struct vh_options *o)
 {
 	struct vh h;

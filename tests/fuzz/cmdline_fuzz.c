@@ -2,7 +2,7 @@
 /*
  * Any text as a command line, an argument a line: the program's own parsers take it as far as the run
  * that it describes, or refuse it with a message; nothing else. The command's files are included here,
- * with those calls replaced that would end the program or start what it was asked for: each jumps back
+ * with those calls replaced that would end the program or start what it was given: each jumps back
  * to the target. Out of a parser each jumps to argp first, which frees what it has: a jump past argp
  * would leak a kilobyte in each run.
  *

@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			fprintf(stderr, "env: %s\n", env[i]);
 		fprintf(stderr, "env: verdict %d error %d rank %d %s\n", (int)result.verdict,
 			(int)result.error, result.error_rank,
-			silent ? "(and no line says why)" : result.explanation);
+			silent ? "(and no line gives the reason)" : result.explanation);
 		abort();
 	}
 	free(text);

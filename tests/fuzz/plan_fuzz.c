@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	int quiet = open("/dev/null", O_WRONLY), real = dup(2);
 
 	ASSERT(text && quiet >= 0 && real >= 0);
-	dup2(quiet, 2); /* what it says about each line is not looked at */
+	dup2(quiet, 2); /* what it prints about each line is not looked at */
 	int rc = sim_start(&config);
 	if (!rc) {
 		ASSERT(sim_run(fuzz_main_task, NULL) == SIM_PASS);

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	int quiet = open("/dev/null", O_WRONLY), real = dup(2);
 
 	ASSERT(quiet >= 0 && real >= 0);
-	dup2(quiet, 2); /* what it says about each line is not looked at */
+	dup2(quiet, 2); /* what it prints about each line is not looked at */
 	fuzz_config((const char *)data, bytes);
 	fuzz_choices(data, bytes);
 	dup2(real, 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For fuzz targets that run a world: which one, and where what it says goes. stderr is put aside
- * during a run; what a failing run said is shown, what the others say is not looked at. What cannot
- * be done aborts, as a finding does.
+ * For fuzz targets that run a world: which one, and where its output goes. stderr is put aside
+ * during a run; the output of a failing run is shown, that of the others is not looked at. What
+ * cannot be done aborts, as a finding does.
  */
 #ifndef TESTS_FUZZ_WORLD_H
 #define TESTS_FUZZ_WORLD_H
@@ -16,7 +16,7 @@
 #include "sim/lab/runner.h"
 
 struct fuzz_aside {
-	int real, said; /* stderr's descriptor; the file in its place */
+	int real, put_aside; /* stderr's descriptor; the file in its place */
 };
 
 /* Two hosts with a rank each, in place, small enough for thousands of runs. */
@@ -34,32 +34,32 @@ static inline void fuzz_world(struct lab_config *c, const char *const *env)
 static inline struct fuzz_aside fuzz_aside_begin(void)
 {
 	struct fuzz_aside a = {.real = dup(2),
-			       .said = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+			       .put_aside = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
 
-	if (a.real < 0 || a.said < 0)
+	if (a.real < 0 || a.put_aside < 0)
 		abort();
-	dup2(a.said, 2);
+	dup2(a.put_aside, 2);
 	return a;
 }
 
-/* Puts stderr back. How many bytes were said. */
+/* Puts stderr back. How many bytes were written. */
 static inline off_t fuzz_aside_end(struct fuzz_aside *a)
 {
 	dup2(a->real, 2);
 	close(a->real);
-	return lseek(a->said, 0, SEEK_END);
+	return lseek(a->put_aside, 0, SEEK_END);
 }
 
-/* Shows what was said, or drops it. */
+/* Shows what was written, or drops it. */
 static inline void fuzz_aside_free(struct fuzz_aside *a, bool show)
 {
 	char report[8192];
 	ssize_t n;
 
-	lseek(a->said, 0, SEEK_SET);
-	while (show && (n = read(a->said, report, sizeof report)) > 0)
+	lseek(a->put_aside, 0, SEEK_SET);
+	while (show && (n = read(a->put_aside, report, sizeof report)) > 0)
 		fwrite(report, 1, (size_t)n, stderr);
-	close(a->said);
+	close(a->put_aside);
 }
 
 #endif

@@ -271,7 +271,7 @@ CASE(inline_makes_no_sense, .needs = NEED(ATOMIC))
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-/* Many at once, more than max_rd_atomic allows: each sees what the one before left. */
+/* Many together, more than max_rd_atomic allows: each sees what the one before left. */
 CASE(atomics_of_a_queue_pair_are_executed_in_order, .needs = NEED(ATOMIC))
 {
 	struct atomics t;

@@ -357,7 +357,7 @@ CASE(moderation_ends_with_its_period, .needs = NEED(MODIFY_CQ))
 	notified_event(&t);
 	CHECK_GE(vs_now_ns() - start_ns, 5000000);
 	CHECK_EQ(ibv_poll_cq(t.cq, 8, wc), 1);
-	/* switched off: each one by itself, at once */
+	/* switched off: each one by itself, immediately */
 	a.moderate.cq_period = 0;
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), 0);
 	CHECK_EQ(ibv_req_notify_cq(t.cq, 0), 0);

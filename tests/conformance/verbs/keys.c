@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who may reach which bytes: keys, bounds, rights and domains, locally, from afar and in receives,
- * and with which status each violation ends on both ends. */
+/* Which request may reach which bytes: keys, bounds, rights and domains, locally, from afar and in
+ * receives, and with which status each violation ends on both ends. */
 #include "tests/conformance/verbs/suite.h"
 
 static const struct {
@@ -108,7 +108,7 @@ CASE(local_violations_are_loc_prot, .count = 4 * VIOLATIONS, .label = label)
 		vs_expect(p.end[0].send_cq, 1, IBV_WC_SUCCESS, NULL);
 	} else {
 		vs_expect_failure(&p, &w, IBV_WC_LOC_PROT_ERR);
-		/* what a READ that failed left inside is anybody's guess */
+		/* what a READ that failed left inside is not defined */
 		vs_expect_bytes(p.end[0].buffer + AT - 10, 10, 0x21);
 		vs_expect_bytes(p.end[0].buffer + AT + BYTES, 10, 0x21);
 	}

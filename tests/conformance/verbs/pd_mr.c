@@ -105,7 +105,7 @@ static int access_of(int param)
 	return access;
 }
 
-/* Who may write from afar must be allowed to write here. Every combination. */
+/* A region that a peer may write is one that may be written here. Every combination. */
 CASE(writing_from_afar_needs_local_write, .count = 1 << FLAGS, .label = access_label)
 {
 	struct area a;

@@ -546,7 +546,7 @@ CASE(the_longest_message)
 	vs_free(&p);
 }
 
-/* One byte more than the port carries: refused at once, or completed with a length error. */
+/* One byte more than the port carries: refused by the post, or completed with a length error. */
 CASE(a_message_longer_than_the_port_allows)
 {
 	struct vs_pair p;

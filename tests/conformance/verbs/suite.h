@@ -38,8 +38,8 @@
  *     CASE(it_fails, .needs = NEED(FAULTS), .plan = plan) ...   with a plan of faults (docs/faults.md)
  *
  * The name is what is expected. A case frees what it made: the world counts leaks. A failing
- * check ends the case's process at once, so nothing is unwound. Cases know no clock, sleep, thread
- * or memory but vs_now_ns, vs_sleep_ns, vs_thread_start and vs_alloc: time is virtual on one
+ * check ends the case's process immediately, so nothing is unwound. Cases know no clock, sleep,
+ * thread or memory but vs_now_ns, vs_sleep_ns, vs_thread_start and vs_alloc: time is virtual on one
  * target. Nothing is polled without vs_wait, vs_expect or vs_poll_until, for the same reason.
  *
  * What a device may lack is a NEED. It is decided by what the device reports (need.c), never by a

@@ -2,7 +2,7 @@
 /* Completions and events, against what was written down. All of it under the client's lock. */
 #include "tests/fuzz/verbs_walk/walk.h"
 
-/* ---- what is said of a failure -------------------------------------------------------------- */
+/* ---- what a failure reports ----------------------------------------------------------------- */
 
 static void queue_note(struct queue *s, const struct ibv_wc *wc)
 {
@@ -160,7 +160,7 @@ static void send_done(struct walker *w, struct walker *owner, struct walk_qp *q,
 		s->failed = q->broken = true;
 		w->errors++;
 	} else {
-		CHECK_MSG(r->signaled, "a completion that nobody asked for");
+		CHECK_MSG(r->signaled, "a completion that was not requested");
 		send_succeeded(w, owner, q, r, true);
 	}
 	r->done = true;
@@ -186,7 +186,7 @@ static void check_message(const uint8_t *m, uint32_t bytes)
 	vs_expect_pattern(m, bytes, key);
 }
 
-/* Messages come once and in order; the immediate data of most says which one it is. */
+/* Messages come once and in order; the immediate data of most is the number. */
 static void check_arrival(struct walk_qp *q, const struct ibv_wc *wc)
 {
 	uint32_t number = be32toh(wc->imm_data);

@@ -49,7 +49,7 @@ void trash_empty(struct walker *w)
 	}
 }
 
-/* A region for that memory alone, registered at once or by way of another place. */
+/* A region for that memory alone, registered directly or by way of another place. */
 static struct ibv_mr *post_own_region(struct walker *w, uint8_t *at, size_t bytes)
 {
 	int access = IBV_ACCESS_LOCAL_WRITE;
@@ -113,7 +113,8 @@ void recv_post(struct walker *w, struct walk_qp *q)
 	CHECK_EQ(ibv_post_recv(q->qp, &wr, &bad), 0);
 }
 
-/* A free place of the shared queue, or one that somebody may have taken with him; -1: none. */
+/* A free place of the shared queue, or one that a queue pair which ended may have taken with it;
+ * -1: none. */
 static int srq_place(struct walker *w, struct walk_srq *s)
 {
 	int from = (int)pick(w, SRQ_DEPTH);
@@ -180,7 +181,7 @@ void srq_limit(struct walker *w, int which)
 
 /* ---- drawing a send ------------------------------------------------------------------------- */
 
-/* What is told of the peer's window, and of our own. */
+/* What is known of the peer's window, and of our own. */
 static uint32_t window_look(struct walker *w, struct walk_qp *q)
 {
 	struct walk *walk = w->client->walk;
@@ -398,7 +399,7 @@ static struct request send_draw(struct walker *w, const struct walk_qp *q, uint3
 	if (kind == SEND && once_in(w, 30))
 		r.bytes = 0;
 	r.with_imm = once_in(w, 2);
-	/* an error behind a silent one says nothing of it, unless completions are seen in order */
+	/* an error after a silent one shows nothing of it, unless completions are seen in order */
 	r.signaled = q->send.loose || held >= DEPTH - 2 || !once_in(w, 3) || kind == READ ||
 		     kind == ADD || kind == CAS;
 	bool data = message || kind == WRITE || kind == READ;

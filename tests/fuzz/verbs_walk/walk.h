@@ -10,8 +10,8 @@
  *   wrong.c        objects that come and go; calls that must be refused
  *
  * A client is a context with a protection domain, shared receive queues, an XRC domain and
- * completion queues, used by WALKERS tasks. A queue pair belongs to one walker, who alone changes
- * and posts to it; completions of the client's shared queues are polled by whoever comes by.
+ * completion queues, used by WALKERS tasks. A queue pair belongs to one walker, which alone changes
+ * and posts to it; completions of the client's shared queues are polled by any walker.
  *
  * Locks: a client's is over what was written down of its queue pairs and queues, the board's over
  * what other clients read. Both are held for a few assignments, never across a call of verbs, and
@@ -35,7 +35,7 @@
 #define UD_ROOM     512 /* of a receive: header, payload */
 #define SLOT        256 /* of remote memory, of one connection: a counter, then data */
 #define GENERATIONS 8   /* of connections of one queue pair that have slots of their own */
-#define CHAIN       3   /* requests posted at once */
+#define CHAIN       3   /* requests posted together */
 #define TRASH       (CLIENT_QPS * DEPTH)
 #define CQE         4000
 #define SHARED_CQ   WALKERS /* the completion queue that all walkers of a client poll */
@@ -124,7 +124,7 @@ struct walk_qp {
 	struct ibv_qp *qp;
 	enum life life;
 	enum ibv_qp_type type;
-	bool extended, broken; /* broken: a completion said so, or we */
+	bool extended, broken; /* broken: a completion showed it, or we did it */
 	bool sqe, drained;
 	bool srq; /* its receives are the client's */
 	uint32_t serial, qpn, psn, generation;
@@ -187,7 +187,7 @@ struct walker {
 		struct ibv_mw *mw;
 		struct ibv_mr *mr;
 		bool busy; /* the window is bound to it */
-	} trash[TRASH];    /* under the client's lock: who polls puts it there */
+	} trash[TRASH];    /* under the client's lock: the walker that polls puts it there */
 	int trash_count;
 	uint64_t done[KINDS], errors, connections, received, compared, datagrams, refused;
 };
@@ -197,7 +197,7 @@ struct advert {
 	bool free, asked;
 	enum ibv_qp_type type;
 	uint32_t qpn, psn, generation;
-	int peer, peer_slot; /* who asked */
+	int peer, peer_slot; /* the walker that asked */
 	uint32_t peer_qpn, peer_psn, peer_generation;
 	uint32_t window; /* for the peer; 0: none */
 };
@@ -255,7 +255,7 @@ struct ibv_ah_attr address_of(const struct client *c, const union ibv_gid *gid, 
 /* ---- life.c --------------------------------------------------------------------------------- */
 
 void qp_make(struct walker *w, struct walk_qp *q);
-/* Answers who asked, or asks somebody. */
+/* Answers a walker that asked, or asks one. */
 void qp_pair(struct walker *w, struct walk_qp *q);
 void qp_to_error(struct walker *w, struct walk_qp *q);
 /* ERR, and every request that is outstanding must complete. */
@@ -271,7 +271,7 @@ void recv_post(struct walker *w, struct walk_qp *q);
 void srq_post(struct walker *w, int which);
 void srq_limit(struct walker *w, int which);
 void send_post(struct walker *w, struct walk_qp *q);
-/* A last request whose completion says that all before it are over. */
+/* A last request whose completion shows that all before it are over. */
 void send_post_last(struct walker *w, struct walk_qp *q);
 void bind_post(struct walker *w, struct walk_qp *q);
 int post_list(struct walker *w, struct walk_qp *q, struct ibv_send_wr *wr);

@@ -49,7 +49,7 @@ void target_thread_join(struct vs_thread *t);
  * the deadline. */
 uint64_t target_mark(const void *object);
 void target_idle(const void *object, uint64_t mark, uint64_t deadline_ns);
-/* Would the call that takes an event return at once? */
+/* Would the call that takes an event return immediately? */
 bool target_async_pending(struct ibv_context *ctx);
 bool target_channel_pending(struct ibv_comp_channel *channel);
 
