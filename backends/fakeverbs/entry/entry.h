@@ -59,12 +59,8 @@ void hca_post_doorbell(struct hca_qp *qp, uint32_t n);
 
 /* ---- qp.c, qp_ex.c ---- */
 
-/* What comp_mask does not name is zero. NULL and errno. */
-struct ibv_qp *hca_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a,
-			     const char *call, uint64_t caller);
 struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a);
-/* What queue pairs of this type do not have: EOPNOTSUPP. */
-int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
+/* The calls of an extended queue pair that has these operations. */
 void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops);
 size_t hca_builder_bytes(uint32_t port);
 /* A task that posts to an extended queue pair waits until no other task builds requests. WAITS. */

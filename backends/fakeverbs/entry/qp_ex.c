@@ -421,28 +421,6 @@ static void hca_wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-#define HCA_OPS_SEND (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-#define HCA_OPS_UC                                                                                 \
-	(HCA_OPS_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |                 \
-	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
-#define HCA_OPS_RC                                                                                 \
-	(HCA_OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |               \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE)
-
-int hca_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
-{
-	uint64_t can = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ? HCA_OPS_RC
-		       : type == IBV_QPT_UC                           ? HCA_OPS_UC
-		       : type == IBV_QPT_UD                           ? HCA_OPS_SEND
-								      : 0;
-
-	if (!(ops & ~can))
-		return 0;
-	hca_log("ibv_create_qp_ex: send_ops_flags 0x%llx: a queue pair of type %d has 0x%llx here",
-		(unsigned long long)ops, (int)type, (unsigned long long)can);
-	return EOPNOTSUPP;
-}
-
 #define HCA_OP(flag, name)                                                                         \
 	if (ops & IBV_QP_EX_WITH_##flag)                                                           \
 	ex->wr_##name = hca_wr_##name
@@ -477,42 +455,4 @@ void hca_qp_ex_calls(struct hca_qp_handle *h, uint64_t ops)
 		ex->wr_set_ud_addr = hca_wr_set_ud_addr;
 	if (h->ibv.qp_type == IBV_QPT_XRC_SEND)
 		ex->wr_set_xrc_srqn = hca_wr_set_xrc_srqn;
-}
-
-struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
-{
-	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	bool ex = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	struct ibv_qp_init_attr_ex mine = *a;
-	uint32_t flags = a->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
-	uint64_t caller = HCA_CALLER();
-	int rc = 0;
-
-	sim_point("ibv_create_qp_ex");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_qp_ex", caller))
-		return NULL;
-	if ((a->comp_mask & ~masks) ||
-	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
-		hca_log("ibv_create_qp_ex: comp_mask 0x%x, create_flags 0x%x: not on this HCA",
-			a->comp_mask, a->create_flags);
-		rc = EOPNOTSUPP;
-	}
-	if (!rc && ex)
-		rc = hca_qp_ex_check(a->qp_type, a->send_ops_flags);
-	if (rc) {
-		errno = rc;
-		return NULL;
-	}
-	if (ex && (a->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)) /* its value is inline */
-		mine.cap.max_inline_data = MAX_OF(mine.cap.max_inline_data, 8u);
-	struct ibv_qp *qp = hca_qp_create(context, &mine, "ibv_create_qp_ex", caller);
-
-	if (qp) {
-		hca_qp_of(qp)->hca->item.made = caller;
-		hca_check_cq_size(qp, &a->cap, caller);
-		a->cap = mine.cap;
-	}
-	return qp;
 }
