@@ -202,7 +202,7 @@ static void comm_release(struct ncclComm *comm)
 	comm_meet(comm);
 	if (comm->channels)
 		transport_close_all(comm);
-	(void)proxy_stop(comm);
+	proxy_stop(comm);
 	plan_fini(comm);
 	registry_remove(&comm->node);
 	bootstrap_close(comm->bootstrap);

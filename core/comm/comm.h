@@ -5,7 +5,7 @@
  * core/api need is struct comm_life. comm_init takes the rank through
  *
  *   bootstrap -> gather peer_info -> check versions, duplicates -> topology, paths, ring search ->
- *   gather graphs -> rings, channels -> proxy -> connect transports -> device communicator -> barrier
+ *   gather graphs -> rings, channels -> connect transports -> device communicator -> barrier
  *
  * and comm_close ends it in reverse. core/api checks arguments and calls in here.
  *

@@ -8,7 +8,6 @@
 #include "core/comm/comm_internal.h"
 #include "core/os/check.h"
 #include "core/plan/plan.h"
-#include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
@@ -33,8 +32,6 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 	if (comm->nranks == 1)
 		return ncclSuccess;
 	rc = comm_channels_make(comm);
-	if (!rc)
-		rc = proxy_start(comm);
 	if (!rc)
 		rc = transport_connect_rings(comm);
 	if (!rc)

@@ -1,40 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lists by which tasks hand numbered nodes to each other: operations to progress, their slots
- * back, requests to service.
+ * The lists by which tasks hand nodes to each other: operations to progress, their slots back,
+ * requests to service.
  */
 #include "core/proxy/proxy_internal.h"
 
+DOPPEL_STATIC_CHECK(sizeof(void *) == sizeof(shared_u64), "a list's head is one shared word");
+
+static struct proxy_node *proxy_node_at(uint64_t word)
+{
+	return (struct proxy_node *)(uintptr_t)word;
+}
+
 /* A weak compare-and-swap may fail although the word still holds what was expected (on aarch64 it
  * does, when the line is lost between load and store). So the loop goes by the *result*. A loop
- * that compares the value instead ("it still holds what I saw, so nobody came between and my swap
+ * that compares the value instead ("it still holds what I saw, so no other task pushed and my swap
  * must have been done") takes such a failure for success: the chain is lost, its operations never
  * run, and every rank of the ring waits for ever. */
-void proxy_posted_push(struct proxy_posted *list, uint32_t newest, uint32_t oldest)
+void proxy_posted_push(struct proxy_posted *list, struct proxy_node *newest,
+		       struct proxy_node *oldest)
 {
-	uint32_t seen = shared_load_u32(&list->head, SHARED_RELAXED);
+	uint64_t seen = shared_load_u64(&list->head, SHARED_RELAXED);
+	uint64_t word = (uint64_t)(uintptr_t)newest;
 
 	ASSERT(newest && oldest);
 	do {
-		list->next[oldest] = seen;
-		shared_note_write(&list->next[oldest], sizeof list->next[oldest]);
-	} while (!shared_cas_weak_u32(&list->head, &seen, newest, SHARED_RELEASE));
+		oldest->next = proxy_node_at(seen);
+		shared_note_write(&oldest->next, sizeof oldest->next);
+	} while (!shared_cas_weak_u64(&list->head, &seen, word, SHARED_RELEASE));
 }
 
-uint32_t proxy_posted_take(struct proxy_posted *list)
+struct proxy_node *proxy_posted_take(struct proxy_posted *list)
 {
-	uint32_t node, oldest = 0;
+	struct proxy_node *node, *oldest = NULL;
 
-	if (!shared_load_u32(&list->head, SHARED_RELAXED))
-		return 0;
-	node = shared_exchange_u32(&list->head, 0, SHARED_ACQUIRE);
+	if (!shared_load_u64(&list->head, SHARED_RELAXED))
+		return NULL;
+	node = proxy_node_at(shared_exchange_u64(&list->head, 0, SHARED_ACQUIRE));
 	while (node) {
-		uint32_t next = list->next[node];
+		struct proxy_node *next = node->next;
 
-		list->next[node] = oldest;
-		shared_note_write(&list->next[node], sizeof list->next[node]);
+		node->next = oldest;
+		shared_note_write(&node->next, sizeof node->next);
 		oldest = node;
 		node = next;
 	}
 	return oldest;
+}
+
+struct wait proxy_posted_wait(const struct proxy_posted *list, int32_t rank, const char *why,
+			      const char *object)
+{
+	return (struct wait){
+		.on = &list->head,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = sizeof list->head,
+		.why = why,
+		.from = {.rank = rank, .channel = -1, .step = -1, .object = object},
+	};
 }

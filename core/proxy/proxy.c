@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The main task's side of the proxy: start and stop, requests, operations.
+ * The main task's side of the proxy: a communicator's part of it, requests, operations.
  */
 #include "core/proxy/proxy.h"
 
@@ -9,147 +9,113 @@
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
 
-static ncclResult_t proxy_thread(struct ncclComm *comm, const char *what, void (*fn)(void *),
-				 struct os_thread **t)
-{
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
-	int rc;
+/* ---- the communicator's part ---------------------------------------------------------------- */
 
-	snprintf(name, sizeof name, "rank%d proxy %s", comm->rank, what);
-	rc = os_thread_start(t, &attr, fn, comm->proxy);
-	if (!rc)
-		return ncclSuccess;
-	WARN("rank %d: cannot start the proxy's %s task: %s", comm->rank, what, strerror(rc));
-	return ncclSystemError;
+static struct wait proxy_word_wait(const shared_u32 *word, const char *why)
+{
+	return (struct wait){
+		.on = word,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = sizeof *word,
+		.why = why,
+		.from = {.rank = -1, .channel = -1, .step = -1},
+	};
 }
 
-static void proxy_lists_init(struct proxy_state *p)
+static void proxy_state_init(struct proxy_state *p, struct ncclComm *comm)
 {
-	p->requests.next = p->request_next;
-	p->posted.next = p->freed.next = p->op_next;
-	for (uint32_t i = 1; i < PROXY_SLOTS; i++)
-		p->op_next[i] = i + 1;
-	p->free_first = 1;
+	p->comm = comm;
+	p->net = comm->net.ops;
+	p->abort_wait = proxy_word_wait(comm->abort, "the communicator to be aborted");
+	p->closing_wait = proxy_word_wait(&p->closing, "connections to close");
+	for (uint32_t i = 0; i + 1 < PROXY_SLOTS; i++)
+		p->slot[i].node.next = &p->slot[i + 1].node;
+	p->free_first = &p->slot[0].node;
 	p->free_count = PROXY_SLOTS;
 }
 
-/* Ends and joins the tasks that run. */
-static void proxy_tasks_stop(struct proxy_state *p)
-{
-	shared_store_u32(&p->stop, 1, SHARED_RELEASE);
-	if (p->progress)
-		os_thread_join(p->progress);
-	if (p->service)
-		os_thread_join(p->service);
-	p->progress = p->service = NULL;
-}
-
-/* With its lists, whose lengths are those of a rank's connections. */
-static struct proxy_state *proxy_alloc(uint32_t conns)
-{
-	size_t waits = 2 * conns + conns * PROXY_RUN_WAITS + 5;
-	size_t bytes = sizeof(struct proxy_state) + 4 * conns * sizeof(struct proxy_conn *) +
-		       waits * sizeof(struct wait *) + 4 * conns * sizeof(uint32_t);
-	struct proxy_state *p = os_alloc(bytes, "proxy");
-
-	if (!p)
-		return NULL;
-	p->conns = conns;
-	p->conn = (struct proxy_conn **)(p + 1);
-	p->working = p->conn + conns;
-	p->active = p->working + conns;
-	p->heard = p->active + conns;
-	p->service_wait = (const struct wait **)(p->heard + conns);
-	p->progress_wait = p->service_wait + conns + 2;
-	p->request_next = (uint32_t *)(p->service_wait + waits);
-	return p;
-}
-
-ncclResult_t proxy_start(struct ncclComm *comm)
+/* With the first network connection: a communicator without any has no use for a proxy. */
+static ncclResult_t proxy_attach(struct ncclComm *comm)
 {
 	struct proxy_state *p;
 
-	ASSERT(!comm->proxy);
-	p = proxy_alloc(transport_conns_most(comm));
+	if (comm->proxy)
+		return ncclSuccess;
+	p = os_alloc(sizeof *p, "proxy");
 	if (!p) {
 		WARN("rank %d: no memory for the proxy", comm->rank);
 		return ncclSystemError;
 	}
-	p->comm = comm;
-	p->net = comm->net.ops;
-	proxy_lists_init(p);
+	proxy_state_init(p, comm);
+	p->gpu = proxy_gpu_get(comm);
+	if (!p->gpu) {
+		os_free(p);
+		return ncclSystemError;
+	}
 	comm->proxy = p;
 	return ncclSuccess;
 }
 
-/* With the first network connection: a communicator without any has no use for them. */
-static ncclResult_t proxy_tasks_start(struct proxy_state *p)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	if (!p->service)
-		rc = proxy_thread(p->comm, "service", proxy_service_main, &p->service);
-	if (!rc && !p->progress)
-		rc = proxy_thread(p->comm, "progress", proxy_progress_main, &p->progress);
-	return rc;
-}
-
-ncclResult_t proxy_stop(struct ncclComm *comm)
+void proxy_stop(struct ncclComm *comm)
 {
 	struct proxy_state *p = comm->proxy;
 
-	if (!p) {
-		comm->net.ops->fini(comm); /* the topology may have opened its devices */
-		return ncclSuccess;
-	}
-	proxy_tasks_stop(p);
-	for (uint32_t i = 0; i < p->conns; i++) {
-		struct proxy_conn *pc = p->conn[i];
-
-		if (!pc)
-			continue;
-		proxy_conn_release(pc);
-		os_unlabel(pc);
-		p->conn[i] = NULL;
-		os_free(pc);
-	}
-	p->net->fini(comm);
+	comm->net.ops->fini(
+		comm); /* without a proxy too: the topology may have opened its devices */
+	if (!p)
+		return;
+	proxy_gpu_put(p->gpu);
 	os_free(p);
 	comm->proxy = NULL;
-	return ncclSuccess;
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-static void proxy_ask(struct proxy_conn *pc, enum proxy_command command)
+static void proxy_call_send(struct proxy_port *port, struct proxy_call *call,
+			    enum proxy_command command)
 {
-	uint32_t node = 4 * pc->index + command;
-
-	ASSERT(command > pc->asked && command <= PROXY_CLOSE);
-	pc->asked = command;
-	proxy_posted_push(&pc->proxy->requests, node, node);
+	call->m.magic = PROXY_MESSAGE_MAGIC;
+	call->m.command = command;
+	call->m.comm_hash = port->proxy->comm->id_hash;
+	call->m.conn = port->number;
+	call->proxy = port->proxy;
+	shared_note_write(&call->m, sizeof call->m);
+	proxy_posted_push(&port->proxy->gpu->requests, &call->node, &call->node);
 }
 
-static void proxy_answer_wait(const struct proxy_conn *pc, struct wait *w)
+static void proxy_answer_wait(const struct proxy_port *port, const struct proxy_call *call,
+			      struct wait *w)
 {
 	*w = (struct wait){
-		.on = &pc->answered,
-		.want = pc->asked,
+		.on = &call->answered,
+		.want = 1,
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_EQ,
 		.bytes = 4,
 		.why = "the proxy's service task to answer",
-		.from = {.rank = pc->rank,
-			 .channel = pc->channel,
+		.from = {.rank = port->proxy->comm->rank,
+			 .channel = port->channel,
 			 .step = -1,
 			 .object = "proxy service"},
 	};
 }
 
-static bool proxy_answered(const struct proxy_conn *pc)
+static bool proxy_answered(const struct proxy_call *call)
 {
-	return shared_load_u32(&pc->answered, SHARED_ACQUIRE) == pc->asked;
+	return shared_load_u32(&call->answered, SHARED_ACQUIRE) != 0;
+}
+
+/* The answer to a request that needs no other rank. */
+static ncclResult_t proxy_call_wait(const struct proxy_port *port, const struct proxy_call *call)
+{
+	struct wait w;
+
+	proxy_answer_wait(port, call, &w);
+	while (!proxy_answered(call))
+		(void)os_wait_one(&w, NULL);
+	shared_note_read(&call->m, sizeof call->m);
+	return (ncclResult_t)call->m.result;
 }
 
 static int32_t proxy_pick_nic(const struct conn *c)
@@ -171,140 +137,136 @@ static int32_t proxy_pick_nic(const struct conn *c)
 	return best;
 }
 
-static ncclResult_t proxy_conn_make(struct conn *c)
+static ncclResult_t proxy_port_make(struct conn *c)
 {
-	struct proxy_state *p = c->comm->proxy;
-	struct proxy_conn *pc;
-	uint32_t i = 0;
+	struct proxy_port *port;
 
-	while (i < p->conns && p->conn[i])
-		i++;
-	ASSERT(i < p->conns);
 	if (topo_nic_count(c->comm->topo) < 1) {
 		WARN("rank %d needs the network to reach rank %d, and the topology has no NIC",
 		     c->comm->rank, c->peer);
 		return ncclSystemError;
 	}
-	pc = os_alloc(sizeof *pc, "proxy connection");
-	if (!pc) {
+	port = os_alloc(sizeof *port, "proxy requests");
+	if (!port) {
 		WARN("no memory for the proxy's connection to rank %d", c->peer);
 		return ncclSystemError;
 	}
-	pc->proxy = p;
-	pc->comm = c->comm;
-	pc->index = i;
-	pc->rank = c->comm->rank;
-	pc->peer = c->peer;
-	pc->channel = c->channel;
-	pc->nic = proxy_pick_nic(c);
-	pc->is_send = c->is_send;
-	pc->conn_index = c->index;
-	pc->step_bytes = transport_conn_step_bytes(c, DEV_SIMPLE);
-	pc->step = pc->head_shown = transport_first_step();
-	os_label(pc, &(struct os_label){.what = c->is_send ? "proxy send" : "proxy recv",
-					.rank = pc->rank,
-					.peer = pc->peer,
-					.channel = pc->channel,
-					.number = -1});
-	p->conn[i] = pc;
-	c->proxy = pc;
+	port->proxy = c->comm->proxy;
+	port->channel = c->channel;
+	port->setup.m.peer = c->peer;
+	port->setup.m.nic = proxy_pick_nic(c);
+	port->setup.m.info = (struct net_info){
+		.magic = NET_INFO_MAGIC,
+		.rank = c->comm->rank,
+		.channel = c->channel,
+		.is_send = c->is_send,
+		.index = c->index,
+		.step_bytes = transport_conn_step_bytes(c, DEV_SIMPLE),
+	};
+	c->proxy = port;
 	return ncclSuccess;
 }
 
 ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine)
 {
-	struct wait w;
-	ncclResult_t rc = proxy_tasks_start(c->comm->proxy);
+	struct proxy_port *port;
+	ncclResult_t rc = proxy_attach(c->comm);
 
 	if (!rc)
-		rc = proxy_conn_make(c);
+		rc = proxy_port_make(c);
 	if (rc)
 		return rc;
-	proxy_ask(c->proxy, PROXY_SETUP);
-	proxy_answer_wait(c->proxy, &w);
-	if (os_wait_one(&w, c->comm->abort) == ECANCELED)
-		return ncclInternalError;
-	if (c->proxy->result)
-		return c->proxy->result;
+	port = c->proxy;
+	proxy_call_send(port, &port->setup, PROXY_SETUP);
+	rc = proxy_call_wait(port, &port->setup);
+	if (rc)
+		return rc;
+	port->number = port->setup.m.conn;
+	port->conn = port->setup.conn;
 	memset(mine, 0, sizeof *mine);
-	memcpy(mine->bytes, &c->proxy->mine, sizeof c->proxy->mine);
+	memcpy(mine->bytes, &port->setup.m.info, sizeof port->setup.m.info);
 	return ncclSuccess;
 }
 
 ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
 {
-	struct proxy_conn *pc = c->proxy;
+	struct proxy_port *port = c->proxy;
 
-	ASSERT(pc && pc->asked);
-	if (pc->asked == PROXY_SETUP) {
-		memcpy(&pc->theirs, theirs->bytes, sizeof pc->theirs);
-		shared_note_write(&pc->theirs, sizeof pc->theirs);
-		proxy_ask(pc, PROXY_CONNECT);
+	ASSERT(port && port->number);
+	if (!port->connecting) {
+		port->connecting = true;
+		memcpy(&port->connect.m.info, theirs->bytes, sizeof port->connect.m.info);
+		proxy_call_send(port, &port->connect, PROXY_CONNECT);
 	}
-	if (proxy_answered(pc)) {
-		shared_note_read(&pc->result, sizeof pc->result);
-		return pc->result;
+	if (proxy_answered(&port->connect)) {
+		shared_note_read(&port->connect.m, sizeof port->connect.m);
+		return (ncclResult_t)port->connect.m.result;
 	}
-	proxy_answer_wait(pc, w);
+	proxy_answer_wait(port, &port->connect, w);
 	return ncclInProgress;
 }
 
 void proxy_close(struct conn *c)
 {
-	struct proxy_conn *pc = c->proxy;
-	struct wait w;
+	struct proxy_port *port = c->proxy;
 
-	if (!pc)
+	if (!port)
 		return;
-	if (!c->comm->proxy) { /* proxy_stop released it */
-		c->proxy = NULL;
-		return;
+	if (port->number) {
+		shared_store_u32(&port->proxy->closing, 1, SHARED_RELEASE);
+		proxy_call_send(port, &port->close, PROXY_CLOSE);
+		(void)proxy_call_wait(port, &port->close);
 	}
-	shared_store_u32(&pc->proxy->closing, 1, SHARED_RELEASE);
-	proxy_ask(pc, PROXY_CLOSE);
-	proxy_answer_wait(pc, &w);
-	(void)os_wait_one(&w, NULL); /* the service task always answers a CLOSE */
-	os_unlabel(pc);
-	pc->proxy->conn[pc->index] = NULL;
-	os_free(pc);
+	os_free(port);
 	c->proxy = NULL;
 }
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
+static void proxy_slots_take_back(struct proxy_state *p)
+{
+	struct proxy_node *node = proxy_posted_take(&p->freed), *next;
+
+	for (; node; node = next) {
+		next = node->next;
+		node->next = p->free_first;
+		p->free_first = node;
+		p->free_count++;
+	}
+}
+
 /* Makes sure that main's own chain has n free slots. */
 static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 {
-	while (p->free_count < n) {
-		uint32_t node = proxy_posted_take(&p->freed), next;
-		struct wait w = {
-			.on = &p->freed.head,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_NE,
-			.bytes = 4,
-			.why = "free slots for proxy operations",
-			.from = {.rank = p->comm->rank,
-				 .channel = -1,
-				 .step = -1,
-				 .object = "proxy progress"},
-		};
+	const struct wait w = proxy_posted_wait(
+		&p->freed, p->comm->rank, "free slots for proxy operations", "proxy progress");
 
-		for (; node; node = next) {
-			next = p->op_next[node];
-			p->op_next[node] = p->free_first;
-			p->free_first = node;
-			p->free_count++;
-		}
+	while (p->free_count < n) {
+		proxy_slots_take_back(p);
 		if (p->free_count < n && os_wait_one(&w, p->comm->abort) == ECANCELED)
 			return ncclInternalError;
 	}
 	return ncclSuccess;
 }
 
+static struct proxy_slot *proxy_slot_fill(struct proxy_state *p, const struct proxy_op *op)
+{
+	struct proxy_slot *slot = (struct proxy_slot *)p->free_first;
+
+	ASSERT(slot && op->conn && op->slice_steps && op->nsteps % op->slice_steps == 0);
+	p->free_first = slot->node.next;
+	p->free_count--;
+	slot->conn = op->conn->conn;
+	slot->op = *op;
+	shared_note_write(slot, sizeof *slot);
+	shared_add_u32(&slot->conn->ops_live, 1, SHARED_RELAXED);
+	return slot;
+}
+
 ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int n)
 {
 	struct proxy_state *p = comm->proxy;
-	uint32_t newest = 0, oldest = 0;
+	struct proxy_node *newest = NULL, *oldest = NULL;
 	ncclResult_t rc;
 
 	ASSERT(n >= 0 && n <= PROXY_MAX_APPEND);
@@ -314,20 +276,12 @@ ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int
 	if (rc)
 		return rc;
 	for (int i = 0; i < n; i++) {
-		uint32_t node = p->free_first;
+		struct proxy_slot *slot = proxy_slot_fill(p, &ops[i]);
 
-		ASSERT(node && ops[i].conn && ops[i].slice_steps &&
-		       ops[i].nsteps % ops[i].slice_steps == 0);
-		p->free_first = p->op_next[node];
-		p->free_count--;
-		p->op[node] = ops[i];
-		shared_note_write(&p->op[node], sizeof p->op[node]);
-		p->op_next[node] = newest;
-		newest = node;
-		if (!oldest)
-			oldest = node;
-		shared_add_u32(&ops[i].conn->ops_live, 1, SHARED_RELAXED);
+		slot->node.next = newest;
+		newest = &slot->node;
+		oldest = oldest ? oldest : newest;
 	}
-	proxy_posted_push(&p->posted, newest, oldest);
+	proxy_posted_push(&p->gpu->posted, newest, oldest);
 	return ncclSuccess;
 }

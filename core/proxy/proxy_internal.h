@@ -1,32 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of core/proxy share: the state of one rank's proxy, its connections, and the
- * operation that runs on each. Who may touch a field is written beside it: "main" is the rank's
- * main task, "service" and "progress" are the proxy's two tasks. What two of them touch is a
- * shared word, or is written before a shared word says that it is there.
+ * What the files of core/proxy share: the proxy of a GPU, a communicator's part of it, connections,
+ * and the operation that runs on each. Who may touch a field is written beside it: "main" is the main
+ * task of the communicator's rank, "service" and "progress" are the proxy's two tasks. What two of
+ * them touch is a shared word, or is written before a shared word that another task reads first.
  */
 #ifndef CORE_PROXY_PROXY_INTERNAL_H
 #define CORE_PROXY_PROXY_INTERNAL_H
 
+#include "core/rank/registry.h"
+#include "core/proxy/message.h"
 #include "core/proxy/proxy.h"
 #include "core/transport/net.h"
 #include "core/transport/transport_internal.h"
 
-#define PROXY_SLOTS     (2 * PROXY_MAX_APPEND)
-#define PROXY_RUN_WAITS 4
+#define PROXY_SLOTS      (2 * PROXY_MAX_APPEND)
+#define PROXY_RUN_WAITS  4
+#define PROXY_TASK_WAITS 2 /* for new work, and to be stopped */
+/* of a connection in each task, with its communicator's own */
+#define PROXY_PROGRESS_WAITS (PROXY_RUN_WAITS + 3)
+#define PROXY_SERVICE_WAITS  2
 
 /* ---- ops.c: lists between tasks ------------------------------------------------------------- */
 
-/* A stack of numbered nodes (1..; 0 ends) that any task may push and one task takes whole. The
- * links are in next[node]; they are read and written by whoever owns the node. */
-struct proxy_posted {
-	shared_u32 head;
-	uint32_t *next;
+/* First in what crosses. The task that owns the node reads and writes it. */
+struct proxy_node {
+	struct proxy_node *next;
 };
-/* Pushes a chain, newest first: next[] leads from `newest` to `oldest`. */
-void proxy_posted_push(struct proxy_posted *list, uint32_t newest, uint32_t oldest);
-/* Takes everything: the oldest node, from which next[] leads to the newest; 0: nothing there. */
-uint32_t proxy_posted_take(struct proxy_posted *list);
+
+/* A stack of nodes that any task may push, and one task takes whole. Zeroed memory is an empty one. */
+struct proxy_posted {
+	shared_u64 head; /* the newest node's address */
+};
+/* Pushes a chain, newest first, from `newest` to `oldest`. */
+void proxy_posted_push(struct proxy_posted *list, struct proxy_node *newest,
+		       struct proxy_node *oldest);
+/* Takes everything: the oldest node, which leads to the newest; NULL: nothing there. */
+struct proxy_node *proxy_posted_take(struct proxy_posted *list);
+/* For nodes that a task of `rank`, named by `object`, pushes. */
+struct wait proxy_posted_wait(const struct proxy_posted *list, int32_t rank, const char *why,
+			      const char *object);
+
+/* ---- requests: the main task's end of a connection ------------------------------------------ */
+
+/* A message to the service task, and what only a caller in the same process has. Belongs to the
+ * service task from the push until `answered`, which a CONNECT never is when a CLOSE overtakes it. */
+struct proxy_call {
+	struct proxy_node node;
+	struct proxy_message m;
+	struct proxy_state *proxy; /* of the caller's communicator */
+	struct proxy_conn *conn;   /* with the answer of a SETUP: what the kernel needs is there */
+	shared_u32 answered;
+};
+
+/* main */
+struct proxy_port {
+	struct proxy_state *proxy;
+	struct proxy_conn *conn; /* NULL: not set up */
+	uint32_t number;         /* conn's, for messages; 0: not set up */
+	bool connecting;         /* CONNECT was sent */
+	int32_t channel;
+	struct proxy_call setup, connect, close;
+};
 
 /* ---- an operation that runs ----------------------------------------------------------------- */
 
@@ -46,7 +81,7 @@ uint32_t proxy_posted_take(struct proxy_posted *list);
  * posted never exceeds done + DEV_STEPS. */
 struct proxy_run {
 	bool active;
-	uint32_t slot; /* of the pool; given back at the end */
+	struct proxy_slot *slot; /* of the pool; given back at the end */
 	struct proxy_op op;
 	uint64_t base; /* the connection's step, rounded up to the chunk */
 	uint64_t posted, received, flushed, transmitted, done;
@@ -60,16 +95,19 @@ struct proxy_run {
 /* ---- a network connection ------------------------------------------------------------------- */
 
 /*
- *          SETUP              CONNECT                 connected            memory is there
+ *  SETUP               CONNECT                 connected            memory is there
  *   NEW ----------> SET_UP ------------> CONNECTING ------------> PREPARING -------------> READY
- *    |                 |                     |                        |                      |
- *    +-----------------+----------+----------+------------------------+----------------------+
- *                                 |                                   |
- *                                 | CLOSE                             | error
- *                                 v                                   v
- *                             DRAINING ------> CLOSED <---CLOSE---- FAILED
+ *    |                 |                     |  |                     |  |                   |
+ *    |                 |                     |  +-------> FAILED <----+  |                   |
+ *    |                 |                     |    error     |            |                   |
+ *    |                 +---------------------+--------------+------------+-------------------+
+ *    |                                       | CLOSE
+ *    |                                       v
+ *    |                                    DRAINING
+ *    | error                                 |
+ *    +----------> released <-----------------+
  *
- * DRAINING waits until progress has no operation of this connection any more.
+ * DRAINING waits until progress has no operation of this connection left.
  */
 enum proxy_conn_state {
 	PROXY_CONN_NEW,
@@ -79,33 +117,24 @@ enum proxy_conn_state {
 	PROXY_CONN_READY,
 	PROXY_CONN_FAILED,
 	PROXY_CONN_DRAINING,
-	PROXY_CONN_CLOSED,
 };
 const char *proxy_conn_state_name(enum proxy_conn_state s);
 
-/* Each is asked at most once in a connection's life, in this order. Each has its own node in the
- * request list: 4 * index + command. */
-enum proxy_command { PROXY_NOTHING, PROXY_SETUP, PROXY_CONNECT, PROXY_CLOSE };
-
 struct proxy_conn {
-	/* main, before anybody else sees it */
+	/* service, before another task sees it; then read only */
 	struct proxy_state *proxy;
 	struct ncclComm *comm;
-	uint32_t index; /* proxy->conn[index] */
+	uint32_t number; /* gpu->conn[number - 1] */
 	int32_t rank, peer, channel, nic;
 	bool is_send;
 	uint8_t conn_index; /* enum conn_index */
 	uint32_t step_bytes;
 
-	enum proxy_command asked; /* main */
-	shared_u32 answered;      /* service: the last command that it has an answer to */
-	struct net_info mine;     /* service writes before it answers a SETUP */
-	struct net_info theirs;   /* main writes before it asks to CONNECT */
-	ncclResult_t result;      /* service writes before it answers */
-
 	/* service */
 	enum proxy_conn_state state;
-	enum proxy_command working_on;
+	struct proxy_call *call;         /* the request it is working on; NULL: none */
+	struct proxy_conn *working_next; /* of those with a request */
+	struct net_info mine, theirs;
 	int net_dev;
 	void *listen, *pending;
 	struct wait wait;
@@ -119,53 +148,105 @@ struct proxy_conn {
 	size_t buffer_bytes;
 	bool buffer_on_gpu, flush;
 
-	shared_u32 ops_live; /* main adds, progress subtracts; and adds one while it listens */
+	/* main adds, progress subtracts one per operation; progress adds one while it knows the
+	 * connection */
+	shared_u32 ops_live;
 
 	/* progress */
 	uint64_t step; /* next step, as the kernel keeps its own */
 	uint64_t head_shown;
-	uint32_t queue_first, queue_last; /* slots behind the running one */
-	bool failed, listening;
+	struct proxy_slot *queue_first, *queue_last; /* after the running one */
+	bool failed, known;
+	struct proxy_conn *active_next, *known_next;
 	struct proxy_run run;
 	struct wait check_wait;
 };
 
-/* ---- one rank's proxy ----------------------------------------------------------------------- */
+/* ---- a communicator's part ------------------------------------------------------------------ */
+
+struct proxy_slot {
+	struct proxy_node node; /* first: in a list, or in the connection's queue */
+	struct proxy_conn *conn;
+	struct proxy_op op;
+};
 
 struct proxy_state {
+	/* main, before another task sees it; then read only */
 	struct ncclComm *comm;
 	const struct net_ops *net;
-	struct os_thread *service, *progress;
-	shared_u32 stop;
+	struct proxy_gpu *gpu;
+	struct wait abort_wait, closing_wait;
+
 	shared_u32 closing; /* main: connections close, progress lets go of them */
 
-	/* requests: main pushes, service takes */
-	struct proxy_posted requests;
-	uint32_t *request_next;   /* [4 * conns] */
-	uint32_t conns;           /* the rank's connections at most */
-	struct proxy_conn **conn; /* [conns]; main writes before it pushes a request */
+	/* operations: main pushes to gpu->posted, progress to freed */
+	struct proxy_posted freed;
+	struct proxy_node *free_first; /* main's own chain */
+	uint32_t free_count;
+	struct proxy_slot slot[PROXY_SLOTS];
+
 	/* service */
-	struct proxy_conn **working; /* [conns]: those with an unanswered request */
-	uint32_t nworking;
-	const struct wait **service_wait; /* [conns + 2] */
 	bool net_ready;
 	int net_devices;
 
-	/* operations: main pushes to posted, progress to freed */
-	struct proxy_posted posted, freed;
-	uint32_t free_first, free_count; /* main's own chain */
-	struct proxy_op op[PROXY_SLOTS + 1];
-	uint32_t op_next[PROXY_SLOTS + 1];
 	/* progress */
-	struct proxy_conn **active; /* [conns] */
-	uint32_t nactive;
-	const struct wait **progress_wait; /* [conns * (PROXY_RUN_WAITS + 1) + 3] */
-	/* Those that have had operations: progress listens for what their other ends say, until they
-	 * close, and counts in their ops_live for that. */
-	struct proxy_conn **heard; /* [conns] */
-	uint32_t nheard;
-	bool deaf; /* never again */
+	struct proxy_state *next;       /* in gpu->members */
+	struct proxy_conn *active;      /* with operations, in the order in which they came */
+	struct proxy_conn **active_end; /* where the next one goes */
+	/* Those that have had operations: progress checks whether their other ends have failed, until
+	 * they close or the communicator is aborted, and counts in their ops_live for that. */
+	struct proxy_conn *known;
+	bool letting_go; /* closing, as this pass saw it */
 };
+
+/* ---- gpu.c: the proxy of a GPU -------------------------------------------------------------- */
+
+/* The list of a task's next os_wait. */
+struct proxy_waits {
+	const struct wait **wait;
+	uint32_t n, room;
+};
+/* Makes room for n of them; what was listed is gone. False: no memory. */
+bool proxy_waits_reserve(struct proxy_waits *waits, uint32_t n);
+static inline void proxy_waits_add(struct proxy_waits *waits, const struct wait *w)
+{
+	ASSERT(waits->n < waits->room);
+	waits->wait[waits->n++] = w;
+}
+
+struct proxy_gpu {
+	struct registry_node node; /* first */
+	int32_t cuda_dev;
+	int32_t rank; /* of the communicator that it was made for; the tasks have its name */
+	int32_t refs; /* communicators; under the registry's lock */
+	struct os_thread *service, *progress;
+	shared_u32 stop;
+	struct proxy_posted requests; /* struct proxy_call: any main task pushes, service takes */
+	struct proxy_posted posted;   /* struct proxy_slot: any main task pushes, progress takes */
+
+	/* service */
+	ncclResult_t device; /* of setting it */
+	struct proxy_conn **conn;
+	uint32_t conns, conn_room; /* live, and entries of `conn` */
+	struct proxy_conn *working;
+	struct proxy_waits service_waits;
+
+	/* progress */
+	struct proxy_state *members; /* communicators with a known connection */
+	uint32_t known;              /* connections of all of them */
+	struct proxy_waits progress_waits;
+};
+
+/* The process' proxy of the communicator's GPU, with one reference more; NULL: it cannot be made, the
+ * error is logged. put gives the reference back; the last one WAITS for the tasks to end. */
+struct proxy_gpu *proxy_gpu_get(const struct ncclComm *comm);
+void proxy_gpu_put(struct proxy_gpu *p);
+
+/* The rank that the calling task works for, as faults address it. */
+static inline void proxy_work_for(int32_t rank)
+{
+	os_self()->rank = rank;
+}
 
 /* trace.c: around handing the slice at `step` to the network. Requests to the HCA between the two
  * belong to the slice's flow. The time that the first returns is for the second; 0: no trace file. */
@@ -174,20 +255,43 @@ void proxy_trace_send_ends(const struct proxy_conn *pc, uint64_t step, size_t by
 			   uint64_t from_ns);
 void proxy_trace_received(const struct proxy_conn *pc, uint64_t step, size_t bytes);
 
-/* service.c */
-void proxy_service_main(void *proxy_state);
-/* One step of a connection's state machine; *moved when something changed. */
+/* conn.c */
+/* Makes the connection that a SETUP describes, in state NEW and with a number in the table. */
+ncclResult_t proxy_conn_make(struct proxy_gpu *p, const struct proxy_call *call,
+			     struct proxy_conn **out);
+/* Takes it out of the table and releases it and all that it owns. Its operations are gone. */
+void proxy_conn_free(struct proxy_conn *pc);
+/* The connection that the message is about; NULL: not one of its communicator, logged. */
+struct proxy_conn *proxy_conn_find(const struct proxy_gpu *p, const struct proxy_message *m);
+void proxy_conn_enter(struct proxy_conn *pc, enum proxy_conn_state s);
+/* One step of a connection's state machine. ncclInProgress: not finished, and *moved is set or
+ * pc->wait says what it waits for; anything else is the answer. */
 ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved);
-/* Releases all that the connection owns. Its operations are gone. */
-void proxy_conn_release(struct proxy_conn *pc);
 
 /* conn_memory.c: the connection's memory, NIC and registration. */
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc);
 ncclResult_t proxy_conn_prepare(struct proxy_conn *pc);
 void proxy_conn_unprepare(struct proxy_conn *pc);
 
-/* progress.c */
-void proxy_progress_main(void *proxy_state);
+/* service.c, progress.c: the tasks */
+void proxy_service_main(void *proxy_gpu);
+void proxy_progress_main(void *proxy_gpu);
+
+/* queue.c: a connection's operations (progress). */
+static inline bool proxy_conn_is_active(const struct proxy_conn *pc)
+{
+	return pc->run.active || pc->queue_first;
+}
+void proxy_conn_queue(struct proxy_conn *pc, struct proxy_slot *slot);
+/* The next operation of the queue becomes the running one; false: there is none. */
+bool proxy_run_start(struct proxy_conn *pc);
+/* All steps of the running operation are done. */
+void proxy_run_finish(struct proxy_conn *pc);
+/* Gives up the running operation and all after it. Requests in flight stay with the network until the
+ * connection closes. */
+void proxy_conn_drop_ops(struct proxy_conn *pc);
+/* One reason less to keep the connection: the caller's last access to it and its communicator. */
+void proxy_conn_let_go(struct proxy_conn *pc);
 /* One more of the waits of this pass; `step` is the one that it is about. */
 void proxy_run_wait(struct proxy_run *run, uint64_t step, const struct wait *w);
 /* Is the request of the slice at `step` complete? If not, that is one of the waits. */

@@ -1,256 +1,185 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The service task: makes, connects and closes network connections for the main task, each a state
- * machine that never blocks, all of them at the same time.
+ * The service task: takes requests of all communicators on the GPU, steps the connections that they
+ * are about, all of them in each pass, and answers.
  */
 #include <cuda_runtime_api.h>
-#include <string.h>
 
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
 #include "core/rank/cuda_result.h"
 
-const char *proxy_conn_state_name(enum proxy_conn_state s)
+/* The caller may free the call as soon as it is answered. */
+static void proxy_call_answer(struct proxy_call *call, ncclResult_t result)
 {
-	static const char *const names[] = {
-		[PROXY_CONN_NEW] = "NEW",
-		[PROXY_CONN_SET_UP] = "SET_UP",
-		[PROXY_CONN_CONNECTING] = "CONNECTING",
-		[PROXY_CONN_PREPARING] = "PREPARING",
-		[PROXY_CONN_READY] = "READY",
-		[PROXY_CONN_FAILED] = "FAILED",
-		[PROXY_CONN_DRAINING] = "DRAINING",
-		[PROXY_CONN_CLOSED] = "CLOSED",
-	};
-
-	return (unsigned)s < ARRAY_LEN(names) ? names[s] : "?";
+	call->m.result = result;
+	shared_note_write(&call->m, sizeof call->m);
+	shared_store_u32(&call->answered, 1, SHARED_RELEASE);
 }
 
-/* ---- the connection's state machine --------------------------------------------------------- */
+/* ---- new requests --------------------------------------------------------------------------- */
 
-static void proxy_conn_enter(struct proxy_conn *pc, enum proxy_conn_state s, bool *moved)
+static ncclResult_t proxy_service_setup(struct proxy_gpu *p, const struct proxy_call *call,
+					struct proxy_conn **pc)
 {
-	pc->state = s;
-	*moved = true;
-	os_trace("proxy.conn", (uint64_t)pc->rank << 32 | (uint32_t)pc->peer,
-		 (uint64_t)pc->channel << 1 | pc->is_send, s);
+	*pc = NULL;
+	return p->device ? p->device : proxy_conn_make(p, call, pc);
 }
 
-static ncclResult_t proxy_conn_setup(struct proxy_conn *pc)
+/* The connection of a request that is not its first, in the state in which it works on it. */
+static ncclResult_t proxy_service_resume(struct proxy_gpu *p, const struct proxy_message *m,
+					 struct proxy_conn **pc)
 {
-	struct net_who who = {.peer = pc->peer, .channel = pc->channel};
-	ncclResult_t rc = proxy_conn_find_device(pc);
+	bool connects = m->command == PROXY_CONNECT;
 
-	if (rc)
-		return rc;
-	pc->mine.magic = NET_INFO_MAGIC;
-	pc->mine.rank = pc->rank;
-	pc->mine.channel = pc->channel;
-	pc->mine.is_send = pc->is_send;
-	pc->mine.index = pc->conn_index;
-	pc->mine.step_bytes = pc->step_bytes;
-	snprintf(pc->mine.nic, sizeof pc->mine.nic, "%s", topo_nic_name(pc->comm->topo, pc->nic));
-	if (pc->is_send)
-		return ncclSuccess;
-	return pc->proxy->net->listen(pc->comm, pc->net_dev, &who, &pc->mine.handle, &pc->listen);
-}
-
-static ncclResult_t proxy_conn_connect(struct proxy_conn *pc)
-{
-	const struct net_ops *net = pc->proxy->net;
-	struct net_who who = {.peer = pc->peer, .channel = pc->channel};
-
-	if (pc->is_send)
-		return net->connect(pc->comm, pc->net_dev, &who, &pc->theirs.handle, &pc->pending,
-				    &pc->net_comm, &pc->wait);
-	return net->accept(pc->listen, &pc->net_comm, &pc->wait);
-}
-
-static ncclResult_t proxy_conn_connected(struct proxy_conn *pc, bool *moved)
-{
-	if (pc->listen)
-		pc->proxy->net->close_listen(pc->listen);
-	pc->listen = NULL;
-	proxy_conn_enter(pc, PROXY_CONN_PREPARING, moved);
-	return ncclInProgress;
-}
-
-static void proxy_conn_drain(struct proxy_conn *pc, bool *moved)
-{
-	if (shared_load_u32(&pc->ops_live, SHARED_ACQUIRE)) {
-		pc->wait = (struct wait){
-			.on = &pc->ops_live,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_EQ,
-			.bytes = 4,
-			.why = "operations of a connection that closes to end",
-			.from = {.rank = pc->rank,
-				 .channel = pc->channel,
-				 .step = -1,
-				 .object = "proxy progress"},
-		};
-		return;
-	}
-	shared_note_read(&pc->run, sizeof pc->run);
-	proxy_conn_release(pc);
-	proxy_conn_enter(pc, PROXY_CONN_CLOSED, moved);
-}
-
-/* One step of what the connection is working on. ncclInProgress: not finished, pc->wait says what
- * for unless *moved; anything else is the answer. */
-ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved)
-{
-	ncclResult_t rc;
-
-	switch (pc->state) {
-	case PROXY_CONN_NEW:
-		rc = proxy_conn_setup(pc);
-		if (!rc)
-			proxy_conn_enter(pc, PROXY_CONN_SET_UP, moved);
-		break;
-	case PROXY_CONN_SET_UP:
-		proxy_conn_enter(pc, PROXY_CONN_CONNECTING, moved);
-		rc = ncclInProgress;
-		break;
-	case PROXY_CONN_CONNECTING:
-		rc = proxy_conn_connect(pc);
-		if (!rc)
-			rc = proxy_conn_connected(pc, moved);
-		break;
-	case PROXY_CONN_PREPARING:
-		rc = proxy_conn_prepare(pc);
-		if (!rc)
-			proxy_conn_enter(pc, PROXY_CONN_READY, moved);
-		break;
-	case PROXY_CONN_DRAINING:
-		proxy_conn_drain(pc, moved);
-		rc = pc->state == PROXY_CONN_CLOSED ? ncclSuccess : ncclInProgress;
-		break;
-	case PROXY_CONN_READY:
-	case PROXY_CONN_FAILED:
-	case PROXY_CONN_CLOSED:
-	default:
-		WARN("rank %d: a request to a connection that is %s", pc->rank,
-		     proxy_conn_state_name(pc->state));
+	*pc = proxy_conn_find(p, m);
+	if (!*pc)
+		return ncclInternalError;
+	if (connects && (*pc)->state != PROXY_CONN_SET_UP) {
+		WARN("rank %d: a request to connect a connection that is %s", (*pc)->rank,
+		     proxy_conn_state_name((*pc)->state));
 		return ncclInternalError;
 	}
-	if (rc && rc != ncclInProgress)
-		proxy_conn_enter(pc, PROXY_CONN_FAILED, moved);
-	return rc;
+	if (connects)
+		(*pc)->theirs = m->info;
+	proxy_conn_enter(*pc, connects ? PROXY_CONN_CONNECTING : PROXY_CONN_DRAINING);
+	return ncclSuccess;
 }
 
-void proxy_conn_release(struct proxy_conn *pc)
+static ncclResult_t proxy_service_begin(struct proxy_gpu *p, const struct proxy_call *call,
+					struct proxy_conn **pc)
 {
-	const struct net_ops *net = pc->proxy->net;
+	const struct proxy_message *m = &call->m;
 
-	proxy_conn_unprepare(pc);
-	if (pc->net_comm && pc->is_send)
-		net->close_send(pc->net_comm);
-	else if (pc->net_comm)
-		net->close_recv(pc->net_comm);
-	if (pc->pending)
-		net->close_send(pc->pending);
-	if (pc->listen)
-		net->close_listen(pc->listen);
-	pc->net_comm = pc->pending = pc->listen = NULL;
+	if (m->magic == PROXY_MESSAGE_MAGIC && m->command == PROXY_SETUP)
+		return proxy_service_setup(p, call, pc);
+	if (m->magic == PROXY_MESSAGE_MAGIC &&
+	    (m->command == PROXY_CONNECT || m->command == PROXY_CLOSE))
+		return proxy_service_resume(p, m, pc);
+	*pc = NULL;
+	WARN("a request to the proxy has magic %#x and command %u", m->magic, m->command);
+	return ncclInternalError;
 }
 
-/* ---- the task ------------------------------------------------------------------------------- */
-
-static void proxy_service_answer(struct proxy_conn *pc, ncclResult_t result)
+/* Takes new requests. A CLOSE replaces a CONNECT that is not answered yet. */
+static void proxy_service_take(struct proxy_gpu *p)
 {
-	enum proxy_command command = pc->working_on;
+	struct proxy_node *node = proxy_posted_take(&p->requests), *next;
 
-	pc->result = result;
-	shared_note_write(&pc->result, sizeof pc->result);
-	pc->working_on = PROXY_NOTHING;
-	shared_store_u32(&pc->answered, command, SHARED_RELEASE);
-}
+	for (; node; node = next) {
+		struct proxy_call *call = (struct proxy_call *)node;
+		struct proxy_conn *pc;
+		ncclResult_t rc;
 
-/* Takes new requests. A CLOSE replaces a request that is not answered yet. */
-static void proxy_service_take(struct proxy_state *p)
-{
-	uint32_t node = proxy_posted_take(&p->requests);
-
-	for (; node; node = p->request_next[node]) {
-		struct proxy_conn *pc = p->conn[node / 4];
-		bool moved;
-
-		if (pc->working_on == PROXY_NOTHING)
-			p->working[p->nworking++] = pc;
-		ASSERT(p->nworking <= p->conns);
-		pc->working_on = node % 4;
-		if (pc->working_on == PROXY_CLOSE)
-			proxy_conn_enter(pc, PROXY_CONN_DRAINING, &moved);
-	}
-}
-
-/* Steps everything that is being worked on; what has its answer leaves the list. Once `ending`
- * nobody can say whether the other ends still connect: those requests fail. */
-static bool proxy_service_pass(struct proxy_state *p, bool ending)
-{
-	uint32_t kept = 0;
-	bool moved = false;
-
-	for (uint32_t i = 0; i < p->nworking; i++) {
-		struct proxy_conn *pc = p->working[i];
-		ncclResult_t rc = ncclInternalError;
-
-		if (ending && pc->working_on == PROXY_CONNECT)
-			proxy_conn_enter(pc, PROXY_CONN_FAILED, &moved);
-		else
-			rc = proxy_conn_step(pc, &moved);
-		if (rc == ncclInProgress) {
-			p->working[kept++] = pc;
+		next = node->next;
+		shared_note_read(&call->m, sizeof call->m);
+		rc = proxy_service_begin(p, call, &pc);
+		if (rc) {
+			proxy_call_answer(call, rc);
 			continue;
 		}
-		proxy_service_answer(pc, rc);
+		if (!pc->call) {
+			pc->working_next = p->working;
+			p->working = pc;
+		}
+		pc->call = call;
+	}
+}
+
+/* ---- the pass ------------------------------------------------------------------------------- */
+
+/* The request has its result; the connection is not in the list of those with requests any longer. */
+static void proxy_service_finish(struct proxy_conn *pc, ncclResult_t result)
+{
+	struct proxy_call *call = pc->call;
+	bool set_up = call->m.command == PROXY_SETUP;
+
+	pc->call = NULL;
+	if (set_up && !result) {
+		call->m.conn = pc->number;
+		call->m.info = pc->mine;
+		call->conn = pc;
+	} else if (set_up || call->m.command == PROXY_CLOSE) {
+		proxy_conn_free(pc);
+	} else if (result) {
+		proxy_conn_enter(pc, PROXY_CONN_FAILED);
+	}
+	proxy_call_answer(call, result);
+}
+
+static bool proxy_conn_is_aborted(const struct proxy_conn *pc)
+{
+	return shared_load_u32(pc->comm->abort, SHARED_ACQUIRE) != 0;
+}
+
+/* After an abort the other ends need not connect any more: those requests fail. */
+static ncclResult_t proxy_service_step(struct proxy_conn *pc, bool *moved)
+{
+	proxy_work_for(pc->rank);
+	if (pc->call->m.command == PROXY_CONNECT && proxy_conn_is_aborted(pc))
+		return ncclInternalError;
+	return proxy_conn_step(pc, moved);
+}
+
+/* Steps every connection with a request; one that has its answer leaves the list. */
+static bool proxy_service_pass(struct proxy_gpu *p)
+{
+	struct proxy_conn **at = &p->working, *pc;
+	bool moved = false;
+
+	while ((pc = *at) != NULL) {
+		ncclResult_t rc = proxy_service_step(pc, &moved);
+
+		if (rc == ncclInProgress) {
+			at = &pc->working_next;
+			continue;
+		}
+		*at = pc->working_next;
+		proxy_service_finish(pc, rc);
 		moved = true;
 	}
-	p->nworking = kept;
+	proxy_work_for(p->rank);
 	return moved;
 }
 
-static void proxy_service_wait(struct proxy_state *p, bool aborted, bool stopping)
+/* An abort is of interest to connections that wait for their other ends. */
+static void proxy_service_wait(struct proxy_gpu *p)
 {
-	const struct wait **list = p->service_wait;
-	struct wait mail = {
-		.on = &p->requests.head,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.why = "requests from the main task",
-		.from = {.rank = p->comm->rank, .channel = -1, .step = -1, .object = "main"},
-	};
+	struct proxy_waits *waits = &p->service_waits;
+	struct wait mail =
+		proxy_posted_wait(&p->requests, p->rank, "requests from the main task", "main");
 	struct wait stop = mail;
-	int n = 0;
 
 	if (OS_BUGGIFY("proxy.service_wake_early", "the service task's wait ends immediately"))
 		return;
 	stop.on = &p->stop;
+	stop.bytes = sizeof p->stop;
 	stop.why = "the proxy to be stopped";
-	list[n++] = &mail;
-	if (!stopping)
-		list[n++] = &stop;
-	for (uint32_t i = 0; i < p->nworking; i++)
-		list[n++] = &p->working[i]->wait;
-	(void)os_wait(list, n, aborted ? NULL : p->comm->abort, NULL);
+	waits->n = 0;
+	proxy_waits_add(waits, &mail);
+	proxy_waits_add(waits, &stop);
+	for (struct proxy_conn *pc = p->working; pc; pc = pc->working_next) {
+		proxy_waits_add(waits, &pc->wait);
+		if (pc->state != PROXY_CONN_DRAINING)
+			proxy_waits_add(waits, &pc->proxy->abort_wait);
+	}
+	(void)os_wait(waits->wait, (int)waits->n, NULL, NULL);
 }
 
 void proxy_service_main(void *arg)
 {
-	struct proxy_state *p = arg;
+	struct proxy_gpu *p = arg;
 
-	if (cuda_result(cudaSetDevice(p->comm->cuda_dev), "cudaSetDevice in the proxy's service"))
-		rank_set_async_error(p->comm, ncclUnhandledCudaError);
+	p->device = cuda_result(cudaSetDevice(p->cuda_dev), "cudaSetDevice in the proxy's service");
 	for (;;) {
-		bool aborted = shared_load_u32(p->comm->abort, SHARED_ACQUIRE) != 0;
 		bool stopping = shared_load_u32(&p->stop, SHARED_ACQUIRE) != 0;
 
 		proxy_service_take(p);
-		if (stopping && !p->nworking)
+		if (stopping) {
+			ASSERT(!p->working && !p->conns);
 			return;
-		if (!proxy_service_pass(p, aborted || stopping))
-			proxy_service_wait(p, aborted, stopping);
+		}
+		if (!proxy_service_pass(p))
+			proxy_service_wait(p);
 	}
 }

@@ -38,7 +38,7 @@ static ncclResult_t net_info_check(const struct conn *c, const struct net_info *
 /* The kernel's view of what the proxy made. Host memory has one address for host and device. */
 static void net_fill_dev(struct conn *c)
 {
-	const struct proxy_conn *pc = c->proxy;
+	const struct proxy_conn *pc = c->proxy->conn;
 
 	ASSERT(pc->send_mem && pc->recv_mem && pc->buffer);
 	c->dev.buffer[DEV_SIMPLE] = pc->buffer;

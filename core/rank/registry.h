@@ -3,7 +3,7 @@
  * The registry: everything of core that belongs to a process as a whole, in one intrusive list
  * anchored in the process' own slot (os_proc()->slot[OS_SLOT_CORE]). It needs no memory and no
  * set-up: the slot holds the first node's address, and its lowest bit is the lock. Called by
- * core/comm and core/api. Owns nothing.
+ * core/comm, core/proxy and core/api. Owns nothing.
  *
  * Between lock and unlock the caller calls nothing that waits.
  */
@@ -15,6 +15,7 @@
 enum registry_kind {
 	REGISTRY_COMM = 1, /* struct ncclComm */
 	REGISTRY_ROOT,     /* struct api_root */
+	REGISTRY_PROXY,    /* struct proxy_gpu */
 };
 
 /* First in what is registered. */

@@ -4,7 +4,7 @@
  * nets[]; a communicator has one row (ncclComm.net), which its configuration can name. Nothing blocks:
  * a call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
  *
- * The functions are called by the proxy tasks of one rank only, never at the same time for one
+ * The functions are called by the proxy tasks of one GPU only, never at the same time for one
  * send_comm or recv_comm: devices to accept, reg_mr, dereg_mr and close by the service task, the
  * rest by progress. Before there are proxy tasks, the main task may call devices and props.
  *

@@ -26,7 +26,7 @@ struct connect_info {
 DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
 
 struct transport;
-struct proxy_conn; /* the proxy's part of a net connection */
+struct proxy_port; /* requests to the proxy for a net connection */
 
 /* Two ranks have up to two connections per channel and direction. */
 enum conn_index {
@@ -52,7 +52,7 @@ struct conn {
 	uint8_t index;            /* enum conn_index */
 	struct dev_conn dev;      /* copied to the device when ready */
 	int32_t slot;             /* of the copy: comm->dev_conns[slot] */
-	struct proxy_conn *proxy; /* net: the proxy's state machine; p2p: NULL */
+	struct proxy_port *proxy; /* net: requests to the proxy; p2p: NULL */
 	void *state;              /* the transport's own */
 };
 

@@ -30,58 +30,76 @@ static void no_point(const void *addr, size_t bytes, enum shared_access access,
 	(void)addr, (void)bytes, (void)access, (void)order;
 }
 
+struct numbered {
+	struct proxy_node node;
+	uint32_t number;
+};
+
+static uint32_t number_of(const struct proxy_node *node)
+{
+	return ((const struct numbered *)node)->number;
+}
+
 START_TEST(push_survives_spurious_failures)
 {
 	struct os_sched_ops ops = os_posix_ops;
-	uint32_t next[65] = {0}, node;
-	struct proxy_posted list = {.next = next};
+	struct numbered n[64];
+	struct proxy_posted list = {};
+	struct proxy_node *node;
 
 	ops.fault = every_other_fails;
 	ops.shared_point = no_point;
 	os_install(&ops, NULL);
-	for (uint32_t i = 1; i <= 64; i++)
-		proxy_posted_push(&list, i, i);
+	for (uint32_t i = 0; i < 64; i++) {
+		n[i].number = i;
+		proxy_posted_push(&list, &n[i].node, &n[i].node);
+	}
 	ck_assert_uint_ge(draws, 128);
 	node = proxy_posted_take(&list);
-	for (uint32_t i = 1; i <= 64; i++, node = next[node])
-		ck_assert_uint_eq(node, i);
-	ck_assert_uint_eq(node, 0);
-	ck_assert_uint_eq(proxy_posted_take(&list), 0);
+	for (uint32_t i = 0; i < 64; i++, node = node->next)
+		ck_assert_uint_eq(number_of(node), i);
+	ck_assert_ptr_null(node);
+	ck_assert_ptr_null(proxy_posted_take(&list));
 	os_install(&os_posix_ops, NULL);
 }
 END_TEST
 
 START_TEST(chains_come_out_oldest_first)
 {
-	uint32_t next[7] = {0}, node;
-	struct proxy_posted list = {.next = next};
+	struct numbered n[6] = {};
+	struct proxy_posted list = {};
+	struct proxy_node *node;
 
-	next[3] = 2;
-	next[2] = 1;
-	proxy_posted_push(&list, 3, 1);
-	next[5] = 4;
-	proxy_posted_push(&list, 5, 4);
+	for (uint32_t i = 1; i <= 5; i++)
+		n[i].number = i;
+	n[3].node.next = &n[2].node;
+	n[2].node.next = &n[1].node;
+	proxy_posted_push(&list, &n[3].node, &n[1].node);
+	n[5].node.next = &n[4].node;
+	proxy_posted_push(&list, &n[5].node, &n[4].node);
 	node = proxy_posted_take(&list);
-	for (uint32_t i = 1; i <= 5; i++, node = next[node])
-		ck_assert_uint_eq(node, i);
-	ck_assert_uint_eq(node, 0);
+	for (uint32_t i = 1; i <= 5; i++, node = node->next)
+		ck_assert_uint_eq(number_of(node), i);
+	ck_assert_ptr_null(node);
 }
 END_TEST
 
-/* ---- two who push, one who takes ------------------------------------------------------------ */
+/* ---- two that push, one that takes ---------------------------------------------------------- */
 
 #define NODES 200
 
 struct crowd {
-	uint32_t next[2 * NODES + 1];
+	struct numbered n[2 * NODES + 1];
 	struct proxy_posted list;
 	uint32_t last[2], taken;
 };
 
 static void crowd_push(struct crowd *c, uint32_t first)
 {
-	for (uint32_t i = 0; i < NODES; i++)
-		proxy_posted_push(&c->list, first + i, first + i);
+	for (uint32_t i = first; i < first + NODES; i++) {
+		c->n[i].number = i;
+		proxy_posted_push(&c->list, &c->n[i].node, &c->n[i].node);
+	}
 }
 
 static void crowd_push_low(void *arg)
@@ -96,21 +114,16 @@ static void crowd_push_high(void *arg)
 
 static void crowd_take(struct crowd *c)
 {
-	struct wait w = {.on = &c->list.head,
-			 .mask = WAIT_MASK_ALL,
-			 .kind = WAIT_NE,
-			 .bytes = 4,
-			 .why = "nodes",
-			 .from = {-1, -1, -1, NULL}};
-	uint32_t node = proxy_posted_take(&c->list);
+	const struct wait w = proxy_posted_wait(&c->list, -1, "nodes", NULL);
+	const struct proxy_node *node = proxy_posted_take(&c->list);
 
 	if (!node)
 		os_wait_one(&w, NULL);
-	for (; node; node = c->next[node]) {
-		uint32_t who = node > NODES;
+	for (; node; node = node->next) {
+		uint32_t number = number_of(node), from = number > NODES;
 
-		ck_assert_uint_gt(node, c->last[who]); /* each one's nodes in order */
-		c->last[who] = node;
+		ck_assert_uint_gt(number, c->last[from]); /* those of one task are in order */
+		c->last[from] = number;
 		c->taken++;
 	}
 }
@@ -122,14 +135,13 @@ static void crowd_main(void *arg)
 	struct os_thread *a, *b;
 	struct crowd *c = arg;
 
-	c->list.next = c->next;
 	ck_assert_int_eq(os_thread_start(&a, &low, crowd_push_low, c), 0);
 	ck_assert_int_eq(os_thread_start(&b, &high, crowd_push_high, c), 0);
 	while (c->taken < 2 * NODES)
 		crowd_take(c);
 	os_thread_join(a);
 	os_thread_join(b);
-	ck_assert_uint_eq(proxy_posted_take(&c->list), 0);
+	ck_assert_ptr_null(proxy_posted_take(&c->list));
 }
 
 START_TEST(nothing_is_lost_in_any_order)

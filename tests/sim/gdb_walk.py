@@ -123,7 +123,7 @@ def check_blocked():
     frames("bt", r"proxy_progress_wait \(.*p=.*0x\w+", r"proxy_progress_main \(arg=0x\w+",
            "task_entry")
     run("up")
-    check("info locals of a suspended proxy", "aborted" in run("info locals"), run("info locals"))
+    check("info locals of a suspended proxy", "moved" in run("info locals"), run("info locals"))
     frames("task 0", r'Switching to task 0 "main"', "lab_main")
     frames("bt", "lab_main", "task_entry")
     run("task off")

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A network connection: its place in the service task's table, and the state machine that connects
+ * and closes it, which never waits for another rank. Called by the service task.
+ */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/proxy/proxy_internal.h"
+
+const char *proxy_conn_state_name(enum proxy_conn_state s)
+{
+	static const char *const names[] = {
+		[PROXY_CONN_NEW] = "NEW",
+		[PROXY_CONN_SET_UP] = "SET_UP",
+		[PROXY_CONN_CONNECTING] = "CONNECTING",
+		[PROXY_CONN_PREPARING] = "PREPARING",
+		[PROXY_CONN_READY] = "READY",
+		[PROXY_CONN_FAILED] = "FAILED",
+		[PROXY_CONN_DRAINING] = "DRAINING",
+	};
+
+	return (unsigned)s < ARRAY_LEN(names) ? names[s] : "?";
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static bool proxy_table_grow(struct proxy_gpu *p)
+{
+	uint32_t room = MAX_OF(2 * p->conn_room, 16u);
+	struct proxy_conn **bigger = os_alloc(room * sizeof *bigger, "proxy's table");
+
+	if (!bigger)
+		return false;
+	if (p->conn_room)
+		memcpy(bigger, p->conn, p->conn_room * sizeof *bigger);
+	os_free(p->conn);
+	p->conn = bigger;
+	p->conn_room = room;
+	return true;
+}
+
+static bool proxy_table_add(struct proxy_gpu *p, struct proxy_conn *pc)
+{
+	uint32_t i = 0;
+
+	if (!proxy_waits_reserve(&p->service_waits,
+				 (p->conns + 1) * PROXY_SERVICE_WAITS + PROXY_TASK_WAITS) ||
+	    (p->conns == p->conn_room && !proxy_table_grow(p)))
+		return false;
+	while (p->conn[i])
+		i++;
+	ASSERT(i < p->conn_room);
+	p->conn[i] = pc;
+	p->conns++;
+	pc->number = i + 1;
+	return true;
+}
+
+static void proxy_conn_fill(struct proxy_conn *pc, const struct proxy_call *call)
+{
+	const struct proxy_message *m = &call->m;
+
+	pc->proxy = call->proxy;
+	pc->comm = call->proxy->comm;
+	pc->mine = m->info;
+	pc->rank = m->info.rank;
+	pc->peer = m->peer;
+	pc->channel = m->info.channel;
+	pc->nic = m->nic;
+	pc->is_send = m->info.is_send;
+	pc->conn_index = (uint8_t)m->info.index;
+	pc->step_bytes = m->info.step_bytes;
+	pc->step = pc->head_shown = transport_first_step();
+	os_label(pc, &(struct os_label){.what = pc->is_send ? "proxy send" : "proxy recv",
+					.rank = pc->rank,
+					.peer = pc->peer,
+					.channel = pc->channel,
+					.number = -1});
+}
+
+ncclResult_t proxy_conn_make(struct proxy_gpu *p, const struct proxy_call *call,
+			     struct proxy_conn **out)
+{
+	struct proxy_conn *pc = os_alloc(sizeof *pc, "proxy connection");
+
+	*out = NULL;
+	if (!pc || !proxy_table_add(p, pc)) {
+		os_free(pc);
+		WARN("rank %d: no memory for the proxy's connection to rank %d", call->m.info.rank,
+		     call->m.peer);
+		return ncclSystemError;
+	}
+	proxy_conn_fill(pc, call);
+	*out = pc;
+	return ncclSuccess;
+}
+
+struct proxy_conn *proxy_conn_find(const struct proxy_gpu *p, const struct proxy_message *m)
+{
+	struct proxy_conn *pc = NULL;
+
+	if (m->conn >= 1 && m->conn <= p->conn_room)
+		pc = p->conn[m->conn - 1];
+	if (pc && pc->comm->id_hash == m->comm_hash)
+		return pc;
+	WARN("a request to the proxy names connection %u, which its communicator does not have",
+	     m->conn);
+	return NULL;
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+void proxy_conn_enter(struct proxy_conn *pc, enum proxy_conn_state s)
+{
+	pc->state = s;
+	os_trace("proxy.conn", (uint64_t)pc->rank << 32 | (uint32_t)pc->peer,
+		 (uint64_t)pc->channel << 1 | pc->is_send, s);
+}
+
+static ncclResult_t proxy_conn_setup(struct proxy_conn *pc)
+{
+	struct net_who who = {.peer = pc->peer, .channel = pc->channel};
+	ncclResult_t rc = proxy_conn_find_device(pc);
+
+	if (rc)
+		return rc;
+	snprintf(pc->mine.nic, sizeof pc->mine.nic, "%s", topo_nic_name(pc->comm->topo, pc->nic));
+	if (pc->is_send)
+		return ncclSuccess;
+	return pc->proxy->net->listen(pc->comm, pc->net_dev, &who, &pc->mine.handle, &pc->listen);
+}
+
+static ncclResult_t proxy_conn_connect(struct proxy_conn *pc)
+{
+	const struct net_ops *net = pc->proxy->net;
+	struct net_who who = {.peer = pc->peer, .channel = pc->channel};
+
+	if (pc->is_send)
+		return net->connect(pc->comm, pc->net_dev, &who, &pc->theirs.handle, &pc->pending,
+				    &pc->net_comm, &pc->wait);
+	return net->accept(pc->listen, &pc->net_comm, &pc->wait);
+}
+
+static ncclResult_t proxy_conn_connected(struct proxy_conn *pc, bool *moved)
+{
+	if (pc->listen)
+		pc->proxy->net->close_listen(pc->listen);
+	pc->listen = NULL;
+	proxy_conn_enter(pc, PROXY_CONN_PREPARING);
+	*moved = true;
+	return ncclInProgress;
+}
+
+static ncclResult_t proxy_conn_drain(struct proxy_conn *pc)
+{
+	if (shared_load_u32(&pc->ops_live, SHARED_ACQUIRE)) {
+		pc->wait = (struct wait){
+			.on = &pc->ops_live,
+			.mask = WAIT_MASK_ALL,
+			.kind = WAIT_EQ,
+			.bytes = 4,
+			.why = "operations of a connection that closes to end",
+			.from = {.rank = pc->rank,
+				 .channel = pc->channel,
+				 .step = -1,
+				 .object = "proxy progress"},
+		};
+		return ncclInProgress;
+	}
+	shared_note_read(&pc->run, sizeof pc->run);
+	return ncclSuccess;
+}
+
+ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved)
+{
+	enum proxy_conn_state next;
+	ncclResult_t rc;
+
+	switch (pc->state) {
+	case PROXY_CONN_NEW:
+		rc = proxy_conn_setup(pc);
+		next = PROXY_CONN_SET_UP;
+		break;
+	case PROXY_CONN_CONNECTING:
+		rc = proxy_conn_connect(pc);
+		return rc ? rc : proxy_conn_connected(pc, moved);
+	case PROXY_CONN_PREPARING:
+		rc = proxy_conn_prepare(pc);
+		next = PROXY_CONN_READY;
+		break;
+	case PROXY_CONN_DRAINING:
+		return proxy_conn_drain(pc);
+	case PROXY_CONN_SET_UP:
+	case PROXY_CONN_READY:
+	case PROXY_CONN_FAILED:
+	default:
+		WARN("rank %d: a step of a connection that is %s", pc->rank,
+		     proxy_conn_state_name(pc->state));
+		return ncclInternalError;
+	}
+	if (!rc)
+		proxy_conn_enter(pc, next);
+	return rc;
+}
+
+static void proxy_conn_release(struct proxy_conn *pc)
+{
+	const struct net_ops *net = pc->proxy->net;
+
+	proxy_conn_unprepare(pc);
+	if (pc->net_comm && pc->is_send)
+		net->close_send(pc->net_comm);
+	else if (pc->net_comm)
+		net->close_recv(pc->net_comm);
+	if (pc->pending)
+		net->close_send(pc->pending);
+	if (pc->listen)
+		net->close_listen(pc->listen);
+	pc->net_comm = pc->pending = pc->listen = NULL;
+}
+
+void proxy_conn_free(struct proxy_conn *pc)
+{
+	struct proxy_gpu *p = pc->proxy->gpu;
+
+	ASSERT(!pc->call && p->conn[pc->number - 1] == pc);
+	proxy_conn_release(pc);
+	os_unlabel(pc);
+	p->conn[pc->number - 1] = NULL;
+	p->conns--;
+	os_free(pc);
+}

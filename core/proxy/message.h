@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A request to a service task, and its answer: one message of fixed layout. No field is an address,
+ * so a message means the same in another process. The main task of a rank queues it in a struct
+ * proxy_call (proxy_internal.h), whose other fields only this process understands. There is no
+ * socket for it yet: a rank that sends through another process' proxy (PXN) needs one, and a
+ * description of the connection's memory that it can map, beside this message.
+ */
+#ifndef CORE_PROXY_MESSAGE_H
+#define CORE_PROXY_MESSAGE_H
+
+#include "core/transport/transport_internal.h"
+
+#define PROXY_MESSAGE_MAGIC 0xd0de4001u
+
+/* A connection gets each at most once, in this order.
+ *
+ *	command  the request has                     the answer has
+ *	SETUP    info: rank, channel, is_send,       conn; info: all of it, for the other end
+ *	         index, step_bytes; peer, nic
+ *	CONNECT  conn; info: the other end's
+ *	CLOSE    conn
+ */
+enum proxy_command { PROXY_SETUP = 1, PROXY_CONNECT, PROXY_CLOSE };
+
+struct proxy_message {
+	uint32_t magic;
+	uint32_t command;   /* enum proxy_command */
+	uint64_t comm_hash; /* the communicator's id_hash */
+	uint32_t conn;      /* the connection's number; 0: none */
+	int32_t result;     /* answer: ncclResult_t */
+	int32_t peer;       /* rank at the other end */
+	int32_t nic;        /* the topology's index of the NIC to use */
+	struct net_info info;
+};
+DOPPEL_CHECK_SIZE(struct proxy_message, 216);
+DOPPEL_CHECK_OFFSET(struct proxy_message, conn, 16);
+DOPPEL_CHECK_OFFSET(struct proxy_message, info, 32);
+
+#endif
