@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the runner's files share: runner.c (world and processes), rank.c (what each rank's task
- * does), layout.c (where the ranks are), drive.c (one task for all ranks of a process), table.c (the nccl-tests table). The harness stands outside the simulated processes, as a
- * launcher does: its memory is seen by all ranks, through shared words.
+ * What the runner's files share: runner.c (world and processes), rank*.c (what each rank's tasks do),
+ * layout.c (where the ranks are), drive.c (one task for all ranks of a process), table.c (the nccl-tests
+ * table). The harness stands outside the simulated processes, as a launcher does: its memory is seen
+ * by all ranks, through shared words.
  */
 #ifndef SIM_LAB_RUNNER_INTERNAL_H
 #define SIM_LAB_RUNNER_INTERNAL_H
@@ -158,6 +159,20 @@ bool lab_rank_cuda_ok(struct lab_rank *me, int error, const char *what);
 bool lab_rank_sync(struct lab_rank *me);
 bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu);
 
+/* The first rank of this process: it does once what is done for all of them. */
+static inline bool lab_leads(const struct lab_rank *me)
+{
+	return me == me->run->rank;
+}
+
+/* rank_series.c: false: a rank failed. */
+bool lab_rank_series(struct lab_rank *me);
+/* One more, that no task waits for: the communicator is destroyed while it runs. */
+bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row);
+
+/* rank_watch.c: in a run with faults; nothing in others. The rank joins me->watch. */
+bool lab_rank_watch_start(struct lab_rank *me);
+
 /* rank_check.c: the same. The input with its guards; the receive buffer with its guards, which has
  * no result yet; the same without the guards; results and guards as they must be. */
 bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row);
@@ -204,7 +219,7 @@ ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any 
 /* transient.c */
 int lab_transient_make(struct lab_rank *me); /* cudaError_t: its buffer and stream */
 void lab_transient_free(struct lab_rank *me);
-bool lab_transients(struct lab_rank *me);      /* all that belong to one collective; reports */
+bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
 /* Whoever takes a transient communicator ends it: the rank's own task or another. NULL: none. */
 ncclComm_t lab_transient_take(struct lab_rank *me);
 

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank's collectives: all types, operations, roots and sizes, timed, and checked. */
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+#include "sim/lab/runner_internal.h"
+
+#define LAB_HURRY_SALT 0x68757272ull
+
+/* All ranks' tasks meet; false when somebody failed instead. */
+static bool lab_barrier(struct lab_rank *me)
+{
+	struct lab_run *run = me->run;
+	uint64_t round = ++me->arrivals;
+	shared_add_u64(&run->arrived, 1, SHARED_ACQ_REL);
+	struct wait w = {
+		.on = &run->arrived,
+		.bytes = 8,
+		.kind = WAIT_GE,
+		.mask = WAIT_MASK_ALL,
+		.want = round * (uint64_t)run->count,
+		.why = "harness: all ranks between two operations",
+		.from = {.rank = -1, .channel = -1, .step = -1},
+	};
+	return os_wait_one(&w, &run->failed) == 0;
+}
+
+/* One part of the row's collective. */
+static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32_t part)
+{
+	uint8_t *recv = me->recv + LAB_GUARD_BYTES;
+	uint8_t *send = row->in_place ? recv : me->send + LAB_GUARD_BYTES;
+
+	lab_call(me, row->collective->call);
+	ncclResult_t r = lab_row_start(row, part, me->rank, send, recv, lab_comms_pick(me, part),
+				       lab_streams_pick(me, part));
+	lab_call(me, NULL);
+	if (r != ncclSuccess)
+		lab_rank_fail(me, r, row->collective->call);
+	return r == ncclSuccess;
+}
+
+/* Parts from first on, in a group when there may be several. A group that was begun ends. */
+static bool lab_rank_group(struct lab_rank *me, const struct lab_row *row, uint32_t first,
+			   uint32_t n)
+{
+	bool grouped = me->run->config->group > 1, ok = true;
+	ncclResult_t r = grouped ? ncclGroupStart() : ncclSuccess;
+
+	if (r != ncclSuccess) {
+		lab_rank_fail(me, r, "ncclGroupStart");
+		return false;
+	}
+	for (uint32_t i = 0; ok && i < n; i++)
+		ok = lab_rank_part(me, row, first + i);
+	if (!grouped)
+		return ok;
+	lab_call(me, "ncclGroupEnd");
+	r = ncclGroupEnd();
+	lab_call(me, NULL);
+	if (ok && r != ncclSuccess)
+		lab_rank_fail(me, r, "ncclGroupEnd");
+	return ok && r == ncclSuccess;
+}
+
+struct rank_parts {
+	const struct lab_row *row;
+	uint32_t first, n;
+};
+
+/* What fails is reported where it fails. */
+static ncclResult_t rank_drive_parts(struct lab_rank *it, void *arg)
+{
+	const struct rank_parts *p = arg;
+
+	return lab_rank_group(it, p->row, p->first, p->n) ? ncclSuccess : ncclInternalError;
+}
+
+static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
+{
+	const struct lab_drive call = {rank_drive_parts, &parts, parts.row->collective->call, true};
+	ncclResult_t r;
+
+	if (!lab_drive(me, &call, &r))
+		return false;
+	if (r != ncclSuccess && !me->error_call)
+		lab_rank_fail(me, r, "ncclGroupEnd");
+	return r == ncclSuccess;
+}
+
+static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+{
+	uint32_t parts = row->parts, group = MAX_OF(me->run->config->group, 1u);
+	bool ok = lab_rank_cuda_ok(me, lab_streams_fork(me), "streams that fork");
+
+	for (uint32_t i = 0; ok && i < times; i++)
+		for (uint32_t part = 0; ok && part < parts; part += group)
+			ok = lab_rank_parts(
+				me, (struct rank_parts){row, part, MIN_OF(group, parts - part)});
+	return ok && lab_rank_cuda_ok(me, lab_streams_join(me), "streams that join");
+}
+
+static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+{
+	return lab_rank_enqueue(me, row, times) && lab_transients(me) && lab_rank_sync(me);
+}
+
+/* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. */
+static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
+{
+	float ms = 0;
+	if (!lab_rank_cuda_ok(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
+	    !lab_rank_enqueue(me, row, me->run->config->iterations) ||
+	    !lab_rank_cuda_ok(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
+	    !lab_transients(me) || !lab_rank_sync(me) ||
+	    !lab_rank_cuda_ok(me, cudaEventElapsedTime(&ms, me->start, me->end),
+			      "cudaEventElapsedTime"))
+		return false;
+	me->elapsed_ns = (uint64_t)((double)ms * 1e6 + 0.5);
+	return true;
+}
+
+/* Timed first, then once more with fresh buffers and checked, as nccl-tests does. */
+static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
+{
+	const struct lab_config *c = me->run->config;
+
+	if (!lab_rank_fill(me, row) || !lab_barrier(me))
+		return false;
+	if (c->warmup && !lab_rank_collective(me, row, c->warmup))
+		return false;
+	if (c->warmup && !lab_barrier(me))
+		return false;
+	if (!lab_rank_timed(me, row))
+		return false;
+	lab_bound_check(me, row);
+	if (!c->check)
+		return lab_barrier(me);
+	/* One timed run of fresh data is its own check; else run once more. */
+	bool fresh = c->iterations == 1 && c->warmup == 0;
+	if (!fresh) {
+		if (!lab_barrier(me) || !lab_rank_fill(me, row))
+			return false;
+		if (!row->in_place && !lab_rank_unwrite(me, row))
+			return false;
+		if (!lab_rank_sync(me) || !lab_barrier(me) || !lab_rank_collective(me, row, 1))
+			return false;
+	}
+	return lab_rank_check(me, row) && lab_barrier(me);
+}
+
+static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in_place)
+{
+	struct lab_run *run = me->run;
+	row->in_place = in_place;
+	if (lab_leads(me))
+		lab_progress_row(run, row);
+	if (!lab_rank_recv_prepare(me, row) || !lab_rank_row(me, row))
+		return false;
+	if (lab_leads(me)) {
+		run->operations++;
+		lab_table_row(run, row);
+	}
+	return lab_barrier(me);
+}
+
+static bool lab_rank_size(struct lab_rank *me, const struct payload *p, int32_t root,
+			  uint64_t bytes)
+{
+	struct lab_run *run = me->run;
+	const struct lab_config *c = run->config;
+	struct lab_row row = lab_row_make(c->collective, p, root, bytes, lab_parts(c));
+
+	if (lab_leads(me)) {
+		memset(run->row_wrong, 0, sizeof run->row_wrong);
+		if (c->check && run->expect)
+			lab_row_reduce(&row, run->expect);
+	}
+	if (!lab_barrier(me))
+		return false;
+	if (lab_collective_out_of_place(c->collective, c->out_of_place) &&
+	    !lab_rank_row_place(me, &row, false))
+		return false;
+	return !lab_collective_in_place(c->collective, c->in_place) ||
+	       lab_rank_row_place(me, &row, true);
+}
+
+static uint64_t lab_next_size(const struct lab_config *c, uint64_t bytes)
+{
+	if (c->factor >= 2)
+		return bytes ? bytes * c->factor : 1;
+	return bytes + MAX_OF(c->bytes_step, (uint64_t)1);
+}
+
+/* All sizes of one type, operation and root. */
+static bool lab_rank_sizes(struct lab_rank *me, struct payload *p, int32_t root)
+{
+	const struct lab_config *c = me->run->config;
+
+	for (uint64_t b = c->bytes_min; b <= c->bytes_max; b = lab_next_size(c, b)) {
+		p->salt++;
+		if (!lab_rank_size(me, p, root, b))
+			return false;
+	}
+	return true;
+}
+
+/* Each type with each operation, where the collective has one, and each root, where it has one. */
+bool lab_rank_series(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	bool all = c->root == LAB_ALL_ROOTS && lab_collective_has_root(c->collective);
+	int32_t first = all ? 0 : c->root, end = all ? me->run->nranks : c->root + 1;
+	uint32_t ops = c->collective->reduces ? c->op_count : 1;
+	struct payload p = {.nranks = me->run->nranks};
+
+	for (uint32_t t = 0; t < c->type_count; t++)
+		for (uint32_t o = 0; o < ops; o++)
+			for (int32_t root = first; root < end; root++) {
+				p.type = c->types[t];
+				p.op = c->ops[o];
+				if (!lab_rank_sizes(me, &p, root))
+					return false;
+			}
+	return true;
+}
+
+/* One more, that no task waits for: the communicator is destroyed while it runs. */
+bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
+{
+	const struct lab_config *c = me->run->config;
+	const struct payload p = {.type = c->types[0],
+				  .op = c->ops[0],
+				  .nranks = me->run->nranks,
+				  .salt = LAB_HURRY_SALT};
+
+	*row = lab_row_make(c->collective, &p, MAX_OF(c->root, 0), c->bytes_max, lab_parts(c));
+	row->in_place = lab_collective_in_place(c->collective, true);
+	if (lab_leads(me) && me->run->expect)
+		lab_row_reduce(row, me->run->expect);
+	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1);
+}

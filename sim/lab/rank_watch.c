@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank's watch: another task of its program, or its launcher, that ends its communicators for it. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "sim/lab/runner_internal.h"
+
+/* More than the engine lets pass before pollers look once more. */
+#define LAB_WATCH_AGAIN_NS 200000000ull
+
+/* Until the rank has left (0), another one has failed (1), or, while transient communicators keep this
+ * one from asking, its own have an error (2): their kernels then keep the GPU, and what the rank calls
+ * for others may wait for it. */
+static int lab_rank_watch_news(struct lab_rank *me, struct wait *w, const struct wait *const *both)
+{
+	ncclResult_t r = ncclSuccess;
+	int which = 0;
+
+	for (;;) {
+		if (me->run->config->transient)
+			w->deadline_ns = os_now_ns() + LAB_WATCH_AGAIN_NS;
+		int rc = os_wait(both, 2, NULL, &which);
+		w->deadline_ns = 0;
+		if (rc != ETIMEDOUT)
+			return rc ? 0 : which;
+		if (shared_load_u32(&me->transient_on, SHARED_ACQUIRE))
+			r = lab_comms_error(me);
+		if (r) {
+			lab_rank_fail(me, r, "ncclCommGetAsyncError");
+			return 2;
+		}
+	}
+}
+
+/* And a transient one, if the rank was about to make it. */
+static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
+{
+	shared_store_u32(&me->told, 1, SHARED_RELEASE);
+	(void)lab_comms_abort(me);
+	while (me->run->config->transient) {
+		done->deadline_ns = os_now_ns() + LAB_WATCH_AGAIN_NS;
+		if (os_wait_one(done, NULL) != ETIMEDOUT)
+			break;
+		ncclComm_t comm = lab_transient_take(me);
+		if (comm)
+			(void)ncclCommAbort(comm);
+	}
+}
+
+/* In a run with faults: what a launcher does for those who cannot know, because somebody died or
+ * failed before anybody knew of it. Much later than the stack needs to tell by itself. */
+static void lab_rank_watch(void *arg)
+{
+	struct lab_rank *me = arg;
+	struct wait w[2] = {
+		{.on = &me->done,
+		 .bytes = 4,
+		 .kind = WAIT_NE,
+		 .mask = WAIT_MASK_ALL,
+		 .why = "harness: the rank to leave its communicator",
+		 .from = {.rank = me->rank, .channel = -1, .step = -1}},
+		{.on = &me->run->failed,
+		 .bytes = 4,
+		 .kind = WAIT_NE,
+		 .mask = WAIT_MASK_ALL,
+		 .why = "harness: failure of a rank",
+		 .from = {.rank = -1, .channel = -1, .step = -1}},
+	};
+	const struct wait *both[2] = {&w[0], &w[1]};
+	int news = lab_rank_watch_news(me, &w[0], both);
+
+	if (news == 2)
+		lab_rank_watch_abort(me, &w[0]);
+	if (news != 1)
+		return;
+	w[0].deadline_ns = os_now_ns() + lab_tell_ns();
+	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
+		return;
+	if (!lab_comms_any(me))
+		return;
+	lab_survive_untold(me);
+	fprintf(stderr, "doppel: rank %d did not notice the failure: the launcher aborts it\n",
+		me->rank);
+	lab_rank_watch_abort(me, &w[0]);
+}
+
+bool lab_rank_watch_start(struct lab_rank *me)
+{
+	char name[32];
+	struct os_thread_attr attr = {.name = name, .rank = -1};
+	if (!sim_faults_armed())
+		return true;
+	snprintf(name, sizeof name, "rank%d watch", me->rank);
+	if (os_thread_start(&me->watch, &attr, lab_rank_watch, me) == 0)
+		return true;
+	me->watch = NULL;
+	lab_rank_fail(me, ncclSystemError, "no task for the watch");
+	return false;
+}
