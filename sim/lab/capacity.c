@@ -35,18 +35,25 @@ static int capacity_check_mappings(const struct lab_config *c, uint64_t ranks)
 	return ENOMEM;
 }
 
-bool lab_expect_is_whole(const struct lab_config *c)
+/* Too large to be generous. */
+static bool capacity_is_large(const struct lab_config *c)
 {
 	uint64_t most = c->whole_result_bytes ? c->whole_result_bytes : LAB_WHOLE_RESULT_BYTES;
 
-	return c->check && !c->life && c->collective->reduces && c->bytes_max <= most;
+	return c->bytes_max > most;
+}
+
+bool lab_expect_is_whole(const struct lab_config *c)
+{
+	return c->check && !c->life && c->collective->reduces && !capacity_is_large(c);
 }
 
 uint64_t lab_send_bytes(const struct lab_config *c)
 {
 	bool used = c->life || lab_collective_out_of_place(c->collective, c->out_of_place);
 
-	return used ? MAX_OF(c->bytes_max, LAB_SMALL_BYTES) : LAB_SMALL_BYTES;
+	return used || !capacity_is_large(c) ? MAX_OF(c->bytes_max, LAB_SMALL_BYTES)
+					     : LAB_SMALL_BYTES;
 }
 
 #ifdef DOPPEL_FAKECUDA

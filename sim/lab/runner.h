@@ -98,7 +98,8 @@ struct lab_config {
 	uint32_t iterations, warmup;
 	bool check, in_place, out_of_place;
 	/* A reduced result of at most so many bytes is computed once for all ranks; a larger one by each
-	 * rank, as it checks piece after piece. 0: LAB_WHOLE_RESULT_BYTES. */
+	 * rank, as it checks piece after piece. And a run in place alone of larger buffers has no send
+	 * buffers. 0: LAB_WHOLE_RESULT_BYTES. */
 	uint64_t whole_result_bytes;
 	/* With faults: an error returned, or a rank killed, is no failure of the run. */
 	bool errors_allowed;

@@ -256,7 +256,7 @@ void lab_word_set(shared_u32 *word, uint32_t value);
 int lab_capacity_check(const struct lab_config *c, uint32_t ranks);
 /* Is a reduced result of the largest size kept whole? Else it takes no memory. */
 bool lab_expect_is_whole(const struct lab_config *c);
-/* Bytes of a rank's send buffer: few if all that it sends is in its receive buffer. */
+/* Bytes of a rank's send buffer: few if it is large and all that it sends is in its receive buffer. */
 uint64_t lab_send_bytes(const struct lab_config *c);
 
 /* bound.c: the longest that a collective may take, in exact virtual time; reports a timed series that
