@@ -215,7 +215,8 @@ void lab_team_trouble(struct lab_rank *me)
 
 bool lab_team_troubled(const struct lab_rank *me)
 {
-	return me->team && shared_load_u32(&me->team->trouble, SHARED_ACQUIRE) != 0;
+	return me->team && me->run->armed &&
+	       shared_load_u32(&me->team->trouble, SHARED_ACQUIRE) != 0;
 }
 
 static void team_abort_one(struct lab_rank *it)

@@ -234,7 +234,7 @@ void lab_team_join(struct lab_team *team, struct lab_rank *me);
 /* Makes the call, by the task whose turn it is. False: it was not made, since another rank failed.
  * True: *result is what it returned for this rank, or what its group did. */
 bool lab_drive(struct lab_rank *me, const struct lab_drive *call, ncclResult_t *result);
-/* A rank's error is one of its whole program. */
+/* With faults a rank's error is one of its whole program; without, one of the run (lab_run.failed). */
 void lab_team_trouble(struct lab_rank *me);
 bool lab_team_troubled(const struct lab_rank *me); /* false without a team */
 /* Called by all ranks of the team, once, whether they have communicators left or not: aborts those of
