@@ -3,27 +3,30 @@
 file(GLOB verbs_suite_areas CONFIGURE_DEPENDS
 	${CMAKE_CURRENT_SOURCE_DIR}/conformance/verbs/*.c)
 set(verbs_suite_dir ${CMAKE_CURRENT_SOURCE_DIR}/conformance/verbs)
-set(verbs_suite_sources ${verbs_suite_areas} ${verbs_suite_dir}/harness/suite.c
-	${verbs_suite_dir}/harness/fixture.c ${verbs_suite_dir}/harness/need.c)
 file(GLOB verbs_walk_parts CONFIGURE_DEPENDS
 	${CMAKE_CURRENT_SOURCE_DIR}/fuzz/verbs_walk/*.c)
-set(verbs_walk_sources ${verbs_walk_parts}
-	${verbs_suite_dir}/harness/suite.c ${verbs_suite_dir}/harness/fixture.c
-	${verbs_suite_dir}/harness/need.c)
+# Compiled once for all targets.
+add_library(verbs_suite_harness OBJECT ${verbs_suite_dir}/harness/suite.c
+	${verbs_suite_dir}/harness/fixture.c ${verbs_suite_dir}/harness/need.c)
+add_library(verbs_suite_cases OBJECT ${verbs_suite_areas})
+add_library(verbs_walk_cases OBJECT ${verbs_walk_parts})
+set(verbs_suite_objects $<TARGET_OBJECTS:verbs_suite_cases> $<TARGET_OBJECTS:verbs_suite_harness>)
+set(verbs_walk_objects $<TARGET_OBJECTS:verbs_walk_cases> $<TARGET_OBJECTS:verbs_suite_harness>)
 
 # Whatever libibverbs.so.1 the loader finds.
 if(IBVERBS_LIB)
-	add_executable(verbs_suite ${verbs_suite_sources} ${verbs_suite_dir}/harness/target_posix.c)
-	target_link_libraries(verbs_suite PRIVATE ${IBVERBS_LIB} Threads::Threads)
-	add_executable(verbs_walk ${verbs_walk_sources} ${verbs_suite_dir}/harness/target_posix.c)
-	target_link_libraries(verbs_walk PRIVATE ${IBVERBS_LIB} Threads::Threads)
+	foreach(program verbs_suite verbs_walk)
+		add_executable(${program} ${${program}_objects} ${verbs_suite_dir}/harness/target_posix.c)
+		target_link_libraries(${program} PRIVATE ${IBVERBS_LIB} Threads::Threads)
+	endforeach()
 endif()
 
 # fakeverbs in this process: a test for each area and engine.
 if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
-	add_executable(verbs_suite_world ${verbs_suite_sources}
-		${verbs_suite_dir}/harness/target_world.c)
-	target_link_libraries(verbs_suite_world PRIVATE ${DOPPEL_RDMA_LIB} doppel-rt)
+	foreach(program verbs_suite verbs_walk)
+		add_executable(${program}_world ${${program}_objects} ${verbs_suite_dir}/harness/target_world.c)
+		target_link_libraries(${program}_world PRIVATE ${DOPPEL_RDMA_LIB} doppel-rt)
+	endforeach()
 	set(case_seconds 30)
 	if(NOT DOPPEL_FLAVOUR STREQUAL "")
 		set(case_seconds 300)
@@ -57,9 +60,6 @@ if(DOPPEL_FAKE AND DOPPEL_RDMA STREQUAL "fakeverbs")
 	endforeach()
 
 	# random walks by several clients: by hand with many seeds and steps
-	add_executable(verbs_walk_world ${verbs_walk_sources}
-		${verbs_suite_dir}/harness/target_world.c)
-	target_link_libraries(verbs_walk_world PRIVATE ${DOPPEL_RDMA_LIB} doppel-rt)
 	foreach(engine sim threads)
 		add_test(NAME fuzz.verbs_walk.${engine}
 			COMMAND verbs_walk_world --engine ${engine} --seeds 4 --timeout ${case_seconds}
