@@ -4,6 +4,7 @@
  * and configuration errors, and what happens to a context whose kernel does something illegal.
  */
 #include "tests/conformance/cuda_harness.h"
+#include "tests/sample.h"
 
 static const struct dev_kernel *by_width(const struct dev_kernel *w1, const struct dev_kernel *w32)
 {
@@ -150,7 +151,7 @@ static void barriers_order_shared_memory(void)
 	uint64_t *errors = ch_pinned(8);
 
 	for (uint32_t named = 0; named < 2; named++) {
-		struct rounds_args a = {(uintptr_t)errors, 20, named};
+		struct rounds_args a = {(uintptr_t)errors, 20 / SAMPLE_THIN, named};
 
 		CU(ch_launch_on(KERNEL(rounds), 3, 128, &a, 0));
 	}
