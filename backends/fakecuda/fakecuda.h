@@ -396,6 +396,8 @@ bool fc_stream_alive(const struct CUstream_st *s, uint64_t serial);
 /* WAIT until `done` operations have ended, or the context died. */
 cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *call);
 cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call);
+/* DOPPEL_CUDA_WAITS of the calling process: does each call that may wait so wait? */
+bool fc_waits_always(void);
 /* The same, and no kernel looks at host memory from now on, though the context be dead. */
 cudaError_t fc_ctx_wait_gone(struct fc_ctx *ctx, const char *call);
 void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error);

@@ -109,6 +109,13 @@ cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsig
 		fc_report("cudaIpcOpenMemHandle: flags must be cudaIpcMemLazyEnablePeerAccess");
 		return fc_leave(cudaErrorInvalidValue);
 	}
+	if (OS_BUGGIFY("cuda.ipc_open_waits",
+		       "cudaIpcOpenMemHandle waits for the context's work, as it may") ||
+	    fc_waits_always()) {
+		rc = fc_ctx_wait(ctx, "cudaIpcOpenMemHandle");
+		if (rc)
+			return fc_leave(rc);
+	}
 	memcpy(&h, &handle, sizeof h);
 	fc_lock();
 	rc = ipc_check(ctx, &h, &a);

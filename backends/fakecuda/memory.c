@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory calls: device and pinned host memory, pointer attributes. Freeing waits for the context's
- * work, as on hardware; allocating may wait there, so here it sometimes does (OS_BUGGIFY): code
- * that allocates while one of its own kernels spins on something only it can provide will hang in
- * some runs, as it would on a GPU.
+ * work, as on hardware; allocating may wait there, so here it sometimes does (OS_BUGGIFY), or always
+ * (DOPPEL_CUDA_WAITS=1): code that allocates while one of its own kernels spins on something only it can
+ * provide will hang in some runs, or in all, as it would on a GPU.
  */
 #include "backends/fakecuda/fakecuda.h"
+#include "sim/world/params.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,20 @@
  * uses kilobytes costs kilobytes. */
 #define HOST_MAP_MIN (64u << 10)
 
+bool fc_waits_always(void)
+{
+	return param_bool(PARAM_DOPPEL_CUDA_WAITS);
+}
+
 cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx("cudaMalloc", &ctx);
 	if (!rc && !devPtr)
 		rc = cudaErrorInvalidValue;
-	if (!rc &&
-	    OS_BUGGIFY("cuda.malloc_waits", "cudaMalloc waits for the context's work, as it may"))
+	if (!rc && (OS_BUGGIFY("cuda.malloc_waits",
+			       "cudaMalloc waits for the context's work, as it may") ||
+		    fc_waits_always()))
 		rc = fc_ctx_wait(ctx, "cudaMalloc");
 	if (rc)
 		return fc_leave(rc);
@@ -152,8 +159,9 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 		cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
 	if (!rc && (!pHost || flags & ~known))
 		rc = cudaErrorInvalidValue;
-	if (!rc && OS_BUGGIFY("cuda.host_alloc_waits",
-			      "cudaHostAlloc waits for the context's work, as it may"))
+	if (!rc && (OS_BUGGIFY("cuda.host_alloc_waits",
+			       "cudaHostAlloc waits for the context's work, as it may") ||
+		    fc_waits_always()))
 		rc = fc_ctx_wait(ctx, "cudaHostAlloc");
 	if (rc)
 		return fc_leave(rc);

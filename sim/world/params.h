@@ -32,6 +32,8 @@ X(DOPPEL_TRACE, "DOPPEL_TRACE", STRING, NULL, 0, 0, "drop-in and exec: file for 
 X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                                         \
 	"drop-in and exec: for what is drawn")                                                     \
 X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open")         \
+X(DOPPEL_CUDA_WAITS, "DOPPEL_CUDA_WAITS", BOOL, "0", 0, 1,                                           \
+	"GPU double: calls that may wait for kernels (INTERFACE.md) do, in every run")              \
 X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
 X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
 	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \
