@@ -67,7 +67,7 @@ endif()
 doppel_sources(topo_sources core/topo)
 add_library(core_topo OBJECT ${topo_sources})
 target_link_libraries(core_topo PUBLIC doppel-rt)
-doppel_sources(core_sources core/api core/bootstrap core/comm core/plan core/proxy core/rank core/transport)
+doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/proxy core/rank core/transport)
 add_library(core_host OBJECT ${core_sources})
 target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 

@@ -4,6 +4,7 @@
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
+#include "core/mem/mem.h"
 
 API_TWIN(ncclGetVersion);
 API_WEAK ncclResult_t ncclGetVersion(int *version)
@@ -119,11 +120,9 @@ API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 		WARN("ncclMemAlloc: %s", ptr ? "size is 0" : "ptr is NULL");
 		return api_return(ncclInvalidArgument);
 	}
-	cudaError_t e = cudaMalloc(&mem, size);
-	if (e != cudaSuccess) {
-		WARN("ncclMemAlloc: cudaMalloc of %zu bytes: %s", size, cudaGetErrorString(e));
-		return api_return(ncclUnhandledCudaError);
-	}
+	ncclResult_t rc = mem_device_alloc(&mem, size, "memory for ncclMemAlloc");
+	if (rc)
+		return api_return(rc);
 	*ptr = mem;
 	return ncclSuccess;
 }
@@ -131,11 +130,5 @@ API_WEAK ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 API_TWIN(ncclMemFree);
 API_WEAK ncclResult_t ncclMemFree(void *ptr)
 {
-	if (!ptr)
-		return ncclSuccess;
-	cudaError_t e = cudaFree(ptr);
-	if (e == cudaSuccess)
-		return ncclSuccess;
-	WARN("ncclMemFree: cudaFree of %p: %s", ptr, cudaGetErrorString(e));
-	return api_return(ncclUnhandledCudaError);
+	return api_return(mem_device_free(ptr, "memory of ncclMemFree"));
 }

@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
+#include "core/mem/mem.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
@@ -304,8 +305,7 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 	struct comm_dev_layout l = comm_dev_layout(comm->nchannels, transport_conns_most(comm));
 	size_t staged = l.conns + 2 * (size_t)comm->nchannels * sizeof(struct dev_conn);
 	size_t ranks = (size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
-	ncclResult_t rc = cuda_result(cudaMalloc(&mem, l.ranks + ranks),
-				    "cudaMalloc of the device communicator");
+	ncclResult_t rc = mem_device_alloc(&mem, l.ranks + ranks, "the device communicator");
 
 	if (rc)
 		return rc;

@@ -14,6 +14,7 @@
 #include "core/comm/comm_internal.h"
 #include "core/os/check.h"
 #include "core/comm/ops.h"
+#include "core/mem/mem.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
@@ -186,13 +187,12 @@ static void comm_meet(struct ncclComm *comm)
 
 static void comm_cuda_free(struct ncclComm *comm)
 {
-	if (comm->dev)
-		(void)cuda_result(cudaFree(comm->dev), "cudaFree of the device communicator");
+	(void)mem_device_free(comm->dev, "the device communicator");
 	if (comm->launch_done)
 		(void)cuda_result(cudaEventDestroy(comm->launch_done), "cudaEventDestroy");
 	if (comm->internal_stream)
 		(void)cuda_result(cudaStreamDestroy(comm->internal_stream), "cudaStreamDestroy");
-	(void)cuda_result(cudaFreeHost(comm->abort), "cudaFreeHost of the abort word");
+	(void)mem_host_free(comm->abort, "the abort word");
 }
 
 static void comm_release(struct ncclComm *comm)

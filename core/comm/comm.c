@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
+#include "core/mem/mem.h"
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
@@ -36,9 +37,7 @@ static ncclResult_t comm_pinned_alloc(struct ncclComm *comm)
 	void *mem = NULL;
 	size_t staging = comm_dev_layout(DEV_MAX_CHANNELS, 2 * DEV_MAX_CHANNELS).ranks;
 	size_t bytes = COMM_PINNED_ABORT_BYTES + staging;
-	ncclResult_t rc =
-		cuda_result(cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
-			    "cudaHostAlloc of the abort word");
+	ncclResult_t rc = mem_host_alloc(&mem, bytes, "the abort word");
 	if (rc)
 		return rc;
 	memset(mem, 0, bytes);

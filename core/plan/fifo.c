@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "core/base/log.h"
-#include "core/rank/cuda_result.h"
+#include "core/mem/mem.h"
 
 /* The words of the channels come before the works. */
 #define PLAN_FIFO_WORDS 4096u
@@ -16,9 +16,8 @@ ncclResult_t plan_fifo_make(struct plan_fifo *f, uint64_t bytes)
 	ncclResult_t rc;
 
 	*f = (struct plan_fifo){.bytes = bytes / PLAN_FIFO_ALIGN * PLAN_FIFO_ALIGN};
-	rc = cuda_result(cudaHostAlloc(&mem, PLAN_FIFO_WORDS + f->bytes,
-				       cudaHostAllocMapped | cudaHostAllocPortable),
-			 "cudaHostAlloc of the FIFO of works (NCCL_WORK_FIFO_BYTES)");
+	rc = mem_host_alloc(&mem, PLAN_FIFO_WORDS + f->bytes,
+			    "the FIFO of works (NCCL_WORK_FIFO_BYTES)");
 	if (rc)
 		return rc;
 	f->mem = (uint8_t *)mem + PLAN_FIFO_WORDS;
@@ -30,8 +29,7 @@ ncclResult_t plan_fifo_make(struct plan_fifo *f, uint64_t bytes)
 
 void plan_fifo_free(struct plan_fifo *f)
 {
-	if (f->mem)
-		(void)cuda_result(cudaFreeHost(f->consumed), "cudaFreeHost of the FIFO of works");
+	(void)mem_host_free(f->consumed, "the FIFO of works");
 	*f = (struct plan_fifo){.mem = NULL};
 }
 

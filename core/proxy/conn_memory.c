@@ -11,8 +11,8 @@
 
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/mem/mem.h"
 #include "core/proxy/proxy_internal.h"
-#include "core/rank/cuda_result.h"
 
 #define PROXY_HOST_ALIGN 4096u
 
@@ -134,13 +134,9 @@ static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 	pc->buffer_bytes = (size_t)DEV_STEPS * pc->step_bytes;
 	if (!pc->buffer_on_gpu)
 		host_bytes += pc->buffer_bytes;
-	rc = cuda_result(cudaHostAlloc(&pc->host_mem, host_bytes,
-				       cudaHostAllocMapped | cudaHostAllocPortable),
-			 "cudaHostAlloc of a network connection");
-	if (rc) {
-		pc->host_mem = NULL;
+	rc = mem_host_alloc(&pc->host_mem, host_bytes, "a network connection");
+	if (rc)
 		return rc;
-	}
 	proxy_conn_memory_init(pc);
 	proxy_conn_label(pc, &pc->send_mem->head,
 			 pc->is_send ? "proxy send head" : "proxy recv head");
@@ -150,11 +146,8 @@ static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 		pc->buffer = (uint8_t *)pc->host_mem + PROXY_HOST_ALIGN;
 		return ncclSuccess;
 	}
-	rc = cuda_result(cudaMalloc((void **)&pc->buffer, pc->buffer_bytes),
-			 "cudaMalloc of a network connection's buffer");
-	if (rc)
-		pc->buffer = NULL;
-	return rc;
+	return mem_device_alloc((void **)&pc->buffer, pc->buffer_bytes,
+				"a network connection's buffer");
 }
 
 static ncclResult_t proxy_conn_register(struct proxy_conn *pc)
@@ -208,14 +201,12 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 {
 	if (pc->mr)
 		(void)pc->proxy->net->dereg_mr(pc->net_comm, pc->mr);
-	if (pc->buffer && pc->buffer_on_gpu)
-		(void)cuda_result(cudaFree(pc->buffer),
-				  "cudaFree of a network connection's buffer");
+	if (pc->buffer_on_gpu)
+		(void)mem_device_free(pc->buffer, "a network connection's buffer");
 	if (pc->host_mem) {
 		os_unlabel(&pc->send_mem->head);
 		os_unlabel(&pc->recv_mem->tail);
-		(void)cuda_result(cudaFreeHost(pc->host_mem),
-				  "cudaFreeHost of a network connection");
+		(void)mem_host_free(pc->host_mem, "a network connection");
 	}
 	pc->mr = NULL;
 	pc->buffer = NULL;

@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "core/mem/mem.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/p2p_internal.h"
 
@@ -85,8 +86,8 @@ static ncclResult_t p2p_control_init(struct ncclComm *comm, struct p2p_pool *poo
 
 static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
 {
-	ncclResult_t rc = cuda_result(cudaMalloc((void **)&pool->mem, pool->bytes),
-				      "cudaMalloc of p2p connection memory");
+	ncclResult_t rc =
+		mem_device_alloc((void **)&pool->mem, pool->bytes, "p2p connection memory");
 
 	if (!rc)
 		rc = p2p_control_init(comm, pool, pool->buffer_used);
@@ -183,8 +184,7 @@ static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 	if (p2p_same_process(c->comm, c->peer))
 		return ncclSuccess;
 	st->importer[transport_local_rank(c->comm, c->peer)] = true;
-	return cuda_result(cudaIpcGetMemHandle(&info->handle, st->pools->mem),
-			   "cudaIpcGetMemHandle of p2p connection memory");
+	return mem_export(&info->handle, st->pools->mem, "p2p connection memory");
 }
 
 /* One end in this rank's pool; conn->dev gets what is local, the peer's half comes at connect. */
@@ -300,9 +300,7 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 		im->mem = im->pool->mem;
 		return ncclSuccess;
 	}
-	rc = cuda_result(cudaIpcOpenMemHandle((void **)&im->mem, info->handle,
-					      cudaIpcMemLazyEnablePeerAccess),
-			 "cudaIpcOpenMemHandle of a neighbour's p2p connection memory");
+	rc = mem_import((void **)&im->mem, info->handle, "a neighbour's p2p connection memory");
 	/* Its memory goes with it when it dies; that it died may show later. */
 	if (rc &&
 	    bootstrap_wait_left(c->comm->bootstrap, c->peer, os_now_ns() + P2P_NEWS_NS) == 0) {

@@ -4,7 +4,7 @@
  * opened of it, and frees its pools.
  */
 #include "core/base/log.h"
-#include "core/rank/cuda_result.h"
+#include "core/mem/mem.h"
 #include "core/transport/p2p_internal.h"
 
 /* How long to wait for importers at the end. */
@@ -15,8 +15,7 @@ static void p2p_pool_unref(struct p2p_pool *pool)
 {
 	if (shared_add_u32(&pool->refs, -1u, SHARED_ACQ_REL) != 1)
 		return;
-	if (pool->mem)
-		(void)cuda_result(cudaFree(pool->mem), "cudaFree of p2p connection memory");
+	(void)mem_device_free(pool->mem, "p2p connection memory");
 	os_free(pool);
 }
 
@@ -31,8 +30,7 @@ void p2p_imports_close(struct ncclComm *comm)
 		if (im->pool)
 			p2p_pool_unref(im->pool);
 		else
-			(void)cuda_result(cudaIpcCloseMemHandle(im->mem),
-					  "cudaIpcCloseMemHandle of a neighbour's p2p memory");
+			(void)mem_import_close(im->mem, "a neighbour's p2p memory");
 		os_free(im);
 	}
 }

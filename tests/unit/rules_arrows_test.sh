@@ -31,7 +31,7 @@ declare -A allowed=(
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
 # through os, and os is written with the words of base; both are in libdoppel-rt.
-core_floors="base+os include device bootstrap topo rank transport proxy plan comm api"
+core_floors="base+os include device bootstrap topo rank mem transport proxy plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry"
 
 # floors_allow ROOT FLOORS BELOW: rows of the table for floors that have none; all may include BELOW

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/mem/mem.h"
+
+#include <stdio.h>
+
+#include "core/rank/cuda_result.h"
+
+static ncclResult_t mem_result(cudaError_t e, const char *call, const char *what)
+{
+	char attempted[160] = "";
+
+	if (e != cudaSuccess)
+		snprintf(attempted, sizeof attempted, "%s of %s", call, what);
+	return cuda_result(e, attempted);
+}
+
+ncclResult_t mem_device_alloc(void **mem, size_t bytes, const char *what)
+{
+	*mem = NULL;
+	return mem_result(cudaMalloc(mem, bytes), "cudaMalloc", what);
+}
+
+ncclResult_t mem_device_free(void *mem, const char *what)
+{
+	return mem ? mem_result(cudaFree(mem), "cudaFree", what) : ncclSuccess;
+}
+
+ncclResult_t mem_host_alloc(void **mem, size_t bytes, const char *what)
+{
+	*mem = NULL;
+	return mem_result(cudaHostAlloc(mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+			  "cudaHostAlloc", what);
+}
+
+ncclResult_t mem_host_free(void *mem, const char *what)
+{
+	return mem ? mem_result(cudaFreeHost(mem), "cudaFreeHost", what) : ncclSuccess;
+}
+
+ncclResult_t mem_export(cudaIpcMemHandle_t *handle, void *mem, const char *what)
+{
+	return mem_result(cudaIpcGetMemHandle(handle, mem), "cudaIpcGetMemHandle", what);
+}
+
+ncclResult_t mem_import(void **mem, cudaIpcMemHandle_t handle, const char *what)
+{
+	*mem = NULL;
+	return mem_result(cudaIpcOpenMemHandle(mem, handle, cudaIpcMemLazyEnablePeerAccess),
+			  "cudaIpcOpenMemHandle", what);
+}
+
+ncclResult_t mem_import_close(void *mem, const char *what)
+{
+	return mem_result(cudaIpcCloseMemHandle(mem), "cudaIpcCloseMemHandle", what);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that core takes from CUDA: device memory, pinned host memory, and mappings of device memory of
+ * other processes of the host. No other room allocates, frees, opens or closes any
+ * (tests/unit/rules_memory_test.sh). Called by transport, proxy, plan, comm and api.
+ *
+ * Owns nothing: the room that allocates frees, on the same device. Sizes are bytes. A failure is logged here, with
+ * the call and with `what` the memory is for; *mem is NULL then.
+ *
+ * Which calls wait for kernels. A kernel spins until the other ranks launch theirs, so a rank that waits
+ * for one before it has done what the others need waits for ever.
+ *
+ *	mem_device_alloc, mem_host_alloc, mem_import         may wait for the kernels of the GPU
+ *	mem_device_free, mem_host_free, mem_import_close     always wait for them
+ *	mem_export                                           waits for none
+ *
+ * So they are called in these places alone:
+ *
+ *	init       before the communicator's first launch: abort word, device communicator, FIFO of
+ *	           works, and what the first connections need
+ *	connection at any later time, before the first launch of the group that needs the connections
+ *	           (transport_connect): pools and imports of p2p, pages of connections, and, by the
+ *	           proxy's service task, the memory of network connections. A wait is then for kernels of
+ *	           earlier groups, which need nothing of this group
+ *	end        all that frees and closes: after the communicator's last kernel
+ *	program    ncclMemAlloc and ncclMemFree, as cudaMalloc and cudaFree of the program
+ *
+ * With DOPPEL_CUDA_WAITS=1 the GPU double waits wherever CUDA may: a call in another place hangs, and the
+ * hang is reported (tests/collectives/cuda_waits_test.sh).
+ *
+ * All memory is cudaMalloc's. Memory of cuMem (chunks that are mapped on demand and exported as
+ * descriptors, whose calls wait for no kernel) belongs behind these functions; the GPU double has none of
+ * it yet.
+ */
+#ifndef CORE_MEM_MEM_H
+#define CORE_MEM_MEM_H
+
+#include <cuda_runtime_api.h>
+
+#include "core/include/nccl.h"
+
+/* On the current device; not cleared. */
+ncclResult_t mem_device_alloc(void **mem, size_t bytes, const char *what);
+ncclResult_t mem_device_free(void *mem, const char *what); /* NULL: nothing */
+
+/* Mapped and portable: host and all devices of the process have it at one address. Not cleared. */
+ncclResult_t mem_host_alloc(void **mem, size_t bytes, const char *what);
+ncclResult_t mem_host_free(void *mem, const char *what); /* NULL: nothing */
+
+/* For other processes of the host; not for this one, which CUDA refuses. It lasts as long as the memory,
+ * which is freed after all have closed it. */
+ncclResult_t mem_export(cudaIpcMemHandle_t *handle, void *mem, const char *what);
+ncclResult_t mem_import(void **mem, cudaIpcMemHandle_t handle, const char *what);
+ncclResult_t mem_import_close(void *mem, const char *what);
+
+#endif
