@@ -7,7 +7,7 @@
  *	host:pid:tid [cudaDev] file.c:123 NCCL WARN text
  *
  * The function that decides that something is an error writes one WARN; callers only propagate.
- * Nothing is formatted unless somebody wants it, with one exception: the text of a WARN is always
+ * Nothing is formatted unless it is printed, with one exception: the text of a WARN is always
  * kept as the process' last error. Lines go out through os_log_line only. A log call neither waits
  * nor is a scheduling point, so the level never changes a run. Called from every layer; the state
  * (level, subsystems, last errors) belongs to the process: base_state.h.

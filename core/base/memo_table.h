@@ -25,7 +25,7 @@ const void *memo_table_insert(struct memo_table *t, const char *kind, const void
 			      size_t key_bytes, void *value);
 void memo_table_clear(struct memo_table *t);
 
-/* Zeroed memory for a value, for those who make one; free only what was never handed over. */
+/* Zeroed memory for a value, for code that makes one; free only what was never handed over. */
 void *memo_value_alloc(size_t bytes);
 void memo_value_free(void *value);
 

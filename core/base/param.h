@@ -56,12 +56,12 @@ X(GDR_FLUSH_DISABLE, "NCCL_GDR_FLUSH_DISABLE", BOOL, "0", 0, 1,                 
 	"do not flush GPU memory after a NIC wrote to it")                                          \
 X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                                     \
 	"may a ring leave a host by another NIC than it entered: 0 no, 1 yes, 2 as it fits")        \
-X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 64, "fewest channels; -2: as the search says") \
-X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 64, "most channels; -2: as the search says")   \
+X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 64, "fewest channels; -2: the search decides") \
+X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 64, "most channels; -2: the search decides")   \
 X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 64, "fewest channels, as the config's minCTAs")          \
 X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 64, "most channels, as the config's maxCTAs")            \
 X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                                           \
-	"1: init waits; 0: it returns at once; -1: as the program's config says")                   \
+	"1: init waits; 0: it returns immediately; -1: the program's config decides")                   \
 X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                                           \
 	"algorithms that may be used, as ring,tree or ^tree or allreduce:ring; there is ring alone") \
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \

@@ -6,11 +6,11 @@
  * `__atomic_*` in core.
  *
  * With a double behind the stack (DOPPEL_FAKE) each accessor is a scheduling point *before* the
- * access, and a store or successful read-modify-write afterwards wakes whoever waits on the word:
+ * access, and a store or successful read-modify-write afterwards wakes the tasks that wait on the word:
  * there is no separate publish to forget. A weak compare-and-swap may fail spuriously, as on
  * aarch64: the engine draws it. On hardware an accessor is the plain instruction.
  *
- * Order is C11's. Scope says who must see it in that order; the host always acts at system scope,
+ * Order is C11's. Scope is the set of agents that must see it in that order; the host always acts at system scope,
  * so host accessors take no scope.
  */
 #ifndef CORE_BASE_SHARED_H
@@ -25,7 +25,7 @@
 #define SHARED_WEAK false /* spurious failures are drawn, so that aarch64 runs as x86-64 does */
 /* core/os/os.c: forwarded to the scheduler in force. `point` comes before every access but a store
  * of a word, which is `store`: true when it was kept, and will be done, and wake, later. `wrote`
- * comes after. `cas_spurious` says whether this weak compare-and-swap must fail for no reason. */
+ * comes after. `cas_spurious`: whether this weak compare-and-swap must fail for no reason. */
 void shared_hook_point(const void *addr, size_t bytes, enum shared_access access,
 		       enum shared_order order);
 bool shared_hook_store(void *addr, size_t bytes, uint64_t value, enum shared_order order);
@@ -123,9 +123,9 @@ static inline void shared_fence(enum shared_order o)
 #endif
 }
 
-/* Bookkeeping of core/base and core/os themselves (an error counter, a "said it once" flag), that
+/* Bookkeeping of core/base and core/os themselves (an error counter, a "logged once" flag), that
  * no protocol between agents rests on: atomic, but neither a scheduling point nor a wake. Not for
- * anything that somebody waits for. */
+ * anything that a task waits for. */
 static inline uint32_t shared_quiet_load_u32(const shared_u32 *p)
 {
 	return __atomic_load_n(&p->v_, __ATOMIC_ACQUIRE);
@@ -157,8 +157,8 @@ static inline void shared_read(void *dst, const void *src, size_t n)
 	memcpy(dst, src, n);
 }
 
-/* Plain memory that tasks of one process hand to each other by way of a shared word: said by who
- * wrote it before it lets go, and by who uses it after it took over. Neither copies nor switches; in
+/* Plain memory that tasks of one process hand to each other by way of a shared word: reported by the
+ * task that wrote it before it lets go, and by the task that uses it after it took over. Neither copies nor switches; in
  * the doubles the happens-before check compares the two. */
 static inline void shared_note_write(const void *p, size_t n)
 {

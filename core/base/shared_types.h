@@ -31,7 +31,7 @@ enum shared_access {
 	SHARED_RANGE_WRITE,
 };
 
-/* The value field is touched by nobody but the accessors. */
+/* The value field is touched by the accessors only. */
 typedef struct {
 	uint32_t v_;
 } shared_u32;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A wait, as data. Every place in Doppel that waits fills in one of these, so that the scheduler,
- * gdb and the hang explainer read the same thing: what is waited for, why, and who should make it
+ * gdb and the hang explainer read the same thing: what is waited for, why, and which agent should make it
  * true. Used on the host (os_wait) and by warps (dev_wait), in C17 and C++17.
  *
  * A wait on a word is true when ((load(on) & mask) OP want); `bytes` (4 or 8) is the word's size.

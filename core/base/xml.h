@@ -7,7 +7,7 @@
  * strings; it comes from malloc and goes with xml_free.
  *
  * Errors: 0, EINVAL (the input; explained), E2BIG (a limit; explained), ENOMEM. An explanation
- * reads "FILE:LINE:COLUMN: what, expected what"; whoever decides what to do with it prints it.
+ * reads "FILE:LINE:COLUMN: what, expected what"; the code that decides what to do with it prints it.
  */
 #ifndef CORE_BASE_XML_H
 #define CORE_BASE_XML_H

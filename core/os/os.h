@@ -12,7 +12,7 @@
  *
  * Without os_install() the pair posix + real is in force, so an ordinary program needs no set-up.
  *
- * Errors: 0, or a positive errno; outputs are set only on success, unless a function says more.
+ * Errors: 0, or a positive errno; outputs are set only on success, unless a function's comment has more.
  * `errno` itself is never set or read across a wait. Time is in ns. Every function may be called
  * from any task of a process; those marked WAITS may switch to another task, so the caller holds
  * no half-updated state there. Files, sockets and shared memory are calls of the outside: each is a
@@ -31,17 +31,17 @@
 #include "core/base/wait.h"
 #include "core/os/site.h"
 
-/* ---- who am I ------------------------------------------------------------------------------- */
+/* ---- tasks and processes -------------------------------------------------------------------- */
 
 /* What would be a static in another library hangs off the process; what would be thread-local
- * hangs off the task. Each user has a slot; nobody touches another's. Slots start NULL. */
+ * hangs off the task. Each user has a slot, which no other user touches. Slots start NULL. */
 enum os_slot {
 	OS_SLOT_CORE,  /* core/api: comm list, group depth, last error */
 	OS_SLOT_LOG,   /* core/base/log */
 	OS_SLOT_CUDA,  /* backends/fakecuda or backends/cuda */
 	OS_SLOT_VERBS, /* backends/fakeverbs or backends/verbs */
 	OS_SLOT_WORLD, /* sim/world */
-	OS_SLOT_TEST,  /* whoever runs the show: the command line, a test */
+	OS_SLOT_TEST,  /* what runs the engine: the command line, a test */
 	OS_SLOT_COUNT,
 };
 
@@ -65,7 +65,7 @@ struct os_self {
 	/* All ranks from driven_first up to driven_end (excluded) that os_work_for named. */
 	int32_t driven_first, driven_end;
 	/* Step of the operation that the task works on, as a fault plan addresses it; -1: none. Set
-	 * by whoever works on steps, the proxy. */
+	 * by the code that works on steps, the proxy. */
 	int64_t step;
 	/* In the trace file: messages that the task sends belong to this flow; 0: to none. */
 	uint64_t flow;
@@ -76,7 +76,7 @@ struct os_self {
 };
 
 /* Never NULL. Not inlined: a task may move between OS threads across a wait, and an inlined
- * thread-local read would go stale. In `posix` a thread that nobody announced is adopted here;
+ * thread-local read would go stale. In `posix` a thread that was not announced is adopted here;
  * `sim` refuses it: prints and aborts. */
 struct os_self *os_self(void);
 struct os_proc *os_proc(void);
@@ -132,7 +132,7 @@ int os_wait_one(const struct wait *w, const shared_u32 *abort);
 uint64_t os_event_seq(const void *object);
 void os_event_post(const void *object);
 
-/* WAITS. A fruitless poll by a poller that we do not own, or cannot describe: `why` says of what.
+/* WAITS. A fruitless poll by a poller that we do not own, or cannot describe: `why` names what it polls.
  * Costs time; after some in a row by one task, the task sleeps until something in the world
  * changes. A poll with a result calls os_poll_hit() to end the row. */
 void os_poll_miss(const char *why);

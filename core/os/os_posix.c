@@ -2,7 +2,7 @@
 /*
  * The scheduling half of os.h on POSIX threads and the real clock. Also what the `threads` engine
  * builds its host tasks on. This file *implements* waiting, so it reads waited-on words with plain
- * atomics, below shared.h; the thread-local and the counters are its own, and nobody else's.
+ * atomics, below shared.h; the thread-local and the counters are its own.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -236,7 +236,7 @@ static bool posix_idle(uint32_t round)
 }
 
 /* One look at all of them: 0 with *found, ETIMEDOUT, ECANCELED, or EAGAIN. After a sleep an OBJECT
- * wait reports itself true early: a real socket has nobody to post for it. */
+ * wait reports itself true early: no task posts for a real socket. */
 static int posix_wait_look(const struct wait *const *w, int n, const shared_u32 *abort, bool slept,
 			   int *found)
 {

@@ -20,7 +20,7 @@
 #define REAL_BACKLOG 4096
 #define REAL_OBJECTS 4096
 
-/* Addresses that stand for descriptors; nobody reads or writes them. */
+/* Addresses that stand for descriptors; they are never read or written. */
 static const char real_socket_objects[REAL_OBJECTS];
 
 static socklen_t real_addr_to(const struct os_addr *a, struct sockaddr_storage *s)

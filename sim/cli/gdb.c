@@ -27,7 +27,7 @@ bool cli_gdb_commands(char out[PATH_MAX])
 	return false;
 }
 
-/* gdb asks no server for symbols, and Doppel's commands are loaded. */
+/* gdb queries no server for symbols, and Doppel's commands are loaded. */
 int cli_gdb(char **program, const char *const *then)
 {
 	char commands[PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options that say what a run is: `doppel run`, and sweeps with fixed options, share them. */
+/* The options that define a run: `doppel run`, and sweeps with fixed options, share them. */
 #include "sim/cli/options.h"
 
 #include <errno.h>
@@ -106,7 +106,8 @@ static const struct argp_option options_argp_options[] = {
 	{"workers", OPTION_WORKERS, "N", 0,
 	 "threads engine: workers that run warps (default: one per CPU)", 3},
 	{"gdb", OPTION_GDB, NULL, 0, "start under gdb, with Doppel's commands loaded", 3},
-	{NULL, 0, NULL, 0, "Real processes, with a real HCA or real GPUs (presets soft-roce, gpu, hardware):", 4},
+	{NULL, 0, NULL, 0,
+	 "Real processes, with a real HCA or real GPUs (presets soft-roce, gpu, hardware):", 4},
 	{"processes", OPTION_PROCESSES, "P", 0,
 	 "start so many on this computer, with --gpus ranks each (default 1)", 4},
 	{"rank", OPTION_RANK, "R", 0, "be one of them, whose first rank is R (default: start all)",
@@ -116,7 +117,7 @@ static const struct argp_option options_argp_options[] = {
 	 "where rank 0's process meets the others; it starts first (default: needed with --rank)",
 	 4},
 	{"limit", OPTION_LIMIT, "SECONDS", 0,
-	 "a process that takes longer says who waits for whom and ends with 10 (default: no limit)",
+	 "a process that takes longer prints which task waits for which and ends with 10 (default: no limit)",
 	 4},
 	{"id-fd", OPTION_ID_FD, "FD", OPTION_HIDDEN, "the launcher's, instead of --root", 4},
 	{0},
@@ -157,8 +158,7 @@ static void options_parse_gpus(struct cli_options *o, const char *arg, struct ar
 	while ((t = strsep(&rest, ","))) {
 		if (c->host_gpus_n == LAB_MAX_HOST_GPUS)
 			argp_error(state, "--gpus: more than %d hosts", LAB_MAX_HOST_GPUS);
-		c->host_gpus[c->host_gpus_n++] =
-			(uint32_t)cli_number(state, "--gpus", t, 1, 4096);
+		c->host_gpus[c->host_gpus_n++] = (uint32_t)cli_number(state, "--gpus", t, 1, 4096);
 	}
 	cli_give(&o->given, OPTION_GPU_LIST);
 }
@@ -464,7 +464,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Warnings are shown unless the caller says otherwise. The caller's NCCL_* and DOPPEL_* reach every
+/* Warnings are shown unless the caller's environment sets another level. The caller's NCCL_* and DOPPEL_* reach every
  * rank; --env comes later; the last one of a name counts. */
 static void options_inherit_env(struct scenario *s)
 {

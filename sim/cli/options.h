@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options that say what a run is, as an argp parser that commands have as a child: it fills a
+ * The options that define a run, as an argp parser that commands have as a child: it fills a
  * scenario. What is wrong ends the program with SIM_USAGE, as argp does.
  */
 #ifndef SIM_CLI_OPTIONS_H
@@ -108,7 +108,7 @@ bool cli_collective_check(const char *command, const struct cli_options *o);
 char *cli_collectives_help(int key, const char *text, void *input);
 
 #define CLI_SELF_BYTES 4096
-/* The path of this program; false: not known, which was said. */
+/* The path of this program; false: not known, which was logged. */
 bool cli_self(char out[CLI_SELF_BYTES]);
 /* Starts o->processes processes of the same command, and waits for them: the exit code. */
 int cli_processes(int argc, char **argv, const struct cli_options *o);

@@ -230,7 +230,7 @@ err:
 	return false;
 }
 
-/* From the first to the others; those whose end closes without it say so. */
+/* From the first to the others; one whose end closes without it reports that. */
 static void processes_hand_out_id(struct processes *all)
 {
 	ncclUniqueId id;

@@ -65,7 +65,7 @@ static int space_write(const char *path, const char *fmt, ...)
 
 /* ---- one namespace for all programs of a fabric --------------------------------------------- */
 
-/* Binds an abstract name; the socket is never served, it only is there. -1: somebody has it. */
+/* Binds an abstract name; the socket is never served, it only is there. -1: another process has it. */
 static int space_name_take(const char *name, int flags)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -235,7 +235,7 @@ static int space_folder(const char *path)
 	return mkdir(path, 0755) ? errno : 0;
 }
 
-/* The HCA double is asked in a child: it needs a world, and this process becomes the program. */
+/* The HCA double is queried in a child: it needs a world, and this process becomes the program. */
 static int space_fill(const struct verbs_run *r)
 {
 	int status;

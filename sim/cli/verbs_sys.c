@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What Linux shows of HCAs in /dev/infiniband, /sys/class/infiniband and infiniband_verbs, for the
- * HCAs of one host of a world: asked for by the verbs themselves, so files and calls agree. The PCI
+ * HCAs of one host of a world: queried by the verbs themselves, so files and calls agree. The PCI
  * function is a hidden folder beside the devices; `device` leads there, and its name is the address
  * that topology detection looks for.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Do the ranks of all processes do the same? What only somebody who sees them all can tell: the
- * world keeps what the first of them said, and compares the others' with it. Nothing here is a
+ * Do the ranks of all processes do the same? Only the world sees them all: it
+ * keeps the report of the first of them, and compares the others' with it. Nothing here is a
  * scheduling point, draws or traces, so the run is the same as without.
  */
 #include <errno.h>
@@ -23,12 +23,12 @@ struct world_agreement {
 	struct agree_slot {
 		uint64_t seq_plus_one; /* 0: empty */
 		uint64_t hash;         /* of the whole text */
-		uint32_t said;         /* by so many, at least 1 */
+		uint32_t reports;      /* reports of this text, at least 1 */
 		struct agree_party {
-			uint64_t who;
+			uint64_t party;
 			int32_t rank;
 			const void *caller;
-		} first, last; /* of those who said it */
+		} first, last; /* of those reports */
 		char text[sizeof(((struct os_agree_other *)0)->text)];
 	} slot[AGREE_KEPT];
 };
@@ -57,14 +57,14 @@ static int agree_check(struct agree_slot *s, uint64_t seq, const struct agree_pa
 	if (s->seq_plus_one < seq + 1) {
 		*s = (struct agree_slot){.seq_plus_one = seq + 1,
 					 .hash = hash,
-					 .said = 1,
+					 .reports = 1,
 					 .first = *me,
 					 .last = *me};
 		snprintf(s->text, sizeof s->text, "%s", text);
 		return 0;
 	}
 	if (s->hash == hash) {
-		s->said++;
+		s->reports++;
 		s->last = *me;
 		return 0;
 	}
@@ -77,21 +77,21 @@ static int agree_check(struct agree_slot *s, uint64_t seq, const struct agree_pa
 	return EINVAL;
 }
 
-/* One of those who said it takes it back; what the others said stands. */
-static void agree_forget(struct agree_slot *s, uint64_t seq, uint64_t who)
+/* A rank takes its report back; the others' stand. */
+static void agree_forget(struct agree_slot *s, uint64_t seq, uint64_t party)
 {
 	if (s->seq_plus_one != seq + 1)
 		return;
-	if (--s->said == 0)
+	if (--s->reports == 0)
 		memset(s, 0, sizeof *s);
-	else if (s->first.who == who)
+	else if (s->first.party == party)
 		s->first = s->last;
 }
 
 int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,
 		struct os_agree_other *other)
 {
-	const struct agree_party me = {.who = (uint64_t)rank, .rank = rank, .caller = caller};
+	const struct agree_party me = {.party = (uint64_t)rank, .rank = rank, .caller = caller};
 	int rc = 0;
 
 	ASSERT(seq < UINT64_MAX);
@@ -100,7 +100,7 @@ int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, cons
 	if (text)
 		rc = agree_check(s, seq, &me, text, other);
 	else
-		agree_forget(s, seq, me.who);
+		agree_forget(s, seq, me.party);
 	world_unlock(&world->lock);
 	return rc;
 }
@@ -149,7 +149,7 @@ static int agree_order(const struct world_member *m, uint64_t seq, int32_t rank,
 		       const void *caller, struct os_agree_other *other)
 {
 	const struct agree_party me = {
-		.who = hash64_combine(m->proc, m->agent), .rank = rank, .caller = caller};
+		.party = hash64_combine(m->proc, m->agent), .rank = rank, .caller = caller};
 	int rc = 0;
 
 	for (const struct world_member *o = world->members; o && !rc; o = o->next) {
@@ -161,7 +161,7 @@ static int agree_order(const struct world_member *m, uint64_t seq, int32_t rank,
 		if (text)
 			rc = agree_check(s, at, &me, text, other);
 		else
-			agree_forget(s, at, me.who);
+			agree_forget(s, at, me.party);
 	}
 	return rc;
 }

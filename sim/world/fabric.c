@@ -11,7 +11,7 @@
 
 #define FABRIC_LOOPBACK_NS 500
 #define FABRIC_SHORT_BYTES 256
-#define FABRIC_FLAP_NS     100000 /* down, and up, where the plan says no time */
+#define FABRIC_FLAP_NS     100000 /* down, and up, where the plan has no time */
 
 /* A message that a clog holds back. */
 struct world_held {

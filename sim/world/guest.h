@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A guest: a program that knows nothing of worlds, written against nccl.h and the CUDA runtime API.
- * At its first call it gets an engine and a world of one host, as the environment says
+ * At its first call it gets an engine and a world of one host, by the environment
  * (`doppel exec` sets it): DOPPEL_MACHINE, DOPPEL_ENGINE, DOPPEL_SEED, DOPPEL_FAULTS, DOPPEL_TRACE.
  * Without DOPPEL_MACHINE there is no world. At its exit the run is judged as `doppel run` judges; a
  * program that ends with 0 and whose run failed ends with the verdict instead.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a host tells its processes: name, boot id, files. And what the world keeps for all of them:
+ * What a host gives its processes: name, boot id, files. And what the world keeps for all of them:
  * the memo.
  */
 #include <errno.h>
@@ -23,7 +23,7 @@ void world_host_name(char *out, size_t bytes)
 	snprintf(out, bytes, "host%u", host_self());
 }
 
-/* Shaped like a random UUID; the host's index says all there is to say. */
+/* Shaped like a random UUID; the host's index is all it depends on. */
 static void host_boot_id(uint32_t host, char *out, size_t bytes)
 {
 	uint64_t h = hash64_combine(0xb007, host);

@@ -27,7 +27,7 @@ struct world_proc *world_proc_of(const struct os_proc *proc)
 struct world_proc *world_self(void)
 {
 	const struct sim_task *t = sim_task_self();
-	return t ? world_proc_of(t->self.proc) : world->nobody;
+	return t ? world_proc_of(t->self.proc) : world->no_proc;
 }
 
 struct base_state *world_base_state(void)
@@ -155,7 +155,7 @@ bool world_describe(const void *at, char *out, size_t bytes)
 {
 	for (uint32_t id = 0; world && id <= world->proc_count; id++) {
 		const struct world_proc *wp =
-			id < world->proc_count ? world->proc[id] : world->nobody;
+			id < world->proc_count ? world->proc[id] : world->no_proc;
 
 		if (!wp)
 			continue;
@@ -289,8 +289,8 @@ int world_proc_create(uint32_t host, const char *name, struct os_proc **proc)
 int world_procs_start(void)
 {
 	struct world_proc *main_proc;
-	world->nobody = proc_new(NULL, UINT32_MAX, 0, "world");
-	if (!world->nobody)
+	world->no_proc = proc_new(NULL, UINT32_MAX, 0, "world");
+	if (!world->no_proc)
 		return ENOMEM;
 	return proc_add(sim_main_proc(), 0, "host0/main", &main_proc);
 }
@@ -378,7 +378,7 @@ static void proc_sweep(struct world_proc *wp, bool killed)
 	}
 }
 
-/* True for the one who ends it. */
+/* True for the task that ends it. */
 static bool proc_end_begin(struct world_proc *wp)
 {
 	world_lock(&world->lock);
@@ -395,8 +395,8 @@ void world_proc_exit(struct os_proc *proc)
 		return;
 	const struct sim_task *t = world->locking ? NULL : proc_live_task(proc);
 	if (t && t->background && t != sim_task_self()) {
-		/* Its threads end with it (the root of a unique id that nobody used), and what they
-		 * hold cannot be told from what somebody forgot. */
+		/* Its threads end with it (the root of an unused unique id), and what they
+		 * hold cannot be told apart from what the program forgot. */
 		wp->killed = true;
 		sim_kill_proc(proc);
 		os_trace("proc.exit", proc->id, 1, 0);
@@ -423,8 +423,8 @@ void world_proc_kill(struct os_proc *proc)
 	proc_sweep(wp, true);
 }
 
-/* Tasks that nobody joined, and background ones that still run, are leaks like any other, unless
- * whoever should have joined them was killed. Not in a run that failed: there everything hangs, and
+/* Tasks that were not joined, and background ones that still run, are leaks like any other, unless
+ * the task that should have joined them was killed. Not in a run that failed: there everything hangs, and
  * has been explained. Outside sim_run only. */
 static void procs_count_tasks(void)
 {
@@ -460,7 +460,7 @@ void world_procs_end(void)
 			world_proc_kill(wp->proc); /* the run failed, or left a background task */
 	}
 	const char *what = "";
-	uint64_t n = world_blocks_free(world->nobody, &what);
+	uint64_t n = world_blocks_free(world->no_proc, &what);
 	if (n)
 		world_leak("memory", n, what);
 }
@@ -470,7 +470,7 @@ void world_procs_free(void)
 	for (uint32_t id = 0; id < world->proc_count; id++)
 		if (world->proc[id])
 			proc_free(world->proc[id]);
-	if (world->nobody)
-		proc_free(world->nobody);
+	if (world->no_proc)
+		proc_free(world->no_proc);
 	free(world->proc);
 }

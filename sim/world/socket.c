@@ -80,7 +80,7 @@ static int fd_add(struct world_proc *wp, struct world_socket *s, int *fd)
 	return 0;
 }
 
-/* NULL: not a descriptor of this process; says whose it is when it is somebody's. */
+/* NULL: not a descriptor of this process; names the owner when another process has it. */
 static struct world_socket **fd_slot(struct world_proc *wp, int fd)
 {
 	uint32_t id = (uint32_t)fd >> SOCKET_FD_SHIFT, i = (uint32_t)fd & (SOCKET_FD_MAX - 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers: whoever finds an open port on a real network (a port scanner, a monitoring probe, a
+ * Strangers: what finds an open port on a real network (a port scanner, a monitoring probe, a
  * rank of another job with an old address). A fault plan sends one to a listener that has just
- * begun: it sends bytes that make no sense, or nothing at all, or goes away at once. It is nobody's
+ * begun: it sends bytes that make no sense, or nothing at all, or goes away immediately. It is no
  * process: two events, one that comes and one that leaves.
  */
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static void stranger_come(void *object, uint64_t arg)
 	struct os_addr from = s->to;
 	(void)arg;
 	world_lock(&world->socket_lock);
-	from.port = 1; /* a port that nobody here is given */
+	from.port = 1; /* a port that no process here is given */
 	s->conn = stream_connect(s->host, s->host, &from, &s->to, &syn);
 	ASSERT(s->conn);
 	s->conn->stranger = true;

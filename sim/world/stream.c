@@ -209,7 +209,7 @@ static void arrive_syn(struct world_conn *c)
 	conn_post(c, STREAM_OP_ESTABLISHED, 0, 0, 0);
 }
 
-/* Bytes for an end that is not open any more: its host answers with a reset. */
+/* Bytes for an end that is no longer open: its host answers with a reset. */
 static void arrive_data(struct world_socket *s, uint32_t bytes)
 {
 	s->ring.visible += bytes;

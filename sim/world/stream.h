@@ -9,9 +9,9 @@
  *
  *	CONNECTING --- SYN reached a listener ---> OPEN --- close ---> closed (freed with its peer)
  *	    |                                       |
- *	    +--- nobody listens ---> FAILED         +--- reset ---> RESET
+ *	    +--- no listener ------> FAILED         +--- reset ---> RESET
  *
- * Bytes sent lie in the receiver's ring at once, and become visible to it when their event has run;
+ * Bytes sent lie in the receiver's ring immediately, and become visible to it when their event has run;
  * so memory is in proportion to what is under way, at most STREAM_WINDOW each way.
  */
 #ifndef SIM_WORLD_STREAM_H
@@ -60,7 +60,7 @@ struct world_conn {
 	struct world_socket end[2]; /* 0 connected, 1 was accepted */
 	uint32_t refs;              /* open ends, and events under way */
 	uint64_t latency_ns;
-	bool stranger; /* end 0 is nobody's: stranger.c */
+	bool stranger; /* end 0 has no process: stranger.c */
 };
 
 static inline struct world_socket *stream_peer(struct world_socket *s)
@@ -71,7 +71,7 @@ static inline struct world_socket *stream_peer(struct world_socket *s)
 /* What becomes of a SYN; zeroed: it arrives. */
 struct stream_syn {
 	uint64_t extra_ns;
-	bool lost; /* nobody answers; ETIMEDOUT after extra_ns */
+	bool lost; /* no answer comes; ETIMEDOUT after extra_ns */
 };
 /* A new connection, its SYN under way. NULL: out of memory. */
 struct world_conn *stream_connect(uint32_t from_host, uint32_t to_host, const struct os_addr *local,
@@ -82,14 +82,14 @@ struct world_socket *stream_listener_find(uint32_t host, const struct os_addr *a
 uint32_t stream_room(struct world_socket *s);
 int stream_send(struct world_socket *s, const void *data, uint32_t n, uint64_t extra_ns);
 uint32_t stream_take(struct world_socket *s, void *data, uint32_t n);
-/* Breaks the connection: this end at once, the other when it hears of it. */
+/* Breaks the connection: this end immediately, the other when the reset arrives. */
 void stream_reset(struct world_socket *s);
 /* Something between the two ends closes it: both see the end of the stream. */
 void stream_cut(struct world_socket *s);
 void stream_close(struct world_socket *s);
 void stream_listener_close(struct world_socket *s); /* frees it */
 
-/* stranger.c: a fault plan may send somebody to a listener that has just begun. */
+/* stranger.c: a fault plan may send a stranger to a listener that has just begun. */
 void stranger_maybe(const struct world_socket *listener);
 void strangers_free(void);
 

@@ -3,7 +3,7 @@
  * The world: N hosts, each a machine read from an NCCL topology XML, a fabric that joins their
  * NICs, and processes that run on them. It implements the world half of os.h (identity,
  * environment, files, sockets, shared memory, per-process memory) for the tasks inside, under both
- * engines, and tells the doubles what hardware a host has. Called by the doubles, the lab and the
+ * engines, and gives the doubles the hardware of a host. Called by the doubles, the lab and the
  * command line, never by core.
  *
  * One world per process at a time: world_create ... world_destroy. Units: ns, MB/s (1e6 bytes/s).
@@ -44,7 +44,7 @@ struct world_nic {
 	uint32_t port;
 	uint64_t mbps; /* from `speed`, in bytes: 200000 Mb/s -> 25000 */
 	int32_t numa;
-	char personality[16]; /* of the HCA's double; "": the environment says */
+	char personality[16]; /* of the HCA's double; "": the environment's */
 	char pkeys[80];       /* its P_Key table, as 0xffff,0x8001; "": the same */
 	bool is_rdma; /* an HCA; false: an Ethernet port (name eth*, or gdr="0" and guid 0x0) */
 };
@@ -188,11 +188,11 @@ struct world_message {
 /* Books both links, draws faults (layer `fabric`), and posts the event that calls arrive. False:
  * lost (the link is down, or a fault ate it); nothing is called then. */
 bool world_fabric_send_message(const struct world_message *m);
-/* The same for a message that has no more to say. */
+/* The same for a message without payload that a fault could change. */
 bool world_fabric_send(const struct world_port *from, const struct world_port *to, uint64_t bytes,
 		       const void *order, void (*arrive)(void *object, uint64_t arg), void *object,
 		       uint64_t arg);
-/* Sets a link's state, as a fault or a test does; hooks tell HCAs (async port events). */
+/* Sets a link's state, as a fault or a test does; hooks inform HCAs (async port events). */
 void world_port_set(struct world_port *port, bool up);
 void world_on_port_change(void (*hook)(struct world_port *port));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the world share, and nobody else sees: one instance, `world`, while a world
+ * What the files of the world share, and no other room sees: one instance, `world`, while a world
  * exists. Owner of each part: world.c life, hosts, leaks and the table of operations; machine.c
  * topology files; proc.c processes, environment and memory; socket.c and stream.c sockets; shm.c
  * shared memory; host.c identity, files, memo; agree.c agreements; fabric.c ports; arena.c the arena.
@@ -103,7 +103,7 @@ struct world {
 	size_t topo_file_bytes;
 	struct world_proc **proc; /* by id */
 	uint32_t proc_count, proc_cap;
-	struct world_proc *nobody; /* whose memory event steps and the lab allocate */
+	struct world_proc *no_proc; /* owner of memory that event steps and the lab allocate */
 	struct world_leak *leaks;
 	struct memo_table memo;
 	struct world_agreement *agreements;
@@ -143,7 +143,7 @@ static inline void world_point(const char *site)
 /* ---- proc.c */
 bool world_describe(const void *at, char *out,
 		    size_t bytes);   /* memory of os_alloc; mem_on_describe */
-struct world_proc *world_self(void); /* of the calling task; event steps: world->nobody */
+struct world_proc *world_self(void); /* of the calling task; event steps: world->no_proc */
 struct world_proc *world_proc_of(const struct os_proc *proc);
 int world_procs_start(void);
 void world_procs_end(void);
@@ -193,7 +193,7 @@ int world_shm_open(const char *name, size_t bytes, void **mem);
 int world_shm_unlink(const char *name);
 int world_shm_unmap(void *mem, size_t bytes);
 uint64_t world_mappings_close(struct world_proc *wp, char *first, size_t bytes);
-void world_segments_free(void); /* names that nobody unlinked are leaks */
+void world_segments_free(void); /* names that were not unlinked are leaks */
 
 /* ---- fabric.c, arena.c */
 int world_fabric_start(void);
