@@ -5,7 +5,8 @@
 # Usage: measure.sh BUILD_DIR SOURCE_DIR [SEEDS] [NAME...]
 #   SEEDS    how many at most (default 2000)
 # In the environment:
-#   WAYS     the columns, separated by `;`, each the arguments for `doppel run`
+#   WAYS     the columns, separated by `;`, each the arguments for `doppel run`; `default`: the default
+#            sweep, which draws its worlds and knows nothing of NAME.run
 #   TOTAL_S  about how long all may take (default: no limit). The first column of every mutant comes
 #            first and to its end; the others share what is left, `-` is a cell that was not begun
 #   LIMIT_S  no cell of the other columns takes longer (default 20); `>N` then stands for N seeds
@@ -23,9 +24,26 @@ names=("$@")
 IFS=';' read -ra ways <<<"${WAYS:-$(mutant_ways)}"
 deadline=$(($(date +%s) + ${TOTAL_S:-1000000}))
 
+# The first seed of the default sweep that the mutant fails: any failure counts, the unmutated stack
+# has none. Into cell.COLUMN and `said`, as cell does.
+default_cell() {
+	local name=$1 column=$2 found=0 seed=1 failed=
+	drawn=1 mutant_sweep "$name" 1 "$seeds" "$3"
+	if [ "$found" = 0 ]; then
+		echo ">$((seed - 1))" >"$work/$name/cell.$column"
+	else
+		echo "$found" >"$work/$name/cell.$column"
+		[ -f "$work/$name/said" ] ||
+			echo "$failed" | tr '|`' '  ' | sed 's/^seed [^ ]* //; s| [^ ]*/fail/[^ ]*||; s/  */ /g' |
+				cut -c1-120 >"$work/$name/said"
+	fi
+	echo "$name, default: $(cat "$work/$name/cell.$column")" >&2
+}
+
 # cell NAME COLUMN SECONDS: leaves $work/NAME/cell.COLUMN, and what named it first in `said`.
 cell() {
 	local name=$1 column=$2 found=0 seed=1 rc=0 text
+	[ "${ways[column]}" != default ] || { default_cell "$@"; return; }
 	# shellcheck disable=SC2086 # the arguments are words
 	if ! LIMIT_S=$3 mutant_find "$name" "$seeds" ${ways[column]} >&2; then
 		text="wrong ($rc at $found)"

@@ -30,7 +30,8 @@ mutant_init() {
 }
 
 mutant_names() { (cd "$here" && ls ./*.patch) | sed 's|^\./||; s|\.patch$||'; }
-mutant_args() { sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1p" "$here/$1.run"; }
+# None with $drawn: every seed draws its world, its collective and its settings.
+mutant_args() { [ -n "${drawn:-}" ] || sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1p" "$here/$1.run"; }
 mutant_codes() { sed -n 2p "$here/$1.run"; }
 mutant_pattern() { sed -n 3p "$here/$1.run"; }
 mutant_clean_codes() { local c; c=$(sed -n 4p "$here/$1.run"); echo "${c:-0}"; }
@@ -131,7 +132,8 @@ mutant_sweeps() {
 }
 
 # mutant_sweep NAME FROM TO SECONDS [ARGUMENT...]: all seeds in one process, several times as fast.
-# The first that fails is in $found (0: none of them), and $seed - 1 were passed before.
+# The first that fails is in $found (0: none of them) with its line in $failed, and $seed - 1 were
+# passed before.
 mutant_sweep() {
 	local name=$1 from=$2 to=$3 limit=$4 said
 	shift 4
@@ -140,7 +142,8 @@ mutant_sweep() {
 		--seeds "$from..$to" --time "${limit}s" -j 1 --max-failures 1 --twice 0 \
 		--fail-dir "$work/$name/fail" "$@" 2>&1) || true
 	rm -rf "$work/$name/fail"
-	found=$(sed -n 's/^seed \(0x[0-9a-f]*\) .*/\1/p' <<<"$said" | head -1)
+	failed=$(grep -m1 '^seed 0x' <<<"$said" || true)
+	found=$(sed -n 's/^seed \(0x[0-9a-f]*\) .*/\1/p' <<<"$failed")
 	found=$((${found:-0}))
 	seed=$((from + $(sed -n 's/^\([0-9]*\) seeds: .*/\1/p' <<<"$said" | head -1)))
 	[ $found = 0 ] || seed=$found
