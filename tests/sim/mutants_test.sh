@@ -16,8 +16,8 @@ seeds=${3:-60}
 shift $(($# > 3 ? 3 : $#))
 # one of each kind, those that are built and found fastest
 sample=(weak_cas_by_value gpu_flush_removed recv_credit_too_late retry_skews_turn gather_lost_wakeup
-	flag_reset_too_early registered_after_published leak_gather_scratch proxy_ignores_abort
-	message_of_wrong_rank short_write ring_reversed_when_odd)
+	batch_mixes_numbers registered_after_published leak_gather_scratch proxy_ignores_abort
+	message_of_wrong_rank short_write local_ranks_are_consecutive)
 names=("$@")
 [ $# != 0 ] || mapfile -t names < <(drawn 4 "${sample[@]}")
 [ "${names[0]}" != all ] || mapfile -t names < <(mutant_names | grep -vxFf <(mutant_missed))
