@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank's way into the ring, and what goes around it: all-gather and barrier.
+ * A rank's way into the ring, and out of it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,11 +12,6 @@
 
 /* ---- joining ----------------------------------------------------------------------------------
  */
-
-static struct sock_ctx bootstrap_ctx(const struct bootstrap *b, int32_t peer, const char *why)
-{
-	return (struct sock_ctx){.why = why, .self = b->rank, .peer = peer, .abort = b->abort};
-}
 
 static struct bootstrap_hello bootstrap_hello_of(const struct bootstrap *b,
 						 enum bootstrap_hello_kind kind)
@@ -341,187 +336,6 @@ void bootstrap_ring_break(struct bootstrap *b)
 {
 	sock_close(&b->next_fd);
 	sock_close(&b->prev_fd);
-}
-
-/* ---- all-gather ---------------------------------------------------------------------------------
- */
-
-/* What flows around the ring is one stream per link: a head, then the sender's own block, then the
- * blocks of those before it, as they come in. So each byte is forwarded as soon as it is here, and
- * no rank waits for a round to end. Positions are bytes of the stream. */
-struct ring_gather {
-	char *all;
-	size_t bytes; /* of a block */
-	size_t end;   /* position after the last byte */
-	bool hold;    /* send nothing before the head has come in */
-	size_t sent, got;
-	struct bootstrap_gather_head head_out, head_in;
-};
-
-/* Memory from position `at` of the stream that starts with the block of rank `first`, and how
- * much of it is contiguous. */
-static char *ring_gather_at(const struct bootstrap *b, struct ring_gather *g,
-			    struct bootstrap_gather_head *head, int32_t first, size_t at, size_t *n)
-{
-	if (at < sizeof *head) {
-		*n = sizeof *head - at;
-		return (char *)head + at;
-	}
-	size_t p = at - sizeof *head, block = p / g->bytes, offset = p % g->bytes;
-	size_t rank = ((size_t)first + (size_t)b->nranks - block) % (size_t)b->nranks;
-	*n = g->bytes - offset;
-	return g->all + rank * g->bytes + offset;
-}
-
-static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const struct ring_gather *g)
-{
-	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
-	if (g->head_in.bytes == g->bytes && g->head_in.seq == b->gathers && g->head_in.rank == prev)
-		return ncclSuccess;
-	WARN("bootstrap all-gather %u of %zu bytes on rank %d meets all-gather %u of %" PRIu64
-	     " bytes from rank %d",
-	     b->gathers, g->bytes, b->rank, g->head_in.seq, g->head_in.bytes, g->head_in.rank);
-	return ncclInternalError;
-}
-
-/* Sends what may be sent: our own block, and what has come in so far. */
-static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *moved)
-{
-	const size_t head = sizeof g->head_out;
-	size_t limit = head + g->bytes + (g->got > head ? g->got - head : 0);
-	limit = g->hold && g->got < head ? 0 : MIN_OF(limit, g->end);
-	while (g->sent < limit) {
-		size_t n, done = 0;
-		char *from = ring_gather_at(b, g, &g->head_out, b->rank, g->sent, &n);
-		n = MIN_OF(n, limit - g->sent);
-		if (OS_BUGGIFY("bootstrap.gather_odd",
-			       "an all-gather's blocks are cut in odd places"))
-			n = DIV_UP(n, 3);
-		int e = os_send(b->next_fd, from, n, &done);
-		if (e)
-			return e;
-		g->sent += done;
-		*moved = true;
-	}
-	return 0;
-}
-
-static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *moved)
-{
-	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
-	while (g->got < g->end) {
-		size_t n, done = 0;
-		char *to = ring_gather_at(b, g, &g->head_in, prev, g->got, &n);
-		int e = os_recv(b->prev_fd, to, n, &done);
-		if (e)
-			return e;
-		if (!done)
-			return ECONNRESET;
-		*moved = true;
-		os_progress();
-		g->got += done;
-		if (g->got == sizeof g->head_in)
-			return 0; /* to be checked */
-	}
-	return 0;
-}
-
-/* One pass, as far as it goes; *w and *n say what to wait for when nothing moved.
- *
- * A rank that fails closes its connections, and that travels both ways around the ring: from the
- * predecessor as the end of the bytes, and from the successor as an end that was not announced. A
- * successor that has everything may go on and end in order while we still wait.
- */
-static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g, struct wait w[2],
-				     int *n, bool *moved)
-{
-	struct sock_ctx to = bootstrap_ctx(b, (b->rank + 1) % b->nranks,
-					   "bootstrap all-gather: successor to take bytes");
-	struct sock_ctx from = bootstrap_ctx(b, (b->rank + b->nranks - 1) % b->nranks,
-					     "bootstrap all-gather: bytes from the predecessor");
-	uint64_t seq_from = sock_seq(b->prev_fd), seq_to = sock_seq(b->next_fd);
-	size_t got = g->got;
-
-	*n = 0;
-	int e = ring_gather_recv(b, g, moved);
-	if (e && e != EAGAIN)
-		return sock_error(e == ECONNRESET ? 0 : e, &from);
-	if (e == EAGAIN)
-		w[(*n)++] = sock_wait(b->prev_fd, seq_from, &from);
-	if (got < sizeof g->head_in && g->got >= sizeof g->head_in) {
-		ncclResult_t rc = ring_gather_head_check(b, g);
-		if (rc)
-			return rc;
-	}
-	e = ring_gather_send(b, g, moved);
-	if (e && e != EAGAIN)
-		return sock_error(e, &to);
-	if (!e)
-		to.why = "bootstrap: successor's end";
-	w[(*n)++] = sock_wait(b->next_fd, seq_to, &to);
-	return *moved ? ncclSuccess : bootstrap_next_poll(b, &seq_to);
-}
-
-static ncclResult_t ring_gather_run(struct bootstrap *b, struct ring_gather *g)
-{
-	struct sock_ctx ctx =
-		bootstrap_ctx(b, (b->rank + b->nranks - 1) % b->nranks, "bootstrap all-gather");
-	while (g->sent < g->end || g->got < g->end) {
-		struct wait w[2];
-		bool moved = false;
-		int n;
-		ncclResult_t rc = ring_gather_step(b, g, w, &n, &moved);
-		if (!rc && !moved) {
-			rc = bootstrap_take(b);
-			if (!rc)
-				rc = bootstrap_wait(b, w, n, &ctx);
-		}
-		if (rc)
-			return rc;
-	}
-	return ncclSuccess;
-}
-
-ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
-{
-	if (b->nranks == 1 || !bytes)
-		return ncclSuccess;
-	ASSERT(b->next_fd >= 0 && b->prev_fd >= 0);
-	struct ring_gather g = {
-		.all = all,
-		.bytes = bytes,
-		.end = sizeof g.head_out + (size_t)(b->nranks - 1) * bytes,
-		.head_out = {.bytes = bytes, .seq = b->gathers, .rank = b->rank},
-	};
-	ncclResult_t rc = ring_gather_run(b, &g);
-	if (!rc)
-		b->gathers++;
-	return rc;
-}
-
-/* Once around, as a head alone: what rank 0 sends comes back when every rank has passed it on. */
-static ncclResult_t ring_pass(struct bootstrap *b)
-{
-	struct ring_gather g = {
-		.end = sizeof g.head_out,
-		.hold = b->rank != 0,
-		.head_out = {.seq = b->gathers, .rank = b->rank},
-	};
-	ncclResult_t rc = ring_gather_run(b, &g);
-	if (!rc)
-		b->gathers++;
-	return rc;
-}
-
-/* The first pass ends at rank 0 when all have come; the second lets them know. Two messages per rank,
- * where an all-gather takes as many as there are ranks. */
-ncclResult_t bootstrap_barrier(struct bootstrap *b)
-{
-	if (b->nranks == 1)
-		return ncclSuccess;
-	ASSERT(b->next_fd >= 0 && b->prev_fd >= 0 && b->gathers > 0);
-	ncclResult_t rc = ring_pass(b);
-	return rc ? rc : ring_pass(b);
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */

@@ -129,6 +129,12 @@ struct bootstrap {
 	int wait_room;
 };
 
+static inline struct sock_ctx bootstrap_ctx(const struct bootstrap *b, int32_t peer,
+					    const char *why)
+{
+	return (struct sock_ctx){.why = why, .self = b->rank, .peer = peer, .abort = b->abort};
+}
+
 /* Takes what has come in on the listener and on incoming connections, without waiting. A hello of
  * kind RING becomes b->prev_fd. */
 ncclResult_t bootstrap_take(struct bootstrap *b);

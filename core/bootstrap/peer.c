@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connections that others open to a rank, and messages between two ranks. One connection per
- * direction and pair, opened with the first message and kept. Whoever waits, for whatever reason,
+ * direction and pair, opened with the first message and kept. A rank that waits, for whatever reason,
  * also takes what comes in, so that no sender is held up by a receiver that is busy elsewhere.
  */
 #include <errno.h>
