@@ -254,8 +254,8 @@ static int machine_net_text(const struct xml_node *net, const char *attr, char *
 }
 
 /* It may have the values of that variable. */
-static int machine_net_value(const struct xml_node *net, const char *attr, int p,
-			     const char *value, struct xml_error *error)
+static int machine_net_value(const struct xml_node *net, const char *attr, int p, const char *value,
+			     struct xml_error *error)
 {
 	char expected[PARAM_EXPECTED_BYTES];
 

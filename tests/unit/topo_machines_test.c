@@ -11,10 +11,26 @@ static const struct {
 		int32_t intra, inter;
 	} host, net; /* rings inside the host; between hosts */
 } machine[] = {
-	{"h100-8nic", 8, 8, {12, 30000, TOPO_PATH_NVL, TOPO_PATH_PIX}, {8, 48000, TOPO_PATH_NVL, TOPO_PATH_PIX}},
-	{"a100-4nic", 8, 4, {12, 20000, TOPO_PATH_NVL, TOPO_PATH_PIX}, {4, 24000, TOPO_PATH_NVL, TOPO_PATH_PIX}},
-	{"pcie-4gpu", 4, 1, {1, 10000, TOPO_PATH_SYS, TOPO_PATH_PIX}, {1, 10000, TOPO_PATH_SYS, TOPO_PATH_SYS}},
-	{"workstation-2gpu", 2, 1, {1, 12000, TOPO_PATH_PHB, TOPO_PATH_PIX}, {1, 1200, TOPO_PATH_PHB, TOPO_PATH_PHB}},
+	{"h100-8nic",
+	 8,
+	 8,
+	 {12, 30000, TOPO_PATH_NVL, TOPO_PATH_PIX},
+	 {8, 48000, TOPO_PATH_NVL, TOPO_PATH_PIX}},
+	{"a100-4nic",
+	 8,
+	 4,
+	 {12, 20000, TOPO_PATH_NVL, TOPO_PATH_PIX},
+	 {4, 24000, TOPO_PATH_NVL, TOPO_PATH_PIX}},
+	{"pcie-4gpu",
+	 4,
+	 1,
+	 {1, 10000, TOPO_PATH_SYS, TOPO_PATH_PIX},
+	 {1, 10000, TOPO_PATH_SYS, TOPO_PATH_SYS}},
+	{"workstation-2gpu",
+	 2,
+	 1,
+	 {1, 12000, TOPO_PATH_PHB, TOPO_PATH_PIX},
+	 {1, 1200, TOPO_PATH_PHB, TOPO_PATH_PHB}},
 };
 
 static const char *machine_path(int i)
