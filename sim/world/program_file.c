@@ -173,6 +173,17 @@ static int file_read_head(struct program_file *f)
 	return 0;
 }
 
+/* Tables that are larger than the file have no end that is worth looking for. */
+static bool file_has_tables(const struct program_file *f)
+{
+	static const int64_t sizes[] = {DT_STRSZ, DT_RELASZ, DT_PLTRELSZ, DT_FINI_ARRAYSZ};
+	bool fit = true;
+
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+		fit &= file_dynamic(f, sizes[i]) <= f->bytes;
+	return fit;
+}
+
 static int file_read_dynamic(struct program_file *f)
 {
 	const Elf64_Phdr *s = file_segment(f, PT_DYNAMIC);
@@ -183,7 +194,8 @@ static int file_read_dynamic(struct program_file *f)
 		f->dynamics++;
 	f->names_bytes = file_dynamic(f, DT_STRSZ);
 	f->names = file_at_address(f, file_dynamic(f, DT_STRTAB), f->names_bytes, 1);
-	if (!f->dynamic || !f->names || !f->names_bytes || f->names[f->names_bytes - 1])
+	if (!f->dynamic || !f->names || !f->names_bytes || f->names[f->names_bytes - 1] ||
+	    !file_has_tables(f))
 		return file_refuse(f, "its dynamic section is damaged");
 	return 0;
 }
