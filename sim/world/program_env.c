@@ -64,6 +64,7 @@ static int env_remove(struct job_process *p, const char *name)
 	return env_pass_on(p, name, NULL);
 }
 
+/* `assignment` is the environment's from here on. */
 static int env_store(struct job_process *p, const char *name, char *assignment)
 {
 	size_t i = env_index(p->env, name);
@@ -71,8 +72,10 @@ static int env_store(struct job_process *p, const char *name, char *assignment)
 	if (!p->env[i]) {
 		char **more = realloc(p->env, (i + 2) * sizeof *more);
 
-		if (!more)
+		if (!more) {
+			free(assignment);
 			return ENOMEM;
+		}
 		more[i + 1] = NULL;
 		p->env = more;
 	}
