@@ -18,7 +18,7 @@
 #ifndef CORE_PLAN_FIFO_H
 #define CORE_PLAN_FIFO_H
 
-#include "core/comm/comm.h"
+#include "core/rank/rank.h"
 
 #define PLAN_FIFO_ALIGN 128u
 #define PLAN_FIFO_LEAST 4096u /* bytes; half of it holds any one work */
