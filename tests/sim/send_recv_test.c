@@ -340,13 +340,21 @@ START_TEST(one_sided_calls_meet)
 }
 END_TEST
 
-/* On a non-blocking communicator the first messages wait for the peer too. */
+static void non_blocking_poll(ncclComm_t comm)
+{
+	ncclResult_t state = ncclInProgress;
+
+	while (state == ncclInProgress)
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+	EXPECT(state == ncclSuccess);
+}
+
+/* The first message of a non-blocking communicator is launched when the poll returns success. */
 static void non_blocking_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	struct message m = {.from = 0, .to = 1, .bytes = 70000};
 	ncclUniqueId id = ranks_id();
-	ncclResult_t state = ncclInProgress;
 	cudaStream_t stream;
 	ncclComm_t comm;
 
@@ -355,13 +363,12 @@ static void non_blocking_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
 	EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
 	EXPECT_NCCL(ncclInProgress, ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
-	while (state == ncclInProgress)
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
-	EXPECT(state == ncclSuccess);
+	non_blocking_poll(comm);
 	message_make(&m, rank == 0);
 	EXPECT(cudaDeviceSynchronize() == cudaSuccess);
-	EXPECT_NCCL(ncclSuccess, rank ? ncclRecv(m.data, m.bytes, ncclUint8, 0, comm, stream)
-				      : ncclSend(m.data, m.bytes, ncclUint8, 1, comm, stream));
+	EXPECT_NCCL(ncclInProgress, rank ? ncclRecv(m.data, m.bytes, ncclUint8, 0, comm, stream)
+					 : ncclSend(m.data, m.bytes, ncclUint8, 1, comm, stream));
+	non_blocking_poll(comm);
 	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
 	message_check(&m);
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
