@@ -14,7 +14,7 @@ static inline const char *type_name(unsigned type)
 					    "int64",  "uint64",   "half",   "float",
 					    "double", "bfloat16", "f8e4m3", "f8e5m2"};
 
-	_Static_assert(ARRAY_LEN(names) == TYPE_NAMES, "a name for each type");
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(names) == TYPE_NAMES, "a name for each type");
 	ASSERT(type < TYPE_NAMES);
 	return names[type];
 }
