@@ -70,7 +70,8 @@ static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 	return bytes <= left ? f->produced : f->produced + left;
 }
 
-/* WAITS until no block of the channel reads what is before `position` any more. */
+/* WAITS until no block of the channel reads what is before `position`. A kernel whose communicator has
+ * failed may never end, so the communicator's error ends the wait, too, and is what the call returns. */
 static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct plan_fifo *f,
 					   int32_t channel, uint64_t position)
 {
@@ -79,7 +80,7 @@ static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct p
 				       .peer = -1,
 				       .channel = channel,
 				       .number = -1};
-	const struct wait w = {
+	const struct wait room = {
 		.on = &f->consumed[channel],
 		.want = MIN_OF(position, f->sent[channel]),
 		.mask = WAIT_MASK_ALL,
@@ -91,15 +92,26 @@ static ncclResult_t plan_fifo_wait_channel(const struct ncclComm *comm, struct p
 			 .step = -1,
 			 .object = "kernel of an earlier launch"},
 	};
+	const struct wait failed = {
+		.on = &comm->async_error,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = 4,
+		.why = "an error of the communicator",
+		.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "proxy"},
+	};
+	const struct wait *either[] = {&room, &failed};
+	int rc, found = 0;
 
-	int rc;
-
-	if (shared_load_u64(&f->consumed[channel], SHARED_ACQUIRE) >= w.want)
+	if (shared_load_u64(&f->consumed[channel], SHARED_ACQUIRE) >= room.want)
 		return ncclSuccess;
-	os_label(w.on, &label);
-	rc = os_wait_one(&w, comm->abort);
-	os_unlabel(w.on);
-	return rc == ECANCELED ? ncclInternalError : ncclSuccess;
+	os_label(room.on, &label);
+	rc = os_wait(either, 2, comm->abort, &found);
+	os_unlabel(room.on);
+	if (rc == ECANCELED)
+		return ncclInternalError;
+	return found == 0 ? ncclSuccess
+			  : (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
 }
 
 static ncclResult_t plan_fifo_wait(const struct ncclComm *comm, struct plan_fifo *f, uint64_t end)
