@@ -13,7 +13,8 @@
  * communicator run one after the other, so the word only rises.
  *
  * Called by core/plan alone, by the task that launches. Errors: ncclSystemError or a CUDA error when
- * there is no memory, ncclInternalError when the communicator is aborted during a wait.
+ * there is no memory; in a wait, ncclInternalError when the communicator is aborted, and its own error
+ * when it fails.
  */
 #ifndef CORE_PLAN_FIFO_H
 #define CORE_PLAN_FIFO_H
