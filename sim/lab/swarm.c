@@ -360,6 +360,7 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 		return;
 	c->hosts = 2;
 	c->gpus = grouped ? 2 : 1;
+	c->root %= (int32_t)(c->hosts * c->gpus); /* drawn for the world that was */
 	c->host_gpus_n = c->streams = c->group = c->comms = 0;
 	c->warp_width = 1;
 	c->in_place = true;

@@ -194,6 +194,23 @@ static const struct {
 	{"doppel-config 1\nfaults random\nplan\n\tos.task kill\n", "faults random, and a plan"},
 };
 
+/* Seed 0x11b9 drew a root, and then a smaller world with more operations. */
+START_TEST(a_swarm_seed_draws_its_root_from_its_world)
+{
+	uint32_t ranks, rooted = 0;
+
+	for (uint64_t seed = 0; seed < 20000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_NONE);
+		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
+		ck_assert_msg(one.lab.root >= 0 && one.lab.root < (int32_t)ranks,
+			      "seed %llu: root %d of %u ranks", (unsigned long long)seed,
+			      one.lab.root, ranks);
+		rooted += one.lab.root > 0;
+	}
+	ck_assert_uint_gt(rooted, 0);
+}
+END_TEST
+
 START_TEST(bad_files_are_refused_with_line_and_column)
 {
 	char message[512] = "";
@@ -243,6 +260,7 @@ int main(void)
 	tcase_add_test(t, every_collective_is_read_back);
 	tcase_add_test(t, a_later_value_takes_the_place_of_the_earlier_one);
 	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_1_to_16_ranks);
+	tcase_add_test(t, a_swarm_seed_draws_its_root_from_its_world);
 	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,
 			    sizeof bad / sizeof bad[0]);
 	tcase_add_test(t, another_build_is_named);
