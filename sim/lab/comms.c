@@ -67,11 +67,16 @@ ncclResult_t lab_comms_init(struct lab_rank *me)
 	return rc ? rc : end;
 }
 
+uint32_t lab_comms_ended(const struct lab_rank *me)
+{
+	return __atomic_load_n(&me->comms_ended, __ATOMIC_ACQUIRE);
+}
+
 ncclResult_t lab_comms_error(struct lab_rank *me)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	for (uint32_t i = 0; i < lab_comms(me->run->config) && !rc; i++) {
+	for (uint32_t i = lab_comms_ended(me); i < lab_comms(me->run->config) && !rc; i++) {
 		ncclComm_t comm = *comms_slot(me, i);
 		ncclResult_t async = ncclSuccess;
 		if (comm)
@@ -87,6 +92,8 @@ ncclResult_t lab_comms_destroy(struct lab_rank *me)
 
 	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
 		ncclComm_t comm = *comms_slot(me, i);
+
+		__atomic_store_n(&me->comms_ended, i + 1, __ATOMIC_RELEASE);
 		ncclResult_t one = comm ? ncclCommDestroy(comm) : ncclSuccess;
 		rc = rc ? rc : one;
 	}

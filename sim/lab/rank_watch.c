@@ -8,22 +8,33 @@
 /* More than the engine lets pass before pollers look once more. */
 #define LAB_WATCH_AGAIN_NS 200000000ull
 
-/* Until the rank has left (0), another one has failed (1), or, while transient communicators keep this
- * one from asking, its own have an error (2): their kernels then keep the GPU, and what the rank calls
- * for others may wait for it. */
+/* Does the watch poll the rank's communicators while a call for another one keeps the rank from it? The
+ * kernels of a communicator that has failed keep the GPU, and the call may wait for them: with transient
+ * communicators, and when one of several is destroyed before the work of the others is done. */
+static bool lab_watch_polls(const struct lab_run *run)
+{
+	return run->config->transient || (run->config->hasty && lab_comms(run->config) > 1);
+}
+
+static bool lab_watch_is_needed(struct lab_rank *me)
+{
+	return shared_load_u32(&me->transient_on, SHARED_ACQUIRE) || lab_comms_ended(me);
+}
+
+/* Until the rank has left (0), another one has failed (1), or one of its own communicators has (2). */
 static int lab_rank_watch_news(struct lab_rank *me, struct wait *w, const struct wait *const *both)
 {
 	ncclResult_t r = ncclSuccess;
 	int which = 0;
 
 	for (;;) {
-		if (me->run->config->transient)
+		if (lab_watch_polls(me->run))
 			w->deadline_ns = os_now_ns() + LAB_WATCH_AGAIN_NS;
 		int rc = os_wait(both, 2, NULL, &which);
 		w->deadline_ns = 0;
 		if (rc != ETIMEDOUT)
 			return rc ? 0 : which;
-		if (shared_load_u32(&me->transient_on, SHARED_ACQUIRE))
+		if (lab_watch_is_needed(me))
 			r = lab_comms_error(me);
 		if (r) {
 			lab_rank_fail(me, r, "ncclCommGetAsyncError");

@@ -45,6 +45,8 @@ struct lab_rank {
 	shared_u32 quiet_over;   /* quiet.c */
 	bool arrived;            /* at the meeting of those that survive */
 
+	uint32_t comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
+
 	/* transient.c */
 	void *transient_stream, *transient_memory;
 	ncclComm_t transient_comm; /* for the watch; NULL: none */
@@ -212,6 +214,7 @@ ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
 void lab_comms_none(struct lab_rank *me);          /* its init failed: it has none */
 bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
+uint32_t lab_comms_ended(const struct lab_rank *me);
 ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any task */
