@@ -77,7 +77,7 @@ ncclResult_t lab_comms_error(struct lab_rank *me)
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t i = lab_comms_ended(me); i < lab_comms(me->run->config) && !rc; i++) {
-		ncclComm_t comm = *comms_slot(me, i);
+		ncclComm_t comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
 		ncclResult_t async = ncclSuccess;
 		if (comm)
 			rc = ncclCommGetAsyncError(comm, &async);

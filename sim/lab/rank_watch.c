@@ -8,17 +8,17 @@
 /* More than the engine lets pass before pollers look once more. */
 #define LAB_WATCH_AGAIN_NS 200000000ull
 
-/* Does the watch poll the rank's communicators while a call for another one keeps the rank from it? The
- * kernels of a communicator that has failed keep the GPU, and the call may wait for them: with transient
- * communicators, and when one of several is destroyed before the work of the others is done. */
+/* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for one of
+ * them that waits, on its GPU, for a kernel of another one that has failed: the call connects ranks, or
+ * frees memory. A program that has several polls them from a task of its own. */
 static bool lab_watch_polls(const struct lab_run *run)
 {
-	return run->config->transient || (run->config->hasty && lab_comms(run->config) > 1);
+	return run->config->transient || lab_comms(run->config) > 1;
 }
 
 static bool lab_watch_is_needed(struct lab_rank *me)
 {
-	return shared_load_u32(&me->transient_on, SHARED_ACQUIRE) || lab_comms_ended(me);
+	return lab_comms(me->run->config) > 1 || shared_load_u32(&me->transient_on, SHARED_ACQUIRE);
 }
 
 /* Until the rank has left (0), another one has failed (1), or one of its own communicators has (2). */

@@ -268,6 +268,8 @@ static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults
 
 	if (faults == SCENARIO_FAULTS_NONE || (faults == SCENARIO_FAULTS_SOME && !drawn))
 		return;
+	/* To destroy one communicator waits for the kernels of the others, which may have failed. */
+	s->lab.hasty &= s->lab.comms < 2;
 	s->lab.sim.heal_ns = heal_ns;
 	s->lab.recover = recover;
 	if (quiet && s->lab.hosts > 1) {

@@ -132,6 +132,11 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);
 		if (one.plan[0]) /* no communicators that come and go among faults */
 			one.lab.transient = other.lab.transient;
+		if (one.plan[0] &&
+		    one.lab.comms > 1) { /* nor one that is destroyed while others work */
+			ck_assert(!one.lab.hasty);
+			one.lab.hasty = other.lab.hasty;
+		}
 		one.lab.recover = false;
 		one.lab.sim.heal_ns = one.lab.quiet = one.plan[0] = 0;
 		/* but for HCAs that are not for runs with faults */
