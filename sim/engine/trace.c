@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -109,6 +110,14 @@ static void trace_out(bool cut)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Can what was written be taken back? Not on a pipe, nor on /dev/null, which seeks. */
+static bool trace_is_regular(void)
+{
+	struct stat st;
+
+	return fstat(fileno(trace_file), &st) == 0 && S_ISREG(st.st_mode);
+}
+
 /* Keeps the last `keep` bytes of the file, from the beginning of a record on. */
 static void trace_forget(size_t keep)
 {
@@ -203,7 +212,7 @@ int trace_start(void)
 		return rc;
 	}
 	setvbuf(trace_file, NULL, _IONBF, 0); /* one write for data and end of the array */
-	trace_seeks = fseek(trace_file, 0, SEEK_SET) == 0;
+	trace_seeks = trace_is_regular();
 	trace_error = 0;
 	trace_end(text_put(trace_bytes, "[\n"));
 	return 0;

@@ -44,6 +44,7 @@ lost() { # lost PATTERN ARGS...
 	[ $rc = 1 ] && grep -qE "$pattern" err || fail "$*: exit code $rc"
 }
 lost "^trace: cannot write /dev/full: $full\$" run "${small[@]}" --trace /dev/full
+"$doppel" run "${small[@]}" --trace /dev/null >/dev/null || fail "--trace /dev/null"
 lost "^choices: cannot write /dev/full: $full\$" run "${small[@]}" --record /dev/full
 lost "cannot write /dev/full: $full\$" sweep "${small[@]}" --seeds 1..2 --twice 0 --json /dev/full
 for option in --trace --record; do
