@@ -50,7 +50,7 @@ enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
  * DEV_STEPS slots (core/transport makes it).
  *
  *	id      DEV_<id>
- *	buffer  bytes of the buffer; of SIMPLE the default, NCCL_BUFFSIZE says how many
+ *	buffer  bytes of the buffer; of SIMPLE the default, NCCL_BUFFSIZE sets how many
  *	grain   bytes: a channel's share is a multiple of it
  *
  * The sizes are NCCL 2.28's. It has two more: LL with 8 lines x 512 threads x 16 bytes in each slot,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a kernel shows that it has filled a slice, by protocol. SIMPLE: the tail says so, and the fifo
+ * How a kernel shows that it has filled a slice, by protocol. SIMPLE: the tail shows it, and the fifo
  * has the slice's size and place. A protocol whose data carries flags has functions of its own here.
  */
 #include "core/proxy/proxy_internal.h"

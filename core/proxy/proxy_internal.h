@@ -265,7 +265,7 @@ void proxy_conn_free(struct proxy_conn *pc);
 struct proxy_conn *proxy_conn_find(const struct proxy_gpu *p, const struct proxy_message *m);
 void proxy_conn_enter(struct proxy_conn *pc, enum proxy_conn_state s);
 /* One step of a connection's state machine. ncclInProgress: not finished, and *moved is set or
- * pc->wait says what it waits for; anything else is the answer. */
+ * pc->wait has what it waits for; anything else is the answer. */
 ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved);
 
 /* conn_memory.c: the connection's memory, NIC and registration. */

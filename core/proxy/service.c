@@ -112,7 +112,7 @@ static bool proxy_conn_is_aborted(const struct proxy_conn *pc)
 	return shared_load_u32(pc->comm->abort, SHARED_ACQUIRE) != 0;
 }
 
-/* After an abort the other ends need not connect any more: those requests fail. */
+/* After an abort the other ends need not connect: those requests fail. */
 static ncclResult_t proxy_service_step(struct proxy_conn *pc, bool *moved)
 {
 	proxy_work_for(pc->rank);

@@ -10,7 +10,7 @@
  *
  * Chains are tried from the waits that users notice: kernels, the lowest step first, then host
  * tasks. The best is the one with the firmest end: an object that is stuck, a rank that is gone, a call that
- * was not made, work that nobody has, a cycle; of those the shortest that begins at a kernel.
+ * was not made, work that no task has, a cycle; of those the shortest that begins at a kernel.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A moment that the harness asks for: the n-th scheduling point of the tasks of a name. And the names
+ * A moment that the harness requests: the n-th scheduling point of the tasks of a name. And the names
  * of a run's tasks, for a harness that goes through all of them. Engine sim only.
  */
 #include <string.h>

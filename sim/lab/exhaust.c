@@ -17,7 +17,7 @@
 #define EXHAUST_QUIET_RUNS    3 /* without the fault, until a series ends */
 #define EXHAUST_PROGRESS_MS   1000
 #define EXHAUST_ABORT_STEP_NS 4000    /* between two moments of an abort by another task */
-#define EXHAUST_HOLD_NS       1000000 /* longer than an abort that waits for nobody */
+#define EXHAUST_HOLD_NS       1000000 /* longer than an abort that waits for no rank */
 
 const char *const exhaust_class_name[EXHAUST_CLASSES] = {"alloc", "verbs", "cuda", "socket",
 							 "shm",   "file",  "kill", "abort"};

@@ -57,7 +57,7 @@ struct lab_life_rank {
 struct lab_life {
 	bool nonblocking; /* ncclCommInitRankConfig with blocking = 0 */
 	bool sticky;      /* the fault kills a GPU: whose it is does not go on */
-	/* ncclCommAbort by this rank (-1: nobody): from another task of its process at this time, or
+	/* ncclCommAbort by this rank (-1: none): from another task of its process at this time, or
 	 * when the run calls lab_life_abort_now; or by its main task at its k-th moment between two
 	 * calls; 0: not. */
 	int32_t abort_rank;

@@ -111,7 +111,7 @@ static void test_an_end_without_a_gpu(void)
 	EXPECT(fired);
 }
 
-/* The same, with an error of the network that nobody has asked for yet: success means a result. */
+/* The same, with an error of the network that no task has asked for yet: success means a result. */
 static void test_an_end_without_asking(void)
 {
 	int failed = 0;
