@@ -79,8 +79,14 @@ static const struct argp_option options_argp_options[] = {
 	 3},
 	{"hasty", OPTION_HASTY, NULL, 0,
 	 "end with a collective that still runs when its communicator is destroyed", 3},
+	{"before", OPTION_BEFORE, "COLLECTIVE", 0,
+	 "another collective runs first on the same communicator; checked, not in the table "
+	 "(default: none)",
+	 3},
 	{"streams", OPTION_STREAMS, "N", 0,
-	 "a collective goes in parts, round N streams of its rank (default 1)", 3},
+	 "a collective goes in parts, round N streams of its rank, which have work of their own "
+	 "(default 1)",
+	 3},
 	{"group", OPTION_GROUP, "N", 0, "and N parts of it in a group (default 1)", 3},
 	{"comms", OPTION_COMMS, "N", 0,
 	 "and round N communicators of the same ranks, in turns or from one group (default 1)", 3},
@@ -117,7 +123,8 @@ static const struct argp_option options_argp_options[] = {
 	 "where rank 0's process meets the others; it starts first (default: needed with --rank)",
 	 4},
 	{"limit", OPTION_LIMIT, "SECONDS", 0,
-	 "a process that takes longer prints which task waits for which and ends with 10 (default: no limit)",
+	 "a process that takes longer prints which task waits for which and ends with 10 (default: "
+	 "no limit)",
 	 4},
 	{"id-fd", OPTION_ID_FD, "FD", OPTION_HIDDEN, "the launcher's, instead of --root", 4},
 	{0},
@@ -337,6 +344,9 @@ static bool options_parse_engine(int key, char *arg, struct argp_state *state,
 		return true;
 	case OPTION_HASTY:
 		o->scenario.lab.hasty = true;
+		return true;
+	case OPTION_BEFORE:
+		o->scenario.lab.before = cli_collective_find("--before: ", arg, state);
 		return true;
 	case OPTION_STREAMS:
 		o->scenario.lab.streams =

@@ -32,6 +32,7 @@ enum cli_option_key {
 	OPTION_RECOVER,
 	OPTION_QUIET,
 	OPTION_HASTY,
+	OPTION_BEFORE,
 	OPTION_STREAMS,
 	OPTION_GROUP,
 	OPTION_COMMS,
@@ -100,6 +101,9 @@ uint64_t cli_size(struct argp_state *state, const char *option, const char *arg)
 /* options_collective.c: the options about the collective, and its name as an argument. False: `key`
  * is none of them. */
 bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct cli_options *o);
+/* By its name; ends the program with an error that begins with `option` if there is none. */
+const struct lab_collective *cli_collective_find(const char *option, const char *arg,
+						 struct argp_state *state);
 void cli_collective_name(const char *arg, struct argp_state *state, struct cli_options *o);
 void cli_collective_end(struct argp_state *state, const struct cli_options *o);
 /* False, explained: an option has no effect on any of the collectives. */

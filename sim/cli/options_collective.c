@@ -145,13 +145,22 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 	}
 }
 
-void cli_collective_name(const char *arg, struct argp_state *state, struct cli_options *o)
+const struct lab_collective *cli_collective_find(const char *option, const char *arg,
+						 struct argp_state *state)
 {
 	const struct lab_collective *c = lab_collective_find(arg, strlen(arg));
 
 	if (!c)
-		argp_error(state, "unknown collective '%s'; did you mean %s? there are: %s", arg,
-			   lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
+		argp_error(state, "%sunknown collective '%s'; did you mean %s? there are: %s",
+			   option, arg, lab_collective_nearest(arg, strlen(arg)),
+			   lab_collective_names());
+	return c;
+}
+
+void cli_collective_name(const char *arg, struct argp_state *state, struct cli_options *o)
+{
+	const struct lab_collective *c = cli_collective_find("", arg, state);
+
 	for (uint32_t i = 0; i < o->collectives; i++)
 		if (o->collective[i] == c)
 			argp_error(state, "collective %s appears twice", arg);

@@ -45,24 +45,28 @@ static bool capacity_is_large(const struct lab_config *c)
 
 bool lab_expect_is_whole(const struct lab_config *c)
 {
-	return c->check && !c->life && c->collective->reduces && !capacity_is_large(c);
+	bool reduces = c->collective->reduces || (c->before && c->before->reduces);
+
+	return c->check && !c->life && reduces && !capacity_is_large(c);
 }
 
 uint64_t lab_send_bytes(const struct lab_config *c)
 {
-	bool used = c->life || lab_collective_out_of_place(c->collective, c->out_of_place);
+	bool used = c->life || lab_collective_out_of_place(c->collective, c->out_of_place) ||
+		    (c->before && lab_collective_out_of_place(c->before, c->out_of_place));
 
 	return used || !capacity_is_large(c) ? MAX_OF(c->bytes_max, LAB_SMALL_BYTES)
 					     : LAB_SMALL_BYTES;
 }
 
 #ifdef DOPPEL_FAKECUDA
-/* Each rank has a receive buffer, and a send buffer if it is used. */
+/* Each rank has a receive buffer, a send buffer if it is used, and two more beside several streams. */
 static int capacity_check_memory(const struct lab_config *c, uint64_t ranks)
 {
 	uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	bool whole = lab_expect_is_whole(c), sends = lab_send_bytes(c) > LAB_SMALL_BYTES;
-	uint64_t copies = (1 + sends) * ranks + whole, fit = have / copies;
+	uint64_t own = 1 + sends + (c->streams > 1 ? 2 : 0);
+	uint64_t copies = own * ranks + whole, fit = have / copies;
 
 	if (c->bytes_max <= fit)
 		return 0;

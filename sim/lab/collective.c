@@ -12,9 +12,10 @@
 
 static ncclResult_t collective_all_reduce(const struct lab_call_args *a)
 {
-	const struct payload *p = &a->row->payload;
+	const struct lab_row *row = a->row;
 
-	return ncclAllReduce(a->send, a->recv, a->count, p->type, p->op, a->comm, a->stream);
+	return ncclAllReduce(a->send, a->recv, a->count, row->payload.type, row->op, a->comm,
+			     a->stream);
 }
 
 static ncclResult_t collective_all_gather(const struct lab_call_args *a)
@@ -24,17 +25,18 @@ static ncclResult_t collective_all_gather(const struct lab_call_args *a)
 
 static ncclResult_t collective_reduce_scatter(const struct lab_call_args *a)
 {
-	const struct payload *p = &a->row->payload;
+	const struct lab_row *row = a->row;
 
-	return ncclReduceScatter(a->send, a->recv, a->count, p->type, p->op, a->comm, a->stream);
+	return ncclReduceScatter(a->send, a->recv, a->count, row->payload.type, row->op, a->comm,
+				 a->stream);
 }
 
 static ncclResult_t collective_reduce(const struct lab_call_args *a)
 {
-	const struct payload *p = &a->row->payload;
+	const struct lab_row *row = a->row;
 
-	return ncclReduce(a->send, a->recv, a->count, p->type, p->op, a->row->root, a->comm,
-			  a->stream);
+	return ncclReduce(a->send, a->recv, a->count, row->payload.type, row->op, row->root,
+			  a->comm, a->stream);
 }
 
 static ncclResult_t collective_broadcast(const struct lab_call_args *a)
@@ -198,6 +200,7 @@ struct lab_row lab_row_make(const struct lab_collective *c, const struct payload
 		.payload = *p,
 		.root = lab_collective_has_root(c) ? root : -1,
 		.parts = MAX_OF(parts, 1u),
+		.op = p->op,
 	};
 	uint64_t width = payload_type_bytes(p->type);
 
@@ -292,6 +295,14 @@ bool lab_row_span(const struct lab_row *row, enum lab_side side, int32_t rank, u
 	struct row_part p = row_part(row, k);
 	*span = (struct lab_span){p.first, row_part_at(row, side, rank, &p), p.n};
 	return true;
+}
+
+struct lab_span lab_row_part_memory(const struct lab_row *row, enum lab_side side, uint32_t part)
+{
+	struct row_part p = row_part(row, part);
+	uint64_t blocks = row->in_place ? row_most_blocks(row) : row_blocks(row, side);
+
+	return (struct lab_span){p.first * blocks, p.first * blocks, p.n * blocks};
 }
 
 ncclResult_t lab_row_start(const struct lab_row *row, uint32_t part, int32_t rank, uint8_t *send,

@@ -93,6 +93,7 @@ struct lab_row {
 	uint64_t bytes; /* of the larger buffer: nccl-tests' size */
 	uint32_t parts; /* calls that it goes in */
 	bool in_place;
+	ncclRedOp_t op; /* what the call gets: the payload's, or one that the program made */
 };
 
 enum lab_side { LAB_SEND, LAB_RECV };
@@ -117,6 +118,9 @@ struct lab_span {
 /* The k-th stretch of a rank's buffer that is contiguous in memory; false: there are no more. */
 bool lab_row_span(const struct lab_row *row, enum lab_side side, int32_t rank, uint32_t k,
 		  struct lab_span *span);
+
+/* The memory of a part's buffer; in place, of both of its buffers. */
+struct lab_span lab_row_part_memory(const struct lab_row *row, enum lab_side side, uint32_t part);
 
 /* Calls the collective for one part. send and recv are the rank's buffers; in place they are the
  * same memory. */

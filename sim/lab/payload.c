@@ -47,7 +47,7 @@ const char *payload_type_name(ncclDataType_t type)
 
 const char *payload_op_name(ncclRedOp_t op)
 {
-	static const char *const names[] = {"sum", "prod", "max", "min", "avg"};
+	static const char *const names[] = {"sum", "prod", "max", "min", "avg", "mulsum"};
 	return (size_t)op < ARRAY_LEN(names) ? names[op] : "user";
 }
 
@@ -59,6 +59,13 @@ static uint64_t payload_mix(uint64_t x)
 	x ^= x >> 27;
 	x *= 0x94d049bb133111ebull;
 	return x ^ (x >> 31);
+}
+
+/* Of PAYLOAD_MULSUM: small, so that sums stay exact, and different for neighbours. */
+enum { PAYLOAD_FACTORS = 2 };
+static int64_t payload_factor_of(const struct payload *p, int32_t rank)
+{
+	return p->op == PAYLOAD_MULSUM ? 1 + rank % PAYLOAD_FACTORS : 1;
 }
 
 /* How a payload's numbers are drawn: h * below / 2^32 + least, or, where that many ranks would not
@@ -86,8 +93,9 @@ static struct payload_draw payload_draw_of(const struct payload *p)
 		d.least = 0;
 		return d;
 	}
-	/* sum and average: all ranks together stay within what is exact */
+	/* sums and average: all ranks together stay within what is exact */
 	uint64_t limit = MIN_OF(f->max_exact, 1ull << 20);
+	n *= p->op == PAYLOAD_MULSUM ? PAYLOAD_FACTORS : 1;
 	ASSERT(limit > 0);
 	if (n > limit)
 		d.period = DIV_UP(n, limit);
@@ -217,6 +225,15 @@ static void payload_put_floats(const int64_t *v, size_t n, uint8_t *out)
 	}
 }
 
+void payload_factor(const struct payload *p, int32_t rank, void *out)
+{
+	const struct payload_format *f = &payload_formats[p->type];
+	int64_t factor = payload_factor_of(p, rank);
+
+	payload_put(f, out, 0,
+		    f->is_float ? payload_encode_float(f, (double)factor) : (uint64_t)factor);
+}
+
 static void payload_fill_block(const struct payload *p, int32_t rank, size_t first, size_t n,
 			       void *out)
 {
@@ -307,6 +324,8 @@ static void payload_reduce_block(const struct payload *p, size_t first, size_t n
 		int times = r == odd ? odd_times : 1;
 
 		payload_numbers(p, r, first, n, v);
+		for (size_t k = 0; p->op == PAYLOAD_MULSUM && k < n; k++)
+			v[k] *= payload_factor_of(p, r);
 		for (int t = 0; t < times; t++, any = true)
 			payload_accumulate(p, n, v, any, acc);
 	}

@@ -19,6 +19,10 @@
 
 #include "core/include/nccl.h"
 
+/* The sum of products of each input with its rank's factor, an operation that each program makes:
+ * ncclRedOpCreatePreMulSum. */
+#define PAYLOAD_MULSUM ((ncclRedOp_t)ncclNumOps)
+
 struct payload {
 	ncclDataType_t type;
 	ncclRedOp_t op;
@@ -31,6 +35,8 @@ size_t payload_type_bytes(ncclDataType_t type);
 const char *payload_type_name(ncclDataType_t type); /* "float", as nccl-tests writes it */
 const char *payload_op_name(ncclRedOp_t op);
 
+/* PAYLOAD_MULSUM: the factor of a rank, as an element of the type. */
+void payload_factor(const struct payload *p, int32_t rank, void *out);
 /* Elements first .. first+n-1 of what `rank` contributes. */
 void payload_fill(const struct payload *p, int32_t rank, size_t first, size_t n, void *out);
 /* The reduced result of the same elements. */

@@ -63,12 +63,14 @@ bool lab_rank_alloc(struct lab_rank *me)
 	       lab_rank_cuda_ok(me, cudaEventCreateWithFlags((cudaEvent_t *)&me->end, 0),
 				"cudaEventCreateWithFlags") &&
 	       lab_rank_cuda_ok(me, (cudaError_t)lab_transient_make(me), "cudaMalloc") &&
+	       lab_rank_cuda_ok(me, lab_factor_make(me), "cudaMalloc") &&
 	       lab_rank_cuda_ok(me, lab_streams_make(me), "streams");
 }
 
 void lab_rank_free(struct lab_rank *me)
 {
 	lab_streams_free(me);
+	lab_factor_free(me);
 	lab_transient_free(me);
 	if (me->end)
 		cudaEventDestroy(me->end);

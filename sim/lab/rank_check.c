@@ -82,7 +82,8 @@ bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row)
 	for (uint32_t k = 0; lab_row_span(row, LAB_SEND, me->rank, k, &span); k++)
 		if (!check_fill_span(me, row, &span, b.base))
 			return false;
-	return true;
+	return lab_factor_fill(me, row) &&
+	       lab_rank_cuda_ok(me, lab_streams_give(me, b.base, b.bytes), "cudaMemcpyAsync");
 }
 
 static bool check_guard(struct lab_rank *me, const uint8_t *at)
@@ -155,7 +156,7 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row)
 	struct lab_span span;
 
 	for (uint32_t k = 0; lab_row_span(row, LAB_RECV, me->rank, k, &span); k++)
-		if (!check_span(me, row, &span, b.base))
+		if (!check_span(me, row, &span, me->taken ? me->taken : b.base))
 			return false;
 	return check_guard(me, b.base - LAB_GUARD_BYTES) && check_guard(me, b.base + b.bytes);
 }

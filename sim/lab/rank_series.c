@@ -31,12 +31,24 @@ static bool lab_rank_part(struct lab_rank *me, const struct lab_row *row, uint32
 	uint8_t *recv = me->recv + LAB_GUARD_BYTES;
 	uint8_t *send = row->in_place ? recv : me->send + LAB_GUARD_BYTES;
 
-	lab_call(me, row->collective->call);
-	ncclResult_t r = lab_row_start(row, part, me->rank, send, recv, lab_comms_pick(me, part),
-				       lab_streams_pick(me, part));
-	lab_call(me, NULL);
+	struct lab_row call = *row;
+	ncclComm_t comm = lab_comms_pick(me, part);
+	const char *name = "ncclRedOpCreatePreMulSum";
+
+	ncclResult_t r = lab_factor_begin(me, row, comm, &call.op);
+	if (r == ncclSuccess) {
+		name = row->collective->call;
+		lab_call(me, name);
+		r = lab_row_start(&call, part, me->rank, send, recv, comm,
+				  lab_streams_pick(me, part));
+		lab_call(me, NULL);
+	}
+	if (r == ncclSuccess) {
+		name = "ncclRedOpDestroy";
+		r = lab_factor_end(me, row, comm, call.op);
+	}
 	if (r != ncclSuccess)
-		lab_rank_fail(me, r, row->collective->call);
+		lab_rank_fail(me, r, name);
 	return r == ncclSuccess;
 }
 
@@ -79,13 +91,18 @@ static ncclResult_t rank_drive_parts(struct lab_rank *it, void *arg)
 static bool lab_rank_parts(struct lab_rank *me, struct rank_parts parts)
 {
 	const struct lab_drive call = {rank_drive_parts, &parts, parts.row->collective->call, true};
+	cudaError_t e = cudaSuccess;
 	ncclResult_t r;
 
-	if (!lab_drive(me, &call, &r))
+	for (uint32_t i = 0; !e && i < parts.n; i++)
+		e = (cudaError_t)lab_streams_bring(me, parts.row, parts.first + i);
+	if (!lab_rank_cuda_ok(me, e, "cudaMemcpyAsync") || !lab_drive(me, &call, &r))
 		return false;
 	if (r != ncclSuccess && !me->error_call)
 		lab_rank_fail(me, r, "ncclGroupEnd");
-	return r == ncclSuccess;
+	for (uint32_t i = 0; !r && !e && i < parts.n; i++)
+		e = (cudaError_t)lab_streams_take(me, parts.row, parts.first + i);
+	return r == ncclSuccess && lab_rank_cuda_ok(me, e, "cudaMemcpyAsync");
 }
 
 static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uint32_t times)
@@ -159,30 +176,30 @@ static bool lab_rank_row_place(struct lab_rank *me, struct lab_row *row, bool in
 		return false;
 	if (lab_leads(me)) {
 		run->operations++;
-		lab_table_row(run, row);
+		if (row->collective == run->config->collective)
+			lab_table_row(run, row);
 	}
 	return lab_barrier(me);
 }
 
-static bool lab_rank_size(struct lab_rank *me, const struct payload *p, int32_t root,
-			  uint64_t bytes)
+static bool lab_rank_size(struct lab_rank *me, const struct lab_collective *which,
+			  const struct payload *p, int32_t root, uint64_t bytes)
 {
 	struct lab_run *run = me->run;
 	const struct lab_config *c = run->config;
-	struct lab_row row = lab_row_make(c->collective, p, root, bytes, lab_parts(c));
+	struct lab_row row = lab_row_make(which, p, root, bytes, lab_parts(c));
 
 	if (lab_leads(me)) {
 		memset(run->row_wrong, 0, sizeof run->row_wrong);
-		if (c->check && run->expect)
+		if (c->check && run->expect && which->reduces)
 			lab_row_reduce(&row, run->expect);
 	}
 	if (!lab_barrier(me))
 		return false;
-	if (lab_collective_out_of_place(c->collective, c->out_of_place) &&
+	if (lab_collective_out_of_place(which, c->out_of_place) &&
 	    !lab_rank_row_place(me, &row, false))
 		return false;
-	return !lab_collective_in_place(c->collective, c->in_place) ||
-	       lab_rank_row_place(me, &row, true);
+	return !lab_collective_in_place(which, c->in_place) || lab_rank_row_place(me, &row, true);
 }
 
 static uint64_t lab_next_size(const struct lab_config *c, uint64_t bytes)
@@ -193,36 +210,46 @@ static uint64_t lab_next_size(const struct lab_config *c, uint64_t bytes)
 }
 
 /* All sizes of one type, operation and root. */
-static bool lab_rank_sizes(struct lab_rank *me, struct payload *p, int32_t root)
+static bool lab_rank_sizes(struct lab_rank *me, const struct lab_collective *which,
+			   struct payload *p, int32_t root)
 {
 	const struct lab_config *c = me->run->config;
 
 	for (uint64_t b = c->bytes_min; b <= c->bytes_max; b = lab_next_size(c, b)) {
 		p->salt++;
-		if (!lab_rank_size(me, p, root, b))
+		if (!lab_rank_size(me, which, p, root, b))
 			return false;
 	}
 	return true;
 }
 
 /* Each type with each operation, where the collective has one, and each root, where it has one. */
-bool lab_rank_series(struct lab_rank *me)
+static bool lab_rank_rows(struct lab_rank *me, const struct lab_collective *which,
+			  struct payload *p)
 {
 	const struct lab_config *c = me->run->config;
-	bool all = c->root == LAB_ALL_ROOTS && lab_collective_has_root(c->collective);
-	int32_t first = all ? 0 : c->root, end = all ? me->run->nranks : c->root + 1;
-	uint32_t ops = c->collective->reduces ? c->op_count : 1;
-	struct payload p = {.nranks = me->run->nranks};
+	bool all = c->root == LAB_ALL_ROOTS && lab_collective_has_root(which);
+	int32_t first = all ? 0 : MAX_OF(c->root, 0), end = all ? me->run->nranks : first + 1;
+	uint32_t ops = which->reduces ? c->op_count : 1;
 
 	for (uint32_t t = 0; t < c->type_count; t++)
 		for (uint32_t o = 0; o < ops; o++)
 			for (int32_t root = first; root < end; root++) {
-				p.type = c->types[t];
-				p.op = c->ops[o];
-				if (!lab_rank_sizes(me, &p, root))
+				p->type = c->types[t];
+				p->op = c->ops[o];
+				if (!lab_rank_sizes(me, which, p, root))
 					return false;
 			}
 	return true;
+}
+
+bool lab_rank_series(struct lab_rank *me)
+{
+	const struct lab_config *c = me->run->config;
+	struct payload p = {.nranks = me->run->nranks};
+
+	return (!c->before || lab_rank_rows(me, c->before, &p)) &&
+	       lab_rank_rows(me, c->collective, &p);
 }
 
 /* One more, that no task waits for: the communicator is destroyed while it runs. */
@@ -236,7 +263,7 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 
 	*row = lab_row_make(c->collective, &p, MAX_OF(c->root, 0), c->bytes_max, lab_parts(c));
 	row->in_place = lab_collective_in_place(c->collective, true);
-	if (lab_leads(me) && me->run->expect)
+	if (lab_leads(me) && me->run->expect && c->collective->reduces)
 		lab_row_reduce(row, me->run->expect);
 	return lab_rank_fill(me, row) && lab_barrier(me) && lab_rank_enqueue(me, row, 1);
 }

@@ -21,7 +21,7 @@ struct lab_collective;
 struct lab_row;
 
 #define LAB_MAX_TYPES          12
-#define LAB_MAX_OPS            5
+#define LAB_MAX_OPS            6 /* NCCL's, and PAYLOAD_MULSUM */
 #define LAB_MAX_DEVICES        64
 #define LAB_MAX_HOST_GPUS      64
 #define LAB_MAX_STREAMS        8
@@ -88,6 +88,9 @@ struct lab_config {
 	const char *const *env; /* NAME=value, NULL-terminated */
 
 	const struct lab_collective *collective; /* collective.h */
+	/* Runs first on the same communicators, with all that `collective` has but rows of the table.
+	 * NULL: none does. */
+	const struct lab_collective *before;
 	int32_t root; /* or LAB_ALL_ROOTS; where the collective has one */
 	uint64_t bytes_min, bytes_max, bytes_step; /* step: added when factor < 2 */
 	uint32_t factor;
@@ -105,7 +108,8 @@ struct lab_config {
 	bool errors_allowed;
 	uint32_t quiet; /* 1 + the rank that does not ask its communicator (quiet.c); 0: none */
 	/* A collective goes as several of a part each: round the streams and the communicators of a
-	 * rank, so many of them in a group. 0 or 1: one. */
+	 * rank, so many of them in a group. 0 or 1: one. Several streams have work of their own before
+	 * and after each part (streams.c). */
 	uint32_t streams, group, comms;
 	/* So many communicators of some of the ranks come and go while a collective runs. */
 	uint32_t transient;

@@ -37,6 +37,8 @@ struct lab_rank {
 	void *start, *end;                   /* cudaEvent_t: around a timed series */
 	void *more[LAB_MAX_STREAMS], *join[LAB_MAX_STREAMS], *fork; /* streams.c; NULL: none */
 	uint8_t *send, *recv, *staging;
+	void *factor;            /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
+	uint8_t *given, *taken;  /* streams.c; NULL: one stream */
 	uint64_t elapsed_ns;     /* of the last timed series */
 	bool dead;               /* its process was killed */
 	struct os_thread *watch; /* in runs with faults */
@@ -45,7 +47,8 @@ struct lab_rank {
 	shared_u32 quiet_over;   /* quiet.c */
 	bool arrived;            /* at the meeting of those that survive */
 
-	uint32_t comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
+	uint32_t
+		comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
 
 	/* transient.c */
 	void *transient_stream, *transient_memory;
@@ -207,13 +210,28 @@ void lab_streams_free(struct lab_rank *me);
 int lab_streams_fork(struct lab_rank *me);
 int lab_streams_join(struct lab_rank *me);
 void *lab_streams_pick(const struct lab_rank *me, uint32_t part); /* cudaStream_t */
+/* Their own work: the input waits in me->given, and the buffer that held it has none; each part's
+ * stream copies it in before the call, and the result to me->taken after it. cudaError_t. */
+int lab_streams_give(struct lab_rank *me, void *buffer, size_t bytes);
+int lab_streams_bring(struct lab_rank *me, const struct lab_row *row, uint32_t part);
+int lab_streams_take(struct lab_rank *me, const struct lab_row *row, uint32_t part);
+
+/* factor.c: PAYLOAD_MULSUM */
+int lab_factor_make(struct lab_rank *me); /* cudaError_t */
+void lab_factor_free(struct lab_rank *me);
+bool lab_factor_fill(struct lab_rank *me, const struct lab_row *row); /* before a row */
+/* The operation of one call, *op, and its end after the call: nothing for other operations. */
+ncclResult_t lab_factor_begin(struct lab_rank *me, const struct lab_row *row, ncclComm_t comm,
+			      ncclRedOp_t *op);
+ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, ncclComm_t comm,
+			    ncclRedOp_t op);
 
 /* comms.c: the communicators of a rank, me->comm and what --comms adds. */
 uint32_t lab_comms(const struct lab_config *c);
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
-void lab_comms_none(struct lab_rank *me);          /* its init failed: it has none */
-bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
-ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
+void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none */
+bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
+ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
 uint32_t lab_comms_ended(const struct lab_rank *me);
 ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);

@@ -146,16 +146,34 @@ static void text_write_collective(const struct text_key *k, const struct scenari
 		fprintf(out, "%s %s\n", k->name, s->lab.collective->name);
 }
 
-static int text_parse_collective(const struct text_cursor *c, const struct text_key *k,
-				 struct token v, struct scenario *s)
+static int text_parse_collective_name(const struct text_cursor *c, const struct text_key *k,
+				      struct token v, const struct lab_collective **out)
 {
 	const struct lab_collective *found = lab_collective_find(v.at, v.n);
 
 	if (!found)
 		return text_error(c, v.at, "%s: unknown collective \"%.*s\"; nearest: %s", k->name,
 				  (int)v.n, v.at, lab_collective_nearest(v.at, v.n));
-	s->lab.collective = found;
+	*out = found;
 	return 0;
+}
+
+static int text_parse_collective(const struct text_cursor *c, const struct text_key *k,
+				 struct token v, struct scenario *s)
+{
+	return text_parse_collective_name(c, k, v, &s->lab.collective);
+}
+
+static void text_write_before(const struct text_key *k, const struct scenario *s, FILE *out)
+{
+	if (s->lab.before)
+		fprintf(out, "%s %s\n", k->name, s->lab.before->name);
+}
+
+static int text_parse_before(const struct text_cursor *c, const struct text_key *k, struct token v,
+			     struct scenario *s)
+{
+	return text_parse_collective_name(c, k, v, &s->lab.before);
 }
 
 static void text_write_root(const struct text_key *k, const struct scenario *s, FILE *out)
@@ -343,6 +361,7 @@ const struct text_key text_keys[] = {
 	OWN("env", env),
 	/* the collectives */
 	OWN("collective", collective),
+	OWN("before", before),
 	{"root", text_write_root, text_parse_root, FIELD(lab.root), 0, INT32_MAX, NULL, false},
 	NUMBER("bytes-min", lab.bytes_min, 0, 1ull << 40),
 	NUMBER("bytes-max", lab.bytes_max, 0, 1ull << 40),

@@ -286,6 +286,20 @@ static void tell_collective(const struct scenario *s, char out[SHRINK_VALUE_BYTE
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.collective->name);
 }
 
+static bool cut_before(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	if (k || !s->lab.before)
+		return false;
+	*to = *s;
+	to->lab.before = NULL;
+	return true;
+}
+
+static void tell_before(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.before ? s->lab.before->name : "none");
+}
+
 static bool cut_root(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || s->lab.root == 0 || !lab_collective_has_root(s->lab.collective))
@@ -481,6 +495,7 @@ const struct shrink_way shrink_ways[] = {
 	{"ranks", true, false, cut_ranks_root, tell_ranks},
 	{"ranks mapped by", true, false, cut_map, tell_map},
 	{"collective", true, false, cut_collective, tell_collective},
+	{"collective before it", true, false, cut_before, tell_before},
 	{"root", true, false, cut_root, tell_root},
 	{"bytes", true, false, cut_bytes, tell_bytes},
 	{"iterations", true, false, cut_iterations, tell_iterations},

@@ -42,6 +42,14 @@ __attribute__((format(printf, 2, 3))) static void swarm_env(struct scenario *s, 
 	ASSERT(rc == 0);
 }
 
+static bool swarm_is_set(const struct scenario *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], name, strlen(name)) == 0)
+			return true;
+	return false;
+}
+
 /* Small worlds mostly: half of all bugs need no more than two ranks and two hosts. */
 static void swarm_world(struct scenario *s, uint64_t seed)
 {
@@ -98,17 +106,23 @@ static void swarm_shape(struct scenario *s, uint64_t seed)
 	s->lab.map = map < 2 ? LAB_MAP_SEED : map == 2 ? LAB_MAP_NODE : LAB_MAP_SLOT;
 }
 
-/* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. */
-static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most)
+/* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that power
+ * itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
+static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
 {
 	uint64_t shift = sim_rng_below(rng, 21);
-	uint64_t ceiling = MIN_OF(1ull << shift, most);
+	uint64_t ceiling = 1ull << (large ? 18 + shift % 4 : shift);
+	bool exact = sim_rng_below(rng, 8) < (large ? 4 : 1);
 
-	return sim_rng_below(rng, ceiling + 1);
+	while (exact && ceiling > most)
+		ceiling /= 2;
+	uint64_t bytes = sim_rng_below(rng, MIN_OF(ceiling, most) + 1);
+	return exact ? ceiling : large ? MIN_OF(ceiling, most) - bytes / 2 : bytes;
 }
 
-/* What a run may move: sizes from 1 MiB (two ranks, once) down. Without this bound one seed in 40
- * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 16 may move more. */
+/* What a run may move: sizes from 2 MiB (two ranks, once) down. Without this bound one seed in 40
+ * takes half of a campaign's time, for more rounds of what 64 KiB show. One in 32 may move more, of those that
+ * send messages one in 8. */
 static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint64_t buffer,
 				 bool large)
 {
@@ -139,8 +153,11 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 	place = sim_rng_below(&rng, 6);
 	c->out_of_place = place != 1 && place != 2;
 	c->in_place = place <= 2; /* 0: both */
-	bool large = sim_rng_below(&rng, 16) == 0;
-	c->bytes_min = swarm_bytes(&rng, swarm_bytes_most(c, rows, buffer, large));
+	bool large = sim_rng_below(&rng, c->collective->connects ? 8 : 32) == 0;
+	c->bytes_min = swarm_bytes(&rng, swarm_bytes_most(c, rows, buffer, large), large);
+	/* what one channel carries, not the sum of many */
+	if (large && c->collective->connects && !swarm_is_set(s, "NCCL_MAX_NCHANNELS="))
+		swarm_env(s, "NCCL_MAX_NCHANNELS=1");
 	c->bytes_max = c->bytes_min;
 	c->factor = 0;
 	c->bytes_step = 1;
@@ -150,22 +167,33 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 	}
 }
 
-/* Half of the seeds run the first collective, the others any of the rest. */
+/* Half of the seeds run the first collective, the others any of the rest; one in six runs another one
+ * before it. */
 static void swarm_collective(struct scenario *s, uint64_t seed)
 {
-	uint32_t ranks = 0;
 	struct sim_rng rng;
-	int rc = scenario_ranks(s, &ranks);
 
-	ASSERT(rc == 0 && ranks > 0);
 	sim_rng_seed(&rng, seed, "swarm.collective");
 	bool other = sim_rng_below(&rng, 2) && lab_collectives_n > 1;
 	uint64_t which = other ? 1 + sim_rng_below(&rng, lab_collectives_n - 1) : 0;
-	int32_t root = (int32_t)sim_rng_below(&rng, ranks);
+	bool two = sim_rng_below(&rng, 6) == 0;
+	uint64_t before = sim_rng_below(&rng, lab_collectives_n);
 
 	s->lab.collective = &lab_collectives[which];
-	if (lab_collective_has_root(s->lab.collective))
-		s->lab.root = root;
+	if (two)
+		s->lab.before = &lab_collectives[before];
+}
+
+/* Of the ranks that there are at the end. */
+static void swarm_root(struct scenario *s, uint64_t seed)
+{
+	bool used = lab_collective_has_root(s->lab.collective) ||
+		    (s->lab.before && lab_collective_has_root(s->lab.before));
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.root");
+	if (used)
+		s->lab.root = (int32_t)sim_rng_below(&rng, lab_ranks(&s->lab, 0));
 }
 
 /* Settings of the stack. Returns the size of its buffers. */
@@ -205,15 +233,12 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 static void swarm_channels(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
-	bool given = false;
 
 	sim_rng_seed(&rng, seed, "swarm.channels");
 	bool least_alone = sim_rng_below(&rng, 10) == 0, network = sim_rng_below(&rng, 8) == 0;
 	uint64_t least = 1 + sim_rng_below(&rng, 16);
 
-	for (uint32_t i = 0; i < s->env_count; i++)
-		given |= strncmp(s->env[i], "NCCL_MIN_NCHANNELS=", 19) == 0;
-	if (least_alone && !given)
+	if (least_alone && !swarm_is_set(s, "NCCL_MAX_NCHANNELS="))
 		swarm_env(s, "NCCL_MIN_NCHANNELS=%u", (unsigned)least);
 	if (network && s->lab.hosts > 1)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
@@ -362,7 +387,7 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 		return;
 	c->hosts = 2;
 	c->gpus = grouped ? 2 : 1;
-	c->root %= (int32_t)(c->hosts * c->gpus); /* drawn for the world that was */
+	c->before = NULL;
 	c->host_gpus_n = c->streams = c->group = c->comms = 0;
 	c->warp_width = 1;
 	c->in_place = true;
@@ -411,6 +436,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);
 	swarm_long(s, seed);
+	swarm_root(s, seed);
 	swarm_faults(s, seed, faults);
 	swarm_hcas(s, seed);
 	swarm_transient(s, seed);

@@ -59,7 +59,7 @@ expect 'no seeds' '--count 0: expected a number from 1' sweep --count 0
 expect 'no jobs' '-j 0: expected a number from 1' sweep -j 0
 expect 'a swarm of one kind' '--swarm excludes a collective' sweep all_reduce --swarm default
 expect 'faults of no swarm' '--swarm-faults excludes a collective' sweep all_reduce --swarm-faults always
-for o in --hasty '--streams 2' '--group 2' '--comms 2' '--faults random'; do
+for o in --hasty '--before reduce' '--streams 2' '--group 2' '--comms 2' '--faults random'; do
 	# shellcheck disable=SC2086
 	expect "swarm and $o" "${o} has no effect alone|${o%% *} has no effect alone" sweep --count 1 $o
 done

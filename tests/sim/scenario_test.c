@@ -110,7 +110,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		alone += ranks == 1;
 		ck_assert_uint_le(ranks, 16);
 		ck_assert_uint_le(one.lab.hosts, 4);
-		ck_assert_uint_le(one.lab.bytes_max, (1 << 20) + 8192);
+		ck_assert_uint_le(one.lab.bytes_max, (2 << 20) + 8192);
 		of[one.lab.collective - lab_collectives]++;
 		ck_assert_int_ge(one.lab.root, 0);
 		ck_assert_int_lt(one.lab.root, (int32_t)ranks);
