@@ -188,7 +188,7 @@ void happens_stamp_clear(struct happens_stamp *s)
 	s->slot = HAPPENS_NONE;
 }
 
-static void stamp_set(struct happens_stamp *s, const struct happens_stamp *from)
+void happens_stamp_set(struct happens_stamp *s, const struct happens_stamp *from)
 {
 	struct happens_stamp copy = *from;
 
@@ -231,7 +231,7 @@ static void stamp_join(struct happens_stamp *s, const struct happens_stamp *more
 		return;
 	if (stamp_is_empty(s) ||
 	    (more->slot == p->slot && more->epoch == p->epoch && part_knows(p, s))) {
-		stamp_set(s, more);
+		happens_stamp_set(s, more);
 		return;
 	}
 	if (s->slot != HAPPENS_NONE)
@@ -413,7 +413,7 @@ static void part_pend(struct happens_part *p, const struct happens_word *w,
 	}
 	struct happens_pending *d = &p->pending[p->pending_next++ % HAPPENS_PENDING];
 
-	stamp_set(&d->stamp, s);
+	happens_stamp_set(&d->stamp, s);
 	d->store = w->relaxed_record;
 	d->word = w->addr;
 	d->load = record;
@@ -474,7 +474,7 @@ static void word_store(struct happens_part *p, struct happens_word *w, const str
 		happens_stamp_clear(&w->relaxed);
 		stamp_join(&w->sync[narrow], &s, p);
 	} else {
-		stamp_set(&w->relaxed, &s);
+		happens_stamp_set(&w->relaxed, &s);
 		w->relaxed_record = record;
 	}
 }
@@ -497,7 +497,7 @@ static void happens_fence(struct happens_part *p, const struct mem_access *a)
 	if (order_releases(a->order)) {
 		struct happens_stamp s = part_stamp(p, narrow ? a->scope : SHARED_SYSTEM);
 
-		stamp_set(&p->fence[narrow], &s);
+		happens_stamp_set(&p->fence[narrow], &s);
 		part_tick(p);
 	}
 }
@@ -519,12 +519,34 @@ static void happens_word(struct happens_part *p, const struct mem_access *a, uin
 	}
 }
 
-/* Words of 8 bytes where the address allows it, else of 4; a ragged end counts as one of 4. */
+/* Bytes at .. end-1 of a range that is no whole word. */
+static void happens_ragged(struct happens_part *p, const struct mem_access *a, uintptr_t at,
+			   uintptr_t end, const struct happens_seen *me)
+{
+	struct mem_access piece = *a;
+
+	piece.addr = (void *)at;
+	piece.bytes = end - at;
+	if (at < end)
+		shadow_range(p, &piece, true, me);
+}
+
+/* Words of 8 bytes where the address allows it, else of 4. What a range has before the first word and
+ * after the last one is compared byte by byte: its neighbours in that word may be of another agent. */
 static void happens_words(struct happens_part *p, const struct mem_access *a,
 			  const struct happens_seen *me)
 {
-	uintptr_t at = (uintptr_t)a->addr & ~(uintptr_t)3, end = (uintptr_t)a->addr + a->bytes;
+	uintptr_t at = (uintptr_t)a->addr, end = at + a->bytes;
 
+	if (a->op == SHARED_RANGE_WRITE) {
+		uintptr_t first = MIN_OF(ALIGN_UP(at, (uintptr_t)4), end);
+		uintptr_t last = MAX_OF(end & ~(uintptr_t)3, first);
+
+		happens_ragged(p, a, at, first, me);
+		happens_ragged(p, a, last, end, me);
+		at = first;
+		end = last;
+	}
 	while (at < end) {
 		uint32_t bytes = at % 8 == 0 && end - at >= 8 ? 8 : 4;
 
@@ -622,7 +644,7 @@ void happens_release(struct mem_agent *me, const void *object)
 
 	if (stamp_is_empty(&o->stamp) ||
 	    (o->stamp.slot != HAPPENS_NONE && part_knows(p, &o->stamp))) {
-		stamp_set(&o->stamp, &s);
+		happens_stamp_set(&o->stamp, &s);
 		part_tick(p);
 		return;
 	}

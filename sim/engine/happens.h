@@ -106,6 +106,7 @@ uint32_t happens_slots(void);
 const struct happens_part *happens_part_at(uint32_t slot);
 bool happens_stamp_covers(const struct happens_stamp *s, const struct happens_seen *seen);
 void happens_stamp_clear(struct happens_stamp *s);
+void happens_stamp_set(struct happens_stamp *s, const struct happens_stamp *from);
 
 /* ---- happens_shadow.c -------------------------------------------------------------------------
  */

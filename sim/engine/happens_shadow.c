@@ -183,28 +183,38 @@ static void word_drop(struct page *p, struct happens_word **at)
 	p->words--;
 }
 
-/* The words that an access of `bytes` at `addr` is to: one, or the two halves where an agent used
- * them apart. */
+/* A word of 8 bytes becomes two of 4, which both were treated as it was. */
+static void word_split(struct happens_word *w)
+{
+	struct happens_word *high = word_make(w->addr + 4, 4);
+
+	w->bytes = 4;
+	high->writes = w->writes;
+	high->reads = w->reads;
+	memcpy(high->write, w->write, sizeof w->write);
+	memcpy(high->read, w->read, sizeof w->read);
+	happens_stamp_set(&high->sync[0], &w->sync[0]);
+	happens_stamp_set(&high->sync[1], &w->sync[1]);
+	happens_stamp_set(&high->relaxed, &w->relaxed);
+	high->relaxed_record = w->relaxed_record;
+}
+
+/* The words that an access of `bytes` at `addr` is to: one, or two halves where agents used one of
+ * them alone. */
 static int word_get(uintptr_t addr, uint32_t bytes, struct happens_word *out[2])
 {
-	struct happens_word *w = *word_at(addr);
+	struct happens_word *w = *word_at(bytes == 4 ? addr & ~(uintptr_t)7 : addr);
 	int n = 0;
 
-	if (!w && addr % 8) {
-		w = *word_at(addr - 4);
-		if (w && w->bytes < 8)
-			w = NULL;
-	}
+	if (bytes == 4 && w && w->bytes == 8)
+		word_split(w);
+	w = *word_at(addr);
+	struct happens_word *high = bytes == 8 ? *word_at(addr + 4) : NULL;
 	if (!w)
-		w = word_make(addr, bytes);
-	else if (w->addr == addr && w->bytes < bytes)
-		w->bytes = bytes;
+		w = word_make(addr, high ? 4 : bytes);
 	out[n++] = w;
-	if (bytes == 8) {
-		w = *word_at(addr + 4);
-		if (w)
-			out[n++] = w;
-	}
+	if (bytes == 8 && w->bytes == 4)
+		out[n++] = high ? high : word_make(addr + 4, 4);
 	return n;
 }
 

@@ -330,6 +330,67 @@ BOTH(words_main, word_store, word_load)
 BOTH(word_and_write_main, word_range_write, word_load)
 BOTH(word_and_read_main, word_store, word_range_read)
 
+/* As a device's small write, which lands word by word. */
+static void land(size_t at, size_t bytes)
+{
+	const struct mem_access a = {.addr = data + at,
+				     .bytes = bytes,
+				     .op = SHARED_RANGE_WRITE,
+				     .order = SHARED_RELEASE,
+				     .scope = SHARED_SYSTEM};
+
+	mem_access(&a);
+	memset(data + at, 7, bytes);
+	mem_wrote(&a);
+}
+
+static void land_low(void *arg)
+{
+	(void)arg;
+	land(0, 13);
+}
+
+static void land_high(void *arg)
+{
+	(void)arg;
+	land(13, 26);
+}
+
+static void land_one_over(void *arg)
+{
+	(void)arg;
+	land(12, 26);
+}
+
+static void read_low(void *arg)
+{
+	(void)arg;
+	shared_read(copy, data, 13);
+}
+
+static void land_from_4(void *arg)
+{
+	(void)arg;
+	land(4, 8);
+}
+
+static void read_4(void *arg)
+{
+	(void)arg;
+	shared_read(copy, data, 4);
+}
+BOTH(landings_main, land_low, land_high)
+BOTH(landing_and_read_main, read_low, land_high)
+BOTH(landings_overlap_main, read_low, land_one_over)
+
+/* A word of 8 bytes, of which one agent then writes the high half, while another reads the low one. */
+static void half_words_main(void *arg)
+{
+	(void)arg;
+	land(0, 8);
+	both(land_from_4, read_4);
+}
+
 /* The same bytes, given out anew. */
 static void fresh_writer(void *arg)
 {
@@ -348,6 +409,10 @@ static const struct variant ranges[] = {
 	{BAD("a range written, a word read", word_and_write_main, NULL), RELAXED},
 	{BAD("a word written, a range read", word_and_read_main, NULL), RELAXED},
 	{GOOD("memory given out anew", fresh_main), RELAXED},
+	{GOOD("two landings that share a word", landings_main), RELAXED},
+	{GOOD("a landing beside a range read", landing_and_read_main), RELAXED},
+	{BAD("a landing one byte over a range read", landings_overlap_main, NULL), RELAXED},
+	{GOOD("half of a word landed, the other half read", half_words_main), RELAXED},
 };
 
 START_TEST(ranges_are_exact_and_words_are_atomic)
