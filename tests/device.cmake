@@ -26,7 +26,9 @@ endfunction()
 
 doppel_device_sources(${CMAKE_CURRENT_SOURCE_DIR}/conformance/device_kernels.c
 	device_litmus_test device_reduce_test)
-if(TARGET device_ring_test)
-	target_sources(device_ring_test PRIVATE ${core_device_objects})
-	set_target_properties(device_ring_test PROPERTIES LINKER_LANGUAGE C)
-endif()
+foreach(test device_ring_test device_fifo_test)
+	if(TARGET ${test})
+		target_sources(${test} PRIVATE ${core_device_objects})
+		set_target_properties(${test} PROPERTIES LINKER_LANGUAGE C)
+	endif()
+endforeach()

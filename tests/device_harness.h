@@ -2,7 +2,7 @@
 /*
  * Where tests of device code run: on fakecuda in both engines and with both warp widths, in builds
  * with real GPUs on those (once; exit 77 without one). A failing check prints what it saw and
- * aborts. Used by tests/conformance/device_* and tests/collectives/device_ring_test.c.
+ * aborts. Used by tests/conformance/device_* and tests/collectives/device_*.
  */
 #ifndef TESTS_DEVICE_HARNESS_H
 #define TESTS_DEVICE_HARNESS_H

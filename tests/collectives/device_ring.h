@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs of one
+ * process (direct pointers, no transport, no proxy), and works are launched on each, in the kernel's
+ * arguments or in a FIFO. Odd channels go round the ring the other way. What a launch must give is in
+ * device_ring_check.h.
+ *
+ * Used by device_ring_test.c and device_fifo_test.c, in the body of tests/device_harness.h. A failing check
+ * aborts.
+ */
+#ifndef TESTS_COLLECTIVES_DEVICE_RING_H
+#define TESTS_COLLECTIVES_DEVICE_RING_H
+
+#include "core/base/shared.h"
+#include "core/device/reduce_copy_host.h"
+#include "tests/device_harness.h"
+
+#define MAX_GPUS   4
+#define CHANNELS   3
+#define STEP_BYTES 512u
+#define MAX_BYTES  (1u << 18)
+#define MOST_WORKS 100
+
+/* The works of one launch in pinned memory. */
+struct piece {
+	struct dev_share share[CHANNELS];
+	uint16_t number[CHANNELS * MOST_WORKS];
+	struct dev_work work[MOST_WORKS];
+	shared_u64 consumed[DEV_MAX_CHANNELS];
+};
+
+struct rank {
+	struct dev_comm *comm; /* device memory, as all below */
+	struct dev_channel *channels;
+	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send */
+	int32_t *ranks;                /* [CHANNELS][MAX_GPUS] */
+	uint8_t *slots;                /* [CHANNELS][DEV_STEPS * STEP_BYTES] */
+	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
+	struct dev_send_mem *send_mem; /* [CHANNELS] */
+	uint8_t *input, *output;
+	uint8_t *host_input;
+	struct piece *piece; /* host memory */
+	cudaStream_t stream;
+};
+
+struct ring {
+	const struct device_run *run;
+	int n;
+	struct rank rank[MAX_GPUS];
+	shared_u32 *abort;
+	uint8_t *want, *got;
+	uint64_t random; /* state of ring_random */
+	uint64_t launches;
+	bool in_fifo;     /* every launch has its works in the FIFO; else every second one */
+	bool was_in_fifo; /* the last one had */
+	struct steps_count steps[MAX_GPUS][CHANNELS]; /* where every connection should be */
+};
+
+static inline uint64_t ring_random(struct ring *g)
+{
+	uint64_t z = g->random += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* ---- layout --------------------------------------------------------------------------------- */
+
+static inline void ring_alloc(struct ring *g, const struct device_run *run, int n)
+{
+	*g = (struct ring){.run = run, .n = n, .random = run->seed + (uint64_t)n};
+	g->abort = device_host_alloc(sizeof *g->abort);
+	g->want = malloc(MAX_BYTES);
+	g->got = malloc(MAX_BYTES);
+	for (int i = 0; i < n; i++) {
+		struct rank *r = &g->rank[i];
+
+		r->comm = device_alloc(i, sizeof *r->comm);
+		r->channels = device_alloc(i, CHANNELS * sizeof *r->channels);
+		r->conns = device_alloc(i, CHANNELS * 2 * sizeof *r->conns);
+		r->ranks = device_alloc(i, CHANNELS * MAX_GPUS * sizeof *r->ranks);
+		r->slots = device_alloc(i, CHANNELS * DEV_STEPS * STEP_BYTES);
+		r->recv_mem = device_alloc(i, CHANNELS * sizeof *r->recv_mem);
+		r->send_mem = device_alloc(i, CHANNELS * sizeof *r->send_mem);
+		r->input = device_alloc(i, MAX_BYTES);
+		r->output = device_alloc(i, MAX_BYTES);
+		r->host_input = malloc(MAX_BYTES);
+		r->piece = device_host_alloc(sizeof *r->piece);
+		CUDA_OK(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking));
+	}
+}
+
+/* Odd channels go round the other way. */
+static inline int ring_rank_at(const struct ring *g, int channel, int position)
+{
+	return channel % 2 ? (g->n - position % g->n) % g->n : position % g->n;
+}
+
+/* The same for the position of a rank: going the other way twice leads back. */
+static inline int ring_position_of(const struct ring *g, int channel, int rank)
+{
+	return ring_rank_at(g, channel, rank);
+}
+
+/* Connection from rank `from` to rank `to`, seen from one end. */
+static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, int channel,
+					int peer)
+{
+	struct dev_conn c = {
+		.buffer = {g->rank[to].slots + channel * DEV_STEPS * STEP_BYTES},
+		.tail = &g->rank[to].recv_mem[channel].tail,
+		.head = &g->rank[from].send_mem[channel].head,
+		.step_bytes = {STEP_BYTES},
+		.peer = peer,
+		.channel = channel,
+	};
+	return c;
+}
+
+static inline void ring_connect_channel(const struct ring *g, int rank, int c)
+{
+	const struct rank *r = &g->rank[rank];
+	int i = ring_position_of(g, c, rank), prev = ring_rank_at(g, c, i + g->n - 1);
+	int next = ring_rank_at(g, c, i + 1);
+	int32_t ranks[MAX_GPUS];
+	struct dev_channel channel = {.ring = {.prev = prev,
+					       .next = next,
+					       .index = i,
+					       .recv = 2 * c,
+					       .send = 2 * c + 1,
+					       .ranks = r->ranks + c * MAX_GPUS}};
+	struct dev_conn conns[2] = {ring_conn(g, prev, rank, c, prev),
+				    ring_conn(g, rank, next, c, next)};
+
+	for (int k = 0; k < g->n; k++)
+		ranks[k] = ring_rank_at(g, c, k);
+	CUDA_OK(cudaMemcpy(r->ranks + c * MAX_GPUS, ranks, sizeof ranks, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(&r->conns[2 * c], conns, sizeof conns, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(&r->channels[c], &channel, sizeof channel, cudaMemcpyHostToDevice));
+}
+
+static inline void ring_connect(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct dev_comm comm = {.magic = DEV_COMM_MAGIC,
+					.rank = i,
+					.nranks = g->n,
+					.nchannels = CHANNELS,
+					.abort = g->abort,
+					.channels = g->rank[i].channels,
+					.conns = g->rank[i].conns,
+					.warp_width = (uint32_t)g->run->width};
+
+		for (int c = 0; c < CHANNELS; c++)
+			ring_connect_channel(g, i, c);
+		CUDA_OK(cudaMemcpy(g->rank[i].comm, &comm, sizeof comm, cudaMemcpyHostToDevice));
+	}
+}
+
+static inline void ring_free(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct rank *r = &g->rank[i];
+		void *device[] = {r->comm,     r->channels, r->conns, r->ranks, r->slots,
+				  r->recv_mem, r->send_mem, r->input, r->output};
+
+		CUDA_OK(cudaSetDevice(i));
+		for (size_t k = 0; k < ARRAY_LEN(device); k++)
+			CUDA_OK(cudaFree(device[k]));
+		CUDA_OK(cudaStreamDestroy(r->stream));
+		CUDA_OK(cudaFreeHost(r->piece));
+		free(r->host_input);
+	}
+	CUDA_OK(cudaFreeHost(g->abort));
+	free(g->want);
+	free(g->got);
+}
+
+/* ---- works and launches --------------------------------------------------------------------- */
+
+/* Until the launch, send and recv are offsets in the ranks' buffers, in bytes. */
+static inline uintptr_t offset_of(const void *buffer)
+{
+	return (uintptr_t)buffer;
+}
+
+static inline struct dev_work program_work(enum dev_program program, uint64_t count,
+					   enum dev_type type, enum dev_op op, int lo, int hi)
+{
+	uint32_t size = steps_type_bytes(type);
+	uint32_t chunk = STEP_BYTES * steps_program(program).chunk_steps / size;
+	uint64_t channels = (uint64_t)(hi - lo + 1), grain = steps_grain_bytes(DEV_SIMPLE) / size;
+	uint64_t share = ALIGN_UP(DIV_UP(count, channels), grain);
+	struct dev_work w;
+
+	memset(&w, 0, sizeof w);
+	w.count = count;
+	w.count_lo = MIN_OF(share, count);
+	if (hi > lo) {
+		uint64_t rest = count - w.count_lo, mids = channels - 2;
+
+		w.count_mid = mids ? MIN_OF(share, rest / mids) : 0;
+		w.count_hi = rest - mids * w.count_mid;
+	}
+	w.chunk_lo = w.chunk_mid = w.chunk_hi = chunk;
+	w.channel_lo = (uint8_t)lo;
+	w.channel_hi = (uint8_t)hi;
+	w.program = (uint8_t)program;
+	w.root = -1;
+	w.type = (uint8_t)type;
+	w.op = (uint8_t)op;
+	return w;
+}
+
+static inline struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op op, int lo,
+					int hi)
+{
+	return program_work(DEV_ALL_REDUCE_RING_SIMPLE, count, type, op, lo, hi);
+}
+
+/* Blocks of `count` elements in a rank's input, and in its output. */
+static inline uint64_t blocks_in(const struct ring *g, const struct dev_work *w)
+{
+	return steps_program(w->program).func == DEV_REDUCE_SCATTER ? (uint64_t)g->n : 1;
+}
+
+static inline uint64_t blocks_out(const struct ring *g, const struct dev_work *w)
+{
+	return steps_program(w->program).func == DEV_ALL_GATHER ? (uint64_t)g->n : 1;
+}
+
+/* Where, in bytes, a rank's own block is in a buffer of one block per rank. */
+static inline uint64_t own_block(uint64_t blocks, const struct dev_work *w, int rank)
+{
+	return blocks > 1 ? (uint64_t)rank * w->count * steps_type_bytes(w->type) : 0;
+}
+
+static inline void ring_fill(struct ring *g, const struct dev_work *w, size_t bytes, bool in_place)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct rank *r = &g->rank[i];
+		uint8_t *to = in_place ? r->output + own_block(blocks_out(g, w), w, i) : r->input;
+
+		for (size_t k = 0; k < bytes; k += 8) {
+			uint64_t v = ring_random(g);
+			memcpy(r->host_input + k, &v, 8);
+		}
+		CUDA_OK(cudaMemcpy(to, r->host_input, bytes, cudaMemcpyHostToDevice));
+	}
+}
+
+static inline struct dev_work ring_work_of(const struct ring *g, const struct dev_work *w, int i,
+					   int warps, bool in_place)
+{
+	const struct rank *r = &g->rank[i];
+	struct dev_work mine = *w;
+
+	mine.send = (in_place ? r->output + own_block(blocks_out(g, w), w, i) : r->input) +
+		    offset_of(w->send);
+	mine.recv =
+		r->output + (in_place ? own_block(blocks_in(g, w), w, i) : 0) + offset_of(w->recv);
+	if (!mine.nwarps)
+		mine.nwarps = (uint8_t)warps;
+	return mine;
+}
+
+/* Puts the works into pinned memory, and the numbers of each block's. */
+static inline void piece_fill(struct ring *g, struct piece *p, const struct dev_work *works, int n,
+			      struct dev_args *args)
+{
+	uint32_t block = 0, first = 0;
+
+	for (int c = 0; c < CHANNELS; c++) {
+		if (!(args->channel_mask >> c & 1))
+			continue;
+		p->share[block].first = first;
+		for (int i = 0; i < n; i++)
+			if (works[i].channel_lo <= c && c <= works[i].channel_hi)
+				p->number[first++] = (uint16_t)i;
+		p->share[block].count = first - p->share[block].first;
+		block++;
+	}
+	memcpy(p->work, works, (size_t)n * sizeof *works);
+	args->fifo.work = p->work;
+	args->fifo.share = p->share;
+	args->fifo.number = p->number;
+	args->fifo.consumed = p->consumed;
+	args->fifo.end = g->launches;
+}
+
+static inline void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
+			       int warps, bool in_place)
+{
+	const struct dev_kernel *k = dev_kernel_collective(g->run->width);
+	int blocks = __builtin_popcountll(mask);
+
+	g->launches++;
+	g->was_in_fifo = n > (int)DEV_ARGS_WORKS || g->in_fifo || g->launches % 2;
+	for (int i = 0; i < g->n; i++) {
+		struct dev_work mine[MOST_WORKS];
+		struct dev_args args;
+
+		memset(&args, 0, sizeof args);
+		args.comm = g->rank[i].comm;
+		args.channel_mask = mask;
+		args.work_count = (uint32_t)n;
+		for (int j = 0; j < n; j++)
+			mine[j] = ring_work_of(g, &works[j], i, warps, in_place);
+		if (g->was_in_fifo)
+			piece_fill(g, g->rank[i].piece, mine, n, &args);
+		else
+			memcpy(args.work, mine, (size_t)n * sizeof mine[0]);
+		CUDA_OK(cudaSetDevice(i));
+		device_launch(k, blocks, warps, g->run->width, &args, g->rank[i].stream);
+	}
+}
+
+static inline void ring_sync(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++)
+		CUDA_OK(cudaStreamSynchronize(g->rank[i].stream));
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a launch on the rings of device_ring.h must give: the same reductions, done on the host in the order
+ * in which the ring does them and compared bit by bit; the steps at which all connections stand; and the
+ * words by which blocks free the FIFO of works.
+ */
+#ifndef TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
+#define TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
+
+#include "tests/collectives/device_ring.h"
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+static inline uint8_t *input_at(const struct ring *g, const struct dev_work *w, int rank,
+				uint64_t at)
+{
+	return g->rank[rank].host_input + offset_of(w->send) + at * steps_type_bytes(w->type);
+}
+
+static inline uint8_t *want_at(const struct ring *g, const struct dev_work *w, uint64_t at)
+{
+	return g->want + offset_of(w->recv) + at * steps_type_bytes(w->type);
+}
+
+/* `count` elements from `at` on, reduced along the ring so that `last` completes them: the position
+ * after it sends first, each next one adds its own input. */
+static inline void reference_fold(const struct ring *g, const struct dev_work *w, int channel,
+				  int last, uint64_t at, uint64_t count)
+{
+	uint8_t *result = want_at(g, w, at);
+
+	for (int k = 1; k <= g->n; k++) {
+		int rank = ring_rank_at(g, channel, last + k);
+		struct rc_job job = {.src = {input_at(g, w, rank, at), result},
+				     .dst = {result},
+				     .nsrc = k == 1 ? 1 : 2,
+				     .ndst = 1,
+				     .count = count,
+				     .type = (enum dev_type)w->type,
+				     .op = (enum dev_op)w->op,
+				     .scale = w->scale,
+				     .post = k == g->n};
+		rc_reduce_copy(&job);
+	}
+}
+
+/* Which rank completes an element of an all-reduce depends on its place in the loop. */
+static inline void reference_all_reduce(const struct ring *g, const struct dev_work *w, int channel,
+					const struct steps_part *part)
+{
+	uint32_t size = steps_type_bytes(w->type);
+	uint64_t loop = (uint64_t)part->chunk * (uint64_t)g->n;
+
+	for (uint64_t done = 0; done < part->count; done += loop) {
+		uint64_t left = part->count - done;
+		uint64_t chunk = steps_ring_chunk(left, part->chunk, g->n, size);
+
+		for (int c = 0; c < g->n; c++) {
+			uint64_t at = (uint64_t)c * chunk;
+			uint64_t n = at < left ? MIN_OF(chunk, left - at) : 0;
+
+			reference_fold(g, w, channel, c, part->offset + done + at, n);
+		}
+	}
+}
+
+static inline void reference_part(const struct ring *g, const struct dev_work *w, int channel,
+				  const struct steps_part *part)
+{
+	size_t bytes = part->count * steps_type_bytes(w->type);
+
+	switch (steps_program(w->program).func) {
+	case DEV_ALL_REDUCE:
+		reference_all_reduce(g, w, channel, part);
+		return;
+	case DEV_REDUCE:
+		reference_fold(g, w, channel, ring_position_of(g, channel, w->root), part->offset,
+			       part->count);
+		return;
+	case DEV_BROADCAST:
+		memcpy(want_at(g, w, part->offset), input_at(g, w, w->root, part->offset), bytes);
+		return;
+	case DEV_ALL_GATHER:
+		for (int r = 0; r < g->n; r++)
+			memcpy(want_at(g, w, (uint64_t)r * w->count + part->offset),
+			       input_at(g, w, r, part->offset), bytes);
+		return;
+	case DEV_REDUCE_SCATTER:
+		for (int r = 0; r < g->n; r++)
+			reference_fold(g, w, channel, ring_position_of(g, channel, r),
+				       (uint64_t)r * w->count + part->offset, part->count);
+		return;
+	default:
+		CHECK(false, "program %d has no reference", w->program);
+	}
+}
+
+/* Each end rounds its step up to the chunk, unless the work leaves the connection alone. */
+static inline void reference_steps(struct ring *g, const struct dev_work *w, int channel)
+{
+	uint32_t chunk = steps_program(w->program).chunk_steps;
+
+	for (int r = 0; r < g->n; r++) {
+		int i = ring_position_of(g, channel, r);
+		struct dev_ring ring = {.prev = ring_rank_at(g, channel, i + g->n - 1),
+					.next = ring_rank_at(g, channel, i + 1)};
+		struct steps_count n = steps_of(w, channel, &ring, r, g->n);
+		struct steps_count *at = &g->steps[r][channel];
+
+		if (n.recv)
+			at->recv = ALIGN_UP(at->recv, chunk) + n.recv;
+		if (n.send)
+			at->send = ALIGN_UP(at->send, chunk) + n.send;
+	}
+}
+
+static inline void reference(struct ring *g, const struct dev_work *w)
+{
+	for (int channel = w->channel_lo; channel <= w->channel_hi; channel++) {
+		struct steps_part part = steps_part_of(w, channel);
+
+		reference_part(g, w, channel, &part);
+		reference_steps(g, w, channel);
+	}
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+/* At the end of PIPELINE_TO only the root has an output. */
+static inline bool has_result(const struct dev_work *w, int rank)
+{
+	return steps_program(w->program).pattern != DEV_PIPELINE_TO || rank == w->root;
+}
+
+/* Each block of the last launch, which was in the FIFO, has freed its works. */
+static inline void ring_check_consumed(const struct ring *g, uint64_t mask)
+{
+	for (int i = 0; i < g->n; i++)
+		for (int c = 0; c < CHANNELS; c++) {
+			const shared_u64 *word = &g->rank[i].piece->consumed[c];
+
+			CHECK(!(mask >> c & 1) ||
+				      shared_load_u64(word, SHARED_ACQUIRE) == g->launches,
+			      "%s: rank %d channel %d has not freed the FIFO", g->run->where, i, c);
+		}
+}
+
+static inline void ring_check(struct ring *g, const struct dev_work *w, bool in_place,
+			      const char *what)
+{
+	uint32_t size = steps_type_bytes(w->type);
+	uint64_t count = w->count * blocks_out(g, w);
+
+	for (int i = 0; i < g->n; i++) {
+		uint64_t mine = own_block(blocks_in(g, w), w, i);
+		const uint8_t *want = g->want + offset_of(w->recv) + mine;
+
+		if (!has_result(w, i))
+			continue;
+		CUDA_OK(cudaMemcpy(g->got,
+				   g->rank[i].output + offset_of(w->recv) + (in_place ? mine : 0),
+				   count * size, cudaMemcpyDeviceToHost));
+		for (uint64_t at = 0; at < count; at++)
+			CHECK(!memcmp(g->got + at * size, want + at * size, size),
+			      "%s, %s: program %d root %d: %d ranks, rank %d, type %d op %d count "
+			      "%llu, channels %d-%d%s: element %llu differs",
+			      g->run->where, what, w->program, w->root, g->n, i, w->type, w->op,
+			      (unsigned long long)w->count, w->channel_lo, w->channel_hi,
+			      in_place ? ", in place" : "", (unsigned long long)at);
+	}
+}
+
+/* Both ends of every connection stand at the step that steps.h derives. */
+static inline void ring_check_steps(struct ring *g)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct dev_conn conns[CHANNELS][2];
+
+		CUDA_OK(cudaMemcpy(conns, g->rank[i].conns, sizeof conns, cudaMemcpyDeviceToHost));
+		for (int c = 0; c < CHANNELS; c++)
+			CHECK(conns[c][0].step == g->steps[i][c].recv &&
+				      conns[c][1].step == g->steps[i][c].send,
+			      "%s: rank %d channel %d at %llu and %llu, expected %llu and %llu",
+			      g->run->where, i, c, (unsigned long long)conns[c][0].step,
+			      (unsigned long long)conns[c][1].step,
+			      (unsigned long long)g->steps[i][c].recv,
+			      (unsigned long long)g->steps[i][c].send);
+	}
+}
+
+static inline uint64_t scale_of(enum dev_type type, enum dev_op op, int n)
+{
+	if (op == DEV_SUM_POSTDIV)
+		return (uint64_t)n;
+	switch (type) {
+	case DEV_F16:
+		return rc_f16_of_f32(1.0f / (float)n);
+	case DEV_BF16:
+		return rc_bf16_of_f32(1.0f / (float)n);
+	case DEV_F8E4M3:
+		return rc_f8e4m3_of_f32(1.0f / (float)n);
+	case DEV_F8E5M2:
+		return rc_f8e5m2_of_f32(1.0f / (float)n);
+	case DEV_F32:
+		return rc_bits_of_f32(1.0f / (float)n);
+	case DEV_F64:
+		return rc_bits_of_f64(1.0 / n);
+	default:
+		return (uint64_t)n;
+	}
+}
+
+static inline void ring_once(struct ring *g, struct dev_work w, int warps, bool in_place,
+			     const char *what)
+{
+	uint32_t size = steps_type_bytes(w.type);
+	uint64_t mask = 0;
+
+	w.scale = scale_of((enum dev_type)w.type, (enum dev_op)w.op, g->n);
+	for (int c = w.channel_lo; c <= w.channel_hi; c++)
+		mask |= 1ull << c;
+	ring_fill(g, &w, ALIGN_UP(w.count * blocks_in(g, &w) * size, 8), in_place);
+	reference(g, &w);
+	ring_launch(g, &w, 1, mask, warps, in_place);
+	ring_sync(g);
+	ring_check(g, &w, in_place, what);
+	if (g->was_in_fifo)
+		ring_check_consumed(g, mask);
+}
+
+#endif
