@@ -310,6 +310,61 @@ START_TEST(an_abort_ends_the_wait_for_room)
 }
 END_TEST
 
+/* ---- failure ---------------------------------------------------------------------------------- */
+
+/* The communicator fails, as by its proxy, once the host waits for room. */
+static void failure_task(void *arg)
+{
+	os_sleep_ns(100000000);
+	rank_set_async_error(arg, ncclRemoteError);
+}
+
+/* Rank 1 launches nothing, so no kernel of rank 0 ends. No rank aborts before rank 0's call has returned:
+ * only the error of the communicator can end its wait. */
+static void failure_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct os_thread_attr attr = {.name = "failure", .rank = rank};
+	struct os_thread *failure;
+	ncclResult_t rc = ncclSuccess;
+	ncclComm_t comm;
+	cudaStream_t stream;
+	void *mem;
+	int launches = 0;
+
+	(void)arg;
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	ranks_barrier();
+	if (rank == 0)
+		EXPECT(os_thread_start(&failure, &attr, failure_task, comm) == 0);
+	while (rank == 0 && !rc) {
+		rc = ncclAllReduce(mem, mem, 1024, ncclInt32, ncclSum, comm, stream);
+		launches += rc == ncclSuccess;
+	}
+	EXPECT(rank != 0 || rc == ncclRemoteError);
+	EXPECT(launches <= (int)(PLAN_FIFO_LEAST / sizeof(struct dev_work)));
+	if (rank == 0)
+		EXPECT(os_thread_join(failure) == 0);
+	ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(a_failure_of_the_communicator_ends_the_wait_for_room)
+{
+	static const char *const env[] = {"NCCL_WORK_ARGS_BYTES=0", "NCCL_WORK_FIFO_BYTES=4096",
+					  NULL};
+
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct ranks_config config = {.per_host = 2, .seed = seed, .env = env};
+
+		ranks_run(&config, failure_rank, NULL);
+		config.engine = SIM_ENGINE_THREADS;
+		ranks_run(&config, failure_rank, NULL);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("plan_fifo");
@@ -322,6 +377,7 @@ int main(void)
 	tcase_add_test(t, a_fifo_that_wraps_loses_nothing);
 	tcase_add_test(t, works_may_go_through_the_fifo_alone);
 	tcase_add_test(t, an_abort_ends_the_wait_for_room);
+	tcase_add_test(t, a_failure_of_the_communicator_ends_the_wait_for_room);
 	suite_add_tcase(s, t);
 	t = tcase_create("messages");
 	tcase_set_timeout(t, 120);
