@@ -27,13 +27,32 @@ struct os_site {
 
 #ifdef DOPPEL_FAKE
 /* The section holds pointers: a compiler may put large records further apart than their size. */
+#define OS_SITE_STATICS(attribute, ...)                                                            \
+	static const struct os_site site_record_ attribute = {__VA_ARGS__};                        \
+	static const struct os_site *const site_listed_ attribute                                  \
+		__attribute__((used, section("os_sites"))) = &site_record_
+
+/* A record's address. Its variables are none of the function where it stands, for gdb's `info locals`: gcc
+ * has them in a function of their own, which is inlined always; clang, which has no functions in functions,
+ * leaves them out of the debug information. */
+#ifdef __clang__
 #define OS_SITE_RECORD(...)                                                                        \
 	({                                                                                         \
-		static const struct os_site site_record_ = {__VA_ARGS__};                          \
-		static const struct os_site *const site_listed_                                    \
-			__attribute__((used, section("os_sites"))) = &site_record_;                \
+		OS_SITE_STATICS(__attribute__((nodebug)), __VA_ARGS__);                            \
 		&site_record_;                                                                     \
 	})
+#else
+#define OS_SITE_RECORD(...)                                                                        \
+	({                                                                                         \
+		__attribute__((always_inline, artificial)) inline const struct os_site *site_(     \
+			void)                                                                      \
+		{                                                                                  \
+			OS_SITE_STATICS(, __VA_ARGS__);                                            \
+			return &site_record_;                                                      \
+		}                                                                                  \
+		site_();                                                                           \
+	})
+#endif
 
 /* May the code take its rare path here (one slot instead of eight, an early timeout)? True sometimes
  * in exploring runs of engine sim, never in the real world. */

@@ -54,6 +54,7 @@ def doppel_load():
     for name in ("next", "step"):
         gdb.execute("define hook-%s\nsim run-to-focus\nend" % name)
     gdb.execute("set breakpoint pending on")
+    gdb.execute("skip function site_", to_string=True)  # core/os/site.h: the record of a site
     run.set_convenience()
     frames.name_threads()
     gdb.events.new_objfile.connect(lambda event: frames.name_threads())

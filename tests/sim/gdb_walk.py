@@ -30,6 +30,8 @@ def go(function, condition=None):
     check("%s is reached" % function, gdb.selected_inferior().pid and not stop.is_valid() and
           gdb.selected_frame().name() in (function, "p" + function, "hca_post_send"),
           run("bt 1") if gdb.selected_inferior().pid else "the end of the program")
+    check("%s has no locals of sites" % function, "site_" not in run("info locals"),
+          run("info locals"))
 
 
 def unoptimized():
@@ -122,6 +124,8 @@ def check_blocked():
     frames("task %s" % proxy, "proxy_progress_wait")
     frames("bt", r"proxy_progress_wait \(.*p=.*0x\w+", r"proxy_progress_main \(arg=0x\w+",
            "task_entry")
+    check("a rare path adds no locals to its function", "waits = " in run("info locals") and
+          "site_" not in run("info locals"), run("info locals"))
     run("up")
     check("info locals of a suspended proxy", "moved" in run("info locals"), run("info locals"))
     frames("task 0", r'Switching to task 0 "main"', "lab_main")
