@@ -177,6 +177,7 @@ struct engine {
 	uint32_t waiting;
 	struct task *task_pool;
 	struct task *pollers, **pollers_end;
+	uint64_t parked_ns; /* since when there are pollers in that list */
 	struct timer_heap heap;
 	bool stop; /* the loop ends at its next turn */
 	bool in_event;

@@ -31,7 +31,7 @@ enum {
 	POLL_NS = 250,
 	POLL_NS_MAX = 16000,
 	POLL_LAST_LOOKS = 3,
-	POLL_LONG_NS = 100000000, /* pollers look once more before so much time passes */
+	POLL_LONG_NS = 100000000, /* pollers look once more before they have been parked so long */
 };
 
 /* ---- the list of tasks ---------------------------------------------------------------------- */
@@ -258,10 +258,24 @@ static inline void task_suspend(struct task *t, enum sim_task_state state)
 	fiber_suspend(&t->fiber);
 }
 
+/* Is there a poller with a last look to come? */
+static bool pollers_may_look(void)
+{
+	return eng.pollers &&
+	       (eng.last_look_changes != eng.changes || eng.last_looks < POLL_LAST_LOOKS);
+}
+
+/* Is that look due before the time `when`? */
+static bool pollers_look_before(uint64_t when)
+{
+	return pollers_may_look() && when - eng.parked_ns >= POLL_LONG_NS;
+}
+
 /* When nothing else could run before the sleeper wakes, time moves immediately. */
 static bool task_sleep_inline(struct task *t, uint64_t ns)
 {
-	if (ready_count() || (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns + ns))
+	if (ready_count() || (eng.heap.n && eng.heap.slot[1].when <= eng.now_ns + ns) ||
+	    pollers_look_before(eng.now_ns + ns))
 		return false;
 	if (t->pub.background || eng.stop ||
 	    eng.steps - eng.progress_step >= eng.config.budget_events ||
@@ -691,13 +705,12 @@ static void loop_wake_top(void)
 }
 
 /* No task runs now, and perhaps not for long. Pollers get a few last looks: one of them may have
- * found what it polled for without saying so (os_poll_hit), and then written what the next one
+ * found what it polled for without a call of os_poll_hit, and then written what the next one
  * polls for; and one that polls several things by turns may have been asleep when the one changed
  * that it does not look at next. */
 static bool loop_last_look(void)
 {
-	if (!eng.pollers ||
-	    (eng.last_look_changes == eng.changes && eng.last_looks >= POLL_LAST_LOOKS))
+	if (!pollers_may_look())
 		return false;
 	eng.last_looks = eng.last_look_changes == eng.changes ? eng.last_looks + 1 : 1;
 	eng.last_look_changes = eng.changes;
@@ -705,12 +718,16 @@ static bool loop_last_look(void)
 	return true;
 }
 
-/* To the next time at which anything happens. */
+/* To the next time at which anything happens. Pollers look first if they will have been parked for
+ * long by then, in one step or in many: a task that sleeps again and again, and changes nothing, does not
+ * keep them from it. */
 static void loop_let_pass(void)
 {
 	uint64_t when = eng.heap.slot[1].when;
 
-	if (when - eng.now_ns < POLL_LONG_NS || !loop_last_look())
+	if (pollers_look_before(when))
+		(void)loop_last_look();
+	else
 		eng.now_ns = when;
 }
 

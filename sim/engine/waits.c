@@ -416,6 +416,8 @@ void waits_event_post(const void *object)
 void pollers_park(struct task *t)
 {
 	t->poll_next = NULL;
+	if (!eng.pollers)
+		eng.parked_ns = eng.now_ns;
 	*eng.pollers_end = t;
 	eng.pollers_end = &t->poll_next;
 	eng.waiting++;

@@ -289,35 +289,53 @@ static void turns_setter(void *arg)
 	shared_store_u32(&word[1], 1, SHARED_RELEASE);
 }
 
+/* Until it is no longer needed, in steps of `ns`, by a sleep or by a wait. */
+struct turns {
+	uint64_t ns;
+	bool waits;
+	shared_u32 word[2], done;
+};
+
 static void turns_sleeper(void *arg)
 {
-	(void)arg;
-	os_sleep_ns(10000000000);
+	struct turns *c = arg;
+	struct wait w = wait_word(&c->done, WAIT_EQ, 1);
+
+	while (!shared_load_u32(&c->done, SHARED_ACQUIRE)) {
+		w.deadline_ns = os_now_ns() + c->ns;
+		if (c->waits)
+			(void)os_wait_one(&w, NULL);
+		else
+			os_sleep_ns(c->ns);
+	}
 }
 
 static void turns_main(void *arg)
 {
-	static shared_u32 word[2];
-	struct os_thread *setter = spawn("setter", 0, turns_setter, word);
-	struct os_thread *sleeper = spawn("sleeper", 0, turns_sleeper, NULL);
+	struct turns *c = arg;
+	struct os_thread *setter = spawn("setter", 0, turns_setter, c->word);
+	struct os_thread *sleeper = spawn("sleeper", 0, turns_sleeper, c);
 
-	(void)arg;
-	while (!shared_load_u32(&word[1], SHARED_ACQUIRE)) {
-		os_sleep_ns(100000); /* it changes here, behind the look and before the miss */
+	while (!shared_load_u32(&c->word[1], SHARED_ACQUIRE)) {
+		os_sleep_ns(100000); /* it changes here, after the look and before the miss */
 		os_poll_miss("the word");
 		os_poll_miss("something else");
 	}
 	os_poll_hit();
 	ck_assert_uint_lt(os_now_ns(), 1000000000);
+	shared_store_u32(&c->done, 1, SHARED_RELEASE);
 	ck_assert_int_eq(os_thread_join(setter), 0);
 	ck_assert_int_eq(os_thread_join(sleeper), 0);
 }
 
 START_TEST(a_poller_of_two_things_looks_again_before_much_time_passes)
 {
+	/* in one step, and in many that are each too short for a look */
+	static const uint64_t ns[] = {10000000000, 50000000, 1000000};
 	struct sim_config c = fifo();
+	struct turns turns = {.ns = ns[_i / 2], .waits = _i % 2};
 
-	ck_assert_int_eq(run_with(&c, turns_main, NULL), SIM_PASS);
+	ck_assert_int_eq(run_with(&c, turns_main, &turns), SIM_PASS);
 	sim_stop();
 }
 END_TEST
@@ -761,7 +779,7 @@ int main(void)
 	tcase_add_test(t, waits_follow_their_contract);
 	tcase_add_test(t, abort_words_and_ranges_wake);
 	tcase_add_test(t, fruitless_polls_wait_for_a_change);
-	tcase_add_test(t, a_poller_of_two_things_looks_again_before_much_time_passes);
+	tcase_add_loop_test(t, a_poller_of_two_things_looks_again_before_much_time_passes, 0, 6);
 	tcase_add_test(t, events_of_one_order_keep_it_others_do_not);
 	tcase_add_test(t, cancelled_events_do_not_run);
 	tcase_add_test(t, charges_and_resources_are_exact_under_fifo);
