@@ -5,8 +5,8 @@
 
 #include "sim/lab/runner_internal.h"
 
-/* More than the engine lets pass before pollers look once more. */
-#define LAB_WATCH_AGAIN_NS 200000000ull
+/* How often a program that does something else polls its communicators. */
+#define LAB_WATCH_AGAIN_NS 10000000ull
 
 /* Does the watch poll the rank's communicators, too? With several, the rank may be in a call for one of
  * them that waits, on its GPU, for a kernel of another one that has failed: the call connects ranks, or
