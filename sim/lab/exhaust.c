@@ -333,17 +333,26 @@ static enum exhaust_class exhaust_class_of(const char *site)
 	return EXHAUST_CLASSES;
 }
 
-static bool exhaust_wants(const struct exhaust_config *c, const struct exhaust_series *s)
+/* Do the classes and the site of the configuration include it? */
+static bool exhaust_names(const struct exhaust_config *c, const struct exhaust_series *s)
 {
 	char name[64];
-	if (!(c->classes & 1u << s->class) || (c->task && !s->task))
+
+	if (!(c->classes & 1u << s->class))
+		return false;
+	snprintf(name, sizeof name, "%s.%s", s->site, s->action);
+	return !c->site || !strcmp(c->site, name) || !strcmp(c->site, s->site);
+}
+
+static bool exhaust_wants(const struct exhaust_config *c, const struct exhaust_series *s)
+{
+	if (c->task && !s->task)
 		return false;
 	if (c->once != c->for_ever && s->for_ever != c->for_ever)
 		return false;
 	if (c->fifo != c->exploring && s->fifo != c->fifo)
 		return false;
-	snprintf(name, sizeof name, "%s.%s", s->site, s->action);
-	return !c->site || !strcmp(c->site, name) || !strcmp(c->site, s->site);
+	return exhaust_names(c, s);
 }
 
 static int exhaust_orders(const struct exhaust_config *c, struct exhaust_series s,
@@ -399,15 +408,23 @@ static int exhaust_ranks(const struct exhaust_config *c, struct exhaust_series s
 	return rc;
 }
 
+/* What stays by itself has no calls that go on failing. */
+static bool exhaust_stays(const struct exhaust_series *s)
+{
+	return s->class >= EXHAUST_KILL || exhaust_is_sticky(s);
+}
+
 static int exhaust_ways(const struct exhaust_config *c, struct exhaust_series s,
 			struct exhaust_result *sum)
 {
-	int rc = exhaust_ranks(c, s, sum);
-	s.for_ever = true;
-	/* what is sticky goes on by itself */
-	if (!rc && s.class < EXHAUST_KILL && !exhaust_is_sticky(&s))
+	bool stays = exhaust_stays(&s);
+	int rc = 0;
+
+	sum->named |= exhaust_names(c, &s);
+	if (!stays || c->once || !c->for_ever)
 		rc = exhaust_ranks(c, s, sum);
-	return rc;
+	s.for_ever = true;
+	return rc || stays ? rc : exhaust_ranks(c, s, sum);
 }
 
 /* What fails a call, or breaks what it is about; not what only delays, duplicates or reorders. The
@@ -454,12 +471,16 @@ int exhaust_run(const struct exhaust_config *config, struct exhaust_result *resu
 
 	for (size_t i = 0; i < ARRAY_LEN(exhaust_more) && !rc; i++)
 		rc = exhaust_ways(config, exhaust_more[i], result);
-	if (!rc && !result->series) {
+	if (rc || result->series)
+		return rc;
+	if (result->named)
+		fprintf(stderr, "exhaust: --for-ever has no effect on kill, abort and sticky "
+				"actions, which "
+				"stay by themselves; expected --once, or another class or site\n");
+	else
 		fprintf(stderr,
 			"exhaust: no site or action '%s' in these classes; 'doppel faults' lists "
 			"them\n",
 			config->site ? config->site : "");
-		rc = EINVAL;
-	}
-	return rc;
+	return EINVAL;
 }

@@ -57,6 +57,7 @@ struct exhaust_config {
 };
 
 struct exhaust_result {
+	bool named;                   /* there is a fault of these classes and this site */
 	uint64_t series, runs, fired; /* runs in which the fault fired */
 	uint64_t told;                /* runs in which the launcher had to speak */
 	uint64_t second;              /* runs with a second communicator */

@@ -70,6 +70,11 @@ expect 'exhaust once, and by steps' '--k excludes --stride' exhaust kill --k 3 -
 expect 'a class, then none' "'foo': expected alloc" exhaust alloc foo
 expect 'a rank of another world' '--rank 63: expected a rank from 0 to 3' exhaust kill --rank 63
 expect 'a site that is none' "no site or action 'nosuch'" exhaust alloc --site nosuch --most 1
+for c in kill abort 'cuda --site cuda.malloc.sticky' '--site os.task'; do
+	# shellcheck disable=SC2086 # words
+	expect "for ever: $c" '--for-ever has no effect on kill, abort and sticky actions.*expected --once' \
+		exhaust $c --for-ever --most 1
+done
 expect 'a task of no class' '--task has no effect without the class abort' exhaust kill --task 'rank0 main'
 expect 'a task that is none' "--task 'rank0 mian': no task of that name; there are 'main', 'rank0 main'" exhaust abort --task 'rank0 mian'
 expect 'hosts of what is shown' '--hosts: has no effect on show' topo show h100-8nic --hosts 2
