@@ -111,9 +111,15 @@ START_TEST(destroy_of_a_rank_in_its_init_ends_the_inits_of_the_others)
 }
 END_TEST
 
-/* ---- finalize ------------------------------------------------------------------------------- */
+/* ---- a communicator and what is reduced in it --------------------------------------------------- */
 
-static ncclComm_t finalize_comm(int32_t rank, int32_t nranks, int blocking)
+struct work {
+	ncclComm_t comm;
+	cudaStream_t stream;
+	void *mem;
+};
+
+static ncclComm_t work_comm(int32_t rank, int32_t nranks, int blocking)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclComm_t comm = NULL;
@@ -130,42 +136,59 @@ static ncclComm_t finalize_comm(int32_t rank, int32_t nranks, int blocking)
 	return comm;
 }
 
+static struct work work_begin(int32_t rank, int32_t nranks, int blocking)
+{
+	struct work w = {.comm = work_comm(rank, nranks, blocking)};
+
+	comm_buffers(rank, &w.mem, &w.stream, 4096);
+	return w;
+}
+
+static ncclResult_t work_reduce(const struct work *w)
+{
+	return ncclAllReduce(w->mem, w->mem, 10, ncclInt32, ncclSum, w->comm, w->stream);
+}
+
+static void work_end(const struct work *w, ncclResult_t (*end)(ncclComm_t comm))
+{
+	EXPECT_NCCL(ncclSuccess, end(w->comm));
+	comm_buffers_free(w->mem, w->stream);
+}
+
+/* ---- finalize ------------------------------------------------------------------------------- */
+
 /* The last rank calls its collective only when all others have returned from their finalize: one that
  * waits for the collective never returns. */
 static void finalize_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	bool late = rank == nranks - 1, poll = *(bool *)arg;
-	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	struct work w = work_begin(rank, nranks, 0);
 	ncclResult_t state = ncclInternalError;
-	cudaStream_t stream;
-	void *mem;
 	int n;
 
-	comm_buffers(rank, &mem, &stream, 4096);
 	if (late)
 		ranks_barrier();
-	EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, 10, ncclInt32, ncclSum, comm, stream));
-	EXPECT_NCCL(ncclInProgress, ncclCommFinalize(comm));
+	EXPECT_NCCL(ncclSuccess, work_reduce(&w));
+	EXPECT_NCCL(ncclInProgress, ncclCommFinalize(w.comm));
 	if (!late) {
-		EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(comm));
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommFinalize(w.comm));
 		EXPECT_ERROR_SAYS("ncclCommFinalize: the communicator is being finalized");
-		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(comm, &n));
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(w.comm, &n));
 		EXPECT_NCCL(ncclInvalidUsage,
-			    ncclAllReduce(mem, mem, 1, ncclInt32, ncclSum, comm, stream));
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+			    ncclAllReduce(w.mem, w.mem, 1, ncclInt32, ncclSum, w.comm, w.stream));
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(w.comm, &state));
 		EXPECT(state == ncclInProgress);
 		ranks_barrier();
 	}
 	state = ncclInProgress;
 	while (poll && state == ncclInProgress)
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(w.comm, &state));
 	if (poll) {
 		EXPECT(state == ncclSuccess);
-		EXPECT(cudaStreamQuery(stream) == cudaSuccess);
-		EXPECT_NCCL(ncclSuccess, ncclCommCount(comm, &n));
+		EXPECT(cudaStreamQuery(w.stream) == cudaSuccess);
+		EXPECT_NCCL(ncclSuccess, ncclCommCount(w.comm, &n));
 	}
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-	comm_buffers_free(mem, stream);
+	work_end(&w, ncclCommDestroy);
 }
 
 START_TEST(a_nonblocking_finalize_is_in_progress_until_its_collectives_are_done)
@@ -190,27 +213,23 @@ END_TEST
 /* The last rank aborts instead: the others' finalize ends with an error. */
 static void finalize_fails_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	struct work w = work_begin(rank, nranks, 0);
 	ncclResult_t state = ncclInProgress;
-	cudaStream_t stream;
-	void *mem;
 
 	(void)arg;
 	ranks_barrier(); /* every init is done */
 	if (rank == nranks - 1) {
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+		work_end(&w, ncclCommAbort);
 		return;
 	}
-	comm_buffers(rank, &mem, &stream, 4096);
-	ncclResult_t rc = ncclAllReduce(mem, mem, 10, ncclInt32, ncclSum, comm, stream);
+	ncclResult_t rc = work_reduce(&w);
 	if (!rc)
-		rc = ncclCommFinalize(comm);
+		rc = ncclCommFinalize(w.comm);
 	EXPECT(rc == ncclInProgress || rc == ncclRemoteError);
 	while (state == ncclInProgress)
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(w.comm, &state));
 	EXPECT(state == ncclRemoteError);
-	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-	comm_buffers_free(mem, stream);
+	work_end(&w, ncclCommAbort);
 }
 
 START_TEST(a_nonblocking_finalize_ends_with_the_error_of_another_rank)
@@ -224,17 +243,13 @@ END_TEST
 
 static void finalize_blocking_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	ncclComm_t comm = finalize_comm(rank, nranks, 1);
-	cudaStream_t stream;
-	void *mem;
+	struct work w = work_begin(rank, nranks, 1);
 
 	(void)arg;
-	comm_buffers(rank, &mem, &stream, 4096);
-	EXPECT_NCCL(ncclSuccess, ncclAllReduce(mem, mem, 10, ncclInt32, ncclSum, comm, stream));
-	EXPECT_NCCL(ncclSuccess, ncclCommFinalize(comm));
-	EXPECT(cudaStreamQuery(stream) == cudaSuccess);
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-	comm_buffers_free(mem, stream);
+	EXPECT_NCCL(ncclSuccess, work_reduce(&w));
+	EXPECT_NCCL(ncclSuccess, ncclCommFinalize(w.comm));
+	EXPECT(cudaStreamQuery(w.stream) == cudaSuccess);
+	work_end(&w, ncclCommDestroy);
 }
 
 START_TEST(a_blocking_finalize_returns_when_its_collectives_are_done)
@@ -248,13 +263,13 @@ END_TEST
 
 /* ---- the first message ------------------------------------------------------------------------ */
 
-static ncclResult_t message_group(int32_t rank, ncclComm_t comm, void *mem, cudaStream_t stream)
+static ncclResult_t message_group(int32_t rank, const struct work *w)
 {
 	ncclResult_t rc;
 
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
-	rc = rank ? ncclRecv(mem, 1000, ncclInt8, 0, comm, stream)
-		  : ncclSend(mem, 1000, ncclInt8, 1, comm, stream);
+	rc = rank ? ncclRecv(w->mem, 1000, ncclInt8, 0, w->comm, w->stream)
+		  : ncclSend(w->mem, 1000, ncclInt8, 1, w->comm, w->stream);
 	EXPECT_NCCL(ncclSuccess, rc);
 	return ncclGroupEnd();
 }
@@ -263,41 +278,37 @@ static ncclResult_t message_group(int32_t rank, ncclComm_t comm, void *mem, cuda
  * returns. */
 static void message_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	struct work w = work_begin(rank, nranks, 0);
 	ncclResult_t state = ncclInProgress;
 	uint8_t sent[1000], got[1000];
-	cudaStream_t stream;
-	void *mem;
 	int n;
 
 	(void)arg;
-	comm_buffers(rank, &mem, &stream, 4096);
 	memset(sent, rank ? 0 : 77, sizeof sent);
-	EXPECT(cudaMemcpyAsync(mem, sent, sizeof sent, cudaMemcpyHostToDevice, stream) ==
+	EXPECT(cudaMemcpyAsync(w.mem, sent, sizeof sent, cudaMemcpyHostToDevice, w.stream) ==
 	       cudaSuccess);
 	if (rank)
 		ranks_barrier();
-	EXPECT_NCCL(ncclInProgress, message_group(rank, comm, mem, stream));
+	EXPECT_NCCL(ncclInProgress, message_group(rank, &w));
 	if (!rank) {
-		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(comm, &n));
+		EXPECT_NCCL(ncclInvalidUsage, ncclCommCount(w.comm, &n));
 		EXPECT_ERROR_SAYS("connecting ranks for a launch");
-		EXPECT_NCCL(ncclInvalidUsage, ncclSend(mem, 1, ncclInt8, 1, comm, stream));
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+		EXPECT_NCCL(ncclInvalidUsage, ncclSend(w.mem, 1, ncclInt8, 1, w.comm, w.stream));
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(w.comm, &state));
 		EXPECT(state == ncclInProgress);
 		ranks_barrier();
 	}
 	do
-		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+		EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(w.comm, &state));
 	while (state == ncclInProgress);
 	EXPECT_NCCL(ncclSuccess, state);
 	/* what is connected launches in the call */
-	EXPECT_NCCL(ncclSuccess, message_group(rank, comm, mem, stream));
-	EXPECT(cudaMemcpyAsync(got, mem, sizeof got, cudaMemcpyDeviceToHost, stream) ==
+	EXPECT_NCCL(ncclSuccess, message_group(rank, &w));
+	EXPECT(cudaMemcpyAsync(got, w.mem, sizeof got, cudaMemcpyDeviceToHost, w.stream) ==
 	       cudaSuccess);
-	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	EXPECT(cudaStreamSynchronize(w.stream) == cudaSuccess);
 	EXPECT(got[0] == 77 && got[999] == 77);
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-	comm_buffers_free(mem, stream);
+	work_end(&w, ncclCommDestroy);
 }
 
 START_TEST(the_first_message_of_a_nonblocking_communicator_is_in_progress)
@@ -320,25 +331,19 @@ END_TEST
 static void message_ends_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	bool other = *(bool *)arg;
-	ncclComm_t comm = finalize_comm(rank, nranks, 0);
+	struct work w = work_begin(rank, nranks, 0);
 	ncclResult_t state = ncclInProgress;
-	cudaStream_t stream;
-	void *mem;
 
-	comm_buffers(rank, &mem, &stream, 4096);
 	ranks_barrier(); /* every init is done */
 	if (!rank)
-		EXPECT_NCCL(ncclInProgress, message_group(rank, comm, mem, stream));
+		EXPECT_NCCL(ncclInProgress, message_group(rank, &w));
 	ranks_barrier();
-	if (rank == other)
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
-	else {
+	if (rank != other) {
 		while (state == ncclInProgress || state == ncclSuccess)
-			EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm, &state));
+			EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(w.comm, &state));
 		EXPECT(state == ncclRemoteError);
-		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
 	}
-	comm_buffers_free(mem, stream);
+	work_end(&w, ncclCommAbort);
 }
 
 START_TEST(a_launch_that_connects_ends_with_an_abort_of_either_rank)
@@ -356,16 +361,13 @@ END_TEST
 
 static void message_destroy_rank(int32_t rank, int32_t nranks, void *arg)
 {
-	ncclComm_t comm = finalize_comm(rank, nranks, 0);
-	cudaStream_t stream;
-	void *mem;
+	struct work w = work_begin(rank, nranks, 0);
 
 	(void)arg;
-	comm_buffers(rank, &mem, &stream, 4096);
-	EXPECT_NCCL(ncclInProgress, message_group(rank, comm, mem, stream));
-	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
-	EXPECT(cudaStreamQuery(stream) == cudaSuccess);
-	comm_buffers_free(mem, stream);
+	EXPECT_NCCL(ncclInProgress, message_group(rank, &w));
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(w.comm));
+	EXPECT(cudaStreamQuery(w.stream) == cudaSuccess);
+	comm_buffers_free(w.mem, w.stream);
 }
 
 START_TEST(destroy_waits_for_a_launch_that_connects)
