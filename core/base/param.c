@@ -17,12 +17,7 @@ static const char *const param_type_names[] = {
 	[PARAM_STRING] = "string",
 };
 
-static const struct param_row param_stack[PARAM_COUNT] = {
-#define PARAM_ROW(id, name, type, initial, min, max, meaning)                                      \
-	[PARAM_##id] = {name, PARAM_##type, initial, min, max, meaning},
-	PARAM_TABLE(PARAM_ROW)
-#undef PARAM_ROW
-};
+static const struct param_row param_stack[PARAM_COUNT] = {PARAM_TABLE(PARAM_ROW)};
 
 int param_count(void)
 {

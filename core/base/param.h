@@ -94,12 +94,10 @@ X(IB_TC, "NCCL_IB_TC", INT, "0", 0, 255, "traffic class")                       
 X(IB_SL, "NCCL_IB_SL", INT, "0", 0, 15, "service level")
 /* clang-format on */
 
-enum param {
+/* A row's number in the enum of its table. */
 #define PARAM_ENUM(id, ...) PARAM_##id,
-	PARAM_TABLE(PARAM_ENUM)
-#undef PARAM_ENUM
-		PARAM_COUNT
-};
+
+enum param { PARAM_TABLE(PARAM_ENUM) PARAM_COUNT };
 
 /* `p` is an enum param, or the number of a variable of the doubles. */
 int64_t param_i64(int p);

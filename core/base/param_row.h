@@ -18,6 +18,10 @@ struct param_row {
 	const char *meaning;
 };
 
+/* A row of a table as the element of an array that has them all, in order. */
+#define PARAM_ROW(id, name, type, initial, min, max, meaning)                                      \
+	{name, PARAM_##type, initial, min, max, meaning},
+
 enum param_form_flag {
 	FORM_LIST = 1,      /* words with commas between */
 	FORM_ALL_BUT = 2,   /* ^ may be in front of the list */

@@ -50,10 +50,7 @@ static bool world_form_is_name(const char *text)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-#define PARAM_ROW(id, name, type, initial, min, max, meaning)                                      \
-	[PARAM_##id - PARAM_COUNT] = {name, PARAM_##type, initial, min, max, meaning},
 static const struct param_row world_param_rows[] = {WORLD_PARAM_TABLE(PARAM_ROW)};
-#undef PARAM_ROW
 DOPPEL_STATIC_CHECK(ARRAY_LEN(world_param_rows) <= PARAM_DOUBLES_MAX,
 		    "base_state has room for them");
 

@@ -45,11 +45,6 @@ X(DOPPEL_HCA_PKEYS, "DOPPEL_HCA_PKEYS", STRING, NULL, 0, 0,                     
 	"P_Key table of the HCA double, as 0xffff,0x8001; default: 0xffff alone")
 /* clang-format on */
 
-enum world_param {
-	WORLD_PARAM_BEFORE = PARAM_COUNT - 1,
-#define PARAM_ENUM(id, ...) PARAM_##id,
-	WORLD_PARAM_TABLE(PARAM_ENUM)
-#undef PARAM_ENUM
-};
+enum world_param { WORLD_PARAM_BEFORE = PARAM_COUNT - 1, WORLD_PARAM_TABLE(PARAM_ENUM) };
 
 #endif
