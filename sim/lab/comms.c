@@ -67,7 +67,9 @@ ncclResult_t lab_comms_init(struct lab_rank *me)
 	return rc ? rc : end;
 }
 
-uint32_t lab_comms_ended(const struct lab_rank *me)
+/* Communicators that are destroyed, and then the one that is being destroyed. Its handle stays in its
+ * slot: the watch may abort it, which ends what the destroying task waits for, and does not poll it. */
+static uint32_t comms_ended(const struct lab_rank *me)
 {
 	return __atomic_load_n(&me->comms_ended, __ATOMIC_ACQUIRE);
 }
@@ -76,7 +78,7 @@ ncclResult_t lab_comms_error(struct lab_rank *me)
 {
 	ncclResult_t rc = ncclSuccess;
 
-	for (uint32_t i = lab_comms_ended(me); i < lab_comms(me->run->config) && !rc; i++) {
+	for (uint32_t i = comms_ended(me); i < lab_comms(me->run->config) && !rc; i++) {
 		ncclComm_t comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
 		ncclResult_t async = ncclSuccess;
 		if (comm)
@@ -118,11 +120,12 @@ ncclResult_t lab_comms_abort(struct lab_rank *me)
 {
 	struct comms_abort all[LAB_MAX_COMMS + 1] = {0};
 	uint32_t n = lab_comms(me->run->config);
+	uint32_t ended = comms_ended(me), first = ended ? ended - 1 : 0;
 	char name[48];
 	struct os_thread_attr attr = {.name = name, .rank = me->rank};
 	ncclResult_t rc = ncclSuccess;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = first; i < n; i++)
 		all[i].comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
 	all[n].comm = lab_transient_take(me);
 	n += all[n].comm != NULL;

@@ -229,10 +229,9 @@ ncclResult_t lab_factor_end(struct lab_rank *me, const struct lab_row *row, nccl
 /* comms.c: the communicators of a rank, me->comm and what --comms adds. */
 uint32_t lab_comms(const struct lab_config *c);
 ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
-void lab_comms_none(struct lab_rank *me);         /* its init failed: it has none */
-bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
-ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
-uint32_t lab_comms_ended(const struct lab_rank *me);
+void lab_comms_none(struct lab_rank *me);          /* its init failed: it has none */
+bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
+ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
 ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any task */
