@@ -72,6 +72,10 @@ struct os_self {
 	/* The collective that a kernel's task works on, and its number. NULL: none. */
 	const char *work;
 	uint64_t work_number;
+	/* In an os_wait of several waits: the rank that each of them is for, as a list beside the
+	 * waits. NULL: all are for `rank`. Set before the wait and cleared after it, by a task that
+	 * works for several ranks. */
+	const int32_t *wait_ranks;
 	void *slot[OS_SLOT_COUNT];
 };
 

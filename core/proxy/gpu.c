@@ -18,12 +18,19 @@ bool proxy_waits_reserve(struct proxy_waits *waits, uint32_t n)
 
 	if (n <= waits->room)
 		return true;
-	bigger = os_alloc(room * sizeof *bigger, "proxy waits");
+	bigger = os_alloc(room * (sizeof *bigger + sizeof *waits->rank), "proxy waits");
 	if (!bigger)
 		return false;
-	os_free(waits->wait);
-	*waits = (struct proxy_waits){.wait = bigger, .room = room};
+	proxy_waits_free(waits);
+	*waits = (struct proxy_waits){
+		.wait = bigger, .rank = (int32_t *)(bigger + room), .room = room};
 	return true;
+}
+
+void proxy_waits_free(struct proxy_waits *waits)
+{
+	os_free(waits->wait);
+	*waits = (struct proxy_waits){.room = 0};
 }
 
 static ncclResult_t proxy_task_start(struct proxy_gpu *p, const char *what, void (*fn)(void *),
@@ -50,8 +57,8 @@ static void proxy_gpu_end(struct proxy_gpu *p)
 		os_thread_join(p->progress);
 	if (p->service)
 		os_thread_join(p->service);
-	os_free(p->progress_waits.wait);
-	os_free(p->service_waits.wait);
+	proxy_waits_free(&p->progress_waits);
+	proxy_waits_free(&p->service_waits);
 	os_free(p->conn);
 	os_free(p);
 }

@@ -236,13 +236,13 @@ static void proxy_member_list_waits(const struct proxy_state *m, struct proxy_wa
 {
 	for (const struct proxy_conn *pc = m->active; pc; pc = pc->active_next)
 		for (int k = 0; k < pc->run.nwaits; k++)
-			proxy_waits_add(waits, &pc->run.wait[k]);
+			proxy_waits_add(waits, &pc->run.wait[k], pc->rank);
 	for (const struct proxy_conn *pc = m->known; pc; pc = pc->known_next)
 		if (!pc->failed)
-			proxy_waits_add(waits, &pc->check_wait);
-	proxy_waits_add(waits, &m->abort_wait);
+			proxy_waits_add(waits, &pc->check_wait, pc->rank);
+	proxy_waits_add(waits, &m->abort_wait, m->comm->rank);
 	if (!m->letting_go)
-		proxy_waits_add(waits, &m->closing_wait);
+		proxy_waits_add(waits, &m->closing_wait, m->comm->rank);
 }
 
 static void proxy_progress_wait(struct proxy_gpu *p)
@@ -260,9 +260,11 @@ static void proxy_progress_wait(struct proxy_gpu *p)
 	waits->n = 0;
 	for (const struct proxy_state *m = p->members; m; m = m->next)
 		proxy_member_list_waits(m, waits);
-	proxy_waits_add(waits, &mail);
-	proxy_waits_add(waits, &stop);
+	proxy_waits_add(waits, &mail, p->rank);
+	proxy_waits_add(waits, &stop, p->rank);
+	os_self()->wait_ranks = waits->rank;
 	(void)os_wait(waits->wait, (int)waits->n, NULL, NULL);
+	os_self()->wait_ranks = NULL;
 }
 
 void proxy_progress_main(void *arg)

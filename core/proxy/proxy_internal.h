@@ -201,16 +201,19 @@ struct proxy_state {
 
 /* ---- gpu.c: the proxy of a GPU -------------------------------------------------------------- */
 
-/* The list of a task's next os_wait. */
+/* The list of a task's next os_wait, and the rank that each of them is for. */
 struct proxy_waits {
 	const struct wait **wait;
+	int32_t *rank;
 	uint32_t n, room;
 };
 /* Makes room for n of them; what was listed is gone. False: no memory. */
 bool proxy_waits_reserve(struct proxy_waits *waits, uint32_t n);
-static inline void proxy_waits_add(struct proxy_waits *waits, const struct wait *w)
+void proxy_waits_free(struct proxy_waits *waits);
+static inline void proxy_waits_add(struct proxy_waits *waits, const struct wait *w, int32_t rank)
 {
 	ASSERT(waits->n < waits->room);
+	waits->rank[waits->n] = rank;
 	waits->wait[waits->n++] = w;
 }
 

@@ -156,14 +156,16 @@ static void proxy_service_wait(struct proxy_gpu *p)
 	stop.bytes = sizeof p->stop;
 	stop.why = "the proxy to be stopped";
 	waits->n = 0;
-	proxy_waits_add(waits, &mail);
-	proxy_waits_add(waits, &stop);
+	proxy_waits_add(waits, &mail, p->rank);
+	proxy_waits_add(waits, &stop, p->rank);
 	for (struct proxy_conn *pc = p->working; pc; pc = pc->working_next) {
-		proxy_waits_add(waits, &pc->wait);
+		proxy_waits_add(waits, &pc->wait, pc->rank);
 		if (pc->state != PROXY_CONN_DRAINING)
-			proxy_waits_add(waits, &pc->proxy->abort_wait);
+			proxy_waits_add(waits, &pc->proxy->abort_wait, pc->rank);
 	}
+	os_self()->wait_ranks = waits->rank;
 	(void)os_wait(waits->wait, (int)waits->n, NULL, NULL);
+	os_self()->wait_ranks = NULL;
 }
 
 void proxy_service_main(void *arg)

@@ -36,6 +36,20 @@ bool explain_alive(const struct sim_task *t)
 	return t->state != SIM_TASK_DONE && t->state != SIM_TASK_KILLED;
 }
 
+int32_t explain_rank(const struct sim_task *t, int i)
+{
+	return i >= 0 && i < t->wait_n && t->self.wait_ranks ? t->self.wait_ranks[i] : t->self.rank;
+}
+
+bool explain_is_for(const struct sim_task *t, int32_t rank)
+{
+	bool is = t->self.rank == rank;
+
+	for (int i = 0; i < t->wait_n && !is; i++)
+		is = explain_rank(t, i) == rank;
+	return is;
+}
+
 const struct sim_task *explain_driver(int32_t rank)
 {
 	const struct sim_task *best = NULL;
@@ -53,19 +67,20 @@ const struct sim_task *explain_driver(int32_t rank)
 	return best;
 }
 
-static int explain_score(const struct sim_task *t, const struct wait_from *from,
+/* How well task `who` fits as what a wait of `t`, for `rank`, waits for; 0: not at all. */
+static int explain_score(const struct sim_task *t, int32_t rank, const struct wait_from *from,
 			 const struct sim_task *who)
 {
 	int score = 1;
 
-	if (!explain_alive(who) || who->self.rank != from->rank)
+	if (!explain_alive(who) || !explain_is_for(who, from->rank))
 		return 0;
 	if (from->object && strstr(who->name, from->object))
 		score += 8;
 	if (from->channel >= 0 && who->kind == SIM_TASK_WARP && who->block == from->channel)
 		score += 4;
 	for (int i = 0; i < who->wait_n; i++)
-		if (who->wait[i]->from.rank == t->self.rank && t->self.rank >= 0)
+		if (who->wait[i]->from.rank == rank && rank >= 0)
 			score += 2;
 	if (who == t)
 		score = score > 1 ? 1 : 0;
@@ -94,7 +109,7 @@ static void explain_link(struct graph *g, struct node *node)
 		if (from->rank < 0)
 			continue;
 		for (int32_t i = 0; i < g->n; i++) {
-			int score = explain_score(t, from, g->node[i].task);
+			int score = explain_score(t, explain_rank(t, w), from, g->node[i].task);
 
 			if (score > best) {
 				best = score;
@@ -242,6 +257,8 @@ static void explain_task(FILE *out, const struct node *node)
 	for (int i = 0; i < t->wait_n; i++) {
 		if (t->wait_n > 1)
 			fprintf(out, "    ");
+		if (explain_rank(t, i) != t->self.rank)
+			fprintf(out, "for rank %d: ", explain_rank(t, i));
 		explain_wait(out, t->wait[i]);
 		fputc('\n', out);
 	}
@@ -384,12 +401,12 @@ static void json_label(FILE *out, const void *object)
 		l.peer, l.channel, l.number);
 }
 
-static void json_wait(FILE *out, const struct wait *w)
+static void json_wait(FILE *out, const struct wait *w, int32_t rank)
 {
 	uint64_t have = 0;
 	bool known = wait_read(w, &have);
 
-	fputs("{\"why\":", out);
+	fprintf(out, "{\"rank\":%d,\"why\":", rank);
 	explain_json_string(out, w->why);
 	fprintf(out, ",\"on\":\"%p\",\"label\":", w->on);
 	json_label(out, w->on);
@@ -428,7 +445,7 @@ static void json_task(FILE *out, const struct graph *g, const struct node *node)
 	for (int i = 0; i < t->wait_n; i++) {
 		if (i)
 			fputc(',', out);
-		json_wait(out, t->wait[i]);
+		json_wait(out, t->wait[i], explain_rank(t, i));
 	}
 	fputs("],\"waits_for_task\":", out);
 	if (node->next >= 0)

@@ -12,6 +12,10 @@
 #include "sim/engine/sim.h"
 
 bool explain_alive(const struct sim_task *t);
+/* The rank that the i-th wait of the task is for; i -1: the rank that the task works for now. */
+int32_t explain_rank(const struct sim_task *t, int i);
+/* Does the task work for the rank, or wait for it? */
+bool explain_is_for(const struct sim_task *t, int32_t rank);
 /* The host task that drives the rank: of those that have worked for it, the one with the fewest other
  * ranks. NULL: there is none. */
 const struct sim_task *explain_driver(int32_t rank);

@@ -33,6 +33,7 @@ enum cause_end {
 
 struct hop {
 	const struct sim_task *task;
+	int32_t rank;                /* that the wait is for: a task may work for several */
 	const struct wait *wait;     /* NULL: it has none that fits */
 	int32_t unlaunched;          /* rank whose kernel the task has to launch; -1: none */
 	struct sim_explained object; /* text "" : none */
@@ -89,8 +90,10 @@ struct cause_target {
 	const char *object;
 };
 
-static struct cause_target cause_target_of(const struct sim_task *t, const struct wait *w)
+static struct cause_target cause_target_of(const struct hop *at)
 {
+	const struct sim_task *t = at->task;
+	const struct wait *w = at->wait;
 	struct cause_target to = {w->from.rank, cause_channel(t, w), w->from.object};
 	struct os_label l;
 
@@ -103,25 +106,25 @@ static struct cause_target cause_target_of(const struct sim_task *t, const struc
 	return to;
 }
 
-/* How well wait `v` of task `who` fits as what `w` of `t` waits for; 0: not at all. */
-static int cause_score(const struct sim_task *t, const struct wait *w,
-		       const struct cause_target *to, const struct sim_task *who,
-		       const struct wait *v)
+/* How well wait `v` of task `who` fits as what the hop waits for; 0: not at all. */
+static int cause_score(const struct hop *at, const struct cause_target *to,
+		       const struct sim_task *who, const struct wait *v)
 {
+	const struct wait *w = at->wait;
 	int score = 1 + (cause_names(who, to->object) ? 8 : 0);
 	int32_t channel = cause_channel(who, v);
 
 	if (v == w)
 		return 0;
 	if (!v) /* of a rank's tasks without a part in it, the one that moves data is meant */
-		return who == t ? 0 : score + !!strstr(who->name, "progress");
+		return who == at->task ? 0 : score + !!strstr(who->name, "progress");
 	score++;
 	if (to->channel >= 0 && channel >= 0) {
 		if (to->channel != channel)
 			return 0;
 		score += 16;
 	}
-	score += v->from.rank >= 0 && (v->from.rank == w->from.rank || v->from.rank == t->self.rank)
+	score += v->from.rank >= 0 && (v->from.rank == w->from.rank || v->from.rank == at->rank)
 			 ? 2
 			 : 0;
 	score += v->from.step >= 0 && strcmp(v->why, "barrier") ? 4 : 0;
@@ -150,6 +153,7 @@ static bool cause_next_driver(const struct hop *at, const struct cause_target *t
 	if (!driver)
 		return false;
 	*next = (struct hop){.task = driver,
+			     .rank = explain_rank(driver, 0),
 			     .wait = driver->wait_n ? driver->wait[0] : NULL,
 			     .unlaunched = to->rank};
 	return true;
@@ -165,7 +169,7 @@ static bool cause_is_ahead(const char *what, int32_t rank, const char *other, in
 static const char *cause_missing_call(const struct hop *at)
 {
 	const char *why = at->wait->why;
-	int32_t rank = at->task->self.rank, peer = at->wait->from.rank;
+	int32_t rank = at->rank, peer = at->wait->from.rank;
 	bool connects = at->task->kind == SIM_TASK_HOST && !strncmp(why, "bootstrap: message", 18);
 
 	if (rank < 0 || peer < 0 || rank == peer)
@@ -183,7 +187,7 @@ static const char *cause_missing_call(const struct hop *at)
 static bool cause_next(struct cause *c, struct hop *next)
 {
 	const struct hop *at = &c->hop[c->n - 1];
-	struct cause_target to = cause_target_of(at->task, at->wait);
+	struct cause_target to = cause_target_of(at);
 	bool alive = false;
 	int best = 0;
 
@@ -200,16 +204,19 @@ static bool cause_next(struct cause *c, struct hop *next)
 	if (cause_next_driver(at, &to, next))
 		return true;
 	for (const struct sim_task *who = sim_task_first(); who; who = who->next) {
-		if (!explain_alive(who) || who->self.rank != to.rank)
+		if (!explain_alive(who) || !explain_is_for(who, to.rank))
 			continue;
 		alive = true;
 		for (int i = -1; i < who->wait_n; i++) {
 			const struct wait *v = i < 0 ? NULL : who->wait[i];
-			int score = cause_score(at->task, at->wait, &to, who, v);
+			int score = i < 0 || explain_rank(who, i) == to.rank
+					    ? cause_score(at, &to, who, v)
+					    : 0;
 
 			if (score > best) {
 				best = score;
-				*next = (struct hop){.task = who, .wait = v, .unlaunched = -1};
+				*next = (struct hop){
+					.task = who, .rank = to.rank, .wait = v, .unlaunched = -1};
 			}
 		}
 	}
@@ -259,9 +266,10 @@ static bool cause_append(struct cause *c, const struct hop *h)
 	return c->n < CAUSE_HOPS;
 }
 
-static void cause_follow(struct cause *c, const struct sim_task *t, const struct wait *w)
+static void cause_follow(struct cause *c, const struct sim_task *t, int wait)
 {
-	struct hop next = {.task = t, .wait = w, .unlaunched = -1};
+	struct hop next = {
+		.task = t, .rank = explain_rank(t, wait), .wait = t->wait[wait], .unlaunched = -1};
 
 	*c = (struct cause){.again = -1};
 	while (cause_append(c, &next) && cause_next(c, &next)) {
@@ -277,13 +285,13 @@ static void cause_follow(struct cause *c, const struct sim_task *t, const struct
 
 struct cause_start {
 	const struct sim_task *task;
-	const struct wait *wait;
+	int wait;
 };
 
 /* Kernels by step, then everybody else in order of age. */
 static int64_t cause_rank_of(const struct cause_start *s)
 {
-	int64_t step = s->wait->from.step;
+	int64_t step = s->task->wait[s->wait]->from.step;
 
 	return s->task->kind == SIM_TASK_WARP && step >= 0 ? step : INT64_MAX;
 }
@@ -330,12 +338,11 @@ static bool cause_find(struct cause **best)
 		for (int i = 0; explain_alive(t) && i < t->wait_n; i++)
 			if (t->wait[i]->from.rank >= 0 && t->wait[i]->from.step >= 0 &&
 			    strcmp(t->wait[i]->why, "barrier"))
-				n = cause_start_insert(start, n,
-						       (struct cause_start){t, t->wait[i]});
+				n = cause_start_insert(start, n, (struct cause_start){t, i});
 	for (const struct sim_task *t = n ? NULL : sim_task_first(); t; t = t->next)
 		if (explain_alive(t) && t->wait_n && t->wait[0]->from.rank >= 0 &&
 		    t->wait[0]->from.step < 0)
-			n = cause_start_insert(start, n, (struct cause_start){t, t->wait[0]});
+			n = cause_start_insert(start, n, (struct cause_start){t, 0});
 	for (int i = 0; i < n; i++) {
 		cause_follow(&c[1], start[i].task, start[i].wait);
 		if (cause_better(&c[1], &c[0]))
@@ -356,9 +363,9 @@ static void cause_print_who(FILE *out, const struct hop *h)
 	int32_t channel = cause_channel(t, h->wait);
 
 	if (t->kind == SIM_TASK_WARP)
-		fprintf(out, "rank %d kernel %d", t->self.rank, t->kernel);
-	else if (t->self.rank >= 0 && !strncmp(t->name, "rank", 4) && strchr(t->name, ' '))
-		fprintf(out, "rank %d%s", t->self.rank, strchr(t->name, ' '));
+		fprintf(out, "rank %d kernel %d", h->rank, t->kernel);
+	else if (h->rank >= 0 && !strncmp(t->name, "rank", 4) && strchr(t->name, ' '))
+		fprintf(out, "rank %d%s", h->rank, strchr(t->name, ' '));
 	else
 		fprintf(out, "%s", t->name);
 	if (channel >= 0)
@@ -402,7 +409,7 @@ static void cause_print_no_call(FILE *out, const struct cause *c)
 	const struct sim_task *driver = explain_driver(c->rank);
 
 	fprintf(out, "  <- rank %d has not called %s rank %d", c->rank, c->call,
-		c->hop[c->n - 1].task->self.rank);
+		c->hop[c->n - 1].rank);
 	if (driver) {
 		fprintf(out, "; its calls come from");
 		cause_print_busy(out, driver);
@@ -492,7 +499,7 @@ void explain_cause(FILE *out)
 static void cause_json_hop(FILE *out, const struct hop *h)
 {
 	fprintf(out, "{\"task\":%u,\"rank\":%d,\"channel\":%d,\"step\":%" PRId64 ",\"why\":",
-		h->task->self.id, h->task->self.rank, cause_channel(h->task, h->wait),
+		h->task->self.id, h->rank, cause_channel(h->task, h->wait),
 		h->wait ? h->wait->from.step : -1);
 	explain_json_string(out, h->wait ? h->wait->why : NULL);
 	fprintf(out, ",\"unlaunched_rank\":");

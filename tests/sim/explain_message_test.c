@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the hang explainer comes to when one rank calls its end of a message and the other one does not. */
-#include <check.h>
-#include <cuda_runtime_api.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "tests/sim/comm_rank.h"
+#include "tests/sim/explain_run.h"
 #include "tests/suite.h"
 
 #define LONE_BYTES (4u << 20)
@@ -39,39 +35,19 @@ static void lone_rank(int32_t rank, int32_t nranks, void *arg)
 	comm_sum(comm, rank, nranks, mem, stream, 100);
 }
 
-/* What a run says that hangs, up to the list of tasks. */
 static const char *lone_run(const struct lone *l)
 {
 	static const char *const env[] = {"NCCL_BUFFSIZE=65536", NULL};
-	static char said[1 << 16];
 	struct ranks_config config = {
 		.hosts = l->hosts, .per_host = 2 / l->hosts, .seed = 1, .env = env};
-	FILE *log = tmpfile();
-	int status = 0;
 
-	ck_assert_ptr_nonnull(log);
-	pid_t pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		dup2(fileno(log), STDERR_FILENO);
-		ranks_run(&config, lone_rank, (void *)l);
-		_exit(0);
-	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_msg(status != 0, "a message without its other end did not hang");
-	ssize_t n = pread(fileno(log), said, sizeof said - 1, 0);
-	fclose(log);
-	said[n > 0 ? n : 0] = 0;
-	char *end = strstr(said, " tasks are alive");
-	if (end)
-		*end = 0;
-	return said;
+	return explain_run(&config, lone_rank, (void *)l);
 }
 
 START_TEST(the_rank_that_did_not_call_is_named)
 {
 	const struct lone l = {.sends = _i & 1, .connected = _i & 2, .hosts = _i & 4 ? 2 : 1};
-	const char *said = lone_run(&l);
+	const char *why = lone_run(&l);
 	const char *want = l.sends ? "  <- rank 1 has not called ncclRecv from rank 0; its calls "
 				     "come from task 2 \"rank1 main\", which waits for "
 				     "\"cudaMemcpyAsync stream 1 of gpu "
@@ -79,8 +55,8 @@ START_TEST(the_rank_that_did_not_call_is_named)
 				     "come from task 2 \"rank1 main\", which waits for "
 				     "\"cudaMemcpyAsync stream 1 of gpu ";
 
-	ck_assert_msg(strstr(said, want), "no line '%s' in:\n%s", want, said);
-	ck_assert_msg(!strstr(said, "cycle"), "%s", said);
+	ck_assert_msg(strstr(why, want), "no line '%s' in:\n%s", want, why);
+	ck_assert_msg(!strstr(why, "cycle"), "%s", why);
 }
 END_TEST
 
