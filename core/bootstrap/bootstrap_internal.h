@@ -68,6 +68,8 @@ struct bootstrap_gather_head {
 };
 DOPPEL_CHECK_SIZE(struct bootstrap_gather_head, 16);
 
+#define BOOTSTRAP_MESSAGE_MAX (64ull << 20) /* bytes */
+
 /* In front of each message between two ranks. */
 struct bootstrap_message_head {
 	uint64_t bytes;
@@ -135,6 +137,8 @@ static inline struct sock_ctx bootstrap_ctx(const struct bootstrap *b, int32_t p
 	return (struct sock_ctx){.why = why, .self = b->rank, .peer = peer, .abort = b->abort};
 }
 
+/* The connection that the peer has opened; NULL: it has opened none, or it is closed. */
+struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int32_t peer);
 /* Takes what has come in on the listener and on incoming connections, without waiting. A hello of
  * kind RING becomes b->prev_fd. */
 ncclResult_t bootstrap_take(struct bootstrap *b);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that others open to a rank, and messages between two ranks. One connection per
- * direction and pair, opened with the first message and kept. A rank that waits, for whatever reason,
- * also takes what comes in, so that no sender is held up by a receiver that is busy elsewhere.
+ * A rank's connections for messages: those that other ranks have opened to it, from the first byte on, and
+ * those that it has opened. One connection per direction and pair, opened with the first message and kept. A
+ * rank that waits, for whatever reason, also reads what comes in, so that no sender waits for a receiver that
+ * is busy with something else. What is sent over them: message.c.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
-#define BOOTSTRAP_MESSAGE_MAX (64ull << 20)
+/* ---- incoming ------------------------------------------------------------------------------- */
 
-/* ---- incoming -----------------------------------------------------------------------------------
- */
+struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
+{
+	for (struct bootstrap_in *in = b->ins; in; in = in->next)
+		if (in->rank == peer)
+			return in;
+	return NULL;
+}
 
 static void bootstrap_in_drop(struct bootstrap *b, struct bootstrap_in *in)
 {
@@ -266,206 +271,7 @@ ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n)
 	return bootstrap_wait(b, w, n + 1, &ctx);
 }
 
-/* ---- messages ------------------------------------------------------------------------------- */
-
-static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct bootstrap_out **out)
-{
-	for (struct bootstrap_out *o = b->outs; o; o = o->next) {
-		if (o->rank == peer) {
-			*out = o;
-			return ncclSuccess;
-		}
-	}
-	struct bootstrap_out *o = os_alloc(sizeof *o, "bootstrap connection");
-	if (!o) {
-		WARN("rank %d: no memory for a connection to rank %d", b->rank, peer);
-		return ncclSystemError;
-	}
-	ncclResult_t rc = bootstrap_connect(b, peer, &b->addresses[peer], BOOTSTRAP_PEER,
-					    "bootstrap: connection for messages", &o->fd);
-	if (rc) {
-		os_free(o);
-		return rc;
-	}
-	o->rank = peer;
-	o->next = b->outs;
-	b->outs = o;
-	*out = o;
-	return ncclSuccess;
-}
-
-/* Sends all of it; while the peer takes nothing, takes what comes in here. */
-static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out *o,
-				       const void *data, size_t bytes)
-{
-	struct sock_ctx ctx = {"bootstrap: peer to take a message", b->rank, o->rank, b->abort};
-	size_t at = 0;
-	while (at < bytes) {
-		size_t done = 0;
-		/* rare: what is for later comes first, and has to wait in the queue */
-		bool take = OS_BUGGIFY("bootstrap.take_early",
-				       "messages for later are taken first, and queued");
-		ncclResult_t early = take ? bootstrap_take(b) : ncclSuccess;
-		if (early)
-			return early;
-		uint64_t seq = sock_seq(o->fd);
-		int e = os_send(o->fd, (const char *)data + at, bytes - at, &done);
-		if (!e) {
-			at += done;
-			continue;
-		}
-		if (e != EAGAIN)
-			return sock_error(e, &ctx);
-		ncclResult_t rc = bootstrap_take(b);
-		struct wait w = sock_wait(o->fd, seq, &ctx);
-		if (!rc)
-			rc = bootstrap_wait(b, &w, 1, &ctx);
-		if (rc)
-			return rc;
-	}
-	return ncclSuccess;
-}
-
-/* A message to oneself goes straight into the queue. */
-static ncclResult_t bootstrap_send_self(struct bootstrap *b, const struct bootstrap_message_head *h,
-					const void *data)
-{
-	struct bootstrap_message *m = os_alloc(sizeof *m + h->bytes, "bootstrap message");
-	if (!m) {
-		WARN("rank %d: no memory for a message of %" PRIu64 " bytes", b->rank, h->bytes);
-		return ncclSystemError;
-	}
-	m->head = *h;
-	memcpy(m->data, data, h->bytes);
-	*b->messages_end = m;
-	b->messages_end = &m->next;
-	return ncclSuccess;
-}
-
-ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes)
-{
-	struct bootstrap_message_head h = {.bytes = bytes, .tag = tag, .rank = b->rank};
-	struct bootstrap_out *o = NULL;
-	ASSERT(peer >= 0 && peer < b->nranks && bytes <= BOOTSTRAP_MESSAGE_MAX);
-	if (peer == b->rank)
-		return bootstrap_send_self(b, &h, data);
-	ncclResult_t rc = bootstrap_out_get(b, peer, &o);
-	if (!rc)
-		rc = bootstrap_out_send(b, o, &h, sizeof h);
-	if (!rc)
-		rc = bootstrap_out_send(b, o, data, bytes);
-	return rc;
-}
-
-/* Takes the first queued message from (peer, tag) out of the queue; NULL: none. */
-static struct bootstrap_message *bootstrap_queue_take(struct bootstrap *b, int peer, int tag)
-{
-	for (struct bootstrap_message **at = &b->messages; *at; at = &(*at)->next) {
-		struct bootstrap_message *m = *at;
-		if (m->head.rank != peer || m->head.tag != tag)
-			continue;
-		OS_PROBE("bootstrap.message_overtakes",
-			 "a message is taken before one that came earlier", at != &b->messages);
-		*at = m->next;
-		if (b->messages_end == &m->next)
-			b->messages_end = at;
-		return m;
-	}
-	return NULL;
-}
-
-static bool bootstrap_in_is_open(const struct bootstrap *b, int peer)
-{
-	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
-		if (in->rank == peer)
-			return true;
-	return false;
-}
-
-/* For the peer's next bytes, or its connection. */
-static struct wait bootstrap_peer_wait(const struct bootstrap *b, int peer,
-				       const struct sock_ctx *ctx)
-{
-	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
-		if (in->rank == peer)
-			return sock_wait(in->fd, in->seq, ctx);
-	return sock_wait(b->listen_fd, b->listen_seq, ctx);
-}
-
-/* Waits until something came that may be the message; the queue is then looked at again. A peer
- * that was heard shows its end on its own connection. The ring is watched in any case: a peer that was
- * not heard may have left, and one that was may itself wait for a rank that has left, which it learns
- * of around the ring, from this rank among others. */
-static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx)
-{
-	struct sock_ctx next = *ctx;
-	uint64_t seq;
-
-	ASSERT(peer != b->rank);
-	OS_PROBE("bootstrap.peer_hung_up", "a rank waits for a message of a rank that has left",
-		 b->heard[peer] && !bootstrap_in_is_open(b, peer));
-	if (b->heard[peer] && !bootstrap_in_is_open(b, peer))
-		return sock_error(0, ctx);
-	ncclResult_t rc = bootstrap_next_poll(b, &seq);
-	if (rc)
-		return rc;
-	next.peer = (b->rank + 1) % b->nranks;
-	next.why = "bootstrap: end of the successor";
-	/* the wait that matters comes first, where a reader looks for it */
-	struct wait w[2] = {
-		bootstrap_peer_wait(b, peer, ctx),
-		sock_wait(b->next_fd, seq, &next),
-	};
-	return bootstrap_wait(b, w, 2, ctx);
-}
-
-/* Takes the message out of the queue, once it is there. */
-static ncclResult_t bootstrap_message_wait(struct bootstrap *b, int peer, int tag,
-					   const struct sock_ctx *ctx, struct bootstrap_message **m)
-{
-	while (!(*m = bootstrap_queue_take(b, peer, tag))) {
-		ncclResult_t rc = bootstrap_take(b);
-
-		if (!rc && (*m = bootstrap_queue_take(b, peer, tag)))
-			break;
-		if (!rc)
-			rc = bootstrap_recv_wait(b, peer, ctx);
-		if (rc)
-			return rc;
-	}
-	return ncclSuccess;
-}
-
-static ncclResult_t bootstrap_message_give(struct bootstrap *b, struct bootstrap_message *m,
-					   void *data, size_t bytes)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	if (m->head.bytes == bytes) {
-		memcpy(data, m->data, bytes);
-	} else if (!m->head.bytes) {
-		WARN("rank %d: rank %d failed before it could send its part", b->rank,
-		     m->head.rank);
-		rc = ncclRemoteError;
-	} else {
-		WARN("rank %d expects %zu bytes from rank %d under tag 0x%x, which sent %" PRIu64,
-		     b->rank, bytes, m->head.rank, m->head.tag, m->head.bytes);
-		rc = ncclInternalError;
-	}
-	os_free(m);
-	return rc;
-}
-
-ncclResult_t bootstrap_recv(struct bootstrap *b, int peer, int tag, void *data, size_t bytes)
-{
-	struct sock_ctx ctx = {"bootstrap: message from a rank", b->rank, peer, b->abort};
-	struct bootstrap_message *m;
-	ncclResult_t rc;
-
-	ASSERT(peer >= 0 && peer < b->nranks);
-	rc = bootstrap_message_wait(b, peer, tag, &ctx, &m);
-	return rc ? rc : bootstrap_message_give(b, m, data, bytes);
-}
+/* ---- the end -------------------------------------------------------------------------------- */
 
 void bootstrap_outs_close(struct bootstrap *b)
 {
@@ -488,17 +294,6 @@ void bootstrap_peers_close(struct bootstrap *b)
 		os_free(m);
 	}
 	b->messages_end = &b->messages;
-}
-
-/* ---- after leaving ------------------------------------------------------------------------------
- */
-
-static struct bootstrap_in *bootstrap_in_of(const struct bootstrap *b, int peer)
-{
-	for (struct bootstrap_in *in = b->ins; in; in = in->next)
-		if (in->rank == peer)
-			return in;
-	return NULL;
 }
 
 int bootstrap_wait_left(struct bootstrap *b, int peer, uint64_t deadline_ns)

@@ -2,7 +2,8 @@
 /*
  * What the files of core/topo share; no file of another room includes this.
  *
- *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read)
+ *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read);
+ *	          input_links.c: the links of GPUs
  *	nics.c    the network's devices instead of the file's
  *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
  *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
@@ -136,6 +137,11 @@ ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *sel
 
 /* ---- input.c -------------------------------------------------------------------------------- */
 ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root);
+/* An attribute's number; `initial` when it is absent. Refuses what is not from lo to hi. */
+ncclResult_t topo_input_int(const struct xml_node *x, const char *name, int64_t initial, int64_t lo,
+			    int64_t hi, int32_t *out);
+/* input_links.c: the links of the GPUs below a CPU or a PCI function. */
+ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci);
 
 /* ---- topo.c --------------------------------------------------------------------------------- */
 

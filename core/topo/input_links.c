@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The second pass over a topology file (input.c), when every GPU is known: <nvlink>, <xgmi> and <c2c>, the
+ * links of GPUs to each other, to switches and to CPUs.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/xml.h"
+#include "core/topo/topo_internal.h"
+
+static int32_t topo_switch_node(struct topo_model *m, int32_t line)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == TOPO_NODE_NVS)
+			return i;
+	int32_t n = topo_model_node(m, TOPO_NODE_NVS, line);
+	if (n != TOPO_NO_NODE)
+		snprintf(m->node[n].name, sizeof m->node[n].name, "NVSwitch");
+	return n;
+}
+
+static int32_t topo_cpu_above(const struct topo_model *m, int32_t node)
+{
+	while (m->node[node].type != TOPO_NODE_CPU)
+		node = m->node[node].parent;
+	return node;
+}
+
+/* All NVSwitches are one node: every GPU reaches every switch. A target that is a GPU of the file
+ * is a direct link; a GPU that names itself (a cloud template) is no link. */
+static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
+{
+	int32_t count;
+	ncclResult_t rc = topo_input_int(x, "count", 1, 0, 1024, &count);
+	if (rc)
+		return rc;
+	const char *target = xml_attr(x, "target"), *class = xml_attr(x, "tclass");
+	uint64_t bus = 0;
+	bool virtual = !target || strcmp(target, TOPO_VIRTUAL_SWITCH) == 0;
+	if (!virtual && !topo_bus_parse(target, &bus)) {
+		WARN("%s:%d: <%s> target=\"%s\", expected a PCI address like 0000:13:00.0, "
+		     "or " TOPO_VIRTUAL_SWITCH,
+		     m->source, x->line, x->name, target);
+		return ncclInvalidUsage;
+	}
+	uint32_t bw = topo_nvlink_mbps(m->node[gpu].gpu.sm) * (uint32_t)count;
+	int32_t peer = virtual ? TOPO_NO_NODE : topo_model_find(m, TOPO_NODE_GPU, bus);
+	if (count == 0 || peer == gpu)
+		return ncclSuccess;
+	if (peer != TOPO_NO_NODE)
+		return topo_model_link(m, gpu, peer, TOPO_LINK_NVL, bw);
+	if (class && strncmp(class, "0x068001", 8) == 0)
+		return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), TOPO_LINK_NVL, bw);
+	if (virtual || (class && strncmp(class, "0x0680", 6) == 0)) {
+		int32_t nvs = topo_switch_node(m, x->line);
+		return nvs == TOPO_NO_NODE ? ncclSystemError
+					   : topo_model_link_both(m, gpu, nvs, TOPO_LINK_NVL, bw);
+	}
+	INFO(LOG_GRAPH, "%s:%d: <%s> to %s, which is not in the file", m->source, x->line, x->name,
+	     target);
+	return ncclSuccess;
+}
+
+static ncclResult_t topo_c2c_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
+{
+	int32_t count, bw;
+	ncclResult_t rc = topo_input_int(x, "count", 1, 0, 64, &count);
+	if (!rc)
+		rc = topo_input_int(x, "bw", 0, 0, 10000000, &bw);
+	if (rc || count == 0 || bw == 0)
+		return rc;
+	return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), TOPO_LINK_C2C,
+				    (uint32_t)bw * (uint32_t)count);
+}
+
+ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci)
+{
+	ncclResult_t rc = ncclSuccess;
+	for (struct xml_node *c = xml_child(pci, "pci"); c && !rc; c = xml_next(c, "pci"))
+		rc = topo_input_links(m, c);
+	const struct xml_node *x = xml_child(pci, "gpu");
+	const char *text = xml_attr(pci, "busid");
+	uint64_t bus;
+	if (rc || !x || !text || !topo_bus_parse(text, &bus))
+		return rc;
+	int32_t gpu = topo_model_find(m, TOPO_NODE_GPU, bus);
+	if (gpu == TOPO_NO_NODE) /* a function inside another GPU's or NIC's: not read */
+		return ncclSuccess;
+	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
+		if (strcmp(c->name, "nvlink") == 0 || strcmp(c->name, "xgmi") == 0)
+			rc = topo_nvlink_read(m, c, gpu);
+		else if (strcmp(c->name, "c2c") == 0)
+			rc = topo_c2c_read(m, c, gpu);
+	}
+	return rc;
+}
