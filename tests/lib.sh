@@ -23,6 +23,20 @@ test_begin() {
 	bad=0
 }
 
+# need_doubles BUILD_DIR: a build with real GPUs or HCAs skips the test
+need_doubles() {
+	[ -f "$1/libfakecuda.so" ] && [ -f "$1/libfakeverbs.so" ] && return
+	echo "not a build of both doubles"
+	exit 77
+}
+
+# need_plain BUILD_DIR: so does one with a sanitizer
+need_plain() {
+	grep -q fsanitize "$1/compile_commands.json" || return 0
+	echo "a program without the sanitizer cannot load these libraries"
+	exit 77
+}
+
 # fail TEXT...: the test goes on, and fails. Prints the ends of the files that `fail_shows` lists, too.
 fail_shows=()
 # shellcheck disable=SC2034 # the scripts read `bad`

@@ -5,24 +5,21 @@
 # their descriptions: it has sent its own, leaves, and frees its memory. Without the wait for the
 # acknowledgement one seed in five opens memory that was freed. Arguments: build folder, source folder.
 set -euo pipefail
-doppel=$1/doppel
-if [ ! -f "$1/libfakecuda.so" ] || [ ! -f "$1/libfakeverbs.so" ]; then
-	echo "not a build of both doubles"
-	exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-bad=0 runs=0 reached=0
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+need_doubles "$1"
+test_begin "$1"
+runs=0 reached=0
 for nth in 4 5 6 7; do
-	echo "os.accept rank=0 nth=$nth fail" >"$work/plan"
+	echo "os.accept rank=0 nth=$nth fail" >plan
 	for seed in $(seq 1 30); do
 		rc=0
-		NCCL_DEBUG=INFO "$doppel" run all_reduce --gpus 3 -e 8 --seed "$seed" --faults "$work/plan" \
-			>"$work/out" 2>&1 || rc=$?
+		NCCL_DEBUG=INFO "$doppel" run all_reduce --gpus 3 -e 8 --seed "$seed" --faults plan \
+			>out 2>&1 || rc=$?
 		runs=$((runs + 1))
 		[ $rc = 0 ] || [ $rc = 2 ] || { echo "nth $nth, seed $seed: ended with $rc" && bad=1; }
-		! grep -E 'was freed since|misuse' "$work/out" || { echo "nth $nth, seed $seed" && bad=1; }
-		! grep -q 'has not acknowledged: its memory stays closed' "$work/out" || reached=$((reached + 1))
+		! grep -E 'was freed since|misuse' out || { echo "nth $nth, seed $seed" && bad=1; }
+		! grep -q 'has not acknowledged: its memory stays closed' out || reached=$((reached + 1))
 	done
 done
 [ $reached -ge 10 ] || { echo "only $reached of $runs runs wait for a rank that has left" && bad=1; }

@@ -4,21 +4,18 @@
 # gets, and what is printed at its end. Arguments: build folder, source folder.
 set -euo pipefail
 build_dir=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
-if [ ! -f "$build_dir/libfakecuda.so" ] || [ ! -f "$build_dir/libfakeverbs.so" ]; then
-	echo "not a build of both doubles"
-	exit 77
-fi
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need_doubles "$build_dir"
 # a program is built as the libraries are
 sanitizer=$(grep -oE -m 1 -e '-fsanitize=(address|thread)' "$build_dir/compile_commands.json" | head -1 || true)
 if [ "$sanitizer" = -fsanitize=thread ]; then
 	echo "programs under ThreadSanitizer are not tested"
 	exit 77
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+test_begin "$build_dir"
 # a child that exits leaves what its parent had; what a world leaves is counted by the world
 export ASAN_OPTIONS=detect_leaks=0
-doppel=$build_dir/doppel
 cc ${sanitizer:+$sanitizer} -o "$work/program" "$source_dir/tests/sim/guest/program.c" -I"$source_dir/core/include" \
 	-I"$source_dir/backends/fakecuda/include" -L"$build_dir" -lnccl -lcudart -pthread
 # the codes of a run
@@ -33,7 +30,7 @@ cc -D_GNU_SOURCE -DDOPPEL_FAKE=1 -I"$source_dir" -o "$work/codes" "$work/codes.c
 USAGE=0 ERROR=0 NO_PROGRESS=0 LEAK=0 MISUSE=0
 eval "$("$work/codes")"
 
-bad=0 checks=0
+checks=0
 # expect CODE "ENGINES" WHAT PATTERN...: `doppel exec` ends with CODE, and prints each (grep -E); a
 # pattern that begins with ! must not be there.
 expect() {

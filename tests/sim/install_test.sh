@@ -5,18 +5,13 @@
 # runs in both engines, under gdb and with a fault. And a clone with its build folder that was moved.
 set -euo pipefail
 build_dir=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
-if [ ! -f "$build_dir/libfakecuda.so" ] || [ ! -f "$build_dir/libfakeverbs.so" ]; then
-	echo "not a build of both doubles"
-	exit 77
-fi
-if grep -q fsanitize "$build_dir/compile_commands.json"; then
-	echo "a program without the sanitizer cannot load these libraries"
-	exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need_doubles "$build_dir"
+need_plain "$build_dir"
+test_begin "$build_dir"
 chmod 755 "$work"
-fail() {
+fail() { # ends the test, unlike that of lib.sh
 	echo "install_test: $*"
 	[ ! -f "$work/out" ] || sed 's/^/    /' "$work/out"
 	exit 1

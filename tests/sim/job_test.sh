@@ -5,24 +5,18 @@
 # killed host, gdb, and what is refused. Arguments: build folder, source folder.
 set -euo pipefail
 build_dir=$(cd "$1" && pwd) source_dir=$(cd "$2" && pwd)
-if [ ! -f "$build_dir/libfakecuda.so" ] || [ ! -f "$build_dir/libfakeverbs.so" ]; then
-	echo "not a build of both doubles"
-	exit 77
-fi
-if grep -q fsanitize "$build_dir/compile_commands.json"; then
-	echo "a program without the sanitizer cannot load these libraries"
-	exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-doppel=$build_dir/doppel
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need_doubles "$build_dir"
+need_plain "$build_dir"
+test_begin "$build_dir"
 flags=(-Wall -Wextra -Werror -I"$source_dir/core/include" -I"$source_dir/backends/fakecuda/include")
 libraries=(-L"$build_dir" -lnccl -lcudart -pthread)
 cc -g "${flags[@]}" -o "$work/job" "$source_dir/tests/sim/guest/job.c" "${libraries[@]}"
 cc "${flags[@]}" -o "$work/hosts" "$source_dir/examples/hosts.c" "${libraries[@]}"
 USAGE=1 ERROR=2 NO_PROGRESS=10 LEAK=13
 
-bad=0 checks=0
+checks=0
 # gives CODE "PATTERN..." ARGUMENTS...: `doppel exec` ends with CODE, and prints each pattern (grep -E,
 # one a line; one that begins with ! must not be there)
 gives() {
