@@ -89,7 +89,7 @@ static ncclResult_t bootstrap_answer_check(const struct bootstrap *b,
 	case BOOTSTRAP_REFUSED:
 		WARN("rank %d: the root refused rank %d: two ranks have this number, or their "
 		     "numbers of "
-		     "ranks differ (this one says %d)",
+		     "ranks differ (this rank has %d)",
 		     b->rank, a->rank, b->nranks);
 		return ncclInvalidUsage;
 	}
@@ -163,7 +163,7 @@ static ncclResult_t bootstrap_wait_prev(struct bootstrap *b)
 	}
 }
 
-/* Everybody's address, for messages between any two ranks. When it is complete, all have come. */
+/* The addresses of all ranks, for messages between any two ranks. When it is complete, all have come. */
 static ncclResult_t bootstrap_gather_addresses(struct bootstrap *b)
 {
 	b->addresses = os_alloc((size_t)b->nranks * sizeof *b->addresses, "bootstrap addresses");
@@ -264,13 +264,13 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 		WARN("rank %d: the unique id does not come from ncclGetUniqueId", rank);
 		return ncclInvalidArgument;
 	}
-	struct bootstrap *b = os_alloc(sizeof *b + (size_t)nranks * sizeof *b->heard, "bootstrap");
+	struct bootstrap *b = os_alloc(sizeof *b + (size_t)nranks * sizeof *b->opened, "bootstrap");
 	if (!b) {
 		WARN("rank %d: no memory for bootstrap", rank);
 		bootstrap_give_up(id, rank, nranks);
 		return ncclSystemError;
 	}
-	b->heard = (bool *)(b + 1);
+	b->opened = (bool *)(b + 1);
 	b->rank = rank;
 	b->nranks = nranks;
 	b->magic = bid.magic;

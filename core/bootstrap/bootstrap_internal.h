@@ -15,7 +15,7 @@
 #include "core/bootstrap/bootstrap.h"
 #include "core/bootstrap/sock.h"
 
-/* Nobody posts on real sockets that a peer is gone: a look now and then does. */
+/* A real socket posts no event when its peer is gone: it is looked at after this time. */
 #define BOOTSTRAP_LOOK_NS 50000000ull
 
 DOPPEL_STATIC_CHECK(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian");
@@ -119,7 +119,7 @@ struct bootstrap {
 	bool next_parted;               /* the successor ends in order */
 	struct bootstrap_root *root;    /* ours, when NCCL_COMM_ID made this rank start it */
 	struct os_addr *addresses;      /* [nranks], once the ring stands */
-	bool *heard;                    /* [nranks]: it has opened a connection for messages */
+	bool *opened;                   /* [nranks]: it has opened a connection for messages */
 	uint32_t gathers;
 	bool reported_garbage;
 	struct bootstrap_in *ins;

@@ -89,7 +89,7 @@ static int ring_gather_recv(struct bootstrap *b, struct ring_gather *g, bool *mo
 	return 0;
 }
 
-/* One pass, as far as it goes; *w and *n say what to wait for when nothing moved.
+/* One pass, as far as it goes; *w and *n become the waits for the case that nothing moved.
  *
  * A rank that fails closes its connections, and that travels both ways around the ring: from the
  * predecessor as the end of the bytes, and from the successor as an end that was not announced. A

@@ -130,10 +130,10 @@ static struct wait bootstrap_peer_wait(const struct bootstrap *b, int peer,
 	return sock_wait(b->listen_fd, b->listen_seq, ctx);
 }
 
-/* Waits until something came that may be the message; the queue is then looked at again. A peer
- * that was heard shows its end on its own connection. The ring is watched in any case: a peer that was
- * not heard may have left, and one that was may itself wait for a rank that has left, which it learns
- * of around the ring, from this rank among others. */
+/* Waits until something came that may be the message; the queue is then looked at again. The
+ * end of a peer that has opened its connection shows on that connection. The ring is watched in any case: a
+ * peer that has opened none may have left, and one that has may itself wait for a rank that has left. A
+ * failure travels around the ring, so this rank must pass it on. */
 static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const struct sock_ctx *ctx)
 {
 	struct sock_ctx next = *ctx;
@@ -141,8 +141,8 @@ static ncclResult_t bootstrap_recv_wait(struct bootstrap *b, int peer, const str
 
 	ASSERT(peer != b->rank);
 	OS_PROBE("bootstrap.peer_hung_up", "a rank waits for a message of a rank that has left",
-		 b->heard[peer] && !bootstrap_in_of(b, peer));
-	if (b->heard[peer] && !bootstrap_in_of(b, peer))
+		 b->opened[peer] && !bootstrap_in_of(b, peer));
+	if (b->opened[peer] && !bootstrap_in_of(b, peer))
 		return sock_error(0, ctx);
 	ncclResult_t rc = bootstrap_next_poll(b, &seq);
 	if (rc)

@@ -58,7 +58,7 @@ static bool bootstrap_in_greet(struct bootstrap *b, struct bootstrap_in *in)
 	} else if (known && h->kind == BOOTSTRAP_PEER) {
 		in->rank = h->rank;
 		in->got = 0;
-		b->heard[h->rank] = true;
+		b->opened[h->rank] = true;
 		return true;
 	} else {
 		bootstrap_in_garbage(b, in);
@@ -122,8 +122,9 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 			return ncclSuccess;
 		if (n && (e || !done)) {
 			bool known = in->rank >= 0, between = !in->message && in->got == 0;
-			/* a stranger can end it or reset it; an error of our own host may have
-			 * cost us a message whose sender will never know */
+			/* A connection that has sent no hello may end, or be reset, without
+			 * effect. But an error of this rank's own host may have lost a message,
+			 * and its sender does not learn of that. */
 			bool ours = !known && e && !sock_error_is_remote(e);
 			if (known || ours)
 				bootstrap_in_drop(b, in);

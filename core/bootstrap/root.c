@@ -229,8 +229,8 @@ static bool root_conn_step(struct bootstrap_root *r, struct root_conn *c)
 	return true;
 }
 
-/* The host has no descriptor left, or worse: that may pass. Who connected waits meanwhile. A charge
- * and not a sleep: a background task that sleeps would keep nothing alive. */
+/* The host has no descriptor left, or worse. That may pass, and ranks that have connected wait meanwhile. A
+ * charge and not a sleep: a background task that sleeps would keep nothing alive. */
 static void root_accept_failed(struct bootstrap_root *r, int error)
 {
 	uint64_t now_ns = os_now_ns();
@@ -244,8 +244,8 @@ static void root_accept_failed(struct bootstrap_root *r, int error)
 		os_charge(OS_COST_NS, ROOT_ACCEPT_PAUSE_NS);
 		return;
 	}
-	const char *said = strerror_r(error, text, sizeof text);
-	WARN("root: cannot accept connections: %s; all ranks that wait for it fail", said);
+	const char *reason = strerror_r(error, text, sizeof text);
+	WARN("root: cannot accept connections: %s; all ranks that wait for it fail", reason);
 	r->over = true;
 }
 

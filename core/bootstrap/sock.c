@@ -151,8 +151,8 @@ ncclResult_t sock_error(int error, const struct sock_ctx *ctx)
 		return ncclRemoteError;
 	}
 	char text[96];
-	const char *said = strerror_r(error, text, sizeof text);
-	WARN("%s: connection with %s: %s (%s)", self, peer, said, ctx->why);
+	const char *reason = strerror_r(error, text, sizeof text);
+	WARN("%s: connection with %s: %s (%s)", self, peer, reason, ctx->why);
 	return sock_error_is_remote(error) ? ncclRemoteError : ncclSystemError;
 }
 
@@ -199,8 +199,8 @@ ncclResult_t sock_listen(const struct os_addr *at, int *fd, struct os_addr *boun
 	if (!e)
 		return ncclSuccess;
 	char why[96];
-	const char *said = strerror_r(e, why, sizeof why);
-	WARN("bootstrap cannot listen on %s: %s", sock_addr_print(at, text), said);
+	const char *reason = strerror_r(e, why, sizeof why);
+	WARN("bootstrap cannot listen on %s: %s", sock_addr_print(at, text), reason);
 	return ncclSystemError;
 }
 

@@ -15,7 +15,7 @@
 #include "core/include/nccl.h"
 #include "core/os/os.h"
 
-/* Who talks to whom, and why: for waits and error lines. */
+/* The two ends of a connection and what it is used for: for waits and error lines. */
 struct sock_ctx {
 	const char *why; /* "bootstrap: successor's address from the root"; a string constant */
 	int32_t self;    /* rank; -1: the root */

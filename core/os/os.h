@@ -199,8 +199,8 @@ enum os_fault_kind {
 	OS_FAULT_REFUSE,    /* say no to the peer; arg: why */
 	OS_FAULT_NOT_READY, /* say "later" to the peer, for left_ns */
 	OS_FAULT_STARVE,    /* arg: ns in which the task does not run */
-	OS_FAULT_GARBAGE,   /* somebody sends what makes no sense; arg: ns from now */
-	OS_FAULT_SILENT,    /* somebody comes and says nothing; arg: ns from now */
+	OS_FAULT_GARBAGE,   /* another program connects and sends garbage; arg: ns from now */
+	OS_FAULT_SILENT,    /* another program connects and sends nothing; arg: ns from now */
 	OS_FAULT_CLOSE,     /* the end of a stream, in order; a stranger's: arg: ns from now */
 	OS_FAULT_STICKY,    /* fail this call and all later ones; arg: the error */
 	OS_FAULT_HOLD,      /* let all others go first */

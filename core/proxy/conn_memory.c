@@ -4,7 +4,7 @@
  * kernel and proxy reach, and its registration. All called by the service task.
  *
  * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots are
- * in GPU memory where the NIC may reach it, else behind them in the pinned block.
+ * in GPU memory where the NIC may reach it, else after them in the pinned block.
  */
 #include <cuda_runtime_api.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of core/proxy share: the proxy of a GPU, a communicator's part of it, connections,
- * and the operation that runs on each. Who may touch a field is written beside it: "main" is the main
- * task of the communicator's rank, "service" and "progress" are the proxy's two tasks. What two of
- * them touch is a shared word, or is written before a shared word that another task reads first.
+ * and the operation that runs on each. The comment of a field names the task that may touch it: "main" is
+ * the main task of the communicator's rank, "service" and "progress" are the proxy's two tasks. A field
+ * that two of them touch is a shared word, or is written before a shared word that the other task reads
+ * first.
  */
 #ifndef CORE_PROXY_PROXY_INTERNAL_H
 #define CORE_PROXY_PROXY_INTERNAL_H

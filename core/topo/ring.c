@@ -259,8 +259,8 @@ static bool topo_ring_score_better(const struct topo_ring_score *a, const struct
 	return a->distance < b->distance;
 }
 
-/* Behind NVSwitches every order is as good as another: only neighbours, so that a GPU talks to few
- * peers. */
+/* Between GPUs on NVSwitches every order is as good as another. Only neighbours are tried, so that a GPU
+ * has few peers. */
 static void topo_ring_step_neighbours(struct topo_search *s, struct topo_search_level *l,
 				      int32_t from)
 {

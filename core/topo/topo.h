@@ -60,7 +60,7 @@ struct topo_select {
 	} device[TOPO_MAX_DEVICES];
 };
 
-/* Builds (or finds) the model. `source` names the input in errors, which say file, line, element,
+/* Builds (or finds) the model. `source` names the input in errors, which give file, line, element,
  * attribute and what was expected. When the XML lacks one of the bus ids (it may describe another
  * machine of the same kind), all GPUs are looked up by dev. The result lives as long as the
  * process. */
