@@ -247,7 +247,7 @@ static int choice_read_text(struct choice_file *f)
 	return rc;
 }
 
-/* The whole file, with a 0 behind it. NULL with errno. */
+/* The whole file and a 0 after it. NULL with errno. */
 static char *choice_load(const char *path, size_t *bytes)
 {
 	FILE *f = fopen(path, "r");

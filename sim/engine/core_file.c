@@ -7,7 +7,7 @@
  * its own id, whether it runs a task or the loop.
  *
  * Memory: pages that are resident, in readable private mappings and in shared memory, as
- * /proc/self/smaps and pagemap tell; of mapped files that were not written to, the first page (its
+ * /proc/self/smaps and pagemap list them; of mapped files that were not written to, the first page (its
  * ELF header leads gdb to the file). So gigabytes of sparse device memory cost what is used. Memory
  * that is mapped a second time without access (device memory as the program sees it) is in the
  * core at both addresses and once in the file.
@@ -318,7 +318,7 @@ static int core_find_memory(struct core *c)
 		if (core_smaps_mapping(line, &next)) {
 			rc = core_add_mapping(c, &m);
 			m = next;
-			if (strstr(line, "[vdso]")) /* pagemap does not tell of it */
+			if (strstr(line, "[vdso]")) /* pagemap does not list it */
 				rc = rc ? rc : core_add(c, &m, m.start, m.end - m.start);
 		} else {
 			core_smaps_field(line, &m);

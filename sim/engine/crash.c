@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Signals that end the program (a failed ASSERT, an access to nowhere), in both engines: says
+ * Signals that end the program (a failed ASSERT, an access to nowhere), in both engines: prints
  * which task, on which stack and where, dumps as a failing run does, and raises the signal again,
  * which then ends the program as it ends any other. Runs on an alternate stack, because the task's
  * own may be what overflowed.

@@ -74,7 +74,7 @@ static void engine_mode_start(void)
 	sim_mode.faults = eng.any_faults;
 	sim_mode.plain = !engine_in_sim() && !eng.any_faults && !eng.config.trace_path;
 	__atomic_store_n(&sim_mode.calm, sim_mode.plain, __ATOMIC_RELAXED);
-	__atomic_store_n(&sim_mode.heard, engine_in_sim(), __ATOMIC_RELAXED);
+	__atomic_store_n(&sim_mode.posts, engine_in_sim(), __ATOMIC_RELAXED);
 	__atomic_store_n(&sim_mode.missed, engine_in_sim(), __ATOMIC_RELAXED);
 }
 
@@ -651,11 +651,11 @@ static void engine_misuse_awaited(void)
 		}
 }
 
-void sim_misuse_of(const char *who, bool in_turn, const char *fmt, va_list ap)
+void sim_misuse_of(const char *prefix, bool in_turn, const char *fmt, va_list ap)
 {
 	bool first = !eng.failed;
 	char line[640];
-	int n = snprintf(line, sizeof line, "%s", who);
+	int n = snprintf(line, sizeof line, "%s", prefix);
 
 	vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
 	os_log_line(line);
@@ -678,7 +678,7 @@ void sim_misuse(const char *fmt, ...)
 /* The run was over before the canary's step. */
 static void engine_late_canary(void)
 {
-	engine_report(SIM_WRONG_RESULT, "canary", "a failure planted behind the end of the run");
+	engine_report(SIM_WRONG_RESULT, "canary", "a failure planted after the end of the run");
 	eng.verdict = SIM_WRONG_RESULT;
 }
 

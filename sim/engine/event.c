@@ -4,7 +4,7 @@
  * and events, by (when, tie << 56 | sequence number). The tie is drawn by the strategy, so events
  * of one moment come in any order; those of one `order` object inherit time and tie from their
  * predecessor where needed, and stay in order. So only the first of them is in the heap: the others
- * queue behind it, and a wire full of packets leaves the heap as small as an empty one.
+ * queue after it, and a wire full of packets leaves the heap as small as an empty one.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wait-for graph: who waits, for what, since when, what the word holds and what is wanted,
- * and who should make it true. A wait names rank, channel and kind of the one it waits for; the
+ * The wait-for graph: which task waits, for what, since when, what the word holds, what is wanted,
+ * and which task should make it true. A wait names rank, channel and kind of the one it waits for; the
  * task meant is the live task of that rank that fits best. Chains are followed from there: a cycle
- * is a deadlock's core, an end that waits for nobody named, or a rank without a live task, its
+ * is a deadlock's core; an end whose wait names no rank, or a rank without a live task, is its
  * cause. Only reads; called at a failure, and by gdb.
  */
 #include <inttypes.h>
@@ -17,7 +17,7 @@ enum { EXPLAIN_LINES = 200, EXPLAIN_CHAINS = 16 };
 
 struct node {
 	const struct sim_task *task;
-	int32_t next;    /* index of whom it waits for, or -1 */
+	int32_t next;    /* index of the task that it waits for, or -1 */
 	int32_t missing; /* rank waited for that has no live task, or -1 */
 	bool incoming, printed;
 	uint32_t mark; /* chain that passed it */
@@ -67,22 +67,22 @@ const struct sim_task *explain_driver(int32_t rank)
 	return best;
 }
 
-/* How well task `who` fits as what a wait of `t`, for `rank`, waits for; 0: not at all. */
+/* How well task `by` fits as what a wait of `t`, for `rank`, waits for; 0: not at all. */
 static int explain_score(const struct sim_task *t, int32_t rank, const struct wait_from *from,
-			 const struct sim_task *who)
+			 const struct sim_task *by)
 {
 	int score = 1;
 
-	if (!explain_alive(who) || !explain_is_for(who, from->rank))
+	if (!explain_alive(by) || !explain_is_for(by, from->rank))
 		return 0;
-	if (from->object && strstr(who->name, from->object))
+	if (from->object && strstr(by->name, from->object))
 		score += 8;
-	if (from->channel >= 0 && who->kind == SIM_TASK_WARP && who->block == from->channel)
+	if (from->channel >= 0 && by->kind == SIM_TASK_WARP && by->block == from->channel)
 		score += 4;
-	for (int i = 0; i < who->wait_n; i++)
-		if (who->wait[i]->from.rank == rank && rank >= 0)
+	for (int i = 0; i < by->wait_n; i++)
+		if (by->wait[i]->from.rank == rank && rank >= 0)
 			score += 2;
-	if (who == t)
+	if (by == t)
 		score = score > 1 ? 1 : 0;
 	return score;
 }
@@ -300,7 +300,7 @@ static void explain_chain_end(FILE *out, const struct node *node, uint32_t mark)
 	else if (t->state != SIM_TASK_WAITING)
 		fprintf(out, ", which is %s\n", explain_state(t));
 	else
-		fprintf(out, ", which waits for \"%s\" and names nobody\n",
+		fprintf(out, ", which waits for \"%s\" and names no rank\n",
 			t->wait_n     ? t->wait[0]->why
 			: t->poll_why ? t->poll_why
 				      : "abort");
@@ -327,7 +327,7 @@ static void explain_chains(FILE *out, struct graph *g)
 {
 	uint32_t mark = 0;
 
-	/* first from those whom nobody waits for, then what is left: pure cycles */
+	/* first from tasks that no task waits for, then what is left: pure cycles */
 	for (int pass = 0; pass < 2; pass++) {
 		for (int32_t i = 0; i < g->n && mark < EXPLAIN_CHAINS; i++) {
 			struct node *node = &g->node[i];
@@ -347,7 +347,7 @@ static void explain_all(FILE *out)
 	struct graph g;
 	char vtime[32];
 
-	/* a wrong result or a leak has another cause than whoever waits just now */
+	/* the cause of a wrong result or a leak is not the task that waits now */
 	if (!eng.failed || eng.failure.verdict == SIM_NO_PROGRESS)
 		explain_cause(out);
 	if (graph_build(&g))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the two halves of the hang explainer share: explain.c prints every task and its waits,
- * explain_cause.c the few lines that matter, from a wait that somebody notices down to what keeps
- * all of it. Both only read, at a failure or from gdb.
+ * explain_cause.c prints the few lines that matter, from a wait that a user notices down to the reason
+ * of all of it. Both only read, at a failure or from gdb.
  */
 #ifndef SIM_ENGINE_EXPLAIN_H
 #define SIM_ENGINE_EXPLAIN_H
@@ -26,7 +26,7 @@ void explain_json_string(FILE *out, const char *s);
 
 /* The cause, one line a hop; nothing when no task waits for another. */
 void explain_cause(FILE *out);
-/* `"cause":{"end":...,"hops":[...]}`, without a comma behind it. */
+/* `"cause":{"end":...,"hops":[...]}`, without a comma after it. */
 void explain_cause_json(FILE *out);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why nothing moves, in a few lines. A hop is one wait of one task: who waits, for what, from whom.
+ * Why nothing moves, in a few lines. A hop is one wait of one task: the task, what it waits for, and from
+ * which rank.
  * The next hop is the wait of that other task which fits best: of the same channel, the same peer,
  * the same step. A word or a queue that belongs to an object with a label leads to the label's rank,
- * whose part of the work it is. Objects of the doubles (completion queues, and the queue pairs and
- * links behind them) are asked through sim_on_explain; one that is stuck ends the chain. A kernel that
+ * whose part of the work it is. Objects of the doubles (completion queues, with their queue pairs and
+ * links) are described through sim_on_explain; one that is stuck ends the chain. A kernel that
  * waits for a kernel of a rank that has not launched it yet leads to the task that drives that rank. A wait
  * for the other end of a message that the other rank has not called ends there.
  *
@@ -22,13 +23,13 @@
 enum { CAUSE_HOPS = 24, CAUSE_STARTS = 48, CAUSE_HOOKS = 4 };
 
 enum cause_end {
-	CAUSE_NOWHERE, /* a wait that names nobody */
+	CAUSE_NOWHERE, /* a wait that names no rank */
 	CAUSE_RUNS,    /* a task that is not waiting */
 	CAUSE_CYCLE,
 	CAUSE_NO_WORK, /* the task meant does nothing for this channel */
 	CAUSE_NO_CALL, /* the rank has not called the other end of a message */
 	CAUSE_GONE,    /* no task of that rank is alive */
-	CAUSE_STUCK,   /* an object of the doubles says why */
+	CAUSE_STUCK,   /* an object of the doubles is the reason */
 };
 
 struct hop {
@@ -61,7 +62,7 @@ void sim_on_explain(bool (*explain)(const struct wait *w, struct sim_explained *
 
 /* ---- following ------------------------------------------------------------------------------ */
 
-/* The channel that a wait is about: what it says, or what the block of its kernel is for. */
+/* The channel that a wait is about: the one that it names, or the one of its kernel's block. */
 static int32_t cause_channel(const struct sim_task *t, const struct wait *w)
 {
 	if (w && w->from.channel >= 0)
@@ -106,18 +107,18 @@ static struct cause_target cause_target_of(const struct hop *at)
 	return to;
 }
 
-/* How well wait `v` of task `who` fits as what the hop waits for; 0: not at all. */
+/* How well wait `v` of task `by` fits as what the hop waits for; 0: not at all. */
 static int cause_score(const struct hop *at, const struct cause_target *to,
-		       const struct sim_task *who, const struct wait *v)
+		       const struct sim_task *by, const struct wait *v)
 {
 	const struct wait *w = at->wait;
-	int score = 1 + (cause_names(who, to->object) ? 8 : 0);
-	int32_t channel = cause_channel(who, v);
+	int score = 1 + (cause_names(by, to->object) ? 8 : 0);
+	int32_t channel = cause_channel(by, v);
 
 	if (v == w)
 		return 0;
 	if (!v) /* of a rank's tasks without a part in it, the one that moves data is meant */
-		return who == at->task ? 0 : score + !!strstr(who->name, "progress");
+		return by == at->task ? 0 : score + !!strstr(by->name, "progress");
 	score++;
 	if (to->channel >= 0 && channel >= 0) {
 		if (to->channel != channel)
@@ -203,20 +204,20 @@ static bool cause_next(struct cause *c, struct hop *next)
 	}
 	if (cause_next_driver(at, &to, next))
 		return true;
-	for (const struct sim_task *who = sim_task_first(); who; who = who->next) {
-		if (!explain_alive(who) || !explain_is_for(who, to.rank))
+	for (const struct sim_task *by = sim_task_first(); by; by = by->next) {
+		if (!explain_alive(by) || !explain_is_for(by, to.rank))
 			continue;
 		alive = true;
-		for (int i = -1; i < who->wait_n; i++) {
-			const struct wait *v = i < 0 ? NULL : who->wait[i];
-			int score = i < 0 || explain_rank(who, i) == to.rank
-					    ? cause_score(at, &to, who, v)
+		for (int i = -1; i < by->wait_n; i++) {
+			const struct wait *v = i < 0 ? NULL : by->wait[i];
+			int score = i < 0 || explain_rank(by, i) == to.rank
+					    ? cause_score(at, &to, by, v)
 					    : 0;
 
 			if (score > best) {
 				best = score;
 				*next = (struct hop){
-					.task = who, .rank = to.rank, .wait = v, .unlaunched = -1};
+					.task = by, .rank = to.rank, .wait = v, .unlaunched = -1};
 			}
 		}
 	}
@@ -233,7 +234,7 @@ static int cause_seen(const struct cause *c, const struct hop *h)
 	return -1;
 }
 
-/* Asks the doubles; true: the object is the reason. */
+/* Has the doubles describe the object; true: the object is the reason. */
 static bool cause_object(struct hop *h)
 {
 	h->object.text[0] = '\0';
@@ -288,7 +289,7 @@ struct cause_start {
 	int wait;
 };
 
-/* Kernels by step, then everybody else in order of age. */
+/* Kernels by step, then all other tasks in order of age. */
 static int64_t cause_rank_of(const struct cause_start *s)
 {
 	int64_t step = s->task->wait[s->wait]->from.step;
@@ -325,7 +326,7 @@ static bool cause_better(const struct cause *a, const struct cause *b)
 	return a->n < b->n;
 }
 
-/* The best chain; false: nobody waits for anybody. The caller frees *best. */
+/* The best chain; false: no task waits for another. The caller frees *best. */
 static bool cause_find(struct cause **best)
 {
 	struct cause_start start[CAUSE_STARTS];
@@ -357,7 +358,7 @@ static bool cause_find(struct cause **best)
 
 /* ---- for people ----------------------------------------------------------------------------- */
 
-static void cause_print_who(FILE *out, const struct hop *h)
+static void cause_print_task(FILE *out, const struct hop *h)
 {
 	const struct sim_task *t = h->task;
 	int32_t channel = cause_channel(t, h->wait);
@@ -423,7 +424,7 @@ static void cause_print_end(FILE *out, const struct cause *c)
 
 	switch (c->end) {
 	case CAUSE_STUCK:
-		break; /* the object's line says it */
+		break; /* the object's line has it */
 	case CAUSE_NO_CALL:
 		cause_print_no_call(out, c);
 		break;
@@ -432,23 +433,23 @@ static void cause_print_end(FILE *out, const struct cause *c)
 		break;
 	case CAUSE_CYCLE:
 		fprintf(out, "  <- ");
-		cause_print_who(out, &c->hop[c->again]);
+		cause_print_task(out, &c->hop[c->again]);
 		fprintf(out, ", as above: a cycle\n");
 		break;
 	case CAUSE_NO_WORK:
 	case CAUSE_RUNS:
-		break; /* the hop's line says it */
+		break; /* the hop's line has it */
 	case CAUSE_NOWHERE:
 		if (last->wait)
-			fprintf(out, "  <- nobody is named who could end this wait\n");
+			fprintf(out, "  <- this wait names no rank that could end it\n");
 		break;
 	}
 }
 
-/* "rank 1: kernel not launched yet: queued behind task 5 "main", which waits for..." */
+/* "rank 1: kernel not launched yet: queued after task 5 "main", which waits for..." */
 static void cause_print_unlaunched(FILE *out, const struct hop *h)
 {
-	fprintf(out, "  <- rank %d: kernel not launched yet: queued behind", h->unlaunched);
+	fprintf(out, "  <- rank %d: kernel not launched yet: queued after", h->unlaunched);
 	cause_print_busy(out, h->task);
 	fputc('\n', out);
 }
@@ -465,11 +466,11 @@ static void cause_print_hop(FILE *out, const struct cause *c, int i)
 	fprintf(out, "  %s", i ? "<- " : "");
 	if (h->task->self.work && i == 0)
 		fprintf(out, "%s #%" PRIu64 ": ", h->task->self.work, h->task->self.work_number);
-	cause_print_who(out, h);
+	cause_print_task(out, h);
 	if (h->wait)
 		cause_print_wait(out, h->wait);
 	else if (c->end == CAUSE_RUNS)
-		fprintf(out, h->task->poll_why ? " polls \"%s\"" : " waits for nobody",
+		fprintf(out, h->task->poll_why ? " polls \"%s\"" : " waits for no other task",
 			h->task->poll_why);
 	else
 		fprintf(out,
@@ -515,9 +516,9 @@ static void cause_json_hop(FILE *out, const struct hop *h)
 void explain_cause_json(FILE *out)
 {
 	static const char *const end[] = {
-		[CAUSE_NOWHERE] = "nobody named", [CAUSE_RUNS] = "runs",
-		[CAUSE_CYCLE] = "cycle",          [CAUSE_NO_WORK] = "no operation",
-		[CAUSE_GONE] = "rank gone",       [CAUSE_STUCK] = "object",
+		[CAUSE_NOWHERE] = "no rank named", [CAUSE_RUNS] = "runs",
+		[CAUSE_CYCLE] = "cycle",           [CAUSE_NO_WORK] = "no operation",
+		[CAUSE_GONE] = "rank gone",        [CAUSE_STUCK] = "object",
 		[CAUSE_NO_CALL] = "not called",
 	};
 	struct cause *c;

@@ -13,7 +13,7 @@ static const char fault_grammar[] =
 	"  heal after=TIME\n\n"
 	"LAYER.any is every site of the layer that can fail, counted in one sequence. forever is\n"
 	"each match from the first on. What lasts goes on wherever the keys match, for=TIME or\n"
-	"until the faults heal: then nothing fires any more, links come up, clogs open.\n";
+	"until the faults heal: then no fault fires, links come up, clogs open.\n";
 
 /* ---- text ----------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What drawn plans are made of. Two shelves: mild trouble, which the stack repairs or sits out, and
- * hard trouble, which ends a connection, a call or a rank. A run dies of its first hard one, so that
- * what stands behind it is never seen: fault_random.c takes few of these and more of the others.
+ * hard trouble, which ends a connection, a call or a rank. A run ends with its first hard one, so that
+ * the faults after it never fire: fault_random.c takes few of these and more of the others.
  * Beside the hard ones it draws calls that fail straight from the catalogue.
  */
 #include "sim/engine/fault.h"
@@ -64,7 +64,7 @@ const struct fault_recipe fault_recipes_mild[] = {
 	{1,
 	 "fabric.path host=%u peer_host=%u nth=%u partition for=%uus",
 	 {HOST, SAME_HOST, {1, 64}, {1, 5000}}},
-	/* HCAs that are slow to tell, receivers that are not ready */
+	/* HCAs that complete late, receivers that are not ready */
 	{1, "verbs.cqe prob=1/%u late by=%uus", {{1, 32}, {1, 2000}}},
 	{1, "verbs.recv_cqe prob=1/%u late by=%uus", {{1, 32}, {1, 2000}}},
 	{1, "verbs.cqe rank=%u nth=%u late by=%uus", {RANK, {1, 512}, {100, 1000000}}},

@@ -50,7 +50,7 @@ const struct fault_site fault_sites_os[] = {
 		     .kind = OS_FAULT_CLOSE,
 		     .what = "both ends see the end of the stream"}}},
 	{.name = "os.stranger",
-	 .what = "a listener that begins: a stranger connects to it after that time",
+	 .what = "a listener that begins: a program outside the job connects to it after that time",
 	 .action = {{.name = "garbage",
 		     .kind = OS_FAULT_GARBAGE,
 		     .what = "sends 96 random bytes, leaves 1 ms later",

@@ -75,7 +75,7 @@ void fiber_exit(struct fiber *f) __attribute__((noreturn));
 
 /* True when the canary or the stack pointer shows that the stack has overflowed. */
 bool fiber_overflowed(const struct fiber *f);
-/* Is it time to ask, after the n-th switch? */
+/* Is fiber_overflowed due, after the n-th switch? */
 static inline bool fiber_suspect(const struct fiber *f, uint64_t n)
 {
 	return !f->guarded || n % 64 == 0 || (const char *)*f->sp - f->low < 64;

@@ -69,8 +69,8 @@ fiber_resume_pc:
 	.cfi_endproc
 	.size	fiber_switch,.-fiber_switch
 
-/* The first switch into a fiber returns to here: x19 = function, x20 = its argument. The CFI says
- * that there is no caller, so backtraces end. */
+/* The first switch into a fiber returns to here: x19 = function, x20 = its argument. The CFI
+ * has no caller, so backtraces end. */
 	.globl	fiber_entry
 	.hidden	fiber_entry
 	.type	fiber_entry,%function

@@ -2,7 +2,7 @@
 /*
  * Inside the happens-before check: what happens.c (clocks and rules), happens_shadow.c (which agent
  * touched which bytes last) and happens_report.c (words for people) share. The engine calls it
- * through the happens_* functions of engine_internal.h, everybody else through memory.h.
+ * through the happens_* functions of engine_internal.h, all other code through memory.h.
  *
  * Time is counted per slot. An agent has a slot for its life; its epoch there goes up by one with
  * each release, so a pair (slot, epoch) names what one agent did between two releases. A clock has,

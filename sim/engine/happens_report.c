@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the happens-before check reports when it has found a race, and what it keeps in order to
- * report it: a ring of the latest accesses, with the frames that led to each, and everybody's name.
+ * report it: a ring of the latest accesses, with the frames that led to each, and the names of all agents.
  * The frames are read off the chain of frame pointers, which fake builds keep.
  */
 #include <inttypes.h>
@@ -231,7 +231,7 @@ static void print_side(const char *when, const struct report_record *r, uint32_t
 	char operation[96], where[256], time[32];
 
 	if (!r) {
-		fprintf(stderr, "  %s: an access too long ago to say more%s%s\n", when,
+		fprintf(stderr, "  %s: an access that is no longer recorded%s%s\n", when,
 			actor_or_none == HAPPENS_NONE ? "" : " by ",
 			actor_or_none == HAPPENS_NONE ? "" : report.actor[actor_or_none].name);
 		return;
@@ -246,9 +246,9 @@ static void print_side(const char *when, const struct report_record *r, uint32_t
 
 /* ---- what is missing ------------------------------------------------------------------------ */
 
-static const char *record_who(const struct report_record *r)
+static const char *record_agent(const struct report_record *r)
 {
-	return r ? report.actor[r->actor].name : "somebody";
+	return r ? report.actor[r->actor].name : "an agent";
 }
 
 /* A word that would have carried the order to `by`, had it been read or written another way; and `by`
@@ -290,7 +290,7 @@ static bool missing_by_word(const struct happens_part *p, const struct happens_p
 			snprintf(out, bytes,
 				 "a release: %s saw a word%s that %s stored relaxed%s, with no "
 				 "release fence between the access before and that store: %s",
-				 now_name, step, record_who(store), store ? "" : " long ago",
+				 now_name, step, record_agent(store), store ? "" : " long ago",
 				 where);
 			return true;
 		}
@@ -334,7 +334,7 @@ void report_race(struct happens_part *p, const struct mem_access *a,
 		snprintf(why, sizeof why,
 			 "no chain of release and acquire leads from %s after its access to %s "
 			 "before this one",
-			 then ? record_who(then) : "there", now_name);
+			 then ? record_agent(then) : "there", now_name);
 	fprintf(stderr, "  missing: %s\n", why);
 	char operation[96], earlier[96] = "touched them";
 	text_operation(&now, operation, sizeof operation);
@@ -342,7 +342,7 @@ void report_race(struct happens_part *p, const struct mem_access *a,
 		text_operation(then, earlier, sizeof earlier);
 	snprintf(why, sizeof why,
 		 "%s %s, and nothing orders that after step %" PRIu64 ", when %s %s", now_name,
-		 operation, then ? then->step : 0, then ? record_who(then) : "somebody", earlier);
+		 operation, then ? then->step : 0, then ? record_agent(then) : "an agent", earlier);
 	if (eng.current)
 		engine_fail(SIM_WRONG_RESULT, "data-race", "%s", why);
 	engine_report(SIM_WRONG_RESULT, "data-race", why);

@@ -13,7 +13,7 @@ enum { MEM_BUCKETS = 256 };
 
 static struct {
 	struct mem_agent *object[MEM_BUCKETS]; /* by address, for equality only */
-	struct mem_agent nobody;               /* events that named none */
+	struct mem_agent unnamed;              /* of events that named no agent */
 	struct mem_agent *pool;
 	uint32_t next_id;
 } mem;
@@ -82,7 +82,7 @@ static struct mem_agent *mem_self(void)
 {
 	if (eng.current)
 		return mem_agent_of_task(eng.current);
-	return eng.acting ? mem_agent_of_object(eng.acting) : &mem.nobody;
+	return eng.acting ? mem_agent_of_object(eng.acting) : &mem.unnamed;
 }
 
 /* What a task stored is stored, whether it returned or its process was killed: see
@@ -219,7 +219,7 @@ int mem_start(void)
 	int rc = 0;
 
 	memset(&mem, 0, sizeof mem);
-	mem.nobody.device = -1;
+	mem.unnamed.device = -1;
 	mem.next_id = 1;
 	mem_on = 0;
 	if (!engine_in_sim())
@@ -252,11 +252,11 @@ void mem_stop(void)
 		}
 	}
 	if (mem_on & MEM_RACES) {
-		happens_agent_ended(&mem.nobody);
+		happens_agent_ended(&mem.unnamed);
 		happens_stop();
 	}
 	if (mem_on & MEM_STORE) {
-		store_agent_ended(&mem.nobody);
+		store_agent_ended(&mem.unnamed);
 		store_stop();
 	}
 	mem_on = 0;

@@ -6,7 +6,7 @@
  * DMA of fakeverbs and of copy engines. Engine `sim` only; under `threads` every function returns
  * immediately.
  *
- * Two parts behind one set of calls:
+ * Two parts with one set of calls:
  *
  *   store.c    the memory-order adversary. Stores wait in their agent's buffer, with their values,
  *              and become visible late and in any order that fences, orders and scopes do not
@@ -22,7 +22,7 @@
  * engine) that mem_as() named for the running step. A block's shared memory is not covered: its
  * warps meet at barriers only.
  *
- * Addresses are those of the real memory behind them (what fc_alias() and the like return), so
+ * Addresses are those of the real memory that a mapping shows (what fc_alias() and the like return), so
  * that two mappings of one page are one place. Words (loads, stores, read-modify-writes of 4 or 8
  * bytes) are atomic; ranges are plain.
  *
@@ -97,7 +97,7 @@ void mem_on_describe(bool (*describe)(const void *addr, char *out, size_t bytes)
 static inline void mem_barrier_arrive(const void *barrier);
 static inline void mem_barrier_leave(const void *barrier);
 
-/* ---- behind them: memory.c ------------------------------------------------------------------ */
+/* ---- what they call: memory.c --------------------------------------------------------------- */
 
 void mem_do_access(const struct mem_access *a);
 bool mem_do_store(const struct mem_access *a, uint64_t value);

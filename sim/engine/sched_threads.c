@@ -163,7 +163,7 @@ uint32_t threads_woken(uint32_t round)
 	return MIN_OF(round, (uint32_t)PAUSES);
 }
 
-/* For those whom no write wakes: pollers, and tasks that wait for an end. */
+/* For tasks that no write wakes: pollers, and those that wait for an end. */
 static void threads_doze(uint32_t round)
 {
 	uint32_t power = MIN_OF(round / 4, 8u);
@@ -597,8 +597,8 @@ static shared_u64 *threads_count_of(const void *object)
 
 uint64_t threads_event_seq(const void *object)
 {
-	if (UNLIKELY(!sim_posts_are_heard()))
-		__atomic_store_n(&sim_mode.heard, true, __ATOMIC_SEQ_CST);
+	if (UNLIKELY(!sim_posts_matter()))
+		__atomic_store_n(&sim_mode.posts, true, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&threads_count_of(object)->v_, __ATOMIC_ACQUIRE);
 }
 

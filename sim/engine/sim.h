@@ -3,12 +3,12 @@
  * The engine: which task runs next, and what time it is. Called by the doubles (backends/fake*), by
  * the world and by the lab; core reaches it only through os.h.
  *
- * Two engines behind this one API, chosen at run time:
+ * Two engines have this API; one is chosen at run time:
  *
  *   sim      one OS thread; every task is a fiber; virtual time; order drawn from a seed. The same
  *            configuration gives the same choices, the same trace hash, on every machine.
  *   threads  host tasks are pthreads, warps are fibers bound to a worker thread; real time. For
- *            speed, for ThreadSanitizer, for real GPUs behind the stack. No verdicts.
+ *            speed, for ThreadSanitizer, for real GPUs below the stack. No verdicts.
  *
  * There is one engine per process: sim_start ... sim_run ... sim_stop, as often as wanted, one
  * after the other. Errors: 0 or a positive errno; configuration errors are explained on stderr.
@@ -197,7 +197,7 @@ struct sim_mode {
 	bool plain;  /* see sim_is_plain */
 	bool calm;   /* see sim_is_calm; may end at any moment */
 	bool faults; /* there is a plan, or sites are counted */
-	bool heard;  /* see sim_posts_are_heard */
+	bool posts;  /* see sim_posts_matter */
 	bool missed; /* see sim_misses_are_counted */
 };
 extern struct sim_mode sim_mode;
@@ -217,9 +217,9 @@ static inline bool sim_is_calm(void)
 /* Has os_event_post an effect? Under `threads` only from the first os_event_seq on. A task that
  * takes a count looks at the object next, under its lock; a task that posts checks here after its
  * change, under that lock too: so either the change is seen, or the question. */
-static inline bool sim_posts_are_heard(void)
+static inline bool sim_posts_matter(void)
 {
-	return __atomic_load_n(&sim_mode.heard, __ATOMIC_RELAXED);
+	return __atomic_load_n(&sim_mode.posts, __ATOMIC_RELAXED);
 }
 /* Has os_poll_hit anything to end? Under `threads` only from the first os_poll_miss on. */
 static inline bool sim_misses_are_counted(void)
@@ -263,15 +263,15 @@ void sim_note_trouble(const char *kind, int32_t rank, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* NULL: none, or a failure replaced it. Valid until the next sim_start. */
 const struct sim_failure *sim_trouble(void);
-/* Something was done to a double that its API leaves undefined, by a call that cannot say so itself
+/* Something was done to a double that its API leaves undefined, by a call that cannot return it
  * or whose result callers may drop: a line of the log, and a failure SIM_MISUSE, "misuse", that
  * does not end the run, and is its verdict if nothing else is. Doubles only report what hardware or
  * driver would punish, never what a fault of the plan did. Any task, any event. */
 void sim_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same for doubles: `who` stands before the line. `in_turn`: what a program mostly does because
- * something else went wrong before, like freeing what others still use: whatever fails the run later
- * stands before it, and is its failure. */
-void sim_misuse_of(const char *who, bool in_turn, const char *fmt, va_list ap)
+/* The same for doubles: `prefix` begins the line. `in_turn`: what a program mostly does because
+ * something else went wrong before, like freeing what others still use. A failure that the run notes
+ * later replaces it. */
+void sim_misuse_of(const char *prefix, bool in_turn, const char *fmt, va_list ap)
 	__attribute__((format(printf, 3, 0)));
 /* For a test that breaks a rule on purpose, before it does: misuse whose line has these words (of a
  * literal) is logged and fails nothing. A run that passes otherwise and had none of it does not
@@ -305,8 +305,8 @@ struct sim_task_attr {
 	bool detached; /* host tasks: freed at their end, and not joined */
 	/* warps: */
 	int32_t device, kernel, block, warp, lane;
-	uint32_t home; /* threads engine: key of the worker; equal keys share one worker */
-	void *owner;   /* free for the code that spawned it: fakecuda's struct dev */
+	uint32_t home;      /* threads engine: key of the worker; equal keys share one worker */
+	void *owner;        /* free for the code that spawned it: fakecuda's struct dev */
 	size_t stack_bytes; /* engine sim, host tasks: of its fiber; 0: the configuration's */
 };
 
@@ -421,7 +421,7 @@ void sim_charge_ns(uint64_t ns);
 struct sim_resource {
 	const char *name;
 	uint64_t mbps;       /* 0: infinitely fast */
-	uint64_t free_at_ns; /* engine's, as what is behind it: the last use, and what it took */
+	uint64_t free_at_ns; /* the engine's, as the next two: the last use, and what it took */
 	uint64_t last_bytes, last_ns;
 };
 /* Books `bytes` on it after what is booked already; returns the delay from now until the last byte
@@ -498,8 +498,8 @@ void sim_fault_print_sites_json(FILE *out);
 void sim_fault_print_plan(FILE *out);
 /* Prints the faults of that plan that never fired, a line each that names file and line. */
 void sim_fault_print_unfired(FILE *out);
-/* A plan drawn from `seed` for a world of that size, as text that the caller frees; it does not say
- * when faults heal. No engine needs to run. NULL: out of memory. */
+/* A plan drawn from `seed` for a world of that size, as text that the caller frees; it has no time
+ * at which faults heal. No engine needs to run. NULL: out of memory. */
 char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Why no run of the lab comes to a site or a probe; NULL: some do. */
 const char *sim_fault_idle(const char *site);
@@ -510,7 +510,7 @@ uint64_t sim_faults_fired(void);
 void sim_upset(void);
 bool sim_is_upset(void);     /* a fault fired, or the harness declared it */
 bool sim_faults_armed(void); /* there is a plan: os_fault may be true */
-/* The i-th site and the names of its actions, NULL behind the last; false: there are fewer. */
+/* The i-th site and the names of its actions, then NULL; false: there are fewer. */
 bool sim_fault_site_at(uint32_t i, const char **site, const char *action[SIM_FAULT_ACTIONS]);
 
 /* Sites of OS_BUGGIFY: all that exist in the program, with how often this run came by and how often
@@ -542,8 +542,8 @@ bool sim_fault_stat(uint32_t index, struct sim_fault_stat *stat);
 
 /* ---- explaining ----------------------------------------------------------------------------- */
 
-/* What a double knows of the object that a wait is on: one line about what stands behind it, and
- * whether that is what keeps it (a link that is down, a queue pair in error, retries) rather than
+/* What a double knows of the object that a wait is on: one line about the object, and
+ * whether that object is the reason (a link that is down, a queue pair in error, retries) rather than
  * a task that has not done its part yet. */
 struct sim_explained {
 	bool stuck;
@@ -564,7 +564,7 @@ int sim_core_write(const char *path);
 /* Called when the engine stops for good because of a failure, to add to the dump (world: leak
  * counters; fakeverbs: QPs). At most 8. */
 void sim_on_failure(void (*print)(FILE *out));
-/* Called on SIGSEGV and SIGBUS, in the signal handler, before the engine reports the crash: says
+/* Called on SIGSEGV and SIGBUS, in the signal handler, before the engine reports the crash: prints
  * on stderr what it knows about the address (a device pointer dereferenced by the host) and
  * returns true, or returns false. At most 4; kept until sim_stop. */
 void sim_on_crash(bool (*explain)(int signal, const void *addr));

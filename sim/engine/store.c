@@ -248,25 +248,25 @@ static void store_add(struct mem_agent *me, uintptr_t at, const void *wake, cons
 	sim_event_post(&attr, store_due, r, 0, &r->event);
 }
 
-/* ---- who sees what -------------------------------------------------------------------------- */
+/* ---- what an agent sees --------------------------------------------------------------------- */
 
-static bool store_reaches(const struct store_record *r, const struct mem_agent *who)
+static bool store_reaches(const struct store_record *r, const struct mem_agent *reader)
 {
 	const struct mem_agent *by = r->agent;
 
-	if (by == who)
+	if (by == reader)
 		return true;
 	/* a read by an HCA comes after the writes of HCAs that it follows on the bus */
 	if (by->object)
-		return who->object != NULL;
-	if (r->reach == STORE_OWN || !who->is_warp || who->device != by->device)
+		return reader->object != NULL;
+	if (r->reach == STORE_OWN || !reader->is_warp || reader->device != by->device)
 		return false;
-	return r->reach == STORE_GPU || who->block == by->block;
+	return r->reach == STORE_GPU || reader->block == by->block;
 }
 
-/* The records that overlap the range, and that `who` sees (NULL: all), oldest first, by found_next.
+/* The records that overlap the range, and that `reader` sees (NULL: all), oldest first, by found_next.
  */
-static struct store_record *store_find(uintptr_t at, size_t bytes, const struct mem_agent *who)
+static struct store_record *store_find(uintptr_t at, size_t bytes, const struct mem_agent *reader)
 {
 	struct store_record *found = NULL;
 
@@ -278,7 +278,7 @@ static struct store_record *store_find(uintptr_t at, size_t bytes, const struct 
 			struct store_record *r = e->record, **to = &found;
 
 			if (!store_overlaps(r->at, r->bytes, at, bytes) ||
-			    (who && !store_reaches(r, who)))
+			    (reader && !store_reaches(r, reader)))
 				continue;
 			while (*to && (*to)->seq < r->seq)
 				to = &(*to)->found_next;
@@ -291,9 +291,9 @@ static struct store_record *store_find(uintptr_t at, size_t bytes, const struct 
 	return found;
 }
 
-static void store_show_range(const void *addr, size_t bytes, const struct mem_agent *who)
+static void store_show_range(const void *addr, size_t bytes, const struct mem_agent *reader)
 {
-	struct store_record *r = store_find((uintptr_t)addr, bytes, who), *next;
+	struct store_record *r = store_find((uintptr_t)addr, bytes, reader), *next;
 
 	for (; r; r = next) {
 		next = r->found_next;

@@ -252,7 +252,7 @@ START_TEST(a_kernel_that_its_task_has_not_launched_is_explained)
 	EXPECT(world_create(&world) == 0);
 	sim_on_failure(explain_print);
 	EXPECT(sim_run(ungrouped_main, NULL) == SIM_NO_PROGRESS);
-	EXPECT(strstr(explained, "<- rank 1: kernel not launched yet: queued behind task 0 "
+	EXPECT(strstr(explained, "<- rank 1: kernel not launched yet: queued after task 0 "
 				 "\"main\", which waits for \"cudaStreamSynchronize"));
 	(void)world_destroy();
 	sim_stop();

@@ -167,7 +167,7 @@ static bool hca_cq_is_idle(const struct hca_cq *cq)
 	uint32_t shown = __atomic_load_n(&cq->shown, __ATOMIC_ACQUIRE);
 
 	return shown == __atomic_load_n(&cq->tail, __ATOMIC_RELAXED) && sim_is_calm() &&
-	       !sim_posts_are_heard() && !__atomic_load_n(&cq->armed_over, __ATOMIC_RELAXED);
+	       !sim_posts_matter() && !__atomic_load_n(&cq->armed_over, __ATOMIC_RELAXED);
 }
 
 int hca_poll_cq(struct ibv_cq *ibv, int want, struct ibv_wc *wc)
