@@ -37,7 +37,7 @@ static const struct argp_option exhaust_options[] = {
 	{"first", EXHAUST_FIRST, "K", 0, "begin there (default 1)", 1},
 	{"most", EXHAUST_MOST, "N", 0, "at most so many runs a series", 1},
 	{"rank", EXHAUST_RANK, "R", 0,
-	 "calls of this rank only (default: whoever makes the k-th; kill, abort: each in turn)", 1},
+	 "calls of this rank only (default: any; kill, abort: each in turn)", 1},
 	{"site", EXHAUST_SITE, "SITE", 0, "this site only, or SITE.ACTION ('doppel faults')", 1},
 	{"task", EXHAUST_TASK, "NAME", 0,
 	 "abort at the steps of this task (default: each task of the rank's process in turn)", 1},
@@ -208,8 +208,8 @@ int cli_exhaust(int argc, char **argv)
 	if (exhaust_run(&c, &r))
 		return SIM_USAGE;
 	printf("exhaust: %" PRIu64 " series, %" PRIu64 " runs, %" PRIu64 " with the fault, %" PRIu64
-	       " second communicators, told by the launcher %" PRIu64 ", bad %" PRIu64 "\n",
-	       r.series, r.runs, r.fired, r.second, r.told, r.bad);
+	       " second communicators, aborted by the launcher %" PRIu64 ", bad %" PRIu64 "\n",
+	       r.series, r.runs, r.fired, r.second, r.launcher_aborted, r.bad);
 	if (r.bad)
 		printf("first: %s\n", r.first_bad);
 	return (int)r.worst;

@@ -57,9 +57,8 @@ static void cli_usage(FILE *out)
 		     "GPU collective communication on doubles of GPUs and HCAs.\n\nCommands:\n");
 	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
 		fprintf(out, "  %-9s %s\n", cli_commands[i].name, cli_commands[i].what);
-	fprintf(out,
-		"\n'doppel COMMAND --help' explains a command; 'doppel --version' says which build "
-		"this is.\n");
+	fprintf(out, "\n'doppel COMMAND --help' explains a command; 'doppel --version' prints "
+		     "which build this is.\n");
 }
 
 /* Commit and build are what a replay compares. */

@@ -74,7 +74,7 @@ static const struct argp_option options_argp_options[] = {
 	{"recover", OPTION_RECOVER, NULL, 0,
 	 "after trouble the survivors must make a second communicator (faults heal for it)", 3},
 	{"quiet-rank", OPTION_QUIET, "RANK", 0,
-	 "with faults of connections: a rank that does not ask its communicator; the others must "
+	 "with faults of connections: a rank that does not poll its communicator; the others must "
 	 "learn of its failures all the same (default: none)",
 	 3},
 	{"hasty", OPTION_HASTY, NULL, 0,

@@ -120,9 +120,9 @@ int cli_processes(int argc, char **argv, const struct cli_options *o);
 int cli_process(struct cli_options *o);
 
 /* Replaces this process by gdb around the same command without --gdb; `then` is what gdb does
- * first, a NULL behind it, or NULL. Returns only when it cannot. */
+ * first, then a NULL, or NULL. Returns only when it cannot. */
 int cli_under_gdb(int argc, char **argv, const char *const *then);
-/* The same around any program, with its arguments and a NULL behind them. */
+/* The same around any program, with its arguments and then a NULL. */
 int cli_gdb(char **program, const char *const *then);
 /* The file that gdb reads Doppel's commands from; false: it is missing; the error was printed. */
 bool cli_gdb_commands(char out[PATH_MAX]);

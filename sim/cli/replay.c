@@ -126,7 +126,7 @@ static bool replay_same_build(void)
 	return o->force;
 }
 
-/* Says whether it is the same failure; the exit code of the program. */
+/* Prints whether it is the same failure; returns the exit code of the program. */
 static int replay_judge(const struct sim_failure *f, enum sim_verdict outcome)
 {
 	if (replay.options.until && !replay.options.gdb)
@@ -253,7 +253,8 @@ int cli_replay(int argc, char **argv)
 		.parser = replay_parse,
 		.args_doc = "DIR",
 		.doc = "Runs again what failed, from the folder that it left (config and choices), "
-		       "and says whether it fails in the same way at the same step.\vExit status: "
+		       "and reports whether it fails in the same way at the same step."
+		       "\vExit status: "
 		       "that of the failure; 12 when it is another one or none; 1 when the folder "
 		       "is of another build or machine.",
 	};

@@ -24,7 +24,7 @@ static const struct argp_option shrink_argp_options[] = {
 	{"seeds", SHRINK_SEEDS, "N", 0, "tried for a world with fewer ranks (default 100)", 0},
 	{"run-limit", SHRINK_LIMIT, "SECONDS", 0, "CPU time for one run (default 10)", 0},
 	{"force", SHRINK_FORCE, NULL, 0, "what another build or machine recorded, too", 0},
-	{"no-stacks", SHRINK_NO_STACKS, NULL, 0, "do not ask gdb for the two stacks", 0},
+	{"no-stacks", SHRINK_NO_STACKS, NULL, 0, "no stacks from gdb", 0},
 	{0},
 };
 
@@ -135,7 +135,7 @@ static void shrink_print_stacks(const char *self, const struct shrink_result *r)
 	_exit(SIM_USAGE);
 }
 
-/* What gdb says of itself is left out: from the first task on. */
+/* gdb's own lines are left out: from the first task on. */
 static void shrink_copy_stacks(FILE *from)
 {
 	char line[1024];

@@ -26,7 +26,7 @@ static const struct argp_option verbs_argp_options[] = {
 	{"faults", 'F', "PLAN", 0, "inject faults by this plan; 'doppel faults' explains", 0},
 	{"seed", 's', "N", 0, "for what is drawn (default: 1)", 0},
 	{"trace", 't', "FILE", 0, "write a trace for ui.perfetto.dev", 0},
-	{"leaks", VERBS_LEAKS, NULL, 0, "say what the program leaves open", 0},
+	{"leaks", VERBS_LEAKS, NULL, 0, "report what the program leaves open", 0},
 	{"bare", VERBS_BARE, NULL, 0, "the library only: leave /dev and /sys as they are", 0},
 	{"pair", VERBS_PAIR, NULL, 0,
 	 "PROGRAM is a server; after -- comes its client, which starts when the server listens", 0},
@@ -113,7 +113,7 @@ static error_t verbs_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The names that programs load libibverbs by, where they are told. */
+/* The variables by which programs find libibverbs. */
 static void verbs_environment_library(const char *dir)
 {
 	static const char *const names[] = {"NCCL_IBVERBS_LIB", "MSCCLPP_IBV_SO", "UCCL_IBV_SO"};

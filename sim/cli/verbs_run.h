@@ -30,7 +30,7 @@ int verbs_exec(char **program);
 int verbs_pair_run(char **server, char **client);
 
 /* From now on this process, and what it executes, sees the HCAs of `r` in /dev and /sys. What could
- * not be arranged is said in a line each; the program may do without. */
+ * not be arranged is reported in a line each; the program may do without. */
 void verbs_space_enter(const struct verbs_run *r);
 
 /* Fills three folders, which exist and are empty: device nodes, /sys/class/infiniband and

@@ -29,7 +29,7 @@
 
 struct sys_fill {
 	const char *dev, *classes, *verbs_classes;
-	char netdev[IF_NAMESIZE]; /* what stands behind RoCE ports */
+	char netdev[IF_NAMESIZE]; /* the network device of RoCE ports */
 	int rc;                   /* the first error */
 };
 
@@ -45,7 +45,7 @@ static void sys_path(char out[SYS_PATH], const char *fmt, ...)
 	ASSERT(n < SYS_PATH);
 }
 
-/* How well an interface stands for a port's own: programs ask it for an address (pyverbs, UCX), which
+/* How well an interface stands for a port's own: programs take an address from it (pyverbs, UCX), which
  * the connection manager takes for the HCA's. */
 static int sys_netdev_rank(const struct ifaddrs *i)
 {

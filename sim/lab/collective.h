@@ -65,15 +65,15 @@ const char *lab_collective_nearest(const char *name, size_t bytes);
 /* "all_reduce, all_gather" */
 const char *lab_collective_names(void);
 
-/* Is a row run in place, for what a run is asked to do? */
-static inline bool lab_collective_in_place(const struct lab_collective *c, bool asked)
+/* Is a row run in place, for a run that wants it (or not)? */
+static inline bool lab_collective_in_place(const struct lab_collective *c, bool wanted)
 {
-	return asked && !c->never_in_place;
+	return wanted && !c->never_in_place;
 }
 /* And out of place? Each collective is run in one of the two. */
-static inline bool lab_collective_out_of_place(const struct lab_collective *c, bool asked)
+static inline bool lab_collective_out_of_place(const struct lab_collective *c, bool wanted)
 {
-	return asked || c->never_in_place;
+	return wanted || c->never_in_place;
 }
 
 static inline bool lab_collective_has_root(const struct lab_collective *c)

@@ -7,7 +7,7 @@
  *
  * The ranks of a process meet, the task of the first one makes the calls, then all go on. A meeting
  * that another rank's failure ends does not take place, and no later one does. But for the last: when
- * a rank of the process has failed, or has heard of a failure, all of its ranks leave what they are
+ * a rank of the process has failed, or has learned of a failure, all of its ranks leave what they are
  * at, and the one task aborts their communicators, one after the other.
  */
 #include <cuda_runtime_api.h>
@@ -222,7 +222,7 @@ bool lab_team_troubled(const struct lab_rank *me)
 static void team_abort_one(struct lab_rank *it)
 {
 	it->drive_result = ncclSuccess;
-	if (!lab_comms_any(it) || shared_load_u32(&it->told, SHARED_ACQUIRE))
+	if (!lab_comms_any(it) || shared_load_u32(&it->watch_aborted, SHARED_ACQUIRE))
 		return;
 	lab_call(it, "ncclCommAbort");
 	it->drive_result = lab_comms_abort(it);

@@ -22,7 +22,7 @@
 const char *const exhaust_class_name[EXHAUST_CLASSES] = {"alloc", "verbs", "cuda", "socket",
 							 "shm",   "file",  "kill", "abort"};
 
-/* What a child tells its parent, in shared memory. */
+/* What a child reports to its parent, in shared memory. */
 struct exhaust_board {
 	uint64_t k; /* of the run under way */
 	bool ended; /* the series */
@@ -71,7 +71,7 @@ static void exhaust_plan(const struct exhaust_series *s, uint64_t k, char *out, 
 			 s->for_ever ? 1000000000 : 1, s->action);
 }
 
-/* Who aborts, and when. */
+/* The rank that aborts, and when. */
 static void exhaust_abort(const struct exhaust_series *s, uint64_t k, struct lab_life *life,
 			  struct sim_moment *moment)
 {
@@ -163,15 +163,15 @@ static bool exhaust_step(const struct exhaust_config *c, const struct exhaust_se
 	const char *what = rc ? "it cannot be run" : exhaust_verdict(&result);
 	enum sim_verdict verdict = rc ? SIM_USAGE : what ? result.verdict : SIM_ERROR;
 	bool fired = s->class == EXHAUST_ABORT ? life.abort_fired : result.fired > 0;
-	bool told = false;
+	bool aborted = false;
 
 	if (!what)
 		what = exhaust_judge(s, &life, fired);
 	for (int32_t i = 0; i < life.nranks; i++)
-		told |= life.rank[i].told;
+		aborted |= life.rank[i].launcher_aborted;
 	sum->runs++;
 	sum->fired += fired;
-	sum->told += told;
+	sum->launcher_aborted += aborted;
 	sum->second += life.second;
 	if (what)
 		exhaust_bad(c, s, k, verdict, what, &life, sum);
@@ -218,7 +218,7 @@ static void exhaust_add(struct exhaust_result *to, const struct exhaust_result *
 		memcpy(to->first_bad, from->first_bad, sizeof to->first_bad);
 	to->runs += from->runs;
 	to->fired += from->fired;
-	to->told += from->told;
+	to->launcher_aborted += from->launcher_aborted;
 	to->second += from->second;
 	to->bad += from->bad;
 	exhaust_worst(to, from->worst);
@@ -250,7 +250,7 @@ static bool exhaust_wait(const struct exhaust_config *c, const struct exhaust_se
 	return waitpid(child, status, 0) == child;
 }
 
-/* A child runs k after k; when it crashes, the next one goes on behind that k. */
+/* A child runs k after k; when it crashes, the next one goes on after that k. */
 static int exhaust_series_run(const struct exhaust_config *c, const struct exhaust_series *s,
 			      struct exhaust_result *sum)
 {
@@ -296,11 +296,11 @@ static int exhaust_series_run(const struct exhaust_config *c, const struct exhau
 	if (c->out) {
 		fprintf(c->out,
 			"%-6s %-18s %-6s %-8s %-9s rank %2d%s%s: %6" PRIu64 " runs, fired %6" PRIu64
-			", told %4" PRIu64 ", second %6" PRIu64 ", bad %" PRIu64 "\n",
+			", launcher %4" PRIu64 ", second %6" PRIu64 ", bad %" PRIu64 "\n",
 			exhaust_class_name[s->class], s->site, s->action,
 			s->for_ever ? "for ever" : "once", s->fifo ? "fifo" : "exploring", s->rank,
 			s->task ? " at " : "", s->task ? s->task : "", b->sum.runs, b->sum.fired,
-			b->sum.told, b->sum.second, b->sum.bad);
+			b->sum.launcher_aborted, b->sum.second, b->sum.bad);
 		fflush(c->out);
 	}
 out:
@@ -393,7 +393,7 @@ static int exhaust_each_task(const struct exhaust_config *c, struct exhaust_seri
 	return rc;
 }
 
-/* Kill, abort and what goes on failing need somebody: every rank, unless one is given. */
+/* Kill, abort and calls that go on failing need a rank: each in turn, unless one is given. */
 static int exhaust_ranks(const struct exhaust_config *c, struct exhaust_series s,
 			 struct exhaust_result *sum)
 {

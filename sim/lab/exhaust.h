@@ -8,7 +8,7 @@
  *	no crash, no hang, no leak; a virtual bound (EXHAUST_BOUND_NS) on all of it
  *	right results wherever success was returned
  *	the same class of error everywhere: ncclRemoteError on every rank whose own call was not hit
- *	nobody told by the launcher who could have known from the stack
+ *	no rank aborted by the launcher that could have known from the stack
  *	after healing, an all-reduce over a new communicator of the survivors
  *
  * Called by the command line and by tests, outside any engine. Not for the threads engine.
@@ -42,7 +42,7 @@ struct exhaust_config {
 	uint32_t classes;       /* bit per enum exhaust_class */
 	uint64_t first, stride; /* of k; 0: 1 */
 	uint64_t most;          /* runs per series; 0: until the fault no longer fires */
-	int32_t rank;           /* faults hit this rank's calls; -1: whoever makes the k-th one */
+	int32_t rank;           /* faults hit this rank's calls; -1: those of any rank */
 	const char *site;       /* only this one; NULL: all of the class */
 	const char *task;       /* abort at the steps of this one only; NULL: of each */
 	uint32_t hosts, gpus, ranks_per_proc; /* 0: 2, 2, 1 */
@@ -59,7 +59,7 @@ struct exhaust_config {
 struct exhaust_result {
 	bool named;                   /* there is a fault of these classes and this site */
 	uint64_t series, runs, fired; /* runs in which the fault fired */
-	uint64_t told;                /* runs in which the launcher had to speak */
+	uint64_t launcher_aborted;    /* runs in which the launcher aborted a rank */
 	uint64_t second;              /* runs with a second communicator */
 	uint64_t bad;                 /* findings */
 	enum sim_verdict worst;       /* of them; SIM_PASS: none */

@@ -7,13 +7,14 @@
 
 static bool exhaust_is_hurt(const struct lab_life_rank *r)
 {
-	return r->call && r->error != ncclRemoteError && !r->told && !r->aborted && !r->dead;
+	return r->call && r->error != ncclRemoteError && !r->launcher_aborted && !r->aborted &&
+	       !r->dead;
 }
 
 /* What is wrong with a run that passed; NULL: nothing. */
 const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life *life, bool fired)
 {
-	/* who can open no connection at all cannot tell anybody */
+	/* a rank that can open no connection cannot report its error */
 	bool mute = s->for_ever && s->class == EXHAUST_SOCKET, early = false, dead = false;
 	bool lost = false;
 	int32_t hurt = 0;
@@ -32,8 +33,8 @@ const char *exhaust_judge(const struct exhaust_series *s, const struct lab_life 
 			continue;
 		if (r->revived)
 			return "a GPU with a sticky error lives again";
-		if (r->told && !early)
-			return "the stack did not tell a rank";
+		if (r->launcher_aborted && !early)
+			return "the stack gave a rank no error, and the launcher aborted it";
 		if (life->second && !r->recovered && !r->lost)
 			return "a survivor cannot make a new communicator";
 		if (r->error == ncclInProgress)
@@ -77,7 +78,8 @@ void exhaust_print_ranks(FILE *out, const struct lab_life *life)
 	for (int32_t i = 0; i < life->nranks; i++) {
 		const struct lab_life_rank *r = &life->rank[i];
 		fprintf(out, "    rank %d: %s%s%s%s", i, r->dead ? "dead in " : "",
-			r->dead ? lab_phase_name(r->phase) : "", r->told ? "told " : "",
+			r->dead ? lab_phase_name(r->phase) : "",
+			r->launcher_aborted ? "aborted by the launcher " : "",
 			r->aborted ? "aborted " : "");
 		if (r->call)
 			fprintf(out, "%s gave %d (%s) in %s%s", r->call, (int)r->error,

@@ -21,7 +21,7 @@ static bool exhaust_tasks_run(const struct exhaust_config *c, bool nonblocking,
 	lab.sim.task_log = log;
 	if (lab_run(&lab, &result) == 0 && result.verdict == SIM_PASS && log->n <= log->cap)
 		return true;
-	fprintf(stderr, "exhaust: the run without a fault, which says what tasks there are, %s\n",
+	fprintf(stderr, "exhaust: the run without a fault, which lists the tasks, %s\n",
 		log->n > log->cap ? "has too many" : "fails");
 	return false;
 }

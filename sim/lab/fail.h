@@ -37,7 +37,7 @@ int fail_run_plain(struct scenario *s, struct lab_result *result);
 /* Worst first: crash, wrong result, misuse, no progress, not deterministic, leak, error. 0: a pass. */
 int fail_severity(enum sim_verdict outcome);
 
-/* Is `root` a folder that files can be written to, or can it be made? Leaves nothing behind. Explained
+/* Is `root` a folder that files can be written to, or can it be made? Leaves no file. Explained
  * on stderr. */
 int fail_check_root(const char *root);
 /* Is there room for a file in it? Silent. */

@@ -74,8 +74,8 @@ static bool life_point(struct lab_rank *me)
 
 /* ---- the watch ------------------------------------------------------------------------------ */
 
-/* Another task of the program: calls ncclCommAbort at the time asked for, or when the launcher says
- * so. */
+/* Another task of the program: calls ncclCommAbort at the time that the run wants, or when the launcher has
+ * it do so. */
 static void life_watch_abort(struct lab_rank *me, bool *by)
 {
 	ncclComm_t comm = __atomic_load_n(&me->comm, __ATOMIC_ACQUIRE);
@@ -132,7 +132,7 @@ static void life_watch(void *arg)
 		 .bytes = 4,
 		 .kind = WAIT_NE,
 		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: the launcher's news",
+		 .why = "harness: a death, or an error outside the stack",
 		 .from = {.rank = -1, .channel = -1, .step = -1}},
 	};
 	const struct wait *both[2] = {&w[0], &w[1]};
@@ -148,9 +148,9 @@ static void life_watch(void *arg)
 	(void)os_wait(both, 2, NULL, &which);
 	if (which == 0)
 		return;
-	w[0].deadline_ns = os_now_ns() + LAB_LIFE_TELL_NS;
+	w[0].deadline_ns = os_now_ns() + LAB_LAUNCHER_NS;
 	if (os_wait_one(&w[0], NULL) == ETIMEDOUT)
-		life_watch_abort(me, &me->self->out->told);
+		life_watch_abort(me, &me->self->out->launcher_aborted);
 }
 
 /* ---- the first communicator ----------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static bool life_id(struct lab_rank *me)
 		 .bytes = 4,
 		 .kind = WAIT_NE,
 		 .mask = WAIT_MASK_ALL,
-		 .why = "harness: the launcher's news",
+		 .why = "harness: a death, or an error outside the stack",
 		 .from = {.rank = -1, .channel = -1, .step = -1}},
 	};
 	const struct wait *both[2] = {&w[0], &w[1]};
@@ -323,7 +323,7 @@ static bool life_was_trouble(const struct lab_run *run)
 {
 	for (int32_t r = 0; r < run->nranks; r++) {
 		const struct lab_life_rank *out = &run->config->life->rank[r];
-		if (out->dead || out->call || out->aborted || out->told)
+		if (out->dead || out->call || out->aborted || out->launcher_aborted)
 			return true;
 	}
 	return false;

@@ -11,8 +11,8 @@
  *
  * Ranks learn of each other's errors through the stack alone: the harness passes nothing on. The
  * one exception is what a launcher does: it sees a process die, or its program fail outside the
- * stack, and LAB_LIFE_TELL_NS later has the others call ncclCommAbort (told). In every phase where
- * the stack could have known, `told` is a failure of the stack.
+ * stack, and LAB_LAUNCHER_NS later has the others call ncclCommAbort (launcher_aborted). In every phase in
+ * which the stack could have known, that is a failure of the stack.
  *
  * Times are virtual ns.
  */
@@ -25,8 +25,8 @@
 #include "core/base/shared.h"
 #include "core/include/nccl.h"
 
-#define LAB_LIFE_RANKS   64
-#define LAB_LIFE_TELL_NS 20000000000ull
+#define LAB_LIFE_RANKS  64
+#define LAB_LAUNCHER_NS 20000000000ull
 
 enum lab_phase {
 	LAB_SETUP, /* its own buffers, the unique id */
@@ -43,8 +43,8 @@ struct lab_life_rank {
 	ncclResult_t error; /* the first that a call returned */
 	const char *call;   /* which one; NULL: none */
 	bool outside;       /* the error is not the stack's: cudaMalloc of the program */
-	bool told;          /* by the launcher */
-	bool aborted;       /* by its own program, as asked for */
+	bool launcher_aborted;
+	bool aborted; /* by its own program, as the run wants it */
 	bool dead;
 	bool lost;    /* its GPU is dead, */
 	bool revived; /* and lives again although the process did not end */

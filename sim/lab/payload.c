@@ -449,7 +449,7 @@ void payload_explain(const struct payload *p, size_t first, size_t n, const void
 {
 	const struct payload_format *f = &payload_formats[p->type];
 	size_t k = 0, explained;
-	n = MIN_OF(n, (size_t)4096); /* a window is enough to tell ranks apart */
+	n = MIN_OF(n, (size_t)4096); /* a window is enough to distinguish ranks */
 	while (k + 1 < n &&
 	       payload_same(p, payload_get(f, got, k), payload_reduce(p, first + k, -1, 1)))
 		k++;

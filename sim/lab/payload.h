@@ -53,7 +53,7 @@ size_t payload_difference(const struct payload *p, uint64_t element, const void 
 			  const void *want, char *out, size_t out_bytes);
 
 /* One line about a wrong stretch: elements first .. first+n-1 of the result were all compared, and
- * `got` holds them. Tries every rank as missing, as doubled, and a few other mistakes; says "no
+ * `got` holds them. Tries every rank as missing, as doubled, and a few other mistakes; writes "no
  * single rank explains it" when none fits every wrong element. */
 void payload_explain(const struct payload *p, size_t first, size_t n, const void *got, char *out,
 		     size_t out_bytes);

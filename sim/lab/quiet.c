@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each end of a failed connection must see the error itself. Between ranks that all poll, as the
- * ranks of the lab do, nobody can tell: who has an error breaks the bootstrap's ring the next time
- * its program asks, and the others learn it from there. So one rank is quiet: for LAB_QUIET_NS it
- * asks its stream alone, as a program does that is busy with something else. If its communicator
- * had failed all that time, somebody else must know by then, through its proxy and the network
- * alone: the other end of what failed. That all others believe in a healthy communicator is a
- * failure of the stack. (Not that one does: the news goes on from rank to rank around the ring, and
- * the quiet one passes nothing on.)
+ * Each end of a failed connection must see the error itself. A run in which all ranks poll, as the
+ * ranks of the lab do, does not show that: a rank with an error closes its connection in the bootstrap's
+ * ring the next time its program polls, and the other ranks learn of the error from the ring. So one rank
+ * is quiet: for LAB_QUIET_NS it polls its stream alone, as a program does that is busy with something else.
+ * If its communicator had failed during that time, some other rank must know by then, through its proxy
+ * and the network alone: the rank at the other end of what failed. If no other rank has had an error by
+ * then, the stack has failed. (One other rank is enough. The error goes on from rank to rank around the
+ * ring, and the quiet rank does not pass it on.)
  *
- * What fails at the quiet rank alone and has no other end (its own GPU, say) nobody can know: who
- * asks for a quiet rank says by that, that the plan fails connections.
+ * No other rank can know of a failure that has no other end, such as that of the quiet rank's own GPU. So
+ * --quiet-rank is for plans that fail connections.
  */
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -26,10 +26,10 @@ static void quiet_over(void *me, uint64_t arg)
 }
 
 /* Lists the living others that have had no error. True: that is all of them, and each of them is in
- * a call: one that is done, and waits for the others at the harness, asks nobody. */
-static bool quiet_nobody_knows(const struct lab_rank *me, char *list, size_t bytes)
+ * a call: one that is done, and waits for the others at the harness, does not poll. */
+static bool quiet_all_unaware(const struct lab_rank *me, char *list, size_t bytes)
 {
-	bool nobody = true;
+	bool unaware = true;
 	int at = 0;
 
 	list[0] = '\0';
@@ -38,30 +38,31 @@ static bool quiet_nobody_knows(const struct lab_rank *me, char *list, size_t byt
 
 		if (it == me || it->dead)
 			continue;
-		nobody &= !it->error_call && it->call;
+		unaware &= !it->error_call && it->call;
 		if (!it->error_call && (size_t)at + 16 < bytes)
 			at += snprintf(list + at, bytes - (size_t)at, " %d", r);
 	}
-	return nobody && at;
+	return unaware && at;
 }
 
 static void quiet_judge(struct lab_rank *me)
 {
 	ncclResult_t async = ncclSuccess;
 	char list[160], bound[32];
-	/* before we ask: asking is what tells the others */
-	bool nobody = quiet_nobody_knows(me, list, sizeof list);
+	/* before this rank polls: the poll is what makes the others learn of the error */
+	bool unaware = quiet_all_unaware(me, list, sizeof list);
 
 	if (ncclCommGetAsyncError(me->comm, &async) != ncclSuccess || async == ncclSuccess ||
-	    !nobody)
+	    !unaware)
 		return;
 	sim_format_ns(bound, LAB_QUIET_NS);
-	sim_note_failure(
-		SIM_NO_PROGRESS, "agreement", me->rank,
-		"rank %d, quiet for %s, has an error (%s); nobody learned of it, of ranks%s",
-		me->rank, bound, ncclGetErrorString(async), list);
+	sim_note_failure(SIM_NO_PROGRESS, "agreement", me->rank,
+			 "rank %d, quiet for %s, has an error (%s); no other rank has learned of "
+			 "it, of ranks%s",
+			 me->rank, bound, ncclGetErrorString(async), list);
 	fprintf(stderr,
-		"doppel: rank %d failed and was quiet for %s; nobody learned of it, of ranks%s\n",
+		"doppel: rank %d failed and was quiet for %s; no other rank has learned of it, of "
+		"ranks%s\n",
 		me->rank, bound, list);
 	me->run->judged = SIM_NO_PROGRESS;
 }
@@ -71,7 +72,7 @@ static bool quiet_wait(struct lab_rank *me, struct wait *w)
 {
 	while (!shared_load_u32(&me->quiet_over, SHARED_ACQUIRE)) {
 		if (cudaStreamQuery(me->stream) != cudaErrorNotReady ||
-		    shared_load_u32(&me->told, SHARED_ACQUIRE))
+		    shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 			return false;
 		w->deadline_ns = os_now_ns() + QUIET_POLL_NS;
 		if (os_wait_one(w, NULL) != ETIMEDOUT)
@@ -96,7 +97,7 @@ void lab_quiet(struct lab_rank *me)
 	if (me->run->config->quiet != (uint32_t)me->rank + 1 || !me->comm || !me->run->armed ||
 	    sim_engine_kind() != SIM_ENGINE_SIM)
 		return;
-	/* who polls in vain is not called before something changes: this does */
+	/* a task that polls without result sleeps until something changes: this word does */
 	shared_store_u32(&me->quiet_over, 0, SHARED_RELEASE);
 	sim_event_post(&end, quiet_over, me, 0, NULL);
 	if (quiet_wait(me, &w))

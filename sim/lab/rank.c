@@ -6,7 +6,7 @@
 #include "sim/lab/runner_internal.h"
 #include "sim/world/world.h"
 
-/* The first error ends the run for everybody: ranks that wait see `failed` and abort. */
+/* The first error ends the run for all ranks: those that wait see `failed` and abort. */
 void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 {
 	struct lab_run *run = me->run;
@@ -123,14 +123,14 @@ static bool lab_rank_get_id(struct lab_rank *me)
 	return os_wait_one(&w, &run->failed) == 0 || (run->armed && lab_leads(me));
 }
 
-/* What the communicator says of itself. */
+/* False: a communicator of the rank has failed. */
 static bool lab_rank_comm_ok(struct lab_rank *me)
 {
 	ncclResult_t r = lab_comms_error(me);
 
 	if (r == ncclSuccess)
 		return true;
-	if (!shared_load_u32(&me->told, SHARED_ACQUIRE))
+	if (!shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, "ncclCommGetAsyncError");
 	return false;
 }
@@ -147,7 +147,7 @@ static bool lab_rank_poll(struct lab_rank *me)
 			return lab_rank_cuda_ok(me, e, "cudaStreamQuery");
 		if (me->comm && !lab_rank_comm_ok(me))
 			return false;
-		/* with faults, it is the stack that passes on bad news, but within a program */
+		/* with faults, the stack reports failures of ranks, except within a program */
 		if (lab_team_troubled(me) ||
 		    (!me->run->armed && shared_load_u32(&me->run->failed, SHARED_ACQUIRE)))
 			return false;
@@ -198,7 +198,7 @@ static bool lab_rank_init(struct lab_rank *me)
 	}
 	if (r == ncclSuccess)
 		return true;
-	if (!shared_load_u32(&me->told, SHARED_ACQUIRE))
+	if (!shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, "ncclCommInitRank");
 	return false;
 }
@@ -231,7 +231,7 @@ static ncclResult_t lab_rank_abort(struct lab_rank *me)
 /* True: by destroying it, with success. */
 static bool lab_rank_leave(struct lab_rank *me, bool ok)
 {
-	bool there = lab_comms_any(me) && !shared_load_u32(&me->told, SHARED_ACQUIRE);
+	bool there = lab_comms_any(me) && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE);
 	ncclResult_t r = ncclSuccess;
 
 	me->phase = LAB_END;
@@ -240,7 +240,7 @@ static bool lab_rank_leave(struct lab_rank *me, bool ok)
 		r = lab_team_abort(me);
 	else if (!ok && there)
 		r = lab_rank_abort(me);
-	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
+	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, ok ? "ncclCommDestroy" : "ncclCommAbort");
 	return ok && r == ncclSuccess;
 }
@@ -261,7 +261,7 @@ void lab_rank_main(void *arg)
 		lab_table_footer(run);
 	ok = ok && (!run->config->hasty || lab_rank_hurry(me, &hurried));
 	if (!ok)
-		lab_survive_news(me);
+		lab_survive_learn(me);
 	ok = lab_rank_leave(me, ok);
 	shared_store_u32(&me->done, 1, SHARED_RELEASE);
 	if (me->watch)

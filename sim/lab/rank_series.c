@@ -7,7 +7,7 @@
 
 #define LAB_HURRY_SALT 0x68757272ull
 
-/* All ranks' tasks meet; false when somebody failed instead. */
+/* All ranks' tasks meet; false when a rank failed instead. */
 static bool lab_barrier(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;

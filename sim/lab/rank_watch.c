@@ -22,7 +22,7 @@ static bool lab_watch_is_needed(struct lab_rank *me)
 }
 
 /* Until the rank has left (0), another one has failed (1), or one of its own communicators has (2). */
-static int lab_rank_watch_news(struct lab_rank *me, struct wait *w, const struct wait *const *both)
+static int lab_rank_watch_event(struct lab_rank *me, struct wait *w, const struct wait *const *both)
 {
 	ncclResult_t r = ncclSuccess;
 	int which = 0;
@@ -46,7 +46,7 @@ static int lab_rank_watch_news(struct lab_rank *me, struct wait *w, const struct
 /* And a transient one, if the rank was about to make it. */
 static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
 {
-	shared_store_u32(&me->told, 1, SHARED_RELEASE);
+	shared_store_u32(&me->watch_aborted, 1, SHARED_RELEASE);
 	(void)lab_comms_abort(me);
 	while (me->run->config->transient) {
 		done->deadline_ns = os_now_ns() + LAB_WATCH_AGAIN_NS;
@@ -58,8 +58,8 @@ static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
 	}
 }
 
-/* In a run with faults: what a launcher does for those who cannot know, because somebody died or
- * failed before anybody knew of it. Much later than the stack needs to tell by itself. */
+/* In a run with faults: what a launcher does for ranks that cannot learn of a failure, because another rank
+ * died or failed before they were connected. Much later than the stack needs to report it. */
 static void lab_rank_watch(void *arg)
 {
 	struct lab_rank *me = arg;
@@ -78,18 +78,18 @@ static void lab_rank_watch(void *arg)
 		 .from = {.rank = -1, .channel = -1, .step = -1}},
 	};
 	const struct wait *both[2] = {&w[0], &w[1]};
-	int news = lab_rank_watch_news(me, &w[0], both);
+	int event = lab_rank_watch_event(me, &w[0], both);
 
-	if (news == 2)
+	if (event == 2)
 		lab_rank_watch_abort(me, &w[0]);
-	if (news != 1)
+	if (event != 1)
 		return;
-	w[0].deadline_ns = os_now_ns() + lab_tell_ns();
+	w[0].deadline_ns = os_now_ns() + lab_launcher_ns();
 	if (os_wait_one(&w[0], NULL) != ETIMEDOUT)
 		return;
 	if (!lab_comms_any(me))
 		return;
-	lab_survive_untold(me);
+	lab_survive_unreported(me);
 	fprintf(stderr, "doppel: rank %d did not notice the failure: the launcher aborts it\n",
 		me->rank);
 	lab_rank_watch_abort(me, &w[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * After trouble: those that live meet, faults heal, and the survivors make a new communicator. What
- * is kept here is a launcher's knowledge: who died, who came.
+ * is kept here is a launcher's knowledge: which ranks died, which came.
  */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@ void lab_word_set(shared_u32 *word, uint32_t value)
 	sim_wrote(word, sizeof *word);
 }
 
-/* Have all that live come? Called by whoever comes last, or when the one that was missing dies. */
+/* Have all that live come? Called by the rank that comes last, or when the one that was missing dies. */
 static void recover_meet_check(struct lab_run *run)
 {
 	int32_t n = 0;
@@ -50,7 +50,7 @@ static void recover_report_death(struct lab_run *run, const struct lab_rank *it)
 	fprintf(stderr,
 		"doppel: rank %d was killed in %s; ranks that do not notice are aborted %d s "
 		"later\n",
-		it->rank, where, (int)(lab_tell_ns() / 1000000000));
+		it->rank, where, (int)(lab_launcher_ns() / 1000000000));
 	if (!run->config->errors_allowed)
 		sim_note_trouble("killed", it->rank, "rank %d was killed in %s", it->rank, where);
 }

@@ -203,8 +203,8 @@ static int lab_check_host(const struct lab_config *c, uint32_t host, uint32_t ma
 		return EINVAL;
 	}
 	if (local > machine_gpus) {
-		fprintf(stderr, "doppel: %u ranks per host asked for, but machine %s has %u GPUs\n",
-			local, c->machine, machine_gpus);
+		fprintf(stderr, "doppel: %u ranks per host, but machine %s has %u GPUs\n", local,
+			c->machine, machine_gpus);
 		return EINVAL;
 	}
 #ifndef DOPPEL_FAKECUDA
@@ -399,7 +399,7 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	if (rc)
 		return rc;
 	rc = lab_run_world(&run, result);
-	/* a run that ended early leaves things behind by necessity */
+	/* a run that ended early necessarily leaves things open */
 	if (!rc && result->verdict == SIM_PASS && result->leaks) {
 		result->verdict = SIM_LEAK;
 		sim_note_failure(SIM_LEAK, "leak", -1, "%" PRIu64 " things are left",

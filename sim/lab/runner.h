@@ -52,10 +52,10 @@ struct lab_spread {
 	int32_t ranks;  /* of all processes */
 	uint32_t hosts; /* of all processes */
 	int32_t first_device; /* of its first rank, unless lab_config.devices names them */
-	/* Makes the unique id, or gets it from who made it. False: explained. */
+	/* Makes the unique id, or gets it from the rank that made it. False: explained. */
 	bool (*get_id)(bool make, ncclUniqueId *id, void *arg);
 	void *arg;
-	uint32_t limit_s; /* it fails, with who waits for whom, when it takes longer; 0: none */
+	uint32_t limit_s; /* it fails, with the wait-for graph, when it takes longer; 0: none */
 };
 
 /* What the time of a row is, of the ranks' times; nccl-tests' numbers. */
@@ -106,7 +106,7 @@ struct lab_config {
 	uint64_t whole_result_bytes;
 	/* With faults: an error returned, or a rank killed, is no failure of the run. */
 	bool errors_allowed;
-	uint32_t quiet; /* 1 + the rank that does not ask its communicator (quiet.c); 0: none */
+	uint32_t quiet; /* 1 + the rank that does not poll its communicator (quiet.c); 0: none */
 	/* A collective goes as several of a part each: round the streams and the communicators of a
 	 * rank, so many of them in a group. 0 or 1: one. Several streams have work of their own before
 	 * and after each part (streams.c). */

@@ -37,15 +37,15 @@ struct lab_rank {
 	void *start, *end;                   /* cudaEvent_t: around a timed series */
 	void *more[LAB_MAX_STREAMS], *join[LAB_MAX_STREAMS], *fork; /* streams.c; NULL: none */
 	uint8_t *send, *recv, *staging;
-	void *factor;            /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
-	uint8_t *given, *taken;  /* streams.c; NULL: one stream */
-	uint64_t elapsed_ns;     /* of the last timed series */
-	bool dead;               /* its process was killed */
-	struct os_thread *watch; /* in runs with faults */
-	shared_u32 done;         /* for the watch: it has left its communicator */
-	shared_u32 told;         /* the watch has aborted it */
-	shared_u32 quiet_over;   /* quiet.c */
-	bool arrived;            /* at the meeting of those that survive */
+	void *factor;             /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
+	uint8_t *given, *taken;   /* streams.c; NULL: one stream */
+	uint64_t elapsed_ns;      /* of the last timed series */
+	bool dead;                /* its process was killed */
+	struct os_thread *watch;  /* in runs with faults */
+	shared_u32 done;          /* for the watch: it has left its communicator */
+	shared_u32 watch_aborted; /* by its watch */
+	shared_u32 quiet_over;    /* quiet.c */
+	bool arrived;             /* at the meeting of those that survive */
 
 	uint32_t
 		comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
@@ -107,7 +107,7 @@ struct lab_run {
 	shared_u32 id_ready;
 	shared_u32 lost_late; /* a GPU was found dead when all had come */
 	shared_u64 arrived;   /* harness barrier: a count that only grows */
-	shared_u32 failed;    /* some rank gave up: everybody aborts */
+	shared_u32 failed;    /* some rank gave up: all abort */
 
 	uint8_t *expect; /* the reduced send buffers; NULL: none, or each rank reduces its pieces */
 	struct os_mutex lock; /* the fields below */
@@ -128,7 +128,7 @@ struct lab_run {
 	uint64_t failed_ns, healed_ns;
 	enum sim_verdict judged;
 
-	/* life.c and recover.c; a death changes them in event context, nobody waits in between */
+	/* life.c and recover.c; a death changes them in event context, and no task waits in between */
 	shared_u32 trouble; /* deaths, and errors outside the stack: what a launcher sees */
 	shared_u32 go;      /* the meeting is over: `survivor` is complete */
 	int32_t survivor[LAB_LIFE_RANKS], survivors;
@@ -142,15 +142,15 @@ struct lab_run {
 #define LAB_QUIET_NS    2000000000ull
 
 /* The launcher aborts ranks that do not notice a failure so long after it: virtual time is free. */
-#define LAB_TELL_REAL_NS 5000000000ull
-static inline uint64_t lab_tell_ns(void)
+#define LAB_LAUNCHER_REAL_NS 5000000000ull
+static inline uint64_t lab_launcher_ns(void)
 {
-	return sim_engine_kind() == SIM_ENGINE_SIM ? LAB_LIFE_TELL_NS : LAB_TELL_REAL_NS;
+	return sim_engine_kind() == SIM_ENGINE_SIM ? LAB_LAUNCHER_NS : LAB_LAUNCHER_REAL_NS;
 }
 
 #define LAB_SMALL_BYTES   (LAB_RECOVER_COUNT * sizeof(int32_t)) /* of a buffer, at least */
 #define LAB_RECOVER_COUNT 1000u /* elements of the second communicator's collective */
-#define LAB_GUARD_BYTES   256   /* before and behind each buffer */
+#define LAB_GUARD_BYTES   256   /* before and after each buffer */
 #define LAB_STAGING_BYTES (256u << 10)
 
 void lab_rank_main(void *arg);
@@ -189,11 +189,11 @@ bool lab_rank_check(struct lab_rank *me, const struct lab_row *row);
 void lab_survive_start(struct lab_run *run);
 void lab_call(struct lab_rank *me, const char *call); /* NULL: it has returned */
 void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call, bool outside);
-void lab_survive_news(struct lab_rank *me);
-/* The launcher is about to tell a rank what the stack should have told it: ends the run if so. */
-void lab_survive_untold(const struct lab_rank *it);
+void lab_survive_learn(struct lab_rank *me);
+/* The launcher is about to abort a rank: ends the run if the stack should have given the rank an error. */
+void lab_survive_unreported(const struct lab_rank *it);
 void lab_survive_second(struct lab_rank *me);
-/* Has the rank's GPU a sticky error? And has any, when all have come: then nobody goes on. */
+/* Has the rank's GPU a sticky error? And has any, when all have come: then no rank goes on. */
 bool lab_gpu_dead(const struct lab_rank *me);
 bool lab_gpu_dead_late(const struct lab_rank *me);
 void lab_survive_judge(struct lab_run *run);
@@ -204,7 +204,7 @@ static inline uint32_t lab_parts(const struct lab_config *c)
 	return MAX_OF(MAX_OF(c->streams, c->group), MAX_OF(c->comms, 1u));
 }
 
-/* streams.c: the streams behind a rank's first one; nothing where it has but one. */
+/* streams.c: the streams after a rank's first one; nothing where it has but one. */
 int lab_streams_make(struct lab_rank *me); /* cudaError_t, all of them */
 void lab_streams_free(struct lab_rank *me);
 int lab_streams_fork(struct lab_rank *me);
@@ -232,7 +232,7 @@ ncclComm_t lab_comms_pick(struct lab_rank *me, uint32_t part);
 void lab_comms_none(struct lab_rank *me);          /* its init failed: it has none */
 bool lab_comms_any(struct lab_rank *me);           /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me);  /* those that failed are NULL */
-ncclResult_t lab_comms_error(struct lab_rank *me); /* what the first says that has an error */
+ncclResult_t lab_comms_error(struct lab_rank *me); /* the first error of any of them */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any task */
 
@@ -240,7 +240,7 @@ ncclResult_t lab_comms_abort(struct lab_rank *me); /* a transient one, too; any 
 int lab_transient_make(struct lab_rank *me); /* cudaError_t: its buffer and stream */
 void lab_transient_free(struct lab_rank *me);
 bool lab_transients(struct lab_rank *me); /* all that belong to one collective; reports */
-/* Whoever takes a transient communicator ends it: the rank's own task or another. NULL: none. */
+/* The task that takes a transient communicator ends it: the rank's own or its watch. NULL: none. */
 ncclComm_t lab_transient_take(struct lab_rank *me);
 
 /* layout.c: the slot of each rank; free() it. NULL: no memory. */

@@ -2,7 +2,7 @@
 /*
  * A scenario is everything that defines a run, as data: the world, the collectives, the seed, the
  * faults, what is checked, what is expected, and by which build it was made. The command line fills
- * one from options, a sweep draws one from a seed (scenario_swarm), a failing run leaves one behind
+ * one from options, a sweep draws one from a seed (scenario_swarm), a failing run leaves one
  * (fail/<id>/config) and `doppel replay` reads it again. It is plain data: copy it by assignment,
  * change a field, run it (what shrinking does).
  *
@@ -50,7 +50,7 @@ struct scenario {
 	uint32_t env_count;
 	char plan[SCENARIO_PLAN_BYTES]; /* "": none */
 	enum scenario_expect expect;
-	uint64_t canary_step; /* a planted failure, to test who looks for them; 0: none */
+	uint64_t canary_step; /* a planted failure, to test the code that looks for them; 0: none */
 	/* where it comes from; compared by scenario_same_build, of no influence on the run */
 	char origin[32]; /* "swarm-default:1", "options" */
 	char commit[64]; /* git describe */
@@ -75,7 +75,7 @@ const struct lab_config *scenario_lab(struct scenario *s);
 bool scenario_has_faults(const struct scenario *s);
 /* What must come out, with AUTO resolved. */
 enum scenario_expect scenario_expectation(const struct scenario *s);
-/* Number of ranks; loads the machine when it is not said how many GPUs of a host are used. */
+/* Number of ranks; loads the machine when the number of GPUs in use of a host is not given. */
 int scenario_ranks(const struct scenario *s, uint32_t *ranks);
 
 /* Writes down which build and which machine file this is (commit, build, machine_digest). */

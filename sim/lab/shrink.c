@@ -13,7 +13,7 @@
 #include "core/base/macros.h"
 #include "sim/lab/shrink_internal.h"
 
-enum { SHRINK_PAIR_TRIES = 12, SHRINK_RETRY_SEEDS = 10, SHRINK_TELL_NS = 200000000 };
+enum { SHRINK_PAIR_TRIES = 12, SHRINK_RETRY_SEEDS = 10, SHRINK_SHOW_NS = 200000000 };
 
 /* A search. The best so far is r->after with the file best; a candidate's choices go to tried. */
 struct shrink {
@@ -22,7 +22,7 @@ struct shrink {
 	enum sim_verdict outcome; /* what must come out, with r->before.found */
 	struct scenario candidate;
 	char best[FAIL_DIR_BYTES + 32], tried[FAIL_DIR_BYTES + 32], given[FAIL_DIR_BYTES + 32];
-	uint64_t start_ns, start_cpu_ns, told_ns, limit_ns;
+	uint64_t start_ns, start_cpu_ns, shown_ns, limit_ns;
 	const char *doing;
 };
 
@@ -61,9 +61,9 @@ static void shrink_progress(struct shrink *s)
 {
 	uint64_t now = shrink_now_ns(), ranks_ns = now - s->start_ns;
 
-	if (!s->c->progress || !s->c->terminal || now - s->told_ns < SHRINK_TELL_NS)
+	if (!s->c->progress || !s->c->terminal || now - s->shown_ns < SHRINK_SHOW_NS)
 		return;
-	s->told_ns = now;
+	s->shown_ns = now;
 	fprintf(s->c->progress,
 		"\rshrinking %3" PRIu64 " s  %" PRIu64 " runs, %" PRIu64
 		" fail in the same way  %" PRIu64 " special choices  %-24s",
@@ -148,7 +148,7 @@ static int shrink_way_run(struct shrink *s, const struct shrink_way *way)
 
 	s->doing = way->what;
 	snprintf(cut->what, sizeof cut->what, "%s", way->what);
-	way->tell(&r->after, cut->from);
+	way->print(&r->after, cut->from);
 	for (uint32_t k = 0; !rc && !shrink_time_up(s) && way->make(&r->after, k, &s->candidate);) {
 		rc = shrink_way_try(s, way, &same);
 		any |= same;
@@ -156,14 +156,14 @@ static int shrink_way_run(struct shrink *s, const struct shrink_way *way)
 			break;
 		k += !same;
 	}
-	way->tell(&r->after, cut->to);
+	way->print(&r->after, cut->to);
 	if (any && r->cuts < SHRINK_CUTS - 1)
 		r->cuts++;
 	return rc;
 }
 
 /* As they are in the end: a later cut may have taken back what an earlier one added. */
-static void shrink_tell_cuts(struct shrink_result *r)
+static void shrink_print_cuts(struct shrink_result *r)
 {
 	uint32_t kept = 0;
 
@@ -172,8 +172,8 @@ static void shrink_tell_cuts(struct shrink_result *r)
 
 		for (uint32_t k = 0; k < shrink_ways_n; k++)
 			if (strcmp(shrink_ways[k].what, cut->what) == 0) {
-				shrink_ways[k].tell(&r->before, cut->from);
-				shrink_ways[k].tell(&r->after, cut->to);
+				shrink_ways[k].print(&r->before, cut->from);
+				shrink_ways[k].print(&r->after, cut->to);
 			}
 		if (strcmp(cut->from, cut->to) != 0)
 			r->cut[kept++] = *cut;
@@ -327,7 +327,7 @@ static int shrink_passes_without(struct shrink *s, const struct sim_choice_log *
 	return rc;
 }
 
-/* Between two tasks, of the scheduler otherwise, any other: an order says most. */
+/* Between two tasks, of the scheduler otherwise, any other: an order explains most. */
 static uint32_t shrink_rank_of(const struct sim_choice_made *m)
 {
 	return m->other >= 0 ? 0 : shrink_is_scheduling(m) ? 1 : 2;
@@ -396,7 +396,7 @@ static int shrink_open(struct shrink *s)
 		return EINVAL;
 	}
 	if (!r->before.found.kind[0]) {
-		fprintf(stderr, "doppel shrink: %s does not say how it failed\n", config);
+		fprintf(stderr, "doppel shrink: %s has no line about how it failed\n", config);
 		return EINVAL;
 	}
 	snprintf(r->dir, sizeof r->dir, "%.*s-min", (int)n, s->c->dir);
@@ -482,7 +482,7 @@ int shrink_run(const struct shrink_config *config, struct shrink_result *r)
 		rc = shrink_begin(s);
 	for (uint32_t i = 0; i < shrink_ways_n && !rc && !shrink_time_up(s); i++)
 		rc = shrink_way_run(s, &shrink_ways[i]);
-	shrink_tell_cuts(r);
+	shrink_print_cuts(r);
 	if (!rc)
 		rc = shrink_choices(s);
 	r->whole = !shrink_time_up(s);

@@ -53,7 +53,8 @@ static int choices_read_site(struct shrink_choices *c, FILE *f, const char *path
 				       ? choices_word(word, &s->made[s->n], n - s->n)
 				       : 0;
 		if (!row)
-			return choices_bad(path, "a site has fewer choices than it says");
+			return choices_bad(path,
+					   "a site has fewer choices than its line announces");
 		s->n += row;
 	}
 	return 0;

@@ -76,7 +76,7 @@ static bool cut_ranks_root(const struct scenario *s, uint32_t k, struct scenario
 	return true;
 }
 
-static void tell_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	uint32_t gpus = cut_gpus(s), ranks = 0;
 
@@ -94,7 +94,7 @@ static bool cut_map(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_map(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_map(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	static const char *const name[] = {"slot", "node", "seed"};
 
@@ -128,7 +128,7 @@ static bool cut_bytes(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_bytes(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_bytes(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	if (s->lab.bytes_min == s->lab.bytes_max)
 		snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu64, s->lab.bytes_min);
@@ -147,7 +147,7 @@ static bool cut_place(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_place(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_place(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s",
 		 !s->lab.in_place      ? "out"
@@ -175,7 +175,7 @@ static bool cut_iterations(const struct scenario *s, uint32_t k, struct scenario
 	return cut_number(all, k, &to->lab.iterations);
 }
 
-static void tell_iterations(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_iterations(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32 "%s", s->lab.iterations + s->lab.warmup,
 		 s->lab.warmup ? " (with warm-up)" : "");
@@ -197,7 +197,7 @@ static bool cut_type(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_type(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_type(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s%s", payload_type_name(s->lab.types[0]),
 		 s->lab.type_count > 1 ? " and others" : "");
@@ -215,7 +215,7 @@ static bool cut_op(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_op(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s%s", payload_op_name(s->lab.ops[0]),
 		 s->lab.op_count > 1 ? " and others" : "");
@@ -227,7 +227,7 @@ static bool cut_streams(const struct scenario *s, uint32_t k, struct scenario *t
 	return cut_number(s->lab.streams, k, &to->lab.streams);
 }
 
-static void tell_streams(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_streams(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.streams, 1u));
 }
@@ -238,7 +238,7 @@ static bool cut_group(const struct scenario *s, uint32_t k, struct scenario *to)
 	return cut_number(s->lab.group, k, &to->lab.group);
 }
 
-static void tell_group(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_group(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.group, 1u));
 }
@@ -249,7 +249,7 @@ static bool cut_comms(const struct scenario *s, uint32_t k, struct scenario *to)
 	return cut_number(s->lab.comms, k, &to->lab.comms);
 }
 
-static void tell_comms(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_comms(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, MAX_OF(s->lab.comms, 1u));
 }
@@ -263,7 +263,7 @@ static bool cut_drive(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_drive(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_drive(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s",
 		 s->lab.drive == LAB_DRIVE_PROCESS ? "process" : "rank");
@@ -281,7 +281,7 @@ static bool cut_collective(const struct scenario *s, uint32_t k, struct scenario
 	return true;
 }
 
-static void tell_collective(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_collective(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.collective->name);
 }
@@ -295,7 +295,7 @@ static bool cut_before(const struct scenario *s, uint32_t k, struct scenario *to
 	return true;
 }
 
-static void tell_before(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_before(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%s", s->lab.before ? s->lab.before->name : "none");
 }
@@ -309,7 +309,7 @@ static bool cut_root(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_root(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_root(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	if (s->lab.root == LAB_ALL_ROOTS)
 		snprintf(out, SHRINK_VALUE_BYTES, "all");
@@ -326,7 +326,7 @@ static bool cut_transient(const struct scenario *s, uint32_t k, struct scenario 
 	return true;
 }
 
-static void tell_transient(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_transient(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.transient);
 }
@@ -342,7 +342,7 @@ static bool cut_width(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_width(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_width(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	snprintf(out, SHRINK_VALUE_BYTES, "%" PRIu32, s->lab.warp_width);
 }
@@ -357,7 +357,7 @@ static bool cut_env(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-static void tell_env(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_env(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	size_t n = 0;
 
@@ -387,7 +387,7 @@ static bool cut_channels(const struct scenario *s, uint32_t k, struct scenario *
 	return scenario_set_env(to, k ? CUT_CHANNELS "2" : CUT_CHANNELS "1") == 0;
 }
 
-static void tell_channels(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_channels(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	const char *now = cut_channels_now(s);
 
@@ -403,7 +403,7 @@ static bool cut_memory(const struct scenario *s, uint32_t k, struct scenario *to
 	return true;
 }
 
-static void tell_memory(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+static void print_memory(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	static const char *const name[] = {"drawn", "off", "on"};
 
@@ -441,8 +441,8 @@ static bool cut_plan(const struct scenario *s, uint32_t k, struct scenario *to)
 	return true;
 }
 
-/* Faults, not lines: comments are cut too, and nobody wants to know. */
-static void tell_plan(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+/* Faults, not lines: comments are cut too, and are of no interest. */
+static void print_plan(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 {
 	uint32_t n = 0;
 
@@ -487,30 +487,30 @@ int shrink_draw_plan(struct scenario *s)
 	}
 	free(text);
 	s->lab.sim.fault_random = false;
-	s->lab.sim.heal_ns = 0; /* the plan says it */
+	s->lab.sim.heal_ns = 0; /* the plan has it */
 	return rc;
 }
 
 const struct shrink_way shrink_ways[] = {
-	{"ranks", true, false, cut_ranks_root, tell_ranks},
-	{"ranks mapped by", true, false, cut_map, tell_map},
-	{"collective", true, false, cut_collective, tell_collective},
-	{"collective before it", true, false, cut_before, tell_before},
-	{"root", true, false, cut_root, tell_root},
-	{"bytes", true, false, cut_bytes, tell_bytes},
-	{"iterations", true, false, cut_iterations, tell_iterations},
-	{"place", true, false, cut_place, tell_place},
-	{"communicators", true, false, cut_comms, tell_comms},
-	{"transient communicators", true, false, cut_transient, tell_transient},
-	{"group", true, false, cut_group, tell_group},
-	{"streams", true, false, cut_streams, tell_streams},
-	{"calls made by a task of each", true, false, cut_drive, tell_drive},
-	{"channels", true, false, cut_channels, tell_channels},
-	{"warp width", true, false, cut_width, tell_width},
-	{"type", false, false, cut_type, tell_type},
-	{"operation", false, false, cut_op, tell_op},
-	{"faults", true, true, cut_plan, tell_plan},
-	{"environment", true, true, cut_env, tell_env},
-	{"memory order", true, false, cut_memory, tell_memory},
+	{"ranks", true, false, cut_ranks_root, print_ranks},
+	{"ranks mapped by", true, false, cut_map, print_map},
+	{"collective", true, false, cut_collective, print_collective},
+	{"collective before it", true, false, cut_before, print_before},
+	{"root", true, false, cut_root, print_root},
+	{"bytes", true, false, cut_bytes, print_bytes},
+	{"iterations", true, false, cut_iterations, print_iterations},
+	{"place", true, false, cut_place, print_place},
+	{"communicators", true, false, cut_comms, print_comms},
+	{"transient communicators", true, false, cut_transient, print_transient},
+	{"group", true, false, cut_group, print_group},
+	{"streams", true, false, cut_streams, print_streams},
+	{"calls made by a task of each", true, false, cut_drive, print_drive},
+	{"channels", true, false, cut_channels, print_channels},
+	{"warp width", true, false, cut_width, print_width},
+	{"type", false, false, cut_type, print_type},
+	{"operation", false, false, cut_op, print_op},
+	{"faults", true, true, cut_plan, print_plan},
+	{"environment", true, true, cut_env, print_env},
+	{"memory order", true, false, cut_memory, print_memory},
 };
 const uint32_t shrink_ways_n = ARRAY_LEN(shrink_ways);

@@ -45,7 +45,7 @@ struct shrink_outcome {
 
 enum {
 	SHRINK_LOG = 4096,
-	SHRINK_LIMIT_REAL = 10, /* times a limit of CPU time: who does not even use that */
+	SHRINK_LIMIT_REAL = 10, /* times a limit of CPU time: for a child that hardly uses any */
 };
 
 /* Runs it in a child; choices NULL: from its seed. What it chose goes to the file `record`. `log` is
@@ -61,14 +61,14 @@ bool shrink_same(const struct sim_failure *a, enum sim_verdict outcome_a,
 /* ---- cuts ----------------------------------------------------------------------------------- */
 
 /* The k-th way to make *s smaller in this respect, smallest first: true when *to was made; false:
- * there are no more. `fresh` says that recorded choices mean nothing for it. */
+ * there are no more. `fresh`: recorded choices do not apply to it. */
 struct shrink_way {
 	const char *what;
 	bool fresh;
 	/* after one that fails in the same way: go on with the next (true), or it is done (false) */
 	bool again;
 	bool (*make)(const struct scenario *s, uint32_t k, struct scenario *to);
-	void (*tell)(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
+	void (*print)(const struct scenario *s, char out[SHRINK_VALUE_BYTES]);
 };
 extern const struct shrink_way shrink_ways[];
 extern const uint32_t shrink_ways_n;

@@ -4,9 +4,9 @@
  * right (rank.c), and nothing leaks. Then, when the faults have healed, liveness: every call of
  * every rank that lives returns, with success or with an error, within LAB_LIVENESS_NS.
  *
- * And nobody is left in the dark: when a rank has failed, died or given up, each other one either
- * had an error from a call of its own, or learns of it from ncclCommGetAsyncError or its next call.
- * The harness passes no news on; as a launcher does, it tells a rank after LAB_LIFE_TELL_NS, which
+ * And every rank learns of a failure: when a rank has failed, died or given up, each other one either
+ * had an error from a call of its own, or gets one from ncclCommGetAsyncError or its next call.
+ * The harness passes no error on. As a launcher does, it aborts a rank after LAB_LAUNCHER_NS, which
  * is a failure of the stack unless the stack had no way to know (docs/communicators.md).
  */
 #include <cuda_runtime_api.h>
@@ -49,12 +49,12 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 
 static void survive_post(struct lab_run *run);
 
-/* Somebody told late is late for that reason. */
+/* A rank that the launcher has to abort may be as late as the launcher is. */
 static uint64_t survive_since(const struct lab_run *run, const struct lab_rank *it)
 {
 	uint64_t since = MAX_OF(it->call_ns, run->healed_ns);
 
-	return run->failed_ns ? MAX_OF(since, run->failed_ns + LAB_LIFE_TELL_NS) : since;
+	return run->failed_ns ? MAX_OF(since, run->failed_ns + LAB_LAUNCHER_NS) : since;
 }
 
 static void survive_step(void *object, uint64_t arg)
@@ -112,19 +112,19 @@ void lab_survive_start(struct lab_run *run)
 	survive_run = run->armed && !run->config->life ? run : NULL;
 }
 
-/* ---- news ----------------------------------------------------------------------------------- */
+/* ---- failures of other ranks ---------------------------------------------------------------- */
 
-/* A rank that another one's trouble has stopped between two calls asks its communicator until that
- * knows of it. Ranks of one program know of each other. */
-void lab_survive_news(struct lab_rank *me)
+/* A rank that another one's trouble has stopped between two calls polls its communicator until that
+ * returns the error. Ranks of one program know of each other. */
+void lab_survive_learn(struct lab_rank *me)
 {
 	if (!me->run->armed || !lab_comms_any(me) || me->error_call || lab_team_troubled(me))
 		return;
-	lab_call(me, "ncclCommGetAsyncError (the news of a failure)");
-	while (!shared_load_u32(&me->told, SHARED_ACQUIRE) && !lab_team_troubled(me)) {
+	lab_call(me, "ncclCommGetAsyncError (the failure of another rank)");
+	while (!shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE) && !lab_team_troubled(me)) {
 		ncclResult_t r = lab_comms_error(me);
 
-		if (shared_load_u32(&me->told, SHARED_ACQUIRE))
+		if (shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 			break;
 		if (r == ncclSuccess)
 			continue;
@@ -134,7 +134,7 @@ void lab_survive_news(struct lab_rank *me)
 	lab_call(me, NULL);
 }
 
-/* Sockets, files or tasks that failed: who cannot talk cannot tell. */
+/* Sockets, files or tasks that failed: a rank without them cannot report its error. */
 static bool survive_mute(void)
 {
 	struct sim_fault_stat stat;
@@ -145,7 +145,7 @@ static bool survive_mute(void)
 	return false;
 }
 
-/* Trouble before the ring of the bootstrap stands, of a kind that nobody can pass on. */
+/* Trouble before the ring of the bootstrap stands, of a kind that no rank can pass on. */
 static bool survive_early(const struct lab_run *run)
 {
 	bool mute = survive_mute();
@@ -161,9 +161,9 @@ static bool survive_early(const struct lab_run *run)
 	return false;
 }
 
-/* A rank that waits for the others in the init of a transient communicator cannot hear of one that
+/* A rank that waits for the others in the init of a transient communicator cannot learn of one that
  * will not come: they have no connection yet. */
-void lab_survive_untold(const struct lab_rank *it)
+void lab_survive_unreported(const struct lab_rank *it)
 {
 	const struct lab_run *run = it->run;
 
@@ -172,15 +172,15 @@ void lab_survive_untold(const struct lab_rank *it)
 	    it->transient_begins)
 		return;
 	sim_fail_as(SIM_NO_PROGRESS, "liveness", it->rank,
-		    "rank %d in %s was not told by the stack; the first error, on rank %d, is "
-		    "older than %d s",
+		    "rank %d in %s got no error from the stack; the first error, on rank %d, "
+		    "is older than %d s",
 		    it->rank, it->call ? it->call : "no call", run->error_rank,
-		    (int)(LAB_LIFE_TELL_NS / 1000000000));
+		    (int)(LAB_LAUNCHER_NS / 1000000000));
 }
 
 /* ---- recovery ------------------------------------------------------------------------------- */
 
-/* A sticky error ends with the program. Asked a few times: one call may fail by the plan. */
+/* A sticky error ends with the program. A few attempts, since one call may fail by the plan. */
 bool lab_gpu_dead(const struct lab_rank *me)
 {
 	size_t free_bytes, total_bytes;
@@ -195,7 +195,7 @@ bool lab_gpu_dead(const struct lab_rank *me)
 }
 
 /* Another rank of the process may have freed this one's memory, and met the error in that, after
- * this one had come: then nobody goes on. */
+ * this one had come: then no rank goes on. */
 bool lab_gpu_dead_late(const struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
@@ -254,11 +254,11 @@ void lab_survive_judge(struct lab_run *run)
 	for (int32_t r = 0; r < run->count && run->armed && !run->config->life; r++) {
 		const struct lab_rank *it = &run->rank[r];
 
-		if (it->dead || it->told.v_ || !it->error_call || survive_class(it->error))
+		if (it->dead || it->watch_aborted.v_ || !it->error_call || survive_class(it->error))
 			continue;
 		sim_note_failure(SIM_ERROR, "error-class", r,
-				 "rank %d: %s gave \"%s\", which is nobody's fault here", r,
-				 it->error_call, ncclGetErrorString(it->error));
+				 "rank %d: %s gave \"%s\", which a fault cannot cause",
+				 r, it->error_call, ncclGetErrorString(it->error));
 		run->judged = SIM_ERROR;
 	}
 	survive_run = NULL;

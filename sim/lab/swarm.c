@@ -13,7 +13,7 @@
 #include "sim/lab/collective.h"
 #include "sim/lab/scenario.h"
 
-/* Without progress: small worlds need far less. An HCA that is out of retries says so within a
+/* Without progress: small worlds need far less. An HCA that is out of retries reports it within a
  * minute of virtual time. */
 #define SWARM_BUDGET_EVENTS 2000000ull
 #define SWARM_BUDGET_NS     300000000000ull

@@ -43,7 +43,7 @@ struct sweep {
 	int error; /* no worker could be started */
 };
 
-/* The first signal ends the sweep after the seeds that have ended so far; a second one at once. */
+/* The first signal ends the sweep after the seeds that have ended so far; a second one immediately. */
 static volatile sig_atomic_t sweep_signal;
 
 static void sweep_interrupted(int sig)
@@ -271,12 +271,12 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 		w->stop = true;
 }
 
-/* It has ended, or ends by itself; its place is taken at once. */
+/* It has ended, or ends by itself; its place is taken immediately. */
 static void sweep_replace(struct sweep *w, uint32_t i)
 {
 	struct sweep_process *p = &w->process[i];
 
-	if (p->pid) /* nobody has waited for it yet */
+	if (p->pid) /* no waitpid for it yet */
 		waitpid(p->pid, NULL, 0);
 	close(p->commands);
 	p->commands = -1;

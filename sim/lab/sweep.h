@@ -8,7 +8,7 @@
  * another place for everything; both must end with the same hash. Failing seeds are run once more with everything
  * recorded (sim/lab/fail.h): the sweep itself records nothing.
  *
- * Times are real ns unless they say virtual. Errors: 0 or a positive errno, explained on stderr.
+ * Times are real ns unless named virtual. Errors: 0 or a positive errno, explained on stderr.
  */
 #ifndef SIM_LAB_SWEEP_H
 #define SIM_LAB_SWEEP_H

@@ -16,7 +16,7 @@ struct sweep_report {
 	struct sweep_seed seed;
 	bool last; /* the worker ends with it */
 };
-_Static_assert(sizeof(struct sweep_report) <= PIPE_BUF, "reports are written at once");
+_Static_assert(sizeof(struct sweep_report) <= PIPE_BUF, "a report is written atomically");
 
 /* Memory that a worker shares with the campaign: counts of sites, over all its seeds. */
 struct sweep_shared {

@@ -74,7 +74,7 @@ static void report_verdicts(const struct sweep_result *r, FILE *out)
 	fputc('\n', out);
 }
 
-/* No run comes to it, and the catalogue says why. */
+/* No run comes to it, and the catalogue has the reason. */
 static bool report_idle(const struct sweep_site *s)
 {
 	return !s->hits && !s->visits && (sim_fault_idle(s->name) || sim_probe_idle(s->name));
@@ -112,7 +112,7 @@ static void report_sites(const char *what, const char *done, const struct sweep_
 		return;
 	fprintf(out, "%s: %u of %u %s", what, hit, n - idle, done);
 	if (idle)
-		fprintf(out, " (%u more are idle: doppel faults says why)", idle);
+		fprintf(out, " (%u more are idle: doppel faults has the reasons)", idle);
 	fputc('\n', out);
 	report_names("  passed by, never taken: ", site, n, true, out);
 	report_names("  never reached: ", site, n, false, out);

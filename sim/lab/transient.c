@@ -45,7 +45,7 @@ void lab_transient_free(struct lab_rank *me)
 	me->transient_memory = NULL;
 }
 
-/* Who is in it: each rank or not, and never none. False: this rank is not. */
+/* Its members: each rank or not, and at least one. False: this rank is not one. */
 static bool transient_draw(const struct lab_rank *me, struct transient *t)
 {
 	const struct lab_run *run = me->run;
@@ -74,7 +74,7 @@ static bool transient_draw(const struct lab_rank *me, struct transient *t)
 /* What a rank gets from calls of a communicator that the watch has aborted is no error of its own. */
 static bool transient_ok(struct lab_rank *me, ncclResult_t r, const char *call)
 {
-	if (r != ncclSuccess && !shared_load_u32(&me->told, SHARED_ACQUIRE))
+	if (r != ncclSuccess && !shared_load_u32(&me->watch_aborted, SHARED_ACQUIRE))
 		lab_rank_fail(me, r, call);
 	return r == ncclSuccess;
 }
@@ -122,9 +122,10 @@ static bool transient_sync(struct lab_rank *me, ncclComm_t comm)
 				  "ncclCommGetAsyncError") ||
 		    !transient_ok(me, async, "ncclCommGetAsyncError"))
 			return false;
-		/* with faults, it is the stack that passes on bad news, but within a program */
+		/* with faults, the stack reports failures of ranks, except within a program */
 		if (lab_team_troubled(me) ||
-		    shared_load_u32(me->run->armed ? &me->told : &me->run->failed, SHARED_ACQUIRE))
+		    shared_load_u32(me->run->armed ? &me->watch_aborted : &me->run->failed,
+				    SHARED_ACQUIRE))
 			return false;
 	}
 }
@@ -161,7 +162,7 @@ static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncc
 	    !transient_ok(
 		    me, ncclAllReduce(mem, mem, t->count, p.type, p.op, comm, me->transient_stream),
 		    "ncclAllReduce") ||
-	    /* a copy to pageable memory waits for the kernel: in a program that survives, behind it */
+	    /* a copy to pageable memory waits for the kernel: a program that survives first waits itself */
 	    (me->run->armed && !transient_sync(me, comm)) ||
 	    !transient_cuda_ok(me, cudaMemcpyAsync(got, mem, bytes, cudaMemcpyDeviceToHost,
 						   me->transient_stream)) ||

@@ -8,7 +8,7 @@
 #include "core/base/macros.h"
 #include "sim/lab/collective.h"
 
-enum { WRONG_WINDOW = 4096 }; /* elements: enough to tell ranks apart */
+enum { WRONG_WINDOW = 4096 }; /* elements: enough to distinguish ranks */
 
 /* What is known about a stretch: `got` and `want` hold it, `other` is for a guess. */
 struct wrong_stretch {

@@ -47,7 +47,7 @@ expect 'no root' 'needs --root HOST:PORT' run all_reduce --rank 0 --ranks 1
 expect 'HCA doubles of two processes' 'ends at its process' run all_reduce --processes 2
 expect '0 hosts' '--hosts 0: expected a number from 1' run all_reduce --hosts 0
 expect '0 GPUs' '--gpus 0: expected a number from 1' run all_reduce --gpus 0
-expect 'more ranks than GPUs' '9 ranks per host asked for.*8 GPUs' run all_reduce --gpus 9
+expect 'more ranks than GPUs' '9 ranks per host, but machine .* has 8 GPUs' run all_reduce --gpus 9
 expect 'device out of range' 'GPU 8.*GPUs 0..7' run all_reduce --devices 0,8
 expect 'device twice' 'GPU 1 appears twice' run all_reduce --devices 1,1
 expect 'missing plan' 'nowhere.plan: No such file' run all_reduce --faults nowhere.plan
