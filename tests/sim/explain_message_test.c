@@ -40,8 +40,9 @@ static const char *lone_run(const struct lone *l)
 	static const char *const env[] = {"NCCL_BUFFSIZE=65536", NULL};
 	struct ranks_config config = {
 		.hosts = l->hosts, .per_host = 2 / l->hosts, .seed = 1, .env = env};
+	const char *tasks;
 
-	return explain_run(&config, lone_rank, (void *)l);
+	return explain_run(&config, lone_rank, (void *)l, &tasks);
 }
 
 START_TEST(the_rank_that_did_not_call_is_named)

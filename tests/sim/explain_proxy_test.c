@@ -46,7 +46,7 @@ START_TEST(the_rank_whose_connection_the_proxy_steps_is_named)
 					    .seed = 1,
 					    .env = env,
 					    .fault_plan = "fabric.link host=1 after=50ms down\n"};
-	const char *why = explain_run(&config, shared_rank, NULL);
+	const char *tasks, *why = explain_run(&config, shared_rank, NULL, &tasks);
 	const char *proxy = strstr(why, " proxy progress channel 0 "), *host;
 	int rank = -1, at = -1;
 
@@ -57,6 +57,13 @@ START_TEST(the_rank_whose_connection_the_proxy_steps_is_named)
 		      why);
 	/* rank 1 of the second communicator is on host 0 */
 	ck_assert_msg(at == 1 - rank, "rank %d is not on host %d:\n%s", rank, at, why);
+	/* each proxy has its name from the first communicator */
+	for (rank = 0; rank < 2; rank++) {
+		char line[64];
+
+		snprintf(line, sizeof line, "    for rank %d: \"data from the peer\"", 1 - rank);
+		ck_assert_msg(strstr(tasks, line), "no line '%s' in:\n%s", line, tasks);
+	}
 }
 END_TEST
 
