@@ -62,9 +62,10 @@ else()
 	set(DOPPEL_RDMA_LIB verbs_thunks)
 endif()
 
-# ---- libdoppel: the stack. Topology is an object library of its own: `doppel topo` and the unit
-# tests use it directly, and it depends on nothing but base and os.
-doppel_sources(topo_sources core/topo)
+# ---- libdoppel: the stack. Topology and the choice of programs are an object library of their own:
+# `doppel topo`, `doppel tune` and the unit tests use it directly, and it depends on nothing but base
+# and os.
+doppel_sources(topo_sources core/topo core/tune)
 add_library(core_topo OBJECT ${topo_sources})
 target_link_libraries(core_topo PUBLIC doppel-rt)
 doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/proxy core/rank core/transport)

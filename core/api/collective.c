@@ -89,6 +89,8 @@ static ncclResult_t coll_call(struct api_coll *c, enum api_coll_call call)
 	int32_t rank = os_work_for(c->comm->rank);
 	rc = api_coll_check_values(c);
 	if (!rc)
+		rc = plan_check(c->comm, &c->task);
+	if (!rc)
 		rc = coll_submit_traced(c);
 	(void)os_work_for(rank);
 	comm_leave(c->comm);

@@ -63,9 +63,9 @@ X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 64, "most channels, as the config's 
 X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                                           \
 	"1: init waits; 0: it returns immediately; -1: the program's config decides")                   \
 X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                                           \
-	"algorithms that may be used, as ring,tree or ^tree or allreduce:ring; there is ring alone") \
+	"algorithms that may be used, as ring,tree or ^tree or ring;allreduce:tree")                \
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \
-	"protocols that may be used, written as NCCL_ALGO; there is simple alone")                  \
+	"protocols that may be used, written as NCCL_ALGO: LL,LL128,Simple")                        \
 X(NET, "NCCL_NET", STRING, NULL, 0, 0, "the network, as the config's netName: IB")  \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \

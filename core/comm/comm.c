@@ -12,6 +12,7 @@
 #include "core/proxy/proxy.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
+#include "core/tune/allowed.h"
 
 int comm_device_save(void)
 {
@@ -50,9 +51,13 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 			 const ncclConfig_t *config)
 {
 	struct comm_life *life;
-	struct ncclComm *comm = os_alloc(sizeof *comm + sizeof *life, "communicator");
-	ncclResult_t rc;
+	struct ncclComm *comm;
+	uint64_t allowed;
+	ncclResult_t rc = tune_allowed_read(&allowed);
 
+	if (rc)
+		return rc;
+	comm = os_alloc(sizeof *comm + sizeof *life, "communicator");
 	if (!comm) {
 		WARN("no memory for the communicator of rank %d", rank);
 		return ncclSystemError;
@@ -65,6 +70,7 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	life->id = *id;
 	comm->id_hash = bootstrap_id_hash(id);
 	comm->config = *config;
+	comm->allowed = allowed;
 	comm->transports = comm_transports;
 	comm->net.ops = net_find(config->netName);
 	if (config->commName)

@@ -61,7 +61,7 @@ struct comm_life {
 #define COMM_PINNED_ABORT_BYTES 128
 
 /* Allocates a communicator in state INIT with its abort word, and registers it with one user, the
- * init to come. `config` is complete (comm_config_parse). */
+ * init to come. `config` is complete (comm_config_parse). ncclInvalidUsage: NCCL_ALGO or NCCL_PROTO. */
 ncclResult_t comm_create(struct ncclComm **comm, int nranks, const ncclUniqueId *id, int rank,
 			 const ncclConfig_t *config);
 /* Joins; all ranks call it together. On success READY; on an error the abort word is set and the

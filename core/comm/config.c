@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ncclConfig_t: checked field by field, from one table; and the variables that choose an algorithm or a
- * protocol, of which there is one each: another choice is an error.
+ * ncclConfig_t: checked field by field, from one table.
  */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/base/log.h"
 #include "core/base/param.h"
@@ -79,63 +77,6 @@ static void config_environment(ncclConfig_t *c)
 		c->netName = param_str(PARAM_NET);
 }
 
-static bool config_names_have(const char *names, size_t n, const char *name)
-{
-	const char *end = names + n;
-
-	while (names < end) {
-		size_t k = strcspn(names, ",;");
-
-		if (k == strlen(name) && strncasecmp(names, name, k) == 0)
-			return true;
-		names += k + 1;
-	}
-	return false;
-}
-
-/* A list in NCCL's form: names with commas between, ^ in front for all but these; FUNCTION: in front
- * and a semicolon after it where it is for one collective. */
-static bool config_list_allows(const char *list, const char *name)
-{
-	static const char ours[] = "allreduce:";
-	bool allowed = true;
-
-	for (;; list++) {
-		size_t n = strcspn(list, ";"), head = 0;
-		const char *colon = memchr(list, ':', n);
-
-		if (colon)
-			head = (size_t)(colon + 1 - list);
-		if (!colon || (head == strlen(ours) && strncasecmp(list, ours, head) == 0)) {
-			bool all_but = list[head] == '^';
-
-			head += all_but;
-			allowed = config_names_have(list + head, n - head, name) != all_but;
-		}
-		list += n;
-		if (!*list)
-			return allowed;
-	}
-}
-
-/* Of these there is one, and it must be allowed. */
-static ncclResult_t config_check_only(enum param p, const char *what, const char *name)
-{
-	const char *list = param_str(p);
-
-	if (!list || config_list_allows(list, name))
-		return ncclSuccess;
-	WARN("%s=%s leaves nothing: %s is the only %s there is", param_name(p), list, name, what);
-	return ncclInvalidUsage;
-}
-
-static ncclResult_t config_check_choices(void)
-{
-	ncclResult_t rc = config_check_only(PARAM_ALGO, "algorithm", "Ring");
-
-	return rc ? rc : config_check_only(PARAM_PROTO, "protocol", "Simple");
-}
-
 static ncclResult_t config_copy(const ncclConfig_t *config, ncclConfig_t *out)
 {
 	if (config->magic != CONFIG_MAGIC || config->size < CONFIG_SIZE_LEAST) {
@@ -174,5 +115,5 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 		return ncclInvalidArgument;
 	}
 	*out = c;
-	return config_check_choices();
+	return ncclSuccess;
 }

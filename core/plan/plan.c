@@ -9,6 +9,7 @@
 #include "core/plan/plan_internal.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport_internal.h"
+#include "core/tune/allowed.h"
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -88,6 +89,7 @@ ncclResult_t plan_init(struct ncclComm *comm)
 		.nranks = comm->nranks,
 		.nchannels = comm->nranks > 1 ? comm->nchannels : PLAN_ONE_RANK_BLOCKS,
 		.max_threads = PLAN_THREADS,
+		.allowed = comm->allowed,
 	};
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		st->limits.step_bytes[p] = transport_step_bytes((enum dev_proto)p);
@@ -119,6 +121,17 @@ void plan_fini(struct ncclComm *comm)
 }
 
 /* ---- the queue ------------------------------------------------------------------------------ */
+
+ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task)
+{
+	char why[640];
+
+	if (comm->nranks == 1 || plan_choose(task, &comm->plan->limits) < DEV_PROGRAM_COUNT)
+		return ncclSuccess;
+	WARN("%s: rank %d: %s", task->call, comm->rank,
+	     tune_allowed_none(task->func, why, sizeof why));
+	return ncclInvalidUsage;
+}
 
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 {

@@ -69,6 +69,9 @@ struct plan_message {
 
 ncclResult_t plan_init(struct ncclComm *comm);
 void plan_fini(struct ncclComm *comm);
+/* Can the communicator run it? ncclInvalidUsage: NCCL_ALGO and NCCL_PROTO allow no program that can. */
+ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task);
+/* After plan_check. */
 ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task);
 /* Messages go after the collectives of the queue, all of them together. */
 ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_message *message);

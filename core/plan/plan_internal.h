@@ -25,6 +25,7 @@ struct plan_limits {
 	int32_t nranks, nchannels;
 	uint32_t step_bytes[DEV_PROTO_COUNT];
 	uint32_t max_threads; /* nominal, a multiple of 32 */
+	uint64_t allowed;     /* programs: a bit for each */
 };
 
 struct plan_shape {
@@ -37,8 +38,8 @@ struct plan_shape {
 struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim);
 /* Bytes that the call is reckoned with: those of its larger buffer. The same on every rank. */
 uint64_t plan_bytes(const struct plan_task *task);
-/* The program that runs the call: the first row of programs.h that can. There is one for every
- * collective on two ranks or more. */
+/* The program that runs the call: the first row of programs.h that is allowed and can.
+ * DEV_PROGRAM_COUNT: there is none. */
 enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim);
 /* Fills all of *work but op_count and nwarps. count is not 0. One rank has no program and no chunks. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,

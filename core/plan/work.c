@@ -8,6 +8,7 @@
 
 #include "core/device/reduce_copy.h"
 #include "core/plan/plan_internal.h"
+#include "core/tune/allowed.h"
 
 struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim)
 {
@@ -120,10 +121,10 @@ enum dev_program plan_choose(const struct plan_task *task, const struct plan_lim
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		struct dev_program_row row = steps_program(p);
 
-		if (row.func == task->func && plan_can[row.algo][row.proto](task, lim))
+		if (row.func == task->func && tune_is_allowed(lim->allowed, p) &&
+		    plan_can[row.algo][row.proto](task, lim))
 			return (enum dev_program)p;
 	}
-	ASSERT(!"a collective that a program can run");
 	return DEV_PROGRAM_COUNT;
 }
 
@@ -157,6 +158,7 @@ static void plan_work_program(const struct plan_limits *lim, enum dev_program pr
 	struct dev_program_row row = steps_program(program);
 	uint32_t chunk_bytes = lim->step_bytes[row.proto] * row.chunk_steps;
 
+	ASSERT(program < DEV_PROGRAM_COUNT); /* plan_check */
 	w->program = (uint8_t)program;
 	w->chunk_lo = w->chunk_mid = w->chunk_hi = chunk_bytes / steps_type_bytes(w->type);
 }

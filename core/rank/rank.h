@@ -76,6 +76,7 @@ struct ncclComm {
 	 * stands it is the unique id's. Changes under the registry's lock. */
 	uint64_t id_hash;
 	ncclConfig_t config;
+	uint64_t allowed; /* programs that NCCL_ALGO and NCCL_PROTO allow: core/tune/allowed.h */
 
 	struct bootstrap *bootstrap;
 	struct peer_info *peers; /* [nranks] */

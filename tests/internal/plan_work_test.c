@@ -4,10 +4,12 @@
 #include <stdlib.h>
 
 #include "core/plan/plan_internal.h"
+#include "core/tune/allowed.h"
 #include "tests/suite.h"
 
 static const struct plan_limits limits = {
-	.nranks = 4, .nchannels = 8, .step_bytes = {512 << 10}, .max_threads = PLAN_THREADS};
+	.nranks = 4, .nchannels = 8, .step_bytes = {512 << 10}, .max_threads = PLAN_THREADS,
+	.allowed = TUNE_ALL_PROGRAMS};
 
 static struct dev_work work_of(size_t count, ncclDataType_t type, ncclRedOp_t op,
 			       const struct plan_limits *lim, struct plan_shape *shape)
@@ -135,7 +137,8 @@ END_TEST
 START_TEST(steps_of_a_huge_share_are_counted_in_64_bits)
 {
 	const struct plan_limits small = {
-		.nranks = 2, .nchannels = 1, .step_bytes = {512}, .max_threads = PLAN_THREADS};
+		.nranks = 2, .nchannels = 1, .step_bytes = {512}, .max_threads = PLAN_THREADS,
+		.allowed = TUNE_ALL_PROGRAMS};
 	struct plan_shape s;
 	struct dev_work w = work_of(1ull << 42, ncclInt8, ncclSum, &small, &s);
 	struct dev_ring ring = {.prev = 1, .next = 1};
@@ -235,6 +238,21 @@ START_TEST(every_collective_has_a_program)
 }
 END_TEST
 
+/* Of every program alone the choice is this one; of no program, none. */
+START_TEST(the_program_that_is_allowed_is_chosen)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		struct plan_task task = {.func = steps_program(p).func};
+		struct plan_limits lim = limits;
+
+		lim.allowed = 1ull << p;
+		ck_assert_int_eq(plan_choose(&task, &lim), p);
+		lim.allowed = 0;
+		ck_assert_int_eq(plan_choose(&task, &lim), DEV_PROGRAM_COUNT);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("plan");
@@ -250,6 +268,7 @@ int main(void)
 	tcase_add_test(t, channels_go_by_the_bytes_of_all_blocks);
 	tcase_add_test(t, blocks_beyond_32_bits_are_shared_out);
 	tcase_add_test(t, every_collective_has_a_program);
+	tcase_add_test(t, the_program_that_is_allowed_is_chosen);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
