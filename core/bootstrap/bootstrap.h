@@ -53,6 +53,10 @@ void bootstrap_give_up(const ncclUniqueId *id, int rank, int nranks);
  */
 ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes);
 ncclResult_t bootstrap_barrier(struct bootstrap *b);
+/* A barrier at which every rank must have the same value of `what`. ncclInvalidUsage, which names both
+ * ranks: the rank before this one has another. Not every rank finds a difference: one that does must
+ * close its bootstrap, so that the others get an error. */
+ncclResult_t bootstrap_agree(struct bootstrap *b, uint64_t value, const char *what);
 /* Point to point. A message with another (rank, tag) than the receive's is queued. Sizes of
  * both ends must agree: ncclInternalError names both otherwise. An empty message instead of one with
  * bytes means that the sender failed: ncclRemoteError. */

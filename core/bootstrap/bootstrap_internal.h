@@ -62,7 +62,7 @@ DOPPEL_CHECK_OFFSET(struct bootstrap_answer, nonce, 40);
 
 /* In front of each rank's contribution to an all-gather, on the link to its successor. */
 struct bootstrap_gather_head {
-	uint64_t bytes; /* per rank */
+	uint64_t bytes; /* per rank; of a barrier the value on which ranks agree */
 	uint32_t seq;   /* all-gathers of this ring so far */
 	int32_t rank;   /* sender */
 };

@@ -14,9 +14,10 @@
  * no rank waits for a round to end. Positions are bytes of the stream. */
 struct ring_gather {
 	char *all;
-	size_t bytes; /* of a block */
-	size_t end;   /* position after the last byte */
-	bool hold;    /* send nothing before the head has come in */
+	size_t bytes;      /* of a block */
+	size_t end;        /* position after the last byte */
+	bool hold;         /* send nothing before the head has come in */
+	const char *agree; /* what the heads' bytes stand for instead; NULL: for themselves */
 	size_t sent, got;
 	struct bootstrap_gather_head head_out, head_in;
 };
@@ -39,8 +40,15 @@ static char *ring_gather_at(const struct bootstrap *b, struct ring_gather *g,
 static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const struct ring_gather *g)
 {
 	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
-	if (g->head_in.bytes == g->bytes && g->head_in.seq == b->gathers && g->head_in.rank == prev)
+	bool same = g->head_in.seq == b->gathers && g->head_in.rank == prev;
+
+	if (same && g->head_in.bytes == g->head_out.bytes)
 		return ncclSuccess;
+	if (same && g->agree) {
+		WARN("ranks %d and %d have different %s, expected the same on all ranks", prev,
+		     b->rank, g->agree);
+		return ncclInvalidUsage;
+	}
 	WARN("bootstrap all-gather %u of %zu bytes on rank %d meets all-gather %u of %" PRIu64
 	     " bytes from rank %d",
 	     b->gathers, g->bytes, b->rank, g->head_in.seq, g->head_in.bytes, g->head_in.rank);
@@ -57,8 +65,9 @@ static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *mo
 		size_t n, done = 0;
 		char *from = ring_gather_at(b, g, &g->head_out, b->rank, g->sent, &n);
 		n = MIN_OF(n, limit - g->sent);
-		if (OS_BUGGIFY("bootstrap.gather_odd", "an all-gather's blocks are cut in odd "
-						       "places")) /* rare: pieces that cut heads and blocks */
+		if (OS_BUGGIFY("bootstrap.gather_odd",
+			       "an all-gather's blocks are cut in odd "
+			       "places")) /* rare: pieces that cut heads and blocks */
 			n = DIV_UP(n, 3);
 		int e = os_send(b->next_fd, from, n, &done);
 		if (e)
@@ -162,13 +171,15 @@ ncclResult_t bootstrap_all_gather(struct bootstrap *b, void *all, size_t bytes)
 	return rc;
 }
 
-/* Once around, as a head alone: what rank 0 sends comes back when every rank has passed it on. */
-static ncclResult_t ring_pass(struct bootstrap *b)
+/* Once around, as a head alone: what rank 0 sends comes back when every rank has passed it on. Each
+ * rank compares the value with that of the one before it, which makes all of them equal. */
+static ncclResult_t ring_pass(struct bootstrap *b, uint64_t value, const char *agree)
 {
 	struct ring_gather g = {
 		.end = sizeof g.head_out,
 		.hold = b->rank != 0,
-		.head_out = {.seq = b->gathers, .rank = b->rank},
+		.agree = agree,
+		.head_out = {.bytes = value, .seq = b->gathers, .rank = b->rank},
 	};
 	ncclResult_t rc = ring_gather_run(b, &g);
 	if (!rc)
@@ -178,11 +189,16 @@ static ncclResult_t ring_pass(struct bootstrap *b)
 
 /* The first pass ends at rank 0 when all have come; the second lets them know. Two messages per rank,
  * where an all-gather takes as many as there are ranks. */
-ncclResult_t bootstrap_barrier(struct bootstrap *b)
+ncclResult_t bootstrap_agree(struct bootstrap *b, uint64_t value, const char *what)
 {
 	if (b->nranks == 1)
 		return ncclSuccess;
 	ASSERT(b->next_fd >= 0 && b->prev_fd >= 0 && b->gathers > 0);
-	ncclResult_t rc = ring_pass(b);
-	return rc ? rc : ring_pass(b);
+	ncclResult_t rc = ring_pass(b, value, what);
+	return rc ? rc : ring_pass(b, value, what);
+}
+
+ncclResult_t bootstrap_barrier(struct bootstrap *b)
+{
+	return bootstrap_agree(b, 0, NULL);
 }

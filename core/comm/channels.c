@@ -183,6 +183,8 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 			    comm->local_to_rank);
 	ncclResult_t rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
 	if (!rc)
+		rc = topo_summary_make(&comm->summary, all, comm->nranks);
+	if (!rc)
 		rc = topo_connect_rings(all, comm->nranks, comm->rank, rings, scratch->order);
 	if (rc)
 		return rc;

@@ -68,7 +68,8 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 	if (!rc)
 		rc = plan_init(comm);
 	if (!rc)
-		rc = bootstrap_barrier(comm->bootstrap);
+		rc = bootstrap_agree(comm->bootstrap, plan_choice_hash(comm),
+				     "models of the choice of programs (core/tune)");
 	return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
 #include "core/rank/cuda_result.h"
+#include "core/tune/allowed.h"
 
 static uint64_t peer_host_hash(void)
 {
@@ -73,7 +74,26 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->version = NCCL_VERSION_CODE;
 	me->min_channels = comm->config.minCTAs;
 	me->max_channels = comm->config.maxCTAs;
+	me->allowed = comm->allowed;
 	return peer_device_describe(me);
+}
+
+/* Ranks that choose other programs for a call would wait for each other. */
+static ncclResult_t peer_allowed_check(const struct peer_info *a, const struct peer_info *b)
+{
+	bool more = (a->allowed & ~b->allowed) != 0;
+	char program[64];
+
+	if (a->allowed == b->allowed)
+		return ncclSuccess;
+	WARN("NCCL_ALGO or NCCL_PROTO: rank %d allows %s, rank %d does not; both must be the same "
+	     "on "
+	     "all ranks",
+	     more ? a->rank : b->rank,
+	     tune_allowed_first(more ? a->allowed & ~b->allowed : b->allowed & ~a->allowed, program,
+				sizeof program),
+	     more ? b->rank : a->rank);
+	return ncclInvalidUsage;
 }
 
 /* Can these two be in one communicator? */
@@ -93,7 +113,7 @@ static ncclResult_t peer_pair_check(const struct peer_info *a, const struct peer
 		     a->rank, a->warp_width, b->rank, b->warp_width);
 		return ncclInvalidUsage;
 	}
-	return ncclSuccess;
+	return peer_allowed_check(a, b);
 }
 
 static ncclResult_t peer_duplicate_check(const struct ncclComm *comm, int32_t r)

@@ -72,7 +72,7 @@ static uint32_t plan_work_warps(const struct plan_state *st, uint32_t nthreads)
 
 void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 {
-	struct plan_shape shape;
+	struct tune_shape shape;
 
 	if (!t->count || t->nthreads)
 		return;

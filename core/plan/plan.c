@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/plan/messages.h"
@@ -73,6 +74,29 @@ static uint64_t plan_works_init(struct plan_state *st)
 	return PLAN_FIFO_LEAST;
 }
 
+static void plan_model_make(const struct ncclComm *comm, struct plan_limits *lim)
+{
+	static const struct topo_summary one_rank = {.nranks = 1, .nhosts = 1};
+
+	tune_model_make(&lim->model, comm->nranks > 1 ? &comm->summary : &one_rank, lim->nchannels);
+	for (int p = 0; p < DEV_PROGRAM_COUNT && comm->rank == 0 && comm->nranks > 1; p++)
+		INFO(LOG_TUNING, "%s %s/%s: %llu ns + bytes / %llu MB/s%s",
+		     steps_func_name(steps_program(p).func), tune_algo_name(p), tune_proto_name(p),
+		     (unsigned long long)lim->model.program[p].latency_ns,
+		     (unsigned long long)lim->model.program[p].bw_mbps,
+		     tune_is_allowed(lim->allowed, p) ? "" : ", not allowed");
+}
+
+uint64_t plan_choice_hash(const struct ncclComm *comm)
+{
+	const struct plan_limits *lim = &comm->plan->limits;
+	uint64_t hash = hash64_combine(tune_model_hash(&lim->model), lim->allowed);
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		hash = hash64_combine(hash, lim->step_bytes[p]);
+	return hash;
+}
+
 ncclResult_t plan_init(struct ncclComm *comm)
 {
 	struct plan_state *st = os_alloc(sizeof *st, "plan");
@@ -88,9 +112,9 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	st->limits = (struct plan_limits){
 		.nranks = comm->nranks,
 		.nchannels = comm->nranks > 1 ? comm->nchannels : PLAN_ONE_RANK_BLOCKS,
-		.max_threads = PLAN_THREADS,
 		.allowed = comm->allowed,
 	};
+	plan_model_make(comm, &st->limits);
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		st->limits.step_bytes[p] = transport_step_bytes((enum dev_proto)p);
 	rc = plan_kernels_load(comm, st);

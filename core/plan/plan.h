@@ -69,6 +69,8 @@ struct plan_message {
 
 ncclResult_t plan_init(struct ncclComm *comm);
 void plan_fini(struct ncclComm *comm);
+/* Of what plan_init made to choose programs, channels and chunks by: the same on all ranks. */
+uint64_t plan_choice_hash(const struct ncclComm *comm);
 /* Can the communicator run it? ncclInvalidUsage: NCCL_ALGO and NCCL_PROTO allow no program that can. */
 ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task);
 /* After plan_check. */

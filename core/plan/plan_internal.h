@@ -11,10 +11,10 @@
 #include "core/plan/fifo.h"
 #include "core/plan/plan.h"
 #include "core/proxy/proxy.h"
+#include "core/tune/model.h"
 
 /* Threads that NCCL's rule reckons with, whatever the warp width is. */
-#define PLAN_THREADS      512
-#define PLAN_THREAD_BYTES 64 /* SIMPLE: bytes that make a thread worth while */
+#define PLAN_THREADS 512
 /* One rank has no channels: its kernel shares the elements between so many blocks at most. */
 #define PLAN_ONE_RANK_BLOCKS 16
 
@@ -24,26 +24,18 @@
 struct plan_limits {
 	int32_t nranks, nchannels;
 	uint32_t step_bytes[DEV_PROTO_COUNT];
-	uint32_t max_threads; /* nominal, a multiple of 32 */
-	uint64_t allowed;     /* programs: a bit for each */
+	uint64_t allowed; /* programs: a bit for each */
+	struct tune_model model;
 };
 
-struct plan_shape {
-	int32_t nchannels;
-	uint32_t nthreads; /* nominal */
-};
-
-/* NCCL's rule: while a channel's threads would have less than PLAN_THREAD_BYTES each, first fewer
- * channels, then fewer threads. */
-struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim);
 /* Bytes that the call is reckoned with: those of its larger buffer. The same on every rank. */
 uint64_t plan_bytes(const struct plan_task *task);
-/* The program that runs the call: the first row of programs.h that is allowed and can.
- * DEV_PROGRAM_COUNT: there is none. */
+/* The program that runs the call: the fastest one that is allowed and can. DEV_PROGRAM_COUNT: there is
+ * none. */
 enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim);
 /* Fills all of *work but op_count and nwarps. count is not 0. One rank has no program and no chunks. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
-		    struct dev_work *work, struct plan_shape *shape);
+		    struct dev_work *work, struct tune_shape *shape);
 /* What the kernel does for an operation of NCCL's, and its factor or divisor. */
 enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, uint64_t *scale);
 

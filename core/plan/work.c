@@ -10,19 +10,6 @@
 #include "core/plan/plan_internal.h"
 #include "core/tune/allowed.h"
 
-struct plan_shape plan_shape_of(uint64_t bytes, const struct plan_limits *lim)
-{
-	struct plan_shape s = {.nchannels = lim->nchannels, .nthreads = lim->max_threads};
-
-	ASSERT(lim->nchannels >= 1 && lim->nchannels <= DEV_MAX_CHANNELS);
-	while (s.nchannels > 1 && bytes < (uint64_t)s.nchannels * s.nthreads * PLAN_THREAD_BYTES)
-		s.nchannels--;
-	while (s.nthreads % 128 == 0 &&
-	       bytes < (uint64_t)s.nchannels * s.nthreads * PLAN_THREAD_BYTES)
-		s.nthreads /= 2;
-	return s;
-}
-
 /* Bits of 1/n in the type. */
 static uint64_t plan_inverse(ncclDataType_t type, int32_t n)
 {
@@ -118,14 +105,15 @@ static bool (*const plan_can[DEV_ALGO_COUNT][DEV_PROTO_COUNT])(const struct plan
 
 enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
+	uint64_t can = 0;
+
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		struct dev_program_row row = steps_program(p);
 
-		if (row.func == task->func && tune_is_allowed(lim->allowed, p) &&
-		    plan_can[row.algo][row.proto](task, lim))
-			return (enum dev_program)p;
+		if (row.func == task->func && plan_can[row.algo][row.proto](task, lim))
+			can |= 1ull << p;
 	}
-	return DEV_PROGRAM_COUNT;
+	return tune_choose(&lim->model, task->func, can & lim->allowed, plan_bytes(task));
 }
 
 /* What the kernel does with the elements. */
@@ -164,10 +152,9 @@ static void plan_work_program(const struct plan_limits *lim, enum dev_program pr
 }
 
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
-		    struct dev_work *work, struct plan_shape *shape)
+		    struct dev_work *work, struct tune_shape *shape)
 {
 	ASSERT(task->count > 0);
-	*shape = plan_shape_of(plan_bytes(task), lim);
 	memset(work, 0, sizeof *work);
 	work->send = task->send;
 	work->recv = task->recv;
@@ -175,6 +162,8 @@ void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 	plan_work_elements(task, lim, work);
 	if (lim->nranks > 1)
 		plan_work_program(lim, plan_choose(task, lim), work);
+	*shape =
+		tune_shape_of(&lim->model.program[work->program], lim->nchannels, plan_bytes(task));
 	plan_work_share(work, shape->nchannels,
 			steps_grain_bytes(steps_program(work->program).proto));
 }

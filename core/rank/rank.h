@@ -45,10 +45,11 @@ struct peer_info {
 	uint32_t warp_width;
 	uint64_t dev_bytes;
 	int32_t min_channels, max_channels; /* what this rank's configuration allows */
-	uint8_t pad0[16];
+	uint64_t allowed;                   /* programs that its environment allows */
+	uint8_t pad0[8];
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
-#define PEER_INFO_MAGIC 0xd0de1001u
+#define PEER_INFO_MAGIC 0xd0de1002u
 
 struct channel {
 	int32_t id;
@@ -85,6 +86,7 @@ struct ncclComm {
 	struct topo_graph *graph[TOPO_PATTERNS]; /* of this host */
 	struct channel *channels;                /* [nchannels] */
 	int32_t nchannels;
+	struct topo_summary summary; /* of all ranks' machines; one rank: zero */
 
 	const struct transport *const *transports; /* in order of choice; NULL ends them */
 

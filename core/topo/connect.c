@@ -7,6 +7,7 @@
  * else: hosts in order of their smallest rank, the fewest channels of all, the slowest speed of all.
  */
 #include "core/topo/connect.h"
+#include "core/topo/topo_internal.h"
 
 #include <string.h>
 
@@ -62,6 +63,7 @@ static void topo_graph_info_fill(struct topo_graph_info *info, const struct topo
 	info->bw_inter_mbps = graph->bw_inter_mbps;
 	info->type_intra = graph->type_intra;
 	info->type_inter = graph->type_inter;
+	info->same_channels = graph->same_channels;
 	memcpy(info->nic, graph->nic, sizeof info->nic);
 }
 
@@ -73,6 +75,7 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 	info->host_hash = host_hash;
 	info->local_rank = local_rank;
 	info->sm = topo_gpu_sm(sys, local_rank);
+	info->amd_cpu = topo_host_is_amd(sys);
 	for (int p = 0; p < TOPO_PATTERNS; p++)
 		topo_graph_info_fill(&info->graph[p], graph[p]);
 	topo_ring_info_fill(&info->ring, graph[TOPO_RING], topo_gpu_count(sys), local_rank,

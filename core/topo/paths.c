@@ -184,7 +184,7 @@ static int16_t topo_nearest_cpu(const struct topo_system *sys, int32_t pos)
 	return best;
 }
 
-static bool topo_host_is_amd(const struct topo_system *sys)
+bool topo_host_is_amd(const struct topo_system *sys)
 {
 	const struct topo_node *cpu = topo_cpu_node(sys, 0);
 	return cpu->cpu.arch == TOPO_CPU_ARCH_X86 && cpu->cpu.vendor == TOPO_CPU_VENDOR_AMD;

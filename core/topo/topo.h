@@ -114,7 +114,7 @@ struct topo_graph_info {
 	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter;
-	uint32_t pad0;
+	int32_t same_channels;
 	int16_t nic[DEV_MAX_CHANNELS][2];
 };
 DOPPEL_CHECK_SIZE(struct topo_graph_info, 280);
@@ -128,16 +128,35 @@ struct topo_rank_info {
 	uint64_t host_hash;
 	int32_t local_rank; /* order on its host */
 	int32_t sm;         /* compute capability of the rank's GPU; 0: unknown */
+	int32_t amd_cpu;    /* 1: of its host */
+	uint32_t pad0;
 	struct topo_graph_info graph[TOPO_PATTERNS];
 	struct topo_ring_info ring;
 };
-DOPPEL_CHECK_SIZE(struct topo_rank_info, 808);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 16);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 296);
+DOPPEL_CHECK_SIZE(struct topo_rank_info, 816);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 24);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 304);
 /* Fills all of it for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
 			 int32_t local_rank, const int32_t *local_to_rank);
+
+/* What the choice of programs (core/tune) knows of the machines: of all ranks together, the same on each
+ * of them. */
+struct topo_graph_summary {
+	int32_t nchannels;                     /* the fewest that a host found */
+	uint32_t bw_intra_mbps, bw_inter_mbps; /* of a channel, the slowest */
+	int32_t type_intra, type_inter;        /* the farthest */
+	int32_t same_channels;                 /* on every host */
+};
+struct topo_summary {
+	int32_t nranks, nhosts;
+	int32_t sm_least, sm_most;
+	int32_t amd_cpus; /* ranks whose host has them */
+	struct topo_graph_summary graph[TOPO_PATTERNS];
+};
+ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_info *all,
+			       int nranks);
 
 /* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
  * for this rank. nchannels: the minimum over ranks, then doubled as NCCL does at connect; the

@@ -214,6 +214,7 @@ static inline const struct topo_node *topo_cpu_node(const struct topo_system *sy
 /* ---- paths.c -------------------------------------------------------------------------------- */
 /* Fills path[], nhops, gpu_cpu[] and p2p[]; the hops come in memory of os_alloc's. */
 ncclResult_t topo_paths_compute(struct topo_system *sys, uint16_t **hop);
+bool topo_host_is_amd(const struct topo_system *sys);
 bool topo_paths_gdr_ok(const struct topo_system *sys, int32_t pos, int32_t net);
 
 #endif

@@ -195,6 +195,16 @@ const char *tune_allowed_none(enum dev_func func, char *text, size_t bytes)
 	return text;
 }
 
+const char *tune_allowed_first(uint64_t programs, char *text, size_t bytes)
+{
+	int p = __builtin_ctzll(programs);
+
+	ASSERT(programs && p < DEV_PROGRAM_COUNT);
+	snprintf(text, bytes, "%s with %s/%s", allowed_funcs[steps_program(p).func],
+		 tune_algo_name(p), tune_proto_name(p));
+	return text;
+}
+
 /* ---- the grammar ---------------------------------------------------------------------------- */
 
 /* [^]name,name; *any: is there a ^ or a name? */

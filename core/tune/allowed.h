@@ -45,6 +45,8 @@ ncclResult_t tune_allowed_read(uint64_t *programs);
 /* "NCCL_ALGO=tree allows no program for broadcast; there are Ring/Simple": for a call that finds
  * none. */
 const char *tune_allowed_none(enum dev_func func, char *text, size_t bytes);
+/* "all_reduce with Ring/LL": the first one of `programs`, which are not none. */
+const char *tune_allowed_first(uint64_t programs, char *text, size_t bytes);
 
 /* NCCL's names: "Ring", "Simple". "?": the row is not one of NCCL's. */
 const char *tune_algo_name(int program);

@@ -85,6 +85,37 @@ START_TEST(gathers_of_all_sizes_reach_every_rank)
 }
 END_TEST
 
+/* One rank has another value: it or its successor finds that out, and the others get an error. */
+static void agree_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	boot_begin(rank, w);
+	EXPECT_NCCL(ncclSuccess, bootstrap_init(&w->id, rank, nranks, NULL, &b));
+	gather_check(b, rank, nranks, 8, 1);
+	EXPECT_NCCL(ncclSuccess, bootstrap_agree(b, ~0ull, "figures"));
+	ncclResult_t rc = bootstrap_agree(b, rank == w->special ? 0 : 1ull << 63, "figures");
+	EXPECT(rc == ncclInvalidUsage || rc == ncclRemoteError);
+	if (rc == ncclInvalidUsage) {
+		EXPECT(rank == w->special || rank == (w->special + 1) % nranks);
+		EXPECT_ERROR_SAYS(" have different figures, expected the same on all ranks");
+		shared_add_u32(&w->told, 1, SHARED_RELAXED);
+	}
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(ranks_that_do_not_agree_are_named)
+{
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		struct boot_world w = {.seed = seed, .special = (int32_t)(seed % 4)};
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, agree_rank, &w);
+		ck_assert_uint_gt(shared_load_u32(&w.told, SHARED_RELAXED), 0);
+	}
+}
+END_TEST
+
 static void sizes_differ_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	struct boot_world *w = arg;
@@ -549,6 +580,7 @@ static Suite *bootstrap_suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, gathers_of_all_sizes_reach_every_rank);
 	tcase_add_test(t, a_gather_of_different_sizes_is_named);
+	tcase_add_test(t, ranks_that_do_not_agree_are_named);
 	tcase_add_test(t, messages_are_matched_by_rank_and_tag);
 	tcase_add_test(t, a_message_of_another_size_is_named);
 	tcase_add_test(t, strangers_on_the_ports_disturb_nobody);

@@ -2,17 +2,50 @@
 /* How a collective is shared between channels, and how many steps each takes. */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/plan/plan_internal.h"
 #include "core/tune/allowed.h"
 #include "tests/suite.h"
 
-static const struct plan_limits limits = {
-	.nranks = 4, .nchannels = 8, .step_bytes = {512 << 10}, .max_threads = PLAN_THREADS,
-	.allowed = TUNE_ALL_PROGRAMS};
+/* Those of a protocol. */
+static uint64_t programs_of(const char *proto)
+{
+	uint64_t programs = 0;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (!strcmp(tune_proto_name(p), proto))
+			programs |= 1ull << p;
+	return programs;
+}
+
+static struct plan_limits limits;
+
+/* Ranks of one host with NVLink. */
+static struct plan_limits limits_of(int32_t nranks, int32_t nchannels, uint32_t simple_step_bytes)
+{
+	const struct topo_summary summary = {
+		.nranks = nranks,
+		.nhosts = 1,
+		.sm_least = 90,
+		.sm_most = 90,
+		.graph = {[TOPO_RING] = {.nchannels = nchannels,
+					 .bw_intra_mbps = 20000,
+					 .bw_inter_mbps = 20000,
+					 .type_intra = TOPO_PATH_NVL,
+					 .same_channels = 1}},
+	};
+	struct plan_limits lim = {.nranks = nranks,
+				  .nchannels = nchannels,
+				  .step_bytes = {[DEV_SIMPLE] = simple_step_bytes},
+				  .allowed = programs_of("Simple")};
+
+	tune_model_make(&lim.model, &summary, nchannels);
+	return lim;
+}
 
 static struct dev_work work_of(size_t count, ncclDataType_t type, ncclRedOp_t op,
-			       const struct plan_limits *lim, struct plan_shape *shape)
+			       const struct plan_limits *lim, struct tune_shape *shape)
 {
 	size_t bytes = count * steps_type_bytes((int)type);
 	struct plan_task task = {.func = DEV_ALL_REDUCE,
@@ -28,30 +61,6 @@ static struct dev_work work_of(size_t count, ncclDataType_t type, ncclRedOp_t op
 	plan_work_fill(&task, lim, &work, shape);
 	return work;
 }
-
-START_TEST(channels_go_before_threads)
-{
-	/* 512 threads with 64 bytes each are 32 KiB a channel */
-	static const struct {
-		uint64_t bytes;
-		int32_t nchannels;
-		uint32_t nthreads;
-	} want[] = {
-		{1, 1, 64},          {4096, 1, 64},      {8191, 1, 64},
-		{8192, 1, 128},      {16 << 10, 1, 256}, {32 << 10, 1, 512},
-		{63 << 10, 1, 512},  {64 << 10, 2, 512}, {(256 << 10) - 1, 7, 512},
-		{256 << 10, 8, 512}, {1 << 30, 8, 512},
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
-		struct plan_shape s = plan_shape_of(want[i].bytes, &limits);
-
-		ck_assert_msg(s.nchannels == want[i].nchannels && s.nthreads == want[i].nthreads,
-			      "%llu bytes: %d channels, %u threads",
-			      (unsigned long long)want[i].bytes, s.nchannels, s.nthreads);
-	}
-}
-END_TEST
 
 static uint64_t total_of(const struct dev_work *w)
 {
@@ -75,7 +84,7 @@ START_TEST(shares_cover_every_element_once)
 
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
 		for (int type = 0; type < DEV_TYPE_COUNT; type++) {
-			struct plan_shape s;
+			struct tune_shape s;
 			struct dev_work w = work_of(counts[i], type, ncclSum, &limits, &s);
 			uint64_t grain = steps_grain_bytes(DEV_SIMPLE) / steps_type_bytes(type);
 
@@ -93,7 +102,7 @@ END_TEST
 START_TEST(steps_are_whole_chunks_and_at_least_one_loop)
 {
 	struct dev_ring ring = {.prev = 3, .next = 1};
-	struct plan_shape s;
+	struct tune_shape s;
 	struct dev_work w = work_of(1, ncclFloat32, ncclSum, &limits, &s);
 
 	ck_assert_uint_eq(steps_of(&w, 0, &ring, 0, 4).send, 2 * 3 * 4);
@@ -136,10 +145,8 @@ END_TEST
 /* Memory that a process can address makes more steps than 32 bits count, with the smallest buffer. */
 START_TEST(steps_of_a_huge_share_are_counted_in_64_bits)
 {
-	const struct plan_limits small = {
-		.nranks = 2, .nchannels = 1, .step_bytes = {512}, .max_threads = PLAN_THREADS,
-		.allowed = TUNE_ALL_PROGRAMS};
-	struct plan_shape s;
+	const struct plan_limits small = limits_of(2, 1, 512);
+	struct tune_shape s;
 	struct dev_work w = work_of(1ull << 42, ncclInt8, ncclSum, &small, &s);
 	struct dev_ring ring = {.prev = 1, .next = 1};
 	struct proxy_op op = {.nsteps = steps_of(&w, 0, &ring, 0, 2).send};
@@ -162,7 +169,7 @@ END_TEST
 
 /* A call that has one block of `count` elements per rank in one of its buffers. */
 static struct dev_work blocks_work(enum dev_func func, bool reduces, size_t count,
-				   struct plan_shape *shape)
+				   struct tune_shape *shape)
 {
 	size_t block = count * steps_type_bytes(DEV_F32);
 	struct plan_task task = {.func = func,
@@ -181,7 +188,7 @@ static struct dev_work blocks_work(enum dev_func func, bool reduces, size_t coun
 
 START_TEST(a_data_mover_moves_bytes)
 {
-	struct plan_shape s;
+	struct tune_shape s;
 	struct dev_work w = blocks_work(DEV_ALL_GATHER, false, 1000, &s);
 
 	ck_assert_int_eq(w.program, DEV_ALL_GATHER_RING_SIMPLE);
@@ -201,7 +208,7 @@ END_TEST
 /* The shape goes by all blocks, the shares by one of them. */
 START_TEST(channels_go_by_the_bytes_of_all_blocks)
 {
-	struct plan_shape s;
+	struct tune_shape s;
 	struct dev_work w = blocks_work(DEV_ALL_GATHER, false, (256 << 10) / 4 / 4, &s);
 
 	ck_assert_int_eq(s.nchannels, 8);
@@ -216,7 +223,7 @@ END_TEST
 START_TEST(blocks_beyond_32_bits_are_shared_out)
 {
 	const size_t count = (5ull << 32) + 7;
-	struct plan_shape s;
+	struct tune_shape s;
 	struct dev_work w = blocks_work(DEV_ALL_GATHER, false, count, &s);
 
 	ck_assert_uint_eq(total_of(&w), 4 * count);
@@ -258,7 +265,7 @@ int main(void)
 	Suite *suite = suite_create("plan");
 	TCase *t = tcase_create("work");
 
-	tcase_add_test(t, channels_go_before_threads);
+	limits = limits_of(4, 8, 512 << 10);
 	tcase_add_test(t, shares_cover_every_element_once);
 	tcase_add_test(t, steps_of_a_huge_share_are_counted_in_64_bits);
 	tcase_add_test(t, a_block_has_no_more_warps_than_the_kernel_is_built_for);

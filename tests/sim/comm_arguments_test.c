@@ -170,6 +170,36 @@ START_TEST(a_missing_topology_file_is_named)
 }
 END_TEST
 
+/* Rank 1 allows all-reduce alone. */
+static void choice_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclComm_t comm = NULL;
+
+	if (rank == 1)
+		EXPECT(world_proc_setenv(os_proc(), "NCCL_ALGO", "nvlstree;allreduce:ring") == 0);
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	ncclResult_t rc = ncclCommInitRank(&comm, nranks, ranks_id(), rank);
+	/* one that fails first may be an error for the other */
+	EXPECT(rc == ncclInvalidUsage || rc == ncclRemoteError);
+	EXPECT(comm == NULL);
+	if (rc == ncclRemoteError)
+		return;
+	shared_add_u32(arg, 1, SHARED_RELAXED);
+	EXPECT_ERROR_SAYS("rank 0 allows all_gather with Ring/Simple, rank 1 does not");
+}
+
+START_TEST(ranks_that_allow_different_programs_are_named)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct ranks_config c = {.hosts = 1 + seed % 2, .per_host = 2, .seed = seed};
+		shared_u32 named = {0};
+
+		ranks_run(&c, choice_rank, &named);
+		ck_assert_uint_gt(shared_load_u32(&named, SHARED_RELAXED), 0);
+	}
+}
+END_TEST
+
 static Suite *comm_arguments_suite(void)
 {
 	Suite *s = suite_create("comm_arguments");
@@ -178,6 +208,7 @@ static Suite *comm_arguments_suite(void)
 	tcase_add_test(t, init_names_what_is_wrong);
 	tcase_add_test(t, collectives_name_what_is_wrong);
 	tcase_add_test(t, a_missing_topology_file_is_named);
+	tcase_add_test(t, ranks_that_allow_different_programs_are_named);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/tune/model.h"
+
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/device/names.h"
+#include "core/device/steps.h"
+#include "core/tune/allowed.h"
+
+/* ---- constants ------------------------------------------------------------------------------ */
+
+/* What one step of an algorithm goes over. */
+enum model_hop { HOP_NVLINK, HOP_PCI, HOP_NET, HOPS };
+
+/* Latencies, NCCL 2.28's: of a kernel, and of a step over each kind of hop. TREE has no program; its
+ * latencies over the network are also those of a ring whose hosts have one rank each. */
+struct model_latency {
+	const char *algo, *proto;
+	uint32_t kernel_ns, hop_ns[HOPS];
+};
+/* clang-format off */
+static const struct model_latency model_latencies[] = {
+	/*                  kernel   NVLINK   PCI    NET */
+	{"RING", "LL",       6600, {   600,  1000,  2700}},
+	{"RING", "LL128",   14000, {  1900,  2500,  4000}},
+	{"RING", "SIMPLE",   8400, {  3400,  5700, 14000}},
+	{"TREE", "LL",       6800, {   600,  1000,  5000}},
+	{"TREE", "LL128",   14000, {  1250,  1900,  8500}},
+	{"TREE", "SIMPLE",   8400, {  4000,  4000, 14000}},
+};
+/* clang-format on */
+
+/* Threads of a channel at most, and the bytes that make one of them worth while; LL's are for each rank
+ * of a ring. */
+struct model_threads {
+	const char *proto;
+	uint32_t threads, thread_bytes;
+	bool each_rank;
+};
+static const struct model_threads model_threads[] = {
+	{"LL", 512, 8, true},
+	{"LL128", 640, 8, false},
+	{"SIMPLE", 512, 64, false},
+};
+
+/* By compute capability: below 80, from 80, 90 and 100 on. */
+enum { GENERATIONS = 4 };
+/* All rings with LL together, at most: by hosts 1, 2, more. Over several hosts it depends on the CPUs:
+ * the first row, or the second if there are AMD's among them. */
+static const uint32_t model_ll_mbps[GENERATIONS][3] = {
+	{39000, 39000, 20400},
+	{87700, 22500, 19000},
+	{141000, 45000, 35000},
+	{282000, 90000, 70000},
+};
+/* A ring with LL128 at most. */
+static const uint32_t model_ll128_mbps[GENERATIONS] = {20000, 20000, 36700, 73400};
+
+/* What a step over the network costs the sender, at least. */
+enum { NET_OVERHEAD_NS = 1000, NET_OVERHEAD_AMD_NS = 2000, NET_OVERHEAD_SIMPLE = 3 };
+
+/* A large all-reduce with SIMPLE over several hosts: bytes of a channel for each rank from which on it
+ * has more latency, and how much, in tenths. */
+enum { PLATEAU_BYTES = 64, PLATEAU_TENTHS = 4, PLATEAU_TENTHS_BEFORE_SM80 = 9 };
+
+/* ---- what the tables have ------------------------------------------------------------------- */
+
+static int32_t model_generation(const struct topo_summary *s)
+{
+	return s->sm_least >= 100 ? 3 : s->sm_least >= 90 ? 2 : s->sm_least >= 80 ? 1 : 0;
+}
+
+static const struct model_latency *model_latency(const char *algo, const char *proto)
+{
+	for (size_t i = 0; i < ARRAY_LEN(model_latencies); i++)
+		if (!strcmp(model_latencies[i].algo, algo) &&
+		    !strcmp(model_latencies[i].proto, proto))
+			return &model_latencies[i];
+	return NULL;
+}
+
+static void model_threads_fill(struct tune_cost *cost, const struct topo_summary *s,
+			       const char *proto)
+{
+	for (size_t i = 0; i < ARRAY_LEN(model_threads); i++) {
+		const struct model_threads *t = &model_threads[i];
+
+		if (strcmp(t->proto, proto))
+			continue;
+		cost->threads = t->threads;
+		cost->thread_bytes = t->thread_bytes * (t->each_rank ? (uint32_t)s->nranks : 1);
+	}
+}
+
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+/* Steps that follow each other. */
+static uint64_t ring_steps(const struct topo_summary *s, enum dev_func func)
+{
+	uint64_t n = (uint64_t)s->nranks;
+
+	switch (func) {
+	case DEV_ALL_REDUCE:
+		return 2 * (n - 1);
+	case DEV_ALL_GATHER:
+	case DEV_REDUCE_SCATTER:
+		return n - 1;
+	default:
+		return n;
+	}
+}
+
+/* Those of them that go from host to host. */
+static uint64_t ring_steps_between(const struct topo_summary *s, enum dev_func func)
+{
+	uint64_t between = (uint64_t)s->nhosts - 1;
+
+	return func == DEV_ALL_REDUCE ? 2 * between : between;
+}
+
+/* LL128's lines arrive whole only over some paths, and all ranks must have the same kind of GPU. */
+static bool ring_can(const struct topo_summary *s, const char *proto)
+{
+	const struct topo_graph_summary *g = &s->graph[TOPO_RING];
+	int32_t most = s->sm_least >= 90 ? TOPO_PATH_PXN : TOPO_PATH_PXB;
+
+	if (strcmp(proto, "LL128"))
+		return true;
+	return s->sm_least == s->sm_most && s->sm_least >= 70 && g->type_intra <= TOPO_PATH_NVB &&
+	       (s->nhosts == 1 || g->type_inter <= most);
+}
+
+/* All channels together, for the bytes that cross a link. */
+static uint64_t ring_bus_mbps(const struct topo_summary *s, const char *proto)
+{
+	const struct topo_graph_summary *g = &s->graph[TOPO_RING];
+	uint64_t channels = (uint64_t)g->nchannels;
+	uint64_t bus = channels * (s->nhosts <= 2 ? g->bw_intra_mbps : g->bw_inter_mbps);
+	int32_t row = model_generation(s);
+
+	if (!strcmp(proto, "LL128"))
+		return MIN_OF(bus * 92 / 100, channels * model_ll128_mbps[row]);
+	if (strcmp(proto, "LL"))
+		return bus;
+	if (s->nhosts > 1)
+		row = s->amd_cpus > 0;
+	return MIN_OF(bus / 2, (uint64_t)model_ll_mbps[row][MIN_OF(s->nhosts, 3) - 1]);
+}
+
+static enum model_hop ring_hop_intra(const struct topo_summary *s)
+{
+	return s->graph[TOPO_RING].type_intra == TOPO_PATH_NVL ? HOP_NVLINK : HOP_PCI;
+}
+
+/* A block goes through all steps, one after the other. */
+static uint64_t ring_steps_ns(const struct topo_summary *s, enum dev_func func, const char *proto)
+{
+	bool alone = s->nranks == s->nhosts;
+	uint64_t between = ring_steps_between(s, func);
+	uint64_t intra = model_latency("RING", proto)->hop_ns[ring_hop_intra(s)];
+	uint64_t inter = model_latency(alone ? "TREE" : "RING", proto)->hop_ns[HOP_NET];
+	uint64_t overhead = s->nhosts == 1             ? 0
+			    : s->amd_cpus == s->nranks ? NET_OVERHEAD_AMD_NS
+						       : NET_OVERHEAD_NS;
+
+	if (!strcmp(proto, "SIMPLE"))
+		overhead *= NET_OVERHEAD_SIMPLE;
+	return (ring_steps(s, func) - between) * MAX_OF(intra, overhead) + between * inter;
+}
+
+/* A chunk follows the other: with equal channels one step is seen, otherwise all. */
+static uint64_t ring_pipeline_ns(const struct topo_summary *s, enum dev_func func,
+				 const char *proto)
+{
+	enum model_hop hop = s->nhosts > 1 ? HOP_NET : ring_hop_intra(s);
+	bool same = s->graph[TOPO_RING].same_channels, simple = !strcmp(proto, "SIMPLE");
+
+	if (same)
+		return model_latency("RING", proto)->hop_ns[hop];
+	return ring_steps(s, func) * model_latency(simple ? "TREE" : "RING", proto)->hop_ns[hop];
+}
+
+static void ring_plateau(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels)
+{
+	uint64_t tenths = s->sm_least < 80 ? PLATEAU_TENTHS_BEFORE_SM80 : PLATEAU_TENTHS;
+
+	cost->plateau_bytes = (uint64_t)PLATEAU_BYTES * (uint64_t)nchannels * (uint64_t)s->nranks;
+	cost->plateau_ns = cost->latency_ns * tenths / 10;
+}
+
+static void ring_cost(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,
+		      enum dev_func func, const char *proto)
+{
+	bool pipeline = func == DEV_BROADCAST || func == DEV_REDUCE;
+
+	cost->latency_ns =
+		model_latency("RING", proto)->kernel_ns +
+		(pipeline ? ring_pipeline_ns(s, func, proto) : ring_steps_ns(s, func, proto));
+	if (ring_can(s, proto))
+		cost->bw_mbps = MAX_OF(
+			ring_bus_mbps(s, proto) * (uint64_t)s->nranks / ring_steps(s, func), 1ull);
+	if (s->nhosts > 1 && func == DEV_ALL_REDUCE && !strcmp(proto, "SIMPLE"))
+		ring_plateau(cost, s, nchannels);
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,
+		  enum dev_func func, const char *algo, const char *proto)
+{
+	ASSERT(s->nranks > 1 && s->nhosts > 0 && s->nhosts <= s->nranks && nchannels > 0);
+	*cost = (struct tune_cost){.bw_mbps = 0};
+	if (!model_latency(algo, proto) || strcmp(algo, "RING"))
+		return false;
+	model_threads_fill(cost, s, proto);
+	ring_cost(cost, s, nchannels, func, proto);
+	return true;
+}
+
+/* One rank shares its elements between blocks as the channels of SIMPLE do. */
+static void model_of_one_rank(struct tune_model *m, const struct topo_summary *s)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		model_threads_fill(&m->program[p], s, "SIMPLE");
+}
+
+void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels)
+{
+	*m = (struct tune_model){.nranks = s->nranks, .nchannels = nchannels};
+	if (s->nranks == 1) {
+		model_of_one_rank(m, s);
+		return;
+	}
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		bool known = tune_cost_of(&m->program[p], s, nchannels, steps_program(p).func,
+					  dev_algo_name((unsigned)p), dev_proto_name((unsigned)p));
+
+		ASSERT(known);
+	}
+}
+
+uint64_t tune_time_ns(const struct tune_cost *cost, uint64_t bytes)
+{
+	uint64_t ns = cost->latency_ns;
+
+	ASSERT(cost->bw_mbps);
+	if (cost->plateau_bytes && bytes >= cost->plateau_bytes)
+		ns += cost->plateau_ns;
+	return ns + bytes / cost->bw_mbps * 1000 + bytes % cost->bw_mbps * 1000 / cost->bw_mbps;
+}
+
+enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uint64_t programs,
+			     uint64_t bytes)
+{
+	enum dev_program best = DEV_PROGRAM_COUNT;
+	uint64_t best_ns = UINT64_MAX;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		const struct tune_cost *cost = &m->program[p];
+		uint64_t ns;
+
+		if (!tune_is_allowed(programs, p) || steps_program(p).func != func ||
+		    !cost->bw_mbps)
+			continue;
+		ns = tune_time_ns(cost, bytes);
+		if (ns < best_ns) {
+			best = (enum dev_program)p;
+			best_ns = ns;
+		}
+	}
+	return best;
+}
+
+struct tune_shape tune_shape_of(const struct tune_cost *cost, int32_t nchannels, uint64_t bytes)
+{
+	struct tune_shape s = {.nchannels = nchannels, .nthreads = cost->threads};
+	uint64_t each = cost->thread_bytes;
+
+	ASSERT(nchannels >= 1 && nchannels <= DEV_MAX_CHANNELS && cost->threads);
+	while (s.nchannels > 1 && bytes < (uint64_t)s.nchannels * s.nthreads * each)
+		s.nchannels--;
+	while (s.nthreads % 128 == 0 && bytes < (uint64_t)s.nchannels * s.nthreads * each)
+		s.nthreads /= 2;
+	return s;
+}
+
+static uint64_t model_hash_cost(uint64_t hash, const struct tune_cost *c)
+{
+	const uint64_t words[] = {c->bw_mbps,    c->latency_ns, c->plateau_bytes,
+				  c->plateau_ns, c->threads,    c->thread_bytes};
+
+	return hash64_seeded(words, sizeof words, hash);
+}
+
+uint64_t tune_model_hash(const struct tune_model *m)
+{
+	uint64_t hash = hash64_combine((uint64_t)m->nranks, (uint64_t)m->nchannels);
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		hash = model_hash_cost(hash, &m->program[p]);
+	return hash;
+}
