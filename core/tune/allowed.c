@@ -102,6 +102,16 @@ static const char *allowed_program_name(const struct allowed_variable *v, int pr
 	return i < 0 ? "?" : v->names[i];
 }
 
+enum dev_func tune_func(int program)
+{
+	return steps_program(program).func;
+}
+
+const char *tune_func_name(enum dev_func func)
+{
+	return steps_func_name((int)func);
+}
+
 const char *tune_algo_name(int program)
 {
 	return allowed_program_name(&allowed_algo, program);

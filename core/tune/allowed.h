@@ -48,6 +48,9 @@ const char *tune_allowed_none(enum dev_func func, char *text, size_t bytes);
 /* "all_reduce with Ring/LL": the first one of `programs`, which are not none. */
 const char *tune_allowed_first(uint64_t programs, char *text, size_t bytes);
 
+/* The collective of a program, and its name on the command line: "all_reduce". */
+enum dev_func tune_func(int program);
+const char *tune_func_name(enum dev_func func);
 /* NCCL's names: "Ring", "Simple". "?": the row is not one of NCCL's. */
 const char *tune_algo_name(int program);
 const char *tune_proto_name(int program);

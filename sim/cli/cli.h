@@ -22,6 +22,7 @@ int cli_shrink(int argc, char **argv);
 /* What doppel shrink DIR does. */
 int cli_shrink_dir(const char *dir);
 int cli_topo(int argc, char **argv);
+int cli_tune(int argc, char **argv);
 int cli_exhaust(int argc, char **argv);
 int cli_exec(int argc, char **argv);
 int cli_verbs_run(int argc, char **argv);

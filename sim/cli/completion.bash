@@ -9,7 +9,7 @@ _doppel_words()
 	--engine:*) echo sim threads ;;
 	*:-*) "$doppel" "$command" --help | grep -oE -- '--[a-z][a-z-]*' | sort -u ;;
 	*) case $command in
-		run | sweep) "$doppel" run no-such-collective 2>&1 | sed -n 's/.*there are: //p' | tr -d , ;;
+		run | sweep | tune) "$doppel" "${command/sweep/run}" no-such-collective 2>&1 | sed -n 's/.*there are: //p' | tr -d , ;;
 		topo) echo show search ;;
 		exec | verbs-run) compgen -c -- "$current" ;;
 		esac ;;

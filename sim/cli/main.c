@@ -31,6 +31,8 @@ static const struct cli_command cli_commands[] = {
 	{"shrink", "make a failing run small, and show the two stacks whose order matters",
 	 cli_shrink},
 	{"topo", "show a machine's topology, search rings in it", cli_topo},
+	{"tune", "predict which program runs a collective at each size, and how long it takes",
+	 cli_tune},
 	{"exhaust", "fail the k-th call of each kind for every k; kill and abort at every moment",
 	 cli_exhaust},
 	{"exec", "run a program of your own, linked with libnccl.so.2, on GPU doubles", cli_exec},

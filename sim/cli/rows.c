@@ -38,8 +38,7 @@ void cli_rows_add(const struct lab_row_result *r, void *arg)
 	rows->row[rows->n++] = (struct cli_row){.row = *r->row, .result = *r};
 }
 
-/* A name or path between quotation marks. */
-static void rows_json_text(const char *text, FILE *out)
+void cli_json_text(const char *text, FILE *out)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -73,12 +72,12 @@ static void rows_json(const struct cli_rows *rows, const struct lab_result *r, F
 	fprintf(out,
 		"{\"collective\":\"%s\",\"commit\":\"%s\",\"machine\":", s->lab.collective->name,
 		build_commit());
-	rows_json_text(s->machine, out);
+	cli_json_text(s->machine, out);
 	fprintf(out,
 		",\"hosts\":%u,\"ranks\":%d,\"engine\":\"%s\",\"seed\":\"0x%" PRIx64
 		"\",\"strategy\":",
 		s->lab.hosts, r->nranks, sim ? "sim" : "threads", r->seed);
-	rows_json_text(r->strategy, out);
+	cli_json_text(r->strategy, out);
 	if (sim)
 		fprintf(out, ",\"hash\":\"%016" PRIx64 "\"", r->hash);
 	fprintf(out,

@@ -30,6 +30,8 @@ bool cli_rows_check(const struct cli_rows *rows);
 void cli_rows_add(const struct lab_row_result *r, void *rows);
 void cli_rows_end(const struct lab_result *r, void *rows);
 void cli_rows_free(struct cli_rows *rows);
+/* A name or path between quotation marks. */
+void cli_json_text(const char *text, FILE *out);
 
 /* plot.c: bus bandwidth and time over size as an SVG picture. */
 void cli_plot(const struct cli_rows *rows, const struct lab_result *r, FILE *out);

@@ -200,6 +200,9 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/shrink.c"
 #include "sim/cli/sweep.c"
 #include "sim/cli/topo.c"
+#include "sim/cli/tune.c"
+#include "sim/cli/tune_measure.c"
+#include "sim/cli/tune_print.c"
 #include "sim/cli/verbs_run.c"
 #include "sim/cli/main.c"
 /* clang-format on */

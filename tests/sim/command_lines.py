@@ -22,6 +22,7 @@ BASE = {
     "replay": ["@", "-q"],
     "shrink": ["@", "--time", "1", "--no-stacks", "--seeds", "2"],
     "topo": ["show", "h100-8nic"],
+    "tune": ["all_reduce", "--gpus", "2", "-e", "64"],
     "exhaust": ["kill", "--k", "3", "--once", "--fifo"],
     "verbs-run": ["--bare", "true"],
     "faults": [],

@@ -13,7 +13,8 @@ small=(all_reduce --machine pcie-4gpu --gpus 2 -b 64 -e 64)
 full='No space left on device' closed='Bad file descriptor'
 
 commands=("run ${small[*]}" "sweep ${small[*]} --seeds 1..2 --twice 0" "exhaust shm --most 1 --rank 0"
-	"topo show h100-8nic" "topo search h100-8nic" faults "faults --json" env
+	"topo show h100-8nic" "topo search h100-8nic" "tune -e 64"
+	"tune all_gather -e 64 --json" faults "faults --json" env
 	--help --version "run --help" "sweep --help")
 for command in "${commands[@]}"; do
 	rc=0

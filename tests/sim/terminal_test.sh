@@ -69,7 +69,7 @@ p.wait()
 PY
 
 machines=$(cd "$2/sim/world/machines" && ls -- *.xml | sed 's/\.xml$//')
-for command in run sweep topo; do
+for command in run sweep topo tune; do
 	"$doppel" $command --help >help
 	for machine in $machines; do
 		grep -q "$machine" help || fail "$command --help does not list $machine"

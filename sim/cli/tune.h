@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * doppel tune: what tune.c (options, predictions), tune_print.c (table, JSON) and tune_measure.c (runs)
+ * share. Times are ns, of a call alone.
+ */
+#ifndef SIM_CLI_TUNE_H
+#define SIM_CLI_TUNE_H
+
+#include "core/tune/allowed.h"
+#include "core/tune/model.h"
+#include "sim/cli/options.h"
+
+struct tune_options {
+	struct cli_options run; /* its scenario: machine, hosts, GPUs, sizes, environment */
+	uint32_t funcs;         /* a bit for each collective */
+	bool measure, json;
+};
+
+/* What is predicted for the machines of the options. */
+struct tune_world {
+	struct topo_summary summary;
+	struct tune_model model;
+	uint64_t allowed; /* programs */
+};
+
+/* A collective at one size. */
+struct tune_row {
+	uint64_t bytes;
+	enum dev_program best, second;           /* DEV_PROGRAM_COUNT: there is none */
+	struct tune_shape shape;                 /* of the best */
+	uint64_t measured_ns[DEV_PROGRAM_COUNT]; /* 0: not measured */
+};
+enum { TUNE_ROWS = 64 };
+struct tune_table {
+	enum dev_func func;
+	int n;
+	struct tune_row row[TUNE_ROWS];
+};
+
+/* Runs each allowed program of the table's collective on the doubles: the exit code. */
+int tune_measure(const struct tune_options *o, const struct tune_world *w, struct tune_table *t);
+
+void tune_print(const struct tune_options *o, const struct tune_world *w,
+		const struct tune_table *tables, int n);
+void tune_print_json(const struct tune_options *o, const struct tune_world *w,
+		     const struct tune_table *tables, int n);
+
+#endif
