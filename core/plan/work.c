@@ -92,28 +92,10 @@ uint64_t plan_bytes(const struct plan_task *task)
 
 /* ---- the choice of a program ---------------------------------------------------------------- */
 
-static bool plan_can_ring(const struct plan_task *task, const struct plan_limits *lim)
-{
-	return lim->nranks > 1;
-}
-
-/* Each pair of an algorithm and a protocol, with the tasks that it can run. */
-static bool (*const plan_can[DEV_ALGO_COUNT][DEV_PROTO_COUNT])(const struct plan_task *task,
-							       const struct plan_limits *lim) = {
-	[DEV_RING] = {[DEV_SIMPLE] = plan_can_ring},
-};
-
+/* Every program runs every type and operation: only the environment and the machines limit the choice. */
 enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
-	uint64_t can = 0;
-
-	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
-		struct dev_program_row row = steps_program(p);
-
-		if (row.func == task->func && plan_can[row.algo][row.proto](task, lim))
-			can |= 1ull << p;
-	}
-	return tune_choose(&lim->model, task->func, can & lim->allowed, plan_bytes(task));
+	return tune_choose(&lim->model, task->func, lim->allowed, plan_bytes(task));
 }
 
 /* What the kernel does with the elements. */
