@@ -66,6 +66,8 @@ X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                        
 	"algorithms that may be used, as ring,tree or ^tree or ring;allreduce:tree")                \
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \
 	"protocols that may be used, written as NCCL_ALGO: LL,LL128,Simple")                        \
+X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \
+	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")               \
 X(NET, "NCCL_NET", STRING, NULL, 0, 0, "the network, as the config's netName: IB")  \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \

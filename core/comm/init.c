@@ -69,7 +69,7 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 		rc = plan_init(comm);
 	if (!rc)
 		rc = bootstrap_agree(comm->bootstrap, plan_choice_hash(comm),
-				     "models of the choice of programs (core/tune)");
+				     "models or tuner plugins to choose programs by");
 	return rc;
 }
 

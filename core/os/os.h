@@ -279,6 +279,13 @@ void os_random(void *out, size_t bytes);
  * os_alloc, NUL-terminated behind its *bytes. ENOENT, EACCES, EIO, ENOMEM, EFBIG (> 16 MiB). */
 int os_file_read(const char *path, char **data, size_t *bytes);
 
+/* A shared library, by its path or as the loader finds its name. It is one of the real machine: in a world,
+ * too, and there all processes have one copy of its variables. ENOENT: `why` gets the loader's reason.
+ * os_library_symbol: NULL if there is none of that name. */
+int os_library_open(const char *name, void **library, char *why, size_t bytes);
+void *os_library_symbol(void *library, const char *name);
+void os_library_close(void *library); /* NULL is fine */
+
 /* Log output: whole lines, already formatted. Real world: stderr or NCCL_DEBUG_FILE. */
 void os_log_line(const char *line);
 

@@ -10,6 +10,7 @@
 #include "core/os/check.h"
 #include "core/plan/fifo.h"
 #include "core/plan/plan.h"
+#include "core/plan/tuner.h"
 #include "core/proxy/proxy.h"
 #include "core/tune/model.h"
 
@@ -26,13 +27,20 @@ struct plan_limits {
 	uint32_t step_bytes[DEV_PROTO_COUNT];
 	uint64_t allowed; /* programs: a bit for each */
 	struct tune_model model;
+	struct plan_tuner *tuner; /* NULL: none */
+};
+
+/* A program with the channels that a plugin wants for it; 0: as many as the rule gives. */
+struct plan_choice {
+	enum dev_program program;
+	int32_t nchannels;
 };
 
 /* Bytes that the call is reckoned with: those of its larger buffer. The same on every rank. */
 uint64_t plan_bytes(const struct plan_task *task);
 /* The program that runs the call: the fastest one that is allowed and can. DEV_PROGRAM_COUNT: there is
  * none. */
-enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim);
+struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim);
 /* Fills all of *work but op_count and nwarps. count is not 0. One rank has no program and no chunks. */
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct tune_shape *shape);

@@ -93,9 +93,15 @@ uint64_t plan_bytes(const struct plan_task *task)
 /* ---- the choice of a program ---------------------------------------------------------------- */
 
 /* Every program runs every type and operation: only the environment and the machines limit the choice. */
-enum dev_program plan_choose(const struct plan_task *task, const struct plan_limits *lim)
+struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
-	return tune_choose(&lim->model, task->func, lim->allowed, plan_bytes(task));
+	struct plan_choice c = {.nchannels = 0};
+	uint64_t bytes = plan_bytes(task);
+
+	c.program = lim->tuner ? plan_tuner_choose(lim->tuner, &lim->model, task->func,
+						   lim->allowed, bytes, &c.nchannels)
+			       : tune_choose(&lim->model, task->func, lim->allowed, bytes);
+	return c;
 }
 
 /* What the kernel does with the elements. */
@@ -136,16 +142,22 @@ static void plan_work_program(const struct plan_limits *lim, enum dev_program pr
 void plan_work_fill(const struct plan_task *task, const struct plan_limits *lim,
 		    struct dev_work *work, struct tune_shape *shape)
 {
+	struct plan_choice choice = {.nchannels = 0};
+
 	ASSERT(task->count > 0);
 	memset(work, 0, sizeof *work);
 	work->send = task->send;
 	work->recv = task->recv;
 	work->root = task->root;
 	plan_work_elements(task, lim, work);
-	if (lim->nranks > 1)
-		plan_work_program(lim, plan_choose(task, lim), work);
+	if (lim->nranks > 1) {
+		choice = plan_choose(task, lim);
+		plan_work_program(lim, choice.program, work);
+	}
 	*shape =
 		tune_shape_of(&lim->model.program[work->program], lim->nchannels, plan_bytes(task));
+	if (choice.nchannels)
+		shape->nchannels = choice.nchannels;
 	plan_work_share(work, shape->nchannels,
 			steps_grain_bytes(steps_program(work->program).proto));
 }

@@ -38,6 +38,19 @@ static void topo_summary_fold(struct topo_summary *s, const struct topo_rank_inf
 	}
 }
 
+/* `ranks` is [nranks], of any content. */
+static void topo_summary_hosts(struct topo_summary *s, const struct topo_hosts *h, int32_t *ranks)
+{
+	memset(ranks, 0, (size_t)h->count * sizeof *ranks);
+	for (int32_t r = 0; r < h->nranks; r++)
+		ranks[h->of_rank[r]]++;
+	s->host_least = s->host_most = ranks[0];
+	for (int32_t i = 1; i < h->count; i++) {
+		s->host_least = MIN_OF(s->host_least, ranks[i]);
+		s->host_most = MAX_OF(s->host_most, ranks[i]);
+	}
+}
+
 ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_info *all, int nranks)
 {
 	size_t n = (size_t)nranks;
@@ -52,6 +65,7 @@ ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_in
 	}
 	topo_hosts_find(&hosts, memory + n);
 	s->nhosts = hosts.count;
+	topo_summary_hosts(s, &hosts, memory + n);
 	os_free(memory);
 	topo_summary_fold(s, all);
 	return ncclSuccess;

@@ -151,6 +151,7 @@ struct topo_graph_summary {
 };
 struct topo_summary {
 	int32_t nranks, nhosts;
+	int32_t host_least, host_most; /* ranks of a host */
 	int32_t sm_least, sm_most;
 	int32_t amd_cpus; /* ranks whose host has them */
 	struct topo_graph_summary graph[TOPO_PATTERNS];

@@ -13,7 +13,7 @@
 
 enum { ALLOWED_NAMES = 8 };
 
-/* One of the two variables. A set of names is a bit for each. */
+/* One of the two variables. A set of names is a bit for each. Names are in the order of NCCL's numbers. */
 struct allowed_variable {
 	enum param param;
 	const char *what;
@@ -110,6 +110,16 @@ enum dev_func tune_func(int program)
 const char *tune_func_name(enum dev_func func)
 {
 	return steps_func_name((int)func);
+}
+
+int tune_algo_number(int program)
+{
+	return allowed_of_program(&allowed_algo, program);
+}
+
+int tune_proto_number(int program)
+{
+	return allowed_of_program(&allowed_proto, program);
 }
 
 const char *tune_algo_name(int program)

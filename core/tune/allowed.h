@@ -54,5 +54,8 @@ const char *tune_func_name(enum dev_func func);
 /* NCCL's names: "Ring", "Simple". "?": the row is not one of NCCL's. */
 const char *tune_algo_name(int program);
 const char *tune_proto_name(int program);
+/* Their numbers in NCCL: tuner_abi.h; -1: the row is not one of NCCL's. */
+int tune_algo_number(int program);
+int tune_proto_number(int program);
 
 #endif

@@ -285,6 +285,29 @@ struct tune_shape tune_shape_of(const struct tune_cost *cost, int32_t nchannels,
 	return s;
 }
 
+/* Rings and trees, with all protocols, are the first six rows and columns of both. */
+static void constants_latency(struct tuner_constants *c, const struct model_latency *l)
+{
+	int algo = strcmp(l->algo, "TREE") ? 1 : 0;
+	int proto = !strcmp(l->proto, "LL") ? 0 : !strcmp(l->proto, "LL128") ? 1 : 2;
+
+	c->kernel_us[algo][proto] = l->kernel_ns / 1000.0;
+	for (int hop = 0; hop < HOPS; hop++)
+		c->hop_us[hop][algo][proto] = l->hop_ns[hop] / 1000.0;
+}
+
+void tune_constants(struct tuner_constants *c)
+{
+	memset(c, 0, sizeof *c);
+	for (size_t i = 0; i < ARRAY_LEN(model_latencies); i++)
+		constants_latency(c, &model_latencies[i]);
+	for (int g = 0; g < GENERATIONS; g++)
+		for (int s = 0; s < TUNER_SCALES; s++) {
+			c->ll_gbps[g][s] = model_ll_mbps[g][s] / 1000.0;
+			c->ring_ll128_gbps[g][s] = model_ll128_mbps[g] / 1000.0;
+		}
+}
+
 static uint64_t model_hash_cost(uint64_t hash, const struct tune_cost *c)
 {
 	const uint64_t words[] = {c->bw_mbps,    c->latency_ns, c->plateau_bytes,

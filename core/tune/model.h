@@ -15,6 +15,7 @@
 #define CORE_TUNE_MODEL_H
 
 #include "core/topo/topo.h"
+#include "core/tune/tuner_abi.h"
 
 /* Of a program. `threads` and `thread_bytes` are for the rule of tune_shape_of. */
 struct tune_cost {
@@ -52,6 +53,9 @@ enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uin
 /* While the threads of a channel have less than thread_bytes each, first fewer channels, then fewer
  * threads, by halves. */
 struct tune_shape tune_shape_of(const struct tune_cost *cost, int32_t nchannels, uint64_t bytes);
+
+/* What of the tables a tuner plugin is shown; the rest is 0. */
+void tune_constants(struct tuner_constants *c);
 
 /* The same for two models only if they choose alike. */
 uint64_t tune_model_hash(const struct tune_model *m);

@@ -237,7 +237,7 @@ START_TEST(every_collective_has_a_program)
 {
 	for (int func = 0; func < DEV_FUNC_COUNT; func++) {
 		struct plan_task task = {.func = (enum dev_func)func};
-		enum dev_program program = plan_choose(&task, &limits);
+		enum dev_program program = plan_choose(&task, &limits).program;
 
 		ck_assert_int_lt(program, DEV_PROGRAM_COUNT);
 		ck_assert_int_eq(steps_program(program).func, func);
@@ -253,9 +253,9 @@ START_TEST(the_program_that_is_allowed_is_chosen)
 		struct plan_limits lim = limits;
 
 		lim.allowed = 1ull << p;
-		ck_assert_int_eq(plan_choose(&task, &lim), p);
+		ck_assert_int_eq(plan_choose(&task, &lim).program, p);
 		lim.allowed = 0;
-		ck_assert_int_eq(plan_choose(&task, &lim), DEV_PROGRAM_COUNT);
+		ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_PROGRAM_COUNT);
 	}
 }
 END_TEST

@@ -62,7 +62,7 @@ OWN = {
 LEFT_OUT = {"--gdb", "--help", "--usage", "--version"}
 # Variables of which any text is right, and those that files and sockets decide.
 ANY_TEXT = {"NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
-            "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "DOPPEL_MACHINE_DIR", "DOPPEL_TRACE", "DOPPEL_FAULTS"}
+            "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_TUNER_PLUGIN", "DOPPEL_MACHINE_DIR", "DOPPEL_TRACE", "DOPPEL_FAULTS"}
 TEXT_GARBAGE = {"DOPPEL_FABRIC": ["a/b", "/"], "NCCL_TOPO_FILE": NOWHERE[:2], "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"]}
 ENVIRONMENT_SEEN_BY = ("run", "sweep")
 

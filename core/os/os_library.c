@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared libraries: of the real file system, in a world as well. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/base/macros.h"
+#include "core/os/os.h"
+
+int os_library_open(const char *name, void **library, char *why, size_t bytes)
+{
+	ASSERT(name && library && why && bytes);
+	why[0] = '\0';
+	*library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (*library)
+		return 0;
+	snprintf(why, bytes, "%s", dlerror());
+	return ENOENT;
+}
+
+void *os_library_symbol(void *library, const char *name)
+{
+	return dlsym(library, name);
+}
+
+void os_library_close(void *library)
+{
+	if (library)
+		(void)dlclose(library);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The interface of a tuner plugin, version 5, as NCCL 2.28 has it: a shared library with a struct
+ * tuner_v5 under the name TUNER_V5_SYMBOL. Layouts are those of 64-bit Linux. C17; a plugin may include
+ * it, or NCCL's own header. core/plan/tuner.h is what calls a plugin.
+ */
+#ifndef CORE_TUNE_TUNER_ABI_H
+#define CORE_TUNE_TUNER_ABI_H
+
+#include "core/base/macros.h"
+#include "core/include/nccl.h"
+
+#define TUNER_V5_SYMBOL "ncclTunerPlugin_v5"
+
+/* Order of the cost table: algorithms Tree, Ring, CollnetDirect, CollnetChain, NVLS, NVLSTree, PAT;
+ * protocols LL, LL128, Simple. */
+enum { TUNER_ALGOS = 7, TUNER_PROTOS = 3, TUNER_HOPS = 3, TUNER_GENERATIONS = 4, TUNER_SCALES = 3 };
+
+enum tuner_func {
+	TUNER_BROADCAST,
+	TUNER_REDUCE,
+	TUNER_ALL_GATHER,
+	TUNER_REDUCE_SCATTER,
+	TUNER_ALL_REDUCE,
+};
+
+/* `level` is as in NCCL_DEBUG: 1 VERSION, 2 WARN, 3 INFO, 4 ABORT, 5 TRACE. */
+typedef void (*tuner_log)(int level, unsigned long flags, const char *file, int line,
+			  const char *format, ...);
+
+struct tuner_domains {
+	int count, least_ranks, most_ranks; /* of NVLink: hosts */
+};
+DOPPEL_CHECK_SIZE(struct tuner_domains, 12);
+
+/* us and GB/s. By hop: NVLink, PCI, network; by generation: sm 70, 80, 90, 100; by scale: 1, 2 and more
+ * hosts. */
+struct tuner_constants {
+	double kernel_us[TUNER_ALGOS][TUNER_PROTOS];
+	double hop_us[TUNER_HOPS][TUNER_ALGOS][TUNER_PROTOS];
+	double ll_gbps[TUNER_GENERATIONS][TUNER_SCALES];
+	double ring_ll128_gbps[TUNER_GENERATIONS][TUNER_SCALES]; /* of a channel, as those below */
+	double tree_ll128_gbps[TUNER_GENERATIONS][TUNER_SCALES];
+	double tree_gbps[TUNER_GENERATIONS][TUNER_SCALES];
+	double nvls_tree_gbps[TUNER_GENERATIONS][TUNER_SCALES];
+};
+DOPPEL_CHECK_SIZE(struct tuner_constants, 8 * (4 * 21 + 5 * 12));
+DOPPEL_CHECK_OFFSET(struct tuner_constants, ll_gbps, 8 * 4 * 21);
+
+struct tuner_v5 {
+	const char *name;
+	ncclResult_t (*init)(void **context, uint64_t comm_id, size_t nranks, size_t nhosts,
+			     tuner_log log, struct tuner_domains *domains,
+			     struct tuner_constants *constants);
+	/* cost_us: float[algos][protos]; -1: cannot be chosen. *nchannels, 0 before: how many, 0: as
+	 * without a plugin. An error: as without a plugin. */
+	ncclResult_t (*get_coll_info)(void *context, int func, size_t bytes, int pipelined,
+				      float **cost_us, int algos, int protos, int registered,
+				      int *nchannels);
+	ncclResult_t (*finalize)(void *context);
+};
+DOPPEL_CHECK_SIZE(struct tuner_v5, 32);
+
+#endif
