@@ -197,6 +197,55 @@ START_TEST(what_does_not_chain_up_is_refused_on_every_rank)
 }
 END_TEST
 
+static struct topo_summary summary_of(int n)
+{
+	struct topo_summary s;
+
+	ck_assert(topo_summary_make(&s, info, n) == ncclSuccess);
+	ck_assert_int_eq(s.nranks, n);
+	return s;
+}
+
+START_TEST(a_summary_has_the_poorest_of_everything)
+{
+	int n = gather(MACHINES "h100-8nic.xml", 3, 8, false);
+	struct topo_summary s = summary_of(n);
+	struct topo_graph_summary *g = &s.graph[TOPO_RING], one = *g;
+
+	ck_assert_int_eq(s.nhosts, 3);
+	ck_assert(s.host_least == 8 && s.host_most == 8);
+	ck_assert(s.sm_least == 90 && s.sm_most == 90 && s.amd_cpus == 0);
+	ck_assert(g->nchannels == 8 && g->bw_intra_mbps == 48000 && g->bw_inter_mbps == 48000);
+	ck_assert(g->type_intra == TOPO_PATH_NVL && g->type_inter == TOPO_PATH_PIX);
+	/* every field of another rank alone */
+	info[20].sm = 100;
+	info[21].sm = 80;
+	info[22].amd_cpu = info[23].amd_cpu = 1;
+	info[11].host_hash = 99;
+	info[1].graph[TOPO_RING].nchannels = 3;
+	info[2].graph[TOPO_RING].bw_intra_mbps = 20000;
+	info[3].graph[TOPO_RING].bw_inter_mbps = 12000;
+	info[4].graph[TOPO_RING].type_intra = TOPO_PATH_SYS;
+	info[5].graph[TOPO_RING].type_inter = TOPO_PATH_PHB;
+	info[6].graph[TOPO_RING].same_channels = !one.same_channels;
+	s = summary_of(n);
+	ck_assert_int_eq(s.nhosts, 4);
+	ck_assert(s.host_least == 1 && s.host_most == 8);
+	ck_assert(s.sm_least == 80 && s.sm_most == 100 && s.amd_cpus == 2);
+	ck_assert(g->nchannels == 3 && g->bw_intra_mbps == 20000 && g->bw_inter_mbps == 12000);
+	ck_assert(g->type_intra == TOPO_PATH_SYS && g->type_inter == TOPO_PATH_PHB);
+	ck_assert_int_eq(g->same_channels, 0);
+}
+END_TEST
+
+START_TEST(a_summary_knows_the_cpus)
+{
+	ck_assert_int_eq(summary_of(gather(MACHINES "workstation-2gpu.xml", 3, 2, true)).amd_cpus,
+			 6);
+	ck_assert_int_eq(summary_of(gather(MACHINES "a100-4nic.xml", 2, 8, true)).amd_cpus, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("topo_connect");
@@ -209,5 +258,7 @@ int main(void)
 	tcase_add_test(t, the_poorest_rank_decides);
 	tcase_add_test(t, a_closed_ring_of_one_host_is_fine);
 	tcase_add_test(t, what_does_not_chain_up_is_refused_on_every_rank);
+	tcase_add_test(t, a_summary_has_the_poorest_of_everything);
+	tcase_add_test(t, a_summary_knows_the_cpus);
 	return util_run(suite);
 }

@@ -85,6 +85,17 @@ START_TEST(hosts_cost_what_nccl_reckons)
 }
 END_TEST
 
+/* The speed inside of a host counts up to two hosts, that between them from three on. */
+START_TEST(more_than_two_hosts_have_the_speed_between_them)
+{
+	struct topo_summary two = hosts_of(2, 8), three = hosts_of(3, 8);
+
+	two.graph[TOPO_RING].bw_inter_mbps = three.graph[TOPO_RING].bw_inter_mbps = 12000;
+	ck_assert_uint_eq(cost_of(&two, DEV_ALL_GATHER, "SIMPLE").bw_mbps, 320000 * 16 / 15);
+	ck_assert_uint_eq(cost_of(&three, DEV_ALL_GATHER, "SIMPLE").bw_mbps, 192000 * 24 / 23);
+}
+END_TEST
+
 /* The least size at which `b` is faster than `a`. */
 static uint64_t crossing(const struct tune_cost *a, const struct tune_cost *b)
 {
@@ -217,6 +228,23 @@ START_TEST(the_fastest_allowed_program_is_chosen)
 }
 END_TEST
 
+START_TEST(of_equally_fast_programs_the_first_row_is_chosen)
+{
+	struct tune_model m;
+
+	tune_model_make(&m, &one_host, 16);
+	for (int p = 1; p < DEV_PROGRAM_COUNT; p++)
+		m.program[p] = m.program[0];
+	for (int p = DEV_PROGRAM_COUNT - 1; p >= 0; p--) {
+		enum dev_program best =
+			tune_choose(&m, steps_program(p).func, TUNE_ALL_PROGRAMS, 1024);
+
+		ck_assert_int_le(best, p);
+		ck_assert_int_eq(steps_program(best).func, steps_program(p).func);
+	}
+}
+END_TEST
+
 START_TEST(a_program_that_the_machines_cannot_run_is_not_chosen)
 {
 	struct tune_model m;
@@ -308,6 +336,8 @@ int main(void)
 
 	tcase_add_test(t, one_host_costs_what_nccl_reckons);
 	tcase_add_test(t, hosts_cost_what_nccl_reckons);
+	tcase_add_test(t, more_than_two_hosts_have_the_speed_between_them);
+	tcase_add_test(t, of_equally_fast_programs_the_first_row_is_chosen);
 	tcase_add_test(t, protocols_cross_where_nccl_reckons);
 	tcase_add_test(t, time_grows_with_bytes);
 	tcase_add_test(t, a_large_all_reduce_between_hosts_has_more_latency);
