@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/device/names.h"
 #include "core/plan/plan_internal.h"
+#include "core/tune/allowed.h"
 
 const char *plan_type_name(ncclDataType_t type)
 {
@@ -25,17 +26,27 @@ const char *plan_op_name(ncclRedOp_t op)
 	return op < ncclNumOps ? names[op] : "premul_sum";
 }
 
+/* A tuner plugin may answer differently on each rank; the model does not. */
+static void plan_agree_choice(const struct plan_task *t, char *text, size_t bytes)
+{
+	text[0] = '\0';
+	if (t->by_plugin)
+		snprintf(text, bytes, " program=%s/%s channels=%d", tune_algo_name(t->work.program),
+			 tune_proto_name(t->work.program), t->work.channel_hi + 1);
+}
+
 /* What must be the same on all ranks. */
 static void plan_agree_text(const struct plan_task *t, char *text, size_t bytes)
 {
-	char op[24] = "", root[24] = "";
+	char op[24] = "", root[24] = "", choice[64];
 
 	if (t->reduces)
 		snprintf(op, sizeof op, " op=%s", plan_op_name(t->op));
 	if (t->root >= 0)
 		snprintf(root, sizeof root, " root=%d", t->root);
-	snprintf(text, bytes, "%s count=%zu type=%s%s%s", t->name, t->count,
-		 plan_type_name(t->type), op, root);
+	plan_agree_choice(t, choice, sizeof choice);
+	snprintf(text, bytes, "%s count=%zu type=%s%s%s%s", t->name, t->count,
+		 plan_type_name(t->type), op, root, choice);
 }
 
 ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *t)

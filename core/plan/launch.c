@@ -78,6 +78,7 @@ void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 		return;
 	plan_work_fill(t, &st->limits, &t->work, &shape);
 	t->nthreads = shape.nthreads;
+	t->by_plugin = st->limits.tuner != NULL;
 	t->work.nwarps = (uint8_t)plan_work_warps(st, shape.nthreads);
 }
 

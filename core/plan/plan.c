@@ -211,6 +211,8 @@ ncclResult_t plan_announce(struct ncclComm *comm)
 	st->ordered = 0;
 	for (st->agreed = 0; !rc && st->agreed < st->queued; st->agreed += !rc) {
 		st->queue[st->agreed].op_count = comm->op_count + (uint64_t)st->agreed;
+		if (st->limits.tuner)
+			plan_task_plan(st, &st->queue[st->agreed]);
 		rc = plan_agree(comm, &st->queue[st->agreed]);
 	}
 	if (!rc)

@@ -53,6 +53,7 @@ struct plan_task {
 	/* What a launch does for it (plan_task_plan); nthreads 0: not known yet. */
 	struct dev_work work;
 	uint32_t nthreads; /* nominal */
+	bool by_plugin;    /* a tuner plugin took part in the choice */
 };
 
 /* One half of a message between two ranks. */

@@ -8,9 +8,9 @@
  *	NCCL_TUNER_PLUGIN=NAME        libnccl-tuner-NAME.so, where the loader searches
  *
  * One for each communicator and rank, from plan_init to plan_fini. All ranks must load one of the same
- * name (plan_choice_hash); that it answers alike on all of them is the plugin's duty. A plugin that does
- * not load is an error of init: NCCL goes on without it, and ranks where it is missing would choose
- * differently.
+ * name (plan_choice_hash). That it answers alike on all of them is the plugin's duty; a world names two
+ * ranks on which it does not (agree.c). A plugin that does not load is an error of init: NCCL goes on
+ * without it, and ranks where it is missing would choose differently.
  *
  * Not built: changed constants of the model. A plugin that changes them is refused.
  */

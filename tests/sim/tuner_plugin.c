@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A tuner plugin for tuner_test.sh. TUNER_TEST is what it does: fail or constants in init; in a call
- * error, last (the last program that can run costs nothing), channels (two of them), or wild (what cannot
+ * error, last (the last program that can run costs nothing), channels (two of them), uneven
+ * (one more channel for each communicator that was made before), or wild (what cannot
  * run costs nothing, and there are 1,000 channels). It logs what it is given.
  */
 #include <stdlib.h>
@@ -12,7 +13,10 @@
 struct tuner_test {
 	tuner_log log;
 	const char *what;
+	int number;
 };
+
+static int tuner_tests;
 
 extern const struct tuner_v5 tuner_test_plugin __asm__(TUNER_V5_SYMBOL)
 	__attribute__((visibility("default")));
@@ -28,7 +32,7 @@ static ncclResult_t tuner_test_init(void **context, uint64_t comm_id, size_t nra
 
 	if (!t || !comm_id)
 		return ncclInternalError;
-	*t = (struct tuner_test){.log = log, .what = what ? what : ""};
+	*t = (struct tuner_test){.log = log, .what = what ? what : "", .number = tuner_tests++};
 	*context = t;
 	SAY(t,
 	    "tuner test init: %zu ranks, %zu hosts, %d domains of %d to %d; Ring/LL %.1f + %.1f us",
@@ -84,6 +88,8 @@ static ncclResult_t tuner_test_call(void *context, int func, size_t bytes, int p
 		tuner_test_last(t, cost_us, algos);
 	if (!strcmp(t->what, "channels"))
 		*nchannels = 2;
+	if (!strcmp(t->what, "uneven"))
+		*nchannels = 1 + t->number;
 	if (!strcmp(t->what, "wild"))
 		tuner_test_wild(cost_us, algos, nchannels);
 	return ncclSuccess;

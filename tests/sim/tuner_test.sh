@@ -46,6 +46,9 @@ last=$(grep -oE 'tuner test last: [0-9]+' log | head -1 | grep -oE '[0-9]+$')
 logged 'the last' "ncclAllGather: .* RING, ${names[$((last % 3))]}, " 4
 [ "$((last / 3))" = 1 ] || fail "the last is of algorithm $((last / 3)), expected 1, Ring"
 
+run uneven 2 "$plugin" "${big[@]}"
+logged 'ranks that differ' 'ranks . and . disagree on operation 0 .* program=Ring/[A-Za-z0-9]+ channels=[12]'
+
 run '' 0 none "${big[@]}"
 ! grep -q 'tuner test' log || fail 'none: a plugin is used'
 run '' 0 "$plugin" all_reduce --gpus 1 -b 8 -e 8 # one rank chooses nothing
