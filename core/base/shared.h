@@ -169,4 +169,32 @@ static inline void shared_note_read(const void *p, size_t n)
 	shared_hook_note(p, n, SHARED_RANGE_READ);
 }
 
+/* ---- lines ----------------------------------------------------------------------------------
+ *
+ * Lines of 16 bytes, {data, flag, data, flag}, that a kernel or an HCA fills (core/device/work.h): each
+ * half is whole, and nothing else is ordered by them. */
+
+/* From here to its end the memory, whole pages of 4 KiB, holds lines that several agents poll: the
+ * happens-before check of the doubles asks for no order between accesses to it, ranges of an HCA
+ * included. Whether the data is right, the flags alone show. */
+static inline void shared_note_lines(const void *p, size_t n)
+{
+	shared_hook_note(p, n, SHARED_LINES);
+}
+
+/* How many lines, from the first on, have the flag in both halves. */
+static inline uint32_t shared_lines_ready(const void *lines, uint32_t n, uint32_t flag)
+{
+	const uint64_t *half = (const uint64_t *)lines;
+	uint32_t i = 0;
+
+	shared_hook_point(lines, (size_t)n * 16, SHARED_LOAD, SHARED_ACQUIRE);
+	while (i < n && __atomic_load_n(half, SHARED_ACQUIRE) >> 32 == flag &&
+	       __atomic_load_n(half + 1, SHARED_ACQUIRE) >> 32 == flag) {
+		half += 2;
+		i++;
+	}
+	return i;
+}
+
 #endif

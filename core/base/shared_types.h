@@ -29,6 +29,7 @@ enum shared_access {
 	SHARED_FENCE,
 	SHARED_RANGE_READ,
 	SHARED_RANGE_WRITE,
+	SHARED_LINES, /* no access: see shared_note_lines */
 };
 
 /* The value field is touched by the accessors only. */

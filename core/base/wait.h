@@ -6,7 +6,7 @@
  *
  * A wait on a word is true when ((load(on) & mask) OP want); `bytes` (4 or 8) is the word's size.
  * WAIT_LINE16 waits on a 16-byte line {data1, flag1, data2, flag2} of four uint32: true when both
- * flags equal (uint32)want. WAIT_OBJECT waits on an event count: true when os_event_seq(on) differs
+ * flags equal (uint32)want; `mask` is the line's number, for reports. WAIT_OBJECT waits on an event count: true when os_event_seq(on) differs
  * from `want`; the caller reads the count, polls the object, and only then waits, so no event
  * between poll and wait is lost. An OBJECT wait may also end early: its caller always polls again.
  */

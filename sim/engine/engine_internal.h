@@ -372,6 +372,7 @@ void waits_stop(void);
 int waits_first_true(const struct wait *const *w, int n);
 bool wait_is_true(const struct wait *w);
 bool wait_read(const struct wait *w, uint64_t *value); /* the masked value, for people */
+void wait_line_flags(const struct wait *w, uint32_t flag[2]); /* of a line */
 bool waits_aborted(const shared_u32 *abort);
 uint64_t waits_deadline(const struct wait *const *w, int n);
 const void *waits_at(const void *addr); /* where the word is read that waits call `addr` */

@@ -196,11 +196,22 @@ static void explain_from(FILE *out, const struct wait_from *f)
 		fprintf(out, " (%s)", f->object);
 }
 
+static void explain_line(FILE *out, const struct wait *w)
+{
+	uint32_t flag[2];
+
+	wait_line_flags(w, flag);
+	fprintf(out, "line %" PRIu64 " has flags %" PRIu32 " and %" PRIu32 ", wants %" PRIu64,
+		w->mask, flag[0], flag[1], w->want);
+}
+
 void explain_value(FILE *out, const struct wait *w)
 {
 	uint64_t have = 0;
 
-	if (wait_read(w, &have))
+	if (w->kind == WAIT_LINE16)
+		explain_line(out, w);
+	else if (wait_read(w, &have))
 		fprintf(out, "is %" PRIu64 ", wants %s %" PRIu64, have, explain_op(w), w->want);
 	else
 		fprintf(out, "cannot be read, wants %s %" PRIu64, explain_op(w), w->want);

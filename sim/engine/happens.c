@@ -568,11 +568,15 @@ void happens_access(struct mem_agent *agent, const struct mem_access *a)
 
 	if (UNLIKELY(report_over()))
 		return;
+	if (a->op == SHARED_LINES) {
+		lines_add((uintptr_t)a->addr, a->bytes);
+		return;
+	}
 	if (a->op == SHARED_FENCE) {
 		happens_fence(p, a);
 		return;
 	}
-	if (!a->bytes)
+	if (!a->bytes || lines_have((uintptr_t)a->addr))
 		return;
 	struct happens_seen me = {p->slot, p->epoch, report_record(p, a)};
 
@@ -590,6 +594,7 @@ void happens_access(struct mem_agent *agent, const struct mem_access *a)
 void happens_fresh(const void *addr, size_t bytes)
 {
 	shadow_fresh((uintptr_t)addr, bytes);
+	lines_remove((uintptr_t)addr, bytes);
 }
 
 /* ---- edges that go through no word ---------------------------------------------------------- */
@@ -726,5 +731,6 @@ void happens_stop(void)
 	free(hb.slot);
 	memset(&hb, 0, sizeof hb);
 	shadow_stop();
+	lines_stop();
 	report_stop();
 }

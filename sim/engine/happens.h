@@ -122,6 +122,15 @@ void shadow_fresh(uintptr_t addr, size_t bytes);
 int shadow_start(void);
 void shadow_stop(void);
 
+/* ---- happens_lines.c --------------------------------------------------------------------------
+ */
+
+/* Pages of lines (shared_note_lines): each half of a line is whole, and no order is asked for. */
+void lines_add(uintptr_t addr, size_t bytes);
+bool lines_have(uintptr_t addr);
+void lines_remove(uintptr_t addr, size_t bytes);
+void lines_stop(void);
+
 /* ---- happens_report.c -------------------------------------------------------------------------
  */
 

@@ -494,6 +494,9 @@ void store_access(struct mem_agent *me, const struct mem_access *a)
 		break;
 	case SHARED_STORE:
 		ASSERT(!"a store goes through store_keep");
+		break;
+	case SHARED_LINES:
+		ASSERT(!"a note, not an access");
 	}
 }
 

@@ -58,15 +58,23 @@ const void *waits_at(const void *addr)
 	return wait_at(addr);
 }
 
-/* True when both flags of the line carry the wanted value. The flags are the odd words. */
-static bool wait_line_read(const struct wait *w, uint64_t *value)
+/* The flags of a line are the odd words. */
+void wait_line_flags(const struct wait *w, uint32_t flag[2])
 {
 	const uint64_t *line = wait_at(w->on);
-	uint64_t lo = __atomic_load_n(&line[0], __ATOMIC_ACQUIRE);
-	uint64_t hi = __atomic_load_n(&line[1], __ATOMIC_ACQUIRE);
 
-	*value = lo >> 32;
-	return lo >> 32 == (uint32_t)w->want && hi >> 32 == (uint32_t)w->want;
+	for (int i = 0; i < 2; i++)
+		flag[i] = (uint32_t)(__atomic_load_n(&line[i], __ATOMIC_ACQUIRE) >> 32);
+}
+
+/* True when both flags of the line carry the wanted value; else *value is one that does not. */
+static bool wait_line_read(const struct wait *w, uint64_t *value)
+{
+	uint32_t flag[2], want = (uint32_t)w->want;
+
+	wait_line_flags(w, flag);
+	*value = flag[flag[0] == want];
+	return flag[0] == want && flag[1] == want;
 }
 
 bool wait_read(const struct wait *w, uint64_t *value)

@@ -400,6 +400,49 @@ static void fresh_writer(void *arg)
 }
 BOTH(fresh_main, fresh_writer, fresh_writer)
 
+/* Of two pages one holds lines. */
+static uint8_t pages[2][4096] __attribute__((aligned(4096)));
+
+static void lines_write(void *arg)
+{
+	(void)arg;
+	shared_write(pages[0], copy, 100);
+}
+
+static void beside_lines_write(void *arg)
+{
+	(void)arg;
+	shared_write(pages[1], copy, 100);
+}
+
+static void lines_poll(void *arg)
+{
+	(void)arg;
+	(void)shared_lines_ready(pages[0], 4, 1);
+}
+
+static void lines_main(void *arg)
+{
+	(void)arg;
+	shared_note_lines(pages[0], sizeof pages[0]);
+	both(lines_write, lines_poll);
+}
+
+static void beside_lines_main(void *arg)
+{
+	(void)arg;
+	shared_note_lines(pages[0], sizeof pages[0]);
+	both(beside_lines_write, beside_lines_write);
+}
+
+static void lines_freed_main(void *arg)
+{
+	(void)arg;
+	shared_note_lines(pages[0], sizeof pages[0]);
+	mem_fresh(pages[0], sizeof pages[0]);
+	both(lines_write, lines_poll);
+}
+
 static const struct variant ranges[] = {
 	{GOOD("two halves", halves_main), RELAXED},
 	{BAD("one byte in common", overlap_main, "both of them writes"), RELAXED},
@@ -413,6 +456,9 @@ static const struct variant ranges[] = {
 	{GOOD("a landing beside a range read", landing_and_read_main), RELAXED},
 	{BAD("a landing one byte over a range read", landings_overlap_main, NULL), RELAXED},
 	{GOOD("half of a word landed, the other half read", half_words_main), RELAXED},
+	{GOOD("lines", lines_main), RELAXED},
+	{BAD("memory beside lines", beside_lines_main, "both of them writes"), RELAXED},
+	{BAD("lines whose memory is given out anew", lines_freed_main, NULL), RELAXED},
 };
 
 START_TEST(ranges_are_exact_and_words_are_atomic)

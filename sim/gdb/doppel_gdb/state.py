@@ -295,6 +295,10 @@ def wait_from(wait):
 def wait_text(wait):
     """As the report of a failing run says it (sim/engine/explain.c)."""
     have = wait_have(wait)
+    if wait.kind == WAIT_LINE16:
+        return '"%s" at %s: line %d has flags %s and %s, wants %d%s' % (
+            c_string(wait.why) or "?", label_text(wait.on), wait.mask,
+            read_word(wait.on + 4, 4), read_word(wait.on + 12, 4), wait.want, wait_from(wait))
     return '"%s" at %s: %s, wants %s %d%s' % (
         c_string(wait.why) or "?", label_text(wait.on),
         "cannot be read" if have is None else "is %d" % have, WAIT_OPS[wait.kind], wait.want,
