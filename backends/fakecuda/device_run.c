@@ -360,6 +360,62 @@ void fakedev_store(struct dev *d, void *p, int bytes, uint64_t v, int order, int
 	sim_wrote(p, (size_t)bytes);
 }
 
+/* One half of each line. */
+static void run_store_halves(struct dev *d, uint8_t *p, const struct v16 *lines, uint32_t n,
+			     bool second)
+{
+	int order = run_self(d)->fence_store ? SHARED_RELEASE : SHARED_RELAXED;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t *at = p + i * DEV_LINE_BYTES + (second ? 8 : 0);
+		uint64_t v = second ? lines[i].hi : lines[i].lo;
+		struct mem_access a =
+			run_access(at, 8, SHARED_STORE, SHARED_RELAXED, SHARED_SYSTEM);
+
+		if (!mem_store(&a, v))
+			run_store(fc_alias((uintptr_t)at), 8, v, order);
+	}
+	sim_wrote(p, n * DEV_LINE_BYTES);
+}
+
+void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n)
+{
+	uint64_t bytes = n * (uint64_t)DEV_LINE_BYTES;
+
+	run_enter(d, "dev.lines");
+	run_word(d, "store of a line", p, (int)DEV_LINE_BYTES);
+	run_charge(d, run_range(d, "store of lines", p, bytes), true, bytes);
+	run_use(d, p, bytes, true);
+	fc_shadow_write((uintptr_t)p, bytes);
+	fc_va_wrote((uintptr_t)p, bytes);
+	run_store_halves(d, p, lines, n, false);
+	run_enter(d, "dev.lines.second");
+	run_store_halves(d, p, lines, n, true);
+}
+
+uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct v16 *lines,
+			    uint32_t n)
+{
+	uint64_t bytes = n * (uint64_t)DEV_LINE_BYTES;
+	uint32_t i;
+
+	run_enter(d, "dev.lines");
+	run_word(d, "load of a line", p, (int)DEV_LINE_BYTES);
+	const struct fc_range *range = run_range(d, "load of lines", p, bytes);
+	run_use(d, p, bytes, false);
+	struct mem_access a = run_access(p, bytes, SHARED_LOAD, SHARED_RELAXED, SHARED_SYSTEM);
+	mem_access(&a);
+	const uint64_t *at = fc_alias((uintptr_t)p);
+	for (i = 0; i < n; i++, at += 2) {
+		lines[i].lo = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+		lines[i].hi = __atomic_load_n(at + 1, __ATOMIC_ACQUIRE);
+		if (lines[i].lo >> 32 != flag || lines[i].hi >> 32 != flag)
+			break;
+	}
+	run_charge(d, range, false, i * (uint64_t)DEV_LINE_BYTES);
+	return i;
+}
+
 uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
 {
 	run_enter(d, "dev.add");

@@ -70,7 +70,10 @@ X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                        
 	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")               \
 X(NET, "NCCL_NET", STRING, NULL, 0, 0, "the network, as the config's netName: IB")  \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
-X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40, "bytes of a connection's buffer")     \
+X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40,                                       \
+	"bytes of a connection's buffer of protocol SIMPLE")                                        \
+X(LL_BUFFSIZE, "NCCL_LL_BUFFSIZE", BYTES, "524288", 1, 1ll << 40,                                  \
+	"bytes of a connection's buffer of protocol LL")                                            \
 X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                       \
 	"bytes of a communicator's FIFO of works; a launch takes up to half of it")                 \
 X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \

@@ -154,8 +154,9 @@ DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 {
 	uint64_t chunk_bytes = (uint64_t)part->chunk * steps_type_bytes(w->type);
 	struct dev_program_row row = steps_program(w->program);
-	uint64_t room = (uint64_t)row.chunk_steps * MIN_OF(b->ring_send.step_bytes[row.proto],
-							   b->ring_recv.step_bytes[row.proto]);
+	uint32_t step_bytes =
+		MIN_OF(b->ring_send.step_bytes[row.proto], b->ring_recv.step_bytes[row.proto]);
+	uint64_t room = (uint64_t)row.chunk_steps * steps_data_bytes(row.proto, step_bytes);
 
 	if (w->kind != DEV_WORK_COLLECTIVE || w->program >= DEV_PROGRAM_COUNT ||
 	    w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
@@ -178,8 +179,10 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
 	p->barrier = 1;
 	p->aborted = &b->aborted[0];
+	p->proto = row.proto;
 	p->chunk_steps = row.chunk_steps;
 	p->slice_steps = row.slice_steps;
+	p->chunk = 0;
 	p->root = w->root;
 	p->recv = &b->ring_recv;
 	p->send = &b->ring_send;
@@ -199,8 +202,9 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program)
 {
 	switch (program) {
-#define DEV_RUN_PROGRAM(id, function, func, algo, proto, pattern, chunk, slice)                    \
+#define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
 	case DEV_##id:                                                                             \
+		p->proto = DEV_##protocol; /* a constant for the compiler */                       \
 		function(p, part);                                                                 \
 		break;
 		DEV_PROGRAMS(DEV_RUN_PROGRAM)
@@ -254,7 +258,9 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->thread = dev_thread(d) - group * p->threads;
 	p->barrier = warps > 1 ? 1 + group : 0;
 	p->aborted = &b->aborted[group];
+	p->proto = DEV_SIMPLE;
 	p->chunk_steps = p->slice_steps = 1;
+	p->chunk = 0;
 	p->root = -1;
 	p->send = p->recv = &b->pair[group];
 	p->tail_seen = p->head_seen = 0;

@@ -28,7 +28,12 @@ X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE
 X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)  \
 X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)  \
 X(BROADCAST_RING_SIMPLE,       broadcast_ring,      BROADCAST,      RING, SIMPLE, PIPELINE_FROM, 1,   1)  \
-X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)
+X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)  \
+X(ALL_REDUCE_RING_LL,          all_reduce_ring,     ALL_REDUCE,     RING, LL,     RING_TWICE,    1,   1)  \
+X(ALL_GATHER_RING_LL,          all_gather_ring,     ALL_GATHER,     RING, LL,     RING_ONCE,     1,   1)  \
+X(REDUCE_RING_LL,              reduce_ring,         REDUCE,         RING, LL,     PIPELINE_TO,   1,   1)  \
+X(BROADCAST_RING_LL,           broadcast_ring,      BROADCAST,      RING, LL,     PIPELINE_FROM, 1,   1)  \
+X(REDUCE_SCATTER_RING_LL,      reduce_scatter_ring, REDUCE_SCATTER, RING, LL,     RING_ONCE,     1,   1)
 /* clang-format on */
 
 /* The collectives, with their names on the command line, in logs and in gdb. */
@@ -50,15 +55,22 @@ enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
  * DEV_STEPS slots (core/transport makes it).
  *
  *	id      DEV_<id>
- *	buffer  bytes of the buffer; of SIMPLE the default, NCCL_BUFFSIZE sets how many
- *	grain   bytes: a channel's share is a multiple of it
+ *	buffer  bytes of the buffer; the default, NCCL_BUFFSIZE and NCCL_LL_BUFFSIZE set how many
+ *	grain   bytes of data: a channel's share is a multiple of it
+ *	data    of 16 bytes in a slot, those that are data
  *
- * The sizes are NCCL 2.28's. It has two more: LL with 8 lines x 512 threads x 16 bytes in each slot,
- * 512 KiB in all, and a grain of 16; LL128 with 120 x 640 x 8 bytes in each slot, 4,915,200 bytes in
- * all, and a grain of 1,920. */
-#define DEV_PROTOS(X) X(SIMPLE, 4u << 20, 512u)
+ * SIMPLE: a slot holds data and nothing else; head and tail show which slots are filled
+ * (prims_simple.h).
+ * LL: a slot holds lines of 16 bytes, data and flags in turns; the flags show which lines are filled
+ * (prims_ll.h). A line needs no fence, and takes twice the bytes.
+ *
+ * The sizes are NCCL 2.28's: a slot of LL has 8 lines x 512 threads. It has one more: LL128 with
+ * 120 x 640 x 8 bytes in each slot, 4,915,200 bytes in all, a grain of 1,920, and 15 of 16 bytes. */
+#define DEV_PROTOS(X)                                                                              \
+	X(SIMPLE, 4u << 20, 512u, 16u)                                                             \
+	X(LL, 512u << 10, 16u, 8u)
 enum dev_proto {
-#define DEV_PROTO_ID(id, buffer, grain) DEV_##id,
+#define DEV_PROTO_ID(id, buffer, grain, data) DEV_##id,
 	DEV_PROTOS(DEV_PROTO_ID)
 #undef DEV_PROTO_ID
 		DEV_PROTO_COUNT

@@ -145,6 +145,47 @@ DEV_FN void rc_pack_dispatch(const struct rc_pack_job &job, enum dev_type type, 
 	}
 }
 
+DEV_FN uint64_t rc_word_dispatch(uint64_t a, uint64_t b, int nsrc, enum dev_type type,
+				 enum dev_op op, uint64_t scale, bool post)
+{
+	switch (type) {
+	case DEV_I8:
+		return rc_word_reduce_i8(a, b, nsrc, op, scale, post);
+	case DEV_U8:
+		return rc_word_reduce_u8(a, b, nsrc, op, scale, post);
+	case DEV_I32:
+		return rc_word_reduce_i32(a, b, nsrc, op, scale, post);
+	case DEV_U32:
+		return rc_word_reduce_u32(a, b, nsrc, op, scale, post);
+	case DEV_I64:
+		return rc_word_reduce_i64(a, b, nsrc, op, scale, post);
+	case DEV_U64:
+		return rc_word_reduce_u64(a, b, nsrc, op, scale, post);
+	case DEV_F16:
+		return rc_word_reduce_f16(a, b, nsrc, op, scale, post);
+	case DEV_F32:
+		return rc_word_reduce_f32(a, b, nsrc, op, scale, post);
+	case DEV_F64:
+		return rc_word_reduce_f64(a, b, nsrc, op, scale, post);
+	case DEV_BF16:
+		return rc_word_reduce_bf16(a, b, nsrc, op, scale, post);
+	case DEV_F8E4M3:
+		return rc_word_reduce_f8e4m3(a, b, nsrc, op, scale, post);
+	default:
+		return rc_word_reduce_f8e5m2(a, b, nsrc, op, scale, post);
+	}
+}
+
+/* One line's data: what of it is not an element is reduced too, and not read. */
+DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
+			    enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+{
+	bool divides = post && op == DEV_SUM_POSTDIV;
+
+	if (b || op == DEV_PREMUL_SUM || divides)
+		*a = rc_word_dispatch(*a, b ? *b : *a, b ? 2 : 1, type, op, scale, divides);
+}
+
 /* Not inlined into the five primitives: the switch is there once. */
 static __device__ __noinline__ void dev_reduce_copy(struct dev *d, uint32_t thread,
 						    uint32_t threads, const void *const *srcs,

@@ -147,3 +147,53 @@ RC_CUDA_FN void RC_F(pack_reduce)(const struct rc_pack_job &job, enum dev_op op)
 		return RC_F(pack_sum)(job);
 	}
 }
+
+/* ---- one word of 8 bytes, in registers ------------------------------------------------------- */
+
+enum { RC_F(word_elements) = 8 / sizeof(RC_T) };
+
+union RC_F(word) {
+	uint64_t v;
+	RC_T e[RC_F(word_elements)];
+};
+
+RC_CUDA_FN uint64_t RC_F(word_combine)(const struct rc_pack_job &job, enum dev_op op, uint64_t a,
+				       uint64_t b)
+{
+	union RC_F(word) x, y;
+
+	x.v = a;
+	y.v = b;
+#pragma unroll
+	for (int i = 0; i < RC_F(word_elements); i++)
+		x.e[i] = RC_F(pack_element)(job, op, x.e[i], y.e[i]);
+	return x.v;
+}
+
+static __device__ __noinline__ uint64_t RC_F(word_reduce)(uint64_t a, uint64_t b, int nsrc,
+							  enum dev_op op, uint64_t scale, bool post)
+{
+	struct rc_pack_job job;
+
+	job.nsrc = nsrc;
+	job.scale = scale;
+	job.post = post;
+	switch (op) {
+	case DEV_PROD:
+		return RC_F(word_combine)(job, DEV_PROD, a, b);
+	case DEV_MAX:
+		return RC_F(word_combine)(job, DEV_MAX, a, b);
+	case DEV_MIN:
+		return RC_F(word_combine)(job, DEV_MIN, a, b);
+	case DEV_PREMUL_SUM:
+		return RC_F(word_combine)(job, DEV_PREMUL_SUM, a, b);
+	case DEV_SUM_POSTDIV:
+#if RC_INTEGER
+		return RC_F(word_combine)(job, DEV_SUM_POSTDIV, a, b);
+#else
+		rc_pack_no_division();
+#endif
+	default:
+		return RC_F(word_combine)(job, DEV_SUM, a, b);
+	}
+}

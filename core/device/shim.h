@@ -34,8 +34,9 @@
  *   dev_wait(d, w, line)
  *       Returns true when the wait holds; false when the launch was aborted. Never true for a wait
  *       that does not hold. A wait on a word acquires at system scope. WAIT_LINE16 stores the line
- *       in *line, each 8-byte half read at once, and orders nothing else: its data is in it. Only
- *       one thread of a group waits; a barrier tells the rest. Deadlines and objects are the
+ *       in *line, each 8-byte half read at once, and orders nothing else: its data is in it. For
+ *       a word one thread of a group waits, and a barrier informs the rest; for a line the thread that
+ *       needs it. Deadlines and objects are the
  *       host's business: w->deadline_ns is 0 here.
  *   dev_set_abort(d, word)
  *       The word that dev_wait polls to give up; set once, first thing in the kernel.
@@ -49,11 +50,22 @@
  *       the kernel runs, as a number.
  *   dev_store_line16(d, p, line)
  *       Stores 16 aligned bytes, relaxed. Each 8-byte half is seen whole, the two in any order: the
- *       flags inside tell when both are there (LL). One instruction on CUDA, two stores on the
- * fake. dev_peek_u64/u32 and dev_fifo_broken are there where DEV_CHECK_FIFO is not 0 (prims.h).
- * dev_trap(d, what) Ends the program loudly: host and device disagree on something
- * fundamental. dev_reduce_copy(d, thread, threads, srcs, nsrc, dsts, ndst, count, type, op, scale,
- * post) Threads thread = 0..threads-1 together: for each element reduce nsrc (1..2) sources and
+ *       flags inside show when both are there (LL). One instruction on CUDA, two stores on the fake.
+ *   dev_store_lines(d, p, lines, n), dev_wait_lines(d, w, lines, n)
+ *       The same, and the wait for WAIT_LINE16, for n lines next to each other, 1 to DEV_LANE_LINES:
+ *       what a lane has of the 32 lines of a warp. w is about the first one.
+ *   dev_get_data(d, to, from, bytes, size), dev_put_data(d, to, from, bytes, size)
+ *       Data of a lane's lines, at most DEV_LANE_LINES * 8 bytes, from or to memory that holds elements
+ *       of `size` bytes and is aligned to them.
+ *   dev_reduce_data(d, a, b, bytes, type, op, scale, post)
+ *       a = a op b, in the lane's own memory, as dev_reduce_copy of these two sources; b NULL: of a
+ *       alone.
+ *   dev_peek_u64/u32, dev_fifo_broken
+ *       Are there where DEV_CHECK_FIFO is not 0 (prim.h).
+ *   dev_trap(d, what)
+ *       Ends the program loudly: host and device disagree on something fundamental.
+ *   dev_reduce_copy(d, thread, threads, srcs, nsrc, dsts, ndst, count, type, op, scale, post)
+ *       Threads thread = 0..threads-1 together: for each element reduce nsrc (1..2) sources and
  *       store to ndst (1..2) destinations; see reduce_copy.h, which both implementations follow
  *       bit by bit. Sources and destinations are aligned to the type; one may equal another, they
  *       never overlap partly.

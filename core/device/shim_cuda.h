@@ -20,6 +20,8 @@
 
 #define DEV_WARP_WIDTH 32
 #define DEV_FN         static __device__ __forceinline__
+/* Lines that a lane moves at a time: a warp moves 32. */
+#define DEV_LANE_LINES 1
 /* Fruitless polls between two looks at the abort word. */
 #define DEV_ABORT_SPINS 10000
 
@@ -221,7 +223,10 @@ DEV_FN uint64_t dev_add_u64(struct dev *d, shared_u64 *p, uint64_t v, enum share
 	return old;
 }
 
-/* ---- lines ---------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------
+ *
+ * One instruction of two words of 8 bytes: the model gives each word whole, and no order between the
+ * two, which is all that a line needs. */
 
 DEV_FN struct v16 dev_load_line16(struct dev *d, const void *p)
 {
@@ -239,6 +244,12 @@ DEV_FN void dev_store_line16(struct dev *d, void *p, struct v16 line)
 	asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(line.lo),
 		     "l"(line.hi)
 		     : "memory");
+}
+
+DEV_FN void dev_store_lines(struct dev *d, void *p, const struct v16 *lines, uint32_t n)
+{
+	(void)n; /* DEV_LANE_LINES */
+	dev_store_line16(d, p, *lines);
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -274,6 +285,12 @@ DEV_FN bool dev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 			return false;
 	}
 	return true;
+}
+
+DEV_FN bool dev_wait_lines(struct dev *d, const struct wait *w, struct v16 *lines, uint32_t n)
+{
+	(void)n; /* DEV_LANE_LINES */
+	return dev_wait(d, w, lines);
 }
 
 DEV_FN void dev_set_abort(struct dev *d, const shared_u32 *word)
@@ -348,6 +365,47 @@ DEV_FN uint64_t dev_get_bits(struct dev *d, const void *p, uint32_t bytes)
 DEV_FN void dev_copy_out(struct dev *d, void *dst, const void *src, size_t bytes)
 {
 	dev_copy_in(d, dst, src, bytes);
+}
+
+/* The elements of a word of 8 bytes one by one: at the end of the data, and where it is not aligned. */
+#define DEV_DATA_EACH(type, to, from, bytes)                                                       \
+	for (uint32_t i_ = 0; i_ < (bytes) / sizeof(type); i_++)                                   \
+	((type *)(to))[i_] = ((const type *)(from))[i_]
+
+DEV_FN void dev_move_elements(void *to, const void *from, uint32_t bytes, uint32_t size)
+{
+	switch (size) {
+	case 1:
+		DEV_DATA_EACH(uint8_t, to, from, bytes);
+		break;
+	case 2:
+		DEV_DATA_EACH(uint16_t, to, from, bytes);
+		break;
+	case 4:
+		DEV_DATA_EACH(uint32_t, to, from, bytes);
+		break;
+	default:
+		DEV_DATA_EACH(uint64_t, to, from, bytes);
+		break;
+	}
+}
+
+DEV_FN void dev_get_data(struct dev *d, uint64_t *to, const void *from, uint32_t bytes,
+			 uint32_t size)
+{
+	if (bytes == 8 && (uintptr_t)from % 8 == 0)
+		*to = *(const uint64_t *)from;
+	else
+		dev_move_elements(to, from, bytes, size);
+}
+
+DEV_FN void dev_put_data(struct dev *d, void *to, const uint64_t *from, uint32_t bytes,
+			 uint32_t size)
+{
+	if (bytes == 8 && (uintptr_t)to % 8 == 0)
+		*(uint64_t *)to = *from;
+	else
+		dev_move_elements(to, from, bytes, size);
 }
 
 #include "core/device/reduce_copy_cuda.h"

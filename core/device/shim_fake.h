@@ -61,6 +61,11 @@ void fakedev_work_ends(struct dev *d, const struct dev_work *w);
 void fakedev_slot_shown(struct dev *d, const struct dev_comm *comm, const struct dev_conn *c,
 			uint64_t step, bool sent);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
+/* Lines next to each other. The first halves of all are stored, then the second ones: others may run in
+ * between. How many of the lines, from the first on, have the flag in both halves; those are read. */
+void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n);
+uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct v16 *lines,
+			    uint32_t n);
 /* Check access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
 void *fakedev_write(struct dev *d, void *p, size_t bytes);
@@ -75,6 +80,9 @@ DOPPEL_EXTERN_C_END
 #ifdef DEV_WARP_WIDTH
 
 #include "core/device/reduce_copy_host.h"
+
+/* Lines that a lane moves at a time: a warp moves 32. */
+#define DEV_LANE_LINES (32 / DEV_WARP_WIDTH)
 
 /* Device functions are real functions on the fake: one place each to break on. */
 #define DEV_FN static __attribute__((noinline, unused))
@@ -245,6 +253,53 @@ static inline void dev_store_line16(struct dev *d, void *p, struct v16 line)
 {
 	fakedev_store(d, p, 8, line.lo, SHARED_RELAXED, SHARED_SYSTEM);
 	fakedev_store(d, (uint8_t *)p + 8, 8, line.hi, SHARED_RELAXED, SHARED_SYSTEM);
+}
+static inline void dev_store_lines(struct dev *d, void *p, const struct v16 *lines, uint32_t n)
+{
+	fakedev_lines_store(d, p, lines, n);
+}
+/* Waits for the first line that is not there yet. */
+DEV_FN bool dev_wait_lines(struct dev *d, const struct wait *first, struct v16 *lines, uint32_t n)
+{
+	struct wait w = *first;
+	uint32_t done = fakedev_lines_load(d, w.on, (uint32_t)w.want, lines, n);
+
+	while (done < n) {
+		w.on = (const uint8_t *)first->on + done * DEV_LINE_BYTES;
+		w.mask = first->mask + done;
+		if (!fakedev_wait(d, &w, &lines[done]))
+			return false;
+		done += fakedev_lines_load(d, w.on, (uint32_t)w.want, lines + done, n - done);
+	}
+	return true;
+}
+static inline void dev_get_data(struct dev *d, uint64_t *to, const void *from, uint32_t bytes,
+				uint32_t size)
+{
+	(void)size;
+	dev_copy_in(d, to, from, bytes);
+}
+static inline void dev_put_data(struct dev *d, void *to, const uint64_t *from, uint32_t bytes,
+				uint32_t size)
+{
+	(void)size;
+	dev_copy_out(d, to, from, bytes);
+}
+DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
+			    enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+{
+	const struct rc_job job = {{(const uint8_t *)a, (const uint8_t *)b},
+				   {(uint8_t *)a, NULL},
+				   b ? 2 : 1,
+				   1,
+				   bytes / steps_type_bytes(type),
+				   type,
+				   op,
+				   scale,
+				   post};
+
+	(void)d;
+	rc_reduce_copy(&job);
 }
 
 /* Each thread takes a contiguous range, in whole tiles, so that little data costs few threads. */

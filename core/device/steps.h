@@ -104,13 +104,27 @@ STEPS_FN struct dev_program_row steps_program(int program)
 STEPS_FN uint32_t steps_grain_bytes(int proto)
 {
 	switch (proto) {
-#define STEPS_GRAIN(id, buffer, grain)                                                             \
+#define STEPS_GRAIN(id, buffer, grain, data)                                                       \
 	case DEV_##id:                                                                             \
 		return grain;
 		DEV_PROTOS(STEPS_GRAIN)
 #undef STEPS_GRAIN
 	default:
 		return 1;
+	}
+}
+
+/* Bytes of data in a slot of so many bytes. */
+STEPS_FN uint32_t steps_data_bytes(int proto, uint32_t step_bytes)
+{
+	switch (proto) {
+#define STEPS_DATA(id, buffer, grain, data)                                                        \
+	case DEV_##id:                                                                             \
+		return step_bytes / 16 * data;
+		DEV_PROTOS(STEPS_DATA)
+#undef STEPS_DATA
+	default:
+		return 0;
 	}
 }
 

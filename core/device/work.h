@@ -9,7 +9,7 @@
  * sender fills the slot step % DEV_STEPS and advances `tail`; the receiver empties it and advances
  * `head`. Both count steps since the connection was made and never wrap (64 bits), and are the
  * only flow control: the sender may fill step s when head + DEV_STEPS > s, the receiver may read
- * it when tail > s.
+ * it when tail > s. Protocol LL does without the tail: the lines of a slot have flags.
  */
 #ifndef CORE_DEVICE_WORK_H
 #define CORE_DEVICE_WORK_H
@@ -19,6 +19,16 @@
 
 #define DEV_STEPS        8
 #define DEV_MAX_CHANNELS 64
+
+/* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each of its halves is stored and
+ * loaded as a whole. The flag of step s is that of all lines of its slot that have data; before the
+ * first step all flags are those of the step before it. */
+#define DEV_LINE_BYTES   16u
+#define DEV_LINE_DATA    8u
+#define DEV_LINE_FLAG(s) ((uint32_t)((s) + 1))
+/* Flags wrap after 2^32 steps. In the eight steps s with (s & mask) == mask, one for each slot, twice in
+ * 2^32, the sender writes every line of the slot: no flag grows so old that it is taken for a new one. */
+#define DEV_LINE_CLEAN_MASK 0x7ffffff8u
 
 /* Same numbers as ncclDataType_t. */
 enum dev_type {
@@ -114,7 +124,7 @@ struct dev_comm {
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 48);
-#define DEV_COMM_MAGIC 0xd0de0003u
+#define DEV_COMM_MAGIC 0xd0de0004u
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 

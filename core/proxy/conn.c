@@ -70,7 +70,8 @@ static void proxy_conn_fill(struct proxy_conn *pc, const struct proxy_call *call
 	pc->nic = m->nic;
 	pc->is_send = m->info.is_send;
 	pc->conn_index = (uint8_t)m->info.index;
-	pc->step_bytes = m->info.step_bytes;
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		pc->buffer[p].step_bytes = m->info.step_bytes[p];
 	pc->step = pc->head_shown = transport_first_step();
 	os_label(pc, &(struct os_label){.what = pc->is_send ? "proxy send" : "proxy recv",
 					.rank = pc->rank,

@@ -3,8 +3,9 @@
  * What a network connection of the proxy needs besides the network: which device, memory that both
  * kernel and proxy reach, and its registration. All called by the service task.
  *
- * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots are
- * in GPU memory where the NIC may reach it, else after them in the pinned block.
+ * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots of SIMPLE
+ * are in GPU memory where the NIC may reach it, else after them in the pinned block. Those of LL are
+ * always in the pinned block: a sender's proxy reads the flags of every line.
  */
 #include <cuda_runtime_api.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 {
 	const struct topo_system *topo = pc->comm->topo;
-	bool gpu_memory = false;
+	bool gpu_memory = false, on_gpu;
 	ncclResult_t rc = proxy_net_ready(pc->proxy);
 
 	if (!rc)
@@ -96,11 +97,10 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 	if (rc)
 		return rc;
 	/* rare: staged through host memory, as where the NIC does not reach the GPU */
-	pc->buffer_on_gpu =
-		gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
-		!OS_BUGGIFY("proxy.no_gpu_direct", "a connection's slots are in host memory");
-	pc->flush = pc->buffer_on_gpu && !pc->is_send &&
-		    topo_needs_flush(topo, pc->comm->local_rank) &&
+	on_gpu = gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
+		 !OS_BUGGIFY("proxy.no_gpu_direct", "a connection's slots are in host memory");
+	pc->buffer[DEV_SIMPLE].on_gpu = on_gpu;
+	pc->flush = on_gpu && !pc->is_send && topo_needs_flush(topo, pc->comm->local_rank) &&
 		    !param_bool(PARAM_GDR_FLUSH_DISABLE);
 	return ncclSuccess;
 }
@@ -126,40 +126,76 @@ static void proxy_conn_label(const struct proxy_conn *pc, const void *word, cons
 					  .number = -1});
 }
 
+/* Bytes of a buffer in the pinned block. */
+static size_t proxy_buffer_host_bytes(const struct proxy_buffer *b)
+{
+	return b->on_gpu ? 0 : ALIGN_UP(b->bytes, (size_t)PROXY_HOST_ALIGN);
+}
+
+static ncclResult_t proxy_conn_allocate_host(struct proxy_conn *pc)
+{
+	size_t bytes = PROXY_HOST_ALIGN;
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		struct proxy_buffer *b = &pc->buffer[p];
+
+		b->bytes = (size_t)DEV_STEPS * b->step_bytes;
+		bytes += proxy_buffer_host_bytes(b);
+	}
+	return mem_host_alloc(&pc->host_mem, bytes, "a network connection");
+}
+
+/* The buffers in the pinned block, one after the other, each at the beginning of a page. */
+static void proxy_conn_place_host(struct proxy_conn *pc)
+{
+	uint8_t *at = (uint8_t *)pc->host_mem + PROXY_HOST_ALIGN;
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		struct proxy_buffer *b = &pc->buffer[p];
+		size_t bytes = proxy_buffer_host_bytes(b);
+
+		if (!bytes)
+			continue;
+		b->at = at;
+		at += bytes;
+		if (p != DEV_LL)
+			continue;
+		transport_lines_init(b->at, b->bytes);
+		shared_note_lines(b->at, bytes);
+	}
+}
+
 static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 {
-	size_t host_bytes = PROXY_HOST_ALIGN;
-	ncclResult_t rc;
+	struct proxy_buffer *simple = &pc->buffer[DEV_SIMPLE];
+	ncclResult_t rc = proxy_conn_allocate_host(pc);
 
-	pc->buffer_bytes = (size_t)DEV_STEPS * pc->step_bytes;
-	if (!pc->buffer_on_gpu)
-		host_bytes += pc->buffer_bytes;
-	rc = mem_host_alloc(&pc->host_mem, host_bytes, "a network connection");
 	if (rc)
 		return rc;
 	proxy_conn_memory_init(pc);
+	proxy_conn_place_host(pc);
 	proxy_conn_label(pc, &pc->send_mem->head,
 			 pc->is_send ? "proxy send head" : "proxy recv head");
 	proxy_conn_label(pc, &pc->recv_mem->tail,
 			 pc->is_send ? "proxy send tail" : "proxy recv tail");
-	if (!pc->buffer_on_gpu) {
-		pc->buffer = (uint8_t *)pc->host_mem + PROXY_HOST_ALIGN;
+	if (!simple->on_gpu || !simple->bytes)
 		return ncclSuccess;
-	}
-	return mem_device_alloc((void **)&pc->buffer, pc->buffer_bytes,
+	return mem_device_alloc((void **)&simple->at, simple->bytes,
 				"a network connection's buffer");
 }
 
-static ncclResult_t proxy_conn_register(struct proxy_conn *pc)
+static ncclResult_t proxy_buffer_register(struct proxy_conn *pc, struct proxy_buffer *b)
 {
 	enum net_memory where = NET_HOST;
 	ncclResult_t rc;
 
-	if (pc->buffer_on_gpu)
+	if (!b->bytes)
+		return ncclSuccess;
+	if (b->on_gpu)
 		where = pc->flush ? NET_GPU_FLUSH : NET_GPU;
-	rc = pc->proxy->net->reg_mr(pc->net_comm, pc->buffer, pc->buffer_bytes, where, &pc->mr);
+	rc = pc->proxy->net->reg_mr(pc->net_comm, b->at, b->bytes, where, &b->mr);
 	if (rc)
-		pc->mr = NULL;
+		b->mr = NULL;
 	return rc;
 }
 
@@ -167,7 +203,9 @@ static ncclResult_t proxy_conn_make_memory(struct proxy_conn *pc)
 {
 	ncclResult_t rc = proxy_conn_allocate(pc);
 
-	return rc ? rc : proxy_conn_register(pc);
+	for (int p = 0; p < DEV_PROTO_COUNT && !rc; p++)
+		rc = proxy_buffer_register(pc, &pc->buffer[p]);
+	return rc;
 }
 
 /* By the topology the NIC reaches the GPU; the registration shows that it does not. */
@@ -183,14 +221,14 @@ static void proxy_conn_stage_in_host(struct proxy_conn *pc)
 	     pc->rank, pc->channel, topo_nic_name(comm->topo, pc->nic),
 	     comm->peers[comm->rank].bus_id);
 	proxy_conn_unprepare(pc);
-	pc->buffer_on_gpu = pc->flush = false;
+	pc->buffer[DEV_SIMPLE].on_gpu = pc->flush = false;
 }
 
 ncclResult_t proxy_conn_prepare(struct proxy_conn *pc)
 {
 	ncclResult_t rc = proxy_conn_make_memory(pc);
 
-	if (rc != ncclInvalidUsage || !pc->buffer_on_gpu)
+	if (rc != ncclInvalidUsage || !pc->buffer[DEV_SIMPLE].on_gpu)
 		return rc;
 	proxy_conn_stage_in_host(pc);
 	return proxy_conn_make_memory(pc);
@@ -199,17 +237,20 @@ ncclResult_t proxy_conn_prepare(struct proxy_conn *pc)
 /* Undoes as much of prepare as was done. */
 void proxy_conn_unprepare(struct proxy_conn *pc)
 {
-	if (pc->mr)
-		(void)pc->proxy->net->dereg_mr(pc->net_comm, pc->mr);
-	if (pc->buffer_on_gpu)
-		(void)mem_device_free(pc->buffer, "a network connection's buffer");
+	for (int p = DEV_PROTO_COUNT - 1; p >= 0; p--) {
+		struct proxy_buffer *b = &pc->buffer[p];
+
+		if (b->mr)
+			(void)pc->proxy->net->dereg_mr(pc->net_comm, b->mr);
+		if (b->on_gpu)
+			(void)mem_device_free(b->at, "a network connection's buffer");
+		b->mr = b->at = NULL;
+	}
 	if (pc->host_mem) {
 		os_unlabel(&pc->send_mem->head);
 		os_unlabel(&pc->recv_mem->tail);
 		(void)mem_host_free(pc->host_mem, "a network connection");
 	}
-	pc->mr = NULL;
-	pc->buffer = NULL;
 	pc->host_mem = NULL;
 	pc->send_mem = NULL;
 	pc->recv_mem = NULL;

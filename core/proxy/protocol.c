@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a kernel shows that it has filled a slice, by protocol. SIMPLE: the tail shows it, and the fifo
- * has the slice's size and place. A protocol whose data carries flags has functions of its own here.
+ * How a kernel shows that it has filled a slice, by protocol.
+ *
+ *   SIMPLE   the tail shows it, and the fifo has the slice's size and place
+ *   LL       the fifo has the size, which is there before the data; the flags of the lines show what of it
+ *            is filled, in any order
  */
 #include "core/proxy/proxy_internal.h"
 
-static bool proxy_simple_ready(const struct proxy_conn *pc, uint64_t step,
-			       struct proxy_slice *slice, struct wait *w)
+/* The size that the kernel has written for the slot at `step`; DEV_FIFO_SIZE_NONE: not yet, *w. */
+static uint32_t proxy_slot_size(const struct proxy_conn *pc, uint64_t step, struct wait *w)
+{
+	const shared_u32 *size = &pc->recv_mem->fifo[step % DEV_STEPS].size;
+	uint32_t bytes = shared_load_u32(size, SHARED_ACQUIRE);
+
+	if (bytes == DEV_FIFO_SIZE_NONE) {
+		*w = proxy_kernel_wait(pc, size, WAIT_NE, DEV_FIFO_SIZE_NONE);
+		w->bytes = sizeof *size;
+		w->why = "the kernel to write a slot's size";
+	}
+	return bytes;
+}
+
+static bool proxy_simple_ready(struct proxy_conn *pc, uint64_t step, struct proxy_slice *slice,
+			       struct wait *w)
 {
 	const struct proxy_run *run = &pc->run;
-	struct dev_fifo_slot *slot = &pc->recv_mem->fifo[step % DEV_STEPS];
 	uint64_t full = step + run->op.slice_steps;
 	uint64_t tail = shared_load_u64(&pc->recv_mem->tail, SHARED_ACQUIRE);
 
@@ -19,22 +35,49 @@ static bool proxy_simple_ready(const struct proxy_conn *pc, uint64_t step,
 		w->why = "the kernel to fill a slot";
 		return false;
 	}
-	slice->bytes = shared_load_u32(&slot->size, SHARED_ACQUIRE);
-	if (slice->bytes == DEV_FIFO_SIZE_NONE) {
-		*w = proxy_kernel_wait(pc, &slot->size, WAIT_NE, DEV_FIFO_SIZE_NONE);
-		w->bytes = sizeof slot->size;
-		w->why = "the kernel to write a slot's size";
+	slice->bytes = proxy_slot_size(pc, step, w);
+	if (slice->bytes == DEV_FIFO_SIZE_NONE)
 		return false;
-	}
-	slice->offset = shared_load_u32(&slot->offset, SHARED_RELAXED);
+	slice->offset =
+		shared_load_u32(&pc->recv_mem->fifo[step % DEV_STEPS].offset, SHARED_RELAXED);
 	return true;
 }
 
-static uint8_t *proxy_simple_address(const struct proxy_conn *pc, const struct proxy_slice *slice)
+/* Are all lines of the slice there? Those that were found before are not looked at again. */
+static bool proxy_lines_ready(struct proxy_conn *pc, uint64_t step, const struct proxy_slice *slice,
+			      struct wait *w)
 {
-	return pc->buffer + slice->offset;
+	const uint8_t *first = pc->buffer[DEV_LL].at + slice->offset, *next;
+	uint32_t n = slice->bytes / DEV_LINE_BYTES, flag = DEV_LINE_FLAG(step);
+	uint32_t *filled = &pc->run.lines;
+
+	next = first + (size_t)*filled * DEV_LINE_BYTES;
+	*filled += shared_lines_ready(next, n - *filled, flag);
+	OS_PROBE("proxy.lines_partly", "some lines of a slot are filled, and others are not yet",
+		 *filled && *filled < n);
+	if (*filled == n)
+		return true;
+	*w = proxy_kernel_wait(pc, first + (size_t)*filled * DEV_LINE_BYTES, WAIT_LINE16, flag);
+	w->mask = *filled;
+	w->bytes = 0;
+	w->why = "the kernel to fill a line";
+	return false;
+}
+
+static bool proxy_ll_ready(struct proxy_conn *pc, uint64_t step, struct proxy_slice *slice,
+			   struct wait *w)
+{
+	const struct proxy_buffer *b = &pc->buffer[DEV_LL];
+
+	slice->offset = (uint32_t)(step % DEV_STEPS) * b->step_bytes;
+	slice->bytes = proxy_slot_size(pc, step, w);
+	if (slice->bytes == DEV_FIFO_SIZE_NONE)
+		return false;
+	/* more than a slot: the caller reports it */
+	return slice->bytes > b->step_bytes || proxy_lines_ready(pc, step, slice, w);
 }
 
 const struct proxy_protocol proxy_protocols[DEV_PROTO_COUNT] = {
-	[DEV_SIMPLE] = {.ready = proxy_simple_ready, .address = proxy_simple_address},
+	[DEV_SIMPLE] = {.ready = proxy_simple_ready},
+	[DEV_LL] = {.ready = proxy_ll_ready, .lines = true},
 };

@@ -161,8 +161,9 @@ static ncclResult_t proxy_port_make(struct conn *c)
 		.channel = c->channel,
 		.is_send = c->is_send,
 		.index = c->index,
-		.step_bytes = transport_conn_step_bytes(c, DEV_SIMPLE),
 	};
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		port->setup.m.info.step_bytes[p] = transport_conn_step_bytes(c, (enum dev_proto)p);
 	c->proxy = port;
 	return ncclSuccess;
 }

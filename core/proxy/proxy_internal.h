@@ -88,6 +88,7 @@ struct proxy_run {
 	uint64_t posted, received, flushed, transmitted, done;
 	struct net_request *req[DEV_STEPS]; /* by step % DEV_STEPS, of a slice's first step */
 	size_t bytes[DEV_STEPS];            /* recv: what came in */
+	uint32_t lines;                     /* LL, send: of the next slice, those that are filled */
 	struct net_request *flush_req;
 	struct wait wait[PROXY_RUN_WAITS]; /* of the last pass: what each stage waits for */
 	int nwaits;
@@ -121,6 +122,15 @@ enum proxy_conn_state {
 };
 const char *proxy_conn_state_name(enum proxy_conn_state s);
 
+/* The slots of one protocol. */
+struct proxy_buffer {
+	uint8_t *at; /* NULL: the connection has none */
+	size_t bytes;
+	uint32_t step_bytes;
+	bool on_gpu;
+	void *mr;
+};
+
 struct proxy_conn {
 	/* service, before another task sees it; then read only */
 	struct proxy_state *proxy;
@@ -129,7 +139,6 @@ struct proxy_conn {
 	int32_t rank, peer, channel, nic;
 	bool is_send;
 	uint8_t conn_index; /* enum conn_index */
-	uint32_t step_bytes;
 
 	/* service */
 	enum proxy_conn_state state;
@@ -141,13 +150,12 @@ struct proxy_conn {
 	struct wait wait;
 
 	/* service writes until READY, then read only */
-	void *net_comm, *mr;
-	void *host_mem; /* pinned: send_mem, recv_mem, and the buffer unless it is on the GPU */
+	void *net_comm;
+	void *host_mem; /* pinned: send_mem, recv_mem, and the buffers that are not on the GPU */
 	struct dev_send_mem *send_mem; /* head */
 	struct dev_recv_mem *recv_mem; /* tail, fifo */
-	uint8_t *buffer;
-	size_t buffer_bytes;
-	bool buffer_on_gpu, flush;
+	struct proxy_buffer buffer[DEV_PROTO_COUNT];
+	bool flush; /* what is received on the GPU */
 
 	/* main adds, progress subtracts one per operation; progress adds one while it knows the
 	 * connection */
@@ -316,16 +324,23 @@ struct proxy_slice {
 struct proxy_protocol {
 	/* Has the kernel filled the slice at `step`? If so, *slice is set, by what the kernel wrote:
 	 * the caller checks it. If not, *w. */
-	bool (*ready)(const struct proxy_conn *pc, uint64_t step, struct proxy_slice *slice,
+	bool (*ready)(struct proxy_conn *pc, uint64_t step, struct proxy_slice *slice,
 		      struct wait *w);
-	/* Where the network reads or writes the slice. */
-	uint8_t *(*address)(const struct proxy_conn *pc, const struct proxy_slice *slice);
+	/* Do the lines of a slot show the receiving kernel what is there? It may take them, and give the
+	 * slot back, before the proxy knows that all of it has come. */
+	bool lines;
 };
 extern const struct proxy_protocol proxy_protocols[DEV_PROTO_COUNT];
 
 static inline const struct proxy_protocol *proxy_run_protocol(const struct proxy_run *run)
 {
 	return &proxy_protocols[run->op.protocol];
+}
+
+/* Where the slices of the running operation are. */
+static inline const struct proxy_buffer *proxy_run_buffer(const struct proxy_conn *pc)
+{
+	return &pc->buffer[pc->run.op.protocol];
 }
 
 /* send.c, recv.c: one step of the running operation. */

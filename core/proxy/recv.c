@@ -10,9 +10,11 @@
 /* The slice that begins at `step`, where a receive puts it. */
 static struct proxy_slice proxy_recv_slice(const struct proxy_conn *pc, uint64_t step)
 {
+	const struct proxy_buffer *b = proxy_run_buffer(pc);
+
 	return (struct proxy_slice){
-		.bytes = pc->run.op.slice_steps * pc->step_bytes,
-		.offset = (uint32_t)(step % DEV_STEPS) * pc->step_bytes,
+		.bytes = pc->run.op.slice_steps * b->step_bytes,
+		.offset = (uint32_t)(step % DEV_STEPS) * b->step_bytes,
 	};
 }
 
@@ -32,6 +34,7 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 	struct proxy_run *run = &pc->run;
 	uint64_t step = run->base + run->posted;
 	const struct proxy_slice slice = proxy_recv_slice(pc, step);
+	const struct proxy_buffer *b = proxy_run_buffer(pc);
 	struct net_request *req = NULL;
 	struct wait w;
 	ncclResult_t rc;
@@ -39,8 +42,8 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 	if (!proxy_recv_has_room(run))
 		return ncclSuccess;
 	os_self()->step = (int64_t)step;
-	rc = pc->proxy->net->irecv(pc->net_comm, proxy_run_protocol(run)->address(pc, &slice),
-				   slice.bytes, pc->mr, &req, &w);
+	rc = pc->proxy->net->irecv(pc->net_comm, b->at + slice.offset, slice.bytes, b->mr, &req,
+				   &w);
 	if (rc)
 		return rc;
 	if (!req) {
@@ -84,11 +87,11 @@ static ncclResult_t proxy_recv_iflush(struct proxy_conn *pc, uint64_t step,
 				      struct net_request **req, struct wait *w)
 {
 	const struct proxy_slice slice = proxy_recv_slice(pc, step);
+	const struct proxy_buffer *b = proxy_run_buffer(pc);
 
 	os_self()->step = (int64_t)step;
-	return pc->proxy->net->iflush(pc->net_comm,
-				      proxy_run_protocol(&pc->run)->address(pc, &slice),
-				      pc->run.bytes[step % DEV_STEPS], pc->mr, req, w);
+	return pc->proxy->net->iflush(pc->net_comm, b->at + slice.offset,
+				      pc->run.bytes[step % DEV_STEPS], b->mr, req, w);
 }
 
 /* Is the slice at `step` in GPU memory? Nothing is to be done for an empty one. */
@@ -100,7 +103,7 @@ static ncclResult_t proxy_recv_flushed(struct proxy_conn *pc, uint64_t step, boo
 	ncclResult_t rc;
 
 	*done = true;
-	if (pc->flush && bytes && !run->flush_req) {
+	if (pc->flush && proxy_run_buffer(pc)->on_gpu && bytes && !run->flush_req) {
 		rc = proxy_recv_iflush(pc, step, &run->flush_req, &w);
 		if (rc)
 			return rc;
@@ -155,7 +158,8 @@ static void proxy_recv_consume(struct proxy_conn *pc, bool *moved)
 	if (run->done == run->transmitted)
 		return;
 	head = shared_load_u64(&pc->send_mem->head, SHARED_ACQUIRE);
-	ASSERT(head <= run->base + run->transmitted); /* the kernel was shown no more */
+	/* the kernel was shown no more */
+	ASSERT(proxy_run_protocol(run)->lines || head <= run->base + run->transmitted);
 	if (head < taken) {
 		OS_PROBE("proxy.recv_all_taken",
 			 "every slot of a receiver holds data that the kernel has not read",

@@ -32,12 +32,14 @@ static void proxy_send_grant(struct proxy_conn *pc, bool *moved)
 static ncclResult_t proxy_send_slice_check(const struct proxy_conn *pc,
 					   const struct proxy_slice *slice)
 {
-	if (slice->bytes <= pc->run.op.slice_steps * (uint64_t)pc->step_bytes &&
-	    slice->offset <= pc->buffer_bytes && slice->bytes <= pc->buffer_bytes - slice->offset)
+	const struct proxy_buffer *b = proxy_run_buffer(pc);
+
+	if (slice->bytes <= pc->run.op.slice_steps * (uint64_t)b->step_bytes &&
+	    slice->offset <= b->bytes && slice->bytes <= b->bytes - slice->offset)
 		return ncclSuccess;
 	WARN("rank %d -> rank %d channel %d: the kernel wrote a slot of %u bytes at offset %u of a "
 	     "buffer of %zu",
-	     pc->rank, pc->peer, pc->channel, slice->bytes, slice->offset, pc->buffer_bytes);
+	     pc->rank, pc->peer, pc->channel, slice->bytes, slice->offset, b->bytes);
 	return ncclInternalError;
 }
 
@@ -47,14 +49,15 @@ static ncclResult_t proxy_send_isend(struct proxy_conn *pc, uint64_t step,
 				     const struct proxy_slice *slice, struct net_request **req,
 				     struct wait *w)
 {
+	const struct proxy_buffer *b = proxy_run_buffer(pc);
 	ncclResult_t rc = proxy_send_slice_check(pc, slice);
 	uint64_t from_ns;
 
 	if (rc)
 		return rc;
 	from_ns = proxy_trace_send_begins(pc, step);
-	rc = pc->proxy->net->isend(pc->net_comm, proxy_run_protocol(&pc->run)->address(pc, slice),
-				   slice->bytes, pc->mr, req, w);
+	rc = pc->proxy->net->isend(pc->net_comm, b->at + slice->offset, slice->bytes, b->mr, req,
+				   w);
 	proxy_trace_send_ends(pc, step, slice->bytes, !rc && *req, from_ns);
 	return rc;
 }
@@ -85,6 +88,7 @@ static ncclResult_t proxy_send_transmit(struct proxy_conn *pc, bool *moved)
 	}
 	run->req[step % DEV_STEPS] = req;
 	run->transmitted += run->op.slice_steps;
+	run->lines = 0;
 	OS_PROBE("proxy.send_all_in_flight", "every slot of a sender is on the wire",
 		 run->transmitted - run->done == DEV_STEPS);
 	*moved = true;

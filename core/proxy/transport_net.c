@@ -25,14 +25,7 @@ static ncclResult_t net_info_check(const struct conn *c, const struct net_info *
 		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
-	if (info->step_bytes != transport_conn_step_bytes(c, DEV_SIMPLE)) {
-		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
-		     "same on all ranks",
-		     c->comm->rank, transport_conn_step_bytes(c, DEV_SIMPLE), c->peer,
-		     info->step_bytes);
-		return ncclInvalidUsage;
-	}
-	return ncclSuccess;
+	return transport_steps_check(c, info->step_bytes);
 }
 
 /* The kernel's view of what the proxy made. Host memory has one address for host and device. */
@@ -40,13 +33,15 @@ static void net_fill_dev(struct conn *c)
 {
 	const struct proxy_conn *pc = c->proxy->conn;
 
-	ASSERT(pc->send_mem && pc->recv_mem && pc->buffer);
-	c->dev.buffer[DEV_SIMPLE] = pc->buffer;
+	ASSERT(pc->send_mem && pc->recv_mem);
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		c->dev.buffer[p] = pc->buffer[p].at;
+		c->dev.step_bytes[p] = pc->buffer[p].step_bytes;
+	}
 	c->dev.tail = &pc->recv_mem->tail;
 	c->dev.head = &pc->send_mem->head;
 	c->dev.fifo = c->is_send ? pc->recv_mem->fifo : NULL;
 	c->dev.step = transport_first_step();
-	c->dev.step_bytes[DEV_SIMPLE] = pc->step_bytes;
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;
 	c->dev.index = c->index;

@@ -160,9 +160,11 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 /* Writes that one request may need. */
 static uint32_t net_verbs_pieces(const struct net_verbs_dev *d)
 {
-	size_t most = net_verbs_message_max(d);
+	size_t most = net_verbs_message_max(d), step = 0;
 
-	return (uint32_t)((transport_step_bytes(DEV_SIMPLE) + most - 1) / most);
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		step = MAX_OF(step, (size_t)transport_step_bytes((enum dev_proto)p));
+	return (uint32_t)DIV_UP(step, most);
 }
 
 /* Queue sizes. Sending: one request, one signaled write, and others before it when it is long. Receiving: the clear-to-send writes, the

@@ -6,7 +6,8 @@
  *
  * The p2p connections that a rank makes together live in one device allocation, a pool: a 512-byte
  * control block per connection end (dev_recv_mem of a receiving one, dev_send_mem of a sending one),
- * then the buffers of the receiving ones. A peer in another process opens the pool once through CUDA
+ * then the buffers of the receiving ones: all of LL, whose lines begin with old flags, then all of
+ * SIMPLE. A peer in another process opens the pool once through CUDA
  * IPC, however many connections it has there. A peer in the same process uses the pool's own addresses, since
  * CUDA IPC cannot be opened where it was exported, and holds a reference: the last user frees the
  * pool, so that a rank may leave while its neighbour's kernel still writes.
@@ -17,7 +18,7 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/p2p_internal.h"
 
-#define P2P_INFO_MAGIC    0xd0de2003u
+#define P2P_INFO_MAGIC    0xd0de2005u
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
 #define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
@@ -57,23 +58,29 @@ static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 
 /* ---- the pool ------------------------------------------------------------------------------- */
 
-/* Head or tail, the first word of each control block, is the first step. */
-static ncclResult_t p2p_control_init(struct ncclComm *comm, struct p2p_pool *pool, uint64_t bytes)
+/* Control blocks and lines before the first step: head or tail, the first word of each control block, is
+ * that step. */
+static void p2p_image_fill(uint8_t *image, uint64_t control, uint64_t bytes)
 {
 	uint64_t first = transport_first_step();
-	uint8_t *image;
+
+	for (uint64_t at = 0; at < control; at += P2P_CONTROL_BYTES)
+		memcpy(image + at, &first, sizeof first);
+	transport_lines_init(image + control, bytes - control);
+}
+
+static ncclResult_t p2p_image_copy(struct ncclComm *comm, struct p2p_pool *pool, uint64_t control,
+				   uint64_t bytes)
+{
+	uint8_t *image = os_alloc(bytes, "p2p control blocks and lines");
 	ncclResult_t rc;
 
-	if (!first)
-		return cuda_result(cudaMemsetAsync(pool->mem, 0, bytes, comm->internal_stream),
-				   "cudaMemsetAsync of p2p control blocks");
-	image = os_alloc(bytes, "p2p control blocks");
 	if (!image) {
-		WARN("no memory for %llu bytes of p2p control blocks", (unsigned long long)bytes);
+		WARN("no memory for %llu bytes of p2p control blocks and lines",
+		     (unsigned long long)bytes);
 		return ncclSystemError;
 	}
-	for (uint64_t at = 0; at < bytes; at += P2P_CONTROL_BYTES)
-		memcpy(image + at, &first, sizeof first);
+	p2p_image_fill(image, control, bytes);
 	rc = cuda_result(cudaMemcpyAsync(pool->mem, image, bytes, cudaMemcpyHostToDevice,
 					 comm->internal_stream),
 			 "cudaMemcpyAsync of p2p control blocks");
@@ -84,17 +91,27 @@ static ncclResult_t p2p_control_init(struct ncclComm *comm, struct p2p_pool *poo
 	return rc;
 }
 
-static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
+/* The pool begins with `control` bytes of control blocks, and lines follow them to `bytes`. */
+static ncclResult_t p2p_pool_init(struct ncclComm *comm, struct p2p_pool *pool, uint64_t control,
+				  uint64_t bytes)
+{
+	ncclResult_t rc;
+
+	if (transport_first_step())
+		return p2p_image_copy(comm, pool, control, bytes);
+	rc = cuda_result(cudaMemsetAsync(pool->mem, 0, bytes, comm->internal_stream),
+			 "cudaMemsetAsync of p2p control blocks");
+	return rc ? rc
+		  : cuda_result(cudaStreamSynchronize(comm->internal_stream),
+				"waiting for the memset of p2p control blocks");
+}
+
+static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool, uint64_t control)
 {
 	ncclResult_t rc =
 		mem_device_alloc((void **)&pool->mem, pool->bytes, "p2p connection memory");
 
-	if (!rc)
-		rc = p2p_control_init(comm, pool, pool->buffer_used);
-	if (!rc)
-		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
-				 "waiting for the memset of p2p control blocks");
-	return rc;
+	return rc ? rc : p2p_pool_init(comm, pool, control, pool->used[DEV_SIMPLE]);
 }
 
 static ncclResult_t p2p_state_make(struct ncclComm *comm)
@@ -115,9 +132,10 @@ static ncclResult_t p2p_state_make(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
-/* Adds a pool for so many ends; `receiving` bytes of buffers. Neighbours learn of it only through the
+/* Adds a pool for so many ends; `bytes` of buffers, by protocol. Neighbours learn of it only through the
  * connections in it. What is half made, p2p_state_close releases. */
-static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends, uint64_t receiving)
+static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
+				  const uint64_t bytes[DEV_PROTO_COUNT])
 {
 	struct p2p_pool *pool = os_alloc(sizeof *pool, "p2p pool");
 	uint64_t control = ALIGN_UP(ends * P2P_CONTROL_BYTES, 65536);
@@ -129,32 +147,37 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends, uint64_t
 	}
 	shared_store_u32(&pool->refs, 1, SHARED_RELAXED);
 	pool->number = comm->p2p->pools ? comm->p2p->pools->number + 1 : 0;
-	pool->buffer_used = control;
-	pool->bytes = ALIGN_UP(control + receiving, P2P_POOL_ALIGN);
+	pool->used[DEV_LL] = control;
+	pool->used[DEV_SIMPLE] = ALIGN_UP(control + bytes[DEV_LL], 65536);
+	pool->bytes = ALIGN_UP(pool->used[DEV_SIMPLE] + bytes[DEV_SIMPLE], P2P_POOL_ALIGN);
 	first = registry_lock();
 	pool->next = comm->p2p->pools;
 	comm->p2p->pools = pool;
 	registry_unlock(first);
-	return p2p_pool_fill(comm, pool);
+	return p2p_pool_fill(comm, pool, control);
+}
+
+static uint64_t p2p_buffer_bytes(const struct conn *c, enum dev_proto proto)
+{
+	return (uint64_t)DEV_STEPS * transport_conn_step_bytes(c, proto);
 }
 
 ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
 {
-	uint64_t ends = 0, receiving = 0, offset[DEV_PROTO_COUNT];
-	uint32_t step_bytes[DEV_PROTO_COUNT];
+	uint64_t ends = 0, bytes[DEV_PROTO_COUNT] = {0};
 	ncclResult_t rc;
 
 	for (int i = 0; i < n; i++) {
 		if (conns[i]->transport != &transport_p2p)
 			continue;
 		ends++;
-		if (!conns[i]->is_send)
-			receiving += transport_conn_layout(conns[i], step_bytes, offset);
+		for (int p = 0; p < DEV_PROTO_COUNT && !conns[i]->is_send; p++)
+			bytes[p] += p2p_buffer_bytes(conns[i], (enum dev_proto)p);
 	}
 	if (!ends)
 		return ncclSuccess;
 	rc = p2p_state_make(comm);
-	return rc ? rc : p2p_pool_make(comm, ends, receiving);
+	return rc ? rc : p2p_pool_make(comm, ends, bytes);
 }
 
 /* ---- set up and connect --------------------------------------------------------------------- */
@@ -163,17 +186,18 @@ ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n
 static void p2p_place(const struct conn *c, struct p2p_info *info)
 {
 	struct p2p_pool *pool = c->comm->p2p->pools;
-	uint64_t bytes = transport_conn_layout(c, info->step_bytes, info->buffer);
 
 	info->pool = pool->number;
 	info->pool_bytes = pool->bytes;
 	info->control = pool->control_used;
 	pool->control_used += P2P_CONTROL_BYTES;
-	for (int p = 0; p < DEV_PROTO_COUNT; p++)
-		info->buffer[p] = c->is_send ? 0 : info->buffer[p] + pool->buffer_used;
-	if (!c->is_send)
-		pool->buffer_used += bytes;
-	ASSERT(pool->buffer_used <= pool->bytes);
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		info->step_bytes[p] = transport_conn_step_bytes(c, (enum dev_proto)p);
+		info->buffer[p] = c->is_send ? 0 : pool->used[p];
+		if (!c->is_send)
+			pool->used[p] += p2p_buffer_bytes(c, (enum dev_proto)p);
+		ASSERT(pool->used[p] <= pool->bytes);
+	}
 }
 
 /* What a neighbour in another process opens the pool by. */
@@ -354,21 +378,6 @@ static bool p2p_buffers_fit(const struct p2p_info *info)
 	return true;
 }
 
-static ncclResult_t p2p_steps_check(const struct conn *c, const struct p2p_info *info)
-{
-	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
-		uint32_t mine = transport_conn_step_bytes(c, (enum dev_proto)p);
-
-		if (info->step_bytes[p] == mine)
-			continue;
-		WARN("rank %d has steps of %u bytes and rank %d of %u: NCCL_BUFFSIZE must be the "
-		     "same on all ranks",
-		     c->comm->rank, mine, c->peer, info->step_bytes[p]);
-		return ncclInvalidUsage;
-	}
-	return ncclSuccess;
-}
-
 static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *info)
 {
 	if (info->magic != P2P_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
@@ -379,7 +388,7 @@ static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *
 		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel);
 		return ncclInternalError;
 	}
-	return p2p_steps_check(c, info);
+	return transport_steps_check(c, info->step_bytes);
 }
 
 static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)

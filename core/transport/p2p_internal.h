@@ -14,7 +14,8 @@ struct p2p_pool {
 	uint32_t number; /* of the rank's pools: 0, 1... */
 	uint8_t *mem;    /* device memory */
 	uint64_t bytes;
-	uint64_t control_used, buffer_used; /* offsets of the next free byte of each kind */
+	/* Offsets of the next free byte: of control blocks, of each protocol's buffers. */
+	uint64_t control_used, used[DEV_PROTO_COUNT];
 };
 
 /* A neighbour's pool as this rank sees it. */

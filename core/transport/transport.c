@@ -12,26 +12,26 @@
 #define TRANSPORT_PAIR_CHANNELS       2
 #define TRANSPORT_PAIR_NET_STEP_BYTES (128u << 10)
 
-static uint32_t transport_simple_step_bytes(void)
+/* As the user sets it. */
+static uint64_t transport_buffer_bytes(enum dev_proto proto)
 {
-	uint64_t buffer = (uint64_t)param_i64(PARAM_BUFFSIZE);
-	uint32_t grain = steps_grain_bytes(DEV_SIMPLE);
-	uint64_t step = buffer / DEV_STEPS / grain * grain;
-	const uint64_t most = 64u << 20;
+	static const enum param buffer[] = {
+		[DEV_SIMPLE] = PARAM_BUFFSIZE,
+		[DEV_LL] = PARAM_LL_BUFFSIZE,
+	};
 
-	return (uint32_t)MIN_OF(MAX_OF(step, grain), most);
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(buffer) == DEV_PROTO_COUNT, "a variable for each protocol");
+	return (uint64_t)param_i64(buffer[proto]);
 }
 
 uint32_t transport_step_bytes(enum dev_proto proto)
 {
-	switch (proto) {
-	case DEV_SIMPLE:
-		return transport_simple_step_bytes();
-	case DEV_PROTO_COUNT:
-		break;
-	}
-	ASSERT(!"a protocol of programs.h");
-	return 0;
+	uint32_t data = steps_data_bytes((int)proto, 16); /* of 16 bytes */
+	uint32_t grain = steps_grain_bytes((int)proto) * 16 / data;
+	uint64_t step = transport_buffer_bytes(proto) / DEV_STEPS / grain * grain;
+	const uint64_t most = 64u << 20;
+
+	return (uint32_t)MIN_OF(MAX_OF(step, grain), most);
 }
 
 uint64_t transport_first_step(void)
@@ -63,13 +63,56 @@ ncclResult_t transport_choose(struct conn *c)
 	return ncclSystemError;
 }
 
+/* Does NCCL_PROTO allow a program of the protocol? */
+static bool transport_proto_is_used(const struct ncclComm *comm, enum dev_proto proto)
+{
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++)
+		if ((comm->allowed >> program & 1) && steps_program(program).proto == proto)
+			return true;
+	return false;
+}
+
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 {
 	uint32_t bytes = transport_step_bytes(proto);
 
-	return c->index == CONN_PAIR && c->transport->network
-		       ? MIN_OF(bytes, TRANSPORT_PAIR_NET_STEP_BYTES)
-		       : bytes;
+	if (c->index != CONN_PAIR)
+		return transport_proto_is_used(c->comm, proto) ? bytes : 0;
+	if (proto != DEV_SIMPLE)
+		return 0; /* messages take no other */
+	return c->transport->network ? MIN_OF(bytes, TRANSPORT_PAIR_NET_STEP_BYTES) : bytes;
+}
+
+ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT])
+{
+	static const char *const variable[] = {
+		[DEV_SIMPLE] = "NCCL_BUFFSIZE",
+		[DEV_LL] = "NCCL_LL_BUFFSIZE",
+	};
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		uint32_t mine = transport_conn_step_bytes(c, (enum dev_proto)p);
+
+		if (theirs[p] == mine)
+			continue;
+		WARN("rank %d has steps of %u bytes and rank %d of %u: %s must be the same on all "
+		     "ranks",
+		     c->comm->rank, mine, c->peer, theirs[p],
+		     mine && theirs[p] ? variable[p] : "NCCL_PROTO");
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
+void transport_lines_init(void *lines, uint64_t bytes)
+{
+	uint64_t half = (uint64_t)DEV_LINE_FLAG(transport_first_step() - 1) << 32;
+	uint64_t *at = lines;
+
+	if (!half)
+		memset(lines, 0, bytes);
+	for (uint64_t i = 0; half && i < bytes / sizeof *at; i++)
+		at[i] = half;
 }
 
 uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],

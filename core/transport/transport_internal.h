@@ -12,16 +12,20 @@
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
-/* Bytes of a protocol's step; SIMPLE: NCCL_BUFFSIZE / DEV_STEPS, cut to whole grains. Both ends
- * compare theirs. */
+/* Bytes of a protocol's step: NCCL_BUFFSIZE or NCCL_LL_BUFFSIZE / DEV_STEPS, cut to whole grains of
+ * data. */
 uint32_t transport_step_bytes(enum dev_proto proto);
 /* Step that every connection begins at, a whole number of turns of its slots. */
 uint64_t transport_first_step(void);
 /* Index among this host's ranks; -1: another host's. */
 int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank);
 
-/* Bytes of a protocol's step of this connection. */
+/* Bytes of a protocol's step of this connection; 0: it has no buffer, since no kernel uses one. */
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto);
+/* Does the other end have the same? ncclInvalidUsage: no, and the variable to set is logged. */
+ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT]);
+/* Lines before the first step: with the flag of the step before it. */
+void transport_lines_init(void *lines, uint64_t bytes);
 /* The slots of a connection in one piece of memory: bytes of each protocol's step, and where its
  * buffer begins. Returns the bytes of all buffers. */
 uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],
@@ -51,18 +55,17 @@ void p2p_imports_close(struct ncclComm *comm);
 void p2p_state_close(struct ncclComm *comm);
 
 /* transport_net's connect_info. */
-#define NET_INFO_MAGIC 0xd0de2002u
+#define NET_INFO_MAGIC 0xd0de2004u
 struct net_info {
 	uint32_t magic;
 	int32_t rank, channel;
 	uint16_t is_send, index;
-	uint32_t step_bytes;
+	uint32_t step_bytes[DEV_PROTO_COUNT];
 	char nic[32];
-	uint32_t pad0;
 	struct net_handle handle; /* of a receiving end */
 };
 DOPPEL_STATIC_CHECK(sizeof(struct net_info) <= CONNECT_INFO_BYTES, "net_info fits");
 DOPPEL_CHECK_SIZE(struct net_info, 184);
-DOPPEL_CHECK_OFFSET(struct net_info, handle, 56);
+DOPPEL_CHECK_OFFSET(struct net_info, handle, 48 + 4 * DEV_PROTO_COUNT);
 
 #endif

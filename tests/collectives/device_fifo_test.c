@@ -37,8 +37,9 @@ static void fifo_many(struct ring *g)
 	int n = g->run->slow || g->run->light ? 30 : MOST_WORKS;
 
 	for (int i = 0; i < n; i++) {
-		w[i] = ring_work(count, DEV_F32, i % 2 ? DEV_MAX : DEV_SUM, i % 7 % CHANNELS,
-				 CHANNELS - 1);
+		w[i] = program_work(i % 3 ? DEV_ALL_REDUCE_RING_SIMPLE : DEV_ALL_REDUCE_RING_LL,
+				    count, DEV_F32, i % 2 ? DEV_MAX : DEV_SUM, i % 7 % CHANNELS,
+				    CHANNELS - 1);
 		w[i].recv = (void *)((uintptr_t)i * count * 4);
 		w[i].send = w[i].recv;
 	}

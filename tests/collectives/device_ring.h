@@ -15,11 +15,14 @@
 #include "core/device/reduce_copy_host.h"
 #include "tests/device_harness.h"
 
-#define MAX_GPUS   4
-#define CHANNELS   3
-#define STEP_BYTES 512u
-#define MAX_BYTES  (1u << 18)
-#define MOST_WORKS 100
+#define MAX_GPUS    4
+#define CHANNELS    3
+#define STEP_BYTES  512u
+#define LINE_BYTES  640u /* of a step in lines: 320 of data */
+#define SLOTS_BYTES (DEV_STEPS * STEP_BYTES)
+#define LINES_BYTES (DEV_STEPS * LINE_BYTES)
+#define MAX_BYTES   (1u << 18)
+#define MOST_WORKS  100
 
 /* The works of one launch in pinned memory. */
 struct piece {
@@ -34,7 +37,8 @@ struct rank {
 	struct dev_channel *channels;
 	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send */
 	int32_t *ranks;                /* [CHANNELS][MAX_GPUS] */
-	uint8_t *slots;                /* [CHANNELS][DEV_STEPS * STEP_BYTES] */
+	uint8_t *slots;                /* [CHANNELS][SLOTS_BYTES] */
+	uint8_t *lines;                /* [CHANNELS][LINES_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
 	uint8_t *input, *output;
@@ -50,6 +54,7 @@ struct ring {
 	shared_u32 *abort;
 	uint8_t *want, *got;
 	uint64_t random; /* state of ring_random */
+	uint64_t first;  /* step of all connections */
 	uint64_t launches;
 	bool in_fifo;     /* every launch has its works in the FIFO; else every second one */
 	bool was_in_fifo; /* the last one had */
@@ -79,7 +84,8 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 		r->channels = device_alloc(i, CHANNELS * sizeof *r->channels);
 		r->conns = device_alloc(i, CHANNELS * 2 * sizeof *r->conns);
 		r->ranks = device_alloc(i, CHANNELS * MAX_GPUS * sizeof *r->ranks);
-		r->slots = device_alloc(i, CHANNELS * DEV_STEPS * STEP_BYTES);
+		r->slots = device_alloc(i, CHANNELS * SLOTS_BYTES);
+		r->lines = device_alloc(i, CHANNELS * LINES_BYTES);
 		r->recv_mem = device_alloc(i, CHANNELS * sizeof *r->recv_mem);
 		r->send_mem = device_alloc(i, CHANNELS * sizeof *r->send_mem);
 		r->input = device_alloc(i, MAX_BYTES);
@@ -107,10 +113,12 @@ static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, 
 					int peer)
 {
 	struct dev_conn c = {
-		.buffer = {g->rank[to].slots + channel * DEV_STEPS * STEP_BYTES},
+		.buffer = {g->rank[to].slots + channel * SLOTS_BYTES,
+			   g->rank[to].lines + channel * LINES_BYTES},
 		.tail = &g->rank[to].recv_mem[channel].tail,
 		.head = &g->rank[from].send_mem[channel].head,
-		.step_bytes = {STEP_BYTES},
+		.step = g->first,
+		.step_bytes = {STEP_BYTES, LINE_BYTES},
 		.peer = peer,
 		.channel = channel,
 	};
@@ -161,8 +169,8 @@ static inline void ring_free(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		struct rank *r = &g->rank[i];
-		void *device[] = {r->comm,     r->channels, r->conns, r->ranks, r->slots,
-				  r->recv_mem, r->send_mem, r->input, r->output};
+		void *device[] = {r->comm,  r->channels, r->conns,    r->ranks, r->slots,
+				  r->lines, r->recv_mem, r->send_mem, r->input, r->output};
 
 		CUDA_OK(cudaSetDevice(i));
 		for (size_t k = 0; k < ARRAY_LEN(device); k++)
@@ -188,8 +196,10 @@ static inline struct dev_work program_work(enum dev_program program, uint64_t co
 					   enum dev_type type, enum dev_op op, int lo, int hi)
 {
 	uint32_t size = steps_type_bytes(type);
-	uint32_t chunk = STEP_BYTES * steps_program(program).chunk_steps / size;
-	uint64_t channels = (uint64_t)(hi - lo + 1), grain = steps_grain_bytes(DEV_SIMPLE) / size;
+	struct dev_program_row row = steps_program(program);
+	uint32_t data = steps_data_bytes(row.proto, row.proto == DEV_LL ? LINE_BYTES : STEP_BYTES);
+	uint32_t chunk = data * row.chunk_steps / size;
+	uint64_t channels = (uint64_t)(hi - lo + 1), grain = steps_grain_bytes(row.proto) / size;
 	uint64_t share = ALIGN_UP(DIV_UP(count, channels), grain);
 	struct dev_work w;
 
@@ -216,6 +226,12 @@ static inline struct dev_work ring_work(uint64_t count, enum dev_type type, enum
 					int hi)
 {
 	return program_work(DEV_ALL_REDUCE_RING_SIMPLE, count, type, op, lo, hi);
+}
+
+static inline struct dev_work ring_work_ll(uint64_t count, enum dev_type type, enum dev_op op,
+					   int lo, int hi)
+{
+	return program_work(DEV_ALL_REDUCE_RING_LL, count, type, op, lo, hi);
 }
 
 /* Blocks of `count` elements in a rank's input, and in its output. */

@@ -46,7 +46,9 @@ static void ring_programs(struct ring *g)
 
 /* One connection in pinned host memory, in two halves that a host task copies between. */
 struct link {
-	uint8_t send_slots[DEV_STEPS * STEP_BYTES], recv_slots[DEV_STEPS * STEP_BYTES];
+	uint8_t send_slots[SLOTS_BYTES], recv_slots[SLOTS_BYTES];
+	shared_u64 send_lines[LINES_BYTES / 8] __attribute__((aligned(DEV_LINE_BYTES)));
+	shared_u64 recv_lines[LINES_BYTES / 8];
 	struct dev_recv_mem send_tail; /* and the FIFO: what the sending kernel fills */
 	struct dev_send_mem send_head;
 	struct dev_recv_mem recv_tail;
@@ -56,17 +58,31 @@ struct link {
 	struct os_thread *thread;
 };
 
+static void link_wait_for(struct wait w)
+{
+	w.from = (struct wait_from){.rank = -1, .channel = -1};
+	CHECK(os_wait_one(&w, NULL) == 0, "%s", w.why);
+}
+
 static void link_wait(const shared_u64 *word, uint64_t want, const char *why)
 {
-	struct wait w = {.on = word,
-			 .want = want,
-			 .mask = WAIT_MASK_ALL,
-			 .kind = WAIT_GE,
-			 .bytes = 8,
-			 .why = why,
-			 .from = {.rank = -1, .channel = -1}};
+	link_wait_for((struct wait){.on = word,
+				    .want = want,
+				    .mask = WAIT_MASK_ALL,
+				    .kind = WAIT_GE,
+				    .bytes = 8,
+				    .why = why});
+}
 
-	CHECK(os_wait_one(&w, NULL) == 0, "%s", why);
+/* The slice at `step` of the sending kernel was taken, and there is room for it at the other end. */
+static void link_taken(struct link *l, uint64_t step)
+{
+	shared_store_u32(&l->send_tail.fifo[step % DEV_STEPS].size, DEV_FIFO_SIZE_NONE,
+			 SHARED_RELAXED);
+	shared_store_u64(&l->send_head.head, step + l->slice_steps, SHARED_RELEASE);
+	if (step >= DEV_STEPS)
+		link_wait(&l->recv_head.head, step + l->slice_steps - DEV_STEPS,
+			  "proxy: slot emptied");
 }
 
 static uint32_t link_slot_bytes(struct link *l, uint64_t step)
@@ -86,7 +102,7 @@ static uint32_t link_slot_bytes(struct link *l, uint64_t step)
 static void link_task(void *arg)
 {
 	struct link *l = (struct link *)arg;
-	uint8_t bytes[DEV_STEPS * STEP_BYTES];
+	uint8_t bytes[SLOTS_BYTES];
 
 	for (uint64_t step = 0; step < l->end; step += l->slice_steps) {
 		size_t at = step % DEV_STEPS * STEP_BYTES;
@@ -95,14 +111,52 @@ static void link_task(void *arg)
 		link_wait(&l->send_tail.tail, step + l->slice_steps, "proxy: slot filled");
 		size = link_slot_bytes(l, step);
 		shared_read(bytes, l->send_slots + at, size);
-		shared_store_u32(&l->send_tail.fifo[step % DEV_STEPS].size, DEV_FIFO_SIZE_NONE,
-				 SHARED_RELAXED);
-		shared_store_u64(&l->send_head.head, step + l->slice_steps, SHARED_RELEASE);
-		if (step >= DEV_STEPS)
-			link_wait(&l->recv_head.head, step + l->slice_steps - DEV_STEPS,
-				  "proxy: slot emptied");
+		link_taken(l, step);
 		shared_write(l->recv_slots + at, bytes, size);
 		shared_store_u64(&l->recv_tail.tail, step + l->slice_steps, SHARED_RELEASE);
+	}
+}
+
+/* Bytes of lines in the slot, all of them filled. */
+static uint32_t link_lines_bytes(struct link *l, uint64_t step, const shared_u64 *lines)
+{
+	shared_u32 *word = &l->send_tail.fifo[step % DEV_STEPS].size;
+	uint32_t size, filled;
+
+	link_wait_for((struct wait){.on = word,
+				    .want = DEV_FIFO_SIZE_NONE,
+				    .mask = WAIT_MASK_ALL,
+				    .kind = WAIT_NE,
+				    .bytes = 4,
+				    .why = "proxy: size of the lines"});
+	size = shared_load_u32(word, SHARED_ACQUIRE);
+	CHECK(size <= LINE_BYTES && size % DEV_LINE_BYTES == 0, "step %llu: size %#x",
+	      (unsigned long long)step, size);
+	for (filled = 0; filled < size / DEV_LINE_BYTES;) {
+		link_wait_for((struct wait){.on = lines + (size_t)2 * filled,
+					    .want = DEV_LINE_FLAG(step),
+					    .kind = WAIT_LINE16,
+					    .why = "proxy: line filled"});
+		filled += shared_lines_ready(lines + (size_t)2 * filled,
+					     size / DEV_LINE_BYTES - filled, DEV_LINE_FLAG(step));
+	}
+	return size;
+}
+
+static void link_task_ll(void *arg)
+{
+	struct link *l = (struct link *)arg;
+	uint64_t half[LINE_BYTES / 8];
+
+	for (uint64_t step = 0; step < l->end; step++) {
+		size_t at = step % DEV_STEPS * (LINE_BYTES / 8);
+		uint32_t n = link_lines_bytes(l, step, &l->send_lines[at]) / 8;
+
+		for (uint32_t i = 0; i < n; i++)
+			half[i] = shared_load_u64(&l->send_lines[at + i], SHARED_RELAXED);
+		link_taken(l, step);
+		for (uint32_t i = n; i-- > 0;) /* backwards: no order is promised */
+			shared_store_u64(&l->recv_lines[at + i], half[i], SHARED_RELAXED);
 	}
 }
 
@@ -110,17 +164,18 @@ static void link_task(void *arg)
 static void link_connect(struct ring *g, struct link *l, int i)
 {
 	int next = (i + 1) % g->n;
-	struct dev_conn c = {.buffer = {l->send_slots},
+	struct dev_conn c = {.buffer = {l->send_slots, (uint8_t *)l->send_lines},
 			     .tail = &l->send_tail.tail,
 			     .head = &l->send_head.head,
 			     .fifo = l->send_tail.fifo,
-			     .step_bytes = {STEP_BYTES},
+			     .step_bytes = {STEP_BYTES, LINE_BYTES},
 			     .peer = next};
 
 	for (int s = 0; s < DEV_STEPS; s++)
 		shared_store_u32(&l->send_tail.fifo[s].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
 	CUDA_OK(cudaMemcpy(&g->rank[i].conns[1], &c, sizeof c, cudaMemcpyHostToDevice));
 	c.buffer[DEV_SIMPLE] = l->recv_slots;
+	c.buffer[DEV_LL] = (uint8_t *)l->recv_lines;
 	c.tail = &l->recv_tail.tail;
 	c.head = &l->recv_head.head;
 	c.fifo = NULL;
@@ -128,9 +183,8 @@ static void link_connect(struct ring *g, struct link *l, int i)
 	CUDA_OK(cudaMemcpy(&g->rank[next].conns[0], &c, sizeof c, cudaMemcpyHostToDevice));
 }
 
-static void ring_proxied(struct ring *g)
+static void ring_proxied_by(struct ring *g, const struct dev_work *w, void (*task)(void *))
 {
-	struct dev_work w = ring_work(9001, DEV_BF16, DEV_PREMUL_SUM, 0, 0);
 	struct link *links = device_host_alloc((size_t)g->n * sizeof *links);
 
 	for (int i = 0; i < g->n; i++) {
@@ -138,55 +192,148 @@ static void ring_proxied(struct ring *g)
 		struct dev_ring ring = {.prev = (i + g->n - 1) % g->n, .next = (i + 1) % g->n};
 
 		link_connect(g, &links[i], i);
-		links[i].end = steps_of(&w, 0, &ring, i, g->n).send;
-		links[i].slice_steps = steps_program(w.program).slice_steps;
-		CHECK(os_thread_start(&links[i].thread, &attr, link_task, &links[i]) == 0,
-		      "thread");
+		links[i].end = steps_of(w, 0, &ring, i, g->n).send;
+		links[i].slice_steps = steps_program(w->program).slice_steps;
+		CHECK(os_thread_start(&links[i].thread, &attr, task, &links[i]) == 0, "thread");
 	}
-	ring_once(g, w, 2, false, "through a proxy");
+	ring_once(g, *w, 2, false, "through a proxy");
 	for (int i = 0; i < g->n; i++)
 		CHECK(os_thread_join(links[i].thread) == 0, "join");
 	CUDA_OK(cudaFreeHost(links));
 }
 
+static void ring_proxied(const struct device_run *run, struct ring *g, int n)
+{
+	struct dev_work w;
+
+	for (int proto = DEV_SIMPLE; proto <= DEV_LL; proto++) {
+		ring_alloc(g, run, n);
+		ring_connect(g);
+		w = proto == DEV_LL ? ring_work_ll(2001, DEV_BF16, DEV_PREMUL_SUM, 0, 0)
+				    : ring_work(9001, DEV_BF16, DEV_PREMUL_SUM, 0, 0);
+		ring_proxied_by(g, &w, proto == DEV_LL ? link_task_ll : link_task);
+		ring_free(g);
+	}
+}
+
+/* ---- flags that wrap ------------------------------------------------------------------------ */
+
+/* Every line has the flag that its slot will have next after the steps in which senders write whole slots,
+ * as a line has that was last written 2^32 steps before. */
+static void ring_fill_old_lines(const struct ring *g)
+{
+	static struct v16 lines[CHANNELS * LINES_BYTES / DEV_LINE_BYTES];
+	uint64_t after = g->first + 16;
+
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+		uint64_t slot = i / (LINE_BYTES / DEV_LINE_BYTES) % DEV_STEPS;
+		uint64_t half = (uint64_t)DEV_LINE_FLAG(after + slot) << 32 | 0xdeadbeef;
+
+		lines[i] = (struct v16){half, half};
+	}
+	for (int i = 0; i < g->n; i++)
+		CUDA_OK(cudaMemcpy(g->rank[i].lines, lines, sizeof lines, cudaMemcpyHostToDevice));
+}
+
+static void ring_begin_late(struct ring *g, uint64_t first)
+{
+	struct dev_recv_mem tail[CHANNELS] = {
+		{.tail = {first}}, {.tail = {first}}, {.tail = {first}}};
+	struct dev_send_mem head[CHANNELS] = {
+		{.head = {first}}, {.head = {first}}, {.head = {first}}};
+
+	g->first = first;
+	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(g->rank[i].recv_mem, tail, sizeof tail, cudaMemcpyHostToDevice));
+		CUDA_OK(cudaMemcpy(g->rank[i].send_mem, head, sizeof head, cudaMemcpyHostToDevice));
+		for (int c = 0; c < CHANNELS; c++)
+			g->steps[i][c] = (struct steps_count){first, first};
+	}
+	ring_connect(g);
+}
+
+/* Short chunks over the steps in which senders write whole slots, then long ones: those would take the
+ * old lines for new ones. */
+static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
+{
+	static const uint64_t firsts[] = {0x7ffffff0ull, 0xfffffff0ull, 0x17ffffff0ull};
+
+	for (size_t f = 0; f < ARRAY_LEN(firsts); f++) {
+		ring_alloc(g, run, n);
+		ring_begin_late(g, firsts[f]);
+		ring_fill_old_lines(g);
+		while (g->steps[0][0].send < firsts[f] + 16)
+			ring_once(g, ring_work_ll(1, DEV_I32, DEV_SUM, 0, 0), 2, false, "short");
+		ring_once(g, ring_work_ll(4000, DEV_I32, DEV_SUM, 0, 0), 2, false, "old flags");
+		ring_check_steps(g);
+		ring_free(g);
+	}
+}
+
 /* ---- ends that are no results --------------------------------------------------------------- */
 
 /* What rank 0 has put into the slots of all others. */
-static void ring_slots(const struct ring *g, uint8_t *out)
-{
-	size_t bytes = (size_t)CHANNELS * DEV_STEPS * STEP_BYTES;
+struct slots {
+	uint8_t slots[MAX_GPUS][CHANNELS * SLOTS_BYTES];
+	uint8_t lines[MAX_GPUS][CHANNELS * LINES_BYTES];
+};
 
-	for (int i = 1; i < g->n; i++)
-		CUDA_OK(cudaMemcpy(out + (size_t)i * bytes, g->rank[i].slots, bytes,
+static void ring_slots(const struct ring *g, struct slots *out)
+{
+	for (int i = 1; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(out->slots[i], g->rank[i].slots, sizeof out->slots[i],
 				   cudaMemcpyDeviceToHost));
+		CUDA_OK(cudaMemcpy(out->lines[i], g->rank[i].lines, sizeof out->lines[i],
+				   cudaMemcpyDeviceToHost));
+	}
 }
 
 /* One rank starts alone: its kernel waits for the others until the abort word is set. The kernel
  * behind it moves nothing: what is in the slots may be on its way through an HCA. */
-static void ring_abort(struct ring *g)
+static void ring_abort(struct ring *g, const struct dev_work *w)
 {
-	static uint8_t before[MAX_GPUS][CHANNELS * DEV_STEPS * STEP_BYTES], after[sizeof before];
-	struct dev_work w = ring_work(1000, DEV_U8, DEV_SUM, 0, 1);
+	static struct slots before, after;
 	int n = g->n;
 
 	g->n = 1;
-	ring_launch(g, &w, 1, 3, 2, false);
+	ring_launch(g, w, 1, 3, 2, false);
 	os_sleep_ns(1000000);
 	shared_store_u32(g->abort, 1, SHARED_RELEASE);
 	CUDA_OK(cudaStreamSynchronize(g->rank[0].stream));
 	g->n = n;
-	ring_slots(g, before[0]);
+	ring_slots(g, &before);
 	CUDA_OK(cudaSetDevice(0));
 	CUDA_OK(cudaMemset(g->rank[0].input, 0x5a, 1000));
 	CUDA_OK(cudaMemset(g->rank[0].output, 0x5a, 1000));
 	CUDA_OK(cudaDeviceSynchronize());
 	g->n = 1;
-	ring_launch(g, &w, 1, 3, 2, false);
+	ring_launch(g, w, 1, 3, 2, false);
 	CUDA_OK(cudaStreamSynchronize(g->rank[0].stream));
 	g->n = n;
-	ring_slots(g, after);
-	CHECK(memcmp(before, after, sizeof after) == 0,
+	ring_slots(g, &after);
+	CHECK(memcmp(&before, &after, sizeof after) == 0,
 	      "a launch behind an aborted one moved data");
+}
+
+/* Every program of LL, the rank waiting for credit and for lines; of two sizes of the group. */
+static void ring_abort_ll(const struct device_run *run, struct ring *g, int n)
+{
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+		struct dev_program_row row = steps_program(program);
+		struct dev_work w =
+			program_work((enum dev_program)program, 30000, DEV_U8, DEV_SUM, 0, 1);
+
+		if (row.proto != DEV_LL)
+			continue;
+		w.root = row.pattern == DEV_PIPELINE_FROM || row.pattern == DEV_PIPELINE_TO
+				 ? program % n
+				 : -1;
+		w.nwarps = (uint8_t)(1 + program % 2);
+		ring_alloc(g, run, n);
+		ring_connect(g);
+		ring_abort(g, &w);
+		ring_free(g);
+	}
 }
 
 #ifdef DOPPEL_FAKECUDA
@@ -230,10 +377,18 @@ static void ring_bad_magic(void)
 }
 #endif
 
+static void ring_types(struct ring *g, enum dev_type type, enum dev_op op, int turn)
+{
+	ring_once(g, ring_work(900, type, op, 0, turn % 2), 1 + turn % 2, turn % 3 == 0, "types");
+	ring_once(g, ring_work_ll(299, type, op, 0, turn % 2), 1 + turn % 2, turn % 3 == 0,
+		  "types, LL");
+}
+
 static void ring_body(const struct device_run *run)
 {
 	static const uint64_t counts[] = {1, 7, 1023, 5000, 20001};
 	static struct ring g;
+	struct dev_work work;
 	int most = run->light ? 2 : MIN_OF(run->gpus, MAX_GPUS);
 
 	if (run->gpus < 2) {
@@ -248,24 +403,26 @@ static void ring_body(const struct device_run *run)
 		ring_connect(&g);
 		for (size_t c = 0; c < ARRAY_LEN(counts) - (run->slow && run->width > 1 ? 2 : 0);
 		     c++)
-			for (int ch = 1; ch <= CHANNELS; ch++, turn++)
+			for (int ch = 1; ch <= CHANNELS; ch++, turn++) {
 				ring_once(&g, ring_work(counts[c], DEV_F32, DEV_SUM, 0, ch - 1),
 					  1 + turn % 4, turn % 2, "counts");
+				ring_once(&g,
+					  ring_work_ll(counts[c] / 2 + 1, DEV_F32, DEV_SUM, 0,
+						       ch - 1),
+					  1 + turn % 4, turn % 2, "counts, LL");
+			}
 		for (int type = 0; type < DEV_TYPE_COUNT; type++)
 			for (int op = 0; op < DEV_OP_COUNT; op++, turn++)
 				if (op != DEV_SUM_POSTDIV || type <= DEV_U64)
-					ring_once(&g,
-						  ring_work(900, (enum dev_type)type,
-							    (enum dev_op)op, 0, turn % 2),
-						  1 + turn % 2, turn % 3 == 0, "types");
+					ring_types(&g, (enum dev_type)type, (enum dev_op)op, turn);
 		ring_programs(&g);
 		ring_check_steps(&g);
-		ring_abort(&g);
+		work = ring_work(1000, DEV_U8, DEV_SUM, 0, 1);
+		ring_abort(&g, &work);
 		ring_free(&g);
-		ring_alloc(&g, run, n);
-		ring_connect(&g);
-		ring_proxied(&g);
-		ring_free(&g);
+		ring_abort_ll(run, &g, n);
+		ring_proxied(run, &g, n);
+		ring_old_flags(run, &g, n);
 	}
 }
 

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the protocols' parts of the primitives share (prims_simple.h, prims_ll.h): the block's shared
+ * memory, one thread's view of the collective, what must hold of a FIFO, barriers, and the wait for credit.
+ */
+#ifndef CORE_DEVICE_PRIM_H
+#define CORE_DEVICE_PRIM_H
+
+#include "core/device/shim.h"
+#include "core/device/steps.h"
+
+/* The block's shared memory. */
+struct dev_block {
+	struct dev_comm comm;
+	struct dev_channel channel;
+	struct dev_conn ring_recv, ring_send;  /* copies; their steps are current between works */
+	struct dev_conn pair[DEV_MAX_WARPS];   /* copies, of the groups of a batch of messages */
+	struct dev_work work[DEV_BATCH_WORKS]; /* copies: those that run, and the next ones */
+	uint32_t at[DEV_BATCH_WORKS];          /* where the launch has each (struct dev_works) */
+	struct dev_share share;                /* of the FIFO's numbers */
+	/* Of each group, not 0: the launch was aborted. LL: from which chunk on. A collective's group is
+	 * the first. */
+	uint32_t aborted[DEV_MAX_WARPS];
+};
+
+/* One thread's view of the collective that its group works on. */
+struct prim {
+	struct dev *d;
+	struct dev_block *block;
+	uint32_t thread, threads; /* in the group */
+	uint32_t barrier;         /* the group's, if it is not the whole block; 0: it is one warp */
+	uint32_t *aborted;        /* the group's */
+	enum dev_proto proto;
+	uint32_t chunk_steps, slice_steps;
+	uint32_t chunk; /* LL: chunks of the work so far */
+	int32_t root;
+	const struct dev_conn *recv, *send;
+	uint64_t recv_step, send_step;
+	uint64_t tail_seen, head_seen; /* of what must hold of a FIFO */
+	const uint8_t *input;
+	uint8_t *output;
+	enum dev_type type;
+	enum dev_op op;
+	uint32_t type_bytes;
+	uint32_t shown; /* what the trace has of this work: 1 << sent */
+	uint64_t scale;
+	uint64_t count; /* elements of a rank's block: dev_work's count */
+};
+
+/* What one primitive does with a chunk. */
+enum prim_flag {
+	PRIM_RECV = 1,
+	PRIM_SEND = 2,
+	PRIM_INPUT = 4,  /* the user's input takes part */
+	PRIM_OUTPUT = 8, /* the user's output is written */
+	PRIM_LAST = 16,  /* the reduction ends here: divide, if the operation needs it */
+};
+
+/* One chunk: `count` elements, `in` and `out` elements from the start of the user's buffers. */
+struct prim_move {
+	uint32_t flags;
+	uint32_t pad0;
+	uint64_t in, out, count;
+};
+
+/* ---- what must hold of a FIFO -----------------------------------------------------------------
+ *
+ * Where DEV_CHECK_FIFO says so: the doubles always, hardware with -DDEV_CHECK_FIFO=1. Looked at once a
+ * wait has held, by the thread that waited; no access that anybody sees. What breaks it: a peer or a
+ * proxy that counts wrong, gives credit early, or forgets to take back a slot.
+ *
+ *	receiving	step + slice <= tail <= step + DEV_STEPS: nobody has more credit; only rises
+ *	sending		step + slice - DEV_STEPS <= head <= step: nobody takes what was not sent; only rises.
+ *			A receiver of LL finds nothing in an empty chunk to wait for, and may be further.
+ *	toward a proxy	a slot that is filled was taken back before: its size is DEV_FIFO_SIZE_NONE
+ */
+#if DEV_CHECK_FIFO
+DEV_FN void prim_check(struct prim *p, const struct dev_conn *c, bool holds, const char *what,
+		       uint64_t step, uint64_t value)
+{
+	/* a launch that was aborted has left its steps where they were, and those behind it are too */
+	if (!holds && !dev_peek_u32(p->d, p->block->comm.abort))
+		dev_fifo_broken(p->d, p->block->comm.rank, c->channel, c->peer, what, step, value);
+}
+
+DEV_FN void prim_check_recv(struct prim *p)
+{
+	const struct dev_conn *c = p->recv;
+	uint64_t tail = dev_peek_u64(p->d, c->tail);
+
+	prim_check(p, c, tail >= p->recv_step + p->slice_steps && tail >= p->tail_seen,
+		   "recv: the tail went back", p->recv_step, tail);
+	prim_check(p, c, tail <= p->recv_step + DEV_STEPS,
+		   "recv: the tail is beyond the credit that was given", p->recv_step, tail);
+	p->tail_seen = tail;
+}
+
+DEV_FN void prim_check_send(struct prim *p)
+{
+	const struct dev_conn *c = p->send;
+	uint64_t head = dev_peek_u64(p->d, c->head);
+
+	prim_check(p, c, head + DEV_STEPS >= p->send_step + p->slice_steps && head >= p->head_seen,
+		   "send: the head went back", p->send_step, head);
+	prim_check(p, c, head <= p->send_step || p->proto == DEV_LL,
+		   "send: the head is beyond what was sent", p->send_step, head);
+	p->head_seen = head;
+}
+
+DEV_FN void prim_check_slot(struct prim *p, const struct dev_conn *c, const struct dev_fifo_slot *f)
+{
+	uint32_t size = dev_peek_u32(p->d, &f->size);
+
+	prim_check(p, c, size == DEV_FIFO_SIZE_NONE, "send: the proxy has not taken back the slot",
+		   p->send_step, size);
+}
+#else
+#define prim_check_recv(p)       ((void)0)
+#define prim_check_send(p)       ((void)0)
+#define prim_check_slot(p, c, f) ((void)0)
+#endif
+
+/* ---- in the trace ------------------------------------------------------------------------------
+ *
+ * On the doubles: the first slot that a work fills, and the first that it finds filled. */
+#ifdef DEV_TRACE
+DEV_FN void prim_show(struct prim *p, bool sent)
+{
+	if (p->shown & 1u << sent)
+		return;
+	p->shown |= 1u << sent;
+	dev_slot_shown(p->d, &p->block->comm, sent ? p->send : p->recv,
+		       sent ? p->send_step : p->recv_step, sent);
+}
+#else
+#define prim_show(p, sent) ((void)0)
+#endif
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+DEV_FN void prim_barrier(struct prim *p)
+{
+	if (p->threads == dev_threads(p->d))
+		dev_barrier(p->d);
+	else if (p->barrier)
+		dev_barrier_named(p->d, (int)p->barrier, (int)p->threads);
+	else
+		dev_warp_sync(p->d);
+}
+
+DEV_FN bool prim_wait_send(struct prim *p)
+{
+	const struct dev_conn *c = p->send;
+	uint64_t end = p->send_step + p->slice_steps;
+	struct wait w;
+
+	if (end <= DEV_STEPS)
+		return true; /* the ring's first round: every slot is free */
+	w.on = c->head;
+	w.want = end - DEV_STEPS;
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_GE;
+	w.bytes = 8;
+	w.why = c->index ? "send: free slot" : "ring send: free slot";
+	w.from.rank = c->peer;
+	w.from.channel = c->channel;
+	w.from.step = (int64_t)p->send_step;
+	w.from.object = c->fifo ? "proxy that empties the slot" : "kernel that empties the slot";
+	w.deadline_ns = 0;
+	if (!dev_wait(p->d, &w, NULL))
+		return false;
+	prim_check_send(p);
+	return true;
+}
+
+/* The first thread of the second warp waits for credit, if there is one. */
+DEV_FN uint32_t prim_send_waiter(const struct prim *p)
+{
+	return p->threads > DEV_WARP_WIDTH ? DEV_WARP_WIDTH : 0;
+}
+
+/* The first thread of the last warp posts. */
+DEV_FN uint32_t prim_poster(const struct prim *p)
+{
+	return (p->threads - 1) / DEV_WARP_WIDTH * DEV_WARP_WIDTH;
+}
+
+/* First byte of the slots that a slice occupies. Slices start at multiples of their steps and
+ * DEV_STEPS is one, so a slice never wraps. */
+DEV_FN uint8_t *prim_slot(const struct dev_conn *c, enum dev_proto proto, uint64_t step)
+{
+	return c->buffer[proto] + (step % DEV_STEPS) * c->step_bytes[proto];
+}
+
+#endif

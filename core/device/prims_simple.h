@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Protocol SIMPLE: a chunk crosses a connection in slices of whole slots. For each slice:
+ *
+ *   wait      one thread waits for data (tail >= step + slice), one for credit
+ *             (head + DEV_STEPS >= step + slice);
+ *   barrier   the other threads learn of it; a launch that was aborted ends here, for all of them;
+ *   move      dev_reduce_copy by all threads;
+ *   barrier   everything is read and written;
+ *   post      the last warp: fence (release, system), then head to the previous rank and tail to
+ *             the next; before the tail, toward a proxy, the slot's size and offset.
+ *
+ * Slices that are empty still wait and post. With one warp its first lane does all three jobs; with
+ * width 1 a group may be a single thread. Included by prims.h.
+ */
+#ifndef CORE_DEVICE_PRIMS_SIMPLE_H
+#define CORE_DEVICE_PRIMS_SIMPLE_H
+
+#include "core/device/prim.h"
+
+DEV_FN bool prim_wait_recv(struct prim *p)
+{
+	const struct dev_conn *c = p->recv;
+	struct wait w;
+
+	w.on = c->tail;
+	w.want = p->recv_step + p->slice_steps;
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_GE;
+	w.bytes = 8;
+	w.why = c->index ? "recv: data in slot" : "ring recv: data in slot";
+	w.from.rank = c->peer;
+	w.from.channel = c->channel;
+	w.from.step = (int64_t)p->recv_step;
+	w.from.object = "kernel or proxy that fills the slot";
+	w.deadline_ns = 0;
+	if (!dev_wait(p->d, &w, NULL))
+		return false;
+	prim_check_recv(p);
+	prim_show(p, false);
+	return true;
+}
+
+/* True when the slice's slots are ready on both sides. False on all threads alike. */
+DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
+{
+	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv(p))
+		*p->aborted = 1;
+	if ((flags & PRIM_SEND) && p->thread == prim_send_waiter(p) && !prim_wait_send(p))
+		*p->aborted = 1;
+	prim_barrier(p);
+	return !*p->aborted;
+}
+
+DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
+{
+	const void *srcs[2] = {NULL, NULL};
+	void *dsts[2] = {NULL, NULL};
+	int nsrc = 0, ndst = 0;
+
+	if (m->flags & PRIM_INPUT)
+		srcs[nsrc++] = p->input + m->in * p->type_bytes;
+	if (m->flags & PRIM_RECV)
+		srcs[nsrc++] = prim_slot(p->recv, DEV_SIMPLE, p->recv_step);
+	if (m->flags & PRIM_OUTPUT)
+		dsts[ndst++] = p->output + m->out * p->type_bytes;
+	if (m->flags & PRIM_SEND)
+		dsts[ndst++] = prim_slot(p->send, DEV_SIMPLE, p->send_step);
+	/* Without this rank's input it is a copy of what others reduced. */
+	dev_reduce_copy(p->d, p->thread, p->threads, srcs, nsrc, dsts, ndst, m->count, p->type,
+			(m->flags & PRIM_INPUT) ? p->op : DEV_SUM, p->scale,
+			(m->flags & PRIM_LAST) != 0);
+}
+
+/* Toward a proxy: what the slice's slots hold. */
+DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t bytes)
+{
+	uint32_t slot = (uint32_t)(p->send_step % DEV_STEPS);
+	struct dev_fifo_slot *f = c->fifo + slot;
+
+	prim_check_slot(p, c, f);
+	dev_store_u32(p->d, &f->offset, slot * c->step_bytes[DEV_SIMPLE], SHARED_RELAXED,
+		      SHARED_SYSTEM);
+	dev_store_u32(p->d, &f->size, bytes, SHARED_RELAXED, SHARED_SYSTEM);
+}
+
+/* One thread, after the barrier that ends the move. */
+DEV_FN void prim_post(struct prim *p, uint32_t flags, uint32_t bytes)
+{
+	if (flags & PRIM_SEND)
+		prim_show(p, true);
+	if ((flags & PRIM_SEND) && p->send->fifo)
+		prim_fill_fifo(p, p->send, bytes);
+	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
+	if (flags & PRIM_RECV)
+		dev_store_u64(p->d, p->recv->head, p->recv_step + p->slice_steps, SHARED_RELAXED,
+			      SHARED_SYSTEM);
+	if (flags & PRIM_SEND)
+		dev_store_u64(p->d, p->send->tail, p->send_step + p->slice_steps, SHARED_RELAXED,
+			      SHARED_SYSTEM);
+}
+
+DEV_FN bool prim_simple_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out,
+			      uint64_t count)
+{
+	const struct dev_conn *c = (flags & PRIM_SEND) ? p->send : p->recv;
+	uint64_t slice = steps_slice(count, c->step_bytes[DEV_SIMPLE] / p->type_bytes,
+				     p->chunk_steps, p->slice_steps);
+	struct prim_move m = {flags, 0, in, out, 0};
+
+	for (uint32_t s = 0; s < p->chunk_steps; s += p->slice_steps) {
+		m.count = MIN_OF(slice, count);
+		if (!prim_wait_slots(p, flags))
+			return false;
+		if (m.count)
+			prim_move_slice(p, &m);
+		prim_barrier(p);
+		if (p->thread == prim_poster(p))
+			prim_post(p, flags, (uint32_t)(m.count * p->type_bytes));
+		p->recv_step += (flags & PRIM_RECV) ? p->slice_steps : 0;
+		p->send_step += (flags & PRIM_SEND) ? p->slice_steps : 0;
+		m.in += m.count;
+		m.out += m.count;
+		count -= m.count;
+	}
+	return true;
+}
+
+#endif

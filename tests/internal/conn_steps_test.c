@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The buffers of a connection: which protocols have one, how large a step is, what its two ends compare,
+ * and lines before the first step.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/transport/transport_internal.h"
+#include "tests/suite.h"
+
+#define ALL_PROGRAMS (~0ull >> (64 - DEV_PROGRAM_COUNT))
+
+static const struct transport network = {.name = "network", .network = true};
+
+static uint64_t programs_of(enum dev_proto proto)
+{
+	uint64_t programs = 0;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		programs |= (uint64_t)(steps_program(p).proto == proto) << p;
+	return programs;
+}
+
+START_TEST(step_is_an_eighth_of_the_buffer_in_whole_grains)
+{
+	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	const struct conn c = {.comm = &comm, .transport = &network};
+
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 512 << 10);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 64 << 10);
+	ck_assert_uint_eq(steps_data_bytes(DEV_LL, 64 << 10), 32 << 10);
+	ck_assert_uint_eq(steps_data_bytes(DEV_SIMPLE, 512 << 10), 512 << 10);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	uint32_t step;
+} sizes[] = {{"1", 32}, {"256", 32}, {"511", 32}, {"512", 64}, {"1000", 96}, {"64K", 8192}};
+
+/* Of a step of lines half is data, in grains of 16 bytes. */
+START_TEST(step_of_lines_is_a_multiple_of_two_lines)
+{
+	setenv("NCCL_LL_BUFFSIZE", sizes[_i].text, 1);
+	ck_assert_uint_eq(transport_step_bytes(DEV_LL), sizes[_i].step);
+	ck_assert_uint_eq(steps_data_bytes(DEV_LL, sizes[_i].step) % steps_grain_bytes(DEV_LL), 0);
+}
+END_TEST
+
+START_TEST(protocol_that_is_not_allowed_has_no_buffer)
+{
+	struct ncclComm comm = {.allowed = programs_of(DEV_SIMPLE)};
+	const struct conn c = {.comm = &comm, .transport = &network};
+
+	ck_assert_uint_gt(transport_conn_step_bytes(&c, DEV_SIMPLE), 0);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
+	comm.allowed = programs_of(DEV_LL);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 0);
+	ck_assert_uint_gt(transport_conn_step_bytes(&c, DEV_LL), 0);
+}
+END_TEST
+
+START_TEST(messages_have_a_buffer_of_simple_alone)
+{
+	struct ncclComm comm = {.allowed = programs_of(DEV_LL)};
+	const struct conn c = {.comm = &comm, .transport = &network, .index = CONN_PAIR};
+
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
+}
+END_TEST
+
+START_TEST(ends_with_other_steps_are_invalid_usage)
+{
+	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	const struct conn c = {.comm = &comm, .transport = &network};
+	const uint32_t same[] = {512 << 10, 64 << 10}, lines[] = {512 << 10, 32 << 10};
+	const uint32_t simple[] = {256 << 10, 64 << 10}, no_lines[] = {512 << 10, 0};
+
+	DOPPEL_STATIC_CHECK(ARRAY_LEN(same) == DEV_PROTO_COUNT, "all protocols");
+	ck_assert_int_eq(transport_steps_check(&c, same), ncclSuccess);
+	ck_assert_int_eq(transport_steps_check(&c, lines), ncclInvalidUsage);
+	ck_assert_int_eq(transport_steps_check(&c, simple), ncclInvalidUsage);
+	ck_assert_int_eq(transport_steps_check(&c, no_lines), ncclInvalidUsage);
+}
+END_TEST
+
+static const struct {
+	const char *first;
+	uint32_t flag;
+} firsts[] = {
+	{"0", 0}, {"8", 8}, {"0x7ffffff8", 0x7ffffff8u}, {"0x100000000", 0}, {"0x100000010", 16}};
+
+/* The flag of the step before the first one: that of no step of the first 2^32. */
+START_TEST(lines_begin_with_the_flag_before_the_first)
+{
+	uint64_t lines[16];
+
+	setenv("DOPPEL_FIRST_STEP", firsts[_i].first, 1);
+	memset(lines, 0xff, sizeof lines);
+	transport_lines_init(lines, sizeof lines);
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+		ck_assert_uint_eq(lines[i], (uint64_t)firsts[_i].flag << 32);
+	ck_assert_uint_eq(DEV_LINE_FLAG(transport_first_step() - 1), firsts[_i].flag);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("conn_steps");
+	TCase *t = tcase_create("steps");
+
+	tcase_add_test(t, step_is_an_eighth_of_the_buffer_in_whole_grains);
+	tcase_add_loop_test(t, step_of_lines_is_a_multiple_of_two_lines, 0, ARRAY_LEN(sizes));
+	tcase_add_test(t, protocol_that_is_not_allowed_has_no_buffer);
+	tcase_add_test(t, messages_have_a_buffer_of_simple_alone);
+	tcase_add_test(t, ends_with_other_steps_are_invalid_usage);
+	tcase_add_loop_test(t, lines_begin_with_the_flag_before_the_first, 0, ARRAY_LEN(firsts));
+	suite_add_tcase(suite, t);
+	return suite_run(suite);
+}
