@@ -228,6 +228,25 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
+/* One seed in three runs protocol LL, half of these with small buffers of it. Returns the size of the
+ * buffers that the collective goes through. */
+static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
+{
+	static const uint64_t lines[] = {4 << 10, 16 << 10, 64 << 10};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.protocol");
+	bool ll = sim_rng_below(&rng, 3) == 0, small = sim_rng_below(&rng, 2);
+	uint64_t bytes = swarm_one_of(&rng, lines, ARRAY_LEN(lines));
+
+	if (!ll)
+		return buffer;
+	swarm_env(s, "NCCL_PROTO=LL");
+	if (small)
+		swarm_env(s, "NCCL_LL_BUFFSIZE=%u", (unsigned)bytes);
+	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);
+}
+
 /* A least number of channels without a most, and NICs as the network has them, not the machine's
  * file. */
 static void swarm_channels(struct scenario *s, uint64_t seed)
@@ -322,9 +341,10 @@ static void swarm_habits(struct scenario *s, uint64_t seed)
 	uint32_t sms = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	if (few)
 		s->lab.gpu_sms = sms;
-	/* connections that begin near the wrap of a counter of 8, 16 or 32 bits */
+	/* connections that begin near the wrap of a counter of 8, 16 or 32 bits, or where lines are
+	 * cleaned */
 	bool late = sim_rng_below(&rng, 6) == 0;
-	uint64_t bits = swarm_one_of(&rng, (uint64_t[]){8, 16, 16, 32, 32, 62}, 6);
+	uint64_t bits = swarm_one_of(&rng, (uint64_t[]){8, 16, 31, 32, 32, 62}, 6);
 	uint64_t before = sim_rng_below(&rng, 32);
 	if (late)
 		swarm_env(s, "DOPPEL_FIRST_STEP=%llu", (1ull << bits) - before);
@@ -441,7 +461,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_world(s, seed);
 	swarm_shape(s, seed);
 	swarm_collective(s, seed);
-	swarm_collectives(s, seed, swarm_settings(s, seed));
+	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_channels(s, seed);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);

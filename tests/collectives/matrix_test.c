@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every collective of the lab's table with every type, operation and root, in worlds of 1 to 16 ranks
- * on 1 to 3 hosts, in and out of place, with counts that divide into nothing evenly; small buffers
+ * Every collective of the lab's table with every type, operation and root, in both protocols, in worlds
+ * of 1 to 16 ranks on 1 to 3 hosts, in and out of place, with counts that divide into nothing evenly; small buffers
  * that wrap, and large ones.
  *
  *   matrix_test               a fixed sample, and runs drawn from the commit's hash
@@ -32,11 +32,13 @@ static const struct matrix_world {
 /* From the first size on in steps; all odd numbers of bytes, so that no count is even by habit. */
 static const struct matrix_sizes {
 	uint64_t first, last, step;
-	const char *env;
+	bool small_buffers;
 } matrix_sizes[] = {
-	{1, 9001, 3000, NULL},
-	{30011, 90033, 30011, "NCCL_BUFFSIZE=16384"},
+	{1, 9001, 3000, false},
+	{30011, 90033, 30011, true},
 };
+static const char *const matrix_protocols[] = {"NCCL_PROTO=Simple", "NCCL_PROTO=LL"};
+enum { MATRIX_PROTOCOLS = ARRAY_LEN(matrix_protocols) };
 
 struct matrix_count {
 	uint64_t runs, operations, failed;
@@ -92,12 +94,16 @@ static void matrix_run(struct scenario *s, struct matrix_count *count)
 }
 
 static void matrix_scenario(struct scenario *s, const struct lab_collective *collective,
-			    const struct matrix_world *w, const struct matrix_sizes *sizes)
+			    const struct matrix_world *w, const struct matrix_sizes *sizes,
+			    const char *protocol)
 {
 	scenario_default(s);
 	scenario_set_env(s, "NCCL_DEBUG=WARN");
-	if (sizes->env)
-		scenario_set_env(s, sizes->env);
+	scenario_set_env(s, protocol);
+	if (sizes->small_buffers) {
+		scenario_set_env(s, "NCCL_BUFFSIZE=16384");
+		scenario_set_env(s, "NCCL_LL_BUFFSIZE=16384");
+	}
 	s->lab.collective = collective;
 	s->lab.hosts = w->hosts;
 	s->lab.gpus = w->gpus;
@@ -118,23 +124,30 @@ static void matrix_all_values(struct lab_config *c)
 	c->root = LAB_ALL_ROOTS;
 }
 
-static void matrix_full(struct matrix_count *count)
+static void matrix_full_world(const struct lab_collective *collective, size_t w,
+			      struct matrix_count *count)
 {
 	static struct scenario s;
 
-	for (uint32_t k = 0; k < lab_collectives_n; k++)
-		for (size_t w = 0; w < ARRAY_LEN(matrix_worlds); w++)
-			for (size_t z = 0; z < ARRAY_LEN(matrix_sizes); z++) {
-				matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w],
-						&matrix_sizes[z]);
-				matrix_all_values(&s.lab);
-				s.lab.ranks_per_proc = z ? LAB_ALL_RANKS : 1;
-				s.lab.sim.seed = 1 + w;
-				matrix_run(&s, count);
-			}
+	for (size_t z = 0; z < ARRAY_LEN(matrix_sizes); z++)
+		for (size_t p = 0; p < MATRIX_PROTOCOLS; p++) {
+			matrix_scenario(&s, collective, &matrix_worlds[w], &matrix_sizes[z],
+					matrix_protocols[p]);
+			matrix_all_values(&s.lab);
+			s.lab.ranks_per_proc = z ? LAB_ALL_RANKS : 1;
+			s.lab.sim.seed = 1 + w;
+			matrix_run(&s, count);
+		}
 }
 
-/* Every collective in every world; types, operations, sizes and roots by turns. */
+static void matrix_full(struct matrix_count *count)
+{
+	for (uint32_t k = 0; k < lab_collectives_n; k++)
+		for (size_t w = 0; w < ARRAY_LEN(matrix_worlds); w++)
+			matrix_full_world(&lab_collectives[k], w, count);
+}
+
+/* Every collective in every world; protocols, types, operations, sizes and roots by turns. */
 static void matrix_sample(struct matrix_count *count)
 {
 	static struct scenario s;
@@ -148,7 +161,8 @@ static void matrix_sample(struct matrix_count *count)
 			if ((k + w) % SAMPLE_THIN)
 				continue;
 			matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w],
-					&matrix_sizes[i % ARRAY_LEN(matrix_sizes)]);
+					&matrix_sizes[i % ARRAY_LEN(matrix_sizes)],
+					matrix_protocols[i / 2 % MATRIX_PROTOCOLS]);
 			s.lab.types[0] = (ncclDataType_t)(i * 5 % LAB_MAX_TYPES);
 			s.lab.ops[0] = (ncclRedOp_t)(i * 3 % LAB_MAX_OPS);
 			s.lab.root = (int32_t)(i * 7 % ranks);
@@ -170,10 +184,11 @@ static void matrix_drawn(uint64_t seed, struct matrix_count *count)
 		uint64_t w = sim_rng_below(&rng, ARRAY_LEN(matrix_worlds));
 		uint64_t first = sim_rng_below(&rng, 4096), step = 1 + sim_rng_below(&rng, 60000);
 		bool small = sim_rng_below(&rng, 2);
-		const struct matrix_sizes sizes = {first, first + step, step,
-						   small ? "NCCL_BUFFSIZE=16384" : NULL};
+		const struct matrix_sizes sizes = {first, first + step, step, small};
+		uint64_t p = sim_rng_below(&rng, MATRIX_PROTOCOLS);
 
-		matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w], &sizes);
+		matrix_scenario(&s, &lab_collectives[k], &matrix_worlds[w], &sizes,
+				matrix_protocols[p]);
 		s.lab.types[0] = (ncclDataType_t)sim_rng_below(&rng, LAB_MAX_TYPES);
 		s.lab.ops[0] = (ncclRedOp_t)sim_rng_below(&rng, LAB_MAX_OPS);
 		s.lab.root = (int32_t)sim_rng_below(&rng,
