@@ -331,6 +331,11 @@ void os_boot_id(char *out, size_t bytes)
 	os_world->boot_id(out, bytes);
 }
 
+int os_shm_device(uint64_t *device)
+{
+	return os_world->shm_device(device);
+}
+
 int32_t os_cpu(void)
 {
 	return os_world->cpu();
@@ -424,9 +429,13 @@ int os_shm_create(const char *name, size_t bytes, void **mem)
 	return os_world->shm_create(name, bytes, mem);
 }
 
-int os_shm_open(const char *name, size_t bytes, void **mem)
+int os_shm_open(const char *name, size_t bytes, void **mem, size_t *found)
 {
-	return os_world->shm_open(name, bytes, mem);
+	size_t none;
+
+	found = found ? found : &none;
+	*found = 0;
+	return os_world->shm_open(name, bytes, mem, found);
 }
 
 int os_shm_unlink(const char *name)

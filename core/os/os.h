@@ -271,6 +271,9 @@ const char *os_env(const char *name);
 void os_host_name(char *out, size_t bytes);
 /* /proc/sys/kernel/random/boot_id: tells hosts apart. At most 63 characters. */
 void os_boot_id(char *out, size_t bytes);
+/* Number of the device that /dev/shm is on, not 0: two processes of a host that have the same one see
+ * each other's segments; containers may have one each. ENOENT: there is none. */
+int os_shm_device(uint64_t *device);
 int32_t os_cpu(void); /* CPU the task runs on, or -1 */
 /* Random bytes for identifiers; from the named stream of the seed in a simulated world. */
 void os_random(void *out, size_t bytes);
@@ -319,11 +322,14 @@ const void *os_socket_object(int fd);
 
 /* ---- world: shared memory ------------------------------------------------------------------- */
 
-/* A segment of the host's /dev/shm: create makes a new one (EEXIST) and maps it zeroed; open maps
- * an existing one (ENOENT; EINVAL when smaller than `bytes`). The name has no slash. Unlink
- * removes the name; memory goes with the last unmap. */
+/* Where the host keeps its segments. */
+#define OS_SHM_DIR "/dev/shm"
+/* A segment of the host's /dev/shm: create makes a new one (EEXIST) and maps it zeroed. All its bytes are
+ * allocated there: ENOSPC where they do not fit, and no access fails later. Open maps an existing one
+ * (ENOENT; EINVAL when its size is not `bytes`), and sets *found (may be NULL) to its size whenever it
+ * exists, else to 0. The name has no slash. Unlink removes the name; memory goes with the last unmap. */
 int os_shm_create(const char *name, size_t bytes, void **mem);
-int os_shm_open(const char *name, size_t bytes, void **mem);
+int os_shm_open(const char *name, size_t bytes, void **mem, size_t *found);
 int os_shm_unlink(const char *name);
 int os_shm_unmap(void *mem, size_t bytes);
 

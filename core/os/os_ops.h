@@ -56,6 +56,7 @@ struct os_world_ops {
 	const char *(*env)(const char *);
 	void (*host_name)(char *, size_t);
 	void (*boot_id)(char *, size_t);
+	int (*shm_device)(uint64_t *);
 	int32_t (*cpu)(void);
 	void (*random)(void *, size_t);
 	int (*file_read)(const char *, char **, size_t *);
@@ -76,7 +77,7 @@ struct os_world_ops {
 	int (*close)(int);
 	const void *(*socket_object)(int);
 	int (*shm_create)(const char *, size_t, void **);
-	int (*shm_open)(const char *, size_t, void **);
+	int (*shm_open)(const char *, size_t, void **, size_t *);
 	int (*shm_unlink)(const char *);
 	int (*shm_unmap)(void *, size_t);
 };

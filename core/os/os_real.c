@@ -300,7 +300,7 @@ static int real_shm_path(const char *name, char *path, size_t bytes)
 {
 	if (!*name || strchr(name, '/'))
 		return EINVAL;
-	return (size_t)snprintf(path, bytes, "/dev/shm/%s", name) < bytes ? 0 : ENAMETOOLONG;
+	return (size_t)snprintf(path, bytes, OS_SHM_DIR "/%s", name) < bytes ? 0 : ENAMETOOLONG;
 }
 
 static int real_shm_map(int fd, size_t bytes, void **mem)
@@ -309,6 +309,16 @@ static int real_shm_map(int fd, size_t bytes, void **mem)
 	if (p == MAP_FAILED)
 		return errno;
 	*mem = p;
+	return 0;
+}
+
+static int real_shm_device(uint64_t *device)
+{
+	struct stat st;
+
+	if (stat(OS_SHM_DIR, &st))
+		return errno;
+	*device = (uint64_t)st.st_dev;
 	return 0;
 }
 
@@ -322,7 +332,9 @@ static int real_shm_create(const char *name, size_t bytes, void **mem)
 	if (fd < 0)
 		return errno;
 	/* allocated, not only sized: a full /dev/shm is ENOSPC here and not SIGBUS later */
-	rc = posix_fallocate(fd, 0, (off_t)bytes);
+	do
+		rc = posix_fallocate(fd, 0, (off_t)bytes);
+	while (rc == EINTR);
 	if (rc == 0)
 		rc = real_shm_map(fd, bytes, mem);
 	close(fd);
@@ -331,7 +343,7 @@ static int real_shm_create(const char *name, size_t bytes, void **mem)
 	return rc;
 }
 
-static int real_shm_open(const char *name, size_t bytes, void **mem)
+static int real_shm_open(const char *name, size_t bytes, void **mem, size_t *found)
 {
 	char path[300];
 	int rc = bytes ? real_shm_path(name, path, sizeof path) : EINVAL;
@@ -341,9 +353,11 @@ static int real_shm_open(const char *name, size_t bytes, void **mem)
 	if (fd < 0)
 		return errno;
 	struct stat st;
-	rc = fstat(fd, &st) ? errno : (size_t)st.st_size < bytes ? EINVAL : 0;
-	if (rc == 0)
-		rc = real_shm_map(fd, bytes, mem);
+	rc = fstat(fd, &st) ? errno : 0;
+	if (rc == 0) {
+		*found = (size_t)st.st_size;
+		rc = *found == bytes ? real_shm_map(fd, bytes, mem) : EINVAL;
+	}
 	close(fd);
 	return rc;
 }
@@ -371,6 +385,7 @@ const struct os_world_ops os_real_ops = {
 	.env = real_env,
 	.host_name = real_host_name,
 	.boot_id = real_boot_id,
+	.shm_device = real_shm_device,
 	.cpu = real_cpu,
 	.random = real_random,
 	.file_read = real_file_read,

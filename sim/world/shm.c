@@ -100,6 +100,12 @@ static int shm_make(struct world_proc *wp, const char *name, size_t bytes, void 
 	return rc;
 }
 
+int world_shm_device(uint64_t *device)
+{
+	*device = 1 + (uint64_t)world_self()->proc->host;
+	return 0;
+}
+
 int world_shm_create(const char *name, size_t bytes, void **mem)
 {
 	world_point("os_shm_create");
@@ -118,7 +124,7 @@ int world_shm_create(const char *name, size_t bytes, void **mem)
 	return rc;
 }
 
-int world_shm_open(const char *name, size_t bytes, void **mem)
+int world_shm_open(const char *name, size_t bytes, void **mem, size_t *found)
 {
 	world_point("os_shm_open");
 	struct os_fault f;
@@ -130,7 +136,8 @@ int world_shm_open(const char *name, size_t bytes, void **mem)
 	struct world_proc *wp = world_self();
 	world_lock(&world->shm_lock);
 	struct world_segment *s = shm_find(shm_host(wp), name);
-	rc = !s ? ENOENT : s->bytes < bytes ? EINVAL : shm_map(wp, s, mem);
+	*found = s ? s->bytes : 0;
+	rc = !s ? ENOENT : s->bytes != bytes ? EINVAL : shm_map(wp, s, mem);
 	world_unlock(&world->shm_lock);
 	if (rc == 0)
 		os_trace("shm.open", wp->proc->id, bytes, 0);

@@ -189,7 +189,8 @@ void world_sockets_free(void);
 
 /* ---- shm.c */
 int world_shm_create(const char *name, size_t bytes, void **mem);
-int world_shm_open(const char *name, size_t bytes, void **mem);
+int world_shm_open(const char *name, size_t bytes, void **mem, size_t *found);
+int world_shm_device(uint64_t *device);
 int world_shm_unlink(const char *name);
 int world_shm_unmap(void *mem, size_t bytes);
 uint64_t world_mappings_close(struct world_proc *wp, char *first, size_t bytes);

@@ -348,23 +348,37 @@ static void shm_is_made_opened_and_unlinked(void)
 	snprintf(name, sizeof name, "doppel-os-test-%d", (int)getpid());
 	uint8_t *a = NULL, *b = NULL;
 	void *none = NULL;
-	ck_assert_int_eq(os_shm_open(name, 4096, &none), ENOENT);
+	size_t found = 1;
+	ck_assert_int_eq(os_shm_open(name, 4096, &none, &found), ENOENT);
+	ck_assert_uint_eq(found, 0);
 	ck_assert_int_eq(os_shm_create("with/slash", 4096, &none), EINVAL);
 	ck_assert_int_eq(os_shm_create(name, 8192, (void **)&a), 0);
 	ck_assert_int_eq(os_shm_create(name, 8192, &none), EEXIST);
 	ck_assert_ptr_null(none);
 	ck_assert_uint_eq(bytes_until_not(a, 0, 8192), 8192);
-	ck_assert_int_eq(os_shm_open(name, 1 << 20, &none), EINVAL);
-	ck_assert_int_eq(os_shm_open(name, 8192, (void **)&b), 0);
+	ck_assert_int_eq(os_shm_open(name, 1 << 20, &none, &found), EINVAL);
+	ck_assert_uint_eq(found, 8192);
+	ck_assert_int_eq(os_shm_open(name, 4096, &none, &found), EINVAL);
+	ck_assert_ptr_null(none);
+	ck_assert_int_eq(os_shm_open(name, 8192, (void **)&b, NULL), 0);
 	a[4097] = 42;
 	ck_assert_uint_eq(b[4097], 42);
 	ck_assert_int_eq(os_shm_unlink(name), 0);
 	ck_assert_int_eq(os_shm_unlink(name), ENOENT);
-	ck_assert_int_eq(os_shm_open(name, 4096, &none), ENOENT);
+	ck_assert_int_eq(os_shm_open(name, 4096, &none, NULL), ENOENT);
 	b[1] = 7;
 	ck_assert_uint_eq(a[1], 7);
 	ck_assert_int_eq(os_shm_unmap(a, 8192), 0);
 	ck_assert_int_eq(os_shm_unmap(b, 8192), 0);
+}
+
+static void shm_is_on_a_device(void)
+{
+	uint64_t one = 0, two = 0;
+	ck_assert_int_eq(os_shm_device(&one), 0);
+	ck_assert_uint_ne(one, 0);
+	ck_assert_int_eq(os_shm_device(&two), 0);
+	ck_assert_uint_eq(one, two);
 }
 
 /* ---- the table of cases --------------------------------------------------------------------- */
@@ -382,7 +396,8 @@ static void shm_is_made_opened_and_unlinked(void)
 	X(writing_to_a_closed_peer_breaks)                                                         \
 	X(a_sender_that_outruns_its_reader_is_held)                                                \
 	X(interfaces_are_listed_and_reachable)                                                     \
-	X(shm_is_made_opened_and_unlinked)
+	X(shm_is_made_opened_and_unlinked)                                                         \
+	X(shm_is_on_a_device)
 
 static const struct os_case cases[] = {CASES(OS_CASE)};
 

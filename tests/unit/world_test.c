@@ -285,7 +285,7 @@ static void task_other_host(void *arg)
 	void *mem = NULL;
 	struct os_addr at = {.family = 4, .ip = {10, 0, 0, 1}}, bound;
 	int fd;
-	ck_assert_int_eq(os_shm_open("here", 4096, &mem), ENOENT);
+	ck_assert_int_eq(os_shm_open("here", 4096, &mem, NULL), ENOENT);
 	ck_assert_int_eq(os_listen(&at, &fd, &bound), EADDRNOTAVAIL);
 	at.ip[2] = 77;
 	ck_assert_int_eq(os_connect(&at, &fd), EHOSTUNREACH);
@@ -296,7 +296,7 @@ static void task_other_host(void *arg)
 static void task_same_host(void *arg)
 {
 	void *mem = NULL;
-	ck_assert_int_eq(os_shm_open("here", 4096, &mem), 0);
+	ck_assert_int_eq(os_shm_open("here", 4096, &mem, NULL), 0);
 	ck_assert_int_eq(*(int *)mem, 42);
 	ck_assert_int_eq(os_shm_unmap(mem, 4096), 0);
 }
