@@ -2,6 +2,7 @@
 /* doppel exhaust: options, then exhaust_run. */
 #include <argp.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "sim/cli/rules.h"
 #include "sim/engine/sim.h"
 #include "sim/lab/exhaust.h"
+#include "sim/world/world.h"
 
 enum exhaust_key {
 	EXHAUST_STRIDE = 0x200,
@@ -30,6 +32,7 @@ enum exhaust_key {
 	EXHAUST_POLLING,
 	EXHAUST_COLLECTIVE,
 	EXHAUST_TASK,
+	EXHAUST_ENV,
 };
 
 static const struct argp_option exhaust_options[] = {
@@ -54,6 +57,7 @@ static const struct argp_option exhaust_options[] = {
 	{"hosts", EXHAUST_HOSTS, "N", 0, "hosts (default 2)", 2},
 	{"gpus", EXHAUST_GPUS, "G", 0, "ranks per host (default 2)", 2},
 	{"ranks-per-process", EXHAUST_RANKS_PER_PROC, "R", 0, "(default 1)", 2},
+	{"env", EXHAUST_ENV, "NAME=VALUE", 0, "for every process; up to 6 times", 2},
 	{0},
 };
 
@@ -101,6 +105,20 @@ static void exhaust_parse_collective(struct exhaust_config *c, const char *arg,
 			   arg, lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
 }
 
+static void exhaust_parse_env(struct exhaust_config *c, const char *arg, struct argp_state *state)
+{
+	int n = 0;
+
+	while (c->env[n])
+		n++;
+	if (n == EXHAUST_ENV_MOST)
+		argp_error(state, "--env %s: expected at most %d of them", arg,
+			   EXHAUST_ENV_MOST - EXHAUST_ENV_OWN);
+	if (world_env_check(arg))
+		exit(SIM_USAGE);
+	c->env[n] = arg;
+}
+
 static bool exhaust_parse_flag(int key, struct exhaust_config *c)
 {
 	bool *const flag = key == EXHAUST_ONCE        ? &c->once
@@ -140,6 +158,9 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case EXHAUST_COLLECTIVE:
 		exhaust_parse_collective(c, arg, state);
+		return 0;
+	case EXHAUST_ENV:
+		exhaust_parse_env(c, arg, state);
 		return 0;
 	case EXHAUST_SITE:
 		c->site = arg;

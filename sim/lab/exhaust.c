@@ -41,6 +41,7 @@ void exhaust_config_default(struct exhaust_config *config)
 		.gpus = 2,
 		.ranks_per_proc = 1,
 		.collective = &lab_collectives[0],
+		.env = {"NCCL_MAX_NCHANNELS=2", "NCCL_BUFFSIZE=65536"},
 		.seed = 1,
 		.out = stdout,
 	};
@@ -93,14 +94,13 @@ static void exhaust_abort(const struct exhaust_series *s, uint64_t k, struct lab
 
 struct lab_config exhaust_world(const struct exhaust_config *c, struct lab_life *life)
 {
-	static const char *const env[] = {"NCCL_MAX_NCHANNELS=2", "NCCL_BUFFSIZE=65536", NULL};
 	struct lab_config lab;
 
 	lab_config_default(&lab);
 	lab.hosts = c->hosts;
 	lab.gpus = c->gpus;
 	lab.ranks_per_proc = c->ranks_per_proc;
-	lab.env = env;
+	lab.env = c->env;
 	lab.collective = c->collective;
 	lab.bytes_max = 65536;
 	lab.life = life;

@@ -24,6 +24,8 @@
 #include "sim/lab/collective.h"
 
 #define EXHAUST_BOUND_NS 60000000000ull
+#define EXHAUST_ENV_OWN  2
+#define EXHAUST_ENV_MOST 8
 
 enum exhaust_class {
 	EXHAUST_ALLOC,
@@ -47,6 +49,8 @@ struct exhaust_config {
 	const char *task;       /* abort at the steps of this one only; NULL: of each */
 	uint32_t hosts, gpus, ranks_per_proc; /* 0: 2, 2, 1 */
 	const struct lab_collective *collective;
+	/* NAME=VALUE of every process, NULL-terminated; the first EXHAUST_ENV_OWN are the default's */
+	const char *env[EXHAUST_ENV_MOST + 1];
 	bool once, for_ever;    /* neither: both */
 	bool fifo, exploring;   /* neither: both */
 	bool blocking, polling; /* init; neither: by turns */

@@ -117,6 +117,8 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 			      c->ranks_per_proc);
 	if (c->collective != &lab_collectives[0])
 		n += snprintf(out + n, bytes - (size_t)n, " --collective %s", c->collective->name);
+	for (int i = EXHAUST_ENV_OWN; c->env[i]; i++)
+		n += snprintf(out + n, bytes - (size_t)n, " --env %s", c->env[i]);
 	if (c->blocking != c->polling)
 		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
 }
