@@ -28,9 +28,21 @@ static bool form_is_subnet(const char *text)
 	return most > 0 && !*end && end != text + n + 1 && bits >= 0 && bits <= most;
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* The name of a path, or a number, of which those from 4 on mean SYS (core/topo/params.c). */
+static bool form_is_level(const char *text)
+{
+	static const char *const names[] = {"LOC", "NVL", "NVB", "C2C", "PIX",
+					    "PXB", "P2C", "PXN", "PHB", "SYS"};
 
-#define FORM_LEVELS "|PIX|PXB|PHB|SYS|0|1|2|3|4|5"
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(text, names[i]) == 0)
+			return true;
+	return *text && strspn(text, "0123456789") == strlen(text);
+}
+#define FORM_LEVEL                                                                                 \
+	NULL, 0, form_is_level, "LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS or a number"
+
+/* ---- words ---------------------------------------------------------------------------------- */
 
 const struct param_form param_forms[PARAM_COUNT] = {
 #define FORM(param, ...) [PARAM_##param] = {__VA_ARGS__}
@@ -39,8 +51,8 @@ const struct param_form param_forms[PARAM_COUNT] = {
 	     "INIT|COLL|P2P|SHM|NET|GRAPH|TUNING|ENV|ALLOC|CALL|PROXY|NVLS|BOOTSTRAP|REG|PROFILE|"
 	     "RAS|ALL",
 	     FORM_LIST | FORM_ALL_BUT | FORM_ANY_CASE, NULL, NULL),
-	FORM(P2P_LEVEL, "LOC|NVL|NVB|C2C|P2C|PXN" FORM_LEVELS, 0, NULL, NULL),
-	FORM(NET_GDR_LEVEL, "LOC|NVL|NVB|C2C|P2C|PXN" FORM_LEVELS, 0, NULL, NULL),
+	FORM(P2P_LEVEL, FORM_LEVEL),
+	FORM(NET_GDR_LEVEL, FORM_LEVEL),
 	FORM(IB_ADDR_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),
 	FORM(IB_ADDR_RANGE, NULL, 0, form_is_subnet, "a subnet such as 10.0.0.0/8 or fd00::/16"),
 #undef FORM

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/param.h"
@@ -20,8 +21,8 @@ static int32_t topo_level_read(enum param p)
 	const char *text = param_str(p);
 	if (!text || !text[0])
 		return -1;
-	if (text[0] >= '0' && text[0] <= '9' && text[1] == '\0')
-		return by_number[MIN_OF(text[0] - '0', (int)ARRAY_LEN(by_number) - 1)];
+	if (text[0] >= '0' && text[0] <= '9')
+		return by_number[MIN_OF(strtoul(text, NULL, 10), ARRAY_LEN(by_number) - 1)];
 	for (int32_t t = TOPO_PATH_LOC; t <= TOPO_PATH_SYS; t++)
 		if (strcmp(text, topo_path_names[t]) == 0)
 			return t;
