@@ -245,6 +245,12 @@ cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 			  fc_va_is_device((uintptr_t)ptr) ? "a device pointer" : "bad argument");
 		return fc_leave(cudaErrorInvalidValue);
 	}
+	if (OS_BUGGIFY("cuda.host_register_waits",
+		       "cudaHostRegister waits for the context's work, as it may") ||
+	    fc_waits_always())
+		rc = fc_ctx_wait(ctx, "cudaHostRegister");
+	if (rc)
+		return fc_leave(rc);
 	fc_lock();
 	if (!fc_host_add(ctx->proc, (uintptr_t)ptr, size, flags, true)) {
 		fc_report("cudaHostRegister: %p, %zu bytes: part of it is pinned already", ptr,

@@ -50,6 +50,8 @@ X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                         
 X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \
 X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
 	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")    \
+X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                                                \
+	"ranks of a host without direct access use the network, not segments of /dev/shm")          \
 X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
 	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")         \
 X(GDR_FLUSH_DISABLE, "NCCL_GDR_FLUSH_DISABLE", BOOL, "0", 0, 1,                                    \

@@ -200,7 +200,7 @@ static void comm_release(struct ncclComm *comm)
 	ASSERT(comm->life->claimed && comm->life->parked);
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	comm_meet(comm);
-	if (comm->channels)
+	if (comm->topo)
 		transport_close_all(comm);
 	proxy_stop(comm);
 	plan_fini(comm);

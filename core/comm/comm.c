@@ -29,7 +29,8 @@ void comm_device_restore(int before)
 }
 
 /* In order of choice. */
-static const struct transport *const comm_transports[] = {&transport_p2p, &transport_net, NULL};
+static const struct transport *const comm_transports[] = {&transport_p2p, &transport_shm,
+							  &transport_net, NULL};
 
 /* The abort word is in pinned host memory, so that kernels see it; the rest of the block stages
  * copies to the device. */

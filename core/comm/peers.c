@@ -33,6 +33,21 @@ static uint64_t peer_pid_hash(uint64_t host_hash)
 	return hash64_combine(hash64_combine(host_hash, (uint64_t)proc->pid), proc->pid_space);
 }
 
+/* 0: no other rank reaches this one through a segment. */
+static uint64_t peer_shm_device(void)
+{
+	uint64_t device = 0;
+	int e = param_bool(PARAM_SHM_DISABLE) ? 0 : os_shm_device(&device);
+
+	if (e) {
+		char text[96];
+		const char *why = strerror_r(e, text, sizeof text);
+
+		INFO(LOG_INIT | LOG_SHM, "shm is not used: " OS_SHM_DIR ": %s", why);
+	}
+	return device;
+}
+
 static ncclResult_t peer_device_describe(struct peer_info *me)
 {
 	int dev = me->cuda_dev, major, minor, width;
@@ -72,6 +87,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->pid_hash = peer_pid_hash(me->host_hash);
 	me->cuda_dev = comm->cuda_dev;
 	me->version = NCCL_VERSION_CODE;
+	me->shm_device = peer_shm_device();
 	me->min_channels = comm->config.minCTAs;
 	me->max_channels = comm->config.maxCTAs;
 	me->allowed = comm->allowed;

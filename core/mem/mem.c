@@ -37,6 +37,27 @@ ncclResult_t mem_host_free(void *mem, const char *what)
 	return mem ? mem_result(cudaFreeHost(mem), "cudaFreeHost", what) : ncclSuccess;
 }
 
+ncclResult_t mem_host_register(void *mem, size_t bytes, void **device, const char *what)
+{
+	ncclResult_t rc;
+
+	*device = NULL;
+	rc = mem_result(
+		cudaHostRegister(mem, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+		"cudaHostRegister", what);
+	if (rc)
+		return rc;
+	rc = mem_result(cudaHostGetDevicePointer(device, mem, 0), "cudaHostGetDevicePointer", what);
+	if (rc)
+		(void)mem_host_unregister(mem, what);
+	return rc;
+}
+
+ncclResult_t mem_host_unregister(void *mem, const char *what)
+{
+	return mem_result(cudaHostUnregister(mem), "cudaHostUnregister", what);
+}
+
 ncclResult_t mem_export(cudaIpcMemHandle_t *handle, void *mem, const char *what)
 {
 	return mem_result(cudaIpcGetMemHandle(handle, mem), "cudaIpcGetMemHandle", what);

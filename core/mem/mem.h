@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that core takes from CUDA: device memory, pinned host memory, and mappings of device memory of
- * other processes of the host. No other room allocates, frees, opens or closes any
+ * other processes of the host. No other room allocates, frees, pins, opens or closes any
  * (tests/unit/rules_memory_test.sh). Called by transport, proxy, plan, comm and api.
  *
  * Owns nothing: the room that allocates frees, on the same device. Sizes are bytes. A failure is logged here, with
@@ -10,8 +10,10 @@
  * Which calls wait for kernels. A kernel spins until the other ranks launch theirs, so a rank that waits
  * for one before it has done what the others need waits for ever.
  *
- *	mem_device_alloc, mem_host_alloc, mem_import         may wait for the kernels of the GPU
- *	mem_device_free, mem_host_free, mem_import_close     always wait for them
+ *	mem_device_alloc, mem_host_alloc,                    may wait for the kernels of the GPU
+ *	mem_host_register, mem_import
+ *	mem_device_free, mem_host_free,                      always wait for them
+ *	mem_host_unregister, mem_import_close
  *	mem_export                                           waits for none
  *
  * So they are called in these places alone:
@@ -19,9 +21,9 @@
  *	init       before the communicator's first launch: abort word, device communicator, FIFO of
  *	           works, and what the first connections need
  *	connection at any later time, before the first launch of the group that needs the connections
- *	           (transport_connect): pools and imports of p2p, pages of connections, and, by the
- *	           proxy's service task, the memory of network connections. A wait is then for kernels of
- *	           earlier groups, which need nothing of this group
+ *	           (transport_connect): pools and imports of p2p, segments of shm, pages of connections,
+ *	           and, by the proxy's service task, the memory of network connections. A wait is then for
+ *	           kernels of earlier groups, which need nothing of this group
  *	end        all that frees and closes: after the communicator's last kernel
  *	program    ncclMemAlloc and ncclMemFree, as cudaMalloc and cudaFree of the program
  *
@@ -46,6 +48,11 @@ ncclResult_t mem_device_free(void *mem, const char *what); /* NULL: nothing */
 /* Mapped and portable: host and all devices of the process have it at one address. Not cleared. */
 ncclResult_t mem_host_alloc(void **mem, size_t bytes, const char *what);
 ncclResult_t mem_host_free(void *mem, const char *what); /* NULL: nothing */
+
+/* Host memory that CUDA did not allocate, whole pages of it: pinned and mapped until it is unregistered,
+ * which comes before it is unmapped. *device: its address on the devices of the process. */
+ncclResult_t mem_host_register(void *mem, size_t bytes, void **device, const char *what);
+ncclResult_t mem_host_unregister(void *mem, const char *what);
 
 /* For other processes of the host; not for this one, which CUDA refuses. It lasts as long as the memory,
  * which is freed after all have closed it. */

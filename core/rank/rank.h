@@ -30,6 +30,7 @@ struct net_ops;
 struct p2p_state;
 struct plan_state;
 struct proxy_state;
+struct shm_state;
 struct transport;
 
 /* What every rank knows of every other; crosses the wire. */
@@ -46,7 +47,7 @@ struct peer_info {
 	uint64_t dev_bytes;
 	int32_t min_channels, max_channels; /* what this rank's configuration allows */
 	uint64_t allowed;                   /* programs that its environment allows */
-	uint8_t pad0[8];
+	uint64_t shm_device;                /* of its /dev/shm; 0: the rank does not use it */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
 #define PEER_INFO_MAGIC 0xd0de1002u
@@ -94,6 +95,7 @@ struct ncclComm {
 	struct conn_table *conns; /* every connection end of this rank; NULL: none yet */
 	struct net net;
 	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
+	struct shm_state *shm; /* transport_shm's; NULL: none yet */
 	struct proxy_state *proxy;
 	struct plan_state *plan;
 	struct comm_life *life; /* core/comm/comm.h */

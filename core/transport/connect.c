@@ -117,15 +117,16 @@ static int conn_job_tag(int what, const struct conn_want *w, bool from_send)
  * all connections that it will serve. */
 static ncclResult_t conn_job_conns_make(struct conn_job *job)
 {
-	for (int i = 0; i < job->n; i++) {
-		ncclResult_t rc = transport_conn_add(job->comm, &job->want[i], &job->conn[i]);
+	ncclResult_t rc = ncclSuccess;
 
+	for (int i = 0; i < job->n && !rc; i++) {
+		rc = transport_conn_add(job->comm, &job->want[i], &job->conn[i]);
 		if (!rc)
 			rc = transport_choose(job->conn[i]);
-		if (rc)
-			return rc;
 	}
-	return p2p_reserve(job->comm, job->conn, job->n);
+	if (!rc)
+		rc = p2p_reserve(job->comm, job->conn, job->n);
+	return rc ? rc : shm_reserve(job->conn, job->n);
 }
 
 static ncclResult_t conn_job_setup(struct conn_job *job)
@@ -211,9 +212,10 @@ static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
 		if (rc)
 			return rc;
 		job->ready[i] = true;
-		INFO(LOG_INIT | LOG_P2P | LOG_NET, "Channel %02d/%d : %d[%d] %s %d[%d] via %s%s%s",
-		     c->channel, c->index, comm->rank, comm->cuda_dev, c->is_send ? "->" : "<-",
-		     c->peer, comm->peers[c->peer].cuda_dev, c->transport->name,
+		INFO(LOG_INIT | LOG_P2P | LOG_SHM | LOG_NET,
+		     "Channel %02d/%d : %d[%d] %s %d[%d] via %s%s%s", c->channel, c->index,
+		     comm->rank, comm->cuda_dev, c->is_send ? "->" : "<-", c->peer,
+		     comm->peers[c->peer].cuda_dev, c->transport->name,
 		     c->transport->network ? "/" : "",
 		     c->transport->network ? comm->net.ops->name : "");
 	}

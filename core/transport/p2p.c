@@ -40,13 +40,6 @@ DOPPEL_STATIC_CHECK(sizeof(struct p2p_info) <= CONNECT_INFO_BYTES, "p2p_info fit
 DOPPEL_CHECK_OFFSET(struct p2p_info, buffer, 40);
 DOPPEL_CHECK_OFFSET(struct p2p_info, handle, 40 + 12 * DEV_PROTO_COUNT);
 
-static bool p2p_same_process(const struct ncclComm *comm, int32_t peer)
-{
-	const struct peer_info *me = &comm->peers[comm->rank], *other = &comm->peers[peer];
-
-	return me->host_hash == other->host_hash && me->pid_hash == other->pid_hash;
-}
-
 static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t to)
 {
 	int32_t a = transport_local_rank(comm, from), b = transport_local_rank(comm, to);
@@ -205,7 +198,7 @@ static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 {
 	struct p2p_state *st = c->comm->p2p;
 
-	if (p2p_same_process(c->comm, c->peer))
+	if (transport_same_process(c->comm, c->peer))
 		return ncclSuccess;
 	st->importer[transport_local_rank(c->comm, c->peer)] = true;
 	return mem_export(&info->handle, st->pools->mem, "p2p connection memory");
@@ -311,7 +304,7 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 {
 	ncclResult_t rc;
 
-	if (p2p_same_process(c->comm, c->peer)) {
+	if (transport_same_process(c->comm, c->peer)) {
 		rc = p2p_peer_enable(c->comm, c->comm->peers[c->peer].cuda_dev);
 		if (rc)
 			return rc;

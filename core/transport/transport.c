@@ -47,19 +47,32 @@ int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank)
 	return -1;
 }
 
+bool transport_same_process(const struct ncclComm *comm, int32_t peer)
+{
+	const struct peer_info *me = &comm->peers[comm->rank], *other = &comm->peers[peer];
+
+	return me->host_hash == other->host_hash && me->pid_hash == other->pid_hash;
+}
+
+const struct transport *transport_of(const struct ncclComm *comm, int32_t from, int32_t to)
+{
+	const struct transport *const *t = comm->transports;
+
+	while (*t && !(*t)->can_connect(comm, from, to))
+		t++;
+	return *t;
+}
+
 ncclResult_t transport_choose(struct conn *c)
 {
 	int32_t from = c->is_send ? c->comm->rank : c->peer;
 	int32_t to = c->is_send ? c->peer : c->comm->rank;
 
-	for (const struct transport *const *t = c->comm->transports; *t; t++) {
-		if (!(*t)->can_connect(c->comm, from, to))
-			continue;
-		c->transport = *t;
+	c->transport = transport_of(c->comm, from, to);
+	if (c->transport)
 		return ncclSuccess;
-	}
-	WARN("no transport from rank %d to rank %d: neither p2p nor network can connect them", from,
-	     to);
+	WARN("no transport from rank %d to rank %d: neither p2p, shm nor network can connect them",
+	     from, to);
 	return ncclSystemError;
 }
 
@@ -177,4 +190,5 @@ void transport_close_all(struct ncclComm *comm)
 		comm->channels[i].ring_send = comm->channels[i].ring_recv = NULL;
 	transport_conns_close(comm);
 	p2p_state_close(comm);
+	shm_state_close(comm);
 }

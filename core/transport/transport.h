@@ -8,8 +8,8 @@
  *   connect   each end uses the other's; may return ncclInProgress, and is called again;
  *   ready     conn->dev holds what the kernel needs.
  *
- * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access; here),
- * then net (core/proxy, the room above). The rings are connected at init by core/comm, pairs of ranks
+ * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access), shm
+ * (same host; both here), then net (core/proxy, the room above). The rings are connected at init by core/comm, pairs of ranks
  * that send and receive on their first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and
  * is released by its `close`, which accepts a half-made connection.
  */
@@ -64,14 +64,14 @@ struct transport_dir {
 };
 
 struct transport {
-	const char *name; /* "P2P", "NET" as in NCCL's log lines */
+	const char *name; /* "P2P", "SHM/direct/direct", "NET" as in NCCL's log lines */
 	bool network;     /* leaves the host: pairs of ranks use smaller steps */
 	/* Can these two ranks use it? Pure: both ends compute the same answer. */
 	bool (*can_connect)(const struct ncclComm *comm, int32_t from, int32_t to);
 	struct transport_dir send, recv;
 };
 
-extern const struct transport transport_p2p;
+extern const struct transport transport_p2p, transport_shm;
 
 /* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, for its
  * own end, and both WAIT for each other. A failure leaves what is half made to transport_close_all. */

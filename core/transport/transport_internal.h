@@ -30,7 +30,13 @@ void transport_lines_init(void *lines, uint64_t bytes);
  * buffer begins. Returns the bytes of all buffers. */
 uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],
 			       uint64_t offset[DEV_PROTO_COUNT]);
-/* The first transport that can connect the two ranks. */
+/* Do both ends have the same steps? Logged where not. */
+ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT]);
+/* Are this rank and that one of one process? */
+bool transport_same_process(const struct ncclComm *comm, int32_t peer);
+/* The first transport that can connect the two ranks; NULL: none can. */
+const struct transport *transport_of(const struct ncclComm *comm, int32_t from, int32_t to);
+/* The same for an end, which keeps it. */
 ncclResult_t transport_choose(struct conn *c);
 
 static inline const struct transport_dir *transport_dir_of(const struct conn *c)
@@ -53,6 +59,12 @@ ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n
 void p2p_imports_close(struct ncclComm *comm);
 /* releases all that p2p connections of a rank share. */
 void p2p_state_close(struct ncclComm *comm);
+
+/* shm.c: segments for those of the n ends, in the order of a job, that shm serves. */
+ncclResult_t shm_reserve(struct conn *const *conns, int n);
+/* shm_segment.c: releases all that shm connections of a rank share, and the names that a rank which
+ * died may have left. */
+void shm_state_close(struct ncclComm *comm);
 
 /* transport_net's connect_info. */
 #define NET_INFO_MAGIC 0xd0de2004u

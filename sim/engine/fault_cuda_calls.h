@@ -39,10 +39,10 @@
 	X("cuda.mem_get_info", "cudaMemGetInfo", 999)                                              \
 	X("cuda.host_alloc", "cudaHostAlloc", 2)                                                   \
 	X("cuda.free_host", "cudaFreeHost", 999)                                                   \
-	X("cuda.host_register", "cudaHostRegister", 2, .idle = IDLE_PINNED)                        \
-	X("cuda.host_unregister", "cudaHostUnregister", 999, .idle = IDLE_PINNED)                  \
+	X("cuda.host_register", "cudaHostRegister", 2)                                             \
+	X("cuda.host_unregister", "cudaHostUnregister", 999)                                       \
 	X("cuda.host_get_device_pointer", "cudaHostGetDevicePointer", 999)                         \
-	X("cuda.host_get_flags", "cudaHostGetFlags", 999, .idle = IDLE_PINNED)                     \
+	X("cuda.host_get_flags", "cudaHostGetFlags", 999, .idle = IDLE_QUERY)                      \
 	X("cuda.pointer_get_attributes", "cudaPointerGetAttributes", 999)                          \
 	X("cuda.memcpy", "cudaMemcpy", 999, .idle = IDLE_COPY)                                     \
 	X("cuda.memcpy_async", "cudaMemcpyAsync", 999)                                             \

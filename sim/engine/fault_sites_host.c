@@ -8,7 +8,6 @@ const struct fault_site fault_sites_os[] = {
 	{.name = "os.alloc", .what = "os_alloc", .action = {FAULT_ACTION_FAIL(ENOMEM)}},
 	{.name = "os.file", .what = "os_file_read", .action = {FAULT_ACTION_FAIL(EIO)}},
 	{.name = "os.shm",
-	 .idle = "ranks of a host share GPU memory, not segments: there is no such transport yet",
 	 .what = "os_shm_create, os_shm_open",
 	 .action = {FAULT_ACTION_FAIL(ENOMEM)}},
 	{.name = "os.thread", .what = "os_thread_start", .action = {FAULT_ACTION_FAIL(EAGAIN)}},

@@ -27,6 +27,7 @@ refused NCCL_BUFFSIZE 4X 'an integer from 1'
 refused NCCL_P2P_LEVEL FAR 'LOC, NVL'
 refused NCCL_P2P_LEVEL pix 'LOC, NVL.*or a number'
 refused NCCL_P2P_LEVEL 3x 'LOC, NVL'
+refused NCCL_SHM_DISABLE yes '0 or 1'
 refused NCCL_IB_ADDR_FAMILY AF_UNIX 'AF_INET or AF_INET6'
 refused NCCL_IB_ADDR_RANGE 10.0.0.0/99 'a subnet such as'
 refused DOPPEL_HCA_PERSONALITY foo 'a list of spec, mlx5, mlx5-ib or rxe'
@@ -48,7 +49,7 @@ grep -q '/pcie-4gpu.xml$' <<<"$out" || { echo "DOPPEL_MACHINE is ignored: $(grep
 DOPPEL_MACHINE=nosuch expect 'DOPPEL_MACHINE' "machine 'nosuch' does not exist" "${run[@]}"
 
 # values that are right
-for e in NCCL_DEBUG=warn NCCL_DEBUG_SUBSYS=^net,init NCCL_P2P_LEVEL=5 NCCL_P2P_LEVEL=17 DOPPEL_HCA_PERSONALITY=mlx5,rxe \
+for e in NCCL_DEBUG=warn NCCL_DEBUG_SUBSYS=^net,init NCCL_P2P_LEVEL=5 NCCL_P2P_LEVEL=17 NCCL_SHM_DISABLE=1 DOPPEL_HCA_PERSONALITY=mlx5,rxe \
 	DOPPEL_HCA_ATOMIC=mlx5_0=glob,none NCCL_IB_ADDR_RANGE=fd00::/16 NCCL_IB_TIMEOUT= \
 	DOPPEL_VERBS_CHECK=-cq-overrun,wc-fields=warn DOPPEL_HCA_PKEYS=0xffff,0x8001; do
 	"$doppel" "${run[@]}" --env "$e" >out 2>err || { echo "$e: refused"; head -3 err; bad=1; }

@@ -75,7 +75,28 @@ END_TEST
 START_TEST(shared_memory_and_files_fail)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_SHM, 3);
+	c.env[EXHAUST_ENV_OWN] = "NCCL_P2P_DISABLE=1";
 	c.classes |= 1u << EXHAUST_FILE;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+/* No segment is left: a rank that survives removes those that the dead one had made for it. */
+START_TEST(ranks_with_segments_die)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 61);
+	c.env[EXHAUST_ENV_OWN] = "NCCL_P2P_DISABLE=1";
+	c.hosts = 1;
+	c.gpus = 3;
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(ranks_with_segments_fail)
+{
+	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 20);
+	c.env[EXHAUST_ENV_OWN] = "NCCL_P2P_DISABLE=1";
+	c.hosts = 1;
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -207,6 +228,8 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, cuda_fails);
 	tcase_add_test(t, sockets_fail);
 	tcase_add_test(t, shared_memory_and_files_fail);
+	tcase_add_test(t, ranks_with_segments_die);
+	tcase_add_test(t, ranks_with_segments_fail);
 	tcase_add_test(t, ranks_die);
 	tcase_add_loop_test(t, ranks_give_up, 0, 2);
 	tcase_add_loop_test(t, ranks_give_up_at_the_steps_of_tasks, 0, 2);

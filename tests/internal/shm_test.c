@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Segments of the shm transport by themselves: two ranks whose communicator stands make one more and
+ * look for it as the other rank finds it: with another size, gone, not readable. And its names.
+ */
+#include <check.h>
+
+#include "core/transport/shm_internal.h"
+#include "tests/ranks.h"
+#include "tests/suite.h"
+
+static const char *const no_p2p[] = {"NCCL_P2P_DISABLE=1", "NCCL_DEBUG=NONE", NULL};
+
+enum { BYTES = 8192 };
+
+static struct ncclComm *shm_comm(int32_t rank, int32_t nranks)
+{
+	ncclUniqueId id = ranks_id();
+	ncclComm_t comm;
+
+	EXPECT(cudaSetDevice(rank) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, id, rank));
+	return comm;
+}
+
+static struct shm_key shm_key_of(uint32_t number)
+{
+	return (struct shm_key){.owner = 0, .user = 1, .index = CONN_PAIR, .number = number};
+}
+
+static void shm_open_twice(int32_t rank, int32_t nranks, void *arg)
+{
+	struct ncclComm *comm = shm_comm(rank, nranks);
+	struct conn c = {.comm = comm, .peer = !rank, .is_send = rank, .index = CONN_PAIR};
+	struct shm_key key = shm_key_of(0), none = shm_key_of(1);
+	struct shm_use *use, *again;
+
+	(void)arg;
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, BYTES));
+		shm_segment_of(&c)->mem[BYTES - 1] = 42;
+	}
+	ranks_barrier();
+	if (rank == 1) {
+		EXPECT_NCCL(ncclSystemError, shm_use_get(&c, &key, BYTES / 2, &use));
+		EXPECT_ERROR_SAYS("/dev/shm/nccl-");
+		EXPECT_ERROR_SAYS("of rank 0 has 8192 bytes, expected 4096");
+		EXPECT_NCCL(ncclSystemError, shm_use_get(&c, &none, BYTES, &use));
+		EXPECT_ERROR_SAYS("8192 bytes of rank 0, cannot be opened: No such file");
+		EXPECT_NCCL(ncclSuccess, shm_use_get(&c, &key, BYTES, &use));
+		EXPECT(use->mem[BYTES - 1] == 42);
+		EXPECT_NCCL(ncclSuccess, shm_use_get(&c, &key, BYTES, &again));
+		EXPECT(use == again);
+	}
+	ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(a_segment_of_another_size_or_none_is_named)
+{
+	struct ranks_config c = {.per_host = 2, .env = no_p2p};
+
+	ranks_run(&c, shm_open_twice, NULL);
+}
+END_TEST
+
+/* No user comes: the owner removes the name. */
+static void shm_not_opened(int32_t rank, int32_t nranks, void *arg)
+{
+	struct ncclComm *comm = shm_comm(rank, nranks);
+	struct conn c = {.comm = comm, .peer = !rank, .is_send = rank, .index = CONN_PAIR};
+
+	(void)arg;
+	EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, BYTES));
+	EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, 2 * BYTES));
+	EXPECT(shm_segment_of(&c)->bytes == 2 * BYTES);
+	EXPECT(shm_segment_of(&c)->key.number == 1);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(a_segment_that_no_rank_opens_is_removed)
+{
+	struct ranks_config c = {.per_host = 2, .env = no_p2p};
+
+	ranks_run(&c, shm_not_opened, NULL);
+	c.per_proc = 2;
+	ranks_run(&c, shm_not_opened, NULL);
+}
+END_TEST
+
+/* The process that made it ends without a chance; the other rank removes the name. */
+static void shm_owner_dies(int32_t rank, int32_t nranks, void *arg)
+{
+	struct ncclComm *comm = shm_comm(rank, nranks);
+	struct conn c = {.comm = comm, .peer = !rank, .is_send = rank, .index = CONN_PAIR};
+	struct os_proc **dead = arg;
+
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, shm_segment_make(&c, BYTES));
+		*dead = os_proc();
+		ranks_barrier();
+		os_sleep_ns(UINT32_MAX);
+		abort();
+	}
+	ranks_barrier();
+	world_proc_kill(*dead);
+	EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+}
+
+START_TEST(a_segment_of_a_dead_rank_is_removed)
+{
+	struct ranks_config c = {.per_host = 2, .env = no_p2p};
+	struct os_proc *dead;
+
+	ranks_run(&c, shm_owner_dies, &dead);
+}
+END_TEST
+
+static const struct {
+	const char *plan, *says;
+} refusals[] = {
+	{"os.shm nth=1 fail errno=ENOSPC\n",
+	 "do not fit: No space left on device; make /dev/shm larger"},
+	{"os.shm nth=1 fail errno=EACCES\n", "cannot make a segment"},
+	{"os.shm nth=5 fail errno=EACCES\n", "must run as one user"},
+	{"cuda.host_register nth=1 fail\n", "cudaHostRegister of a segment of /dev/shm"},
+};
+
+static void shm_refused(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclUniqueId id = ranks_id();
+	shared_u32 *said = arg;
+	ncclResult_t rc;
+	ncclComm_t comm = NULL;
+
+	EXPECT(cudaSetDevice(rank) == cudaSuccess);
+	rc = ncclCommInitRank(&comm, nranks, id, rank);
+	EXPECT(rc != ncclSuccess && !comm);
+	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
+		if (strstr(ncclGetLastError(NULL), refusals[i].says))
+			shared_store_u32(said, 1u << i, SHARED_RELEASE);
+}
+
+/* The first four calls of os.shm are those that make segments: two of each rank. */
+START_TEST(what_the_system_refuses_is_named)
+{
+	shared_u32 said = {0};
+	struct ranks_config c = {.per_host = 2, .env = no_p2p, .fault_plan = refusals[_i].plan};
+
+	ranks_run(&c, shm_refused, &said);
+	ck_assert_uint_eq(shared_quiet_load_u32(&said), 1u << _i);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("shm");
+	TCase *t = tcase_create("shm");
+
+	tcase_set_timeout(t, 100);
+	tcase_add_test(t, a_segment_of_another_size_or_none_is_named);
+	tcase_add_test(t, a_segment_that_no_rank_opens_is_removed);
+	tcase_add_test(t, a_segment_of_a_dead_rank_is_removed);
+	tcase_add_loop_test(t, what_the_system_refuses_is_named, 0, (int)ARRAY_LEN(refusals));
+	suite_add_tcase(s, t);
+	return suite_run(s);
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Which ranks of a host reach each other through a segment of /dev/shm, and what comes of it: the log's
+# line per connection, NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_SHM_DISABLE, and killed ranks, of which no
+# segment is left.
+#	shm_test.sh BUILD_DIR SOURCE_DIR
+set -uo pipefail
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+test_begin "$1"
+fail_shows=(out err)
+run() { # run CODE ARGS...
+	local code=$1 rc=0
+	shift
+	timeout 200 "$doppel" run all_reduce --hosts 1 -e 64K -f 16 --env NCCL_DEBUG=INFO \
+		--env NCCL_DEBUG_SUBSYS=INIT,SHM "$@" >out 2>err || rc=$?
+	[ $rc = "$code" ] || fail "$*: exit code $rc, expected $code"
+}
+# only TRANSPORT ARGS...: all connections are that one's
+only() {
+	local via=$1
+	shift
+	run 0 "$@"
+	grep -q "via $via\$" err || fail "$*: no connection via $via"
+	! grep ' via ' err | grep -qv "via $via\$" || fail "$*: a connection that is not via $via"
+}
+off=(--env NCCL_P2P_DISABLE=1)
+
+only P2P --machine h100-8nic --gpus 2
+for per_process in 1 2 4; do
+	for engine in sim threads; do
+		only SHM/direct/direct --machine h100-8nic --gpus 4 "${off[@]}" --engine $engine \
+			--ranks-per-process $per_process
+	done
+done
+run 0 --machine h100-8nic --gpus 2 "${off[@]}"
+grep -qE 'Channel 00/0 : 0\[0\] -> 1\[1\] via SHM/direct/direct$' err || fail "the line per connection"
+# a file per peer, direction and index, whatever the number of channels
+[ "$(grep -c ' made /dev/shm/nccl-[0-9a-f]*, [0-9]* bytes, for rank ' err)" = 4 ] || fail "4 segments expected"
+
+# no direct access by topology: two GPUs below different root ports
+run 0 --machine pcie-4gpu --gpus 4
+grep -q 'via P2P$' err && grep -q 'via SHM/direct/direct$' err || fail "pcie-4gpu: P2P and SHM expected"
+only P2P --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=SYS
+only P2P --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=9
+only SHM/direct/direct --machine pcie-4gpu --gpus 4 --env NCCL_P2P_LEVEL=LOC
+only SHM/direct/direct --machine workstation-2gpu --gpus 2 "${off[@]}"
+
+# neither of both
+only NET/IB --machine h100-8nic --gpus 2 "${off[@]}" --env NCCL_SHM_DISABLE=1
+run 2 --machine workstation-2gpu --gpus 2 "${off[@]}" --env NCCL_SHM_DISABLE=1
+grep -q "none of the topology.s NICs" err ||
+	fail "no transport: the reason is not named"
+
+# a killed rank leaves no segment (14), wherever it is
+for nth in 20 30 35 40 45 50 60 80 100; do
+	echo "os.task rank=1 nth=$nth kill" >plan
+	run 2 --machine h100-8nic --gpus 3 "${off[@]}" --faults plan --env NCCL_MAX_NCHANNELS=2
+done
+exit $bad
