@@ -111,6 +111,8 @@ static void exhaust_parse_env(struct exhaust_config *c, const char *arg, struct 
 
 	while (c->env[n])
 		n++;
+	if (!strchr(arg, '=') || *arg == '=')
+		argp_error(state, "--env %s: expected NAME=VALUE", arg);
 	if (n == EXHAUST_ENV_MOST)
 		argp_error(state, "--env %s: expected at most %d of them", arg,
 			   EXHAUST_ENV_MOST - EXHAUST_ENV_OWN);

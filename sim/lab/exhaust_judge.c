@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/macros.h"
 #include "sim/lab/exhaust_internal.h"
 
 static bool exhaust_is_hurt(const struct lab_life_rank *r)
@@ -117,8 +118,10 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 			      c->ranks_per_proc);
 	if (c->collective != &lab_collectives[0])
 		n += snprintf(out + n, bytes - (size_t)n, " --collective %s", c->collective->name);
-	for (int i = EXHAUST_ENV_OWN; c->env[i]; i++)
+	for (int i = EXHAUST_ENV_OWN; c->env[i]; i++) {
 		n += snprintf(out + n, bytes - (size_t)n, " --env %s", c->env[i]);
+		n = MIN_OF(n, (int)bytes - 1);
+	}
 	if (c->blocking != c->polling)
 		snprintf(out + n, bytes - (size_t)n, c->blocking ? " --blocking" : " --polling");
 }
