@@ -56,13 +56,11 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 	static const struct {
 		const char *name;
 		uint32_t gpus, hosts; /* at most */
-	} machines
-		[] =
-			{
-				{"h100-8nic", 8, 4},        {"h100-8nic", 8, 4},
-				{"a100-4nic", 8, 4},        {"pcie-4gpu", 4, 4},
-				{"workstation-2gpu", 2, 1}, /* no HCA: GPUs by p2p, no second host */
-			};
+	} machines[] = {
+		/* workstation: no HCA, so no second host */
+		{"h100-8nic", 8, 4}, {"h100-8nic", 8, 4},        {"a100-4nic", 8, 4},
+		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 1},
+	};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.world");
@@ -219,7 +217,7 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NTHREADS=%u",
 			  64u << sim_rng_below(&rng, s->lab.warp_width == 32 ? 2 : 4));
 	bool p2p = sim_rng_below(&rng, 6) != 0;
-	if (!p2p && strcmp(s->machine, "workstation-2gpu") != 0)
+	if (!p2p)
 		swarm_env(s, "NCCL_P2P_DISABLE=1");
 	if (sim_rng_below(&rng, 6) == 0)
 		swarm_env(s, "NCCL_NET_GDR_LEVEL=LOC");
@@ -245,6 +243,17 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	if (small)
 		swarm_env(s, "NCCL_LL_BUFFSIZE=%u", (unsigned)bytes);
 	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);
+}
+
+/* Ranks of a host that have no direct access share segments, or use the network like others. */
+static void swarm_shm(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.shm");
+	bool shm = sim_rng_below(&rng, 4) != 0;
+	if (!shm && strcmp(s->machine, "workstation-2gpu") != 0)
+		swarm_env(s, "NCCL_SHM_DISABLE=1");
 }
 
 /* A least number of channels without a most, and NICs as the network has them, not the machine's
@@ -463,6 +472,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_collective(s, seed);
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_channels(s, seed);
+	swarm_shm(s, seed);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);
 	swarm_long(s, seed);
