@@ -113,7 +113,7 @@ static const struct argp_option options_argp_options[] = {
 	 "threads engine: workers that run warps (default: one per CPU)", 3},
 	{"gdb", OPTION_GDB, NULL, 0, "start under gdb, with Doppel's commands loaded", 3},
 	{NULL, 0, NULL, 0,
-	 "Real processes, with a real HCA or real GPUs (presets soft-roce, gpu, hardware):", 4},
+	 "Real processes; those of several computers with a real HCA (presets soft-roce, hardware):", 4},
 	{"processes", OPTION_PROCESSES, "P", 0,
 	 "start so many on this computer, with --gpus ranks each (default 1)", 4},
 	{"rank", OPTION_RANK, "R", 0, "be one of them, whose first rank is R (default: start all)",

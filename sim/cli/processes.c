@@ -3,10 +3,10 @@
  * doppel run in real processes: --processes starts them on this computer, as a launcher does, and
  * waits for all; --rank is one of them.
  *
- * With the GPU double, ranks of different processes count as ranks of different hosts: another real
- * process cannot open a double's GPU memory, so the network is between them, and it must be a real one.
- * With real GPUs the processes of one computer share its GPUs: process i drives the GPUs that follow
- * those of process i - 1, and CUDA IPC is between them.
+ * The processes of one computer share the GPUs of its machine: process i drives those that follow those
+ * of process i - 1. With real GPUs CUDA IPC is between them. With the GPU double, whose memory another
+ * process cannot open, it is shared memory. With the GPU double and a real HCA each process counts as a
+ * host of its own, so that the network is between them.
  */
 #include <errno.h>
 #include <signal.h>
@@ -66,7 +66,9 @@ static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
 
 static void process_environment(const struct cli_options *o)
 {
-#ifdef DOPPEL_FAKECUDA
+#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+	setenv("NCCL_P2P_DISABLE", "1", 1);
+#elif defined(DOPPEL_FAKECUDA)
 	char boot[64] = "", host[128];
 
 	os_boot_id(boot, sizeof boot);
@@ -78,24 +80,48 @@ static void process_environment(const struct cli_options *o)
 		setenv("NCCL_COMM_ID", o->root, 1);
 }
 
-static bool process_can_reach_others(bool several)
-{
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
-	if (several) {
-		fprintf(stderr,
-			"doppel: the HCA double ends at its process; ranks in several need a "
-			"real HCA or real GPUs (presets soft-roce, gpu, hardware)\n");
-		return false;
-	}
-#endif
+static bool process_shm_is_disabled(const struct cli_options *o)
+{
+	static const char name[] = "NCCL_SHM_DISABLE";
+	const char *value = getenv(name);
+
+	for (uint32_t i = 0; i < o->scenario.env_count; i++)
+		if (!strncmp(o->scenario.env[i], name, sizeof name - 1) &&
+		    o->scenario.env[i][sizeof name - 1] == '=')
+			value = o->scenario.env[i] + sizeof name;
+	return value && strtol(value, NULL, 0) != 0;
+}
+
+/* Through memory of this computer alone. */
+static bool process_can_reach_others(const struct cli_options *o, bool several)
+{
+	const char *why = o->root                      ? "--root"
+			  : process_shm_is_disabled(o) ? "NCCL_SHM_DISABLE"
+						       : NULL;
+
+	if (!several || !why)
+		return true;
+	fprintf(stderr,
+		"doppel: %s: the HCA double ends at its process; the network between processes "
+		"needs a real HCA (presets soft-roce, hardware), and --processes shares memory "
+		"without it\n",
+		why);
+	return false;
+}
+#else
+static bool process_can_reach_others(const struct cli_options *o, bool several)
+{
+	(void)o;
 	(void)several;
 	return true;
 }
+#endif
 
 /* Processes that --rank starts by hand are counted as one on each host. */
 static uint32_t process_hosts(const struct cli_options *o)
 {
-#ifndef DOPPEL_FAKECUDA
+#if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
 	if (!o->root)
 		return 1;
 #endif
@@ -105,7 +131,7 @@ static uint32_t process_hosts(const struct cli_options *o)
 /* The first GPU of a process that the launcher started. */
 static int32_t process_first_device(const struct cli_options *o)
 {
-#ifndef DOPPEL_FAKECUDA
+#if !defined(DOPPEL_FAKECUDA) || defined(DOPPEL_FAKEVERBS)
 	if (!o->root && !o->scenario.lab.device_count)
 		return o->rank;
 #endif
@@ -125,7 +151,7 @@ static bool process_check(const struct cli_options *o, int32_t each)
 				"meets the others\n");
 		return false;
 	}
-	return process_can_reach_others(each < o->ranks);
+	return process_can_reach_others(o, each < o->ranks);
 }
 
 int cli_process(struct cli_options *o)
@@ -317,7 +343,7 @@ int cli_processes(int argc, char **argv, const struct cli_options *o)
 
 	all.count = o->processes;
 	all.each = processes_ranks_each(o);
-	if (!process_can_reach_others(all.count > 1))
+	if (!process_can_reach_others(o, all.count > 1))
 		return SIM_USAGE;
 	signal(SIGPIPE, SIG_IGN);
 	for (uint32_t i = 0; i < all.count && ok; i++)
