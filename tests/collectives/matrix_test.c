@@ -2,7 +2,7 @@
 /*
  * Every collective of the lab's table with every type, operation and root, in both protocols, in worlds
  * of 1 to 16 ranks on 1 to 3 hosts, in and out of place, with counts that divide into nothing evenly; small buffers
- * that wrap, and large ones.
+ * that wrap, and large ones; with and without direct access between the GPUs of a host.
  *
  *   matrix_test               a fixed sample, and runs drawn from the commit's hash
  *   matrix_test full          all of it
@@ -135,6 +135,8 @@ static void matrix_full_world(const struct lab_collective *collective, size_t w,
 					matrix_protocols[p]);
 			matrix_all_values(&s.lab);
 			s.lab.ranks_per_proc = z ? LAB_ALL_RANKS : 1;
+			if (((size_t)(collective - lab_collectives) + w) % 3 == 0)
+				scenario_set_env(&s, "NCCL_P2P_DISABLE=1");
 			s.lab.sim.seed = 1 + w;
 			matrix_run(&s, count);
 		}
@@ -167,6 +169,8 @@ static void matrix_sample(struct matrix_count *count)
 			s.lab.ops[0] = (ncclRedOp_t)(i * 3 % LAB_MAX_OPS);
 			s.lab.root = (int32_t)(i * 7 % ranks);
 			s.lab.ranks_per_proc = i % 3 ? 1 : LAB_ALL_RANKS;
+			if (i % 4 == 1)
+				scenario_set_env(&s, "NCCL_P2P_DISABLE=1");
 			s.lab.sim.seed = i;
 			matrix_run(&s, count);
 		}
@@ -195,6 +199,8 @@ static void matrix_drawn(uint64_t seed, struct matrix_count *count)
 						    matrix_worlds[w].hosts * matrix_worlds[w].gpus);
 		s.lab.ranks_per_proc = sim_rng_below(&rng, 2) ? 1 : LAB_ALL_RANKS;
 		s.lab.sim.seed = sim_rng_below(&rng, UINT32_MAX);
+		if (sim_rng_below(&rng, 3) == 0)
+			scenario_set_env(&s, "NCCL_P2P_DISABLE=1");
 		matrix_run(&s, count);
 	}
 }
