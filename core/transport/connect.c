@@ -23,6 +23,8 @@
  * it, when the rank closed that: the peer had all that it needed to open the memory, and the rank could
  * not know.
  */
+#include <string.h>
+
 #include "core/base/log.h"
 #include "core/transport/transport_internal.h"
 
@@ -223,6 +225,24 @@ static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
 	return ncclSuccess;
 }
 
+/* Has the other end of every connection chosen the same transport? The environments of two ranks may
+ * differ. */
+static ncclResult_t conn_job_compare(const struct conn_job *job)
+{
+	for (int i = 0; i < job->n; i++) {
+		const struct conn *c = job->conn[i];
+
+		if (memcmp(job->mine[i].bytes, job->theirs[i].bytes, sizeof(uint32_t)) == 0)
+			continue;
+		WARN("rank %d: channel %d with rank %d goes via %s here, and otherwise there: "
+		     "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL and NCCL_TOPO_FILE must be the same on all "
+		     "ranks of a host",
+		     job->comm->rank, c->channel, c->peer, c->transport->name);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
 ncclResult_t transport_connect_exchange(struct conn_job *job)
 {
 	ncclResult_t rc = ncclSuccess;
@@ -235,6 +255,8 @@ ncclResult_t transport_connect_exchange(struct conn_job *job)
 				    conn_job_tag(TRANSPORT_TAG_INFO, w, !w->is_send),
 				    &job->theirs[i], (size_t)(end - i) * sizeof job->theirs[0]);
 	}
+	if (!rc)
+		rc = conn_job_compare(job);
 	return conn_job_acknowledge(job, rc);
 }
 

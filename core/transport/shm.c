@@ -159,17 +159,11 @@ static bool shm_info_fits(const struct shm_info *info)
 
 static ncclResult_t shm_info_check(const struct conn *c, const struct shm_info *info)
 {
-	if (info->magic != SHM_INFO_MAGIC) {
-		WARN("rank %d: rank %d does not describe shm for channel %d (magic %#x): "
-		     "NCCL_P2P_DISABLE and NCCL_P2P_LEVEL must be the same on all ranks of a host",
-		     c->comm->rank, c->peer, c->channel, info->magic);
-		return ncclInvalidUsage;
-	}
-	if (info->rank != c->peer || info->channel != c->channel || info->index != c->index ||
-	    !!info->is_send == c->is_send || !shm_info_fits(info)) {
-		WARN("rank %d: invalid shm description of channel %d from rank %d (rank %d, "
-		     "channel %d, %llu bytes)",
-		     c->comm->rank, c->channel, c->peer, info->rank, info->channel,
+	if (info->magic != SHM_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
+	    info->index != c->index || !!info->is_send == c->is_send || !shm_info_fits(info)) {
+		WARN("rank %d: invalid shm description of channel %d from rank %d (magic %#x, rank "
+		     "%d, channel %d, %llu bytes)",
+		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel,
 		     (unsigned long long)info->bytes);
 		return ncclInternalError;
 	}

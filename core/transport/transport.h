@@ -20,6 +20,7 @@
 
 #define CONNECT_INFO_BYTES 256
 
+/* Begins with the transport's magic number, 32 bits. */
 struct connect_info {
 	uint8_t bytes[CONNECT_INFO_BYTES];
 };

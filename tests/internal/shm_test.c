@@ -152,6 +152,76 @@ START_TEST(what_the_system_refuses_is_named)
 }
 END_TEST
 
+/* Two containers of a host, each with a /dev/shm of its own, or one that does not want it. */
+static void shm_reachable(int32_t rank, int32_t nranks, void *arg)
+{
+	struct ncclComm *comm = shm_comm(rank, nranks);
+	uint64_t device = comm->peers[1].shm_device;
+
+	(void)arg;
+	EXPECT(device && device == comm->peers[0].shm_device);
+	EXPECT(transport_of(comm, 0, 1) == &transport_shm);
+	comm->peers[1].shm_device = device + 1;
+	EXPECT(strcmp(transport_of(comm, 0, 1)->name, "NET") == 0);
+	EXPECT(strcmp(transport_of(comm, 1, 0)->name, "NET") == 0);
+	comm->peers[1].shm_device = 0;
+	EXPECT(strcmp(transport_of(comm, 0, 1)->name, "NET") == 0);
+	comm->peers[1].shm_device = device;
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+START_TEST(ranks_of_one_dev_shm_reach_each_other)
+{
+	struct ranks_config c = {.per_host = 2, .env = no_p2p};
+
+	ranks_run(&c, shm_reachable, NULL);
+}
+END_TEST
+
+struct shm_difference {
+	const char *name;
+	shared_u32 named;
+};
+
+/* One rank's environment differs. The first one to see it leaves, so the other one may see that only. */
+static void shm_disagreed(int32_t rank, int32_t nranks, void *arg)
+{
+	struct shm_difference *d = arg;
+	ncclComm_t comm = NULL;
+	ncclUniqueId id;
+	ncclResult_t rc;
+
+	if (rank == 1)
+		EXPECT(world_proc_setenv(os_proc(), d->name, "1") == 0);
+	id = ranks_id();
+	EXPECT(cudaSetDevice(rank) == cudaSuccess);
+	rc = ncclCommInitRank(&comm, nranks, id, rank);
+	if (rc == ncclSuccess) {
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+		return;
+	}
+	EXPECT(rc == ncclInvalidUsage || rc == ncclRemoteError);
+	if (rc == ncclRemoteError)
+		return;
+	EXPECT_ERROR_SAYS(rank ? "goes via SHM/direct/direct here" : "goes via P2P here");
+	EXPECT_ERROR_SAYS("NCCL_P2P_DISABLE, NCCL_P2P_LEVEL");
+	shared_add_u32(&d->named, 1, SHARED_RELAXED);
+}
+
+START_TEST(ranks_that_disagree_are_named)
+{
+	struct shm_difference p2p = {.name = "NCCL_P2P_DISABLE"};
+	struct shm_difference shm = {.name = "NCCL_SHM_DISABLE"};
+	struct ranks_config c = {.per_host = 2};
+
+	ranks_run(&c, shm_disagreed, &p2p);
+	ck_assert_uint_gt(shared_quiet_load_u32(&p2p.named), 0);
+	c.env = no_p2p;
+	ranks_run(&c, shm_disagreed, &shm); /* both use the network */
+	ck_assert_uint_eq(shared_quiet_load_u32(&shm.named), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("shm");
@@ -161,6 +231,8 @@ int main(void)
 	tcase_add_test(t, a_segment_of_another_size_or_none_is_named);
 	tcase_add_test(t, a_segment_that_no_rank_opens_is_removed);
 	tcase_add_test(t, a_segment_of_a_dead_rank_is_removed);
+	tcase_add_test(t, ranks_of_one_dev_shm_reach_each_other);
+	tcase_add_test(t, ranks_that_disagree_are_named);
 	tcase_add_loop_test(t, what_the_system_refuses_is_named, 0, (int)ARRAY_LEN(refusals));
 	suite_add_tcase(s, t);
 	return suite_run(s);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,24 @@ START_TEST(a_foreign_thread_is_adopted)
 		ck_assert_int_eq(pthread_join(t[i], &id[i]), 0);
 	ck_assert_ptr_ne(id[0], id[1]);
 	ck_assert_uint_ne((uintptr_t)id[0], os_self()->id);
+}
+END_TEST
+
+/* More than the file system has: an error now, not a signal at the first write, and no file is left. */
+START_TEST(a_segment_that_does_not_fit_is_refused)
+{
+	struct statvfs fs;
+	char name[64];
+	void *mem = NULL;
+
+	ck_assert_int_eq(statvfs(OS_SHM_DIR, &fs), 0);
+	if (!fs.f_blocks) /* it has no limit: it would be the memory's */
+		return;
+	snprintf(name, sizeof name, "doppel-posix-test-%d", (int)getpid());
+	ck_assert_int_eq(os_shm_create(name, ((size_t)fs.f_blocks + 1) * fs.f_frsize, &mem),
+			 ENOSPC);
+	ck_assert_ptr_null(mem);
+	ck_assert_int_eq(os_shm_unlink(name), ENOENT);
 }
 END_TEST
 
@@ -202,6 +221,7 @@ int main(void)
 	Suite *suite = suite_create("posix");
 	TCase *tc = tcase_create("posix");
 	tcase_add_test(tc, a_foreign_thread_is_adopted);
+	tcase_add_test(tc, a_segment_that_does_not_fit_is_refused);
 	tcase_add_test(tc, a_forked_child_is_another_process);
 	tcase_add_test(tc, a_child_forked_while_another_thread_allocates_allocates_too);
 	tcase_add_test(tc, a_child_in_another_pid_namespace_is_told_apart);
