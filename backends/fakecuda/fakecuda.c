@@ -570,5 +570,6 @@ static __attribute__((constructor)) void fc_load(void)
 {
 	world_on_proc_exit(fc_proc_gone);
 	world_on_destroy(fc_world_end);
+	world_on_unmap(fc_host_unmapped);
 	sim_set_resolver(fc_va_resolve);
 }

@@ -375,6 +375,8 @@ bool fc_host_add(struct fc_proc *proc, uint64_t base, uint64_t bytes, unsigned i
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
 void fc_host_delete(void *mem, uint64_t bytes); /* what cudaHostAlloc made; bytes as requested */
+/* A segment of the process goes: misuse where the process has it registered still. */
+void fc_host_unmapped(struct os_proc *os, const void *mem, size_t bytes);
 
 /* ---- stream.c, event.c, copy.c, launch.c, device_run.c -------------------------------------- */
 

@@ -268,6 +268,20 @@ cudaError_t cudaHostUnregister(void *ptr)
 		host_remove("cudaHostUnregister", ptr, true, &bytes, __builtin_return_address(0)));
 }
 
+void fc_host_unmapped(struct os_proc *os, const void *mem, size_t bytes)
+{
+	struct fc_proc *proc = os->slot[OS_SLOT_CUDA];
+
+	if (!proc)
+		return;
+	fc_lock();
+	if (fc_host_find(proc, (uintptr_t)mem, 1))
+		fc_misuse("os_shm_unmap of %p, %zu bytes, which this process still has registered "
+			  "by cudaHostRegister",
+			  mem, bytes);
+	fc_unlock();
+}
+
 cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)
 {
 	struct fc_ctx *ctx;

@@ -27,6 +27,14 @@ struct world_mapping {
 	uint32_t host;
 };
 
+static void (*shm_unmap_hook)(struct os_proc *proc, const void *mem, size_t bytes);
+
+void world_on_unmap(void (*hook)(struct os_proc *proc, const void *mem, size_t bytes))
+{
+	ASSERT(!shm_unmap_hook);
+	shm_unmap_hook = hook;
+}
+
 static struct world_host *shm_host(const struct world_proc *wp)
 {
 	return &world->host[wp->proc->host];
@@ -175,6 +183,8 @@ int world_shm_unmap(void *mem, size_t bytes)
 {
 	world_point("os_shm_unmap");
 	struct world_proc *wp = world_self();
+	if (shm_unmap_hook)
+		shm_unmap_hook(wp->proc, mem, bytes);
 	world_lock(&world->shm_lock);
 	struct world_mapping **at = &wp->mappings;
 	while (*at && (*at)->segment->mem != mem)

@@ -130,6 +130,8 @@ struct os_proc *world_proc_by_id(uint32_t id); /* NULL: none */
 void world_on_proc_exit(void (*hook)(struct os_proc *proc, bool killed));
 /* The one double that is called for each os_use. */
 void world_on_use(void (*hook)(const struct os_use *use));
+/* The one double that is called before a process unmaps its segment at `mem`. */
+void world_on_unmap(void (*hook)(struct os_proc *proc, const void *mem, size_t bytes));
 /* Doubles report what is left at world_destroy: hook calls world_leak for each kind. */
 void world_on_destroy(void (*hook)(void));
 void world_leak(const char *kind, uint64_t count, const char *first);

@@ -181,6 +181,20 @@ CH_TEST(plain_memory_is_unregistered)
 	CU_MISUSE(cudaHostUnregister(&local), cudaErrorHostMemoryNotRegistered, "registered");
 }
 
+CH_TEST(a_segment_is_unregistered_before_it_is_unmapped)
+{
+	void *mem, *again;
+
+	ck_assert_int_eq(os_shm_create("cuda-test", 8192, &mem), 0);
+	ck_assert_int_eq(os_shm_open("cuda-test", 8192, &again, NULL), 0);
+	CU(cudaHostRegister(mem, 8192, cudaHostRegisterMapped));
+	sim_expect_misuse("still has registered");
+	ck_assert_int_eq(os_shm_unmap(mem, 8192), 0);
+	CU(cudaHostUnregister(mem));
+	ck_assert_int_eq(os_shm_unmap(again, 8192), 0);
+	ck_assert_int_eq(os_shm_unlink("cuda-test"), 0);
+}
+
 CH_TEST(registered_memory_cannot_be_registered_twice)
 {
 	char *p = aligned_alloc(4096, 16384);
@@ -351,6 +365,7 @@ int main(void)
 	CH_ADD(t, address_range_is_the_whole_allocation);
 	CH_ADD(t, host_alloc_is_readable_and_pinned);
 	CH_ADD(t, plain_memory_is_unregistered);
+	CH_ADD(t, a_segment_is_unregistered_before_it_is_unmapped);
 	CH_ADD(t, registered_memory_cannot_be_registered_twice);
 	CH_ADD(t, host_register_of_device_memory_is_invalid);
 	CH_ADD(t, allocation_fault_is_out_of_memory);
