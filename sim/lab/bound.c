@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "sim/lab/runner_internal.h"
 #include "sim/world/world.h"
@@ -21,15 +22,38 @@ enum {
 	BOUND_PAIR_NS = 400000,  /* two ranks connect, both ways */
 };
 
-static uint64_t bound_buffer_bytes(const struct lab_config *c)
+/* The value of an environment variable, `name` with its "="; NULL: it is not set. */
+static const char *bound_env(const struct lab_config *c, const char *name)
 {
-	static const char name[] = "NCCL_BUFFSIZE=";
-	uint64_t bytes = 4 << 20;
+	const char *value = NULL;
 
 	for (const char *const *e = c->env; e && *e; e++)
-		if (!strncmp(*e, name, sizeof name - 1))
-			bytes = strtoull(*e + sizeof name - 1, NULL, 0);
-	return MAX_OF(bytes, (uint64_t)4096);
+		if (!strncmp(*e, name, strlen(name)))
+			value = *e + strlen(name);
+	return value;
+}
+
+static uint64_t bound_env_bytes(const struct lab_config *c, const char *name, uint64_t unset)
+{
+	const char *value = bound_env(c, name);
+
+	return value ? strtoull(value, NULL, 0) : unset;
+}
+
+static bool bound_is_ll(const struct lab_config *c)
+{
+	const char *proto = bound_env(c, "NCCL_PROTO=");
+
+	return proto && !strcasecmp(proto, "LL");
+}
+
+/* Half a buffer; of LL one slot of eight, and of that one half. */
+static uint64_t bound_chunk_bytes(const struct lab_config *c)
+{
+	if (bound_is_ll(c))
+		return MAX_OF(bound_env_bytes(c, "NCCL_LL_BUFFSIZE=", 512 << 10) / 16,
+			      (uint64_t)16);
+	return MAX_OF(bound_env_bytes(c, "NCCL_BUFFSIZE=", 4 << 20), (uint64_t)4096) / 2;
 }
 
 /* The slowest link that one channel may have to use. */
@@ -51,12 +75,12 @@ uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 	const struct lab_collective *coll = row->collective;
 	uint64_t n = (uint64_t)run->nranks, nets = c->hosts > 1 ? c->hosts : 0;
 	uint64_t tour = nets * BOUND_NET_HOP_NS + (n - nets) * BOUND_HOP_NS;
-	/* a chunk is half a buffer */
-	uint64_t loops = 1 + row->bytes / (n * bound_buffer_bytes(c) / 2);
+	uint64_t loops = 1 + row->bytes / (n * bound_chunk_bytes(c));
 	/* of each byte, what crosses a link */
 	uint64_t bytes = coll->own_share_stays ? coll->tours * (n - 1) * row->bytes / n
 					       : coll->tours * row->bytes;
-	uint64_t wire = bytes * 1000 / bound_mbps(c);
+	/* a line is half data */
+	uint64_t wire = (bound_is_ll(c) ? 2 : 1) * bytes * 1000 / bound_mbps(c);
 
 	uint64_t connect = coll->connects ? (n - 1) * BOUND_PAIR_NS : 0;
 
