@@ -182,6 +182,13 @@ static inline void shared_note_lines(const void *p, size_t n)
 	shared_hook_note(p, n, SHARED_LINES);
 }
 
+/* Lines that came in by a way that reports no write, such as a system call: wakes the tasks that wait for
+ * them. */
+static inline void shared_lines_wrote(const void *lines, size_t n)
+{
+	shared_hook_wrote(lines, n, SHARED_STORE);
+}
+
 /* How many lines, from the first on, have the flag in both halves. */
 static inline uint32_t shared_lines_ready(const void *lines, uint32_t n, uint32_t flag)
 {

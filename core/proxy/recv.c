@@ -56,6 +56,15 @@ static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 	return ncclSuccess;
 }
 
+/* A socket writes lines without a report to the tasks that wait for them. */
+static void proxy_recv_report_lines(const struct proxy_conn *pc, uint64_t step, size_t bytes)
+{
+	const struct proxy_slice slice = proxy_recv_slice(pc, step);
+
+	if (bytes && proxy_run_protocol(&pc->run)->lines)
+		shared_lines_wrote(proxy_run_buffer(pc)->at + slice.offset, bytes);
+}
+
 static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
@@ -71,6 +80,7 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 		return rc;
 	run->req[step % DEV_STEPS] = NULL;
 	run->bytes[step % DEV_STEPS] = bytes;
+	proxy_recv_report_lines(pc, step, bytes);
 	run->received += run->op.slice_steps;
 	*moved = true;
 	os_progress();

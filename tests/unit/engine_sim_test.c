@@ -227,6 +227,41 @@ static void wakes_main(void *arg)
 	ck_assert_int_eq(wakes.woken, 10);
 }
 
+/* A line that something wrote which reports no write, as a system call does. */
+static uint64_t wake_line[2] __attribute__((aligned(16)));
+
+static void wake_by_line(void *arg)
+{
+	const struct wait w = {.on = wake_line, .want = 7, .kind = WAIT_LINE16, .why = "line"};
+
+	(void)arg;
+	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+}
+
+static void wake_line_main(void *arg)
+{
+	struct os_thread *t = spawn("by line", 0, wake_by_line, NULL);
+
+	os_sleep_ns(100);
+	wake_line[0] = wake_line[1] = 7ull << 32;
+	ck_assert_uint_eq(shared_lines_ready(wake_line, 1, 7), 1);
+	ck_assert_uint_eq(shared_lines_ready(wake_line, 1, 8), 0);
+	wake_line[1] = 6ull << 32;
+	ck_assert_uint_eq(shared_lines_ready(wake_line, 1, 7), 0);
+	wake_line[1] = 7ull << 32;
+	shared_lines_wrote(wake_line, sizeof wake_line);
+	ck_assert_int_eq(os_thread_join(t), 0);
+}
+
+START_TEST(lines_that_came_unreported_wake_when_they_are_reported)
+{
+	struct sim_config c = fifo();
+
+	ck_assert_int_eq(run_with(&c, wake_line_main, NULL), SIM_PASS);
+	sim_stop();
+}
+END_TEST
+
 START_TEST(abort_words_and_ranges_wake)
 {
 	struct sim_config c = fifo();
@@ -778,6 +813,7 @@ int main(void)
 	tcase_add_test(t, same_seed_same_hash_other_seed_other_hash);
 	tcase_add_test(t, waits_follow_their_contract);
 	tcase_add_test(t, abort_words_and_ranges_wake);
+	tcase_add_test(t, lines_that_came_unreported_wake_when_they_are_reported);
 	tcase_add_test(t, fruitless_polls_wait_for_a_change);
 	tcase_add_loop_test(t, a_poller_of_two_things_looks_again_before_much_time_passes, 0, 6);
 	tcase_add_test(t, events_of_one_order_keep_it_others_do_not);
