@@ -43,7 +43,10 @@ X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                    
 X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
 	"address:port of the bootstrap root, instead of one made by ncclGetUniqueId")               \
 X(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", STRING, NULL, 0, 0,                                         \
-	"interfaces for bootstrap: prefixes; ^ in front: not these; = in front: exact names")       \
+	"interfaces for bootstrap: prefixes; ^ in front: not these; = in front: exact "  \
+	"names")                                                                                    \
+X(SOCKET_FAMILY, "NCCL_SOCKET_FAMILY", STRING, NULL, 0, 0,                                         \
+	"address family of the interfaces: AF_INET or AF_INET6")                                    \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0, "topology XML of this host")                    \
 X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
 	"1: the NICs are those that the network has, whatever NCCL_TOPO_FILE says; 0: the file's")  \

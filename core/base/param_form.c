@@ -53,6 +53,7 @@ const struct param_form param_forms[PARAM_COUNT] = {
 	     FORM_LIST | FORM_ALL_BUT | FORM_ANY_CASE, NULL, NULL),
 	FORM(P2P_LEVEL, FORM_LEVEL),
 	FORM(NET_GDR_LEVEL, FORM_LEVEL),
+	FORM(SOCKET_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),
 	FORM(IB_ADDR_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),
 	FORM(IB_ADDR_RANGE, NULL, 0, form_is_subnet, "a subnet such as 10.0.0.0/8 or fd00::/16"),
 #undef FORM

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/base/param.h"
 
 #define SOCK_CONNECT_TRIES    34
 #define SOCK_CONNECT_PAUSE_NS 100000000ull
@@ -55,79 +54,6 @@ err_malformed:
 	WARN("'%s' is not a numeric address and port; expected 10.0.0.1:4711 or [fe80::1]:4711",
 	     text);
 	return ncclInvalidArgument;
-}
-
-bool sock_ifname_matches(const char *list, const char *name)
-{
-	if (!list || !*list)
-		return true;
-	bool others = *list == '^';
-	list += others;
-	bool exact = *list == '=';
-	list += exact;
-	bool found = false;
-	while (*list && !found) {
-		size_t n = strcspn(list, ",");
-		found = n && strncmp(list, name, n) == 0 && (!exact || name[n] == '\0');
-		list += n;
-		list += *list == ',';
-	}
-	return found != others;
-}
-
-static bool sock_addr_is_loopback(const struct os_addr *a)
-{
-	static const uint8_t six[16] = {[15] = 1};
-	return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, six, sizeof six) == 0;
-}
-
-/* Kinds of interfaces in NCCL's order of choice. Addresses of container and VM bridges are the same on
- * every host, so a peer that connects to one reaches itself. */
-enum sock_ifname_kind { SOCK_IB, SOCK_ANY, SOCK_DOCKER, SOCK_LOOPBACK, SOCK_VIRBR, SOCK_NONE };
-
-static bool sock_ifname_begins(const char *name, const char *prefix)
-{
-	return strncmp(name, prefix, strlen(prefix)) == 0;
-}
-
-/* Which of a list's interfaces is taken is the list's business, but for loopback. */
-static enum sock_ifname_kind sock_ifname_kind(const char *list, const char *name,
-					      const struct os_addr *a)
-{
-	if (!sock_ifname_matches(list, name))
-		return SOCK_NONE;
-	if (sock_addr_is_loopback(a))
-		return SOCK_LOOPBACK;
-	if (list)
-		return SOCK_ANY;
-	if (sock_ifname_begins(name, "docker"))
-		return SOCK_DOCKER;
-	if (sock_ifname_begins(name, "virbr"))
-		return SOCK_VIRBR;
-	return sock_ifname_begins(name, "ib") ? SOCK_IB : SOCK_ANY;
-}
-
-ncclResult_t sock_addr_own(struct os_addr *addr)
-{
-	const char *list = param_str(PARAM_SOCKET_IFNAME);
-	enum sock_ifname_kind best = SOCK_NONE;
-	struct os_addr a;
-	char name[64];
-
-	for (int i = 0; os_interface(i, name, sizeof name, &a) == 0; i++) {
-		enum sock_ifname_kind kind = sock_ifname_kind(list, name, &a);
-
-		if (kind >= best)
-			continue;
-		best = kind;
-		*addr = a;
-		addr->port = 0;
-	}
-	if (best != SOCK_NONE)
-		return ncclSuccess;
-	WARN("no network interface for bootstrap%s%s", list ? " matches NCCL_SOCKET_IFNAME=" : "",
-	     list ? list : "");
-	return ncclInvalidUsage;
 }
 
 /* ---- errors and waits -------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stream sockets that wait: helpers over the never-blocking ones of os.h. Called by bootstrap, on
- * the rank's main task or on the root's. Every wait names the rank waited for and why, polls the
+ * the rank's main task or on the root's; the interfaces by the networks too. Every wait names the rank waited for and why, polls the
  * abort word and has no deadline; only connecting gives up, after 34 refusals 100 ms apart, as NCCL
  * does. Owns nothing. Errors: each function that fails logs one line, an abort excepted:
  *
@@ -28,14 +28,27 @@ struct sock_ctx {
 const char *sock_addr_print(const struct os_addr *addr, char out[SOCK_TEXT_BYTES]);
 /* The reverse, numeric addresses only. */
 ncclResult_t sock_addr_parse(const char *text, struct os_addr *addr);
-/* This host's address that others reach, port 0: of the first interface that NCCL_SOCKET_IFNAME lets
- * through, loopback last. Without that variable: of the first one named ib...; of any but the following; of
- * docker...; of loopback; of virbr... */
+/* ---- sock_interface.c ----------------------------------------------------------------------- */
+
+#define SOCK_INTERFACES 16
+
+struct sock_interface {
+	char name[32];
+	struct os_addr addr; /* port 0 */
+};
+/* This host's interfaces that other hosts reach, one address of each, of the family that
+ * NCCL_SOCKET_FAMILY names: those that NCCL_SOCKET_IFNAME lets through, or, where these are loopback
+ * alone, loopback. Without that variable: those named ib...; else all except the following; else
+ * docker...; else loopback; else virbr... At least one, or an error. */
+ncclResult_t sock_interfaces(struct sock_interface out[SOCK_INTERFACES], int *count);
+/* The address of the first one. */
 ncclResult_t sock_addr_own(struct os_addr *addr);
 
 /* Does the interface pass NCCL_SOCKET_IFNAME's list? "eth,ib": prefixes; "=eth0": exact names;
  * "^docker": not these; NULL or "": all. */
 bool sock_ifname_matches(const char *list, const char *name);
+
+/* ---- sock.c --------------------------------------------------------------------------------- */
 
 /* One line for an errno that os_send, os_recv, os_accept or os_connected gave, and the result that
  * it means. 0 stands for "the peer closed". */

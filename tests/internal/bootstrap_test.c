@@ -561,6 +561,39 @@ START_TEST(without_a_list_bridges_and_loopback_come_last)
 }
 END_TEST
 
+/* Names of all interfaces that are found, with their addresses' last byte. */
+static void found_of(const char *const *names, char *out)
+{
+	const struct os_world_ops *before = os_world_in_force();
+	struct os_world_ops ops = *before;
+	struct sock_interface found[SOCK_INTERFACES];
+	int count = 0;
+
+	ops.interface = host_interface;
+	host_names = names;
+	os_install(NULL, &ops);
+	ck_assert_int_eq(sock_interfaces(found, &count), ncclSuccess);
+	os_install(NULL, before);
+	*out = '\0';
+	for (int i = 0; i < count; i++)
+		out += sprintf(out, "%s%s.%u", i ? " " : "", found[i].name, found[i].addr.ip[3]);
+}
+
+#define FOUND_OF(out, ...) found_of((const char *const[]){__VA_ARGS__, NULL}, out)
+
+START_TEST(interfaces_of_the_best_kind_are_found_once_each)
+{
+	char text[256];
+
+	FOUND_OF(text, "lo", "docker0", "eth0", "eth1", "eth0");
+	ck_assert_str_eq(text, "eth0.3 eth1.4");
+	FOUND_OF(text, "eth0", "ib0", "ib1");
+	ck_assert_str_eq(text, "ib0.2 ib1.3");
+	FOUND_OF(text, "lo");
+	ck_assert_str_eq(text, "lo.1");
+}
+END_TEST
+
 START_TEST(addresses_print_and_parse)
 {
 	static const char *const texts[] = {"10.0.0.1:4711", "[fe80::1]:65535", "[::1]:1"};
@@ -593,6 +626,7 @@ static Suite *bootstrap_suite(void)
 	tcase_add_test(t, a_malformed_comm_id_is_named);
 	tcase_add_test(t, a_root_that_is_gone_is_given_up_after_34_attempts);
 	tcase_add_test(t, interface_lists_match_as_in_nccl);
+	tcase_add_test(t, interfaces_of_the_best_kind_are_found_once_each);
 	tcase_add_test(t, without_a_list_bridges_and_loopback_come_last);
 	tcase_add_test(t, addresses_print_and_parse);
 	suite_add_tcase(s, t);
