@@ -43,10 +43,15 @@ X(HOSTID, "NCCL_HOSTID", STRING, NULL, 0, 0,                                    
 X(COMM_ID, "NCCL_COMM_ID", STRING, NULL, 0, 0,                                                     \
 	"address:port of the bootstrap root, instead of one made by ncclGetUniqueId")               \
 X(SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", STRING, NULL, 0, 0,                                         \
-	"interfaces for bootstrap: prefixes; ^ in front: not these; = in front: exact "  \
+	"interfaces for bootstrap and sockets: prefixes; ^ in front: not these; = in front: exact "  \
 	"names")                                                                                    \
 X(SOCKET_FAMILY, "NCCL_SOCKET_FAMILY", STRING, NULL, 0, 0,                                         \
 	"address family of the interfaces: AF_INET or AF_INET6")                                    \
+X(SOCKET_NTHREADS, "NCCL_SOCKET_NTHREADS", INT, "-2", -2, 16,                                      \
+	"tasks that move a socket connection's data; 0 or 1: the proxy's; -2: 2 on AWS, 4 on GCP, " \
+	"else 0")                                                                                   \
+X(NSOCKS_PERTHREAD, "NCCL_NSOCKS_PERTHREAD", INT, "-2", -2, 64,                                    \
+	"sockets of each of these tasks; -2: 8 on AWS, else 1")                                     \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0, "topology XML of this host")                    \
 X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
 	"1: the NICs are those that the network has, whatever NCCL_TOPO_FILE says; 0: the file's")  \
@@ -73,7 +78,8 @@ X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                      
 	"protocols that may be used, written as NCCL_ALGO: LL,LL128,Simple")                        \
 X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \
 	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")               \
-X(NET, "NCCL_NET", STRING, NULL, 0, 0, "the network, as the config's netName: IB")  \
+X(NET, "NCCL_NET", STRING, NULL, 0, 0,                                       \
+	"the network, as the config's netName: IB or Socket; unset: IB where all ranks have an HCA") \
 X(NTHREADS, "NCCL_NTHREADS", INT, "-2", -2, 1024, "threads per block; -2: 512, or fewer")          \
 X(BUFFSIZE, "NCCL_BUFFSIZE", BYTES, "4194304", 1, 1ll << 40,                                       \
 	"bytes of a connection's buffer of protocol SIMPLE")                                        \

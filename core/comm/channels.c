@@ -24,13 +24,16 @@ static bool channels_device_is_new(const struct topo_select *select, const char 
 	return true;
 }
 
-/* Which devices the network has, where the topology is to use only those (DOPPEL_TOPO_NETWORK). */
+/* Which devices the network has, where the topology is to use only those (DOPPEL_TOPO_NETWORK). A
+ * file's NICs are HCAs: a rank that uses another network has that one's devices. */
 static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *select)
 {
 	int count = 0;
 	ncclResult_t rc;
 
-	if (!param_bool(PARAM_TOPO_NETWORK) || comm->local_ranks == comm->nranks)
+	if (comm->local_ranks == comm->nranks)
+		return ncclSuccess;
+	if (!param_bool(PARAM_TOPO_NETWORK) && comm->net.ops == &net_verbs)
 		return ncclSuccess;
 	rc = comm->net.ops->devices(comm, &count);
 	select->network_known = true;
@@ -49,10 +52,8 @@ static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *
 		select->devices++;
 	}
 	if (!rc && !select->devices) {
-		const char *wanted = param_str(PARAM_IB_HCA);
-		WARN("rank %d: the network %s has no device with an active port%s%s", comm->rank,
-		     comm->net.ops->name, wanted ? " among NCCL_IB_HCA=" : "",
-		     wanted ? wanted : "");
+		WARN("rank %d: the network %s has no device with an active port", comm->rank,
+		     comm->net.ops->name);
 		rc = ncclSystemError;
 	}
 	return rc;
@@ -211,7 +212,9 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 
 ncclResult_t comm_channels_make(struct ncclComm *comm)
 {
-	ncclResult_t rc = channels_topology(comm);
+	ncclResult_t rc = comm_network_choose(comm);
+	if (!rc)
+		rc = channels_topology(comm);
 	if (!rc)
 		rc = channels_search(comm);
 	if (rc)
@@ -306,7 +309,8 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 	void *mem = NULL;
 	struct comm_dev_layout l = comm_dev_layout(comm->nchannels, transport_conns_most(comm));
 	size_t staged = l.conns + 2 * (size_t)comm->nchannels * sizeof(struct dev_conn);
-	size_t ranks = (size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
+	size_t ranks =
+		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
 	ncclResult_t rc = mem_device_alloc(&mem, l.ranks + ranks, "the device communicator");
 
 	if (rc)

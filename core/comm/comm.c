@@ -73,7 +73,8 @@ ncclResult_t comm_create(struct ncclComm **out, int nranks, const ncclUniqueId *
 	comm->config = *config;
 	comm->allowed = allowed;
 	comm->transports = comm_transports;
-	comm->net.ops = net_find(config->netName);
+	if (config->netName)
+		comm->net.named = net_find(config->netName);
 	if (config->commName)
 		strncpy(life->name, config->commName, sizeof life->name - 1);
 	rc = cuda_result(cudaGetDevice(&comm->cuda_dev), "cudaGetDevice");

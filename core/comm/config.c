@@ -106,7 +106,7 @@ ncclResult_t comm_config_parse(const ncclConfig_t *config, ncclConfig_t *out)
 		WARN("config: minCTAs is %d, more than maxCTAs, %d", c.minCTAs, c.maxCTAs);
 		return ncclInvalidArgument;
 	}
-	if (!net_find(c.netName)) {
+	if (c.netName && !net_find(c.netName)) {
 		char names[64];
 
 		WARN("config: %s is '%s', which is not a network; expected one of: %s",

@@ -39,9 +39,13 @@ static void proxy_state_init(struct proxy_state *p, struct ncclComm *comm)
 static ncclResult_t proxy_attach(struct ncclComm *comm)
 {
 	struct proxy_state *p;
+	ncclResult_t rc;
 
 	if (comm->proxy)
 		return ncclSuccess;
+	rc = net_open(comm, 0);
+	if (rc)
+		return rc;
 	p = os_alloc(sizeof *p, "proxy");
 	if (!p) {
 		WARN("rank %d: no memory for the proxy", comm->rank);
@@ -61,8 +65,7 @@ void proxy_stop(struct ncclComm *comm)
 {
 	struct proxy_state *p = comm->proxy;
 
-	comm->net.ops->fini(
-		comm); /* without a proxy too: the topology may have opened its devices */
+	net_shut(comm); /* without a proxy too: the topology may have opened its devices */
 	if (!p)
 		return;
 	proxy_gpu_put(p->gpu);

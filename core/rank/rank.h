@@ -62,8 +62,9 @@ struct channel {
 
 /* The network of a communicator. */
 struct net {
-	const struct net_ops *ops; /* its row of nets[] (core/transport/net.h) */
-	void *state;               /* the row's own; NULL: its devices are not open */
+	const struct net_ops *named; /* row of nets[] that its configuration names; NULL: any */
+	const struct net_ops *ops;   /* the row in use (core/transport/net.h); NULL: not opened */
+	void *state;                 /* the row's own; NULL: its devices are not open */
 };
 
 #define COMM_MAGIC 0xd0de0c0331337001ull

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the proxy needs of a network: NCCL's net plugin in spirit. Each network is one table, a row of
- * nets[]; a communicator has one row (ncclComm.net), which its configuration can name. Nothing blocks:
- * a call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
+ * nets[]; a communicator has one row (ncclComm.net), which its configuration can name. Where it names
+ * none, and the communicator has several hosts, core/comm makes sure that all ranks have the same one.
+ * Nothing blocks: a call that cannot finish now returns ncclInProgress and fills *w with what to wait for.
  *
  * The functions are called by the proxy tasks of one GPU only, never at the same time for one
  * send_comm or recv_comm: devices to accept, reg_mr, dereg_mr and close by the service task, the
@@ -83,11 +84,19 @@ struct net_ops {
 };
 
 extern const struct net_ops net_verbs;
+extern const struct net_ops net_socket;
 
 /* In order of choice; NULL ends them. */
 extern const struct net_ops *const nets[];
-/* The row of that name (in any case), or the first one when it is NULL. NULL: there is none. */
+/* The row of that name (in any case). NULL: there is none. */
 const struct net_ops *net_find(const char *name);
+/* The row's place in nets[]. */
+int32_t net_index(const struct net_ops *net);
+/* Opens the communicator's network, unless it is open: the row that the configuration names, else the
+ * first one from `first` on that has a device on this host. Main task. */
+ncclResult_t net_open(struct ncclComm *comm, int32_t first);
+/* Accepts one that is not open. */
+void net_shut(struct ncclComm *comm);
 /* The names of all rows, "IB, Socket"; returns `text`. */
 const char *net_names(char *text, size_t bytes);
 

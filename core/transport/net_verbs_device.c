@@ -139,7 +139,9 @@ ncclResult_t net_verbs_devices(struct ncclComm *comm, int *count)
 	comm->net.state = st;
 	if (!param_bool(PARAM_IB_DISABLE)) {
 		st->list = ibv_get_device_list(&found);
-		if (!st->list) {
+		if (!st->list && errno == ENOSYS) {
+			INFO(LOG_NET, "NET/IB: this kernel has no support for HCAs");
+		} else if (!st->list) {
 			WARN("NET/IB: ibv_get_device_list failed: %s", strerror(errno));
 			rc = ncclSystemError;
 		}

@@ -11,15 +11,16 @@ START_TEST(net_is_found_by_its_name_in_any_case)
 {
 	ck_assert_ptr_eq(net_find("IB"), &net_verbs);
 	ck_assert_ptr_eq(net_find("ib"), &net_verbs);
-	ck_assert_ptr_null(net_find("Socket"));
+	ck_assert_ptr_eq(net_find("Socket"), &net_socket);
 	ck_assert_ptr_null(net_find("IBM"));
 	ck_assert_ptr_null(net_find(""));
 }
 END_TEST
 
-START_TEST(net_without_a_name_is_the_first)
+START_TEST(net_rows_have_an_index)
 {
-	ck_assert_ptr_eq(net_find(NULL), nets[0]);
+	ck_assert_int_eq(net_index(&net_verbs), 0);
+	ck_assert_int_eq(net_index(&net_socket), 1);
 }
 END_TEST
 
@@ -27,7 +28,7 @@ START_TEST(net_names_are_listed_and_cut)
 {
 	char text[64], little[2];
 
-	ck_assert_str_eq(net_names(text, sizeof text), "IB");
+	ck_assert_str_eq(net_names(text, sizeof text), "IB, Socket");
 	ck_assert_str_eq(net_names(little, sizeof little), "I");
 }
 END_TEST
@@ -75,7 +76,7 @@ int main(void)
 	TCase *tc = tcase_create("net");
 
 	tcase_add_test(tc, net_is_found_by_its_name_in_any_case);
-	tcase_add_test(tc, net_without_a_name_is_the_first);
+	tcase_add_test(tc, net_rows_have_an_index);
 	tcase_add_test(tc, net_names_are_listed_and_cut);
 	tcase_add_test(tc, net_rows_have_every_slot);
 	tcase_add_test(tc, net_plain_registers_host_memory_alone);

@@ -25,7 +25,7 @@ refused() {
 for setting in NCCL_ALGO= NCCL_ALGO=^ NCCL_ALGO=Ring NCCL_ALGO=tree,ring NCCL_ALGO=^Tree,NVLS \
 	'NCCL_ALGO=tree;allreduce:ring' 'NCCL_ALGO=allreduce:^tree;reduce:ring' 'NCCL_ALGO=ALL_REDUCE:RING;' \
 	NCCL_PROTO=simple NCCL_PROTO=LL,LL128,Simple NCCL_PROTO=^LL 'NCCL_PROTO=LL;AllReduce:simple' \
-	NCCL_NET=IB NCCL_NET=ib; do
+	NCCL_NET=IB NCCL_NET=ib NCCL_NET=Socket; do
 	run "$setting" || { echo "$setting: exit code $?: $said"; bad=1; }
 done
 
@@ -48,7 +48,7 @@ refused 'NCCL_ALGO=ring;tree' "'tree': expected a collective and a colon"
 refused 'NCCL_ALGO=allreduce:' "'allreduce:': expected names with commas between"
 refused 'NCCL_ALGO=;' "';': expected a list of names"
 
-for name in Socket ^Socket IB,Socket; do
-	refused NCCL_NET=$name "config: NCCL_NET is '$name', which is not a network; expected one of: IB"
+for name in Sockets ^Socket IB,Socket; do
+	refused NCCL_NET=$name "config: NCCL_NET is '$name', which is not a network; expected one of: IB, Socket"
 done
 exit $bad

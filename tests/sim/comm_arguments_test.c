@@ -41,9 +41,9 @@ static void init_arguments_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
 	EXPECT_ERROR_SAYS("minCTAs");
 	config.maxCTAs = 8;
-	config.netName = "Socket";
+	config.netName = "Sockets";
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
-	EXPECT_ERROR_SAYS("netName is 'Socket'");
+	EXPECT_ERROR_SAYS("netName is 'Sockets'");
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitAll(NULL, 2, NULL));
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommInitAll(&comm, 0, NULL));
 	EXPECT_NCCL(ncclInvalidUsage, ncclCommInitAll(&comm, 9, NULL));

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When a socket fails. The first failure of a connection is one WARN line that names both ends. The other
+ * end gets a notice on the control socket, and so do those of the communicator's other connections when
+ * they close as a consequence: a rank that learns of the failure from one of them can name the
+ * connection that failed first.
+ */
+#include "core/transport/net_socket_internal.h"
+
+#define NET_SOCKET_CHECK_NS      1000000ull
+#define NET_SOCKET_CHECK_IDLE_NS 100000000ull
+
+static const char *net_socket_error_text(int error, char out[96])
+{
+	if (error == NET_SOCKET_CLOSED)
+		return "the peer closed the connection before the transfer ended";
+	return strerror_r(error, out, 96);
+}
+
+static void net_socket_log(const struct net_socket_conn *c, const char *text)
+{
+	char peer[SOCK_TEXT_BYTES];
+
+	WARN("NET/Socket: rank %d %s rank %d channel %d on %s (peer %s%s%.31s): %s", c->comm->rank,
+	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->dev->name,
+	     sock_addr_print(&c->peer_addr, peer), c->peer_nic[0] ? " " : "", c->peer_nic, text);
+}
+
+/* The first failure is the one that the other connections report. */
+static void net_socket_failed_by(const struct net_socket_conn *c, const struct net_socket_notice *n)
+{
+	struct net_socket_state *st = c->dev->state;
+
+	os_mutex_lock(&st->lock);
+	if (!st->failure.magic)
+		st->failure = *n;
+	os_mutex_unlock(&st->lock);
+}
+
+/* Best effort: a message this small fits, or the connection is gone, which shows enough. A sending end
+ * in the middle of a message cannot. */
+static void net_socket_send_notice(struct net_socket_conn *c, const struct net_socket_notice *n)
+{
+	size_t done = 0;
+
+	if (c->control.fd < 0 || (c->is_send && (c->has_header || c->control.moved)))
+		return;
+	for (size_t sent = 0; sent < sizeof *n; sent += done)
+		if (os_send(c->control.fd, (const char *)n + sent, sizeof *n - sent, &done) ||
+		    !done)
+			return;
+}
+
+void net_socket_tell_why(struct net_socket_conn *c)
+{
+	struct net_socket_state *st = c->dev->state;
+	struct net_socket_notice n;
+
+	os_mutex_lock(&st->lock);
+	n = st->failure;
+	os_mutex_unlock(&st->lock);
+	if (n.magic && !c->failed && !c->peer_gone)
+		net_socket_send_notice(c, &n);
+}
+
+static bool net_socket_is_remote(int error)
+{
+	return error == NET_SOCKET_CLOSED || error == EPROTO || error == EMSGSIZE ||
+	       sock_error_is_remote(error);
+}
+
+/* What the other end had to report, if anything. Its notice may be here although sending fails. */
+static ncclResult_t net_socket_back(struct net_socket_conn *c)
+{
+	int rc = c->peer_gone ? EAGAIN
+			      : net_socket_move(&c->back, false, &c->heard, sizeof c->heard);
+
+	if (!rc)
+		return net_socket_heard(c, &c->heard);
+	if (rc != EAGAIN) {
+		c->peer_gone = true;
+		c->gone_error = rc;
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t net_socket_failed(struct net_socket_conn *c, const char *what, int error)
+{
+	struct net_socket_notice n = {
+		.magic = NET_SOCKET_NOTICE_MAGIC,
+		.rank = c->comm->rank,
+		.peer = c->who.peer,
+		.error = error,
+	};
+	char text[96], line[192];
+
+	if (c->ready && c->is_send && net_socket_back(c))
+		return ncclRemoteError;
+	c->failed = true;
+	snprintf(line, sizeof line, "%s: %s", what, net_socket_error_text(error, text));
+	net_socket_log(c, line);
+	net_socket_failed_by(c, &n);
+	net_socket_send_notice(c, &n);
+	return net_socket_is_remote(error) ? ncclRemoteError : ncclSystemError;
+}
+
+ncclResult_t net_socket_heard(struct net_socket_conn *c, const struct net_socket_notice *n)
+{
+	char text[96], line[192];
+
+	c->failed = true;
+	if (n->magic != NET_SOCKET_NOTICE_MAGIC) {
+		net_socket_log(c, "the peer sent a message without magic");
+		return ncclRemoteError;
+	}
+	net_socket_failed_by(c, n);
+	snprintf(line, sizeof line, "the peer %s: rank %d and rank %d: %s",
+		 n->rank == c->who.peer && n->peer == c->comm->rank ? "reports" : "gives up",
+		 n->rank, n->peer, net_socket_error_text(n->error, text));
+	net_socket_log(c, line);
+	return ncclRemoteError;
+}
+
+ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w)
+{
+	struct net_socket_conn *c = net_comm;
+	const void *object = os_socket_object(c->control.fd);
+	uint64_t seq = os_event_seq(object), now = os_now_ns();
+	ncclResult_t rc = c->failed ? ncclRemoteError : ncclSuccess;
+
+	*w = (struct wait){
+		.on = object,
+		.want = seq,
+		.kind = WAIT_OBJECT,
+		.why = "a notice of failure",
+		.from = {.rank = c->who.peer,
+			 .channel = c->who.channel,
+			 .step = -1,
+			 .object = "proxy progress"},
+	};
+	/* Not a system call per idle pass: when something came, and now and then. */
+	if (!rc && !c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
+		c->checked_seq = seq;
+		c->check_at_ns = now + (busy ? NET_SOCKET_CHECK_NS : NET_SOCKET_CHECK_IDLE_NS);
+		rc = c->is_send ? net_socket_back(c) : net_socket_progress(c);
+	}
+	/* an end that leaves when nothing is under way has come to the end of the communicator; a
+	 * receiving end finds out with its next receive */
+	if (!rc && c->peer_gone && busy && c->is_send)
+		rc = net_socket_failed(c, "sending", c->gone_error);
+	return rc;
+}
