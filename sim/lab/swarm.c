@@ -57,9 +57,9 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 		const char *name;
 		uint32_t gpus, hosts; /* at most */
 	} machines[] = {
-		/* workstation: no HCA, so no second host */
+		/* workstation: no HCA, sockets between hosts */
 		{"h100-8nic", 8, 4}, {"h100-8nic", 8, 4},        {"a100-4nic", 8, 4},
-		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 1},
+		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 4},
 	};
 	struct sim_rng rng;
 
@@ -272,6 +272,27 @@ static void swarm_channels(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
+/* Hosts are connected by sockets, one time in eight; by several sockets per connection, and by helper
+ * tasks, some of these times and where a machine has no HCA. */
+static void swarm_network(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.network");
+	bool sockets = sim_rng_below(&rng, 8) == 0, several = sim_rng_below(&rng, 3) == 0;
+	unsigned tasks = (unsigned)sim_rng_below(&rng, 4);
+	unsigned each = 1 + (unsigned)sim_rng_below(&rng, 4);
+
+	if (s->lab.hosts == 1)
+		return;
+	if (sockets)
+		swarm_env(s, "NCCL_NET=Socket");
+	if (!several || !(sockets || strcmp(s->machine, "workstation-2gpu") == 0))
+		return;
+	swarm_env(s, "NCCL_SOCKET_NTHREADS=%u", tasks);
+	swarm_env(s, "NCCL_NSOCKS_PERTHREAD=%u", each);
+}
+
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). */
 static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 {
@@ -425,8 +446,6 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 	c->bytes_min = c->bytes_max = 16;
 	swarm_env(s, "NCCL_MIN_NCHANNELS=1");
 	swarm_env(s, "NCCL_MAX_NCHANNELS=1");
-	if (strcmp(s->machine, "workstation-2gpu") == 0) /* it has no network */
-		snprintf(s->machine, sizeof s->machine, "pcie-4gpu");
 	if (!grouped)
 		return;
 	c->drive = LAB_DRIVE_PROCESS;
@@ -473,6 +492,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
+	swarm_network(s, seed);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);
 	swarm_long(s, seed);
