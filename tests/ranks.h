@@ -48,7 +48,8 @@ struct ranks_config {
 	enum sim_engine engine;
 	enum sim_strategy strategy;
 	uint64_t seed;
-	const char *machine; /* NULL: h100-8nic */
+	const char *machine;         /* NULL: h100-8nic */
+	const char *const *machines; /* one per host; NULL: `machine` */
 	const char *const *env;
 	const char *fault_plan;
 	uint64_t *fired; /* out: faults that happened; NULL: not wanted */
@@ -160,6 +161,7 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 	struct world_config world = {
 		.hosts = MAX_OF(config->hosts, 1u),
 		.machine = config->machine ? config->machine : "h100-8nic",
+		.machines = config->machines,
 		.env = config->env,
 		.strict_device_view = true,
 	};

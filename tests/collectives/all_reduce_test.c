@@ -24,6 +24,9 @@ static const struct place {
 	{"network to the other GPU of a host", "pcie-4gpu", 1, 4, 1, NULL},
 	{"network and p2p", "a100-4nic", 2, 3, 1, NULL},
 	{"an odd ring", "h100-8nic", 3, 1, 1, NULL},
+	{"sockets, for want of an HCA", "workstation-2gpu", 2, 1, 1, NULL},
+	{"sockets and p2p", "a100-4nic", 2, 3, 1, "NCCL_NET=Socket"},
+	{"sockets with helper tasks", "workstation-2gpu", 2, 2, 1, "NCCL_SOCKET_NTHREADS=3"},
 };
 
 static void config_at(struct lab_config *c, const struct place *p, uint64_t seed)
@@ -178,6 +181,7 @@ static const struct place machines[] = {
 	{"pcie-4gpu, one host", "pcie-4gpu", 1, 4, 1, NULL},
 	{"pcie-4gpu, two hosts", "pcie-4gpu", 2, 4, 4, NULL},
 	{"workstation-2gpu", "workstation-2gpu", 1, 2, 1, NULL},
+	{"workstation-2gpu, two hosts", "workstation-2gpu", 2, 2, 2, NULL},
 	{"few channels", "h100-8nic", 2, 2, 1, "NCCL_MAX_NCHANNELS=1"},
 	{"many channels", "h100-8nic", 2, 2, 1, "NCCL_MIN_NCHANNELS=24"},
 };

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which network the ranks of a communicator use, and what is named where they cannot agree. */
+#include <check.h>
+#include <cuda_runtime_api.h>
+
+#include "tests/ranks.h"
+#include "tests/suite.h"
+
+static const char *const mixed[] = {"pcie-4gpu", "workstation-2gpu"}; /* host 1 has no HCA */
+
+/* What rank 0's configuration names, and what the ranks get. */
+struct choice {
+	const char *machine; /* of both hosts; NULL: mixed */
+	const char *env[2];
+	const char *named;
+	ncclResult_t want[2];
+	const char *error; /* rank 0's */
+};
+
+static void choice_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct choice *choice = arg;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id = ranks_id();
+	ncclComm_t comm = NULL;
+
+	config.netName = rank == 0 ? choice->named : NULL;
+	EXPECT(cudaSetDevice(0) == cudaSuccess);
+	EXPECT_NCCL(choice->want[rank], ncclCommInitRankConfig(&comm, nranks, id, rank, &config));
+	if (choice->error && rank == 0)
+		EXPECT_ERROR_SAYS(choice->error);
+	if (comm && choice->want[rank])
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+	else
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+}
+
+static const struct choice choices[] = {
+	{"pcie-4gpu", {NULL}, NULL, {0}, NULL},
+	{"pcie-4gpu", {NULL}, "socket", {0}, NULL},
+	{"pcie-4gpu", {"NCCL_NET=Socket"}, NULL, {0}, NULL},
+	{"pcie-4gpu", {"NCCL_IB_DISABLE=1"}, NULL, {0}, NULL},
+	{"workstation-2gpu", {NULL}, NULL, {0}, NULL},
+	{NULL, {NULL}, NULL, {0}, NULL},
+	{"workstation-2gpu",
+	 {"NCCL_NET=IB"},
+	 NULL,
+	 {ncclSystemError, ncclSystemError},
+	 "the network IB, which NCCL_NET names, has no device with an active port"},
+	{"pcie-4gpu",
+	 {"NCCL_IB_HCA=mlx4"},
+	 "IB",
+	 {ncclSystemError, ncclRemoteError},
+	 "the network IB, which the configuration names, has no device with an active port among "
+	 "NCCL_IB_HCA=mlx4"},
+	{NULL,
+	 {NULL},
+	 "IB",
+	 {ncclInvalidUsage, ncclRemoteError},
+	 "its network is IB, and that of rank 1 is Socket"},
+};
+
+START_TEST(ranks_agree_on_a_network_or_name_what_is_missing)
+{
+	const struct choice *choice = &choices[_i];
+
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		ranks_run(&(struct ranks_config){.hosts = 2,
+						 .seed = seed,
+						 .machine = choice->machine,
+						 .machines = choice->machine ? NULL : mixed,
+						 .env = choice->env},
+			  choice_rank, (void *)choice);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("network_choice");
+	TCase *t = tcase_create("choice");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, ranks_agree_on_a_network_or_name_what_is_missing, 0,
+			    (int)(sizeof choices / sizeof choices[0]));
+	suite_add_tcase(suite, t);
+	return suite_run(suite);
+}
