@@ -5,14 +5,16 @@
  *
  * The processes of one computer share the GPUs of its machine: process i drives those that follow those
  * of process i - 1. With real GPUs CUDA IPC is between them. With the GPU double, whose memory another
- * process cannot open, it is shared memory. With the GPU double and a real HCA each process counts as a
- * host of its own, so that the network is between them.
+ * process cannot open, it is shared memory; with NCCL_SHM_DISABLE, and between computers, sockets. With
+ * the GPU double and a real HCA each process counts as a host of its own, so that the network is between
+ * them.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -68,6 +70,8 @@ static void process_environment(const struct cli_options *o)
 {
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
 	setenv("NCCL_P2P_DISABLE", "1", 1);
+	setenv("NCCL_NET", "Socket", 0); /* the HCA double ends at its process */
+	setenv("DOPPEL_TOPO_NETWORK", "1", 0);
 #elif defined(DOPPEL_FAKECUDA)
 	char boot[64] = "", host[128];
 
@@ -81,37 +85,32 @@ static void process_environment(const struct cli_options *o)
 }
 
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
-static bool process_shm_is_disabled(const struct cli_options *o)
+/* The last setting of NCCL_NET, the caller's included; NULL: none. */
+static const char *process_network(const struct scenario *s)
 {
-	static const char name[] = "NCCL_SHM_DISABLE";
-	const char *value = getenv(name);
+	const char *net = NULL;
 
-	for (uint32_t i = 0; i < o->scenario.env_count; i++)
-		if (!strncmp(o->scenario.env[i], name, sizeof name - 1) &&
-		    o->scenario.env[i][sizeof name - 1] == '=')
-			value = o->scenario.env[i] + sizeof name;
-	return value && strtol(value, NULL, 0) != 0;
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], "NCCL_NET=", 9) == 0)
+			net = s->env[i] + 9;
+	return net;
 }
+#endif
 
-/* Through memory of this computer alone. */
 static bool process_can_reach_others(const struct cli_options *o, bool several)
 {
-	const char *why = o->root                      ? "--root"
-			  : process_shm_is_disabled(o) ? "NCCL_SHM_DISABLE"
-						       : NULL;
+#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+	const char *net = process_network(&o->scenario);
 
-	if (!several || !why)
-		return true;
-	fprintf(stderr,
-		"doppel: %s: the HCA double ends at its process; the network between processes "
-		"needs a real HCA (presets soft-roce, hardware), and --processes shares memory "
-		"without it\n",
-		why);
-	return false;
-}
-#else
-static bool process_can_reach_others(const struct cli_options *o, bool several)
-{
+	if (several && net && *net && strcasecmp(net, "Socket") != 0) {
+		fprintf(stderr,
+			"doppel: NCCL_NET is %s, and the HCA double ends at its process; ranks in "
+			"several need NCCL_NET=Socket, a real HCA or real GPUs (presets soft-roce, "
+			"gpu, hardware)\n",
+			net);
+		return false;
+	}
+#endif
 	(void)o;
 	(void)several;
 	return true;

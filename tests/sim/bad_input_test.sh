@@ -44,8 +44,7 @@ expect 'bad attribute' "bad_sm.xml:4.*sm.*eighty.*expected" run all_reduce --mac
 expect 'no GPU' 'no_gpu.xml.*no GPU|no_gpu.xml.*GPU' run all_reduce --machine no_gpu.xml
 expect 'too many ranks here' 'rank 1 with 2 GPUs does not fit in --ranks 2' run all_reduce --rank 1 --ranks 2 --gpus 2 --root 127.0.0.1:7000
 expect 'no root' 'needs --root HOST:PORT' run all_reduce --rank 0 --ranks 1
-expect 'HCA doubles of two processes' 'NCCL_SHM_DISABLE: the HCA double ends at its process' run all_reduce --processes 2 --env NCCL_SHM_DISABLE=1
-expect 'HCA doubles of two computers' '--root: the HCA double ends at its process' run all_reduce --rank 0 --ranks 2 --root 127.0.0.1:7000
+expect 'HCA doubles of two processes' 'ends at its process' run all_reduce --processes 2 --env NCCL_NET=IB
 expect '0 hosts' '--hosts 0: expected a number from 1' run all_reduce --hosts 0
 expect '0 GPUs' '--gpus 0: expected a number from 1' run all_reduce --gpus 0
 expect 'more ranks than GPUs' '9 ranks per host, but machine .* has 8 GPUs' run all_reduce --gpus 9
