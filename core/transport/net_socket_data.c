@@ -99,6 +99,7 @@ static ncclResult_t net_socket_header_check(struct net_socket_conn *c)
  * not expected. */
 static ncclResult_t net_socket_header_recv(struct net_socket_conn *c)
 {
+	ncclResult_t gone;
 	int rc;
 
 	if (c->has_header)
@@ -106,9 +107,8 @@ static ncclResult_t net_socket_header_recv(struct net_socket_conn *c)
 	rc = c->peer_gone ? c->gone_error
 			  : net_socket_move(&c->control, false, &c->header, sizeof c->header);
 	if (rc && rc != EAGAIN && !c->control.moved && c->passed == c->posted) {
-		c->peer_gone = true;
-		c->gone_error = rc;
-		return ncclInProgress;
+		gone = net_socket_gone(c, rc);
+		return gone ? gone : ncclInProgress;
 	}
 	if (rc)
 		return net_socket_control_result(c, rc);

@@ -37,18 +37,21 @@ static void net_socket_failed_by(const struct net_socket_conn *c, const struct n
 	os_mutex_unlock(&st->lock);
 }
 
-/* Best effort: a message this small fits, or the connection is gone, which shows enough. A sending end
- * in the middle of a message cannot. */
+/* Where no notice can go out (a sending end is in the middle of a message, or the socket is full), the end
+ * of the stream has to do. */
 static void net_socket_send_notice(struct net_socket_conn *c, const struct net_socket_notice *n)
 {
-	size_t done = 0;
+	const bool between = !c->is_send || (!c->has_header && !c->control.moved);
+	size_t sent = 0, done;
+	int rc = 0;
 
-	if (c->control.fd < 0 || (c->is_send && (c->has_header || c->control.moved)))
-		return;
-	for (size_t sent = 0; sent < sizeof *n; sent += done)
-		if (os_send(c->control.fd, (const char *)n + sent, sizeof *n - sent, &done) ||
-		    !done)
-			return;
+	while (c->control.fd >= 0 && between && sent < sizeof *n && !rc) {
+		done = 0;
+		rc = os_send(c->control.fd, (const char *)n + sent, sizeof *n - sent, &done);
+		sent += rc ? 0 : done;
+	}
+	if (sent < sizeof *n)
+		sock_close(&c->control.fd);
 }
 
 void net_socket_tell_why(struct net_socket_conn *c)
@@ -69,6 +72,17 @@ static bool net_socket_is_remote(int error)
 	       sock_error_is_remote(error);
 }
 
+/* The control socket has ended. Without an error, that is in order for an end with nothing under way: the
+ * other one has come to the end of the communicator. */
+ncclResult_t net_socket_gone(struct net_socket_conn *c, int error)
+{
+	c->peer_gone = true;
+	c->gone_error = error;
+	return error == NET_SOCKET_CLOSED
+		       ? ncclSuccess
+		       : net_socket_failed(c, c->is_send ? "sending" : "receiving", error);
+}
+
 /* What the other end had to report, if anything. Its notice may be here although sending fails. */
 static ncclResult_t net_socket_back(struct net_socket_conn *c)
 {
@@ -77,11 +91,7 @@ static ncclResult_t net_socket_back(struct net_socket_conn *c)
 
 	if (!rc)
 		return net_socket_heard(c, &c->heard);
-	if (rc != EAGAIN) {
-		c->peer_gone = true;
-		c->gone_error = rc;
-	}
-	return ncclSuccess;
+	return rc == EAGAIN ? ncclSuccess : net_socket_gone(c, rc);
 }
 
 ncclResult_t net_socket_failed(struct net_socket_conn *c, const char *what, int error)
@@ -94,8 +104,8 @@ ncclResult_t net_socket_failed(struct net_socket_conn *c, const char *what, int 
 	};
 	char text[96], line[192];
 
-	if (c->ready && c->is_send && net_socket_back(c))
-		return ncclRemoteError;
+	if (c->ready && c->is_send && !c->peer_gone && net_socket_back(c))
+		return ncclRemoteError; /* reported */
 	c->failed = true;
 	snprintf(line, sizeof line, "%s: %s", what, net_socket_error_text(error, text));
 	net_socket_log(c, line);
@@ -124,10 +134,14 @@ ncclResult_t net_socket_heard(struct net_socket_conn *c, const struct net_socket
 ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w)
 {
 	struct net_socket_conn *c = net_comm;
-	const void *object = os_socket_object(c->control.fd);
-	uint64_t seq = os_event_seq(object), now = os_now_ns();
-	ncclResult_t rc = c->failed ? ncclRemoteError : ncclSuccess;
+	const void *object;
+	uint64_t seq, now = os_now_ns();
+	ncclResult_t rc = ncclSuccess;
 
+	if (c->failed)
+		return ncclRemoteError;
+	object = os_socket_object(c->control.fd);
+	seq = os_event_seq(object);
 	*w = (struct wait){
 		.on = object,
 		.want = seq,
@@ -139,13 +153,12 @@ ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w)
 			 .object = "proxy progress"},
 	};
 	/* Not a system call per idle pass: when something came, and now and then. */
-	if (!rc && !c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
+	if (!c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
 		c->checked_seq = seq;
 		c->check_at_ns = now + (busy ? NET_SOCKET_CHECK_NS : NET_SOCKET_CHECK_IDLE_NS);
 		rc = c->is_send ? net_socket_back(c) : net_socket_progress(c);
 	}
-	/* an end that leaves when nothing is under way has come to the end of the communicator; a
-	 * receiving end finds out with its next receive */
+	/* a receiving end finds out with its next receive */
 	if (!rc && c->peer_gone && busy && c->is_send)
 		rc = net_socket_failed(c, "sending", c->gone_error);
 	return rc;

@@ -251,6 +251,8 @@ void net_socket_tasks_stop(struct net_socket_conn *c);
 ncclResult_t net_socket_failed(struct net_socket_conn *c, const char *what, int error);
 /* What came in place of a header. */
 ncclResult_t net_socket_heard(struct net_socket_conn *c, const struct net_socket_notice *n);
+/* The control socket ended by `error`. ncclSuccess: the peer closed it. */
+ncclResult_t net_socket_gone(struct net_socket_conn *c, int error);
 ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w);
 /* Sends a notice of the communicator's failure, if there was one, on a connection that closes. */
 void net_socket_tell_why(struct net_socket_conn *c);

@@ -272,6 +272,15 @@ static void swarm_channels(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
+/* Are the hosts connected by sockets? */
+static bool swarm_has_sockets(const struct scenario *s)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strcmp(s->env[i], "NCCL_NET=Socket") == 0)
+			return true;
+	return strcmp(s->machine, "workstation-2gpu") == 0;
+}
+
 /* Hosts are connected by sockets, one time in eight; by several sockets per connection, and by helper
  * tasks, some of these times and where a machine has no HCA. */
 static void swarm_network(struct scenario *s, uint64_t seed)
@@ -287,7 +296,7 @@ static void swarm_network(struct scenario *s, uint64_t seed)
 		return;
 	if (sockets)
 		swarm_env(s, "NCCL_NET=Socket");
-	if (!several || !(sockets || strcmp(s->machine, "workstation-2gpu") == 0))
+	if (!several || !swarm_has_sockets(s))
 		return;
 	swarm_env(s, "NCCL_SOCKET_NTHREADS=%u", tasks);
 	swarm_env(s, "NCCL_NSOCKS_PERTHREAD=%u", each);
@@ -296,6 +305,9 @@ static void swarm_network(struct scenario *s, uint64_t seed)
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). */
 static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 {
+	/* the channel tells a network's sockets from the bootstrap's */
+	static const char *const socket_line[] = {"os.socket channel=0 nth=%u reset\n",
+						  "os.socket channel=0 nth=%u fail\n"};
 	static const char *const line[] = {"verbs.cqe nth=%u error\n", "verbs.start nth=%u error\n",
 					   "verbs.request nth=%u refuse\n",
 					   "verbs.recv_cqe nth=%u error\n",
@@ -306,7 +318,9 @@ static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(s->plan, sizeof s->plan, line[which], nth);
+	snprintf(s->plan, sizeof s->plan,
+		 swarm_has_sockets(s) ? socket_line[which % ARRAY_LEN(socket_line)] : line[which],
+		 nth);
 #pragma GCC diagnostic pop
 	s->lab.quiet = 1 + (uint32_t)sim_rng_below(rng, ranks);
 	s->lab.recover = false;

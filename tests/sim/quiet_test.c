@@ -14,9 +14,10 @@
 enum { QUIET_SEEDS = 30 };
 
 static const char *const quiet_env[] = {"NCCL_MAX_CTAS=2", NULL};
+static const char *const quiet_socket_env[] = {"NCCL_MAX_CTAS=2", "NCCL_NET=Socket", NULL};
 
-static struct lab_result quiet_run_ranks(uint64_t seed, uint32_t gpus, uint32_t quiet,
-					 const char *plan)
+static struct lab_result quiet_run_env(uint64_t seed, uint32_t gpus, uint32_t quiet,
+				       const char *plan, const char *const *env)
 {
 	struct lab_config c;
 	struct lab_result r;
@@ -25,7 +26,7 @@ static struct lab_result quiet_run_ranks(uint64_t seed, uint32_t gpus, uint32_t 
 	c.hosts = 2;
 	c.gpus = gpus;
 	c.machine = "pcie-4gpu"; /* its GPUs need flushes */
-	c.env = quiet_env;
+	c.env = env;
 	c.bytes_min = c.bytes_max = 65536;
 	c.errors_allowed = true;
 	c.quiet = quiet;
@@ -33,6 +34,12 @@ static struct lab_result quiet_run_ranks(uint64_t seed, uint32_t gpus, uint32_t 
 	c.sim.fault_plan = plan;
 	ck_assert_int_eq(lab_run(&c, &r), 0);
 	return r;
+}
+
+static struct lab_result quiet_run_ranks(uint64_t seed, uint32_t gpus, uint32_t quiet,
+					 const char *plan)
+{
+	return quiet_run_env(seed, gpus, quiet, plan, quiet_env);
 }
 
 static struct lab_result quiet_run(uint64_t seed, uint32_t quiet, const char *plan)
@@ -77,6 +84,27 @@ START_TEST(an_end_that_is_done_learns_of_a_failure_too)
 }
 END_TEST
 
+/* A socket between hosts fails at the quiet rank alone, or breaks: in the middle of a message, between
+ * two, or with nothing under way. */
+START_TEST(the_other_end_of_a_socket_learns_of_a_failure_too)
+{
+	uint32_t fired = 0;
+
+	for (uint32_t nth = 1; nth <= 40; nth++) {
+		char plan[64];
+		struct lab_result r;
+
+		snprintf(plan, sizeof plan, "os.socket rank=0 channel=0 nth=%u %s\n", nth,
+			 _i ? "fail" : "reset");
+		r = quiet_run_env(nth, 1 + nth % 2, 1, plan, quiet_socket_env);
+		ck_assert_msg(r.verdict == SIM_PASS, "nth=%d: %s: %s", (int)nth, r.failure.kind,
+			      r.failure.message);
+		fired += (uint32_t)r.fired;
+	}
+	ck_assert_uint_ge(fired, 12);
+}
+END_TEST
+
 /* The call fails, so there is no completion, and the queue pair itself is well. */
 static const char *const quiet_calls[] = {"verbs.poll_cq", "verbs.post_send", "verbs.post_recv"};
 
@@ -106,6 +134,7 @@ int main(void)
 
 	tcase_add_test(t, the_other_end_learns_of_a_failure_though_nobody_asks);
 	tcase_add_test(t, an_end_that_is_done_learns_of_a_failure_too);
+	tcase_add_loop_test(t, the_other_end_of_a_socket_learns_of_a_failure_too, 0, 2);
 	tcase_add_loop_test(t, the_other_end_learns_of_a_verbs_call_that_fails, 0,
 			    (int)(sizeof quiet_calls / sizeof quiet_calls[0]));
 	suite_add_tcase(s, t);
