@@ -282,7 +282,7 @@ static bool swarm_has_sockets(const struct scenario *s)
 }
 
 /* Hosts are connected by sockets, one time in eight; by several sockets per connection, and by helper
- * tasks, some of these times and where a machine has no HCA. */
+ * tasks, some of these times and where a machine has no HCA. Sockets have addresses of either family. */
 static void swarm_network(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -291,9 +291,12 @@ static void swarm_network(struct scenario *s, uint64_t seed)
 	bool sockets = sim_rng_below(&rng, 8) == 0, several = sim_rng_below(&rng, 3) == 0;
 	unsigned tasks = (unsigned)sim_rng_below(&rng, 4);
 	unsigned each = 1 + (unsigned)sim_rng_below(&rng, 4);
+	bool six = sim_rng_below(&rng, 8) == 0; /* of the bootstrap, too */
 
 	if (s->lab.hosts == 1)
 		return;
+	if (six)
+		swarm_env(s, "NCCL_SOCKET_FAMILY=AF_INET6");
 	if (sockets)
 		swarm_env(s, "NCCL_NET=Socket");
 	if (!several || !swarm_has_sockets(s))

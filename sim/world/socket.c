@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets of the world: descriptors, addresses, and os.h's calls. A host has eth0 at 10.x.y.1, with
- * its index in x and y, and lo at 127.0.0.1. Descriptors carry their process' number, so that
+ * Sockets of the world: descriptors, and os.h's calls. Descriptors carry their process' number, so that
  * another process' descriptor is known for what it is.
  */
 #include <errno.h>
@@ -13,48 +12,6 @@
 #define SOCKET_FD_FIRST 3
 #define SOCKET_FD_SHIFT 14 /* descriptors of one process: 16381 */
 #define SOCKET_FD_MAX   (1 << SOCKET_FD_SHIFT)
-#define SOCKET_NO_HOST  UINT32_MAX
-
-/* ---- addresses ----------------------------------------------------------------------------------
- */
-
-static void addr_of_host(uint32_t host, struct os_addr *a)
-{
-	memset(a, 0, sizeof *a);
-	a->family = 4;
-	a->ip[0] = 10;
-	a->ip[1] = (uint8_t)(host >> 8);
-	a->ip[2] = (uint8_t)host;
-	a->ip[3] = 1;
-}
-
-/* The host that an address leads to, seen from `self`. */
-static uint32_t addr_host(uint32_t self, const struct os_addr *a)
-{
-	static const uint8_t any[4];
-	if (a->ip[0] == 127 || memcmp(a->ip, any, 4) == 0)
-		return self;
-	if (a->ip[0] != 10 || a->ip[3] != 1)
-		return SOCKET_NO_HOST;
-	uint32_t host = (uint32_t)a->ip[1] << 8 | a->ip[2];
-	return host < world->config.hosts ? host : SOCKET_NO_HOST;
-}
-
-int world_interface(int index, char *name, size_t name_bytes, struct os_addr *addr)
-{
-	if (index < 0 || index > 1)
-		return ENOENT;
-	snprintf(name, name_bytes, "%s", index ? "lo" : "eth0");
-	addr_of_host(world_self()->proc->host, addr);
-	if (index)
-		memcpy(addr->ip, (const uint8_t[4]){127, 0, 0, 1}, 4);
-	return 0;
-}
-
-static void addr_print(const struct os_addr *a, char out[32])
-{
-	snprintf(out, 32, "%u.%u.%u.%u:%u", a->ip[0], a->ip[1], a->ip[2], a->ip[3], a->port);
-}
 
 /* ---- descriptors: with the socket lock held ------------------------------------------------- */
 
@@ -154,7 +111,7 @@ int world_listen(const struct os_addr *at, int *fd, struct os_addr *bound)
 	world_point("os_listen");
 	struct world_proc *wp = world_self();
 	struct os_addr a = *at;
-	if (a.family != 4)
+	if (a.family != 4 && a.family != 6)
 		return EAFNOSUPPORT;
 	if (addr_host(wp->proc->host, &a) != wp->proc->host)
 		return EADDRNOTAVAIL;
@@ -215,7 +172,7 @@ static int connect_start(struct world_proc *wp, const struct os_addr *to, uint32
 {
 	struct world_host *h = &world->host[wp->proc->host];
 	struct os_addr local;
-	addr_of_host(wp->proc->host, &local);
+	addr_of_host(wp->proc->host, to->family, &local);
 	local.port = h->next_tcp_port;
 	h->next_tcp_port = h->next_tcp_port == UINT16_MAX ? 32768 : h->next_tcp_port + 1;
 	int room;
@@ -249,10 +206,10 @@ int world_connect(const struct os_addr *to, int *fd)
 {
 	world_point("os_connect");
 	struct world_proc *wp = world_self();
-	if (to->family != 4)
+	if (to->family != 4 && to->family != 6)
 		return EAFNOSUPPORT;
 	uint32_t host = addr_host(wp->proc->host, to);
-	if (host == SOCKET_NO_HOST)
+	if (host == ADDR_NO_HOST)
 		return EHOSTUNREACH;
 	struct stream_syn syn;
 	int rc = connect_fault(&syn);
@@ -470,7 +427,7 @@ int world_close(int fd)
 static void socket_describe(const struct world_proc *wp, const struct world_socket *s, char *out,
 			    size_t bytes)
 {
-	char local[32], peer[32];
+	char local[ADDR_TEXT], peer[ADDR_TEXT];
 	addr_print(&s->local, local);
 	addr_print(&s->peer, peer);
 	if (s->kind == SOCKET_LISTENER)

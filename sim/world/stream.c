@@ -173,17 +173,12 @@ struct world_conn *stream_connect(uint32_t from_host, uint32_t to_host, const st
 	return c;
 }
 
-static bool addr_any(const struct os_addr *a)
-{
-	return a->ip[0] == 0 && a->ip[1] == 0 && a->ip[2] == 0 && a->ip[3] == 0;
-}
-
 struct world_socket *stream_listener_find(uint32_t host, const struct os_addr *at)
 {
 	struct world_socket *l = world->host[host].listeners;
 	for (; l; l = l->next)
-		if (l->local.port == at->port &&
-		    (addr_any(&l->local) || addr_any(at) || memcmp(l->local.ip, at->ip, 4) == 0))
+		if (l->local.port == at->port && l->local.family == at->family &&
+		    (addr_is_any(&l->local) || addr_is_any(at) || addr_is_same(&l->local, at)))
 			return l;
 	return NULL;
 }

@@ -63,6 +63,16 @@ struct world_conn {
 	bool stranger; /* end 0 has no process: stranger.c */
 };
 
+/* address.c */
+#define ADDR_TEXT    64
+#define ADDR_NO_HOST UINT32_MAX
+void addr_of_host(uint32_t host, uint16_t family, struct os_addr *a);
+/* The host that an address leads to, seen from `self`. */
+uint32_t addr_host(uint32_t self, const struct os_addr *a);
+bool addr_is_any(const struct os_addr *a);
+bool addr_is_same(const struct os_addr *a, const struct os_addr *b); /* whatever the ports */
+void addr_print(const struct os_addr *a, char out[ADDR_TEXT]);
+
 static inline struct world_socket *stream_peer(struct world_socket *s)
 {
 	return &s->conn->end[1 - s->side];

@@ -419,6 +419,7 @@ static const struct {
 	{"four lanes", {"NCCL_NSOCKS_PERTHREAD=4", "NCCL_SOCKET_NTHREADS=1"}},
 	{"two tasks", {"NCCL_NSOCKS_PERTHREAD=1", "NCCL_SOCKET_NTHREADS=2"}},
 	{"three tasks of two", {"NCCL_NSOCKS_PERTHREAD=2", "NCCL_SOCKET_NTHREADS=3"}},
+	{"IPv6", {"NCCL_SOCKET_FAMILY=AF_INET6"}}, /* last: not every machine has it */
 };
 
 static void pair_run(const struct pair *test, int shape)
@@ -560,7 +561,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, messages_arrive_whole_and_in_order, 0, all);
-	tcase_add_loop_test(t, real_sockets_carry_the_same, 0, all);
+	tcase_add_loop_test(t, real_sockets_carry_the_same, 0, all - 1);
 	tcase_add_test(t, real_sockets_of_ipv6_too);
 	tcase_add_loop_test(t, a_stranger_on_the_port_disturbs_nobody, 0, all);
 	tcase_add_loop_test(t, a_sender_that_leaves_early_is_a_remote_error, 0, all);

@@ -289,7 +289,7 @@ static void task_other_host(void *arg)
 	ck_assert_int_eq(os_listen(&at, &fd, &bound), EADDRNOTAVAIL);
 	at.ip[2] = 77;
 	ck_assert_int_eq(os_connect(&at, &fd), EHOSTUNREACH);
-	at.family = 6;
+	at.family = 5;
 	ck_assert_int_eq(os_connect(&at, &fd), EAFNOSUPPORT);
 }
 
