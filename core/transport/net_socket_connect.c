@@ -235,6 +235,7 @@ static ncclResult_t net_socket_open(struct net_socket_conn *c, const struct net_
 		return ncclSuccess;
 	}
 	sock_close(&s->fd);
+	s->moved = 0;
 	if (!c->hello_sent && (rc == ECONNREFUSED || rc == ETIMEDOUT) &&
 	    ++c->tries < NET_SOCKET_TRIES) {
 		c->again_at_ns = os_now_ns() + NET_SOCKET_RETRY_NS;

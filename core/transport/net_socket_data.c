@@ -24,13 +24,20 @@ ncclResult_t net_socket_dereg_mr(void *net_comm, void *mr)
 /* ---- parts ------------------------------------------------------------------------------------
  */
 
+/* Of each part but the last one. */
+static size_t net_socket_part_bytes(size_t bytes, uint32_t lanes)
+{
+	return MAX_OF((bytes + lanes - 1) / lanes, (size_t)NET_SOCKET_WHOLE);
+}
+
 uint32_t net_socket_parts(size_t bytes, uint32_t lanes)
 {
-	size_t most = (bytes + NET_SOCKET_WHOLE - 1) / NET_SOCKET_WHOLE;
+	size_t size;
 
 	if (!lanes || bytes <= NET_SOCKET_WHOLE)
 		return 0;
-	return (uint32_t)MIN_OF(most, (size_t)lanes);
+	size = net_socket_part_bytes(bytes, lanes);
+	return (uint32_t)((bytes + size - 1) / size);
 }
 
 static void net_socket_give(struct net_socket_conn *c, struct net_request *r, size_t at,
@@ -45,11 +52,11 @@ static void net_socket_give(struct net_socket_conn *c, struct net_request *r, si
 	c->turn_lane = (c->turn_lane + 1) % c->lanes;
 }
 
-/* The header is through: the lanes get the parts, all of one size except the last one. */
+/* The header is through: the lanes get the parts. */
 static void net_socket_give_all(struct net_socket_conn *c, struct net_request *r)
 {
 	uint32_t parts = net_socket_parts(r->bytes, c->lanes);
-	size_t size = parts ? (r->bytes + parts - 1) / parts : 0;
+	size_t size = parts ? net_socket_part_bytes(r->bytes, c->lanes) : 0;
 
 	shared_add_u32(&r->left, parts, SHARED_RELAXED); /* before a lane has any */
 	for (uint32_t i = 0; i < parts; i++)
@@ -68,35 +75,48 @@ static ncclResult_t net_socket_control_result(struct net_socket_conn *c, int rc)
 	return net_socket_failed(c, c->is_send ? "sending" : "receiving", rc);
 }
 
+/* A short message is sent with its header. */
+static bool net_socket_is_inline(const struct net_socket_conn *c, const struct net_request *r)
+{
+	return c->is_send && r->bytes <= NET_SOCKET_INLINE;
+}
+
 static ncclResult_t net_socket_header_send(struct net_socket_conn *c, const struct net_request *r)
 {
+	size_t bytes = sizeof c->head.header;
+
 	if (c->has_header)
 		return ncclSuccess;
-	c->header = (struct net_socket_header){
+	c->head.header = (struct net_socket_header){
 		.magic = NET_SOCKET_MESSAGE_MAGIC,
 		.turn = (uint32_t)r->number,
 		.bytes = r->bytes,
 	};
-	return net_socket_control_result(
-		c, net_socket_move(&c->control, true, &c->header, sizeof c->header));
+	if (net_socket_is_inline(c, r) && r->bytes) {
+		shared_note_read(r->data, r->bytes);
+		memcpy(c->head.inline_data, r->data, r->bytes);
+		bytes += r->bytes;
+	}
+	return net_socket_control_result(c, net_socket_move(&c->control, true, &c->head, bytes));
 }
 
 static ncclResult_t net_socket_header_check(struct net_socket_conn *c)
 {
 	char what[96];
 
-	if (c->header.magic == NET_SOCKET_NOTICE_MAGIC)
-		return net_socket_heard(c, &c->notice);
-	if (c->header.magic == NET_SOCKET_MESSAGE_MAGIC && c->header.turn == (uint32_t)c->passed)
+	if (c->head.header.magic == NET_SOCKET_NOTICE_MAGIC)
+		return net_socket_heard(c, &c->head.notice);
+	if (c->head.header.magic == NET_SOCKET_MESSAGE_MAGIC &&
+	    c->head.header.turn == (uint32_t)c->passed)
 		return ncclSuccess;
 	snprintf(what, sizeof what,
 		 "invalid header: magic %#x, expected %#x; message %u, expected %u",
-		 c->header.magic, NET_SOCKET_MESSAGE_MAGIC, c->header.turn, (uint32_t)c->passed);
+		 c->head.header.magic, NET_SOCKET_MESSAGE_MAGIC, c->head.header.turn,
+		 (uint32_t)c->passed);
 	return net_socket_failed(c, what, EPROTO);
 }
 
-/* A header may come before its receive is posted. The end of the stream is none of a message that is
- * not expected. */
+/* A header may come before its receive is posted. Then the end of the stream is not an error yet. */
 static ncclResult_t net_socket_header_recv(struct net_socket_conn *c)
 {
 	ncclResult_t gone;
@@ -104,8 +124,9 @@ static ncclResult_t net_socket_header_recv(struct net_socket_conn *c)
 
 	if (c->has_header)
 		return ncclSuccess;
-	rc = c->peer_gone ? c->gone_error
-			  : net_socket_move(&c->control, false, &c->header, sizeof c->header);
+	rc = c->peer_gone
+		     ? c->gone_error
+		     : net_socket_move(&c->control, false, &c->head.header, sizeof c->head.header);
 	if (rc && rc != EAGAIN && !c->control.moved && c->passed == c->posted) {
 		gone = net_socket_gone(c, rc);
 		return gone ? gone : ncclInProgress;
@@ -120,12 +141,12 @@ static ncclResult_t net_socket_room_check(struct net_socket_conn *c, struct net_
 {
 	char what[96];
 
-	if (c->header.bytes <= r->bytes) {
-		r->bytes = c->header.bytes;
+	if (c->head.header.bytes <= r->bytes) {
+		r->bytes = c->head.header.bytes;
 		return ncclSuccess;
 	}
 	snprintf(what, sizeof what, "a message of %llu bytes for a receive of %zu",
-		 (unsigned long long)c->header.bytes, r->bytes);
+		 (unsigned long long)c->head.header.bytes, r->bytes);
 	return net_socket_failed(c, what, EMSGSIZE);
 }
 
@@ -140,7 +161,7 @@ static ncclResult_t net_socket_pass(struct net_socket_conn *c)
 	if (rc)
 		return rc;
 	c->has_header = true;
-	if (!net_socket_parts(r->bytes, c->lanes))
+	if (!net_socket_parts(r->bytes, c->lanes) && !net_socket_is_inline(c, r))
 		rc = net_socket_control_result(
 			c, net_socket_payload(&c->control, c->is_send, r->data, r->bytes));
 	if (rc)

@@ -9,9 +9,9 @@
  *   control   header 0, [message 0], header 1, [message 1], ...
  *   lane i    a part of every message that is longer than NET_SOCKET_WHOLE
  *
- * A message without parts follows its header. The parts of the others go to the lanes in turn; both
- * ends compute the same parts from the size in the header. A request is complete when its control
- * part and all its parts are through: for a send, taken by the host's TCP.
+ * A message without parts follows its header; a short one is sent with it. The parts of the others go
+ * to the lanes in turn; both ends compute the same parts from the size in the header. A request is
+ * complete when its control part and all its parts are through: for a send, taken by the host's TCP.
  *
  * The control socket belongs to the task that calls (the proxy's). So do the lanes, unless the
  * connection has helper tasks, which then move the parts that the control part gave them, and
@@ -32,8 +32,9 @@
 
 #define NET_SOCKET_LANES 64 /* of a connection, at most */
 #define NET_SOCKET_TASKS 16
-#define NET_SOCKET_WHOLE                                                                           \
-	(64u << 10) /* a message longer than this has parts, no shorter than this */
+/* A message longer than this has parts, and no part but the last is shorter. */
+#define NET_SOCKET_WHOLE  (64u << 10)
+#define NET_SOCKET_INLINE 112 /* bytes that are sent with their header */
 
 /* ---- what crosses --------------------------------------------------------------------------- */
 
@@ -81,6 +82,16 @@ struct net_socket_notice {
 	int32_t error;      /* errno, or NET_SOCKET_CLOSED */
 };
 DOPPEL_CHECK_SIZE(struct net_socket_notice, 16);
+
+/* What the control socket sends or receives before the rest of a message. */
+struct net_socket_head {
+	union {
+		struct net_socket_header header;
+		struct net_socket_notice notice; /* by its magic */
+	};
+	uint8_t inline_data[NET_SOCKET_INLINE]; /* of a short message that is sent */
+};
+DOPPEL_CHECK_SIZE(struct net_socket_head, 16 + NET_SOCKET_INLINE);
 
 /* Beside the errnos that a socket gives: the peer closed it. */
 #define NET_SOCKET_CLOSED (-1)
@@ -173,10 +184,7 @@ struct net_socket_conn {
 	bool has_header;    /* of the request `passed` */
 	uint32_t turn_lane; /* that gets the next part */
 	struct net_socket_stream control;
-	union {
-		struct net_socket_header header;
-		struct net_socket_notice notice; /* by its magic */
-	};
+	struct net_socket_head head;
 
 	bool failed;    /* reported already */
 	bool peer_gone; /* the control socket ended, */

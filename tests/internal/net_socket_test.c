@@ -549,6 +549,8 @@ START_TEST(long_messages_have_parts)
 	ck_assert_uint_eq(net_socket_parts(65536, 4), 0);
 	ck_assert_uint_eq(net_socket_parts(65537, 4), 2);
 	ck_assert_uint_eq(net_socket_parts(1u << 20, 4), 4);
+	ck_assert_uint_eq(net_socket_parts((1u << 20) + 1, 4), 4);
+	ck_assert_uint_eq(net_socket_parts(3u << 16, 4), 3);
 	ck_assert_uint_eq(net_socket_parts(0, 4), 0);
 }
 END_TEST
