@@ -24,16 +24,15 @@ static bool channels_device_is_new(const struct topo_select *select, const char 
 	return true;
 }
 
-/* Which devices the network has, where the topology is to use only those (DOPPEL_TOPO_NETWORK). A
- * file's NICs are HCAs: a rank that uses another network has that one's devices. */
+/* Which devices the network has, where it is open and the topology is to use only those
+ * (DOPPEL_TOPO_NETWORK). A file's NICs are HCAs: a rank that uses another network has that one's
+ * devices. */
 static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *select)
 {
 	int count = 0;
 	ncclResult_t rc;
 
-	if (comm->local_ranks == comm->nranks)
-		return ncclSuccess;
-	if (!param_bool(PARAM_TOPO_NETWORK) && comm->net.ops == &net_verbs)
+	if (!comm->net.ops || (!param_bool(PARAM_TOPO_NETWORK) && comm->net.ops == &net_verbs))
 		return ncclSuccess;
 	rc = comm->net.ops->devices(comm, &count);
 	select->network_known = true;
@@ -210,11 +209,40 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 	return topo_search_ring(comm->topo, inter, comm->graph[TOPO_RING]);
 }
 
-ncclResult_t comm_channels_make(struct ncclComm *comm)
+/* Can all ranks of the host reach each other without the network? The same answer on all of them. */
+static bool channels_reach_all(const struct ncclComm *comm)
 {
-	ncclResult_t rc = comm_network_choose(comm);
+	for (int32_t a = 0; a < comm->nranks; a++) {
+		for (int32_t b = 0; b < comm->nranks; b++) {
+			const struct transport *const *t = comm->transports;
+
+			while (*t && ((*t)->network || !(*t)->can_connect(comm, a, b)))
+				t++;
+			if (a != b && !*t)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The network first, because its devices are part of the topology; within one host only if it is needed,
+ * as the topology without it shows. */
+static ncclResult_t channels_surroundings(struct ncclComm *comm)
+{
+	const bool several = comm->local_ranks < comm->nranks;
+	ncclResult_t rc = several ? comm_network_choose(comm) : ncclSuccess;
+
 	if (!rc)
 		rc = channels_topology(comm);
+	if (rc || several || channels_reach_all(comm))
+		return rc;
+	rc = comm_network_choose(comm);
+	return rc ? rc : channels_topology(comm);
+}
+
+ncclResult_t comm_channels_make(struct ncclComm *comm)
+{
+	ncclResult_t rc = channels_surroundings(comm);
 	if (!rc)
 		rc = channels_search(comm);
 	if (rc)

@@ -24,7 +24,7 @@ void comm_leave_others(struct ncclComm *comm);
 
 /* peers.c: which ranks the others are. Fills peers, local ranks; checks that they fit together. */
 ncclResult_t comm_peers_gather(struct ncclComm *comm);
-/* network.c: opens the network, the same one on all ranks; nothing where they share a host. */
+/* network.c: opens the network, the same one on all ranks, which call it together. */
 ncclResult_t comm_network_choose(struct ncclComm *comm);
 /* channels.c: topology, rings, channels; then what the device needs to know of them. */
 ncclResult_t comm_channels_make(struct ncclComm *comm);

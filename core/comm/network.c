@@ -55,12 +55,9 @@ static ncclResult_t network_agree(struct ncclComm *comm, int32_t *row)
 
 ncclResult_t comm_network_choose(struct ncclComm *comm)
 {
+	int32_t *row = os_alloc((size_t)comm->nranks * sizeof *row, "networks of the ranks");
 	ncclResult_t rc = ncclSystemError;
-	int32_t *row;
 
-	if (comm->local_ranks == comm->nranks)
-		return ncclSuccess;
-	row = os_alloc((size_t)comm->nranks * sizeof *row, "networks of the ranks");
 	if (!row)
 		WARN("rank %d: no memory for the networks of %d ranks", comm->rank, comm->nranks);
 	else

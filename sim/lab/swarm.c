@@ -57,9 +57,8 @@ static void swarm_world(struct scenario *s, uint64_t seed)
 		const char *name;
 		uint32_t gpus, hosts; /* at most */
 	} machines[] = {
-		/* workstation: no HCA, sockets between hosts */
 		{"h100-8nic", 8, 4}, {"h100-8nic", 8, 4},        {"a100-4nic", 8, 4},
-		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 4},
+		{"pcie-4gpu", 4, 4}, {"workstation-2gpu", 2, 4}, /* no HCA: sockets between hosts */
 	};
 	struct sim_rng rng;
 

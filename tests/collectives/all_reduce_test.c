@@ -25,6 +25,7 @@ static const struct place {
 	{"network and p2p", "a100-4nic", 2, 3, 1, NULL},
 	{"an odd ring", "h100-8nic", 3, 1, 1, NULL},
 	{"sockets, for want of an HCA", "workstation-2gpu", 2, 1, 1, NULL},
+	{"sockets within a host", "workstation-2gpu", 1, 2, 1, "NCCL_P2P_DISABLE=1"},
 	{"sockets and p2p", "a100-4nic", 2, 3, 1, "NCCL_NET=Socket"},
 	{"sockets with helper tasks", "workstation-2gpu", 2, 2, 1, "NCCL_SOCKET_NTHREADS=3"},
 };
