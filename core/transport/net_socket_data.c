@@ -45,9 +45,10 @@ static void net_socket_give(struct net_socket_conn *c, struct net_request *r, si
 {
 	struct net_socket_lane *lane = &c->lane[c->turn_lane];
 	uint64_t given = shared_load_u64(&lane->given, SHARED_RELAXED);
+	struct net_socket_part *part = &lane->part[given % NET_MAX_REQUESTS];
 
-	lane->part[given % NET_MAX_REQUESTS] =
-		(struct net_socket_part){.data = r->data + at, .bytes = bytes, .req = r};
+	*part = (struct net_socket_part){.data = r->data + at, .bytes = bytes, .req = r};
+	shared_note_write(part, sizeof *part);
 	shared_store_u64(&lane->given, given + 1, SHARED_RELEASE);
 	c->turn_lane = (c->turn_lane + 1) % c->lanes;
 }

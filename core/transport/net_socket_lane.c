@@ -44,8 +44,10 @@ int net_socket_lane_run(struct net_socket_conn *c, struct net_socket_lane *lane)
 	while (lane->taken < given) {
 		const struct net_socket_part *part = &lane->part[lane->taken % NET_MAX_REQUESTS];
 		struct net_request *req = part->req;
-		int rc = net_socket_payload(&lane->stream, c->is_send, part->data, part->bytes);
+		int rc;
 
+		shared_note_read(part, sizeof *part);
+		rc = net_socket_payload(&lane->stream, c->is_send, part->data, part->bytes);
 		if (rc)
 			return rc;
 		lane->taken++;
