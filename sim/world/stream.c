@@ -116,6 +116,19 @@ static void conn_unref(struct world_conn *c)
 static void conn_step(void *object, uint64_t arg);
 static void conn_arrive(struct world_conn *c, uint64_t arg);
 
+/* How long bytes take to leave the host: its interface sends those of all connections one after the
+ * other. Within a host nothing is shared. */
+static uint64_t conn_wire_ns(struct world_conn *c, uint8_t to_side, uint32_t bytes)
+{
+	uint64_t wire = (uint64_t)bytes * 1000 / STREAM_LAN_MBPS, now = sim_now_ns();
+	struct world_host *from = &world->host[c->end[1 - to_side].host];
+
+	if (c->end[0].host == c->end[1].host)
+		return wire;
+	from->lan_free_ns = MAX_OF(from->lan_free_ns, now) + wire;
+	return from->lan_free_ns - now;
+}
+
 /* Sends an op to one end. Under sim it arrives after the latency, in order; under threads now. */
 static void conn_post(struct world_conn *c, enum stream_op op, uint8_t side, uint32_t bytes,
 		      uint64_t extra_ns)
@@ -126,11 +139,10 @@ static void conn_post(struct world_conn *c, enum stream_op op, uint8_t side, uin
 		conn_arrive(c, arg);
 		return;
 	}
-	uint64_t wire = (uint64_t)bytes * 1000 / STREAM_LAN_MBPS;
 	const struct sim_event_attr attr = {
 		.name = stream_op_names[op],
 		.kind = SIM_EVENT_WORK,
-		.delay_ns = sim_latency(c->latency_ns + wire) + extra_ns,
+		.delay_ns = sim_latency(c->latency_ns + conn_wire_ns(c, side, bytes)) + extra_ns,
 		.order = &c->end[side],
 	};
 	sim_event_post(&attr, conn_step, c, arg, NULL);

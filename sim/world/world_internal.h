@@ -72,6 +72,7 @@ struct world_host {
 	const struct world_machine *machine;
 	uint32_t first_port;
 	uint16_t next_tcp_port;
+	uint64_t lan_free_ns; /* when its interface has sent all that was given to it */
 	struct world_socket *listeners; /* under world.socket_lock */
 	struct world_segment *segments; /* under world.shm_lock */
 };
