@@ -134,6 +134,9 @@ static ncclResult_t shm_setup(struct conn *c, struct connect_info *mine)
 	shared_store_u64(c->is_send ? &shm_send_mem(s->mem, info.control)->head
 				    : &shm_recv_mem(s->mem, info.control)->tail,
 			 transport_first_step(), SHARED_RELEASE);
+	if (!c->is_send)
+		transport_lines_init(s->mem + info.buffer[DEV_LL],
+				     (uint64_t)DEV_STEPS * info.step_bytes[DEV_LL]);
 	shm_fill_dev(c, s, &info);
 	memset(mine, 0, sizeof *mine);
 	memcpy(mine->bytes, &info, sizeof info);

@@ -30,8 +30,6 @@ void transport_lines_init(void *lines, uint64_t bytes);
  * buffer begins. Returns the bytes of all buffers. */
 uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],
 			       uint64_t offset[DEV_PROTO_COUNT]);
-/* Do both ends have the same steps? Logged where not. */
-ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT]);
 /* Are this rank and that one of one process? */
 bool transport_same_process(const struct ncclComm *comm, int32_t peer);
 /* The first transport that can connect the two ranks; NULL: none can. */

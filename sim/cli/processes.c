@@ -115,7 +115,6 @@ static bool process_can_reach_others(const struct cli_options *o, bool several)
 	(void)several;
 	return true;
 }
-#endif
 
 /* Processes that --rank starts by hand are counted as one on each host. */
 static uint32_t process_hosts(const struct cli_options *o)

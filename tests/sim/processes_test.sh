@@ -12,7 +12,7 @@ bad=0
 
 for settings in "" "NCCL_NSOCKS_PERTHREAD=4" "NCCL_SOCKET_NTHREADS=2 NCCL_NSOCKS_PERTHREAD=2" "NCCL_SOCKET_FAMILY=AF_INET"; do
 	# shellcheck disable=SC2086 # the settings are words
-	env $settings timeout 120 "$doppel" run all_reduce --processes 2 --gpus 2 -b 0 -e 4M -f 32 >"$work/out" 2>&1
+	env NCCL_SHM_DISABLE=1 $settings timeout 120 "$doppel" run all_reduce --processes 2 --gpus 2 -b 0 -e 4M -f 32 >"$work/out" 2>&1
 	rc=$?
 	[ $rc = 0 ] && grep -q 'Out of bounds values : 0 OK' "$work/out" && continue
 	echo "two processes, '$settings': exit code $rc"
@@ -20,7 +20,7 @@ for settings in "" "NCCL_NSOCKS_PERTHREAD=4" "NCCL_SOCKET_NTHREADS=2 NCCL_NSOCKS
 	bad=1
 done
 
-timeout 120 "$doppel" run all_reduce --processes 2 -b 8 -e 1G -f 2 -n 5 >"$work/out" 2>&1 &
+NCCL_SHM_DISABLE=1 timeout 120 "$doppel" run all_reduce --processes 2 -b 8 -e 1G -f 2 -n 5 >"$work/out" 2>&1 &
 launcher=$!
 until_true 100 grep -qE '^ +8 ' "$work/out" # a process that dies before it has connected is missed later
 pid=$(sed -n 's/^# process 1: pid \([0-9]*\),.*/\1/p' "$work/out")
