@@ -357,13 +357,25 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 	return true;
 }
 
+/* Without NCCL_PROTO protocol LL is left out: it has not been measured on GPUs. */
+static uint64_t allowed_measured(uint64_t programs)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (steps_program(p).proto == DEV_LL)
+			programs &= ~(1ull << p);
+	return programs;
+}
+
 ncclResult_t tune_allowed_read(uint64_t *programs)
 {
+	const char *proto = param_str(PARAM_PROTO);
 	char error[1024];
 
-	if (tune_allowed_parse(param_str(PARAM_ALGO), param_str(PARAM_PROTO), programs, error,
-			       sizeof error))
-		return ncclSuccess;
-	WARN("%s", error);
-	return ncclInvalidUsage;
+	if (!tune_allowed_parse(param_str(PARAM_ALGO), proto, programs, error, sizeof error)) {
+		WARN("%s", error);
+		return ncclInvalidUsage;
+	}
+	if (!proto || !*proto)
+		*programs = allowed_measured(*programs);
+	return ncclSuccess;
 }

@@ -225,19 +225,24 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
-/* One seed in three runs protocol LL, half of these with small buffers of it. Returns the size of the
- * buffers that the collective goes through. */
+/* One seed in three runs protocol LL, half of these with small buffers of it; half of all run SIMPLE; the
+ * others what is chosen without NCCL_PROTO. Returns the size of the buffers that the
+ * collective goes through. */
 static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	static const uint64_t lines[] = {4 << 10, 16 << 10, 64 << 10};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.protocol");
-	bool ll = sim_rng_below(&rng, 3) == 0, small = sim_rng_below(&rng, 2);
+	uint64_t which = sim_rng_below(&rng, 6);
+	bool small = sim_rng_below(&rng, 2);
 	uint64_t bytes = swarm_one_of(&rng, lines, ARRAY_LEN(lines));
 
-	if (!ll)
+	if (which > 1) {
+		if (which > 2)
+			swarm_env(s, "NCCL_PROTO=Simple");
 		return buffer;
+	}
 	swarm_env(s, "NCCL_PROTO=LL");
 	if (small)
 		swarm_env(s, "NCCL_LL_BUFFSIZE=%u", (unsigned)bytes);

@@ -31,7 +31,12 @@ mutant_init() {
 
 mutant_names() { (cd "$here" && ls ./*.patch) | sed 's|^\./||; s|\.patch$||'; }
 # None with $drawn: every seed draws its world, its collective and its settings.
-mutant_args() { [ -n "${drawn:-}" ] || sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1p" "$here/$1.run"; }
+# Protocol SIMPLE where the .run names none: small messages would take LL.
+mutant_args() {
+	[ -z "${drawn:-}" ] || return 0
+	sed -n "1s|^-|all_reduce -|;1s|@|$here|g;1p" "$here/$1.run"
+	grep -q NCCL_PROTO "$here/$1.run" || echo "--env NCCL_PROTO=Simple"
+}
 mutant_codes() { sed -n 2p "$here/$1.run"; }
 mutant_pattern() { sed -n 3p "$here/$1.run"; }
 mutant_clean_codes() { local c; c=$(sed -n 4p "$here/$1.run"); echo "${c:-0}"; }

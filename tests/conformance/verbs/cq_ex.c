@@ -321,23 +321,42 @@ static void notified_event(struct notified *t)
 	ibv_ack_cq_events(cq, 1);
 }
 
+/* Four completions; did their event come before the period had passed? */
+static bool notified_in_time(struct notified *t, uint64_t period_ns)
+{
+	struct ibv_wc wc[4];
+	int n = 0;
+
+	CHECK_EQ(ibv_req_notify_cq(t->cq, 0), 0);
+	uint64_t start_ns = vs_now_ns();
+
+	for (uint64_t i = 0; i < 4; i++)
+		vs_send(&t->h, 0, IBV_WR_RDMA_WRITE, i, 0, 10);
+	notified_event(t);
+	bool in_time = vs_now_ns() - start_ns < period_ns;
+
+	while (n < 4) {
+		int some = ibv_poll_cq(t->cq, 4 - n, wc);
+		CHECK(some >= 0);
+		CHECK(!in_time || some == 4);
+		n += some;
+	}
+	return in_time;
+}
+
 CASE(moderation_holds_an_event_back_until_there_are_enough, .needs = NEED(MODIFY_CQ))
 {
 	struct ibv_modify_cq_attr a = {.attr_mask = IBV_CQ_ATTR_MODERATE,
 				       .moderate = {.cq_count = 4, .cq_period = 60000}};
 	struct notified t;
-	struct ibv_wc wc[8];
+	bool in_time = false;
 
 	notified_make(&t);
 	CHECK_EQ(ibv_modify_cq(t.cq, &a), 0);
-	CHECK_EQ(ibv_req_notify_cq(t.cq, 0), 0);
-	uint64_t start_ns = vs_now_ns();
-
-	for (uint64_t i = 0; i < 4; i++)
-		vs_send(&t.h, 0, IBV_WR_RDMA_WRITE, i, 0, 10);
-	notified_event(&t);
-	CHECK(vs_now_ns() - start_ns < 60000000);
-	CHECK_EQ(ibv_poll_cq(t.cq, 8, wc), 4);
+	/* a busy machine can take longer than the longest period */
+	for (int i = 0; i < 20 && !in_time; i++)
+		in_time = notified_in_time(&t, 60000000);
+	CHECK(in_time);
 	notified_free(&t);
 }
 
