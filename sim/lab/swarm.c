@@ -256,7 +256,7 @@ static void swarm_shm(struct scenario *s, uint64_t seed)
 
 	sim_rng_seed(&rng, seed, "swarm.shm");
 	bool shm = sim_rng_below(&rng, 4) != 0;
-	if (!shm && strcmp(s->machine, "workstation-2gpu") != 0)
+	if (!shm)
 		swarm_env(s, "NCCL_SHM_DISABLE=1");
 }
 
