@@ -103,6 +103,7 @@ struct bootstrap_out {
 	int fd;
 	uint64_t seq; /* event count before its last poll */
 	int32_t rank;
+	bool broken_off; /* a message was begun and not finished: the peer would take another for its rest */
 };
 
 struct bootstrap {

@@ -38,8 +38,8 @@ static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct 
 }
 
 /* Sends all of it; while the peer takes nothing, takes what comes in here. */
-static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out *o,
-				       const void *data, size_t bytes)
+static ncclResult_t bootstrap_out_piece(struct bootstrap *b, struct bootstrap_out *o,
+					const void *data, size_t bytes)
 {
 	struct sock_ctx ctx = {"bootstrap: peer to take a message", b->rank, o->rank, b->abort};
 	size_t at = 0;
@@ -55,6 +55,7 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 		int e = os_send(o->fd, (const char *)data + at, bytes - at, &done);
 		if (!e) {
 			at += done;
+			o->broken_off = true; /* until the message is whole */
 			continue;
 		}
 		if (e != EAGAIN)
@@ -67,6 +68,24 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 			return rc;
 	}
 	return ncclSuccess;
+}
+
+static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out *o,
+				       const struct bootstrap_message_head *h, const void *data)
+{
+	ncclResult_t rc;
+
+	if (o->broken_off) {
+		WARN("rank %d: a message to rank %d was broken off, and no other can follow it",
+		     b->rank, o->rank);
+		return ncclSystemError;
+	}
+	rc = bootstrap_out_piece(b, o, h, sizeof *h);
+	if (!rc)
+		rc = bootstrap_out_piece(b, o, data, h->bytes);
+	if (!rc)
+		o->broken_off = false;
+	return rc;
 }
 
 /* A message to oneself goes straight into the queue. */
@@ -93,11 +112,7 @@ ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *
 	if (peer == b->rank)
 		return bootstrap_send_self(b, &h, data);
 	ncclResult_t rc = bootstrap_out_get(b, peer, &o);
-	if (!rc)
-		rc = bootstrap_out_send(b, o, &h, sizeof h);
-	if (!rc)
-		rc = bootstrap_out_send(b, o, data, bytes);
-	return rc;
+	return rc ? rc : bootstrap_out_send(b, o, &h, data);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
