@@ -224,6 +224,8 @@ static bool collective_has_effect(const char *command, const struct cli_options 
 			return true;
 	if (!o->collectives && has(o->scenario.lab.collective))
 		return true;
+	if (o->scenario.lab.before && has(o->scenario.lab.before))
+		return true;
 	names = collective_names_with(has);
 	fprintf(stderr, "doppel %s: -%c: %s has no %s; expected %s%s\n", command, key,
 		o->scenario.lab.collective->name, what,

@@ -188,7 +188,10 @@ static int lab_check_root(const struct lab_config *c, uint32_t ranks)
 {
 	if (c->spread)
 		ranks = (uint32_t)c->spread->ranks;
-	if (!lab_collective_has_root(c->collective) || c->root < (int32_t)ranks)
+	bool used = lab_collective_has_root(c->collective) ||
+		    (c->before && lab_collective_has_root(c->before));
+
+	if (!used || c->root < (int32_t)ranks)
 		return 0;
 	fprintf(stderr, "doppel: root %d: expected a rank from 0 to %u\n", c->root, ranks - 1);
 	return EINVAL;

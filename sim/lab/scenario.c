@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "core/base/macros.h"
+#include "sim/lab/collective.h"
 #include "sim/world/world.h"
 
 void scenario_default(struct scenario *s)
@@ -63,6 +64,12 @@ enum scenario_expect scenario_expectation(const struct scenario *s)
 	if (s->expect != SCENARIO_EXPECT_AUTO)
 		return s->expect;
 	return scenario_has_faults(s) ? SCENARIO_EXPECT_SUCCESS_OR_ERROR : SCENARIO_EXPECT_SUCCESS;
+}
+
+bool scenario_has_root(const struct scenario *s)
+{
+	return lab_collective_has_root(s->lab.collective) ||
+	       (s->lab.before && lab_collective_has_root(s->lab.before));
 }
 
 int scenario_ranks(const struct scenario *s, uint32_t *ranks)

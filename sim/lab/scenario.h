@@ -75,6 +75,8 @@ const struct lab_config *scenario_lab(struct scenario *s);
 bool scenario_has_faults(const struct scenario *s);
 /* What must come out, with AUTO resolved. */
 enum scenario_expect scenario_expectation(const struct scenario *s);
+/* Has its collective a root, or the one before it? */
+bool scenario_has_root(const struct scenario *s);
 /* Number of ranks; loads the machine when the number of GPUs in use of a host is not given. */
 int scenario_ranks(const struct scenario *s, uint32_t *ranks);
 

@@ -178,7 +178,7 @@ static int text_parse_before(const struct text_cursor *c, const struct text_key 
 
 static void text_write_root(const struct text_key *k, const struct scenario *s, FILE *out)
 {
-	if (!lab_collective_has_root(s->lab.collective) || s->lab.root == 0)
+	if (!scenario_has_root(s) || s->lab.root == 0)
 		return;
 	if (s->lab.root == LAB_ALL_ROOTS)
 		fprintf(out, "%s all\n", k->name);

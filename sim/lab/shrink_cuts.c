@@ -302,7 +302,7 @@ static void print_before(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 
 static bool cut_root(const struct scenario *s, uint32_t k, struct scenario *to)
 {
-	if (k || s->lab.root == 0 || !lab_collective_has_root(s->lab.collective))
+	if (k || s->lab.root == 0 || !scenario_has_root(s))
 		return false;
 	*to = *s;
 	to->lab.root = 0;

@@ -184,12 +184,10 @@ static void swarm_collective(struct scenario *s, uint64_t seed)
 /* Of the ranks that there are at the end. */
 static void swarm_root(struct scenario *s, uint64_t seed)
 {
-	bool used = lab_collective_has_root(s->lab.collective) ||
-		    (s->lab.before && lab_collective_has_root(s->lab.before));
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.root");
-	if (used)
+	if (scenario_has_root(s))
 		s->lab.root = (int32_t)sim_rng_below(&rng, lab_ranks(&s->lab, 0));
 }
 
