@@ -25,14 +25,16 @@ left() { # prints the segments of a log that exist
 }
 grep -q ' made /dev/shm/nccl-' "$out/log" && [ -z "$(left "$out/log")" ] || { echo "left: $(left "$out/log")"; exit 1; }
 
-# one of them is killed after so long: the other one ends by itself, and no segment is left
+# one of them is killed so long after both have checked in at the root (of a death before that only a
+# launcher can know): the other one ends by itself, and no segment is left
 killed=$((128 + $(kill -l KILL))) # the launcher ends as the process did
 for after_ms in 0 10 20 30 40 60 80 100 200; do
 	rc=0
 	rm -f "$out/two" "$out/log"
-	run --processes 2 -n 100000 --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=SHM >"$out/two" 2>"$out/log" &
+	run --processes 2 -n 100000 --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=BOOTSTRAP,SHM >"$out/two" 2>"$out/log" &
 	launcher=$!
 	until_true 60 grep -qs '^# process 1: pid [0-9]*,' "$out/two"
+	until_true 60 grep -qs 'root: done' "$out/log"
 	pass_ms $after_ms
 	kill -9 "$(sed -n 's/^# process 1: pid \([0-9]*\),.*/\1/p' "$out/two")"
 	wait $launcher || rc=$?
