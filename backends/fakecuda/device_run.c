@@ -25,6 +25,8 @@
 struct run_barrier {
 	shared_u32 phase;       /* waited on */
 	uint32_t arrived, want; /* atomic */
+	uint32_t votes;         /* atomic: threads of this round so far whose predicate holds */
+	uint32_t result[2];     /* atomic: of the last two rounds */
 };
 
 /* A warp's meeting place: values of two rounds, so that a fast lane cannot overwrite what a slow
@@ -490,20 +492,40 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 
 /* ---- barriers ------------------------------------------------------------------------------- */
 
-/* Arrives; the last to come opens the next phase. The phase word carries the memory order. */
-static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const char *why, int id)
+/* The votes of a round. Other threads may have used the barrier since. */
+static uint32_t run_meet_result(struct dev *d, const struct run_barrier *b, uint32_t round, int id)
+{
+	uint32_t votes = run_get(&b->result[round & 1]);
+
+	if (__atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE) - round > 2)
+		run_trap(d, cudaErrorLaunchFailure,
+			 "barrier %d: other threads used it twice before this thread had the result: "
+			 "not implemented",
+			 id);
+	return votes;
+}
+
+/* Arrives; the last to come opens the next phase. The phase word carries the memory order. How many of
+ * the threads have the predicate. */
+static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bool predicate,
+			 const char *why, int id)
 {
 	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
 	/* neighbouring rounds are two objects: memory.h */
 	const void *round = (const char *)b + (phase & 1);
 	mem_barrier_arrive(round);
 	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
+	if (predicate)
+		__atomic_add_fetch(&b->votes, 1, __ATOMIC_RELAXED);
 	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want) {
+		uint32_t votes = __atomic_exchange_n(&b->votes, 0, __ATOMIC_RELAXED);
+
+		__atomic_store_n(&b->result[phase & 1], votes, __ATOMIC_RELAXED);
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&b->phase.v_, phase + 1, __ATOMIC_RELEASE);
 		sim_wrote(&b->phase, sizeof b->phase);
 		mem_barrier_leave(round);
-		return;
+		return votes;
 	}
 	const struct wait w = {
 		.on = &b->phase,
@@ -515,9 +537,10 @@ static void run_meet(struct dev *d, struct run_barrier *b, uint32_t want, const 
 		.from = {d->blk->kernel->rank, (int32_t)d->block, id, "threads of the block"}};
 	run_wait(d, &w, NULL);
 	mem_barrier_leave(round);
+	return run_meet_result(d, b, phase, id);
 }
 
-void fakedev_barrier(struct dev *d, int id, int nthreads)
+uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate)
 {
 	run_enter(d, "dev.barrier");
 	ASSERT(id >= 0 && id < RUN_BARRIERS);
@@ -537,7 +560,7 @@ void fakedev_barrier(struct dev *d, int id, int nthreads)
 		run_trap(d, cudaErrorLaunchFailure,
 			 "barrier %d of %u threads: %u of the block's %u have exited", id, want,
 			 exited, blk->threads);
-	run_meet(d, b, want, "barrier", id);
+	return run_meet(d, b, want, predicate, "barrier", id);
 }
 
 /* All lanes of the warp put a value down and go on together; returns where the values are. */
@@ -549,7 +572,7 @@ static const uint64_t *run_warp_meet(struct dev *d, uint64_t v, const char *why)
 	uint32_t lanes = MIN_OF(d->nthreads - first, 32u);
 	uint32_t round = __atomic_load_n(&w->meet.phase.v_, __ATOMIC_ACQUIRE) & 1;
 	w->value[round][lane] = v;
-	run_meet(d, &w->meet, lanes, why, -1);
+	(void)run_meet(d, &w->meet, lanes, false, why, -1);
 	return w->value[round];
 }
 

@@ -3,12 +3,13 @@
  * The kernels. Launched by core/plan; compiled once per warp width for fakecuda, and through
  * kernels.cu by nvcc.
  *
- *   dev_collective   one block per channel of the launch: it finds its channel, brings the
+ *   dev_collective_simple, dev_collective_ll
+ *                    one block per channel of the launch: it finds its channel, brings the
  *                    communicator and the channel into shared memory, and runs every work whose
  *                    range of channels includes it, one after the other. Takes one struct dev_args
- *                    by value, with the works or with where they are.
- *   dev_messages     the same for messages between pairs of ranks, which run in batches. A kernel of
- *                    its own, because nvcc makes a slower dev_collective of both (docs/device.md).
+ *                    by value, with the works or with where they are. All works have the kernel's
+ *                    protocol: nvcc makes a slower kernel of several (docs/device.md).
+ *   dev_messages     the same for messages between pairs of ranks, which run in batches.
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
  *                    a factor times the input. Takes one struct dev_work by value.
  *
@@ -53,8 +54,6 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_
 			   int channel, enum dev_work_kind kind)
 {
 	dev_copy_in(d, &b->comm, args->comm, sizeof b->comm);
-	for (int group = 0; group < DEV_MAX_WARPS; group++)
-		b->aborted[group] = 0;
 	if (b->comm.magic != DEV_COMM_MAGIC || channel < 0 || channel >= b->comm.nchannels)
 		return;
 	dev_copy_in(d, &b->channel, b->comm.channels + channel, sizeof b->channel);
@@ -68,6 +67,8 @@ DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_
  * next launch would fill them again. It finds this mark, and moves nothing. */
 DEV_FN void dev_block_abandon(struct dev *d, struct dev_block *b, int channel)
 {
+	if (b->channel.aborted)
+		return; /* other threads may still be reading it */
 	b->channel.aborted = 1;
 	dev_copy_out(d, &b->comm.channels[channel].aborted, &b->channel.aborted,
 		     sizeof b->channel.aborted);
@@ -150,7 +151,7 @@ DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
 }
 
 DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
-			   const struct steps_part *part, uint32_t block_warps)
+			   const struct steps_part *part, enum dev_proto proto, uint32_t block_warps)
 {
 	uint64_t chunk_bytes = (uint64_t)part->chunk * steps_type_bytes(w->type);
 	struct dev_program_row row = steps_program(w->program);
@@ -159,7 +160,7 @@ DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
 	uint64_t room = (uint64_t)row.chunk_steps * steps_data_bytes(row.proto, step_bytes);
 
 	if (w->kind != DEV_WORK_COLLECTIVE || w->program >= DEV_PROGRAM_COUNT ||
-	    w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
+	    row.proto != proto || w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
 		return false;
 	if (b->comm.nranks < 2 || w->root < -1 || w->root >= b->comm.nranks)
 		return false;
@@ -178,11 +179,10 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->thread = dev_thread(d);
 	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
 	p->barrier = 1;
-	p->aborted = &b->aborted[0];
+	p->stopped = false;
 	p->proto = row.proto;
 	p->chunk_steps = row.chunk_steps;
 	p->slice_steps = row.slice_steps;
-	p->chunk = 0;
 	p->root = w->root;
 	p->recv = &b->ring_recv;
 	p->send = &b->ring_send;
@@ -199,13 +199,16 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->count = w->count;
 }
 
-DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program)
+/* `proto` is a constant for the compiler: the programs of other protocols are not in the kernel. */
+DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program,
+			    enum dev_proto proto)
 {
+	p->proto = proto;
 	switch (program) {
 #define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
 	case DEV_##id:                                                                             \
-		p->proto = DEV_##protocol; /* a constant for the compiler */                       \
-		function(p, part);                                                                 \
+		if (proto == DEV_##protocol)                                                       \
+			function(p, part);                                                         \
 		break;
 		DEV_PROGRAMS(DEV_RUN_PROGRAM)
 #undef DEV_RUN_PROGRAM
@@ -213,27 +216,27 @@ DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int p
 }
 
 /* By all threads of the block; those beyond the work's warps have nothing to do. */
-DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_work *w, int channel)
+DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_work *w, int channel,
+			 enum dev_proto proto)
 {
 	struct steps_part part = steps_part_of(w, channel);
 	struct prim p;
-	bool aborted;
+	bool stopped;
 
-	if (!dev_work_valid(b, w, &part, dev_warps(d)))
+	if (!dev_work_valid(b, w, &part, proto, dev_warps(d)))
 		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
 	dev_work_begins(d, w);
 	dev_prim_init(&p, d, b, w);
 	if (p.thread < p.threads)
-		dev_run_program(&p, &part, w->program);
-	dev_barrier(d);
+		dev_run_program(&p, &part, w->program, proto);
+	stopped = dev_barrier_any(d, p.stopped);
 	if (p.thread == 0) {
 		b->ring_recv.step = steps_kept(b->ring_recv.step, p.recv_step, p.chunk_steps);
 		b->ring_send.step = steps_kept(b->ring_send.step, p.send_step, p.chunk_steps);
 	}
-	aborted = b->aborted[0];
-	dev_barrier(d); /* afterwards, threads of the next work may change it */
+	dev_barrier(d); /* the next work begins with these steps */
 	dev_work_ends(d, w);
-	return !aborted;
+	return !stopped;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -257,10 +260,9 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->threads = warps * DEV_WARP_WIDTH;
 	p->thread = dev_thread(d) - group * p->threads;
 	p->barrier = warps > 1 ? 1 + group : 0;
-	p->aborted = &b->aborted[group];
+	p->stopped = false;
 	p->proto = DEV_SIMPLE;
 	p->chunk_steps = p->slice_steps = 1;
-	p->chunk = 0;
 	p->root = -1;
 	p->send = p->recv = &b->pair[group];
 	p->tail_seen = p->head_seen = 0;
@@ -281,8 +283,8 @@ DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, b
 	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
 }
 
-/* By the threads of one group: group 2n sends for work n, group 2n + 1 receives. */
-DEV_FN void dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_work *w,
+/* By the threads of one group: group 2n sends for work n, group 2n + 1 receives. False: aborted. */
+DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_work *w,
 			 uint32_t group, uint32_t warps)
 {
 	bool sends = group % 2 == 0;
@@ -290,7 +292,7 @@ DEV_FN void dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	struct prim p;
 
 	if (!conn)
-		return;
+		return true;
 	dev_pair_init(&p, d, b, w, group, warps);
 	if (p.thread == 0)
 		dev_copy_in(d, &b->pair[group], conn, sizeof b->pair[group]);
@@ -304,8 +306,9 @@ DEV_FN void dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	else
 		send_recv_recv(&p, w->pair.recv_bytes);
 	dev_work_ends(d, w);
-	if (p.thread == 0 && !*p.aborted)
+	if (p.thread == 0 && !p.stopped)
 		dev_copy_out(d, &conn->step, sends ? &p.send_step : &p.recv_step, sizeof(uint64_t));
+	return !p.stopped;
 }
 
 /* By all threads of the block: the first works of those in shared memory. */
@@ -313,17 +316,13 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
 {
 	uint32_t warps = dev_warps(d) / (2 * works);
 	uint32_t group = warps ? dev_warp(d) / warps : 0;
-	bool aborted = false;
+	bool ok = true;
 
 	if (!warps)
 		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
 	if (group < 2 * works)
-		dev_run_pair(d, b, &b->work[group / 2], group, warps);
-	dev_barrier(d);
-	for (uint32_t i = 0; i < 2 * works; i++)
-		aborted |= b->aborted[i] != 0;
-	dev_barrier(d); /* afterwards, threads of the next work may change it */
-	return !aborted;
+		ok = dev_run_pair(d, b, &b->work[group / 2], group, warps);
+	return !dev_barrier_any(d, !ok);
 }
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
@@ -351,7 +350,6 @@ DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev
 	dev_barrier(d);
 	dev_block_check(d, b, args, channel);
 	dev_set_abort(d, b->comm.abort);
-	/* not b->aborted: faster threads may be waiting already, and change it */
 	if (b->channel.aborted)
 		return false;
 	if (args->fifo.work) {
@@ -362,7 +360,7 @@ DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev
 	return true;
 }
 
-DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
+DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_proto proto)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
@@ -371,7 +369,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 
 	while (ok && s.count) {
 		for (uint32_t i = 0; ok && i < s.count; i++)
-			ok = dev_run_work(d, b, &b->work[i], channel);
+			ok = dev_run_work(d, b, &b->work[i], channel, proto);
 		if (ok)
 			dev_works_next(d, b, args, channel, &s);
 	}
@@ -382,6 +380,16 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args)
 		dev_ring_save(d, b);
 	else
 		dev_block_abandon(d, b, channel);
+}
+
+DEV_FN void dev_collective_simple(struct dev *d, const struct dev_args *args)
+{
+	dev_collective(d, args, DEV_SIMPLE);
+}
+
+DEV_FN void dev_collective_ll(struct dev *d, const struct dev_args *args)
+{
+	dev_collective(d, args, DEV_LL);
 }
 
 DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
@@ -419,6 +427,7 @@ DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
 			(enum dev_type)w->type, (enum dev_op)w->op, dev_work_scale(d, w), true);
 }
 
-DEV_KERNEL(dev_collective, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_collective_simple, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_collective_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)

@@ -18,9 +18,6 @@ struct dev_block {
 	struct dev_work work[DEV_BATCH_WORKS]; /* copies: those that run, and the next ones */
 	uint32_t at[DEV_BATCH_WORKS];          /* where the launch has each (struct dev_works) */
 	struct dev_share share;                /* of the FIFO's numbers */
-	/* Of each group, not 0: the launch was aborted. LL: from which chunk on. A collective's group is
-	 * the first. */
-	uint32_t aborted[DEV_MAX_WARPS];
 };
 
 /* One thread's view of the collective that its group works on. */
@@ -29,10 +26,9 @@ struct prim {
 	struct dev_block *block;
 	uint32_t thread, threads; /* in the group */
 	uint32_t barrier;         /* the group's, if it is not the whole block; 0: it is one warp */
-	uint32_t *aborted;        /* the group's */
+	bool stopped; /* the launch was aborted: this thread moves nothing more (prim_barrier) */
 	enum dev_proto proto;
 	uint32_t chunk_steps, slice_steps;
-	uint32_t chunk; /* LL: chunks of the work so far */
 	int32_t root;
 	const struct dev_conn *recv, *send;
 	uint64_t recv_step, send_step;
@@ -65,7 +61,7 @@ struct prim_move {
 
 /* ---- what must hold of a FIFO -----------------------------------------------------------------
  *
- * Where DEV_CHECK_FIFO says so: the doubles always, hardware with -DDEV_CHECK_FIFO=1. Looked at once a
+ * Checked where DEV_CHECK_FIFO is 1: on the doubles always, on hardware with -DDEV_CHECK_FIFO=1. Once a
  * wait has held, by the thread that waited; no access that anybody sees. What breaks it: a peer or a
  * proxy that counts wrong, gives credit early, or forgets to take back a slot.
  *
@@ -138,14 +134,18 @@ DEV_FN void prim_show(struct prim *p, bool sent)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-DEV_FN void prim_barrier(struct prim *p)
+/* All threads of the group. A thread whose wait was aborted goes on to the next barrier, and there all
+ * learn of it: false on all of them alike. */
+DEV_FN bool prim_barrier(struct prim *p)
 {
 	if (p->threads == dev_threads(p->d))
-		dev_barrier(p->d);
+		p->stopped = dev_barrier_any(p->d, p->stopped);
 	else if (p->barrier)
-		dev_barrier_named(p->d, (int)p->barrier, (int)p->threads);
+		p->stopped = dev_barrier_named_any(p->d, (int)p->barrier, (int)p->threads,
+						   p->stopped);
 	else
-		dev_warp_sync(p->d);
+		p->stopped = dev_any(p->d, p->stopped);
+	return !p->stopped;
 }
 
 DEV_FN bool prim_wait_send(struct prim *p)

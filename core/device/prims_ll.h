@@ -17,10 +17,8 @@
  *
  * An empty chunk has no lines. Toward a proxy its size is 0; a receiver does not wait for it.
  *
- * Abort. A thread whose wait for a line is aborted moves nothing more, but meets the barriers of the
- * others. All threads end together at the next credit: the group's word has the number of the first chunk
- * that does not begin. The threads of a group may be one chunk apart. With a word that is only true or
- * false, some would end at one barrier, and others would wait for them at the next.
+ * Abort. A thread whose wait for a line is aborted moves nothing more, and goes on to the barrier, where all
+ * threads end.
  *
  * Included by prims.h.
  */
@@ -67,12 +65,11 @@ DEV_FN bool prim_ll_credit(struct prim *p, uint64_t count)
 {
 	if (p->thread == prim_send_waiter(p)) {
 		if (!prim_wait_send(p))
-			*p->aborted = p->chunk;
+			p->stopped = true;
 		else if (p->send->fifo)
 			prim_ll_fill_fifo(p, count);
 	}
-	prim_barrier(p);
-	return !*p->aborted || *p->aborted > p->chunk;
+	return prim_barrier(p);
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -166,14 +163,12 @@ DEV_FN void prim_ll_lines(struct prim *p, const struct prim_move *m)
 	uint64_t bytes = m->count * p->type_bytes, end = prim_ll_count(p, m->count);
 	struct prim_lines l;
 
-	if (*p->aborted)
-		return;
 	for (l.first = prim_ll_first(p, 0); l.first < end; l.first += prim_ll_stride(p)) {
 		l.n = (uint32_t)MIN_OF(end - l.first, (uint64_t)DEV_LANE_LINES);
 		l.bytes = (uint32_t)MIN_OF(bytes - l.first * DEV_LINE_DATA,
 					   (uint64_t)(l.n * DEV_LINE_DATA));
 		if (!prim_ll_move(p, m, &l)) {
-			*p->aborted = p->chunk + 1;
+			p->stopped = true;
 			return;
 		}
 	}
@@ -197,18 +192,19 @@ DEV_FN void prim_ll_clean(struct prim *p, uint64_t count)
 /* ---- the chunk ------------------------------------------------------------------------------ */
 
 /* By the threads that read the lines, before one of them gives the slot back. */
-DEV_FN void prim_ll_post(struct prim *p)
+DEV_FN bool prim_ll_post(struct prim *p)
 {
-	prim_barrier(p);
-	if (p->thread == prim_poster(p) && !*p->aborted)
+	if (!prim_barrier(p))
+		return false;
+	if (p->thread == prim_poster(p))
 		dev_store_u64(p->d, p->recv->head, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
+	return true;
 }
 
 DEV_FN bool prim_ll_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out, uint64_t count)
 {
 	const struct prim_move m = {flags, 0, in, out, count};
 
-	p->chunk++;
 	if ((flags & PRIM_SEND) && !prim_ll_credit(p, count))
 		return false;
 	prim_ll_lines(p, &m);
@@ -218,8 +214,8 @@ DEV_FN bool prim_ll_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t 
 		prim_show(p, false);
 	if ((flags & PRIM_SEND) && p->thread == 0)
 		prim_show(p, true);
-	if (flags & PRIM_RECV)
-		prim_ll_post(p);
+	if ((flags & PRIM_RECV) && !prim_ll_post(p))
+		return false;
 	p->recv_step += (flags & PRIM_RECV) != 0;
 	p->send_step += (flags & PRIM_SEND) != 0;
 	return true;

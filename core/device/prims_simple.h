@@ -45,11 +45,10 @@ DEV_FN bool prim_wait_recv(struct prim *p)
 DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 {
 	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv(p))
-		*p->aborted = 1;
+		p->stopped = true;
 	if ((flags & PRIM_SEND) && p->thread == prim_send_waiter(p) && !prim_wait_send(p))
-		*p->aborted = 1;
-	prim_barrier(p);
-	return !*p->aborted;
+		p->stopped = true;
+	return prim_barrier(p);
 }
 
 DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)

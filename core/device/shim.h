@@ -24,6 +24,8 @@
  *       All threads of the block. dev_barrier_named(d, id, threads): id 1..15, exactly `threads`
  *       threads (a multiple of the warp width) arrive. dev_warp_sync(d): the warp. Each orders all
  *       memory accesses of those that meet, at block scope.
+ *   dev_barrier_any(d, p), dev_barrier_named_any(d, id, threads, p)
+ *       The same; true on all of them when p is true on one.
  *   dev_shuffle_u64(d, v, lane), dev_any(d, p), dev_all(d, p), dev_ballot(d, p)
  *       All lanes of the warp take part.
  *   dev_load_u32/u64, dev_store_u32/u64, dev_add_u32/u64 (d, p, [v,] order, scope)
@@ -61,7 +63,7 @@
  *       a = a op b, in the lane's own memory, as dev_reduce_copy of these two sources; b NULL: of a
  *       alone.
  *   dev_peek_u64/u32, dev_fifo_broken
- *       Are there where DEV_CHECK_FIFO is not 0 (prim.h).
+ *       Exist where DEV_CHECK_FIFO is not 0 (prim.h).
  *   dev_trap(d, what)
  *       Ends the program loudly: host and device disagree on something fundamental.
  *   dev_reduce_copy(d, thread, threads, srcs, nsrc, dsts, ndst, count, type, op, scale, post)

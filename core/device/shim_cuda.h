@@ -87,6 +87,25 @@ DEV_FN void dev_barrier_named(struct dev *d, int id, int threads)
 	asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+DEV_FN bool dev_barrier_any(struct dev *d, bool p)
+{
+	return __syncthreads_or(p);
+}
+
+DEV_FN bool dev_barrier_named_any(struct dev *d, int id, int threads, bool p)
+{
+	uint32_t any;
+
+	asm volatile("{\n\t.reg .pred in, out;\n\t"
+		     "setp.ne.u32 in, %3, 0;\n\t"
+		     "barrier.red.or.pred out, %1, %2, in;\n\t"
+		     "selp.u32 %0, 1, 0, out;\n\t}"
+		     : "=r"(any)
+		     : "r"(id), "r"(threads), "r"((uint32_t)p)
+		     : "memory");
+	return any;
+}
+
 DEV_FN void dev_warp_sync(struct dev *d)
 {
 	__syncwarp();

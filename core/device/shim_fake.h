@@ -45,7 +45,8 @@ struct dev {
 
 DOPPEL_EXTERN_C_BEGIN
 /* backends/fakecuda/device_run.c. Orders and scopes: enum shared_order, enum shared_scope. */
-void fakedev_barrier(struct dev *d, int id, int nthreads); /* id 0: the whole block */
+/* id 0: the whole block. How many of the threads have the predicate. */
+uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate);
 uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane);
 uint32_t fakedev_ballot(struct dev *d, int pred);
 uint64_t fakedev_load(struct dev *d, const void *p, int bytes, int order, int scope);
@@ -122,11 +123,19 @@ static inline void *dev_shared(const struct dev *d)
 
 static inline void dev_barrier(struct dev *d)
 {
-	fakedev_barrier(d, 0, (int)d->nthreads);
+	(void)fakedev_barrier(d, 0, (int)d->nthreads, false);
 }
 static inline void dev_barrier_named(struct dev *d, int id, int threads)
 {
-	fakedev_barrier(d, id, threads);
+	(void)fakedev_barrier(d, id, threads, false);
+}
+static inline bool dev_barrier_any(struct dev *d, bool p)
+{
+	return fakedev_barrier(d, 0, (int)d->nthreads, p) != 0;
+}
+static inline bool dev_barrier_named_any(struct dev *d, int id, int threads, bool p)
+{
+	return fakedev_barrier(d, id, threads, p) != 0;
 }
 static inline uint32_t dev_ballot(struct dev *d, bool p)
 {

@@ -1,40 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which kernels there are, by warp width. fakecuda has two builds of the same source, CUDA the one
- * of 32 lanes (DOPPEL_FAKECUDA says which this is).
+ * of 32 lanes; DOPPEL_FAKECUDA is defined for the former.
  */
 #include "core/device/work.h"
 
-extern const struct dev_kernel dev_kernel_dev_collective_w32, dev_kernel_dev_messages_w32,
-	dev_kernel_dev_one_rank_w32;
 #ifdef DOPPEL_FAKECUDA
-extern const struct dev_kernel dev_kernel_dev_collective_w1, dev_kernel_dev_messages_w1,
-	dev_kernel_dev_one_rank_w1;
+#define TABLE_KERNEL(name)                                                                         \
+	extern const struct dev_kernel dev_kernel_##name##_w1, dev_kernel_##name##_w32;            \
+	static const struct dev_kernel *table_##name(int width)                                    \
+	{                                                                                          \
+		return width == 1    ? &dev_kernel_##name##_w1                                     \
+		       : width == 32 ? &dev_kernel_##name##_w32                                    \
+				     : NULL;                                                       \
+	}
+#else
+#define TABLE_KERNEL(name)                                                                         \
+	extern const struct dev_kernel dev_kernel_##name##_w32;                                    \
+	static const struct dev_kernel *table_##name(int width)                                    \
+	{                                                                                          \
+		return width == 32 ? &dev_kernel_##name##_w32 : NULL;                              \
+	}
 #endif
+TABLE_KERNEL(dev_collective_simple)
+TABLE_KERNEL(dev_collective_ll)
+TABLE_KERNEL(dev_messages)
+TABLE_KERNEL(dev_one_rank)
 
-const struct dev_kernel *dev_kernel_collective(int warp_width)
+const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width)
 {
-#ifdef DOPPEL_FAKECUDA
-	if (warp_width == 1)
-		return &dev_kernel_dev_collective_w1;
-#endif
-	return warp_width == 32 ? &dev_kernel_dev_collective_w32 : NULL;
+	switch (proto) {
+	case DEV_SIMPLE:
+		return table_dev_collective_simple(warp_width);
+	case DEV_LL:
+		return table_dev_collective_ll(warp_width);
+	case DEV_PROTO_COUNT:
+		break;
+	}
+	return NULL;
 }
 
 const struct dev_kernel *dev_kernel_messages(int warp_width)
 {
-#ifdef DOPPEL_FAKECUDA
-	if (warp_width == 1)
-		return &dev_kernel_dev_messages_w1;
-#endif
-	return warp_width == 32 ? &dev_kernel_dev_messages_w32 : NULL;
+	return table_dev_messages(warp_width);
 }
 
 const struct dev_kernel *dev_kernel_one_rank(int warp_width)
 {
-#ifdef DOPPEL_FAKECUDA
-	if (warp_width == 1)
-		return &dev_kernel_dev_one_rank_w1;
-#endif
-	return warp_width == 32 ? &dev_kernel_dev_one_rank_w32 : NULL;
+	return table_dev_one_rank(warp_width);
 }

@@ -221,7 +221,7 @@ struct dev_kernel {
 DOPPEL_EXTERN_C_BEGIN
 /* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built.
  * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of it. */
-const struct dev_kernel *dev_kernel_collective(int warp_width);
+const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width);
 const struct dev_kernel *dev_kernel_messages(int warp_width);
 const struct dev_kernel *dev_kernel_one_rank(int warp_width);
 DOPPEL_EXTERN_C_END

@@ -92,9 +92,12 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 				       .runs = w->channel_hi - w->channel_lo + 1u};
 	ncclResult_t rc;
 
-	*full = p->ntasks && !plan_fits(st, p, &more);
+	const struct dev_kernel *kernel = st->kernel[steps_program(w->program).proto];
+
+	*full = p->ntasks && (kernel != p->kernel || !plan_fits(st, p, &more));
 	if (*full)
 		return ncclSuccess;
+	p->kernel = kernel;
 	rc = plan_reserve(p, &more);
 	if (rc)
 		return rc;
@@ -131,7 +134,6 @@ ncclResult_t plan_build(struct ncclComm *comm, const struct plan_state *st, stru
 	bool full = false;
 
 	plan_reset(p);
-	p->kernel = st->kernel;
 	for (int32_t i = st->launched; i < st->queued; i++) {
 		struct plan_task *t = &st->queue[i];
 		ncclResult_t rc = ncclSuccess;
@@ -264,8 +266,8 @@ static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_ta
 	void *params[1] = {&work};
 	dim3 grid = {work.channel_hi + 1u, 1, 1}, block = {work.nwarps * st->warp_width, 1, 1};
 
-	return cuda_result(cudaLaunchKernel(st->kernel->func, grid, block, params,
-					    st->kernel->shared_bytes, t->stream),
+	return cuda_result(cudaLaunchKernel(st->one_rank_kernel->func, grid, block, params,
+					    st->one_rank_kernel->shared_bytes, t->stream),
 			   "cudaLaunchKernel of a collective of one rank");
 }
 

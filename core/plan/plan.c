@@ -40,11 +40,17 @@ static ncclResult_t plan_kernel_load(const struct ncclComm *comm, const struct d
 static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_state *st)
 {
 	int width = (int)st->warp_width;
-	ncclResult_t rc;
+	ncclResult_t rc = ncclSuccess;
 
-	st->kernel = comm->nranks > 1 ? dev_kernel_collective(width) : dev_kernel_one_rank(width);
-	rc = plan_kernel_load(comm, st->kernel);
-	if (rc || comm->nranks == 1)
+	if (comm->nranks == 1) {
+		st->one_rank_kernel = dev_kernel_one_rank(width);
+		return plan_kernel_load(comm, st->one_rank_kernel);
+	}
+	for (int proto = 0; proto < DEV_PROTO_COUNT && !rc; proto++) {
+		st->kernel[proto] = dev_kernel_collective((enum dev_proto)proto, width);
+		rc = plan_kernel_load(comm, st->kernel[proto]);
+	}
+	if (rc)
 		return rc;
 	st->message_kernel = dev_kernel_messages(width);
 	return plan_kernel_load(comm, st->message_kernel);

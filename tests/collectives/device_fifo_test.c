@@ -30,16 +30,15 @@ static void fifo_overlapping(struct ring *g)
 }
 
 /* More works than arguments hold, on one to three channels each. */
-static void fifo_many(struct ring *g)
+static void fifo_many(struct ring *g, enum dev_program program)
 {
 	static struct dev_work w[MOST_WORKS];
 	const uint64_t count = 500;
 	int n = g->run->slow || g->run->light ? 30 : MOST_WORKS;
 
 	for (int i = 0; i < n; i++) {
-		w[i] = program_work(i % 3 ? DEV_ALL_REDUCE_RING_SIMPLE : DEV_ALL_REDUCE_RING_LL,
-				    count, DEV_F32, i % 2 ? DEV_MAX : DEV_SUM, i % 7 % CHANNELS,
-				    CHANNELS - 1);
+		w[i] = program_work(program, count, DEV_F32, i % 2 ? DEV_MAX : DEV_SUM,
+				    i % 7 % CHANNELS, CHANNELS - 1);
 		w[i].recv = (void *)((uintptr_t)i * count * 4);
 		w[i].send = w[i].recv;
 	}
@@ -102,7 +101,8 @@ static void fifo_body(const struct device_run *run)
 		ring_connect(&g);
 		fifo_overlapping(&g); /* in the FIFO, then in the arguments */
 		fifo_overlapping(&g);
-		fifo_many(&g);
+		fifo_many(&g, DEV_ALL_REDUCE_RING_SIMPLE);
+		fifo_many(&g, DEV_ALL_REDUCE_RING_LL);
 		g.in_fifo = true;
 		fifo_launch_after_launch(&g);
 		ring_check_steps(&g);

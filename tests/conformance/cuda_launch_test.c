@@ -126,7 +126,8 @@ struct rounds_args {
 	uint32_t rounds, named; /* named: two groups, each with a barrier of its own */
 };
 
-/* Each thread writes its cell of shared memory and reads its neighbour's, a barrier between. */
+/* Each thread writes its cell of shared memory and reads its neighbour's, a barrier between, which also
+ * counts the threads whose predicate holds. */
 CH_KERNEL(rounds, 8192)
 {
 	uint32_t *cell = d->shared;
@@ -136,13 +137,13 @@ CH_KERNEL(rounds, 8192)
 
 	for (uint32_t r = 0; r < a->rounds; r++) {
 		cell[d->thread] = r * 1000 + d->thread;
-		fakedev_barrier(d, id, (int)group);
+		uint32_t votes = fakedev_barrier(d, id, (int)group, d->thread - first <= r);
 		uint32_t next = first + (d->thread - first + 1) % group;
 
-		if (cell[next] != r * 1000 + next)
+		if (cell[next] != r * 1000 + next || votes != MIN_OF(r + 1, group))
 			fakedev_add(d, (void *)(uintptr_t)a->errors, 8, 1, SHARED_RELAXED,
 				    SHARED_SYSTEM);
-		fakedev_barrier(d, id, (int)group);
+		fakedev_barrier(d, id, (int)group, false);
 	}
 }
 
@@ -446,15 +447,15 @@ struct bad_args {
 CH_KERNEL(bad, 0)
 {
 	if (d->thread != 0 && a->what == BAD_BARRIER_COUNT)
-		fakedev_barrier(d, 1, 64);
+		fakedev_barrier(d, 1, 64, false);
 	else if (d->thread != 0 && a->what == BAD_EXIT)
-		fakedev_barrier(d, 0, (int)d->nthreads);
+		fakedev_barrier(d, 0, (int)d->nthreads, false);
 	else if (d->thread % 2)
 		ch_wait_word(d, a->gate, 1);
 	else if (d->thread)
-		fakedev_barrier(d, 2, 64);
+		fakedev_barrier(d, 2, 64, false);
 	if (d->thread == 0 && a->what == BAD_BARRIER_COUNT)
-		fakedev_barrier(d, 1, 32);
+		fakedev_barrier(d, 1, 32, false);
 	else if (d->thread == 0 && a->what == BAD_READ_FREED)
 		fakedev_read(d, (void *)(uintptr_t)a->at, 4);
 	else if (d->thread == 0 && a->what == BAD_WRITE_PAST)

@@ -95,6 +95,9 @@ class Trace:
     def named(self, name):
         return [s for s in self.slices if s.name == name]
 
+    def kernels(self):
+        return [s for s in self.slices if s.name.startswith("dev_collective_")]
+
 
 def check_complete(t):
     for one in t.slices:
@@ -105,16 +108,16 @@ def check_complete(t):
             fail("%s has arguments without names: %s" % (event["name"], event["args"]))
 
 
-def per_rank(t, what, name, want, ranks):
-    count = collections.Counter(t.rank_of(s) for s in t.named(name))
+def per_rank(t, what, slices, want, ranks):
+    count = collections.Counter(t.rank_of(s) for s in slices)
     for rank in range(ranks):
         if count[rank] != want:
             fail("rank %d has %d %s, expected %d" % (rank, count[rank], what, want))
 
 
 def check_collectives(t, ranks, calls):
-    per_rank(t, "calls of ncclAllReduce", "ncclAllReduce", calls, ranks)
-    per_rank(t, "collectives on the GPU", "all_reduce", calls, ranks)
+    per_rank(t, "calls of ncclAllReduce", t.named("ncclAllReduce"), calls, ranks)
+    per_rank(t, "collectives on the GPU", t.named("all_reduce"), calls, ranks)
     for one in t.named("ncclAllReduce"):
         missing = {"count", "bytes", "type", "op", "algorithm", "protocol", "channels",
                    "nthreads"} - set(one.args)
@@ -122,7 +125,7 @@ def check_collectives(t, ranks, calls):
             fail("ncclAllReduce at %d ns lacks %s" % (one.begin, sorted(missing)))
             return
     for one in t.named("all_reduce"):
-        if not one.parent or one.parent.name != "dev_collective":
+        if one.parent not in t.kernels():
             fail("all_reduce at %d ns is not inside its kernel" % one.begin)
     calls_of, work_of = ([sorted((t.rank_of(s), s.args["number"], s.args["bytes"], s.args["algorithm"])
                                  for s in t.named(name)) for name in ("ncclAllReduce", "all_reduce")])
@@ -131,16 +134,16 @@ def check_collectives(t, ranks, calls):
 
 
 def check_kernels(t, ranks, kernels):
-    per_rank(t, "kernels", "dev_collective", kernels, ranks)
+    per_rank(t, "kernels", t.kernels(), kernels, ranks)
     inside = collections.defaultdict(int)
     for one in t.named("all_reduce"):
         inside[id(one.parent)] += one.args["bytes"]
-    for one in t.named("dev_collective"):
+    for one in t.kernels():
         if not {"blocks", "threads", "algorithm", "protocol"} <= set(one.args):
-            fail("dev_collective at %d ns has only %s" % (one.begin, sorted(one.args)))
+            fail("%s at %d ns has only %s" % (one.name, one.begin, sorted(one.args)))
         elif one.args["bytes"] != inside[id(one)]:
-            fail("dev_collective at %d ns: %d bytes, %d in its collectives" %
-                 (one.begin, one.args["bytes"], inside[id(one)]))
+            fail("%s at %d ns: %d bytes, %d in its collectives" %
+                 (one.name, one.begin, one.args["bytes"], inside[id(one)]))
 
 
 def check_slots(t):

@@ -62,9 +62,9 @@ json.dump(events, open(sys.argv[2], "w"))' "$work/good.json" "$work/bad.json" "$
 }
 named() { echo "[e for e in events if e['name'] == '$1']"; }
 refuses "a track without a name" "events = [e for e in events if e['name'] != 'thread_name']"
-refuses "a slice that overlaps another" "kernel = $(named dev_collective)[0]
+refuses "a slice that overlaps another" "kernel = $(named dev_collective_simple)[0]
 events.append(dict(kernel, ph='X', name='copy', ts=kernel['ts'] - 0.1, dur=0.2))"
-refuses "a kernel that does not end" "events.remove(next(e for e in events if e['ph'] == 'E' and e['name'] == 'dev_collective'))"
+refuses "a kernel that does not end" "events.remove(next(e for e in events if e['ph'] == 'E' and e['name'] == 'dev_collective_simple'))"
 refuses "a call too few" "pid = $(named ncclAllReduce)[0]['pid']
 events = [e for e in events if e['name'] != 'ncclAllReduce' or e['pid'] != pid]"
 refuses "a message that is not received" "events.remove($(named received)[0])"
