@@ -61,12 +61,12 @@ struct prim_move {
 
 /* ---- what must hold of a FIFO -----------------------------------------------------------------
  *
- * Checked where DEV_CHECK_FIFO is 1: on the doubles always, on hardware with -DDEV_CHECK_FIFO=1. Once a
- * wait has held, by the thread that waited; no access that anybody sees. What breaks it: a peer or a
- * proxy that counts wrong, gives credit early, or forgets to take back a slot.
+ * Checked where DEV_CHECK_FIFO is 1: on the doubles always, on hardware with -DDEV_CHECK_FIFO=1. The
+ * thread that waited checks it when its wait has held. The double neither schedules nor traces these reads.
+ * Broken by a peer or a proxy that counts wrong, gives credit early, or does not take back a slot.
  *
- *	receiving	step + slice <= tail <= step + DEV_STEPS: nobody has more credit; only rises
- *	sending		step + slice - DEV_STEPS <= head <= step: nobody takes what was not sent; only rises.
+ *	receiving	step + slice <= tail <= step + DEV_STEPS, the sender's credit; only rises
+ *	sending		step + slice - DEV_STEPS <= head <= step, which was sent; only rises.
  *			A receiver of LL finds nothing in an empty chunk to wait for, and may be further.
  *	toward a proxy	a slot that is filled was taken back before: its size is DEV_FIFO_SIZE_NONE
  */

@@ -133,11 +133,15 @@ DEV_FN bool prim_ll_move(struct prim *p, const struct prim_move *m, struct prim_
 	if (m->flags & PRIM_RECV) {
 		if (!prim_ll_recv(p, l))
 			return false;
+		if (p->thread == 0)
+			prim_show(p, false);
 		prim_ll_combine(p, m, l);
 	} else {
 		dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale,
 				(m->flags & PRIM_LAST) != 0);
 	}
+	if ((m->flags & PRIM_SEND) && p->thread == 0)
+		prim_show(p, true); /* before the receiver can see the line */
 	if (m->flags & PRIM_SEND)
 		prim_ll_send(p, l);
 	if (m->flags & PRIM_OUTPUT)
@@ -210,10 +214,6 @@ DEV_FN bool prim_ll_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t 
 	prim_ll_lines(p, &m);
 	if ((flags & PRIM_SEND) && prim_ll_cleans(p))
 		prim_ll_clean(p, count);
-	if ((flags & PRIM_RECV) && p->thread == 0)
-		prim_show(p, false);
-	if ((flags & PRIM_SEND) && p->thread == 0)
-		prim_show(p, true);
 	if ((flags & PRIM_RECV) && !prim_ll_post(p))
 		return false;
 	p->recv_step += (flags & PRIM_RECV) != 0;

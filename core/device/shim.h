@@ -36,10 +36,9 @@
  *   dev_wait(d, w, line)
  *       Returns true when the wait holds; false when the launch was aborted. Never true for a wait
  *       that does not hold. A wait on a word acquires at system scope. WAIT_LINE16 stores the line
- *       in *line, each 8-byte half read at once, and orders nothing else: its data is in it. For
+ *       in *line, each 8-byte half with one load, and orders nothing else: its data is in it. For
  *       a word one thread of a group waits, and a barrier informs the rest; for a line the thread that
- *       needs it. Deadlines and objects are the
- *       host's business: w->deadline_ns is 0 here.
+ *       needs it waits. Only the host has deadlines and objects: w->deadline_ns is 0 here.
  *   dev_set_abort(d, word)
  *       The word that dev_wait polls to give up; set once, first thing in the kernel.
  *   dev_copy_in(d, dst, src, bytes)

@@ -9,7 +9,9 @@
  *
  * Every rank works through its rounds in that order on each channel. So the first round that any rank
  * has not completed is at the front of both its ranks' channels, and completes: ranks whose groups
- * match cannot wait for each other in a circle, however the rounds are cut into batches and launches.
+ * match cannot wait for each other in a circle, however the rounds are cut into batches and launches. The
+ * GPU must have room for all blocks of a launch: a channel whose block starts when another one has ended is
+ * behind rounds that come later.
  */
 #include "core/base/log.h"
 #include "core/plan/messages.h"

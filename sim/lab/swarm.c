@@ -310,7 +310,7 @@ static void swarm_network(struct scenario *s, uint64_t seed)
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). */
 static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 {
-	/* the channel tells a network's sockets from the bootstrap's */
+	/* a network's socket has a channel, one of the bootstrap has none */
 	static const char *const socket_line[] = {"os.socket channel=0 nth=%u reset\n",
 						  "os.socket channel=0 nth=%u fail\n"};
 	static const char *const line[] = {"verbs.cqe nth=%u error\n", "verbs.start nth=%u error\n",
@@ -379,6 +379,14 @@ static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults
 	free(plan);
 }
 
+/* May blocks of a kernel wait until others have ended? Channels of a ring are independent. Messages need all
+ * blocks at the same time: ranks cut their rounds into launches at different places, and a block then waits for
+ * a launch that is behind a kernel of which another block has not started. */
+static bool swarm_blocks_may_wait(const struct lab_config *c)
+{
+	return !c->collective->connects && !(c->before && c->before->connects);
+}
+
 /* What is rare in programs, and allowed. */
 static void swarm_habits(struct scenario *s, uint64_t seed)
 {
@@ -388,7 +396,7 @@ static void swarm_habits(struct scenario *s, uint64_t seed)
 	s->lab.hasty = sim_rng_below(&rng, 6) == 0;
 	bool few = sim_rng_below(&rng, 8) == 0;
 	uint32_t sms = 1 + (uint32_t)sim_rng_below(&rng, 3);
-	if (few)
+	if (few && swarm_blocks_may_wait(&s->lab))
 		s->lab.gpu_sms = sms;
 	/* connections that begin near the wrap of a counter of 8, 16 or 32 bits, or where lines are
 	 * cleaned */

@@ -126,7 +126,9 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		uneven += one.lab.host_gpus_n != 0;
 		mapped += one.lab.map != LAB_MAP_SLOT;
 		together += one.lab.drive == LAB_DRIVE_PROCESS;
-		/* kernels that may run at the same time have room */
+		/* all blocks of messages have room, and so have kernels that may run at the same time */
+		ck_assert(!one.lab.gpu_sms || !one.lab.collective->connects);
+		ck_assert(!one.lab.gpu_sms || !one.lab.before || !one.lab.before->connects);
 		ck_assert(one.lab.comms <= 1 || one.lab.streams <= 1 || !one.lab.gpu_sms);
 		/* a draw for the faults leaves the rest as it is */
 		scenario_swarm(&other, seed, SCENARIO_FAULTS_NONE);

@@ -68,7 +68,7 @@ grep -qx 'found hung' "$dir/config" && grep -qx 'found-seconds 1' "$dir/config" 
 [ -s "$dir/log" ] || fail "what it printed is not kept"
 [ "$(stat -c %s "$dir/trace.json")" -lt 200000000 ] || fail "its trace is $(stat -c %s "$dir/trace.json") bytes"
 rc=0
-timeout 60 "$doppel" replay "$dir" -q >o 2>e || rc=$?
+timeout 600 "$doppel" replay "$dir" -q >o 2>e || rc=$?
 [ $rc = 10 ] && grep -q '^# same failure: hung$' o || fail "its replay ends with $rc: $(tail -n 2 o) $(tail -n 2 e)"
 
 # bad input
