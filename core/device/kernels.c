@@ -151,7 +151,8 @@ DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
 }
 
 DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
-			   const struct steps_part *part, enum dev_proto proto, uint32_t block_warps)
+			   const struct steps_part *part, enum dev_proto proto,
+			   uint32_t block_warps)
 {
 	uint64_t chunk_bytes = (uint64_t)part->chunk * steps_type_bytes(w->type);
 	struct dev_program_row row = steps_program(w->program);

@@ -141,8 +141,8 @@ DEV_FN bool prim_barrier(struct prim *p)
 	if (p->threads == dev_threads(p->d))
 		p->stopped = dev_barrier_any(p->d, p->stopped);
 	else if (p->barrier)
-		p->stopped = dev_barrier_named_any(p->d, (int)p->barrier, (int)p->threads,
-						   p->stopped);
+		p->stopped =
+			dev_barrier_named_any(p->d, (int)p->barrier, (int)p->threads, p->stopped);
 	else
 		p->stopped = dev_any(p->d, p->stopped);
 	return !p->stopped;

@@ -6,7 +6,8 @@
  * One function per type and operation (reduce_pack.h), not inlined, chosen by a switch for each
  * slice: code stays small (no function is repeated for each primitive), registers are each
  * function's own, and a call costs nothing beside the slice that it moves. Within it a thread has
- * RC_UNROLL packs of each source in flight.
+ * RC_UNROLL packs of each source in flight, or RC_COPY_UNROLL where it only copies. With 8 for
+ * reductions too, the kernel and the functions of f16 spill (docs/figures.md has the speeds).
  */
 #ifndef CORE_DEVICE_REDUCE_COPY_CUDA_H
 #define CORE_DEVICE_REDUCE_COPY_CUDA_H
@@ -14,9 +15,10 @@
 #include "core/device/reduce_copy.h"
 #include "core/device/steps.h"
 
-#define RC_UNROLL     4
-#define RC_PACK_BYTES 16
-#define RC_CUDA_FN    static __device__ __forceinline__
+#define RC_UNROLL      4
+#define RC_COPY_UNROLL 8
+#define RC_PACK_BYTES  16
+#define RC_CUDA_FN     static __device__ __forceinline__
 
 struct rc_pack_job {
 	const uint8_t *src[2];
@@ -84,17 +86,17 @@ static __device__ __noinline__ void rc_pack_copy(const struct rc_pack_job &job, 
 	if (rc_pack_aligned(&job)) {
 		uint64_t packs = bytes / RC_PACK_BYTES, stride = job.threads, at = job.thread;
 
-		for (; at + (RC_UNROLL - 1) * stride < packs; at += RC_UNROLL * stride) {
-			uint4 v[RC_UNROLL];
+		for (; at + (RC_COPY_UNROLL - 1) * stride < packs; at += RC_COPY_UNROLL * stride) {
+			uint4 v[RC_COPY_UNROLL];
 #pragma unroll
-			for (int u = 0; u < RC_UNROLL; u++)
+			for (int u = 0; u < RC_COPY_UNROLL; u++)
 				v[u] = rc_pack_load(job.src[0], at + u * stride);
 #pragma unroll
-			for (int u = 0; u < RC_UNROLL; u++)
+			for (int u = 0; u < RC_COPY_UNROLL; u++)
 				rc_pack_store(job.dst[0], at + u * stride, v[u]);
 			if (job.ndst == 2)
 #pragma unroll
-				for (int u = 0; u < RC_UNROLL; u++)
+				for (int u = 0; u < RC_COPY_UNROLL; u++)
 					rc_pack_store(job.dst[1], at + u * stride, v[u]);
 		}
 		for (; at < packs; at += stride) {

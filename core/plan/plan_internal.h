@@ -89,7 +89,7 @@ uint32_t plan_block_warps(int64_t threads, uint32_t warp_width);
 struct plan_state {
 	/* Of one rank alone, or of several: of collectives by protocol, and of messages. */
 	const struct dev_kernel *one_rank_kernel, *kernel[DEV_PROTO_COUNT], *message_kernel;
-	uint32_t warp_width, warps;              /* warps of a block */
+	uint32_t warp_width, warps; /* warps of a block */
 	struct plan_limits limits;
 
 	/* The tasks that wait to be launched, and how many of them, from the first on, are announced

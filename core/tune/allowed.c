@@ -357,12 +357,15 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 	return true;
 }
 
-/* Without NCCL_PROTO protocol LL is left out: it has not been measured on GPUs. */
-static uint64_t allowed_measured(uint64_t programs)
+/* Without NCCL_PROTO. The doubles run SIMPLE alone: they pay for each line of LL, and the model, which is one
+ * of GPUs, prefers LL up to some MiB. With NCCL_PROTO=LL,Simple they choose as GPUs do. */
+static uint64_t allowed_by_default(uint64_t programs)
 {
+#ifdef DOPPEL_FAKECUDA
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
 		if (steps_program(p).proto == DEV_LL)
 			programs &= ~(1ull << p);
+#endif
 	return programs;
 }
 
@@ -376,6 +379,6 @@ ncclResult_t tune_allowed_read(uint64_t *programs)
 		return ncclInvalidUsage;
 	}
 	if (!proto || !*proto)
-		*programs = allowed_measured(*programs);
+		*programs = allowed_by_default(*programs);
 	return ncclSuccess;
 }

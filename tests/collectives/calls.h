@@ -55,7 +55,8 @@ static ncclResult_t call_reduce_scatter(const struct call_args *a)
 
 static ncclResult_t call_reduce(const struct call_args *a)
 {
-	CALL_SITE(ncclReduce(a->send, a->recv, a->count, a->type, a->op, a->root, a->comm, a->stream));
+	CALL_SITE(ncclReduce(a->send, a->recv, a->count, a->type, a->op, a->root, a->comm,
+			     a->stream));
 }
 
 static ncclResult_t call_broadcast(const struct call_args *a)

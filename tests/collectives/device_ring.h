@@ -307,7 +307,7 @@ static inline void piece_fill(struct ring *g, struct piece *p, const struct dev_
 static inline void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
 			       int warps, bool in_place)
 {
-	const struct dev_kernel *k = 
+	const struct dev_kernel *k =
 		dev_kernel_collective(steps_program(works[0].program).proto, g->run->width);
 	int blocks = __builtin_popcountll(mask);
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How fast the blocks of a launch move data within one GPU: dev_reduce_copy in slices, as protocol SIMPLE calls
+ * it, for the shapes of an all-reduce's primitives. A pass whose data stays in the GPU must be much faster than
+ * NVLink, because the link is idle meanwhile.
+ *
+ *   nvcc -I. -Ibackends/cuda/include -fmad=false -O3 -arch=sm_90 -D_GNU_SOURCE \
+ *        tests/bench/reduce_copy_bench.cu -o reduce_copy_bench && ./reduce_copy_bench
+ *
+ * prints GB/s of results (bytes of one destination) by blocks of 512 threads.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device/shim.h"
+
+#define BENCH_BYTES   (256ull << 20)
+#define BENCH_SLICE   (1ull << 20)
+#define BENCH_THREADS 512
+#define BENCH_ROUNDS  10
+
+struct bench_args {
+	uint8_t *buffer[4]; /* two sources, two destinations */
+	int nsrc, ndst;
+};
+
+extern "C" void doppel_assert_fail(const char *what, const char *file, int line)
+{
+	fprintf(stderr, "%s:%d: %s\n", file, line, what);
+	abort();
+}
+
+static __global__ void __launch_bounds__(BENCH_THREADS, 1) bench_kernel(struct bench_args a)
+{
+	uint64_t share = BENCH_BYTES / gridDim.x / BENCH_SLICE * BENCH_SLICE;
+	struct dev d;
+
+	d.abort = NULL;
+	for (uint64_t done = 0; done < share; done += BENCH_SLICE) {
+		uint64_t at = blockIdx.x * share + done;
+		const void *srcs[2] = {a.buffer[0] + at, a.buffer[1] + at};
+		void *dsts[2] = {a.buffer[2] + at, a.buffer[3] + at};
+
+		dev_reduce_copy(&d, threadIdx.x, blockDim.x, srcs, a.nsrc, dsts, a.ndst,
+				BENCH_SLICE / 4, DEV_F32, DEV_SUM, 0, false);
+		__syncthreads();
+	}
+}
+
+static void bench_ok(cudaError_t e, const char *what)
+{
+	if (e == cudaSuccess)
+		return;
+	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(e));
+	exit(1);
+}
+
+static double bench_gbps(const struct bench_args *a, int blocks)
+{
+	uint64_t moved =
+		BENCH_BYTES / (uint64_t)blocks / BENCH_SLICE * BENCH_SLICE * (uint64_t)blocks;
+	cudaEvent_t from, to;
+	float ms;
+
+	bench_ok(cudaEventCreate(&from), "cudaEventCreate");
+	bench_ok(cudaEventCreate(&to), "cudaEventCreate");
+	bench_kernel<<<blocks, BENCH_THREADS>>>(*a);
+	bench_ok(cudaEventRecord(from), "cudaEventRecord");
+	for (int i = 0; i < BENCH_ROUNDS; i++)
+		bench_kernel<<<blocks, BENCH_THREADS>>>(*a);
+	bench_ok(cudaEventRecord(to), "cudaEventRecord");
+	bench_ok(cudaEventSynchronize(to), "the kernels");
+	bench_ok(cudaEventElapsedTime(&ms, from, to), "cudaEventElapsedTime");
+	return (double)moved * BENCH_ROUNDS / ms / 1e6;
+}
+
+int main(void)
+{
+	static const int blocks[] = {1, 8, 16, 24, 32};
+	static const struct {
+		const char *name;
+		int nsrc, ndst;
+	} shapes[] = {{"send, recv", 1, 1},
+		      {"recv_copy_send", 1, 2},
+		      {"recv_reduce_send", 2, 1},
+		      {"recv_reduce_copy_send", 2, 2}};
+	struct bench_args a;
+
+	for (int i = 0; i < 4; i++) {
+		bench_ok(cudaMalloc(&a.buffer[i], BENCH_BYTES), "cudaMalloc");
+		bench_ok(cudaMemset(a.buffer[i], 0, BENCH_BYTES), "cudaMemset");
+	}
+	printf("%-22s", "# GB/s, blocks");
+	for (int b : blocks)
+		printf(" %7d", b);
+	printf("\n");
+	for (auto &s : shapes) {
+		a.nsrc = s.nsrc;
+		a.ndst = s.ndst;
+		printf("%-22s", s.name);
+		for (int b : blocks)
+			printf(" %7.1f", bench_gbps(&a, b));
+		printf("\n");
+	}
+	return 0;
+}
