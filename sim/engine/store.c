@@ -30,6 +30,7 @@
 enum {
 	STORE_BUCKETS = 4096,
 	STORE_PAGE_SHIFT = 13, /* of the index; more than a record, which so lies in two at most */
+	STORE_LINE_SHIFT = 6,  /* of the index of words, of which a page has many in protocol LL */
 	STORE_PIECE_MAX = 8192,
 	STORE_PIECES = 3,      /* of a range, at most */
 	STORE_SPAN_POWERS = 7, /* a piece is up to 2^6 grains long */
@@ -42,7 +43,7 @@ enum {
 /* Which agents may see it. */
 enum store_reach { STORE_OWN, STORE_BLOCK, STORE_GPU };
 
-/* A record's entry in the index, by page. */
+/* A record's entry in the index: that of pages, or that of lines if it is a word. */
 struct store_entry {
 	struct store_entry *next, **link;
 	struct store_record *record;
@@ -84,7 +85,8 @@ static struct {
 	struct choice_site *word, *range, *delay, *piece;
 	uint32_t keep_of, keep_from; /* kept when a draw of keep_of is at least keep_from */
 	uint32_t delay_powers;
-	struct store_entry *bucket[STORE_BUCKETS];
+	struct store_entry *page[STORE_BUCKETS], *line[STORE_BUCKETS];
+	uint32_t words[STORE_BUCKETS]; /* by page: how many the index of lines has */
 	struct store_record *wide;
 	uint32_t records;
 	uint64_t seq;
@@ -93,9 +95,22 @@ static struct {
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-static struct store_entry **store_bucket_of(uintptr_t page)
+static uint32_t store_bucket_of(uintptr_t page_or_line)
 {
-	return &store.bucket[(page * 0x9e3779b97f4a7c15ull) >> 52];
+	return (uint32_t)((page_or_line * 0x9e3779b97f4a7c15ull) >> 52);
+}
+
+static void store_enter(struct store_record *r, struct store_entry *e, struct store_entry **bucket)
+{
+	*e = (struct store_entry){.next = *bucket, .link = bucket, .record = r};
+	if (*bucket)
+		(*bucket)->link = &e->next;
+	*bucket = e;
+}
+
+static bool store_is_word(const struct store_record *r)
+{
+	return r->bytes <= 8 && r->at % r->bytes == 0;
 }
 
 static void store_index(struct store_record *r)
@@ -103,19 +118,20 @@ static void store_index(struct store_record *r)
 	uintptr_t first = r->at >> STORE_PAGE_SHIFT;
 	uintptr_t last = (r->at + r->bytes - 1) >> STORE_PAGE_SHIFT;
 
-	ASSERT(last - first < ARRAY_LEN(r->entry));
-	for (uintptr_t page = first; page <= last; page++) {
-		struct store_entry **bucket = store_bucket_of(page), *e = &r->entry[page - first];
-
-		*e = (struct store_entry){.next = *bucket, .link = bucket, .record = r};
-		if (*bucket)
-			(*bucket)->link = &e->next;
-		*bucket = e;
+	if (store_is_word(r)) {
+		store.words[store_bucket_of(first)]++;
+		store_enter(r, r->entry, &store.line[store_bucket_of(r->at >> STORE_LINE_SHIFT)]);
+		return;
 	}
+	ASSERT(last - first < ARRAY_LEN(r->entry));
+	for (uintptr_t page = first; page <= last; page++)
+		store_enter(r, &r->entry[page - first], &store.page[store_bucket_of(page)]);
 }
 
 static void store_unindex(struct store_record *r)
 {
+	if (store_is_word(r))
+		store.words[store_bucket_of(r->at >> STORE_PAGE_SHIFT)]--;
 	for (uint32_t i = 0; i < ARRAY_LEN(r->entry) && r->entry[i].link; i++) {
 		struct store_entry *e = &r->entry[i];
 
@@ -264,31 +280,57 @@ static bool store_reaches(const struct store_record *r, const struct mem_agent *
 	return r->reach == STORE_GPU || reader->block == by->block;
 }
 
+/* What store_find looks for, and has found so far. */
+struct store_search {
+	uintptr_t at;
+	size_t bytes;
+	const struct mem_agent *reader;
+	struct store_record *found;
+};
+
+static void store_search_bucket(struct store_search *s, const struct store_entry *e)
+{
+	for (; e; e = e->next) {
+		struct store_record *r = e->record, **to = &s->found;
+
+		if (!store_overlaps(r->at, r->bytes, s->at, s->bytes) ||
+		    (s->reader && !store_reaches(r, s->reader)))
+			continue;
+		while (*to && (*to)->seq < r->seq)
+			to = &(*to)->found_next;
+		if (*to == r)
+			continue;
+		r->found_next = *to;
+		*to = r;
+	}
+}
+
+/* The words of the range that lie in the page. */
+static void store_search_words(struct store_search *s, uintptr_t page)
+{
+	uintptr_t from = MAX_OF(s->at, page << STORE_PAGE_SHIFT);
+	uintptr_t last = MIN_OF(s->at + s->bytes, (page + 1) << STORE_PAGE_SHIFT) - 1;
+
+	if (!store.words[store_bucket_of(page)])
+		return;
+	for (uintptr_t line = from >> STORE_LINE_SHIFT; line <= last >> STORE_LINE_SHIFT; line++)
+		store_search_bucket(s, store.line[store_bucket_of(line)]);
+}
+
 /* The records that overlap the range, and that `reader` sees (NULL: all), oldest first, by found_next.
  */
 static struct store_record *store_find(uintptr_t at, size_t bytes, const struct mem_agent *reader)
 {
-	struct store_record *found = NULL;
+	struct store_search s = {at, bytes, reader, NULL};
 
 	if (!store.records || !bytes)
 		return NULL;
-	uintptr_t last = (at + bytes - 1) >> STORE_PAGE_SHIFT;
-	for (uintptr_t page = at >> STORE_PAGE_SHIFT; page <= last; page++) {
-		for (struct store_entry *e = *store_bucket_of(page); e; e = e->next) {
-			struct store_record *r = e->record, **to = &found;
-
-			if (!store_overlaps(r->at, r->bytes, at, bytes) ||
-			    (reader && !store_reaches(r, reader)))
-				continue;
-			while (*to && (*to)->seq < r->seq)
-				to = &(*to)->found_next;
-			if (*to == r)
-				continue;
-			r->found_next = *to;
-			*to = r;
-		}
+	for (uintptr_t page = at >> STORE_PAGE_SHIFT; page <= (at + bytes - 1) >> STORE_PAGE_SHIFT;
+	     page++) {
+		store_search_bucket(&s, store.page[store_bucket_of(page)]);
+		store_search_words(&s, page);
 	}
-	return found;
+	return s.found;
 }
 
 static void store_show_range(const void *addr, size_t bytes, const struct mem_agent *reader)
