@@ -499,8 +499,7 @@ static uint32_t run_meet_result(struct dev *d, const struct run_barrier *b, uint
 
 	if (__atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE) - round > 2)
 		run_trap(d, cudaErrorLaunchFailure,
-			 "barrier %d: other threads used it twice before this thread had the "
-			 "result: "
+			 "barrier %d was used twice more before this thread had its result: "
 			 "not implemented",
 			 id);
 	return votes;

@@ -119,11 +119,10 @@ void fc_trace_slot(struct fc_kernel *k, const struct dev_comm *comm, const struc
 			       .arg = {{sent ? "to" : "from", (uint64_t)c->peer, NULL},
 				       {"channel", (uint64_t)c->channel, NULL},
 				       {"step", step, NULL}},
-			       .flow = os_trace_flow(comm->id | TRACE_SLOT_FLOW,
-						     sent ? comm->rank : c->peer,
-						     sent ? c->peer : comm->rank,
-						     c->channel + DEV_MAX_CHANNELS * (int32_t)c->index,
-						     step),
+			       .flow = os_trace_flow(
+				       comm->id | TRACE_SLOT_FLOW, sent ? comm->rank : c->peer,
+				       sent ? c->peer : comm->rank,
+				       c->channel + DEV_MAX_CHANNELS * (int32_t)c->index, step),
 			       .flow_in = !sent,
 			       .flow_out = sent},
 		       sim_now_ns(), 0);

@@ -108,9 +108,11 @@ static void store_enter(struct store_record *r, struct store_entry *e, struct st
 	*bucket = e;
 }
 
+/* A few bytes within one line. */
 static bool store_is_word(const struct store_record *r)
 {
-	return r->bytes <= 8 && r->at % r->bytes == 0;
+	return r->bytes <= 8 &&
+	       r->at >> STORE_LINE_SHIFT == (r->at + r->bytes - 1) >> STORE_LINE_SHIFT;
 }
 
 static void store_index(struct store_record *r)

@@ -454,6 +454,39 @@ START_TEST(a_range_is_seen_in_pieces_unless_released)
 }
 END_TEST
 
+/* A few bytes at any address, across lines of 64 bytes as well: the writer reads each of them back. Bad is a
+ * byte that it does not see. */
+static void small_ranges(void *arg)
+{
+	(void)arg;
+	for (uint32_t at = 0; at < 130; at++) {
+		uint32_t bytes = 1 + at % 8;
+
+		memset(m.range, 0, sizeof m.range);
+		warp_fill(m.range + at, bytes);
+		for (uint32_t i = bytes; i-- > 0;) {
+			const struct mem_access a = access_of(m.range + at + i, 1, SHARED_LOAD,
+							      SHARED_RELAXED, SHARED_SYSTEM);
+
+			mem_access(&a);
+			m.bad |= m.range[at + i] != 1;
+		}
+	}
+}
+
+static void small_ranges_of_a_warp(void *arg)
+{
+	(void)arg;
+	warp("writer", 0, 0, small_ranges);
+	linger();
+}
+
+START_TEST(an_agent_sees_its_own_bytes_wherever_they_are)
+{
+	expect_never(small_ranges_of_a_warp);
+}
+END_TEST
+
 #define LINE(value) (7ull << 32 | (value))
 
 static void line_writer(void *arg)
@@ -757,6 +790,7 @@ int main(void)
 	tcase_add_test(t, one_location_never_goes_back);
 	tcase_add_test(t, a_late_store_lands_on_a_newer_one_unless_released);
 	tcase_add_test(t, a_range_is_seen_in_pieces_unless_released);
+	tcase_add_test(t, an_agent_sees_its_own_bytes_wherever_they_are);
 	tcase_add_test(t, a_line_comes_in_halves_and_its_flags_tell);
 	tcase_add_test(t, a_fence_reaches_as_far_as_its_scope);
 	tcase_add_test(t, a_fence_after_a_barrier_covers_the_block);
