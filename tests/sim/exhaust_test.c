@@ -131,7 +131,7 @@ START_TEST(ranks_give_up_at_the_steps_of_tasks)
 	ck_assert_msg(r.bad == 0, "%s", r.first_bad);
 	/* main, init, service, progress, events and the GPU's warps, in each order of the sample */
 	ck_assert_uint_ge(r.series, c.exploring ? 6 : 12);
-	ck_assert_uint_gt(r.fired, 100 / SAMPLE_THIN);
+	ck_assert_uint_gt(r.fired, 50 / SAMPLE_THIN); /* the commit draws how many */
 	ck_assert_uint_eq(r.fired, r.second);
 }
 END_TEST
