@@ -45,7 +45,19 @@ struct device_run {
 	uint64_t seed;
 };
 
-/* Memory that everybody sees: pinned, mapped, zeroed. */
+/* The GPU of a rank. Real GPUs may be fewer than ranks, and have room for the kernels of several. */
+static inline int device_of_rank(const struct device_run *run, int rank)
+{
+	return rank % run->gpus;
+}
+
+/* How many ranks a test may have, of `most`. */
+static inline int device_ranks(const struct device_run *run, int most)
+{
+	return run->light ? 2 : run->real ? most : MIN_OF(run->gpus, most);
+}
+
+/* Memory of the host that all GPUs reach: pinned, mapped, zeroed. */
 static inline void *device_host_alloc(size_t bytes)
 {
 	void *p = NULL;
@@ -55,7 +67,7 @@ static inline void *device_host_alloc(size_t bytes)
 	return p;
 }
 
-/* Zeroed memory of one GPU. */
+/* Zeroed memory of one GPU, which is current afterwards. */
 static inline void *device_alloc(int gpu, size_t bytes)
 {
 	void *p = NULL;
@@ -67,8 +79,10 @@ static inline void *device_alloc(int gpu, size_t bytes)
 	return p;
 }
 
-static inline void device_peers_enable(int gpus)
+static inline void device_peers_enable(const struct device_run *run, int ranks)
 {
+	int gpus = MIN_OF(ranks, run->gpus);
+
 	for (int i = 0; i < gpus; i++) {
 		CUDA_OK(cudaSetDevice(i));
 		for (int j = 0; j < gpus; j++)

@@ -89,13 +89,9 @@ static void fifo_abort(struct ring *g)
 static void fifo_body(const struct device_run *run)
 {
 	static struct ring g;
-	int most = run->light ? 2 : MIN_OF(run->gpus, MAX_GPUS);
+	int most = device_ranks(run, MAX_RANKS);
 
-	if (run->gpus < 2) {
-		printf("skipped: %d GPU\n", run->gpus);
-		return;
-	}
-	device_peers_enable(most);
+	device_peers_enable(run, most);
 	for (int n = 2; n <= most; n++) {
 		ring_alloc(&g, run, n);
 		ring_connect(&g);

@@ -15,7 +15,7 @@
 #include "core/device/reduce_copy_host.h"
 #include "tests/device_harness.h"
 
-#define MAX_GPUS    4
+#define MAX_RANKS   4
 #define CHANNELS    3
 #define STEP_BYTES  512u
 #define LINE_BYTES  640u /* of a step in lines: 320 of data */
@@ -36,7 +36,7 @@ struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
 	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send */
-	int32_t *ranks;                /* [CHANNELS][MAX_GPUS] */
+	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
 	uint8_t *slots;                /* [CHANNELS][SLOTS_BYTES] */
 	uint8_t *lines;                /* [CHANNELS][LINES_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
@@ -50,7 +50,7 @@ struct rank {
 struct ring {
 	const struct device_run *run;
 	int n;
-	struct rank rank[MAX_GPUS];
+	struct rank rank[MAX_RANKS];
 	shared_u32 *abort;
 	uint8_t *want, *got;
 	uint64_t random; /* state of ring_random */
@@ -58,7 +58,7 @@ struct ring {
 	uint64_t launches;
 	bool in_fifo;     /* every launch has its works in the FIFO; else every second one */
 	bool was_in_fifo; /* the last one had */
-	struct steps_count steps[MAX_GPUS][CHANNELS]; /* where every connection should be */
+	struct steps_count steps[MAX_RANKS][CHANNELS]; /* where every connection should be */
 };
 
 static inline uint64_t ring_random(struct ring *g)
@@ -79,17 +79,18 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 	g->got = malloc(MAX_BYTES);
 	for (int i = 0; i < n; i++) {
 		struct rank *r = &g->rank[i];
+		int gpu = device_of_rank(run, i);
 
-		r->comm = device_alloc(i, sizeof *r->comm);
-		r->channels = device_alloc(i, CHANNELS * sizeof *r->channels);
-		r->conns = device_alloc(i, CHANNELS * 2 * sizeof *r->conns);
-		r->ranks = device_alloc(i, CHANNELS * MAX_GPUS * sizeof *r->ranks);
-		r->slots = device_alloc(i, CHANNELS * SLOTS_BYTES);
-		r->lines = device_alloc(i, CHANNELS * LINES_BYTES);
-		r->recv_mem = device_alloc(i, CHANNELS * sizeof *r->recv_mem);
-		r->send_mem = device_alloc(i, CHANNELS * sizeof *r->send_mem);
-		r->input = device_alloc(i, MAX_BYTES);
-		r->output = device_alloc(i, MAX_BYTES);
+		r->comm = device_alloc(gpu, sizeof *r->comm);
+		r->channels = device_alloc(gpu, CHANNELS * sizeof *r->channels);
+		r->conns = device_alloc(gpu, CHANNELS * 2 * sizeof *r->conns);
+		r->ranks = device_alloc(gpu, CHANNELS * MAX_RANKS * sizeof *r->ranks);
+		r->slots = device_alloc(gpu, CHANNELS * SLOTS_BYTES);
+		r->lines = device_alloc(gpu, CHANNELS * LINES_BYTES);
+		r->recv_mem = device_alloc(gpu, CHANNELS * sizeof *r->recv_mem);
+		r->send_mem = device_alloc(gpu, CHANNELS * sizeof *r->send_mem);
+		r->input = device_alloc(gpu, MAX_BYTES);
+		r->output = device_alloc(gpu, MAX_BYTES);
 		r->host_input = malloc(MAX_BYTES);
 		r->piece = device_host_alloc(sizeof *r->piece);
 		CUDA_OK(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking));
@@ -130,19 +131,19 @@ static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 	const struct rank *r = &g->rank[rank];
 	int i = ring_position_of(g, c, rank), prev = ring_rank_at(g, c, i + g->n - 1);
 	int next = ring_rank_at(g, c, i + 1);
-	int32_t ranks[MAX_GPUS];
+	int32_t ranks[MAX_RANKS];
 	struct dev_channel channel = {.ring = {.prev = prev,
 					       .next = next,
 					       .index = i,
 					       .recv = 2 * c,
 					       .send = 2 * c + 1,
-					       .ranks = r->ranks + c * MAX_GPUS}};
+					       .ranks = r->ranks + c * MAX_RANKS}};
 	struct dev_conn conns[2] = {ring_conn(g, prev, rank, c, prev),
 				    ring_conn(g, rank, next, c, next)};
 
 	for (int k = 0; k < g->n; k++)
 		ranks[k] = ring_rank_at(g, c, k);
-	CUDA_OK(cudaMemcpy(r->ranks + c * MAX_GPUS, ranks, sizeof ranks, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(r->ranks + c * MAX_RANKS, ranks, sizeof ranks, cudaMemcpyHostToDevice));
 	CUDA_OK(cudaMemcpy(&r->conns[2 * c], conns, sizeof conns, cudaMemcpyHostToDevice));
 	CUDA_OK(cudaMemcpy(&r->channels[c], &channel, sizeof channel, cudaMemcpyHostToDevice));
 }
@@ -172,7 +173,7 @@ static inline void ring_free(struct ring *g)
 		void *device[] = {r->comm,  r->channels, r->conns,    r->ranks, r->slots,
 				  r->lines, r->recv_mem, r->send_mem, r->input, r->output};
 
-		CUDA_OK(cudaSetDevice(i));
+		CUDA_OK(cudaSetDevice(device_of_rank(g->run, i)));
 		for (size_t k = 0; k < ARRAY_LEN(device); k++)
 			CUDA_OK(cudaFree(device[k]));
 		CUDA_OK(cudaStreamDestroy(r->stream));
@@ -327,7 +328,7 @@ static inline void ring_launch(struct ring *g, const struct dev_work *works, int
 			piece_fill(g, g->rank[i].piece, mine, n, &args);
 		else
 			memcpy(args.work, mine, (size_t)n * sizeof mine[0]);
-		CUDA_OK(cudaSetDevice(i));
+		CUDA_OK(cudaSetDevice(device_of_rank(g->run, i)));
 		device_launch(k, blocks, warps, g->run->width, &args, g->rank[i].stream);
 	}
 }

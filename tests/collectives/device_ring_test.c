@@ -274,8 +274,8 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 
 /* What rank 0 has put into the slots of all others. */
 struct slots {
-	uint8_t slots[MAX_GPUS][CHANNELS * SLOTS_BYTES];
-	uint8_t lines[MAX_GPUS][CHANNELS * LINES_BYTES];
+	uint8_t slots[MAX_RANKS][CHANNELS * SLOTS_BYTES];
+	uint8_t lines[MAX_RANKS][CHANNELS * LINES_BYTES];
 };
 
 static void ring_slots(const struct ring *g, struct slots *out)
@@ -389,13 +389,9 @@ static void ring_body(const struct device_run *run)
 	static const uint64_t counts[] = {1, 7, 1023, 5000, 20001};
 	static struct ring g;
 	struct dev_work work;
-	int most = run->light ? 2 : MIN_OF(run->gpus, MAX_GPUS);
+	int most = device_ranks(run, MAX_RANKS);
 
-	if (run->gpus < 2) {
-		printf("skipped: %d GPU\n", run->gpus);
-		return;
-	}
-	device_peers_enable(most);
+	device_peers_enable(run, most);
 	for (int n = 2; n <= most; n++) {
 		int turn = 0;
 

@@ -163,7 +163,7 @@ static void litmus_body(const struct device_run *r)
 
 	memset(&a, 0, sizeof a);
 	a.steps = litmus_steps(r);
-	device_peers_enable(r->gpus > 2 ? 2 : r->gpus);
+	device_peers_enable(r, 2);
 	for (a.slots = 1; a.slots <= DEV_STEPS; a.slots += DEV_STEPS - 1) {
 		for (a.form = LITMUS_RELEASE; a.form <= LITMUS_LINE; a.form++) {
 			a.scope = SHARED_GPU;
