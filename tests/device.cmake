@@ -25,7 +25,7 @@ function(doppel_device_sources source)
 endfunction()
 
 doppel_device_sources(${CMAKE_CURRENT_SOURCE_DIR}/conformance/device_kernels.c
-	device_litmus_test device_reduce_test)
+	device_litmus_test device_reduce_test cuda_lines_test)
 foreach(test device_ring_test device_fifo_test)
 	if(TARGET ${test})
 		target_sources(${test} PRIVATE ${core_device_objects})

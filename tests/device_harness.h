@@ -34,6 +34,11 @@
 		CHECK(err_ == cudaSuccess, "%s", cudaGetErrorString(err_));                        \
 	} while (0)
 
+/* The doubles' machine, for a test that defines no other. */
+#ifndef DEVICE_MACHINE
+#define DEVICE_MACHINE "pcie-4gpu"
+#endif
+
 /* What a test body gets. */
 struct device_run {
 	const char *where; /* "sim, warp width 1" */
@@ -131,7 +136,7 @@ static inline void device_harness_one(void (*body)(const struct device_run *r),
 {
 	struct sim_config config = {.engine = engine, .seed = seed};
 	struct world_config world = {.hosts = 1,
-				     .machine = "pcie-4gpu",
+				     .machine = DEVICE_MACHINE,
 				     .strict_device_view = true,
 				     .warp_width = (uint32_t)width};
 	char where[64];

@@ -418,6 +418,140 @@ uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct 
 	return i;
 }
 
+/* ---- lines of 128 bytes ---------------------------------------------------------------------
+ *
+ * A line is whole in the memory of a GPU, and between two GPUs over NVLink: its words become visible
+ * together. Over PCIe, to and from host memory as well, each word is alone. */
+
+enum { LINE128_WORDS = 16, LINE128_FLAG = 15, LINE128_LAST_PIECE = 14 };
+
+static bool run_keeps_lines(struct dev *d, const struct fc_range *r)
+{
+	const struct fc_device *dev = d->blk->kernel->ctx->dev;
+
+	if (r->kind == FC_RANGE_PEER)
+		return dev->gpu->nvlinks && fc_device_at(r->lo)->gpu->nvlinks;
+	return r->kind != FC_RANGE_HOST;
+}
+
+static const struct fc_range *run_lines128(struct dev *d, const char *what, const void *p,
+					   uint32_t lines)
+{
+	if (UNLIKELY((uintptr_t)p % (LINE128_WORDS * 8)))
+		run_trap(d, cudaErrorMisalignedAddress, "misaligned address: %s of 128 bytes at %p",
+			 what, p);
+	return run_range(d, what, p, (uint64_t)lines * LINE128_WORDS * 8);
+}
+
+/* Words from..to of each line, one by one; the flag is the last of them. */
+static void run_store_words(struct dev *d, uint64_t *p, const uint64_t *words, uint32_t lines,
+			    int from, int to)
+{
+	int order = run_self(d)->fence_store ? SHARED_RELEASE : SHARED_RELAXED;
+
+	for (uint32_t i = 0; i < lines * LINE128_WORDS; i += LINE128_WORDS)
+		for (uint32_t k = i + (uint32_t)from; k < i + (uint32_t)to; k++) {
+			struct mem_access a =
+				run_access(p + k, 8, SHARED_STORE, SHARED_RELAXED, SHARED_SYSTEM);
+
+			if (!mem_store(&a, words[k]))
+				run_store(fc_alias((uintptr_t)(p + k)), 8, words[k], order);
+		}
+	sim_wrote(p, (size_t)lines * LINE128_WORDS * 8);
+}
+
+static void run_store_whole(struct dev *d, uint64_t *p, const uint64_t *words, uint32_t lines)
+{
+	for (uint32_t i = 0; i < lines; i++, p += LINE128_WORDS, words += LINE128_WORDS) {
+		struct mem_access a = run_access(p, LINE128_WORDS * 8, SHARED_STORE, SHARED_RELAXED,
+						 SHARED_SYSTEM);
+		uint64_t *at = fc_alias((uintptr_t)p);
+
+		if (mem_store_whole(&a, words))
+			continue;
+		for (int k = 0; k < LINE128_FLAG; k++)
+			run_store(at + k, 8, words[k], SHARED_RELAXED);
+		run_store(at + LINE128_FLAG, 8, words[LINE128_FLAG], SHARED_RELEASE);
+		sim_wrote(p, LINE128_WORDS * 8);
+	}
+	(void)d;
+}
+
+void fakedev_lines128_store(struct dev *d, void *p, const uint64_t *words, uint32_t lines)
+{
+	uint64_t bytes = (uint64_t)lines * LINE128_WORDS * 8;
+
+	run_enter(d, "dev.lines128");
+	const struct fc_range *range = run_lines128(d, "store of a line", p, lines);
+	bool whole = run_keeps_lines(d, range);
+
+	run_charge(d, range, true, bytes);
+	run_use(d, p, bytes, true);
+	fc_shadow_write((uintptr_t)p, bytes);
+	fc_va_wrote((uintptr_t)p, bytes);
+	if (whole) {
+		run_store_whole(d, p, words, lines);
+		return;
+	}
+	run_store_words(d, p, words, lines, LINE128_LAST_PIECE, LINE128_WORDS);
+	run_enter(d, "dev.lines128.torn");
+	run_store_words(d, p, words, lines, 0, LINE128_LAST_PIECE);
+}
+
+/* How many lines from the first on have the flag; their words are in `words`. */
+static uint32_t run_load_whole(const uint64_t *at, uint64_t flag, uint64_t *words, uint32_t lines)
+{
+	uint32_t i;
+
+	for (i = 0; i < lines; i++, at += LINE128_WORDS, words += LINE128_WORDS) {
+		words[LINE128_FLAG] = __atomic_load_n(at + LINE128_FLAG, __ATOMIC_ACQUIRE);
+		if (words[LINE128_FLAG] != flag)
+			break;
+		for (int k = 0; k < LINE128_FLAG; k++)
+			words[k] = __atomic_load_n(at + k, __ATOMIC_RELAXED);
+	}
+	return i;
+}
+
+/* The data is read before the flags are. */
+static uint32_t run_load_torn(struct dev *d, const struct mem_access *a, uint64_t flag,
+			      uint64_t *words, uint32_t lines)
+{
+	const uint64_t *at = a->addr;
+	uint32_t i;
+
+	for (i = 0; i < lines * LINE128_WORDS; i++)
+		words[i] = __atomic_load_n(at + i, __ATOMIC_ACQUIRE);
+	run_enter(d, "dev.lines128.torn");
+	mem_access(a);
+	for (i = 0; i < lines; i++) {
+		uint32_t k = i * LINE128_WORDS + LINE128_FLAG;
+
+		words[k] = __atomic_load_n(at + k, __ATOMIC_ACQUIRE);
+		if (words[k] != flag)
+			break;
+	}
+	return i;
+}
+
+uint32_t fakedev_lines128_load(struct dev *d, const void *p, uint64_t flag, uint64_t *words,
+			       uint32_t lines)
+{
+	uint64_t bytes = (uint64_t)lines * LINE128_WORDS * 8;
+	uint32_t n;
+
+	run_enter(d, "dev.lines128");
+	const struct fc_range *range = run_lines128(d, "load of a line", p, lines);
+	struct mem_access a = run_access(p, bytes, SHARED_LOAD, SHARED_RELAXED, SHARED_SYSTEM);
+
+	run_use(d, p, bytes, false);
+	mem_access(&a);
+	n = run_keeps_lines(d, range) ? run_load_whole(a.addr, flag, words, lines)
+				      : run_load_torn(d, &a, flag, words, lines);
+	run_charge(d, range, false, (uint64_t)n * LINE128_WORDS * 8);
+	return n;
+}
+
 uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, int scope)
 {
 	run_enter(d, "dev.add");

@@ -3,7 +3,7 @@
  * The kernels. Launched by core/plan; compiled once per warp width for fakecuda, and through
  * kernels.cu by nvcc.
  *
- *   dev_collective_simple, dev_collective_ll
+ *   dev_collective_simple, dev_collective_ll, dev_collective_ll128
  *                    one block per channel of the launch: it finds its channel, brings the
  *                    communicator and the channel into shared memory, and runs every work whose
  *                    range of channels includes it, one after the other. Takes one struct dev_args
@@ -393,6 +393,11 @@ DEV_FN void dev_collective_ll(struct dev *d, const struct dev_args *args)
 	dev_collective(d, args, DEV_LL);
 }
 
+DEV_FN void dev_collective_ll128(struct dev *d, const struct dev_args *args)
+{
+	dev_collective(d, args, DEV_LL128);
+}
+
 DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
@@ -430,5 +435,6 @@ DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
 
 DEV_KERNEL(dev_collective_simple, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_collective_ll, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_collective_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)

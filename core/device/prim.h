@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocols' parts of the primitives share (prims_simple.h, prims_ll.h): the block's shared
- * memory, one thread's view of the collective, what must hold of a FIFO, barriers, and the wait for credit.
+ * What the protocols' parts of the primitives share (prims_simple.h, prims_ll.h, prims_ll128.h): the
+ * block's shared memory, one thread's view of the collective, what must hold of a FIFO, barriers, the waits
+ * for data and for credit, and how both are posted.
  */
 #ifndef CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIM_H
@@ -67,7 +68,8 @@ struct prim_move {
  *
  *	receiving	step + slice <= tail <= step + DEV_STEPS, the sender's credit; only rises
  *	sending		step + slice - DEV_STEPS <= head <= step, which was sent; only rises.
- *			A receiver of LL finds nothing in an empty chunk to wait for, and may be further.
+ *			A receiver of lines finds nothing in an empty chunk to wait for, and may be
+ *			further.
  *	toward a proxy	a slot that is filled was taken back before: its size is DEV_FIFO_SIZE_NONE
  */
 #if DEV_CHECK_FIFO
@@ -98,7 +100,7 @@ DEV_FN void prim_check_send(struct prim *p)
 
 	prim_check(p, c, head + DEV_STEPS >= p->send_step + p->slice_steps && head >= p->head_seen,
 		   "send: the head went back", p->send_step, head);
-	prim_check(p, c, head <= p->send_step || p->proto == DEV_LL,
+	prim_check(p, c, head <= p->send_step || p->proto != DEV_SIMPLE,
 		   "send: the head is beyond what was sent", p->send_step, head);
 	p->head_seen = head;
 }
@@ -173,6 +175,29 @@ DEV_FN bool prim_wait_send(struct prim *p)
 	return true;
 }
 
+DEV_FN bool prim_wait_recv(struct prim *p)
+{
+	const struct dev_conn *c = p->recv;
+	struct wait w;
+
+	w.on = c->tail;
+	w.want = p->recv_step + p->slice_steps;
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_GE;
+	w.bytes = 8;
+	w.why = c->index ? "recv: data in slot" : "ring recv: data in slot";
+	w.from.rank = c->peer;
+	w.from.channel = c->channel;
+	w.from.step = (int64_t)p->recv_step;
+	w.from.object = "kernel or proxy that fills the slot";
+	w.deadline_ns = 0;
+	if (!dev_wait(p->d, &w, NULL))
+		return false;
+	prim_check_recv(p);
+	prim_show(p, false);
+	return true;
+}
+
 /* The first thread of the second warp waits for credit, if there is one. */
 DEV_FN uint32_t prim_send_waiter(const struct prim *p)
 {
@@ -190,6 +215,36 @@ DEV_FN uint32_t prim_poster(const struct prim *p)
 DEV_FN uint8_t *prim_slot(const struct dev_conn *c, enum dev_proto proto, uint64_t step)
 {
 	return c->buffer[proto] + (step % DEV_STEPS) * c->step_bytes[proto];
+}
+
+/* ---- posting -------------------------------------------------------------------------------- */
+
+/* Toward a proxy: what the slice's slots hold. */
+DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t bytes)
+{
+	uint32_t slot = (uint32_t)(p->send_step % DEV_STEPS);
+	struct dev_fifo_slot *f = c->fifo + slot;
+
+	prim_check_slot(p, c, f);
+	dev_store_u32(p->d, &f->offset, slot * c->step_bytes[p->proto], SHARED_RELAXED,
+		      SHARED_SYSTEM);
+	dev_store_u32(p->d, &f->size, bytes, SHARED_RELAXED, SHARED_SYSTEM);
+}
+
+/* One thread, after the barrier that ends the move: head to the previous rank, tail to the next. */
+DEV_FN void prim_post(struct prim *p, uint32_t flags, uint32_t bytes)
+{
+	if (flags & PRIM_SEND)
+		prim_show(p, true);
+	if ((flags & PRIM_SEND) && p->send->fifo)
+		prim_fill_fifo(p, p->send, bytes);
+	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
+	if (flags & PRIM_RECV)
+		dev_store_u64(p->d, p->recv->head, p->recv_step + p->slice_steps, SHARED_RELAXED,
+			      SHARED_SYSTEM);
+	if (flags & PRIM_SEND)
+		dev_store_u64(p->d, p->send->tail, p->send_step + p->slice_steps, SHARED_RELAXED,
+			      SHARED_SYSTEM);
 }
 
 #endif

@@ -17,8 +17,9 @@
  *
  *   prims_simple.h   slots of data; the tail shows what is filled
  *   prims_ll.h       slots of lines; each line shows that it is filled
+ *   prims_ll128.h    slots of lines of 128 bytes; so do these, where they arrive whole
  *
- * Both take credit by the head, and both take the same steps for an empty chunk or slice as for a full
+ * All take credit by the head, and all take the same steps for an empty chunk or slice as for a full
  * one: the two ends count alike (steps.h).
  *
  * Errors: false when the launch was aborted; the caller returns immediately, and nothing more moves.
@@ -27,12 +28,19 @@
 #define CORE_DEVICE_PRIMS_H
 
 #include "core/device/prims_ll.h"
+#include "core/device/prims_ll128.h"
 #include "core/device/prims_simple.h"
 
 DEV_FN bool prim_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out, uint64_t count)
 {
-	return p->proto == DEV_LL ? prim_ll_chunk(p, flags, in, out, count)
-				  : prim_simple_chunk(p, flags, in, out, count);
+	switch (p->proto) {
+	case DEV_LL:
+		return prim_ll_chunk(p, flags, in, out, count);
+	case DEV_LL128:
+		return prim_ll128_chunk(p, flags, in, out, count);
+	default:
+		return prim_simple_chunk(p, flags, in, out, count);
+	}
 }
 
 /* Element `at` of the block that belongs to the rank at `position` of the ring, modulo its length:

@@ -18,29 +18,6 @@
 
 #include "core/device/prim.h"
 
-DEV_FN bool prim_wait_recv(struct prim *p)
-{
-	const struct dev_conn *c = p->recv;
-	struct wait w;
-
-	w.on = c->tail;
-	w.want = p->recv_step + p->slice_steps;
-	w.mask = WAIT_MASK_ALL;
-	w.kind = WAIT_GE;
-	w.bytes = 8;
-	w.why = c->index ? "recv: data in slot" : "ring recv: data in slot";
-	w.from.rank = c->peer;
-	w.from.channel = c->channel;
-	w.from.step = (int64_t)p->recv_step;
-	w.from.object = "kernel or proxy that fills the slot";
-	w.deadline_ns = 0;
-	if (!dev_wait(p->d, &w, NULL))
-		return false;
-	prim_check_recv(p);
-	prim_show(p, false);
-	return true;
-}
-
 /* True when the slice's slots are ready on both sides. False on all threads alike. */
 DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 {
@@ -69,34 +46,6 @@ DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 	dev_reduce_copy(p->d, p->thread, p->threads, srcs, nsrc, dsts, ndst, m->count, p->type,
 			(m->flags & PRIM_INPUT) ? p->op : DEV_SUM, p->scale,
 			(m->flags & PRIM_LAST) != 0);
-}
-
-/* Toward a proxy: what the slice's slots hold. */
-DEV_FN void prim_fill_fifo(struct prim *p, const struct dev_conn *c, uint32_t bytes)
-{
-	uint32_t slot = (uint32_t)(p->send_step % DEV_STEPS);
-	struct dev_fifo_slot *f = c->fifo + slot;
-
-	prim_check_slot(p, c, f);
-	dev_store_u32(p->d, &f->offset, slot * c->step_bytes[DEV_SIMPLE], SHARED_RELAXED,
-		      SHARED_SYSTEM);
-	dev_store_u32(p->d, &f->size, bytes, SHARED_RELAXED, SHARED_SYSTEM);
-}
-
-/* One thread, after the barrier that ends the move. */
-DEV_FN void prim_post(struct prim *p, uint32_t flags, uint32_t bytes)
-{
-	if (flags & PRIM_SEND)
-		prim_show(p, true);
-	if ((flags & PRIM_SEND) && p->send->fifo)
-		prim_fill_fifo(p, p->send, bytes);
-	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
-	if (flags & PRIM_RECV)
-		dev_store_u64(p->d, p->recv->head, p->recv_step + p->slice_steps, SHARED_RELAXED,
-			      SHARED_SYSTEM);
-	if (flags & PRIM_SEND)
-		dev_store_u64(p->d, p->send->tail, p->send_step + p->slice_steps, SHARED_RELAXED,
-			      SHARED_SYSTEM);
 }
 
 DEV_FN bool prim_simple_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out,

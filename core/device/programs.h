@@ -33,7 +33,12 @@ X(ALL_REDUCE_RING_LL,          all_reduce_ring,     ALL_REDUCE,     RING, LL,   
 X(ALL_GATHER_RING_LL,          all_gather_ring,     ALL_GATHER,     RING, LL,     RING_ONCE,     1,   1)  \
 X(REDUCE_RING_LL,              reduce_ring,         REDUCE,         RING, LL,     PIPELINE_TO,   1,   1)  \
 X(BROADCAST_RING_LL,           broadcast_ring,      BROADCAST,      RING, LL,     PIPELINE_FROM, 1,   1)  \
-X(REDUCE_SCATTER_RING_LL,      reduce_scatter_ring, REDUCE_SCATTER, RING, LL,     RING_ONCE,     1,   1)
+X(REDUCE_SCATTER_RING_LL,      reduce_scatter_ring, REDUCE_SCATTER, RING, LL,     RING_ONCE,     1,   1)  \
+X(ALL_REDUCE_RING_LL128,       all_reduce_ring,     ALL_REDUCE,     RING, LL128,  RING_TWICE,    1,   1)  \
+X(ALL_GATHER_RING_LL128,       all_gather_ring,     ALL_GATHER,     RING, LL128,  RING_ONCE,     1,   1)  \
+X(REDUCE_RING_LL128,           reduce_ring,         REDUCE,         RING, LL128,  PIPELINE_TO,   1,   1)  \
+X(BROADCAST_RING_LL128,        broadcast_ring,      BROADCAST,      RING, LL128,  PIPELINE_FROM, 1,   1)  \
+X(REDUCE_SCATTER_RING_LL128,   reduce_scatter_ring, REDUCE_SCATTER, RING, LL128,  RING_ONCE,     1,   1)
 /* clang-format on */
 
 /* The collectives, with their names on the command line, in logs and in gdb. */
@@ -55,7 +60,8 @@ enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
  * DEV_STEPS slots (core/transport makes it).
  *
  *	id      DEV_<id>
- *	buffer  bytes of the buffer; the default, NCCL_BUFFSIZE and NCCL_LL_BUFFSIZE set how many
+ *	buffer  bytes of the buffer; the default, NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE and
+ *	        NCCL_LL128_BUFFSIZE set how many
  *	grain   bytes of data: a channel's share is a multiple of it
  *	data    of 16 bytes in a slot, those that are data
  *
@@ -64,11 +70,15 @@ enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
  * LL: a slot holds lines of 16 bytes, data and flags in turns; the flags show which lines are filled
  * (prims_ll.h). A line needs no fence, and takes twice the bytes.
  *
- * The sizes are NCCL 2.28's: a slot of LL has 8 lines x 512 threads. It has one more: LL128 with
- * 120 x 640 x 8 bytes in each slot, 4,915,200 bytes in all, a grain of 1,920, and 15 of 16 bytes. */
+ * LL128: a slot holds pairs of lines of 128 bytes, each with one flag (prims_ll128.h). Where lines arrive
+ * whole, the flags show which are filled; elsewhere head and tail do.
+ *
+ * The sizes are NCCL 2.28's: a slot of LL has 8 lines x 512 threads, one of LL128 120 words x 640
+ * threads. */
 #define DEV_PROTOS(X)                                                                              \
 	X(SIMPLE, 4u << 20, 512u, 16u)                                                             \
-	X(LL, 512u << 10, 16u, 8u)
+	X(LL, 512u << 10, 16u, 8u)                                                                 \
+	X(LL128, 4800u << 10, 1920u, 15u)
 enum dev_proto {
 #define DEV_PROTO_ID(id, buffer, grain, data) DEV_##id,
 	DEV_PROTOS(DEV_PROTO_ID)

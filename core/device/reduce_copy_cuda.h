@@ -178,6 +178,14 @@ DEV_FN uint64_t rc_word_dispatch(uint64_t a, uint64_t b, int nsrc, enum dev_type
 	}
 }
 
+/* The switch is there once. */
+static __device__ __noinline__ uint64_t rc_word_any(uint64_t a, uint64_t b, int nsrc,
+						    enum dev_type type, enum dev_op op,
+						    uint64_t scale, bool post)
+{
+	return rc_word_dispatch(a, b, nsrc, type, op, scale, post);
+}
+
 /* One line's data: what of it is not an element is reduced too, and not read. */
 DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
 			    enum dev_type type, enum dev_op op, uint64_t scale, bool post)

@@ -18,6 +18,7 @@
  *   dev_block, dev_thread, dev_threads, dev_warp, dev_warps, dev_lane
  *       Index and count in the launch, one dimension. DEV_WARP_WIDTH is the lanes per warp.
  *       DEV_FN marks a device function: forced inline on CUDA, a function to break on on the fake.
+ *       DEV_FN_ONCE: on CUDA, too, a function that is called.
  *   dev_shared(d)
  *       Base of the block's dynamic shared memory, 16-byte aligned, contents undefined at start.
  *   dev_barrier(d)
@@ -61,6 +62,17 @@
  *   dev_reduce_data(d, a, b, bytes, type, op, scale, post)
  *       a = a op b, in the lane's own memory, as dev_reduce_copy of these two sources; b NULL: of a
  *       alone.
+ *   dev_store_pairs(d, p, data, bytes, flag), dev_wait_pairs(d, w, data, bytes)
+ *       All lanes of the warp together: pairs of lines of 128 bytes next to each other at p or w->on
+ *       (work.h), with up to DEV_WARP_DATA bytes of data, of which a lane has the DEV_LANE_WORDS words
+ *       of its own. A line is stored by one instruction of eight lanes, and so is whole where the way
+ *       to it keeps it whole. The wait is for the flag w->want in each line; false on all lanes alike
+ *       when the launch was aborted. It orders nothing: the data is in the lines.
+ *   dev_get_pairs(d, data, from, bytes, size), dev_put_pairs(d, to, data, bytes, size)
+ *       A lane's words of the warp's data, from or to memory that holds elements of `size` bytes and is
+ *       aligned to them. What is not in the `bytes` is 0, or not written.
+ *   dev_reduce_pairs(d, a, b, bytes, type, op, scale, post)
+ *       dev_reduce_data for a lane's words of the warp's data.
  *   dev_peek_u64/u32, dev_fifo_broken
  *       Exist where DEV_CHECK_FIFO is not 0 (prim.h).
  *   dev_trap(d, what)

@@ -20,8 +20,11 @@
 
 #define DEV_WARP_WIDTH 32
 #define DEV_FN         static __device__ __forceinline__
+#define DEV_FN_ONCE    static __device__ __noinline__
 /* Lines that a lane moves at a time: a warp moves 32. */
 #define DEV_LANE_LINES 1
+/* Of the data of 8 pairs of lines of 128 bytes. */
+#define DEV_LANE_WORDS 8
 /* Fruitless polls between two looks at the abort word. */
 #define DEV_ABORT_SPINS 10000
 
@@ -428,6 +431,163 @@ DEV_FN void dev_put_data(struct dev *d, void *to, const uint64_t *from, uint32_t
 }
 
 #include "core/device/reduce_copy_cuda.h"
+
+/* ---- pairs of lines of 128 bytes -----------------------------------------------------------------
+ *
+ * Eight lanes move a pair at a time, and four such groups two pairs each. A lane has four pieces of 16 bytes,
+ * two of each of its pairs: one that is a pair's beginning, and one of the rest, which lane 7 of eight does not
+ * have, because it stores the flags. */
+
+/* Where the piece is in the data of the warp. */
+DEV_FN uint32_t dev_piece_at(uint32_t piece)
+{
+	uint32_t lane = threadIdx.x % DEV_WARP_WIDTH;
+
+	return (lane / 8 + piece / 2 * 4) * DEV_PAIR_DATA + (lane % 8 + piece % 2 * 8) * 16;
+}
+
+DEV_FN bool dev_has_flags(void)
+{
+	return threadIdx.x % 8 == 7;
+}
+
+DEV_FN bool dev_has_piece(uint32_t piece)
+{
+	return piece % 2 == 0 || !dev_has_flags();
+}
+
+DEV_FN uint32_t dev_piece_bytes(uint32_t piece, uint32_t bytes)
+{
+	uint32_t at = dev_piece_at(piece);
+
+	return !dev_has_piece(piece) || at >= bytes ? 0 : MIN_OF(bytes - at, 16u);
+}
+
+DEV_FN void dev_get_piece(uint64_t *to, const uint8_t *from, uint32_t bytes, uint32_t size)
+{
+	if (bytes == 16 && (uintptr_t)from % 16 == 0) {
+		const ulonglong2 v = *(const ulonglong2 *)from;
+
+		to[0] = v.x;
+		to[1] = v.y;
+	} else {
+		to[0] = to[1] = 0;
+		dev_move_elements(to, from, bytes, size);
+	}
+}
+
+DEV_FN void dev_put_piece(uint8_t *to, const uint64_t *from, uint32_t bytes, uint32_t size)
+{
+	if (bytes == 16 && (uintptr_t)to % 16 == 0)
+		*(ulonglong2 *)to = make_ulonglong2(from[0], from[1]);
+	else
+		dev_move_elements(to, from, bytes, size);
+}
+
+DEV_FN void dev_get_pairs(struct dev *d, uint64_t *data, const void *from, uint32_t bytes,
+			  uint32_t size)
+{
+#pragma unroll
+	for (uint32_t i = 0; i < 4; i++)
+		dev_get_piece(data + 2 * i, (const uint8_t *)from + dev_piece_at(i),
+			      dev_piece_bytes(i, bytes), size);
+}
+
+DEV_FN void dev_put_pairs(struct dev *d, void *to, const uint64_t *data, uint32_t bytes,
+			  uint32_t size)
+{
+#pragma unroll
+	for (uint32_t i = 0; i < 4; i++)
+		dev_put_piece((uint8_t *)to + dev_piece_at(i), data + 2 * i,
+			      dev_piece_bytes(i, bytes), size);
+}
+
+DEV_FN void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
+			     enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+{
+	bool divides = post && op == DEV_SUM_POSTDIV;
+
+	if (!b && op != DEV_PREMUL_SUM && !divides)
+		return;
+#pragma unroll
+	for (int i = 0; i < DEV_LANE_WORDS; i++)
+		a[i] = rc_word_any(a[i], b ? b[i] : a[i], b ? 2 : 1, type, op, scale, divides);
+}
+
+/* The lane's part of its pair's first line; the second one is DEV_LINE128_BYTES further. */
+DEV_FN uint8_t *dev_pair_part(const void *lines, uint32_t pair)
+{
+	uint32_t lane = threadIdx.x % DEV_WARP_WIDTH;
+
+	return (uint8_t *)lines + (lane / 8 + pair * 4) * DEV_PAIR_BYTES + lane % 8 * 16;
+}
+
+/* Does the lane's pair have data? */
+DEV_FN bool dev_has_pair(uint32_t pair, uint32_t bytes)
+{
+	return (threadIdx.x % DEV_WARP_WIDTH / 8 + pair * 4) * DEV_PAIR_DATA < bytes;
+}
+
+DEV_FN void dev_store_pairs(struct dev *d, void *p, const uint64_t *data, uint32_t bytes,
+			    uint64_t flag)
+{
+#pragma unroll
+	for (uint32_t i = 0; i < 2; i++) {
+		struct v16 first = {data[4 * i], data[4 * i + 1]};
+		struct v16 second = {data[4 * i + 2], data[4 * i + 3]};
+
+		if (dev_has_flags()) {
+			second.lo = first.hi;
+			first.hi = second.hi = flag;
+		}
+		if (!dev_has_pair(i, bytes))
+			continue;
+		dev_store_line16(d, dev_pair_part(p, i), first);
+		dev_store_line16(d, dev_pair_part(p, i) + DEV_LINE128_BYTES, second);
+	}
+}
+
+/* Loads the lane's parts; are the flags there that are among them? */
+DEV_FN bool dev_load_pairs(struct dev *d, const struct wait *w, struct v16 part[4], uint32_t bytes)
+{
+	bool there = true;
+
+#pragma unroll
+	for (uint32_t i = 0; i < 2; i++)
+		if (dev_has_pair(i, bytes)) {
+			part[2 * i] = dev_load_line16(d, dev_pair_part(w->on, i));
+			part[2 * i + 1] =
+				dev_load_line16(d, dev_pair_part(w->on, i) + DEV_LINE128_BYTES);
+		}
+#pragma unroll
+	for (uint32_t i = 0; i < 4; i++)
+		if (dev_has_pair(i / 2, bytes) && dev_has_flags())
+			there = there && part[i].hi == w->want;
+	return there;
+}
+
+DEV_FN bool dev_wait_pairs(struct dev *d, const struct wait *w, uint64_t *data, uint32_t bytes)
+{
+	struct v16 part[4] = {};
+	uint32_t spins = 0;
+
+	while (!dev_all(d, dev_load_pairs(d, w, part, bytes))) {
+		if (++spins < DEV_ABORT_SPINS)
+			continue;
+		spins = 0;
+		if (dev_any(d,
+			    d->abort && dev_load_u32(d, d->abort, SHARED_RELAXED, SHARED_SYSTEM)))
+			return false;
+	}
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		data[4 * i] = part[2 * i].lo;
+		data[4 * i + 1] = dev_has_flags() ? part[2 * i + 1].lo : part[2 * i].hi;
+		data[4 * i + 2] = part[2 * i + 1].lo;
+		data[4 * i + 3] = part[2 * i + 1].hi;
+	}
+	return true;
+}
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 

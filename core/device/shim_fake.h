@@ -67,6 +67,12 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
 void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n);
 uint32_t fakedev_lines_load(struct dev *d, const void *p, uint32_t flag, struct v16 *lines,
 			    uint32_t n);
+/* Lines of 128 bytes next to each other, `words` with their flags. Each is stored whole where the way to it
+ * keeps it whole (NVLink, the GPU's own memory), else in parts, and others may run in between. How many of
+ * the lines, from the first on, have the flag; those are read. */
+void fakedev_lines128_store(struct dev *d, void *p, const uint64_t *words, uint32_t lines);
+uint32_t fakedev_lines128_load(struct dev *d, const void *p, uint64_t flag, uint64_t *words,
+			       uint32_t lines);
 /* Check access and return the alias to touch. */
 const void *fakedev_read(struct dev *d, const void *p, size_t bytes);
 void *fakedev_write(struct dev *d, void *p, size_t bytes);
@@ -85,8 +91,12 @@ DOPPEL_EXTERN_C_END
 /* Lines that a lane moves at a time: a warp moves 32. */
 #define DEV_LANE_LINES (32 / DEV_WARP_WIDTH)
 
+/* Of the data of 8 pairs of lines of 128 bytes: all of it, or as on a GPU. */
+#define DEV_LANE_WORDS (DEV_WARP_WIDTH == 1 ? DEV_WARP_DATA / 8 : 8)
+
 /* Device functions are real functions on the fake: one place each to break on. */
-#define DEV_FN static __attribute__((noinline, unused))
+#define DEV_FN      static __attribute__((noinline, unused))
+#define DEV_FN_ONCE DEV_FN
 
 static inline uint32_t dev_block(const struct dev *d)
 {
@@ -310,6 +320,8 @@ DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint3
 	(void)d;
 	rc_reduce_copy(&job);
 }
+
+#include "core/device/pairs_fake.h"
 
 /* Each thread takes a contiguous range, in whole tiles, so that little data costs few threads. */
 DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,

@@ -24,6 +24,7 @@
 #endif
 TABLE_KERNEL(dev_collective_simple)
 TABLE_KERNEL(dev_collective_ll)
+TABLE_KERNEL(dev_collective_ll128)
 TABLE_KERNEL(dev_messages)
 TABLE_KERNEL(dev_one_rank)
 
@@ -34,6 +35,8 @@ const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_wi
 		return table_dev_collective_simple(warp_width);
 	case DEV_LL:
 		return table_dev_collective_ll(warp_width);
+	case DEV_LL128:
+		return table_dev_collective_ll128(warp_width);
 	case DEV_PROTO_COUNT:
 		break;
 	}

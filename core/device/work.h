@@ -9,7 +9,8 @@
  * sender fills the slot step % DEV_STEPS and advances `tail`; the receiver empties it and advances
  * `head`. Both count steps since the connection was made and never wrap (64 bits), and are the
  * only flow control: the sender may fill step s when head + DEV_STEPS > s, the receiver may read
- * it when tail > s. Protocol LL does without the tail: the lines of a slot have flags.
+ * it when tail > s. Protocol LL does without the tail, and LL128 where it can: the lines of a slot have
+ * flags.
  */
 #ifndef CORE_DEVICE_WORK_H
 #define CORE_DEVICE_WORK_H
@@ -29,6 +30,21 @@
 /* Flags wrap after 2^32 steps. In the eight steps s with (s & mask) == mask, one for each slot, twice in
  * 2^32, the sender writes every line of the slot: no flag grows so old that it is taken for a new one. */
 #define DEV_LINE_CLEAN_MASK 0x7ffffff8u
+
+/* Lines of protocol LL128, in pairs. A line is 16 words of 8 bytes, the last of which is the flag. For the
+ * words d0, d1... d29 of data that a pair has:
+ *
+ *	first line    d0  d1  ... d13 d14 flag
+ *	second line   d16 d17 ... d29 d15 flag
+ *
+ * So all but one of the 16 bytes that a thread of a GPU moves at a time are neighbours in the user's buffers
+ * too. The flag counts in 64 bits, and never wraps. A warp moves 8 pairs at a time. */
+#define DEV_LINE128_BYTES   128u
+#define DEV_PAIR_BYTES      256u
+#define DEV_PAIR_DATA       240u
+#define DEV_WARP_PAIRS      8u
+#define DEV_WARP_DATA       (DEV_WARP_PAIRS * DEV_PAIR_DATA)
+#define DEV_LINE128_FLAG(s) ((uint64_t)(s) + 1)
 
 /* Same numbers as ncclDataType_t. */
 enum dev_type {
@@ -88,8 +104,10 @@ struct dev_conn {
 	int32_t peer;                         /* rank at the other end */
 	int32_t channel;
 	uint32_t index; /* which of the pair's connections on the channel: enum conn_index */
+	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection agree. */
+	uint32_t whole_lines;
 };
-DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(44 + 12 * DEV_PROTO_COUNT, 8));
+DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(48 + 12 * DEV_PROTO_COUNT, 8));
 
 /* A rank's place in the ring of one channel. */
 struct dev_ring {
@@ -124,7 +142,7 @@ struct dev_comm {
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 48);
-#define DEV_COMM_MAGIC 0xd0de0004u
+#define DEV_COMM_MAGIC 0xd0de0005u
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 

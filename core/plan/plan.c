@@ -84,7 +84,8 @@ static void plan_model_make(const struct ncclComm *comm, struct plan_limits *lim
 {
 	static const struct topo_summary one_rank = {.nranks = 1, .nhosts = 1};
 
-	tune_model_make(&lim->model, comm->nranks > 1 ? &comm->summary : &one_rank, lim->nchannels);
+	tune_model_make(&lim->model, comm->nranks > 1 ? &comm->summary : &one_rank, lim->nchannels,
+			lim->allowed);
 	for (int p = 0; p < DEV_PROGRAM_COUNT && comm->rank == 0 && comm->nranks > 1; p++)
 		INFO(LOG_TUNING, "%s %s/%s: %llu ns + bytes / %llu MB/s%s",
 		     steps_func_name(steps_program(p).func), tune_algo_name(p), tune_proto_name(p),

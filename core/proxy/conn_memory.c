@@ -82,6 +82,13 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 	return proxy_net_device(pc->proxy, best, &pc->net_dev, gpu_memory);
 }
 
+/* Lines that the proxy looks at stay in host memory. */
+static void proxy_conn_place(struct proxy_conn *pc, bool on_gpu)
+{
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		pc->buffer[p].on_gpu = on_gpu && !proxy_protocols[p].lines;
+}
+
 /* The network's device, by the topology's name for the channel's NIC; and whether the slots can be
  * on the GPU there. */
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
@@ -99,7 +106,7 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 	/* rare: staged through host memory, as where the NIC does not reach the GPU */
 	on_gpu = gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
 		 !OS_BUGGIFY("proxy.no_gpu_direct", "a connection's slots are in host memory");
-	pc->buffer[DEV_SIMPLE].on_gpu = on_gpu;
+	proxy_conn_place(pc, on_gpu);
 	pc->flush = on_gpu && !pc->is_send && topo_needs_flush(topo, pc->comm->local_rank) &&
 		    !param_bool(PARAM_GDR_FLUSH_DISABLE);
 	return ncclSuccess;
@@ -158,16 +165,29 @@ static void proxy_conn_place_host(struct proxy_conn *pc)
 			continue;
 		b->at = at;
 		at += bytes;
-		if (p != DEV_LL)
+		if (!proxy_protocols[p].lines)
 			continue;
-		transport_lines_init(b->at, b->bytes);
+		transport_lines_init((enum dev_proto)p, b->at, b->bytes);
 		shared_note_lines(b->at, bytes);
 	}
 }
 
+static ncclResult_t proxy_conn_allocate_gpu(struct proxy_conn *pc)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int p = 0; p < DEV_PROTO_COUNT && !rc; p++) {
+		struct proxy_buffer *b = &pc->buffer[p];
+
+		if (b->on_gpu && b->bytes)
+			rc = mem_device_alloc((void **)&b->at, b->bytes,
+					      "a network connection's buffer");
+	}
+	return rc;
+}
+
 static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 {
-	struct proxy_buffer *simple = &pc->buffer[DEV_SIMPLE];
 	ncclResult_t rc = proxy_conn_allocate_host(pc);
 
 	if (rc)
@@ -178,10 +198,7 @@ static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
 			 pc->is_send ? "proxy send head" : "proxy recv head");
 	proxy_conn_label(pc, &pc->recv_mem->tail,
 			 pc->is_send ? "proxy send tail" : "proxy recv tail");
-	if (!simple->on_gpu || !simple->bytes)
-		return ncclSuccess;
-	return mem_device_alloc((void **)&simple->at, simple->bytes,
-				"a network connection's buffer");
+	return proxy_conn_allocate_gpu(pc);
 }
 
 static ncclResult_t proxy_buffer_register(struct proxy_conn *pc, struct proxy_buffer *b)
@@ -221,7 +238,8 @@ static void proxy_conn_stage_in_host(struct proxy_conn *pc)
 	     pc->rank, pc->channel, topo_nic_name(comm->topo, pc->nic),
 	     comm->peers[comm->rank].bus_id);
 	proxy_conn_unprepare(pc);
-	pc->buffer[DEV_SIMPLE].on_gpu = pc->flush = false;
+	proxy_conn_place(pc, false);
+	pc->flush = false;
 }
 
 ncclResult_t proxy_conn_prepare(struct proxy_conn *pc)

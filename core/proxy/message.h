@@ -33,7 +33,7 @@ struct proxy_message {
 	int32_t nic;        /* the topology's index of the NIC to use */
 	struct net_info info;
 };
-DOPPEL_CHECK_SIZE(struct proxy_message, 216);
+DOPPEL_CHECK_SIZE(struct proxy_message, 224);
 DOPPEL_CHECK_OFFSET(struct proxy_message, conn, 16);
 DOPPEL_CHECK_OFFSET(struct proxy_message, info, 32);
 

@@ -3,6 +3,7 @@
  * How a kernel shows that it has filled a slice, by protocol.
  *
  *   SIMPLE   the tail shows it, and the fifo has the slice's size and place
+ *   LL128    as SIMPLE: lines may arrive torn in a slot
  *   LL       the fifo has the size, which is there before the data; the flags of the lines show what of it
  *            is filled, in any order
  */
@@ -80,4 +81,5 @@ static bool proxy_ll_ready(struct proxy_conn *pc, uint64_t step, struct proxy_sl
 const struct proxy_protocol proxy_protocols[DEV_PROTO_COUNT] = {
 	[DEV_SIMPLE] = {.ready = proxy_simple_ready},
 	[DEV_LL] = {.ready = proxy_ll_ready, .lines = true},
+	[DEV_LL128] = {.ready = proxy_simple_ready},
 };

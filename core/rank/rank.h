@@ -50,7 +50,7 @@ struct peer_info {
 	uint64_t shm_device;                /* of its /dev/shm; 0: the rank does not use it */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
-#define PEER_INFO_MAGIC 0xd0de1003u
+#define PEER_INFO_MAGIC 0xd0de1004u
 
 struct channel {
 	int32_t id;

@@ -18,7 +18,7 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/p2p_internal.h"
 
-#define P2P_INFO_MAGIC    0xd0de2005u
+#define P2P_INFO_MAGIC    0xd0de2006u
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
 #define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
@@ -53,18 +53,21 @@ static bool p2p_can_connect(const struct ncclComm *comm, int32_t from, int32_t t
 
 /* Control blocks and lines before the first step: head or tail, the first word of each control block, is
  * that step. */
-static void p2p_image_fill(uint8_t *image, uint64_t control, uint64_t bytes)
+static void p2p_image_fill(const struct p2p_pool *pool, uint8_t *image)
 {
 	uint64_t first = transport_first_step();
 
-	for (uint64_t at = 0; at < control; at += P2P_CONTROL_BYTES)
+	for (uint64_t at = 0; at < pool->used[DEV_LL]; at += P2P_CONTROL_BYTES)
 		memcpy(image + at, &first, sizeof first);
-	transport_lines_init(image + control, bytes - control);
+	transport_lines_init(DEV_LL, image + pool->used[DEV_LL],
+			     pool->used[DEV_LL128] - pool->used[DEV_LL]);
+	transport_lines_init(DEV_LL128, image + pool->used[DEV_LL128],
+			     pool->used[DEV_SIMPLE] - pool->used[DEV_LL128]);
 }
 
-static ncclResult_t p2p_image_copy(struct ncclComm *comm, struct p2p_pool *pool, uint64_t control,
-				   uint64_t bytes)
+static ncclResult_t p2p_image_copy(struct ncclComm *comm, const struct p2p_pool *pool)
 {
+	uint64_t bytes = pool->used[DEV_SIMPLE];
 	uint8_t *image = os_alloc(bytes, "p2p control blocks and lines");
 	ncclResult_t rc;
 
@@ -73,7 +76,7 @@ static ncclResult_t p2p_image_copy(struct ncclComm *comm, struct p2p_pool *pool,
 		     (unsigned long long)bytes);
 		return ncclSystemError;
 	}
-	p2p_image_fill(image, control, bytes);
+	p2p_image_fill(pool, image);
 	rc = cuda_result(cudaMemcpyAsync(pool->mem, image, bytes, cudaMemcpyHostToDevice,
 					 comm->internal_stream),
 			 "cudaMemcpyAsync of p2p control blocks");
@@ -84,27 +87,27 @@ static ncclResult_t p2p_image_copy(struct ncclComm *comm, struct p2p_pool *pool,
 	return rc;
 }
 
-/* The pool begins with `control` bytes of control blocks, and lines follow them to `bytes`. */
-static ncclResult_t p2p_pool_init(struct ncclComm *comm, struct p2p_pool *pool, uint64_t control,
-				  uint64_t bytes)
+/* Control blocks and lines; no end has its place yet. */
+static ncclResult_t p2p_pool_init(struct ncclComm *comm, const struct p2p_pool *pool)
 {
 	ncclResult_t rc;
 
 	if (transport_first_step())
-		return p2p_image_copy(comm, pool, control, bytes);
-	rc = cuda_result(cudaMemsetAsync(pool->mem, 0, bytes, comm->internal_stream),
-			 "cudaMemsetAsync of p2p control blocks");
+		return p2p_image_copy(comm, pool);
+	rc = cuda_result(
+		cudaMemsetAsync(pool->mem, 0, pool->used[DEV_SIMPLE], comm->internal_stream),
+		"cudaMemsetAsync of p2p control blocks");
 	return rc ? rc
 		  : cuda_result(cudaStreamSynchronize(comm->internal_stream),
 				"waiting for the memset of p2p control blocks");
 }
 
-static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool, uint64_t control)
+static ncclResult_t p2p_pool_fill(struct ncclComm *comm, struct p2p_pool *pool)
 {
 	ncclResult_t rc =
 		mem_device_alloc((void **)&pool->mem, pool->bytes, "p2p connection memory");
 
-	return rc ? rc : p2p_pool_init(comm, pool, control, pool->used[DEV_SIMPLE]);
+	return rc ? rc : p2p_pool_init(comm, pool);
 }
 
 static ncclResult_t p2p_state_make(struct ncclComm *comm)
@@ -141,13 +144,14 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 	shared_store_u32(&pool->refs, 1, SHARED_RELAXED);
 	pool->number = comm->p2p->pools ? comm->p2p->pools->number + 1 : 0;
 	pool->used[DEV_LL] = control;
-	pool->used[DEV_SIMPLE] = ALIGN_UP(control + bytes[DEV_LL], 65536);
+	pool->used[DEV_LL128] = ALIGN_UP(control + bytes[DEV_LL], 65536);
+	pool->used[DEV_SIMPLE] = ALIGN_UP(pool->used[DEV_LL128] + bytes[DEV_LL128], 65536);
 	pool->bytes = ALIGN_UP(pool->used[DEV_SIMPLE] + bytes[DEV_SIMPLE], P2P_POOL_ALIGN);
 	first = registry_lock();
 	pool->next = comm->p2p->pools;
 	comm->p2p->pools = pool;
 	registry_unlock(first);
-	return p2p_pool_fill(comm, pool, control);
+	return p2p_pool_fill(comm, pool);
 }
 
 static uint64_t p2p_buffer_bytes(const struct conn *c, enum dev_proto proto)
@@ -193,6 +197,15 @@ static void p2p_place(const struct conn *c, struct p2p_info *info)
 	}
 }
 
+/* A line of 128 bytes arrives whole over NVLink, a GPU between the two included. */
+static bool p2p_whole_lines(const struct conn *c)
+{
+	const struct ncclComm *comm = c->comm;
+
+	return topo_gpu_path(comm->topo, transport_local_rank(comm, comm->rank),
+			     transport_local_rank(comm, c->peer)) <= TOPO_PATH_NVB;
+}
+
 /* What a neighbour in another process opens the pool by. */
 static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 {
@@ -222,6 +235,7 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	c->dev.peer = c->peer;
 	c->dev.channel = c->channel;
 	c->dev.index = c->index;
+	c->dev.whole_lines = p2p_whole_lines(c);
 	if (c->is_send)
 		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
 	else

@@ -14,7 +14,7 @@
 #include "core/base/log.h"
 #include "core/transport/shm_internal.h"
 
-#define SHM_INFO_MAGIC    0xd0de2004u
+#define SHM_INFO_MAGIC    0xd0de2005u
 #define SHM_CONTROL_BYTES 512u
 #define SHM_PAGE          4096u
 
@@ -134,9 +134,9 @@ static ncclResult_t shm_setup(struct conn *c, struct connect_info *mine)
 	shared_store_u64(c->is_send ? &shm_send_mem(s->mem, info.control)->head
 				    : &shm_recv_mem(s->mem, info.control)->tail,
 			 transport_first_step(), SHARED_RELEASE);
-	if (!c->is_send)
-		transport_lines_init(s->mem + info.buffer[DEV_LL],
-				     (uint64_t)DEV_STEPS * info.step_bytes[DEV_LL]);
+	for (int p = DEV_LL; p <= DEV_LL128 && !c->is_send; p++)
+		transport_lines_init((enum dev_proto)p, s->mem + info.buffer[p],
+				     (uint64_t)DEV_STEPS * info.step_bytes[p]);
 	shm_fill_dev(c, s, &info);
 	memset(mine, 0, sizeof *mine);
 	memcpy(mine->bytes, &info, sizeof info);

@@ -18,6 +18,7 @@ static uint64_t transport_buffer_bytes(enum dev_proto proto)
 	static const enum param buffer[] = {
 		[DEV_SIMPLE] = PARAM_BUFFSIZE,
 		[DEV_LL] = PARAM_LL_BUFFSIZE,
+		[DEV_LL128] = PARAM_LL128_BUFFSIZE,
 	};
 
 	DOPPEL_STATIC_CHECK(ARRAY_LEN(buffer) == DEV_PROTO_COUNT, "a variable for each protocol");
@@ -101,6 +102,7 @@ ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[D
 	static const char *const variable[] = {
 		[DEV_SIMPLE] = "NCCL_BUFFSIZE",
 		[DEV_LL] = "NCCL_LL_BUFFSIZE",
+		[DEV_LL128] = "NCCL_LL128_BUFFSIZE",
 	};
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
@@ -117,11 +119,13 @@ ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[D
 	return ncclSuccess;
 }
 
-void transport_lines_init(void *lines, uint64_t bytes)
+void transport_lines_init(enum dev_proto proto, void *lines, uint64_t bytes)
 {
 	uint64_t half = (uint64_t)DEV_LINE_FLAG(transport_first_step() - 1) << 32;
 	uint64_t *at = lines;
 
+	if (proto == DEV_LL128)
+		half = 0; /* no step has that flag */
 	if (!half)
 		memset(lines, 0, bytes);
 	for (uint64_t i = 0; half && i < bytes / sizeof *at; i++)

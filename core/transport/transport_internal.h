@@ -12,8 +12,8 @@
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
-/* Bytes of a protocol's step: NCCL_BUFFSIZE or NCCL_LL_BUFFSIZE / DEV_STEPS, cut to whole grains of
- * data. */
+/* Bytes of a protocol's step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS, cut to
+ * whole grains of data. */
 uint32_t transport_step_bytes(enum dev_proto proto);
 /* Step that every connection begins at, a whole number of turns of its slots. */
 uint64_t transport_first_step(void);
@@ -24,8 +24,8 @@ int32_t transport_local_rank(const struct ncclComm *comm, int32_t rank);
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto);
 /* Does the other end have the same? ncclInvalidUsage: no, and the variable to set is logged. */
 ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT]);
-/* Lines before the first step: with the flag of the step before it. */
-void transport_lines_init(void *lines, uint64_t bytes);
+/* Lines of LL or LL128 before the first step: with the flag of a step before it. */
+void transport_lines_init(enum dev_proto proto, void *lines, uint64_t bytes);
 /* The slots of a connection in one piece of memory: bytes of each protocol's step, and where its
  * buffer begins. Returns the bytes of all buffers. */
 uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PROTO_COUNT],
@@ -65,7 +65,7 @@ ncclResult_t shm_reserve(struct conn *const *conns, int n);
 void shm_state_close(struct ncclComm *comm);
 
 /* transport_net's connect_info. */
-#define NET_INFO_MAGIC 0xd0de2004u
+#define NET_INFO_MAGIC 0xd0de2005u
 struct net_info {
 	uint32_t magic;
 	int32_t rank, channel;
@@ -75,7 +75,7 @@ struct net_info {
 	struct net_handle handle; /* of a receiving end */
 };
 DOPPEL_STATIC_CHECK(sizeof(struct net_info) <= CONNECT_INFO_BYTES, "net_info fits");
-DOPPEL_CHECK_SIZE(struct net_info, 184);
+DOPPEL_CHECK_SIZE(struct net_info, 188);
 DOPPEL_CHECK_OFFSET(struct net_info, handle, 48 + 4 * DEV_PROTO_COUNT);
 
 #endif

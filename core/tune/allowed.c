@@ -357,13 +357,13 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 	return true;
 }
 
-/* Without NCCL_PROTO. The doubles run SIMPLE alone: they pay for each line of LL, and the model, which is one
- * of GPUs, prefers LL up to some MiB. With NCCL_PROTO=LL,Simple they choose as GPUs do. */
+/* Without NCCL_PROTO. The doubles run SIMPLE alone: they pay for each line, and the model, which is one of
+ * GPUs, prefers LL and LL128 up to some MiB. With NCCL_PROTO=LL,LL128,Simple they choose as GPUs do. */
 static uint64_t allowed_by_default(uint64_t programs)
 {
 #ifdef DOPPEL_FAKECUDA
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		if (steps_program(p).proto == DEV_LL)
+		if (steps_program(p).proto != DEV_SIMPLE)
 			programs &= ~(1ull << p);
 #endif
 	return programs;

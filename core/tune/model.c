@@ -148,6 +148,11 @@ static uint64_t ring_bus_mbps(const struct topo_summary *s, const char *proto)
 	return MIN_OF(bus / 2, (uint64_t)model_ll_mbps[row][MIN_OF(s->nhosts, 3) - 1]);
 }
 
+static uint64_t ring_mbps(const struct topo_summary *s, enum dev_func func, const char *proto)
+{
+	return MAX_OF(ring_bus_mbps(s, proto) * (uint64_t)s->nranks / ring_steps(s, func), 1ull);
+}
+
 static enum model_hop ring_hop_intra(const struct topo_summary *s)
 {
 	return s->graph[TOPO_RING].type_intra == TOPO_PATH_NVL ? HOP_NVLINK : HOP_PCI;
@@ -198,8 +203,7 @@ static void ring_cost(struct tune_cost *cost, const struct topo_summary *s, int3
 		model_latency("RING", proto)->kernel_ns +
 		(pipeline ? ring_pipeline_ns(s, func, proto) : ring_steps_ns(s, func, proto));
 	if (ring_can(s, proto))
-		cost->bw_mbps = MAX_OF(
-			ring_bus_mbps(s, proto) * (uint64_t)s->nranks / ring_steps(s, func), 1ull);
+		cost->bw_mbps = ring_mbps(s, func, proto);
 	if (s->nhosts > 1 && func == DEV_ALL_REDUCE && !strcmp(proto, "SIMPLE"))
 		ring_plateau(cost, s, nchannels);
 }
@@ -225,7 +229,29 @@ static void model_of_one_rank(struct tune_model *m, const struct topo_summary *s
 		model_threads_fill(&m->program[p], s, "SIMPLE");
 }
 
-void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels)
+static bool model_has(const struct tune_model *m, enum dev_func func, uint64_t allowed)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (tune_is_allowed(allowed, p) && steps_program(p).func == func &&
+		    m->program[p].bw_mbps)
+			return true;
+	return false;
+}
+
+/* A collective for which NCCL_ALGO and NCCL_PROTO leave only programs that the model takes out: it runs with
+ * them all the same, as with NCCL. */
+static void model_force(struct tune_model *m, const struct topo_summary *s, uint64_t allowed)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		enum dev_func func = steps_program(p).func;
+
+		if (tune_is_allowed(allowed, p) && !model_has(m, func, allowed))
+			m->program[p].bw_mbps = ring_mbps(s, func, dev_proto_name((unsigned)p));
+	}
+}
+
+void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels,
+		     uint64_t allowed)
 {
 	*m = (struct tune_model){.nranks = s->nranks, .nchannels = nchannels};
 	if (s->nranks == 1) {
@@ -238,6 +264,7 @@ void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t
 
 		ASSERT(known);
 	}
+	model_force(m, s, allowed);
 }
 
 uint64_t tune_time_ns(const struct tune_cost *cost, uint64_t bytes)

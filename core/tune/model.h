@@ -19,7 +19,7 @@
 
 /* Of a program. `threads` and `thread_bytes` are for the rule of tune_shape_of. */
 struct tune_cost {
-	uint64_t bw_mbps;       /* 0: the machines cannot run it */
+	uint64_t bw_mbps;       /* 0: not on these machines */
 	uint64_t latency_ns;    /* of a call without bytes */
 	uint64_t plateau_bytes; /* from so many bytes on there is more latency; 0: never */
 	uint64_t plateau_ns;    /* how much more */
@@ -37,8 +37,11 @@ struct tune_model {
 	struct tune_cost program[DEV_PROGRAM_COUNT];
 };
 
-/* `nchannels` is how many the communicator has. One rank has no programs: they cost nothing. */
-void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels);
+/* `nchannels` is how many the communicator has; `allowed`: the programs that NCCL_ALGO and NCCL_PROTO leave,
+ * a bit for each. Those that the machines should not run have a bandwidth all the same where a collective
+ * has no others. One rank has no programs: they cost nothing. */
+void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels,
+		     uint64_t allowed);
 /* Of an algorithm and a protocol by their names in programs.h, whether a program has them or not.
  * False: there are no constants for them. Two ranks at least. */
 bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,

@@ -179,7 +179,7 @@ static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *
 	if (!rc)
 		rc = topo_connect_rings(all, hosts * gpus, 0, &rings, NULL);
 	if (!rc)
-		tune_model_make(&w->model, &w->summary, tune_channels(rings.nchannels));
+		tune_model_make(&w->model, &w->summary, tune_channels(rings.nchannels), w->allowed);
 	return rc;
 }
 

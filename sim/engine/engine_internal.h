@@ -105,7 +105,7 @@ struct task {
 	uint64_t poll_seen;
 	struct task *poll_next;
 	uint32_t points_alone; /* scheduling points in a row without a switch */
-	shared_u32 done; /* what a joiner waits for */
+	shared_u32 done;       /* what a joiner waits for */
 	bool joined, detached;
 	size_t stack_bytes;
 	int32_t made_for;       /* rank; pub.self.rank is the task's own, and others read this */
@@ -217,7 +217,8 @@ void engine_foreign_thread(void) __attribute__((noreturn));
 /* A guest's other threads call where its tasks would. */
 static inline void guest_check_thread(void)
 {
-	if (UNLIKELY(eng.guest || eng.config.programs) && !pthread_equal(eng.thread, pthread_self()))
+	if (UNLIKELY(eng.guest || eng.config.programs) &&
+	    !pthread_equal(eng.thread, pthread_self()))
 		engine_foreign_thread();
 }
 const char *engine_verdict_name(enum sim_verdict verdict);
@@ -371,7 +372,7 @@ void waits_stop(void);
 /* Index of the first true wait, or -1. */
 int waits_first_true(const struct wait *const *w, int n);
 bool wait_is_true(const struct wait *w);
-bool wait_read(const struct wait *w, uint64_t *value); /* the masked value, for people */
+bool wait_read(const struct wait *w, uint64_t *value);        /* the masked value, for people */
 void wait_line_flags(const struct wait *w, uint32_t flag[2]); /* of a line */
 bool waits_aborted(const shared_u32 *abort);
 uint64_t waits_deadline(const struct wait *const *w, int n);
@@ -410,7 +411,7 @@ bool store_start(void);
 void store_stop(void);
 void store_agent_ended(struct mem_agent *me);
 void store_access(struct mem_agent *me, const struct mem_access *a);
-bool store_keep(struct mem_agent *me, const struct mem_access *a, uint64_t value);
+bool store_keep(struct mem_agent *me, const struct mem_access *a, const void *bytes);
 void store_wrote(struct mem_agent *me, const struct mem_access *a);
 void store_drain(struct mem_agent *me);
 void store_barrier(struct mem_agent *me);

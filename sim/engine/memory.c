@@ -105,14 +105,14 @@ void mem_do_access(const struct mem_access *a)
 		store_access(me, a);
 }
 
-bool mem_do_store(const struct mem_access *a, uint64_t value)
+bool mem_do_store(const struct mem_access *a, const void *bytes)
 {
 	struct mem_agent *me = mem_self();
 
-	ASSERT(a->op == SHARED_STORE && (a->bytes == 4 || a->bytes == 8));
+	ASSERT(a->op == SHARED_STORE && (a->bytes == 4 || a->bytes % 8 == 0));
 	if (mem_on & MEM_RACES)
 		happens_access(me, a);
-	return (mem_on & MEM_STORE) && store_keep(me, a, value);
+	return (mem_on & MEM_STORE) && store_keep(me, a, bytes);
 }
 
 void mem_do_wrote(const struct mem_access *a)

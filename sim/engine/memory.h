@@ -57,6 +57,9 @@ static inline void mem_access(const struct mem_access *a);
 /* A store of a word: true when the adversary kept it, and the caller must neither store nor wake;
  * it will do both later. `value` is the word, in the low bytes. Includes mem_access(). */
 static inline bool mem_store(const struct mem_access *a, uint64_t value);
+/* The same for several words that become visible together, as those of a line of 128 bytes that arrives
+ * whole. `words` has all of them. */
+static inline bool mem_store_whole(const struct mem_access *a, const uint64_t *words);
 
 /* After a range was written (the bytes are there), with the same arguments as mem_access(), which
  * remembered the old bytes: the adversary may put some of them back until the new ones become
@@ -100,7 +103,7 @@ static inline void mem_barrier_leave(const void *barrier);
 /* ---- what they call: memory.c --------------------------------------------------------------- */
 
 void mem_do_access(const struct mem_access *a);
-bool mem_do_store(const struct mem_access *a, uint64_t value);
+bool mem_do_store(const struct mem_access *a, const void *bytes);
 void mem_do_note(const struct mem_access *a);
 void mem_do_wrote(const struct mem_access *a);
 void mem_do_touched_as(const void *apart, const struct mem_access *a, const void *also);
@@ -119,7 +122,11 @@ static inline void mem_access(const struct mem_access *a)
 }
 static inline bool mem_store(const struct mem_access *a, uint64_t value)
 {
-	return UNLIKELY(mem_on != 0) && mem_do_store(a, value);
+	return UNLIKELY(mem_on != 0) && mem_do_store(a, &value);
+}
+static inline bool mem_store_whole(const struct mem_access *a, const uint64_t *words)
+{
+	return UNLIKELY(mem_on != 0) && mem_do_store(a, words);
 }
 static inline void mem_touched_as(const void *apart, const struct mem_access *a, const void *also)
 {

@@ -396,7 +396,8 @@ static bool store_may_keep(const struct mem_agent *me, const void *addr)
 	return me->is_warp || !fiber_on_stack(addr);
 }
 
-bool store_keep(struct mem_agent *me, const struct mem_access *a, uint64_t value)
+/* `bytes` begins with the low bytes of a word, on the machines that this runs on. */
+bool store_keep(struct mem_agent *me, const struct mem_access *a, const void *bytes)
 {
 	if (store_order_releases(a->order))
 		store_release(me, a->scope);
@@ -407,9 +408,7 @@ bool store_keep(struct mem_agent *me, const struct mem_access *a, uint64_t value
 		store_disturb((uintptr_t)a->addr, a->bytes);
 		return false;
 	}
-	uint32_t low = (uint32_t)value;
-	store_add(me, (uintptr_t)a->addr, a->wake ? a->wake : a->addr,
-		  a->bytes == sizeof low ? (const void *)&low : &value, a->bytes);
+	store_add(me, (uintptr_t)a->addr, a->wake ? a->wake : a->addr, bytes, a->bytes);
 	return true;
 }
 

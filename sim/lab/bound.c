@@ -40,20 +40,34 @@ static uint64_t bound_env_bytes(const struct lab_config *c, const char *name, ui
 	return value ? strtoull(value, NULL, 0) : unset;
 }
 
-static bool bound_is_ll(const struct lab_config *c)
+/* How the collective's bytes lie in a connection's buffer. */
+struct bound_protocol {
+	const char *name, *variable; /* of NCCL_PROTO; that of the buffer's size */
+	uint64_t bytes, chunks;      /* the buffer without it; chunks that a buffer has */
+	uint64_t data;               /* of 16 bytes */
+};
+static const struct bound_protocol bound_protocols[] = {
+	{"Simple", "NCCL_BUFFSIZE=", 4 << 20, 2, 16}, /* the first: without NCCL_PROTO */
+	{"LL", "NCCL_LL_BUFFSIZE=", 512 << 10, 8, 8},
+	{"LL128", "NCCL_LL128_BUFFSIZE=", 4800 << 10, 8, 15},
+};
+
+static const struct bound_protocol *bound_protocol(const struct lab_config *c)
 {
 	const char *proto = bound_env(c, "NCCL_PROTO=");
 
-	return proto && !strcasecmp(proto, "LL");
+	for (size_t i = 1; proto && i < ARRAY_LEN(bound_protocols); i++)
+		if (!strcasecmp(proto, bound_protocols[i].name))
+			return &bound_protocols[i];
+	return bound_protocols;
 }
 
-/* Half a buffer; of LL one slot of eight, and of that one half. */
 static uint64_t bound_chunk_bytes(const struct lab_config *c)
 {
-	if (bound_is_ll(c))
-		return MAX_OF(bound_env_bytes(c, "NCCL_LL_BUFFSIZE=", 512 << 10) / 16,
-			      (uint64_t)16);
-	return MAX_OF(bound_env_bytes(c, "NCCL_BUFFSIZE=", 4 << 20), (uint64_t)4096) / 2;
+	const struct bound_protocol *p = bound_protocol(c);
+	uint64_t buffer = MAX_OF(bound_env_bytes(c, p->variable, p->bytes), (uint64_t)4096);
+
+	return buffer / p->chunks * p->data / 16;
 }
 
 /* The slowest link that one channel may have to use. */
@@ -79,8 +93,7 @@ uint64_t lab_bound_ns(const struct lab_run *run, const struct lab_row *row)
 	/* of each byte, what crosses a link */
 	uint64_t bytes = coll->own_share_stays ? coll->tours * (n - 1) * row->bytes / n
 					       : coll->tours * row->bytes;
-	/* a line is half data */
-	uint64_t wire = (bound_is_ll(c) ? 2 : 1) * bytes * 1000 / bound_mbps(c);
+	uint64_t wire = bytes * 16 / bound_protocol(c)->data * 1000 / bound_mbps(c);
 
 	uint64_t connect = coll->connects ? (n - 1) * BOUND_PAIR_NS : 0;
 

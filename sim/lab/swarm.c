@@ -223,8 +223,8 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
-/* One seed in three runs protocol LL, half of these with small buffers of it; half of all run SIMPLE; the
- * others what is chosen without NCCL_PROTO. Returns the size of the buffers that the
+/* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it; half of all
+ * run SIMPLE; the others what is chosen without NCCL_PROTO. Returns the size of the buffers that the
  * collective goes through. */
 static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
@@ -232,18 +232,21 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.protocol");
-	uint64_t which = sim_rng_below(&rng, 6);
-	bool small = sim_rng_below(&rng, 2);
+	uint64_t which = sim_rng_below(&rng, 8);
+	bool small = sim_rng_below(&rng, 2), wide = which == 0;
 	uint64_t bytes = swarm_one_of(&rng, lines, ARRAY_LEN(lines));
 
-	if (which > 1) {
-		if (which > 2)
+	if (which > 2) {
+		if (which > 3)
 			swarm_env(s, "NCCL_PROTO=Simple");
 		return buffer;
 	}
-	swarm_env(s, "NCCL_PROTO=LL");
+	swarm_env(s, wide ? "NCCL_PROTO=LL128" : "NCCL_PROTO=LL");
 	if (small)
-		swarm_env(s, "NCCL_LL_BUFFSIZE=%u", (unsigned)bytes);
+		swarm_env(s, wide ? "NCCL_LL128_BUFFSIZE=%u" : "NCCL_LL_BUFFSIZE=%u",
+			  (unsigned)bytes);
+	if (wide)
+		return MIN_OF(buffer, small ? bytes : 4800 << 10);
 	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);
 }
 

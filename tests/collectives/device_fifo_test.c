@@ -15,7 +15,7 @@ static void fifo_overlapping(struct ring *g)
 	struct dev_work w[2];
 
 	for (int i = 0; i < 2; i++) {
-		w[i] = ring_work(3000, DEV_F32, i ? DEV_MAX : DEV_SUM, i, CHANNELS - 1);
+		w[i] = ring_work(DEV_SIMPLE, 3000, DEV_F32, i ? DEV_MAX : DEV_SUM, i, CHANNELS - 1);
 		w[i].recv = (void *)((uintptr_t)i * 3000 * 4);
 		w[i].send = w[i].recv;
 		w[i].nwarps = (uint8_t)(2 - i); /* the second with half of the block */
@@ -59,8 +59,8 @@ static void fifo_launch_after_launch(struct ring *g)
 		int lo = turn % CHANNELS;
 		uint64_t before = shared_load_u64(&g->rank[0].piece->consumed[0], SHARED_ACQUIRE);
 
-		ring_once(g, ring_work(700, DEV_U8, DEV_SUM, lo, CHANNELS - 1), 1 + turn % 2,
-			  turn % 2, "one after the other");
+		ring_once(g, ring_work(DEV_SIMPLE, 700, DEV_U8, DEV_SUM, lo, CHANNELS - 1),
+			  1 + turn % 2, turn % 2, "one after the other");
 		CHECK(lo == 0 || shared_load_u64(&g->rank[0].piece->consumed[0], SHARED_ACQUIRE) ==
 					 before,
 		      "a launch on channels %d-%d freed works of channel 0", lo, CHANNELS - 1);
@@ -71,7 +71,7 @@ static void fifo_launch_after_launch(struct ring *g)
  * frees its works, since the host waits for room. */
 static void fifo_abort(struct ring *g)
 {
-	struct dev_work w = ring_work(1000, DEV_U8, DEV_SUM, 0, 1);
+	struct dev_work w = ring_work(DEV_SIMPLE, 1000, DEV_U8, DEV_SUM, 0, 1);
 	int n = g->n;
 
 	g->n = 1;
@@ -99,6 +99,7 @@ static void fifo_body(const struct device_run *run)
 		fifo_overlapping(&g);
 		fifo_many(&g, DEV_ALL_REDUCE_RING_SIMPLE);
 		fifo_many(&g, DEV_ALL_REDUCE_RING_LL);
+		fifo_many(&g, DEV_ALL_REDUCE_RING_LL128);
 		g.in_fifo = true;
 		fifo_launch_after_launch(&g);
 		ring_check_steps(&g);

@@ -11,18 +11,26 @@
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_H
 #define TESTS_COLLECTIVES_DEVICE_RING_H
 
+/* With NVLink, over which lines of 128 bytes arrive whole. */
+#define DEVICE_MACHINE "a100-4nic"
+
 #include "core/base/shared.h"
 #include "core/device/reduce_copy_host.h"
 #include "tests/device_harness.h"
 
-#define MAX_RANKS   4
-#define CHANNELS    3
-#define STEP_BYTES  512u
-#define LINE_BYTES  640u /* of a step in lines: 320 of data */
-#define SLOTS_BYTES (DEV_STEPS * STEP_BYTES)
-#define LINES_BYTES (DEV_STEPS * LINE_BYTES)
-#define MAX_BYTES   (1u << 18)
-#define MOST_WORKS  100
+#define MAX_RANKS  4
+#define CHANNELS   3
+#define MAX_BYTES  (1u << 18)
+#define MOST_WORKS 100
+
+/* Bytes of a connection's step; of lines 320 and 3840 are data. */
+enum { STEP_SIMPLE = 512, STEP_LL = 640, STEP_LL128 = 4096 };
+static const uint32_t step_bytes[DEV_PROTO_COUNT] = {
+	[DEV_SIMPLE] = STEP_SIMPLE, [DEV_LL] = STEP_LL, [DEV_LL128] = STEP_LL128};
+/* Where the buffer of a protocol begins in a connection's memory, and the end of all. */
+static const uint32_t buffer_at[DEV_PROTO_COUNT] = {
+	[DEV_SIMPLE] = DEV_STEPS * STEP_LL128, [DEV_LL] = DEV_STEPS * (STEP_LL128 + STEP_SIMPLE)};
+#define BUFFERS_BYTES ((unsigned)DEV_STEPS * (STEP_LL128 + STEP_SIMPLE + STEP_LL))
 
 /* The works of one launch in pinned memory. */
 struct piece {
@@ -37,8 +45,7 @@ struct rank {
 	struct dev_channel *channels;
 	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send */
 	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
-	uint8_t *slots;                /* [CHANNELS][SLOTS_BYTES] */
-	uint8_t *lines;                /* [CHANNELS][LINES_BYTES] */
+	uint8_t *buffers;              /* [CHANNELS][BUFFERS_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
 	uint8_t *input, *output;
@@ -85,8 +92,7 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 		r->channels = device_alloc(gpu, CHANNELS * sizeof *r->channels);
 		r->conns = device_alloc(gpu, CHANNELS * 2 * sizeof *r->conns);
 		r->ranks = device_alloc(gpu, CHANNELS * MAX_RANKS * sizeof *r->ranks);
-		r->slots = device_alloc(gpu, CHANNELS * SLOTS_BYTES);
-		r->lines = device_alloc(gpu, CHANNELS * LINES_BYTES);
+		r->buffers = device_alloc(gpu, CHANNELS * BUFFERS_BYTES);
 		r->recv_mem = device_alloc(gpu, CHANNELS * sizeof *r->recv_mem);
 		r->send_mem = device_alloc(gpu, CHANNELS * sizeof *r->send_mem);
 		r->input = device_alloc(gpu, MAX_BYTES);
@@ -109,20 +115,29 @@ static inline int ring_position_of(const struct ring *g, int channel, int rank)
 	return ring_rank_at(g, channel, rank);
 }
 
-/* Connection from rank `from` to rank `to`, seen from one end. */
+/* The connection's buffers, which begin at `at`. */
+static inline void conn_place(struct dev_conn *c, uint8_t *at)
+{
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		c->buffer[p] = at + buffer_at[p];
+	memcpy(c->step_bytes, step_bytes, sizeof c->step_bytes);
+}
+
+/* Connection from rank `from` to rank `to`, seen from one end. Lines arrive whole everywhere, and odd
+ * channels do not rely on it. */
 static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, int channel,
 					int peer)
 {
 	struct dev_conn c = {
-		.buffer = {g->rank[to].slots + channel * SLOTS_BYTES,
-			   g->rank[to].lines + channel * LINES_BYTES},
 		.tail = &g->rank[to].recv_mem[channel].tail,
 		.head = &g->rank[from].send_mem[channel].head,
 		.step = g->first,
-		.step_bytes = {STEP_BYTES, LINE_BYTES},
 		.peer = peer,
 		.channel = channel,
+		.whole_lines = channel % 2 == 0,
 	};
+
+	conn_place(&c, g->rank[to].buffers + channel * BUFFERS_BYTES);
 	return c;
 }
 
@@ -170,8 +185,8 @@ static inline void ring_free(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		struct rank *r = &g->rank[i];
-		void *device[] = {r->comm,  r->channels, r->conns,    r->ranks, r->slots,
-				  r->lines, r->recv_mem, r->send_mem, r->input, r->output};
+		void *device[] = {r->comm,     r->channels, r->conns, r->ranks, r->buffers,
+				  r->recv_mem, r->send_mem, r->input, r->output};
 
 		CUDA_OK(cudaSetDevice(device_of_rank(g->run, i)));
 		for (size_t k = 0; k < ARRAY_LEN(device); k++)
@@ -198,7 +213,7 @@ static inline struct dev_work program_work(enum dev_program program, uint64_t co
 {
 	uint32_t size = steps_type_bytes(type);
 	struct dev_program_row row = steps_program(program);
-	uint32_t data = steps_data_bytes(row.proto, row.proto == DEV_LL ? LINE_BYTES : STEP_BYTES);
+	uint32_t data = steps_data_bytes(row.proto, step_bytes[row.proto]);
 	uint32_t chunk = data * row.chunk_steps / size;
 	uint64_t channels = (uint64_t)(hi - lo + 1), grain = steps_grain_bytes(row.proto) / size;
 	uint64_t share = ALIGN_UP(DIV_UP(count, channels), grain);
@@ -223,16 +238,16 @@ static inline struct dev_work program_work(enum dev_program program, uint64_t co
 	return w;
 }
 
-static inline struct dev_work ring_work(uint64_t count, enum dev_type type, enum dev_op op, int lo,
-					int hi)
+/* An all-reduce. */
+static inline struct dev_work ring_work(enum dev_proto proto, uint64_t count, enum dev_type type,
+					enum dev_op op, int lo, int hi)
 {
-	return program_work(DEV_ALL_REDUCE_RING_SIMPLE, count, type, op, lo, hi);
-}
+	static const enum dev_program program[DEV_PROTO_COUNT] = {
+		[DEV_SIMPLE] = DEV_ALL_REDUCE_RING_SIMPLE,
+		[DEV_LL] = DEV_ALL_REDUCE_RING_LL,
+		[DEV_LL128] = DEV_ALL_REDUCE_RING_LL128};
 
-static inline struct dev_work ring_work_ll(uint64_t count, enum dev_type type, enum dev_op op,
-					   int lo, int hi)
-{
-	return program_work(DEV_ALL_REDUCE_RING_LL, count, type, op, lo, hi);
+	return program_work(program[proto], count, type, op, lo, hi);
 }
 
 /* Blocks of `count` elements in a rank's input, and in its output. */

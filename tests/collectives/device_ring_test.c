@@ -46,15 +46,15 @@ static void ring_programs(struct ring *g)
 
 /* One connection in pinned host memory, in two halves that a host task copies between. */
 struct link {
-	uint8_t send_slots[SLOTS_BYTES], recv_slots[SLOTS_BYTES];
-	shared_u64 send_lines[LINES_BYTES / 8] __attribute__((aligned(DEV_LINE_BYTES)));
-	shared_u64 recv_lines[LINES_BYTES / 8];
+	uint8_t send[BUFFERS_BYTES] __attribute__((aligned(DEV_LINE128_BYTES)));
+	uint8_t recv[BUFFERS_BYTES] __attribute__((aligned(DEV_LINE128_BYTES)));
 	struct dev_recv_mem send_tail; /* and the FIFO: what the sending kernel fills */
 	struct dev_send_mem send_head;
 	struct dev_recv_mem recv_tail;
 	struct dev_send_mem recv_head;
 	uint64_t end; /* step at which to stop */
-	uint32_t slice_steps, pad0;
+	uint32_t slice_steps;
+	enum dev_proto proto;
 	struct os_thread *thread;
 };
 
@@ -92,27 +92,30 @@ static uint32_t link_slot_bytes(struct link *l, uint64_t step)
 	uint32_t next = shared_load_u32(&slot[1].size, SHARED_RELAXED);
 	uint32_t offset = shared_load_u32(&slot->offset, SHARED_RELAXED);
 
-	CHECK(size <= l->slice_steps * STEP_BYTES, "step %llu: size %#x", (unsigned long long)step,
-	      size);
-	CHECK(offset == step % DEV_STEPS * STEP_BYTES, "offset %u", offset);
-	CHECK(next == DEV_FIFO_SIZE_NONE, "the slice's second slot says %u", next);
+	CHECK(size <= l->slice_steps * step_bytes[l->proto], "step %llu: size %#x",
+	      (unsigned long long)step, size);
+	CHECK(offset == step % DEV_STEPS * step_bytes[l->proto], "offset %u", offset);
+	CHECK(l->slice_steps == 1 || next == DEV_FIFO_SIZE_NONE, "the slice's second slot says %u",
+	      next);
+	CHECK(l->proto != DEV_LL128 || size % DEV_PAIR_BYTES == 0, "half a pair: %u bytes", size);
 	return size;
 }
 
+/* SIMPLE and LL128: the tail shows what is filled. */
 static void link_task(void *arg)
 {
 	struct link *l = (struct link *)arg;
-	uint8_t bytes[SLOTS_BYTES];
+	uint8_t bytes[DEV_STEPS * STEP_LL128];
 
 	for (uint64_t step = 0; step < l->end; step += l->slice_steps) {
-		size_t at = step % DEV_STEPS * STEP_BYTES;
+		size_t at = buffer_at[l->proto] + step % DEV_STEPS * step_bytes[l->proto];
 		uint32_t size;
 
 		link_wait(&l->send_tail.tail, step + l->slice_steps, "proxy: slot filled");
 		size = link_slot_bytes(l, step);
-		shared_read(bytes, l->send_slots + at, size);
+		shared_read(bytes, l->send + at, size);
 		link_taken(l, step);
-		shared_write(l->recv_slots + at, bytes, size);
+		shared_write(l->recv + at, bytes, size);
 		shared_store_u64(&l->recv_tail.tail, step + l->slice_steps, SHARED_RELEASE);
 	}
 }
@@ -130,7 +133,7 @@ static uint32_t link_lines_bytes(struct link *l, uint64_t step, const shared_u64
 				    .bytes = 4,
 				    .why = "proxy: size of the lines"});
 	size = shared_load_u32(word, SHARED_ACQUIRE);
-	CHECK(size <= LINE_BYTES && size % DEV_LINE_BYTES == 0, "step %llu: size %#x",
+	CHECK(size <= STEP_LL && size % DEV_LINE_BYTES == 0, "step %llu: size %#x",
 	      (unsigned long long)step, size);
 	for (filled = 0; filled < size / DEV_LINE_BYTES;) {
 		link_wait_for((struct wait){.on = lines + (size_t)2 * filled,
@@ -146,17 +149,19 @@ static uint32_t link_lines_bytes(struct link *l, uint64_t step, const shared_u64
 static void link_task_ll(void *arg)
 {
 	struct link *l = (struct link *)arg;
-	uint64_t half[LINE_BYTES / 8];
+	uint64_t half[STEP_LL / 8];
 
 	for (uint64_t step = 0; step < l->end; step++) {
-		size_t at = step % DEV_STEPS * (LINE_BYTES / 8);
-		uint32_t n = link_lines_bytes(l, step, &l->send_lines[at]) / 8;
+		size_t at = buffer_at[DEV_LL] + step % DEV_STEPS * STEP_LL;
+		const shared_u64 *from = (const shared_u64 *)(l->send + at);
+		shared_u64 *to = (shared_u64 *)(l->recv + at);
+		uint32_t n = link_lines_bytes(l, step, from) / 8;
 
 		for (uint32_t i = 0; i < n; i++)
-			half[i] = shared_load_u64(&l->send_lines[at + i], SHARED_RELAXED);
+			half[i] = shared_load_u64(from + i, SHARED_RELAXED);
 		link_taken(l, step);
 		for (uint32_t i = n; i-- > 0;) /* backwards: no order is promised */
-			shared_store_u64(&l->recv_lines[at + i], half[i], SHARED_RELAXED);
+			shared_store_u64(to + i, half[i], SHARED_RELAXED);
 	}
 }
 
@@ -164,18 +169,16 @@ static void link_task_ll(void *arg)
 static void link_connect(struct ring *g, struct link *l, int i)
 {
 	int next = (i + 1) % g->n;
-	struct dev_conn c = {.buffer = {l->send_slots, (uint8_t *)l->send_lines},
-			     .tail = &l->send_tail.tail,
+	struct dev_conn c = {.tail = &l->send_tail.tail,
 			     .head = &l->send_head.head,
 			     .fifo = l->send_tail.fifo,
-			     .step_bytes = {STEP_BYTES, LINE_BYTES},
 			     .peer = next};
 
 	for (int s = 0; s < DEV_STEPS; s++)
 		shared_store_u32(&l->send_tail.fifo[s].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
+	conn_place(&c, l->send);
 	CUDA_OK(cudaMemcpy(&g->rank[i].conns[1], &c, sizeof c, cudaMemcpyHostToDevice));
-	c.buffer[DEV_SIMPLE] = l->recv_slots;
-	c.buffer[DEV_LL] = (uint8_t *)l->recv_lines;
+	conn_place(&c, l->recv);
 	c.tail = &l->recv_tail.tail;
 	c.head = &l->recv_head.head;
 	c.fifo = NULL;
@@ -183,8 +186,10 @@ static void link_connect(struct ring *g, struct link *l, int i)
 	CUDA_OK(cudaMemcpy(&g->rank[next].conns[0], &c, sizeof c, cudaMemcpyHostToDevice));
 }
 
-static void ring_proxied_by(struct ring *g, const struct dev_work *w, void (*task)(void *))
+static void ring_proxied_by(struct ring *g, const struct dev_work *w)
 {
+	struct dev_program_row row = steps_program(w->program);
+	void (*task)(void *) = row.proto == DEV_LL ? link_task_ll : link_task;
 	struct link *links = device_host_alloc((size_t)g->n * sizeof *links);
 
 	for (int i = 0; i < g->n; i++) {
@@ -193,7 +198,8 @@ static void ring_proxied_by(struct ring *g, const struct dev_work *w, void (*tas
 
 		link_connect(g, &links[i], i);
 		links[i].end = steps_of(w, 0, &ring, i, g->n).send;
-		links[i].slice_steps = steps_program(w->program).slice_steps;
+		links[i].slice_steps = row.slice_steps;
+		links[i].proto = row.proto;
 		CHECK(os_thread_start(&links[i].thread, &attr, task, &links[i]) == 0, "thread");
 	}
 	ring_once(g, *w, 2, false, "through a proxy");
@@ -204,14 +210,16 @@ static void ring_proxied_by(struct ring *g, const struct dev_work *w, void (*tas
 
 static void ring_proxied(const struct device_run *run, struct ring *g, int n)
 {
-	struct dev_work w;
+	static const uint64_t counts[DEV_PROTO_COUNT] = {
+		[DEV_SIMPLE] = 9001, [DEV_LL] = 2001, [DEV_LL128] = 9001};
 
-	for (int proto = DEV_SIMPLE; proto <= DEV_LL; proto++) {
+	for (int proto = 0; proto < DEV_PROTO_COUNT; proto++) {
+		struct dev_work w = ring_work((enum dev_proto)proto, counts[proto], DEV_BF16,
+					      DEV_PREMUL_SUM, 0, 0);
+
 		ring_alloc(g, run, n);
 		ring_connect(g);
-		w = proto == DEV_LL ? ring_work_ll(2001, DEV_BF16, DEV_PREMUL_SUM, 0, 0)
-				    : ring_work(9001, DEV_BF16, DEV_PREMUL_SUM, 0, 0);
-		ring_proxied_by(g, &w, proto == DEV_LL ? link_task_ll : link_task);
+		ring_proxied_by(g, &w);
 		ring_free(g);
 	}
 }
@@ -222,17 +230,20 @@ static void ring_proxied(const struct device_run *run, struct ring *g, int n)
  * as a line has that was last written 2^32 steps before. */
 static void ring_fill_old_lines(const struct ring *g)
 {
-	static struct v16 lines[CHANNELS * LINES_BYTES / DEV_LINE_BYTES];
+	static struct v16 lines[DEV_STEPS * STEP_LL / DEV_LINE_BYTES];
 	uint64_t after = g->first + 16;
 
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
-		uint64_t slot = i / (LINE_BYTES / DEV_LINE_BYTES) % DEV_STEPS;
+		uint64_t slot = i / (STEP_LL / DEV_LINE_BYTES);
 		uint64_t half = (uint64_t)DEV_LINE_FLAG(after + slot) << 32 | 0xdeadbeef;
 
 		lines[i] = (struct v16){half, half};
 	}
 	for (int i = 0; i < g->n; i++)
-		CUDA_OK(cudaMemcpy(g->rank[i].lines, lines, sizeof lines, cudaMemcpyHostToDevice));
+		for (unsigned c = 0; c < CHANNELS; c++)
+			CUDA_OK(cudaMemcpy(g->rank[i].buffers + c * BUFFERS_BYTES +
+						   buffer_at[DEV_LL],
+					   lines, sizeof lines, cudaMemcpyHostToDevice));
 }
 
 static void ring_begin_late(struct ring *g, uint64_t first)
@@ -263,8 +274,10 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 		ring_begin_late(g, firsts[f]);
 		ring_fill_old_lines(g);
 		while (g->steps[0][0].send < firsts[f] + 16)
-			ring_once(g, ring_work_ll(1, DEV_I32, DEV_SUM, 0, 0), 2, false, "short");
-		ring_once(g, ring_work_ll(4000, DEV_I32, DEV_SUM, 0, 0), 2, false, "old flags");
+			ring_once(g, ring_work(DEV_LL, 1, DEV_I32, DEV_SUM, 0, 0), 2, false,
+				  "short");
+		ring_once(g, ring_work(DEV_LL, 4000, DEV_I32, DEV_SUM, 0, 0), 2, false,
+			  "old flags");
 		ring_check_steps(g);
 		ring_free(g);
 	}
@@ -274,18 +287,14 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 
 /* What rank 0 has put into the slots of all others. */
 struct slots {
-	uint8_t slots[MAX_RANKS][CHANNELS * SLOTS_BYTES];
-	uint8_t lines[MAX_RANKS][CHANNELS * LINES_BYTES];
+	uint8_t buffers[MAX_RANKS][CHANNELS * BUFFERS_BYTES];
 };
 
 static void ring_slots(const struct ring *g, struct slots *out)
 {
-	for (int i = 1; i < g->n; i++) {
-		CUDA_OK(cudaMemcpy(out->slots[i], g->rank[i].slots, sizeof out->slots[i],
+	for (int i = 1; i < g->n; i++)
+		CUDA_OK(cudaMemcpy(out->buffers[i], g->rank[i].buffers, sizeof out->buffers[i],
 				   cudaMemcpyDeviceToHost));
-		CUDA_OK(cudaMemcpy(out->lines[i], g->rank[i].lines, sizeof out->lines[i],
-				   cudaMemcpyDeviceToHost));
-	}
 }
 
 /* One rank starts alone: its kernel waits for the others until the abort word is set. The kernel
@@ -315,15 +324,15 @@ static void ring_abort(struct ring *g, const struct dev_work *w)
 	      "a launch behind an aborted one moved data");
 }
 
-/* Every program of LL, the rank waiting for credit and for lines; of two sizes of the group. */
-static void ring_abort_ll(const struct device_run *run, struct ring *g, int n)
+/* Every program that has lines, the rank waiting for credit and for lines; of two sizes of the group. */
+static void ring_abort_lines(const struct device_run *run, struct ring *g, int n)
 {
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
 		struct dev_program_row row = steps_program(program);
 		struct dev_work w =
 			program_work((enum dev_program)program, 30000, DEV_U8, DEV_SUM, 0, 1);
 
-		if (row.proto != DEV_LL)
+		if (row.proto == DEV_SIMPLE)
 			continue;
 		w.root = row.pattern == DEV_PIPELINE_FROM || row.pattern == DEV_PIPELINE_TO
 				 ? program % n
@@ -340,7 +349,7 @@ static void ring_abort_ll(const struct device_run *run, struct ring *g, int n)
 static void ring_bad_magic_body(const struct device_run *run)
 {
 	static struct ring g;
-	struct dev_work w = ring_work(1, DEV_U8, DEV_SUM, 0, 0);
+	struct dev_work w = ring_work(DEV_SIMPLE, 1, DEV_U8, DEV_SUM, 0, 0);
 	uint32_t magic = DEV_COMM_MAGIC + 1;
 
 	ring_alloc(&g, run, 2);
@@ -379,9 +388,12 @@ static void ring_bad_magic(void)
 
 static void ring_types(struct ring *g, enum dev_type type, enum dev_op op, int turn)
 {
-	ring_once(g, ring_work(900, type, op, 0, turn % 2), 1 + turn % 2, turn % 3 == 0, "types");
-	ring_once(g, ring_work_ll(299, type, op, 0, turn % 2), 1 + turn % 2, turn % 3 == 0,
-		  "types, LL");
+	static const uint64_t counts[DEV_PROTO_COUNT] = {
+		[DEV_SIMPLE] = 900, [DEV_LL] = 299, [DEV_LL128] = 899};
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		ring_once(g, ring_work((enum dev_proto)p, counts[p], type, op, 0, turn % 2),
+			  1 + turn % 2, turn % 3 == 0, "types");
 }
 
 static void ring_body(const struct device_run *run)
@@ -400,12 +412,18 @@ static void ring_body(const struct device_run *run)
 		for (size_t c = 0; c < ARRAY_LEN(counts) - (run->slow && run->width > 1 ? 2 : 0);
 		     c++)
 			for (int ch = 1; ch <= CHANNELS; ch++, turn++) {
-				ring_once(&g, ring_work(counts[c], DEV_F32, DEV_SUM, 0, ch - 1),
+				ring_once(&g,
+					  ring_work(DEV_SIMPLE, counts[c], DEV_F32, DEV_SUM, 0,
+						    ch - 1),
 					  1 + turn % 4, turn % 2, "counts");
 				ring_once(&g,
-					  ring_work_ll(counts[c] / 2 + 1, DEV_F32, DEV_SUM, 0,
-						       ch - 1),
+					  ring_work(DEV_LL, counts[c] / 2 + 1, DEV_F32, DEV_SUM, 0,
+						    ch - 1),
 					  1 + turn % 4, turn % 2, "counts, LL");
+				ring_once(&g,
+					  ring_work(DEV_LL128, counts[c] + 1, DEV_F32, DEV_SUM, 0,
+						    ch - 1),
+					  1 + turn % 4, turn % 2, "counts, LL128");
 			}
 		for (int type = 0; type < DEV_TYPE_COUNT; type++)
 			for (int op = 0; op < DEV_OP_COUNT; op++, turn++)
@@ -413,10 +431,10 @@ static void ring_body(const struct device_run *run)
 					ring_types(&g, (enum dev_type)type, (enum dev_op)op, turn);
 		ring_programs(&g);
 		ring_check_steps(&g);
-		work = ring_work(1000, DEV_U8, DEV_SUM, 0, 1);
+		work = ring_work(DEV_SIMPLE, 1000, DEV_U8, DEV_SUM, 0, 1);
 		ring_abort(&g, &work);
 		ring_free(&g);
-		ring_abort_ll(run, &g, n);
+		ring_abort_lines(run, &g, n);
 		ring_proxied(run, &g, n);
 		ring_old_flags(run, &g, n);
 	}

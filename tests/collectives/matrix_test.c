@@ -37,7 +37,8 @@ static const struct matrix_sizes {
 	{1, 9001, 3000, false},
 	{30011, 90033, 30011, true},
 };
-static const char *const matrix_protocols[] = {"NCCL_PROTO=Simple", "NCCL_PROTO=LL"};
+static const char *const matrix_protocols[] = {"NCCL_PROTO=Simple", "NCCL_PROTO=LL",
+					       "NCCL_PROTO=LL128"};
 enum { MATRIX_PROTOCOLS = ARRAY_LEN(matrix_protocols) };
 
 struct matrix_count {
@@ -103,6 +104,7 @@ static void matrix_scenario(struct scenario *s, const struct lab_collective *col
 	if (sizes->small_buffers) {
 		scenario_set_env(s, "NCCL_BUFFSIZE=16384");
 		scenario_set_env(s, "NCCL_LL_BUFFSIZE=16384");
+		scenario_set_env(s, "NCCL_LL128_BUFFSIZE=16384");
 	}
 	s->lab.collective = collective;
 	s->lab.hosts = w->hosts;

@@ -155,6 +155,53 @@ DEV_FN void litmus_line_receive(struct dev *d, const struct litmus_args *a, uint
 		litmus_report(d, a, step, v, want);
 }
 
+DEV_FN void *litmus_pairs_of(struct dev *d, const struct litmus_args *a, uint64_t step)
+{
+	uint64_t at = (step % a->slots) * dev_warps(d) + dev_warp(d);
+
+	return (void *)(uintptr_t)(a->slots_at + at * DEV_WARP_PAIRS * DEV_PAIR_BYTES);
+}
+
+/* A word of the lane; the others of a warp of 32 lanes are not always its own. */
+DEV_FN uint64_t litmus_pairs_value(struct dev *d, uint64_t step, uint32_t word)
+{
+	return litmus_value(step, dev_thread(d) * DEV_LANE_WORDS + word);
+}
+
+DEV_FN void litmus_pairs_send(struct dev *d, const struct litmus_args *a, uint64_t step)
+{
+	uint64_t data[DEV_LANE_WORDS];
+
+	for (uint32_t i = 0; i < DEV_LANE_WORDS; i++)
+		data[i] = litmus_pairs_value(d, step, i);
+	dev_store_pairs(d, litmus_pairs_of(d, a, step), data, DEV_WARP_DATA,
+			DEV_LINE128_FLAG(step));
+}
+
+DEV_FN void litmus_pairs_receive(struct dev *d, const struct litmus_args *a, uint64_t step)
+{
+	uint64_t data[DEV_LANE_WORDS];
+	struct wait w;
+
+	memset(&w, 0, sizeof w);
+	w.on = litmus_pairs_of(d, a, step);
+	w.want = DEV_LINE128_FLAG(step);
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_EQ;
+	w.bytes = 8;
+	w.why = "litmus: line of 128 bytes";
+	w.from.rank = w.from.channel = -1;
+	w.from.step = (int64_t)step;
+	if (!dev_wait_pairs(d, &w, data, DEV_WARP_DATA))
+		dev_trap(d, "litmus: a wait was aborted that no host task aborts");
+	for (uint32_t i = 0; i < DEV_LANE_WORDS; i++) {
+		if (DEV_WARP_WIDTH > 1 && i % 4 > 1)
+			continue;
+		if (data[i] != litmus_pairs_value(d, step, i))
+			litmus_report(d, a, step, data[i], litmus_pairs_value(d, step, i));
+	}
+}
+
 DEV_FN void litmus_line_step(struct dev *d, const struct litmus_args *a, uint64_t step,
 			     bool produce)
 {
@@ -162,10 +209,16 @@ DEV_FN void litmus_line_step(struct dev *d, const struct litmus_args *a, uint64_
 		if (dev_thread(d) == 0 && step >= a->slots)
 			litmus_wait_word(d, a->head, step + 1 - a->slots, "litmus: credit");
 		dev_barrier(d);
-		litmus_line_send(d, a, step);
+		if (a->form == LITMUS_LINE)
+			litmus_line_send(d, a, step);
+		else
+			litmus_pairs_send(d, a, step);
 		return;
 	}
-	litmus_line_receive(d, a, step);
+	if (a->form == LITMUS_LINE)
+		litmus_line_receive(d, a, step);
+	else
+		litmus_pairs_receive(d, a, step);
 	dev_barrier(d);
 	if (dev_thread(d) == 0)
 		dev_store_u64(d, (shared_u64 *)(uintptr_t)a->head, step + 1, SHARED_RELEASE,
@@ -177,7 +230,7 @@ DEV_FN void litmus(struct dev *d, const struct litmus_args *a)
 	bool produce = (a->role ^ dev_block(d)) == LITMUS_PRODUCER;
 
 	for (uint64_t step = 0; step < a->steps; step++) {
-		if (a->form == LITMUS_LINE)
+		if (a->form == LITMUS_LINE || a->form == LITMUS_PAIRS)
 			litmus_line_step(d, a, step, produce);
 		else
 			litmus_step(d, a, step, produce);

@@ -10,16 +10,18 @@
 
 /* Litmus: a producer and a consumer, each a block, with a ring of `slots` slots between them. A
  * slot has one word for each thread (a line of 16 bytes for LITMUS_LINE), which holds a number that
- * depends on step and thread. */
+ * depends on step and thread; for LITMUS_PAIRS it has 8 pairs of lines of 128 bytes for each warp. */
 enum litmus_form {
 	LITMUS_RELEASE, /* one thread writes, and posts with a release store; acquire load */
 	LITMUS_FENCE, /* all threads write, barrier, one posts: fence, relaxed store (as prims.h) */
 	LITMUS_LINE,  /* LL: lines with flags, no order between them needed */
+	LITMUS_PAIRS, /* LL128: the same, where lines arrive whole */
+	LITMUS_FORMS
 };
 enum litmus_role { LITMUS_PRODUCER, LITMUS_CONSUMER };
 
 struct litmus_args {
-	uint64_t slots_at; /* uint64_t [slots][threads], or struct v16 */
+	uint64_t slots_at; /* uint64_t [slots][threads], struct v16, or pairs of each warp */
 	uint64_t tail;     /* shared_u64 *: steps produced */
 	uint64_t head;     /* shared_u64 *: steps consumed */
 	uint64_t errors;   /* shared_u64 *: in host memory */

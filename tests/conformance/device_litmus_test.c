@@ -5,11 +5,15 @@
  *
  *   message passing   data, then a flag, by release store, or by barrier, fence and relaxed store
  *   FIFO with credit  slots that are reused: no slot is overwritten before it was read
- *   lines             16 bytes with their flags inside, no order between lines
+ *   lines             16 bytes with their flags inside, no order between lines; 128 bytes with one
+ *                     flag, in the GPU's own memory and over NVLink
  *
  * between two blocks of a GPU (gpu and system scope), two GPUs, and a GPU and the host both ways.
  * One slot makes it pure message passing, DEV_STEPS slots the FIFO of a connection.
  */
+/* With NVLink, over which lines of 128 bytes arrive whole. */
+#define DEVICE_MACHINE "a100-4nic"
+
 #include "tests/device_harness.h"
 
 #include "core/base/shared.h"
@@ -23,7 +27,8 @@ struct host_result {
 	uint64_t first[4];
 };
 
-static const char *const form_name[] = {"release store", "fence and relaxed store", "line"};
+static const char *const form_name[] = {"release store", "fence and relaxed store", "line",
+					"line of 128 bytes"};
 
 static uint32_t litmus_steps(const struct device_run *r)
 {
@@ -49,7 +54,9 @@ static void litmus_check(const struct device_run *r, struct host_result *result,
 static void litmus_gpus(const struct device_run *r, struct host_result *result, int from, int to,
 			struct litmus_args a, int warps)
 {
-	size_t slot_bytes = (size_t)a.slots * (size_t)(warps * r->width) * sizeof(struct v16);
+	size_t line_bytes = (size_t)(warps * r->width) * sizeof(struct v16);
+	size_t pair_bytes = (size_t)warps * DEV_WARP_PAIRS * DEV_PAIR_BYTES;
+	size_t slot_bytes = (size_t)a.slots * MAX_OF(line_bytes, pair_bytes);
 	void *slots = device_alloc(to, slot_bytes), *tail = device_alloc(to, 8);
 	void *head = device_alloc(from, 8);
 	cudaStream_t s[2];
@@ -165,14 +172,14 @@ static void litmus_body(const struct device_run *r)
 	a.steps = litmus_steps(r);
 	device_peers_enable(r, 2);
 	for (a.slots = 1; a.slots <= DEV_STEPS; a.slots += DEV_STEPS - 1) {
-		for (a.form = LITMUS_RELEASE; a.form <= LITMUS_LINE; a.form++) {
+		for (a.form = LITMUS_RELEASE; a.form < LITMUS_FORMS; a.form++) {
 			a.scope = SHARED_GPU;
 			litmus_gpus(r, result, 0, 0, a, 2);
 			a.scope = SHARED_SYSTEM;
 			litmus_gpus(r, result, 0, 0, a, 1);
 			if (r->gpus > 1)
 				litmus_gpus(r, result, 0, 1, a, 2);
-			if (a.form == LITMUS_LINE)
+			if (a.form >= LITMUS_LINE)
 				continue;
 			litmus_host(r, result, a, true);
 			litmus_host(r, result, a, false);

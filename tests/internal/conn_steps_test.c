@@ -30,7 +30,9 @@ START_TEST(step_is_an_eighth_of_the_buffer_in_whole_grains)
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 512 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 64 << 10);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 600 << 10);
 	ck_assert_uint_eq(steps_data_bytes(DEV_LL, 64 << 10), 32 << 10);
+	ck_assert_uint_eq(steps_data_bytes(DEV_LL128, 600 << 10), 300 * 1920);
 	ck_assert_uint_eq(steps_data_bytes(DEV_SIMPLE, 512 << 10), 512 << 10);
 }
 END_TEST
@@ -49,6 +51,22 @@ START_TEST(step_of_lines_is_a_multiple_of_two_lines)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	uint32_t step;
+} sizes128[] = {
+	{"1", 2048}, {"16384", 2048}, {"16385", 2048}, {"32768", 4096}, {"4915200", 614400}};
+
+/* Of a step of lines of 128 bytes 15 of 16 are data, in grains of 8 pairs. */
+START_TEST(step_of_lines_of_128_bytes_is_a_multiple_of_16_lines)
+{
+	setenv("NCCL_LL128_BUFFSIZE", sizes128[_i].text, 1);
+	ck_assert_uint_eq(transport_step_bytes(DEV_LL128), sizes128[_i].step);
+	ck_assert_uint_eq(
+		steps_data_bytes(DEV_LL128, sizes128[_i].step) % steps_grain_bytes(DEV_LL128), 0);
+}
+END_TEST
+
 START_TEST(protocol_that_is_not_allowed_has_no_buffer)
 {
 	struct ncclComm comm = {.allowed = programs_of(DEV_SIMPLE)};
@@ -59,6 +77,7 @@ START_TEST(protocol_that_is_not_allowed_has_no_buffer)
 	comm.allowed = programs_of(DEV_LL);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 0);
 	ck_assert_uint_gt(transport_conn_step_bytes(&c, DEV_LL), 0);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
 }
 END_TEST
 
@@ -76,14 +95,18 @@ START_TEST(ends_with_other_steps_are_invalid_usage)
 {
 	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
 	const struct conn c = {.comm = &comm, .transport = &network};
-	const uint32_t same[] = {512 << 10, 64 << 10}, lines[] = {512 << 10, 32 << 10};
-	const uint32_t simple[] = {256 << 10, 64 << 10}, no_lines[] = {512 << 10, 0};
+	const uint32_t same[] = {512 << 10, 64 << 10, 600 << 10};
+	const uint32_t lines[] = {512 << 10, 32 << 10, 600 << 10};
+	const uint32_t simple[] = {256 << 10, 64 << 10, 600 << 10};
+	const uint32_t no_lines[] = {512 << 10, 0, 600 << 10};
+	const uint32_t wide_lines[] = {512 << 10, 64 << 10, 300 << 10};
 
 	DOPPEL_STATIC_CHECK(ARRAY_LEN(same) == DEV_PROTO_COUNT, "all protocols");
 	ck_assert_int_eq(transport_steps_check(&c, same), ncclSuccess);
 	ck_assert_int_eq(transport_steps_check(&c, lines), ncclInvalidUsage);
 	ck_assert_int_eq(transport_steps_check(&c, simple), ncclInvalidUsage);
 	ck_assert_int_eq(transport_steps_check(&c, no_lines), ncclInvalidUsage);
+	ck_assert_int_eq(transport_steps_check(&c, wide_lines), ncclInvalidUsage);
 }
 END_TEST
 
@@ -100,9 +123,13 @@ START_TEST(lines_begin_with_the_flag_before_the_first)
 
 	setenv("DOPPEL_FIRST_STEP", firsts[_i].first, 1);
 	memset(lines, 0xff, sizeof lines);
-	transport_lines_init(lines, sizeof lines);
+	transport_lines_init(DEV_LL, lines, sizeof lines);
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
 		ck_assert_uint_eq(lines[i], (uint64_t)firsts[_i].flag << 32);
+	transport_lines_init(DEV_LL128, lines, sizeof lines);
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+		ck_assert_uint_eq(lines[i], 0);
+	ck_assert_uint_gt(DEV_LINE128_FLAG(transport_first_step()), 0);
 	ck_assert_uint_eq(DEV_LINE_FLAG(transport_first_step() - 1), firsts[_i].flag);
 }
 END_TEST
@@ -114,6 +141,8 @@ int main(void)
 
 	tcase_add_test(t, step_is_an_eighth_of_the_buffer_in_whole_grains);
 	tcase_add_loop_test(t, step_of_lines_is_a_multiple_of_two_lines, 0, ARRAY_LEN(sizes));
+	tcase_add_loop_test(t, step_of_lines_of_128_bytes_is_a_multiple_of_16_lines, 0,
+			    ARRAY_LEN(sizes128));
 	tcase_add_test(t, protocol_that_is_not_allowed_has_no_buffer);
 	tcase_add_test(t, messages_have_a_buffer_of_simple_alone);
 	tcase_add_test(t, ends_with_other_steps_are_invalid_usage);

@@ -40,7 +40,7 @@ static struct plan_limits limits_of(int32_t nranks, int32_t nchannels, uint32_t 
 				  .step_bytes = {[DEV_SIMPLE] = simple_step_bytes},
 				  .allowed = programs_of("Simple")};
 
-	tune_model_make(&lim.model, &summary, nchannels);
+	tune_model_make(&lim.model, &summary, nchannels, lim.allowed);
 	return lim;
 }
 

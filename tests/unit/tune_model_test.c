@@ -192,7 +192,7 @@ START_TEST(every_program_has_constants)
 {
 	struct tune_model m;
 
-	tune_model_make(&m, &one_host, 16);
+	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		ck_assert_uint_gt(m.program[p].bw_mbps, 0);
 		ck_assert_uint_gt(m.program[p].latency_ns, 0);
@@ -207,7 +207,7 @@ START_TEST(the_fastest_allowed_program_is_chosen)
 {
 	struct tune_model m;
 
-	tune_model_make(&m, &one_host, 16);
+	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
 	for (int func = 0; func < DEV_FUNC_COUNT; func++)
 		for (uint64_t bytes = 1; bytes < 1ull << 36; bytes *= 8) {
 			enum dev_program best =
@@ -232,7 +232,7 @@ START_TEST(of_equally_fast_programs_the_first_row_is_chosen)
 {
 	struct tune_model m;
 
-	tune_model_make(&m, &one_host, 16);
+	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
 	for (int p = 1; p < DEV_PROGRAM_COUNT; p++)
 		m.program[p] = m.program[0];
 	for (int p = DEV_PROGRAM_COUNT - 1; p >= 0; p--) {
@@ -249,7 +249,7 @@ START_TEST(a_program_that_the_machines_cannot_run_is_not_chosen)
 {
 	struct tune_model m;
 
-	tune_model_make(&m, &one_host, 16);
+	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		struct tune_model without = m;
 
@@ -293,15 +293,15 @@ START_TEST(models_that_differ_have_different_hashes)
 	struct tune_model m, other;
 	struct topo_summary s = one_host;
 
-	tune_model_make(&m, &one_host, 16);
+	tune_model_make(&m, &one_host, 16, TUNE_ALL_PROGRAMS);
 	other = m;
 	ck_assert_uint_eq(tune_model_hash(&m), tune_model_hash(&other));
 	other.program[DEV_PROGRAM_COUNT - 1].thread_bytes++;
 	ck_assert_uint_ne(tune_model_hash(&m), tune_model_hash(&other));
 	s.graph[TOPO_RING].bw_intra_mbps--;
-	tune_model_make(&other, &s, 16);
+	tune_model_make(&other, &s, 16, TUNE_ALL_PROGRAMS);
 	ck_assert_uint_ne(tune_model_hash(&m), tune_model_hash(&other));
-	tune_model_make(&other, &one_host, 15);
+	tune_model_make(&other, &one_host, 15, TUNE_ALL_PROGRAMS);
 	ck_assert_uint_ne(tune_model_hash(&m), tune_model_hash(&other));
 }
 END_TEST
@@ -312,7 +312,7 @@ START_TEST(one_rank_shares_as_with_simple)
 	struct tune_model m;
 	struct tune_shape shape;
 
-	tune_model_make(&m, &s, 16);
+	tune_model_make(&m, &s, 16, TUNE_ALL_PROGRAMS);
 	shape = tune_shape_of(&m.program[0], 16, 64 << 10);
 	ck_assert_int_eq(shape.nchannels, 2);
 	ck_assert_uint_eq(shape.nthreads, 512);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Protocol LL128: a chunk crosses a connection in one slot, as pairs of lines of 128 bytes, of which 15 of
+ * 16 words are data (work.h). It has LL's latency where a line that a warp stores arrives whole: the flag
+ * of a line then shows all of it. For each chunk:
+ *
+ *   ready     one thread waits for the slot (head + DEV_STEPS >= step + 1), and where lines may be torn
+ *             one for the tail;
+ *   barrier   the other threads learn of it; a launch that was aborted ends here, for all of them;
+ *   lines     every warp by itself, 8 pairs at a time: waits until all flags are the step's, reduces the
+ *             data with the user's, stores the next rank's lines and the result;
+ *   barrier   all lines are read and written;
+ *   post      the last warp: head to the previous rank; where lines may be torn, and toward a proxy, a
+ *             fence before it, and the tail, as in SIMPLE.
+ *
+ * Lines are whole between GPUs that NVLink connects (core/transport/p2p.c). Over PCIe, in host memory and
+ * behind a network nothing promises that. A chunk that is only received in whole lines has no first
+ * barrier, and one that is only sent in them no second one.
+ *
+ * Abort. A warp whose wait for lines is aborted moves nothing more, and goes on to the barrier, where all
+ * threads end.
+ *
+ * Included by prims.h.
+ */
+#ifndef CORE_DEVICE_PRIMS_LL128_H
+#define CORE_DEVICE_PRIMS_LL128_H
+
+#include "core/device/prim.h"
+
+/* What a warp moves at a time: pairs next to each other, of a slot and of the user's buffers; and what of
+ * their data this lane has. */
+struct prim_pairs {
+	uint64_t first; /* pair of the slot */
+	uint32_t bytes; /* of data */
+	uint64_t data[DEV_LANE_WORDS];
+};
+
+/* Does the sender's tail show what is filled? */
+DEV_FN bool prim_ll128_has_tail(const struct dev_conn *c)
+{
+	return !c->whole_lines || c->fifo;
+}
+
+/* ---- ready ---------------------------------------------------------------------------------- */
+
+/* True when the slots are ready on both sides. False on all threads alike. */
+DEV_FN bool prim_ll128_ready(struct prim *p, uint32_t flags)
+{
+	bool waits_recv = (flags & PRIM_RECV) && !p->recv->whole_lines;
+
+	if (!(flags & PRIM_SEND) && !waits_recv)
+		return true;
+	if (waits_recv && p->thread == 0 && !prim_wait_recv(p))
+		p->stopped = true;
+	if ((flags & PRIM_SEND) && p->thread == prim_send_waiter(p) && !prim_wait_send(p))
+		p->stopped = true;
+	return prim_barrier(p);
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+DEV_FN uint8_t *prim_ll128_at(const struct dev_conn *c, uint64_t step, const struct prim_pairs *l)
+{
+	return prim_slot(c, DEV_LL128, step) + l->first * DEV_PAIR_BYTES;
+}
+
+/* False on all lanes alike: the launch was aborted. */
+DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t *received)
+{
+	const struct dev_conn *c = p->recv;
+	struct wait w;
+
+	w.on = prim_ll128_at(c, p->recv_step, l);
+	w.want = DEV_LINE128_FLAG(p->recv_step);
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_EQ;
+	w.bytes = 8;
+	w.why = "ring recv: line of slot";
+	w.from.rank = c->peer;
+	w.from.channel = c->channel;
+	w.from.step = (int64_t)p->recv_step;
+	w.from.object = "kernel or proxy that fills the line";
+	w.deadline_ns = 0;
+	return dev_wait_pairs(p->d, &w, received, l->bytes);
+}
+
+/* False on all lanes alike: the launch was aborted. */
+DEV_FN bool prim_ll128_move(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
+{
+	const uint64_t at = l->first * DEV_PAIR_DATA;
+	const bool input = (m->flags & PRIM_INPUT) != 0, last = (m->flags & PRIM_LAST) != 0;
+	uint64_t received[DEV_LANE_WORDS];
+
+	if (input)
+		dev_get_pairs(p->d, l->data, p->input + m->in * p->type_bytes + at, l->bytes,
+			      p->type_bytes);
+	if ((m->flags & PRIM_RECV) && !prim_ll128_recv(p, l, input ? received : l->data))
+		return false;
+	if (input)
+		dev_reduce_pairs(p->d, l->data, (m->flags & PRIM_RECV) ? received : NULL, l->bytes,
+				 p->type, p->op, p->scale, last);
+	if (m->flags & PRIM_SEND)
+		dev_store_pairs(p->d, prim_ll128_at(p->send, p->send_step, l), l->data, l->bytes,
+				DEV_LINE128_FLAG(p->send_step));
+	if (m->flags & PRIM_OUTPUT)
+		dev_put_pairs(p->d, p->output + m->out * p->type_bytes + at, l->data, l->bytes,
+			      p->type_bytes);
+	return true;
+}
+
+/* The warps take turns. False: the launch was aborted. A function of its own on a GPU too: its code is
+ * there once. It has a copy of *p, because nvcc keeps a struct whose address it passes on in memory. */
+DEV_FN_ONCE bool prim_ll128_lines(struct prim p, struct prim_move m)
+{
+	const uint64_t bytes = m.count * p.type_bytes;
+	const uint64_t stride = (uint64_t)(p.threads / DEV_WARP_WIDTH) * DEV_WARP_DATA;
+	struct prim_pairs l;
+
+	for (uint64_t at = p.thread / DEV_WARP_WIDTH * (uint64_t)DEV_WARP_DATA; at < bytes;
+	     at += stride) {
+		l.first = at / DEV_PAIR_DATA;
+		l.bytes = (uint32_t)MIN_OF(bytes - at, (uint64_t)DEV_WARP_DATA);
+		if (!prim_ll128_move(&p, &m, &l))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the chunk ------------------------------------------------------------------------------ */
+
+/* What was received was read, and what is sent was stored. */
+DEV_FN bool prim_ll128_post(struct prim *p, uint32_t flags, uint64_t count)
+{
+	uint64_t pairs = DIV_UP(count * p->type_bytes, (uint64_t)DEV_PAIR_DATA);
+
+	if ((flags & PRIM_SEND) && !prim_ll128_has_tail(p->send))
+		flags &= ~(uint32_t)PRIM_SEND;
+	if (!(flags & (PRIM_SEND | PRIM_RECV)))
+		return true;
+	if (!prim_barrier(p))
+		return false;
+	if (p->thread != prim_poster(p))
+		return true;
+	if ((flags & PRIM_SEND) || !p->recv->whole_lines)
+		prim_post(p, flags, (uint32_t)(pairs * DEV_PAIR_BYTES));
+	else
+		dev_store_u64(p->d, p->recv->head, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
+	return true;
+}
+
+DEV_FN bool prim_ll128_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out,
+			     uint64_t count)
+{
+	const struct prim_move m = {flags, 0, in, out, count};
+
+	if (!prim_ll128_ready(p, flags))
+		return false;
+	if ((flags & PRIM_SEND) && p->thread == 0 && count)
+		prim_show(p, true); /* before the receiver can see a line */
+	if (!prim_ll128_lines(*p, m))
+		p->stopped = true;
+	else if ((flags & PRIM_RECV) && p->thread == 0 && count)
+		prim_show(p, false);
+	if (!prim_ll128_post(p, flags, count))
+		return false;
+	p->recv_step += (flags & PRIM_RECV) != 0;
+	p->send_step += (flags & PRIM_SEND) != 0;
+	return true;
+}
+
+#endif
