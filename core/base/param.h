@@ -105,6 +105,14 @@ X(IB_ADDR_FAMILY, "NCCL_IB_ADDR_FAMILY", STRING, "AF_INET", 0, 0,               
 	"address family of the GID: AF_INET or AF_INET6")                                           \
 X(IB_ADDR_RANGE, "NCCL_IB_ADDR_RANGE", STRING, NULL, 0, 0,                                         \
 	"subnet of the GID, such as 10.0.0.0/8 or fd00::/16")                                       \
+X(IB_QPS_PER_CONNECTION, "NCCL_IB_QPS_PER_CONNECTION", INT, "1", 1, 128,                           \
+	"queue pairs of a connection, the same on all ranks")                                       \
+X(IB_SPLIT_DATA_ON_QPS, "NCCL_IB_SPLIT_DATA_ON_QPS", BOOL, "0", 0, 1,                              \
+	"split each message over the queue pairs of its connection; 0: messages take turns")        \
+X(IB_ADAPTIVE_ROUTING, "NCCL_IB_ADAPTIVE_ROUTING", INT, "-2", -2, 1,                               \
+	"the network routes adaptively: long data and its immediate are two writes; -2: on InfiniBand") \
+X(IB_AR_THRESHOLD, "NCCL_IB_AR_THRESHOLD", INT, "8192", 0, 1ll << 40,                              \
+	"bytes of a write above which its immediate is another write, with adaptive routing")       \
 X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us << value")         \
 X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                                               \
 	"transport retries before a QP fails (soft-RoCE: 6 unless set, since it takes 7 for ever)") \

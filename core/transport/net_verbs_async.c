@@ -53,6 +53,14 @@ static enum net_verbs_event_scope net_verbs_event_scope(enum ibv_event_type type
 	}
 }
 
+static bool net_verbs_has_qp(const struct net_verbs_conn *c, const struct ibv_qp *qp)
+{
+	for (uint32_t i = 0; i < c->nqps; i++)
+		if (c->qp[i] == qp)
+			return true;
+	return c->flush_qp && c->flush_qp == qp;
+}
+
 static bool net_verbs_event_hits(const struct net_verbs_conn *c, const struct ibv_async_event *e,
 				 enum net_verbs_event_scope scope)
 {
@@ -62,7 +70,7 @@ static bool net_verbs_event_hits(const struct net_verbs_conn *c, const struct ib
 	case NET_VERBS_EVENT_CQ:
 		return c->cq == e->element.cq;
 	case NET_VERBS_EVENT_QP:
-		return c->qp == e->element.qp || (c->flush_qp && c->flush_qp == e->element.qp);
+		return net_verbs_has_qp(c, e->element.qp);
 	default:
 		return false;
 	}

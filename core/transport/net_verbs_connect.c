@@ -104,6 +104,16 @@ static ncclResult_t net_verbs_pull(struct net_verbs_conn *c, void *data, size_t 
 /* ---- steps that both ends take ------------------------------------------------------------------
  */
 
+static void net_verbs_conn_shape(struct net_verbs_conn *c)
+{
+	int64_t adaptive = param_i64(PARAM_IB_ADAPTIVE_ROUTING);
+
+	c->nqps = (uint32_t)param_i64(PARAM_IB_QPS_PER_CONNECTION);
+	c->split = c->nqps > 1 && param_bool(PARAM_IB_SPLIT_DATA_ON_QPS);
+	c->adaptive = adaptive == PARAM_UNSET ? c->dev->attr.link_layer == IBV_LINK_LAYER_INFINIBAND
+					      : adaptive != 0;
+}
+
 static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, struct net_verbs_dev *dev,
 						  const struct net_who *who, bool is_send)
 {
@@ -120,7 +130,22 @@ static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, struct 
 	c->fd = -1;
 	c->checked_seq = ~0ull;
 	c->state = is_send ? NET_VERBS_CONNECT : NET_VERBS_ACCEPT;
+	net_verbs_conn_shape(c);
 	return c;
+}
+
+/* Both ends post to the same queue pairs. */
+static ncclResult_t net_verbs_qps_check(const struct net_verbs_conn *c)
+{
+	const struct net_verbs_meta *m = &c->theirs;
+
+	if (m->nqps == c->nqps && m->split == c->split)
+		return ncclSuccess;
+	WARN("NET/IB: rank %d has %u queue pairs for a connection and rank %d has %u: %s must be "
+	     "the same on all ranks",
+	     c->comm->rank, c->nqps, c->who.peer, m->nqps,
+	     m->nqps != c->nqps ? "NCCL_IB_QPS_PER_CONNECTION" : "NCCL_IB_SPLIT_DATA_ON_QPS");
+	return ncclInvalidUsage;
 }
 
 static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
@@ -131,7 +156,7 @@ static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
 	if (m->magic == NET_VERBS_META_MAGIC && m->rank == c->who.peer &&
 	    m->link_layer == c->dev->attr.link_layer && m->mtu >= IBV_MTU_256 &&
 	    m->mtu <= IBV_MTU_4096 && m->ring_entries == ring && memchr(m->nic, 0, sizeof m->nic))
-		return ncclSuccess;
+		return net_verbs_qps_check(c);
 	WARN("NET/IB: rank %d (%s, link layer %u) cannot connect to rank %d (%.31s, link layer "
 	     "%u): "
 	     "magic %#x, rank %d, mtu %u, ring of %u",
@@ -156,7 +181,7 @@ static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 	if (rc == ETIMEDOUT)
 		WARN("NET/IB: rank %d: no route from qp 0x%x on %s to rank %d's %.31s after %d "
 		     "tries",
-		     c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer, c->theirs.nic,
+		     c->comm->rank, c->qp[0]->qp_num, c->dev->name, c->who.peer, c->theirs.nic,
 		     c->tries);
 	c->check_at_ns = 0;
 	return rc ? ncclSystemError : ncclSuccess;
@@ -183,7 +208,7 @@ static ncclResult_t net_verbs_conn_step(struct net_verbs_conn *c, struct wait *w
 	case NET_VERBS_SEND_READY:
 		*next = NET_VERBS_READY;
 		c->ready.magic = NET_VERBS_NOTICE_MAGIC;
-		c->ready.qpn = c->qp->qp_num;
+		c->ready.qpn = c->qp[0]->qp_num;
 		return net_verbs_push(c, &c->ready, sizeof c->ready, w);
 	case NET_VERBS_RECV_READY:
 		*next = NET_VERBS_READY;
@@ -212,7 +237,7 @@ static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
 	}
 	INFO(LOG_NET, "NET/IB: rank %d %s rank %d channel %d: %s qp 0x%x, peer %.31s qp 0x%x",
 	     c->comm->rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->dev->name,
-	     c->qp->qp_num, c->theirs.nic, c->theirs.qpn);
+	     c->qp[0]->qp_num, c->theirs.nic, c->theirs.qpn[0]);
 	return ncclSuccess;
 }
 

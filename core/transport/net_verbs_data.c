@@ -126,6 +126,12 @@ static ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_re
 	return ncclSuccess;
 }
 
+/* The queue pair of a message that is not split: they take turns. */
+static struct ibv_qp *net_verbs_turn(const struct net_verbs_conn *c, uint64_t message)
+{
+	return c->qp[message % c->nqps];
+}
+
 /* ---- send ----------------------------------------------------------------------------------- */
 
 /* Is the receiver's entry for the next send there? */
@@ -162,44 +168,75 @@ struct net_verbs_piece {
 	bool last; /* of its message: it carries the size of the whole */
 };
 
-static int net_verbs_post_piece(struct net_verbs_conn *c, const struct net_verbs_piece *p,
-				const struct ibv_mr *mr, uint32_t rkey, uint32_t index,
-				uint32_t message_bytes)
+/* A send as its writes see it. */
+struct net_verbs_write {
+	const struct ibv_mr *mr;
+	const struct net_verbs_cts *cts;
+	uint32_t request; /* its number */
+	uint32_t bytes;   /* of the message */
+};
+
+static int net_verbs_post_piece(struct ibv_qp *qp, const struct net_verbs_write *m,
+				const struct net_verbs_piece *p)
 {
 	struct ibv_sge sge = {
-		.addr = net_verbs_iova(mr, p->data),
+		.addr = net_verbs_iova(m->mr, p->data),
 		.length = (uint32_t)p->bytes,
-		.lkey = mr->lkey,
+		.lkey = m->mr->lkey,
 	};
 	struct ibv_send_wr *bad,
 		wr = {
-			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, index),
+			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, m->request),
 			.sg_list = &sge,
 			.num_sge = p->bytes ? 1 : 0,
 			.opcode = p->last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
 			.send_flags = p->last ? IBV_SEND_SIGNALED : 0,
-			.imm_data = htobe32(message_bytes),
-			.wr.rdma = {.remote_addr = p->remote_addr, .rkey = rkey},
+			.imm_data = htobe32(m->bytes),
+			.wr.rdma = {.remote_addr = p->remote_addr, .rkey = m->cts->rkey},
 		};
 
-	return ibv_post_send(c->qp, &wr, &bad);
+	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* A message longer than the port takes goes in several: the last one completes them all. */
-static int net_verbs_post_write(struct net_verbs_conn *c, const void *data, size_t bytes,
-				const struct ibv_mr *mr, const struct net_verbs_cts *cts,
-				uint32_t index)
+/* One queue pair's part of a message, in several writes when it is longer than the port takes: the last one
+ * completes them all. With adaptive routing the packets of a long write overtake each other, and the
+ * immediate goes by itself behind them. */
+static int net_verbs_post_part(struct net_verbs_conn *c, struct ibv_qp *qp,
+			       const struct net_verbs_write *m, const uint8_t *data, size_t at,
+			       size_t bytes)
 {
-	size_t most = net_verbs_message_max(c->dev);
-	struct net_verbs_piece p = {.data = data, .remote_addr = cts->addr};
+	const size_t most = net_verbs_message_max(c->dev);
+	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
+	struct net_verbs_piece p = {.data = data + at, .remote_addr = m->cts->addr + at};
 	int rc = 0;
 
+	OS_PROBE("net.immediate_apart", "the data of a message and its immediate are two writes",
+		 apart);
 	for (size_t left = bytes; !rc && !p.last; left -= p.bytes) {
 		p.bytes = MIN_OF(left, most);
-		p.last = p.bytes == left;
-		rc = net_verbs_post_piece(c, &p, mr, cts->rkey, index, (uint32_t)bytes);
+		p.last = p.bytes == left && (!apart || !left);
+		rc = net_verbs_post_piece(qp, m, &p);
 		p.data += p.bytes;
 		p.remote_addr += p.bytes;
+	}
+	return rc;
+}
+
+/* All queue pairs take part in a message that is split, also those for which nothing is left. */
+static int net_verbs_post_write(struct net_verbs_conn *c, const struct net_verbs_write *m,
+				const uint8_t *data)
+{
+	const size_t each =
+		ALIGN_UP(DIV_UP((size_t)m->bytes, c->nqps), (size_t)NET_VERBS_SPLIT_ALIGN);
+	int rc = 0;
+
+	if (!c->split)
+		return net_verbs_post_part(c, net_verbs_turn(c, c->sends), m, data, 0, m->bytes);
+	for (uint32_t i = 0; i < c->nqps && !rc; i++) {
+		size_t at = MIN_OF(i * each, (size_t)m->bytes);
+
+		rc = net_verbs_post_part(c, c->qp[i], m, data, at,
+					 MIN_OF(each, (size_t)m->bytes - at));
 	}
 	return rc;
 }
@@ -230,7 +267,9 @@ ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr
 	if (!r)
 		return net_verbs_busy(c, req, w);
 	r->bytes = bytes;
-	rc = net_verbs_post_write(c, data, bytes, mr, &cts, index);
+	r->left = c->split ? c->nqps : 1;
+	rc = net_verbs_post_write(c, &(struct net_verbs_write){mr, &cts, index, (uint32_t)bytes},
+				  data);
 	if (rc) {
 		r->used = false;
 		return net_verbs_call_failed(c, "posting a write", rc);
@@ -266,7 +305,20 @@ static int net_verbs_post_cts(struct net_verbs_conn *c, const void *data, size_t
 				    .rkey = c->theirs.ring_rkey},
 		};
 
-	return ibv_post_send(c->qp, &wr, &bad);
+	return ibv_post_send(c->qp[0], &wr, &bad);
+}
+
+/* Empty receives, one for each immediate of the message. */
+static int net_verbs_post_recvs(struct net_verbs_conn *c, uint32_t index)
+{
+	struct ibv_recv_wr *bad, wr = {.wr_id = net_verbs_wr_id(NET_VERBS_RECV, index)};
+	int rc = 0;
+
+	if (!c->split)
+		return ibv_post_recv(net_verbs_turn(c, c->recvs), &wr, &bad);
+	for (uint32_t i = 0; i < c->nqps && !rc; i++)
+		rc = ibv_post_recv(c->qp[i], &wr, &bad);
+	return rc;
 }
 
 ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr,
@@ -274,7 +326,6 @@ ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr
 {
 	struct net_verbs_conn *c = recv_comm;
 	struct net_request *r = NULL;
-	struct ibv_recv_wr *bad, wr = {0};
 	uint32_t index;
 	int rc;
 
@@ -287,8 +338,8 @@ ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr
 		r = net_verbs_request(c, NET_VERBS_RECV, &index);
 	if (!r)
 		return net_verbs_busy(c, req, w);
-	wr.wr_id = net_verbs_wr_id(NET_VERBS_RECV, index);
-	rc = ibv_post_recv(c->qp, &wr, &bad);
+	r->left = c->split ? c->nqps : 1;
+	rc = net_verbs_post_recvs(c, index);
 	if (rc) {
 		r->used = false;
 		return net_verbs_call_failed(c, "posting a receive", rc);
@@ -318,6 +369,7 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	r = net_verbs_request(c, NET_VERBS_FLUSH, &index);
 	if (!r)
 		return net_verbs_busy(c, req, w);
+	r->left = 1;
 	struct ibv_sge sge = {
 		.addr = (uint64_t)(uintptr_t)&c->flush_word,
 		.length = 1,
@@ -353,8 +405,9 @@ static void net_verbs_completed(struct net_verbs_conn *c, const struct ibv_wc *w
 		c->cts_turns++;
 		return;
 	}
-	ASSERT(r->used && !r->done && r->kind == kind);
-	r->done = true;
+	ASSERT(r->used && r->left && r->kind == kind);
+	r->done = --r->left == 0;
+	OS_PROBE("net.part_completed", "one part of a message completes before another", r->left);
 	if (kind == NET_VERBS_RECV) {
 		ASSERT(wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM && (wc->wc_flags & IBV_WC_WITH_IMM));
 		r->bytes = be32toh(wc->imm_data);

@@ -68,14 +68,14 @@ static void net_verbs_peer_name(const struct net_verbs_conn *c, char *out, size_
 	char gid[INET6_ADDRSTRLEN] = "?";
 
 	if (m->link_layer != IBV_LINK_LAYER_ETHERNET) {
-		snprintf(out, bytes, "lid %u %.31s qp 0x%x", m->lid, m->nic, m->qpn);
+		snprintf(out, bytes, "lid %u %.31s qp 0x%x", m->lid, m->nic, m->qpn[0]);
 		return;
 	}
 	if (!m->gid[0] && m->gid[10] == 0xff && m->gid[11] == 0xff)
 		inet_ntop(AF_INET, m->gid + 12, gid, sizeof gid);
 	else
 		inet_ntop(AF_INET6, m->gid, gid, sizeof gid);
-	snprintf(out, bytes, "%s %.31s qp 0x%x", gid, m->nic, m->qpn);
+	snprintf(out, bytes, "%s %.31s qp 0x%x", gid, m->nic, m->qpn[0]);
 }
 
 static void net_verbs_log(const struct net_verbs_conn *c, uint32_t qpn, const char *text)
@@ -118,7 +118,7 @@ static struct net_verbs_notice net_verbs_notice_of(const struct net_verbs_conn *
 		.magic = NET_VERBS_NOTICE_MAGIC,
 		.status = status,
 		.what = what,
-		.qpn = c->qp->qp_num,
+		.qpn = c->qp[0]->qp_num,
 		.rank = c->comm->rank,
 		.peer = c->who.peer,
 	};
@@ -147,7 +147,7 @@ void net_verbs_tell_why(struct net_verbs_conn *c)
 ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, const char *what, int error)
 {
 	WARN("NET/IB: rank %d and rank %d, channel %d: %s on qp 0x%x of device %s failed%s%s",
-	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp->qp_num, c->dev->name,
+	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp[0]->qp_num, c->dev->name,
 	     error ? ": " : "", error ? strerror(error) : "");
 	c->failed = true;
 	net_verbs_tell(c, (uint32_t)error, NET_VERBS_CALL);
@@ -184,7 +184,7 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 	c->failed = true;
 	snprintf(text, sizeof text, "ended by an asynchronous event of the HCA: %s",
 		 ibv_event_type_str((enum ibv_event_type)(event - 1)));
-	net_verbs_log(c, c->qp->qp_num, text);
+	net_verbs_log(c, c->qp[0]->qp_num, text);
 	net_verbs_tell(c, event, NET_VERBS_EVENT);
 	return ncclSystemError;
 }
@@ -213,19 +213,19 @@ static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 
 	c->failed = true;
 	if (n->magic != NET_VERBS_NOTICE_MAGIC) {
-		net_verbs_log(c, c->qp->qp_num,
+		net_verbs_log(c, c->qp[0]->qp_num,
 			      "a message without magic on its connection for set-up");
 		return ncclRemoteError;
 	}
 	net_verbs_failed_by(c, n);
 	net_verbs_notice_text(n, what, sizeof what);
-	if (n->rank == c->who.peer && n->qpn == c->theirs.qpn)
+	if (n->rank == c->who.peer && n->qpn == c->theirs.qpn[0])
 		snprintf(text, sizeof text, "the peer reports: %s", what);
 	else
 		snprintf(text, sizeof text,
 			 "the peer gives up: qp 0x%x of rank %d towards rank %d: %s", n->qpn,
 			 n->rank, n->peer, what);
-	net_verbs_log(c, c->qp->qp_num, text);
+	net_verbs_log(c, c->qp[0]->qp_num, text);
 	return ncclRemoteError;
 }
 
@@ -247,7 +247,8 @@ static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 	if (rc || (!c->is_send && !net_verbs_outstanding(c)))
 		return rc;
 	c->failed = true;
-	net_verbs_log(c, c->qp->qp_num, "the peer closed the connection before the transfer ended");
+	net_verbs_log(c, c->qp[0]->qp_num,
+		      "the peer closed the connection before the transfer ended");
 	n = net_verbs_notice_of(c, 0, NET_VERBS_GONE);
 	net_verbs_failed_by(c, &n);
 	return ncclRemoteError;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net_verbs: the network over RC queue pairs, one per connection. What its files share.
+ * net_verbs: the network over RC queue pairs, one or several per connection. What its files share.
  *
  * Data path, driven by the receiver. For each irecv the receiver posts an empty receive and writes
  * a clear-to-send entry (CTS: where, how much, which turn) into the sender's ring in host memory.
  * isend finds the entry of its turn, writes the data there with RDMA WRITE WITH IMMEDIATE (the
- * immediate is the size), and the receiver gets a completion for its empty receive. GPU memory is
+ * immediate is the size), and the receiver gets a completion for its empty receive. Of several queue pairs
+ * the messages take turns, or each message is split over all of them, every part with an immediate and
+ * an empty receive of its own (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS). Where the network
+ * routes adaptively, long data is one write and its immediate another one. GPU memory is
  * flushed by an RDMA READ of one byte on a queue pair connected to itself. Values: NCCL
  * 2.28's. The orders that it relies on are listed in backends/INTERFACE.md.
  *
@@ -27,6 +30,8 @@
 #define NET_VERBS_RING        NET_MAX_REQUESTS /* CTS entries */
 #define NET_VERBS_PAGE        4096u
 #define NET_VERBS_CTS_DEPTH   (2 * NET_VERBS_RING) /* send queue of a receiving end */
+#define NET_VERBS_MAX_QPS     128
+#define NET_VERBS_SPLIT_ALIGN 128u /* parts of a message are multiples of it */
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
@@ -90,7 +95,7 @@ static inline struct net_verbs_dev *net_verbs_dev(const struct ncclComm *comm, i
 /* ---- what crosses --------------------------------------------------------------------------- */
 
 #define NET_VERBS_HANDLE_MAGIC 0xd0de3001u
-#define NET_VERBS_META_MAGIC   0xd0de3002u
+#define NET_VERBS_META_MAGIC   0xd0de3004u
 #define NET_VERBS_NOTICE_MAGIC 0xd0de3003u
 
 /* In struct net_handle: where a receiving end listens. */
@@ -107,7 +112,7 @@ DOPPEL_STATIC_CHECK(sizeof(struct net_verbs_handle) <= NET_HANDLE_BYTES, "handle
 /* The first message on the TCP connection, each way. */
 struct net_verbs_meta {
 	uint32_t magic;
-	uint32_t qpn;
+	uint16_t nqps, split; /* split: messages are, over all queue pairs; else they take turns */
 	uint64_t nonce;
 	uint8_t gid[16];
 	uint16_t lid;
@@ -118,8 +123,9 @@ struct net_verbs_meta {
 	uint32_t ring_rkey;
 	uint32_t ring_entries;
 	char nic[32];
+	uint32_t qpn[NET_VERBS_MAX_QPS];
 };
-DOPPEL_CHECK_SIZE(struct net_verbs_meta, 88);
+DOPPEL_CHECK_SIZE(struct net_verbs_meta, 88 + 4 * NET_VERBS_MAX_QPS);
 DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 40);
 
 /* Clear to send. Written by one small RDMA WRITE and polled at its last word: HCAs place such a
@@ -151,6 +157,7 @@ struct net_request {
 	struct net_verbs_conn *conn;
 	enum net_verbs_kind kind;
 	bool used, done;
+	uint32_t left; /* completions to come */
 	size_t bytes;
 };
 
@@ -183,8 +190,10 @@ struct net_verbs_conn {
 	size_t moved; /* bytes of the message that is being sent or received */
 	int tries;    /* connects or address resolutions so far */
 
-	struct ibv_cq *cq; /* of both queue pairs */
-	struct ibv_qp *qp;
+	struct ibv_cq *cq; /* of all queue pairs */
+	uint32_t nqps;
+	bool split, adaptive;
+	struct ibv_qp *qp[NET_VERBS_MAX_QPS]; /* clear-to-send entries go over the first */
 	struct net_request req[NET_MAX_REQUESTS];
 	bool failed;                 /* reported already */
 	struct net_verbs_conn *next; /* of the device's, under its lock */

@@ -37,12 +37,12 @@ static void net_verbs_address(const struct net_verbs_conn *c, const struct net_v
 }
 
 static int net_verbs_qp_to_rtr(struct net_verbs_conn *c, struct ibv_qp *qp,
-			       const struct net_verbs_meta *to)
+			       const struct net_verbs_meta *to, uint32_t qpn)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = MIN_OF((unsigned)c->dev->attr.active_mtu, (unsigned)to->mtu),
-		.dest_qp_num = to->qpn,
+		.dest_qp_num = qpn,
 		.rq_psn = 0,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
@@ -71,20 +71,30 @@ static int net_verbs_qp_rtr_to_rts(const struct net_verbs_conn *c, struct ibv_qp
 				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+/* qp->state follows what succeeded: a second try goes on where the first ended. */
+static int net_verbs_qp_connect(struct net_verbs_conn *c, uint32_t i)
+{
+	struct ibv_qp *qp = c->qp[i];
+	int rc = 0;
+
+	if (qp->state == IBV_QPS_INIT)
+		rc = net_verbs_qp_to_rtr(c, qp, &c->theirs, c->theirs.qpn[i]);
+	if (!rc && qp->state == IBV_QPS_RTR)
+		rc = net_verbs_qp_rtr_to_rts(c, qp);
+	if (rc && rc != ETIMEDOUT)
+		WARN("NET/IB: rank %d: connecting qp 0x%x on %s to rank %d's qp 0x%x on %.31s "
+		     "failed: %s",
+		     c->comm->rank, qp->qp_num, c->dev->name, c->who.peer, c->theirs.qpn[i],
+		     c->theirs.nic, strerror(rc));
+	return rc;
+}
+
 int net_verbs_qp_to_rts(struct net_verbs_conn *c)
 {
 	int rc = 0;
 
-	/* qp->state follows what succeeded: a second try goes on where the first ended */
-	if (c->qp->state == IBV_QPS_INIT)
-		rc = net_verbs_qp_to_rtr(c, c->qp, &c->theirs);
-	if (!rc)
-		rc = net_verbs_qp_rtr_to_rts(c, c->qp);
-	if (rc && rc != ETIMEDOUT)
-		WARN("NET/IB: rank %d: connecting qp 0x%x on %s to rank %d's qp 0x%x on %.31s "
-		     "failed: %s",
-		     c->comm->rank, c->qp->qp_num, c->dev->name, c->who.peer, c->theirs.qpn,
-		     c->theirs.nic, strerror(rc));
+	for (uint32_t i = 0; i < c->nqps && !rc; i++)
+		rc = net_verbs_qp_connect(c, i);
 	return rc;
 }
 
@@ -143,7 +153,10 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 	struct net_verbs_meta *m = &c->mine;
 
 	m->magic = NET_VERBS_META_MAGIC;
-	m->qpn = c->qp->qp_num;
+	m->nqps = (uint16_t)c->nqps;
+	m->split = c->split;
+	for (uint32_t i = 0; i < c->nqps; i++)
+		m->qpn[i] = c->qp[i]->qp_num;
 	memcpy(m->gid, c->dev->gid.raw, sizeof m->gid);
 	m->lid = c->dev->attr.lid;
 	m->mtu = (uint8_t)c->dev->attr.active_mtu;
@@ -157,50 +170,74 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 	}
 }
 
-/* Writes that one request may need. */
-static uint32_t net_verbs_pieces(const struct net_verbs_dev *d)
+/* Writes that one request may need on a queue pair. */
+static uint32_t net_verbs_pieces(const struct net_verbs_conn *c)
 {
-	size_t most = net_verbs_message_max(d), step = 0;
+	size_t most = net_verbs_message_max(c->dev), step = 0;
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		step = MAX_OF(step, (size_t)transport_step_bytes((enum dev_proto)p));
-	return (uint32_t)DIV_UP(step, most);
+	return (uint32_t)DIV_UP(step, most) + c->adaptive; /* the immediate by itself */
 }
 
-/* Queue sizes. Sending: one request, one signaled write, and others before it when it is long. Receiving: the clear-to-send writes, the
- * empty receives, and one flush for each request. The completion queue holds them all. */
+/* Work requests that a queue pair may have. Sending: the writes of every request. Receiving: an empty receive
+ * for every request, and on the first one the clear-to-send writes. */
+static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
+{
+	if (c->is_send)
+		return NET_MAX_REQUESTS * net_verbs_pieces(c);
+	return i ? 0 : NET_VERBS_CTS_DEPTH;
+}
+
+/* A queue pair that fails completes them all, those that are not signaled included; and a flush for each
+ * request. */
+static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c)
+{
+	uint32_t cqes = c->is_send ? 0 : (c->nqps + 1) * NET_MAX_REQUESTS;
+
+	for (uint32_t i = 0; i < c->nqps; i++)
+		cqes += net_verbs_depth(c, i);
+	c->cq = ibv_create_cq(c->dev->ctx, (int)cqes, NULL, NULL, 0);
+	if (c->cq)
+		return ncclSuccess;
+	WARN("NET/IB: ibv_create_cq of %u entries on device %s failed", cqes, c->dev->name);
+	net_verbs_pd_put(c->dev);
+	return ncclSystemError;
+}
+
+static ncclResult_t net_verbs_qp_make_one(struct net_verbs_conn *c, uint32_t i)
+{
+	struct ibv_qp *qp =
+		net_verbs_qp_create(c, net_verbs_depth(c, i), c->is_send ? 0 : NET_MAX_REQUESTS,
+				    c->is_send || i ? 0 : sizeof(struct net_verbs_cts));
+
+	c->qp[i] = qp;
+	if (!qp)
+		return ncclSystemError;
+	net_verbs_qp_label(c, qp, c->is_send ? "qp send" : "qp recv");
+	if (!net_verbs_qp_to_init(c, qp, IBV_ACCESS_REMOTE_WRITE))
+		return ncclSuccess;
+	WARN("NET/IB: qp 0x%x on device %s to INIT failed", qp->qp_num, c->dev->name);
+	return ncclSystemError;
+}
+
 ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 {
-	const int cqes = c->is_send ? NET_MAX_REQUESTS : NET_VERBS_CTS_DEPTH + 2 * NET_MAX_REQUESTS;
 	ncclResult_t rc = net_verbs_gid_get(c->dev);
 
 	if (!rc)
 		rc = net_verbs_pd_get(c->dev);
+	if (!rc)
+		rc = net_verbs_cq_make(c);
+	for (uint32_t i = 0; i < c->nqps && !rc; i++)
+		rc = net_verbs_qp_make_one(c, i);
 	if (rc)
 		return rc;
-	c->cq = ibv_create_cq(c->dev->ctx, cqes, NULL, NULL, 0);
-	if (!c->cq) {
-		WARN("NET/IB: ibv_create_cq of %d entries on device %s failed", cqes, c->dev->name);
-		net_verbs_pd_put(c->dev);
-		return ncclSystemError;
-	}
-	if (c->is_send)
-		c->qp = net_verbs_qp_create(c, NET_MAX_REQUESTS * net_verbs_pieces(c->dev), 0, 0);
-	else
-		c->qp = net_verbs_qp_create(c, NET_VERBS_CTS_DEPTH, NET_MAX_REQUESTS,
-					    sizeof(struct net_verbs_cts));
-	if (!c->qp)
-		return ncclSystemError;
-	net_verbs_qp_label(c, c->qp, c->is_send ? "qp send" : "qp recv");
 	os_label(c->cq, &(struct os_label){.what = "cq",
 					   .rank = c->comm->rank,
 					   .peer = c->who.peer,
 					   .channel = c->who.channel,
-					   .number = c->qp->qp_num});
-	if (net_verbs_qp_to_init(c, c->qp, IBV_ACCESS_REMOTE_WRITE)) {
-		WARN("NET/IB: qp 0x%x on device %s to INIT failed", c->qp->qp_num, c->dev->name);
-		return ncclSystemError;
-	}
+					   .number = c->qp[0]->qp_num});
 	rc = net_verbs_watch(c);
 	if (!rc && c->is_send)
 		rc = net_verbs_ring_make(c);
@@ -212,7 +249,6 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 /* A queue pair connected to itself, for flushes. */
 ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c)
 {
-	struct net_verbs_meta self = c->mine;
 	int rc;
 
 	ASSERT(!c->is_send && !c->flush_qp);
@@ -227,10 +263,9 @@ ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c)
 	if (!c->flush_qp)
 		return ncclSystemError;
 	net_verbs_qp_label(c, c->flush_qp, "qp flush");
-	self.qpn = c->flush_qp->qp_num;
 	rc = net_verbs_qp_to_init(c, c->flush_qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (!rc)
-		rc = net_verbs_qp_to_rtr(c, c->flush_qp, &self);
+		rc = net_verbs_qp_to_rtr(c, c->flush_qp, &c->mine, c->flush_qp->qp_num);
 	if (!rc)
 		rc = net_verbs_qp_rtr_to_rts(c, c->flush_qp);
 	if (!rc)
@@ -258,7 +293,8 @@ void net_verbs_qp_stop(struct net_verbs_conn *c)
 {
 	net_verbs_unwatch(c);
 	net_verbs_qp_destroy(c, &c->flush_qp);
-	net_verbs_qp_destroy(c, &c->qp);
+	for (uint32_t i = 0; i < c->nqps; i++)
+		net_verbs_qp_destroy(c, &c->qp[i]);
 }
 
 static void net_verbs_mr_close(struct net_verbs_conn *c, struct ibv_mr **mr)

@@ -310,6 +310,30 @@ static void swarm_network(struct scenario *s, uint64_t seed)
 	swarm_env(s, "NCCL_NSOCKS_PERTHREAD=%u", each);
 }
 
+/* Several queue pairs for a connection, one seed in six, half of these with messages split over them; and
+ * adaptive routing, whatever the link layer is. */
+static void swarm_queues(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.queues");
+	bool several = sim_rng_below(&rng, 6) == 0, split = sim_rng_below(&rng, 2);
+	unsigned pairs = 2 + (unsigned)sim_rng_below(&rng, 3);
+	unsigned adaptive = (unsigned)sim_rng_below(&rng, 4);
+	bool soon = sim_rng_below(&rng, 2);
+
+	if (s->lab.hosts == 1 || swarm_has_sockets(s))
+		return;
+	if (several)
+		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", pairs);
+	if (several && split)
+		swarm_env(s, "NCCL_IB_SPLIT_DATA_ON_QPS=1");
+	if (adaptive < 2)
+		swarm_env(s, "NCCL_IB_ADAPTIVE_ROUTING=%u", adaptive);
+	if (adaptive == 1 && soon)
+		swarm_env(s, "NCCL_IB_AR_THRESHOLD=256");
+}
+
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). */
 static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
 {
@@ -523,6 +547,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
 	swarm_network(s, seed);
+	swarm_queues(s, seed);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);
 	swarm_long(s, seed);

@@ -22,9 +22,10 @@ struct pair {
 	struct net_handle handle;
 	uint32_t messages, drop_link_at; /* 0: never */
 	bool stranger, too_long;
-	uint32_t message_max; /* of the devices; 0: theirs */
-	const char *env[2];   /* of both processes */
-	int gid_index;        /* that both must use; 0: any */
+	uint32_t message_max;     /* of the devices; 0: theirs */
+	const char *receiver_qps; /* NULL: as env has it */
+	const char *env[5];       /* of both processes; the last one is NULL */
+	int gid_index;            /* that both must use; 0: any */
 	ncclResult_t want[2];
 	ncclResult_t got[2];
 };
@@ -88,8 +89,10 @@ static void side_close(struct side *s)
 {
 	if (pair.gid_index)
 		ck_assert_int_eq(net_verbs_dev(s->comm, 0)->gid_index, pair.gid_index);
-	ck_assert_int_eq(net_verbs.dereg_mr(s->net_comm, s->mr), ncclSuccess);
-	net_verbs.close_send(s->net_comm);
+	if (s->mr)
+		ck_assert_int_eq(net_verbs.dereg_mr(s->net_comm, s->mr), ncclSuccess);
+	if (s->net_comm)
+		net_verbs.close_send(s->net_comm);
 	if (s->listen)
 		net_verbs.close_listen(s->listen);
 	net_verbs.fini(s->comm);
@@ -114,7 +117,7 @@ static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static void send_connect(struct side *s)
+static ncclResult_t send_connect(struct side *s)
 {
 	struct net_who who = {.peer = 1, .channel = 3};
 	struct wait w;
@@ -124,7 +127,7 @@ static void send_connect(struct side *s)
 	while ((rc = net_verbs.connect(s->comm, 0, &who, &pair.handle, &s->pending, &s->net_comm,
 				       &w)) == ncclInProgress)
 		os_wait_one(&w, NULL);
-	ck_assert_int_eq(rc, ncclSuccess);
+	return rc;
 }
 
 static void send_fill(struct side *s, uint32_t message)
@@ -183,16 +186,18 @@ static void send_main(void *arg)
 
 	(void)arg;
 	side_open(&s, 0);
-	send_connect(&s);
-	side_register(&s, NET_HOST);
-	pair.got[0] = send_all(&s);
+	pair.got[0] = send_connect(&s);
+	if (!pair.got[0]) {
+		side_register(&s, NET_HOST);
+		pair.got[0] = send_all(&s);
+	}
 	shared_store_u32(&pair.sent, 1, SHARED_RELEASE);
 	side_close(&s);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-static void recv_connect(struct side *s)
+static ncclResult_t recv_connect(struct side *s)
 {
 	struct net_who who = {.peer = 0, .channel = 3};
 	struct wait w;
@@ -202,7 +207,7 @@ static void recv_connect(struct side *s)
 	shared_store_u32(&pair.listening, 1, SHARED_RELEASE);
 	while ((rc = net_verbs.accept(s->listen, &s->net_comm, &w)) == ncclInProgress)
 		os_wait_one(&w, NULL);
-	ck_assert_int_eq(rc, ncclSuccess);
+	return rc;
 }
 
 static ncclResult_t recv_flush(struct side *s, uint8_t *slot, size_t bytes)
@@ -277,9 +282,11 @@ static void recv_main(void *arg)
 
 	(void)arg;
 	side_open(&s, 1);
-	recv_connect(&s);
-	side_register(&s, NET_GPU_FLUSH);
-	pair.got[1] = recv_all(&s);
+	pair.got[1] = recv_connect(&s);
+	if (!pair.got[1]) {
+		side_register(&s, NET_GPU_FLUSH);
+		pair.got[1] = recv_all(&s);
+	}
 	side_close(&s);
 }
 
@@ -332,6 +339,9 @@ static void pair_main(void *arg)
 	(void)arg;
 	ck_assert_int_eq(world_proc_create(0, "sender", &a), 0);
 	ck_assert_int_eq(world_proc_create(1, "receiver", &b), 0);
+	if (pair.receiver_qps)
+		ck_assert_int_eq(
+			world_proc_setenv(b, "NCCL_IB_QPS_PER_CONNECTION", pair.receiver_qps), 0);
 	if (pair.stranger)
 		task[n++] = spawn(a, "stranger", -1, stranger_main);
 	task[n++] = spawn(a, "sender", 0, send_main);
@@ -373,6 +383,39 @@ END_TEST
 START_TEST(a_message_longer_than_the_port_takes_goes_in_pieces)
 {
 	pair_run(&(struct pair){.messages = MESSAGES, .message_max = 4096});
+}
+END_TEST
+
+/* Turns and parts; every message of more than 1,000 bytes with an immediate of its own, too. */
+static const char *const queues[][4] = {
+	{"NCCL_IB_QPS_PER_CONNECTION=3"},
+	{"NCCL_IB_QPS_PER_CONNECTION=3", "NCCL_IB_SPLIT_DATA_ON_QPS=1"},
+	{"NCCL_IB_ADAPTIVE_ROUTING=1", "NCCL_IB_AR_THRESHOLD=1000"},
+	{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_ADAPTIVE_ROUTING=1", "NCCL_IB_AR_THRESHOLD=1000"},
+	{"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_SPLIT_DATA_ON_QPS=1",
+	 "NCCL_IB_ADAPTIVE_ROUTING=1", "NCCL_IB_AR_THRESHOLD=1000"},
+	{"NCCL_IB_QPS_PER_CONNECTION=128", "NCCL_IB_SPLIT_DATA_ON_QPS=1"},
+};
+
+START_TEST(several_queue_pairs_share_the_messages)
+{
+	struct pair test = {.messages = MESSAGES};
+
+	for (size_t i = 0; i < ARRAY_LEN(queues[0]); i++)
+		test.env[i] = queues[_i][i];
+	pair_run(&test);
+	test.message_max = 4096;
+	pair_run(&test);
+	test.drop_link_at = 20;
+	test.want[0] = test.want[1] = ncclRemoteError;
+	pair_run(&test);
+}
+END_TEST
+
+START_TEST(ends_with_other_queue_pairs_are_invalid_usage)
+{
+	pair_run(&(struct pair){
+		.messages = 1, .receiver_qps = "2", .want = {ncclRemoteError, ncclInvalidUsage}});
 }
 END_TEST
 
@@ -425,6 +468,8 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, messages_arrive_whole_and_in_order);
 	tcase_add_test(t, a_message_longer_than_the_port_takes_goes_in_pieces);
+	tcase_add_loop_test(t, several_queue_pairs_share_the_messages, 0, (int)ARRAY_LEN(queues));
+	tcase_add_test(t, ends_with_other_queue_pairs_are_invalid_usage);
 	tcase_add_loop_test(t, the_gid_is_the_one_that_the_user_means, 0, (int)ARRAY_LEN(gids));
 	tcase_add_test(t, a_stranger_on_the_port_disturbs_nobody);
 	tcase_add_test(t, a_link_that_goes_down_is_a_remote_error_at_both_ends);
