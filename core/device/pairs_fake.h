@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs of lines of 128 bytes (work.h) over fakecuda: the *_pairs functions of shim.h. Included by
- * shim_fake.h only.
+ * Pairs of lines of 128 bytes (work.h) over fakecuda: the *_pairs functions of shim.h, which includes it.
  *
  * One lane of a warp stores and loads the lines, from or into an array of the warp's data in the order of the
  * user's buffers. With width 1 that array is the lane's own words. With 32 the lanes bring and take their

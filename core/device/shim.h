@@ -92,6 +92,7 @@
 #ifdef __CUDACC__
 #include "core/device/shim_cuda.h"
 #else
+#include "core/device/pairs_fake.h"
 #include "core/device/shim_fake.h"
 #endif
 

@@ -321,8 +321,6 @@ DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint3
 	rc_reduce_copy(&job);
 }
 
-#include "core/device/pairs_fake.h"
-
 /* Each thread takes a contiguous range, in whole tiles, so that little data costs few threads. */
 DEV_FN void dev_reduce_copy(struct dev *d, uint32_t thread, uint32_t threads,
 			    const void *const *srcs, int nsrc, void *const *dsts, int ndst,
