@@ -30,8 +30,8 @@
 /* What a warp moves at a time: pairs next to each other, of a slot and of the user's buffers; and what of
  * their data this lane has. */
 struct prim_pairs {
-	uint64_t first; /* pair of the slot */
-	uint32_t bytes; /* of data */
+	uint32_t number; /* of this part of the slot, in such parts */
+	uint32_t bytes;  /* of data */
 	uint64_t data[DEV_LANE_WORDS];
 };
 
@@ -61,7 +61,7 @@ DEV_FN bool prim_ll128_ready(struct prim *p, uint32_t flags)
 
 DEV_FN uint8_t *prim_ll128_at(const struct dev_conn *c, uint64_t step, const struct prim_pairs *l)
 {
-	return prim_slot(c, DEV_LL128, step) + l->first * DEV_PAIR_BYTES;
+	return prim_slot(c, DEV_LL128, step) + l->number * (DEV_WARP_PAIRS * DEV_PAIR_BYTES);
 }
 
 /* False on all lanes alike: the launch was aborted. */
@@ -84,42 +84,63 @@ DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t
 	return dev_wait_pairs(p->d, &w, received, l->bytes);
 }
 
-/* False on all lanes alike: the launch was aborted. */
-DEV_FN bool prim_ll128_move(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
+/* The lane's words of the result, from the user's input and what was received. Which of the arrays is read is
+ * known where each call is: on a GPU they stay in registers. False on all lanes alike: aborted. */
+DEV_FN bool prim_ll128_combine(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
 {
-	const uint64_t at = l->first * DEV_PAIR_DATA;
 	const bool input = (m->flags & PRIM_INPUT) != 0, last = (m->flags & PRIM_LAST) != 0;
 	uint64_t received[DEV_LANE_WORDS];
 
 	if (input)
-		dev_get_pairs(p->d, l->data, p->input + m->in * p->type_bytes + at, l->bytes,
-			      p->type_bytes);
-	if ((m->flags & PRIM_RECV) && !prim_ll128_recv(p, l, input ? received : l->data))
+		dev_get_pairs(p->d, l->data,
+			      p->input + m->in * p->type_bytes + l->number * DEV_WARP_DATA,
+			      l->bytes, p->type_bytes);
+	if (!(m->flags & PRIM_RECV)) {
+		dev_reduce_pairs(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale, last);
+		return true;
+	}
+	if (!prim_ll128_recv(p, l, received))
 		return false;
 	if (input)
-		dev_reduce_pairs(p->d, l->data, (m->flags & PRIM_RECV) ? received : NULL, l->bytes,
-				 p->type, p->op, p->scale, last);
+		dev_reduce_pairs(p->d, l->data, received, l->bytes, p->type, p->op, p->scale, last);
+	else
+		for (uint32_t i = 0; i < DEV_LANE_WORDS; i++)
+			l->data[i] = received[i];
+	return true;
+}
+
+/* False on all lanes alike: the launch was aborted. */
+DEV_FN bool prim_ll128_move(struct prim *p, const struct prim_move *m, struct prim_pairs *l)
+{
+	if (!prim_ll128_combine(p, m, l))
+		return false;
 	if (m->flags & PRIM_SEND)
 		dev_store_pairs(p->d, prim_ll128_at(p->send, p->send_step, l), l->data, l->bytes,
 				DEV_LINE128_FLAG(p->send_step));
 	if (m->flags & PRIM_OUTPUT)
-		dev_put_pairs(p->d, p->output + m->out * p->type_bytes + at, l->data, l->bytes,
-			      p->type_bytes);
+		dev_put_pairs(p->d, p->output + m->out * p->type_bytes + l->number * DEV_WARP_DATA,
+			      l->data, l->bytes, p->type_bytes);
 	return true;
 }
 
-/* The warps take turns. False: the launch was aborted. A function of its own on a GPU too: its code is
- * there once. It has a copy of *p, because nvcc keeps a struct whose address it passes on in memory. */
+/* Parts of a chunk; the warps take turns. */
+DEV_FN uint32_t prim_ll128_parts(const struct prim *p, uint64_t count)
+{
+	return DIV_UP((uint32_t)(count * p->type_bytes), DEV_WARP_DATA);
+}
+
+/* False: the launch was aborted. A function of its own on a GPU too: its code is there once. It has a copy of
+ * *p, because nvcc keeps a struct whose address it passes on in memory. The copy takes longer than a line
+ * does: a warp that has no part of the chunk does not call it. */
 DEV_FN_ONCE bool prim_ll128_lines(struct prim p, struct prim_move m)
 {
-	const uint64_t bytes = m.count * p.type_bytes;
-	const uint64_t stride = (uint64_t)(p.threads / DEV_WARP_WIDTH) * DEV_WARP_DATA;
+	const uint32_t bytes = (uint32_t)(m.count * p.type_bytes);
+	const uint32_t parts = prim_ll128_parts(&p, m.count);
 	struct prim_pairs l;
 
-	for (uint64_t at = p.thread / DEV_WARP_WIDTH * (uint64_t)DEV_WARP_DATA; at < bytes;
-	     at += stride) {
-		l.first = at / DEV_PAIR_DATA;
-		l.bytes = (uint32_t)MIN_OF(bytes - at, (uint64_t)DEV_WARP_DATA);
+	for (l.number = p.thread / DEV_WARP_WIDTH; l.number < parts;
+	     l.number += p.threads / DEV_WARP_WIDTH) {
+		l.bytes = MIN_OF(bytes - l.number * DEV_WARP_DATA, DEV_WARP_DATA);
 		if (!prim_ll128_move(&p, &m, &l))
 			return false;
 	}
@@ -157,7 +178,7 @@ DEV_FN bool prim_ll128_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64
 		return false;
 	if ((flags & PRIM_SEND) && p->thread == 0 && count)
 		prim_show(p, true); /* before the receiver can see a line */
-	if (!prim_ll128_lines(*p, m))
+	if (p->thread / DEV_WARP_WIDTH < prim_ll128_parts(p, count) && !prim_ll128_lines(*p, m))
 		p->stopped = true;
 	else if ((flags & PRIM_RECV) && p->thread == 0 && count)
 		prim_show(p, false);

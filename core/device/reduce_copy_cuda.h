@@ -74,6 +74,11 @@ RC_CUDA_FN void rc_pack_store2(const struct rc_pack_job &job, uint64_t pack, uin
 		rc_pack_store(job.dst[1], pack, v);
 }
 
+#define RC_VALUES 4
+struct rc_values {
+	uint4 v[RC_VALUES];
+};
+
 #define RC_BODY "core/device/reduce_pack.h"
 #include "core/device/reduce_types.h"
 #undef RC_BODY
@@ -178,12 +183,36 @@ DEV_FN uint64_t rc_word_dispatch(uint64_t a, uint64_t b, int nsrc, enum dev_type
 	}
 }
 
-/* The switch is there once. */
-static __device__ __noinline__ uint64_t rc_word_any(uint64_t a, uint64_t b, int nsrc,
-						    enum dev_type type, enum dev_op op,
-						    uint64_t scale, bool post)
+DEV_FN struct rc_values rc_values_dispatch(struct rc_values a, struct rc_values b, int nsrc,
+					   enum dev_type type, enum dev_op op, uint64_t scale,
+					   bool post)
 {
-	return rc_word_dispatch(a, b, nsrc, type, op, scale, post);
+	switch (type) {
+	case DEV_I8:
+		return rc_values_reduce_i8(a, b, nsrc, op, scale, post);
+	case DEV_U8:
+		return rc_values_reduce_u8(a, b, nsrc, op, scale, post);
+	case DEV_I32:
+		return rc_values_reduce_i32(a, b, nsrc, op, scale, post);
+	case DEV_U32:
+		return rc_values_reduce_u32(a, b, nsrc, op, scale, post);
+	case DEV_I64:
+		return rc_values_reduce_i64(a, b, nsrc, op, scale, post);
+	case DEV_U64:
+		return rc_values_reduce_u64(a, b, nsrc, op, scale, post);
+	case DEV_F16:
+		return rc_values_reduce_f16(a, b, nsrc, op, scale, post);
+	case DEV_F32:
+		return rc_values_reduce_f32(a, b, nsrc, op, scale, post);
+	case DEV_F64:
+		return rc_values_reduce_f64(a, b, nsrc, op, scale, post);
+	case DEV_BF16:
+		return rc_values_reduce_bf16(a, b, nsrc, op, scale, post);
+	case DEV_F8E4M3:
+		return rc_values_reduce_f8e4m3(a, b, nsrc, op, scale, post);
+	default:
+		return rc_values_reduce_f8e5m2(a, b, nsrc, op, scale, post);
+	}
 }
 
 /* One line's data: what of it is not an element is reduced too, and not read. */

@@ -148,6 +148,47 @@ RC_CUDA_FN void RC_F(pack_reduce)(const struct rc_pack_job &job, enum dev_op op)
 	}
 }
 
+/* ---- some packs, in registers ---------------------------------------------------------------- */
+
+RC_CUDA_FN struct rc_values RC_F(values_combine)(const struct rc_pack_job &job, enum dev_op op,
+						 struct rc_values a, const struct rc_values &b)
+{
+#pragma unroll
+	for (int i = 0; i < RC_VALUES; i++)
+		a.v[i] = RC_F(pack_combine)(job, op, a.v[i], b.v[i]);
+	return a;
+}
+
+static __device__ __noinline__ struct rc_values RC_F(values_reduce)(struct rc_values a,
+								    struct rc_values b, int nsrc,
+								    enum dev_op op, uint64_t scale,
+								    bool post)
+{
+	struct rc_pack_job job;
+
+	job.nsrc = nsrc;
+	job.scale = scale;
+	job.post = post;
+	switch (op) {
+	case DEV_PROD:
+		return RC_F(values_combine)(job, DEV_PROD, a, b);
+	case DEV_MAX:
+		return RC_F(values_combine)(job, DEV_MAX, a, b);
+	case DEV_MIN:
+		return RC_F(values_combine)(job, DEV_MIN, a, b);
+	case DEV_PREMUL_SUM:
+		return RC_F(values_combine)(job, DEV_PREMUL_SUM, a, b);
+	case DEV_SUM_POSTDIV:
+#if RC_INTEGER
+		return RC_F(values_combine)(job, DEV_SUM_POSTDIV, a, b);
+#else
+		rc_pack_no_division();
+#endif
+	default:
+		return RC_F(values_combine)(job, DEV_SUM, a, b);
+	}
+}
+
 /* ---- one word of 8 bytes, in registers ------------------------------------------------------- */
 
 enum { RC_F(word_elements) = 8 / sizeof(RC_T) };

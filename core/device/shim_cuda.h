@@ -463,55 +463,100 @@ DEV_FN uint32_t dev_piece_bytes(uint32_t piece, uint32_t bytes)
 	return !dev_has_piece(piece) || at >= bytes ? 0 : MIN_OF(bytes - at, 16u);
 }
 
-DEV_FN void dev_get_piece(uint64_t *to, const uint8_t *from, uint32_t bytes, uint32_t size)
+/* Pieces that are not full, or not aligned. They are not inlined: an array whose address is taken is in
+ * memory, also where a piece is full. */
+static __device__ __noinline__ ulonglong2 dev_get_elements(const uint8_t *from, uint32_t bytes,
+							   uint32_t size)
 {
-	if (bytes == 16 && (uintptr_t)from % 16 == 0) {
-		const ulonglong2 v = *(const ulonglong2 *)from;
+	uint64_t v[2] = {0, 0};
 
-		to[0] = v.x;
-		to[1] = v.y;
-	} else {
-		to[0] = to[1] = 0;
-		dev_move_elements(to, from, bytes, size);
-	}
+	dev_move_elements(v, from, bytes, size);
+	return make_ulonglong2(v[0], v[1]);
 }
 
-DEV_FN void dev_put_piece(uint8_t *to, const uint64_t *from, uint32_t bytes, uint32_t size)
+static __device__ __noinline__ void dev_put_elements(uint8_t *to, ulonglong2 v, uint32_t bytes,
+						     uint32_t size)
 {
-	if (bytes == 16 && (uintptr_t)to % 16 == 0)
-		*(ulonglong2 *)to = make_ulonglong2(from[0], from[1]);
-	else
-		dev_move_elements(to, from, bytes, size);
+	const uint64_t word[2] = {v.x, v.y};
+
+	dev_move_elements(to, word, bytes, size);
+}
+
+DEV_FN void dev_unpack(uint64_t *to, uint4 v)
+{
+	to[0] = v.x | (uint64_t)v.y << 32;
+	to[1] = v.z | (uint64_t)v.w << 32;
+}
+
+DEV_FN uint4 dev_pack(const uint64_t *from)
+{
+	return make_uint4((uint32_t)from[0], (uint32_t)(from[0] >> 32), (uint32_t)from[1],
+			  (uint32_t)(from[1] >> 32));
+}
+
+/* All pieces of the warp are full and aligned. */
+DEV_FN bool dev_is_full(const void *p, uint32_t bytes)
+{
+	return bytes == DEV_WARP_DATA && (uintptr_t)p % RC_PACK_BYTES == 0;
 }
 
 DEV_FN void dev_get_pairs(struct dev *d, uint64_t *data, const void *from, uint32_t bytes,
 			  uint32_t size)
 {
+	const uint8_t *base = (const uint8_t *)from;
+	const bool full = dev_is_full(from, bytes);
+
 #pragma unroll
-	for (uint32_t i = 0; i < 4; i++)
-		dev_get_piece(data + 2 * i, (const uint8_t *)from + dev_piece_at(i),
-			      dev_piece_bytes(i, bytes), size);
+	for (uint32_t i = 0; i < 4; i++) {
+		ulonglong2 v = {0, 0};
+
+		if (!full)
+			v = dev_get_elements(base + dev_piece_at(i), dev_piece_bytes(i, bytes),
+					     size);
+		data[2 * i] = v.x;
+		data[2 * i + 1] = v.y;
+	}
+	if (full)
+#pragma unroll
+		for (uint32_t i = 0; i < 4; i++)
+			if (dev_has_piece(i))
+				dev_unpack(data + 2 * i, rc_pack_load(base + dev_piece_at(i), 0));
 }
 
 DEV_FN void dev_put_pairs(struct dev *d, void *to, const uint64_t *data, uint32_t bytes,
 			  uint32_t size)
 {
+	uint8_t *base = (uint8_t *)to;
+	const bool full = dev_is_full(to, bytes);
+
 #pragma unroll
-	for (uint32_t i = 0; i < 4; i++)
-		dev_put_piece((uint8_t *)to + dev_piece_at(i), data + 2 * i,
-			      dev_piece_bytes(i, bytes), size);
+	for (uint32_t i = 0; i < 4; i++) {
+		if (full && dev_has_piece(i))
+			rc_pack_store(base + dev_piece_at(i), 0, dev_pack(data + 2 * i));
+		else if (!full && dev_piece_bytes(i, bytes))
+			dev_put_elements(base + dev_piece_at(i),
+					 make_ulonglong2(data[2 * i], data[2 * i + 1]),
+					 dev_piece_bytes(i, bytes), size);
+	}
 }
 
 DEV_FN void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
 			     enum dev_type type, enum dev_op op, uint64_t scale, bool post)
 {
-	bool divides = post && op == DEV_SUM_POSTDIV;
+	const bool divides = post && op == DEV_SUM_POSTDIV;
+	struct rc_values x, y;
 
 	if (!b && op != DEV_PREMUL_SUM && !divides)
 		return;
 #pragma unroll
-	for (int i = 0; i < DEV_LANE_WORDS; i++)
-		a[i] = rc_word_any(a[i], b ? b[i] : a[i], b ? 2 : 1, type, op, scale, divides);
+	for (int i = 0; i < 4; i++) {
+		x.v[i] = dev_pack(a + 2 * i);
+		y.v[i] = dev_pack(b ? b + 2 * i : a + 2 * i);
+	}
+	x = rc_values_dispatch(x, y, b ? 2 : 1, type, op, scale, divides);
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		dev_unpack(a + 2 * i, x.v[i]);
 }
 
 /* The lane's part of its pair's first line; the second one is DEV_LINE128_BYTES further. */

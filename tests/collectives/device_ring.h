@@ -19,12 +19,16 @@
 #include "tests/device_harness.h"
 
 #define MAX_RANKS  4
-#define CHANNELS   3
-#define MAX_BYTES  (1u << 18)
 #define MOST_WORKS 100
 
-/* Bytes of a connection's step; of lines 320 and 3840 are data. */
+/* What a bench has larger. Bytes of a connection's step: of lines 320 and 3840 are data. */
+#ifndef CHANNELS
+#define CHANNELS  3
+#define MAX_BYTES (1u << 18)
 enum { STEP_SIMPLE = 512, STEP_LL = 640, STEP_LL128 = 4096 };
+/* Lines arrive whole everywhere, and odd channels do not rely on it. */
+#define WHOLE_LINES(channel) ((channel) % 2 == 0)
+#endif
 static const uint32_t step_bytes[DEV_PROTO_COUNT] = {
 	[DEV_SIMPLE] = STEP_SIMPLE, [DEV_LL] = STEP_LL, [DEV_LL128] = STEP_LL128};
 /* Where the buffer of a protocol begins in a connection's memory, and the end of all. */
@@ -123,8 +127,7 @@ static inline void conn_place(struct dev_conn *c, uint8_t *at)
 	memcpy(c->step_bytes, step_bytes, sizeof c->step_bytes);
 }
 
-/* Connection from rank `from` to rank `to`, seen from one end. Lines arrive whole everywhere, and odd
- * channels do not rely on it. */
+/* Connection from rank `from` to rank `to`, seen from one end. */
 static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, int channel,
 					int peer)
 {
@@ -134,7 +137,7 @@ static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, 
 		.step = g->first,
 		.peer = peer,
 		.channel = channel,
-		.whole_lines = channel % 2 == 0,
+		.whole_lines = WHOLE_LINES(channel),
 	};
 
 	conn_place(&c, g->rank[to].buffers + channel * BUFFERS_BYTES);
