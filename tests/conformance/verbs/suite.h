@@ -201,6 +201,9 @@ void vs_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn
 #define VS_SECOND 1000000000ull
 
 uint64_t vs_now_ns(void);
+/* How long ago the kernel last counted a tick: what it measures in ticks ends that much early. In a VM on a
+ * busy machine that is several ticks. 0 where time is virtual. */
+uint64_t vs_tick_late_ns(void);
 /* For cases that draw: the run's seed; how far to go (--steps), or so many. */
 uint64_t vs_seed(void);
 int vs_steps(int most);

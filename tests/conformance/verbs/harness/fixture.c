@@ -7,6 +7,11 @@ uint64_t vs_now_ns(void)
 	return target_now_ns();
 }
 
+uint64_t vs_tick_late_ns(void)
+{
+	return target_tick_late_ns();
+}
+
 uint64_t vs_seed(void)
 {
 	return target_seed();

@@ -38,6 +38,7 @@ const char *target_where(void);
 uint64_t target_seed(void);
 
 uint64_t target_now_ns(void);
+uint64_t target_tick_late_ns(void); /* vs_tick_late_ns */
 void target_sleep_ns(uint64_t ns);
 void *target_alloc(size_t bytes);
 void target_release(void *p);

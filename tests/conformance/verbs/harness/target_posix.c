@@ -50,12 +50,25 @@ const char *target_where(void)
 	return "";
 }
 
-uint64_t target_now_ns(void)
+static uint64_t target_clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * VS_SECOND + (uint64_t)t.tv_nsec;
+}
+
+uint64_t target_now_ns(void)
+{
+	return target_clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The coarse clock is that of the last tick. */
+uint64_t target_tick_late_ns(void)
+{
+	uint64_t tick_ns = target_clock_ns(CLOCK_MONOTONIC_COARSE);
+
+	return target_now_ns() - tick_ns;
 }
 
 void target_sleep_ns(uint64_t ns)
