@@ -90,6 +90,7 @@
 #include "core/device/work.h"
 
 #ifdef __CUDACC__
+#include "core/device/pairs_cuda.h"
 #include "core/device/shim_cuda.h"
 #else
 #include "core/device/pairs_fake.h"

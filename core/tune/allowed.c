@@ -358,14 +358,19 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 }
 
 /* Without NCCL_PROTO. The doubles run SIMPLE alone: they pay for each line, and the model, which is one of
- * GPUs, prefers LL and LL128 up to some MiB. With NCCL_PROTO=LL,LL128,Simple they choose as GPUs do. */
+ * GPUs, prefers LL and LL128 up to some MiB. With NCCL_PROTO=LL,LL128,Simple they choose as GPUs do. GPUs do
+ * without LL128 until it is measured between two of them. */
 static uint64_t allowed_by_default(uint64_t programs)
 {
 #ifdef DOPPEL_FAKECUDA
-	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		if (steps_program(p).proto != DEV_SIMPLE)
-			programs &= ~(1ull << p);
+	const bool left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [DEV_LL128] = true};
+#else
+	const bool left_out[DEV_PROTO_COUNT] = {[DEV_LL128] = true};
 #endif
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (left_out[steps_program(p).proto])
+			programs &= ~(1ull << p);
 	return programs;
 }
 
