@@ -97,6 +97,7 @@ START_TEST(a_forked_child_is_another_process)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__ /* its allocator, in GCC 12, takes no lock around fork: the child may hang */
 static shared_u32 allocating_over;
 
 static void *allocate_until_over(void *arg)
@@ -133,6 +134,8 @@ START_TEST(a_child_forked_while_another_thread_allocates_allocates_too)
 	ck_assert_int_eq(pthread_join(other, NULL), 0);
 }
 END_TEST
+
+#endif
 
 /* In a process of its own: once the first of a pid namespace has ended, there are no others in it, and
  * LeakSanitizer wants one when the process exits. */
@@ -223,7 +226,9 @@ int main(void)
 	tcase_add_test(tc, a_foreign_thread_is_adopted);
 	tcase_add_test(tc, a_segment_that_does_not_fit_is_refused);
 	tcase_add_test(tc, a_forked_child_is_another_process);
+#ifndef __SANITIZE_ADDRESS__
 	tcase_add_test(tc, a_child_forked_while_another_thread_allocates_allocates_too);
+#endif
 	tcase_add_test(tc, a_child_in_another_pid_namespace_is_told_apart);
 	tcase_add_test(tc, memory_that_is_left_is_counted);
 	tcase_add_test(tc, nothing_is_drawn_in_the_real_world);
