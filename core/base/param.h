@@ -73,7 +73,7 @@ X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 64, "most channels, as the config's 
 X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                                           \
 	"1: init waits; 0: it returns immediately; -1: the program's config decides")                   \
 X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                                           \
-	"algorithms that may be used, as ring,tree or ^tree or ring;allreduce:tree")                \
+	"algorithms that may be used, as ring,oneshot or ^tree or ring;allreduce:twoshot")          \
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \
 	"protocols that may be used, written as NCCL_ALGO: LL,LL128,Simple")                        \
 X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \

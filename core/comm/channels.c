@@ -273,23 +273,21 @@ struct comm_dev_layout comm_dev_layout(int32_t nchannels, uint32_t room)
 	return l;
 }
 
-/* Writes the channel and its connections to staging memory. `ranks` is what the device has of the
- * rings. */
-static void channel_stage(const struct ncclComm *comm, int32_t c, struct dev_channel *channels,
-			  struct dev_conn *conns, const int32_t *ranks)
+/* `ranks` is what the device has of the rings. */
+static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t c,
+					    const int32_t *ranks)
 {
 	const struct channel *ch = &comm->channels[c];
 
-	channels[c] = (struct dev_channel){
+	return (struct dev_channel){
 		.ring = {.prev = ch->ring_prev,
 			 .next = ch->ring_next,
 			 .index = ch->ring_index,
-			 .recv = ch->ring_recv->slot,
-			 .send = ch->ring_send->slot,
 			 .ranks = ranks + (size_t)(c % comm->life->rings) * (size_t)comm->nranks},
+		.direct = transport_direct_of(comm, c),
+		.ring_recv = ch->ring_recv->dev,
+		.ring_send = ch->ring_send->dev,
 	};
-	conns[ch->ring_recv->slot] = ch->ring_recv->dev;
-	conns[ch->ring_send->slot] = ch->ring_send->dev;
 }
 
 static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const shared_u32 **address)
@@ -308,17 +306,16 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_
 {
 	struct dev_comm *dev = comm->staging;
 	struct dev_channel *channels = (void *)((char *)comm->staging + l->channels);
-	struct dev_conn *conns = (void *)((char *)comm->staging + l->conns);
 
 	for (int32_t c = 0; c < comm->nchannels; c++)
-		channel_stage(comm, c, channels, conns, (const int32_t *)(mem + l->ranks));
+		channels[c] = channel_on_device(comm, c, (const int32_t *)(mem + l->ranks));
 	*dev = (struct dev_comm){
 		.magic = DEV_COMM_MAGIC,
 		.rank = comm->rank,
 		.nranks = comm->nranks,
 		.nchannels = comm->nchannels,
-		.channels = (struct dev_channel *)(mem + l->channels),
-		.conns = (struct dev_conn *)(mem + l->conns),
+		.channels = comm->dev_channels,
+		.conns = comm->dev_conns,
 		.warp_width = comm->peers[comm->rank].warp_width,
 		.id = (uint32_t)comm->id_hash,
 	};
@@ -336,7 +333,6 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 {
 	void *mem = NULL;
 	struct comm_dev_layout l = comm_dev_layout(comm->nchannels, transport_conns_most(comm));
-	size_t staged = l.conns + 2 * (size_t)comm->nchannels * sizeof(struct dev_conn);
 	size_t ranks =
 		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
 	ncclResult_t rc = mem_device_alloc(&mem, l.ranks + ranks, "the device communicator");
@@ -344,10 +340,11 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 	if (rc)
 		return rc;
 	comm->dev = mem;
+	comm->dev_channels = (struct dev_channel *)((char *)mem + l.channels);
 	comm->dev_conns = (struct dev_conn *)((char *)mem + l.conns);
 	rc = comm_dev_stage(comm, &l, mem);
 	if (!rc)
-		rc = comm_dev_copy(comm, mem, comm->staging, staged);
+		rc = comm_dev_copy(comm, mem, comm->staging, l.conns);
 	if (!rc)
 		rc = comm_dev_copy(comm, (char *)mem + l.ranks, comm->life->ring_ranks, ranks);
 	if (!rc)

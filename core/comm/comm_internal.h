@@ -8,8 +8,7 @@
 #include "core/comm/comm.h"
 
 /* The device's view of a communicator is one allocation: dev_comm, channels, `room` connections, and
- * then the ranks of the rings. dev_comm, channels and the connections that exist are staged in pinned
- * memory of that layout. */
+ * then the ranks of the rings. dev_comm and channels are staged in pinned memory of that layout. */
 struct comm_dev_layout {
 	size_t channels, conns, ranks; /* offsets */
 };

@@ -10,6 +10,7 @@
 #include "core/plan/plan.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
+#include "core/tune/model.h"
 
 /* Everything that must not be made once the first kernel runs, because making it may wait for the
  * device: streams, events, and the kernel's own code. */
@@ -34,9 +35,12 @@ static ncclResult_t comm_connect(struct ncclComm *comm)
 	rc = comm_channels_make(comm);
 	if (!rc)
 		rc = transport_connect_rings(comm);
-	if (!rc)
-		rc = comm_dev_make(comm);
-	return rc;
+	if (rc)
+		return rc;
+	comm->direct_channels =
+		tune_direct_channels(&comm->summary, comm->nchannels, comm->allowed);
+	rc = comm_dev_make(comm);
+	return rc ? rc : transport_connect_direct(comm);
 }
 
 /* From here on its hash differs from that of other communicators with the same unique id. */

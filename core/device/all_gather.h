@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ring all-gather: what one block does for one channel's share of a work. Called by the kernel
- * (kernels.c); the steps are NCCL 2.28's (docs/device.md).
+ * All-gather: what one block does for one channel's share of a work. Called by the kernel
+ * (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * The output holds one block per rank, in order of ranks. A loop moves one chunk of each block once
  * round the ring, starting at its owner. A rank at position i of n does
@@ -11,6 +11,8 @@
  *   recv             the block of position i+1
  *
  * all modulo n: n-1 chunks sent, as many received.
+ *
+ * In one shot: every rank sends its block to all others.
  */
 #ifndef CORE_DEVICE_ALL_GATHER_H
 #define CORE_DEVICE_ALL_GATHER_H
@@ -36,6 +38,31 @@ DEV_FN bool all_gather_ring(struct prim *p, const struct steps_part *part)
 	for (uint64_t done = 0; done < part->count; done += part->chunk)
 		if (!all_gather_ring_loop(p, part->offset + done,
 					  MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+/* ---- between every two ranks ---------------------------------------------------------------- */
+
+DEV_FN bool all_gather_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
+{
+	uint64_t out = (uint64_t)p->block->comm.rank * p->count + at;
+
+	if (!prim_direct_begin(p))
+		return false;
+	for (int k = 0; k < prim_others(p); k++)
+		prim_direct_send(p, k, at, count);
+	prim_direct_copy(p, at, out, count);
+	for (int k = 0; k < prim_others(p); k++)
+		prim_direct_recv(p, k, (uint64_t)prim_other_rank(p, k) * p->count + at, count);
+	return prim_direct_end(p);
+}
+
+DEV_FN bool all_gather_one_shot(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!all_gather_one_shot_chunk(p, part->offset + done,
+					       MIN_OF(part->chunk, part->count - done)))
 			return false;
 	return true;
 }

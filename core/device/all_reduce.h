@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ring all-reduce: what one block does for one channel's share of a work. Called
- * by the kernel (kernels.c); the steps are NCCL 2.28's (docs/device.md).
+ * All-reduce: what one block does for one channel's share of a work. Called by the kernel (kernels.c).
  *
- * The share is cut in loops of one chunk a rank. Within a loop chunk c travels the ring twice:
+ * Over a ring, in NCCL 2.28's steps (docs/device.md). The share is cut in loops of one chunk a rank. Within a loop chunk c travels the ring twice:
  * first collecting every rank's input on its way to rank c's position, which completes it, then as
  * the result on to everyone else. A rank at position i (ranks i-1 and i+1 beside it) does
  *
@@ -15,6 +14,11 @@
  *
  * all modulo n: 2(n-1) chunks sent, as many received. Chunks past the end of the share are short or
  * empty, and take their steps all the same.
+ *
+ * In one shot: every rank sends its elements to all others, and reduces those of all ranks.
+ *
+ * In two shots, in loops as over a ring: every rank sends chunk r to rank r for all r, reduces its own chunk, and
+ * sends the result to all others.
  */
 #ifndef CORE_DEVICE_ALL_REDUCE_H
 #define CORE_DEVICE_ALL_REDUCE_H
@@ -33,6 +37,25 @@ DEV_FN uint64_t all_reduce_chunk_at(const struct all_reduce_loop *l, int c, uint
 
 	*count = at < l->left ? MIN_OF(l->chunk, l->left - at) : 0;
 	return l->base + at;
+}
+
+DEV_FN void all_reduce_first(struct prim *p, const struct steps_part *part,
+			     struct all_reduce_loop *l)
+{
+	l->nranks = p->block->comm.nranks;
+	l->base = part->offset;
+	l->left = part->count;
+	l->chunk = steps_ring_chunk(l->left, part->chunk, l->nranks, p->type_bytes);
+}
+
+DEV_FN void all_reduce_next(struct prim *p, const struct steps_part *part,
+			    struct all_reduce_loop *l)
+{
+	uint64_t done = MIN_OF(l->left, (uint64_t)l->nranks * part->chunk);
+
+	l->base += done;
+	l->left -= done;
+	l->chunk = steps_ring_chunk(l->left, part->chunk, l->nranks, p->type_bytes);
 }
 
 DEV_FN bool all_reduce_ring_loop(struct prim *p, const struct all_reduce_loop *l)
@@ -62,18 +85,63 @@ DEV_FN bool all_reduce_ring_loop(struct prim *p, const struct all_reduce_loop *l
 
 DEV_FN bool all_reduce_ring(struct prim *p, const struct steps_part *part)
 {
-	int nranks = p->block->comm.nranks;
-	uint64_t loop = (uint64_t)nranks * part->chunk;
 	struct all_reduce_loop l;
 
-	l.nranks = nranks;
-	for (uint64_t done = 0; done < part->count; done += loop) {
-		l.base = part->offset + done;
-		l.left = part->count - done;
-		l.chunk = steps_ring_chunk(l.left, part->chunk, nranks, p->type_bytes);
+	for (all_reduce_first(p, part, &l); l.left; all_reduce_next(p, part, &l))
 		if (!all_reduce_ring_loop(p, &l))
 			return false;
+	return true;
+}
+
+/* ---- between every two ranks ---------------------------------------------------------------- */
+
+/* Every rank gets all ranks' elements, and reduces them. */
+DEV_FN bool all_reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
+{
+	if (!prim_direct_begin(p))
+		return false;
+	for (int k = 0; k < prim_others(p); k++)
+		prim_direct_send(p, k, at, count);
+	prim_direct_reduce(p, 0, at, at, count);
+	return prim_direct_end(p);
+}
+
+DEV_FN bool all_reduce_one_shot(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!all_reduce_one_shot_chunk(p, part->offset + done,
+					       MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+/* Chunk r of the loop is rank r's to reduce. */
+DEV_FN bool all_reduce_two_shot_loop(struct prim *p, const struct all_reduce_loop *l)
+{
+	uint64_t count, mine, at = all_reduce_chunk_at(l, p->block->comm.rank, &mine), to;
+
+	if (!prim_direct_begin(p))
+		return false;
+	for (int k = 0; k < prim_others(p); k++) {
+		to = all_reduce_chunk_at(l, prim_other_rank(p, k), &count);
+		prim_direct_send(p, k, to, count);
 	}
+	prim_direct_reduce(p, PRIM_SEND, at, at, mine);
+	prim_direct_next(p, mine);
+	for (int k = 0; k < prim_others(p); k++) {
+		to = all_reduce_chunk_at(l, prim_other_rank(p, k), &count);
+		prim_direct_recv(p, k, to, count);
+	}
+	return prim_direct_end(p);
+}
+
+DEV_FN bool all_reduce_two_shot(struct prim *p, const struct steps_part *part)
+{
+	struct all_reduce_loop l;
+
+	for (all_reduce_first(p, part, &l); l.left; all_reduce_next(p, part, &l))
+		if (!all_reduce_two_shot_loop(p, &l))
+			return false;
 	return true;
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ring broadcast from a root: what one block does for one channel's share of a work. Called by the
- * kernel (kernels.c); the steps are NCCL 2.28's (docs/device.md).
+ * Broadcast from a root: what one block does for one channel's share of a work. Called by the
+ * kernel (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * Chunks flow along the ring, from the root to the rank before it:
  *
  *   root                   copy_send, or send when its output is its input
  *   ranks between          recv_copy_send
  *   rank before the root   recv
+ *
+ * In one shot: the root sends its elements to all others.
  */
 #ifndef CORE_DEVICE_BROADCAST_H
 #define CORE_DEVICE_BROADCAST_H
@@ -29,6 +31,32 @@ DEV_FN bool broadcast_ring(struct prim *p, const struct steps_part *part)
 	for (uint64_t done = 0; done < part->count; done += part->chunk)
 		if (!broadcast_ring_chunk(p, part->offset + done,
 					  MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+/* ---- between every two ranks ---------------------------------------------------------------- */
+
+DEV_FN bool broadcast_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
+{
+	const bool root = p->block->comm.rank == p->root;
+
+	if (!prim_direct_begin(p))
+		return false;
+	for (int k = 0; k < prim_others(p); k++)
+		prim_direct_send(p, k, at, root ? count : 0);
+	if (root)
+		prim_direct_copy(p, at, at, count);
+	else
+		prim_direct_recv(p, prim_other_of(p, p->root), at, count);
+	return prim_direct_end(p);
+}
+
+DEV_FN bool broadcast_one_shot(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!broadcast_one_shot_chunk(p, part->offset + done,
+					      MIN_OF(part->chunk, part->count - done)))
 			return false;
 	return true;
 }

@@ -25,41 +25,30 @@
 
 DEV_FN int dev_channel_of_block(uint64_t mask, uint32_t block)
 {
-	for (int channel = 0; channel < DEV_MAX_CHANNELS; channel++)
-		if ((mask >> channel & 1) && block-- == 0)
-			return channel;
-	return -1;
-}
-
-/* The ring's connections, which collectives use. */
-DEV_FN void dev_ring_load(struct dev *d, struct dev_block *b)
-{
-	const struct dev_ring *ring = &b->channel.ring;
-
-	dev_copy_in(d, &b->ring_recv, b->comm.conns + ring->recv, sizeof b->ring_recv);
-	dev_copy_in(d, &b->ring_send, b->comm.conns + ring->send, sizeof b->ring_send);
+	while (block--)
+		mask &= mask - 1;
+	return dev_first_bit(mask);
 }
 
 /* The steps go back to global memory, where the next launch finds them. */
-DEV_FN void dev_ring_save(struct dev *d, const struct dev_block *b)
+DEV_FN void dev_ring_save(struct dev *d, const struct dev_args *args, const struct dev_block *b,
+			  int channel)
 {
-	const struct dev_ring *ring = &b->channel.ring;
+	struct dev_channel *to = args->channels + channel;
 
-	dev_copy_out(d, &b->comm.conns[ring->recv].step, &b->ring_recv.step, sizeof(uint64_t));
-	dev_copy_out(d, &b->comm.conns[ring->send].step, &b->ring_send.step, sizeof(uint64_t));
+	dev_copy_out(d, &to->ring_recv.step, &b->channel.ring_recv.step, sizeof(uint64_t));
+	dev_copy_out(d, &to->ring_send.step, &b->channel.ring_send.step, sizeof(uint64_t));
 }
 
-/* By one thread; a barrier follows. */
+/* By all threads: two warps at the same time, if there are two. A barrier follows. */
 DEV_FN void dev_block_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			   int channel, enum dev_work_kind kind)
+			   int channel)
 {
-	dev_copy_in(d, &b->comm, args->comm, sizeof b->comm);
-	if (b->comm.magic != DEV_COMM_MAGIC || channel < 0 || channel >= b->comm.nchannels)
-		return;
-	dev_copy_in(d, &b->channel, b->comm.channels + channel, sizeof b->channel);
-	if (kind == DEV_WORK_COLLECTIVE)
-		dev_ring_load(d, b);
-	if (args->fifo.work)
+	if (dev_warp(d) == 0)
+		dev_copy_in_warp(d, &b->comm, args->comm, sizeof b->comm);
+	if (dev_warp(d) == dev_warps(d) - 1)
+		dev_copy_in_warp(d, &b->channel, args->channels + channel, sizeof b->channel);
+	if (args->fifo.work && dev_thread(d) == 0)
 		dev_copy_in(d, &b->share, args->fifo.share + dev_block(d), sizeof b->share);
 }
 
@@ -88,36 +77,39 @@ DEV_FN bool dev_has_work(const struct dev_work *w, int channel)
 	return channel >= w->channel_lo && channel <= w->channel_hi;
 }
 
-/* The work at `at`, to place n in shared memory. */
+/* The work at `at`, to place n in shared memory. By a warp. */
 DEV_FN void dev_work_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			  uint32_t at, uint32_t n)
 {
 	uint64_t number;
 
-	b->at[n] = at;
+	if (dev_lane(d) == 0)
+		b->at[n] = at;
 	if (!args->fifo.work) {
-		b->work[n] = args->work[at];
+		dev_copy_args(d, &b->work[n], &args->work[at], sizeof b->work[n]);
 		return;
 	}
 	number = dev_get_bits(d, args->fifo.number + at, sizeof *args->fifo.number);
 	if (number >= args->work_count)
 		dev_trap(d, "core/device: the FIFO names a work that does not exist");
-	dev_copy_in(d, &b->work[n], args->fifo.work + number, sizeof b->work[n]);
+	dev_copy_in_warp(d, &b->work[n], args->fifo.work + number, sizeof b->work[n]);
 }
 
-/* Loads the block's next works, at most a batch; the first threads of the warps share them, from the
- * last warp on. By all threads; a barrier follows. */
+/* Loads the block's next works, at most a batch; the warps share them, from the last one on. By all
+ * threads; a barrier follows. */
 DEV_FN void dev_works_load(struct dev *d, struct dev_block *b, const struct dev_args *args,
 			   int channel, struct dev_works *s)
 {
-	uint32_t warps = dev_warps(d);
+	uint32_t warp = dev_warps(d);
 
 	s->count = 0;
 	for (; s->next < s->end && s->count < DEV_BATCH_WORKS; s->next++) {
 		if (!args->fifo.work && !dev_has_work(&args->work[s->next], channel))
 			continue;
-		if (dev_thread(d) == (warps - 1 - s->count % warps) * DEV_WARP_WIDTH)
+		if (dev_warp(d) == --warp)
 			dev_work_load(d, b, args, s->next, s->count);
+		if (!warp)
+			warp = dev_warps(d);
 		s->count++;
 	}
 }
@@ -150,45 +142,44 @@ DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
 				  : w->scale;
 }
 
-DEV_FN bool dev_work_valid(const struct dev_block *b, const struct dev_work *w,
-			   const struct steps_part *part, enum dev_proto proto,
-			   uint32_t block_warps)
+/* What host and device must agree on. Checked where a FIFO is, too (prim.h). */
+#if DEV_CHECK_FIFO
+DEV_FN void dev_work_check(struct dev *d, const struct dev_block *b, const struct dev_work *w)
 {
-	uint64_t chunk_bytes = (uint64_t)part->chunk * steps_type_bytes(w->type);
-	struct dev_program_row row = steps_program(w->program);
-	uint32_t step_bytes =
-		MIN_OF(b->ring_send.step_bytes[row.proto], b->ring_recv.step_bytes[row.proto]);
-	uint64_t room = (uint64_t)row.chunk_steps * steps_data_bytes(row.proto, step_bytes);
+	bool fits = w->kind == DEV_WORK_COLLECTIVE && w->type < DEV_TYPE_COUNT &&
+		    w->op < DEV_OP_COUNT && b->comm.nranks >= 2 && w->root >= -1 &&
+		    w->root < b->comm.nranks && w->nwarps && w->nwarps <= dev_warps(d);
 
-	if (w->kind != DEV_WORK_COLLECTIVE || w->program >= DEV_PROGRAM_COUNT ||
-	    row.proto != proto || w->type >= DEV_TYPE_COUNT || w->op >= DEV_OP_COUNT)
-		return false;
-	if (b->comm.nranks < 2 || w->root < -1 || w->root >= b->comm.nranks)
-		return false;
-	if (w->nwarps == 0 || w->nwarps > block_warps)
-		return false;
-	return part->count == 0 || (chunk_bytes && chunk_bytes % 16 == 0 && chunk_bytes <= room);
+	if (!fits)
+		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
 }
+
+/* A chunk fits the slots that it takes. */
+DEV_FN void dev_chunk_check(const struct prim *p, const struct steps_part *part,
+			    const struct dev_program_row *row)
+{
+	uint64_t bytes = (uint64_t)part->chunk * p->type_bytes;
+	uint32_t step_bytes =
+		MIN_OF(p->recv->step_bytes[row->proto], p->send->step_bytes[row->proto]);
+
+	if (part->count && (!bytes || bytes % 16 || bytes > steps_chunk_bytes(row, step_bytes)))
+		dev_trap(p->d, "dev_collective: a chunk does not fit its slots");
+}
+#else
+#define dev_work_check(d, b, w)       ((void)0)
+#define dev_chunk_check(p, part, row) ((void)0)
+#endif
 
 DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 			  const struct dev_work *w)
 {
-	struct dev_program_row row = steps_program(w->program);
-
 	p->d = d;
 	p->block = b;
 	p->thread = dev_thread(d);
 	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
 	p->barrier = 1;
 	p->stopped = false;
-	p->proto = row.proto;
-	p->chunk_steps = row.chunk_steps;
-	p->slice_steps = row.slice_steps;
 	p->root = w->root;
-	p->recv = &b->ring_recv;
-	p->send = &b->ring_send;
-	p->recv_step = ALIGN_UP(b->ring_recv.step, row.chunk_steps);
-	p->send_step = ALIGN_UP(b->ring_send.step, row.chunk_steps);
 	p->tail_seen = p->head_seen = 0;
 	p->input = (const uint8_t *)w->send;
 	p->output = (uint8_t *)w->recv;
@@ -200,19 +191,113 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->count = w->count;
 }
 
-/* `proto` is a constant for the compiler: the programs of other protocols are not in the kernel. */
+/* ---- connections and steps of a work --------------------------------------------------------- */
+
+DEV_FN void dev_ring_begin(struct prim *p)
+{
+	p->recv = &p->block->channel.ring_recv;
+	p->send = &p->block->channel.ring_send;
+	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
+	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
+}
+
+/* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
+ * did not use the connection had no barrier: other threads may still read the step. */
+DEV_FN void dev_ring_end(struct prim *p)
+{
+	struct dev_channel *c = &p->block->channel;
+	uint64_t recv = steps_kept(c->ring_recv.step, p->recv_step, p->chunk_steps);
+	uint64_t send = steps_kept(c->ring_send.step, p->send_step, p->chunk_steps);
+
+	if (p->thread != 0)
+		return;
+	if (recv != c->ring_recv.step)
+		c->ring_recv.step = recv;
+	if (send != c->ring_send.step)
+		c->ring_send.step = send;
+}
+
+DEV_FN struct dev_conn *dev_direct_conn(const struct prim *p, uint32_t end)
+{
+	const struct dev_direct *direct = &p->block->channel.direct;
+
+	return p->block->comm.conns + direct->first + (int32_t)end * direct->stride;
+}
+
+DEV_FN void dev_direct_begin(struct prim *p)
+{
+	struct dev_block *b = p->block;
+	uint32_t ends = 2 * ((uint32_t)b->comm.nranks - 1);
+
+	if (b->channel.direct.first < 0 || b->comm.nranks > DEV_DIRECT_RANKS)
+		dev_trap(p->d, "dev_collective: the channel does not connect every two ranks");
+	for (uint32_t i = p->thread / DEV_WARP_WIDTH; i < ends; i += p->threads / DEV_WARP_WIDTH)
+		dev_copy_in_warp(p->d, i % 2 ? &b->direct_send[i / 2] : &b->direct_recv[i / 2],
+				 dev_direct_conn(p, i), sizeof(struct dev_conn));
+	prim_barrier(p);
+	p->recv = &b->direct_recv[0];
+	p->send = &b->direct_send[0];
+	p->recv_step = p->send_step = ALIGN_UP(p->recv->step, p->chunk_steps);
+}
+
+/* They go to memory: the next work reads them there. */
+DEV_FN void dev_direct_end(struct prim *p)
+{
+	uint32_t ends = 2 * ((uint32_t)p->block->comm.nranks - 1);
+	uint64_t step = steps_kept(p->block->direct_recv[0].step, p->recv_step, p->chunk_steps);
+
+	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads)
+		dev_copy_out(p->d, &dev_direct_conn(p, i)->step, &step, sizeof step);
+}
+
+/* ---- running a work -------------------------------------------------------------------------- */
+
+/* The program's row is a constant for the compiler: what other rows would need is not there. */
+#define DEV_RUN_ROW(id, function)                                                                  \
+	do {                                                                                       \
+		const struct dev_program_row row = steps_program(id);                              \
+		dev_row_begin(p, part, &row);                                                      \
+		function(p, part);                                                                 \
+		dev_row_end(p, &row);                                                              \
+	} while (0)
+
+DEV_FN void dev_row_begin(struct prim *p, const struct steps_part *part,
+			  const struct dev_program_row *row)
+{
+	p->proto = row->proto;
+	p->chunk_steps = row->chunk_steps;
+	p->slice_steps = row->slice_steps;
+	if (row->algo == DEV_RING)
+		dev_ring_begin(p);
+	else
+		dev_direct_begin(p);
+	dev_chunk_check(p, part, row);
+}
+
+DEV_FN void dev_row_end(struct prim *p, const struct dev_program_row *row)
+{
+	if (row->algo == DEV_RING)
+		dev_ring_end(p);
+	else
+		dev_direct_end(p);
+}
+
+/* `proto` is a constant for the compiler, too: the programs of other protocols are not in the kernel. */
 DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program,
 			    enum dev_proto proto)
 {
-	p->proto = proto;
 	switch (program) {
 #define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
 	case DEV_##id:                                                                             \
-		if (proto == DEV_##protocol)                                                       \
-			function(p, part);                                                         \
+		if (proto != DEV_##protocol)                                                       \
+			dev_trap(p->d, "dev_collective: a program of another protocol");           \
+		else                                                                               \
+			DEV_RUN_ROW(DEV_##id, function);                                           \
 		break;
 		DEV_PROGRAMS(DEV_RUN_PROGRAM)
 #undef DEV_RUN_PROGRAM
+	default:
+		dev_trap(p->d, "dev_collective: a program that does not exist");
 	}
 }
 
@@ -222,22 +307,15 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 {
 	struct steps_part part = steps_part_of(w, channel);
 	struct prim p;
-	bool stopped;
 
-	if (!dev_work_valid(b, w, &part, proto, dev_warps(d)))
-		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
+	dev_work_check(d, b, w);
 	dev_work_begins(d, w);
 	dev_prim_init(&p, d, b, w);
 	if (p.thread < p.threads)
 		dev_run_program(&p, &part, w->program, proto);
-	stopped = dev_barrier_any(d, p.stopped);
-	if (p.thread == 0) {
-		b->ring_recv.step = steps_kept(b->ring_recv.step, p.recv_step, p.chunk_steps);
-		b->ring_send.step = steps_kept(b->ring_send.step, p.send_step, p.chunk_steps);
-	}
-	dev_barrier(d); /* the next work begins with these steps */
+	p.stopped = dev_barrier_any(d, p.stopped); /* the next work begins with these steps */
 	dev_work_ends(d, w);
-	return !stopped;
+	return !p.stopped;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -333,19 +411,20 @@ DEV_FN void dev_block_check(struct dev *d, const struct dev_block *b, const stru
 {
 	if (b->comm.magic != DEV_COMM_MAGIC || b->comm.warp_width != DEV_WARP_WIDTH)
 		dev_trap(d, "core/device: host and kernel were not built from one work.h");
-	if (channel < 0 || channel >= b->comm.nchannels ||
+	if (channel >= b->comm.nchannels || args->channels != b->comm.channels ||
 	    args->work_count > (args->fifo.work ? DEV_LAUNCH_WORKS : DEV_ARGS_WORKS))
 		dev_trap(d, "core/device: the launch names channels or works that do not exist");
 }
 
 /* The block, its channel and its first works; false: an earlier launch was aborted. */
 DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev_args *args,
-			    int channel, enum dev_work_kind kind, struct dev_works *s)
+			    int channel, struct dev_works *s)
 {
 	s->next = s->count = 0;
 	s->end = MIN_OF(args->work_count, DEV_ARGS_WORKS);
-	if (dev_thread(d) == 0)
-		dev_block_load(d, b, args, channel, kind);
+	if (channel < 0)
+		dev_trap(d, "core/device: the launch has more blocks than channels");
+	dev_block_load(d, b, args, channel);
 	if (!args->fifo.work)
 		dev_works_load(d, b, args, channel, s);
 	dev_barrier(d);
@@ -366,7 +445,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
 	struct dev_works s;
-	bool ok = dev_block_begin(d, b, args, channel, DEV_WORK_COLLECTIVE, &s);
+	bool ok = dev_block_begin(d, b, args, channel, &s);
 
 	while (ok && s.count) {
 		for (uint32_t i = 0; ok && i < s.count; i++)
@@ -378,7 +457,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_
 	if (dev_thread(d) != 0)
 		return;
 	if (ok)
-		dev_ring_save(d, b);
+		dev_ring_save(d, args, b, channel);
 	else
 		dev_block_abandon(d, b, channel);
 }
@@ -403,7 +482,7 @@ DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
 	struct dev_works s;
-	bool ok = dev_block_begin(d, b, args, channel, DEV_WORK_SEND_RECV, &s);
+	bool ok = dev_block_begin(d, b, args, channel, &s);
 	uint32_t works;
 
 	while (ok && s.count) {

@@ -13,9 +13,10 @@
 /* The block's shared memory. */
 struct dev_block {
 	struct dev_comm comm;
-	struct dev_channel channel;
-	struct dev_conn ring_recv, ring_send;  /* copies; their steps are current between works */
-	struct dev_conn pair[DEV_MAX_WARPS];   /* copies, of the groups of a batch of messages */
+	struct dev_channel channel;          /* the steps in it are current between works */
+	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, of the groups of a batch of messages */
+	/* Copies, of a work that connects every two ranks: to each other rank. */
+	struct dev_conn direct_recv[DEV_DIRECT_RANKS - 1], direct_send[DEV_DIRECT_RANKS - 1];
 	struct dev_work work[DEV_BATCH_WORKS]; /* copies: those that run, and the next ones */
 	uint32_t at[DEV_BATCH_WORKS];          /* where the launch has each (struct dev_works) */
 	struct dev_share share;                /* of the FIFO's numbers */

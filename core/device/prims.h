@@ -19,6 +19,8 @@
  *   prims_ll.h       slots of lines; each line shows that it is filled
  *   prims_ll128.h    slots of lines of 128 bytes; so do these, where they arrive whole
  *
+ * Programs that connect every two ranks have primitives of their own: prims_direct.h.
+ *
  * All take credit by the head, and all take the same steps for an empty chunk or slice as for a full
  * one: the two ends count alike (steps.h).
  *
@@ -27,6 +29,7 @@
 #ifndef CORE_DEVICE_PRIMS_H
 #define CORE_DEVICE_PRIMS_H
 
+#include "core/device/prims_direct.h"
 #include "core/device/prims_ll.h"
 #include "core/device/prims_ll128.h"
 #include "core/device/prims_simple.h"

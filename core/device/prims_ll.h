@@ -85,7 +85,7 @@ DEV_FN bool prim_ll_recv(struct prim *p, struct prim_lines *l)
 	w.mask = l->first; /* the line's number, for reports */
 	w.kind = WAIT_LINE16;
 	w.bytes = 0;
-	w.why = "ring recv: line of slot";
+	w.why = c->index ? "recv: line of slot" : "ring recv: line of slot";
 	w.from.rank = c->peer;
 	w.from.channel = c->channel;
 	w.from.step = (int64_t)p->recv_step;

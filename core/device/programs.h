@@ -38,7 +38,13 @@ X(ALL_REDUCE_RING_LL128,       all_reduce_ring,     ALL_REDUCE,     RING, LL128,
 X(ALL_GATHER_RING_LL128,       all_gather_ring,     ALL_GATHER,     RING, LL128,  RING_ONCE,     1,   1)  \
 X(REDUCE_RING_LL128,           reduce_ring,         REDUCE,         RING, LL128,  PIPELINE_TO,   1,   1)  \
 X(BROADCAST_RING_LL128,        broadcast_ring,      BROADCAST,      RING, LL128,  PIPELINE_FROM, 1,   1)  \
-X(REDUCE_SCATTER_RING_LL128,   reduce_scatter_ring, REDUCE_SCATTER, RING, LL128,  RING_ONCE,     1,   1)
+X(REDUCE_SCATTER_RING_LL128,   reduce_scatter_ring, REDUCE_SCATTER, RING, LL128,  RING_ONCE,     1,   1)  \
+X(ALL_REDUCE_ONE_SHOT_LL,      all_reduce_one_shot, ALL_REDUCE,     ONE_SHOT, LL, EXCHANGE,      1,   1)  \
+X(ALL_REDUCE_TWO_SHOT_LL,      all_reduce_two_shot, ALL_REDUCE,     TWO_SHOT, LL, EXCHANGE_TWICE, 2,  2)  \
+X(ALL_GATHER_ONE_SHOT_LL,      all_gather_one_shot, ALL_GATHER,     ONE_SHOT, LL, EXCHANGE,      1,   1)  \
+X(REDUCE_ONE_SHOT_LL,          reduce_one_shot,     REDUCE,         ONE_SHOT, LL, EXCHANGE,      1,   1)  \
+X(BROADCAST_ONE_SHOT_LL,       broadcast_one_shot,  BROADCAST,      ONE_SHOT, LL, EXCHANGE,      1,   1)  \
+X(REDUCE_SCATTER_ONE_SHOT_LL,  reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE,  1,   1)
 /* clang-format on */
 
 /* The collectives, with their names on the command line, in logs and in gdb. */
@@ -54,7 +60,13 @@ enum dev_func {
 #undef DEV_FUNC_ID
 		DEV_FUNC_COUNT
 };
-enum dev_algo { DEV_RING, DEV_ALGO_COUNT };
+/* How the ranks are connected, and in how many steps they are done:
+ *
+ *	RING      each with the next one; as many steps as there are ranks, or twice that
+ *	ONE_SHOT  each with every other one, without a proxy (prims_direct.h); one step: every rank gets
+ *	          all that it needs from the rank that has it, and reduces by itself
+ *	TWO_SHOT  the same; two steps: every rank reduces its part, and sends the result to all */
+enum dev_algo { DEV_RING, DEV_ONE_SHOT, DEV_TWO_SHOT, DEV_ALGO_COUNT };
 
 /* The protocols: how data lies in the slots of a connection. A connection has a buffer for each, of
  * DEV_STEPS slots (core/transport makes it).
@@ -92,8 +104,20 @@ enum dev_proto {
  *	RING_ONCE      n-1 each way; a loop covers one chunk of each rank's block
  *	PIPELINE_FROM  one each way; the root only sends, the rank before it only receives
  *	PIPELINE_TO    one each way; the rank after the root only sends, the root only receives
+ *
+ * On those between every two ranks, each of which takes the same steps, whether it is used or not:
+ *
+ *	EXCHANGE        one each way; a loop covers one chunk of the share
+ *	EXCHANGE_TWICE  one each way, of two steps; a loop covers n chunks, of one slot each
  */
-enum dev_pattern { DEV_RING_TWICE, DEV_RING_ONCE, DEV_PIPELINE_FROM, DEV_PIPELINE_TO };
+enum dev_pattern {
+	DEV_RING_TWICE,
+	DEV_RING_ONCE,
+	DEV_PIPELINE_FROM,
+	DEV_PIPELINE_TO,
+	DEV_EXCHANGE,
+	DEV_EXCHANGE_TWICE
+};
 
 enum dev_program {
 #define DEV_PROGRAM_ID(id, function, func, algo, proto, pattern, chunk, slice) DEV_##id,

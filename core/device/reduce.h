@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ring reduce to a root: what one block does for one channel's share of a work. Called by the kernel
- * (kernels.c); the steps are NCCL 2.28's (docs/device.md).
+ * Reduce to a root: what one block does for one channel's share of a work. Called by the kernel
+ * (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * Chunks flow along the ring, from the rank after the root to the root, and collect each rank's
  * input on the way:
@@ -9,6 +9,8 @@
  *   rank after the root   send
  *   ranks between         recv_reduce_send
  *   root                  recv_reduce_copy, complete here
+ *
+ * In one shot: every rank sends its elements to the root, which reduces them.
  */
 #ifndef CORE_DEVICE_REDUCE_H
 #define CORE_DEVICE_REDUCE_H
@@ -29,6 +31,28 @@ DEV_FN bool reduce_ring(struct prim *p, const struct steps_part *part)
 	for (uint64_t done = 0; done < part->count; done += part->chunk)
 		if (!reduce_ring_chunk(p, part->offset + done,
 				       MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+/* ---- between every two ranks ---------------------------------------------------------------- */
+
+DEV_FN bool reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
+{
+	if (!prim_direct_begin(p))
+		return false;
+	for (int k = 0; k < prim_others(p); k++)
+		prim_direct_send(p, k, at, prim_other_rank(p, k) == p->root ? count : 0);
+	if (p->block->comm.rank == p->root)
+		prim_direct_reduce(p, 0, at, at, count);
+	return prim_direct_end(p);
+}
+
+DEV_FN bool reduce_one_shot(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!reduce_one_shot_chunk(p, part->offset + done,
+					   MIN_OF(part->chunk, part->count - done)))
 			return false;
 	return true;
 }

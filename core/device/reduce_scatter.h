@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ring reduce-scatter: what one block does for one channel's share of a work. Called by the kernel
- * (kernels.c); the steps are NCCL 2.28's (docs/device.md).
+ * Reduce-scatter: what one block does for one channel's share of a work. Called by the kernel
+ * (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * The input holds one block per rank, in order of ranks. A loop moves one chunk of each block once
  * round the ring, from the rank after its owner to its owner, and collects each rank's input on the
@@ -12,6 +12,8 @@
  *   recv_reduce_copy   its own block, complete here
  *
  * all modulo n: n-1 chunks sent, as many received.
+ *
+ * In one shot: every rank sends block r to rank r for all r, and reduces its own block.
  */
 #ifndef CORE_DEVICE_REDUCE_SCATTER_H
 #define CORE_DEVICE_REDUCE_SCATTER_H
@@ -35,6 +37,29 @@ DEV_FN bool reduce_scatter_ring(struct prim *p, const struct steps_part *part)
 	for (uint64_t done = 0; done < part->count; done += part->chunk)
 		if (!reduce_scatter_ring_loop(p, part->offset + done,
 					      MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+/* ---- between every two ranks ---------------------------------------------------------------- */
+
+DEV_FN bool reduce_scatter_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
+{
+	uint64_t own = (uint64_t)p->block->comm.rank * p->count + at;
+
+	if (!prim_direct_begin(p))
+		return false;
+	for (int k = 0; k < prim_others(p); k++)
+		prim_direct_send(p, k, (uint64_t)prim_other_rank(p, k) * p->count + at, count);
+	prim_direct_reduce(p, 0, own, at, count);
+	return prim_direct_end(p);
+}
+
+DEV_FN bool reduce_scatter_one_shot(struct prim *p, const struct steps_part *part)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!reduce_scatter_one_shot_chunk(p, part->offset + done,
+						   MIN_OF(part->chunk, part->count - done)))
 			return false;
 	return true;
 }

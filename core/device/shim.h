@@ -45,6 +45,11 @@
  *   dev_copy_in(d, dst, src, bytes)
  *       Copies global or mapped host memory to the thread's own or shared memory, by this thread alone.
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.
+ *   dev_copy_in_warp(d, dst, src, bytes)
+ *       dev_copy_in to shared memory by all lanes of the warp together; a barrier follows.
+ *       dev_copy_args(d, dst, src, bytes): the same from the kernel's arguments.
+ *   dev_first_bit(mask)
+ *       Number of the lowest bit that is set; -1: none is.
  *   dev_get_i32(d, p)
  *       Reads one word of global memory that nothing writes while kernels use it.
  *   dev_get_bits(d, p, bytes)

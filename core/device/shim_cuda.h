@@ -365,6 +365,22 @@ DEV_FN void dev_copy_in(struct dev *d, void *dst, const void *src, size_t bytes)
 		((uint64_t *)dst)[i] = ((const uint64_t *)src)[i];
 }
 
+DEV_FN void dev_copy_in_warp(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	for (uint32_t i = dev_lane(d); i < bytes / 8; i += DEV_WARP_WIDTH)
+		((uint64_t *)dst)[i] = ((const uint64_t *)src)[i];
+}
+
+DEV_FN void dev_copy_args(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	dev_copy_in_warp(d, dst, src, bytes);
+}
+
+DEV_FN int dev_first_bit(uint64_t mask)
+{
+	return __ffsll((long long)mask) - 1;
+}
+
 DEV_FN int32_t dev_get_i32(struct dev *d, const int32_t *p)
 {
 	return *p;

@@ -251,6 +251,20 @@ static inline void dev_copy_in(struct dev *d, void *dst, const void *src, size_t
 {
 	memcpy(dst, fakedev_read(d, src, bytes), bytes);
 }
+static inline void dev_copy_in_warp(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	if (dev_lane(d) == 0)
+		dev_copy_in(d, dst, src, bytes);
+}
+static inline void dev_copy_args(struct dev *d, void *dst, const void *src, size_t bytes)
+{
+	if (dev_lane(d) == 0)
+		memcpy(dst, src, bytes);
+}
+static inline int dev_first_bit(uint64_t mask)
+{
+	return __builtin_ffsll((long long)mask) - 1;
+}
 static inline int32_t dev_get_i32(struct dev *d, const int32_t *p)
 {
 	return *(const int32_t *)fakedev_read(d, p, sizeof *p);

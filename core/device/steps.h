@@ -13,6 +13,8 @@
  *	RING_TWICE     n chunks        2(n-1) on both           ceil(share / (n * chunk))
  *	RING_ONCE      1 chunk         n-1 on both              ceil(share / chunk)
  *	PIPELINE_*     1 chunk         1 on each that is used   ceil(share / chunk)
+ *	EXCHANGE       1 chunk         1 on all                 ceil(share / chunk)
+ *	EXCHANGE_TWICE n chunks        1 on all                 ceil(share / (n * chunk))
  *
  * A message between two ranks has one chunk of one step for each step's worth of bytes.
  *
@@ -141,24 +143,38 @@ STEPS_FN const char *steps_func_name(int func)
 	}
 }
 
+/* Bytes of data that a chunk has at most. A chunk of two exchanges has the data of each in one slot. */
+STEPS_FN uint32_t steps_chunk_bytes(const struct dev_program_row *row, uint32_t step_bytes)
+{
+	return steps_data_bytes((int)row->proto, step_bytes) *
+	       (row->pattern == DEV_EXCHANGE_TWICE ? 1 : row->chunk_steps);
+}
+
 /* Chunk of the loop that starts when `left` elements of the share remain. */
 STEPS_FN uint64_t steps_ring_chunk(uint64_t left, uint32_t chunk, int nranks, uint32_t type_bytes)
 {
 	if (left >= (uint64_t)nranks * chunk)
 		return chunk;
-	uint64_t grain = 16 / type_bytes;
-	uint64_t each = (left + nranks - 1) / nranks;
+	uint64_t grain = 16 / type_bytes, each;
+
+	if (left < 1u << 31) /* what a GPU divides in far less time */
+		each = ((uint32_t)left + (uint32_t)nranks - 1) / (uint32_t)nranks;
+	else
+		each = (left + (uint64_t)nranks - 1) / (uint64_t)nranks;
 	return (each + grain - 1) / grain * grain;
 }
 
 STEPS_FN uint64_t steps_loops(enum dev_pattern pattern, uint64_t count, uint32_t chunk, int nranks)
 {
-	uint64_t loop = pattern == DEV_RING_TWICE ? (uint64_t)nranks * chunk : chunk;
+	uint64_t loop = chunk;
 
+	if (pattern == DEV_RING_TWICE || pattern == DEV_EXCHANGE_TWICE)
+		loop *= (uint64_t)nranks;
 	return loop ? (count + loop - 1) / loop : 0;
 }
 
-/* Steps of a work on the two connections of a rank's ring on one channel. */
+/* Steps of a work on the two connections of a rank's ring on one channel, or on each of those between every
+ * two ranks. */
 struct steps_count {
 	uint64_t recv, send;
 };
@@ -186,6 +202,9 @@ STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
 	case DEV_PIPELINE_TO:
 		n.recv = ring->prev == w->root ? 0 : each;
 		n.send = rank == w->root ? 0 : each;
+		break;
+	case DEV_EXCHANGE:
+	case DEV_EXCHANGE_TWICE:
 		break;
 	}
 	return n;

@@ -20,6 +20,9 @@
 
 #define DEV_STEPS        8
 #define DEV_MAX_CHANNELS 64
+/* Programs that connect every two ranks: so many ranks and channels at most. */
+#define DEV_DIRECT_RANKS    8
+#define DEV_DIRECT_CHANNELS 16
 
 /* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each of its halves is stored and
  * loaded as a whole. The flag of step s is that of all lines of its slot that have data; before the
@@ -113,19 +116,30 @@ DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(48 + 12 * DEV_PROTO_COUNT, 8));
 struct dev_ring {
 	int32_t prev, next; /* ranks */
 	int32_t index;      /* this rank's position; position 0 holds rank 0 */
-	int32_t recv, send; /* the connections, among those of the communicator */
 	int32_t pad0;
 	const int32_t *ranks; /* [nranks], by position */
 };
-DOPPEL_CHECK_SIZE(struct dev_ring, 32);
+DOPPEL_CHECK_SIZE(struct dev_ring, 24);
 
+/* A rank's connections to every other rank on one channel, among those of the communicator. Ends 0 and 1 are
+ * the receiving and the sending one of the first other rank, 2 and 3 those of the second: end i is the
+ * connection first + i * stride. All take the same steps. */
+struct dev_direct {
+	int32_t first; /* -1: the channel has none */
+	int32_t stride;
+};
+
+/* A block reads the whole of it with one load per thread of a warp. */
 struct dev_channel {
 	struct dev_ring ring;
 	/* Set by a kernel that an abort ended: slots are in use that steps do not count. */
 	uint64_t aborted;
+	struct dev_direct direct;
 	uint8_t pad0[24];
+	struct dev_conn ring_recv, ring_send;
+	uint8_t pad1[16];
 };
-DOPPEL_CHECK_SIZE(struct dev_channel, 64);
+DOPPEL_CHECK_SIZE(struct dev_channel, 256);
 
 /* In device memory, one per communicator and rank. All pointers in it, in channels and in
  * connections are valid on this rank's device. */
@@ -134,15 +148,15 @@ struct dev_comm {
 	int32_t rank, nranks, nchannels;
 	const shared_u32 *abort;      /* host memory */
 	struct dev_channel *channels; /* [nchannels] */
-	/* Every connection end of the rank, in the order in which they were made. Those of rings come
-	 * first; others follow while kernels run, which do not touch them. */
+	/* Every other connection end of the rank, in the order in which they were made: those between every
+	 * two ranks, and those of messages, which follow while kernels run that do not touch them. */
 	struct dev_conn *conns;
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 48);
-#define DEV_COMM_MAGIC 0xd0de0005u
+#define DEV_COMM_MAGIC 0xd0de0007u
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
@@ -218,10 +232,11 @@ DOPPEL_CHECK_SIZE(struct dev_fifo, 40);
 /* The kernel's one argument block. Grid: one block per set bit of channel_mask, in order. */
 struct dev_args {
 	struct dev_comm *comm;
+	struct dev_channel *channels; /* as in *comm: a block reads both at the same time */
 	uint64_t channel_mask;
 	struct dev_fifo fifo;
 	uint32_t work_count;
-	uint8_t pad0[68];
+	uint8_t pad0[60];
 	struct dev_work work[DEV_ARGS_WORKS];
 };
 DOPPEL_CHECK_SIZE(struct dev_args, 128 + 128 * DEV_ARGS_WORKS);

@@ -233,6 +233,7 @@ static ncclResult_t plan_args_fill(const struct ncclComm *comm, struct plan_stat
 	struct dev_args *args = &st->args;
 
 	args->comm = comm->dev;
+	args->channels = comm->dev_channels;
 	args->channel_mask = p->channel_mask;
 	args->work_count = (uint32_t)p->nworks;
 	if (p->nworks > st->args_works)

@@ -167,7 +167,7 @@ ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *tas
 					     plan_bytes(task)) < DEV_PROGRAM_COUNT)
 		return ncclSuccess;
 	WARN("%s: rank %d: %s", task->call, comm->rank,
-	     tune_allowed_none(task->func, why, sizeof why));
+	     tune_allowed_none(task->func, &comm->summary, why, sizeof why));
 	return ncclInvalidUsage;
 }
 

@@ -156,9 +156,11 @@ static int tuner_func(enum dev_func func)
 	return -1;
 }
 
+/* Does the plugin choose among programs that include this one? It knows NCCL's algorithms only. */
 static bool tuner_runs(const struct tune_model *m, int p, enum dev_func func, uint64_t programs)
 {
-	return tune_is_allowed(programs, p) && tune_func(p) == func && m->program[p].bw_mbps;
+	return tune_is_allowed(programs, p) && tune_func(p) == func && m->program[p].bw_mbps &&
+	       tune_algo_number(p) >= 0;
 }
 
 static void tuner_costs_fill(float cost_us[TUNER_ALGOS][TUNER_PROTOS], const struct tune_model *m,
@@ -182,9 +184,11 @@ static enum dev_program tuner_costs_best(float cost_us[TUNER_ALGOS][TUNER_PROTOS
 	float best_us = 0;
 
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
-		float us = cost_us[tune_algo_number(p)][tune_proto_number(p)];
+		float us = -1;
 
-		if (!tuner_runs(m, p, func, programs) || !(us >= 0))
+		if (tuner_runs(m, p, func, programs))
+			us = cost_us[tune_algo_number(p)][tune_proto_number(p)];
+		if (!(us >= 0))
 			continue;
 		if (best == DEV_PROGRAM_COUNT || us < best_us) {
 			best = (enum dev_program)p;

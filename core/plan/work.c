@@ -132,8 +132,7 @@ static void plan_work_program(const struct plan_limits *lim, enum dev_program pr
 			      struct dev_work *w)
 {
 	struct dev_program_row row = steps_program(program);
-	uint32_t chunk_bytes =
-		steps_data_bytes(row.proto, lim->step_bytes[row.proto]) * row.chunk_steps;
+	uint32_t chunk_bytes = steps_chunk_bytes(&row, lim->step_bytes[row.proto]);
 
 	ASSERT(program < DEV_PROGRAM_COUNT); /* plan_check */
 	w->program = (uint8_t)program;

@@ -50,7 +50,7 @@ struct peer_info {
 	uint64_t shm_device;                /* of its /dev/shm; 0: the rank does not use it */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
-#define PEER_INFO_MAGIC 0xd0de1004u
+#define PEER_INFO_MAGIC 0xd0de1005u
 
 struct channel {
 	int32_t id;
@@ -88,6 +88,7 @@ struct ncclComm {
 	struct topo_graph *graph[TOPO_PATTERNS]; /* of this host */
 	struct channel *channels;                /* [nchannels] */
 	int32_t nchannels;
+	int32_t direct_channels; /* on which every two ranks are connected; 0: on none */
 	struct topo_summary summary; /* of all ranks' machines; one rank: zero */
 
 	const struct transport *const *transports; /* in order of choice; NULL ends them */
@@ -102,7 +103,8 @@ struct ncclComm {
 	struct comm_life *life; /* core/comm/comm.h */
 
 	struct dev_comm *dev;       /* device memory */
-	struct dev_conn *dev_conns; /* in it: every connection of `conns`, by its slot */
+	struct dev_channel *dev_channels; /* in it, with the rings' connections */
+	struct dev_conn *dev_conns;       /* in it: every other connection of `conns`, by its slot */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
 	void *staging;          /* pinned, after the abort word: for copies to the device */

@@ -67,6 +67,18 @@ static void topo_graph_info_fill(struct topo_graph_info *info, const struct topo
 	memcpy(info->nic, graph->nic, sizeof info->nic);
 }
 
+static int32_t topo_direct_path(const struct topo_system *sys, int32_t gpu)
+{
+	int32_t farthest = TOPO_PATH_LOC;
+
+	for (int32_t i = 0; i < topo_gpu_count(sys); i++) {
+		if (!topo_p2p_ok(sys, gpu, i) || !topo_p2p_ok(sys, i, gpu))
+			return -1;
+		farthest = MAX_OF(farthest, (int32_t)topo_gpu_path(sys, gpu, i));
+	}
+	return farthest;
+}
+
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
 			 int32_t local_rank, const int32_t *local_to_rank)
@@ -76,6 +88,7 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 	info->local_rank = local_rank;
 	info->sm = topo_gpu_sm(sys, local_rank);
 	info->amd_cpu = topo_host_is_amd(sys);
+	info->direct = topo_direct_path(sys, local_rank);
 	for (int p = 0; p < TOPO_PATTERNS; p++)
 		topo_graph_info_fill(&info->graph[p], graph[p]);
 	topo_ring_info_fill(&info->ring, graph[TOPO_RING], topo_gpu_count(sys), local_rank,

@@ -20,6 +20,8 @@ static void topo_summary_graph(struct topo_graph_summary *s, const struct topo_g
 
 static void topo_summary_fold(struct topo_summary *s, const struct topo_rank_info *all)
 {
+	bool direct = s->nhosts == 1;
+
 	s->sm_least = s->sm_most = all[0].sm;
 	for (int p = 0; p < TOPO_PATTERNS; p++) {
 		const struct topo_graph_info *g = &all[0].graph[p];
@@ -33,9 +35,13 @@ static void topo_summary_fold(struct topo_summary *s, const struct topo_rank_inf
 		s->sm_least = MIN_OF(s->sm_least, all[r].sm);
 		s->sm_most = MAX_OF(s->sm_most, all[r].sm);
 		s->amd_cpus += all[r].amd_cpu != 0;
+		s->direct = MAX_OF(s->direct, all[r].direct);
+		direct = direct && all[r].direct >= 0;
 		for (int p = 0; p < TOPO_PATTERNS; p++)
 			topo_summary_graph(&s->graph[p], &all[r].graph[p]);
 	}
+	if (!direct)
+		s->direct = -1;
 }
 
 /* `ranks` is [nranks], of any content. */

@@ -129,7 +129,7 @@ struct topo_rank_info {
 	int32_t local_rank; /* order on its host */
 	int32_t sm;         /* compute capability of the rank's GPU; 0: unknown */
 	int32_t amd_cpu;    /* 1: of its host */
-	uint32_t pad0;
+	int32_t direct; /* the farthest path to another GPU of the host; -1: p2p reaches not all */
 	struct topo_graph_info graph[TOPO_PATTERNS];
 	struct topo_ring_info ring;
 };
@@ -154,6 +154,7 @@ struct topo_summary {
 	int32_t host_least, host_most; /* ranks of a host */
 	int32_t sm_least, sm_most;
 	int32_t amd_cpus; /* ranks whose host has them */
+	int32_t direct; /* the farthest path between two GPUs; -1: p2p does not connect all ranks */
 	struct topo_graph_summary graph[TOPO_PATTERNS];
 };
 ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_info *all,

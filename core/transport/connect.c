@@ -305,7 +305,8 @@ ncclResult_t transport_connect_upload(struct conn_job *job)
 	return transport_conns_upload(job->comm, job->conn, job->n);
 }
 
-ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n)
+ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want *wants, int n,
+				   struct conn_job **out)
 {
 	struct conn_job *job;
 	ncclResult_t rc = transport_connect_begin(comm, wants, n, &job);
@@ -317,6 +318,19 @@ ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wa
 		rc = transport_connect_request(job);
 	if (!rc)
 		rc = transport_connect_end(job);
-	transport_connect_drop(job);
+	if (rc)
+		transport_connect_drop(job);
+	else
+		*out = job;
+	return rc;
+}
+
+ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n)
+{
+	struct conn_job *job;
+	ncclResult_t rc = transport_connect_all(comm, wants, n, &job);
+
+	if (!rc)
+		transport_connect_drop(job);
 	return rc;
 }

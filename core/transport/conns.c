@@ -8,6 +8,7 @@
 
 struct conn_table {
 	int32_t count;
+	int32_t slots; /* given to connections that have a copy of their own on the device */
 	struct conn *of_peer[]; /* [nranks], the newest first */
 };
 
@@ -60,7 +61,8 @@ ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *w
 	c->index = want->index;
 	c->next = comm->conns->of_peer[want->peer];
 	comm->conns->of_peer[want->peer] = c;
-	c->slot = comm->conns->count++;
+	c->slot = c->index == CONN_COLLECTIVE ? -1 : comm->conns->slots++;
+	comm->conns->count++;
 	*out = c;
 	return ncclSuccess;
 }

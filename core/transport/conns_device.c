@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's copies of connections that are made after init. They follow those that are made at init
- * (comm_dev_make): one array with room for every connection that the rank can have. Kernels that run
+ * The device's copies of connections other than those of rings (which are in their channels: comm_dev_make):
+ * one array with room for every connection that the rank can have. Kernels that run
  * use other elements of it. Copies go through the communicator's own stream and pinned memory, so they
  * wait for no kernel.
  */

@@ -77,12 +77,22 @@ ncclResult_t transport_choose(struct conn *c)
 	return ncclSystemError;
 }
 
-/* Does NCCL_PROTO allow a program of the protocol? */
-static bool transport_proto_is_used(const struct ncclComm *comm, enum dev_proto proto)
+static enum conn_index transport_index_of(enum dev_algo algo)
 {
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++)
-		if ((comm->allowed >> program & 1) && steps_program(program).proto == proto)
+	return algo == DEV_RING ? CONN_COLLECTIVE : CONN_DIRECT;
+}
+
+/* Do NCCL_ALGO and NCCL_PROTO allow a program that uses the protocol's buffer of such a connection? */
+static bool transport_proto_is_used(const struct ncclComm *comm, enum conn_index index,
+				    enum dev_proto proto)
+{
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+		struct dev_program_row row = steps_program(program);
+
+		if ((comm->allowed >> program & 1) && row.proto == proto &&
+		    transport_index_of(row.algo) == index)
 			return true;
+	}
 	return false;
 }
 
@@ -91,7 +101,8 @@ uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 	uint32_t bytes = transport_step_bytes(proto);
 
 	if (c->index != CONN_PAIR)
-		return transport_proto_is_used(c->comm, proto) ? bytes : 0;
+		return transport_proto_is_used(c->comm, (enum conn_index)c->index, proto) ? bytes
+											  : 0;
 	if (proto != DEV_SIMPLE)
 		return 0; /* messages take no other */
 	return c->transport->network ? MIN_OF(bytes, TRANSPORT_PAIR_NET_STEP_BYTES) : bytes;
@@ -156,7 +167,8 @@ int32_t transport_pair_channels(const struct ncclComm *comm)
 
 uint32_t transport_conns_most(const struct ncclComm *comm)
 {
-	return 2 * (uint32_t)(comm->nchannels + comm->nranks * transport_pair_channels(comm));
+	return 2 * (uint32_t)((comm->nranks - 1) * comm->direct_channels +
+			      comm->nranks * transport_pair_channels(comm));
 }
 
 ncclResult_t transport_connect_rings(struct ncclComm *comm)
@@ -180,6 +192,53 @@ ncclResult_t transport_connect_rings(struct ncclComm *comm)
 		comm->channels[i].ring_recv = transport_conn_find(comm, &wants[2 * i]);
 		comm->channels[i].ring_send = transport_conn_find(comm, &wants[2 * i + 1]);
 	}
+	return rc;
+}
+
+/* They are the first, in the order of a job: of each other rank, the receiving ends of all channels and
+ * then the sending ones. */
+struct dev_direct transport_direct_of(const struct ncclComm *comm, int32_t channel)
+{
+	struct dev_direct direct = {.first = -1};
+
+	if (channel < comm->direct_channels) {
+		direct.first = channel;
+		direct.stride = comm->direct_channels;
+	}
+	return direct;
+}
+
+static void transport_direct_check(const struct ncclComm *comm, const struct conn_want *want)
+{
+	struct dev_direct direct = transport_direct_of(comm, want->channel);
+	int32_t other = want->peer - (want->peer > comm->rank), end = 2 * other + want->is_send;
+
+	ASSERT(transport_conn_find(comm, want)->slot == direct.first + end * direct.stride);
+}
+
+ncclResult_t transport_connect_direct(struct ncclComm *comm)
+{
+	struct conn_want wants[2 * (DEV_DIRECT_RANKS - 1) * DEV_DIRECT_CHANNELS] = {{0}};
+	struct conn_job *job;
+	ncclResult_t rc;
+	int n = 0;
+
+	if (!comm->direct_channels)
+		return ncclSuccess;
+	ASSERT(comm->nranks <= DEV_DIRECT_RANKS && comm->direct_channels <= DEV_DIRECT_CHANNELS);
+	for (int32_t peer = 0; peer < comm->nranks; peer++)
+		for (int32_t i = 0; i < 2 * comm->direct_channels && peer != comm->rank; i++)
+			wants[n++] = (struct conn_want){.peer = peer,
+							.channel = i % comm->direct_channels,
+							.is_send = i >= comm->direct_channels,
+							.index = CONN_DIRECT};
+	rc = transport_connect_all(comm, wants, n, &job);
+	if (rc)
+		return rc;
+	for (int i = 0; i < n; i++)
+		transport_direct_check(comm, &wants[i]);
+	rc = transport_connect_upload(job);
+	transport_connect_drop(job);
 	return rc;
 }
 

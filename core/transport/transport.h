@@ -9,8 +9,8 @@
  *   ready     conn->dev holds what the kernel needs.
  *
  * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access), shm
- * (same host; both here), then net (core/proxy, the room above). The rings are connected at init by core/comm, pairs of ranks
- * that send and receive on their first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and
+ * (same host; both here), then net (core/proxy, the room above). The rings, and every two ranks where programs need it, are
+ * connected at init by core/comm, pairs of ranks that send and receive on their first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and
  * is released by its `close`, which accepts a half-made connection.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_H
@@ -29,10 +29,11 @@ DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
 struct transport;
 struct proxy_port; /* requests to the proxy for a net connection */
 
-/* Two ranks have up to two connections per channel and direction. */
+/* Two ranks have up to three connections per channel and direction. */
 enum conn_index {
 	CONN_COLLECTIVE, /* of a ring */
 	CONN_PAIR,       /* of sends and receives */
+	CONN_DIRECT,     /* of programs that connect every two ranks */
 	CONN_INDEX_COUNT
 };
 
@@ -50,9 +51,9 @@ struct conn {
 	struct conn *next; /* of the same peer */
 	int32_t peer, channel;
 	bool is_send;
-	uint8_t index;            /* enum conn_index */
-	struct dev_conn dev;      /* copied to the device when ready */
-	int32_t slot;             /* of the copy: comm->dev_conns[slot] */
+	uint8_t index;       /* enum conn_index */
+	struct dev_conn dev; /* copied to the device when ready */
+	int32_t slot;        /* of the copy: comm->dev_conns[slot]; -1: a ring's, in its channel */
 	struct proxy_port *proxy; /* net: requests to the proxy; p2p: NULL */
 	void *state;              /* the transport's own */
 };
@@ -77,10 +78,13 @@ extern const struct transport transport_p2p, transport_shm;
 /* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, for its
  * own end, and both WAIT for each other. A failure leaves what is half made to transport_close_all. */
 ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n);
+/* The same, and the job for transport_connect_upload and _drop. After a failure there is none. */
+struct conn_job;
+ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want *wants, int n,
+				   struct conn_job **out);
 /* The same in four phases, for a task that drives several ranks: it takes all of them through one
  * phase before any of them enters the next, since each phase may wait for the phase before it on
  * other ranks. A failure of begin leaves no job; after any other, transport_connect_drop follows. */
-struct conn_job;
 ncclResult_t transport_connect_begin(struct ncclComm *comm, const struct conn_want *wants, int n,
 				     struct conn_job **job);
 ncclResult_t transport_connect_exchange(struct conn_job *job);
@@ -93,11 +97,16 @@ void transport_connect_drop(struct conn_job *job);
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
 /* Channels that a pair of ranks sends over: a power of two. */
 int32_t transport_pair_channels(const struct ncclComm *comm);
-/* Connection ends that a rank can have at most. */
+/* Connection ends that a rank can have at most, without those of rings. */
 uint32_t transport_conns_most(const struct ncclComm *comm);
 
 /* Connects the ring of every channel: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_rings(struct ncclComm *comm);
+/* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
+ * is made: all ranks of the communicator call it together. */
+ncclResult_t transport_connect_direct(struct ncclComm *comm);
+/* What the device has of them on that channel. */
+struct dev_direct transport_direct_of(const struct ncclComm *comm, int32_t channel);
 /* Ends this rank's use of other ranks' memory, for a rank that leaves early: its kernels are gone.
  */
 void transport_let_go(struct ncclComm *comm);

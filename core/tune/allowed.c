@@ -10,28 +10,30 @@
 #include "core/base/word.h"
 #include "core/device/names.h"
 #include "core/device/steps.h"
+#include "core/tune/tuner_abi.h"
 
-enum { ALLOWED_NAMES = 8 };
+enum { ALLOWED_NAMES = 9 };
 
-/* One of the two variables. A set of names is a bit for each. Names are in the order of NCCL's numbers. */
+/* One of the two variables. A set of names is a bit for each. The first `nccl` names are NCCL's, in the order of
+ * its numbers. */
 struct allowed_variable {
 	enum param param;
 	const char *what;
-	const char *names[ALLOWED_NAMES + 1]; /* NCCL's; NULL behind them */
+	const char *names[ALLOWED_NAMES + 1]; /* NULL behind them */
+	int nccl;
 	const char *(*of_program)(unsigned program);
 };
 
 static const struct allowed_variable allowed_algo = {
 	PARAM_ALGO,
 	"algorithm",
-	{"Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT"},
+	{"Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT", "OneShot",
+	 "TwoShot"},
+	TUNER_ALGOS,
 	dev_algo_name,
 };
 static const struct allowed_variable allowed_proto = {
-	PARAM_PROTO,
-	"protocol",
-	{"LL", "LL128", "Simple"},
-	dev_proto_name,
+	PARAM_PROTO, "protocol", {"LL", "LL128", "Simple"}, TUNER_PROTOS, dev_proto_name,
 };
 static const char *const allowed_funcs[DEV_FUNC_COUNT + 1] = {
 #define ALLOWED_FUNC(id, name) name,
@@ -87,7 +89,7 @@ static uint32_t allowed_all(const struct allowed_variable *v)
 	return all;
 }
 
-/* The place of a program's algorithm or protocol; -1: NCCL has no such name. */
+/* The place of a program's algorithm or protocol in the names. */
 static int allowed_of_program(const struct allowed_variable *v, int program)
 {
 	const char *name = v->of_program((unsigned)program);
@@ -112,14 +114,21 @@ const char *tune_func_name(enum dev_func func)
 	return steps_func_name((int)func);
 }
 
+static int allowed_number(const struct allowed_variable *v, int program)
+{
+	int i = allowed_of_program(v, program);
+
+	return i < v->nccl ? i : -1;
+}
+
 int tune_algo_number(int program)
 {
-	return allowed_of_program(&allowed_algo, program);
+	return allowed_number(&allowed_algo, program);
 }
 
 int tune_proto_number(int program)
 {
-	return allowed_of_program(&allowed_proto, program);
+	return allowed_number(&allowed_proto, program);
 }
 
 const char *tune_algo_name(int program)
@@ -209,9 +218,33 @@ static void allowed_none_print(const char *algo, const char *proto, int func, ch
 		 allowed_programs(func, programs, sizeof programs));
 }
 
-const char *tune_allowed_none(enum dev_func func, char *text, size_t bytes)
+static bool allowed_has(uint64_t programs, int func)
 {
-	allowed_none_print(param_str(PARAM_ALGO), param_str(PARAM_PROTO), (int)func, text, bytes);
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (tune_is_allowed(programs, p) && (int)steps_program(p).func == func)
+			return true;
+	return false;
+}
+
+const char *tune_allowed_none(enum dev_func func, const struct topo_summary *s, char *text,
+			      size_t bytes)
+{
+	const char *algo = param_str(PARAM_ALGO), *proto = param_str(PARAM_PROTO);
+	uint64_t programs;
+
+	if (!tune_allowed_parse(algo, proto, &programs, text, bytes) ||
+	    !allowed_has(programs, (int)func))
+		allowed_none_print(algo, proto, (int)func, text, bytes);
+	else
+		snprintf(text, bytes,
+			 "NCCL_ALGO=%.200s allows only programs for %s that connect every two "
+			 "ranks; "
+			 "expected 2 to %d ranks of one host with p2p between all of them, there "
+			 "are "
+			 "%d "
+			 "ranks on %d hosts%s; Ring connects any ranks",
+			 algo ? algo : "", allowed_funcs[func], DEV_DIRECT_RANKS, s->nranks,
+			 s->nhosts, s->direct < 0 && s->nhosts == 1 ? " without p2p" : "");
 	return text;
 }
 
@@ -324,14 +357,6 @@ static uint64_t allowed_of(const struct allowed_names *algo, const struct allowe
 	return programs;
 }
 
-static bool allowed_has(uint64_t programs, int func)
-{
-	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		if (tune_is_allowed(programs, p) && (int)steps_program(p).func == func)
-			return true;
-	return false;
-}
-
 bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs, char *error,
 			size_t bytes)
 {
@@ -357,33 +382,47 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 	return true;
 }
 
-/* Without NCCL_PROTO. The doubles run SIMPLE alone: they pay for each line, and the model, which is one of
- * GPUs, prefers LL and LL128 up to some MiB. With NCCL_PROTO=LL,LL128,Simple they choose as GPUs do. GPUs do
- * without LL128 until it is measured between two of them. */
-static uint64_t allowed_by_default(uint64_t programs)
-{
+/* Without NCCL_PROTO the doubles run SIMPLE alone: they pay for each line, and the model, which is one of GPUs,
+ * prefers LL and LL128 up to some MiB. GPUs do without LL128 until it is measured between two of them. Without
+ * NCCL_ALGO the doubles run rings alone: every two ranks are connected only where that is used. With
+ * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,OneShot,TwoShot they choose as GPUs do. */
 #ifdef DOPPEL_FAKECUDA
-	const bool left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [DEV_LL128] = true};
+static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [DEV_LL128] = true};
+static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {
+	[DEV_ONE_SHOT] = true, [DEV_TWO_SHOT] = true};
 #else
-	const bool left_out[DEV_PROTO_COUNT] = {[DEV_LL128] = true};
+static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL128] = true};
+static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {[DEV_RING] = false};
 #endif
 
+/* A collective that would have no program keeps those that it has. */
+static uint64_t allowed_by_default(uint64_t programs, bool algo, bool proto)
+{
+	uint64_t left = programs, kept;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		struct dev_program_row row = steps_program(p);
+
+		if ((!proto && allowed_proto_left_out[row.proto]) ||
+		    (!algo && allowed_algo_left_out[row.algo]))
+			left &= ~(1ull << p);
+	}
+	kept = left;
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		if (left_out[steps_program(p).proto])
-			programs &= ~(1ull << p);
-	return programs;
+		if (tune_is_allowed(programs, p) && !allowed_has(left, (int)tune_func(p)))
+			kept |= 1ull << p;
+	return kept;
 }
 
 ncclResult_t tune_allowed_read(uint64_t *programs)
 {
-	const char *proto = param_str(PARAM_PROTO);
+	const char *algo = param_str(PARAM_ALGO), *proto = param_str(PARAM_PROTO);
 	char error[1024];
 
-	if (!tune_allowed_parse(param_str(PARAM_ALGO), proto, programs, error, sizeof error)) {
+	if (!tune_allowed_parse(algo, proto, programs, error, sizeof error)) {
 		WARN("%s", error);
 		return ncclInvalidUsage;
 	}
-	if (!proto || !*proto)
-		*programs = allowed_by_default(*programs);
+	*programs = allowed_by_default(*programs, algo && *algo, proto && *proto);
 	return ncclSuccess;
 }

@@ -11,7 +11,8 @@
  * collective that no list is for has all names. Capitals do not matter, nor do underscores:
  * "allreduce" is "all_reduce". Empty names and empty lists between semicolons are skipped.
  *
- * All names of NCCL are known, also those of algorithms and protocols that have no program here.
+ * All names of NCCL are known, also those of algorithms and protocols that have no program here. OneShot and
+ * TwoShot are algorithms that NCCL does not have.
  *
  * Called by core/comm, which reads it once for each communicator, by core/plan for its errors, and by
  * `doppel tune`.
@@ -25,6 +26,7 @@
 
 #include "core/device/work.h"
 #include "core/include/nccl.h"
+#include "core/topo/topo.h"
 
 /* A bit for each program. */
 DOPPEL_STATIC_CHECK(DEV_PROGRAM_COUNT <= 64, "a bit for each program");
@@ -44,8 +46,9 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
  * ncclInvalidUsage, logged: as above. */
 ncclResult_t tune_allowed_read(uint64_t *programs);
 /* "NCCL_ALGO=tree allows no program for broadcast; there are Ring/Simple": for a call that finds
- * none. */
-const char *tune_allowed_none(enum dev_func func, char *text, size_t bytes);
+ * none, or none that connects the ranks of these machines. */
+const char *tune_allowed_none(enum dev_func func, const struct topo_summary *s, char *text,
+			      size_t bytes);
 /* "all_reduce with Ring/LL": the first one of `programs`, which are not none. */
 const char *tune_allowed_first(uint64_t programs, char *text, size_t bytes);
 

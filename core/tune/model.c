@@ -208,6 +208,58 @@ static void ring_cost(struct tune_cost *cost, const struct topo_summary *s, int3
 		ring_plateau(cost, s, nchannels);
 }
 
+/* ---- between every two ranks ----------------------------------------------------------------- */
+
+static bool direct_can(const struct topo_summary *s)
+{
+	return s->direct >= 0 && s->nranks > 1 && s->nranks <= DEV_DIRECT_RANKS;
+}
+
+int32_t tune_direct_channels(const struct topo_summary *s, int32_t nchannels, uint64_t allowed)
+{
+	bool used = false;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		used |= tune_is_allowed(allowed, p) && steps_program(p).algo != DEV_RING;
+	return used && direct_can(s) ? MIN_OF(nchannels, DEV_DIRECT_CHANNELS) : 0;
+}
+
+/* What the busiest rank sends or receives of n bytes of the call. */
+static uint64_t direct_nths(const struct topo_summary *s, enum dev_func func, bool two)
+{
+	uint64_t n = (uint64_t)s->nranks;
+
+	if (two)
+		return 2 * (n - 1);
+	return func == DEV_ALL_GATHER || func == DEV_REDUCE_SCATTER ? n - 1 : n * (n - 1);
+}
+
+/* A line for each thread: of what a rank sends to one other rank. */
+static uint32_t direct_thread_bytes(const struct topo_summary *s, enum dev_func func, bool two)
+{
+	bool part = two || func == DEV_ALL_GATHER || func == DEV_REDUCE_SCATTER;
+
+	return DEV_LINE_DATA * (part ? (uint32_t)s->nranks : 1);
+}
+
+/* Not NCCL's: a kernel, a step and the channels cost what they do with a ring. */
+static void direct_cost(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,
+			enum dev_func func, const char *algo, const char *proto)
+{
+	const struct model_latency *l = model_latency("RING", proto);
+	bool two = !strcmp(algo, "TWO_SHOT");
+
+	cost->latency_ns =
+		l->kernel_ns +
+		(two ? 2 : 1) * l->hop_ns[s->direct == TOPO_PATH_NVL ? HOP_NVLINK : HOP_PCI];
+	cost->channels = MIN_OF(nchannels, DEV_DIRECT_CHANNELS);
+	cost->thread_bytes = direct_thread_bytes(s, func, two);
+	if (direct_can(s))
+		cost->bw_mbps = MAX_OF(ring_bus_mbps(s, proto) * (uint64_t)s->nranks /
+					       direct_nths(s, func, two),
+				       1ull);
+}
+
 /* ---- the model ------------------------------------------------------------------------------ */
 
 bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,
@@ -215,10 +267,16 @@ bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t 
 {
 	ASSERT(s->nranks > 1 && s->nhosts > 0 && s->nhosts <= s->nranks && nchannels > 0);
 	*cost = (struct tune_cost){.bw_mbps = 0};
-	if (!model_latency(algo, proto) || strcmp(algo, "RING"))
+	bool ring = !strcmp(algo, "RING");
+
+	if (!model_latency("RING", proto) ||
+	    !(ring || !strcmp(algo, "ONE_SHOT") || !strcmp(algo, "TWO_SHOT")))
 		return false;
 	model_threads_fill(cost, s, proto);
-	ring_cost(cost, s, nchannels, func, proto);
+	if (ring)
+		ring_cost(cost, s, nchannels, func, proto);
+	else
+		direct_cost(cost, s, nchannels, func, algo, proto);
 	return true;
 }
 
@@ -239,13 +297,14 @@ static bool model_has(const struct tune_model *m, enum dev_func func, uint64_t a
 }
 
 /* A collective for which NCCL_ALGO and NCCL_PROTO leave only programs that the model takes out: it runs with
- * them all the same, as with NCCL. */
+ * those of a ring all the same, as with NCCL. */
 static void model_force(struct tune_model *m, const struct topo_summary *s, uint64_t allowed)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		enum dev_func func = steps_program(p).func;
 
-		if (tune_is_allowed(allowed, p) && !model_has(m, func, allowed))
+		if (tune_is_allowed(allowed, p) && steps_program(p).algo == DEV_RING &&
+		    !model_has(m, func, allowed))
 			m->program[p].bw_mbps = ring_mbps(s, func, dev_proto_name((unsigned)p));
 	}
 }
@@ -301,7 +360,9 @@ enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uin
 
 struct tune_shape tune_shape_of(const struct tune_cost *cost, int32_t nchannels, uint64_t bytes)
 {
-	struct tune_shape s = {.nchannels = nchannels, .nthreads = cost->threads};
+	struct tune_shape s = {.nchannels = cost->channels ? MIN_OF(nchannels, cost->channels)
+							   : nchannels,
+			       .nthreads = cost->threads};
 	uint64_t each = cost->thread_bytes;
 
 	ASSERT(nchannels >= 1 && nchannels <= DEV_MAX_CHANNELS && cost->threads);
@@ -337,8 +398,8 @@ void tune_constants(struct tuner_constants *c)
 
 static uint64_t model_hash_cost(uint64_t hash, const struct tune_cost *c)
 {
-	const uint64_t words[] = {c->bw_mbps,    c->latency_ns, c->plateau_bytes,
-				  c->plateau_ns, c->threads,    c->thread_bytes};
+	const uint64_t words[] = {c->bw_mbps, c->latency_ns,   c->plateau_bytes,     c->plateau_ns,
+				  c->threads, c->thread_bytes, (uint64_t)c->channels};
 
 	return hash64_seeded(words, sizeof words, hash);
 }

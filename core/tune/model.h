@@ -25,6 +25,8 @@ struct tune_cost {
 	uint64_t plateau_ns;    /* how much more */
 	uint32_t threads;       /* of a channel at most: a multiple of 32 */
 	uint32_t thread_bytes;  /* that make a thread worth while */
+	int32_t channels;       /* at most; 0: as many as the communicator has */
+	uint32_t pad0;
 };
 
 struct tune_shape {
@@ -39,13 +41,17 @@ struct tune_model {
 
 /* `nchannels` is how many the communicator has; `allowed`: the programs that NCCL_ALGO and NCCL_PROTO leave,
  * a bit for each. Those that the machines should not run have a bandwidth all the same where a collective
- * has no others. One rank has no programs: they cost nothing. */
+ * has no others; those that they cannot run, because they connect every two ranks, have none. One rank has no programs: they cost nothing. */
 void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels,
 		     uint64_t allowed);
 /* Of an algorithm and a protocol by their names in programs.h, whether a program has them or not.
  * False: there are no constants for them. Two ranks at least. */
 bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,
 		  enum dev_func func, const char *algo, const char *proto);
+
+/* On how many channels every two ranks are connected, because `allowed` has programs that use it; 0: there is
+ * no such program, or p2p does not connect all ranks, or they are too many. */
+int32_t tune_direct_channels(const struct topo_summary *s, int32_t nchannels, uint64_t allowed);
 
 uint64_t tune_time_ns(const struct tune_cost *cost, uint64_t bytes);
 /* The fastest of `programs` (a bit for each) that run the collective; DEV_PROGRAM_COUNT: none can. Of

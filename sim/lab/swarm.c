@@ -223,9 +223,19 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	return bytes;
 }
 
+/* Every two ranks of one host are connected for most of its runs of LL, where p2p connects them. */
+static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
+{
+	static const char *const lists[] = {"NCCL_ALGO=OneShot,Ring", "NCCL_ALGO=OneShot,Ring",
+					    "NCCL_ALGO=OneShot,Ring;allreduce:TwoShot,Ring",
+					    "NCCL_ALGO=Ring"};
+
+	swarm_env(s, "%s", lists[sim_rng_below(rng, ARRAY_LEN(lists))]);
+}
+
 /* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it; half of all
- * run SIMPLE; the others what is chosen without NCCL_PROTO. Returns the size of the buffers that the
- * collective goes through. */
+ * run SIMPLE; the others what is chosen without NCCL_PROTO. Of one host half run LL. Returns the size of the
+ * buffers that the collective goes through. */
 static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	static const uint64_t lines[] = {4 << 10, 16 << 10, 64 << 10};
@@ -236,6 +246,10 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	bool small = sim_rng_below(&rng, 2), wide = which == 0;
 	uint64_t bytes = swarm_one_of(&rng, lines, ARRAY_LEN(lines));
 
+	if (s->lab.hosts == 1 && which > 0 && which < 5) {
+		which = 1;
+		swarm_algorithm(s, &rng);
+	}
 	if (which > 2) {
 		if (which > 3)
 			swarm_env(s, "NCCL_PROTO=Simple");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring's kernels by themselves, on the rings of tests/collectives/device_ring.h with the buffers that
- * connections have: an all-reduce of float sums by all ranks at the same time, time over size and protocol.
+ * The kernels by themselves, on the connections of tests/collectives/device_ring.h with the buffers that
+ * connections have: an all-reduce of float sums by all ranks at the same time, time over size and program.
  * On real GPUs; with fewer GPUs than ranks several ranks run on one, which shows what the kernels cost and
- * not what a link does. Usage: device_ring_bench
+ * not what a link does. Usage: device_ring_bench [RANKS], 2 to 4 of them
  */
 #define CHANNELS             16
 #define MAX_BYTES            (64u << 20)
@@ -21,43 +21,99 @@ int main(void)
 	return 77;
 }
 #else
-enum { BENCH_RANKS = 2, BENCH_WARPS = 16, BENCH_CHANNEL_BYTES = 32 << 10 };
+enum { BENCH_WARPS = 16 };
+static int bench_ranks = 2;
 
-static double bench_us(struct ring *g, const struct dev_work *w, int channels, int times)
+/* The model's rule (core/tune): fewer channels, then half the threads, while a thread has less than so many
+ * bytes. */
+struct bench_shape {
+	int channels, warps;
+};
+
+static struct bench_shape bench_shape_of(const struct ring *g, enum dev_program program,
+					 uint64_t bytes)
 {
-	const uint64_t mask = (1ull << channels) - 1;
+	struct dev_program_row row = steps_program((int)program);
+	uint64_t line = row.algo == DEV_ONE_SHOT ? 8 : 8 * (uint64_t)g->n;
+	uint64_t each = row.proto == DEV_SIMPLE ? 64 : row.proto == DEV_LL ? line : 8;
+	struct bench_shape s = {CHANNELS, BENCH_WARPS};
+
+	each *= (uint64_t)g->run->width;
+	while (s.channels > 1 && bytes < (uint64_t)(s.channels * s.warps) * each)
+		s.channels--;
+	while (s.warps > 2 && bytes < (uint64_t)(s.channels * s.warps) * each)
+		s.warps /= 2;
+	return s;
+}
+
+/* All ranks' launches, one after the other on each rank, in one graph: what the host's calls take is not in the
+ * time. */
+static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int warps, int times)
+{
+	const uint64_t mask = (2ull << w->channel_hi) - 1;
+	cudaEvent_t fork, join[MAX_RANKS];
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	CUDA_OK(cudaEventCreate(&fork));
+	CUDA_OK(cudaStreamBeginCapture(g->rank[0].stream, cudaStreamCaptureModeGlobal));
+	CUDA_OK(cudaEventRecord(fork, g->rank[0].stream));
+	for (int r = 1; r < g->n; r++)
+		CUDA_OK(cudaStreamWaitEvent(g->rank[r].stream, fork, 0));
+	for (int i = 0; i < times; i++)
+		ring_launch(g, w, 1, mask, warps, false);
+	for (int r = 1; r < g->n; r++) {
+		CUDA_OK(cudaSetDevice(device_of_rank(g->run, r)));
+		CUDA_OK(cudaEventCreate(&join[r]));
+		CUDA_OK(cudaEventRecord(join[r], g->rank[r].stream));
+		CUDA_OK(cudaStreamWaitEvent(g->rank[0].stream, join[r], 0));
+	}
+	CUDA_OK(cudaSetDevice(device_of_rank(g->run, 0)));
+	CUDA_OK(cudaStreamEndCapture(g->rank[0].stream, &graph));
+	CUDA_OK(cudaGraphInstantiate(&exec, graph, 0));
+	CUDA_OK(cudaGraphDestroy(graph));
+	CUDA_OK(cudaEventDestroy(fork));
+	for (int r = 1; r < g->n; r++)
+		CUDA_OK(cudaEventDestroy(join[r]));
+	return exec;
+}
+
+static double bench_us(struct ring *g, const struct dev_work *w, int warps, int times)
+{
 	cudaEvent_t begin, end;
+	cudaGraphExec_t exec;
 	float ms;
 
 	CUDA_OK(cudaSetDevice(device_of_rank(g->run, 0)));
+	exec = bench_graph(g, w, warps, times);
 	CUDA_OK(cudaEventCreate(&begin));
 	CUDA_OK(cudaEventCreate(&end));
-	ring_launch(g, w, 1, mask, BENCH_WARPS, false);
-	CUDA_OK(cudaSetDevice(device_of_rank(g->run, 0)));
+	CUDA_OK(cudaGraphLaunch(exec, g->rank[0].stream));
 	CUDA_OK(cudaEventRecord(begin, g->rank[0].stream));
-	for (int i = 0; i < times; i++)
-		ring_launch(g, w, 1, mask, BENCH_WARPS, false);
-	CUDA_OK(cudaSetDevice(device_of_rank(g->run, 0)));
+	CUDA_OK(cudaGraphLaunch(exec, g->rank[0].stream));
 	CUDA_OK(cudaEventRecord(end, g->rank[0].stream));
 	CUDA_OK(cudaEventSynchronize(end));
 	CUDA_OK(cudaEventElapsedTime(&ms, begin, end));
 	CUDA_OK(cudaEventDestroy(begin));
 	CUDA_OK(cudaEventDestroy(end));
+	CUDA_OK(cudaGraphExecDestroy(exec));
 	return (double)ms * 1000 / times;
 }
 
 static void bench_row(struct ring *g, uint64_t bytes)
 {
-	uint64_t wanted = MAX_OF(bytes / BENCH_CHANNEL_BYTES, (uint64_t)1);
-	int channels = (int)MIN_OF(wanted, (uint64_t)CHANNELS);
-
-	printf("%10llu %9d", (unsigned long long)bytes, channels);
-	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+	printf("%10llu", (unsigned long long)bytes);
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		enum dev_program program = (enum dev_program)p;
+		struct bench_shape s = bench_shape_of(g, program, bytes);
 		struct dev_work w =
-			ring_work((enum dev_proto)p, bytes / 4, DEV_F32, DEV_SUM, 0, channels - 1);
-		double us = bench_us(g, &w, channels, bytes < 1 << 20 ? 200 : 20);
+			program_work(program, bytes / 4, DEV_F32, DEV_SUM, 0, s.channels - 1);
+		double us;
 
-		printf(" %10.1f %9.1f", us, (double)bytes / us / 1000);
+		if (steps_program(p).func != DEV_ALL_REDUCE)
+			continue;
+		us = bench_us(g, &w, s.warps, bytes < 1 << 20 ? 200 : 20);
+		printf(" %14.1f %7.1f", us, (double)bytes / us / 1000);
 	}
 	printf("\n");
 }
@@ -65,18 +121,20 @@ static void bench_row(struct ring *g, uint64_t bytes)
 static void bench_body(const struct device_run *run)
 {
 	static struct ring g;
+	char name[32];
 
-	device_peers_enable(run, device_ranks(run, BENCH_RANKS));
-	ring_alloc(&g, run, BENCH_RANKS);
+	device_peers_enable(run, device_ranks(run, bench_ranks));
+	ring_alloc(&g, run, bench_ranks);
 	ring_connect(&g);
-	printf("# %d ranks on %d GPUs, %d threads a block; us and GB/s of the buffer\n#%9s %9s",
-	       BENCH_RANKS, MIN_OF(run->gpus, BENCH_RANKS), BENCH_WARPS * run->width, "bytes",
-	       "channels");
-	for (int p = 0; p < DEV_PROTO_COUNT; p++)
-		printf(" %10s %9s",
-		       dev_proto_name(
-			       ring_work((enum dev_proto)p, 1, DEV_F32, DEV_SUM, 0, 0).program),
-		       "GB/s");
+	g.in_args = true;
+	printf("# %d ranks on %d GPUs, up to %d threads a block; us and GB/s of the buffer\n#%9s",
+	       bench_ranks, MIN_OF(run->gpus, bench_ranks), BENCH_WARPS * run->width, "bytes");
+	for (unsigned p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		if (steps_program((int)p).func != DEV_ALL_REDUCE)
+			continue;
+		snprintf(name, sizeof name, "%s/%s", dev_algo_name(p), dev_proto_name(p));
+		printf(" %14s %7s", name, "GB/s");
+	}
 	printf("\n");
 	for (uint64_t bytes = 8; bytes <= MAX_BYTES; bytes *= 8)
 		bench_row(&g, bytes);
@@ -85,8 +143,13 @@ static void bench_body(const struct device_run *run)
 	ring_free(&g);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	bench_ranks = argc > 1 ? atoi(argv[1]) : 2;
+	if (argc > 2 || bench_ranks < 2 || bench_ranks > MAX_RANKS) {
+		fprintf(stderr, "usage: device_ring_bench [RANKS], 2 to %d of them\n", MAX_RANKS);
+		return 2;
+	}
 	return device_harness(bench_body, 1);
 }
 #endif

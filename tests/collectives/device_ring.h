@@ -2,8 +2,8 @@
 /*
  * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs of one
  * process (direct pointers, no transport, no proxy), and works are launched on each, in the kernel's
- * arguments or in a FIFO. Odd channels go round the ring the other way. What a launch must give is in
- * device_ring_check.h.
+ * arguments or in a FIFO. Odd channels go round the ring the other way. Every two ranks are connected besides, for
+ * the programs that need it. What a launch must give is in device_ring_check.h.
  *
  * Used by device_ring_test.c and device_fifo_test.c, in the body of tests/device_harness.h. A failing check
  * aborts.
@@ -36,6 +36,14 @@ static const uint32_t buffer_at[DEV_PROTO_COUNT] = {
 	[DEV_SIMPLE] = DEV_STEPS * STEP_LL128, [DEV_LL] = DEV_STEPS * (STEP_LL128 + STEP_SIMPLE)};
 #define BUFFERS_BYTES ((unsigned)DEV_STEPS * (STEP_LL128 + STEP_SIMPLE + STEP_LL))
 
+/* Connections of a rank: of rings, and on every channel to each other rank. Those have buffers of LL. */
+enum {
+	RING_CONNS = CHANNELS * 2,
+	MAX_OTHERS = MAX_RANKS - 1,
+	OTHERS_CONNS = CHANNELS * MAX_OTHERS
+};
+#define DIRECT_BYTES ((unsigned)DEV_STEPS * STEP_LL)
+
 /* The works of one launch in pinned memory. */
 struct piece {
 	struct dev_share share[CHANNELS];
@@ -47,11 +55,15 @@ struct piece {
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
-	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send */
+	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send; [MAX_OTHERS][2][CHANNELS] */
 	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
 	uint8_t *buffers;              /* [CHANNELS][BUFFERS_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
+	/* Of the other ranks: [MAX_OTHERS][CHANNELS] */
+	uint8_t *direct_buffers; /* DIRECT_BYTES each */
+	struct dev_recv_mem *direct_recv_mem;
+	struct dev_send_mem *direct_send_mem;
 	uint8_t *input, *output;
 	uint8_t *host_input;
 	struct piece *piece; /* host memory */
@@ -67,9 +79,11 @@ struct ring {
 	uint64_t random; /* state of ring_random */
 	uint64_t first;  /* step of all connections */
 	uint64_t launches;
-	bool in_fifo;     /* every launch has its works in the FIFO; else every second one */
+	bool in_fifo;     /* every launch has its works in the FIFO; else every second one; */
+	bool in_args;     /* no launch has */
 	bool was_in_fifo; /* the last one had */
 	struct steps_count steps[MAX_RANKS][CHANNELS]; /* where every connection should be */
+	uint64_t direct_step[CHANNELS];                /* and those between every two ranks */
 };
 
 static inline uint64_t ring_random(struct ring *g)
@@ -94,11 +108,14 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 
 		r->comm = device_alloc(gpu, sizeof *r->comm);
 		r->channels = device_alloc(gpu, CHANNELS * sizeof *r->channels);
-		r->conns = device_alloc(gpu, CHANNELS * 2 * sizeof *r->conns);
+		r->conns = device_alloc(gpu, 2 * OTHERS_CONNS * sizeof *r->conns);
 		r->ranks = device_alloc(gpu, CHANNELS * MAX_RANKS * sizeof *r->ranks);
 		r->buffers = device_alloc(gpu, CHANNELS * BUFFERS_BYTES);
 		r->recv_mem = device_alloc(gpu, CHANNELS * sizeof *r->recv_mem);
 		r->send_mem = device_alloc(gpu, CHANNELS * sizeof *r->send_mem);
+		r->direct_buffers = device_alloc(gpu, (size_t)OTHERS_CONNS * DIRECT_BYTES);
+		r->direct_recv_mem = device_alloc(gpu, OTHERS_CONNS * sizeof *r->direct_recv_mem);
+		r->direct_send_mem = device_alloc(gpu, OTHERS_CONNS * sizeof *r->direct_send_mem);
 		r->input = device_alloc(gpu, MAX_BYTES);
 		r->output = device_alloc(gpu, MAX_BYTES);
 		r->host_input = malloc(MAX_BYTES);
@@ -150,20 +167,52 @@ static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 	int i = ring_position_of(g, c, rank), prev = ring_rank_at(g, c, i + g->n - 1);
 	int next = ring_rank_at(g, c, i + 1);
 	int32_t ranks[MAX_RANKS];
-	struct dev_channel channel = {.ring = {.prev = prev,
-					       .next = next,
-					       .index = i,
-					       .recv = 2 * c,
-					       .send = 2 * c + 1,
-					       .ranks = r->ranks + c * MAX_RANKS}};
-	struct dev_conn conns[2] = {ring_conn(g, prev, rank, c, prev),
-				    ring_conn(g, rank, next, c, next)};
+	struct dev_channel channel = {
+		.ring = {.prev = prev, .next = next, .index = i, .ranks = r->ranks + c * MAX_RANKS},
+		.direct = {c, CHANNELS},
+		.ring_recv = ring_conn(g, prev, rank, c, prev),
+		.ring_send = ring_conn(g, rank, next, c, next)};
 
 	for (int k = 0; k < g->n; k++)
 		ranks[k] = ring_rank_at(g, c, k);
 	CUDA_OK(cudaMemcpy(r->ranks + c * MAX_RANKS, ranks, sizeof ranks, cudaMemcpyHostToDevice));
-	CUDA_OK(cudaMemcpy(&r->conns[2 * c], conns, sizeof conns, cudaMemcpyHostToDevice));
 	CUDA_OK(cudaMemcpy(&r->channels[c], &channel, sizeof channel, cudaMemcpyHostToDevice));
+}
+
+/* Connection from rank `from` to rank `to`, seen from rank `rank`. Which of the other ranks a rank is: its
+ * number, less one if it is above that of the rank itself. */
+static inline struct dev_conn direct_conn(const struct ring *g, int from, int to, int channel,
+					  int rank)
+{
+	int at_receiver = (from - (from > to)) * CHANNELS + channel;
+	int at_sender = (to - (to > from)) * CHANNELS + channel;
+	struct dev_conn c = {
+		.tail = &g->rank[to].direct_recv_mem[at_receiver].tail,
+		.head = &g->rank[from].direct_send_mem[at_sender].head,
+		.step = g->first,
+		.step_bytes = {[DEV_LL] = STEP_LL},
+		.peer = rank == from ? to : from,
+		.channel = channel,
+		.index = 2,
+	};
+
+	c.buffer[DEV_LL] = g->rank[to].direct_buffers + (size_t)at_receiver * DIRECT_BYTES;
+	return c;
+}
+
+static inline void direct_connect(const struct ring *g, int rank)
+{
+	static struct dev_conn conns[2 * OTHERS_CONNS];
+
+	for (int peer = 0; peer < g->n; peer++) {
+		struct dev_conn *to = conns + (peer - (peer > rank)) * 2 * CHANNELS;
+
+		for (int c = 0; c < CHANNELS && peer != rank; c++) {
+			to[c] = direct_conn(g, peer, rank, c, rank);
+			to[CHANNELS + c] = direct_conn(g, rank, peer, c, rank);
+		}
+	}
+	CUDA_OK(cudaMemcpy(g->rank[rank].conns, conns, sizeof conns, cudaMemcpyHostToDevice));
 }
 
 static inline void ring_connect(struct ring *g)
@@ -180,6 +229,7 @@ static inline void ring_connect(struct ring *g)
 
 		for (int c = 0; c < CHANNELS; c++)
 			ring_connect_channel(g, i, c);
+		direct_connect(g, i);
 		CUDA_OK(cudaMemcpy(g->rank[i].comm, &comm, sizeof comm, cudaMemcpyHostToDevice));
 	}
 }
@@ -188,8 +238,18 @@ static inline void ring_free(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		struct rank *r = &g->rank[i];
-		void *device[] = {r->comm,     r->channels, r->conns, r->ranks, r->buffers,
-				  r->recv_mem, r->send_mem, r->input, r->output};
+		void *device[] = {r->comm,
+				  r->channels,
+				  r->conns,
+				  r->ranks,
+				  r->buffers,
+				  r->recv_mem,
+				  r->send_mem,
+				  r->direct_buffers,
+				  r->direct_recv_mem,
+				  r->direct_send_mem,
+				  r->input,
+				  r->output};
 
 		CUDA_OK(cudaSetDevice(device_of_rank(g->run, i)));
 		for (size_t k = 0; k < ARRAY_LEN(device); k++)
@@ -216,8 +276,7 @@ static inline struct dev_work program_work(enum dev_program program, uint64_t co
 {
 	uint32_t size = steps_type_bytes(type);
 	struct dev_program_row row = steps_program(program);
-	uint32_t data = steps_data_bytes(row.proto, step_bytes[row.proto]);
-	uint32_t chunk = data * row.chunk_steps / size;
+	uint32_t chunk = steps_chunk_bytes(&row, step_bytes[row.proto]) / size;
 	uint64_t channels = (uint64_t)(hi - lo + 1), grain = steps_grain_bytes(row.proto) / size;
 	uint64_t share = ALIGN_UP(DIV_UP(count, channels), grain);
 	struct dev_work w;
@@ -331,13 +390,14 @@ static inline void ring_launch(struct ring *g, const struct dev_work *works, int
 	int blocks = __builtin_popcountll(mask);
 
 	g->launches++;
-	g->was_in_fifo = n > (int)DEV_ARGS_WORKS || g->in_fifo || g->launches % 2;
+	g->was_in_fifo = n > (int)DEV_ARGS_WORKS || g->in_fifo || (g->launches % 2 && !g->in_args);
 	for (int i = 0; i < g->n; i++) {
 		struct dev_work mine[MOST_WORKS];
 		struct dev_args args;
 
 		memset(&args, 0, sizeof args);
 		args.comm = g->rank[i].comm;
+		args.channels = g->rank[i].channels;
 		args.channel_mask = mask;
 		args.work_count = (uint32_t)n;
 		for (int j = 0; j < n; j++)

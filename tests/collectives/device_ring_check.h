@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a launch on the rings of device_ring.h must give: the same reductions, done on the host in the order
- * in which the ring does them and compared bit by bit; the steps at which all connections stand; and the
+ * in which the program does them and compared bit by bit; the steps at which all connections stand; and the
  * words by which blocks free the FIFO of works.
  */
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_CHECK_H
@@ -44,6 +44,13 @@ static inline void reference_fold(const struct ring *g, const struct dev_work *w
 	}
 }
 
+/* Without a ring: in the order of ranks. */
+static inline void reference_fold_ranks(const struct ring *g, const struct dev_work *w, uint64_t at,
+					uint64_t count)
+{
+	reference_fold(g, w, 0, g->n - 1, at, count);
+}
+
 /* Which rank completes an element of an all-reduce depends on its place in the loop. */
 static inline void reference_all_reduce(const struct ring *g, const struct dev_work *w, int channel,
 					const struct steps_part *part)
@@ -68,14 +75,21 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 				  const struct steps_part *part)
 {
 	size_t bytes = part->count * steps_type_bytes(w->type);
+	bool ring = steps_program(w->program).algo == DEV_RING;
 
 	switch (steps_program(w->program).func) {
 	case DEV_ALL_REDUCE:
-		reference_all_reduce(g, w, channel, part);
+		if (ring)
+			reference_all_reduce(g, w, channel, part);
+		else
+			reference_fold_ranks(g, w, part->offset, part->count);
 		return;
 	case DEV_REDUCE:
-		reference_fold(g, w, channel, ring_position_of(g, channel, w->root), part->offset,
-			       part->count);
+		if (ring)
+			reference_fold(g, w, channel, ring_position_of(g, channel, w->root),
+				       part->offset, part->count);
+		else
+			reference_fold_ranks(g, w, part->offset, part->count);
 		return;
 	case DEV_BROADCAST:
 		memcpy(want_at(g, w, part->offset), input_at(g, w, w->root, part->offset), bytes);
@@ -87,12 +101,22 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 		return;
 	case DEV_REDUCE_SCATTER:
 		for (int r = 0; r < g->n; r++)
-			reference_fold(g, w, channel, ring_position_of(g, channel, r),
+			reference_fold(g, w, ring ? channel : 0,
+				       ring ? ring_position_of(g, channel, r) : g->n - 1,
 				       (uint64_t)r * w->count + part->offset, part->count);
 		return;
 	default:
 		CHECK(false, "program %d has no reference", w->program);
 	}
+}
+
+static inline void reference_direct_steps(struct ring *g, const struct dev_work *w, int channel)
+{
+	uint64_t steps = steps_of(w, channel, NULL, 0, g->n).send;
+
+	if (steps)
+		g->direct_step[channel] = steps + ALIGN_UP(g->direct_step[channel],
+							   steps_program(w->program).chunk_steps);
 }
 
 /* Each end rounds its step up to the chunk, unless the work leaves the connection alone. */
@@ -120,16 +144,19 @@ static inline void reference(struct ring *g, const struct dev_work *w)
 		struct steps_part part = steps_part_of(w, channel);
 
 		reference_part(g, w, channel, &part);
-		reference_steps(g, w, channel);
+		if (steps_program(w->program).algo == DEV_RING)
+			reference_steps(g, w, channel);
+		else
+			reference_direct_steps(g, w, channel);
 	}
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* At the end of PIPELINE_TO only the root has an output. */
+/* At the end of a reduce only the root has an output. */
 static inline bool has_result(const struct dev_work *w, int rank)
 {
-	return steps_program(w->program).pattern != DEV_PIPELINE_TO || rank == w->root;
+	return steps_program(w->program).func != DEV_REDUCE || rank == w->root;
 }
 
 /* Each block of the last launch, which was in the FIFO, has freed its works. */
@@ -170,19 +197,33 @@ static inline void ring_check(struct ring *g, const struct dev_work *w, bool in_
 	}
 }
 
+static inline void direct_check_steps(const struct ring *g, int rank)
+{
+	static struct dev_conn conns[2 * OTHERS_CONNS];
+
+	CUDA_OK(cudaMemcpy(conns, g->rank[rank].conns, sizeof conns, cudaMemcpyDeviceToHost));
+	for (int i = 0; i < 2 * CHANNELS * (g->n - 1); i++)
+		CHECK(conns[i].step == g->direct_step[i % CHANNELS],
+		      "%s: rank %d channel %d, end %d at %llu, expected %llu", g->run->where, rank,
+		      i % CHANNELS, i / CHANNELS, (unsigned long long)conns[i].step,
+		      (unsigned long long)g->direct_step[i % CHANNELS]);
+}
+
 /* Both ends of every connection stand at the step that steps.h derives. */
 static inline void ring_check_steps(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
-		struct dev_conn conns[CHANNELS][2];
+		direct_check_steps(g, i);
+		struct dev_channel channel[CHANNELS];
 
-		CUDA_OK(cudaMemcpy(conns, g->rank[i].conns, sizeof conns, cudaMemcpyDeviceToHost));
+		CUDA_OK(cudaMemcpy(channel, g->rank[i].channels, sizeof channel,
+				   cudaMemcpyDeviceToHost));
 		for (int c = 0; c < CHANNELS; c++)
-			CHECK(conns[c][0].step == g->steps[i][c].recv &&
-				      conns[c][1].step == g->steps[i][c].send,
+			CHECK(channel[c].ring_recv.step == g->steps[i][c].recv &&
+				      channel[c].ring_send.step == g->steps[i][c].send,
 			      "%s: rank %d channel %d at %llu and %llu, expected %llu and %llu",
-			      g->run->where, i, c, (unsigned long long)conns[c][0].step,
-			      (unsigned long long)conns[c][1].step,
+			      g->run->where, i, c, (unsigned long long)channel[c].ring_recv.step,
+			      (unsigned long long)channel[c].ring_send.step,
 			      (unsigned long long)g->steps[i][c].recv,
 			      (unsigned long long)g->steps[i][c].send);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring programs by themselves, on the rings of device_ring.h: every program, every root, all types and
+ * The programs by themselves, on the connections of device_ring.h: every program, every root, all types and
  * operations, random bits, in place and out of place, counts that no chunk divides, several launches over
- * one connection. Then once more with every connection through a stand-in for the proxy, which checks the
+ * one connection. Then those of rings once more with every connection through a stand-in for the proxy, which checks the
  * FIFO that the kernel fills; and a kernel that is aborted, and one that meets another build's communicator.
  */
 #include <sys/wait.h>
@@ -10,6 +10,12 @@
 
 #include "tests/collectives/device_ring_check.h"
 #include "tests/sample.h"
+
+static bool program_has_root(enum dev_program program)
+{
+	return steps_program(program).func == DEV_BROADCAST ||
+	       steps_program(program).func == DEV_REDUCE;
+}
 
 static bool program_reduces(enum dev_program program)
 {
@@ -24,8 +30,7 @@ static void ring_programs(struct ring *g)
 	int turn = 0;
 
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
-		enum dev_pattern pattern = steps_program(program).pattern;
-		bool rooted = pattern == DEV_PIPELINE_FROM || pattern == DEV_PIPELINE_TO;
+		bool rooted = program_has_root((enum dev_program)program);
 		bool reduces = program_reduces((enum dev_program)program);
 
 		for (int root = 0; root < (rooted ? g->n : 1); root++)
@@ -177,13 +182,15 @@ static void link_connect(struct ring *g, struct link *l, int i)
 	for (int s = 0; s < DEV_STEPS; s++)
 		shared_store_u32(&l->send_tail.fifo[s].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
 	conn_place(&c, l->send);
-	CUDA_OK(cudaMemcpy(&g->rank[i].conns[1], &c, sizeof c, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(&g->rank[i].channels[0].ring_send, &c, sizeof c,
+			   cudaMemcpyHostToDevice));
 	conn_place(&c, l->recv);
 	c.tail = &l->recv_tail.tail;
 	c.head = &l->recv_head.head;
 	c.fifo = NULL;
 	c.peer = i;
-	CUDA_OK(cudaMemcpy(&g->rank[next].conns[0], &c, sizeof c, cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(&g->rank[next].channels[0].ring_recv, &c, sizeof c,
+			   cudaMemcpyHostToDevice));
 }
 
 static void ring_proxied_by(struct ring *g, const struct dev_work *w)
@@ -230,7 +237,7 @@ static void ring_proxied(const struct device_run *run, struct ring *g, int n)
  * as a line has that was last written 2^32 steps before. */
 static void ring_fill_old_lines(const struct ring *g)
 {
-	static struct v16 lines[DEV_STEPS * STEP_LL / DEV_LINE_BYTES];
+	static struct v16 lines[DIRECT_BYTES / DEV_LINE_BYTES];
 	uint64_t after = g->first + 16;
 
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
@@ -244,6 +251,10 @@ static void ring_fill_old_lines(const struct ring *g)
 			CUDA_OK(cudaMemcpy(g->rank[i].buffers + c * BUFFERS_BYTES +
 						   buffer_at[DEV_LL],
 					   lines, sizeof lines, cudaMemcpyHostToDevice));
+	for (int i = 0; i < g->n; i++)
+		for (int k = 0; k < OTHERS_CONNS; k++)
+			CUDA_OK(cudaMemcpy(g->rank[i].direct_buffers + (size_t)k * DIRECT_BYTES,
+					   lines, sizeof lines, cudaMemcpyHostToDevice));
 }
 
 static void ring_begin_late(struct ring *g, uint64_t first)
@@ -252,9 +263,16 @@ static void ring_begin_late(struct ring *g, uint64_t first)
 		{.tail = {first}}, {.tail = {first}}, {.tail = {first}}};
 	struct dev_send_mem head[CHANNELS] = {
 		{.head = {first}}, {.head = {first}}, {.head = {first}}};
+	static struct dev_send_mem direct_head[OTHERS_CONNS];
 
 	g->first = first;
+	for (int k = 0; k < OTHERS_CONNS; k++)
+		shared_store_u64(&direct_head[k].head, first, SHARED_RELAXED);
+	for (int c = 0; c < CHANNELS; c++)
+		g->direct_step[c] = first;
 	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(g->rank[i].direct_send_mem, direct_head, sizeof direct_head,
+				   cudaMemcpyHostToDevice));
 		CUDA_OK(cudaMemcpy(g->rank[i].recv_mem, tail, sizeof tail, cudaMemcpyHostToDevice));
 		CUDA_OK(cudaMemcpy(g->rank[i].send_mem, head, sizeof head, cudaMemcpyHostToDevice));
 		for (int c = 0; c < CHANNELS; c++)
@@ -263,23 +281,44 @@ static void ring_begin_late(struct ring *g, uint64_t first)
 	ring_connect(g);
 }
 
+static uint64_t ring_step(const struct ring *g, enum dev_program program)
+{
+	return steps_program(program).algo == DEV_RING ? g->steps[0][0].send : g->direct_step[0];
+}
+
 /* Short chunks over the steps in which senders write whole slots, then long ones: those would take the
  * old lines for new ones. */
+static void ring_old_flags_of(struct ring *g, enum dev_program program, uint64_t first)
+{
+	struct dev_work w = program_work(program, 1, DEV_I32, DEV_SUM, 0, 0);
+	bool rooted = program_has_root(program);
+
+	w.root = rooted ? g->n - 1 : -1;
+	ring_begin_late(g, first);
+	ring_fill_old_lines(g);
+	while (ring_step(g, program) < first + 16)
+		ring_once(g, w, 2, false, "short");
+	w = program_work(program, 4000, DEV_I32, DEV_SUM, 0, 0);
+	w.root = rooted ? 0 : -1;
+	ring_once(g, w, 2, false, "old flags");
+	ring_check_steps(g);
+}
+
 static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 {
 	static const uint64_t firsts[] = {0x7ffffff0ull, 0xfffffff0ull, 0x17ffffff0ull};
 
-	for (size_t f = 0; f < ARRAY_LEN(firsts); f++) {
-		ring_alloc(g, run, n);
-		ring_begin_late(g, firsts[f]);
-		ring_fill_old_lines(g);
-		while (g->steps[0][0].send < firsts[f] + 16)
-			ring_once(g, ring_work(DEV_LL, 1, DEV_I32, DEV_SUM, 0, 0), 2, false,
-				  "short");
-		ring_once(g, ring_work(DEV_LL, 4000, DEV_I32, DEV_SUM, 0, 0), 2, false,
-			  "old flags");
-		ring_check_steps(g);
-		ring_free(g);
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+		struct dev_program_row row = steps_program(program);
+
+		for (size_t f = 0; f < ARRAY_LEN(firsts); f++) {
+			if (row.proto != DEV_LL ||
+			    (row.algo == DEV_RING && program_has_root(program)))
+				continue;
+			ring_alloc(g, run, n);
+			ring_old_flags_of(g, (enum dev_program)program, firsts[f]);
+			ring_free(g);
+		}
 	}
 }
 
@@ -288,13 +327,17 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 /* What rank 0 has put into the slots of all others. */
 struct slots {
 	uint8_t buffers[MAX_RANKS][CHANNELS * BUFFERS_BYTES];
+	uint8_t direct[MAX_RANKS][OTHERS_CONNS * DIRECT_BYTES];
 };
 
 static void ring_slots(const struct ring *g, struct slots *out)
 {
-	for (int i = 1; i < g->n; i++)
+	for (int i = 1; i < g->n; i++) {
 		CUDA_OK(cudaMemcpy(out->buffers[i], g->rank[i].buffers, sizeof out->buffers[i],
 				   cudaMemcpyDeviceToHost));
+		CUDA_OK(cudaMemcpy(out->direct[i], g->rank[i].direct_buffers, sizeof out->direct[i],
+				   cudaMemcpyDeviceToHost));
+	}
 }
 
 /* One rank starts alone: its kernel waits for the others until the abort word is set. The kernel
@@ -334,9 +377,7 @@ static void ring_abort_lines(const struct device_run *run, struct ring *g, int n
 
 		if (row.proto == DEV_SIMPLE)
 			continue;
-		w.root = row.pattern == DEV_PIPELINE_FROM || row.pattern == DEV_PIPELINE_TO
-				 ? program % n
-				 : -1;
+		w.root = program_has_root((enum dev_program)program) ? program % n : -1;
 		w.nwarps = (uint8_t)(1 + program % 2);
 		ring_alloc(g, run, n);
 		ring_connect(g);

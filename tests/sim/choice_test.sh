@@ -6,10 +6,10 @@ set -euo pipefail
 doppel=$1/doppel
 bad=0
 
-# run SETTING [COLLECTIVE]: its exit code; what it prints is in $said
+# run SETTING [COLLECTIVE]: its exit code; what it prints is in $said. On $hosts hosts, 1 without it
 run() {
 	local rc=0
-	said=$(env "$1" "$doppel" run "${2:-all_reduce}" --gpus 2 -b 8 -e 8 --place in 2>&1) || rc=$?
+	said=$(env "$1" "$doppel" run "${2:-all_reduce}" --hosts "${hosts:-1}" --gpus 2 -b 8 -e 8 --place in 2>&1) || rc=$?
 	return $rc
 }
 
@@ -30,7 +30,7 @@ for setting in NCCL_ALGO= NCCL_ALGO=^ NCCL_ALGO=Ring NCCL_ALGO=tree,ring NCCL_AL
 done
 
 # no program is left: for any collective, or for one that has a list
-for setting in NCCL_ALGO=NVLSTree NCCL_ALGO=^ring,Tree,NVLS,NVLSTree,pat,collnetdirect,collnetchain; do
+for setting in NCCL_ALGO=NVLSTree NCCL_ALGO=^ring,Tree,NVLS,NVLSTree,pat,collnetdirect,collnetchain,oneshot,twoshot; do
 	refused "$setting" "$setting allows no program; there are Ring/"
 done
 for setting in 'NCCL_ALGO=allreduce:nvlstree' 'NCCL_ALGO=ring;allreduce:nvlstree'; do
@@ -39,6 +39,18 @@ done
 # of a collective that has no list of its own, the call fails
 refused 'NCCL_ALGO=nvlstree;allreduce:ring' 'ncclBcast: rank 0: NCCL_ALGO=nvlstree' broadcast
 refused 'NCCL_ALGO=nvlstree;allreduce:ring' 'allows no program for broadcast; there are Ring/' broadcast
+# every two ranks are connected, of one host with p2p alone
+for setting in NCCL_ALGO=OneShot NCCL_ALGO=two_shot 'NCCL_ALGO=ring;allreduce:oneshot,twoshot'; do
+	run "$setting" || { echo "$setting: exit code $?: $said"; bad=1; }
+done
+NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL run NCCL_ALGO=OneShot && grep -q ': ONE_SHOT, LL, channels 0..0' <<<"$said" || {
+	echo "NCCL_ALGO=OneShot ran otherwise: $said"
+	bad=1
+}
+refused NCCL_ALGO=twoshot 'allows no program for broadcast; there are Ring/Simple, Ring/LL' broadcast
+NCCL_P2P_DISABLE=1 refused NCCL_ALGO=OneShot 'expected 2 to 8 ranks of one host with p2p between all of them, there are 2 ranks on 1 hosts without p2p; Ring'
+hosts=2 refused NCCL_ALGO=OneShot 'there are 4 ranks on 2 hosts; Ring connects any ranks'
+NCCL_P2P_DISABLE=1 run NCCL_ALGO=OneShot,Ring || { echo "NCCL_ALGO=OneShot,Ring without p2p: exit code $?: $said"; bad=1; }
 # what is not a list
 refused NCCL_ALGO=rin "NCCL_ALGO=rin: unknown algorithm 'rin', nearest Ring; expected one of: Tree, Ring"
 refused NCCL_ALGO=rings "unknown algorithm 'rings', nearest Ring"

@@ -20,6 +20,8 @@
 #define MAX_RANKS  16
 #define MAX_CHUNKS 4096
 
+#define MOST_OTHERS (DEV_DIRECT_RANKS - 1)
+
 /* One end of a connection, with the chunks that went through it. */
 struct end {
 	struct dev_conn conn;
@@ -32,6 +34,8 @@ struct dev_block {
 	struct dev_channel channel;
 };
 
+enum { PRIM_SEND = 2 };
+
 struct prim {
 	struct dev_block *block;
 	const uint8_t *input;
@@ -40,7 +44,9 @@ struct prim {
 	uint32_t type_bytes;
 	int32_t root;
 	const struct dev_conn *recv, *send;
-	struct end ends[2]; /* the ring's: receiving, sending */
+	struct end ends[2];                            /* the ring's: receiving, sending */
+	struct end from[MOST_OTHERS], to[MOST_OTHERS]; /* of every two ranks' connections */
+	uint32_t begun, next, ended;                   /* chunks, and their second slots */
 };
 
 static bool prim_count(const struct dev_conn *c, uint64_t count)
@@ -61,6 +67,52 @@ static bool prim_count_both(struct prim *p, uint64_t count)
 DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
 {
 	return (uint64_t)(position % p->block->comm.nranks) * p->count + at;
+}
+DEV_FN int32_t prim_other_rank(const struct prim *p, int k)
+{
+	return k < p->block->comm.rank ? k : k + 1;
+}
+DEV_FN int prim_other_of(const struct prim *p, int32_t rank)
+{
+	return rank < p->block->comm.rank ? rank : rank - 1;
+}
+DEV_FN int prim_others(const struct prim *p)
+{
+	return p->block->comm.nranks - 1;
+}
+DEV_FN bool prim_direct_begin(struct prim *p)
+{
+	p->begun++;
+	return true;
+}
+DEV_FN void prim_direct_send(struct prim *p, int k, uint64_t in, uint64_t count)
+{
+	(void)prim_count(&p->to[k].conn, count);
+}
+DEV_FN void prim_direct_recv(struct prim *p, int k, uint64_t out, uint64_t count)
+{
+	(void)prim_count(&p->from[k].conn, count);
+}
+DEV_FN void prim_direct_copy(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
+{
+}
+DEV_FN void prim_direct_reduce(struct prim *p, uint32_t flags, uint64_t in, uint64_t out,
+			       uint64_t count)
+{
+	for (int k = 0; k < prim_others(p); k++) {
+		(void)prim_count(&p->from[k].conn, count);
+		if (flags & PRIM_SEND)
+			(void)prim_count(&p->to[k].conn, count);
+	}
+}
+DEV_FN void prim_direct_next(struct prim *p, uint64_t sent)
+{
+	p->next++;
+}
+DEV_FN bool prim_direct_end(struct prim *p)
+{
+	p->ended++;
+	return true;
 }
 DEV_FN bool prim_send(struct prim *p, uint64_t in, uint64_t count)
 {
@@ -145,6 +197,56 @@ static void flow_check(const struct dev_work *w, int rank, int n)
 				     (unsigned long long)received->chunk[i]);
 }
 
+/* What crosses from one rank to another: chunks that are empty are not received. */
+static uint32_t chunks_that_are_not_empty(const struct end *e, uint64_t chunk[MAX_CHUNKS])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->n; i++)
+		if (e->chunk[i])
+			chunk[n++] = e->chunk[i];
+	return n;
+}
+
+static void direct_flow_check(const struct dev_work *w, int from, int to)
+{
+	static uint64_t sent[MAX_CHUNKS], received[MAX_CHUNKS];
+	uint32_t n = chunks_that_are_not_empty(&ranks[from].to[to - (to > from)], sent);
+	uint32_t m = chunks_that_are_not_empty(&ranks[to].from[from - (from > to)], received);
+
+	if (n != m || memcmp(sent, received, n * sizeof sent[0]))
+		ck_abort_msg("program %d, count %llu: rank %d sends %u chunks to rank %d, which "
+			     "receives "
+			     "%u, or of other sizes",
+			     w->program, (unsigned long long)w->count, from, n, to, m);
+}
+
+/* Each rank takes the same steps on all connections. */
+static void direct_check(const struct dev_work *w, int n)
+{
+	for (int r = 0; r < n; r++) {
+		const struct prim *p = &ranks[r];
+		uint64_t steps = steps_of(w, 0, &p->block->channel.ring, r, n).send;
+
+		if (p->begun + p->next != steps || p->ended != p->begun)
+			ck_abort_msg("program %d, rank %d of %d: %u chunks and %u second slots, "
+				     "%u ended; steps_of derives %llu steps",
+				     w->program, r, n, p->begun, p->next, p->ended,
+				     (unsigned long long)steps);
+		for (int peer = 0; peer < n; peer++)
+			if (peer != r)
+				direct_flow_check(w, r, peer);
+	}
+}
+
+static void prim_clear(struct prim *p)
+{
+	p->ends[0].n = p->ends[1].n = 0;
+	for (int k = 0; k < MOST_OTHERS; k++)
+		p->from[k].n = p->to[k].n = 0;
+	p->begun = p->next = p->ended = 0;
+}
+
 /* Rank r is at position r of the ring. */
 static void work_check(const struct dev_work *w, int n)
 {
@@ -163,15 +265,22 @@ static void work_check(const struct dev_work *w, int n)
 		ranks[r].count = w->count;
 		ranks[r].type_bytes = 4;
 		ranks[r].root = w->root;
-		ranks[r].ends[0].n = ranks[r].ends[1].n = 0;
+		prim_clear(&ranks[r]);
 		ranks[r].recv = &ranks[r].ends[0].conn;
 		ranks[r].send = &ranks[r].ends[1].conn;
 		program_run(&ranks[r], &part, w->program);
 	}
-	for (int r = 0; r < n; r++) {
+	if (steps_program(w->program).algo != DEV_RING)
+		direct_check(w, n);
+	for (int r = 0; r < n && steps_program(w->program).algo == DEV_RING; r++) {
 		steps_check(w, r, n);
 		flow_check(w, r, n);
 	}
+}
+
+static int most_ranks(int program)
+{
+	return steps_program(program).algo == DEV_RING ? MAX_RANKS : DEV_DIRECT_RANKS;
 }
 
 START_TEST(programs_take_the_steps_that_steps_of_derives)
@@ -179,7 +288,7 @@ START_TEST(programs_take_the_steps_that_steps_of_derives)
 	static const uint64_t counts[] = {1, 15, 16, 17, 255, 256, 257, 1000, 4095, 4096, 5001};
 
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++)
-		for (int n = 2; n <= MAX_RANKS; n++)
+		for (int n = 2; n <= most_ranks(program); n++)
 			for (size_t c = 0; c < ARRAY_LEN(counts); c++)
 				for (int root = 0; root < n; root++) {
 					struct dev_work w = {.count = counts[c],

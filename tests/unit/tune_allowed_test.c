@@ -33,7 +33,7 @@ static uint64_t programs_of(int func, const char *algo, const char *proto)
 	return programs;
 }
 
-START_TEST(every_program_has_a_name_of_nccl)
+START_TEST(every_program_has_a_name)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		ck_assert_str_ne(tune_algo_name(p), "?");
@@ -157,7 +157,7 @@ int main(void)
 	Suite *suite = suite_create("tune");
 	TCase *t = tcase_create("allowed");
 
-	tcase_add_test(t, every_program_has_a_name_of_nccl);
+	tcase_add_test(t, every_program_has_a_name);
 	tcase_add_test(t, without_a_list_all_programs_are_allowed);
 	tcase_add_test(t, a_list_is_for_all_collectives_or_for_one);
 	tcase_add_test(t, exclusion_allows_all_others);

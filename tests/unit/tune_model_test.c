@@ -15,6 +15,7 @@ static const struct topo_summary one_host = {
 	.nhosts = 1,
 	.sm_least = 90,
 	.sm_most = 90,
+	.direct = TOPO_PATH_NVL,
 	.graph = {[TOPO_RING] = {.nchannels = 16,
 				 .bw_intra_mbps = 20000,
 				 .bw_inter_mbps = 20000,
@@ -29,6 +30,7 @@ static struct topo_summary hosts_of(int32_t nhosts, int32_t each)
 
 	s.nhosts = nhosts;
 	s.nranks = nhosts * each;
+	s.direct = nhosts > 1 ? -1 : s.direct;
 	return s;
 }
 

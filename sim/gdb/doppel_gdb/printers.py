@@ -79,12 +79,13 @@ class DevConn:
 
     def to_string(self):
         c = self.val
-        if int(c["buffer"][0]) == 0:
+        protos = [p for p in range(3) if int(c["buffer"][p])]
+        if not protos:
             return "{not connected}"
         return "{channel %d, peer %d%s: next step %d, tail %s, head %s, %d bytes per step at %s}" % (
             int(c["channel"]), int(c["peer"]), " by proxy" if int(c["fifo"]) else "",
-            int(c["step"]), shared_word(c["tail"]), shared_word(c["head"]), int(c["step_bytes"][0]),
-            pointer(c["buffer"][0]))
+            int(c["step"]), shared_word(c["tail"]), shared_word(c["head"]),
+            int(c["step_bytes"][protos[0]]), pointer(c["buffer"][protos[0]]))
 
 
 class Conn:
