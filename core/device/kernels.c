@@ -14,8 +14,8 @@
  *                    a factor times the input. Takes one struct dev_work by value.
  *
  * An aborted launch (the communicator's abort word) ends without an error, its output undefined, and
- * so do the launches after it. A communicator or a work of another layout, or one that does not fit
- * its connections, traps.
+ * so do the launches after it. A communicator of another layout traps. So does a work of another layout, or one
+ * that does not fit its connections, where works are checked (DEV_CHECK_FIFO).
  */
 #include "core/device/prims.h"
 #include "core/device/send_recv.h"
