@@ -186,7 +186,7 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->type = (enum dev_type)w->type;
 	p->op = (enum dev_op)w->op;
 	p->type_bytes = steps_type_bytes(w->type);
-	p->shown = 0;
+	p->other = p->shown = 0;
 	p->scale = dev_work_scale(d, w);
 	p->count = w->count;
 }
@@ -350,7 +350,7 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->type = DEV_U8;
 	p->op = DEV_SUM;
 	p->type_bytes = 1;
-	p->shown = 0;
+	p->other = p->shown = 0;
 	p->scale = 0;
 	p->count = 0;
 }

@@ -40,7 +40,8 @@ struct prim {
 	enum dev_type type;
 	enum dev_op op;
 	uint32_t type_bytes;
-	uint32_t shown; /* what the trace has of this work: 1 << sent */
+	uint32_t other; /* which other rank's connections recv and send are; 0: the ring's */
+	uint32_t shown; /* what the trace has of this work: 1 << (2 * other + sent) */
 	uint64_t scale;
 	uint64_t count; /* elements of a rank's block: dev_work's count */
 };
@@ -121,13 +122,15 @@ DEV_FN void prim_check_slot(struct prim *p, const struct dev_conn *c, const stru
 
 /* ---- in the trace ------------------------------------------------------------------------------
  *
- * On the doubles: the first slot that a work fills, and the first that it finds filled. */
+ * On the doubles: the first slot of each connection that a work fills, and the first that it finds filled. */
 #ifdef DEV_TRACE
 DEV_FN void prim_show(struct prim *p, bool sent)
 {
-	if (p->shown & 1u << sent)
+	const uint32_t bit = 1u << (2 * p->other + sent);
+
+	if (p->shown & bit)
 		return;
-	p->shown |= 1u << sent;
+	p->shown |= bit;
 	dev_slot_shown(p->d, &p->block->comm, sent ? p->send : p->recv,
 		       sent ? p->send_step : p->recv_step, sent);
 }

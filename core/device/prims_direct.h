@@ -45,11 +45,13 @@ DEV_FN int prim_others(const struct prim *p)
 DEV_FN void prim_direct_to(struct prim *p, int k)
 {
 	p->send = &p->block->direct_send[k];
+	p->other = (uint32_t)k;
 }
 
 DEV_FN void prim_direct_from(struct prim *p, int k)
 {
 	p->recv = &p->block->direct_recv[k];
+	p->other = (uint32_t)k;
 }
 
 /* False on all threads alike: the launch was aborted. */
@@ -151,6 +153,8 @@ DEV_FN void prim_direct_share(struct prim *p, struct prim_lines *l)
 	p->send_step++;
 	for (int k = 0; k < prim_others(p); k++) {
 		prim_direct_to(p, k);
+		if (p->thread == 0)
+			prim_show(p, true);
 		prim_ll_send(p, l);
 	}
 	p->send_step--;

@@ -33,8 +33,8 @@ static inline char *text_put(char *to, const char *s)
 	return to + n;
 }
 
-/* ns as microseconds with three places. A viewer reads a double, multiplies by 1,000 and cuts off
- * the rest: where that would be a nanosecond less, half of one is added. */
+/* ns as microseconds with three places. A viewer reads a double, multiplies by 1,000 and cuts off the rest, or
+ * rounds: where cutting off would give a nanosecond less, a fifth of one is added, which rounding removes. */
 static inline char *text_put_us(char *to, uint64_t ns)
 {
 	to = text_put_u64(to, ns / 1000);
@@ -43,7 +43,7 @@ static inline char *text_put_us(char *to, uint64_t ns)
 	*to++ = (char)('0' + ns % 100 / 10);
 	*to++ = (char)('0' + ns % 10);
 	if ((uint64_t)((double)ns / 1000.0 * 1000.0) != ns)
-		*to++ = '5';
+		*to++ = '2';
 	return to;
 }
 

@@ -29,7 +29,9 @@ class Slice:
 
 
 def ns(us):
-    """As the importer does it: cut off, not rounded."""
+    """As importers do it: some cut off, some round."""
+    if int(us * 1000.0) != round(us * 1000.0):
+        fail("%r us are not the same nanoseconds cut off and rounded" % us)
     return int(us * 1000.0)
 
 
