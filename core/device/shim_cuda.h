@@ -85,9 +85,12 @@ DEV_FN void dev_barrier(struct dev *d)
 	__syncthreads();
 }
 
+/* Named barriers are the aligned ones: a warp's threads come to the same instruction. The others have a second,
+ * slower instruction for warps that have parted, which compute-sanitizer takes for another barrier. */
 DEV_FN void dev_barrier_named(struct dev *d, int id, int threads)
 {
-	asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+	__syncwarp();
+	asm volatile("barrier.sync.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 DEV_FN bool dev_barrier_any(struct dev *d, bool p)
@@ -99,9 +102,10 @@ DEV_FN bool dev_barrier_named_any(struct dev *d, int id, int threads, bool p)
 {
 	uint32_t any;
 
+	__syncwarp();
 	asm volatile("{\n\t.reg .pred in, out;\n\t"
 		     "setp.ne.u32 in, %3, 0;\n\t"
-		     "barrier.red.or.pred out, %1, %2, in;\n\t"
+		     "barrier.red.or.aligned.pred out, %1, %2, in;\n\t"
 		     "selp.u32 %0, 1, 0, out;\n\t}"
 		     : "=r"(any)
 		     : "r"(id), "r"(threads), "r"((uint32_t)p)
@@ -119,8 +123,10 @@ DEV_FN uint32_t dev_ballot(struct dev *d, bool p)
 	return __ballot_sync(~0u, p);
 }
 
+/* A vote by itself orders no memory. */
 DEV_FN bool dev_any(struct dev *d, bool p)
 {
+	__syncwarp();
 	return __any_sync(~0u, p);
 }
 
