@@ -61,13 +61,15 @@ static void fc_trace_pair_begins(struct fc_kernel *k, const char *name, const st
 {
 	k->shown_name = name;
 	k->shown_algorithm = "PAIR";
-	k->shown_protocol = "SIMPLE";
+	k->shown_protocol =
+		dev_proto_text(w->pair.send_conn ? w->pair.send_proto : w->pair.recv_proto);
 	k->shown_works++;
 	k->shown_bytes += w->pair.send_bytes;
 	sim_trace_begin(trace_track(k->op->stream, k->rank),
 			&(struct os_trace_slice){.name = name,
 						 .arg = {{"sent", w->pair.send_bytes, NULL},
 							 {"received", w->pair.recv_bytes, NULL},
+							 {"protocol", 0, k->shown_protocol},
 							 {"channel", w->channel_lo, NULL},
 							 {"batch", w->batch, NULL}}});
 }

@@ -87,6 +87,9 @@ X(LL_BUFFSIZE, "NCCL_LL_BUFFSIZE", BYTES, "524288", 1, 1ll << 40,               
 	"bytes of a connection's buffer of protocol LL")                                            \
 X(LL128_BUFFSIZE, "NCCL_LL128_BUFFSIZE", BYTES, "4915200", 1, 1ll << 40,                           \
 	"bytes of a connection's buffer of protocol LL128")                                         \
+X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "16384", 0, 1ll << 40,                         \
+	"bytes of a channel's part of a message up to which it goes in LL, if NCCL_PROTO has it; "  \
+	"the same on all ranks")                                                                    \
 X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,                       \
 	"bytes of a communicator's FIFO of works; a launch takes up to half of it")                 \
 X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \

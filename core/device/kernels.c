@@ -9,7 +9,8 @@
  *                    range of channels includes it, one after the other. Takes one struct dev_args
  *                    by value, with the works or with where they are. All works have the kernel's
  *                    protocol: nvcc makes a slower kernel of several (docs/device.md).
- *   dev_messages     the same for messages between pairs of ranks, which run in batches.
+ *   dev_messages     the same for messages between pairs of ranks, which run in batches. The protocol is
+ *                    that of each message.
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
  *                    a factor times the input. Takes one struct dev_work by value.
  *
@@ -206,11 +207,12 @@ DEV_FN void dev_ring_begin(struct prim *p)
 DEV_FN void dev_ring_end(struct prim *p)
 {
 	struct dev_channel *c = &p->block->channel;
-	uint64_t recv = steps_kept(c->ring_recv.step, p->recv_step, p->chunk_steps);
-	uint64_t send = steps_kept(c->ring_send.step, p->send_step, p->chunk_steps);
+	uint64_t recv, send;
 
 	if (p->thread != 0)
 		return;
+	recv = steps_kept(c->ring_recv.step, p->recv_step, p->chunk_steps);
+	send = steps_kept(c->ring_send.step, p->send_step, p->chunk_steps);
 	if (recv != c->ring_recv.step)
 		c->ring_recv.step = recv;
 	if (send != c->ring_send.step)
@@ -332,7 +334,8 @@ DEV_FN uint32_t dev_batch_works(const struct dev_block *b, uint32_t loaded)
 
 /* One end of a work as a group of threads sees it. */
 DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
-			  const struct dev_work *w, uint32_t group, uint32_t warps)
+			  const struct dev_work *w, uint32_t group, uint32_t warps,
+			  enum dev_proto proto)
 {
 	p->d = d;
 	p->block = b;
@@ -340,7 +343,7 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->thread = dev_thread(d) - group * p->threads;
 	p->barrier = warps > 1 ? 1 + group : 0;
 	p->stopped = false;
-	p->proto = DEV_SIMPLE;
+	p->proto = proto;
 	p->chunk_steps = p->slice_steps = 1;
 	p->root = -1;
 	p->send = p->recv = &b->pair[group];
@@ -355,28 +358,28 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->count = 0;
 }
 
-DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, bool sends)
+DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, bool sends,
+			   enum dev_proto proto)
 {
 	return w->kind == DEV_WORK_SEND_RECV && w->channel_lo == w->channel_hi &&
-	       c->channel == w->channel_lo && c->step_bytes[DEV_SIMPLE] &&
+	       c->channel == w->channel_lo && c->step_bytes[proto] &&
 	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
 }
 
-/* By the threads of one group: group 2n sends for work n, group 2n + 1 receives. False: aborted. */
+/* By the threads of one group: group 2n sends for work n, group 2n + 1 receives. `proto` is a constant for
+ * the compiler. False: aborted. */
 DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_work *w,
-			 uint32_t group, uint32_t warps)
+			 uint32_t group, uint32_t warps, enum dev_proto proto)
 {
 	bool sends = group % 2 == 0;
 	struct dev_conn *conn = sends ? w->pair.send_conn : w->pair.recv_conn;
 	struct prim p;
 
-	if (!conn)
-		return true;
-	dev_pair_init(&p, d, b, w, group, warps);
+	dev_pair_init(&p, d, b, w, group, warps, proto);
 	if (p.thread == 0)
 		dev_copy_in(d, &b->pair[group], conn, sizeof b->pair[group]);
 	prim_barrier(&p);
-	if (!dev_pair_valid(w, &b->pair[group], sends))
+	if (!dev_pair_valid(w, &b->pair[group], sends, proto))
 		dev_trap(d, "dev_messages: these messages are not ones that the kernel can move");
 	p.send_step = p.recv_step = b->pair[group].step;
 	dev_work_begins(d, w);
@@ -390,6 +393,25 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	return !p.stopped;
 }
 
+/* The group's end of the work; it may have none. */
+DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, uint32_t group, uint32_t warps)
+{
+	const struct dev_work *w = &b->work[group / 2];
+	bool sends = group % 2 == 0;
+
+	if (!(sends ? w->pair.send_conn : w->pair.recv_conn))
+		return true;
+	switch (sends ? w->pair.send_proto : w->pair.recv_proto) {
+	case DEV_SIMPLE:
+		return dev_run_pair(d, b, w, group, warps, DEV_SIMPLE);
+	case DEV_LL:
+		return dev_run_pair(d, b, w, group, warps, DEV_LL);
+	default:
+		dev_trap(d, "dev_messages: a message in a protocol that messages do not have");
+		return false;
+	}
+}
+
 /* By all threads of the block: the first works of those in shared memory. */
 DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
 {
@@ -400,7 +422,7 @@ DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
 	if (!warps)
 		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
 	if (group < 2 * works)
-		ok = dev_run_pair(d, b, &b->work[group / 2], group, warps);
+		ok = dev_run_group(d, b, group, warps);
 	return !dev_barrier_any(d, !ok);
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/base/macros.h"
 #include "core/base/type_name.h"
-#include "core/device/work.h"
+#include "core/device/steps.h"
 
 static inline const char *dev_type_name(unsigned type)
 {
@@ -39,17 +39,23 @@ static inline const char *dev_algo_name(unsigned program)
 	}
 }
 
+/* Of a protocol, in the order of enum dev_proto. */
+static inline const char *dev_proto_text(unsigned proto)
+{
+	static const char *const names[] = {
+#define DEV_PROTO_TEXT(id, buffer, grain, data) #id,
+		DEV_PROTOS(DEV_PROTO_TEXT)
+#undef DEV_PROTO_TEXT
+	};
+
+	ASSERT(proto < DEV_PROTO_COUNT);
+	return names[proto];
+}
+
 static inline const char *dev_proto_name(unsigned program)
 {
-	switch (program) {
-#define DEV_PROTO_NAME(id, function, func, algo, proto, pattern, chunk, slice)                     \
-	case DEV_##id:                                                                             \
-		return #proto;
-		DEV_PROGRAMS(DEV_PROTO_NAME)
-#undef DEV_PROTO_NAME
-	default:
-		return "unknown";
-	}
+	return program < DEV_PROGRAM_COUNT ? dev_proto_text(steps_program((int)program).proto)
+					   : "unknown";
 }
 
 #endif

@@ -4,7 +4,8 @@
  * on one channel. Called by the kernel (kernels.c), which gives every end a group of its own, so that
  * ranks that send to each other in a circle never wait for a block that is busy with its other end.
  *
- * Bytes move in chunks of one step. Both ends derive the same chunks from the same number of bytes.
+ * Bytes move in chunks of one step. Both ends derive the same chunks from the same number of bytes and
+ * protocol.
  */
 #ifndef CORE_DEVICE_SEND_RECV_H
 #define CORE_DEVICE_SEND_RECV_H
@@ -13,7 +14,7 @@
 
 DEV_FN bool send_recv_send(struct prim *p, uint64_t bytes)
 {
-	uint64_t chunk = p->send->step_bytes[DEV_SIMPLE];
+	uint64_t chunk = steps_data_bytes(p->proto, p->send->step_bytes[p->proto]);
 
 	for (uint64_t done = 0; done < bytes; done += chunk)
 		if (!prim_send(p, done, MIN_OF(chunk, bytes - done)))
@@ -23,7 +24,7 @@ DEV_FN bool send_recv_send(struct prim *p, uint64_t bytes)
 
 DEV_FN bool send_recv_recv(struct prim *p, uint64_t bytes)
 {
-	uint64_t chunk = p->recv->step_bytes[DEV_SIMPLE];
+	uint64_t chunk = steps_data_bytes(p->proto, p->recv->step_bytes[p->proto]);
 
 	for (uint64_t done = 0; done < bytes; done += chunk)
 		if (!prim_recv(p, done, MIN_OF(chunk, bytes - done)))

@@ -211,9 +211,11 @@ STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
 }
 
 /* Steps of a message, or of one channel's part of it, on its connection: a chunk is one step. */
-STEPS_FN uint64_t steps_of_message(uint64_t bytes, uint32_t step_bytes)
+STEPS_FN uint64_t steps_of_message(uint64_t bytes, enum dev_proto proto, uint32_t step_bytes)
 {
-	return (bytes + step_bytes - 1) / step_bytes;
+	uint64_t chunk = steps_data_bytes(proto, step_bytes);
+
+	return (bytes + chunk - 1) / chunk;
 }
 
 /* The step of a connection after a work that began at its rounded up step and ended at `end`. A work

@@ -156,7 +156,7 @@ struct dev_comm {
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 48);
-#define DEV_COMM_MAGIC 0xd0de0007u
+#define DEV_COMM_MAGIC 0xd0de0008u
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
@@ -165,7 +165,9 @@ enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUN
 struct dev_send_recv {
 	struct dev_conn *send_conn, *recv_conn; /* NULL: nothing to send, to receive */
 	uint64_t send_bytes, recv_bytes;
-	uint8_t pad0[16];
+	uint8_t send_proto,
+		recv_proto; /* enum dev_proto: SIMPLE or LL; both ends of a message agree */
+	uint8_t pad0[14];
 };
 DOPPEL_CHECK_SIZE(struct dev_send_recv, 48);
 

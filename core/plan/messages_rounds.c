@@ -153,7 +153,15 @@ struct plan_part {
 	uint8_t *address;
 	uint64_t bytes;
 	struct conn *conn; /* NULL: the message has no such part */
+	enum dev_proto proto;
 };
+
+/* Short parts go in LL, where the connection has a buffer for it. Both ends know the same. */
+static enum dev_proto plan_part_proto(const struct conn *c, uint64_t bytes)
+{
+	return c->dev.step_bytes[DEV_LL] && bytes <= transport_pair_ll_bytes() ? DEV_LL
+									       : DEV_SIMPLE;
+}
 
 static struct plan_part plan_part_of(const struct ncclComm *comm,
 				     const struct plan_queued_message *m, int32_t channel,
@@ -161,19 +169,18 @@ static struct plan_part plan_part_of(const struct ncclComm *comm,
 {
 	uint64_t each;
 	int32_t parts = m ? plan_parts_of(m->bytes, transport_pair_channels(comm), &each) : 0;
-	uint64_t at;
+	struct plan_part p = {.conn = NULL};
 
 	if (part >= parts)
-		return (struct plan_part){.conn = NULL};
-	at = (uint64_t)part * each;
-	return (struct plan_part){
-		.address = (uint8_t *)m->call.buffer + at,
-		.bytes = MIN_OF(each, m->bytes - at),
-		.conn = transport_conn_find(comm, &(struct conn_want){.channel = channel,
-								      .peer = m->call.peer,
-								      .is_send = m->call.is_send,
-								      .index = CONN_PAIR}),
-	};
+		return p;
+	p.address = (uint8_t *)m->call.buffer + (uint64_t)part * each;
+	p.bytes = MIN_OF(each, m->bytes - (uint64_t)part * each);
+	p.conn = transport_conn_find(comm, &(struct conn_want){.channel = channel,
+							       .peer = m->call.peer,
+							       .is_send = m->call.is_send,
+							       .index = CONN_PAIR});
+	p.proto = plan_part_proto(p.conn, p.bytes);
+	return p;
 }
 
 static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
@@ -184,11 +191,11 @@ static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
 	plan_add_op(p, &(struct proxy_op){
 			       .conn = part->conn->proxy,
 			       .op_count = comm->op_count,
-			       .nsteps = steps_of_message(part->bytes,
-							  part->conn->dev.step_bytes[DEV_SIMPLE]),
+			       .nsteps = steps_of_message(part->bytes, part->proto,
+							  part->conn->dev.step_bytes[part->proto]),
 			       .slice_steps = 1,
 			       .chunk_steps = 1,
-			       .protocol = DEV_SIMPLE,
+			       .protocol = (uint8_t)part->proto,
 		       });
 }
 
@@ -209,7 +216,9 @@ static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, str
 				 .pair = {.send_conn = plan_part_on_device(comm, send),
 					  .recv_conn = plan_part_on_device(comm, recv),
 					  .send_bytes = send->bytes,
-					  .recv_bytes = recv->bytes},
+					  .recv_bytes = recv->bytes,
+					  .send_proto = (uint8_t)send->proto,
+					  .recv_proto = (uint8_t)recv->proto},
 				 .channel_lo = (uint8_t)channel,
 				 .channel_hi = (uint8_t)channel,
 				 .batch = plan_batch_of(b, channel, nth),

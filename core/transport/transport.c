@@ -96,16 +96,29 @@ static bool transport_proto_is_used(const struct ncclComm *comm, enum conn_index
 	return false;
 }
 
+uint64_t transport_pair_ll_bytes(void)
+{
+	return (uint64_t)param_i64(PARAM_P2P_LL_THRESHOLD);
+}
+
+/* Messages have SIMPLE whatever NCCL_PROTO is, and LL as the collectives of a ring have it. */
+static bool transport_pair_has(const struct conn *c, enum dev_proto proto)
+{
+	return proto == DEV_SIMPLE || (proto == DEV_LL && transport_pair_ll_bytes() &&
+				       transport_proto_is_used(c->comm, CONN_COLLECTIVE, DEV_LL));
+}
+
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 {
+	enum conn_index index = (enum conn_index)c->index;
 	uint32_t bytes = transport_step_bytes(proto);
 
-	if (c->index != CONN_PAIR)
-		return transport_proto_is_used(c->comm, (enum conn_index)c->index, proto) ? bytes
-											  : 0;
-	if (proto != DEV_SIMPLE)
-		return 0; /* messages take no other */
-	return c->transport->network ? MIN_OF(bytes, TRANSPORT_PAIR_NET_STEP_BYTES) : bytes;
+	if (!(index == CONN_PAIR ? transport_pair_has(c, proto)
+				 : transport_proto_is_used(c->comm, index, proto)))
+		return 0;
+	return index == CONN_PAIR && proto == DEV_SIMPLE && c->transport->network
+		       ? MIN_OF(bytes, TRANSPORT_PAIR_NET_STEP_BYTES)
+		       : bytes;
 }
 
 ncclResult_t transport_steps_check(const struct conn *c, const uint32_t theirs[DEV_PROTO_COUNT])

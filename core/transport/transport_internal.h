@@ -15,6 +15,8 @@
 /* Bytes of a protocol's step: NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE or NCCL_LL128_BUFFSIZE / DEV_STEPS, cut to
  * whole grains of data. */
 uint32_t transport_step_bytes(enum dev_proto proto);
+/* Parts of messages up to so many bytes go in LL: NCCL_P2P_LL_THRESHOLD. 0: none does. */
+uint64_t transport_pair_ll_bytes(void);
 /* Step that every connection begins at, a whole number of turns of its slots. */
 uint64_t transport_first_step(void);
 /* Index among this host's ranks; -1: another host's. */

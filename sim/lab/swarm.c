@@ -151,6 +151,9 @@ static void swarm_collectives(struct scenario *s, uint64_t seed, uint64_t buffer
 	c->out_of_place = place != 1 && place != 2;
 	c->in_place = place <= 2; /* 0: both */
 	bool large = sim_rng_below(&rng, c->collective->connects ? 8 : 32) == 0;
+	/* a line of 8 bytes costs as much as a slot; long messages do not go in lines */
+	if (swarm_is_set(s, "NCCL_PROTO=LL") && !c->collective->connects)
+		large = false;
 	c->bytes_min = swarm_bytes(&rng, swarm_bytes_most(c, rows, buffer, large), large);
 	/* what one channel carries, not the sum of many */
 	if (large && c->collective->connects && !swarm_is_set(s, "NCCL_MAX_NCHANNELS="))
@@ -239,6 +242,7 @@ static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffer)
 {
 	static const uint64_t lines[] = {4 << 10, 16 << 10, 64 << 10};
+	static const char *const messages[] = {"0", "4096", "65536"};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.protocol");
@@ -259,6 +263,9 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	if (small)
 		swarm_env(s, wide ? "NCCL_LL128_BUFFSIZE=%u" : "NCCL_LL_BUFFSIZE=%u",
 			  (unsigned)bytes);
+	if (!wide && sim_rng_below(&rng, 2))
+		swarm_env(s, "NCCL_P2P_LL_THRESHOLD=%s",
+			  messages[sim_rng_below(&rng, ARRAY_LEN(messages))]);
 	if (wide)
 		return MIN_OF(buffer, small ? bytes : 4800 << 10);
 	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);

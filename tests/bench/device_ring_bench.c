@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The kernels by themselves, on the connections of tests/collectives/device_ring.h with the buffers that
- * connections have: an all-reduce of float sums by all ranks at the same time, time over size and program.
+ * connections have: an all-reduce of float sums by all ranks at the same time, and a message of each rank to the
+ * next one, time over size, program and protocol.
  * On real GPUs; with fewer GPUs than ranks several ranks run on one, which shows what the kernels cost and
  * not what a link does. Usage: device_ring_bench [RANKS], 2 to 4 of them
  */
@@ -22,6 +23,7 @@ int main(void)
 }
 #else
 enum { BENCH_WARPS = 16 };
+#define BENCH_TIMES(bytes) ((bytes) < 1 << 20 ? 200 : 20)
 static int bench_ranks = 2;
 
 /* The model's rule (core/tune): fewer channels, then half the threads, while a thread has less than so many
@@ -46,22 +48,29 @@ static struct bench_shape bench_shape_of(const struct ring *g, enum dev_program 
 	return s;
 }
 
-/* All ranks' launches, one after the other on each rank, in one graph: what the host's calls take is not in the
+/* `parts` is how many works like `w` there are, of messages, on neighbouring channels. All ranks' launches, one after the other on each rank, in one graph: what the host's calls take is not in the
  * time. */
-static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int warps, int times)
+static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int parts, int warps,
+				   int times)
 {
-	const uint64_t mask = (2ull << w->channel_hi) - 1;
+	const uint64_t mask = (1ull << (w->channel_hi + parts)) - 1;
+	struct dev_work works[2] = {*w, *w};
 	cudaEvent_t fork, join[MAX_RANKS];
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
 
+	for (int i = 1; i < parts; i++) {
+		works[i].channel_lo = works[i].channel_hi = (uint8_t)i;
+		works[i].send = (const uint8_t *)w->send + w->pair.send_bytes;
+		works[i].recv = (uint8_t *)w->recv + w->pair.recv_bytes;
+	}
 	CUDA_OK(cudaEventCreate(&fork));
 	CUDA_OK(cudaStreamBeginCapture(g->rank[0].stream, cudaStreamCaptureModeGlobal));
 	CUDA_OK(cudaEventRecord(fork, g->rank[0].stream));
 	for (int r = 1; r < g->n; r++)
 		CUDA_OK(cudaStreamWaitEvent(g->rank[r].stream, fork, 0));
 	for (int i = 0; i < times; i++)
-		ring_launch(g, w, 1, mask, warps, false);
+		ring_launch(g, works, parts, mask, warps, false);
 	for (int r = 1; r < g->n; r++) {
 		CUDA_OK(cudaSetDevice(device_of_rank(g->run, r)));
 		CUDA_OK(cudaEventCreate(&join[r]));
@@ -78,14 +87,14 @@ static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int
 	return exec;
 }
 
-static double bench_us(struct ring *g, const struct dev_work *w, int warps, int times)
+static double bench_us(struct ring *g, const struct dev_work *w, int parts, int warps, int times)
 {
 	cudaEvent_t begin, end;
 	cudaGraphExec_t exec;
 	float ms;
 
 	CUDA_OK(cudaSetDevice(device_of_rank(g->run, 0)));
-	exec = bench_graph(g, w, warps, times);
+	exec = bench_graph(g, w, parts, warps, times);
 	CUDA_OK(cudaEventCreate(&begin));
 	CUDA_OK(cudaEventCreate(&end));
 	CUDA_OK(cudaGraphLaunch(exec, g->rank[0].stream));
@@ -100,6 +109,20 @@ static double bench_us(struct ring *g, const struct dev_work *w, int warps, int 
 	return (double)ms * 1000 / times;
 }
 
+static void bench_show(double us, uint64_t bytes)
+{
+	printf(" %14.1f %7.1f", us, (double)bytes / us / 1000);
+}
+
+/* A message goes over two channels, as the plan does it. */
+static void bench_messages(struct ring *g, uint64_t bytes, enum dev_proto proto)
+{
+	uint64_t each = ALIGN_UP(DIV_UP(bytes, 2), 4096);
+	struct dev_work w = message_work(MIN_OF(each, bytes), proto, proto, 0, 0);
+
+	bench_show(bench_us(g, &w, 1 + (bytes > each), BENCH_WARPS, BENCH_TIMES(bytes)), bytes);
+}
+
 static void bench_row(struct ring *g, uint64_t bytes)
 {
 	printf("%10llu", (unsigned long long)bytes);
@@ -108,13 +131,12 @@ static void bench_row(struct ring *g, uint64_t bytes)
 		struct bench_shape s = bench_shape_of(g, program, bytes);
 		struct dev_work w =
 			program_work(program, bytes / 4, DEV_F32, DEV_SUM, 0, s.channels - 1);
-		double us;
 
-		if (steps_program(p).func != DEV_ALL_REDUCE)
-			continue;
-		us = bench_us(g, &w, s.warps, bytes < 1 << 20 ? 200 : 20);
-		printf(" %14.1f %7.1f", us, (double)bytes / us / 1000);
+		if (steps_program(p).func == DEV_ALL_REDUCE)
+			bench_show(bench_us(g, &w, 1, s.warps, BENCH_TIMES(bytes)), bytes);
 	}
+	bench_messages(g, bytes, DEV_SIMPLE);
+	bench_messages(g, bytes, DEV_LL);
 	printf("\n");
 }
 
@@ -135,6 +157,7 @@ static void bench_body(const struct device_run *run)
 		snprintf(name, sizeof name, "%s/%s", dev_algo_name(p), dev_proto_name(p));
 		printf(" %14s %7s", name, "GB/s");
 	}
+	printf(" %14s %7s %14s %7s", "message/SIMPLE", "GB/s", "message/LL", "GB/s");
 	printf("\n");
 	for (uint64_t bytes = 8; bytes <= MAX_BYTES; bytes *= 8)
 		bench_row(&g, bytes);

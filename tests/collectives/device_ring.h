@@ -3,9 +3,10 @@
  * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs of one
  * process (direct pointers, no transport, no proxy), and works are launched on each, in the kernel's
  * arguments or in a FIFO. Odd channels go round the ring the other way. Every two ranks are connected besides, for
- * the programs that need it. What a launch must give is in device_ring_check.h.
+ * the programs that need it. Messages go over the rings' connections. What a launch of collectives must give is in
+ * device_ring_check.h.
  *
- * Used by device_ring_test.c and device_fifo_test.c, in the body of tests/device_harness.h. A failing check
+ * Used by device_ring_test.c, device_fifo_test.c and device_messages_test.c, in the body of tests/device_harness.h. A failing check
  * aborts.
  */
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_H
@@ -312,6 +313,44 @@ static inline struct dev_work ring_work(enum dev_proto proto, uint64_t count, en
 	return program_work(program[proto], count, type, op, lo, hi);
 }
 
+/* A message of each rank to the next one, in the protocol `even` if the sender is an even rank. */
+static inline struct dev_work message_work(uint64_t bytes, enum dev_proto even, enum dev_proto odd,
+					   int channel, int batch)
+{
+	struct dev_work w;
+
+	memset(&w, 0, sizeof w);
+	w.kind = DEV_WORK_SEND_RECV;
+	w.pair.send_bytes = w.pair.recv_bytes = bytes;
+	w.pair.send_proto = (uint8_t)even;
+	w.pair.recv_proto = (uint8_t)odd;
+	w.channel_lo = w.channel_hi = (uint8_t)channel;
+	w.batch = (uint8_t)batch;
+	w.root = -1;
+	return w;
+}
+
+/* The protocol in which a rank sends, and the one in which it receives. */
+static inline uint8_t message_proto(const struct dev_work *w, int sender)
+{
+	return sender % 2 ? w->pair.recv_proto : w->pair.send_proto;
+}
+
+static inline struct dev_work message_work_of(const struct ring *g, const struct dev_work *w, int i)
+{
+	const struct rank *r = &g->rank[i];
+	int c = w->channel_lo, at = ring_position_of(g, c, i);
+	struct dev_work mine = *w;
+
+	mine.send = r->input + offset_of(w->send);
+	mine.recv = r->output + offset_of(w->recv);
+	mine.pair.send_conn = &r->channels[c].ring_send;
+	mine.pair.recv_conn = &r->channels[c].ring_recv;
+	mine.pair.send_proto = message_proto(w, i);
+	mine.pair.recv_proto = message_proto(w, ring_rank_at(g, c, at + g->n - 1));
+	return mine;
+}
+
 /* Blocks of `count` elements in a rank's input, and in its output. */
 static inline uint64_t blocks_in(const struct ring *g, const struct dev_work *w)
 {
@@ -349,6 +388,8 @@ static inline struct dev_work ring_work_of(const struct ring *g, const struct de
 	const struct rank *r = &g->rank[i];
 	struct dev_work mine = *w;
 
+	if (w->kind == DEV_WORK_SEND_RECV)
+		return message_work_of(g, w, i);
 	mine.send = (in_place ? r->output + own_block(blocks_out(g, w), w, i) : r->input) +
 		    offset_of(w->send);
 	mine.recv =
@@ -386,7 +427,10 @@ static inline void ring_launch(struct ring *g, const struct dev_work *works, int
 			       int warps, bool in_place)
 {
 	const struct dev_kernel *k =
-		dev_kernel_collective(steps_program(works[0].program).proto, g->run->width);
+		works[0].kind == DEV_WORK_SEND_RECV
+			? dev_kernel_messages(g->run->width)
+			: dev_kernel_collective(steps_program(works[0].program).proto,
+						g->run->width);
 	int blocks = __builtin_popcountll(mask);
 
 	g->launches++;

@@ -81,13 +81,29 @@ START_TEST(protocol_that_is_not_allowed_has_no_buffer)
 }
 END_TEST
 
-START_TEST(messages_have_a_buffer_of_simple_alone)
+START_TEST(messages_have_simple_always_and_ll_where_it_is_allowed)
 {
 	struct ncclComm comm = {.allowed = programs_of(DEV_LL)};
 	const struct conn c = {.comm = &comm, .transport = &network, .index = CONN_PAIR};
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 64 << 10);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
+	comm.allowed = programs_of(DEV_LL128);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
+}
+END_TEST
+
+START_TEST(messages_have_no_ll_below_a_threshold_of_0)
+{
+	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	const struct conn c = {.comm = &comm, .transport = &network, .index = CONN_PAIR};
+
+	setenv("NCCL_P2P_LL_THRESHOLD", "0", 1);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
 }
 END_TEST
 
@@ -144,7 +160,8 @@ int main(void)
 	tcase_add_loop_test(t, step_of_lines_of_128_bytes_is_a_multiple_of_16_lines, 0,
 			    ARRAY_LEN(sizes128));
 	tcase_add_test(t, protocol_that_is_not_allowed_has_no_buffer);
-	tcase_add_test(t, messages_have_a_buffer_of_simple_alone);
+	tcase_add_test(t, messages_have_simple_always_and_ll_where_it_is_allowed);
+	tcase_add_test(t, messages_have_no_ll_below_a_threshold_of_0);
 	tcase_add_test(t, ends_with_other_steps_are_invalid_usage);
 	tcase_add_loop_test(t, lines_begin_with_the_flag_before_the_first, 0, ARRAY_LEN(firsts));
 	suite_add_tcase(suite, t);

@@ -236,6 +236,18 @@ START_TEST(messages_in_one_channel_arrive)
 }
 END_TEST
 
+/* Parts of up to 64 KiB in LL, in several steps; longer ones in SIMPLE on the same connections. */
+START_TEST(messages_in_lines_arrive)
+{
+	static const char *const lines[] = {"NCCL_PROTO=LL", "NCCL_P2P_LL_THRESHOLD=65536",
+					    "NCCL_LL_BUFFSIZE=16384", NULL};
+
+	for (uint64_t seed = 33; seed <= 42; seed += SAMPLE_THIN)
+		drawn_run(1 + (uint32_t)(seed % 2), 1 + (uint32_t)(seed % 3),
+			  1 + (uint32_t)(seed % 2), seed, lines);
+}
+END_TEST
+
 START_TEST(messages_of_eight_ranks_arrive)
 {
 	drawn_run(1, 8, 1, 31, NULL);
@@ -743,6 +755,7 @@ int main(void)
 	tcase_add_test(tc, messages_between_ranks_of_one_host_arrive);
 	tcase_add_test(tc, messages_between_hosts_arrive);
 	tcase_add_test(tc, messages_in_one_channel_arrive);
+	tcase_add_test(tc, messages_in_lines_arrive);
 	tcase_add_test(tc, messages_of_eight_ranks_arrive);
 	tcase_add_test(tc, messages_in_a_circle_do_not_wait_for_each_other);
 	tcase_add_test(tc, messages_of_non_blocking_communicators_arrive);

@@ -42,6 +42,7 @@ struct prim {
 	uint8_t *output;
 	uint64_t count;
 	uint32_t type_bytes;
+	enum dev_proto proto;
 	int32_t root;
 	const struct dev_conn *recv, *send;
 	struct end ends[2];                            /* the ring's: receiving, sending */
@@ -304,24 +305,25 @@ START_TEST(programs_take_the_steps_that_steps_of_derives)
 END_TEST
 
 /* Both ends of one message: the chunks are the same, make up the message, and take the steps. */
-static void message_check(uint64_t bytes, uint32_t step_bytes)
+static void message_check(uint64_t bytes, enum dev_proto proto, uint32_t step_bytes)
 {
 	struct prim *p = &ranks[0];
 	struct end *in = &p->ends[0], *out = &p->ends[1];
 	uint64_t sum = 0;
 
-	in->conn.step_bytes[DEV_SIMPLE] = out->conn.step_bytes[DEV_SIMPLE] = step_bytes;
+	in->conn.step_bytes[proto] = out->conn.step_bytes[proto] = step_bytes;
+	p->proto = proto;
 	in->n = out->n = 0;
 	p->recv = &in->conn;
 	p->send = &out->conn;
 	ck_assert(send_recv_send(p, bytes));
 	ck_assert(send_recv_recv(p, bytes));
-	ck_assert_uint_eq(out->n, steps_of_message(bytes, step_bytes));
+	ck_assert_uint_eq(out->n, steps_of_message(bytes, proto, step_bytes));
 	ck_assert_uint_eq(in->n, out->n);
 	for (uint32_t i = 0; i < out->n; i++) {
 		ck_assert_uint_eq(in->chunk[i], out->chunk[i]);
 		ck_assert_uint_gt(out->chunk[i], 0);
-		ck_assert_uint_le(out->chunk[i], step_bytes);
+		ck_assert_uint_le(out->chunk[i], steps_data_bytes(proto, step_bytes));
 		sum += out->chunk[i];
 	}
 	ck_assert_uint_eq(sum, bytes);
@@ -333,8 +335,10 @@ START_TEST(messages_take_the_steps_that_steps_of_message_derives)
 	static const uint32_t steps[] = {512, 4096, 128 << 10, 512 << 10};
 
 	for (size_t i = 0; i < ARRAY_LEN(bytes); i++)
-		for (size_t k = 0; k < ARRAY_LEN(steps); k++)
-			message_check(bytes[i], steps[k]);
+		for (size_t k = 0; k < ARRAY_LEN(steps); k++) {
+			message_check(bytes[i], DEV_SIMPLE, steps[k]);
+			message_check(bytes[i], DEV_LL, steps[k]);
+		}
 }
 END_TEST
 

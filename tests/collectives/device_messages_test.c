@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the next one,
+ * in SIMPLE and in LL, and in both at the same time over connections of one channel; long and short ones, at
+ * odd addresses, in batches of one work, several launches over one connection. The connections' steps are those
+ * that steps_of_message derives. Then a launch that is aborted.
+ */
+#include "tests/collectives/device_ring_check.h"
+
+enum { MOST_MESSAGES = 40 };
+
+/* Where a message begins in the buffers. */
+static void *message_at(int i)
+{
+	return (void *)(uintptr_t)(i * (int)(MAX_BYTES / MOST_MESSAGES) + i % 9);
+}
+
+static struct dev_work messages_draw(struct ring *g, int i)
+{
+	static const uint64_t bytes[] = {1, 7, 8, 312, 320, 321, 512, 513, 3000, 6000};
+	struct dev_work w = message_work(
+		bytes[ring_random(g) % ARRAY_LEN(bytes)], ring_random(g) % 2 ? DEV_LL : DEV_SIMPLE,
+		ring_random(g) % 2 ? DEV_LL : DEV_SIMPLE, i % CHANNELS, i / CHANNELS);
+
+	w.send = w.recv = message_at(i);
+	return w;
+}
+
+/* What each rank has received is what the one before it sent, with nothing around it. */
+static void messages_check(struct ring *g, const struct dev_work *works, int n)
+{
+	for (int i = 0; i < g->n; i++) {
+		memset(g->want, 0x5a, MAX_BYTES);
+		for (int k = 0; k < n; k++) {
+			int c = works[k].channel_lo, at = ring_position_of(g, c, i);
+			uintptr_t from = offset_of(works[k].send);
+
+			memcpy(g->want + from,
+			       g->rank[ring_rank_at(g, c, at + g->n - 1)].host_input + from,
+			       works[k].pair.send_bytes);
+		}
+		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output, MAX_BYTES, cudaMemcpyDeviceToHost));
+		CHECK(memcmp(g->got, g->want, MAX_BYTES) == 0, "%s: %d ranks, rank %d: other bytes",
+		      g->run->where, g->n, i);
+	}
+}
+
+static void messages_count(struct ring *g, const struct dev_work *w)
+{
+	for (int i = 0; i < g->n; i++) {
+		int c = w->channel_lo, at = ring_position_of(g, c, i);
+		uint8_t out = message_proto(w, i);
+		uint8_t in = message_proto(w, ring_rank_at(g, c, at + g->n - 1));
+
+		g->steps[i][c].send +=
+			steps_of_message(w->pair.send_bytes, (enum dev_proto)out, step_bytes[out]);
+		g->steps[i][c].recv +=
+			steps_of_message(w->pair.recv_bytes, (enum dev_proto)in, step_bytes[in]);
+	}
+}
+
+static void messages_once(struct ring *g, int n, int warps)
+{
+	static const struct dev_work all = {.kind = DEV_WORK_COLLECTIVE};
+	struct dev_work works[MOST_MESSAGES];
+
+	ring_fill(g, &all, MAX_BYTES, false);
+	for (int i = 0; i < n; i++) {
+		works[i] = messages_draw(g, i);
+		messages_count(g, &works[i]);
+	}
+	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaSetDevice(device_of_rank(g->run, i)));
+		CUDA_OK(cudaMemset(g->rank[i].output, 0x5a, MAX_BYTES));
+		CUDA_OK(cudaDeviceSynchronize());
+	}
+	ring_launch(g, works, n, (1ull << MIN_OF(n, CHANNELS)) - 1, warps, false);
+	ring_sync(g);
+	messages_check(g, works, n);
+	ring_check_steps(g);
+}
+
+/* One rank sends and receives alone: its kernel ends when the abort word is set. */
+static void messages_abort(struct ring *g, enum dev_proto proto)
+{
+	struct dev_work w = message_work(30000, proto, proto, 0, 0);
+	int n = g->n;
+
+	g->n = 1;
+	ring_launch(g, &w, 1, 1, 2, false);
+	os_sleep_ns(1000000);
+	shared_store_u32(g->abort, 1, SHARED_RELEASE);
+	ring_sync(g);
+	g->n = n;
+}
+
+static void messages_body(const struct device_run *run)
+{
+	static const int counts[] = {1, 3, 24, MOST_MESSAGES};
+	static struct ring g;
+	int most = device_ranks(run, MAX_RANKS);
+
+	device_peers_enable(run, most);
+	for (int n = 2; n <= most; n++) {
+		ring_alloc(&g, run, n);
+		ring_connect(&g);
+		for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+			messages_once(&g, counts[i], 2 + 2 * (int)(i % 2));
+		messages_abort(&g, n % 2 ? DEV_SIMPLE : DEV_LL);
+		ring_free(&g);
+	}
+}
+
+int main(void)
+{
+	return device_harness(messages_body, 1);
+}
