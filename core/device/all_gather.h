@@ -35,11 +35,7 @@ DEV_FN bool all_gather_ring_loop(struct prim *p, uint64_t at, uint64_t count)
 
 DEV_FN bool all_gather_ring(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!all_gather_ring_loop(p, part->offset + done,
-					  MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, all_gather_ring_loop);
 }
 
 /* ---- between every two ranks ---------------------------------------------------------------- */
@@ -60,11 +56,7 @@ DEV_FN bool all_gather_one_shot_chunk(struct prim *p, uint64_t at, uint64_t coun
 
 DEV_FN bool all_gather_one_shot(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!all_gather_one_shot_chunk(p, part->offset + done,
-					       MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, all_gather_one_shot_chunk);
 }
 
 #endif

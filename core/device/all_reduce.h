@@ -108,11 +108,7 @@ DEV_FN bool all_reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t coun
 
 DEV_FN bool all_reduce_one_shot(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!all_reduce_one_shot_chunk(p, part->offset + done,
-					       MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, all_reduce_one_shot_chunk);
 }
 
 /* Chunk r of the loop is rank r's to reduce. */

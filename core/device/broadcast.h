@@ -28,11 +28,7 @@ DEV_FN bool broadcast_ring_chunk(struct prim *p, uint64_t at, uint64_t count)
 
 DEV_FN bool broadcast_ring(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!broadcast_ring_chunk(p, part->offset + done,
-					  MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, broadcast_ring_chunk);
 }
 
 /* ---- between every two ranks ---------------------------------------------------------------- */
@@ -54,11 +50,7 @@ DEV_FN bool broadcast_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count
 
 DEV_FN bool broadcast_one_shot(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!broadcast_one_shot_chunk(p, part->offset + done,
-					      MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, broadcast_one_shot_chunk);
 }
 
 #endif

@@ -25,22 +25,7 @@
 #define CORE_DEVICE_PRIMS_DIRECT_H
 
 #include "core/device/prims_ll.h"
-
-/* Of the k-th other rank; and which of them a rank is. */
-DEV_FN int32_t prim_other_rank(const struct prim *p, int k)
-{
-	return k < p->block->comm.rank ? k : k + 1;
-}
-
-DEV_FN int prim_other_of(const struct prim *p, int32_t rank)
-{
-	return rank < p->block->comm.rank ? rank : rank - 1;
-}
-
-DEV_FN int prim_others(const struct prim *p)
-{
-	return p->block->comm.nranks - 1;
-}
+#include "core/device/prims_part.h"
 
 DEV_FN void prim_direct_to(struct prim *p, int k)
 {

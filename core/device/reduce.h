@@ -28,11 +28,7 @@ DEV_FN bool reduce_ring_chunk(struct prim *p, uint64_t at, uint64_t count)
 
 DEV_FN bool reduce_ring(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!reduce_ring_chunk(p, part->offset + done,
-				       MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, reduce_ring_chunk);
 }
 
 /* ---- between every two ranks ---------------------------------------------------------------- */
@@ -50,11 +46,7 @@ DEV_FN bool reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
 
 DEV_FN bool reduce_one_shot(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!reduce_one_shot_chunk(p, part->offset + done,
-					   MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, reduce_one_shot_chunk);
 }
 
 #endif

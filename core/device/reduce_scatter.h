@@ -34,11 +34,7 @@ DEV_FN bool reduce_scatter_ring_loop(struct prim *p, uint64_t at, uint64_t count
 
 DEV_FN bool reduce_scatter_ring(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!reduce_scatter_ring_loop(p, part->offset + done,
-					      MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, reduce_scatter_ring_loop);
 }
 
 /* ---- between every two ranks ---------------------------------------------------------------- */
@@ -57,11 +53,7 @@ DEV_FN bool reduce_scatter_one_shot_chunk(struct prim *p, uint64_t at, uint64_t 
 
 DEV_FN bool reduce_scatter_one_shot(struct prim *p, const struct steps_part *part)
 {
-	for (uint64_t done = 0; done < part->count; done += part->chunk)
-		if (!reduce_scatter_one_shot_chunk(p, part->offset + done,
-						   MIN_OF(part->chunk, part->count - done)))
-			return false;
-	return true;
+	return prim_chunks(p, part, reduce_scatter_one_shot_chunk);
 }
 
 #endif

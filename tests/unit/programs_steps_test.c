@@ -15,6 +15,7 @@
 
 /* ---- primitives that count, instead of core/device/prims.h ---------------------------------- */
 
+#define CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIMS_H
 #define DEV_FN     static __attribute__((unused))
 #define MAX_RANKS  16
@@ -69,18 +70,8 @@ DEV_FN uint64_t prim_block_at(struct prim *p, int position, uint64_t at)
 {
 	return (uint64_t)(position % p->block->comm.nranks) * p->count + at;
 }
-DEV_FN int32_t prim_other_rank(const struct prim *p, int k)
-{
-	return k < p->block->comm.rank ? k : k + 1;
-}
-DEV_FN int prim_other_of(const struct prim *p, int32_t rank)
-{
-	return rank < p->block->comm.rank ? rank : rank - 1;
-}
-DEV_FN int prim_others(const struct prim *p)
-{
-	return p->block->comm.nranks - 1;
-}
+#include "core/device/prims_part.h"
+
 DEV_FN bool prim_direct_begin(struct prim *p)
 {
 	p->begun++;

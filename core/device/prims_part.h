@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs do besides moving chunks: the loop over the chunks of a channel's share, and which ranks the
+ * others are in a program that connects every two. Included by prims_direct.h, and by
+ * tests/unit/programs_steps_test.c, whose primitives only count: of struct prim nothing but block->comm is used.
+ */
+#ifndef CORE_DEVICE_PRIMS_PART_H
+#define CORE_DEVICE_PRIMS_PART_H
+
+#include "core/device/prim.h"
+
+/* Moves `count` elements, `at` elements from the start of the share's buffer. False: the launch was aborted. */
+typedef bool prim_chunk_fn(struct prim *p, uint64_t at, uint64_t count);
+
+/* Calls `move` for every chunk of the part. */
+DEV_FN bool prim_chunks(struct prim *p, const struct steps_part *part, prim_chunk_fn *move)
+{
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!move(p, part->offset + done, MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+/* The rank of the k-th of the others. */
+DEV_FN int32_t prim_other_rank(const struct prim *p, int k)
+{
+	return k < p->block->comm.rank ? k : k + 1;
+}
+
+/* Which of the others a rank is. */
+DEV_FN int prim_other_of(const struct prim *p, int32_t rank)
+{
+	return rank < p->block->comm.rank ? rank : rank - 1;
+}
+
+DEV_FN int prim_others(const struct prim *p)
+{
+	return p->block->comm.nranks - 1;
+}
+
+#endif
