@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All-gather: what one block does for one channel's share of a work. Called by the kernel
- * (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * The output holds one block per rank, in order of ranks. A loop moves one chunk of each block once
  * round the ring, starting at its owner. A rank at position i of n does

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce: what one block does for one channel's share of a work. Called by the kernel (kernels.c).
+ * All-reduce: what one block does for one channel's share of a work. Called by the kernel (run_work.h).
  *
  * Over a ring, in NCCL 2.28's steps (docs/device.md). The share is cut in loops of one chunk a rank. Within a loop chunk c travels the ring twice:
  * first collecting every rank's input on its way to rank c's position, which completes it, then as

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Broadcast from a root: what one block does for one channel's share of a work. Called by the
- * kernel (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * kernel (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * Chunks flow along the ring, from the root to the rank before it:
  *

@@ -2,7 +2,7 @@
 /*
  * The programs that a kernel can run: one row each. A collective, an algorithm or a protocol is
  * added here, as a row and a line of the list of files at the end, and as the file that defines the
- * row's function. Host (core/plan, which chooses), device (core/device/kernels.c, which runs) and
+ * row's function. Host (core/plan, which chooses), device (core/device/run_work.h, which runs) and
  * tests read the same rows.
  *
  *	id        DEV_<id> in enum dev_program; stored in dev_work

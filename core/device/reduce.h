@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reduce to a root: what one block does for one channel's share of a work. Called by the kernel
- * (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * Chunks flow along the ring, from the rank after the root to the root, and collect each rank's
  * input on the way:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reduce-scatter: what one block does for one channel's share of a work. Called by the kernel
- * (kernels.c); the steps over a ring are NCCL 2.28's (docs/device.md).
+ * (run_work.h); the steps over a ring are NCCL 2.28's (docs/device.md).
  *
  * The input holds one block per rank, in order of ranks. A loop moves one chunk of each block once
  * round the ring, from the rank after its owner to its owner, and collects each rank's input on the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives between pairs of ranks: what one group of threads does for one end of one work,
- * on one channel. Called by the kernel (kernels.c), which gives every end a group of its own, so that
+ * on one channel. Called by the kernel (run_messages.h), which gives every end a group of its own, so that
  * ranks that send to each other in a circle never wait for a block that is busy with its other end.
  *
  * Bytes move in chunks of one step. Both ends derive the same chunks from the same number of bytes and

@@ -100,7 +100,7 @@ awk -v table="$table" '
 	}' <<<"$includes" || bad=1
 
 # ---- no circle of files. core/device/programs.h ends with a list of files that it includes only where
-# DEV_PROGRAM_FILES is defined: in core/device/kernels.c, at its second reading.
+# DEV_PROGRAM_FILES is defined: in core/device/run_work.h, at its second reading.
 circle=$(grep -v '^core/device/programs.h:' <<<"$includes" | sed -E 's/^([^:]*):[0-9]*:[^"]*"([^"]*)".*/\1 \2/' |
 	tsort 2>&1 >/dev/null | sed 's/^tsort: //') || true
 if [ -n "$circle" ]; then

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A batch of messages on one channel: works whose ends all run at the same time, each in a group of the block's
+ * threads, in the protocol of its message. Included by kernels.c.
+ */
+#ifndef CORE_DEVICE_RUN_MESSAGES_H
+#define CORE_DEVICE_RUN_MESSAGES_H
+
+#include "core/device/send_recv.h"
+
+/* How many of the loaded works are the first batch. */
+DEV_FN uint32_t dev_batch_works(const struct dev_block *b, uint32_t loaded)
+{
+	uint32_t n = 1;
+
+	while (n < loaded && b->work[n].batch == b->work[0].batch)
+		n++;
+	return n;
+}
+
+/* One end of a work as a group of threads sees it. */
+DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
+			  const struct dev_work *w, uint32_t group, uint32_t warps,
+			  enum dev_proto proto)
+{
+	p->d = d;
+	p->block = b;
+	p->threads = warps * DEV_WARP_WIDTH;
+	p->thread = dev_thread(d) - group * p->threads;
+	p->barrier = warps > 1 ? 1 + group : 0;
+	p->stopped = false;
+	p->proto = proto;
+	p->chunk_steps = p->slice_steps = 1;
+	p->root = -1;
+	p->send = p->recv = &b->pair[group];
+	p->tail_seen = p->head_seen = 0;
+	p->input = (const uint8_t *)w->send;
+	p->output = (uint8_t *)w->recv;
+	p->type = DEV_U8;
+	p->op = DEV_SUM;
+	p->type_bytes = 1;
+	p->other = p->shown = 0;
+	p->scale = 0;
+	p->count = 0;
+}
+
+DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, bool sends,
+			   enum dev_proto proto)
+{
+	return w->kind == DEV_WORK_SEND_RECV && w->channel_lo == w->channel_hi &&
+	       c->channel == w->channel_lo && c->step_bytes[proto] &&
+	       (sends ? w->pair.send_bytes && w->send : w->pair.recv_bytes && w->recv);
+}
+
+/* By the threads of one group: group 2n sends for work n, group 2n + 1 receives. `proto` is a constant for
+ * the compiler. False: aborted. */
+DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_work *w,
+			 uint32_t group, uint32_t warps, enum dev_proto proto)
+{
+	bool sends = group % 2 == 0;
+	struct dev_conn *conn = sends ? w->pair.send_conn : w->pair.recv_conn;
+	struct prim p;
+
+	dev_pair_init(&p, d, b, w, group, warps, proto);
+	if (p.thread == 0)
+		dev_copy_in(d, &b->pair[group], conn, sizeof b->pair[group]);
+	prim_barrier(&p);
+	if (!dev_pair_valid(w, &b->pair[group], sends, proto))
+		dev_trap(d, "dev_messages: these messages are not ones that the kernel can move");
+	p.send_step = p.recv_step = b->pair[group].step;
+	dev_work_begins(d, w);
+	if (sends)
+		send_recv_send(&p, w->pair.send_bytes);
+	else
+		send_recv_recv(&p, w->pair.recv_bytes);
+	dev_work_ends(d, w);
+	if (p.thread == 0 && !p.stopped)
+		dev_copy_out(d, &conn->step, sends ? &p.send_step : &p.recv_step, sizeof(uint64_t));
+	return !p.stopped;
+}
+
+/* The group's end of the work; it may have none. */
+DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, uint32_t group, uint32_t warps)
+{
+	const struct dev_work *w = &b->work[group / 2];
+	bool sends = group % 2 == 0;
+
+	if (!(sends ? w->pair.send_conn : w->pair.recv_conn))
+		return true;
+	switch (sends ? w->pair.send_proto : w->pair.recv_proto) {
+	case DEV_SIMPLE:
+		return dev_run_pair(d, b, w, group, warps, DEV_SIMPLE);
+	case DEV_LL:
+		return dev_run_pair(d, b, w, group, warps, DEV_LL);
+	default:
+		dev_trap(d, "dev_messages: a message in a protocol that messages do not have");
+		return false;
+	}
+}
+
+/* By all threads of the block: the first works of those in shared memory. */
+DEV_FN bool dev_run_batch(struct dev *d, struct dev_block *b, uint32_t works)
+{
+	uint32_t warps = dev_warps(d) / (2 * works);
+	uint32_t group = warps ? dev_warp(d) / warps : 0;
+	bool ok = true;
+
+	if (!warps)
+		dev_trap(d, "dev_messages: a batch has more messages than the block has warps");
+	if (group < 2 * works)
+		ok = dev_run_group(d, b, group, warps);
+	return !dev_barrier_any(d, !ok);
+}
+
+#endif

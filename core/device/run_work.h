@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One work of a collective on one channel: what host and device must agree on, one thread's view of it, the
+ * connections and steps of its algorithm, and the program that its row names. Included by kernels.c.
+ */
+#ifndef CORE_DEVICE_RUN_WORK_H
+#define CORE_DEVICE_RUN_WORK_H
+
+#include "core/device/prims.h"
+
+#define DEV_PROGRAM_FILES
+#include "core/device/programs.h"
+
+/* ---- before the first chunk ------------------------------------------------------------------ */
+
+/* The factor or divisor. A factor in memory may be one that the program has just written in the same
+ * stream. */
+DEV_FN uint64_t dev_work_scale(struct dev *d, const struct dev_work *w)
+{
+	return w->scale_in_memory ? dev_get_bits(d, (const void *)(uintptr_t)w->scale,
+						 steps_type_bytes(w->type))
+				  : w->scale;
+}
+
+/* What host and device must agree on. Checked where a FIFO is, too (prim.h). */
+#if DEV_CHECK_FIFO
+DEV_FN void dev_work_check(struct dev *d, const struct dev_block *b, const struct dev_work *w)
+{
+	bool fits = w->kind == DEV_WORK_COLLECTIVE && w->type < DEV_TYPE_COUNT &&
+		    w->op < DEV_OP_COUNT && b->comm.nranks >= 2 && w->root >= -1 &&
+		    w->root < b->comm.nranks && w->nwarps && w->nwarps <= dev_warps(d);
+
+	if (!fits)
+		dev_trap(d, "dev_collective: this work is not one that the kernel can run");
+}
+
+/* A chunk fits the slots that it takes. */
+DEV_FN void dev_chunk_check(const struct prim *p, const struct steps_part *part,
+			    const struct dev_program_row *row)
+{
+	uint64_t bytes = (uint64_t)part->chunk * p->type_bytes;
+	uint32_t step_bytes =
+		MIN_OF(p->recv->step_bytes[row->proto], p->send->step_bytes[row->proto]);
+
+	if (part->count && (!bytes || bytes % 16 || bytes > steps_chunk_bytes(row, step_bytes)))
+		dev_trap(p->d, "dev_collective: a chunk does not fit its slots");
+}
+#else
+#define dev_work_check(d, b, w)       ((void)0)
+#define dev_chunk_check(p, part, row) ((void)0)
+#endif
+
+DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
+			  const struct dev_work *w)
+{
+	p->d = d;
+	p->block = b;
+	p->thread = dev_thread(d);
+	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
+	p->barrier = 1;
+	p->stopped = false;
+	p->root = w->root;
+	p->tail_seen = p->head_seen = 0;
+	p->input = (const uint8_t *)w->send;
+	p->output = (uint8_t *)w->recv;
+	p->type = (enum dev_type)w->type;
+	p->op = (enum dev_op)w->op;
+	p->type_bytes = steps_type_bytes(w->type);
+	p->other = p->shown = 0;
+	p->scale = dev_work_scale(d, w);
+	p->count = w->count;
+}
+
+/* ---- connections and steps of a work --------------------------------------------------------- */
+
+DEV_FN void dev_ring_begin(struct prim *p)
+{
+	p->recv = &p->block->channel.ring_recv;
+	p->send = &p->block->channel.ring_send;
+	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
+	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
+}
+
+/* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
+ * did not use the connection had no barrier: other threads may still read the step. */
+DEV_FN void dev_ring_end(struct prim *p)
+{
+	struct dev_channel *c = &p->block->channel;
+	uint64_t recv, send;
+
+	if (p->thread != 0)
+		return;
+	recv = steps_kept(c->ring_recv.step, p->recv_step, p->chunk_steps);
+	send = steps_kept(c->ring_send.step, p->send_step, p->chunk_steps);
+	if (recv != c->ring_recv.step)
+		c->ring_recv.step = recv;
+	if (send != c->ring_send.step)
+		c->ring_send.step = send;
+}
+
+DEV_FN struct dev_conn *dev_direct_conn(const struct prim *p, uint32_t end)
+{
+	const struct dev_direct *direct = &p->block->channel.direct;
+
+	return p->block->comm.conns + direct->first + (int32_t)end * direct->stride;
+}
+
+DEV_FN void dev_direct_begin(struct prim *p)
+{
+	struct dev_block *b = p->block;
+	uint32_t ends = 2 * ((uint32_t)b->comm.nranks - 1);
+
+	if (b->channel.direct.first < 0 || b->comm.nranks > DEV_DIRECT_RANKS)
+		dev_trap(p->d, "dev_collective: the channel does not connect every two ranks");
+	for (uint32_t i = p->thread / DEV_WARP_WIDTH; i < ends; i += p->threads / DEV_WARP_WIDTH)
+		dev_copy_in_warp(p->d, i % 2 ? &b->direct_send[i / 2] : &b->direct_recv[i / 2],
+				 dev_direct_conn(p, i), sizeof(struct dev_conn));
+	prim_barrier(p);
+	p->recv = &b->direct_recv[0];
+	p->send = &b->direct_send[0];
+	p->recv_step = p->send_step = ALIGN_UP(p->recv->step, p->chunk_steps);
+}
+
+/* They go to memory: the next work reads them there. */
+DEV_FN void dev_direct_end(struct prim *p)
+{
+	uint32_t ends = 2 * ((uint32_t)p->block->comm.nranks - 1);
+	uint64_t step = steps_kept(p->block->direct_recv[0].step, p->recv_step, p->chunk_steps);
+
+	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads)
+		dev_copy_out(p->d, &dev_direct_conn(p, i)->step, &step, sizeof step);
+}
+
+/* ---- running a work -------------------------------------------------------------------------- */
+
+/* The program's row is a constant for the compiler: what other rows would need is not there. */
+#define DEV_RUN_ROW(id, function)                                                                  \
+	do {                                                                                       \
+		const struct dev_program_row row = steps_program(id);                              \
+		dev_row_begin(p, part, &row);                                                      \
+		function(p, part);                                                                 \
+		dev_row_end(p, &row);                                                              \
+	} while (0)
+
+DEV_FN void dev_row_begin(struct prim *p, const struct steps_part *part,
+			  const struct dev_program_row *row)
+{
+	p->proto = row->proto;
+	p->chunk_steps = row->chunk_steps;
+	p->slice_steps = row->slice_steps;
+	if (row->algo == DEV_RING)
+		dev_ring_begin(p);
+	else
+		dev_direct_begin(p);
+	dev_chunk_check(p, part, row);
+}
+
+DEV_FN void dev_row_end(struct prim *p, const struct dev_program_row *row)
+{
+	if (row->algo == DEV_RING)
+		dev_ring_end(p);
+	else
+		dev_direct_end(p);
+}
+
+/* `proto` is a constant for the compiler, too: the programs of other protocols are not in the kernel. */
+DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program,
+			    enum dev_proto proto)
+{
+	switch (program) {
+#define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
+	case DEV_##id:                                                                             \
+		if (proto != DEV_##protocol)                                                       \
+			dev_trap(p->d, "dev_collective: a program of another protocol");           \
+		else                                                                               \
+			DEV_RUN_ROW(DEV_##id, function);                                           \
+		break;
+		DEV_PROGRAMS(DEV_RUN_PROGRAM)
+#undef DEV_RUN_PROGRAM
+	default:
+		dev_trap(p->d, "dev_collective: a program that does not exist");
+	}
+}
+
+/* By all threads of the block; those beyond the work's warps have nothing to do. */
+DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_work *w, int channel,
+			 enum dev_proto proto)
+{
+	struct steps_part part = steps_part_of(w, channel);
+	struct prim p;
+
+	dev_work_check(d, b, w);
+	dev_work_begins(d, w);
+	dev_prim_init(&p, d, b, w);
+	if (p.thread < p.threads)
+		dev_run_program(&p, &part, w->program, proto);
+	p.stopped = dev_barrier_any(d, p.stopped); /* the next work begins with these steps */
+	dev_work_ends(d, w);
+	return !p.stopped;
+}
+
+#endif
