@@ -72,15 +72,20 @@ static void copy_move(const struct fc_copy *c, bool set)
 	if (!set && !c->staged)
 		mem_access(&from);
 	mem_access(&to);
-	fc_va_wrote(c->dst, c->bytes);
 	if (set || c->staged)
 		fc_shadow_write(c->dst, c->bytes);
 	else
 		fc_shadow_copy(c->dst, c->src, c->bytes);
-	if (set)
-		memset(fc_alias(c->dst), c->value, c->bytes);
-	else
-		memmove(fc_alias(c->dst), c->staged ? c->staged : fc_alias(c->src), c->bytes);
+	if (set && !c->value && fc_va_is_device(c->dst)) {
+		fc_va_zero(c->dst, c->bytes);
+	} else {
+		fc_va_wrote(c->dst, c->bytes);
+		if (set)
+			memset(fc_alias(c->dst), c->value, c->bytes);
+		else
+			memmove(fc_alias(c->dst), c->staged ? c->staged : fc_alias(c->src),
+				c->bytes);
+	}
 	mem_wrote(&to);
 }
 

@@ -332,6 +332,8 @@ uint64_t fc_va_slice(uint32_t gpus, uint64_t memory_bytes);
 bool fc_va_start(uint64_t bytes, bool strict); /* false: explained */
 bool fc_va_map(uint64_t address, uint64_t bytes);
 void fc_va_wipe(uint64_t address, uint64_t bytes); /* back to zeros */
+/* Stores zeros, for cudaMemset: a page that nothing wrote has them. Not a write that needs fc_va_wrote. */
+void fc_va_zero(uint64_t address, uint64_t bytes);
 bool fc_va_is_device(uint64_t address);
 uint64_t fc_va_base(void);
 uint64_t fc_va_limit(void);

@@ -147,6 +147,26 @@ void fc_va_mark(uint64_t address, uint64_t bytes)
 	}
 }
 
+static bool va_written(uint64_t page)
+{
+	const struct va_chunk *c = va.chunk[page / (VA_CHUNK / VA_PAGE)];
+
+	ASSERT(c);
+	uint64_t word = __atomic_load_n(&c->written[page / 64 % VA_WORDS], __ATOMIC_RELAXED);
+	return word >> page % 64 & 1;
+}
+
+void fc_va_zero(uint64_t address, uint64_t bytes)
+{
+	uint64_t end = address + bytes;
+
+	for (uint64_t at = address, next; at < end; at = next) {
+		next = MIN_OF((at / VA_PAGE + 1) * VA_PAGE, end);
+		if (!va.strict || va_written((at - FC_VA_BASE) / VA_PAGE))
+			memset(fc_alias(at), 0, next - at);
+	}
+}
+
 #ifdef DOPPEL_CHECKED
 /* A writer that does not report it would give the next world other memory than a fresh one. */
 static void va_check_zero(uint64_t at, uint64_t end)

@@ -131,6 +131,25 @@ CH_TEST(memset_fills_exactly_its_range)
 	CU(cudaFreeHost(pinned));
 }
 
+/* Of pages that are not written at all, written in part and written whole; the range ends inside pages. */
+CH_TEST(memset_of_zero_leaves_nothing_of_what_was_written)
+{
+	enum { PAGE = 4096, BYTES = 8 * PAGE, BEGIN = 100, END = 6 * PAGE + 50 };
+	static uint8_t in[BYTES], back[BYTES];
+	uint8_t *p = ch_malloc(BYTES);
+
+	ch_pattern(in, BYTES, 5);
+	CU(cudaMemset(p, 0xff, PAGE));
+	CU(cudaMemcpy(p + 2 * PAGE + 17, in, 10, cudaMemcpyHostToDevice));
+	CU(cudaMemset(p + 4 * PAGE, 0xee, 4 * PAGE));
+	CU(cudaMemset(p + BEGIN, 0, END - BEGIN));
+	CU(cudaMemcpy(back, p, BYTES, cudaMemcpyDeviceToHost));
+	ck_assert_uint_eq(bytes_until_not(back, 0xff, BEGIN), BEGIN);
+	ck_assert_uint_eq(bytes_until_not(back + BEGIN, 0, END - BEGIN), END - BEGIN);
+	ck_assert_uint_eq(bytes_until_not(back + END, 0xee, BYTES - END), BYTES - END);
+	CU(cudaFree(p));
+}
+
 CH_TEST(copies_between_gpus_need_no_peer_access)
 {
 	uint8_t in[5000], out[5000];
@@ -353,6 +372,7 @@ int main(void)
 	CH_ADD(t, wrong_directions_are_refused_and_explained);
 	CH_ADD(t, ranges_beyond_an_allocation_are_refused);
 	CH_ADD(t, memset_fills_exactly_its_range);
+	CH_ADD(t, memset_of_zero_leaves_nothing_of_what_was_written);
 	CH_ADD(t, copies_between_gpus_need_no_peer_access);
 	CH_ADD(t, async_copy_to_pinned_memory_does_not_wait);
 	CH_ADD(t, async_copy_reads_pinned_memory_late_and_plain_memory_early);
