@@ -319,20 +319,17 @@ bool comm_abort_set(struct ncclComm *comm)
 	return c != NULL;
 }
 
-/* Parked communicators with the id of `comm`, which no call can enter. None of them is released
- * while the caller is inside `comm` (close.c). */
-static int comm_parked_of(const struct ncclComm *comm, bool *initialising,
-			  struct ncclComm *out[TOPO_MAX_LOCAL])
+/* The communicators of this process that have the id of `comm` and are past their init, `comm` too. None
+ * of them is released while the caller is inside `comm` (close.c). */
+static int comm_ranks_here(const struct ncclComm *comm, struct ncclComm *out[TOPO_MAX_LOCAL])
 {
 	struct registry_node *first = registry_lock();
 	int n = 0;
 
-	*initialising = comm->life->state == COMM_INIT;
 	for (struct registry_node *at = first; at && n < TOPO_MAX_LOCAL; at = at->next) {
 		struct ncclComm *c = at->kind == REGISTRY_COMM ? (struct ncclComm *)at : NULL;
 
-		if (c && c->life->parked && c->id_hash == comm->id_hash &&
-		    c->life->state != COMM_INIT)
+		if (c && c->id_hash == comm->id_hash && c->life->state != COMM_INIT)
 			out[n++] = c;
 	}
 	registry_unlock(first);
@@ -361,15 +358,13 @@ static void comm_watch_ring(struct ncclComm *comm)
 
 ncclResult_t comm_async_error(struct ncclComm *comm)
 {
-	struct ncclComm *parked[TOPO_MAX_LOCAL];
-	bool initialising;
-	int n = comm_parked_of(comm, &initialising, parked);
+	struct ncclComm *here[TOPO_MAX_LOCAL];
+	int n = comm_ranks_here(comm, here);
 
-	/* an init uses the bootstrap, and finds out by itself */
-	if (!initialising)
-		comm_watch_ring(comm);
-	/* every rank passes a failure on, those too that were destroyed and wait for this one */
+	/* Every rank passes a failure on. No task may look at the others of this process: one task may
+	 * drive them all, or they were destroyed and wait for this one. An init uses the bootstrap, and
+	 * finds out by itself. */
 	for (int i = 0; i < n; i++)
-		comm_watch_ring(parked[i]);
+		comm_watch_ring(here[i]);
 	return (ncclResult_t)shared_load_u32(&comm->async_error, SHARED_ACQUIRE);
 }

@@ -91,7 +91,9 @@ void comm_leave_others(struct ncclComm *comm)
 {
 	(void)cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	transport_let_go(comm);
+	os_mutex_lock(&comm->watch); /* another rank's task may look at the ring */
 	bootstrap_leave(comm->bootstrap);
+	os_mutex_unlock(&comm->watch);
 }
 
 ncclResult_t comm_init(struct ncclComm *comm)

@@ -121,6 +121,37 @@ START_TEST(the_news_passes_a_rank_that_was_destroyed_before)
 }
 END_TEST
 
+/* Rank 0's task makes the calls of all ranks: it aborts its own communicator and destroys one after the
+ * other, whose kernels wait for rank 0. The first one's successor fails before it does. */
+static void driven_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct error_rank *all = arg, *r = &all[rank];
+
+	error_rank_begin(r, rank, nranks);
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+		for (int32_t i = 1; i < nranks; i++)
+			EXPECT_NCCL(ncclSuccess, error_call(&all[i], 4, ncclSum));
+		EXPECT_NCCL(ncclSuccess, ncclGroupEnd());
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(r->comm));
+		for (int32_t i = 1; i < nranks; i++)
+			EXPECT_NCCL(ncclRemoteError, ncclCommDestroy(all[i].comm));
+	}
+	ranks_barrier();
+	comm_buffers_free(r->mem, r->stream);
+}
+
+START_TEST(destroy_learns_of_a_failure_that_only_another_rank_of_the_process_sees)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		static struct error_rank all[4];
+		uint32_t n = 3 + seed % 2;
+		struct ranks_config c = {.hosts = 1, .per_host = n, .per_proc = n, .seed = seed};
+		ranks_run(&c, driven_rank, all);
+	}
+}
+END_TEST
+
 /* The error comes between a group's calls and its end: the group launches nothing. */
 static void async_group_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -308,6 +339,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, the_next_call_gives_the_asynchronous_error);
 	tcase_add_test(t, the_news_passes_a_rank_that_was_destroyed_before);
+	tcase_add_test(t, destroy_learns_of_a_failure_that_only_another_rank_of_the_process_sees);
 	tcase_add_test(t, a_group_launches_nothing_on_a_communicator_that_has_failed);
 	tcase_add_test(t, the_calls_of_a_group_that_failed_are_not_counted);
 	tcase_add_test(t, nobody_is_blamed_for_a_call_that_failed_on_all_ranks);
