@@ -83,7 +83,8 @@ ncclResult_t lab_comms_error(struct lab_rank *me)
 		ncclResult_t async = ncclSuccess;
 		if (comm)
 			rc = ncclCommGetAsyncError(comm, &async);
-		rc = rc ? rc : async;
+		if (!rc && async != ncclInProgress) /* its init may not be over */
+			rc = async;
 	}
 	return rc;
 }
@@ -126,7 +127,10 @@ ncclResult_t lab_comms_abort(struct lab_rank *me)
 	ncclResult_t rc = ncclSuccess;
 
 	for (uint32_t i = first; i < n; i++)
-		all[i].comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
+		if (!(me->comms_aborted & 1u << i))
+			all[i].comm = __atomic_load_n(comms_slot(me, i), __ATOMIC_ACQUIRE);
+	for (uint32_t i = first; i < n; i++)
+		me->comms_aborted |= all[i].comm ? 1u << i : 0;
 	all[n].comm = lab_transient_take(me);
 	n += all[n].comm != NULL;
 	for (uint32_t i = 1; i < n; i++) {

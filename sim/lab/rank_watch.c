@@ -43,18 +43,16 @@ static int lab_rank_watch_event(struct lab_rank *me, struct wait *w, const struc
 	}
 }
 
-/* And a transient one, if the rank was about to make it. */
+/* And those that the rank was about to make. */
 static void lab_rank_watch_abort(struct lab_rank *me, struct wait *done)
 {
 	shared_store_u32(&me->watch_aborted, 1, SHARED_RELEASE);
 	(void)lab_comms_abort(me);
-	while (me->run->config->transient) {
+	while (lab_watch_polls(me->run)) {
 		done->deadline_ns = os_now_ns() + LAB_WATCH_AGAIN_NS;
 		if (os_wait_one(done, NULL) != ETIMEDOUT)
 			break;
-		ncclComm_t comm = lab_transient_take(me);
-		if (comm)
-			(void)ncclCommAbort(comm);
+		(void)lab_comms_abort(me);
 	}
 }
 

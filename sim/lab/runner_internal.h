@@ -49,6 +49,7 @@ struct lab_rank {
 
 	uint32_t
 		comms_ended; /* comms.c: communicators that are destroyed, or being destroyed; atomic */
+	uint32_t comms_aborted; /* a bit for each that was: no second time */
 
 	/* transient.c */
 	void *transient_stream, *transient_memory;

@@ -303,7 +303,8 @@ CH_TEST(a_kernel_starts_late, .plan = "cuda.kernel delay by=20ms\n")
 CH_TEST(a_block_starts_late_and_the_others_do_not_wait, .plan = "cuda.block nth=1 delay by=20ms\n")
 {
 	ck_assert_uint_ge(blocks_run(3), 20 * MS);
-	ck_assert_uint_eq(words[2].v_, 2); /* block 0 was the last */
+	if (sim_engine_kind() == SIM_ENGINE_SIM) /* threads of a busy machine may be later still */
+		ck_assert_uint_eq(words[2].v_, 2); /* block 0 was the last */
 	CU(cudaFreeHost(words));
 }
 
