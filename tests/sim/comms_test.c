@@ -45,6 +45,28 @@ START_TEST(communicators_take_turns_and_run_at_the_same_time)
 }
 END_TEST
 
+/* One rank sleeps in its inits, for longer than the watches of the others wait between two looks. */
+START_TEST(an_init_that_takes_long_is_no_failure)
+{
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		struct lab_config c;
+		struct lab_result r;
+		char plan[96];
+
+		comms_config(&c, seed);
+		c.group = seed % 3 ? 0 : 4;
+		snprintf(plan, sizeof plan, "os.task rank=1 nth=%d starve by=30ms\n",
+			 (int)(16 * seed));
+		c.sim.fault_plan = plan;
+		c.sim.fault_plan_name = "test";
+		ck_assert_int_eq(lab_run(&c, &r), 0);
+		ck_assert_msg(r.verdict == SIM_PASS && !r.failed && r.error == ncclSuccess,
+			      "seed %d: %s", (int)seed, r.failure.message);
+		ck_assert_uint_eq(r.operations, 2);
+	}
+}
+END_TEST
+
 /* Wherever a rank dies or fails, all of its communicators end, and a new one can be made. */
 START_TEST(a_rank_that_fails_ends_all_of_its_communicators)
 {
@@ -104,6 +126,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, communicators_take_turns_and_run_at_the_same_time);
+	tcase_add_test(t, an_init_that_takes_long_is_no_failure);
 	tcase_add_test(t, a_rank_that_fails_ends_all_of_its_communicators);
 	tcase_add_test(t, a_group_that_fails_keeps_no_root);
 	suite_add_tcase(s, t);
