@@ -27,17 +27,20 @@ rc=0
 
 # asks TRACE: questions on stdin, a line each: EXPECTED|SQL, where EXPECTED is the only row, as JSON
 asks() {
-	cut -d'|' -f2- >"$work/sql" < <(tee "$work/questions")
+	cat >"$work/questions"
+	cut -d'|' -f2- "$work/questions" >"$work/sql"
 	"$node" "$query" "$ui" "$1" <"$work/sql" >"$work/answers" || return
 	python3 - "$work/questions" "$work/answers" "$1" <<-'PY'
 		import json, sys
 		questions = [line.split("|", 1) for line in open(sys.argv[1])]
 		answers = [json.loads(line) for line in open(sys.argv[2])]
-		bad = len(questions) != len(answers)
+		bad = not questions or len(questions) != len(answers)
 		for (expected, sql), answer in zip(questions, answers):
 		    if "error" in answer or answer["rows"] != [json.loads(expected)]:
 		        print("%s: %s: expected %s, got %s" % (sys.argv[3], sql.strip(), expected, answer))
 		        bad = True
+		if not bad:
+		    print("%s: %d answers as expected" % (sys.argv[3].split("/")[-1], len(answers)))
 		sys.exit(bad)
 	PY
 }
