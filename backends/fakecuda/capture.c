@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stream capture, as far as the double has it: a capture can begin and end, and a program can query
- * it, so that a library that cannot be captured can refuse. There are no nodes: any
- * other call on a capturing stream aborts by its name (fc_stream_get), and the graph is empty.
+ * it, so that a library that needs its graph can refuse: cudaStreamGetCaptureInfo gives none. There are
+ * no nodes: any other call on a capturing stream aborts by its name (fc_stream_get), and the graph is empty.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -91,24 +91,65 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 	return fc_leave(cudaSuccess);
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
+static cudaError_t capture_status(struct CUstream_st *s, enum cudaStreamCaptureStatus *status)
+{
+	*status = cudaStreamCaptureStatusNone;
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	if (!s->number && fc_capture_blocks_legacy(s->ctx))
+		return cudaErrorStreamCaptureImplicit;
+	if (s->capturer)
+		*status = cudaStreamCaptureStatusActive;
+	return cudaSuccess;
+}
+
+static cudaError_t capture_query(const char *call, cudaStream_t stream,
+				 enum cudaStreamCaptureStatus *status)
 {
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaStreamIsCapturing", &ctx);
+	cudaError_t rc = fc_enter_ctx(call, &ctx);
 
 	if (rc)
-		return fc_leave(rc);
-	if (!pCaptureStatus)
-		return fc_leave(cudaErrorInvalidValue);
+		return rc;
+	if (!status)
+		return cudaErrorInvalidValue;
 	fc_lock();
-	struct CUstream_st *s = fc_stream_find(ctx, stream, "cudaStreamIsCapturing");
-	if (!s)
-		rc = cudaErrorInvalidResourceHandle;
-	else if (!s->number && fc_capture_blocks_legacy(s->ctx))
-		rc = cudaErrorStreamCaptureImplicit;
-	else
-		*pCaptureStatus =
-			s->capturer ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+	rc = capture_status(fc_stream_find(ctx, stream, call), status);
 	fc_unlock();
-	return fc_leave(rc);
+	return rc;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
+{
+	return fc_leave(capture_query("cudaStreamIsCapturing", stream, pCaptureStatus));
+}
+
+/* Without a graph, its nodes and edges, and without an id of the capture. */
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
+				     enum cudaStreamCaptureStatus *captureStatus_out,
+				     unsigned long long *id_out, cudaGraph_t *graph_out,
+				     const cudaGraphNode_t **dependencies_out,
+				     const cudaGraphEdgeData **edgeData_out,
+				     size_t *numDependencies_out)
+{
+	if (id_out)
+		*id_out = 0;
+	if (graph_out)
+		*graph_out = NULL;
+	if (dependencies_out)
+		*dependencies_out = NULL;
+	if (edgeData_out)
+		*edgeData_out = NULL;
+	if (numDependencies_out)
+		*numDependencies_out = 0;
+	return fc_leave(capture_query("cudaStreamGetCaptureInfo", stream, captureStatus_out));
+}
+
+/* What a mode forbids to threads beside a capture is not checked here. */
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
+		return fc_leave(cudaErrorInvalidValue);
+	*mode = fc_task_exchange_mode(*mode);
+	return fc_leave(cudaSuccess);
 }

@@ -11,6 +11,7 @@
 
 #define TASK_ERROR_SHIFT 16
 #define TASK_DEVICE_MASK 0xffffu
+#define TASK_MODE_SHIFT  48 /* of captures */
 
 int32_t fc_task_device(void)
 {
@@ -19,14 +20,34 @@ int32_t fc_task_device(void)
 
 cudaError_t fc_task_error(void)
 {
-	return (cudaError_t)((uintptr_t)os_self()->slot[OS_SLOT_CUDA] >> TASK_ERROR_SHIFT);
+	return (cudaError_t)(uint32_t)((uintptr_t)os_self()->slot[OS_SLOT_CUDA] >>
+				       TASK_ERROR_SHIFT);
+}
+
+static uintptr_t task_mode(void)
+{
+	return (uintptr_t)os_self()->slot[OS_SLOT_CUDA] >> TASK_MODE_SHIFT;
+}
+
+static void task_pack(int32_t device, cudaError_t error, uintptr_t mode)
+{
+	ASSERT(device >= 0 && (uint32_t)device <= TASK_DEVICE_MASK);
+	uintptr_t packed =
+		(uintptr_t)device | (uintptr_t)error << TASK_ERROR_SHIFT | mode << TASK_MODE_SHIFT;
+	os_self()->slot[OS_SLOT_CUDA] = (void *)packed;
 }
 
 static void task_set(int32_t device, cudaError_t error)
 {
-	ASSERT(device >= 0 && (uint32_t)device <= TASK_DEVICE_MASK);
-	uintptr_t packed = (uintptr_t)device | (uintptr_t)error << TASK_ERROR_SHIFT;
-	os_self()->slot[OS_SLOT_CUDA] = (void *)packed;
+	task_pack(device, error, task_mode());
+}
+
+enum cudaStreamCaptureMode fc_task_exchange_mode(enum cudaStreamCaptureMode mode)
+{
+	enum cudaStreamCaptureMode before = (enum cudaStreamCaptureMode)task_mode();
+
+	task_pack(fc_task_device(), fc_task_error(), (uintptr_t)mode);
+	return before;
 }
 
 void fc_task_set_device(int32_t device)

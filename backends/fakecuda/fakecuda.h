@@ -320,6 +320,8 @@ uint64_t fc_map_generation(void);
 /* ---- errors.c ------------------------------------------------------------------------------- */
 
 void fc_task_set_device(int32_t device);
+/* The mode of the calling thread's captures; returns the one before. */
+enum cudaStreamCaptureMode fc_task_exchange_mode(enum cudaStreamCaptureMode mode);
 int32_t fc_task_device(void);
 void fc_task_set_error(cudaError_t error);
 cudaError_t fc_task_error(void);

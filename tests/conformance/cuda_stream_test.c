@@ -276,6 +276,56 @@ CH_TEST(the_legacy_stream_cannot_capture_nor_tell_beside_a_blocking_one_that_doe
 	CU(cudaStreamDestroy(a));
 }
 
+#ifdef DOPPEL_FAKECUDA
+/* A program that needs the graph can see that there is none. */
+CH_TEST(the_double_gives_no_graph_of_a_capture)
+{
+	enum cudaStreamCaptureStatus status;
+	cudaStream_t s = stream_new(cudaStreamNonBlocking);
+	unsigned long long id = 7;
+	cudaGraph_t graph = (cudaGraph_t)&id;
+
+	CU(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+	CU(cudaStreamGetCaptureInfo(s, &status, &id, &graph, NULL, NULL, NULL));
+	ck_assert_int_eq(status, cudaStreamCaptureStatusActive);
+	ck_assert_uint_eq(id, 0);
+	ck_assert_ptr_null(graph);
+	CU(cudaStreamEndCapture(s, &graph));
+	CU(cudaStreamGetCaptureInfo(s, &status, NULL, NULL, NULL, NULL, NULL));
+	ck_assert_int_eq(status, cudaStreamCaptureStatusNone);
+	ck_assert_int_eq(cudaStreamGetCaptureInfo(s, NULL, NULL, NULL, NULL, NULL, NULL),
+			 cudaErrorInvalidValue);
+	(void)cudaGetLastError();
+	CU(cudaGraphDestroy(graph));
+	CU(cudaStreamDestroy(s));
+}
+#endif
+
+static void capture_mode_of_task(void *arg)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+
+	(void)arg;
+	CU(cudaThreadExchangeStreamCaptureMode(&mode));
+	ck_assert_int_eq(mode, cudaStreamCaptureModeGlobal);
+}
+
+CH_TEST(each_task_has_a_capture_mode)
+{
+	struct os_thread_attr attr = {.name = "second task", .rank = -1};
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed, bad = 3;
+	struct os_thread *t;
+
+	CU(cudaThreadExchangeStreamCaptureMode(&mode));
+	ck_assert_int_eq(mode, cudaStreamCaptureModeGlobal);
+	ck_assert_int_eq(os_thread_start(&t, &attr, capture_mode_of_task, NULL), 0);
+	ck_assert_int_eq(os_thread_join(t), 0);
+	ck_assert_int_eq(cudaThreadExchangeStreamCaptureMode(&bad), cudaErrorInvalidValue);
+	ck_assert_int_eq(cudaGetLastError(), cudaErrorInvalidValue);
+	CU(cudaThreadExchangeStreamCaptureMode(&mode));
+	ck_assert_int_eq(mode, cudaStreamCaptureModeRelaxed);
+}
+
 static cudaStream_t capture_stream;
 
 static void capture_ender(void *arg)
@@ -580,6 +630,10 @@ int main(void)
 	CH_ADD(t, the_per_thread_stream_waits_for_the_legacy_stream_and_stays);
 	CH_ADD(t, a_stream_tells_whether_it_captures);
 	CH_ADD(t, the_legacy_stream_cannot_capture_nor_tell_beside_a_blocking_one_that_does);
+#ifdef DOPPEL_FAKECUDA
+	CH_ADD(t, the_double_gives_no_graph_of_a_capture);
+#endif
+	CH_ADD(t, each_task_has_a_capture_mode);
 	CH_ADD(t, a_capture_ends_in_the_task_that_began_it);
 	CH_ADD(t, stream_waits_for_event_of_another_gpu);
 	CH_ADD(t, event_means_the_record_before_the_call);

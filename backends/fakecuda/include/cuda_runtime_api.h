@@ -165,6 +165,8 @@ FAKECUDA_API cudaError_t cudaStreamUpdateCaptureDependencies(
 FAKECUDA_API cudaError_t cudaUserObjectCreate(cudaUserObject_t *object_out, void *ptr,
 					      cudaHostFn_t destroy, unsigned int initialRefcount,
 					      unsigned int flags);
+FAKECUDA_API cudaError_t cudaUserObjectRelease(cudaUserObject_t object,
+					       unsigned int count FAKECUDA_OPT(1));
 FAKECUDA_API cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
 						   unsigned int count FAKECUDA_OPT(1),
 						   unsigned int flags FAKECUDA_OPT(0));
