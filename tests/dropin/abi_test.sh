@@ -38,8 +38,10 @@ esac
 # shellcheck source=tests/dropin/newer.sh
 . "$2/tests/dropin/newer.sh"
 newer_program "$ours" IBVERBS_1.15 null ibv_alloc_dmah ibv_reg_mr_ex || rc=1
+newer_program "$ours" IBVERBS_1.15 errno ibv_dealloc_dmah || rc=1
 newer_program "$ours" IBVERBS_1.16 errno ibv_query_port_speed || rc=1
 newer_program "$ours" IBVERBS_1.17 null ibv_alloc_buf ibv_reg_buf_mr || rc=1
+newer_program "$ours" IBVERBS_1.17 none ibv_free_buf || rc=1
 newer_program "$ours" IBVERBS_1.18 null ibv_create_comp_cntr || rc=1
 newer_program "$ours" IBVERBS_1.18 errno ibv_destroy_comp_cntr ibv_set_comp_cntr ibv_inc_comp_cntr \
 	ibv_read_comp_cntr ibv_set_err_comp_cntr ibv_inc_err_comp_cntr ibv_read_err_comp_cntr \
@@ -49,6 +51,7 @@ newer_program "$ours" IBVERBS_PRIVATE_65 errno ibv_cmd_create_comp_cntr ibv_cmd_
 	ibv_cmd_inc_err_comp_cntr ibv_cmd_read_err_comp_cntr ibv_cmd_qp_attach_comp_cntr || rc=1
 newer_program "$ours" IBVERBS_PRIVATE_65 minus ibv_cmd_export_dmabuf_fd || rc=1
 newer_program "$ours" IBVERBS_PRIVATE_65 null ibv_dmabuf_heap_alloc ibv_dmabuf_heap_cc_shared_init || rc=1
+newer_program "$ours" IBVERBS_PRIVATE_65 none ibv_dmabuf_heap_destroy ibv_dmabuf_heap_free || rc=1
 for lib in libmlx5.so.1 libefa.so.1 librdmacm.so.1; do
 	path=$(path_of $lib)
 	[ -n "$path" ] || { echo "$lib is not installed"; continue; }

@@ -4,7 +4,7 @@
 
 # newer_program LIBRARY NODE KIND NAME...: a program that needs these names of that version node, as one
 # built on a newer system does, loads with every symbol bound; each call fails with EOPNOTSUPP. KIND:
-# how: errno (returned), null, minus.
+# how: errno (returned), null, minus; none: it returns nothing.
 newer_program() {
 	local library=$1 node=$2 kind=$3 dir name
 	shift 3
@@ -22,6 +22,7 @@ newer_program() {
 		case $kind in
 		errno) echo '	if ((int)got == EOPNOTSUPP && errno == EOPNOTSUPP) return;' ;;
 		null) echo '	if (got == 0 && errno == EOPNOTSUPP) return;' ;;
+		none) echo '	(void)got; if (errno == EOPNOTSUPP || errno == 0) return;' ;;
 		minus) echo '	if ((int)got == -1 && errno == EOPNOTSUPP) return;' ;;
 		esac
 		echo '	printf("%s: %ld, errno %d\n", name, got, errno);'

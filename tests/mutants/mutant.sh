@@ -54,7 +54,7 @@ mutant_applies() {
 		return 1
 	fi
 	patch -s -p1 --dry-run -f -d "$source_dir" <"$here/$name.patch" >"$work/patch.log" 2>&1 && return 0
-	echo "$name: the patch does not apply any more: core has moved on (tests/mutants/$name.patch)"
+	echo "tests/mutants/$name.patch does not apply to core as it is:"
 	sed 's/^/    /' "$work/patch.log"
 	return 1
 }
