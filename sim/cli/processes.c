@@ -68,9 +68,11 @@ static bool process_get_id(bool make, ncclUniqueId *id, void *arg)
 
 static void process_environment(const struct cli_options *o)
 {
+#ifdef DOPPEL_FAKEVERBS
+	setenv("NCCL_NET", "Socket", 0); /* the HCA double ends at its process */
+#endif
 #if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
 	setenv("NCCL_P2P_DISABLE", "1", 1);
-	setenv("NCCL_NET", "Socket", 0); /* the HCA double ends at its process */
 	setenv("DOPPEL_TOPO_NETWORK", "1", 0);
 #elif defined(DOPPEL_FAKECUDA)
 	char boot[64] = "", host[128];
@@ -84,7 +86,7 @@ static void process_environment(const struct cli_options *o)
 		setenv("NCCL_COMM_ID", o->root, 1);
 }
 
-#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+#ifdef DOPPEL_FAKEVERBS
 /* The last setting of NCCL_NET, the caller's included; NULL: none. */
 static const char *process_network(const struct scenario *s)
 {
@@ -99,14 +101,14 @@ static const char *process_network(const struct scenario *s)
 
 static bool process_can_reach_others(const struct cli_options *o, bool several)
 {
-#if defined(DOPPEL_FAKECUDA) && defined(DOPPEL_FAKEVERBS)
+#ifdef DOPPEL_FAKEVERBS
 	const char *net = process_network(&o->scenario);
 
 	if (several && net && *net && strcasecmp(net, "Socket") != 0) {
 		fprintf(stderr,
 			"doppel: NCCL_NET is %s, and the HCA double ends at its process; ranks in "
-			"several need NCCL_NET=Socket, a real HCA or real GPUs (presets soft-roce, "
-			"gpu, hardware)\n",
+			"several need NCCL_NET=Socket or a real HCA (presets soft-roce, "
+			"hardware)\n",
 			net);
 		return false;
 	}
