@@ -86,12 +86,13 @@ ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, con
 	return ncclSuccess;
 }
 
-/* A captured launch would run again without its proxy operations, and its order with launches outside
- * the graph would be lost. Querying is all that a capture allows, so the capture goes on unharmed. */
+/* A capture needs the CUDA runtime's graph: the double has none yet. Querying is all that a capture allows,
+ * so a capture that is refused goes on unharmed. */
 ncclResult_t api_check_stream(const char *call, cudaStream_t stream)
 {
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-	cudaError_t e = cudaStreamIsCapturing(stream, &status);
+	cudaGraph_t graph = NULL;
+	cudaError_t e = cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, NULL, NULL, NULL);
 
 	if (e == cudaErrorStreamCaptureImplicit) {
 		(void)cudaGetLastError();
@@ -101,13 +102,14 @@ ncclResult_t api_check_stream(const char *call, cudaStream_t stream)
 		return ncclInvalidUsage;
 	}
 	if (e != cudaSuccess) {
-		WARN("%s: cudaStreamIsCapturing: %s", call, cudaGetErrorString(e));
+		WARN("%s: cudaStreamGetCaptureInfo: %s", call, cudaGetErrorString(e));
 		return ncclUnhandledCudaError;
 	}
 	if (status == cudaStreamCaptureStatusNone)
 		return ncclSuccess;
-	WARN("%s: stream captures a CUDA graph, expected one that does not: collectives cannot be "
-	     "captured",
-	     call);
+	if (status == cudaStreamCaptureStatusActive && graph)
+		return ncclSuccess;
+	WARN("%s: stream captures a CUDA graph, %s", call,
+	     graph ? "and the capture has failed" : "which the CUDA double does not have");
 	return ncclInvalidUsage;
 }

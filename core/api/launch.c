@@ -17,6 +17,7 @@
 #include "core/api/api.h"
 #include "core/base/log.h"
 #include "core/plan/plan.h"
+#include "core/rank/cuda_result.h"
 
 struct api_member api_member_of(struct ncclComm *comm)
 {
@@ -58,15 +59,21 @@ static ncclResult_t api_connect_phase(struct api_member *members, int n, const c
 	return rc;
 }
 
+/* It allocates memory, which a capture forbids to threads that do not take it upon themselves. */
 static ncclResult_t api_connect(struct api_member *members, int n, const char *call)
 {
-	ncclResult_t rc = api_connect_phase(members, n, call, plan_connect_begin);
+	enum cudaStreamCaptureMode mode = cuda_capture_mode(cudaStreamCaptureModeRelaxed);
+	ncclResult_t rc;
 
+	rc = api_connect_phase(members, n, call, plan_connect_begin);
 	if (!rc)
 		rc = api_connect_phase(members, n, call, plan_connect_exchange);
 	if (!rc)
 		rc = api_connect_phase(members, n, call, plan_connect_request);
-	return rc ? rc : api_connect_phase(members, n, call, plan_connect_end);
+	if (!rc)
+		rc = api_connect_phase(members, n, call, plan_connect_end);
+	(void)cuda_capture_mode(mode);
+	return rc;
 }
 
 /* The next launch of one communicator. Between two of them it is not in use, so that another task

@@ -94,6 +94,8 @@ X(WORK_FIFO_BYTES, "NCCL_WORK_FIFO_BYTES", BYTES, "1048576", 4096, 1ll << 30,   
 	"bytes of a communicator's FIFO of works; a launch takes up to half of it")                 \
 X(WORK_ARGS_BYTES, "NCCL_WORK_ARGS_BYTES", BYTES, "3072", 0, 1ll << 40,                            \
 	"bytes of works that a kernel's arguments hold, at most 3072; more go through the FIFO")    \
+X(GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", BOOL, "1", 0, 1,                              \
+	"0: a communicator's CUDA graphs and its launches outside of them never overlap anyway")    \
 X(FIRST_STEP, "DOPPEL_FIRST_STEP", INT, "0", 0, 1ll << 62,                                          \
 	"step that connections begin at, the same on all ranks: to come soon to where a narrow "    \
 	"counter would wrap")                                                                       \

@@ -114,7 +114,9 @@ static ncclResult_t plan_task_add(struct ncclComm *comm, const struct plan_state
 	ncclResult_t rc = ncclSuccess;
 
 	*full = p->ntasks && p->stream != t->stream;
-	if (!*full && comm->nranks > 1)
+	if (!p->ntasks)
+		rc = plan_capture_of(t->stream, &p->capture);
+	if (!rc && !*full && comm->nranks > 1)
 		rc = plan_task_work(comm, st, p, t, full);
 	if (rc || *full)
 		return rc;
@@ -162,7 +164,10 @@ static bool plan_stream_is_last(const struct plan_state *st, const struct plan *
 static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_state *st,
 				      const struct plan *p)
 {
-	if (!comm->launched || plan_stream_is_last(st, p))
+	if (p->capture.id)
+		return plan_capture_order(comm, &st->captures, &p->capture, p->stream);
+	/* the stream's last operation may be older than a replay in another one */
+	if (!comm->launched || (plan_stream_is_last(st, p) && !st->captures.in_capture))
 		return ncclSuccess;
 	return cuda_result(cudaStreamWaitEvent(p->stream, comm->launch_done, 0),
 			   "cudaStreamWaitEvent for the previous launch");
@@ -170,14 +175,18 @@ static ncclResult_t plan_stream_order(struct ncclComm *comm, const struct plan_s
 
 /* Right behind the launch: later on, the stream may be gone or wait for something else. */
 static ncclResult_t plan_stream_mark(struct ncclComm *comm, struct plan_state *st,
-				     cudaStream_t stream)
+				     const struct plan *p)
 {
-	ncclResult_t rc = cuda_result(cudaEventRecord(comm->launch_done, stream),
-				      "cudaEventRecord after a launch");
+	ncclResult_t rc;
 
+	if (p->capture.id)
+		rc = plan_capture_mark(comm, &st->captures, &p->capture, p->stream);
+	else
+		rc = cuda_result(cudaEventRecord(comm->launch_done, p->stream),
+				 "cudaEventRecord after a launch");
 	if (rc)
 		return rc;
-	st->last_stream = stream;
+	st->last_stream = p->stream;
 	comm->launched = true;
 	return ncclSuccess;
 }
@@ -236,6 +245,11 @@ static ncclResult_t plan_args_fill(const struct ncclComm *comm, struct plan_stat
 	args->channels = comm->dev_channels;
 	args->channel_mask = p->channel_mask;
 	args->work_count = (uint32_t)p->nworks;
+	if (p->nworks > st->args_works && p->capture.id) {
+		WARN("a launch of %d works cannot be captured, expected at most %d", p->nworks,
+		     st->args_works);
+		return ncclInvalidUsage;
+	}
 	if (p->nworks > st->args_works)
 		return plan_fifo_write(comm, &st->fifo, &works, &args->fifo);
 	args->fifo = (struct dev_fifo){.work = NULL};
@@ -298,6 +312,15 @@ static ncclResult_t plan_start_alone(struct ncclComm *comm, struct plan_state *s
 	return rc;
 }
 
+static ncclResult_t plan_ops_append(struct ncclComm *comm, struct plan_state *st,
+				    const struct plan *p)
+{
+	if (p->capture.id || (p->nops && plan_captures_pending(&st->captures)))
+		return plan_capture_ops(comm, &st->captures, &p->capture, p->stream, p->op,
+					p->nops);
+	return proxy_append(comm, p->op, p->nops);
+}
+
 /* The proxy's operations go first: they wait for the kernel, which waits for them as soon as it
  * runs. */
 static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *st,
@@ -306,7 +329,7 @@ static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *
 	ncclResult_t rc = plan_args_fill(comm, st, p);
 
 	if (!rc)
-		rc = proxy_append(comm, p->op, p->nops);
+		rc = plan_ops_append(comm, st, p);
 	st->handed_over |= !rc && p->nops;
 	if (!rc)
 		plan_tasks_use(comm, st, p);
@@ -317,12 +340,16 @@ static ncclResult_t plan_start_kernel(struct ncclComm *comm, struct plan_state *
 }
 
 /* Copies of a communicator of one rank are not ordered, as in NCCL: each stream is the program's own
- * affair. The internal stream waits for all of them, and finalize for the internal stream. */
+ * affair. The internal stream waits for all of them, but those in graphs, and finalize for the internal
+ * stream. */
 static ncclResult_t plan_mark_alone(struct ncclComm *comm, struct plan_state *st,
 				    const struct plan *p)
 {
-	ncclResult_t rc = plan_stream_mark(comm, st, p->stream);
+	ncclResult_t rc;
 
+	if (p->capture.id)
+		return ncclSuccess;
+	rc = plan_stream_mark(comm, st, p);
 	return rc ? rc
 		  : cuda_result(cudaStreamWaitEvent(comm->internal_stream, comm->launch_done, 0),
 				"cudaStreamWaitEvent for a collective of one rank");
@@ -336,7 +363,7 @@ static ncclResult_t plan_start_tasks(struct ncclComm *comm, struct plan_state *s
 	if (!rc)
 		rc = alone ? plan_start_alone(comm, st, p) : plan_start_kernel(comm, st, p);
 	if (!rc)
-		rc = alone ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p->stream);
+		rc = alone ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p);
 	return rc;
 }
 
@@ -350,13 +377,12 @@ ncclResult_t plan_start_messages(struct ncclComm *comm, struct plan_state *st, s
 {
 	ncclResult_t rc = plan_start_kernel(comm, st, p);
 
-	return rc ? rc : plan_stream_mark(comm, st, p->stream);
+	return rc ? rc : plan_stream_mark(comm, st, p);
 }
 
 ncclResult_t plan_start_copies(struct ncclComm *comm, struct plan_state *st, struct plan *p)
 {
-	return comm->nranks == 1 ? plan_mark_alone(comm, st, p)
-				 : plan_stream_mark(comm, st, p->stream);
+	return comm->nranks == 1 ? plan_mark_alone(comm, st, p) : plan_stream_mark(comm, st, p);
 }
 
 ncclResult_t plan_start(struct ncclComm *comm, struct plan_state *st, struct plan *p)

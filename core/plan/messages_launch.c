@@ -309,7 +309,9 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	plan_reset(p);
 	p->kernel = st->message_kernel;
 	p->stream = ms->queue[0].call.stream;
-	rc = plan_rounds_build(comm, st, ms, p, &next);
+	rc = plan_capture_of(p->stream, &p->capture);
+	if (!rc)
+		rc = plan_rounds_build(comm, st, ms, p, &next);
 	if (!rc)
 		rc = plan_messages_begin(comm, st, p);
 	if (!rc && p->nworks) {

@@ -149,6 +149,7 @@ void plan_fini(struct ncclComm *comm)
 	os_unlabel(comm);
 	plan_tuner_close(st->limits.tuner);
 	plan_messages_free(st->messages, comm->nranks);
+	plan_captures_end(&st->captures);
 	plan_fifo_free(&st->fifo);
 	plan_free(&st->plan);
 	os_free(st->queue);

@@ -8,6 +8,7 @@
 
 #include "core/device/steps.h"
 #include "core/os/check.h"
+#include "core/plan/capture.h"
 #include "core/plan/fifo.h"
 #include "core/plan/plan.h"
 #include "core/plan/tuner.h"
@@ -65,6 +66,7 @@ enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, 
 struct plan {
 	const struct dev_kernel *kernel;
 	cudaStream_t stream;
+	struct plan_capture capture; /* of the stream */
 	uint32_t block_warps;
 	uint64_t channel_mask;
 	struct dev_work *work; /* [work_room] */
@@ -102,9 +104,10 @@ struct plan_state {
 	struct plan_messages *messages; /* NULL: none was queued yet */
 
 	cudaStream_t last_stream; /* of the last launch */
-	struct plan plan;         /* the launch that is being put together */
-	struct dev_args args;     /* of its kernel */
-	int32_t args_works;       /* that they may hold: more go through the FIFO */
+	struct plan_captures captures;
+	struct plan plan;     /* the launch that is being put together */
+	struct dev_args args; /* of its kernel */
+	int32_t args_works;   /* that they may hold: more go through the FIFO */
 	struct plan_fifo fifo;
 };
 

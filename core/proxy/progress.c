@@ -5,6 +5,7 @@
  */
 #include "core/base/log.h"
 #include "core/proxy/proxy_internal.h"
+#include "core/rank/cuda_result.h"
 
 /* ---- what the task knows -------------------------------------------------------------------- */
 
@@ -271,6 +272,7 @@ void proxy_progress_main(void *arg)
 {
 	struct proxy_gpu *p = arg;
 
+	(void)cuda_capture_mode(cudaStreamCaptureModeRelaxed);
 	for (;;) {
 		bool stopping = shared_load_u32(&p->stop, SHARED_ACQUIRE) != 0;
 		bool moved = proxy_progress_take(p);

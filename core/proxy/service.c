@@ -172,6 +172,7 @@ void proxy_service_main(void *arg)
 {
 	struct proxy_gpu *p = arg;
 
+	(void)cuda_capture_mode(cudaStreamCaptureModeRelaxed);
 	p->device = cuda_result(cudaSetDevice(p->cuda_dev), "cudaSetDevice in the proxy's service");
 	for (;;) {
 		bool stopping = shared_load_u32(&p->stop, SHARED_ACQUIRE) != 0;

@@ -78,17 +78,21 @@ static void collective_parse_place(struct lab_config *c, const char *arg, struct
 		argp_error(state, "--place %s: expected in, out or both", arg);
 }
 
-/* Options of nccl-tests of which one value is what happens here anyway. */
-static bool collective_parse_refused(int key, const char *arg, struct argp_state *state)
+/* An option of nccl-tests of which one value is what happens here anyway. */
+static void collective_parse_parallel(const char *arg, struct argp_state *state)
 {
-	if (key == 'p' && cli_number(state, "-p", arg, 0, 1) == 0)
+	if (cli_number(state, "-p", arg, 0, 1) == 0)
 		argp_error(state, "-p 0: ranks that one task initialises one after another are not "
 				  "built; expected 1: each rank has a task");
-	if (key == 'G' && cli_number(state, "-G", arg, 0, INT32_MAX) != 0)
-		argp_error(state,
-			   "-G %s: collectives cannot be captured into CUDA graphs; expected 0",
-			   arg);
-	return key == 'p' || key == 'G';
+}
+
+static void collective_parse_graph(struct lab_config *c, const char *arg, struct argp_state *state)
+{
+	c->graph_launches = (uint32_t)cli_number(state, "-G", arg, 0, 1u << 30);
+#ifdef DOPPEL_FAKECUDA
+	if (c->graph_launches)
+		argp_error(state, "-G %s: the CUDA double has no graphs yet; expected 0", arg);
+#endif
 }
 
 static bool collective_parse_size(int key, const char *arg, struct argp_state *state,
@@ -133,6 +137,12 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 	case 'w':
 		c->warmup = (uint32_t)cli_number(state, "-w", arg, 0, 1u << 30);
 		return true;
+	case 'p':
+		collective_parse_parallel(arg, state);
+		return true;
+	case 'G':
+		collective_parse_graph(c, arg, state);
+		return true;
 	case 'c':
 		c->check = cli_number(state, "-c", arg, 0, 1);
 		return true;
@@ -140,8 +150,7 @@ bool cli_collective_parse(int key, char *arg, struct argp_state *state, struct c
 		collective_parse_place(c, arg, state);
 		return true;
 	default:
-		return collective_parse_size(key, arg, state, c) ||
-		       collective_parse_refused(key, arg, state);
+		return collective_parse_size(key, arg, state, c);
 	}
 }
 

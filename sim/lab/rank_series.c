@@ -117,24 +117,60 @@ static bool lab_rank_enqueue(struct lab_rank *me, const struct lab_row *row, uin
 	return ok && lab_rank_cuda_ok(me, lab_streams_join(me), "streams that join");
 }
 
-static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+/* With -G the series is in a CUDA graph; NULL: it is not. */
+static bool lab_rank_capture(struct lab_rank *me, const struct lab_row *row, uint32_t times,
+			     void **graph)
 {
-	return lab_rank_enqueue(me, row, times) && lab_transients(me) && lab_rank_sync(me);
+	*graph = NULL;
+	if (!me->run->config->graph_launches)
+		return true;
+	return lab_graph_begin(me) && lab_graph_end(me, lab_rank_enqueue(me, row, times), graph);
 }
 
-/* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. */
-static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
+static bool lab_rank_start(struct lab_rank *me, const struct lab_row *row, uint32_t times,
+			   void *graph, uint32_t launches)
+{
+	return graph ? lab_graph_launch(me, graph, launches) : lab_rank_enqueue(me, row, times);
+}
+
+static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, uint32_t times)
+{
+	void *graph;
+	bool ok = lab_rank_capture(me, row, times, &graph) &&
+		  lab_rank_start(me, row, times, graph, 1) && lab_transients(me) &&
+		  lab_rank_sync(me);
+
+	lab_graph_free(graph);
+	return ok;
+}
+
+static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row, void *graph,
+				  uint32_t launches)
 {
 	float ms = 0;
+
 	if (!lab_rank_cuda_ok(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
-	    !lab_rank_enqueue(me, row, me->run->config->iterations) ||
+	    !lab_rank_start(me, row, me->run->config->iterations, graph, launches) ||
 	    !lab_rank_cuda_ok(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
 	    !lab_transients(me) || !lab_rank_sync(me) ||
 	    !lab_rank_cuda_ok(me, cudaEventElapsedTime(&ms, me->start, me->end),
 			      "cudaEventElapsedTime"))
 		return false;
-	me->elapsed_ns = (uint64_t)((double)ms * 1e6 + 0.5);
+	me->elapsed_ns = (uint64_t)((double)ms * 1e6 / launches + 0.5);
 	return true;
+}
+
+/* Timed by events in the stream: the host's polling, which is coarse, is not in the figure. Of several
+ * launches of a graph it is their mean. */
+static bool lab_rank_timed(struct lab_rank *me, const struct lab_row *row)
+{
+	const struct lab_config *c = me->run->config;
+	void *graph;
+	bool ok = lab_rank_capture(me, row, c->iterations, &graph) &&
+		  lab_rank_timed_series(me, row, graph, MAX_OF(c->graph_launches, 1u));
+
+	lab_graph_free(graph);
+	return ok;
 }
 
 /* Timed first, then once more with fresh buffers and checked, as nccl-tests does. */
@@ -154,7 +190,7 @@ static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 	if (!c->check)
 		return lab_barrier(me);
 	/* One timed run of fresh data is its own check; else run once more. */
-	bool fresh = c->iterations == 1 && c->warmup == 0;
+	bool fresh = c->iterations == 1 && c->warmup == 0 && c->graph_launches <= 1;
 	if (!fresh) {
 		if (!lab_barrier(me) || !lab_rank_fill(me, row))
 			return false;

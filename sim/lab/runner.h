@@ -99,6 +99,8 @@ struct lab_config {
 	ncclRedOp_t ops[LAB_MAX_OPS];
 	uint32_t op_count;
 	uint32_t iterations, warmup;
+	uint32_t
+		graph_launches; /* of a CUDA graph of `iterations` collectives; 0: without graphs */
 	bool check, in_place, out_of_place;
 	/* A reduced result of at most so many bytes is computed once for all ranks; a larger one by each
 	 * rank, as it checks piece after piece. And a run in place alone of larger buffers has no send

@@ -206,6 +206,12 @@ static inline uint32_t lab_parts(const struct lab_config *c)
 }
 
 /* streams.c: the streams after a rank's first one; nothing where it has but one. */
+/* graph.c; false: reported */
+bool lab_graph_begin(struct lab_rank *me);
+bool lab_graph_end(struct lab_rank *me, bool ok, void **exec); /* cudaGraphExec_t */
+bool lab_graph_launch(struct lab_rank *me, void *exec, uint32_t times);
+void lab_graph_free(void *exec); /* NULL: nothing */
+
 int lab_streams_make(struct lab_rank *me); /* cudaError_t, all of them */
 void lab_streams_free(struct lab_rank *me);
 int lab_streams_fork(struct lab_rank *me);

@@ -39,8 +39,10 @@ void lab_table_header(const struct lab_run *run)
 		fprintf(out, " step: %u(factor)", c->factor);
 	else
 		fprintf(out, " step: %" PRIu64 "(bytes)", c->bytes_step);
-	fprintf(out, " warmup: %u iters: %u validation: %d\n#\n", c->warmup, c->iterations,
-		c->check);
+	fprintf(out, " warmup: %u iters: %u validation: %d", c->warmup, c->iterations, c->check);
+	if (c->graph_launches)
+		fprintf(out, " graph: %u", c->graph_launches);
+	fprintf(out, "\n#\n");
 	fprintf(out, "# Using devices of machine %s\n", world_host_machine(0)->path);
 	for (int32_t r = 0; r < run->count; r++)
 		lab_table_rank(run, r);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/plan/capture.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/rank/cuda_result.h"
+
+/* Proxy operations that a host node appends: at each replay, or once. Freed by the second of node and
+ * communicator that ends. Both the node and the end of its graph come in a thread of CUDA. */
+struct plan_hosted {
+	struct plan_hosted *next; /* under plan_captures.lock */
+	struct os_mutex lock;
+	struct ncclComm *comm; /* NULL: it has ended; under `lock` */
+	bool node_gone;        /* under `lock` */
+	bool once;
+	int32_t n;
+	struct proxy_op op[];
+};
+
+ncclResult_t plan_capture_of(cudaStream_t stream, struct plan_capture *capture)
+{
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	ncclResult_t rc;
+
+	*capture = (struct plan_capture){.id = 0};
+	rc = cuda_result(cudaStreamGetCaptureInfo(stream, &status, &capture->id, &capture->graph,
+						  NULL, NULL, NULL),
+			 "cudaStreamGetCaptureInfo of a launch");
+	if (rc || status == cudaStreamCaptureStatusNone)
+		*capture = (struct plan_capture){.id = 0};
+	return rc;
+}
+
+/* ---- order ---------------------------------------------------------------------------------- */
+
+static bool capture_mixes(void)
+{
+	return param_bool(PARAM_GRAPH_MIXING_SUPPORT);
+}
+
+ncclResult_t plan_capture_order(struct ncclComm *comm, const struct plan_captures *all,
+				const struct plan_capture *capture, cudaStream_t stream)
+{
+	if (all->last_id == capture->id)
+		return cuda_result(cudaStreamWaitEvent(stream, all->in_capture, 0),
+				   "cudaStreamWaitEvent within a capture");
+	if (!capture_mixes())
+		return ncclSuccess;
+	return cuda_result(cudaStreamWaitEvent(stream, comm->launch_done, cudaEventWaitExternal),
+			   "cudaStreamWaitEvent for launches outside the graph");
+}
+
+ncclResult_t plan_capture_mark(struct ncclComm *comm, struct plan_captures *all,
+			       const struct plan_capture *capture, cudaStream_t stream)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (!all->in_capture)
+		rc = cuda_result(cudaEventCreateWithFlags(&all->in_capture, cudaEventDisableTiming),
+				 "cudaEventCreateWithFlags for a capture");
+	if (!rc && capture_mixes())
+		rc = cuda_result(cudaEventRecordWithFlags(comm->launch_done, stream,
+							  cudaEventRecordExternal),
+				 "cudaEventRecordWithFlags after a captured launch");
+	if (!rc)
+		rc = cuda_result(cudaEventRecord(all->in_capture, stream),
+				 "cudaEventRecord within a capture");
+	if (!rc)
+		all->last_id = capture->id;
+	return rc;
+}
+
+/* ---- proxy operations ----------------------------------------------------------------------- */
+
+static void hosted_node_gone(void *arg)
+{
+	struct plan_hosted *h = arg;
+	bool last;
+
+	os_mutex_lock(&h->lock);
+	h->node_gone = true;
+	last = !h->comm;
+	os_mutex_unlock(&h->lock);
+	if (last)
+		os_free(h);
+}
+
+/* In a thread of CUDA, in front of the kernel. */
+static void hosted_append(void *arg)
+{
+	struct plan_hosted *h = arg;
+	ncclResult_t rc;
+
+	os_mutex_lock(&h->lock);
+	if (!h->comm) {
+		WARN("a CUDA graph with a collective is replayed after the end of its "
+		     "communicator");
+	} else {
+		rc = proxy_append(h->comm, h->op, h->n);
+		if (rc)
+			rank_set_async_error(h->comm, rc);
+	}
+	os_mutex_unlock(&h->lock);
+	if (h->once)
+		hosted_node_gone(h);
+}
+
+/* Takes those out of the list whose nodes are gone, or all; the caller has the list's lock. */
+static void hosted_drop(struct plan_captures *all, bool every)
+{
+	struct plan_hosted **at = &all->hosted, *h;
+
+	while ((h = *at)) {
+		bool gone;
+
+		os_mutex_lock(&h->lock);
+		gone = h->node_gone;
+		if (gone || every) {
+			h->comm = NULL;
+			*at = h->next;
+		} else {
+			at = &h->next;
+		}
+		os_mutex_unlock(&h->lock);
+		if (gone)
+			os_free(h);
+	}
+}
+
+static struct plan_hosted *hosted_make(struct ncclComm *comm, struct plan_captures *all,
+				       const struct proxy_op *op, int32_t n)
+{
+	struct plan_hosted *h =
+		os_alloc(sizeof *h + (size_t)n * sizeof *op, "proxy operations of a host node");
+
+	if (!h) {
+		WARN("rank %d: no memory for the %d proxy operations of a host node", comm->rank,
+		     n);
+		return NULL;
+	}
+	h->comm = comm;
+	h->n = n;
+	memcpy(h->op, op, (size_t)n * sizeof *op);
+	os_mutex_lock(&all->lock);
+	h->next = all->hosted;
+	all->hosted = h;
+	os_mutex_unlock(&all->lock);
+	return h;
+}
+
+/* The node's end is that of its graph. */
+static ncclResult_t hosted_give(struct plan_hosted *h, cudaGraph_t graph)
+{
+	cudaUserObject_t object;
+	ncclResult_t rc = cuda_result(cudaUserObjectCreate(&object, h, hosted_node_gone, 1,
+							   cudaUserObjectNoDestructorSync),
+				      "cudaUserObjectCreate for a captured launch");
+
+	if (rc) {
+		hosted_node_gone(h);
+		return rc;
+	}
+	rc = cuda_result(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove),
+			 "cudaGraphRetainUserObject for a captured launch");
+	if (rc) /* calls hosted_node_gone */
+		(void)cudaUserObjectRelease(object, 1);
+	return rc;
+}
+
+bool plan_captures_pending(struct plan_captures *all)
+{
+	bool pending;
+
+	os_mutex_lock(&all->lock);
+	hosted_drop(all, false);
+	pending = all->hosted != NULL;
+	os_mutex_unlock(&all->lock);
+	return pending;
+}
+
+ncclResult_t plan_capture_ops(struct ncclComm *comm, struct plan_captures *all,
+			      const struct plan_capture *capture, cudaStream_t stream,
+			      const struct proxy_op *op, int32_t n)
+{
+	struct plan_hosted *h;
+	ncclResult_t rc = ncclSuccess;
+
+	if (!n)
+		return ncclSuccess;
+	h = hosted_make(comm, all, op, n);
+	if (!h)
+		return ncclSystemError;
+	h->once = !capture->id;
+	if (capture->id)
+		rc = hosted_give(h, capture->graph);
+	if (rc)
+		return rc;
+	rc = cuda_result(cudaLaunchHostFunc(stream, hosted_append, h),
+			 "cudaLaunchHostFunc for proxy operations");
+	if (rc && h->once)
+		hosted_node_gone(h);
+	return rc;
+}
+
+void plan_captures_end(struct plan_captures *all)
+{
+	os_mutex_lock(&all->lock);
+	hosted_drop(all, true);
+	os_mutex_unlock(&all->lock);
+	if (all->in_capture)
+		(void)cuda_result(cudaEventDestroy(all->in_capture), "cudaEventDestroy");
+	all->in_capture = NULL;
+}
