@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives of one or two libraries with NCCL's ABI, side by side: each is opened by its path, so that ours
+ * and NCCL's are measured by the same program, on the same GPUs, in the same run.
+ *
+ *	nccl_compare [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] [-m MODE,...] LIB [LIB]
+ *
+ * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls (-g),
+ * "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph", "threads-graph",
+ * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes and bus bandwidths are
+ * nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest task. Every result is checked. Exit status: 0, 1 usage
+ * or a call that failed, 11 a wrong result.
+ */
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/include/nccl.h"
+
+#define MOST_GPUS  16
+#define MOST_LIBS  2
+#define GRAPH_OPS  20
+#define WARMUP_OPS 5
+#define FLOAT      sizeof(float)
+
+enum { WRONG_RESULT = 11 }; /* SIM_WRONG_RESULT, which a program for real GPUs cannot include */
+
+struct lib {
+	const char *path;
+	void *handle;
+	ncclResult_t (*get_id)(ncclUniqueId *);
+	ncclResult_t (*init_rank)(ncclComm_t *, int, ncclUniqueId, int);
+	ncclResult_t (*destroy)(ncclComm_t);
+	ncclResult_t (*group_start)(void);
+	ncclResult_t (*group_end)(void);
+	ncclResult_t (*all_reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+				   ncclComm_t, cudaStream_t);
+	ncclResult_t (*all_gather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
+				   cudaStream_t);
+	ncclResult_t (*reduce_scatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+				       ncclComm_t, cudaStream_t);
+	ncclResult_t (*broadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
+				  cudaStream_t);
+	ncclResult_t (*send)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+	ncclResult_t (*recv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+	const char *(*error)(ncclResult_t);
+};
+
+static const struct {
+	const char *name;
+	size_t at; /* in struct lib */
+} lib_names[] = {
+	{"ncclGetUniqueId", offsetof(struct lib, get_id)},
+	{"ncclCommInitRank", offsetof(struct lib, init_rank)},
+	{"ncclCommDestroy", offsetof(struct lib, destroy)},
+	{"ncclGroupStart", offsetof(struct lib, group_start)},
+	{"ncclGroupEnd", offsetof(struct lib, group_end)},
+	{"ncclAllReduce", offsetof(struct lib, all_reduce)},
+	{"ncclAllGather", offsetof(struct lib, all_gather)},
+	{"ncclReduceScatter", offsetof(struct lib, reduce_scatter)},
+	{"ncclBroadcast", offsetof(struct lib, broadcast)},
+	{"ncclSend", offsetof(struct lib, send)},
+	{"ncclRecv", offsetof(struct lib, recv)},
+	{"ncclGetErrorString", offsetof(struct lib, error)},
+};
+
+/* One GPU of a task. */
+struct rank {
+	int number;
+	float *send, *recv;
+	cudaStream_t stream;
+	ncclComm_t comm[MOST_LIBS];
+	cudaGraphExec_t graph;
+};
+
+/* What the tasks of all processes share. */
+struct shared {
+	pthread_barrier_t barrier;
+	ncclUniqueId id;
+	double us[MOST_GPUS];
+	uint64_t wrong[MOST_GPUS];
+};
+
+/* The caller of one thread or process: it drives `ranks` GPUs. */
+struct task {
+	int number, ranks;
+	struct rank rank[MOST_GPUS];
+	float *host;
+};
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+static int gpus = 2;
+static size_t bytes_min = 8, bytes_max = 64 << 20, factor = 2;
+static const char *collectives, *modes = "one";
+static struct lib lib[MOST_LIBS];
+static int libs, tasks;
+static struct shared *shared;
+
+/* Is `name` in a list with commas? */
+static bool listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
+			return true;
+	}
+	return false;
+}
+
+static void cuda_ok(cudaError_t e, const char *what)
+{
+	if (e == cudaSuccess)
+		return;
+	fprintf(stderr, "nccl_compare: %s: %s\n", what, cudaGetErrorString(e));
+	_exit(1);
+}
+
+static void nccl_ok(const struct lib *l, ncclResult_t r, const char *what)
+{
+	if (r == ncclSuccess)
+		return;
+	fprintf(stderr, "nccl_compare: %s: %s: %s\n", l->path, what, l->error(r));
+	_exit(1);
+}
+
+/* ---- the collectives ------------------------------------------------------------------------ */
+
+/* Element i of the send buffer of a rank: a sum over 16 ranks is exact. */
+static float input(int rank, size_t i)
+{
+	return (float)((rank + 1) * (int)(i % 61 + 1));
+}
+
+static float input_sum(size_t i)
+{
+	return (float)(gpus * (gpus + 1) / 2 * (int)(i % 61 + 1));
+}
+
+static ncclResult_t all_reduce(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+{
+	return l->all_reduce(r->send, r->recv, n, ncclFloat32, ncclSum, c, r->stream);
+}
+
+static float all_reduce_want(int rank, size_t n, size_t i)
+{
+	(void)rank;
+	(void)n;
+	return input_sum(i);
+}
+
+static ncclResult_t all_gather(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+{
+	return l->all_gather(r->send, r->recv, n / (size_t)gpus, ncclFloat32, c, r->stream);
+}
+
+static float all_gather_want(int rank, size_t n, size_t i)
+{
+	size_t part = n / (size_t)gpus;
+
+	(void)rank;
+	return input((int)(i / part), i % part);
+}
+
+static ncclResult_t reduce_scatter(const struct lib *l, const struct rank *r, ncclComm_t c,
+				   size_t n)
+{
+	return l->reduce_scatter(r->send, r->recv, n / (size_t)gpus, ncclFloat32, ncclSum, c,
+				 r->stream);
+}
+
+static float reduce_scatter_want(int rank, size_t n, size_t i)
+{
+	return input_sum((size_t)rank * (n / (size_t)gpus) + i);
+}
+
+static ncclResult_t broadcast(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+{
+	return l->broadcast(r->send, r->recv, n, ncclFloat32, 0, c, r->stream);
+}
+
+static float broadcast_want(int rank, size_t n, size_t i)
+{
+	(void)rank;
+	(void)n;
+	return input(0, i);
+}
+
+static ncclResult_t all_to_all(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+{
+	size_t part = n / (size_t)gpus;
+	ncclResult_t rc = l->group_start();
+
+	for (int p = 0; p < gpus && !rc; p++) {
+		rc = l->send(r->send + (size_t)p * part, part, ncclFloat32, p, c, r->stream);
+		if (!rc)
+			rc = l->recv(r->recv + (size_t)p * part, part, ncclFloat32, p, c,
+				     r->stream);
+	}
+	return rc ? rc : l->group_end();
+}
+
+static float all_to_all_want(int rank, size_t n, size_t i)
+{
+	size_t part = n / (size_t)gpus;
+
+	return input((int)(i / part), (size_t)rank * part + i % part);
+}
+
+static ncclResult_t send_recv(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n)
+{
+	ncclResult_t rc = l->group_start();
+
+	if (!rc)
+		rc = l->send(r->send, n, ncclFloat32, (r->number + 1) % gpus, c, r->stream);
+	if (!rc)
+		rc = l->recv(r->recv, n, ncclFloat32, (r->number + gpus - 1) % gpus, c, r->stream);
+	return rc ? rc : l->group_end();
+}
+
+static float send_recv_want(int rank, size_t n, size_t i)
+{
+	(void)n;
+	return input((rank + gpus - 1) % gpus, i);
+}
+
+/* Sizes and bus bandwidths as nccl-tests has them: a row's bytes are those of the larger buffer. */
+static const struct collective {
+	const char *name;
+	ncclResult_t (*call)(const struct lib *l, const struct rank *r, ncclComm_t c, size_t n);
+	float (*want)(int rank, size_t n, size_t i);
+	int sent;    /* times over the bus, in parts of (ranks - 1) / ranks; 0: once whole */
+	bool parted; /* a buffer has a part for each rank */
+	bool part;   /* the result is one part */
+} collective[] = {
+	{"all_reduce", all_reduce, all_reduce_want, 2, false, false},
+	{"all_gather", all_gather, all_gather_want, 1, true, false},
+	{"reduce_scatter", reduce_scatter, reduce_scatter_want, 1, true, true},
+	{"broadcast", broadcast, broadcast_want, 0, false, false},
+	{"all_to_all", all_to_all, all_to_all_want, 1, true, false},
+	{"send_recv", send_recv, send_recv_want, 0, false, false},
+};
+
+#define COLLECTIVES ((int)(sizeof collective / sizeof collective[0]))
+
+/* ---- a task --------------------------------------------------------------------------------- */
+
+static void meet(void)
+{
+	pthread_barrier_wait(&shared->barrier);
+}
+
+static void task_device(const struct rank *r)
+{
+	cuda_ok(cudaSetDevice(r->number), "cudaSetDevice");
+}
+
+static void task_sync(struct task *t)
+{
+	for (int i = 0; i < t->ranks; i++) {
+		task_device(&t->rank[i]);
+		cuda_ok(cudaStreamSynchronize(t->rank[i].stream), "cudaStreamSynchronize");
+	}
+}
+
+static void lib_open(struct lib *l)
+{
+	l->handle = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
+	if (!l->handle) {
+		fprintf(stderr, "nccl_compare: %s\n", dlerror());
+		_exit(1);
+	}
+	for (size_t i = 0; i < sizeof lib_names / sizeof lib_names[0]; i++) {
+		void *p = dlsym(l->handle, lib_names[i].name);
+
+		if (!p) {
+			fprintf(stderr, "nccl_compare: %s has no %s\n", l->path, lib_names[i].name);
+			_exit(1);
+		}
+		memcpy((char *)l + lib_names[i].at, &p, sizeof p);
+	}
+}
+
+static void task_comms(struct task *t, int which)
+{
+	const struct lib *l = &lib[which];
+
+	if (t->number == 0)
+		nccl_ok(l, l->get_id(&shared->id), "ncclGetUniqueId");
+	meet();
+	nccl_ok(l, l->group_start(), "ncclGroupStart");
+	for (int i = 0; i < t->ranks; i++) {
+		task_device(&t->rank[i]);
+		nccl_ok(l,
+			l->init_rank(&t->rank[i].comm[which], gpus, shared->id, t->rank[i].number),
+			"ncclCommInitRank");
+	}
+	nccl_ok(l, l->group_end(), "ncclGroupEnd");
+	meet();
+}
+
+static void task_open(struct task *t)
+{
+	size_t n = bytes_max / FLOAT;
+
+	t->host = malloc(bytes_max);
+	if (!t->host)
+		cuda_ok(cudaErrorMemoryAllocation, "malloc");
+	for (int i = 0; i < t->ranks; i++) {
+		struct rank *r = &t->rank[i];
+
+		task_device(r);
+		for (size_t k = 0; k < n; k++)
+			t->host[k] = input(r->number, k);
+		cuda_ok(cudaMalloc((void **)&r->send, bytes_max), "cudaMalloc");
+		cuda_ok(cudaMalloc((void **)&r->recv, bytes_max), "cudaMalloc");
+		cuda_ok(cudaMemcpy(r->send, t->host, bytes_max, cudaMemcpyHostToDevice),
+			"cudaMemcpy");
+		cuda_ok(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking),
+			"cudaStreamCreateWithFlags");
+	}
+	for (int i = 0; i < libs; i++)
+		task_comms(t, i);
+}
+
+static void task_close(struct task *t)
+{
+	for (int i = 0; i < t->ranks; i++) {
+		struct rank *r = &t->rank[i];
+
+		task_device(r);
+		for (int k = 0; k < libs; k++)
+			nccl_ok(&lib[k], lib[k].destroy(r->comm[k]), "ncclCommDestroy");
+		cuda_ok(cudaStreamDestroy(r->stream), "cudaStreamDestroy");
+		cuda_ok(cudaFree(r->send), "cudaFree");
+		cuda_ok(cudaFree(r->recv), "cudaFree");
+	}
+	free(t->host);
+}
+
+static void task_call(struct task *t, int which, const struct collective *c, size_t n)
+{
+	const struct lib *l = &lib[which];
+
+	if (t->ranks > 1)
+		nccl_ok(l, l->group_start(), "ncclGroupStart");
+	for (int i = 0; i < t->ranks; i++)
+		nccl_ok(l, c->call(l, &t->rank[i], t->rank[i].comm[which], n), c->name);
+	if (t->ranks > 1)
+		nccl_ok(l, l->group_end(), "ncclGroupEnd");
+}
+
+static void task_capture(struct task *t, int which, const struct collective *c, size_t n)
+{
+	cudaGraph_t graph;
+
+	for (int i = 0; i < t->ranks; i++)
+		cuda_ok(cudaStreamBeginCapture(t->rank[i].stream, cudaStreamCaptureModeThreadLocal),
+			"cudaStreamBeginCapture");
+	for (int k = 0; k < GRAPH_OPS; k++)
+		task_call(t, which, c, n);
+	for (int i = 0; i < t->ranks; i++) {
+		task_device(&t->rank[i]);
+		cuda_ok(cudaStreamEndCapture(t->rank[i].stream, &graph), "cudaStreamEndCapture");
+		cuda_ok(cudaGraphInstantiate(&t->rank[i].graph, graph, 0), "cudaGraphInstantiate");
+		cuda_ok(cudaGraphDestroy(graph), "cudaGraphDestroy");
+	}
+}
+
+static void task_replay(struct task *t)
+{
+	for (int i = 0; i < t->ranks; i++) {
+		if (t->ranks > 1)
+			task_device(&t->rank[i]);
+		cuda_ok(cudaGraphLaunch(t->rank[i].graph, t->rank[i].stream), "cudaGraphLaunch");
+	}
+}
+
+static uint64_t task_wrong(struct task *t, const struct collective *c, size_t n)
+{
+	size_t got = c->part ? n / (size_t)gpus : n;
+	uint64_t wrong = 0;
+
+	for (int i = 0; i < t->ranks; i++) {
+		task_device(&t->rank[i]);
+		cuda_ok(cudaMemcpy(t->host, t->rank[i].recv, got * FLOAT, cudaMemcpyDeviceToHost),
+			"cudaMemcpy");
+		for (size_t k = 0; k < got; k++)
+			wrong += t->host[k] != c->want(t->rank[i].number, n, k);
+	}
+	return wrong;
+}
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int task_times(size_t bytes)
+{
+	int calls = bytes <= 1 << 20 ? 400 : bytes <= 64 << 20 ? 80 : 20;
+	const char *fewer = getenv("NCCL_COMPARE_CALLS"); /* for a run that is no measurement */
+
+	return fewer ? atoi(fewer) : calls;
+}
+
+/* Time of a call, into shared->us; and what was wrong, into shared->wrong. */
+static void task_measure(struct task *t, int which, const struct collective *c, size_t bytes,
+			 bool graph)
+{
+	size_t n = bytes / FLOAT;
+	int calls = task_times(bytes), launches = (calls + GRAPH_OPS - 1) / GRAPH_OPS;
+	double start;
+
+	for (int i = 0; i < t->ranks; i++) {
+		task_device(&t->rank[i]);
+		cuda_ok(cudaMemsetAsync(t->rank[i].recv, 0xff, bytes, t->rank[i].stream),
+			"cudaMemsetAsync");
+	}
+	for (int k = 0; k < WARMUP_OPS; k++)
+		task_call(t, which, c, n);
+	if (graph)
+		task_capture(t, which, c, n);
+	for (int k = 0; graph && k < 2; k++)
+		task_replay(t);
+	task_sync(t);
+	meet();
+	start = now_us();
+	for (int k = 0; k < (graph ? launches : calls); k++)
+		if (graph)
+			task_replay(t);
+		else
+			task_call(t, which, c, n);
+	task_sync(t);
+	shared->us[t->number] =
+		(now_us() - start) / (graph ? (double)launches * GRAPH_OPS : (double)calls);
+	shared->wrong[t->number] = task_wrong(t, c, n);
+	for (int i = 0; graph && i < t->ranks; i++)
+		cuda_ok(cudaGraphExecDestroy(t->rank[i].graph), "cudaGraphExecDestroy");
+	meet();
+}
+
+static double bus_bandwidth(const struct collective *c, size_t bytes, double us)
+{
+	double part = (double)(gpus - 1) / gpus;
+
+	return (double)bytes / us / 1e3 * (c->sent ? c->sent * part : 1.0);
+}
+
+/* A row of the table, by task 0; the number of wrong elements. */
+static uint64_t task_row(struct task *t, const struct collective *c, size_t bytes, bool graph)
+{
+	uint64_t wrong[MOST_LIBS] = {0};
+	double us[MOST_LIBS] = {0};
+
+	for (int which = 0; which < libs; which++) {
+		task_measure(t, which, c, bytes, graph);
+		for (int i = 0; i < tasks; i++) {
+			us[which] = shared->us[i] > us[which] ? shared->us[i] : us[which];
+			wrong[which] += shared->wrong[i];
+		}
+		meet();
+	}
+	if (t->number == 0) {
+		printf("%12zu %10.2f %8.2f %8" PRIu64, bytes, us[0], bus_bandwidth(c, bytes, us[0]),
+		       wrong[0]);
+		if (libs > 1)
+			printf(" %10.2f %8.2f %8" PRIu64 " %6.2f", us[1],
+			       bus_bandwidth(c, bytes, us[1]), wrong[1], us[1] / us[0]);
+		printf("\n");
+		fflush(stdout);
+	}
+	return wrong[0] + wrong[1];
+}
+
+static uint64_t task_table(struct task *t, const char *mode, const struct collective *c)
+{
+	size_t least = c->parted ? FLOAT * (size_t)gpus : FLOAT;
+	bool graph = strstr(mode, "-graph") != NULL;
+	uint64_t wrong = 0;
+
+	if (t->number == 0) {
+		printf("# %s, %s\n#%11s %10s %8s %8s", c->name, mode, "bytes", "A us", "A GB/s",
+		       "A wrong");
+		if (libs > 1)
+			printf(" %10s %8s %8s %6s", "B us", "B GB/s", "B wrong", "A/B");
+		printf("\n");
+	}
+	for (size_t bytes = bytes_min; bytes <= bytes_max; bytes *= factor)
+		if (bytes % least == 0)
+			wrong += task_row(t, c, bytes, graph);
+	return wrong;
+}
+
+/* The task drives the GPUs from `number` on. */
+static int task_main(const char *mode, int number, int ranks)
+{
+	static struct task all[MOST_GPUS];
+	struct task *t = &all[number];
+	uint64_t wrong = 0;
+
+	*t = (struct task){.number = number, .ranks = ranks};
+	for (int i = 0; i < ranks; i++)
+		t->rank[i].number = number + i;
+	task_open(t);
+	for (int i = 0; i < COLLECTIVES; i++)
+		if (!collectives || listed(collectives, collective[i].name))
+			wrong += task_table(t, mode, &collective[i]);
+	task_close(t);
+	return wrong ? WRONG_RESULT : 0;
+}
+
+/* ---- modes ---------------------------------------------------------------------------------- */
+
+struct thread {
+	pthread_t thread;
+	const char *mode;
+	int number, rc;
+};
+
+static void *thread_main(void *arg)
+{
+	struct thread *t = arg;
+
+	t->rc = task_main(t->mode, t->number, 1);
+	return NULL;
+}
+
+static int run_threads(const char *mode)
+{
+	struct thread t[MOST_GPUS];
+	int rc = 0;
+
+	for (int i = 0; i < gpus; i++) {
+		t[i] = (struct thread){.mode = mode, .number = i};
+		if (pthread_create(&t[i].thread, NULL, thread_main, &t[i])) {
+			fprintf(stderr, "nccl_compare: no thread for GPU %d\n", i);
+			_exit(1);
+		}
+	}
+	for (int i = 0; i < gpus; i++) {
+		pthread_join(t[i].thread, NULL);
+		rc = t[i].rc ? t[i].rc : rc;
+	}
+	return rc;
+}
+
+/* In processes of their own: CUDA may not be in use where a process forks. */
+static int run(const char *mode)
+{
+	bool threads = !strncmp(mode, "threads", 7), processes = !strncmp(mode, "processes", 9);
+	int children = processes ? gpus : 1, rc = 0, status;
+	pthread_barrierattr_t attr;
+
+	tasks = threads || processes ? gpus : 1;
+	pthread_barrierattr_init(&attr);
+	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(&shared->barrier, &attr, (unsigned)tasks);
+	for (int i = 0; i < children; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0) {
+			perror("nccl_compare: fork");
+			exit(1);
+		}
+		if (pid)
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (int k = 0; k < libs; k++)
+			lib_open(&lib[k]);
+		exit(threads ? run_threads(mode) : task_main(mode, i, gpus / children));
+	}
+	for (int i = 0; i < children && wait(&status) > 0; i++) {
+		int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+
+		if (code && code != WRONG_RESULT) /* the others, which wait for it, end with us */
+			exit(code);
+		rc = code ? code : rc;
+	}
+	return rc;
+}
+
+static const char *const mode_names[] = {"one",           "one-graph", "threads",
+					 "threads-graph", "processes", "processes-graph"};
+
+static size_t parse_bytes(const char *arg)
+{
+	char *end;
+	size_t n = strtoull(arg, &end, 10);
+
+	n <<= *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+	return end == arg || (*end && end[1]) ? 0 : n;
+}
+
+static int usage(const char *program)
+{
+	fprintf(stderr,
+		"usage: %s [-g GPUS] [-b BYTES] [-e BYTES] [-f FACTOR] [-c COLLECTIVE,...] "
+		"[-m MODE,...] LIB [LIB]\n"
+		"GPUS: 1 to %d; BYTES: at least 4, with K, M or G; FACTOR: at least 2\n"
+		"COLLECTIVE:",
+		program, MOST_GPUS);
+	for (int i = 0; i < COLLECTIVES; i++)
+		fprintf(stderr, " %s", collective[i].name);
+	fprintf(stderr, "; default all\nMODE: all");
+	for (size_t i = 0; i < sizeof mode_names / sizeof mode_names[0]; i++)
+		fprintf(stderr, " %s", mode_names[i]);
+	fprintf(stderr, "; default one\n");
+	return 1;
+}
+
+/* Is each name of the list one of those? */
+static bool names_known(const char *list, bool (*known)(const char *name, size_t n))
+{
+	for (const char *at = list; at && *at;) {
+		size_t n = strcspn(at, ",");
+
+		if (!known(at, n))
+			return false;
+		at += n + (at[n] == ',');
+	}
+	return true;
+}
+
+static bool is_collective(const char *name, size_t n)
+{
+	for (int i = 0; i < COLLECTIVES; i++)
+		if (strlen(collective[i].name) == n && !strncmp(collective[i].name, name, n))
+			return true;
+	return false;
+}
+
+static bool is_mode(const char *name, size_t n)
+{
+	for (size_t i = 0; i < sizeof mode_names / sizeof mode_names[0]; i++)
+		if (strlen(mode_names[i]) == n && !strncmp(mode_names[i], name, n))
+			return true;
+	return n == 3 && !strncmp(name, "all", n);
+}
+
+int main(int argc, char **argv)
+{
+	int option, rc = 0;
+
+	while ((option = getopt(argc, argv, "g:b:e:f:c:m:")) != -1) {
+		if (option == 'g')
+			gpus = atoi(optarg);
+		else if (option == 'b')
+			bytes_min = parse_bytes(optarg);
+		else if (option == 'e')
+			bytes_max = parse_bytes(optarg);
+		else if (option == 'f')
+			factor = parse_bytes(optarg);
+		else if (option == 'c')
+			collectives = optarg;
+		else if (option == 'm')
+			modes = optarg;
+		else
+			return usage(argv[0]);
+	}
+	libs = argc - optind;
+	if (libs < 1 || libs > MOST_LIBS || gpus < 1 || gpus > MOST_GPUS || factor < 2 ||
+	    bytes_min < FLOAT || bytes_max < bytes_min ||
+	    !names_known(collectives, is_collective) || !names_known(modes, is_mode))
+		return usage(argv[0]);
+	for (int i = 0; i < libs; i++)
+		lib[i].path = argv[optind + i];
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED) {
+		perror("nccl_compare: mmap");
+		return 1;
+	}
+	printf("# float sum, %d GPUs, out of place; A = %s%s%s\n", gpus, lib[0].path,
+	       libs > 1 ? ", B = " : "", libs > 1 ? lib[1].path : "");
+	fflush(stdout);
+	for (size_t i = 0; i < sizeof mode_names / sizeof mode_names[0]; i++)
+		if (listed(modes, mode_names[i]) || listed(modes, "all")) {
+			int mode_rc = run(mode_names[i]);
+
+			rc = mode_rc ? mode_rc : rc;
+		}
+	return rc;
+}
