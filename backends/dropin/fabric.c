@@ -34,6 +34,7 @@
 static struct {
 	struct fabric_segment *segment;
 	char name[48];
+	uint64_t space; /* PID namespace */
 	int fd, name_fd, lock_fd, bell_fd;
 	uint32_t reported; /* that memory cannot be reached */
 	pthread_barrier_t born;
@@ -175,8 +176,9 @@ static int fabric_read(const struct hca_mr *mr, uint64_t at, void *data, uint64_
 static void fabric_ring(uint32_t id)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int n = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "doppel-bell/%u/%d",
-			 (unsigned)geteuid(), fabric_member(id)->pid);
+	int n = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "doppel-bell/%u/%llu/%d",
+			 (unsigned)geteuid(), (unsigned long long)fabric.space,
+			 fabric_member(id)->pid);
 
 	(void)sendto(fabric.bell_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
 		     (const struct sockaddr *)&at,
@@ -216,8 +218,8 @@ static int fabric_bell_start(struct fabric_member *m)
 	pthread_t thread;
 	int rc;
 
-	fabric.bell_fd =
-		fabric_name_bind(0, "doppel-bell/%u/%d", (unsigned)geteuid(), (int)getpid());
+	fabric.bell_fd = fabric_name_bind(0, "doppel-bell/%u/%llu/%d", (unsigned)geteuid(),
+					  (unsigned long long)fabric.space, (int)getpid());
 	if (fabric.bell_fd < 0)
 		return errno;
 	(void)setsockopt(fabric.bell_fd, SOL_SOCKET, SO_RCVTIMEO, &quiet, sizeof quiet);
@@ -303,8 +305,9 @@ static bool fabric_lock(void)
 	const struct timespec t = {.tv_nsec = 1000000};
 
 	for (int i = 0; i < FABRIC_LOCK_TRIES; i++) {
-		fabric.lock_fd = fabric_name_bind(0, "doppel-fabric-lock/%u/%s",
-						  (unsigned)geteuid(), fabric.name);
+		fabric.lock_fd = fabric_name_bind(0, "doppel-fabric-lock/%u/%llu/%s",
+						  (unsigned)geteuid(),
+						  (unsigned long long)fabric.space, fabric.name);
 		if (fabric.lock_fd >= 0)
 			return true;
 		nanosleep(&t, NULL);
@@ -325,6 +328,7 @@ struct fabric_segment *fabric_join(void)
 			name);
 		return NULL;
 	}
+	fabric.space = fabric_namespace();
 	if (!fabric_lock())
 		return NULL;
 	fabric.segment = fabric_find(fabric.name, layout, &fabric.fd);
@@ -388,16 +392,19 @@ int fabric_joined(void)
 	m->pid = getpid();
 	m->gone = 0;
 	rc = fabric_bell_start(m);
-	if (rc)
+	if (rc) {
+		fprintf(stderr, "doppel: no thread that wakes this program: %s\n", strerror(rc));
 		return rc;
+	}
 	__atomic_store_n(&m->id, id, __ATOMIC_RELEASE);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* where Yama requires it */
 	fabric_far.self = id;
 	hca_far = &fabric_far;
 	(void)hca_world();
 	fabric_reap(id);
-	fabric.name_fd = fabric_name_bind(0, "doppel-fabric/%u/%s/%d/%d", (unsigned)geteuid(),
-					  fabric.name, (int)getpid(), fabric.fd);
+	fabric.name_fd = fabric_name_bind(0, "doppel-fabric/%u/%llu/%s/%d/%d", (unsigned)geteuid(),
+					  (unsigned long long)fabric.space, fabric.name,
+					  (int)getpid(), fabric.fd);
 	if (fabric.name_fd < 0)
 		fprintf(stderr, "doppel: others will not find this program: %s\n", strerror(errno));
 	close(fabric.lock_fd);

@@ -4,10 +4,11 @@
  * all of them have mapped. There is no daemon and no file. A process that has the memory holds a
  * socket bound to an abstract name, which names the place of the memory, and never reads it:
  *
- *	@doppel-fabric/UID/NAME/PID/FD     the memory is /proc/PID/fd/FD
- *	@doppel-fabric-lock/UID/NAME       a process is joining
- *	@doppel-bell/UID/PID               wakes its threads (fabric.c)
+ *	@doppel-fabric/UID/NS/NAME/PID/FD     the memory is /proc/PID/fd/FD
+ *	@doppel-fabric-lock/UID/NS/NAME       a process is joining
+ *	@doppel-bell/UID/NS/PID               wakes its threads (fabric.c)
  *
+ * NS is the inode of /proc/self/ns/pid: what the PIDs mean. Programs in different PID namespaces do not meet.
  * Names and memory go with the last process, however it ends.
  */
 #ifndef BACKENDS_DROPIN_FABRIC_H
@@ -65,7 +66,9 @@ uint8_t *fabric_window_get(int32_t pid, const struct hca_mr *mr, uint32_t *ticke
 void fabric_window_put(uint32_t ticket);
 void fabric_window_forked(void);
 
-/* fabric_find.c. Binds the abstract name; -1: taken. */
+/* fabric_find.c. The PID namespace of this process, as the names have it. */
+uint64_t fabric_namespace(void);
+/* Binds the abstract name; -1: taken. */
 int fabric_name_bind(int flags, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The memory of this fabric, mapped; NULL with *rc 0: there is none yet. */
 struct fabric_segment *fabric_find(const char *name, uint64_t layout, int *fd);

@@ -15,6 +15,15 @@
 
 #include "backends/dropin/fabric.h"
 
+/* Abstract names belong to the network's namespace, process numbers to another: both containers of a
+ * pair that shares the network may have a process 7. 0: no /proc, and no process can be found. */
+uint64_t fabric_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
 int fabric_name_bind(int flags, const char *fmt, ...)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -126,7 +135,8 @@ struct fabric_segment *fabric_find(const char *name, uint64_t layout, int *fd)
 			strerror(errno));
 		return NULL;
 	}
-	int n = snprintf(prefix, sizeof prefix, "@doppel-fabric/%u/%s/", (unsigned)geteuid(), name);
+	int n = snprintf(prefix, sizeof prefix, "@doppel-fabric/%u/%llu/%s/", (unsigned)geteuid(),
+			 (unsigned long long)fabric_namespace(), name);
 
 	while (!s && fgets(line, sizeof line, f)) {
 		const char *at = strchr(line, '@');

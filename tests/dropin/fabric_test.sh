@@ -30,7 +30,8 @@ if kind != "unsealed":
 if kind == "foreign":
     mmap.mmap(fd, 4096)[:16] = b"not a fabric, no"
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind("\0doppel-fabric/%d/%s/%d/%d" % (os.geteuid(), name, os.getpid(), fd))
+space = os.stat("/proc/self/ns/pid").st_ino
+s.bind("\0doppel-fabric/%d/%d/%s/%d/%d" % (os.geteuid(), space, name, os.getpid(), fd))
 sys.exit(subprocess.run(command).returncode)
 P
 for kind in truncated unsealed foreign; do
@@ -39,6 +40,18 @@ for kind in truncated unsealed foreign; do
 	grep -q "is refused: it\(s size\)\? is " <<<"$logged" || fail "$kind is not refused: $logged"
 	grep -q mlx5_1 <<<"$logged" || fail "$kind: no devices: $logged"
 done
+
+# two PID namespaces over one network, as two containers of a pod: the same PIDs, the same fabric name
+apart=(unshare --pid --fork --kill-child --mount-proc)
+if "${apart[@]}" true 2>/dev/null && command -v ibv_asyncwatch >/dev/null; then
+	"${apart[@]}" "$doppel" verbs-run --bare --fabric apart-$$ ibv_asyncwatch >"$dir/first" 2>&1 &
+	first=$!
+	until_true 60 grep -q "doppel-fabric/.*/apart-$$/" /proc/net/unix || { fail "the first namespace:"; cat "$dir/first"; }
+	logged=$("${apart[@]}" "$doppel" verbs-run --bare --fabric apart-$$ ibv_devices 2>&1) || fail "the second namespace"
+	grep -q mlx5_1 <<<"$logged" && ! grep -q doppel: <<<"$logged" || fail "the second namespace: $logged"
+	kill -9 $first # unshare leaves SIGTERM alone, and so does the first process of a namespace
+	wait $first 2>/dev/null || true
+fi
 
 # names and machines
 got=$(run --fabric a/b ibv_devices 2>&1) && fail "a name with a slash is taken"
