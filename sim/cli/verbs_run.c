@@ -47,6 +47,20 @@ static void verbs_split(struct verbs_run *r, struct argp_state *state)
 	r->client = at + 1;
 }
 
+/* A folder can be opened, and not read. */
+static void verbs_check_plan(const char *path, struct argp_state *state)
+{
+	FILE *f = fopen(path, "r");
+	int rc = f ? 0 : errno;
+
+	if (f && fgetc(f) == EOF && ferror(f))
+		rc = errno;
+	if (f)
+		fclose(f);
+	if (rc)
+		argp_error(state, "--faults %s: %s", path, strerror(rc));
+}
+
 /* The program would find out at its first call. */
 static void verbs_check(const struct verbs_run *r, struct argp_state *state)
 {
@@ -56,13 +70,13 @@ static void verbs_check(const struct verbs_run *r, struct argp_state *state)
 	if (r->host && (!cli_parse_u64(r->host, &v) || v >= DROPIN_HOSTS))
 		argp_error(state, "--host %s: expected a number from 0 to %d", r->host,
 			   DROPIN_HOSTS - 1);
-	if (r->seed && !cli_parse_u64(r->seed, &v))
-		argp_error(state, "--seed %s: expected a number from 0 to %" PRIu64, r->seed,
-			   UINT64_MAX);
+	if (r->seed && (!cli_parse_u64(r->seed, &v) || v > INT64_MAX))
+		argp_error(state, "--seed %s: expected a number from 0 to %" PRId64, r->seed,
+			   INT64_MAX);
 	if (r->fabric && (!*r->fabric || strchr(r->fabric, '/')))
 		argp_error(state, "--fabric '%s': expected a name without '/'", r->fabric);
-	if (r->faults && access(r->faults, R_OK))
-		argp_error(state, "--faults %s: %s", r->faults, strerror(errno));
+	if (r->faults)
+		verbs_check_plan(r->faults, state);
 	const char *machine = r->machine ? r->machine : getenv("DOPPEL_MACHINE");
 
 	if (machine && *machine && world_machine_load(machine, &m))

@@ -86,6 +86,9 @@ if "$doppel" verbs-run --help >/dev/null 2>&1; then
 	expect 'a machine that is none' "machine 'nosuch' does not exist; expected" verbs-run --machine nosuch true
 	expect 'a seed that is none' '--seed x: expected a number' verbs-run --seed x true
 	expect 'a fabric that is a path' "--fabric 'a/b': expected a name" verbs-run --fabric a/b true
+	expect 'a seed beyond the variable' '--seed 9223372036854775808: expected a number' \
+		verbs-run --seed 9223372036854775808 true
+	expect 'a plan that is a folder' '--faults /: Is a directory' verbs-run --faults / true
 	expect 'a plan that is not there' '--faults nowhere: No such file' verbs-run --faults nowhere true
 fi
 expect 'help of a help' "unexpected argument 'me'" help me
