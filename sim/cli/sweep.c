@@ -232,6 +232,17 @@ static void sweep_last_lines(const struct sweep_options *o, const struct sweep_r
 		   r->failure[0].kept ? r->failure[0].dir : NULL);
 }
 
+/* One plan is for all seeds: one that is about something else is noticed here. */
+static void sweep_report_unfired(const struct sweep_options *o, const struct sweep_result *r)
+{
+	for (uint32_t i = 0; i < r->fault_n; i++)
+		if (r->fault[i].hits)
+			return;
+	if (o->run.scenario.plan[0] && r->seeds)
+		fprintf(stderr, "doppel sweep: no fault of %s fired in any of %" PRIu64 " seeds\n",
+			o->run.scenario.lab.sim.fault_plan_name, r->seeds);
+}
+
 static bool sweep_can_run(const struct sweep_config *c)
 {
 	static struct scenario s;
@@ -286,6 +297,8 @@ int cli_sweep(int argc, char **argv)
 	if (r.signal)
 		printf("interrupted (%s); what has ended so far:\n", strsignal(r.signal));
 	sweep_print(&o.sweep, &r, stdout);
+	fflush(stdout);
+	sweep_report_unfired(&o, &r);
 	sweep_last_lines(&o, &r);
 	int code = r.signal ? SIM_BY_SIGNAL + r.signal : sweep_exit_code(&r);
 	if (o.shrink && !r.signal && r.failure_n && r.failure[0].kept && !r.failure[0].canary)

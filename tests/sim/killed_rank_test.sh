@@ -60,4 +60,15 @@ printf '# two\nfabric.link host=0 down for=1us\nfabric.link host=77 down\n' >pla
 run 0 --faults plan
 has '^plan:3: this fault never fired '
 ! grep -q '^plan:2' err || fail "a fault that fired is reported"
+
+# of a sweep: in no seed
+unfired='^doppel sweep: no fault of plan fired in any of 3 seeds$'
+for site in 'cuda.malloc rank=77' 'cuda.malloc'; do
+	echo "$site fail" >plan
+	timeout 120 "$doppel" sweep all_reduce --gpus 2 -e 64 --seeds 1..3 --faults plan >out 2>err || fail "a sweep: exit code $?"
+	case $site in
+	*77) has "$unfired" ;;
+	*) ! grep -q "$unfired" err || fail "a sweep whose faults fired says that none did" ;;
+	esac
+done
 exit $bad
