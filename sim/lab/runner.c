@@ -379,6 +379,12 @@ enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_r
 	return result->verdict;
 }
 
+/* After an error a root waits for ranks that never come, and ends then. Under `sim` the run takes as long. */
+static bool lab_ends_late(const struct lab_run *run)
+{
+	return run->error != ncclSuccess && run->config->sim.engine == SIM_ENGINE_THREADS;
+}
+
 int lab_run(const struct lab_config *config, struct lab_result *result)
 {
 	struct lab_run run = {.config = config, .error = ncclSuccess, .error_rank = -1};
@@ -403,7 +409,7 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 		return rc;
 	rc = lab_run_world(&run, result);
 	/* a run that ended early necessarily leaves things open */
-	if (!rc && result->verdict == SIM_PASS && result->leaks) {
+	if (!rc && result->verdict == SIM_PASS && result->leaks && !lab_ends_late(&run)) {
 		result->verdict = SIM_LEAK;
 		sim_note_failure(SIM_LEAK, "leak", -1, "%" PRIu64 " things are left",
 				 result->leaks);
