@@ -72,7 +72,7 @@ install(FILES ${PROJECT_BINARY_DIR}/doppel.pc DESTINATION ${libdir}/pkgconfig)
 install(FILES ${PROJECT_BINARY_DIR}/DoppelConfig.cmake ${PROJECT_BINARY_DIR}/DoppelConfigVersion.cmake
 	DESTINATION ${libdir}/cmake/Doppel)
 install(FILES LICENSE docs/using.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES examples/all_reduce.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES examples/all_reduce.c examples/hosts.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 add_custom_target(products)
 add_dependencies(products ${products} ${dropins})

@@ -58,8 +58,9 @@ gives() {
 	[ -z "$pattern" ] || grep -qE -- "$pattern" "$work/out" || fail "$*: expected '$pattern'"
 }
 
-example=$source_dir/examples/all_reduce.c
-install -m 644 "$example" "$work/user/all_reduce.c"
+# the programs of docs/using.md are installed beside it
+examples=$(dirname "$(find "$prefix/share/doc" -name using.md)")/examples
+install -m 644 "$examples"/*.c "$work/user"
 gives 0 '' cc -Wall -Wextra -Werror -o by_hand all_reduce.c -I"$prefix/include" -L"$lib" -Wl,-rpath,"$lib" -lnccl -lcudart
 # without a path in it: `doppel exec` knows where the libraries are
 gives 0 '' cc -o all_reduce all_reduce.c -I"$prefix/include" -L"$lib" -lnccl -lcudart
@@ -85,7 +86,6 @@ gives 0 '4 GPUs, 250000 floats each, 0 wrong' doppel exec ./all_reduce 1000000 0
 gives 0 'trace hash 0x' doppel exec --machine moved --seed 5 ./all_reduce 4096 7 0
 gives 0 '2 GPUs, 250000 floats each, 0 wrong' doppel exec --engine threads ./all_reduce 1000000 0 1
 gives 0 ', 0 wrong' env DOPPEL_MACHINE=pcie-4gpu ./by_hand 64 0 3
-install -m 644 "$source_dir/examples/hosts.c" "$work/user/hosts.c"
 gives 0 '' cc -o hosts hosts.c -I"$prefix/include" -L"$lib" -lnccl -lcudart
 gives 0 'process 1 of 2: 2 GPUs, 250000 floats each, 0 wrong' doppel exec --hosts 2 --machine moved ./hosts 1000000 2
 echo 'cuda.launch nth=1 fail' | user tee plan.txt >/dev/null
