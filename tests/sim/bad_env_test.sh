@@ -10,12 +10,14 @@ set -euo pipefail
 test_begin "$1"
 run=(run all_reduce --gpus 2 -e 8)
 
-# refused VARIABLE VALUE EXPECTED: as --env and as the caller's, by run and by sweep
+# refused VARIABLE VALUE EXPECTED: as --env and as the caller's, by each command that reads it
 refused() {
 	expect "--env $1=$2" "$1 is '$2', expected $3" "${run[@]}" --env "$1=$2"
 	export "$1=$2"
 	expect "$1=$2 doppel run" "$1 is '$2', expected $3" "${run[@]}"
 	expect "$1=$2 doppel sweep" "$1 is '$2', expected $3" sweep all_reduce --count 1 -e 8
+	expect "$1=$2 doppel topo" "$1 is '$2', expected $3" topo show pcie-4gpu
+	expect "$1=$2 doppel tune" "$1 is '$2', expected $3" tune -e 8
 	unset "$1"
 }
 refused NCCL_DEBUG FOO 'NONE, VERSION, WARN, INFO, ABORT or TRACE'
