@@ -36,7 +36,7 @@ static bool dropin_number(const char *name, uint64_t usual, uint64_t max, uint64
 	if (!text || !*text)
 		return true;
 	errno = 0;
-	*out = strtoull(text, &end, 0);
+	*out = strtoull(text, &end, text[1] == 'x' || text[1] == 'X' ? 16 : 10);
 	if (!errno && !*end && *text != '-' && *out <= max)
 		return true;
 	fprintf(stderr, "doppel: %s is '%s', expected 0 to %llu\n", name, text,

@@ -12,6 +12,7 @@
 #include "sim/world/guest.h"
 #include "sim/world/installed.h"
 #include "sim/world/job.h"
+#include "sim/world/world.h"
 
 /* As env(1) has it. */
 #define EXEC_CANNOT_RUN 126
@@ -88,6 +89,7 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 {
 	struct exec *e = state->input;
 
+	cli_take(state, exec_argp_options, NULL, key, arg);
 	switch (key) {
 	case EXEC_MACHINE_KEY:
 		exec_set_machine(arg, state);
@@ -173,6 +175,7 @@ static int exec_job(int argc, char **argv, const struct exec *e)
 
 	if (e->gdb)
 		return exec_job_gdb(argc, argv, e);
+	world_env_warn_unknown((const char *const *)environ);
 	int rc = world_job_run(&job);
 
 	return rc < 0 ? SIM_USAGE : rc == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;

@@ -11,6 +11,7 @@
 
 #include "core/os/os_ops.h"
 #include "sim/engine/fault.h"
+#include "sim/world/params.h"
 #include "sim/world/world.h"
 
 #define GUEST_END_NS     10000000000ull
@@ -58,15 +59,15 @@ static int guest_engine(enum sim_engine *engine)
 static int guest_seed(uint64_t *seed)
 {
 	const char *text = guest_text("DOPPEL_SEED");
-	char *end;
+	char expected[PARAM_EXPECTED_BYTES];
 
 	*seed = 1;
 	if (!text)
 		return 0;
-	errno = 0;
-	*seed = strtoull(text, &end, 0);
-	if (errno || *end || *text < '0' || *text > '9')
-		return guest_refuse("DOPPEL_SEED", text, "a number from 0 to 2^64 - 1");
+	if (!param_allows(PARAM_DOPPEL_SEED, text, expected, sizeof expected))
+		return guest_refuse("DOPPEL_SEED", text, expected);
+	/* decimal or 0x, as in the table: no octal */
+	*seed = strtoull(text, NULL, text[1] == 'x' || text[1] == 'X' ? 16 : 10);
 	return 0;
 }
 
@@ -173,7 +174,7 @@ bool world_guest_check(void)
 		return false;
 	world_destroy();
 	sim_stop();
-	return true;
+	return !sim_output_lost(); /* the trace */
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -215,6 +216,15 @@ static void guest_ended(enum sim_verdict verdict)
 	world_guest_quit((int)verdict);
 }
 
+enum sim_verdict world_guest_stop(enum sim_verdict verdict)
+{
+	world_guest_report();
+	sim_stop();
+	if (verdict == SIM_PASS && (sim_output_lost() || ferror(stderr)))
+		verdict = SIM_USAGE;
+	return verdict;
+}
+
 /* Reports what the engine has not: failures that were only noted, and leaks. */
 enum sim_verdict world_guest_judge(enum sim_verdict verdict)
 {
@@ -251,9 +261,7 @@ void world_guest_end(void)
 		world_guest_quit(
 			guest.status); /* tasks still run, and need what would be unloaded */
 	}
-	verdict = world_guest_judge(sim_part(GUEST_END_NS));
-	world_guest_report();
-	sim_stop();
+	verdict = world_guest_stop(world_guest_judge(sim_part(GUEST_END_NS)));
 	if (verdict != SIM_PASS)
 		world_guest_quit((int)verdict);
 }
@@ -274,6 +282,7 @@ static void guest_first_call(void)
 	guest.tried = true;
 	if (guest_start(1, false))
 		world_guest_quit(SIM_USAGE);
+	world_env_warn_unknown(guest.env);
 	on_exit(guest_exits, NULL);
 	pthread_atfork(NULL, NULL, guest_forked);
 	guest.on = true;

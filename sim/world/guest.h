@@ -23,8 +23,8 @@ bool world_guest_begin(void);
 /* From the destructors of the libraries that begin it: what the program, and the libraries that it has
  * besides, do at exit is done. Returns when the program may go on ending. */
 void world_guest_end(void);
-/* Could a program with this environment begin? False: explained. For the command line, outside any
- * engine. */
+/* Could a program with this environment begin, and its trace be written? False: explained. For the
+ * command line, outside any engine. */
 bool world_guest_check(void);
 
 /* ---- for a job (job.h), which has several programs in one world ------------------------------- */
@@ -36,6 +36,8 @@ int world_guest_start(uint32_t hosts);
 enum sim_verdict world_guest_judge(enum sim_verdict verdict);
 /* On stderr: the plan, the seed, and the trace hash. */
 void world_guest_report(void);
+/* That, and then the engine's end. A pass whose report or trace is lost is none: SIM_USAGE. */
+enum sim_verdict world_guest_stop(enum sim_verdict verdict);
 /* Ends this process, whatever still runs in it; as sim_exit. */
 void world_guest_quit(int code) __attribute__((noreturn));
 

@@ -232,7 +232,5 @@ int world_job_run(const struct world_job *config)
 	verdict = world_guest_judge(verdict);
 	if (verdict == SIM_PASS && (killed || job.rc))
 		verdict = job.rc ? SIM_USAGE : SIM_ERROR;
-	world_guest_report();
-	sim_stop();
-	world_guest_quit((int)verdict); /* the copies' destructors have run */
+	world_guest_quit((int)world_guest_stop(verdict)); /* the copies' destructors have run */
 }

@@ -25,6 +25,7 @@ BASE = {
     "tune": ["all_reduce", "--gpus", "2", "-e", "64"],
     "exhaust": ["kill", "--k", "3", "--once", "--fifo"],
     "verbs-run": ["--bare", "true"],
+    "exec": ["true"],
     "faults": [],
     "env": [],
 }
@@ -57,6 +58,7 @@ OWN = {
     ("verbs-run", "--fabric"): ["", "a/b", "/"],
     ("verbs-run", "--trace"): [],  # the program writes it
     ("run", "--root"): GARBAGE["HOST:PORT"],
+    ("exec", "--seed"): ["x", "-1", "1x", "99999999999999999999", "0xffffffffffffffff"],
 }
 # Without effect on what a line comes to, or started by hand: gdb waits for its user.
 LEFT_OUT = {"--gdb", "--help", "--usage", "--version"}
@@ -181,7 +183,7 @@ class Lines:
         self.check("mixed", args, env)
 
     def lost(self, rng):
-        command = rng.choice([c for c in self.options if c != "verbs-run"])  # its output is the program's
+        command = rng.choice([c for c in self.options if c not in ("verbs-run", "exec")])  # the program's
         with open("/dev/full", "w") as full:
             self.check("lost", [command] + self.base(command), None, stdout=full)
 

@@ -104,6 +104,40 @@ if [ -z "$one" ] || [ "$one" != "$two" ] || [ "$one" = "$three" ]; then
 	bad=1
 fi
 
+# a zero in front is no octal
+"$doppel" exec --seed 010 "$work/program" all_reduce 2>&1 | grep '^# seed 10 ' >"$work/out" ||
+	{ echo "--seed 010 is another seed than 10"; bad=1; }
+
+# a trace that cannot be written is noticed before the program runs, or at its end
+rc=0
+"$doppel" exec --trace /dev/full "$work/program" environment >"$work/out" 2>"$work/err" || rc=$?
+if [ $rc != "$USAGE" ] || [ -s "$work/out" ] || ! grep -qx 'trace: cannot write /dev/full: No space left on device' "$work/err"; then
+	echo "a trace in a full file: ended with $rc, expected $USAGE before the program runs"
+	cat "$work/out" "$work/err"
+	bad=1
+fi
+if [ "$(id -u)" = 0 ] && mkdir "$work/disk" && mount -t tmpfs -o size=4k none "$work/disk" 2>/dev/null; then
+	rc=0
+	"$doppel" exec --trace "$work/disk/t.json" "$work/program" all_reduce >"$work/out" 2>&1 || rc=$?
+	umount "$work/disk"
+	if [ $rc != "$USAGE" ] || [ "$(grep -c '^trace: cannot write .*No space left' "$work/out")" != 1 ]; then
+		echo "a trace on a disk that fills up: ended with $rc, expected $USAGE and one line"
+		cat "$work/out"
+		bad=1
+	fi
+fi
+rc=0
+"$doppel" exec "$work/program" all_reduce 2>/dev/full >"$work/out" || rc=$?
+[ $rc = "$USAGE" ] || { echo "a report that is lost: ended with $rc, expected $USAGE"; bad=1; }
+
+# an unknown variable is one warning, by whatever way the program is started
+for way in "$doppel exec" "$doppel exec --hosts 2" "env DOPPEL_MACHINE=h100-8nic LD_LIBRARY_PATH=$build_dir"; do
+	# shellcheck disable=SC2086 # words
+	DOPPEL_HCA_PERSONALTY=mlx5 $way "$work/program" all_reduce >"$work/out" 2>&1 || true
+	[ "$(grep -c 'warning: DOPPEL_HCA_PERSONALTY .*nearest: DOPPEL_HCA_PERSONALITY' "$work/out")" = 1 ] ||
+		{ echo "$way: an unknown variable is not one warning:"; cat "$work/out"; bad=1; }
+done
+
 # refusals name the option or variable, the value, and what was expected
 refused() {
 	local pattern=$1 rc=0
@@ -118,7 +152,9 @@ refused() {
 refused "--hosts 0: expected a number from 1 to 256" "$doppel" exec --hosts 0 "$work/program" nothing
 refused "machine 'nosuch' does not exist" "$doppel" exec --machine nosuch "$work/program" nothing
 refused "DOPPEL_ENGINE is 'x', expected sim or threads" "$doppel" exec --engine x "$work/program" nothing
-refused "DOPPEL_SEED is '-1', expected a number" "$doppel" exec --seed -1 "$work/program" nothing
+for seed in -1 1x 0xffffffffffffffff; do
+	refused "DOPPEL_SEED is '$seed', expected an integer from 0 to" "$doppel" exec --seed $seed "$work/program" nothing
+done
 refused "DOPPEL_FAULTS is '/no/plan', expected a fault plan" "$doppel" exec --faults /no/plan "$work/program" nothing
 echo 'nonsense' >"$work/plan"
 refused "nonsense" "$doppel" exec --faults "$work/plan" "$work/program" nothing

@@ -66,6 +66,8 @@ done
 gives 0 $'rank 0: right\nrank 1: right' --engine threads --hosts 2 "$work/job" thread
 gives "$USAGE" 'engine sim, which has one thread; expected engine threads' --hosts 2 "$work/job" thread
 gives "$NO_PROGRESS" 'FAIL deadlock' --hosts 2 "$work/job" leaves 0
+gives "$USAGE" $'rank 0: right\ntrace: cannot write /dev/full: No space left on device' \
+	--hosts 2 --trace /dev/full "$work/job" sums
 
 # ---- one seed is one order; a plan
 hash_of() { # OPTIONS..., under another environment each time
