@@ -404,6 +404,12 @@ static int shrink_open(struct shrink *s)
 		fprintf(stderr, "doppel shrink: cannot make %s: %s\n", r->dir, strerror(errno));
 		return errno;
 	}
+	rc = fail_check_room(r->dir);
+	if (rc) {
+		fprintf(stderr, "doppel shrink: cannot write to %s: %s\n", r->dir, strerror(rc));
+		rmdir(r->dir);
+		return rc;
+	}
 	rc = shrink_file(s, s->best, sizeof s->best, "choices");
 	rc = rc ? rc : shrink_file(s, s->tried, sizeof s->tried, "choices.tried");
 	rc = rc ? rc : shrink_file(s, s->given, sizeof s->given, "choices.given");

@@ -38,6 +38,7 @@ void shrink_site_quieten(struct shrink_site *s, uint32_t first, uint32_t count);
 
 struct shrink_outcome {
 	bool ended; /* false: killed at its limit, or it could not be carried out */
+	bool lost;  /* a file of it could not be written */
 	enum sim_verdict outcome;
 	struct sim_failure failure;
 	uint64_t steps;

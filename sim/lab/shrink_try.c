@@ -97,6 +97,7 @@ static void try_child(struct scenario *s, const char *choices, const char *recor
 			out->failure = r.failure;
 		out->ended = true;
 	}
+	out->lost = sim_output_lost();
 	_exit(SIM_PASS);
 }
 
@@ -124,6 +125,11 @@ int shrink_try(struct scenario *s, const char *choices, const char *record, uint
 		fprintf(stderr, "doppel shrink: cannot run a candidate: %s\n", strerror(rc));
 	else
 		*out = *shared;
+	if (out->lost) { /* what it said of it is not shown */
+		rc = EIO;
+		fprintf(stderr, "doppel shrink: cannot write %s: no room, or no permission\n",
+			record ? record : keep);
+	}
 	munmap(shared, sizeof *shared);
 	return rc;
 }

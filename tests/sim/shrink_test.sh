@@ -60,4 +60,15 @@ rm fixed/choices
 rc=0
 "$doppel" shrink fixed --force --time 5s >out 2>err || rc=$?
 [ $rc = 1 ] && grep -q 'does not fail' err || die "fixed: $rc" err
+
+# a disk that is full, and one that fills up: its own error, and not a folder that is bad
+for room in 8 120; do
+	mkdir -p disk && mount -t tmpfs -o "size=$(($(du -sk "$dir" | cut -f1) + room + 16))k" none disk 2>/dev/null ||
+		{ echo "no full disk: this user cannot mount"; break; }
+	cp -r "$dir" disk/run
+	rc=0
+	"$doppel" shrink disk/run --time 3s --seeds 2 --no-stacks >out 2>err || rc=$?
+	umount disk
+	[ $rc = 1 ] && grep -qE '^doppel shrink: cannot write (to )?disk/run-min' err || die "$room KiB of room: $rc" err
+done
 sed -n '1,/special/p' shrunk
