@@ -4,11 +4,14 @@
  *
  *   wait      one thread waits for data (tail >= step + slice), one for credit
  *             (head + DEV_STEPS >= step + slice);
- *   barrier   the other threads learn of it; a launch that was aborted ends here, for all of them;
- *   move      dev_reduce_copy by all threads;
- *   barrier   everything is read and written;
+ *   barrier   the other movers learn of it;
+ *   move      dev_reduce_copy by the movers;
+ *   barrier   of all threads: everything is read and written; a launch that was aborted ends here;
  *   post      the last warp: fence (release, system), then head to the previous rank and tail to
  *             the next; before the tail, toward a proxy, the slot's size and offset.
+ *
+ * A group of three warps or more has a last warp that moves nothing: its fence takes as long as the stores of
+ * all movers need to arrive, while they move the next slice. In a smaller group all threads move.
  *
  * Slices that are empty still wait and post. With one warp its first lane does all three jobs; with
  * width 1 a group may be a single thread. Included by prims.h.
@@ -18,14 +21,35 @@
 
 #include "core/device/prim.h"
 
-/* True when the slice's slots are ready on both sides. False on all threads alike. */
+/* The movers' named barrier comes so far after their group's, of which those of three warps or more are the
+ * first five. */
+#define PRIM_MOVERS_BARRIER 8
+
+/* The threads that move: the first ones. */
+DEV_FN uint32_t prim_movers(const struct prim *p)
+{
+	return p->threads >= 3 * DEV_WARP_WIDTH ? p->threads - DEV_WARP_WIDTH : p->threads;
+}
+
+DEV_FN bool prim_movers_barrier(struct prim *p)
+{
+	uint32_t movers = prim_movers(p);
+
+	if (movers == p->threads)
+		return prim_barrier(p);
+	p->stopped = dev_barrier_named_any(p->d, (int)p->barrier + PRIM_MOVERS_BARRIER, (int)movers,
+					   p->stopped);
+	return !p->stopped;
+}
+
+/* By the movers. True when the slice's slots are ready on both sides. False on all movers alike. */
 DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 {
 	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv(p))
 		p->stopped = true;
 	if ((flags & PRIM_SEND) && p->thread == prim_send_waiter(p) && !prim_wait_send(p))
 		p->stopped = true;
-	return prim_barrier(p);
+	return prim_movers_barrier(p);
 }
 
 DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
@@ -43,7 +67,7 @@ DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 	if (m->flags & PRIM_SEND)
 		dsts[ndst++] = prim_slot(p->send, DEV_SIMPLE, p->send_step);
 	/* Without this rank's input it is a copy of what others reduced. */
-	dev_reduce_copy(p->d, p->thread, p->threads, srcs, nsrc, dsts, ndst, m->count, p->type,
+	dev_reduce_copy(p->d, p->thread, prim_movers(p), srcs, nsrc, dsts, ndst, m->count, p->type,
 			(m->flags & PRIM_INPUT) ? p->op : DEV_SUM, p->scale,
 			(m->flags & PRIM_LAST) != 0);
 }
@@ -58,11 +82,10 @@ DEV_FN bool prim_simple_chunk(struct prim *p, uint32_t flags, uint64_t in, uint6
 
 	for (uint32_t s = 0; s < p->chunk_steps; s += p->slice_steps) {
 		m.count = MIN_OF(slice, count);
-		if (!prim_wait_slots(p, flags))
-			return false;
-		if (m.count)
+		if (p->thread < prim_movers(p) && prim_wait_slots(p, flags) && m.count)
 			prim_move_slice(p, &m);
-		prim_barrier(p);
+		if (!prim_barrier(p))
+			return false;
 		if (p->thread == prim_poster(p))
 			prim_post(p, flags, (uint32_t)(m.count * p->type_bytes));
 		p->recv_step += (flags & PRIM_RECV) ? p->slice_steps : 0;

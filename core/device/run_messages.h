@@ -79,12 +79,34 @@ DEV_FN bool dev_run_pair(struct dev *d, struct dev_block *b, const struct dev_wo
 	return !p.stopped;
 }
 
+/* A message to oneself: a half of it by each of the two groups. */
+DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, uint32_t group, uint32_t warps)
+{
+	const uint32_t threads = warps * DEV_WARP_WIDTH;
+	const uint64_t bytes = w->pair.send_bytes, half = ALIGN_UP(bytes / 2, 16);
+	const uint64_t from = group % 2 ? MIN_OF(half, bytes) : 0;
+	const void *src = (const uint8_t *)w->send + from;
+	void *dst = (uint8_t *)w->recv + from;
+
+	if (w->pair.send_conn || w->pair.recv_conn || bytes != w->pair.recv_bytes || !w->send ||
+	    !w->recv)
+		dev_trap(d, "dev_messages: this message to oneself is not one that the kernel can move");
+	dev_work_begins(d, w);
+	dev_reduce_copy(d, dev_thread(d) - group * threads, threads, &src, 1, &dst, 1,
+			group % 2 ? bytes - from : MIN_OF(half, bytes), DEV_U8, DEV_SUM, 0, false);
+	dev_work_ends(d, w);
+}
+
 /* The group's end of the work; it may have none. */
 DEV_FN bool dev_run_group(struct dev *d, struct dev_block *b, uint32_t group, uint32_t warps)
 {
 	const struct dev_work *w = &b->work[group / 2];
 	bool sends = group % 2 == 0;
 
+	if (w->pair.to_self) {
+		dev_run_self(d, w, group, warps);
+		return true;
+	}
 	if (!(sends ? w->pair.send_conn : w->pair.recv_conn))
 		return true;
 	switch (sends ? w->pair.send_proto : w->pair.recv_proto) {

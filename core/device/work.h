@@ -161,13 +161,14 @@ DOPPEL_CHECK_SIZE(struct dev_comm, 48);
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
 /* A message to one rank and a message from one rank, either may be missing: one channel's bytes of
- * both. Connections are this rank's ends in device memory. */
+ * both. Connections are this rank's ends in device memory. Or a message to oneself, without connections. */
 struct dev_send_recv {
 	struct dev_conn *send_conn, *recv_conn; /* NULL: nothing to send, to receive */
 	uint64_t send_bytes, recv_bytes;
 	uint8_t send_proto,
 		recv_proto; /* enum dev_proto: SIMPLE or LL; both ends of a message agree */
-	uint8_t pad0[14];
+	uint8_t to_self;
+	uint8_t pad0[13];
 };
 DOPPEL_CHECK_SIZE(struct dev_send_recv, 48);
 

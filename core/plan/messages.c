@@ -21,7 +21,7 @@ static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
 {
 	size_t n = (size_t)comm->nranks;
 	size_t bytes =
-		sizeof(struct plan_messages) + n * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t));
+		sizeof(struct plan_messages) + n * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + 1);
 	struct plan_messages *ms = os_alloc(bytes, "messages");
 
 	if (!ms) {
@@ -33,6 +33,7 @@ static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
 	ms->sends = (uint32_t *)(ms->received + n);
 	ms->receives = ms->sends + n;
 	ms->round_of = ms->receives + n;
+	ms->connected = (uint8_t *)(ms->round_of + n);
 	plan_rounds_init(ms->round_of, comm->nranks);
 	return ms;
 }
@@ -237,7 +238,8 @@ void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms)
 	ms->connecting = ms->begun = false;
 	os_free(ms->rounds);
 	ms->rounds = NULL;
-	ms->queued = ms->agreed = ms->nrounds = ms->next = 0;
+	ms->queued = ms->agreed = ms->nrounds = 0;
+	ms->next = (struct plan_cut){.round = 0};
 }
 
 void plan_messages_free(struct plan_messages *ms, int32_t nranks)

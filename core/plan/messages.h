@@ -13,6 +13,8 @@
 
 /* Bytes of a channel's part of a message are a multiple of it, except of the last part's. */
 #define PLAN_PART_GRAIN 4096u
+/* A message has more than two parts only if each has so many bytes: another channel takes longer to begin. */
+#define PLAN_PART_LEAST 8192u
 
 /* One message of the queue. */
 struct plan_queued_message {
@@ -22,10 +24,18 @@ struct plan_queued_message {
 	uint32_t nth;    /* among those of the group */
 };
 
-/* A message to one rank and one from another, which move at the same time. */
+/* Directions of the messages between this rank and another one. */
+enum { PLAN_RECEIVES = 1, PLAN_SENDS = 2 };
+
+/* A message to one rank and one from another, which move at the same time; or a message to oneself. */
 struct plan_round {
 	uint64_t key;       /* nth << 32 | round: see messages_rounds.c */
 	int32_t send, recv; /* of the queue; -1: none */
+};
+
+/* A place in the rounds: the first `part` parts of a round lie before it. */
+struct plan_cut {
+	int32_t round, part;
 };
 
 struct plan_messages {
@@ -36,10 +46,12 @@ struct plan_messages {
 	uint64_t *sent, *received;
 	uint32_t *sends, *receives;
 	uint32_t *round_of; /* [nranks]: the round of a distance between ranks */
+	uint8_t *connected; /* [nranks]: PLAN_SENDS, PLAN_RECEIVES: all connections exist */
 
 	struct plan_round *rounds; /* in the order of their launch */
-	int32_t nrounds, next;
-	bool begun; /* streams are joined, messages to oneself are copied */
+	int32_t nrounds;
+	struct plan_cut next; /* where the next launch begins */
+	bool begun; /* streams are joined, messages of a communicator of one rank are copied */
 
 	struct conn_job *job; /* connections that are being made; NULL: none */
 	bool connecting;      /* the other ends may wait for this rank */
@@ -59,7 +71,7 @@ static inline bool plan_messages_pending(const struct plan_messages *ms)
 /* The round that is launched next. */
 static inline uint64_t plan_messages_position(const struct plan_messages *ms)
 {
-	return ms->next < ms->nrounds ? ms->rounds[ms->next].key : 0;
+	return ms->next.round < ms->nrounds ? ms->rounds[ms->next.round].key : 0;
 }
 
 bool plan_message_is_to_self(const struct ncclComm *comm, const struct plan_queued_message *m);
@@ -78,15 +90,16 @@ void plan_messages_free(struct plan_messages *ms, int32_t nranks);
 
 /* Fills round_of. */
 void plan_rounds_init(uint32_t *round_of, int32_t nranks);
-/* The first of the channels that a round uses. */
-int32_t plan_round_channel(uint32_t round, int32_t nchannels, int32_t pair_channels);
+/* The channel of one part of a round's messages. */
+int32_t plan_round_channel(uint32_t round, int32_t part, int32_t nchannels);
 /* How many channels a message of so many bytes uses, and the bytes of each but the last. */
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each);
 /* Puts the queue into ms->rounds. */
 ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms);
-/* The next launch: as many rounds from ms->next on as fit; *next: the round after them. */
+/* The next launch: as many parts from ms->next on as fit; *next: where they end. */
 ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
-			       const struct plan_messages *ms, struct plan *p, int32_t *next);
+			       const struct plan_messages *ms, struct plan *p,
+			       struct plan_cut *next);
 
 /* ---- messages_launch.c ---------------------------------------------------------------------- */
 

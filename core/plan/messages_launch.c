@@ -17,15 +17,16 @@
 static int plan_wants_add(const struct ncclComm *comm, const struct plan_messages *ms, int32_t peer,
 			  bool is_send, struct conn_want *wants)
 {
-	int32_t pair = transport_pair_channels(comm);
+	int32_t pair = transport_pair_channels(comm, peer);
 	int32_t distance = is_send ? peer - comm->rank : comm->rank - peer;
 	uint32_t round = ms->round_of[(distance + comm->nranks) % comm->nranks];
-	int32_t first = plan_round_channel(round, comm->nchannels, pair);
 	int n = 0;
 
 	for (int32_t i = 0; i < pair; i++) {
-		struct conn_want want = {
-			.channel = first + i, .peer = peer, .is_send = is_send, .index = CONN_PAIR};
+		struct conn_want want = {.channel = plan_round_channel(round, i, comm->nchannels),
+					 .peer = peer,
+					 .is_send = is_send,
+					 .index = CONN_PAIR};
 
 		if (!transport_conn_find(comm, &want))
 			wants[n++] = want;
@@ -33,54 +34,63 @@ static int plan_wants_add(const struct ncclComm *comm, const struct plan_message
 	return n;
 }
 
-/* The peers of messages that move something. */
-static void plan_peers_mark(const struct ncclComm *comm, const struct plan_messages *ms,
-			    bool *sends, bool *receives)
+static uint8_t plan_message_direction(const struct plan_queued_message *m)
 {
-	for (int32_t i = 0; i < ms->queued; i++) {
-		const struct plan_queued_message *m = &ms->queue[i];
+	return m->call.is_send ? PLAN_SENDS : PLAN_RECEIVES;
+}
 
-		if (m->bytes && !plan_message_is_to_self(comm, m))
-			(m->call.is_send ? sends : receives)[m->call.peer] = true;
-	}
+/* A message between two ranks that are not connected in its direction. */
+static bool plan_message_connects(const struct ncclComm *comm, const struct plan_messages *ms,
+				  const struct plan_queued_message *m)
+{
+	return m->bytes && !plan_message_is_to_self(comm, m) &&
+	       !(ms->connected[m->call.peer] & plan_message_direction(m));
+}
+
+bool plan_connects(const struct ncclComm *comm)
+{
+	const struct plan_messages *ms = comm->plan->messages;
+
+	for (int32_t i = 0; ms && ms->nrounds && i < ms->queued; i++)
+		if (plan_message_connects(comm, ms, &ms->queue[i]))
+			return true;
+	return false;
 }
 
 /* The ends that are missing; *wants is the caller's to free. */
 static ncclResult_t plan_wants(const struct ncclComm *comm, const struct plan_messages *ms,
 			       struct conn_want **wants, int *n)
 {
-	size_t most = 2 * (size_t)(comm->nranks * transport_pair_channels(comm));
-	size_t ranks = (size_t)comm->nranks;
-	bool *sends, *receives;
+	size_t most = transport_conns_most(comm), ranks = (size_t)comm->nranks;
+	uint8_t *directions; /* of messages, to each rank */
 
 	*n = 0;
-	*wants = os_alloc(most * sizeof **wants + 2 * ranks * sizeof(bool), "connections to make");
+	*wants = os_alloc(most * sizeof **wants + ranks, "connections to make");
 	if (!*wants) {
 		WARN("rank %d: no memory for a list of %zu connections", comm->rank, most);
 		return ncclSystemError;
 	}
-	sends = (bool *)(*wants + most);
-	receives = sends + ranks;
-	plan_peers_mark(comm, ms, sends, receives);
+	directions = (uint8_t *)(*wants + most);
+	for (int32_t i = 0; i < ms->queued; i++)
+		if (plan_message_connects(comm, ms, &ms->queue[i]))
+			directions[ms->queue[i].call.peer] |= plan_message_direction(&ms->queue[i]);
 	for (int32_t r = 0; r < comm->nranks; r++) {
-		if (receives[r])
+		if (directions[r])
+			ASSERT((size_t)(*n + 2 * transport_pair_channels(comm, r)) <= most);
+		if (directions[r] & PLAN_RECEIVES)
 			*n += plan_wants_add(comm, ms, r, false, *wants + *n);
-		if (sends[r])
+		if (directions[r] & PLAN_SENDS)
 			*n += plan_wants_add(comm, ms, r, true, *wants + *n);
 	}
 	return ncclSuccess;
 }
 
-bool plan_connects(const struct ncclComm *comm)
+static void plan_connected(const struct ncclComm *comm, struct plan_messages *ms)
 {
-	const struct plan_messages *ms = comm->plan->messages;
-	struct conn_want *wants = NULL;
-	int n = 0;
-
-	if (ms && ms->nrounds)
-		(void)plan_wants(comm, ms, &wants, &n); /* plan_connect_begin fails as this did */
-	os_free(wants);
-	return n > 0;
+	for (int32_t i = 0; i < ms->queued; i++)
+		if (plan_message_connects(comm, ms, &ms->queue[i]))
+			ms->connected[ms->queue[i].call.peer] |=
+				plan_message_direction(&ms->queue[i]);
 }
 
 /* What both ends of a pair wait for is no longer to come. */
@@ -99,7 +109,7 @@ ncclResult_t plan_connect_begin(struct ncclComm *comm)
 	ncclResult_t rc;
 	int n;
 
-	if (!ms || !ms->nrounds)
+	if (!plan_connects(comm))
 		return ncclSuccess;
 	rc = plan_wants(comm, ms, &wants, &n);
 	if (!rc && n) {
@@ -154,6 +164,7 @@ ncclResult_t plan_connect_end(struct ncclComm *comm)
 		return plan_connect_result(comm, rc);
 	transport_connect_drop(ms->job);
 	ms->job = NULL;
+	plan_connected(comm, ms);
 	ms->connecting = false;
 	rank_bootstrap_release(comm);
 	return ncclSuccess;
@@ -248,7 +259,7 @@ static ncclResult_t plan_self_copy(const struct ncclComm *comm,
 			   "cudaMemcpyAsync of a message to oneself");
 }
 
-/* The n-th send to oneself meets the n-th receive: plan_messages_announce has checked that. */
+/* Of a communicator of one rank. The n-th send meets the n-th receive: plan_messages_announce has checked that. */
 static ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct plan_messages *ms,
 				     cudaStream_t stream)
 {
@@ -258,21 +269,20 @@ static ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct p
 	for (int32_t i = 0; i < ms->queued && !rc; i++) {
 		const struct plan_queued_message *m = &ms->queue[i];
 
-		if (!plan_message_is_to_self(comm, m) || !m->call.is_send)
+		if (!m->call.is_send)
 			continue;
 		do
 			recv++;
-		while (!plan_message_is_to_self(comm, &ms->queue[recv]) ||
-		       ms->queue[recv].call.is_send);
+		while (ms->queue[recv].call.is_send);
 		rc = plan_self_copy(comm, m, &ms->queue[recv], stream);
 	}
 	return rc;
 }
 
 static void plan_rounds_use(const struct ncclComm *comm, const struct plan_messages *ms,
-			    int32_t next, cudaStream_t stream)
+			    const struct plan_cut *next, cudaStream_t stream)
 {
-	for (int32_t i = ms->next; i < next; i++) {
+	for (int32_t i = ms->next.round; i < next->round + (next->part > 0); i++) {
 		const struct plan_round *r = &ms->rounds[i];
 
 		if (r->send >= 0)
@@ -293,7 +303,7 @@ static ncclResult_t plan_messages_begin(struct ncclComm *comm, struct plan_state
 		rc = plan_begin_messages(comm, st, p);
 	if (!rc && !ms->begun)
 		rc = plan_streams_join(ms, p->stream);
-	if (!rc && !ms->begun)
+	if (!rc && !ms->begun && comm->nranks == 1)
 		rc = plan_self_copies(comm, ms, p->stream);
 	ms->begun |= !rc;
 	return rc;
@@ -303,7 +313,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 {
 	struct plan_messages *ms = st->messages;
 	struct plan *p = &st->plan;
-	int32_t next;
+	struct plan_cut next;
 	ncclResult_t rc;
 
 	plan_reset(p);
@@ -315,7 +325,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	if (!rc)
 		rc = plan_messages_begin(comm, st, p);
 	if (!rc && p->nworks) {
-		plan_rounds_use(comm, ms, next, p->stream);
+		plan_rounds_use(comm, ms, &next, p->stream);
 		rc = plan_start_messages(comm, st, p);
 	} else if (!rc) {
 		rc = plan_start_copies(comm, st, p);
@@ -323,7 +333,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	if (rc)
 		return rc;
 	ms->next = next;
-	if (ms->next < ms->nrounds)
+	if (ms->next.round < ms->nrounds)
 		return ncclSuccess;
 	rc = plan_streams_part(comm, ms);
 	if (rc)

@@ -2,7 +2,7 @@
 /*
  * The order in which messages move. In round x a rank sends to the rank at distance d(x) after it
  * and receives from the one at the same distance before it, so that the two ends of a message are in
- * the same round on both ranks. Distances come in triangular order, d(x) = x(x+1)/2 modulo the power
+ * the same round on both ranks. Messages to oneself have distance 0. Distances come in triangular order, d(x) = x(x+1)/2 modulo the power
  * of two that holds all ranks: a permutation that spreads the peers of neighbouring rounds. The n-th
  * messages of a group between two ranks form a sequence of rounds of their own, after all those of
  * number n-1.
@@ -31,14 +31,17 @@ void plan_rounds_init(uint32_t *round_of, int32_t nranks)
 	}
 }
 
-int32_t plan_round_channel(uint32_t round, int32_t nchannels, int32_t pair_channels)
+/* Small messages of neighbouring rounds have different channels. */
+int32_t plan_round_channel(uint32_t round, int32_t part, int32_t nchannels)
 {
-	return (int32_t)(round % (uint32_t)(nchannels / pair_channels)) * pair_channels;
+	return (int32_t)((2ull * round + (uint32_t)part) % (uint32_t)nchannels);
 }
 
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each)
 {
-	*each = ALIGN_UP(DIV_UP(bytes, (uint64_t)pair_channels), PLAN_PART_GRAIN);
+	uint64_t least = pair_channels > 2 ? MIN_OF(DIV_UP(bytes, 2), PLAN_PART_LEAST) : 0;
+
+	*each = ALIGN_UP(MAX_OF(DIV_UP(bytes, (uint64_t)pair_channels), least), PLAN_PART_GRAIN);
 	return bytes ? (int32_t)DIV_UP(bytes, *each) : 0;
 }
 
@@ -104,7 +107,7 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 {
 	int32_t n = 0;
 
-	ASSERT(!ms->rounds && !ms->nrounds && !ms->next);
+	ASSERT(!ms->rounds && !ms->nrounds && !ms->next.round);
 	ms->rounds = os_alloc((size_t)ms->queued * sizeof *ms->rounds, "rounds of messages");
 	if (!ms->rounds) {
 		WARN("rank %d: no memory for the rounds of %d messages", comm->rank, ms->queued);
@@ -113,7 +116,7 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 	for (int32_t i = 0; i < ms->queued; i++) {
 		const struct plan_queued_message *m = &ms->queue[i];
 
-		if (!m->bytes || plan_message_is_to_self(comm, m))
+		if (!m->bytes || comm->nranks == 1) /* one rank copies */
 			continue;
 		ms->rounds[n++] = (struct plan_round){
 			.key = (uint64_t)m->nth << 32 | plan_message_round(comm, ms, m),
@@ -151,10 +154,20 @@ static uint8_t plan_batch_of(struct plan_batches *b, int32_t channel, uint32_t n
 /* One part of a message: its place in the user's buffer, and its connection. */
 struct plan_part {
 	uint8_t *address;
-	uint64_t bytes;
-	struct conn *conn; /* NULL: the message has no such part */
+	uint64_t bytes;    /* 0: the message has no such part */
+	struct conn *conn; /* NULL: the message has no such part, or is to oneself */
 	enum dev_proto proto;
 };
+
+static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan_queued_message *m,
+				  uint64_t *each)
+{
+	int32_t channels = plan_message_is_to_self(comm, m)
+				   ? comm->nchannels
+				   : transport_pair_channels(comm, m->call.peer);
+
+	return plan_parts_of(m->bytes, channels, each);
+}
 
 /* Short parts go in LL, where the connection has a buffer for it. Both ends know the same. */
 static enum dev_proto plan_part_proto(const struct conn *c, uint64_t bytes)
@@ -168,13 +181,15 @@ static struct plan_part plan_part_of(const struct ncclComm *comm,
 				     int32_t part)
 {
 	uint64_t each;
-	int32_t parts = m ? plan_parts_of(m->bytes, transport_pair_channels(comm), &each) : 0;
+	int32_t parts = m ? plan_message_parts(comm, m, &each) : 0;
 	struct plan_part p = {.conn = NULL};
 
 	if (part >= parts)
 		return p;
 	p.address = (uint8_t *)m->call.buffer + (uint64_t)part * each;
 	p.bytes = MIN_OF(each, m->bytes - (uint64_t)part * each);
+	if (plan_message_is_to_self(comm, m))
+		return p;
 	p.conn = transport_conn_find(comm, &(struct conn_want){.channel = channel,
 							       .peer = m->call.peer,
 							       .is_send = m->call.is_send,
@@ -218,7 +233,8 @@ static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, str
 					  .send_bytes = send->bytes,
 					  .recv_bytes = recv->bytes,
 					  .send_proto = (uint8_t)send->proto,
-					  .recv_proto = (uint8_t)recv->proto},
+					  .recv_proto = (uint8_t)recv->proto,
+					  .to_self = send->bytes && !send->conn},
 				 .channel_lo = (uint8_t)channel,
 				 .channel_hi = (uint8_t)channel,
 				 .batch = plan_batch_of(b, channel, nth),
@@ -234,54 +250,77 @@ static const struct plan_queued_message *plan_message_at(const struct plan_messa
 	return i < 0 ? NULL : &ms->queue[i];
 }
 
+/* A message to oneself from a buffer to the same one. */
+static bool plan_round_is_done(const struct ncclComm *comm, const struct plan_messages *ms,
+			       const struct plan_round *r)
+{
+	return r->send >= 0 && r->recv >= 0 &&
+	       plan_message_is_to_self(comm, &ms->queue[r->send]) &&
+	       ms->queue[r->send].call.buffer == ms->queue[r->recv].call.buffer;
+}
+
 /* Works of a round: one per part of the longer message. */
 static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_messages *ms,
 				const struct plan_round *r)
 {
-	int32_t pair = transport_pair_channels(comm), parts = 0;
+	int32_t parts = 0;
 	uint64_t each;
 
+	if (plan_round_is_done(comm, ms, r))
+		return 0;
 	if (r->send >= 0)
-		parts = plan_parts_of(ms->queue[r->send].bytes, pair, &each);
+		parts = plan_message_parts(comm, &ms->queue[r->send], &each);
 	if (r->recv >= 0)
-		parts = MAX_OF(parts, plan_parts_of(ms->queue[r->recv].bytes, pair, &each));
+		parts = MAX_OF(parts, plan_message_parts(comm, &ms->queue[r->recv], &each));
 	return parts;
 }
 
 static void plan_round_add(const struct ncclComm *comm, const struct plan_messages *ms,
 			   struct plan *p, struct plan_batches *b, const struct plan_round *r,
-			   int32_t parts)
+			   int32_t part)
 {
-	int32_t channel = plan_round_channel((uint32_t)r->key, comm->nchannels,
-					     transport_pair_channels(comm));
+	int32_t channel = plan_round_channel((uint32_t)r->key, part, comm->nchannels);
+	struct plan_part out = plan_part_of(comm, plan_message_at(ms, r->send), channel, part);
+	struct plan_part in = plan_part_of(comm, plan_message_at(ms, r->recv), channel, part);
 
-	for (int32_t i = 0; i < parts; i++, channel++) {
-		struct plan_part out = plan_part_of(comm, plan_message_at(ms, r->send), channel, i);
-		struct plan_part in = plan_part_of(comm, plan_message_at(ms, r->recv), channel, i);
-
-		plan_round_part_add(comm, p, b, &out, &in, channel, (uint32_t)(r->key >> 32));
-	}
+	plan_round_part_add(comm, p, b, &out, &in, channel, (uint32_t)(r->key >> 32));
 }
 
-ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
-			       const struct plan_messages *ms, struct plan *p, int32_t *next)
+/* Adds the parts of round next->round that fit, from next->part on, which is then the first of the others; at
+ * least one, where the launch has no work. */
+static ncclResult_t plan_round_build(const struct ncclComm *comm, const struct plan_state *st,
+				     const struct plan_messages *ms, struct plan *p,
+				     struct plan_batches *b, struct plan_cut *next)
 {
-	struct plan_batches b = {.most = 0};
+	static const struct plan_need more = {.works = 1, .ops = 2, .runs = 1};
+	const struct plan_round *r = &ms->rounds[next->round];
+	int32_t parts = plan_round_parts(comm, ms, r);
 
-	for (*next = ms->next; *next < ms->nrounds; ++*next) {
-		const struct plan_round *r = &ms->rounds[*next];
-		int32_t parts = plan_round_parts(comm, ms, r);
-		const struct plan_need more = {
-			.works = parts, .ops = 2 * parts, .runs = (uint64_t)parts};
+	for (; next->part < parts; next->part++) {
 		ncclResult_t rc;
 
-		if (*next > ms->next && !plan_fits(st, p, &more))
-			break;
+		if (p->nworks && !plan_fits(st, p, &more))
+			return ncclSuccess;
 		rc = plan_reserve(p, &more);
 		if (rc)
 			return rc;
-		plan_round_add(comm, ms, p, &b, r, parts);
+		plan_round_add(comm, ms, p, b, r, next->part);
 	}
-	p->block_warps = PLAN_WARPS_FIXED ? 2 * b.most : MAX_OF(2 * b.most, st->warps);
+	*next = (struct plan_cut){.round = next->round + 1};
 	return ncclSuccess;
+}
+
+ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
+			       const struct plan_messages *ms, struct plan *p,
+			       struct plan_cut *next)
+{
+	struct plan_batches b = {.most = 0};
+	ncclResult_t rc = ncclSuccess;
+
+	*next = ms->next;
+	for (int32_t round = next->round; !rc && round < ms->nrounds && next->round == round;
+	     round++)
+		rc = plan_round_build(comm, st, ms, p, &b, next);
+	p->block_warps = PLAN_WARPS_FIXED ? 2 * b.most : MAX_OF(2 * b.most, st->warps);
+	return rc;
 }

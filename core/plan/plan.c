@@ -102,6 +102,7 @@ uint64_t plan_choice_hash(const struct ncclComm *comm)
 	hash = hash64_combine(hash, plan_tuner_hash(lim->tuner));
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		hash = hash64_combine(hash, lim->step_bytes[p]);
+	hash = hash64_combine(hash, transport_pair_most_channels());
 	return hash64_combine(hash, transport_pair_ll_bytes());
 }
 

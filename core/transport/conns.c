@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A communicator's connections: a chain per peer, because a rank has few connections to one peer
- * and none to most. Main task only.
+ * A communicator's connections. Of the connections of one index to one peer there is a table by direction and
+ * channel, once the first of them is made: a rank has many to a few peers, and none to most. Main task only.
  */
 #include "core/base/log.h"
 #include "core/transport/transport_internal.h"
@@ -9,16 +9,18 @@
 struct conn_table {
 	int32_t count;
 	int32_t slots; /* given to connections that have a copy of their own on the device */
-	struct conn *of_peer[]; /* [nranks], the newest first */
+	/* [nranks * CONN_INDEX_COUNT], each NULL or [2 * nchannels]: those that receive, then those that send */
+	struct conn **of[];
 };
 
 static ncclResult_t conn_table_make(struct ncclComm *comm)
 {
+	size_t tables = (size_t)comm->nranks * CONN_INDEX_COUNT;
 	struct conn_table *t;
 
 	if (comm->conns)
 		return ncclSuccess;
-	t = os_alloc(sizeof *t + (size_t)comm->nranks * sizeof t->of_peer[0], "connection table");
+	t = os_alloc(sizeof *t + tables * sizeof t->of[0], "connection table");
 	if (!t) {
 		WARN("rank %d: no memory for the table of connections to %d ranks", comm->rank,
 		     comm->nranks);
@@ -28,27 +30,46 @@ static ncclResult_t conn_table_make(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
+static struct conn ***conn_table_of(const struct ncclComm *comm, const struct conn_want *want)
+{
+	ASSERT(want->peer >= 0 && want->peer < comm->nranks && want->index < CONN_INDEX_COUNT);
+	ASSERT(want->channel >= 0 && want->channel < comm->nchannels);
+	return &comm->conns->of[want->peer * CONN_INDEX_COUNT + want->index];
+}
+
+static size_t conn_table_at(const struct ncclComm *comm, const struct conn_want *want)
+{
+	return (size_t)(want->is_send * comm->nchannels + want->channel);
+}
+
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want)
 {
-	struct conn *c = comm->conns ? comm->conns->of_peer[want->peer] : NULL;
+	struct conn **of = comm->conns ? *conn_table_of(comm, want) : NULL;
 
-	ASSERT(want->peer >= 0 && want->peer < comm->nranks);
-	while (c && !(c->channel == want->channel && c->is_send == want->is_send &&
-		      c->index == want->index))
-		c = c->next;
-	return c;
+	return of ? of[conn_table_at(comm, want)] : NULL;
+}
+
+/* Where the connection belongs, which does not exist; NULL: no memory. */
+static struct conn **conn_place_make(struct ncclComm *comm, const struct conn_want *want)
+{
+	struct conn ***of = conn_table_of(comm, want);
+
+	if (!*of)
+		*of = os_alloc(2 * (size_t)comm->nchannels * sizeof **of, "connections to a rank");
+	return *of ? &(*of)[conn_table_at(comm, want)] : NULL;
 }
 
 ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *want,
 				struct conn **out)
 {
 	ncclResult_t rc = conn_table_make(comm);
-	struct conn *c;
+	struct conn **place, *c;
 
 	if (rc)
 		return rc;
-	ASSERT(!transport_conn_find(comm, want));
-	c = os_alloc(sizeof *c, "connection");
+	place = conn_place_make(comm, want);
+	ASSERT(!place || !*place);
+	c = place ? os_alloc(sizeof *c, "connection") : NULL;
 	if (!c) {
 		WARN("no memory for the connection to rank %d on channel %d", want->peer,
 		     want->channel);
@@ -59,11 +80,9 @@ ncclResult_t transport_conn_add(struct ncclComm *comm, const struct conn_want *w
 	c->channel = want->channel;
 	c->is_send = want->is_send;
 	c->index = want->index;
-	c->next = comm->conns->of_peer[want->peer];
-	comm->conns->of_peer[want->peer] = c;
 	c->slot = c->index == CONN_COLLECTIVE ? -1 : comm->conns->slots++;
 	comm->conns->count++;
-	*out = c;
+	*place = *out = c;
 	return ncclSuccess;
 }
 
@@ -75,18 +94,19 @@ static void transport_conn_close(struct conn *c)
 	os_free(c);
 }
 
+/* The newest kind of connection first. */
 void transport_conns_close(struct ncclComm *comm)
 {
 	struct conn_table *t = comm->conns;
 
-	for (int32_t peer = comm->nranks - 1; t && peer >= 0; peer--) {
-		while (t->of_peer[peer]) {
-			struct conn *c = t->of_peer[peer];
-
-			t->of_peer[peer] = c->next;
+	for (int32_t i = comm->nranks * CONN_INDEX_COUNT - 1; t && i >= 0; i--) {
+		for (int32_t k = 2 * comm->nchannels - 1; t->of[i] && k >= 0; k--) {
+			if (!t->of[i][k])
+				continue;
+			transport_conn_close(t->of[i][k]);
 			t->count--;
-			transport_conn_close(c);
 		}
+		os_free(t->of[i]);
 	}
 	if (!t)
 		return;

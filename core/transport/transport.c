@@ -7,10 +7,12 @@
 #include "core/base/param.h"
 #include "core/transport/transport_internal.h"
 
-/* NCCL's: a pair of ranks sends over two channels; toward the network in smaller steps, because most
- * pairs of a communicator have a network between them. */
-#define TRANSPORT_PAIR_CHANNELS       2
-#define TRANSPORT_PAIR_NET_STEP_BYTES (128u << 10)
+/* A pair of ranks sends over two channels, as in NCCL; where NVLinks join the two GPUs, over as many as fill
+ * them: a channel moves 20 GB/s. Toward the network in smaller steps, because most pairs of a communicator have a
+ * network between them. */
+#define TRANSPORT_PAIR_CHANNELS        2
+#define TRANSPORT_PAIR_NVLINK_CHANNELS 32
+#define TRANSPORT_PAIR_NET_STEP_BYTES  (128u << 10)
 
 /* As the user sets it. */
 static uint64_t transport_buffer_bytes(enum dev_proto proto)
@@ -169,19 +171,39 @@ uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PRO
 	return bytes;
 }
 
-int32_t transport_pair_channels(const struct ncclComm *comm)
+/* The same answer at both ends. */
+static bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
 {
-	int32_t n = 1;
+	int32_t other = transport_local_rank(comm, peer);
 
-	while (2 * n <= MIN_OF(comm->nchannels, TRANSPORT_PAIR_CHANNELS))
-		n *= 2;
-	return n;
+	if (other < 0 || transport_of(comm, comm->rank, peer) != &transport_p2p ||
+	    transport_of(comm, peer, comm->rank) != &transport_p2p)
+		return false;
+	return topo_gpu_path(comm->topo, comm->local_rank, other) == TOPO_PATH_NVL &&
+	       topo_gpu_path(comm->topo, other, comm->local_rank) == TOPO_PATH_NVL;
+}
+
+uint64_t transport_pair_most_channels(void)
+{
+	return (uint64_t)param_i64(PARAM_MAX_P2P_NCHANNELS);
+}
+
+int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer)
+{
+	int32_t most = transport_pair_has_nvlink(comm, peer) ? TRANSPORT_PAIR_NVLINK_CHANNELS
+							     : TRANSPORT_PAIR_CHANNELS;
+
+	most = MIN_OF(most, (int32_t)transport_pair_most_channels());
+	return MIN_OF(most, comm->nchannels);
 }
 
 uint32_t transport_conns_most(const struct ncclComm *comm)
 {
-	return 2 * (uint32_t)((comm->nranks - 1) * comm->direct_channels +
-			      comm->nranks * transport_pair_channels(comm));
+	int32_t n = (comm->nranks - 1) * comm->direct_channels;
+
+	for (int32_t peer = 0; peer < comm->nranks; peer++)
+		n += peer == comm->rank ? 0 : transport_pair_channels(comm, peer);
+	return 2 * (uint32_t)n;
 }
 
 ncclResult_t transport_connect_rings(struct ncclComm *comm)

@@ -48,7 +48,6 @@ struct conn_want {
 struct conn {
 	const struct transport *transport; /* NULL: not connected */
 	struct ncclComm *comm;
-	struct conn *next; /* of the same peer */
 	int32_t peer, channel;
 	bool is_send;
 	uint8_t index;       /* enum conn_index */
@@ -95,8 +94,8 @@ ncclResult_t transport_connect_upload(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
 /* The end, connected or not; NULL: it does not exist. */
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
-/* Channels that a pair of ranks sends over: a power of two. */
-int32_t transport_pair_channels(const struct ncclComm *comm);
+/* Channels that this rank and another one send over, in both directions: at most NCCL_MAX_P2P_NCHANNELS. */
+int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer);
 /* Connection ends that a rank can have at most, without those of rings. */
 uint32_t transport_conns_most(const struct ncclComm *comm);
 

@@ -365,7 +365,7 @@ static void task_call(struct task *t, int which, const struct collective *c, siz
 
 static void task_capture(struct task *t, int which, const struct collective *c, size_t n)
 {
-	cudaGraph_t graph;
+	cudaGraph_t graph[MOST_GPUS];
 
 	for (int i = 0; i < t->ranks; i++)
 		cuda_ok(cudaStreamBeginCapture(t->rank[i].stream, cudaStreamCaptureModeThreadLocal),
@@ -374,9 +374,13 @@ static void task_capture(struct task *t, int which, const struct collective *c, 
 		task_call(t, which, c, n);
 	for (int i = 0; i < t->ranks; i++) {
 		task_device(&t->rank[i]);
-		cuda_ok(cudaStreamEndCapture(t->rank[i].stream, &graph), "cudaStreamEndCapture");
-		cuda_ok(cudaGraphInstantiate(&t->rank[i].graph, graph, 0), "cudaGraphInstantiate");
-		cuda_ok(cudaGraphDestroy(graph), "cudaGraphDestroy");
+		cuda_ok(cudaStreamEndCapture(t->rank[i].stream, &graph[i]), "cudaStreamEndCapture");
+	}
+	/* no stream of this thread may be capturing */
+	for (int i = 0; i < t->ranks; i++) {
+		task_device(&t->rank[i]);
+		cuda_ok(cudaGraphInstantiate(&t->rank[i].graph, graph[i], 0), "cudaGraphInstantiate");
+		cuda_ok(cudaGraphDestroy(graph[i]), "cudaGraphDestroy");
 	}
 }
 

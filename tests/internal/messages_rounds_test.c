@@ -33,17 +33,20 @@ START_TEST(each_distance_has_a_round_of_its_own)
 }
 END_TEST
 
-START_TEST(a_round_uses_channels_that_exist)
+START_TEST(a_round_uses_each_channel_once)
 {
 	for (int32_t nchannels = 1; nchannels <= DEV_MAX_CHANNELS; nchannels++) {
-		int32_t pair = nchannels > 1 ? 2 : 1;
+		for (uint32_t round = 0; round < 9; round++) {
+			bool used[DEV_MAX_CHANNELS] = {false};
 
-		for (uint32_t round = 0; round < 300; round++) {
-			int32_t first = plan_round_channel(round, nchannels, pair);
+			for (int32_t part = 0; part < nchannels; part++) {
+				int32_t c = plan_round_channel(round, part, nchannels);
 
-			ck_assert_int_ge(first, 0);
-			ck_assert_int_eq(first % pair, 0);
-			ck_assert_int_le(first + pair, nchannels);
+				ck_assert_int_ge(c, 0);
+				ck_assert_int_lt(c, nchannels);
+				ck_assert(!used[c]);
+				used[c] = true;
+			}
 		}
 	}
 }
@@ -54,7 +57,7 @@ START_TEST(parts_make_up_a_message)
 	static const uint64_t sizes[] = {
 		1, 4095, 4096, 4097, 8192, 8193, 1000000, (1ull << 32) + 5, 1ull << 40};
 
-	for (int32_t pair = 1; pair <= 2; pair++) {
+	for (int32_t pair = 1; pair <= 32; pair++) {
 		for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 			uint64_t each;
 			int32_t parts = plan_parts_of(sizes[i], pair, &each);
@@ -64,6 +67,8 @@ START_TEST(parts_make_up_a_message)
 			ck_assert_uint_eq(each % PLAN_PART_GRAIN, 0);
 			ck_assert_uint_lt((uint64_t)(parts - 1) * each, sizes[i]);
 			ck_assert_uint_ge((uint64_t)parts * each, sizes[i]);
+			if (parts > 2)
+				ck_assert_uint_ge(each, PLAN_PART_LEAST);
 		}
 		uint64_t none;
 		ck_assert_int_eq(plan_parts_of(0, pair, &none), 0);
@@ -133,7 +138,7 @@ int main(void)
 	TCase *tc = tcase_create("messages_rounds");
 
 	tcase_add_test(tc, each_distance_has_a_round_of_its_own);
-	tcase_add_test(tc, a_round_uses_channels_that_exist);
+	tcase_add_test(tc, a_round_uses_each_channel_once);
 	tcase_add_test(tc, parts_make_up_a_message);
 	tcase_add_test(tc, rounds_are_in_order_and_hold_every_message_once);
 	suite_add_tcase(s, tc);
