@@ -69,6 +69,16 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdevice
 	return fn ? fn(base, bytes, p) : CUDA_ERROR_NOT_FOUND;
 }
 
+CUresult CUDAAPI cuMemGetHandleForAddressRange(void *handle, CUdeviceptr p, size_t bytes,
+					       CUmemRangeHandleType type, unsigned long long flags)
+{
+	CUresult(CUDAAPI * fn)(void *, CUdeviceptr, size_t, CUmemRangeHandleType,
+			       unsigned long long);
+
+	*(void **)&fn = driver_function("cuMemGetHandleForAddressRange");
+	return fn ? fn(handle, p, bytes, type, flags) : CUDA_ERROR_NOT_FOUND;
+}
+
 CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr p)
 {
 	CUresult(CUDAAPI * fn)(void *, CUpointer_attribute, CUdeviceptr);

@@ -237,8 +237,10 @@ static bool device_attribute(const struct fc_device *dev, int attr, int *value)
 		*value = (int)pci.domain;
 		return true;
 	case cudaDevAttrGPUDirectRDMASupported:
-	case 124: /* CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED */
 		*value = dev->gpu->gdr;
+		return true;
+	case 124: /* CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED */
+		*value = dev->gpu->gdr && fc_rdma_has("dmabuf");
 		return true;
 	case cudaDevAttrGPUDirectRDMAWritesOrdering:
 		*value = device_writes_ordering(dev);

@@ -11,7 +11,9 @@
 #include <cuda.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DMABUF_MAGIC 0x6675626d61646c70ull /* "plamdbuf" */
@@ -25,6 +27,74 @@ struct dmabuf_text {
 	uint64_t address, bytes;
 	uint32_t device, number; /* of the allocation */
 };
+
+/* ---- descriptors that are open ---------------------------------------------------------------- */
+
+/* One that was handed out. The program closes it without this module's knowledge: the number is its own
+ * as long as the file is the same. */
+struct fc_dmabuf {
+	struct fc_dmabuf *next;
+	int fd;
+	dev_t device;
+	ino_t inode;
+	char who[FC_WHO_BYTES];
+};
+
+static bool dmabuf_is_open(const struct fc_dmabuf *d)
+{
+	struct stat s;
+
+	return fstat(d->fd, &s) == 0 && s.st_dev == d->device && s.st_ino == d->inode;
+}
+
+/* Forgets those that were closed. */
+static void dmabuf_prune(struct fc_proc *proc)
+{
+	struct fc_dmabuf **at = &proc->dmabufs;
+
+	while (*at) {
+		struct fc_dmabuf *d = *at;
+
+		if (dmabuf_is_open(d)) {
+			at = &d->next;
+			continue;
+		}
+		*at = d->next;
+		free(d);
+	}
+}
+
+static bool dmabuf_note(struct fc_proc *proc, int fd)
+{
+	struct fc_dmabuf *d = malloc(sizeof *d);
+	struct stat s;
+
+	if (!d || fstat(fd, &s)) {
+		free(d);
+		return false;
+	}
+	dmabuf_prune(proc);
+	*d = (struct fc_dmabuf){
+		.next = proc->dmabufs, .fd = fd, .device = s.st_dev, .inode = s.st_ino};
+	fc_who(d->who);
+	proc->dmabufs = d;
+	return true;
+}
+
+bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes)
+{
+	struct fc_dmabuf *d;
+
+	dmabuf_prune(proc);
+	d = proc->dmabufs;
+	if (!d)
+		return false;
+	snprintf(who, bytes, "%s", d->who);
+	proc->dmabufs = d->next;
+	close(d->fd);
+	free(d);
+	return true;
+}
 
 /* ---- handing out ---------------------------------------------------------------------------- */
 
@@ -48,13 +118,31 @@ static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 
 	if (!a)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!dev->gpu->gdr)
+	if (!dev->gpu->gdr || !fc_rdma_has("dmabuf"))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	*t = (struct dmabuf_text){.magic = DMABUF_MAGIC,
 				  .address = ptr,
 				  .bytes = bytes,
 				  .device = dev->index,
 				  .number = a->number};
+	return CUDA_SUCCESS;
+}
+
+static CUresult dmabuf_give(struct fc_proc *proc, const struct dmabuf_text *t, int *handle)
+{
+	int fd = dmabuf_make(t);
+	bool noted;
+
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	fc_lock();
+	noted = dmabuf_note(proc, fd);
+	fc_unlock();
+	if (!noted) {
+		close(fd);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*handle = fd;
 	return CUDA_SUCCESS;
 }
 
@@ -73,14 +161,8 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 		rc = dmabuf_of(proc, dptr, size, &t);
 		fc_unlock();
 	}
-	if (!rc) {
-		int fd = dmabuf_make(&t);
-
-		if (fd < 0)
-			rc = CUDA_ERROR_OPERATING_SYSTEM;
-		else
-			*(int *)handle = fd;
-	}
+	if (!rc)
+		rc = dmabuf_give(proc, &t, handle);
 	sim_events_drain();
 	return rc;
 }

@@ -417,7 +417,7 @@ uint64_t fc_map_generation(void)
 
 /* ---- the end of processes and worlds -------------------------------------------------------- */
 
-enum { FC_LEAK_ALLOC, FC_LEAK_HOST, FC_LEAK_STREAM, FC_LEAK_EVENT, FC_LEAK_IPC };
+enum { FC_LEAK_ALLOC, FC_LEAK_HOST, FC_LEAK_STREAM, FC_LEAK_EVENT, FC_LEAK_IPC, FC_LEAK_DMABUF };
 
 static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -472,6 +472,17 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 	for (struct fc_ipc_open *o = p->open; o; o = o->next)
 		fc_leak_note(FC_LEAK_IPC, &fc.leaks.ipc, "gpu %u #%u opened in %s", o->device,
 			     o->number, p->os->name);
+}
+
+/* The kernel closes the descriptors of a process that ends; this one goes on. */
+static void fc_proc_close_dmabufs(struct fc_proc *p, bool killed)
+{
+	char who[FC_WHO_BYTES];
+
+	while (fc_dmabuf_take(p, who, sizeof who))
+		if (!killed)
+			fc_leak_note(FC_LEAK_DMABUF, &fc.leaks.dmabufs, "of %s, by %s", p->os->name,
+				     who);
 }
 
 static void fc_ctx_drop(struct fc_ctx *ctx)
@@ -531,6 +542,7 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 	}
 	while (p->open)
 		fc_ipc_drop(p, p->open);
+	fc_proc_close_dmabufs(p, killed);
 	fc_proc_free_memory(p);
 	fc_map_changed();
 	for (int32_t i = 0; i < p->count; i++) /* other processes' kernels may wait for its SMs */
@@ -557,6 +569,7 @@ static void fc_world_end(void)
 	world_leak("cuda streams", fc.leaks.streams, fc.leaks.first[FC_LEAK_STREAM]);
 	world_leak("cuda events", fc.leaks.events, fc.leaks.first[FC_LEAK_EVENT]);
 	world_leak("open ipc handles", fc.leaks.ipc, fc.leaks.first[FC_LEAK_IPC]);
+	world_leak("open dma-bufs", fc.leaks.dmabufs, fc.leaks.first[FC_LEAK_DMABUF]);
 	for (uint32_t i = 0; i < fc.device_count; i++) {
 		fc_peermem_drop(&fc.device[i]);
 		fc_va_wipe(fc.device[i].base, fc.device[i].high_water);

@@ -122,6 +122,7 @@ struct fc_proc {
 	struct fc_host_range *host;
 	uint32_t host_count, host_room, host_last;
 	struct fc_ipc_open *open;
+	struct fc_dmabuf *dmabufs; /* descriptors that it was given and did not close, newest first */
 	uint32_t nvml_inits;
 	/* use.c */
 	struct fc_clock known;          /* what the host has waited for */
@@ -284,8 +285,8 @@ struct fc_state {
 	uint64_t map_generation; /* atomic: any change of what a GPU may access */
 	uint64_t stream_serial;
 	struct fc_leaks {
-		uint64_t allocations, host, streams, events, ipc;
-		char first[5][96];
+		uint64_t allocations, host, streams, events, ipc, dmabufs;
+		char first[6][96];
 	} leaks;
 };
 extern struct fc_state fc;
@@ -404,6 +405,8 @@ cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *cal
 cudaError_t fc_ctx_wait(struct fc_ctx *ctx, const char *call);
 /* DOPPEL_CUDA_WAITS of the calling process: does each call that may wait so wait? */
 bool fc_waits_always(void);
+/* DOPPEL_GPU_RDMA of the calling process: can HCAs register memory in this way, "dmabuf" or "peermem"? */
+bool fc_rdma_has(const char *way);
 /* The same, and no kernel looks at host memory from now on, though the context be dead. */
 cudaError_t fc_ctx_wait_gone(struct fc_ctx *ctx, const char *call);
 void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error);
@@ -469,6 +472,8 @@ struct peermem_region;
 /* dmabuf.c, for backends/peermem.h. */
 int fc_dmabuf_pin(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
 		  struct peermem_region *r);
+/* Takes out and closes the newest of the process' descriptors that is open. False: there is none. */
+bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes);
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
 void fc_peermem_drop(struct fc_device *dev);
 

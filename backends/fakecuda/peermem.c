@@ -7,6 +7,7 @@
  * hardware without a flush.
  */
 #include "backends/fakecuda/fakecuda.h"
+#include "sim/world/params.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -123,6 +124,13 @@ static int peermem_keep(struct fc_device *dev, uint32_t hca, uint64_t address, c
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+bool fc_rdma_has(const char *way)
+{
+	const char *ways = param_str(PARAM_DOPPEL_GPU_RDMA);
+
+	return strcmp(ways, way) == 0 || strcmp(ways, "both") == 0;
+}
+
 static bool peermem_owns(const struct os_proc *proc, uint64_t address, uint64_t bytes)
 {
 	(void)proc;
@@ -130,8 +138,8 @@ static bool peermem_owns(const struct os_proc *proc, uint64_t address, uint64_t 
 }
 
 /* The process' own state is made on its first CUDA call; memory of a GPU implies one. */
-static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
-		       struct peermem_region *r)
+static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64_t bytes,
+				  struct peermem_region *r)
 {
 	int rc = 0;
 	char near[384];
@@ -156,6 +164,13 @@ static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
 	}
 	fc_unlock();
 	return rc;
+}
+
+/* Without the module the kernel finds no pages at a GPU's address. */
+static int peermem_pin(struct os_proc *proc, uint64_t address, uint64_t bytes,
+		       struct peermem_region *r)
+{
+	return fc_rdma_has("peermem") ? peermem_pin_allocation(proc, address, bytes, r) : EFAULT;
 }
 
 static void peermem_unpin(const struct peermem_region *r)

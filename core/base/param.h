@@ -62,6 +62,9 @@ X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                             
 	"ranks of a host without direct access use the network, not segments of /dev/shm")          \
 X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
 	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")         \
+X(DMABUF_ENABLE, "NCCL_DMABUF_ENABLE", BOOL, "1", 0, 1,                                            \
+	"GPU memory is registered as a dma-buf, where driver, kernel and HCA have that; "           \
+	"0: by the peer-memory module alone")                                                       \
 X(GDR_FLUSH_DISABLE, "NCCL_GDR_FLUSH_DISABLE", BOOL, "0", 0, 1,                                    \
 	"do not flush GPU memory after a NIC wrote to it")                                          \
 X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                                     \
@@ -121,6 +124,8 @@ X(IB_ADAPTIVE_ROUTING, "NCCL_IB_ADAPTIVE_ROUTING", INT, "-2", -2, 1,            
 	"the network routes adaptively: long data and its immediate are two writes; -2: on InfiniBand") \
 X(IB_AR_THRESHOLD, "NCCL_IB_AR_THRESHOLD", INT, "8192", 0, 1ll << 40,                              \
 	"bytes of a write above which its immediate is another write, with adaptive routing")       \
+X(IB_PCI_RELAXED_ORDERING, "NCCL_IB_PCI_RELAXED_ORDERING", INT, "2", 0, 2,                         \
+	"an HCA's writes of data may overtake each other on PCIe: 0 no, 1 yes, 2 where it can")     \
 X(IB_TIMEOUT, "NCCL_IB_TIMEOUT", INT, "20", 0, 31, "local ACK timeout, 4.096 us << value")         \
 X(IB_RETRY_CNT, "NCCL_IB_RETRY_CNT", INT, "7", 0, 7,                                               \
 	"transport retries before a QP fails (soft-RoCE: 6 unless set, since it takes 7 for ever)") \

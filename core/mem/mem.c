@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/mem/mem.h"
 
+#include <cuda.h>
 #include <stdio.h>
 
+#include "core/base/macros.h"
 #include "core/rank/cuda_result.h"
 
 static ncclResult_t mem_result(cudaError_t e, const char *call, const char *what)
@@ -73,4 +75,17 @@ ncclResult_t mem_import(void **mem, cudaIpcMemHandle_t handle, const char *what)
 ncclResult_t mem_import_close(void *mem, const char *what)
 {
 	return mem_result(cudaIpcCloseMemHandle(mem), "cudaIpcCloseMemHandle", what);
+}
+
+ncclResult_t mem_dmabuf(void *mem, size_t bytes, int *fd, size_t *offset)
+{
+	uintptr_t base = (uintptr_t)mem / MEM_PAGE_BYTES * MEM_PAGE_BYTES;
+	size_t pages = ALIGN_UP((uintptr_t)mem - base + bytes, MEM_PAGE_BYTES);
+
+	*fd = -1;
+	*offset = (uintptr_t)mem - base;
+	return cuMemGetHandleForAddressRange(fd, (CUdeviceptr)base, pages,
+					     CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) == CUDA_SUCCESS
+		       ? ncclSuccess
+		       : ncclInvalidUsage;
 }

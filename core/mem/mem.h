@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that core takes from CUDA: device memory, pinned host memory, and mappings of device memory of
- * other processes of the host. No other room allocates, frees, pins, opens or closes any
- * (tests/unit/rules_memory_test.sh). Called by transport, proxy, plan, comm and api.
+ * other processes of the host; and device memory as a dma-buf, for the driver of an HCA. No other room
+ * allocates, frees, pins, opens or closes any (tests/unit/rules_memory_test.sh). Called by transport, proxy,
+ * plan, comm and api.
  *
  * Owns nothing: the room that allocates frees, on the same device. Sizes are bytes. A failure is logged here, with
  * the call and with `what` the memory is for; *mem is NULL then.
@@ -14,7 +15,7 @@
  *	mem_host_register, mem_import
  *	mem_device_free, mem_host_free,                      always wait for them
  *	mem_host_unregister, mem_import_close
- *	mem_export                                           waits for none
+ *	mem_export, mem_dmabuf                               wait for none
  *
  * So they are called in these places alone:
  *
@@ -59,5 +60,13 @@ ncclResult_t mem_host_unregister(void *mem, const char *what);
 ncclResult_t mem_export(cudaIpcMemHandle_t *handle, void *mem, const char *what);
 ncclResult_t mem_import(void **mem, cudaIpcMemHandle_t handle, const char *what);
 ncclResult_t mem_import_close(void *mem, const char *what);
+
+/* Pages of hosts at their largest. A dma-buf is of whole pages of one allocation. */
+#define MEM_PAGE_BYTES ((size_t)65536)
+
+/* The pages that have these bytes of device memory, as a dma-buf: *fd, which the caller closes with
+ * os_descriptor_close; `mem` is *offset bytes behind its beginning. ncclInvalidUsage, not logged, where there
+ * is none: CUDA's driver or the kernel has no dma-bufs, or the pages are not all of one allocation. */
+ncclResult_t mem_dmabuf(void *mem, size_t bytes, int *fd, size_t *offset);
 
 #endif

@@ -288,6 +288,8 @@ int os_file_read(const char *path, char **data, size_t *bytes);
 int os_library_open(const char *name, void **library, char *why, size_t bytes);
 void *os_library_symbol(void *library, const char *name);
 void os_library_close(void *library); /* NULL is fine */
+/* A descriptor that a driver made, as of a dma-buf: one of the real machine, in a world, too. */
+void os_descriptor_close(int fd);
 
 /* Log output: whole lines, already formatted. Real world: stderr or NCCL_DEBUG_FILE. */
 void os_log_line(const char *line);

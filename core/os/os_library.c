@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared libraries: of the real file system, in a world as well. */
+/* Shared libraries and drivers' descriptors: of the real machine, in a world as well. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/base/macros.h"
 #include "core/os/os.h"
@@ -27,4 +28,9 @@ void os_library_close(void *library)
 {
 	if (library)
 		(void)dlclose(library);
+}
+
+void os_descriptor_close(int fd)
+{
+	(void)close(fd);
 }

@@ -4,8 +4,9 @@
  * kernel and proxy reach, and its registration. All called by the service task.
  *
  * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots of SIMPLE
- * are in GPU memory where the NIC may reach it, else after them in the pinned block. Those of LL are
- * always in the pinned block: a sender's proxy reads the flags of every line.
+ * and LL128 are in GPU memory where the NIC may reach it, else after them in the pinned block: by the
+ * topology, or because the registration fails. Those of LL are always in the pinned block: a sender's proxy
+ * reads the flags of every line.
  */
 #include <cuda_runtime_api.h>
 #include <string.h>
@@ -172,18 +173,36 @@ static void proxy_conn_place_host(struct proxy_conn *pc)
 	}
 }
 
+/* Bytes of a buffer on the GPU, of whole pages: a dma-buf is. */
+static size_t proxy_buffer_gpu_bytes(const struct proxy_buffer *b)
+{
+	return b->on_gpu ? ALIGN_UP(b->bytes, MEM_PAGE_BYTES) : 0;
+}
+
+/* One allocation for all buffers on the GPU, each at the beginning of a page. */
 static ncclResult_t proxy_conn_allocate_gpu(struct proxy_conn *pc)
 {
-	ncclResult_t rc = ncclSuccess;
+	size_t bytes = 0;
+	uint8_t *at;
+	ncclResult_t rc;
 
-	for (int p = 0; p < DEV_PROTO_COUNT && !rc; p++) {
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		bytes += proxy_buffer_gpu_bytes(&pc->buffer[p]);
+	if (!bytes)
+		return ncclSuccess;
+	rc = mem_device_alloc(&pc->gpu_mem, bytes + MEM_PAGE_BYTES, "a network connection");
+	if (rc)
+		return rc;
+	at = (uint8_t *)ALIGN_UP((uintptr_t)pc->gpu_mem, (uintptr_t)MEM_PAGE_BYTES);
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
 		struct proxy_buffer *b = &pc->buffer[p];
 
-		if (b->on_gpu && b->bytes)
-			rc = mem_device_alloc((void **)&b->at, b->bytes,
-					      "a network connection's buffer");
+		if (!proxy_buffer_gpu_bytes(b))
+			continue;
+		b->at = at;
+		at += proxy_buffer_gpu_bytes(b);
 	}
-	return rc;
+	return ncclSuccess;
 }
 
 static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
@@ -230,11 +249,12 @@ static void proxy_conn_stage_in_host(struct proxy_conn *pc)
 {
 	const struct ncclComm *comm = pc->comm;
 
+	OS_PROBE("proxy.staged_in_host", "a NIC cannot register a GPU's memory: host memory it is",
+		 true);
 	INFO(LOG_INIT | LOG_NET,
 	     "rank %d channel %d: NIC %s does not reach the memory of GPU %s: the buffer is in "
-	     "host "
-	     "memory; load nvidia-peermem to have it on the GPU, or set NCCL_NET_GDR_LEVEL=LOC to "
-	     "not try",
+	     "host memory; dma-bufs of the kernel or nvidia-peermem would have it on the GPU, and "
+	     "NCCL_NET_GDR_LEVEL=LOC does not try",
 	     pc->rank, pc->channel, topo_nic_name(comm->topo, pc->nic),
 	     comm->peers[comm->rank].bus_id);
 	proxy_conn_unprepare(pc);
@@ -260,10 +280,10 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 
 		if (b->mr)
 			(void)pc->proxy->net->dereg_mr(pc->net_comm, b->mr);
-		if (b->on_gpu)
-			(void)mem_device_free(b->at, "a network connection's buffer");
 		b->mr = b->at = NULL;
 	}
+	(void)mem_device_free(pc->gpu_mem, "a network connection");
+	pc->gpu_mem = NULL;
 	if (pc->host_mem) {
 		os_unlabel(&pc->send_mem->head);
 		os_unlabel(&pc->recv_mem->tail);

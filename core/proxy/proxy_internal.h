@@ -152,6 +152,7 @@ struct proxy_conn {
 	/* service writes until READY, then read only */
 	void *net_comm;
 	void *host_mem; /* pinned: send_mem, recv_mem, and the buffers that are not on the GPU */
+	void *gpu_mem;  /* the buffers that are; NULL: none */
 	struct dev_send_mem *send_mem; /* head */
 	struct dev_recv_mem *recv_mem; /* tail, fifo */
 	struct proxy_buffer buffer[DEV_PROTO_COUNT];

@@ -7,81 +7,6 @@
 
 #include "core/transport/net_verbs_internal.h"
 
-/* Regions are registered under offsets, not under their addresses: what crosses the wire is then
- * the same in every run. HCAs need the offset within the page kept. */
-uint64_t net_verbs_page_offset(const void *data)
-{
-	return (uintptr_t)data % NET_VERBS_PAGE;
-}
-
-/* Where the HCA knows `p`, which lies in the region, by its keys. */
-static uint64_t net_verbs_iova(const struct ibv_mr *mr, const void *p)
-{
-	ASSERT((uintptr_t)p >= (uintptr_t)mr->addr &&
-	       (uintptr_t)p - (uintptr_t)mr->addr <= mr->length);
-	return net_verbs_page_offset(mr->addr) + ((uintptr_t)p - (uintptr_t)mr->addr);
-}
-
-/* Without a peer-memory module, or where a GPU gives HCAs no access, the kernel finds no pages at the
- * address. Other errors, such as a limit of locked memory, would come for host memory too. */
-static bool net_verbs_no_gpu_access(enum net_memory where, int error)
-{
-	return where != NET_HOST &&
-	       (error == EFAULT || error == ENODEV || error == EINVAL || error == EOPNOTSUPP);
-}
-
-static ncclResult_t net_verbs_reg_mr_failed(const struct net_verbs_conn *c, size_t bytes,
-					    enum net_memory where, int error)
-{
-	char text[96];
-	const char *said = strerror_r(error, text, sizeof text);
-
-	if (net_verbs_no_gpu_access(where, error)) {
-		INFO(LOG_INIT | LOG_NET,
-		     "NET/IB: rank %d: device %s cannot register memory of the GPU: %s",
-		     c->comm->rank, c->dev->name, said);
-		return ncclInvalidUsage;
-	}
-	WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s%s",
-	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name, said,
-	     error == ENOMEM ? " (the limit of locked memory, ulimit -l, may be too low)" : "");
-	return ncclSystemError;
-}
-
-ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
-			      void **mr)
-{
-	struct net_verbs_conn *c = net_comm;
-	struct ibv_mr *m;
-
-	m = ibv_reg_mr_iova(c->dev->pd, data, bytes, net_verbs_page_offset(data),
-			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				    IBV_ACCESS_REMOTE_READ);
-	if (!m)
-		return net_verbs_reg_mr_failed(c, bytes, where, errno);
-	if (where == NET_GPU_FLUSH && !c->is_send && !c->flush_qp && net_verbs_flush_qp_make(c)) {
-		ibv_dereg_mr(m);
-		return ncclSystemError;
-	}
-	*mr = m;
-	return ncclSuccess;
-}
-
-ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
-{
-	struct net_verbs_conn *c = net_comm;
-	int rc;
-
-	if (net_verbs_outstanding(c))
-		net_verbs_qp_stop(c);
-	rc = ibv_dereg_mr(mr);
-	if (!rc)
-		return ncclSuccess;
-	WARN("NET/IB: rank %d: ibv_dereg_mr on device %s failed: %s", c->comm->rank, c->dev->name,
-	     strerror(rc));
-	return ncclSystemError;
-}
-
 /* ---- requests ----------------------------------------------------------------------------------
  */
 
@@ -170,7 +95,7 @@ struct net_verbs_piece {
 
 /* A send as its writes see it. */
 struct net_verbs_write {
-	const struct ibv_mr *mr;
+	const struct net_verbs_region *region;
 	const struct net_verbs_cts *cts;
 	uint32_t request; /* its number */
 	uint32_t bytes;   /* of the message */
@@ -180,9 +105,9 @@ static int net_verbs_post_piece(struct ibv_qp *qp, const struct net_verbs_write 
 				const struct net_verbs_piece *p)
 {
 	struct ibv_sge sge = {
-		.addr = net_verbs_iova(m->mr, p->data),
+		.addr = net_verbs_iova(m->region, p->data),
 		.length = (uint32_t)p->bytes,
-		.lkey = m->mr->lkey,
+		.lkey = m->region->mr->lkey,
 	};
 	struct ibv_send_wr *bad,
 		wr = {
@@ -284,12 +209,12 @@ ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr
 /* Writes the clear-to-send entry of the next receive. One in a turn of the ring is signaled: its
  * completion frees the send queue of all before it. */
 static int net_verbs_post_cts(struct net_verbs_conn *c, const void *data, size_t bytes,
-			      const struct ibv_mr *mr)
+			      const struct net_verbs_region *region)
 {
 	uint64_t slot = c->recvs % NET_VERBS_RING;
 	struct net_verbs_cts cts = {
-		.addr = net_verbs_iova(mr, data),
-		.rkey = mr->rkey,
+		.addr = net_verbs_iova(region, data),
+		.rkey = region->mr->rkey,
 		.bytes = (uint32_t)bytes,
 		.turn = {c->recvs + 1},
 	};
@@ -356,6 +281,7 @@ ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr
 ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w)
 {
+	const struct net_verbs_region *region = mr;
 	struct net_verbs_conn *c = recv_comm;
 	struct net_request *r;
 	uint32_t index;
@@ -381,8 +307,8 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 					 .num_sge = 1,
 					 .opcode = IBV_WR_RDMA_READ,
 					 .send_flags = IBV_SEND_SIGNALED,
-					 .wr.rdma = {.remote_addr = net_verbs_iova(mr, data),
-						     .rkey = ((struct ibv_mr *)mr)->rkey},
+					 .wr.rdma = {.remote_addr = net_verbs_iova(region, data),
+						     .rkey = region->mr->rkey},
 				 };
 	rc = ibv_post_send(c->flush_qp, &wr, &bad);
 	if (rc) {

@@ -45,7 +45,10 @@ struct net_verbs_dev {
 	struct ibv_port_attr attr;
 	uint64_t guid;
 	uint8_t retries; /* of a request that is not acknowledged */
-	bool has_gid;    /* gid below was chosen */
+	/* what a registration has shown: */
+	bool no_dmabuf; /* the HCA, or its library, takes no dma-buf */
+	bool in_order;  /* the library knows no relaxed ordering */
+	bool has_gid;   /* gid below was chosen */
 	int gid_index;
 	union ibv_gid gid;
 	struct net_state *state;
@@ -217,6 +220,13 @@ struct net_verbs_conn {
 	uint64_t flush_word;
 };
 
+/* Registered memory: what reg_mr gives the proxy. */
+struct net_verbs_region {
+	struct ibv_mr *mr;
+	const uint8_t *data;
+	size_t bytes;
+};
+
 #define NET_VERBS_GREETINGS 4
 
 struct net_verbs_listen {
@@ -262,11 +272,14 @@ ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w);
 void net_verbs_close(void *net_comm);
 void net_verbs_close_listen(void *listen);
 
-/* net_verbs_data.c */
-uint64_t net_verbs_page_offset(const void *data);
+/* net_verbs_mr.c: the regions of messages' data. */
 ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr);
 ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr);
+/* Where the HCA knows `p`, which lies in the region, by its keys. */
+uint64_t net_verbs_iova(const struct net_verbs_region *r, const void *p);
+
+/* net_verbs_data.c */
 ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr,
 			     struct net_request **req, struct wait *w);
 ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr,

@@ -78,8 +78,7 @@
 	X("cuda.cu_device_get", "cuDeviceGet", 101, .idle = IDLE_DRIVER)                           \
 	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100, .idle = IDLE_DRIVER)                \
 	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500, .idle = IDLE_DRIVER)       \
-	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304,        \
-	  .idle = IDLE_DRIVER)                                                                     \
+	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
 
 #define FAULT_NVML_CALLS(X)                                                                        \

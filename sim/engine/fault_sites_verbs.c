@@ -43,7 +43,7 @@ const struct fault_site fault_sites_verbs[] = {
 	FAULT_CALL("alloc_mw", "ibv_alloc_mw", ENOMEM, .idle = IDLE_RC),
 	FAULT_CALL("dealloc_mw", "ibv_dealloc_mw; the window is gone all the same", EIO,
 		   .idle = IDLE_RC),
-	FAULT_CALL("reg_dmabuf_mr", "ibv_reg_dmabuf_mr", ENOMEM, .idle = IDLE_RC),
+	FAULT_CALL("reg_dmabuf_mr", "ibv_reg_dmabuf_mr", ENOMEM),
 	FAULT_CALL("alloc_null_mr", "ibv_alloc_null_mr", ENOMEM, .idle = IDLE_RC),
 	FAULT_CALL("rereg_mr", "ibv_rereg_mr; the old keys are gone all the same", ENOMEM,
 		   .idle = IDLE_RC),

@@ -331,6 +331,26 @@ static void swarm_network(struct scenario *s, uint64_t seed)
 	swarm_env(s, "NCCL_NSOCKS_PERTHREAD=%u", each);
 }
 
+/* How HCAs can register memory of GPUs, another way in one seed of four; and strict order of their writes, in one
+ * of four. */
+static void swarm_registration(struct scenario *s, uint64_t seed)
+{
+	static const char *const ways[] = {"DOPPEL_GPU_RDMA=dmabuf", "DOPPEL_GPU_RDMA=peermem",
+					   "DOPPEL_GPU_RDMA=none", "NCCL_DMABUF_ENABLE=0"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.registration");
+	bool other = sim_rng_below(&rng, 4) == 0, in_order = sim_rng_below(&rng, 4) == 0;
+	uint64_t way = sim_rng_below(&rng, ARRAY_LEN(ways));
+
+	if (s->lab.hosts == 1 || swarm_has_sockets(s))
+		return;
+	if (other)
+		swarm_env(s, "%s", ways[way]);
+	if (in_order)
+		swarm_env(s, "NCCL_IB_PCI_RELAXED_ORDERING=0");
+}
+
 /* Several queue pairs for a connection, one seed in six, half of these with messages split over them; and
  * adaptive routing, whatever the link layer is. */
 static void swarm_queues(struct scenario *s, uint64_t seed)
@@ -568,6 +588,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
 	swarm_network(s, seed);
+	swarm_registration(s, seed);
 	swarm_queues(s, seed);
 	swarm_habits(s, seed);
 	swarm_groups(s, seed);

@@ -67,6 +67,7 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 	     "docs/verbs-sanitizer.md"),
 	FORM(DOPPEL_FABRIC, NULL, 0, world_form_is_name, "a name without '/'"),
 	FORM(DOPPEL_ENGINE, "sim|threads", 0, NULL, NULL),
+	FORM(DOPPEL_GPU_RDMA, "both|dmabuf|peermem|none", 0, NULL, NULL),
 	FORM(DOPPEL_WARP, "1|32", 0, NULL, NULL),
 #undef FORM
 };

@@ -34,6 +34,8 @@ X(DOPPEL_SEED, "DOPPEL_SEED", INT, "1", 0, INT64_MAX,                           
 X(DOPPEL_LEAKS, "DOPPEL_LEAKS", BOOL, "0", 0, 1, "drop-in: say at exit what is left open")         \
 X(DOPPEL_CUDA_WAITS, "DOPPEL_CUDA_WAITS", BOOL, "0", 0, 1,                                           \
 	"GPU double: calls that may wait for kernels (INTERFACE.md) do, in every run")              \
+X(DOPPEL_GPU_RDMA, "DOPPEL_GPU_RDMA", STRING, "both", 0, 0,                                          \
+	"how HCAs can register memory of the GPU double: dmabuf, peermem, both or none")            \
 X(DOPPEL_WARP, "DOPPEL_WARP", INT, "1", 1, 32, "warp width of the GPU double: 1 or 32")           \
 X(DOPPEL_HCA_PERSONALITY, "DOPPEL_HCA_PERSONALITY", STRING, "spec", 0, 0,                          \
 	"how the HCA double behaves where HCAs differ: spec, mlx5, mlx5-ib, rxe, or a list of "     \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the personality mlx5 does what libmlx5 and the kernel's driver do, and `spec` what is specified:
  * rows of docs/fidelity-verbs.md. */
+#include "backends/fakeverbs/objects/handles.h"
 #include "tests/conformance/verbs_env.h"
 #include "tests/conformance/verbs_ud.h"
 #include "tests/suite.h"
@@ -149,6 +150,33 @@ ENV_TEST(a_region_of_no_bytes_is_taken_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
 	empty_regions(true, true);
 }
 
+/* Rights that one may wish for are taken everywhere. */
+static void relaxed_region(bool has_effect)
+{
+	struct vh h;
+
+	vh_make(&h, &vh_defaults);
+	struct ibv_mr *mr = ibv_reg_mr(h.end[0].pd, h.end[0].buffer, 4096,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_int_eq(CONTAINER_OF(mr, struct hca_mr_handle, ibv)->hca->access,
+			 IBV_ACCESS_LOCAL_WRITE |
+				 (has_effect ? (unsigned)IBV_ACCESS_RELAXED_ORDERING : 0));
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	vh_free(&h);
+}
+
+ENV_TEST(relaxed_ordering_has_an_effect_on_mlx5, MLX5)
+{
+	relaxed_region(true);
+}
+
+ENV_TEST(relaxed_ordering_is_ignored_on_rxe, "DOPPEL_HCA_PERSONALITY=rxe")
+{
+	relaxed_region(false);
+}
+
 /* ---- datagrams ------------------------------------------------------------------------------ */
 
 static void number_of_more_than_24_bits(int code)
@@ -198,6 +226,8 @@ int main(void)
 	tcase_add_test(t, a_region_of_no_bytes_is_refused_on_spec);
 	tcase_add_test(t, a_region_of_no_bytes_may_lie_inside_a_page_on_mlx5);
 	tcase_add_test(t, a_region_of_no_bytes_is_taken_on_rxe);
+	tcase_add_test(t, relaxed_ordering_has_an_effect_on_mlx5);
+	tcase_add_test(t, relaxed_ordering_is_ignored_on_rxe);
 	tcase_add_test(t, a_number_of_more_than_24_bits_is_refused_on_spec);
 	tcase_add_test(t, a_number_of_more_than_24_bits_is_lost_on_mlx5);
 	suite_add_tcase(s, t);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/fakeverbs/objects/handles.h"
 #include "core/transport/net_verbs_internal.h"
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
@@ -26,6 +27,7 @@ struct pair {
 	const char *receiver_qps; /* NULL: as env has it */
 	const char *env[5];       /* of both processes; the last one is NULL */
 	int gid_index;            /* that both must use; 0: any */
+	bool strict;              /* no region has relaxed ordering */
 	ncclResult_t want[2];
 	ncclResult_t got[2];
 };
@@ -80,9 +82,20 @@ static void side_open(struct side *s, int32_t rank)
 		net_verbs_dev(s->comm, 0)->attr.max_msg_sz = pair.message_max;
 }
 
+/* May an HCA's writes to the region overtake each other? */
+static bool is_relaxed(struct ibv_mr *mr)
+{
+	return CONTAINER_OF(mr, struct hca_mr_handle, ibv)->hca->access &
+	       IBV_ACCESS_RELAXED_ORDERING;
+}
+
 static void side_register(struct side *s, enum net_memory where)
 {
-	ck_assert_int_eq(net_verbs.reg_mr(s->net_comm, s->area, AREA, where, &s->mr), ncclSuccess);
+	struct net_verbs_conn *c = s->net_comm;
+
+	ck_assert_int_eq(net_verbs.reg_mr(c, s->area, AREA, where, &s->mr), ncclSuccess);
+	ck_assert_int_eq(is_relaxed(((struct net_verbs_region *)s->mr)->mr), !pair.strict);
+	ck_assert(!c->ring_mr || !is_relaxed(c->ring_mr));
 }
 
 static void side_close(struct side *s)
@@ -180,6 +193,51 @@ static ncclResult_t send_all(struct side *s)
 	return ncclSuccess;
 }
 
+/* What a queue pair of the sending end has carried: requests, and packets of data. */
+struct share {
+	uint64_t requests, packets;
+};
+
+static void share_add(struct share *s, const struct net_verbs_conn *c, size_t bytes)
+{
+	const size_t mtu = 128u << c->dev->attr.active_mtu, most = net_verbs_message_max(c->dev);
+	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
+	size_t left = bytes;
+
+	do {
+		const size_t n = MIN_OF(left, most);
+
+		s->requests++;
+		s->packets += n ? DIV_UP(n, mtu) : 1;
+		left -= n;
+	} while (left);
+	s->requests += apart;
+	s->packets += apart;
+}
+
+/* Every queue pair has carried its part of each message, or every message in its turn, and no more. */
+static void expect_shares(const struct net_verbs_conn *c)
+{
+	struct share want[NET_VERBS_MAX_QPS] = {{0, 0}};
+
+	for (uint32_t m = 0; m < pair.messages; m++) {
+		const size_t bytes = size_of(m);
+		const size_t each = DIV_UP(DIV_UP(bytes, c->nqps), 128u) * 128u;
+
+		if (!c->split)
+			share_add(&want[m % c->nqps], c, bytes);
+		for (uint32_t i = 0; c->split && i < c->nqps; i++)
+			share_add(&want[i], c,
+				  i * each < bytes ? MIN_OF(each, bytes - i * each) : 0);
+	}
+	for (uint32_t i = 0; i < c->nqps; i++) {
+		const struct hca_qp *qp = CONTAINER_OF(c->qp[i], struct hca_qp_handle, ibv)->hca;
+
+		ck_assert_uint_eq(qp->sq.posted, want[i].requests);
+		ck_assert_uint_eq(qp->req.psn_max, want[i].packets);
+	}
+}
+
 static void send_main(void *arg)
 {
 	struct side s;
@@ -191,6 +249,8 @@ static void send_main(void *arg)
 		side_register(&s, NET_HOST);
 		pair.got[0] = send_all(&s);
 	}
+	if (!pair.got[0])
+		expect_shares(s.net_comm);
 	shared_store_u32(&pair.sent, 1, SHARED_RELEASE);
 	side_close(&s);
 }
@@ -419,6 +479,23 @@ START_TEST(ends_with_other_queue_pairs_are_invalid_usage)
 }
 END_TEST
 
+/* Clear-to-send entries are polled: they never have it. */
+static const struct {
+	const char *env;
+	bool strict;
+} orders[] = {
+	{"NCCL_IB_PCI_RELAXED_ORDERING=0", true},
+	{"NCCL_IB_PCI_RELAXED_ORDERING=1", false},
+	{"NCCL_IB_PCI_RELAXED_ORDERING=2", false},
+};
+
+START_TEST(data_alone_has_relaxed_ordering)
+{
+	pair_run(&(struct pair){
+		.messages = 10, .env = {orders[_i].env}, .strict = orders[_i].strict});
+}
+END_TEST
+
 /* The double's GIDs: link-local for RoCE v1 and v2, then IPv4 for v1 and v2. */
 static const struct {
 	const char *env;
@@ -470,6 +547,7 @@ int main(void)
 	tcase_add_test(t, a_message_longer_than_the_port_takes_goes_in_pieces);
 	tcase_add_loop_test(t, several_queue_pairs_share_the_messages, 0, (int)ARRAY_LEN(queues));
 	tcase_add_test(t, ends_with_other_queue_pairs_are_invalid_usage);
+	tcase_add_loop_test(t, data_alone_has_relaxed_ordering, 0, (int)ARRAY_LEN(orders));
 	tcase_add_loop_test(t, the_gid_is_the_one_that_the_user_means, 0, (int)ARRAY_LEN(gids));
 	tcase_add_test(t, a_stranger_on_the_port_disturbs_nobody);
 	tcase_add_test(t, a_link_that_goes_down_is_a_remote_error_at_both_ends);

@@ -3,6 +3,7 @@
  * One of each is leaked on purpose: the world counts every kind at its end, and a run that would
  * have passed ends with the verdict of a leak (exit code 13).
  */
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -29,8 +30,12 @@ static void leak_cuda(void)
 	void *device, *host;
 	cudaStream_t stream;
 	cudaEvent_t event;
+	int fd;
 	EXPECT(cudaSetDevice(0) == cudaSuccess);
-	EXPECT(cudaMalloc(&device, 4096) == cudaSuccess);
+	EXPECT(cudaMalloc(&device, 8192) == cudaSuccess);
+	uintptr_t page = ((uintptr_t)device + 4095) & ~(uintptr_t)4095;
+	EXPECT(cuMemGetHandleForAddressRange(&fd, page, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+					     0) == CUDA_SUCCESS);
 	EXPECT(cudaHostAlloc(&host, 4096, cudaHostAllocMapped) == cudaSuccess);
 	EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
 	EXPECT(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
@@ -111,6 +116,7 @@ static void every_kind_is_counted(void)
 					    "host",
 					    "stream",
 					    "event",
+					    "dma-buf",
 					    "queue pair|qp",
 					    "memory region|mr",
 					    "completion queue|cq",

@@ -69,6 +69,8 @@ static uint32_t hca_region_key(struct hca_mr *mr)
 static void hca_region_fill(struct hca_mr *mr, const struct hca_region_want *want)
 {
 	mr->access = want->access & HCA_ACCESS_KEPT;
+	if (!hca_personality(mr->port)->relaxed_ordering)
+		mr->access &= ~(unsigned int)IBV_ACCESS_RELAXED_ORDERING;
 	mr->address = want->address;
 	mr->bytes = want->bytes;
 	mr->iova = (want->access & IBV_ACCESS_ZERO_BASED) && hca_personality(mr->port)->zero_based

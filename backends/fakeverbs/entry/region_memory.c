@@ -116,8 +116,10 @@ int hca_region_pin(struct hca_mr *mr)
 	if (rc)
 		hca_log("ibv_reg_mr: cannot pin %llu bytes of GPU memory: %s",
 			(unsigned long long)mr->bytes,
-			rc == ENODEV ? "this GPU gives HCAs no access"
-				     : "not inside one live allocation of this process");
+			rc == ENODEV
+				? "this GPU gives HCAs no access"
+				: "not inside one live allocation of this process, or there is "
+				  "no peer-memory module");
 	mr->gpu = !rc;
 	return rc;
 }

@@ -23,6 +23,7 @@
  * retry_7_forever    rxe does not count down from 7: a program that relies on retry_cnt 7 to notice a dead
  *                    peer waits for ever.
  * dmabuf             not in rxe.
+ * relaxed_ordering   an attribute of PCIe; rxe copies with the processor.
  * timestamps         rxe keeps no clock.
  * advice             mlx5 has the call where it has on-demand paging, which these do not; rxe of Linux
  *                    6.1 has neither.
@@ -82,8 +83,8 @@
 	.max_qp = 131072, .max_wr = 32768, .max_sge = 30, .max_cq = 8192, .max_cqe = 1 << 22,      \
 	.max_inline = 1024, .max_rd_atomic = 16, .max_ah = INT32_MAX, .max_mcast_members = 2097152, \
 	.max_mcast_attach = 240, .max_message_bytes = 1u << 30, .active_mtu = IBV_MTU_4096,        \
-	.gid_count = 255, .dmabuf = true, .timestamps = true, .ece_options = 3,                    \
-	.retry_7_forever = false, .reset_purges = true
+	.gid_count = 255, .dmabuf = true, .relaxed_ordering = true, .timestamps = true,             \
+	.ece_options = 3, .retry_7_forever = false, .reset_purges = true
 
 /* What libmlx5 does not look at. */
 #define HCA_MLX5                                                                                   \
@@ -128,7 +129,7 @@ static const struct hca_personality hca_personalities[] = {
 		.max_message_bytes = 8u << 20, .active_mtu = IBV_MTU_1024,
 		.gid_count = 1024, .pkey_count = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET, .roce_v1 = false,
-		.dmabuf = false, .timestamps = false, .ece_options = 0, .advice = false,
+		.dmabuf = false, .relaxed_ordering = false, .timestamps = false, .ece_options = 0, .advice = false,
 		.retry_7_forever = true, .reset_purges = false, .zero_length_mr = HCA_ZERO_TAKEN,
 		HCA_LOOKED_AT, HCA_AS_SPECIFIED(false),
 	},

@@ -39,6 +39,7 @@ struct hca_personality {
 	bool reset_purges;    /* RESET, and the end, take completions that were not polled */
 	bool retry_7_forever; /* retry_cnt 7 means without end */
 	bool dmabuf;          /* GPU memory by descriptor */
+	bool relaxed_ordering; /* IBV_ACCESS_RELAXED_ORDERING has an effect; else it is ignored */
 	bool timestamps;      /* completions carry the time */
 	bool advice;          /* there is ibv_advise_mr */
 	uint32_t ece_options; /* options of enhanced connection establishment; 0: none of it */

@@ -26,6 +26,7 @@
 #define HCA_EARLY_NS     64ull
 #define HCA_EARLY_PIECES 3
 #define HCA_EARLY_LINE   128u
+#define HCA_EARLY_WORD   8u
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
@@ -49,10 +50,18 @@ static void hca_early_put(const struct hca_early_target *to, const struct hca_pa
 				     to->at + from, data, bytes);
 }
 
+/* What lands as a whole. A small write that lands at all lands in words: its region is relaxed. */
+static uint32_t hca_early_unit(const struct hca_qp *qp, const struct hca_packet *p)
+{
+	if (p->bytes <= HCA_WORDWISE_BYTES)
+		return HCA_EARLY_WORD;
+	return p->bytes > 2 * qp->mtu_bytes ? qp->mtu_bytes : HCA_EARLY_LINE;
+}
+
 static void hca_early_pieces(const struct hca_qp *qp, const struct hca_early_target *to,
 			     const struct hca_packet *p, bool anywhere)
 {
-	uint32_t unit = p->bytes > 2 * qp->mtu_bytes ? qp->mtu_bytes : HCA_EARLY_LINE;
+	uint32_t unit = hca_early_unit(qp, p);
 	uint32_t units = DIV_UP(p->bytes, unit);
 	int pieces = anywhere ? HCA_EARLY_PIECES : 1;
 

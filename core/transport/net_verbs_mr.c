@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regions of messages' data. Memory of a GPU is registered in the first of these ways that works:
+ *
+ *	dma-buf       cuMemGetHandleForAddressRange and ibv_reg_dmabuf_mr: CUDA's driver, the kernel and the
+ *	              HCA have it. NCCL_DMABUF_ENABLE=0 leaves it out
+ *	peer memory   ibv_reg_mr at the GPU's address, which a module of the kernel (nvidia-peermem) makes
+ *	              pages of
+ *	none          ncclInvalidUsage: the caller has its buffer in host memory
+ *
+ * Regions have relaxed ordering where the library knows it (NCCL_IB_PCI_RELAXED_ORDERING): writes of an HCA
+ * then overtake each other on PCIe. For data that is allowed, since the receiver looks at it after the
+ * completion that comes behind all of it, or, in protocol LL, at eight bytes at a time that have their own flag.
+ * The ring of clear-to-send entries is polled, and is registered without it (net_verbs_qp.c).
+ */
+#include <string.h>
+
+#include "core/mem/mem.h"
+#include "core/transport/net_verbs_internal.h"
+
+/* Regions are registered under offsets, not under their addresses: what crosses the wire is then
+ * the same in every run. HCAs need the offset within the page kept. */
+static uint64_t net_verbs_page_offset(const void *data)
+{
+	return (uintptr_t)data % NET_VERBS_PAGE;
+}
+
+uint64_t net_verbs_iova(const struct net_verbs_region *r, const void *p)
+{
+	ASSERT((const uint8_t *)p >= r->data &&
+	       (const uint8_t *)p - r->data <= (ptrdiff_t)r->bytes);
+	return net_verbs_page_offset(r->data) + (uint64_t)((const uint8_t *)p - r->data);
+}
+
+/* ---- access --------------------------------------------------------------------------------- */
+
+static int net_verbs_mr_access(const struct net_verbs_dev *d)
+{
+	const bool relaxed = param_i64(PARAM_IB_PCI_RELAXED_ORDERING) != 0 && !d->in_order;
+
+	return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	       (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+}
+
+/* A library that knows no optional rights has no function that takes them. */
+static bool net_verbs_mr_without_relaxed(struct net_verbs_dev *d, int error)
+{
+	if (error != ENOSYS || !(net_verbs_mr_access(d) & IBV_ACCESS_RELAXED_ORDERING) ||
+	    param_i64(PARAM_IB_PCI_RELAXED_ORDERING) == 1)
+		return false;
+	INFO(LOG_INIT | LOG_NET,
+	     "NET/IB: device %s has no relaxed ordering: its library is too old", d->name);
+	d->in_order = true;
+	return true;
+}
+
+/* ---- ways ----------------------------------------------------------------------------------- */
+
+/* Error of the HCA's driver or its library: none of its regions can be made this way. */
+static bool net_verbs_no_dmabuf(int error)
+{
+	return error == EOPNOTSUPP || error == EPROTONOSUPPORT || error == ENOSYS;
+}
+
+/* NULL: not as a dma-buf. */
+static struct ibv_mr *net_verbs_mr_dmabuf(struct net_verbs_dev *d, void *data, size_t bytes)
+{
+	struct ibv_mr *mr;
+	size_t offset;
+	int fd, error;
+
+	if (!param_bool(PARAM_DMABUF_ENABLE) || d->no_dmabuf ||
+	    mem_dmabuf(data, bytes, &fd, &offset))
+		return NULL;
+	mr = ibv_reg_dmabuf_mr(d->pd, offset, bytes, net_verbs_page_offset(data), fd,
+			       net_verbs_mr_access(d));
+	error = errno;
+	os_descriptor_close(fd); /* the region keeps the memory */
+	if (mr)
+		return mr;
+	d->no_dmabuf = net_verbs_no_dmabuf(error);
+	INFO(LOG_INIT | LOG_NET, "NET/IB: device %s cannot register a dma-buf of the GPU: %s",
+	     d->name, strerror(error));
+	return NULL;
+}
+
+/* By address. NULL: *error. */
+static struct ibv_mr *net_verbs_mr_address(struct net_verbs_dev *d, void *data, size_t bytes,
+					   int *error)
+{
+	const uint64_t iova = net_verbs_page_offset(data);
+	struct ibv_mr *mr;
+
+	do {
+		const int access = net_verbs_mr_access(d);
+
+		/* in parentheses: the function that every library has, not the header's macro */
+		mr = access & IBV_ACCESS_RELAXED_ORDERING
+			     ? ibv_reg_mr_iova2(d->pd, data, bytes, iova, (unsigned)access)
+			     : (ibv_reg_mr_iova)(d->pd, data, bytes, iova, access);
+		*error = errno;
+	} while (!mr && net_verbs_mr_without_relaxed(d, *error));
+	return mr;
+}
+
+/* Without a peer-memory module, or where a GPU gives HCAs no access, the kernel finds no pages at the
+ * address. Other errors, such as a limit of locked memory, would come for host memory too. */
+static bool net_verbs_no_gpu_access(enum net_memory where, int error)
+{
+	return where != NET_HOST &&
+	       (error == EFAULT || error == ENODEV || error == EINVAL || error == EOPNOTSUPP);
+}
+
+static const char *net_verbs_mr_advice(int error)
+{
+	if (error == ENOMEM)
+		return " (the limit of locked memory, ulimit -l, may be too low)";
+	if (error == ENOSYS && param_i64(PARAM_IB_PCI_RELAXED_ORDERING) == 1)
+		return " (NCCL_IB_PCI_RELAXED_ORDERING=1 needs ibv_reg_mr_iova2 of rdma-core 28)";
+	return "";
+}
+
+static ncclResult_t net_verbs_mr_failed(const struct net_verbs_conn *c, size_t bytes,
+					enum net_memory where, int error)
+{
+	char text[96];
+	const char *said = strerror_r(error, text, sizeof text);
+
+	if (net_verbs_no_gpu_access(where, error)) {
+		INFO(LOG_INIT | LOG_NET,
+		     "NET/IB: rank %d: device %s cannot register memory of the GPU: %s",
+		     c->comm->rank, c->dev->name, said);
+		return ncclInvalidUsage;
+	}
+	WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s%s",
+	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name, said,
+	     net_verbs_mr_advice(error));
+	return ncclSystemError;
+}
+
+static ncclResult_t net_verbs_mr_make(struct net_verbs_conn *c, void *data, size_t bytes,
+				      enum net_memory where, struct ibv_mr **mr)
+{
+	int error = 0;
+
+	*mr = where == NET_HOST ? NULL : net_verbs_mr_dmabuf(c->dev, data, bytes);
+	OS_PROBE("net.dmabuf", "memory of a GPU is registered as a dma-buf", *mr != NULL);
+	if (*mr)
+		return ncclSuccess;
+	*mr = net_verbs_mr_address(c->dev, data, bytes, &error);
+	OS_PROBE("net.peer_memory", "memory of a GPU is registered by its address",
+		 *mr && where != NET_HOST);
+	return *mr ? ncclSuccess : net_verbs_mr_failed(c, bytes, where, error);
+}
+
+/* ---- the calls ------------------------------------------------------------------------------ */
+
+ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
+			      void **mr)
+{
+	struct net_verbs_region *r = os_alloc(sizeof *r, "verbs region");
+	struct net_verbs_conn *c = net_comm;
+	ncclResult_t rc;
+
+	*mr = NULL;
+	if (!r) {
+		WARN("NET/IB: rank %d: no memory to register %zu bytes", c->comm->rank, bytes);
+		return ncclSystemError;
+	}
+	*r = (struct net_verbs_region){.data = data, .bytes = bytes};
+	rc = net_verbs_mr_make(c, data, bytes, where, &r->mr);
+	if (rc)
+		goto err_free;
+	if (where == NET_GPU_FLUSH && !c->is_send && !c->flush_qp)
+		rc = net_verbs_flush_qp_make(c);
+	if (rc)
+		goto err_dereg;
+	*mr = r;
+	return ncclSuccess;
+err_dereg:
+	(void)ibv_dereg_mr(r->mr);
+err_free:
+	os_free(r);
+	return rc;
+}
+
+ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
+{
+	struct net_verbs_conn *c = net_comm;
+	struct net_verbs_region *r = mr;
+	int rc;
+
+	if (net_verbs_outstanding(c))
+		net_verbs_qp_stop(c);
+	rc = ibv_dereg_mr(r->mr);
+	os_free(r);
+	if (!rc)
+		return ncclSuccess;
+	WARN("NET/IB: rank %d: ibv_dereg_mr on device %s failed: %s", c->comm->rank, c->dev->name,
+	     strerror(rc));
+	return ncclSystemError;
+}
