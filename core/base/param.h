@@ -62,6 +62,8 @@ X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                             
 	"ranks of a host without direct access use the network, not segments of /dev/shm")          \
 X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
 	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")         \
+X(NET_SHARED_COMMS, "NCCL_NET_SHARED_COMMS", BOOL, "1", 0, 1,                                      \
+	"channels of a pair of ranks share a connection of the network, where that has tags")       \
 X(DMABUF_ENABLE, "NCCL_DMABUF_ENABLE", BOOL, "1", 0, 1,                                            \
 	"GPU memory is registered as a dma-buf, where driver, kernel and HCA have that; "           \
 	"0: by the peer-memory module alone")                                                       \

@@ -199,13 +199,14 @@ static struct plan_part plan_part_of(const struct ncclComm *comm,
 }
 
 static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
-			     const struct plan_part *part)
+			     const struct plan_part *part, uint64_t round)
 {
 	if (!part->conn || !part->conn->proxy)
 		return;
 	plan_add_op(p, &(struct proxy_op){
 			       .conn = part->conn->proxy,
 			       .op_count = comm->op_count,
+			       .message = round,
 			       .nsteps = steps_of_message(part->bytes, part->proto,
 							  part->conn->dev.step_bytes[part->proto]),
 			       .slice_steps = 1,
@@ -222,7 +223,7 @@ static struct dev_conn *plan_part_on_device(const struct ncclComm *comm,
 
 static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, struct plan_batches *b,
 				const struct plan_part *send, const struct plan_part *recv,
-				int32_t channel, uint32_t nth)
+				int32_t channel, uint64_t round)
 {
 	plan_add_work(p, &(struct dev_work){
 				 .kind = DEV_WORK_SEND_RECV,
@@ -237,12 +238,12 @@ static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, str
 					  .to_self = send->bytes && !send->conn},
 				 .channel_lo = (uint8_t)channel,
 				 .channel_hi = (uint8_t)channel,
-				 .batch = plan_batch_of(b, channel, nth),
+				 .batch = plan_batch_of(b, channel, (uint32_t)(round >> 32)),
 				 .root = -1,
 				 .op_count = comm->op_count,
 			 });
-	plan_part_op_add(comm, p, recv);
-	plan_part_op_add(comm, p, send);
+	plan_part_op_add(comm, p, recv, round);
+	plan_part_op_add(comm, p, send, round);
 }
 
 static const struct plan_queued_message *plan_message_at(const struct plan_messages *ms, int32_t i)
@@ -283,7 +284,7 @@ static void plan_round_add(const struct ncclComm *comm, const struct plan_messag
 	struct plan_part out = plan_part_of(comm, plan_message_at(ms, r->send), channel, part);
 	struct plan_part in = plan_part_of(comm, plan_message_at(ms, r->recv), channel, part);
 
-	plan_round_part_add(comm, p, b, &out, &in, channel, (uint32_t)(r->key >> 32));
+	plan_round_part_add(comm, p, b, &out, &in, channel, r->key);
 }
 
 /* Adds the parts of round next->round that fit, from next->part on, which is then the first of the others; at

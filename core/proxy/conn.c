@@ -119,35 +119,25 @@ void proxy_conn_enter(struct proxy_conn *pc, enum proxy_conn_state s)
 		 (uint64_t)pc->channel << 1 | pc->is_send, s);
 }
 
+/* A sending end has its link when it knows the other end's handle. */
 static ncclResult_t proxy_conn_setup(struct proxy_conn *pc)
 {
-	struct net_who who = {.peer = pc->peer, .channel = pc->channel};
 	ncclResult_t rc = proxy_conn_find_device(pc);
 
 	if (rc)
 		return rc;
 	snprintf(pc->mine.nic, sizeof pc->mine.nic, "%s", topo_nic_name(pc->comm->topo, pc->nic));
-	if (pc->is_send)
-		return ncclSuccess;
-	return pc->proxy->net->listen(pc->comm, pc->net_dev, &who, &pc->mine.handle, &pc->listen);
+	return pc->is_send ? ncclSuccess : proxy_link_get(pc);
 }
 
-static ncclResult_t proxy_conn_connect(struct proxy_conn *pc)
+static ncclResult_t proxy_conn_connect(struct proxy_conn *pc, bool *moved)
 {
-	const struct net_ops *net = pc->proxy->net;
-	struct net_who who = {.peer = pc->peer, .channel = pc->channel};
+	ncclResult_t rc = pc->link ? ncclSuccess : proxy_link_get(pc);
 
-	if (pc->is_send)
-		return net->connect(pc->comm, pc->net_dev, &who, &pc->theirs.handle, &pc->pending,
-				    &pc->net_comm, &pc->wait);
-	return net->accept(pc->listen, &pc->net_comm, &pc->wait);
-}
-
-static ncclResult_t proxy_conn_connected(struct proxy_conn *pc, bool *moved)
-{
-	if (pc->listen)
-		pc->proxy->net->close_listen(pc->listen);
-	pc->listen = NULL;
+	if (!rc)
+		rc = proxy_link_connect(pc);
+	if (rc)
+		return rc;
 	proxy_conn_enter(pc, PROXY_CONN_PREPARING);
 	*moved = true;
 	return ncclInProgress;
@@ -155,15 +145,17 @@ static ncclResult_t proxy_conn_connected(struct proxy_conn *pc, bool *moved)
 
 static ncclResult_t proxy_conn_drain(struct proxy_conn *pc)
 {
-	if (shared_load_u32(&pc->ops_live, SHARED_ACQUIRE)) {
+	const struct proxy_conn *busy = proxy_link_busy(pc);
+
+	if (busy) {
 		pc->wait = (struct wait){
-			.on = &pc->ops_live,
+			.on = &busy->ops_live,
 			.mask = WAIT_MASK_ALL,
 			.kind = WAIT_EQ,
 			.bytes = 4,
 			.why = "operations of a connection that closes to end",
-			.from = {.rank = pc->rank,
-				 .channel = pc->channel,
+			.from = {.rank = busy->rank,
+				 .channel = busy->channel,
 				 .step = -1,
 				 .object = "proxy progress"},
 		};
@@ -184,8 +176,7 @@ ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved)
 		next = PROXY_CONN_SET_UP;
 		break;
 	case PROXY_CONN_CONNECTING:
-		rc = proxy_conn_connect(pc);
-		return rc ? rc : proxy_conn_connected(pc, moved);
+		return proxy_conn_connect(pc, moved);
 	case PROXY_CONN_PREPARING:
 		rc = proxy_conn_prepare(pc);
 		next = PROXY_CONN_READY;
@@ -207,18 +198,8 @@ ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved)
 
 static void proxy_conn_release(struct proxy_conn *pc)
 {
-	const struct net_ops *net = pc->proxy->net;
-
 	proxy_conn_unprepare(pc);
-	if (pc->net_comm && pc->is_send)
-		net->close_send(pc->net_comm);
-	else if (pc->net_comm)
-		net->close_recv(pc->net_comm);
-	if (pc->pending)
-		net->close_send(pc->pending);
-	if (pc->listen)
-		net->close_listen(pc->listen);
-	pc->net_comm = pc->pending = pc->listen = NULL;
+	proxy_link_put(pc);
 }
 
 void proxy_conn_free(struct proxy_conn *pc)

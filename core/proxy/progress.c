@@ -42,6 +42,8 @@ static ncclResult_t proxy_conn_know(struct proxy_gpu *p, struct proxy_conn *pc)
 	pc->known_next = m->known;
 	m->known = pc;
 	p->known++;
+	if (!pc->is_send)
+		proxy_link_join(pc);
 	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED); /* an operation holds the connection */
 	return ncclSuccess;
 }
@@ -66,6 +68,8 @@ static bool proxy_member_let_go(struct proxy_gpu *p, struct proxy_state **at)
 		next = pc->known_next;
 		pc->known = false;
 		p->known--;
+		if (!pc->is_send)
+			proxy_link_leave(pc);
 		proxy_conn_let_go(pc);
 	}
 	return kept != NULL;

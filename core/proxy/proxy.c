@@ -258,6 +258,7 @@ static struct proxy_slot *proxy_slot_fill(struct proxy_state *p, const struct pr
 	p->free_first = slot->node.next;
 	p->free_count--;
 	slot->conn = op->conn->conn;
+	slot->launch = p->launches;
 	slot->op = *op;
 	shared_note_write(slot, sizeof *slot);
 	shared_add_u32(&slot->conn->ops_live, 1, SHARED_RELAXED);
@@ -276,6 +277,7 @@ ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int
 	rc = proxy_slots_wait(p, (uint32_t)n);
 	if (rc)
 		return rc;
+	p->launches++;
 	for (int i = 0; i < n; i++) {
 		struct proxy_slot *slot = proxy_slot_fill(p, &ops[i]);
 

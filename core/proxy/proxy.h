@@ -36,6 +36,8 @@
 struct proxy_op {
 	struct proxy_port *conn;
 	uint64_t op_count;
+	uint64_t
+		message; /* of those that the rank's launch moves, in order; parts of one have the same */
 	uint64_t nsteps;      /* steps in all, a multiple of slice_steps */
 	uint32_t slice_steps; /* steps posted together */
 	uint32_t chunk_steps; /* the first step is rounded up to this */

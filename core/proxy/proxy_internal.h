@@ -86,12 +86,53 @@ struct proxy_run {
 	struct proxy_op op;
 	uint64_t base; /* the connection's step, rounded up to the chunk */
 	uint64_t posted, received, flushed, transmitted, done;
-	struct net_request *req[DEV_STEPS]; /* by step % DEV_STEPS, of a slice's first step */
-	size_t bytes[DEV_STEPS];            /* recv: what came in */
-	uint32_t lines;                     /* LL, send: of the next slice, those that are filled */
+	/* by step % DEV_STEPS, of a slice's first step */
+	struct net_request *req[DEV_STEPS]; /* send */
+	struct proxy_receive {
+		struct proxy_group *group; /* that the slice was posted with */
+		uint32_t index;            /* its place there */
+	} receive[DEV_STEPS];
+	size_t bytes[DEV_STEPS]; /* recv: what came in */
+	uint32_t lines;          /* LL, send: of the next slice, those that are filled */
 	struct net_request *flush_req;
 	struct wait wait[PROXY_RUN_WAITS]; /* of the last pass: what each stage waits for */
 	int nwaits;
+};
+
+/* ---- a connection of the network ------------------------------------------------------------ */
+
+/* Receives that are posted together: one for each of some connections of a link. */
+struct proxy_group {
+	struct net_request *req;
+	uint32_t slices; /* that were not taken yet; 0: not in use */
+	bool done;
+	size_t bytes[NET_MAX_RECVS];
+};
+
+/* What the network connects. Proxy connections of a pair of ranks, one for each channel, share one per direction
+ * and device (NCCL_NET_SHARED_COMMS, and a network with tags). The receiving end decides: it gives one handle
+ * to all that share, and the sending end shares by the handle. */
+struct proxy_link {
+	/* service */
+	struct proxy_link *next; /* of the GPU's */
+	struct ncclComm *comm;
+	const struct net_ops *net;
+	struct net_who who;
+	bool is_send, shared;
+	uint32_t refs;
+	int dev;
+	struct net_handle handle;
+	void *listen, *pending;
+	struct wait wait; /* of connecting: a step may leave the one before */
+	ncclResult_t failed;
+
+	/* service writes while it connects, then read only */
+	void *net_comm;
+	int max_recvs;
+
+	/* progress */
+	struct proxy_conn *members; /* those that it knows, by channel */
+	struct proxy_group group[NET_MAX_REQUESTS];
 };
 
 /* ---- a network connection ------------------------------------------------------------------- */
@@ -146,7 +187,7 @@ struct proxy_conn {
 	struct proxy_conn *working_next; /* of those with a request */
 	struct net_info mine, theirs;
 	int net_dev;
-	void *listen, *pending;
+	struct proxy_link *link;
 	struct wait wait;
 
 	/* service writes until READY, then read only */
@@ -167,7 +208,7 @@ struct proxy_conn {
 	uint64_t head_shown;
 	struct proxy_slot *queue_first, *queue_last; /* after the running one */
 	bool failed, known;
-	struct proxy_conn *active_next, *known_next;
+	struct proxy_conn *active_next, *known_next, *member_next;
 	struct proxy_run run;
 	struct wait check_wait;
 };
@@ -177,6 +218,7 @@ struct proxy_conn {
 struct proxy_slot {
 	struct proxy_node node; /* first: in a list, or in the connection's queue */
 	struct proxy_conn *conn;
+	uint64_t launch; /* that appended it: 1, 2... */
 	struct proxy_op op;
 };
 
@@ -193,6 +235,7 @@ struct proxy_state {
 	struct proxy_posted freed;
 	struct proxy_node *free_first; /* main's own chain */
 	uint32_t free_count;
+	uint64_t launches;
 	struct proxy_slot slot[PROXY_SLOTS];
 
 	/* service */
@@ -242,6 +285,7 @@ struct proxy_gpu {
 	struct proxy_conn **conn;
 	uint32_t conns, conn_room; /* live, and entries of `conn` */
 	struct proxy_conn *working;
+	struct proxy_link *links;
 	struct proxy_waits service_waits;
 
 	/* progress */
@@ -285,6 +329,28 @@ ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved);
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc);
 ncclResult_t proxy_conn_prepare(struct proxy_conn *pc);
 void proxy_conn_unprepare(struct proxy_conn *pc);
+
+/* link.c: what the network connects (service). */
+/* The connection's link: one that it shares, or its own, with one reference more. A receiving end has it from its
+ * set-up on, a sending end when it connects. */
+ncclResult_t proxy_link_get(struct proxy_conn *pc);
+/* As proxy_conn_step: the first of those that share it connects it. */
+ncclResult_t proxy_link_connect(struct proxy_conn *pc);
+/* A connection of the link, or pc itself, that has operations; NULL: none, and regions of pc can go. */
+struct proxy_conn *proxy_link_busy(struct proxy_conn *pc);
+/* Gives the reference back, if there is one; the last one closes it. */
+void proxy_link_put(struct proxy_conn *pc);
+/* Progress: the connections whose receives are posted together, and in which order. */
+void proxy_link_join(struct proxy_conn *pc);
+void proxy_link_leave(struct proxy_conn *pc);
+/* May the running operation's next slice be posted? Not before all slices of an earlier message of the link: what
+ * is sent for a receive waits for the sends of those before, and messages go in the order of their rounds. */
+bool proxy_link_in_order(const struct proxy_conn *pc);
+/* The connections that post a slice with this one, itself included, up to what the network takes. */
+int proxy_link_gather(struct proxy_conn *pc, bool (*ready)(const struct proxy_run *run),
+		      struct proxy_conn *with[NET_MAX_RECVS]);
+/* A group that is not in use; NULL: all are. */
+struct proxy_group *proxy_link_group(struct proxy_link *l);
 
 /* service.c, progress.c: the tasks */
 void proxy_service_main(void *proxy_gpu);

@@ -29,29 +29,68 @@ static bool proxy_recv_has_room(const struct proxy_run *run)
 	       run->posted + run->op.slice_steps <= run->done + depth;
 }
 
+/* Where the next slice of the connection's operation goes. */
+static struct net_buffer proxy_recv_buffer(const struct proxy_conn *pc)
+{
+	const struct proxy_slice slice = proxy_recv_slice(pc, pc->run.base + pc->run.posted);
+	const struct proxy_buffer *b = proxy_run_buffer(pc);
+
+	return (struct net_buffer){.data = b->at + slice.offset,
+				   .bytes = slice.bytes,
+				   .mr = b->mr,
+				   .tag = (uint32_t)pc->channel};
+}
+
+static void proxy_recv_posted(struct proxy_conn *pc, struct proxy_group *g, uint32_t index)
+{
+	struct proxy_run *run = &pc->run;
+
+	run->receive[(run->base + run->posted) % DEV_STEPS] =
+		(struct proxy_receive){.group = g, .index = index};
+	run->posted += run->op.slice_steps;
+	g->slices++;
+}
+
+/* *req stays NULL where the network has no request free, and *w is filled in. */
+static ncclResult_t proxy_recv_irecv(struct proxy_conn *const *with, int n,
+				     struct net_request **req, struct wait *w)
+{
+	struct net_buffer to[NET_MAX_RECVS];
+
+	for (int i = 0; i < n; i++)
+		to[i] = proxy_recv_buffer(with[i]);
+	return with[0]->proxy->net->irecv(with[0]->net_comm, to, n, req, w);
+}
+
+/* The next slice, and with it those of connections that share the link and have room too. */
 static ncclResult_t proxy_recv_post(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
-	uint64_t step = run->base + run->posted;
-	const struct proxy_slice slice = proxy_recv_slice(pc, step);
-	const struct proxy_buffer *b = proxy_run_buffer(pc);
+	struct proxy_conn *with[NET_MAX_RECVS];
 	struct net_request *req = NULL;
+	struct proxy_group *g;
 	struct wait w;
 	ncclResult_t rc;
+	int n;
 
-	if (!proxy_recv_has_room(run))
+	if (!proxy_recv_has_room(run) || !proxy_link_in_order(pc))
 		return ncclSuccess;
-	os_self()->step = (int64_t)step;
-	rc = pc->proxy->net->irecv(pc->net_comm, b->at + slice.offset, slice.bytes, b->mr, &req,
-				   &w);
+	g = proxy_link_group(pc->link);
+	if (!g)
+		return ncclSuccess; /* others of the link take theirs first */
+	os_self()->step = (int64_t)(run->base + run->posted);
+	n = proxy_link_gather(pc, proxy_recv_has_room, with);
+	rc = proxy_recv_irecv(with, n, &req, &w);
 	if (rc)
 		return rc;
 	if (!req) {
-		proxy_run_wait(run, step, &w);
+		proxy_run_wait(run, run->base + run->posted, &w);
 		return ncclSuccess;
 	}
-	run->req[step % DEV_STEPS] = req;
-	run->posted += run->op.slice_steps;
+	OS_PROBE("proxy.recv_together", "slices of several channels are received together", n > 1);
+	*g = (struct proxy_group){.req = req};
+	for (int i = 0; i < n; i++)
+		proxy_recv_posted(with[i], g, (uint32_t)i);
 	*moved = true;
 	return ncclSuccess;
 }
@@ -65,6 +104,23 @@ static void proxy_recv_report_lines(const struct proxy_conn *pc, uint64_t step, 
 		shared_lines_wrote(proxy_run_buffer(pc)->at + slice.offset, bytes);
 }
 
+/* Has all of the slice's group come? The first connection that finds it leaves it to the others. */
+static ncclResult_t proxy_recv_test(struct proxy_conn *pc, uint64_t step, bool *done, size_t *bytes)
+{
+	const struct proxy_receive *r = &pc->run.receive[step % DEV_STEPS];
+	struct proxy_group *g = r->group;
+	ncclResult_t rc = ncclSuccess;
+
+	if (!g->done)
+		rc = proxy_run_test(pc, step, g->req, &g->done, g->bytes);
+	*done = !rc && g->done;
+	if (!*done)
+		return rc;
+	*bytes = g->bytes[r->index];
+	g->slices--;
+	return ncclSuccess;
+}
+
 static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 {
 	struct proxy_run *run = &pc->run;
@@ -75,10 +131,9 @@ static ncclResult_t proxy_recv_receive(struct proxy_conn *pc, bool *moved)
 
 	if (run->received == run->posted)
 		return ncclSuccess;
-	rc = proxy_run_test(pc, step, run->req[step % DEV_STEPS], &done, &bytes);
+	rc = proxy_recv_test(pc, step, &done, &bytes);
 	if (rc || !done)
 		return rc;
-	run->req[step % DEV_STEPS] = NULL;
 	run->bytes[step % DEV_STEPS] = bytes;
 	proxy_recv_report_lines(pc, step, bytes);
 	run->received += run->op.slice_steps;

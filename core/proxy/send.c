@@ -50,14 +50,17 @@ static ncclResult_t proxy_send_isend(struct proxy_conn *pc, uint64_t step,
 				     struct wait *w)
 {
 	const struct proxy_buffer *b = proxy_run_buffer(pc);
+	const struct net_buffer from = {.data = b->at + slice->offset,
+					.bytes = slice->bytes,
+					.mr = b->mr,
+					.tag = (uint32_t)pc->channel};
 	ncclResult_t rc = proxy_send_slice_check(pc, slice);
 	uint64_t from_ns;
 
 	if (rc)
 		return rc;
 	from_ns = proxy_trace_send_begins(pc, step);
-	rc = pc->proxy->net->isend(pc->net_comm, b->at + slice->offset, slice->bytes, b->mr, req,
-				   w);
+	rc = pc->proxy->net->isend(pc->net_comm, &from, req, w);
 	proxy_trace_send_ends(pc, step, slice->bytes, !rc && *req, from_ns);
 	return rc;
 }

@@ -105,6 +105,12 @@ ncclResult_t net_plain_dereg_mr(void *net_comm, void *mr)
 	return ncclSuccess;
 }
 
+int net_plain_max_recvs(void *recv_comm)
+{
+	(void)recv_comm;
+	return 1;
+}
+
 ncclResult_t net_plain_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w)
 {

@@ -18,6 +18,7 @@
 
 #define NET_HANDLE_BYTES 128
 #define NET_MAX_REQUESTS 32
+#define NET_MAX_RECVS    8 /* buffers of one receive */
 
 struct net_props {
 	char name[32];   /* "mlx5_0" */
@@ -26,6 +27,7 @@ struct net_props {
 	uint32_t port;
 	uint32_t speed_mbps; /* megabits per second, as in topology files */
 	bool gpu_memory;     /* can register GPU memory */
+	bool tags; /* sends are matched with receives by their tags, not by their order alone */
 };
 
 /* What a connection serves: for error lines, labels and fault addresses. */
@@ -39,6 +41,14 @@ struct net_handle {
 
 /* What is registered. GPU_FLUSH: GPU memory that iflush will flush. */
 enum net_memory { NET_HOST, NET_GPU, NET_GPU_FLUSH };
+
+/* What is sent, or where one of a receive's messages goes. */
+struct net_buffer {
+	void *data;
+	size_t bytes;
+	void *mr;
+	uint32_t tag; /* a message goes into the buffer of its tag; those of a receive differ */
+};
 
 struct net_request; /* one isend, irecv or iflush in flight; freed by test when done */
 
@@ -62,15 +72,19 @@ struct net_ops {
 	/* With requests in flight (after a failure or an abort) it ends them, and the net_comm is
 	 * good for nothing but closing. */
 	ncclResult_t (*dereg_mr)(void *net_comm, void *mr);
+	/* How many buffers a receive can have: 1 to NET_MAX_RECVS. */
+	int (*max_recvs)(void *recv_comm);
 	/* ncclSuccess with *req NULL: no credit from the receiver yet (isend) or no request free.
-	 */
-	ncclResult_t (*isend)(void *send_comm, void *data, size_t bytes, void *mr,
-			      struct net_request **req, struct wait *w);
-	ncclResult_t (*irecv)(void *recv_comm, void *data, size_t bytes, void *mr,
+	 * Receives come one after the other: those of the oldest one that lacks a message are the tags that
+	 * can be sent. It may be that nothing leaves before all its messages are there, and it is done
+	 * when all have come. */
+	ncclResult_t (*isend)(void *send_comm, const struct net_buffer *b, struct net_request **req,
+			      struct wait *w);
+	ncclResult_t (*irecv)(void *recv_comm, const struct net_buffer *b, int n,
 			      struct net_request **req, struct wait *w);
 	ncclResult_t (*iflush)(void *recv_comm, void *data, size_t bytes, void *mr,
 			       struct net_request **req, struct wait *w);
-	/* *done and, for a receive, *bytes. Errors: ncclRemoteError with one line that names QP,
+	/* *done and, for a receive, bytes[] of its buffers in order. Errors: ncclRemoteError with one line that names QP,
 	 * peer and completion status. */
 	ncclResult_t (*test)(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
 	/* Did the other end report that it failed, or, when this one is busy, go away? A transfer is to
@@ -102,10 +116,12 @@ const char *net_names(char *text, size_t bytes);
 
 /* What a row takes where its network has nothing of its own:
  *   reg_mr    host memory needs no registration, and no GPU's memory can be reached;
+ *   max_recvs is 1;
  *   iflush    fails, since no GPU memory was registered. */
 ncclResult_t net_plain_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr);
 ncclResult_t net_plain_dereg_mr(void *net_comm, void *mr);
+int net_plain_max_recvs(void *recv_comm);
 ncclResult_t net_plain_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w);
 

@@ -10,6 +10,7 @@ const struct net_ops net_socket = {
 	.accept = net_socket_accept,
 	.reg_mr = net_socket_reg_mr,
 	.dereg_mr = net_socket_dereg_mr,
+	.max_recvs = net_plain_max_recvs,
 	.isend = net_socket_isend,
 	.irecv = net_socket_irecv,
 	.iflush = net_plain_iflush,

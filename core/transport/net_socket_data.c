@@ -265,24 +265,23 @@ static ncclResult_t net_socket_post(struct net_socket_conn *c, void *data, size_
 	return rc;
 }
 
-ncclResult_t net_socket_isend(void *send_comm, void *data, size_t bytes, void *mr,
-			      struct net_request **req, struct wait *w)
+/* Messages come in the order of the receives, each with one buffer: tags are not compared. */
+ncclResult_t net_socket_isend(void *send_comm, const struct net_buffer *b, struct net_request **req,
+			      struct wait *w)
 {
 	struct net_socket_conn *c = send_comm;
 
-	(void)mr;
 	ASSERT(c->is_send && c->ready);
-	return net_socket_post(c, data, bytes, req, w);
+	return net_socket_post(c, b->data, b->bytes, req, w);
 }
 
-ncclResult_t net_socket_irecv(void *recv_comm, void *data, size_t bytes, void *mr,
+ncclResult_t net_socket_irecv(void *recv_comm, const struct net_buffer *b, int n,
 			      struct net_request **req, struct wait *w)
 {
 	struct net_socket_conn *c = recv_comm;
 
-	(void)mr;
-	ASSERT(!c->is_send && c->ready);
-	return net_socket_post(c, data, bytes, req, w);
+	ASSERT(!c->is_send && c->ready && n == 1);
+	return net_socket_post(c, b->data, b->bytes, req, w);
 }
 
 ncclResult_t net_socket_test(struct net_request *r, bool *done, size_t *bytes, struct wait *w)

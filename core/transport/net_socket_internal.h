@@ -234,9 +234,9 @@ ncclResult_t net_socket_hello_check(int32_t rank, int32_t peer, const struct net
 ncclResult_t net_socket_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			       void **mr);
 ncclResult_t net_socket_dereg_mr(void *net_comm, void *mr);
-ncclResult_t net_socket_isend(void *send_comm, void *data, size_t bytes, void *mr,
-			      struct net_request **req, struct wait *w);
-ncclResult_t net_socket_irecv(void *recv_comm, void *data, size_t bytes, void *mr,
+ncclResult_t net_socket_isend(void *send_comm, const struct net_buffer *b, struct net_request **req,
+			      struct wait *w);
+ncclResult_t net_socket_irecv(void *recv_comm, const struct net_buffer *b, int n,
 			      struct net_request **req, struct wait *w);
 ncclResult_t net_socket_test(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
 /* How many parts a message has; 0: it follows its header. */

@@ -10,6 +10,7 @@ const struct net_ops net_verbs = {
 	.accept = net_verbs_accept,
 	.reg_mr = net_verbs_reg_mr,
 	.dereg_mr = net_verbs_dereg_mr,
+	.max_recvs = net_verbs_max_recvs,
 	.isend = net_verbs_isend,
 	.irecv = net_verbs_irecv,
 	.iflush = net_verbs_iflush,

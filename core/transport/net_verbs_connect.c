@@ -151,11 +151,11 @@ static ncclResult_t net_verbs_qps_check(const struct net_verbs_conn *c)
 static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
 {
 	const struct net_verbs_meta *m = &c->theirs;
-	uint32_t ring = c->is_send ? 0 : NET_VERBS_RING;
 
 	if (m->magic == NET_VERBS_META_MAGIC && m->rank == c->who.peer &&
 	    m->link_layer == c->dev->attr.link_layer && m->mtu >= IBV_MTU_256 &&
-	    m->mtu <= IBV_MTU_4096 && m->ring_entries == ring && memchr(m->nic, 0, sizeof m->nic))
+	    m->mtu <= IBV_MTU_4096 && m->ring_entries == NET_VERBS_RING &&
+	    memchr(m->nic, 0, sizeof m->nic))
 		return net_verbs_qps_check(c);
 	WARN("NET/IB: rank %d (%s, link layer %u) cannot connect to rank %d (%.31s, link layer "
 	     "%u): "

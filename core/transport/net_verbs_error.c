@@ -237,6 +237,15 @@ bool net_verbs_outstanding(const struct net_verbs_conn *c)
 	return false;
 }
 
+/* Does anything in flight need the other end? A flush does not. */
+static bool net_verbs_needs_peer(const struct net_verbs_conn *c)
+{
+	for (int i = 0; i < NET_MAX_REQUESTS; i++)
+		if (c->req[i].used && !c->req[i].done && c->req[i].kind != NET_VERBS_FLUSH)
+			return true;
+	return c->is_send;
+}
+
 /* The other end closed. That is in order when everything is here: what it sent before is in the
  * completion queue by now. */
 static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
@@ -244,7 +253,7 @@ static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 	ncclResult_t rc = net_verbs_drain(c);
 	struct net_verbs_notice n;
 
-	if (rc || (!c->is_send && !net_verbs_outstanding(c)))
+	if (rc || !net_verbs_needs_peer(c))
 		return rc;
 	c->failed = true;
 	net_verbs_log(c, c->qp[0]->qp_num,

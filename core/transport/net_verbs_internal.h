@@ -5,7 +5,9 @@
  * Data path, driven by the receiver. For each irecv the receiver posts an empty receive and writes
  * a clear-to-send entry (CTS: where, how much, which turn) into the sender's ring in host memory.
  * isend finds the entry of its turn, writes the data there with RDMA WRITE WITH IMMEDIATE (the
- * immediate is the size), and the receiver gets a completion for its empty receive. Of several queue pairs
+ * immediate is the size), and the receiver gets a completion for its empty receive. A receive of several
+ * buffers has an entry for each, with its tag. When the sends for all of them are there, their data is written,
+ * and the last write, which has the immediate, writes their sizes into a ring of the receiver. Of several queue pairs
  * the messages take turns, or each message is split over all of them, every part with an immediate and
  * an empty receive of its own (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS). Where the network
  * routes adaptively, long data is one write and its immediate another one. GPU memory is
@@ -98,7 +100,7 @@ static inline struct net_verbs_dev *net_verbs_dev(const struct ncclComm *comm, i
 /* ---- what crosses --------------------------------------------------------------------------- */
 
 #define NET_VERBS_HANDLE_MAGIC 0xd0de3001u
-#define NET_VERBS_META_MAGIC   0xd0de3004u
+#define NET_VERBS_META_MAGIC   0xd0de3005u
 #define NET_VERBS_NOTICE_MAGIC 0xd0de3003u
 
 /* In struct net_handle: where a receiving end listens. */
@@ -122,7 +124,7 @@ struct net_verbs_meta {
 	uint8_t mtu; /* enum ibv_mtu */
 	uint8_t link_layer;
 	int32_t rank;
-	uint64_t ring_addr; /* of a sending end */
+	uint64_t ring_addr; /* clear-to-send entries of a sending end, sizes of a receiving one */
 	uint32_t ring_rkey;
 	uint32_t ring_entries;
 	char nic[32];
@@ -131,13 +133,15 @@ struct net_verbs_meta {
 DOPPEL_CHECK_SIZE(struct net_verbs_meta, 88 + 4 * NET_VERBS_MAX_QPS);
 DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 40);
 
-/* Clear to send. Written by one small RDMA WRITE and polled at its last word: HCAs place such a
- * write in order of address. */
+/* Clear to send, for one of the buffers of a receive. All of a receive are written by one small RDMA WRITE,
+ * and polled each at its last word: HCAs place such a write in order of address. */
 struct net_verbs_cts {
 	uint64_t addr;
 	uint32_t rkey;
 	uint32_t bytes;
-	uint64_t pad0;
+	uint32_t tag;
+	uint16_t n;      /* buffers of the receive */
+	uint16_t sizes;  /* where in the ring of sizes theirs go */
 	shared_u64 turn; /* 1 for the first receive, 2... */
 };
 DOPPEL_CHECK_SIZE(struct net_verbs_cts, 32);
@@ -161,7 +165,17 @@ struct net_request {
 	enum net_verbs_kind kind;
 	bool used, done;
 	uint32_t left; /* completions to come */
-	size_t bytes;
+	uint32_t n;    /* buffers of a receive; sends that complete with this one */
+	size_t bytes[NET_MAX_RECVS];
+	struct net_request *sends[NET_MAX_RECVS]; /* this one is the first */
+};
+
+/* The receive whose messages are next to be sent: what it clears, and those of its sends that are here. */
+struct net_verbs_gather {
+	uint32_t n, here; /* n 0: there is none */
+	struct net_verbs_cts cts[NET_MAX_RECVS];
+	struct net_request *req[NET_MAX_RECVS]; /* NULL: not here yet */
+	struct net_buffer from[NET_MAX_RECVS];
 };
 
 /*
@@ -206,12 +220,13 @@ struct net_verbs_conn {
 	struct net_verbs_notice notice; /* comes in */
 	size_t notice_bytes;
 
-	/* sending end */
-	void *ring_mem;
-	struct net_verbs_cts *ring;
+	void *ring_mem, *ring; /* where the other end writes */
 	struct ibv_mr *ring_mr;
-	uint64_t sends; /* isends so far: the next takes turn sends + 1 */
+	/* sending end */
+	uint64_t sends; /* receives that were sent to so far: the next one has turn sends + 1 */
+	struct net_verbs_gather gather;
 	/* receiving end */
+	int max_recvs;
 	uint64_t recvs;     /* irecvs so far */
 	uint64_t cts_done;  /* CTS writes known to be complete; one in NET_VERBS_RING is signaled */
 	uint64_t cts_turns; /* signaled ones among them */
@@ -223,6 +238,7 @@ struct net_verbs_conn {
 /* Registered memory: what reg_mr gives the proxy. */
 struct net_verbs_region {
 	struct ibv_mr *mr;
+	bool used; /* a request has been for it */
 	const uint8_t *data;
 	size_t bytes;
 };
@@ -280,13 +296,22 @@ ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr);
 uint64_t net_verbs_iova(const struct net_verbs_region *r, const void *p);
 
 /* net_verbs_data.c */
-ncclResult_t net_verbs_isend(void *send_comm, void *data, size_t bytes, void *mr,
-			     struct net_request **req, struct wait *w);
-ncclResult_t net_verbs_irecv(void *recv_comm, void *data, size_t bytes, void *mr,
+int net_verbs_max_recvs(void *recv_comm);
+ncclResult_t net_verbs_irecv(void *recv_comm, const struct net_buffer *b, int n,
 			     struct net_request **req, struct wait *w);
 ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w);
 ncclResult_t net_verbs_test(struct net_request *req, bool *done, size_t *bytes, struct wait *w);
+
+/* NULL: all are in use. */
+struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_kind kind);
+/* No request, or no room in the queue, before something completes: *req NULL, and *w. */
+ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request **req,
+			    struct wait *w);
+
+/* net_verbs_send.c: the writes of the sending end. */
+ncclResult_t net_verbs_isend(void *send_comm, const struct net_buffer *b, struct net_request **req,
+			     struct wait *w);
 
 /* net_verbs_async.c: a connection whose queues exist gets the events that end it. */
 ncclResult_t net_verbs_watch(struct net_verbs_conn *c);
@@ -306,6 +331,18 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 bool net_verbs_outstanding(const struct net_verbs_conn *c);
 /* Takes what the completion queue has. */
 ncclResult_t net_verbs_drain(struct net_verbs_conn *c);
+
+/* The queue pair of a message that is not split: they take turns. */
+static inline struct ibv_qp *net_verbs_turn(const struct net_verbs_conn *c, uint64_t message)
+{
+	return c->qp[message % c->nqps];
+}
+
+/* Completions of a message: one for each immediate. */
+static inline uint32_t net_verbs_parts(const struct net_verbs_conn *c)
+{
+	return c->split ? c->nqps : 1;
+}
 
 static inline uint64_t net_verbs_wr_id(enum net_verbs_kind kind, uint32_t request)
 {

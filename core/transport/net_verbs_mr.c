@@ -190,7 +190,7 @@ ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
 	struct net_verbs_region *r = mr;
 	int rc;
 
-	if (net_verbs_outstanding(c))
+	if (r->used && net_verbs_outstanding(c))
 		net_verbs_qp_stop(c);
 	rc = ibv_dereg_mr(r->mr);
 	os_free(r);

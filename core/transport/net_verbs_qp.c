@@ -120,31 +120,34 @@ static struct ibv_qp *net_verbs_qp_create(struct net_verbs_conn *c, uint32_t sen
 			.max_inline_data = inline_bytes},
 		.qp_type = IBV_QPT_RC,
 	};
-	struct ibv_qp *qp = ibv_create_qp(c->dev->pd, &init);
 
-	if (!qp)
-		WARN("NET/IB: ibv_create_qp on device %s failed: %s", c->dev->name,
-		     strerror(errno));
-	return qp;
+	return ibv_create_qp(c->dev->pd, &init);
 }
 
-/* The sending end's ring, where the receiver writes its entries. */
+static struct ibv_qp *net_verbs_qp_none(const struct net_verbs_conn *c)
+{
+	WARN("NET/IB: ibv_create_qp on device %s failed: %s", c->dev->name, strerror(errno));
+	return NULL;
+}
+
+/* Where the other end writes: clear-to-send entries, or sizes of the messages of a receive. */
 static ncclResult_t net_verbs_ring_make(struct net_verbs_conn *c)
 {
-	const size_t bytes = NET_VERBS_RING * sizeof(struct net_verbs_cts), align = NET_VERBS_PAGE;
+	const size_t each = c->is_send ? sizeof(struct net_verbs_cts) : sizeof(uint32_t);
+	const size_t bytes = NET_VERBS_RING * NET_MAX_RECVS * each, align = NET_VERBS_PAGE;
 
-	c->ring_mem = os_alloc(bytes + align, "clear-to-send ring");
+	c->ring_mem = os_alloc(bytes + align, c->is_send ? "clear-to-send ring" : "ring of sizes");
 	if (!c->ring_mem) {
-		WARN("NET/IB: no memory for a clear-to-send ring");
+		WARN("NET/IB: no memory for a ring of %zu bytes", bytes);
 		return ncclSystemError;
 	}
-	c->ring = (struct net_verbs_cts *)ALIGN_UP((uintptr_t)c->ring_mem, align);
+	c->ring = (void *)ALIGN_UP((uintptr_t)c->ring_mem, align);
 	c->ring_mr = ibv_reg_mr_iova(c->dev->pd, c->ring, bytes, 0,
 				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (c->ring_mr)
 		return ncclSuccess;
-	WARN("NET/IB: ibv_reg_mr of a clear-to-send ring (%zu bytes) on device %s failed: %s",
-	     bytes, c->dev->name, strerror(errno));
+	WARN("NET/IB: ibv_reg_mr of a ring of %s (%zu bytes) on device %s failed: %s",
+	     c->is_send ? "clear-to-send entries" : "sizes", bytes, c->dev->name, strerror(errno));
 	return ncclSystemError;
 }
 
@@ -163,21 +166,20 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 	m->link_layer = c->dev->attr.link_layer;
 	m->rank = c->comm->rank;
 	snprintf(m->nic, sizeof m->nic, "%s", c->dev->name);
-	if (c->is_send) {
-		m->ring_addr = 0; /* as registered */
-		m->ring_rkey = c->ring_mr->rkey;
-		m->ring_entries = NET_VERBS_RING;
-	}
+	m->ring_addr = 0; /* as registered */
+	m->ring_rkey = c->ring_mr->rkey;
+	m->ring_entries = NET_VERBS_RING;
 }
 
-/* Writes that one request may need on a queue pair. */
+/* Writes that one request may need on a queue pair: its data, and the immediate by itself, with adaptive routing
+ * or behind the sizes of several messages. */
 static uint32_t net_verbs_pieces(const struct net_verbs_conn *c)
 {
 	size_t most = net_verbs_message_max(c->dev), step = 0;
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		step = MAX_OF(step, (size_t)transport_step_bytes((enum dev_proto)p));
-	return (uint32_t)DIV_UP(step, most) + c->adaptive; /* the immediate by itself */
+	return (uint32_t)DIV_UP(step, most) + 1;
 }
 
 /* Work requests that a queue pair may have. Sending: the writes of every request. Receiving: an empty receive
@@ -205,13 +207,28 @@ static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c)
 	return ncclSystemError;
 }
 
+/* The first queue pair of a receiving end writes clear-to-send entries. An HCA that has no room in a request
+ * for those of several buffers has receives of one. */
+static struct ibv_qp *net_verbs_qp_of_entries(struct net_verbs_conn *c, uint32_t send,
+					      uint32_t recv)
+{
+	const uint32_t entry = sizeof(struct net_verbs_cts);
+	struct ibv_qp *qp = net_verbs_qp_create(c, send, recv, NET_MAX_RECVS * entry);
+
+	c->max_recvs = qp ? NET_MAX_RECVS : 1;
+	if (!qp && errno == EINVAL)
+		qp = net_verbs_qp_create(c, send, recv, entry);
+	return qp;
+}
+
 static ncclResult_t net_verbs_qp_make_one(struct net_verbs_conn *c, uint32_t i)
 {
-	struct ibv_qp *qp =
-		net_verbs_qp_create(c, net_verbs_depth(c, i), c->is_send ? 0 : NET_MAX_REQUESTS,
-				    c->is_send || i ? 0 : sizeof(struct net_verbs_cts));
+	const uint32_t send = net_verbs_depth(c, i), recv = c->is_send ? 0 : NET_MAX_REQUESTS;
+	const uint32_t sizes = c->is_send ? NET_MAX_RECVS * (uint32_t)sizeof(uint32_t) : 0;
+	struct ibv_qp *qp = c->is_send || i ? net_verbs_qp_create(c, send, recv, sizes)
+					    : net_verbs_qp_of_entries(c, send, recv);
 
-	c->qp[i] = qp;
+	c->qp[i] = qp ? qp : net_verbs_qp_none(c);
 	if (!qp)
 		return ncclSystemError;
 	net_verbs_qp_label(c, qp, c->is_send ? "qp send" : "qp recv");
@@ -239,7 +256,7 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 					   .channel = c->who.channel,
 					   .number = c->qp[0]->qp_num});
 	rc = net_verbs_watch(c);
-	if (!rc && c->is_send)
+	if (!rc)
 		rc = net_verbs_ring_make(c);
 	if (!rc)
 		net_verbs_meta_fill(c);
@@ -260,8 +277,10 @@ ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c)
 		return ncclSystemError;
 	}
 	c->flush_qp = net_verbs_qp_create(c, NET_MAX_REQUESTS, 0, 0);
-	if (!c->flush_qp)
+	if (!c->flush_qp) {
+		(void)net_verbs_qp_none(c);
 		return ncclSystemError;
+	}
 	net_verbs_qp_label(c, c->flush_qp, "qp flush");
 	rc = net_verbs_qp_to_init(c, c->flush_qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (!rc)

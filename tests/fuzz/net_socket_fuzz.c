@@ -105,9 +105,11 @@ static ncclResult_t fuzz_receive(void *net_comm, uint8_t *area, uint64_t end_ns)
 	ncclResult_t rc = ncclSuccess;
 	struct wait w;
 
-	for (uint32_t i = 0; i < FUZZ_RECEIVES && !rc; i++)
-		rc = net_socket_irecv(net_comm, area + 2 * FUZZ_ROOM * i, FUZZ_ROOM, net_comm,
-				      &req[i], &w);
+	for (uint32_t i = 0; i < FUZZ_RECEIVES && !rc; i++) {
+		const struct net_buffer b = {area + 2 * FUZZ_ROOM * i, FUZZ_ROOM, net_comm, 0};
+
+		rc = net_socket_irecv(net_comm, &b, 1, &req[i], &w);
+	}
 	for (uint32_t i = 0; i < FUZZ_RECEIVES && !rc;) {
 		bool done;
 		size_t bytes;

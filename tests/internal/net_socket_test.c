@@ -148,10 +148,11 @@ static ncclResult_t send_all(struct side *s)
 		int n = 0;
 
 		if (posted < all && posted < done + FLIGHT) {
+			const struct net_buffer b = {slot_of(s, posted), size_of(posted), s->mr, 0};
+
 			for (size_t i = 0; i < size_of(posted); i++)
 				slot_of(s, posted)[i] = byte_of(posted, i);
-			rc = net_socket.isend(s->net_comm, slot_of(s, posted), size_of(posted),
-					      s->mr, &req[posted % FLIGHT], &w[n]);
+			rc = net_socket.isend(s->net_comm, &b, &req[posted % FLIGHT], &w[n]);
 			if (!rc && req[posted % FLIGHT])
 				posted++, moved = true;
 			else
@@ -224,8 +225,9 @@ static ncclResult_t recv_all(struct side *s)
 		int n = 0;
 
 		if (posted < all && posted < done + FLIGHT) {
-			rc = net_socket.irecv(s->net_comm, slot_of(s, posted), room, s->mr,
-					      &req[posted % FLIGHT], &w[n]);
+			const struct net_buffer b = {slot_of(s, posted), room, s->mr, 0};
+
+			rc = net_socket.irecv(s->net_comm, &b, 1, &req[posted % FLIGHT], &w[n]);
 			if (!rc && req[posted % FLIGHT])
 				posted++, moved = true;
 			else

@@ -15,14 +15,15 @@
 #define AREA     (4u << 20)
 #define MESSAGE  (64u << 10)
 #define MESSAGES 100
-#define FLIGHT   8
+#define FLIGHT   16
 
 /* What a test wants of the two ends. */
 struct pair {
-	shared_u32 listening, sent, down;
+	shared_u32 listening, sent, flushed, down;
 	struct net_handle handle;
 	uint32_t messages, drop_link_at; /* 0: never */
-	bool stranger, too_long;
+	uint32_t together;               /* messages of a receive, each with its tag; 0: one */
+	bool stranger, too_long, flood;
 	uint32_t message_max;     /* of the devices; 0: theirs */
 	const char *receiver_qps; /* NULL: as env has it */
 	const char *env[5];       /* of both processes; the last one is NULL */
@@ -40,6 +41,11 @@ struct side {
 	void *mr;
 	uint8_t *area;
 };
+
+static uint32_t messages_of_receive(void)
+{
+	return MAX_OF(pair.together, 1u);
+}
 
 static size_t size_of(uint32_t message)
 {
@@ -143,12 +149,45 @@ static ncclResult_t send_connect(struct side *s)
 	return rc;
 }
 
-static void send_fill(struct side *s, uint32_t message)
+static struct net_buffer buffer_of(const struct side *s, uint32_t message, size_t bytes)
 {
-	uint8_t *slot = s->area + (message % FLIGHT) * MESSAGE;
+	return (struct net_buffer){.data = s->area + (message % FLIGHT) * MESSAGE,
+				   .bytes = bytes,
+				   .mr = s->mr,
+				   .tag = 100 + message % messages_of_receive()};
+}
 
-	for (size_t i = 0; i < size_of(message); i++)
-		slot[i] = byte_of(message, i);
+/* Which message is sent as the nth: those of a receive go from the last to the first. */
+static uint32_t message_sent(uint32_t nth)
+{
+	const uint32_t n = messages_of_receive();
+
+	return nth - nth % n + (n - 1 - nth % n);
+}
+
+/* Its receive has this tag's message: the next one of that tag is for a later receive. */
+static void expect_to_wait(const struct side *s, const struct net_buffer *b)
+{
+	struct net_request *req;
+	struct wait w;
+
+	ck_assert_int_eq(net_verbs.isend(s->net_comm, b, &req, &w), ncclSuccess);
+	ck_assert_ptr_null(req);
+	ck_assert_str_eq(w.why, "the sends for an earlier receive");
+}
+
+static ncclResult_t send_one(struct side *s, uint32_t nth, struct net_request **req, struct wait *w)
+{
+	const uint32_t m = message_sent(nth);
+	const struct net_buffer b = buffer_of(s, m, pair.too_long ? MESSAGE + 1 : size_of(m));
+	ncclResult_t rc;
+
+	for (size_t i = 0; i < size_of(m); i++)
+		((uint8_t *)b.data)[i] = byte_of(m, i);
+	rc = net_verbs.isend(s->net_comm, &b, req, w);
+	if (!rc && *req && m % messages_of_receive())
+		expect_to_wait(s, &b);
+	return rc;
 }
 
 /* Posts and completes in order, up to FLIGHT at a time. */
@@ -165,12 +204,7 @@ static ncclResult_t send_all(struct side *s)
 		int n = 0;
 
 		if (posted < pair.messages && posted < done + FLIGHT) {
-			uint8_t *slot = s->area + (posted % FLIGHT) * MESSAGE;
-			size_t size = pair.too_long ? MESSAGE + 1 : size_of(posted);
-
-			send_fill(s, posted);
-			rc = net_verbs.isend(s->net_comm, slot, size, s->mr, &req[posted % FLIGHT],
-					     &w[n]);
+			rc = send_one(s, posted, &req[posted % FLIGHT], &w[n]);
 			if (!rc && req[posted % FLIGHT])
 				posted++, moved = true;
 			else
@@ -198,38 +232,49 @@ struct share {
 	uint64_t requests, packets;
 };
 
+/* The writes of data, and one by itself: an empty message, or the immediate of long data. */
 static void share_add(struct share *s, const struct net_verbs_conn *c, size_t bytes)
 {
 	const size_t mtu = 128u << c->dev->attr.active_mtu, most = net_verbs_message_max(c->dev);
+	const bool together = pair.together > 1;
 	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
-	size_t left = bytes;
+	const uint32_t alone = !together && (apart || !bytes);
 
-	do {
-		const size_t n = MIN_OF(left, most);
-
-		s->requests++;
-		s->packets += n ? DIV_UP(n, mtu) : 1;
-		left -= n;
-	} while (left);
-	s->requests += apart;
-	s->packets += apart;
+	s->requests += (uint32_t)DIV_UP(bytes, most) + alone;
+	for (size_t left = bytes; left; left -= MIN_OF(left, most))
+		s->packets += DIV_UP(MIN_OF(left, most), mtu);
+	s->packets += alone;
 }
 
-/* Every queue pair has carried its part of each message, or every message in its turn, and no more. */
+/* Behind the messages of a receive: their sizes and its immediate. */
+static void share_add_sizes(struct share *s)
+{
+	s->requests++;
+	s->packets++;
+}
+
+static void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share *want)
+{
+	const size_t bytes = size_of(m), each = DIV_UP(DIV_UP(bytes, c->nqps), 128u) * 128u;
+	const uint32_t of = messages_of_receive(), first = c->split ? 0 : m / of % c->nqps;
+	const uint32_t n = c->split ? c->nqps : 1;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const size_t part = i * each < bytes ? MIN_OF(each, bytes - i * each) : 0;
+
+		share_add(&want[first + i], c, c->split ? part : bytes);
+		if (of > 1 && m % of == 0)
+			share_add_sizes(&want[first + i]);
+	}
+}
+
+/* Every queue pair has carried its part of each message, or every receive's in its turn, and no more. */
 static void expect_shares(const struct net_verbs_conn *c)
 {
 	struct share want[NET_VERBS_MAX_QPS] = {{0, 0}};
 
-	for (uint32_t m = 0; m < pair.messages; m++) {
-		const size_t bytes = size_of(m);
-		const size_t each = DIV_UP(DIV_UP(bytes, c->nqps), 128u) * 128u;
-
-		if (!c->split)
-			share_add(&want[m % c->nqps], c, bytes);
-		for (uint32_t i = 0; c->split && i < c->nqps; i++)
-			share_add(&want[i], c,
-				  i * each < bytes ? MIN_OF(each, bytes - i * each) : 0);
-	}
+	for (uint32_t m = 0; m < pair.messages; m++)
+		shares_want(c, m, want);
 	for (uint32_t i = 0; i < c->nqps; i++) {
 		const struct hca_qp *qp = CONTAINER_OF(c->qp[i], struct hca_qp_handle, ibv)->hca;
 
@@ -252,6 +297,8 @@ static void send_main(void *arg)
 	if (!pair.got[0])
 		expect_shares(s.net_comm);
 	shared_store_u32(&pair.sent, 1, SHARED_RELEASE);
+	if (pair.flood)
+		wait_word(&pair.flushed, "the flush");
 	side_close(&s);
 }
 
@@ -300,36 +347,80 @@ static ncclResult_t recv_one(struct side *s, uint32_t message, size_t bytes)
 	return ncclSuccess;
 }
 
+static ncclResult_t recv_post(struct side *s, uint32_t first, struct net_request **req,
+			      struct wait *w)
+{
+	const uint32_t n = messages_of_receive();
+	struct net_buffer b[NET_MAX_RECVS];
+
+	for (uint32_t i = 0; i < n; i++)
+		b[i] = buffer_of(s, first + i, MESSAGE);
+	return net_verbs.irecv(s->net_comm, b, (int)n, req, w);
+}
+
+/* Memory that no request is for comes and goes, and what is under way is not disturbed. */
+static void recv_other_region(struct side *s)
+{
+	void *mr;
+
+	ck_assert_int_eq(net_verbs.reg_mr(s->net_comm, s->area, MESSAGE, NET_HOST, &mr),
+			 ncclSuccess);
+	ck_assert_int_eq(net_verbs.dereg_mr(s->net_comm, mr), ncclSuccess);
+}
+
+/* As many receives as there can be, and then a flush. */
+static ncclResult_t recv_flood(struct side *s)
+{
+	struct net_request *req;
+	uint32_t posted = 0;
+	struct wait w;
+	ncclResult_t rc;
+
+	while (!(rc = recv_post(s, posted, &req, &w)) && req)
+		posted++;
+	ck_assert_int_eq(rc, ncclSuccess);
+	ck_assert_uint_eq(posted, NET_MAX_REQUESTS - 1);
+	return recv_flush(s, s->area, 1);
+}
+
+static ncclResult_t recv_check(struct side *s, uint32_t first, const size_t *bytes)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t i = 0; i < messages_of_receive() && !rc; i++)
+		rc = recv_one(s, first + i, bytes[i]);
+	return rc;
+}
+
 static ncclResult_t recv_all(struct side *s)
 {
+	const uint32_t n = messages_of_receive();
 	struct net_request *req[FLIGHT] = {NULL};
 	uint32_t posted = 0, done = 0;
 
 	while (done < pair.messages) {
-		uint8_t *slot = s->area + (posted % FLIGHT) * MESSAGE;
 		struct wait w[2];
 		bool moved = false, complete;
 		ncclResult_t rc = ncclSuccess;
-		size_t bytes;
-		int n = 0;
+		size_t bytes[NET_MAX_RECVS];
+		int waits = 0;
 
 		if (posted < pair.messages && posted < done + FLIGHT) {
-			rc = net_verbs.irecv(s->net_comm, slot, MESSAGE, s->mr,
-					     &req[posted % FLIGHT], &w[n]);
+			rc = recv_post(s, posted, &req[posted % FLIGHT], &w[waits]);
 			if (!rc && req[posted % FLIGHT])
-				posted++, moved = true;
+				posted += n, moved = true, recv_other_region(s);
 			else
-				n++;
+				waits++;
 		}
 		if (!rc && done < posted) {
-			rc = net_verbs.test(req[done % FLIGHT], &complete, &bytes, &w[n]);
+			rc = net_verbs.test(req[done % FLIGHT], &complete, bytes, &w[waits]);
 			if (!rc && complete)
-				rc = recv_one(s, done++, bytes), moved = true;
+				rc = recv_check(s, done, bytes), done += n, moved = true;
 			else
-				n++;
+				waits++;
 		}
 		if (!rc && !moved)
-			rc = side_idle(s, w, n);
+			rc = side_idle(s, w, waits);
 		if (rc)
 			return rc;
 	}
@@ -345,8 +436,9 @@ static void recv_main(void *arg)
 	pair.got[1] = recv_connect(&s);
 	if (!pair.got[1]) {
 		side_register(&s, NET_GPU_FLUSH);
-		pair.got[1] = recv_all(&s);
+		pair.got[1] = pair.flood ? recv_flood(&s) : recv_all(&s);
 	}
+	shared_store_u32(&pair.flushed, 1, SHARED_RELEASE);
 	side_close(&s);
 }
 
@@ -472,6 +564,30 @@ START_TEST(several_queue_pairs_share_the_messages)
 }
 END_TEST
 
+/* Sends go by tag, not by their order, and none leaves before the others of its receive are there. */
+START_TEST(messages_of_a_receive_go_to_their_tags)
+{
+	struct pair test = {.messages = 5 * NET_MAX_RECVS};
+
+	for (size_t i = 0; i < ARRAY_LEN(queues[0]); i++)
+		test.env[i] = queues[_i][i];
+	test.together = NET_MAX_RECVS;
+	pair_run(&test);
+	test.together = 4;
+	test.message_max = 4096;
+	pair_run(&test);
+	test.drop_link_at = 20;
+	test.want[0] = test.want[1] = ncclRemoteError;
+	pair_run(&test);
+}
+END_TEST
+
+START_TEST(receives_leave_a_request_to_flushes)
+{
+	pair_run(&(struct pair){.messages = 0, .flood = true});
+}
+END_TEST
+
 START_TEST(ends_with_other_queue_pairs_are_invalid_usage)
 {
 	pair_run(&(struct pair){
@@ -546,6 +662,8 @@ int main(void)
 	tcase_add_test(t, messages_arrive_whole_and_in_order);
 	tcase_add_test(t, a_message_longer_than_the_port_takes_goes_in_pieces);
 	tcase_add_loop_test(t, several_queue_pairs_share_the_messages, 0, (int)ARRAY_LEN(queues));
+	tcase_add_loop_test(t, messages_of_a_receive_go_to_their_tags, 0, (int)ARRAY_LEN(queues));
+	tcase_add_test(t, receives_leave_a_request_to_flushes);
 	tcase_add_test(t, ends_with_other_queue_pairs_are_invalid_usage);
 	tcase_add_loop_test(t, data_alone_has_relaxed_ordering, 0, (int)ARRAY_LEN(orders));
 	tcase_add_loop_test(t, the_gid_is_the_one_that_the_user_means, 0, (int)ARRAY_LEN(gids));

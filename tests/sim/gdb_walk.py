@@ -88,7 +88,7 @@ def walk_network():
     sender, receiver = value("pc->rank"), value("pc->peer")
     sending, receiving = ("sim_task_current->self.rank == %d" % r for r in (sender, receiver))
     go("net_verbs_isend", sending)
-    check("what is sent is device memory", value("data") >> 44 == 2, run("info args"))
+    check("what is sent is device memory", value("b->data") >> 44 == 2, run("info args"))
     go("ibv_post_send", sending)
     stop = gdb.Breakpoint("hca_responder_request", temporary=True)
     stop.silent = True

@@ -122,7 +122,8 @@ END_TEST
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static const char *const two_channels[] = {"NCCL_MAX_CTAS=2", NULL};
-/* The third registration of rank 0 by address is then the buffer of its first connection. */
+/* The sixth registration of rank 0 by address, after the rings of both ends of both channels and lines, is then
+ * the buffer of its first connection. */
 static const char *const by_address[] = {"NCCL_MAX_CTAS=2", "DOPPEL_GPU_RDMA=peermem", NULL};
 
 START_TEST(a_buffer_that_the_hca_refuses_moves_to_host_memory)
@@ -132,7 +133,7 @@ START_TEST(a_buffer_that_the_hca_refuses_moves_to_host_memory)
 
 	for (size_t i = 0; i < ARRAY_LEN(refusal); i++)
 		for (size_t m = 0; m < ARRAY_LEN(machines); m++) {
-			snprintf(plan, sizeof plan, "verbs.reg_mr rank=0 nth=3 fail errno=%s\n",
+			snprintf(plan, sizeof plan, "verbs.reg_mr rank=0 nth=6 fail errno=%s\n",
 				 refusal[i]);
 			ck_assert_uint_eq(run(plan, machines[m], by_address, sum_rank, NULL), 1);
 			ck_assert_uint_eq(probe_hits("proxy.staged_in_host"), 1);
@@ -145,7 +146,7 @@ START_TEST(too_little_locked_memory_is_an_error_that_names_the_limit)
 	static char words[] = "of GPU memory on device mlx5_0 failed: Cannot allocate memory (the "
 			      "limit of locked memory, ulimit -l";
 
-	ck_assert_uint_gt(run("verbs.reg_mr rank=0 nth=3 fail errno=ENOMEM\n", "a100-4nic",
+	ck_assert_uint_gt(run("verbs.reg_mr rank=0 nth=6 fail errno=ENOMEM\n", "a100-4nic",
 			      by_address, refused_rank, words),
 			  0);
 }
@@ -197,7 +198,7 @@ START_TEST(a_library_without_relaxed_ordering_is_an_error_where_it_is_demanded)
 	static char words[] = "NCCL_IB_PCI_RELAXED_ORDERING=1 needs ibv_reg_mr_iova2";
 	const char *const env[] = {"NCCL_MAX_CTAS=2", by_address[1], wishes[_i].wish, NULL};
 
-	ck_assert_uint_eq(run("verbs.reg_mr rank=0 nth=3 fail errno=ENOSYS\n", "a100-4nic", env,
+	ck_assert_uint_eq(run("verbs.reg_mr rank=0 nth=6 fail errno=ENOSYS\n", "a100-4nic", env,
 			      wishes[_i].passes ? sum_rank : refused_rank, words),
 			  1);
 }

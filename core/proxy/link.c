@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the network connects, and which connections of the proxy share it.
+ *
+ *	channel 0   proxy_conn ---+                            +--- proxy_conn
+ *	                          +--- link ===network=== link +
+ *	channel 1   proxy_conn ---+                            +--- proxy_conn
+ *
+ * Receives of connections that share a link, and move parts of one message, are posted together: the network has
+ * one clear-to-send for them, and one completion.
+ *
+ * Why no send waits for ever. A send waits for the sends of all receives before its own. Receives are posted in the
+ * order of messages, which is that of their rounds, so it waits for sends of its own message and of earlier
+ * rounds alone. A kernel moves messages of a channel in the order of rounds, too, and all blocks of it
+ * run: what is in an earlier round waits for nothing of this one.
+ */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/proxy/proxy_internal.h"
+
+/* ---- set-up (service) ----------------------------------------------------------------------- */
+
+static bool proxy_conn_shares(const struct proxy_conn *pc)
+{
+	struct net_props props;
+
+	return pc->conn_index == CONN_PAIR && param_bool(PARAM_NET_SHARED_COMMS) &&
+	       !pc->proxy->net->props(pc->comm, pc->net_dev, &props) && props.tags;
+}
+
+/* The link of another connection that this one is to share. */
+static struct proxy_link *proxy_link_find(const struct proxy_conn *pc)
+{
+	struct proxy_link *l = pc->proxy->gpu->links;
+
+	for (; l; l = l->next) {
+		if (l->comm != pc->comm || l->is_send != pc->is_send || l->who.peer != pc->peer)
+			continue;
+		if (pc->is_send ? !memcmp(&l->handle, &pc->theirs.handle, sizeof l->handle)
+				: l->shared && l->dev == pc->net_dev && proxy_conn_shares(pc))
+			break;
+	}
+	return l;
+}
+
+static ncclResult_t proxy_link_make(struct proxy_conn *pc)
+{
+	struct proxy_gpu *p = pc->proxy->gpu;
+	struct proxy_link *l = os_alloc(sizeof *l, "network link");
+	ncclResult_t rc = ncclSuccess;
+
+	if (!l) {
+		WARN("rank %d: no memory for a network connection with rank %d", pc->rank,
+		     pc->peer);
+		return ncclSystemError;
+	}
+	l->comm = pc->comm;
+	l->net = pc->proxy->net;
+	l->who = (struct net_who){.peer = pc->peer, .channel = pc->channel};
+	l->is_send = pc->is_send;
+	l->shared = !pc->is_send && proxy_conn_shares(pc);
+	l->dev = pc->net_dev;
+	if (pc->is_send)
+		l->handle = pc->theirs.handle;
+	else
+		rc = l->net->listen(l->comm, l->dev, &l->who, &l->handle, &l->listen);
+	if (rc) {
+		os_free(l);
+		return rc;
+	}
+	l->next = p->links;
+	p->links = l;
+	pc->link = l;
+	return ncclSuccess;
+}
+
+ncclResult_t proxy_link_get(struct proxy_conn *pc)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	ASSERT(!pc->link);
+	pc->link = proxy_link_find(pc);
+	OS_PROBE("proxy.link_shared", "connections of two channels share one of the network",
+		 pc->link != NULL);
+	if (!pc->link)
+		rc = proxy_link_make(pc);
+	if (rc)
+		return rc;
+	pc->link->refs++;
+	if (!pc->is_send)
+		pc->mine.handle = pc->link->handle;
+	return ncclSuccess;
+}
+
+/* ---- connecting (service) ------------------------------------------------------------------- */
+
+static ncclResult_t proxy_link_step(struct proxy_link *l)
+{
+	ncclResult_t rc;
+
+	if (l->is_send)
+		return l->net->connect(l->comm, l->dev, &l->who, &l->handle, &l->pending,
+				       &l->net_comm, &l->wait);
+	rc = l->net->accept(l->listen, &l->net_comm, &l->wait);
+	if (rc)
+		return rc;
+	l->net->close_listen(l->listen);
+	l->listen = NULL;
+	l->max_recvs = l->shared ? l->net->max_recvs(l->net_comm) : 1;
+	return ncclSuccess;
+}
+
+ncclResult_t proxy_link_connect(struct proxy_conn *pc)
+{
+	struct proxy_link *l = pc->link;
+	ncclResult_t rc = l->failed;
+
+	if (!rc && !l->net_comm)
+		rc = proxy_link_step(l);
+	pc->wait = l->wait;
+	if (rc && rc != ncclInProgress)
+		l->failed = rc;
+	if (!rc)
+		pc->net_comm = l->net_comm;
+	return rc;
+}
+
+/* ---- closing (service) ---------------------------------------------------------------------- */
+
+static void proxy_link_close(struct proxy_link *l)
+{
+	if (l->net_comm && l->is_send)
+		l->net->close_send(l->net_comm);
+	else if (l->net_comm)
+		l->net->close_recv(l->net_comm);
+	if (l->pending)
+		l->net->close_send(l->pending);
+	if (l->listen)
+		l->net->close_listen(l->listen);
+	os_free(l);
+}
+
+struct proxy_conn *proxy_link_busy(struct proxy_conn *pc)
+{
+	const struct proxy_gpu *p = pc->proxy->gpu;
+
+	for (uint32_t i = 0; i < p->conn_room; i++) {
+		struct proxy_conn *other = p->conn[i];
+
+		if (!other || (other != pc && (!pc->link || other->link != pc->link)))
+			continue;
+		if (shared_load_u32(&other->ops_live, SHARED_ACQUIRE))
+			return other;
+	}
+	return NULL;
+}
+
+void proxy_link_put(struct proxy_conn *pc)
+{
+	struct proxy_link **at = &pc->proxy->gpu->links, *l = pc->link;
+
+	pc->link = NULL;
+	pc->net_comm = NULL;
+	if (!l || --l->refs)
+		return;
+	while (*at != l)
+		at = &(*at)->next;
+	*at = l->next;
+	proxy_link_close(l);
+}
+
+/* ---- receives (progress) -------------------------------------------------------------------- */
+
+void proxy_link_join(struct proxy_conn *pc)
+{
+	struct proxy_conn **at = &pc->link->members;
+
+	while (*at && (*at)->channel < pc->channel)
+		at = &(*at)->member_next;
+	pc->member_next = *at;
+	*at = pc;
+}
+
+void proxy_link_leave(struct proxy_conn *pc)
+{
+	struct proxy_conn **at = &pc->link->members;
+
+	while (*at != pc)
+		at = &(*at)->member_next;
+	*at = pc->member_next;
+}
+
+/* The operation whose slices the connection posts next; NULL: it has none to post. */
+static const struct proxy_slot *proxy_conn_posts(const struct proxy_conn *pc)
+{
+	const struct proxy_run *run = &pc->run;
+
+	return run->active && run->posted < run->op.nsteps ? run->slot : pc->queue_first;
+}
+
+static bool proxy_slot_is_before(const struct proxy_slot *a, const struct proxy_slot *b)
+{
+	return a->launch < b->launch || (a->launch == b->launch && a->op.message < b->op.message);
+}
+
+bool proxy_link_in_order(const struct proxy_conn *pc)
+{
+	const struct proxy_conn *m = pc->link->members;
+
+	for (; m; m = m->member_next) {
+		const struct proxy_slot *next = proxy_conn_posts(m);
+
+		if (next && !m->failed && proxy_slot_is_before(next, pc->run.slot))
+			return false;
+	}
+	return true;
+}
+
+int proxy_link_gather(struct proxy_conn *pc, bool (*ready)(const struct proxy_run *run),
+		      struct proxy_conn *with[NET_MAX_RECVS])
+{
+	int n = 0;
+
+	with[n++] = pc;
+	for (struct proxy_conn *m = pc->link->members; m && n < pc->link->max_recvs;
+	     m = m->member_next)
+		if (m != pc && m->run.active && !m->failed &&
+		    !proxy_slot_is_before(pc->run.slot, m->run.slot) && ready(&m->run))
+			with[n++] = m;
+	return n;
+}
+
+struct proxy_group *proxy_link_group(struct proxy_link *l)
+{
+	for (uint32_t i = 0; i < NET_MAX_REQUESTS; i++)
+		if (!l->group[i].slices)
+			return &l->group[i];
+	return NULL;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sending end: finds the receive that its messages are for, and writes them.
+ *
+ *	clear-to-send entries   the receive's buffers, by tag     all its sends are here
+ *	   of the next turn   ----------------------------->  gather  ------------------> writes
+ *
+ * The writes of a receive with one buffer: the data, whose last write has the immediate, which is the size. With
+ * several: the data of each, then a write with the immediate, of their sizes into the receiver's ring of them.
+ * What is split goes so over each queue pair, with an immediate on each.
+ */
+#include <endian.h>
+#include <string.h>
+
+#include "core/transport/net_verbs_internal.h"
+
+/* ---- the receive that is next ----------------------------------------------------------------- */
+
+static bool net_verbs_entry_is_there(const struct net_verbs_conn *c,
+				     const struct net_verbs_cts *entry, struct wait *w)
+{
+	uint64_t turn = c->sends + 1;
+
+	if (shared_load_u64(&entry->turn, SHARED_ACQUIRE) == turn)
+		return true;
+	OS_PROBE("net.send_not_cleared", "a send has no receive at the other end yet", true);
+	*w = (struct wait){
+		.on = &entry->turn,
+		.want = turn,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_EQ,
+		.bytes = 8,
+		.why = "the receiver to clear a send",
+		.from = {.rank = c->who.peer,
+			 .channel = c->who.channel,
+			 .step = -1,
+			 .object = "proxy recv"},
+	};
+	return false;
+}
+
+/* The entries of the next receive. They land in order, each as a whole; the first has their number. */
+static bool net_verbs_cleared(struct net_verbs_conn *c, struct wait *w)
+{
+	const struct net_verbs_cts *entry =
+		(const struct net_verbs_cts *)c->ring + c->sends % NET_VERBS_RING * NET_MAX_RECVS;
+	struct net_verbs_gather *g = &c->gather;
+	uint32_t i = 0, n = 1;
+
+	for (; i < n; i++) {
+		if (!net_verbs_entry_is_there(c, &entry[i], w))
+			return false;
+		shared_read(&g->cts[i], &entry[i], offsetof(struct net_verbs_cts, turn));
+		g->req[i] = NULL;
+		n = g->cts[0].n;
+		ASSERT(n >= 1 && n <= NET_MAX_RECVS && g->cts[0].sizes < NET_VERBS_RING);
+	}
+	g->n = n;
+	g->here = 0;
+	return true;
+}
+
+/* The buffer for messages of that tag; n: the receive has none, or its message is here. */
+static uint32_t net_verbs_gather_find(const struct net_verbs_gather *g, uint32_t tag)
+{
+	uint32_t i = 0;
+
+	while (i < g->n && (g->req[i] || g->cts[i].tag != tag))
+		i++;
+	return i;
+}
+
+/* For the receive before the one that this send is for: its other sends, of this end. */
+static ncclResult_t net_verbs_wait_turn(struct net_verbs_conn *c, struct wait *w)
+{
+	OS_PROBE("net.send_behind_another",
+		 "a send waits for a send of another tag, which is for an earlier receive", true);
+	*w = (struct wait){
+		.on = &c->gather,
+		.want = os_event_seq(&c->gather),
+		.kind = WAIT_OBJECT,
+		.why = "the sends for an earlier receive",
+		.from = {.rank = c->comm->rank,
+			 .channel = c->who.channel,
+			 .step = -1,
+			 .object = "proxy send"},
+	};
+	return ncclSuccess;
+}
+
+/* ---- writes --------------------------------------------------------------------------------- */
+
+struct net_verbs_piece {
+	const uint8_t *data;
+	size_t bytes;
+	uint64_t remote_addr;
+	bool last; /* of its message: it carries the size of the whole */
+};
+
+/* A send as its writes see it. */
+struct net_verbs_write {
+	const struct net_buffer *from;
+	const struct net_verbs_cts *cts;
+	uint32_t request; /* the number of the first of the receive's */
+	bool alone;       /* the receive has one buffer: the last write has the immediate */
+};
+
+static int net_verbs_post_piece(struct ibv_qp *qp, const struct net_verbs_write *m,
+				const struct net_verbs_piece *p)
+{
+	const struct net_verbs_region *region = m->from->mr;
+	struct ibv_sge sge = {
+		.addr = net_verbs_iova(region, p->data),
+		.length = (uint32_t)p->bytes,
+		.lkey = region->mr->lkey,
+	};
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, m->request),
+			.sg_list = &sge,
+			.num_sge = p->bytes ? 1 : 0,
+			.opcode = p->last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+			.send_flags = p->last ? IBV_SEND_SIGNALED : 0,
+			.imm_data = htobe32((uint32_t)m->from->bytes),
+			.wr.rdma = {.remote_addr = p->remote_addr, .rkey = m->cts->rkey},
+		};
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+/* One queue pair's part of a message, in several writes when it is longer than the port takes: the last one
+ * completes them all. With adaptive routing the packets of a long write overtake each other, and the
+ * immediate goes by itself behind them. */
+static int net_verbs_post_part(struct net_verbs_conn *c, struct ibv_qp *qp,
+			       const struct net_verbs_write *m, size_t at, size_t bytes)
+{
+	const size_t most = net_verbs_message_max(c->dev);
+	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
+	struct net_verbs_piece p = {.data = (const uint8_t *)m->from->data + at,
+				    .remote_addr = m->cts->addr + at};
+	size_t left = bytes;
+	int rc = 0;
+
+	OS_PROBE("net.immediate_apart", "the data of a message and its immediate are two writes",
+		 m->alone && apart);
+	while (!rc && (left || (m->alone && !p.last))) {
+		p.bytes = MIN_OF(left, most);
+		p.last = m->alone && p.bytes == left && (!apart || !left);
+		rc = net_verbs_post_piece(qp, m, &p);
+		p.data += p.bytes;
+		p.remote_addr += p.bytes;
+		left -= p.bytes;
+	}
+	return rc;
+}
+
+/* The part of a message for queue pair i of those that share it. All take part in one that is split, also those
+ * for which nothing is left. */
+static int net_verbs_post_share(struct net_verbs_conn *c, uint32_t i,
+				const struct net_verbs_write *m)
+{
+	const size_t bytes = m->from->bytes;
+	const size_t each = ALIGN_UP(DIV_UP(bytes, c->nqps), (size_t)NET_VERBS_SPLIT_ALIGN);
+	const size_t at = MIN_OF(i * each, bytes);
+
+	if (!c->split)
+		return net_verbs_post_part(c, net_verbs_turn(c, c->sends), m, 0, bytes);
+	return net_verbs_post_part(c, c->qp[i], m, at, MIN_OF(each, bytes - at));
+}
+
+/* Behind the data of several messages: their sizes, on the first queue pair, and the immediate. */
+static int net_verbs_post_sizes(struct net_verbs_conn *c, uint32_t i, uint32_t request)
+{
+	const struct net_verbs_gather *g = &c->gather;
+	uint32_t sizes[NET_MAX_RECVS];
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)sizes,
+			      .length = g->n * (uint32_t)sizeof sizes[0]};
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, request),
+			.sg_list = &sge,
+			.num_sge = i ? 0 : 1,
+			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+			.send_flags = IBV_SEND_SIGNALED | (i ? 0 : IBV_SEND_INLINE),
+			.wr.rdma = {.remote_addr =
+					    c->theirs.ring_addr + g->cts[0].sizes * sizeof sizes,
+				    .rkey = c->theirs.ring_rkey},
+		};
+
+	for (uint32_t k = 0; k < g->n; k++)
+		sizes[k] = (uint32_t)g->from[k].bytes;
+	return ibv_post_send(c->split ? c->qp[i] : net_verbs_turn(c, c->sends), &wr, &bad);
+}
+
+/* All messages of the receive that is next. */
+static int net_verbs_post_all(struct net_verbs_conn *c, uint32_t request)
+{
+	struct net_verbs_gather *g = &c->gather;
+	int rc = 0;
+
+	OS_PROBE("net.sends_together", "the messages of several sends go together", g->n > 1);
+	for (uint32_t i = 0; i < net_verbs_parts(c) && !rc; i++) {
+		for (uint32_t k = 0; k < g->n && !rc; k++)
+			rc = net_verbs_post_share(c, i,
+						  &(struct net_verbs_write){&g->from[k], &g->cts[k],
+									    request, g->n == 1});
+		if (!rc && g->n > 1)
+			rc = net_verbs_post_sizes(c, i, request);
+	}
+	return rc;
+}
+
+/* ---- the call ------------------------------------------------------------------------------- */
+
+/* The requests of a receive's sends complete with the first one. */
+static ncclResult_t net_verbs_send_all(struct net_verbs_conn *c)
+{
+	struct net_verbs_gather *g = &c->gather;
+	struct net_request *first = g->req[0];
+	int rc;
+
+	first->n = g->n;
+	first->left = net_verbs_parts(c);
+	memcpy(first->sends, g->req, sizeof first->sends);
+	rc = net_verbs_post_all(c, (uint32_t)(first - c->req));
+	if (rc)
+		return net_verbs_call_failed(c, "posting a write", rc);
+	c->sends++;
+	g->n = 0;
+	os_event_post(g);
+	return ncclSuccess;
+}
+
+static ncclResult_t net_verbs_too_long(const struct net_verbs_conn *c, size_t bytes, size_t room)
+{
+	WARN("NET/IB: rank %d -> rank %d channel %d: a message of %zu bytes for a receive of %zu",
+	     c->comm->rank, c->who.peer, c->who.channel, bytes, room);
+	return ncclInternalError;
+}
+
+ncclResult_t net_verbs_isend(void *send_comm, const struct net_buffer *b, struct net_request **req,
+			     struct wait *w)
+{
+	struct net_verbs_conn *c = send_comm;
+	struct net_verbs_gather *g = &c->gather;
+	struct net_request *r;
+	uint32_t at;
+	ncclResult_t rc = net_verbs_alive(c);
+
+	ASSERT(c->is_send && c->state == NET_VERBS_READY);
+	*req = NULL;
+	if (rc || (!g->n && !net_verbs_cleared(c, w)))
+		return rc;
+	at = net_verbs_gather_find(g, b->tag);
+	if (at == g->n)
+		return net_verbs_wait_turn(c, w);
+	if (b->bytes > g->cts[at].bytes)
+		return net_verbs_too_long(c, b->bytes, g->cts[at].bytes);
+	r = net_verbs_request(c, NET_VERBS_SEND);
+	if (!r)
+		return net_verbs_busy(c, req, w);
+	((struct net_verbs_region *)b->mr)->used = true;
+	r->bytes[0] = b->bytes;
+	g->req[at] = r;
+	g->from[at] = *b;
+	if (++g->here == g->n)
+		rc = net_verbs_send_all(c);
+	if (!rc)
+		*req = r;
+	return rc;
+}
