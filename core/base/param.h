@@ -71,6 +71,14 @@ X(GDR_FLUSH_DISABLE, "NCCL_GDR_FLUSH_DISABLE", BOOL, "0", 0, 1,                 
 	"do not flush GPU memory after a NIC wrote to it")                                          \
 X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                                     \
 	"may a ring leave a host by another NIC than it entered: 0 no, 1 yes, 2 as it fits")        \
+X(PXN_DISABLE, "NCCL_PXN_DISABLE", BOOL, "0", 0, 1,                                                \
+	"no path to a NIC by way of the GPU that it belongs to")                                    \
+X(NVB_DISABLE, "NCCL_NVB_DISABLE", BOOL, "0", 0, 1,                                                \
+	"no path between GPUs by way of a third one")                                               \
+X(COLLNET_ENABLE, "NCCL_COLLNET_ENABLE", BOOL, "0", 0, 1,                                          \
+	"search graphs for networks that reduce, over the NICs that can")                           \
+X(TOPO_COMPAT, "NCCL_TOPO_COMPAT", STRING, NULL, 0, 0,                                             \
+	"2.28: paths and speeds as NCCL 2.28 has them; unset or 2.30: as 2.30")                     \
 X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 64, "fewest channels; -2: the search decides") \
 X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 64, "most channels; -2: the search decides")   \
 X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 64, "fewest channels, as the config's minCTAs")          \

@@ -206,7 +206,7 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 			return ncclSystemError;
 		}
 	}
-	return topo_search_ring(comm->topo, inter, comm->graph[TOPO_RING]);
+	return topo_search(comm->topo, TOPO_RING, inter, comm->graph[TOPO_RING]);
 }
 
 /* Can all ranks of the host reach each other without the network? The same answer on all of them. */

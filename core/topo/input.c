@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -61,7 +62,7 @@ static bool topo_net_seen(const struct topo_model *m, const char *name, int32_t 
 
 static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *x, int32_t nic)
 {
-	int32_t dev, port, gdr, mbit;
+	int32_t dev, port, gdr, mbit, rail, plane, coll;
 	uint64_t guid;
 	ncclResult_t rc = topo_input_int(x, "dev", in->nets, 0, INT32_MAX, &dev);
 	if (!rc)
@@ -70,6 +71,12 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 		rc = topo_input_int(x, "gdr", 0, 0, 1, &gdr);
 	if (!rc)
 		rc = topo_input_int(x, "speed", 0, -1, 100000000, &mbit);
+	if (!rc)
+		rc = topo_input_int(x, "rail", -1, -1, INT32_MAX, &rail);
+	if (!rc)
+		rc = topo_input_int(x, "plane", -1, -1, INT32_MAX, &plane);
+	if (!rc)
+		rc = topo_input_int(x, "coll", 0, 0, 1, &coll);
 	if (!rc)
 		rc = topo_input_u64(x, "guid", &guid);
 	if (rc)
@@ -98,6 +105,10 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	net->net.port = port;
 	net->net.gdr = gdr != 0;
 	net->net.guid = guid;
+	net->net.has_guid = xml_attr(x, "guid") != NULL;
+	net->net.rail = rail;
+	net->net.plane = plane;
+	net->net.coll = coll != 0;
 	/* speed is in Mb/s; one that the driver does not know is taken as 10 Gb/s */
 	net->net.bw_mbps = (uint32_t)(mbit > 0 ? mbit : 10000) / 8;
 	in->nets++;
@@ -115,6 +126,7 @@ static ncclResult_t topo_hca_add(struct topo_input *in, int32_t nic)
 	net->parent = nic;
 	net->dev = in->nets++;
 	net->net.port = 1;
+	net->net.rail = net->net.plane = -1;
 	net->net.gdr = true;
 	net->net.bw_mbps = 25000;
 	return topo_model_link_both(in->m, nic, n, TOPO_LINK_NET, 25000);
@@ -144,6 +156,20 @@ static int32_t topo_gpu_sm_by_device(uint64_t device)
 	return 80;
 }
 
+/* AMD's graphics core: "gfx942", or a number in which 910 stands for gfx90a; 0: not said. */
+static int32_t topo_gpu_gcn(const struct xml_node *gpu)
+{
+	const char *text = gpu ? xml_attr(gpu, "gcn") : NULL;
+
+	if (!text || !text[0])
+		return 0;
+	if (strncmp(text, "gfx", 3) == 0)
+		text += 3;
+	if (strncmp(text, "910", 3) == 0)
+		return 0x90a;
+	return (int32_t)(strtoul(text, NULL, 16) & 0xffff);
+}
+
 static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *pci, int32_t gpu)
 {
 	const struct xml_node *x = xml_child(pci, "gpu");
@@ -160,7 +186,9 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 		return rc;
 	struct topo_node *n = &in->m->node[gpu];
 	n->dev = dev;
-	n->gpu.sm = sm ? sm : topo_gpu_sm_by_device(device);
+	n->gpu.gcn = topo_gpu_gcn(x);
+	/* AMD's sm is a number of compute units; its GPUs are searched for as sm 80 is */
+	n->gpu.sm = n->gpu.gcn ? 80 : sm ? sm : topo_gpu_sm_by_device(device);
 	n->gpu.gdr = gdr != 0;
 	for (int32_t i = 0; i < gpu; i++)
 		if (in->m->node[i].type == TOPO_NODE_GPU && in->m->node[i].dev == dev) {
@@ -261,7 +289,7 @@ static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_no
 	}
 	for (int32_t i = 0; i < m->node_count; i++) {
 		const struct topo_node *n = &m->node[i];
-		if (n->bus == *bus && (n->type == TOPO_NODE_GPU || n->type == TOPO_NODE_PCI)) {
+		if (n->bus == *bus && n->type == TOPO_NODE_GPU) {
 			WARN("%s:%d: <pci> busid=\"%s\" is used in line %d already; expected "
 			     "another one",
 			     m->source, x->line, text, n->line);

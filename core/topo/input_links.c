@@ -45,7 +45,9 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 		     m->source, x->line, x->name, target);
 		return ncclInvalidUsage;
 	}
-	uint32_t bw = topo_nvlink_mbps(m->node[gpu].gpu.sm) * (uint32_t)count;
+	uint32_t bw = strcmp(x->name, "xgmi") == 0 ? topo_xgmi_mbps(m->node[gpu].gpu.gcn)
+						   : topo_nvlink_mbps(m->node[gpu].gpu.sm);
+	bw *= (uint32_t)count;
 	int32_t peer = virtual ? TOPO_NO_NODE : topo_model_find(m, TOPO_NODE_GPU, bus);
 	if (count == 0 || peer == gpu)
 		return ncclSuccess;

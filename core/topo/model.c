@@ -48,31 +48,49 @@ int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t 
 	return m->node_count++;
 }
 
+/* A node's links are kept best bandwidth first. Among equals the one that reached it first comes first:
+ * ties in the walk over paths are broken by this order. */
+static void topo_model_link_rise(struct topo_model *m, int32_t at)
+{
+	for (int32_t i = at - 1; i >= 0; i--) {
+		struct topo_link moved = m->edge[at];
+
+		if (m->edge[i].from != moved.from)
+			continue;
+		if (m->edge[i].bw_mbps >= moved.bw_mbps)
+			return;
+		m->edge[at] = m->edge[i];
+		m->edge[i] = moved;
+		at = i;
+	}
+}
+
 ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum topo_link_type type,
 			     uint32_t bw_mbps)
 {
+	int32_t at = 0;
+
 	ASSERT(a >= 0 && a < m->node_count && b >= 0 && b < m->node_count && a != b);
 	bw_mbps = MAX_OF(MIN_OF(bw_mbps, TOPO_LOC_BW_MBPS), 1u); /* 0 means "no path" */
-	for (int32_t i = 0; i < m->edge_count; i++) {
-		struct topo_link *e = &m->edge[i];
-		if (e->from == a && e->to == b && e->type == type) {
-			uint64_t sum = (uint64_t)e->bw_mbps + bw_mbps;
-			e->bw_mbps = (uint32_t)MIN_OF(sum, TOPO_LOC_BW_MBPS);
-			return ncclSuccess;
-		}
-	}
-	if (m->edge_count == TOPO_MAX_EDGES) {
+	while (at < m->edge_count &&
+	       (m->edge[at].from != a || m->edge[at].to != b || m->edge[at].type != type))
+		at++;
+	if (at == TOPO_MAX_EDGES) {
 		WARN("%s:%d: more than %d links", m->source, m->node[a].line, TOPO_MAX_EDGES);
 		return ncclInvalidUsage;
 	}
-	if (m->edge_count == m->edge_room) {
+	if (at == m->edge_room) {
 		void *p = topo_model_grow(m->edge, m->edge_count, &m->edge_room, sizeof *m->edge);
 		if (!p)
 			return ncclSystemError;
 		m->edge = p;
 	}
-	m->edge[m->edge_count++] =
-		(struct topo_link){.from = a, .to = b, .type = (uint8_t)type, .bw_mbps = bw_mbps};
+	if (at == m->edge_count)
+		m->edge[m->edge_count++] =
+			(struct topo_link){.from = a, .to = b, .type = (uint8_t)type};
+	uint64_t sum = (uint64_t)m->edge[at].bw_mbps + bw_mbps;
+	m->edge[at].bw_mbps = (uint32_t)MIN_OF(sum, TOPO_LOC_BW_MBPS);
+	topo_model_link_rise(m, at);
 	return ncclSuccess;
 }
 
@@ -102,21 +120,24 @@ void topo_model_kill(struct topo_model *m, int32_t node)
 	m->edge_count = kept;
 }
 
-/* Domain, bus, device, function: "0000:13:00.0". The domain may have more digits than four. */
+/* Domain, bus, device, function: "0000:13:00.0", or without the domain, "13:00.0". The first part may have
+ * more digits than four. */
 bool topo_bus_parse(const char *text, uint64_t *bus)
 {
 	static const char after[3] = {':', ':', '.'};
 	static const int shift[3] = {20, 12, 4};
+	int parts = strchr(text, ':') == strrchr(text, ':') ? 3 : 4;
 	uint64_t value = 0;
-	for (int i = 0; i < 4; i++) {
+
+	for (int i = 4 - parts; i < 4; i++) {
 		char *end;
 		if (!((*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'f') ||
 		      (*text >= 'A' && *text <= 'F')))
 			return false;
 		unsigned long part = strtoul(text, &end, 16);
-		if (part > (i == 0   ? 0xffffffful
-			    : i == 3 ? 0xful
-				     : 0xfful) ||
+		if (part > (i == 4 - parts ? 0xffffffful
+			    : i == 3       ? 0xful
+					   : 0xfful) ||
 		    *end != (i < 3 ? after[i] : '\0'))
 			return false;
 		value |= (uint64_t)part << (i < 3 ? shift[i] : 0);
@@ -135,9 +156,19 @@ uint32_t topo_nvlink_mbps(int32_t sm)
 		return 20600;
 	if (sm == 86)
 		return 12000;
-	if (sm >= 70)
-		return 20000;
-	return 18000;
+	if (sm >= 60 && sm < 70)
+		return 18000;
+	return 20000; /* also where the generation is unknown */
+}
+
+/* AMD's links by graphics core, as RCCL has them: gfx942 is 0x942. */
+uint32_t topo_xgmi_mbps(int32_t gcn)
+{
+	if (gcn >= 0x940)
+		return 48000;
+	if (gcn >= 0x90a)
+		return 36000;
+	return 24000;
 }
 
 /* ---- switches in switches ------------------------------------------------------------------- */
@@ -157,18 +188,29 @@ static int topo_switch_generation(const struct topo_node *n, int level)
 	return 0;
 }
 
-/* Moves what hangs below `inner` to `outer`. */
+/* Moves what hangs below `inner` to `outer`, behind the links that `outer` has. */
 static void topo_switch_absorb(struct topo_model *m, int32_t outer, int32_t inner)
 {
+	int32_t kept = 0, moved = 0;
+	struct topo_link last;
+
 	for (int32_t i = 0; i < m->node_count; i++)
 		if (m->node[i].parent == inner)
 			m->node[i].parent = outer;
-	for (int32_t i = 0; i < m->edge_count; i++) {
-		struct topo_link *e = &m->edge[i];
-		if (e->from == inner && e->to != outer)
-			e->from = outer;
-		else if (e->to == inner && e->from != outer)
+	while (kept + moved < m->edge_count) {
+		struct topo_link *e = &m->edge[kept];
+
+		if (e->to == inner && e->from != outer)
 			e->to = outer;
+		if (e->from != inner || e->to == outer) {
+			kept++;
+			continue;
+		}
+		last = *e;
+		last.from = outer;
+		memmove(e, e + 1, (size_t)(m->edge_count - kept - 1) * sizeof *e);
+		m->edge[m->edge_count - 1] = last;
+		moved++;
 	}
 	topo_model_kill(m, inner);
 }
@@ -198,11 +240,15 @@ static uint32_t topo_cpu_link_mbps(const struct topo_node *cpu)
 			return 16000;
 		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_ZHAOXIN)
 			return cpu->cpu.family == 7 && cpu->cpu.model == 0x5b ? 9000 : 6000;
-		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_INTEL && cpu->cpu.model >= 0xcf)
+		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_OTHER)
+			return 10000;
+		if (cpu->cpu.family != 6)
+			return 6000;
+		if (cpu->cpu.model >= 0xcf)
 			return 40000; /* Emerald Rapids */
-		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_INTEL && cpu->cpu.model >= 0x8f)
+		if (cpu->cpu.model >= 0x8f)
 			return 22000; /* Sapphire Rapids */
-		if (cpu->cpu.vendor == TOPO_CPU_VENDOR_INTEL && cpu->cpu.model >= 0x55)
+		if (cpu->cpu.model >= 0x55)
 			return 10000; /* Skylake and its heirs */
 		return 6000;
 	default:

@@ -65,6 +65,8 @@ static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select 
 	n->net.port = select->device[i].port;
 	n->net.gdr = select->device[i].gdr;
 	n->net.guid = select->device[i].guid;
+	n->net.has_guid = n->net.guid != 0;
+	n->net.rail = n->net.plane = -1;
 	n->net.bw_mbps = (select->device[i].mbit ? select->device[i].mbit : 10000) / 8;
 	INFO(LOG_GRAPH, "%s: NIC %s is not in it: put below the first CPU", m->source, n->name);
 	ncclResult_t rc = topo_model_link_both(m, nic, cpu, TOPO_LINK_PCI, TOPO_LOC_BW_MBPS);

@@ -29,6 +29,13 @@ static int32_t topo_level_read(enum param p)
 	return -1;
 }
 
+static int32_t topo_compat_read(void)
+{
+	const char *text = param_str(PARAM_TOPO_COMPAT);
+
+	return text && strcmp(text, "2.28") == 0 ? TOPO_COMPAT_2_28 : TOPO_COMPAT_NEW;
+}
+
 void topo_params_read(struct topo_params *params)
 {
 	memset(params, 0, sizeof *params);
@@ -37,6 +44,10 @@ void topo_params_read(struct topo_params *params)
 	params->gdr_level = topo_level_read(PARAM_NET_GDR_LEVEL);
 	params->cross_nic = (int32_t)param_i64(PARAM_CROSS_NIC);
 	params->gdr_flush_disable = param_bool(PARAM_GDR_FLUSH_DISABLE);
+	params->pxn_disable = param_bool(PARAM_PXN_DISABLE);
+	params->nvb_disable = param_bool(PARAM_NVB_DISABLE);
+	params->collnet = param_bool(PARAM_COLLNET_ENABLE);
+	params->compat = topo_compat_read();
 	/* a search finds half of what connect makes of it */
 	int64_t most = param_i64(PARAM_MAX_NCHANNELS);
 	params->max_channels = DEV_MAX_CHANNELS / 2;

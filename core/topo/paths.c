@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paths: from every GPU, net and CPU a breadth-first walk that minimises hops and, among equals,
- * maximises bandwidth. A path through another GPU is at most NVLink, GPU, NVLink (NVB). Where GPUs
- * may not reach each other, or a NIC not the GPU, the path is replaced by the one through the CPU
- * next to the GPU: that is the way the bytes will take.
+ * Paths: to every GPU, net, CPU and the NVSwitch a breadth-first walk over the links, from it outwards. A
+ * better type wins, then more bandwidth, then fewer links (NCCL_TOPO_COMPAT=2.28: fewer links, then more
+ * bandwidth). A path through another GPU is at most NVLink, GPU, NVLink (NVB).
+ *
+ * Then some paths are replaced by the way that the bytes will take:
+ *
+ *	GPU - GPU   where they may not reach each other: over the CPU next to the one that receives
+ *	GPU > net   through the GPU that the net belongs to, if NVLink leads there (PXN). This way only:
+ *	            what arrives goes to its GPU directly
+ *	GPU - net   where the net may not reach the GPU's memory: over the CPU next to the GPU
  */
 #include <string.h>
 
@@ -13,91 +19,159 @@
 
 #define TOPO_MAX_HOPS (4 * XML_MAX_DEPTH + 8) /* two trees up and down, and a detour */
 
-/* What the walk knows of a node. */
-struct topo_reach {
-	uint32_t bw_mbps; /* 0: not reached */
-	int32_t via;      /* link by which it is reached */
+/* One way from a node to the walk's root: over `link`, then as step `rest` says. Steps never change, so
+ * that ways may share them. */
+struct topo_step {
+	int32_t link, rest; /* -1: the root */
+	uint32_t bw_mbps;
 	int16_t count;
 	uint8_t type;
 };
 
 struct topo_walk {
 	struct topo_system *sys;
-	struct topo_reach *reach; /* by node */
-	int32_t *front, *next;    /* nodes of this level and of the next: halves of `lists` */
-	int32_t *lists;
-	int32_t front_count, next_count;
+	struct topo_step *step; /* of this root; grows */
+	int32_t steps, step_room;
+	int32_t *at;           /* by node: its best way so far, a step; -1: none */
+	int32_t *front, *next; /* nodes of this level and of the next */
+	int32_t *queued;       /* by node: the last level that it was queued for */
+	int32_t *lists;        /* all four */
+	int32_t front_count, next_count, level;
 	uint16_t *hop; /* grows */
 	int32_t hop_room;
 };
 
-/* Type of the path that reaches link.to through a path of type `so_far` to link.from. */
+/* Type of the way that comes from link->to to link->from, and goes on as `rest` does. */
 static uint8_t topo_walk_type(const struct topo_system *sys, const struct topo_link *link,
-			      const struct topo_reach *from)
+			      const struct topo_step *rest)
 {
 	uint8_t a = sys->node[link->from].type, b = sys->node[link->to].type;
 	uint8_t type = link->type;
+
 	if (type == TOPO_LINK_NET)
 		type = TOPO_PATH_LOC; /* the hop from NIC to network is no distance */
-	if (type == TOPO_LINK_PCI && a == TOPO_NODE_PCI && b == TOPO_NODE_PCI)
+	if (a == TOPO_NODE_PCI && b == TOPO_NODE_PCI)
 		type = TOPO_PATH_PXB;
-	if (type == TOPO_LINK_PCI && (a == TOPO_NODE_CPU || b == TOPO_NODE_CPU))
-		type = a == TOPO_NODE_CPU && from->type == TOPO_PATH_C2C ? TOPO_PATH_P2C
-									 : TOPO_PATH_PHB;
-	if (type == TOPO_LINK_C2C && from->type == TOPO_PATH_PHB)
-		return TOPO_PATH_P2C;
-	if (type == TOPO_LINK_NVL && a == TOPO_NODE_GPU && from->type == TOPO_PATH_NVL)
+	if (link->type == TOPO_LINK_PCI && (a == TOPO_NODE_CPU || b == TOPO_NODE_CPU))
+		type = TOPO_PATH_PHB;
+	if (type == TOPO_PATH_NVL && a == TOPO_NODE_GPU && rest->type == TOPO_PATH_NVL &&
+	    rest->count == 1)
 		type = TOPO_PATH_NVB;
-	return MAX_OF(type, from->type);
+	return MAX_OF(type, rest->type);
 }
 
-/* GPUs forward to one more GPU, over NVLink, and only as the first stop. */
+/* GPUs forward to one more GPU, over NVLink, and only next to the root. */
 static bool topo_walk_may_pass(const struct topo_system *sys, const struct topo_link *link,
-			       const struct topo_reach *from)
+			       const struct topo_step *rest)
 {
-	if (from->count == 0 || sys->node[link->from].type != TOPO_NODE_GPU)
+	if (rest->count == 0 || sys->node[link->from].type != TOPO_NODE_GPU)
 		return true;
-	return link->type == TOPO_LINK_NVL && sys->node[link->to].type == TOPO_NODE_GPU &&
-	       from->count == 1;
+	return !sys->params.nvb_disable && link->type == TOPO_LINK_NVL &&
+	       sys->node[link->to].type == TOPO_NODE_GPU && rest->count == 1;
 }
 
-static void topo_walk_node(struct topo_walk *w, int32_t node)
+static bool topo_walk_is_better(const struct topo_system *sys, const struct topo_step *a,
+				const struct topo_step *b)
 {
-	const struct topo_node *n = &w->sys->node[node];
-	const struct topo_reach *from = &w->reach[node];
-	for (int32_t i = n->first_link; i < n->first_link + n->link_count; i++) {
-		const struct topo_link *link = &w->sys->link[i];
-		struct topo_reach *to = &w->reach[link->to];
-		uint32_t bw = MIN_OF(from->bw_mbps, link->bw_mbps);
-		bool known = to->bw_mbps != 0;
-		if (!topo_walk_may_pass(w->sys, link, from))
-			continue;
-		if ((known && to->count <= from->count) || to->bw_mbps >= bw)
-			continue;
-		to->bw_mbps = bw;
-		to->count = (int16_t)(from->count + 1);
-		to->type = topo_walk_type(w->sys, link, from);
-		to->via = i;
-		if (!known)
-			w->next[w->next_count++] = link->to;
+	if (sys->params.compat == TOPO_COMPAT_2_28)
+		return a->count <= b->count && a->bw_mbps > b->bw_mbps;
+	if (a->type != b->type)
+		return a->type < b->type;
+	if (a->bw_mbps != b->bw_mbps)
+		return a->bw_mbps > b->bw_mbps;
+	return a->count < b->count;
+}
+
+static ncclResult_t topo_walk_step_add(struct topo_walk *w, const struct topo_step *step)
+{
+	if (w->steps == w->step_room) {
+		int32_t room = MAX_OF(2 * w->step_room, 1024);
+		struct topo_step *more = os_alloc((size_t)room * sizeof *more, "topology walk");
+
+		if (!more) {
+			WARN("out of memory for a walk of %d steps over %d nodes", room,
+			     w->sys->nnodes);
+			return ncclSystemError;
+		}
+		if (w->steps && ALWAYS(w->step))
+			memcpy(more, w->step, (size_t)w->steps * sizeof *more);
+		os_free(w->step);
+		w->step = more;
+		w->step_room = room;
 	}
+	w->step[w->steps++] = *step;
+	return ncclSuccess;
 }
 
-static void topo_walk_from(struct topo_walk *w, int32_t node)
+/* The way to the root from where `via` begins: over it, and on from where it ends. `out` is the same link seen
+ * from the root. */
+static ncclResult_t topo_walk_link(struct topo_walk *w, int32_t via, const struct topo_link *out)
 {
-	memset(w->reach, 0, (size_t)w->sys->nnodes * sizeof *w->reach);
-	w->reach[node] = (struct topo_reach){.bw_mbps = TOPO_LOC_BW_MBPS, .type = TOPO_PATH_LOC};
-	w->front[0] = node;
+	const struct topo_link *link = &w->sys->link[via];
+	const struct topo_step rest = w->step[w->at[link->to]];
+	int32_t from = link->from;
+
+	if (!topo_walk_may_pass(w->sys, out, &rest))
+		return ncclSuccess;
+	struct topo_step step = {.link = via,
+				 .rest = w->at[link->to],
+				 .bw_mbps = MIN_OF(rest.bw_mbps, link->bw_mbps),
+				 .count = (int16_t)(rest.count + 1),
+				 .type = topo_walk_type(w->sys, out, &rest)};
+	if (w->at[from] >= 0 && !topo_walk_is_better(w->sys, &step, &w->step[w->at[from]]))
+		return ncclSuccess;
+	w->at[from] = w->steps;
+	if (w->queued[from] != w->level)
+		w->next[w->next_count++] = from;
+	w->queued[from] = w->level;
+	return topo_walk_step_add(w, &step);
+}
+
+/* Links are taken in the order in which the node has those that lead away from the root. */
+static ncclResult_t topo_walk_node(struct topo_walk *w, int32_t node)
+{
+	const struct topo_system *sys = w->sys;
+	const struct topo_node *n = &sys->node[node];
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = n->first_link; i < n->first_link + n->link_count && !rc; i++)
+		if (sys->link[i].back != TOPO_NO_LINK)
+			rc = topo_walk_link(w, sys->link[i].back, &sys->link[i]);
+	for (int32_t i = 0; i < sys->nlinks && sys->one_way_links && !rc; i++) {
+		struct topo_link out = sys->link[i];
+
+		if (out.back != TOPO_NO_LINK || out.to != node)
+			continue;
+		out.to = out.from;
+		out.from = node;
+		rc = topo_walk_link(w, i, &out);
+	}
+	return rc;
+}
+
+static ncclResult_t topo_walk_to(struct topo_walk *w, int32_t root)
+{
+	struct topo_step home = {
+		.link = -1, .rest = -1, .bw_mbps = TOPO_LOC_BW_MBPS, .type = TOPO_PATH_LOC};
+	ncclResult_t rc;
+
+	for (int32_t i = 0; i < w->sys->nnodes; i++)
+		w->at[i] = w->queued[i] = -1;
+	w->steps = w->level = 0;
+	rc = topo_walk_step_add(w, &home);
+	w->at[root] = 0;
+	w->front[0] = root;
 	w->front_count = 1;
-	while (w->front_count) {
+	for (; w->front_count && !rc; w->level++) {
 		w->next_count = 0;
-		for (int32_t i = 0; i < w->front_count; i++)
-			topo_walk_node(w, w->front[i]);
+		for (int32_t i = 0; i < w->front_count && !rc; i++)
+			rc = topo_walk_node(w, w->front[i]);
 		int32_t *swap = w->front;
 		w->front = w->next;
 		w->next = swap;
 		w->front_count = w->next_count;
 	}
+	return rc;
 }
 
 /* Room for one more path of any length. */
@@ -120,51 +194,71 @@ static ncclResult_t topo_walk_reserve(struct topo_walk *w)
 	return ncclSuccess;
 }
 
-/* Writes down the way from the walk's start to `to`. */
-static ncclResult_t topo_walk_record(struct topo_walk *w, int32_t from_end, int32_t to_end)
+static struct topo_path *topo_path_of(struct topo_system *sys, int32_t from, int32_t to)
+{
+	return &sys->path[(size_t)from * (size_t)sys->nends + (size_t)to];
+}
+
+static int16_t topo_path_extra(const struct topo_system *sys, int32_t from, int32_t to)
+{
+	if (sys->params.compat == TOPO_COMPAT_2_28 || from == to)
+		return 0;
+	return (int16_t)((from < sys->ngpus) + (to < sys->ngpus));
+}
+
+/* Writes down the way to the walk's root. */
+static ncclResult_t topo_walk_record(struct topo_walk *w, int32_t from, int32_t root)
 {
 	struct topo_system *sys = w->sys;
-	int32_t node = sys->end_node[to_end];
-	const struct topo_reach *r = &w->reach[node];
-	struct topo_path *path = &sys->path[(size_t)from_end * (size_t)sys->nends + (size_t)to_end];
+	struct topo_path *path = topo_path_of(sys, from, root);
+	int32_t at = w->at[sys->end_node[from]];
 	ncclResult_t rc = topo_walk_reserve(w);
+
 	if (rc)
 		return rc;
 	*path = (struct topo_path){.type = TOPO_PATH_DIS};
-	if (!r->bw_mbps)
+	if (at < 0)
 		return ncclSuccess;
-	ASSERT(w->hop && r->count <= TOPO_MAX_HOPS);
+	const struct topo_step *step = &w->step[at];
+	ASSERT(w->hop && step->count <= TOPO_MAX_HOPS);
 	*path = (struct topo_path){
-		.bw_mbps = r->bw_mbps, .first = sys->nhops, .count = r->count, .type = r->type};
-	for (int32_t i = r->count - 1; i >= 0; i--) {
-		int32_t via = w->reach[node].via;
-		w->hop[sys->nhops + i] = (uint16_t)via;
-		node = sys->link[via].from;
-	}
-	ASSERT(node == sys->end_node[from_end]);
-	sys->nhops += r->count;
+		.bw_mbps = step->bw_mbps,
+		.first = sys->nhops,
+		.count = step->count,
+		.length = (int16_t)(step->count + topo_path_extra(sys, from, root)),
+		.type = step->type};
+	for (; step->rest >= 0; step = &w->step[step->rest])
+		w->hop[sys->nhops++] = (uint16_t)step->link;
 	return ncclSuccess;
 }
 
 /* ---- detours -------------------------------------------------------------------------------- */
 
-/* Replaces a path by the one over CPU `cpu`. */
-static ncclResult_t topo_path_divert(struct topo_walk *w, int32_t from_end, int32_t cpu,
+static uint8_t topo_path_merge(uint8_t a, uint8_t b)
+{
+	if (MAX_OF(a, b) == TOPO_PATH_PHB && MIN_OF(a, b) == TOPO_PATH_C2C)
+		return TOPO_PATH_P2C;
+	return MAX_OF(a, b);
+}
+
+/* Replaces a path by the one over end `mid`. */
+static ncclResult_t topo_path_divert(struct topo_walk *w, int32_t from_end, int32_t mid,
 				     int32_t to_end)
 {
 	struct topo_system *sys = w->sys;
 	ncclResult_t rc = topo_walk_reserve(w);
 	if (rc)
 		return rc;
-	int32_t mid = topo_end_cpu(sys, cpu);
 	const struct topo_path *a = topo_path_at(sys, from_end, mid);
 	const struct topo_path *b = topo_path_at(sys, mid, to_end);
-	struct topo_path *path = &sys->path[(size_t)from_end * (size_t)sys->nends + (size_t)to_end];
+	struct topo_path *path = topo_path_of(sys, from_end, to_end);
 	ASSERT(w->hop && a->type != TOPO_PATH_DIS && b->type != TOPO_PATH_DIS);
 	*path = (struct topo_path){.bw_mbps = MIN_OF(a->bw_mbps, b->bw_mbps),
 				   .first = sys->nhops,
 				   .count = (int16_t)(a->count + b->count),
-				   .type = MAX_OF(a->type, b->type)};
+				   .length = (int16_t)(a->length + b->length),
+				   .type = topo_path_merge(a->type, b->type),
+				   .gdr = path->gdr};
 	memcpy(w->hop + sys->nhops, w->hop + a->first, (size_t)a->count * sizeof *w->hop);
 	memcpy(w->hop + sys->nhops + a->count, w->hop + b->first,
 	       (size_t)b->count * sizeof *w->hop);
@@ -172,15 +266,29 @@ static ncclResult_t topo_path_divert(struct topo_walk *w, int32_t from_end, int3
 	return ncclSuccess;
 }
 
+static ncclResult_t topo_path_divert_cpu(struct topo_walk *w, int32_t from_end, int32_t cpu,
+					 int32_t to_end)
+{
+	return topo_path_divert(w, from_end, topo_end_cpu(w->sys, cpu), to_end);
+}
+
+static bool topo_path_is_nearer(const struct topo_system *sys, const struct topo_path *p,
+				const struct topo_path *q)
+{
+	if (sys->params.compat == TOPO_COMPAT_2_28)
+		return p->count < q->count;
+	if (p->bw_mbps != q->bw_mbps)
+		return p->bw_mbps > q->bw_mbps;
+	return p->type != q->type ? p->type < q->type : p->count < q->count;
+}
+
 static int16_t topo_nearest_cpu(const struct topo_system *sys, int32_t pos)
 {
 	int16_t best = 0;
-	for (int16_t c = 1; c < sys->ncpus; c++) {
-		const struct topo_path *p = topo_path_at(sys, pos, topo_end_cpu(sys, c));
-		const struct topo_path *q = topo_path_at(sys, pos, topo_end_cpu(sys, best));
-		if (p->count < q->count || (p->count == q->count && p->bw_mbps > q->bw_mbps))
+	for (int16_t c = 1; c < sys->ncpus; c++)
+		if (topo_path_is_nearer(sys, topo_path_at(sys, pos, topo_end_cpu(sys, c)),
+					topo_path_at(sys, pos, topo_end_cpu(sys, best))))
 			best = c;
-	}
 	return best;
 }
 
@@ -205,33 +313,147 @@ static ncclResult_t topo_paths_p2p(struct topo_walk *w)
 	for (int32_t a = 0; a < sys->ngpus && !rc; a++)
 		for (int32_t b = 0; b < sys->ngpus && !rc; b++)
 			if (!sys->p2p[a][b])
-				rc = topo_path_divert(w, a, sys->gpu_cpu[a], b);
+				rc = topo_path_divert_cpu(w, a, sys->gpu_cpu[b], b);
 	return rc;
 }
 
-bool topo_paths_gdr_ok(const struct topo_system *sys, int32_t pos, int32_t net)
+/* A net behind the CPU that a GPU is joined to by C2C is nearly as near as one on its switch. For the
+ * GPU's own nets; another GPU's are better reached through that one. */
+static void topo_paths_c2c(struct topo_system *sys)
 {
-	int32_t level = sys->params.gdr_level;
-	const struct topo_path *cpu = topo_path_at(sys, pos, topo_end_cpu(sys, sys->gpu_cpu[pos]));
-	if (level < 0)
-		level = cpu->type == TOPO_PATH_C2C ? TOPO_PATH_P2C : TOPO_PATH_PXB;
-	return topo_gpu_node(sys, pos)->gpu.gdr && topo_net_node(sys, net)->net.gdr &&
-	       topo_path_at(sys, topo_end_gpu(sys, pos), topo_end_net(sys, net))->type <= level;
+	int16_t near[TOPO_MAX_NETS];
+
+	for (int32_t pos = 0; pos < sys->ngpus; pos++) {
+		int32_t cpu = topo_end_cpu(sys, sys->gpu_cpu[pos]);
+		int32_t count = topo_near(sys, pos, topo_end_net(sys, 0), sys->nnets, near);
+
+		for (int32_t i = 0; i < count; i++) {
+			int32_t net = topo_end_net(sys, near[i]);
+			struct topo_path *out = topo_path_of(sys, pos, net);
+			struct topo_path *in = topo_path_of(sys, net, pos);
+
+			if (topo_path_merge(topo_path_at(sys, pos, cpu)->type,
+					    topo_path_at(sys, net, cpu)->type) != TOPO_PATH_P2C)
+				continue;
+			out->type = MIN_OF(out->type, TOPO_PATH_P2C);
+			in->type = MIN_OF(in->type, TOPO_PATH_P2C);
+		}
+	}
 }
 
-static ncclResult_t topo_paths_gdr(struct topo_walk *w)
+static void topo_paths_gdr(struct topo_system *sys)
+{
+	int32_t level = sys->params.gdr_level < 0 ? TOPO_PATH_P2C : sys->params.gdr_level;
+
+	for (int32_t pos = 0; pos < sys->ngpus; pos++)
+		for (int32_t net = 0; net < sys->nnets; net++) {
+			struct topo_path *p = topo_path_of(sys, pos, topo_end_net(sys, net));
+
+			p->gdr = topo_gpu_node(sys, pos)->gpu.gdr &&
+				 topo_net_node(sys, net)->net.gdr && p->type <= level;
+		}
+}
+
+/* May GPU `pos` send to the net through the GPU that it belongs to? If that one is next to the net, NVLink
+ * leads there, and it is faster or avoids the CPU. */
+static bool topo_paths_relay_ok(const struct topo_system *sys, int32_t pos, int32_t net)
+{
+	int32_t relay = sys->net_gpu[net], end = topo_end_net(sys, net);
+
+	if (sys->params.pxn_disable || relay < 0 || relay == pos)
+		return false;
+	const struct topo_path *own = topo_path_at(sys, pos, end);
+	const struct topo_path *other = topo_path_at(sys, relay, end);
+	return other->type <= TOPO_PATH_P2C && other->gdr &&
+	       topo_path_at(sys, relay, pos)->type <= TOPO_PATH_NVL &&
+	       (other->bw_mbps > own->bw_mbps || own->type > TOPO_PATH_PXN);
+}
+
+/* *changed: what belongs to which GPU may have changed. */
+static ncclResult_t topo_paths_net(struct topo_walk *w, int32_t pos, int32_t net, bool *changed)
+{
+	struct topo_system *sys = w->sys;
+	int32_t end = topo_end_net(sys, net);
+	ncclResult_t rc = ncclSuccess;
+
+	struct topo_path *p = topo_path_of(sys, pos, end);
+	uint8_t direct = p->gdr ? p->type : MAX_OF(p->type, TOPO_PATH_PHB);
+
+	*changed = topo_paths_relay_ok(sys, pos, net);
+	if (*changed) {
+		rc = topo_path_divert(w, pos, sys->net_gpu[net], end);
+		p->type = TOPO_PATH_PXN;
+		p->direct = direct;
+	}
+	bool gdr = *changed ? topo_gpu_node(sys, pos)->gpu.gdr : p->gdr;
+	if (rc || p->type >= TOPO_PATH_PHB || gdr)
+		return rc;
+	*changed = true;
+	rc = topo_path_divert_cpu(w, end, sys->gpu_cpu[pos], pos);
+	return rc ? rc : topo_path_divert_cpu(w, pos, sys->gpu_cpu[pos], end);
+}
+
+/* In NCCL's order, net by net: what a net belongs to depends on what was replaced before. */
+static ncclResult_t topo_paths_nets(struct topo_walk *w)
 {
 	struct topo_system *sys = w->sys;
 	ncclResult_t rc = ncclSuccess;
-	for (int32_t pos = 0; pos < sys->ngpus; pos++)
-		for (int32_t net = 0; net < sys->nnets && !rc; net++) {
-			int32_t end = topo_end_net(sys, net);
-			if (topo_paths_gdr_ok(sys, pos, net))
-				continue;
-			rc = topo_path_divert(w, pos, sys->gpu_cpu[pos], end);
-			if (!rc)
-				rc = topo_path_divert(w, end, sys->gpu_cpu[pos], pos);
+
+	for (int32_t net = 0; net < sys->nnets; net++) {
+		bool changed = true;
+
+		for (int32_t pos = 0; pos < sys->ngpus && !rc; pos++) {
+			if (changed)
+				sys->net_gpu[net] = topo_near_gpu(sys, net);
+			rc = topo_paths_net(w, pos, net, &changed);
 		}
+	}
+	for (int32_t net = 0; net < sys->nnets; net++)
+		sys->net_gpu[net] = topo_near_gpu(sys, net);
+	return rc;
+}
+
+/* The most bandwidth that a GPU has to another end. */
+static uint32_t topo_paths_best(const struct topo_system *sys, int32_t first, int32_t count)
+{
+	uint32_t best = 0;
+
+	for (int32_t a = 0; a < sys->ngpus; a++)
+		for (int32_t b = first; b < first + count; b++)
+			if (a != b)
+				best = MAX_OF(best, topo_path_at(sys, a, b)->bw_mbps);
+	return best;
+}
+
+static void topo_paths_set_best(struct topo_system *sys)
+{
+	sys->best_bw_gpu = topo_paths_best(sys, 0, sys->ngpus);
+	sys->best_bw_net = topo_paths_best(sys, topo_end_net(sys, 0), sys->nnets);
+}
+
+static ncclResult_t topo_paths_all(struct topo_walk *w)
+{
+	struct topo_system *sys = w->sys;
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t b = 0; b < sys->nends && !rc; b++) {
+		rc = topo_walk_to(w, sys->end_node[b]);
+		for (int32_t a = 0; a < sys->nends && !rc; a++)
+			rc = topo_walk_record(w, a, b);
+	}
+	for (int32_t pos = 0; pos < sys->ngpus && !rc; pos++)
+		sys->gpu_cpu[pos] = topo_nearest_cpu(sys, pos);
+	if (rc)
+		return rc;
+	topo_paths_set_best(sys);
+	rc = topo_paths_p2p(w);
+	if (!rc && sys->nnets) {
+		topo_paths_c2c(sys);
+		topo_paths_gdr(sys);
+		rc = topo_paths_nets(w);
+	}
+	if (sys->params.compat == TOPO_COMPAT_2_28)
+		topo_paths_set_best(sys);
 	return rc;
 }
 
@@ -240,29 +462,19 @@ ncclResult_t topo_paths_compute(struct topo_system *sys, uint16_t **hop)
 	struct topo_walk w = {.sys = sys};
 	size_t nodes = (size_t)sys->nnodes;
 	ncclResult_t rc = ncclSystemError;
-	w.reach = os_alloc(nodes * sizeof *w.reach, "topology walk");
-	w.lists = os_alloc(2 * nodes * sizeof *w.lists, "topology walk");
-	if (!w.reach || !w.lists) {
+
+	w.lists = os_alloc(4 * nodes * sizeof *w.lists, "topology walk");
+	if (w.lists) {
+		w.at = w.lists;
+		w.front = w.lists + nodes;
+		w.next = w.lists + 2 * nodes;
+		w.queued = w.lists + 3 * nodes;
+		rc = topo_paths_all(&w);
+	} else {
 		WARN("out of memory for paths between %d nodes", sys->nnodes);
-		goto out;
 	}
-	w.front = w.lists;
-	w.next = w.lists + nodes;
-	rc = ncclSuccess;
-	for (int32_t a = 0; a < sys->nends && !rc; a++) {
-		topo_walk_from(&w, sys->end_node[a]);
-		for (int32_t b = 0; b < sys->nends && !rc; b++)
-			rc = topo_walk_record(&w, a, b);
-	}
-	for (int32_t pos = 0; pos < sys->ngpus && !rc; pos++)
-		sys->gpu_cpu[pos] = topo_nearest_cpu(sys, pos);
-	if (!rc)
-		rc = topo_paths_p2p(&w);
-	if (!rc)
-		rc = topo_paths_gdr(&w);
-out:
-	os_free(w.reach);
 	os_free(w.lists);
+	os_free(w.step);
 	if (rc)
 		os_free(w.hop);
 	else

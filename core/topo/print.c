@@ -15,19 +15,16 @@ static const char *topo_gbps(uint32_t mbps, char *text, size_t bytes)
 	return text;
 }
 
-/* The pattern's number in NCCL's graph files: trees have 1 to 3, NVLS 5, CollNet direct 6. */
-static const int topo_pattern_numbers[TOPO_PATTERNS] = {[TOPO_RING] = 4};
-
 void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out)
 {
 	char intra[16], inter[16];
 	fprintf(out, "<graphs version=\"1\">\n");
 	fprintf(out,
-		"  <graph id=\"0\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%d\" "
+		"  <graph id=\"%d\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%d\" "
 		"speedintra=\"%s\" "
 		"speedinter=\"%s\" latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" "
 		"samechannels=\"%d\">\n",
-		topo_pattern_numbers[graph->pattern], graph->cross_nic, graph->nchannels,
+		graph->pattern, graph->shape, graph->cross_nic, graph->nchannels,
 		topo_gbps(graph->bw_intra_mbps, intra, sizeof intra),
 		topo_gbps(graph->bw_inter_mbps, inter, sizeof inter),
 		topo_path_name((enum topo_path_type)graph->type_intra),
@@ -37,7 +34,8 @@ void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph
 		if (graph->nic[c][0] >= 0)
 			fprintf(out, "      <net dev=\"%d\"/>\n",
 				topo_net_node(sys, graph->nic[c][0])->dev);
-		for (int32_t i = 0; i < sys->ngpus; i++) {
+		int32_t gpus = graph->shape == TOPO_SHAPE_NVLS ? 1 : sys->ngpus;
+		for (int32_t i = 0; i < gpus; i++) {
 			int32_t pos = sys->local_to_pos[graph->order[c][i]];
 			fprintf(out, "      <gpu dev=\"%#x\"/>\n",
 				(unsigned)topo_gpu_node(sys, pos)->dev);

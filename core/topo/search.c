@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The order of tries, as NCCL's: from the highest speed down, first with equal channels, then with
- * different ones, then allowing longer paths inside the host, longer paths to the net, and leaving
- * by another net than the one of entry; slower speeds only while they could still win. Then, with
- * what was found: channels are doubled at half the speed where that pays, and higher speeds are
- * tried with at least as many channels. Budgets count placed steps, so the answer depends on
- * nothing but the input.
+ * different ones, then of a simpler shape, then allowing longer paths inside the host, longer paths to the
+ * net, and leaving by another net than the one of entry; slower speeds only while they could still win. Then,
+ * with what was found: channels are doubled at half the speed where that pays, and higher speeds are tried
+ * with at least as many channels. Budgets count placed steps, so the answer depends on nothing but the input.
  */
 #include <string.h>
 
@@ -13,20 +12,17 @@
 #include "core/base/memo_table.h"
 #include "core/topo/search.h"
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
 static void topo_search_fini(struct topo_search *s)
 {
 	os_free(s->link_left);
 	os_free(s->net_left);
-	os_free(s->net_group);
-	os_free(s->net_nearest);
+	os_free(s->intel);
 	os_free(s->used);
-	os_free(s->near);
-	os_free(s->near_count);
-	os_free(s->home);
-	os_free(s->home_count);
 	os_free(s->level);
-	os_free(s->cand);
 	os_free(s->cut);
+	topo_candidates_fini(s);
 	os_free(s);
 }
 
@@ -34,61 +30,193 @@ static bool topo_search_alloc(struct topo_search *s)
 {
 	static const char what[] = "topology search";
 	size_t n = (size_t)s->n, nets = (size_t)s->sys->nnets, most = (size_t)s->max_channels;
-	size_t cand = most * (nets * n + 2 * nets + n * n + 2 * n + 1);
-	s->cand_room = (int32_t)cand;
+	size_t ends = (size_t)s->sys->nends;
+
 	s->link_left = os_alloc(((size_t)s->sys->nlinks + 1) * sizeof *s->link_left, what);
 	s->net_left = os_alloc((nets + 1) * sizeof *s->net_left, what);
-	s->net_group = os_alloc((nets + 1) * sizeof *s->net_group, what);
-	s->net_nearest = os_alloc((nets + 1) * sizeof *s->net_nearest, what);
+	s->intel = os_alloc(ends * ends * sizeof *s->intel, what);
 	s->used = os_alloc((most + 1) * 2 * sizeof *s->used, what);
-	s->near = os_alloc((n * nets + 1) * sizeof *s->near, what);
-	s->near_count = os_alloc(n * sizeof *s->near_count, what);
-	s->home = os_alloc((n * nets + 1) * sizeof *s->home, what);
-	s->home_count = os_alloc((nets + 1) * sizeof *s->home_count, what);
-	s->level = os_alloc(most * (n + 1) * sizeof *s->level, what);
-	s->cand = os_alloc(cand * sizeof *s->cand, what);
-	return s->link_left && s->net_left && s->net_group && s->net_nearest && s->used &&
-	       s->near && s->near_count && s->home && s->home_count && s->level && s->cand;
+	s->level = os_alloc(most * (n + 4) * sizeof *s->level, what);
+	return s->link_left && s->net_left && s->intel && s->used && s->level;
 }
 
-static struct topo_search *topo_search_make(const struct topo_system *sys, bool inter)
+/* Does an Intel CPU forward what the GPU sends? */
+static bool topo_search_is_intel(const struct topo_system *sys, int32_t from, int32_t to)
 {
+	const struct topo_path *path = topo_path_at(sys, from, to);
+
+	if (path->type != TOPO_PATH_PHB || from >= sys->ngpus)
+		return false;
+	for (int32_t i = 0; i < path->count; i++) {
+		const struct topo_link *link = &sys->link[sys->hop[path->first + i]];
+		const struct topo_node *node = &sys->node[link->to];
+
+		if (node->type == TOPO_NODE_CPU && node->cpu.arch == TOPO_CPU_ARCH_X86 &&
+		    node->cpu.vendor == TOPO_CPU_VENDOR_INTEL)
+			return true;
+	}
+	return false;
+}
+
+static void topo_search_fill(struct topo_search *s)
+{
+	const struct topo_system *sys = s->sys;
+
+	for (int32_t i = 0; i < sys->nlinks; i++)
+		s->link_left[i] = sys->link[i].bw_mbps;
+	for (int32_t i = 0; i < sys->nnets; i++)
+		s->net_left[i] = topo_net_node(sys, i)->net.bw_mbps;
+	for (int32_t a = 0; a < sys->nends; a++)
+		for (int32_t b = 0; b < sys->nends; b++)
+			s->intel[(size_t)a * (size_t)sys->nends + (size_t)b] =
+				topo_search_is_intel(sys, a, b);
+	topo_candidates_fill(s);
+}
+
+/* What is asked for. */
+struct topo_search_wanted {
+	const struct topo_system *sys;
+	enum topo_pattern pattern;
+	bool inter;
+	int32_t ring_channels;
+	struct topo_search_record *record;
+};
+
+/* Two NVLink islands: a ring of two channels can cross between them both ways, and the tree has as many as
+ * the ring. */
+static bool topo_search_is_split(const struct topo_system *sys)
+{
+	int32_t island[TOPO_MAX_LOCAL], size[TOPO_MAX_LOCAL] = {0}, islands = 0;
+
+	for (int32_t g = 0; g < sys->ngpus; g++)
+		island[g] = g;
+	for (int32_t a = 0; a < sys->ngpus; a++)
+		for (int32_t b = a + 1; b < sys->ngpus; b++)
+			if (topo_path_at(sys, a, b)->type == TOPO_PATH_NVL)
+				island[b] = island[a];
+	for (int32_t g = 0; g < sys->ngpus; g++)
+		islands += ++size[island[g]] == 2;
+	return islands == 2;
+}
+
+static void topo_search_set_channels(struct topo_search *s, const struct topo_search_wanted *w)
+{
+	s->min_channels = s->sys->params.min_channels;
+	s->max_channels = s->sys->params.max_channels;
+	if (s->rules->as_ring)
+		s->min_channels = s->max_channels = w->ring_channels;
+	if (s->rules->heads)
+		s->max_channels = s->n;
+	if (w->pattern == TOPO_COLLNET_DIRECT)
+		s->max_channels = MIN_OF(s->n, 8);
+	if (w->pattern == TOPO_NVLS) {
+		s->max_channels = MIN_OF(s->n, 32);
+		/* within a host every GPU has to be a head, so that all pull alike */
+		s->min_channels = s->inter ? 1 : s->max_channels;
+	}
+	if (w->pattern == TOPO_RING && s->max_channels >= 2 && topo_search_is_split(s->sys))
+		s->min_channels = MAX_OF(s->min_channels, 2);
+}
+
+static struct topo_search *topo_search_make(const struct topo_search_wanted *w)
+{
+	const struct topo_system *sys = w->sys;
 	struct topo_search *s = os_alloc(sizeof *s, "topology search");
+
 	if (!s)
 		goto err;
 	s->sys = sys;
-	s->inter = inter;
+	s->rules = topo_pattern_rules(w->pattern);
+	s->inter = w->inter;
 	s->n = sys->ngpus;
-	s->min_channels = sys->params.min_channels;
-	s->max_channels = sys->params.max_channels;
-	if (!topo_search_alloc(s) || topo_search_cuts_make(s))
+	s->record = w->record;
+	topo_search_set_channels(s, w);
+	if (!topo_search_alloc(s) || !topo_candidates_alloc(s) || topo_bounds_make(s))
 		goto err_fini;
-	for (int32_t i = 0; i < sys->nlinks; i++)
-		s->link_left[i] = sys->link[i].bw_mbps;
-	topo_search_ring_nets(s);
+	topo_search_fill(s);
 	return s;
 err_fini:
 	topo_search_fini(s);
 err:
-	WARN("out of memory for a ring search over %d GPUs and %d nets", sys->ngpus, sys->nnets);
+	WARN("out of memory for a %s search over %d GPUs and %d nets",
+	     topo_pattern_name(w->pattern), sys->ngpus, sys->nnets);
 	return NULL;
+}
+
+/* ---- one try -------------------------------------------------------------------------------- */
+
+struct topo_search_range {
+	uint32_t max_bw;
+	uint64_t total_bw;                                  /* of a GPU */
+	int32_t min_intra, max_intra, min_inter, max_inter; /* path types that occur */
+	int32_t cross_nic;
+	uint32_t speed[TOPO_MAX_SPEEDS];
+	int32_t speeds, slow; /* in all; at the end, only where nothing else fits */
+	bool second;          /* pass */
+};
+
+static void topo_search_record_try(struct topo_search *s, const struct topo_search_range *r,
+				   int32_t budget)
+{
+	struct topo_search_record *record = s->record;
+	struct topo_attempt *a;
+
+	if (!record)
+		return;
+	if (record->attempts == TOPO_RECORD_ATTEMPTS) {
+		record->dropped++;
+		return;
+	}
+	a = &record->attempt[record->attempts++];
+	*a = (struct topo_attempt){.higher = r->second,
+				   .better = s->improved,
+				   .shape = s->now.shape,
+				   .same_channels = s->now.same_channels,
+				   .cross_nic = s->now.cross_nic,
+				   .bw_intra_mbps = s->now.bw_intra_mbps,
+				   .bw_inter_mbps = s->now.bw_inter_mbps,
+				   .type_intra = s->now.type_intra,
+				   .type_inter = s->now.type_inter,
+				   .bound = s->bound,
+				   .channels = s->most,
+				   .budget = budget,
+				   .visited = s->budget < 0 ? 0 : budget - s->budget};
+	a->end = !s->made         ? TOPO_ATTEMPT_NOT_MADE
+		 : s->budget < 0  ? TOPO_ATTEMPT_FULL
+		 : s->stop        ? TOPO_ATTEMPT_NO_BETTER
+		 : s->budget == 0 ? TOPO_ATTEMPT_BUDGET
+				  : TOPO_ATTEMPT_ALL_SEEN;
+}
+
+static bool topo_search_is_done(const struct topo_search *s, const struct topo_search_range *r)
+{
+	return s->budget < 0 || (uint64_t)s->best.nchannels * s->best.bw_inter_mbps >= r->total_bw;
+}
+
+/* Within a host, leaving by another net changes nothing: the try costs what it did. */
+static void topo_search_try(struct topo_search *s, const struct topo_search_range *r)
+{
+	int32_t budget = s->now.same_channels ? TOPO_SEARCH_BUDGET_SAME : TOPO_SEARCH_BUDGET_TRY;
+	bool simpler = s->now.shape == s->rules->simpler;
+	int32_t *spent = &s->spent[simpler][s->now.same_channels != 0][s->now.type_intra];
+
+	s->left -= budget;
+	if (!s->inter && s->now.cross_nic == 2 && !r->second) {
+		s->budget = budget - *spent;
+		return;
+	}
+	s->budget = budget;
+	topo_channel_try(s);
+	*spent = budget - MAX_OF(s->budget, 0);
+	topo_search_record_try(s, r, budget);
 }
 
 /* ---- pass 1: the best that fits ------------------------------------------------------------- */
 
-struct topo_search_range {
-	uint32_t max_bw;
-	uint64_t total_bw;
-	int32_t min_intra, max_intra, min_inter, max_inter; /* path types that occur */
-	int32_t cross_nic;
-	const uint32_t *speed;
-	int32_t speeds;
-};
-
 static void topo_search_types(const struct topo_search *s, int32_t to, int32_t count, int32_t *min,
 			      int32_t *max)
 {
-	*min = TOPO_PATH_DIS;
+	*min = TOPO_PATH_SYS;
 	*max = TOPO_PATH_LOC;
 	for (int32_t a = 0; a < s->n; a++)
 		for (int32_t b = to; b < to + count; b++) {
@@ -103,81 +231,139 @@ static void topo_search_types(const struct topo_search *s, int32_t to, int32_t c
 static void topo_search_range_fill(const struct topo_search *s, struct topo_search_range *r)
 {
 	memset(r, 0, sizeof *r);
-	topo_search_limits(s, &r->max_bw, &r->total_bw);
-	r->speed = topo_search_speeds(s->sys, s->inter, &r->speeds);
-	r->min_intra = r->max_intra = TOPO_PATH_LOC;
-	r->min_inter = r->max_inter = TOPO_PATH_PIX;
+	topo_speeds_limits(s, &r->max_bw, &r->total_bw);
+	r->speeds = topo_speeds(s->sys, s->inter, r->speed, &r->slow);
+	r->min_intra = TOPO_PATH_LOC;
+	r->max_intra = r->max_inter = TOPO_PATH_SYS;
+	r->min_inter = TOPO_PATH_PIX;
 	if (s->n > 1)
 		topo_search_types(s, 0, s->n, &r->min_intra, &r->max_intra);
-	if (s->inter) {
+	if (s->inter)
 		topo_search_types(s, topo_end_net(s->sys, 0), s->sys->nnets, &r->min_inter,
 				  &r->max_inter);
-		r->min_inter = MAX_OF(r->min_inter, TOPO_PATH_PIX);
-		r->max_inter = MAX_OF(r->max_inter, TOPO_PATH_PIX);
-		r->cross_nic = s->sys->nnets > 1 ? s->sys->params.cross_nic : 0;
-	}
+	/* a balanced tree may have to go round by the CPU; without NVSwitches that are fast enough */
+	if (s->sys->sm_min < 90 && s->sys->params.compat == TOPO_COMPAT_NEW)
+		r->max_inter = TOPO_PATH_SYS;
+	r->cross_nic = s->rules->crosses && s->sys->nnets > 1 ? s->sys->params.cross_nic : 0;
 }
 
-static bool topo_search_is_done(const struct topo_search *s, const struct topo_search_range *r)
+static void topo_search_begin(struct topo_search *s, const struct topo_search_range *r)
 {
-	return s->optimal || (uint64_t)s->best.nchannels * s->best.bw_inter_mbps >= r->total_bw ||
-	       (s->visited > TOPO_SEARCH_BUDGET_ALL && s->best.nchannels);
+	s->left = TOPO_SEARCH_BUDGET_ALL;
+	s->now.shape = s->rules->shape;
+	if (s->n == 1 && s->now.shape != TOPO_SHAPE_RING)
+		s->now.shape = TOPO_SHAPE_TREE;
+	s->now.same_channels = s->rules->same;
+	s->now.cross_nic = r->cross_nic == 1;
+	s->now.type_intra = r->min_intra;
+	s->now.type_inter = r->min_inter;
+	s->best = s->now;
 }
 
 /* Equal channels first: cheap, and they share connections. Over AMD's CPUs nothing else works. */
-static void topo_search_channels(struct topo_search *s, const struct topo_search_range *r)
+static bool topo_search_channels(struct topo_search *s, const struct topo_search_range *r)
 {
-	const struct topo_node *cpu = topo_cpu_node(s->sys, 0);
-	bool amd = cpu->cpu.arch == TOPO_CPU_ARCH_X86 && cpu->cpu.vendor == TOPO_CPU_VENDOR_AMD;
-	s->now.same_channels = 1;
-	topo_search_ring_try(s, TOPO_SEARCH_BUDGET_SAME);
-	if (topo_search_is_done(s, r) || (amd && s->now.type_intra == TOPO_PATH_SYS))
-		return;
-	s->now.same_channels = 0;
-	topo_search_ring_try(s, TOPO_SEARCH_BUDGET_TRY);
+	bool amd = topo_host_is_amd(s->sys) && s->now.type_intra == TOPO_PATH_SYS;
+
+	s->now.same_channels = s->rules->same;
+	topo_search_try(s, r);
+	if (topo_search_is_done(s, r))
+		return true;
+	if (s->now.same_channels && !amd) {
+		s->now.same_channels = 0;
+		topo_search_try(s, r);
+		if (topo_search_is_done(s, r))
+			return true;
+	}
+	s->left += s->budget;
+	return s->left < 0 && s->best.nchannels;
 }
 
-static void topo_search_intra(struct topo_search *s, const struct topo_search_range *r)
+/* Each returns true when the search is done. */
+static bool topo_search_shapes(struct topo_search *s, const struct topo_search_range *r)
 {
-	int32_t max = s->inter ? s->now.type_inter : r->max_intra;
+	bool done = topo_search_channels(s, r);
+
+	if (!done && s->sys->sm_min >= 90 && s->now.shape == TOPO_SHAPE_BALANCED_TREE &&
+	    s->rules->simpler) {
+		s->now.shape = s->rules->simpler;
+		done = topo_search_channels(s, r);
+	}
+	if (!done)
+		s->now.shape = s->best.shape;
+	return done;
+}
+
+static bool topo_search_intra(struct topo_search *s, const struct topo_search_range *r)
+{
 	for (s->now.type_intra = r->min_intra;; s->now.type_intra++) {
-		topo_search_channels(s, r);
-		if (topo_search_is_done(s, r) || s->now.type_intra >= max ||
+		int32_t max = s->inter ? s->now.type_inter : r->max_intra;
+
+		if (topo_search_shapes(s, r))
+			return true;
+		if (s->now.type_intra >= max ||
 		    (s->best.nchannels && s->now.type_intra >= s->best.type_intra))
-			return;
+			return false;
 	}
 }
 
-static void topo_search_inter(struct topo_search *s, const struct topo_search_range *r)
+static bool topo_search_inter(struct topo_search *s, const struct topo_search_range *r)
 {
 	for (s->now.type_inter = r->min_inter;; s->now.type_inter++) {
-		topo_search_intra(s, r);
-		if (topo_search_is_done(s, r) || s->now.type_inter >= r->max_inter)
-			return;
+		if (topo_search_intra(s, r))
+			return true;
+		if (!s->inter || s->now.type_inter >= r->max_inter)
+			return false;
 		if (s->best.nchannels && s->now.type_inter >= s->best.type_inter &&
 		    s->now.type_inter >= TOPO_PATH_PXN)
-			return;
+			return false;
 	}
+}
+
+static bool topo_search_speed(struct topo_search *s, const struct topo_search_range *r)
+{
+	memset(s->spent, 0, sizeof s->spent);
+	s->now.cross_nic = r->cross_nic == 1;
+	if (topo_search_inter(s, r))
+		return true;
+	if (r->cross_nic != 2 ||
+	    (s->best.shape != TOPO_SHAPE_RING && s->best.shape != TOPO_SHAPE_BALANCED_TREE))
+		return false;
+	s->now.cross_nic = 2;
+	return topo_search_inter(s, r);
+}
+
+/* Is the next speed worth trying? Half as fast can only win with twice as many channels, which come from
+ * doubling. */
+static bool topo_search_goes_on(const struct topo_search *s, const struct topo_search_range *r,
+				int32_t next)
+{
+	int32_t last = r->speeds - r->slow - 1;
+
+	if (next == r->speeds)
+		return false;
+	if (s->best.nchannels == 0)
+		return true;
+	return (next <= last || s->best.bw_inter_mbps < r->speed[last]) &&
+	       r->speed[next] * 100ull > s->best.bw_inter_mbps * 49ull;
 }
 
 static void topo_search_pass_down(struct topo_search *s, const struct topo_search_range *r)
 {
-	int32_t i = 0;
-	while (i < r->speeds - 1 && (r->speed[i] > r->max_bw || r->speed[i] > r->total_bw))
+	uint64_t total = r->total_bw;
+	int32_t i = 0, last = r->speeds - r->slow - 1;
+
+	/* a chain leaves one GPU less than it enters */
+	if (s->n > 1 && s->rules->shape != TOPO_SHAPE_RING)
+		total = total * (uint64_t)s->n / (uint64_t)(s->n - 1);
+	while (i < last && (r->speed[i] > r->max_bw ||
+			    (uint64_t)r->speed[i] * (uint64_t)s->min_channels > total))
 		i++;
-	for (; i < r->speeds; i++) {
-		if (s->best.nchannels && r->speed[i] * 100ull <= s->best.bw_inter_mbps * 49ull)
-			return;
+	do {
 		s->now.bw_intra_mbps = s->now.bw_inter_mbps = r->speed[i];
-		s->now.cross_nic = r->cross_nic == 1;
-		topo_search_inter(s, r);
-		if (!topo_search_is_done(s, r) && r->cross_nic == 2) {
-			s->now.cross_nic = 2;
-			topo_search_inter(s, r);
-		}
-		if (topo_search_is_done(s, r))
+		if (topo_search_speed(s, r))
 			return;
-	}
+	} while (topo_search_goes_on(s, r, ++i));
 }
 
 /* ---- pass 2 --------------------------------------------------------------------------------- */
@@ -188,7 +374,8 @@ static void topo_search_double(struct topo_search *s)
 {
 	struct topo_graph *g = &s->best;
 	int32_t n = g->nchannels, more = MIN_OF(2 * n, s->max_channels);
-	if (n == 0 || g->bw_intra_mbps < 25000 ||
+
+	if (n == 0 || g->shape == TOPO_SHAPE_NVLS || g->bw_intra_mbps < 25000 ||
 	    (s->sys->sm_min > 80 && g->bw_intra_mbps < 50000 && n > 4))
 		return;
 	for (int32_t c = n; c < more; c++) {
@@ -198,20 +385,52 @@ static void topo_search_double(struct topo_search *s)
 	g->bw_intra_mbps /= (uint32_t)DIV_UP(more, n);
 	g->bw_inter_mbps /= (uint32_t)DIV_UP(more, n);
 	g->nchannels = more;
+	if (s->record && more > n)
+		s->record->before_double = n;
 }
 
-static void topo_search_pass_up(struct topo_search *s, const struct topo_search_range *r)
+/* Raises what the pattern can use more of: a ring both speeds; a star what goes to the network; a tree what
+ * stays inside, up to twice. False: nothing. */
+static bool topo_search_raise(struct topo_search *s, uint32_t higher)
 {
-	int32_t i = 0;
-	while (i < r->speeds - 1 && r->speed[i] > s->best.bw_inter_mbps)
+	struct topo_graph *now = &s->now;
+	const struct topo_graph *best = &s->best;
+
+	if (best->shape == TOPO_SHAPE_RING) {
+		now->bw_intra_mbps = now->bw_inter_mbps = higher;
+		return true;
+	}
+	if (best->shape == TOPO_SHAPE_NVLS && now->bw_inter_mbps == best->bw_inter_mbps &&
+	    now->bw_inter_mbps < now->bw_intra_mbps * 2) {
+		s->min_channels = s->max_channels = best->nchannels;
+		now->bw_inter_mbps = higher;
+		return true;
+	}
+	if (now->bw_intra_mbps == best->bw_intra_mbps &&
+	    now->bw_intra_mbps < now->bw_inter_mbps * 2) {
+		now->bw_intra_mbps = higher;
+		return true;
+	}
+	return false;
+}
+
+static void topo_search_pass_up(struct topo_search *s, struct topo_search_range *r)
+{
+	int32_t i = 0, last = r->speeds - r->slow - 1;
+
+	if (s->best.bw_inter_mbps < r->speed[last] && s->best.nchannels)
+		last = r->speeds - 1;
+	while (i < last && r->speed[i] > s->best.bw_inter_mbps)
 		i++;
+	r->second = true;
 	s->now = s->best;
+	s->now_hops = s->best_hops;
+	s->now.bw_intra_mbps = s->now.bw_inter_mbps = r->speed[i];
 	s->min_channels = s->best.nchannels;
-	s->optimal = false;
-	while (i-- > 0) {
-		s->now.bw_intra_mbps = s->now.bw_inter_mbps = r->speed[i];
-		topo_search_ring_try(s, s->now.same_channels ? TOPO_SEARCH_BUDGET_SAME
-							     : TOPO_SEARCH_BUDGET_TRY);
+	s->budget = -1;
+	while (s->budget != 0 && i > 0 && topo_search_raise(s, r->speed[i - 1])) {
+		i--;
+		topo_search_try(s, r);
 	}
 }
 
@@ -220,29 +439,37 @@ static void topo_search_pass_up(struct topo_search *s, const struct topo_search_
 static void topo_search_fallback(struct topo_search *s)
 {
 	struct topo_graph *g = &s->best;
+	const int16_t *nets;
+
 	INFO(LOG_GRAPH,
-	     "no ring fits over %d GPUs and %d nets at any speed; taking the file's order", s->n,
+	     "nothing fits over %d GPUs and %d nets at any speed; taking the file's order", s->n,
 	     s->inter ? s->sys->nnets : 0);
 	g->nchannels = 1;
 	g->bw_intra_mbps = g->bw_inter_mbps = 100;
 	g->type_intra = g->type_inter = TOPO_PATH_SYS;
-	g->same_channels = 1;
 	for (int32_t i = 0; i < s->n; i++)
 		g->order[0][i] = (int16_t)i;
-	for (int side = 0; side < 2; side++)
-		g->nic[0][side] = s->inter ? s->near[(side ? s->n - 1 : 0) * s->sys->nnets] : -1;
+	s->now.type_inter = -1;
+	for (int side = 0; side < 2 && s->inter; side++) {
+		topo_candidates_nets(s, side ? s->n - 1 : 0, &nets);
+		g->nic[0][side] = nets[0];
+	}
+	if (s->record)
+		s->record->fallback = true;
 }
 
 /* The graph by local rank, with nothing after its end. */
-static struct topo_graph *topo_search_result(const struct topo_search *s)
+static struct topo_graph *topo_search_result(const struct topo_search *s, enum topo_pattern pattern)
 {
 	const struct topo_graph *best = &s->best;
 	struct topo_graph *g = memo_value_alloc(sizeof *g);
+
 	if (!g) {
-		WARN("out of memory for a ring graph");
+		WARN("out of memory for a %s graph", topo_pattern_name(pattern));
 		return NULL;
 	}
-	*g = (struct topo_graph){.pattern = TOPO_RING,
+	*g = (struct topo_graph){.pattern = pattern,
+				 .shape = best->shape,
 				 .nchannels = best->nchannels,
 				 .bw_intra_mbps = best->bw_intra_mbps,
 				 .bw_inter_mbps = best->bw_inter_mbps,
@@ -259,46 +486,130 @@ static struct topo_graph *topo_search_result(const struct topo_search *s)
 	return g;
 }
 
-struct topo_search_wanted {
-	const struct topo_system *sys;
-	bool inter;
-};
-
-static void *topo_search_memo(const void *key, size_t key_bytes, void *arg)
+/* A host without NVSwitches has no NVLS graph, one without NICs that reduce none of CollNet. */
+static bool topo_search_exists(const struct topo_search *s, enum topo_pattern pattern)
 {
-	const struct topo_search_wanted *wanted = arg;
-	ASSERT(key_bytes == wanted->sys->key_bytes);
-	struct topo_search *s = topo_search_make(wanted->sys, wanted->inter);
+	if (pattern == TOPO_NVLS)
+		return s->sys->nnvs > 0 && s->sys->sm_min >= 90;
+	return true;
+}
+
+static void topo_search_run(struct topo_search *s, enum topo_pattern pattern)
+{
 	struct topo_search_range range;
-	if (!s)
-		return NULL;
+
 	topo_search_range_fill(s, &range);
+	topo_search_begin(s, &range);
+	if (s->record) {
+		s->record->min_channels = s->min_channels;
+		s->record->max_channels = s->max_channels;
+		s->record->max_bw_mbps = range.max_bw;
+		s->record->total_bw_mbps = range.total_bw;
+	}
+	if (!topo_search_exists(s, pattern))
+		return;
 	topo_search_pass_down(s, &range);
 	topo_search_double(s);
 	if (s->best.nchannels)
 		topo_search_pass_up(s, &range);
-	else
+	else if (s->rules->fallback)
 		topo_search_fallback(s);
-	INFO(LOG_GRAPH, "ring search over %d GPUs and %d nets: %d channels, %lld steps placed",
-	     s->n, s->inter ? s->sys->nnets : 0, s->best.nchannels, (long long)s->visited);
-	struct topo_graph *g = topo_search_result(s);
+	if (s->record)
+		s->record->visited = s->visited;
+	INFO(LOG_GRAPH, "%s search over %d GPUs and %d nets: %d channels, %lld steps placed",
+	     topo_pattern_name(pattern), s->n, s->inter ? s->sys->nnets : 0, s->best.nchannels,
+	     (long long)s->visited);
+}
+
+static void *topo_search_memo(const void *key, size_t key_bytes, void *arg)
+{
+	const struct topo_search_wanted *w = arg;
+	struct topo_search *s = topo_search_make(w);
+	struct topo_graph *g;
+
+	ASSERT(key && key_bytes);
+	if (!s)
+		return NULL;
+	topo_search_run(s, w->pattern);
+	g = topo_search_result(s, w->pattern);
 	topo_search_fini(s);
 	return g;
 }
 
-ncclResult_t topo_search_ring(const struct topo_system *sys, bool inter, struct topo_graph *graph)
+/* What the search needs besides the host; *none: there is no such graph, and *graph says so. */
+static ncclResult_t topo_search_prepare(struct topo_search_wanted *w, bool *none,
+					struct topo_graph *graph)
 {
-	if (inter && sys->nnets == 0) {
-		WARN("a ring over several hosts needs a NIC, and this host's topology has no "
-		     "<net>");
+	const struct topo_system *sys = w->sys;
+	ncclResult_t rc = ncclSuccess;
+	bool coll = false;
+
+	*none = false;
+	memset(graph, 0, sizeof *graph);
+	graph->pattern = w->pattern;
+	graph->shape = topo_pattern_rules(w->pattern)->shape;
+	if (w->inter && sys->nnets == 0) {
+		WARN("a %s over several hosts needs a NIC, and this host's topology has no <net>",
+		     topo_pattern_name(w->pattern));
 		return ncclInvalidUsage;
 	}
-	struct topo_search_wanted wanted = {.sys = sys, .inter = inter};
+	for (int32_t i = 0; i < sys->nnets; i++)
+		coll = coll || topo_net_node(sys, i)->net.coll;
+	*none = topo_pattern_rules(w->pattern)->collnet &&
+		(!sys->params.collnet || !coll || !w->inter);
+	if (topo_pattern_rules(w->pattern)->as_ring && !*none) {
+		struct topo_graph *ring = os_alloc(sizeof *ring, "ring graph");
+
+		if (!ring) {
+			WARN("out of memory for a ring graph");
+			return ncclSystemError;
+		}
+		rc = topo_search(sys, TOPO_RING, w->inter, ring);
+		w->ring_channels = rc ? 0 : ring->nchannels;
+		os_free(ring);
+	}
+	return rc;
+}
+
+ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern pattern, bool inter,
+			 struct topo_graph *graph)
+{
+	static const char kinds[TOPO_SEARCHED_PATTERNS][2][24] = {
+		[TOPO_RING] = {"topo.ring.host", "topo.ring.inter"},
+		[TOPO_TREE] = {"topo.tree.host", "topo.tree.inter"},
+		[TOPO_COLLNET_CHAIN] = {"topo.chain.host", "topo.chain.inter"},
+		[TOPO_NVLS] = {"topo.nvls.host", "topo.nvls.inter"},
+		[TOPO_COLLNET_DIRECT] = {"topo.direct.host", "topo.direct.inter"}};
+	struct topo_search_wanted w = {.sys = sys, .pattern = pattern, .inter = inter};
+	bool none;
+	ncclResult_t rc = topo_search_prepare(&w, &none, graph);
+
+	if (rc || none)
+		return rc;
 	const struct topo_graph *found =
-		os_memo(inter ? "topo.ring.inter" : "topo.ring.host", sys->key, sys->key_bytes,
-			topo_search_memo, &wanted);
+		os_memo(kinds[pattern][inter], sys->key, sys->key_bytes, topo_search_memo, &w);
 	if (!found)
 		return ncclSystemError;
 	*graph = *found;
+	return ncclSuccess;
+}
+
+ncclResult_t topo_search_explain(const struct topo_system *sys, enum topo_pattern pattern,
+				 bool inter, struct topo_graph *graph,
+				 struct topo_search_record *record)
+{
+	struct topo_search_wanted w = {
+		.sys = sys, .pattern = pattern, .inter = inter, .record = record};
+	bool none;
+
+	memset(record, 0, sizeof *record);
+	ncclResult_t rc = topo_search_prepare(&w, &none, graph);
+	if (rc || none)
+		return rc;
+	struct topo_graph *found = topo_search_memo(sys->key, sys->key_bytes, &w);
+	if (!found)
+		return ncclSystemError;
+	*graph = *found;
+	memo_value_free(found);
 	return ncclSuccess;
 }

@@ -1,61 +1,127 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring search: what search.c (which tries, in which order), ring.c (one try) and speeds.c (what
- * can fit at all) share. No other file includes this. Units: MB/s; a budget counts placed steps.
+ * The search: what search.c (which tries, in which order), channel.c (one try), candidates.c (what a try
+ * tries), pattern.c (what differs between patterns) and speeds.c (what can fit at all) share. No other file
+ * includes this. Units: MB/s; a budget counts placed steps. GPUs are positions here.
  */
 #ifndef CORE_TOPO_SEARCH_H
 #define CORE_TOPO_SEARCH_H
 
+#include "core/topo/record.h"
 #include "core/topo/topo_internal.h"
 
-/* Budgets in placed steps, NCCL's: of one try, of one with equal channels, of the whole search. */
+/* Budgets in placed steps, NCCL's: of one try, of one with equal channels, of the file's order between
+ * hosts, of the whole search. */
 #define TOPO_SEARCH_BUDGET_TRY  (1 << 14)
 #define TOPO_SEARCH_BUDGET_SAME (1 << 8)
+#define TOPO_SEARCH_BUDGET_FILE (1 << 10)
 #define TOPO_SEARCH_BUDGET_ALL  (1 << 19)
+
+/* ---- pattern.c ------------------------------------------------------------------------------ */
+
+/* What differs between the shapes of a channel. */
+struct topo_shape_rules {
+	bool closes;    /* within a host it returns to its first GPU */
+	bool star;      /* the first GPU and all others together: no order */
+	int8_t back;    /* between hosts: the step from whose GPU it returns; -1: the last */
+	bool halves;    /* half of it from there, half from the next */
+	bool own_net;   /* it returns by the net by which it came */
+	bool both_ways; /* data goes both ways: paths must be near enough in both */
+	int8_t along
+		[2]; /* on an NVSwitch: the next GPU, this far in the file's order; 0: no more */
+};
+/* What differs between patterns. */
+struct topo_pattern_rules {
+	uint8_t shape;   /* enum topo_shape; of one GPU always TREE or RING */
+	uint8_t simpler; /* tried after it from sm 90 on; 0: none */
+	bool crosses;    /* NCCL_CROSS_NIC is about it */
+	bool same;       /* equal channels are tried first */
+	bool collnet;    /* only NICs that reduce */
+	bool as_ring;    /* as many channels as the ring */
+	bool heads;      /* a channel for each GPU at most */
+	bool fallback;   /* there is always one */
+};
+const struct topo_shape_rules *topo_shape_rules(int32_t shape);
+const struct topo_pattern_rules *topo_pattern_rules(int32_t pattern);
+
+/* ---- a channel, step by step ---------------------------------------------------------------- */
 
 /* How the GPU after this one is picked: freely, in the file's order, as in the last channel. */
 enum topo_search_mode { TOPO_SEARCH_FREE, TOPO_SEARCH_FILE_ORDER, TOPO_SEARCH_REPLAY };
 
-/* One level of the walk: a decision, its candidates and the one in force. */
-enum topo_search_kind { TOPO_SEARCH_START, TOPO_SEARCH_STEP, TOPO_SEARCH_END };
+enum topo_stage_kind {
+	TOPO_STAGE_START, /* the first GPU, and the net by which the channel enters */
+	TOPO_STAGE_GPU,   /* the next GPU */
+	TOPO_STAGE_NET,   /* back to the network, from this step's GPU */
+	TOPO_STAGE_CLOSE, /* from the last GPU to the first */
+	TOPO_STAGE_STAR,  /* all GPUs */
+	TOPO_STAGE_END    /* nothing more to place */
+};
+/* By which order free GPUs are tried. */
+enum topo_stage_sort {
+	TOPO_SORT_GPU,      /* nearest to the GPU before first */
+	TOPO_SORT_NET,      /* nearest to the channel's net first: it returns from there */
+	TOPO_SORT_NET_LATER /* it returns later: where all are alike, far from the net first */
+};
+struct topo_stage {
+	uint8_t kind; /* enum topo_stage_kind */
+	uint8_t sort; /* of GPU: enum topo_stage_sort */
+	int16_t step; /* whose GPU it places or leaves from */
+};
+
+/* One level of the walk: a stage, its candidates and the one in force. */
 struct topo_search_candidate {
 	int16_t gpu, net; /* positions; -1: none */
 	uint8_t mode;     /* of START: for the steps that follow */
+	bool own_budget;  /* of START */
 };
 struct topo_search_level {
 	int32_t first, count, at; /* in cand[]; `at` is in force when `placed`, else comes next */
-	uint8_t kind, mode;
-	int16_t step; /* 0: START ... n: END */
+	int16_t stage;
+	uint8_t mode;
 	bool placed;
+	int32_t kept_budget; /* while a candidate with its own is in force */
 };
 
 struct topo_search {
 	const struct topo_system *sys;
+	const struct topo_pattern_rules *rules;
 	bool inter;
 	int32_t n; /* GPUs */
 	int32_t min_channels, max_channels;
+	struct topo_search_record *record; /* or NULL */
 
 	struct topo_graph now;  /* the try, by position; order[c] filled step by step */
 	struct topo_graph best; /* the best so far */
 	int32_t now_hops, best_hops;
 
-	int64_t budget;  /* of this try */
-	int64_t visited; /* in the whole search */
-	bool optimal;    /* max_channels were placed */
+	int32_t budget;            /* left of this try; -1: all channels that may be were placed */
+	int64_t left;              /* of the whole search */
+	bool made;                 /* this try: something better could come of it */
+	bool stop;                 /* ... no longer */
+	bool improved;             /* ... it replaced the best */
+	int32_t most;              /* ... channels that it placed */
+	int32_t bound, bound_hops; /* ... no more channels, no fewer hops of each (bounds.c) */
+	int32_t from_hops;         /* ... counts from here: in the second pass from the best's */
+	int64_t visited;           /* in the whole search */
+	int32_t spent[2][2][TOPO_PATH_DIS]; /* at this speed: by simpler shape, same, type_intra */
+
+	struct topo_stage stage[TOPO_MAX_LOCAL + 5]; /* of this try's shape */
+	const struct topo_shape_rules *shape;
 
 	/* what is left, by link and by net */
 	uint32_t *link_left;
 	uint32_t *net_left;
-	int16_t *net_group;   /* by net: the first net of the same port */
-	int16_t *net_nearest; /* by net: type of its nearest GPU's path */
-	uint64_t *used;       /* by channel: bit sets of positions, 2 words each */
+	bool *intel;    /* by pair of ends: the path's PCI links carry a sixth more */
+	uint64_t *used; /* by channel: bit sets of positions, 2 words each */
 
-	/* nets near each GPU, best first, and how many; [n][nnets] */
-	int16_t *near;
-	int16_t *near_count;
-	/* GPUs near each net: [nnets][n] */
-	int16_t *home;
-	int16_t *home_count;
+	/* nets to try from a GPU (row n: from any), for type_inter `nets_type`; [n + 1][nnets] */
+	int16_t *nets;
+	int16_t *nets_count;
+	int32_t nets_type;
+	/* sort keys of GPUs, least first: [n][n] from a GPU, [nnets][n] from a net */
+	uint64_t *gpu_key, *net_key;
+	int32_t pci_link[TOPO_MAX_LOCAL]; /* of a GPU; TOPO_NO_LINK: none */
 
 	struct topo_search_level *level;
 	int32_t depth;
@@ -67,19 +133,35 @@ struct topo_search {
 	int32_t cuts;
 };
 
-/* ---- ring.c --------------------------------------------------------------------------------- */
-/* Places as many rings as fit with now.{bw_*, type_*, same_channels, cross_nic}; what beats `best`
- * replaces it. Leaves the resources as they were. */
-void topo_search_ring_try(struct topo_search *s, int32_t budget);
-/* Fills what is known of nets: left, groups, neighbours. */
-void topo_search_ring_nets(struct topo_search *s);
+/* ---- channel.c ------------------------------------------------------------------------------ */
+/* Places as many channels as fit with now.{shape, bw_*, type_*, same_channels, cross_nic}, within
+ * s->budget; what beats `best` replaces it. Leaves the resources as they were. */
+void topo_channel_try(struct topo_search *s);
+
+/* ---- candidates.c --------------------------------------------------------------------------- */
+bool topo_candidates_alloc(struct topo_search *s);
+void topo_candidates_fini(struct topo_search *s);
+void topo_candidates_fill(struct topo_search *s);
+/* Lists what the level's stage may place. */
+void topo_candidates_open(struct topo_search *s, struct topo_search_level *l);
+/* Nets of a GPU in the order to try (-1: of all): its own, then those near enough. */
+int32_t topo_candidates_nets(struct topo_search *s, int32_t gpu, const int16_t **nets);
+/* What a channel takes of a net's account, where NCCL counts whole GB/s. */
+uint32_t topo_candidates_net_need(const struct topo_search *s);
+bool topo_candidates_is_used(const struct topo_search *s, int32_t gpu);
 
 /* ---- speeds.c ------------------------------------------------------------------------------- */
-const uint32_t *topo_search_speeds(const struct topo_system *sys, bool inter, int32_t *count);
-/* The fastest path that a ring could use, and what a GPU has in all. */
-void topo_search_limits(const struct topo_search *s, uint32_t *max_bw, uint64_t *total_bw);
-ncclResult_t topo_search_cuts_make(struct topo_search *s);
+/* Speeds to try, falling. Of the *slow ones at the end only where nothing else fits. */
+int32_t topo_speeds(const struct topo_system *sys, bool inter, uint32_t *speed, int32_t *slow);
+#define TOPO_MAX_SPEEDS 40
+/* The fastest path that a channel could use, and what a GPU has in all. */
+void topo_speeds_limits(const struct topo_search *s, uint32_t *max_bw, uint64_t *total_bw);
+
+/* ---- bounds.c ------------------------------------------------------------------------------- */
+ncclResult_t topo_bounds_make(struct topo_search *s);
 /* No more channels than this can fit with now's speeds and types. */
-int32_t topo_search_channels_bound(const struct topo_search *s);
+int32_t topo_bounds_channels(const struct topo_search *s);
+/* Nor can a channel have fewer hops. */
+int32_t topo_bounds_hops(const struct topo_search *s);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* Where things lie in the block: offsets, and how many of each. */
 struct topo_layout {
-	int32_t nodes, links, gpus, nets, cpus;
+	int32_t nodes, links, gpus, nets, cpus, nvs;
 	size_t node_at, link_at, path_at, key_at, hop_at;
 };
 
@@ -25,9 +25,10 @@ static void topo_layout_make(struct topo_layout *l, const struct topo_model *m, 
 		l->gpus += n->type == TOPO_NODE_GPU;
 		l->nets += n->type == TOPO_NODE_NET;
 		l->cpus += n->type == TOPO_NODE_CPU;
+		l->nvs += n->type == TOPO_NODE_NVS;
 	}
 	l->links = m->edge_count;
-	size_t ends = (size_t)(l->gpus + l->nets + l->cpus);
+	size_t ends = (size_t)(l->gpus + l->nets + l->cpus + l->nvs);
 	l->node_at = ALIGN_UP(sizeof(struct topo_system), 16);
 	l->link_at = ALIGN_UP(l->node_at + (size_t)l->nodes * sizeof(struct topo_node), 16);
 	l->path_at = ALIGN_UP(l->link_at + (size_t)l->links * sizeof(struct topo_link), 16);
@@ -46,11 +47,13 @@ static struct topo_system *topo_layout_place(const struct topo_layout *l, unsign
 	return sys;
 }
 
-/* Links of a node: best bandwidth first, then as the file has them. */
+/* Links of a node, as the model orders them, but the one up the PCI tree last: a walk goes down first. */
 static void topo_system_add_links(struct topo_system *sys, const struct topo_model *m,
 				  const int32_t *new_id, int32_t old, int32_t node)
 {
 	struct topo_node *n = &sys->node[node];
+	int32_t up = -1;
+
 	n->first_link = sys->nlinks;
 	for (int32_t i = 0; i < m->edge_count; i++) {
 		if (m->edge[i].from != old)
@@ -58,12 +61,48 @@ static void topo_system_add_links(struct topo_system *sys, const struct topo_mod
 		struct topo_link link = m->edge[i];
 		link.from = node;
 		link.to = new_id[link.to];
-		int32_t at = sys->nlinks++;
-		for (; at > n->first_link && sys->link[at - 1].bw_mbps < link.bw_mbps; at--)
-			sys->link[at] = sys->link[at - 1];
-		sys->link[at] = link;
+		if (up < 0 && link.to == n->parent && n->type != TOPO_NODE_NET)
+			up = i;
+		else
+			sys->link[sys->nlinks++] = link;
+	}
+	if (up >= 0) {
+		sys->link[sys->nlinks] = m->edge[up];
+		sys->link[sys->nlinks].from = node;
+		sys->link[sys->nlinks++].to = n->parent;
 	}
 	n->link_count = sys->nlinks - n->first_link;
+}
+
+/* The link of the same type the other way, for each. */
+static void topo_system_pair_links(struct topo_system *sys)
+{
+	for (int32_t i = 0; i < sys->nlinks; i++) {
+		struct topo_link *link = &sys->link[i];
+		const struct topo_node *to = &sys->node[link->to];
+
+		link->back = TOPO_NO_LINK;
+		for (int32_t k = to->first_link; k < to->first_link + to->link_count; k++)
+			if (sys->link[k].to == link->from && sys->link[k].type == link->type)
+				link->back = k;
+		sys->one_way_links += link->back == TOPO_NO_LINK;
+	}
+}
+
+/* A cable that only one of the two GPUs sees: NCCL refuses such a host; here each direction counts for what
+ * it has. */
+static void topo_system_warn_asymmetric(const struct topo_system *sys, const char *source)
+{
+	for (int32_t i = 0; i < sys->nlinks; i++) {
+		const struct topo_link *link = &sys->link[i];
+		uint32_t back = link->back == TOPO_NO_LINK ? 0 : sys->link[link->back].bw_mbps;
+
+		if (link->type == TOPO_LINK_NVL && back < link->bw_mbps)
+			WARN("%s:%d: NVLinks from %s to %s carry %u MB/s, the other way %u; each "
+			     "direction counts for what it has",
+			     source, sys->node[link->from].line, sys->node[link->from].name,
+			     sys->node[link->to].name, link->bw_mbps, back);
+	}
 }
 
 static void topo_system_add_nodes(struct topo_system *sys, const struct topo_model *m,
@@ -75,7 +114,6 @@ static void topo_system_add_nodes(struct topo_system *sys, const struct topo_mod
 			continue;
 		new_id[i] = sys->nnodes;
 		sys->node[sys->nnodes++] = m->node[i];
-		sys->has_nvs |= m->node[i].type == TOPO_NODE_NVS;
 	}
 	for (int32_t i = 0; i < sys->nnodes; i++)
 		if (sys->node[i].parent != TOPO_NO_NODE)
@@ -83,15 +121,18 @@ static void topo_system_add_nodes(struct topo_system *sys, const struct topo_mod
 	for (int32_t i = 0; i < m->node_count; i++)
 		if (new_id[i] != TOPO_NO_NODE)
 			topo_system_add_links(sys, m, new_id, i, new_id[i]);
+	topo_system_pair_links(sys);
+	topo_system_warn_asymmetric(sys, m->source);
 }
 
-/* Ends of paths, in order: GPUs, nets, CPUs, each as in the file. */
+/* Ends of paths, in order: GPUs, nets, CPUs, the NVSwitch, each as in the file. */
 static void topo_system_add_ends(struct topo_system *sys)
 {
-	static const enum topo_node_type order[3] = {TOPO_NODE_GPU, TOPO_NODE_NET, TOPO_NODE_CPU};
-	int32_t *const count[3] = {&sys->ngpus, &sys->nnets, &sys->ncpus};
+	static const enum topo_node_type order[4] = {TOPO_NODE_GPU, TOPO_NODE_NET, TOPO_NODE_CPU,
+						     TOPO_NODE_NVS};
+	int32_t *const count[4] = {&sys->ngpus, &sys->nnets, &sys->ncpus, &sys->nnvs};
 	sys->sm_min = INT32_MAX;
-	for (int k = 0; k < 3; k++)
+	for (int k = 0; k < 4; k++)
 		for (int32_t i = 0; i < sys->nnodes; i++)
 			if (sys->node[i].type == order[k]) {
 				sys->end_node[sys->nends++] = i;
@@ -308,7 +349,9 @@ enum topo_path_type topo_gpu_path(const struct topo_system *sys, int32_t a, int3
 
 enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, int32_t nic)
 {
-	return topo_nic_path_at(sys, gpu, nic)->type;
+	const struct topo_path *p = topo_nic_path_at(sys, gpu, nic);
+
+	return p->type == TOPO_PATH_PXN ? p->direct : p->type;
 }
 
 uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b)
@@ -328,8 +371,7 @@ bool topo_p2p_ok(const struct topo_system *sys, int32_t a, int32_t b)
 
 bool topo_gdr_ok(const struct topo_system *sys, int32_t gpu, int32_t nic)
 {
-	ASSERT(nic >= 0 && nic < sys->nnets);
-	return topo_paths_gdr_ok(sys, topo_pos(sys, gpu), nic);
+	return topo_nic_path_at(sys, gpu, nic)->gdr;
 }
 
 bool topo_needs_flush(const struct topo_system *sys, int32_t gpu)

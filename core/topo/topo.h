@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Topology: from one host's NCCL topology XML to a model, the paths in it, and the rings that fit.
+ * Topology: from one host's NCCL topology XML to a model, the paths in it, and the graphs that fit.
  * Pure functions of their input: no clock, no random numbers, no floating point; two ranks with
  * the same XML and selection get the same answer, shared through os_memo. Called by core/comm and
  * by `doppel topo`. Bandwidths are in MB/s (1e6 bytes/s), integers: NCCL's "20.6" is 20600.
- * Numbers: those of NCCL 2.28's topology model, paths and search.
+ * Numbers: those of NCCL 2.30's topology model, paths and search.
  *
- * The search is in search.c. Trees, NVLS and CollNet are not searched for.
+ * The search is in search.c; what it tried, and why it took what it took, in record.h.
  */
 #ifndef CORE_TOPO_TOPO_H
 #define CORE_TOPO_TOPO_H
@@ -73,7 +73,8 @@ int32_t topo_nic_count(const struct topo_system *sys);
 const char *topo_nic_name(const struct topo_system *sys, int32_t nic);
 int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu);
 
-/* Between GPUs a and b, or GPU and NIC (indices: local rank, NIC order). */
+/* Between GPUs a and b, or GPU and NIC (indices: local rank, NIC order); the GPU's own path, not one by way
+ * of another GPU (PXN), which the search reckons with. */
 enum topo_path_type topo_gpu_path(const struct topo_system *sys, int32_t a, int32_t b);
 enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, int32_t nic);
 uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b);
@@ -86,25 +87,52 @@ bool topo_p2p_ok(const struct topo_system *sys, int32_t a, int32_t b);
 bool topo_gdr_ok(const struct topo_system *sys, int32_t gpu, int32_t nic);
 bool topo_needs_flush(const struct topo_system *sys, int32_t gpu);
 
-/* What is searched for. A pattern has a graph per host, a part of what ranks exchange, and a file that
- * connects the hosts' graphs (connect_ring.c). */
-enum topo_pattern { TOPO_RING, TOPO_PATTERNS };
+/* What is searched for; the numbers are NCCL's graph ids. */
+enum topo_pattern {
+	TOPO_RING,
+	TOPO_TREE,
+	TOPO_COLLNET_CHAIN,
+	TOPO_NVLS,
+	TOPO_COLLNET_DIRECT,
+	TOPO_SEARCHED_PATTERNS
+};
+/* Those whose graphs ranks exchange and connect, from the first on: each is a part of topo_rank_info and
+ * has a file that joins the hosts' graphs (connect_ring.c). */
+#define TOPO_PATTERNS 1
+const char *topo_pattern_name(enum topo_pattern p);
+
+/* What a channel of a graph looks like; the numbers are NCCL's. */
+enum topo_shape {
+	TOPO_SHAPE_BALANCED_TREE = 1, /* a chain; returns to the network half at its first GPU, half
+				       * at the second */
+	TOPO_SHAPE_SPLIT_TREE,        /* ... at the second */
+	TOPO_SHAPE_TREE,              /* ... at the first */
+	TOPO_SHAPE_RING,              /* ... at the last; within a host it closes */
+	TOPO_SHAPE_NVLS,              /* a star: a head and, over the NVSwitch, all GPUs */
+	TOPO_SHAPE_COLLNET_DIRECT,    /* a star: a head and all other GPUs */
+};
+const char *topo_shape_name(enum topo_shape s);
 
 /* What a search found, for one host. */
 struct topo_graph {
 	int32_t pattern; /* enum topo_pattern */
+	int32_t shape;   /* enum topo_shape */
 	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter; /* enum topo_path_type */
 	int32_t same_channels, cross_nic;
-	/* Ring: order of local ranks, from where the ring enters the host to where it leaves. */
+	/* Local ranks of a channel. Ring: from where it enters the host to where it leaves. Tree: a chain,
+	 * from the GPU next to the network. Stars: the head, then the others. */
 	int16_t order[DEV_MAX_CHANNELS][TOPO_MAX_LOCAL];
 	/* NIC by which channel c enters (0) and leaves (1); -1: single host. */
 	int16_t nic[DEV_MAX_CHANNELS][2];
 };
 
-/* inter: the ring leaves the host. Always finds something if there is a GPU (0.1 GB/s fallback). */
-ncclResult_t topo_search_ring(const struct topo_system *sys, bool inter, struct topo_graph *graph);
+/* inter: the channels leave the host. Rings and trees always exist if there is a GPU (0.1 GB/s where
+ * nothing fits). A graph that the host cannot have (NVLS without NVSwitches or before sm 90, CollNet without
+ * NICs that reduce and NCCL_COLLNET_ENABLE) has nchannels 0. */
+ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern pattern, bool inter,
+			 struct topo_graph *graph);
 void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out);
 void topo_system_print(const struct topo_system *sys, FILE *out);
 

@@ -8,9 +8,12 @@
  *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
  *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
  *	paths.c   paths between GPUs, nets and CPUs; which may reach which
- *	speeds.c  NCCL's table of speeds, and how many channels can fit at one (cuts)
- *	ring.c    one try: rings that fit at one speed, with these types
- *	search.c  the order in which tries are made
+ *	near.c    which nets belong to which GPU
+ *	pattern.c what differs between patterns; speeds.c: NCCL's tables of speeds, and how many
+ *	          channels can fit at one (cuts)
+ *	channel.c one try: channels that fit at one speed, with these types; candidates.c: what it
+ *	          tries, in which order
+ *	search.c  the order in which tries are made; record.c: what came of each, for people
  *	connect.c what ranks exchange; connect_ring.c: rings of all hosts into one
  *	print.c   for people, and NCCL's graph XML
  *
@@ -34,6 +37,7 @@ struct xml_node;
 
 #define TOPO_LOC_BW_MBPS    5000000u
 #define TOPO_NO_NODE        (-1)
+#define TOPO_NO_LINK        (-1)
 #define TOPO_VIRTUAL_SWITCH "fffffff:ff:ff.0" /* NVSwitch of a virtual machine */
 
 enum topo_node_type {
@@ -69,6 +73,7 @@ struct topo_node {
 	union {
 		struct {
 			int32_t sm, local; /* local rank, -1: not in use */
+			int32_t gcn;       /* AMD's graphics core, gfx90a: 0x90a; 0: not AMD's */
 			bool gdr;
 		} gpu;
 		struct {
@@ -79,8 +84,11 @@ struct topo_node {
 			int32_t family, model;
 		} cpu;
 		struct {
-			uint64_t guid; /* 0: none */
+			uint64_t guid;
+			bool has_guid; /* else the net is its own port */
 			int32_t port;
+			int32_t rail, plane; /* -1: not said */
+			bool coll;           /* it reduces */
 			uint32_t bw_mbps;
 			bool gdr;
 		} net;
@@ -100,6 +108,7 @@ enum topo_link_type {
 };
 struct topo_link {
 	int32_t from, to;
+	int32_t back; /* in a system: the link the other way, or TOPO_NO_LINK */
 	uint32_t bw_mbps;
 	uint8_t type; /* enum topo_link_type */
 };
@@ -129,6 +138,7 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m);
 /* Gives GPUs their local ranks and removes the others. */
 ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select);
 uint32_t topo_nvlink_mbps(int32_t sm);
+uint32_t topo_xgmi_mbps(int32_t gcn);
 /* "0000:13:00.0" -> number; false: not a PCI address. */
 bool topo_bus_parse(const char *text, uint64_t *bus);
 
@@ -145,6 +155,9 @@ ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci);
 
 /* ---- topo.c --------------------------------------------------------------------------------- */
 
+/* Whose rules, where NCCL's releases differ (NCCL_TOPO_COMPAT). */
+enum topo_compat { TOPO_COMPAT_NEW /* 2.30 */, TOPO_COMPAT_2_28 };
+
 /* What the environment sets; part of the key of everything cached. No padding inside. */
 struct topo_params {
 	int32_t p2p_level; /* enum topo_path_type; -1: default */
@@ -152,26 +165,33 @@ struct topo_params {
 	int32_t cross_nic;                  /* 0, 1, 2 */
 	int32_t min_channels, max_channels; /* of a search */
 	int32_t gdr_flush_disable;
+	int32_t pxn_disable, nvb_disable, collnet;
+	int32_t compat; /* enum topo_compat */
 };
 void topo_params_read(struct topo_params *params);
 
 struct topo_path {
 	uint32_t bw_mbps;
-	int32_t first; /* in hops[] */
-	int16_t count;
-	uint8_t type; /* enum topo_path_type */
+	int32_t first;  /* in hops[] */
+	int16_t count;  /* of links */
+	int16_t length; /* as searches count: a GPU at an end is one more, since NCCL 2.29 */
+	uint8_t type;   /* enum topo_path_type */
+	uint8_t direct; /* of a relayed one (PXN): the type of the GPU's own path */
+	bool gdr;       /* GPU to net: the net reaches the GPU's memory (before any relay) */
 };
 
-/* An end of a path: GPU by position, then nets, then CPUs. */
+/* An end of a path: GPU by position, then nets, then CPUs, then the NVSwitch if there is one. */
 struct topo_system {
 	struct topo_params params;
-	int32_t ngpus, nnets, ncpus, nends;
+	int32_t ngpus, nnets, ncpus, nnvs, nends;
 	int32_t nnodes, nlinks, nhops;
+	int32_t one_way_links; /* that nothing leads back */
 	int32_t sm_min;
-	bool has_nvs;
-	int32_t end_node[TOPO_MAX_LOCAL + TOPO_MAX_NETS + TOPO_MAX_CPUS];
+	uint32_t best_bw_gpu, best_bw_net; /* of any GPU's path, before paths were replaced */
+	int32_t end_node[TOPO_MAX_LOCAL + TOPO_MAX_NETS + TOPO_MAX_CPUS + 1];
 	int16_t local_to_pos[TOPO_MAX_LOCAL], pos_to_local[TOPO_MAX_LOCAL];
 	int16_t gpu_cpu[TOPO_MAX_LOCAL];          /* CPU index nearest to a GPU */
+	int16_t net_gpu[TOPO_MAX_NETS];           /* the GPU that a net belongs to; -1: none */
 	bool p2p[TOPO_MAX_LOCAL][TOPO_MAX_LOCAL]; /* by position */
 	struct topo_node *node;                   /* all five point into memory after this struct */
 	struct topo_link *link;
@@ -193,6 +213,10 @@ static inline int32_t topo_end_cpu(const struct topo_system *sys, int32_t cpu)
 {
 	return sys->ngpus + sys->nnets + cpu;
 }
+static inline int32_t topo_end_nvs(const struct topo_system *sys)
+{
+	return sys->ngpus + sys->nnets + sys->ncpus;
+}
 static inline const struct topo_path *topo_path_at(const struct topo_system *sys, int32_t from,
 						   int32_t to)
 {
@@ -212,9 +236,19 @@ static inline const struct topo_node *topo_cpu_node(const struct topo_system *sy
 }
 
 /* ---- paths.c -------------------------------------------------------------------------------- */
-/* Fills path[], nhops, gpu_cpu[] and p2p[]; the hops come in memory of os_alloc's. */
+/* Fills path[], nhops, gpu_cpu[], net_gpu[] and p2p[]; the hops come in memory of os_alloc's. */
 ncclResult_t topo_paths_compute(struct topo_system *sys, uint16_t **hop);
 bool topo_host_is_amd(const struct topo_system *sys);
-bool topo_paths_gdr_ok(const struct topo_system *sys, int32_t pos, int32_t net);
+
+/* ---- near.c: which nets belong to which GPU ------------------------------------------------- */
+/* Of `count` ends from `first` on, those with the most bandwidth from `from`, and among them those of
+ * the nearest type: their indices, from 0; how many. */
+int32_t topo_near(const struct topo_system *sys, int32_t from, int32_t first, int32_t count,
+		  int16_t *out);
+/* The nets that a GPU uses, in the order of its channels. out is [TOPO_MAX_NETS]. */
+int32_t topo_near_nets(const struct topo_system *sys, int32_t pos, int16_t *out);
+/* The GPU that uses the net in its earliest channel, or -1. */
+int16_t topo_near_gpu(const struct topo_system *sys, int32_t net);
+bool topo_same_port(const struct topo_system *sys, int32_t a, int32_t b);
 
 #endif

@@ -85,7 +85,7 @@ static int topo_print(const struct topo_options *o, const struct world_machine *
 		return SIM_PASS;
 	}
 	static struct topo_graph graph;
-	if (topo_search_ring(sys, o->inter, &graph) != ncclSuccess)
+	if (topo_search(sys, TOPO_RING, o->inter, &graph) != ncclSuccess)
 		return topo_refused();
 	topo_graph_print_xml(sys, &graph, stdout);
 	return SIM_PASS;

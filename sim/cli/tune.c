@@ -165,7 +165,7 @@ static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *
 	static struct topo_rings rings;
 	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &graph};
 	int32_t local_to_rank[TOPO_MAX_LOCAL];
-	ncclResult_t rc = topo_search_ring(sys, hosts > 1, &graph);
+	ncclResult_t rc = topo_search(sys, TOPO_RING, hosts > 1, &graph);
 
 	for (int32_t h = 0; h < hosts && !rc; h++) {
 		for (int32_t i = 0; i < gpus; i++)

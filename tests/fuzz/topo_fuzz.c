@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Any text as a topology file: it is refused with a reason, or gives a model in which every path is
- * whole, and rings that fit. The first byte picks how many GPUs are selected, the second whether
+ * whole, and graphs that fit. The first byte picks how many GPUs are selected, the second whether
  * the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer); with -DFUZZ_MAIN a program
  * that runs the files it is given, or, with a number N first, N mutations of each.
  */
@@ -29,7 +29,8 @@ static void fuzz_check_path(const struct topo_system *sys, int32_t a, int32_t b)
 
 static void fuzz_check_graph(const struct topo_system *sys, const struct topo_graph *g, bool inter)
 {
-	ASSERT(g->nchannels >= 1 && g->nchannels <= DEV_MAX_CHANNELS / 2);
+	bool always = g->pattern == TOPO_RING || g->pattern == TOPO_TREE;
+	ASSERT(g->nchannels >= always && g->nchannels <= DEV_MAX_CHANNELS / 2);
 	for (int32_t c = 0; c < g->nchannels; c++) {
 		bool seen[TOPO_MAX_LOCAL] = {false};
 		for (int32_t i = 0; i < sys->ngpus; i++) {
@@ -60,13 +61,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		ASSERT(log_last_error()[0]);
 		return 0;
 	}
-	for (int32_t a = 0; a < sys->nends; a++)
-		for (int32_t b = 0; b < sys->nends; b++)
+	int32_t ends = sys->nends - sys->nnvs; /* an NVSwitch is joined to GPUs only */
+	for (int32_t a = 0; a < ends; a++)
+		for (int32_t b = 0; b < ends; b++)
 			fuzz_check_path(sys, a, b);
 	if (inter && sys->nnets == 0)
 		return 0;
-	ASSERT(topo_search_ring(sys, inter, &graph) == ncclSuccess);
-	fuzz_check_graph(sys, &graph, inter);
+	for (int p = 0; p < TOPO_SEARCHED_PATTERNS; p++) {
+		ASSERT(topo_search(sys, (enum topo_pattern)p, inter, &graph) == ncclSuccess);
+		fuzz_check_graph(sys, &graph, inter);
+	}
 	return 0;
 }
 

@@ -14,7 +14,7 @@ static int gather(const char *machine, int hosts, int gpus, bool in_turn)
 	const struct topo_system *sys = util_system(machine, gpus);
 	struct topo_graph g;
 	int32_t local_to_rank[TOPO_MAX_LOCAL];
-	ck_assert(topo_search_ring(sys, hosts > 1, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, hosts > 1, &g) == ncclSuccess);
 	for (int h = 0; h < hosts; h++) {
 		for (int i = 0; i < gpus; i++)
 			local_to_rank[i] = in_turn ? i * hosts + h : h * gpus + i;
@@ -103,7 +103,7 @@ START_TEST(twenty_thousand_hosts_make_one_ring)
 	struct topo_rings last;
 	struct topo_graph g;
 
-	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclSuccess);
 	for (int32_t r = 0; r < n; r += 2)
 		for (int32_t i = 0; i < 2; i++)
 			topo_rank_info_fill(&all[r + i], sys, (struct topo_graph *[]){&g},

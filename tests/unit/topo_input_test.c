@@ -186,7 +186,7 @@ START_TEST(the_slowest_links_are_still_links)
 			       1);
 	struct topo_graph g;
 	ck_assert_int_eq(topo_nic_path(sys, 0, 0), TOPO_PATH_PHB);
-	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclSuccess);
 	util_check_graph(sys, &g, true);
 	ck_assert_uint_eq(g.bw_inter_mbps, 100); /* nothing fits: the fallback */
 }
@@ -208,7 +208,7 @@ START_TEST(direct_links_of_every_kind)
 		"</cpu></system>",
 		3);
 	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_NVL);
-	ck_assert_uint_eq(topo_gpu_bw_mbps(sys, 0, 1), 40000);
+	ck_assert_uint_eq(topo_gpu_bw_mbps(sys, 0, 1), 2 * 48000);
 	ck_assert_int_eq(topo_gpu_path(sys, 1, 2), TOPO_PATH_NVL);
 	ck_assert_int_eq(topo_gpu_path(sys, 0, 2), TOPO_PATH_NVB);
 	ck_assert_int_eq(topo_gpu_path(sys, 2, 0), TOPO_PATH_PHB);

@@ -71,7 +71,7 @@ START_TEST(the_last_gpus_alone_find_rings_too)
 	ck_assert(topo_system_get(xml, strlen(xml), "test.xml", &select, &sys) == ncclSuccess);
 	ck_assert_int_eq(topo_gpu_node(sys, sys->local_to_pos[0])->dev, machine[_i].gpus - 1);
 	for (int inter = 0; inter < 2; inter++) {
-		ck_assert(topo_search_ring(sys, inter != 0, &g) == ncclSuccess);
+		ck_assert(topo_search(sys, TOPO_RING, inter != 0, &g) == ncclSuccess);
 		util_check_graph(sys, &g, inter != 0);
 	}
 	free(xml);
@@ -86,7 +86,7 @@ START_TEST(rings_enter_and_leave_by_nics_next_to_their_gpus)
 	struct topo_graph g;
 	bool used[TOPO_MAX_NETS] = {false};
 	int32_t nics = 0;
-	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclSuccess);
 	ck_assert_int_ge(g.nchannels, 4);
 	for (int32_t c = 0; c < g.nchannels; c++) {
 		ck_assert(topo_gdr_ok(sys, g.order[c][0], g.nic[c][0]));
@@ -134,7 +134,7 @@ START_TEST(a_graph_prints_as_nccl_writes_it)
 	FILE *out = open_memstream(&text, &bytes);
 	const struct topo_system *sys = util_system(MACHINES "workstation-2gpu.xml", 2);
 	struct topo_graph g;
-	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclSuccess);
 	topo_graph_print_xml(sys, &g, out);
 	fclose(out);
 	ck_assert_str_eq(
@@ -173,9 +173,9 @@ START_TEST(no_net_no_ring_between_hosts)
 		"<system><cpu><pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci></cpu></system>",
 		1);
 	struct topo_graph g;
-	ck_assert(topo_search_ring(sys, false, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, false, &g) == ncclSuccess);
 	util_check_graph(sys, &g, false);
-	ck_assert(topo_search_ring(sys, true, &g) == ncclInvalidUsage);
+	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclInvalidUsage);
 	ck_assert(strstr(log_last_error(), "no <net>"));
 }
 END_TEST

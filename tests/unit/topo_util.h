@@ -136,12 +136,12 @@ static inline struct topo_graph util_search(const char *path, int32_t gpus, bool
 	char *xml = util_read(path);
 	const struct topo_system *sys = util_system_of(xml, gpus);
 	struct topo_graph g, again;
-	ck_assert_msg(topo_search_ring(sys, inter, &g) == ncclSuccess, "%s", log_last_error());
+	ck_assert_msg(topo_search(sys, TOPO_RING, inter, &g) == ncclSuccess, "%s", log_last_error());
 	util_check_graph(sys, &g, inter);
 	strcat(xml, " ");
 	const struct topo_system *other = util_system_of(xml, gpus);
 	ck_assert(other != sys);
-	ck_assert(topo_search_ring(other, inter, &again) == ncclSuccess);
+	ck_assert(topo_search(other, TOPO_RING, inter, &again) == ncclSuccess);
 	ck_assert_msg(memcmp(&g, &again, sizeof g) == 0, "%s: two searches differ", path);
 	free(xml);
 	return g;

@@ -107,7 +107,7 @@ START_TEST(a_missing_nvlink_collapses_the_rings)
 	memset(line, ' ', (size_t)(strstr(line, "/>") + 2 - line));
 	const struct topo_system *sys = util_system_of(xml, 8);
 	struct topo_graph g;
-	ck_assert(topo_search_ring(sys, false, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, false, &g) == ncclSuccess);
 	util_check_graph(sys, &g, false);
 	ck_assert_msg(g.nchannels <= 2 && g.type_intra >= TOPO_PATH_PHB, "%d channels at %s",
 		      g.nchannels, topo_path_name(g.type_intra));
