@@ -20,6 +20,7 @@ static void topo_search_fini(struct topo_search *s)
 	os_free(s->net_left);
 	os_free(s->intel);
 	os_free(s->used);
+	os_free(s->seen);
 	os_free(s->level);
 	os_free(s->cut);
 	topo_candidates_fini(s);
@@ -36,8 +37,10 @@ static bool topo_search_alloc(struct topo_search *s)
 	s->net_left = os_alloc((nets + 1) * sizeof *s->net_left, what);
 	s->intel = os_alloc(ends * ends * sizeof *s->intel, what);
 	s->used = os_alloc((most + 1) * 2 * sizeof *s->used, what);
+	s->seen = os_alloc(TOPO_SEARCH_SEEN * sizeof *s->seen, what);
 	s->level = os_alloc(most * (n + 4) * sizeof *s->level, what);
-	return s->link_left && s->net_left && s->intel && s->used && s->level;
+	return s->link_left && s->net_left && s->intel && s->used && s->seen &&
+	       s->level;
 }
 
 /* Does an Intel CPU forward what the GPU sends? */
@@ -149,6 +152,7 @@ struct topo_search_range {
 	uint32_t max_bw;
 	uint64_t total_bw;                                  /* of a GPU */
 	int32_t min_intra, max_intra, min_inter, max_inter; /* path types that occur */
+	uint32_t intra_types, inter_types;                  /* ... as sets */
 	int32_t cross_nic;
 	uint32_t speed[TOPO_MAX_SPEEDS];
 	int32_t speeds, slow; /* in all; at the end, only where nothing else fits */
@@ -193,21 +197,53 @@ static bool topo_search_is_done(const struct topo_search *s, const struct topo_s
 	return s->budget < 0 || (uint64_t)s->best.nchannels * s->best.bw_inter_mbps >= r->total_bw;
 }
 
-/* Within a host, leaving by another net changes nothing: the try costs what it did. */
+/* The farthest type up to `type` that occurs on the paths from the first ends to the second. */
+static int32_t topo_search_occurs(uint32_t types, int32_t type)
+{
+	while (type > TOPO_PATH_LOC && !(types >> type & 1))
+		type--;
+	return type;
+}
+
+/* A try that differs from one at this speed only in types that no path has would go the same way, and find
+ * nothing better: it costs what the other one did. The same holds, within a host, for other nets. */
+static struct topo_search_seen *topo_search_find_seen(struct topo_search *s,
+						      const struct topo_search_range *r)
+{
+	struct topo_search_seen x = {
+		.shape = s->now.shape,
+		.same = s->now.same_channels,
+		.cross = s->inter ? s->now.cross_nic : 0,
+		.intra = topo_search_occurs(r->intra_types, s->now.type_intra),
+		.inter = s->inter ? topo_search_occurs(r->inter_types, s->now.type_inter) : 0};
+
+	for (int32_t i = 0; i < s->seen_count; i++) {
+		struct topo_search_seen *y = &s->seen[i];
+
+		if (x.shape == y->shape && x.same == y->same && x.cross == y->cross &&
+		    x.intra == y->intra && x.inter == y->inter)
+			return y;
+	}
+	ASSERT(s->seen_count < TOPO_SEARCH_SEEN);
+	x.spent = -1;
+	s->seen[s->seen_count] = x;
+	return &s->seen[s->seen_count++];
+}
+
 static void topo_search_try(struct topo_search *s, const struct topo_search_range *r)
 {
 	int32_t budget = s->now.same_channels ? TOPO_SEARCH_BUDGET_SAME : TOPO_SEARCH_BUDGET_TRY;
-	bool simpler = s->now.shape == s->rules->simpler;
-	int32_t *spent = &s->spent[simpler][s->now.same_channels != 0][s->now.type_intra];
+	struct topo_search_seen *seen = r->second ? NULL : topo_search_find_seen(s, r);
 
 	s->left -= budget;
-	if (!s->inter && s->now.cross_nic == 2 && !r->second) {
-		s->budget = budget - *spent;
+	s->budget = budget;
+	if (seen && seen->spent >= 0) {
+		s->budget -= seen->spent;
 		return;
 	}
-	s->budget = budget;
 	topo_channel_try(s);
-	*spent = budget - MAX_OF(s->budget, 0);
+	if (seen)
+		seen->spent = budget - MAX_OF(s->budget, 0);
 	topo_search_record_try(s, r, budget);
 }
 
@@ -228,6 +264,19 @@ static void topo_search_types(const struct topo_search *s, int32_t to, int32_t c
 		}
 }
 
+/* Both ways between GPUs and these ends. */
+static uint32_t topo_search_type_set(const struct topo_search *s, int32_t to, int32_t count)
+{
+	uint32_t set = 0;
+
+	for (int32_t a = 0; a < s->n; a++)
+		for (int32_t b = to; b < to + count; b++) {
+			set |= 1u << topo_path_at(s->sys, a, b)->type;
+			set |= 1u << topo_path_at(s->sys, b, a)->type;
+		}
+	return set;
+}
+
 static void topo_search_range_fill(const struct topo_search *s, struct topo_search_range *r)
 {
 	memset(r, 0, sizeof *r);
@@ -236,6 +285,8 @@ static void topo_search_range_fill(const struct topo_search *s, struct topo_sear
 	r->min_intra = TOPO_PATH_LOC;
 	r->max_intra = r->max_inter = TOPO_PATH_SYS;
 	r->min_inter = TOPO_PATH_PIX;
+	r->intra_types = topo_search_type_set(s, 0, s->n);
+	r->inter_types = topo_search_type_set(s, topo_end_net(s->sys, 0), s->sys->nnets);
 	if (s->n > 1)
 		topo_search_types(s, 0, s->n, &r->min_intra, &r->max_intra);
 	if (s->inter)
@@ -322,7 +373,7 @@ static bool topo_search_inter(struct topo_search *s, const struct topo_search_ra
 
 static bool topo_search_speed(struct topo_search *s, const struct topo_search_range *r)
 {
-	memset(s->spent, 0, sizeof s->spent);
+	s->seen_count = 0;
 	s->now.cross_nic = r->cross_nic == 1;
 	if (topo_search_inter(s, r))
 		return true;

@@ -83,6 +83,13 @@ struct topo_search_level {
 	int32_t kept_budget; /* while a candidate with its own is in force */
 };
 
+/* A try as far as it matters: of the types, the farthest that occur within them. */
+struct topo_search_seen {
+	int32_t shape, same, cross, intra, inter;
+	int32_t spent;
+};
+#define TOPO_SEARCH_SEEN 256
+
 struct topo_search {
 	const struct topo_system *sys;
 	const struct topo_pattern_rules *rules;
@@ -104,7 +111,8 @@ struct topo_search {
 	int32_t bound, bound_hops; /* ... no more channels, no fewer hops of each (bounds.c) */
 	int32_t from_hops;         /* ... counts from here: in the second pass from the best's */
 	int64_t visited;           /* in the whole search */
-	int32_t spent[2][2][TOPO_PATH_DIS]; /* at this speed: by simpler shape, same, type_intra */
+	struct topo_search_seen *seen; /* the tries of this speed so far */
+	int32_t seen_count;
 
 	struct topo_stage stage[TOPO_MAX_LOCAL + 5]; /* of this try's shape */
 	const struct topo_shape_rules *shape;

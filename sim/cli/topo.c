@@ -10,15 +10,17 @@
 #include "core/topo/topo.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/rules.h"
+#include "sim/cli/topo_why.h"
 #include "sim/world/world.h"
 
 struct topo_options {
 	const char *verb, *machine;
-	bool inter, hosts;
+	bool inter, hosts, why;
 };
 
 static const struct argp_option topo_argp_options[] = {
 	{"hosts", 'H', "1|2", 0, "search for a ring within one host (default) or over several", 0},
+	{"why", 'w', NULL, 0, "every try of the searches of all patterns, and what came of it", 0},
 	{0},
 };
 
@@ -33,6 +35,9 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--hosts %s: expected a number from 1 to 4096", arg);
 		o->inter = n > 1;
 		o->hosts = true;
+		return 0;
+	case 'w':
+		o->why = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num == 0)
@@ -51,6 +56,8 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "'%s': expected show or search", o->verb);
 		if (o->hosts && strcmp(o->verb, "search"))
 			argp_error(state, "--hosts: has no effect on %s; expected search", o->verb);
+		if (o->why && strcmp(o->verb, "search"))
+			argp_error(state, "--why: has no effect on %s; expected search", o->verb);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -84,6 +91,8 @@ static int topo_print(const struct topo_options *o, const struct world_machine *
 		topo_system_print(sys, stdout);
 		return SIM_PASS;
 	}
+	if (o->why)
+		return topo_why(sys, o->inter, stdout) ? topo_refused() : SIM_PASS;
 	static struct topo_graph graph;
 	if (topo_search(sys, TOPO_RING, o->inter, &graph) != ncclSuccess)
 		return topo_refused();
