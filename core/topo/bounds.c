@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What can fit at all, so that tries of which nothing better can come are not made. Bounds do not change what
- * a search finds, only how soon it knows.
+ * a search finds, only how soon it knows (record->every_try: without them).
  *
- * A cut is a switch or a CPU with all that hangs below, where there are GPUs in use both inside and
- * outside. A channel crosses every cut, so the links that leave it bound the number of channels; so do a
- * GPU's own. A link counts from the path type on that allows its use.
+ * A cut is a switch or a CPU with all that hangs below, where there are GPUs in use both inside and outside.
+ * A channel crosses every cut, so the links that leave it bound the number of channels; so do a GPU's own,
+ * and the nets by which channels can enter and return. A link counts from the path type on that allows its
+ * use.
  */
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/topo/search.h"
+
+struct topo_cut {
+	uint64_t out[TOPO_PATH_NET], in[TOPO_PATH_NET]; /* sums over link types up to it */
+	bool intel[TOPO_PATH_NET]; /* all paths up to this type that cross it need a sixth more */
+	bool whole_ports;          /* nets between which a channel may change lie on one side */
+};
 
 static int32_t topo_bounds_link_level(const struct topo_system *sys, const struct topo_link *link)
 {
@@ -31,44 +38,113 @@ static bool topo_bounds_is_below(const struct topo_system *sys, int32_t node, in
 	return node == top;
 }
 
-static bool topo_bounds_cut_fill(const struct topo_system *sys, int32_t top, bool both,
-				 uint64_t cut[TOPO_PATH_NET])
+static void topo_bounds_cut_links(const struct topo_system *sys, int32_t top, struct topo_cut *cut)
 {
-	int32_t inside = 0;
-	for (int32_t pos = 0; pos < sys->ngpus; pos++)
-		inside += topo_bounds_is_below(sys, sys->end_node[pos], top);
-	if (inside == 0 || inside == sys->ngpus)
-		return false;
-	memset(cut, 0, sizeof(uint64_t) * TOPO_PATH_NET);
 	for (int32_t i = 0; i < sys->nlinks; i++) {
 		const struct topo_link *link = &sys->link[i];
 		bool from = topo_bounds_is_below(sys, link->from, top);
 		bool to = topo_bounds_is_below(sys, link->to, top);
-		if (from != to && (from || both))
-			cut[topo_bounds_link_level(sys, link)] += link->bw_mbps;
+
+		if (from != to)
+			(from ? cut->out : cut->in)[topo_bounds_link_level(sys, link)] +=
+				link->bw_mbps;
 	}
-	for (int32_t t = 1; t < TOPO_PATH_NET; t++)
-		cut[t] += cut[t - 1];
+	for (int32_t t = 1; t < TOPO_PATH_NET; t++) {
+		cut->out[t] += cut->out[t - 1];
+		cut->in[t] += cut->in[t - 1];
+	}
+}
+
+static void topo_bounds_cut_intel(const struct topo_search *s, const bool *inside,
+				  struct topo_cut *cut)
+{
+	memset(cut->intel, true, sizeof cut->intel);
+	for (int32_t a = 0; a < s->n; a++)
+		for (int32_t b = 0; b < s->n; b++) {
+			int32_t type = topo_path_at(s->sys, a, b)->type;
+
+			if (inside[a] == inside[b] ||
+			    s->intel[(size_t)a * (size_t)s->sys->nends + (size_t)b])
+				continue;
+			for (; type < TOPO_PATH_NET; type++)
+				cut->intel[type] = false;
+		}
+}
+
+static bool topo_bounds_may_change(const struct topo_system *sys, int32_t a, int32_t b)
+{
+	const struct topo_node *x = topo_net_node(sys, a), *y = topo_net_node(sys, b);
+
+	return topo_same_port(sys, a, b) || (x->net.rail >= 0 && x->net.rail == y->net.rail);
+}
+
+static bool topo_bounds_whole_ports(const struct topo_system *sys, int32_t top)
+{
+	for (int32_t a = 0; a < sys->nnets; a++)
+		for (int32_t b = 0; b < a; b++) {
+			int32_t x = sys->end_node[topo_end_net(sys, a)];
+			int32_t y = sys->end_node[topo_end_net(sys, b)];
+
+			if (topo_bounds_may_change(sys, a, b) &&
+			    topo_bounds_is_below(sys, x, top) != topo_bounds_is_below(sys, y, top))
+				return false;
+		}
+	return true;
+}
+
+static bool topo_bounds_cut_fill(const struct topo_search *s, int32_t top, struct topo_cut *cut)
+{
+	const struct topo_system *sys = s->sys;
+	bool inside[TOPO_MAX_LOCAL];
+	int32_t count = 0;
+
+	for (int32_t g = 0; g < s->n; g++)
+		count += inside[g] = topo_bounds_is_below(sys, sys->end_node[g], top);
+	if (count == 0 || count == s->n)
+		return false;
+	memset(cut, 0, sizeof *cut);
+	topo_bounds_cut_links(sys, top, cut);
+	topo_bounds_cut_intel(s, inside, cut);
+	cut->whole_ports = topo_bounds_whole_ports(sys, top);
 	return true;
 }
 
 ncclResult_t topo_bounds_make(struct topo_search *s)
 {
 	const struct topo_system *sys = s->sys;
-	s->cut = os_alloc((size_t)sys->nnodes * sizeof *s->cut, "topology search");
+	int32_t tops = 0;
+
+	for (int32_t i = 0; i < sys->nnodes; i++)
+		tops += sys->node[i].type == TOPO_NODE_PCI || sys->node[i].type == TOPO_NODE_CPU;
+	s->cut = os_alloc(((size_t)tops + 1) * sizeof *s->cut, "topology search");
 	if (!s->cut) {
 		WARN("out of memory for a search over %d nodes", sys->nnodes);
 		return ncclSystemError;
 	}
-	for (int32_t i = 0; i < sys->nnodes; i++) {
-		uint8_t type = sys->node[i].type;
-		/* a ring within a host crosses both ways, a chain in either */
-		bool both = s->inter || s->rules->shape != TOPO_SHAPE_RING;
-		if ((type == TOPO_NODE_PCI || type == TOPO_NODE_CPU) &&
-		    topo_bounds_cut_fill(sys, i, both, s->cut[s->cuts]))
+	for (int32_t i = 0; i < sys->nnodes; i++)
+		if ((sys->node[i].type == TOPO_NODE_PCI || sys->node[i].type == TOPO_NODE_CPU) &&
+		    topo_bounds_cut_fill(s, i, &s->cut[s->cuts]))
 			s->cuts++;
-	}
+	s->chain_type = -1;
 	return ncclSuccess;
+}
+
+/* ---- channels ------------------------------------------------------------------------------- */
+
+/* A ring that closes, or returns to where it entered, crosses both ways; a chain in either. One that returns
+ * may do so by a net's path, which needs no sixth more. */
+static uint64_t topo_bounds_cut(const struct topo_search *s, const struct topo_cut *cut,
+				int32_t type)
+{
+	uint64_t bw = MIN_OF(s->now.bw_intra_mbps, s->now.bw_inter_mbps);
+	bool round = s->now.shape == TOPO_SHAPE_RING &&
+		     (!s->inter || (s->now.cross_nic == 0 && cut->whole_ports));
+
+	if (cut->intel[s->now.type_intra] && !(round && s->inter))
+		bw = bw * 6 / 5;
+	if (round)
+		return MIN_OF(cut->out[type], cut->in[type]) / bw;
+	return (cut->out[type] + cut->in[type]) / bw;
 }
 
 /* Channels that may leave the GPU, each over one link whole, or, with `both`, come to it. */
@@ -91,6 +167,58 @@ static uint64_t topo_bounds_gpu(const struct topo_search *s, int32_t pos, int32_
 	return sum;
 }
 
+/* May a channel of now's shape that came by net `in` to GPU `first` return from GPU `g`? */
+static bool topo_bounds_returns(const struct topo_search *s, int32_t in, int32_t first, int32_t g)
+{
+	const struct topo_system *sys = s->sys;
+
+	if (s->now.shape == TOPO_SHAPE_RING ? (g == first && s->n > 1) : g != first)
+		return false;
+	for (int32_t out = 0; out < sys->nnets; out++)
+		if ((s->now.cross_nic || topo_bounds_may_change(sys, in, out)) &&
+		    topo_path_at(sys, g, topo_end_net(sys, out))->type <= s->now.type_inter)
+			return true;
+	return false;
+}
+
+/* Links that two paths begin with alike, of the first `most`. */
+static int32_t topo_bounds_common(const struct topo_system *sys, const struct topo_path *a,
+				  const struct topo_path *b, int32_t most)
+{
+	int32_t i = 0;
+
+	while (i < MIN_OF(most, b->count) && sys->hop[a->first + i] == sys->hop[b->first + i])
+		i++;
+	return i;
+}
+
+/* The bandwidth with which channels can enter by this net and return: what the first links carry that all
+ * ways in have in common. A way that is too slow for one channel does not count. */
+static uint32_t topo_bounds_net(const struct topo_search *s, int32_t net)
+{
+	const struct topo_system *sys = s->sys;
+	uint32_t least = topo_net_node(sys, net)->net.bw_mbps;
+	const struct topo_path *one = NULL;
+	int32_t common = 0;
+
+	for (int32_t first = 0; first < s->n; first++) {
+		const struct topo_path *in = topo_path_at(sys, topo_end_net(sys, net), first);
+		bool returns = false;
+
+		if (in->type > s->now.type_inter || in->bw_mbps < s->now.bw_inter_mbps)
+			continue;
+		for (int32_t g = 0; g < s->n && !returns; g++)
+			returns = topo_bounds_returns(s, net, first, g);
+		if (!returns)
+			continue;
+		common = one ? topo_bounds_common(sys, one, in, common) : in->count;
+		one = in;
+	}
+	for (int32_t i = 0; i < common; i++)
+		least = MIN_OF(least, sys->link[sys->hop[one->first + i]].bw_mbps);
+	return one ? least : 0;
+}
+
 /* A star's legs are shares of a channel. */
 int32_t topo_bounds_channels(const struct topo_search *s)
 {
@@ -98,21 +226,23 @@ int32_t topo_bounds_channels(const struct topo_search *s)
 	int32_t type = s->inter ? MAX_OF(s->now.type_intra, s->now.type_inter) : s->now.type_intra;
 	uint32_t bw = MIN_OF(s->now.bw_intra_mbps, s->now.bw_inter_mbps);
 	uint64_t bound = (uint64_t)s->max_channels, nets = 0;
+	bool both = s->now.shape != TOPO_SHAPE_RING;
 
 	ASSERT(type < TOPO_PATH_NET && bw > 0);
 	if (s->shape->star)
 		return s->max_channels;
 	for (int32_t i = 0; i < s->cuts; i++)
-		bound = MIN_OF(bound, s->cut[i][type] / bw);
-	bool both = s->now.shape != TOPO_SHAPE_RING;
+		bound = MIN_OF(bound, topo_bounds_cut(s, &s->cut[i], type));
 	for (int32_t g = 0; g < s->n && s->n > 1 && !(both && sys->one_way_links); g++)
 		bound = MIN_OF(bound, topo_bounds_gpu(s, g, type, bw, both));
 	if (!s->inter)
 		return (int32_t)bound;
-	for (int32_t i = 0; i < sys->nnets; i++)
-		nets += topo_net_node(sys, i)->net.bw_mbps / s->now.bw_inter_mbps;
+	for (int32_t i = 0; i < sys->nnets && nets < bound; i++)
+		nets += topo_bounds_net(s, i) / s->now.bw_inter_mbps;
 	return (int32_t)MIN_OF(bound, nets);
 }
+
+/* ---- hops ----------------------------------------------------------------------------------- */
 
 /* The shortest path to or from any GPU that is near enough; 0: none. */
 static int32_t topo_bounds_shortest(const struct topo_search *s, int32_t end, int32_t first,
@@ -129,26 +259,85 @@ static int32_t topo_bounds_shortest(const struct topo_search *s, int32_t end, in
 	return least == INT32_MAX ? 0 : least;
 }
 
-/* Every GPU but one sends to another one; within a host, in a ring, that one too. */
-int32_t topo_bounds_hops(const struct topo_search *s)
+/* Many GPUs: every one but one sends to another one, in a ring that one too. */
+static void topo_bounds_chain_rough(struct topo_search *s)
 {
 	int32_t sum = 0, most = 0;
 
-	if (s->shape->star)
-		return 0;
-	for (int32_t g = 0; g < s->n && s->n > 1; g++) {
+	for (int32_t g = 0; g < s->n; g++) {
 		int32_t hops = topo_bounds_shortest(s, g, 0, s->n, s->now.type_intra);
 
 		sum += hops;
 		most = MAX_OF(most, hops);
 	}
-	if (!s->inter)
-		return s->shape->closes ? sum : sum - most;
+	s->ring_hops = sum;
+	s->chain_hops = sum - most;
+}
+
+/* least[set][last]: the fewest hops of a chain through a set of GPUs that ends at `last`. All start at GPU
+ * 0 when `ring`, else anywhere. */
+#define TOPO_BOUNDS_EXACT 8
+#define TOPO_BOUNDS_NEVER 0x3fff
+static void topo_bounds_chains(const struct topo_search *s, bool ring,
+			       uint16_t least[1 << TOPO_BOUNDS_EXACT][TOPO_BOUNDS_EXACT])
+{
+	int32_t n = s->n;
+
+	for (int32_t set = 0; set < 1 << n; set++)
+		for (int32_t last = 0; last < n; last++)
+			least[set][last] =
+				set == 1 << last && (!ring || last == 0) ? 0 : TOPO_BOUNDS_NEVER;
+	for (int32_t set = 1; set < 1 << n; set++)
+		for (int32_t a = 0; a < n; a++)
+			for (int32_t b = 0; b < n && least[set][a] < TOPO_BOUNDS_NEVER; b++) {
+				const struct topo_path *p = topo_path_at(s->sys, a, b);
+				int32_t to = set | 1 << b;
+
+				if (to == set || p->type > s->now.type_intra)
+					continue;
+				int32_t hops = least[set][a] + p->length;
+				least[to][b] = (uint16_t)MIN_OF(hops, (int32_t)least[to][b]);
+			}
+}
+
+static void topo_bounds_chain_exact(struct topo_search *s)
+{
+	uint16_t least[1 << TOPO_BOUNDS_EXACT][TOPO_BOUNDS_EXACT];
+	int32_t all = (1 << s->n) - 1;
+
+	s->ring_hops = s->chain_hops = TOPO_BOUNDS_NEVER;
+	topo_bounds_chains(s, false, least);
+	for (int32_t g = 0; g < s->n; g++)
+		s->chain_hops = MIN_OF(s->chain_hops, (int32_t)least[all][g]);
+	topo_bounds_chains(s, true, least);
+	for (int32_t g = 0; g < s->n; g++) {
+		const struct topo_path *p = topo_path_at(s->sys, g, 0);
+
+		if (p->type <= s->now.type_intra)
+			s->ring_hops = MIN_OF(s->ring_hops, least[all][g] + p->length);
+	}
+}
+
+int32_t topo_bounds_hops(struct topo_search *s)
+{
 	int32_t nets = topo_end_net(s->sys, 0), in = INT32_MAX, out = INT32_MAX;
+
+	if (s->shape->star)
+		return 0;
+	if (s->chain_type != s->now.type_intra) {
+		s->chain_type = s->now.type_intra;
+		s->ring_hops = s->chain_hops = 0;
+		if (s->n > TOPO_BOUNDS_EXACT)
+			topo_bounds_chain_rough(s);
+		else if (s->n > 1)
+			topo_bounds_chain_exact(s);
+	}
+	if (!s->inter)
+		return s->shape->closes ? s->ring_hops : s->chain_hops;
 	for (int32_t i = 0; i < s->sys->nnets; i++)
 		in = MIN_OF(in, topo_bounds_shortest(s, nets + i, 0, s->n, s->now.type_inter));
 	for (int32_t g = 0; g < s->n; g++)
 		out = MIN_OF(out,
 			     topo_bounds_shortest(s, g, nets, s->sys->nnets, s->now.type_inter));
-	return sum - most + in + out * (s->shape->halves && s->n > 1 ? 2 : 1);
+	return s->chain_hops + in + out * (s->shape->halves && s->n > 1 ? 2 : 1);
 }

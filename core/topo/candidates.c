@@ -19,9 +19,10 @@ bool topo_candidates_alloc(struct topo_search *s)
 	s->nets = os_alloc(((n + 1) * nets + 1) * sizeof *s->nets, what);
 	s->nets_count = os_alloc((n + 1) * sizeof *s->nets_count, what);
 	s->gpu_key = os_alloc(n * n * sizeof *s->gpu_key, what);
+	s->gpu_near = os_alloc(n * n * sizeof *s->gpu_near, what);
 	s->net_key = os_alloc((n * nets + 1) * sizeof *s->net_key, what);
 	s->cand = os_alloc(cand * sizeof *s->cand, what);
-	return s->nets && s->nets_count && s->gpu_key && s->net_key && s->cand;
+	return s->nets && s->nets_count && s->gpu_key && s->gpu_near && s->net_key && s->cand;
 }
 
 void topo_candidates_fini(struct topo_search *s)
@@ -29,6 +30,7 @@ void topo_candidates_fini(struct topo_search *s)
 	os_free(s->nets);
 	os_free(s->nets_count);
 	os_free(s->gpu_key);
+	os_free(s->gpu_near);
 	os_free(s->net_key);
 	os_free(s->cand);
 }
@@ -74,6 +76,20 @@ static void topo_candidates_gpu_keys(struct topo_search *s, int32_t from)
 	}
 }
 
+static void topo_candidates_gpu_sort(struct topo_search *s, int32_t from)
+{
+	const uint64_t *key = &s->gpu_key[from * s->n];
+	int16_t *near = &s->gpu_near[from * (s->n - 1)];
+
+	for (int32_t d = 1, count = 0; d < s->n; d++) {
+		int32_t g = (from + d) % s->n, at = count++;
+
+		for (; at > 0 && key[g] < key[near[at - 1]]; at--)
+			near[at] = near[at - 1];
+		near[at] = (int16_t)g;
+	}
+}
+
 static void topo_candidates_net_keys(struct topo_search *s, int32_t net)
 {
 	for (int32_t g = 0; g < s->n; g++) {
@@ -90,6 +106,7 @@ void topo_candidates_fill(struct topo_search *s)
 	for (int32_t g = 0; g < s->n; g++) {
 		s->pci_link[g] = topo_candidates_pci_link(s->sys, g);
 		topo_candidates_gpu_keys(s, g);
+		topo_candidates_gpu_sort(s, g);
 	}
 	for (int32_t net = 0; net < s->sys->nnets; net++)
 		topo_candidates_net_keys(s, net);
@@ -157,11 +174,6 @@ static struct topo_search_candidate *topo_candidates_add(struct topo_search *s,
 		.gpu = (int16_t)gpu, .net = (int16_t)net, .mode = (uint8_t)mode};
 	l->count++;
 	return x;
-}
-
-bool topo_candidates_is_used(const struct topo_search *s, int32_t gpu)
-{
-	return s->used[2 * s->now.nchannels + gpu / 64] >> (gpu % 64) & 1;
 }
 
 static void topo_candidates_start_host(struct topo_search *s, struct topo_search_level *l)
@@ -271,40 +283,41 @@ struct topo_candidates_rank {
 	int16_t gpu;
 };
 
-static bool topo_candidates_before(const struct topo_candidates_rank *a,
-				   const struct topo_candidates_rank *b)
+/* Free GPUs, nearest first. */
+static void topo_candidates_near(struct topo_search *s, struct topo_search_level *l, int32_t from)
 {
-	return a->net_key != b->net_key ? a->net_key < b->net_key : a->gpu_key < b->gpu_key;
+	const int16_t *near = &s->gpu_near[from * (s->n - 1)];
+
+	for (int32_t i = 0; i < s->n - 1; i++)
+		if (!topo_candidates_is_used(s, near[i]))
+			topo_candidates_add(s, l, near[i], -1, TOPO_SEARCH_FREE);
 }
 
-/* Free GPUs, best first. A channel that returns to the network later should end near its net: where all are
- * alike from here, the ones far from it come first. */
-static void topo_candidates_free(struct topo_search *s, struct topo_search_level *l, int32_t from,
-				 enum topo_stage_sort sort)
+/* Free GPUs, nearest to the channel's net first. A channel that returns to the network later should end near
+ * it: where all are alike from here, the ones far from it come first. */
+static void topo_candidates_near_net(struct topo_search *s, struct topo_search_level *l,
+				     int32_t from, bool later)
 {
 	struct topo_candidates_rank rank[TOPO_MAX_LOCAL];
 	int32_t count = 0, net = s->now.nic[s->now.nchannels][0];
 	bool alike = true;
 
-	for (int32_t d = 1; d < s->n; d++) {
-		int32_t at, g = from + d < s->n ? from + d : from + d - s->n;
+	for (int32_t i = 0; i < s->n - 1; i++) {
+		int32_t at, g = s->gpu_near[from * (s->n - 1) + i];
 
 		if (topo_candidates_is_used(s, g))
 			continue;
-		struct topo_candidates_rank x = {
-			.net_key = sort == TOPO_SORT_GPU
-					   ? 0
-					   : s->net_key[net * s->n + g] |
-						     topo_candidates_pci_key(s, g) << 16,
-			.gpu_key = s->gpu_key[from * s->n + g],
-			.gpu = (int16_t)g};
+		struct topo_candidates_rank x = {.net_key = s->net_key[net * s->n + g] |
+							    topo_candidates_pci_key(s, g) << 16,
+						 .gpu_key = s->gpu_key[from * s->n + g],
+						 .gpu = (int16_t)g};
 		alike = alike && (count == 0 || x.gpu_key >> TOPO_KEY_DISTANCE_BITS ==
 							rank[0].gpu_key >> TOPO_KEY_DISTANCE_BITS);
-		for (at = count++; at > 0 && topo_candidates_before(&x, &rank[at - 1]); at--)
+		for (at = count++; at > 0 && x.net_key < rank[at - 1].net_key; at--)
 			rank[at] = rank[at - 1];
 		rank[at] = x;
 	}
-	bool reverse = alike && sort == TOPO_SORT_NET_LATER;
+	bool reverse = alike && later;
 	for (int32_t i = 0; i < count; i++)
 		topo_candidates_add(s, l, rank[reverse ? count - 1 - i : i].gpu, -1,
 				    TOPO_SEARCH_FREE);
@@ -328,7 +341,7 @@ static bool topo_candidates_may_return(const struct topo_search *s, int32_t step
 		return true;
 	if (a->net.rail >= 0 && b->net.rail >= 0)
 		return a->net.rail == b->net.rail;
-	return topo_same_port(s->sys, in, net);
+	return s->port[in] == s->port[net];
 }
 
 static void topo_candidates_return(struct topo_search *s, struct topo_search_level *l, int32_t step)
@@ -353,8 +366,10 @@ static void topo_candidates_gpu(struct topo_search *s, struct topo_search_level 
 		topo_candidates_add(s, l, s->now.order[c - 1][step], -1, TOPO_SEARCH_FREE);
 	else if (s->sys->nnvs)
 		topo_candidates_along(s, l, from);
+	else if (stage->sort == TOPO_SORT_GPU)
+		topo_candidates_near(s, l, from);
 	else
-		topo_candidates_free(s, l, from, (enum topo_stage_sort)stage->sort);
+		topo_candidates_near_net(s, l, from, stage->sort == TOPO_SORT_NET_LATER);
 }
 
 void topo_candidates_open(struct topo_search *s, struct topo_search_level *l)

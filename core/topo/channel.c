@@ -26,54 +26,54 @@ struct topo_channel_way {
 	bool from_gpu;
 };
 
-/* Of a link the other way: what a GPU before sm 80 reads over PCI for a NIC to send, and what an NVLink
- * to a POWER CPU needs in both. */
-static uint32_t topo_channel_back_need(const struct topo_search *s, const struct topo_link *link,
-				       const struct topo_channel_way *way, uint32_t need)
+static inline uint32_t topo_channel_need(const struct topo_search *s, uint16_t link,
+					 const struct topo_channel_way *way)
 {
-	const struct topo_node *to = &s->sys->node[link->to];
+	return s->link_kind[link] & TOPO_LINK_IS_PCI ? way->pci_bw : way->bw;
+}
 
-	if (link->back == TOPO_NO_LINK)
-		return 0;
-	if (to->type == TOPO_NODE_GPU && to->gpu.sm < 80 && !way->from_gpu)
-		return (need + 4) / 8;
-	if (to->type == TOPO_NODE_CPU && to->cpu.arch == TOPO_CPU_ARCH_POWER &&
-	    link->type == TOPO_LINK_NVL)
-		return need;
-	return 0;
+/* Of the link the other way. */
+static inline uint32_t topo_channel_back_need(const struct topo_search *s, uint16_t link,
+					      const struct topo_channel_way *way, uint32_t need)
+{
+	uint8_t kind = s->link_kind[link];
+
+	if (kind & TOPO_LINK_IS_READ)
+		return way->from_gpu ? 0 : (need + 4) / 8;
+	return kind & TOPO_LINK_IS_BOTH ? need : 0;
 }
 
 static void topo_channel_give_hops(struct topo_search *s, const struct topo_channel_way *way,
 				   int32_t hops)
 {
-	for (int32_t i = 0; i < hops; i++) {
-		uint16_t at = s->sys->hop[way->path->first + i];
-		const struct topo_link *link = &s->sys->link[at];
-		uint32_t need = link->type == TOPO_LINK_PCI ? way->pci_bw : way->bw;
-		uint32_t back = topo_channel_back_need(s, link, way, need);
+	const uint16_t *hop = &s->sys->hop[way->path->first];
 
-		s->link_left[at] += need;
+	for (int32_t i = 0; i < hops; i++) {
+		uint32_t need = topo_channel_need(s, hop[i], way);
+		uint32_t back = topo_channel_back_need(s, hop[i], way, need);
+
+		s->link_left[hop[i]] += need;
 		if (back)
-			s->link_left[link->back] += back;
-		ASSERT(s->link_left[at] <= link->bw_mbps);
+			s->link_left[s->sys->link[hop[i]].back] += back;
 	}
 }
 
 static bool topo_channel_take_hops(struct topo_search *s, const struct topo_channel_way *way)
 {
-	for (int32_t i = 0; i < way->path->count; i++) {
-		uint16_t at = s->sys->hop[way->path->first + i];
-		const struct topo_link *link = &s->sys->link[at];
-		uint32_t need = link->type == TOPO_LINK_PCI ? way->pci_bw : way->bw;
-		uint32_t back = topo_channel_back_need(s, link, way, need);
+	const uint16_t *hop = &s->sys->hop[way->path->first];
 
-		if (s->link_left[at] < need || (back && s->link_left[link->back] < back)) {
+	for (int32_t i = 0; i < way->path->count; i++) {
+		uint32_t need = topo_channel_need(s, hop[i], way);
+		uint32_t back = topo_channel_back_need(s, hop[i], way, need);
+
+		if (s->link_left[hop[i]] < need ||
+		    (back && s->link_left[s->sys->link[hop[i]].back] < back)) {
 			topo_channel_give_hops(s, way, i);
 			return false;
 		}
-		s->link_left[at] -= need;
+		s->link_left[hop[i]] -= need;
 		if (back)
-			s->link_left[link->back] -= back;
+			s->link_left[s->sys->link[hop[i]].back] -= back;
 	}
 	return true;
 }
@@ -175,7 +175,7 @@ static void topo_channel_set_used(struct topo_search *s, int32_t gpu)
 static void topo_channel_net_add(struct topo_search *s, int32_t net, uint32_t bw)
 {
 	for (int32_t i = 0; i < s->sys->nnets; i++)
-		if (topo_same_port(s->sys, i, net))
+		if (s->port[i] == s->port[net])
 			s->net_left[i] += bw; /* bw may be negative: modulo 2^32 */
 }
 
@@ -350,7 +350,7 @@ static bool topo_channel_is_hopeless(const struct topo_search *s)
 	uint64_t best = (uint64_t)s->best.nchannels * s->best.bw_intra_mbps;
 	uint64_t most = (uint64_t)s->bound * s->now.bw_intra_mbps;
 
-	if (s->now.shape == TOPO_SHAPE_NVLS)
+	if (s->now.shape == TOPO_SHAPE_NVLS || (s->record && s->record->every_try))
 		return false;
 	if (s->bound < s->min_channels || most < best)
 		return true;
@@ -448,6 +448,15 @@ static void topo_channel_level_follow(struct topo_search *s, const struct topo_s
 		topo_channel_level_open(s, 0, TOPO_SEARCH_FREE);
 }
 
+/* All that a try took it gave back. */
+static void topo_channel_check_left(const struct topo_search *s)
+{
+	for (int32_t i = 0; i < s->sys->nlinks; i++)
+		ASSERT(s->link_left[i] == s->sys->link[i].bw_mbps);
+	for (int32_t i = 0; i < s->sys->nnets; i++)
+		ASSERT(s->net_left[i] == topo_net_node(s->sys, i)->net.bw_mbps);
+}
+
 void topo_channel_try(struct topo_search *s)
 {
 	s->shape = topo_shape_rules(s->now.shape);
@@ -472,5 +481,6 @@ void topo_channel_try(struct topo_search *s)
 		else
 			topo_channel_level_close(s);
 	}
+	topo_channel_check_left(s);
 	ASSERT(s->now.nchannels == 0 && s->cand_count == 0 && s->now_hops == s->from_hops);
 }

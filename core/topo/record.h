@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The record of a search, for people: every try with its speed, its types and what came of it. Filled only
- * when it is asked for (topo_search_explain); the search does not look at it.
+ * when it is asked for (topo_search_explain); the search looks at every_try only.
  */
 #ifndef CORE_TOPO_RECORD_H
 #define CORE_TOPO_RECORD_H
@@ -32,6 +32,7 @@ struct topo_attempt {
 #define TOPO_RECORD_ATTEMPTS 4096
 
 struct topo_search_record {
+	bool every_try; /* by the caller: make also tries of which nothing better can come */
 	int32_t min_channels, max_channels;
 	uint32_t max_bw_mbps;   /* of any path */
 	uint64_t total_bw_mbps; /* of a GPU */
@@ -42,7 +43,7 @@ struct topo_search_record {
 	struct topo_attempt attempt[TOPO_RECORD_ATTEMPTS];
 };
 
-/* As topo_search, always from the beginning, with a record. */
+/* As topo_search, always from the beginning, with a record: all of it is set but every_try. */
 ncclResult_t topo_search_explain(const struct topo_system *sys, enum topo_pattern pattern,
 				 bool inter, struct topo_graph *graph,
 				 struct topo_search_record *record);

@@ -6,6 +6,7 @@
  * with what was found: channels are doubled at half the speed where that pays, and higher speeds are tried
  * with at least as many channels. Budgets count placed steps, so the answer depends on nothing but the input.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -17,6 +18,7 @@
 static void topo_search_fini(struct topo_search *s)
 {
 	os_free(s->link_left);
+	os_free(s->link_kind);
 	os_free(s->net_left);
 	os_free(s->intel);
 	os_free(s->used);
@@ -34,12 +36,13 @@ static bool topo_search_alloc(struct topo_search *s)
 	size_t ends = (size_t)s->sys->nends;
 
 	s->link_left = os_alloc(((size_t)s->sys->nlinks + 1) * sizeof *s->link_left, what);
+	s->link_kind = os_alloc(((size_t)s->sys->nlinks + 1) * sizeof *s->link_kind, what);
 	s->net_left = os_alloc((nets + 1) * sizeof *s->net_left, what);
 	s->intel = os_alloc(ends * ends * sizeof *s->intel, what);
 	s->used = os_alloc((most + 1) * 2 * sizeof *s->used, what);
 	s->seen = os_alloc(TOPO_SEARCH_SEEN * sizeof *s->seen, what);
 	s->level = os_alloc(most * (n + 4) * sizeof *s->level, what);
-	return s->link_left && s->net_left && s->intel && s->used && s->seen &&
+	return s->link_left && s->link_kind && s->net_left && s->intel && s->used && s->seen &&
 	       s->level;
 }
 
@@ -61,14 +64,42 @@ static bool topo_search_is_intel(const struct topo_system *sys, int32_t from, in
 	return false;
 }
 
+static uint8_t topo_search_link_kind(const struct topo_system *sys, const struct topo_link *link)
+{
+	const struct topo_node *to = &sys->node[link->to];
+	uint8_t kind = link->type == TOPO_LINK_PCI ? TOPO_LINK_IS_PCI : 0;
+
+	if (link->back == TOPO_NO_LINK)
+		return kind;
+	if (to->type == TOPO_NODE_GPU && to->gpu.sm < 80)
+		return kind | TOPO_LINK_IS_READ;
+	if (to->type == TOPO_NODE_CPU && to->cpu.arch == TOPO_CPU_ARCH_POWER &&
+	    link->type == TOPO_LINK_NVL)
+		return kind | TOPO_LINK_IS_BOTH;
+	return kind;
+}
+
+static int16_t topo_search_port(const struct topo_system *sys, int32_t net)
+{
+	int16_t first = 0;
+
+	while (!topo_same_port(sys, first, net))
+		first++;
+	return first;
+}
+
 static void topo_search_fill(struct topo_search *s)
 {
 	const struct topo_system *sys = s->sys;
 
-	for (int32_t i = 0; i < sys->nlinks; i++)
+	for (int32_t i = 0; i < sys->nlinks; i++) {
 		s->link_left[i] = sys->link[i].bw_mbps;
-	for (int32_t i = 0; i < sys->nnets; i++)
+		s->link_kind[i] = topo_search_link_kind(sys, &sys->link[i]);
+	}
+	for (int32_t i = 0; i < sys->nnets; i++) {
 		s->net_left[i] = topo_net_node(sys, i)->net.bw_mbps;
+		s->port[i] = topo_search_port(sys, i);
+	}
 	for (int32_t a = 0; a < sys->nends; a++)
 		for (int32_t b = 0; b < sys->nends; b++)
 			s->intel[(size_t)a * (size_t)sys->nends + (size_t)b] =
@@ -134,9 +165,11 @@ static struct topo_search *topo_search_make(const struct topo_search_wanted *w)
 	s->n = sys->ngpus;
 	s->record = w->record;
 	topo_search_set_channels(s, w);
-	if (!topo_search_alloc(s) || !topo_candidates_alloc(s) || topo_bounds_make(s))
+	if (!topo_search_alloc(s) || !topo_candidates_alloc(s))
 		goto err_fini;
 	topo_search_fill(s);
+	if (topo_bounds_make(s))
+		goto err_fini;
 	return s;
 err_fini:
 	topo_search_fini(s);
@@ -160,7 +193,7 @@ struct topo_search_range {
 };
 
 static void topo_search_record_try(struct topo_search *s, const struct topo_search_range *r,
-				   int32_t budget)
+				   int32_t budget, int64_t visited)
 {
 	struct topo_search_record *record = s->record;
 	struct topo_attempt *a;
@@ -184,7 +217,7 @@ static void topo_search_record_try(struct topo_search *s, const struct topo_sear
 				   .bound = s->bound,
 				   .channels = s->most,
 				   .budget = budget,
-				   .visited = s->budget < 0 ? 0 : budget - s->budget};
+				   .visited = (int32_t)(s->visited - visited)};
 	a->end = !s->made         ? TOPO_ATTEMPT_NOT_MADE
 		 : s->budget < 0  ? TOPO_ATTEMPT_FULL
 		 : s->stop        ? TOPO_ATTEMPT_NO_BETTER
@@ -234,6 +267,7 @@ static void topo_search_try(struct topo_search *s, const struct topo_search_rang
 {
 	int32_t budget = s->now.same_channels ? TOPO_SEARCH_BUDGET_SAME : TOPO_SEARCH_BUDGET_TRY;
 	struct topo_search_seen *seen = r->second ? NULL : topo_search_find_seen(s, r);
+	int64_t visited = s->visited;
 
 	s->left -= budget;
 	s->budget = budget;
@@ -244,7 +278,7 @@ static void topo_search_try(struct topo_search *s, const struct topo_search_rang
 	topo_channel_try(s);
 	if (seen)
 		seen->spent = budget - MAX_OF(s->budget, 0);
-	topo_search_record_try(s, r, budget);
+	topo_search_record_try(s, r, budget, visited);
 }
 
 /* ---- pass 1: the best that fits ------------------------------------------------------------- */
@@ -651,9 +685,10 @@ ncclResult_t topo_search_explain(const struct topo_system *sys, enum topo_patter
 {
 	struct topo_search_wanted w = {
 		.sys = sys, .pattern = pattern, .inter = inter, .record = record};
-	bool none;
+	bool none, every_try = record->every_try;
 
-	memset(record, 0, sizeof *record);
+	memset(record, 0, offsetof(struct topo_search_record, attempt));
+	record->every_try = every_try;
 	ncclResult_t rc = topo_search_prepare(&w, &none, graph);
 	if (rc || none)
 		return rc;

@@ -83,6 +83,10 @@ struct topo_search_level {
 	int32_t kept_budget; /* while a candidate with its own is in force */
 };
 
+/* What a link is to the search. READ: a GPU before sm 80 reads over it what a NIC is to send, which takes an
+ * eighth of the other way; BOTH: an NVLink to a POWER CPU, of which a channel needs both ways. */
+enum topo_link_kind { TOPO_LINK_IS_PCI = 1, TOPO_LINK_IS_READ = 2, TOPO_LINK_IS_BOTH = 4 };
+
 /* A try as far as it matters: of the types, the farthest that occur within them. */
 struct topo_search_seen {
 	int32_t shape, same, cross, intra, inter;
@@ -119,9 +123,11 @@ struct topo_search {
 
 	/* what is left, by link and by net */
 	uint32_t *link_left;
+	uint8_t *link_kind; /* set of enum topo_link_kind */
 	uint32_t *net_left;
-	bool *intel;    /* by pair of ends: the path's PCI links carry a sixth more */
-	uint64_t *used; /* by channel: bit sets of positions, 2 words each */
+	int16_t port[TOPO_MAX_NETS]; /* the first net of the same port */
+	bool *intel;                 /* by pair of ends: the path's PCI links carry a sixth more */
+	uint64_t *used;              /* by channel: bit sets of positions, 2 words each */
 
 	/* nets to try from a GPU (row n: from any), for type_inter `nets_type`; [n + 1][nnets] */
 	int16_t *nets;
@@ -129,6 +135,7 @@ struct topo_search {
 	int32_t nets_type;
 	/* sort keys of GPUs, least first: [n][n] from a GPU, [nnets][n] from a net */
 	uint64_t *gpu_key, *net_key;
+	int16_t *gpu_near;                /* [n][n - 1]: from a GPU, by gpu_key */
 	int32_t pci_link[TOPO_MAX_LOCAL]; /* of a GPU; TOPO_NO_LINK: none */
 
 	struct topo_search_level *level;
@@ -136,9 +143,10 @@ struct topo_search {
 	struct topo_search_candidate *cand;
 	int32_t cand_count, cand_room;
 
-	/* capacity of each cut by path type, sums over types up to it: [cuts][TOPO_PATH_NET] */
-	uint64_t (*cut)[TOPO_PATH_NET];
+	struct topo_cut *cut;
 	int32_t cuts;
+	/* the fewest hops of a ring and of a chain over all GPUs, for type_intra `chain_type` */
+	int32_t chain_type, ring_hops, chain_hops;
 };
 
 /* ---- channel.c ------------------------------------------------------------------------------ */
@@ -156,7 +164,10 @@ void topo_candidates_open(struct topo_search *s, struct topo_search_level *l);
 int32_t topo_candidates_nets(struct topo_search *s, int32_t gpu, const int16_t **nets);
 /* What a channel takes of a net's account, where NCCL counts whole GB/s. */
 uint32_t topo_candidates_net_need(const struct topo_search *s);
-bool topo_candidates_is_used(const struct topo_search *s, int32_t gpu);
+static inline bool topo_candidates_is_used(const struct topo_search *s, int32_t gpu)
+{
+	return s->used[2 * s->now.nchannels + gpu / 64] >> (gpu % 64) & 1;
+}
 
 /* ---- speeds.c ------------------------------------------------------------------------------- */
 /* Speeds to try, falling. Of the *slow ones at the end only where nothing else fits. */
@@ -170,6 +181,6 @@ ncclResult_t topo_bounds_make(struct topo_search *s);
 /* No more channels than this can fit with now's speeds and types. */
 int32_t topo_bounds_channels(const struct topo_search *s);
 /* Nor can a channel have fewer hops. */
-int32_t topo_bounds_hops(const struct topo_search *s);
+int32_t topo_bounds_hops(struct topo_search *s);
 
 #endif

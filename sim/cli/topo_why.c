@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/log.h"
 #include "core/topo/record.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/topo_why.h"
@@ -82,9 +83,13 @@ static void topo_why_print(const struct topo_search_record *r, const struct topo
 ncclResult_t topo_why(const struct topo_system *sys, bool inter, FILE *out)
 {
 	static struct topo_graph graph;
-	struct topo_search_record *record = malloc(sizeof *record);
-	ncclResult_t rc = record ? ncclSuccess : ncclSystemError;
+	struct topo_search_record *record = calloc(1, sizeof *record);
+	ncclResult_t rc = ncclSuccess;
 
+	if (!record) {
+		WARN("out of memory for a record of the search");
+		return ncclSystemError;
+	}
 	for (int p = 0; p < TOPO_SEARCHED_PATTERNS && !rc; p++) {
 		rc = topo_search_explain(sys, (enum topo_pattern)p, inter, &graph, record);
 		if (!rc)

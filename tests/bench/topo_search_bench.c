@@ -13,7 +13,6 @@
 
 #include "core/base/log.h"
 #include "core/base/xml.h"
-#include "core/topo/record.h"
 #include "core/topo/topo_internal.h"
 
 enum { ROUNDS = 5, BYTES_MAX = 1 << 20, MACHINES_MAX = 512 };
@@ -35,22 +34,20 @@ static void bench_select(const struct xml_node *x, struct topo_select *select)
 			   (class && strncmp(class, "0x0302", 6) == 0 && !xml_child(c, NULL));
 
 		if (gpu && bus && select->count < TOPO_MAX_LOCAL)
-			snprintf(select->gpu[select->count++].bus_id,
-				 sizeof select->gpu[0].bus_id, "%s", bus);
+			snprintf(select->gpu[select->count++].bus_id, sizeof select->gpu[0].bus_id,
+				 "%s", bus);
 		bench_select(c, select);
 	}
 }
 
 static uint64_t bench_graphs(const struct topo_system *sys)
 {
-	static struct topo_search_record record;
 	static struct topo_graph graph;
 	uint64_t start = bench_now();
 
 	for (int inter = 0; inter <= (sys->nnets > 0); inter++)
 		for (int p = 0; p < TOPO_SEARCHED_PATTERNS; p++)
-			if (topo_search_explain(sys, (enum topo_pattern)p, inter != 0, &graph,
-						&record))
+			if (topo_search(sys, (enum topo_pattern)p, inter != 0, &graph))
 				abort();
 	return bench_now() - start;
 }

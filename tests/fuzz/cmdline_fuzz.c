@@ -200,6 +200,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/shrink.c"
 #include "sim/cli/sweep.c"
 #include "sim/cli/topo.c"
+#include "sim/cli/topo_why.c"
 #include "sim/cli/tune.c"
 #include "sim/cli/tune_measure.c"
 #include "sim/cli/tune_print.c"

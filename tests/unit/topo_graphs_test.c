@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "core/base/xml.h"
-#include "core/topo/record.h"
 #include "tests/unit/topo_util.h"
 
 #define FOLDER ZOO "search/"
@@ -238,6 +237,21 @@ START_TEST(graphs_are_those_of_nccl_2_30)
 }
 END_TEST
 
+START_TEST(bounds_change_nothing)
+{
+	FILE *f = fopen(FOLDER "graphs.tsv", "r");
+	static char line[65536];
+	struct row r;
+
+	ck_assert(f != NULL);
+	while (fgets(line, sizeof line, f))
+		if (row_parse(line, &r) && strcmp(r.release, "2.28.9") == 0)
+			util_check_bounds(machine_system(r.machine), pattern_of(r.pattern),
+					  strcmp(r.scope, "inter") == 0, r.machine);
+	fclose(f);
+}
+END_TEST
+
 int main(void)
 {
 	if (access(FOLDER "graphs.tsv", R_OK) != 0) {
@@ -248,5 +262,6 @@ int main(void)
 	TCase *t = tcase_create("graphs");
 	suite_add_tcase(suite, t);
 	tcase_add_test(t, graphs_are_those_of_nccl_2_30);
+	tcase_add_test(t, bounds_change_nothing);
 	return util_run(suite);
 }

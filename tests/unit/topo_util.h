@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/topo/record.h"
 #include "core/topo/topo_internal.h"
 #include "tests/suite.h"
 
@@ -136,7 +137,8 @@ static inline struct topo_graph util_search(const char *path, int32_t gpus, bool
 	char *xml = util_read(path);
 	const struct topo_system *sys = util_system_of(xml, gpus);
 	struct topo_graph g, again;
-	ck_assert_msg(topo_search(sys, TOPO_RING, inter, &g) == ncclSuccess, "%s", log_last_error());
+	ck_assert_msg(topo_search(sys, TOPO_RING, inter, &g) == ncclSuccess, "%s",
+		      log_last_error());
 	util_check_graph(sys, &g, inter);
 	strcat(xml, " ");
 	const struct topo_system *other = util_system_of(xml, gpus);
@@ -156,6 +158,23 @@ static inline void util_expect(const struct topo_graph *g, int32_t channels, uin
 		      g->bw_intra_mbps, topo_path_name(g->type_intra),
 		      topo_path_name(g->type_inter), channels, bw, topo_path_name(intra),
 		      topo_path_name(inter));
+}
+
+/* The bounds of the search leave out only tries of which nothing better comes. */
+static inline void util_check_bounds(const struct topo_system *sys, enum topo_pattern pattern,
+				     bool inter, const char *name)
+{
+	static struct topo_search_record record, all = {.every_try = true};
+	static struct topo_graph a, b;
+
+	ck_assert(topo_search_explain(sys, pattern, inter, &a, &record) == ncclSuccess);
+	ck_assert(topo_search_explain(sys, pattern, inter, &b, &all) == ncclSuccess);
+	ck_assert_msg(record.visited <= all.visited, "%s: %lld steps instead of %lld", name,
+		      (long long)record.visited, (long long)all.visited);
+	ck_assert_msg(memcmp(&a, &b, sizeof a) == 0,
+		      "%s %s %s: %d x %u with bounds, %d x %u without", name,
+		      topo_pattern_name(pattern), inter ? "inter" : "intra", a.nchannels,
+		      a.bw_intra_mbps, b.nchannels, b.bw_intra_mbps);
 }
 
 static inline int util_run(Suite *suite)
