@@ -117,7 +117,7 @@ struct topo_search_wanted {
 };
 
 /* Two NVLink islands: a ring of two channels can cross between them both ways, and the tree has as many as
- * the ring. */
+ * the ring (since NCCL 2.29). */
 static bool topo_search_is_split(const struct topo_system *sys)
 {
 	int32_t island[TOPO_MAX_LOCAL], size[TOPO_MAX_LOCAL] = {0}, islands = 0;
@@ -148,8 +148,10 @@ static void topo_search_set_channels(struct topo_search *s, const struct topo_se
 		/* within a host every GPU has to be a head, so that all pull alike */
 		s->min_channels = s->inter ? 1 : s->max_channels;
 	}
-	if (w->pattern == TOPO_RING && s->max_channels >= 2 && topo_search_is_split(s->sys))
-		s->min_channels = MAX_OF(s->min_channels, 2);
+	s->forced = w->pattern == TOPO_RING && s->min_channels < 2 && s->max_channels >= 2 &&
+		    s->sys->params.compat == TOPO_COMPAT_NEW && topo_search_is_split(s->sys);
+	if (s->forced)
+		s->min_channels = 2;
 }
 
 static struct topo_search *topo_search_make(const struct topo_search_wanted *w)
@@ -594,6 +596,11 @@ static void topo_search_run(struct topo_search *s, enum topo_pattern pattern)
 	if (!topo_search_exists(s, pattern))
 		return;
 	topo_search_pass_down(s, &range);
+	if (s->best.nchannels == 0 && s->forced) { /* one channel is better than the last resort */
+		s->min_channels = 1;
+		topo_search_begin(s, &range);
+		topo_search_pass_down(s, &range);
+	}
 	topo_search_double(s);
 	if (s->best.nchannels)
 		topo_search_pass_up(s, &range);

@@ -100,6 +100,7 @@ struct topo_search {
 	bool inter;
 	int32_t n; /* GPUs */
 	int32_t min_channels, max_channels;
+	bool forced;                       /* two channels at least, where two fit */
 	struct topo_search_record *record; /* or NULL */
 
 	struct topo_graph now;  /* the try, by position; order[c] filled step by step */

@@ -180,6 +180,16 @@ START_TEST(no_net_no_ring_between_hosts)
 }
 END_TEST
 
+START_TEST(bounds_change_nothing)
+{
+	const struct topo_system *sys = util_system(machine_path(_i), machine[_i].gpus);
+
+	for (int inter = 0; inter < 2; inter++)
+		for (int p = 0; p < TOPO_SEARCHED_PATTERNS; p++)
+			util_check_bounds(sys, (enum topo_pattern)p, inter, machine[_i].name);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("topo_machines");
@@ -191,6 +201,7 @@ int main(void)
 	tcase_add_loop_test(t, the_last_gpus_alone_find_rings_too, 0, n);
 	tcase_add_loop_test(t, rings_enter_and_leave_by_nics_next_to_their_gpus, 0, n);
 	tcase_add_loop_test(t, the_printed_system_is_the_golden_one, 0, n);
+	tcase_add_loop_test(t, bounds_change_nothing, 0, n);
 	tcase_add_test(t, a_fast_gpu_needs_no_flush);
 	tcase_add_test(t, a_graph_prints_as_nccl_writes_it);
 	tcase_add_test(t, limits_of_the_user_are_kept);

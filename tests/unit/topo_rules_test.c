@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The rules of paths and searches, each on a machine as small as can be. */
+#include <stdarg.h>
+
+#include "tests/unit/topo_util.h"
+
+#define INTEL "arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\""
+#define AMD   "arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"175\" modelid=\"1\""
+#define ARM   "arch=\"arm64\""
+
+/* Text of a machine, piece by piece. */
+static char xml[16384];
+static size_t xml_at;
+
+__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	xml_at += (size_t)vsnprintf(xml + xml_at, sizeof xml - xml_at, format, args);
+	va_end(args);
+	ck_assert_uint_lt(xml_at, sizeof xml);
+}
+
+static void begin(void)
+{
+	xml_at = 0;
+	add("<system version=\"1\">\n");
+}
+
+static const struct topo_system *end(int32_t gpus)
+{
+	add("</system>\n");
+	return util_system_of(xml, gpus);
+}
+
+static void cpu(int numa, const char *kind)
+{
+	add("<cpu numaid=\"%d\" %s>\n", numa, kind);
+}
+
+/* A GPU, PCI gen 3 x16 (12 GB/s), with an NVLink to another bus where count is not 0. */
+static void gpu(int dev, int sm, int to, int count)
+{
+	add("<pci busid=\"0000:%02d:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" "
+	    "link_width=\"16\"><gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">",
+	    10 + dev, dev, sm);
+	if (count)
+		add("<nvlink target=\"0000:%02d:00.0\" count=\"%d\" tclass=\"0x030200\"/>", 10 + to,
+		    count);
+	add("</gpu></pci>\n");
+}
+
+static void nic(int dev, int speed, const char *attributes)
+{
+	add("<pci busid=\"0000:%02d:00.0\" class=\"0x020000\" link_speed=\"8 GT/s\" "
+	    "link_width=\"16\"><nic><net name=\"mlx5_%d\" dev=\"%d\" speed=\"%d\" port=\"1\" "
+	    "gdr=\"1\" %s/></nic></pci>\n",
+	    50 + dev, dev, dev, speed, attributes);
+}
+
+static void bridge(int number)
+{
+	add("<pci busid=\"0000:%02d:00.0\" class=\"0x060400\" link_speed=\"8 GT/s\" "
+	    "link_width=\"16\">\n",
+	    70 + number);
+}
+
+static struct topo_graph found(const struct topo_system *sys, enum topo_pattern pattern, bool inter)
+{
+	struct topo_graph g;
+
+	ck_assert_msg(topo_search(sys, pattern, inter, &g) == ncclSuccess, "%s", log_last_error());
+	return g;
+}
+
+/* ---- searches ------------------------------------------------------------------------------- */
+
+static const struct topo_system *islands(int count)
+{
+	begin();
+	cpu(0, AMD);
+	for (int i = 0; i < 2 * count; i++)
+		gpu(i, 80, i ^ 1, 4);
+	add("</cpu>");
+	return end(2 * count);
+}
+
+static int32_t least_rings(const struct topo_system *sys)
+{
+	static struct topo_search_record record;
+	struct topo_graph g;
+
+	ck_assert(topo_search_explain(sys, TOPO_RING, false, &g, &record) == ncclSuccess);
+	ck_assert_int_ge(g.nchannels, record.min_channels);
+	return record.min_channels;
+}
+
+START_TEST(two_nvlink_islands_have_two_rings)
+{
+	ck_assert_int_eq(least_rings(islands(1)), 1);
+	ck_assert_int_eq(least_rings(islands(2)), 2);
+	ck_assert_int_eq(least_rings(islands(3)), 1);
+	ck_assert_int_ge(found(islands(2), TOPO_TREE, false).nchannels, 2);
+}
+END_TEST
+
+START_TEST(two_nvlink_islands_have_one_ring_where_the_user_says_so)
+{
+	setenv("NCCL_MAX_NCHANNELS", "1", 1);
+	ck_assert_int_eq(least_rings(islands(2)), 1);
+}
+END_TEST
+
+START_TEST(two_nvlink_islands_needed_no_two_rings_in_2_28)
+{
+	setenv("NCCL_TOPO_COMPAT", "2.28", 1);
+	ck_assert_int_eq(least_rings(islands(2)), 1);
+}
+END_TEST
+
+/* A net of 1 Gb/s carries one ring of 0.12 GB/s. */
+START_TEST(two_nvlink_islands_have_one_ring_where_two_do_not_fit)
+{
+	begin();
+	cpu(0, AMD);
+	for (int i = 0; i < 4; i++)
+		gpu(i, 80, i ^ 1, 4);
+	nic(0, 1000, "");
+	add("</cpu>");
+	struct topo_graph g = found(end(4), TOPO_RING, true);
+
+	ck_assert_int_eq(g.nchannels, 1);
+	ck_assert_uint_eq(g.bw_inter_mbps, 120);
+}
+END_TEST
+
+static uint32_t pair_speed(const char *kind)
+{
+	begin();
+	cpu(0, kind);
+	gpu(0, 80, 0, 0);
+	gpu(1, 80, 0, 0);
+	add("</cpu>");
+	return found(end(2), TOPO_RING, false).bw_intra_mbps;
+}
+
+START_TEST(through_an_intel_cpu_a_sixth_more_is_needed)
+{
+	ck_assert_uint_eq(pair_speed(AMD), 12000);
+	ck_assert_uint_eq(pair_speed(INTEL), 10000);
+}
+END_TEST
+
+static uint32_t single_speed(int sm)
+{
+	begin();
+	cpu(0, AMD);
+	bridge(0);
+	gpu(0, sm, 0, 0);
+	nic(0, 100000, "");
+	add("</pci></cpu>");
+	return found(end(1), TOPO_RING, true).bw_inter_mbps;
+}
+
+START_TEST(a_read_by_a_nic_costs_an_old_gpu_the_other_way_too)
+{
+	ck_assert_uint_eq(single_speed(80), 12000);
+	ck_assert_uint_eq(single_speed(70), 10000);
+}
+END_TEST
+
+START_TEST(two_new_cards_on_two_sockets_are_not_at_the_last_resort)
+{
+	begin();
+	cpu(0, INTEL);
+	gpu(0, 120, 0, 0);
+	nic(0, 100000, "");
+	add("</cpu>");
+	cpu(1, INTEL);
+	gpu(1, 120, 0, 0);
+	add("</cpu>");
+	const struct topo_system *sys = end(2);
+
+	for (int inter = 0; inter < 2; inter++)
+		for (int p = TOPO_RING; p <= TOPO_TREE; p++) {
+			struct topo_graph g = found(sys, (enum topo_pattern)p, inter);
+
+			ck_assert_int_eq(g.nchannels, 1);
+			ck_assert_uint_ge(g.bw_intra_mbps, 6000);
+		}
+}
+END_TEST
+
+START_TEST(nets_of_one_port_share_it)
+{
+	static const char *const guid[2] = {"guid=\"0x1\"", "guid=\"0x2\""};
+	int32_t channels[2];
+
+	for (int apart = 0; apart < 2; apart++) {
+		begin();
+		cpu(0, AMD);
+		for (int i = 0; i < 4; i++)
+			gpu(i, 80, 0, 0);
+		nic(0, 50000, guid[0]);
+		nic(1, 50000, guid[apart]);
+		add("</cpu>");
+		struct topo_graph g = found(end(4), TOPO_RING, true);
+
+		channels[apart] = g.nchannels * (int32_t)g.bw_inter_mbps;
+	}
+	ck_assert_int_eq(channels[0], 6000);
+	ck_assert_int_eq(channels[1], 12000);
+}
+END_TEST
+
+static const struct topo_system *lopsided(void)
+{
+	begin();
+	cpu(0, AMD);
+	gpu(0, 80, 1, 4);
+	gpu(1, 80, 0, 2);
+	add("</cpu>");
+	return end(2);
+}
+
+START_TEST(an_nvlink_that_differs_by_direction_is_searched_with_a_warning)
+{
+	const struct topo_system *sys = lopsided();
+
+	ck_assert_msg(strstr(log_last_error(), "the other way"), "'%s'", log_last_error());
+	struct topo_graph g = found(sys, TOPO_RING, false);
+	ck_assert_int_eq(g.type_intra, TOPO_PATH_NVL);
+	ck_assert_uint_eq((uint32_t)g.nchannels * g.bw_intra_mbps, 40000);
+	util_check_graph(sys, &g, false);
+}
+END_TEST
+
+/* ---- paths ---------------------------------------------------------------------------------- */
+
+static const struct topo_path *to_net(const struct topo_system *sys, int32_t gpu_pos)
+{
+	return topo_path_at(sys, gpu_pos, topo_end_net(sys, 0));
+}
+
+static const struct topo_system *relay(void)
+{
+	begin();
+	cpu(0, INTEL);
+	gpu(0, 80, 1, 4);
+	bridge(0);
+	gpu(1, 80, 0, 4);
+	nic(0, 100000, "");
+	add("</pci></cpu>");
+	return end(2);
+}
+
+START_TEST(pxn_is_a_path_towards_the_net_only)
+{
+	const struct topo_system *sys = relay();
+
+	ck_assert_int_eq(to_net(sys, 0)->type, TOPO_PATH_PXN);
+	ck_assert_int_eq(to_net(sys, 1)->type, TOPO_PATH_PIX);
+	ck_assert_int_eq(topo_path_at(sys, topo_end_net(sys, 0), 0)->type, TOPO_PATH_PHB);
+}
+END_TEST
+
+START_TEST(pxn_can_be_disabled)
+{
+	setenv("NCCL_PXN_DISABLE", "1", 1);
+	ck_assert_int_eq(to_net(relay(), 0)->type, TOPO_PATH_PHB);
+}
+END_TEST
+
+START_TEST(c2c_and_a_cpu_s_own_nic_make_p2c)
+{
+	begin();
+	cpu(0, ARM);
+	add("<pci busid=\"0000:10:00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" "
+	    "link_width=\"16\"><gpu dev=\"0\" sm=\"90\" gdr=\"1\">"
+	    "<c2c bw=\"30000\" count=\"10\"/></gpu></pci>");
+	nic(0, 100000, "");
+	add("</cpu>");
+	ck_assert_int_eq(to_net(end(1), 0)->type, TOPO_PATH_P2C);
+}
+END_TEST
+
+/* A narrow NVLink between two GPUs that are on NVSwitches as well. */
+static uint32_t bridged_bw(void)
+{
+	begin();
+	cpu(0, AMD);
+	for (int i = 0; i < 2; i++)
+		add("<pci busid=\"0000:%02d:00.0\" class=\"0x030200\"><gpu dev=\"%d\" sm=\"80\">"
+		    "<nvlink target=\"0000:%02d:00.0\" count=\"1\" tclass=\"0x030200\"/>"
+		    "<nvlink target=\"0000:90:00.0\" count=\"8\" tclass=\"0x068000\"/>"
+		    "</gpu></pci>",
+		    10 + i, i, 11 - i);
+	add("</cpu>");
+	return topo_gpu_bw_mbps(end(2), 0, 1);
+}
+
+START_TEST(bandwidth_counts_before_hops)
+{
+	ck_assert_uint_eq(bridged_bw(), 160000);
+}
+END_TEST
+
+START_TEST(bandwidth_counted_after_hops_in_2_28)
+{
+	setenv("NCCL_TOPO_COMPAT", "2.28", 1);
+	ck_assert_uint_eq(bridged_bw(), 20000);
+}
+END_TEST
+
+START_TEST(link_speeds_by_generation)
+{
+	static const uint32_t nvlink[][2] = {{0, 20000},  {60, 18000}, {70, 20000},  {80, 20000},
+					     {86, 12000}, {90, 20600}, {100, 40100}, {120, 40100}};
+	static const uint32_t xgmi[][2] = {
+		{0x906, 24000}, {0x908, 24000}, {0x90a, 36000}, {0x940, 48000}, {0x942, 48000}};
+
+	for (size_t i = 0; i < ARRAY_LEN(nvlink); i++)
+		ck_assert_uint_eq(topo_nvlink_mbps((int32_t)nvlink[i][0]), nvlink[i][1]);
+	for (size_t i = 0; i < ARRAY_LEN(xgmi); i++)
+		ck_assert_uint_eq(topo_xgmi_mbps((int32_t)xgmi[i][0]), xgmi[i][1]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("topo_rules");
+	TCase *t = tcase_create("rules");
+	suite_add_tcase(suite, t);
+	tcase_add_test(t, two_nvlink_islands_have_two_rings);
+	tcase_add_test(t, two_nvlink_islands_have_one_ring_where_the_user_says_so);
+	tcase_add_test(t, two_nvlink_islands_needed_no_two_rings_in_2_28);
+	tcase_add_test(t, two_nvlink_islands_have_one_ring_where_two_do_not_fit);
+	tcase_add_test(t, through_an_intel_cpu_a_sixth_more_is_needed);
+	tcase_add_test(t, a_read_by_a_nic_costs_an_old_gpu_the_other_way_too);
+	tcase_add_test(t, two_new_cards_on_two_sockets_are_not_at_the_last_resort);
+	tcase_add_test(t, nets_of_one_port_share_it);
+	tcase_add_test(t, an_nvlink_that_differs_by_direction_is_searched_with_a_warning);
+	tcase_add_test(t, pxn_is_a_path_towards_the_net_only);
+	tcase_add_test(t, pxn_can_be_disabled);
+	tcase_add_test(t, c2c_and_a_cpu_s_own_nic_make_p2c);
+	tcase_add_test(t, bandwidth_counts_before_hops);
+	tcase_add_test(t, bandwidth_counted_after_hops_in_2_28);
+	tcase_add_test(t, link_speeds_by_generation);
+	return util_run(suite);
+}
