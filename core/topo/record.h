@@ -10,6 +10,7 @@
 
 enum topo_attempt_end {
 	TOPO_ATTEMPT_ALL_SEEN, /* every way was tried */
+	TOPO_ATTEMPT_ALIKE,    /* links carry as many channels as at a higher speed: as there */
 	TOPO_ATTEMPT_BUDGET,   /* its steps were used up */
 	TOPO_ATTEMPT_FULL,     /* as many channels as there may be */
 	TOPO_ATTEMPT_NO_BETTER, /* nothing better can follow: the links of a switch, CPU or GPU are full */
@@ -23,9 +24,9 @@ struct topo_attempt {
 	int32_t shape, same_channels, cross_nic;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter;
-	int32_t bound;           /* no more channels can fit */
-	int32_t channels;        /* the most that were placed */
-	int32_t budget, visited; /* steps */
+	int32_t bound;    /* no more channels can fit */
+	int32_t channels; /* the most that were placed */
+	int32_t visited;  /* steps */
 	enum topo_attempt_end end;
 };
 

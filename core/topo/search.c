@@ -88,13 +88,23 @@ static int16_t topo_search_port(const struct topo_system *sys, int32_t net)
 	return first;
 }
 
+static void topo_search_fill_way(struct topo_search *s, int32_t from, int32_t to)
+{
+	bool intel = topo_search_is_intel(s->sys, from, to);
+
+	s->intel[(size_t)from * (size_t)s->sys->nends + (size_t)to] = intel;
+	s->whole = s->whole && !(intel && to < s->n);
+}
+
 static void topo_search_fill(struct topo_search *s)
 {
 	const struct topo_system *sys = s->sys;
 
+	s->whole = true;
 	for (int32_t i = 0; i < sys->nlinks; i++) {
 		s->link_left[i] = sys->link[i].bw_mbps;
 		s->link_kind[i] = topo_search_link_kind(sys, &sys->link[i]);
+		s->whole = s->whole && !(s->link_kind[i] & ~TOPO_LINK_IS_PCI);
 	}
 	for (int32_t i = 0; i < sys->nnets; i++) {
 		s->net_left[i] = topo_net_node(sys, i)->net.bw_mbps;
@@ -102,8 +112,7 @@ static void topo_search_fill(struct topo_search *s)
 	}
 	for (int32_t a = 0; a < sys->nends; a++)
 		for (int32_t b = 0; b < sys->nends; b++)
-			s->intel[(size_t)a * (size_t)sys->nends + (size_t)b] =
-				topo_search_is_intel(sys, a, b);
+			topo_search_fill_way(s, a, b);
 	topo_candidates_fill(s);
 }
 
@@ -194,8 +203,17 @@ struct topo_search_range {
 	bool second;          /* pass */
 };
 
+static enum topo_attempt_end topo_search_try_end(const struct topo_search *s)
+{
+	return !s->made         ? TOPO_ATTEMPT_NOT_MADE
+	       : s->budget < 0  ? TOPO_ATTEMPT_FULL
+	       : s->stop        ? TOPO_ATTEMPT_NO_BETTER
+	       : s->budget == 0 ? TOPO_ATTEMPT_BUDGET
+				: TOPO_ATTEMPT_ALL_SEEN;
+}
+
 static void topo_search_record_try(struct topo_search *s, const struct topo_search_range *r,
-				   int32_t budget, int64_t visited)
+				   enum topo_attempt_end end, int64_t visited)
 {
 	struct topo_search_record *record = s->record;
 	struct topo_attempt *a;
@@ -218,13 +236,8 @@ static void topo_search_record_try(struct topo_search *s, const struct topo_sear
 				   .type_inter = s->now.type_inter,
 				   .bound = s->bound,
 				   .channels = s->most,
-				   .budget = budget,
-				   .visited = (int32_t)(s->visited - visited)};
-	a->end = !s->made         ? TOPO_ATTEMPT_NOT_MADE
-		 : s->budget < 0  ? TOPO_ATTEMPT_FULL
-		 : s->stop        ? TOPO_ATTEMPT_NO_BETTER
-		 : s->budget == 0 ? TOPO_ATTEMPT_BUDGET
-				  : TOPO_ATTEMPT_ALL_SEEN;
+				   .visited = (int32_t)(s->visited - visited),
+				   .end = end};
 }
 
 static bool topo_search_is_done(const struct topo_search *s, const struct topo_search_range *r)
@@ -265,6 +278,28 @@ static struct topo_search_seen *topo_search_find_seen(struct topo_search *s,
 	return &s->seen[s->seen_count++];
 }
 
+static void topo_search_set_seen(const struct topo_search *s, struct topo_search_seen *seen,
+				 int32_t budget)
+{
+	seen->spent = budget - MAX_OF(s->budget, 0);
+	seen->bound = s->bound;
+	seen->most = s->most;
+	seen->bw_mbps = s->now.bw_intra_mbps;
+}
+
+/* The answer is that of an earlier try; a record has it once for each speed. */
+static void topo_search_repeat(struct topo_search *s, const struct topo_search_range *r,
+			       struct topo_search_seen *seen)
+{
+	s->budget -= seen->spent;
+	s->improved = false;
+	s->bound = seen->bound;
+	s->most = seen->most;
+	if (seen->bw_mbps != s->now.bw_intra_mbps)
+		topo_search_record_try(s, r, TOPO_ATTEMPT_ALIKE, s->visited);
+	seen->bw_mbps = s->now.bw_intra_mbps;
+}
+
 static void topo_search_try(struct topo_search *s, const struct topo_search_range *r)
 {
 	int32_t budget = s->now.same_channels ? TOPO_SEARCH_BUDGET_SAME : TOPO_SEARCH_BUDGET_TRY;
@@ -274,13 +309,13 @@ static void topo_search_try(struct topo_search *s, const struct topo_search_rang
 	s->left -= budget;
 	s->budget = budget;
 	if (seen && seen->spent >= 0) {
-		s->budget -= seen->spent;
+		topo_search_repeat(s, r, seen);
 		return;
 	}
 	topo_channel_try(s);
 	if (seen)
-		seen->spent = budget - MAX_OF(s->budget, 0);
-	topo_search_record_try(s, r, budget, visited);
+		topo_search_set_seen(s, seen, budget);
+	topo_search_record_try(s, r, topo_search_try_end(s), visited);
 }
 
 /* ---- pass 1: the best that fits ------------------------------------------------------------- */
@@ -337,6 +372,7 @@ static void topo_search_range_fill(const struct topo_search *s, struct topo_sear
 static void topo_search_begin(struct topo_search *s, const struct topo_search_range *r)
 {
 	s->left = TOPO_SEARCH_BUDGET_ALL;
+	s->seen_bw_mbps = 0;
 	s->now.shape = s->rules->shape;
 	if (s->n == 1 && s->now.shape != TOPO_SHAPE_RING)
 		s->now.shape = TOPO_SHAPE_TREE;
@@ -407,9 +443,26 @@ static bool topo_search_inter(struct topo_search *s, const struct topo_search_ra
 	}
 }
 
+/* Does every link carry as many channels of now's speed as of the last one? Then, inside a host, each try goes
+ * the same way and comes to as many channels, of less bandwidth. */
+static bool topo_search_is_alike(const struct topo_search *s)
+{
+	uint32_t last = s->seen_bw_mbps, bw = s->now.bw_intra_mbps;
+
+	if (last == 0 || s->inter || !s->whole || topo_shape_rules(s->now.shape)->star ||
+	    (s->record && s->record->every_try))
+		return false;
+	for (int32_t i = 0; i < s->sys->nlinks; i++)
+		if (s->sys->link[i].bw_mbps / last != s->sys->link[i].bw_mbps / bw)
+			return false;
+	return true;
+}
+
 static bool topo_search_speed(struct topo_search *s, const struct topo_search_range *r)
 {
-	s->seen_count = 0;
+	if (!topo_search_is_alike(s))
+		s->seen_count = 0;
+	s->seen_bw_mbps = s->now.bw_intra_mbps;
 	s->now.cross_nic = r->cross_nic == 1;
 	if (topo_search_inter(s, r))
 		return true;

@@ -90,7 +90,9 @@ enum topo_link_kind { TOPO_LINK_IS_PCI = 1, TOPO_LINK_IS_READ = 2, TOPO_LINK_IS_
 /* A try as far as it matters: of the types, the farthest that occur within them. */
 struct topo_search_seen {
 	int32_t shape, same, cross, intra, inter;
-	int32_t spent;
+	int32_t spent; /* -1: not made yet */
+	int32_t bound, most;
+	uint32_t bw_mbps; /* the last speed for which it stood */
 };
 #define TOPO_SEARCH_SEEN 256
 
@@ -116,7 +118,8 @@ struct topo_search {
 	int32_t bound, bound_hops; /* ... no more channels, no fewer hops of each (bounds.c) */
 	int32_t from_hops;         /* ... counts from here: in the second pass from the best's */
 	int64_t visited;           /* in the whole search */
-	struct topo_search_seen *seen; /* the tries of this speed so far */
+	struct topo_search_seen *seen; /* the tries of this speed, or one like it, so far */
+	uint32_t seen_bw_mbps;         /* ... of the last speed; 0: none */
 	int32_t seen_count;
 
 	struct topo_stage stage[TOPO_MAX_LOCAL + 5]; /* of this try's shape */
@@ -127,8 +130,9 @@ struct topo_search {
 	uint8_t *link_kind; /* set of enum topo_link_kind */
 	uint32_t *net_left;
 	int16_t port[TOPO_MAX_NETS]; /* the first net of the same port */
-	bool *intel;                 /* by pair of ends: the path's PCI links carry a sixth more */
-	uint64_t *used;              /* by channel: bit sets of positions, 2 words each */
+	bool whole;     /* inside the host a channel takes of each link the speed, no more */
+	bool *intel;    /* by pair of ends: the path's PCI links carry a sixth more */
+	uint64_t *used; /* by channel: bit sets of positions, 2 words each */
 
 	/* nets to try from a GPU (row n: from any), for type_inter `nets_type`; [n + 1][nnets] */
 	int16_t *nets;
