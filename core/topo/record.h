@@ -39,6 +39,7 @@ struct topo_search_record {
 	uint64_t total_bw_mbps; /* of a GPU */
 	int32_t before_double;  /* channels before they were doubled; 0: they were not */
 	bool fallback;
+	bool used_up; /* the steps of the whole search were used up */
 	int64_t visited;
 	int32_t attempts, dropped; /* in attempt[], and what did not fit there */
 	struct topo_attempt attempt[TOPO_RECORD_ATTEMPTS];

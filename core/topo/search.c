@@ -659,8 +659,10 @@ static void topo_search_run(struct topo_search *s, enum topo_pattern pattern)
 		topo_search_pass_up(s, &range);
 	else if (s->rules->fallback)
 		topo_search_fallback(s);
-	if (s->record)
+	if (s->record) {
 		s->record->visited = s->visited;
+		s->record->used_up = s->left < 0;
+	}
 	INFO(LOG_GRAPH, "%s search over %d GPUs and %d nets: %d channels, %lld steps placed",
 	     topo_pattern_name(pattern), s->n, s->inter ? s->sys->nnets : 0, s->best.nchannels,
 	     (long long)s->visited);

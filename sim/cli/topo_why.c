@@ -48,6 +48,8 @@ static void topo_why_result(const struct topo_search_record *r, const struct top
 {
 	if (r->dropped)
 		fprintf(out, "  ... and %d tries more\n", r->dropped);
+	if (r->used_up)
+		fprintf(out, "  the steps of the whole search are used up\n");
 	if (r->before_double)
 		fprintf(out, "  %d channels were doubled at half the speed\n", r->before_double);
 	if (r->fallback)

@@ -287,6 +287,7 @@ int main(void)
 	Suite *suite = suite_create("topo_graphs");
 	TCase *t = tcase_create("graphs");
 	suite_add_tcase(suite, t);
+	tcase_set_timeout(t, 120);
 	tcase_add_test(t, graphs_are_those_of_nccl_2_30);
 	tcase_add_test(t, bounds_change_nothing);
 	tcase_add_test(t, no_machine_is_at_the_last_resort);
