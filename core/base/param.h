@@ -53,6 +53,8 @@ X(SOCKET_NTHREADS, "NCCL_SOCKET_NTHREADS", INT, "-2", -2, 16,                   
 X(NSOCKS_PERTHREAD, "NCCL_NSOCKS_PERTHREAD", INT, "-2", -2, 64,                                    \
 	"sockets of each of these tasks; -2: 8 on AWS, else 1")                                     \
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0, "topology XML of this host")                    \
+X(GRAPH_FILE, "NCCL_GRAPH_FILE", STRING, NULL, 0, 0,                                               \
+	"graphs of this host in NCCL's XML, as `doppel topo search` prints them, in place of a search") \
 X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
 	"1: the NICs are those that the network has, whatever NCCL_TOPO_FILE says; 0: the file's")  \
 X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \

@@ -9,6 +9,7 @@
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
 #include "core/mem/mem.h"
+#include "core/topo/graph_file.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
@@ -195,18 +196,63 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 	return rc;
 }
 
+/* NCCL_GRAPH_FILE, or *file is NULL. */
+static ncclResult_t channels_graph_file(struct topo_graph_file **file)
+{
+	const char *path = param_str(PARAM_GRAPH_FILE);
+	char *xml = NULL;
+	size_t bytes = 0;
+
+	*file = NULL;
+	if (!path)
+		return ncclSuccess;
+	int e = os_file_read(path, &xml, &bytes);
+
+	if (e) {
+		char text[96];
+		const char *reason = strerror_r(e, text, sizeof text);
+
+		WARN("NCCL_GRAPH_FILE: %s cannot be read: %s", path, reason);
+		return ncclSystemError;
+	}
+	ncclResult_t rc = topo_graph_file_read(xml, bytes, path, file);
+
+	os_free(xml);
+	return rc;
+}
+
+/* The graph of a pattern: the file's, if it has one. */
+static ncclResult_t channels_graph(struct ncclComm *comm, const struct topo_graph_file *file,
+				   enum topo_pattern pattern)
+{
+	bool inter = comm->local_ranks < comm->nranks, found = false;
+	ncclResult_t rc = ncclSuccess;
+
+	if (file)
+		rc = topo_graph_file_match(file, comm->topo, pattern, inter, comm->graph[pattern],
+					   &found);
+	if (!rc && found)
+		INFO(LOG_GRAPH | LOG_INIT, "rank %d: the %s of %s: %d channels", comm->rank,
+		     topo_pattern_name(pattern), file->source, comm->graph[pattern]->nchannels);
+	return rc || found ? rc : topo_search(comm->topo, pattern, inter, comm->graph[pattern]);
+}
+
 static ncclResult_t channels_search(struct ncclComm *comm)
 {
-	bool inter = comm->local_ranks < comm->nranks;
+	struct topo_graph_file *file;
+	ncclResult_t rc = channels_graph_file(&file);
 
-	for (int p = 0; p < TOPO_PATTERNS; p++) {
+	for (int p = 0; p < TOPO_PATTERNS && !rc; p++) {
 		comm->graph[p] = os_alloc(sizeof *comm->graph[p], "graph of the host");
 		if (!comm->graph[p]) {
 			WARN("rank %d: no memory for the graphs of the host", comm->rank);
-			return ncclSystemError;
+			rc = ncclSystemError;
+		} else {
+			rc = channels_graph(comm, file, (enum topo_pattern)p);
 		}
 	}
-	return topo_search(comm->topo, TOPO_RING, inter, comm->graph[TOPO_RING]);
+	topo_graph_file_free(file);
+	return rc;
 }
 
 /* Can all ranks of the host reach each other without the network? The same answer on all of them. */

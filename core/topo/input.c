@@ -2,10 +2,12 @@
 /*
  * A host's topology file, in NCCL's format, read into the model. It takes what real dumps and cloud
  * templates contain: attributes that are absent, empty, 0 or -1 fall back to NCCL's defaults; a GPU
- * may be a bare <pci> of a display class. What it cannot read it refuses with file, line, element,
- * attribute and what was expected. The links between GPUs are input_links.c's.
+ * may be a bare <pci> of a display class, or one without a class whose bus id a GPU in use has. What
+ * NCCL takes is taken, and logged where it is odd; what it cannot read it refuses with file, line,
+ * column, element, attribute and what was expected. The links between GPUs are input_links.c's.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,19 @@ static ncclResult_t topo_input_error(const struct xml_error *error)
 	return ncclInvalidUsage;
 }
 
+ncclResult_t topo_input_refuse(const struct xml_node *x, const char *fmt, ...)
+{
+	struct xml_error error;
+	char text[400];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	xml_error_at(x, &error, "%s", text);
+	return topo_input_error(&error);
+}
+
 ncclResult_t topo_input_int(const struct xml_node *x, const char *name, int64_t initial, int64_t lo,
 			    int64_t hi, int32_t *out)
 {
@@ -33,11 +48,9 @@ ncclResult_t topo_input_int(const struct xml_node *x, const char *name, int64_t 
 	int64_t value;
 	if (xml_attr_i64(x, name, initial, &value, &error))
 		return topo_input_error(&error);
-	if (value < lo || value > hi) {
-		xml_error_at(x, &error, "%s=\"%" PRId64 "\", expected %" PRId64 " to %" PRId64,
-			     name, value, lo, hi);
-		return topo_input_error(&error);
-	}
+	if (value < lo || value > hi)
+		return topo_input_refuse(x, "%s=\"%" PRId64 "\", expected %" PRId64 " to %" PRId64,
+					 name, value, lo, hi);
 	*out = (int32_t)value;
 	return ncclSuccess;
 }
@@ -70,7 +83,7 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	if (!rc)
 		rc = topo_input_int(x, "gdr", 0, 0, 1, &gdr);
 	if (!rc)
-		rc = topo_input_int(x, "speed", 0, -1, 100000000, &mbit);
+		rc = topo_input_int(x, "speed", 0, -1, INT32_MAX, &mbit);
 	if (!rc)
 		rc = topo_input_int(x, "rail", -1, -1, INT32_MAX, &rail);
 	if (!rc)
@@ -91,10 +104,8 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 		     name, dev);
 		return ncclSuccess;
 	}
-	if (in->nets == TOPO_MAX_NETS) {
-		WARN("%s:%d: more than %d <net>", in->m->source, x->line, TOPO_MAX_NETS);
-		return ncclInvalidUsage;
-	}
+	if (in->nets == TOPO_MAX_NETS)
+		return topo_input_refuse(x, "is one too many, expected at most %d", TOPO_MAX_NETS);
 	int32_t n = topo_model_node(in->m, TOPO_NODE_NET, x->line);
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
@@ -156,18 +167,38 @@ static int32_t topo_gpu_sm_by_device(uint64_t device)
 	return 80;
 }
 
-/* AMD's graphics core: "gfx942", or a number in which 910 stands for gfx90a; 0: not said. */
-static int32_t topo_gpu_gcn(const struct xml_node *gpu)
+/* AMD's graphics core: "gfx942", "942", or a number in which 910 stands for gfx90a; features may follow, as in
+ * "gfx942:sramecc+:xnack-". */
+static ncclResult_t topo_gpu_gcn(const struct xml_node *x, struct topo_node *n)
 {
-	const char *text = gpu ? xml_attr(gpu, "gcn") : NULL;
+	const char *text = xml_attr(x, "gcn");
+	const char *number = text && strncmp(text, "gfx", 3) == 0 ? text + 3 : text;
+	size_t digits = number ? strspn(number, "0123456789abcdef") : 0;
 
-	if (!text || !text[0])
-		return 0;
-	if (strncmp(text, "gfx", 3) == 0)
-		text += 3;
-	if (strncmp(text, "910", 3) == 0)
-		return 0x90a;
-	return (int32_t)(strtoul(text, NULL, 16) & 0xffff);
+	if (!text || !*text)
+		return ncclSuccess;
+	if (!digits || digits > 4 || (number[digits] && number[digits] != ':'))
+		return topo_input_refuse(x, "gcn=\"%.64s\", expected an architecture like gfx942",
+					 text);
+	n->gpu.gcn = (int32_t)strtoul(number, NULL, 16);
+	if (n->gpu.gcn == 0x910)
+		n->gpu.gcn = 0x90a;
+	return ncclSuccess;
+}
+
+/* Two GPUs of one number. */
+static ncclResult_t topo_gpu_twice(const struct topo_model *m, const struct xml_node *x,
+				   int32_t gpu)
+{
+	int32_t dev = m->node[gpu].dev;
+
+	for (int32_t i = 0; i < gpu; i++)
+		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].dev == dev)
+			return topo_input_refuse(x,
+						 "dev=\"%d\" is also that of GPU %s in line %d; "
+						 "expected another one",
+						 dev, m->node[i].name, m->node[i].line);
+	return ncclSuccess;
 }
 
 static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *pci, int32_t gpu)
@@ -186,23 +217,14 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 		return rc;
 	struct topo_node *n = &in->m->node[gpu];
 	n->dev = dev;
-	n->gpu.gcn = topo_gpu_gcn(x);
+	n->gpu.gdr = gdr != 0;
+	if (in->gpus++ == TOPO_MAX_GPUS)
+		return topo_input_refuse(pci, "is one GPU too many, expected at most %d",
+					 TOPO_MAX_GPUS);
+	rc = x ? topo_gpu_gcn(x, n) : ncclSuccess;
 	/* AMD's sm is a number of compute units; its GPUs are searched for as sm 80 is */
 	n->gpu.sm = n->gpu.gcn ? 80 : sm ? sm : topo_gpu_sm_by_device(device);
-	n->gpu.gdr = gdr != 0;
-	for (int32_t i = 0; i < gpu; i++)
-		if (in->m->node[i].type == TOPO_NODE_GPU && in->m->node[i].dev == dev) {
-			WARN("%s:%d: <gpu> dev=\"%d\" is also GPU %s of line %d; expected another "
-			     "one",
-			     in->m->source, x ? x->line : pci->line, dev, in->m->node[i].name,
-			     in->m->node[i].line);
-			return ncclInvalidUsage;
-		}
-	if (in->gpus++ == TOPO_MAX_GPUS) {
-		WARN("%s:%d: more than %d GPUs", in->m->source, pci->line, TOPO_MAX_GPUS);
-		return ncclInvalidUsage;
-	}
-	return ncclSuccess;
+	return rc ? rc : topo_gpu_twice(in->m, x ? x : pci, gpu);
 }
 
 /* ---- <pci> ---------------------------------------------------------------------------------- */
@@ -217,19 +239,27 @@ static uint32_t topo_pci_lane(int64_t milli_gt)
 	return (uint32_t)(MIN_OF(milli_gt, 1000000) * 15 / 2000);
 }
 
-static ncclResult_t topo_pci_bw(const struct xml_node *x, uint32_t *mbps)
+struct topo_pci_link {
+	int32_t lanes, milli_gts; /* 0: unknown */
+	uint32_t mbps;
+};
+
+static ncclResult_t topo_pci_link(const struct xml_node *x, struct topo_pci_link *link)
 {
 	struct xml_error error;
-	int64_t milli_gt;
-	int32_t width;
-	ncclResult_t rc = topo_input_int(x, "link_width", 0, -1, 255, &width);
+	int64_t milli_gts;
+	ncclResult_t rc = topo_input_int(x, "link_width", 0, -1, 255, &link->lanes);
+
 	if (rc)
 		return rc;
-	if (xml_attr_milli(x, "link_speed", "GT/s", 0, &milli_gt, &error)) {
+	if (xml_attr_milli(x, "link_speed", "GT/s", 0, &milli_gts, &error)) {
 		INFO(LOG_GRAPH, "%s; taken as 8 GT/s", error.text);
-		milli_gt = 0;
+		milli_gts = 0;
 	}
-	*mbps = (uint32_t)(width > 0 ? width : 16) * topo_pci_lane(milli_gt) * 1000u / 80u;
+	link->lanes = MAX_OF(link->lanes, 0);
+	link->milli_gts = (int32_t)MAX_OF(MIN_OF(milli_gts, 1000000), 0);
+	link->mbps =
+		(uint32_t)(link->lanes ? link->lanes : 16) * topo_pci_lane(milli_gts) * 1000u / 80u;
 	return ncclSuccess;
 }
 
@@ -239,9 +269,24 @@ static bool topo_attr_begins(const struct xml_node *x, const char *name, const c
 	return text && strncmp(text, with, strlen(with)) == 0;
 }
 
+/* A template's function without a class, which nothing but its bus id describes: is it a GPU in use? */
+static bool topo_pci_is_selected(const struct topo_model *m, const struct xml_node *x)
+{
+	const char *text = xml_attr(x, "busid");
+	uint64_t bus, other;
+
+	if (xml_attr(x, "class") || !text || !topo_bus_parse(text, &bus))
+		return false;
+	for (int32_t i = 0; i < m->select->count; i++)
+		if (topo_bus_parse(m->select->gpu[i].bus_id, &other) && other == bus)
+			return true;
+	return false;
+}
+
 /* What the function is: by what it holds, and where that is nothing (a template's), by its class.
  * False: nothing of ours. */
-static bool topo_pci_type(const struct xml_node *x, enum topo_node_type *type)
+static bool topo_pci_type(const struct topo_model *m, const struct xml_node *x,
+			  enum topo_node_type *type)
 {
 	if (xml_child(x, "gpu"))
 		*type = TOPO_NODE_GPU;
@@ -251,7 +296,8 @@ static bool topo_pci_type(const struct xml_node *x, enum topo_node_type *type)
 		*type = TOPO_NODE_PCI;
 	else if (topo_attr_begins(x, "class", "0x0302") ||
 		 (topo_attr_begins(x, "class", "0x0300") &&
-		  topo_attr_begins(x, "vendor", "0x10de")))
+		  topo_attr_begins(x, "vendor", "0x10de")) ||
+		 topo_pci_is_selected(m, x))
 		*type = TOPO_NODE_GPU;
 	else if (topo_attr_begins(x, "class", "0x0207") ||
 		 (topo_attr_begins(x, "class", "0x0200") &&
@@ -278,25 +324,52 @@ static ncclResult_t topo_pci_id(const struct xml_node *x, uint64_t *id)
 	return ncclSuccess;
 }
 
-static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_node *x,
-				 uint64_t *bus)
+/* A switch that is below itself. */
+static ncclResult_t topo_pci_cycle(const struct xml_node *x, uint64_t bus)
 {
-	const char *text = xml_attr(x, "busid");
-	if (!text || !topo_bus_parse(text, bus)) {
-		WARN("%s:%d: <pci> busid=\"%s\", expected a PCI address like 0000:13:00.0",
-		     m->source, x->line, text ? text : "");
-		return ncclInvalidUsage;
-	}
-	for (int32_t i = 0; i < m->node_count; i++) {
-		const struct topo_node *n = &m->node[i];
-		if (n->bus == *bus && n->type == TOPO_NODE_GPU) {
-			WARN("%s:%d: <pci> busid=\"%s\" is used in line %d already; expected "
-			     "another one",
-			     m->source, x->line, text, n->line);
-			return ncclInvalidUsage;
-		}
+	for (const struct xml_node *up = x->parent; up; up = up->parent) {
+		const char *text = xml_attr(up, "busid");
+		uint64_t other;
+
+		if (strcmp(up->name, "pci") == 0 && text && topo_bus_parse(text, &other) &&
+		    other == bus)
+			return topo_input_refuse(x,
+						 "busid=\"%.64s\" is that of the <pci> in line %d, "
+						 "which it is in; expected another one",
+						 text, up->line);
 	}
 	return ncclSuccess;
+}
+
+/* Two GPUs cannot have one bus id. A switch can have that of another function: NCCL takes such files,
+ * and nothing is looked up by it but the end of a <pcilink>. */
+static ncclResult_t topo_pci_twice(const struct topo_model *m, const struct xml_node *x,
+				   enum topo_node_type type, uint64_t bus)
+{
+	int32_t other = topo_model_find(m, type, bus);
+
+	if (other == TOPO_NO_NODE || (type != TOPO_NODE_GPU && type != TOPO_NODE_PCI))
+		return ncclSuccess;
+	if (type == TOPO_NODE_GPU)
+		return topo_input_refuse(x,
+					 "busid=\"%.64s\" is used in line %d already; expected "
+					 "another one",
+					 xml_attr(x, "busid"), m->node[other].line);
+	INFO(LOG_GRAPH, "%s:%d: the switch %s is also in line %d: taken as two", m->source, x->line,
+	     xml_attr(x, "busid"), m->node[other].line);
+	return topo_pci_cycle(x, bus);
+}
+
+static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_node *x,
+				 enum topo_node_type type, uint64_t *bus)
+{
+	const char *text = xml_attr(x, "busid");
+
+	if (!text || !topo_bus_parse(text, bus))
+		return topo_input_refuse(
+			x, "busid=\"%.64s\", expected a PCI address like 0000:13:00.0",
+			text ? text : "");
+	return topo_pci_twice(m, x, type, *bus);
 }
 
 /* The functions of one card with several ports are one NIC, so its link is not counted twice. */
@@ -309,44 +382,68 @@ static int32_t topo_nic_of_card(const struct topo_model *m, uint64_t bus)
 	return TOPO_NO_NODE;
 }
 
-static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *x, int32_t parent)
+/* The node of a function that is not a further port of a card. */
+static ncclResult_t topo_pci_add(struct topo_model *m, const struct xml_node *x,
+				 enum topo_node_type type, int32_t parent, uint64_t bus,
+				 int32_t *node)
 {
-	enum topo_node_type type;
-	struct topo_model *m = in->m;
-	uint64_t bus, id;
-	uint32_t bw;
-	if (!topo_pci_type(x, &type))
-		return ncclSuccess;
-	ncclResult_t rc = topo_pci_bus(m, x, &bus);
+	struct topo_pci_link link;
+	uint64_t id;
+	ncclResult_t rc = topo_pci_id(x, &id);
+
 	if (!rc)
-		rc = topo_pci_id(x, &id);
-	if (!rc)
-		rc = topo_pci_bw(x, &bw);
+		rc = topo_pci_link(x, &link);
 	if (rc)
 		return rc;
-	int32_t n = type == TOPO_NODE_NIC ? topo_nic_of_card(m, bus) : TOPO_NO_NODE;
-	if (n == TOPO_NO_NODE) {
-		n = topo_model_node(m, type, x->line);
-		if (n == TOPO_NO_NODE)
-			return ncclSystemError;
-		m->node[n].bus = bus;
-		m->node[n].parent = parent;
-		if (type == TOPO_NODE_PCI)
-			m->node[n].pci.pci_id = id;
-		snprintf(m->node[n].name, sizeof m->node[n].name, "%.31s", xml_attr(x, "busid"));
-		rc = topo_model_link_both(m, n, parent, TOPO_LINK_PCI, bw);
-	}
-	if (!rc && type == TOPO_NODE_GPU)
-		rc = topo_gpu_read(in, x, n);
-	if (type == TOPO_NODE_NIC && !xml_child(x, "nic") && !rc)
-		rc = topo_hca_add(in, n);
+	*node = topo_model_node(m, type, x->line);
+	if (*node == TOPO_NO_NODE)
+		return ncclSystemError;
+	struct topo_node *n = &m->node[*node];
+
+	n->bus = bus;
+	n->parent = parent;
+	n->pci_id = id;
+	n->lanes = link.lanes;
+	n->milli_gts = link.milli_gts;
+	snprintf(n->name, sizeof n->name, "%.31s", xml_attr(x, "busid"));
+	return topo_model_link_both(m, *node, parent, TOPO_LINK_PCI, link.mbps);
+}
+
+static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *x, int32_t parent);
+
+/* What a function of this type has inside. */
+static ncclResult_t topo_pci_inside(struct topo_input *in, const struct xml_node *x,
+				    enum topo_node_type type, int32_t n)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	if (type == TOPO_NODE_GPU)
+		return topo_gpu_read(in, x, n);
+	if (type == TOPO_NODE_NIC && !xml_child(x, "nic"))
+		return topo_hca_add(in, n);
 	if (type == TOPO_NODE_NIC)
 		for (struct xml_node *c = xml_child(x, "nic"); c && !rc; c = xml_next(c, "nic"))
 			rc = topo_nic_read(in, c, n);
-	if (type == TOPO_NODE_PCI)
+	else
 		for (struct xml_node *c = xml_child(x, "pci"); c && !rc; c = xml_next(c, "pci"))
 			rc = topo_pci_read(in, c, n);
 	return rc;
+}
+
+static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *x, int32_t parent)
+{
+	enum topo_node_type type;
+	uint64_t bus;
+
+	if (!topo_pci_type(in->m, x, &type))
+		return ncclSuccess;
+	ncclResult_t rc = topo_pci_bus(in->m, x, type, &bus);
+	if (rc)
+		return rc;
+	int32_t n = type == TOPO_NODE_NIC ? topo_nic_of_card(in->m, bus) : TOPO_NO_NODE;
+	if (n == TOPO_NO_NODE)
+		rc = topo_pci_add(in->m, x, type, parent, bus, &n);
+	return rc ? rc : topo_pci_inside(in, x, type, n);
 }
 
 /* ---- <cpu>, <system> ------------------------------------------------------------------------ */
@@ -402,11 +499,10 @@ static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *
 	if (rc)
 		return rc;
 	int32_t other = numa < 0 ? TOPO_NO_NODE : topo_cpu_of_numa(in->m, numa);
-	if (other != TOPO_NO_NODE) {
-		WARN("%s:%d: <cpu> numaid=\"%d\" is also that of line %d; expected another one",
-		     in->m->source, x->line, numa, in->m->node[other].line);
-		return ncclInvalidUsage;
-	}
+	if (other != TOPO_NO_NODE)
+		return topo_input_refuse(
+			x, "numaid=\"%d\" is also that of line %d; expected another one", numa,
+			in->m->node[other].line);
 	int32_t n = topo_model_node(in->m, TOPO_NODE_CPU, x->line);
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
@@ -423,13 +519,11 @@ static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *
 	return rc;
 }
 
-static ncclResult_t topo_system_check(struct topo_model *m, const struct xml_node *root)
+static ncclResult_t topo_system_check(const struct xml_node *root)
 {
 	int32_t version;
-	if (strcmp(root->name, "system") != 0) {
-		WARN("%s:%d: <%s>, expected <system>", m->source, root->line, root->name);
-		return ncclInvalidUsage;
-	}
+	if (strcmp(root->name, "system") != 0)
+		return topo_input_refuse(root, "is the root element, expected <system>");
 	return topo_input_int(root, "version", 1, 1, 2, &version);
 }
 
@@ -437,19 +531,14 @@ ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root)
 {
 	struct topo_input in = {.m = m};
 	int32_t cpus = 0;
-	ncclResult_t rc = topo_system_check(m, root);
+	ncclResult_t rc = topo_system_check(root);
 	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu"), cpus++)
 		rc = topo_cpu_read(&in, c);
-	if (!rc && cpus > TOPO_MAX_CPUS) {
-		WARN("%s:%d: %d <cpu>, expected at most %d", m->source, root->line, cpus,
-		     TOPO_MAX_CPUS);
-		rc = ncclInvalidUsage;
-	}
-	if (!rc && in.gpus == 0) {
-		WARN("%s:%d: <system> has no GPU, expected a <gpu> in a <pci> in a <cpu>",
-		     m->source, root->line);
-		rc = ncclInvalidUsage;
-	}
+	if (!rc && cpus > TOPO_MAX_CPUS)
+		rc = topo_input_refuse(root, "has %d <cpu>, expected at most %d", cpus,
+				       TOPO_MAX_CPUS);
+	if (!rc && in.gpus == 0)
+		rc = topo_input_refuse(root, "has no GPU, expected a <gpu> in a <pci> in a <cpu>");
 	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu"))
 		rc = topo_input_links(m, c);
 	return rc;

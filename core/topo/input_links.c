@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The second pass over a topology file (input.c), when every GPU is known: <nvlink>, <xgmi> and <c2c>, the
- * links of GPUs to each other, to switches and to CPUs.
+ * The second pass over a topology file (input.c), when every function is known: <nvlink>, <xgmi> and <c2c>,
+ * the links of GPUs to each other, to switches and to CPUs; <pcilink>, from switch to switch. A link to a
+ * function that is not in the file is none, as for NCCL: a container shows the links of the GPUs that it has
+ * been given to those that it has not.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,12 +41,11 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 	const char *target = xml_attr(x, "target"), *class = xml_attr(x, "tclass");
 	uint64_t bus = 0;
 	bool virtual = !target || strcmp(target, TOPO_VIRTUAL_SWITCH) == 0;
-	if (!virtual && !topo_bus_parse(target, &bus)) {
-		WARN("%s:%d: <%s> target=\"%s\", expected a PCI address like 0000:13:00.0, "
-		     "or " TOPO_VIRTUAL_SWITCH,
-		     m->source, x->line, x->name, target);
-		return ncclInvalidUsage;
-	}
+	if (!virtual && !topo_bus_parse(target, &bus))
+		return topo_input_refuse(x,
+					 "target=\"%.64s\", expected a PCI address like "
+					 "0000:13:00.0, or " TOPO_VIRTUAL_SWITCH,
+					 target);
 	uint32_t bw = strcmp(x->name, "xgmi") == 0 ? topo_xgmi_mbps(m->node[gpu].gpu.gcn)
 						   : topo_nvlink_mbps(m->node[gpu].gpu.sm);
 	bw *= (uint32_t)count;
@@ -62,7 +63,28 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 	}
 	INFO(LOG_GRAPH, "%s:%d: <%s> to %s, which is not in the file", m->source, x->line, x->name,
 	     target);
+	m->node[gpu].gpu.lost += count;
 	return ncclSuccess;
+}
+
+/* Switches that pass on to each other, not over the CPU. */
+static ncclResult_t topo_pcilink_read(struct topo_model *m, const struct xml_node *x, uint64_t from)
+{
+	const char *target = xml_attr(x, "target");
+	int32_t a = topo_model_find(m, TOPO_NODE_PCI, from), b;
+	uint64_t bus;
+
+	if (!target || !topo_bus_parse(target, &bus))
+		return topo_input_refuse(x,
+					 "target=\"%.64s\", expected the PCI address of a switch",
+					 target ? target : "");
+	b = topo_model_find(m, TOPO_NODE_PCI, bus);
+	if (a == TOPO_NO_NODE || b == TOPO_NO_NODE) {
+		INFO(LOG_GRAPH, "%s:%d: <pcilink> to %s: not between switches of the file",
+		     m->source, x->line, target);
+		return ncclSuccess;
+	}
+	return a == b ? ncclSuccess : topo_model_link(m, a, b, TOPO_LINK_LOC, TOPO_LOC_BW_MBPS);
 }
 
 static ncclResult_t topo_c2c_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
@@ -77,17 +99,11 @@ static ncclResult_t topo_c2c_read(struct topo_model *m, const struct xml_node *x
 				    (uint32_t)bw * (uint32_t)count);
 }
 
-ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci)
+static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *x, uint64_t bus)
 {
-	ncclResult_t rc = ncclSuccess;
-	for (struct xml_node *c = xml_child(pci, "pci"); c && !rc; c = xml_next(c, "pci"))
-		rc = topo_input_links(m, c);
-	const struct xml_node *x = xml_child(pci, "gpu");
-	const char *text = xml_attr(pci, "busid");
-	uint64_t bus;
-	if (rc || !x || !text || !topo_bus_parse(text, &bus))
-		return rc;
 	int32_t gpu = topo_model_find(m, TOPO_NODE_GPU, bus);
+	ncclResult_t rc = ncclSuccess;
+
 	if (gpu == TOPO_NO_NODE) /* a function inside another GPU's or NIC's: not read */
 		return ncclSuccess;
 	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
@@ -97,4 +113,20 @@ ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci)
 			rc = topo_c2c_read(m, c, gpu);
 	}
 	return rc;
+}
+
+ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci)
+{
+	const struct xml_node *gpu = xml_child(pci, "gpu");
+	const char *text = xml_attr(pci, "busid");
+	ncclResult_t rc = ncclSuccess;
+	uint64_t bus;
+
+	for (struct xml_node *c = xml_child(pci, "pci"); c && !rc; c = xml_next(c, "pci"))
+		rc = topo_input_links(m, c);
+	if (rc || !text || !topo_bus_parse(text, &bus))
+		return rc;
+	for (struct xml_node *c = xml_child(pci, "pcilink"); c && !rc; c = xml_next(c, "pcilink"))
+		rc = topo_pcilink_read(m, c, bus);
+	return rc || !gpu ? rc : topo_gpu_links(m, gpu, bus);
 }

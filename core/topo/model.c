@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/pci_address.h"
 #include "core/topo/topo_internal.h"
 
 void topo_model_fini(struct topo_model *m)
@@ -120,31 +120,9 @@ void topo_model_kill(struct topo_model *m, int32_t node)
 	m->edge_count = kept;
 }
 
-/* Domain, bus, device, function: "0000:13:00.0", or without the domain, "13:00.0". The first part may have
- * more digits than four. */
 bool topo_bus_parse(const char *text, uint64_t *bus)
 {
-	static const char after[3] = {':', ':', '.'};
-	static const int shift[3] = {20, 12, 4};
-	int parts = strchr(text, ':') == strrchr(text, ':') ? 3 : 4;
-	uint64_t value = 0;
-
-	for (int i = 4 - parts; i < 4; i++) {
-		char *end;
-		if (!((*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'f') ||
-		      (*text >= 'A' && *text <= 'F')))
-			return false;
-		unsigned long part = strtoul(text, &end, 16);
-		if (part > (i == 4 - parts ? 0xffffffful
-			    : i == 3       ? 0xful
-					   : 0xfful) ||
-		    *end != (i < 3 ? after[i] : '\0'))
-			return false;
-		value |= (uint64_t)part << (i < 3 ? shift[i] : 0);
-		text = end + 1;
-	}
-	*bus = value;
-	return true;
+	return pci_address_parse(text, bus);
 }
 
 /* Per link, one direction: what each generation reaches with data, not the signalling rate. */
@@ -177,7 +155,7 @@ uint32_t topo_xgmi_mbps(int32_t gcn)
  * ports are one hop apart. The generation by PCI identity; level 0: a top, 1: one inside. */
 static int topo_switch_generation(const struct topo_node *n, int level)
 {
-	uint64_t id = n->pci.pci_id;
+	uint64_t id = n->pci_id;
 	if (n->type != TOPO_NODE_PCI || n->dead)
 		return 0;
 	if ((id & 0xfffffffffffff000u) == 0x1000c0101000a000u)

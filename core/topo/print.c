@@ -4,20 +4,9 @@
 
 #include "core/topo/topo_internal.h"
 
-/* MB/s as GB/s without a needless fraction: 30000 -> "30", 20600 -> "20.6". */
-static const char *topo_gbps(uint32_t mbps, char *text, size_t bytes)
-{
-	int n = snprintf(text, bytes, "%u.%03u", mbps / 1000, mbps % 1000);
-	while (n > 0 && text[n - 1] == '0')
-		text[--n] = '\0';
-	if (n > 0 && text[n - 1] == '.')
-		text[--n] = '\0';
-	return text;
-}
-
 void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out)
 {
-	char intra[16], inter[16];
+	char intra[TOPO_GBPS_TEXT], inter[TOPO_GBPS_TEXT];
 	fprintf(out, "<graphs version=\"1\">\n");
 	fprintf(out,
 		"  <graph id=\"%d\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%d\" "
@@ -25,8 +14,7 @@ void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph
 		"speedinter=\"%s\" latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" "
 		"samechannels=\"%d\">\n",
 		graph->pattern, graph->shape, graph->cross_nic, graph->nchannels,
-		topo_gbps(graph->bw_intra_mbps, intra, sizeof intra),
-		topo_gbps(graph->bw_inter_mbps, inter, sizeof inter),
+		topo_gbps(graph->bw_intra_mbps, intra), topo_gbps(graph->bw_inter_mbps, inter),
 		topo_path_name((enum topo_path_type)graph->type_intra),
 		topo_path_name((enum topo_path_type)graph->type_inter), graph->same_channels);
 	for (int32_t c = 0; c < graph->nchannels; c++) {
@@ -48,113 +36,174 @@ void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph
 	fprintf(out, "  </graph>\n</graphs>\n");
 }
 
-/* ---- the system ----------------------------------------------------------------------------- */
+/* ---- the system: a tree, then a matrix ------------------------------------------------------ */
 
-static void topo_print_node(const struct topo_system *sys, const struct topo_node *n, FILE *out)
+static void topo_print_element(const struct topo_element *e, FILE *out)
 {
-	static const char vendor[][8] = {"Intel", "AMD", "Zhaoxin", "other"};
-	static const char arch[][8] = {"x86_64", "ppc64", "arm64", "other"};
-	char bw[16];
-	switch (n->type) {
-	case TOPO_NODE_CPU:
-		fprintf(out, "CPU numa %d, %s %s", n->dev, arch[n->cpu.arch],
-			vendor[n->cpu.vendor]);
-		break;
-	case TOPO_NODE_PCI:
-		fprintf(out, "PCI %s", n->name);
-		break;
-	case TOPO_NODE_NIC:
-		fprintf(out, "NIC %s", n->name);
-		break;
-	case TOPO_NODE_NET:
-		fprintf(out, "NET %s, %s GB/s%s", n->name, topo_gbps(n->net.bw_mbps, bw, sizeof bw),
-			n->net.gdr ? ", gdr" : "");
-		break;
-	case TOPO_NODE_GPU:
-		fprintf(out, "GPU %d, dev %d, %s, sm %d%s", n->gpu.local, n->dev, n->name,
-			n->gpu.sm, n->gpu.gdr ? ", gdr" : "");
-		break;
-	default:
-		break;
-	}
+	char name[TOPO_ELEMENT_TEXT], gbps[TOPO_GBPS_TEXT], pci[TOPO_PCI_TEXT];
+
+	fprintf(out, "%s", topo_element_text(e, name));
+	if (e->type == TOPO_NODE_CPU)
+		fprintf(out, ", %s %s", e->arch, e->vendor);
+	if (e->type == TOPO_NODE_CPU && (e->family || e->model))
+		fprintf(out, " family %d model %d", e->family, e->model);
+	if (e->type == TOPO_NODE_GPU)
+		fprintf(out, ", dev %d, %s, sm %d", e->dev, e->name, e->sm);
+	if (e->gcn)
+		fprintf(out, ", gfx%x", (unsigned)e->gcn);
+	if (e->type == TOPO_NODE_NET)
+		fprintf(out, ", NIC %d, %s GB/s", e->number, topo_gbps(e->mbps, gbps));
+	if (e->gdr)
+		fprintf(out, ", gdr");
+	topo_pci_text(e, pci);
+	if (e->up_mbps)
+		fprintf(out, ", %s%s%s GB/s up", pci, pci[0] ? ", " : "",
+			topo_gbps(e->up_mbps, gbps));
+	fprintf(out, "\n");
 }
 
-/* The links that are not the tree's: NVLink, C2C, to other CPUs. */
-static void topo_print_links(const struct topo_system *sys, const struct topo_node *n, int depth,
+/* Is this a link that the tree does not show? */
+static bool topo_print_is_side(const struct topo_edge *edge)
+{
+	return edge->type != TOPO_PATH_PIX && edge->type != TOPO_PATH_NET;
+}
+
+/* All links of one kind and speed in one line: "NVL 80 GB/s to GPU 1, GPU 2". */
+static void topo_print_alike(const struct topo_system *sys, int32_t first, int32_t last, int depth,
 			     FILE *out)
 {
-	char bw[16];
-	for (int32_t i = n->first_link; i < n->first_link + n->link_count; i++) {
-		const struct topo_link *link = &sys->link[i];
-		const struct topo_node *to = &sys->node[link->to];
-		if (link->type == TOPO_LINK_PCI || link->type == TOPO_LINK_NET)
+	char name[TOPO_ELEMENT_TEXT], gbps[TOPO_GBPS_TEXT];
+	struct topo_edge edge, other;
+	const char *before = "";
+
+	topo_edge_get(sys, first, &edge);
+	fprintf(out, "%*s%s %s GB/s to ", 2 * depth + 2, "", topo_path_name(edge.type),
+		topo_gbps(edge.mbps, gbps));
+	for (int32_t i = first; i < last; i++) {
+		struct topo_element to;
+
+		topo_edge_get(sys, i, &other);
+		if (other.type != edge.type || other.mbps != edge.mbps)
 			continue;
-		fprintf(out, "%*s%s %s GB/s to ", 2 * depth + 2, "",
-			topo_path_name((enum topo_path_type)link->type),
-			topo_gbps(link->bw_mbps, bw, sizeof bw));
-		if (to->type == TOPO_NODE_GPU)
-			fprintf(out, "GPU %d\n", to->gpu.local);
-		else if (to->type == TOPO_NODE_CPU)
-			fprintf(out, "CPU numa %d\n", to->dev);
-		else
-			fprintf(out, "%s\n", to->name);
+		topo_element_get(sys, other.to, &to);
+		fprintf(out, "%s%s", before, topo_element_text(&to, name));
+		before = ", ";
+	}
+	fprintf(out, "\n");
+}
+
+/* Links of a node stand together, those of one speed as well. */
+static void topo_print_links(const struct topo_system *sys, int32_t node, int depth, FILE *out)
+{
+	const struct topo_node *n = &sys->node[node];
+	int32_t last = n->first_link + n->link_count;
+
+	for (int32_t i = n->first_link; i < last; i++) {
+		struct topo_edge edge, other = {.type = TOPO_PATH_DIS};
+		bool again = false;
+
+		topo_edge_get(sys, i, &edge);
+		for (int32_t k = n->first_link; k < i; k++) {
+			topo_edge_get(sys, k, &other);
+			again |= other.type == edge.type && other.mbps == edge.mbps;
+		}
+		if (topo_print_is_side(&edge) && !again)
+			topo_print_alike(sys, i, last, depth, out);
 	}
 }
 
 static void topo_print_tree(const struct topo_system *sys, int32_t node, int depth, FILE *out)
 {
-	const struct topo_node *n = &sys->node[node];
-	char bw[16];
+	struct topo_element e;
+
+	topo_element_get(sys, node, &e);
 	fprintf(out, "%*s", 2 * depth, "");
-	topo_print_node(sys, n, out);
-	for (int32_t i = n->first_link; i < n->first_link + n->link_count; i++)
-		if (sys->link[i].to == n->parent && sys->link[i].type == TOPO_LINK_PCI)
-			fprintf(out, " (%s GB/s up)",
-				topo_gbps(sys->link[i].bw_mbps, bw, sizeof bw));
-	fprintf(out, "\n");
-	topo_print_links(sys, n, depth, out);
+	topo_print_element(&e, out);
+	topo_print_links(sys, node, depth, out);
 	for (int32_t i = 0; i < sys->nnodes; i++)
 		if (sys->node[i].parent == node)
 			topo_print_tree(sys, i, depth + 1, out);
 }
 
-static void topo_print_cell(const struct topo_path *p, FILE *out)
+static void topo_print_cell(const struct topo_path *p, int width, FILE *out)
 {
-	char bw[16], cell[32];
-	if (p->type == TOPO_PATH_LOC && p->count == 0)
-		snprintf(cell, sizeof cell, "-");
-	else
+	char bw[TOPO_GBPS_TEXT], cell[32] = "-";
+
+	if (p->type == TOPO_PATH_DIS)
+		snprintf(cell, sizeof cell, "none");
+	else if (p->type != TOPO_PATH_LOC || p->count != 0)
 		snprintf(cell, sizeof cell, "%s %s", topo_path_name((enum topo_path_type)p->type),
-			 topo_gbps(p->bw_mbps, bw, sizeof bw));
-	fprintf(out, " %10s", cell);
+			 topo_gbps(p->bw_mbps, bw));
+	fprintf(out, " %*s", width, cell);
 }
 
-/* Like `nvidia-smi topo -m`, with bandwidths. */
-static void topo_print_matrix(const struct topo_system *sys, FILE *out)
+static int topo_print_width(const struct topo_system *sys)
 {
-	fprintf(out, "\n%7s", "");
-	for (int32_t b = 0; b < sys->ngpus; b++)
-		fprintf(out, "%*sGPU %d", b < 10 ? 6 : 5, "", b);
+	size_t width = 9;
+
+	for (int32_t i = 0; i < sys->nnets; i++)
+		width = MAX_OF(width, strlen(topo_nic_name(sys, i)));
+	return (int)width;
+}
+
+void topo_matrix_print(const struct topo_system *sys, FILE *out)
+{
+	int width = topo_print_width(sys);
+	char name[TOPO_ELEMENT_TEXT];
+
+	fprintf(out, "%7s", "");
+	for (int32_t b = 0; b < sys->ngpus; b++) {
+		snprintf(name, sizeof name, "GPU %d", b);
+		fprintf(out, " %*s", width, name);
+	}
 	for (int32_t b = 0; b < sys->nnets; b++)
-		fprintf(out, " %10.10s", topo_nic_name(sys, b));
-	fprintf(out, "\n");
+		fprintf(out, " %*s", width, topo_nic_name(sys, b));
+	fprintf(out, "  CPU\n");
 	for (int32_t a = 0; a < sys->ngpus; a++) {
 		int32_t from = sys->local_to_pos[a];
+
 		fprintf(out, "GPU %-3d", a);
 		for (int32_t b = 0; b < sys->ngpus; b++)
-			topo_print_cell(topo_path_at(sys, from, sys->local_to_pos[b]), out);
+			topo_print_cell(topo_path_at(sys, from, sys->local_to_pos[b]), width, out);
 		for (int32_t b = 0; b < sys->nnets; b++)
-			topo_print_cell(topo_path_at(sys, from, topo_end_net(sys, b)), out);
-		fprintf(out, "\n");
+			topo_print_cell(topo_path_at(sys, from, topo_end_net(sys, b)), width, out);
+		fprintf(out, "  %3d\n", topo_cpu_node(sys, sys->gpu_cpu[from])->dev);
 	}
+}
+
+/* Of the types that the matrix has. */
+static void topo_print_legend(const struct topo_system *sys, FILE *out)
+{
+	static const char *const meaning[TOPO_PATH_DIS] = {
+		[TOPO_PATH_NVL] = "NVLink",
+		[TOPO_PATH_NVB] = "NVLink by way of a GPU",
+		[TOPO_PATH_C2C] = "C2C to the CPU",
+		[TOPO_PATH_PIX] = "one PCI switch",
+		[TOPO_PATH_PXB] = "several PCI switches",
+		[TOPO_PATH_P2C] = "C2C, then PCI",
+		[TOPO_PATH_PXN] = "NVLink to a GPU near the NIC",
+		[TOPO_PATH_PHB] = "through the CPU",
+		[TOPO_PATH_SYS] = "from CPU to CPU",
+	};
+	bool used[TOPO_PATH_DIS + 1] = {false};
+
+	for (int32_t a = 0; a < sys->ngpus; a++)
+		for (int32_t b = 0; b < sys->ngpus + sys->nnets; b++)
+			used[topo_path_at(sys, a, b)->type] = true;
+	for (int t = 0; t < TOPO_PATH_DIS; t++)
+		if (used[t] && meaning[t])
+			fprintf(out, "%s %s\n", topo_path_name((enum topo_path_type)t), meaning[t]);
 }
 
 void topo_system_print(const struct topo_system *sys, FILE *out)
 {
-	fprintf(out, "%d GPU%s, %d net%s, %d CPU%s; bandwidths in GB/s, one direction\n",
+	fprintf(out, "%d GPU%s, %d NIC%s, %d CPU%s%s; bandwidths in GB/s, one direction\n",
 		sys->ngpus, sys->ngpus == 1 ? "" : "s", sys->nnets, sys->nnets == 1 ? "" : "s",
-		sys->ncpus, sys->ncpus == 1 ? "" : "s");
+		sys->ncpus, sys->ncpus == 1 ? "" : "s", sys->nnvs ? ", NVSwitch" : "");
 	for (int32_t c = 0; c < sys->ncpus; c++)
 		topo_print_tree(sys, sys->end_node[topo_end_cpu(sys, c)], 0, out);
-	topo_print_matrix(sys, out);
+	fprintf(out, "\n");
+	topo_matrix_print(sys, out);
+	fprintf(out, "\n");
+	topo_print_legend(sys, out);
 }

@@ -209,6 +209,7 @@ static ncclResult_t topo_model_read(struct topo_model *m, const char *xml, size_
 		WARN("%s", error.text);
 		return ncclInvalidUsage;
 	}
+	m->select = select;
 	ncclResult_t rc = topo_input_read(m, xml_root(doc));
 	xml_free(doc);
 	if (!rc && select->network_known)

@@ -134,7 +134,10 @@ struct topo_graph {
 ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern pattern, bool inter,
 			 struct topo_graph *graph);
 void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out);
+/* For people: the tree of CPUs, switches, GPUs and NICs with their links, and the matrix of paths from
+ * GPUs to GPUs and NICs; the matrix alone. */
 void topo_system_print(const struct topo_system *sys, FILE *out);
+void topo_matrix_print(const struct topo_system *sys, FILE *out);
 
 /* What each rank contributes to the agreement on channels, all-gathered by core/comm: its host's graph of
  * every pattern, */

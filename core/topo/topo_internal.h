@@ -15,7 +15,8 @@
  *	          tries, in which order
  *	search.c  the order in which tries are made; record.c: what came of each, for people
  *	connect.c what ranks exchange; connect_ring.c: rings of all hosts into one
- *	print.c   for people, and NCCL's graph XML
+ *	graph_file.c  graphs from NCCL's graph XML
+ *	view.c    the model, for those that look at it (view.h); print.c: for people, and NCCL's graph XML
  *
  * Positions. A GPU has a *position*, its place in the file among the GPUs in use, and a *local
  * rank*, its place in the selection. Paths and search work with positions (ties go to the file's
@@ -24,7 +25,7 @@
 #ifndef CORE_TOPO_TOPO_INTERNAL_H
 #define CORE_TOPO_TOPO_INTERNAL_H
 
-#include "core/topo/topo.h"
+#include "core/topo/view.h"
 
 struct xml_node;
 
@@ -39,15 +40,6 @@ struct xml_node;
 #define TOPO_NO_NODE        (-1)
 #define TOPO_NO_LINK        (-1)
 #define TOPO_VIRTUAL_SWITCH "fffffff:ff:ff.0" /* NVSwitch of a virtual machine */
-
-enum topo_node_type {
-	TOPO_NODE_GPU,
-	TOPO_NODE_PCI,
-	TOPO_NODE_NVS,
-	TOPO_NODE_CPU,
-	TOPO_NODE_NIC,
-	TOPO_NODE_NET
-};
 
 enum topo_cpu_arch {
 	TOPO_CPU_ARCH_X86,
@@ -70,15 +62,16 @@ struct topo_node {
 	uint64_t bus;   /* PCI address as a number (topo_bus_parse); NUMA id of a CPU */
 	char name[32];  /* bus id as the file has it; name of a net */
 	int32_t dev;    /* GPU, net */
+	/* of the PCI function, as the file has them; 0: unknown */
+	int32_t lanes, milli_gts;
+	uint64_t pci_id; /* vendor, device, subsystem vendor, subsystem device */
 	union {
 		struct {
 			int32_t sm, local; /* local rank, -1: not in use */
 			int32_t gcn;       /* AMD's graphics core, gfx90a: 0x90a; 0: not AMD's */
+			int32_t lost;      /* NVLinks to functions that are not in the file */
 			bool gdr;
 		} gpu;
-		struct {
-			uint64_t pci_id; /* vendor, device, subsystem vendor, subsystem device */
-		} pci;
 		struct {
 			uint8_t arch, vendor;
 			int32_t family, model;
@@ -116,6 +109,7 @@ struct topo_link {
 /* The model while it grows. Memory is os_alloc's. */
 struct topo_model {
 	const char *source;
+	const struct topo_select *select; /* what is looked for in the file */
 	struct topo_node *node;
 	int32_t node_count, node_room;
 	struct topo_link *edge;
@@ -139,7 +133,7 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m);
 ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select);
 uint32_t topo_nvlink_mbps(int32_t sm);
 uint32_t topo_xgmi_mbps(int32_t gcn);
-/* "0000:13:00.0" -> number; false: not a PCI address. */
+/* "0000:13:00.0" -> number, the one that NCCL gives it; false: not a PCI address. */
 bool topo_bus_parse(const char *text, uint64_t *bus);
 
 /* ---- nics.c: makes the file's NICs those that the selection knows ----------------------------- */
@@ -147,6 +141,9 @@ ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *sel
 
 /* ---- input.c -------------------------------------------------------------------------------- */
 ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root);
+/* Logs "FILE:LINE:COLUMN: <element> ..." as the error. Returns ncclInvalidUsage. */
+ncclResult_t topo_input_refuse(const struct xml_node *x, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 /* An attribute's number; `initial` when it is absent. Refuses what is not from lo to hi. */
 ncclResult_t topo_input_int(const struct xml_node *x, const char *name, int64_t initial, int64_t lo,
 			    int64_t hi, int32_t *out);

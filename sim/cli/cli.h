@@ -32,6 +32,9 @@ int cli_env(int argc, char **argv);
 /* `text` and the machines that come with Doppel, for argp to free; or `text`. */
 char *cli_machines_help(const char *text);
 
+/* Reads the machines of a list, as the world and the stack will. False: explained. */
+bool cli_machines_fit(const char *list);
+
 struct argp;
 /* argp_parse, as "doppel COMMAND"; what does not fit ends the program with SIM_USAGE. */
 void cli_parse(const struct argp *argp, unsigned flags, int argc, char **argv, void *input);

@@ -14,9 +14,11 @@
 
 static const struct argp_option options_argp_options[] = {
 	{NULL, 0, NULL, 0, "The world:", 1},
-	{"machine", OPTION_MACHINE, "XML", 0,
-	 "a machine that comes with Doppel, or a topology file (default h100-8nic)", 1},
-	{"hosts", OPTION_HOSTS, "N", 0, "hosts of that machine (default 1)", 1},
+	{"machine", OPTION_MACHINE, "XML[,XML...]", 0,
+	 "a machine that comes with Doppel, or a topology file (default h100-8nic); of several, "
+	 "hosts have them in turn",
+	 1},
+	{"hosts", OPTION_HOSTS, "N", 0, "hosts (default: one of each machine)", 1},
 	{"gpus", OPTION_GPUS, "G|G0,G1,...", 0,
 	 "ranks per host, one GPU each, or the number of each host (default: all GPUs)", 1},
 	{"map-by", OPTION_MAP, "slot|node|seed", 0,
@@ -442,6 +444,22 @@ static bool options_parse_processes(int key, char *arg, struct argp_state *state
 	}
 }
 
+static void options_end_machines(struct cli_options *o, struct argp_state *state)
+{
+	uint32_t n = lab_machines_count(o->scenario.machine);
+
+	if (n == 1)
+		return;
+	cli_give(&o->given, OPTION_MACHINE_LIST);
+	if (!cli_is_given(&o->given, OPTION_HOSTS))
+		o->scenario.lab.hosts = n;
+	if (n > o->scenario.lab.hosts)
+		argp_error(state,
+			   "--machine with %u machines, --hosts %u: expected at most one "
+			   "for each host",
+			   n, o->scenario.lab.hosts);
+}
+
 static void options_end_gpus(struct cli_options *o, struct argp_state *state)
 {
 	struct lab_config *c = &o->scenario.lab;
@@ -469,6 +487,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 		cli_give(&o->given, OPTION_FIXED);
 		return 0;
 	case ARGP_KEY_END:
+		options_end_machines(o, state);
 		options_end_gpus(o, state);
 		cli_collective_end(state, o);
 		return 0;
@@ -532,6 +551,7 @@ void cli_options_default(struct cli_options *o)
 static const struct cli_rule options_rules[] = {
 	{CLI_EXCLUDES, OPTION_DEVICES, {OPTION_GPUS}, NULL},
 	{CLI_EXCLUDES, OPTION_GPU_LIST, {OPTION_PROCESSES, OPTION_RANK}, NULL},
+	{CLI_EXCLUDES, OPTION_MACHINE_LIST, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_EXCLUDES, OPTION_MAP, {OPTION_PROCESSES, OPTION_RANK}, NULL},
 	{CLI_EXCLUDES, 'f', {'i'}, NULL},
 	{CLI_EXCLUDES,
@@ -555,6 +575,7 @@ static const struct cli_rule options_rules[] = {
 
 static const struct argp_option options_words[] = {
 	{"gpus G0,G1,...", OPTION_GPU_LIST, NULL, 0, NULL, 0},
+	{"machine A,B,...", OPTION_MACHINE_LIST, NULL, 0, NULL, 0},
 	{"engine threads", OPTION_THREADS, NULL, 0, NULL, 0},
 	{"faults random", OPTION_RANDOM_FAULTS, NULL, 0, NULL, 0},
 	{NULL, OPTION_FIXED, NULL, 0, "a collective or an option of the world", 0},
@@ -580,6 +601,9 @@ bool cli_options_check(const char *command, struct cli_options *o, const struct 
 	if (o->scenario.lab.sim.engine == SIM_ENGINE_THREADS)
 		cli_give(&o->given, OPTION_THREADS);
 	if (!options_go_together(command, o, rules, n, own) || !cli_collective_check(command, o))
+		return false;
+	if (cli_has_both_doubles() && cli_is_given(&o->given, OPTION_FIXED) &&
+	    !cli_machines_fit(o->scenario.machine))
 		return false;
 	if (cli_has_both_doubles() || o->scenario.lab.sim.engine != SIM_ENGINE_SIM)
 		return true;

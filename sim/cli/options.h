@@ -60,6 +60,7 @@ enum cli_option_key {
 	/* no options, but rules speak of them */
 	OPTION_THREADS,       /* --engine threads */
 	OPTION_GPU_LIST,      /* --gpus with a number for each host */
+	OPTION_MACHINE_LIST,  /* --machine with several names */
 	OPTION_RANDOM_FAULTS, /* --faults random */
 	OPTION_FIXED,         /* a collective, or an option of the world or of the collective */
 };

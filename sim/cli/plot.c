@@ -20,6 +20,7 @@
 
 #include "core/base/macros.h"
 #include "sim/cli/rows.h"
+#include "sim/cli/svg.h"
 #include "sim/lab/payload.h"
 
 enum {
@@ -30,13 +31,8 @@ enum {
 	PLOT_AXES = 330, /* height, at least */
 	PLOT_BELOW = 90, /* ticks, the axis' name, the note */
 	PLOT_LABEL = 20, /* from label to label */
-	PLOT_COLORS = 7,
 	PLOT_TICKS = 9,
 };
-
-/* Okabe and Ito's colours, which differ for colour-blind eyes, without the yellow. */
-static const char *const plot_color[PLOT_COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-						    "#e69f00", "#56b4e9", "#000000"};
 
 struct plot_axis {
 	double least, most; /* of what is shown; 0: nothing is */
@@ -272,7 +268,7 @@ static void plot_line(const struct plot_panel *p, const struct lab_row *line, ui
 	const char *dash = line->in_place ? " stroke-dasharray=\"7 4\"" : "";
 	uint32_t color = c->in_place && c->out_of_place ? number / 2 : number;
 
-	*end = (struct plot_end){.color = plot_color[color % PLOT_COLORS]};
+	*end = (struct plot_end){.color = svg_color(color)};
 	plot_label(rows, line, end->label);
 	fprintf(p->out, "<polyline stroke=\"%s\"%s points=\"", end->color, dash);
 	for (size_t i = 0; i < rows->n; i++)
@@ -343,25 +339,11 @@ static void plot_draw_panel(struct plot_panel *p, uint32_t lines)
 			PLOT_LEFT, p->top + p->height + 72, left_out);
 }
 
-static void plot_escaped(const char *text, FILE *out)
-{
-	for (; *text; text++)
-		switch (*text) {
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '<':
-			fputs("&lt;", out);
-			break;
-		default:
-			fputc((uint8_t)*text < ' ' || (uint8_t)*text > '~' ? '?' : *text, out);
-		}
-}
-
 static void plot_title(const struct cli_rows *rows, const struct lab_result *r, FILE *out)
 {
 	const struct scenario *s = rows->scenario;
-	const char *base = strrchr(s->machine, '/');
+	/* of a list all names, as they are */
+	const char *base = strchr(s->machine, ',') ? NULL : strrchr(s->machine, '/');
 	const struct lab_row *row = rows->n ? &rows->row[0].row : NULL;
 	bool virtual_time = s->lab.sim.engine == SIM_ENGINE_SIM;
 
@@ -372,7 +354,7 @@ static void plot_title(const struct cli_rows *rows, const struct lab_result *r, 
 		fprintf(out, " %s", lab_row_op(row));
 	fprintf(out, ": %d ranks on %u %s of ", r->nranks, s->lab.hosts,
 		s->lab.hosts == 1 ? "host" : "hosts");
-	plot_escaped(base ? base + 1 : s->machine, out);
+	svg_text(base ? base + 1 : s->machine, out);
 	fprintf(out, ", %s time</text>\n", virtual_time ? "virtual" : "real");
 }
 

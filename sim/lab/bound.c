@@ -73,13 +73,16 @@ static uint64_t bound_chunk_bytes(const struct lab_config *c)
 /* The slowest link that one channel may have to use. */
 static uint64_t bound_mbps(const struct lab_config *c)
 {
-	const struct world_machine *m = world_host_machine(0);
 	uint64_t slowest = UINT64_MAX;
 
-	for (int32_t i = 0; i < m->gpu_count; i++)
-		slowest = MIN_OF(slowest, m->gpu[i].pci_mbps);
-	for (int32_t i = 0; i < m->nic_count && c->hosts > 1; i++)
-		slowest = MIN_OF(slowest, m->nic[i].mbps);
+	for (uint32_t h = 0; h < c->hosts; h++) {
+		const struct world_machine *m = world_host_machine(h);
+
+		for (int32_t i = 0; i < m->gpu_count; i++)
+			slowest = MIN_OF(slowest, m->gpu[i].pci_mbps);
+		for (int32_t i = 0; i < m->nic_count && c->hosts > 1; i++)
+			slowest = MIN_OF(slowest, m->nic[i].mbps);
+	}
 	return slowest == UINT64_MAX || !slowest ? 1000 : slowest;
 }
 

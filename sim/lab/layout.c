@@ -7,14 +7,16 @@
 
 #include "sim/lab/runner_internal.h"
 
-uint32_t lab_host_ranks(const struct lab_config *c, uint32_t host, uint32_t machine_gpus)
+uint32_t lab_host_ranks(const struct lab_config *c, uint32_t host, const uint32_t *machine_gpus)
 {
 	if (c->host_gpus_n)
 		return host < c->host_gpus_n ? c->host_gpus[host] : 0;
-	return c->device_count ? c->device_count : c->gpus ? c->gpus : machine_gpus;
+	return c->device_count            ? c->device_count
+	       : c->gpus || !machine_gpus ? c->gpus
+					  : machine_gpus[host];
 }
 
-uint32_t lab_ranks(const struct lab_config *c, uint32_t machine_gpus)
+uint32_t lab_ranks(const struct lab_config *c, const uint32_t *machine_gpus)
 {
 	uint32_t n = 0;
 
@@ -31,7 +33,8 @@ int32_t lab_device(const struct lab_config *c, uint32_t local)
 }
 
 /* Host after host, each with all its slots. */
-static void layout_by_slot(const struct lab_config *c, uint32_t machine_gpus, struct lab_slot *slot)
+static void layout_by_slot(const struct lab_config *c, const uint32_t *machine_gpus,
+			   struct lab_slot *slot)
 {
 	for (uint32_t h = 0; h < c->hosts; h++)
 		for (uint32_t l = 0; l < lab_host_ranks(c, h, machine_gpus); l++)
@@ -39,7 +42,8 @@ static void layout_by_slot(const struct lab_config *c, uint32_t machine_gpus, st
 }
 
 /* The first slot of each host, then the second of each that has one, and so on. */
-static void layout_by_node(const struct lab_config *c, uint32_t machine_gpus, struct lab_slot *slot)
+static void layout_by_node(const struct lab_config *c, const uint32_t *machine_gpus,
+			   struct lab_slot *slot)
 {
 	uint32_t left = lab_ranks(c, machine_gpus);
 
@@ -66,7 +70,7 @@ static void layout_shuffle(const struct lab_config *c, uint32_t n, struct lab_sl
 	}
 }
 
-struct lab_slot *lab_layout(const struct lab_config *c, uint32_t machine_gpus)
+struct lab_slot *lab_layout(const struct lab_config *c, const uint32_t *machine_gpus)
 {
 	uint32_t n = lab_ranks(c, machine_gpus);
 	struct lab_slot *slot = calloc(n, sizeof *slot);

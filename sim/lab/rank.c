@@ -24,7 +24,11 @@ void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 	else if (first && !run->config->errors_allowed)
 		sim_note_failure(SIM_ERROR, "error", me->rank, "rank %d: %s: %s", me->rank, what,
 				 ncclGetErrorString(error));
-	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, what, ncclGetErrorString(error));
+	bool usage = error == ncclInvalidUsage || error == ncclInvalidArgument;
+	const char *why = usage ? ncclGetLastError(NULL) : "";
+
+	fprintf(stderr, "doppel: rank %d: %s: %s%s%s\n", me->rank, what, ncclGetErrorString(error),
+		*why ? ": " : "", why);
 	shared_store_u32(&run->failed, 1, SHARED_RELEASE);
 }
 

@@ -91,12 +91,11 @@ static int32_t lab_rank_at(const struct lab_run *run, uint32_t host, uint32_t lo
 static int lab_place_ranks(struct lab_run *run)
 {
 	const struct lab_config *c = run->config;
-	uint32_t gpus = (uint32_t)world_host_machine(0)->gpu_count;
 	struct os_proc *proc = NULL;
 	struct lab_team *team = NULL;
 
 	for (uint32_t h = 0; h < c->hosts; h++)
-		for (uint32_t l = 0; l < lab_host_ranks(c, h, gpus); l++) {
+		for (uint32_t l = 0; l < lab_host_ranks(c, h, run->gpus); l++) {
 			int rc = 0;
 
 			if (c->spread ? l == 0 : l % c->ranks_per_proc == 0)
@@ -197,19 +196,26 @@ static int lab_check_root(const struct lab_config *c, uint32_t ranks)
 	return EINVAL;
 }
 
-static int lab_check_host(const struct lab_config *c, uint32_t host, uint32_t machine_gpus)
+static int lab_check_host(const struct lab_config *c, uint32_t host, const uint32_t *gpus)
 {
-	uint32_t local = lab_host_ranks(c, host, machine_gpus);
+	uint32_t local = lab_host_ranks(c, host, gpus);
 
 	if (local == 0) {
 		fprintf(stderr, "doppel: 0 ranks on host %u: expected at least 1\n", host);
 		return EINVAL;
 	}
-	if (local > machine_gpus) {
+	if (local > gpus[host]) {
 		fprintf(stderr, "doppel: %u ranks per host, but machine %s has %u GPUs\n", local,
-			c->machine, machine_gpus);
+			world_host_machine(host)->path, gpus[host]);
 		return EINVAL;
 	}
+	for (uint32_t i = 0; i < c->device_count; i++)
+		if (c->devices[i] < 0 || (uint32_t)c->devices[i] >= gpus[host]) {
+			fprintf(stderr,
+				"doppel: --devices names GPU %d, but machine %s has GPUs 0..%u\n",
+				c->devices[i], world_host_machine(host)->path, gpus[host] - 1);
+			return EINVAL;
+		}
 #ifndef DOPPEL_FAKECUDA
 	if (c->ranks_per_proc < local) {
 		fprintf(stderr,
@@ -222,7 +228,7 @@ static int lab_check_host(const struct lab_config *c, uint32_t host, uint32_t ma
 	return 0;
 }
 
-static int lab_check_world(const struct lab_config *c, uint32_t machine_gpus)
+static int lab_check_world(const struct lab_config *c, const uint32_t *gpus)
 {
 	int rc = 0;
 
@@ -230,22 +236,15 @@ static int lab_check_world(const struct lab_config *c, uint32_t machine_gpus)
 		fprintf(stderr, "doppel: 0 ranks: --hosts and --gpus must be at least 1\n");
 		return EINVAL;
 	}
-	for (uint32_t i = 0; i < c->device_count; i++)
-		if (c->devices[i] < 0 || (uint32_t)c->devices[i] >= machine_gpus) {
-			fprintf(stderr,
-				"doppel: --devices names GPU %d, but machine %s has GPUs 0..%u\n",
-				c->devices[i], c->machine, machine_gpus - 1);
-			return EINVAL;
-		}
 	for (uint32_t h = 0; h < c->hosts && !rc; h++)
-		rc = lab_check_host(c, h, machine_gpus);
+		rc = lab_check_host(c, h, gpus);
 	return rc;
 }
 
-static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus)
+static int lab_check_config(const struct lab_config *c, const uint32_t *gpus)
 {
-	int rc = lab_check_world(c, machine_gpus);
-	uint32_t ranks = rc ? 0 : lab_ranks(c, machine_gpus);
+	int rc = lab_check_world(c, gpus);
+	uint32_t ranks = rc ? 0 : lab_ranks(c, gpus);
 
 	if (rc)
 		return rc;
@@ -255,10 +254,10 @@ static int lab_check_config(const struct lab_config *c, uint32_t machine_gpus)
 			c->spread->first + (int32_t)ranks - 1, c->spread->ranks);
 		return EINVAL;
 	}
-	if (c->spread && lab_device(c, ranks - 1) >= (int32_t)machine_gpus) {
+	if (c->spread && lab_device(c, ranks - 1) >= (int32_t)gpus[0]) {
 		fprintf(stderr, "doppel: rank %d needs GPU %d, but machine %s has %u GPUs\n",
 			c->spread->first + (int32_t)ranks - 1, lab_device(c, ranks - 1), c->machine,
-			machine_gpus);
+			gpus[0]);
 		return EINVAL;
 	}
 	if (c->quiet > ranks) {
@@ -308,11 +307,12 @@ static void lab_result_report(struct lab_run *run, const struct lab_result *resu
 	run->reported = true;
 }
 
-static struct world_config lab_world(const struct lab_config *c)
+static struct world_config lab_world(const struct lab_config *c, const struct lab_machines *m)
 {
 	return (struct world_config){
 		.hosts = c->hosts,
 		.machine = c->machine,
+		.machines = m->of_host,
 		.env = c->env,
 		.strict_device_view = c->strict_device_view,
 		.warp_width = c->warp_width,
@@ -324,16 +324,16 @@ static struct world_config lab_world(const struct lab_config *c)
 static int lab_run_world(struct lab_run *run, struct lab_result *result)
 {
 	const struct lab_config *c = run->config;
-	struct world_config world = lab_world(c);
+	struct world_config world = lab_world(c, &run->machines);
 	int rc = world_create(&world);
 	if (rc)
 		return rc;
-	uint32_t gpus = (uint32_t)world_host_machine(0)->gpu_count;
-	rc = lab_check_config(c, gpus);
+	run->gpus = lab_world_gpus();
+	rc = run->gpus ? lab_check_config(c, run->gpus) : ENOMEM;
 	if (rc)
 		goto out;
-	run->count = (int32_t)lab_ranks(c, gpus);
-	run->slot = lab_layout(c, gpus);
+	run->count = (int32_t)lab_ranks(c, run->gpus);
+	run->slot = lab_layout(c, run->gpus);
 	run->nranks = c->spread ? c->spread->ranks : run->count;
 	run->rank = calloc((size_t)run->count, sizeof *run->rank);
 	run->proc = calloc((size_t)run->count, sizeof *run->proc);
@@ -404,9 +404,15 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 #ifdef DOPPEL_CHECKED
 	sim.races |= sim.engine == SIM_ENGINE_SIM;
 #endif
+	if (!lab_machines_make(&run.machines, config)) {
+		fprintf(stderr, "doppel: no memory for the machines of %u hosts\n", config->hosts);
+		return ENOMEM;
+	}
 	int rc = sim_start(&sim);
-	if (rc)
+	if (rc) {
+		lab_machines_free(&run.machines);
 		return rc;
+	}
 	rc = lab_run_world(&run, result);
 	/* a run that ended early necessarily leaves things open */
 	if (!rc && result->verdict == SIM_PASS && result->leaks && !lab_ends_late(&run)) {
@@ -428,6 +434,8 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 		free(run.rank[r].staging); /* of those that died */
 	for (uint32_t i = 0; i < run.team_count; i++)
 		free(run.team[i]);
+	lab_machines_free(&run.machines);
+	free(run.gpus);
 	free(run.slot);
 	free(run.rank);
 	free(run.proc);
@@ -435,18 +443,33 @@ int lab_run(const struct lab_config *config, struct lab_result *result)
 	return rc;
 }
 
+static int lab_check_made(const struct lab_config *config)
+{
+	uint32_t *gpus = lab_world_gpus();
+	int rc = gpus ? lab_check_config(config, gpus) : ENOMEM;
+
+	free(gpus);
+	return rc;
+}
+
 int lab_check(const struct lab_config *config)
 {
-	struct world_config world = lab_world(config);
+	struct lab_machines machines;
 
+	if (!lab_machines_make(&machines, config))
+		return ENOMEM;
+	struct world_config world = lab_world(config, &machines);
 	int rc = sim_start(&config->sim);
+
 	if (rc)
-		return rc;
+		goto out;
 	rc = world_create(&world);
 	if (!rc) {
-		rc = lab_check_config(config, (uint32_t)world_host_machine(0)->gpu_count);
+		rc = lab_check_made(config);
 		world_destroy();
 	}
 	sim_stop();
+out:
+	lab_machines_free(&machines);
 	return rc;
 }

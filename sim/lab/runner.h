@@ -72,9 +72,10 @@ struct lab_row_result {
 struct lab_config {
 	struct sim_config sim;
 	const struct lab_spread *spread; /* NULL: all ranks are in this process */
+	/* Of all hosts, or a list, "A,B,C": host i has machine i modulo the list's length (machines.c). */
 	const char *machine;
 	uint32_t hosts;
-	uint32_t gpus; /* ranks per host; 0: all GPUs of the machine */
+	uint32_t gpus; /* ranks per host; 0: all GPUs of its machine */
 	/* ranks of each host, when host_gpus_n > 0, which then is `hosts` */
 	uint32_t host_gpus[LAB_MAX_HOST_GPUS], host_gpus_n;
 	enum lab_map map;
@@ -163,9 +164,15 @@ struct lab_result {
 };
 
 void lab_config_default(struct lab_config *config);
-/* The ranks of one host, and of all, where a host of the machine has so many GPUs. */
-uint32_t lab_host_ranks(const struct lab_config *c, uint32_t host, uint32_t machine_gpus);
-uint32_t lab_ranks(const struct lab_config *c, uint32_t machine_gpus);
+/* The ranks of one host, and of all. machine_gpus: how many GPUs the machine of each host has; NULL: the
+ * configuration has the numbers of ranks. */
+uint32_t lab_host_ranks(const struct lab_config *c, uint32_t host, const uint32_t *machine_gpus);
+uint32_t lab_ranks(const struct lab_config *c, const uint32_t *machine_gpus);
+
+/* machines.c: how many machines a list has, and the name of host `host`'s. */
+#define LAB_MACHINE_BYTES 1024
+uint32_t lab_machines_count(const char *list);
+const char *lab_machine_of(const char *list, uint32_t host, char name[LAB_MACHINE_BYTES]);
 /* What a run comes to: its verdict, or SIM_ERROR when a call returned an error, or a rank was killed,
  * and the configuration does not allow that. */
 enum sim_verdict lab_outcome(const struct lab_config *config, const struct lab_result *result);

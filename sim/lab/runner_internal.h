@@ -92,8 +92,16 @@ struct lab_transient_id {
 	shared_u64 ready; /* 1 + the number of the communicator whose id it is */
 };
 
+/* machines.c: what a world of several machines is made of, as long as it stands; one machine: empty. */
+struct lab_machines {
+	const char **of_host;
+	char *text;
+};
+
 struct lab_run {
 	const struct lab_config *config;
+	struct lab_machines machines;
+	uint32_t *gpus;        /* of each host's machine */
 	struct lab_slot *slot; /* of each rank */
 	int32_t nranks;        /* of the communicator */
 	int32_t count; /* of them in this process: rank[0..count-1]; less than all when spread */
@@ -250,8 +258,14 @@ bool lab_transients(struct lab_rank *me); /* all that belong to one collective; 
 /* The task that takes a transient communicator ends it: the rank's own or its watch. NULL: none. */
 ncclComm_t lab_transient_take(struct lab_rank *me);
 
+/* machines.c */
+bool lab_machines_make(struct lab_machines *m, const struct lab_config *c);
+void lab_machines_free(struct lab_machines *m);
+/* The GPUs of each host of the world that stands; free() it. NULL: no memory. */
+uint32_t *lab_world_gpus(void);
+
 /* layout.c: the slot of each rank; free() it. NULL: no memory. */
-struct lab_slot *lab_layout(const struct lab_config *c, uint32_t machine_gpus);
+struct lab_slot *lab_layout(const struct lab_config *c, const uint32_t *machine_gpus);
 /* The GPU of the rank in slot `local` of its host. */
 int32_t lab_device(const struct lab_config *c, uint32_t local);
 

@@ -72,33 +72,61 @@ bool scenario_has_root(const struct scenario *s)
 	       (s->lab.before && lab_collective_has_root(s->lab.before));
 }
 
-int scenario_ranks(const struct scenario *s, uint32_t *ranks)
+/* The GPUs of each host's machine. */
+static int scenario_machine_gpus(const struct scenario *s, uint32_t *gpus)
 {
-	uint32_t machine_gpus = 0;
+	char name[LAB_MACHINE_BYTES];
 	struct world_machine *m;
+	uint32_t n = lab_machines_count(s->machine);
 
-	*ranks = 0;
-	if (!s->lab.device_count && !s->lab.gpus && !s->lab.host_gpus_n) {
-		int rc = world_machine_load(s->machine, &m);
+	for (uint32_t h = 0; h < s->lab.hosts; h++) {
+		int rc = h < n ? world_machine_load(lab_machine_of(s->machine, h, name), &m) : 0;
+
 		if (rc)
 			return rc;
-		machine_gpus = (uint32_t)m->gpu_count;
-		world_machine_free(m);
+		gpus[h] = h < n ? (uint32_t)m->gpu_count : gpus[h - n];
+		if (h < n)
+			world_machine_free(m);
 	}
-	*ranks = lab_ranks(&s->lab, machine_gpus);
 	return 0;
 }
 
+int scenario_ranks(const struct scenario *s, uint32_t *ranks)
+{
+	uint32_t *gpus = NULL;
+	int rc = 0;
+
+	*ranks = 0;
+	if (!s->lab.device_count && !s->lab.gpus && !s->lab.host_gpus_n) {
+		gpus = calloc(s->lab.hosts, sizeof *gpus);
+		rc = gpus ? scenario_machine_gpus(s, gpus) : ENOMEM;
+	}
+	if (!rc)
+		*ranks = lab_ranks(&s->lab, gpus);
+	free(gpus);
+	return rc;
+}
+
+/* Of the texts of all machines in the list. */
 static int scenario_machine_digest(const struct scenario *s, char out[20])
 {
-	struct world_machine *m;
-	int rc = world_machine_load(s->machine, &m);
+	uint32_t n = lab_machines_count(s->machine);
+	char name[LAB_MACHINE_BYTES];
+	XXH3_state_t state;
+	int rc = 0;
 
 	out[0] = 0;
-	if (rc)
-		return rc;
-	snprintf(out, 20, "%016" PRIx64, (uint64_t)XXH3_64bits(m->xml, m->xml_bytes));
-	world_machine_free(m);
+	XXH3_64bits_reset(&state);
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		struct world_machine *m;
+
+		rc = world_machine_load(lab_machine_of(s->machine, i, name), &m);
+		if (rc)
+			return rc;
+		XXH3_64bits_update(&state, m->xml, m->xml_bytes);
+		world_machine_free(m);
+	}
+	snprintf(out, 20, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(&state));
 	return 0;
 }
 

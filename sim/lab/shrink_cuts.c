@@ -85,6 +85,24 @@ static void print_ranks(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
 		 s->lab.hosts, s->lab.host_gpus_n ? "at most " : "", gpus);
 }
 
+/* All hosts of one of the machines. */
+static bool cut_machines(const struct scenario *s, uint32_t k, struct scenario *to)
+{
+	char name[LAB_MACHINE_BYTES];
+	uint32_t n = lab_machines_count(s->machine);
+
+	if (n == 1 || k >= n)
+		return false;
+	*to = *s;
+	snprintf(to->machine, sizeof to->machine, "%s", lab_machine_of(s->machine, k, name));
+	return true;
+}
+
+static void print_machines(const struct scenario *s, char out[SHRINK_VALUE_BYTES])
+{
+	snprintf(out, SHRINK_VALUE_BYTES, "%.*s", SHRINK_VALUE_BYTES - 1, s->machine);
+}
+
 static bool cut_map(const struct scenario *s, uint32_t k, struct scenario *to)
 {
 	if (k || s->lab.map == LAB_MAP_SLOT)
@@ -493,6 +511,7 @@ int shrink_draw_plan(struct scenario *s)
 
 const struct shrink_way shrink_ways[] = {
 	{"ranks", true, false, cut_ranks_root, print_ranks},
+	{"machines", true, false, cut_machines, print_machines},
 	{"ranks mapped by", true, false, cut_map, print_map},
 	{"collective", true, false, cut_collective, print_collective},
 	{"collective before it", true, false, cut_before, print_before},

@@ -103,6 +103,34 @@ static void swarm_shape(struct scenario *s, uint64_t seed)
 	s->lab.map = map < 2 ? LAB_MAP_SEED : map == 2 ? LAB_MAP_NODE : LAB_MAP_SLOT;
 }
 
+/* Hosts of different machines, in one world of several in five: those that have HCAs and as many GPUs as a
+ * host has ranks. They differ in channels, speeds, GPU generations and numbers of NICs, and must agree. */
+static void swarm_machines(struct scenario *s, uint64_t seed)
+{
+	static const struct {
+		const char *name;
+		uint32_t gpus;
+	} machines[] = {{"pcie-4gpu", 4}, {"h100-8nic", 8}, {"a100-4nic", 8}};
+	struct sim_rng rng;
+	size_t n = 0;
+
+	sim_rng_seed(&rng, seed, "swarm.machines");
+	bool mixed = sim_rng_below(&rng, 5) == 0;
+	uint64_t first = sim_rng_below(&rng, ARRAY_LEN(machines));
+	uint32_t kinds = 2 + (uint32_t)sim_rng_below(&rng, 2);
+
+	if (!mixed || s->lab.hosts < 2 || strcmp(s->machine, "workstation-2gpu") == 0)
+		return;
+	for (uint32_t i = 0, taken = 0; i < ARRAY_LEN(machines); i++) {
+		uint64_t m = (first + i) % ARRAY_LEN(machines);
+
+		if (machines[m].gpus < s->lab.gpus || taken == MIN_OF(kinds, s->lab.hosts))
+			continue;
+		n += (size_t)snprintf(s->machine + n, sizeof s->machine - n, "%s%s",
+				      taken++ ? "," : "", machines[m].name);
+	}
+}
+
 /* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that power
  * itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
 static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
@@ -123,7 +151,7 @@ static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
 static uint64_t swarm_bytes_most(const struct lab_config *c, uint64_t rows, uint64_t buffer,
 				 bool large)
 {
-	uint64_t ranks = lab_ranks(c, 0), runs = c->iterations + (c->iterations > 1);
+	uint64_t ranks = lab_ranks(c, NULL), runs = c->iterations + (c->iterations > 1);
 	uint64_t places = c->in_place + c->out_of_place;
 	uint64_t most =
 		(large ? SWARM_TRAFFIC_LARGE : SWARM_TRAFFIC) / (ranks * rows * runs * places);
@@ -191,7 +219,7 @@ static void swarm_root(struct scenario *s, uint64_t seed)
 
 	sim_rng_seed(&rng, seed, "swarm.root");
 	if (scenario_has_root(s))
-		s->lab.root = (int32_t)sim_rng_below(&rng, lab_ranks(&s->lab, 0));
+		s->lab.root = (int32_t)sim_rng_below(&rng, lab_ranks(&s->lab, NULL));
 }
 
 /* Settings of the stack. Returns the size of its buffers. */
@@ -416,7 +444,7 @@ static uint64_t swarm_heal_ns(struct sim_rng *rng)
 
 static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
-	uint32_t ranks = lab_ranks(&s->lab, 0);
+	uint32_t ranks = lab_ranks(&s->lab, NULL);
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.faults");
@@ -583,6 +611,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	s->lab.sim.seed = seed;
 	swarm_world(s, seed);
 	swarm_shape(s, seed);
+	swarm_machines(s, seed);
 	swarm_collective(s, seed);
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_channels(s, seed);

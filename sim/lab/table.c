@@ -29,6 +29,14 @@ static void lab_table_rank(const struct lab_run *run, int32_t r)
 		c->spread->first + r, name, sim_main_proc()->pid, dev, g->bus_id, g->sm);
 }
 
+static bool lab_table_is_new(uint32_t host)
+{
+	for (uint32_t h = 0; h < host; h++)
+		if (world_host_machine(h) == world_host_machine(host))
+			return false;
+	return true;
+}
+
 void lab_table_header(const struct lab_run *run)
 {
 	const struct lab_config *c = run->config;
@@ -43,7 +51,10 @@ void lab_table_header(const struct lab_run *run)
 	if (c->graph_launches)
 		fprintf(out, " graph: %u", c->graph_launches);
 	fprintf(out, "\n#\n");
-	fprintf(out, "# Using devices of machine %s\n", world_host_machine(0)->path);
+	for (uint32_t h = 0; h < world_host_count(); h++)
+		if (lab_table_is_new(h))
+			fprintf(out, "# Using devices of machine %s\n",
+				world_host_machine(h)->path);
 	for (int32_t r = 0; r < run->count; r++)
 		lab_table_rank(run, r);
 	fprintf(out, "#\n#%39s%30s%30s\n", "",

@@ -79,23 +79,36 @@ static const char *env_configured(const struct world_config *c, const char *name
 	return value;
 }
 
-/* Processes see it at the same path. */
-int world_topo_file_start(void)
+/* The variables that name a file which every host reads. Processes see it at the same path. */
+static const char *const env_files[WORLD_FILES] = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"};
+
+static int env_file_start(struct world_file *file, const char *name)
 {
-	const char *path = env_configured(&world->config, "NCCL_TOPO_FILE");
+	const char *path = env_configured(&world->config, name);
+
 	if (!path || !*path || strcmp(path, WORLD_TOPO_PATH) == 0)
 		return 0;
-	int rc = os_real_ops.file_read(path, &world->topo_file, &world->topo_file_bytes);
+	int rc = os_real_ops.file_read(path, &file->data, &file->bytes);
 	if (rc)
-		fprintf(stderr, "doppel: NCCL_TOPO_FILE is '%s', which cannot be read: %s\n", path,
+		fprintf(stderr, "doppel: %s is '%s', which cannot be read: %s\n", name, path,
 			strerror(rc));
 	else
-		world->topo_path = path;
+		file->path = path;
 	return rc;
 }
 
-void world_topo_file_free(void)
+int world_files_start(void)
 {
-	if (world->topo_path)
-		os_real_ops.free(world->topo_file);
+	int rc = 0;
+
+	for (int i = 0; i < WORLD_FILES && !rc; i++)
+		rc = env_file_start(&world->file[i], env_files[i]);
+	return rc;
+}
+
+void world_files_free(void)
+{
+	for (int i = 0; i < WORLD_FILES; i++)
+		if (world->file[i].path)
+			os_real_ops.free(world->file[i].data);
 }

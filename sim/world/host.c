@@ -50,10 +50,11 @@ static const char *host_file(uint32_t host, const char *path, char text[128], si
 		*bytes = m->xml_bytes;
 		return m->xml;
 	}
-	if (world->topo_path && strcmp(path, world->topo_path) == 0) {
-		*bytes = world->topo_file_bytes;
-		return world->topo_file;
-	}
+	for (int i = 0; i < WORLD_FILES; i++)
+		if (world->file[i].path && strcmp(path, world->file[i].path) == 0) {
+			*bytes = world->file[i].bytes;
+			return world->file[i].data;
+		}
 	if (strcmp(path, "/proc/sys/kernel/random/boot_id") == 0) {
 		host_boot_id(host, text, 120);
 		strcat(text, "\n");

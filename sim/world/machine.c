@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/param.h"
+#include "core/base/pci_address.h"
 #include "core/base/xml.h"
 #include "core/os/os_ops.h"
 #include "sim/world/installed.h"
@@ -104,32 +105,23 @@ static int machine_pci_id(const struct xml_node *pci, const char *attr, uint32_t
 	return rc;
 }
 
-/* "DOMAIN:BUS:DEVICE.FUNCTION", hexadecimal. */
-static bool machine_bus_is(const char *text)
-{
-	static const char after[] = {':', ':', '.', '\0'};
-	static const size_t most[] = {8, 2, 2, 1};
-	for (size_t i = 0; i < ARRAY_LEN(most); i++) {
-		size_t n = strspn(text, "0123456789abcdefABCDEF");
-		if (!n || n > most[i] || text[n] != after[i])
-			return false;
-		text += n + 1;
-	}
-	return true;
-}
-
+/* An address without some of its parts is shown whole, as the doubles of CUDA and of the kernel have it. */
 static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_error *error)
 {
 	const char *text = pci ? xml_attr(pci, "busid") : NULL;
+	uint64_t number;
+
 	memset(out, 0, 24);
 	if (!text)
 		return 0;
-	if (!machine_bus_is(text))
+	if (!pci_address_parse(text, &number) || strlen(text) >= 24)
 		return xml_error_at(pci, error,
 				    "attribute 'busid' is '%.64s', expected a PCI address such as "
 				    "0000:13:00.0",
 				    text);
-	for (int i = 0; text[i]; i++)
+	if (!pci_address_is_whole(text))
+		pci_address_text(number, out);
+	for (int i = 0; text[i] && pci_address_is_whole(text); i++)
 		out[i] = (char)tolower((unsigned char)text[i]);
 	return 0;
 }

@@ -160,7 +160,7 @@ static void world_free_all(void)
 	memo_table_clear(&world->memo);
 	world_arena_free();
 	world_procs_free();
-	world_topo_file_free();
+	world_files_free();
 	for (uint32_t i = 0; i < world->machine_count; i++)
 		world_machine_free(world->machine[i]);
 	free(world->machine);
@@ -190,7 +190,7 @@ static int world_start(const struct world_config *config)
 	if (rc == 0)
 		rc = world_hosts_start();
 	if (rc == 0)
-		rc = c.real ? world_topo_file_real() : world_topo_file_start();
+		rc = c.real ? world_topo_file_real() : world_files_start();
 	if (rc == 0)
 		rc = world_arena_start();
 	if (rc == 0)

@@ -72,7 +72,7 @@ struct world_host {
 	const struct world_machine *machine;
 	uint32_t first_port;
 	uint16_t next_tcp_port;
-	uint64_t lan_free_ns; /* when its interface has sent all that was given to it */
+	uint64_t lan_free_ns;           /* when its interface has sent all that was given to it */
 	struct world_socket *listeners; /* under world.socket_lock */
 	struct world_segment *segments; /* under world.shm_lock */
 };
@@ -88,9 +88,17 @@ struct world_conn;
 struct world_agreement;
 struct world_member;
 
+/* A file of this computer that a variable of the configuration names; path NULL: none. */
+struct world_file {
+	const char *path;
+	char *data;
+	size_t bytes;
+};
+enum { WORLD_FILES = 2 };
+
 /* env.c */
-int world_topo_file_start(void);
-void world_topo_file_free(void);
+int world_files_start(void);
+void world_files_free(void);
 
 struct world {
 	struct world_config config;
@@ -99,9 +107,7 @@ struct world {
 	struct world_host *host;
 	struct world_machine **machine; /* loaded files, one each */
 	uint32_t machine_count;
-	const char *topo_path; /* NCCL_TOPO_FILE of the configuration; NULL: none */
-	char *topo_file;
-	size_t topo_file_bytes;
+	struct world_file file[WORLD_FILES];
 	struct world_proc **proc; /* by id */
 	uint32_t proc_count, proc_cap;
 	struct world_proc *no_proc; /* owner of memory that event steps and the lab allocate */

@@ -26,6 +26,11 @@ machine one_gpu.xml '<gpu dev="0" sm="80" rank="0" gdr="1"/>'
 printf '<system version="1">\n  <cpu numaid="0">\n</system>\n' >malformed.xml
 printf 'fabric.packet rank=0 nth=1 drop\nfabric.lonk host=0 down\n' >typo.plan
 printf 'fabric.packet rnak=0 nth=1 drop\n' >key.plan
+graphs() { # graphs TYPE
+	printf '<graphs version="1">\n<graph id="0" pattern="4" nchannels="0" typeintra="%s" typeinter="SYS"/></graphs>\n' "$1"
+}
+graphs NVL >graphs.xml
+graphs XYZ >wrong_graphs.xml
 before=$(shm_list)
 
 expect 'no command' 'Usage: doppel'
@@ -53,7 +58,13 @@ expect 'device twice' 'GPU 1 appears twice' run all_reduce --devices 1,1
 expect 'missing plan' 'nowhere.plan: No such file' run all_reduce --faults nowhere.plan
 expect 'plan with an unknown site' 'typo.plan:2:.*fabric.lonk.*fabric.link' run all_reduce --faults typo.plan
 expect 'plan with an unknown key' 'key.plan:1:.*rnak' run all_reduce --faults key.plan
-expect 'topo without a machine' 'expected show or search' topo
+expect 'topo without a machine' 'expected show, search, check, diff or plot, and a machine' topo
+expect 'topo with an unknown verb' "'shwo': expected show, search" topo shwo one_gpu.xml
+expect 'topo diff of one machine' 'diff: expected two machines or graph files' topo diff one_gpu.xml
+expect 'topo show of two machines' "show takes one machine; 'no_gpu.xml' is too much" topo show one_gpu.xml no_gpu.xml
+expect 'topo diff of a machine and graphs' 'graphs.xml is a file of graphs and one_gpu.xml is not' topo diff one_gpu.xml graphs.xml
+expect 'topo diff of graphs that are none' 'wrong_graphs.xml:2:1: <graph> typeintra="XYZ", expected a type' topo diff graphs.xml wrong_graphs.xml
+expect 'topo plot into no folder' 'nowhere/x.svg' topo plot one_gpu.xml -o nowhere/x.svg
 expect 'topo of a missing machine' 'nowhere.xml' topo show nowhere.xml
 expect 'faults with an argument' 'takes --json or nothing' faults x
 

@@ -77,6 +77,16 @@ for c in kill abort 'cuda --site cuda.malloc.sticky' '--site os.task'; do
 done
 expect 'a task of no class' '--task has no effect without the class abort' exhaust kill --task 'rank0 main'
 expect 'a task that is none' "--task 'rank0 mian': no task of that name; there are 'main', 'rank0 main'" exhaust abort --task 'rank0 mian'
+expect 'more machines than hosts' '--machine with 3 machines, --hosts 2: expected at most one for each host' \
+	run all_reduce --machine h100-8nic,a100-4nic,pcie-4gpu --hosts 2
+expect 'a machine of a list that is none' "machine 'nosuch' does not exist" run all_reduce --machine pcie-4gpu,nosuch
+expect 'more ranks than the second host has GPUs' '4 ranks per host, but machine .*workstation-2gpu.xml has 2 GPUs' \
+	run all_reduce --machine pcie-4gpu,workstation-2gpu --gpus 4
+expect 'a list of machines for processes' '--machine A,B,... excludes --processes' \
+	run all_reduce --machine pcie-4gpu,a100-4nic --processes 2 --gpus 1
+expect 'a matrix of a search' '--compact: has no effect on search; expected show' topo search h100-8nic --compact
+expect 'a file of a check' '--output: has no effect on check; expected plot' topo check h100-8nic -o x
+expect 'hosts of DOT' '--hosts: has no effect with --dot' topo plot h100-8nic --dot --hosts 2
 expect 'hosts of what is shown' '--hosts: has no effect on show' topo show h100-8nic --hosts 2
 expect 'a budget that is none' '--time 0: expected a time' shrink --time 0 x
 expect 'two folders' "'y' is too much" replay x y

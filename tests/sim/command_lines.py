@@ -29,6 +29,11 @@ BASE = {
     "faults": [],
     "env": [],
 }
+# Other lines of a command, which take turns with the one above; they may find something (exit code 2).
+TURNS = {
+    "topo": [["search", "pcie-4gpu", "--hosts", "2"], ["check", "pcie-4gpu"], ["plot", "a100-4nic"],
+             ["plot", "a100-4nic", "--dot"], ["diff", "pcie-4gpu", "a100-4nic"], ["show", "pcie-4gpu", "--compact"]],
+}
 # By what the help shows in the place of the value. All of these must be refused. A path that cannot
 # be is in a folder that is not there.
 NUMBER = ["", "x", "-1", "1x", "1.5", "99999999999999999999", "0x", " 1", "1 ", "NaN", "%s%n", "1,2"]
@@ -45,6 +50,7 @@ GARBAGE = {
     "OP": ["", "x", "summ"],
     "PLAN": NOWHERE + ["/dev/null/x"],
     "XML": ["/nonexistent/x.xml", "nosuch", "", "/dev/null"],
+    "XML[,XML...]": ["/nonexistent/x.xml", "nosuch", "", "/dev/null", "h100-8nic,nosuch", "h100-8nic,", ","],
     "NAME|FILE": ["/nonexistent/x.xml", "nosuch", ""],
     "FILE": NOWHERE,
     "DIR": NOWHERE,
@@ -65,7 +71,8 @@ LEFT_OUT = {"--gdb", "--help", "--usage", "--version"}
 # Variables of which any text is right, and those that files and sockets decide.
 ANY_TEXT = {"NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
             "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_TUNER_PLUGIN", "DOPPEL_MACHINE_DIR", "DOPPEL_TRACE", "DOPPEL_FAULTS"}
-TEXT_GARBAGE = {"DOPPEL_FABRIC": ["a/b", "/"], "NCCL_TOPO_FILE": NOWHERE[:2], "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"]}
+TEXT_GARBAGE = {"DOPPEL_FABRIC": ["a/b", "/"], "NCCL_TOPO_FILE": NOWHERE[:2],
+                "NCCL_GRAPH_FILE": NOWHERE[:2], "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"]}
 ENVIRONMENT_SEEN_BY = ("run", "sweep")
 
 
@@ -101,7 +108,7 @@ class Lines:
         self.doppel, self.folder, self.lost_output = doppel, folder, lost_output
         self.options = {c: options(doppel, c) for c in BASE if c != "verbs-run" or self.has("verbs-run")}
         self.variables = variables(doppel)
-        self.bad = self.count = 0
+        self.bad = self.count = self.turn = 0
         self.kinds = {}
 
     def has(self, command):
@@ -110,7 +117,9 @@ class Lines:
     def base(self, command):
         if command == "shrink":  # it writes beside the folder
             shutil.rmtree("copy-min", ignore_errors=True)
-        return [self.folder if a == "@" else a for a in BASE[command]]
+        lines = [BASE[command]] + TURNS.get(command, [])
+        self.turn += 1
+        return [self.folder if a == "@" else a for a in lines[self.turn % len(lines)]]
 
     def run(self, args, env=None, stdout=None):
         """(exit code, stderr); a line that does not end in time is a finding."""

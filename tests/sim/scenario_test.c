@@ -202,6 +202,51 @@ static const struct {
 };
 
 /* Seed 0x11b9 drew a root, and then a smaller world with more operations. */
+START_TEST(hosts_have_the_machines_of_a_list_in_turn)
+{
+	char name[LAB_MACHINE_BYTES];
+	uint32_t ranks = 0;
+
+	ck_assert_uint_eq(lab_machines_count("a"), 1);
+	ck_assert_uint_eq(lab_machines_count("a,b/c.xml,d"), 3);
+	ck_assert_str_eq(lab_machine_of("a", 5, name), "a");
+	ck_assert_str_eq(lab_machine_of("a,b/c.xml,d", 1, name), "b/c.xml");
+	ck_assert_str_eq(lab_machine_of("a,b/c.xml,d", 5, name), "d");
+	scenario_default(&one);
+	snprintf(one.machine, sizeof one.machine, "pcie-4gpu,workstation-2gpu");
+	one.lab.hosts = 3;
+	ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
+	ck_assert_uint_eq(ranks, 4 + 2 + 4);
+	ck_assert_int_eq(scenario_stamp(&one), 0);
+	other = one;
+	snprintf(other.machine, sizeof other.machine, "pcie-4gpu,a100-4nic");
+	ck_assert_int_eq(scenario_stamp(&other), 0);
+	ck_assert_str_ne(one.machine_digest, other.machine_digest);
+}
+END_TEST
+
+/* A host has no more ranks than its machine has GPUs. */
+START_TEST(a_swarm_draws_mixed_hosts_that_have_their_gpus)
+{
+	char name[LAB_MACHINE_BYTES];
+	uint32_t mixed = 0;
+
+	for (uint64_t seed = 0; seed < 2000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		if (lab_machines_count(one.machine) == 1)
+			continue;
+		mixed++;
+		ck_assert_uint_gt(one.lab.hosts, 1);
+		for (uint32_t h = 0; h < one.lab.hosts; h++) {
+			lab_machine_of(one.machine, h, name);
+			ck_assert_uint_le(lab_host_ranks(&one.lab, h, NULL),
+					  strcmp(name, "pcie-4gpu") == 0 ? 4 : 8);
+		}
+	}
+	ck_assert_msg(mixed > 100 && mixed < 600, "%u of 2000 seeds have mixed hosts", mixed);
+}
+END_TEST
+
 START_TEST(a_swarm_seed_draws_its_root_from_its_world)
 {
 	uint32_t ranks, rooted = 0;
@@ -267,6 +312,8 @@ int main(void)
 	tcase_add_test(t, every_collective_is_read_back);
 	tcase_add_test(t, a_later_value_takes_the_place_of_the_earlier_one);
 	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_1_to_16_ranks);
+	tcase_add_test(t, hosts_have_the_machines_of_a_list_in_turn);
+	tcase_add_test(t, a_swarm_draws_mixed_hosts_that_have_their_gpus);
 	tcase_add_test(t, a_swarm_seed_draws_its_root_from_its_world);
 	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,
 			    sizeof bad / sizeof bad[0]);

@@ -25,16 +25,34 @@ refused() { # refused PATTERN COMMAND...: one line on stderr, which matches
 		bad=1
 	done
 }
-first=$(grep -o 'busid="[^"]*"' "$machine" | sed -n 1p)
-second=$(grep -o 'busid="[^"]*"' "$machine" | sed -n 2p)
+first=0000:31:00.0 second=0000:32:00.0 # GPUs below one switch
 line=$(grep -n "$second" "$machine" | cut -d: -f1)
-sed "s/$second/busid=\"zzzz\"/" "$machine" >strange.xml
+sed "s/$second/zzzz/" "$machine" >strange.xml
 sed "s/$second/$first/" "$machine" >twice.xml
+sed "$((line + 1))s/sm=\"80\"/gcn=\"green\"/" "$machine" >green.xml
+sed "$((line + 1))s/\/>/><nvlink target=\"there\"\/><\/gpu>/" "$machine" >nowhere.xml
+sed "$((line))s/link_width=\"16\"/link_width=\"999\"/" "$machine" >wide.xml
+sed "$((line))s/vendor=\"0x10de\"/vendor=\"nvidia\"/" "$machine" >vendor.xml
+sed "s/<cpu numaid=\"1\"/<cpu numaid=\"9999\"/" "$machine" >numa.xml
+sed 's/version="1"/version="7"/' "$machine" >version.xml
+sed 's/0000:b0:00.0/0000:30:00.0/' "$machine" >switches.xml
 sed 's/<net /<other /' "$machine" >lonely.xml
-for verb in show search; do
-	refused "strange.xml:$line:.*busid.*zzzz.*expected a PCI address" "$doppel" topo $verb strange.xml
-	refused "twice.xml:$line:.*busid=$(cut -d= -f2 <<<"$first").*expected another" "$doppel" topo $verb twice.xml
+for how in 'topo show' 'topo search' 'topo check' 'topo plot' 'tune -e 64 --machine' \
+	'run all_reduce -e 64 --gpus 2 --machine' 'sweep all_reduce -e 64 --seeds 1..2 --machine'; do
+	try() { # try FILE PATTERN
+		# shellcheck disable=SC2086 # words
+		refused "$1:$2" "$doppel" $how "$1"
+	}
+	try strange.xml "$line:.*busid.*zzzz.*expected a PCI address"
+	try twice.xml "$line:.*busid=\"$first\".*line $((line - 3)) already; expected another"
+	try green.xml "$((line + 1)):9: <gpu> gcn=\"green\", expected an architecture"
+	try nowhere.xml "$((line + 1)):[0-9]*: <nvlink> target=\"there\", expected a PCI address"
+	try wide.xml "$line:7: <pci> link_width=\"999\", expected -1 to 255"
+	try vendor.xml "$line:7: <pci> attribute 'vendor' is 'nvidia', expected an unsigned integer"
+	try numa.xml "[0-9]*:3: <cpu> numaid=\"9999\", expected -1 to 4095"
+	try version.xml "7:1: <system> version=\"7\", expected 1 to 2"
 done
+"$doppel" topo show switches.xml >/dev/null || { echo "a switch's bus id twice is refused"; bad=1; }
 refused 'needs a NIC' "$doppel" topo search lonely.xml --hosts 2
 
 # more than any computer has

@@ -84,7 +84,17 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 		 {"test.xml:4", "busid=\"0000:01:00.0\"", "line 3"}},
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci>\n"
 			    "<pci busid=\"0000:02:00.0\"><gpu dev=\"0\"/></pci></cpu></system>",
-		 {"test.xml:4", "dev=\"0\"", "line 3"}},
+		 {"test.xml:4:27", "<gpu>", "dev=\"0\"", "line 3"}},
+		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><pci busid=\"0000:02:00.0\">\n"
+			    " <pci busid=\"0000:01:00.0\"><pci busid=\"0000:03:00.0\"><gpu/></pci>"
+			    "</pci></pci></pci></cpu></system>",
+		 {"test.xml:4:2", "<pci>", "busid=\"0000:01:00.0\"", "line 3, which it is in"}},
+		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><pcilink target=\"up\"/>"
+			    "<pci busid=\"0000:02:00.0\"><gpu/></pci></pci></cpu></system>",
+		 {"test.xml:3:27", "<pcilink>", "target=\"up\"", "expected the PCI address"}},
+		{SYSTEM CPU
+		 "\n<pci busid=\"0000:01:00.0\"><gpu gcn=\"green\"/></pci></cpu></system>",
+		 {"test.xml:3:27", "<gpu>", "gcn=\"green\"", "expected an architecture"}},
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\">\n"
 			    "<nvlink target=\"here\"/></gpu></pci></cpu></system>",
 		 {"test.xml:4", "<nvlink>", "target=\"here\"", "expected a PCI address"}},
@@ -95,6 +105,116 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 	struct topo_select one = util_first(1);
 	for (size_t i = 0; i < ARRAY_LEN(row); i++)
 		util_refuse(row[i].xml, &one, row[i].words);
+}
+END_TEST
+
+/* What NCCL takes of odd files is taken. */
+START_TEST(what_nccl_accepts_is_accepted)
+{
+	const struct topo_system *sys = util_system_of(
+		"<system version=\"2\">" CPU "<pci busid=\"0000:01:00.0\" class=\"0x060400\">"
+		"<pci busid=\"0100:01.0\" class=\"0x030200\" rail=\"1\">"
+		"<gpu dev=\"0\" sm=\"80\" mlopart=\"0\"/></pci></pci>"
+		"<pci busid=\"0000:01:00.0\" class=\"0x060400\">"
+		"<pci busid=\"0000:01:00.0\" class=\"0x020700\"><nic>"
+		"<net name=\"mlx5_0\" dev=\"0\" speed=\"200000000\" rail=\"3\" plane=\"1\" "
+		"net=\"1\" "
+		"gin=\"0\" rma=\"0\"/></nic></pci></pci><cxb/></cpu></system>",
+		1);
+	struct topo_element e;
+
+	ck_assert_int_eq(topo_nic_count(sys), 1);
+	ck_assert_uint_eq(topo_net_node(sys, 0)->net.bw_mbps, 25000000);
+	ck_assert_uint_eq(topo_gpu_node(sys, 0)->bus, 0x100010);
+	ck_assert_int_eq(topo_nic_path(sys, 0, 0), TOPO_PATH_PHB);
+	topo_element_get(sys, topo_element_of_gpu(sys, 0), &e);
+	ck_assert_str_eq(e.name, "0100:01.0");
+}
+END_TEST
+
+START_TEST(amds_architecture_is_read)
+{
+	static const struct {
+		const char *text;
+		int32_t gcn;
+	} form[] = {{"gfx942", 0x942},
+		    {"942", 0x942},
+		    {"910", 0x90a},
+		    {"gfx90a:sramecc+:xnack-", 0x90a},
+		    {"", 0}};
+	char xml[512];
+	struct topo_element e;
+
+	for (size_t i = 0; i < ARRAY_LEN(form); i++) {
+		snprintf(xml, sizeof xml,
+			 SYSTEM CPU "<pci busid=\"0000:01:00.0\"><gpu gcn=\"%s\" arch=\"38911\"/>"
+				    "</pci></cpu></system>",
+			 form[i].text);
+		topo_element_get(util_system_of(xml, 1), 1, &e);
+		ck_assert_int_eq(e.gcn, form[i].gcn);
+	}
+}
+END_TEST
+
+/* Two switches below two CPUs: their GPUs reach each other over the link, not the CPUs. */
+START_TEST(switches_can_be_linked)
+{
+#define LINKED(target)                                                                             \
+	SYSTEM "<cpu numaid=\"0\"><pci busid=\"0000:01:00.0\"><pcilink target=\"" target           \
+	       "\"/><pci busid=\"0000:02:00.0\"><gpu dev=\"0\"/></pci></pci></cpu>"                \
+	       "<cpu numaid=\"1\"><pci busid=\"0000:11:00.0\"><pcilink target=\"0000:01:00.0\"/>"  \
+	       "<pci busid=\"0000:12:00.0\"><gpu dev=\"1\"/></pci></pci></cpu></system>"
+	const struct topo_system *sys = util_system_of(LINKED("0000:11:00.0"), 2);
+
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_PXB);
+	ck_assert_int_eq(topo_gpu_path(sys, 1, 0), TOPO_PATH_PXB);
+	ck_assert_int_eq(topo_gpu_bw_mbps(sys, 0, 1), 12000);
+	/* one way only, to a function that is not there, to itself */
+	ck_assert_int_eq(topo_gpu_path(util_system_of(LINKED("0000:99:00.0"), 2), 0, 1),
+			 TOPO_PATH_SYS);
+	ck_assert_int_eq(topo_gpu_path(util_system_of(LINKED("0000:01:00.0"), 2), 0, 1),
+			 TOPO_PATH_SYS);
+}
+END_TEST
+
+/* A template whose leaves have nothing but an address: those of the GPUs in use are GPUs. */
+START_TEST(a_function_without_a_class_is_a_gpu_by_its_address)
+{
+	const char *xml = "<system><cpu numaid=\"0\"><pci busid=\"0000:45:00.0\">"
+			  "<pci busid=\"0000:4f:00.0\"/><pci busid=\"0000:53:00.0\"/></pci>"
+			  "<pci busid=\"0000:56:00.0\"><pci busid=\"0000:64:00.0\"/></pci>"
+			  "</cpu></system>";
+	struct topo_select select = {.count = 2, .gpu = {{"0000:53:00.0", 0}, {"0000:64:00.0", 1}}};
+	const struct topo_system *sys;
+	struct topo_select one = util_first(1);
+
+	ck_assert(topo_system_get(xml, strlen(xml), "test.xml", &select, &sys) == ncclSuccess);
+	ck_assert_int_eq(topo_gpu_count(sys), 2);
+	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_PHB);
+	util_refuse(xml, &one, (const char *[]){"test.xml:1:1", "no GPU", NULL});
+}
+END_TEST
+
+/* Too much of everything: refused, and early. */
+START_TEST(what_is_too_large_is_refused)
+{
+	static char xml[16 << 20];
+	struct topo_select one = util_first(1);
+	size_t n = (size_t)sprintf(xml, "<system>\n<cpu>\n");
+
+	for (int i = 0; i < 1000000 && n < sizeof xml - 64; i++)
+		n += (size_t)sprintf(xml + n, "<a/>\n");
+	util_refuse(xml, &one, (const char *[]){"test.xml", "at most", NULL});
+	xml[3 << 20] = '\0';
+	util_refuse(xml, &one,
+		    (const char *[]){"test.xml:4097:1", "more than 4096 elements", NULL});
+	n = 0;
+	for (int i = 0; i < 100000; i++)
+		n += (size_t)sprintf(xml + n, "<pci busid=\"0000:01:00.0\">");
+	util_refuse(xml, &one, (const char *[]){"test.xml:1:", "nested deeper than 32", NULL});
+	sprintf(xml, "<?xml version=\"1.0\"?>\n<!DOCTYPE system [<!ENTITY a \"aaaaaaaaaa\">\n"
+		     "<!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">]><system>&b;</system>");
+	util_refuse(xml, &one, (const char *[]){"test.xml:2:1", "document type", NULL});
 }
 END_TEST
 
@@ -281,6 +401,11 @@ int main(void)
 	suite_add_tcase(suite, t);
 	tcase_add_test(t, link_speed_in_every_spelling_and_default);
 	tcase_add_test(t, malformed_input_is_refused_with_line_and_expectation);
+	tcase_add_test(t, what_nccl_accepts_is_accepted);
+	tcase_add_test(t, amds_architecture_is_read);
+	tcase_add_test(t, switches_can_be_linked);
+	tcase_add_test(t, a_function_without_a_class_is_a_gpu_by_its_address);
+	tcase_add_test(t, what_is_too_large_is_refused);
 	tcase_add_test(t, a_selection_must_name_gpus_of_the_file_once);
 	tcase_add_test(t, bus_ids_count_only_when_all_are_there);
 	tcase_add_test(t, the_network_says_which_nics_there_are);

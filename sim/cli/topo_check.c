@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * doppel topo check: what makes a machine slower than it could be. A finding is one line,
+ * "FILE:LINE: ELEMENT: what, expected what"; a note is what the file cannot show, and counts for nothing.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/cli/topo.h"
+
+/* The two hosts between which rings are searched for. */
+#define CHECK_HOSTS 2
+/* What a ring gets where nothing fits. */
+#define CHECK_FALLBACK_MBPS 100
+
+struct check {
+	const char *path;
+	const struct topo_system *sys;
+	int32_t n; /* elements */
+	struct topo_element *e;
+	int findings, notes;
+};
+
+static void check_print(const struct check *c, const struct topo_element *e, const char *kind,
+			const char *fmt, va_list args)
+{
+	char name[TOPO_ELEMENT_TEXT];
+
+	printf("%s:", c->path);
+	if (e && e->line)
+		printf("%d:", e->line);
+	printf(" %s%s: ", kind, e ? topo_element_text(e, name) : "machine");
+	vprintf(fmt, args);
+	printf("\n");
+}
+
+/* e: NULL when it is about the machine as a whole. */
+__attribute__((format(printf, 3, 4))) static void
+check_find(struct check *c, const struct topo_element *e, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	check_print(c, e, "", fmt, args);
+	va_end(args);
+	c->findings++;
+}
+
+__attribute__((format(printf, 3, 4))) static void
+check_note(struct check *c, const struct topo_element *e, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	check_print(c, e, "note: ", fmt, args);
+	va_end(args);
+	c->notes++;
+}
+
+/* ---- GPUs and NICs -------------------------------------------------------------------------- */
+
+/* Do two elements meet at a switch, below any CPU? */
+static bool check_is_near(const struct check *c, int32_t a, int32_t b)
+{
+	for (int32_t x = a; x >= 0; x = c->e[x].parent)
+		for (int32_t y = b; y >= 0; y = c->e[y].parent)
+			if (x == y)
+				return c->e[x].type != TOPO_NODE_CPU;
+	return false;
+}
+
+static void check_near_nic(struct check *c, int32_t gpu)
+{
+	int32_t at = topo_element_of_gpu(c->sys, gpu), best = 0;
+
+	for (int32_t n = 0; n < topo_nic_count(c->sys); n++) {
+		if (check_is_near(c, at, topo_element_of_nic(c->sys, n)))
+			return;
+		if (topo_nic_path(c->sys, gpu, n) < topo_nic_path(c->sys, gpu, best))
+			best = n;
+	}
+	if (topo_nic_path(c->sys, gpu, best) > TOPO_PATH_PXN)
+		check_find(c, &c->e[at],
+			   "no NIC is below one of its switches: the nearest is %s, %s; expected "
+			   "one at PIX or PXB",
+			   topo_nic_name(c->sys, best),
+			   topo_path_name(topo_nic_path(c->sys, gpu, best)));
+}
+
+static void check_near_nics(struct check *c)
+{
+	if (topo_nic_count(c->sys) == 0)
+		check_note(c, NULL, "no NIC: rings cannot leave the host");
+	else
+		for (int32_t g = 0; g < topo_gpu_count(c->sys); g++)
+			check_near_nic(c, g);
+}
+
+/* The most of this value that a function of the same model has, of the same type where the file has no
+ * models. */
+static int32_t check_most(const struct check *c, const struct topo_element *e, bool lanes)
+{
+	int32_t most = 0;
+
+	for (int32_t i = 0; i < c->n; i++) {
+		const struct topo_element *o = &c->e[i];
+
+		if (o->type == e->type && o->pci_id >> 32 == e->pci_id >> 32)
+			most = MAX_OF(most, lanes ? o->lanes : o->milli_gts);
+	}
+	return most;
+}
+
+static void check_link(struct check *c, const struct topo_element *e)
+{
+	int32_t lanes = check_most(c, e, true), gts = check_most(c, e, false);
+	char have[TOPO_GBPS_TEXT], most[TOPO_GBPS_TEXT];
+
+	if (e->type == TOPO_NODE_GPU)
+		lanes = MAX_OF(lanes, 16);
+	if (e->lanes && e->lanes < lanes)
+		check_find(c, e, "its PCI link has %d lane%s, expected %d", e->lanes,
+			   e->lanes == 1 ? "" : "s", lanes);
+	if (e->milli_gts && e->milli_gts < gts)
+		check_find(c, e, "its PCI link runs at %s GT/s, expected %s, as others like it do",
+			   topo_gbps((uint32_t)e->milli_gts, have), topo_gbps((uint32_t)gts, most));
+}
+
+/* A NIC whose link cannot carry what its ports can. */
+static void check_port(struct check *c, int32_t nic)
+{
+	const struct topo_element *e = &c->e[topo_element_of_nic(c->sys, nic)];
+	const struct topo_element *up = &c->e[e->parent];
+	char port[TOPO_GBPS_TEXT], link[TOPO_GBPS_TEXT];
+
+	if (up->up_mbps && up->up_mbps * 10ull < e->mbps * 9ull)
+		check_find(c, up, "its PCI link has %s GB/s, and the port %s has %s",
+			   topo_gbps(up->up_mbps, link), e->name, topo_gbps(e->mbps, port));
+}
+
+static void check_links(struct check *c)
+{
+	for (int32_t i = 0; i < c->n; i++)
+		if (c->e[i].type == TOPO_NODE_GPU || c->e[i].type == TOPO_NODE_NIC)
+			check_link(c, &c->e[i]);
+	for (int32_t n = 0; n < topo_nic_count(c->sys); n++)
+		check_port(c, n);
+}
+
+/* ---- NVLinks -------------------------------------------------------------------------------- */
+
+/* Of the links of this type from a to b. */
+static uint32_t check_mbps(const struct check *c, int32_t a, int32_t b)
+{
+	for (int32_t i = 0; i < topo_edge_count(c->sys); i++) {
+		struct topo_edge edge;
+
+		topo_edge_get(c->sys, i, &edge);
+		if (edge.type == TOPO_PATH_NVL && edge.from == a && edge.to == b)
+			return edge.mbps;
+	}
+	return 0;
+}
+
+static void check_symmetry(struct check *c)
+{
+	char name[TOPO_ELEMENT_TEXT], there[TOPO_GBPS_TEXT], back[TOPO_GBPS_TEXT];
+
+	for (int32_t i = 0; i < topo_edge_count(c->sys); i++) {
+		struct topo_edge edge;
+
+		topo_edge_get(c->sys, i, &edge);
+		if (edge.type != TOPO_PATH_NVL || check_mbps(c, edge.to, edge.from) >= edge.mbps)
+			continue;
+		check_find(c, &c->e[edge.from],
+			   "NVLinks to %s have %s GB/s, and %s back; expected as many links both "
+			   "ways",
+			   topo_element_text(&c->e[edge.to], name), topo_gbps(edge.mbps, there),
+			   topo_gbps(check_mbps(c, edge.to, edge.from), back));
+	}
+	for (int32_t i = 0; i < c->n; i++)
+		if (c->e[i].type == TOPO_NODE_GPU && c->e[i].lost)
+			check_find(c, &c->e[i], "%d NVLink%s to a function that is not in the file",
+				   c->e[i].lost, c->e[i].lost == 1 ? "" : "s");
+}
+
+/* Each GPU's links to the NVSwitch are as many as those of the GPU that has most. */
+static void check_switched(struct check *c)
+{
+	char have[TOPO_GBPS_TEXT], expected[TOPO_GBPS_TEXT];
+	uint32_t most = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (int32_t i = 0; i < topo_edge_count(c->sys); i++) {
+			struct topo_edge edge;
+
+			topo_edge_get(c->sys, i, &edge);
+			if (edge.type != TOPO_PATH_NVL || c->e[edge.to].type != TOPO_NODE_NVS)
+				continue;
+			most = MAX_OF(most, edge.mbps);
+			if (pass && edge.mbps < most)
+				check_find(c, &c->e[edge.from],
+					   "its NVLinks to the NVSwitch have %s GB/s, expected %s, "
+					   "as of other GPUs",
+					   topo_gbps(edge.mbps, have), topo_gbps(most, expected));
+		}
+}
+
+/* Marks all that NVLinks connect with `at`. */
+static void check_flood(const struct check *c, int32_t at, int32_t island, int32_t *of)
+{
+	bool more = true;
+
+	of[at] = island;
+	while (more) {
+		more = false;
+		for (int32_t i = 0; i < topo_edge_count(c->sys); i++) {
+			struct topo_edge edge;
+
+			topo_edge_get(c->sys, i, &edge);
+			if (edge.type != TOPO_PATH_NVL ||
+			    (of[edge.from] == island) == (of[edge.to] == island))
+				continue;
+			of[edge.from] = of[edge.to] = island;
+			more = true;
+		}
+	}
+}
+
+static void check_print_island(struct check *c, const int32_t *of, int32_t island)
+{
+	int32_t first = -1;
+	char list[512];
+	int at = 0;
+
+	list[0] = '\0';
+	for (int32_t g = 0; g < topo_gpu_count(c->sys); g++) {
+		int32_t e = topo_element_of_gpu(c->sys, g);
+
+		if (of[e] != island)
+			continue;
+		first = first < 0 ? e : first;
+		at += snprintf(list + at, sizeof list - (size_t)at, " %d", g);
+	}
+	check_find(c, &c->e[first],
+		   "NVLinks connect this island alone:%s; expected all %d GPUs in one", list,
+		   topo_gpu_count(c->sys));
+}
+
+static void check_islands(struct check *c)
+{
+	int32_t *of = calloc((size_t)c->n, sizeof *of), islands = 0, gpus = topo_gpu_count(c->sys);
+	bool any = false;
+
+	for (int32_t i = 0; i < topo_edge_count(c->sys); i++) {
+		struct topo_edge edge;
+
+		topo_edge_get(c->sys, i, &edge);
+		any |= edge.type == TOPO_PATH_NVL;
+	}
+	for (int32_t g = 0; of && any && g < gpus; g++)
+		if (!of[topo_element_of_gpu(c->sys, g)])
+			check_flood(c, topo_element_of_gpu(c->sys, g), ++islands, of);
+	for (int32_t i = 1; islands > 1 && i <= islands; i++)
+		check_print_island(c, of, i);
+	free(of);
+}
+
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+static void check_floor(struct check *c, const struct topo_graph *g, bool inter)
+{
+	uint32_t mbps = inter ? MIN_OF(g->bw_intra_mbps, g->bw_inter_mbps) : g->bw_intra_mbps;
+	const char *where = inter ? "over several hosts" : "within the host";
+	uint32_t least = topo_speed_least(c->sys, inter);
+	char bw[TOPO_GBPS_TEXT], floor[TOPO_GBPS_TEXT];
+
+	if (mbps <= CHECK_FALLBACK_MBPS)
+		check_find(c, NULL,
+			   "no ring fits %s at any speed: one channel in the file's order, at %s "
+			   "GB/s",
+			   where, topo_gbps(mbps, bw));
+	else if (mbps <= least)
+		check_find(c, NULL, "rings %s have %s GB/s; NCCL's search tries nothing below %s",
+			   where, topo_gbps(mbps, bw), topo_gbps(least, floor));
+}
+
+/* Do `gpus` ranks of a ring, from place `at` on, come in the order of a channel of the host's graph? */
+static bool check_is_channel(const struct topo_job *job, const int32_t *ring, int32_t at,
+			     int32_t gpus, int32_t channel)
+{
+	for (int32_t i = 0; i < gpus; i++)
+		if (ring[(at + i) % job->ranks] % gpus != job->graph.order[channel][i])
+			return false;
+	return true;
+}
+
+/* The NIC by which a ring enters or leaves a host, whose ranks begin at place `at`: that of the channel which
+ * has its order, the ring's own number first, then its pair's. */
+static int32_t check_nic(const struct topo_job *job, int32_t number, int32_t at, int side)
+{
+	const int32_t *ring = job->order + (size_t)number * (size_t)job->ranks;
+	int32_t gpus = job->ranks / job->hosts;
+
+	for (int32_t i = 0; i < job->graph.nchannels + 2; i++) {
+		int32_t channel = i < 2 ? number ^ i : i - 2;
+
+		if (channel < job->graph.nchannels &&
+		    check_is_channel(job, ring, at, gpus, channel))
+			return job->graph.nic[channel][side];
+	}
+	return job->graph.nic[number][side];
+}
+
+/* From host to host each ring leaves by a NIC and enters by one: on the same rail if they are the same. */
+static void check_rails(struct check *c, const struct topo_job *job)
+{
+	int32_t gpus = job->ranks / job->hosts, crossings = 0, changes = 0, nic[2] = {0, 0};
+
+	for (int32_t k = 0; k < job->rings.distinct; k++) {
+		const int32_t *ring = job->order + (size_t)k * (size_t)job->ranks;
+
+		for (int32_t i = 0; i < job->ranks; i++) {
+			int32_t next = (i + 1) % job->ranks;
+
+			if (ring[i] / gpus == ring[next] / gpus)
+				continue;
+			int32_t out = check_nic(job, k, (next + job->ranks - gpus) % job->ranks, 1);
+			int32_t in = check_nic(job, k, next, 0);
+
+			crossings++;
+			if (in != out && !changes++)
+				nic[0] = out, nic[1] = in;
+		}
+	}
+	if (changes)
+		check_find(c, &c->e[topo_element_of_nic(c->sys, nic[0])],
+			   "%d of %d crossings between hosts change rails: a ring leaves by %s and "
+			   "enters the next host by %s",
+			   changes, crossings, topo_nic_name(c->sys, nic[0]),
+			   topo_nic_name(c->sys, nic[1]));
+}
+
+static int check_rings(struct check *c)
+{
+	static struct topo_job job;
+	int code = cli_topo_job_make(&job, c->sys, 1);
+
+	if (!code)
+		check_floor(c, &job.graph, false);
+	cli_topo_job_free(&job);
+	if (code || topo_nic_count(c->sys) == 0)
+		return code;
+	code = cli_topo_job_make(&job, c->sys, CHECK_HOSTS);
+	if (!code)
+		check_floor(c, &job.graph, true);
+	if (!code && topo_nic_count(c->sys) > 1)
+		check_rails(c, &job);
+	cli_topo_job_free(&job);
+	return code;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+/* Where ACS is on, traffic between functions of a switch goes up to the CPU and back. */
+static void check_acs(struct check *c)
+{
+	for (int32_t i = 0; i < c->n; i++)
+		if (c->e[i].type == TOPO_NODE_PCI) {
+			check_note(c, &c->e[i],
+				   "ACS of this and other switches is not known from the file: "
+				   "expected off ('lspci -vvv' shows ACSCtl), or paths of PIX and "
+				   "PXB go over the CPU");
+			return;
+		}
+}
+
+static int check_all(struct check *c)
+{
+	check_near_nics(c);
+	check_links(c);
+	check_symmetry(c);
+	check_switched(c);
+	check_islands(c);
+	int code = check_rings(c);
+
+	if (code)
+		return code;
+	check_acs(c);
+	printf("%d finding%s, %d note%s\n", c->findings, c->findings == 1 ? "" : "s", c->notes,
+	       c->notes == 1 ? "" : "s");
+	return c->findings ? SIM_ERROR : SIM_PASS;
+}
+
+int cli_topo_check(const struct topo_options *o)
+{
+	struct topo_machine m;
+	int code = cli_topo_open(&m, o->input[0]);
+
+	if (code)
+		return code;
+	struct check c = {.path = m.file->path, .sys = m.sys, .n = topo_element_count(m.sys)};
+
+	c.e = calloc((size_t)c.n, sizeof *c.e);
+	if (c.e) {
+		for (int32_t i = 0; i < c.n; i++)
+			topo_element_get(m.sys, i, &c.e[i]);
+		code = check_all(&c);
+	} else {
+		fprintf(stderr, "doppel topo: no memory for %d elements\n", c.n);
+		code = SIM_USAGE;
+	}
+	free(c.e);
+	cli_topo_close(&m);
+	return code;
+}

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# doppel topo: what show, search, check, diff and plot print, on the machines that come with Doppel, and on
+# machines with one thing changed. Graphs that were printed are read: by diff, and by a run.
+#	topo_verbs_test.sh BUILD_DIR SOURCE_DIR
+set -uo pipefail
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+need python3
+machines=$(cd "$2" && pwd)/sim/world/machines
+zoo=$(cd "$2" && pwd)/../shared/zoo
+need_doubles "$1"
+test_begin "$1"
+export DOPPEL_MACHINE_DIR=$machines
+
+# does CODE PATTERN ARGS...: the exit code of doppel topo, and a line of its output
+does() {
+	local code=$1 pattern=$2 rc=0
+	shift 2
+	"$doppel" topo "$@" >out 2>&1 || rc=$?
+	[ $rc = "$code" ] && grep -qE -- "$pattern" out && return
+	echo "topo $*: exit code $rc, expected $code and a line with '$pattern'"
+	head -n 8 out
+	bad=1
+}
+none() { # none PATTERN: the last output has no such line
+	! grep -qE -- "$1" out || fail "unexpected: $(grep -E -- "$1" out | head -1)"
+}
+edit() { # edit MACHINE FILE SED...
+	local from=$machines/$1.xml to=$2
+	shift 2
+	sed "$@" "$from" >"$to"
+	! cmp -s "$from" "$to" || fail "$to is $from"
+}
+
+# ---- show
+does 0 '^8 GPUs, 8 NICs, 2 CPUs, NVSwitch' show h100-8nic
+does 0 '^    GPU 0, dev 0, 0000:17:00.0, sm 90, gdr, x16 32 GT/s, 48 GB/s up$' show h100-8nic
+does 0 '^GPU 3 +SYS 10 +SYS 10 +PIX 24 +- +SYS 10 +1$' show --compact pcie-4gpu
+[ "$(wc -l <out)" = 5 ] || fail "show --compact: $(wc -l <out) lines, expected a matrix of 5"
+
+# ---- search
+does 0 '^Channel 00/24 : 0 1 2 3 4 5 6 7$' search h100-8nic
+does 0 '^Channel 15/16 : ' search h100-8nic --hosts 2
+python3 -c 'import sys, xml.dom.minidom as m; assert len(m.parse(sys.argv[1]).getElementsByTagName("channel")) == 8' out ||
+	fail 'the graphs are no XML, or not 8 channels'
+cp out graphs.xml
+
+# ---- check: nothing, and each finding with its element and line
+edit pcie-4gpu narrow.xml '13s/link_width="16"/link_width="8"/'
+does 2 'narrow.xml:13: GPU 1: its PCI link has 8 lanes, expected 16' check narrow.xml
+edit pcie-4gpu slow.xml '13s/16.0 GT/8.0 GT/'
+does 2 'slow.xml:13: GPU 1: its PCI link runs at 8 GT/s, expected 16, as others like it do' check slow.xml
+does 2 'pcie-4gpu.xml:2[0-9]: GPU 2: no NIC is below one of its switches: the nearest is mlx5_0, SYS' check pcie-4gpu
+none 'GPU 0: no NIC'
+edit pcie-4gpu fast_port.xml 's/speed="100000"/speed="400000"/'
+does 2 'fast_port.xml:16: NIC 0000:33:00.0: its PCI link has 12 GB/s, and the port mlx5_0 has 50' check fast_port.xml
+edit a100-4nic fewer.xml '0,/<nvlink[^>]*>/s///'
+does 2 'fewer.xml:[0-9]+: GPU 0: its NVLinks to the NVSwitch have 200 GB/s, expected 240, as of other GPUs' check fewer.xml
+edit a100-4nic alone.xml '/<gpu dev="0"/,/<\/gpu>/{/<nvlink/d}'
+does 2 'alone.xml:[0-9]+: GPU 0: NVLinks connect this island alone: 0; expected all 8 GPUs in one' check alone.xml
+does 2 'NVLinks connect this island alone: 1 2 3 4 5 6 7;' check alone.xml
+mesh() { # mesh COUNT_BACK: two GPUs, 4 links there
+	printf '<system>\n<cpu numaid="0">\n'
+	printf '<pci busid="0000:01:00.0"><gpu dev="0" sm="80"><nvlink target="0000:02:00.0" count="4" tclass="0x030200"/></gpu></pci>\n'
+	printf '<pci busid="0000:02:00.0"><gpu dev="1" sm="80"><nvlink target="0000:01:00.0" count="%s" tclass="0x030200"/></gpu></pci>\n' "$1"
+	printf '</cpu></system>\n'
+}
+mesh 4 >same.xml
+mesh 2 >one_way.xml
+does 0 '^0 findings, 1 note$' check same.xml
+does 2 'one_way.xml:3: GPU 0: NVLinks to GPU 1 have 80 GB/s, and 40 back' check one_way.xml
+sed 's/target="0000:01:00.0"/target="0000:09:00.0"/' same.xml >lost.xml
+does 2 'lost.xml:4: GPU 1: 4 NVLinks to a function that is not in the file' check lost.xml
+does 2 'h100-8nic.xml:[0-9]+: mlx5_[0-9]: 16 of 16 crossings between hosts change rails' check h100-8nic
+edit workstation-2gpu floor.xml 's/link_speed="[^"]*"/link_speed="0.001 GT\/s"/'
+does 2 'floor.xml: machine: no ring fits within the host at any speed' check floor.xml
+does 2 'note: PCI 0000:30:00.0: ACS of this and other switches is not known' check pcie-4gpu
+
+# ---- diff
+does 0 '^0 differences$' diff pcie-4gpu pcie-4gpu
+does 2 '^GPU 1 \(line 13 \| 13\): PCI link x16 16 GT/s, 24 GB/s \| PCI link x8 16 GT/s, 12 GB/s$' diff pcie-4gpu narrow.xml
+does 2 '^GPU 1 to GPU 0: NVL 80 \| 40$' diff same.xml one_way.xml
+does 2 '^mlx5_4 \(line [0-9]+\): only in the first$' diff h100-8nic a100-4nic
+does 2 'GPU 0 \(line .*\): sm 90 gdr \| sm 80 gdr' diff h100-8nic a100-4nic
+does 0 '^0 differences$' diff graphs.xml graphs.xml
+sed '0,/<gpu dev="0x1"\/>/s//<gpu dev="0x2"\/>/' graphs.xml >other.xml
+does 2 '^ring, channel 0 \(line [0-9]+ \| [0-9]+\): nic 0 .* 1 .*\| nic 0 .* 2 .*2 ' diff graphs.xml other.xml
+
+# ---- plot: the same bytes, well-formed, and inside the picture
+files=("$machines"/*.xml)
+[ ! -d "$zoo" ] || mapfile -t -O ${#files[@]} files < <(drawn 6 "$zoo"/*.xml "$zoo"/search/*.xml)
+for file in "${files[@]}"; do
+	for hosts in 1 2; do
+		"$doppel" topo plot "$file" --hosts $hosts -o one.svg 2>err || { grep -q 'no GPU\|needs a NIC' err || fail "plot $file: $(head -1 err)"; continue; }
+		"$doppel" topo plot "$file" --hosts $hosts >two.svg
+		cmp -s one.svg two.svg || fail "plot $file: two pictures differ"
+		python3 - one.svg <<-'END' || fail "plot $file --hosts $hosts"
+			import sys, xml.etree.ElementTree as e
+			svg = e.parse(sys.argv[1]).getroot()
+			width, height = int(svg.get("width")), int(svg.get("height"))
+			boxes = [r for r in svg if r.tag.endswith("rect")]
+			assert len(boxes) > 3
+			for r in boxes:
+			    x, y, w, h = (int(r.get(k, 0)) for k in ("x", "y", "width", "height"))
+			    assert x >= 0 and y >= 0 and w > 0 and x + w <= width and y + h <= height, e.tostring(r)
+			named = [r for r in boxes if r.get("class")]
+			for i, a in enumerate(named):
+			    for b in named[:i]:
+			        ax, ay, aw, ah = (int(a.get(k)) for k in ("x", "y", "width", "height"))
+			        bx, by, bw, bh = (int(b.get(k)) for k in ("x", "y", "width", "height"))
+			        apart = ax + aw <= bx or bx + bw <= ax or ay + ah <= by or by + bh <= ay
+			        assert apart, e.tostring(a) + e.tostring(b)
+		END
+	done
+	"$doppel" topo plot "$file" --dot >machine.dot 2>err || continue
+	[ "$(head -1 machine.dot) $(tail -1 machine.dot)" = 'digraph machine { }' ] || fail "plot --dot $file"
+done
+
+# ---- NCCL_GRAPH_FILE: the rings of a run are those of the file
+run=("$doppel" run all_reduce --machine pcie-4gpu --hosts 1 -e 64 -b 64)
+"$doppel" topo search pcie-4gpu >found.xml
+sed 's/"0x1"/"Y"/; s/"0x2"/"0x1"/; s/"Y"/"0x2"/' found.xml >turned.xml
+for file in found:'0 1 2 3' turned:'0 2 1 3'; do
+	NCCL_DEBUG=INFO NCCL_GRAPH_FILE=${file%%:*}.xml "${run[@]}" >out 2>&1 || fail "NCCL_GRAPH_FILE=${file%%:*}.xml: exit code $?"
+	grep -q "Channel 00/02 : ${file##*:}\$" out || fail "NCCL_GRAPH_FILE=${file%%:*}.xml: other rings"
+done
+sed 's/<gpu dev="0x3"\/>/<gpu dev="0x7"\/>/' found.xml >foreign.xml
+NCCL_GRAPH_FILE=foreign.xml "${run[@]}" >out 2>&1 && fail 'a graph of another machine is taken'
+grep -q 'foreign.xml:[0-9]*:5: <channel> has <gpu> dev 7, expected each GPU in use once' out || fail 'foreign.xml: no reason'
+NCCL_GRAPH_FILE=absent.xml "${run[@]}" >out 2>&1 && fail 'an absent graph file is taken'
+grep -q "NCCL_GRAPH_FILE is 'absent.xml', which cannot be read" out || fail 'absent.xml: no reason'
+exit $bad
