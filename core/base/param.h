@@ -55,6 +55,10 @@ X(NSOCKS_PERTHREAD, "NCCL_NSOCKS_PERTHREAD", INT, "-2", -2, 64,                 
 X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0, "topology XML of this host")                    \
 X(GRAPH_FILE, "NCCL_GRAPH_FILE", STRING, NULL, 0, 0,                                               \
 	"graphs of this host in NCCL's XML, as `doppel topo search` prints them, in place of a search") \
+X(GRAPH_DUMP_FILE, "NCCL_GRAPH_DUMP_FILE", STRING, NULL, 0, 0,                                     \
+	"where the graphs that this host has are written, in NCCL's XML")                           \
+X(GRAPH_DUMP_FILE_RANK, "NCCL_GRAPH_DUMP_FILE_RANK", INT, "0", 0, 1ll << 31,                       \
+	"rank that writes NCCL_GRAPH_DUMP_FILE")                                                    \
 X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
 	"1: the NICs are those that the network has, whatever NCCL_TOPO_FILE says; 0: the file's")  \
 X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \

@@ -237,6 +237,33 @@ static ncclResult_t channels_graph(struct ncclComm *comm, const struct topo_grap
 	return rc || found ? rc : topo_search(comm->topo, pattern, inter, comm->graph[pattern]);
 }
 
+/* The rank whose NCCL_GRAPH_DUMP_FILE_RANK it is. A file that cannot be written stops nothing. */
+static ncclResult_t channels_graph_dump(const struct ncclComm *comm)
+{
+	const char *path = param_str(PARAM_GRAPH_DUMP_FILE);
+
+	if (!path || param_i64(PARAM_GRAPH_DUMP_FILE_RANK) != comm->rank)
+		return ncclSuccess;
+	size_t bytes = topo_graphs_xml(comm->topo, comm->graph, TOPO_PATTERNS, NULL, 0);
+	char *xml = os_alloc(bytes + 1, "text of the graphs");
+
+	if (!xml) {
+		WARN("rank %d: no memory for the text of the graphs", comm->rank);
+		return ncclSystemError;
+	}
+	topo_graphs_xml(comm->topo, comm->graph, TOPO_PATTERNS, xml, bytes + 1);
+	int e = os_file_write(path, xml, bytes);
+
+	os_free(xml);
+	if (e) {
+		char text[96];
+		const char *reason = strerror_r(e, text, sizeof text);
+
+		WARN("NCCL_GRAPH_DUMP_FILE: %s cannot be written: %s", path, reason);
+	}
+	return ncclSuccess;
+}
+
 static ncclResult_t channels_search(struct ncclComm *comm)
 {
 	struct topo_graph_file *file;
@@ -252,7 +279,7 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 		}
 	}
 	topo_graph_file_free(file);
-	return rc;
+	return rc ? rc : channels_graph_dump(comm);
 }
 
 /* Can all ranks of the host reach each other without the network? The same answer on all of them. */

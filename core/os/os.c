@@ -352,6 +352,12 @@ int os_file_read(const char *path, char **data, size_t *bytes)
 	return os_world->file_read(path, data, bytes);
 }
 
+int os_file_write(const char *path, const char *data, size_t bytes)
+{
+	ASSERT(path && (data || !bytes));
+	return os_world->file_write(path, data, bytes);
+}
+
 void os_log_line(const char *line)
 {
 	os_world->log_line(line);

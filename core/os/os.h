@@ -281,6 +281,9 @@ void os_random(void *out, size_t bytes);
 /* Reads a whole file of the process' view (its /sys root included): *data is allocated with
  * os_alloc, NUL-terminated behind its *bytes. ENOENT, EACCES, EIO, ENOMEM, EFBIG (> 16 MiB). */
 int os_file_read(const char *path, char **data, size_t *bytes);
+/* Makes a file, or replaces one, with those bytes. A file that a process of a world writes is one of the
+ * real machine, as its log is. ENOENT, EACCES, EIO (disk full, too). */
+int os_file_write(const char *path, const char *data, size_t bytes);
 
 /* A shared library, by its path or as the loader finds its name. It is one of the real machine: in a world,
  * too, and there all processes have one copy of its variables. ENOENT: `why` gets the loader's reason.

@@ -60,6 +60,7 @@ struct os_world_ops {
 	int32_t (*cpu)(void);
 	void (*random)(void *, size_t);
 	int (*file_read)(const char *, char **, size_t *);
+	int (*file_write)(const char *, const char *, size_t);
 	void (*log_line)(const char *);
 	int (*agree)(uint64_t, uint64_t, int32_t, const char *, const void *,
 		     struct os_agree_other *);

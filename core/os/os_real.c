@@ -256,6 +256,24 @@ static int real_file_read(const char *path, char **data, size_t *bytes)
 	return rc;
 }
 
+static int real_file_write(const char *path, const char *data, size_t bytes)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), rc = 0;
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? ENOENT
+		       : errno == EACCES                   ? EACCES
+							   : EIO;
+	for (size_t done = 0; done < bytes && !rc;) {
+		ssize_t n = write(fd, data + done, bytes - done);
+		if (n < 0 && errno != EINTR)
+			rc = EIO;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	if (close(fd))
+		rc = EIO;
+	return rc;
+}
+
 static void real_log_line(const char *line)
 {
 	char out[1100];
@@ -389,6 +407,7 @@ const struct os_world_ops os_real_ops = {
 	.cpu = real_cpu,
 	.random = real_random,
 	.file_read = real_file_read,
+	.file_write = real_file_write,
 	.log_line = real_log_line,
 	.agree = real_agree,
 	.agree_member = real_agree_member,

@@ -4,40 +4,6 @@
 
 #include "core/topo/topo_internal.h"
 
-void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out)
-{
-	char intra[TOPO_GBPS_TEXT], inter[TOPO_GBPS_TEXT];
-	fprintf(out, "<graphs version=\"1\">\n");
-	fprintf(out,
-		"  <graph id=\"%d\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%d\" "
-		"speedintra=\"%s\" "
-		"speedinter=\"%s\" latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" "
-		"samechannels=\"%d\">\n",
-		graph->pattern, graph->shape, graph->cross_nic, graph->nchannels,
-		topo_gbps(graph->bw_intra_mbps, intra), topo_gbps(graph->bw_inter_mbps, inter),
-		topo_path_name((enum topo_path_type)graph->type_intra),
-		topo_path_name((enum topo_path_type)graph->type_inter), graph->same_channels);
-	for (int32_t c = 0; c < graph->nchannels; c++) {
-		fprintf(out, "    <channel>\n");
-		if (graph->nic[c][0] >= 0)
-			fprintf(out, "      <net dev=\"%d\"/>\n",
-				topo_net_node(sys, graph->nic[c][0])->dev);
-		int32_t gpus = graph->shape == TOPO_SHAPE_NVLS ? 1 : sys->ngpus;
-		for (int32_t i = 0; i < gpus; i++) {
-			int32_t pos = sys->local_to_pos[graph->order[c][i]];
-			fprintf(out, "      <gpu dev=\"%#x\"/>\n",
-				(unsigned)topo_gpu_node(sys, pos)->dev);
-		}
-		if (graph->nic[c][1] >= 0)
-			fprintf(out, "      <net dev=\"%d\"/>\n",
-				topo_net_node(sys, graph->nic[c][1])->dev);
-		fprintf(out, "    </channel>\n");
-	}
-	fprintf(out, "  </graph>\n</graphs>\n");
-}
-
-/* ---- the system: a tree, then a matrix ------------------------------------------------------ */
-
 static void topo_print_element(const struct topo_element *e, FILE *out)
 {
 	char name[TOPO_ELEMENT_TEXT], gbps[TOPO_GBPS_TEXT], pci[TOPO_PCI_TEXT];

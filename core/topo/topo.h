@@ -134,6 +134,9 @@ struct topo_graph {
 ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern pattern, bool inter,
 			 struct topo_graph *graph);
 void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out);
+/* Graphs in one text. Returns its bytes, without the NUL; it is complete if these are less than `room`. */
+size_t topo_graphs_xml(const struct topo_system *sys, struct topo_graph *const *graph,
+		       int32_t count, char *text, size_t room);
 /* For people: the tree of CPUs, switches, GPUs and NICs with their links, and the matrix of paths from
  * GPUs to GPUs and NICs; the matrix alone. */
 void topo_system_print(const struct topo_system *sys, FILE *out);

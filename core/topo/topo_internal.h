@@ -15,8 +15,8 @@
  *	          tries, in which order
  *	search.c  the order in which tries are made; record.c: what came of each, for people
  *	connect.c what ranks exchange; connect_ring.c: rings of all hosts into one
- *	graph_file.c  graphs from NCCL's graph XML
- *	view.c    the model, for those that look at it (view.h); print.c: for people, and NCCL's graph XML
+ *	graph_file.c  graphs from NCCL's graph XML; graph_text.c: into it
+ *	view.c    the model, for those that look at it (view.h); print.c: for people
  *
  * Positions. A GPU has a *position*, its place in the file among the GPUs in use, and a *local
  * rank*, its place in the selection. Paths and search work with positions (ties go to the file's

@@ -67,17 +67,23 @@ static const char *host_file(uint32_t host, const char *path, char text[128], si
 	return text;
 }
 
+static int host_fault(void)
+{
+	struct os_fault f;
+	if (!os_fault("os.file", NULL, &f) || f.kind != OS_FAULT_FAIL)
+		return 0;
+	return f.arg ? (int)f.arg : EIO;
+}
+
 int world_file_read(const char *path, char **data, size_t *bytes)
 {
 	world_point("os_file_read");
 	char text[128];
 	size_t n = 0;
 	const char *contents = host_file(host_self(), path, text, &n);
-	struct os_fault f;
-	if (!contents)
-		return ENOENT;
-	if (os_fault("os.file", NULL, &f) && f.kind == OS_FAULT_FAIL)
-		return f.arg ? (int)f.arg : EIO;
+	int rc = contents ? host_fault() : ENOENT;
+	if (rc)
+		return rc;
 	char *out = world_alloc(n + 1, "file contents");
 	if (!out)
 		return ENOMEM;
@@ -85,6 +91,13 @@ int world_file_read(const char *path, char **data, size_t *bytes)
 	*data = out;
 	*bytes = n;
 	return 0;
+}
+
+int world_file_write(const char *path, const char *data, size_t bytes)
+{
+	world_point("os_file_write");
+	int rc = host_fault();
+	return rc ? rc : os_real_ops.file_write(path, data, bytes);
 }
 
 void world_log_line(const char *line)

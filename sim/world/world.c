@@ -32,6 +32,7 @@ static const struct os_world_ops world_ops = {
 	.cpu = world_cpu,
 	.random = world_random,
 	.file_read = world_file_read,
+	.file_write = world_file_write,
 	.log_line = world_log_line,
 	.agree = world_agree,
 	.agree_member = world_agree_member,

@@ -169,6 +169,7 @@ void world_host_name(char *out, size_t bytes);
 void world_boot_id(char *out, size_t bytes);
 int32_t world_cpu(void);
 int world_file_read(const char *path, char **data, size_t *bytes);
+int world_file_write(const char *path, const char *data, size_t bytes);
 void world_log_line(const char *line);
 
 /* ---- agree.c */

@@ -84,6 +84,25 @@ static void files_are_read_whole(void)
 	os_free(data);
 }
 
+static void files_are_written_whole(void)
+{
+	char path[] = "/tmp/doppel-os-written-XXXXXX", *data = NULL;
+	size_t bytes = 0;
+	int fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(os_file_write(path, "longer than what follows", 24), 0);
+	ck_assert_int_eq(os_file_write(path, "two\nlines", 9), 0);
+	/* a file of the real machine, whatever the process' view is */
+	ck_assert_int_eq(os_real_ops.file_read(path, &data, &bytes), 0);
+	ck_assert_uint_eq(bytes, 9);
+	ck_assert_int_eq(memcmp(data, "two\nlines", 9), 0);
+	os_free(data);
+	close(fd);
+	unlink(path);
+	ck_assert_int_eq(os_file_write("/no/such/folder/file", "x", 1), ENOENT);
+	ck_assert_int_eq(os_file_write("/dev/full", "x", 1), EIO);
+}
+
 static void agreement_is_by_key_and_sequence(void)
 {
 	struct os_agree_other other = {.rank = -5};
@@ -388,6 +407,7 @@ static void shm_is_on_a_device(void)
 	X(memo_makes_a_value_once)                                                                 \
 	X(host_has_a_name_and_an_environment)                                                      \
 	X(files_are_read_whole)                                                                    \
+	X(files_are_written_whole)                                                                 \
 	X(agreement_is_by_key_and_sequence)                                                        \
 	X(agents_keep_one_order_between_keys)                                                      \
 	X(bytes_go_both_ways_in_order_then_end)                                                    \

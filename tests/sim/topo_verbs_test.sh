@@ -130,4 +130,12 @@ NCCL_GRAPH_FILE=foreign.xml "${run[@]}" >out 2>&1 && fail 'a graph of another ma
 grep -q 'foreign.xml:[0-9]*:5: <channel> has <gpu> dev 7, expected each GPU in use once' out || fail 'foreign.xml: no reason'
 NCCL_GRAPH_FILE=absent.xml "${run[@]}" >out 2>&1 && fail 'an absent graph file is taken'
 grep -q "NCCL_GRAPH_FILE is 'absent.xml', which cannot be read" out || fail 'absent.xml: no reason'
+
+# ---- NCCL_GRAPH_DUMP_FILE: what a run writes, another one reads
+NCCL_GRAPH_DUMP_FILE=dumped.xml "${run[@]}" >out 2>&1 || fail "NCCL_GRAPH_DUMP_FILE: exit code $?"
+does 0 '^0 differences$' diff dumped.xml found.xml
+NCCL_DEBUG=INFO NCCL_GRAPH_FILE=turned.xml NCCL_GRAPH_DUMP_FILE=dumped.xml NCCL_GRAPH_DUMP_FILE_RANK=3 "${run[@]}" >out 2>&1
+does 0 '^0 differences$' diff dumped.xml turned.xml
+NCCL_GRAPH_DUMP_FILE=none/dumped.xml "${run[@]}" >out 2>&1 || fail "a dump that cannot be written stops a run: $?"
+grep -q 'WARN NCCL_GRAPH_DUMP_FILE: none/dumped.xml cannot be written: No such file' out || fail 'none/dumped.xml: no warning'
 exit $bad
