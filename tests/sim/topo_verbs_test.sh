@@ -89,7 +89,7 @@ does 2 '^ring, channel 0 \(line [0-9]+ \| [0-9]+\): nic 0 .* 1 .*\| nic 0 .* 2 .
 
 # ---- plot: the same bytes, well-formed, and inside the picture
 files=("$machines"/*.xml)
-[ ! -d "$zoo" ] || mapfile -t -O ${#files[@]} files < <(drawn 6 "$zoo"/*.xml "$zoo"/search/*.xml)
+[ ! -d "$zoo" ] || mapfile -t -O ${#files[@]} files < <(drawn 3 "$zoo"/*.xml "$zoo"/search/*.xml)
 for file in "${files[@]}"; do
 	for hosts in 1 2; do
 		"$doppel" topo plot "$file" --hosts $hosts -o one.svg 2>err || { grep -q 'no GPU\|needs a NIC' err || fail "plot $file: $(head -1 err)"; continue; }
