@@ -156,13 +156,15 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 	comm->life->rings = rings->distinct;
 	for (int32_t c = 0; c < n; c++) {
 		int32_t from = c % rings->nchannels;
+		const int16_t *nic = comm->graph[TOPO_RING]->nic[rings->from[from]];
+
 		comm->channels[c] = (struct channel){
 			.id = c,
 			.ring_prev = rings->prev[from],
 			.ring_next = rings->next[from],
 			.ring_index = rings->index[from],
-			.nic_in = comm->graph[TOPO_RING]->nic[c % rings->distinct][0],
-			.nic_out = comm->graph[TOPO_RING]->nic[c % rings->distinct][1],
+			.nic_in = nic[0],
+			.nic_out = nic[1],
 		};
 	}
 	return ncclSuccess;
@@ -171,9 +173,47 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 /* What the agreement needs for a moment; one allocation. */
 struct channels_scratch {
 	struct topo_rings rings;
+	struct topo_trees trees;
+	struct topo_digest digest;
 	struct topo_rank_info *all; /* [nranks] */
-	int32_t *order;             /* [DEV_MAX_CHANNELS * nranks] */
+	int32_t *order, *parent;    /* [DEV_MAX_CHANNELS * nranks] */
+	uint64_t *hash;             /* [nranks] */
 };
+
+/* What the ranks differ in, once it is known that they do. */
+static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_digest *mine)
+{
+	struct topo_digest *all = os_alloc((size_t)comm->nranks * sizeof *all, "digests of ranks");
+	ncclResult_t rc;
+
+	if (!all) {
+		WARN("rank %d: the ranks have different rings or trees, and there is no memory to "
+		     "find out which",
+		     comm->rank);
+		return ncclSystemError;
+	}
+	all[comm->rank] = *mine;
+	rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
+	if (!rc)
+		rc = topo_digest_compare(all, comm->nranks);
+	os_free(all);
+	return rc;
+}
+
+/* All ranks must have worked out the same: a hash crosses, and more only where it differs. */
+static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scratch *s)
+{
+	ncclResult_t rc;
+	bool same = true;
+
+	topo_digest_make(&s->digest, comm->nranks, comm->nchannels, &s->rings, s->order, &s->trees,
+			 s->parent);
+	s->hash[comm->rank] = topo_digest_hash(&s->digest);
+	rc = bootstrap_all_gather(comm->bootstrap, s->hash, sizeof *s->hash);
+	for (int32_t r = 0; r < comm->nranks && !rc; r++)
+		same &= s->hash[r] == s->hash[0];
+	return rc || same ? rc : channels_differ(comm, &s->digest);
+}
 
 static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratch *scratch)
 {
@@ -187,13 +227,16 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 		rc = topo_summary_make(&comm->summary, all, comm->nranks);
 	if (!rc)
 		rc = topo_connect_rings(all, comm->nranks, comm->rank, rings, scratch->order);
+	if (!rc)
+		rc = topo_connect_trees(all, comm->nranks, comm->rank, &scratch->trees,
+					scratch->parent);
 	if (rc)
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
 	rc = channels_fill(comm, rings, scratch->order);
 	if (!rc)
 		channels_log(comm);
-	return rc;
+	return rc ? rc : channels_compare(comm, scratch);
 }
 
 /* NCCL_GRAPH_FILE, or *file is NULL. */
@@ -321,15 +364,19 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	if (rc)
 		return rc;
 	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
+	size_t hashes = (size_t)comm->nranks * sizeof(uint64_t);
 	size_t order = (size_t)comm->nranks * DEV_MAX_CHANNELS * sizeof(int32_t);
-	struct channels_scratch *scratch =
-		os_alloc(sizeof *scratch + gathered + order, "ring agreement");
+	struct channels_scratch *scratch = os_alloc(
+		sizeof *scratch + gathered + hashes + 2 * order, "ring and tree agreement");
 	if (!scratch) {
-		WARN("rank %d: no memory for the rings of %d ranks", comm->rank, comm->nranks);
+		WARN("rank %d: no memory for the rings and trees of %d ranks", comm->rank,
+		     comm->nranks);
 		return ncclSystemError;
 	}
 	scratch->all = (void *)(scratch + 1);
-	scratch->order = (void *)((char *)scratch->all + gathered);
+	scratch->hash = (void *)((char *)scratch->all + gathered);
+	scratch->order = (void *)((char *)scratch->hash + hashes);
+	scratch->parent = (void *)((char *)scratch->order + order);
 	rc = channels_agree(comm, scratch);
 	os_free(scratch);
 	return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the ranks exchange, and what every pattern's agreement needs of it: which ranks are on one host,
- * and how many channels all of them have. Each pattern has a file of its own (connect_ring.c).
+ * and how many channels all of them have. Each pattern has a file of its own (connect_ring.c, connect_tree.c).
  *
  * Every rank runs this on the same gathered data and must come to the same answer, so it uses nothing
  * else: hosts in order of their smallest rank, the fewest channels of all, the slowest speed of all.
@@ -30,12 +30,13 @@ void topo_hosts_find(struct topo_hosts *h, int32_t *first)
 	}
 }
 
-int32_t topo_connect_channels(const struct topo_hosts *h, enum topo_pattern pattern)
+int32_t topo_connect_channels(const struct topo_hosts *h)
 {
 	int32_t n = DEV_MAX_CHANNELS;
 
 	for (int32_t r = 0; r < h->nranks; r++)
-		n = MIN_OF(n, h->all[r].graph[pattern].nchannels);
+		for (int p = 0; p < TOPO_PATTERNS; p++)
+			n = MIN_OF(n, h->all[r].graph[p].nchannels);
 	return n;
 }
 
@@ -64,7 +65,8 @@ static void topo_graph_info_fill(struct topo_graph_info *info, const struct topo
 	info->type_intra = graph->type_intra;
 	info->type_inter = graph->type_inter;
 	info->same_channels = graph->same_channels;
-	memcpy(info->nic, graph->nic, sizeof info->nic);
+	info->cross_nic = graph->cross_nic;
+	info->shape = graph->shape;
 }
 
 static int32_t topo_direct_path(const struct topo_system *sys, int32_t gpu)
@@ -93,4 +95,5 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 		topo_graph_info_fill(&info->graph[p], graph[p]);
 	topo_ring_info_fill(&info->ring, graph[TOPO_RING], topo_gpu_count(sys), local_rank,
 			    local_to_rank);
+	topo_tree_info_fill(&info->tree, graph[TOPO_TREE], topo_gpu_count(sys), local_rank);
 }

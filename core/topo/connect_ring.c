@@ -11,11 +11,46 @@
 struct topo_connect_ring {
 	struct topo_hosts hosts;
 	int32_t nchannels;
+	bool swaps;       /* paired channels change places on odd hosts */
 	int32_t *enter;   /* [hosts.count]: rank where this channel's ring enters */
 	int32_t *ring;    /* [nranks]: this channel, as the hosts come */
 	int32_t *seen_in; /* [nranks]: last channel + 1 in which the rank was placed */
 	int32_t *first;   /* [2 * nranks]: for topo_hosts_find */
 };
+
+/* ---- paired channels ------------------------------------------------------------------------
+ *
+ * Where rings leave a host by another NIC than the one of entry (cross_nic 2), channels come in pairs: each
+ * enters by the NIC by which the other leaves. When odd hosts exchange the two, a ring that leaves an even
+ * host by NIC k enters the odd one by NIC k, and the other way round: both ends are on one rail. With an odd
+ * number of hosts one crossing joins two even hosts, and stays as it is. All hosts must have such pairs, or none swaps. */
+
+static bool topo_ring_swaps(const struct topo_hosts *h, int32_t nchannels)
+{
+	bool swaps = h->count > 1 && nchannels % 2 == 0;
+
+	for (int32_t r = 0; r < h->nranks && swaps; r++)
+		swaps = h->all[r].graph[TOPO_RING].cross_nic == 2;
+	return swaps;
+}
+
+/* The channel of the host's graph that a channel's ring goes through. */
+static int32_t topo_ring_from(const struct topo_connect_ring *c, int32_t host, int32_t channel)
+{
+	return c->swaps && host % 2 ? channel ^ 1 : channel;
+}
+
+static int32_t topo_ring_prev(const struct topo_connect_ring *c, int32_t rank, int32_t channel)
+{
+	return c->hosts.all[rank].ring.prev[topo_ring_from(c, c->hosts.of_rank[rank], channel)];
+}
+
+static int32_t topo_ring_next(const struct topo_connect_ring *c, int32_t rank, int32_t channel)
+{
+	return c->hosts.all[rank].ring.next[topo_ring_from(c, c->hosts.of_rank[rank], channel)];
+}
+
+/* ---- the ring of a channel ------------------------------------------------------------------ */
 
 /* Where the channel's ring enters each host: the rank without a predecessor. On a single host the
  * ring may be given closed; then it is cut open at its smallest rank. */
@@ -25,7 +60,7 @@ static ncclResult_t topo_ring_find_enter(struct topo_connect_ring *c, int32_t ch
 		c->enter[h] = -1;
 	for (int32_t r = 0; r < c->hosts.nranks; r++) {
 		int32_t *enter = &c->enter[c->hosts.of_rank[r]];
-		if (c->hosts.all[r].ring.prev[channel] >= 0)
+		if (topo_ring_prev(c, r, channel) >= 0)
 			continue;
 		if (*enter >= 0) {
 			WARN("channel %d: the ring enters one host at rank %d and at rank %d, "
@@ -62,13 +97,13 @@ static ncclResult_t topo_ring_walk_host(struct topo_connect_ring *c, int32_t cha
 		}
 		c->seen_in[r] = channel + 1;
 		c->ring[(*at)++] = r;
-		int32_t next = c->hosts.all[r].ring.next[channel];
+		int32_t next = topo_ring_next(c, r, channel);
 		if (c->hosts.count == 1 && next == c->enter[host])
 			return ncclSuccess;
 		if (next >= 0 && next < c->hosts.nranks &&
-		    c->hosts.all[next].ring.prev[channel] != r) {
+		    topo_ring_prev(c, next, channel) != r) {
 			WARN("channel %d: rank %d sends to rank %d, which expects rank %d", channel,
-			     r, next, c->hosts.all[next].ring.prev[channel]);
+			     r, next, topo_ring_prev(c, next, channel));
 			return ncclInternalError;
 		}
 		r = next;
@@ -104,6 +139,7 @@ static void topo_ring_put(const struct topo_connect_ring *c, int32_t channel, in
 	rings->prev[channel] = c->ring[(mine + n - 1) % n];
 	rings->next[channel] = c->ring[(mine + 1) % n];
 	rings->index[channel] = (mine - zero + n) % n;
+	rings->from[channel] = topo_ring_from(c, c->hosts.of_rank[rank], channel);
 	for (int32_t i = 0; order && i < n; i++)
 		order[(size_t)channel * (size_t)n + (size_t)i] = c->ring[(zero + i) % n];
 }
@@ -112,11 +148,12 @@ static ncclResult_t topo_ring_agree(struct topo_connect_ring *c, int32_t rank,
 				    struct topo_rings *rings, int32_t *order)
 {
 	topo_hosts_find(&c->hosts, c->first);
-	c->nchannels = topo_connect_channels(&c->hosts, TOPO_RING);
+	c->nchannels = topo_connect_channels(&c->hosts);
 	if (c->nchannels < 1) {
 		WARN("a rank has no channel, expected 1 to %d", DEV_MAX_CHANNELS);
 		return ncclInternalError;
 	}
+	c->swaps = topo_ring_swaps(&c->hosts, c->nchannels);
 	for (int32_t channel = 0; channel < c->nchannels; channel++) {
 		ncclResult_t rc = topo_ring_walk(c, channel);
 		if (rc)
@@ -129,6 +166,7 @@ static ncclResult_t topo_ring_agree(struct topo_connect_ring *c, int32_t rank,
 		rings->prev[k] = rings->prev[k % c->nchannels];
 		rings->next[k] = rings->next[k % c->nchannels];
 		rings->index[k] = rings->index[k % c->nchannels];
+		rings->from[k] = rings->from[k % c->nchannels];
 	}
 	return ncclSuccess;
 }

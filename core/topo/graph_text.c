@@ -71,13 +71,21 @@ static void topo_text_graph(struct topo_text *t, const struct topo_system *sys,
 	topo_text_add(t, "  </graph>\n");
 }
 
-void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out)
+static void topo_text_graphs(struct topo_text *t, const struct topo_system *sys,
+			     struct topo_graph *const *graph, int32_t count)
+{
+	topo_text_add(t, "<graphs version=\"1\">\n");
+	for (int32_t i = 0; i < count; i++)
+		topo_text_graph(t, sys, graph[i]);
+	topo_text_add(t, "</graphs>\n");
+}
+
+void topo_graph_print_xml(const struct topo_system *sys, struct topo_graph *const *graph,
+			  int32_t count, FILE *out)
 {
 	struct topo_text t = {.out = out};
 
-	topo_text_add(&t, "<graphs version=\"1\">\n");
-	topo_text_graph(&t, sys, graph);
-	topo_text_add(&t, "</graphs>\n");
+	topo_text_graphs(&t, sys, graph, count);
 }
 
 size_t topo_graphs_xml(const struct topo_system *sys, struct topo_graph *const *graph,
@@ -85,9 +93,6 @@ size_t topo_graphs_xml(const struct topo_system *sys, struct topo_graph *const *
 {
 	struct topo_text t = {.text = text, .room = room};
 
-	topo_text_add(&t, "<graphs version=\"1\">\n");
-	for (int32_t i = 0; i < count; i++)
-		topo_text_graph(&t, sys, graph[i]);
-	topo_text_add(&t, "</graphs>\n");
+	topo_text_graphs(&t, sys, graph, count);
 	return t.bytes;
 }

@@ -10,15 +10,16 @@
 
 static void topo_summary_graph(struct topo_graph_summary *s, const struct topo_graph_info *g)
 {
-	s->nchannels = MIN_OF(s->nchannels, g->nchannels);
 	s->bw_intra_mbps = MIN_OF(s->bw_intra_mbps, g->bw_intra_mbps);
 	s->bw_inter_mbps = MIN_OF(s->bw_inter_mbps, g->bw_inter_mbps);
 	s->type_intra = MAX_OF(s->type_intra, g->type_intra);
 	s->type_inter = MAX_OF(s->type_inter, g->type_inter);
 	s->same_channels = MIN_OF(s->same_channels, g->same_channels);
+	s->shape = MAX_OF(s->shape, g->shape);
 }
 
-static void topo_summary_fold(struct topo_summary *s, const struct topo_rank_info *all)
+static void topo_summary_fold(struct topo_summary *s, const struct topo_rank_info *all,
+			      int32_t nchannels)
 {
 	bool direct = s->nhosts == 1;
 
@@ -26,10 +27,11 @@ static void topo_summary_fold(struct topo_summary *s, const struct topo_rank_inf
 	for (int p = 0; p < TOPO_PATTERNS; p++) {
 		const struct topo_graph_info *g = &all[0].graph[p];
 
-		s->graph[p] = (struct topo_graph_summary){.nchannels = g->nchannels,
+		s->graph[p] = (struct topo_graph_summary){.nchannels = nchannels,
 							  .bw_intra_mbps = g->bw_intra_mbps,
 							  .bw_inter_mbps = g->bw_inter_mbps,
-							  .same_channels = g->same_channels};
+							  .same_channels = g->same_channels,
+							  .shape = g->shape};
 	}
 	for (int32_t r = 0; r < s->nranks; r++) {
 		s->sm_least = MIN_OF(s->sm_least, all[r].sm);
@@ -73,6 +75,6 @@ ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_in
 	s->nhosts = hosts.count;
 	topo_summary_hosts(s, &hosts, memory + n);
 	os_free(memory);
-	topo_summary_fold(s, all);
+	topo_summary_fold(s, all, topo_connect_channels(&hosts));
 	return ncclSuccess;
 }

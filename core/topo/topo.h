@@ -18,6 +18,7 @@
 #include "core/os/os.h"
 
 #define TOPO_MAX_LOCAL 72 /* GPUs of one host */
+#define TOPO_TREE_DOWN 3  /* children in a tree: two hosts, and the next GPU of this one */
 
 /* Path types, best first; numbers and names are NCCL's. */
 enum topo_path_type {
@@ -97,8 +98,8 @@ enum topo_pattern {
 	TOPO_SEARCHED_PATTERNS
 };
 /* Those whose graphs ranks exchange and connect, from the first on: each is a part of topo_rank_info and
- * has a file that joins the hosts' graphs (connect_ring.c). */
-#define TOPO_PATTERNS 1
+ * has a file that joins the hosts' graphs (connect_ring.c, connect_tree.c). */
+#define TOPO_PATTERNS 2
 const char *topo_pattern_name(enum topo_pattern p);
 
 /* What a channel of a graph looks like; the numbers are NCCL's. */
@@ -121,10 +122,11 @@ struct topo_graph {
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter; /* enum topo_path_type */
 	int32_t same_channels, cross_nic;
-	/* Local ranks of a channel. Ring: from where it enters the host to where it leaves. Tree: a chain,
-	 * from the GPU next to the network. Stars: the head, then the others. */
+	/* Local ranks of a channel. Ring: from where it enters the host to where it leaves. Tree: a chain
+	 * from the GPU next to the network, each GPU the parent of the next. Stars: the head, then the others. */
 	int16_t order[DEV_MAX_CHANNELS][TOPO_MAX_LOCAL];
-	/* NIC by which channel c enters (0) and leaves (1); -1: single host. */
+	/* NIC by which channel c enters (0) and leaves (1); of a tree, that of its first and its second GPU.
+	 * -1: single host. */
 	int16_t nic[DEV_MAX_CHANNELS][2];
 };
 
@@ -133,7 +135,8 @@ struct topo_graph {
  * NICs that reduce and NCCL_COLLNET_ENABLE) has nchannels 0. */
 ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern pattern, bool inter,
 			 struct topo_graph *graph);
-void topo_graph_print_xml(const struct topo_system *sys, const struct topo_graph *graph, FILE *out);
+void topo_graph_print_xml(const struct topo_system *sys, struct topo_graph *const *graph,
+			  int32_t count, FILE *out);
 /* Graphs in one text. Returns its bytes, without the NUL; it is complete if these are less than `room`. */
 size_t topo_graphs_xml(const struct topo_system *sys, struct topo_graph *const *graph,
 		       int32_t count, char *text, size_t room);
@@ -148,15 +151,17 @@ struct topo_graph_info {
 	int32_t nchannels;
 	uint32_t bw_intra_mbps, bw_inter_mbps;
 	int32_t type_intra, type_inter;
-	int32_t same_channels;
-	int16_t nic[DEV_MAX_CHANNELS][2];
+	int32_t same_channels, cross_nic;
+	int32_t shape; /* enum topo_shape */
 };
-DOPPEL_CHECK_SIZE(struct topo_graph_info, 280);
-DOPPEL_CHECK_OFFSET(struct topo_graph_info, nic, 24);
+DOPPEL_CHECK_SIZE(struct topo_graph_info, 32);
 /* and its own place in the graphs: */
 struct topo_ring_info {
 	int32_t prev[DEV_MAX_CHANNELS]; /* global ranks within the host, -1: enters here */
 	int32_t next[DEV_MAX_CHANNELS]; /* -1: leaves here */
+};
+struct topo_tree_info {
+	int16_t place[DEV_MAX_CHANNELS]; /* in the order of its host; -1: there is no such channel */
 };
 struct topo_rank_info {
 	uint64_t host_hash;
@@ -166,10 +171,12 @@ struct topo_rank_info {
 	int32_t direct; /* the farthest path to another GPU of the host; -1: p2p reaches not all */
 	struct topo_graph_info graph[TOPO_PATTERNS];
 	struct topo_ring_info ring;
+	struct topo_tree_info tree;
 };
-DOPPEL_CHECK_SIZE(struct topo_rank_info, 816);
+DOPPEL_CHECK_SIZE(struct topo_rank_info, 728);
 DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 24);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 304);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 88);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 600);
 /* Fills all of it for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
@@ -178,10 +185,11 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 /* What the choice of programs (core/tune) knows of the machines: of all ranks together, the same on each
  * of them. */
 struct topo_graph_summary {
-	int32_t nchannels;                     /* the fewest that a host found */
+	int32_t nchannels; /* the fewest that a host found, of rings or of trees */
 	uint32_t bw_intra_mbps, bw_inter_mbps; /* of a channel, the slowest */
 	int32_t type_intra, type_inter;        /* the farthest */
 	int32_t same_channels;                 /* on every host */
+	int32_t shape; /* enum topo_shape; of trees the plainest, TOPO_SHAPE_TREE if any host has it */
 };
 struct topo_summary {
 	int32_t nranks, nhosts;
@@ -195,16 +203,56 @@ ncclResult_t topo_summary_make(struct topo_summary *s, const struct topo_rank_in
 			       int nranks);
 
 /* The ring of every channel over all hosts, one answer for all ranks. prev/next/index: per channel
- * for this rank. nchannels: the minimum over ranks, then doubled as NCCL does at connect; the
+ * for this rank. nchannels: the minimum over ranks, of rings and of trees, then doubled as NCCL does at connect; the
  * user's limits are the caller's business. */
 struct topo_rings {
 	int32_t nchannels;
 	int32_t distinct; /* channels from here on repeat those from 0 on */
 	int32_t prev[DEV_MAX_CHANNELS], next[DEV_MAX_CHANNELS], index[DEV_MAX_CHANNELS];
+	/* The channel of this host's graph that the ring goes through here. */
+	int32_t from[DEV_MAX_CHANNELS];
 };
 /* order: NULL, or [DEV_MAX_CHANNELS * nranks], of which the distinct rings are filled with their
  * ranks by position: position 0 holds rank 0, order[c * nranks + index[c]] is this rank. */
 ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_rings *rings, int32_t *order);
+
+/* The tree of every channel over all hosts, one answer for all ranks: within a host the chain of its graph's
+ * order, between the hosts a binary tree, of which there are two: channels of the first half have the first one,
+ * those of the second half the other, in which hosts that have children in the first are leaves. `distinct` is
+ * twice the fewest channels that a host found, of rings or of trees; channels from there on repeat those from 0 on. Per channel, for
+ * this rank: its parent and its children, -1: none, and for each of them that is on another host which of the two
+ * NICs of its graph's channel `from` it uses; -1: it is on this host. */
+struct topo_trees {
+	int32_t distinct;
+	int32_t from[DEV_MAX_CHANNELS];
+	int32_t up[DEV_MAX_CHANNELS], down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
+	int8_t nic_up[DEV_MAX_CHANNELS], nic_down[DEV_MAX_CHANNELS][TOPO_TREE_DOWN];
+};
+/* parent: [DEV_MAX_CHANNELS * nranks], of which the distinct trees are filled with every rank's parent. What is
+ * no tree over all ranks is ncclInternalError, which names rank and channel. */
+ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
+				struct topo_trees *trees, int32_t *parent);
+/* For each rank, over which of this rank's links it is reached: 0 over the parent, 1 + i over child i,
+ * TOPO_TREE_SELF: it is this one. `parent` is of one channel. */
+#define TOPO_TREE_SELF 0xffu
+void topo_tree_toward(const int32_t *parent, int nranks, int rank,
+		      const int32_t down[TOPO_TREE_DOWN], uint8_t *toward);
+
+/* What a rank has worked out for all ranks, in numbers: a hash of the ring and of the tree of each channel.
+ * All ranks must have the same. */
+struct topo_digest {
+	int32_t nchannels, rings, trees; /* of the communicator; that are distinct */
+	uint32_t pad0;
+	uint64_t ring[DEV_MAX_CHANNELS], tree[DEV_MAX_CHANNELS];
+};
+DOPPEL_CHECK_SIZE(struct topo_digest, 16 + 16 * DEV_MAX_CHANNELS);
+/* `order` and `parent` are those of topo_connect_rings and topo_connect_trees. */
+void topo_digest_make(struct topo_digest *d, int nranks, int32_t nchannels,
+		      const struct topo_rings *rings, const int32_t *order,
+		      const struct topo_trees *trees, const int32_t *parent);
+uint64_t topo_digest_hash(const struct topo_digest *d);
+/* Of all ranks. ncclInternalError names the first rank that differs from rank 0, the channel, and what. */
+ncclResult_t topo_digest_compare(const struct topo_digest *all, int nranks);
 
 #endif

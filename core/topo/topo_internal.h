@@ -14,7 +14,8 @@
  *	channel.c one try: channels that fit at one speed, with these types; candidates.c: what it
  *	          tries, in which order
  *	search.c  the order in which tries are made; record.c: what came of each, for people
- *	connect.c what ranks exchange; connect_ring.c: rings of all hosts into one
+ *	connect.c what ranks exchange; connect_ring.c: rings of all hosts into one; connect_tree.c:
+ *	          trees; connect_compare.c: do all ranks come to the same
  *	graph_file.c  graphs from NCCL's graph XML; graph_text.c: into it
  *	view.c    the model, for those that look at it (view.h); print.c: for people
  *

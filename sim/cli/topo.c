@@ -211,7 +211,8 @@ void cli_topo_close(struct topo_machine *m)
 static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_system *sys,
 				     struct topo_rank_info *all)
 {
-	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &job->graph};
+	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &job->graph,
+							 [TOPO_TREE] = &job->tree};
 	int32_t local_to_rank[TOPO_MAX_LOCAL], gpus = topo_gpu_count(sys);
 
 	for (int32_t h = 0; h < job->hosts; h++) {
@@ -228,7 +229,8 @@ int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint3
 {
 	*job = (struct topo_job){.hosts = (int32_t)hosts,
 				 .ranks = (int32_t)hosts * topo_gpu_count(sys)};
-	if (topo_search(sys, TOPO_RING, hosts > 1, &job->graph))
+	if (topo_search(sys, TOPO_RING, hosts > 1, &job->graph) ||
+	    topo_search(sys, TOPO_TREE, hosts > 1, &job->tree))
 		return cli_topo_refused();
 	struct topo_rank_info *all = calloc((size_t)job->ranks, sizeof *all);
 	int code = SIM_PASS;
@@ -287,12 +289,14 @@ static void topo_print_channels(const struct topo_job *job)
 static int topo_search_rings(const struct topo_options *o, const struct topo_system *sys)
 {
 	static struct topo_job job;
+	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &job.graph,
+							 [TOPO_TREE] = &job.tree};
 	int code = cli_topo_job_make(&job, sys, o->hosts);
 
 	if (code)
 		return code;
 	topo_print_channels(&job);
-	topo_graph_print_xml(sys, &job.graph, stdout);
+	topo_graph_print_xml(sys, graphs, TOPO_PATTERNS, stdout);
 	cli_topo_job_free(&job);
 	return SIM_PASS;
 }

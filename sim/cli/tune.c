@@ -161,12 +161,14 @@ static int32_t tune_channels(int32_t rings)
 static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *sys, int32_t hosts,
 				int32_t gpus, struct topo_rank_info *all)
 {
-	static struct topo_graph graph;
+	static struct topo_graph ring, tree;
 	static struct topo_rings rings;
-	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &graph};
+	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &ring, [TOPO_TREE] = &tree};
 	int32_t local_to_rank[TOPO_MAX_LOCAL];
-	ncclResult_t rc = topo_search(sys, TOPO_RING, hosts > 1, &graph);
+	ncclResult_t rc = topo_search(sys, TOPO_RING, hosts > 1, &ring);
 
+	if (!rc)
+		rc = topo_search(sys, TOPO_TREE, hosts > 1, &tree);
 	for (int32_t h = 0; h < hosts && !rc; h++) {
 		for (int32_t i = 0; i < gpus; i++)
 			local_to_rank[i] = h * gpus + i;

@@ -64,7 +64,8 @@ struct cluster {
 	int hosts, ranks;
 	struct topo_rank_info info[MAX_RANKS];
 	struct topo_rings rings[MAX_RANKS];
-	int32_t order[2][DEV_MAX_CHANNELS * MAX_RANKS];
+	struct topo_trees trees[MAX_RANKS];
+	int32_t order[2][DEV_MAX_CHANNELS * MAX_RANKS], parent[2][DEV_MAX_CHANNELS * MAX_RANKS];
 };
 
 /* Ranks in turn over the hosts, or host after host. */
@@ -86,7 +87,7 @@ static void cluster_make(struct cluster *c, struct random_state *r)
 	static struct random_machine m;
 	static int32_t local_to_rank[MAX_HOSTS][TOPO_MAX_LOCAL];
 	const struct topo_system *sys[MAX_HOSTS];
-	struct topo_graph g;
+	struct topo_graph g, tree;
 
 	c->hosts = 2 + (int)random_below(r, MAX_HOSTS - 1);
 	for (int h = 0; h < c->hosts; h++) {
@@ -98,11 +99,12 @@ static void cluster_make(struct cluster *c, struct random_state *r)
 	cluster_ranks(c, sys, random_one_in(r, 2), local_to_rank);
 	for (int h = 0; h < c->hosts; h++) {
 		ck_assert(topo_search(sys[h], TOPO_RING, true, &g) == ncclSuccess);
+		ck_assert(topo_search(sys[h], TOPO_TREE, true, &tree) == ncclSuccess);
 		util_check_graph(sys[h], &g, true);
 		for (int32_t i = 0; i < topo_gpu_count(sys[h]); i++)
 			topo_rank_info_fill(&c->info[local_to_rank[h][i]], sys[h],
-					    (struct topo_graph *[]){&g}, 77u * (unsigned)h + 5, i,
-					    local_to_rank[h]);
+					    (struct topo_graph *[]){&g, &tree},
+					    77u * (unsigned)h + 5, i, local_to_rank[h]);
 	}
 }
 
@@ -131,6 +133,30 @@ static void cluster_check(struct cluster *c)
 		}
 }
 
+/* The same trees on all ranks, with one rank as the root: each rank is the child of its parent once. */
+static void cluster_check_trees(struct cluster *c)
+{
+	for (int r = 0; r < c->ranks; r++) {
+		ck_assert_msg(topo_connect_trees(c->info, c->ranks, r, &c->trees[r],
+						 c->parent[r > 0]) == ncclSuccess,
+			      "%s", log_last_error());
+		ck_assert_int_eq(c->trees[r].distinct, 2 * c->rings[0].distinct);
+		size_t bytes = (size_t)c->trees[0].distinct * (size_t)c->ranks * sizeof(int32_t);
+		ck_assert_msg(r == 0 || memcmp(c->parent[0], c->parent[1], bytes) == 0,
+			      "rank %d has other trees than rank 0", r);
+	}
+	for (int ch = 0; ch < c->trees[0].distinct; ch++)
+		for (int r = 0, roots = 0; r < c->ranks; r++) {
+			int up = c->trees[r].up[ch], times = 0;
+
+			for (int i = 0; up >= 0 && i < TOPO_TREE_DOWN; i++)
+				times += c->trees[up].down[ch][i] == r;
+			ck_assert_int_eq(times, up >= 0);
+			roots += up < 0;
+			ck_assert(roots == 1 || (roots == 0 && r < c->ranks - 1));
+		}
+}
+
 static void one_cluster(struct random_state *r)
 {
 	static struct cluster c;
@@ -138,6 +164,7 @@ static void one_cluster(struct random_state *r)
 	memset(&c, 0, sizeof c);
 	cluster_make(&c, r);
 	cluster_check(&c);
+	cluster_check_trees(&c);
 }
 
 START_TEST(rings_of_random_machines_are_whole_and_fit)

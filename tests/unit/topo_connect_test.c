@@ -12,16 +12,17 @@ static struct topo_rings rings[MAX_RANKS];
 static int gather(const char *machine, int hosts, int gpus, bool in_turn)
 {
 	const struct topo_system *sys = util_system(machine, gpus);
-	struct topo_graph g;
+	struct topo_graph ring, tree;
 	int32_t local_to_rank[TOPO_MAX_LOCAL];
-	ck_assert(topo_search(sys, TOPO_RING, hosts > 1, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, hosts > 1, &ring) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_TREE, hosts > 1, &tree) == ncclSuccess);
 	for (int h = 0; h < hosts; h++) {
 		for (int i = 0; i < gpus; i++)
 			local_to_rank[i] = in_turn ? i * hosts + h : h * gpus + i;
 		for (int i = 0; i < gpus; i++)
 			topo_rank_info_fill(&info[local_to_rank[i]], sys,
-					    (struct topo_graph *[]){&g}, 0x1000u * (unsigned)h + 7,
-					    i, local_to_rank);
+					    (struct topo_graph *[]){&ring, &tree},
+					    0x1000u * (unsigned)h + 7, i, local_to_rank);
 	}
 	return hosts * gpus;
 }
@@ -101,12 +102,13 @@ START_TEST(twenty_thousand_hosts_make_one_ring)
 	const struct topo_system *sys = util_system(MACHINES "a100-4nic.xml", 2);
 	struct topo_rank_info *all = calloc((size_t)n, sizeof *all);
 	struct topo_rings last;
-	struct topo_graph g;
+	struct topo_graph ring, tree;
 
-	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, true, &ring) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_TREE, true, &tree) == ncclSuccess);
 	for (int32_t r = 0; r < n; r += 2)
 		for (int32_t i = 0; i < 2; i++)
-			topo_rank_info_fill(&all[r + i], sys, (struct topo_graph *[]){&g},
+			topo_rank_info_fill(&all[r + i], sys, (struct topo_graph *[]){&ring, &tree},
 					    0x1000u * (unsigned)r, i, (int32_t[]){r, r + 1});
 	ck_assert_msg(topo_connect_rings(all, n, n - 1, &last, NULL) == ncclSuccess, "%s",
 		      log_last_error());
@@ -131,6 +133,63 @@ START_TEST(channels_are_doubled)
 	connect_all(16);
 	ck_assert_int_eq(rings[0].nchannels, 16);
 	check_rings(16);
+}
+END_TEST
+
+/* NIC by which a rank's ring comes in (0) or goes out (1) on a channel. */
+static int nic_of(const struct topo_graph *g, int rank, int channel, int side)
+{
+	return g->nic[rings[rank].from[channel]][side];
+}
+
+/* Crossings whose ends are different NICs. Of a crossing's NIC each host uses every one as often for coming in as
+ * for going out. */
+static int rails_changed(const struct topo_graph *g, int n)
+{
+	int changed = 0;
+
+	for (int host = 0; host < n / 8; host++) {
+		int in[8] = {0}, out[8] = {0};
+
+		for (int c = 0; c < rings[0].distinct; c++)
+			for (int r = host * 8; r < host * 8 + 8; r++) {
+				int next = rings[r].next[c], prev = rings[r].prev[c];
+
+				if (next / 8 != host)
+					out[nic_of(g, r, c, 1)]++;
+				if (prev / 8 != host)
+					in[nic_of(g, r, c, 0)]++;
+				changed += next / 8 != host &&
+					   nic_of(g, r, c, 1) != nic_of(g, next, c, 0);
+			}
+		for (int k = 0; k < 8; k++)
+			ck_assert(in[k] == 1 && out[k] == 1);
+	}
+	return changed;
+}
+
+/* Rings that leave by another NIC than the one of entry: on odd hosts the two channels of a pair change places, so
+ * that each crossing stays on one rail. */
+START_TEST(paired_channels_stay_on_their_rails)
+{
+	const struct topo_system *sys = util_system(MACHINES "h100-8nic.xml", 8);
+	struct topo_graph g;
+
+	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	ck_assert_int_eq(g.cross_nic, 2);
+	for (int hosts = 2; hosts <= 8; hosts++) {
+		int n = gather(MACHINES "h100-8nic.xml", hosts, 8, false);
+
+		connect_all(n);
+		check_rings(n);
+		check_crossings(n, hosts);
+		/* an odd number of hosts has one crossing between even hosts on each channel */
+		ck_assert_int_eq(rails_changed(&g, n), hosts % 2 ? 8 : 0);
+		info[n - 3].graph[TOPO_RING].cross_nic = 0;
+		connect_all(n);
+		check_rings(n);
+		ck_assert_int_eq(rails_changed(&g, n), 8 * hosts);
+	}
 }
 END_TEST
 
@@ -238,6 +297,29 @@ START_TEST(a_summary_has_the_poorest_of_everything)
 }
 END_TEST
 
+/* A channel has a ring and trees: where a host found fewer trees, all have as many rings as trees. */
+START_TEST(fewer_trees_are_fewer_rings)
+{
+	int n = gather(MACHINES "a100-4nic.xml", 2, 8, false);
+	static struct topo_trees trees;
+	static int32_t parent[DEV_MAX_CHANNELS * MAX_RANKS];
+	struct topo_summary s = summary_of(n);
+
+	ck_assert_int_eq(s.graph[TOPO_TREE].nchannels, 4);
+	ck_assert_int_eq(s.graph[TOPO_TREE].shape, TOPO_SHAPE_BALANCED_TREE);
+	info[5].graph[TOPO_TREE].nchannels = 3;
+	info[9].graph[TOPO_TREE].shape = TOPO_SHAPE_TREE;
+	s = summary_of(n);
+	ck_assert(s.graph[TOPO_RING].nchannels == 3 && s.graph[TOPO_TREE].nchannels == 3);
+	ck_assert_int_eq(s.graph[TOPO_TREE].shape, TOPO_SHAPE_TREE);
+	connect_all(n);
+	check_rings(n);
+	ck_assert_int_eq(rings[0].distinct, 3);
+	ck_assert(topo_connect_trees(info, n, 0, &trees, parent) == ncclSuccess);
+	ck_assert_int_eq(trees.distinct, 6);
+}
+END_TEST
+
 START_TEST(a_summary_knows_the_cpus)
 {
 	ck_assert_int_eq(summary_of(gather(MACHINES "workstation-2gpu.xml", 3, 2, true)).amd_cpus,
@@ -255,10 +337,12 @@ int main(void)
 	tcase_add_test(t, the_order_of_a_ring_is_that_of_its_indices);
 	tcase_add_test(t, twenty_thousand_hosts_make_one_ring);
 	tcase_add_test(t, channels_are_doubled);
+	tcase_add_test(t, paired_channels_stay_on_their_rails);
 	tcase_add_test(t, the_poorest_rank_decides);
 	tcase_add_test(t, a_closed_ring_of_one_host_is_fine);
 	tcase_add_test(t, what_does_not_chain_up_is_refused_on_every_rank);
 	tcase_add_test(t, a_summary_has_the_poorest_of_everything);
+	tcase_add_test(t, fewer_trees_are_fewer_rings);
 	tcase_add_test(t, a_summary_knows_the_cpus);
 	return util_run(suite);
 }

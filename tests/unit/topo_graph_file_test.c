@@ -8,8 +8,9 @@ static char text[1 << 18];
 static const char *print(const struct topo_system *sys, const struct topo_graph *g)
 {
 	FILE *out = fmemopen(text, sizeof text, "w");
+	struct topo_graph copy = *g;
 
-	topo_graph_print_xml(sys, g, out);
+	topo_graph_print_xml(sys, (struct topo_graph *[]){&copy}, 1, out);
 	fclose(out);
 	return text;
 }

@@ -135,7 +135,7 @@ START_TEST(a_graph_prints_as_nccl_writes_it)
 	const struct topo_system *sys = util_system(MACHINES "workstation-2gpu.xml", 2);
 	struct topo_graph g;
 	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclSuccess);
-	topo_graph_print_xml(sys, &g, out);
+	topo_graph_print_xml(sys, (struct topo_graph *[]){&g}, 1, out);
 	fclose(out);
 	ck_assert_str_eq(
 		text,

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From every host's trees to the trees of the communicator (connect.c). In a host a tree is a chain: each GPU of
+ * the graph's order is the parent of the next one. The hosts are a binary tree, in NCCL's two shapes:
+ *
+ *	first    host 0 is the root and has one child. Any other host with lowest bit b has its children at a
+ *	         distance of b/2 below and above it, so odd hosts are leaves. For 8 hosts:
+ *
+ *	                  0 - 4
+ *	                     / \
+ *	                    2   6
+ *	                   / \ / \
+ *	                   1 3 5 7
+ *
+ *	second   the same with other numbers: host h is at n-1-h if n is even, at h-1 (modulo n) if n is odd. So
+ *	         hosts that are leaves in one have children in the other: all of them send about as much.
+ *
+ * The parent host comes in at the first GPU of the order; from which GPUs the children leave is the graph's
+ * shape.
+ */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/topo/connect.h"
+
+/* ---- the tree of hosts ---------------------------------------------------------------------- */
+
+struct topo_tree_host {
+	int32_t up, down[2]; /* hosts; -1: none */
+	int32_t child;       /* which of its parent's children it is */
+};
+
+/* The largest distance not above `step`, by halves, at which there is a host above `at`. */
+static int32_t topo_tree_above(int32_t at, int32_t step, int32_t n)
+{
+	while (step && at + step >= n)
+		step /= 2;
+	return step ? at + step : -1;
+}
+
+static struct topo_tree_host topo_tree_first(int32_t at, int32_t n)
+{
+	struct topo_tree_host t = {-1, {-1, -1}, 0};
+	int32_t bit = 1;
+
+	while (at ? !(at & bit) : bit < n)
+		bit *= 2;
+	t.down[1] = topo_tree_above(at, bit / 2, n);
+	if (!at)
+		return t;
+	if (bit > 1)
+		t.down[0] = at - bit / 2;
+	t.up = (at & ~bit) | bit * 2;
+	if (t.up >= n)
+		t.up = at & ~bit;
+	t.child = at > t.up;
+	return t;
+}
+
+/* A host of the first tree where the second one has it, and back. */
+static int32_t topo_tree_renumber(int32_t host, int32_t n, bool back)
+{
+	if (host < 0)
+		return -1;
+	if (n % 2 == 0)
+		return n - 1 - host;
+	return (host + (back ? 1 : n - 1)) % n;
+}
+
+static struct topo_tree_host topo_tree_of(int32_t host, int32_t n, bool second)
+{
+	struct topo_tree_host t;
+
+	if (!second)
+		return topo_tree_first(host, n);
+	t = topo_tree_first(topo_tree_renumber(host, n, false), n);
+	t.up = topo_tree_renumber(t.up, n, true);
+	for (int i = 0; i < 2; i++)
+		t.down[i] = topo_tree_renumber(t.down[i], n, true);
+	return t;
+}
+
+/* ---- the chains ----------------------------------------------------------------------------- */
+
+struct topo_connect_tree {
+	struct topo_hosts hosts;
+	int32_t graph_channels; /* the fewest of all hosts */
+	int32_t *first;         /* [hosts.count + 1]: where the host's chain begins in `chain` */
+	int32_t *chain;         /* [nranks]: this channel's ranks, host after host, in order */
+	int32_t *scratch;       /* [2 * nranks]: for topo_hosts_find */
+};
+
+static int32_t topo_tree_host_ranks(const struct topo_connect_tree *c, int32_t host)
+{
+	return c->first[host + 1] - c->first[host];
+}
+
+static void topo_tree_hosts(struct topo_connect_tree *c)
+{
+	const struct topo_hosts *h = &c->hosts;
+
+	memset(c->first, 0, ((size_t)h->count + 1) * sizeof *c->first);
+	for (int32_t r = 0; r < h->nranks; r++)
+		c->first[h->of_rank[r] + 1]++;
+	for (int32_t i = 0; i < h->count; i++)
+		c->first[i + 1] += c->first[i];
+}
+
+/* All ranks at their places. `channel` is of the hosts' graphs. */
+static ncclResult_t topo_tree_chain(struct topo_connect_tree *c, int32_t channel)
+{
+	const struct topo_hosts *h = &c->hosts;
+
+	memset(c->chain, 0xff, (size_t)h->nranks * sizeof *c->chain);
+	for (int32_t r = 0; r < h->nranks; r++) {
+		int32_t place = h->all[r].tree.place[channel], host = h->of_rank[r];
+		int32_t n = topo_tree_host_ranks(c, host);
+
+		if (place < 0 || place >= n || c->chain[c->first[host] + place] >= 0) {
+			WARN("channel %d: rank %d is at place %d of its host's tree, expected one of 0 to "
+			     "%d that no other rank has",
+			     channel, r, place, n - 1);
+			return ncclInternalError;
+		}
+		c->chain[c->first[host] + place] = r;
+	}
+	return ncclSuccess;
+}
+
+/* Where on the host the tree leaves for a child host: the place of the GPU. */
+static int32_t topo_tree_leaves_at(const struct topo_connect_tree *c, int32_t host, int32_t child)
+{
+	const struct topo_rank_info *info = &c->hosts.all[c->chain[c->first[host]]];
+	int32_t shape = info->graph[TOPO_TREE].shape;
+	bool second = shape == TOPO_SHAPE_SPLIT_TREE ||
+		      (shape == TOPO_SHAPE_BALANCED_TREE && child == 0);
+
+	return second && topo_tree_host_ranks(c, host) > 1;
+}
+
+/* The rank at the host's end of the way to its parent, or to one of its children. */
+static int32_t topo_tree_rank_to(const struct topo_connect_tree *c, int32_t host, int32_t place)
+{
+	return host < 0 ? -1 : c->chain[c->first[host] + place];
+}
+
+static int32_t topo_tree_parent(const struct topo_connect_tree *c, int32_t rank, int32_t place,
+				const struct topo_tree_host *t)
+{
+	if (place)
+		return c->chain[c->first[c->hosts.of_rank[rank]] + place - 1];
+	return t->up < 0 ? -1
+			 : topo_tree_rank_to(c, t->up, topo_tree_leaves_at(c, t->up, t->child));
+}
+
+/* ---- a rank's links ------------------------------------------------------------------------- */
+
+static void topo_tree_add(struct topo_trees *trees, int32_t channel, int32_t *n, int32_t rank,
+			  int32_t nic)
+{
+	if (rank < 0)
+		return;
+	ASSERT(*n < TOPO_TREE_DOWN);
+	trees->down[channel][*n] = rank;
+	trees->nic_down[channel][(*n)++] = (int8_t)nic;
+}
+
+static void topo_tree_put(const struct topo_connect_tree *c, int32_t channel, int32_t from,
+			  int32_t rank, struct topo_trees *trees, const struct topo_tree_host *t)
+{
+	const struct topo_rank_info *info = &c->hosts.all[rank];
+	int32_t host = c->hosts.of_rank[rank], place = info->tree.place[from], n = 0;
+
+	trees->up[channel] = topo_tree_parent(c, rank, place, t);
+	trees->from[channel] = from;
+	trees->nic_up[channel] = place || t->up < 0 ? -1 : 0;
+	for (int i = 0; i < TOPO_TREE_DOWN; i++)
+		trees->down[channel][i] = trees->nic_down[channel][i] = -1;
+	if (place + 1 < topo_tree_host_ranks(c, host))
+		topo_tree_add(trees, channel, &n, c->chain[c->first[host] + place + 1], -1);
+	for (int32_t child = 0; child < 2; child++)
+		if (topo_tree_leaves_at(c, host, child) == place)
+			topo_tree_add(trees, channel, &n, topo_tree_rank_to(c, t->down[child], 0),
+				      place);
+}
+
+static ncclResult_t topo_tree_channel(struct topo_connect_tree *c, int32_t channel, int32_t rank,
+				      struct topo_trees *trees, int32_t *parent)
+{
+	const struct topo_hosts *h = &c->hosts;
+	int32_t from = channel % c->graph_channels;
+	bool second = channel >= c->graph_channels;
+	ncclResult_t rc = topo_tree_chain(c, from);
+
+	for (int32_t r = 0; r < h->nranks && !rc; r++) {
+		struct topo_tree_host t = topo_tree_of(h->of_rank[r], h->count, second);
+
+		parent[r] = topo_tree_parent(c, r, h->all[r].tree.place[from], &t);
+		if (r == rank)
+			topo_tree_put(c, channel, from, rank, trees, &t);
+	}
+	return rc;
+}
+
+/* ---- all channels --------------------------------------------------------------------------- */
+
+static ncclResult_t topo_tree_agree(struct topo_connect_tree *c, int32_t rank,
+				    struct topo_trees *trees, int32_t *parent)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	topo_hosts_find(&c->hosts, c->scratch);
+	topo_tree_hosts(c);
+	c->graph_channels = topo_connect_channels(&c->hosts);
+	if (c->graph_channels < 1) {
+		WARN("a rank has no channel, expected 1 to %d", DEV_MAX_CHANNELS);
+		return ncclInternalError;
+	}
+	trees->distinct = MIN_OF(2 * c->graph_channels, DEV_MAX_CHANNELS);
+	for (int32_t i = 0; i < trees->distinct && !rc; i++)
+		rc = topo_tree_channel(c, i, rank, trees,
+				       parent + (size_t)i * (size_t)c->hosts.nranks);
+	for (int32_t i = trees->distinct; i < DEV_MAX_CHANNELS && !rc; i++) {
+		int32_t as = i % trees->distinct;
+
+		trees->from[i] = trees->from[as];
+		trees->up[i] = trees->up[as];
+		trees->nic_up[i] = trees->nic_up[as];
+		memcpy(trees->down[i], trees->down[as], sizeof trees->down[i]);
+		memcpy(trees->nic_down[i], trees->nic_down[as], sizeof trees->nic_down[i]);
+	}
+	return rc;
+}
+
+ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
+				struct topo_trees *trees, int32_t *parent)
+{
+	size_t n = (size_t)nranks;
+	int32_t *memory = os_alloc((5 * n + 1) * sizeof *memory, "tree connect");
+	struct topo_connect_tree c = {.hosts = {.all = all, .nranks = nranks}};
+	ncclResult_t rc;
+
+	ASSERT(nranks >= 1 && rank >= 0 && rank < nranks);
+	memset(trees, 0, sizeof *trees);
+	if (!memory) {
+		WARN("out of memory for connecting the trees of %d ranks", nranks);
+		return ncclSystemError;
+	}
+	c.hosts.of_rank = memory;
+	c.chain = memory + n;
+	c.scratch = memory + 2 * n;
+	c.first = memory + 4 * n;
+	rc = topo_tree_agree(&c, rank, trees, parent);
+	os_free(memory);
+	return rc;
+}
+
+void topo_tree_toward(const int32_t *parent, int nranks, int rank,
+		      const int32_t down[TOPO_TREE_DOWN], uint8_t *toward)
+{
+	for (int32_t r = 0; r < nranks; r++) {
+		int32_t below = -1, at = r, hops = 0;
+
+		while (at >= 0 && at != rank) {
+			below = at;
+			at = parent[at];
+			hops++;
+			ASSERT(hops < nranks);
+		}
+		toward[r] = 0;
+		for (int i = 0; i < TOPO_TREE_DOWN && at == rank; i++)
+			if (below >= 0 && down[i] == below)
+				toward[r] = (uint8_t)(1 + i);
+	}
+	toward[rank] = TOPO_TREE_SELF;
+}
+
+void topo_tree_info_fill(struct topo_tree_info *info, const struct topo_graph *graph, int32_t n,
+			 int32_t local_rank)
+{
+	for (int32_t c = 0; c < DEV_MAX_CHANNELS; c++) {
+		info->place[c] = -1;
+		for (int32_t i = 0; i < n && c < graph->nchannels; i++)
+			if (graph->order[c][i] == local_rank)
+				info->place[c] = (int16_t)i;
+	}
+}
