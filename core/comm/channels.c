@@ -13,6 +13,7 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
+#include "core/tune/model.h"
 
 /* ---- topology ------------------------------------------------------------------------------- */
 
@@ -170,6 +171,55 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 	return ncclSuccess;
 }
 
+/* A rank's links on one channel. */
+static void channels_tree_fill(const struct ncclComm *comm, struct channel *ch,
+			       const struct topo_trees *trees)
+{
+	const int16_t *nic = comm->graph[TOPO_TREE]->nic[trees->from[ch->id]];
+	int8_t up = trees->nic_up[ch->id];
+
+	ch->tree[0] = (struct tree_link){.rank = trees->up[ch->id], .nic = up < 0 ? -1 : nic[up]};
+	for (int i = 0; i < TOPO_TREE_DOWN; i++) {
+		int8_t down = trees->nic_down[ch->id][i];
+
+		ch->tree[1 + i] = (struct tree_link){.rank = trees->down[ch->id][i],
+						     .nic = down < 0 ? -1 : nic[down]};
+	}
+}
+
+/* The links of every channel, and over which of them each rank is reached, where programs go over trees. */
+static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_trees *trees,
+				   const int32_t *parent)
+{
+	size_t n = (size_t)comm->nranks;
+	uint8_t *toward;
+
+	DOPPEL_STATIC_CHECK(DEV_TREE_LINKS == 1 + TOPO_TREE_DOWN, "a link to each child");
+	DOPPEL_STATIC_CHECK(DEV_TREE_SELF == TOPO_TREE_SELF, "device and topology mean the same");
+	for (int32_t c = 0; c < comm->nchannels; c++)
+		channels_tree_fill(comm, &comm->channels[c], trees);
+	comm->allowed = tune_without_trees(&comm->summary, comm->allowed);
+	comm->trees = tune_uses_trees(comm->allowed);
+	if (!comm->trees)
+		return ncclSuccess;
+	comm->life->trees = MIN_OF(trees->distinct, comm->nchannels);
+	toward = os_alloc((size_t)comm->life->trees * n, "places in the trees");
+	if (!toward) {
+		WARN("rank %d: no memory for the trees of %d ranks", comm->rank, comm->nranks);
+		return ncclSystemError;
+	}
+	comm->life->tree_toward = toward;
+	for (int32_t c = 0; c < comm->nchannels; c++) {
+		size_t at = (size_t)(c % comm->life->trees) * n;
+
+		if (c < comm->life->trees)
+			topo_tree_toward(parent + at, comm->nranks, comm->rank, trees->down[c],
+					 toward + at);
+		comm->channels[c].tree_toward = toward + at;
+	}
+	return ncclSuccess;
+}
+
 /* What the agreement needs for a moment; one allocation. */
 struct channels_scratch {
 	struct topo_rings rings;
@@ -234,6 +284,8 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
 	rc = channels_fill(comm, rings, scratch->order);
+	if (!rc)
+		rc = channels_trees(comm, &scratch->trees, scratch->parent);
 	if (!rc)
 		channels_log(comm);
 	return rc ? rc : channels_compare(comm, scratch);
@@ -393,11 +445,29 @@ struct comm_dev_layout comm_dev_layout(int32_t nchannels, uint32_t room)
 	return l;
 }
 
-/* `ranks` is what the device has of the rings. */
+/* `toward` is what the device has of the trees. */
+static struct dev_tree tree_on_device(const struct ncclComm *comm, int32_t c, const uint8_t *toward)
+{
+	const struct channel *ch = &comm->channels[c];
+	struct dev_tree t = {.toward = NULL};
+
+	if (comm->trees)
+		t.toward = toward + (size_t)(c % comm->life->trees) * (size_t)comm->nranks;
+	for (int k = 0; k < DEV_TREE_LINKS; k++) {
+		const struct tree_link *link = &ch->tree[k];
+
+		t.recv[k] = link->recv ? link->recv->slot : -1;
+		t.send[k] = link->send ? link->send->slot : -1;
+	}
+	return t;
+}
+
+/* `ranks` is what the device has of the rings, with the trees behind it. */
 static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t c,
 					    const int32_t *ranks)
 {
 	const struct channel *ch = &comm->channels[c];
+	size_t all = (size_t)comm->life->rings * (size_t)comm->nranks;
 
 	return (struct dev_channel){
 		.ring = {.prev = ch->ring_prev,
@@ -405,6 +475,7 @@ static struct dev_channel channel_on_device(const struct ncclComm *comm, int32_t
 			 .index = ch->ring_index,
 			 .ranks = ranks + (size_t)(c % comm->life->rings) * (size_t)comm->nranks},
 		.direct = transport_direct_of(comm, c),
+		.tree = tree_on_device(comm, c, (const uint8_t *)(ranks + all)),
 		.ring_recv = ch->ring_recv->dev,
 		.ring_send = ch->ring_send->dev,
 	};
@@ -455,7 +526,9 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 	struct comm_dev_layout l = comm_dev_layout(comm->nchannels, transport_conns_most(comm));
 	size_t ranks =
 		(size_t)comm->life->rings * (size_t)comm->nranks * sizeof *comm->life->ring_ranks;
-	ncclResult_t rc = mem_device_alloc(&mem, l.ranks + ranks, "the device communicator");
+	size_t trees = comm->trees ? (size_t)comm->life->trees * (size_t)comm->nranks : 0;
+	ncclResult_t rc =
+		mem_device_alloc(&mem, l.ranks + ranks + trees, "the device communicator");
 
 	if (rc)
 		return rc;
@@ -467,6 +540,9 @@ ncclResult_t comm_dev_make(struct ncclComm *comm)
 		rc = comm_dev_copy(comm, mem, comm->staging, l.conns);
 	if (!rc)
 		rc = comm_dev_copy(comm, (char *)mem + l.ranks, comm->life->ring_ranks, ranks);
+	if (!rc && trees)
+		rc = comm_dev_copy(comm, (char *)mem + l.ranks + ranks, comm->life->tree_toward,
+				   trees);
 	if (!rc)
 		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
 				 "cudaStreamSynchronize after copying the device communicator");

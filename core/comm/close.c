@@ -213,6 +213,7 @@ static void comm_release(struct ncclComm *comm)
 	comm_ops_free(comm);
 	os_free(comm->channels);
 	os_free(comm->life->ring_ranks);
+	os_free(comm->life->tree_toward);
 	for (int p = 0; p < TOPO_PATTERNS; p++)
 		os_free(comm->graph[p]);
 	os_free(comm->local_to_rank);

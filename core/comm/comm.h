@@ -52,6 +52,9 @@ struct comm_life {
 	 * ring c % rings */
 	int32_t *ring_ranks;
 	int32_t rings;
+	/* [trees * nranks]: of each distinct tree what channel.tree_toward is; NULL: none is connected */
+	uint8_t *tree_toward;
+	int32_t trees;
 
 	struct comm_op *ops; /* [op_room], by slot (ops.h) */
 	uint32_t op_room;

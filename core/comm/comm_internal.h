@@ -8,7 +8,8 @@
 #include "core/comm/comm.h"
 
 /* The device's view of a communicator is one allocation: dev_comm, channels, `room` connections, and
- * then the ranks of the rings. dev_comm and channels are staged in pinned memory of that layout. */
+ * then the ranks of the rings, and where ranks are in the trees. dev_comm and channels are staged in pinned memory
+ * of that layout. */
 struct comm_dev_layout {
 	size_t channels, conns, ranks; /* offsets */
 };

@@ -9,6 +9,9 @@
  *   ranks between          recv_copy_send
  *   rank before the root   recv
  *
+ * Over a tree: every rank sends what comes over the link that leads to the root over all its other links. The tree
+ * of an all-reduce, seen from another rank.
+ *
  * In one shot: the root sends its elements to all others.
  */
 #ifndef CORE_DEVICE_BROADCAST_H
@@ -51,6 +54,24 @@ DEV_FN bool broadcast_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count
 DEV_FN bool broadcast_one_shot(struct prim *p, const struct steps_part *part)
 {
 	return prim_chunks(p, part, broadcast_one_shot_chunk);
+}
+
+/* ---- over a tree ---------------------------------------------------------------------------- */
+
+DEV_FN bool broadcast_tree_chunk(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
+{
+	if (t->from)
+		return prim_tree_spread(p, t, at, count);
+	return p->input == p->output ? prim_tree_send(p, t, at, count)
+				     : prim_tree_copy_send(p, t, at, count);
+}
+
+DEV_FN bool broadcast_tree(struct prim *p, const struct steps_part *part)
+{
+	const uint32_t links = prim_tree_links(p), toward = prim_tree_toward(p);
+	const uint32_t from = toward == DEV_TREE_SELF ? 0 : 1u << toward;
+
+	return prim_tree_chunks(p, part, from, links & ~from, broadcast_tree_chunk);
 }
 
 #endif

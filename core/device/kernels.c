@@ -9,6 +9,8 @@
  *                    range of channels includes it, one after the other. Takes one struct dev_args
  *                    by value, with the works or with where they are. All works have the kernel's
  *                    protocol: nvcc makes a slower kernel of several (docs/device.md).
+ *   dev_tree_simple, dev_tree_ll, dev_tree_ll128
+ *                    the same for works of trees: with them the others would be slower.
  *   dev_messages     the same for messages between pairs of ranks, which run in batches. The protocol is
  *                    that of each message.
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
@@ -100,7 +102,8 @@ DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev
 	return true;
 }
 
-DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_proto proto)
+DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_proto proto,
+			   bool tree)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
@@ -109,7 +112,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_
 
 	while (ok && s.count) {
 		for (uint32_t i = 0; ok && i < s.count; i++)
-			ok = dev_run_work(d, b, &b->work[i], channel, proto);
+			ok = dev_run_work(d, b, &b->work[i], channel, proto, tree);
 		if (ok)
 			dev_works_next(d, b, args, channel, &s);
 	}
@@ -124,17 +127,32 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_
 
 DEV_FN void dev_collective_simple(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_SIMPLE);
+	dev_collective(d, args, DEV_SIMPLE, false);
 }
 
 DEV_FN void dev_collective_ll(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_LL);
+	dev_collective(d, args, DEV_LL, false);
 }
 
 DEV_FN void dev_collective_ll128(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_LL128);
+	dev_collective(d, args, DEV_LL128, false);
+}
+
+DEV_FN void dev_tree_simple(struct dev *d, const struct dev_args *args)
+{
+	dev_collective(d, args, DEV_SIMPLE, true);
+}
+
+DEV_FN void dev_tree_ll(struct dev *d, const struct dev_args *args)
+{
+	dev_collective(d, args, DEV_LL, true);
+}
+
+DEV_FN void dev_tree_ll128(struct dev *d, const struct dev_args *args)
+{
+	dev_collective(d, args, DEV_LL128, true);
 }
 
 DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
@@ -175,5 +193,8 @@ DEV_FN void dev_one_rank(struct dev *d, const struct dev_work *w)
 DEV_KERNEL(dev_collective_simple, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_collective_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_collective_ll128, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_tree_simple, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_tree_ll, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_tree_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)

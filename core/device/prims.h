@@ -19,7 +19,8 @@
  *   prims_ll.h       slots of lines; each line shows that it is filled
  *   prims_ll128.h    slots of lines of 128 bytes; so do these, where they arrive whole
  *
- * Programs that connect every two ranks have primitives of their own: prims_direct.h.
+ * Programs that connect every two ranks, and those that go over a tree, have primitives of their own:
+ * prims_direct.h, prims_tree.h.
  *
  * All take credit by the head, and all take the same steps for an empty chunk or slice as for a full
  * one: the two ends count alike (steps.h).
@@ -33,6 +34,7 @@
 #include "core/device/prims_ll.h"
 #include "core/device/prims_ll128.h"
 #include "core/device/prims_simple.h"
+#include "core/device/prims_tree_part.h"
 
 DEV_FN bool prim_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64_t out, uint64_t count)
 {

@@ -75,7 +75,7 @@ DEV_FN bool prim_ll128_recv(struct prim *p, const struct prim_pairs *l, uint64_t
 	w.mask = WAIT_MASK_ALL;
 	w.kind = WAIT_EQ;
 	w.bytes = 8;
-	w.why = "ring recv: line of slot";
+	w.why = c->index ? "recv: line of slot" : "ring recv: line of slot";
 	w.from.rank = c->peer;
 	w.from.channel = c->channel;
 	w.from.step = (int64_t)p->recv_step;

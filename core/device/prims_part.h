@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What programs do besides moving chunks: the loop over the chunks of a channel's share, and which ranks the
- * others are in a program that connects every two. Included by prims_direct.h, and by
+ * others are in a program that connects every two. Included by prims_direct.h and prims_tree_simple.h, and by
  * tests/unit/programs_steps_test.c, whose primitives only count: of struct prim nothing but block->comm is used.
  */
 #ifndef CORE_DEVICE_PRIMS_PART_H
 #define CORE_DEVICE_PRIMS_PART_H
 
 #include "core/device/prim.h"
+
+/* The links that a chunk takes in a tree, a bit for each number: it is received over some, and sent over others. */
+struct prim_tree {
+	uint32_t from, to;
+	uint64_t done; /* chunks before it, over the same links */
+};
 
 /* Moves `count` elements, `at` elements from the start of the share's buffer. False: the launch was aborted. */
 typedef bool prim_chunk_fn(struct prim *p, uint64_t at, uint64_t count);

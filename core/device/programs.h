@@ -44,7 +44,16 @@ X(ALL_REDUCE_TWO_SHOT_LL,      all_reduce_two_shot, ALL_REDUCE,     TWO_SHOT, LL
 X(ALL_GATHER_ONE_SHOT_LL,      all_gather_one_shot, ALL_GATHER,     ONE_SHOT, LL, EXCHANGE,      1,   1)  \
 X(REDUCE_ONE_SHOT_LL,          reduce_one_shot,     REDUCE,         ONE_SHOT, LL, EXCHANGE,      1,   1)  \
 X(BROADCAST_ONE_SHOT_LL,       broadcast_one_shot,  BROADCAST,      ONE_SHOT, LL, EXCHANGE,      1,   1)  \
-X(REDUCE_SCATTER_ONE_SHOT_LL,  reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE,  1,   1)
+X(REDUCE_SCATTER_ONE_SHOT_LL,  reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE,  1,   1)  \
+X(ALL_REDUCE_TREE_SIMPLE,      all_reduce_tree,     ALL_REDUCE,     TREE, SIMPLE, TREE_BOTH,     1,   1)  \
+X(REDUCE_TREE_SIMPLE,          reduce_tree,         REDUCE,         TREE, SIMPLE, TREE_TO,       1,   1)  \
+X(BROADCAST_TREE_SIMPLE,       broadcast_tree,      BROADCAST,      TREE, SIMPLE, TREE_FROM,     1,   1)  \
+X(ALL_REDUCE_TREE_LL,          all_reduce_tree,     ALL_REDUCE,     TREE, LL,     TREE_BOTH,     1,   1)  \
+X(REDUCE_TREE_LL,              reduce_tree,         REDUCE,         TREE, LL,     TREE_TO,       1,   1)  \
+X(BROADCAST_TREE_LL,           broadcast_tree,      BROADCAST,      TREE, LL,     TREE_FROM,     1,   1)  \
+X(ALL_REDUCE_TREE_LL128,       all_reduce_tree,     ALL_REDUCE,     TREE, LL128,  TREE_BOTH,     1,   1)  \
+X(REDUCE_TREE_LL128,           reduce_tree,         REDUCE,         TREE, LL128,  TREE_TO,       1,   1)  \
+X(BROADCAST_TREE_LL128,        broadcast_tree,      BROADCAST,      TREE, LL128,  TREE_FROM,     1,   1)
 /* clang-format on */
 
 /* The collectives, with their names on the command line, in logs and in gdb. */
@@ -65,8 +74,10 @@ enum dev_func {
  *	RING      each with the next one; as many steps as there are ranks, or twice that
  *	ONE_SHOT  each with every other one, without a proxy (prims_direct.h); one step: every rank gets
  *	          all that it needs from the rank that has it, and reduces by itself
- *	TWO_SHOT  the same; two steps: every rank reduces its part, and sends the result to all */
-enum dev_algo { DEV_RING, DEV_ONE_SHOT, DEV_TWO_SHOT, DEV_ALGO_COUNT };
+ *	TWO_SHOT  the same; two steps: every rank reduces its part, and sends the result to all
+ *	TREE      each with a parent and up to three children (prims_tree.h); as many steps as the tree is deep,
+ *	          or twice that */
+enum dev_algo { DEV_RING, DEV_ONE_SHOT, DEV_TWO_SHOT, DEV_TREE, DEV_ALGO_COUNT };
 
 /* The protocols: how data lies in the slots of a connection. A connection has a buffer for each, of
  * DEV_STEPS slots (core/transport makes it).
@@ -109,6 +120,12 @@ enum dev_proto {
  *
  *	EXCHANGE        one each way; a loop covers one chunk of the share
  *	EXCHANGE_TWICE  one each way, of two steps; a loop covers n chunks, of one slot each
+ *
+ * On those of a tree; a loop covers one chunk of the share:
+ *
+ *	TREE_BOTH  one each way
+ *	TREE_FROM  one over each link, away from the root
+ *	TREE_TO    one over each link, toward the root
  */
 enum dev_pattern {
 	DEV_RING_TWICE,
@@ -116,7 +133,10 @@ enum dev_pattern {
 	DEV_PIPELINE_FROM,
 	DEV_PIPELINE_TO,
 	DEV_EXCHANGE,
-	DEV_EXCHANGE_TWICE
+	DEV_EXCHANGE_TWICE,
+	DEV_TREE_BOTH,
+	DEV_TREE_FROM,
+	DEV_TREE_TO
 };
 
 enum dev_program {

@@ -10,6 +10,9 @@
  *   ranks between         recv_reduce_send
  *   root                  recv_reduce_copy, complete here
  *
+ * Over a tree: every rank sends over the link that leads to the root, after it has reduced what came over all its
+ * other links. The tree of an all-reduce, seen from another rank.
+ *
  * In one shot: every rank sends its elements to the root, which reduces them.
  */
 #ifndef CORE_DEVICE_REDUCE_H
@@ -47,6 +50,16 @@ DEV_FN bool reduce_one_shot_chunk(struct prim *p, uint64_t at, uint64_t count)
 DEV_FN bool reduce_one_shot(struct prim *p, const struct steps_part *part)
 {
 	return prim_chunks(p, part, reduce_one_shot_chunk);
+}
+
+/* ---- over a tree ---------------------------------------------------------------------------- */
+
+DEV_FN bool reduce_tree(struct prim *p, const struct steps_part *part)
+{
+	const uint32_t links = prim_tree_links(p), toward = prim_tree_toward(p);
+	const uint32_t to = toward == DEV_TREE_SELF ? 0 : 1u << toward;
+
+	return prim_tree_chunks(p, part, links & ~to, to, prim_tree_reduce);
 }
 
 #endif

@@ -131,6 +131,57 @@ DEV_FN void dev_direct_end(struct prim *p)
 		dev_copy_out(p->d, &dev_direct_conn(p, i)->step, &step, sizeof step);
 }
 
+/* One end of the rank's links: those that are received over first. NULL: the rank has no such link. */
+DEV_FN struct dev_conn *dev_tree_conn(const struct prim *p, uint32_t end)
+{
+	const struct dev_tree *tree = &p->block->channel.tree;
+	uint32_t link = end % DEV_TREE_LINKS;
+	int32_t number = end < DEV_TREE_LINKS ? tree->recv[link] : tree->send[link];
+
+	return number < 0 ? NULL : p->block->comm.conns + number;
+}
+
+DEV_FN void dev_tree_begin(struct prim *p)
+{
+	struct dev_block *b = p->block;
+	uint32_t links = prim_tree_links(p), first = prim_tree_next(links, 0);
+
+	if (first == DEV_TREE_LINKS)
+		dev_trap(p->d, "dev_tree: the channel has no tree");
+	for (uint32_t end = p->thread / DEV_WARP_WIDTH; end < 2 * DEV_TREE_LINKS;
+	     end += p->threads / DEV_WARP_WIDTH) {
+		uint32_t link = end % DEV_TREE_LINKS;
+
+		if (prim_tree_has(links, link))
+			dev_copy_in_warp(p->d,
+					 end < DEV_TREE_LINKS ? &b->tree_recv[link]
+							      : &b->tree_send[link],
+					 dev_tree_conn(p, end), sizeof(struct dev_conn));
+	}
+	prim_barrier(p);
+	p->recv = &b->tree_recv[first];
+	p->send = &b->tree_send[first];
+	p->recv_step = p->send_step = 0;
+}
+
+/* They go to memory: the next work reads them there. */
+DEV_FN void dev_tree_end(struct prim *p, const struct steps_part *part, enum dev_pattern pattern)
+{
+	const struct dev_block *b = p->block;
+	uint32_t toward = prim_tree_toward(p), links = prim_tree_links(p);
+
+	for (uint32_t end = p->thread; end < 2 * DEV_TREE_LINKS && !p->stopped; end += p->threads) {
+		uint32_t link = end % DEV_TREE_LINKS;
+		bool sends = end >= DEV_TREE_LINKS;
+		struct steps_count n = steps_of_link(pattern, part, link, toward);
+		uint64_t step = sends ? b->tree_send[link].step + n.send
+				      : b->tree_recv[link].step + n.recv;
+
+		if (prim_tree_has(links, link) && (sends ? n.send : n.recv))
+			dev_copy_out(p->d, &dev_tree_conn(p, end)->step, &step, sizeof step);
+	}
+}
+
 /* ---- running a work -------------------------------------------------------------------------- */
 
 /* The program's row is a constant for the compiler: what other rows would need is not there. */
@@ -139,7 +190,7 @@ DEV_FN void dev_direct_end(struct prim *p)
 		const struct dev_program_row row = steps_program(id);                              \
 		dev_row_begin(p, part, &row);                                                      \
 		function(p, part);                                                                 \
-		dev_row_end(p, &row);                                                              \
+		dev_row_end(p, part, &row);                                                        \
 	} while (0)
 
 DEV_FN void dev_row_begin(struct prim *p, const struct steps_part *part,
@@ -150,28 +201,34 @@ DEV_FN void dev_row_begin(struct prim *p, const struct steps_part *part,
 	p->slice_steps = row->slice_steps;
 	if (row->algo == DEV_RING)
 		dev_ring_begin(p);
+	else if (row->algo == DEV_TREE)
+		dev_tree_begin(p);
 	else
 		dev_direct_begin(p);
 	dev_chunk_check(p, part, row);
 }
 
-DEV_FN void dev_row_end(struct prim *p, const struct dev_program_row *row)
+DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
+			const struct dev_program_row *row)
 {
 	if (row->algo == DEV_RING)
 		dev_ring_end(p);
+	else if (row->algo == DEV_TREE)
+		dev_tree_end(p, part, row->pattern);
 	else
 		dev_direct_end(p);
 }
 
-/* `proto` is a constant for the compiler, too: the programs of other protocols are not in the kernel. */
+/* `proto` and `tree` are constants for the compiler, too: the programs of other protocols, and those that a kernel
+ * of trees or one without has not, are not in the kernel. */
 DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program,
-			    enum dev_proto proto)
+			    enum dev_proto proto, bool tree)
 {
 	switch (program) {
 #define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
 	case DEV_##id:                                                                             \
-		if (proto != DEV_##protocol)                                                       \
-			dev_trap(p->d, "dev_collective: a program of another protocol");           \
+		if (proto != DEV_##protocol || tree != (DEV_##algo == DEV_TREE))                   \
+			dev_trap(p->d, "dev_collective: a program of another kernel");             \
 		else                                                                               \
 			DEV_RUN_ROW(DEV_##id, function);                                           \
 		break;
@@ -184,7 +241,7 @@ DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int p
 
 /* By all threads of the block; those beyond the work's warps have nothing to do. */
 DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_work *w, int channel,
-			 enum dev_proto proto)
+			 enum dev_proto proto, bool tree)
 {
 	struct steps_part part = steps_part_of(w, channel);
 	struct prim p;
@@ -193,7 +250,7 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 	dev_work_begins(d, w);
 	dev_prim_init(&p, d, b, w);
 	if (p.thread < p.threads)
-		dev_run_program(&p, &part, w->program, proto);
+		dev_run_program(&p, &part, w->program, proto, tree);
 	p.stopped = dev_barrier_any(d, p.stopped); /* the next work begins with these steps */
 	dev_work_ends(d, w);
 	return !p.stopped;

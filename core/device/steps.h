@@ -15,6 +15,7 @@
  *	PIPELINE_*     1 chunk         1 on each that is used   ceil(share / chunk)
  *	EXCHANGE       1 chunk         1 on all                 ceil(share / chunk)
  *	EXCHANGE_TWICE n chunks        1 on all                 ceil(share / (n * chunk))
+ *	TREE_*         1 chunk         1 on each that is used   ceil(share / chunk)
  *
  * A message between two ranks has one chunk of one step for each step's worth of bytes.
  *
@@ -23,6 +24,8 @@
  */
 #ifndef CORE_DEVICE_STEPS_H
 #define CORE_DEVICE_STEPS_H
+
+#include <stdbool.h>
 
 #include "core/device/work.h"
 
@@ -206,7 +209,26 @@ STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
 	case DEV_EXCHANGE:
 	case DEV_EXCHANGE_TWICE:
 		break;
+	case DEV_TREE_BOTH:
+	case DEV_TREE_FROM:
+	case DEV_TREE_TO:
+		n.recv = n.send = 0; /* a ring is not used */
+		break;
 	}
+	return n;
+}
+
+/* Steps of a work of a tree on the two connections of one of a rank's links. `toward`: the link over which the
+ * root is reached, DEV_TREE_SELF: this rank is the root; of a collective without a root anything. */
+STEPS_FN struct steps_count steps_of_link(enum dev_pattern pattern, const struct steps_part *part,
+					  uint32_t link, uint32_t toward)
+{
+	uint64_t each = steps_loops(pattern, part->count, part->chunk, 0);
+	bool to_root = link == toward;
+	struct steps_count n;
+
+	n.recv = pattern == DEV_TREE_BOTH || to_root == (pattern == DEV_TREE_FROM) ? each : 0;
+	n.send = pattern == DEV_TREE_BOTH || to_root == (pattern == DEV_TREE_TO) ? each : 0;
 	return n;
 }
 

@@ -25,6 +25,9 @@
 TABLE_KERNEL(dev_collective_simple)
 TABLE_KERNEL(dev_collective_ll)
 TABLE_KERNEL(dev_collective_ll128)
+TABLE_KERNEL(dev_tree_simple)
+TABLE_KERNEL(dev_tree_ll)
+TABLE_KERNEL(dev_tree_ll128)
 TABLE_KERNEL(dev_messages)
 TABLE_KERNEL(dev_one_rank)
 
@@ -37,6 +40,21 @@ const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_wi
 		return table_dev_collective_ll(warp_width);
 	case DEV_LL128:
 		return table_dev_collective_ll128(warp_width);
+	case DEV_PROTO_COUNT:
+		break;
+	}
+	return NULL;
+}
+
+const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width)
+{
+	switch (proto) {
+	case DEV_SIMPLE:
+		return table_dev_tree_simple(warp_width);
+	case DEV_LL:
+		return table_dev_tree_ll(warp_width);
+	case DEV_LL128:
+		return table_dev_tree_ll128(warp_width);
 	case DEV_PROTO_COUNT:
 		break;
 	}

@@ -23,6 +23,9 @@
 /* Programs that connect every two ranks: so many ranks and channels at most. */
 #define DEV_DIRECT_RANKS    8
 #define DEV_DIRECT_CHANNELS 16
+/* Links of a rank in a tree: link 0 to its parent, the others to its children. */
+#define DEV_TREE_LINKS 4
+#define DEV_TREE_SELF  0xffu /* in dev_tree.toward */
 
 /* A line of protocol LL: {data, flag, data, flag}, of 4 bytes each. Each of its halves is stored and
  * loaded as a whole. The flag of step s is that of all lines of its slot that have data; before the
@@ -129,15 +132,23 @@ struct dev_direct {
 	int32_t stride;
 };
 
+/* A rank's place in the tree of one channel: for each link its two ends, which are the communicator's
+ * connections of these numbers. Each connection has a step of its own: a collective to or from one rank uses
+ * each link in one direction. */
+struct dev_tree {
+	const uint8_t *toward; /* [nranks]: the link over which a rank is reached; DEV_TREE_SELF */
+	int32_t recv[DEV_TREE_LINKS], send[DEV_TREE_LINKS]; /* -1: there is no such link */
+};
+DOPPEL_CHECK_SIZE(struct dev_tree, 8 + 8 * DEV_TREE_LINKS);
+
 /* A block reads the whole of it with one load per thread of a warp. */
 struct dev_channel {
 	struct dev_ring ring;
 	/* Set by a kernel that an abort ended: slots are in use that steps do not count. */
 	uint64_t aborted;
 	struct dev_direct direct;
-	uint8_t pad0[24];
+	struct dev_tree tree;
 	struct dev_conn ring_recv, ring_send;
-	uint8_t pad1[16];
 };
 DOPPEL_CHECK_SIZE(struct dev_channel, 256);
 
@@ -148,15 +159,15 @@ struct dev_comm {
 	int32_t rank, nranks, nchannels;
 	const shared_u32 *abort;      /* host memory */
 	struct dev_channel *channels; /* [nchannels] */
-	/* Every other connection end of the rank, in the order in which they were made: those between every
-	 * two ranks, and those of messages, which follow while kernels run that do not touch them. */
+	/* Every other connection end of the rank, in the order in which they were made: those of trees, those
+	 * between every two ranks, and those of messages, which follow while kernels run that do not touch them. */
 	struct dev_conn *conns;
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 48);
-#define DEV_COMM_MAGIC 0xd0de0008u
+#define DEV_COMM_MAGIC 0xd0de0009u
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
@@ -258,6 +269,7 @@ DOPPEL_EXTERN_C_BEGIN
 /* The kernel table of core/device: by warp width (fakes: 1 or 32; CUDA: 32 only). NULL: not built.
  * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of it. */
 const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width);
+const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width);
 const struct dev_kernel *dev_kernel_messages(int warp_width);
 const struct dev_kernel *dev_kernel_one_rank(int warp_width);
 DOPPEL_EXTERN_C_END

@@ -13,12 +13,31 @@
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
+static bool plan_has_proxy(const struct conn *c)
+{
+	return c && c->proxy;
+}
+
+static int32_t plan_tree_ops_of(const struct channel *ch)
 {
 	int32_t n = 0;
 
-	for (int c = w->channel_lo; c <= w->channel_hi; c++)
-		n += !!comm->channels[c].ring_recv->proxy + !!comm->channels[c].ring_send->proxy;
+	for (int k = 0; k < DEV_TREE_LINKS; k++)
+		n += plan_has_proxy(ch->tree[k].recv) + plan_has_proxy(ch->tree[k].send);
+	return n;
+}
+
+static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
+{
+	bool tree = steps_program(w->program).algo == DEV_TREE;
+	int32_t n = 0;
+
+	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
+		const struct channel *ch = &comm->channels[c];
+
+		n += tree ? plan_tree_ops_of(ch)
+			  : plan_has_proxy(ch->ring_recv) + plan_has_proxy(ch->ring_send);
+	}
 	return n;
 }
 
@@ -39,9 +58,29 @@ static void plan_op_add(struct plan *p, const struct conn *c, const struct dev_w
 		       });
 }
 
+static void plan_tree_ops_add(struct plan *p, const struct dev_work *w, const struct channel *ch)
+{
+	enum dev_pattern pattern = steps_program(w->program).pattern;
+	struct steps_part part = steps_part_of(w, ch->id);
+	uint32_t toward = w->root < 0 ? DEV_TREE_SELF : ch->tree_toward[w->root];
+
+	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++) {
+		struct steps_count n = steps_of_link(pattern, &part, k, toward);
+
+		if (ch->tree[k].rank < 0)
+			continue;
+		plan_op_add(p, ch->tree[k].recv, w, n.recv);
+		plan_op_add(p, ch->tree[k].send, w, n.send);
+	}
+}
+
 static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const struct dev_work *w,
 			 const struct channel *ch)
 {
+	if (steps_program(w->program).algo == DEV_TREE) {
+		plan_tree_ops_add(p, w, ch);
+		return;
+	}
 	struct dev_ring ring = {.prev = ch->ring_prev, .next = ch->ring_next};
 	struct steps_count n = steps_of(w, ch->id, &ring, comm->rank, comm->nranks);
 
@@ -82,6 +121,14 @@ void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 	t->work.nwarps = (uint8_t)plan_work_warps(st, shape.nthreads);
 }
 
+static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
+					       const struct dev_work *w)
+{
+	struct dev_program_row row = steps_program(w->program);
+
+	return row.algo == DEV_TREE ? st->tree_kernel[row.proto] : st->kernel[row.proto];
+}
+
 /* Adds the task's work, unless it does not fit: then *full. */
 static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_state *st,
 				   struct plan *p, const struct plan_task *t, bool *full)
@@ -92,7 +139,7 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 				       .runs = w->channel_hi - w->channel_lo + 1u};
 	ncclResult_t rc;
 
-	const struct dev_kernel *kernel = st->kernel[steps_program(w->program).proto];
+	const struct dev_kernel *kernel = plan_kernel_of(st, w);
 
 	*full = p->ntasks && (kernel != p->kernel || !plan_fits(st, p, &more));
 	if (*full)

@@ -48,7 +48,10 @@ static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_s
 	}
 	for (int proto = 0; proto < DEV_PROTO_COUNT && !rc; proto++) {
 		st->kernel[proto] = dev_kernel_collective((enum dev_proto)proto, width);
+		st->tree_kernel[proto] = dev_kernel_tree((enum dev_proto)proto, width);
 		rc = plan_kernel_load(comm, st->kernel[proto]);
+		if (!rc && comm->trees)
+			rc = plan_kernel_load(comm, st->tree_kernel[proto]);
 	}
 	if (rc)
 		return rc;

@@ -126,7 +126,10 @@ static int32_t proxy_pick_nic(const struct conn *c)
 
 	if (nic >= 0 && c->index == CONN_COLLECTIVE)
 		return nic;
-	/* A pair's connection, or the ring does not leave the host here and these two GPUs cannot
+	for (int k = 0; k < DEV_TREE_LINKS && c->index == CONN_TREE; k++)
+		if (ch->tree[k].rank == c->peer && ch->tree[k].nic >= 0)
+			return ch->tree[k].nic;
+	/* A pair's connection, or the ring or tree does not leave the host here and these two GPUs cannot
 	 * reach each other: the NIC that is nearest to the GPU. */
 	for (int32_t n = 1; n < topo_nic_count(comm->topo); n++) {
 		enum topo_path_type t = topo_nic_path(comm->topo, comm->local_rank, n);

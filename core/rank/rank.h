@@ -52,12 +52,22 @@ struct peer_info {
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
 #define PEER_INFO_MAGIC 0xd0de1005u
 
+/* One of a rank's links in the tree of a channel: 0 to its parent, the others to its children. */
+struct tree_link {
+	int32_t rank; /* -1: there is no such link */
+	int32_t nic;  /* topology's NIC index if it leaves the host; -1 */
+	struct conn *recv, *send; /* NULL: trees are not connected */
+};
+
 struct channel {
 	int32_t id;
 	int32_t ring_prev, ring_next, ring_index;
 	int32_t nic_in,
 		nic_out; /* topology's NIC index where the ring enters and leaves here; -1 */
 	struct conn *ring_recv, *ring_send;
+	struct tree_link tree[DEV_TREE_LINKS];
+	/* [nranks]: the link over which a rank is reached, DEV_TREE_SELF; NULL: trees are not connected */
+	const uint8_t *tree_toward;
 };
 
 /* The network of a communicator. */
@@ -89,6 +99,7 @@ struct ncclComm {
 	struct channel *channels;                /* [nchannels] */
 	int32_t nchannels;
 	int32_t direct_channels; /* on which every two ranks are connected; 0: on none */
+	bool trees;              /* the trees of all channels are connected */
 	struct topo_summary summary; /* of all ranks' machines; one rank: zero */
 
 	const struct transport *const *transports; /* in order of choice; NULL ends them */

@@ -81,7 +81,7 @@ ncclResult_t transport_choose(struct conn *c)
 
 static enum conn_index transport_index_of(enum dev_algo algo)
 {
-	return algo == DEV_RING ? CONN_COLLECTIVE : CONN_DIRECT;
+	return algo == DEV_RING ? CONN_COLLECTIVE : algo == DEV_TREE ? CONN_TREE : CONN_DIRECT;
 }
 
 /* Do NCCL_ALGO and NCCL_PROTO allow a program that uses the protocol's buffer of such a connection? */
@@ -197,13 +197,24 @@ int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer)
 	return MIN_OF(most, comm->nchannels);
 }
 
+/* Ends of trees: they are the first that are made, after those of rings. */
+static int32_t transport_tree_ends(const struct ncclComm *comm)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < comm->nchannels && comm->trees; i++)
+		for (int k = 0; k < DEV_TREE_LINKS; k++)
+			n += comm->channels[i].tree[k].rank >= 0 ? 2 : 0;
+	return n;
+}
+
 uint32_t transport_conns_most(const struct ncclComm *comm)
 {
 	int32_t n = (comm->nranks - 1) * comm->direct_channels;
 
 	for (int32_t peer = 0; peer < comm->nranks; peer++)
 		n += peer == comm->rank ? 0 : transport_pair_channels(comm, peer);
-	return 2 * (uint32_t)n;
+	return (uint32_t)(transport_tree_ends(comm) + 2 * n);
 }
 
 ncclResult_t transport_connect_rings(struct ncclComm *comm)
@@ -230,14 +241,60 @@ ncclResult_t transport_connect_rings(struct ncclComm *comm)
 	return rc;
 }
 
-/* They are the first, in the order of a job: of each other rank, the receiving ends of all channels and
- * then the sending ones. */
+static int transport_tree_wants(const struct ncclComm *comm, struct conn_want *wants)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < comm->nchannels; i++)
+		for (int k = 0; k < DEV_TREE_LINKS; k++) {
+			struct conn_want want = {.channel = i,
+						 .peer = comm->channels[i].tree[k].rank,
+						 .index = CONN_TREE};
+
+			if (want.peer < 0)
+				continue;
+			wants[n++] = want;
+			want.is_send = true;
+			wants[n++] = want;
+		}
+	return n;
+}
+
+static void transport_tree_find(const struct ncclComm *comm, struct channel *ch,
+				struct tree_link *link)
+{
+	struct conn_want want = {.channel = ch->id, .peer = link->rank, .index = CONN_TREE};
+
+	if (link->rank < 0)
+		return;
+	link->recv = transport_conn_find(comm, &want);
+	want.is_send = true;
+	link->send = transport_conn_find(comm, &want);
+}
+
+ncclResult_t transport_connect_trees(struct ncclComm *comm, struct conn_job **job)
+{
+	struct conn_want wants[2 * DEV_TREE_LINKS * DEV_MAX_CHANNELS];
+	ncclResult_t rc;
+
+	*job = NULL;
+	if (!comm->trees)
+		return ncclSuccess;
+	rc = transport_connect_all(comm, wants, transport_tree_wants(comm, wants), job);
+	for (int32_t i = 0; i < comm->nchannels && !rc; i++)
+		for (int k = 0; k < DEV_TREE_LINKS; k++)
+			transport_tree_find(comm, &comm->channels[i], &comm->channels[i].tree[k]);
+	return rc;
+}
+
+/* They are the next ones behind those of trees, in the order of a job: of each other rank, the receiving ends of
+ * all channels and then the sending ones. */
 struct dev_direct transport_direct_of(const struct ncclComm *comm, int32_t channel)
 {
 	struct dev_direct direct = {.first = -1};
 
 	if (channel < comm->direct_channels) {
-		direct.first = channel;
+		direct.first = transport_tree_ends(comm) + channel;
 		direct.stride = comm->direct_channels;
 	}
 	return direct;
@@ -282,10 +339,17 @@ void transport_let_go(struct ncclComm *comm)
 	p2p_imports_close(comm);
 }
 
+static void transport_forget(struct channel *ch)
+{
+	ch->ring_send = ch->ring_recv = NULL;
+	for (int k = 0; k < DEV_TREE_LINKS; k++)
+		ch->tree[k].send = ch->tree[k].recv = NULL;
+}
+
 void transport_close_all(struct ncclComm *comm)
 {
 	for (int32_t i = 0; i < comm->nchannels; i++)
-		comm->channels[i].ring_send = comm->channels[i].ring_recv = NULL;
+		transport_forget(&comm->channels[i]);
 	transport_conns_close(comm);
 	p2p_state_close(comm);
 	shm_state_close(comm);

@@ -9,9 +9,10 @@
  *   ready     conn->dev holds what the kernel needs.
  *
  * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access), shm
- * (same host; both here), then net (core/proxy, the room above). The rings, and every two ranks where programs need it, are
- * connected at init by core/comm, pairs of ranks that send and receive on their first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and
- * is released by its `close`, which accepts a half-made connection.
+ * (same host; both here), then net (core/proxy, the room above). The rings, and trees and every two ranks
+ * where programs need them, are connected at init by core/comm, pairs of ranks that send and receive on their
+ * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and is
+ * released by its `close`, which accepts a half-made connection.
  */
 #ifndef CORE_TRANSPORT_TRANSPORT_H
 #define CORE_TRANSPORT_TRANSPORT_H
@@ -29,11 +30,15 @@ DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
 struct transport;
 struct proxy_port; /* requests to the proxy for a net connection */
 
-/* Two ranks have up to three connections per channel and direction. */
+/* Two ranks have up to four connections per channel and direction. */
 enum conn_index {
 	CONN_COLLECTIVE, /* of a ring */
 	CONN_PAIR,       /* of sends and receives */
 	CONN_DIRECT,     /* of programs that connect every two ranks */
+	/* Of trees. Not a ring's, where two ranks are neighbours in both: a ring's connection takes chunks of
+	 * several steps and keeps its step in the channel, and with one more of each kind of program one list of
+	 * steps belongs to one kind. The memory is that of its own buffers, for the protocols that trees may use. */
+	CONN_TREE,
 	CONN_INDEX_COUNT
 };
 
@@ -101,6 +106,9 @@ uint32_t transport_conns_most(const struct ncclComm *comm);
 
 /* Connects the ring of every channel: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_rings(struct ncclComm *comm);
+/* Connects the trees of every channel, if there are programs that use them: all ranks of the communicator call it
+ * together, before comm->dev is made. *job is NULL, or for transport_connect_upload and _drop. */
+ncclResult_t transport_connect_trees(struct ncclComm *comm, struct conn_job **job);
 /* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
  * is made: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_direct(struct ncclComm *comm);

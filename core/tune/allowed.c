@@ -384,12 +384,12 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 
 /* Without NCCL_PROTO the doubles run SIMPLE alone: they pay for each line, and the model, which is one of GPUs,
  * prefers LL and LL128 up to some MiB. GPUs do without LL128 until it is measured between two of them. Without
- * NCCL_ALGO the doubles run rings alone: every two ranks are connected only where that is used. With
- * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,OneShot,TwoShot they choose as GPUs do. */
+ * NCCL_ALGO the doubles run rings alone: trees and every two ranks are connected only where that is used. With
+ * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,Tree,OneShot,TwoShot they choose as GPUs do. */
 #ifdef DOPPEL_FAKECUDA
 static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [DEV_LL128] = true};
 static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {
-	[DEV_ONE_SHOT] = true, [DEV_TWO_SHOT] = true};
+	[DEV_ONE_SHOT] = true, [DEV_TWO_SHOT] = true, [DEV_TREE] = true};
 #else
 static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL128] = true};
 static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {[DEV_RING] = false};

@@ -13,8 +13,8 @@
 /* What one step of an algorithm goes over. */
 enum model_hop { HOP_NVLINK, HOP_PCI, HOP_NET, HOPS };
 
-/* Latencies, NCCL 2.28's: of a kernel, and of a step over each kind of hop. TREE has no program; its
- * latencies over the network are also those of a ring whose hosts have one rank each. */
+/* Latencies, NCCL 2.28's: of a kernel, and of a step over each kind of hop. Those of TREE over the network are
+ * also those of a ring whose hosts have one rank each. */
 struct model_latency {
 	const char *algo, *proto;
 	uint32_t kernel_ns, hop_ns[HOPS];
@@ -36,7 +36,7 @@ static const struct model_latency model_latencies[] = {
 struct model_threads {
 	const char *proto;
 	uint32_t threads, thread_bytes;
-	bool each_rank;
+	bool each_rank; /* over a ring */
 };
 static const struct model_threads model_threads[] = {
 	{"LL", 512, 8, true},
@@ -56,6 +56,33 @@ static const uint32_t model_ll_mbps[GENERATIONS][3] = {
 };
 /* A ring with LL128 at most. */
 static const uint32_t model_ll128_mbps[GENERATIONS] = {20000, 20000, 36700, 73400};
+
+/* A tree at most: with LL128, and with the others. By hosts 1, 2, more. */
+static const uint32_t model_tree_ll128_mbps[GENERATIONS][3] = {
+	{20000, 20000, 20000},
+	{20000, 20000, 20000},
+	{36700, 36700, 29000},
+	{55600, 31670, 20000},
+};
+static const uint32_t model_tree_mbps[GENERATIONS][3] = {
+	{26500, 18500, 10000},
+	{24000, 23600, 17800},
+	{38700, 41400, 36000},
+	{70000, 42800, 24000},
+};
+/* What is left of a tree's bandwidth, in percent, at 64 bytes, 128, 256 and so on. */
+enum { CORRECTIONS = 23, CORRECTION_LEAST = 64 };
+static const struct model_correction {
+	const char *proto;
+	uint8_t percent[CORRECTIONS];
+} model_corrections[] = {
+	{"LL", {100, 100, 100, 100, 90, 80, 70, 70, 70, 70,  60, 50,
+		40,  40,  50,  60,  70, 80, 90, 100, 100, 100, 100}},
+	{"LL128", {100, 100, 100, 100, 100, 90, 80, 80, 80, 70,  60, 60,
+		   60,  60,  60,  60,  80,  90, 90, 90, 90, 100, 100}},
+	{"SIMPLE", {90, 90, 90, 90, 90, 90, 90, 80, 70, 60, 60, 50,
+		    50, 50, 50, 60, 70, 80, 70, 70, 80, 90, 90}},
+};
 
 /* What a step over the network costs the sender, at least. */
 enum { NET_OVERHEAD_NS = 1000, NET_OVERHEAD_AMD_NS = 2000, NET_OVERHEAD_SIMPLE = 3 };
@@ -80,8 +107,14 @@ static const struct model_latency *model_latency(const char *algo, const char *p
 	return NULL;
 }
 
+/* Of the tables that have a column for 1, 2 and more hosts. */
+static int32_t model_scale(const struct topo_summary *s)
+{
+	return MIN_OF(s->nhosts, 3) - 1;
+}
+
 static void model_threads_fill(struct tune_cost *cost, const struct topo_summary *s,
-			       const char *proto)
+			       const char *proto, bool ring)
 {
 	for (size_t i = 0; i < ARRAY_LEN(model_threads); i++) {
 		const struct model_threads *t = &model_threads[i];
@@ -89,7 +122,8 @@ static void model_threads_fill(struct tune_cost *cost, const struct topo_summary
 		if (strcmp(t->proto, proto))
 			continue;
 		cost->threads = t->threads;
-		cost->thread_bytes = t->thread_bytes * (t->each_rank ? (uint32_t)s->nranks : 1);
+		cost->thread_bytes =
+			t->thread_bytes * (ring && t->each_rank ? (uint32_t)s->nranks : 1);
 	}
 }
 
@@ -120,9 +154,9 @@ static uint64_t ring_steps_between(const struct topo_summary *s, enum dev_func f
 }
 
 /* LL128's lines arrive whole only over some paths, and all ranks must have the same kind of GPU. */
-static bool ring_can(const struct topo_summary *s, const char *proto)
+static bool model_can(const struct topo_summary *s, enum topo_pattern pattern, const char *proto)
 {
-	const struct topo_graph_summary *g = &s->graph[TOPO_RING];
+	const struct topo_graph_summary *g = &s->graph[pattern];
 	int32_t most = s->sm_least >= 90 ? TOPO_PATH_PXN : TOPO_PATH_PXB;
 
 	if (strcmp(proto, "LL128"))
@@ -145,7 +179,7 @@ static uint64_t ring_bus_mbps(const struct topo_summary *s, const char *proto)
 		return bus;
 	if (s->nhosts > 1)
 		row = s->amd_cpus > 0;
-	return MIN_OF(bus / 2, (uint64_t)model_ll_mbps[row][MIN_OF(s->nhosts, 3) - 1]);
+	return MIN_OF(bus / 2, (uint64_t)model_ll_mbps[row][model_scale(s)]);
 }
 
 static uint64_t ring_mbps(const struct topo_summary *s, enum dev_func func, const char *proto)
@@ -153,9 +187,14 @@ static uint64_t ring_mbps(const struct topo_summary *s, enum dev_func func, cons
 	return MAX_OF(ring_bus_mbps(s, proto) * (uint64_t)s->nranks / ring_steps(s, func), 1ull);
 }
 
+static enum model_hop model_hop_intra(const struct topo_summary *s, enum topo_pattern pattern)
+{
+	return s->graph[pattern].type_intra == TOPO_PATH_NVL ? HOP_NVLINK : HOP_PCI;
+}
+
 static enum model_hop ring_hop_intra(const struct topo_summary *s)
 {
-	return s->graph[TOPO_RING].type_intra == TOPO_PATH_NVL ? HOP_NVLINK : HOP_PCI;
+	return model_hop_intra(s, TOPO_RING);
 }
 
 /* A block goes through all steps, one after the other. */
@@ -202,10 +241,71 @@ static void ring_cost(struct tune_cost *cost, const struct topo_summary *s, int3
 	cost->latency_ns =
 		model_latency("RING", proto)->kernel_ns +
 		(pipeline ? ring_pipeline_ns(s, func, proto) : ring_steps_ns(s, func, proto));
-	if (ring_can(s, proto))
+	if (model_can(s, TOPO_RING, proto))
 		cost->bw_mbps = ring_mbps(s, func, proto);
 	if (s->nhosts > 1 && func == DEV_ALL_REDUCE && !strcmp(proto, "SIMPLE"))
 		ring_plateau(cost, s, nchannels);
+}
+
+/* ---- trees ---------------------------------------------------------------------------------- */
+
+/* All channels together, for the bytes that cross a link. */
+static uint64_t tree_bus_mbps(const struct topo_summary *s, const char *proto)
+{
+	const struct topo_graph_summary *g = &s->graph[TOPO_TREE];
+	uint64_t channels = (uint64_t)g->nchannels;
+	uint64_t bus = channels * (s->nhosts <= 2 ? g->bw_intra_mbps : g->bw_inter_mbps);
+	int32_t row = model_generation(s), scale = model_scale(s);
+
+	bus = MIN_OF(bus * 92 / 100, channels * model_tree_mbps[row][scale]);
+	if (!strcmp(proto, "LL128")) {
+		bus = s->nhosts == 1 ? bus * 7 / 9 : bus * 120 / 128;
+		bus = MIN_OF(bus, channels * model_tree_ll128_mbps[row][scale]);
+	} else if (!strcmp(proto, "LL")) {
+		row = s->nhosts > 1 ? s->amd_cpus > 0 : row;
+		bus = MIN_OF(bus * 10 / 38, (uint64_t)model_ll_mbps[row][scale]);
+	}
+	return g->shape == TOPO_SHAPE_TREE ? bus * 85 / 100 : bus;
+}
+
+static uint64_t tree_mbps(const struct topo_summary *s, enum dev_func func, const char *proto)
+{
+	uint64_t bus = tree_bus_mbps(s, proto);
+
+	return MAX_OF(func == DEV_ALL_REDUCE ? bus / 2 : bus, 1ull);
+}
+
+/* From the deepest rank to the root. */
+static uint64_t tree_way_ns(const struct topo_summary *s, const char *proto)
+{
+	const struct model_latency *l = model_latency("TREE", proto);
+	uint64_t chain = (uint64_t)(s->nranks / s->nhosts - 1), levels = 0;
+
+	while (2 << levels <= s->nhosts)
+		levels++;
+	return chain * l->hop_ns[model_hop_intra(s, TOPO_TREE)] + levels * l->hop_ns[HOP_NET];
+}
+
+static uint32_t tree_correction(const char *proto)
+{
+	uint32_t i = 0;
+
+	while (strcmp(model_corrections[i].proto, proto))
+		i++;
+	return i + 1;
+}
+
+/* An all-reduce is NCCL's, up and down. A reduce and a broadcast, which NCCL does not have over trees, go one way. */
+static void tree_cost(struct tune_cost *cost, const struct topo_summary *s, enum dev_func func,
+		      const char *proto)
+{
+	uint64_t ways = func == DEV_ALL_REDUCE ? 2 : 1;
+
+	cost->latency_ns = model_latency("TREE", proto)->kernel_ns + ways * tree_way_ns(s, proto);
+	if (func == DEV_ALL_REDUCE)
+		cost->corrected = tree_correction(proto);
+	if (model_can(s, TOPO_TREE, proto))
+		cost->bw_mbps = tree_mbps(s, func, proto);
 }
 
 /* ---- between every two ranks ----------------------------------------------------------------- */
@@ -220,7 +320,8 @@ int32_t tune_direct_channels(const struct topo_summary *s, int32_t nchannels, ui
 	bool used = false;
 
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		used |= tune_is_allowed(allowed, p) && steps_program(p).algo != DEV_RING;
+		used |= tune_is_allowed(allowed, p) && (steps_program(p).algo == DEV_ONE_SHOT ||
+							steps_program(p).algo == DEV_TWO_SHOT);
 	return used && direct_can(s) ? MIN_OF(nchannels, DEV_DIRECT_CHANNELS) : 0;
 }
 
@@ -267,14 +368,16 @@ bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t 
 {
 	ASSERT(s->nranks > 1 && s->nhosts > 0 && s->nhosts <= s->nranks && nchannels > 0);
 	*cost = (struct tune_cost){.bw_mbps = 0};
-	bool ring = !strcmp(algo, "RING");
+	bool ring = !strcmp(algo, "RING"), tree = !strcmp(algo, "TREE");
 
 	if (!model_latency("RING", proto) ||
-	    !(ring || !strcmp(algo, "ONE_SHOT") || !strcmp(algo, "TWO_SHOT")))
+	    !(ring || tree || !strcmp(algo, "ONE_SHOT") || !strcmp(algo, "TWO_SHOT")))
 		return false;
-	model_threads_fill(cost, s, proto);
+	model_threads_fill(cost, s, proto, ring);
 	if (ring)
 		ring_cost(cost, s, nchannels, func, proto);
+	else if (tree)
+		tree_cost(cost, s, func, proto);
 	else
 		direct_cost(cost, s, nchannels, func, algo, proto);
 	return true;
@@ -284,7 +387,7 @@ bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t 
 static void model_of_one_rank(struct tune_model *m, const struct topo_summary *s)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		model_threads_fill(&m->program[p], s, "SIMPLE");
+		model_threads_fill(&m->program[p], s, "SIMPLE", false);
 }
 
 static bool model_has(const struct tune_model *m, enum dev_func func, uint64_t allowed)
@@ -296,17 +399,24 @@ static bool model_has(const struct tune_model *m, enum dev_func func, uint64_t a
 	return false;
 }
 
-/* A collective for which NCCL_ALGO and NCCL_PROTO leave only programs that the model takes out: it runs with
- * those of a ring all the same, as with NCCL. */
-static void model_force(struct tune_model *m, const struct topo_summary *s, uint64_t allowed)
+static uint64_t model_forced_mbps(const struct topo_summary *s, int program)
 {
-	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
-		enum dev_func func = steps_program(p).func;
+	const char *proto = dev_proto_name((unsigned)program);
+	enum dev_func func = steps_program(program).func;
 
-		if (tune_is_allowed(allowed, p) && steps_program(p).algo == DEV_RING &&
-		    !model_has(m, func, allowed))
-			m->program[p].bw_mbps = ring_mbps(s, func, dev_proto_name((unsigned)p));
-	}
+	return steps_program(program).algo == DEV_RING ? ring_mbps(s, func, proto)
+						       : tree_mbps(s, func, proto);
+}
+
+/* A collective for which NCCL_ALGO and NCCL_PROTO leave only programs that the model takes out: it runs with
+ * those of a ring all the same, as with NCCL, or else with those of a tree. */
+static void model_force(struct tune_model *m, const struct topo_summary *s, uint64_t allowed,
+			enum dev_algo algo)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (tune_is_allowed(allowed, p) && steps_program(p).algo == algo &&
+		    !model_has(m, steps_program(p).func, allowed))
+			m->program[p].bw_mbps = model_forced_mbps(s, p);
 }
 
 void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t nchannels,
@@ -323,17 +433,74 @@ void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t
 
 		ASSERT(known);
 	}
-	model_force(m, s, allowed);
+	model_force(m, s, allowed, DEV_RING);
+	model_force(m, s, allowed, DEV_TREE);
+}
+
+/* Programs that go over trees. */
+static uint64_t model_trees(void)
+{
+	uint64_t programs = 0;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (steps_program(p).algo == DEV_TREE)
+			programs |= 1ull << p;
+	return programs;
+}
+
+/* Of a collective, those that are not and that these machines can run. */
+static bool model_has_others(const struct topo_summary *s, enum dev_func func, uint64_t allowed)
+{
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
+		struct dev_program_row row = steps_program(p);
+
+		if (tune_is_allowed(allowed & ~model_trees(), p) && row.func == func &&
+		    (row.algo == DEV_RING || direct_can(s)))
+			return true;
+	}
+	return false;
+}
+
+uint64_t tune_without_trees(const struct topo_summary *s, uint64_t allowed)
+{
+	uint64_t left = allowed;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT && s->nhosts == 1; p++)
+		if (steps_program(p).algo == DEV_TREE &&
+		    model_has_others(s, steps_program(p).func, allowed))
+			left &= ~(1ull << p);
+	return left;
+}
+
+bool tune_uses_trees(uint64_t allowed)
+{
+	return (allowed & model_trees()) != 0;
+}
+
+/* Of a cost at a size, in MB/s. */
+static uint64_t cost_mbps(const struct tune_cost *cost, uint64_t bytes)
+{
+	uint32_t column = 0;
+
+	if (!cost->corrected || bytes < CORRECTION_LEAST)
+		return cost->bw_mbps;
+	while (column < CORRECTIONS && bytes / CORRECTION_LEAST >> column > 1)
+		column++;
+	if (column == CORRECTIONS)
+		return cost->bw_mbps;
+	return MAX_OF(cost->bw_mbps * model_corrections[cost->corrected - 1].percent[column] / 100,
+		      1ull);
 }
 
 uint64_t tune_time_ns(const struct tune_cost *cost, uint64_t bytes)
 {
-	uint64_t ns = cost->latency_ns;
+	uint64_t ns = cost->latency_ns, mbps;
 
 	ASSERT(cost->bw_mbps);
+	mbps = cost_mbps(cost, bytes);
 	if (cost->plateau_bytes && bytes >= cost->plateau_bytes)
 		ns += cost->plateau_ns;
-	return ns + bytes / cost->bw_mbps * 1000 + bytes % cost->bw_mbps * 1000 / cost->bw_mbps;
+	return ns + bytes / mbps * 1000 + bytes % mbps * 1000 / mbps;
 }
 
 enum dev_program tune_choose(const struct tune_model *m, enum dev_func func, uint64_t programs,
@@ -393,13 +560,16 @@ void tune_constants(struct tuner_constants *c)
 		for (int s = 0; s < TUNER_SCALES; s++) {
 			c->ll_gbps[g][s] = model_ll_mbps[g][s] / 1000.0;
 			c->ring_ll128_gbps[g][s] = model_ll128_mbps[g] / 1000.0;
+			c->tree_ll128_gbps[g][s] = model_tree_ll128_mbps[g][s] / 1000.0;
+			c->tree_gbps[g][s] = model_tree_mbps[g][s] / 1000.0;
 		}
 }
 
 static uint64_t model_hash_cost(uint64_t hash, const struct tune_cost *c)
 {
 	const uint64_t words[] = {c->bw_mbps, c->latency_ns,   c->plateau_bytes,     c->plateau_ns,
-				  c->threads, c->thread_bytes, (uint64_t)c->channels};
+				  c->threads, c->thread_bytes, (uint64_t)c->channels,
+				  c->corrected};
 
 	return hash64_seeded(words, sizeof words, hash);
 }

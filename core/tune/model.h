@@ -26,7 +26,7 @@ struct tune_cost {
 	uint32_t threads;       /* of a channel at most: a multiple of 32 */
 	uint32_t thread_bytes;  /* that make a thread worth while */
 	int32_t channels;       /* at most; 0: as many as the communicator has */
-	uint32_t pad0;
+	uint32_t corrected;     /* by which row of the table of trees, 1...; 0: by none */
 };
 
 struct tune_shape {
@@ -52,6 +52,12 @@ bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t 
 /* On how many channels every two ranks are connected, because `allowed` has programs that use it; 0: there is
  * no such program, or p2p does not connect all ranks, or they are too many. */
 int32_t tune_direct_channels(const struct topo_summary *s, int32_t nchannels, uint64_t allowed);
+
+/* `allowed` without the programs that go over trees, on one host, where a collective has another one. There a tree is
+ * a chain, which is slower than a ring; it would be connected for nothing. */
+uint64_t tune_without_trees(const struct topo_summary *s, uint64_t allowed);
+/* Are there programs among them that go over trees? */
+bool tune_uses_trees(uint64_t allowed);
 
 uint64_t tune_time_ns(const struct tune_cost *cost, uint64_t bytes);
 /* The fastest of `programs` (a bit for each) that run the collective; DEV_PROGRAM_COUNT: none can. Of

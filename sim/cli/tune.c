@@ -180,6 +180,7 @@ static ncclResult_t tune_gather(struct tune_world *w, const struct topo_system *
 		rc = topo_summary_make(&w->summary, all, hosts * gpus);
 	if (!rc)
 		rc = topo_connect_rings(all, hosts * gpus, 0, &rings, NULL);
+	w->allowed = tune_without_trees(&w->summary, w->allowed);
 	if (!rc)
 		tune_model_make(&w->model, &w->summary, tune_channels(rings.nchannels), w->allowed);
 	return rc;

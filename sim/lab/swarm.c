@@ -299,6 +299,20 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);
 }
 
+/* Trees, between hosts one seed in four: half of these wherever a collective has one, half where the model takes it. */
+static void swarm_trees(struct scenario *s, uint64_t seed)
+{
+	static const char *const lists[] = {
+		"NCCL_ALGO=Ring;allreduce:Tree;reduce:Tree;broadcast:Tree", "NCCL_ALGO=Ring,Tree"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.trees");
+	bool drawn = sim_rng_below(&rng, 4) == 0;
+	const char *list = lists[sim_rng_below(&rng, ARRAY_LEN(lists))];
+	if (drawn && s->lab.hosts > 1)
+		swarm_env(s, "%s", list);
+}
+
 /* Ranks of a host that have no direct access share segments, or use the network like others. */
 static void swarm_shm(struct scenario *s, uint64_t seed)
 {
@@ -614,6 +628,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_machines(s, seed);
 	swarm_collective(s, seed);
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
+	swarm_trees(s, seed);
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
 	swarm_network(s, seed);

@@ -3,8 +3,8 @@
  * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs of one
  * process (direct pointers, no transport, no proxy), and works are launched on each, in the kernel's
  * arguments or in a FIFO. Odd channels go round the ring the other way. Every two ranks are connected besides, for
- * the programs that need it. Messages go over the rings' connections. What a launch of collectives must give is in
- * device_ring_check.h.
+ * the programs that need it, and each channel has a tree. Messages go over the rings' connections. What a launch
+ * of collectives must give is in device_ring_check.h.
  *
  * Used by device_ring_test.c, device_fifo_test.c and device_messages_test.c, in the body of tests/device_harness.h. A failing check
  * aborts.
@@ -45,6 +45,14 @@ enum {
 };
 #define DIRECT_BYTES ((unsigned)DEV_STEPS * STEP_LL)
 
+/* Ends of a rank's links in the trees, behind those: [CHANNELS][DEV_TREE_LINKS], receive and then send. A link's
+ * memory is at its receiving end. */
+enum {
+	TREE_CONNS = CHANNELS * DEV_TREE_LINKS,
+	TREE_FIRST = 2 * OTHERS_CONNS,
+	ALL_CONNS = TREE_FIRST + 2 * TREE_CONNS
+};
+
 /* The works of one launch in pinned memory. */
 struct piece {
 	struct dev_share share[CHANNELS];
@@ -56,7 +64,7 @@ struct piece {
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
-	struct dev_conn *conns;        /* [CHANNELS][2]: receive, send; [MAX_OTHERS][2][CHANNELS] */
+	struct dev_conn *conns;        /* [MAX_OTHERS][2][CHANNELS]: receive, send; then TREE_CONNS, twice */
 	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
 	uint8_t *buffers;              /* [CHANNELS][BUFFERS_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
@@ -65,6 +73,11 @@ struct rank {
 	uint8_t *direct_buffers; /* DIRECT_BYTES each */
 	struct dev_recv_mem *direct_recv_mem;
 	struct dev_send_mem *direct_send_mem;
+	/* Of its links: [CHANNELS][DEV_TREE_LINKS] */
+	uint8_t *tree_buffers; /* BUFFERS_BYTES each */
+	struct dev_recv_mem *tree_recv_mem;
+	struct dev_send_mem *tree_send_mem;
+	uint8_t *toward; /* [CHANNELS][MAX_RANKS] */
 	uint8_t *input, *output;
 	uint8_t *host_input;
 	struct piece *piece; /* host memory */
@@ -84,7 +97,8 @@ struct ring {
 	bool in_args;     /* no launch has */
 	bool was_in_fifo; /* the last one had */
 	struct steps_count steps[MAX_RANKS][CHANNELS]; /* where every connection should be */
-	uint64_t direct_step[CHANNELS];                /* and those between every two ranks */
+	uint64_t direct_step[CHANNELS];                /* and those between every two ranks, */
+	struct steps_count tree_step[MAX_RANKS][CHANNELS][DEV_TREE_LINKS]; /* and those of trees */
 };
 
 static inline uint64_t ring_random(struct ring *g)
@@ -109,7 +123,7 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 
 		r->comm = device_alloc(gpu, sizeof *r->comm);
 		r->channels = device_alloc(gpu, CHANNELS * sizeof *r->channels);
-		r->conns = device_alloc(gpu, 2 * OTHERS_CONNS * sizeof *r->conns);
+		r->conns = device_alloc(gpu, ALL_CONNS * sizeof *r->conns);
 		r->ranks = device_alloc(gpu, CHANNELS * MAX_RANKS * sizeof *r->ranks);
 		r->buffers = device_alloc(gpu, CHANNELS * BUFFERS_BYTES);
 		r->recv_mem = device_alloc(gpu, CHANNELS * sizeof *r->recv_mem);
@@ -117,6 +131,10 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 		r->direct_buffers = device_alloc(gpu, (size_t)OTHERS_CONNS * DIRECT_BYTES);
 		r->direct_recv_mem = device_alloc(gpu, OTHERS_CONNS * sizeof *r->direct_recv_mem);
 		r->direct_send_mem = device_alloc(gpu, OTHERS_CONNS * sizeof *r->direct_send_mem);
+		r->tree_buffers = device_alloc(gpu, (size_t)TREE_CONNS * BUFFERS_BYTES);
+		r->tree_recv_mem = device_alloc(gpu, TREE_CONNS * sizeof *r->tree_recv_mem);
+		r->tree_send_mem = device_alloc(gpu, TREE_CONNS * sizeof *r->tree_send_mem);
+		r->toward = device_alloc(gpu, CHANNELS * MAX_RANKS);
 		r->input = device_alloc(gpu, MAX_BYTES);
 		r->output = device_alloc(gpu, MAX_BYTES);
 		r->host_input = malloc(MAX_BYTES);
@@ -135,6 +153,50 @@ static inline int ring_rank_at(const struct ring *g, int channel, int position)
 static inline int ring_position_of(const struct ring *g, int channel, int rank)
 {
 	return ring_rank_at(g, channel, rank);
+}
+
+/* Rank r's parent in the tree of a channel: one rank that has all others as its children, a chain, and one where
+ * each has up to two; another rank is the root of each. -1: it is the root. */
+static inline int tree_parent(const struct ring *g, int channel, int rank)
+{
+	int at = (rank - channel % g->n + g->n) % g->n; /* from the root on */
+	int degree = channel % 3 == 0 ? g->n : channel % 3;
+
+	return at ? ((at - 1) / degree + channel) % g->n : -1;
+}
+
+/* The rank at the other end of a link; -1: there is none. */
+static inline int tree_peer(const struct ring *g, int channel, int rank, int link)
+{
+	int child = 0;
+
+	if (!link)
+		return tree_parent(g, channel, rank);
+	for (int r = 0; r < g->n; r++)
+		if (tree_parent(g, channel, r) == rank && ++child == link)
+			return r;
+	return -1;
+}
+
+static inline int tree_link_to(const struct ring *g, int channel, int rank, int peer)
+{
+	int link = 0;
+
+	while (tree_peer(g, channel, rank, link) != peer)
+		link++;
+	return link;
+}
+
+/* The link over which another rank is reached. */
+static inline uint32_t tree_toward(const struct ring *g, int channel, int rank, int other)
+{
+	int below = -1, at = other;
+
+	if (rank == other)
+		return DEV_TREE_SELF;
+	for (; at >= 0 && at != rank; at = tree_parent(g, channel, at))
+		below = at;
+	return at < 0 ? 0 : (uint32_t)tree_link_to(g, channel, rank, below);
 }
 
 /* The connection's buffers, which begin at `at`. */
@@ -162,6 +224,62 @@ static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, 
 	return c;
 }
 
+/* One end of a link: its memory is that of the receiving rank's link. */
+static inline struct dev_conn tree_conn(const struct ring *g, int rank, int channel, int link,
+					bool sends)
+{
+	int peer = tree_peer(g, channel, rank, link);
+	int mine = channel * DEV_TREE_LINKS + link;
+	int theirs = channel * DEV_TREE_LINKS + tree_link_to(g, channel, peer, rank);
+	const struct rank *to = &g->rank[sends ? peer : rank], *from = &g->rank[sends ? rank : peer];
+	int at_receiver = sends ? theirs : mine, at_sender = sends ? mine : theirs;
+	struct dev_conn c = {
+		.tail = &to->tree_recv_mem[at_receiver].tail,
+		.head = &from->tree_send_mem[at_sender].head,
+		.step = g->first,
+		.peer = peer,
+		.channel = channel,
+		.index = 3,
+		.whole_lines = WHOLE_LINES(channel),
+	};
+
+	conn_place(&c, to->tree_buffers + (size_t)at_receiver * BUFFERS_BYTES);
+	return c;
+}
+
+static inline struct dev_tree tree_of(const struct ring *g, int rank, int channel)
+{
+	struct dev_tree t = {.toward = g->rank[rank].toward + channel * MAX_RANKS};
+
+	for (int k = 0; k < DEV_TREE_LINKS; k++) {
+		int at = TREE_FIRST + channel * DEV_TREE_LINKS + k;
+		bool is = tree_peer(g, channel, rank, k) >= 0;
+
+		t.recv[k] = is ? at : -1;
+		t.send[k] = is ? at + TREE_CONNS : -1;
+	}
+	return t;
+}
+
+static inline void tree_connect(const struct ring *g, int rank)
+{
+	static struct dev_conn conns[2 * TREE_CONNS];
+	uint8_t toward[CHANNELS * MAX_RANKS] = {0};
+
+	for (int c = 0; c < CHANNELS; c++) {
+		for (int k = 0; k < DEV_TREE_LINKS; k++)
+			for (int sends = 0; sends < 2; sends++)
+				if (tree_peer(g, c, rank, k) >= 0)
+					conns[sends * TREE_CONNS + c * DEV_TREE_LINKS + k] =
+						tree_conn(g, rank, c, k, sends);
+		for (int r = 0; r < g->n; r++)
+			toward[c * MAX_RANKS + r] = (uint8_t)tree_toward(g, c, rank, r);
+	}
+	CUDA_OK(cudaMemcpy(g->rank[rank].conns + TREE_FIRST, conns, sizeof conns,
+			   cudaMemcpyHostToDevice));
+	CUDA_OK(cudaMemcpy(g->rank[rank].toward, toward, sizeof toward, cudaMemcpyHostToDevice));
+}
+
 static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 {
 	const struct rank *r = &g->rank[rank];
@@ -171,6 +289,7 @@ static inline void ring_connect_channel(const struct ring *g, int rank, int c)
 	struct dev_channel channel = {
 		.ring = {.prev = prev, .next = next, .index = i, .ranks = r->ranks + c * MAX_RANKS},
 		.direct = {c, CHANNELS},
+		.tree = tree_of(g, rank, c),
 		.ring_recv = ring_conn(g, prev, rank, c, prev),
 		.ring_send = ring_conn(g, rank, next, c, next)};
 
@@ -231,6 +350,7 @@ static inline void ring_connect(struct ring *g)
 		for (int c = 0; c < CHANNELS; c++)
 			ring_connect_channel(g, i, c);
 		direct_connect(g, i);
+		tree_connect(g, i);
 		CUDA_OK(cudaMemcpy(g->rank[i].comm, &comm, sizeof comm, cudaMemcpyHostToDevice));
 	}
 }
@@ -249,6 +369,10 @@ static inline void ring_free(struct ring *g)
 				  r->direct_buffers,
 				  r->direct_recv_mem,
 				  r->direct_send_mem,
+				  r->tree_buffers,
+				  r->tree_recv_mem,
+				  r->tree_send_mem,
+				  r->toward,
 				  r->input,
 				  r->output};
 
@@ -423,14 +547,21 @@ static inline void piece_fill(struct ring *g, struct piece *p, const struct dev_
 	args->fifo.end = g->launches;
 }
 
+static inline const struct dev_kernel *program_kernel(int program, int width)
+{
+	struct dev_program_row row = steps_program(program);
+
+	return row.algo == DEV_TREE ? dev_kernel_tree(row.proto, width)
+				    : dev_kernel_collective(row.proto, width);
+}
+
 static inline void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
 			       int warps, bool in_place)
 {
 	const struct dev_kernel *k =
 		works[0].kind == DEV_WORK_SEND_RECV
 			? dev_kernel_messages(g->run->width)
-			: dev_kernel_collective(steps_program(works[0].program).proto,
-						g->run->width);
+			: program_kernel(works[0].program, g->run->width);
 	int blocks = __builtin_popcountll(mask);
 
 	g->launches++;

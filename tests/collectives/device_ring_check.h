@@ -51,6 +51,53 @@ static inline void reference_fold_ranks(const struct ring *g, const struct dev_w
 	reference_fold(g, w, 0, g->n - 1, at, count);
 }
 
+/* What a rank hands on toward `root` over a tree, in `to`: its own elements, and then what comes over its other
+ * links, in the order of their numbers. */
+static inline void reference_tree(const struct ring *g, const struct dev_work *w, int channel,
+				  int rank, int root, uint64_t at, uint64_t count, uint8_t *to)
+{
+	const uint32_t toward = tree_toward(g, channel, rank, root);
+	size_t bytes = (count + 1) * steps_type_bytes(w->type);
+	uint8_t *below = malloc(bytes);
+	int links = 0, seen = 0;
+	struct rc_job job = {.src = {input_at(g, w, rank, at), below},
+			     .dst = {to},
+			     .nsrc = 1,
+			     .ndst = 1,
+			     .count = count,
+			     .type = (enum dev_type)w->type,
+			     .op = (enum dev_op)w->op,
+			     .scale = w->scale};
+
+	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++)
+		links += k != toward && tree_peer(g, channel, rank, (int)k) >= 0;
+	if (!links)
+		rc_reduce_copy(&job);
+	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++) {
+		int peer = tree_peer(g, channel, rank, (int)k);
+
+		if (k == toward || peer < 0)
+			continue;
+		reference_tree(g, w, channel, peer, root, at, count, below);
+		job.nsrc = 2;
+		job.post = rank == root && ++seen == links;
+		rc_reduce_copy(&job);
+		job.src[0] = to;
+		if (job.op == DEV_PREMUL_SUM)
+			job.op = DEV_SUM;
+	}
+	free(below);
+}
+
+static inline int tree_root(const struct ring *g, int channel)
+{
+	int root = 0;
+
+	while (tree_parent(g, channel, root) >= 0)
+		root++;
+	return root;
+}
+
 /* Which rank completes an element of an all-reduce depends on its place in the loop. */
 static inline void reference_all_reduce(const struct ring *g, const struct dev_work *w, int channel,
 					const struct steps_part *part)
@@ -76,11 +123,15 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 {
 	size_t bytes = part->count * steps_type_bytes(w->type);
 	bool ring = steps_program(w->program).algo == DEV_RING;
+	bool tree = steps_program(w->program).algo == DEV_TREE;
 
 	switch (steps_program(w->program).func) {
 	case DEV_ALL_REDUCE:
 		if (ring)
 			reference_all_reduce(g, w, channel, part);
+		else if (tree)
+			reference_tree(g, w, channel, tree_root(g, channel), tree_root(g, channel),
+				       part->offset, part->count, want_at(g, w, part->offset));
 		else
 			reference_fold_ranks(g, w, part->offset, part->count);
 		return;
@@ -88,6 +139,9 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 		if (ring)
 			reference_fold(g, w, channel, ring_position_of(g, channel, w->root),
 				       part->offset, part->count);
+		else if (tree)
+			reference_tree(g, w, channel, w->root, w->root, part->offset, part->count,
+				       want_at(g, w, part->offset));
 		else
 			reference_fold_ranks(g, w, part->offset, part->count);
 		return;
@@ -119,6 +173,22 @@ static inline void reference_direct_steps(struct ring *g, const struct dev_work 
 							   steps_program(w->program).chunk_steps);
 }
 
+static inline void reference_tree_steps(struct ring *g, const struct dev_work *w, int channel)
+{
+	struct steps_part part = steps_part_of(w, channel);
+
+	for (int r = 0; r < g->n; r++)
+		for (int k = 0; k < DEV_TREE_LINKS; k++) {
+			uint32_t toward = w->root < 0 ? DEV_TREE_SELF
+						      : tree_toward(g, channel, r, w->root);
+			struct steps_count n = steps_of_link(steps_program(w->program).pattern,
+							     &part, (uint32_t)k, toward);
+
+			g->tree_step[r][channel][k].recv += n.recv;
+			g->tree_step[r][channel][k].send += n.send;
+		}
+}
+
 /* Each end rounds its step up to the chunk, unless the work leaves the connection alone. */
 static inline void reference_steps(struct ring *g, const struct dev_work *w, int channel)
 {
@@ -146,6 +216,8 @@ static inline void reference(struct ring *g, const struct dev_work *w)
 		reference_part(g, w, channel, &part);
 		if (steps_program(w->program).algo == DEV_RING)
 			reference_steps(g, w, channel);
+		else if (steps_program(w->program).algo == DEV_TREE)
+			reference_tree_steps(g, w, channel);
 		else
 			reference_direct_steps(g, w, channel);
 	}
@@ -209,11 +281,31 @@ static inline void direct_check_steps(const struct ring *g, int rank)
 		      (unsigned long long)g->direct_step[i % CHANNELS]);
 }
 
+static inline void tree_check_steps(const struct ring *g, int rank)
+{
+	static struct dev_conn conns[ALL_CONNS];
+
+	CUDA_OK(cudaMemcpy(conns, g->rank[rank].conns, sizeof conns, cudaMemcpyDeviceToHost));
+	for (int i = 0; i < TREE_CONNS; i++) {
+		int c = i / DEV_TREE_LINKS, k = i % DEV_TREE_LINKS;
+		const struct dev_conn *recv = &conns[TREE_FIRST + i], *send = recv + TREE_CONNS;
+		const struct steps_count *at = &g->tree_step[rank][c][k];
+
+		CHECK(tree_peer(g, c, rank, k) < 0 ||
+			      (recv->step == at->recv && send->step == at->send),
+		      "%s: rank %d channel %d link %d at %llu and %llu, expected %llu and %llu",
+		      g->run->where, rank, c, k, (unsigned long long)recv->step,
+		      (unsigned long long)send->step, (unsigned long long)at->recv,
+		      (unsigned long long)at->send);
+	}
+}
+
 /* Both ends of every connection stand at the step that steps.h derives. */
 static inline void ring_check_steps(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		direct_check_steps(g, i);
+		tree_check_steps(g, i);
 		struct dev_channel channel[CHANNELS];
 
 		CUDA_OK(cudaMemcpy(channel, g->rank[i].channels, sizeof channel,

@@ -42,7 +42,8 @@ static void ring_programs(struct ring *g)
 
 				w.root = rooted ? root : -1;
 				ring_once(g, w, 1 + turn % 3, turn % 2, "programs");
-				ring_once(g, w, 1 + turn % 2, turn % 2 == 0, "programs");
+				if (steps_program(program).algo != DEV_TREE) /* the next one's links are these */
+					ring_once(g, w, 1 + turn % 2, turn % 2 == 0, "programs");
 			}
 	}
 }
@@ -255,6 +256,31 @@ static void ring_fill_old_lines(const struct ring *g)
 		for (int k = 0; k < OTHERS_CONNS; k++)
 			CUDA_OK(cudaMemcpy(g->rank[i].direct_buffers + (size_t)k * DIRECT_BYTES,
 					   lines, sizeof lines, cudaMemcpyHostToDevice));
+	for (int i = 0; i < g->n; i++)
+		for (size_t k = 0; k < TREE_CONNS; k++)
+			CUDA_OK(cudaMemcpy(g->rank[i].tree_buffers + k * BUFFERS_BYTES +
+						   buffer_at[DEV_LL],
+					   lines, sizeof lines, cudaMemcpyHostToDevice));
+}
+
+static void tree_begin_late(struct ring *g, uint64_t first)
+{
+	static struct dev_recv_mem tail[TREE_CONNS];
+	static struct dev_send_mem head[TREE_CONNS];
+
+	for (int i = 0; i < TREE_CONNS; i++) {
+		shared_store_u64(&tail[i].tail, first, SHARED_RELAXED);
+		shared_store_u64(&head[i].head, first, SHARED_RELAXED);
+	}
+	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(g->rank[i].tree_recv_mem, tail, sizeof tail,
+				   cudaMemcpyHostToDevice));
+		CUDA_OK(cudaMemcpy(g->rank[i].tree_send_mem, head, sizeof head,
+				   cudaMemcpyHostToDevice));
+		for (int c = 0; c < CHANNELS; c++)
+			for (int k = 0; k < DEV_TREE_LINKS; k++)
+				g->tree_step[i][c][k] = (struct steps_count){first, first};
+	}
 }
 
 static void ring_begin_late(struct ring *g, uint64_t first)
@@ -266,6 +292,7 @@ static void ring_begin_late(struct ring *g, uint64_t first)
 	static struct dev_send_mem direct_head[OTHERS_CONNS];
 
 	g->first = first;
+	tree_begin_late(g, first);
 	for (int k = 0; k < OTHERS_CONNS; k++)
 		shared_store_u64(&direct_head[k].head, first, SHARED_RELAXED);
 	for (int c = 0; c < CHANNELS; c++)
@@ -283,7 +310,11 @@ static void ring_begin_late(struct ring *g, uint64_t first)
 
 static uint64_t ring_step(const struct ring *g, enum dev_program program)
 {
-	return steps_program(program).algo == DEV_RING ? g->steps[0][0].send : g->direct_step[0];
+	enum dev_algo algo = steps_program(program).algo;
+
+	if (algo == DEV_TREE)
+		return g->tree_step[tree_root(g, 0)][0][1].send;
+	return algo == DEV_RING ? g->steps[0][0].send : g->direct_step[0];
 }
 
 /* Short chunks over the steps in which senders write whole slots, then long ones: those would take the
@@ -313,7 +344,8 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
 		struct dev_program_row row = steps_program(program);
 
-		if (row.proto != DEV_LL || (row.algo == DEV_RING && program_has_root(program)))
+		if (row.proto != DEV_LL || ((row.algo == DEV_RING || row.algo == DEV_TREE) &&
+					    program_has_root(program)))
 			continue;
 		ring_alloc(g, run, n);
 		ring_old_flags_of(g, (enum dev_program)program, firsts[next++ % ARRAY_LEN(firsts)]);
@@ -327,6 +359,7 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 struct slots {
 	uint8_t buffers[MAX_RANKS][CHANNELS * BUFFERS_BYTES];
 	uint8_t direct[MAX_RANKS][OTHERS_CONNS * DIRECT_BYTES];
+	uint8_t tree[MAX_RANKS][TREE_CONNS * BUFFERS_BYTES];
 };
 
 static void ring_slots(const struct ring *g, struct slots *out)
@@ -335,6 +368,8 @@ static void ring_slots(const struct ring *g, struct slots *out)
 		CUDA_OK(cudaMemcpy(out->buffers[i], g->rank[i].buffers, sizeof out->buffers[i],
 				   cudaMemcpyDeviceToHost));
 		CUDA_OK(cudaMemcpy(out->direct[i], g->rank[i].direct_buffers, sizeof out->direct[i],
+				   cudaMemcpyDeviceToHost));
+		CUDA_OK(cudaMemcpy(out->tree[i], g->rank[i].tree_buffers, sizeof out->tree[i],
 				   cudaMemcpyDeviceToHost));
 	}
 }
@@ -366,13 +401,14 @@ static void ring_abort(struct ring *g, const struct dev_work *w)
 	      "a launch behind an aborted one moved data");
 }
 
-/* Every program that has lines, the rank waiting for credit and for lines; of two sizes of the group. */
+/* Every program that has lines, the rank waiting for credit and for lines; of two sizes of the group. There are more
+ * chunks than slots on each channel: a rank that only sends waits too. */
 static void ring_abort_lines(const struct device_run *run, struct ring *g, int n)
 {
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
 		struct dev_program_row row = steps_program(program);
 		struct dev_work w =
-			program_work((enum dev_program)program, 30000, DEV_U8, DEV_SUM, 0, 1);
+			program_work((enum dev_program)program, 90000, DEV_U8, DEV_SUM, 0, 1);
 
 		if (row.proto == DEV_SIMPLE)
 			continue;
@@ -430,10 +466,17 @@ static void ring_types(struct ring *g, enum dev_type type, enum dev_op op, int t
 {
 	static const uint64_t counts[DEV_PROTO_COUNT] = {
 		[DEV_SIMPLE] = 900, [DEV_LL] = 299, [DEV_LL128] = 899};
+	static const enum dev_program tree[DEV_PROTO_COUNT] = {
+		[DEV_SIMPLE] = DEV_ALL_REDUCE_TREE_SIMPLE,
+		[DEV_LL] = DEV_ALL_REDUCE_TREE_LL,
+		[DEV_LL128] = DEV_ALL_REDUCE_TREE_LL128};
+	const int of_turn = (turn + g->n) % DEV_PROTO_COUNT; /* of a tree one, another one with each n */
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		ring_once(g, ring_work((enum dev_proto)p, counts[p], type, op, 0, turn % 2),
 			  1 + turn % 2, turn % 3 == 0, "types");
+	ring_once(g, program_work(tree[of_turn], counts[of_turn], type, op, 0, turn % CHANNELS),
+		  1 + turn % 3, turn % 3 == 0, "types, tree");
 }
 
 static void ring_body(const struct device_run *run)

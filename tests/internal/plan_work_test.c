@@ -33,6 +33,11 @@ static struct plan_limits limits_of(int32_t nranks, int32_t nchannels, uint32_t 
 					 .bw_intra_mbps = 20000,
 					 .bw_inter_mbps = 20000,
 					 .type_intra = TOPO_PATH_NVL,
+					 .same_channels = 1},
+			  [TOPO_TREE] = {.nchannels = nchannels,
+					 .bw_intra_mbps = 20000,
+					 .bw_inter_mbps = 20000,
+					 .type_intra = TOPO_PATH_NVL,
 					 .same_channels = 1}},
 	};
 	struct plan_limits lim = {.nranks = nranks,

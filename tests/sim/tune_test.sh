@@ -26,7 +26,8 @@ for c in tune["collectives"]:
                 assert p["time_us"] is None, p
                 continue
             want = (ns + row["bytes"] * 1000 / mbps) / 1000
-            plateau = (ns * 1.9 + row["bytes"] * 1000 / mbps) / 1000
+            least = 0.4 if p["program"].startswith("Tree") else 1 # what the table of corrections leaves
+            plateau = (ns * 1.9 + row["bytes"] * 1000 / mbps / least) / 1000
             assert want - 0.01 <= p["time_us"] <= plateau + 0.01, (c["collective"], row["bytes"], p, want)
             seen += 1
 rows = {r["bytes"]: r for c in tune["collectives"] if c["collective"] == "all_reduce" for r in c["rows"]}
@@ -50,6 +51,10 @@ agree --machine h100-8nic --gpus 4
 agree --machine a100-4nic --hosts 2 --gpus 2
 agree --machine pcie-4gpu
 agree --machine h100-8nic --hosts 3 --gpus 1
+NCCL_ALGO=Ring,Tree agree --machine h100-8nic --hosts 4 --gpus 2
+NCCL_ALGO=Ring,Tree agree --machine h100-8nic --gpus 4
+NCCL_ALGO=Tree agree --machine h100-8nic --gpus 4
+NCCL_ALGO=Tree NCCL_PROTO=LL agree --machine pcie-4gpu --hosts 2
 NCCL_MAX_NCHANNELS=3 agree --machine h100-8nic --gpus 2
 NCCL_MIN_NCHANNELS=5 agree --machine pcie-4gpu --gpus 2
 NCCL_PROTO='^LL;broadcast:Simple' agree --machine h100-8nic --gpus 2

@@ -17,6 +17,7 @@
 
 #define CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIMS_H
+#define CORE_DEVICE_PRIMS_TREE_H
 #define DEV_FN     static __attribute__((unused))
 #define MAX_RANKS  16
 #define MAX_CHUNKS 4096
@@ -39,6 +40,8 @@ enum { PRIM_SEND = 2 };
 
 struct prim {
 	struct dev_block *block;
+	uint32_t toward;                                       /* of the work's root, in a tree */
+	struct end link_from[DEV_TREE_LINKS], link_to[DEV_TREE_LINKS];
 	const uint8_t *input;
 	uint8_t *output;
 	uint64_t count;
@@ -134,6 +137,39 @@ DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out
 {
 	return prim_count_both(p, count);
 }
+
+
+static bool prim_tree_count(struct prim *p, struct prim_tree *t, uint64_t count)
+{
+	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++) {
+		if (t->from >> k & 1)
+			(void)prim_count(&p->link_from[k].conn, count);
+		if (t->to >> k & 1)
+			(void)prim_count(&p->link_to[k].conn, count);
+	}
+	return true;
+}
+DEV_FN uint32_t prim_tree_toward(const struct prim *p)
+{
+	return p->toward;
+}
+/* What each may receive and send. */
+#define PRIM_TREE(name, receives, sends)                                                           \
+	DEV_FN bool name(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)         \
+	{                                                                                          \
+		ck_assert_msg(!!t->from == (receives) && !!t->to == (sends),                       \
+			      #name " over links %#x and %#x", t->from, t->to);                    \
+		return prim_tree_count(p, t, count);                                               \
+	}
+PRIM_TREE(prim_tree_send, false, true)
+PRIM_TREE(prim_tree_copy_send, false, true)
+PRIM_TREE(prim_tree_send_output, false, true)
+PRIM_TREE(prim_tree_recv, true, false)
+PRIM_TREE(prim_tree_recv_copy_send, true, true)
+PRIM_TREE(prim_tree_recv_reduce_send, true, true)
+PRIM_TREE(prim_tree_recv_reduce_copy, true, false)
+#undef PRIM_TREE
+#include "core/device/prims_tree_part.h"
 
 #define DEV_PROGRAM_FILES
 #include "core/device/programs.h"
@@ -231,6 +267,96 @@ static void direct_check(const struct dev_work *w, int n)
 	}
 }
 
+/* ---- trees ---------------------------------------------------------------------------------- */
+
+/* Rank r's parent: trees of every degree up to three, by turns of `shape`. The root is the last rank. */
+static int tree_parent(int r, int n, int shape)
+{
+	int at = n - 1 - r; /* from the root on */
+
+	return at ? n - 1 - (at - 1) / (1 + shape % 3) : -1;
+}
+
+/* The rank at the other end of each link; -1: none. */
+static int tree_peer[MAX_RANKS][DEV_TREE_LINKS];
+
+static void tree_build(int n, int shape)
+{
+	int children[MAX_RANKS] = {0};
+
+	memset(tree_peer, 0xff, sizeof tree_peer);
+	for (int r = n - 1; r >= 0; r--) {
+		int up = tree_parent(r, n, shape);
+
+		tree_peer[r][0] = up;
+		if (up >= 0)
+			tree_peer[up][++children[up]] = r;
+	}
+}
+
+static uint32_t tree_link_to(int r, int peer)
+{
+	uint32_t link = 0;
+
+	while (tree_peer[r][link] != peer)
+		link++;
+	return link;
+}
+
+static uint32_t tree_toward(int r, int root)
+{
+	int below = -1, at = root;
+
+	if (root == r)
+		return DEV_TREE_SELF;
+	for (; at >= 0 && at != r; at = tree_peer[at][0])
+		below = at;
+	return at < 0 ? 0 : tree_link_to(r, below);
+}
+
+static void tree_place(struct prim *p, int r, int root)
+{
+	struct dev_tree *tree = &p->block->channel.tree;
+
+	for (int k = 0; k < DEV_TREE_LINKS; k++) {
+		tree->recv[k] = tree->send[k] = tree_peer[r][k] < 0 ? -1 : k;
+		p->link_from[k].n = p->link_to[k].n = 0;
+	}
+	p->toward = tree_toward(r, root);
+}
+
+/* What goes over one link, at both of its ends. */
+static void tree_link_check(const struct dev_work *w, int r, int n, int link)
+{
+	const struct steps_part part = steps_part_of(w, 0);
+	const struct dev_program_row row = steps_program(w->program);
+	int peer = tree_peer[r][link];
+	const struct end *to = &ranks[r].link_to[link], *from = &ranks[r].link_from[link], *other;
+	struct steps_count want = steps_of_link(row.pattern, &part, (uint32_t)link,
+						ranks[r].toward);
+
+	if (peer < 0) {
+		ck_assert(!to->n && !from->n);
+		return;
+	}
+	ck_assert_uint_eq(row.chunk_steps, 1);
+	if (to->n != want.send || from->n != want.recv)
+		ck_abort_msg("program %d, rank %d of %d, root %d, link %d: %u chunks sent, %u "
+			     "received; steps_of_link derives %llu and %llu",
+			     w->program, r, n, w->root, link, to->n, from->n,
+			     (unsigned long long)want.send, (unsigned long long)want.recv);
+	other = &ranks[peer].link_from[tree_link_to(peer, r)];
+	ck_assert_uint_eq(to->n, other->n);
+	ck_assert(memcmp(to->chunk, other->chunk, to->n * sizeof to->chunk[0]) == 0);
+}
+
+static void tree_check(const struct dev_work *w, int n)
+{
+	for (int r = 0; r < n; r++)
+		for (int link = 0; link < DEV_TREE_LINKS; link++)
+			tree_link_check(w, r, n, link);
+}
+
 static void prim_clear(struct prim *p)
 {
 	p->ends[0].n = p->ends[1].n = 0;
@@ -240,12 +366,14 @@ static void prim_clear(struct prim *p)
 }
 
 /* Rank r is at position r of the ring. */
-static void work_check(const struct dev_work *w, int n)
+static void work_check(const struct dev_work *w, int n, int shape)
 {
+	enum dev_algo algo = steps_program(w->program).algo;
 	static struct dev_block block[MAX_RANKS];
 	static uint8_t input, output;
 	struct steps_part part = steps_part_of(w, 0);
 
+	tree_build(n, shape);
 	for (int r = 0; r < n; r++) {
 		block[r].comm.rank = r;
 		block[r].comm.nranks = n;
@@ -258,13 +386,16 @@ static void work_check(const struct dev_work *w, int n)
 		ranks[r].type_bytes = 4;
 		ranks[r].root = w->root;
 		prim_clear(&ranks[r]);
+		tree_place(&ranks[r], r, w->root);
 		ranks[r].recv = &ranks[r].ends[0].conn;
 		ranks[r].send = &ranks[r].ends[1].conn;
 		program_run(&ranks[r], &part, w->program);
 	}
-	if (steps_program(w->program).algo != DEV_RING)
+	if (algo == DEV_TREE)
+		tree_check(w, n);
+	else if (algo != DEV_RING)
 		direct_check(w, n);
-	for (int r = 0; r < n && steps_program(w->program).algo == DEV_RING; r++) {
+	for (int r = 0; r < n && algo == DEV_RING; r++) {
 		steps_check(w, r, n);
 		flow_check(w, r, n);
 	}
@@ -272,7 +403,9 @@ static void work_check(const struct dev_work *w, int n)
 
 static int most_ranks(int program)
 {
-	return steps_program(program).algo == DEV_RING ? MAX_RANKS : DEV_DIRECT_RANKS;
+	enum dev_algo algo = steps_program(program).algo;
+
+	return algo == DEV_RING || algo == DEV_TREE ? MAX_RANKS : DEV_DIRECT_RANKS;
 }
 
 START_TEST(programs_take_the_steps_that_steps_of_derives)
@@ -290,7 +423,7 @@ START_TEST(programs_take_the_steps_that_steps_of_derives)
 							     .type = DEV_F32,
 							     .root = root};
 
-					work_check(&w, n);
+					work_check(&w, n, n + root);
 				}
 }
 END_TEST
@@ -354,6 +487,8 @@ int main(void)
 {
 	Suite *suite = suite_create("programs");
 	TCase *t = tcase_create("steps");
+
+	tcase_set_timeout(t, 60);
 
 	tcase_add_test(t, programs_take_the_steps_that_steps_of_derives);
 	tcase_add_test(t, messages_take_the_steps_that_steps_of_message_derives);

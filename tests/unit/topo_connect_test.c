@@ -175,7 +175,7 @@ START_TEST(paired_channels_stay_on_their_rails)
 	const struct topo_system *sys = util_system(MACHINES "h100-8nic.xml", 8);
 	struct topo_graph g;
 
-	ck_assert(topo_search_ring(sys, true, &g) == ncclSuccess);
+	ck_assert(topo_search(sys, TOPO_RING, true, &g) == ncclSuccess);
 	ck_assert_int_eq(g.cross_nic, 2);
 	for (int hosts = 2; hosts <= 8; hosts++) {
 		int n = gather(MACHINES "h100-8nic.xml", hosts, 8, false);

@@ -21,7 +21,14 @@ static const struct topo_summary one_host = {
 				 .bw_inter_mbps = 20000,
 				 .type_intra = TOPO_PATH_NVL,
 				 .type_inter = TOPO_PATH_PIX,
-				 .same_channels = 1}},
+				 .same_channels = 1},
+		  [TOPO_TREE] = {.nchannels = 16,
+				 .bw_intra_mbps = 20000,
+				 .bw_inter_mbps = 20000,
+				 .type_intra = TOPO_PATH_NVL,
+				 .type_inter = TOPO_PATH_PIX,
+				 .same_channels = 1,
+				 .shape = TOPO_SHAPE_BALANCED_TREE}},
 };
 
 static struct topo_summary hosts_of(int32_t nhosts, int32_t each)
@@ -190,6 +197,97 @@ START_TEST(ll128_needs_paths_on_which_lines_arrive_whole)
 }
 END_TEST
 
+static void expect_tree(const struct topo_summary *s, enum dev_func func, const char *proto,
+			uint64_t latency_ns, uint64_t bw_mbps)
+{
+	struct tune_cost cost;
+
+	ck_assert(tune_cost_of(&cost, s, 16, func, "TREE", proto));
+	ck_assert_msg(cost.latency_ns == latency_ns && cost.bw_mbps == bw_mbps,
+		      "%s %s, %d hosts: %llu ns, %llu MB/s; expected %llu, %llu",
+		      steps_func_name((int)func), proto, s->nhosts,
+		      (unsigned long long)cost.latency_ns, (unsigned long long)cost.bw_mbps,
+		      (unsigned long long)latency_ns, (unsigned long long)bw_mbps);
+}
+
+/* By hand: kernel + 2 x (7 in the host + log2(hosts) between them); half of what a link carries. */
+START_TEST(trees_cost_what_nccl_reckons)
+{
+	struct topo_summary two = hosts_of(2, 8), nine = hosts_of(9, 8);
+
+	expect_tree(&one_host, DEV_ALL_REDUCE, "LL", 6800 + 14 * 600, 294400 * 10 / 38 / 2);
+	expect_tree(&two, DEV_ALL_REDUCE, "LL", 6800 + 2 * (7 * 600 + 5000), 39000 / 2);
+	expect_tree(&two, DEV_ALL_REDUCE, "LL128", 14000 + 2 * (7 * 1250 + 8500),
+		    294400 * 120 / 128 / 2);
+	expect_tree(&nine, DEV_ALL_REDUCE, "SIMPLE", 8400 + 2 * (7 * 4000 + 3 * 14000),
+		    294400 / 2);
+	/* one way */
+	expect_tree(&two, DEV_REDUCE, "SIMPLE", 8400 + 7 * 4000 + 14000, 294400);
+	expect_tree(&nine, DEV_BROADCAST, "LL", 6800 + 7 * 600 + 3 * 5000, 20400);
+	/* a channel's limit; one GPU for all links of a host */
+	two.graph[TOPO_TREE].bw_intra_mbps = 90000;
+	expect_tree(&two, DEV_ALL_REDUCE, "SIMPLE", 8400 + 2 * (7 * 4000 + 14000), 16 * 41400 / 2);
+	two.graph[TOPO_TREE].shape = TOPO_SHAPE_TREE;
+	expect_tree(&two, DEV_ALL_REDUCE, "SIMPLE", 8400 + 2 * (7 * 4000 + 14000),
+		    16 * 41400 * 85 / 100 / 2);
+}
+END_TEST
+
+/* What the table leaves of a tree's bandwidth, at the smallest size of each of its columns and just below it. */
+START_TEST(trees_are_corrected_by_size)
+{
+	struct topo_summary four = hosts_of(4, 8);
+	struct tune_cost cost, plain;
+
+	ck_assert(tune_cost_of(&cost, &four, 16, DEV_ALL_REDUCE, "TREE", "LL"));
+	plain = cost;
+	plain.corrected = 0;
+	ck_assert_uint_eq(tune_time_ns(&cost, 63), tune_time_ns(&plain, 63));
+	ck_assert_uint_eq(tune_time_ns(&cost, 512), tune_time_ns(&plain, 512));
+	plain.bw_mbps = cost.bw_mbps * 40 / 100; /* the 12th column */
+	ck_assert_uint_eq(tune_time_ns(&cost, 64 << 12), tune_time_ns(&plain, 64 << 12));
+	plain.bw_mbps = cost.bw_mbps * 50 / 100;
+	ck_assert_uint_eq(tune_time_ns(&cost, (64 << 12) - 1), tune_time_ns(&plain, (64 << 12) - 1));
+	plain.bw_mbps = cost.bw_mbps;
+	ck_assert_uint_eq(tune_time_ns(&cost, 64ull << 23), tune_time_ns(&plain, 64ull << 23));
+	ck_assert(tune_cost_of(&cost, &four, 16, DEV_BROADCAST, "TREE", "LL"));
+	ck_assert_uint_eq(cost.corrected, 0);
+}
+END_TEST
+
+/* More hosts make a ring longer, and a tree hardly deeper. */
+START_TEST(many_hosts_choose_trees_for_little_and_rings_for_much)
+{
+	struct topo_summary many = hosts_of(32, 8);
+	uint64_t programs = TUNE_ALL_PROGRAMS;
+	struct tune_model m;
+
+	tune_model_make(&m, &many, 16, programs);
+	ck_assert_int_eq(steps_program(tune_choose(&m, DEV_ALL_REDUCE, programs, 4096)).algo,
+			 DEV_TREE);
+	ck_assert_int_eq(steps_program(tune_choose(&m, DEV_ALL_REDUCE, programs, 1ull << 34)).algo,
+			 DEV_RING);
+	ck_assert_int_eq(steps_program(tune_choose(&m, DEV_ALL_GATHER, programs, 4096)).algo,
+			 DEV_RING);
+}
+END_TEST
+
+START_TEST(one_host_goes_over_a_tree_only_where_there_is_nothing_else)
+{
+	struct topo_summary two = hosts_of(2, 4), unreached = one_host;
+	uint64_t all = TUNE_ALL_PROGRAMS, trees = 1ull << DEV_ALL_REDUCE_TREE_LL;
+	uint64_t shot = 1ull << DEV_ALL_REDUCE_ONE_SHOT_LL;
+
+	ck_assert(!tune_uses_trees(tune_without_trees(&one_host, all)));
+	ck_assert_uint_eq(tune_without_trees(&two, all), all);
+	ck_assert_uint_eq(tune_without_trees(&one_host, trees), trees);
+	ck_assert(tune_uses_trees(trees));
+	ck_assert_uint_eq(tune_without_trees(&one_host, trees | shot), shot);
+	unreached.direct = -1;
+	ck_assert_uint_eq(tune_without_trees(&unreached, trees | shot), trees | shot);
+}
+END_TEST
+
 START_TEST(every_program_has_constants)
 {
 	struct tune_model m;
@@ -344,6 +442,10 @@ int main(void)
 	tcase_add_test(t, time_grows_with_bytes);
 	tcase_add_test(t, a_large_all_reduce_between_hosts_has_more_latency);
 	tcase_add_test(t, ll128_needs_paths_on_which_lines_arrive_whole);
+	tcase_add_test(t, trees_cost_what_nccl_reckons);
+	tcase_add_test(t, trees_are_corrected_by_size);
+	tcase_add_test(t, many_hosts_choose_trees_for_little_and_rings_for_much);
+	tcase_add_test(t, one_host_goes_over_a_tree_only_where_there_is_nothing_else);
 	tcase_add_test(t, every_program_has_constants);
 	tcase_add_test(t, the_fastest_allowed_program_is_chosen);
 	tcase_add_test(t, a_program_that_the_machines_cannot_run_is_not_chosen);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The primitives of programs that go over a tree (algorithm TREE): each moves one chunk between the user's buffers
+ * and up to four links, to the rank's parent and its children. All threads of the group call the same primitive
+ * with the same arguments.
+ *
+ *   prim_tree_send                   input -> links
+ *   prim_tree_copy_send              input -> output and links
+ *   prim_tree_send_output            output -> links
+ *   prim_tree_recv                   link -> output
+ *   prim_tree_recv_copy_send         link -> output and links
+ *   prim_tree_recv_reduce_send       input op links -> link
+ *   prim_tree_recv_reduce_copy       input op links -> output
+ *
+ * A reduction takes this rank's input first, and then what comes over the links, in the order of their numbers: the
+ * parent (of a reduce whose root is above), then child after child.
+ *
+ * How a chunk crosses a link is the protocol's: prims_tree_simple.h, prims_tree_ll.h, prims_tree_ll128.h. A chunk
+ * is one step. Each connection has its own step, which counts on from that of the block's copy by the chunks
+ * that this work has moved.
+ *
+ * Errors: as in prims.h.
+ */
+#ifndef CORE_DEVICE_PRIMS_TREE_H
+#define CORE_DEVICE_PRIMS_TREE_H
+
+#include "core/device/prims_tree_ll.h"
+#include "core/device/prims_tree_ll128.h"
+#include "core/device/prims_tree_simple.h"
+
+/* The link over which the work's root is reached; DEV_TREE_SELF: this rank is the root, or there is none. */
+DEV_FN uint32_t prim_tree_toward(const struct prim *p)
+{
+	if (p->root < 0)
+		return DEV_TREE_SELF;
+	return (uint32_t)dev_get_bits(p->d, p->block->channel.tree.toward + p->root, 1);
+}
+
+/* ---- the primitives ------------------------------------------------------------------------- */
+
+/* The next chunk is one step further on each link. */
+DEV_FN bool prim_tree_chunk(struct prim *p, struct prim_tree *t, uint32_t flags, uint64_t in,
+			    uint64_t out, uint64_t count)
+{
+	const struct prim_move m = {flags, 0, in, out, count};
+	bool ok;
+
+	switch (p->proto) {
+	case DEV_LL:
+		ok = prim_tree_ll_chunk(p, t, &m);
+		break;
+	case DEV_LL128:
+		ok = prim_tree_ll128_chunk(p, t, &m);
+		break;
+	default:
+		ok = prim_tree_simple_chunk(p, t, &m);
+		break;
+	}
+	t->done++;
+	return ok;
+}
+
+DEV_FN bool prim_tree_send(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
+{
+	return prim_tree_chunk(p, t, PRIM_INPUT, at, 0, count);
+}
+
+DEV_FN bool prim_tree_copy_send(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
+{
+	return prim_tree_chunk(p, t, PRIM_INPUT | PRIM_OUTPUT, at, at, count);
+}
+
+DEV_FN bool prim_tree_send_output(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
+{
+	return prim_tree_chunk(p, t, 0, 0, at, count);
+}
+
+DEV_FN bool prim_tree_recv(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
+{
+	return prim_tree_chunk(p, t, PRIM_OUTPUT, 0, at, count);
+}
+
+DEV_FN bool prim_tree_recv_copy_send(struct prim *p, struct prim_tree *t, uint64_t at,
+				     uint64_t count)
+{
+	return prim_tree_chunk(p, t, PRIM_OUTPUT, 0, at, count);
+}
+
+DEV_FN bool prim_tree_recv_reduce_send(struct prim *p, struct prim_tree *t, uint64_t at,
+				       uint64_t count)
+{
+	return prim_tree_chunk(p, t, PRIM_INPUT, at, 0, count);
+}
+
+DEV_FN bool prim_tree_recv_reduce_copy(struct prim *p, struct prim_tree *t, uint64_t at,
+				       uint64_t count)
+{
+	return prim_tree_chunk(p, t, PRIM_INPUT | PRIM_OUTPUT | PRIM_LAST, at, at, count);
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Protocol LL over the links of a tree: lines whose flags show that they are filled (prims_ll.h). For each chunk:
+ *
+ *   credit    for each link that is sent over a thread waits for the slot; toward a proxy it writes the slot's
+ *             size;
+ *   barrier   the other threads learn of it; a launch that was aborted ends here;
+ *   lines     every thread by itself: for each of its lines it waits link after link, reduces, stores the line for
+ *             each link, and the result;
+ *   barrier   every line is read;
+ *   post      the last warp: head of each link that was received over.
+ *
+ * A chunk that is only received has no first barrier, and one that is only sent has no second one.
+ *
+ * Included by prims_tree.h.
+ */
+#ifndef CORE_DEVICE_PRIMS_TREE_LL_H
+#define CORE_DEVICE_PRIMS_TREE_LL_H
+
+#include "core/device/prims_ll.h"
+#include "core/device/prims_tree_simple.h"
+
+/* ---- credit --------------------------------------------------------------------------------- */
+
+/* True when all slots are free. False on all threads alike. */
+DEV_FN bool prim_tree_ll_credit(struct prim *p, const struct prim_tree *t, uint64_t count)
+{
+	for (uint32_t k = p->thread; k < DEV_TREE_LINKS; k += p->threads) {
+		if (!prim_tree_has(t->to, k) || p->stopped)
+			continue;
+		prim_tree_to(p, t, k);
+		p->stopped = !prim_wait_send(p);
+		if (!p->stopped && p->send->fifo)
+			prim_ll_fill_fifo(p, count);
+	}
+	return prim_barrier(p);
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+/* The data of one link's lines into l->data. */
+DEV_FN void prim_tree_ll_combine(struct prim *p, struct prim_lines *l, bool reduces, enum dev_op op,
+				 bool last)
+{
+	uint64_t received[DEV_LANE_LINES];
+
+	for (uint32_t i = 0; i < l->n; i++)
+		received[i] = (uint32_t)l->line[i].lo | l->line[i].hi << 32;
+	if (reduces)
+		dev_reduce_data(p->d, l->data, received, l->bytes, p->type, op, p->scale, last);
+	else
+		for (uint32_t i = 0; i < l->n; i++)
+			l->data[i] = received[i];
+}
+
+/* What comes over the links, to this rank's input or instead of it. False: the launch was aborted. */
+DEV_FN bool prim_tree_ll_gather(struct prim *p, const struct prim_tree *t,
+				const struct prim_move *m, struct prim_lines *l)
+{
+	const bool input = (m->flags & PRIM_INPUT) != 0, last = (m->flags & PRIM_LAST) != 0;
+	enum dev_op op = p->op;
+
+	PRIM_TREE_EACH (k, t->from) {
+		prim_tree_from(p, t, k);
+		if (!prim_ll_recv(p, l))
+			return false;
+		if (p->thread == 0)
+			prim_show(p, false);
+		prim_tree_ll_combine(p, l, input, op,
+				     last && prim_tree_next(t->from, k + 1) == DEV_TREE_LINKS);
+		op = prim_tree_op(p);
+	}
+	if (input && !t->from)
+		dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, op, p->scale, last);
+	return true;
+}
+
+/* What of the user's buffers takes part: the input, or an output that is only sent. */
+DEV_FN void prim_tree_ll_own(struct prim *p, const struct prim_tree *t, const struct prim_move *m,
+			     struct prim_lines *l)
+{
+	const bool input = (m->flags & PRIM_INPUT) != 0;
+	const uint8_t *from = input ? p->input + m->in * p->type_bytes
+				    : p->output + m->out * p->type_bytes;
+
+	l->data[l->n - 1] = 0; /* the last one may be short */
+	if (input || !t->from)
+		dev_get_data(p->d, l->data, from + l->first * DEV_LINE_DATA, l->bytes,
+			     p->type_bytes);
+}
+
+/* False: the launch was aborted. */
+DEV_FN bool prim_tree_ll_move(struct prim *p, const struct prim_tree *t, const struct prim_move *m,
+			      struct prim_lines *l)
+{
+	prim_tree_ll_own(p, t, m, l);
+	if (!prim_tree_ll_gather(p, t, m, l))
+		return false;
+	PRIM_TREE_EACH (k, t->to) {
+		prim_tree_to(p, t, k);
+		if (p->thread == 0)
+			prim_show(p, true); /* before the receiver can see the line */
+		prim_ll_send(p, l);
+	}
+	if (m->flags & PRIM_OUTPUT)
+		dev_put_data(p->d,
+			     p->output + m->out * p->type_bytes + l->first * DEV_LINE_DATA, l->data,
+			     l->bytes, p->type_bytes);
+	return true;
+}
+
+DEV_FN void prim_tree_ll_lines(struct prim *p, const struct prim_tree *t, const struct prim_move *m)
+{
+	uint64_t bytes = m->count * p->type_bytes, end = prim_ll_count(p, m->count);
+	struct prim_lines l;
+
+	for (l.first = prim_ll_first(p, 0); l.first < end && !p->stopped;
+	     l.first += prim_ll_stride(p)) {
+		l.n = (uint32_t)MIN_OF(end - l.first, (uint64_t)DEV_LANE_LINES);
+		l.bytes = (uint32_t)MIN_OF(bytes - l.first * DEV_LINE_DATA,
+					   (uint64_t)(l.n * DEV_LINE_DATA));
+		p->stopped = !prim_tree_ll_move(p, t, m, &l);
+	}
+}
+
+/* ---- the chunk ------------------------------------------------------------------------------ */
+
+/* By the threads that read the lines, before one of them gives the slots back. */
+DEV_FN bool prim_tree_ll_post(struct prim *p, const struct prim_tree *t)
+{
+	if (!prim_barrier(p))
+		return false;
+	if (p->thread != prim_poster(p))
+		return true;
+	PRIM_TREE_EACH (k, t->from) {
+		prim_tree_from(p, t, k);
+		dev_store_u64(p->d, p->recv->head, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
+	}
+	return true;
+}
+
+DEV_FN bool prim_tree_ll_chunk(struct prim *p, const struct prim_tree *t, const struct prim_move *m)
+{
+	if (t->to && !prim_tree_ll_credit(p, t, m->count))
+		return false;
+	prim_tree_ll_lines(p, t, m);
+	PRIM_TREE_EACH (k, t->to) {
+		prim_tree_to(p, t, k);
+		if (prim_ll_cleans(p))
+			prim_ll_clean(p, m->count);
+	}
+	return !t->from || prim_tree_ll_post(p, t);
+}
+
+#endif

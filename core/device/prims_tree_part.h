@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs that go over a tree do besides moving chunks: which links there are, which way a chunk goes over
+ * them, and the loop over the chunks of a channel's share. Included by prims.h, and by
+ * tests/unit/programs_steps_test.c, whose primitives only count.
+ */
+#ifndef CORE_DEVICE_PRIMS_TREE_PART_H
+#define CORE_DEVICE_PRIMS_TREE_PART_H
+
+#include "core/device/prims_tree.h"
+
+/* Those that the rank has, a bit each. */
+DEV_FN uint32_t prim_tree_links(const struct prim *p)
+{
+	uint32_t links = 0;
+
+	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++)
+		links |= (uint32_t)(p->block->channel.tree.recv[k] >= 0) << k;
+	return links;
+}
+
+/* One chunk to where `to` leads; a rank without it completes the chunk. */
+DEV_FN bool prim_tree_reduce(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
+{
+	if (!t->to)
+		return prim_tree_recv_reduce_copy(p, t, at, count);
+	return t->from ? prim_tree_recv_reduce_send(p, t, at, count)
+		       : prim_tree_send(p, t, at, count);
+}
+
+/* One chunk of a result, from where `from` leads to all other links. */
+DEV_FN bool prim_tree_spread(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
+{
+	return t->to ? prim_tree_recv_copy_send(p, t, at, count) : prim_tree_recv(p, t, at, count);
+}
+
+typedef bool prim_tree_fn(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count);
+
+/* Calls `move` for every chunk of the part, with these links. */
+DEV_FN bool prim_tree_chunks(struct prim *p, const struct steps_part *part, uint32_t from,
+			     uint32_t to, prim_tree_fn *move)
+{
+	struct prim_tree t = {from, to, 0};
+
+	for (uint64_t done = 0; done < part->count; done += part->chunk)
+		if (!move(p, &t, part->offset + done, MIN_OF(part->chunk, part->count - done)))
+			return false;
+	return true;
+}
+
+#endif
