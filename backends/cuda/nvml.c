@@ -138,6 +138,31 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	return fn ? fn(device, major, minor) : missing;
 }
 
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned int *currLinkGen)
+{
+	nvmlReturn_t missing, (*fn)(nvmlDevice_t, unsigned int *);
+
+	*(void **)&fn = nvml_function("nvmlDeviceGetCurrPcieLinkGeneration", &missing);
+	return fn ? fn(device, currLinkGen) : missing;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int *currLinkWidth)
+{
+	nvmlReturn_t missing, (*fn)(nvmlDevice_t, unsigned int *);
+
+	*(void **)&fn = nvml_function("nvmlDeviceGetCurrPcieLinkWidth", &missing);
+	return fn ? fn(device, currLinkWidth) : missing;
+}
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
+				      nvmlFieldValue_t *values)
+{
+	nvmlReturn_t missing, (*fn)(nvmlDevice_t, int, nvmlFieldValue_t *);
+
+	*(void **)&fn = nvml_function("nvmlDeviceGetFieldValues", &missing);
+	return fn ? fn(device, valuesCount, values) : missing;
+}
+
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
 				    nvmlGpuP2PCapsIndex_t p2pIndex, nvmlGpuP2PStatus_t *p2pStatus)
 {

@@ -6,11 +6,8 @@
 #include "backends/fakecuda/fakecuda.h"
 
 #include <nvml.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "core/base/xml.h"
 
 /* Entry: initialised, and on a host with GPUs, and the fault plan agrees. */
 static nvmlReturn_t nvml_enter(const char *call, struct fc_proc **proc)
@@ -212,70 +209,108 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned int lin
 	return rc;
 }
 
-/* The <gpu> element of this index, anywhere below `n`. */
-static const struct xml_node *nvml_gpu_node(const struct xml_node *n, int32_t dev)
+/* Bus id at the far end of the link; links count through the machine's in order. */
+static const char *nvml_link_target(const struct fc_device *dev, unsigned int link)
 {
-	const char *at = strcmp(n->name, "gpu") ? NULL : xml_attr(n, "dev");
-	if (at && strtol(at, NULL, 10) == dev)
-		return n;
-	for (const struct xml_node *c = n->child; c; c = c->next) {
-		const struct xml_node *found = nvml_gpu_node(c, dev);
-		if (found)
-			return found;
-	}
-	return NULL;
+	const struct world_machine *m = world_host_machine(dev->host);
+	const struct world_nvlink *l = m->nvlink + dev->gpu->first_nvlink;
+	while (link >= l->count)
+		link -= l++->count;
+	return l->target[0] ? l->target : "fffffff:ff:ff.0";
 }
 
-/* Bus id at the far end of the link; links count through the <nvlink> elements in order. */
-static bool nvml_link_target(const struct xml_node *gpu, unsigned int link, char *out, size_t bytes)
+/* The short form has as many digits of the domain as it has room for: seven. */
+static bool nvml_pci_fill(nvmlPciInfo_t *pci, const char *bus_id)
 {
-	for (const struct xml_node *l = xml_child(gpu, "nvlink"); l; l = xml_next(l, "nvlink")) {
-		const char *count = xml_attr(l, "count"), *target = xml_attr(l, "target");
-		unsigned int n = count ? (unsigned int)strtoul(count, NULL, 10) : 0;
-		if (link < n && target) {
-			snprintf(out, bytes, "%s", target);
-			return true;
-		}
-		link -= MIN_OF(link, n);
-	}
-	return false;
-}
-
-static void nvml_pci_fill(nvmlPciInfo_t *pci, const char *bus_id)
-{
+	unsigned int function;
 	memset(pci, 0, sizeof *pci);
-	sscanf(bus_id, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
-	snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0",
-		 pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
-	snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", pci->domain, pci->bus,
-		 pci->device);
+	if (sscanf(bus_id, "%x:%x:%x.%x", &pci->domain, &pci->bus, &pci->device, &function) != 4)
+		return false;
+	char text[64];
+	snprintf(text, sizeof text, "%04X:%02X:%02X.%X", pci->domain, pci->bus & 0xff,
+		 pci->device & 0xff, function & 0xf);
+	memcpy(pci->busIdLegacy, text, sizeof pci->busIdLegacy - 1);
+	snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.%X", pci->domain, pci->bus & 0xff,
+		 pci->device & 0xff, function & 0xf);
+	return true;
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link,
 						 nvmlPciInfo_t *pci)
 {
 	struct fc_device *dev;
-	struct xml_doc *doc = NULL;
-	struct xml_error error;
-	char target[32];
 	nvmlReturn_t rc = nvml_link("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, link, &dev);
 	if (!rc && !pci)
 		rc = NVML_ERROR_INVALID_ARGUMENT;
-	if (rc)
-		return rc;
-	const struct world_machine *m = world_host_machine(dev->host);
-	if (xml_parse(m->xml, m->xml_bytes, m->path, &doc, &error)) {
-		fc_report("%s", error.text);
-		return NVML_ERROR_UNKNOWN;
-	}
-	const struct xml_node *gpu = nvml_gpu_node(xml_root(doc), dev->dev);
-	if (gpu && nvml_link_target(gpu, link, target, sizeof target))
-		nvml_pci_fill(pci, target);
-	else
-		rc = NVML_ERROR_NOT_FOUND;
-	xml_free(doc);
+	if (!rc && !nvml_pci_fill(pci, nvml_link_target(dev, link)))
+		rc = NVML_ERROR_NOT_FOUND; /* the file's target is no PCI address */
 	return rc;
 }
+
+/* ---- PCI link, fields ----------------------------------------------------------------------------
+ */
+
+/* What the file leaves out, a driver may not know either. */
+static nvmlReturn_t nvml_known(const char *call, nvmlDevice_t device, bool width,
+			       unsigned int *value)
+{
+	struct fc_device *dev;
+	nvmlReturn_t rc = nvml_device(call, device, &dev);
+	if (!rc && !value)
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	if (rc)
+		return rc;
+	uint32_t known = width ? dev->gpu->pci_width : dev->gpu->pci_generation;
+	if (known)
+		*value = known;
+	return known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned int *currLinkGen)
+{
+	return nvml_known("nvmlDeviceGetCurrPcieLinkGeneration", device, false, currLinkGen);
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int *currLinkWidth)
+{
+	return nvml_known("nvmlDeviceGetCurrPcieLinkWidth", device, true, currLinkWidth);
+}
+
+static nvmlReturn_t nvml_field(const struct world_gpu *gpu, nvmlFieldValue_t *v)
+{
+	bool c2c = gpu->c2c && v->scopeId < gpu->c2c;
+	v->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+	switch (v->fieldId) {
+	case NVML_FI_DEV_NVLINK_GET_STATE:
+		v->value.uiVal = NVML_FEATURE_ENABLED;
+		return v->scopeId < gpu->nvlinks ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+	case NVML_FI_DEV_C2C_LINK_COUNT:
+		v->value.uiVal = gpu->c2c;
+		return gpu->c2c ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+	case NVML_FI_DEV_C2C_LINK_GET_STATUS:
+		v->value.uiVal = 1;
+		return c2c ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+	case NVML_FI_DEV_C2C_LINK_GET_MAX_BW:
+		v->value.uiVal = gpu->c2c_mbps;
+		return c2c ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+	default:
+		return NVML_ERROR_NOT_SUPPORTED;
+	}
+}
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
+				      nvmlFieldValue_t *values)
+{
+	struct fc_device *dev;
+	nvmlReturn_t rc = nvml_device("nvmlDeviceGetFieldValues", device, &dev);
+	if (!rc && (!values || valuesCount < 1))
+		rc = NVML_ERROR_INVALID_ARGUMENT;
+	for (int i = 0; i < valuesCount && !rc; i++)
+		values[i].nvmlReturn = nvml_field(dev->gpu, &values[i]);
+	return rc;
+}
+
+/* ---- peers ------------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
 				    nvmlGpuP2PCapsIndex_t p2pIndex, nvmlGpuP2PStatus_t *p2pStatus)

@@ -358,6 +358,18 @@ int os_file_write(const char *path, const char *data, size_t bytes)
 	return os_world->file_write(path, data, bytes);
 }
 
+int os_dir_list(const char *path, char **names, int *count)
+{
+	ASSERT(path && names && count);
+	return os_world->dir_list(path, names, count);
+}
+
+int os_real_path(const char *path, char out[OS_PATH_BYTES])
+{
+	ASSERT(path && out);
+	return os_world->real_path(path, out);
+}
+
 void os_log_line(const char *line)
 {
 	os_world->log_line(line);

@@ -284,6 +284,15 @@ int os_file_read(const char *path, char **data, size_t *bytes);
 /* Makes a file, or replaces one, with those bytes. A file that a process of a world writes is one of the
  * real machine, as its log is. ENOENT, EACCES, EIO (disk full, too). */
 int os_file_write(const char *path, const char *data, size_t bytes);
+/* The names in a directory of the process' view, without "." and "..", sorted by byte: each with its NUL,
+ * one after the other, in *names, which is allocated with os_alloc. ENOENT, ENOTDIR, EACCES, EIO, ENOMEM,
+ * EFBIG (more than OS_DIR_BYTES of names). */
+#define OS_DIR_BYTES (1u << 20)
+int os_dir_list(const char *path, char **names, int *count);
+/* The path with every link followed and without "." and "..". ENOENT, ENOTDIR, ELOOP, EACCES, EIO,
+ * ENAMETOOLONG (more than fits). */
+#define OS_PATH_BYTES 1024
+int os_real_path(const char *path, char out[OS_PATH_BYTES]);
 
 /* A shared library, by its path or as the loader finds its name. It is one of the real machine: in a world,
  * too, and there all processes have one copy of its variables. ENOENT: `why` gets the loader's reason.

@@ -61,6 +61,8 @@ struct os_world_ops {
 	void (*random)(void *, size_t);
 	int (*file_read)(const char *, char **, size_t *);
 	int (*file_write)(const char *, const char *, size_t);
+	int (*dir_list)(const char *, char **, int *);
+	int (*real_path)(const char *, char *);
 	void (*log_line)(const char *);
 	int (*agree)(uint64_t, uint64_t, int32_t, const char *, const void *,
 		     struct os_agree_other *);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world half of os.h in the real world: this process, its environment, files and memory.
- * Sockets are in os_real_socket.c. State of the process (allocations, cache, log file) is under
+ * The world half of os.h in the real world: this process, its environment and memory. Files are in
+ * os_real_file.c, sockets in os_real_socket.c. State of the process (allocations, cache, log file) is under
  * one lock, which no call out of here is made under.
  */
 #include "core/os/os_real.h"
@@ -21,8 +21,6 @@
 #include "core/base/base_state.h"
 #include "core/base/memo_table.h"
 #include "core/os/os_ops.h"
-
-#define REAL_FILE_MAX (16u << 20)
 
 struct real_block {
 	struct real_block *next, *prev;
@@ -213,67 +211,6 @@ static void real_random(void *out, size_t bytes)
 	}
 }
 
-/* Reads from fd until its end; grows, as /proc and /sys files have no size. */
-static int real_read_all(int fd, char **data, size_t *bytes)
-{
-	size_t capacity = 16384, got = 0;
-	char *buffer = malloc(capacity + 1);
-	int rc = buffer ? 0 : ENOMEM;
-	while (rc == 0) {
-		ssize_t n = read(fd, buffer + got, capacity - got);
-		if (n == 0)
-			break;
-		if (n < 0 && errno != EINTR)
-			rc = errno == EACCES ? EACCES : EIO;
-		got += n > 0 ? (size_t)n : 0;
-		if (got > REAL_FILE_MAX)
-			rc = EFBIG;
-		if (rc == 0 && got == capacity) {
-			char *more = realloc(buffer, (capacity *= 2) + 1);
-			rc = more ? 0 : ENOMEM;
-			buffer = more ? more : buffer;
-		}
-	}
-	char *out = rc ? NULL : os_alloc(got + 1, "file contents");
-	if (out) {
-		memcpy(out, buffer, got);
-		*data = out;
-		*bytes = got;
-	}
-	free(buffer);
-	return rc ? rc : out ? 0 : ENOMEM;
-}
-
-static int real_file_read(const char *path, char **data, size_t *bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? ENOENT
-		       : errno == EACCES                   ? EACCES
-							   : EIO;
-	int rc = real_read_all(fd, data, bytes);
-	close(fd);
-	return rc;
-}
-
-static int real_file_write(const char *path, const char *data, size_t bytes)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), rc = 0;
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? ENOENT
-		       : errno == EACCES                   ? EACCES
-							   : EIO;
-	for (size_t done = 0; done < bytes && !rc;) {
-		ssize_t n = write(fd, data + done, bytes - done);
-		if (n < 0 && errno != EINTR)
-			rc = EIO;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	if (close(fd))
-		rc = EIO;
-	return rc;
-}
-
 static void real_log_line(const char *line)
 {
 	char out[1100];
@@ -408,6 +345,8 @@ const struct os_world_ops os_real_ops = {
 	.random = real_random,
 	.file_read = real_file_read,
 	.file_write = real_file_write,
+	.dir_list = real_dir_list,
+	.real_path = real_real_path,
 	.log_line = real_log_line,
 	.agree = real_agree,
 	.agree_member = real_agree_member,

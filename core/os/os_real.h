@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What os_real.c (identity, environment, files, memory) and os_real_socket.c share: the operations
- * of the real world's sockets. Private to core/os.
+ * What os_real.c (identity, environment, memory) has of os_real_file.c and os_real_socket.c: the operations
+ * of the real world's files and sockets. Private to core/os.
  */
 #ifndef CORE_OS_OS_REAL_H
 #define CORE_OS_OS_REAL_H
 
 #include "core/os/os.h"
+
+int real_file_read(const char *path, char **data, size_t *bytes);
+int real_file_write(const char *path, const char *data, size_t bytes);
+int real_dir_list(const char *path, char **names, int *count);
+int real_real_path(const char *path, char *out);
 
 int real_interface(int index, char *name, size_t name_bytes, struct os_addr *addr);
 int real_listen(const struct os_addr *at, int *fd, struct os_addr *bound);

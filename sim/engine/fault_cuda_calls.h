@@ -97,6 +97,10 @@
 	  .idle = IDLE_NVML)                                                                       \
 	X("nvml.device_get_nvlink_remote", "nvmlDeviceGetNvLinkRemotePciInfo_v2", 15,              \
 	  .idle = IDLE_NVML)                                                                       \
+	X("nvml.device_get_pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", 15,            \
+	  .idle = IDLE_NVML)                                                                       \
+	X("nvml.device_get_pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", 15, .idle = IDLE_NVML)   \
+	X("nvml.device_get_field_values", "nvmlDeviceGetFieldValues", 15, .idle = IDLE_NVML)       \
 	X("nvml.device_get_p2p_status", "nvmlDeviceGetP2PStatus", 15, .idle = IDLE_NVML)
 
 #endif

@@ -7,7 +7,7 @@
 const struct fault_site fault_sites_os[] = {
 	{.name = "os.alloc", .what = "os_alloc", .action = {FAULT_ACTION_FAIL(ENOMEM)}},
 	{.name = "os.file",
-	 .what = "os_file_read, os_file_write",
+	 .what = "os_file_read, os_file_write, os_dir_list, os_real_path",
 	 .action = {FAULT_ACTION_FAIL(EIO)}},
 	{.name = "os.shm",
 	 .what = "os_shm_create, os_shm_open",

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "sim/world/files.h"
 #include "sim/world/world_internal.h"
 
 /* ---- identity and files ------------------------------------------------------------------------
@@ -67,6 +68,31 @@ static const char *host_file(uint32_t host, const char *path, char text[128], si
 	return text;
 }
 
+/* What the host's kernel shows of its machine. NULL: no memory. */
+static const struct files *host_sys(uint32_t host)
+{
+	uint32_t i = 0;
+	while (world->machine[i] != world->host[host].machine)
+		i++;
+	world_lock(&world->lock);
+	if (!world->sys[i])
+		world->sys[i] = world_sys_make(world->machine[i]);
+	const struct files *f = world->sys[i];
+	world_unlock(&world->lock);
+	return f;
+}
+
+/* GPUs that are real are in the real machine's /sys. */
+static bool host_is_real(const char *path)
+{
+#ifdef DOPPEL_FAKECUDA
+	(void)path;
+	return false;
+#else
+	return strncmp(path, "/sys/", 5) == 0 || strcmp(path, "/proc/cpuinfo") == 0;
+#endif
+}
+
 static int host_fault(void)
 {
 	struct os_fault f;
@@ -75,13 +101,30 @@ static int host_fault(void)
 	return f.arg ? (int)f.arg : EIO;
 }
 
+/* Its own files first, then those that all hosts of its machine have. */
+static int host_contents(const char *path, char text[128], const char **contents, size_t *bytes)
+{
+	*contents = host_file(host_self(), path, text, bytes);
+	if (*contents)
+		return 0;
+	const struct files *sys = host_sys(host_self());
+	int rc = sys ? files_text(sys, path, contents) : ENOMEM;
+	if (!rc)
+		*bytes = strlen(*contents);
+	return rc;
+}
+
 int world_file_read(const char *path, char **data, size_t *bytes)
 {
 	world_point("os_file_read");
 	char text[128];
 	size_t n = 0;
-	const char *contents = host_file(host_self(), path, text, &n);
-	int rc = contents ? host_fault() : ENOENT;
+	const char *contents = NULL;
+	if (host_is_real(path))
+		return os_real_ops.file_read(path, data, bytes);
+	int rc = host_contents(path, text, &contents, &n);
+	if (!rc)
+		rc = host_fault();
 	if (rc)
 		return rc;
 	char *out = world_alloc(n + 1, "file contents");
@@ -98,6 +141,45 @@ int world_file_write(const char *path, const char *data, size_t bytes)
 	world_point("os_file_write");
 	int rc = host_fault();
 	return rc ? rc : os_real_ops.file_write(path, data, bytes);
+}
+
+int world_dir_list(const char *path, char **names, int *count)
+{
+	world_point("os_dir_list");
+	if (host_is_real(path))
+		return os_real_ops.dir_list(path, names, count);
+	const struct files *sys = host_sys(host_self());
+	char *found = NULL, *out = NULL;
+	size_t bytes = 0;
+	int n = 0, rc = sys ? files_names(sys, path, &found, &bytes, &n) : ENOMEM;
+	if (!rc && bytes > OS_DIR_BYTES)
+		rc = EFBIG;
+	if (!rc)
+		rc = host_fault();
+	if (!rc && !(out = world_alloc(bytes + 1, "names in a directory")))
+		rc = ENOMEM;
+	if (!rc) {
+		memcpy(out, found, bytes);
+		*names = out;
+		*count = n;
+	}
+	free(found);
+	return rc;
+}
+
+int world_real_path(const char *path, char *out)
+{
+	world_point("os_real_path");
+	if (host_is_real(path))
+		return os_real_ops.real_path(path, out);
+	const struct files *sys = host_sys(host_self());
+	char found[OS_PATH_BYTES];
+	int rc = sys ? files_real_path(sys, path, found) : ENOMEM;
+	if (!rc)
+		rc = host_fault();
+	if (!rc)
+		memcpy(out, found, strlen(found) + 1);
+	return rc;
 }
 
 void world_log_line(const char *line)

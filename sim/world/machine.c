@@ -141,26 +141,81 @@ static int machine_small_int(const struct xml_node *n, const char *attr, int64_t
 
 /* ---- GPUs ----------------------------------------------------------------------------------- */
 
-static int machine_links_read(const struct xml_node *gpu, struct world_gpu *g,
-			      struct xml_error *error)
+static int machine_link_keep(struct world_machine *m, const char *target, uint32_t count,
+			     uint32_t class)
 {
-	for (const struct xml_node *l = gpu->child; l; l = l->next) {
-		if (strcmp(l->name, "nvlink") != 0 && strcmp(l->name, "xgmi") != 0)
-			continue;
-		int32_t count;
-		uint32_t class;
-		int rc = machine_small_int(l, "count", 1, 0, 1024, &count, error);
-		if (rc == 0)
-			rc = machine_pci_id(l, "tclass", &class, error);
-		if (rc)
-			return rc;
-		const char *target = xml_attr(l, "target");
-		g->nvlinks += (uint32_t)count;
-		g->nvswitch |= class >> 8 == PCI_CLASS_BRIDGE ||
-			       (target && strncmp(target, "fffffff:", 8) == 0);
+	struct world_nvlink *l =
+		realloc(m->nvlink, ((size_t)m->nvlink_count + 1) * sizeof *m->nvlink);
+	if (!l)
+		return ENOMEM;
+	m->nvlink = l;
+	l += m->nvlink_count++;
+	*l = (struct world_nvlink){.count = count, .class = class};
+	for (size_t i = 0; target && target[i] && i + 1 < sizeof l->target; i++)
+		l->target[i] = (char)tolower((unsigned char)target[i]);
+	return 0;
+}
+
+static int machine_link_read(struct machine_reader *r, const struct xml_node *l,
+			     struct world_gpu *g)
+{
+	int32_t count;
+	uint32_t class;
+	int rc = machine_small_int(l, "count", 1, 0, 1024, &count, &r->error);
+	if (rc == 0)
+		rc = machine_pci_id(l, "tclass", &class, &r->error);
+	if (rc)
+		return rc;
+	const char *target = xml_attr(l, "target");
+	g->nvlinks += (uint32_t)count;
+	g->nvlink_count++;
+	g->nvswitch |= class >> 8 == PCI_CLASS_BRIDGE ||
+		       (target && strncmp(target, "fffffff:", 8) == 0);
+	return machine_link_keep(r->m, target, (uint32_t)count, class);
+}
+
+static int machine_c2c_read(const struct xml_node *c, struct world_gpu *g, struct xml_error *error)
+{
+	int32_t count, mbps;
+	int rc = machine_small_int(c, "count", 1, 0, 64, &count, error);
+	if (rc == 0)
+		rc = machine_small_int(c, "bw", 0, 0, 10000000, &mbps, error);
+	if (rc == 0) {
+		g->c2c = (uint32_t)count;
+		g->c2c_mbps = (uint32_t)mbps;
+	}
+	return rc;
+}
+
+static int machine_links_read(struct machine_reader *r, const struct xml_node *gpu,
+			      struct world_gpu *g)
+{
+	int rc = 0;
+	g->first_nvlink = r->m->nvlink_count;
+	for (const struct xml_node *l = gpu->child; l && !rc; l = l->next) {
+		if (strcmp(l->name, "nvlink") == 0 || strcmp(l->name, "xgmi") == 0)
+			rc = machine_link_read(r, l, g);
+		else if (strcmp(l->name, "c2c") == 0)
+			rc = machine_c2c_read(l, g, &r->error);
 	}
 	g->nvlink_mbps = g->nvlinks * machine_nvlink_mbps(g->sm);
-	return 0;
+	return rc;
+}
+
+/* The link as it runs now, if the file has it in a form that a driver has words for. */
+static void machine_pci_link(const struct xml_node *pci, struct world_gpu *g)
+{
+	static const int64_t generation[] = {2500, 5000, 8000, 16000, 32000, 64000};
+	struct xml_error error;
+	int64_t speed, width;
+	if (xml_attr_milli(pci, "link_speed", "GT/s", 0, &speed, &error))
+		speed = 0;
+	if (xml_attr_i64(pci, "link_width", 0, &width, &error))
+		width = 0;
+	for (uint32_t i = 0; i < ARRAY_LEN(generation); i++)
+		if (speed == generation[i])
+			g->pci_generation = i + 1;
+	g->pci_width = width > 0 && width <= 32 ? (uint32_t)width : 0;
 }
 
 /* `tag` is the <gpu> element, or NULL for a bare PCI function. */
@@ -198,8 +253,9 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 	g->pci_device = (device & 0xffff) << 16 | (vendor ? vendor & 0xffff : PCI_VENDOR_NVIDIA);
 	g->sm = sm ? (uint32_t)sm : machine_sm_of(device);
 	g->gdr = gdr != 0;
+	machine_pci_link(at->pci, g);
 	if (tag)
-		rc = machine_links_read(tag, g, &r->error);
+		rc = machine_links_read(r, tag, g);
 	if (rc == 0)
 		m->gpu_count++;
 	return rc;
@@ -301,6 +357,7 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 		snprintf(n->name, sizeof n->name, "net%d", n->dev);
 	n->port = port ? (uint32_t)port : 1;
 	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would be no limit */
+	n->gdr = gdr != 0;
 	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
 	rc = machine_net_is_new(r, net, n);
 	if (rc == 0)
@@ -319,6 +376,7 @@ static int machine_hca_add(struct machine_reader *r, const struct machine_place 
 				.numa = at->numa,
 				.port = 1,
 				.mbps = 25000,
+				.gdr = true,
 				.is_rdma = true};
 	rc = machine_bus_id(at->pci, n->bus_id, &r->error);
 	if (rc)
@@ -572,5 +630,6 @@ void world_machine_free(struct world_machine *m)
 	free((char *)m->xml);
 	free(m->gpu);
 	free(m->nic);
+	free(m->nvlink);
 	free(m);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/world/files.h"
 #include "sim/world/world_internal.h"
 
 #define WORLD_MAX_HOSTS         4096
@@ -33,6 +34,8 @@ static const struct os_world_ops world_ops = {
 	.random = world_random,
 	.file_read = world_file_read,
 	.file_write = world_file_write,
+	.dir_list = world_dir_list,
+	.real_path = world_real_path,
 	.log_line = world_log_line,
 	.agree = world_agree,
 	.agree_member = world_agree_member,
@@ -120,7 +123,8 @@ static int world_hosts_start(void)
 	const struct world_config *c = &world->config;
 	world->host = calloc(c->hosts, sizeof *world->host);
 	world->machine = calloc(c->hosts, sizeof(struct world_machine *));
-	if (!world->host || !world->machine)
+	world->sys = calloc(c->hosts, sizeof(struct files *));
+	if (!world->host || !world->machine || !world->sys)
 		return ENOMEM;
 	for (uint32_t h = 0; h < c->hosts; h++) {
 		const char *name = c->machines ? c->machines[h] : c->machine;
@@ -162,8 +166,11 @@ static void world_free_all(void)
 	world_arena_free();
 	world_procs_free();
 	world_files_free();
-	for (uint32_t i = 0; i < world->machine_count; i++)
+	for (uint32_t i = 0; i < world->machine_count; i++) {
+		files_free(world->sys[i]);
 		world_machine_free(world->machine[i]);
+	}
+	free(world->sys);
 	free(world->machine);
 	free(world->host);
 	free(world);

@@ -34,6 +34,16 @@ struct world_gpu {
 	bool nvswitch;       /* links go to switches: every pair is connected */
 	uint64_t pci_mbps;
 	uint64_t nvlink_mbps; /* per direction, all links */
+	uint32_t pci_generation, pci_width; /* of its PCI link now; 0: unknown */
+	int32_t first_nvlink, nvlink_count; /* in the machine's nvlink[] */
+	uint32_t c2c, c2c_mbps;             /* links to the CPU, and what each has */
+};
+
+/* Links of one GPU to one place. */
+struct world_nvlink {
+	char target[24]; /* lower case; "": a switch that a virtual machine does not see */
+	uint32_t count;
+	uint32_t class; /* PCI class of the target; 0: unknown */
 };
 
 struct world_nic {
@@ -45,6 +55,7 @@ struct world_nic {
 	uint64_t mbps; /* from `speed`, in bytes: 200000 Mb/s -> 25000 */
 	int32_t numa;
 	char personality[16]; /* of the HCA's double; "": the environment's */
+	bool gdr;             /* reaches the memory of GPUs */
 	char pkeys[80];       /* its P_Key table, as 0xffff,0x8001; "": the same */
 	bool is_rdma; /* an HCA; false: an Ethernet port (name eth*, or gdr="0" and guid 0x0) */
 };
@@ -57,6 +68,8 @@ struct world_machine {
 	int32_t gpu_count;
 	struct world_nic *nic;
 	int32_t nic_count;
+	struct world_nvlink *nvlink;
+	int32_t nvlink_count;
 };
 
 /* Finds NAME.xml among the machines that come with Doppel, or reads a file. A topology without a

@@ -3,7 +3,7 @@
  * What the files of the world share, and no other room sees: one instance, `world`, while a world
  * exists. Owner of each part: world.c life, hosts, leaks and the table of operations; machine.c
  * topology files; proc.c processes, environment and memory; socket.c and stream.c sockets; shm.c
- * shared memory; host.c identity, files, memo; agree.c agreements; fabric.c ports; arena.c the arena.
+ * shared memory; host.c identity, files, memo; sys.c what hosts show of their machine, in a tree of files.c; agree.c agreements; fabric.c ports; arena.c the arena.
  *
  * Locks: under `sim` nothing here switches between its scheduling point and its return, so there
  * are none. Under `threads` each part has one os_mutex; none is held while another is taken, save
@@ -106,6 +106,7 @@ struct world {
 	struct os_mutex lock; /* process table, leaks, memo, agreements, arena, ports */
 	struct world_host *host;
 	struct world_machine **machine; /* loaded files, one each */
+	struct files **sys; /* of each machine, made when it is first looked at; under `lock` */
 	uint32_t machine_count;
 	struct world_file file[WORLD_FILES];
 	struct world_proc **proc; /* by id */
@@ -170,7 +171,12 @@ void world_boot_id(char *out, size_t bytes);
 int32_t world_cpu(void);
 int world_file_read(const char *path, char **data, size_t *bytes);
 int world_file_write(const char *path, const char *data, size_t bytes);
+int world_dir_list(const char *path, char **names, int *count);
+int world_real_path(const char *path, char *out);
 void world_log_line(const char *line);
+
+/* ---- sys.c: what hosts of that machine show; NULL: no memory */
+struct files *world_sys_make(const struct world_machine *m);
 
 /* ---- agree.c */
 int world_agree(uint64_t key, uint64_t seq, int32_t rank, const char *text, const void *caller,

@@ -323,6 +323,29 @@ CH_TEST(nvml_nvlinks_are_those_of_the_machine, .machine = "h100-8nic")
 	ck_assert_int_eq(nvmlShutdown(), NVML_SUCCESS);
 }
 
+CH_TEST(nvml_has_the_pci_link_and_the_fields_of_links, .machine = "h100-8nic")
+{
+	nvmlDevice_t a;
+	nvmlFieldValue_t v[3] = {{.fieldId = NVML_FI_DEV_NVLINK_GET_STATE, .scopeId = 17},
+				 {.fieldId = NVML_FI_DEV_NVLINK_GET_STATE, .scopeId = 18},
+				 {.fieldId = NVML_FI_DEV_C2C_LINK_COUNT}};
+	unsigned generation = 0, width = 0;
+
+	ck_assert_int_eq(nvmlInit_v2(), NVML_SUCCESS);
+	ck_assert_int_eq(nvmlDeviceGetHandleByIndex(0, &a), NVML_SUCCESS);
+	ck_assert_int_eq(nvmlDeviceGetCurrPcieLinkGeneration(a, &generation), NVML_SUCCESS);
+	ck_assert_int_eq(nvmlDeviceGetCurrPcieLinkWidth(a, &width), NVML_SUCCESS);
+	ck_assert_uint_eq(generation, 5);
+	ck_assert_uint_eq(width, 16);
+	ck_assert_int_eq(nvmlDeviceGetFieldValues(a, 3, v), NVML_SUCCESS);
+	ck_assert_int_eq(v[0].nvmlReturn, NVML_SUCCESS);
+	ck_assert_uint_eq(v[0].value.uiVal, NVML_FEATURE_ENABLED);
+	ck_assert_int_eq(v[1].nvmlReturn, NVML_ERROR_INVALID_ARGUMENT);
+	ck_assert_int_eq(v[2].nvmlReturn, NVML_ERROR_NOT_SUPPORTED); /* no link to the CPU */
+	ck_assert_int_eq(nvmlDeviceGetFieldValues(a, 0, v), NVML_ERROR_INVALID_ARGUMENT);
+	ck_assert_int_eq(nvmlShutdown(), NVML_SUCCESS);
+}
+
 /* ---- not implemented ------------------------------------------------------------------------ */
 
 static const char *const unimplemented_names[] = {
@@ -525,6 +548,7 @@ int main(void)
 	CH_ADD(t, entry_points_are_found_by_name);
 	CH_ADD(t, nvml_finds_devices_by_index_and_bus_id);
 	CH_ADD(t, nvml_nvlinks_are_those_of_the_machine);
+	CH_ADD(t, nvml_has_the_pci_link_and_the_fields_of_links);
 	tcase_add_test(t, what_is_not_implemented_aborts_with_its_name);
 	tcase_add_test(t, what_is_not_known_aborts_with_its_number);
 	CH_ADD(t, attributes_and_properties_agree);

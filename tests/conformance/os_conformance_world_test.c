@@ -103,6 +103,46 @@ static void files_are_written_whole(void)
 	ck_assert_int_eq(os_file_write("/dev/full", "x", 1), EIO);
 }
 
+static void directories_are_listed_in_order(void)
+{
+	char *names = NULL;
+	int count = 0;
+	bool found = false;
+	ck_assert_int_eq(os_dir_list("/no/such/folder", &names, &count), ENOENT);
+	ck_assert_int_eq(os_dir_list("/proc/sys/kernel/hostname", &names, &count), ENOTDIR);
+	ck_assert_ptr_null(names);
+	ck_assert_int_eq(os_dir_list("/proc/sys/kernel/random", &names, &count), 0);
+	ck_assert_int_ge(count, 1);
+	const char *name = names, *before = "";
+	for (int i = 0; i < count; i++, name += strlen(name) + 1) {
+		ck_assert_int_gt(strcmp(name, before), 0);
+		ck_assert_str_ne(name, ".");
+		ck_assert_str_ne(name, "..");
+		found |= strcmp(name, "boot_id") == 0;
+		before = name;
+	}
+	ck_assert(found);
+	os_free(names);
+}
+
+static void real_paths_have_no_links_and_dots(void)
+{
+	char path[OS_PATH_BYTES] = "", deep[OS_PATH_BYTES + 16] = "";
+	ck_assert_int_eq(os_real_path("/proc/sys/./../sys//kernel/hostname", path), 0);
+	ck_assert_str_eq(path, "/proc/sys/kernel/hostname");
+	ck_assert_int_eq(os_real_path("/../..", path), 0);
+	ck_assert_str_eq(path, "/");
+	ck_assert_int_eq(os_real_path("/no/such/file", path), ENOENT);
+	ck_assert_int_eq(os_real_path("/proc/sys/kernel/hostname/x", path), ENOTDIR);
+	ck_assert_str_eq(path, "/");
+	while (strlen(deep) < OS_PATH_BYTES)
+		strcat(deep, "/proc/..");
+	/* too long for one of them, or the root */
+	int rc = os_real_path(deep, path);
+	ck_assert(rc == ENAMETOOLONG || rc == 0);
+	ck_assert_str_eq(path, "/");
+}
+
 static void agreement_is_by_key_and_sequence(void)
 {
 	struct os_agree_other other = {.rank = -5};
@@ -408,6 +448,8 @@ static void shm_is_on_a_device(void)
 	X(host_has_a_name_and_an_environment)                                                      \
 	X(files_are_read_whole)                                                                    \
 	X(files_are_written_whole)                                                                 \
+	X(directories_are_listed_in_order)                                                         \
+	X(real_paths_have_no_links_and_dots)                                                       \
 	X(agreement_is_by_key_and_sequence)                                                        \
 	X(agents_keep_one_order_between_keys)                                                      \
 	X(bytes_go_both_ways_in_order_then_end)                                                    \

@@ -82,6 +82,39 @@ typedef struct nvmlPciInfo_st {
 	char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
 } nvmlPciInfo_t;
 
+typedef enum nvmlValueType_enum {
+	NVML_VALUE_TYPE_DOUBLE = 0,
+	NVML_VALUE_TYPE_UNSIGNED_INT = 1,
+	NVML_VALUE_TYPE_UNSIGNED_LONG = 2,
+	NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3,
+	NVML_VALUE_TYPE_SIGNED_LONG_LONG = 4,
+	NVML_VALUE_TYPE_SIGNED_INT = 5,
+} nvmlValueType_t;
+
+typedef union nvmlValue_st {
+	double dVal;
+	int siVal;
+	unsigned int uiVal;
+	unsigned long ulVal;
+	unsigned long long ullVal;
+	signed long long sllVal;
+} nvmlValue_t;
+
+#define NVML_FI_DEV_NVLINK_GET_STATE    165
+#define NVML_FI_DEV_C2C_LINK_COUNT      170
+#define NVML_FI_DEV_C2C_LINK_GET_STATUS 171
+#define NVML_FI_DEV_C2C_LINK_GET_MAX_BW 172
+
+typedef struct nvmlFieldValue_st {
+	unsigned int fieldId;
+	unsigned int scopeId; /* of a link's field: the link */
+	long long timestamp;
+	long long latencyUsec;
+	nvmlValueType_t valueType;
+	nvmlReturn_t nvmlReturn;
+	nvmlValue_t value;
+} nvmlFieldValue_t;
+
 #ifndef FAKECUDA_API
 #define FAKECUDA_API __attribute__((visibility("default")))
 #endif
@@ -104,6 +137,12 @@ FAKECUDA_API nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, uns
 							unsigned int *capResult);
 FAKECUDA_API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 							     int *minor);
+FAKECUDA_API nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device,
+							      unsigned int *currLinkGen);
+FAKECUDA_API nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device,
+							 unsigned int *currLinkWidth);
+FAKECUDA_API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
+						   nvmlFieldValue_t *values);
 FAKECUDA_API nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
 						 nvmlGpuP2PCapsIndex_t p2pIndex,
 						 nvmlGpuP2PStatus_t *p2pStatus);
