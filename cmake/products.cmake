@@ -68,6 +68,10 @@ endif()
 doppel_sources(topo_sources core/topo core/tune)
 add_library(core_topo OBJECT ${topo_sources})
 target_link_libraries(core_topo PUBLIC doppel-rt)
+# What the drivers have of a GPU, for `doppel topo detect` too.
+doppel_sources(detect_sources core/detect)
+add_library(core_detect OBJECT ${detect_sources})
+target_link_libraries(core_detect PUBLIC doppel-rt ${DOPPEL_GPU_LIB})
 doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/proxy core/rank core/transport)
 add_library(core_host OBJECT ${core_sources})
 target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
@@ -89,7 +93,7 @@ add_custom_command(OUTPUT ${poison_header}
 		${poisoned_headers}
 	VERBATIM)
 add_custom_target(poison DEPENDS ${poison_header})
-foreach(target core_host core_topo)
+foreach(target core_host core_topo core_detect)
 	add_dependencies(${target} poison)
 	target_compile_options(${target} PRIVATE -include ${poison_header})
 endforeach()
@@ -124,6 +128,7 @@ endif()
 
 set(export_map ${PROJECT_SOURCE_DIR}/core/api/exports.map)
 add_library(doppel SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
+	$<TARGET_OBJECTS:core_detect>
 	${core_device_objects} ${site_object})
 target_link_libraries(doppel PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})
 target_link_options(doppel PRIVATE -Wl,--version-script=${export_map})
@@ -135,6 +140,7 @@ set_target_properties(doppel PROPERTIES LINK_DEPENDS ${export_map} LINKER_LANGUA
 # ---- libnccl.so.2: the same objects under the name that programs look for. A library of its own: a
 # program that knows nothing of worlds is given one by it (backends/nccl), and ours make their own.
 add_library(nccl SHARED $<TARGET_OBJECTS:core_host> $<TARGET_OBJECTS:core_topo>
+	$<TARGET_OBJECTS:core_detect>
 	${core_device_objects} ${site_object})
 if(DOPPEL_GPU STREQUAL "fakecuda" AND DOPPEL_RDMA STREQUAL "fakeverbs")
 	doppel_sources(nccl_sources backends/nccl)
@@ -150,7 +156,7 @@ if(DOPPEL_FAKE)
 	if(NOT DOPPEL_RDMA STREQUAL "fakeverbs")
 		list(FILTER cli_sources EXCLUDE REGEX "/verbs_[^/]*$")
 	endif()
-	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo>)
+	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo> $<TARGET_OBJECTS:core_detect>)
 	set_target_properties(doppel-cli PROPERTIES OUTPUT_NAME doppel)
 	target_link_libraries(doppel-cli PRIVATE lab doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
 	# ELF symbols in the dynamic table, so that backtraces name functions.

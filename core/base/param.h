@@ -52,7 +52,12 @@ X(SOCKET_NTHREADS, "NCCL_SOCKET_NTHREADS", INT, "-2", -2, 16,                   
 	"else 0")                                                                                   \
 X(NSOCKS_PERTHREAD, "NCCL_NSOCKS_PERTHREAD", INT, "-2", -2, 64,                                    \
 	"sockets of each of these tasks; -2: 8 on AWS, else 1")                                     \
-X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0, "topology XML of this host")                    \
+X(TOPO_FILE, "NCCL_TOPO_FILE", STRING, NULL, 0, 0,                                                 \
+	"topology XML of this host; unset: it is detected")                                         \
+X(TOPO_DUMP_FILE, "NCCL_TOPO_DUMP_FILE", STRING, NULL, 0, 0,                                       \
+	"file that gets the host's topology XML")                                                   \
+X(TOPO_DUMP_FILE_RANK, "NCCL_TOPO_DUMP_FILE_RANK", INT, "0", 0, 1ll << 31,                         \
+	"rank that writes NCCL_TOPO_DUMP_FILE")                                                     \
 X(GRAPH_FILE, "NCCL_GRAPH_FILE", STRING, NULL, 0, 0,                                               \
 	"graphs of this host in NCCL's XML, as `doppel topo search` prints them, in place of a search") \
 X(GRAPH_DUMP_FILE, "NCCL_GRAPH_DUMP_FILE", STRING, NULL, 0, 0,                                     \

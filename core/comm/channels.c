@@ -15,92 +15,6 @@
 #include "core/transport/transport.h"
 #include "core/tune/model.h"
 
-/* ---- topology ------------------------------------------------------------------------------- */
-
-/* Ports of one device have one name, by which the proxy looks for them too: the first one counts. */
-static bool channels_device_is_new(const struct topo_select *select, const char *name)
-{
-	for (int32_t i = 0; i < select->devices; i++)
-		if (strcmp(select->device[i].name, name) == 0)
-			return false;
-	return true;
-}
-
-/* Which devices the network has, where it is open and the topology is to use only those
- * (DOPPEL_TOPO_NETWORK). A file's NICs are HCAs: a rank that uses another network has that one's
- * devices. */
-static ncclResult_t channels_network(struct ncclComm *comm, struct topo_select *select)
-{
-	int count = 0;
-	ncclResult_t rc;
-
-	if (!comm->net.ops || (!param_bool(PARAM_TOPO_NETWORK) && comm->net.ops == &net_verbs))
-		return ncclSuccess;
-	rc = comm->net.ops->devices(comm, &count);
-	select->network_known = true;
-	for (int d = 0; d < count && !rc; d++) {
-		struct net_props props;
-		int32_t i = select->devices;
-
-		rc = comm->net.ops->props(comm, d, &props);
-		if (rc || i == TOPO_MAX_DEVICES || !channels_device_is_new(select, props.name))
-			continue;
-		memcpy(select->device[i].name, props.name, sizeof props.name);
-		select->device[i].guid = props.guid;
-		select->device[i].port = (int32_t)props.port;
-		select->device[i].mbit = props.speed_mbps;
-		select->device[i].gdr = props.gpu_memory;
-		select->devices++;
-	}
-	if (!rc && !select->devices) {
-		WARN("rank %d: the network %s has no device with an active port", comm->rank,
-		     comm->net.ops->name);
-		rc = ncclSystemError;
-	}
-	return rc;
-}
-
-static ncclResult_t channels_topology(struct ncclComm *comm)
-{
-	const char *path = param_str(PARAM_TOPO_FILE);
-	struct topo_select *select;
-	char *xml = NULL;
-	size_t bytes = 0;
-	ncclResult_t rc = ncclSystemError;
-
-	if (!path) {
-		WARN("NCCL_TOPO_FILE is not set: detection of the topology is not there yet, so it "
-		     "must name "
-		     "the host's topology XML");
-		return ncclInvalidUsage;
-	}
-	select = os_alloc(sizeof *select, "topology selection");
-	if (!select) {
-		WARN("rank %d: no memory for the topology selection", comm->rank);
-		return ncclSystemError;
-	}
-	int e = os_file_read(path, &xml, &bytes);
-	if (e) {
-		char text[96];
-		const char *said = strerror_r(e, text, sizeof text);
-		WARN("NCCL_TOPO_FILE: %s cannot be read: %s", path, said);
-		goto out_free;
-	}
-	select->count = comm->local_ranks;
-	for (int32_t i = 0; i < comm->local_ranks; i++) {
-		const struct peer_info *p = &comm->peers[comm->local_to_rank[i]];
-		memcpy(select->gpu[i].bus_id, p->bus_id, sizeof p->bus_id);
-		select->gpu[i].dev = p->cuda_dev;
-	}
-	rc = channels_network(comm, select);
-	if (!rc)
-		rc = topo_system_get(xml, bytes, path, select, &comm->topo);
-	os_free(xml);
-out_free:
-	os_free(select);
-	return rc;
-}
-
 /* ---- channels ------------------------------------------------------------------------------- */
 
 /* How many: what the rings give, within what every rank's configuration allows. */
@@ -401,11 +315,11 @@ static ncclResult_t channels_surroundings(struct ncclComm *comm)
 	ncclResult_t rc = several ? comm_network_choose(comm) : ncclSuccess;
 
 	if (!rc)
-		rc = channels_topology(comm);
+		rc = comm_topology_find(comm);
 	if (rc || several || channels_reach_all(comm))
 		return rc;
 	rc = comm_network_choose(comm);
-	return rc ? rc : channels_topology(comm);
+	return rc ? rc : comm_topology_find(comm);
 }
 
 ncclResult_t comm_channels_make(struct ncclComm *comm)

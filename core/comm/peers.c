@@ -12,18 +12,8 @@
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
 #include "core/rank/cuda_result.h"
+#include "core/topo/detect.h"
 #include "core/tune/allowed.h"
-
-static uint64_t peer_host_hash(void)
-{
-	char name[256] = "", boot[64] = "";
-	const char *fixed = param_str(PARAM_HOSTID);
-	if (fixed)
-		return hash64_str(fixed);
-	os_host_name(name, sizeof name);
-	os_boot_id(boot, sizeof boot);
-	return hash64_combine(hash64_str(name), hash64_str(boot));
-}
 
 /* A pid is unique within its namespace: two containers of a host may have the same. */
 static uint64_t peer_pid_hash(uint64_t host_hash)
@@ -74,7 +64,7 @@ static ncclResult_t peer_device_describe(struct peer_info *me)
 	for (char *p = me->bus_id; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	me->sm = 10 * major + minor;
-	me->warp_width = (uint32_t)width;
+	me->warp_width = (uint16_t)width;
 	me->dev_bytes = all;
 	return ncclSuccess;
 }
@@ -83,11 +73,12 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 {
 	me->magic = PEER_INFO_MAGIC;
 	me->rank = comm->rank;
-	me->host_hash = peer_host_hash();
+	me->host_hash = topo_host_hash();
 	me->pid_hash = peer_pid_hash(me->host_hash);
 	me->cuda_dev = comm->cuda_dev;
 	me->version = NCCL_VERSION_CODE;
 	me->shm_device = peer_shm_device();
+	me->detects = comm_topology_must_detect();
 	me->min_channels = comm->config.minCTAs;
 	me->max_channels = comm->config.maxCTAs;
 	me->allowed = comm->allowed;

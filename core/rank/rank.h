@@ -43,7 +43,8 @@ struct peer_info {
 	int32_t sm; /* compute capability, 80 = 8.0 */
 	char bus_id[24];
 	uint32_t version; /* NCCL_VERSION_CODE */
-	uint32_t warp_width;
+	uint16_t warp_width;
+	uint16_t detects; /* 1: no file has all of its host's topology */
 	uint64_t dev_bytes;
 	int32_t min_channels, max_channels; /* what this rank's configuration allows */
 	uint64_t allowed;                   /* programs that its environment allows */

@@ -22,6 +22,8 @@ int cli_shrink(int argc, char **argv);
 /* What doppel shrink DIR does. */
 int cli_shrink_dir(const char *dir);
 int cli_topo(int argc, char **argv);
+/* What doppel topo detect does. */
+int cli_topo_detect(int argc, char **argv);
 int cli_tune(int argc, char **argv);
 int cli_exhaust(int argc, char **argv);
 int cli_exec(int argc, char **argv);

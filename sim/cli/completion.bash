@@ -10,7 +10,7 @@ _doppel_words()
 	*:-*) "$doppel" "$command" --help | grep -oE -- '--[a-z][a-z-]*' | sort -u ;;
 	*) case $command in
 		run | sweep | tune) "$doppel" "${command/sweep/run}" no-such-collective 2>&1 | sed -n 's/.*there are: //p' | tr -d , ;;
-		topo) echo show search check diff plot ;;
+		topo) echo show search check diff plot detect ;;
 		exec | verbs-run) compgen -c -- "$current" ;;
 		esac ;;
 	esac

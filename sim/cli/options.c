@@ -471,6 +471,22 @@ static void options_end_gpus(struct cli_options *o, struct argp_state *state)
 			   c->host_gpus_n, c->hosts);
 }
 
+/* Real GPUs have a topology of their own: it is detected, unless a machine or a file is named. */
+static void options_end_topology(struct cli_options *o)
+{
+#ifndef DOPPEL_FAKECUDA
+	const char *machine = getenv("DOPPEL_MACHINE");
+	bool named = cli_is_given(&o->given, OPTION_MACHINE) || (machine && *machine);
+
+	for (uint32_t i = 0; i < o->scenario.env_count; i++)
+		named |= strncmp(o->scenario.env[i], "NCCL_TOPO_FILE=", 15) == 0;
+	if (!named)
+		(void)scenario_set_env(&o->scenario, "NCCL_TOPO_FILE=");
+#else
+	(void)o;
+#endif
+}
+
 static error_t options_parse(int key, char *arg, struct argp_state *state)
 {
 	struct cli_options *o = state->input;
@@ -489,6 +505,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		options_end_machines(o, state);
 		options_end_gpus(o, state);
+		options_end_topology(o);
 		cli_collective_end(state, o);
 		return 0;
 	default:

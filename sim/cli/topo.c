@@ -34,7 +34,7 @@ static const struct topo_verb topo_verbs[] = {
 	{"diff", 2, cli_topo_diff}, {"plot", 1, cli_topo_plot},
 };
 
-#define TOPO_VERBS "show, search, check, diff or plot"
+#define TOPO_VERBS "show, search, check, diff, plot or detect"
 
 /* Which verbs an option has an effect on. */
 static const struct {
@@ -329,7 +329,8 @@ int cli_topo(int argc, char **argv)
 		.options = topo_argp_options,
 		.parser = topo_parse,
 		.help_filter = topo_help,
-		.args_doc = "show XML\nsearch XML\ncheck XML\ndiff XML XML\nplot XML",
+		.args_doc = "show XML\nsearch XML\ncheck XML\ndiff XML XML\nplot XML\n"
+			    "detect [--machine XML]",
 		.doc = "What the stack makes of a machine.\n\n"
 		       "show: the tree of CPUs, switches, GPUs and NICs with their links, and the "
 		       "matrix of paths.\n"
@@ -339,10 +340,13 @@ int cli_topo(int argc, char **argv)
 		       "something.\n"
 		       "diff: what differs between two machines, or two graph files, by name; exit "
 		       "code 2 if they differ.\n"
-		       "plot: a picture of the machine with the rings below it, as SVG.",
+		       "plot: a picture of the machine with the rings below it, as SVG.\n"
+		       "detect: the XML of this host, as /sys and the drivers have it.",
 	};
 	struct topo_parser p = {.options = {.hosts = 1}};
 
+	if (argc > 1 && strcmp(argv[1], "detect") == 0)
+		return cli_topo_detect(argc - 1, argv + 1);
 	cli_parse(&argp, 0, argc, argv, &p);
 	return p.options.verb->run(&p.options);
 }

@@ -82,25 +82,21 @@
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
 
 #define FAULT_NVML_CALLS(X)                                                                        \
-	X("nvml.init", "nvmlInit_v2", 9, .idle = IDLE_NVML)                                        \
-	X("nvml.shutdown", "nvmlShutdown", 999, .idle = IDLE_NVML)                                 \
-	X("nvml.device_get_count", "nvmlDeviceGetCount_v2", 999, .idle = IDLE_NVML)                \
+	X("nvml.init", "nvmlInit_v2", 9)                                                           \
+	X("nvml.shutdown", "nvmlShutdown", 999)                                                    \
+	X("nvml.device_get_count", "nvmlDeviceGetCount_v2", 999, .idle = IDLE_QUERY)               \
 	X("nvml.device_get_handle_by_index", "nvmlDeviceGetHandleByIndex_v2", 15,                  \
-	  .idle = IDLE_NVML)                                                                       \
-	X("nvml.device_get_handle_by_pci_bus_id", "nvmlDeviceGetHandleByPciBusId_v2", 15,          \
-	  .idle = IDLE_NVML)                                                                       \
-	X("nvml.device_get_index", "nvmlDeviceGetIndex", 15, .idle = IDLE_NVML)                    \
+	  .idle = IDLE_QUERY)                                                                      \
+	X("nvml.device_get_handle_by_pci_bus_id", "nvmlDeviceGetHandleByPciBusId_v2", 15)          \
+	X("nvml.device_get_index", "nvmlDeviceGetIndex", 15)                                       \
 	X("nvml.device_get_capability", "nvmlDeviceGetCudaComputeCapability", 15,                  \
-	  .idle = IDLE_NVML)                                                                       \
-	X("nvml.device_get_nvlink_state", "nvmlDeviceGetNvLinkState", 15, .idle = IDLE_NVML)       \
-	X("nvml.device_get_nvlink_capability", "nvmlDeviceGetNvLinkCapability", 15,                \
-	  .idle = IDLE_NVML)                                                                       \
-	X("nvml.device_get_nvlink_remote", "nvmlDeviceGetNvLinkRemotePciInfo_v2", 15,              \
-	  .idle = IDLE_NVML)                                                                       \
-	X("nvml.device_get_pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", 15,            \
-	  .idle = IDLE_NVML)                                                                       \
-	X("nvml.device_get_pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", 15, .idle = IDLE_NVML)   \
-	X("nvml.device_get_field_values", "nvmlDeviceGetFieldValues", 15, .idle = IDLE_NVML)       \
-	X("nvml.device_get_p2p_status", "nvmlDeviceGetP2PStatus", 15, .idle = IDLE_NVML)
+	  .idle = IDLE_QUERY)                                                                      \
+	X("nvml.device_get_nvlink_state", "nvmlDeviceGetNvLinkState", 15)                          \
+	X("nvml.device_get_nvlink_capability", "nvmlDeviceGetNvLinkCapability", 15)                \
+	X("nvml.device_get_nvlink_remote", "nvmlDeviceGetNvLinkRemotePciInfo_v2", 15)              \
+	X("nvml.device_get_pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", 15)            \
+	X("nvml.device_get_pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", 15)                      \
+	X("nvml.device_get_field_values", "nvmlDeviceGetFieldValues", 15)                          \
+	X("nvml.device_get_p2p_status", "nvmlDeviceGetP2PStatus", 15, .idle = IDLE_QUERY)
 
 #endif

@@ -10,7 +10,6 @@
 #define IDLE_LAUNCH "the stack launches by cudaLaunchKernel, on the stream that it is given"
 #define IDLE_RESET  "nothing resets a device that others use"
 #define IDLE_DRIVER "the stack uses the runtime; the driver's calls are there for programs"
-#define IDLE_NVML   "the stack reads NVLinks from a topology file, in all but the runs that detect them"
 
 #define CUDA_CALL(site, call, usual, ...)                                                          \
 	{.name = (site),                                                                           \

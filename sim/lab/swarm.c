@@ -340,6 +340,18 @@ static void swarm_channels(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
+/* Hosts detect their topology, one time in 16. */
+static void swarm_detection(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.detection");
+	bool detects = sim_rng_below(&rng, 16) == 0;
+
+	if (detects && !swarm_is_set(s, "NCCL_TOPO_FILE="))
+		swarm_env(s, "NCCL_TOPO_FILE=");
+}
+
 /* Are the hosts connected by sockets? */
 static bool swarm_has_sockets(const struct scenario *s)
 {
@@ -631,6 +643,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_trees(s, seed);
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
+	swarm_detection(s, seed);
 	swarm_network(s, seed);
 	swarm_registration(s, seed);
 	swarm_queues(s, seed);

@@ -209,10 +209,11 @@ static void sys_node(struct sys *s, const struct xml_node *cpu, int32_t numa)
 		files_put(s->f, dir, "cpumap", "%.200s\n", affinity);
 }
 
-/* NCCL's family has the two fields of CPUID side by side; a kernel adds them. */
+/* NCCL's family has the two fields of CPUID side by side; a kernel adds them. A number that no CPUID gives
+ * is a kernel's. */
 static int64_t sys_family(int64_t id)
 {
-	return id < 15 ? id : 15 + ((id - 15) >> 4);
+	return id < 15 || (id - 15) % 16 ? id : 15 + (id - 15) / 16;
 }
 
 static void sys_cpuinfo(struct sys *s, const struct xml_node *cpu)

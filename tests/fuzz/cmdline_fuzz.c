@@ -245,6 +245,12 @@ int cli_process(struct cli_options *o)
 	return FUZZ_RUN();
 }
 
+int cli_topo_detect(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	return FUZZ_RUN();
+}
+
 int cli_gdb(char **program, const char *const *then)
 {
 	(void)program, (void)then;

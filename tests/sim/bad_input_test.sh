@@ -58,7 +58,7 @@ expect 'device twice' 'GPU 1 appears twice' run all_reduce --devices 1,1
 expect 'missing plan' 'nowhere.plan: No such file' run all_reduce --faults nowhere.plan
 expect 'plan with an unknown site' 'typo.plan:2:.*fabric.lonk.*fabric.link' run all_reduce --faults typo.plan
 expect 'plan with an unknown key' 'key.plan:1:.*rnak' run all_reduce --faults key.plan
-expect 'topo without a machine' 'expected show, search, check, diff or plot, and a machine' topo
+expect 'topo without a machine' 'expected show, search, check, diff, plot or detect, and a machine' topo
 expect 'topo with an unknown verb' "'shwo': expected show, search" topo shwo one_gpu.xml
 expect 'topo diff of one machine' 'diff: expected two machines or graph files' topo diff one_gpu.xml
 expect 'topo show of two machines' "show takes one machine; 'no_gpu.xml' is too much" topo show one_gpu.xml no_gpu.xml

@@ -69,7 +69,7 @@ OWN = {
 # Without effect on what a line comes to, or started by hand: gdb waits for its user.
 LEFT_OUT = {"--gdb", "--help", "--usage", "--version"}
 # Variables of which any text is right, and those that files and sockets decide.
-ANY_TEXT = {"NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
+ANY_TEXT = {"NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
             "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_TUNER_PLUGIN", "DOPPEL_MACHINE_DIR", "DOPPEL_TRACE", "DOPPEL_FAULTS"}
 TEXT_GARBAGE = {"DOPPEL_FABRIC": ["a/b", "/"], "NCCL_TOPO_FILE": NOWHERE[:2],
                 "NCCL_GRAPH_FILE": NOWHERE[:2], "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"]}

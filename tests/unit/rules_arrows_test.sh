@@ -26,12 +26,12 @@ declare -A allowed=(
 	[sim/engine]="core/os core/base sim/engine"
 	[sim/world]="core/os core/base sim/engine sim/world"
 	[sim/lab]="core/os core/base core/include sim/engine sim/world sim/lab backends"
-	[sim/cli]="core/os core/base core/include core/topo core/tune sim/engine sim/world sim/lab sim/cli backends backends/dropin"
+	[sim/cli]="core/os core/base core/include core/topo core/tune core/detect sim/engine sim/world sim/lab sim/cli backends backends/dropin"
 )
 
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
 # through os, and os is written with the words of base; both are in libdoppel-rt.
-core_floors="base+os include device bootstrap topo tune rank mem transport proxy plan comm api"
+core_floors="base+os include device bootstrap topo tune rank detect mem transport proxy plan comm api"
 fakeverbs_floors="arena objects checks queues transport entry"
 
 # floors_allow ROOT FLOORS BELOW: rows of the table for floors that have none; all may include BELOW

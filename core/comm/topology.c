@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A host's topology: from the file that NCCL_TOPO_FILE names, or detected. Each rank detects its GPU and
+ * the network's NICs; the host's first rank puts the parts together, and all ranks of the host read the
+ * same text. One rank without a file, or with a template, is enough for that: another one's file is then
+ * its part.
+ *
+ *	rank                            first rank of the host
+ *	its part  ----- size, text ---->  topo_detect_fuse
+ *	topo_system_get  <-- size, text --
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/param.h"
+#include "core/comm/comm_internal.h"
+#include "core/detect/gpu.h"
+#include "core/topo/detect.h"
+#include "core/transport/net.h"
+#include "core/transport/transport.h"
+
+/* What a cloud's host tells a virtual machine of its own topology. */
+#define TOPOLOGY_VIRTUAL "/var/run/nvidia-topologyd/virtualTopology.xml"
+
+#define TOPOLOGY_TAG_PART  0x70900000
+#define TOPOLOGY_TAG_FUSED 0x70a00000
+#define TOPOLOGY_MOST      (4u << 20) /* bytes of XML, as the reader takes them */
+
+/* A text of os_alloc's and where it came from. */
+struct topology_text {
+	char *xml;
+	size_t bytes;
+	const char *source;
+};
+
+/* ---- network -------------------------------------------------------------------------------- */
+
+/* Ports of one device have one name, by which the proxy looks for them too: the first one counts. */
+static bool topology_device_is_new(const struct topo_select *select, const char *name)
+{
+	for (int32_t i = 0; i < select->devices; i++)
+		if (strcmp(select->device[i].name, name) == 0)
+			return false;
+	return true;
+}
+
+/* The network's devices. */
+static ncclResult_t topology_devices(struct ncclComm *comm, struct topo_select *select)
+{
+	int count = 0;
+	ncclResult_t rc = comm->net.ops->devices(comm, &count);
+
+	for (int d = 0; d < count && !rc; d++) {
+		struct net_props props;
+		int32_t i = select->devices;
+
+		rc = comm->net.ops->props(comm, d, &props);
+		if (rc || i == TOPO_MAX_DEVICES || !topology_device_is_new(select, props.name))
+			continue;
+		memcpy(select->device[i].name, props.name, sizeof props.name);
+		select->device[i].guid = props.guid;
+		select->device[i].port = (int32_t)props.port;
+		select->device[i].mbit = props.speed_mbps;
+		select->device[i].gdr = props.gpu_memory;
+		select->devices++;
+	}
+	if (!rc && !select->devices) {
+		WARN("rank %d: the network %s has no device with an active port", comm->rank,
+		     comm->net.ops->name);
+		rc = ncclSystemError;
+	}
+	return rc;
+}
+
+/* A file's NICs are HCAs: a rank that uses another network has that one's devices, and so has one that
+ * detects, or whose environment has it so (DOPPEL_TOPO_NETWORK). */
+static bool topology_of_network(const struct ncclComm *comm, bool detected)
+{
+	return comm->net.ops &&
+	       (detected || param_bool(PARAM_TOPO_NETWORK) || comm->net.ops != &net_verbs);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static ncclResult_t topology_file(struct topology_text *text)
+{
+	const char *path = param_str(PARAM_TOPO_FILE);
+	int e = os_file_read(path, &text->xml, &text->bytes);
+
+	text->source = path;
+	if (!e)
+		return ncclSuccess;
+	char why[96];
+	const char *said = strerror_r(e, why, sizeof why);
+	WARN("NCCL_TOPO_FILE: %s cannot be read: %s", path, said);
+	return ncclSystemError;
+}
+
+/* The rank whose NCCL_TOPO_DUMP_FILE_RANK it is. A file that cannot be written stops nothing. */
+static void topology_dump(const struct ncclComm *comm, const struct topology_text *text)
+{
+	const char *path = param_str(PARAM_TOPO_DUMP_FILE);
+	int e = 0;
+
+	if (path && param_i64(PARAM_TOPO_DUMP_FILE_RANK) == comm->rank)
+		e = os_file_write(path, text->xml, text->bytes);
+	if (e) {
+		char why[96];
+		const char *said = strerror_r(e, why, sizeof why);
+		WARN("NCCL_TOPO_DUMP_FILE: %s cannot be written: %s", path, said);
+	}
+}
+
+/* Without a file; or the file is a cloud's template, which lacks what the drivers have of its GPUs. One that
+ * cannot be read is an error when it is needed. */
+bool comm_topology_must_detect(void)
+{
+	const char *path = param_str(PARAM_TOPO_FILE);
+	char *xml = NULL;
+	size_t bytes = 0;
+
+	if (!path)
+		return true;
+	if (os_file_read(path, &xml, &bytes))
+		return false;
+	bool is_template = topo_detect_is_template(xml, bytes);
+
+	os_free(xml);
+	return is_template;
+}
+
+/* ---- detection ------------------------------------------------------------------------------ */
+
+/* What is there before: the rank's file, or a virtual machine's; `base->xml` stays NULL without one. */
+static ncclResult_t topology_base(struct topology_text *base)
+{
+	if (param_str(PARAM_TOPO_FILE))
+		return topology_file(base);
+	base->source = TOPOLOGY_VIRTUAL;
+	if (os_file_read(TOPOLOGY_VIRTUAL, &base->xml, &base->bytes))
+		base->xml = NULL;
+	return ncclSuccess;
+}
+
+static void topology_nics(const struct ncclComm *comm, const struct topo_select *select,
+			  struct topo_detect_nic *nic)
+{
+	for (int32_t i = 0; i < select->devices; i++) {
+		nic[i] = (struct topo_detect_nic){.dev = i,
+						  .port = select->device[i].port,
+						  .guid = select->device[i].guid,
+						  .mbit = select->device[i].mbit,
+						  .gdr = select->device[i].gdr,
+						  .rdma = comm->net.ops == &net_verbs};
+		memcpy(nic[i].name, select->device[i].name, sizeof nic[i].name);
+	}
+}
+
+/* The rank's own, in memory of its own: it is large. */
+struct topology_own {
+	struct topo_detect_gpu gpu;
+	struct topo_detect_nic nic[TOPO_MAX_DEVICES];
+};
+
+static ncclResult_t topology_part(const struct ncclComm *comm, const struct topo_select *select,
+				  struct topology_own *own, struct topology_text *part)
+{
+	const struct peer_info *me = &comm->peers[comm->rank];
+	struct topology_text base = {0};
+	ncclResult_t rc = detect_gpu_facts(comm->cuda_dev, me->bus_id, &own->gpu);
+
+	if (!rc)
+		rc = topology_base(&base);
+	if (rc)
+		return rc;
+	own->gpu.rank = comm->rank;
+	if (own->gpu.dev < 0)
+		own->gpu.dev = INT16_MAX + 1 + comm->local_rank; /* another than NVML gives */
+	topology_nics(comm, select, own->nic);
+	rc = topo_detect(&(struct topo_detect){.host_hash = me->host_hash,
+					       .base = base.xml,
+					       .source = base.source,
+					       .base_bytes = base.bytes,
+					       .gpu = &own->gpu,
+					       .gpus = 1,
+					       .nic = own->nic,
+					       .nics = select->devices},
+			 &part->xml, &part->bytes);
+	os_free(base.xml);
+	return rc;
+}
+
+/* ---- parts of a host ------------------------------------------------------------------------ */
+
+static ncclResult_t topology_send(struct ncclComm *comm, int32_t to, int tag,
+				  const struct topology_text *text)
+{
+	uint64_t bytes = text->bytes;
+	ncclResult_t rc = bootstrap_send(comm->bootstrap, to, tag, &bytes, sizeof bytes);
+
+	return rc ? rc : bootstrap_send(comm->bootstrap, to, tag + 1, text->xml, text->bytes);
+}
+
+static ncclResult_t topology_recv(struct ncclComm *comm, int32_t from, int tag,
+				  struct topology_text *text)
+{
+	uint64_t bytes = 0;
+	ncclResult_t rc = bootstrap_recv(comm->bootstrap, from, tag, &bytes, sizeof bytes);
+
+	if (rc)
+		return rc;
+	if (bytes == 0 || bytes > TOPOLOGY_MOST) {
+		WARN("rank %d: rank %d sends a topology of %llu bytes, expected 1 to %u",
+		     comm->rank, from, (unsigned long long)bytes, TOPOLOGY_MOST);
+		return ncclInternalError;
+	}
+	text->xml = os_alloc(bytes + 1, "topology of another rank");
+	text->bytes = bytes;
+	if (!text->xml) {
+		WARN("rank %d: no memory for a topology of %zu bytes", comm->rank, text->bytes);
+		return ncclSystemError;
+	}
+	return bootstrap_recv(comm->bootstrap, from, tag + 1, text->xml, text->bytes);
+}
+
+/* All parts, the first rank's own among them, into one text; then to the others. */
+static ncclResult_t topology_lead(struct ncclComm *comm, const struct topology_text *own,
+				  struct topo_detect_part *part, struct topology_text *whole)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	part[0] = (struct topo_detect_part){own->xml, own->bytes};
+	for (int32_t i = 1; i < comm->local_ranks && !rc; i++) {
+		struct topology_text text = {0};
+
+		rc = topology_recv(comm, comm->local_to_rank[i], TOPOLOGY_TAG_PART, &text);
+		part[i] = (struct topo_detect_part){text.xml, text.bytes};
+	}
+	if (!rc)
+		rc = topo_detect_fuse(part, comm->local_ranks, &whole->xml, &whole->bytes);
+	for (int32_t i = 1; i < comm->local_ranks && !rc; i++)
+		rc = topology_send(comm, comm->local_to_rank[i], TOPOLOGY_TAG_FUSED, whole);
+	for (int32_t i = 1; i < comm->local_ranks; i++)
+		os_free((void *)part[i].xml);
+	return rc;
+}
+
+static ncclResult_t topology_exchange(struct ncclComm *comm, const struct topology_text *own,
+				      struct topology_text *whole)
+{
+	struct topo_detect_part *part;
+	int32_t first = comm->local_to_rank[0];
+	ncclResult_t rc;
+
+	whole->source = "detected topology";
+	if (comm->local_rank > 0) {
+		rc = topology_send(comm, first, TOPOLOGY_TAG_PART, own);
+		return rc ? rc : topology_recv(comm, first, TOPOLOGY_TAG_FUSED, whole);
+	}
+	part = os_alloc((size_t)comm->local_ranks * sizeof *part, "parts of the topology");
+	if (!part) {
+		WARN("rank %d: no memory for %d parts of the topology", comm->rank,
+		     comm->local_ranks);
+		return ncclSystemError;
+	}
+	rc = topology_lead(comm, own, part, whole);
+	os_free(part);
+	return rc;
+}
+
+static ncclResult_t topology_detect(struct ncclComm *comm, const struct topo_select *select,
+				    struct topology_text *whole)
+{
+	struct topology_own *own = os_alloc(sizeof *own, "what a rank detects");
+	struct topology_text part = {0};
+	ncclResult_t rc = ncclSystemError;
+
+	if (!own)
+		WARN("rank %d: no memory to detect the topology", comm->rank);
+	else
+		rc = topology_part(comm, select, own, &part);
+	os_free(own);
+	if (!rc)
+		rc = topology_exchange(comm, &part, whole);
+	os_free(part.xml);
+	return rc;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+/* The same answer on all ranks of the host. */
+static bool topology_is_detected(const struct ncclComm *comm)
+{
+	for (int32_t i = 0; i < comm->local_ranks; i++)
+		if (comm->peers[comm->local_to_rank[i]].detects)
+			return true;
+	return false;
+}
+
+static ncclResult_t topology_read(struct ncclComm *comm, struct topo_select *select)
+{
+	struct topology_text text = {0};
+	bool detected = topology_is_detected(comm);
+	ncclResult_t rc = detected ? ncclSuccess : topology_file(&text);
+
+	select->count = comm->local_ranks;
+	for (int32_t i = 0; i < comm->local_ranks; i++) {
+		const struct peer_info *p = &comm->peers[comm->local_to_rank[i]];
+		memcpy(select->gpu[i].bus_id, p->bus_id, sizeof p->bus_id);
+		select->gpu[i].dev = p->cuda_dev;
+	}
+	if (!rc && topology_of_network(comm, detected)) {
+		select->network_known = true;
+		rc = topology_devices(comm, select);
+	}
+	if (!rc && detected)
+		rc = topology_detect(comm, select, &text);
+	if (!rc)
+		rc = topo_system_get(text.xml, text.bytes, text.source, select, &comm->topo);
+	if (!rc)
+		topology_dump(comm, &text);
+	os_free(text.xml);
+	return rc;
+}
+
+ncclResult_t comm_topology_find(struct ncclComm *comm)
+{
+	struct topo_select *select = os_alloc(sizeof *select, "topology selection");
+	ncclResult_t rc;
+
+	if (!select) {
+		WARN("rank %d: no memory for the topology selection", comm->rank);
+		return ncclSystemError;
+	}
+	rc = topology_read(comm, select);
+	os_free(select);
+	return rc;
+}
