@@ -118,9 +118,10 @@ static ncclResult_t topo_tree_chain(struct topo_connect_tree *c, int32_t channel
 
 		if (place < 0 || place >= n || c->chain[c->first[host] + place] >= 0) {
 			WARN("channel %d: rank %d is at place %d of its host's tree, expected one of 0 to "
-			     "%d that no other rank has",
+			     "%d that no other rank has: NCCL_P2P_DISABLE, NCCL_P2P_LEVEL and "
+			     "NCCL_TOPO_FILE must be the same on all ranks of a host",
 			     channel, r, place, n - 1);
-			return ncclInternalError;
+			return ncclInvalidUsage;
 		}
 		c->chain[c->first[host] + place] = r;
 	}
