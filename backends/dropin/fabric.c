@@ -305,9 +305,9 @@ static bool fabric_lock(void)
 	const struct timespec t = {.tv_nsec = 1000000};
 
 	for (int i = 0; i < FABRIC_LOCK_TRIES; i++) {
-		fabric.lock_fd = fabric_name_bind(0, "doppel-fabric-lock/%u/%llu/%s",
-						  (unsigned)geteuid(),
-						  (unsigned long long)fabric.space, fabric.name);
+		fabric.lock_fd =
+			fabric_name_bind(0, "doppel-fabric-lock/%u/%llu/%s", (unsigned)geteuid(),
+					 (unsigned long long)fabric.space, fabric.name);
 		if (fabric.lock_fd >= 0)
 			return true;
 		nanosleep(&t, NULL);

@@ -122,7 +122,8 @@ struct fc_proc {
 	struct fc_host_range *host;
 	uint32_t host_count, host_room, host_last;
 	struct fc_ipc_open *open;
-	struct fc_dmabuf *dmabufs; /* descriptors that it was given and did not close, newest first */
+	struct fc_dmabuf
+		*dmabufs; /* descriptors that it was given and did not close, newest first */
 	uint32_t nvml_inits;
 	/* use.c */
 	struct fc_clock known;          /* what the host has waited for */

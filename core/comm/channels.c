@@ -332,8 +332,8 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
 	size_t hashes = (size_t)comm->nranks * sizeof(uint64_t);
 	size_t order = (size_t)comm->nranks * DEV_MAX_CHANNELS * sizeof(int32_t);
-	struct channels_scratch *scratch = os_alloc(
-		sizeof *scratch + gathered + hashes + 2 * order, "ring and tree agreement");
+	struct channels_scratch *scratch = os_alloc(sizeof *scratch + gathered + hashes + 2 * order,
+						    "ring and tree agreement");
 	if (!scratch) {
 		WARN("rank %d: no memory for the rings and trees of %d ranks", comm->rank,
 		     comm->nranks);

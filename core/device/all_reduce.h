@@ -150,8 +150,7 @@ DEV_FN bool all_reduce_two_shot(struct prim *p, const struct steps_part *part)
 /* The root of the tree has the result in its output. */
 DEV_FN bool all_reduce_tree_down(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
 {
-	return t->from ? prim_tree_spread(p, t, at, count)
-		       : prim_tree_send_output(p, t, at, count);
+	return t->from ? prim_tree_spread(p, t, at, count) : prim_tree_send_output(p, t, at, count);
 }
 
 DEV_FN bool all_reduce_tree(struct prim *p, const struct steps_part *part)

@@ -42,7 +42,8 @@ struct prim {
 	enum dev_type type;
 	enum dev_op op;
 	uint32_t type_bytes;
-	uint32_t other; /* which other rank's, or link's, connections recv and send are; 0: the ring's */
+	uint32_t
+		other; /* which other rank's, or link's, connections recv and send are; 0: the ring's */
 	uint32_t shown; /* what the trace has of this work: 1 << (2 * other + sent) */
 	uint64_t scale;
 	uint64_t count; /* elements of a rank's block: dev_work's count */

@@ -80,8 +80,8 @@ DEV_FN void prim_tree_ll_own(struct prim *p, const struct prim_tree *t, const st
 			     struct prim_lines *l)
 {
 	const bool input = (m->flags & PRIM_INPUT) != 0;
-	const uint8_t *from = input ? p->input + m->in * p->type_bytes
-				    : p->output + m->out * p->type_bytes;
+	const uint8_t *from =
+		input ? p->input + m->in * p->type_bytes : p->output + m->out * p->type_bytes;
 
 	l->data[l->n - 1] = 0; /* the last one may be short */
 	if (input || !t->from)
@@ -103,9 +103,8 @@ DEV_FN bool prim_tree_ll_move(struct prim *p, const struct prim_tree *t, const s
 		prim_ll_send(p, l);
 	}
 	if (m->flags & PRIM_OUTPUT)
-		dev_put_data(p->d,
-			     p->output + m->out * p->type_bytes + l->first * DEV_LINE_DATA, l->data,
-			     l->bytes, p->type_bytes);
+		dev_put_data(p->d, p->output + m->out * p->type_bytes + l->first * DEV_LINE_DATA,
+			     l->data, l->bytes, p->type_bytes);
 	return true;
 }
 

@@ -90,7 +90,8 @@ DEV_FN void dev_run_self(struct dev *d, const struct dev_work *w, uint32_t group
 
 	if (w->pair.send_conn || w->pair.recv_conn || bytes != w->pair.recv_bytes || !w->send ||
 	    !w->recv)
-		dev_trap(d, "dev_messages: this message to oneself is not one that the kernel can move");
+		dev_trap(d, "dev_messages: this message to oneself is not one that the kernel can "
+			    "move");
 	dev_work_begins(d, w);
 	dev_reduce_copy(d, dev_thread(d) - group * threads, threads, &src, 1, &dst, 1,
 			group % 2 ? bytes - from : MIN_OF(half, bytes), DEV_U8, DEV_SUM, 0, false);

@@ -174,8 +174,8 @@ DEV_FN void dev_tree_end(struct prim *p, const struct steps_part *part, enum dev
 		uint32_t link = end % DEV_TREE_LINKS;
 		bool sends = end >= DEV_TREE_LINKS;
 		struct steps_count n = steps_of_link(pattern, part, link, toward);
-		uint64_t step = sends ? b->tree_send[link].step + n.send
-				      : b->tree_recv[link].step + n.recv;
+		uint64_t step =
+			sends ? b->tree_send[link].step + n.send : b->tree_recv[link].step + n.recv;
 
 		if (prim_tree_has(links, link) && (sends ? n.send : n.recv))
 			dev_copy_out(p->d, &dev_tree_conn(p, end)->step, &step, sizeof step);

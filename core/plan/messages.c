@@ -20,8 +20,8 @@
 static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
 {
 	size_t n = (size_t)comm->nranks;
-	size_t bytes =
-		sizeof(struct plan_messages) + n * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + 1);
+	size_t bytes = sizeof(struct plan_messages) +
+		       n * (2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + 1);
 	struct plan_messages *ms = os_alloc(bytes, "messages");
 
 	if (!ms) {

@@ -255,8 +255,7 @@ static const struct plan_queued_message *plan_message_at(const struct plan_messa
 static bool plan_round_is_done(const struct ncclComm *comm, const struct plan_messages *ms,
 			       const struct plan_round *r)
 {
-	return r->send >= 0 && r->recv >= 0 &&
-	       plan_message_is_to_self(comm, &ms->queue[r->send]) &&
+	return r->send >= 0 && r->recv >= 0 && plan_message_is_to_self(comm, &ms->queue[r->send]) &&
 	       ms->queue[r->send].call.buffer == ms->queue[r->recv].call.buffer;
 }
 

@@ -55,8 +55,8 @@ DOPPEL_CHECK_SIZE(struct peer_info, 96);
 
 /* One of a rank's links in the tree of a channel: 0 to its parent, the others to its children. */
 struct tree_link {
-	int32_t rank; /* -1: there is no such link */
-	int32_t nic;  /* topology's NIC index if it leaves the host; -1 */
+	int32_t rank;             /* -1: there is no such link */
+	int32_t nic;              /* topology's NIC index if it leaves the host; -1 */
 	struct conn *recv, *send; /* NULL: trees are not connected */
 };
 
@@ -99,8 +99,8 @@ struct ncclComm {
 	struct topo_graph *graph[TOPO_PATTERNS]; /* of this host */
 	struct channel *channels;                /* [nchannels] */
 	int32_t nchannels;
-	int32_t direct_channels; /* on which every two ranks are connected; 0: on none */
-	bool trees;              /* the trees of all channels are connected */
+	int32_t direct_channels;     /* on which every two ranks are connected; 0: on none */
+	bool trees;                  /* the trees of all channels are connected */
 	struct topo_summary summary; /* of all ranks' machines; one rank: zero */
 
 	const struct transport *const *transports; /* in order of choice; NULL ends them */
@@ -114,9 +114,9 @@ struct ncclComm {
 	struct plan_state *plan;
 	struct comm_life *life; /* core/comm/comm.h */
 
-	struct dev_comm *dev;       /* device memory */
+	struct dev_comm *dev;             /* device memory */
 	struct dev_channel *dev_channels; /* in it, with the rings' connections */
-	struct dev_conn *dev_conns;       /* in it: every other connection of `conns`, by its slot */
+	struct dev_conn *dev_conns; /* in it: every other connection of `conns`, by its slot */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
 	void *staging;          /* pinned, after the abort word: for copies to the device */

@@ -39,7 +39,8 @@ static bool topo_digest_counts(const struct topo_digest *a, const struct topo_di
 {
 	if (a->nchannels == b->nchannels && a->rings == b->rings && a->trees == b->trees)
 		return true;
-	WARN("rank %d has %d channels of %d rings and %d trees, rank 0 has %d of %d and %d: all ranks "
+	WARN("rank %d has %d channels of %d rings and %d trees, rank 0 has %d of %d and %d: all "
+	     "ranks "
 	     "must be of one build",
 	     rank, b->nchannels, b->rings, b->trees, a->nchannels, a->rings, a->trees);
 	return false;

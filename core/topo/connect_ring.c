@@ -101,8 +101,7 @@ static ncclResult_t topo_ring_walk_host(struct topo_connect_ring *c, int32_t cha
 		int32_t next = topo_ring_next(c, r, channel);
 		if (c->hosts.count == 1 && next == c->enter[host])
 			return ncclSuccess;
-		if (next >= 0 && next < c->hosts.nranks &&
-		    topo_ring_prev(c, next, channel) != r) {
+		if (next >= 0 && next < c->hosts.nranks && topo_ring_prev(c, next, channel) != r) {
 			WARN("channel %d: rank %d sends to rank %d, which expects rank %d", channel,
 			     r, next, topo_ring_prev(c, next, channel));
 			return ncclInternalError;

@@ -117,7 +117,8 @@ static ncclResult_t topo_tree_chain(struct topo_connect_tree *c, int32_t channel
 		int32_t n = topo_tree_host_ranks(c, host);
 
 		if (place < 0 || place >= n || c->chain[c->first[host] + place] >= 0) {
-			WARN("channel %d: rank %d is at place %d of its host's tree, expected one of 0 to "
+			WARN("channel %d: rank %d is at place %d of its host's tree, expected one "
+			     "of 0 to "
 			     "%d that no other rank has: NCCL_P2P_DISABLE, NCCL_P2P_LEVEL and "
 			     "NCCL_TOPO_FILE must be the same on all ranks of a host",
 			     channel, r, place, n - 1);
@@ -133,8 +134,8 @@ static int32_t topo_tree_leaves_at(const struct topo_connect_tree *c, int32_t ho
 {
 	const struct topo_rank_info *info = &c->hosts.all[c->chain[c->first[host]]];
 	int32_t shape = info->graph[TOPO_TREE].shape;
-	bool second = shape == TOPO_SHAPE_SPLIT_TREE ||
-		      (shape == TOPO_SHAPE_BALANCED_TREE && child == 0);
+	bool second =
+		shape == TOPO_SHAPE_SPLIT_TREE || (shape == TOPO_SHAPE_BALANCED_TREE && child == 0);
 
 	return second && topo_tree_host_ranks(c, host) > 1;
 }

@@ -161,7 +161,8 @@ struct topo_ring_info {
 	int32_t next[DEV_MAX_CHANNELS]; /* -1: leaves here */
 };
 struct topo_tree_info {
-	int16_t place[DEV_MAX_CHANNELS]; /* in the order of its host; -1: there is no such channel */
+	int16_t place
+		[DEV_MAX_CHANNELS]; /* in the order of its host; -1: there is no such channel */
 };
 struct topo_rank_info {
 	uint64_t host_hash;

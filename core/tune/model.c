@@ -76,7 +76,7 @@ static const struct model_correction {
 	const char *proto;
 	uint8_t percent[CORRECTIONS];
 } model_corrections[] = {
-	{"LL", {100, 100, 100, 100, 90, 80, 70, 70, 70, 70,  60, 50,
+	{"LL", {100, 100, 100, 100, 90, 80, 70, 70,  70,  70,  60, 50,
 		40,  40,  50,  60,  70, 80, 90, 100, 100, 100, 100}},
 	{"LL128", {100, 100, 100, 100, 100, 90, 80, 80, 80, 70,  60, 60,
 		   60,  60,  60,  60,  80,  90, 90, 90, 90, 100, 100}},
@@ -567,9 +567,8 @@ void tune_constants(struct tuner_constants *c)
 
 static uint64_t model_hash_cost(uint64_t hash, const struct tune_cost *c)
 {
-	const uint64_t words[] = {c->bw_mbps, c->latency_ns,   c->plateau_bytes,     c->plateau_ns,
-				  c->threads, c->thread_bytes, (uint64_t)c->channels,
-				  c->corrected};
+	const uint64_t words[] = {c->bw_mbps, c->latency_ns,   c->plateau_bytes,      c->plateau_ns,
+				  c->threads, c->thread_bytes, (uint64_t)c->channels, c->corrected};
 
 	return hash64_seeded(words, sizeof words, hash);
 }

@@ -211,8 +211,8 @@ void cli_topo_close(struct topo_machine *m)
 static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_system *sys,
 				     struct topo_rank_info *all)
 {
-	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &job->graph,
-							 [TOPO_TREE] = &job->tree};
+	struct topo_graph *const graphs[TOPO_PATTERNS] = {
+		[TOPO_RING] = &job->graph, [TOPO_TREE] = &job->tree};
 	int32_t local_to_rank[TOPO_MAX_LOCAL], gpus = topo_gpu_count(sys);
 
 	for (int32_t h = 0; h < job->hosts; h++) {
@@ -289,8 +289,8 @@ static void topo_print_channels(const struct topo_job *job)
 static int topo_search_rings(const struct topo_options *o, const struct topo_system *sys)
 {
 	static struct topo_job job;
-	struct topo_graph *const graphs[TOPO_PATTERNS] = {[TOPO_RING] = &job.graph,
-							 [TOPO_TREE] = &job.tree};
+	struct topo_graph *const graphs[TOPO_PATTERNS] = {
+		[TOPO_RING] = &job.graph, [TOPO_TREE] = &job.tree};
 	int code = cli_topo_job_make(&job, sys, o->hosts);
 
 	if (code)

@@ -44,7 +44,7 @@ int cli_topo_refused(void);
 /* What all hosts of such a machine agree on. Ranks are host * GPUs + local rank. */
 struct topo_job {
 	struct topo_graph graph, tree; /* of each host: rings, trees */
-	struct topo_rings rings; /* as rank 0 has them */
+	struct topo_rings rings;       /* as rank 0 has them */
 	int32_t hosts, ranks;
 	int32_t *order; /* of the distinct rings: [distinct][ranks] */
 };

@@ -169,8 +169,8 @@ static int machine_link_read(struct machine_reader *r, const struct xml_node *l,
 	const char *target = xml_attr(l, "target");
 	g->nvlinks += (uint32_t)count;
 	g->nvlink_count++;
-	g->nvswitch |= class >> 8 == PCI_CLASS_BRIDGE ||
-		       (target && strncmp(target, "fffffff:", 8) == 0);
+	g->nvswitch |=
+		class >> 8 == PCI_CLASS_BRIDGE || (target && strncmp(target, "fffffff:", 8) == 0);
 	return machine_link_keep(r->m, target, (uint32_t)count, class);
 }
 

@@ -33,7 +33,7 @@ struct world_gpu {
 	uint32_t nvlinks;    /* total count */
 	bool nvswitch;       /* links go to switches: every pair is connected */
 	uint64_t pci_mbps;
-	uint64_t nvlink_mbps; /* per direction, all links */
+	uint64_t nvlink_mbps;               /* per direction, all links */
 	uint32_t pci_generation, pci_width; /* of its PCI link now; 0: unknown */
 	int32_t first_nvlink, nvlink_count; /* in the machine's nvlink[] */
 	uint32_t c2c, c2c_mbps;             /* links to the CPU, and what each has */

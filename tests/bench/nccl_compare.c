@@ -379,7 +379,8 @@ static void task_capture(struct task *t, int which, const struct collective *c, 
 	/* no stream of this thread may be capturing */
 	for (int i = 0; i < t->ranks; i++) {
 		task_device(&t->rank[i]);
-		cuda_ok(cudaGraphInstantiate(&t->rank[i].graph, graph[i], 0), "cudaGraphInstantiate");
+		cuda_ok(cudaGraphInstantiate(&t->rank[i].graph, graph[i], 0),
+			"cudaGraphInstantiate");
 		cuda_ok(cudaGraphDestroy(graph[i]), "cudaGraphDestroy");
 	}
 }

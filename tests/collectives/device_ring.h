@@ -64,9 +64,10 @@ struct piece {
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
-	struct dev_conn *conns;        /* [MAX_OTHERS][2][CHANNELS]: receive, send; then TREE_CONNS, twice */
-	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
-	uint8_t *buffers;              /* [CHANNELS][BUFFERS_BYTES] */
+	struct dev_conn
+		*conns;   /* [MAX_OTHERS][2][CHANNELS]: receive, send; then TREE_CONNS, twice */
+	int32_t *ranks;   /* [CHANNELS][MAX_RANKS] */
+	uint8_t *buffers; /* [CHANNELS][BUFFERS_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
 	/* Of the other ranks: [MAX_OTHERS][CHANNELS] */
@@ -231,7 +232,8 @@ static inline struct dev_conn tree_conn(const struct ring *g, int rank, int chan
 	int peer = tree_peer(g, channel, rank, link);
 	int mine = channel * DEV_TREE_LINKS + link;
 	int theirs = channel * DEV_TREE_LINKS + tree_link_to(g, channel, peer, rank);
-	const struct rank *to = &g->rank[sends ? peer : rank], *from = &g->rank[sends ? rank : peer];
+	const struct rank *to = &g->rank[sends ? peer : rank],
+			  *from = &g->rank[sends ? rank : peer];
 	int at_receiver = sends ? theirs : mine, at_sender = sends ? mine : theirs;
 	struct dev_conn c = {
 		.tail = &to->tree_recv_mem[at_receiver].tail,
@@ -558,10 +560,9 @@ static inline const struct dev_kernel *program_kernel(int program, int width)
 static inline void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
 			       int warps, bool in_place)
 {
-	const struct dev_kernel *k =
-		works[0].kind == DEV_WORK_SEND_RECV
-			? dev_kernel_messages(g->run->width)
-			: program_kernel(works[0].program, g->run->width);
+	const struct dev_kernel *k = works[0].kind == DEV_WORK_SEND_RECV
+					     ? dev_kernel_messages(g->run->width)
+					     : program_kernel(works[0].program, g->run->width);
 	int blocks = __builtin_popcountll(mask);
 
 	g->launches++;

@@ -179,8 +179,8 @@ static inline void reference_tree_steps(struct ring *g, const struct dev_work *w
 
 	for (int r = 0; r < g->n; r++)
 		for (int k = 0; k < DEV_TREE_LINKS; k++) {
-			uint32_t toward = w->root < 0 ? DEV_TREE_SELF
-						      : tree_toward(g, channel, r, w->root);
+			uint32_t toward =
+				w->root < 0 ? DEV_TREE_SELF : tree_toward(g, channel, r, w->root);
 			struct steps_count n = steps_of_link(steps_program(w->program).pattern,
 							     &part, (uint32_t)k, toward);
 

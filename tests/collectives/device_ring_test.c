@@ -42,7 +42,8 @@ static void ring_programs(struct ring *g)
 
 				w.root = rooted ? root : -1;
 				ring_once(g, w, 1 + turn % 3, turn % 2, "programs");
-				if (steps_program(program).algo != DEV_TREE) /* the next one's links are these */
+				if (steps_program(program).algo !=
+				    DEV_TREE) /* the next one's links are these */
 					ring_once(g, w, 1 + turn % 2, turn % 2 == 0, "programs");
 			}
 	}
@@ -344,8 +345,8 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
 		struct dev_program_row row = steps_program(program);
 
-		if (row.proto != DEV_LL || ((row.algo == DEV_RING || row.algo == DEV_TREE) &&
-					    program_has_root(program)))
+		if (row.proto != DEV_LL ||
+		    ((row.algo == DEV_RING || row.algo == DEV_TREE) && program_has_root(program)))
 			continue;
 		ring_alloc(g, run, n);
 		ring_old_flags_of(g, (enum dev_program)program, firsts[next++ % ARRAY_LEN(firsts)]);
@@ -470,7 +471,8 @@ static void ring_types(struct ring *g, enum dev_type type, enum dev_op op, int t
 		[DEV_SIMPLE] = DEV_ALL_REDUCE_TREE_SIMPLE,
 		[DEV_LL] = DEV_ALL_REDUCE_TREE_LL,
 		[DEV_LL128] = DEV_ALL_REDUCE_TREE_LL128};
-	const int of_turn = (turn + g->n) % DEV_PROTO_COUNT; /* of a tree one, another one with each n */
+	const int of_turn =
+		(turn + g->n) % DEV_PROTO_COUNT; /* of a tree one, another one with each n */
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		ring_once(g, ring_work((enum dev_proto)p, counts[p], type, op, 0, turn % 2),

@@ -190,7 +190,7 @@ static void with_close(void)
 static void each_call_fails_body(void)
 {
 	with_open();
-	os_sleep_ns(10000000); /* the plan's faults begin after 5 ms */
+	os_sleep_ns(600000000); /* the plan's faults begin after 500 ms */
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		CU_SAYS(calls[i].fn(), calls[i].usual, "by the fault plan");
 		ck_assert_msg(calls[i].fn() == cudaSuccess, "%s, again", calls[i].site);
@@ -204,7 +204,7 @@ START_TEST(each_call_fails_once_with_its_usual_error)
 	char plan[4096] = "";
 	size_t n = 0;
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
-		n += (size_t)snprintf(plan + n, sizeof plan - n, "%s after=5ms fail\n",
+		n += (size_t)snprintf(plan + n, sizeof plan - n, "%s after=500ms fail\n",
 				      calls[i].site);
 	const struct ch_world w = {.plan = plan};
 	ch_run(_i, &w, each_call_fails_body);

@@ -124,8 +124,8 @@ END_TEST
 static const char *const two_channels[] = {"NCCL_MAX_CTAS=2", "NCCL_ALGO=Ring", NULL};
 /* The fifth registration of rank 0 by address is a connection's buffer in GPU memory on both machines, and the
  * sixth on the first one: rings of connections come before them. */
-static const char *const by_address[] = {"NCCL_MAX_CTAS=2", "DOPPEL_GPU_RDMA=peermem", "NCCL_ALGO=Ring",
-					 NULL};
+static const char *const by_address[] = {"NCCL_MAX_CTAS=2", "DOPPEL_GPU_RDMA=peermem",
+					 "NCCL_ALGO=Ring", NULL};
 
 START_TEST(a_buffer_that_the_hca_refuses_moves_to_host_memory)
 {

@@ -64,7 +64,7 @@ END_TEST
 START_TEST(links_in_a_circle_end)
 {
 	struct files *f = files_new();
-	char path[OS_PATH_BYTES], name[8];
+	char path[OS_PATH_BYTES], name[16];
 	files_link(f, "/", "a", "/b");
 	files_link(f, "/", "b", "a");
 	files_link(f, "/", "self", "self/self");
@@ -73,7 +73,7 @@ START_TEST(links_in_a_circle_end)
 	/* forty in a row are as many as a kernel follows */
 	files_add(f, "/chain/40", "end");
 	for (int i = 0; i < 40; i++) {
-		char to[8];
+		char to[16];
 		snprintf(name, sizeof name, "%d", i);
 		snprintf(to, sizeof to, "%d", i + 1);
 		files_link(f, "/chain", name, to);

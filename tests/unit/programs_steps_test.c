@@ -40,7 +40,7 @@ enum { PRIM_SEND = 2 };
 
 struct prim {
 	struct dev_block *block;
-	uint32_t toward;                                       /* of the work's root, in a tree */
+	uint32_t toward; /* of the work's root, in a tree */
 	struct end link_from[DEV_TREE_LINKS], link_to[DEV_TREE_LINKS];
 	const uint8_t *input;
 	uint8_t *output;
@@ -137,7 +137,6 @@ DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out
 {
 	return prim_count_both(p, count);
 }
-
 
 static bool prim_tree_count(struct prim *p, struct prim_tree *t, uint64_t count)
 {
@@ -332,8 +331,8 @@ static void tree_link_check(const struct dev_work *w, int r, int n, int link)
 	const struct dev_program_row row = steps_program(w->program);
 	int peer = tree_peer[r][link];
 	const struct end *to = &ranks[r].link_to[link], *from = &ranks[r].link_from[link], *other;
-	struct steps_count want = steps_of_link(row.pattern, &part, (uint32_t)link,
-						ranks[r].toward);
+	struct steps_count want =
+		steps_of_link(row.pattern, &part, (uint32_t)link, ranks[r].toward);
 
 	if (peer < 0) {
 		ck_assert(!to->n && !from->n);

@@ -37,9 +37,8 @@ static void rank_fill(int rank, int host, int local, int n, enum topo_shape shap
 {
 	struct topo_rank_info *r = &info[rank];
 
-	*r = (struct topo_rank_info){.host_hash = 0x1234567ull * (unsigned)host + 5,
-				     .local_rank = local,
-				     .sm = 90};
+	*r = (struct topo_rank_info){
+		.host_hash = 0x1234567ull * (unsigned)host + 5, .local_rank = local, .sm = 90};
 	r->graph[TOPO_RING].nchannels = r->graph[TOPO_TREE].nchannels = CHANNELS;
 	r->graph[TOPO_TREE].shape = shape;
 	for (int c = 0; c < DEV_MAX_CHANNELS; c++)

@@ -219,8 +219,7 @@ START_TEST(trees_cost_what_nccl_reckons)
 	expect_tree(&two, DEV_ALL_REDUCE, "LL", 6800 + 2 * (7 * 600 + 5000), 39000 / 2);
 	expect_tree(&two, DEV_ALL_REDUCE, "LL128", 14000 + 2 * (7 * 1250 + 8500),
 		    294400 * 120 / 128 / 2);
-	expect_tree(&nine, DEV_ALL_REDUCE, "SIMPLE", 8400 + 2 * (7 * 4000 + 3 * 14000),
-		    294400 / 2);
+	expect_tree(&nine, DEV_ALL_REDUCE, "SIMPLE", 8400 + 2 * (7 * 4000 + 3 * 14000), 294400 / 2);
 	/* one way */
 	expect_tree(&two, DEV_REDUCE, "SIMPLE", 8400 + 7 * 4000 + 14000, 294400);
 	expect_tree(&nine, DEV_BROADCAST, "LL", 6800 + 7 * 600 + 3 * 5000, 20400);
@@ -247,7 +246,8 @@ START_TEST(trees_are_corrected_by_size)
 	plain.bw_mbps = cost.bw_mbps * 40 / 100; /* the 12th column */
 	ck_assert_uint_eq(tune_time_ns(&cost, 64 << 12), tune_time_ns(&plain, 64 << 12));
 	plain.bw_mbps = cost.bw_mbps * 50 / 100;
-	ck_assert_uint_eq(tune_time_ns(&cost, (64 << 12) - 1), tune_time_ns(&plain, (64 << 12) - 1));
+	ck_assert_uint_eq(tune_time_ns(&cost, (64 << 12) - 1),
+			  tune_time_ns(&plain, (64 << 12) - 1));
 	plain.bw_mbps = cost.bw_mbps;
 	ck_assert_uint_eq(tune_time_ns(&cost, 64ull << 23), tune_time_ns(&plain, 64ull << 23));
 	ck_assert(tune_cost_of(&cost, &four, 16, DEV_BROADCAST, "TREE", "LL"));

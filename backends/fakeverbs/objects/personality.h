@@ -34,15 +34,15 @@ struct hca_personality {
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET: RoCE; IBV_LINK_LAYER_INFINIBAND */
 	bool roce_v1;       /* each address is in the table as v1 and as v2; false: v2 alone */
 	/* what the specification forbids, leaves open, or is not kept */
-	bool post_early;      /* requests before their state are taken, and run in RTS */
-	bool opcode_checked;  /* an opcode that the QP's type lacks is EINVAL; else a completion */
-	bool reset_purges;    /* RESET, and the end, take completions that were not polled */
-	bool retry_7_forever; /* retry_cnt 7 means without end */
-	bool dmabuf;          /* GPU memory by descriptor */
+	bool post_early;       /* requests before their state are taken, and run in RTS */
+	bool opcode_checked;   /* an opcode that the QP's type lacks is EINVAL; else a completion */
+	bool reset_purges;     /* RESET, and the end, take completions that were not polled */
+	bool retry_7_forever;  /* retry_cnt 7 means without end */
+	bool dmabuf;           /* GPU memory by descriptor */
 	bool relaxed_ordering; /* IBV_ACCESS_RELAXED_ORDERING has an effect; else it is ignored */
-	bool timestamps;      /* completions carry the time */
-	bool advice;          /* there is ibv_advise_mr */
-	uint32_t ece_options; /* options of enhanced connection establishment; 0: none of it */
+	bool timestamps;       /* completions carry the time */
+	bool advice;           /* there is ibv_advise_mr */
+	uint32_t ece_options;  /* options of enhanced connection establishment; 0: none of it */
 	enum hca_zero_length zero_length_mr; /* a region of no bytes */
 	bool window_index_checked; /* a bind's R_Key has the window's index; else only its tag counts */
 	bool window_pd_checked; /* ibv_bind_mw refuses a window of another domain than the queue pair's */
