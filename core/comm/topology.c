@@ -20,7 +20,7 @@
 #include "core/transport/net.h"
 #include "core/transport/transport.h"
 
-/* What a cloud's host tells a virtual machine of its own topology. */
+/* The topology that a cloud's host gives to a virtual machine. */
 #define TOPOLOGY_VIRTUAL "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 #define TOPOLOGY_TAG_PART  0x70900000

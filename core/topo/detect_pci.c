@@ -157,7 +157,7 @@ struct detect_node *detect_cpu(struct detect_tree *t, uint64_t host_hash, int32_
 	return cpu;
 }
 
-/* -1: it does not say, or says what cannot be. */
+/* -1: the text has none, or one that cannot be. */
 static int32_t detect_numa(struct detect_tree *t, const char *path)
 {
 	char text[DETECT_TEXT_BYTES], *end = text;

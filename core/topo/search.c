@@ -683,7 +683,7 @@ static void *topo_search_memo(const void *key, size_t key_bytes, void *arg)
 	return g;
 }
 
-/* What the search needs besides the host; *none: there is no such graph, and *graph says so. */
+/* What the search needs besides the host; *none: there is no such graph, and *graph is empty. */
 static ncclResult_t topo_search_prepare(struct topo_search_wanted *w, bool *none,
 					struct topo_graph *graph)
 {

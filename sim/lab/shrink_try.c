@@ -125,7 +125,7 @@ int shrink_try(struct scenario *s, const char *choices, const char *record, uint
 		fprintf(stderr, "doppel shrink: cannot run a candidate: %s\n", strerror(rc));
 	else
 		*out = *shared;
-	if (out->lost) { /* what it said of it is not shown */
+	if (out->lost) { /* the child's line about it is not shown */
 		rc = EIO;
 		fprintf(stderr, "doppel shrink: cannot write %s: no room, or no permission\n",
 			record ? record : keep);
