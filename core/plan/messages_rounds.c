@@ -286,17 +286,28 @@ static void plan_round_add(const struct ncclComm *comm, const struct plan_messag
 	plan_round_part_add(comm, p, b, &out, &in, channel, r->key);
 }
 
-/* Adds the parts of round next->round that fit, from next->part on, which is then the first of the others; at
- * least one, where the launch has no work. */
+/* What must be in the launch that has part `part` of a round. The parts of a message over the network, which are a
+ * round's first, are in one launch: at the other end they may be received together, and none of them leaves before
+ * the kernel has filled them all (core/proxy/link.c). */
+static struct plan_need plan_round_need(int32_t part, int32_t parts)
+{
+	const int32_t together = part ? 1 : MIN_OF(parts, TRANSPORT_PAIR_CHANNELS);
+
+	return (struct plan_need){
+		.works = together, .ops = 2 * together, .runs = (uint64_t)together};
+}
+
+/* Adds the parts of round next->round that fit, from next->part on, which is then the first of the others. A launch
+ * without works has room for the first ones. */
 static ncclResult_t plan_round_build(const struct ncclComm *comm, const struct plan_state *st,
 				     const struct plan_messages *ms, struct plan *p,
 				     struct plan_batches *b, struct plan_cut *next)
 {
-	static const struct plan_need more = {.works = 1, .ops = 2, .runs = 1};
 	const struct plan_round *r = &ms->rounds[next->round];
 	int32_t parts = plan_round_parts(comm, ms, r);
 
 	for (; next->part < parts; next->part++) {
+		const struct plan_need more = plan_round_need(next->part, parts);
 		ncclResult_t rc;
 
 		if (p->nworks && !plan_fits(st, p, &more))

@@ -12,7 +12,8 @@
  * Why no send waits for ever. A send waits for the sends of all receives before its own. Receives are posted in the
  * order of messages, which is that of their rounds, so it waits for sends of its own message and of earlier
  * rounds alone. A kernel moves messages of a channel in the order of rounds, too, and all blocks of it
- * run: what is in an earlier round waits for nothing of this one.
+ * run: what is in an earlier round waits for nothing of this one. All parts of a message over the network are in one
+ * kernel (core/plan/messages_rounds.c).
  */
 #include <string.h>
 

@@ -7,10 +7,8 @@
 #include "core/base/param.h"
 #include "core/transport/transport_internal.h"
 
-/* A pair of ranks sends over two channels, as in NCCL; where NVLinks join the two GPUs, over as many as fill
- * them: a channel moves 20 GB/s. Toward the network in smaller steps, because most pairs of a communicator have a
- * network between them. */
-#define TRANSPORT_PAIR_CHANNELS        2
+/* Where NVLinks join the two GPUs, a pair of ranks sends over as many channels as fill them: a channel moves 20 GB/s.
+ * Toward the network in smaller steps, because most pairs of a communicator have a network between them. */
 #define TRANSPORT_PAIR_NVLINK_CHANNELS 32
 #define TRANSPORT_PAIR_NET_STEP_BYTES  (128u << 10)
 

@@ -17,6 +17,8 @@
 uint32_t transport_step_bytes(enum dev_proto proto);
 /* Parts of messages up to so many bytes go in LL: NCCL_P2P_LL_THRESHOLD. 0: none does. */
 uint64_t transport_pair_ll_bytes(void);
+/* A pair of ranks without NVLinks between them sends over two channels, as in NCCL. */
+#define TRANSPORT_PAIR_CHANNELS 2
 /* NCCL_MAX_P2P_NCHANNELS. */
 uint64_t transport_pair_most_channels(void);
 /* Step that every connection begins at, a whole number of turns of its slots. */

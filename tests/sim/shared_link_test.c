@@ -127,6 +127,56 @@ START_TEST(channels_share_a_connection_where_the_network_has_tags)
 }
 END_TEST
 
+/* ---- messages of a group that needs several launches ------------------------------------------- */
+
+#define SCATTERED 131072u
+
+static void scatter_main(int32_t rank, int32_t nranks, void *arg)
+{
+	size_t all = rank == 0 ? (size_t)nranks * SCATTERED : SCATTERED;
+	uint8_t *host = malloc(all), *out = NULL, *in;
+	cudaStream_t stream;
+	ncclComm_t comm;
+
+	(void)arg;
+	ck_assert_ptr_nonnull(host);
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+	EXPECT(cudaMalloc((void **)&in, SCATTERED) == cudaSuccess);
+	for (int32_t r = 0; rank == 0 && r < nranks; r++)
+		fill(host + (size_t)r * SCATTERED, r, SCATTERED);
+	if (rank == 0) {
+		EXPECT(cudaMalloc((void **)&out, all) == cudaSuccess);
+		EXPECT(cudaMemcpy(out, host, all, cudaMemcpyHostToDevice) == cudaSuccess);
+	}
+	EXPECT_NCCL(ncclSuccess, ncclScatter(out, in, SCATTERED, ncclUint8, 0, comm, stream));
+	EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	expect_message(in, rank, SCATTERED);
+	EXPECT(cudaFree(in) == cudaSuccess);
+	EXPECT(cudaFree(out) == cudaSuccess);
+	EXPECT(cudaStreamDestroy(stream) == cudaSuccess);
+	free(host);
+}
+
+/* The root's launches end between messages over the network: a receiver that takes both parts of one together waits
+ * for both. */
+START_TEST(a_launch_has_all_parts_of_a_message_over_the_network)
+{
+	static const char *const env[] = {"NCCL_MIN_NCHANNELS=3",   "NCCL_MAX_NCHANNELS=3",
+					  "NCCL_WORK_ARGS_BYTES=0", "NCCL_WORK_FIFO_BYTES=4096",
+					  "NCCL_BUFFSIZE=8192",     NULL};
+
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 3, .seed = seed, .env = env};
+
+		ranks_run(&c, scatter_main, NULL);
+		ck_assert(probe_hits("proxy.recv_together") != 0);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("shared_link");
@@ -135,6 +185,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, channels_share_a_connection_where_the_network_has_tags, 0,
 			    (int)ARRAY_LEN(ways));
+	tcase_add_test(t, a_launch_has_all_parts_of_a_message_over_the_network);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
