@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/log.h"
 
 /* The smallest rank of each host is found in a hash table: every rank does this for all ranks. */
 void topo_hosts_find(struct topo_hosts *h, int32_t *first)
@@ -96,4 +97,60 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 	topo_ring_info_fill(&info->ring, graph[TOPO_RING], topo_gpu_count(sys), local_rank,
 			    local_to_rank);
 	topo_tree_info_fill(&info->tree, graph[TOPO_TREE], topo_gpu_count(sys), local_rank);
+}
+
+/* ---- all ranks at once ---------------------------------------------------------------------- */
+
+struct topo_connected {
+	struct topo_hosts hosts;
+	struct topo_all_rings rings;
+	struct topo_all_trees trees;
+	int32_t *index; /* of topo_rings_index */
+	int32_t memory[];
+};
+
+ncclResult_t topo_connect_all(const struct topo_rank_info *all, int nranks,
+			      struct topo_connected **out)
+{
+	struct topo_hosts hosts = {.all = all, .nranks = nranks};
+	size_t channels = topo_connect_room(&hosts), n = (size_t)nranks, rings = channels * n;
+	size_t count = 4 * n + 4 * rings + topo_trees_memory(nranks, channels);
+	struct topo_connected *c =
+		os_alloc(sizeof *c + count * sizeof *c->memory, "rings and trees of all ranks");
+
+	if (!c) {
+		WARN("out of memory for connecting the rings and trees of %d ranks", nranks);
+		return ncclSystemError;
+	}
+	int32_t *scratch = c->memory + n, *order = c->memory + 4 * n, *parent = order + rings;
+
+	c->hosts = hosts;
+	c->hosts.of_rank = c->memory;
+	c->index = parent + 2 * rings;
+	topo_hosts_find(&c->hosts, scratch);
+	ncclResult_t rc = topo_rings_make(&c->rings, &c->hosts, order, scratch);
+
+	if (!rc)
+		rc = topo_trees_make(&c->trees, &c->hosts, parent, c->index + rings);
+	if (rc) {
+		os_free(c);
+		return rc;
+	}
+	topo_rings_index(&c->rings, nranks, c->index);
+	*out = c;
+	return ncclSuccess;
+}
+
+void topo_connect_get(const struct topo_connected *c, int rank, struct topo_rings *rings,
+		      struct topo_trees *trees)
+{
+	ASSERT(rank >= 0 && rank < c->hosts.nranks);
+	topo_rings_of(&c->rings, &c->hosts, rank,
+		      c->index + (size_t)rank * (size_t)c->rings.distinct, rings);
+	topo_trees_of(&c->trees, &c->hosts, rank, trees);
+}
+
+void topo_connect_free(struct topo_connected *c)
+{
+	os_free(c);
 }

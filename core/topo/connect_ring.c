@@ -15,7 +15,6 @@ struct topo_connect_ring {
 	int32_t *enter;   /* [hosts.count]: rank where this channel's ring enters */
 	int32_t *ring;    /* [nranks]: this channel, as the hosts come */
 	int32_t *seen_in; /* [nranks]: last channel + 1 in which the rank was placed */
-	int32_t *first;   /* [2 * nranks]: for topo_hosts_find */
 };
 
 /* ---- paired channels ------------------------------------------------------------------------
@@ -36,19 +35,21 @@ static bool topo_ring_swaps(const struct topo_hosts *h, int32_t nchannels)
 }
 
 /* The channel of the host's graph that a channel's ring goes through. */
-static int32_t topo_ring_from(const struct topo_connect_ring *c, int32_t host, int32_t channel)
+static int32_t topo_ring_from(bool swaps, int32_t host, int32_t channel)
 {
-	return c->swaps && host % 2 ? channel ^ 1 : channel;
+	return swaps && host % 2 ? channel ^ 1 : channel;
 }
 
 static int32_t topo_ring_prev(const struct topo_connect_ring *c, int32_t rank, int32_t channel)
 {
-	return c->hosts.all[rank].ring.prev[topo_ring_from(c, c->hosts.of_rank[rank], channel)];
+	return c->hosts.all[rank]
+		.ring.prev[topo_ring_from(c->swaps, c->hosts.of_rank[rank], channel)];
 }
 
 static int32_t topo_ring_next(const struct topo_connect_ring *c, int32_t rank, int32_t channel)
 {
-	return c->hosts.all[rank].ring.next[topo_ring_from(c, c->hosts.of_rank[rank], channel)];
+	return c->hosts.all[rank]
+		.ring.next[topo_ring_from(c->swaps, c->hosts.of_rank[rank], channel)];
 }
 
 /* ---- the ring of a channel ------------------------------------------------------------------ */
@@ -125,50 +126,118 @@ static ncclResult_t topo_ring_walk(struct topo_connect_ring *c, int32_t channel)
 	return rc;
 }
 
-static void topo_ring_put(const struct topo_connect_ring *c, int32_t channel, int32_t rank,
-			  struct topo_rings *rings, int32_t *order)
+/* Position 0 holds rank 0. */
+static void topo_ring_turn(const struct topo_connect_ring *c, int32_t *order)
 {
-	int32_t zero = 0, mine = 0, n = c->hosts.nranks;
-	for (int32_t i = 0; i < n; i++) {
-		if (c->ring[i] == 0)
-			zero = i;
-		if (c->ring[i] == rank)
-			mine = i;
-	}
-	ASSERT(c->ring[zero] == 0 && c->ring[mine] == rank);
-	rings->prev[channel] = c->ring[(mine + n - 1) % n];
-	rings->next[channel] = c->ring[(mine + 1) % n];
-	rings->index[channel] = (mine - zero + n) % n;
-	rings->from[channel] = topo_ring_from(c, c->hosts.of_rank[rank], channel);
-	for (int32_t i = 0; order && i < n; i++)
-		order[(size_t)channel * (size_t)n + (size_t)i] = c->ring[(zero + i) % n];
+	int32_t zero = 0, n = c->hosts.nranks;
+
+	while (c->ring[zero] != 0 && zero + 1 < n)
+		zero++;
+	ASSERT(c->ring[zero] == 0);
+	memcpy(order, c->ring + zero, (size_t)(n - zero) * sizeof *order);
+	memcpy(order + n - zero, c->ring, (size_t)zero * sizeof *order);
 }
 
-static ncclResult_t topo_ring_agree(struct topo_connect_ring *c, int32_t rank,
-				    struct topo_rings *rings, int32_t *order)
+ncclResult_t topo_rings_make(struct topo_all_rings *a, const struct topo_hosts *hosts,
+			     int32_t *order, int32_t *scratch)
 {
-	topo_hosts_find(&c->hosts, c->first);
-	c->nchannels = topo_connect_channels(&c->hosts);
-	if (c->nchannels < 1) {
+	size_t n = (size_t)hosts->nranks;
+	struct topo_connect_ring c = {.hosts = *hosts,
+				      .nchannels = topo_connect_channels(hosts),
+				      .enter = scratch,
+				      .ring = scratch + n,
+				      .seen_in = scratch + 2 * n};
+
+	if (c.nchannels < 1) {
 		WARN("a rank has no channel, expected 1 to %d", DEV_MAX_CHANNELS);
 		return ncclInternalError;
 	}
-	c->swaps = topo_ring_swaps(&c->hosts, c->nchannels);
-	for (int32_t channel = 0; channel < c->nchannels; channel++) {
-		ncclResult_t rc = topo_ring_walk(c, channel);
+	memset(c.seen_in, 0, n * sizeof *c.seen_in);
+	c.swaps = topo_ring_swaps(hosts, c.nchannels);
+	for (int32_t channel = 0; channel < c.nchannels; channel++) {
+		ncclResult_t rc = topo_ring_walk(&c, channel);
 		if (rc)
 			return rc;
-		topo_ring_put(c, channel, rank, rings, order);
+		topo_ring_turn(&c, order + (size_t)channel * n);
 	}
-	rings->distinct = c->nchannels;
-	rings->nchannels = topo_connect_double(&c->hosts, TOPO_RING, c->nchannels);
-	for (int32_t k = c->nchannels; k < rings->nchannels; k++) {
-		rings->prev[k] = rings->prev[k % c->nchannels];
-		rings->next[k] = rings->next[k % c->nchannels];
-		rings->index[k] = rings->index[k % c->nchannels];
-		rings->from[k] = rings->from[k % c->nchannels];
-	}
+	*a = (struct topo_all_rings){.distinct = c.nchannels,
+				     .nchannels =
+					     topo_connect_double(hosts, TOPO_RING, c.nchannels),
+				     .swaps = c.swaps,
+				     .order = order};
 	return ncclSuccess;
+}
+
+void topo_rings_index(const struct topo_all_rings *a, int32_t nranks, int32_t *index)
+{
+	for (int32_t c = 0; c < a->distinct; c++)
+		for (int32_t i = 0; i < nranks; i++) {
+			size_t rank = (size_t)a->order[(size_t)c * (size_t)nranks + (size_t)i];
+
+			index[rank * (size_t)a->distinct + (size_t)c] = i;
+		}
+}
+
+void topo_rings_of(const struct topo_all_rings *a, const struct topo_hosts *hosts, int32_t rank,
+		   const int32_t *index, struct topo_rings *rings)
+{
+	int32_t n = hosts->nranks;
+
+	memset(rings, 0, sizeof *rings);
+	rings->distinct = a->distinct;
+	rings->nchannels = a->nchannels;
+	for (int32_t c = 0; c < a->nchannels; c++) {
+		int32_t as = c % a->distinct, i = index[as];
+		const int32_t *order = a->order + (size_t)as * (size_t)n;
+
+		ASSERT(i >= 0 && i < n && order[i] == rank);
+		rings->prev[c] = order[i ? i - 1 : n - 1];
+		rings->next[c] = order[i + 1 < n ? i + 1 : 0];
+		rings->index[c] = i;
+		rings->from[c] = topo_ring_from(a->swaps, hosts->of_rank[rank], as);
+	}
+}
+
+/* ---- one rank's ----------------------------------------------------------------------------- */
+
+/* Its position in each ring. */
+static void topo_rings_find(const struct topo_all_rings *a, int32_t nranks, int32_t rank,
+			    int32_t index[DEV_MAX_CHANNELS])
+{
+	for (int32_t c = 0; c < a->distinct; c++) {
+		const int32_t *order = a->order + (size_t)c * (size_t)nranks;
+
+		index[c] = 0;
+		while (order[index[c]] != rank)
+			index[c]++;
+	}
+}
+
+ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
+				struct topo_rings *rings, int32_t *order)
+{
+	struct topo_hosts hosts = {.all = all, .nranks = nranks};
+	size_t n = (size_t)nranks, own = order ? 0 : n * topo_connect_room(&hosts);
+	int32_t *memory = os_alloc((4 * n + own) * sizeof *memory, "ring connect");
+	int32_t index[DEV_MAX_CHANNELS];
+	struct topo_all_rings a;
+
+	ASSERT(nranks >= 1 && rank >= 0 && rank < nranks);
+	memset(rings, 0, sizeof *rings);
+	if (!memory) {
+		WARN("out of memory for connecting the rings of %d ranks", nranks);
+		return ncclSystemError;
+	}
+	hosts.of_rank = memory;
+	topo_hosts_find(&hosts, memory + n);
+	ncclResult_t rc = topo_rings_make(&a, &hosts, order ? order : memory + 4 * n, memory + n);
+
+	if (!rc) {
+		topo_rings_find(&a, nranks, rank, index);
+		topo_rings_of(&a, &hosts, rank, index, rings);
+	}
+	os_free(memory);
+	return rc;
 }
 
 void topo_ring_info_fill(struct topo_ring_info *info, const struct topo_graph *graph, int32_t n,
@@ -185,25 +254,4 @@ void topo_ring_info_fill(struct topo_ring_info *info, const struct topo_graph *g
 				info->next[c] = local_to_rank[graph->order[c][i + 1]];
 		}
 	}
-}
-
-ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, int rank,
-				struct topo_rings *rings, int32_t *order)
-{
-	ASSERT(nranks >= 1 && rank >= 0 && rank < nranks);
-	size_t n = (size_t)nranks;
-	int32_t *memory = os_alloc(6 * n * sizeof *memory, "ring connect");
-	if (!memory) {
-		WARN("out of memory for connecting the rings of %d ranks", nranks);
-		return ncclSystemError;
-	}
-	struct topo_connect_ring c = {.hosts = {.all = all, .nranks = nranks, .of_rank = memory},
-				      .enter = memory + n,
-				      .ring = memory + 2 * n,
-				      .seen_in = memory + 3 * n,
-				      .first = memory + 4 * n};
-	memset(rings, 0, sizeof *rings);
-	ncclResult_t rc = topo_ring_agree(&c, rank, rings, order);
-	os_free(memory);
-	return rc;
 }

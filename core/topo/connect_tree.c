@@ -82,34 +82,40 @@ static struct topo_tree_host topo_tree_of(int32_t host, int32_t n, bool second)
 
 /* ---- the chains ----------------------------------------------------------------------------- */
 
+/* One channel of the hosts' graphs. */
 struct topo_connect_tree {
-	struct topo_hosts hosts;
-	int32_t graph_channels; /* the fewest of all hosts */
-	int32_t *first;         /* [hosts.count + 1]: where the host's chain begins in `chain` */
-	int32_t *chain;         /* [nranks]: this channel's ranks, host after host, in order */
-	int32_t *scratch;       /* [2 * nranks]: for topo_hosts_find */
+	const struct topo_hosts *hosts;
+	const int32_t *first; /* [hosts->count + 1]: where the host's chain begins in `chain` */
+	int32_t *chain;       /* [nranks]: the ranks, host after host, in order */
 };
+
+static struct topo_connect_tree topo_tree_at(const struct topo_all_trees *a,
+					     const struct topo_hosts *hosts, int32_t channel)
+{
+	return (struct topo_connect_tree){.hosts = hosts,
+					  .first = a->first,
+					  .chain = a->chain +
+						   (size_t)channel * (size_t)hosts->nranks};
+}
 
 static int32_t topo_tree_host_ranks(const struct topo_connect_tree *c, int32_t host)
 {
 	return c->first[host + 1] - c->first[host];
 }
 
-static void topo_tree_hosts(struct topo_connect_tree *c)
+static void topo_tree_hosts(const struct topo_hosts *h, int32_t *first)
 {
-	const struct topo_hosts *h = &c->hosts;
-
-	memset(c->first, 0, ((size_t)h->count + 1) * sizeof *c->first);
+	memset(first, 0, ((size_t)h->count + 1) * sizeof *first);
 	for (int32_t r = 0; r < h->nranks; r++)
-		c->first[h->of_rank[r] + 1]++;
+		first[h->of_rank[r] + 1]++;
 	for (int32_t i = 0; i < h->count; i++)
-		c->first[i + 1] += c->first[i];
+		first[i + 1] += first[i];
 }
 
 /* All ranks at their places. `channel` is of the hosts' graphs. */
-static ncclResult_t topo_tree_chain(struct topo_connect_tree *c, int32_t channel)
+static ncclResult_t topo_tree_chain(const struct topo_connect_tree *c, int32_t channel)
 {
-	const struct topo_hosts *h = &c->hosts;
+	const struct topo_hosts *h = c->hosts;
 
 	memset(c->chain, 0xff, (size_t)h->nranks * sizeof *c->chain);
 	for (int32_t r = 0; r < h->nranks; r++) {
@@ -132,7 +138,7 @@ static ncclResult_t topo_tree_chain(struct topo_connect_tree *c, int32_t channel
 /* Where on the host the tree leaves for a child host: the place of the GPU. */
 static int32_t topo_tree_leaves_at(const struct topo_connect_tree *c, int32_t host, int32_t child)
 {
-	const struct topo_rank_info *info = &c->hosts.all[c->chain[c->first[host]]];
+	const struct topo_rank_info *info = &c->hosts->all[c->chain[c->first[host]]];
 	int32_t shape = info->graph[TOPO_TREE].shape;
 	bool second =
 		shape == TOPO_SHAPE_SPLIT_TREE || (shape == TOPO_SHAPE_BALANCED_TREE && child == 0);
@@ -150,7 +156,7 @@ static int32_t topo_tree_parent(const struct topo_connect_tree *c, int32_t rank,
 				const struct topo_tree_host *t)
 {
 	if (place)
-		return c->chain[c->first[c->hosts.of_rank[rank]] + place - 1];
+		return c->chain[c->first[c->hosts->of_rank[rank]] + place - 1];
 	return t->up < 0 ? -1
 			 : topo_tree_rank_to(c, t->up, topo_tree_leaves_at(c, t->up, t->child));
 }
@@ -170,8 +176,8 @@ static void topo_tree_add(struct topo_trees *trees, int32_t channel, int32_t *n,
 static void topo_tree_put(const struct topo_connect_tree *c, int32_t channel, int32_t from,
 			  int32_t rank, struct topo_trees *trees, const struct topo_tree_host *t)
 {
-	const struct topo_rank_info *info = &c->hosts.all[rank];
-	int32_t host = c->hosts.of_rank[rank], place = info->tree.place[from], n = 0;
+	const struct topo_rank_info *info = &c->hosts->all[rank];
+	int32_t host = c->hosts->of_rank[rank], place = info->tree.place[from], n = 0;
 
 	trees->up[channel] = topo_tree_parent(c, rank, place, t);
 	trees->from[channel] = from;
@@ -186,44 +192,60 @@ static void topo_tree_put(const struct topo_connect_tree *c, int32_t channel, in
 				      place);
 }
 
-static ncclResult_t topo_tree_channel(struct topo_connect_tree *c, int32_t channel, int32_t rank,
-				      struct topo_trees *trees, int32_t *parent)
+/* ---- all channels --------------------------------------------------------------------------- */
+
+/* Of the channels of the first half the first tree, of the others the second. */
+static struct topo_tree_host topo_tree_of_rank(const struct topo_all_trees *a,
+					       const struct topo_hosts *h, int32_t rank,
+					       int32_t channel)
 {
-	const struct topo_hosts *h = &c->hosts;
-	int32_t from = channel % c->graph_channels;
-	bool second = channel >= c->graph_channels;
-	ncclResult_t rc = topo_tree_chain(c, from);
+	return topo_tree_of(h->of_rank[rank], h->count, channel >= a->graph_channels);
+}
 
-	for (int32_t r = 0; r < h->nranks && !rc; r++) {
-		struct topo_tree_host t = topo_tree_of(h->of_rank[r], h->count, second);
+ncclResult_t topo_trees_make(struct topo_all_trees *a, const struct topo_hosts *hosts,
+			     int32_t *parent, int32_t *memory)
+{
+	ncclResult_t rc = ncclSuccess;
 
-		parent[r] = topo_tree_parent(c, r, h->all[r].tree.place[from], &t);
-		if (r == rank)
-			topo_tree_put(c, channel, from, rank, trees, &t);
+	*a = (struct topo_all_trees){.graph_channels = topo_connect_channels(hosts),
+				     .first = memory,
+				     .chain = memory + hosts->nranks + 1};
+	if (a->graph_channels < 1) {
+		WARN("a rank has no channel, expected 1 to %d", DEV_MAX_CHANNELS);
+		return ncclInternalError;
+	}
+	a->distinct = MIN_OF(2 * a->graph_channels, DEV_MAX_CHANNELS);
+	topo_tree_hosts(hosts, memory);
+	for (int32_t i = 0; i < a->distinct && !rc; i++) {
+		int32_t from = i % a->graph_channels;
+		struct topo_connect_tree c = topo_tree_at(a, hosts, from);
+
+		if (i < a->graph_channels)
+			rc = topo_tree_chain(&c, from);
+		for (int32_t r = 0; r < hosts->nranks && !rc; r++) {
+			struct topo_tree_host t = topo_tree_of_rank(a, hosts, r, i);
+
+			parent[(size_t)i * (size_t)hosts->nranks + (size_t)r] =
+				topo_tree_parent(&c, r, hosts->all[r].tree.place[from], &t);
+		}
 	}
 	return rc;
 }
 
-/* ---- all channels --------------------------------------------------------------------------- */
-
-static ncclResult_t topo_tree_agree(struct topo_connect_tree *c, int32_t rank,
-				    struct topo_trees *trees, int32_t *parent)
+void topo_trees_of(const struct topo_all_trees *a, const struct topo_hosts *hosts, int32_t rank,
+		   struct topo_trees *trees)
 {
-	ncclResult_t rc = ncclSuccess;
+	memset(trees, 0, sizeof *trees);
+	trees->distinct = a->distinct;
+	for (int32_t i = 0; i < a->distinct; i++) {
+		int32_t from = i % a->graph_channels;
+		struct topo_connect_tree c = topo_tree_at(a, hosts, from);
+		struct topo_tree_host t = topo_tree_of_rank(a, hosts, rank, i);
 
-	topo_hosts_find(&c->hosts, c->scratch);
-	topo_tree_hosts(c);
-	c->graph_channels = topo_connect_channels(&c->hosts);
-	if (c->graph_channels < 1) {
-		WARN("a rank has no channel, expected 1 to %d", DEV_MAX_CHANNELS);
-		return ncclInternalError;
+		topo_tree_put(&c, i, from, rank, trees, &t);
 	}
-	trees->distinct = MIN_OF(2 * c->graph_channels, DEV_MAX_CHANNELS);
-	for (int32_t i = 0; i < trees->distinct && !rc; i++)
-		rc = topo_tree_channel(c, i, rank, trees,
-				       parent + (size_t)i * (size_t)c->hosts.nranks);
-	for (int32_t i = trees->distinct; i < DEV_MAX_CHANNELS && !rc; i++) {
-		int32_t as = i % trees->distinct;
+	for (int32_t i = a->distinct; i < DEV_MAX_CHANNELS; i++) {
+		int32_t as = i % a->distinct;
 
 		trees->from[i] = trees->from[as];
 		trees->up[i] = trees->up[as];
@@ -231,16 +253,16 @@ static ncclResult_t topo_tree_agree(struct topo_connect_tree *c, int32_t rank,
 		memcpy(trees->down[i], trees->down[as], sizeof trees->down[i]);
 		memcpy(trees->nic_down[i], trees->nic_down[as], sizeof trees->nic_down[i]);
 	}
-	return rc;
 }
 
 ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_trees *trees, int32_t *parent)
 {
 	size_t n = (size_t)nranks;
-	int32_t *memory = os_alloc((5 * n + 1) * sizeof *memory, "tree connect");
-	struct topo_connect_tree c = {.hosts = {.all = all, .nranks = nranks}};
-	ncclResult_t rc;
+	struct topo_hosts hosts = {.all = all, .nranks = nranks};
+	size_t count = 3 * n + topo_trees_memory(nranks, topo_connect_room(&hosts));
+	int32_t *memory = os_alloc(count * sizeof *memory, "tree connect");
+	struct topo_all_trees a;
 
 	ASSERT(nranks >= 1 && rank >= 0 && rank < nranks);
 	memset(trees, 0, sizeof *trees);
@@ -248,33 +270,48 @@ ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, in
 		WARN("out of memory for connecting the trees of %d ranks", nranks);
 		return ncclSystemError;
 	}
-	c.hosts.of_rank = memory;
-	c.chain = memory + n;
-	c.scratch = memory + 2 * n;
-	c.first = memory + 4 * n;
-	rc = topo_tree_agree(&c, rank, trees, parent);
+	hosts.of_rank = memory;
+	topo_hosts_find(&hosts, memory + n);
+	ncclResult_t rc = topo_trees_make(&a, &hosts, parent, memory + 3 * n);
+
+	if (!rc)
+		topo_trees_of(&a, &hosts, rank, trees);
 	os_free(memory);
 	return rc;
 }
 
+/* ---- which way to a rank -------------------------------------------------------------------- */
+
+/* Over which link `rank` has `below`, its child, or the parent if that is -1. */
+static uint8_t topo_tree_link(const int32_t down[TOPO_TREE_DOWN], int32_t below)
+{
+	for (int i = 0; i < TOPO_TREE_DOWN; i++)
+		if (below >= 0 && down[i] == below)
+			return (uint8_t)(1 + i);
+	return 0;
+}
+
+/* Ranks on the way up that have their answer give it to all below, so that each rank is passed twice. */
+#define TOPO_TREE_UNKNOWN 0xfeu
 void topo_tree_toward(const int32_t *parent, int nranks, int rank,
 		      const int32_t down[TOPO_TREE_DOWN], uint8_t *toward)
 {
+	memset(toward, TOPO_TREE_UNKNOWN, (size_t)nranks);
+	toward[rank] = TOPO_TREE_SELF;
 	for (int32_t r = 0; r < nranks; r++) {
 		int32_t below = -1, at = r, hops = 0;
+		uint8_t link;
 
-		while (at >= 0 && at != rank) {
+		while (at >= 0 && toward[at] == TOPO_TREE_UNKNOWN) {
 			below = at;
 			at = parent[at];
 			hops++;
 			ASSERT(hops < nranks);
 		}
-		toward[r] = 0;
-		for (int i = 0; i < TOPO_TREE_DOWN && at == rank; i++)
-			if (below >= 0 && down[i] == below)
-				toward[r] = (uint8_t)(1 + i);
+		link = at < 0 ? 0 : at == rank ? topo_tree_link(down, below) : toward[at];
+		for (at = r; at >= 0 && toward[at] == TOPO_TREE_UNKNOWN; at = parent[at])
+			toward[at] = link;
 	}
-	toward[rank] = TOPO_TREE_SELF;
 }
 
 void topo_tree_info_fill(struct topo_tree_info *info, const struct topo_graph *graph, int32_t n,

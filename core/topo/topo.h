@@ -234,6 +234,14 @@ struct topo_trees {
  * no tree over all ranks is ncclInternalError, which names rank and channel. */
 ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_trees *trees, int32_t *parent);
+/* The same for all ranks at once, where one program looks at several of them: O(ranks x channels) in all, and
+ * O(channels) for a rank. `all` stays the caller's, and must live as long. */
+struct topo_connected;
+ncclResult_t topo_connect_all(const struct topo_rank_info *all, int nranks,
+			      struct topo_connected **connected);
+void topo_connect_get(const struct topo_connected *c, int rank, struct topo_rings *rings,
+		      struct topo_trees *trees);
+void topo_connect_free(struct topo_connected *c);
 /* For each rank, over which of this rank's links it is reached: 0 over the parent, 1 + i over child i,
  * TOPO_TREE_SELF: it is this one. `parent` is of one channel. */
 #define TOPO_TREE_SELF 0xffu

@@ -13,12 +13,13 @@
 #define MAX_RANKS (MAX_HOSTS * MAX_LOCAL)
 #define CHANNELS  2 /* of the hosts' graphs */
 
-static struct topo_rank_info info[MAX_RANKS];
-static struct topo_trees trees[MAX_RANKS];
-static int32_t parent[MAX_RANKS][DEV_MAX_CHANNELS * MAX_RANKS / 16];
-static int host_of[MAX_RANKS];
+#define ALONE 48 /* ranks of a world in which each works everything out by itself */
 
-DOPPEL_STATIC_CHECK(DEV_MAX_CHANNELS / 16 >= 2 * CHANNELS, "room for the distinct trees");
+static struct topo_rank_info info[MAX_RANKS];
+static struct topo_rings rings[MAX_RANKS];
+static struct topo_trees trees[MAX_RANKS];
+static int32_t parent[2 * CHANNELS * MAX_RANKS]; /* of all ranks, as one of them has it */
+static int host_of[MAX_RANKS];
 
 /* ---- worlds --------------------------------------------------------------------------------- */
 
@@ -46,6 +47,53 @@ static void rank_fill(int rank, int host, int local, int n, enum topo_shape shap
 	host_of[rank] = host;
 }
 
+/* In the order of the places, from where the ring enters the host to where it leaves. */
+static void world_fill_rings(int ranks)
+{
+	int32_t at[MAX_HOSTS][MAX_LOCAL];
+
+	for (int c = 0; c < CHANNELS; c++) {
+		memset(at, 0xff, sizeof at);
+		for (int r = 0; r < ranks; r++)
+			at[host_of[r]][info[r].tree.place[c]] = r;
+		for (int r = 0; r < ranks; r++) {
+			int place = info[r].tree.place[c];
+			const int32_t *host = at[host_of[r]];
+
+			info[r].ring.prev[c] = place ? host[place - 1] : -1;
+			info[r].ring.next[c] = place + 1 < MAX_LOCAL ? host[place + 1] : -1;
+		}
+	}
+}
+
+/* What the rank comes to by itself is what comes of all ranks together. */
+static void check_alone(int ranks, int r)
+{
+	static struct topo_rings own_rings;
+	static struct topo_trees own;
+	static int32_t own_parent[ARRAY_LEN(parent)];
+	size_t bytes = (size_t)trees[r].distinct * (size_t)ranks * sizeof parent[0];
+
+	UTIL_EXPECT(topo_connect_rings(info, ranks, r, &own_rings, NULL) == ncclSuccess);
+	UTIL_EXPECT(topo_connect_trees(info, ranks, r, &own, r ? own_parent : parent) ==
+		    ncclSuccess);
+	UTIL_EXPECT(memcmp(&own_rings, &rings[r], sizeof own_rings) == 0);
+	UTIL_EXPECT(memcmp(&own, &trees[r], sizeof own) == 0);
+	UTIL_EXPECT(r == 0 || memcmp(own_parent, parent, bytes) == 0);
+}
+
+static void world_connect(int ranks)
+{
+	struct topo_connected *all;
+
+	ck_assert_msg(topo_connect_all(info, ranks, &all) == ncclSuccess, "%s", log_last_error());
+	for (int r = 0; r < ranks; r++)
+		topo_connect_get(all, r, &rings[r], &trees[r]);
+	topo_connect_free(all);
+	for (int r = 0; r<ranks; r += ranks> ALONE ? ranks / 7 : 1)
+		check_alone(ranks, r);
+}
+
 /* Ranks host after host, or dealt out in turn. */
 static void world_fill(struct world *w, bool in_turn, enum topo_shape shape)
 {
@@ -62,10 +110,8 @@ static void world_fill(struct world *w, bool in_turn, enum topo_shape shape)
 				rank_fill(rank++, h, local, w->local[h], shape);
 	}
 	w->ranks = rank;
-	for (int r = 0; r < rank; r++)
-		ck_assert_msg(topo_connect_trees(info, rank, r, &trees[r], parent[r]) ==
-				      ncclSuccess,
-			      "%s", log_last_error());
+	world_fill_rings(rank);
+	world_connect(rank);
 }
 
 static struct world world_of(int hosts, int local, bool unequal)
@@ -85,15 +131,15 @@ static void check_links(const struct world *w, int c)
 	for (int r = 0; r < w->ranks; r++) {
 		int up = trees[r].up[c], times = 0;
 
-		ck_assert_int_eq(up, parent[0][c * w->ranks + r]);
+		UTIL_EXPECT(up == parent[c * w->ranks + r]);
 		for (int i = 0; up >= 0 && i < TOPO_TREE_DOWN; i++)
 			times += trees[up].down[c][i] == r;
-		ck_assert_int_eq(times, up >= 0);
+		UTIL_EXPECT(times == (up >= 0));
 		for (int i = 0; i < TOPO_TREE_DOWN; i++) {
 			int child = trees[r].down[c][i];
 
-			ck_assert(child >= -1 && child < w->ranks);
-			ck_assert(child < 0 || trees[child].up[c] == r);
+			UTIL_EXPECT(child >= -1 && child < w->ranks);
+			UTIL_EXPECT(child < 0 || trees[child].up[c] == r);
 		}
 	}
 }
@@ -104,15 +150,15 @@ static void check_nics(const struct world *w, int c)
 	for (int r = 0; r < w->ranks; r++) {
 		const struct topo_trees *t = &trees[r];
 
-		ck_assert_int_eq(t->nic_up[c] >= 0,
-				 t->up[c] >= 0 && host_of[t->up[c]] != host_of[r]);
+		UTIL_EXPECT((t->nic_up[c] >= 0) ==
+			    (t->up[c] >= 0 && host_of[t->up[c]] != host_of[r]));
 		for (int i = 0; i < TOPO_TREE_DOWN; i++) {
 			int child = t->down[c][i];
 
-			ck_assert_int_eq(t->nic_down[c][i] >= 0,
-					 child >= 0 && host_of[child] != host_of[r]);
-			ck_assert(t->nic_down[c][i] < 0 ||
-				  t->nic_down[c][i] == info[r].tree.place[t->from[c]]);
+			UTIL_EXPECT((t->nic_down[c][i] >= 0) ==
+				    (child >= 0 && host_of[child] != host_of[r]));
+			UTIL_EXPECT(t->nic_down[c][i] < 0 ||
+				    t->nic_down[c][i] == info[r].tree.place[t->from[c]]);
 		}
 	}
 }
@@ -139,21 +185,11 @@ static void check_depth(const struct world *w, int c, int each_host)
 
 		roots += trees[r].up[c] < 0;
 		for (int at = r; trees[at].up[c] >= 0; at = trees[at].up[c])
-			ck_assert_msg(++depth <= most, "%d hosts: rank %d is more than %d deep",
-				      w->hosts, r, most);
+			if (++depth > most)
+				ck_abort_msg("%d hosts: rank %d is more than %d deep", w->hosts, r,
+					     most);
 	}
-	ck_assert_int_eq(roots, 1);
-}
-
-/* Every rank has the same parents of all. */
-static void check_same(const struct world *w)
-{
-	size_t bytes = (size_t)trees[0].distinct * (size_t)w->ranks * sizeof parent[0][0];
-
-	for (int r = 1; r < w->ranks; r++) {
-		ck_assert_int_eq(trees[r].distinct, trees[0].distinct);
-		ck_assert(memcmp(parent[r], parent[0], bytes) == 0);
-	}
+	UTIL_EXPECT(roots == 1);
 }
 
 /* Hosts in the order of their smallest rank are those of the world. */
@@ -175,16 +211,15 @@ static void check_two_trees(const struct world *w)
 	for (int h = 0; h < w->hosts && w->hosts > 1; h++) {
 		int first = children_of_host(w, h, 0), second = children_of_host(w, h, CHANNELS);
 
-		ck_assert_msg(!(first == 2 && second) && !(second == 2 && first),
-			      "%d hosts: host %d has %d and %d children", w->hosts, h, first,
-			      second);
+		if ((first == 2 && second) || (second == 2 && first))
+			ck_abort_msg("%d hosts: host %d has %d and %d children", w->hosts, h, first,
+				     second);
 	}
 }
 
 static void check_world(const struct world *w, enum topo_shape shape)
 {
-	ck_assert_int_eq(trees[0].distinct, 2 * CHANNELS);
-	check_same(w);
+	UTIL_EXPECT(trees[0].distinct == 2 * CHANNELS);
 	for (int c = 0; c < trees[0].distinct; c++) {
 		check_links(w, c);
 		check_nics(w, c);
@@ -193,7 +228,7 @@ static void check_world(const struct world *w, enum topo_shape shape)
 	check_two_trees(w);
 	for (int r = 0; r < w->ranks; r++)
 		for (int c = trees[r].distinct; c < DEV_MAX_CHANNELS; c++)
-			ck_assert_int_eq(trees[r].up[c], trees[r].up[c % trees[r].distinct]);
+			UTIL_EXPECT(trees[r].up[c] == trees[r].up[c % trees[r].distinct]);
 }
 
 static enum topo_shape shape_of(int i)
@@ -255,7 +290,7 @@ START_TEST(every_rank_is_reached_over_one_link)
 	world_fill(&w, true, TOPO_SHAPE_BALANCED_TREE);
 	for (int c = 0; c < trees[0].distinct; c++)
 		for (int me = 0; me < w.ranks; me++) {
-			const int32_t *all = parent[me] + c * w.ranks;
+			const int32_t *all = parent + c * w.ranks;
 
 			topo_tree_toward(all, w.ranks, me, trees[me].down[c], toward);
 			for (int r = 0; r < w.ranks; r++) {
@@ -264,11 +299,11 @@ START_TEST(every_rank_is_reached_over_one_link)
 				for (; at >= 0 && at != me; at = all[at])
 					by = at;
 				if (r == me)
-					ck_assert_uint_eq(toward[r], TOPO_TREE_SELF);
+					UTIL_EXPECT(toward[r] == TOPO_TREE_SELF);
 				else if (at < 0)
-					ck_assert_uint_eq(toward[r], 0);
+					UTIL_EXPECT(toward[r] == 0);
 				else
-					ck_assert_int_eq(trees[me].down[c][toward[r] - 1], by);
+					UTIL_EXPECT(trees[me].down[c][toward[r] - 1] == by);
 			}
 		}
 }
@@ -287,7 +322,7 @@ END_TEST
 static void refuse(int ranks, ncclResult_t rc, const char *word)
 {
 	for (int r = 0; r < ranks; r++) {
-		ck_assert(topo_connect_trees(info, ranks, r, &trees[r], parent[r]) == rc);
+		ck_assert(topo_connect_trees(info, ranks, r, &trees[r], parent) == rc);
 		ck_assert_msg(strstr(log_last_error(), word), "'%s' is not in '%s'", word,
 			      log_last_error());
 	}

@@ -19,6 +19,13 @@
 #define MACHINES DOPPEL_SOURCE_DIR "/sim/world/machines/"
 #define ZOO      DOPPEL_SOURCE_DIR "/../shared/zoo/"
 
+/* For loops of many rounds: Check writes a record of every assertion to its parent. */
+#define UTIL_EXPECT(cond)                                                                          \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			ck_abort_msg("expected %s", #cond);                                        \
+	} while (0)
+
 /* A file, or abort. The caller owns it (free). */
 static inline char *util_read(const char *path)
 {
