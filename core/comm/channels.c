@@ -200,8 +200,10 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 	rc = channels_fill(comm, rings, scratch->order);
 	if (!rc)
 		rc = channels_trees(comm, &scratch->trees, scratch->parent);
-	if (!rc)
+	if (!rc) {
 		channels_log(comm);
+		topo_trees_log(&scratch->trees, comm->nchannels, comm->rank);
+	}
 	return rc ? rc : channels_compare(comm, scratch);
 }
 

@@ -18,6 +18,7 @@
  * The parent host comes in at the first GPU of the order; from which GPUs the children leave is the graph's
  * shape.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -312,6 +313,24 @@ void topo_tree_toward(const int32_t *parent, int nranks, int rank,
 		for (at = r; at >= 0 && toward[at] == TOPO_TREE_UNKNOWN; at = parent[at])
 			toward[at] = link;
 	}
+}
+
+void topo_trees_log(const struct topo_trees *trees, int32_t nchannels, int rank)
+{
+	char text[768];
+	size_t at = 0;
+
+	DOPPEL_STATIC_CHECK(TOPO_TREE_DOWN == 3, "as many as the line has");
+	if (!log_wanted(LOG_LEVEL_INFO, LOG_GRAPH | LOG_INIT))
+		return;
+	text[0] = '\0';
+	for (int32_t c = 0; c < nchannels && at + 80 < sizeof text; c++) {
+		const int32_t *down = trees->down[c];
+
+		at += (size_t)snprintf(text + at, sizeof text - at, " [%d] %d/%d/%d->%d->%d", c,
+				       down[0], down[1], down[2], rank, trees->up[c]);
+	}
+	INFO(LOG_GRAPH | LOG_INIT, "Trees%s", text);
 }
 
 void topo_tree_info_fill(struct topo_tree_info *info, const struct topo_graph *graph, int32_t n,

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What it costs to join the graphs of many hosts: the rings and trees of all ranks, with a line of INFO for each
+ * rank and each ring, in one process; and what one rank alone does of it, as in a process of its own, with the
+ * hash that ranks compare. CPU time of this process, the best of several rounds. Target: 1,024 hosts of 8 GPUs,
+ * all 8,192 ranks, 5 s.
+ *
+ *	NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH topo_connect_bench FILE.xml [HOSTS] 2>LOG
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/log.h"
+#include "core/topo/topo_internal.h"
+
+enum { ROUNDS = 5, BYTES_MAX = 1 << 20, GPUS = 8, HOSTS = 1024 };
+
+static uint64_t bench_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void *bench_alloc(size_t count, size_t size)
+{
+	void *p = calloc(count, size);
+
+	if (!p) {
+		fprintf(stderr, "no memory for %zu x %zu bytes\n", count, size);
+		exit(1);
+	}
+	return p;
+}
+
+static char *bench_read(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	char *text = bench_alloc(1, BYTES_MAX);
+
+	if (!f || !fread(text, 1, BYTES_MAX - 1, f)) {
+		fprintf(stderr, "cannot read %s\n", path);
+		exit(1);
+	}
+	fclose(f);
+	return text;
+}
+
+static void bench_must(ncclResult_t rc)
+{
+	if (rc) {
+		fprintf(stderr, "%s\n", log_last_error());
+		exit(1);
+	}
+}
+
+/* What the ranks of `hosts` hosts like this one have gathered. */
+static struct topo_rank_info *bench_gather(const char *path, int hosts)
+{
+	static struct topo_graph ring, tree;
+	struct topo_graph *const graph[TOPO_PATTERNS] = {[TOPO_RING] = &ring, [TOPO_TREE] = &tree};
+	struct topo_rank_info *all = bench_alloc((size_t)hosts * GPUS, sizeof *all);
+	struct topo_select select = {.count = GPUS};
+	const struct topo_system *sys;
+	int32_t local_to_rank[GPUS];
+	char *xml = bench_read(path);
+
+	for (int32_t i = 0; i < GPUS; i++)
+		select.gpu[i].dev = i;
+	bench_must(topo_system_get(xml, strlen(xml), path, &select, &sys));
+	free(xml);
+	bench_must(topo_search(sys, TOPO_RING, true, &ring));
+	bench_must(topo_search(sys, TOPO_TREE, true, &tree));
+	for (int h = 0; h < hosts; h++) {
+		for (int32_t i = 0; i < GPUS; i++)
+			local_to_rank[i] = h * GPUS + i;
+		for (int32_t i = 0; i < GPUS; i++)
+			topo_rank_info_fill(&all[h * GPUS + i], sys, graph, 0x9e37u * (uint64_t)h,
+					    i, local_to_rank);
+	}
+	return all;
+}
+
+/* All ranks' rings and trees, and their lines. */
+static uint64_t bench_all(const struct topo_rank_info *all, int ranks)
+{
+	static struct topo_rings rings;
+	static struct topo_trees trees;
+	struct topo_connected *connected;
+	uint64_t start = bench_now();
+
+	bench_must(topo_connect_all(all, ranks, &connected));
+	for (int r = 0; r < ranks; r++) {
+		topo_connect_get(connected, r, &rings, &trees);
+		topo_trees_log(&trees, rings.nchannels, r);
+	}
+	topo_connect_free(connected);
+	return bench_now() - start;
+}
+
+/* One rank's, with the lines of rank 0 and the hash. */
+static uint64_t bench_one(const struct topo_rank_info *all, int ranks, int rank)
+{
+	static struct topo_rings rings;
+	static struct topo_trees trees;
+	static struct topo_digest digest;
+	size_t places = (size_t)ranks * DEV_MAX_CHANNELS;
+	int32_t *order = bench_alloc(places, sizeof *order);
+	int32_t *parent = bench_alloc(places, sizeof *parent);
+	uint8_t *toward = bench_alloc((size_t)ranks, 1);
+	uint64_t start = bench_now();
+
+	bench_must(topo_connect_rings(all, ranks, rank, &rings, order));
+	bench_must(topo_connect_trees(all, ranks, rank, &trees, parent));
+	for (int32_t c = 0; c < rings.nchannels && c < trees.distinct; c++)
+		topo_tree_toward(parent + (size_t)c * (size_t)ranks, ranks, rank, trees.down[c],
+				 toward);
+	topo_digest_make(&digest, ranks, rings.nchannels, &rings, order, &trees, parent);
+	uint64_t ns = bench_now() - start;
+
+	free(order);
+	free(parent);
+	free(toward);
+	return ns;
+}
+
+int main(int argc, char **argv)
+{
+	int hosts = argc > 2 ? atoi(argv[2]) : HOSTS, ranks = hosts * GPUS;
+	uint64_t all_ns = UINT64_MAX, one_ns = UINT64_MAX;
+
+	if (argc < 2 || hosts < 2 || hosts > 100000) {
+		fprintf(stderr, "topo_connect_bench FILE.xml [HOSTS]\n");
+		return 1;
+	}
+	struct topo_rank_info *all = bench_gather(argv[1], hosts);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		all_ns = MIN_OF(all_ns, bench_all(all, ranks));
+		one_ns = MIN_OF(one_ns, bench_one(all, ranks, ranks / 2));
+	}
+	printf("%d hosts of %d GPUs: all %d ranks %.3f s, one rank alone %.3f ms\n", hosts, GPUS,
+	       ranks, (double)all_ns / 1e9, (double)one_ns / 1e6);
+	free(all);
+	return 0;
+}
