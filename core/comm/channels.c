@@ -144,6 +144,15 @@ struct channels_scratch {
 	uint64_t *hash;             /* [nranks] */
 };
 
+/* An error to which all ranks come from the same data ends on all of them together: a rank that left before would
+ * break the ring of others that have not got as far, and they would report that. */
+static ncclResult_t channels_end_together(struct ncclComm *comm, ncclResult_t rc)
+{
+	if (rc && rc != ncclSystemError && !bootstrap_barrier(comm->bootstrap))
+		bootstrap_part(comm->bootstrap);
+	return rc;
+}
+
 /* What the ranks differ in, once it is known that they do. */
 static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_digest *mine)
 {
@@ -159,7 +168,7 @@ static ncclResult_t channels_differ(struct ncclComm *comm, const struct topo_dig
 	all[comm->rank] = *mine;
 	rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
 	if (!rc)
-		rc = topo_digest_compare(all, comm->nranks);
+		rc = channels_end_together(comm, topo_digest_compare(all, comm->nranks));
 	os_free(all);
 	return rc;
 }
@@ -179,6 +188,18 @@ static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scra
 	return rc || same ? rc : channels_differ(comm, &s->digest);
 }
 
+/* From what all ranks contributed. */
+static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch *s)
+{
+	ncclResult_t rc = topo_summary_make(&comm->summary, s->all, comm->nranks);
+
+	if (!rc)
+		rc = topo_connect_rings(s->all, comm->nranks, comm->rank, &s->rings, s->order);
+	if (!rc)
+		rc = topo_connect_trees(s->all, comm->nranks, comm->rank, &s->trees, s->parent);
+	return rc;
+}
+
 static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratch *scratch)
 {
 	struct topo_rank_info *all = scratch->all;
@@ -188,12 +209,7 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 			    comm->local_to_rank);
 	ncclResult_t rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
 	if (!rc)
-		rc = topo_summary_make(&comm->summary, all, comm->nranks);
-	if (!rc)
-		rc = topo_connect_rings(all, comm->nranks, comm->rank, rings, scratch->order);
-	if (!rc)
-		rc = topo_connect_trees(all, comm->nranks, comm->rank, &scratch->trees,
-					scratch->parent);
+		rc = channels_end_together(comm, channels_join(comm, scratch));
 	if (rc)
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
