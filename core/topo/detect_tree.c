@@ -216,9 +216,9 @@ void detect_replace(struct detect_tree *t, struct detect_node *n, const char *na
 /* By what two elements of one name are the same thing; NULL: there is one below each parent. */
 static const char *detect_key(const char *name)
 {
-	static const char key[][2][12] = {{"cpu", "numaid"},  {"pci", "busid"},
-					  {"net", "name"},    {"nvlink", "target"},
-					  {"xgmi", "target"}, {"pcilink", "target"}};
+	static const char key[][2][12] = {
+		{"cpu", "numaid"},  {"pci", "busid"},      {"net", "name"},   {"nvlink", "target"},
+		{"xgmi", "target"}, {"pcilink", "target"}, {"gpu", "mlopart"}};
 	for (size_t i = 0; i < ARRAY_LEN(key); i++)
 		if (strcmp(key[i][0], name) == 0)
 			return key[i][1];

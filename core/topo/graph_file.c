@@ -57,7 +57,10 @@ static ncclResult_t topo_file_channel_read(const struct xml_node *x, struct topo
 		if (!xml_attr(h, "dev"))
 			return topo_input_refuse(h, "has no dev, expected the number of a device");
 		rc = topo_input_int(h, "dev", 0, 0, INT32_MAX, &c->hop[c->count].dev);
-		c->count++;
+		if (!rc)
+			rc = topo_input_int(h, "mlopart", -1, -1, TOPO_MAX_HALVES - 1,
+					    &c->hop[c->count].half);
+		c->hop[c->count++].half++;
 	}
 	return rc;
 }
@@ -173,11 +176,14 @@ struct topo_match {
 	struct topo_graph *graph;
 };
 
-static int32_t topo_match_gpu(const struct topo_system *sys, int32_t dev)
+static int32_t topo_match_gpu(const struct topo_system *sys, const struct topo_file_hop *hop)
 {
-	for (int32_t pos = 0; pos < sys->ngpus; pos++)
-		if (topo_gpu_node(sys, pos)->dev == dev)
+	for (int32_t pos = 0; pos < sys->ngpus; pos++) {
+		const struct topo_node *gpu = topo_gpu_node(sys, pos);
+
+		if (gpu->dev == hop->dev && (!hop->half || gpu->gpu.half == hop->half))
 			return sys->pos_to_local[pos];
+	}
 	return -1;
 }
 
@@ -206,8 +212,8 @@ static ncclResult_t topo_match_hops(const struct topo_match *m, const struct top
 
 	for (int32_t i = 0; i < c->count; i++) {
 		int32_t dev = c->hop[i].dev;
-		int32_t at =
-			c->hop[i].net ? topo_match_net(m->sys, dev) : topo_match_gpu(m->sys, dev);
+		int32_t at = c->hop[i].net ? topo_match_net(m->sys, dev)
+					   : topo_match_gpu(m->sys, &c->hop[i]);
 
 		if (c->hop[i].net && (at < 0 || gpus != nets * m->sys->ngpus || nets == 2))
 			return topo_match_refuse(m, c, "has <net> dev", dev,

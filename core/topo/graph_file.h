@@ -17,7 +17,8 @@
 
 struct topo_file_hop {
 	int32_t dev;
-	bool net; /* else a GPU */
+	int32_t half; /* of a GPU: 1 + the number of the half; 0: the whole, or any */
+	bool net;     /* else a GPU */
 };
 struct topo_file_channel {
 	int32_t line, column, count;

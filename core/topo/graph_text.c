@@ -43,10 +43,13 @@ static void topo_text_channel(struct topo_text *t, const struct topo_system *sys
 	topo_text_add(t, "    <channel>\n");
 	topo_text_net(t, sys, graph->nic[c][0]);
 	for (int32_t i = 0; i < gpus; i++) {
-		int32_t pos = sys->local_to_pos[graph->order[c][i]];
+		const struct topo_node *gpu =
+			topo_gpu_node(sys, sys->local_to_pos[graph->order[c][i]]);
 
-		topo_text_add(t, "      <gpu dev=\"%#x\"/>\n",
-			      (unsigned)topo_gpu_node(sys, pos)->dev);
+		topo_text_add(t, "      <gpu dev=\"%#x\"", (unsigned)gpu->dev);
+		if (gpu->gpu.half)
+			topo_text_add(t, " mlopart=\"%d\"", gpu->gpu.half - 1);
+		topo_text_add(t, "/>\n");
 	}
 	topo_text_net(t, sys, graph->nic[c][1]);
 	topo_text_add(t, "    </channel>\n");

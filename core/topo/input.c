@@ -75,7 +75,7 @@ static bool topo_net_seen(const struct topo_model *m, const char *name, int32_t 
 
 static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *x, int32_t nic)
 {
-	int32_t dev, port, gdr, mbit, rail, plane, coll;
+	int32_t dev, port, gdr, mbit, rail, plane, coll, used;
 	uint64_t guid;
 	ncclResult_t rc = topo_input_int(x, "dev", in->nets, 0, INT32_MAX, &dev);
 	if (!rc)
@@ -91,8 +91,10 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	if (!rc)
 		rc = topo_input_int(x, "coll", 0, 0, 1, &coll);
 	if (!rc)
+		rc = topo_input_int(x, "net", 1, 0, 1, &used);
+	if (!rc)
 		rc = topo_input_u64(x, "guid", &guid);
-	if (rc)
+	if (rc || !used) /* net="0": one of those that a merged NIC is made of */
 		return rc;
 	const char *name = xml_attr(x, "name");
 	char fallback[32];
@@ -186,14 +188,15 @@ static ncclResult_t topo_gpu_gcn(const struct xml_node *x, struct topo_node *n)
 	return ncclSuccess;
 }
 
-/* Two GPUs of one number. */
+/* Two GPUs of one number, which are not the halves of one. */
 static ncclResult_t topo_gpu_twice(const struct topo_model *m, const struct xml_node *x,
 				   int32_t gpu)
 {
 	int32_t dev = m->node[gpu].dev;
 
 	for (int32_t i = 0; i < gpu; i++)
-		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].dev == dev)
+		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].dev == dev &&
+		    m->node[i].bus != m->node[gpu].bus)
 			return topo_input_refuse(x,
 						 "dev=\"%d\" is also that of GPU %s in line %d; "
 						 "expected another one",
@@ -201,10 +204,11 @@ static ncclResult_t topo_gpu_twice(const struct topo_model *m, const struct xml_
 	return ncclSuccess;
 }
 
-static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *pci, int32_t gpu)
+/* `x` is NULL for a template's. */
+static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *pci,
+				  const struct xml_node *x, int32_t gpu)
 {
-	const struct xml_node *x = xml_child(pci, "gpu");
-	int32_t dev = in->gpus, sm = 0, gdr = 1;
+	int32_t dev = in->gpus, sm = 0, gdr = 1, half = -1;
 	uint64_t device;
 	ncclResult_t rc = topo_input_u64(pci, "device", &device);
 	if (!rc && x)
@@ -213,10 +217,13 @@ static ncclResult_t topo_gpu_read(struct topo_input *in, const struct xml_node *
 		rc = topo_input_int(x, "sm", 0, 0, 1000, &sm);
 	if (!rc && x)
 		rc = topo_input_int(x, "gdr", 1, 0, 1, &gdr);
+	if (!rc && x)
+		rc = topo_input_int(x, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &half);
 	if (rc)
 		return rc;
 	struct topo_node *n = &in->m->node[gpu];
 	n->dev = dev;
+	n->gpu.half = half + 1;
 	n->gpu.gdr = gdr != 0;
 	if (in->gpus++ == TOPO_MAX_GPUS)
 		return topo_input_refuse(pci, "is one GPU too many, expected at most %d",
@@ -409,6 +416,42 @@ static ncclResult_t topo_pci_add(struct topo_model *m, const struct xml_node *x,
 	return topo_model_link_both(m, *node, parent, TOPO_LINK_PCI, link.mbps);
 }
 
+/* Is the half that `x` is there already? Without a number it is the whole GPU, for one more rank. */
+static bool topo_gpu_is_there(const struct topo_model *m, const struct xml_node *x, uint64_t bus,
+			      int32_t half)
+{
+	for (int32_t i = 0; i < m->node_count; i++) {
+		const struct topo_node *n = &m->node[i];
+
+		if (n->type != TOPO_NODE_GPU || n->bus != bus ||
+		    (half && n->gpu.half && n->gpu.half != half))
+			continue;
+		INFO(LOG_GRAPH, "%s:%d: <gpu> of %s again: taken as that of line %d", m->source,
+		     x->line, n->name, n->line);
+		return true;
+	}
+	return false;
+}
+
+/* Further <gpu> of a function are halves of it (MLOPart), each with the function's link. */
+static ncclResult_t topo_gpu_halves(struct topo_input *in, const struct xml_node *pci, int32_t gpu)
+{
+	const struct xml_node *x = xml_child(pci, "gpu");
+	int32_t parent = in->m->node[gpu].parent, half, n;
+	uint64_t bus = in->m->node[gpu].bus;
+	ncclResult_t rc = topo_gpu_read(in, pci, x, gpu);
+
+	for (x = x ? xml_next(x, "gpu") : NULL; x && !rc; x = xml_next(x, "gpu")) {
+		rc = topo_input_int(x, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &half);
+		if (rc || topo_gpu_is_there(in->m, x, bus, half + 1))
+			continue;
+		rc = topo_pci_add(in->m, pci, TOPO_NODE_GPU, parent, bus, &n);
+		if (!rc)
+			rc = topo_gpu_read(in, pci, x, n);
+	}
+	return rc;
+}
+
 static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *x, int32_t parent);
 
 /* What a function of this type has inside. */
@@ -418,7 +461,7 @@ static ncclResult_t topo_pci_inside(struct topo_input *in, const struct xml_node
 	ncclResult_t rc = ncclSuccess;
 
 	if (type == TOPO_NODE_GPU)
-		return topo_gpu_read(in, x, n);
+		return topo_gpu_halves(in, x, n);
 	if (type == TOPO_NODE_NIC && !xml_child(x, "nic"))
 		return topo_hca_add(in, n);
 	if (type == TOPO_NODE_NIC)
@@ -539,6 +582,8 @@ ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root)
 				       TOPO_MAX_CPUS);
 	if (!rc && in.gpus == 0)
 		rc = topo_input_refuse(root, "has no GPU, expected a <gpu> in a <pci> in a <cpu>");
+	if (!rc)
+		rc = topo_model_select(m, m->select);
 	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu"))
 		rc = topo_input_links(m, c);
 	return rc;

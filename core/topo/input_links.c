@@ -30,8 +30,20 @@ static int32_t topo_cpu_above(const struct topo_model *m, int32_t node)
 	return node;
 }
 
+/* To a GPU, or to each of its halves with their share. */
+static ncclResult_t topo_nvlink_peers(struct topo_model *m, int32_t gpu, uint64_t bus, uint32_t bw)
+{
+	uint32_t halves = (uint32_t)topo_model_halves(m, bus);
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = topo_model_next_half(m, 0, bus); i != TOPO_NO_NODE && !rc;
+	     i = topo_model_next_half(m, i + 1, bus))
+		rc = topo_model_link(m, gpu, i, TOPO_LINK_NVL, bw / halves);
+	return rc;
+}
+
 /* All NVSwitches are one node: every GPU reaches every switch. A target that is a GPU of the file
- * is a direct link; a GPU that names itself (a cloud template) is no link. */
+ * is a direct link; a GPU that names itself (a cloud template) is no link. The halves of a GPU share its links. */
 static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
 {
 	int32_t count;
@@ -48,12 +60,12 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 					 target);
 	uint32_t bw = strcmp(x->name, "xgmi") == 0 ? topo_xgmi_mbps(m->node[gpu].gpu.gcn)
 						   : topo_nvlink_mbps(m->node[gpu].gpu.sm);
-	bw *= (uint32_t)count;
+	bw = bw * (uint32_t)count / (uint32_t)topo_model_halves(m, m->node[gpu].bus);
 	int32_t peer = virtual ? TOPO_NO_NODE : topo_model_find(m, TOPO_NODE_GPU, bus);
-	if (count == 0 || peer == gpu)
+	if (count == 0 || (peer != TOPO_NO_NODE && bus == m->node[gpu].bus))
 		return ncclSuccess;
 	if (peer != TOPO_NO_NODE)
-		return topo_model_link(m, gpu, peer, TOPO_LINK_NVL, bw);
+		return topo_nvlink_peers(m, gpu, bus, bw);
 	if (class && strncmp(class, "0x068001", 8) == 0)
 		return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), TOPO_LINK_NVL, bw);
 	if (virtual || (class && strncmp(class, "0x0680", 6) == 0)) {
@@ -87,25 +99,86 @@ static ncclResult_t topo_pcilink_read(struct topo_model *m, const struct xml_nod
 	return a == b ? ncclSuccess : topo_model_link(m, a, b, TOPO_LINK_LOC, TOPO_LOC_BW_MBPS);
 }
 
+/* Below the CPU, and between it and all halves of a GPU. */
+static ncclResult_t topo_c2c_bridge(struct topo_model *m, const struct xml_node *x, int32_t gpu,
+				    uint32_t bw, int32_t *bridge)
+{
+	int32_t cpu = topo_cpu_above(m, gpu);
+	uint64_t bus = m->node[gpu].bus;
+
+	*bridge = topo_model_find(m, TOPO_NODE_C2C, bus);
+	if (*bridge != TOPO_NO_NODE)
+		return ncclSuccess;
+	*bridge = topo_model_node(m, TOPO_NODE_C2C, x->line);
+	if (*bridge == TOPO_NO_NODE)
+		return ncclSystemError;
+	struct topo_node *n = &m->node[*bridge];
+
+	n->bus = bus;
+	n->parent = cpu;
+	snprintf(n->name, sizeof n->name, "C2C bridge");
+	return topo_model_link_both(m, *bridge, cpu, TOPO_LINK_C2C, bw);
+}
+
 static ncclResult_t topo_c2c_read(struct topo_model *m, const struct xml_node *x, int32_t gpu)
 {
-	int32_t count, bw;
+	int32_t count, bw, to = topo_cpu_above(m, gpu);
 	ncclResult_t rc = topo_input_int(x, "count", 1, 0, 64, &count);
 	if (!rc)
 		rc = topo_input_int(x, "bw", 0, 0, 10000000, &bw);
 	if (rc || count == 0 || bw == 0)
 		return rc;
-	return topo_model_link_both(m, gpu, topo_cpu_above(m, gpu), TOPO_LINK_C2C,
-				    (uint32_t)bw * (uint32_t)count);
+	uint32_t mbps = (uint32_t)bw * (uint32_t)count;
+
+	if (topo_model_halves(m, m->node[gpu].bus) > 1)
+		rc = topo_c2c_bridge(m, x, gpu, mbps, &to);
+	return rc ? rc : topo_model_link_both(m, gpu, to, TOPO_LINK_C2C, mbps);
+}
+
+/* With the halves before it. */
+static ncclResult_t topo_half_links(struct topo_model *m, int32_t gpu)
+{
+	uint64_t bus = m->node[gpu].bus;
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = topo_model_next_half(m, 0, bus); i < gpu && !rc;
+	     i = topo_model_next_half(m, i + 1, bus))
+		rc = topo_model_link_both(m, gpu, i, TOPO_LINK_LOC, TOPO_HALF_BW_MBPS);
+	return rc;
+}
+
+/* The GPU in use that this <gpu> of the function is. */
+static int32_t topo_links_owner(const struct topo_model *m, const struct xml_node *x, uint64_t bus,
+				int32_t half)
+{
+	int32_t i = topo_model_next_half(m, 0, bus);
+
+	while (i != TOPO_NO_NODE && m->node[i].gpu.half != half)
+		i = topo_model_next_half(m, i + 1, bus);
+	for (const struct xml_node *c = xml_child(x->parent, "gpu"); c != x;
+	     c = xml_next(c, "gpu")) {
+		int32_t other;
+
+		if (topo_input_int(c, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &other) ||
+		    other + 1 == half)
+			return TOPO_NO_NODE; /* that one's links count */
+	}
+	return i;
 }
 
 static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *x, uint64_t bus)
 {
-	int32_t gpu = topo_model_find(m, TOPO_NODE_GPU, bus);
-	ncclResult_t rc = ncclSuccess;
+	int32_t gpu = topo_model_next_half(m, 0, bus), half;
+	ncclResult_t rc;
 
-	if (gpu == TOPO_NO_NODE) /* a function inside another GPU's or NIC's: not read */
+	if (gpu == TOPO_NO_NODE) /* not in use, or inside another GPU or NIC, and not read */
 		return ncclSuccess;
+	rc = topo_input_int(x, "mlopart", -1, -1, TOPO_MAX_HALVES - 1, &half);
+	if (!rc)
+		gpu = topo_links_owner(m, x, bus, half + 1);
+	if (rc || gpu == TOPO_NO_NODE)
+		return rc;
+	rc = topo_half_links(m, gpu);
 	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
 		if (strcmp(c->name, "nvlink") == 0 || strcmp(c->name, "xgmi") == 0)
 			rc = topo_nvlink_read(m, c, gpu);
@@ -128,5 +201,7 @@ ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci)
 		return rc;
 	for (struct xml_node *c = xml_child(pci, "pcilink"); c && !rc; c = xml_next(c, "pcilink"))
 		rc = topo_pcilink_read(m, c, bus);
-	return rc || !gpu ? rc : topo_gpu_links(m, gpu, bus);
+	for (; gpu && !rc; gpu = xml_next(gpu, "gpu"))
+		rc = topo_gpu_links(m, gpu, bus);
+	return rc;
 }

@@ -248,22 +248,37 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m)
 
 /* ---- which GPUs ----------------------------------------------------------------------------- */
 
+/* The halves of a GPU have its bus id, and may have its number: one after the other is taken. */
+static bool topo_select_is_better(const struct topo_model *m, int32_t k, int32_t than)
+{
+	return than == TOPO_NO_NODE || (m->node[than].gpu.local >= 0 && m->node[k].gpu.local < 0);
+}
+
 static int32_t topo_select_by_bus(const struct topo_model *m, const struct topo_select *select,
 				  int32_t i)
 {
+	int32_t found = TOPO_NO_NODE;
 	uint64_t bus;
+
 	if (!topo_bus_parse(select->gpu[i].bus_id, &bus))
 		return TOPO_NO_NODE;
-	return topo_model_find(m, TOPO_NODE_GPU, bus);
+	for (int32_t k = 0; k < m->node_count; k++)
+		if (m->node[k].type == TOPO_NODE_GPU && m->node[k].bus == bus &&
+		    topo_select_is_better(m, k, found))
+			found = k;
+	return found;
 }
 
 static int32_t topo_select_by_dev(const struct topo_model *m, const struct topo_select *select,
 				  int32_t i)
 {
+	int32_t found = TOPO_NO_NODE;
+
 	for (int32_t k = 0; k < m->node_count; k++)
-		if (m->node[k].type == TOPO_NODE_GPU && m->node[k].dev == select->gpu[i].dev)
-			return k;
-	return TOPO_NO_NODE;
+		if (m->node[k].type == TOPO_NODE_GPU && m->node[k].dev == select->gpu[i].dev &&
+		    topo_select_is_better(m, k, found))
+			found = k;
+	return found;
 }
 
 /* A file of another machine of the same kind may share a few addresses with this one: bus ids
@@ -300,8 +315,31 @@ ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *s
 		}
 		m->node[k].gpu.local = i;
 	}
+	return ncclSuccess;
+}
+
+void topo_model_trim(struct topo_model *m)
+{
 	for (int32_t i = 0; i < m->node_count; i++)
 		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].gpu.local < 0)
 			topo_model_kill(m, i);
-	return ncclSuccess;
+}
+
+int32_t topo_model_next_half(const struct topo_model *m, int32_t from, uint64_t bus)
+{
+	for (int32_t i = from; i < m->node_count; i++)
+		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].bus == bus &&
+		    m->node[i].gpu.local >= 0)
+			return i;
+	return TOPO_NO_NODE;
+}
+
+int32_t topo_model_halves(const struct topo_model *m, uint64_t bus)
+{
+	int32_t n = 0;
+
+	for (int32_t i = topo_model_next_half(m, 0, bus); i != TOPO_NO_NODE;
+	     i = topo_model_next_half(m, i + 1, bus))
+		n++;
+	return n;
 }

@@ -15,6 +15,8 @@ static void topo_print_element(const struct topo_element *e, FILE *out)
 		fprintf(out, " family %d model %d", e->family, e->model);
 	if (e->type == TOPO_NODE_GPU)
 		fprintf(out, ", dev %d, %s, sm %d", e->dev, e->name, e->sm);
+	if (e->half)
+		fprintf(out, ", half %d", e->half - 1);
 	if (e->gcn)
 		fprintf(out, ", gfx%x", (unsigned)e->gcn);
 	if (e->type == TOPO_NODE_NET)

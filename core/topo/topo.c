@@ -214,10 +214,9 @@ static ncclResult_t topo_model_read(struct topo_model *m, const char *xml, size_
 	xml_free(doc);
 	if (!rc && select->network_known)
 		rc = topo_model_nics(m, select);
-	if (!rc)
-		rc = topo_model_select(m, select);
 	if (rc)
 		return rc;
+	topo_model_trim(m);
 	topo_model_flatten_switches(m);
 	return topo_model_connect_cpus(m);
 }

@@ -38,6 +38,8 @@ struct xml_node;
 #define TOPO_MAX_CPUS  64
 
 #define TOPO_LOC_BW_MBPS    5000000u
+#define TOPO_HALF_BW_MBPS   2618000u /* between the halves of a GPU */
+#define TOPO_MAX_HALVES     2
 #define TOPO_NO_NODE        (-1)
 #define TOPO_NO_LINK        (-1)
 #define TOPO_VIRTUAL_SWITCH "fffffff:ff:ff.0" /* NVSwitch of a virtual machine */
@@ -71,6 +73,7 @@ struct topo_node {
 			int32_t sm, local; /* local rank, -1: not in use */
 			int32_t gcn;       /* AMD's graphics core, gfx90a: 0x90a; 0: not AMD's */
 			int32_t lost;      /* NVLinks to functions that are not in the file */
+			int32_t half;      /* 1 + its number (mlopart); 0: the whole GPU */
 			bool gdr;
 		} gpu;
 		struct {
@@ -130,8 +133,12 @@ int32_t topo_model_find(const struct topo_model *m, enum topo_node_type type, ui
 void topo_model_kill(struct topo_model *m, int32_t node);
 void topo_model_flatten_switches(struct topo_model *m);
 ncclResult_t topo_model_connect_cpus(struct topo_model *m);
-/* Gives GPUs their local ranks and removes the others. */
+/* Gives GPUs their local ranks; removes those without. Between the two the links are read. */
 ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select);
+void topo_model_trim(struct topo_model *m);
+/* The first GPU from `from` on of this bus id that is in use: the GPU, or one of its halves. */
+int32_t topo_model_next_half(const struct topo_model *m, int32_t from, uint64_t bus);
+int32_t topo_model_halves(const struct topo_model *m, uint64_t bus);
 uint32_t topo_nvlink_mbps(int32_t sm);
 uint32_t topo_xgmi_mbps(int32_t gcn);
 /* "0000:13:00.0" -> number, the one that NCCL gives it; false: not a PCI address. */

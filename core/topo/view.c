@@ -42,6 +42,7 @@ static void topo_element_kind(const struct topo_node *n, struct topo_element *e)
 		e->gdr = n->gpu.gdr;
 		e->gcn = n->gpu.gcn;
 		e->lost = n->gpu.lost;
+		e->half = n->gpu.half;
 		break;
 	case TOPO_NODE_NET:
 		e->gdr = n->net.gdr;

@@ -17,7 +17,8 @@ enum topo_node_type {
 	TOPO_NODE_NVS,
 	TOPO_NODE_CPU,
 	TOPO_NODE_NIC,
-	TOPO_NODE_NET
+	TOPO_NODE_NET,
+	TOPO_NODE_C2C /* what the halves of a GPU share on the way to the CPU */
 };
 
 struct topo_element {
@@ -37,6 +38,7 @@ struct topo_element {
 	bool gdr;
 	int32_t sm;    /* GPU */
 	int32_t gcn;   /* GPU of AMD: its graphics core, gfx942: 0x942; 0: of another vendor */
+	int32_t half;  /* GPU: 1 + the number of the half that it is (MLOPart); 0: the whole */
 	int32_t lost;  /* GPU: NVLinks to functions that the file lacks */
 	uint32_t mbps; /* network device: of its port */
 	/* CPU */
@@ -56,7 +58,7 @@ struct topo_edge {
 	int32_t from, to; /* elements */
 	uint32_t mbps;
 	enum topo_path_type
-		type; /* what a path over this link alone has: NVL, C2C, PIX, SYS, NET */
+		type; /* what a path over this link alone has: LOC, NVL, C2C, PIX, SYS, NET */
 };
 int32_t topo_edge_count(const struct topo_system *sys);
 void topo_edge_get(const struct topo_system *sys, int32_t index, struct topo_edge *edge);

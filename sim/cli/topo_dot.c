@@ -22,6 +22,7 @@ static void dot_node(const struct topo_system *sys, int32_t index, FILE *out)
 		[TOPO_NODE_NVS] = "ellipse, style=filled, fillcolor=\"#e3f3d0\"",
 		[TOPO_NODE_CPU] = "box, style=filled, fillcolor=\"#e8e8e8\"",
 		[TOPO_NODE_NIC] = "box",
+		[TOPO_NODE_C2C] = "ellipse",
 		[TOPO_NODE_NET] = "box, style=filled, fillcolor=\"#d9e8f5\"",
 	};
 	char name[TOPO_ELEMENT_TEXT];

@@ -76,9 +76,9 @@ static int machine_pci_mbps(const struct xml_node *pci, uint64_t *mbps, struct x
 	int64_t speed_milli = 16000, width;
 	const char *speed_text = xml_attr(pci, "link_speed");
 	int rc = 0;
-	/* the kernel writes "Unknown" for a link it cannot ask, as in a virtual machine */
-	if (!speed_text || strncmp(speed_text, "Unknown", 7) != 0)
-		rc = xml_attr_milli(pci, "link_speed", "GT/s", 16000, &speed_milli, error);
+	/* the kernel writes "Unknown" for a link it cannot ask, as in a virtual machine; no text is an error */
+	if (speed_text && xml_attr_milli(pci, "link_speed", "GT/s", 16000, &speed_milli, error))
+		speed_milli = 16000;
 	if (rc == 0)
 		rc = xml_attr_i64(pci, "link_width", 16, &width, error);
 	if (rc)
@@ -229,7 +229,7 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 				    MACHINE_MAX_GPUS);
 	struct world_gpu *g = &m->gpu[m->gpu_count];
 	uint32_t device = 0, vendor = 0;
-	int32_t sm = 0, gdr = 1;
+	int32_t sm = 0, gdr = 1, half = -1;
 	*g = (struct world_gpu){.dev = m->gpu_count, .numa = at->numa};
 	int rc = machine_bus_id(at->pci, g->bus_id, &r->error);
 	if (rc == 0 && !g->bus_id[0])
@@ -248,8 +248,11 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 		rc = machine_small_int(tag, "sm", 0, 0, 1000, &sm, &r->error);
 	if (rc == 0 && tag)
 		rc = machine_small_int(tag, "gdr", 1, 0, 1, &gdr, &r->error);
+	if (rc == 0 && tag)
+		rc = machine_small_int(tag, "mlopart", -1, -1, 1, &half, &r->error);
 	if (rc)
 		return rc;
+	g->half = half + 1;
 	g->pci_device = (device & 0xffff) << 16 | (vendor ? vendor & 0xffff : PCI_VENDOR_NVIDIA);
 	g->sm = sm ? (uint32_t)sm : machine_sm_of(device);
 	g->gdr = gdr != 0;
@@ -269,6 +272,16 @@ static int machine_nic_room(struct machine_reader *r, const struct xml_node *her
 		return 0;
 	return xml_error_at(here, &r->error, "is one NIC too many, at most %d are taken",
 			    MACHINE_MAX_NICS);
+}
+
+/* A port may be below two CPUs, as each rank of a host saw it. */
+static bool machine_net_is_seen(const struct machine_reader *r, const struct world_nic *n)
+{
+	for (int32_t i = 0; i < r->m->nic_count; i++)
+		if (r->m->nic[i].dev == n->dev && r->m->nic[i].port == n->port &&
+		    strcmp(r->m->nic[i].name, n->name) == 0)
+			return true;
+	return false;
 }
 
 /* Ports of one HCA share its name; two HCAs, or one port twice, cannot. */
@@ -359,6 +372,8 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would be no limit */
 	n->gdr = gdr != 0;
 	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
+	if (machine_net_is_seen(r, n))
+		return 0;
 	rc = machine_net_is_new(r, net, n);
 	if (rc == 0)
 		r->m->nic_count++;
@@ -453,7 +468,11 @@ static int machine_node_read(struct machine_reader *r, const struct xml_node *n,
 static int machine_gpu_compare(const void *a, const void *b)
 {
 	const struct world_gpu *x = a, *y = b;
-	return x->dev < y->dev ? -1 : x->dev > y->dev ? 1 : strcmp(x->bus_id, y->bus_id);
+	int bus = strcmp(x->bus_id, y->bus_id);
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	return bus ? bus : x->half - y->half;
 }
 
 /* GPUs in order of the file's dev; their index on the host is their place. */
@@ -461,7 +480,10 @@ static int machine_gpus_order(struct world_machine *m)
 {
 	qsort(m->gpu, (size_t)m->gpu_count, sizeof *m->gpu, machine_gpu_compare);
 	for (int32_t i = 1; i < m->gpu_count; i++) {
-		if (m->gpu[i].dev != m->gpu[i - 1].dev)
+		bool halves = m->gpu[i].half != m->gpu[i - 1].half &&
+			      strcmp(m->gpu[i].bus_id, m->gpu[i - 1].bus_id) == 0;
+
+		if (m->gpu[i].dev != m->gpu[i - 1].dev || halves)
 			continue;
 		fprintf(stderr,
 			"%s: two <gpu> with dev=\"%d\" (busid '%s' and '%s'), expected one\n",

@@ -30,6 +30,7 @@ struct world_gpu {
 	uint32_t pci_device; /* device << 16 | vendor, as NVML has it */
 	int32_t numa;        /* -1: unknown */
 	bool gdr;            /* HCAs may reach its memory */
+	int32_t half;        /* 1 + the number of the half of a GPU that it is; 0: the whole */
 	uint32_t nvlinks;    /* total count */
 	bool nvswitch;       /* links go to switches: every pair is connected */
 	uint64_t pci_mbps;

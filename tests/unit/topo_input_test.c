@@ -132,6 +132,23 @@ START_TEST(what_nccl_accepts_is_accepted)
 }
 END_TEST
 
+/* net="0" is a port that is part of a merged one: that one counts. */
+START_TEST(ports_of_a_merged_nic_do_not_count)
+{
+	const struct topo_system *sys = util_system_of(
+		SYSTEM CPU "<pci busid=\"0000:01:00.0\"><gpu dev=\"0\" sm=\"80\"/></pci>"
+			   "<pci busid=\"0000:03:00.0\" class=\"0x020700\"><nic>"
+			   "<net name=\"mlx5_0\" dev=\"0\" speed=\"100000\" net=\"0\"/>"
+			   "<net name=\"mlx5_1\" dev=\"1\" speed=\"100000\" net=\"0\"/>"
+			   "<net name=\"mlx5_0+mlx5_1\" dev=\"2\" speed=\"200000\"/>"
+			   "</nic></pci></cpu></system>",
+		1);
+
+	ck_assert_int_eq(topo_nic_count(sys), 1);
+	ck_assert_str_eq(topo_nic_name(sys, 0), "mlx5_0+mlx5_1");
+}
+END_TEST
+
 START_TEST(amds_architecture_is_read)
 {
 	static const struct {
@@ -169,11 +186,34 @@ START_TEST(switches_can_be_linked)
 	ck_assert_int_eq(topo_gpu_path(sys, 0, 1), TOPO_PATH_PXB);
 	ck_assert_int_eq(topo_gpu_path(sys, 1, 0), TOPO_PATH_PXB);
 	ck_assert_int_eq(topo_gpu_bw_mbps(sys, 0, 1), 12000);
-	/* one way only, to a function that is not there, to itself */
+	/* one way only: to a function that is not there, to itself */
 	ck_assert_int_eq(topo_gpu_path(util_system_of(LINKED("0000:99:00.0"), 2), 0, 1),
 			 TOPO_PATH_SYS);
 	ck_assert_int_eq(topo_gpu_path(util_system_of(LINKED("0000:01:00.0"), 2), 0, 1),
 			 TOPO_PATH_SYS);
+}
+END_TEST
+
+/* Switches linked in a circle, below one CPU: each path is as long as it has to be. */
+START_TEST(switches_linked_in_a_circle_are_no_endless_way)
+{
+	char xml[2048], *at = xml;
+
+	at += sprintf(at, SYSTEM "<cpu numaid=\"0\">");
+	for (int i = 0; i < 4; i++)
+		at += sprintf(at,
+			      "<pci busid=\"0000:%d1:00.0\"><pcilink target=\"0000:%d1:00.0\"/>"
+			      "<pcilink target=\"0000:%d1:00.0\"/>"
+			      "<pci busid=\"0000:%d2:00.0\"><gpu dev=\"%d\"/></pci></pci>\n",
+			      i, (i + 1) % 4, (i + 3) % 4, i, i);
+	sprintf(at, "</cpu></system>");
+	const struct topo_system *sys = util_system_of(xml, 4);
+
+	for (int i = 0; i < 4; i++) {
+		ck_assert_int_eq(topo_gpu_path(sys, i, (i + 1) % 4), TOPO_PATH_PXB);
+		ck_assert_int_eq(topo_path_at(sys, i, (i + 1) % 4)->count, 3);
+		ck_assert_int_eq(topo_path_at(sys, i, (i + 2) % 4)->count, 4);
+	}
 }
 END_TEST
 
@@ -215,6 +255,20 @@ START_TEST(what_is_too_large_is_refused)
 	sprintf(xml, "<?xml version=\"1.0\"?>\n<!DOCTYPE system [<!ENTITY a \"aaaaaaaaaa\">\n"
 		     "<!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">]><system>&b;</system>");
 	util_refuse(xml, &one, (const char *[]){"test.xml:2:1", "document type", NULL});
+	sprintf(xml, "<system>\n <cpu>&bomb;</cpu></system>");
+	util_refuse(xml, &one, (const char *[]){"test.xml:2:7", "undefined entity", NULL});
+	/* many attributes; one of three megabytes, of which the message has the beginning */
+	n = (size_t)sprintf(xml, "<system>\n <cpu");
+	for (int i = 0; i < 100000; i++)
+		n += (size_t)sprintf(xml + n, " a%d=\"\"", i);
+	sprintf(xml + n, "/></system>");
+	util_refuse(xml, &one,
+		    (const char *[]){"test.xml:2:2", "100000 attributes, at most 64", NULL});
+	n = (size_t)sprintf(xml, "<system><cpu>\n<pci busid=\"");
+	memset(xml + n, 'f', 3 << 20);
+	sprintf(xml + n + (3 << 20), "\"><gpu/></pci></cpu></system>");
+	util_refuse(xml, &one,
+		    (const char *[]){"test.xml:2:1", "<pci>", "expected a PCI address", NULL});
 }
 END_TEST
 
@@ -402,8 +456,10 @@ int main(void)
 	tcase_add_test(t, link_speed_in_every_spelling_and_default);
 	tcase_add_test(t, malformed_input_is_refused_with_line_and_expectation);
 	tcase_add_test(t, what_nccl_accepts_is_accepted);
+	tcase_add_test(t, ports_of_a_merged_nic_do_not_count);
 	tcase_add_test(t, amds_architecture_is_read);
 	tcase_add_test(t, switches_can_be_linked);
+	tcase_add_test(t, switches_linked_in_a_circle_are_no_endless_way);
 	tcase_add_test(t, a_function_without_a_class_is_a_gpu_by_its_address);
 	tcase_add_test(t, what_is_too_large_is_refused);
 	tcase_add_test(t, a_selection_must_name_gpus_of_the_file_once);
