@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Machines drawn by a number: rings visit each GPU once and no link carries more than it has, trees have as many
+ * Machines drawn by a number, some with halves of GPUs and linked switches: rings visit each GPU once and no link carries more than it has, trees have as many
  * channels as rings, and bounds change nothing.
  */
 #include "tests/unit/topo_xml.h"
@@ -52,12 +52,26 @@ static void draw_device(struct draw *d)
 		    d->nets, d->nets, 25000 << draw_below(d, 5), draw_below(d, 2));
 		d->nets++;
 	} else if (d->gpus < GPUS_MAX) {
+		int halves = draw_below(d, 5) == 0 && d->gpus + 1 < GPUS_MAX ? 2 : 1;
+
 		draw_pci(d, 16 + d->gpus, "0x030200");
-		add("<gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">", d->gpus, d->sm);
-		draw_links(d, d->gpus);
-		add("</gpu></pci>\n");
-		d->gpus++;
+		for (int i = 0; i < halves; i++) {
+			add("<gpu dev=\"%d\" sm=\"%d\" gdr=\"1\" mlopart=\"%d\">", d->gpus, d->sm,
+			    halves == 2 ? i : -1);
+			draw_links(d, d->gpus);
+			add("</gpu>");
+			d->gpus++;
+		}
+		add("</pci>\n");
 	}
+}
+
+/* To a switch that there may be. */
+static void draw_pcilink(struct draw *d)
+{
+	if (draw_below(d, 3) == 0)
+		add("<pcilink target=\"0000:%02x:00.0\"/>",
+		    128 + 8 * draw_below(d, 3) + draw_below(d, 4));
 }
 
 static void draw_cpu(struct draw *d, int numa)
@@ -70,8 +84,10 @@ static void draw_cpu(struct draw *d, int numa)
 		bool below = draw_below(d, 2);
 		int devices = below ? 1 + draw_below(d, 3) : 1;
 
-		if (below)
+		if (below) {
 			draw_pci(d, 128 + 8 * numa + i, "0x060400");
+			draw_pcilink(d);
+		}
 		while (devices--)
 			draw_device(d);
 		if (below)
