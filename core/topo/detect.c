@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -112,6 +113,17 @@ static ncclResult_t detect_add_xml(struct detect_tree *t, const char *xml, size_
 	return ncclSuccess;
 }
 
+/* CPUs of another host_hash would be those of another host of an NVLink domain. */
+static void detect_one_host(struct detect_tree *t, uint64_t host_hash)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "0x%" PRIx64, host_hash);
+	for (struct detect_node *c = t->root->child; c; c = c->next)
+		if (strcmp(c->name, "cpu") == 0)
+			detect_replace(t, c, "host_hash", text);
+}
+
 ncclResult_t topo_detect(const struct topo_detect *d, char **xml, size_t *bytes)
 {
 	struct detect_tree t;
@@ -125,6 +137,8 @@ ncclResult_t topo_detect(const struct topo_detect *d, char **xml, size_t *bytes)
 		detect_cpus(&t, d->host_hash);
 	for (int32_t i = 0; i < d->nics && !rc; i++)
 		detect_nic(&t, d->host_hash, &d->nic[i]);
+	if (!rc)
+		detect_one_host(&t, d->host_hash);
 	if (rc)
 		detect_tree_free(&t);
 	return rc ? rc : detect_tree_text(&t, xml, bytes);

@@ -58,6 +58,9 @@ static ncclResult_t topo_file_channel_read(const struct xml_node *x, struct topo
 			return topo_input_refuse(h, "has no dev, expected the number of a device");
 		rc = topo_input_int(h, "dev", 0, 0, INT32_MAX, &c->hop[c->count].dev);
 		if (!rc)
+			rc = topo_input_int(h, "host", -1, -1, TOPO_MAX_HOSTS - 1,
+					    &c->hop[c->count].host);
+		if (!rc)
 			rc = topo_input_int(h, "mlopart", -1, -1, TOPO_MAX_HALVES - 1,
 					    &c->hop[c->count].half);
 		c->hop[c->count++].half++;
@@ -176,21 +179,26 @@ struct topo_match {
 	struct topo_graph *graph;
 };
 
+static bool topo_match_node(const struct topo_node *n, const struct topo_file_hop *hop)
+{
+	return n->dev == hop->dev && (hop->host < 0 || n->host == hop->host);
+}
+
 static int32_t topo_match_gpu(const struct topo_system *sys, const struct topo_file_hop *hop)
 {
 	for (int32_t pos = 0; pos < sys->ngpus; pos++) {
 		const struct topo_node *gpu = topo_gpu_node(sys, pos);
 
-		if (gpu->dev == hop->dev && (!hop->half || gpu->gpu.half == hop->half))
+		if (topo_match_node(gpu, hop) && (!hop->half || gpu->gpu.half == hop->half))
 			return sys->pos_to_local[pos];
 	}
 	return -1;
 }
 
-static int32_t topo_match_net(const struct topo_system *sys, int32_t dev)
+static int32_t topo_match_net(const struct topo_system *sys, const struct topo_file_hop *hop)
 {
 	for (int32_t net = 0; net < sys->nnets; net++)
-		if (topo_net_node(sys, net)->dev == dev)
+		if (topo_match_node(topo_net_node(sys, net), hop))
 			return net;
 	return -1;
 }
@@ -212,7 +220,7 @@ static ncclResult_t topo_match_hops(const struct topo_match *m, const struct top
 
 	for (int32_t i = 0; i < c->count; i++) {
 		int32_t dev = c->hop[i].dev;
-		int32_t at = c->hop[i].net ? topo_match_net(m->sys, dev)
+		int32_t at = c->hop[i].net ? topo_match_net(m->sys, &c->hop[i])
 					   : topo_match_gpu(m->sys, &c->hop[i]);
 
 		if (c->hop[i].net && (at < 0 || gpus != nets * m->sys->ngpus || nets == 2))

@@ -17,6 +17,7 @@
 
 struct topo_file_hop {
 	int32_t dev;
+	int32_t host; /* of an NVLink domain; -1: not said */
 	int32_t half; /* of a GPU: 1 + the number of the half; 0: the whole, or any */
 	bool net;     /* else a GPU */
 };

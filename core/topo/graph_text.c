@@ -29,10 +29,20 @@ static void topo_text_add(struct topo_text *t, const char *fmt, ...)
 	t->bytes += (size_t)n;
 }
 
+static void topo_text_host(struct topo_text *t, const struct topo_system *sys,
+			   const struct topo_node *n)
+{
+	if (sys->nhosts > 1)
+		topo_text_add(t, " host=\"%d\"", n->host);
+}
+
 static void topo_text_net(struct topo_text *t, const struct topo_system *sys, int32_t nic)
 {
-	if (nic >= 0)
-		topo_text_add(t, "      <net dev=\"%d\"/>\n", topo_net_node(sys, nic)->dev);
+	if (nic < 0)
+		return;
+	topo_text_add(t, "      <net dev=\"%d\"", topo_net_node(sys, nic)->dev);
+	topo_text_host(t, sys, topo_net_node(sys, nic));
+	topo_text_add(t, "/>\n");
 }
 
 static void topo_text_channel(struct topo_text *t, const struct topo_system *sys,
@@ -47,6 +57,7 @@ static void topo_text_channel(struct topo_text *t, const struct topo_system *sys
 			topo_gpu_node(sys, sys->local_to_pos[graph->order[c][i]]);
 
 		topo_text_add(t, "      <gpu dev=\"%#x\"", (unsigned)gpu->dev);
+		topo_text_host(t, sys, gpu);
 		if (gpu->gpu.half)
 			topo_text_add(t, " mlopart=\"%d\"", gpu->gpu.half - 1);
 		topo_text_add(t, "/>\n");

@@ -18,6 +18,7 @@
 
 struct topo_input {
 	struct topo_model *m;
+	int32_t host; /* of the CPU that is read */
 	int32_t gpus, nets;
 	int32_t hcas; /* of templates, so far */
 };
@@ -64,11 +65,13 @@ static ncclResult_t topo_input_u64(const struct xml_node *x, const char *name, u
 /* ---- <net> ---------------------------------------------------------------------------------- */
 
 /* The same port may appear below two CPUs, as each rank saw it: the first one counts. */
-static bool topo_net_seen(const struct topo_model *m, const char *name, int32_t dev)
+static bool topo_net_seen(const struct topo_input *in, const char *name, int32_t dev)
 {
+	const struct topo_model *m = in->m;
+
 	for (int32_t i = 0; i < m->node_count; i++)
 		if (m->node[i].type == TOPO_NODE_NET && m->node[i].dev == dev &&
-		    strcmp(m->node[i].name, name) == 0)
+		    m->node[i].host == in->host && strcmp(m->node[i].name, name) == 0)
 			return true;
 	return false;
 }
@@ -101,7 +104,7 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	snprintf(fallback, sizeof fallback, "net%d", dev);
 	if (!name || !name[0])
 		name = fallback;
-	if (topo_net_seen(in->m, name, dev)) {
+	if (topo_net_seen(in, name, dev)) {
 		INFO(LOG_GRAPH, "%s:%d: net %s (dev %d) appears again", in->m->source, x->line,
 		     name, dev);
 		return ncclSuccess;
@@ -114,6 +117,7 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	struct topo_node *net = &in->m->node[n];
 	snprintf(net->name, sizeof net->name, "%.31s", name);
 	net->parent = nic;
+	net->host = in->host;
 	net->dev = dev;
 	net->net.port = port;
 	net->net.gdr = gdr != 0;
@@ -137,6 +141,7 @@ static ncclResult_t topo_hca_add(struct topo_input *in, int32_t nic)
 	struct topo_node *net = &in->m->node[n];
 	snprintf(net->name, sizeof net->name, "mlx5_%d", in->hcas++);
 	net->parent = nic;
+	net->host = in->host;
 	net->dev = in->nets++;
 	net->net.port = 1;
 	net->net.rail = net->net.plane = -1;
@@ -196,7 +201,7 @@ static ncclResult_t topo_gpu_twice(const struct topo_model *m, const struct xml_
 
 	for (int32_t i = 0; i < gpu; i++)
 		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].dev == dev &&
-		    m->node[i].bus != m->node[gpu].bus)
+		    m->node[i].host == m->node[gpu].host && m->node[i].bus != m->node[gpu].bus)
 			return topo_input_refuse(x,
 						 "dev=\"%d\" is also that of GPU %s in line %d; "
 						 "expected another one",
@@ -339,7 +344,7 @@ static ncclResult_t topo_pci_cycle(const struct xml_node *x, uint64_t bus)
 		uint64_t other;
 
 		if (strcmp(up->name, "pci") == 0 && text && topo_bus_parse(text, &other) &&
-		    other == bus)
+		    topo_bus_on((int32_t)(bus >> 56), other) == bus)
 			return topo_input_refuse(x,
 						 "busid=\"%.64s\" is that of the <pci> in line %d, "
 						 "which it is in; expected another one",
@@ -367,7 +372,7 @@ static ncclResult_t topo_pci_twice(const struct topo_model *m, const struct xml_
 	return topo_pci_cycle(x, bus);
 }
 
-static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_node *x,
+static ncclResult_t topo_pci_bus(const struct topo_input *in, const struct xml_node *x,
 				 enum topo_node_type type, uint64_t *bus)
 {
 	const char *text = xml_attr(x, "busid");
@@ -376,7 +381,8 @@ static ncclResult_t topo_pci_bus(const struct topo_model *m, const struct xml_no
 		return topo_input_refuse(
 			x, "busid=\"%.64s\", expected a PCI address like 0000:13:00.0",
 			text ? text : "");
-	return topo_pci_twice(m, x, type, *bus);
+	*bus = topo_bus_on(in->host, *bus);
+	return topo_pci_twice(in->m, x, type, *bus);
 }
 
 /* The functions of one card with several ports are one NIC, so its link is not counted twice. */
@@ -409,6 +415,7 @@ static ncclResult_t topo_pci_add(struct topo_model *m, const struct xml_node *x,
 
 	n->bus = bus;
 	n->parent = parent;
+	n->host = m->node[parent].host;
 	n->pci_id = id;
 	n->lanes = link.lanes;
 	n->milli_gts = link.milli_gts;
@@ -480,7 +487,7 @@ static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *
 
 	if (!topo_pci_type(in->m, x, &type))
 		return ncclSuccess;
-	ncclResult_t rc = topo_pci_bus(in->m, x, type, &bus);
+	ncclResult_t rc = topo_pci_bus(in, x, type, &bus);
 	if (rc)
 		return rc;
 	int32_t n = type == TOPO_NODE_NIC ? topo_nic_of_card(in->m, bus) : TOPO_NO_NODE;
@@ -517,6 +524,7 @@ static ncclResult_t topo_cpu_nic(struct topo_input *in, const struct xml_node *x
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
 	in->m->node[n].parent = cpu;
+	in->m->node[n].host = in->host;
 	snprintf(in->m->node[n].name, sizeof in->m->node[n].name, "virtual");
 	ncclResult_t rc = topo_model_link_both(in->m, n, cpu, TOPO_LINK_PCI, TOPO_LOC_BW_MBPS);
 	int32_t before = in->nets;
@@ -527,21 +535,44 @@ static ncclResult_t topo_cpu_nic(struct topo_input *in, const struct xml_node *x
 	return rc;
 }
 
-static int32_t topo_cpu_of_numa(const struct topo_model *m, int32_t numa)
+static int32_t topo_cpu_of_numa(const struct topo_input *in, int32_t numa)
 {
+	const struct topo_model *m = in->m;
+
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == TOPO_NODE_CPU && m->node[i].dev == numa)
+		if (m->node[i].type == TOPO_NODE_CPU && m->node[i].dev == numa &&
+		    m->node[i].host == in->host)
 			return i;
 	return TOPO_NO_NODE;
+}
+
+ncclResult_t topo_input_host(struct topo_model *m, const struct xml_node *cpu, int32_t *host)
+{
+	const char *text = xml_attr(cpu, "host_hash");
+	uint64_t hash = text ? strtoull(text, NULL, 16) : 0;
+
+	if (!text && m->hosts)
+		return ncclSuccess; /* *host stays */
+	*host = 0;
+	while (*host < m->hosts && m->host_hash[*host] != hash)
+		(*host)++;
+	if (*host == TOPO_MAX_HOSTS)
+		return topo_input_refuse(cpu, "is of one host too many, expected at most %d",
+					 TOPO_MAX_HOSTS);
+	if (*host == m->hosts)
+		m->host_hash[m->hosts++] = hash;
+	return ncclSuccess;
 }
 
 static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *x)
 {
 	int32_t numa;
 	ncclResult_t rc = topo_input_int(x, "numaid", -1, -1, 4095, &numa);
+	if (!rc)
+		rc = topo_input_host(in->m, x, &in->host);
 	if (rc)
 		return rc;
-	int32_t other = numa < 0 ? TOPO_NO_NODE : topo_cpu_of_numa(in->m, numa);
+	int32_t other = numa < 0 ? TOPO_NO_NODE : topo_cpu_of_numa(in, numa);
 	if (other != TOPO_NO_NODE)
 		return topo_input_refuse(
 			x, "numaid=\"%d\" is also that of line %d; expected another one", numa,
@@ -551,6 +582,7 @@ static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *
 		return ncclSystemError;
 	in->m->node[n].bus = (uint64_t)(int64_t)numa;
 	in->m->node[n].dev = numa;
+	in->m->node[n].host = in->host;
 	snprintf(in->m->node[n].name, sizeof in->m->node[n].name, "%d", numa);
 	rc = topo_cpu_describe(&in->m->node[n], x);
 	for (struct xml_node *c = xml_child(x, NULL); c && !rc; c = xml_next(c, NULL)) {
@@ -584,7 +616,5 @@ ncclResult_t topo_input_read(struct topo_model *m, const struct xml_node *root)
 		rc = topo_input_refuse(root, "has no GPU, expected a <gpu> in a <pci> in a <cpu>");
 	if (!rc)
 		rc = topo_model_select(m, m->select);
-	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu"))
-		rc = topo_input_links(m, c);
-	return rc;
+	return rc ? rc : topo_input_links(m, root);
 }

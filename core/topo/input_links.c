@@ -58,6 +58,7 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 					 "target=\"%.64s\", expected a PCI address like "
 					 "0000:13:00.0, or " TOPO_VIRTUAL_SWITCH,
 					 target);
+	bus = topo_bus_on(m->node[gpu].host, bus);
 	uint32_t bw = strcmp(x->name, "xgmi") == 0 ? topo_xgmi_mbps(m->node[gpu].gpu.gcn)
 						   : topo_nvlink_mbps(m->node[gpu].gpu.sm);
 	bw = bw * (uint32_t)count / (uint32_t)topo_model_halves(m, m->node[gpu].bus);
@@ -80,7 +81,8 @@ static ncclResult_t topo_nvlink_read(struct topo_model *m, const struct xml_node
 }
 
 /* Switches that pass on to each other, not over the CPU. */
-static ncclResult_t topo_pcilink_read(struct topo_model *m, const struct xml_node *x, uint64_t from)
+static ncclResult_t topo_pcilink_read(struct topo_model *m, const struct xml_node *x, uint64_t from,
+				      int32_t host)
 {
 	const char *target = xml_attr(x, "target");
 	int32_t a = topo_model_find(m, TOPO_NODE_PCI, from), b;
@@ -90,7 +92,7 @@ static ncclResult_t topo_pcilink_read(struct topo_model *m, const struct xml_nod
 		return topo_input_refuse(x,
 					 "target=\"%.64s\", expected the PCI address of a switch",
 					 target ? target : "");
-	b = topo_model_find(m, TOPO_NODE_PCI, bus);
+	b = topo_model_find(m, TOPO_NODE_PCI, topo_bus_on(host, bus));
 	if (a == TOPO_NO_NODE || b == TOPO_NO_NODE) {
 		INFO(LOG_GRAPH, "%s:%d: <pcilink> to %s: not between switches of the file",
 		     m->source, x->line, target);
@@ -116,6 +118,7 @@ static ncclResult_t topo_c2c_bridge(struct topo_model *m, const struct xml_node 
 
 	n->bus = bus;
 	n->parent = cpu;
+	n->host = m->node[cpu].host;
 	snprintf(n->name, sizeof n->name, "C2C bridge");
 	return topo_model_link_both(m, *bridge, cpu, TOPO_LINK_C2C, bw);
 }
@@ -188,7 +191,7 @@ static ncclResult_t topo_gpu_links(struct topo_model *m, const struct xml_node *
 	return rc;
 }
 
-ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci)
+static ncclResult_t topo_pci_links(struct topo_model *m, const struct xml_node *pci, int32_t host)
 {
 	const struct xml_node *gpu = xml_child(pci, "gpu");
 	const char *text = xml_attr(pci, "busid");
@@ -196,12 +199,50 @@ ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci)
 	uint64_t bus;
 
 	for (struct xml_node *c = xml_child(pci, "pci"); c && !rc; c = xml_next(c, "pci"))
-		rc = topo_input_links(m, c);
+		rc = topo_pci_links(m, c, host);
 	if (rc || !text || !topo_bus_parse(text, &bus))
 		return rc;
+	bus = topo_bus_on(host, bus);
 	for (struct xml_node *c = xml_child(pci, "pcilink"); c && !rc; c = xml_next(c, "pcilink"))
-		rc = topo_pcilink_read(m, c, bus);
+		rc = topo_pcilink_read(m, c, bus, host);
 	for (; gpu && !rc; gpu = xml_next(gpu, "gpu"))
 		rc = topo_gpu_links(m, gpu, bus);
 	return rc;
+}
+
+/* Hosts of one NVLink domain reach each other over its NVSwitches, and no other way. */
+static ncclResult_t topo_hosts_check(const struct topo_model *m)
+{
+	int32_t hosts = topo_model_hosts(m);
+
+	for (int32_t i = 0; i < m->node_count && hosts > 1; i++) {
+		const struct topo_node *n = &m->node[i];
+		int32_t k = 0;
+
+		if (n->type != TOPO_NODE_GPU || n->gpu.local < 0)
+			continue;
+		while (k < m->edge_count &&
+		       (m->edge[k].from != i || m->node[m->edge[k].to].type != TOPO_NODE_NVS))
+			k++;
+		if (k < m->edge_count)
+			continue;
+		WARN("%s:%d: GPU %s has no NVLink to an NVSwitch, expected one: the GPUs are of %d "
+		     "hosts (host_hash of <cpu>), which have to be of one NVLink domain",
+		     m->source, n->line, n->name, hosts);
+		return ncclInvalidUsage;
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *root)
+{
+	ncclResult_t rc = ncclSuccess;
+	int32_t host = 0;
+
+	for (struct xml_node *c = xml_child(root, "cpu"); c && !rc; c = xml_next(c, "cpu")) {
+		rc = topo_input_host(m, c, &host);
+		if (!rc)
+			rc = topo_pci_links(m, c, host);
+	}
+	return rc ? rc : topo_hosts_check(m);
 }

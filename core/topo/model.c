@@ -240,7 +240,7 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m)
 	for (int32_t a = 0; a < m->node_count && !rc; a++)
 		for (int32_t b = 0; b < m->node_count && !rc; b++)
 			if (a != b && m->node[a].type == TOPO_NODE_CPU &&
-			    m->node[b].type == TOPO_NODE_CPU)
+			    m->node[b].type == TOPO_NODE_CPU && m->node[a].host == m->node[b].host)
 				rc = topo_model_link(m, a, b, TOPO_LINK_SYS,
 						     topo_cpu_link_mbps(&m->node[a]));
 	return rc;
@@ -248,7 +248,8 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m)
 
 /* ---- which GPUs ----------------------------------------------------------------------------- */
 
-/* The halves of a GPU have its bus id, and may have its number: one after the other is taken. */
+/* The halves of a GPU have its bus id, and may have its number, and hosts have the same ones: one after the other
+ * is taken. */
 static bool topo_select_is_better(const struct topo_model *m, int32_t k, int32_t than)
 {
 	return than == TOPO_NO_NODE || (m->node[than].gpu.local >= 0 && m->node[k].gpu.local < 0);
@@ -263,7 +264,8 @@ static int32_t topo_select_by_bus(const struct topo_model *m, const struct topo_
 	if (!topo_bus_parse(select->gpu[i].bus_id, &bus))
 		return TOPO_NO_NODE;
 	for (int32_t k = 0; k < m->node_count; k++)
-		if (m->node[k].type == TOPO_NODE_GPU && m->node[k].bus == bus &&
+		if (m->node[k].type == TOPO_NODE_GPU &&
+		    m->node[k].bus == topo_bus_on(m->node[k].host, bus) &&
 		    topo_select_is_better(m, k, found))
 			found = k;
 	return found;
@@ -318,10 +320,40 @@ ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *s
 	return ncclSuccess;
 }
 
-void topo_model_trim(struct topo_model *m)
+static bool topo_host_is_used(const struct topo_model *m, int32_t host)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
-		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].gpu.local < 0)
+		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].host == host &&
+		    m->node[i].gpu.local >= 0)
+			return true;
+	return false;
+}
+
+int32_t topo_model_hosts(const struct topo_model *m)
+{
+	int32_t n = 0;
+
+	for (int32_t h = 0; h < m->hosts; h++)
+		n += topo_host_is_used(m, h);
+	return n;
+}
+
+/* All that a host of the domain has, if no GPU of it is in use. */
+static void topo_model_trim_host(struct topo_model *m, int32_t host)
+{
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].host == host && m->node[i].type != TOPO_NODE_NVS && !m->node[i].dead)
+			topo_model_kill(m, i);
+}
+
+void topo_model_trim(struct topo_model *m)
+{
+	for (int32_t h = 0; h < m->hosts && m->hosts > 1; h++)
+		if (!topo_host_is_used(m, h))
+			topo_model_trim_host(m, h);
+	for (int32_t i = 0; i < m->node_count; i++)
+		if (m->node[i].type == TOPO_NODE_GPU && m->node[i].gpu.local < 0 &&
+		    !m->node[i].dead)
 			topo_model_kill(m, i);
 }
 

@@ -312,7 +312,8 @@ static ncclResult_t topo_paths_p2p(struct topo_walk *w)
 			sys->p2p[a][b] = topo_path_at(sys, a, b)->type <= level;
 	for (int32_t a = 0; a < sys->ngpus && !rc; a++)
 		for (int32_t b = 0; b < sys->ngpus && !rc; b++)
-			if (!sys->p2p[a][b])
+			if (!sys->p2p[a][b] &&
+			    topo_gpu_node(sys, a)->host == topo_gpu_node(sys, b)->host)
 				rc = topo_path_divert_cpu(w, a, sys->gpu_cpu[b], b);
 	return rc;
 }
@@ -360,7 +361,8 @@ static bool topo_paths_relay_ok(const struct topo_system *sys, int32_t pos, int3
 {
 	int32_t relay = sys->net_gpu[net], end = topo_end_net(sys, net);
 
-	if (sys->params.pxn_disable || relay < 0 || relay == pos)
+	if (sys->params.pxn_disable || relay < 0 || relay == pos ||
+	    topo_gpu_node(sys, relay)->host != topo_gpu_node(sys, pos)->host)
 		return false;
 	const struct topo_path *own = topo_path_at(sys, pos, end);
 	const struct topo_path *other = topo_path_at(sys, relay, end);

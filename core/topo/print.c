@@ -4,11 +4,14 @@
 
 #include "core/topo/topo_internal.h"
 
-static void topo_print_element(const struct topo_element *e, FILE *out)
+static void topo_print_element(const struct topo_system *sys, const struct topo_element *e,
+			       FILE *out)
 {
 	char name[TOPO_ELEMENT_TEXT], gbps[TOPO_GBPS_TEXT], pci[TOPO_PCI_TEXT];
 
 	fprintf(out, "%s", topo_element_text(e, name));
+	if (e->type == TOPO_NODE_CPU && sys->nhosts > 1)
+		fprintf(out, " of host %d", e->host);
 	if (e->type == TOPO_NODE_CPU)
 		fprintf(out, ", %s %s", e->arch, e->vendor);
 	if (e->type == TOPO_NODE_CPU && (e->family || e->model))
@@ -86,7 +89,7 @@ static void topo_print_tree(const struct topo_system *sys, int32_t node, int dep
 
 	topo_element_get(sys, node, &e);
 	fprintf(out, "%*s", 2 * depth, "");
-	topo_print_element(&e, out);
+	topo_print_element(sys, &e, out);
 	topo_print_links(sys, node, depth, out);
 	for (int32_t i = 0; i < sys->nnodes; i++)
 		if (sys->node[i].parent == node)
@@ -165,6 +168,8 @@ static void topo_print_legend(const struct topo_system *sys, FILE *out)
 
 void topo_system_print(const struct topo_system *sys, FILE *out)
 {
+	if (sys->nhosts > 1)
+		fprintf(out, "%d hosts of one NVLink domain: ", sys->nhosts);
 	fprintf(out, "%d GPU%s, %d NIC%s, %d CPU%s%s; bandwidths in GB/s, one direction\n",
 		sys->ngpus, sys->ngpus == 1 ? "" : "s", sys->nnets, sys->nnets == 1 ? "" : "s",
 		sys->ncpus, sys->ncpus == 1 ? "" : "s", sys->nnvs ? ", NVSwitch" : "");

@@ -182,6 +182,7 @@ static ncclResult_t topo_system_make(const struct topo_model *m, const struct to
 	}
 	struct topo_system *sys = topo_layout_place(&l, block);
 	sys->params = *params;
+	sys->nhosts = topo_model_hosts(m);
 	memcpy(block + l.key_at, key, key_bytes);
 	sys->key_bytes = key_bytes;
 	topo_system_add_nodes(sys, m, new_id);

@@ -36,6 +36,7 @@ struct xml_node;
 #define TOPO_MAX_NETS  576
 #define TOPO_MAX_GPUS  576 /* of a file; of a selection TOPO_MAX_LOCAL */
 #define TOPO_MAX_CPUS  64
+#define TOPO_MAX_HOSTS 64 /* of one NVLink domain */
 
 #define TOPO_LOC_BW_MBPS    5000000u
 #define TOPO_HALF_BW_MBPS   2618000u /* between the halves of a GPU */
@@ -62,7 +63,8 @@ struct topo_node {
 	bool dead;      /* removed by flattening or trimming; gone once the system is made */
 	int32_t parent; /* in the PCI tree; TOPO_NO_NODE for CPU, NVS */
 	int32_t line;   /* of the file */
-	uint64_t bus;   /* PCI address as a number (topo_bus_parse); NUMA id of a CPU */
+	int32_t host;   /* of its NVLink domain, in the file's order; the NVSwitch: 0 */
+	uint64_t bus;   /* PCI address as a number (topo_bus_on); NUMA id of a CPU */
 	char name[32];  /* bus id as the file has it; name of a net */
 	int32_t dev;    /* GPU, net */
 	/* of the PCI function, as the file has them; 0: unknown */
@@ -118,6 +120,8 @@ struct topo_model {
 	int32_t node_count, node_room;
 	struct topo_link *edge;
 	int32_t edge_count, edge_room;
+	int32_t hosts;
+	uint64_t host_hash[TOPO_MAX_HOSTS];
 };
 
 /* ---- model.c -------------------------------------------------------------------------------- */
@@ -136,6 +140,7 @@ ncclResult_t topo_model_connect_cpus(struct topo_model *m);
 /* Gives GPUs their local ranks; removes those without. Between the two the links are read. */
 ncclResult_t topo_model_select(struct topo_model *m, const struct topo_select *select);
 void topo_model_trim(struct topo_model *m);
+int32_t topo_model_hosts(const struct topo_model *m); /* that have a GPU in use */
 /* The first GPU from `from` on of this bus id that is in use: the GPU, or one of its halves. */
 int32_t topo_model_next_half(const struct topo_model *m, int32_t from, uint64_t bus);
 int32_t topo_model_halves(const struct topo_model *m, uint64_t bus);
@@ -143,6 +148,11 @@ uint32_t topo_nvlink_mbps(int32_t sm);
 uint32_t topo_xgmi_mbps(int32_t gcn);
 /* "0000:13:00.0" -> number, the one that NCCL gives it; false: not a PCI address. */
 bool topo_bus_parse(const char *text, uint64_t *bus);
+/* The same function of another host has another number, as for NCCL: the host is above 56 bits. */
+static inline uint64_t topo_bus_on(int32_t host, uint64_t bus)
+{
+	return (bus & (UINT64_MAX >> 8)) | (uint64_t)host << 56;
+}
 
 /* ---- nics.c: makes the file's NICs those that the selection knows ----------------------------- */
 ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *select);
@@ -155,8 +165,10 @@ ncclResult_t topo_input_refuse(const struct xml_node *x, const char *fmt, ...)
 /* An attribute's number; `initial` when it is absent. Refuses what is not from lo to hi. */
 ncclResult_t topo_input_int(const struct xml_node *x, const char *name, int64_t initial, int64_t lo,
 			    int64_t hi, int32_t *out);
-/* input_links.c: the links of the GPUs below a CPU or a PCI function. */
-ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *pci);
+/* The host of a CPU by its host_hash; one without is of the host of the CPU before it. */
+ncclResult_t topo_input_host(struct topo_model *m, const struct xml_node *cpu, int32_t *host);
+/* input_links.c: the links of the GPUs below the CPUs. */
+ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *root);
 
 /* ---- topo.c --------------------------------------------------------------------------------- */
 
@@ -190,6 +202,7 @@ struct topo_system {
 	struct topo_params params;
 	int32_t ngpus, nnets, ncpus, nnvs, nends;
 	int32_t nnodes, nlinks, nhops;
+	int32_t nhosts;        /* of one NVLink domain */
 	int32_t one_way_links; /* that nothing leads back */
 	int32_t sm_min;
 	uint32_t best_bw_gpu, best_bw_net; /* of any GPU's path, before paths were replaced */

@@ -69,6 +69,7 @@ void topo_element_get(const struct topo_system *sys, int32_t index, struct topo_
 		.name = n->name,
 		.parent = n->parent,
 		.line = n->line,
+		.host = n->host,
 		.number = topo_element_number(sys, index),
 		.lanes = n->lanes,
 		.milli_gts = n->milli_gts,

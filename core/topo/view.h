@@ -26,6 +26,7 @@ struct topo_element {
 	const char *name; /* bus id; of a network device its name; of a CPU its NUMA node */
 	int32_t parent;   /* index; -1: none */
 	int32_t line;     /* of the file; 0: not from it */
+	int32_t host;     /* of its NVLink domain; 0 where there is one host */
 	int32_t number;   /* GPU: local rank; network device: of topo_nic_name; CPU: NUMA node */
 	/* the PCI link to the parent */
 	int32_t lanes;     /* 0: unknown */

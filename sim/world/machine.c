@@ -34,10 +34,13 @@ struct machine_reader {
 	struct xml_error error;
 	int32_t hcas; /* untagged ones so far */
 	int32_t numa[MACHINE_MAX_CPUS], cpus;
+	int32_t host_of[MACHINE_MAX_CPUS]; /* of each CPU */
+	uint64_t host_hash[MACHINE_MAX_CPUS];
 };
 
 /* Where an element sits: nearest CPU's NUMA node, nearest PCI function. */
 struct machine_place {
+	int32_t host; /* of an NVLink domain */
 	int32_t numa;
 	const struct xml_node *pci;
 };
@@ -230,7 +233,7 @@ static int machine_gpu_add(struct machine_reader *r, const struct xml_node *tag,
 	struct world_gpu *g = &m->gpu[m->gpu_count];
 	uint32_t device = 0, vendor = 0;
 	int32_t sm = 0, gdr = 1, half = -1;
-	*g = (struct world_gpu){.dev = m->gpu_count, .numa = at->numa};
+	*g = (struct world_gpu){.dev = m->gpu_count, .host = at->host, .numa = at->numa};
 	int rc = machine_bus_id(at->pci, g->bus_id, &r->error);
 	if (rc == 0 && !g->bus_id[0])
 		rc = xml_error_at(here, &r->error,
@@ -274,12 +277,12 @@ static int machine_nic_room(struct machine_reader *r, const struct xml_node *her
 			    MACHINE_MAX_NICS);
 }
 
-/* A port may be below two CPUs, as each rank of a host saw it. */
+/* The port of an HCA may be below two CPUs, as each rank of a host saw it. */
 static bool machine_net_is_seen(const struct machine_reader *r, const struct world_nic *n)
 {
 	for (int32_t i = 0; i < r->m->nic_count; i++)
-		if (r->m->nic[i].dev == n->dev && r->m->nic[i].port == n->port &&
-		    strcmp(r->m->nic[i].name, n->name) == 0)
+		if (r->m->nic[i].host == n->host && r->m->nic[i].dev == n->dev &&
+		    r->m->nic[i].port == n->port && strcmp(r->m->nic[i].name, n->name) == 0)
 			return true;
 	return false;
 }
@@ -290,8 +293,8 @@ static int machine_net_is_new(struct machine_reader *r, const struct xml_node *n
 {
 	for (int32_t i = 0; i < r->m->nic_count; i++) {
 		const struct world_nic *other = &r->m->nic[i];
-		if (n->is_rdma && other->is_rdma && !strcmp(n->name, other->name) &&
-		    n->port == other->port)
+		if (n->host == other->host && n->is_rdma && other->is_rdma &&
+		    !strcmp(n->name, other->name) && n->port == other->port)
 			return xml_error_at(net, &r->error,
 					    "has name '%s' and port %u, which an earlier <net> "
 					    "has; expected another name or port",
@@ -334,7 +337,7 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 		return rc;
 	struct world_nic *n = &r->m->nic[r->m->nic_count];
 	int32_t speed = 0, port = 1, gdr = 0;
-	*n = (struct world_nic){.dev = r->m->nic_count, .numa = at->numa};
+	*n = (struct world_nic){.dev = r->m->nic_count, .host = at->host, .numa = at->numa};
 	const char *name = xml_attr(net, "name");
 	if (name && (strlen(name) >= sizeof n->name || strchr(name, '/') || !*name))
 		return xml_error_at(
@@ -372,7 +375,7 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would be no limit */
 	n->gdr = gdr != 0;
 	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
-	if (machine_net_is_seen(r, n))
+	if (n->is_rdma && machine_net_is_seen(r, n))
 		return 0;
 	rc = machine_net_is_new(r, net, n);
 	if (rc == 0)
@@ -388,6 +391,7 @@ static int machine_hca_add(struct machine_reader *r, const struct machine_place 
 		return rc;
 	struct world_nic *n = &r->m->nic[r->m->nic_count];
 	*n = (struct world_nic){.dev = r->m->nic_count,
+				.host = at->host,
 				.numa = at->numa,
 				.port = 1,
 				.mbps = 25000,
@@ -423,11 +427,29 @@ static int machine_leaf_add(struct machine_reader *r, const struct machine_place
 	return 0;
 }
 
-static int machine_cpu_read(struct machine_reader *r, const struct xml_node *cpu, int32_t *numa)
+/* By its host_hash; a CPU without one is of the host of the CPU before it. */
+static int32_t machine_host(struct machine_reader *r, const struct xml_node *cpu)
+{
+	const char *text = xml_attr(cpu, "host_hash");
+	uint64_t hash = text ? strtoull(text, NULL, 16) : 0;
+	int32_t host = 0;
+
+	if (!text && r->cpus)
+		return r->host_of[r->cpus - 1];
+	while (host < r->m->hosts && r->host_hash[host] != hash)
+		host++;
+	if (host == r->m->hosts && host < MACHINE_MAX_CPUS)
+		r->host_hash[r->m->hosts++] = hash;
+	return host;
+}
+
+static int machine_cpu_read(struct machine_reader *r, const struct xml_node *cpu, int32_t *host,
+			    int32_t *numa)
 {
 	int rc = machine_small_int(cpu, "numaid", -1, -1, INT32_MAX, numa, &r->error);
+	*host = machine_host(r, cpu);
 	for (int32_t i = 0; i < r->cpus && !rc && *numa >= 0; i++)
-		if (r->numa[i] == *numa)
+		if (r->numa[i] == *numa && r->host_of[i] == *host)
 			rc = xml_error_at(cpu, &r->error,
 					  "has numaid '%d', which an earlier <cpu> has; expected "
 					  "another one",
@@ -435,8 +457,10 @@ static int machine_cpu_read(struct machine_reader *r, const struct xml_node *cpu
 	if (!rc && r->cpus == MACHINE_MAX_CPUS)
 		rc = xml_error_at(cpu, &r->error, "is one CPU too many, at most %d are taken",
 				  MACHINE_MAX_CPUS);
-	if (!rc)
+	if (!rc) {
+		r->host_of[r->cpus] = *host;
 		r->numa[r->cpus++] = *numa;
+	}
 	return rc;
 }
 
@@ -448,7 +472,7 @@ static int machine_node_read(struct machine_reader *r, const struct xml_node *n,
 	if (strcmp(n->name, "net") == 0)
 		return machine_net_add(r, n, &at);
 	if (strcmp(n->name, "cpu") == 0) {
-		int rc = machine_cpu_read(r, n, &at.numa);
+		int rc = machine_cpu_read(r, n, &at.host, &at.numa);
 		if (rc)
 			return rc;
 	}
@@ -470,6 +494,8 @@ static int machine_gpu_compare(const void *a, const void *b)
 	const struct world_gpu *x = a, *y = b;
 	int bus = strcmp(x->bus_id, y->bus_id);
 
+	if (x->host != y->host)
+		return x->host - y->host;
 	if (x->dev != y->dev)
 		return x->dev < y->dev ? -1 : 1;
 	return bus ? bus : x->half - y->half;
@@ -483,7 +509,8 @@ static int machine_gpus_order(struct world_machine *m)
 		bool halves = m->gpu[i].half != m->gpu[i - 1].half &&
 			      strcmp(m->gpu[i].bus_id, m->gpu[i - 1].bus_id) == 0;
 
-		if (m->gpu[i].dev != m->gpu[i - 1].dev || halves)
+		if (m->gpu[i].host != m->gpu[i - 1].host || m->gpu[i].dev != m->gpu[i - 1].dev ||
+		    halves)
 			continue;
 		fprintf(stderr,
 			"%s: two <gpu> with dev=\"%d\" (busid '%s' and '%s'), expected one\n",
@@ -508,7 +535,7 @@ static int machine_parse(struct world_machine *m)
 	if (strcmp(root->name, "system") != 0)
 		rc = xml_error_at(root, &r.error, "is the root element, expected <system>");
 	else
-		rc = machine_node_read(&r, root, (struct machine_place){-1, NULL});
+		rc = machine_node_read(&r, root, (struct machine_place){0, -1, NULL});
 	if (rc)
 		fprintf(stderr, "%s\n", r.error.text);
 	xml_free(doc);

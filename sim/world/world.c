@@ -115,7 +115,12 @@ static int world_machine_get(const char *name, const char *const *names, uint32_
 		return rc;
 	world->machine[world->machine_count++] = m;
 	*out = m;
-	return 0;
+	if (m->hosts <= 1)
+		return 0;
+	fprintf(stderr,
+		"%s: has %d hosts of one NVLink domain (host_hash of <cpu>), expected one\n",
+		m->path, m->hosts);
+	return EINVAL;
 }
 
 static int world_hosts_start(void)

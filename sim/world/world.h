@@ -30,6 +30,7 @@ struct world_gpu {
 	uint32_t pci_device; /* device << 16 | vendor, as NVML has it */
 	int32_t numa;        /* -1: unknown */
 	bool gdr;            /* HCAs may reach its memory */
+	int32_t host;        /* of an NVLink domain; 0 where the machine is one host */
 	int32_t half;        /* 1 + the number of the half of a GPU that it is; 0: the whole */
 	uint32_t nvlinks;    /* total count */
 	bool nvswitch;       /* links go to switches: every pair is connected */
@@ -49,6 +50,7 @@ struct world_nvlink {
 
 struct world_nic {
 	int32_t dev;
+	int32_t host;    /* as of a GPU */
 	char name[32];   /* "mlx5_0" */
 	char bus_id[24]; /* of its PCI function; "" when the file has none */
 	uint64_t guid;
@@ -65,6 +67,7 @@ struct world_machine {
 	const char *path; /* where it came from */
 	const char *xml;  /* the text, as a host sees it under NCCL_TOPO_FILE */
 	size_t xml_bytes;
+	int32_t hosts; /* more than one: of one NVLink domain, which no host of a world can be */
 	struct world_gpu *gpu;
 	int32_t gpu_count;
 	struct world_nic *nic;

@@ -18,6 +18,8 @@ static void fuzz_check_path(const struct topo_system *sys, int32_t a, int32_t b)
 {
 	const struct topo_path *p = topo_path_at(sys, a, b);
 	int32_t node = sys->end_node[a];
+	if (p->type == TOPO_PATH_DIS && sys->node[node].host != sys->node[sys->end_node[b]].host)
+		return; /* of several hosts only GPUs are joined */
 	ASSERT(p->type < TOPO_PATH_NET);
 	for (int32_t i = 0; i < p->count; i++) {
 		const struct topo_link *link = &sys->link[sys->hop[p->first + i]];

@@ -39,6 +39,34 @@ does 0 '^    GPU 0, dev 0, 0000:17:00.0, sm 90, gdr, x16 32 GT/s, 48 GB/s up$' s
 does 0 '^GPU 3 +SYS 10 +SYS 10 +PIX 24 +- +SYS 10 +1$' show --compact pcie-4gpu
 [ "$(wc -l <out)" = 5 ] || fail "show --compact: $(wc -l <out) lines, expected a matrix of 5"
 
+# ---- what NCCL takes: a switch's address twice, addresses without some parts, no class, any speed
+cat >odd.xml <<'END'
+<system version="2"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
+<pci busid="0000:01:00.0" class="0x060400"><pci busid="0100:01.0" link_speed="fast"><gpu dev="0" sm="90"/></pci></pci>
+<pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02.0"><nic><net name="mlx5_0" dev="0" speed="200000000"
+guid="0x1"/><net name="mlx5_0" dev="0" speed="200000000" guid="0x1"/></nic></pci></pci><cxb/></cpu></system>
+END
+does 0 '^      mlx5_0, NIC 0, 25000 GB/s' show odd.xml
+does 0 '^Channel 00/' search odd.xml --hosts 2
+# halves of a GPU, and two hosts of one NVLink domain: shown and searched; a run has neither
+link='<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
+cat >halves.xml <<END
+<system><cpu numaid="0"><pci busid="0000:01:00.0"><gpu dev="0" sm="100" mlopart="0">$link</gpu>
+<gpu dev="0" sm="100" mlopart="1">$link</gpu></pci></cpu></system>
+END
+does 0 'sm 100, half 1, ' show halves.xml
+does 0 '^GPU 1 +LOC 2618 +-' show --compact halves.xml
+does 0 '<gpu dev="0" mlopart="1"/>' search halves.xml
+"$doppel" run all_reduce --machine halves.xml -b 8 -e 8 >out 2>&1 && fail 'two ranks on one GPU are taken'
+for host in 1 2; do
+	echo "<cpu host_hash=\"0x$host\" numaid=\"0\"><pci busid=\"0000:01:00.0\"><gpu dev=\"0\" sm=\"100\">$link</gpu></pci></cpu>"
+done >domain.part
+{ echo '<system>'; cat domain.part; echo '</system>'; } >domain.xml
+does 0 '^2 hosts of one NVLink domain: 2 GPUs' show domain.xml
+does 0 '^Channel 00/[0-9]+ : 0 1$' search domain.xml
+"$doppel" run all_reduce --machine domain.xml -b 8 -e 8 >out 2>&1 && fail 'a domain is taken as a host'
+grep -q 'domain.xml: has 2 hosts of one NVLink domain (host_hash of <cpu>), expected one' out || fail 'domain.xml: no reason'
+
 # ---- search
 does 0 '^Channel 00/24 : 0 1 2 3 4 5 6 7$' search h100-8nic
 does 0 '^Channel 15/16 : ' search h100-8nic --hosts 2

@@ -176,7 +176,8 @@ static const struct {
 	{"<system><cpu><pci class='0x030200'><gpu dev='-1'/></pci></cpu></system>", EINVAL},
 	{"<system><cpu><pci class='GPU'/></cpu></system>", EINVAL},
 	{"<system><cpu numaid='x'><gpu/></cpu></system>", EINVAL},
-	{"<system><cpu><pci link_speed='fast'><gpu/></pci></cpu></system>", EINVAL},
+	{"<system><cpu><pci busid='0000:01:00.0' link_width='wide'><gpu/></pci></cpu></system>",
+	 EINVAL},
 	{"<system><cpu><pci busid='0000:00:00.0.0000000000000000000'><gpu/></pci></cpu></system>",
 	 EINVAL},
 	{"<system><cpu><gpu dev='1'/><gpu dev='1'/></cpu></system>", EINVAL},
@@ -193,6 +194,34 @@ START_TEST(a_broken_machine_is_refused)
 	ck_assert_int_eq(load_text(broken[_i].text, &m), broken[_i].rc);
 	ck_assert_ptr_null(m);
 	ck_assert_uint_eq(os_real_alloc_count(NULL), 0);
+}
+END_TEST
+
+/* What the stack takes: halves of a GPU, a port that is there twice, a speed that is no number, several hosts. */
+START_TEST(an_odd_machine_is_taken)
+{
+	struct world_machine *m = NULL;
+
+	ck_assert_int_eq(
+		load_text("<system><cpu host_hash='0x1' numaid='0'>"
+			  "<pci busid='0000:01:00.0' link_speed='fast'>"
+			  "<gpu dev='0' mlopart='1'/><gpu dev='0' mlopart='0'/></pci>"
+			  "<nic><net name='mlx5_0' dev='0' guid='1'/>"
+			  "<net name='mlx5_0' dev='0' guid='1'/></nic></cpu>"
+			  "<cpu host_hash='0x2' numaid='0'><pci busid='0000:01:00.0'>"
+			  "<gpu dev='0'/></pci><nic><net name='mlx5_0' dev='0' guid='2'/></nic>"
+			  "</cpu><cpu numaid='1'/></system>",
+			  &m),
+		0);
+	ck_assert_int_eq(m->hosts, 2);
+	ck_assert_int_eq(m->gpu_count, 3);
+	ck_assert_int_eq(m->nic_count, 2);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(m->gpu[i].host, i / 2);
+		ck_assert_int_eq(m->gpu[i].half, i < 2 ? 1 + i : 0);
+		ck_assert_int_eq(m->gpu[i].dev, i);
+	}
+	world_machine_free(m);
 }
 END_TEST
 
@@ -228,6 +257,7 @@ int main(void)
 	tcase_add_test(tc, gpus_are_numbered_in_order_of_dev);
 	tcase_add_test(tc, several_nets_of_a_nic_and_nets_under_a_cpu_are_taken);
 	tcase_add_loop_test(tc, a_broken_machine_is_refused, 0, ARRAY_LEN(broken));
+	tcase_add_test(tc, an_odd_machine_is_taken);
 	tcase_add_test(tc, a_missing_machine_is_refused);
 	tcase_add_test(tc, the_machine_folder_can_be_elsewhere);
 	suite_add_tcase(suite, tc);
