@@ -18,8 +18,8 @@
  * In one shot: every rank sends its elements to all others, and reduces those of all ranks.
  *
  * Over a tree: every rank reduces its children's chunks with its own and sends the result to its parent, until the
- * root of the tree has it; then the same way back. All chunks go up before the first one comes down: a rank that
- * waited for a chunk's result before it sent the next one would send one chunk in the time of the whole way.
+ * root of the tree has it; then the same way back. Both ways are used at the same time, each by a group of threads
+ * (prim_tree_both). The root has one way: all of its threads reduce a chunk and send the result down.
  *
  * In two shots, in loops as over a ring: every rank sends chunk r to rank r for all r, reduces its own chunk, and
  * sends the result to all others.
@@ -147,18 +147,12 @@ DEV_FN bool all_reduce_two_shot(struct prim *p, const struct steps_part *part)
 
 /* ---- over a tree ---------------------------------------------------------------------------- */
 
-/* The root of the tree has the result in its output. */
-DEV_FN bool all_reduce_tree_down(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
-{
-	return t->from ? prim_tree_spread(p, t, at, count) : prim_tree_send_output(p, t, at, count);
-}
-
 DEV_FN bool all_reduce_tree(struct prim *p, const struct steps_part *part)
 {
 	const uint32_t links = prim_tree_links(p), up = links & 1, down = links & ~1u;
 
-	return prim_tree_chunks(p, part, down, up, prim_tree_reduce) &&
-	       prim_tree_chunks(p, part, up, down, all_reduce_tree_down);
+	return up ? prim_tree_both(p, part, up, down)
+		  : prim_tree_chunks(p, part, down, down, prim_tree_recv_reduce_copy_send);
 }
 
 #endif

@@ -49,6 +49,14 @@ struct prim {
 	uint64_t count; /* elements of a rank's block: dev_work's count */
 };
 
+/* The thread is one of a group from now on: so many threads of the block, from the first one on. */
+DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uint32_t barrier)
+{
+	p->thread = dev_thread(p->d) - first;
+	p->threads = threads;
+	p->barrier = barrier;
+}
+
 /* What one primitive does with a chunk. */
 enum prim_flag {
 	PRIM_RECV = 1,

@@ -15,6 +15,10 @@ struct prim_tree {
 	uint64_t done; /* chunks before it, over the same links */
 };
 
+/* The ways that a group of threads takes in an all-reduce over a tree, a bit each: a sum to the root, a result from
+ * it. */
+enum prim_tree_way { PRIM_TREE_UP = 1, PRIM_TREE_DOWN = 2 };
+
 /* Moves `count` elements, `at` elements from the start of the share's buffer. False: the launch was aborted. */
 typedef bool prim_chunk_fn(struct prim *p, uint64_t at, uint64_t count);
 

@@ -6,11 +6,11 @@
  *
  *   prim_tree_send                   input -> links
  *   prim_tree_copy_send              input -> output and links
- *   prim_tree_send_output            output -> links
  *   prim_tree_recv                   link -> output
  *   prim_tree_recv_copy_send         link -> output and links
  *   prim_tree_recv_reduce_send       input op links -> link
  *   prim_tree_recv_reduce_copy       input op links -> output
+ *   prim_tree_recv_reduce_copy_send  input op links -> output and links
  *
  * A reduction takes this rank's input first, and then what comes over the links, in the order of their numbers: the
  * parent (of a reduce whose root is above), then child after child.
@@ -34,6 +34,33 @@ DEV_FN uint32_t prim_tree_toward(const struct prim *p)
 	if (p->root < 0)
 		return DEV_TREE_SELF;
 	return (uint32_t)dev_get_bits(p->d, p->block->channel.tree.toward + p->root, 1);
+}
+
+/* ---- two groups of threads ------------------------------------------------------------------ */
+
+/* Warps that go up. In SIMPLE it is half of them. In LL and LL128 it is seven of ten, as in NCCL: to wait for and
+ * reduce the lines of three children takes longer than to send them the result. */
+DEV_FN uint32_t prim_tree_up_warps(const struct prim *p)
+{
+	const uint32_t warps = p->threads / DEV_WARP_WIDTH;
+
+	return p->proto == DEV_SIMPLE ? (warps + 1) / 2 : warps * 7 / 10;
+}
+
+/* The thread's group of a work's threads, and the ways that it takes. Each group has its own connections, counts
+ * their steps by itself, and knows nothing of the other one. A warp by itself is not divided. */
+DEV_FN uint32_t prim_tree_divide(struct prim *p)
+{
+	const uint32_t ups = prim_tree_up_warps(p) * DEV_WARP_WIDTH;
+
+	if (p->threads <= DEV_WARP_WIDTH)
+		return PRIM_TREE_UP | PRIM_TREE_DOWN;
+	if (p->thread < ups) {
+		prim_group_set(p, 0, ups, 1);
+		return PRIM_TREE_UP;
+	}
+	prim_group_set(p, ups, p->threads - ups, 2);
+	return PRIM_TREE_DOWN;
 }
 
 /* ---- the primitives ------------------------------------------------------------------------- */
@@ -70,11 +97,6 @@ DEV_FN bool prim_tree_copy_send(struct prim *p, struct prim_tree *t, uint64_t at
 	return prim_tree_chunk(p, t, PRIM_INPUT | PRIM_OUTPUT, at, at, count);
 }
 
-DEV_FN bool prim_tree_send_output(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
-{
-	return prim_tree_chunk(p, t, 0, 0, at, count);
-}
-
 DEV_FN bool prim_tree_recv(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)
 {
 	return prim_tree_chunk(p, t, PRIM_OUTPUT, 0, at, count);
@@ -94,6 +116,12 @@ DEV_FN bool prim_tree_recv_reduce_send(struct prim *p, struct prim_tree *t, uint
 
 DEV_FN bool prim_tree_recv_reduce_copy(struct prim *p, struct prim_tree *t, uint64_t at,
 				       uint64_t count)
+{
+	return prim_tree_chunk(p, t, PRIM_INPUT | PRIM_OUTPUT | PRIM_LAST, at, at, count);
+}
+
+DEV_FN bool prim_tree_recv_reduce_copy_send(struct prim *p, struct prim_tree *t, uint64_t at,
+					    uint64_t count)
 {
 	return prim_tree_chunk(p, t, PRIM_INPUT | PRIM_OUTPUT | PRIM_LAST, at, at, count);
 }

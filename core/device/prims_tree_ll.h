@@ -75,25 +75,16 @@ DEV_FN bool prim_tree_ll_gather(struct prim *p, const struct prim_tree *t,
 	return true;
 }
 
-/* What of the user's buffers takes part: the input, or an output that is only sent. */
-DEV_FN void prim_tree_ll_own(struct prim *p, const struct prim_tree *t, const struct prim_move *m,
-			     struct prim_lines *l)
-{
-	const bool input = (m->flags & PRIM_INPUT) != 0;
-	const uint8_t *from =
-		input ? p->input + m->in * p->type_bytes : p->output + m->out * p->type_bytes;
-
-	l->data[l->n - 1] = 0; /* the last one may be short */
-	if (input || !t->from)
-		dev_get_data(p->d, l->data, from + l->first * DEV_LINE_DATA, l->bytes,
-			     p->type_bytes);
-}
-
 /* False: the launch was aborted. */
 DEV_FN bool prim_tree_ll_move(struct prim *p, const struct prim_tree *t, const struct prim_move *m,
 			      struct prim_lines *l)
 {
-	prim_tree_ll_own(p, t, m, l);
+	const uint64_t at = l->first * DEV_LINE_DATA;
+
+	l->data[l->n - 1] = 0; /* the last one may be short */
+	if (m->flags & PRIM_INPUT)
+		dev_get_data(p->d, l->data, p->input + m->in * p->type_bytes + at, l->bytes,
+			     p->type_bytes);
 	if (!prim_tree_ll_gather(p, t, m, l))
 		return false;
 	PRIM_TREE_EACH (k, t->to) {

@@ -81,13 +81,10 @@ DEV_FN bool prim_tree_ll128_move(struct prim *p, const struct prim_tree *t,
 				 const struct prim_move *m, struct prim_pairs *l)
 {
 	const uint64_t at = l->number * DEV_WARP_DATA;
-	uint8_t *out = p->output + m->out * p->type_bytes + at;
 
 	if (m->flags & PRIM_INPUT)
 		dev_get_pairs(p->d, l->data, p->input + m->in * p->type_bytes + at, l->bytes,
 			      p->type_bytes);
-	else if (!t->from)
-		dev_get_pairs(p->d, l->data, out, l->bytes, p->type_bytes);
 	if (!prim_tree_ll128_gather(p, t, m, l))
 		return false;
 	PRIM_TREE_EACH (k, t->to) {
@@ -96,7 +93,8 @@ DEV_FN bool prim_tree_ll128_move(struct prim *p, const struct prim_tree *t,
 				DEV_LINE128_FLAG(p->send_step));
 	}
 	if (m->flags & PRIM_OUTPUT)
-		dev_put_pairs(p->d, out, l->data, l->bytes, p->type_bytes);
+		dev_put_pairs(p->d, p->output + m->out * p->type_bytes + at, l->data, l->bytes,
+			      p->type_bytes);
 	return true;
 }
 

@@ -48,4 +48,30 @@ DEV_FN bool prim_tree_chunks(struct prim *p, const struct steps_part *part, uint
 	return true;
 }
 
+/* Up and down at the same time: the chunks of an all-reduce at a rank that has a parent. The threads of a group go
+ * up, down, or both ways in turns. In turns the first result is waited for after DEV_STEPS chunks were sent. The
+ * root does not take a chunk that it cannot send on, and the slots of both directions hold 2 * DEV_STEPS: a rank
+ * that sent more of them before it took a result would wait for ever. */
+DEV_FN bool prim_tree_both(struct prim *p, const struct steps_part *part, uint32_t up,
+			   uint32_t down)
+{
+	const uint32_t threads = p->threads;
+	const uint32_t ways = prim_tree_divide(p);
+	const bool turns = ways == (PRIM_TREE_UP | PRIM_TREE_DOWN);
+	const uint64_t behind = turns ? (DEV_STEPS - 1ull) * part->chunk : 0;
+	struct prim_tree to_root = {down, up, 0}, from_root = {up, down, 0};
+	bool ok = true;
+
+	for (uint64_t done = 0; ok && done < part->count + behind; done += part->chunk) {
+		if ((ways & PRIM_TREE_UP) && done < part->count)
+			ok = prim_tree_reduce(p, &to_root, part->offset + done,
+					      MIN_OF(part->chunk, part->count - done));
+		if ((ways & PRIM_TREE_DOWN) && ok && done >= behind)
+			ok = prim_tree_spread(p, &from_root, part->offset + done - behind,
+					      MIN_OF(part->chunk, part->count - (done - behind)));
+	}
+	prim_group_set(p, 0, threads, 1);
+	return ok;
+}
+
 #endif

@@ -64,14 +64,14 @@ DEV_FN void prim_tree_wait_send(struct prim *p, const struct prim_tree *t)
 	}
 }
 
-/* And for their data: threads behind those. */
+/* And for their data: the threads after those, if there are more. */
 DEV_FN void prim_tree_wait_recv(struct prim *p, const struct prim_tree *t)
 {
 	uint32_t first = p->threads > DEV_TREE_LINKS ? DEV_TREE_LINKS : 0;
 
 	if (p->thread < first)
 		return;
-	for (uint32_t k = p->thread - first; k < DEV_TREE_LINKS; k += p->threads) {
+	for (uint32_t k = p->thread - first; k < DEV_TREE_LINKS; k += p->threads - first) {
 		if (!prim_tree_has(t->from, k) || p->stopped)
 			continue;
 		prim_tree_from(p, t, k);
@@ -134,8 +134,6 @@ DEV_FN void prim_tree_gather(struct prim *p, const struct prim_tree *t, const st
 	s->nsrc = 0;
 	if (input)
 		s->src[s->nsrc++] = p->input + m->in * p->type_bytes;
-	else if (!links)
-		s->src[s->nsrc++] = p->output + m->out * p->type_bytes;
 	PRIM_TREE_EACH (k, links) {
 		prim_tree_from(p, t, k);
 		s->src[s->nsrc++] = prim_slot(p->recv, DEV_SIMPLE, p->recv_step);

@@ -25,9 +25,8 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 {
 	p->d = d;
 	p->block = b;
-	p->threads = warps * DEV_WARP_WIDTH;
-	p->thread = dev_thread(d) - group * p->threads;
-	p->barrier = warps > 1 ? 1 + group : 0;
+	prim_group_set(p, group * warps * DEV_WARP_WIDTH, warps * DEV_WARP_WIDTH,
+		       warps > 1 ? 1 + group : 0);
 	p->stopped = false;
 	p->proto = proto;
 	p->chunk_steps = p->slice_steps = 1;

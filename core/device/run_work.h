@@ -55,9 +55,7 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 {
 	p->d = d;
 	p->block = b;
-	p->thread = dev_thread(d);
-	p->threads = (uint32_t)w->nwarps * DEV_WARP_WIDTH;
-	p->barrier = 1;
+	prim_group_set(p, 0, (uint32_t)w->nwarps * DEV_WARP_WIDTH, 1);
 	p->stopped = false;
 	p->root = w->root;
 	p->tail_seen = p->head_seen = 0;

@@ -97,6 +97,7 @@ struct ring {
 	bool in_fifo;     /* every launch has its works in the FIFO; else every second one; */
 	bool in_args;     /* no launch has */
 	bool was_in_fifo; /* the last one had */
+	bool uneven;      /* every second rank works with one of the block's warps */
 	struct steps_count steps[MAX_RANKS][CHANNELS]; /* where every connection should be */
 	uint64_t direct_step[CHANNELS];                /* and those between every two ranks, */
 	struct steps_count tree_step[MAX_RANKS][CHANNELS][DEV_TREE_LINKS]; /* and those of trees */
@@ -521,7 +522,7 @@ static inline struct dev_work ring_work_of(const struct ring *g, const struct de
 	mine.recv =
 		r->output + (in_place ? own_block(blocks_in(g, w), w, i) : 0) + offset_of(w->recv);
 	if (!mine.nwarps)
-		mine.nwarps = (uint8_t)warps;
+		mine.nwarps = (uint8_t)(g->uneven && i % 2 ? 1 : warps);
 	return mine;
 }
 

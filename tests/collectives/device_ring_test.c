@@ -49,6 +49,27 @@ static void ring_programs(struct ring *g)
 	}
 }
 
+/* Some ranks have a group of threads for each way of a tree, and others one for both; a group has fewer threads than
+ * links to wait for, twice. There are more chunks than both ways have slots. */
+static void ring_tree_groups(const struct device_run *run, struct ring *g)
+{
+	if (run->slow && run->width > 1)
+		return;
+	g->uneven = true;
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+		struct dev_program_row row = steps_program(program);
+		uint64_t chunk = steps_chunk_bytes(&row, step_bytes[row.proto]);
+
+		if (row.algo == DEV_TREE && row.func == DEV_ALL_REDUCE)
+			ring_once(g,
+				  program_work((enum dev_program)program,
+					       CHANNELS * (2 * DEV_STEPS + 2) * chunk, DEV_U8,
+					       DEV_SUM, 0, CHANNELS - 1),
+				  6, program % 2, "groups of a tree");
+	}
+	g->uneven = false;
+}
+
 /* ---- through a proxy ------------------------------------------------------------------------ */
 
 /* One connection in pinned host memory, in two halves that a host task copies between. */
@@ -515,6 +536,7 @@ static void ring_body(const struct device_run *run)
 				if (op != DEV_SUM_POSTDIV || type <= DEV_U64)
 					ring_types(&g, (enum dev_type)type, (enum dev_op)op, turn);
 		ring_programs(&g);
+		ring_tree_groups(run, &g);
 		ring_check_steps(&g);
 		work = ring_work(DEV_SIMPLE, 1000, DEV_U8, DEV_SUM, 0, 1);
 		ring_abort(&g, &work);

@@ -3,7 +3,8 @@
  * Every program of core/device/programs.h, and messages, run on the host with primitives that only
  * count: the steps of each connection are those that steps_of and steps_of_message derive, and what
  * a rank sends is, chunk by chunk, what the other end receives. The host's plan and the proxies go by
- * these two functions alone.
+ * these two functions alone. Over trees, what the groups of threads do one after the other comes to an end with
+ * the slots that connections have.
  */
 #include <check.h>
 #include <stdbool.h>
@@ -38,9 +39,18 @@ struct dev_block {
 
 enum { PRIM_SEND = 2 };
 
+/* The links of the chunks that a group of threads moves, one after the other. */
+struct moves {
+	uint32_t from[2 * MAX_CHUNKS], to[2 * MAX_CHUNKS], n, done;
+};
+
 struct prim {
 	struct dev_block *block;
 	uint32_t toward; /* of the work's root, in a tree */
+	uint32_t threads;
+	uint32_t ways,
+		divided;       /* the group's, of those into which the work's threads are divided */
+	struct moves moves[2]; /* of the groups */
 	struct end link_from[DEV_TREE_LINKS], link_to[DEV_TREE_LINKS];
 	const uint8_t *input;
 	uint8_t *output;
@@ -140,6 +150,10 @@ DEV_FN bool prim_recv_reduce_copy_send(struct prim *p, uint64_t in, uint64_t out
 
 static bool prim_tree_count(struct prim *p, struct prim_tree *t, uint64_t count)
 {
+	struct moves *m = &p->moves[p->ways == PRIM_TREE_DOWN];
+
+	m->from[m->n] = t->from;
+	m->to[m->n++] = t->to;
 	for (uint32_t k = 0; k < DEV_TREE_LINKS; k++) {
 		if (t->from >> k & 1)
 			(void)prim_count(&p->link_from[k].conn, count);
@@ -152,6 +166,14 @@ DEV_FN uint32_t prim_tree_toward(const struct prim *p)
 {
 	return p->toward;
 }
+DEV_FN uint32_t prim_tree_divide(struct prim *p)
+{
+	p->divided = true;
+	return p->ways;
+}
+DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uint32_t barrier)
+{
+}
 /* What each may receive and send. */
 #define PRIM_TREE(name, receives, sends)                                                           \
 	DEV_FN bool name(struct prim *p, struct prim_tree *t, uint64_t at, uint64_t count)         \
@@ -162,11 +184,11 @@ DEV_FN uint32_t prim_tree_toward(const struct prim *p)
 	}
 PRIM_TREE(prim_tree_send, false, true)
 PRIM_TREE(prim_tree_copy_send, false, true)
-PRIM_TREE(prim_tree_send_output, false, true)
 PRIM_TREE(prim_tree_recv, true, false)
 PRIM_TREE(prim_tree_recv_copy_send, true, true)
 PRIM_TREE(prim_tree_recv_reduce_send, true, true)
 PRIM_TREE(prim_tree_recv_reduce_copy, true, false)
+PRIM_TREE(prim_tree_recv_reduce_copy_send, true, true)
 #undef PRIM_TREE
 #include "core/device/prims_tree_part.h"
 
@@ -185,6 +207,20 @@ static void program_run(struct prim *p, const struct steps_part *part, int progr
 		DEV_PROGRAMS(PROGRAM_RUN)
 #undef PROGRAM_RUN
 	}
+}
+
+/* Where the work's threads are divided, one group after the other is run. */
+static void program_run_groups(struct prim *p, const struct steps_part *part, int program,
+			       bool divides)
+{
+	p->moves[0].n = p->moves[1].n = p->moves[0].done = p->moves[1].done = 0;
+	p->divided = false;
+	p->ways = divides ? PRIM_TREE_UP : PRIM_TREE_UP | PRIM_TREE_DOWN;
+	program_run(p, part, program);
+	if (!divides || !p->divided)
+		return;
+	p->ways = PRIM_TREE_DOWN;
+	program_run(p, part, program);
 }
 
 /* ---- one work on one channel, every rank ---------------------------------------------------- */
@@ -349,11 +385,65 @@ static void tree_link_check(const struct dev_work *w, int r, int n, int link)
 	ck_assert(memcmp(to->chunk, other->chunk, to->n * sizeof to->chunk[0]) == 0);
 }
 
+/* Steps of a rank's links, as far as the groups of all ranks have come. */
+static uint64_t tree_sent[MAX_RANKS][DEV_TREE_LINKS], tree_received[MAX_RANKS][DEV_TREE_LINKS];
+
+static bool tree_may_move(int r, uint32_t from, uint32_t to)
+{
+	for (int k = 0; k < DEV_TREE_LINKS; k++) {
+		int peer = tree_peer[r][k];
+		uint32_t back = peer < 0 ? 0 : tree_link_to(peer, r);
+
+		if ((from >> k & 1) && tree_sent[peer][back] == tree_received[r][k])
+			return false;
+		if ((to >> k & 1) && tree_sent[r][k] == tree_received[peer][back] + DEV_STEPS)
+			return false;
+	}
+	return true;
+}
+
+/* The group's next moves, as many as its links let it do. */
+static bool tree_move(int r, struct moves *m)
+{
+	uint32_t before = m->done;
+
+	for (; m->done < m->n && tree_may_move(r, m->from[m->done], m->to[m->done]); m->done++)
+		for (int k = 0; k < DEV_TREE_LINKS; k++) {
+			tree_received[r][k] += m->from[m->done] >> k & 1;
+			tree_sent[r][k] += m->to[m->done] >> k & 1;
+		}
+	return m->done > before;
+}
+
+/* Each group waits for the chunks and the slots of its next move alone: all moves are done in the end. */
+static void tree_end_check(const struct dev_work *w, int n)
+{
+	bool moved = true;
+
+	memset(tree_sent, 0, sizeof tree_sent);
+	memset(tree_received, 0, sizeof tree_received);
+	while (moved) {
+		moved = false;
+		for (int i = 0; i < 2 * n; i++)
+			moved |= tree_move(i / 2, &ranks[i / 2].moves[i % 2]);
+	}
+	for (int i = 0; i < 2 * n; i++) {
+		const struct moves *m = &ranks[i / 2].moves[i % 2];
+
+		if (m->done != m->n)
+			ck_abort_msg("program %d, %d ranks, count %llu: rank %d waits for ever "
+				     "for its move %u of %u",
+				     w->program, n, (unsigned long long)w->count, i / 2, m->done,
+				     m->n);
+	}
+}
+
 static void tree_check(const struct dev_work *w, int n)
 {
 	for (int r = 0; r < n; r++)
 		for (int link = 0; link < DEV_TREE_LINKS; link++)
 			tree_link_check(w, r, n, link);
+	tree_end_check(w, n);
 }
 
 static void prim_clear(struct prim *p)
@@ -388,7 +478,7 @@ static void work_check(const struct dev_work *w, int n, int shape)
 		tree_place(&ranks[r], r, w->root);
 		ranks[r].recv = &ranks[r].ends[0].conn;
 		ranks[r].send = &ranks[r].ends[1].conn;
-		program_run(&ranks[r], &part, w->program);
+		program_run_groups(&ranks[r], &part, w->program, (shape + r * (shape / 3)) % 2);
 	}
 	if (algo == DEV_TREE)
 		tree_check(w, n);
