@@ -44,8 +44,8 @@ DEV_FN bool prim_tree_ll128_ready(struct prim *p, const struct prim_tree *t)
 
 	if (!t->to && !torn.from)
 		return true;
-	prim_tree_wait_send(p, t);
-	prim_tree_wait_recv(p, &torn);
+	prim_tree_wait_send(p, t, p->threads);
+	prim_tree_wait_recv(p, &torn, p->threads);
 	return prim_barrier(p);
 }
 

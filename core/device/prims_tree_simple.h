@@ -4,19 +4,21 @@
  * of each link:
  *
  *   wait      for each link a thread: for its data, or for its credit;
- *   barrier   all learn of it; a launch that was aborted ends here;
- *   move      dev_reduce_copy, which takes two sources and two destinations, as often as it takes. In between the
- *             sum is in the slot that was read last: it is this rank's own memory, and its sender gets it back only
- *             with the head;
- *   barrier   everything is read and written;
+ *   barrier   the other movers learn of it;
+ *   move      dev_reduce_copy by the movers, which takes two sources and two destinations, as often as it takes. In
+ *             between the sum is in the slot that was read last: it is this rank's own memory, and its sender gets
+ *             it back only with the head;
+ *   barrier   of all threads: everything is read and written; a launch that was aborted ends here;
  *   post      the last warp: sizes toward proxies, one fence, heads and tails of all links.
  *
- * Included by prims_tree.h.
+ * As in prims_simple.h the last warp of three or more moves nothing: its fence is on its way while the movers move the
+ * next chunk. Included by prims_tree.h.
  */
 #ifndef CORE_DEVICE_PRIMS_TREE_SIMPLE_H
 #define CORE_DEVICE_PRIMS_TREE_SIMPLE_H
 
 #include "core/device/prims_part.h"
+#include "core/device/prims_simple.h"
 
 /* ---- one link of several -------------------------------------------------------------------- */
 
@@ -53,10 +55,10 @@ DEV_FN uint32_t prim_tree_next(uint32_t links, uint32_t link)
 	for (uint32_t link = prim_tree_next(links, 0); link < DEV_TREE_LINKS;                      \
 	     link = prim_tree_next(links, link + 1))
 
-/* Waits for the credit of those links that are the thread's: it takes every threads-th. */
-DEV_FN void prim_tree_wait_send(struct prim *p, const struct prim_tree *t)
+/* Waits for the credit of those links that are the thread's: of so many threads it takes every threads-th. */
+DEV_FN void prim_tree_wait_send(struct prim *p, const struct prim_tree *t, uint32_t threads)
 {
-	for (uint32_t k = p->thread; k < DEV_TREE_LINKS; k += p->threads) {
+	for (uint32_t k = p->thread; k < DEV_TREE_LINKS; k += threads) {
 		if (!prim_tree_has(t->to, k) || p->stopped)
 			continue;
 		prim_tree_to(p, t, k);
@@ -65,13 +67,13 @@ DEV_FN void prim_tree_wait_send(struct prim *p, const struct prim_tree *t)
 }
 
 /* And for their data: the threads after those, if there are more. */
-DEV_FN void prim_tree_wait_recv(struct prim *p, const struct prim_tree *t)
+DEV_FN void prim_tree_wait_recv(struct prim *p, const struct prim_tree *t, uint32_t threads)
 {
-	uint32_t first = p->threads > DEV_TREE_LINKS ? DEV_TREE_LINKS : 0;
+	uint32_t first = threads > DEV_TREE_LINKS ? DEV_TREE_LINKS : 0;
 
 	if (p->thread < first)
 		return;
-	for (uint32_t k = p->thread - first; k < DEV_TREE_LINKS; k += p->threads - first) {
+	for (uint32_t k = p->thread - first; k < DEV_TREE_LINKS; k += threads - first) {
 		if (!prim_tree_has(t->from, k) || p->stopped)
 			continue;
 		prim_tree_from(p, t, k);
@@ -119,7 +121,7 @@ struct prim_tree_pass {
 
 DEV_FN void prim_tree_pass(struct prim *p, const struct prim_tree_pass *s, uint64_t count)
 {
-	dev_reduce_copy(p->d, p->thread, p->threads, s->src, s->nsrc, s->dst, s->ndst, count,
+	dev_reduce_copy(p->d, p->thread, prim_movers(p), s->src, s->nsrc, s->dst, s->ndst, count,
 			p->type, s->op, p->scale, s->last);
 }
 
@@ -143,7 +145,7 @@ DEV_FN void prim_tree_gather(struct prim *p, const struct prim_tree *t, const st
 		s->ndst = 1;
 		s->last = false;
 		prim_tree_pass(p, s, m->count);
-		(void)prim_barrier(p);
+		(void)prim_movers_barrier(p);
 		s->src[0] = s->dst[0];
 		s->nsrc = 1;
 		s->op = prim_tree_op(p);
@@ -173,7 +175,7 @@ DEV_FN void prim_tree_scatter(struct prim *p, const struct prim_tree *t, const s
 	PRIM_TREE_EACH (k, t->to) {
 		if (s->ndst == 2) {
 			prim_tree_pass(p, s, m->count);
-			(void)prim_barrier(p);
+			(void)prim_movers_barrier(p);
 			prim_tree_from_output(m, s);
 		}
 		prim_tree_to(p, t, k);
@@ -183,20 +185,27 @@ DEV_FN void prim_tree_scatter(struct prim *p, const struct prim_tree *t, const s
 		prim_tree_pass(p, s, m->count);
 }
 
-DEV_FN bool prim_tree_simple_chunk(struct prim *p, const struct prim_tree *t,
-				   const struct prim_move *m)
+/* By the movers. */
+DEV_FN void prim_tree_simple_move(struct prim *p, const struct prim_tree *t,
+				  const struct prim_move *m)
 {
 	struct prim_tree_pass s;
 
-	prim_tree_wait_send(p, t);
-	prim_tree_wait_recv(p, t);
+	prim_tree_wait_send(p, t, prim_movers(p));
+	prim_tree_wait_recv(p, t, prim_movers(p));
+	if (!prim_movers_barrier(p) || !m->count)
+		return;
+	prim_tree_gather(p, t, m, &s);
+	prim_tree_scatter(p, t, m, &s);
+}
+
+DEV_FN bool prim_tree_simple_chunk(struct prim *p, const struct prim_tree *t,
+				   const struct prim_move *m)
+{
+	if (p->thread < prim_movers(p))
+		prim_tree_simple_move(p, t, m);
 	if (!prim_barrier(p))
 		return false;
-	if (m->count) {
-		prim_tree_gather(p, t, m, &s);
-		prim_tree_scatter(p, t, m, &s);
-	}
-	(void)prim_barrier(p);
 	if (p->thread == prim_poster(p))
 		prim_tree_post(p, t, t->to, (uint32_t)(m->count * p->type_bytes));
 	return true;
