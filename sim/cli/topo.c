@@ -13,16 +13,18 @@
 #include "sim/cli/topo_why.h"
 #include "sim/lab/runner.h"
 
-enum { TOPO_COMPACT = 0x100, TOPO_DOT };
+enum { TOPO_COMPACT = 0x100, TOPO_DOT, TOPO_OF };
 
 static const struct argp_option topo_argp_options[] = {
 	{"hosts", 'H', "N", 0,
-	 "search, plot: rings within one host (default), or over N hosts like it", 0},
+	 "search, plot: rings and trees within one host (default), or over N hosts like it", 0},
 	{"why", 'w', NULL, 0,
 	 "search: every try of the searches of all patterns, and what came of it", 0},
 	{"compact", TOPO_COMPACT, NULL, 0, "show: the matrix of paths alone", 0},
 	{"output", 'o', "FILE", 0, "plot: into this file (default: standard output)", 0},
 	{"dot", TOPO_DOT, NULL, 0, "plot: for Graphviz, not as SVG", 0},
+	{"pattern", TOPO_OF, "ring|tree", 0,
+	 "plot: what is drawn below the machine (default: ring)", 0},
 	{0},
 };
 
@@ -43,7 +45,7 @@ static const struct {
 } topo_effects[] = {
 	{'H', "--hosts", {"search", "plot"}},        {'w', "--why", {"search", NULL}},
 	{TOPO_COMPACT, "--compact", {"show", NULL}}, {'o', "--output", {"plot", NULL}},
-	{TOPO_DOT, "--dot", {"plot", NULL}},
+	{TOPO_DOT, "--dot", {"plot", NULL}},         {TOPO_OF, "--pattern", {"plot", NULL}},
 };
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -88,6 +90,8 @@ static void topo_end(const struct topo_options *o, const struct cli_given *given
 	}
 	if (o->dot && cli_is_given(given, 'H'))
 		argp_error(state, "--hosts: has no effect with --dot, which draws no rings");
+	if (o->dot && cli_is_given(given, TOPO_OF))
+		argp_error(state, "--pattern: has no effect with --dot, which draws no trees");
 }
 
 struct topo_parser {
@@ -116,6 +120,11 @@ static error_t topo_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case TOPO_DOT:
 		o->dot = true;
+		return 0;
+	case TOPO_OF:
+		if (strcmp(arg, "ring") && strcmp(arg, "tree"))
+			argp_error(state, "--pattern %s: expected ring or tree", arg);
+		o->trees = strcmp(arg, "tree") == 0;
 		return 0;
 	case 'w':
 		o->why = true;
@@ -206,7 +215,7 @@ void cli_topo_close(struct topo_machine *m)
 	m->file = NULL;
 }
 
-/* ---- rings of several hosts ----------------------------------------------------------------- */
+/* ---- rings and trees of several hosts ------------------------------------------------------- */
 
 static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_system *sys,
 				     struct topo_rank_info *all)
@@ -222,7 +231,9 @@ static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_sys
 			topo_rank_info_fill(&all[h * gpus + i], sys, graphs, (uint64_t)h + 1, i,
 					    local_to_rank);
 	}
-	return topo_connect_rings(all, job->ranks, 0, &job->rings, job->order);
+	ncclResult_t rc = topo_connect_rings(all, job->ranks, 0, &job->rings, job->order);
+
+	return rc ? rc : topo_connect_trees(all, job->ranks, 0, &job->trees, job->parent);
 }
 
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts)
@@ -233,10 +244,12 @@ int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint3
 	    topo_search(sys, TOPO_TREE, hosts > 1, &job->tree))
 		return cli_topo_refused();
 	struct topo_rank_info *all = calloc((size_t)job->ranks, sizeof *all);
+	size_t places = (size_t)job->ranks * DEV_MAX_CHANNELS;
 	int code = SIM_PASS;
 
-	job->order = calloc((size_t)job->ranks * DEV_MAX_CHANNELS, sizeof *job->order);
-	if (!all || !job->order) {
+	job->order = calloc(places, sizeof *job->order);
+	job->parent = calloc(places, sizeof *job->parent);
+	if (!all || !job->order || !job->parent) {
 		fprintf(stderr, "doppel topo: no memory for %d ranks\n", job->ranks);
 		code = SIM_USAGE;
 	} else if (topo_job_connect(job, sys, all)) {
@@ -251,7 +264,8 @@ int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint3
 void cli_topo_job_free(struct topo_job *job)
 {
 	free(job->order);
-	job->order = NULL;
+	free(job->parent);
+	job->order = job->parent = NULL;
 }
 
 /* ---- show, search --------------------------------------------------------------------------- */
@@ -340,7 +354,8 @@ int cli_topo(int argc, char **argv)
 		       "something.\n"
 		       "diff: what differs between two machines, or two graph files, by name; exit "
 		       "code 2 if they differ.\n"
-		       "plot: a picture of the machine with the rings below it, as SVG.\n"
+		       "plot: a picture of the machine with the rings or the trees below it, as "
+		       "SVG.\n"
 		       "detect: the XML of this host, as /sys and the drivers have it.",
 	};
 	struct topo_parser p = {.options = {.hosts = 1}};

@@ -21,6 +21,7 @@ struct topo_options {
 	int inputs;
 	uint32_t hosts;
 	bool compact, dot, why;
+	bool trees;      /* plot: instead of rings */
 	const char *out; /* NULL: stdout */
 };
 
@@ -45,8 +46,10 @@ int cli_topo_refused(void);
 struct topo_job {
 	struct topo_graph graph, tree; /* of each host: rings, trees */
 	struct topo_rings rings;       /* as rank 0 has them */
+	struct topo_trees trees;
 	int32_t hosts, ranks;
-	int32_t *order; /* of the distinct rings: [distinct][ranks] */
+	int32_t *order;  /* of the distinct rings: [distinct][ranks] */
+	int32_t *parent; /* of the distinct trees: [distinct][ranks] */
 };
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts);
 void cli_topo_job_free(struct topo_job *job);

@@ -9,8 +9,9 @@
 
 #include "sim/cli/topo.h"
 
-/* The two hosts between which rings are searched for. */
-#define CHECK_HOSTS 2
+/* Hosts between which rings and trees are searched for. Of four, a tree has one with two child hosts. */
+#define CHECK_RING_HOSTS 2
+#define CHECK_TREE_HOSTS 4
 /* What a ring gets where nothing fits. */
 #define CHECK_FALLBACK_MBPS 100
 
@@ -267,7 +268,7 @@ static void check_islands(struct check *c)
 	free(of);
 }
 
-/* ---- rings ---------------------------------------------------------------------------------- */
+/* ---- rings and trees ------------------------------------------------------------------------ */
 
 static void check_floor(struct check *c, const struct topo_graph *g, bool inter)
 {
@@ -342,6 +343,51 @@ static void check_rails(struct check *c, const struct topo_job *job)
 			   topo_nic_name(c->sys, nic[1]));
 }
 
+/* The NIC of a tree's channel at which the host of `rank` is left: that of the rank's place in the chain. */
+static int check_tree_nic(const struct topo_job *job, int32_t channel, int32_t rank)
+{
+	const struct topo_graph *g = &job->tree;
+
+	return g->nic[channel][g->order[channel][0] != rank % (job->ranks / job->hosts)];
+}
+
+/* A link from host to host has a NIC at each of its two ranks. */
+static void check_tree_rails(struct check *c, const struct topo_job *job)
+{
+	int32_t gpus = job->ranks / job->hosts, links = 0, changes = 0, nic[2] = {0, 0};
+
+	for (int32_t i = 0; i < job->trees.distinct * job->ranks; i++) {
+		int32_t rank = i % job->ranks, parent = job->parent[i];
+		int32_t channel = job->trees.from[i / job->ranks];
+
+		if (parent < 0 || rank / gpus == parent / gpus)
+			continue;
+		int32_t up = check_tree_nic(job, channel, parent);
+		int32_t down = check_tree_nic(job, channel, rank);
+
+		links++;
+		if (up != down && !changes++)
+			nic[0] = up, nic[1] = down;
+	}
+	if (changes)
+		check_find(c, &c->e[topo_element_of_nic(c->sys, nic[0])],
+			   "%d of %d links of trees between hosts change rails: a parent has %s, "
+			   "and its child on the next host %s",
+			   changes, links, topo_nic_name(c->sys, nic[0]),
+			   topo_nic_name(c->sys, nic[1]));
+}
+
+static int check_trees(struct check *c)
+{
+	static struct topo_job job;
+	int code = cli_topo_job_make(&job, c->sys, CHECK_TREE_HOSTS);
+
+	if (!code)
+		check_tree_rails(c, &job);
+	cli_topo_job_free(&job);
+	return code;
+}
+
 static int check_rings(struct check *c)
 {
 	static struct topo_job job;
@@ -352,7 +398,7 @@ static int check_rings(struct check *c)
 	cli_topo_job_free(&job);
 	if (code || topo_nic_count(c->sys) == 0)
 		return code;
-	code = cli_topo_job_make(&job, c->sys, CHECK_HOSTS);
+	code = cli_topo_job_make(&job, c->sys, CHECK_RING_HOSTS);
 	if (!code)
 		check_floor(c, &job.graph, true);
 	if (!code && topo_nic_count(c->sys) > 1)
@@ -385,6 +431,8 @@ static int check_all(struct check *c)
 	check_islands(c);
 	int code = check_rings(c);
 
+	if (!code && topo_nic_count(c->sys) > 1)
+		code = check_trees(c);
 	if (code)
 		return code;
 	check_acs(c);

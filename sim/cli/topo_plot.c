@@ -2,8 +2,9 @@
 /*
  * doppel topo plot: the machine as a picture. GPUs and NICs stand in columns, in the order of the file; each
  * switch and CPU is a bar over those below it. The NVSwitch, or arcs for direct NVLinks, are below the GPUs.
- * Then each different ring has a lane, in which the columns go on: a circle is a GPU with its place in the
- * ring, a square the NIC by which the ring enters (in) or leaves (out).
+ * Then each different ring, or tree, has a lane, in which the columns go on: a circle is a GPU with its place in
+ * the ring, a square the NIC by which the ring enters (in) or leaves (out). Of a tree the place is that in its
+ * host's chain, arrows go from parent to child, and a NIC leads to the parent host (up) or to child hosts (down).
  *
  *	+-----------------------+--------------------+
  *	| CPU 0                 - SYS 22 - CPU 1     |
@@ -350,7 +351,7 @@ static void picture_mesh_label(const struct picture *p)
 	picture_label(p, 20, p->fabric_y + 36, "lane", text);
 }
 
-/* ---- rings ---------------------------------------------------------------------------------- */
+/* ---- rings and trees ------------------------------------------------------------------------ */
 
 static bool picture_same_ring(const struct topo_graph *g, int32_t gpus, int32_t a, int32_t b)
 {
@@ -425,20 +426,56 @@ static void picture_ring_gpus(const struct picture *p, const struct topo_graph *
 	}
 }
 
+/* Which GPU of a tree's chain the child hosts' NICs are at: bit 0 for the first, bit 1 for the second one. */
+static uint32_t picture_tree_leaves(const struct picture *p, const struct topo_graph *g)
+{
+	if (g->shape == TOPO_SHAPE_TREE || topo_gpu_count(p->sys) < 2)
+		return 1;
+	return g->shape == TOPO_SHAPE_SPLIT_TREE ? 2 : 3;
+}
+
+/* What the NIC of a side is for; NULL: the channel does not use it. */
+static const char *picture_nic_use(const struct picture *p, const struct topo_graph *g, int side,
+				   bool both)
+{
+	uint32_t leaves = picture_tree_leaves(p, g);
+
+	if (g->pattern == TOPO_RING)
+		return both ? "in out" : side ? "out" : "in";
+	if (side)
+		return leaves & 2 ? "down" : NULL;
+	return both || (leaves & 1) ? "up down" : "up";
+}
+
 static void picture_ring_nics(const struct picture *p, const struct topo_graph *g, int32_t c, int y,
 			      const char *color)
 {
+	const int half = g->pattern == TOPO_RING ? 20 : 26;
 	bool same = g->nic[c][0] == g->nic[c][1];
 
 	for (int side = 0; side < (same ? 1 : 2); side++) {
 		int x = picture_x(picture_nic_column(p, g->nic[c][side]));
+		const char *use = picture_nic_use(p, g, side, same);
+
+		if (!use)
+			continue;
 
 		fprintf(p->out,
-			"<rect x=\"%d\" y=\"%d\" width=\"40\" height=\"18\" fill=\"#fff\" "
+			"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"18\" fill=\"#fff\" "
 			"stroke=\"%s\"/>\n",
-			x - 20, y - 9, color);
-		picture_label(p, x, y + 4, "place", same ? "in out" : side ? "out" : "in");
+			x - half, y - 9, 2 * half, color);
+		picture_label(p, x, y + 4, "place", use);
 	}
+}
+
+/* To the child hosts, of a tree between hosts. */
+static void picture_tree_way(const struct picture *p, const struct topo_graph *g, int32_t c,
+			     const int32_t *column, int y, const char *color)
+{
+	for (int side = 0; side < 2 && g->nic[c][0] >= 0; side++)
+		if (picture_tree_leaves(p, g) >> side & 1)
+			picture_arrow(p, column[side], picture_nic_column(p, g->nic[c][side]), y,
+				      color);
 }
 
 static void picture_ring_way(const struct picture *p, const struct topo_graph *g, int32_t c, int y,
@@ -450,12 +487,14 @@ static void picture_ring_way(const struct picture *p, const struct topo_graph *g
 		column[i] = p->column[topo_element_of_gpu(p->sys, g->order[c][i])];
 	for (int32_t i = 0; i + 1 < gpus; i++)
 		picture_arrow(p, column[i], column[i + 1], y, color);
-	if (g->nic[c][0] < 0) {
+	if (g->nic[c][0] >= 0)
+		picture_arrow(p, picture_nic_column(p, g->nic[c][0]), column[0], y, color);
+	if (g->pattern == TOPO_TREE)
+		picture_tree_way(p, g, c, column, y, color);
+	else if (g->nic[c][0] >= 0)
+		picture_arrow(p, column[gpus - 1], picture_nic_column(p, g->nic[c][1]), y, color);
+	else
 		picture_arrow(p, column[gpus - 1], column[0], y, color);
-		return;
-	}
-	picture_arrow(p, picture_nic_column(p, g->nic[c][0]), column[0], y, color);
-	picture_arrow(p, column[gpus - 1], picture_nic_column(p, g->nic[c][1]), y, color);
 }
 
 static int picture_rings(const struct picture *p, const struct topo_graph *g)
@@ -516,6 +555,7 @@ static void picture_title(const struct picture *p, const char *path, const struc
 			  uint32_t hosts)
 {
 	const char *base = strrchr(path, '/');
+	const char *what = g->pattern == TOPO_TREE ? "trees" : "rings";
 	char text[256], intra[TOPO_GBPS_TEXT], inter[TOPO_GBPS_TEXT];
 
 	snprintf(text, sizeof text, "%.100s: %d GPUs, %d NICs", base ? base + 1 : path,
@@ -523,13 +563,13 @@ static void picture_title(const struct picture *p, const char *path, const struc
 	picture_label(p, 20, 26, "title", text);
 	if (hosts > 1)
 		snprintf(text, sizeof text,
-			 "rings over %u hosts: %d channels of %s GB/s inside (%s), %s between (%s)",
-			 hosts, g->nchannels, topo_gbps(g->bw_intra_mbps, intra),
+			 "%s over %u hosts: %d channels of %s GB/s inside (%s), %s between (%s)",
+			 what, hosts, g->nchannels, topo_gbps(g->bw_intra_mbps, intra),
 			 topo_path_name((enum topo_path_type)g->type_intra),
 			 topo_gbps(g->bw_inter_mbps, inter),
 			 topo_path_name((enum topo_path_type)g->type_inter));
 	else
-		snprintf(text, sizeof text, "rings within the host: %d channels of %s GB/s (%s)",
+		snprintf(text, sizeof text, "%s within the host: %d channels of %s GB/s (%s)", what,
 			 g->nchannels, topo_gbps(g->bw_intra_mbps, intra),
 			 topo_path_name((enum topo_path_type)g->type_intra));
 	picture_label(p, 20, 46, "lane", text);
@@ -581,7 +621,7 @@ static int picture_machine(const struct topo_options *o, const struct topo_machi
 	code = cli_topo_job_make(&job, m->sys, o->hosts);
 	if (!code) {
 		picture_place_all(&p);
-		picture_draw(&p, m->file->path, &job.graph, o->hosts);
+		picture_draw(&p, m->file->path, o->trees ? &job.tree : &job.graph, o->hosts);
 		cli_topo_job_free(&job);
 	}
 out_free:

@@ -87,6 +87,9 @@ expect 'a list of machines for processes' '--machine A,B,... excludes --processe
 expect 'a matrix of a search' '--compact: has no effect on search; expected show' topo search h100-8nic --compact
 expect 'a file of a check' '--output: has no effect on check; expected plot' topo check h100-8nic -o x
 expect 'hosts of DOT' '--hosts: has no effect with --dot' topo plot h100-8nic --dot --hosts 2
+expect 'a pattern of DOT' '--pattern: has no effect with --dot' topo plot h100-8nic --dot --pattern tree
+expect 'a pattern of a search' '--pattern: has no effect on search; expected plot' topo search h100-8nic --pattern tree
+expect 'a pattern that is not drawn' '--pattern star: expected ring or tree' topo plot h100-8nic --pattern star
 expect 'hosts of what is shown' '--hosts: has no effect on show' topo show h100-8nic --hosts 2
 expect 'a budget that is none' '--time 0: expected a time' shrink --time 0 x
 expect 'two folders' "'y' is too much" replay x y

@@ -31,7 +31,7 @@ BASE = {
 }
 # Other lines of a command, which take turns with the one above; they may find something (exit code 2).
 TURNS = {
-    "topo": [["search", "pcie-4gpu", "--hosts", "2"], ["check", "pcie-4gpu"], ["plot", "a100-4nic"],
+    "topo": [["search", "pcie-4gpu", "--hosts", "2"], ["check", "pcie-4gpu"], ["plot", "a100-4nic", "--pattern", "tree"],
              ["plot", "a100-4nic", "--dot"], ["diff", "pcie-4gpu", "a100-4nic"], ["show", "pcie-4gpu", "--compact"]],
 }
 # By what the help shows in the place of the value. All of these must be refused. A path that cannot

@@ -102,6 +102,31 @@ sed 's/target="0000:01:00.0"/target="0000:09:00.0"/' same.xml >lost.xml
 does 2 'lost.xml:4: GPU 1: 4 NVLinks to a function that is not in the file' check lost.xml
 does 0 '^0 findings, 1 note$' check h100-8nic
 NCCL_CROSS_NIC=1 does 2 'h100-8nic.xml:[0-9]+: mlx5_[0-9]: 16 of 16 crossings between hosts change rails' check h100-8nic
+pci() { # pci BUS CLASS SPEED WIDTH TEXT: of a PCI tree
+	printf '<pci busid="0000:%s:00.0" class="%s" link_speed="%s GT/s PCIe" link_width="%s">%s</pci>\n' "$@"
+}
+net() { # net NUMBER SPEED
+	printf '<nic><net name="mlx5_%s" dev="%s" speed="%s" port="1" guid="0x%s" gdr="1"/></nic>' "$1" "$1" "$2" "$1"
+}
+gpu() { # gpu NUMBER BUS...: with a link to each GPU at these
+	printf '<gpu dev="%s" sm="80" gdr="1">' "$1"
+	shift
+	printf '<nvlink target="0000:%s:00.0" count="1" tclass="0x030200"/>' "$@"
+	printf '</gpu>'
+}
+{ # the NICs are next to another CPU than two of the three GPUs, and unlike
+	printf '<system>\n<cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="143" modelid="49">\n'
+	pci 31 0x030200 8.0 16 "$(gpu 2 11 21)"
+	pci 12 0x020700 16.0 16 "$(net 0 100000)"
+	pci 22 0x020700 16.0 8 "$(net 1 50000)"
+	printf '</cpu>\n<cpu numaid="1" arch="x86_64" vendor="AuthenticAMD" familyid="143" modelid="49">\n'
+	pci 11 0x030200 16.0 16 "$(gpu 0 21 31)"
+	pci 21 0x030200 16.0 16 "$(gpu 1 11 31)"
+	printf '</cpu>\n</system>\n'
+} >apart.xml
+NCCL_CROSS_NIC=1 does 2 'apart.xml:4: mlx5_0: 4 of 18 links of trees between hosts change rails: a parent has mlx5_0, and its child on the next host mlx5_1' check apart.xml
+NCCL_CROSS_NIC=0 does 2 'findings?, ' check apart.xml
+none 'of trees between hosts'
 edit workstation-2gpu floor.xml 's/link_speed="[^"]*"/link_speed="0.001 GT\/s"/'
 does 2 'floor.xml: machine: no ring fits within the host at any speed' check floor.xml
 does 2 'note: PCI 0000:30:00.0: ACS of this and other switches is not known' check pcie-4gpu
@@ -117,14 +142,15 @@ sed '0,/<gpu dev="0x1"\/>/s//<gpu dev="0x2"\/>/' graphs.xml >other.xml
 does 2 '^ring, channel 0 \(line [0-9]+ \| [0-9]+\): nic 0 .* 1 .*\| nic 0 .* 2 .*2 ' diff graphs.xml other.xml
 
 # ---- plot: the same bytes, well-formed, and inside the picture
-files=("$machines"/*.xml)
+files=("$machines"/*.xml apart.xml)
 [ ! -d "$zoo" ] || mapfile -t -O ${#files[@]} files < <(drawn 3 "$zoo"/*.xml "$zoo"/search/*.xml)
 for file in "${files[@]}"; do
-	for hosts in 1 2; do
-		"$doppel" topo plot "$file" --hosts $hosts -o one.svg 2>err || { grep -q 'no GPU\|needs a NIC' err || fail "plot $file: $(head -1 err)"; continue; }
-		"$doppel" topo plot "$file" --hosts $hosts >two.svg
+	for picture in ring:1 ring:2 tree:1 tree:2; do
+		options=(--pattern "${picture%:*}" --hosts "${picture#*:}")
+		"$doppel" topo plot "$file" "${options[@]}" -o one.svg 2>err || { grep -q 'no GPU\|needs a NIC' err || fail "plot $file: $(head -1 err)"; continue; }
+		"$doppel" topo plot "$file" "${options[@]}" >two.svg
 		cmp -s one.svg two.svg || fail "plot $file: two pictures differ"
-		python3 - one.svg <<-'END' || fail "plot $file --hosts $hosts"
+		python3 - one.svg <<-'END' || fail "plot $file ${options[*]}"
 			import sys, xml.etree.ElementTree as e
 			svg = e.parse(sys.argv[1]).getroot()
 			width, height = int(svg.get("width")), int(svg.get("height"))
