@@ -299,7 +299,9 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	return MIN_OF(buffer, (small ? bytes : 512 << 10) / 2);
 }
 
-/* Trees, between hosts one seed in four: half of these wherever a collective has one, half where the model takes it. */
+/* Trees, between hosts one seed in four: half of these wherever a collective has one, half where the model takes it.
+ * Half have blocks of one warp, which serves both ways of a tree, up to so many that both groups have a last warp
+ * that posts. */
 static void swarm_trees(struct scenario *s, uint64_t seed)
 {
 	static const char *const lists[] = {
@@ -309,8 +311,13 @@ static void swarm_trees(struct scenario *s, uint64_t seed)
 	sim_rng_seed(&rng, seed, "swarm.trees");
 	bool drawn = sim_rng_below(&rng, 4) == 0;
 	const char *list = lists[sim_rng_below(&rng, ARRAY_LEN(lists))];
-	if (drawn && s->lab.hosts > 1)
-		swarm_env(s, "%s", list);
+	uint64_t warps = 1 + sim_rng_below(&rng, s->lab.warp_width == 32 ? 4 : 8);
+	bool sized = sim_rng_below(&rng, 2);
+	if (!drawn || s->lab.hosts == 1)
+		return;
+	swarm_env(s, "%s", list);
+	if (sized)
+		swarm_env(s, "NCCL_NTHREADS=%u", (unsigned)(warps * (uint64_t)s->lab.warp_width));
 }
 
 /* Ranks of a host that have no direct access share segments, or use the network like others. */
