@@ -100,6 +100,8 @@ X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                        
 	"algorithms that may be used, as ring,oneshot or ^tree or ring;allreduce:twoshot")          \
 X(PROTO, "NCCL_PROTO", STRING, NULL, 0, 0,                                                         \
 	"protocols that may be used, written as NCCL_ALGO: LL,LL128,Simple")                        \
+X(PAT_ENABLE, "NCCL_PAT_ENABLE", INT, "2", 0, 2,                                                     \
+	"0: algorithm PAT is not used; 2: where every host has one rank; 1: anywhere")              \
 X(TUNER_PLUGIN, "NCCL_TUNER_PLUGIN", STRING, NULL, 0, 0,                                           \
 	"tuner plugin of version 5: a file, NAME for libnccl-tuner-NAME.so, or none")               \
 X(NET, "NCCL_NET", STRING, NULL, 0, 0,                                       \

@@ -101,6 +101,15 @@ static void channels_tree_fill(const struct ncclComm *comm, struct channel *ch,
 	}
 }
 
+/* Those that these machines do not need are not connected. */
+static void channels_programs(struct ncclComm *comm)
+{
+	comm->allowed = tune_without_trees(&comm->summary, comm->allowed);
+	comm->allowed = tune_without_pat(&comm->summary, comm->allowed,
+					 comm->peers[comm->rank].pat_anywhere);
+	comm->pat_channels = tune_pat_channels(comm->nchannels, comm->allowed);
+}
+
 /* The links of every channel, and over which of them each rank is reached, where programs go over trees. */
 static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_trees *trees,
 				   const int32_t *parent)
@@ -112,7 +121,6 @@ static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_tree
 	DOPPEL_STATIC_CHECK(DEV_TREE_SELF == TOPO_TREE_SELF, "device and topology mean the same");
 	for (int32_t c = 0; c < comm->nchannels; c++)
 		channels_tree_fill(comm, &comm->channels[c], trees);
-	comm->allowed = tune_without_trees(&comm->summary, comm->allowed);
 	comm->trees = tune_uses_trees(comm->allowed);
 	if (!comm->trees)
 		return ncclSuccess;
@@ -214,6 +222,8 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
 	rc = channels_fill(comm, rings, scratch->order);
+	if (!rc)
+		channels_programs(comm);
 	if (!rc)
 		rc = channels_trees(comm, &scratch->trees, scratch->parent);
 	if (!rc) {
@@ -441,6 +451,8 @@ static ncclResult_t comm_dev_stage(struct ncclComm *comm, const struct comm_dev_
 		.conns = comm->dev_conns,
 		.warp_width = comm->peers[comm->rank].warp_width,
 		.id = (uint32_t)comm->id_hash,
+		.pat = transport_pat_of(comm),
+		.pat_channels = comm->pat_channels,
 	};
 	return comm_abort_word_on_device(comm, &dev->abort);
 }

@@ -82,6 +82,7 @@ static ncclResult_t peer_describe(struct ncclComm *comm, struct peer_info *me)
 	me->min_channels = comm->config.minCTAs;
 	me->max_channels = comm->config.maxCTAs;
 	me->allowed = comm->allowed;
+	me->pat_anywhere = param_i64(PARAM_PAT_ENABLE) == 1;
 	return peer_device_describe(me);
 }
 
@@ -91,9 +92,16 @@ static ncclResult_t peer_allowed_check(const struct peer_info *a, const struct p
 	bool more = (a->allowed & ~b->allowed) != 0;
 	char program[64];
 
+	if (a->pat_anywhere != b->pat_anywhere) {
+		WARN("NCCL_PAT_ENABLE: rank %d has 1, rank %d has not; it must be the same on all "
+		     "ranks",
+		     a->pat_anywhere ? a->rank : b->rank, a->pat_anywhere ? b->rank : a->rank);
+		return ncclInvalidUsage;
+	}
 	if (a->allowed == b->allowed)
 		return ncclSuccess;
-	WARN("NCCL_ALGO or NCCL_PROTO: rank %d allows %s, rank %d does not; both must be the same "
+	WARN("NCCL_ALGO, NCCL_PROTO or NCCL_PAT_ENABLE: rank %d allows %s, rank %d does not; both "
+	     "must be the same "
 	     "on "
 	     "all ranks",
 	     more ? a->rank : b->rank,

@@ -13,6 +13,10 @@
  * all modulo n: n-1 chunks sent, as many received.
  *
  * In one shot: every rank sends its block to all others.
+ *
+ * With PAT (steps.h, BINOMIAL): rank r receives the block of rank r-o with offset o, over the level of o's lowest
+ * bit, and sends it on over all lower levels. The offsets whose blocks share slots come first, from the highest level
+ * on: the longest ways have the fewest blocks. Then it sends each block on as soon as it has it.
  */
 #ifndef CORE_DEVICE_ALL_GATHER_H
 #define CORE_DEVICE_ALL_GATHER_H
@@ -57,6 +61,43 @@ DEV_FN bool all_gather_one_shot_chunk(struct prim *p, uint64_t at, uint64_t coun
 DEV_FN bool all_gather_one_shot(struct prim *p, const struct steps_part *part)
 {
 	return prim_chunks(p, part, all_gather_one_shot_chunk);
+}
+
+/* ---- parallel aggregated trees -------------------------------------------------------------- */
+
+/* All blocks that the rank has so far, and as many that it receives. */
+DEV_FN bool all_gather_pat_level(struct prim *p, struct prim_pat *t, uint32_t level)
+{
+	t->first = 0;
+	t->stride = 2u << level;
+	t->from = t->ends = 0;
+	t->to = 1u << level;
+	if (!prim_pat_spread(p, t))
+		return false;
+	t->first = t->from = t->ends = 1u << level;
+	t->to = 0;
+	return prim_pat_spread(p, t);
+}
+
+DEV_FN bool all_gather_pat_loop(struct prim *p, struct prim_pat *t)
+{
+	for (uint32_t level = t->s.levels; level > t->s.low; level--)
+		if (!all_gather_pat_level(p, t, level - 1))
+			return false;
+	for (uint32_t s = 0; s < prim_pat_end(p, t); s++) {
+		t->first = s;
+		t->stride = 1u << t->s.low;
+		t->from = t->ends = s ? 1u << prim_pat_level(s) : 0;
+		t->to = prim_pat_below(p, s, s ? prim_pat_level(s) : t->s.low);
+		if (!prim_pat_spread(p, t))
+			return false;
+	}
+	return true;
+}
+
+DEV_FN bool all_gather_pat(struct prim *p, const struct steps_part *part)
+{
+	return prim_pat_loops(p, part, false, all_gather_pat_loop);
 }
 
 #endif

@@ -11,6 +11,7 @@
  *                    protocol: nvcc makes a slower kernel of several (docs/device.md).
  *   dev_tree_simple, dev_tree_ll, dev_tree_ll128
  *                    the same for works of trees: with them the others would be slower.
+ *   dev_pat          the same for works of PAT, whose protocol is SIMPLE.
  *   dev_messages     the same for messages between pairs of ranks, which run in batches. The protocol is
  *                    that of each message.
  *   dev_one_rank     the collective of a communicator of one rank, where it is more than a copy:
@@ -103,7 +104,7 @@ DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev
 }
 
 DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_proto proto,
-			   bool tree)
+			   enum dev_family family)
 {
 	struct dev_block *b = (struct dev_block *)dev_shared(d);
 	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
@@ -112,7 +113,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_
 
 	while (ok && s.count) {
 		for (uint32_t i = 0; ok && i < s.count; i++)
-			ok = dev_run_work(d, b, &b->work[i], channel, proto, tree);
+			ok = dev_run_work(d, b, &b->work[i], channel, proto, family);
 		if (ok)
 			dev_works_next(d, b, args, channel, &s);
 	}
@@ -127,32 +128,37 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_
 
 DEV_FN void dev_collective_simple(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_SIMPLE, false);
+	dev_collective(d, args, DEV_SIMPLE, DEV_FAMILY_FLAT);
 }
 
 DEV_FN void dev_collective_ll(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_LL, false);
+	dev_collective(d, args, DEV_LL, DEV_FAMILY_FLAT);
 }
 
 DEV_FN void dev_collective_ll128(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_LL128, false);
+	dev_collective(d, args, DEV_LL128, DEV_FAMILY_FLAT);
 }
 
 DEV_FN void dev_tree_simple(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_SIMPLE, true);
+	dev_collective(d, args, DEV_SIMPLE, DEV_FAMILY_TREE);
 }
 
 DEV_FN void dev_tree_ll(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_LL, true);
+	dev_collective(d, args, DEV_LL, DEV_FAMILY_TREE);
 }
 
 DEV_FN void dev_tree_ll128(struct dev *d, const struct dev_args *args)
 {
-	dev_collective(d, args, DEV_LL128, true);
+	dev_collective(d, args, DEV_LL128, DEV_FAMILY_TREE);
+}
+
+DEV_FN void dev_pat(struct dev *d, const struct dev_args *args)
+{
+	dev_collective(d, args, DEV_SIMPLE, DEV_FAMILY_PAT);
 }
 
 DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
@@ -196,5 +202,6 @@ DEV_KERNEL(dev_collective_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_simple, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_ll, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_tree_ll128, dev_args, sizeof(struct dev_block))
+DEV_KERNEL(dev_pat, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)

@@ -19,6 +19,8 @@ struct dev_block {
 	struct dev_conn direct_recv[DEV_DIRECT_RANKS - 1], direct_send[DEV_DIRECT_RANKS - 1];
 	/* Copies, of a work of a tree: its links. */
 	struct dev_conn tree_recv[DEV_TREE_LINKS], tree_send[DEV_TREE_LINKS];
+	/* Copies, of a work of PAT: its levels. */
+	struct dev_conn pat_recv[DEV_PAT_LEVELS], pat_send[DEV_PAT_LEVELS];
 	struct dev_work work[DEV_BATCH_WORKS]; /* copies: those that run, and the next ones */
 	uint32_t at[DEV_BATCH_WORKS];          /* where the launch has each (struct dev_works) */
 	struct dev_share share;                /* of the FIFO's numbers */
@@ -43,7 +45,7 @@ struct prim {
 	enum dev_op op;
 	uint32_t type_bytes;
 	uint32_t
-		other; /* which other rank's, or link's, connections recv and send are; 0: the ring's */
+		other; /* which other rank's, link's or level's connections recv and send are; 0: the ring's */
 	uint32_t shown; /* what the trace has of this work: 1 << (2 * other + sent) */
 	uint64_t scale;
 	uint64_t count; /* elements of a rank's block: dev_work's count */

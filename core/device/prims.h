@@ -19,8 +19,8 @@
  *   prims_ll.h       slots of lines; each line shows that it is filled
  *   prims_ll128.h    slots of lines of 128 bytes; so do these, where they arrive whole
  *
- * Programs that connect every two ranks, and those that go over a tree, have primitives of their own:
- * prims_direct.h, prims_tree.h.
+ * Programs that connect every two ranks, those that go over a tree, and those of PAT have primitives of their own:
+ * prims_direct.h, prims_tree.h, prims_pat.h.
  *
  * All take credit by the head, and all take the same steps for an empty chunk or slice as for a full
  * one: the two ends count alike (steps.h).
@@ -33,6 +33,7 @@
 #include "core/device/prims_direct.h"
 #include "core/device/prims_ll.h"
 #include "core/device/prims_ll128.h"
+#include "core/device/prims_pat.h"
 #include "core/device/prims_simple.h"
 #include "core/device/prims_tree_part.h"
 

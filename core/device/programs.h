@@ -53,7 +53,9 @@ X(REDUCE_TREE_LL,              reduce_tree,         REDUCE,         TREE, LL,   
 X(BROADCAST_TREE_LL,           broadcast_tree,      BROADCAST,      TREE, LL,     TREE_FROM,     1,   1)  \
 X(ALL_REDUCE_TREE_LL128,       all_reduce_tree,     ALL_REDUCE,     TREE, LL128,  TREE_BOTH,     1,   1)  \
 X(REDUCE_TREE_LL128,           reduce_tree,         REDUCE,         TREE, LL128,  TREE_TO,       1,   1)  \
-X(BROADCAST_TREE_LL128,        broadcast_tree,      BROADCAST,      TREE, LL128,  TREE_FROM,     1,   1)
+X(BROADCAST_TREE_LL128,        broadcast_tree,      BROADCAST,      TREE, LL128,  TREE_FROM,     1,   1)  \
+X(ALL_GATHER_PAT_SIMPLE,       all_gather_pat,      ALL_GATHER,     PAT,  SIMPLE, BINOMIAL,      1,   1)  \
+X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE, BINOMIAL,      1,   1)
 /* clang-format on */
 
 /* The collectives, with their names on the command line, in logs and in gdb. */
@@ -76,8 +78,11 @@ enum dev_func {
  *	          all that it needs from the rank that has it, and reduces by itself
  *	TWO_SHOT  the same; two steps: every rank reduces its part, and sends the result to all
  *	TREE      each with a parent and up to three children (prims_tree.h); as many steps as the tree is deep,
- *	          or twice that */
-enum dev_algo { DEV_RING, DEV_ONE_SHOT, DEV_TWO_SHOT, DEV_TREE, DEV_ALGO_COUNT };
+ *	          or twice that
+ *	PAT       parallel aggregated trees: each with the ranks 1, 2, 4... after it and before it
+ *	          (prims_pat.h); as many steps as the number of ranks has binary digits, or, where blocks are
+ *	          too large to share a slot, as there are ranks */
+enum dev_algo { DEV_RING, DEV_ONE_SHOT, DEV_TWO_SHOT, DEV_TREE, DEV_PAT, DEV_ALGO_COUNT };
 
 /* The protocols: how data lies in the slots of a connection. A connection has a buffer for each, of
  * DEV_STEPS slots (core/transport makes it).
@@ -126,6 +131,10 @@ enum dev_proto {
  *	TREE_BOTH  one each way
  *	TREE_FROM  one over each link, away from the root
  *	TREE_TO    one over each link, toward the root
+ *
+ * On those of PAT; a loop covers one chunk of each rank's block:
+ *
+ *	BINOMIAL  as many each way as steps_of_level derives
  */
 enum dev_pattern {
 	DEV_RING_TWICE,
@@ -136,7 +145,8 @@ enum dev_pattern {
 	DEV_EXCHANGE_TWICE,
 	DEV_TREE_BOTH,
 	DEV_TREE_FROM,
-	DEV_TREE_TO
+	DEV_TREE_TO,
+	DEV_BINOMIAL
 };
 
 enum dev_program {

@@ -14,6 +14,11 @@
  * all modulo n: n-1 chunks sent, as many received.
  *
  * In one shot: every rank sends block r to rank r for all r, and reduces its own block.
+ *
+ * With PAT (steps.h, BINOMIAL): rank r has rank r+o's block with offset o. It reduces its own input and the sums that
+ * it receives over all lower levels, and sends the result over the level of o's lowest bit; its own block, offset 0,
+ * is complete with the sums of all levels. The offsets whose blocks share slots come last: what they receive from the
+ * levels below stays in its slots until the rank's own block is complete.
  */
 #ifndef CORE_DEVICE_REDUCE_SCATTER_H
 #define CORE_DEVICE_REDUCE_SCATTER_H
@@ -54,6 +59,41 @@ DEV_FN bool reduce_scatter_one_shot_chunk(struct prim *p, uint64_t at, uint64_t 
 DEV_FN bool reduce_scatter_one_shot(struct prim *p, const struct steps_part *part)
 {
 	return prim_chunks(p, part, reduce_scatter_one_shot_chunk);
+}
+
+/* ---- parallel aggregated trees -------------------------------------------------------------- */
+
+/* The offsets from `first` on, which all go over one level. */
+DEV_FN bool reduce_scatter_pat_send(struct prim *p, struct prim_pat *t, uint32_t first,
+				    uint32_t stride)
+{
+	uint32_t level = prim_pat_level(first);
+
+	t->first = first;
+	t->stride = stride;
+	t->from = prim_pat_below(p, first, level);
+	t->ends = level < t->s.low ? t->from : 0;
+	t->to = 1u << level;
+	return prim_pat_reduce(p, t);
+}
+
+DEV_FN bool reduce_scatter_pat_loop(struct prim *p, struct prim_pat *t)
+{
+	for (uint32_t s = prim_pat_end(p, t) - 1; s > 0; s--)
+		if (!reduce_scatter_pat_send(p, t, s, 1u << t->s.low))
+			return false;
+	for (uint32_t level = t->s.low; level < t->s.levels; level++)
+		if (!reduce_scatter_pat_send(p, t, 1u << level, 2u << level))
+			return false;
+	t->first = t->to = 0;
+	t->stride = 1u << t->s.levels;
+	t->from = t->ends = prim_pat_below(p, 0, t->s.levels);
+	return prim_pat_reduce(p, t);
+}
+
+DEV_FN bool reduce_scatter_pat(struct prim *p, const struct steps_part *part)
+{
+	return prim_pat_loops(p, part, true, reduce_scatter_pat_loop);
 }
 
 #endif

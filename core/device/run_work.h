@@ -11,6 +11,16 @@
 #define DEV_PROGRAM_FILES
 #include "core/device/programs.h"
 
+/* A kernel has the programs of one family, and of one protocol. */
+enum dev_family { DEV_FAMILY_FLAT, DEV_FAMILY_TREE, DEV_FAMILY_PAT };
+
+DEV_FN enum dev_family dev_family_of(enum dev_algo algo)
+{
+	return algo == DEV_TREE  ? DEV_FAMILY_TREE
+	       : algo == DEV_PAT ? DEV_FAMILY_PAT
+				 : DEV_FAMILY_FLAT;
+}
+
 /* ---- before the first chunk ------------------------------------------------------------------ */
 
 /* The factor or divisor. A factor in memory may be one that the program has just written in the same
@@ -180,6 +190,45 @@ DEV_FN void dev_tree_end(struct prim *p, const struct steps_part *part, enum dev
 	}
 }
 
+/* One end of the connections of PAT: receiving and sending ends in turns, level after level. */
+DEV_FN struct dev_conn *dev_pat_conn(const struct prim *p, uint32_t end)
+{
+	const struct dev_comm *comm = &p->block->comm;
+	int32_t number = (end % 2 ? comm->pat.send : comm->pat.recv)[end / 2];
+
+	return comm->conns + number + p->block->channel.ring_recv.channel;
+}
+
+DEV_FN void dev_pat_begin(struct prim *p)
+{
+	struct dev_block *b = p->block;
+	uint32_t ends = 2 * steps_pat_levels(b->comm.nranks);
+
+	if (b->channel.ring_recv.channel >= b->comm.pat_channels || ends > 2 * DEV_PAT_LEVELS)
+		dev_trap(p->d, "dev_pat: the channel has no connections of PAT");
+	for (uint32_t i = p->thread / DEV_WARP_WIDTH; i < ends; i += p->threads / DEV_WARP_WIDTH)
+		dev_copy_in_warp(p->d, i % 2 ? &b->pat_send[i / 2] : &b->pat_recv[i / 2],
+				 dev_pat_conn(p, i), sizeof(struct dev_conn));
+	prim_barrier(p);
+	p->recv = &b->pat_recv[0];
+	p->send = &b->pat_send[0];
+	p->recv_step = p->send_step = 0;
+}
+
+/* They go to memory: the next work reads them there. */
+DEV_FN void dev_pat_end(struct prim *p, const struct steps_part *part)
+{
+	const struct dev_block *b = p->block;
+	uint32_t ends = 2 * steps_pat_levels(b->comm.nranks);
+
+	for (uint32_t i = p->thread; i < ends && !p->stopped; i += p->threads) {
+		uint64_t step = (i % 2 ? b->pat_send : b->pat_recv)[i / 2].step +
+				steps_of_level(part, b->comm.nranks, i / 2);
+
+		dev_copy_out(p->d, &dev_pat_conn(p, i)->step, &step, sizeof step);
+	}
+}
+
 /* ---- running a work -------------------------------------------------------------------------- */
 
 /* The program's row is a constant for the compiler: what other rows would need is not there. */
@@ -201,6 +250,8 @@ DEV_FN void dev_row_begin(struct prim *p, const struct steps_part *part,
 		dev_ring_begin(p);
 	else if (row->algo == DEV_TREE)
 		dev_tree_begin(p);
+	else if (row->algo == DEV_PAT)
+		dev_pat_begin(p);
 	else
 		dev_direct_begin(p);
 	dev_chunk_check(p, part, row);
@@ -213,19 +264,21 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 		dev_ring_end(p);
 	else if (row->algo == DEV_TREE)
 		dev_tree_end(p, part, row->pattern);
+	else if (row->algo == DEV_PAT)
+		dev_pat_end(p, part);
 	else
 		dev_direct_end(p);
 }
 
-/* `proto` and `tree` are constants for the compiler, too: the programs of other protocols, and those that a kernel
- * of trees or one without has not, are not in the kernel. */
+/* `proto` and `family` are constants for the compiler, too: the programs of other protocols and families are not in
+ * the kernel. */
 DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program,
-			    enum dev_proto proto, bool tree)
+			    enum dev_proto proto, enum dev_family family)
 {
 	switch (program) {
 #define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
 	case DEV_##id:                                                                             \
-		if (proto != DEV_##protocol || tree != (DEV_##algo == DEV_TREE))                   \
+		if (proto != DEV_##protocol || family != dev_family_of(DEV_##algo))                \
 			dev_trap(p->d, "dev_collective: a program of another kernel");             \
 		else                                                                               \
 			DEV_RUN_ROW(DEV_##id, function);                                           \
@@ -239,7 +292,7 @@ DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int p
 
 /* By all threads of the block; those beyond the work's warps have nothing to do. */
 DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_work *w, int channel,
-			 enum dev_proto proto, bool tree)
+			 enum dev_proto proto, enum dev_family family)
 {
 	struct steps_part part = steps_part_of(w, channel);
 	struct prim p;
@@ -248,7 +301,7 @@ DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_wo
 	dev_work_begins(d, w);
 	dev_prim_init(&p, d, b, w);
 	if (p.thread < p.threads)
-		dev_run_program(&p, &part, w->program, proto, tree);
+		dev_run_program(&p, &part, w->program, proto, family);
 	p.stopped = dev_barrier_any(d, p.stopped); /* the next work begins with these steps */
 	dev_work_ends(d, w);
 	return !p.stopped;

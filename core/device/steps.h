@@ -16,11 +16,25 @@
  *	EXCHANGE       1 chunk         1 on all                 ceil(share / chunk)
  *	EXCHANGE_TWICE n chunks        1 on all                 ceil(share / (n * chunk))
  *	TREE_*         1 chunk         1 on each that is used   ceil(share / chunk)
+ *	BINOMIAL       1 chunk         below                    below
  *
  * A message between two ranks has one chunk of one step for each step's worth of bytes.
  *
  * The last loop of a ring that goes round twice splits what is left in n chunks of
  * alignUp(ceil(left / n), 16 bytes).
+ *
+ * BINOMIAL (algorithm PAT). Every rank has a connection to the rank 2^k after it and one from the rank 2^k before
+ * it, for each level k = 0...levels - 1, where levels = ceil(log2(n)). A block is known at a rank by its offset, its
+ * distance from the rank that owns it, 0 to n-1. Offset o > 0 crosses the connections of the level of o's lowest bit.
+ * A loop takes the offsets in this order in an all-gather, in the opposite one in a reduce-scatter:
+ *
+ *	level k = levels-1...low        offsets 2^k, 3*2^k, 5*2^k... below n       in one slot
+ *	s = 1...min(2^low, n) - 1       offsets s, s + 2^low, s + 2*2^low... < n   in one slot
+ *
+ * So a slot of a loop has ceil((n-1) / 2^low) blocks at most, and a level k < low takes as many slots of a loop as
+ * there are odd multiples of 2^k below min(2^low, n); the other levels take one. `low` is the least for which the
+ * slot's blocks fit a chunk of the work, 1 to `levels`: low = 1 makes `levels` steps, low = levels n - 1. Only with
+ * the latter may a share have several loops.
  */
 #ifndef CORE_DEVICE_STEPS_H
 #define CORE_DEVICE_STEPS_H
@@ -212,6 +226,7 @@ STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
 	case DEV_TREE_BOTH:
 	case DEV_TREE_FROM:
 	case DEV_TREE_TO:
+	case DEV_BINOMIAL:
 		n.recv = n.send = 0; /* a ring is not used */
 		break;
 	}
@@ -230,6 +245,56 @@ STEPS_FN struct steps_count steps_of_link(enum dev_pattern pattern, const struct
 	n.recv = pattern == DEV_TREE_BOTH || to_root == (pattern == DEV_TREE_FROM) ? each : 0;
 	n.send = pattern == DEV_TREE_BOTH || to_root == (pattern == DEV_TREE_TO) ? each : 0;
 	return n;
+}
+
+/* How PAT moves a channel's share. */
+struct steps_pat {
+	uint64_t chunk;  /* elements of each block in a loop, at most */
+	uint32_t levels; /* connections in each direction */
+	uint32_t low;    /* levels whose offsets do not all share one slot */
+};
+
+STEPS_FN uint32_t steps_pat_levels(int nranks)
+{
+	uint32_t levels = 0;
+
+	while (1u << levels < (uint32_t)nranks)
+		levels++;
+	return levels;
+}
+
+STEPS_FN struct steps_pat steps_pat_of(const struct steps_part *part, int nranks)
+{
+	struct steps_pat s;
+
+	s.levels = steps_pat_levels(nranks);
+	s.low = 1;
+	while (s.low < s.levels &&
+	       part->count > part->chunk / ((((uint32_t)nranks - 2) >> s.low) + 1))
+		s.low++;
+	s.chunk = part->count < part->chunk ? part->count : part->chunk;
+	return s;
+}
+
+/* Of a loop, on the connections of a level. */
+STEPS_FN uint32_t steps_pat_of_loop(const struct steps_pat *s, int nranks, uint32_t level)
+{
+	uint32_t end = 1u << s->low;
+
+	if (level >= s->low)
+		return 1;
+	if (end > (uint32_t)nranks)
+		end = (uint32_t)nranks;
+	return (end - 1 + (1u << level)) >> (level + 1);
+}
+
+/* Steps of a work of PAT on each of the two connections of one level. */
+STEPS_FN uint64_t steps_of_level(const struct steps_part *part, int nranks, uint32_t level)
+{
+	struct steps_pat s = steps_pat_of(part, nranks);
+
+	return steps_loops(DEV_BINOMIAL, part->count, (uint32_t)s.chunk, nranks) *
+	       steps_pat_of_loop(&s, nranks, level);
 }
 
 /* Steps of a message, or of one channel's part of it, on its connection: a chunk is one step. */

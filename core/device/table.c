@@ -28,6 +28,7 @@ TABLE_KERNEL(dev_collective_ll128)
 TABLE_KERNEL(dev_tree_simple)
 TABLE_KERNEL(dev_tree_ll)
 TABLE_KERNEL(dev_tree_ll128)
+TABLE_KERNEL(dev_pat)
 TABLE_KERNEL(dev_messages)
 TABLE_KERNEL(dev_one_rank)
 
@@ -59,6 +60,11 @@ const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width)
 		break;
 	}
 	return NULL;
+}
+
+const struct dev_kernel *dev_kernel_pat(int warp_width)
+{
+	return table_dev_pat(warp_width);
 }
 
 const struct dev_kernel *dev_kernel_messages(int warp_width)

@@ -23,6 +23,9 @@
 /* Programs that connect every two ranks: so many ranks and channels at most. */
 #define DEV_DIRECT_RANKS    8
 #define DEV_DIRECT_CHANNELS 16
+/* PAT connects a rank with those 1, 2, 4... before and after it: levels, and channels, at most. */
+#define DEV_PAT_LEVELS   16
+#define DEV_PAT_CHANNELS 32
 /* Links of a rank in a tree: link 0 to its parent, the others to its children. */
 #define DEV_TREE_LINKS 4
 #define DEV_TREE_SELF  0xffu /* in dev_tree.toward */
@@ -141,6 +144,13 @@ struct dev_tree {
 };
 DOPPEL_CHECK_SIZE(struct dev_tree, 8 + 8 * DEV_TREE_LINKS);
 
+/* A rank's connections of PAT on channel 0, among those of the communicator: of level k from the rank 2^k before it
+ * and to the rank 2^k after it. Those of channel c have numbers higher by c. */
+struct dev_pat {
+	int32_t recv[DEV_PAT_LEVELS], send[DEV_PAT_LEVELS];
+};
+DOPPEL_CHECK_SIZE(struct dev_pat, 8 * DEV_PAT_LEVELS);
+
 /* A block reads the whole of it with one load per thread of a warp. */
 struct dev_channel {
 	struct dev_ring ring;
@@ -160,14 +170,18 @@ struct dev_comm {
 	const shared_u32 *abort;      /* host memory */
 	struct dev_channel *channels; /* [nchannels] */
 	/* Every other connection end of the rank, in the order in which they were made: those of trees, those
-	 * between every two ranks, and those of messages, which follow while kernels run that do not touch them. */
+	 * of PAT, those between every two ranks, and those of messages, which follow while kernels run that do not
+	 * touch them. */
 	struct dev_conn *conns;
+	struct dev_pat pat;
+	int32_t pat_channels; /* the first channels have connections of PAT; 0: none has */
+	uint32_t pad0;
 	/* The fake's warp width; both ends of a launch agree. */
 	uint32_t warp_width;
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
-DOPPEL_CHECK_SIZE(struct dev_comm, 48);
-#define DEV_COMM_MAGIC 0xd0de0009u
+DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_PAT_LEVELS);
+#define DEV_COMM_MAGIC 0xd0de000au
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
@@ -270,6 +284,7 @@ DOPPEL_EXTERN_C_BEGIN
  * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of it. */
 const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width);
 const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width);
+const struct dev_kernel *dev_kernel_pat(int warp_width);
 const struct dev_kernel *dev_kernel_messages(int warp_width);
 const struct dev_kernel *dev_kernel_one_rank(int warp_width);
 DOPPEL_EXTERN_C_END

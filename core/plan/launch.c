@@ -27,16 +27,30 @@ static int32_t plan_tree_ops_of(const struct channel *ch)
 	return n;
 }
 
+static int32_t plan_pat_ops_of(const struct channel *ch)
+{
+	int32_t n = 0;
+
+	for (int k = 0; k < DEV_PAT_LEVELS; k++)
+		n += plan_has_proxy(ch->pat_recv[k]) + plan_has_proxy(ch->pat_send[k]);
+	return n;
+}
+
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
 {
-	bool tree = steps_program(w->program).algo == DEV_TREE;
+	enum dev_algo algo = steps_program(w->program).algo;
 	int32_t n = 0;
+
+	DOPPEL_STATIC_CHECK(2 * DEV_PAT_LEVELS * DEV_PAT_CHANNELS <= PROXY_MAX_APPEND,
+			    "one work's operations fit in a launch");
 
 	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
 		const struct channel *ch = &comm->channels[c];
 
-		n += tree ? plan_tree_ops_of(ch)
-			  : plan_has_proxy(ch->ring_recv) + plan_has_proxy(ch->ring_send);
+		n += algo == DEV_TREE ? plan_tree_ops_of(ch)
+		     : algo == DEV_PAT
+			     ? plan_pat_ops_of(ch)
+			     : plan_has_proxy(ch->ring_recv) + plan_has_proxy(ch->ring_send);
 	}
 	return n;
 }
@@ -74,11 +88,28 @@ static void plan_tree_ops_add(struct plan *p, const struct dev_work *w, const st
 	}
 }
 
+static void plan_pat_ops_add(struct plan *p, const struct dev_work *w, const struct channel *ch,
+			     int32_t nranks)
+{
+	struct steps_part part = steps_part_of(w, ch->id);
+
+	for (uint32_t k = 0; k < steps_pat_levels(nranks); k++) {
+		uint64_t steps = steps_of_level(&part, nranks, k);
+
+		plan_op_add(p, ch->pat_recv[k], w, steps);
+		plan_op_add(p, ch->pat_send[k], w, steps);
+	}
+}
+
 static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const struct dev_work *w,
 			 const struct channel *ch)
 {
 	if (steps_program(w->program).algo == DEV_TREE) {
 		plan_tree_ops_add(p, w, ch);
+		return;
+	}
+	if (steps_program(w->program).algo == DEV_PAT) {
+		plan_pat_ops_add(p, w, ch, comm->nranks);
 		return;
 	}
 	struct dev_ring ring = {.prev = ch->ring_prev, .next = ch->ring_next};
@@ -126,6 +157,8 @@ static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
 {
 	struct dev_program_row row = steps_program(w->program);
 
+	if (row.algo == DEV_PAT)
+		return st->pat_kernel;
 	return row.algo == DEV_TREE ? st->tree_kernel[row.proto] : st->kernel[row.proto];
 }
 

@@ -55,6 +55,11 @@ static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_s
 	}
 	if (rc)
 		return rc;
+	st->pat_kernel = dev_kernel_pat(width);
+	if (comm->pat_channels)
+		rc = plan_kernel_load(comm, st->pat_kernel);
+	if (rc)
+		return rc;
 	st->message_kernel = dev_kernel_messages(width);
 	return plan_kernel_load(comm, st->message_kernel);
 }

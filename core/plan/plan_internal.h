@@ -89,9 +89,9 @@ struct plan_need {
 uint32_t plan_block_warps(int64_t threads, uint32_t warp_width);
 
 struct plan_state {
-	/* Of one rank alone, or of several: of collectives by protocol, those over trees apart, and of messages. */
+	/* Of one rank alone, or of several: of collectives by protocol, those over trees and of PAT apart, and of messages. */
 	const struct dev_kernel *one_rank_kernel, *kernel[DEV_PROTO_COUNT],
-		*tree_kernel[DEV_PROTO_COUNT], *message_kernel;
+		*tree_kernel[DEV_PROTO_COUNT], *pat_kernel, *message_kernel;
 	uint32_t warp_width, warps; /* warps of a block */
 	struct plan_limits limits;
 

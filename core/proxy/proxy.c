@@ -129,7 +129,7 @@ static int32_t proxy_pick_nic(const struct conn *c)
 	for (int k = 0; k < DEV_TREE_LINKS && c->index == CONN_TREE; k++)
 		if (ch->tree[k].rank == c->peer && ch->tree[k].nic >= 0)
 			return ch->tree[k].nic;
-	/* A pair's connection, or the ring or tree does not leave the host here and these two GPUs cannot
+	/* A pair's connection or one of PAT, or the ring or tree does not leave the host here and these two GPUs cannot
 	 * reach each other: the NIC that is nearest to the GPU. */
 	for (int32_t n = 1; n < topo_nic_count(comm->topo); n++) {
 		enum topo_path_type t = topo_nic_path(comm->topo, comm->local_rank, n);

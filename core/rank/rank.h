@@ -44,14 +44,15 @@ struct peer_info {
 	char bus_id[24];
 	uint32_t version; /* NCCL_VERSION_CODE */
 	uint16_t warp_width;
-	uint16_t detects; /* 1: no file has all of its host's topology */
+	uint8_t detects;      /* 1: no file has all of its host's topology */
+	uint8_t pat_anywhere; /* 1: PAT also where a host has several ranks */
 	uint64_t dev_bytes;
 	int32_t min_channels, max_channels; /* what this rank's configuration allows */
 	uint64_t allowed;                   /* programs that its environment allows */
 	uint64_t shm_device;                /* of its /dev/shm; 0: the rank does not use it */
 };
 DOPPEL_CHECK_SIZE(struct peer_info, 96);
-#define PEER_INFO_MAGIC 0xd0de1005u
+#define PEER_INFO_MAGIC 0xd0de1006u
 
 /* One of a rank's links in the tree of a channel: 0 to its parent, the others to its children. */
 struct tree_link {
@@ -69,6 +70,8 @@ struct channel {
 	struct tree_link tree[DEV_TREE_LINKS];
 	/* [nranks]: the link over which a rank is reached, DEV_TREE_SELF; NULL: trees are not connected */
 	const uint8_t *tree_toward;
+	/* Of PAT: from the rank 2^k before this one, and to the rank 2^k after it. NULL: not connected */
+	struct conn *pat_recv[DEV_PAT_LEVELS], *pat_send[DEV_PAT_LEVELS];
 };
 
 /* The network of a communicator. */
@@ -90,7 +93,7 @@ struct ncclComm {
 	 * stands it is the unique id's. Changes under the registry's lock. */
 	uint64_t id_hash;
 	ncclConfig_t config;
-	uint64_t allowed; /* programs that NCCL_ALGO and NCCL_PROTO allow: core/tune/allowed.h */
+	uint64_t allowed; /* programs that the environment allows: core/tune/allowed.h */
 
 	struct bootstrap *bootstrap;
 	struct peer_info *peers; /* [nranks] */
@@ -100,6 +103,7 @@ struct ncclComm {
 	struct channel *channels;                /* [nchannels] */
 	int32_t nchannels;
 	int32_t direct_channels;     /* on which every two ranks are connected; 0: on none */
+	int32_t pat_channels;        /* on which PAT is connected; 0: on none */
 	bool trees;                  /* the trees of all channels are connected */
 	struct topo_summary summary; /* of all ranks' machines; one rank: zero */
 

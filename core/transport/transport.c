@@ -79,7 +79,13 @@ ncclResult_t transport_choose(struct conn *c)
 
 static enum conn_index transport_index_of(enum dev_algo algo)
 {
-	return algo == DEV_RING ? CONN_COLLECTIVE : algo == DEV_TREE ? CONN_TREE : CONN_DIRECT;
+	static const enum conn_index index[DEV_ALGO_COUNT] = {
+		[DEV_RING] = CONN_COLLECTIVE, [DEV_ONE_SHOT] = CONN_DIRECT,
+		[DEV_TWO_SHOT] = CONN_DIRECT, [DEV_TREE] = CONN_TREE,
+		[DEV_PAT] = CONN_PAT,
+	};
+
+	return index[algo];
 }
 
 /* Do NCCL_ALGO and NCCL_PROTO allow a program that uses the protocol's buffer of such a connection? */
@@ -206,13 +212,19 @@ static int32_t transport_tree_ends(const struct ncclComm *comm)
 	return n;
 }
 
+/* Those of PAT are the next ones. */
+static int32_t transport_pat_ends(const struct ncclComm *comm)
+{
+	return 2 * comm->pat_channels * (int32_t)steps_pat_levels(comm->nranks);
+}
+
 uint32_t transport_conns_most(const struct ncclComm *comm)
 {
 	int32_t n = (comm->nranks - 1) * comm->direct_channels;
 
 	for (int32_t peer = 0; peer < comm->nranks; peer++)
 		n += peer == comm->rank ? 0 : transport_pair_channels(comm, peer);
-	return (uint32_t)(transport_tree_ends(comm) + 2 * n);
+	return (uint32_t)(transport_tree_ends(comm) + transport_pat_ends(comm) + 2 * n);
 }
 
 ncclResult_t transport_connect_rings(struct ncclComm *comm)
@@ -285,14 +297,79 @@ ncclResult_t transport_connect_trees(struct ncclComm *comm, struct conn_job **jo
 	return rc;
 }
 
-/* They are the next ones behind those of trees, in the order of a job: of each other rank, the receiving ends of
- * all channels and then the sending ones. */
+/* One end of a level of PAT. */
+static struct conn_want transport_pat_want(const struct ncclComm *comm, int32_t channel,
+					   uint32_t level, bool is_send)
+{
+	int32_t n = comm->nranks, far = (int32_t)(1u << level);
+
+	return (struct conn_want){.channel = channel,
+				  .peer = (comm->rank + (is_send ? far : n - far)) % n,
+				  .is_send = is_send,
+				  .index = CONN_PAT};
+}
+
+static void transport_pat_find(const struct ncclComm *comm, struct channel *ch, uint32_t level)
+{
+	struct conn_want recv = transport_pat_want(comm, ch->id, level, false);
+	struct conn_want send = transport_pat_want(comm, ch->id, level, true);
+
+	ch->pat_recv[level] = transport_conn_find(comm, &recv);
+	ch->pat_send[level] = transport_conn_find(comm, &send);
+	ASSERT(ch->pat_recv[level]->slot == comm->channels[0].pat_recv[level]->slot + ch->id);
+	ASSERT(ch->pat_send[level]->slot == comm->channels[0].pat_send[level]->slot + ch->id);
+}
+
+ncclResult_t transport_connect_pat(struct ncclComm *comm, struct conn_job **job)
+{
+	uint32_t levels = steps_pat_levels(comm->nranks);
+	struct conn_want *wants;
+	ncclResult_t rc;
+	int n = 0;
+
+	*job = NULL;
+	if (!comm->pat_channels)
+		return ncclSuccess;
+	ASSERT(levels <= DEV_PAT_LEVELS && comm->pat_channels <= DEV_PAT_CHANNELS);
+	wants = os_alloc((size_t)transport_pat_ends(comm) * sizeof *wants, "connections of PAT");
+	if (!wants) {
+		WARN("rank %d: no memory for the connections of PAT", comm->rank);
+		return ncclSystemError;
+	}
+	for (uint32_t level = 0; level < levels; level++)
+		for (int32_t i = 0; i < 2 * comm->pat_channels; i++)
+			wants[n++] = transport_pat_want(comm, i % comm->pat_channels, level,
+							i >= comm->pat_channels);
+	rc = transport_connect_all(comm, wants, n, job);
+	os_free(wants);
+	for (int32_t i = 0; i < comm->pat_channels && !rc; i++)
+		for (uint32_t level = 0; level < levels; level++)
+			transport_pat_find(comm, &comm->channels[i], level);
+	return rc;
+}
+
+struct dev_pat transport_pat_of(const struct ncclComm *comm)
+{
+	struct dev_pat pat;
+
+	for (uint32_t k = 0; k < DEV_PAT_LEVELS; k++) {
+		const struct conn *recv = comm->channels[0].pat_recv[k];
+		const struct conn *send = comm->channels[0].pat_send[k];
+
+		pat.recv[k] = recv ? recv->slot : -1;
+		pat.send[k] = send ? send->slot : -1;
+	}
+	return pat;
+}
+
+/* They are the next ones behind those of trees and PAT, in the order of a job: of each other rank, the receiving ends
+ * of all channels and then the sending ones. */
 struct dev_direct transport_direct_of(const struct ncclComm *comm, int32_t channel)
 {
 	struct dev_direct direct = {.first = -1};
 
 	if (channel < comm->direct_channels) {
-		direct.first = transport_tree_ends(comm) + channel;
+		direct.first = transport_tree_ends(comm) + transport_pat_ends(comm) + channel;
 		direct.stride = comm->direct_channels;
 	}
 	return direct;
@@ -342,6 +419,8 @@ static void transport_forget(struct channel *ch)
 	ch->ring_send = ch->ring_recv = NULL;
 	for (int k = 0; k < DEV_TREE_LINKS; k++)
 		ch->tree[k].send = ch->tree[k].recv = NULL;
+	for (int k = 0; k < DEV_PAT_LEVELS; k++)
+		ch->pat_send[k] = ch->pat_recv[k] = NULL;
 }
 
 void transport_close_all(struct ncclComm *comm)

@@ -9,8 +9,8 @@
  *   ready     conn->dev holds what the kernel needs.
  *
  * Order of choice: that of ncclComm.transports, which core/comm sets: p2p (same host, peer access), shm
- * (same host; both here), then net (core/proxy, the room above). The rings, and trees and every two ranks
- * where programs need them, are connected at init by core/comm, pairs of ranks that send and receive on their
+ * (same host; both here), then net (core/proxy, the room above). The rings, and trees, the ranks that PAT
+ * connects and every two ranks where programs need them, are connected at init by core/comm, pairs of ranks that send and receive on their
  * first use by core/plan; teardown in reverse. Everything a connection owns hangs off struct conn and is
  * released by its `close`, which accepts a half-made connection.
  */
@@ -30,7 +30,7 @@ DOPPEL_CHECK_SIZE(struct connect_info, CONNECT_INFO_BYTES);
 struct transport;
 struct proxy_port; /* requests to the proxy for a net connection */
 
-/* Two ranks have up to four connections per channel and direction. */
+/* Two ranks have up to five connections per channel and direction. */
 enum conn_index {
 	CONN_COLLECTIVE, /* of a ring */
 	CONN_PAIR,       /* of sends and receives */
@@ -39,6 +39,7 @@ enum conn_index {
 	 * several steps and keeps its step in the channel, and with one more of each kind of program one list of
 	 * steps belongs to one kind. The memory is that of its own buffers, for the protocols that trees may use. */
 	CONN_TREE,
+	CONN_PAT, /* of PAT; its steps are a list of their own, too */
 	CONN_INDEX_COUNT
 };
 
@@ -109,6 +110,10 @@ ncclResult_t transport_connect_rings(struct ncclComm *comm);
 /* Connects the trees of every channel, if there are programs that use them: all ranks of the communicator call it
  * together, before comm->dev is made. *job is NULL, or for transport_connect_upload and _drop. */
 ncclResult_t transport_connect_trees(struct ncclComm *comm, struct conn_job **job);
+/* Connects this rank with those 1, 2, 4... before and after it on pat_channels channels, likewise. */
+ncclResult_t transport_connect_pat(struct ncclComm *comm, struct conn_job **job);
+/* What the device has of them. */
+struct dev_pat transport_pat_of(const struct ncclComm *comm);
 /* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
  * is made: all ranks of the communicator call it together. */
 ncclResult_t transport_connect_direct(struct ncclComm *comm);

@@ -384,12 +384,12 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 
 /* Without NCCL_PROTO the doubles run SIMPLE alone: they pay for each line, and the model, which is one of GPUs,
  * prefers LL and LL128 up to some MiB. GPUs do without LL128 until it is measured between two of them. Without
- * NCCL_ALGO the doubles run rings alone: trees and every two ranks are connected only where that is used. With
- * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,Tree,OneShot,TwoShot they choose as GPUs do. */
+ * NCCL_ALGO the doubles run rings alone: trees, PAT and every two ranks are connected only where that is used. With
+ * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,Tree,PAT,OneShot,TwoShot they choose as GPUs do. */
 #ifdef DOPPEL_FAKECUDA
 static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [DEV_LL128] = true};
 static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {
-	[DEV_ONE_SHOT] = true, [DEV_TWO_SHOT] = true, [DEV_TREE] = true};
+	[DEV_ONE_SHOT] = true, [DEV_TWO_SHOT] = true, [DEV_TREE] = true, [DEV_PAT] = true};
 #else
 static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL128] = true};
 static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {[DEV_RING] = false};
@@ -414,6 +414,26 @@ static uint64_t allowed_by_default(uint64_t programs, bool algo, bool proto)
 	return kept;
 }
 
+/* NCCL_PAT_ENABLE=0. ncclInvalidUsage, logged: a collective has no other programs. */
+static ncclResult_t allowed_without_pat(uint64_t *programs, const char *algo)
+{
+	uint64_t left = *programs;
+
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (steps_program(p).algo == DEV_PAT)
+			left &= ~(1ull << p);
+	for (int f = 0; f < DEV_FUNC_COUNT; f++) {
+		if (!allowed_has(*programs, f) || allowed_has(left, f))
+			continue;
+		WARN("NCCL_ALGO=%.200s allows only PAT for %s, and NCCL_PAT_ENABLE=0 does not; "
+		     "expected another algorithm, or NCCL_PAT_ENABLE=1 or 2",
+		     algo ? algo : "", allowed_funcs[f]);
+		return ncclInvalidUsage;
+	}
+	*programs = left;
+	return ncclSuccess;
+}
+
 ncclResult_t tune_allowed_read(uint64_t *programs)
 {
 	const char *algo = param_str(PARAM_ALGO), *proto = param_str(PARAM_PROTO);
@@ -424,5 +444,7 @@ ncclResult_t tune_allowed_read(uint64_t *programs)
 		return ncclInvalidUsage;
 	}
 	*programs = allowed_by_default(*programs, algo && *algo, proto && *proto);
+	if (!param_i64(PARAM_PAT_ENABLE))
+		return allowed_without_pat(programs, algo);
 	return ncclSuccess;
 }

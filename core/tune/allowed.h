@@ -42,7 +42,7 @@ static inline bool tune_is_allowed(uint64_t programs, int program)
  * a list of its own. *programs is defined in any case. */
 bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs, char *error,
 			size_t bytes);
-/* What the environment of this process allows. Without NCCL_PROTO the doubles leave LL out.
+/* What the environment of this process allows, NCCL_PAT_ENABLE too. Without NCCL_PROTO the doubles leave LL out.
  * ncclInvalidUsage, logged: as above. */
 ncclResult_t tune_allowed_read(uint64_t *programs);
 /* "NCCL_ALGO=tree allows no program for broadcast; there are Ring/Simple": for a call that finds

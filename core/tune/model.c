@@ -28,6 +28,7 @@ static const struct model_latency model_latencies[] = {
 	{"TREE", "LL",       6800, {   600,  1000,  5000}},
 	{"TREE", "LL128",   14000, {  1250,  1900,  8500}},
 	{"TREE", "SIMPLE",   8400, {  4000,  4000, 14000}},
+	{"PAT", "SIMPLE",    8000, {  4000,  4000, 14000}},
 };
 /* clang-format on */
 
@@ -308,6 +309,35 @@ static void tree_cost(struct tune_cost *cost, const struct topo_summary *s, enum
 		cost->bw_mbps = tree_mbps(s, func, proto);
 }
 
+/* ---- parallel aggregated trees -------------------------------------------------------------- */
+
+/* NCCL's: of a step between hosts 2/7 are seen, and each rank has a part of its own. */
+enum { PAT_HOPS_SEEN = 2, PAT_HOPS_OF = 7, PAT_RANK_NS = 2800, PAT_PERCENT = 75 };
+
+static bool pat_can(const struct topo_summary *s)
+{
+	return s->nranks <= 1 << DEV_PAT_LEVELS;
+}
+
+static void pat_cost(struct tune_cost *cost, const struct topo_summary *s, int32_t nchannels,
+		     const char *proto)
+{
+	const struct model_latency *l = model_latency("PAT", proto);
+	const struct topo_graph_summary *g = &s->graph[TOPO_TREE];
+	uint64_t bus =
+		(uint64_t)g->nchannels * (s->nhosts <= 2 ? g->bw_intra_mbps : g->bw_inter_mbps);
+	uint64_t levels = 0;
+
+	while (2 << levels <= s->nhosts)
+		levels++;
+	cost->latency_ns = l->kernel_ns +
+			   levels * l->hop_ns[HOP_NET] * PAT_HOPS_SEEN / PAT_HOPS_OF +
+			   (uint64_t)s->nranks * PAT_RANK_NS;
+	cost->channels = MIN_OF(nchannels, DEV_PAT_CHANNELS);
+	if (pat_can(s))
+		cost->bw_mbps = MAX_OF(bus * PAT_PERCENT / 100, 1ull);
+}
+
 /* ---- between every two ranks ----------------------------------------------------------------- */
 
 static bool direct_can(const struct topo_summary *s)
@@ -368,16 +398,18 @@ bool tune_cost_of(struct tune_cost *cost, const struct topo_summary *s, int32_t 
 {
 	ASSERT(s->nranks > 1 && s->nhosts > 0 && s->nhosts <= s->nranks && nchannels > 0);
 	*cost = (struct tune_cost){.bw_mbps = 0};
-	bool ring = !strcmp(algo, "RING"), tree = !strcmp(algo, "TREE");
+	bool ring = !strcmp(algo, "RING"), tree = !strcmp(algo, "TREE"), pat = !strcmp(algo, "PAT");
 
-	if (!model_latency("RING", proto) ||
-	    !(ring || tree || !strcmp(algo, "ONE_SHOT") || !strcmp(algo, "TWO_SHOT")))
+	if (!model_latency(pat ? "PAT" : "RING", proto) ||
+	    !(ring || tree || pat || !strcmp(algo, "ONE_SHOT") || !strcmp(algo, "TWO_SHOT")))
 		return false;
 	model_threads_fill(cost, s, proto, ring);
 	if (ring)
 		ring_cost(cost, s, nchannels, func, proto);
 	else if (tree)
 		tree_cost(cost, s, func, proto);
+	else if (pat)
+		pat_cost(cost, s, nchannels, proto);
 	else
 		direct_cost(cost, s, nchannels, func, algo, proto);
 	return true;
@@ -437,44 +469,64 @@ void tune_model_make(struct tune_model *m, const struct topo_summary *s, int32_t
 	model_force(m, s, allowed, DEV_TREE);
 }
 
-/* Programs that go over trees. */
-static uint64_t model_trees(void)
+/* The programs of an algorithm. */
+static uint64_t model_programs(enum dev_algo algo)
 {
 	uint64_t programs = 0;
 
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
-		if (steps_program(p).algo == DEV_TREE)
+		if (steps_program(p).algo == algo)
 			programs |= 1ull << p;
 	return programs;
 }
 
-/* Of a collective, those that are not and that these machines can run. */
-static bool model_has_others(const struct topo_summary *s, enum dev_func func, uint64_t allowed)
+/* Of a collective, those of other algorithms that these machines can run. */
+static bool model_has_others(const struct topo_summary *s, enum dev_func func, uint64_t allowed,
+			     enum dev_algo algo)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
 		struct dev_program_row row = steps_program(p);
+		bool direct = row.algo == DEV_ONE_SHOT || row.algo == DEV_TWO_SHOT;
 
-		if (tune_is_allowed(allowed & ~model_trees(), p) && row.func == func &&
-		    (row.algo == DEV_RING || direct_can(s)))
+		if (tune_is_allowed(allowed, p) && row.func == func && row.algo != algo &&
+		    (!direct || direct_can(s)))
 			return true;
 	}
 	return false;
 }
 
-uint64_t tune_without_trees(const struct topo_summary *s, uint64_t allowed)
+/* `allowed` without an algorithm, of the collectives that have another one. */
+static uint64_t model_without(const struct topo_summary *s, uint64_t allowed, enum dev_algo algo)
 {
 	uint64_t left = allowed;
 
-	for (int p = 0; p < DEV_PROGRAM_COUNT && s->nhosts == 1; p++)
-		if (steps_program(p).algo == DEV_TREE &&
-		    model_has_others(s, steps_program(p).func, allowed))
+	for (int p = 0; p < DEV_PROGRAM_COUNT; p++)
+		if (steps_program(p).algo == algo &&
+		    model_has_others(s, steps_program(p).func, allowed, algo))
 			left &= ~(1ull << p);
 	return left;
 }
 
+uint64_t tune_without_trees(const struct topo_summary *s, uint64_t allowed)
+{
+	return s->nhosts == 1 ? model_without(s, allowed, DEV_TREE) : allowed;
+}
+
 bool tune_uses_trees(uint64_t allowed)
 {
-	return (allowed & model_trees()) != 0;
+	return (allowed & model_programs(DEV_TREE)) != 0;
+}
+
+uint64_t tune_without_pat(const struct topo_summary *s, uint64_t allowed, bool anywhere)
+{
+	if (!pat_can(s))
+		return allowed & ~model_programs(DEV_PAT);
+	return anywhere || s->nranks == s->nhosts ? allowed : model_without(s, allowed, DEV_PAT);
+}
+
+int32_t tune_pat_channels(int32_t nchannels, uint64_t allowed)
+{
+	return allowed & model_programs(DEV_PAT) ? MIN_OF(nchannels, DEV_PAT_CHANNELS) : 0;
 }
 
 /* Of a cost at a size, in MB/s. */
@@ -540,10 +592,10 @@ struct tune_shape tune_shape_of(const struct tune_cost *cost, int32_t nchannels,
 	return s;
 }
 
-/* Rings and trees, with all protocols, are the first six rows and columns of both. */
+/* Trees, rings and PAT have the numbers of the cost table. */
 static void constants_latency(struct tuner_constants *c, const struct model_latency *l)
 {
-	int algo = strcmp(l->algo, "TREE") ? 1 : 0;
+	int algo = !strcmp(l->algo, "TREE") ? 0 : !strcmp(l->algo, "RING") ? 1 : TUNER_ALGOS - 1;
 	int proto = !strcmp(l->proto, "LL") ? 0 : !strcmp(l->proto, "LL128") ? 1 : 2;
 
 	c->kernel_us[algo][proto] = l->kernel_ns / 1000.0;

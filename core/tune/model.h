@@ -59,6 +59,12 @@ uint64_t tune_without_trees(const struct topo_summary *s, uint64_t allowed);
 /* Are there programs among them that go over trees? */
 bool tune_uses_trees(uint64_t allowed);
 
+/* `allowed` without the programs of PAT where a host has several ranks (unless `anywhere`) or the ranks are more than
+ * PAT connects, and a collective has another one. NCCL uses it under the same condition. */
+uint64_t tune_without_pat(const struct topo_summary *s, uint64_t allowed, bool anywhere);
+/* On how many channels PAT is connected; 0: there are no programs of it among them. */
+int32_t tune_pat_channels(int32_t nchannels, uint64_t allowed);
+
 uint64_t tune_time_ns(const struct tune_cost *cost, uint64_t bytes);
 /* The fastest of `programs` (a bit for each) that run the collective; DEV_PROGRAM_COUNT: none can. Of
  * programs that take the same time, the first row. */
