@@ -3,10 +3,10 @@
  * Rings without the stack: dev_comm, channels and connections are laid out by hand for 2 to 4 GPUs of one
  * process (direct pointers, no transport, no proxy), and works are launched on each, in the kernel's
  * arguments or in a FIFO. Odd channels go round the ring the other way. Every two ranks are connected besides, for
- * the programs that need it, and each channel has a tree. Messages go over the rings' connections. What a launch
- * of collectives must give is in device_ring_check.h.
+ * the programs that need it, each channel has a tree, and PAT has its connections. Messages go over the rings'
+ * connections. What a launch of collectives must give is in device_ring_check.h.
  *
- * Used by device_ring_test.c, device_fifo_test.c and device_messages_test.c, in the body of tests/device_harness.h. A failing check
+ * Used by device_ring_test.c, device_pat_test.c, device_fifo_test.c and device_messages_test.c, in the body of tests/device_harness.h. A failing check
  * aborts.
  */
 #ifndef TESTS_COLLECTIVES_DEVICE_RING_H
@@ -19,7 +19,10 @@
 #include "core/device/reduce_copy_host.h"
 #include "tests/device_harness.h"
 
-#define MAX_RANKS  4
+/* A test of its own may have more. */
+#ifndef MAX_RANKS
+#define MAX_RANKS 4
+#endif
 #define MOST_WORKS 100
 
 /* What a bench has larger. Bytes of a connection's step: of lines 320 and 3840 are data. */
@@ -50,8 +53,13 @@ enum {
 enum {
 	TREE_CONNS = CHANNELS * DEV_TREE_LINKS,
 	TREE_FIRST = 2 * OTHERS_CONNS,
-	ALL_CONNS = TREE_FIRST + 2 * TREE_CONNS
+	PAT_FIRST = TREE_FIRST + 2 * TREE_CONNS
 };
+
+/* Ends of PAT's connections, behind those: [MAX_LEVELS][CHANNELS], receive and then send. They have buffers of SIMPLE,
+ * at their receiving ends. */
+enum { MAX_LEVELS = 4, PAT_CONNS = MAX_LEVELS * CHANNELS, ALL_CONNS = PAT_FIRST + 2 * PAT_CONNS };
+#define PAT_BYTES ((unsigned)DEV_STEPS * STEP_SIMPLE)
 
 /* The works of one launch in pinned memory. */
 struct piece {
@@ -64,10 +72,10 @@ struct piece {
 struct rank {
 	struct dev_comm *comm; /* device memory, as all below */
 	struct dev_channel *channels;
-	struct dev_conn
-		*conns;   /* [MAX_OTHERS][2][CHANNELS]: receive, send; then TREE_CONNS, twice */
-	int32_t *ranks;   /* [CHANNELS][MAX_RANKS] */
-	uint8_t *buffers; /* [CHANNELS][BUFFERS_BYTES] */
+	struct dev_conn *
+		conns; /* [MAX_OTHERS][2][CHANNELS]: receive, send; TREE_CONNS, twice; PAT_CONNS, twice */
+	int32_t *ranks;                /* [CHANNELS][MAX_RANKS] */
+	uint8_t *buffers;              /* [CHANNELS][BUFFERS_BYTES] */
 	struct dev_recv_mem *recv_mem; /* [CHANNELS] */
 	struct dev_send_mem *send_mem; /* [CHANNELS] */
 	/* Of the other ranks: [MAX_OTHERS][CHANNELS] */
@@ -79,6 +87,10 @@ struct rank {
 	struct dev_recv_mem *tree_recv_mem;
 	struct dev_send_mem *tree_send_mem;
 	uint8_t *toward; /* [CHANNELS][MAX_RANKS] */
+	/* Of PAT: [MAX_LEVELS][CHANNELS] */
+	uint8_t *pat_buffers; /* PAT_BYTES each */
+	struct dev_recv_mem *pat_recv_mem;
+	struct dev_send_mem *pat_send_mem;
 	uint8_t *input, *output;
 	uint8_t *host_input;
 	struct piece *piece; /* host memory */
@@ -100,7 +112,8 @@ struct ring {
 	bool uneven;      /* every second rank works with one of the block's warps */
 	struct steps_count steps[MAX_RANKS][CHANNELS]; /* where every connection should be */
 	uint64_t direct_step[CHANNELS];                /* and those between every two ranks, */
-	struct steps_count tree_step[MAX_RANKS][CHANNELS][DEV_TREE_LINKS]; /* and those of trees */
+	struct steps_count tree_step[MAX_RANKS][CHANNELS][DEV_TREE_LINKS]; /* and those of trees, */
+	uint64_t pat_step[CHANNELS][MAX_LEVELS];                           /* and of PAT */
 };
 
 static inline uint64_t ring_random(struct ring *g)
@@ -137,6 +150,9 @@ static inline void ring_alloc(struct ring *g, const struct device_run *run, int 
 		r->tree_recv_mem = device_alloc(gpu, TREE_CONNS * sizeof *r->tree_recv_mem);
 		r->tree_send_mem = device_alloc(gpu, TREE_CONNS * sizeof *r->tree_send_mem);
 		r->toward = device_alloc(gpu, CHANNELS * MAX_RANKS);
+		r->pat_buffers = device_alloc(gpu, (size_t)PAT_CONNS * PAT_BYTES);
+		r->pat_recv_mem = device_alloc(gpu, PAT_CONNS * sizeof *r->pat_recv_mem);
+		r->pat_send_mem = device_alloc(gpu, PAT_CONNS * sizeof *r->pat_send_mem);
 		r->input = device_alloc(gpu, MAX_BYTES);
 		r->output = device_alloc(gpu, MAX_BYTES);
 		r->host_input = malloc(MAX_BYTES);
@@ -162,7 +178,7 @@ static inline int ring_position_of(const struct ring *g, int channel, int rank)
 static inline int tree_parent(const struct ring *g, int channel, int rank)
 {
 	int at = (rank - channel % g->n + g->n) % g->n; /* from the root on */
-	int degree = channel % 3 == 0 ? g->n : channel % 3;
+	int degree = channel % 3 == 0 ? DEV_TREE_LINKS - 1 : channel % 3;
 
 	return at ? ((at - 1) / degree + channel) % g->n : -1;
 }
@@ -338,6 +354,47 @@ static inline void direct_connect(const struct ring *g, int rank)
 	CUDA_OK(cudaMemcpy(g->rank[rank].conns, conns, sizeof conns, cudaMemcpyHostToDevice));
 }
 
+/* One end of a level of PAT at rank `rank`: from the rank 2^level before it, or to the one 2^level after it. */
+static inline struct dev_conn pat_conn(const struct ring *g, int rank, int channel, int level,
+				       bool sends)
+{
+	int far = 1 << level, at = level * CHANNELS + channel;
+	int from = sends ? rank : (rank + g->n - far) % g->n, to = (from + far) % g->n;
+	struct dev_conn c = {
+		.tail = &g->rank[to].pat_recv_mem[at].tail,
+		.head = &g->rank[from].pat_send_mem[at].head,
+		.step = g->first,
+		.step_bytes = {[DEV_SIMPLE] = STEP_SIMPLE},
+		.peer = sends ? to : from,
+		.channel = channel,
+		.index = 4,
+	};
+
+	c.buffer[DEV_SIMPLE] = g->rank[to].pat_buffers + (size_t)at * PAT_BYTES;
+	return c;
+}
+
+static inline struct dev_pat pat_connect(const struct ring *g, int rank)
+{
+	static struct dev_conn conns[2 * PAT_CONNS];
+	struct dev_pat pat;
+
+	memset(&pat, 0xff, sizeof pat);
+	for (int k = 0; k < (int)steps_pat_levels(g->n); k++) {
+		int at = k * CHANNELS;
+
+		pat.recv[k] = PAT_FIRST + at;
+		pat.send[k] = PAT_FIRST + PAT_CONNS + at;
+		for (int c = 0; c < CHANNELS; c++) {
+			conns[at + c] = pat_conn(g, rank, c, k, false);
+			conns[PAT_CONNS + at + c] = pat_conn(g, rank, c, k, true);
+		}
+	}
+	CUDA_OK(cudaMemcpy(g->rank[rank].conns + PAT_FIRST, conns, sizeof conns,
+			   cudaMemcpyHostToDevice));
+	return pat;
+}
+
 static inline void ring_connect(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
@@ -348,6 +405,8 @@ static inline void ring_connect(struct ring *g)
 					.abort = g->abort,
 					.channels = g->rank[i].channels,
 					.conns = g->rank[i].conns,
+					.pat = pat_connect(g, i),
+					.pat_channels = CHANNELS,
 					.warp_width = (uint32_t)g->run->width};
 
 		for (int c = 0; c < CHANNELS; c++)
@@ -376,6 +435,9 @@ static inline void ring_free(struct ring *g)
 				  r->tree_recv_mem,
 				  r->tree_send_mem,
 				  r->toward,
+				  r->pat_buffers,
+				  r->pat_recv_mem,
+				  r->pat_send_mem,
 				  r->input,
 				  r->output};
 
@@ -554,6 +616,8 @@ static inline const struct dev_kernel *program_kernel(int program, int width)
 {
 	struct dev_program_row row = steps_program(program);
 
+	if (row.algo == DEV_PAT)
+		return dev_kernel_pat(width);
 	return row.algo == DEV_TREE ? dev_kernel_tree(row.proto, width)
 				    : dev_kernel_collective(row.proto, width);
 }

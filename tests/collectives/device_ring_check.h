@@ -89,6 +89,36 @@ static inline void reference_tree(const struct ring *g, const struct dev_work *w
 	free(below);
 }
 
+/* What a rank has of the block at an offset from it in a reduce-scatter of PAT, in `to`: its own elements, and then what
+ * comes over the levels below that of the offset's lowest bit, from the lowest on. */
+static inline void reference_pat(const struct ring *g, const struct dev_work *w, int rank,
+				 int offset, uint64_t at, uint64_t count, uint8_t *to)
+{
+	int end = offset ? offset & -offset : g->n;
+	uint8_t *below = malloc((count + 1) * steps_type_bytes(w->type));
+	struct rc_job job = {.src = {input_at(g, w, rank, at), below},
+			     .dst = {to},
+			     .nsrc = 1,
+			     .ndst = 1,
+			     .count = count,
+			     .type = (enum dev_type)w->type,
+			     .op = (enum dev_op)w->op,
+			     .scale = w->scale};
+
+	if (end == 1 || offset + 1 >= g->n)
+		rc_reduce_copy(&job);
+	for (int far = 1; far < end && offset + far < g->n; far *= 2) {
+		reference_pat(g, w, (rank + g->n - far) % g->n, offset + far, at, count, below);
+		job.nsrc = 2;
+		job.post = !offset && 2 * far >= g->n;
+		rc_reduce_copy(&job);
+		job.src[0] = to;
+		if (job.op == DEV_PREMUL_SUM)
+			job.op = DEV_SUM;
+	}
+	free(below);
+}
+
 static inline int tree_root(const struct ring *g, int channel)
 {
 	int root = 0;
@@ -124,6 +154,7 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 	size_t bytes = part->count * steps_type_bytes(w->type);
 	bool ring = steps_program(w->program).algo == DEV_RING;
 	bool tree = steps_program(w->program).algo == DEV_TREE;
+	bool pat = steps_program(w->program).algo == DEV_PAT;
 
 	switch (steps_program(w->program).func) {
 	case DEV_ALL_REDUCE:
@@ -154,7 +185,11 @@ static inline void reference_part(const struct ring *g, const struct dev_work *w
 			       input_at(g, w, r, part->offset), bytes);
 		return;
 	case DEV_REDUCE_SCATTER:
-		for (int r = 0; r < g->n; r++)
+		for (int r = 0; r < g->n && pat; r++)
+			reference_pat(g, w, r, 0, (uint64_t)r * w->count + part->offset,
+				      part->count,
+				      want_at(g, w, (uint64_t)r * w->count + part->offset));
+		for (int r = 0; r < g->n && !pat; r++)
 			reference_fold(g, w, ring ? channel : 0,
 				       ring ? ring_position_of(g, channel, r) : g->n - 1,
 				       (uint64_t)r * w->count + part->offset, part->count);
@@ -189,6 +224,14 @@ static inline void reference_tree_steps(struct ring *g, const struct dev_work *w
 		}
 }
 
+static inline void reference_pat_steps(struct ring *g, const struct dev_work *w, int channel)
+{
+	struct steps_part part = steps_part_of(w, channel);
+
+	for (uint32_t k = 0; k < steps_pat_levels(g->n); k++)
+		g->pat_step[channel][k] += steps_of_level(&part, g->n, k);
+}
+
 /* Each end rounds its step up to the chunk, unless the work leaves the connection alone. */
 static inline void reference_steps(struct ring *g, const struct dev_work *w, int channel)
 {
@@ -218,6 +261,8 @@ static inline void reference(struct ring *g, const struct dev_work *w)
 			reference_steps(g, w, channel);
 		else if (steps_program(w->program).algo == DEV_TREE)
 			reference_tree_steps(g, w, channel);
+		else if (steps_program(w->program).algo == DEV_PAT)
+			reference_pat_steps(g, w, channel);
 		else
 			reference_direct_steps(g, w, channel);
 	}
@@ -300,12 +345,30 @@ static inline void tree_check_steps(const struct ring *g, int rank)
 	}
 }
 
+static inline void pat_check_steps(const struct ring *g, int rank)
+{
+	static struct dev_conn conns[ALL_CONNS];
+
+	CUDA_OK(cudaMemcpy(conns, g->rank[rank].conns, sizeof conns, cudaMemcpyDeviceToHost));
+	for (int i = 0; i < CHANNELS * (int)steps_pat_levels(g->n); i++) {
+		int c = i % CHANNELS, k = i / CHANNELS;
+		const struct dev_conn *recv = &conns[PAT_FIRST + i], *send = recv + PAT_CONNS;
+		uint64_t at = g->pat_step[c][k];
+
+		CHECK(recv->step == at && send->step == at,
+		      "%s: rank %d channel %d level %d at %llu and %llu, expected %llu",
+		      g->run->where, rank, c, k, (unsigned long long)recv->step,
+		      (unsigned long long)send->step, (unsigned long long)at);
+	}
+}
+
 /* Both ends of every connection stand at the step that steps.h derives. */
 static inline void ring_check_steps(struct ring *g)
 {
 	for (int i = 0; i < g->n; i++) {
 		direct_check_steps(g, i);
 		tree_check_steps(g, i);
+		pat_check_steps(g, i);
 		struct dev_channel channel[CHANNELS];
 
 		CUDA_OK(cudaMemcpy(channel, g->rank[i].channels, sizeof channel,

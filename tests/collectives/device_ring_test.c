@@ -305,6 +305,24 @@ static void tree_begin_late(struct ring *g, uint64_t first)
 	}
 }
 
+static void pat_begin_late(struct ring *g, uint64_t first)
+{
+	static struct dev_recv_mem tail[PAT_CONNS];
+	static struct dev_send_mem head[PAT_CONNS];
+
+	for (int i = 0; i < PAT_CONNS; i++) {
+		shared_store_u64(&tail[i].tail, first, SHARED_RELAXED);
+		shared_store_u64(&head[i].head, first, SHARED_RELAXED);
+		g->pat_step[i % CHANNELS][i / CHANNELS] = first;
+	}
+	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(g->rank[i].pat_recv_mem, tail, sizeof tail,
+				   cudaMemcpyHostToDevice));
+		CUDA_OK(cudaMemcpy(g->rank[i].pat_send_mem, head, sizeof head,
+				   cudaMemcpyHostToDevice));
+	}
+}
+
 static void ring_begin_late(struct ring *g, uint64_t first)
 {
 	struct dev_recv_mem tail[CHANNELS] = {
@@ -315,6 +333,7 @@ static void ring_begin_late(struct ring *g, uint64_t first)
 
 	g->first = first;
 	tree_begin_late(g, first);
+	pat_begin_late(g, first);
 	for (int k = 0; k < OTHERS_CONNS; k++)
 		shared_store_u64(&direct_head[k].head, first, SHARED_RELAXED);
 	for (int c = 0; c < CHANNELS; c++)

@@ -19,9 +19,11 @@
 #define CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIMS_H
 #define CORE_DEVICE_PRIMS_TREE_H
+#define CORE_DEVICE_PRIMS_PAT_H
 #define DEV_FN     static __attribute__((unused))
 #define MAX_RANKS  16
 #define MAX_CHUNKS 4096
+#define MAX_LEVELS 4
 
 #define MOST_OTHERS (DEV_DIRECT_RANKS - 1)
 
@@ -52,6 +54,8 @@ struct prim {
 		divided;       /* the group's, of those into which the work's threads are divided */
 	struct moves moves[2]; /* of the groups */
 	struct end link_from[DEV_TREE_LINKS], link_to[DEV_TREE_LINKS];
+	struct end level_from[MAX_LEVELS], level_to[MAX_LEVELS]; /* of PAT */
+	uint64_t given_back[MAX_LEVELS];                         /* slots of level_from */
 	const uint8_t *input;
 	uint8_t *output;
 	uint64_t count;
@@ -191,6 +195,51 @@ PRIM_TREE(prim_tree_recv_reduce_copy, true, false)
 PRIM_TREE(prim_tree_recv_reduce_copy_send, true, true)
 #undef PRIM_TREE
 #include "core/device/prims_tree_part.h"
+
+#include "core/device/prims_pat_part.h"
+
+/* The step is the one that the connection is at. */
+static void prim_pat_at(const struct prim_pat *t, const struct end *end, uint64_t done)
+{
+	if (end->n != done)
+		ck_abort_msg("step %llu of loop %llu, offset %u, is taken as the %u-th",
+			     (unsigned long long)done, (unsigned long long)t->loop, t->first,
+			     end->n);
+}
+DEV_FN bool prim_pat_count(struct prim *p, const struct prim_pat *t)
+{
+	for (uint32_t k = 0; k < t->s.levels; k++) {
+		struct end *from = &p->level_from[k], *to = &p->level_to[k];
+
+		if (t->to >> k & 1) {
+			prim_pat_at(t, to, prim_pat_done(p, t, k));
+			(void)prim_count(&to->conn, prim_pat_blocks(p, t, k) * t->count);
+		}
+		if (!(t->from >> k & 1))
+			continue;
+		/* a slot that was read before, and kept, is not another one */
+		if (from->n == prim_pat_done(p, t, k))
+			(void)prim_count(&from->conn, t->count);
+		p->given_back[k] += t->ends >> k & 1;
+		if (from->n != prim_pat_done(p, t, k) + 1 || from->n - p->given_back[k] > 1)
+			ck_abort_msg("level %u: %u slots received, %llu given back, at step %llu",
+				     k, from->n, (unsigned long long)p->given_back[k],
+				     (unsigned long long)prim_pat_done(p, t, k));
+	}
+	return true;
+}
+DEV_FN bool prim_pat_spread(struct prim *p, const struct prim_pat *t)
+{
+	if (t->reduces || t->ends != t->from)
+		ck_abort_msg("an all-gather keeps slots");
+	return prim_pat_count(p, t);
+}
+DEV_FN bool prim_pat_reduce(struct prim *p, const struct prim_pat *t)
+{
+	if (!t->reduces || (t->ends & ~t->from))
+		ck_abort_msg("a reduce-scatter gives back slots that it does not read");
+	return prim_pat_count(p, t);
+}
 
 #define DEV_PROGRAM_FILES
 #include "core/device/programs.h"
@@ -446,8 +495,47 @@ static void tree_check(const struct dev_work *w, int n)
 	tree_end_check(w, n);
 }
 
+/* ---- parallel aggregated trees -------------------------------------------------------------- */
+
+/* Both ends of a level: as many steps as steps_of_level derives, every slot given back, and at most a chunk in each. All
+ * ranks' blocks arrive: n-1 of each element. */
+static void pat_check(const struct dev_work *w, int n)
+{
+	const struct steps_part part = steps_part_of(w, 0);
+
+	for (int r = 0; r < n; r++) {
+		uint64_t sent = 0;
+
+		for (uint32_t k = 0; k < steps_pat_levels(n); k++) {
+			const struct prim *p = &ranks[r];
+			uint64_t want = steps_of_level(&part, n, k);
+
+			if (p->level_to[k].n != want || p->level_from[k].n != want ||
+			    p->given_back[k] != want)
+				ck_abort_msg("program %d, rank %d of %d, count %llu, level %u: %u "
+					     "chunks sent, %u received, %llu given back; "
+					     "steps_of_level derives %llu",
+					     w->program, r, n, (unsigned long long)w->count, k,
+					     p->level_to[k].n, p->level_from[k].n,
+					     (unsigned long long)p->given_back[k],
+					     (unsigned long long)want);
+			for (uint32_t i = 0; i < p->level_to[k].n; i++) {
+				if (p->level_to[k].chunk[i] > w->chunk_lo)
+					ck_abort_msg("more than a chunk in a slot");
+				sent += p->level_to[k].chunk[i];
+			}
+		}
+		if (sent != w->count * (uint64_t)(n - 1))
+			ck_abort_msg("rank %d of %d sends %llu elements of %llu", r, n,
+				     (unsigned long long)sent, (unsigned long long)w->count);
+	}
+}
+
 static void prim_clear(struct prim *p)
 {
+	memset(p->given_back, 0, sizeof p->given_back);
+	for (int k = 0; k < MAX_LEVELS; k++)
+		p->level_from[k].n = p->level_to[k].n = 0;
 	p->ends[0].n = p->ends[1].n = 0;
 	for (int k = 0; k < MOST_OTHERS; k++)
 		p->from[k].n = p->to[k].n = 0;
@@ -482,6 +570,8 @@ static void work_check(const struct dev_work *w, int n, int shape)
 	}
 	if (algo == DEV_TREE)
 		tree_check(w, n);
+	else if (algo == DEV_PAT)
+		pat_check(w, n);
 	else if (algo != DEV_RING)
 		direct_check(w, n);
 	for (int r = 0; r < n && algo == DEV_RING; r++) {
@@ -494,7 +584,7 @@ static int most_ranks(int program)
 {
 	enum dev_algo algo = steps_program(program).algo;
 
-	return algo == DEV_RING || algo == DEV_TREE ? MAX_RANKS : DEV_DIRECT_RANKS;
+	return algo == DEV_ONE_SHOT || algo == DEV_TWO_SHOT ? DEV_DIRECT_RANKS : MAX_RANKS;
 }
 
 START_TEST(programs_take_the_steps_that_steps_of_derives)
@@ -555,6 +645,24 @@ START_TEST(messages_take_the_steps_that_steps_of_message_derives)
 }
 END_TEST
 
+/* log2(n) steps where all blocks of a step fit a chunk, n-1 where only one does. */
+START_TEST(pat_takes_few_steps_for_few_elements_and_as_many_as_ranks_for_many)
+{
+	for (int n = 2; n <= 1000; n++) {
+		const uint64_t small = 64 / ((uint64_t)n / 2), large = 65;
+		struct steps_part part = {.count = small, .chunk = 64};
+		uint64_t steps = 0;
+
+		for (uint32_t k = 0; k < steps_pat_levels(n) && small; k++)
+			ck_assert_uint_eq(steps_of_level(&part, n, k), 1);
+		part.count = large; /* two loops */
+		for (uint32_t k = 0; k < steps_pat_levels(n); k++)
+			steps += steps_of_level(&part, n, k);
+		ck_assert_uint_eq(steps, 2 * (uint64_t)(n - 1));
+	}
+}
+END_TEST
+
 START_TEST(every_collective_has_one_program_per_algorithm_and_protocol)
 {
 	int seen[DEV_FUNC_COUNT][DEV_ALGO_COUNT][DEV_PROTO_COUNT] = {0};
@@ -581,6 +689,7 @@ int main(void)
 
 	tcase_add_test(t, programs_take_the_steps_that_steps_of_derives);
 	tcase_add_test(t, messages_take_the_steps_that_steps_of_message_derives);
+	tcase_add_test(t, pat_takes_few_steps_for_few_elements_and_as_many_as_ranks_for_many);
 	tcase_add_test(t, every_collective_has_one_program_per_algorithm_and_protocol);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
