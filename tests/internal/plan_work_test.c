@@ -238,6 +238,46 @@ START_TEST(blocks_beyond_32_bits_are_shared_out)
 }
 END_TEST
 
+/* Slots of 512 KiB, one channel, 16 ranks: a block of up to 64 KiB shares a slot with seven others, a larger one with
+ * fewer; alone in a slot, chunks are halved to 64 KiB while the call has less than 32 of them, or 16. */
+START_TEST(chunks_of_pat_are_small_where_blocks_do_not_share_slots)
+{
+	static const struct {
+		enum dev_func func;
+		size_t block;
+		uint32_t low, chunk;
+	} want[] = {
+		{DEV_ALL_GATHER, 64 << 10, 1, 512 << 10},
+		{DEV_ALL_GATHER, (64 << 10) + 1, 2, 512 << 10},
+		{DEV_ALL_GATHER, 256 << 10, 3, 512 << 10},
+		{DEV_ALL_GATHER, (256 << 10) + 1, 4, 128 << 10},
+		{DEV_ALL_GATHER, 1 << 20, 4, 512 << 10},
+		{DEV_REDUCE_SCATTER, (256 << 10) + 1, 4, 256 << 10},
+		{DEV_REDUCE_SCATTER, 512 << 10, 4, 512 << 10},
+	};
+	struct plan_limits lim = limits_of(16, 1, 512 << 10);
+
+	lim.allowed = 1ull << DEV_ALL_GATHER_PAT_SIMPLE | 1ull << DEV_REDUCE_SCATTER_PAT_SIMPLE;
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		struct plan_task task = {.func = want[i].func,
+					 .send_bytes = want[i].block,
+					 .recv_bytes = 16 * want[i].block,
+					 .count = want[i].block,
+					 .type = ncclUint8,
+					 .op = ncclSum,
+					 .root = -1};
+		struct tune_shape s;
+		struct dev_work w;
+
+		plan_work_fill(&task, &lim, &w, &s);
+		struct steps_part part = steps_part_of(&w, 0);
+
+		ck_assert_uint_eq(w.chunk_lo, want[i].chunk);
+		ck_assert_uint_eq(steps_pat_of(&part, 16).low, want[i].low);
+	}
+}
+END_TEST
+
 START_TEST(every_collective_has_a_program)
 {
 	for (int func = 0; func < DEV_FUNC_COUNT; func++) {
@@ -279,6 +319,7 @@ int main(void)
 	tcase_add_test(t, a_data_mover_moves_bytes);
 	tcase_add_test(t, channels_go_by_the_bytes_of_all_blocks);
 	tcase_add_test(t, blocks_beyond_32_bits_are_shared_out);
+	tcase_add_test(t, chunks_of_pat_are_small_where_blocks_do_not_share_slots);
 	tcase_add_test(t, every_collective_has_a_program);
 	tcase_add_test(t, the_program_that_is_allowed_is_chosen);
 	suite_add_tcase(suite, t);

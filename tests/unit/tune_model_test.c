@@ -267,8 +267,62 @@ START_TEST(many_hosts_choose_trees_for_little_and_rings_for_much)
 			 DEV_TREE);
 	ck_assert_int_eq(steps_program(tune_choose(&m, DEV_ALL_REDUCE, programs, 1ull << 34)).algo,
 			 DEV_RING);
+	programs = tune_without_pat(&many, programs, false);
 	ck_assert_int_eq(steps_program(tune_choose(&m, DEV_ALL_GATHER, programs, 4096)).algo,
 			 DEV_RING);
+}
+END_TEST
+
+static void expect_pat(const struct topo_summary *s, uint64_t latency_ns, uint64_t bw_mbps)
+{
+	struct tune_cost cost;
+
+	for (int func = DEV_ALL_GATHER; func <= DEV_REDUCE_SCATTER;
+	     func += DEV_REDUCE_SCATTER - DEV_ALL_GATHER) {
+		ck_assert(tune_cost_of(&cost, s, 40, (enum dev_func)func, "PAT", "SIMPLE"));
+		ck_assert_msg(cost.latency_ns == latency_ns && cost.bw_mbps == bw_mbps,
+			      "%d hosts: %llu ns, %llu MB/s; expected %llu, %llu", s->nhosts,
+			      (unsigned long long)cost.latency_ns, (unsigned long long)cost.bw_mbps,
+			      (unsigned long long)latency_ns, (unsigned long long)bw_mbps);
+		ck_assert_int_eq(cost.channels, DEV_PAT_CHANNELS);
+	}
+}
+
+/* By hand: 8 us + log2(hosts) x 14 us x 2/7 + 2.8 us for each rank; three quarters of what the tree's links carry. */
+START_TEST(pat_costs_what_nccl_reckons)
+{
+	struct topo_summary two = hosts_of(2, 1), nine = hosts_of(9, 1), many = hosts_of(9, 8);
+	struct tune_cost cost;
+
+	expect_pat(&two, 8000 + 4000 + 2 * 2800, 240000);
+	expect_pat(&nine, 8000 + 3 * 4000 + 9 * 2800, 240000);
+	expect_pat(&many, 8000 + 3 * 4000 + 72 * 2800, 240000);
+	ck_assert(!tune_cost_of(&cost, &two, 16, DEV_ALL_GATHER, "PAT", "LL"));
+}
+END_TEST
+
+START_TEST(hosts_with_one_rank_choose_pat_for_little_and_others_only_where_they_must)
+{
+	struct topo_summary alone = hosts_of(16, 1), pairs = hosts_of(8, 2), huge = alone;
+	uint64_t all = TUNE_ALL_PROGRAMS, pat = 1ull << DEV_ALL_GATHER_PAT_SIMPLE;
+	uint64_t ring = 1ull << DEV_ALL_GATHER_RING_SIMPLE;
+	struct tune_model m;
+
+	ck_assert_uint_eq(tune_without_pat(&alone, all, false), all);
+	ck_assert_uint_eq(tune_without_pat(&pairs, all, true), all);
+	ck_assert_uint_eq(tune_without_pat(&pairs, pat | ring, false), ring);
+	ck_assert_uint_eq(tune_without_pat(&pairs, pat, false), pat);
+	ck_assert_int_eq(tune_pat_channels(40, pat), DEV_PAT_CHANNELS);
+	ck_assert_int_eq(tune_pat_channels(3, pat), 3);
+	ck_assert_int_eq(tune_pat_channels(3, ring), 0);
+	huge.nranks = huge.nhosts = (1 << DEV_PAT_LEVELS) + 1;
+	ck_assert_uint_eq(tune_without_pat(&huge, pat, true), 0);
+
+	tune_model_make(&m, &alone, 16, all);
+	ck_assert_int_eq(tune_choose(&m, DEV_ALL_GATHER, pat | ring, 4096),
+			 DEV_ALL_GATHER_PAT_SIMPLE);
+	ck_assert_int_eq(tune_choose(&m, DEV_ALL_GATHER, pat | ring, 1ull << 34),
+			 DEV_ALL_GATHER_RING_SIMPLE);
 }
 END_TEST
 
@@ -445,6 +499,9 @@ int main(void)
 	tcase_add_test(t, trees_cost_what_nccl_reckons);
 	tcase_add_test(t, trees_are_corrected_by_size);
 	tcase_add_test(t, many_hosts_choose_trees_for_little_and_rings_for_much);
+	tcase_add_test(t, pat_costs_what_nccl_reckons);
+	tcase_add_test(t,
+		       hosts_with_one_rank_choose_pat_for_little_and_others_only_where_they_must);
 	tcase_add_test(t, one_host_goes_over_a_tree_only_where_there_is_nothing_else);
 	tcase_add_test(t, every_program_has_constants);
 	tcase_add_test(t, the_fastest_allowed_program_is_chosen);
