@@ -320,6 +320,26 @@ static void swarm_trees(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NTHREADS=%u", (unsigned)(warps * (uint64_t)s->lab.warp_width));
 }
 
+/* PAT, half of the seeds that have neither other algorithms nor lines: two thirds of these wherever a collective has it,
+ * one third where the model takes it; on half of them wherever ranks are. */
+static void swarm_pat(struct scenario *s, uint64_t seed)
+{
+	static const char *const lists[] = {"NCCL_ALGO=Ring;allgather:PAT;reducescatter:PAT",
+					    "NCCL_ALGO=Ring;allgather:PAT;reducescatter:PAT",
+					    "NCCL_ALGO=Ring,PAT"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.pat");
+	bool drawn = sim_rng_below(&rng, 2) == 0, anywhere = sim_rng_below(&rng, 2) == 0;
+	const char *list = lists[sim_rng_below(&rng, ARRAY_LEN(lists))];
+
+	if (!drawn || swarm_is_set(s, "NCCL_ALGO") || swarm_is_set(s, "NCCL_PROTO=LL"))
+		return;
+	swarm_env(s, "%s", list);
+	if (anywhere)
+		swarm_env(s, "NCCL_PAT_ENABLE=1");
+}
+
 /* Ranks of a host that have no direct access share segments, or use the network like others. */
 static void swarm_shm(struct scenario *s, uint64_t seed)
 {
@@ -648,6 +668,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_collective(s, seed);
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_trees(s, seed);
+	swarm_pat(s, seed);
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
 	swarm_detection(s, seed);
