@@ -55,18 +55,21 @@ NCCL_ALGO=Ring,Tree agree --machine h100-8nic --hosts 4 --gpus 2
 NCCL_ALGO=Ring,Tree agree --machine h100-8nic --gpus 4
 NCCL_ALGO=Tree agree --machine h100-8nic --gpus 4
 NCCL_ALGO=Tree NCCL_PROTO=LL agree --machine pcie-4gpu --hosts 2
+NCCL_ALGO=Ring,Tree,PAT agree --machine h100-8nic --hosts 4 --gpus 1
+NCCL_ALGO=Ring,PAT agree --machine h100-8nic --hosts 2 --gpus 2
+NCCL_ALGO=Ring,PAT NCCL_PAT_ENABLE=1 agree --machine h100-8nic --hosts 2 --gpus 2
 NCCL_MAX_NCHANNELS=3 agree --machine h100-8nic --gpus 2
 NCCL_MIN_NCHANNELS=5 agree --machine pcie-4gpu --gpus 2
 NCCL_PROTO='^LL;broadcast:Simple' agree --machine h100-8nic --gpus 2
 
 # the table: every size once for each collective, a choice, channels, threads
 "$doppel" tune all_reduce broadcast --gpus 2 -b 8 -e 1K -f 2 >out 2>err || fail "tune: exit code $?"
-[ "$(grep -cE '^ +[0-9]+ .* (Ring|Tree)/[A-Za-z0-9]+ .* [0-9]+ +[0-9]+$' out)" = 16 ] || fail "not 16 rows: $(cat out)"
+[ "$(grep -cE '^ +[0-9]+ .* (Ring|Tree|PAT)/[A-Za-z0-9]+ .* [0-9]+ +[0-9]+$' out)" = 16 ] || fail "not 16 rows: $(cat out)"
 NCCL_ALGO='nvlstree;all_gather:ring' "$doppel" tune all_reduce --gpus 2 -b 8 -e 8 >out 2>err || fail "not allowed: exit code $?"
 grep -qE '^ +8 .*\([0-9.]+\) .* none ' out || fail "what is not allowed: $(cat out)"
 
 # --measure: the doubles' time of each program
-NCCL_ALGO=Ring,OneShot NCCL_PROTO=LL,LL128,Simple "$doppel" tune all_gather --gpus 2 -b 1K -e 4K -f 4 --measure --json >tune.json 2>err || fail "--measure: exit code $?"
+NCCL_ALGO=Ring,PAT,OneShot NCCL_PAT_ENABLE=1 NCCL_PROTO=LL,LL128,Simple "$doppel" tune all_gather --gpus 2 -b 1K -e 4K -f 4 --measure --json >tune.json 2>err || fail "--measure: exit code $?"
 python3 - 2>err <<'PY' || fail "--measure --json"
 import json
 programs = [p for c in json.load(open("tune.json"))["collectives"] for r in c["rows"] for p in r["programs"]]
