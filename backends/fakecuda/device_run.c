@@ -587,7 +587,8 @@ void fakedev_fence(struct dev *d, int order, int scope)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Until `w` holds, with the kernel's death as second wait: 0 it holds, ECANCELED abort. */
+/* Until `w` holds, with the kernel's death as second wait: 0 it holds, ECANCELED abort, ETIMEDOUT its
+ * deadline. */
 static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort)
 {
 	struct fc_kernel *k = d->blk->kernel;
@@ -606,10 +607,16 @@ static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort
 	return rc;
 }
 
+uint64_t fakedev_now_ns(struct dev *d)
+{
+	run_enter(d, "dev.now");
+	return os_now_ns();
+}
+
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 {
 	run_enter(d, "dev.wait");
-	ASSERT(w->kind != WAIT_OBJECT && !w->deadline_ns);
+	ASSERT(w->kind != WAIT_OBJECT);
 	int bytes = w->kind == WAIT_LINE16 ? 16 : w->bytes;
 	const void *at = run_word(d, "wait", w->on, bytes);
 	if (d->abort)

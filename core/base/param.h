@@ -67,6 +67,9 @@ X(GRAPH_DUMP_FILE_RANK, "NCCL_GRAPH_DUMP_FILE_RANK", INT, "0", 0, 1ll << 31,    
 X(TOPO_NETWORK, "DOPPEL_TOPO_NETWORK", BOOL, "0", 0, 1,                                            \
 	"1: the NICs are those that the network has, whatever NCCL_TOPO_FILE says; 0: the file's")  \
 X(P2P_DISABLE, "NCCL_P2P_DISABLE", BOOL, "0", 0, 1, "no direct access between GPUs")               \
+X(P2P_DIRECT_DISABLE, "NCCL_P2P_DIRECT_DISABLE", BOOL, "0", 0, 1,                                  \
+	"messages between GPUs of one process go through staging buffers: for buffers that peer "   \
+	"access does not cover")                                                                    \
 X(P2P_LEVEL, "NCCL_P2P_LEVEL", STRING, NULL, 0, 0,                                                 \
 	"farthest path on which GPUs reach each other: LOC, NVL, PIX, PXB, PHB, SYS, or 0 to 5")    \
 X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                                                \

@@ -15,6 +15,7 @@ struct dev_block {
 	struct dev_comm comm;
 	struct dev_channel channel;          /* the steps in it are current between works */
 	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, of the groups of a batch of messages */
+	uint64_t put[DEV_MAX_WARPS]; /* of each such group that puts: the receiver's buffer */
 	/* Copies, of a work that connects every two ranks: to each other rank. */
 	struct dev_conn direct_recv[DEV_DIRECT_RANKS - 1], direct_send[DEV_DIRECT_RANKS - 1];
 	/* Copies, of a work of a tree: its links. */
@@ -192,7 +193,8 @@ DEV_FN bool prim_wait_send(struct prim *p)
 	return true;
 }
 
-DEV_FN bool prim_wait_recv(struct prim *p)
+/* For the data of the next slice. */
+DEV_FN struct wait prim_recv_wait(const struct prim *p)
 {
 	const struct dev_conn *c = p->recv;
 	struct wait w;
@@ -208,6 +210,13 @@ DEV_FN bool prim_wait_recv(struct prim *p)
 	w.from.step = (int64_t)p->recv_step;
 	w.from.object = "kernel or proxy that fills the slot";
 	w.deadline_ns = 0;
+	return w;
+}
+
+DEV_FN bool prim_wait_recv(struct prim *p)
+{
+	struct wait w = prim_recv_wait(p);
+
 	if (!dev_wait(p->d, &w, NULL))
 		return false;
 	prim_check_recv(p);

@@ -39,9 +39,12 @@
  *       that does not hold. A wait on a word acquires at system scope. WAIT_LINE16 stores the line
  *       in *line, each 8-byte half with one load, and orders nothing else: its data is in it. For
  *       a word one thread of a group waits, and a barrier informs the rest; for a line the thread that
- *       needs it waits. Only the host has deadlines and objects: w->deadline_ns is 0 here.
+ *       needs it waits. Only the host waits on objects. w->deadline_ns, by dev_now_ns: false when it
+ *       has passed; 0: none.
+ *   dev_now_ns(d)
+ *       A clock that only rises.
  *   dev_set_abort(d, word)
- *       The word that dev_wait polls to give up; set once, first thing in the kernel.
+ *       The word that dev_wait polls to give up; set first thing in the kernel. NULL: none.
  *   dev_copy_in(d, dst, src, bytes)
  *       Copies global or mapped host memory to the thread's own or shared memory, by this thread alone.
  *       dev_copy_out(d, dst, src, bytes): the other way. 8-byte multiples and alignment.

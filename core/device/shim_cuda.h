@@ -301,6 +301,14 @@ DEV_FN bool dev_wait_holds(struct dev *d, const struct wait *w, struct v16 *line
 	return w->kind == WAIT_EQ ? v == w->want : v != w->want;
 }
 
+DEV_FN uint64_t dev_now_ns(struct dev *d)
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+	return ns;
+}
+
 DEV_FN bool dev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 {
 	uint32_t spins = 0;
@@ -310,6 +318,8 @@ DEV_FN bool dev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 			continue;
 		spins = 0;
 		if (d->abort && dev_load_u32(d, d->abort, SHARED_RELAXED, SHARED_SYSTEM))
+			return false;
+		if (w->deadline_ns && dev_now_ns(d) >= w->deadline_ns)
 			return false;
 	}
 	return true;

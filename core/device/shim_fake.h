@@ -62,6 +62,7 @@ void fakedev_work_ends(struct dev *d, const struct dev_work *w);
 void fakedev_slot_shown(struct dev *d, const struct dev_comm *comm, const struct dev_conn *c,
 			uint64_t step, bool sent);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
+uint64_t fakedev_now_ns(struct dev *d);
 /* Lines next to each other. The first halves of all are stored, then the second ones: others may run in
  * between. How many of the lines, from the first on, have the flag in both halves; those are read. */
 void fakedev_lines_store(struct dev *d, void *p, const struct v16 *lines, uint32_t n);
@@ -203,6 +204,10 @@ static inline void dev_fence(struct dev *d, enum shared_order o, enum shared_sco
 	fakedev_fence(d, o, s);
 }
 
+static inline uint64_t dev_now_ns(struct dev *d)
+{
+	return fakedev_now_ns(d);
+}
 static inline bool dev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 {
 	return fakedev_wait(d, w, line);

@@ -89,7 +89,10 @@ DOPPEL_CHECK_SIZE(struct dev_fifo_slot, 8);
  * the sender's end the head; each on its own cache line. */
 struct dev_send_mem {
 	shared_u64 head;
-	uint8_t pad0[128 - 8];
+	/* Of a connection with `put`: where the receiver wants the message whose step the head allows, and
+	 * what has become of it (prims_put.h). */
+	shared_u64 put;
+	uint8_t pad0[128 - 16];
 };
 struct dev_recv_mem {
 	shared_u64 tail;
@@ -98,8 +101,14 @@ struct dev_recv_mem {
 	uint8_t pad1[128 - DEV_STEPS * 8];
 };
 DOPPEL_CHECK_SIZE(struct dev_send_mem, 128);
+DOPPEL_CHECK_OFFSET(struct dev_send_mem, put, 8);
 DOPPEL_CHECK_SIZE(struct dev_recv_mem, 256);
 DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
+
+/* In dev_send_mem.put, where no address has a bit: the sender writes there, or has; the receiver was aborted,
+ * and its buffer is no longer to be written. */
+#define DEV_PUT_TAKEN     (1ull << 63)
+#define DEV_PUT_WITHDRAWN (1ull << 62)
 
 /* One end of a connection as the kernel uses it. Pointers are valid on this rank's device. */
 struct dev_conn {
@@ -115,6 +124,9 @@ struct dev_conn {
 	uint32_t index; /* which of the pair's connections on the channel: enum conn_index */
 	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection agree. */
 	uint32_t whole_lines;
+	/* Messages in SIMPLE go straight into the receiver's buffer: both ends agree. The head is in a
+	 * dev_send_mem then. */
+	uint32_t put;
 };
 DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(48 + 12 * DEV_PROTO_COUNT, 8));
 
@@ -181,7 +193,7 @@ struct dev_comm {
 	uint32_t id; /* low half of the communicator's hash, for traces */
 };
 DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_PAT_LEVELS);
-#define DEV_COMM_MAGIC 0xd0de000au
+#define DEV_COMM_MAGIC 0xd0de000bu
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 

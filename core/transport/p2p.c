@@ -14,11 +14,13 @@
  */
 #include <string.h>
 
+#include "core/base/log.h"
+#include "core/base/param.h"
 #include "core/mem/mem.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/p2p_internal.h"
 
-#define P2P_INFO_MAGIC    0xd0de2006u
+#define P2P_INFO_MAGIC    0xd0de2007u
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
 #define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
@@ -29,7 +31,7 @@ struct p2p_info {
 	int32_t rank, channel;
 	uint16_t is_send, index;
 	uint32_t pool; /* its number */
-	uint32_t pad0;
+	uint32_t put;  /* messages may go straight into the receiver's buffer */
 	uint64_t pool_bytes;
 	uint64_t control; /* offsets in the pool */
 	uint64_t buffer[DEV_PROTO_COUNT];
@@ -206,6 +208,14 @@ static bool p2p_whole_lines(const struct conn *c)
 			     transport_local_rank(comm, c->peer)) <= TOPO_PATH_NVB;
 }
 
+/* The two GPUs reach each other's user buffers: in one process by their addresses, if CUDA's peer access makes them
+ * valid, as that of cudaMalloc's. Words that both add to need NVLink. */
+static bool p2p_puts(const struct conn *c)
+{
+	return c->index == CONN_PAIR && transport_same_process(c->comm, c->peer) &&
+	       transport_pair_has_nvlink(c->comm, c->peer) && !param_bool(PARAM_P2P_DIRECT_DISABLE);
+}
+
 /* What a neighbour in another process opens the pool by. */
 static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 {
@@ -228,6 +238,7 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	info.channel = c->channel;
 	info.is_send = c->is_send;
 	info.index = c->index;
+	info.put = p2p_puts(c);
 	p2p_place(c, &info);
 	rc = p2p_export(c, &info);
 	c->dev.step = transport_first_step();
@@ -411,6 +422,7 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 		rc = p2p_import_get(c, &info, &mem);
 	if (rc)
 		return rc;
+	c->dev.put = info.put && p2p_puts(c);
 	if (c->is_send) {
 		for (int p = 0; p < DEV_PROTO_COUNT; p++)
 			c->dev.buffer[p] = mem + info.buffer[p];

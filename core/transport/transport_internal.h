@@ -38,6 +38,8 @@ uint64_t transport_conn_layout(const struct conn *c, uint32_t step_bytes[DEV_PRO
 			       uint64_t offset[DEV_PROTO_COUNT]);
 /* Are this rank and that one of one process? */
 bool transport_same_process(const struct ncclComm *comm, int32_t peer);
+/* Does NVLink join this rank's GPU and that one's, and p2p the two ranks? The same answer at both ends. */
+bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer);
 /* The first transport that can connect the two ranks; NULL: none can. */
 const struct transport *transport_of(const struct ncclComm *comm, int32_t from, int32_t to);
 /* The same for an end, which keeps it. */

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages that the sender's kernel puts straight into the receiver's buffer, over a connection between two
+ * GPUs of one process that NVLink joins (dev_conn.put). No slot is filled, and the receiver copies nothing.
+ * A message, or one channel's part of it, takes one step of its connection:
+ *
+ *	receiver	offer     its buffer's address -> dev_send_mem.put; fence (release, system); head = step + 1
+ *	sender		take      waits until head >= step + 1; adds DEV_PUT_TAKEN to the word, which gives the
+ *			          address; barrier
+ *			put       dev_reduce_copy by all threads; barrier
+ *			post      fence (release, system); tail = step + 1
+ *	receiver	done      waits until tail >= step + 1; barrier
+ *
+ * An address belongs to the step that the head shows: the head of a connection goes beyond its sender's step
+ * here alone, and the receiver offers the next buffer when the message before it is there. So the sender never
+ * finds the address of another message. The head also gives the step's credit, which the protocols with slots
+ * take on the same connection.
+ *
+ * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free. It withdraws
+ * the address: to the same word it adds DEV_PUT_WITHDRAWN. Whichever of the two additions comes first is seen
+ * by the other rank. A sender that was first has no wait until it posts, and the receiver waits for that, at
+ * most PRIM_PUT_LEAVE_NS, since its GPU may be dead. A sender that was second writes nothing, and waits for its
+ * own abort.
+ *
+ * Called by send_recv.h, by all threads of a group. Errors: as in prims.h.
+ */
+#ifndef CORE_DEVICE_PRIMS_PUT_H
+#define CORE_DEVICE_PRIMS_PUT_H
+
+#include "core/device/prim.h"
+
+#define PRIM_PUT_LEAVE_NS 1000000000ull
+
+DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
+{
+	return &((struct dev_send_mem *)(void *)c->head)->put;
+}
+
+/* ---- the sender ------------------------------------------------------------------------------ */
+
+DEV_FN struct wait prim_put_wait(const struct prim *p)
+{
+	const struct dev_conn *c = p->send;
+	struct wait w;
+
+	w.on = c->head;
+	w.want = p->send_step + 1;
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_GE;
+	w.bytes = 8;
+	w.why = "send: receive buffer";
+	w.from.rank = c->peer;
+	w.from.channel = c->channel;
+	w.from.step = (int64_t)p->send_step;
+	w.from.object = "kernel that offers the buffer";
+	w.deadline_ns = 0;
+	return w;
+}
+
+#if DEV_CHECK_FIFO
+DEV_FN void prim_check_put(struct prim *p)
+{
+	uint64_t head = dev_peek_u64(p->d, p->send->head);
+
+	prim_check(p, p->send, head == p->send_step + 1,
+		   "send: the head is not that of the buffer that was offered", p->send_step, head);
+}
+#else
+#define prim_check_put(p) ((void)0)
+#endif
+
+/* By one thread. 0: the launch was aborted. */
+DEV_FN uint64_t prim_put_take(struct prim *p)
+{
+	struct wait w = prim_put_wait(p);
+	uint64_t word;
+
+	if (!dev_wait(p->d, &w, NULL))
+		return 0;
+	prim_check_put(p);
+	word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_TAKEN, SHARED_RELAXED,
+			   SHARED_SYSTEM);
+	if (!(word & DEV_PUT_WITHDRAWN))
+		return word;
+	w.want = ~0ull; /* no step */
+	w.why = "send: receive buffer, which an abort withdrew";
+	(void)dev_wait(p->d, &w, NULL);
+	return 0;
+}
+
+DEV_FN bool prim_put_send(struct prim *p, uint64_t bytes)
+{
+	uint64_t *to = &p->block->put[p->send - p->block->pair];
+	const void *src = p->input;
+	void *dst;
+
+	if (p->thread == 0) {
+		*to = prim_put_take(p);
+		p->stopped = !*to;
+	}
+	if (!prim_barrier(p))
+		return false;
+	dst = (void *)(uintptr_t)*to;
+	dev_reduce_copy(p->d, p->thread, p->threads, &src, 1, &dst, 1, bytes, DEV_U8, DEV_SUM, 0,
+			false);
+	if (!prim_barrier(p))
+		return false;
+	if (p->thread == prim_poster(p))
+		prim_post(p, PRIM_SEND, 0);
+	p->send_step++;
+	return true;
+}
+
+/* ---- the receiver ---------------------------------------------------------------------------- */
+
+/* The fence: what this rank did with the buffer, and with the slots before, comes before the head. */
+DEV_FN void prim_put_offer(struct prim *p)
+{
+	dev_store_u64(p->d, prim_put_word(p->recv), (uintptr_t)p->output, SHARED_RELAXED,
+		      SHARED_SYSTEM);
+	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
+	dev_store_u64(p->d, p->recv->head, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
+}
+
+/* The launch was aborted: no writer is in the buffer afterwards. */
+DEV_FN void prim_put_withdraw(struct prim *p)
+{
+	struct wait w = prim_recv_wait(p);
+	uint64_t word = dev_add_u64(p->d, prim_put_word(p->recv), DEV_PUT_WITHDRAWN, SHARED_RELAXED,
+				    SHARED_SYSTEM);
+
+	if (!(word & DEV_PUT_TAKEN))
+		return;
+	w.deadline_ns = dev_now_ns(p->d) + PRIM_PUT_LEAVE_NS;
+	dev_set_abort(p->d, NULL);
+	(void)dev_wait(p->d, &w, NULL);
+	dev_set_abort(p->d, p->block->comm.abort);
+}
+
+DEV_FN bool prim_put_recv(struct prim *p)
+{
+	if (p->thread == 0) {
+		prim_put_offer(p);
+		p->stopped = !prim_wait_recv(p);
+		if (p->stopped)
+			prim_put_withdraw(p);
+	}
+	p->recv_step++;
+	return prim_barrier(p);
+}
+
+#endif
