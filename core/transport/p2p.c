@@ -20,7 +20,7 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/p2p_internal.h"
 
-#define P2P_INFO_MAGIC    0xd0de2007u
+#define P2P_INFO_MAGIC    0xd0de2006u
 #define P2P_CONTROL_BYTES 512u
 #define P2P_POOL_ALIGN    (2u << 20)
 #define P2P_NEWS_NS       100000000ull /* until a neighbour's death is known */
@@ -31,7 +31,7 @@ struct p2p_info {
 	int32_t rank, channel;
 	uint16_t is_send, index;
 	uint32_t pool; /* its number */
-	uint32_t put;  /* messages may go straight into the receiver's buffer */
+	uint32_t pad0;
 	uint64_t pool_bytes;
 	uint64_t control; /* offsets in the pool */
 	uint64_t buffer[DEV_PROTO_COUNT];
@@ -156,9 +156,26 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 	return p2p_pool_fill(comm, pool);
 }
 
+/* ---- buffers -------------------------------------------------------------------------------- */
+
+/* Do messages in SIMPLE go straight into the receiver's buffer (core/device/prims_put.h)? Between ranks of one process,
+ * which have one environment, so both ends give one answer. CUDA's peer access makes the addresses of cudaMalloc
+ * valid on both GPUs; words that both add to need NVLink. */
+static bool p2p_puts(const struct conn *c)
+{
+	return c->index == CONN_PAIR && transport_same_process(c->comm, c->peer) &&
+	       transport_pair_has_nvlink(c->comm, c->peer) && !param_bool(PARAM_P2P_DIRECT_DISABLE);
+}
+
+/* Bytes of a connection's buffer, of steps of so many bytes. */
+static uint64_t p2p_bytes_of(const struct conn *c, enum dev_proto proto, uint32_t step_bytes)
+{
+	return proto == DEV_SIMPLE && p2p_puts(c) ? 0 : (uint64_t)DEV_STEPS * step_bytes;
+}
+
 static uint64_t p2p_buffer_bytes(const struct conn *c, enum dev_proto proto)
 {
-	return (uint64_t)DEV_STEPS * transport_conn_step_bytes(c, proto);
+	return p2p_bytes_of(c, proto, transport_conn_step_bytes(c, proto));
 }
 
 ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n)
@@ -208,14 +225,6 @@ static bool p2p_whole_lines(const struct conn *c)
 			     transport_local_rank(comm, c->peer)) <= TOPO_PATH_NVB;
 }
 
-/* The two GPUs reach each other's user buffers: in one process by their addresses, if CUDA's peer access makes them
- * valid, as that of cudaMalloc's. Words that both add to need NVLink. */
-static bool p2p_puts(const struct conn *c)
-{
-	return c->index == CONN_PAIR && transport_same_process(c->comm, c->peer) &&
-	       transport_pair_has_nvlink(c->comm, c->peer) && !param_bool(PARAM_P2P_DIRECT_DISABLE);
-}
-
 /* What a neighbour in another process opens the pool by. */
 static ncclResult_t p2p_export(const struct conn *c, struct p2p_info *info)
 {
@@ -238,7 +247,6 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	info.channel = c->channel;
 	info.is_send = c->is_send;
 	info.index = c->index;
-	info.put = p2p_puts(c);
 	p2p_place(c, &info);
 	rc = p2p_export(c, &info);
 	c->dev.step = transport_first_step();
@@ -247,6 +255,7 @@ static ncclResult_t p2p_setup(struct conn *c, struct connect_info *mine)
 	c->dev.channel = c->channel;
 	c->dev.index = c->index;
 	c->dev.whole_lines = p2p_whole_lines(c);
+	c->dev.put = p2p_puts(c);
 	if (c->is_send)
 		c->dev.head = &((struct dev_send_mem *)(mem + info.control))->head;
 	else
@@ -384,10 +393,10 @@ static ncclResult_t p2p_import_get(struct conn *c, const struct p2p_info *info, 
 }
 
 /* Do the buffers of the peer's receiving end lie in its pool? A sending end has none. */
-static bool p2p_buffers_fit(const struct p2p_info *info)
+static bool p2p_buffers_fit(const struct conn *c, const struct p2p_info *info)
 {
 	for (int p = 0; p < DEV_PROTO_COUNT && !info->is_send; p++) {
-		uint64_t bytes = (uint64_t)DEV_STEPS * info->step_bytes[p];
+		uint64_t bytes = p2p_bytes_of(c, (enum dev_proto)p, info->step_bytes[p]);
 
 		if (info->buffer[p] > info->pool_bytes ||
 		    bytes > info->pool_bytes - info->buffer[p])
@@ -400,7 +409,7 @@ static ncclResult_t p2p_info_check(const struct conn *c, const struct p2p_info *
 {
 	if (info->magic != P2P_INFO_MAGIC || info->rank != c->peer || info->channel != c->channel ||
 	    info->index != c->index || !!info->is_send == c->is_send ||
-	    info->control > info->pool_bytes - P2P_CONTROL_BYTES || !p2p_buffers_fit(info)) {
+	    info->control > info->pool_bytes - P2P_CONTROL_BYTES || !p2p_buffers_fit(c, info)) {
 		WARN("rank %d: invalid p2p description of channel %d from rank %d (magic %#x, rank "
 		     "%d, channel %d)",
 		     c->comm->rank, c->channel, c->peer, info->magic, info->rank, info->channel);
@@ -422,7 +431,6 @@ static ncclResult_t p2p_connect(struct conn *c, const struct connect_info *their
 		rc = p2p_import_get(c, &info, &mem);
 	if (rc)
 		return rc;
-	c->dev.put = info.put && p2p_puts(c);
 	if (c->is_send) {
 		for (int p = 0; p < DEV_PROTO_COUNT; p++)
 			c->dev.buffer[p] = mem + info.buffer[p];

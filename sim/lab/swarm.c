@@ -367,6 +367,19 @@ static void swarm_channels(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
+/* Messages between ranks of one process go straight into the receivers' buffers, three times in four. */
+static void swarm_put(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.put");
+	bool staged = sim_rng_below(&rng, 4) == 0;
+	bool sends = s->lab.collective->connects || (s->lab.before && s->lab.before->connects);
+
+	if (staged && sends && s->lab.ranks_per_proc == LAB_ALL_RANKS)
+		swarm_env(s, "NCCL_P2P_DIRECT_DISABLE=1");
+}
+
 /* Hosts detect their topology, one time in 16. */
 static void swarm_detection(struct scenario *s, uint64_t seed)
 {
@@ -671,6 +684,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_pat(s, seed);
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
+	swarm_put(s, seed);
 	swarm_detection(s, seed);
 	swarm_network(s, seed);
 	swarm_registration(s, seed);

@@ -2,8 +2,9 @@
 /*
  * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the next one,
  * in SIMPLE and in LL, and in both at the same time over connections of one channel; long and short ones, at
- * odd addresses, in batches of one work, several launches over one connection. The connections' steps are those
- * that steps_of_message derives. Then a launch that is aborted.
+ * odd addresses, in batches of one work, several launches over one connection; through slots, and straight into
+ * the receiver's buffer. The connections' steps are those that steps_of_message derives. Then a launch that is
+ * aborted, and after it a sender that finds the buffer withdrawn.
  */
 #include "tests/collectives/device_ring_check.h"
 
@@ -45,6 +46,13 @@ static void messages_check(struct ring *g, const struct dev_work *works, int n)
 	}
 }
 
+static uint64_t message_steps(const struct ring *g, uint64_t bytes, uint8_t proto)
+{
+	return g->put && proto == DEV_SIMPLE
+		       ? 1
+		       : steps_of_message(bytes, (enum dev_proto)proto, step_bytes[proto]);
+}
+
 static void messages_count(struct ring *g, const struct dev_work *w)
 {
 	for (int i = 0; i < g->n; i++) {
@@ -52,10 +60,8 @@ static void messages_count(struct ring *g, const struct dev_work *w)
 		uint8_t out = message_proto(w, i);
 		uint8_t in = message_proto(w, ring_rank_at(g, c, at + g->n - 1));
 
-		g->steps[i][c].send +=
-			steps_of_message(w->pair.send_bytes, (enum dev_proto)out, step_bytes[out]);
-		g->steps[i][c].recv +=
-			steps_of_message(w->pair.recv_bytes, (enum dev_proto)in, step_bytes[in]);
+		g->steps[i][c].send += message_steps(g, w->pair.send_bytes, out);
+		g->steps[i][c].recv += message_steps(g, w->pair.recv_bytes, in);
 	}
 }
 
@@ -80,18 +86,32 @@ static void messages_once(struct ring *g, int n, int warps)
 	ring_check_steps(g);
 }
 
-/* One rank sends and receives alone: its kernel ends when the abort word is set. */
+static void messages_launch_aborted(struct ring *g, const struct dev_work *w)
+{
+	shared_store_u32(g->abort, 0, SHARED_RELEASE);
+	ring_launch(g, w, 1, 1, 2, false);
+	os_sleep_ns(1000000);
+	shared_store_u32(g->abort, 1, SHARED_RELEASE);
+	ring_sync(g);
+}
+
+/* One rank sends and receives alone: its kernel ends when the abort word is set. Then all ranks are launched: the
+ * first one's kernel does nothing any more, and no other kernel writes into its buffer. */
 static void messages_abort(struct ring *g, enum dev_proto proto)
 {
 	struct dev_work w = message_work(30000, proto, proto, 0, 0);
 	int n = g->n;
 
+	CUDA_OK(cudaMemset(g->rank[0].output, 0x5a, MAX_BYTES));
+	CUDA_OK(cudaDeviceSynchronize());
 	g->n = 1;
-	ring_launch(g, &w, 1, 1, 2, false);
-	os_sleep_ns(1000000);
-	shared_store_u32(g->abort, 1, SHARED_RELEASE);
-	ring_sync(g);
+	messages_launch_aborted(g, &w);
 	g->n = n;
+	messages_launch_aborted(g, &w);
+	memset(g->want, 0x5a, MAX_BYTES);
+	CUDA_OK(cudaMemcpy(g->got, g->rank[0].output, MAX_BYTES, cudaMemcpyDeviceToHost));
+	CHECK(memcmp(g->got, g->want, MAX_BYTES) == 0, "%s: %d ranks: bytes after an abort",
+	      g->run->where, n);
 }
 
 static void messages_body(const struct device_run *run)
@@ -101,12 +121,15 @@ static void messages_body(const struct device_run *run)
 	int most = device_ranks(run, MAX_RANKS);
 
 	device_peers_enable(run, most);
-	for (int n = 2; n <= most; n++) {
+	for (int i = 4; i < 2 * (most + 1); i++) {
+		int n = i / 2;
+
 		ring_alloc(&g, run, n);
+		g.put = i % 2;
 		ring_connect(&g);
-		for (size_t i = 0; i < ARRAY_LEN(counts); i++)
-			messages_once(&g, counts[i], 2 + 2 * (int)(i % 2));
-		messages_abort(&g, n % 2 ? DEV_SIMPLE : DEV_LL);
+		for (size_t k = 0; k < ARRAY_LEN(counts); k++)
+			messages_once(&g, counts[k], 2 + 2 * (int)(k % 2));
+		messages_abort(&g, g.put || n % 2 ? DEV_SIMPLE : DEV_LL);
 		ring_free(&g);
 	}
 }

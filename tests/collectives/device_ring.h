@@ -105,6 +105,7 @@ struct ring {
 	uint8_t *want, *got;
 	uint64_t random; /* state of ring_random */
 	uint64_t first;  /* step of all connections */
+	bool put; /* messages in SIMPLE go straight into the receiver's buffer; before ring_connect */
 	uint64_t launches;
 	bool in_fifo;     /* every launch has its works in the FIFO; else every second one; */
 	bool in_args;     /* no launch has */
@@ -236,6 +237,7 @@ static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, 
 		.peer = peer,
 		.channel = channel,
 		.whole_lines = WHOLE_LINES(channel),
+		.put = g->put,
 	};
 
 	conn_place(&c, g->rank[to].buffers + channel * BUFFERS_BYTES);

@@ -248,6 +248,21 @@ START_TEST(messages_in_lines_arrive)
 }
 END_TEST
 
+/* Ranks of one process and NVLink: straight into the receivers' buffers, short messages in lines on the same
+ * connections; or all through slots. */
+START_TEST(messages_in_one_process_arrive)
+{
+	static const char *const put[] = {"NCCL_PROTO=Simple", NULL};
+	static const char *const mixed[] = {"NCCL_PROTO=LL", "NCCL_MAX_P2P_NCHANNELS=2", NULL};
+	static const char *const staged[] = {"NCCL_PROTO=Simple", "NCCL_BUFFSIZE=65536",
+					     "NCCL_P2P_DIRECT_DISABLE=1", NULL};
+	static const char *const *const env[] = {put, mixed, staged};
+
+	for (uint64_t seed = 43; seed <= 54; seed += SAMPLE_THIN)
+		drawn_run(1, 2 + (uint32_t)(seed % 3), 4, seed, env[seed / 3 % 3]);
+}
+END_TEST
+
 START_TEST(messages_of_eight_ranks_arrive)
 {
 	drawn_run(1, 8, 1, 31, NULL);
@@ -746,6 +761,50 @@ START_TEST(an_abort_ends_sends_that_nothing_receives)
 }
 END_TEST
 
+/* Rank 1 aborts while its message comes, and frees the buffer; rank 0, whose kernel may be about to write there,
+ * aborts later. */
+static void freed_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const uint64_t *seed = arg;
+	ncclComm_t comm = comm_open(rank, nranks, ranks_id());
+	const size_t bytes = 4 << 20;
+	cudaStream_t stream;
+	uint8_t *mem;
+
+	comm_buffers(rank, (void **)&mem, &stream, bytes);
+	for (size_t n = 9; n <= bytes; n += bytes - 9) { /* the first one connects */
+		EXPECT_NCCL(ncclSuccess, rank ? ncclRecv(mem, n, ncclInt8, 0, comm, stream)
+					      : ncclSend(mem, n, ncclInt8, 1, comm, stream));
+		if (n == 9)
+			EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	}
+	if (rank == 1) {
+		os_sleep_ns(1000 * (*seed * 13 % 100));
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+		EXPECT(cudaFree(mem) == cudaSuccess);
+	}
+	ranks_barrier();
+	if (rank == 0) {
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+		EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+		EXPECT(cudaFree(mem) == cudaSuccess);
+	}
+	EXPECT(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+START_TEST(a_rank_that_aborts_may_free_its_buffer)
+{
+	static const char *const simple[] = {"NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2", NULL};
+
+	for (uint64_t seed = 1; seed <= 60; seed += SAMPLE_THIN) {
+		struct ranks_config config = {
+			.hosts = 1, .per_host = 2, .per_proc = 2, .seed = seed, .env = simple};
+
+		ranks_run(&config, freed_rank, &seed);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("send_recv");
@@ -756,6 +815,7 @@ int main(void)
 	tcase_add_test(tc, messages_between_hosts_arrive);
 	tcase_add_test(tc, messages_in_one_channel_arrive);
 	tcase_add_test(tc, messages_in_lines_arrive);
+	tcase_add_test(tc, messages_in_one_process_arrive);
 	tcase_add_test(tc, messages_of_eight_ranks_arrive);
 	tcase_add_test(tc, messages_in_a_circle_do_not_wait_for_each_other);
 	tcase_add_test(tc, messages_of_non_blocking_communicators_arrive);
@@ -765,6 +825,7 @@ int main(void)
 	tcase_add_test(tc, a_message_that_its_receiver_does_not_expect_is_named);
 	tcase_add_test(tc, a_rank_that_cannot_connect_is_named);
 	tcase_add_test(tc, an_abort_ends_sends_that_nothing_receives);
+	tcase_add_test(tc, a_rank_that_aborts_may_free_its_buffer);
 	suite_add_tcase(s, tc);
 	return suite_run(s);
 }

@@ -18,6 +18,7 @@
 
 #define CORE_DEVICE_PRIM_H
 #define CORE_DEVICE_PRIMS_H
+#define CORE_DEVICE_PRIMS_PUT_H
 #define CORE_DEVICE_PRIMS_TREE_H
 #define CORE_DEVICE_PRIMS_PAT_H
 #define DEV_FN     static __attribute__((unused))
@@ -134,6 +135,14 @@ DEV_FN bool prim_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t c
 DEV_FN bool prim_recv(struct prim *p, uint64_t out, uint64_t count)
 {
 	return prim_count(p->recv, count);
+}
+DEV_FN bool prim_put_send(struct prim *p, uint64_t bytes)
+{
+	return prim_count(p->send, bytes);
+}
+DEV_FN bool prim_put_recv(struct prim *p)
+{
+	return prim_count(p->recv, 0);
 }
 DEV_FN bool prim_recv_copy_send(struct prim *p, uint64_t out, uint64_t count)
 {
@@ -663,6 +672,26 @@ START_TEST(pat_takes_few_steps_for_few_elements_and_as_many_as_ranks_for_many)
 }
 END_TEST
 
+/* In lines it goes through slots all the same. */
+START_TEST(message_that_is_put_takes_one_step)
+{
+	struct prim *p = &ranks[0];
+	struct end *in = &p->ends[0], *out = &p->ends[1];
+
+	in->conn.put = out->conn.put = 1;
+	message_check(100000, DEV_LL, 512);
+	in->conn.step_bytes[DEV_SIMPLE] = out->conn.step_bytes[DEV_SIMPLE] = 512;
+	p->proto = DEV_SIMPLE;
+	in->n = out->n = 0;
+	ck_assert(send_recv_send(p, 100000));
+	ck_assert(send_recv_recv(p, 100000));
+	ck_assert_uint_eq(in->n, 1);
+	ck_assert_uint_eq(out->n, 1);
+	ck_assert_uint_eq(out->chunk[0], 100000);
+	in->conn.put = out->conn.put = 0;
+}
+END_TEST
+
 START_TEST(every_collective_has_one_program_per_algorithm_and_protocol)
 {
 	int seen[DEV_FUNC_COUNT][DEV_ALGO_COUNT][DEV_PROTO_COUNT] = {0};
@@ -690,6 +719,7 @@ int main(void)
 	tcase_add_test(t, programs_take_the_steps_that_steps_of_derives);
 	tcase_add_test(t, messages_take_the_steps_that_steps_of_message_derives);
 	tcase_add_test(t, pat_takes_few_steps_for_few_elements_and_as_many_as_ranks_for_many);
+	tcase_add_test(t, message_that_is_put_takes_one_step);
 	tcase_add_test(t, every_collective_has_one_program_per_algorithm_and_protocol);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
