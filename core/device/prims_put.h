@@ -58,15 +58,18 @@ DEV_FN struct wait prim_put_wait(const struct prim *p)
 }
 
 #if DEV_CHECK_FIFO
-DEV_FN void prim_check_put(struct prim *p)
+DEV_FN void prim_check_put(struct prim *p, uint64_t word)
 {
 	uint64_t head = dev_peek_u64(p->d, p->send->head);
 
 	prim_check(p, p->send, head == p->send_step + 1,
 		   "send: the head is not that of the buffer that was offered", p->send_step, head);
+	prim_check(p, p->send, word && !(word & DEV_PUT_TAKEN),
+		   "send: the head shows a buffer, and its address is not there", p->send_step,
+		   word);
 }
 #else
-#define prim_check_put(p) ((void)0)
+#define prim_check_put(p, word) ((void)(word))
 #endif
 
 /* By one thread. 0: the launch was aborted. */
@@ -77,9 +80,9 @@ DEV_FN uint64_t prim_put_take(struct prim *p)
 
 	if (!dev_wait(p->d, &w, NULL))
 		return 0;
-	prim_check_put(p);
 	word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_TAKEN, SHARED_RELAXED,
 			   SHARED_SYSTEM);
+	prim_check_put(p, word);
 	if (!(word & DEV_PUT_WITHDRAWN))
 		return word;
 	w.want = ~0ull; /* no step */
@@ -122,28 +125,41 @@ DEV_FN void prim_put_offer(struct prim *p)
 	dev_store_u64(p->d, p->recv->head, p->recv_step + 1, SHARED_RELAXED, SHARED_SYSTEM);
 }
 
-/* The launch was aborted: no writer is in the buffer afterwards. */
-DEV_FN void prim_put_withdraw(struct prim *p)
+/* The launch was aborted: no writer is in the buffer afterwards. `w` is the wait that the abort ended. */
+DEV_FN void prim_put_withdraw(struct prim *p, struct wait *w)
 {
-	struct wait w = prim_recv_wait(p);
 	uint64_t word = dev_add_u64(p->d, prim_put_word(p->recv), DEV_PUT_WITHDRAWN, SHARED_RELAXED,
 				    SHARED_SYSTEM);
 
 	if (!(word & DEV_PUT_TAKEN))
 		return;
-	w.deadline_ns = dev_now_ns(p->d) + PRIM_PUT_LEAVE_NS;
+	w->deadline_ns = dev_now_ns(p->d) + PRIM_PUT_LEAVE_NS;
 	dev_set_abort(p->d, NULL);
-	(void)dev_wait(p->d, &w, NULL);
+	(void)dev_wait(p->d, w, NULL);
 	dev_set_abort(p->d, p->block->comm.abort);
+}
+
+/* By one thread. False: the launch was aborted. */
+DEV_FN bool prim_put_wait_data(struct prim *p)
+{
+	struct wait w = prim_recv_wait(p);
+
+	w.why = "recv: data in buffer";
+	w.from.object = "kernel that fills the buffer";
+	if (!dev_wait(p->d, &w, NULL)) {
+		prim_put_withdraw(p, &w);
+		return false;
+	}
+	prim_check_recv(p);
+	prim_show(p, false);
+	return true;
 }
 
 DEV_FN bool prim_put_recv(struct prim *p)
 {
 	if (p->thread == 0) {
 		prim_put_offer(p);
-		p->stopped = !prim_wait_recv(p);
-		if (p->stopped)
-			prim_put_withdraw(p);
+		p->stopped = !prim_put_wait_data(p);
 	}
 	p->recv_step++;
 	return prim_barrier(p);

@@ -130,8 +130,8 @@ static bool transport_pair_has(const struct conn *c, enum dev_proto proto)
 /* Do messages over this connection take smaller steps than collectives? */
 static bool transport_pair_is_small(const struct conn *c)
 {
-	return c->transport->network || (c->transport == &transport_p2p &&
-					 transport_pair_has_nvlink(c->comm, c->peer));
+	return c->transport->network ||
+	       (c->transport == &transport_p2p && transport_pair_has_nvlink(c->comm, c->peer));
 }
 
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)

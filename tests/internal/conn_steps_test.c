@@ -96,6 +96,15 @@ START_TEST(messages_have_simple_always_and_ll_where_it_is_allowed)
 }
 END_TEST
 
+START_TEST(messages_over_shared_memory_have_the_steps_of_collectives)
+{
+	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
+	const struct conn c = {.comm = &comm, .transport = &transport_shm, .index = CONN_PAIR};
+
+	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 512 << 10);
+}
+END_TEST
+
 START_TEST(messages_have_no_ll_below_a_threshold_of_0)
 {
 	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
@@ -161,6 +170,7 @@ int main(void)
 			    ARRAY_LEN(sizes128));
 	tcase_add_test(t, protocol_that_is_not_allowed_has_no_buffer);
 	tcase_add_test(t, messages_have_simple_always_and_ll_where_it_is_allowed);
+	tcase_add_test(t, messages_over_shared_memory_have_the_steps_of_collectives);
 	tcase_add_test(t, messages_have_no_ll_below_a_threshold_of_0);
 	tcase_add_test(t, ends_with_other_steps_are_invalid_usage);
 	tcase_add_loop_test(t, lines_begin_with_the_flag_before_the_first, 0, ARRAY_LEN(firsts));

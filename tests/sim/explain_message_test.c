@@ -9,6 +9,7 @@
 struct lone {
 	bool sends;     /* rank 0; else it receives */
 	bool connected; /* the two ranks have sent to each other before */
+	bool put;       /* of one process: straight into the receiver's buffer */
 	uint32_t hosts;
 };
 
@@ -38,8 +39,11 @@ static void lone_rank(int32_t rank, int32_t nranks, void *arg)
 static const char *lone_run(const struct lone *l)
 {
 	static const char *const env[] = {"NCCL_BUFFSIZE=65536", NULL};
-	struct ranks_config config = {
-		.hosts = l->hosts, .per_host = 2 / l->hosts, .seed = 1, .env = env};
+	struct ranks_config config = {.hosts = l->hosts,
+				      .per_host = 2 / l->hosts,
+				      .per_proc = l->put ? 2 : 1,
+				      .seed = 1,
+				      .env = env};
 	const char *tasks;
 
 	return explain_run(&config, lone_rank, (void *)l, &tasks);
@@ -61,12 +65,29 @@ START_TEST(the_rank_that_did_not_call_is_named)
 }
 END_TEST
 
+/* A sender waits for the buffer; a receiver, which has offered its own, for the data. */
+START_TEST(wait_of_a_message_that_is_put_is_named)
+{
+	const struct lone l = {.sends = _i, .connected = true, .put = true, .hosts = 1};
+	const char *why = lone_run(&l);
+	const char *want =
+		l.sends ? "waits for \"send: receive buffer\": is 0, wants >= 1, from rank 1"
+			: "waits for \"recv: data in buffer\": is 0, wants >= 1, from rank 1";
+	const char *call = l.sends ? "  <- rank 1 has not called ncclRecv from rank 0"
+				   : "  <- rank 1 has not called ncclSend to rank 0";
+
+	ck_assert_msg(strstr(why, want), "no '%s' in:\n%s", want, why);
+	ck_assert_msg(strstr(why, call), "no '%s' in:\n%s", call, why);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("explain_message");
 	TCase *t = tcase_create("explain_message");
 
 	tcase_add_loop_test(t, the_rank_that_did_not_call_is_named, 0, 8);
+	tcase_add_loop_test(t, wait_of_a_message_that_is_put_is_named, 0, 2);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }
