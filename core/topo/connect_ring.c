@@ -219,7 +219,7 @@ ncclResult_t topo_connect_rings(const struct topo_rank_info *all, int nranks, in
 	struct topo_hosts hosts = {.all = all, .nranks = nranks};
 	size_t n = (size_t)nranks, own = order ? 0 : n * topo_connect_room(&hosts);
 	int32_t *memory = os_alloc((4 * n + own) * sizeof *memory, "ring connect");
-	int32_t index[DEV_MAX_CHANNELS];
+	int32_t index[DEV_MAX_CHANNELS] = {0};
 	struct topo_all_rings a;
 
 	ASSERT(nranks >= 1 && rank >= 0 && rank < nranks);

@@ -183,8 +183,10 @@ static void topo_tree_put(const struct topo_connect_tree *c, int32_t channel, in
 	trees->up[channel] = topo_tree_parent(c, rank, place, t);
 	trees->from[channel] = from;
 	trees->nic_up[channel] = place || t->up < 0 ? -1 : 0;
-	for (int i = 0; i < TOPO_TREE_DOWN; i++)
-		trees->down[channel][i] = trees->nic_down[channel][i] = -1;
+	for (int i = 0; i < TOPO_TREE_DOWN; i++) {
+		trees->down[channel][i] = -1;
+		trees->nic_down[channel][i] = -1;
+	}
 	if (place + 1 < topo_tree_host_ranks(c, host))
 		topo_tree_add(trees, channel, &n, c->chain[c->first[host] + place + 1], -1);
 	for (int32_t child = 0; child < 2; child++)

@@ -444,7 +444,7 @@ static bool topo_gpu_is_there(const struct topo_model *m, const struct xml_node 
 static ncclResult_t topo_gpu_halves(struct topo_input *in, const struct xml_node *pci, int32_t gpu)
 {
 	const struct xml_node *x = xml_child(pci, "gpu");
-	int32_t parent = in->m->node[gpu].parent, half, n;
+	int32_t parent = in->m->node[gpu].parent, half = -1, n = TOPO_NO_NODE;
 	uint64_t bus = in->m->node[gpu].bus;
 	ncclResult_t rc = topo_gpu_read(in, pci, x, gpu);
 
@@ -483,7 +483,7 @@ static ncclResult_t topo_pci_inside(struct topo_input *in, const struct xml_node
 static ncclResult_t topo_pci_read(struct topo_input *in, const struct xml_node *x, int32_t parent)
 {
 	enum topo_node_type type;
-	uint64_t bus;
+	uint64_t bus = 0;
 
 	if (!topo_pci_type(in->m, x, &type))
 		return ncclSuccess;
@@ -566,7 +566,7 @@ ncclResult_t topo_input_host(struct topo_model *m, const struct xml_node *cpu, i
 
 static ncclResult_t topo_cpu_read(struct topo_input *in, const struct xml_node *x)
 {
-	int32_t numa;
+	int32_t numa = -1;
 	ncclResult_t rc = topo_input_int(x, "numaid", -1, -1, 4095, &numa);
 	if (!rc)
 		rc = topo_input_host(in->m, x, &in->host);

@@ -81,7 +81,7 @@ START_TEST(malformed_input_is_refused_with_line_and_expectation)
 		 {"test.xml:4", "<gpu", "dev=\"-4\"", "expected 0 to"}},
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci>\n"
 			    "<pci busid=\"0000:01:00.0\"><gpu dev=\"1\"/></pci></cpu></system>",
-		 {"test.xml:4", "busid=\"0000:01:00.0\"", "line 3"}},
+		 {"test.xml:4:1:", "<pci>", "busid=\"0000:01:00.0\"", "line 3"}},
 		{SYSTEM CPU "\n<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/></pci>\n"
 			    "<pci busid=\"0000:02:00.0\"><gpu dev=\"0\"/></pci></cpu></system>",
 		 {"test.xml:4:27", "<gpu>", "dev=\"0\"", "line 3"}},
