@@ -108,25 +108,31 @@ static int machine_pci_id(const struct xml_node *pci, const char *attr, uint32_t
 	return rc;
 }
 
-/* An address without some of its parts is shown whole, as the doubles of CUDA and of the kernel have it. */
-static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_error *error)
+bool world_address(const char *text, char out[24])
 {
-	const char *text = pci ? xml_attr(pci, "busid") : NULL;
 	uint64_t number;
 
 	memset(out, 0, 24);
-	if (!text)
-		return 0;
 	if (!pci_address_parse(text, &number) || strlen(text) >= 24)
-		return xml_error_at(pci, error,
-				    "attribute 'busid' is '%.64s', expected a PCI address such as "
-				    "0000:13:00.0",
-				    text);
+		return false;
 	if (!pci_address_is_whole(text))
 		pci_address_text(number, out);
 	for (int i = 0; text[i] && pci_address_is_whole(text); i++)
 		out[i] = (char)tolower((unsigned char)text[i]);
-	return 0;
+	return true;
+}
+
+static int machine_bus_id(const struct xml_node *pci, char out[24], struct xml_error *error)
+{
+	const char *text = pci ? xml_attr(pci, "busid") : NULL;
+
+	memset(out, 0, 24);
+	if (!text || world_address(text, out))
+		return 0;
+	return xml_error_at(pci, error,
+			    "attribute 'busid' is '%.64s', expected a PCI address such as "
+			    "0000:13:00.0",
+			    text);
 }
 
 static int machine_small_int(const struct xml_node *n, const char *attr, int64_t initial,
@@ -154,6 +160,8 @@ static int machine_link_keep(struct world_machine *m, const char *target, uint32
 	m->nvlink = l;
 	l += m->nvlink_count++;
 	*l = (struct world_nvlink){.count = count, .class = class};
+	if (target && world_address(target, l->target))
+		return 0;
 	for (size_t i = 0; target && target[i] && i + 1 < sizeof l->target; i++)
 		l->target[i] = (char)tolower((unsigned char)target[i]);
 	return 0;

@@ -10,7 +10,6 @@
  *	/sys/devices/pcieeee:00/eeee:00:00.0/0000:10:00.0/eeee:00:00.1/0000:13:00.0
  *	             <cpu>      port         <pci>        port         <pci><gpu>
  */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -95,10 +94,8 @@ static void sys_pci(struct sys *s, const struct xml_node *x, const char *above, 
 {
 	char port[OS_PATH_BYTES], dir[OS_PATH_BYTES], bus[24];
 	const char *text = sys_attr(x, "busid");
-	if (!text || strlen(text) >= sizeof bus || !strrchr(text, ':') || depth == SYS_DEPTH)
+	if (!text || !world_address(text, bus) || depth == SYS_DEPTH)
 		return;
-	for (size_t i = 0; i <= strlen(text); i++)
-		bus[i] = (char)tolower((unsigned char)text[i]);
 	uint32_t n = s->ports++;
 	if ((size_t)snprintf(port, sizeof port, "%s/%04x:%02x:%02x.%x", above, s->domain, n >> 8,
 			     n >> 3 & 31, n & 7) >= sizeof port)

@@ -27,6 +27,12 @@
 
 struct world_proc;
 
+/* ---- machine.c ------------------------------------------------------------------------------ */
+
+/* A PCI address as the kernel and CUDA have it: lower case, and whole where the file leaves parts of it out.
+ * False: it is none. */
+bool world_address(const char *text, char out[24]);
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 struct world_block {

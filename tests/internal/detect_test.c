@@ -110,7 +110,7 @@ static int trip_differences;
 		printf("\n");                                                                      \
 	} while (0)
 
-static const char *const trip_types[] = {"GPU", "PCI", "NVS", "CPU", "NIC", "NET"};
+static const char *const trip_types[] = {"GPU", "PCI", "NVS", "CPU", "NIC", "NET", "C2C"};
 
 static const struct topo_node *trip_node(const struct topo_system *sys,
 					 const struct topo_node *like)

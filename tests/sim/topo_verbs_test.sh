@@ -33,6 +33,13 @@ edit() { # edit MACHINE FILE SED...
 	! cmp -s "$from" "$to" || fail "$to is $from"
 }
 
+mesh() { # mesh COUNT_BACK: two GPUs, 4 links there
+	printf '<system>\n<cpu numaid="0">\n'
+	printf '<pci busid="0000:01:00.0"><gpu dev="0" sm="80"><nvlink target="0000:02:00.0" count="4" tclass="0x030200"/></gpu></pci>\n'
+	printf '<pci busid="0000:02:00.0"><gpu dev="1" sm="80"><nvlink target="0000:01:00.0" count="%s" tclass="0x030200"/></gpu></pci>\n' "$1"
+	printf '</cpu></system>\n'
+}
+
 # ---- show
 does 0 '^8 GPUs, 8 NICs, 2 CPUs, NVSwitch' show h100-8nic
 does 0 '^    GPU 0, dev 0, 0000:17:00.0, sm 90, gdr, x16 32 GT/s, 48 GB/s up$' show h100-8nic
@@ -48,6 +55,9 @@ guid="0x1"/><net name="mlx5_0" dev="0" speed="200000000" guid="0x1"/></nic></pci
 END
 does 0 '^      mlx5_0, NIC 0, 25000 GB/s' show odd.xml
 does 0 '^Channel 00/' search odd.xml --hosts 2
+# a host shows addresses whole, and finds the links to them
+mesh 4 | sed 's/0000:01:00.0/0100:01.0/; s/0000:02:00.0/0100:02.0/' >short.xml
+does 0 'nvlink target="0001:00:02.0" count="4" tclass="0x030200"' detect --machine short.xml
 # halves of a GPU, and two hosts of one NVLink domain: shown and searched; a run has neither
 link='<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
 cat >halves.xml <<END
@@ -88,12 +98,6 @@ does 2 'fewer.xml:[0-9]+: GPU 0: its NVLinks to the NVSwitch have 200 GB/s, expe
 edit a100-4nic alone.xml '/<gpu dev="0"/,/<\/gpu>/{/<nvlink/d}'
 does 2 'alone.xml:[0-9]+: GPU 0: NVLinks connect this island alone: 0; expected all 8 GPUs in one' check alone.xml
 does 2 'NVLinks connect this island alone: 1 2 3 4 5 6 7;' check alone.xml
-mesh() { # mesh COUNT_BACK: two GPUs, 4 links there
-	printf '<system>\n<cpu numaid="0">\n'
-	printf '<pci busid="0000:01:00.0"><gpu dev="0" sm="80"><nvlink target="0000:02:00.0" count="4" tclass="0x030200"/></gpu></pci>\n'
-	printf '<pci busid="0000:02:00.0"><gpu dev="1" sm="80"><nvlink target="0000:01:00.0" count="%s" tclass="0x030200"/></gpu></pci>\n' "$1"
-	printf '</cpu></system>\n'
-}
 mesh 4 >same.xml
 mesh 2 >one_way.xml
 does 0 '^0 findings, 1 note$' check same.xml
