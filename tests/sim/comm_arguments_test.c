@@ -161,13 +161,27 @@ START_TEST(a_missing_topology_file_is_named)
 }
 END_TEST
 
-/* Rank 1 allows all-reduce alone. */
+/* What rank 1 alone sets, and how the ranks are named then. */
+static const struct choice_setting {
+	const char *name, *value, *error;
+} choice_settings[] = {
+	{"NCCL_ALGO", "nvlstree;allreduce:ring",
+	 "rank 0 allows all_gather with Ring/Simple, rank 1 does not"},
+	{"NCCL_PAT_ENABLE", "1", "NCCL_PAT_ENABLE: rank 1 has 1, rank 0 has not"},
+};
+
+struct choice_case {
+	const struct choice_setting *setting;
+	shared_u32 named; /* ranks that named the others */
+};
+
 static void choice_rank(int32_t rank, int32_t nranks, void *arg)
 {
+	struct choice_case *c = arg;
 	ncclComm_t comm = NULL;
 
 	if (rank == 1)
-		EXPECT(world_proc_setenv(os_proc(), "NCCL_ALGO", "nvlstree;allreduce:ring") == 0);
+		EXPECT(world_proc_setenv(os_proc(), c->setting->name, c->setting->value) == 0);
 	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
 	ncclResult_t rc = ncclCommInitRank(&comm, nranks, ranks_id(), rank);
 	/* one that fails first may be an error for the other */
@@ -175,18 +189,18 @@ static void choice_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(comm == NULL);
 	if (rc == ncclRemoteError)
 		return;
-	shared_add_u32(arg, 1, SHARED_RELAXED);
-	EXPECT_ERROR_SAYS("rank 0 allows all_gather with Ring/Simple, rank 1 does not");
+	shared_add_u32(&c->named, 1, SHARED_RELAXED);
+	EXPECT_ERROR_SAYS(c->setting->error);
 }
 
 START_TEST(ranks_that_allow_different_programs_are_named)
 {
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= 4 * ARRAY_LEN(choice_settings); seed++) {
 		struct ranks_config c = {.hosts = 1 + seed % 2, .per_host = 2, .seed = seed};
-		shared_u32 named = {0};
+		struct choice_case choice = {.setting = &choice_settings[(seed - 1) / 4]};
 
-		ranks_run(&c, choice_rank, &named);
-		ck_assert_uint_gt(shared_load_u32(&named, SHARED_RELAXED), 0);
+		ranks_run(&c, choice_rank, &choice);
+		ck_assert_uint_gt(shared_load_u32(&choice.named, SHARED_RELAXED), 0);
 	}
 }
 END_TEST
