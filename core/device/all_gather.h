@@ -65,30 +65,33 @@ DEV_FN bool all_gather_one_shot(struct prim *p, const struct steps_part *part)
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* All blocks that the rank has so far, and as many that it receives. */
-DEV_FN bool all_gather_pat_level(struct prim *p, struct prim_pat *t, uint32_t level)
+/* On each level whose blocks all share a slot the blocks that the rank has go out, and then as many come in; below that
+ * level a step takes in a slot and sends it on. */
+DEV_FN void all_gather_pat_step(const struct prim *p, struct prim_pat *t, uint32_t step)
 {
-	t->first = 0;
-	t->stride = 2u << level;
-	t->from = t->ends = 0;
-	t->to = 1u << level;
-	if (!prim_pat_spread(p, t))
-		return false;
-	t->first = t->from = t->ends = 1u << level;
-	t->to = 0;
-	return prim_pat_spread(p, t);
+	const uint32_t shared = 2 * (t->s.levels - t->s.low);
+
+	if (step < shared) {
+		uint32_t level = t->s.levels - 1 - step / 2;
+
+		t->stride = 2u << level;
+		t->first = t->from = step % 2 ? 1u << level : 0;
+		t->to = step % 2 ? 0 : 1u << level;
+	} else {
+		t->stride = 1u << t->s.low;
+		t->first = step - shared;
+		t->from = t->first & (0u - t->first);
+		t->to = prim_pat_below(p, t->first, t->first ? prim_pat_level(t->first) : t->s.low);
+	}
+	t->ends = t->from;
 }
 
 DEV_FN bool all_gather_pat_loop(struct prim *p, struct prim_pat *t)
 {
-	for (uint32_t level = t->s.levels; level > t->s.low; level--)
-		if (!all_gather_pat_level(p, t, level - 1))
-			return false;
-	for (uint32_t s = 0; s < prim_pat_end(p, t); s++) {
-		t->first = s;
-		t->stride = 1u << t->s.low;
-		t->from = t->ends = s ? 1u << prim_pat_level(s) : 0;
-		t->to = prim_pat_below(p, s, s ? prim_pat_level(s) : t->s.low);
+	const uint32_t steps = 2 * (t->s.levels - t->s.low) + prim_pat_end(p, t);
+
+	for (uint32_t step = 0; step < steps; step++) {
+		all_gather_pat_step(p, t, step);
 		if (!prim_pat_spread(p, t))
 			return false;
 	}

@@ -165,19 +165,15 @@ DEV_FN void prim_pat_spread_block(struct prim *p, const struct prim_pat *t,
 
 	if (src != output)
 		dst[n++] = output;
-	for (uint32_t k = 0; k < t->s.levels; k++) {
-		if (!(to >> k & 1))
+	for (uint32_t k = 0; k <= t->s.levels; k++) {
+		if (to >> k & 1)
+			dst[n++] = prim_pat_sent(p, t, k, offset);
+		if (n < 2 && (!n || k < t->s.levels))
 			continue;
-		dst[n++] = prim_pat_sent(p, t, k, offset);
-		if (n == 2) {
-			dev_reduce_copy(p->d, team->thread, team->threads, &src, 1, dst, 2,
-					t->count, p->type, DEV_SUM, p->scale, false);
-			n = 0;
-		}
-	}
-	if (n)
 		dev_reduce_copy(p->d, team->thread, team->threads, &src, 1, dst, n, t->count,
 				p->type, DEV_SUM, p->scale, false);
+		n = 0;
+	}
 }
 
 /* From one level at most. */

@@ -63,32 +63,36 @@ DEV_FN bool reduce_scatter_one_shot(struct prim *p, const struct steps_part *par
 
 /* ---- parallel aggregated trees -------------------------------------------------------------- */
 
-/* The offsets from `first` on, which all go over one level. */
-DEV_FN bool reduce_scatter_pat_send(struct prim *p, struct prim_pat *t, uint32_t first,
-				    uint32_t stride)
+/* Offset after offset down to 1, then level after level, whose blocks all share a slot, then the rank's own block. */
+DEV_FN void reduce_scatter_pat_step(const struct prim *p, struct prim_pat *t, uint32_t step)
 {
-	uint32_t level = prim_pat_level(first);
+	const uint32_t alone = prim_pat_end(p, t) - 1, shared = t->s.levels - t->s.low;
 
-	t->first = first;
-	t->stride = stride;
-	t->from = prim_pat_below(p, first, level);
-	t->ends = level < t->s.low ? t->from : 0;
-	t->to = 1u << level;
-	return prim_pat_reduce(p, t);
+	if (step < alone) {
+		t->first = alone - step;
+		t->stride = 1u << t->s.low;
+	} else if (step < alone + shared) {
+		t->first = 1u << (t->s.low + step - alone);
+		t->stride = 2 * t->first;
+	} else {
+		t->first = 0;
+		t->stride = 1u << t->s.levels;
+	}
+	t->from = prim_pat_below(p, t->first, t->first ? prim_pat_level(t->first) : t->s.levels);
+	t->to = t->first & (0u - t->first);
+	t->ends = step < alone || !t->first ? t->from : 0;
 }
 
 DEV_FN bool reduce_scatter_pat_loop(struct prim *p, struct prim_pat *t)
 {
-	for (uint32_t s = prim_pat_end(p, t) - 1; s > 0; s--)
-		if (!reduce_scatter_pat_send(p, t, s, 1u << t->s.low))
+	const uint32_t steps = prim_pat_end(p, t) + t->s.levels - t->s.low;
+
+	for (uint32_t step = 0; step < steps; step++) {
+		reduce_scatter_pat_step(p, t, step);
+		if (!prim_pat_reduce(p, t))
 			return false;
-	for (uint32_t level = t->s.low; level < t->s.levels; level++)
-		if (!reduce_scatter_pat_send(p, t, 1u << level, 2u << level))
-			return false;
-	t->first = t->to = 0;
-	t->stride = 1u << t->s.levels;
-	t->from = t->ends = prim_pat_below(p, 0, t->s.levels);
-	return prim_pat_reduce(p, t);
+	}
+	return true;
 }
 
 DEV_FN bool reduce_scatter_pat(struct prim *p, const struct steps_part *part)

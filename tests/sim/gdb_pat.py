@@ -35,7 +35,7 @@ def walk():
                     run("p p->block->pat_recv[2]")), run("p p->block->pat_recv[2]"))
     go("prim_wait_recv", mine)
     frames("bt", r"#0 .*prim_wait_recv \(p=", r"prim_pat_wait \(p=.*t=", r"prim_pat_reduce \(p=",
-           r"reduce_scatter_pat_\w+ \(p=", r"dev_pat \(d=", "task_entry")
+           r"reduce_scatter_pat_loop \(p=", r"dev_pat \(d=", "task_entry")
 
 
 run("set breakpoint pending on")
