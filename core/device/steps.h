@@ -18,7 +18,8 @@
  *	TREE_*         1 chunk         1 on each that is used   ceil(share / chunk)
  *	BINOMIAL       1 chunk         below                    below
  *
- * A message between two ranks has one chunk of one step for each step's worth of bytes.
+ * A message between two ranks has one chunk of one step for each step's worth of bytes; one that is put straight
+ * into the receiver's buffer (prims_put.h) has one step.
  *
  * The last loop of a ring that goes round twice splits what is left in n chunks of
  * alignUp(ceil(left / n), 16 bytes).
