@@ -9,6 +9,7 @@
 #include "core/base/param.h"
 #include "core/comm/comm_internal.h"
 #include "core/mem/mem.h"
+#include "core/proxy/proxy.h"
 #include "core/topo/graph_file.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/net.h"
@@ -142,6 +143,12 @@ static ncclResult_t channels_trees(struct ncclComm *comm, const struct topo_tree
 	return ncclSuccess;
 }
 
+/* What ranks gather when they have their channels. */
+struct channels_word {
+	uint64_t hash;   /* of what they worked out */
+	uint64_t relays; /* local ranks that the rank sends through */
+};
+
 /* What the agreement needs for a moment; one allocation. */
 struct channels_scratch {
 	struct topo_rings rings;
@@ -149,7 +156,7 @@ struct channels_scratch {
 	struct topo_digest digest;
 	struct topo_rank_info *all; /* [nranks] */
 	int32_t *order, *parent;    /* [DEV_MAX_CHANNELS * nranks] */
-	uint64_t *hash;             /* [nranks] */
+	struct channels_word *word; /* [nranks] */
 };
 
 /* An error to which all ranks come from the same data ends on all of them together: a rank that left before would
@@ -189,10 +196,11 @@ static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scra
 
 	topo_digest_make(&s->digest, comm->nranks, comm->nchannels, &s->rings, s->order, &s->trees,
 			 s->parent);
-	s->hash[comm->rank] = topo_digest_hash(&s->digest);
-	rc = bootstrap_all_gather(comm->bootstrap, s->hash, sizeof *s->hash);
+	s->word[comm->rank] = (struct channels_word){.hash = topo_digest_hash(&s->digest),
+						     .relays = proxy_relays_wanted(comm)};
+	rc = bootstrap_all_gather(comm->bootstrap, s->word, sizeof *s->word);
 	for (int32_t r = 0; r < comm->nranks && !rc; r++)
-		same &= s->hash[r] == s->hash[0];
+		same &= s->word[r].hash == s->word[0].hash;
 	return rc || same ? rc : channels_differ(comm, &s->digest);
 }
 
@@ -206,6 +214,15 @@ static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch
 	if (!rc)
 		rc = topo_connect_trees(s->all, comm->nranks, comm->rank, &s->trees, s->parent);
 	return rc;
+}
+
+static ncclResult_t channels_relays(struct ncclComm *comm, const struct channels_scratch *s)
+{
+	uint64_t *wanted = (uint64_t *)s->all; /* which has had its use */
+
+	for (int32_t r = 0; r < comm->nranks; r++)
+		wanted[r] = s->word[r].relays;
+	return proxy_relays_open(comm, wanted);
 }
 
 static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratch *scratch)
@@ -230,7 +247,9 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 		channels_log(comm);
 		topo_trees_log(&scratch->trees, comm->nchannels, comm->rank);
 	}
-	return rc ? rc : channels_compare(comm, scratch);
+	if (!rc)
+		rc = channels_compare(comm, scratch);
+	return rc ? rc : channels_relays(comm, scratch);
 }
 
 /* NCCL_GRAPH_FILE, or *file is NULL. */
@@ -358,7 +377,7 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	if (rc)
 		return rc;
 	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
-	size_t hashes = (size_t)comm->nranks * sizeof(uint64_t);
+	size_t hashes = (size_t)comm->nranks * sizeof(struct channels_word);
 	size_t order = (size_t)comm->nranks * DEV_MAX_CHANNELS * sizeof(int32_t);
 	struct channels_scratch *scratch = os_alloc(sizeof *scratch + gathered + hashes + 2 * order,
 						    "ring and tree agreement");
@@ -368,8 +387,8 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 		return ncclSystemError;
 	}
 	scratch->all = (void *)(scratch + 1);
-	scratch->hash = (void *)((char *)scratch->all + gathered);
-	scratch->order = (void *)((char *)scratch->hash + hashes);
+	scratch->word = (void *)((char *)scratch->all + gathered);
+	scratch->order = (void *)((char *)scratch->word + hashes);
 	scratch->parent = (void *)((char *)scratch->order + order);
 	rc = channels_agree(comm, scratch);
 	os_free(scratch);

@@ -347,6 +347,8 @@ static void comm_watch_ring(struct ncclComm *comm)
 	if (!comm->bootstrap_taken &&
 	    shared_load_u32(&comm->async_error, SHARED_ACQUIRE) == ncclSuccess)
 		rc = bootstrap_watch(comm->bootstrap);
+	if (!rc)
+		rc = proxy_relays_error(comm);
 	if (rc)
 		rank_set_async_error(comm, rc);
 	if (!comm->bootstrap_taken && shared_load_u32(&comm->async_error, SHARED_ACQUIRE)) {

@@ -44,8 +44,7 @@ static bool proxy_table_add(struct proxy_gpu *p, struct proxy_conn *pc)
 {
 	uint32_t i = 0;
 
-	if (!proxy_waits_reserve(&p->service_waits,
-				 (p->conns + 1) * PROXY_SERVICE_WAITS + PROXY_TASK_WAITS) ||
+	if (!proxy_service_reserve(p, p->conns + 1, p->service_relay_count) ||
 	    (p->conns == p->conn_room && !proxy_table_grow(p)))
 		return false;
 	while (p->conn[i])

@@ -14,7 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/param.h"
 #include "core/mem/mem.h"
-#include "core/proxy/proxy_internal.h"
+#include "core/proxy/relay.h"
 
 #define PROXY_HOST_ALIGN 4096u
 
@@ -150,7 +150,8 @@ static ncclResult_t proxy_conn_allocate_host(struct proxy_conn *pc)
 		b->bytes = (size_t)DEV_STEPS * b->step_bytes;
 		bytes += proxy_buffer_host_bytes(b);
 	}
-	return mem_host_alloc(&pc->host_mem, bytes, "a network connection");
+	return pc->proxy->relay ? relay_host_alloc(pc, bytes)
+				: mem_host_alloc(&pc->host_mem, bytes, "a network connection");
 }
 
 /* The buffers in the pinned block, one after the other, each at the beginning of a page. */
@@ -287,7 +288,10 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 	if (pc->host_mem) {
 		os_unlabel(&pc->send_mem->head);
 		os_unlabel(&pc->recv_mem->tail);
-		(void)mem_host_free(pc->host_mem, "a network connection");
+		if (pc->proxy->relay)
+			relay_host_free(pc);
+		else
+			(void)mem_host_free(pc->host_mem, "a network connection");
 	}
 	pc->host_mem = NULL;
 	pc->send_mem = NULL;

@@ -37,7 +37,8 @@ static struct proxy_link *proxy_link_find(const struct proxy_conn *pc)
 	struct proxy_link *l = pc->proxy->gpu->links;
 
 	for (; l; l = l->next) {
-		if (l->comm != pc->comm || l->is_send != pc->is_send || l->who.peer != pc->peer)
+		if (l->comm != pc->comm || l->is_send != pc->is_send || l->who.peer != pc->peer ||
+		    l->who.rank != pc->rank)
 			continue;
 		if (pc->is_send ? !memcmp(&l->handle, &pc->theirs.handle, sizeof l->handle)
 				: l->shared && l->dev == pc->net_dev && proxy_conn_shares(pc))
@@ -59,7 +60,7 @@ static ncclResult_t proxy_link_make(struct proxy_conn *pc)
 	}
 	l->comm = pc->comm;
 	l->net = pc->proxy->net;
-	l->who = (struct net_who){.peer = pc->peer, .channel = pc->channel};
+	l->who = (struct net_who){.rank = pc->rank, .peer = pc->peer, .channel = pc->channel};
 	l->is_send = pc->is_send;
 	l->shared = !pc->is_send && proxy_conn_shares(pc);
 	l->dev = pc->net_dev;

@@ -2,9 +2,8 @@
 /*
  * A request to a service task, and its answer: one message of fixed layout. No field is an address,
  * so a message means the same in another process. The main task of a rank queues it in a struct
- * proxy_call (proxy_internal.h), whose other fields only this process understands. There is no
- * socket for it yet: a rank that sends through another process' proxy (PXN) needs one, and a
- * description of the connection's memory that it can map, beside this message.
+ * proxy_call (proxy_internal.h), whose other fields only this process understands; or it writes it into
+ * the area that it shares with a relay (relay.h), whose answer also describes the connection's memory.
  */
 #ifndef CORE_PROXY_MESSAGE_H
 #define CORE_PROXY_MESSAGE_H
@@ -20,8 +19,10 @@
  *	         index, step_bytes; peer, nic
  *	CONNECT  conn; info: the other end's
  *	CLOSE    conn
+ *
+ * RELAY and RELAY_END are about an area, and come from the relay's own main task.
  */
-enum proxy_command { PROXY_SETUP = 1, PROXY_CONNECT, PROXY_CLOSE };
+enum proxy_command { PROXY_SETUP = 1, PROXY_CONNECT, PROXY_CLOSE, PROXY_RELAY, PROXY_RELAY_END };
 
 struct proxy_message {
 	uint32_t magic;

@@ -4,7 +4,7 @@
  * and when nothing moved, one wait for everything that any of them waits for.
  */
 #include "core/base/log.h"
-#include "core/proxy/proxy_internal.h"
+#include "core/proxy/relay.h"
 #include "core/rank/cuda_result.h"
 
 /* ---- what the task knows -------------------------------------------------------------------- */
@@ -13,6 +13,8 @@ static void proxy_conn_fail(struct proxy_conn *pc, ncclResult_t rc)
 {
 	pc->failed = true;
 	rank_set_async_error(pc->comm, rc);
+	if (pc->proxy->relay)
+		relay_fail(pc->proxy->relay, rc);
 }
 
 static void proxy_member_add(struct proxy_gpu *p, struct proxy_state *m)
@@ -24,6 +26,13 @@ static void proxy_member_add(struct proxy_gpu *p, struct proxy_state *m)
 	p->members = m;
 }
 
+bool proxy_progress_reserve(struct proxy_gpu *p, uint32_t known, uint32_t relays)
+{
+	return proxy_waits_reserve(&p->progress_waits, known * PROXY_PROGRESS_WAITS +
+							       relays * PROXY_RELAY_WAITS +
+							       PROXY_TASK_WAITS);
+}
+
 /* From its first operation on the task knows a connection, and with it the communicator: a
  * connection that fails while this end has nothing to do on it has to be reported all the same, since
  * the kernel, or another connection, may wait for what will never come. */
@@ -31,8 +40,7 @@ static ncclResult_t proxy_conn_know(struct proxy_gpu *p, struct proxy_conn *pc)
 {
 	struct proxy_state *m = pc->proxy;
 
-	if (!proxy_waits_reserve(&p->progress_waits,
-				 (p->known + 1) * PROXY_PROGRESS_WAITS + PROXY_TASK_WAITS)) {
+	if (!proxy_progress_reserve(p, p->known + 1, p->progress_relay_count)) {
 		WARN("rank %d: no memory for the waits of the proxy", pc->rank);
 		return ncclSystemError;
 	}
@@ -84,7 +92,7 @@ static void proxy_conn_activate(struct proxy_conn *pc)
 	pc->proxy->active_end = &pc->active_next;
 }
 
-static void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot)
+void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot)
 {
 	struct proxy_conn *pc = slot->conn;
 	bool active = proxy_conn_is_active(pc);
@@ -110,7 +118,10 @@ static bool proxy_progress_take(struct proxy_gpu *p)
 
 		next = node->next;
 		shared_note_read(slot, sizeof *slot);
-		proxy_slot_take(p, slot);
+		if (slot->conn)
+			proxy_slot_take(p, slot);
+		else
+			relay_progress_join(p, slot->relay);
 	}
 	return any;
 }
@@ -191,7 +202,8 @@ static bool proxy_progress_pass(struct proxy_gpu *p)
 	bool moved = false, pass_over = false;
 
 	while ((m = *at) != NULL) {
-		bool aborted = shared_load_u32(m->comm->abort, SHARED_ACQUIRE) != 0;
+		bool aborted = shared_load_u32(m->comm->abort, SHARED_ACQUIRE) != 0 ||
+			       (m->relay && relay_is_over(m->relay));
 
 		m->letting_go = aborted || shared_load_u32(&m->closing, SHARED_ACQUIRE) != 0;
 		if (aborted)
@@ -247,7 +259,8 @@ static void proxy_member_list_waits(const struct proxy_state *m, struct proxy_wa
 			proxy_waits_add(waits, &pc->check_wait, pc->rank);
 	proxy_waits_add(waits, &m->abort_wait, m->comm->rank);
 	if (!m->letting_go)
-		proxy_waits_add(waits, &m->closing_wait, m->comm->rank);
+		proxy_waits_add(waits, m->relay ? &m->relay->gone_wait : &m->closing_wait,
+				m->comm->rank);
 }
 
 static void proxy_progress_wait(struct proxy_gpu *p)
@@ -265,6 +278,7 @@ static void proxy_progress_wait(struct proxy_gpu *p)
 	waits->n = 0;
 	for (const struct proxy_state *m = p->members; m; m = m->next)
 		proxy_member_list_waits(m, waits);
+	relay_progress_waits(p, waits);
 	proxy_waits_add(waits, &mail, p->rank);
 	proxy_waits_add(waits, &stop, p->rank);
 	os_self()->wait_ranks = waits->rank;
@@ -282,9 +296,10 @@ void proxy_progress_main(void *arg)
 		bool moved = proxy_progress_take(p);
 
 		if (stopping) {
-			ASSERT(!p->members && !moved);
+			ASSERT(!p->members && !moved && !p->progress_relays);
 			return;
 		}
+		moved |= relay_progress_take(p);
 		moved |= proxy_progress_pass(p);
 		if (!moved && !proxy_progress_check(p))
 			proxy_progress_wait(p);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/proxy/proxy_internal.h"
+#include "core/proxy/relay.h"
 
 /* ---- the communicator's part ---------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ static struct wait proxy_word_wait(const shared_u32 *word, const char *why)
 	};
 }
 
-static void proxy_state_init(struct proxy_state *p, struct ncclComm *comm)
+void proxy_state_init(struct proxy_state *p, struct ncclComm *comm)
 {
 	p->comm = comm;
 	p->net = comm->net.ops;
@@ -36,7 +36,7 @@ static void proxy_state_init(struct proxy_state *p, struct ncclComm *comm)
 }
 
 /* With the first network connection: a communicator without any has no use for a proxy. */
-static ncclResult_t proxy_attach(struct ncclComm *comm)
+ncclResult_t proxy_attach(struct ncclComm *comm)
 {
 	struct proxy_state *p;
 
@@ -62,6 +62,7 @@ void proxy_stop(struct ncclComm *comm)
 {
 	struct proxy_state *p = comm->proxy;
 
+	relay_state_close(comm);
 	net_shut(comm); /* without a proxy too: the topology may have opened its devices */
 	if (!p)
 		return;
@@ -72,20 +73,24 @@ void proxy_stop(struct ncclComm *comm)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-static void proxy_call_send(struct proxy_port *port, struct proxy_call *call,
-			    enum proxy_command command)
+static void proxy_call_push(struct proxy_call *call, enum proxy_command command)
 {
 	call->m.magic = PROXY_MESSAGE_MAGIC;
 	call->m.command = command;
-	call->m.comm_hash = port->proxy->comm->id_hash;
-	call->m.conn = port->number;
-	call->proxy = port->proxy;
+	call->m.comm_hash = call->proxy->comm->id_hash;
 	shared_note_write(&call->m, sizeof call->m);
-	proxy_posted_push(&port->proxy->gpu->requests, &call->node, &call->node);
+	proxy_posted_push(&call->proxy->gpu->requests, &call->node, &call->node);
 }
 
-static void proxy_answer_wait(const struct proxy_port *port, const struct proxy_call *call,
-			      struct wait *w)
+static void proxy_call_send(struct proxy_port *port, struct proxy_call *call,
+			    enum proxy_command command)
+{
+	call->m.conn = port->number;
+	call->proxy = port->proxy;
+	proxy_call_push(call, command);
+}
+
+static void proxy_answer_wait(const struct proxy_call *call, int32_t channel, struct wait *w)
 {
 	*w = (struct wait){
 		.on = &call->answered,
@@ -94,8 +99,8 @@ static void proxy_answer_wait(const struct proxy_port *port, const struct proxy_
 		.kind = WAIT_EQ,
 		.bytes = 4,
 		.why = "the proxy's service task to answer",
-		.from = {.rank = port->proxy->comm->rank,
-			 .channel = port->channel,
+		.from = {.rank = call->proxy->comm->rank,
+			 .channel = channel,
 			 .step = -1,
 			 .object = "proxy service"},
 	};
@@ -107,15 +112,21 @@ static bool proxy_answered(const struct proxy_call *call)
 }
 
 /* The answer to a request that needs no other rank. */
-static ncclResult_t proxy_call_wait(const struct proxy_port *port, const struct proxy_call *call)
+static ncclResult_t proxy_call_wait(const struct proxy_call *call, int32_t channel)
 {
 	struct wait w;
 
-	proxy_answer_wait(port, call, &w);
+	proxy_answer_wait(call, channel, &w);
 	while (!proxy_answered(call))
 		(void)os_wait_one(&w, NULL);
 	shared_note_read(&call->m, sizeof call->m);
 	return (ncclResult_t)call->m.result;
+}
+
+ncclResult_t proxy_call_run(struct proxy_call *call, enum proxy_command command)
+{
+	proxy_call_push(call, command);
+	return proxy_call_wait(call, -1);
 }
 
 static int32_t proxy_pick_nic(const struct conn *c)
@@ -154,10 +165,10 @@ static ncclResult_t proxy_port_make(struct conn *c)
 		WARN("no memory for the proxy's connection to rank %d", c->peer);
 		return ncclSystemError;
 	}
-	port->proxy = c->comm->proxy;
 	port->channel = c->channel;
 	port->setup.m.peer = c->peer;
 	port->setup.m.nic = proxy_pick_nic(c);
+	port->use = relay_use_of(c, port->setup.m.nic);
 	port->setup.m.info = (struct net_info){
 		.magic = NET_INFO_MAGIC,
 		.rank = c->comm->rank,
@@ -171,22 +182,31 @@ static ncclResult_t proxy_port_make(struct conn *c)
 	return ncclSuccess;
 }
 
-ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine)
+static ncclResult_t proxy_setup_here(struct ncclComm *comm, struct proxy_port *port)
 {
-	struct proxy_port *port;
-	ncclResult_t rc = proxy_attach(c->comm);
+	ncclResult_t rc = proxy_attach(comm);
 
-	if (!rc)
-		rc = proxy_port_make(c);
 	if (rc)
 		return rc;
-	port = c->proxy;
+	port->proxy = comm->proxy;
 	proxy_call_send(port, &port->setup, PROXY_SETUP);
-	rc = proxy_call_wait(port, &port->setup);
+	rc = proxy_call_wait(&port->setup, port->channel);
 	if (rc)
 		return rc;
 	port->number = port->setup.m.conn;
 	port->conn = port->setup.conn;
+	return ncclSuccess;
+}
+
+ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine)
+{
+	ncclResult_t rc = proxy_port_make(c);
+	struct proxy_port *port = c->proxy;
+
+	if (!rc)
+		rc = port->use ? relay_setup(port) : proxy_setup_here(c->comm, port);
+	if (rc)
+		return rc;
 	memset(mine, 0, sizeof *mine);
 	memcpy(mine->bytes, &port->setup.m.info, sizeof port->setup.m.info);
 	return ncclSuccess;
@@ -206,7 +226,7 @@ ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, st
 		shared_note_read(&port->connect.m, sizeof port->connect.m);
 		return (ncclResult_t)port->connect.m.result;
 	}
-	proxy_answer_wait(port, &port->connect, w);
+	proxy_answer_wait(&port->connect, port->channel, w);
 	return ncclInProgress;
 }
 
@@ -216,10 +236,12 @@ void proxy_close(struct conn *c)
 
 	if (!port)
 		return;
-	if (port->number) {
+	if (port->use) {
+		relay_close(port);
+	} else if (port->number) {
 		shared_store_u32(&port->proxy->closing, 1, SHARED_RELEASE);
 		proxy_call_send(port, &port->close, PROXY_CLOSE);
-		(void)proxy_call_wait(port, &port->close);
+		(void)proxy_call_wait(&port->close, port->channel);
 	}
 	os_free(port);
 	c->proxy = NULL;
@@ -227,7 +249,7 @@ void proxy_close(struct conn *c)
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static void proxy_slots_take_back(struct proxy_state *p)
+void proxy_slots_take_back(struct proxy_state *p)
 {
 	struct proxy_node *node = proxy_posted_take(&p->freed), *next;
 
@@ -268,26 +290,51 @@ static struct proxy_slot *proxy_slot_fill(struct proxy_state *p, const struct pr
 	return slot;
 }
 
-ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int n)
+/* Those of this rank's own proxy, `n` of the `count`. */
+static ncclResult_t proxy_append_here(struct proxy_state *p, const struct proxy_op *ops, int count,
+				      uint32_t n)
 {
-	struct proxy_state *p = comm->proxy;
 	struct proxy_node *newest = NULL, *oldest = NULL;
-	ncclResult_t rc;
+	ncclResult_t rc = proxy_slots_wait(p, n);
 
-	ASSERT(n >= 0 && n <= PROXY_MAX_APPEND);
-	if (!n)
-		return ncclSuccess;
-	rc = proxy_slots_wait(p, (uint32_t)n);
 	if (rc)
 		return rc;
 	p->launches++;
-	for (int i = 0; i < n; i++) {
-		struct proxy_slot *slot = proxy_slot_fill(p, &ops[i]);
+	for (int i = 0; i < count; i++) {
+		struct proxy_slot *slot;
 
+		if (ops[i].conn->use)
+			continue;
+		slot = proxy_slot_fill(p, &ops[i]);
 		slot->node.next = newest;
 		newest = &slot->node;
 		oldest = oldest ? oldest : newest;
 	}
 	proxy_posted_push(&p->gpu->posted, newest, oldest);
 	return ncclSuccess;
+}
+
+/* Those of relays. */
+static ncclResult_t proxy_append_there(struct ncclComm *comm, const struct proxy_op *ops, int n)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int i = 0; i < n && !rc; i++)
+		if (ops[i].conn->use)
+			rc = relay_op_put(&ops[i], comm->op_count);
+	relay_ops_show(comm);
+	return rc;
+}
+
+ncclResult_t proxy_append(struct ncclComm *comm, const struct proxy_op *ops, int n)
+{
+	int relayed = 0;
+	ncclResult_t rc = ncclSuccess;
+
+	ASSERT(n >= 0 && n <= PROXY_MAX_APPEND);
+	for (int i = 0; i < n; i++)
+		relayed += ops[i].conn->use != NULL;
+	if (relayed < n)
+		rc = proxy_append_here(comm->proxy, ops, n, (uint32_t)(n - relayed));
+	return rc || !relayed ? rc : proxy_append_there(comm, ops, n);
 }

@@ -58,6 +58,14 @@ ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine);
 ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);
 void proxy_close(struct conn *c);
 
+/* PXN: which of its host's ranks this rank's rings and trees send through, a bit for each local rank. */
+uint64_t proxy_relays_wanted(const struct ncclComm *comm);
+/* Makes what ranks share for that, before the first connection; wanted[rank] is what each rank announced. All
+ * ranks of the communicator call it together. */
+ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted);
+/* The first error of a connection that this rank has through another one. Between opening and proxy_stop. */
+ncclResult_t proxy_relays_error(const struct ncclComm *comm);
+
 /* Releases the communicator's part, all of whose connections are closed. The last communicator of the
  * GPU ends the tasks and joins them. */
 void proxy_stop(struct ncclComm *comm);

@@ -21,6 +21,8 @@
 /* of a connection in each task, with its communicator's own */
 #define PROXY_PROGRESS_WAITS (PROXY_RUN_WAITS + 3)
 #define PROXY_SERVICE_WAITS  2
+/* of a relay in each task */
+#define PROXY_RELAY_WAITS 2
 
 /* ---- ops.c: lists between tasks ------------------------------------------------------------- */
 
@@ -50,6 +52,7 @@ struct proxy_call {
 	struct proxy_node node;
 	struct proxy_message m;
 	struct proxy_state *proxy; /* of the caller's communicator */
+	struct relay *relay;       /* relay.h: it came through an area, or is about it; NULL */
 	struct proxy_conn *conn;   /* with the answer of a SETUP: what the kernel needs is there */
 	shared_u32 answered;
 };
@@ -62,6 +65,13 @@ struct proxy_port {
 	bool connecting;         /* CONNECT was sent */
 	int32_t channel;
 	struct proxy_call setup, connect, close;
+	/* PXN (relay_use.c) */
+	struct relay_use *use; /* NULL: the connection is this rank's proxy's */
+	uint32_t relayed;      /* its number for operations */
+	uint32_t name;         /* its number in the host memory's name */
+	size_t host_bytes;
+	uint8_t *host, *host_device; /* the host memory, for host and GPU */
+	uint8_t *slots[DEV_PROTO_COUNT];
 };
 
 /* ---- an operation that runs ----------------------------------------------------------------- */
@@ -192,8 +202,10 @@ struct proxy_conn {
 
 	/* service writes until READY, then read only */
 	void *net_comm;
-	void *host_mem; /* pinned: send_mem, recv_mem, and the buffers that are not on the GPU */
-	void *gpu_mem;  /* the buffers that are; NULL: none */
+	void *host_mem;    /* pinned: send_mem, recv_mem, and the buffers that are not on the GPU */
+	size_t host_bytes; /* of a segment, for a user of another process (relay.h), */
+	uint32_t host_name;            /* and the number in its name */
+	void *gpu_mem;                 /* the buffers that are; NULL: none */
 	struct dev_send_mem *send_mem; /* head */
 	struct dev_recv_mem *recv_mem; /* tail, fifo */
 	struct proxy_buffer buffer[DEV_PROTO_COUNT];
@@ -216,8 +228,9 @@ struct proxy_conn {
 /* ---- a communicator's part ------------------------------------------------------------------ */
 
 struct proxy_slot {
-	struct proxy_node node; /* first: in a list, or in the connection's queue */
-	struct proxy_conn *conn;
+	struct proxy_node node;  /* first: in a list, or in the connection's queue */
+	struct proxy_conn *conn; /* NULL: it is a relay's, which progress is to know */
+	struct relay *relay;
 	uint64_t launch; /* that appended it: 1, 2... */
 	struct proxy_op op;
 };
@@ -227,6 +240,7 @@ struct proxy_state {
 	struct ncclComm *comm;
 	const struct net_ops *net;
 	struct proxy_gpu *gpu;
+	struct relay *relay; /* that it is part of; NULL: it is the communicator's own */
 	struct wait abort_wait, closing_wait;
 
 	shared_u32 closing; /* main: connections close, progress lets go of them */
@@ -286,11 +300,15 @@ struct proxy_gpu {
 	uint32_t conns, conn_room; /* live, and entries of `conn` */
 	struct proxy_conn *working;
 	struct proxy_link *links;
+	struct relay *service_relays;
+	uint32_t service_relay_count;
 	struct proxy_waits service_waits;
 
 	/* progress */
 	struct proxy_state *members; /* communicators with a known connection */
 	uint32_t known;              /* connections of all of them */
+	struct relay *progress_relays;
+	uint32_t progress_relay_count;
 	struct proxy_waits progress_waits;
 };
 
@@ -351,6 +369,22 @@ int proxy_link_gather(struct proxy_conn *pc, bool (*ready)(const struct proxy_ru
 		      struct proxy_conn *with[NET_MAX_RECVS]);
 /* A group that is not in use; NULL: all are. */
 struct proxy_group *proxy_link_group(struct proxy_link *l);
+
+/* proxy.c */
+void proxy_state_init(struct proxy_state *p, struct ncclComm *comm);
+/* The communicator's part, made at the first call. */
+ncclResult_t proxy_attach(struct ncclComm *comm);
+/* A request whose fields of `m` are set, to the service task of call->proxy, and its answer. */
+ncclResult_t proxy_call_run(struct proxy_call *call, enum proxy_command command);
+/* Slots that progress gave back. */
+void proxy_slots_take_back(struct proxy_state *p);
+
+/* progress.c: an operation for its connection. */
+void proxy_slot_take(struct proxy_gpu *p, struct proxy_slot *slot);
+/* Room for the waits of so many connections and relays; false: no memory. */
+bool proxy_progress_reserve(struct proxy_gpu *p, uint32_t known, uint32_t relays);
+/* service.c: the same for that task. */
+bool proxy_service_reserve(struct proxy_gpu *p, uint32_t conns, uint32_t relays);
 
 /* service.c, progress.c: the tasks */
 void proxy_service_main(void *proxy_gpu);

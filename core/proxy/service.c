@@ -6,15 +6,26 @@
 #include <cuda_runtime_api.h>
 
 #include "core/base/log.h"
-#include "core/proxy/proxy_internal.h"
+#include "core/proxy/relay.h"
 #include "core/rank/cuda_result.h"
 
 /* The caller may free the call as soon as it is answered. */
-static void proxy_call_answer(struct proxy_call *call, ncclResult_t result)
+static void proxy_call_answer(struct proxy_call *call, struct proxy_conn *pc, ncclResult_t result)
 {
 	call->m.result = result;
+	if (call->relay && call == &call->relay->call) {
+		relay_answer(call, pc);
+		return;
+	}
 	shared_note_write(&call->m, sizeof call->m);
 	shared_store_u32(&call->answered, 1, SHARED_RELEASE);
+}
+
+bool proxy_service_reserve(struct proxy_gpu *p, uint32_t conns, uint32_t relays)
+{
+	return proxy_waits_reserve(&p->service_waits, conns * PROXY_SERVICE_WAITS +
+							      relays * PROXY_RELAY_WAITS +
+							      PROXY_TASK_WAITS);
 }
 
 /* ---- new requests --------------------------------------------------------------------------- */
@@ -46,11 +57,31 @@ static ncclResult_t proxy_service_resume(struct proxy_gpu *p, const struct proxy
 	return ncclSuccess;
 }
 
+/* An area comes or goes; *pc is NULL, and the answer is the result. */
+static ncclResult_t proxy_service_relay(struct proxy_gpu *p, const struct proxy_call *call,
+					struct proxy_conn **pc)
+{
+	*pc = NULL;
+	if (call->m.command == PROXY_RELAY_END) {
+		relay_service_leave(p, call->relay);
+		return ncclSuccess;
+	}
+	if (!proxy_service_reserve(p, p->conns, p->service_relay_count + 1)) {
+		WARN("rank %d: no memory for the waits of a relay", call->m.info.rank);
+		return ncclSystemError;
+	}
+	relay_service_join(p, call->relay);
+	return ncclSuccess;
+}
+
 static ncclResult_t proxy_service_begin(struct proxy_gpu *p, const struct proxy_call *call,
 					struct proxy_conn **pc)
 {
 	const struct proxy_message *m = &call->m;
 
+	if (m->magic == PROXY_MESSAGE_MAGIC && call->relay &&
+	    (m->command == PROXY_RELAY || m->command == PROXY_RELAY_END))
+		return proxy_service_relay(p, call, pc);
 	if (m->magic == PROXY_MESSAGE_MAGIC && m->command == PROXY_SETUP)
 		return proxy_service_setup(p, call, pc);
 	if (m->magic == PROXY_MESSAGE_MAGIC &&
@@ -61,28 +92,33 @@ static ncclResult_t proxy_service_begin(struct proxy_gpu *p, const struct proxy_
 	return ncclInternalError;
 }
 
-/* Takes new requests. A CLOSE replaces a CONNECT that is not answered yet. */
+/* A CLOSE replaces a CONNECT that is not answered yet. */
+void proxy_service_request(struct proxy_gpu *p, struct proxy_call *call)
+{
+	struct proxy_conn *pc;
+	ncclResult_t rc = proxy_service_begin(p, call, &pc);
+
+	if (rc || !pc) {
+		proxy_call_answer(call, NULL, rc);
+		return;
+	}
+	if (!pc->call) {
+		pc->working_next = p->working;
+		p->working = pc;
+	}
+	pc->call = call;
+}
+
 static void proxy_service_take(struct proxy_gpu *p)
 {
 	struct proxy_node *node = proxy_posted_take(&p->requests), *next;
 
 	for (; node; node = next) {
 		struct proxy_call *call = (struct proxy_call *)node;
-		struct proxy_conn *pc;
-		ncclResult_t rc;
 
 		next = node->next;
 		shared_note_read(&call->m, sizeof call->m);
-		rc = proxy_service_begin(p, call, &pc);
-		if (rc) {
-			proxy_call_answer(call, rc);
-			continue;
-		}
-		if (!pc->call) {
-			pc->working_next = p->working;
-			p->working = pc;
-		}
-		pc->call = call;
+		proxy_service_request(p, call);
 	}
 }
 
@@ -93,23 +129,25 @@ static void proxy_service_finish(struct proxy_conn *pc, ncclResult_t result)
 {
 	struct proxy_call *call = pc->call;
 	bool set_up = call->m.command == PROXY_SETUP;
+	bool gone = call->m.command == PROXY_CLOSE || (set_up && result);
 
 	pc->call = NULL;
 	if (set_up && !result) {
 		call->m.conn = pc->number;
 		call->m.info = pc->mine;
 		call->conn = pc;
-	} else if (set_up || call->m.command == PROXY_CLOSE) {
+	} else if (gone) {
 		proxy_conn_free(pc);
 	} else if (result) {
 		proxy_conn_enter(pc, PROXY_CONN_FAILED);
 	}
-	proxy_call_answer(call, result);
+	proxy_call_answer(call, gone ? NULL : pc, result);
 }
 
 static bool proxy_conn_is_aborted(const struct proxy_conn *pc)
 {
-	return shared_load_u32(pc->comm->abort, SHARED_ACQUIRE) != 0;
+	return shared_load_u32(pc->comm->abort, SHARED_ACQUIRE) != 0 ||
+	       (pc->proxy->relay && relay_is_over(pc->proxy->relay));
 }
 
 /* After an abort the other ends need not connect: those requests fail. */
@@ -158,6 +196,7 @@ static void proxy_service_wait(struct proxy_gpu *p)
 	waits->n = 0;
 	proxy_waits_add(waits, &mail, p->rank);
 	proxy_waits_add(waits, &stop, p->rank);
+	relay_service_waits(p, waits);
 	for (struct proxy_conn *pc = p->working; pc; pc = pc->working_next) {
 		proxy_waits_add(waits, &pc->wait, pc->rank);
 		if (pc->state != PROXY_CONN_DRAINING)
@@ -175,14 +214,15 @@ void proxy_service_main(void *arg)
 	(void)cuda_capture_mode(cudaStreamCaptureModeRelaxed);
 	p->device = cuda_result(cudaSetDevice(p->cuda_dev), "cudaSetDevice in the proxy's service");
 	for (;;) {
-		bool stopping = shared_load_u32(&p->stop, SHARED_ACQUIRE) != 0;
+		bool stopping = shared_load_u32(&p->stop, SHARED_ACQUIRE) != 0, taken;
 
 		proxy_service_take(p);
+		taken = relay_service_take(p);
 		if (stopping) {
-			ASSERT(!p->working && !p->conns);
+			ASSERT(!p->working && !p->conns && !p->service_relays);
 			return;
 		}
-		if (!proxy_service_pass(p))
+		if (!proxy_service_pass(p) && !taken)
 			proxy_service_wait(p);
 	}
 }

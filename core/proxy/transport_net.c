@@ -2,12 +2,13 @@
 /*
  * transport_net: two ranks that share no memory. Between each kernel and the network stands this
  * rank's proxy: the kernel fills (or empties) slots in memory of its own host, and the proxy moves
- * them. This file passes requests on to the proxy's service task, and fills in the kernel's view.
+ * them; or, with PXN, the proxy of another rank of the host (relay.h). This file passes requests on to the
+ * proxy's service task, and fills in the kernel's view.
  */
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/proxy/proxy_internal.h"
+#include "core/proxy/relay.h"
 #include "core/transport/transport_internal.h"
 
 static bool net_can_connect(const struct ncclComm *comm, int32_t from, int32_t to)
@@ -41,10 +42,6 @@ static void net_fill_dev(struct conn *c)
 	c->dev.tail = &pc->recv_mem->tail;
 	c->dev.head = &pc->send_mem->head;
 	c->dev.fifo = c->is_send ? pc->recv_mem->fifo : NULL;
-	c->dev.step = transport_first_step();
-	c->dev.peer = c->peer;
-	c->dev.channel = c->channel;
-	c->dev.index = c->index;
 }
 
 static ncclResult_t net_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
@@ -54,8 +51,15 @@ static ncclResult_t net_connect(struct conn *c, const struct connect_info *their
 
 	memcpy(&info, theirs->bytes, sizeof info);
 	rc = net_info_check(c, &info);
-	if (!rc)
-		rc = proxy_connect(c, theirs, w);
+	if (rc)
+		return rc;
+	c->dev.step = transport_first_step();
+	c->dev.peer = c->peer;
+	c->dev.channel = c->channel;
+	c->dev.index = c->index;
+	if (c->proxy->use)
+		return relay_connect(c, theirs, w);
+	rc = proxy_connect(c, theirs, w);
 	if (!rc)
 		net_fill_dev(c);
 	return rc;

@@ -355,6 +355,20 @@ enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, in
 	return p->type == TOPO_PATH_PXN ? p->direct : p->type;
 }
 
+int32_t topo_nic_relay(const struct topo_system *sys, int32_t gpu, int32_t nic)
+{
+	const struct topo_path *p = topo_nic_path_at(sys, gpu, nic);
+
+	for (int16_t i = 0; i < p->count && p->type == TOPO_PATH_PXN; i++) {
+		int32_t node = sys->link[sys->hop[p->first + i]].to;
+
+		for (int32_t pos = 0; pos < sys->ngpus; pos++)
+			if (sys->end_node[pos] == node)
+				return sys->pos_to_local[pos];
+	}
+	return -1;
+}
+
 uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b)
 {
 	return topo_path_at(sys, topo_pos(sys, a), topo_pos(sys, b))->bw_mbps;

@@ -78,6 +78,8 @@ int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu);
  * of another GPU (PXN), which the search reckons with. */
 enum topo_path_type topo_gpu_path(const struct topo_system *sys, int32_t a, int32_t b);
 enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, int32_t nic);
+/* PXN: the GPU by whose memory the path from `gpu` to the NIC leads. -1: the path leads by none. */
+int32_t topo_nic_relay(const struct topo_system *sys, int32_t gpu, int32_t nic);
 uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b);
 uint32_t topo_nic_bw_mbps(const struct topo_system *sys, int32_t gpu, int32_t nic);
 

@@ -215,11 +215,11 @@ static ncclResult_t conn_job_pass(struct conn_job *job, int *pending)
 			return rc;
 		job->ready[i] = true;
 		INFO(LOG_INIT | LOG_P2P | LOG_SHM | LOG_NET,
-		     "Channel %02d/%d : %d[%d] %s %d[%d] via %s%s%s", c->channel, c->index,
+		     "Channel %02d/%d : %d[%d] %s %d[%d] via %s%s%s%s", c->channel, c->index,
 		     comm->rank, comm->cuda_dev, c->is_send ? "->" : "<-", c->peer,
 		     comm->peers[c->peer].cuda_dev, c->transport->name,
 		     c->transport->network ? "/" : "",
-		     c->transport->network ? comm->net.ops->name : "");
+		     c->transport->network ? comm->net.ops->name : "", c->via);
 	}
 	*pending = n;
 	return ncclSuccess;

@@ -32,6 +32,7 @@ struct net_props {
 
 /* What a connection serves: for error lines, labels and fault addresses. */
 struct net_who {
+	int32_t rank; /* whose end it is: another one than the communicator's, if that is its relay (PXN) */
 	int32_t peer, channel;
 };
 

@@ -176,7 +176,7 @@ static int net_socket_hello_send(struct net_socket_conn *c, const struct net_soc
 		.magic = NET_SOCKET_HELLO_MAGIC,
 		.version = NET_SOCKET_VERSION,
 		.nonce = h->nonce,
-		.rank = c->comm->rank,
+		.rank = c->who.rank,
 		.socket = c->opened,
 	};
 	rc = net_socket_move(s, true, &c->hello, sizeof c->hello);

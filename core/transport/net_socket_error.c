@@ -98,7 +98,7 @@ ncclResult_t net_socket_failed(struct net_socket_conn *c, const char *what, int 
 {
 	struct net_socket_notice n = {
 		.magic = NET_SOCKET_NOTICE_MAGIC,
-		.rank = c->comm->rank,
+		.rank = c->who.rank,
 		.peer = c->who.peer,
 		.error = error,
 	};
@@ -125,8 +125,8 @@ ncclResult_t net_socket_heard(struct net_socket_conn *c, const struct net_socket
 	}
 	net_socket_failed_by(c, n);
 	snprintf(line, sizeof line, "the peer %s: rank %d and rank %d: %s",
-		 n->rank == c->who.peer && n->peer == c->comm->rank ? "reports" : "gives up",
-		 n->rank, n->peer, net_socket_error_text(n->error, text));
+		 n->rank == c->who.peer && n->peer == c->who.rank ? "reports" : "gives up", n->rank,
+		 n->peer, net_socket_error_text(n->error, text));
 	net_socket_log(c, line);
 	return ncclRemoteError;
 }

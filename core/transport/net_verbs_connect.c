@@ -236,7 +236,7 @@ static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
 		c->state = next;
 	}
 	INFO(LOG_NET, "NET/IB: rank %d %s rank %d channel %d: %s qp 0x%x, peer %.31s qp 0x%x",
-	     c->comm->rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->dev->name,
+	     c->who.rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->dev->name,
 	     c->qp[0]->qp_num, c->theirs.nic, c->theirs.qpn[0]);
 	return ncclSuccess;
 }

@@ -62,29 +62,40 @@ static const char *net_verbs_kind_name(uint32_t kind)
 	}
 }
 
+/* " of relay 3": the rank whose proxy has the end (PXN). */
+static void net_verbs_by(char *out, size_t bytes, int32_t rank, int32_t by_rank)
+{
+	out[0] = '\0';
+	if (by_rank != rank)
+		snprintf(out, bytes, " of relay %d", by_rank);
+}
+
 static void net_verbs_peer_name(const struct net_verbs_conn *c, char *out, size_t bytes)
 {
 	const struct net_verbs_meta *m = &c->theirs;
-	char gid[INET6_ADDRSTRLEN] = "?";
+	char gid[INET6_ADDRSTRLEN] = "?", by[32];
 
+	net_verbs_by(by, sizeof by, m->rank, m->by_rank);
 	if (m->link_layer != IBV_LINK_LAYER_ETHERNET) {
-		snprintf(out, bytes, "lid %u %.31s qp 0x%x", m->lid, m->nic, m->qpn[0]);
+		snprintf(out, bytes, "lid %u %.31s qp 0x%x%s", m->lid, m->nic, m->qpn[0], by);
 		return;
 	}
 	if (!m->gid[0] && m->gid[10] == 0xff && m->gid[11] == 0xff)
 		inet_ntop(AF_INET, m->gid + 12, gid, sizeof gid);
 	else
 		inet_ntop(AF_INET6, m->gid, gid, sizeof gid);
-	snprintf(out, bytes, "%s %.31s qp 0x%x", gid, m->nic, m->qpn[0]);
+	snprintf(out, bytes, "%s %.31s qp 0x%x%s", gid, m->nic, m->qpn[0], by);
 }
 
 static void net_verbs_log(const struct net_verbs_conn *c, uint32_t qpn, const char *text)
 {
-	char peer[96];
+	char peer[128], by[32];
 
 	net_verbs_peer_name(c, peer, sizeof peer);
-	WARN("NET/IB: rank %d %s rank %d channel %d qp 0x%x on %s (peer %s): %s", c->comm->rank,
-	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, c->dev->name, peer, text);
+	net_verbs_by(by, sizeof by, c->who.rank, c->comm->rank);
+	WARN("NET/IB: rank %d %s rank %d channel %d qp 0x%x on %s%s (peer %s): %s", c->who.rank,
+	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, c->dev->name, by, peer,
+	     text);
 }
 
 /* ---- notices to the other end ---------------------------------------------------------------- */
@@ -119,7 +130,7 @@ static struct net_verbs_notice net_verbs_notice_of(const struct net_verbs_conn *
 		.status = status,
 		.what = what,
 		.qpn = c->qp[0]->qp_num,
-		.rank = c->comm->rank,
+		.rank = c->who.rank,
 		.peer = c->who.peer,
 	};
 }

@@ -100,7 +100,7 @@ static inline struct net_verbs_dev *net_verbs_dev(const struct ncclComm *comm, i
 /* ---- what crosses --------------------------------------------------------------------------- */
 
 #define NET_VERBS_HANDLE_MAGIC 0xd0de3001u
-#define NET_VERBS_META_MAGIC   0xd0de3005u
+#define NET_VERBS_META_MAGIC   0xd0de3006u
 #define NET_VERBS_NOTICE_MAGIC 0xd0de3003u
 
 /* In struct net_handle: where a receiving end listens. */
@@ -128,9 +128,11 @@ struct net_verbs_meta {
 	uint32_t ring_rkey;
 	uint32_t ring_entries;
 	char nic[32];
+	int32_t by_rank; /* whose proxy has the end: another rank than `rank` for a relay */
+	uint32_t pad0;
 	uint32_t qpn[NET_VERBS_MAX_QPS];
 };
-DOPPEL_CHECK_SIZE(struct net_verbs_meta, 88 + 4 * NET_VERBS_MAX_QPS);
+DOPPEL_CHECK_SIZE(struct net_verbs_meta, 96 + 4 * NET_VERBS_MAX_QPS);
 DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 40);
 
 /* Clear to send, for one of the buffers of a receive. All of a receive are written by one small RDMA WRITE,

@@ -164,7 +164,8 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 	m->lid = c->dev->attr.lid;
 	m->mtu = (uint8_t)c->dev->attr.active_mtu;
 	m->link_layer = c->dev->attr.link_layer;
-	m->rank = c->comm->rank;
+	m->rank = c->who.rank;
+	m->by_rank = c->comm->rank;
 	snprintf(m->nic, sizeof m->nic, "%s", c->dev->name);
 	m->ring_addr = 0; /* as registered */
 	m->ring_rkey = c->ring_mr->rkey;

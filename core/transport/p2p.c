@@ -304,6 +304,13 @@ static ncclResult_t p2p_peer_enable(struct ncclComm *comm, int32_t cuda_dev)
 	return ncclSuccess;
 }
 
+ncclResult_t p2p_reach(struct ncclComm *comm, int32_t peer)
+{
+	ncclResult_t rc = p2p_state_make(comm);
+
+	return rc ? rc : p2p_peer_enable(comm, comm->peers[peer].cuda_dev);
+}
+
 static struct p2p_pool *p2p_pool_find(const struct p2p_state *st, uint32_t number)
 {
 	struct p2p_pool *pool = st ? st->pools : NULL;
@@ -333,6 +340,44 @@ static struct p2p_pool *p2p_pool_of_rank(const struct ncclComm *comm, int32_t ra
 	return pool;
 }
 
+static ncclResult_t p2p_import_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle,
+				    uint8_t **mem)
+{
+	ncclResult_t rc = mem_import((void **)mem, handle, "a neighbour's p2p connection memory");
+
+	/* Its memory goes with it when it dies; that it died may show later. */
+	if (rc && bootstrap_wait_left(comm->bootstrap, peer, os_now_ns() + P2P_NEWS_NS) == 0) {
+		INFO(LOG_P2P, "rank %d: that is because rank %d has left", comm->rank, peer);
+		rc = ncclRemoteError;
+	}
+	return rc;
+}
+
+ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle, void **mem)
+{
+	ncclResult_t rc = p2p_state_make(comm);
+	struct p2p_import *im;
+
+	*mem = NULL;
+	if (rc)
+		return rc;
+	im = os_alloc(sizeof *im, "p2p import");
+	if (!im) {
+		WARN("rank %d: no memory for the device memory of rank %d", comm->rank, peer);
+		return ncclSystemError;
+	}
+	rc = p2p_import_open(comm, peer, handle, &im->mem);
+	if (rc) {
+		os_free(im);
+		return rc;
+	}
+	im->peer = -1; /* no pool */
+	im->next = comm->p2p->imports;
+	comm->p2p->imports = im;
+	*mem = im->mem;
+	return ncclSuccess;
+}
+
 static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 				    struct p2p_import *im)
 {
@@ -351,14 +396,7 @@ static ncclResult_t p2p_import_make(struct conn *c, const struct p2p_info *info,
 		im->mem = im->pool->mem;
 		return ncclSuccess;
 	}
-	rc = mem_import((void **)&im->mem, info->handle, "a neighbour's p2p connection memory");
-	/* Its memory goes with it when it dies; that it died may show later. */
-	if (rc &&
-	    bootstrap_wait_left(c->comm->bootstrap, c->peer, os_now_ns() + P2P_NEWS_NS) == 0) {
-		INFO(LOG_P2P, "rank %d: that is because rank %d has left", c->comm->rank, c->peer);
-		rc = ncclRemoteError;
-	}
-	return rc;
+	return p2p_import_open(c->comm, c->peer, info->handle, &im->mem);
 }
 
 /* The neighbour's pool, opened at the first of its connections. */

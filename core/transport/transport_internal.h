@@ -61,7 +61,11 @@ ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn *const *c
 
 /* p2p.c: memory for those of the n ends that p2p serves. */
 ncclResult_t p2p_reserve(struct ncclComm *comm, struct conn *const *conns, int n);
-/* Closes the pools of others that this rank opened; */
+/* This rank's GPU may use device memory of a rank of the host: of this process, */
+ncclResult_t p2p_reach(struct ncclComm *comm, int32_t peer);
+/* or of another one, opened until p2p_imports_close. */
+ncclResult_t p2p_open(struct ncclComm *comm, int32_t peer, cudaIpcMemHandle_t handle, void **mem);
+/* Closes the pools of others that this rank opened, and other memory; */
 void p2p_imports_close(struct ncclComm *comm);
 /* releases all that p2p connections of a rank share. */
 void p2p_state_close(struct ncclComm *comm);

@@ -138,7 +138,7 @@ static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 
 static ncclResult_t send_connect(struct side *s)
 {
-	struct net_who who = {.peer = 1, .channel = 3};
+	struct net_who who = {.rank = 0, .peer = 1, .channel = 3};
 	struct wait w;
 	ncclResult_t rc;
 
@@ -306,7 +306,7 @@ static void send_main(void *arg)
 
 static ncclResult_t recv_connect(struct side *s)
 {
-	struct net_who who = {.peer = 0, .channel = 3};
+	struct net_who who = {.rank = 1, .peer = 0, .channel = 3};
 	struct wait w;
 	ncclResult_t rc;
 

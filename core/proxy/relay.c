@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The relay's end of PXN (relay.h): areas for the ranks that send through this one, what service and progress
+ * take from them, and the end.
+ */
+#include "core/proxy/relay.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/mem/mem.h"
+
+#define RELAY_TAG_MADE   0x540000
+#define RELAY_TAG_OPENED 0x550000
+
+/* How long to wait for users at the end. */
+#define RELAY_CLOSE_NS         10000000000ull
+#define RELAY_CLOSE_ABORTED_NS 1000000000ull
+
+#define RELAY_WHAT "a relay's connection"
+
+void relay_name(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
+		char name[RELAY_NAME_BYTES])
+{
+	uint64_t hash = hash64_combine(comm->id_hash, (uint64_t)owner << 32 | (uint32_t)user);
+
+	hash = hash64_combine(hash, (uint64_t)TOPO_PATH_PXN << 32 | number);
+	snprintf(name, RELAY_NAME_BYTES, "nccl-%016" PRIx64, hash);
+}
+
+void relay_area_unref(struct relay_area *area)
+{
+	if (shared_add_u32(&area->refs, -1u, SHARED_ACQ_REL) == 1)
+		os_free(area);
+}
+
+bool relay_is_over(const struct relay *r)
+{
+	return shared_load_u32(&r->state.closing, SHARED_ACQUIRE) ||
+	       shared_load_u32(&r->area->gone, SHARED_ACQUIRE);
+}
+
+void relay_fail(struct relay *r, ncclResult_t rc)
+{
+	if (!shared_load_u32(&r->area->error, SHARED_RELAXED))
+		shared_store_u32(&r->area->error, (uint32_t)rc, SHARED_RELEASE);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static ncclResult_t relay_segment_failed(int32_t rank, int32_t user, const char *name, size_t bytes,
+					 int e)
+{
+	char text[96];
+	const char *why = strerror_r(e, text, sizeof text);
+
+	WARN("rank %d: %s/%s: cannot make a segment of %zu bytes for rank %d to send through this "
+	     "one: %s; NCCL_PXN_DISABLE=1 needs none",
+	     rank, OS_SHM_DIR, name, bytes, user, why);
+	return ncclSystemError;
+}
+
+static ncclResult_t relay_segment_make(const struct ncclComm *comm, int32_t user, uint32_t number,
+				       size_t bytes, void **mem)
+{
+	char name[RELAY_NAME_BYTES];
+	int e;
+
+	*mem = NULL;
+	relay_name(comm, comm->rank, user, number, name);
+	e = os_shm_create(name, bytes, mem);
+	return e ? relay_segment_failed(comm->rank, user, name, bytes, e) : ncclSuccess;
+}
+
+/* The user has removed the name, unless it failed first. */
+static void relay_segment_free(const struct ncclComm *comm, int32_t user, uint32_t number,
+			       void *mem, size_t bytes)
+{
+	char name[RELAY_NAME_BYTES];
+
+	relay_name(comm, comm->rank, user, number, name);
+	(void)os_shm_unlink(name);
+	(void)os_shm_unmap(mem, bytes);
+}
+
+static ncclResult_t relay_area_make(const struct ncclComm *comm, struct relay *r)
+{
+	void *mem;
+	ncclResult_t rc = ncclSuccess;
+
+	if (r->in_process)
+		mem = os_alloc(sizeof *r->area, "area of a relay");
+	else
+		rc = relay_segment_make(comm, r->user, RELAY_NAME_AREA, sizeof *r->area, &mem);
+	if (rc)
+		return rc;
+	if (!mem) {
+		WARN("rank %d: no memory for rank %d to send through this one", comm->rank,
+		     r->user);
+		return ncclSystemError;
+	}
+	r->area = mem;
+	r->area->magic = RELAY_AREA_MAGIC;
+	shared_store_u32(&r->area->refs, 1, SHARED_RELAXED);
+	shared_note_write(&r->area->magic, sizeof r->area->magic);
+	return ncclSuccess;
+}
+
+static struct wait relay_wait(const struct relay *r, const void *on, uint8_t bytes, const char *why)
+{
+	return (struct wait){
+		.on = on,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = bytes,
+		.why = why,
+		.from = {.rank = r->user, .channel = -1, .step = -1, .object = "main"},
+	};
+}
+
+static void relay_init(struct relay *r, struct ncclComm *comm)
+{
+	proxy_state_init(&r->state, comm);
+	r->state.gpu = comm->proxy->gpu;
+	r->state.relay = r;
+	r->request_wait = relay_wait(r, &r->area->requests, 4, "requests to a relay");
+	r->ops_wait = relay_wait(r, &r->area->ops_put, 8, "operations for a relay");
+	r->gone_wait = relay_wait(r, &r->area->gone, 4, "the user of a relay to leave");
+	r->stop_wait = r->state.closing_wait;
+	r->join.relay = r;
+}
+
+/* Both tasks of the proxy learn of it. */
+static ncclResult_t relay_start(struct relay *r)
+{
+	struct proxy_call call = {.proxy = &r->state, .relay = r};
+	ncclResult_t rc = proxy_call_run(&call, PROXY_RELAY);
+
+	if (rc)
+		return rc;
+	shared_note_write(&r->join, sizeof r->join);
+	proxy_posted_push(&r->state.gpu->posted, &r->join.node, &r->join.node);
+	return ncclSuccess;
+}
+
+static void relay_area_free(const struct ncclComm *comm, struct relay *r)
+{
+	if (r->in_process)
+		relay_area_unref(r->area);
+	else
+		relay_segment_free(comm, r->user, RELAY_NAME_AREA, r->area, sizeof *r->area);
+}
+
+static ncclResult_t relay_make(struct ncclComm *comm, int32_t user)
+{
+	struct relay *r = os_alloc(sizeof *r, "relay");
+	struct registry_node *first;
+	ncclResult_t rc;
+
+	if (!r) {
+		WARN("rank %d: no memory for rank %d to send through this one", comm->rank, user);
+		return ncclSystemError;
+	}
+	r->user = user;
+	r->in_process = transport_same_process(comm, user);
+	rc = relay_area_make(comm, r);
+	if (rc) {
+		os_free(r);
+		return rc;
+	}
+	relay_init(r, comm);
+	rc = relay_start(r);
+	if (rc) {
+		relay_area_free(comm, r);
+		os_free(r);
+		return rc;
+	}
+	first = registry_lock();
+	r->next = comm->relays->users;
+	comm->relays->users = r;
+	registry_unlock(first);
+	return ncclSuccess;
+}
+
+/* ---- opening, of both ends ------------------------------------------------------------------- */
+
+static ncclResult_t relay_state_make(struct ncclComm *comm)
+{
+	struct relay_state *st = os_alloc(sizeof *st, "relays");
+	struct registry_node *first;
+
+	if (!st) {
+		WARN("rank %d: no memory for relays", comm->rank);
+		return ncclSystemError;
+	}
+	os_mutex_lock(&comm->watch);
+	first = registry_lock();
+	comm->relays = st;
+	registry_unlock(first);
+	os_mutex_unlock(&comm->watch);
+	return ncclSuccess;
+}
+
+static bool relay_is_wanted(uint64_t wanted, int32_t local)
+{
+	return local < RELAY_FIRST && wanted >> local & 1;
+}
+
+/* After an error the message is empty: the user need not wait. */
+static ncclResult_t relay_users_make(struct ncclComm *comm, const uint64_t *wanted)
+{
+	ncclResult_t rc = ncclSuccess;
+	const uint32_t made = RELAY_AREA_MAGIC;
+
+	for (int32_t i = 0; i < comm->local_ranks; i++) {
+		int32_t rank = comm->local_to_rank[i];
+		ncclResult_t sent;
+
+		if (!relay_is_wanted(wanted[rank], comm->local_rank))
+			continue;
+		if (!rc)
+			rc = proxy_attach(comm);
+		if (!rc)
+			rc = relay_make(comm, rank);
+		sent = bootstrap_send(comm->bootstrap, rank, RELAY_TAG_MADE, &made,
+				      rc ? 0 : sizeof made);
+		rc = rc ? rc : sent;
+	}
+	return rc;
+}
+
+static ncclResult_t relay_uses_open(struct ncclComm *comm, uint64_t wanted)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 0; i < comm->local_ranks && !rc; i++) {
+		int32_t rank = comm->local_to_rank[i];
+		uint32_t word;
+
+		if (!relay_is_wanted(wanted, i))
+			continue;
+		rc = bootstrap_recv(comm->bootstrap, rank, RELAY_TAG_MADE, &word, sizeof word);
+		if (!rc)
+			rc = relay_use_open(comm, rank);
+		if (!rc)
+			rc = bootstrap_send(comm->bootstrap, rank, RELAY_TAG_OPENED, &word,
+					    sizeof word);
+	}
+	return rc;
+}
+
+static ncclResult_t relay_users_wait(struct ncclComm *comm)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (struct relay *r = comm->relays->users; r && !rc; r = r->next) {
+		uint32_t word;
+
+		rc = bootstrap_recv(comm->bootstrap, r->user, RELAY_TAG_OPENED, &word, sizeof word);
+		r->opened = !rc;
+	}
+	return rc;
+}
+
+ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted)
+{
+	bool any = wanted[comm->rank] != 0;
+	ncclResult_t rc;
+
+	for (int32_t i = 0; i < comm->local_ranks; i++)
+		any |= relay_is_wanted(wanted[comm->local_to_rank[i]], comm->local_rank);
+	if (!any)
+		return ncclSuccess;
+	rc = relay_state_make(comm);
+	if (!rc)
+		rc = relay_users_make(comm, wanted);
+	if (!rc)
+		rc = relay_uses_open(comm, wanted[comm->rank]);
+	return rc ? rc : relay_users_wait(comm);
+}
+
+/* ---- service --------------------------------------------------------------------------------- */
+
+void relay_service_join(struct proxy_gpu *p, struct relay *r)
+{
+	r->service_next = p->service_relays;
+	p->service_relays = r;
+	p->service_relay_count++;
+}
+
+void relay_service_leave(struct proxy_gpu *p, struct relay *r)
+{
+	struct relay **at = &p->service_relays;
+
+	while (*at != r)
+		at = &(*at)->service_next;
+	*at = r->service_next;
+	p->service_relay_count--;
+}
+
+bool relay_service_take(struct proxy_gpu *p)
+{
+	bool any = false;
+
+	for (struct relay *r = p->service_relays; r; r = r->service_next) {
+		uint32_t requests = shared_load_u32(&r->area->requests, SHARED_ACQUIRE);
+
+		if (requests == r->requests)
+			continue;
+		shared_note_read(&r->area->m, sizeof r->area->m);
+		r->requests = requests;
+		r->request_wait.want = requests;
+		memset(&r->call, 0, sizeof r->call);
+		r->call.m = r->area->m;
+		r->call.proxy = &r->state;
+		r->call.relay = r;
+		proxy_service_request(p, &r->call);
+		any = true;
+	}
+	return any;
+}
+
+void relay_service_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
+{
+	for (const struct relay *r = p->service_relays; r; r = r->service_next)
+		proxy_waits_add(waits, &r->request_wait, r->user);
+}
+
+static ncclResult_t relay_memory_describe(const struct relay *r, const struct proxy_conn *pc,
+					  struct relay_memory *m)
+{
+	*m = (struct relay_memory){.host_bytes = pc->host_bytes};
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
+		const struct proxy_buffer *b = &pc->buffer[p];
+		const void *from = b->on_gpu ? pc->gpu_mem : pc->host_mem;
+
+		m->on_gpu |= b->on_gpu ? 1u << p : 0;
+		m->offset[p] = b->at ? (uint64_t)(b->at - (const uint8_t *)from) : 0;
+	}
+	m->gpu = (uint64_t)(uintptr_t)pc->gpu_mem;
+	if (!r->in_process)
+		return pc->gpu_mem ? mem_export(&m->handle, pc->gpu_mem, RELAY_WHAT) : ncclSuccess;
+	m->host = (uint64_t)(uintptr_t)pc->host_mem;
+	return ncclSuccess;
+}
+
+void relay_answer(struct proxy_call *call, struct proxy_conn *pc)
+{
+	struct relay *r = call->relay;
+	struct relay_area *a = r->area;
+
+	if (call->m.command == PROXY_SETUP && pc) {
+		a->conn = r->conns;
+		r->conn[r->conns++] = pc;
+	}
+	if (call->m.command == PROXY_CONNECT && pc && !call->m.result)
+		call->m.result = (int32_t)relay_memory_describe(r, pc, &a->memory);
+	a->m = call->m;
+	shared_note_write(&a->m, sizeof a->m + sizeof a->conn + sizeof a->name + sizeof a->memory);
+	shared_store_u32(&a->answers, r->requests, SHARED_RELEASE);
+}
+
+/* The NIC and the proxy reach it without CUDA; the user of another process pins it. */
+ncclResult_t relay_host_alloc(struct proxy_conn *pc, size_t bytes)
+{
+	const struct relay *r = pc->proxy->relay;
+
+	pc->host_bytes = bytes;
+	pc->host_name = r->area->name;
+	return r->in_process
+		       ? mem_host_alloc(&pc->host_mem, bytes, RELAY_WHAT)
+		       : relay_segment_make(pc->comm, r->user, pc->host_name, bytes, &pc->host_mem);
+}
+
+void relay_host_free(struct proxy_conn *pc)
+{
+	const struct relay *r = pc->proxy->relay;
+
+	if (r->in_process)
+		(void)mem_host_free(pc->host_mem, RELAY_WHAT);
+	else
+		relay_segment_free(pc->comm, r->user, pc->host_name, pc->host_mem, pc->host_bytes);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+void relay_progress_join(struct proxy_gpu *p, struct relay *r)
+{
+	if (!proxy_progress_reserve(p, p->known, p->progress_relay_count + 1)) {
+		WARN("rank %d: no memory for the waits of a relay", r->state.comm->rank);
+		rank_set_async_error(r->state.comm, ncclSystemError);
+		relay_fail(r, ncclSystemError);
+		shared_store_u32(&r->progress_done, 1, SHARED_RELEASE);
+		return;
+	}
+	r->progress_next = p->progress_relays;
+	p->progress_relays = r;
+	p->progress_relay_count++;
+}
+
+/* The connection that an operation is for; NULL: it has none. */
+static struct proxy_conn *relay_op_conn(const struct relay *r, const struct relay_op *op)
+{
+	struct proxy_conn *pc = op->conn < RELAY_CONNS_MOST ? r->conn[op->conn] : NULL;
+
+	if (pc && op->slice_steps && op->nsteps % op->slice_steps == 0 &&
+	    op->protocol < DEV_PROTO_COUNT)
+		return pc;
+	WARN("rank %d: invalid operation from rank %d, which sends through this one (connection "
+	     "%u, %" PRIu64 " steps)",
+	     r->state.comm->rank, r->user, op->conn, op->nsteps);
+	return NULL;
+}
+
+static void relay_op_take(struct proxy_gpu *p, struct relay *r, const struct relay_op *op)
+{
+	struct proxy_conn *pc = relay_op_conn(r, op);
+	struct proxy_slot *slot = (struct proxy_slot *)r->state.free_first;
+
+	if (!pc) {
+		relay_fail(r, ncclInternalError);
+		rank_set_async_error(r->state.comm, ncclInternalError);
+		return;
+	}
+	r->state.free_first = slot->node.next;
+	slot->conn = pc;
+	slot->launch = op->launch;
+	slot->op = (struct proxy_op){.op_count = op->op_count,
+				     .message = op->message,
+				     .nsteps = op->nsteps,
+				     .slice_steps = op->slice_steps,
+				     .chunk_steps = op->chunk_steps,
+				     .protocol = (uint8_t)op->protocol};
+	shared_add_u32(&pc->ops_live, 1, SHARED_RELAXED);
+	proxy_slot_take(p, slot);
+}
+
+/* Takes what is in the ring, as far as there are slots. */
+static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
+{
+	uint64_t put = shared_load_u64(&r->area->ops_put, SHARED_ACQUIRE);
+	bool any = r->ops != put;
+
+	proxy_slots_take_back(&r->state);
+	for (; r->ops != put && r->state.free_first; r->ops++) {
+		const struct relay_op *op = &r->area->op[r->ops % RELAY_OPS];
+
+		shared_note_read(op, sizeof *op);
+		relay_op_take(p, r, op);
+	}
+	OS_PROBE("relay.ring_waits", "a relay has no slot for an operation of its user",
+		 r->ops != put);
+	r->ops_wait.want = r->ops;
+	if (any)
+		shared_store_u64(&r->area->ops_taken, r->ops, SHARED_RELEASE);
+	return any && r->state.free_first;
+}
+
+bool relay_progress_take(struct proxy_gpu *p)
+{
+	struct relay **at = &p->progress_relays, *r;
+	bool any = false;
+
+	while ((r = *at) != NULL) {
+		if (!shared_load_u32(&r->state.closing, SHARED_ACQUIRE)) {
+			any |= relay_ops_take(p, r);
+			at = &r->progress_next;
+		} else if (r->state.known) {
+			at = &r->progress_next; /* this pass lets go of them */
+		} else {
+			*at = r->progress_next;
+			p->progress_relay_count--;
+			shared_store_u32(&r->progress_done, 1, SHARED_RELEASE);
+		}
+	}
+	return any;
+}
+
+/* One without slots gets some back from progress itself. */
+void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
+{
+	for (const struct relay *r = p->progress_relays; r; r = r->progress_next) {
+		if (r->state.free_first)
+			proxy_waits_add(waits, &r->ops_wait, r->user);
+		proxy_waits_add(waits, &r->stop_wait, r->state.comm->rank);
+	}
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* A user that has left has no more use for connections and area. */
+static void relay_users_leave(struct ncclComm *comm)
+{
+	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
+	uint64_t until = os_now_ns() + (aborted ? RELAY_CLOSE_ABORTED_NS : RELAY_CLOSE_NS);
+
+	if (!comm->bootstrap || !comm->relays->users)
+		return;
+	bootstrap_leave(comm->bootstrap);
+	for (const struct relay *r = comm->relays->users; r; r = r->next)
+		if (r->opened && bootstrap_wait_left(comm->bootstrap, r->user, until) == ETIMEDOUT)
+			INFO(LOG_NET,
+			     "rank %d: rank %d still sends through this one; ended all "
+			     "the same",
+			     comm->rank, r->user);
+}
+
+static void relay_progress_end(struct relay *r)
+{
+	const struct wait w = {
+		.on = &r->progress_done,
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = 4,
+		.why = "the proxy to let go of a relay",
+		.from = {.rank = r->state.comm->rank,
+			 .channel = -1,
+			 .step = -1,
+			 .object = "proxy progress"},
+	};
+
+	shared_store_u32(&r->state.closing, 1, SHARED_RELEASE);
+	while (!shared_load_u32(&r->progress_done, SHARED_ACQUIRE))
+		(void)os_wait_one(&w, NULL);
+}
+
+static void relay_end(struct ncclComm *comm, struct relay *r)
+{
+	struct proxy_call end = {.proxy = &r->state, .relay = r};
+
+	relay_progress_end(r);
+	(void)proxy_call_run(&end, PROXY_RELAY_END);
+	for (uint32_t i = 0; i < r->conns; i++) {
+		struct proxy_call close = {.proxy = &r->state, .m.conn = r->conn[i]->number};
+
+		(void)proxy_call_run(&close, PROXY_CLOSE);
+	}
+	relay_area_free(comm, r);
+	os_free(r);
+}
+
+/* Uses first: a rank that waits for its users has left those that it uses. */
+void relay_state_close(struct ncclComm *comm)
+{
+	struct relay_state *st = comm->relays;
+	struct registry_node *first;
+
+	if (!st)
+		return;
+	relay_uses_close(comm);
+	relay_users_leave(comm);
+	first = registry_lock(); /* ranks of the process look for areas */
+	comm->relays = NULL;
+	registry_unlock(first);
+	while (st->users) {
+		struct relay *r = st->users;
+
+		st->users = r->next;
+		relay_end(comm, r);
+	}
+	os_free(st);
+}

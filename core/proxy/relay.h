@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PXN: a rank sends by way of another GPU of its host, the relay, which is next to the NIC. The slots of the
+ * connection are in the relay's GPU memory, where the sender's kernel writes them over NVLink, and the relay's
+ * proxy hands them to the network. The receiving end does not differ.
+ *
+ *	sender                                            relay
+ *	main task ---- requests, operations ---> [area] ---> service, progress
+ *	          <--- answers, errors ---------
+ *	kernel ------- data -------------------> [slots in the relay's GPU memory] ---> NIC
+ *	          ---- tail, fifo, lines ------> [host memory of the connection] <----- progress
+ *	          <--- head --------------------
+ *
+ * An area is memory of the host that the two ranks share: a segment of /dev/shm, or memory of their process.
+ * The relay makes it at init for each rank that announced that it sends through it. One request at a time is
+ * in it, and operations in a ring. The connection's host memory is such memory too; it is made with the
+ * connection, and the sender pins it.
+ *
+ * relay.c is the relay's end (struct relay): its connections have a struct proxy_state of their own, whose
+ * communicator is the relay's. relay_use.c is the sender's end (struct relay_use).
+ *
+ * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay leaves the bootstrap
+ * and waits until the sender has left, or died; then it closes the connections. Each counts on nothing of the
+ * other after that. An error of a connection is an error of both communicators.
+ */
+#ifndef CORE_PROXY_RELAY_H
+#define CORE_PROXY_RELAY_H
+
+#include "core/proxy/proxy_internal.h"
+
+#define RELAY_AREA_MAGIC 0xd0de4101u
+#define RELAY_OPS        PROXY_MAX_APPEND
+#define RELAY_CONNS_MOST (DEV_MAX_CHANNELS * (1 + DEV_TREE_LINKS))
+#define RELAY_NAME_BYTES 24
+#define RELAY_NAME_AREA  UINT32_MAX /* the number in the area's name; a connection's is its count */
+#define RELAY_FIRST      64 /* local ranks that can be relays: a rank announces them in 64 bits */
+
+/* An operation in the ring. */
+struct relay_op {
+	uint64_t op_count, message, launch, nsteps;
+	uint32_t conn; /* the answer's `conn` */
+	uint32_t slice_steps, chunk_steps;
+	uint32_t protocol;
+};
+DOPPEL_CHECK_SIZE(struct relay_op, 48);
+
+/* Where the memory of a connection is. */
+struct relay_memory {
+	cudaIpcMemHandle_t handle; /* of the GPU memory, for another process */
+	uint64_t gpu, host;        /* addresses, for the same process; gpu 0: there is none */
+	uint64_t host_bytes;
+	uint64_t offset[DEV_PROTO_COUNT]; /* of the slots */
+	uint32_t on_gpu;                  /* bit p: those of protocol p are in GPU memory */
+	uint32_t pad0;
+};
+DOPPEL_CHECK_OFFSET(struct relay_memory, offset, 88);
+
+struct relay_area {
+	uint32_t magic;
+	shared_u32 refs; /* same process: the two ranks */
+	/* sender */
+	shared_u32 requests; /* so far */
+	shared_u32 gone;
+	shared_u64 ops_put;
+	/* relay */
+	shared_u32 answers;
+	shared_u32 error; /* ncclResult_t: the first of its connections */
+	shared_u64 ops_taken;
+	/* The request, then its answer. */
+	struct proxy_message m;
+	uint32_t conn; /* SETUP's answer: for operations */
+	uint32_t name; /* CONNECT: number in the name of the connection's host memory */
+	struct relay_memory memory;    /* CONNECT's answer */
+	struct relay_op op[RELAY_OPS]; /* by count % RELAY_OPS */
+};
+DOPPEL_CHECK_OFFSET(struct relay_area, m, 40);
+DOPPEL_CHECK_OFFSET(struct relay_area, memory, 272);
+
+/* ---- the relay's end ------------------------------------------------------------------------- */
+
+struct relay {
+	struct proxy_state state; /* of the connections */
+	/* main, before another task sees it; then read only */
+	int32_t user;
+	bool in_process;
+	struct relay_area *area;
+	struct wait request_wait, ops_wait, stop_wait, gone_wait;
+	struct proxy_slot join; /* what progress learns of it by */
+	struct relay *next;     /* of the communicator's, under the registry's lock */
+
+	bool opened; /* main: the user has acknowledged */
+
+	/* service */
+	struct relay *service_next;
+	struct proxy_call call; /* the user's request */
+	uint32_t requests;      /* taken */
+	uint32_t conns;
+
+	/* service, before the user knows the connection's number; then read only */
+	struct proxy_conn *conn[RELAY_CONNS_MOST];
+
+	/* progress */
+	struct relay *progress_next;
+	uint64_t ops; /* taken */
+
+	shared_u32 progress_done; /* progress does not know it any longer */
+};
+
+/* service.c: takes up a request. */
+void proxy_service_request(struct proxy_gpu *p, struct proxy_call *call);
+/* Service: a request of a rank that sends through this one. */
+bool relay_service_take(struct proxy_gpu *p);
+void relay_service_waits(const struct proxy_gpu *p, struct proxy_waits *waits);
+/* Service: the relay of the call begins, or ends. */
+void relay_service_join(struct proxy_gpu *p, struct relay *r);
+void relay_service_leave(struct proxy_gpu *p, struct relay *r);
+/* Service: to a request that came through an area; `pc` is its connection, NULL: there is none. */
+void relay_answer(struct proxy_call *call, struct proxy_conn *pc);
+/* Progress: operations of ranks that send through this one. True: there were some. */
+bool relay_progress_take(struct proxy_gpu *p);
+void relay_progress_join(struct proxy_gpu *p, struct relay *r);
+void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits);
+/* Has the user left, or is it to be regarded so? */
+bool relay_is_over(const struct relay *r);
+/* A connection failed. */
+void relay_fail(struct relay *r, ncclResult_t rc);
+
+/* The connection's host memory (service). */
+ncclResult_t relay_host_alloc(struct proxy_conn *pc, size_t bytes);
+void relay_host_free(struct proxy_conn *pc);
+
+/* Name of a segment, without the directory. */
+void relay_name(const struct ncclComm *comm, int32_t owner, int32_t user, uint32_t number,
+		char name[RELAY_NAME_BYTES]);
+/* The last of the two ranks of a process frees it. */
+void relay_area_unref(struct relay_area *area);
+
+/* ---- the sender's end ------------------------------------------------------------------------ */
+
+struct relay_use {
+	struct relay_use *next;
+	struct ncclComm *comm;
+	int32_t rank; /* the relay */
+	bool in_process;
+	struct relay_area *area;         /* NULL: not opened */
+	uint32_t requests;               /* so far */
+	const struct proxy_port *asking; /* whose request is not answered; NULL: none */
+	uint32_t names;                  /* of connections' host memory */
+	uint64_t ops;                    /* put */
+};
+
+/* What a communicator has of both kinds. */
+struct relay_state {
+	struct relay *users;    /* those that send through this rank; under the registry's lock */
+	struct relay_use *uses; /* those that this rank sends through */
+};
+
+/* Releases both kinds; WAITS for users to leave. */
+void relay_state_close(struct ncclComm *comm);
+ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank);
+void relay_uses_close(struct ncclComm *comm);
+/* The one that the connection goes through. NULL: it goes through none. */
+struct relay_use *relay_use_of(const struct conn *c, int32_t nic);
+/* As proxy_setup, proxy_connect and proxy_close, for a port with a `use`. */
+ncclResult_t relay_setup(struct proxy_port *port);
+ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);
+void relay_close(struct proxy_port *port);
+/* Puts an operation into the ring; WAITS for room. The relay learns of it at the next relay_ops_show. */
+ncclResult_t relay_op_put(const struct proxy_op *op, uint64_t launch);
+void relay_ops_show(struct ncclComm *comm);
+
+#endif
