@@ -14,7 +14,7 @@ static void proxy_conn_fail(struct proxy_conn *pc, ncclResult_t rc)
 	pc->failed = true;
 	rank_set_async_error(pc->comm, rc);
 	if (pc->proxy->relay)
-		relay_fail(pc->proxy->relay, rc);
+		relay_fail(pc->proxy->relay);
 }
 
 static void proxy_member_add(struct proxy_gpu *p, struct proxy_state *m)

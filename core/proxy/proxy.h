@@ -63,7 +63,7 @@ uint64_t proxy_relays_wanted(const struct ncclComm *comm);
 /* Makes what ranks share for that, before the first connection; wanted[rank] is what each rank announced. All
  * ranks of the communicator call it together. */
 ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted);
-/* The first error of a connection that this rank has through another one. Between opening and proxy_stop. */
+/* ncclRemoteError: a connection that this rank has through another one failed. Before proxy_stop. */
 ncclResult_t proxy_relays_error(const struct ncclComm *comm);
 
 /* Releases the communicator's part, all of whose connections are closed. The last communicator of the

@@ -43,10 +43,9 @@ bool relay_is_over(const struct relay *r)
 	       shared_load_u32(&r->area->gone, SHARED_ACQUIRE);
 }
 
-void relay_fail(struct relay *r, ncclResult_t rc)
+void relay_fail(struct relay *r)
 {
-	if (!shared_load_u32(&r->area->error, SHARED_RELAXED))
-		shared_store_u32(&r->area->error, (uint32_t)rc, SHARED_RELEASE);
+	shared_store_u32(&r->area->failed, 1, SHARED_RELEASE);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -392,7 +391,7 @@ void relay_progress_join(struct proxy_gpu *p, struct relay *r)
 	if (!proxy_progress_reserve(p, p->known, p->progress_relay_count + 1)) {
 		WARN("rank %d: no memory for the waits of a relay", r->state.comm->rank);
 		rank_set_async_error(r->state.comm, ncclSystemError);
-		relay_fail(r, ncclSystemError);
+		relay_fail(r);
 		shared_store_u32(&r->progress_done, 1, SHARED_RELEASE);
 		return;
 	}
@@ -421,7 +420,7 @@ static void relay_op_take(struct proxy_gpu *p, struct relay *r, const struct rel
 	struct proxy_slot *slot = (struct proxy_slot *)r->state.free_first;
 
 	if (!pc) {
-		relay_fail(r, ncclInternalError);
+		relay_fail(r);
 		rank_set_async_error(r->state.comm, ncclInternalError);
 		return;
 	}
@@ -548,6 +547,8 @@ void relay_state_close(struct ncclComm *comm)
 	struct relay_state *st = comm->relays;
 	struct registry_node *first;
 
+	if (shared_load_u32(comm->abort, SHARED_ACQUIRE))
+		relay_names_remove(comm);
 	if (!st)
 		return;
 	relay_uses_close(comm);

@@ -21,7 +21,8 @@
  *
  * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay leaves the bootstrap
  * and waits until the sender has left, or died; then it closes the connections. Each counts on nothing of the
- * other after that. An error of a connection is an error of both communicators.
+ * other after that. A connection that fails is an error of the relay's communicator, and to the sender the failure
+ * of another rank.
  */
 #ifndef CORE_PROXY_RELAY_H
 #define CORE_PROXY_RELAY_H
@@ -64,7 +65,7 @@ struct relay_area {
 	shared_u64 ops_put;
 	/* relay */
 	shared_u32 answers;
-	shared_u32 error; /* ncclResult_t: the first of its connections */
+	shared_u32 failed; /* one of its connections has; its own communicator has the error */
 	shared_u64 ops_taken;
 	/* The request, then its answer. */
 	struct proxy_message m;
@@ -122,8 +123,8 @@ void relay_progress_join(struct proxy_gpu *p, struct relay *r);
 void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits);
 /* Has the user left, or is it to be regarded so? */
 bool relay_is_over(const struct relay *r);
-/* A connection failed. */
-void relay_fail(struct relay *r, ncclResult_t rc);
+/* A connection failed: the user's communicator has ncclRemoteError from now on. */
+void relay_fail(struct relay *r);
 
 /* The connection's host memory (service). */
 ncclResult_t relay_host_alloc(struct proxy_conn *pc, size_t bytes);
@@ -159,6 +160,8 @@ struct relay_state {
 void relay_state_close(struct ncclComm *comm);
 ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank);
 void relay_uses_close(struct ncclComm *comm);
+/* After an abort: areas that a relay which died may have left. */
+void relay_names_remove(const struct ncclComm *comm);
 /* The one that the connection goes through. NULL: it goes through none. */
 struct relay_use *relay_use_of(const struct conn *c, int32_t nic);
 /* As proxy_setup, proxy_connect and proxy_close, for a port with a `use`. */

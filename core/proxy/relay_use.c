@@ -168,13 +168,25 @@ ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
 	return relay_area_open(use);
 }
 
-/* Names that a relay which died may have left. */
-static void relay_names_remove(const struct relay_use *use)
+void relay_names_remove(const struct ncclComm *comm)
+{
+	uint64_t wanted = proxy_relays_wanted(comm);
+	char name[RELAY_NAME_BYTES];
+
+	for (int32_t i = 0; i < MIN_OF(comm->local_ranks, RELAY_FIRST); i++) {
+		if (!(wanted >> i & 1))
+			continue;
+		relay_name(comm, comm->local_to_rank[i], comm->rank, RELAY_NAME_AREA, name);
+		if (os_shm_unlink(name) == 0)
+			INFO(LOG_NET, "rank %d: removed %s/%s, which rank %d has left", comm->rank,
+			     OS_SHM_DIR, name, comm->local_to_rank[i]);
+	}
+}
+
+static void relay_use_names_remove(const struct relay_use *use)
 {
 	char name[RELAY_NAME_BYTES];
 
-	relay_name(use->comm, use->rank, use->comm->rank, RELAY_NAME_AREA, name);
-	(void)os_shm_unlink(name);
 	for (uint32_t i = 0; i < use->names; i++) {
 		relay_name(use->comm, use->rank, use->comm->rank, i, name);
 		(void)os_shm_unlink(name);
@@ -190,7 +202,7 @@ static void relay_use_close(struct relay_use *use)
 	else if (use->area)
 		(void)os_shm_unmap(use->area, sizeof *use->area);
 	if (!use->in_process && shared_load_u32(use->comm->abort, SHARED_ACQUIRE))
-		relay_names_remove(use);
+		relay_use_names_remove(use);
 	os_free(use);
 }
 
@@ -206,13 +218,10 @@ void relay_uses_close(struct ncclComm *comm)
 
 ncclResult_t proxy_relays_error(const struct ncclComm *comm)
 {
-	uint32_t error = 0;
-
-	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use && !error;
-	     use = use->next)
-		if (use->area)
-			error = shared_load_u32(&use->area->error, SHARED_ACQUIRE);
-	return (ncclResult_t)error;
+	for (struct relay_use *use = comm->relays ? comm->relays->uses : NULL; use; use = use->next)
+		if (use->area && shared_load_u32(&use->area->failed, SHARED_ACQUIRE))
+			return ncclRemoteError;
+	return ncclSuccess;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -262,6 +271,14 @@ static bool relay_answered(const struct proxy_port *port, struct proxy_call *cal
 	return true;
 }
 
+/* The relay has logged the cause. */
+static ncclResult_t relay_refused(const struct relay_use *use)
+{
+	INFO(LOG_NET, "rank %d: a connection through rank %d cannot be made there", use->comm->rank,
+	     use->rank);
+	return ncclRemoteError;
+}
+
 ncclResult_t relay_setup(struct proxy_port *port)
 {
 	struct relay_use *use = port->use;
@@ -276,7 +293,7 @@ ncclResult_t relay_setup(struct proxy_port *port)
 			return rc;
 	}
 	if (port->setup.m.result)
-		return (ncclResult_t)port->setup.m.result;
+		return relay_refused(use);
 	port->number = port->setup.m.conn;
 	port->relayed = use->area->conn;
 	return ncclSuccess;
@@ -369,7 +386,7 @@ ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, st
 		*w = relay_answer_wait(port->use);
 		return ncclInProgress;
 	}
-	return port->connect.m.result ? (ncclResult_t)port->connect.m.result : relay_map(c);
+	return port->connect.m.result ? relay_refused(port->use) : relay_map(c);
 }
 
 /* GPU memory goes with what p2p has opened; the relay closes its part when this rank has left. */

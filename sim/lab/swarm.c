@@ -131,6 +131,23 @@ static void swarm_machines(struct scenario *s, uint64_t seed)
 	}
 }
 
+/* Hosts with fewer NICs than GPUs, so that ranks send through other ranks (PXN), one time in eight where they have
+ * enough GPUs for their ranks; or the same without PXN, one time in eight of these. */
+static void swarm_relays(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.relays");
+	bool few = sim_rng_below(&rng, 8) == 0, disabled = sim_rng_below(&rng, 8) == 0;
+	bool fits = s->lab.hosts > 1 && s->lab.gpus >= 2 && s->lab.gpus <= 4;
+
+	if (!few || !fits)
+		return;
+	snprintf(s->machine, sizeof s->machine, "h100-2nic");
+	if (disabled)
+		swarm_env(s, "NCCL_PXN_DISABLE=1");
+}
+
 /* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that power
  * itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
 static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
@@ -678,6 +695,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_world(s, seed);
 	swarm_shape(s, seed);
 	swarm_machines(s, seed);
+	swarm_relays(s, seed);
 	swarm_collective(s, seed);
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_trees(s, seed);

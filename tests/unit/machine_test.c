@@ -24,6 +24,7 @@ struct expectation {
 
 static const struct expectation shipped[] = {
 	{"h100-8nic", 8, 90, 18, true, 8, 8, 50000, 0},
+	{"h100-2nic", 4, 90, 18, true, 2, 2, 50000, 0},
 	{"a100-4nic", 8, 80, 12, true, 4, 4, 25000, 0},
 	{"pcie-4gpu", 4, 80, 0, false, 1, 1, 12500, 0},
 	{"workstation-2gpu", 2, 86, 0, false, 1, 0, 1250, 0},
