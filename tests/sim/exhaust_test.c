@@ -92,6 +92,32 @@ START_TEST(ranks_with_segments_die)
 }
 END_TEST
 
+/* Two of four ranks send through the other two. */
+static struct exhaust_config exhaust_relays(enum exhaust_class class, uint64_t stride)
+{
+	struct exhaust_config c = exhaust_sample(class, stride);
+
+	c.machine = "h100-2nic";
+	c.env[EXHAUST_ENV_OWN] = "NCCL_MAX_NCHANNELS=1";
+	return c;
+}
+
+START_TEST(relays_and_their_users_die)
+{
+	struct exhaust_config c = exhaust_relays(EXHAUST_KILL, 61);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(what_relays_and_their_users_share_fails)
+{
+	struct exhaust_config c = exhaust_relays(EXHAUST_SHM, 2);
+	exhaust_expect_clean(&c);
+	c = exhaust_relays(EXHAUST_VERBS, 53);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
 START_TEST(ranks_with_segments_fail)
 {
 	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 20);
@@ -229,6 +255,8 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, sockets_fail);
 	tcase_add_test(t, shared_memory_and_files_fail);
 	tcase_add_test(t, ranks_with_segments_die);
+	tcase_add_test(t, relays_and_their_users_die);
+	tcase_add_test(t, what_relays_and_their_users_share_fails);
 	tcase_add_test(t, ranks_with_segments_fail);
 	tcase_add_test(t, ranks_die);
 	tcase_add_loop_test(t, ranks_give_up, 0, 2);

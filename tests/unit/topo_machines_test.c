@@ -132,6 +132,21 @@ START_TEST(a_fast_gpu_needs_no_flush)
 }
 END_TEST
 
+/* The relay is the GPU that the path leads by. */
+START_TEST(a_gpu_next_to_no_nic_sends_through_one_that_is)
+{
+	const struct topo_system *few = util_system(MACHINES "h100-2nic.xml", 4);
+	const struct topo_system *a100 = util_system(MACHINES "a100-4nic.xml", 8);
+	const int32_t relay[4][2] = {{-1, 2}, {0, 2}, {0, -1}, {0, 2}};
+
+	for (int32_t gpu = 0; gpu < 4; gpu++)
+		for (int32_t nic = 0; nic < 2; nic++)
+			ck_assert_int_eq(topo_nic_relay(few, gpu, nic), relay[gpu][nic]);
+	ck_assert_int_eq(topo_nic_path(few, 1, 0), TOPO_PATH_PHB); /* its own */
+	ck_assert_int_eq(topo_nic_relay(a100, 1, 0), -1);          /* both of a switch are near */
+}
+END_TEST
+
 START_TEST(a_graph_prints_as_nccl_writes_it)
 {
 	char *text = NULL;
@@ -208,6 +223,7 @@ int main(void)
 	tcase_add_loop_test(t, the_printed_system_is_the_golden_one, 0, n);
 	tcase_add_loop_test(t, bounds_change_nothing, 0, n);
 	tcase_add_test(t, a_fast_gpu_needs_no_flush);
+	tcase_add_test(t, a_gpu_next_to_no_nic_sends_through_one_that_is);
 	tcase_add_test(t, a_graph_prints_as_nccl_writes_it);
 	tcase_add_test(t, limits_of_the_user_are_kept);
 	tcase_add_test(t, no_net_no_ring_between_hosts);
