@@ -352,6 +352,7 @@ void relay_answer(struct proxy_call *call, struct proxy_conn *pc)
 	struct relay_area *a = r->area;
 
 	if (call->m.command == PROXY_SETUP && pc) {
+		ASSERT(r->conns < RELAY_CONNS_MOST);
 		a->conn = r->conns;
 		r->conn[r->conns++] = pc;
 	}

@@ -42,6 +42,11 @@ grep -qE 'Channel 00/0 : 1\[1\] -> 4\[0\] via NET/IB/0\(0\)/GDRDMA$' err || fail
 # the receiving end has no relay
 ! grep -E '<-.* via NET/IB/' err || fail "a receiving end with a relay"
 
+# a tree whose children leave by the second GPU
+"$doppel" topo search h100-2nic --hosts 2 2>/dev/null | sed 's/<graph id="1" pattern="3"/<graph id="1" pattern="1"/' >graph.xml
+run 0 "${few[@]}" --hosts 3 --env NCCL_ALGO=Tree --env NCCL_GRAPH_FILE="$PWD/graph.xml"
+[ "$(grep -c '/3 : .* via NET/IB/[0-9]([0-9]*)/GDRDMA$' err)" = 8 ] || fail "8 links of trees through a relay expected"
+
 # without
 relays 0 --machine h100-8nic                              # each GPU leaves by its own NIC
 relays 16 --machine h100-8nic --gpus 2                    # a ring of two leaves by the NIC that it enters by
