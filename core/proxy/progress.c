@@ -132,7 +132,7 @@ static ncclResult_t proxy_conn_run(struct proxy_conn *pc, bool *moved)
 {
 	ncclResult_t rc;
 
-	proxy_work_for(pc->rank);
+	proxy_work_for(pc->comm->rank);
 	pc->run.nwaits = 0;
 	rc = pc->is_send ? proxy_send_step(pc, moved) : proxy_recv_step(pc, moved);
 	os_self()->step = -1;
@@ -226,7 +226,7 @@ static bool proxy_member_check(struct proxy_state *m)
 	for (struct proxy_conn *pc = m->known; pc; pc = pc->known_next) {
 		ncclResult_t rc = ncclSuccess;
 
-		proxy_work_for(pc->rank);
+		proxy_work_for(pc->comm->rank);
 		if (!pc->failed)
 			rc = m->net->check(pc->net_comm, proxy_conn_is_active(pc), &pc->check_wait);
 		if (!rc)

@@ -153,7 +153,7 @@ static bool proxy_conn_is_aborted(const struct proxy_conn *pc)
 /* After an abort the other ends need not connect: those requests fail. */
 static ncclResult_t proxy_service_step(struct proxy_conn *pc, bool *moved)
 {
-	proxy_work_for(pc->rank);
+	proxy_work_for(pc->comm->rank);
 	if (pc->call->m.command == PROXY_CONNECT && proxy_conn_is_aborted(pc))
 		return ncclInternalError;
 	return proxy_conn_step(pc, moved);

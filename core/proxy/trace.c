@@ -15,12 +15,14 @@ static uint64_t proxy_trace_flow(const struct proxy_conn *pc, uint64_t step)
 static void proxy_trace_slice(const struct proxy_conn *pc, uint64_t step, size_t bytes,
 			      uint64_t from_ns)
 {
+	const bool relays = pc->rank != pc->comm->rank;
 	const struct os_trace_slice slice = {
 		.name = pc->is_send ? "send" : "received",
 		.arg = {{pc->is_send ? "to" : "from", (uint64_t)pc->peer, NULL},
 			{"channel", (uint64_t)pc->channel, NULL},
 			{"step", step, NULL},
-			{"bytes", bytes, NULL}},
+			{"bytes", bytes, NULL},
+			{relays ? "relayed for" : NULL, (uint64_t)pc->rank, NULL}},
 		.flow = proxy_trace_flow(pc, step),
 		.flow_in = !pc->is_send,
 		.flow_out = pc->is_send,

@@ -54,8 +54,8 @@ static const struct list_case list_cases[] = {
 	{"verbs.recv_cqe nth=7 error status=LOC_PROT_ERR\n", LIST_ERROR},
 	{"verbs.post_send nth=12 fail\n", LIST_ERROR},
 	{"verbs.post_recv nth=7 fail\n", LIST_ERROR},
-	{"verbs.post_send rank=3 peer=0 channel=0 step=4 fail errno=EIO\n", LIST_ERROR},
-	{"verbs.cqe rank=3 peer=0 channel=0 step=2 error\n", LIST_ERROR},
+	{"verbs.post_send rank=2 peer=0 channel=0 step=4 fail errno=EIO\n", LIST_ERROR},
+	{"verbs.cqe rank=2 peer=0 channel=0 step=2 error\n", LIST_ERROR},
 	{"verbs.qp nth=20 flush\n", LIST_ERROR},
 	{"verbs.qp nth=20 fatal\n", LIST_ERROR},
 	{"verbs.cq nth=12 overrun\n", LIST_ERROR},
@@ -75,7 +75,7 @@ static const struct list_case list_cases[] = {
 	 "fail\n"
 	 "verbs.dealloc_pd forever fail\nverbs.close_device forever fail\n",
 	 LIST_RIGHT},
-	{"fabric.packet rank=3 peer=0 channel=0 nth=3 count=9 corrupt undetected=1\n", LIST_WRONG},
+	{"fabric.packet rank=2 peer=0 channel=0 nth=3 count=9 corrupt undetected=1\n", LIST_WRONG},
 };
 
 struct list {
