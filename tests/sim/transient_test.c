@@ -49,7 +49,7 @@ START_TEST(a_rank_that_fails_leaves_no_rank_in_a_transient_communicator)
 {
 	static const char *const what[] = {"os.task rank=1 nth=%d kill\n",
 					   "cuda.any rank=0 nth=%d fail\n",
-					   "verbs.cqe rank=3 nth=%d error\n"};
+					   "verbs.cqe rank=2 nth=%d error\n"};
 	struct outcomes sum = {0};
 
 	for (uint64_t seed = 1; seed <= 24; seed += SAMPLE_THIN) {
