@@ -96,8 +96,11 @@ static void dropin_leaks(void)
 	dropin_leaks_of(&w->context, "verbs context");
 }
 
-static void dropin_exit(void)
+/* At the exit of the program. A trace that is lost changes a status of 0 alone; what is to be done at an
+ * exit besides is done by this exit, which glibc lets begin inside another. */
+static void dropin_exit(int status, void *arg)
 {
+	(void)arg;
 	if (!world_config())
 		return;
 	const char *leaks = dropin_text("DOPPEL_LEAKS");
@@ -106,6 +109,8 @@ static void dropin_exit(void)
 	if (leaks && strcmp(leaks, "0"))
 		dropin_leaks();
 	sim_leave();
+	if (!status && sim_output_lost())
+		exit(SIM_USAGE);
 }
 
 /* ---- the beginning -------------------------------------------------------------------------- */
@@ -177,7 +182,7 @@ static int dropin_start(void)
 	if (!world_config() && !dropin_failed) {
 		if (!once) {
 			once = true;
-			atexit(dropin_exit);
+			on_exit(dropin_exit, NULL);
 			pthread_atfork(NULL, NULL, dropin_forked);
 		}
 		world_env_warn_unknown((const char *const *)environ);

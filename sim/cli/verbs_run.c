@@ -12,6 +12,7 @@
 #include "backends/dropin/dropin.h"
 #include "sim/cli/options.h"
 #include "sim/cli/verbs_run.h"
+#include "sim/engine/output.h"
 #include "sim/engine/sim.h"
 #include "sim/world/installed.h"
 #include "sim/world/world.h"
@@ -77,6 +78,10 @@ static void verbs_check(const struct verbs_run *r, struct argp_state *state)
 		argp_error(state, "--fabric '%s': expected a name without '/'", r->fabric);
 	if (r->faults)
 		verbs_check_plan(r->faults, state);
+	const char *trace = r->trace ? r->trace : getenv("DOPPEL_TRACE");
+
+	if (trace && *trace && output_check("trace", trace))
+		exit(SIM_USAGE);
 	const char *machine = r->machine ? r->machine : getenv("DOPPEL_MACHINE");
 
 	if (machine && *machine && world_machine_load(machine, &m))

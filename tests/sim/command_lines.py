@@ -62,7 +62,6 @@ OWN = {
     ("run", "--strategy"): ["", "x", "fifo,pct"],
     ("sweep", "--strategy"): ["", "x", "fifo,pct"],
     ("verbs-run", "--fabric"): ["", "a/b", "/"],
-    ("verbs-run", "--trace"): [],  # the program writes it
     ("run", "--root"): GARBAGE["HOST:PORT"],
     ("exec", "--seed"): ["x", "-1", "1x", "99999999999999999999", "0xffffffffffffffff"],
 }

@@ -52,6 +52,19 @@ for option in --trace --record; do
 	lost "cannot write no/such/file: No such file or directory" run "${small[@]}" $option no/such/file
 	[ ! -s out ] || fail "$option: noticed after the run"
 done
+# a program of its own: its libraries write the trace
+if [ -e "$1/verbs/libibverbs.so.1" ]; then
+	lost "^trace: cannot write no/such/file: No such file or directory\$" verbs-run --trace no/such/file true
+	DOPPEL_TRACE=no/such/file lost "^trace: cannot write no/such/file: No such file or directory\$" verbs-run ls
+	[ ! -s out ] || fail "verbs-run --trace: noticed after the start"
+	if command -v ibv_devinfo >/dev/null; then
+		lost "^trace: cannot write /dev/full: $full\$" verbs-run --trace /dev/full --bare ibv_devinfo
+		grep -q hca_id out || fail "verbs-run --trace /dev/full: the program did not run"
+		rc=0
+		"$doppel" verbs-run --trace /dev/full --bare ibv_devinfo -d nosuch >out 2>err || rc=$?
+		[ $rc = 255 ] || fail "a program that fails, and lost output: exit code $rc, expected 255"
+	fi
+fi
 lost "cannot write no/such/file: No such file or directory" sweep "${small[@]}" --seeds 1..2 --json no/such/file
 [ ! -s out ] || fail "--json: noticed after the sweep"
 # a disk that fills up
