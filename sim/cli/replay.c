@@ -212,7 +212,7 @@ static int replay_run(const char *choices)
 		return SIM_USAGE;
 	if (r.verdict == SIM_SKIPPED) {
 		printf("# stopped at step %" PRIu64 ", hash %016" PRIx64 "\n", r.steps, r.hash);
-		return SIM_PASS;
+		return sim_output_lost() ? SIM_USAGE : SIM_PASS;
 	}
 	int code = replay_judge(r.failed ? &r.failure : NULL, lab_outcome(&s->lab, &r));
 	fflush(stdout);

@@ -45,6 +45,10 @@ rc=0
 [ $rc = 0 ] || fail "--until: exit code $rc"
 grep -qx "# stopped at step $until, hash [0-9a-f]*" until.out || fail "--until stopped elsewhere: $(tail -1 until.out)"
 ! grep -q strayed until.err || fail "--until: $(grep strayed until.err)"
+rc=0
+"$doppel" replay "$dir" -q --until "$until" --trace /dev/full >until.out 2>until.err || rc=$?
+[ $rc = 1 ] && grep -qx 'trace: cannot write /dev/full: No space left on device' until.err ||
+	fail "--until with a trace that is lost: exit code $rc, expected 1"
 "$doppel" replay "$dir" -q --until 99999999 >until.out 2>until.err || true
 grep -q -- '--until 99999999: the run ended before that step' until.err || fail "--until beyond the end: $(tail -1 until.err)"
 
