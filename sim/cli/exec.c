@@ -181,11 +181,18 @@ static int exec_job(int argc, char **argv, const struct exec *e)
 	return rc < 0 ? SIM_USAGE : rc == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;
 }
 
+static char *exec_help(int key, const char *text, void *input)
+{
+	(void)input;
+	return key == EXEC_MACHINE_KEY && text ? cli_machines_help(text) : (char *)text;
+}
+
 int cli_exec(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = exec_argp_options,
 		.parser = exec_parse,
+		.help_filter = exec_help,
 		.args_doc = "PROGRAM [ARGUMENTS...]",
 		.doc = "Runs a program that is linked with libnccl.so.2 and libcudart.so of this "
 		       "installation on the GPUs of a machine that need not exist. At its exit the "

@@ -194,6 +194,12 @@ int verbs_exec(char **program)
 	return errno == ENOENT ? VERBS_NOT_FOUND : VERBS_CANNOT_RUN;
 }
 
+static char *verbs_help(int key, const char *text, void *input)
+{
+	(void)input;
+	return key == 'm' && text ? cli_machines_help(text) : (char *)text;
+}
+
 int cli_verbs_run(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -205,7 +211,7 @@ int cli_verbs_run(int argc, char **argv)
 		"by one user reach each other through shared memory, as HCAs of one network. The "
 		"exit code is the program's.",
 		NULL,
-		NULL,
+		verbs_help,
 		NULL};
 	struct verbs_run r = {0};
 	char dir[PATH_MAX];

@@ -69,12 +69,17 @@ p.wait()
 PY
 
 machines=$(cd "$2/sim/world/machines" && ls -- *.xml | sed 's/\.xml$//')
-for command in run sweep topo tune; do
-	"$doppel" $command --help >help
+# every command that has machines lists them
+with=0
+for command in topo $("$doppel" --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'); do
+	"$doppel" "$command" --help >help
+	[ "$command" = topo ] || grep -q -- '--machine=' help || continue
+	with=$((with + 1))
 	for machine in $machines; do
 		grep -q "$machine" help || fail "$command --help does not list $machine"
 	done
 done
+[ $with -ge 5 ] || fail "only $with commands have machines"
 python3 - "$doppel" <<'PY' || bad=1
 import re, subprocess, sys
 text = subprocess.run([sys.argv[1], "sweep", "--help"], stdout=subprocess.PIPE, text=True).stdout
