@@ -282,7 +282,7 @@ void os_random(void *out, size_t bytes);
  * os_alloc, NUL-terminated behind its *bytes. ENOENT, EACCES, EIO, ENOMEM, EFBIG (> 16 MiB). */
 int os_file_read(const char *path, char **data, size_t *bytes);
 /* Makes a file, or replaces one, with those bytes. A file that a process of a world writes is one of the
- * real machine, as its log is. ENOENT, EACCES, EIO (disk full, too). */
+ * real machine, as its log is. ENOENT, EACCES, ENOSPC (no room on the disk, or in the user's quota), EIO. */
 int os_file_write(const char *path, const char *data, size_t bytes);
 /* The names in a directory of the process' view, without "." and "..", sorted by byte: each with its NUL,
  * one after the other, in *names, which is allocated with os_alloc. ENOENT, ENOTDIR, EACCES, EIO, ENOMEM,

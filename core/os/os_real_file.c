@@ -77,21 +77,35 @@ static int real_path_error(int e)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+static int real_write_error(int e)
+{
+	switch (e) {
+	case ENOENT:
+	case ENOTDIR:
+		return ENOENT;
+	case EDQUOT:
+		return ENOSPC;
+	case ENOSPC:
+	case EACCES:
+		return e;
+	default:
+		return EIO;
+	}
+}
+
 int real_file_write(const char *path, const char *data, size_t bytes)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), rc = 0;
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? ENOENT
-		       : errno == EACCES                   ? EACCES
-							   : EIO;
+		return real_write_error(errno);
 	for (size_t done = 0; done < bytes && !rc;) {
 		ssize_t n = write(fd, data + done, bytes - done);
 		if (n < 0 && errno != EINTR)
-			rc = EIO;
+			rc = real_write_error(errno);
 		done += n > 0 ? (size_t)n : 0;
 	}
-	if (close(fd))
-		rc = EIO;
+	if (close(fd) && !rc)
+		rc = real_write_error(errno);
 	return rc;
 }
 

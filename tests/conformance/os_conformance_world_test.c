@@ -100,7 +100,8 @@ static void files_are_written_whole(void)
 	close(fd);
 	unlink(path);
 	ck_assert_int_eq(os_file_write("/no/such/folder/file", "x", 1), ENOENT);
-	ck_assert_int_eq(os_file_write("/dev/full", "x", 1), EIO);
+	ck_assert_int_eq(os_file_write("/dev/full", "x", 1), ENOSPC);
+	ck_assert_int_eq(os_file_write("/", "x", 1), EIO);
 }
 
 static void directories_are_listed_in_order(void)

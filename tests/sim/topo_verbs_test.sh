@@ -197,4 +197,8 @@ NCCL_DEBUG=INFO NCCL_GRAPH_FILE=turned.xml NCCL_GRAPH_DUMP_FILE=dumped.xml NCCL_
 does 0 '^0 differences$' diff dumped.xml turned.xml
 NCCL_GRAPH_DUMP_FILE=none/dumped.xml "${run[@]}" >out 2>&1 || fail "a dump that cannot be written stops a run: $?"
 grep -q 'WARN NCCL_GRAPH_DUMP_FILE: none/dumped.xml cannot be written: No such file' out || fail 'none/dumped.xml: no warning'
+for name in NCCL_GRAPH_DUMP_FILE NCCL_TOPO_DUMP_FILE; do
+	"${run[@]}" --env $name=/dev/full >out 2>&1 || fail "$name=/dev/full stops a run: $?"
+	grep -q "WARN $name: /dev/full cannot be written: No space left on device" out || fail "$name=/dev/full: another reason"
+done
 exit $bad
