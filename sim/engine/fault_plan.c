@@ -199,9 +199,10 @@ static int parse_action_any(const struct token_line *line, struct token t, struc
 		return 0;
 	if (!f->action)
 		return token_error(line, t.at,
-				   "%s.any: no site of %s has the action fail; expected a site, "
-				   "such as %s",
-				   f->layer->name, f->layer->name, f->layer->site[0].name);
+				   "%s.any cannot \"%.*s\": a layer's any can only fail, and no "
+				   "site of %s can; expected a site, such as %s",
+				   f->layer->name, (int)t.n, t.at, f->layer->name,
+				   f->layer->site[0].name);
 	return token_error(line, t.at, "%s.any cannot \"%.*s\"; it can: fail", f->layer->name,
 			   (int)t.n, t.at);
 }

@@ -27,8 +27,12 @@ plan 'no errno' 'errno is 0; expected 1 to 4095' 'os.any fail errno=0'
 plan 'no CUDA error' 'error is 77777777; expected 1 to 9999' 'cuda.malloc fail error=77777777'
 plan 'a state that is none' 'state is 7; expected 0 to 6' 'verbs.modify_qp state=7 fail'
 plan 'too large a number' '.* is no number, or too large' 'fabric.packet host=9223372036854775807 drop'
-plan 'a layer without failing sites' 'fabric.any: no site of fabric has the action fail; expected a site, such as fabric.link' \
-	'fabric.any fail'
+for action in fail drop; do
+	plan "a layer without failing sites: $action" \
+		"fabric.any cannot \"$action\": a layer's any can only fail, and no site of fabric can; expected a site, such as fabric.link" \
+		"fabric.any $action"
+done
+plan 'a layer that can fail, and no more' 'os.any cannot "drop"; it can: fail' 'os.any drop'
 
 # as many flaps as are allowed, as fast as time goes: unread events are lost, as in the kernel
 echo 'fabric.link forever flap times=1000 each=1ns' >fast.plan
