@@ -22,7 +22,7 @@ tests/sim/guest/job.c 2 the subject: a program that sleeps; a loop that looks fo
 tests/sim/lost_output_test.sh 1 the loop that waits for a trace to grow
 tests/sim/sweep_late_test.c 1 the loop that looks at a child process
 '
-sleeps='(sleep|usleep)( +["$0-9]| *\()|(clock_)?nanosleep *\(|time\.sleep *\('
+sleeps='(sleep|usleep)( +["$0-9.i{]| *\()|(clock_)?nanosleep *\(|time\.sleep *\(|xargs +(-[^ ]+ +([0-9]+ +)?)*sleep|read +(-[a-z]+ +)*-r?t|poll *\( *(NULL|0) *,'
 
 # counted FILE...: FILE NUMBER of those with sleeps, comments left out
 counted() {
@@ -33,10 +33,11 @@ counted() {
 # the check can fail
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-printf 'true &\nsleep 1\n\tsleep "$ms"\nwhile sleep 0.1; do :; done\n# sleep 1\n' >"$planted/x.sh"
-printf '\tusleep(100);\n\tnanosleep(&t, NULL);\n\tos_sleep_ns(1);\n\ttime.sleep(1)\n' >"$planted/x.c"
-[ "$(cd "$planted" && counted x.sh x.c)" = 'x.c 3
-x.sh 3' ] || {
+printf 'true &\nsleep 1\n\tsleep "$ms"\nwhile sleep 0.1; do :; done\n# sleep 1\nsleep .5\nsleep infinity &\nsleep {1,2}
+echo 1 | xargs sleep\necho 1 | xargs -n 1 sleep\nread -t 1 x\nread -rt 1 x\nread -r -t "$n" x\nread -r x\n' >"$planted/x.sh"
+printf '\tusleep(100);\n\tnanosleep(&t, NULL);\n\tos_sleep_ns(1);\n\ttime.sleep(1)\n\tpoll(NULL, 0, 100);\n\tpoll(0, 0, 5);\n\tpoll(&fd, 1, 5);\n' >"$planted/x.c"
+[ "$(cd "$planted" && counted x.sh x.c)" = 'x.c 5
+x.sh 11' ] || {
 	echo "the check finds in planted files: $(counted "$planted"/*)"
 	exit 1
 }
