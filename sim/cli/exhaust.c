@@ -8,6 +8,7 @@
 
 #include "core/base/macros.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/environment.h"
 #include "sim/cli/rules.h"
 #include "sim/engine/sim.h"
 #include "sim/lab/exhaust.h"
@@ -21,6 +22,7 @@ enum exhaust_key {
 	EXHAUST_SITE,
 	EXHAUST_SEED,
 	EXHAUST_K,
+	EXHAUST_MACHINE,
 	EXHAUST_HOSTS,
 	EXHAUST_GPUS,
 	EXHAUST_MACHINE,
@@ -55,11 +57,18 @@ static const struct argp_option exhaust_options[] = {
 	{"seed", EXHAUST_SEED, "S", 0, "seed of exploring runs (default 1)", 1},
 	{"k", EXHAUST_K, "K", 0, "one run, in this process: what it prints is seen, gdb works", 1},
 	{"collective", EXHAUST_COLLECTIVE, "NAME", 0, "what the ranks run (default all_reduce)", 2},
+	{"machine", EXHAUST_MACHINE, "XML[,XML...]", 0,
+	 "a machine that comes with Doppel, or a topology file (default: DOPPEL_MACHINE, else "
+	 "h100-8nic); of several, hosts have them in turn",
+	 2},
 	{"hosts", EXHAUST_HOSTS, "N", 0, "hosts (default 2)", 2},
 	{"gpus", EXHAUST_GPUS, "G", 0, "ranks per host (default 2)", 2},
 	{"machine", EXHAUST_MACHINE, "NAME|FILE", 0, "of all hosts (default h100-8nic)", 2},
 	{"ranks-per-process", EXHAUST_RANKS_PER_PROC, "R", 0, "(default 1)", 2},
-	{"env", EXHAUST_ENV, "NAME=VALUE", 0, "for every process; up to 6 times", 2},
+	{"env", EXHAUST_ENV, "NAME=VALUE", 0,
+	 "for every process; up to 30 with the caller's NCCL_* and DOPPEL_*, which are passed as "
+	 "well",
+	 2},
 	{0},
 };
 
@@ -107,20 +116,47 @@ static void exhaust_parse_collective(struct exhaust_config *c, const char *arg,
 			   arg, lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
 }
 
-static void exhaust_parse_env(struct exhaust_config *c, const char *arg, struct argp_state *state)
+/* False: there is no room. */
+static bool exhaust_add_env(struct exhaust_config *c, const char *assignment)
 {
 	int n = 0;
 
 	while (c->env[n])
 		n++;
+	if (n == EXHAUST_ENV_MOST)
+		return false;
+	if (world_env_check(assignment))
+		exit(SIM_USAGE);
+	c->env[n] = assignment;
+	return true;
+}
+
+static void exhaust_parse_env(struct exhaust_config *c, const char *arg, struct argp_state *state)
+{
 	if (!strchr(arg, '=') || *arg == '=')
 		argp_error(state, "--env %s: expected NAME=VALUE", arg);
-	if (n == EXHAUST_ENV_MOST)
-		argp_error(state, "--env %s: expected at most %d of them", arg,
+	cli_env_option(arg, state);
+	if (!exhaust_add_env(c, arg))
+		argp_error(state, "--env %s: expected at most %d variables", arg,
 			   EXHAUST_ENV_MOST - EXHAUST_ENV_OWN);
-	if (world_env_check(arg))
+}
+
+/* The caller's variables are the ranks', as in a run; those of --env come later, and win. */
+static void exhaust_inherit(struct exhaust_config *c)
+{
+	const char *machine = getenv("DOPPEL_MACHINE");
+
+	if (machine && *machine)
+		c->machine = machine;
+	for (char **e = environ; *e; e++) {
+		if (!cli_env_is_for_ranks(*e) || exhaust_add_env(c, *e))
+			continue;
+		fprintf(stderr,
+			"doppel exhaust: %.40s... of the environment does not fit; expected at "
+			"most %d variables\n",
+			*e, EXHAUST_ENV_MOST - EXHAUST_ENV_OWN);
 		exit(SIM_USAGE);
-	c->env[n] = arg;
+	}
 }
 
 static bool exhaust_parse_flag(int key, struct exhaust_config *c)
@@ -175,6 +211,9 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 	case EXHAUST_SEED:
 		c->seed = exhaust_number(state, key, arg, 0, UINT64_MAX);
 		return 0;
+	case EXHAUST_MACHINE:
+		c->machine = arg;
+		return 0;
 	case EXHAUST_HOSTS:
 		c->hosts = (uint32_t)exhaust_number(state, key, arg, 1, 8);
 		return 0;
@@ -209,7 +248,14 @@ static bool exhaust_check(const struct exhaust_config *c)
 		return false;
 	}
 	return cli_rules_hold("exhaust", exhaust_rules, ARRAY_LEN(exhaust_rules), &exhaust_given,
-			      names);
+			      names) &&
+	       cli_machines_fit(c->machine);
+}
+
+static char *exhaust_help(int key, const char *text, void *input)
+{
+	(void)input;
+	return key == EXHAUST_MACHINE && text ? cli_machines_help(text) : (char *)text;
 }
 
 int cli_exhaust(int argc, char **argv)
@@ -217,6 +263,7 @@ int cli_exhaust(int argc, char **argv)
 	static const struct argp argp = {
 		.options = exhaust_options,
 		.parser = exhaust_parse,
+		.help_filter = exhaust_help,
 		.args_doc = "[alloc|verbs|cuda|socket|shm|file|kill|abort|all...]",
 		.doc = "Fails the k-th call of each kind, for every k until there are no more, "
 		       "once "
@@ -229,6 +276,7 @@ int cli_exhaust(int argc, char **argv)
 	struct exhaust_result r;
 
 	exhaust_config_default(&c);
+	exhaust_inherit(&c);
 	c.progress = isatty(STDERR_FILENO) ? stderr : NULL;
 	cli_parse(&argp, 0, argc, argv, &c);
 	if (!exhaust_check(&c))

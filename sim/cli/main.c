@@ -11,6 +11,7 @@
 
 #include "core/base/macros.h"
 #include "core/include/nccl.h"
+#include "sim/cli/environment.h"
 #include "sim/engine/sim.h"
 #include "sim/lab/scenario.h"
 #include "sim/lab/sweep.h"
@@ -177,27 +178,6 @@ static bool cli_alone(int argc, char **argv)
 	if (argc > 2)
 		fprintf(stderr, "doppel %s: unexpected argument '%s'\n", argv[1], argv[2]);
 	return argc == 2;
-}
-
-/* The search and the model read the stack's variables in this process, where a malformed one is a line and
- * the default. Those of a world are looked at when it is made. */
-static bool cli_stack_environment(void)
-{
-	for (char **e = environ; *e; e++)
-		if (!strncmp(*e, "NCCL_", 5) && world_env_check(*e))
-			return false;
-	return true;
-}
-
-/* `doppel env` shows what is there, also when it is wrong. A program of `doppel exec` warns at its
- * first call, as without it. */
-static bool cli_environment(const char *command)
-{
-	if (strcmp(command, "exec"))
-		world_env_warn_unknown((const char *const *)environ);
-	if ((!strcmp(command, "topo") || !strcmp(command, "tune")) && !cli_stack_environment())
-		return false;
-	return !strcmp(command, "env") || !world_env_check_real();
 }
 
 static int cli_main(int argc, char **argv)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/macros.h"
+#include "sim/cli/environment.h"
 #include "sim/world/world.h"
 
 static const struct argp_option options_argp_options[] = {
@@ -311,6 +312,7 @@ static bool options_parse_world(int key, char *arg, struct argp_state *state, st
 			argp_error(state, "--warp %s: expected 1 or 32", arg);
 		return true;
 	case OPTION_ENV:
+		cli_env_option(arg, state);
 		options_add_env(o, arg, state);
 		return true;
 	case OPTION_NO_STRICT:

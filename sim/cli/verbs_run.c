@@ -49,8 +49,12 @@ static void verbs_split(struct verbs_run *r, struct argp_state *state)
 }
 
 /* A folder can be opened, and not read. */
-static void verbs_check_plan(const char *path, struct argp_state *state)
+static void verbs_check_plan(const struct verbs_run *r, struct argp_state *state)
 {
+	const char *path = r->faults ? r->faults : getenv("DOPPEL_FAULTS");
+
+	if (!path || !*path)
+		return;
 	FILE *f = fopen(path, "r");
 	int rc = f ? 0 : errno;
 
@@ -59,7 +63,8 @@ static void verbs_check_plan(const char *path, struct argp_state *state)
 	if (f)
 		fclose(f);
 	if (rc)
-		argp_error(state, "--faults %s: %s", path, strerror(rc));
+		argp_error(state, "%s %s: %s", r->faults ? "--faults" : "DOPPEL_FAULTS", path,
+			   strerror(rc));
 }
 
 /* The program would find out at its first call. */
@@ -76,8 +81,7 @@ static void verbs_check(const struct verbs_run *r, struct argp_state *state)
 			   INT64_MAX);
 	if (r->fabric && (!*r->fabric || strchr(r->fabric, '/')))
 		argp_error(state, "--fabric '%s': expected a name without '/'", r->fabric);
-	if (r->faults)
-		verbs_check_plan(r->faults, state);
+	verbs_check_plan(r, state);
 	const char *trace = r->trace ? r->trace : getenv("DOPPEL_TRACE");
 
 	if (trace && *trace && output_check("trace", trace))

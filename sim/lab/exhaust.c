@@ -26,6 +26,7 @@ const char *const exhaust_class_name[EXHAUST_CLASSES] = {"alloc", "verbs", "cuda
 struct exhaust_board {
 	uint64_t k; /* of the run under way */
 	bool ended; /* the series */
+	int error;  /* it cannot be run; 0: it can */
 	uint32_t quiet;
 	struct exhaust_result sum;
 };
@@ -37,6 +38,7 @@ void exhaust_config_default(struct exhaust_config *config)
 		.first = 1,
 		.stride = 1,
 		.rank = -1,
+		.machine = EXHAUST_MACHINE,
 		.hosts = 2,
 		.gpus = 2,
 		.ranks_per_proc = 1,
@@ -97,6 +99,7 @@ struct lab_config exhaust_world(const struct exhaust_config *c, struct lab_life 
 	struct lab_config lab;
 
 	lab_config_default(&lab);
+	lab.machine = c->machine;
 	lab.hosts = c->hosts;
 	if (c->machine)
 		lab.machine = c->machine;
@@ -142,7 +145,7 @@ static void exhaust_bad(const struct exhaust_config *c, const struct exhaust_ser
 			enum sim_verdict verdict, const char *what, const struct lab_life *life,
 			struct exhaust_result *sum)
 {
-	char command[256];
+	char command[EXHAUST_COMMAND_BYTES];
 	exhaust_command(c, s, k, command, sizeof command);
 	exhaust_worst(sum, verdict);
 	if (!sum->bad++)
@@ -155,15 +158,18 @@ static void exhaust_bad(const struct exhaust_config *c, const struct exhaust_ser
 	fflush(c->out);
 }
 
-/* False: the fault did not fire. */
-static bool exhaust_step(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
-			 struct exhaust_result *sum)
+/* *more: the fault fired. 0, or why no such world can be run, which the lab has explained. */
+static int exhaust_step(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
+			struct exhaust_result *sum, bool *more)
 {
 	struct lab_life life;
 	struct lab_result result;
 	int rc = exhaust_once(c, s, k, &life, &result);
-	const char *what = rc ? "it cannot be run" : exhaust_verdict(&result);
-	enum sim_verdict verdict = rc ? SIM_USAGE : what ? result.verdict : SIM_ERROR;
+
+	if (rc)
+		return rc;
+	const char *what = exhaust_verdict(&result);
+	enum sim_verdict verdict = what ? result.verdict : SIM_ERROR;
 	bool fired = s->class == EXHAUST_ABORT ? life.abort_fired : result.fired > 0;
 	bool aborted = false;
 
@@ -179,7 +185,8 @@ static bool exhaust_step(const struct exhaust_config *c, const struct exhaust_se
 		exhaust_bad(c, s, k, verdict, what, &life, sum);
 	else if (c->in_process && c->out)
 		exhaust_print_ranks(c->out, &life);
-	return fired || what || life.abort_early;
+	*more = fired || what || life.abort_early;
+	return 0;
 }
 
 /* ---- a series ------------------------------------------------------------------------------- */
@@ -188,13 +195,15 @@ static void exhaust_child(const struct exhaust_config *c, const struct exhaust_s
 			  struct exhaust_board *board)
 {
 	uint64_t stride = MAX_OF(c->stride, 1ull);
+	bool more = false;
 
-	for (; board->quiet < EXHAUST_QUIET_RUNS; board->k += stride) {
+	for (; !board->error && board->quiet < EXHAUST_QUIET_RUNS; board->k += stride) {
 		if (c->most && board->sum.runs >= c->most)
 			break;
 		if (ftruncate(STDERR_FILENO, 0) == 0)
 			(void)lseek(STDERR_FILENO, 0, SEEK_SET);
-		board->quiet = exhaust_step(c, s, board->k, &board->sum) ? 0 : board->quiet + 1;
+		board->error = exhaust_step(c, s, board->k, &board->sum, &more);
+		board->quiet = more ? 0 : board->quiet + 1;
 	}
 	board->ended = true;
 }
@@ -204,14 +213,15 @@ static uint64_t exhaust_first(const struct exhaust_config *c)
 	return MAX_OF(c->first, 1ull);
 }
 
-static void exhaust_tail_print(const struct exhaust_config *c, int log)
+/* The end of what a child had on stderr. */
+static void exhaust_tail_print(FILE *out, int log)
 {
 	char text[1200];
 	off_t end = lseek(log, 0, SEEK_END);
 	off_t from = end > (off_t)sizeof text - 1 ? end - (off_t)sizeof text + 1 : 0;
 	ssize_t n = pread(log, text, sizeof text - 1, from);
-	if (n > 0 && c->out)
-		fprintf(c->out, "%.*s\n", (int)n, text);
+	if (n > 0 && out)
+		fprintf(out, "%.*s%s", (int)n, text, text[n - 1] == '\n' ? "" : "\n");
 }
 
 static void exhaust_add(struct exhaust_result *to, const struct exhaust_result *from)
@@ -286,12 +296,17 @@ static int exhaust_series_run(const struct exhaust_config *c, const struct exhau
 		if (!waited || (b->ended && status == 0))
 			break;
 		exhaust_bad(c, s, b->k, SIM_CRASH, "crash", NULL, &b->sum);
-		exhaust_tail_print(c, fileno(log));
+		exhaust_tail_print(c->out, fileno(log));
 		b->sum.runs++;
 		b->quiet = 0;
 		b->k += MAX_OF(c->stride, 1ull);
 		if (b->sum.bad > 200)
 			break;
+	}
+	if (b->error) {
+		rc = b->error;
+		exhaust_tail_print(stderr, fileno(log));
+		goto out;
 	}
 	sum->series++;
 	exhaust_add(sum, &b->sum);
@@ -369,8 +384,10 @@ static int exhaust_orders(const struct exhaust_config *c, struct exhaust_series 
 			rc = exhaust_series_run(c, &s, sum);
 			continue;
 		}
+		bool more;
+
 		sum->series++;
-		(void)exhaust_step(c, &s, exhaust_first(c), sum);
+		rc = exhaust_step(c, &s, exhaust_first(c), sum, &more);
 	}
 	return rc;
 }

@@ -25,7 +25,7 @@
 
 #define EXHAUST_BOUND_NS 60000000000ull
 #define EXHAUST_ENV_OWN  2
-#define EXHAUST_ENV_MOST 8
+#define EXHAUST_ENV_MOST 32
 
 enum exhaust_class {
 	EXHAUST_ALLOC,
@@ -47,6 +47,7 @@ struct exhaust_config {
 	int32_t rank;           /* faults hit this rank's calls; -1: those of any rank */
 	const char *site;       /* only this one; NULL: all of the class */
 	const char *task;       /* abort at the steps of this one only; NULL: of each */
+	const char *machine;    /* of all hosts, or a list that they have in turn */
 	uint32_t hosts, gpus, ranks_per_proc; /* 0: 2, 2, 1 */
 	const char *machine;                  /* of all hosts; NULL: the lab's default */
 	const struct lab_collective *collective;
@@ -68,7 +69,7 @@ struct exhaust_result {
 	uint64_t second;              /* runs with a second communicator */
 	uint64_t bad;                 /* findings */
 	enum sim_verdict worst;       /* of them; SIM_PASS: none */
-	char first_bad[512];          /* the command that repeats it, and what is wrong */
+	char first_bad[1536];         /* the command that repeats it, and what is wrong */
 };
 
 void exhaust_config_default(struct exhaust_config *config);

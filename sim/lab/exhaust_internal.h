@@ -12,6 +12,9 @@
 #include "sim/lab/life.h"
 #include "sim/lab/runner.h"
 
+#define EXHAUST_MACHINE       "h100-8nic"
+#define EXHAUST_COMMAND_BYTES 1280
+
 /* One fault, one way of running. */
 struct exhaust_series {
 	enum exhaust_class class;

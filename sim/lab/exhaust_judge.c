@@ -110,6 +110,9 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 		n += snprintf(out + n, bytes - (size_t)n, " --rank %d", s->rank);
 	if (s->task)
 		n += snprintf(out + n, bytes - (size_t)n, " --task '%s'", s->task);
+	if (strcmp(c->machine, EXHAUST_MACHINE))
+		n += snprintf(out + n, bytes - (size_t)n, " --machine %s", c->machine);
+	n = MIN_OF(n, (int)bytes - 1);
 	if (c->hosts != 2 || c->gpus != 2)
 		n += snprintf(out + n, bytes - (size_t)n, " --hosts %u --gpus %u", c->hosts,
 			      c->gpus);

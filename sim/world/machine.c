@@ -629,6 +629,25 @@ static bool machine_is_path(const char *name)
 	return strchr(name, '/') || (n > 4 && strcmp(name + n - 4, ".xml") == 0);
 }
 
+static void machine_not_found(const char *name)
+{
+	const char *dir = os_real_ops.env("DOPPEL_MACHINE_DIR");
+	char *names = world_machine_names();
+	bool any = names && *names;
+
+	if (!any && dir && *dir)
+		fprintf(stderr,
+			"machine '%s' does not exist: DOPPEL_MACHINE_DIR is '%s', expected a "
+			"folder "
+			"with topology XMLs\n",
+			name, dir);
+	else
+		fprintf(stderr,
+			"machine '%s' does not exist; expected a topology XML, or one of %s\n",
+			name, any ? names : "none");
+	free(names);
+}
+
 static int machine_find(const char *name, struct world_machine *m)
 {
 	char dir[PATH_MAX], path[PATH_MAX + NAME_MAX];
@@ -644,11 +663,7 @@ static int machine_find(const char *name, struct world_machine *m)
 		rc = machine_file_read(path, m);
 	}
 	if (rc == ENOENT && !machine_is_path(name)) {
-		char *names = world_machine_names();
-		fprintf(stderr,
-			"machine '%s' does not exist; expected a topology XML, or one of %s\n",
-			name, names ? names : "none");
-		free(names);
+		machine_not_found(name);
 	} else if (rc) {
 		fprintf(stderr, "machine %s: cannot read it: %s\n", path, strerror(rc));
 	}

@@ -32,7 +32,8 @@ BASE = {
 # Other lines of a command, which take turns with the one above; they may find something (exit code 2).
 TURNS = {
     "topo": [["search", "pcie-4gpu", "--hosts", "2"], ["check", "pcie-4gpu"], ["plot", "a100-4nic", "--pattern", "tree"],
-             ["plot", "a100-4nic", "--dot"], ["diff", "pcie-4gpu", "a100-4nic"], ["show", "pcie-4gpu", "--compact"]],
+             ["plot", "a100-4nic", "--dot"], ["diff", "pcie-4gpu", "a100-4nic"], ["show", "pcie-4gpu", "--compact"],
+             ["detect", "--machine", "pcie-4gpu"]],
 }
 # By what the help shows in the place of the value. All of these must be refused. A path that cannot
 # be is in a folder that is not there.
@@ -69,10 +70,16 @@ OWN = {
 LEFT_OUT = {"--gdb", "--help", "--usage", "--version"}
 # Variables of which any text is right, and those that files and sockets decide.
 ANY_TEXT = {"NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
-            "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_TUNER_PLUGIN", "DOPPEL_MACHINE_DIR", "DOPPEL_TRACE", "DOPPEL_FAULTS"}
+            "NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_TUNER_PLUGIN"}
 TEXT_GARBAGE = {"DOPPEL_FABRIC": ["a/b", "/"], "NCCL_TOPO_FILE": NOWHERE[:2],
-                "NCCL_GRAPH_FILE": NOWHERE[:2], "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"]}
-ENVIRONMENT_SEEN_BY = ("run", "sweep")
+                "NCCL_GRAPH_FILE": NOWHERE[:2], "DOPPEL_MACHINE": ["nosuch", "/nonexistent/x.xml"],
+                "DOPPEL_MACHINE_DIR": NOWHERE[:2], "DOPPEL_TRACE": NOWHERE[:2], "DOPPEL_FAULTS": NOWHERE[:2]}
+ENVIRONMENT_SEEN_BY = ("run", "sweep", "exhaust", "topo", "tune", "exec")
+# Variables whose value only some commands look at; the others warn that it has no effect.
+RUNS = ("run", "sweep", "exhaust", "exec")
+SEEN_BY = {"DOPPEL_MACHINE": RUNS + ("tune", "verbs-run"), "DOPPEL_MACHINE_DIR": RUNS + ("tune",),
+           "DOPPEL_TRACE": ("exec", "verbs-run"), "DOPPEL_FAULTS": ("exec", "verbs-run"),
+           "NCCL_TOPO_FILE": RUNS, "NCCL_GRAPH_FILE": RUNS}
 
 
 def options(doppel, command):
@@ -81,6 +88,11 @@ def options(doppel, command):
     found = re.findall(r"^ +(?:-\w, )?(--[a-z_-]+)(?:=(\S+))?", text, re.M)
     assert found, "no options in the help of " + command
     return [(name, value or None) for name, value in found if name not in LEFT_OUT]
+
+
+def commands(doppel):
+    text = subprocess.run([doppel, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  ([a-z][a-z-]*) ", text, re.M))
 
 
 def variables(doppel):
@@ -106,6 +118,7 @@ class Lines:
     def __init__(self, doppel, folder, lost_output):
         self.doppel, self.folder, self.lost_output = doppel, folder, lost_output
         self.options = {c: options(doppel, c) for c in BASE if c != "verbs-run" or self.has("verbs-run")}
+        assert commands(doppel) <= set(BASE), "no line of: %s" % ", ".join(commands(doppel) - set(BASE))
         self.variables = variables(doppel)
         self.bad = self.count = self.turn = 0
         self.kinds = {}
@@ -173,7 +186,7 @@ class Lines:
         values = TEXT_GARBAGE.get(name) or (["x", "foo,", "=", "-1x", "%s"] if kind == "string" else
                                             ["x", "1x", "99999999999999999999", "1.5", "%s%n"])
         value = rng.choice(values)
-        command = rng.choice(ENVIRONMENT_SEEN_BY)
+        command = rng.choice([c for c in SEEN_BY.get(name, ENVIRONMENT_SEEN_BY) if c in self.options])
         self.check("garbage", [command] + self.base(command), {name: value}, [name, value])
 
     def mixed(self, rng):

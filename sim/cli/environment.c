@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The environment of the program: what a command makes of it before its options. */
+#include "sim/cli/environment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/macros.h"
+#include "sim/engine/sim.h"
+#include "sim/world/world.h"
+
+/* Variables that some commands read: the names of these, and what --env has in their place (NULL: they
+ * are for the ranks, too). */
+static const struct env_row {
+	const char *name, *readers, *instead;
+} env_rows[] = {
+	{"DOPPEL_MACHINE", "run sweep tune exhaust exec verbs-run", "--machine"},
+	{"DOPPEL_MACHINE_DIR", "run sweep replay shrink topo tune exhaust exec verbs-run",
+	 "it in the environment of doppel"},
+	{"DOPPEL_ENGINE", "exec", "--engine"},
+	{"DOPPEL_SEED", "exec verbs-run", "--seed (of a sweep: --seeds)"},
+	{"DOPPEL_FAULTS", "exec verbs-run", "--faults"},
+	{"DOPPEL_TRACE", "exec verbs-run", "--trace"},
+	{"DOPPEL_HOST", "verbs-run", "doppel verbs-run, which reads it"},
+	{"DOPPEL_FABRIC", "verbs-run", "doppel verbs-run, which reads it"},
+	{"DOPPEL_LEAKS", "verbs-run", "doppel verbs-run, which reads it"},
+	{"NCCL_TOPO_FILE", "run sweep exhaust exec verbs-run", NULL},
+	{"NCCL_GRAPH_FILE", "run sweep exhaust exec verbs-run", NULL},
+};
+
+/* NULL: there is none. */
+static const struct env_row *env_find(const char *assignment)
+{
+	size_t n = strcspn(assignment, "=");
+
+	for (size_t i = 0; i < ARRAY_LEN(env_rows); i++)
+		if (strlen(env_rows[i].name) == n && !strncmp(env_rows[i].name, assignment, n))
+			return &env_rows[i];
+	return NULL;
+}
+
+static bool env_is_read_by(const struct env_row *row, const char *command)
+{
+	size_t n = strlen(command);
+
+	for (const char *at = row->readers; *at; at += strspn(at, " ")) {
+		size_t word = strcspn(at, " ");
+
+		if (word == n && !strncmp(at, command, n))
+			return true;
+		at += word;
+	}
+	return false;
+}
+
+/* The search and the model read the stack's variables in this process, where a malformed one is a line and
+ * the default. Those of a world are looked at when it is made. */
+static bool env_stack_fits(void)
+{
+	for (char **e = environ; *e; e++)
+		if (!strncmp(*e, "NCCL_", 5) && world_env_check(*e))
+			return false;
+	return true;
+}
+
+static void env_warn_without_effect(const char *command)
+{
+	for (size_t i = 0; i < ARRAY_LEN(env_rows); i++) {
+		const struct env_row *row = &env_rows[i];
+		const char *value = getenv(row->name);
+
+		if (value && *value && !env_is_read_by(row, command))
+			fprintf(stderr,
+				"doppel: warning: %s has no effect on doppel %s; it is read by: "
+				"%s\n",
+				row->name, command, row->readers);
+	}
+}
+
+/* `doppel env` shows what is there, also when it is wrong, and `doppel faults` reads none of it. A
+ * program of `doppel exec` warns at its first call, as without it. */
+bool cli_environment(const char *command)
+{
+	bool list = !strcmp(command, "env") || !strcmp(command, "faults");
+
+	if (strcmp(command, "exec"))
+		world_env_warn_unknown((const char *const *)environ);
+	if (!list)
+		env_warn_without_effect(command);
+	if ((!strcmp(command, "topo") || !strcmp(command, "tune")) && !env_stack_fits())
+		return false;
+	return !strcmp(command, "env") || !world_env_check_real();
+}
+
+bool cli_env_is_for_ranks(const char *assignment)
+{
+	const struct env_row *row = env_find(assignment);
+
+	return (!strncmp(assignment, "NCCL_", 5) || !strncmp(assignment, "DOPPEL_", 7)) &&
+	       !(row && row->instead);
+}
+
+void cli_env_option(const char *assignment, struct argp_state *state)
+{
+	const struct env_row *row = env_find(assignment);
+	const char *const list[] = {assignment, NULL};
+
+	if (row && row->instead)
+		argp_error(state, "--env %s: the ranks do not read it; expected %s", assignment,
+			   row->instead);
+	world_env_warn_unknown(list);
+}
