@@ -22,6 +22,7 @@ BASE = {
     "replay": ["@", "-q"],
     "shrink": ["@", "--time", "1", "--no-stacks", "--seeds", "2"],
     "topo": ["show", "h100-8nic"],
+    "topo detect": [],
     "tune": ["all_reduce", "--gpus", "2", "-e", "64"],
     "exhaust": ["kill", "--k", "3", "--once", "--fifo"],
     "verbs-run": ["--bare", "true"],
@@ -32,8 +33,7 @@ BASE = {
 # Other lines of a command, which take turns with the one above; they may find something (exit code 2).
 TURNS = {
     "topo": [["search", "pcie-4gpu", "--hosts", "2"], ["check", "pcie-4gpu"], ["plot", "a100-4nic", "--pattern", "tree"],
-             ["plot", "a100-4nic", "--dot"], ["diff", "pcie-4gpu", "a100-4nic"], ["show", "pcie-4gpu", "--compact"],
-             ["detect", "--machine", "pcie-4gpu"]],
+             ["plot", "a100-4nic", "--dot"], ["diff", "pcie-4gpu", "a100-4nic"], ["show", "pcie-4gpu", "--compact"]],
 }
 # By what the help shows in the place of the value. All of these must be refused. A path that cannot
 # be is in a folder that is not there.
@@ -84,7 +84,7 @@ SEEN_BY = {"DOPPEL_MACHINE": RUNS + ("tune", "verbs-run"), "DOPPEL_MACHINE_DIR":
 
 def options(doppel, command):
     """[(name, place of the value or None)], from the command's help."""
-    text = subprocess.run([doppel, command, "--help"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([doppel] + command.split() + ["--help"], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^ +(?:-\w, )?(--[a-z_-]+)(?:=(\S+))?", text, re.M)
     assert found, "no options in the help of " + command
     return [(name, value or None) for name, value in found if name not in LEFT_OUT]
@@ -172,13 +172,13 @@ class Lines:
                 break
         name, place = rng.choice(valued)
         value = rng.choice(garbage(command, name, place))
-        args = [command, "%s=%s" % (name, value)] + self.base(command)
+        args = command.split() + ["%s=%s" % (name, value)] + self.base(command)
         short = dict(self.short(command))
         shown = [name, short.get(name, name), value.split("=")[0] or name]
         self.check("garbage", args, None, [s for s in shown if s])
 
     def short(self, command):
-        text = subprocess.run([self.doppel, command, "--help"], capture_output=True, text=True).stdout
+        text = subprocess.run([self.doppel] + command.split() + ["--help"], capture_output=True, text=True).stdout
         return [(long, s + " ") for s, long in re.findall(r"^ +(-\w), (--[a-z_-]+)", text, re.M)]
 
     def garbage_variable(self, rng):
@@ -192,7 +192,7 @@ class Lines:
     def mixed(self, rng):
         """Several options, right and wrong values; anything but a crash, and never without a word."""
         command = rng.choice(list(self.options))
-        args = [command] + self.base(command)
+        args = command.split() + self.base(command)
         for name, place in rng.sample(self.options[command], min(rng.randint(1, 3), len(self.options[command]))):
             value = rng.choice(["0", "1", "2", "3", "64"] + (garbage(command, name, place) if place else []))
             args.append(name if not place else "%s=%s" % (name, value))
@@ -206,7 +206,7 @@ class Lines:
     def lost(self, rng):
         command = rng.choice([c for c in self.options if c not in ("verbs-run", "exec")])  # the program's
         with open("/dev/full", "w") as full:
-            self.check("lost", [command] + self.base(command), None, stdout=full)
+            self.check("lost", command.split() + self.base(command), None, stdout=full)
 
 
 def main():
