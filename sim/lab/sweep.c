@@ -248,6 +248,7 @@ static void sweep_seed_ended(struct sweep *w, struct sweep_seed *s)
 
 	r->seeds++;
 	r->twice += s->twice;
+	r->killed += s->killed;
 	r->steps += s->steps;
 	r->switches += s->switches;
 	r->virtual_ns += s->virtual_ns;

@@ -51,7 +51,7 @@ struct sweep_seed {
 	enum sim_verdict outcome;
 	int signal; /* that ended its worker; 0: none */
 	char strategy[32];
-	bool twice, canary, kept;
+	bool twice, canary, kept, killed; /* the plan ended a process */
 	struct sim_failure failure;
 	char dir[FAIL_DIR_BYTES]; /* where its files are, when kept */
 };
@@ -67,7 +67,8 @@ struct sweep_strategy {
 };
 
 struct sweep_result {
-	uint64_t seeds, passed, twice, canaries, canaries_found, faulty;
+	uint64_t seeds, passed, twice, canaries, canaries_found;
+	uint64_t killed;     /* seeds in which the plan ended a process */
 	uint64_t unrecorded; /* failures whose files could not be written */
 	int signal;          /* that ended it early; 0: none */
 	uint64_t steps, switches, virtual_ns, wall_ns, busy_ns;

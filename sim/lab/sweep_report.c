@@ -134,6 +134,8 @@ void sweep_print(const struct sweep_config *c, const struct sweep_result *r, FIL
 	for (uint32_t i = 0; i < r->failure_n; i++)
 		sweep_print_seed(&r->failure[i], out);
 	report_verdicts(r, out);
+	if (r->killed)
+		fprintf(out, "%" PRIu64 " seeds had a process killed by the plan\n", r->killed);
 	sim_format_ns(vtime, r->virtual_ns);
 	fprintf(out,
 		"%.1f seeds/s, %.1f s; %s of virtual time, %.2f M steps, %.2f M task switches\n",
@@ -199,9 +201,10 @@ void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r
 		"{\"commit\":\"%s\",\"first\":\"0x%" PRIx64 "\",\"seeds\":%" PRIu64
 		",\"passed\":%" PRIu64 ",\"seconds\":%.3f,\"virtual_ns\":%" PRIu64
 		",\"steps\":%" PRIu64 ",\"switches\":%" PRIu64 ",\"twice\":%" PRIu64
-		",\"unrecorded\":%" PRIu64 ",\"signal\":%d,\"code\":%d,\n\"failures\":[",
+		",\"killed\":%" PRIu64 ",\"unrecorded\":%" PRIu64
+		",\"signal\":%d,\"code\":%d,\n\"failures\":[",
 		build_commit(), c->first, r->seeds, r->passed, (double)r->wall_ns / 1e9,
-		r->virtual_ns, r->steps, r->switches, r->twice, r->unrecorded, r->signal,
+		r->virtual_ns, r->steps, r->switches, r->twice, r->killed, r->unrecorded, r->signal,
 		sweep_exit_code(r));
 	for (uint32_t i = 0; i < r->failure_n; i++) {
 		fputs(i ? ",\n" : "\n", out);

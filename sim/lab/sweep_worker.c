@@ -148,6 +148,7 @@ static void worker_fill(const struct scenario *s, const struct lab_result *r,
 	out->nranks = (uint32_t)r->nranks;
 	out->collective = (uint32_t)(s->lab.collective - lab_collectives);
 	out->outcome = lab_outcome(&s->lab, r);
+	out->killed = r->killed != 0;
 	snprintf(out->strategy, sizeof out->strategy, "%s", r->strategy);
 	if (!r->failed)
 		return;

@@ -71,4 +71,11 @@ for site in 'cuda.malloc rank=77' 'cuda.malloc'; do
 	*) ! grep -q "$unfired" err || fail "a sweep reports no fault where some fired" ;;
 	esac
 done
+# a sweep, where a death is allowed, counts them
+echo 'os.task rank=1 nth=1 kill' >plan
+timeout 120 "$doppel" sweep all_reduce --gpus 2 -e 64 --seeds 1..3 --faults plan --json s.json >out 2>err || fail "a sweep with deaths: exit code $?"
+grep -qx '3 seeds had a process killed by the plan' out || fail "a sweep does not count deaths"
+grep -q '"killed":3,' s.json || fail "nor does its JSON"
+timeout 120 "$doppel" sweep all_reduce --gpus 2 -e 64 --seeds 1..3 >out 2>err || fail "a sweep: exit code $?"
+! grep -q 'killed by the plan' out || fail "deaths where none was"
 exit $bad
