@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# core/comm/close.c as it is compiled for real GPUs: a destroy or finalize that polls an event or a stream
+# pauses between two queries (os_poll_miss), which the double's queries do by themselves. CUDA and the os
+# calls are stubs that count.
+#	drain_query_test.sh BUILD_DIR SOURCE_DIR
+set -euo pipefail
+build_dir=$1 source_dir=$(cd "$2" && pwd)
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need cc python3
+! grep -q fsanitize "$build_dir/compile_commands.json" || { echo "the same code, with a sanitizer's library missing"; exit 77; }
+test_begin "$build_dir"
+cat >stubs.c <<'END'
+#include <assert.h>
+#include <stdio.h>
+
+#include "core/comm/comm_internal.h"
+#include "core/os/os.h"
+
+static int queries, pauses, hits, done_after;
+
+static cudaError_t query(void)
+{
+	assert(queries == pauses + hits); /* one pause, or one result, for each query before */
+	return ++queries > done_after ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { (void)event; return query(); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { (void)stream; return query(); }
+void os_poll_miss(const char *why) { (void)why; pauses++; }
+void os_poll_hit(void) { hits++; }
+
+int main(void)
+{
+	static struct ncclComm comm = {.launched = true};
+
+	for (comm.nranks = 1; comm.nranks <= 2; comm.nranks++) {
+		queries = pauses = hits = 0;
+		done_after = 3;
+		for (int i = 0; i < 3; i++)
+			assert(comm_drain_look(&comm) == ncclInProgress);
+		assert(comm_drain_look(&comm) == ncclSuccess);
+		assert(queries == 4 && pauses == 3 && hits == 1);
+	}
+	comm.launched = false;
+	assert(comm_drain_look(&comm) == ncclSuccess && queries == 4);
+	printf("3 queries without a result, 3 pauses\n");
+	return 0;
+}
+END
+# the build's own command, without the double
+command=$(python3 - "$build_dir/compile_commands.json" <<'PY'
+import json, shlex, sys
+c = next(c for c in json.load(open(sys.argv[1])) if c["file"].endswith("/core/comm/close.c"))
+words = shlex.split(c["command"])
+del words[words.index("-o"):words.index("-o") + 2], words[words.index("-c"):]
+print(" ".join(shlex.quote(w) for w in words if not w.startswith("-DDOPPEL_FAKECUDA") and w != "-DNDEBUG"))
+PY
+)
+eval "$command -o close.o -c '$source_dir/core/comm/close.c'"
+eval "$command -UNDEBUG -o stubs.o -c stubs.c"
+# what a look does not call is not there
+cc -static -o drain stubs.o close.o -Wl,--unresolved-symbols=ignore-all
+./drain || fail "looks at launched work"
+exit $bad

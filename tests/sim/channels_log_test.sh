@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# At NCCL_DEBUG=INFO a communicator prints one line for each channel, by rank 0 alone, whatever the number of
+# ranks: with all ranks in order of the ring, or as many as fit into 384 characters.
+#	channels_log_test.sh BUILD_DIR SOURCE_DIR
+set -uo pipefail
+# shellcheck source=tests/lib.sh
+. "$2/tests/lib.sh"
+need python3
+test_begin "$1"
+for hosts in 1 8 16; do
+	"$doppel" run all_reduce --hosts $hosts --place in -b 64 -e 64 --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=INIT,GRAPH \
+		>out 2>&1 || fail "$hosts hosts: exit code $?"
+	python3 - $hosts <<'PY' || fail "$hosts hosts: lines of the channels"
+import re, sys
+ranks = 8 * int(sys.argv[1])
+lines = re.findall(r"Channel (\d+)/(\d+) :((?: \d+)+)$", open("out").read(), re.M)
+assert lines, "none"
+n = int(lines[0][1])
+assert [(int(c), int(of)) for c, of, _ in lines] == [(c, n) for c in range(n)], (n, lines[:3], len(lines))
+for _, _, text in lines:
+    ring = [int(r) for r in text.split()]
+    assert len(set(ring)) == len(ring) and set(ring) <= set(range(ranks)) and len(text) < 384, text
+    assert len(ring) == ranks or len(text) > 360, text
+print("%d ranks: %d channels, %d lines, %d ranks in each" % (ranks, n, len(lines), len(ring)))
+PY
+done
+exit $bad
