@@ -76,7 +76,10 @@ struct fabric_segment *fabric_make(uint64_t layout, int *fd)
 err_close:
 	close(*fd);
 err:
-	fprintf(stderr, "doppel: no memory for the fabric: %s\n", strerror(errno));
+	fprintf(stderr,
+		"doppel: no memory for the fabric: %s; expected %llu MiB of address space (ulimit "
+		"-v)\n",
+		strerror(errno), (unsigned long long)WORLD_ARENA_BYTES >> 20);
 	return NULL;
 }
 

@@ -58,8 +58,22 @@ refused 'needs a NIC' "$doppel" topo search lonely.xml --hosts 2
 # more than any computer has
 refused '107374182400000' "$doppel" run all_reduce -b 100000G -e 100000G -c 0
 if [ $sanitized = 0 ]; then
-	for engine in sim threads; do
-		refused 'no memory .*ulimit -v' bash -c "ulimit -v 2000000; exec '$doppel' run all_reduce -e 64 --engine $engine"
+	# a failing run, for replay
+	echo 'fabric.packet prob=1/1 drop' >plan
+	"$doppel" run all_reduce --hosts 2 --gpus 1 -b 64 -e 64 --place out --faults plan --env NCCL_IB_TIMEOUT=22 \
+		--budget-time 1 --fail-dir failed >/dev/null 2>&1 || true
+	for command in 'run all_reduce -e 64 --engine sim' 'run all_reduce -e 64 --engine threads' \
+		'sweep all_reduce -e 64 --seeds 1..2 -j 1' 'tune all_reduce --gpus 2 -e 64 --measure' \
+		'topo detect --machine pcie-4gpu' "replay -q $(echo failed/*)" 'exec true' 'exec --engine threads true' \
+		'exhaust kill --k 3 --once --fifo' 'exhaust kill --once --fifo --most 2'; do
+		refused 'no memory .*ulimit -v' bash -c "ulimit -v 2000000; exec '$doppel' $command"
 	done
+	# the program's own words follow
+	if command -v ibv_devinfo >/dev/null && [ -e "${doppel%/*}/verbs/libibverbs.so.1" ]; then
+		rc=0
+		bash -c "ulimit -v 2000000; exec '$doppel' verbs-run --bare ibv_devinfo" >out 2>err || rc=$?
+		[ $rc != 0 ] && grep -q '^doppel: no memory for the fabric: Cannot allocate memory; expected [0-9]* MiB of address space (ulimit -v)$' err ||
+			{ echo "verbs-run without memory: exit code $rc"; cat err; bad=1; }
+	fi
 fi
 exit $bad
