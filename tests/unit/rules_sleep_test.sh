@@ -9,6 +9,7 @@ source_dir=$2
 cd "$source_dir"
 
 allowed='
+ci/loaded 1 the clock of what is printed each minute
 tests/lib.sh 3 the loops of until_true and shm_left; pass_ms
 tests/dropin/verbs_pair_test.sh 1 the subject: a server that listens late
 tests/pyverbs/run.py 1 the loop that looks at its child processes
