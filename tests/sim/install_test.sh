@@ -61,6 +61,8 @@ gives() {
 # the programs of docs/using.md are installed beside it
 examples=$(dirname "$(find "$prefix/share/doc" -name using.md)")/examples
 install -m 644 "$examples"/*.c "$work/user"
+lines=$(grep -vcE '^[[:space:]]*(/\*.*)?$' "$examples/all_reduce.c")
+[ "$lines" -le 40 ] || fail "examples/all_reduce.c has $lines lines of code, expected 40 at most"
 gives 0 '' cc -Wall -Wextra -Werror -o by_hand all_reduce.c -I"$prefix/include" -L"$lib" -Wl,-rpath,"$lib" -lnccl -lcudart
 # without a path in it: `doppel exec` knows where the libraries are
 gives 0 '' cc -o all_reduce all_reduce.c -I"$prefix/include" -L"$lib" -lnccl -lcudart
