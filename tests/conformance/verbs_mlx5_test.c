@@ -214,6 +214,85 @@ ENV_TEST(a_number_of_more_than_24_bits_is_lost_on_mlx5, MLX5)
 	number_of_more_than_24_bits(0);
 }
 
+/* The datagram after one that is longer than the receive. */
+static void datagram_longer_than_its_receive(bool waits)
+{
+	struct ud u;
+
+	ud_make(&u);
+	ud_recv(&u, UD_GRH + 63);
+	ud_post(&u, 64, UD_QKEY);
+	vh_expect(u.h.end[0].send_cq, 2, IBV_WC_SUCCESS, NULL);
+	if (waits) {
+		os_sleep_ns(VH_SECOND_NS / 100);
+		vh_expect_none(u.h.end[1].recv_cq);
+		ud_post(&u, 63, UD_QKEY);
+		vh_expect(u.h.end[0].send_cq, 2, IBV_WC_SUCCESS, NULL);
+	}
+	vh_expect(u.h.end[1].recv_cq, 1, waits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR, NULL);
+	ck_assert_int_eq(vh_state(u.qp[1]), waits ? IBV_QPS_RTS : IBV_QPS_ERR);
+	ud_free(&u);
+}
+
+ENV_TEST(a_receive_that_is_too_small_fails_on_spec, SPEC)
+{
+	datagram_longer_than_its_receive(false);
+}
+
+ENV_TEST(a_receive_that_is_too_small_is_the_next_datagrams_on_mlx5, MLX5)
+{
+	datagram_longer_than_its_receive(true);
+}
+
+/* ---- a WRITE with immediate data and a wrong R_Key -------------------------------------------- */
+
+static void write_with_immediate_and_a_wrong_key(enum ibv_wc_status status)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &o);
+	vh_recv(&h, 1, 9, 0, 64);
+	vh_wr_fill(&w, &h, 0, IBV_WR_RDMA_WRITE_WITH_IMM, 2, 0, 64);
+	w.wr.wr.rdma.rkey ^= 0x55;
+	vh_expect_failure(&h, &w, IBV_WC_REM_ACCESS_ERR);
+	vh_expect(h.end[1].recv_cq, 9, status, NULL);
+	vh_free(&h);
+}
+
+ENV_TEST(a_refused_write_with_immediate_flushes_its_receive_on_spec, SPEC)
+{
+	write_with_immediate_and_a_wrong_key(IBV_WC_WR_FLUSH_ERR);
+}
+
+ENV_TEST(a_refused_write_with_immediate_is_an_access_error_of_its_receive_on_mlx5, MLX5)
+{
+	write_with_immediate_and_a_wrong_key(IBV_WC_LOC_ACCESS_ERR);
+}
+
+/* ---- an atomic whose result has no place ------------------------------------------------------- */
+
+ENV_TEST(an_atomic_with_a_bad_local_key_is_not_executed_on_mlx5, MLX5)
+{
+	struct vh_options o = vh_defaults;
+	struct vh h;
+	struct vh_wr w;
+
+	vh_pair(&h, &o);
+	vh_wr_fill(&w, &h, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0, 8);
+	uint64_t *word = (void *)h.end[1].buffer;
+
+	*word = 2;
+	w.wr.wr.atomic.remote_addr = (uintptr_t)word;
+	w.wr.wr.atomic.rkey = h.end[1].mr->rkey;
+	w.wr.wr.atomic.compare_add = 1;
+	w.sge.lkey ^= 0x55;
+	vh_expect_failure(&h, &w, IBV_WC_LOC_PROT_ERR);
+	ck_assert_uint_eq(*word, 2);
+	vh_free(&h);
+}
+
 int main(void)
 {
 	Suite *s = suite_create("verbs mlx5");
@@ -230,6 +309,11 @@ int main(void)
 	tcase_add_test(t, relaxed_ordering_is_ignored_on_rxe);
 	tcase_add_test(t, a_number_of_more_than_24_bits_is_refused_on_spec);
 	tcase_add_test(t, a_number_of_more_than_24_bits_is_lost_on_mlx5);
+	tcase_add_test(t, a_receive_that_is_too_small_fails_on_spec);
+	tcase_add_test(t, a_receive_that_is_too_small_is_the_next_datagrams_on_mlx5);
+	tcase_add_test(t, a_refused_write_with_immediate_flushes_its_receive_on_spec);
+	tcase_add_test(t, a_refused_write_with_immediate_is_an_access_error_of_its_receive_on_mlx5);
+	tcase_add_test(t, an_atomic_with_a_bad_local_key_is_not_executed_on_mlx5);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

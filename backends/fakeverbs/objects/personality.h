@@ -49,6 +49,8 @@ struct hca_personality {
 	bool datagram_qpn_checked; /* more than 24 bits are refused; else sent, and lost */
 	bool ah_pd_enforced;       /* address handles of another protection domain are refused */
 	bool datagram_too_long; /* UD: longer than the MTU fails; else it is dropped, as a success */
+	bool short_receive_waits; /* UD: a receive too small for a datagram is the next one's; else it
+				       fails */
 	bool send_error_is_sqe;   /* UC, UD: a send that fails leaves the receive side alone */
 	bool reports_connections; /* COMM_EST, QP_ACCESS_ERR and QP_REQ_ERR come */
 	bool late_posts_flushed; /* a receive that is posted in ERR completes; else it stays there */
@@ -56,9 +58,10 @@ struct hca_personality {
 	bool mcast_comes_back;   /* to members on the HCA that sends */
 	bool bad_key_malformed;  /* a bad key of a send or a write: LOC_QP_OP_ERR */
 	bool bad_receive_malformed; /* whatever is wrong with a receive, its length too: LOC_QP_OP_ERR */
-	bool refused_imm_receives; /* a WRITE with immediate whose R_Key is refused fails the receive that
-				       its last packet would take; else that is flushed */
-	bool qkey_high_bit;        /* a Q_Key with it means the queue pair's own */
+	/* of the receive that the last packet of a WRITE with immediate would take, where its R_Key is
+	 * refused; IBV_WC_SUCCESS: none, it is flushed */
+	enum ibv_wc_status refused_imm_status;
+	bool qkey_high_bit;   /* a Q_Key with it means the queue pair's own */
 	bool header_checksum; /* the IPv4 header in front of a datagram has one */
 	uint32_t ack_latest;  /* quarters of the acknowledge timeout: silence is noticed between
 				       four of them and that many */

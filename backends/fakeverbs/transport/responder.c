@@ -41,12 +41,21 @@ void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 	hca_qp_to_error(qp);
 }
 
+/* Class J of the specification (9.9.6.3): no NAK. The requester learns of it by its retries. */
+void hca_responder_fail_invalidate(struct hca_qp *qp)
+{
+	hca_recv_complete(qp, IBV_WC_REM_INV_REQ_ERR, NULL, 0);
+	hca_qp_to_error(qp);
+}
+
 /* A key that does not allow a write. The receive that the packet would take is there. */
 static void hca_responder_refuse_key(struct hca_qp *qp, const struct hca_packet *p, bool has_recv)
 {
+	enum ibv_wc_status status = hca_personality(qp->port)->refused_imm_status;
+
 	hca_check_remote_key(qp, p, IBV_ACCESS_REMOTE_WRITE);
-	if (has_recv && hca_personality(qp->port)->refused_imm_receives)
-		hca_responder_fail_recv(qp, p, IBV_WC_REM_ACCESS_ERR, HCA_NAK_ACCESS);
+	if (has_recv && status != IBV_WC_SUCCESS)
+		hca_responder_fail_recv(qp, p, status, HCA_NAK_ACCESS);
 	else
 		hca_responder_refuse(qp, p, HCA_NAK_ACCESS);
 }
@@ -153,7 +162,7 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
 	r->received += p->bytes;
 	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
-		hca_responder_fail_recv(qp, p, IBV_WC_REM_INV_REQ_ERR, HCA_NAK_ACCESS);
+		hca_responder_fail_invalidate(qp);
 		return;
 	}
 	if (p->flags & HCA_LAST) {

@@ -61,6 +61,7 @@ bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint6
 /* The receive that was posted here is at fault: its completion reports it. */
 void hca_responder_fail_recv(struct hca_qp *qp, const struct hca_packet *p,
 			     enum ibv_wc_status status, enum hca_nak nak);
+void hca_responder_fail_invalidate(struct hca_qp *qp);
 
 /* ---- direct.c ---- */
 

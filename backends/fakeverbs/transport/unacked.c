@@ -188,7 +188,7 @@ static void hca_uc_send(struct hca_qp *qp, const struct hca_packet *p)
 	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
 	r->received += p->bytes;
 	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
-		hca_responder_fail_recv(qp, p, IBV_WC_REM_INV_REQ_ERR, HCA_NAK_ACCESS);
+		hca_responder_fail_invalidate(qp);
 		return;
 	}
 	if (p->flags & HCA_LAST) {

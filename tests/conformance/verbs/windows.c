@@ -584,6 +584,7 @@ CASE(a_send_invalidates_at_the_other_end, .needs = NEED(MW2) | NEED(LOCAL_INV))
 	window_free(&t);
 }
 
+/* No NAK: the sender's retries come to an end in ERR. */
 CASE(a_send_that_invalidates_nothing_fails, .needs = NEED(MW2) | NEED(LOCAL_INV))
 {
 	struct window t;
@@ -594,7 +595,7 @@ CASE(a_send_that_invalidates_nothing_fails, .needs = NEED(MW2) | NEED(LOCAL_INV)
 	vs_recv(&t.p, 1, 3, 8192, 100);
 	vs_fill(&w, &t.p, 0, IBV_WR_SEND_WITH_INV, 4, 0, 64);
 	w.wr.invalidate_rkey = t.mr->rkey;
-	vs_expect_failure(&t.p, &w, IBV_WC_REM_ACCESS_ERR);
+	vs_expect_failure(&t.p, &w, IBV_WC_RETRY_EXC_ERR);
 	CHECK(vs_wait(t.p.end[1].recv_cq, &wc, VS_LONG));
 	CHECK(wc.wr_id == 3 && wc.status != IBV_WC_SUCCESS);
 	CHECK_EQ(vs_state(t.p.end[1].qp), IBV_QPS_ERR);
