@@ -193,6 +193,7 @@ static int fuzz_job(const struct world_job *job)
 int fuzz_doppel_main(int argc, char **argv);
 
 /* clang-format off */
+#include "sim/cli/environment.c"
 #include "sim/cli/rules.c"
 #include "sim/cli/options.c"
 #include "sim/cli/options_collective.c"
