@@ -25,7 +25,6 @@ enum exhaust_key {
 	EXHAUST_MACHINE,
 	EXHAUST_HOSTS,
 	EXHAUST_GPUS,
-	EXHAUST_MACHINE,
 	EXHAUST_RANKS_PER_PROC,
 	EXHAUST_ONCE,
 	EXHAUST_FOR_EVER,
@@ -63,7 +62,6 @@ static const struct argp_option exhaust_options[] = {
 	 2},
 	{"hosts", EXHAUST_HOSTS, "N", 0, "hosts (default 2)", 2},
 	{"gpus", EXHAUST_GPUS, "G", 0, "ranks per host (default 2)", 2},
-	{"machine", EXHAUST_MACHINE, "NAME|FILE", 0, "of all hosts (default h100-8nic)", 2},
 	{"ranks-per-process", EXHAUST_RANKS_PER_PROC, "R", 0, "(default 1)", 2},
 	{"env", EXHAUST_ENV, "NAME=VALUE", 0,
 	 "for every process; up to 30 with the caller's NCCL_* and DOPPEL_*, which are passed as "
@@ -219,9 +217,6 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case EXHAUST_GPUS:
 		c->gpus = (uint32_t)exhaust_number(state, key, arg, 1, 8);
-		return 0;
-	case EXHAUST_MACHINE:
-		c->machine = arg;
 		return 0;
 	case EXHAUST_RANKS_PER_PROC:
 		c->ranks_per_proc = (uint32_t)exhaust_number(state, key, arg, 1, 8);

@@ -101,8 +101,6 @@ struct lab_config exhaust_world(const struct exhaust_config *c, struct lab_life 
 	lab_config_default(&lab);
 	lab.machine = c->machine;
 	lab.hosts = c->hosts;
-	if (c->machine)
-		lab.machine = c->machine;
 	lab.gpus = c->gpus;
 	lab.ranks_per_proc = c->ranks_per_proc;
 	lab.env = c->env;

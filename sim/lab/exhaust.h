@@ -49,7 +49,6 @@ struct exhaust_config {
 	const char *task;       /* abort at the steps of this one only; NULL: of each */
 	const char *machine;    /* of all hosts, or a list that they have in turn */
 	uint32_t hosts, gpus, ranks_per_proc; /* 0: 2, 2, 1 */
-	const char *machine;                  /* of all hosts; NULL: the lab's default */
 	const struct lab_collective *collective;
 	/* NAME=VALUE of every process, NULL-terminated; the first EXHAUST_ENV_OWN are the default's */
 	const char *env[EXHAUST_ENV_MOST + 1];

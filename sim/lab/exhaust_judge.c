@@ -116,9 +116,6 @@ void exhaust_command(const struct exhaust_config *c, const struct exhaust_series
 	if (c->hosts != 2 || c->gpus != 2)
 		n += snprintf(out + n, bytes - (size_t)n, " --hosts %u --gpus %u", c->hosts,
 			      c->gpus);
-	if (c->machine)
-		n += snprintf(out + n, bytes - (size_t)n, " --machine %s", c->machine);
-	n = MIN_OF(n, (int)bytes - 1);
 	if (c->ranks_per_proc != 1)
 		n += snprintf(out + n, bytes - (size_t)n, " --ranks-per-process %u",
 			      c->ranks_per_proc);
