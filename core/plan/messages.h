@@ -15,6 +15,8 @@
 #define PLAN_PART_GRAIN 4096u
 /* A message has more than two parts only if each has so many bytes: another channel takes longer to begin. */
 #define PLAN_PART_LEAST 8192u
+/* One to oneself has another part for each so many bytes. */
+#define PLAN_SELF_PART_LEAST (64ull << 10)
 
 /* One message of the queue. */
 struct plan_queued_message {

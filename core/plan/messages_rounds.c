@@ -159,11 +159,17 @@ struct plan_part {
 	enum dev_proto proto;
 };
 
+/* A message to oneself waits for nothing: a block copies much of it in the time of a message to another rank. */
+static int32_t plan_self_channels(const struct ncclComm *comm, uint64_t bytes)
+{
+	return (int32_t)MIN_OF(DIV_UP(bytes, PLAN_SELF_PART_LEAST), (uint64_t)comm->nchannels);
+}
+
 static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan_queued_message *m,
 				  uint64_t *each)
 {
 	int32_t channels = plan_message_is_to_self(comm, m)
-				   ? comm->nchannels
+				   ? plan_self_channels(comm, m->bytes)
 				   : transport_pair_channels(comm, m->call.peer);
 
 	return plan_parts_of(m->bytes, channels, each);

@@ -55,6 +55,9 @@ static const uint32_t model_ll_mbps[GENERATIONS][3] = {
 	{141000, 45000, 35000},
 	{282000, 90000, 70000},
 };
+/* One channel with LL at most, measured between two H100 (docs/figures.md): of a ring's graph, whose channels are
+ * doubled, and of a program that connects every two ranks, up to the size where a ring is faster. */
+enum { MODEL_LL_RING_MBPS = 7500, MODEL_LL_DIRECT_MBPS = 4000 };
 /* A ring with LL128 at most. */
 static const uint32_t model_ll128_mbps[GENERATIONS] = {20000, 20000, 36700, 73400};
 
@@ -180,7 +183,8 @@ static uint64_t ring_bus_mbps(const struct topo_summary *s, const char *proto)
 		return bus;
 	if (s->nhosts > 1)
 		row = s->amd_cpus > 0;
-	return MIN_OF(bus / 2, (uint64_t)model_ll_mbps[row][model_scale(s)]);
+	bus = MIN_OF(bus / 2, channels * MODEL_LL_RING_MBPS);
+	return MIN_OF(bus, (uint64_t)model_ll_mbps[row][model_scale(s)]);
 }
 
 static uint64_t ring_mbps(const struct topo_summary *s, enum dev_func func, const char *proto)
@@ -379,6 +383,7 @@ static void direct_cost(struct tune_cost *cost, const struct topo_summary *s, in
 {
 	const struct model_latency *l = model_latency("RING", proto);
 	bool two = !strcmp(algo, "TWO_SHOT");
+	uint64_t bus = ring_bus_mbps(s, proto);
 
 	cost->latency_ns =
 		l->kernel_ns +
@@ -386,9 +391,10 @@ static void direct_cost(struct tune_cost *cost, const struct topo_summary *s, in
 	cost->channels = MIN_OF(nchannels, DEV_DIRECT_CHANNELS);
 	cost->thread_bytes = direct_thread_bytes(s, func, two);
 	if (direct_can(s))
-		cost->bw_mbps = MAX_OF(ring_bus_mbps(s, proto) * (uint64_t)s->nranks /
-					       direct_nths(s, func, two),
-				       1ull);
+		cost->bw_mbps =
+			MAX_OF(MIN_OF(bus, (uint64_t)cost->channels * MODEL_LL_DIRECT_MBPS) *
+				       (uint64_t)s->nranks / direct_nths(s, func, two),
+			       1ull);
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
