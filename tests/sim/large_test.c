@@ -47,7 +47,7 @@ START_TEST(a_wrong_element_of_a_large_result_is_found)
 
 	c.in_place = false;
 	c.sim.strategy = SIM_FIFO;
-	c.sim.fault_plan = "fabric.packet rank=3 peer=0 channel=0 nth=3 count=9 corrupt "
+	c.sim.fault_plan = "fabric.packet rank=2 peer=0 channel=0 nth=3 count=9 corrupt "
 			   "undetected=1\n";
 	c.sim.fault_plan_name = "test";
 	ck_assert_int_eq(lab_run(&c, &pieces), 0);
