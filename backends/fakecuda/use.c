@@ -359,7 +359,8 @@ void fc_use_unmap(struct fc_proc *p, const struct fc_ipc_open *open, const void 
 			continue;
 		sim_call_site(caller, site, sizeof site);
 		(sim_is_upset() ? fc_report : fc_misuse)(
-			"mapping in use: cudaIpcCloseMemHandle of gpu %u #%u, called at %s, which a "
+			"mapping in use: cudaIpcCloseMemHandle of gpu %u #%u, called at %s, which "
+			"a "
 			"kernel in stream %u of gpu %u uses, and the host has not waited for that",
 			open->device, open->number, site, s->number, s->ctx->dev->index);
 		return;

@@ -451,7 +451,8 @@ static bool relay_ops_take(struct proxy_gpu *p, struct relay *r)
 		shared_note_read(op, sizeof *op);
 		relay_op_take(p, r, op);
 	}
-	OS_PROBE("relay.ops_taken", "a relay takes operations of a rank that sends through it", any);
+	OS_PROBE("relay.ops_taken", "a relay takes operations of a rank that sends through it",
+		 any);
 	r->ops_wait.want = r->ops;
 	if (any)
 		shared_store_u64(&r->area->ops_taken, r->ops, SHARED_RELEASE);

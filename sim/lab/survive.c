@@ -257,8 +257,8 @@ void lab_survive_judge(struct lab_run *run)
 		if (it->dead || it->watch_aborted.v_ || !it->error_call || survive_class(it->error))
 			continue;
 		sim_note_failure(SIM_ERROR, "error-class", r,
-				 "rank %d: %s gave \"%s\", which a fault cannot cause",
-				 r, it->error_call, ncclGetErrorString(it->error));
+				 "rank %d: %s gave \"%s\", which a fault cannot cause", r,
+				 it->error_call, ncclGetErrorString(it->error));
 		run->judged = SIM_ERROR;
 	}
 	survive_run = NULL;

@@ -28,8 +28,7 @@ static void agree_main(void *arg)
 	ck_assert_ptr_nonnull(strstr(said, "ranks 1 and 0 disagree on operation 0 of communicator "
 					   "abc: rank 1 called broadcast count=7 type=half "
 					   "root=2 at "));
-	ck_assert_ptr_nonnull(
-		strstr(said, "rank 0 called broadcast count=7 type=half root=3 at "));
+	ck_assert_ptr_nonnull(strstr(said, "rank 0 called broadcast count=7 type=half root=3 at "));
 	/* one takes back what it called: the other's stands; then nobody's does */
 	t.root = 3;
 	plan_agree_not(&comm[0], &t);
