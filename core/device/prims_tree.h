@@ -47,13 +47,21 @@ DEV_FN uint32_t prim_tree_up_warps(const struct prim *p)
 	return p->proto == DEV_SIMPLE ? (warps + 1) / 2 : warps * 7 / 10;
 }
 
+/* In place a result is written where the input was read. Lines order nothing, so that the same thread has to do both:
+ * it does where all threads take both ways, since a chunk's lines are theirs by number. SIMPLE orders the two by the
+ * tails and heads on the way. */
+DEV_FN bool prim_tree_is_divided(const struct prim *p)
+{
+	return p->threads > DEV_WARP_WIDTH && (p->proto == DEV_SIMPLE || p->input != p->output);
+}
+
 /* The thread's group of a work's threads, and the ways that it takes. Each group has its own connections, counts
  * their steps by itself, and knows nothing of the other one. A warp by itself is not divided. */
 DEV_FN uint32_t prim_tree_divide(struct prim *p)
 {
 	const uint32_t ups = prim_tree_up_warps(p) * DEV_WARP_WIDTH;
 
-	if (p->threads <= DEV_WARP_WIDTH)
+	if (!prim_tree_is_divided(p))
 		return PRIM_TREE_UP | PRIM_TREE_DOWN;
 	if (p->thread < ups) {
 		prim_group_set(p, 0, ups, 1);
