@@ -99,7 +99,7 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 	topo_tree_info_fill(&info->tree, graph[TOPO_TREE], topo_gpu_count(sys), local_rank);
 }
 
-/* ---- all ranks at once ---------------------------------------------------------------------- */
+/* ---- all ranks together --------------------------------------------------------------------- */
 
 struct topo_connected {
 	struct topo_hosts hosts;

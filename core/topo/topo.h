@@ -239,7 +239,7 @@ ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, in
 /* "Trees [0] 1/-1/-1->0->-1 [1] ...": per channel the children, the rank, its parent, as NCCL's ranks log them; as
  * many channels as a line of the log has room for. */
 void topo_trees_log(const struct topo_trees *trees, int32_t nchannels, int rank);
-/* Rings and trees of all ranks at once, where one program looks at several of them: O(ranks x channels) in all, and
+/* Rings and trees of all ranks together, where one program looks at several of them: O(ranks x channels) in all, and
  * O(channels) for a rank. `all` stays the caller's, and must live as long. */
 struct topo_connected;
 ncclResult_t topo_connect_all(const struct topo_rank_info *all, int nranks,

@@ -96,7 +96,7 @@ static void messages_launch_aborted(struct ring *g, const struct dev_work *w)
 }
 
 /* One rank sends and receives alone: its kernel ends when the abort word is set. Then all ranks are launched: the
- * first one's kernel does nothing any more, and no other kernel writes into its buffer. */
+ * first one's kernel does nothing more, and no other kernel writes into its buffer. */
 static void messages_abort(struct ring *g, enum dev_proto proto)
 {
 	struct dev_work w = message_work(30000, proto, proto, 0, 0);

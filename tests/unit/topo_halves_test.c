@@ -128,7 +128,7 @@ START_TEST(links_between_halves_of_two_gpus_are_shared_at_both_ends)
 }
 END_TEST
 
-/* Both halves may use all of it, not at once: it is one link behind a bridge. */
+/* Both halves may use all of it, not both together: it is one link behind a bridge. */
 START_TEST(halves_share_the_c2c_link)
 {
 	begin();
@@ -162,7 +162,7 @@ START_TEST(halves_share_the_c2c_link)
 }
 END_TEST
 
-/* Inside a host and between hosts; a graph's text tells halves of one number apart. */
+/* Inside a host and between hosts; a graph's text distinguishes halves of one number. */
 START_TEST(rings_go_through_both_halves)
 {
 	static char text[1 << 16];
