@@ -55,8 +55,9 @@ static const uint32_t model_ll_mbps[GENERATIONS][3] = {
 	{141000, 45000, 35000},
 	{282000, 90000, 70000},
 };
-/* One channel with LL at most, measured between two H100 (docs/figures.md): of a ring's graph, whose channels are
- * doubled, and of a program that connects every two ranks, up to the size where a ring is faster. */
+/* One channel with LL at most: of a ring's graph, whose channels are doubled, and of a program that connects every two
+ * ranks. Fitted to times between two H100 (docs/figures.md), so that the choice changes where the measured times cross:
+ * NCCL's constants are those of its own kernels. */
 enum { MODEL_LL_RING_MBPS = 7500, MODEL_LL_DIRECT_MBPS = 4000 };
 /* A ring with LL128 at most. */
 static const uint32_t model_ll128_mbps[GENERATIONS] = {20000, 20000, 36700, 73400};

@@ -62,7 +62,7 @@ static void expect_cost(const struct topo_summary *s, enum dev_func func, const 
 }
 
 /* Worked out by hand from the table of reference figures: kernel + 14 steps; bus x 8 / 14. LL's bus is 141 GB/s at most in
- * NCCL's table, and 7.5 a channel as measured. */
+ * NCCL's table, and 7.5 a channel (MODEL_LL_RING_MBPS). */
 START_TEST(one_host_costs_what_nccl_reckons)
 {
 	expect_cost(&one_host, DEV_ALL_REDUCE, "LL", 6600 + 14 * 600, 16 * 7500 * 8 / 14);
