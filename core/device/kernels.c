@@ -9,6 +9,9 @@
  *                    range of channels includes it, one after the other. Takes one struct dev_args
  *                    by value, with the works or with where they are. All works have the kernel's
  *                    protocol: nvcc makes a slower kernel of several (docs/device.md).
+ *   dev_all_reduce_ring_ll_f32 ... (DEV_ONE_PROGRAMS)
+ *                    the same for works of one program and, where it reduces, of one type's sum: faster
+ *                    where a call is short.
  *   dev_tree_simple, dev_tree_ll, dev_tree_ll128
  *                    the same for works of trees: with them the others would be slower.
  *   dev_pat          the same for works of PAT, whose protocol is SIMPLE.
@@ -103,27 +106,70 @@ DEV_FN bool dev_block_begin(struct dev *d, struct dev_block *b, const struct dev
 	return true;
 }
 
+/* One block's works of a launch. */
+struct dev_run {
+	struct dev *d;
+	struct dev_block *b;
+	const struct dev_args *args;
+	int channel;
+	bool ok;    /* not aborted */
+	uint32_t i; /* of the works in shared memory */
+	struct dev_works s;
+};
+
+DEV_FN struct dev_run dev_run_begin(struct dev *d, const struct dev_args *args)
+{
+	struct dev_run r;
+
+	r.d = d;
+	r.b = (struct dev_block *)dev_shared(d);
+	r.args = args;
+	r.channel = dev_channel_of_block(args->channel_mask, dev_block(d));
+	r.i = 0;
+	r.ok = dev_block_begin(d, r.b, args, r.channel, &r.s);
+	return r;
+}
+
+/* The next work; NULL: there is none, or the launch was aborted. */
+DEV_FN const struct dev_work *dev_run_next(struct dev_run *r)
+{
+	if (!r->ok)
+		return NULL;
+	if (r->i == r->s.count && r->i) {
+		dev_works_next(r->d, r->b, r->args, r->channel, &r->s);
+		r->i = 0;
+	}
+	return r->i < r->s.count ? &r->b->work[r->i++] : NULL;
+}
+
+DEV_FN void dev_run_end(struct dev_run *r)
+{
+	dev_works_consumed(r->d, r->args, r->channel);
+	if (dev_thread(r->d) != 0)
+		return;
+	if (r->ok)
+		dev_ring_save(r->d, r->args, r->b, r->channel);
+	else
+		dev_block_abandon(r->d, r->b, r->channel);
+}
+
+/* All works of a protocol and a family of programs. */
 DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_proto proto,
 			   enum dev_family family)
 {
-	struct dev_block *b = (struct dev_block *)dev_shared(d);
-	int channel = dev_channel_of_block(args->channel_mask, dev_block(d));
-	struct dev_works s;
-	bool ok = dev_block_begin(d, b, args, channel, &s);
+	const struct dev_known known = {false, proto, family, -1, -1};
+	struct dev_run r = dev_run_begin(d, args);
+	const struct dev_work *w;
 
-	while (ok && s.count) {
-		for (uint32_t i = 0; ok && i < s.count; i++)
-			ok = dev_run_work(d, b, &b->work[i], channel, proto, family);
-		if (ok)
-			dev_works_next(d, b, args, channel, &s);
+	while ((w = dev_run_next(&r))) {
+		struct steps_part part;
+		struct prim p;
+
+		if (dev_work_open(&p, &part, d, r.b, w, r.channel, known))
+			dev_run_program(&p, &part, w->program, known);
+		r.ok = dev_work_close(&p, w);
 	}
-	dev_works_consumed(d, args, channel);
-	if (dev_thread(d) != 0)
-		return;
-	if (ok)
-		dev_ring_save(d, args, b, channel);
-	else
-		dev_block_abandon(d, b, channel);
+	dev_run_end(&r);
 }
 
 DEV_FN void dev_collective_simple(struct dev *d, const struct dev_args *args)
@@ -160,6 +206,25 @@ DEV_FN void dev_pat(struct dev *d, const struct dev_args *args)
 {
 	dev_collective(d, args, DEV_SIMPLE, DEV_FAMILY_PAT);
 }
+
+/* Kernels of one program, and of one type and operation where it reduces. */
+#define DEV_ONE_PROGRAM(name, id, function, of_type, of_op)                                        \
+	DEV_FN void dev_##name(struct dev *d, const struct dev_args *args)                         \
+	{                                                                                          \
+		const struct dev_known known = {true, DEV_PROTO_COUNT, DEV_FAMILY_FLAT, of_type,   \
+						of_op};                                            \
+		struct dev_run r = dev_run_begin(d, args);                                         \
+		const struct dev_work *w;                                                          \
+		while ((w = dev_run_next(&r))) {                                                   \
+			struct steps_part part_of_block, *part = &part_of_block;                   \
+			struct prim prim, *p = &prim;                                              \
+			if (dev_work_open(p, part, d, r.b, w, r.channel, known))                   \
+				DEV_RUN_ROW(DEV_##id, function);                                   \
+			r.ok = dev_work_close(p, w);                                               \
+		}                                                                                  \
+		dev_run_end(&r);                                                                   \
+	}
+DEV_ONE_PROGRAMS(DEV_ONE_PROGRAM)
 
 DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 {
@@ -205,3 +270,6 @@ DEV_KERNEL(dev_tree_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_pat, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)
+#define DEV_ONE_KERNEL(name, id, function, type, op)                                               \
+	DEV_KERNEL(dev_##name, dev_args, sizeof(struct dev_block))
+DEV_ONE_PROGRAMS(DEV_ONE_KERNEL)

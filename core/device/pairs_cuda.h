@@ -114,7 +114,8 @@ DEV_FN void dev_put_pairs(struct dev *d, void *to, const uint64_t *data, uint32_
 }
 
 DEV_FN void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
-			     enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+			     enum dev_type type, enum dev_op op, uint64_t scale, bool post,
+			     bool known)
 {
 	const bool divides = post && op == DEV_SUM_POSTDIV;
 	struct rc_values x, y;
@@ -126,7 +127,8 @@ DEV_FN void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *b, uint
 		x.v[i] = dev_pack(a + 2 * i);
 		y.v[i] = dev_pack(b ? b + 2 * i : a + 2 * i);
 	}
-	x = rc_values_dispatch(x, y, b ? 2 : 1, type, op, scale, divides);
+	x = known ? rc_values_known(x, y, type)
+		  : rc_values_dispatch(x, y, b ? 2 : 1, type, op, scale, divides);
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 		dev_unpack(a + 2 * i, x.v[i]);

@@ -100,9 +100,10 @@ static inline void dev_put_pairs(struct dev *d, void *to, const uint64_t *data, 
 }
 
 static inline void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
-				    enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+				    enum dev_type type, enum dev_op op, uint64_t scale, bool post,
+				    bool known)
 {
-	dev_reduce_data(d, a, b, bytes, type, op, scale, post);
+	dev_reduce_data(d, a, b, bytes, type, op, scale, post, known);
 }
 
 #else
@@ -196,10 +197,11 @@ DEV_FN void dev_put_pairs(struct dev *d, void *to, const uint64_t *data, uint32_
 }
 
 static inline void dev_reduce_pairs(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
-				    enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+				    enum dev_type type, enum dev_op op, uint64_t scale, bool post,
+				    bool known)
 {
 	(void)bytes;
-	dev_reduce_data(d, a, b, DEV_LANE_WORDS * 8, type, op, scale, post);
+	dev_reduce_data(d, a, b, DEV_LANE_WORDS * 8, type, op, scale, post, known);
 }
 
 #endif

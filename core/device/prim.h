@@ -45,6 +45,8 @@ struct prim {
 	enum dev_type type;
 	enum dev_op op;
 	uint32_t type_bytes;
+	bool alone; /* the kernel has one program */
+	bool known; /* type and operation are constants of the kernel */
 	uint32_t
 		other; /* which other rank's, link's or level's connections recv and send are; 0: the ring's */
 	uint32_t shown; /* what the trace has of this work: 1 << (2 * other + sent) */

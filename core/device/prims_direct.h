@@ -88,10 +88,10 @@ DEV_FN void prim_direct_copy(struct prim *p, uint64_t in, uint64_t out, uint64_t
 /* This rank's lines of the user's input, multiplied with its factor if it has one. */
 DEV_FN void prim_direct_own(struct prim *p, const struct prim_move *m, struct prim_lines *l)
 {
-	l->data[l->n - 1] = 0; /* the last one may be short */
+	l->data[prim_lines_n(l) - 1] = 0; /* the last one may be short */
 	dev_get_data(p->d, l->data, p->input + m->in * p->type_bytes + l->first * DEV_LINE_DATA,
 		     l->bytes, p->type_bytes);
-	dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale, false);
+	dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale, false, p->known);
 }
 
 /* Lines of another rank, to *received. False: the launch was aborted. */
@@ -103,7 +103,7 @@ DEV_FN bool prim_direct_lines_of(struct prim *p, int32_t rank, struct prim_lines
 		return false;
 	if (p->thread == 0)
 		prim_show(p, false);
-	for (uint32_t i = 0; i < l->n; i++)
+	for (uint32_t i = 0; i < prim_lines_n(l); i++)
 		received[i] = (uint32_t)l->line[i].lo | l->line[i].hi << 32;
 	return true;
 }
@@ -119,15 +119,15 @@ DEV_FN bool prim_direct_fold(struct prim *p, struct prim_lines *l)
 	for (int32_t rank = 0; rank < n; rank++) {
 		if (rank != me && !prim_direct_lines_of(p, rank, l, next))
 			return false;
-		for (uint32_t i = 0; i < l->n && rank == me; i++)
+		for (uint32_t i = 0; i < prim_lines_n(l) && rank == me; i++)
 			next[i] = l->data[i];
-		for (uint32_t i = 0; i < l->n && !rank; i++)
+		for (uint32_t i = 0; i < prim_lines_n(l) && !rank; i++)
 			result[i] = next[i];
 		if (rank)
 			dev_reduce_data(p->d, result, next, l->bytes, p->type, op, p->scale,
-					rank == n - 1);
+					rank == n - 1, p->known);
 	}
-	for (uint32_t i = 0; i < l->n; i++)
+	for (uint32_t i = 0; i < prim_lines_n(l); i++)
 		l->data[i] = result[i];
 	return true;
 }

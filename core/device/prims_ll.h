@@ -35,6 +35,12 @@ struct prim_lines {
 	struct v16 line[DEV_LANE_LINES];
 };
 
+/* Constant where a thread has one: an array with an index that is not is in memory. */
+DEV_FN uint32_t prim_lines_n(const struct prim_lines *l)
+{
+	return DEV_LANE_LINES == 1 ? 1 : l->n;
+}
+
 DEV_FN uint64_t prim_ll_count(const struct prim *p, uint64_t count)
 {
 	return DIV_UP(count * p->type_bytes, DEV_LINE_DATA);
@@ -91,19 +97,19 @@ DEV_FN bool prim_ll_recv(struct prim *p, struct prim_lines *l)
 	w.from.step = (int64_t)p->recv_step;
 	w.from.object = "kernel or proxy that fills the line";
 	w.deadline_ns = 0;
-	return dev_wait_lines(p->d, &w, l->line, l->n);
+	return dev_wait_lines(p->d, &w, l->line, prim_lines_n(l));
 }
 
 DEV_FN void prim_ll_send(struct prim *p, struct prim_lines *l)
 {
 	const uint64_t flag = (uint64_t)DEV_LINE_FLAG(p->send_step) << 32;
 
-	for (uint32_t i = 0; i < l->n; i++) {
+	for (uint32_t i = 0; i < prim_lines_n(l); i++) {
 		l->line[i].lo = (uint32_t)l->data[i] | flag;
 		l->line[i].hi = l->data[i] >> 32 | flag;
 	}
 	dev_store_lines(p->d, prim_slot(p->send, DEV_LL, p->send_step) + l->first * DEV_LINE_BYTES,
-			l->line, l->n);
+			l->line, prim_lines_n(l));
 }
 
 /* The data of the lines that were received, reduced with the user's or not. */
@@ -111,13 +117,13 @@ DEV_FN void prim_ll_combine(struct prim *p, const struct prim_move *m, struct pr
 {
 	uint64_t received[DEV_LANE_LINES];
 
-	for (uint32_t i = 0; i < l->n; i++)
+	for (uint32_t i = 0; i < prim_lines_n(l); i++)
 		received[i] = (uint32_t)l->line[i].lo | l->line[i].hi << 32;
 	if (m->flags & PRIM_INPUT)
 		dev_reduce_data(p->d, l->data, received, l->bytes, p->type, p->op, p->scale,
-				(m->flags & PRIM_LAST) != 0);
+				(m->flags & PRIM_LAST) != 0, p->known);
 	else
-		for (uint32_t i = 0; i < l->n; i++)
+		for (uint32_t i = 0; i < prim_lines_n(l); i++)
 			l->data[i] = received[i];
 }
 
@@ -126,7 +132,7 @@ DEV_FN bool prim_ll_move(struct prim *p, const struct prim_move *m, struct prim_
 {
 	uint64_t at = l->first * DEV_LINE_DATA;
 
-	l->data[l->n - 1] = 0; /* the last one may be short */
+	l->data[prim_lines_n(l) - 1] = 0; /* the last one may be short */
 	if (m->flags & PRIM_INPUT)
 		dev_get_data(p->d, l->data, p->input + m->in * p->type_bytes + at, l->bytes,
 			     p->type_bytes);
@@ -138,7 +144,7 @@ DEV_FN bool prim_ll_move(struct prim *p, const struct prim_move *m, struct prim_
 		prim_ll_combine(p, m, l);
 	} else {
 		dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale,
-				(m->flags & PRIM_LAST) != 0);
+				(m->flags & PRIM_LAST) != 0, p->known);
 	}
 	if ((m->flags & PRIM_SEND) && p->thread == 0)
 		prim_show(p, true); /* before the receiver can see the line */

@@ -96,13 +96,15 @@ DEV_FN bool prim_ll128_combine(struct prim *p, const struct prim_move *m, struct
 			      p->input + m->in * p->type_bytes + l->number * DEV_WARP_DATA,
 			      l->bytes, p->type_bytes);
 	if (!(m->flags & PRIM_RECV)) {
-		dev_reduce_pairs(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale, last);
+		dev_reduce_pairs(p->d, l->data, NULL, l->bytes, p->type, p->op, p->scale, last,
+				 p->known);
 		return true;
 	}
 	if (!prim_ll128_recv(p, l, received))
 		return false;
 	if (input)
-		dev_reduce_pairs(p->d, l->data, received, l->bytes, p->type, p->op, p->scale, last);
+		dev_reduce_pairs(p->d, l->data, received, l->bytes, p->type, p->op, p->scale, last,
+				 p->known);
 	else
 		for (uint32_t i = 0; i < DEV_LANE_WORDS; i++)
 			l->data[i] = received[i];
@@ -129,22 +131,28 @@ DEV_FN uint32_t prim_ll128_parts(const struct prim *p, uint64_t count)
 	return DIV_UP((uint32_t)(count * p->type_bytes), DEV_WARP_DATA);
 }
 
-/* False: the launch was aborted. A function of its own on a GPU too: its code is there once. It has a copy of
- * *p, because nvcc keeps a struct whose address it passes on in memory. The copy takes longer than a line
- * does: a warp that has no part of the chunk does not call it. */
-DEV_FN_ONCE bool prim_ll128_lines(struct prim p, struct prim_move m)
+/* False: the launch was aborted. */
+DEV_FN bool prim_ll128_lines(struct prim *p, const struct prim_move *m)
 {
-	const uint32_t bytes = (uint32_t)(m.count * p.type_bytes);
-	const uint32_t parts = prim_ll128_parts(&p, m.count);
+	const uint32_t bytes = (uint32_t)(m->count * p->type_bytes);
+	const uint32_t parts = prim_ll128_parts(p, m->count);
 	struct prim_pairs l;
 
-	for (l.number = p.thread / DEV_WARP_WIDTH; l.number < parts;
-	     l.number += p.threads / DEV_WARP_WIDTH) {
+	for (l.number = p->thread / DEV_WARP_WIDTH; l.number < parts;
+	     l.number += p->threads / DEV_WARP_WIDTH) {
 		l.bytes = MIN_OF(bytes - l.number * DEV_WARP_DATA, DEV_WARP_DATA);
-		if (!prim_ll128_move(&p, &m, &l))
+		if (!prim_ll128_move(p, m, &l))
 			return false;
 	}
 	return true;
+}
+
+/* A function of its own on a GPU too: its code is there once. It has a copy of
+ * *p, because nvcc keeps a struct whose address it passes on in memory. The copy takes longer than a line
+ * does: a warp that has no part of the chunk does not call it. */
+DEV_FN_ONCE bool prim_ll128_lines_once(struct prim p, struct prim_move m)
+{
+	return prim_ll128_lines(&p, &m);
 }
 
 /* ---- the chunk ------------------------------------------------------------------------------ */
@@ -178,7 +186,8 @@ DEV_FN bool prim_ll128_chunk(struct prim *p, uint32_t flags, uint64_t in, uint64
 		return false;
 	if ((flags & PRIM_SEND) && p->thread == 0 && count)
 		prim_show(p, true); /* before the receiver can see a line */
-	if (p->thread / DEV_WARP_WIDTH < prim_ll128_parts(p, count) && !prim_ll128_lines(*p, m))
+	if (p->thread / DEV_WARP_WIDTH < prim_ll128_parts(p, count) &&
+	    !(p->alone ? prim_ll128_lines(p, &m) : prim_ll128_lines_once(*p, m)))
 		p->stopped = true;
 	else if ((flags & PRIM_RECV) && p->thread == 0 && count)
 		prim_show(p, false);

@@ -44,12 +44,13 @@ DEV_FN void prim_tree_ll_combine(struct prim *p, struct prim_lines *l, bool redu
 {
 	uint64_t received[DEV_LANE_LINES];
 
-	for (uint32_t i = 0; i < l->n; i++)
+	for (uint32_t i = 0; i < prim_lines_n(l); i++)
 		received[i] = (uint32_t)l->line[i].lo | l->line[i].hi << 32;
 	if (reduces)
-		dev_reduce_data(p->d, l->data, received, l->bytes, p->type, op, p->scale, last);
+		dev_reduce_data(p->d, l->data, received, l->bytes, p->type, op, p->scale, last,
+				p->known);
 	else
-		for (uint32_t i = 0; i < l->n; i++)
+		for (uint32_t i = 0; i < prim_lines_n(l); i++)
 			l->data[i] = received[i];
 }
 
@@ -71,7 +72,8 @@ DEV_FN bool prim_tree_ll_gather(struct prim *p, const struct prim_tree *t,
 		op = prim_tree_op(p);
 	}
 	if (input && !t->from)
-		dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, op, p->scale, last);
+		dev_reduce_data(p->d, l->data, NULL, l->bytes, p->type, op, p->scale, last,
+				p->known);
 	return true;
 }
 
@@ -81,7 +83,7 @@ DEV_FN bool prim_tree_ll_move(struct prim *p, const struct prim_tree *t, const s
 {
 	const uint64_t at = l->first * DEV_LINE_DATA;
 
-	l->data[l->n - 1] = 0; /* the last one may be short */
+	l->data[prim_lines_n(l) - 1] = 0; /* the last one may be short */
 	if (m->flags & PRIM_INPUT)
 		dev_get_data(p->d, l->data, p->input + m->in * p->type_bytes + at, l->bytes,
 			     p->type_bytes);

@@ -65,14 +65,16 @@ DEV_FN bool prim_tree_ll128_gather(struct prim *p, const struct prim_tree *t,
 			return false;
 		if (input)
 			dev_reduce_pairs(p->d, l->data, received, l->bytes, p->type, op, p->scale,
-					 last && prim_tree_next(t->from, k + 1) == DEV_TREE_LINKS);
+					 last && prim_tree_next(t->from, k + 1) == DEV_TREE_LINKS,
+					 p->known);
 		else
 			for (uint32_t i = 0; i < DEV_LANE_WORDS; i++)
 				l->data[i] = received[i];
 		op = prim_tree_op(p);
 	}
 	if (input && !t->from)
-		dev_reduce_pairs(p->d, l->data, NULL, l->bytes, p->type, op, p->scale, last);
+		dev_reduce_pairs(p->d, l->data, NULL, l->bytes, p->type, op, p->scale, last,
+				 p->known);
 	return true;
 }
 

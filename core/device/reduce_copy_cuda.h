@@ -183,6 +183,35 @@ DEV_FN uint64_t rc_word_dispatch(uint64_t a, uint64_t b, int nsrc, enum dev_type
 	}
 }
 
+/* Sums, where the type is a constant of the kernel (DEV_ONE_PROGRAMS). */
+DEV_FN struct rc_pack_job rc_known_job(void)
+{
+	struct rc_pack_job job;
+
+	job.nsrc = 2;
+	job.scale = 0;
+	job.post = false;
+	return job;
+}
+
+DEV_FN uint64_t rc_word_known(uint64_t a, uint64_t b, enum dev_type type)
+{
+	if (type == DEV_F32)
+		return rc_word_combine_f32(rc_known_job(), DEV_SUM, a, b);
+	if (type == DEV_F16)
+		return rc_word_combine_f16(rc_known_job(), DEV_SUM, a, b);
+	return rc_word_combine_bf16(rc_known_job(), DEV_SUM, a, b);
+}
+
+DEV_FN struct rc_values rc_values_known(struct rc_values a, struct rc_values b, enum dev_type type)
+{
+	if (type == DEV_F32)
+		return rc_values_combine_f32(rc_known_job(), DEV_SUM, a, b);
+	if (type == DEV_F16)
+		return rc_values_combine_f16(rc_known_job(), DEV_SUM, a, b);
+	return rc_values_combine_bf16(rc_known_job(), DEV_SUM, a, b);
+}
+
 DEV_FN struct rc_values rc_values_dispatch(struct rc_values a, struct rc_values b, int nsrc,
 					   enum dev_type type, enum dev_op op, uint64_t scale,
 					   bool post)
@@ -217,11 +246,16 @@ DEV_FN struct rc_values rc_values_dispatch(struct rc_values a, struct rc_values 
 
 /* One line's data: what of it is not an element is reduced too, and not read. */
 DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
-			    enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+			    enum dev_type type, enum dev_op op, uint64_t scale, bool post,
+			    bool known)
 {
 	bool divides = post && op == DEV_SUM_POSTDIV;
 
-	if (b || op == DEV_PREMUL_SUM || divides)
+	if (!b && op != DEV_PREMUL_SUM && !divides)
+		return;
+	if (known)
+		*a = rc_word_known(*a, *b, type);
+	else
 		*a = rc_word_dispatch(*a, b ? *b : *a, b ? 2 : 1, type, op, scale, divides);
 }
 

@@ -14,6 +14,14 @@
 /* A kernel has the programs of one family, and of one protocol. */
 enum dev_family { DEV_FAMILY_FLAT, DEV_FAMILY_TREE, DEV_FAMILY_PAT };
 
+/* What is constant in a kernel's works. */
+struct dev_known {
+	bool alone; /* the kernel has one program */
+	enum dev_proto proto;
+	enum dev_family family; /* if not */
+	int32_t type, op;       /* below 0: each work's */
+};
+
 DEV_FN enum dev_family dev_family_of(enum dev_algo algo)
 {
 	return algo == DEV_TREE  ? DEV_FAMILY_TREE
@@ -61,7 +69,7 @@ DEV_FN void dev_chunk_check(const struct prim *p, const struct steps_part *part,
 #endif
 
 DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
-			  const struct dev_work *w)
+			  const struct dev_work *w, struct dev_known known)
 {
 	p->d = d;
 	p->block = b;
@@ -71,9 +79,11 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->tail_seen = p->head_seen = 0;
 	p->input = (const uint8_t *)w->send;
 	p->output = (uint8_t *)w->recv;
-	p->type = (enum dev_type)w->type;
-	p->op = (enum dev_op)w->op;
-	p->type_bytes = steps_type_bytes(w->type);
+	p->type = (enum dev_type)(known.type < 0 ? w->type : known.type);
+	p->op = (enum dev_op)(known.op < 0 ? w->op : known.op);
+	p->type_bytes = steps_type_bytes(p->type);
+	p->alone = known.alone;
+	p->known = known.op >= 0;
 	p->other = p->shown = 0;
 	p->scale = dev_work_scale(d, w);
 	p->count = w->count;
@@ -273,12 +283,12 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 /* `proto` and `family` are constants for the compiler, too: the programs of other protocols and families are not in
  * the kernel. */
 DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program,
-			    enum dev_proto proto, enum dev_family family)
+			    struct dev_known known)
 {
 	switch (program) {
 #define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
 	case DEV_##id:                                                                             \
-		if (proto != DEV_##protocol || family != dev_family_of(DEV_##algo))                \
+		if (known.proto != DEV_##protocol || known.family != dev_family_of(DEV_##algo))    \
 			dev_trap(p->d, "dev_collective: a program of another kernel");             \
 		else                                                                               \
 			DEV_RUN_ROW(DEV_##id, function);                                           \
@@ -290,21 +300,24 @@ DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int p
 	}
 }
 
-/* By all threads of the block; those beyond the work's warps have nothing to do. */
-DEV_FN bool dev_run_work(struct dev *d, struct dev_block *b, const struct dev_work *w, int channel,
-			 enum dev_proto proto, enum dev_family family)
+/* A work begins. By all threads of the block; those beyond the work's warps have nothing to do: false. */
+DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d,
+			  struct dev_block *b, const struct dev_work *w, int channel,
+			  struct dev_known known)
 {
-	struct steps_part part = steps_part_of(w, channel);
-	struct prim p;
-
+	*part = steps_part_of(w, channel);
 	dev_work_check(d, b, w);
 	dev_work_begins(d, w);
-	dev_prim_init(&p, d, b, w);
-	if (p.thread < p.threads)
-		dev_run_program(&p, &part, w->program, proto, family);
-	p.stopped = dev_barrier_any(d, p.stopped); /* the next work begins with these steps */
-	dev_work_ends(d, w);
-	return !p.stopped;
+	dev_prim_init(p, d, b, w, known);
+	return p->thread < p->threads;
+}
+
+/* It ends. By all threads of the block. False: the launch was aborted. */
+DEV_FN bool dev_work_close(struct prim *p, const struct dev_work *w)
+{
+	p->stopped = dev_barrier_any(p->d, p->stopped); /* the next work begins with these steps */
+	dev_work_ends(p->d, w);
+	return !p->stopped;
 }
 
 #endif

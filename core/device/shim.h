@@ -67,9 +67,10 @@
  *   dev_get_data(d, to, from, bytes, size), dev_put_data(d, to, from, bytes, size)
  *       Data of a lane's lines, at most DEV_LANE_LINES * 8 bytes, from or to memory that holds elements
  *       of `size` bytes and is aligned to them.
- *   dev_reduce_data(d, a, b, bytes, type, op, scale, post)
+ *   dev_reduce_data(d, a, b, bytes, type, op, scale, post, known)
  *       a = a op b, in the lane's own memory, as dev_reduce_copy of these two sources; b NULL: of a
- *       alone.
+ *       alone. known: type and operation are constants of the kernel, the operation is DEV_SUM and the type one of
+ *       DEV_ONE_PROGRAMS.
  *   dev_store_pairs(d, p, data, bytes, flag), dev_wait_pairs(d, w, data, bytes)
  *       All lanes of the warp together: pairs of lines of 128 bytes next to each other at p or w->on
  *       (work.h), with up to DEV_WARP_DATA bytes of data, of which a lane has the DEV_LANE_WORDS words
@@ -79,7 +80,7 @@
  *   dev_get_pairs(d, data, from, bytes, size), dev_put_pairs(d, to, data, bytes, size)
  *       A lane's words of the warp's data, from or to memory that holds elements of `size` bytes and is
  *       aligned to them. What is not in the `bytes` is 0, or not written.
- *   dev_reduce_pairs(d, a, b, bytes, type, op, scale, post)
+ *   dev_reduce_pairs(d, a, b, bytes, type, op, scale, post, known)
  *       dev_reduce_data for a lane's words of the warp's data.
  *   dev_peek_u64/u32, dev_fifo_broken
  *       Exist where DEV_CHECK_FIFO is not 0 (prim.h).

@@ -444,13 +444,30 @@ DEV_FN void dev_move_elements(void *to, const void *from, uint32_t bytes, uint32
 	}
 }
 
+/* A word that is not full, or not aligned. They are not inlined: an array whose address is taken is in memory, also
+ * where the word is full. */
+static __device__ __noinline__ uint64_t dev_get_word(const void *from, uint32_t bytes,
+						     uint32_t size)
+{
+	uint64_t word = 0;
+
+	dev_move_elements(&word, from, bytes, size);
+	return word;
+}
+
+static __device__ __noinline__ void dev_put_word(void *to, uint64_t word, uint32_t bytes,
+						 uint32_t size)
+{
+	dev_move_elements(to, &word, bytes, size);
+}
+
 DEV_FN void dev_get_data(struct dev *d, uint64_t *to, const void *from, uint32_t bytes,
 			 uint32_t size)
 {
 	if (bytes == 8 && (uintptr_t)from % 8 == 0)
 		*to = *(const uint64_t *)from;
 	else
-		dev_move_elements(to, from, bytes, size);
+		*to = dev_get_word(from, bytes, size);
 }
 
 DEV_FN void dev_put_data(struct dev *d, void *to, const uint64_t *from, uint32_t bytes,
@@ -459,7 +476,7 @@ DEV_FN void dev_put_data(struct dev *d, void *to, const uint64_t *from, uint32_t
 	if (bytes == 8 && (uintptr_t)to % 8 == 0)
 		*(uint64_t *)to = *from;
 	else
-		dev_move_elements(to, from, bytes, size);
+		dev_put_word(to, *from, bytes, size);
 }
 
 #include "core/device/reduce_copy_cuda.h"
@@ -472,8 +489,7 @@ DEV_FN void dev_put_data(struct dev *d, void *to, const uint64_t *from, uint32_t
 	static __global__ void __launch_bounds__(DEV_MAX_WARPS * 32, 1)                            \
 		name##_entry(const __grid_constant__ struct args_type args)                        \
 	{                                                                                          \
-		struct dev d;                                                                      \
-		d.abort = NULL;                                                                    \
+		struct dev d = {NULL};                                                             \
 		name(&d, &args);                                                                   \
 	}                                                                                          \
 	extern "C" {                                                                               \

@@ -324,7 +324,8 @@ static inline void dev_put_data(struct dev *d, void *to, const uint64_t *from, u
 	dev_copy_out(d, to, from, bytes);
 }
 DEV_FN void dev_reduce_data(struct dev *d, uint64_t *a, const uint64_t *b, uint32_t bytes,
-			    enum dev_type type, enum dev_op op, uint64_t scale, bool post)
+			    enum dev_type type, enum dev_op op, uint64_t scale, bool post,
+			    bool known)
 {
 	const struct rc_job job = {{(const uint8_t *)a, (const uint8_t *)b},
 				   {(uint8_t *)a, NULL},

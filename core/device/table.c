@@ -3,6 +3,7 @@
  * Which kernels there are, by warp width. fakecuda has two builds of the same source, CUDA the one
  * of 32 lanes; DOPPEL_FAKECUDA is defined for the former.
  */
+#include "core/device/programs.h"
 #include "core/device/work.h"
 
 #ifdef DOPPEL_FAKECUDA
@@ -31,6 +32,9 @@ TABLE_KERNEL(dev_tree_ll128)
 TABLE_KERNEL(dev_pat)
 TABLE_KERNEL(dev_messages)
 TABLE_KERNEL(dev_one_rank)
+#define TABLE_ONE(name, id, function, type, op) TABLE_KERNEL(dev_##name)
+DEV_ONE_PROGRAMS(TABLE_ONE)
+#undef TABLE_ONE
 
 const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width)
 {
@@ -60,6 +64,31 @@ const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width)
 		break;
 	}
 	return NULL;
+}
+
+/* The rows of DEV_ONE_PROGRAMS. */
+static const struct {
+	int program, type, op;
+	const struct dev_kernel *(*kernel)(int warp_width);
+} table_one[] = {
+#define TABLE_ROW(name, id, function, type, op) {DEV_##id, type, op, table_dev_##name},
+	DEV_ONE_PROGRAMS(TABLE_ROW)
+#undef TABLE_ROW
+};
+
+const struct dev_kernel *dev_kernel_one(int program, int type, int op, int warp_width)
+{
+	for (size_t i = 0; i < sizeof table_one / sizeof *table_one; i++)
+		if (program == table_one[i].program &&
+		    (table_one[i].type < 0 || (type == table_one[i].type && op == table_one[i].op)))
+			return table_one[i].kernel(warp_width);
+	return NULL;
+}
+
+const struct dev_kernel *dev_kernel_one_row(uint32_t row, int warp_width)
+{
+	return row < sizeof table_one / sizeof *table_one ? table_one[row].kernel(warp_width)
+							  : NULL;
 }
 
 const struct dev_kernel *dev_kernel_pat(int warp_width)

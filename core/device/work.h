@@ -296,6 +296,10 @@ DOPPEL_EXTERN_C_BEGIN
  * dev_kernel_one_rank has a struct dev_work as its argument block, and one block per channel of it. */
 const struct dev_kernel *dev_kernel_collective(enum dev_proto proto, int warp_width);
 const struct dev_kernel *dev_kernel_tree(enum dev_proto proto, int warp_width);
+/* The kernel of this program, type and operation alone (programs.h, DEV_ONE_PROGRAMS). NULL: there is none. And that
+ * of row 0, 1, 2...; NULL: there are no more. */
+const struct dev_kernel *dev_kernel_one(int program, int type, int op, int warp_width);
+const struct dev_kernel *dev_kernel_one_row(uint32_t row, int warp_width);
 const struct dev_kernel *dev_kernel_pat(int warp_width);
 const struct dev_kernel *dev_kernel_messages(int warp_width);
 const struct dev_kernel *dev_kernel_one_rank(int warp_width);

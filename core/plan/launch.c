@@ -152,14 +152,24 @@ void plan_task_plan(const struct plan_state *st, struct plan_task *t)
 	t->work.nwarps = (uint8_t)plan_work_warps(st, shape.nthreads);
 }
 
-static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
-					       const struct dev_work *w)
+static const struct dev_kernel *plan_kernel_general(const struct plan_state *st,
+						    const struct dev_work *w)
 {
 	struct dev_program_row row = steps_program(w->program);
 
 	if (row.algo == DEV_PAT)
 		return st->pat_kernel;
 	return row.algo == DEV_TREE ? st->tree_kernel[row.proto] : st->kernel[row.proto];
+}
+
+/* That of the work's program, type and operation alone, if there is one. */
+static const struct dev_kernel *plan_kernel_of(const struct plan_state *st,
+					       const struct dev_work *w)
+{
+	const struct dev_kernel *one =
+		dev_kernel_one(w->program, w->type, w->op, (int)st->warp_width);
+
+	return one ? one : plan_kernel_general(st, w);
 }
 
 /* Adds the task's work, unless it does not fit: then *full. */
@@ -172,12 +182,14 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 				       .runs = w->channel_hi - w->channel_lo + 1u};
 	ncclResult_t rc;
 
-	const struct dev_kernel *kernel = plan_kernel_of(st, w);
+	const struct dev_kernel *kernel = plan_kernel_of(st, w),
+				*general = plan_kernel_general(st, w);
 
-	*full = p->ntasks && (kernel != p->kernel || !plan_fits(st, p, &more));
+	*full = p->ntasks && (general != p->general || !plan_fits(st, p, &more));
 	if (*full)
 		return ncclSuccess;
-	p->kernel = kernel;
+	p->kernel = !p->ntasks || p->kernel == kernel ? kernel : general;
+	p->general = general;
 	rc = plan_reserve(p, &more);
 	if (rc)
 		return rc;

@@ -53,6 +53,8 @@ static ncclResult_t plan_kernels_load(const struct ncclComm *comm, struct plan_s
 		if (!rc && comm->trees)
 			rc = plan_kernel_load(comm, st->tree_kernel[proto]);
 	}
+	for (uint32_t i = 0; !rc && dev_kernel_one_row(i, width); i++)
+		rc = plan_kernel_load(comm, dev_kernel_one_row(i, width));
 	if (rc)
 		return rc;
 	st->pat_kernel = dev_kernel_pat(width);

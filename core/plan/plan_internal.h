@@ -64,7 +64,8 @@ enum dev_op plan_device_op(ncclRedOp_t op, ncclDataType_t type, int32_t nranks, 
  * the copies of a communicator of one rank. Its memory is its own (plan_memory.c) and stays when it is
  * empty, so that a launch like an earlier one allocates nothing. */
 struct plan {
-	const struct dev_kernel *kernel;
+	const struct dev_kernel *kernel,
+		*general; /* general: it runs all works of the protocol and family */
 	cudaStream_t stream;
 	struct plan_capture capture; /* of the stream */
 	uint32_t block_warps;

@@ -624,12 +624,29 @@ static inline const struct dev_kernel *program_kernel(int program, int width)
 				    : dev_kernel_collective(row.proto, width);
 }
 
+/* That of the works' program, type and operation alone, if there is one: in every second launch. */
+static inline const struct dev_kernel *works_kernel(const struct ring *g,
+						    const struct dev_work *works, int n)
+{
+	const struct dev_work *w = &works[0];
+	const int width = g->run->width;
+	const struct dev_kernel *one = NULL;
+	bool alike = g->launches % 2;
+
+	if (w->kind == DEV_WORK_SEND_RECV)
+		return dev_kernel_messages(width);
+	for (int i = 1; i < n; i++)
+		alike = alike && works[i].program == w->program && works[i].type == w->type &&
+			works[i].op == w->op;
+	if (alike)
+		one = dev_kernel_one(w->program, w->type, w->op, width);
+	return one ? one : program_kernel(w->program, width);
+}
+
 static inline void ring_launch(struct ring *g, const struct dev_work *works, int n, uint64_t mask,
 			       int warps, bool in_place)
 {
-	const struct dev_kernel *k = works[0].kind == DEV_WORK_SEND_RECV
-					     ? dev_kernel_messages(g->run->width)
-					     : program_kernel(works[0].program, g->run->width);
+	const struct dev_kernel *k = works_kernel(g, works, n);
 	int blocks = __builtin_popcountll(mask);
 
 	g->launches++;
