@@ -11,6 +11,7 @@
  */
 #include "backends/fakecuda/fakecuda.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -587,9 +588,10 @@ void fakedev_fence(struct dev *d, int order, int scope)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Until `w` holds, with the kernel's death as second wait: 0 it holds, ECANCELED abort, ETIMEDOUT its
- * deadline. */
-static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort)
+/* Until `w` holds, with the kernel's death as second wait, and another one: 0 it holds, ECANCELED abort, or the
+ * other one holds; ETIMEDOUT its deadline. */
+static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort,
+		    const struct wait *other)
 {
 	struct fc_kernel *k = d->blk->kernel;
 	const struct wait dead = {.on = &k->dead,
@@ -599,12 +601,12 @@ static int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort
 				  .bytes = 4,
 				  .why = "death of the kernel",
 				  .from = {-1, -1, -1, NULL}};
-	const struct wait *const both[] = {w, &dead};
+	const struct wait *const all[] = {w, &dead, other};
 	int index = 0;
-	int rc = os_wait(both, 2, abort, &index);
+	int rc = os_wait(all, other ? 3 : 2, abort, &index);
 	if (!rc && index == 1)
 		run_exit(d);
-	return rc;
+	return index == 2 && !rc ? ECANCELED : rc;
 }
 
 uint64_t fakedev_now_ns(struct dev *d)
@@ -613,7 +615,8 @@ uint64_t fakedev_now_ns(struct dev *d)
 	return os_now_ns();
 }
 
-bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
+static bool run_wait_word(struct dev *d, const struct wait *w, struct v16 *line,
+			  const struct wait *other)
 {
 	run_enter(d, "dev.wait");
 	ASSERT(w->kind != WAIT_OBJECT);
@@ -621,7 +624,7 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 	const void *at = run_word(d, "wait", w->on, bytes);
 	if (d->abort)
 		run_word(d, "wait with abort word", d->abort, sizeof *d->abort);
-	int rc = run_wait(d, w, d->abort);
+	int rc = run_wait(d, w, d->abort, other);
 	if (rc)
 		return false;
 	if (w->kind == WAIT_LINE16) {
@@ -629,6 +632,27 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 		line->hi = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_ACQUIRE);
 	}
 	return true;
+}
+
+bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
+{
+	return run_wait_word(d, w, line, NULL);
+}
+
+bool fakedev_wait_unless(struct dev *d, const struct wait *w, const shared_u64 *word, uint64_t bits)
+{
+	const struct wait other = {.on = word,
+				   .want = 0,
+				   .mask = bits,
+				   .kind = WAIT_NE,
+				   .bytes = 8,
+				   .why = w->why,
+				   .from = w->from};
+
+	if (!word)
+		return run_wait_word(d, w, NULL, NULL);
+	run_word(d, "wait", word, sizeof *word);
+	return run_wait_word(d, w, NULL, &other);
 }
 
 /* ---- barriers ------------------------------------------------------------------------------- */
@@ -676,7 +700,7 @@ static uint32_t run_meet(struct dev *d, struct run_barrier *b, uint32_t want, bo
 		.bytes = 4,
 		.why = why,
 		.from = {d->blk->kernel->rank, (int32_t)d->block, id, "threads of the block"}};
-	run_wait(d, &w, NULL);
+	run_wait(d, &w, NULL, NULL);
 	mem_barrier_leave(round);
 	return run_meet_result(d, b, phase, id);
 }

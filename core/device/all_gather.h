@@ -6,7 +6,7 @@
  * The output holds one block per rank, in order of ranks. A loop moves one chunk of each block once
  * round the ring, starting at its owner. A rank at position i of n does
  *
- *   copy_send        its own block, or send when it is in its place already
+ *   copy_send        its own block, or result_send when it is in its place already
  *   recv_copy_send   the blocks of positions i-1, i-2 ... i-(n-2)
  *   recv             the block of position i+1
  *
@@ -29,7 +29,7 @@ DEV_FN bool all_gather_ring_loop(struct prim *p, uint64_t at, uint64_t count)
 	uint64_t out = prim_block_at(p, i, at);
 	bool in_place = p->input + at * p->type_bytes == p->output + out * p->type_bytes;
 
-	if (!(in_place ? prim_send(p, at, count) : prim_copy_send(p, at, out, count)))
+	if (!(in_place ? prim_result_send(p, at, out, count) : prim_copy_send(p, at, out, count)))
 		return false;
 	for (int j = 1; j < n - 1; j++)
 		if (!prim_recv_copy_send(p, prim_block_at(p, i - j, at), count))

@@ -5,7 +5,7 @@
  *
  * Chunks flow along the ring, from the root to the rank before it:
  *
- *   root                   copy_send, or send when its output is its input
+ *   root                   copy_send, or result_send when its output is its input
  *   ranks between          recv_copy_send
  *   rank before the root   recv
  *
@@ -22,7 +22,7 @@
 DEV_FN bool broadcast_ring_chunk(struct prim *p, uint64_t at, uint64_t count)
 {
 	if (p->block->comm.rank == p->root)
-		return p->input == p->output ? prim_send(p, at, count)
+		return p->input == p->output ? prim_result_send(p, at, at, count)
 					     : prim_copy_send(p, at, at, count);
 	if (p->block->channel.ring.next == p->root)
 		return prim_recv(p, at, count);

@@ -16,6 +16,8 @@ struct dev_block {
 	struct dev_channel channel;          /* the steps in it are current between works */
 	struct dev_conn pair[DEV_MAX_WARPS]; /* copies, of the groups of a batch of messages */
 	uint64_t put[DEV_MAX_WARPS]; /* of each such group that puts: the receiver's buffer */
+	uint64_t
+		result; /* of a ring's work that puts: the next rank's output; 0: it is not taken yet */
 	/* Copies, of a work that connects every two ranks: to each other rank. */
 	struct dev_conn direct_recv[DEV_DIRECT_RANKS - 1], direct_send[DEV_DIRECT_RANKS - 1];
 	/* Copies, of a work of a tree: its links. */
@@ -69,6 +71,8 @@ enum prim_flag {
 	PRIM_INPUT = 4,  /* the user's input takes part */
 	PRIM_OUTPUT = 8, /* the user's output is written */
 	PRIM_LAST = 16,  /* the reduction ends here: divide, if the operation needs it */
+	PRIM_RESULT =
+		32, /* what is sent belongs into the next rank's output, and is in this rank's */
 };
 
 /* One chunk: `count` elements, `in` and `out` elements from the start of the user's buffers. */
@@ -170,6 +174,19 @@ DEV_FN bool prim_barrier(struct prim *p)
 	return !p->stopped;
 }
 
+DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
+{
+	return &((struct dev_send_mem *)(void *)c->head)->put;
+}
+
+/* A wait of a rank that may have the next rank's output ends, too, when that is withdrawn (prims_result.h). */
+DEV_FN bool prim_wait(struct prim *p, const struct wait *w)
+{
+	const bool puts = p->proto == DEV_SIMPLE && p->send->put;
+
+	return dev_wait_unless(p->d, w, puts ? prim_put_word(p->send) : NULL, DEV_PUT_WITHDRAWN);
+}
+
 DEV_FN bool prim_wait_send(struct prim *p)
 {
 	const struct dev_conn *c = p->send;
@@ -189,7 +206,7 @@ DEV_FN bool prim_wait_send(struct prim *p)
 	w.from.step = (int64_t)p->send_step;
 	w.from.object = c->fifo ? "proxy that empties the slot" : "kernel that empties the slot";
 	w.deadline_ns = 0;
-	if (!dev_wait(p->d, &w, NULL))
+	if (!prim_wait(p, &w))
 		return false;
 	prim_check_send(p);
 	return true;
@@ -219,7 +236,7 @@ DEV_FN bool prim_wait_recv(struct prim *p)
 {
 	struct wait w = prim_recv_wait(p);
 
-	if (!dev_wait(p->d, &w, NULL))
+	if (!prim_wait(p, &w))
 		return false;
 	prim_check_recv(p);
 	prim_show(p, false);

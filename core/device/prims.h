@@ -6,6 +6,7 @@
  *
  *   prim_send                   input -> next
  *   prim_copy_send              input -> output and next
+ *   prim_result_send            output, which is the input, -> next
  *   prim_recv                   previous -> output
  *   prim_recv_copy_send         previous -> output and next
  *   prim_recv_reduce_send       previous op input -> next
@@ -15,7 +16,8 @@
  * Offsets are elements of the user's input and output buffers. A chunk is the program's chunk steps, in
  * slices of its slice steps (programs.h). How it crosses a connection is the protocol's:
  *
- *   prims_simple.h   slots of data; the tail shows what is filled
+ *   prims_simple.h   slots of data; the tail shows what is filled. Results may go straight from output to output
+ *                    (prims_result.h)
  *   prims_ll.h       slots of lines; each line shows that it is filled
  *   prims_ll128.h    slots of lines of 128 bytes; so do these, where they arrive whole
  *
@@ -67,6 +69,11 @@ DEV_FN bool prim_send(struct prim *p, uint64_t in, uint64_t count)
 DEV_FN bool prim_copy_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
 {
 	return prim_chunk(p, PRIM_SEND | PRIM_INPUT | PRIM_OUTPUT, in, out, count);
+}
+
+DEV_FN bool prim_result_send(struct prim *p, uint64_t in, uint64_t out, uint64_t count)
+{
+	return prim_chunk(p, PRIM_SEND | PRIM_INPUT | PRIM_RESULT, in, out, count);
 }
 
 DEV_FN bool prim_recv(struct prim *p, uint64_t out, uint64_t count)

@@ -13,6 +13,9 @@
  * A group of three warps or more has a last warp that moves nothing: its fence takes as long as the stores of
  * all movers need to arrive, while they move the next slice. In a smaller group all threads move.
  *
+ * Where the connection allows it, a result goes straight into the next rank's output instead of a slot
+ * (prims_result.h). It takes the same steps, with the same waits and posts.
+ *
  * Slices that are empty still wait and post. With one warp its first lane does all three jobs; with
  * width 1 a group may be a single thread. Included by prims.h.
  */
@@ -20,6 +23,7 @@
 #define CORE_DEVICE_PRIMS_SIMPLE_H
 
 #include "core/device/prim.h"
+#include "core/device/prims_result.h"
 
 /* The movers' named barrier comes so far after their group's, of which those of three warps or more are the
  * first five. */
@@ -47,13 +51,17 @@ DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 {
 	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv(p))
 		p->stopped = true;
-	if ((flags & PRIM_SEND) && p->thread == prim_send_waiter(p) && !prim_wait_send(p))
+	if ((flags & PRIM_SEND) && p->thread == prim_send_waiter(p) &&
+	    !(prim_wait_send(p) && prim_result_ready(p, flags)))
 		p->stopped = true;
 	return prim_movers_barrier(p);
 }
 
+/* What comes as a result is in this rank's output already, if the connection allows it. */
 DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 {
+	const bool here = prim_result_received(p, m->flags);
+	uint8_t *out = p->output + m->out * p->type_bytes;
 	const void *srcs[2] = {NULL, NULL};
 	void *dsts[2] = {NULL, NULL};
 	int nsrc = 0, ndst = 0;
@@ -61,11 +69,15 @@ DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 	if (m->flags & PRIM_INPUT)
 		srcs[nsrc++] = p->input + m->in * p->type_bytes;
 	if (m->flags & PRIM_RECV)
-		srcs[nsrc++] = prim_slot(p->recv, DEV_SIMPLE, p->recv_step);
-	if (m->flags & PRIM_OUTPUT)
-		dsts[ndst++] = p->output + m->out * p->type_bytes;
+		srcs[nsrc++] = here ? out : prim_slot(p->recv, DEV_SIMPLE, p->recv_step);
+	if ((m->flags & PRIM_OUTPUT) && !here)
+		dsts[ndst++] = out;
 	if (m->flags & PRIM_SEND)
-		dsts[ndst++] = prim_slot(p->send, DEV_SIMPLE, p->send_step);
+		dsts[ndst++] = prim_result_sent(p, m->flags)
+				       ? prim_result_at(p, m->out)
+				       : prim_slot(p->send, DEV_SIMPLE, p->send_step);
+	if (!ndst)
+		return;
 	/* Without this rank's input it is a copy of what others reduced. */
 	dev_reduce_copy(p->d, p->thread, prim_movers(p), srcs, nsrc, dsts, ndst, m->count, p->type,
 			(m->flags & PRIM_INPUT) ? p->op : DEV_SUM, p->scale,

@@ -91,23 +91,54 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 
 /* ---- connections and steps of a work --------------------------------------------------------- */
 
-DEV_FN void dev_ring_begin(struct prim *p)
+/* Do results come over the ring, straight into this rank's output? */
+DEV_FN bool dev_ring_offers(const struct prim *p, const struct steps_part *part,
+			    const struct dev_program_row *row)
+{
+	if (row->proto != DEV_SIMPLE || !p->recv->put || !part->count)
+		return false;
+	return row->func == DEV_ALL_REDUCE || row->func == DEV_ALL_GATHER ||
+	       (row->func == DEV_BROADCAST && p->block->comm.rank != p->root);
+}
+
+DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
+			   const struct dev_program_row *row)
 {
 	p->recv = &p->block->channel.ring_recv;
 	p->send = &p->block->channel.ring_send;
 	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
+	if (row->proto == DEV_SIMPLE)
+		prim_result_begin(p, dev_ring_offers(p, part, row));
+}
+
+/* An abort ended the work. By one thread. */
+DEV_FN void dev_ring_leave(struct prim *p, const struct steps_part *part,
+			   const struct dev_program_row *row)
+{
+	const struct dev_block *b = p->block;
+	struct steps_count n;
+
+	if (row->proto == DEV_SIMPLE && p->send->put)
+		prim_result_release(p);
+	if (!dev_ring_offers(p, part, row))
+		return;
+	n = steps_of_part(row, part, p->root, &b->channel.ring, b->comm.rank, b->comm.nranks);
+	prim_result_withdraw(p, ALIGN_UP(p->recv->step, p->chunk_steps) + n.recv);
 }
 
 /* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
  * did not use the connection had no barrier: other threads may still read the step. */
-DEV_FN void dev_ring_end(struct prim *p)
+DEV_FN void dev_ring_end(struct prim *p, const struct steps_part *part,
+			 const struct dev_program_row *row)
 {
 	struct dev_channel *c = &p->block->channel;
 	uint64_t recv, send;
 
 	if (p->thread != 0)
 		return;
+	if (p->stopped)
+		dev_ring_leave(p, part, row);
 	recv = steps_kept(c->ring_recv.step, p->recv_step, p->chunk_steps);
 	send = steps_kept(c->ring_send.step, p->send_step, p->chunk_steps);
 	if (recv != c->ring_recv.step)
@@ -257,7 +288,7 @@ DEV_FN void dev_row_begin(struct prim *p, const struct steps_part *part,
 	p->chunk_steps = row->chunk_steps;
 	p->slice_steps = row->slice_steps;
 	if (row->algo == DEV_RING)
-		dev_ring_begin(p);
+		dev_ring_begin(p, part, row);
 	else if (row->algo == DEV_TREE)
 		dev_tree_begin(p);
 	else if (row->algo == DEV_PAT)
@@ -271,7 +302,7 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 			const struct dev_program_row *row)
 {
 	if (row->algo == DEV_RING)
-		dev_ring_end(p);
+		dev_ring_end(p, part, row);
 	else if (row->algo == DEV_TREE)
 		dev_tree_end(p, part, row->pattern);
 	else if (row->algo == DEV_PAT)

@@ -89,8 +89,8 @@ DOPPEL_CHECK_SIZE(struct dev_fifo_slot, 8);
  * the sender's end the head; each on its own cache line. */
 struct dev_send_mem {
 	shared_u64 head;
-	/* Of a connection with `put`: where the receiver wants the message whose step the head allows, and
-	 * what has become of it (prims_put.h). */
+	/* Of a connection with `put`: where the receiver wants the message whose step the head allows, or the
+	 * results of a collective, and what has become of it (prims_put.h, prims_result.h). */
 	shared_u64 put;
 	uint8_t pad0[128 - 16];
 };
@@ -106,9 +106,12 @@ DOPPEL_CHECK_SIZE(struct dev_recv_mem, 256);
 DOPPEL_CHECK_OFFSET(struct dev_recv_mem, fifo, 128);
 
 /* In dev_send_mem.put, where no address has a bit: the sender writes there, or has; the receiver was aborted,
- * and its buffer is no longer to be written. */
+ * and its buffer is no longer to be written. Of a collective also: the sender has not taken the address yet; it
+ * was stopped, and writes no more. */
 #define DEV_PUT_TAKEN     (1ull << 63)
 #define DEV_PUT_WITHDRAWN (1ull << 62)
+#define DEV_PUT_OFFERED   (1ull << 61)
+#define DEV_PUT_RELEASED  (1ull << 60)
 
 /* One end of a connection as the kernel uses it. Pointers are valid on this rank's device. */
 struct dev_conn {
@@ -124,8 +127,8 @@ struct dev_conn {
 	uint32_t index; /* which of the pair's connections on the channel: enum conn_index */
 	/* Lines of 128 bytes that the sender stores arrive whole: both ends of a connection agree. */
 	uint32_t whole_lines;
-	/* Messages in SIMPLE go straight into the receiver's buffer: both ends agree. The head is in a
-	 * dev_send_mem then. */
+	/* Messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer: both
+	 * ends agree. The head is in a dev_send_mem then. */
 	uint32_t put;
 };
 DOPPEL_CHECK_SIZE(struct dev_conn, ALIGN_UP(48 + 12 * DEV_PROTO_COUNT, 8));

@@ -158,19 +158,23 @@ static ncclResult_t p2p_pool_make(struct ncclComm *comm, uint64_t ends,
 
 /* ---- buffers -------------------------------------------------------------------------------- */
 
-/* Do messages in SIMPLE go straight into the receiver's buffer (core/device/prims_put.h)? Between ranks of one process,
- * which have one environment, so both ends give one answer. CUDA's peer access makes the addresses of cudaMalloc
- * valid on both GPUs; words that both add to need NVLink. */
+/* Do messages in SIMPLE, or the results that a ring carries, go straight into the receiver's buffer
+ * (core/device/prims_put.h, prims_result.h)? Between ranks of one process, which have one environment, so both ends give
+ * one answer. CUDA's peer access makes the addresses of cudaMalloc valid on both GPUs; words that both add to need
+ * NVLink. */
 static bool p2p_puts(const struct conn *c)
 {
-	return c->index == CONN_PAIR && transport_same_process(c->comm, c->peer) &&
+	return (c->index == CONN_PAIR || c->index == CONN_COLLECTIVE) &&
+	       transport_same_process(c->comm, c->peer) &&
 	       transport_pair_has_nvlink(c->comm, c->peer) && !param_bool(PARAM_P2P_DIRECT_DISABLE);
 }
 
-/* Bytes of a connection's buffer, of steps of so many bytes. */
+/* Bytes of a connection's buffer, of steps of so many bytes. A ring needs slots for what is not a result. */
 static uint64_t p2p_bytes_of(const struct conn *c, enum dev_proto proto, uint32_t step_bytes)
 {
-	return proto == DEV_SIMPLE && p2p_puts(c) ? 0 : (uint64_t)DEV_STEPS * step_bytes;
+	const bool none = proto == DEV_SIMPLE && c->index == CONN_PAIR && p2p_puts(c);
+
+	return none ? 0 : (uint64_t)DEV_STEPS * step_bytes;
 }
 
 static uint64_t p2p_buffer_bytes(const struct conn *c, enum dev_proto proto)

@@ -125,7 +125,7 @@ static void messages_body(const struct device_run *run)
 		int n = i / 2;
 
 		ring_alloc(&g, run, n);
-		g.put = i % 2;
+		g.put = i % 2 ? ~0u : 0;
 		ring_connect(&g);
 		for (size_t k = 0; k < ARRAY_LEN(counts); k++)
 			messages_once(&g, counts[k], 2 + 2 * (int)(k % 2));

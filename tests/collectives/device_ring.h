@@ -105,7 +105,9 @@ struct ring {
 	uint8_t *want, *got;
 	uint64_t random; /* state of ring_random */
 	uint64_t first;  /* step of all connections */
-	bool put; /* messages in SIMPLE go straight into the receiver's buffer; before ring_connect */
+	/* A bit for each rank: what it sends over its ring in SIMPLE, messages or results, goes straight into the
+	 * receiver's buffer. Before ring_connect. */
+	uint32_t put;
 	uint64_t launches;
 	bool in_fifo;     /* every launch has its works in the FIFO; else every second one; */
 	bool in_args;     /* no launch has */
@@ -237,7 +239,7 @@ static inline struct dev_conn ring_conn(const struct ring *g, int from, int to, 
 		.peer = peer,
 		.channel = channel,
 		.whole_lines = WHOLE_LINES(channel),
-		.put = g->put,
+		.put = g->put >> from & 1,
 	};
 
 	conn_place(&c, g->rank[to].buffers + channel * BUFFERS_BYTES);

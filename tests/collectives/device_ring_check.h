@@ -415,7 +415,8 @@ static inline void ring_once(struct ring *g, struct dev_work w, int warps, bool 
 	w.scale = scale_of((enum dev_type)w.type, (enum dev_op)w.op, g->n);
 	for (int c = w.channel_lo; c <= w.channel_hi; c++)
 		mask |= 1ull << c;
-	ring_fill(g, &w, ALIGN_UP(w.count * blocks_in(g, &w) * size, 8), in_place);
+	ring_fill(g, &w, ALIGN_UP(offset_of(w.send) + w.count * blocks_in(g, &w) * size, 8),
+		  in_place);
 	reference(g, &w);
 	ring_launch(g, &w, 1, mask, warps, in_place);
 	ring_sync(g);

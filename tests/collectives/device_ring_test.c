@@ -2,7 +2,8 @@
 /*
  * The programs by themselves, on the connections of device_ring.h: every program, every root, all types and
  * operations, random bits, in place and out of place, counts that no chunk divides, several launches over
- * one connection. Then those of rings once more with every connection through a stand-in for the proxy, which checks the
+ * one connection. Those of rings in SIMPLE with results that are put, over all connections or some. Then those of rings
+ * once more with every connection through a stand-in for the proxy, which checks the
  * FIFO that the kernel fills; and a kernel that is aborted, and one that meets another build's communicator.
  */
 #include <sys/wait.h>
@@ -442,6 +443,109 @@ static void ring_abort(struct ring *g, const struct dev_work *w)
 	      "a launch behind an aborted one moved data");
 }
 
+/* ---- results that are put ------------------------------------------------------------------- */
+
+/* All types, at addresses that are aligned to them alone; every root. */
+static void ring_put_program(struct ring *g, enum dev_program program)
+{
+	static const uint64_t counts[] = {1, 301, 3001};
+	bool rooted = program_has_root(program);
+
+	for (int i = 0; i < (rooted ? g->n : 1) * 6; i++) {
+		enum dev_type type = (enum dev_type)((i + program) * 5 % DEV_TYPE_COUNT);
+		struct dev_work w =
+			program_work(program, counts[i % 3], type, DEV_SUM, 0, i % CHANNELS);
+
+		w.root = rooted ? i / 6 : -1;
+		w.recv = (void *)(uintptr_t)(steps_type_bytes(type) * (uint32_t)(i / 2 % 3));
+		w.send = i % 2 ? w.recv : NULL;
+		ring_once(g, w, 1 + (i + program) % 4, i % 2, "put");
+	}
+	ring_check_steps(g);
+}
+
+static uint8_t slots_before[MAX_RANKS][CHANNELS * BUFFERS_BYTES];
+
+/* Does the program write into a slot of SIMPLE? */
+static bool ring_fills_slots(struct ring *g, enum dev_program program)
+{
+	static uint8_t after[CHANNELS * BUFFERS_BYTES];
+	struct dev_work w = program_work(program, 3001, DEV_U8, DEV_SUM, 0, CHANNELS - 1);
+	bool fills = false;
+
+	w.root = program_has_root(program) ? 0 : -1;
+	for (int i = 0; i < g->n; i++) {
+		memset(slots_before[i], 0xa5, sizeof slots_before[i]);
+		CUDA_OK(cudaMemcpy(g->rank[i].buffers, slots_before[i], sizeof slots_before[i],
+				   cudaMemcpyHostToDevice));
+	}
+	ring_once(g, w, 2, false, "slots");
+	for (int i = 0; i < g->n; i++) {
+		CUDA_OK(cudaMemcpy(after, g->rank[i].buffers, sizeof after,
+				   cudaMemcpyDeviceToHost));
+		fills |= memcmp(after, slots_before[i], sizeof after) != 0;
+	}
+	return fills;
+}
+
+static void ring_put_slots(struct ring *g)
+{
+	static const enum dev_program programs[] = {DEV_ALL_GATHER_RING_SIMPLE,
+						    DEV_BROADCAST_RING_SIMPLE};
+
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
+		CHECK(ring_fills_slots(g, programs[i]) == !g->put,
+		      "%s: %d ranks: program %d: slots of results, put %#x", g->run->where, g->n,
+		      programs[i], g->put);
+}
+
+/* The first rank's launch is aborted. Behind it all ranks are launched: the first one's kernel does nothing any more,
+ * and no other kernel writes into its output. */
+static void ring_put_abort(struct ring *g)
+{
+	struct dev_work w = program_work(DEV_ALL_GATHER_RING_SIMPLE, 3000, DEV_U8, DEV_SUM, 0, 1);
+
+	ring_abort(g, &w);
+	shared_store_u32(g->abort, 0, SHARED_RELEASE);
+	ring_launch(g, &w, 1, 3, 2, false);
+	os_sleep_ns(1000000);
+	shared_store_u32(g->abort, 1, SHARED_RELEASE);
+	ring_sync(g);
+	memset(g->want, 0x5a, 1000);
+	CUDA_OK(cudaMemcpy(g->got, g->rank[0].output, 1000, cudaMemcpyDeviceToHost));
+	CHECK(memcmp(g->got, g->want, 1000) == 0, "%s: %d ranks: bytes after an abort",
+	      g->run->where, g->n);
+}
+
+static void ring_put_some(const struct device_run *run, struct ring *g, int n, uint32_t put)
+{
+	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+		struct dev_program_row row = steps_program(program);
+
+		if (row.algo != DEV_RING || row.proto != DEV_SIMPLE)
+			continue;
+		ring_alloc(g, run, n);
+		g->put = put;
+		ring_connect(g);
+		ring_put_program(g, (enum dev_program)program);
+		ring_free(g);
+	}
+}
+
+/* Over all connections, and over some. */
+static void ring_put(const struct device_run *run, struct ring *g, int n)
+{
+	ring_put_some(run, g, n, ~0u);
+	ring_put_some(run, g, n, run->seed % 2 ? 0x5 : 0x6);
+	ring_alloc(g, run, n);
+	g->put = ~0u;
+	ring_connect(g);
+	ring_put_slots(g);
+	ring_put_abort(g);
+	ring_free(g);
+	g->put = 0;
+}
+
 /* Every program that has lines, the rank waiting for credit and for lines; of two sizes of the group. There are more
  * chunks than slots on each channel: a rank that only sends waits too. */
 static void ring_abort_lines(const struct device_run *run, struct ring *g, int n)
@@ -555,11 +659,13 @@ static void ring_body(const struct device_run *run)
 				if (op != DEV_SUM_POSTDIV || type <= DEV_U64)
 					ring_types(&g, (enum dev_type)type, (enum dev_op)op, turn);
 		ring_programs(&g);
+		ring_put_slots(&g);
 		ring_tree_groups(run, &g);
 		ring_check_steps(&g);
 		work = ring_work(DEV_SIMPLE, 1000, DEV_U8, DEV_SUM, 0, 1);
 		ring_abort(&g, &work);
 		ring_free(&g);
+		ring_put(run, &g, n);
 		ring_abort_lines(run, &g, n);
 		ring_proxied(run, &g, n);
 		ring_old_flags(run, &g, n);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Results that go round a ring straight from output to output, in SIMPLE, over a connection between two GPUs of one
+ * process that NVLink joins (dev_conn.put). A result is what its receiver has in its output in the end: all that a
+ * broadcast or an all-gather moves, and the second half of an all-reduce. The sender writes a slice into the
+ * receiver's output instead of a slot, and the receiver sends it on from there. Steps, credit and tail are those of
+ * slots. Each connection decides by itself: its two ends have the same rule, and the ring may have others.
+ *
+ * The sender gets the address of the receiver's output once for each work:
+ *
+ *	receiver	offer     when its work begins: address + DEV_PUT_OFFERED -> dev_send_mem.put (release, system)
+ *	sender		take      before its first result: waits for DEV_PUT_OFFERED, which becomes DEV_PUT_TAKEN
+ *
+ * So it writes nothing before the receiver's kernel runs this work, and an address is taken once. The receiver
+ * offers the next one when all results of the work have come: the sender has taken the address by then.
+ *
+ * A receiver's kernel that is aborted leaves no writer in its buffer, which the program may free:
+ *
+ *	receiver	withdraw  adds DEV_PUT_WITHDRAWN; was it taken, waits until the work's last step has come or the
+ *			          sender has released it, at most PRIM_PUT_LEAVE_NS: the sender's GPU may be dead
+ *	sender		release   a sender that waits for longer than a moment looks for DEV_PUT_WITHDRAWN, and stops.
+ *			          A sender that is stopped adds DEV_PUT_RELEASED; was the buffer withdrawn, it waits for
+ *			          its own abort
+ *
+ * Called by prims_simple.h and run_work.h. Errors: as in prims.h.
+ */
+#ifndef CORE_DEVICE_PRIMS_RESULT_H
+#define CORE_DEVICE_PRIMS_RESULT_H
+
+#include "core/device/prims_put.h"
+
+DEV_FN bool prim_result_sent(const struct prim *p, uint32_t flags)
+{
+	return (flags & PRIM_SEND) && (flags & (PRIM_OUTPUT | PRIM_RESULT)) && p->send->put;
+}
+
+/* What is received and not reduced. */
+DEV_FN bool prim_result_received(const struct prim *p, uint32_t flags)
+{
+	return (flags & PRIM_RECV) && !(flags & PRIM_INPUT) && p->recv->put;
+}
+
+/* ---- the sender ------------------------------------------------------------------------------ */
+
+DEV_FN struct wait prim_result_wait(const struct prim *p)
+{
+	struct wait w = prim_put_wait(p);
+
+	w.on = prim_put_word(p->send);
+	w.want = w.mask = DEV_PUT_OFFERED;
+	w.kind = WAIT_EQ;
+	w.why = "ring send: the next rank's output";
+	w.from.object = "kernel that offers its output";
+	return w;
+}
+
+/* False: the launch was aborted, or the next rank's. */
+DEV_FN bool prim_result_take(struct prim *p)
+{
+	struct wait w = prim_result_wait(p);
+	uint64_t word;
+
+	if (!dev_wait(p->d, &w, NULL))
+		return false;
+	word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_TAKEN - DEV_PUT_OFFERED,
+			   SHARED_RELAXED, SHARED_SYSTEM);
+	if (word & DEV_PUT_WITHDRAWN)
+		return false;
+	p->block->result = word - DEV_PUT_OFFERED;
+	return true;
+}
+
+/* By the thread that waits for credit. */
+DEV_FN bool prim_result_ready(struct prim *p, uint32_t flags)
+{
+	return !prim_result_sent(p, flags) || p->block->result || prim_result_take(p);
+}
+
+/* Element `out` of the next rank's output, for the movers behind their barrier. */
+DEV_FN uint8_t *prim_result_at(const struct prim *p, uint64_t out)
+{
+	return (uint8_t *)(uintptr_t)p->block->result + out * p->type_bytes;
+}
+
+/* By one thread, when all threads have stopped. */
+DEV_FN void prim_result_release(struct prim *p)
+{
+	struct wait w = prim_put_wait(p);
+	uint64_t word;
+
+	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
+	word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_RELEASED, SHARED_RELAXED,
+			   SHARED_SYSTEM);
+	if (!(word & DEV_PUT_WITHDRAWN))
+		return;
+	w.want = ~0ull; /* no step */
+	w.why = "ring send: the next rank's output, which an abort withdrew";
+	(void)dev_wait(p->d, &w, NULL);
+}
+
+/* ---- the receiver ---------------------------------------------------------------------------- */
+
+/* When a work begins. The order: what this rank did with the buffer comes before the address. */
+DEV_FN void prim_result_begin(struct prim *p, bool offers)
+{
+	if (p->thread == prim_send_waiter(p))
+		p->block->result = 0;
+	if (offers && p->thread == 0)
+		dev_store_u64(p->d, prim_put_word(p->recv), (uintptr_t)p->output + DEV_PUT_OFFERED,
+			      SHARED_RELEASE, SHARED_SYSTEM);
+}
+
+/* By one thread, when all threads have stopped: no writer is in the output afterwards. `end` is the step after the
+ * work's. */
+DEV_FN void prim_result_withdraw(struct prim *p, uint64_t end)
+{
+	shared_u64 *put = prim_put_word(p->recv);
+	uint64_t word = dev_add_u64(p->d, put, DEV_PUT_WITHDRAWN, SHARED_RELAXED, SHARED_SYSTEM);
+	struct wait w = prim_recv_wait(p);
+
+	if (!(word & DEV_PUT_TAKEN))
+		return;
+	w.want = end;
+	w.why = "ring recv: the last write into the output";
+	w.deadline_ns = dev_now_ns(p->d) + PRIM_PUT_LEAVE_NS;
+	dev_set_abort(p->d, NULL);
+	(void)dev_wait_unless(p->d, &w, put, DEV_PUT_RELEASED);
+	dev_set_abort(p->d, p->block->comm.abort);
+}
+
+#endif
