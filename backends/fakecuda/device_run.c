@@ -639,8 +639,12 @@ bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 	return run_wait_word(d, w, line, NULL);
 }
 
-bool fakedev_wait_unless(struct dev *d, const struct wait *w, const shared_u64 *word, uint64_t bits)
+bool fakedev_wait_unless(struct dev *d, const struct wait *w, const struct dev_conn *c,
+			 uint64_t bits)
 {
+	if (!c || !c->put)
+		return run_wait_word(d, w, NULL, NULL);
+	const shared_u64 *word = &((struct dev_send_mem *)(void *)c->head)->put;
 	const struct wait other = {.on = word,
 				   .want = 0,
 				   .mask = bits,
@@ -649,8 +653,6 @@ bool fakedev_wait_unless(struct dev *d, const struct wait *w, const shared_u64 *
 				   .why = w->why,
 				   .from = w->from};
 
-	if (!word)
-		return run_wait_word(d, w, NULL, NULL);
 	run_word(d, "wait", word, sizeof *word);
 	return run_wait_word(d, w, NULL, &other);
 }

@@ -29,6 +29,7 @@ DEV_FN bool all_gather_ring_loop(struct prim *p, uint64_t at, uint64_t count)
 	uint64_t out = prim_block_at(p, i, at);
 	bool in_place = p->input + at * p->type_bytes == p->output + out * p->type_bytes;
 
+	prim_result_take(p);
 	if (!(in_place ? prim_result_send(p, at, out, count) : prim_copy_send(p, at, out, count)))
 		return false;
 	for (int j = 1; j < n - 1; j++)

@@ -76,6 +76,7 @@ DEV_FN bool all_reduce_ring_loop(struct prim *p, const struct all_reduce_loop *l
 			return false;
 	}
 	at = all_reduce_chunk_at(l, i, &count);
+	prim_result_take(p);
 	if (!prim_recv_reduce_copy_send(p, at, at, count))
 		return false;
 	for (int j = 1; j < n - 1; j++) {

@@ -167,7 +167,7 @@ DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_
 
 		if (dev_work_open(&p, &part, d, r.b, w, r.channel, known))
 			dev_run_program(&p, &part, w->program, known);
-		r.ok = dev_work_close(&p, w);
+		r.ok = dev_work_close(&p, w, r.channel, known);
 	}
 	dev_run_end(&r);
 }
@@ -220,7 +220,7 @@ DEV_FN void dev_pat(struct dev *d, const struct dev_args *args)
 			struct prim prim, *p = &prim;                                              \
 			if (dev_work_open(p, part, d, r.b, w, r.channel, known))                   \
 				DEV_RUN_ROW(DEV_##id, function);                                   \
-			r.ok = dev_work_close(p, w);                                               \
+			r.ok = dev_work_close(p, w, r.channel, known);                             \
 		}                                                                                  \
 		dev_run_end(&r);                                                                   \
 	}

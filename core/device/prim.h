@@ -174,20 +174,8 @@ DEV_FN bool prim_barrier(struct prim *p)
 	return !p->stopped;
 }
 
-DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
-{
-	return &((struct dev_send_mem *)(void *)c->head)->put;
-}
-
-/* A wait of a rank that may have the next rank's output ends, too, when that is withdrawn (prims_result.h). */
-DEV_FN bool prim_wait(struct prim *p, const struct wait *w)
-{
-	const bool puts = p->proto == DEV_SIMPLE && p->send->put;
-
-	return dev_wait_unless(p->d, w, puts ? prim_put_word(p->send) : NULL, DEV_PUT_WITHDRAWN);
-}
-
-DEV_FN bool prim_wait_send(struct prim *p)
+/* If it may have the next rank's output, over `puts`, until that is withdrawn. */
+DEV_FN bool prim_wait_send_of(struct prim *p, const struct dev_conn *puts)
 {
 	const struct dev_conn *c = p->send;
 	uint64_t end = p->send_step + p->slice_steps;
@@ -206,10 +194,15 @@ DEV_FN bool prim_wait_send(struct prim *p)
 	w.from.step = (int64_t)p->send_step;
 	w.from.object = c->fifo ? "proxy that empties the slot" : "kernel that empties the slot";
 	w.deadline_ns = 0;
-	if (!prim_wait(p, &w))
+	if (!dev_wait_unless(p->d, &w, puts, DEV_PUT_WITHDRAWN))
 		return false;
 	prim_check_send(p);
 	return true;
+}
+
+DEV_FN bool prim_wait_send(struct prim *p)
+{
+	return prim_wait_send_of(p, NULL);
 }
 
 /* For the data of the next slice. */
@@ -232,15 +225,20 @@ DEV_FN struct wait prim_recv_wait(const struct prim *p)
 	return w;
 }
 
-DEV_FN bool prim_wait_recv(struct prim *p)
+DEV_FN bool prim_wait_recv_of(struct prim *p, const struct dev_conn *puts)
 {
 	struct wait w = prim_recv_wait(p);
 
-	if (!prim_wait(p, &w))
+	if (!dev_wait_unless(p->d, &w, puts, DEV_PUT_WITHDRAWN))
 		return false;
 	prim_check_recv(p);
 	prim_show(p, false);
 	return true;
+}
+
+DEV_FN bool prim_wait_recv(struct prim *p)
+{
+	return prim_wait_recv_of(p, NULL);
 }
 
 /* The first thread of the second warp waits for credit, if there is one. */

@@ -31,6 +31,11 @@
 
 #define PRIM_PUT_LEAVE_NS 1000000000ull
 
+DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
+{
+	return &((struct dev_send_mem *)(void *)c->head)->put;
+}
+
 /* ---- the sender ------------------------------------------------------------------------------ */
 
 DEV_FN struct wait prim_put_wait(const struct prim *p)

@@ -29,11 +29,6 @@
 
 #include "core/device/prims_put.h"
 
-DEV_FN bool prim_result_sent(const struct prim *p, uint32_t flags)
-{
-	return (flags & PRIM_SEND) && (flags & (PRIM_OUTPUT | PRIM_RESULT)) && p->send->put;
-}
-
 /* What is received and not reduced. */
 DEV_FN bool prim_result_received(const struct prim *p, uint32_t flags)
 {
@@ -42,44 +37,56 @@ DEV_FN bool prim_result_received(const struct prim *p, uint32_t flags)
 
 /* ---- the sender ------------------------------------------------------------------------------ */
 
-DEV_FN struct wait prim_result_wait(const struct prim *p)
+DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
 {
-	struct wait w = prim_put_wait(p);
+	struct wait w;
 
-	w.on = prim_put_word(p->send);
+	w.on = prim_put_word(c);
 	w.want = w.mask = DEV_PUT_OFFERED;
 	w.kind = WAIT_EQ;
+	w.bytes = 8;
 	w.why = "ring send: the next rank's output";
+	w.from.rank = c->peer;
+	w.from.channel = c->channel;
+	w.from.step = (int64_t)c->step;
 	w.from.object = "kernel that offers its output";
+	w.deadline_ns = 0;
 	return w;
 }
 
-/* False: the launch was aborted, or the next rank's. */
-DEV_FN bool prim_result_take(struct prim *p)
+/* False: the launch was aborted, or the next rank's. Inlined into the programs it takes registers from what moves. */
+DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
 {
-	struct wait w = prim_result_wait(p);
+	const struct dev_conn *c = &b->channel.ring_send;
+	struct wait w = prim_result_wait(c);
 	uint64_t word;
 
-	if (!dev_wait(p->d, &w, NULL))
+	if (!dev_wait(d, &w, NULL))
 		return false;
-	word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_TAKEN - DEV_PUT_OFFERED,
-			   SHARED_RELAXED, SHARED_SYSTEM);
+	word = dev_add_u64(d, prim_put_word(c), DEV_PUT_TAKEN - DEV_PUT_OFFERED, SHARED_RELAXED,
+			   SHARED_SYSTEM);
 	if (word & DEV_PUT_WITHDRAWN)
 		return false;
-	p->block->result = word - DEV_PUT_OFFERED;
+	b->result = word - DEV_PUT_OFFERED;
 	return true;
 }
 
-/* By the thread that waits for credit. */
-DEV_FN bool prim_result_ready(struct prim *p, uint32_t flags)
+/* Before a work's first result is sent, and maybe again. By all threads: the one that waits for credit does it, and the
+ * others learn of it at the next barrier. */
+DEV_FN void prim_result_take(struct prim *p)
 {
-	return !prim_result_sent(p, flags) || p->block->result || prim_result_take(p);
+	if (p->proto == DEV_SIMPLE && p->send->put && p->thread == prim_send_waiter(p) &&
+	    !p->block->result && !prim_result_take_word(p->d, p->block))
+		p->stopped = true;
 }
 
-/* Element `out` of the next rank's output, for the movers behind their barrier. */
-DEV_FN uint8_t *prim_result_at(const struct prim *p, uint64_t out)
+/* Where the movers write what is sent: element `out` of the next rank's output, or the slot. */
+DEV_FN uint8_t *prim_send_to(const struct prim *p, uint32_t flags, uint64_t out)
 {
-	return (uint8_t *)(uintptr_t)p->block->result + out * p->type_bytes;
+	const uint64_t result = flags & (PRIM_OUTPUT | PRIM_RESULT) ? p->block->result : 0;
+
+	return result ? (uint8_t *)(uintptr_t)result + out * p->type_bytes
+		      : prim_slot(p->send, DEV_SIMPLE, p->send_step);
 }
 
 /* By one thread, when all threads have stopped. */
@@ -114,8 +121,8 @@ DEV_FN void prim_result_begin(struct prim *p, bool offers)
  * work's. */
 DEV_FN void prim_result_withdraw(struct prim *p, uint64_t end)
 {
-	shared_u64 *put = prim_put_word(p->recv);
-	uint64_t word = dev_add_u64(p->d, put, DEV_PUT_WITHDRAWN, SHARED_RELAXED, SHARED_SYSTEM);
+	uint64_t word = dev_add_u64(p->d, prim_put_word(p->recv), DEV_PUT_WITHDRAWN, SHARED_RELAXED,
+				    SHARED_SYSTEM);
 	struct wait w = prim_recv_wait(p);
 
 	if (!(word & DEV_PUT_TAKEN))
@@ -124,7 +131,7 @@ DEV_FN void prim_result_withdraw(struct prim *p, uint64_t end)
 	w.why = "ring recv: the last write into the output";
 	w.deadline_ns = dev_now_ns(p->d) + PRIM_PUT_LEAVE_NS;
 	dev_set_abort(p->d, NULL);
-	(void)dev_wait_unless(p->d, &w, put, DEV_PUT_RELEASED);
+	(void)dev_wait_unless(p->d, &w, p->recv, DEV_PUT_RELEASED);
 	dev_set_abort(p->d, p->block->comm.abort);
 }
 

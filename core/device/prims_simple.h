@@ -49,10 +49,10 @@ DEV_FN bool prim_movers_barrier(struct prim *p)
 /* By the movers. True when the slice's slots are ready on both sides. False on all movers alike. */
 DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 {
-	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv(p))
+	if ((flags & PRIM_RECV) && p->thread == 0 && !prim_wait_recv_of(p, p->send))
 		p->stopped = true;
 	if ((flags & PRIM_SEND) && p->thread == prim_send_waiter(p) &&
-	    !(prim_wait_send(p) && prim_result_ready(p, flags)))
+	    !prim_wait_send_of(p, p->send))
 		p->stopped = true;
 	return prim_movers_barrier(p);
 }
@@ -60,24 +60,20 @@ DEV_FN bool prim_wait_slots(struct prim *p, uint32_t flags)
 /* What comes as a result is in this rank's output already, if the connection allows it. */
 DEV_FN void prim_move_slice(struct prim *p, const struct prim_move *m)
 {
+	const bool sends = (m->flags & PRIM_SEND) != 0, writes = (m->flags & PRIM_OUTPUT) != 0;
 	const bool here = prim_result_received(p, m->flags);
 	uint8_t *out = p->output + m->out * p->type_bytes;
+	uint8_t *to = sends ? prim_send_to(p, m->flags, m->out) : NULL;
 	const void *srcs[2] = {NULL, NULL};
-	void *dsts[2] = {NULL, NULL};
-	int nsrc = 0, ndst = 0;
+	void *dsts[2] = {writes && !here ? out : to, to};
+	int nsrc = 0, ndst = sends + (writes && !here);
 
+	if (!ndst)
+		return;
 	if (m->flags & PRIM_INPUT)
 		srcs[nsrc++] = p->input + m->in * p->type_bytes;
 	if (m->flags & PRIM_RECV)
 		srcs[nsrc++] = here ? out : prim_slot(p->recv, DEV_SIMPLE, p->recv_step);
-	if ((m->flags & PRIM_OUTPUT) && !here)
-		dsts[ndst++] = out;
-	if (m->flags & PRIM_SEND)
-		dsts[ndst++] = prim_result_sent(p, m->flags)
-				       ? prim_result_at(p, m->out)
-				       : prim_slot(p->send, DEV_SIMPLE, p->send_step);
-	if (!ndst)
-		return;
 	/* Without this rank's input it is a copy of what others reduced. */
 	dev_reduce_copy(p->d, p->thread, prim_movers(p), srcs, nsrc, dsts, ndst, m->count, p->type,
 			(m->flags & PRIM_INPUT) ? p->op : DEV_SUM, p->scale,

@@ -112,33 +112,15 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 		prim_result_begin(p, dev_ring_offers(p, part, row));
 }
 
-/* An abort ended the work. By one thread. */
-DEV_FN void dev_ring_leave(struct prim *p, const struct steps_part *part,
-			   const struct dev_program_row *row)
-{
-	const struct dev_block *b = p->block;
-	struct steps_count n;
-
-	if (row->proto == DEV_SIMPLE && p->send->put)
-		prim_result_release(p);
-	if (!dev_ring_offers(p, part, row))
-		return;
-	n = steps_of_part(row, part, p->root, &b->channel.ring, b->comm.rank, b->comm.nranks);
-	prim_result_withdraw(p, ALIGN_UP(p->recv->step, p->chunk_steps) + n.recv);
-}
-
 /* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
  * did not use the connection had no barrier: other threads may still read the step. */
-DEV_FN void dev_ring_end(struct prim *p, const struct steps_part *part,
-			 const struct dev_program_row *row)
+DEV_FN void dev_ring_end(struct prim *p)
 {
 	struct dev_channel *c = &p->block->channel;
 	uint64_t recv, send;
 
 	if (p->thread != 0)
 		return;
-	if (p->stopped)
-		dev_ring_leave(p, part, row);
 	recv = steps_kept(c->ring_recv.step, p->recv_step, p->chunk_steps);
 	send = steps_kept(c->ring_send.step, p->send_step, p->chunk_steps);
 	if (recv != c->ring_recv.step)
@@ -302,7 +284,7 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 			const struct dev_program_row *row)
 {
 	if (row->algo == DEV_RING)
-		dev_ring_end(p, part, row);
+		dev_ring_end(p);
 	else if (row->algo == DEV_TREE)
 		dev_tree_end(p, part, row->pattern);
 	else if (row->algo == DEV_PAT)
@@ -331,6 +313,23 @@ DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int p
 	}
 }
 
+/* An abort ended the work, of a ring in SIMPLE: the rank writes no more into the next rank's output, and the rank before
+ * it no more into its own. */
+DEV_FN void dev_ring_leave(struct prim *p, const struct dev_work *w, int channel)
+{
+	const struct dev_block *b = p->block;
+	struct steps_part part = steps_part_of(w, channel);
+	struct dev_program_row row = steps_program(w->program);
+	struct steps_count n = steps_of(w, channel, &b->channel.ring, b->comm.rank, b->comm.nranks);
+
+	p->recv = &b->channel.ring_recv;
+	p->send = &b->channel.ring_send;
+	if (p->send->put)
+		prim_result_release(p);
+	if (dev_ring_offers(p, &part, &row))
+		prim_result_withdraw(p, ALIGN_UP(p->recv->step, row.chunk_steps) + n.recv);
+}
+
 /* A work begins. By all threads of the block; those beyond the work's warps have nothing to do: false. */
 DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d,
 			  struct dev_block *b, const struct dev_work *w, int channel,
@@ -344,8 +343,12 @@ DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d
 }
 
 /* It ends. By all threads of the block. False: the launch was aborted. */
-DEV_FN bool dev_work_close(struct prim *p, const struct dev_work *w)
+DEV_FN bool dev_work_close(struct prim *p, const struct dev_work *w, int channel,
+			   struct dev_known known)
 {
+	if (!known.alone && known.proto == DEV_SIMPLE && known.family == DEV_FAMILY_FLAT &&
+	    p->stopped && p->thread == 0)
+		dev_ring_leave(p, w, channel);
 	p->stopped = dev_barrier_any(p->d, p->stopped); /* the next work begins with these steps */
 	dev_work_ends(p->d, w);
 	return !p->stopped;

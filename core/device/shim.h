@@ -41,9 +41,9 @@
  *       a word one thread of a group waits, and a barrier informs the rest; for a line the thread that
  *       needs it waits. Only the host waits on objects. w->deadline_ns, by dev_now_ns: false when it
  *       has passed; 0: none.
- *   dev_wait_unless(d, w, word, bits)
- *       dev_wait for a word, without a line. False also when one of the bits is set in `word`, which another
- *       GPU may do at any time; NULL: there is no such word.
+ *   dev_wait_unless(d, w, c, bits)
+ *       dev_wait for a word. False also when one of the bits is set in the word `put` of the connection
+ *       (work.h), which another GPU may do at any time. NULL, or a connection without `put`: dev_wait.
  *   dev_now_ns(d)
  *       A clock that only rises.
  *   dev_set_abort(d, word)

@@ -310,7 +310,7 @@ DEV_FN uint64_t dev_now_ns(struct dev *d)
 }
 
 DEV_FN bool dev_wait_or(struct dev *d, const struct wait *w, struct v16 *line,
-			const shared_u64 *word, uint64_t bits)
+			const struct dev_conn *c, uint64_t bits)
 {
 	uint32_t spins = 0;
 
@@ -320,7 +320,10 @@ DEV_FN bool dev_wait_or(struct dev *d, const struct wait *w, struct v16 *line,
 		spins = 0;
 		if (d->abort && dev_load_u32(d, d->abort, SHARED_RELAXED, SHARED_SYSTEM))
 			return false;
-		if (word && (dev_load_u64(d, word, SHARED_RELAXED, SHARED_SYSTEM) & bits))
+		if (c && c->put &&
+		    (dev_load_u64(d, &((struct dev_send_mem *)(void *)c->head)->put, SHARED_RELAXED,
+				  SHARED_SYSTEM) &
+		     bits))
 			return false;
 		if (w->deadline_ns && dev_now_ns(d) >= w->deadline_ns)
 			return false;
@@ -333,10 +336,10 @@ DEV_FN bool dev_wait(struct dev *d, const struct wait *w, struct v16 *line)
 	return dev_wait_or(d, w, line, NULL, 0);
 }
 
-DEV_FN bool dev_wait_unless(struct dev *d, const struct wait *w, const shared_u64 *word,
+DEV_FN bool dev_wait_unless(struct dev *d, const struct wait *w, const struct dev_conn *c,
 			    uint64_t bits)
 {
-	return dev_wait_or(d, w, NULL, word, bits);
+	return dev_wait_or(d, w, NULL, c, bits);
 }
 
 DEV_FN bool dev_wait_lines(struct dev *d, const struct wait *w, struct v16 *lines, uint32_t n)

@@ -62,7 +62,7 @@ void fakedev_work_ends(struct dev *d, const struct dev_work *w);
 void fakedev_slot_shown(struct dev *d, const struct dev_comm *comm, const struct dev_conn *c,
 			uint64_t step, bool sent);
 bool fakedev_wait(struct dev *d, const struct wait *w, struct v16 *line);
-bool fakedev_wait_unless(struct dev *d, const struct wait *w, const shared_u64 *word,
+bool fakedev_wait_unless(struct dev *d, const struct wait *w, const struct dev_conn *c,
 			 uint64_t bits);
 uint64_t fakedev_now_ns(struct dev *d);
 /* Lines next to each other. The first halves of all are stored, then the second ones: others may run in
@@ -214,10 +214,10 @@ static inline bool dev_wait(struct dev *d, const struct wait *w, struct v16 *lin
 {
 	return fakedev_wait(d, w, line);
 }
-static inline bool dev_wait_unless(struct dev *d, const struct wait *w, const shared_u64 *word,
+static inline bool dev_wait_unless(struct dev *d, const struct wait *w, const struct dev_conn *c,
 				   uint64_t bits)
 {
-	return fakedev_wait_unless(d, w, word, bits);
+	return fakedev_wait_unless(d, w, c, bits);
 }
 static inline void dev_set_abort(struct dev *d, const shared_u32 *word)
 {

@@ -197,16 +197,16 @@ struct steps_count {
 	uint64_t recv, send;
 };
 
-STEPS_FN struct steps_count steps_of_part(const struct dev_program_row *row,
-					  const struct steps_part *part, int root,
-					  const struct dev_ring *ring, int rank, int nranks)
+STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
+				     const struct dev_ring *ring, int rank, int nranks)
 {
-	uint64_t each =
-		steps_loops(row->pattern, part->count, part->chunk, nranks) * row->chunk_steps;
+	struct dev_program_row row = steps_program(w->program);
+	struct steps_part part = steps_part_of(w, channel);
+	uint64_t each = steps_loops(row.pattern, part.count, part.chunk, nranks) * row.chunk_steps;
 	struct steps_count n;
 
 	n.recv = n.send = each;
-	switch (row->pattern) {
+	switch (row.pattern) {
 	case DEV_RING_TWICE:
 		n.recv = n.send = each * 2 * (uint64_t)(nranks - 1);
 		break;
@@ -214,12 +214,12 @@ STEPS_FN struct steps_count steps_of_part(const struct dev_program_row *row,
 		n.recv = n.send = each * (uint64_t)(nranks - 1);
 		break;
 	case DEV_PIPELINE_FROM:
-		n.recv = rank == root ? 0 : each;
-		n.send = ring->next == root ? 0 : each;
+		n.recv = rank == w->root ? 0 : each;
+		n.send = ring->next == w->root ? 0 : each;
 		break;
 	case DEV_PIPELINE_TO:
-		n.recv = ring->prev == root ? 0 : each;
-		n.send = rank == root ? 0 : each;
+		n.recv = ring->prev == w->root ? 0 : each;
+		n.send = rank == w->root ? 0 : each;
 		break;
 	case DEV_EXCHANGE:
 	case DEV_EXCHANGE_TWICE:
@@ -232,15 +232,6 @@ STEPS_FN struct steps_count steps_of_part(const struct dev_program_row *row,
 		break;
 	}
 	return n;
-}
-
-STEPS_FN struct steps_count steps_of(const struct dev_work *w, int channel,
-				     const struct dev_ring *ring, int rank, int nranks)
-{
-	struct dev_program_row row = steps_program(w->program);
-	struct steps_part part = steps_part_of(w, channel);
-
-	return steps_of_part(&row, &part, w->root, ring, rank, nranks);
 }
 
 /* Steps of a work of a tree on the two connections of one of a rank's links. `toward`: the link over which the

@@ -384,16 +384,16 @@ static void swarm_channels(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
-/* Messages between ranks of one process go straight into the receivers' buffers, three times in four. */
+/* Messages between ranks of one process, and results of rings, go straight into the receivers' buffers, three times in
+ * four. */
 static void swarm_put(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.put");
 	bool staged = sim_rng_below(&rng, 4) == 0;
-	bool sends = s->lab.collective->connects || (s->lab.before && s->lab.before->connects);
 
-	if (staged && sends && s->lab.ranks_per_proc == LAB_ALL_RANKS)
+	if (staged && s->lab.ranks_per_proc == LAB_ALL_RANKS)
 		swarm_env(s, "NCCL_P2P_DIRECT_DISABLE=1");
 }
 

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <cuda_runtime_api.h>
 
+#include "tests/sample.h"
 #include "tests/sim/comm_rank.h"
 #include "tests/suite.h"
 
@@ -123,6 +124,61 @@ START_TEST(collectives_that_hang_can_be_aborted)
 }
 END_TEST
 
+/* In one process results go straight into the other ranks' buffers. One rank aborts while they come, and frees its
+ * buffer; the others, whose kernels may be about to write there, abort later. */
+static void freed_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const uint64_t seed = *(const uint64_t *)arg;
+	const int32_t aborts = (int32_t)(seed % (uint64_t)nranks);
+	const size_t n = 1 << 20;
+	ncclUniqueId id = ranks_id();
+	cudaStream_t stream;
+	uint8_t *mem;
+	ncclComm_t comm;
+
+	comm_buffers(rank, (void **)&mem, &stream, n * (size_t)nranks);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, id, rank));
+	ranks_barrier();
+	if (seed % 3 == 0)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllReduce(mem, mem, n / 4, ncclInt32, ncclSum, comm, stream));
+	else if (seed % 3 == 1)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllGather(mem + n * (size_t)rank, mem, n, ncclInt8, comm, stream));
+	else
+		EXPECT_NCCL(ncclSuccess, ncclBroadcast(mem, mem, n, ncclInt8, (aborts + 1) % nranks,
+						       comm, stream));
+	if (rank == aborts) {
+		os_sleep_ns(1000 * (seed * 13 % 100));
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+		EXPECT(cudaFree(mem) == cudaSuccess);
+	}
+	ranks_barrier();
+	if (rank != aborts) {
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(comm));
+		EXPECT(cudaDeviceSynchronize() == cudaSuccess);
+		EXPECT(cudaFree(mem) == cudaSuccess);
+	}
+	EXPECT(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+START_TEST(a_rank_that_aborts_a_collective_may_free_its_buffer)
+{
+	static const char *const simple[] = {"NCCL_PROTO=Simple", "NCCL_ALGO=Ring",
+					     "NCCL_MAX_NCHANNELS=2", "NCCL_BUFFSIZE=262144", NULL};
+
+	for (uint64_t seed = 1; seed <= 90; seed += SAMPLE_THIN) {
+		struct ranks_config config = {.hosts = 1,
+					      .per_host = 2 + seed % 2,
+					      .per_proc = 2 + seed % 2,
+					      .seed = seed,
+					      .env = simple};
+
+		ranks_run(&config, freed_rank, &seed);
+	}
+}
+END_TEST
+
 static Suite *comm_abort_suite(void)
 {
 	Suite *s = suite_create("comm_abort");
@@ -131,6 +187,7 @@ static Suite *comm_abort_suite(void)
 	tcase_add_test(t, an_init_that_waits_for_a_missing_rank_can_be_aborted);
 	tcase_add_test(t, a_rank_that_aborts_its_init_ends_that_of_the_others);
 	tcase_add_test(t, collectives_that_hang_can_be_aborted);
+	tcase_add_test(t, a_rank_that_aborts_a_collective_may_free_its_buffer);
 	suite_add_tcase(s, t);
 	return s;
 }
