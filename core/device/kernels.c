@@ -211,7 +211,8 @@ DEV_FN void dev_pat(struct dev *d, const struct dev_args *args)
 #define DEV_ONE_PROGRAM(name, id, function, of_type, of_op)                                        \
 	DEV_FN void dev_##name(struct dev *d, const struct dev_args *args)                         \
 	{                                                                                          \
-		const struct dev_known known = {true, DEV_PROTO_COUNT, DEV_FAMILY_FLAT, of_type,   \
+		const struct dev_program_row its = steps_program(DEV_##id);                        \
+		const struct dev_known known = {true, its.proto, dev_family_of(its.algo), of_type, \
 						of_op};                                            \
 		struct dev_run r = dev_run_begin(d, args);                                         \
 		const struct dev_work *w;                                                          \

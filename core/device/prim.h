@@ -47,6 +47,7 @@ struct prim {
 	enum dev_type type;
 	enum dev_op op;
 	uint32_t type_bytes;
+	bool puts;  /* results go straight into outputs (prims_result.h) */
 	bool alone; /* the kernel has one program */
 	bool known; /* type and operation are constants of the kernel */
 	uint32_t

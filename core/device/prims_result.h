@@ -32,7 +32,7 @@
 /* What is received and not reduced. */
 DEV_FN bool prim_result_received(const struct prim *p, uint32_t flags)
 {
-	return (flags & PRIM_RECV) && !(flags & PRIM_INPUT) && p->recv->put;
+	return (flags & PRIM_RECV) && !(flags & PRIM_INPUT) && p->puts && p->recv->put;
 }
 
 /* ---- the sender ------------------------------------------------------------------------------ */
@@ -75,34 +75,35 @@ DEV_FN_ONCE bool prim_result_take_word(struct dev *d, struct dev_block *b)
  * others learn of it at the next barrier. */
 DEV_FN void prim_result_take(struct prim *p)
 {
-	if (p->proto == DEV_SIMPLE && p->send->put && p->thread == prim_send_waiter(p) &&
-	    !p->block->result && !prim_result_take_word(p->d, p->block))
+	if (p->puts && p->send->put && p->thread == prim_send_waiter(p) && !p->block->result &&
+	    !prim_result_take_word(p->d, p->block))
 		p->stopped = true;
 }
 
 /* Where the movers write what is sent: element `out` of the next rank's output, or the slot. */
 DEV_FN uint8_t *prim_send_to(const struct prim *p, uint32_t flags, uint64_t out)
 {
-	const uint64_t result = flags & (PRIM_OUTPUT | PRIM_RESULT) ? p->block->result : 0;
+	const uint64_t result =
+		p->puts && (flags & (PRIM_OUTPUT | PRIM_RESULT)) ? p->block->result : 0;
 
 	return result ? (uint8_t *)(uintptr_t)result + out * p->type_bytes
 		      : prim_slot(p->send, DEV_SIMPLE, p->send_step);
 }
 
 /* By one thread, when all threads have stopped. */
-DEV_FN void prim_result_release(struct prim *p)
+DEV_FN void prim_result_release(struct dev *d, const struct dev_conn *c)
 {
-	struct wait w = prim_put_wait(p);
+	struct wait w = prim_result_wait(c);
 	uint64_t word;
 
-	dev_fence(p->d, SHARED_RELEASE, SHARED_SYSTEM);
-	word = dev_add_u64(p->d, prim_put_word(p->send), DEV_PUT_RELEASED, SHARED_RELAXED,
-			   SHARED_SYSTEM);
+	dev_fence(d, SHARED_RELEASE, SHARED_SYSTEM);
+	word = dev_add_u64(d, prim_put_word(c), DEV_PUT_RELEASED, SHARED_RELAXED, SHARED_SYSTEM);
 	if (!(word & DEV_PUT_WITHDRAWN))
 		return;
-	w.want = ~0ull; /* no step */
+	w.on = c->head;
+	w.want = w.mask = WAIT_MASK_ALL; /* no step */
 	w.why = "ring send: the next rank's output, which an abort withdrew";
-	(void)dev_wait(p->d, &w, NULL);
+	(void)dev_wait(d, &w, NULL);
 }
 
 /* ---- the receiver ---------------------------------------------------------------------------- */
@@ -119,20 +120,25 @@ DEV_FN void prim_result_begin(struct prim *p, bool offers)
 
 /* By one thread, when all threads have stopped: no writer is in the output afterwards. `end` is the step after the
  * work's. */
-DEV_FN void prim_result_withdraw(struct prim *p, uint64_t end)
+DEV_FN void prim_result_withdraw(struct dev *d, const struct dev_block *b, uint64_t end)
 {
-	uint64_t word = dev_add_u64(p->d, prim_put_word(p->recv), DEV_PUT_WITHDRAWN, SHARED_RELAXED,
-				    SHARED_SYSTEM);
-	struct wait w = prim_recv_wait(p);
+	const struct dev_conn *c = &b->channel.ring_recv;
+	uint64_t word =
+		dev_add_u64(d, prim_put_word(c), DEV_PUT_WITHDRAWN, SHARED_RELAXED, SHARED_SYSTEM);
+	struct wait w = prim_result_wait(c);
 
 	if (!(word & DEV_PUT_TAKEN))
 		return;
+	w.on = c->tail;
 	w.want = end;
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_GE;
 	w.why = "ring recv: the last write into the output";
-	w.deadline_ns = dev_now_ns(p->d) + PRIM_PUT_LEAVE_NS;
-	dev_set_abort(p->d, NULL);
-	(void)dev_wait_unless(p->d, &w, p->recv, DEV_PUT_RELEASED);
-	dev_set_abort(p->d, p->block->comm.abort);
+	w.from.object = "kernel that writes into the output";
+	w.deadline_ns = dev_now_ns(d) + PRIM_PUT_LEAVE_NS;
+	dev_set_abort(d, NULL);
+	(void)dev_wait_unless(d, &w, c, DEV_PUT_RELEASED);
+	dev_set_abort(d, b->comm.abort);
 }
 
 #endif

@@ -84,6 +84,7 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->type_bytes = steps_type_bytes(p->type);
 	p->alone = known.alone;
 	p->known = known.op >= 0;
+	p->puts = false;
 	p->other = p->shown = 0;
 	p->scale = dev_work_scale(d, w);
 	p->count = w->count;
@@ -91,14 +92,32 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 
 /* ---- connections and steps of a work --------------------------------------------------------- */
 
-/* Do results come over the ring, straight into this rank's output? */
-DEV_FN bool dev_ring_offers(const struct prim *p, const struct steps_part *part,
-			    const struct dev_program_row *row)
+/* Do results of a work go straight into outputs? Both ends of a connection have the same rule. Short ones do not: to
+ * learn the address takes longer than to copy. */
+DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_program_row *row,
+			  int32_t nranks, uint32_t type_bytes)
 {
-	if (row->proto != DEV_SIMPLE || !p->recv->put || !part->count)
+	const uint64_t bytes = part->count * type_bytes, others = (uint64_t)nranks - 1;
+
+	if (row->proto != DEV_SIMPLE || !bytes)
 		return false;
-	return row->func == DEV_ALL_REDUCE || row->func == DEV_ALL_GATHER ||
-	       (row->func == DEV_BROADCAST && p->block->comm.rank != p->root);
+	switch (row->func) {
+	case DEV_ALL_REDUCE:
+		return bytes * others / (uint64_t)nranks >= DEV_RESULT_LEAST;
+	case DEV_ALL_GATHER:
+		return bytes * others >= DEV_RESULT_LEAST;
+	case DEV_BROADCAST:
+		return bytes >= DEV_RESULT_LEAST;
+	default:
+		return false;
+	}
+}
+
+/* Do they come into this rank's? */
+DEV_FN bool dev_ring_offers(const struct dev_block *b, const struct dev_program_row *row,
+			    int32_t root)
+{
+	return b->channel.ring_recv.put && (row->func != DEV_BROADCAST || b->comm.rank != root);
 }
 
 DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
@@ -108,8 +127,9 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 	p->send = &p->block->channel.ring_send;
 	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
-	if (row->proto == DEV_SIMPLE)
-		prim_result_begin(p, dev_ring_offers(p, part, row));
+	p->puts = dev_ring_puts(part, row, p->block->comm.nranks, p->type_bytes);
+	if (p->puts)
+		prim_result_begin(p, dev_ring_offers(p->block, row, p->root));
 }
 
 /* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
@@ -314,20 +334,21 @@ DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int p
 }
 
 /* An abort ended the work, of a ring in SIMPLE: the rank writes no more into the next rank's output, and the rank before
- * it no more into its own. */
-DEV_FN void dev_ring_leave(struct prim *p, const struct dev_work *w, int channel)
+ * it no more into its own. By one thread. Inlined it takes registers from what moves. */
+DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const struct dev_work *w,
+				int channel)
 {
-	const struct dev_block *b = p->block;
+	const struct dev_channel *c = &b->channel;
 	struct steps_part part = steps_part_of(w, channel);
 	struct dev_program_row row = steps_program(w->program);
-	struct steps_count n = steps_of(w, channel, &b->channel.ring, b->comm.rank, b->comm.nranks);
+	struct steps_count n = steps_of(w, channel, &c->ring, b->comm.rank, b->comm.nranks);
 
-	p->recv = &b->channel.ring_recv;
-	p->send = &b->channel.ring_send;
-	if (p->send->put)
-		prim_result_release(p);
-	if (dev_ring_offers(p, &part, &row))
-		prim_result_withdraw(p, ALIGN_UP(p->recv->step, row.chunk_steps) + n.recv);
+	if (!dev_ring_puts(&part, &row, b->comm.nranks, steps_type_bytes(w->type)))
+		return;
+	if (c->ring_send.put)
+		prim_result_release(d, &c->ring_send);
+	if (dev_ring_offers(b, &row, w->root))
+		prim_result_withdraw(d, b, ALIGN_UP(c->ring_recv.step, row.chunk_steps) + n.recv);
 }
 
 /* A work begins. By all threads of the block; those beyond the work's warps have nothing to do: false. */
@@ -346,9 +367,9 @@ DEV_FN bool dev_work_open(struct prim *p, struct steps_part *part, struct dev *d
 DEV_FN bool dev_work_close(struct prim *p, const struct dev_work *w, int channel,
 			   struct dev_known known)
 {
-	if (!known.alone && known.proto == DEV_SIMPLE && known.family == DEV_FAMILY_FLAT &&
-	    p->stopped && p->thread == 0)
-		dev_ring_leave(p, w, channel);
+	if (known.proto == DEV_SIMPLE && known.family == DEV_FAMILY_FLAT && p->stopped &&
+	    p->thread == 0)
+		dev_ring_leave(p->d, p->block, w, channel);
 	p->stopped = dev_barrier_any(p->d, p->stopped); /* the next work begins with these steps */
 	dev_work_ends(p->d, w);
 	return !p->stopped;
