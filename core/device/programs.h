@@ -58,10 +58,10 @@ X(ALL_GATHER_PAT_SIMPLE,       all_gather_pat,      ALL_GATHER,     PAT,  SIMPLE
 X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE, BINOMIAL,      1,   1)
 /* clang-format on */
 
-/* The programs that have a kernel of their own, which small and middle calls run: nvcc makes faster code of one program
- * than of all. Where it reduces, there is a kernel for sums of each of the three types that programs use most, without a
- * call for each line, and one for all types and operations (type and operation -1). A work's kernel is its first
- * row here. A program that only copies has one kernel, as if for sums. */
+/* The programs that have a kernel of their own: nvcc makes faster code of one program than of all. In LL and LL128, which
+ * small and middle calls run, there is a kernel for sums of each of the three types that programs use most, without a
+ * call for each line, and one for all types and operations (type and operation -1). A program that only copies
+ * has one kernel, as if for sums. A work's kernel is its first row here. */
 /* clang-format off */
 #define DEV_REDUCTIONS(X, type, of_type, of_op)                                                       \
 /* kernel                            program                     function                           */ \
@@ -71,6 +71,8 @@ X(all_reduce_two_shot_ll_##type,     ALL_REDUCE_TWO_SHOT_LL,     all_reduce_two_
 X(all_reduce_ring_ll128_##type,      ALL_REDUCE_RING_LL128,      all_reduce_ring,     of_type, of_op) \
 X(reduce_scatter_ring_ll_##type,     REDUCE_SCATTER_RING_LL,     reduce_scatter_ring, of_type, of_op) \
 X(reduce_scatter_one_shot_ll_##type, REDUCE_SCATTER_ONE_SHOT_LL, reduce_scatter_one_shot, of_type, of_op) \
+X(reduce_ring_ll_##type,             REDUCE_RING_LL,             reduce_ring,         of_type, of_op) \
+X(reduce_ring_ll128_##type,          REDUCE_RING_LL128,          reduce_ring,         of_type, of_op) \
 X(reduce_scatter_ring_ll128_##type,  REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring, of_type, of_op)
 #define DEV_ANY_SIMPLE(X)                                                                             \
 X(all_reduce_ring_simple,            ALL_REDUCE_RING_SIMPLE,     all_reduce_ring,     -1,      -1)      \

@@ -383,7 +383,7 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 }
 
 /* Without NCCL_PROTO the doubles run SIMPLE alone: they pay for each line, and the model, which is one of GPUs,
- * prefers LL and LL128 up to some MiB. GPUs do without LL128 until it is measured between two of them. Without
+ * prefers LL and LL128 up to some MiB. Without
  * NCCL_ALGO the doubles run rings alone: trees, PAT and every two ranks are connected only where that is used. With
  * NCCL_PROTO=LL,LL128,Simple and NCCL_ALGO=Ring,Tree,PAT,OneShot,TwoShot they choose as GPUs do. */
 #ifdef DOPPEL_FAKECUDA
@@ -391,7 +391,7 @@ static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = true, [D
 static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {
 	[DEV_ONE_SHOT] = true, [DEV_TWO_SHOT] = true, [DEV_TREE] = true, [DEV_PAT] = true};
 #else
-static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL128] = true};
+static const bool allowed_proto_left_out[DEV_PROTO_COUNT] = {[DEV_LL] = false};
 static const bool allowed_algo_left_out[DEV_ALGO_COUNT] = {[DEV_RING] = false};
 #endif
 

@@ -135,7 +135,7 @@ START_TEST(protocols_cross_where_nccl_reckons)
 	struct tune_cost ll128 = cost_of(&one_host, DEV_ALL_REDUCE, "LL128");
 	struct tune_cost simple = cost_of(&one_host, DEV_ALL_REDUCE, "SIMPLE");
 
-	expect_near(crossing(&ll, &ll128), 2963000);
+	expect_near(crossing(&ll, &ll128), 2303575);
 	expect_near(crossing(&ll128, &simple), 32380000);
 	expect_near(crossing(&ll, &simple), 4498000);
 }
