@@ -127,6 +127,9 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 	p->send = &p->block->channel.ring_send;
 	p->recv_step = ALIGN_UP(p->recv->step, p->chunk_steps);
 	p->send_step = ALIGN_UP(p->send->step, p->chunk_steps);
+	/* Nothing comes in the steps that are left out: the sender need not wait until they are read. */
+	if (p->recv_step != p->recv->step && part->count && p->thread == prim_poster(p))
+		dev_store_u64(p->d, p->recv->head, p->recv_step, SHARED_RELEASE, SHARED_SYSTEM);
 	p->puts = dev_ring_puts(part, row, p->block->comm.nranks, p->type_bytes);
 	if (p->puts)
 		prim_result_begin(p, dev_ring_offers(p->block, row, p->root));

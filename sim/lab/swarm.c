@@ -236,7 +236,9 @@ static void swarm_root(struct scenario *s, uint64_t seed)
 
 	sim_rng_seed(&rng, seed, "swarm.root");
 	if (scenario_has_root(s))
-		s->lab.root = (int32_t)sim_rng_below(&rng, lab_ranks(&s->lab, NULL));
+		s->lab.root = sim_rng_below(&rng, 4)
+				      ? (int32_t)sim_rng_below(&rng, lab_ranks(&s->lab, NULL))
+				      : LAB_ALL_ROOTS;
 }
 
 /* Settings of the stack. Returns the size of its buffers. */
