@@ -83,7 +83,7 @@ def check_blocked():
         run("sim step 20")
     check("a warp and a proxy wait", warp and proxy, run("info tasks all"))
     frames("task %s" % warp, "prim_wait_recv")
-    frames("bt", r"prim_wait_recv \(p=", r"prim_recv_?\w* \(p=.*0x\w+.*count=",
+    frames("bt", r"prim_wait_recv_of \(p=", r"prim_recv_?\w* \(p=.*0x\w+.*count=",
            r"all_reduce_ring \(p=.*0x\w+", r"dev_collective \(d=.*args=", r"task_entry \(arg=0x\w+")
     run("up")
     check("locals of a suspended warp", "DEV_F32" in run("p *p"), run("p *p"))
