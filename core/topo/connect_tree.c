@@ -317,21 +317,28 @@ void topo_tree_toward(const int32_t *parent, int nranks, int rank,
 	}
 }
 
+const char *topo_tree_text(const struct topo_trees *trees, int32_t channel, int rank,
+			   char text[TOPO_TREE_TEXT])
+{
+	const int32_t *down = trees->down[channel];
+
+	DOPPEL_STATIC_CHECK(TOPO_TREE_DOWN == 3, "as many as the text has");
+	snprintf(text, TOPO_TREE_TEXT, "%d/%d/%d->%d->%d", down[0], down[1], down[2], rank,
+		 trees->up[channel]);
+	return text;
+}
+
 void topo_trees_log(const struct topo_trees *trees, int32_t nchannels, int rank)
 {
-	char text[768];
+	char text[768], tree[TOPO_TREE_TEXT];
 	size_t at = 0;
 
-	DOPPEL_STATIC_CHECK(TOPO_TREE_DOWN == 3, "as many as the line has");
 	if (!log_wanted(LOG_LEVEL_INFO, LOG_GRAPH | LOG_INIT))
 		return;
 	text[0] = '\0';
-	for (int32_t c = 0; c < nchannels && at + 80 < sizeof text; c++) {
-		const int32_t *down = trees->down[c];
-
-		at += (size_t)snprintf(text + at, sizeof text - at, " [%d] %d/%d/%d->%d->%d", c,
-				       down[0], down[1], down[2], rank, trees->up[c]);
-	}
+	for (int32_t c = 0; c < nchannels && at + 80 < sizeof text; c++)
+		at += (size_t)snprintf(text + at, sizeof text - at, " [%d] %s", c,
+				       topo_tree_text(trees, c, rank, tree));
 	INFO(LOG_GRAPH | LOG_INIT, "Trees%s", text);
 }
 

@@ -236,8 +236,11 @@ struct topo_trees {
  * no tree over all ranks is ncclInternalError, which names rank and channel. */
 ncclResult_t topo_connect_trees(const struct topo_rank_info *all, int nranks, int rank,
 				struct topo_trees *trees, int32_t *parent);
-/* "Trees [0] 1/-1/-1->0->-1 [1] ...": per channel the children, the rank, its parent, as NCCL's ranks log them; as
- * many channels as a line of the log has room for. */
+/* "1/-1/-1->0->-1": the children of a rank in a channel, the rank, its parent. */
+#define TOPO_TREE_TEXT 64
+const char *topo_tree_text(const struct topo_trees *trees, int32_t channel, int rank,
+			   char text[TOPO_TREE_TEXT]);
+/* "Trees [0] 1/-1/-1->0->-1 [1] ...", as NCCL's ranks log them; as many channels as a line of the log has room for. */
 void topo_trees_log(const struct topo_trees *trees, int32_t nchannels, int rank);
 /* Rings and trees of all ranks together, where one program looks at several of them: O(ranks x channels) in all, and
  * O(channels) for a rank. `all` stays the caller's, and must live as long. */

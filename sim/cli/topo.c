@@ -217,8 +217,7 @@ void cli_topo_close(struct topo_machine *m)
 
 /* ---- rings and trees of several hosts ------------------------------------------------------- */
 
-static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_system *sys,
-				     struct topo_rank_info *all)
+static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_system *sys)
 {
 	struct topo_graph *const graphs[TOPO_PATTERNS] = {
 		[TOPO_RING] = &job->graph, [TOPO_TREE] = &job->tree};
@@ -228,12 +227,12 @@ static ncclResult_t topo_job_connect(struct topo_job *job, const struct topo_sys
 		for (int32_t i = 0; i < gpus; i++)
 			local_to_rank[i] = h * gpus + i;
 		for (int32_t i = 0; i < gpus; i++)
-			topo_rank_info_fill(&all[h * gpus + i], sys, graphs, (uint64_t)h + 1, i,
-					    local_to_rank);
+			topo_rank_info_fill(&job->all[h * gpus + i], sys, graphs, (uint64_t)h + 1,
+					    i, local_to_rank);
 	}
-	ncclResult_t rc = topo_connect_rings(all, job->ranks, 0, &job->rings, job->order);
+	ncclResult_t rc = topo_connect_rings(job->all, job->ranks, 0, &job->rings, job->order);
 
-	return rc ? rc : topo_connect_trees(all, job->ranks, 0, &job->trees, job->parent);
+	return rc ? rc : topo_connect_trees(job->all, job->ranks, 0, &job->trees, job->parent);
 }
 
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts)
@@ -243,19 +242,18 @@ int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint3
 	if (topo_search(sys, TOPO_RING, hosts > 1, &job->graph) ||
 	    topo_search(sys, TOPO_TREE, hosts > 1, &job->tree))
 		return cli_topo_refused();
-	struct topo_rank_info *all = calloc((size_t)job->ranks, sizeof *all);
 	size_t places = (size_t)job->ranks * DEV_MAX_CHANNELS;
 	int code = SIM_PASS;
 
+	job->all = calloc((size_t)job->ranks, sizeof *job->all);
 	job->order = calloc(places, sizeof *job->order);
 	job->parent = calloc(places, sizeof *job->parent);
-	if (!all || !job->order || !job->parent) {
+	if (!job->all || !job->order || !job->parent) {
 		fprintf(stderr, "doppel topo: no memory for %d ranks\n", job->ranks);
 		code = SIM_USAGE;
-	} else if (topo_job_connect(job, sys, all)) {
+	} else if (topo_job_connect(job, sys)) {
 		code = cli_topo_refused();
 	}
-	free(all);
 	if (code)
 		cli_topo_job_free(job);
 	return code;
@@ -263,8 +261,10 @@ int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint3
 
 void cli_topo_job_free(struct topo_job *job)
 {
+	free(job->all);
 	free(job->order);
 	free(job->parent);
+	job->all = NULL;
 	job->order = job->parent = NULL;
 }
 
@@ -285,10 +285,8 @@ static int topo_run_show(const struct topo_options *o)
 	return SIM_PASS;
 }
 
-/* The lines of NCCL's log, in a comment: what is printed is a graph file still. */
 static void topo_print_channels(const struct topo_job *job)
 {
-	printf("<!--\n");
 	for (int32_t c = 0; c < job->rings.nchannels; c++) {
 		printf("Channel %02d/%02d :", c, job->rings.nchannels);
 		for (int32_t i = 0; i < job->ranks; i++)
@@ -297,7 +295,38 @@ static void topo_print_channels(const struct topo_job *job)
 					  (size_t)i]);
 		printf("\n");
 	}
+}
+
+/* A line for each rank, in their order. */
+static int topo_print_trees(const struct topo_job *job)
+{
+	static struct topo_rings rings;
+	static struct topo_trees trees;
+	struct topo_connected *connected;
+	char text[TOPO_TREE_TEXT];
+
+	if (topo_connect_all(job->all, job->ranks, &connected))
+		return cli_topo_refused();
+	for (int32_t r = 0; r < job->ranks; r++) {
+		topo_connect_get(connected, r, &rings, &trees);
+		printf("Trees");
+		for (int32_t c = 0; c < rings.nchannels; c++)
+			printf(" [%d] %s", c, topo_tree_text(&trees, c, r, text));
+		printf("\n");
+	}
+	topo_connect_free(connected);
+	return SIM_PASS;
+}
+
+/* The lines of NCCL's log, in a comment: what is printed is a graph file still. */
+static int topo_print_log(const struct topo_job *job)
+{
+	printf("<!--\n");
+	topo_print_channels(job);
+	int code = topo_print_trees(job);
+
 	printf("-->\n");
+	return code;
 }
 
 static int topo_search_rings(const struct topo_options *o, const struct topo_system *sys)
@@ -309,10 +338,11 @@ static int topo_search_rings(const struct topo_options *o, const struct topo_sys
 
 	if (code)
 		return code;
-	topo_print_channels(&job);
-	topo_graph_print_xml(sys, graphs, TOPO_PATTERNS, stdout);
+	code = topo_print_log(&job);
+	if (!code)
+		topo_graph_print_xml(sys, graphs, TOPO_PATTERNS, stdout);
 	cli_topo_job_free(&job);
-	return SIM_PASS;
+	return code;
 }
 
 static int topo_run_search(const struct topo_options *o)
@@ -348,8 +378,10 @@ int cli_topo(int argc, char **argv)
 		.doc = "What the stack makes of a machine.\n\n"
 		       "show: the tree of CPUs, switches, GPUs and NICs with their links, and the "
 		       "matrix of paths.\n"
-		       "search: the rings that the search finds, as NCCL's log has them (Channel "
-		       "00/24 : 0 1 2), and as NCCL's graph XML.\n"
+		       "search: the rings and trees that the search finds, as NCCL's log has them "
+		       "(Channel 00/24 : 0 1 2; Trees [0] 1/-1/-1->0->-1, the children, the rank, "
+		       "its "
+		       "parent), and as NCCL's graph XML.\n"
 		       "check: what makes it slower than it could be; exit code 2 if there is "
 		       "something.\n"
 		       "diff: what differs between two machines, or two graph files, by name; exit "

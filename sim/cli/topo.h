@@ -48,8 +48,9 @@ struct topo_job {
 	struct topo_rings rings;       /* as rank 0 has them */
 	struct topo_trees trees;
 	int32_t hosts, ranks;
-	int32_t *order;  /* of the distinct rings: [distinct][ranks] */
-	int32_t *parent; /* of the distinct trees: [distinct][ranks] */
+	struct topo_rank_info *all; /* [ranks] */
+	int32_t *order;             /* of the distinct rings: [distinct][ranks] */
+	int32_t *parent;            /* of the distinct trees: [distinct][ranks] */
 };
 int cli_topo_job_make(struct topo_job *job, const struct topo_system *sys, uint32_t hosts);
 void cli_topo_job_free(struct topo_job *job);

@@ -80,6 +80,20 @@ grep -q 'domain.xml: has 2 hosts of one NVLink domain (host_hash of <cpu>), expe
 # ---- search
 does 0 '^Channel 00/24 : 0 1 2 3 4 5 6 7$' search h100-8nic
 does 0 '^Channel 15/16 : ' search h100-8nic --hosts 2
+# a line for each rank; channels are doubled, and the second half has the other tree of the hosts
+[ "$(grep -c '^Trees ' out)" = 16 ] || fail "search: $(grep -c '^Trees ' out) lines of trees, expected one for each rank"
+grep '^Trees ' out | python3 -c '
+import re, sys
+tree = [{int(c): (int(r), [int(d) for d in down.split("/")], int(up)) for c, down, r, up in
+         re.findall(r"\[(\d+)\] (\S+?)->(\d+)->(-?\d+)", line)} for line in sys.stdin]
+for c in range(16):
+    assert [tree[r][c][0] for r in range(16)] == list(range(16)), c
+    ups = {r: tree[r][c][2] for r in range(16)}
+    downs = sorted((d, r) for r in range(16) for d in tree[r][c][1] if d >= 0)
+    assert downs == sorted((r, u) for r, u in ups.items() if u >= 0) and len(downs) == 15, (c, ups, downs)
+root = [next(r for r in range(16) if tree[r][c][2] < 0) // 8 for c in range(16)]
+assert root == [0] * 8 + [1] * 8, root
+' || fail 'search: the lines of trees are not one tree for each channel, rooted at host 0, then at host 1'
 python3 -c 'import sys, xml.dom.minidom as m; assert len(m.parse(sys.argv[1]).getElementsByTagName("channel")) == 16' out ||
 	fail 'the graphs are no XML, or not 8 channels of rings and 8 of trees'
 cp out graphs.xml
