@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""info waits, ranks, proxies, qps."""
+"""info waits, ranks, proxies, relays, qps."""
 import gdb
 
 from doppel_gdb.frames import where
+from doppel_gdb.printers import ProxyConn, shared_word
 from doppel_gdb.state import (c_string, engine, proc, symbol, task_reason_full, task_waits, tasks,
                               time_text, wait_text)
 from doppel_gdb.tasks import parse_filter
@@ -107,6 +108,51 @@ The proxy tasks of every rank, and all that each of them waits for."""
                 print_waits(t)
 
 
+def communicators():
+    """Of all processes; from the list of each (core/rank/registry.h)."""
+    slot = int(gdb.parse_and_eval("(int)OS_SLOT_CORE"))
+    comm = int(gdb.parse_and_eval("(int)REGISTRY_COMM"))
+    for address in sorted({t.proc for t in tasks() if t.state not in ("done", "killed")}):
+        owner = gdb.Value(address).cast(gdb.lookup_type("struct os_proc").pointer())
+        node = int(owner["slot"][slot]) & ~1  # the lowest bit is the list's lock
+        while node:
+            found = gdb.Value(node).cast(gdb.lookup_type("struct registry_node").pointer())
+            if int(found["kind"]) == comm:
+                yield found.cast(gdb.lookup_type("struct ncclComm").pointer())
+            node = int(found["next"])
+
+
+class InfoRelays(gdb.Command):
+    """info relays
+The ranks by which other ranks of their host send to the network (PXN): for each such rank the requests and
+operations on their way to the relay's proxy, and the connections there, with the steps that the sender's kernel has
+filled, the proxy has handed to the network, and the network has sent."""
+
+    def __init__(self):
+        super().__init__("info relays", gdb.COMMAND_STATUS)
+
+    def invoke(self, arg, from_tty):
+        any_is = False
+        for comm in communicators():
+            relay = comm["relays"]["users"] if int(comm["relays"]) else 0
+            while int(relay):
+                any_is = True
+                self.show(int(comm["rank"]), relay)
+                relay = relay["next"]
+        if not any_is:
+            print("no rank sends through another one")
+
+    @staticmethod
+    def show(rank, relay):
+        area = relay["area"]
+        print("rank %d for rank %d: %s of %s requests answered, %s of %s operations taken" % (
+            rank, int(relay["user"]), shared_word(area["answers"].address),
+            shared_word(area["requests"].address), shared_word(area["ops_taken"].address),
+            shared_word(area["ops_put"].address)))
+        for i in range(int(relay["conns"])):
+            print("      %s" % ProxyConn(relay["conn"][i].dereference()).to_string())
+
+
 QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 
 
@@ -153,4 +199,4 @@ transmitted yet; expected: the responder's."""
                 "%d/%d" % (int(qp["req"]["retries"]), int(qp["req"]["rnr_retries"]))))
 
 
-COMMANDS = (InfoWaits, InfoRanks, InfoProxies, InfoQps)
+COMMANDS = (InfoWaits, InfoRanks, InfoProxies, InfoRelays, InfoQps)

@@ -100,9 +100,55 @@ class Conn:
             return "{not connected}"
         return "{channel %d %s rank %d via %s%s, dev = %s}" % (
             int(c["channel"]), "->" if int(c["is_send"]) else "<-", int(c["peer"]),
-            c["transport"]["name"].string(),
-            "" if int(c["proxy"]) == 0 else ", proxy %s" % pointer(c["proxy"]),
-            DevConn(c["dev"]).to_string())
+            c["transport"]["name"].string(), self.proxy(), DevConn(c["dev"]).to_string())
+
+    def proxy(self):
+        port = self.val["proxy"]
+        if int(port) == 0:
+            return ""
+        if int(port["use"]):
+            return ", by the proxy of rank %d" % int(port["use"]["rank"])
+        return ", proxy %s" % pointer(port)
+
+
+class ProxyConn:
+    """struct proxy_conn: a connection of the network as the proxy uses it. Steps as the kernel counts them."""
+
+    def __init__(self, val):
+        self.val = val
+
+    def to_string(self):
+        c, relay = self.val, self.val["proxy"]["relay"]
+        return "{channel %d, rank %d %s rank %d%s, NIC %d, %s: %s}" % (
+            int(c["channel"]), int(c["rank"]), "->" if int(c["is_send"]) else "<-", int(c["peer"]),
+            " through rank %d" % int(c["comm"]["rank"]) if int(relay) else "", int(c["nic"]),
+            enum_name("proxy_conn_state", int(c["state"]), "PROXY_CONN_"), self.operation())
+
+    def operation(self):
+        c, run = self.val, self.val["run"]
+        if not int(run["active"]):
+            return "no operation, next step %d" % int(c["step"])
+        base, op = int(run["base"]), run["op"]
+        counts = ("transmitted", "done") if int(c["is_send"]) else ("received", "transmitted", "done")
+        return "opCount %d, %s, steps %d to %d, %s%s%s" % (
+            int(op["op_count"]), enum_name("dev_proto", int(op["protocol"])), base,
+            base + int(op["nsteps"]) - 1, self.kernel(),
+            ", ".join("%s to %d" % (name, base + int(run[name])) for name in counts),
+            self.slots(int(op["protocol"])))
+
+    def kernel(self):
+        """How far the sender's kernel has filled; lines have no such word."""
+        c = self.val
+        if not int(c["is_send"]) or int(c["recv_mem"]) == 0:
+            return ""
+        return "filled to %s, " % shared_word(c["recv_mem"]["tail"].address)
+
+    def slots(self, protocol):
+        b = self.val["buffer"][protocol]
+        if int(b["at"]) == 0:
+            return ""
+        return "; slots of %d bytes in %s memory at %s" % (
+            int(b["step_bytes"]), "GPU" if int(b["on_gpu"]) else "host", pointer(b["at"]))
 
 
 class Plan:
@@ -128,6 +174,6 @@ class Plan:
 def register():
     printers = gdb.printing.RegexpCollectionPrettyPrinter("doppel")
     for name, printer in (("dev_work", Work), ("dev_conn", DevConn), ("conn", Conn),
-                          ("plan", Plan)):
+                          ("proxy_conn", ProxyConn), ("plan", Plan)):
         printers.add_printer(name, "^%s$" % name, printer)
     gdb.printing.register_pretty_printer(None, printers, replace=True)
