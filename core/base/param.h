@@ -118,7 +118,10 @@ X(LL128_BUFFSIZE, "NCCL_LL128_BUFFSIZE", BYTES, "4915200", 1, 1ll << 40,        
 	"bytes of a connection's buffer of protocol LL128")                                         \
 X(MAX_P2P_NCHANNELS, "NCCL_MAX_P2P_NCHANNELS", INT, "32", 1, 64,                                  \
 	"channels of the messages between two ranks at most; over NVLink as many as there are, "   \
-	"elsewhere 2")                                                                              \
+	"over the network NCCL_NCHANNELS_PER_NET_PEER, elsewhere 2")                                                                              \
+X(NCHANNELS_PER_NET_PEER, "NCCL_NCHANNELS_PER_NET_PEER", INT, "-2", -2, 64,                          \
+	"channels of the messages between two ranks over the network, as the config's "             \
+	"nChannelsPerNetPeer; -2: 2; 8 at most; the same on all ranks")                             \
 X(P2P_LL_THRESHOLD, "NCCL_P2P_LL_THRESHOLD", BYTES, "16384", 0, 1ll << 40,                         \
 	"bytes of a channel's part of a message up to which it goes in LL, if NCCL_PROTO has it; "  \
 	"the same on all ranks")                                                                    \

@@ -73,6 +73,8 @@ static void config_environment(ncclConfig_t *c)
 		c->minCTAs = (int)param_i64(PARAM_MIN_NCHANNELS);
 	if (param_i64(PARAM_MAX_NCHANNELS) > 0)
 		c->maxCTAs = (int)param_i64(PARAM_MAX_NCHANNELS);
+	if (param_i64(PARAM_NCHANNELS_PER_NET_PEER) > 0)
+		c->nChannelsPerNetPeer = (int)param_i64(PARAM_NCHANNELS_PER_NET_PEER);
 	if (param_str(PARAM_NET))
 		c->netName = param_str(PARAM_NET);
 }

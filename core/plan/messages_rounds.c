@@ -295,9 +295,9 @@ static void plan_round_add(const struct ncclComm *comm, const struct plan_messag
 /* What must be in the launch that has part `part` of a round. The parts of a message over the network, which are a
  * round's first, are in one launch: at the other end they may be received together, and none of them leaves before
  * the kernel has filled them all (core/proxy/link.c). */
-static struct plan_need plan_round_need(int32_t part, int32_t parts)
+static struct plan_need plan_round_need(const struct ncclComm *comm, int32_t part, int32_t parts)
 {
-	const int32_t together = part ? 1 : MIN_OF(parts, TRANSPORT_PAIR_CHANNELS);
+	const int32_t together = part ? 1 : MIN_OF(parts, transport_pair_net_channels(comm));
 
 	return (struct plan_need){
 		.works = together, .ops = 2 * together, .runs = (uint64_t)together};
@@ -313,7 +313,7 @@ static ncclResult_t plan_round_build(const struct ncclComm *comm, const struct p
 	int32_t parts = plan_round_parts(comm, ms, r);
 
 	for (; next->part < parts; next->part++) {
-		const struct plan_need more = plan_round_need(next->part, parts);
+		const struct plan_need more = plan_round_need(comm, next->part, parts);
 		ncclResult_t rc;
 
 		if (p->nworks && !plan_fits(st, p, &more))

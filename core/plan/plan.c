@@ -113,6 +113,7 @@ uint64_t plan_choice_hash(const struct ncclComm *comm)
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		hash = hash64_combine(hash, lim->step_bytes[p]);
 	hash = hash64_combine(hash, transport_pair_most_channels());
+	hash = hash64_combine(hash, (uint64_t)transport_pair_net_channels(comm));
 	return hash64_combine(hash, transport_pair_ll_bytes());
 }
 

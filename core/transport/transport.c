@@ -200,11 +200,28 @@ uint64_t transport_pair_most_channels(void)
 	return (uint64_t)param_i64(PARAM_MAX_P2P_NCHANNELS);
 }
 
+int32_t transport_pair_net_channels(const struct ncclComm *comm)
+{
+	int32_t n = comm->config.nChannelsPerNetPeer;
+
+	return n == NCCL_CONFIG_UNDEF_INT ? TRANSPORT_PAIR_CHANNELS : MIN_OF(n, NET_MAX_RECVS);
+}
+
+/* In one direction at least. */
+static bool transport_pair_has_network(const struct ncclComm *comm, int32_t peer)
+{
+	return transport_of(comm, comm->rank, peer)->network ||
+	       transport_of(comm, peer, comm->rank)->network;
+}
+
 int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer)
 {
-	int32_t most = transport_pair_has_nvlink(comm, peer) ? TRANSPORT_PAIR_NVLINK_CHANNELS
-							     : TRANSPORT_PAIR_CHANNELS;
+	int32_t most = TRANSPORT_PAIR_CHANNELS;
 
+	if (transport_pair_has_nvlink(comm, peer))
+		most = TRANSPORT_PAIR_NVLINK_CHANNELS;
+	else if (transport_pair_has_network(comm, peer))
+		most = transport_pair_net_channels(comm);
 	most = MIN_OF(most, (int32_t)transport_pair_most_channels());
 	return MIN_OF(most, comm->nchannels);
 }

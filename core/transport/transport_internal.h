@@ -19,6 +19,9 @@ uint32_t transport_step_bytes(enum dev_proto proto);
 uint64_t transport_pair_ll_bytes(void);
 /* A pair of ranks without NVLinks between them sends over two channels, as in NCCL. */
 #define TRANSPORT_PAIR_CHANNELS 2
+/* And over the network over so many: NCCL_NCHANNELS_PER_NET_PEER, the config's nChannelsPerNetPeer, or as many. A
+ * launch has room for all of them (plan_round_need), so they are NET_MAX_RECVS at most. */
+int32_t transport_pair_net_channels(const struct ncclComm *comm);
 /* NCCL_MAX_P2P_NCHANNELS. */
 uint64_t transport_pair_most_channels(void);
 /* Step that every connection begins at, a whole number of turns of its slots. */

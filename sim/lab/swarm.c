@@ -386,6 +386,11 @@ static void swarm_channels(struct scenario *s, uint64_t seed)
 		swarm_env(s, "DOPPEL_TOPO_NETWORK=1");
 }
 
+static bool swarm_has_messages(const struct scenario *s)
+{
+	return s->lab.collective->connects || (s->lab.before && s->lab.before->connects);
+}
+
 /* Messages between ranks of one process, and results of rings, go straight into the receivers' buffers, three times in
  * four. */
 static void swarm_put(struct scenario *s, uint64_t seed)
@@ -397,6 +402,19 @@ static void swarm_put(struct scenario *s, uint64_t seed)
 
 	if (staged && s->lab.ranks_per_proc == LAB_ALL_RANKS)
 		swarm_env(s, "NCCL_P2P_DIRECT_DISABLE=1");
+}
+
+/* Messages over the network have another number of channels than two, one time in four. */
+static void swarm_net_peer(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.net_peer");
+	bool drawn = sim_rng_below(&rng, 4) == 0;
+	uint64_t channels = 1 + sim_rng_below(&rng, 8);
+
+	if (drawn && swarm_has_messages(s) && s->lab.hosts > 1)
+		swarm_env(s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)channels);
 }
 
 /* Hosts detect their topology, one time in 16. */
@@ -705,6 +723,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
 	swarm_put(s, seed);
+	swarm_net_peer(s, seed);
 	swarm_detection(s, seed);
 	swarm_network(s, seed);
 	swarm_registration(s, seed);

@@ -116,6 +116,19 @@ START_TEST(messages_have_no_ll_below_a_threshold_of_0)
 }
 END_TEST
 
+static const struct {
+	int config;
+	int32_t channels;
+} per_peer[] = {{NCCL_CONFIG_UNDEF_INT, 2}, {1, 1}, {5, 5}, {8, 8}, {9, 8}, {64, 8}};
+
+START_TEST(messages_over_the_network_have_the_channels_of_the_config)
+{
+	const struct ncclComm comm = {.config.nChannelsPerNetPeer = per_peer[_i].config};
+
+	ck_assert_int_eq(transport_pair_net_channels(&comm), per_peer[_i].channels);
+}
+END_TEST
+
 START_TEST(ends_with_other_steps_are_invalid_usage)
 {
 	struct ncclComm comm = {.allowed = ALL_PROGRAMS};
@@ -172,6 +185,8 @@ int main(void)
 	tcase_add_test(t, messages_have_simple_always_and_ll_where_it_is_allowed);
 	tcase_add_test(t, messages_over_shared_memory_have_the_steps_of_collectives);
 	tcase_add_test(t, messages_have_no_ll_below_a_threshold_of_0);
+	tcase_add_loop_test(t, messages_over_the_network_have_the_channels_of_the_config, 0,
+			    (int)ARRAY_LEN(per_peer));
 	tcase_add_test(t, ends_with_other_steps_are_invalid_usage);
 	tcase_add_loop_test(t, lines_begin_with_the_flag_before_the_first, 0, ARRAY_LEN(firsts));
 	suite_add_tcase(suite, t);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # At NCCL_DEBUG=INFO a communicator prints one line for each channel, by rank 0 alone, whatever the number of
-# ranks: with all ranks in order of the ring, or as many as fit into 384 characters.
+# ranks: with all ranks in order of the ring, or as many as fit into 384 characters. Each connection has a line too.
 #	channels_log_test.sh BUILD_DIR SOURCE_DIR
 set -uo pipefail
 # shellcheck source=tests/lib.sh
@@ -24,5 +24,14 @@ for _, _, text in lines:
     assert len(ring) == ranks or len(text) > 360, text
 print("%d ranks: %d channels, %d lines, %d ranks in each" % (ranks, n, len(lines), len(ring)))
 PY
+done
+
+# the connections of messages: two for each direction of a pair over the network, or as many as the environment has
+for n in -2 1 5 64; do
+	"$doppel" run all_to_all --hosts 2 --gpus 1 --place out -b 1M -e 1M --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=INIT,NET \
+		--env NCCL_MIN_NCHANNELS=8 --env NCCL_NCHANNELS_PER_NET_PEER=$n >out 2>&1 || fail "$n channels: exit code $?"
+	case $n in -2) expected=4 ;; 64) expected=16 ;; *) expected=$((2 * n)) ;; esac
+	found=$(grep -cE 'Channel 0[0-9]/1 : .* -> .* via NET' out)
+	[ "$found" = $expected ] || fail "NCCL_NCHANNELS_PER_NET_PEER=$n: $found connections, expected $expected"
 done
 exit $bad

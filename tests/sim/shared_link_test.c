@@ -114,7 +114,7 @@ static const struct {
 
 START_TEST(channels_share_a_connection_where_the_network_has_tags)
 {
-	const char *env[] = {"NCCL_MIN_NCHANNELS=4", "NCCL_MIN_P2P_NCHANNELS=4",
+	const char *env[] = {"NCCL_MIN_NCHANNELS=4", "NCCL_NCHANNELS_PER_NET_PEER=4",
 			     "NCCL_BUFFSIZE=131072", ways[_i].env, NULL};
 
 	for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -162,11 +162,19 @@ static void scatter_main(int32_t rank, int32_t nranks, void *arg)
 
 /* The root's launches end between messages over the network: a receiver that takes both parts of one together waits
  * for both. */
+static const char *const per_peer[] = {"NCCL_NCHANNELS_PER_NET_PEER=-2",
+				       "NCCL_NCHANNELS_PER_NET_PEER=5",
+				       "NCCL_NCHANNELS_PER_NET_PEER=64"};
+
 START_TEST(a_launch_has_all_parts_of_a_message_over_the_network)
 {
-	static const char *const env[] = {"NCCL_MIN_NCHANNELS=3",   "NCCL_MAX_NCHANNELS=3",
-					  "NCCL_WORK_ARGS_BYTES=0", "NCCL_WORK_FIFO_BYTES=4096",
-					  "NCCL_BUFFSIZE=8192",     NULL};
+	const char *const env[] = {"NCCL_MIN_NCHANNELS=8",
+				   "NCCL_MAX_NCHANNELS=8",
+				   "NCCL_WORK_ARGS_BYTES=0",
+				   "NCCL_WORK_FIFO_BYTES=4096",
+				   "NCCL_BUFFSIZE=8192",
+				   per_peer[_i],
+				   NULL};
 
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		struct ranks_config c = {.hosts = 2, .per_host = 3, .seed = seed, .env = env};
@@ -185,7 +193,8 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, channels_share_a_connection_where_the_network_has_tags, 0,
 			    (int)ARRAY_LEN(ways));
-	tcase_add_test(t, a_launch_has_all_parts_of_a_message_over_the_network);
+	tcase_add_loop_test(t, a_launch_has_all_parts_of_a_message_over_the_network, 0,
+			    (int)ARRAY_LEN(per_peer));
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
