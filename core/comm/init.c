@@ -84,8 +84,9 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 	if (!rc)
 		rc = plan_init(comm);
 	if (!rc)
-		rc = bootstrap_agree(comm->bootstrap, plan_choice_hash(comm),
-				     "models or tuner plugins to choose programs by");
+		rc = bootstrap_agree(
+			comm->bootstrap, plan_choice_hash(comm),
+			"models, tuner plugins or channels of messages to choose programs by");
 	return rc;
 }
 

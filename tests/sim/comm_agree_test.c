@@ -173,6 +173,45 @@ START_TEST(communicators_that_all_use_in_one_order_are_fine)
 }
 END_TEST
 
+struct channels_case {
+	int config[2]; /* nChannelsPerNetPeer of each rank */
+	bool agree;
+};
+
+/* Ranks that send a message's parts over different channels would wait for each other. */
+static void channels_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	const struct channels_case *c = arg;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t comm = NULL;
+	ncclResult_t rc;
+
+	config.nChannelsPerNetPeer = c->config[rank];
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	rc = ncclCommInitRankConfig(&comm, nranks, ranks_id(), rank, &config);
+	EXPECT((rc == ncclSuccess) == c->agree);
+	if (rc == ncclSuccess)
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
+	else if (rank == 1)
+		EXPECT_ERROR_SAYS("channels of messages");
+}
+
+START_TEST(ranks_with_other_channels_of_messages_are_named)
+{
+	static const struct channels_case cases[] = {{{4, 4}, true},
+						     {{4, 3}, false},
+						     {{NCCL_CONFIG_UNDEF_INT, 2}, true},
+						     {{NCCL_CONFIG_UNDEF_INT, 1}, false}};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 1, .seed = 1 + i};
+		struct channels_case each = cases[i];
+
+		ranks_run(&c, channels_rank, &each);
+	}
+}
+END_TEST
+
 static Suite *comm_agree_suite(void)
 {
 	Suite *s = suite_create("comm_agree");
@@ -181,6 +220,7 @@ static Suite *comm_agree_suite(void)
 	tcase_add_test(t, ranks_that_call_different_things_are_named);
 	tcase_add_test(t, ranks_that_use_communicators_in_another_order_are_named);
 	tcase_add_test(t, communicators_that_all_use_in_one_order_are_fine);
+	tcase_add_test(t, ranks_with_other_channels_of_messages_are_named);
 	suite_add_tcase(s, t);
 	return s;
 }
