@@ -76,6 +76,13 @@ X(SHM_DISABLE, "NCCL_SHM_DISABLE", BOOL, "0", 0, 1,                             
 	"ranks of a host without direct access use the network, not segments of /dev/shm")          \
 X(NET_GDR_LEVEL, "NCCL_NET_GDR_LEVEL", STRING, NULL, 0, 0,                                         \
 	"farthest path on which NICs reach GPU memory: LOC, PIX, PXB, PHB, SYS, or 0 to 5")         \
+X(NET_MERGE_LEVEL, "NCCL_NET_MERGE_LEVEL", STRING, "PORT", 0, 0,                                   \
+	"how far HCAs may be from each other to be one NIC: LOC none are, PORT, PIX, PXB, PHB, SYS") \
+X(NET_MERGE_POLICY, "NCCL_NET_MERGE_POLICY", STRING, "ALL", 0, 0,                                  \
+	"RAIL: of the HCAs that are near enough, those of one rail are merged; ALL: any")           \
+X(NET_FORCE_MERGE, "NCCL_NET_FORCE_MERGE", STRING, NULL, 0, 0,                                     \
+	"HCAs that are one NIC, whatever their distance: mlx5_0,mlx5_1;mlx5_2,mlx5_3")              \
+X(IB_MERGE_NICS, "NCCL_IB_MERGE_NICS", BOOL, "1", 0, 1, "0: no HCAs are merged")                   \
 X(NET_SHARED_COMMS, "NCCL_NET_SHARED_COMMS", BOOL, "1", 0, 1,                                      \
 	"channels of a pair of ranks share a connection of the network, where that has tags")       \
 X(DMABUF_ENABLE, "NCCL_DMABUF_ENABLE", BOOL, "1", 0, 1,                                            \

@@ -42,6 +42,30 @@ static bool form_is_level(const char *text)
 #define FORM_LEVEL                                                                                 \
 	NULL, 0, form_is_level, "LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS or a number"
 
+/* "mlx5_0,mlx5_1;mlx5_2:1,mlx5_3:1": groups of 2 to 4, a device in one of them. */
+#define FORM_MERGE_BYTES 511
+#define FORM_MERGED      4
+static bool form_is_merge(const char *text)
+{
+	size_t group = 0;
+
+	if (strlen(text) > FORM_MERGE_BYTES)
+		return false;
+	for (const char *at = text;;) {
+		size_t n = strcspn(at, ",;");
+
+		if (!n || ++group > FORM_MERGED || (at[n] != ',' && group < 2))
+			return false;
+		for (const char *b = text; b < at; b += strcspn(b, ",;") + 1)
+			if (strcspn(b, ",;") == n && !memcmp(b, at, n))
+				return false;
+		if (!at[n])
+			return true;
+		group = at[n] == ';' ? 0 : group;
+		at += n + 1;
+	}
+}
+
 /* ---- words ---------------------------------------------------------------------------------- */
 
 const struct param_form param_forms[PARAM_COUNT] = {
@@ -53,6 +77,10 @@ const struct param_form param_forms[PARAM_COUNT] = {
 	     FORM_LIST | FORM_ALL_BUT | FORM_ANY_CASE, NULL, NULL),
 	FORM(P2P_LEVEL, FORM_LEVEL),
 	FORM(NET_GDR_LEVEL, FORM_LEVEL),
+	FORM(NET_MERGE_LEVEL, "LOC|PORT|PIX|PXB|P2C|PXN|PHB|SYS", 0, NULL, NULL),
+	FORM(NET_MERGE_POLICY, "ALL|RAIL", 0, NULL, NULL),
+	FORM(NET_FORCE_MERGE, NULL, 0, form_is_merge,
+	     "groups of 2 to 4 devices such as mlx5_0,mlx5_1;mlx5_2,mlx5_3"),
 	FORM(TOPO_COMPAT, "2.28|2.30", 0, NULL, NULL),
 	FORM(SOCKET_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),
 	FORM(IB_ADDR_FAMILY, "AF_INET|AF_INET6", 0, NULL, NULL),

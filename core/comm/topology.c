@@ -62,6 +62,7 @@ static ncclResult_t topology_devices(struct ncclComm *comm, struct topo_select *
 		select->device[i].guid = props.guid;
 		select->device[i].port = (int32_t)props.port;
 		select->device[i].mbit = props.speed_mbps;
+		select->device[i].link = props.link;
 		select->device[i].gdr = props.gpu_memory;
 		select->devices++;
 	}
@@ -305,6 +306,7 @@ static ncclResult_t topology_read(struct ncclComm *comm, struct topo_select *sel
 	ncclResult_t rc = detected ? ncclSuccess : topology_file(&text);
 
 	select->count = comm->local_ranks;
+	select->merge = !comm->net.ops || comm->net.ops->merged > 1;
 	for (int32_t i = 0; i < comm->local_ranks; i++) {
 		const struct peer_info *p = &comm->peers[comm->local_to_rank[i]];
 		memcpy(select->gpu[i].bus_id, p->bus_id, sizeof p->bus_id);

@@ -30,25 +30,56 @@ static ncclResult_t proxy_net_ready(struct proxy_state *p)
 	return rc;
 }
 
-/* The network's device of the topology's NIC `nic`; -1: the network does not have it. */
-static ncclResult_t proxy_net_device(struct proxy_state *p, int32_t nic, int *dev, bool *gpu_memory)
+static ncclResult_t proxy_net_find(struct proxy_state *p, const char *name, int *dev,
+				   struct net_props *props)
 {
-	const char *name = topo_nic_name(p->comm->topo, nic);
+	for (*dev = 0; *dev < p->net_devices; ++*dev) {
+		ncclResult_t rc = p->net->props(p->comm, *dev, props);
 
+		if (rc || !strcmp(props->name, name))
+			return rc;
+	}
 	*dev = -1;
-	for (int d = 0; d < p->net_devices; d++) {
+	return ncclSuccess;
+}
+
+/* The network's devices of the topology's NIC `nic`, those that it has; count 0: none. */
+static ncclResult_t proxy_net_nic(struct proxy_state *p, int32_t nic, struct net_nic *out,
+				  bool *gpu_memory)
+{
+	const struct topo_system *topo = p->comm->topo;
+	char name[TOPO_NIC_NAME];
+
+	memset(out, 0, sizeof *out);
+	*gpu_memory = true;
+	for (int32_t i = 0; topo_nic_device(topo, nic, i, name); i++) {
 		struct net_props props;
-		ncclResult_t rc = p->net->props(p->comm, d, &props);
+		int dev;
+		ncclResult_t rc = proxy_net_find(p, name, &dev, &props);
 
 		if (rc)
 			return rc;
-		if (strcmp(props.name, name))
+		if (dev < 0 || out->count == p->net->merged)
 			continue;
-		*dev = d;
-		*gpu_memory = props.gpu_memory;
-		return ncclSuccess;
+		out->dev[out->count++] = dev;
+		*gpu_memory &= props.gpu_memory;
 	}
 	return ncclSuccess;
+}
+
+/* One port of a merged NIC may be down, or not in NCCL_IB_HCA. */
+static void proxy_conn_say_missing(const struct proxy_conn *pc)
+{
+	const struct topo_system *topo = pc->comm->topo;
+	char name[TOPO_NIC_NAME];
+	int32_t count = 0;
+
+	while (topo_nic_device(topo, pc->nic, count, name))
+		count++;
+	if (pc->net_nic.count < count)
+		INFO(LOG_INIT | LOG_NET,
+		     "rank %d channel %d: of the %d devices of NIC %s the network has %d", pc->rank,
+		     pc->channel, count, topo_nic_name(topo, pc->nic), pc->net_nic.count);
 }
 
 /* The channel's NIC is not among the network's devices (NCCL_IB_HCA, a port that is down): the
@@ -59,12 +90,12 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 	int32_t best = -1;
 
 	for (int32_t n = 0; n < topo_nic_count(topo); n++) {
-		int dev;
-		ncclResult_t rc = proxy_net_device(pc->proxy, n, &dev, gpu_memory);
+		struct net_nic found;
+		ncclResult_t rc = proxy_net_nic(pc->proxy, n, &found, gpu_memory);
 
 		if (rc)
 			return rc;
-		if (dev >= 0 &&
+		if (found.count &&
 		    (best < 0 || topo_nic_path(topo, pc->comm->local_rank, n) <
 					 topo_nic_path(topo, pc->comm->local_rank, best)))
 			best = n;
@@ -80,7 +111,7 @@ static ncclResult_t proxy_conn_other_nic(struct proxy_conn *pc, bool *gpu_memory
 	INFO(LOG_NET, "rank %d channel %d: uses NIC %s, because %s is not there", pc->rank,
 	     pc->channel, topo_nic_name(topo, best), topo_nic_name(topo, pc->nic));
 	pc->nic = best;
-	return proxy_net_device(pc->proxy, best, &pc->net_dev, gpu_memory);
+	return proxy_net_nic(pc->proxy, best, &pc->net_nic, gpu_memory);
 }
 
 /* Lines that the proxy looks at stay in host memory. */
@@ -90,7 +121,7 @@ static void proxy_conn_place(struct proxy_conn *pc, bool on_gpu)
 		pc->buffer[p].on_gpu = on_gpu && !proxy_protocols[p].lines;
 }
 
-/* The network's device, by the topology's name for the channel's NIC; and whether the slots can be
+/* The network's devices, by the topology's name for the channel's NIC; and whether the slots can be
  * on the GPU there. */
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 {
@@ -99,11 +130,12 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 	ncclResult_t rc = proxy_net_ready(pc->proxy);
 
 	if (!rc)
-		rc = proxy_net_device(pc->proxy, pc->nic, &pc->net_dev, &gpu_memory);
-	if (!rc && pc->net_dev < 0)
+		rc = proxy_net_nic(pc->proxy, pc->nic, &pc->net_nic, &gpu_memory);
+	if (!rc && !pc->net_nic.count)
 		rc = proxy_conn_other_nic(pc, &gpu_memory);
 	if (rc)
 		return rc;
+	proxy_conn_say_missing(pc);
 	/* rare: staged through host memory, as where the NIC does not reach the GPU */
 	on_gpu = gpu_memory && topo_gdr_ok(topo, pc->comm->local_rank, pc->nic) &&
 		 !OS_BUGGIFY("proxy.no_gpu_direct", "a connection's slots are in host memory");

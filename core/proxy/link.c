@@ -28,7 +28,7 @@ static bool proxy_conn_shares(const struct proxy_conn *pc)
 	struct net_props props;
 
 	return pc->conn_index == CONN_PAIR && param_bool(PARAM_NET_SHARED_COMMS) &&
-	       !pc->proxy->net->props(pc->comm, pc->net_dev, &props) && props.tags;
+	       !pc->proxy->net->props(pc->comm, pc->net_nic.dev[0], &props) && props.tags;
 }
 
 /* The link of another connection that this one is to share. */
@@ -41,7 +41,8 @@ static struct proxy_link *proxy_link_find(const struct proxy_conn *pc)
 		    l->who.rank != pc->rank)
 			continue;
 		if (pc->is_send ? !memcmp(&l->handle, &pc->theirs.handle, sizeof l->handle)
-				: l->shared && l->dev == pc->net_dev && proxy_conn_shares(pc))
+				: l->shared && !memcmp(&l->nic, &pc->net_nic, sizeof l->nic) &&
+					  proxy_conn_shares(pc))
 			break;
 	}
 	return l;
@@ -63,11 +64,11 @@ static ncclResult_t proxy_link_make(struct proxy_conn *pc)
 	l->who = (struct net_who){.rank = pc->rank, .peer = pc->peer, .channel = pc->channel};
 	l->is_send = pc->is_send;
 	l->shared = !pc->is_send && proxy_conn_shares(pc);
-	l->dev = pc->net_dev;
+	l->nic = pc->net_nic;
 	if (pc->is_send)
 		l->handle = pc->theirs.handle;
 	else
-		rc = l->net->listen(l->comm, l->dev, &l->who, &l->handle, &l->listen);
+		rc = l->net->listen(l->comm, &l->nic, &l->who, &l->handle, &l->listen);
 	if (rc) {
 		os_free(l);
 		return rc;
@@ -103,7 +104,7 @@ static ncclResult_t proxy_link_step(struct proxy_link *l)
 	ncclResult_t rc;
 
 	if (l->is_send)
-		return l->net->connect(l->comm, l->dev, &l->who, &l->handle, &l->pending,
+		return l->net->connect(l->comm, &l->nic, &l->who, &l->handle, &l->pending,
 				       &l->net_comm, &l->wait);
 	rc = l->net->accept(l->listen, &l->net_comm, &l->wait);
 	if (rc)

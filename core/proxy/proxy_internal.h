@@ -130,7 +130,7 @@ struct proxy_link {
 	struct net_who who;
 	bool is_send, shared;
 	uint32_t refs;
-	int dev;
+	struct net_nic nic;
 	struct net_handle handle;
 	void *listen, *pending;
 	struct wait wait; /* of connecting: a step may leave the one before */
@@ -196,7 +196,7 @@ struct proxy_conn {
 	struct proxy_call *call;         /* the request it is working on; NULL: none */
 	struct proxy_conn *working_next; /* of those with a request */
 	struct net_info mine, theirs;
-	int net_dev;
+	struct net_nic net_nic; /* the network's devices of `nic` */
 	struct proxy_link *link;
 	struct wait wait;
 

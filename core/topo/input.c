@@ -115,7 +115,7 @@ static ncclResult_t topo_net_read(struct topo_input *in, const struct xml_node *
 	if (n == TOPO_NO_NODE)
 		return ncclSystemError;
 	struct topo_node *net = &in->m->node[n];
-	snprintf(net->name, sizeof net->name, "%.31s", name);
+	snprintf(net->name, sizeof net->name, "%s", name);
 	net->parent = nic;
 	net->host = in->host;
 	net->dev = dev;

@@ -10,19 +10,20 @@
 #include "core/base/log.h"
 #include "core/topo/topo_internal.h"
 
-static bool topo_nic_is_known(const struct topo_select *select, const char *name)
+/* The network's device of that name; of a merged one, the first that it has. -1: none. */
+static int32_t topo_nic_find(const struct topo_select *select, const char *name)
 {
 	for (int32_t i = 0; i < select->devices; i++)
-		if (strcmp(select->device[i].name, name) == 0)
-			return true;
-	return false;
+		if (topo_merged_has(name, select->device[i].name))
+			return i;
+	return -1;
 }
 
 static bool topo_nic_in_file(const struct topo_model *m, const char *name)
 {
 	for (int32_t i = 0; i < m->node_count; i++)
 		if (m->node[i].type == TOPO_NODE_NET && !m->node[i].dead &&
-		    strcmp(m->node[i].name, name) == 0)
+		    topo_merged_has(m->node[i].name, name))
 			return true;
 	return false;
 }
@@ -35,8 +36,7 @@ static int32_t topo_first_cpu(const struct topo_model *m)
 	return TOPO_NO_NODE;
 }
 
-/* Above any number of the file's. */
-static int32_t topo_next_net(const struct topo_model *m)
+int32_t topo_model_next_net(const struct topo_model *m)
 {
 	int32_t next = 0;
 	for (int32_t i = 0; i < m->node_count; i++)
@@ -47,7 +47,7 @@ static int32_t topo_next_net(const struct topo_model *m)
 
 static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select *select, int32_t i)
 {
-	int32_t cpu = topo_first_cpu(m), dev = topo_next_net(m);
+	int32_t cpu = topo_first_cpu(m), dev = topo_model_next_net(m);
 	if (cpu == TOPO_NO_NODE) {
 		WARN("%s: no CPU to put NIC %s below", m->source, select->device[i].name);
 		return ncclInvalidUsage;
@@ -64,6 +64,7 @@ static ncclResult_t topo_nic_add(struct topo_model *m, const struct topo_select 
 	n->dev = dev;
 	n->net.port = select->device[i].port;
 	n->net.gdr = select->device[i].gdr;
+	n->net.link = select->device[i].link;
 	n->net.guid = select->device[i].guid;
 	n->net.has_guid = n->net.guid != 0;
 	n->net.rail = n->net.plane = -1;
@@ -78,8 +79,13 @@ ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *sel
 	ncclResult_t rc = ncclSuccess;
 	for (int32_t i = 0; i < m->node_count; i++) {
 		struct topo_node *n = &m->node[i];
-		if (n->type != TOPO_NODE_NET || n->dead || topo_nic_is_known(select, n->name))
+		if (n->type != TOPO_NODE_NET || n->dead)
 			continue;
+		int32_t d = topo_nic_find(select, n->name);
+		if (d >= 0) {
+			n->net.link = select->device[d].link;
+			continue;
+		}
 		INFO(LOG_GRAPH, "%s: NIC %s is not a device of the network: left out", m->source,
 		     n->name);
 		topo_model_kill(m, i);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,34 @@ static int32_t topo_level_read(enum param p)
 	return -1;
 }
 
+static int32_t topo_merge_level_read(void)
+{
+	static const struct {
+		char name[8];
+		int32_t level;
+	} levels[] = {{"LOC", TOPO_MERGE_LOC}, {"PORT", TOPO_MERGE_PORT}, {"PIX", TOPO_MERGE_PIX},
+		      {"PXB", TOPO_MERGE_PXB}, {"P2C", TOPO_MERGE_PXB},   {"PXN", TOPO_MERGE_PXB},
+		      {"PHB", TOPO_MERGE_PHB}, {"SYS", TOPO_MERGE_PHB}};
+	const char *text = param_str(PARAM_NET_MERGE_LEVEL);
+
+	for (size_t i = 0; i < ARRAY_LEN(levels); i++)
+		if (strcmp(text, levels[i].name) == 0)
+			return levels[i].level;
+	return TOPO_MERGE_PORT;
+}
+
+static void topo_merge_read(struct topo_params *params)
+{
+	const char *force = param_str(PARAM_NET_FORCE_MERGE);
+
+	params->merge_level = TOPO_MERGE_LOC;
+	if (!param_bool(PARAM_IB_MERGE_NICS))
+		return;
+	params->merge_level = topo_merge_level_read();
+	params->merge_rail = strcmp(param_str(PARAM_NET_MERGE_POLICY), "RAIL") == 0;
+	snprintf(params->force_merge, sizeof params->force_merge, "%s", force ? force : "");
+}
+
 static int32_t topo_compat_read(void)
 {
 	const char *text = param_str(PARAM_TOPO_COMPAT);
@@ -48,6 +77,7 @@ void topo_params_read(struct topo_params *params)
 	params->nvb_disable = param_bool(PARAM_NVB_DISABLE);
 	params->collnet = param_bool(PARAM_COLLNET_ENABLE);
 	params->compat = topo_compat_read();
+	topo_merge_read(params);
 	/* a search finds half of what connect makes of it */
 	int64_t most = param_i64(PARAM_MAX_NCHANNELS);
 	params->max_channels = DEV_MAX_CHANNELS / 2;

@@ -199,30 +199,7 @@ out:
 	return rc;
 }
 
-/* ---- from XML to the model ------------------------------------------------------------------ */
-
-static ncclResult_t topo_model_read(struct topo_model *m, const char *xml, size_t bytes,
-				    const struct topo_select *select)
-{
-	struct xml_doc *doc = NULL;
-	struct xml_error error;
-	if (xml_parse(xml, bytes, m->source, &doc, &error)) {
-		WARN("%s", error.text);
-		return ncclInvalidUsage;
-	}
-	m->select = select;
-	ncclResult_t rc = topo_input_read(m, xml_root(doc));
-	xml_free(doc);
-	if (!rc && select->network_known)
-		rc = topo_model_nics(m, select);
-	if (rc)
-		return rc;
-	topo_model_trim(m);
-	topo_model_flatten_switches(m);
-	return topo_model_connect_cpus(m);
-}
-
-/* ---- cache ---------------------------------------------------------------------------------- */
+/* ---- what it depends on ----------------------------------------------------------------------- */
 
 /* Everything that the result depends on: this, then the text. */
 struct topo_key {
@@ -230,6 +207,33 @@ struct topo_key {
 	struct topo_select select;
 };
 DOPPEL_CHECK_SIZE(struct topo_key, sizeof(struct topo_params) + sizeof(struct topo_select));
+
+/* ---- from XML to the model ------------------------------------------------------------------ */
+
+static ncclResult_t topo_model_read(struct topo_model *m, const char *xml, size_t bytes,
+				    const struct topo_key *key)
+{
+	struct xml_doc *doc = NULL;
+	struct xml_error error;
+	if (xml_parse(xml, bytes, m->source, &doc, &error)) {
+		WARN("%s", error.text);
+		return ncclInvalidUsage;
+	}
+	m->select = &key->select;
+	ncclResult_t rc = topo_input_read(m, xml_root(doc));
+	xml_free(doc);
+	if (!rc && key->select.network_known)
+		rc = topo_model_nics(m, &key->select);
+	if (rc)
+		return rc;
+	topo_model_trim(m);
+	topo_model_flatten_switches(m);
+	if (key->select.merge)
+		rc = topo_model_merge(m, &key->params);
+	return rc ? rc : topo_model_connect_cpus(m);
+}
+
+/* ---- cache ---------------------------------------------------------------------------------- */
 
 struct topo_making {
 	const char *source;
@@ -248,8 +252,7 @@ static void *topo_system_memo(const void *key, size_t key_bytes, void *arg)
 		return NULL;
 	}
 	memcpy(k, key, sizeof *k);
-	making->rc = topo_model_read(&m, (const char *)key + sizeof *k, key_bytes - sizeof *k,
-				     &k->select);
+	making->rc = topo_model_read(&m, (const char *)key + sizeof *k, key_bytes - sizeof *k, k);
 	if (!making->rc)
 		making->rc = topo_system_make(&m, &k->params, key, key_bytes, &sys);
 	topo_model_fini(&m);
@@ -269,6 +272,7 @@ static void topo_key_fill(struct topo_key *key, const struct topo_select *select
 		key->select.gpu[i].dev = select->gpu[i].dev;
 	}
 	key->select.network_known = select->network_known;
+	key->select.merge = select->merge;
 	key->select.devices = select->network_known ? select->devices : 0;
 	for (int32_t i = 0; i < key->select.devices; i++) {
 		snprintf(key->select.device[i].name, sizeof key->select.device[i].name, "%s",
@@ -276,6 +280,7 @@ static void topo_key_fill(struct topo_key *key, const struct topo_select *select
 		key->select.device[i].guid = select->device[i].guid;
 		key->select.device[i].port = select->device[i].port;
 		key->select.device[i].mbit = select->device[i].mbit;
+		key->select.device[i].link = select->device[i].link;
 		key->select.device[i].gdr = select->device[i].gdr;
 	}
 }

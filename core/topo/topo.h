@@ -39,24 +39,28 @@ const char *topo_path_name(enum topo_path_type t);
 
 struct topo_system; /* one host's model with the GPUs in use, immutable */
 
-#define TOPO_MAX_DEVICES 32 /* of the network, that a selection names */
+#define TOPO_MAX_MERGED  4   /* devices of a merged NIC */
+#define TOPO_NIC_NAME    128 /* bytes of its name: those of its devices, joined by '+' */
+#define TOPO_MAX_DEVICES 32  /* of the network, that a selection names */
 
 /* Which of the host's GPUs take part: in order of local rank, the bus id, or "" to go by `dev`.
  * And with network_known, which devices the network has: NICs of the file that are not among them
- * do not count, and those that the file lacks are put below its first CPU, as NCCL does. */
+ * do not count, and those that the file lacks are put below its first CPU, as NCCL does. With `merge`, NICs
+ * are merged as the environment has it: where the network can go over several devices at once. */
 struct topo_select {
 	int32_t count;
 	struct {
 		char bus_id[24];
 		int32_t dev;
 	} gpu[TOPO_MAX_LOCAL];
-	bool network_known;
+	bool network_known, merge;
 	int32_t devices;
 	struct {
 		char name[32];
 		uint64_t guid;
 		int32_t port;
 		uint32_t mbit;
+		int32_t link; /* its kind: devices of two kinds are not merged */
 		bool gdr;
 	} device[TOPO_MAX_DEVICES];
 };
@@ -70,8 +74,11 @@ ncclResult_t topo_system_get(const char *xml, size_t bytes, const char *source,
 
 int32_t topo_gpu_count(const struct topo_system *sys);
 int32_t topo_nic_count(const struct topo_system *sys);
-/* Name of NIC n ("mlx5_0"); its net plugin index is matched by this name. */
+/* Name of NIC n ("mlx5_0", "mlx5_0+mlx5_1"); its devices are found by it. */
 const char *topo_nic_name(const struct topo_system *sys, int32_t nic);
+/* The name of its device i. False: it has no more. */
+bool topo_nic_device(const struct topo_system *sys, int32_t nic, int32_t i,
+		     char name[TOPO_NIC_NAME]);
 int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu);
 
 /* Between GPUs a and b, or GPU and NIC (indices: local rank, NIC order); the GPU's own path, not one by way

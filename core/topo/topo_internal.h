@@ -5,6 +5,7 @@
  *	input.c   XML -> struct topo_model (nodes and edges, grown as the file is read);
  *	          input_links.c: the links of GPUs
  *	nics.c    the network's devices instead of the file's
+ *	merge.c   several of them as one
  *	model.c   the model's containers, flattening of switches, trimming to the GPUs in use
  *	topo.c    model -> struct topo_system, one immutable block; memo; accessors
  *	paths.c   paths between GPUs, nets and CPUs; which may reach which
@@ -38,6 +39,8 @@ struct xml_node;
 #define TOPO_MAX_CPUS  64
 #define TOPO_MAX_HOSTS 64 /* of one NVLink domain */
 
+#define TOPO_FORCE_MERGE_BYTES 512
+
 #define TOPO_LOC_BW_MBPS    5000000u
 #define TOPO_HALF_BW_MBPS   2618000u /* between the halves of a GPU */
 #define TOPO_MAX_HALVES     2
@@ -65,8 +68,8 @@ struct topo_node {
 	int32_t line;   /* of the file */
 	int32_t host;   /* of its NVLink domain, in the file's order; the NVSwitch: 0 */
 	uint64_t bus;   /* PCI address as a number (topo_bus_on); NUMA id of a CPU */
-	char name[32];  /* bus id as the file has it; name of a net */
-	int32_t dev;    /* GPU, net */
+	char name[TOPO_NIC_NAME]; /* bus id as the file has it; name of a net */
+	int32_t dev;              /* GPU, net */
 	/* of the PCI function, as the file has them; 0: unknown */
 	int32_t lanes, milli_gts;
 	uint64_t pci_id; /* vendor, device, subsystem vendor, subsystem device */
@@ -87,6 +90,7 @@ struct topo_node {
 			bool has_guid; /* else the net is its own port */
 			int32_t port;
 			int32_t rail, plane; /* -1: not said */
+			int32_t link;        /* its kind, as the network has it */
 			bool coll;           /* it reduces */
 			uint32_t bw_mbps;
 			bool gdr;
@@ -154,6 +158,9 @@ static inline uint64_t topo_bus_on(int32_t host, uint64_t bus)
 	return (bus & (UINT64_MAX >> 8)) | (uint64_t)host << 56;
 }
 
+/* A number above those of all nets. */
+int32_t topo_model_next_net(const struct topo_model *m);
+
 /* ---- nics.c: makes the file's NICs those that the selection knows ----------------------------- */
 ncclResult_t topo_model_nics(struct topo_model *m, const struct topo_select *select);
 
@@ -175,6 +182,16 @@ ncclResult_t topo_input_links(struct topo_model *m, const struct xml_node *root)
 /* Whose rules, where NCCL's releases differ (NCCL_TOPO_COMPAT). */
 enum topo_compat { TOPO_COMPAT_NEW /* 2.30 */, TOPO_COMPAT_2_28 };
 
+/* How far devices of the network may be from each other to be merged. */
+enum topo_merge_level {
+	TOPO_MERGE_LOC,  /* no two are */
+	TOPO_MERGE_PORT, /* of one card */
+	TOPO_MERGE_PIX,  /* one PCI switch between them */
+	TOPO_MERGE_PXB,  /* several */
+	TOPO_MERGE_PHB,  /* their CPU */
+	TOPO_MERGE_NEVER /* two CPUs */
+};
+
 /* What the environment sets; part of the key of everything cached. No padding inside. */
 struct topo_params {
 	int32_t p2p_level; /* enum topo_path_type; -1: default */
@@ -184,8 +201,17 @@ struct topo_params {
 	int32_t gdr_flush_disable;
 	int32_t pxn_disable, nvb_disable, collnet;
 	int32_t compat; /* enum topo_compat */
+	/* NICs, where the selection merges them: */
+	int32_t merge_level; /* enum topo_merge_level */
+	int32_t merge_rail;  /* of one rail only */
+	char force_merge[TOPO_FORCE_MERGE_BYTES];
 };
 void topo_params_read(struct topo_params *params);
+
+/* ---- merge.c: after the switches are flattened ---------------------------------------------- */
+ncclResult_t topo_model_merge(struct topo_model *m, const struct topo_params *params);
+/* Is the device one of those of a NIC's name, "mlx5_0+mlx5_1" or "mlx5_0"? */
+bool topo_merged_has(const char *merged, const char *name);
 
 struct topo_path {
 	uint32_t bw_mbps;

@@ -49,7 +49,7 @@ struct topo_element {
 int32_t topo_element_count(const struct topo_system *sys);
 void topo_element_get(const struct topo_system *sys, int32_t index, struct topo_element *e);
 /* As people name it: "GPU 3", "NIC 0000:17:00.0", "mlx5_0", "CPU 1", "NVSwitch". */
-#define TOPO_ELEMENT_TEXT 48
+#define TOPO_ELEMENT_TEXT (TOPO_NIC_NAME + 16)
 const char *topo_element_text(const struct topo_element *e, char text[TOPO_ELEMENT_TEXT]);
 /* The element of a local rank, or of a NIC number. */
 int32_t topo_element_of_gpu(const struct topo_system *sys, int32_t gpu);

@@ -19,6 +19,7 @@
 #define NET_HANDLE_BYTES 128
 #define NET_MAX_REQUESTS 32
 #define NET_MAX_RECVS    8 /* buffers of one receive */
+#define NET_MAX_MERGED   4 /* devices of one connection */
 
 struct net_props {
 	char name[32];   /* "mlx5_0" */
@@ -27,7 +28,14 @@ struct net_props {
 	uint32_t port;
 	uint32_t speed_mbps; /* megabits per second, as in topology files */
 	bool gpu_memory;     /* can register GPU memory */
+	uint8_t link;        /* its kind, in the network's numbers: what a merged NIC has one of */
 	bool tags; /* sends are matched with receives by their tags, not by their order alone */
+};
+
+/* What a connection goes over: a device, or all those of a merged NIC. */
+struct net_nic {
+	int count;
+	int dev[NET_MAX_MERGED];
 };
 
 /* What a connection serves: for error lines, labels and fault addresses. */
@@ -55,16 +63,18 @@ struct net_request; /* one isend, irecv or iflush in flight; freed by test when 
 
 struct net_ops {
 	const char *name; /* "IB": in NCCL_NET, config.netName and log lines */
+	int merged;       /* devices that a connection can go over: 1 to NET_MAX_MERGED */
 	/* Opens them, the first time. fini closes them, and does nothing where they are not open. */
 	ncclResult_t (*devices)(struct ncclComm *comm, int *count);
 	ncclResult_t (*props)(struct ncclComm *comm, int dev, struct net_props *p);
-	ncclResult_t (*listen)(struct ncclComm *comm, int dev, const struct net_who *who,
-			       struct net_handle *h, void **listen);
+	/* The two ends of a connection may have different numbers of devices. */
+	ncclResult_t (*listen)(struct ncclComm *comm, const struct net_nic *nic,
+			       const struct net_who *who, struct net_handle *h, void **listen);
 	/* *pending is NULL at the first call and belongs to the network until *send_comm is set or
 	 * the call fails, which both leave it NULL; an abandoned one goes to close_send. */
-	ncclResult_t (*connect)(struct ncclComm *comm, int dev, const struct net_who *who,
-				const struct net_handle *h, void **pending, void **send_comm,
-				struct wait *w);
+	ncclResult_t (*connect)(struct ncclComm *comm, const struct net_nic *nic,
+				const struct net_who *who, const struct net_handle *h,
+				void **pending, void **send_comm, struct wait *w);
 	/* What is half accepted belongs to the listen object. */
 	ncclResult_t (*accept)(void *listen, void **recv_comm, struct wait *w);
 	/* ncclInvalidUsage: the device does not reach that GPU's memory; host memory will do. */

@@ -3,6 +3,7 @@
 
 const struct net_ops net_socket = {
 	.name = "Socket",
+	.merged = 1,
 	.devices = net_socket_devices,
 	.props = net_socket_props,
 	.listen = net_socket_listen,

@@ -244,7 +244,7 @@ static ncclResult_t net_socket_open(struct net_socket_conn *c, const struct net_
 	return net_socket_failed(c, rc == EPROTO ? "invalid answer to a hello" : "connecting", rc);
 }
 
-static ncclResult_t net_socket_connect_start(struct ncclComm *comm, int dev,
+static ncclResult_t net_socket_connect_start(struct ncclComm *comm, const struct net_nic *nic,
 					     const struct net_who *who,
 					     const struct net_socket_handle *h, void **pending)
 {
@@ -253,7 +253,8 @@ static ncclResult_t net_socket_connect_start(struct ncclComm *comm, int dev,
 
 	if (rc)
 		return rc;
-	c = net_socket_conn_make(comm, net_socket_dev(comm, dev), who, true, h->lanes, h->tasks);
+	c = net_socket_conn_make(comm, net_socket_dev(comm, nic->dev[0]), who, true, h->lanes,
+				 h->tasks);
 	if (!c)
 		return ncclSystemError;
 	c->peer_addr = h->addr;
@@ -262,9 +263,9 @@ static ncclResult_t net_socket_connect_start(struct ncclComm *comm, int dev,
 	return ncclSuccess;
 }
 
-ncclResult_t net_socket_connect(struct ncclComm *comm, int dev, const struct net_who *who,
-				const struct net_handle *handle, void **pending, void **send_comm,
-				struct wait *w)
+ncclResult_t net_socket_connect(struct ncclComm *comm, const struct net_nic *nic,
+				const struct net_who *who, const struct net_handle *handle,
+				void **pending, void **send_comm, struct wait *w)
 {
 	struct net_socket_conn *c;
 	struct net_socket_handle h;
@@ -272,7 +273,7 @@ ncclResult_t net_socket_connect(struct ncclComm *comm, int dev, const struct net
 
 	memcpy(&h, handle->bytes, sizeof h);
 	if (!*pending)
-		rc = net_socket_connect_start(comm, dev, who, &h, pending);
+		rc = net_socket_connect_start(comm, nic, who, &h, pending);
 	c = *pending;
 	while (!rc && c->opened <= c->lanes)
 		rc = net_socket_open(c, &h, w);
@@ -309,10 +310,10 @@ static void net_socket_handle_fill(const struct net_socket_listen *l, struct net
 	memcpy(out->bytes, &h, sizeof h);
 }
 
-ncclResult_t net_socket_listen(struct ncclComm *comm, int dev, const struct net_who *who,
-			       struct net_handle *h, void **listen)
+ncclResult_t net_socket_listen(struct ncclComm *comm, const struct net_nic *nic,
+			       const struct net_who *who, struct net_handle *h, void **listen)
 {
-	struct net_socket_dev *d = net_socket_dev(comm, dev);
+	struct net_socket_dev *d = net_socket_dev(comm, nic->dev[0]);
 	struct net_socket_listen *l = os_alloc(sizeof *l, "socket listener");
 	uint32_t lanes, tasks;
 	struct os_addr bound;

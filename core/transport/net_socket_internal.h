@@ -213,11 +213,11 @@ void net_socket_shape(const struct net_socket_dev *d, uint32_t *lanes, uint32_t 
 void net_socket_fini(struct ncclComm *comm);
 
 /* net_socket_connect.c */
-ncclResult_t net_socket_listen(struct ncclComm *comm, int dev, const struct net_who *who,
-			       struct net_handle *h, void **listen);
-ncclResult_t net_socket_connect(struct ncclComm *comm, int dev, const struct net_who *who,
-				const struct net_handle *h, void **pending, void **send_comm,
-				struct wait *w);
+ncclResult_t net_socket_listen(struct ncclComm *comm, const struct net_nic *nic,
+			       const struct net_who *who, struct net_handle *h, void **listen);
+ncclResult_t net_socket_connect(struct ncclComm *comm, const struct net_nic *nic,
+				const struct net_who *who, const struct net_handle *h,
+				void **pending, void **send_comm, struct wait *w);
 ncclResult_t net_socket_accept(void *listen, void **recv_comm, struct wait *w);
 /* For a socket that was not ready. */
 void net_socket_wait(const struct net_socket_conn *c, const struct net_socket_stream *s,

@@ -3,6 +3,7 @@
 
 const struct net_ops net_verbs = {
 	.name = "IB",
+	.merged = NET_MAX_MERGED,
 	.devices = net_verbs_devices,
 	.props = net_verbs_props,
 	.listen = net_verbs_listen,

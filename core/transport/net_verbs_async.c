@@ -4,7 +4,7 @@
  * connections that it ends. Without it an end with nothing in flight would never learn that its
  * queue pair, or the whole device, is dead.
  *
- * What the task may touch of a connection it touches under the device's lock: the connection is in
+ * What the task may touch of a connection it touches under the device's lock: the connection's leg is in
  * the device's list from the making of its queue pairs until before their end. The task writes a
  * word of the connection for the proxy, and wakes it at the connection's socket.
  */
@@ -53,24 +53,26 @@ static enum net_verbs_event_scope net_verbs_event_scope(enum ibv_event_type type
 	}
 }
 
-static bool net_verbs_has_qp(const struct net_verbs_conn *c, const struct ibv_qp *qp)
+static bool net_verbs_has_qp(const struct net_verbs_leg *leg, const struct ibv_qp *qp)
 {
-	for (uint32_t i = 0; i < c->nqps; i++)
+	const struct net_verbs_conn *c = leg->conn;
+
+	for (uint32_t i = (uint32_t)(leg - c->leg); i < c->nqps; i += c->nlegs)
 		if (c->qp[i] == qp)
 			return true;
-	return c->flush_qp && c->flush_qp == qp;
+	return leg->flush_qp && leg->flush_qp == qp;
 }
 
-static bool net_verbs_event_hits(const struct net_verbs_conn *c, const struct ibv_async_event *e,
+static bool net_verbs_event_hits(const struct net_verbs_leg *leg, const struct ibv_async_event *e,
 				 enum net_verbs_event_scope scope)
 {
 	switch (scope) {
 	case NET_VERBS_EVENT_DEVICE:
 		return true;
 	case NET_VERBS_EVENT_CQ:
-		return c->cq == e->element.cq;
+		return leg->cq == e->element.cq;
 	case NET_VERBS_EVENT_QP:
-		return net_verbs_has_qp(c, e->element.qp);
+		return net_verbs_has_qp(leg, e->element.qp);
 	default:
 		return false;
 	}
@@ -96,13 +98,18 @@ static void net_verbs_event(struct net_verbs_dev *d, const struct ibv_async_even
 
 	net_verbs_event_say(d, e, scope);
 	os_mutex_lock(&d->lock);
-	for (struct net_verbs_conn *c = d->conns; c; c = c->next) {
-		if (!net_verbs_event_hits(c, e, scope))
+	for (struct net_verbs_leg *leg = d->legs; leg; leg = leg->next) {
+		struct net_verbs_conn *c = leg->conn;
+		uint32_t l = (uint32_t)(leg - c->leg);
+
+		if (!net_verbs_event_hits(leg, e, scope))
 			continue;
-		shared_store_u32(&c->event, 1 + (uint32_t)e->event_type, SHARED_RELEASE);
+		shared_store_u32(&c->event, l << 16 | (1 + (uint32_t)e->event_type),
+				 SHARED_RELEASE);
 		if (c->fd >= 0)
 			os_event_post(os_socket_object(c->fd));
-		os_event_post(c->cq);
+		for (l = 0; l < c->nlegs; l++)
+			os_event_post(c->leg[l].cq);
 	}
 	os_mutex_unlock(&d->lock);
 }
@@ -146,32 +153,47 @@ static ncclResult_t net_verbs_watch_start(struct net_verbs_dev *d, int32_t rank)
 	return ncclSystemError;
 }
 
-ncclResult_t net_verbs_watch(struct net_verbs_conn *c)
+static ncclResult_t net_verbs_leg_watch(struct net_verbs_leg *leg)
 {
-	struct net_verbs_dev *d = net_verbs_lead(c->dev);
-	ncclResult_t rc = net_verbs_watch_start(d, c->comm->rank);
+	struct net_verbs_dev *d = net_verbs_lead(leg->dev);
+	ncclResult_t rc = net_verbs_watch_start(d, leg->conn->comm->rank);
 
 	if (rc)
 		return rc;
 	os_mutex_lock(&d->lock);
-	c->next = d->conns;
-	d->conns = c;
+	leg->next = d->legs;
+	d->legs = leg;
 	os_mutex_unlock(&d->lock);
 	return ncclSuccess;
 }
 
-void net_verbs_unwatch(struct net_verbs_conn *c)
+ncclResult_t net_verbs_watch(struct net_verbs_conn *c)
 {
-	struct net_verbs_dev *d = net_verbs_lead(c->dev);
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t l = 0; l < c->nlegs && !rc; l++)
+		rc = net_verbs_leg_watch(&c->leg[l]);
+	return rc;
+}
+
+static void net_verbs_leg_unwatch(struct net_verbs_leg *leg)
+{
+	struct net_verbs_dev *d = net_verbs_lead(leg->dev);
 
 	os_mutex_lock(&d->lock);
-	for (struct net_verbs_conn **at = &d->conns; *at; at = &(*at)->next) {
-		if (*at == c) {
-			*at = c->next;
+	for (struct net_verbs_leg **at = &d->legs; *at; at = &(*at)->next) {
+		if (*at == leg) {
+			*at = leg->next;
 			break;
 		}
 	}
 	os_mutex_unlock(&d->lock);
+}
+
+void net_verbs_unwatch(struct net_verbs_conn *c)
+{
+	for (uint32_t l = 0; l < c->nlegs; l++)
+		net_verbs_leg_unwatch(&c->leg[l]);
 }
 
 /* Closing the context ends the wait for its next event. */
@@ -179,7 +201,7 @@ void net_verbs_close_context(struct net_verbs_dev *d)
 {
 	int rc;
 
-	ASSERT(!d->conns);
+	ASSERT(!d->legs);
 	shared_store_u32(&d->closing, 1, SHARED_RELEASE);
 	rc = ibv_close_device(d->ctx);
 	if (rc)

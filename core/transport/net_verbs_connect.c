@@ -104,48 +104,113 @@ static ncclResult_t net_verbs_pull(struct net_verbs_conn *c, void *data, size_t 
 /* ---- steps that both ends take ------------------------------------------------------------------
  */
 
-static void net_verbs_conn_shape(struct net_verbs_conn *c)
+/* "mlx5_0+mlx5_1" */
+static void net_verbs_nic_name(const struct net_verbs_conn *c, bool mine, char out[TOPO_NIC_NAME])
 {
-	int64_t adaptive = param_i64(PARAM_IB_ADAPTIVE_ROUTING);
+	const uint32_t n = mine ? c->nlegs : c->theirs.ndevs;
+	size_t at = 0;
 
-	c->nqps = (uint32_t)param_i64(PARAM_IB_QPS_PER_CONNECTION);
-	c->split = c->nqps > 1 && param_bool(PARAM_IB_SPLIT_DATA_ON_QPS);
-	c->adaptive = adaptive == PARAM_UNSET ? c->dev->attr.link_layer == IBV_LINK_LAYER_INFINIBAND
-					      : adaptive != 0;
+	out[0] = '\0';
+	for (uint32_t i = 0; i < n && at < TOPO_NIC_NAME; i++)
+		at += (size_t)snprintf(out + at, TOPO_NIC_NAME - at, "%s%s", i ? "+" : "",
+				       mine ? c->leg[i].dev->name : c->theirs.dev[i].nic);
 }
 
-static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, struct net_verbs_dev *dev,
+/* How many queue pairs there are, when the number of the other end's devices is known. */
+static void net_verbs_conn_shape(struct net_verbs_conn *c, uint32_t ndevs)
+{
+	const uint32_t each = (uint32_t)param_i64(PARAM_IB_QPS_PER_CONNECTION);
+
+	c->width = MAX_OF(c->nlegs, ndevs);
+	c->nqps = MIN_OF(each, NET_VERBS_MAX_QPS / c->width) * c->width;
+	c->split = c->nqps > 1 && param_bool(PARAM_IB_SPLIT_DATA_ON_QPS);
+}
+
+static struct net_verbs_conn *net_verbs_conn_make(struct ncclComm *comm, const struct net_nic *nic,
 						  const struct net_who *who, bool is_send)
 {
 	struct net_verbs_conn *c = os_alloc(sizeof *c, "verbs connection");
+	int64_t adaptive = param_i64(PARAM_IB_ADAPTIVE_ROUTING);
 
 	if (!c) {
 		WARN("NET/IB: no memory for a connection to rank %d", who->peer);
 		return NULL;
 	}
 	c->comm = comm;
-	c->dev = dev;
+	c->nlegs = (uint32_t)nic->count;
+	for (uint32_t i = 0; i < c->nlegs; i++)
+		c->leg[i] =
+			(struct net_verbs_leg){.conn = c, .dev = net_verbs_dev(comm, nic->dev[i])};
 	c->who = *who;
 	c->is_send = is_send;
 	c->fd = -1;
 	c->checked_seq = ~0ull;
 	c->state = is_send ? NET_VERBS_CONNECT : NET_VERBS_ACCEPT;
-	net_verbs_conn_shape(c);
+	c->mine.nqps = (uint16_t)param_i64(PARAM_IB_QPS_PER_CONNECTION);
+	c->mine.split = param_bool(PARAM_IB_SPLIT_DATA_ON_QPS);
+	c->adaptive = adaptive == PARAM_UNSET
+			      ? c->leg[0].dev->attr.link_layer == IBV_LINK_LAYER_INFINIBAND
+			      : adaptive != 0;
 	return c;
 }
 
 /* Both ends post to the same queue pairs. */
 static ncclResult_t net_verbs_qps_check(const struct net_verbs_conn *c)
 {
-	const struct net_verbs_meta *m = &c->theirs;
+	const struct net_verbs_meta *m = &c->theirs, *mine = &c->mine;
 
-	if (m->nqps == c->nqps && m->split == c->split)
+	if (m->nqps == mine->nqps && m->split == mine->split)
 		return ncclSuccess;
 	WARN("NET/IB: rank %d has %u queue pairs for a connection and rank %d has %u: %s must be "
 	     "the same on all ranks",
-	     c->comm->rank, c->nqps, c->who.peer, m->nqps,
-	     m->nqps != c->nqps ? "NCCL_IB_QPS_PER_CONNECTION" : "NCCL_IB_SPLIT_DATA_ON_QPS");
+	     c->comm->rank, mine->nqps, c->who.peer, m->nqps,
+	     m->nqps != mine->nqps ? "NCCL_IB_QPS_PER_CONNECTION" : "NCCL_IB_SPLIT_DATA_ON_QPS");
 	return ncclInvalidUsage;
+}
+
+/* A sending end has the number of the other's devices from its handle. */
+static bool net_verbs_devices_fit(const struct net_verbs_conn *c)
+{
+	const struct net_verbs_meta *m = &c->theirs;
+
+	if (m->ndevs < 1 || m->ndevs > NET_VERBS_MAX_LEGS ||
+	    (c->is_send && MAX_OF(m->ndevs, c->nlegs) != c->width))
+		return false;
+	for (uint32_t i = 0; i < m->ndevs; i++)
+		if (m->dev[i].mtu < IBV_MTU_256 || m->dev[i].mtu > IBV_MTU_4096 ||
+		    !memchr(m->dev[i].nic, 0, sizeof m->dev[i].nic))
+			return false;
+	return true;
+}
+
+/* The first device, mine or theirs, whose link is not like that of my first one. */
+static const char *net_verbs_other_link(const struct net_verbs_conn *c)
+{
+	const uint8_t link = c->leg[0].dev->attr.link_layer;
+
+	for (uint32_t i = 1; i < c->nlegs; i++)
+		if (c->leg[i].dev->attr.link_layer != link)
+			return c->leg[i].dev->name;
+	for (uint32_t i = 0; i < c->theirs.ndevs; i++)
+		if (c->theirs.dev[i].link_layer != link)
+			return c->theirs.dev[i].nic;
+	return NULL;
+}
+
+static ncclResult_t net_verbs_links_check(const struct net_verbs_conn *c)
+{
+	const char *other = net_verbs_other_link(c);
+	char mine[TOPO_NIC_NAME], theirs[TOPO_NIC_NAME];
+
+	if (!other)
+		return net_verbs_qps_check(c);
+	net_verbs_nic_name(c, true, mine);
+	net_verbs_nic_name(c, false, theirs);
+	WARN("NET/IB: rank %d (%s) cannot connect to rank %d (%s): %s has another link layer than "
+	     "%s; NCCL_IB_HCA names those of one, and with NCCL_NET_MERGE_LEVEL=LOC none are "
+	     "merged",
+	     c->comm->rank, mine, c->who.peer, theirs, other, c->leg[0].dev->name);
+	return ncclRemoteError;
 }
 
 static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
@@ -153,15 +218,12 @@ static ncclResult_t net_verbs_meta_check(const struct net_verbs_conn *c)
 	const struct net_verbs_meta *m = &c->theirs;
 
 	if (m->magic == NET_VERBS_META_MAGIC && m->rank == c->who.peer &&
-	    m->link_layer == c->dev->attr.link_layer && m->mtu >= IBV_MTU_256 &&
-	    m->mtu <= IBV_MTU_4096 && m->ring_entries == NET_VERBS_RING &&
-	    memchr(m->nic, 0, sizeof m->nic))
-		return net_verbs_qps_check(c);
-	WARN("NET/IB: rank %d (%s, link layer %u) cannot connect to rank %d (%.31s, link layer "
-	     "%u): "
-	     "magic %#x, rank %d, mtu %u, ring of %u",
-	     c->comm->rank, c->dev->name, c->dev->attr.link_layer, c->who.peer, m->nic,
-	     m->link_layer, m->magic, m->rank, m->mtu, m->ring_entries);
+	    m->ring_entries == NET_VERBS_RING && net_verbs_devices_fit(c))
+		return net_verbs_links_check(c);
+	WARN("NET/IB: rank %d (%s) cannot connect to rank %d: magic %#x, rank %d, %u devices, mtu "
+	     "%u, ring of %u",
+	     c->comm->rank, c->leg[0].dev->name, c->who.peer, m->magic, m->rank, m->ndevs,
+	     m->dev[0].mtu, m->ring_entries);
 	return ncclRemoteError;
 }
 
@@ -181,8 +243,9 @@ static ncclResult_t net_verbs_to_rts(struct net_verbs_conn *c, struct wait *w)
 	if (rc == ETIMEDOUT)
 		WARN("NET/IB: rank %d: no route from qp 0x%x on %s to rank %d's %.31s after %d "
 		     "tries",
-		     c->comm->rank, c->qp[0]->qp_num, c->dev->name, c->who.peer, c->theirs.nic,
-		     c->tries);
+		     c->comm->rank, c->qp[c->failed_qp]->qp_num,
+		     c->leg[net_verbs_leg_of(c, c->failed_qp)].dev->name, c->who.peer,
+		     c->theirs.dev[net_verbs_their_dev(c, c->failed_qp)].nic, c->tries);
 	c->check_at_ns = 0;
 	return rc ? ncclSystemError : ncclSuccess;
 }
@@ -227,6 +290,8 @@ static ncclResult_t net_verbs_conn_step(struct net_verbs_conn *c, struct wait *w
 
 static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
 {
+	char mine[TOPO_NIC_NAME], theirs[TOPO_NIC_NAME];
+
 	while (c->state != NET_VERBS_READY) {
 		enum net_verbs_state next = c->state;
 		ncclResult_t rc = net_verbs_conn_step(c, w, &next);
@@ -235,9 +300,15 @@ static ncclResult_t net_verbs_conn_run(struct net_verbs_conn *c, struct wait *w)
 			return rc;
 		c->state = next;
 	}
-	INFO(LOG_NET, "NET/IB: rank %d %s rank %d channel %d: %s qp 0x%x, peer %.31s qp 0x%x",
-	     c->who.rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, c->dev->name,
-	     c->qp[0]->qp_num, c->theirs.nic, c->theirs.qpn[0]);
+	OS_PROBE("net.merged", "a connection goes over several devices of both hosts",
+		 c->nlegs > 1 && c->theirs.ndevs > 1);
+	OS_PROBE("net.merged_one_end", "the ends of a connection have different numbers of devices",
+		 c->nlegs != c->theirs.ndevs);
+	net_verbs_nic_name(c, true, mine);
+	net_verbs_nic_name(c, false, theirs);
+	INFO(LOG_NET, "NET/IB: rank %d %s rank %d channel %d: %s qp 0x%x, peer %s qp 0x%x",
+	     c->who.rank, c->is_send ? "->" : "<-", c->who.peer, c->who.channel, mine,
+	     c->qp[0]->qp_num, theirs, c->theirs.qpn[0]);
 	return ncclSuccess;
 }
 
@@ -270,30 +341,33 @@ static ncclResult_t net_verbs_connect_tcp(struct net_verbs_conn *c,
 	return net_verbs_broken(c, "connecting", rc);
 }
 
-static ncclResult_t net_verbs_connect_start(struct ncclComm *comm, int dev,
+static ncclResult_t net_verbs_connect_start(struct ncclComm *comm, const struct net_nic *nic,
 					    const struct net_who *who,
 					    const struct net_verbs_handle *h, void **pending)
 {
 	struct net_verbs_conn *c;
 	ncclResult_t rc;
 
-	if (h->magic != NET_VERBS_HANDLE_MAGIC || h->rank != who->peer) {
-		WARN("NET/IB: rank %d: invalid handle from rank %d (magic %#x, rank %d)",
-		     comm->rank, who->peer, h->magic, h->rank);
+	if (h->magic != NET_VERBS_HANDLE_MAGIC || h->rank != who->peer || h->ndevs < 1 ||
+	    h->ndevs > NET_VERBS_MAX_LEGS) {
+		WARN("NET/IB: rank %d: invalid handle from rank %d (magic %#x, rank %d, %u "
+		     "devices)",
+		     comm->rank, who->peer, h->magic, h->rank, h->ndevs);
 		return ncclInternalError;
 	}
-	c = net_verbs_conn_make(comm, net_verbs_dev(comm, dev), who, true);
+	c = net_verbs_conn_make(comm, nic, who, true);
 	if (!c)
 		return ncclSystemError;
 	*pending = c;
+	net_verbs_conn_shape(c, h->ndevs);
 	rc = net_verbs_qp_make(c);
 	c->mine.nonce = h->nonce;
 	return rc;
 }
 
-ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_who *who,
-			       const struct net_handle *handle, void **pending, void **send_comm,
-			       struct wait *w)
+ncclResult_t net_verbs_connect(struct ncclComm *comm, const struct net_nic *nic,
+			       const struct net_who *who, const struct net_handle *handle,
+			       void **pending, void **send_comm, struct wait *w)
 {
 	struct net_verbs_conn *c = *pending;
 	struct net_verbs_handle h;
@@ -301,7 +375,7 @@ ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_
 
 	memcpy(&h, handle->bytes, sizeof h);
 	if (!c) {
-		rc = net_verbs_connect_start(comm, dev, who, &h, pending);
+		rc = net_verbs_connect_start(comm, nic, who, &h, pending);
 		c = *pending;
 	}
 	if (!rc && c->state == NET_VERBS_CONNECT) {
@@ -325,10 +399,11 @@ ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_
 
 /* ---- receiving end -------------------------------------------------------------------------- */
 
-ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_who *who,
-			      struct net_handle *h, void **listen)
+ncclResult_t net_verbs_listen(struct ncclComm *comm, const struct net_nic *nic,
+			      const struct net_who *who, struct net_handle *h, void **listen)
 {
-	struct net_verbs_handle handle = {.magic = NET_VERBS_HANDLE_MAGIC, .rank = comm->rank};
+	struct net_verbs_handle handle = {
+		.magic = NET_VERBS_HANDLE_MAGIC, .rank = comm->rank, .ndevs = (uint32_t)nic->count};
 	struct net_verbs_listen *l;
 	struct os_addr at;
 	ncclResult_t rc;
@@ -343,7 +418,7 @@ ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_w
 		return ncclSystemError;
 	}
 	l->comm = comm;
-	l->dev = net_verbs_dev(comm, dev);
+	l->nic = *nic;
 	l->who = *who;
 	os_random(&l->nonce, sizeof l->nonce);
 	err = os_listen(&at, &l->fd, &handle.addr);
@@ -354,7 +429,6 @@ ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_w
 		return ncclSystemError;
 	}
 	handle.nonce = l->nonce;
-	snprintf(handle.nic, sizeof handle.nic, "%s", l->dev->name);
 	memset(h, 0, sizeof *h);
 	memcpy(h->bytes, &handle, sizeof handle);
 	*listen = l;
@@ -388,7 +462,7 @@ static ncclResult_t net_verbs_accept_tcp(struct net_verbs_listen *l, struct wait
 		     l->who.peer, strerror(rc));
 		return ncclSystemError;
 	}
-	c = net_verbs_conn_make(l->comm, l->dev, &l->who, false);
+	c = net_verbs_conn_make(l->comm, &l->nic, &l->who, false);
 	if (!c) {
 		os_close(fd);
 		return ncclSystemError;
@@ -467,8 +541,10 @@ static ncclResult_t net_verbs_accept_step(struct net_verbs_listen *l, struct wai
 
 	if (!l->half) {
 		rc = net_verbs_accept_peer(l, w);
-		if (!rc)
+		if (!rc) {
+			net_verbs_conn_shape(l->half, l->half->theirs.ndevs);
 			rc = net_verbs_qp_make(l->half);
+		}
 		if (!rc)
 			l->half->state = NET_VERBS_TO_RTS;
 	}

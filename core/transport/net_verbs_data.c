@@ -24,11 +24,23 @@ struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_k
 	return NULL;
 }
 
-static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint64_t seq, const char *why,
-			      struct wait *w)
+/* Something that the request needs comes on this leg. */
+static uint32_t net_verbs_leg_to_come(const struct net_verbs_conn *c, const struct net_request *r)
+{
+	uint32_t l = 0;
+
+	if (r->first)
+		r = r->first;
+	while (l < c->nlegs && !r->left_on[l])
+		l++;
+	return l % c->nlegs;
+}
+
+static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint32_t leg, uint64_t seq,
+			      const char *why, struct wait *w)
 {
 	*w = (struct wait){
-		.on = c->cq,
+		.on = c->leg[leg].cq,
 		.want = seq,
 		.kind = WAIT_OBJECT,
 		.why = why,
@@ -39,12 +51,22 @@ static void net_verbs_wait_cq(const struct net_verbs_conn *c, uint64_t seq, cons
 	};
 }
 
+void net_verbs_expect(const struct net_verbs_conn *c, struct net_request *r, uint64_t message)
+{
+	r->left = net_verbs_parts(c);
+	for (uint32_t k = 0; k < r->left; k++)
+		r->left_on[net_verbs_leg_of(c, net_verbs_part_qp(c, message, k))]++;
+}
+
 ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request **req,
 			    struct wait *w)
 {
+	uint32_t leg = net_verbs_leg_to_come(c, &c->req[NET_MAX_REQUESTS - 1]);
+
 	OS_PROBE_IDLE("net.requests_spent", "all requests of a connection are in use",
 		      "the proxy has 8 slots in flight, a connection 32 requests", true);
-	net_verbs_wait_cq(c, os_event_seq(c->cq), "a request of the connection to end", w);
+	net_verbs_wait_cq(c, leg, os_event_seq(c->leg[leg].cq),
+			  "a request of the connection to end", w);
 	*req = NULL;
 	return ncclSuccess;
 }
@@ -67,13 +89,14 @@ static void net_verbs_cts_fill(const struct net_verbs_conn *c, const struct net_
 		region->used = true;
 		cts[i] = (struct net_verbs_cts){
 			.addr = net_verbs_iova(region, b[i].data),
-			.rkey = region->mr->rkey,
 			.bytes = (uint32_t)b[i].bytes,
 			.tag = b[i].tag,
 			.n = (uint16_t)r->n,
 			.sizes = (uint16_t)(r - c->req),
 			.turn = {c->recvs + 1},
 		};
+		for (uint32_t l = 0; l < c->nlegs; l++)
+			cts[i].rkey[l] = region->mr[l]->rkey;
 	}
 }
 
@@ -94,7 +117,7 @@ static int net_verbs_post_cts(struct net_verbs_conn *c, const struct net_request
 			.opcode = IBV_WR_RDMA_WRITE,
 			.send_flags = IBV_SEND_INLINE | (slot ? 0 : IBV_SEND_SIGNALED),
 			.wr.rdma = {.remote_addr = c->theirs.ring_addr + slot * sizeof cts,
-				    .rkey = c->theirs.ring_rkey},
+				    .rkey = c->theirs.dev[0].ring_rkey},
 		};
 
 	net_verbs_cts_fill(c, r, b, cts);
@@ -107,10 +130,10 @@ static int net_verbs_post_recvs(struct net_verbs_conn *c, uint32_t index)
 	struct ibv_recv_wr *bad, wr = {.wr_id = net_verbs_wr_id(NET_VERBS_RECV, index)};
 	int rc = 0;
 
-	if (!c->split)
-		return ibv_post_recv(net_verbs_turn(c, c->recvs), &wr, &bad);
-	for (uint32_t i = 0; i < c->nqps && !rc; i++)
-		rc = ibv_post_recv(c->qp[i], &wr, &bad);
+	for (uint32_t k = 0; k < net_verbs_parts(c) && !rc; k++) {
+		c->failed_qp = net_verbs_part_qp(c, c->recvs, k);
+		rc = ibv_post_recv(c->qp[c->failed_qp], &wr, &bad);
+	}
 	return rc;
 }
 
@@ -131,21 +154,43 @@ ncclResult_t net_verbs_irecv(void *recv_comm, const struct net_buffer *b, int n,
 	if (!r)
 		return net_verbs_busy(c, req, w);
 	r->n = (uint32_t)n;
-	r->left = net_verbs_parts(c);
+	net_verbs_expect(c, r, c->recvs);
 	rc = net_verbs_post_recvs(c, (uint32_t)(r - c->req));
 	if (rc) {
 		r->used = false;
-		return net_verbs_call_failed(c, "posting a receive", rc);
+		return net_verbs_call_failed(c, c->failed_qp, "posting a receive", rc);
 	}
 	rc = net_verbs_post_cts(c, r, b);
 	if (rc)
-		return net_verbs_call_failed(c, "posting a clear-to-send write", rc);
+		return net_verbs_call_failed(c, 0, "posting a clear-to-send write", rc);
 	c->recvs++;
 	*req = r;
 	return ncclSuccess;
 }
 
-/* Reads back one byte of what came in, which pushes all that came before out to GPU memory. */
+static int net_verbs_post_flush(struct net_verbs_conn *c, uint32_t l, uint32_t request,
+				const struct net_verbs_region *region, const void *data)
+{
+	const struct net_verbs_leg *leg = &c->leg[l];
+	struct ibv_sge sge = {
+		.addr = (uint64_t)(uintptr_t)&c->flush_word,
+		.length = 1,
+		.lkey = leg->flush_mr->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = net_verbs_wr_id(NET_VERBS_FLUSH, request),
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_RDMA_READ,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.rdma = {.remote_addr = net_verbs_iova(region, data),
+						     .rkey = region->mr[l]->rkey},
+				 };
+
+	return ibv_post_send(leg->flush_qp, &wr, &bad);
+}
+
+/* Reads back one byte of what came in, which pushes all that came before over this device out to GPU memory. */
 ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w)
 {
@@ -154,7 +199,7 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	struct net_request *r;
 	int rc;
 
-	ASSERT(c->flush_qp && bytes);
+	ASSERT(c->leg[0].flush_qp && bytes);
 	*req = NULL;
 	rc = (int)net_verbs_alive(c);
 	if (rc)
@@ -162,27 +207,15 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	r = net_verbs_request(c, NET_VERBS_FLUSH);
 	if (!r)
 		return net_verbs_busy(c, req, w);
-	r->left = 1;
 	region->used = true;
-	struct ibv_sge sge = {
-		.addr = (uint64_t)(uintptr_t)&c->flush_word,
-		.length = 1,
-		.lkey = c->flush_mr->lkey,
-	};
-	struct ibv_send_wr *bad,
-		wr = {
-			.wr_id = net_verbs_wr_id(NET_VERBS_FLUSH, (uint32_t)(r - c->req)),
-			.sg_list = &sge,
-			.num_sge = 1,
-			.opcode = IBV_WR_RDMA_READ,
-			.send_flags = IBV_SEND_SIGNALED,
-			.wr.rdma = {.remote_addr = net_verbs_iova(region, data),
-				    .rkey = region->mr->rkey},
-		};
-	rc = ibv_post_send(c->flush_qp, &wr, &bad);
-	if (rc) {
-		r->used = false;
-		return net_verbs_call_failed(c, "posting a flush", rc);
+	for (uint32_t l = 0; l < c->nlegs; l++) {
+		rc = net_verbs_post_flush(c, l, (uint32_t)(r - c->req), region, data);
+		if (rc) {
+			r->used = l > 0;
+			return net_verbs_call_failed(c, l, "posting a flush", rc);
+		}
+		r->left++;
+		r->left_on[l] = 1;
 	}
 	*req = r;
 	return ncclSuccess;
@@ -214,7 +247,7 @@ static void net_verbs_sent(struct net_request *r)
 		r->sends[i]->done = r->done;
 }
 
-static void net_verbs_completed(struct net_verbs_conn *c, const struct ibv_wc *wc)
+static void net_verbs_completed(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc)
 {
 	enum net_verbs_kind kind = (enum net_verbs_kind)(wc->wr_id >> 32);
 	struct net_request *r = &c->req[wc->wr_id & (NET_MAX_REQUESTS - 1)];
@@ -224,7 +257,8 @@ static void net_verbs_completed(struct net_verbs_conn *c, const struct ibv_wc *w
 		c->cts_turns++;
 		return;
 	}
-	ASSERT(r->used && r->left && r->kind == kind);
+	ASSERT(r->used && r->left_on[leg] && r->kind == kind);
+	r->left_on[leg]--;
 	r->done = --r->left == 0;
 	OS_PROBE("net.part_completed", "one part of a message completes before another", r->left);
 	if (kind == NET_VERBS_RECV)
@@ -233,29 +267,40 @@ static void net_verbs_completed(struct net_verbs_conn *c, const struct ibv_wc *w
 		net_verbs_sent(r);
 }
 
-ncclResult_t net_verbs_drain(struct net_verbs_conn *c)
+static ncclResult_t net_verbs_leg_drain(struct net_verbs_conn *c, uint32_t l)
 {
+	struct net_verbs_leg *leg = &c->leg[l];
 	struct ibv_wc wc[4];
 	int n, most;
 
+	leg->seq = os_event_seq(leg->cq); /* before the poll: nothing in between is lost */
 	do {
 		/* rare: one at a time, so that the CQ fills up in between */
 		bool one = OS_BUGGIFY("net.poll_one", "completions are polled one at a time");
 		most = one ? 1 : (int)ARRAY_LEN(wc);
-		n = ibv_poll_cq(c->cq, most, wc);
+		n = ibv_poll_cq(leg->cq, most, wc);
 		if (n < 0)
-			return net_verbs_call_failed(c, "polling for completions", 0);
+			return net_verbs_call_failed(c, l, "polling for completions", 0);
 		OS_PROBE("net.completions_at_once", "one poll gives several completions", n > 1);
 		OS_PROBE("net.poll_again", "a poll fills its array, and is done again",
 			 n > 1 && n == most);
 		for (int i = 0; i < n; i++) {
 			if (wc[i].status == IBV_WC_SUCCESS)
-				net_verbs_completed(c, &wc[i]);
+				net_verbs_completed(c, l, &wc[i]);
 			else
-				(void)net_verbs_complain(c, &wc[i]);
+				(void)net_verbs_complain(c, l, &wc[i]);
 		}
 	} while (n == most);
-	return c->failed ? ncclRemoteError : ncclSuccess;
+	return ncclSuccess;
+}
+
+ncclResult_t net_verbs_drain(struct net_verbs_conn *c)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t l = 0; l < c->nlegs && !rc; l++)
+		rc = net_verbs_leg_drain(c, l);
+	return rc ? rc : c->failed ? ncclRemoteError : ncclSuccess;
 }
 
 ncclResult_t net_verbs_test(struct net_request *r, bool *done, size_t *bytes, struct wait *w)
@@ -266,8 +311,8 @@ ncclResult_t net_verbs_test(struct net_request *r, bool *done, size_t *bytes, st
 		[NET_VERBS_FLUSH] = "a flush to complete",
 	};
 	struct net_verbs_conn *c = r->conn;
-	uint64_t seq = os_event_seq(c->cq); /* before the poll: nothing in between is lost */
 	ncclResult_t rc = ncclSuccess;
+	uint32_t leg;
 
 	ASSERT(r->used);
 	*done = false;
@@ -278,7 +323,8 @@ ncclResult_t net_verbs_test(struct net_request *r, bool *done, size_t *bytes, st
 	if (rc)
 		return rc;
 	if (!r->done) {
-		net_verbs_wait_cq(c, seq, why[r->kind], w);
+		leg = net_verbs_leg_to_come(c, r);
+		net_verbs_wait_cq(c, leg, c->leg[leg].seq, why[r->kind], w);
 		return ncclSuccess;
 	}
 	*done = true;

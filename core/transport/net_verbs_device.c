@@ -206,6 +206,7 @@ ncclResult_t net_verbs_props(struct ncclComm *comm, int dev, struct net_props *p
 	p->guid = d->guid;
 	p->port = d->port;
 	p->speed_mbps = net_verbs_speed_mbps(&d->attr);
+	p->link = d->attr.link_layer;
 	p->tags = true;
 	p->gpu_memory = true; /* registration finds out for the memory at hand */
 	return ncclSuccess;

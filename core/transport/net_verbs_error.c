@@ -70,32 +70,50 @@ static void net_verbs_by(char *out, size_t bytes, int32_t rank, int32_t by_rank)
 		snprintf(out, bytes, " of relay %d", by_rank);
 }
 
-static void net_verbs_peer_name(const struct net_verbs_conn *c, char *out, size_t bytes)
+/* The other end of queue pair `i`. */
+static void net_verbs_peer_name(const struct net_verbs_conn *c, uint32_t i, char *out, size_t bytes)
 {
 	const struct net_verbs_meta *m = &c->theirs;
+	const struct net_verbs_meta_dev *d = &m->dev[net_verbs_their_dev(c, i)];
 	char gid[INET6_ADDRSTRLEN] = "?", by[32];
 
 	net_verbs_by(by, sizeof by, m->rank, m->by_rank);
-	if (m->link_layer != IBV_LINK_LAYER_ETHERNET) {
-		snprintf(out, bytes, "lid %u %.31s qp 0x%x%s", m->lid, m->nic, m->qpn[0], by);
+	if (d->link_layer != IBV_LINK_LAYER_ETHERNET) {
+		snprintf(out, bytes, "lid %u %.31s qp 0x%x%s", d->lid, d->nic, m->qpn[i], by);
 		return;
 	}
-	if (!m->gid[0] && m->gid[10] == 0xff && m->gid[11] == 0xff)
-		inet_ntop(AF_INET, m->gid + 12, gid, sizeof gid);
+	if (!d->gid[0] && d->gid[10] == 0xff && d->gid[11] == 0xff)
+		inet_ntop(AF_INET, d->gid + 12, gid, sizeof gid);
 	else
-		inet_ntop(AF_INET6, m->gid, gid, sizeof gid);
-	snprintf(out, bytes, "%s %.31s qp 0x%x%s", gid, m->nic, m->qpn[0], by);
+		inet_ntop(AF_INET6, d->gid, gid, sizeof gid);
+	snprintf(out, bytes, "%s %.31s qp 0x%x%s", gid, d->nic, m->qpn[i], by);
 }
 
-static void net_verbs_log(const struct net_verbs_conn *c, uint32_t qpn, const char *text)
+static const char *net_verbs_device_of(const struct net_verbs_conn *c, uint32_t i)
+{
+	return c->leg[net_verbs_leg_of(c, i)].dev->name;
+}
+
+/* Of queue pair `i`, or of the flush beside it, which has the number `qpn`. */
+static void net_verbs_log(const struct net_verbs_conn *c, uint32_t i, uint32_t qpn,
+			  const char *text)
 {
 	char peer[128], by[32];
 
-	net_verbs_peer_name(c, peer, sizeof peer);
+	net_verbs_peer_name(c, i, peer, sizeof peer);
 	net_verbs_by(by, sizeof by, c->who.rank, c->comm->rank);
 	WARN("NET/IB: rank %d %s rank %d channel %d qp 0x%x on %s%s (peer %s): %s", c->who.rank,
-	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, c->dev->name, by, peer,
-	     text);
+	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, qpn, net_verbs_device_of(c, i),
+	     by, peer, text);
+}
+
+/* The queue pair of that number on a leg; that of a flush counts as the leg's first one. */
+static uint32_t net_verbs_qp_index(const struct net_verbs_conn *c, uint32_t leg, uint32_t qpn)
+{
+	for (uint32_t i = leg; i < c->nqps; i += c->nlegs)
+		if (c->qp[i]->qp_num == qpn)
+			return i;
+	return leg;
 }
 
 /* ---- notices to the other end ---------------------------------------------------------------- */
@@ -114,7 +132,7 @@ static void net_verbs_send_notice(const struct net_verbs_conn *c, const struct n
 /* The first failure is the one that the other connections report. */
 static void net_verbs_failed_by(const struct net_verbs_conn *c, const struct net_verbs_notice *n)
 {
-	struct net_state *st = c->dev->state;
+	struct net_state *st = net_verbs_state(c->comm);
 
 	os_mutex_lock(&st->lock);
 	if (!st->failure.magic)
@@ -122,22 +140,25 @@ static void net_verbs_failed_by(const struct net_verbs_conn *c, const struct net
 	os_mutex_unlock(&st->lock);
 }
 
-static struct net_verbs_notice net_verbs_notice_of(const struct net_verbs_conn *c, uint32_t status,
-						   uint32_t what)
+static struct net_verbs_notice net_verbs_notice_of(const struct net_verbs_conn *c, uint32_t i,
+						   uint32_t status, uint32_t what)
 {
-	return (struct net_verbs_notice){
+	struct net_verbs_notice n = {
 		.magic = NET_VERBS_NOTICE_MAGIC,
 		.status = status,
 		.what = what,
-		.qpn = c->qp[0]->qp_num,
+		.qpn = c->qp[i]->qp_num,
 		.rank = c->who.rank,
 		.peer = c->who.peer,
 	};
+
+	snprintf(n.nic, sizeof n.nic, "%s", net_verbs_device_of(c, i));
+	return n;
 }
 
-static void net_verbs_tell(struct net_verbs_conn *c, uint32_t status, uint32_t what)
+static void net_verbs_tell(struct net_verbs_conn *c, uint32_t i, uint32_t status, uint32_t what)
 {
-	struct net_verbs_notice n = net_verbs_notice_of(c, status, what);
+	struct net_verbs_notice n = net_verbs_notice_of(c, i, status, what);
 
 	net_verbs_failed_by(c, &n);
 	net_verbs_send_notice(c, &n);
@@ -145,7 +166,7 @@ static void net_verbs_tell(struct net_verbs_conn *c, uint32_t status, uint32_t w
 
 void net_verbs_tell_why(struct net_verbs_conn *c)
 {
-	struct net_state *st = c->dev->state;
+	struct net_state *st = net_verbs_state(c->comm);
 	struct net_verbs_notice n;
 
 	os_mutex_lock(&st->lock);
@@ -155,21 +176,22 @@ void net_verbs_tell_why(struct net_verbs_conn *c)
 		net_verbs_send_notice(c, &n);
 }
 
-ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, const char *what, int error)
+ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const char *what,
+				   int error)
 {
 	WARN("NET/IB: rank %d and rank %d, channel %d: %s on qp 0x%x of device %s failed%s%s",
-	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp[0]->qp_num, c->dev->name,
-	     error ? ": " : "", error ? strerror(error) : "");
+	     c->comm->rank, c->who.peer, c->who.channel, what, c->qp[i]->qp_num,
+	     net_verbs_device_of(c, i), error ? ": " : "", error ? strerror(error) : "");
 	c->failed = true;
-	net_verbs_tell(c, (uint32_t)error, NET_VERBS_CALL);
+	net_verbs_tell(c, i, (uint32_t)error, NET_VERBS_CALL);
 	return ncclSystemError;
 }
 
 /* ---- what came in --------------------------------------------------------------------------- */
 
-ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc)
+ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc)
 {
-	uint32_t kind = (uint32_t)(wc->wr_id >> 32);
+	uint32_t kind = (uint32_t)(wc->wr_id >> 32), i = net_verbs_qp_index(c, leg, wc->qp_num);
 	char text[160];
 
 	if (c->failed)
@@ -178,14 +200,14 @@ ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *w
 	snprintf(text, sizeof text, "%s completed with IBV_WC_%s (%d) vendor_err 0x%x",
 		 net_verbs_kind_name(kind), net_verbs_status_name(wc->status), (int)wc->status,
 		 wc->vendor_err);
-	net_verbs_log(c, wc->qp_num, text);
-	net_verbs_tell(c, wc->status, kind);
+	net_verbs_log(c, i, wc->qp_num, text);
+	net_verbs_tell(c, i, wc->status, kind);
 	return ncclRemoteError;
 }
 
 ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 {
-	uint32_t event = shared_load_u32(&c->event, SHARED_ACQUIRE);
+	uint32_t event = shared_load_u32(&c->event, SHARED_ACQUIRE), leg = event >> 16;
 	char text[160];
 
 	if (c->failed)
@@ -194,9 +216,9 @@ ncclResult_t net_verbs_alive(struct net_verbs_conn *c)
 		return ncclSuccess;
 	c->failed = true;
 	snprintf(text, sizeof text, "ended by an asynchronous event of the HCA: %s",
-		 ibv_event_type_str((enum ibv_event_type)(event - 1)));
-	net_verbs_log(c, c->qp[0]->qp_num, text);
-	net_verbs_tell(c, event, NET_VERBS_EVENT);
+		 ibv_event_type_str((enum ibv_event_type)((event & 0xffff) - 1)));
+	net_verbs_log(c, leg, c->qp[leg]->qp_num, text);
+	net_verbs_tell(c, leg, event & 0xffff, NET_VERBS_EVENT);
 	return ncclSystemError;
 }
 
@@ -215,28 +237,44 @@ static void net_verbs_notice_text(const struct net_verbs_notice *n, char *out, s
 			 net_verbs_kind_name(n->what), net_verbs_status_name(n->status), n->status);
 }
 
+/* This end's part of the queue pair that the notice is about; nqps: it is of another connection. */
+static uint32_t net_verbs_notice_qp(const struct net_verbs_conn *c,
+				    const struct net_verbs_notice *n)
+{
+	uint32_t i = 0;
+
+	while (i < c->nqps && (n->rank != c->who.peer || n->qpn != c->theirs.qpn[i] ||
+			       strcmp(n->nic, c->theirs.dev[net_verbs_their_dev(c, i)].nic)))
+		i++;
+	return i;
+}
+
 /* The other end's notice: its queue pair failed, or another one of its communicator, so this one is of
  * no use. */
 static ncclResult_t net_verbs_heard(struct net_verbs_conn *c)
 {
-	const struct net_verbs_notice *n = &c->notice;
-	char what[96], text[192];
+	struct net_verbs_notice *n = &c->notice;
+	char what[96], text[224];
+	uint32_t i;
 
 	c->failed = true;
+	n->nic[sizeof n->nic - 1] = '\0';
 	if (n->magic != NET_VERBS_NOTICE_MAGIC) {
-		net_verbs_log(c, c->qp[0]->qp_num,
+		net_verbs_log(c, 0, c->qp[0]->qp_num,
 			      "a message without magic on its connection for set-up");
 		return ncclRemoteError;
 	}
 	net_verbs_failed_by(c, n);
 	net_verbs_notice_text(n, what, sizeof what);
-	if (n->rank == c->who.peer && n->qpn == c->theirs.qpn[0])
+	i = net_verbs_notice_qp(c, n);
+	if (i < c->nqps)
 		snprintf(text, sizeof text, "the peer reports: %s", what);
 	else
 		snprintf(text, sizeof text,
-			 "the peer gives up: qp 0x%x of rank %d towards rank %d: %s", n->qpn,
-			 n->rank, n->peer, what);
-	net_verbs_log(c, c->qp[0]->qp_num, text);
+			 "the peer gives up: qp 0x%x on %s of rank %d towards rank %d: %s", n->qpn,
+			 n->nic, n->rank, n->peer, what);
+	i %= c->nqps;
+	net_verbs_log(c, i, c->qp[i]->qp_num, text);
 	return ncclRemoteError;
 }
 
@@ -267,9 +305,9 @@ static ncclResult_t net_verbs_gone(struct net_verbs_conn *c)
 	if (rc || !net_verbs_needs_peer(c))
 		return rc;
 	c->failed = true;
-	net_verbs_log(c, c->qp[0]->qp_num,
+	net_verbs_log(c, 0, c->qp[0]->qp_num,
 		      "the peer closed the connection before the transfer ended");
-	n = net_verbs_notice_of(c, 0, NET_VERBS_GONE);
+	n = net_verbs_notice_of(c, 0, 0, NET_VERBS_GONE);
 	net_verbs_failed_by(c, &n);
 	return ncclRemoteError;
 }

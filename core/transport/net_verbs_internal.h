@@ -11,8 +11,13 @@
  * the messages take turns, or each message is split over all of them, every part with an immediate and
  * an empty receive of its own (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS). Where the network
  * routes adaptively, long data is one write and its immediate another one. GPU memory is
- * flushed by an RDMA READ of one byte on a queue pair connected to itself. Values: NCCL
- * 2.28's. The orders that it relies on are listed in backends/INTERFACE.md.
+ * flushed by an RDMA READ of one byte on a queue pair connected to itself.
+ *
+ * Over a merged NIC a connection has a leg on each of its devices, with a completion queue, the registrations and
+ * every so-manyth queue pair: pair i is of device i % devices, at either end. Each message is split over all legs,
+ * and is there when all its parts are. The ends may have different numbers of devices.
+ *
+ * Values: NCCL 2.28's. The orders that it relies on are listed in backends/INTERFACE.md.
  *
  * Set-up goes over a TCP connection, which stays open: an end whose queue pair fails reports that on
  * it, because the other end, with nothing in flight, would not notice. The communicator's other
@@ -33,6 +38,7 @@
 #define NET_VERBS_PAGE        4096u
 #define NET_VERBS_CTS_DEPTH   (2 * NET_VERBS_RING) /* send queue of a receiving end */
 #define NET_VERBS_MAX_QPS     128
+#define NET_VERBS_MAX_LEGS    NET_MAX_MERGED
 #define NET_VERBS_SPLIT_ALIGN 128u /* parts of a message are multiples of it */
 
 /* ---- devices -------------------------------------------------------------------------------- */
@@ -57,8 +63,8 @@ struct net_verbs_dev {
 	/* of the first port of a context, for all: */
 	struct os_thread *watcher; /* of asynchronous events; NULL: not in use yet */
 	shared_u32 closing;
-	struct os_mutex lock;         /* the list below */
-	struct net_verbs_conn *conns; /* those with queue pairs */
+	struct os_mutex lock;       /* the list below */
+	struct net_verbs_leg *legs; /* of connections with queue pairs */
 };
 
 /* On the TCP connection of a pair of ends, after set-up: a queue pair failed, this end's or, when it
@@ -69,9 +75,10 @@ struct net_verbs_notice {
 	uint32_t what;   /* enum net_verbs_kind */
 	uint32_t qpn;    /* which failed, of */
 	int32_t rank;    /* this rank, */
-	int32_t peer;    /* towards that one */
+	int32_t peer;    /* towards that one, */
+	char nic[32];    /* on this device */
 };
-DOPPEL_CHECK_SIZE(struct net_verbs_notice, 24);
+DOPPEL_CHECK_SIZE(struct net_verbs_notice, 56);
 
 struct net_state {
 	struct ncclComm *comm;
@@ -99,9 +106,9 @@ static inline struct net_verbs_dev *net_verbs_dev(const struct ncclComm *comm, i
 
 /* ---- what crosses --------------------------------------------------------------------------- */
 
-#define NET_VERBS_HANDLE_MAGIC 0xd0de3001u
-#define NET_VERBS_META_MAGIC   0xd0de3006u
-#define NET_VERBS_NOTICE_MAGIC 0xd0de3003u
+#define NET_VERBS_HANDLE_MAGIC 0xd0de3002u
+#define NET_VERBS_META_MAGIC   0xd0de3007u
+#define NET_VERBS_NOTICE_MAGIC 0xd0de3004u
 
 /* In struct net_handle: where a receiving end listens. */
 struct net_verbs_handle {
@@ -109,45 +116,54 @@ struct net_verbs_handle {
 	int32_t rank;
 	uint64_t nonce; /* the end that connects sends it back */
 	struct os_addr addr;
-	char nic[32];
+	uint32_t ndevs;
+	uint32_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct net_verbs_handle, 72);
+DOPPEL_CHECK_SIZE(struct net_verbs_handle, 48);
 DOPPEL_STATIC_CHECK(sizeof(struct net_verbs_handle) <= NET_HANDLE_BYTES, "handle fits");
+
+/* A device of an end. */
+struct net_verbs_meta_dev {
+	uint8_t gid[16];
+	char nic[32];
+	uint32_t ring_rkey;
+	uint16_t lid;
+	uint8_t mtu; /* enum ibv_mtu */
+	uint8_t link_layer;
+};
+DOPPEL_CHECK_SIZE(struct net_verbs_meta_dev, 56);
 
 /* The first message on the TCP connection, each way. */
 struct net_verbs_meta {
 	uint32_t magic;
-	uint16_t nqps, split; /* split: messages are, over all queue pairs; else they take turns */
+	uint16_t nqps, split; /* as the environment has them: NCCL_IB_QPS_PER_CONNECTION,
+			       * NCCL_IB_SPLIT_DATA_ON_QPS */
 	uint64_t nonce;
-	uint8_t gid[16];
-	uint16_t lid;
-	uint8_t mtu; /* enum ibv_mtu */
-	uint8_t link_layer;
-	int32_t rank;
 	uint64_t ring_addr; /* clear-to-send entries of a sending end, sizes of a receiving one */
-	uint32_t ring_rkey;
 	uint32_t ring_entries;
-	char nic[32];
+	int32_t rank;
 	int32_t by_rank; /* whose proxy has the end: another rank than `rank` for a relay */
-	uint32_t pad0;
+	uint32_t ndevs;
+	struct net_verbs_meta_dev dev[NET_VERBS_MAX_LEGS];
 	uint32_t qpn[NET_VERBS_MAX_QPS];
 };
-DOPPEL_CHECK_SIZE(struct net_verbs_meta, 96 + 4 * NET_VERBS_MAX_QPS);
-DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 40);
+DOPPEL_CHECK_SIZE(struct net_verbs_meta, 40 + 56 * NET_VERBS_MAX_LEGS + 4 * NET_VERBS_MAX_QPS);
+DOPPEL_CHECK_OFFSET(struct net_verbs_meta, ring_addr, 16);
 
 /* Clear to send, for one of the buffers of a receive. All of a receive are written by one small RDMA WRITE,
  * and polled each at its last word: HCAs place such a write in order of address. */
 struct net_verbs_cts {
 	uint64_t addr;
-	uint32_t rkey;
+	uint32_t rkey[NET_VERBS_MAX_LEGS]; /* of each device */
 	uint32_t bytes;
 	uint32_t tag;
-	uint16_t n;      /* buffers of the receive */
-	uint16_t sizes;  /* where in the ring of sizes theirs go */
+	uint16_t n;     /* buffers of the receive */
+	uint16_t sizes; /* where in the ring of sizes theirs go */
+	uint32_t pad0;
 	shared_u64 turn; /* 1 for the first receive, 2... */
 };
-DOPPEL_CHECK_SIZE(struct net_verbs_cts, 32);
-DOPPEL_CHECK_OFFSET(struct net_verbs_cts, turn, 24);
+DOPPEL_CHECK_SIZE(struct net_verbs_cts, 48);
+DOPPEL_CHECK_OFFSET(struct net_verbs_cts, turn, 40);
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
@@ -166,10 +182,12 @@ struct net_request {
 	struct net_verbs_conn *conn;
 	enum net_verbs_kind kind;
 	bool used, done;
-	uint32_t left; /* completions to come */
-	uint32_t n;    /* buffers of a receive; sends that complete with this one */
+	uint32_t left;                        /* completions to come, */
+	uint32_t left_on[NET_VERBS_MAX_LEGS]; /* by leg */
+	uint32_t n; /* buffers of a receive; sends that complete with this one */
 	size_t bytes[NET_MAX_RECVS];
 	struct net_request *sends[NET_MAX_RECVS]; /* this one is the first */
+	struct net_request *first;                /* of a send that completes with another one */
 };
 
 /* The receive whose messages are next to be sent: what it clears, and those of its sends that are here. */
@@ -197,9 +215,20 @@ enum net_verbs_state {
 	NET_VERBS_READY,
 };
 
+/* What a connection has on one of its devices. */
+struct net_verbs_leg {
+	struct net_verbs_conn *conn;
+	struct net_verbs_dev *dev;
+	struct ibv_cq *cq; /* of its queue pairs; NULL: nothing is made here */
+	uint64_t seq;      /* of its events, before it was polled last */
+	struct ibv_mr *ring_mr;
+	struct ibv_qp *flush_qp;
+	struct ibv_mr *flush_mr;
+	struct net_verbs_leg *next; /* of the device's, under its lock */
+};
+
 struct net_verbs_conn {
 	struct ncclComm *comm;
-	struct net_verbs_dev *dev;
 	struct net_who who;
 	bool is_send;
 	enum net_verbs_state state;
@@ -209,21 +238,24 @@ struct net_verbs_conn {
 	size_t moved; /* bytes of the message that is being sent or received */
 	int tries;    /* connects or address resolutions so far */
 
-	struct ibv_cq *cq; /* of all queue pairs */
-	uint32_t nqps;
+	uint32_t nlegs;
+	struct net_verbs_leg leg[NET_VERBS_MAX_LEGS];
+	uint32_t
+		width; /* queue pairs that a message goes over if it is not split over all: one a leg */
+	uint32_t nqps; /* a multiple of it */
 	bool split, adaptive;
 	struct ibv_qp *qp[NET_VERBS_MAX_QPS]; /* clear-to-send entries go over the first */
+	uint32_t failed_qp;                   /* by which a post failed */
 	struct net_request req[NET_MAX_REQUESTS];
-	bool failed;                 /* reported already */
-	struct net_verbs_conn *next; /* of the device's, under its lock */
-	shared_u32 event; /* 1 + enum ibv_event_type that ended this connection; 0: none */
-	bool peer_gone;   /* the TCP connection ended */
+	bool failed; /* reported already */
+	/* What ended this connection: 1 + enum ibv_event_type, and from bit 16 on the leg; 0: nothing. */
+	shared_u32 event;
+	bool peer_gone; /* the TCP connection ended */
 	uint64_t checked_seq, check_at_ns;
 	struct net_verbs_notice notice; /* comes in */
 	size_t notice_bytes;
 
 	void *ring_mem, *ring; /* where the other end writes */
-	struct ibv_mr *ring_mr;
 	/* sending end */
 	uint64_t sends; /* receives that were sent to so far: the next one has turn sends + 1 */
 	struct net_verbs_gather gather;
@@ -232,14 +264,12 @@ struct net_verbs_conn {
 	uint64_t recvs;     /* irecvs so far */
 	uint64_t cts_done;  /* CTS writes known to be complete; one in NET_VERBS_RING is signaled */
 	uint64_t cts_turns; /* signaled ones among them */
-	struct ibv_qp *flush_qp;
-	struct ibv_mr *flush_mr;
 	uint64_t flush_word;
 };
 
 /* Registered memory: what reg_mr gives the proxy. */
 struct net_verbs_region {
-	struct ibv_mr *mr;
+	struct ibv_mr *mr[NET_VERBS_MAX_LEGS];
 	bool used; /* a request has been for it */
 	const uint8_t *data;
 	size_t bytes;
@@ -249,7 +279,7 @@ struct net_verbs_region {
 
 struct net_verbs_listen {
 	struct ncclComm *comm;
-	struct net_verbs_dev *dev;
+	struct net_nic nic;
 	struct net_who who;
 	int fd;
 	uint64_t nonce;
@@ -276,16 +306,17 @@ ncclResult_t net_verbs_gid_get(struct net_verbs_dev *dev);
 ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c);
 /* 0, or a positive errno: ETIMEDOUT (no address resolution yet) may be tried again. */
 int net_verbs_qp_to_rts(struct net_verbs_conn *c);
-ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c);
+/* On every leg. */
+ncclResult_t net_verbs_flush_make(struct net_verbs_conn *c);
 void net_verbs_qp_stop(struct net_verbs_conn *c);
 void net_verbs_qp_close(struct net_verbs_conn *c);
 
 /* net_verbs_connect.c */
-ncclResult_t net_verbs_listen(struct ncclComm *comm, int dev, const struct net_who *who,
-			      struct net_handle *h, void **listen);
-ncclResult_t net_verbs_connect(struct ncclComm *comm, int dev, const struct net_who *who,
-			       const struct net_handle *h, void **pending, void **send_comm,
-			       struct wait *w);
+ncclResult_t net_verbs_listen(struct ncclComm *comm, const struct net_nic *nic,
+			      const struct net_who *who, struct net_handle *h, void **listen);
+ncclResult_t net_verbs_connect(struct ncclComm *comm, const struct net_nic *nic,
+			       const struct net_who *who, const struct net_handle *h,
+			       void **pending, void **send_comm, struct wait *w);
 ncclResult_t net_verbs_accept(void *listen, void **recv_comm, struct wait *w);
 void net_verbs_close(void *net_comm);
 void net_verbs_close_listen(void *listen);
@@ -307,6 +338,8 @@ ncclResult_t net_verbs_test(struct net_request *req, bool *done, size_t *bytes, 
 
 /* NULL: all are in use. */
 struct net_request *net_verbs_request(struct net_verbs_conn *c, enum net_verbs_kind kind);
+/* The request completes with all parts of this message. */
+void net_verbs_expect(const struct net_verbs_conn *c, struct net_request *r, uint64_t message);
 /* No request, or no room in the queue, before something completes: *req NULL, and *w. */
 ncclResult_t net_verbs_busy(const struct net_verbs_conn *c, struct net_request **req,
 			    struct wait *w);
@@ -321,9 +354,11 @@ void net_verbs_unwatch(struct net_verbs_conn *c);
 void net_verbs_close_context(struct net_verbs_dev *d);
 
 /* net_verbs_error.c: calls and completions that fail, and the other end's notices. */
-/* `what` was attempted on the connection's queue pair; error: the errno, 0: none. */
-ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, const char *what, int error);
-ncclResult_t net_verbs_complain(struct net_verbs_conn *c, const struct ibv_wc *wc);
+/* `what` was attempted on queue pair `i` of the connection; error: the errno, 0: none. */
+ncclResult_t net_verbs_call_failed(struct net_verbs_conn *c, uint32_t i, const char *what,
+				   int error);
+/* A completion on that leg. */
+ncclResult_t net_verbs_complain(struct net_verbs_conn *c, uint32_t leg, const struct ibv_wc *wc);
 ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w);
 /* Says on a connection that is about to close what its communicator failed by, if it did. */
 void net_verbs_tell_why(struct net_verbs_conn *c);
@@ -331,19 +366,31 @@ void net_verbs_tell_why(struct net_verbs_conn *c);
 ncclResult_t net_verbs_alive(struct net_verbs_conn *c);
 /* Is any request in flight? */
 bool net_verbs_outstanding(const struct net_verbs_conn *c);
-/* Takes what the completion queue has. */
+/* Takes what the completion queues have. */
 ncclResult_t net_verbs_drain(struct net_verbs_conn *c);
-
-/* The queue pair of a message that is not split: they take turns. */
-static inline struct ibv_qp *net_verbs_turn(const struct net_verbs_conn *c, uint64_t message)
-{
-	return c->qp[message % c->nqps];
-}
 
 /* Completions of a message: one for each immediate. */
 static inline uint32_t net_verbs_parts(const struct net_verbs_conn *c)
 {
-	return c->split ? c->nqps : 1;
+	return c->split ? c->nqps : c->width;
+}
+
+/* The queue pair of part k of a message: messages that are not split over all of them take turns. */
+static inline uint32_t net_verbs_part_qp(const struct net_verbs_conn *c, uint64_t message,
+					 uint32_t k)
+{
+	return c->split ? k : (uint32_t)(message % (c->nqps / c->width)) * c->width + k;
+}
+
+/* The leg of queue pair i, and the other end's device. */
+static inline uint32_t net_verbs_leg_of(const struct net_verbs_conn *c, uint32_t i)
+{
+	return i % c->nlegs;
+}
+
+static inline uint32_t net_verbs_their_dev(const struct net_verbs_conn *c, uint32_t i)
+{
+	return i % c->theirs.ndevs;
 }
 
 static inline uint64_t net_verbs_wr_id(enum net_verbs_kind kind, uint32_t request)

@@ -120,7 +120,8 @@ static const char *net_verbs_mr_advice(int error)
 	return "";
 }
 
-static ncclResult_t net_verbs_mr_failed(const struct net_verbs_conn *c, size_t bytes,
+static ncclResult_t net_verbs_mr_failed(const struct net_verbs_conn *c,
+					const struct net_verbs_dev *d, size_t bytes,
 					enum net_memory where, int error)
 {
 	char text[96];
@@ -129,38 +130,56 @@ static ncclResult_t net_verbs_mr_failed(const struct net_verbs_conn *c, size_t b
 	if (net_verbs_no_gpu_access(where, error)) {
 		INFO(LOG_INIT | LOG_NET,
 		     "NET/IB: rank %d: device %s cannot register memory of the GPU: %s",
-		     c->comm->rank, c->dev->name, said);
+		     c->comm->rank, d->name, said);
 		return ncclInvalidUsage;
 	}
 	WARN("NET/IB: rank %d: ibv_reg_mr of %zu bytes of %s memory on device %s failed: %s%s",
-	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", c->dev->name, said,
+	     c->comm->rank, bytes, where == NET_HOST ? "host" : "GPU", d->name, said,
 	     net_verbs_mr_advice(error));
 	return ncclSystemError;
 }
 
-static ncclResult_t net_verbs_mr_make(struct net_verbs_conn *c, void *data, size_t bytes,
-				      enum net_memory where, struct ibv_mr **mr)
+static ncclResult_t net_verbs_mr_make(const struct net_verbs_conn *c, struct net_verbs_dev *d,
+				      void *data, size_t bytes, enum net_memory where,
+				      struct ibv_mr **mr)
 {
 	int error = 0;
 
-	*mr = where == NET_HOST ? NULL : net_verbs_mr_dmabuf(c->dev, data, bytes);
+	*mr = where == NET_HOST ? NULL : net_verbs_mr_dmabuf(d, data, bytes);
 	OS_PROBE("net.dmabuf", "memory of a GPU is registered as a dma-buf", *mr != NULL);
 	if (*mr)
 		return ncclSuccess;
-	*mr = net_verbs_mr_address(c->dev, data, bytes, &error);
+	*mr = net_verbs_mr_address(d, data, bytes, &error);
 	OS_PROBE("net.peer_memory", "memory of a GPU is registered by its address",
 		 *mr && where != NET_HOST);
-	return *mr ? ncclSuccess : net_verbs_mr_failed(c, bytes, where, error);
+	return *mr ? ncclSuccess : net_verbs_mr_failed(c, d, bytes, where, error);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
+
+/* The first error, 0: none; those of the region that are there. */
+static int net_verbs_region_free(const struct net_verbs_conn *c, struct net_verbs_region *r)
+{
+	int first = 0;
+
+	for (uint32_t i = 0; i < c->nlegs; i++) {
+		int rc = r->mr[i] ? ibv_dereg_mr(r->mr[i]) : 0;
+
+		if (rc)
+			WARN("NET/IB: rank %d: ibv_dereg_mr on device %s failed: %s", c->comm->rank,
+			     c->leg[i].dev->name, strerror(rc));
+		first = first ? first : rc;
+	}
+	os_free(r);
+	return first;
+}
 
 ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			      void **mr)
 {
 	struct net_verbs_region *r = os_alloc(sizeof *r, "verbs region");
 	struct net_verbs_conn *c = net_comm;
-	ncclResult_t rc;
+	ncclResult_t rc = ncclSuccess;
 
 	*mr = NULL;
 	if (!r) {
@@ -168,19 +187,14 @@ ncclResult_t net_verbs_reg_mr(void *net_comm, void *data, size_t bytes, enum net
 		return ncclSystemError;
 	}
 	*r = (struct net_verbs_region){.data = data, .bytes = bytes};
-	rc = net_verbs_mr_make(c, data, bytes, where, &r->mr);
+	for (uint32_t i = 0; i < c->nlegs && !rc; i++)
+		rc = net_verbs_mr_make(c, c->leg[i].dev, data, bytes, where, &r->mr[i]);
+	if (!rc && where == NET_GPU_FLUSH && !c->is_send && !c->leg[0].flush_qp)
+		rc = net_verbs_flush_make(c);
 	if (rc)
-		goto err_free;
-	if (where == NET_GPU_FLUSH && !c->is_send && !c->flush_qp)
-		rc = net_verbs_flush_qp_make(c);
-	if (rc)
-		goto err_dereg;
-	*mr = r;
-	return ncclSuccess;
-err_dereg:
-	(void)ibv_dereg_mr(r->mr);
-err_free:
-	os_free(r);
+		(void)net_verbs_region_free(c, r);
+	else
+		*mr = r;
 	return rc;
 }
 
@@ -188,15 +202,8 @@ ncclResult_t net_verbs_dereg_mr(void *net_comm, void *mr)
 {
 	struct net_verbs_conn *c = net_comm;
 	struct net_verbs_region *r = mr;
-	int rc;
 
 	if (r->used && net_verbs_outstanding(c))
 		net_verbs_qp_stop(c);
-	rc = ibv_dereg_mr(r->mr);
-	os_free(r);
-	if (!rc)
-		return ncclSuccess;
-	WARN("NET/IB: rank %d: ibv_dereg_mr on device %s failed: %s", c->comm->rank, c->dev->name,
-	     strerror(rc));
-	return ncclSystemError;
+	return net_verbs_region_free(c, r) ? ncclSystemError : ncclSuccess;
 }

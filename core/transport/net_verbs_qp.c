@@ -6,12 +6,12 @@
 
 #include "core/transport/net_verbs_internal.h"
 
-static int net_verbs_qp_to_init(struct net_verbs_conn *c, struct ibv_qp *qp, unsigned access)
+static int net_verbs_qp_to_init(const struct net_verbs_leg *leg, struct ibv_qp *qp, unsigned access)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.pkey_index = 0,
-		.port_num = c->dev->port,
+		.port_num = leg->dev->port,
 		.qp_access_flags = access,
 	};
 
@@ -19,16 +19,16 @@ static int net_verbs_qp_to_init(struct net_verbs_conn *c, struct ibv_qp *qp, uns
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static void net_verbs_address(const struct net_verbs_conn *c, const struct net_verbs_meta *to,
+static void net_verbs_address(const struct net_verbs_leg *leg, const struct net_verbs_meta_dev *to,
 			      struct ibv_ah_attr *ah)
 {
 	memset(ah, 0, sizeof *ah);
-	ah->port_num = c->dev->port;
+	ah->port_num = leg->dev->port;
 	ah->sl = (uint8_t)param_i64(PARAM_IB_SL);
 	if (to->link_layer == IBV_LINK_LAYER_ETHERNET) {
 		ah->is_global = 1;
 		memcpy(ah->grh.dgid.raw, to->gid, sizeof to->gid);
-		ah->grh.sgid_index = (uint8_t)c->dev->gid_index;
+		ah->grh.sgid_index = (uint8_t)leg->dev->gid_index;
 		ah->grh.hop_limit = 255;
 		ah->grh.traffic_class = (uint8_t)param_i64(PARAM_IB_TC);
 	} else {
@@ -36,31 +36,31 @@ static void net_verbs_address(const struct net_verbs_conn *c, const struct net_v
 	}
 }
 
-static int net_verbs_qp_to_rtr(struct net_verbs_conn *c, struct ibv_qp *qp,
-			       const struct net_verbs_meta *to, uint32_t qpn)
+static int net_verbs_qp_to_rtr(const struct net_verbs_leg *leg, struct ibv_qp *qp,
+			       const struct net_verbs_meta_dev *to, uint32_t qpn)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = MIN_OF((unsigned)c->dev->attr.active_mtu, (unsigned)to->mtu),
+		.path_mtu = MIN_OF((unsigned)leg->dev->attr.active_mtu, (unsigned)to->mtu),
 		.dest_qp_num = qpn,
 		.rq_psn = 0,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
 	};
 
-	net_verbs_address(c, to, &attr.ah_attr);
+	net_verbs_address(leg, to, &attr.ah_attr);
 	return ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				     IBV_QP_MIN_RNR_TIMER);
 }
 
-static int net_verbs_qp_rtr_to_rts(const struct net_verbs_conn *c, struct ibv_qp *qp)
+static int net_verbs_qp_rtr_to_rts(const struct net_verbs_leg *leg, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.timeout = (uint8_t)param_i64(PARAM_IB_TIMEOUT),
-		.retry_cnt = c->dev->retries,
+		.retry_cnt = leg->dev->retries,
 		.rnr_retry = 7, /* for ever */
 		.sq_psn = 0,
 		.max_rd_atomic = 1,
@@ -74,18 +74,22 @@ static int net_verbs_qp_rtr_to_rts(const struct net_verbs_conn *c, struct ibv_qp
 /* qp->state follows what succeeded: a second try goes on where the first ended. */
 static int net_verbs_qp_connect(struct net_verbs_conn *c, uint32_t i)
 {
+	const struct net_verbs_leg *leg = &c->leg[net_verbs_leg_of(c, i)];
+	const struct net_verbs_meta_dev *to = &c->theirs.dev[net_verbs_their_dev(c, i)];
 	struct ibv_qp *qp = c->qp[i];
 	int rc = 0;
 
 	if (qp->state == IBV_QPS_INIT)
-		rc = net_verbs_qp_to_rtr(c, qp, &c->theirs, c->theirs.qpn[i]);
+		rc = net_verbs_qp_to_rtr(leg, qp, to, c->theirs.qpn[i]);
 	if (!rc && qp->state == IBV_QPS_RTR)
-		rc = net_verbs_qp_rtr_to_rts(c, qp);
+		rc = net_verbs_qp_rtr_to_rts(leg, qp);
+	if (rc)
+		c->failed_qp = i;
 	if (rc && rc != ETIMEDOUT)
 		WARN("NET/IB: rank %d: connecting qp 0x%x on %s to rank %d's qp 0x%x on %.31s "
 		     "failed: %s",
-		     c->comm->rank, qp->qp_num, c->dev->name, c->who.peer, c->theirs.qpn[i],
-		     c->theirs.nic, strerror(rc));
+		     c->comm->rank, qp->qp_num, leg->dev->name, c->who.peer, c->theirs.qpn[i],
+		     to->nic, strerror(rc));
 	return rc;
 }
 
@@ -107,12 +111,12 @@ static void net_verbs_qp_label(struct net_verbs_conn *c, struct ibv_qp *qp, cons
 					.number = qp->qp_num});
 }
 
-static struct ibv_qp *net_verbs_qp_create(struct net_verbs_conn *c, uint32_t send, uint32_t recv,
-					  uint32_t inline_bytes)
+static struct ibv_qp *net_verbs_qp_create(const struct net_verbs_leg *leg, uint32_t send,
+					  uint32_t recv, uint32_t inline_bytes)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = c->cq,
-		.recv_cq = c->cq,
+		.send_cq = leg->cq,
+		.recv_cq = leg->cq,
 		.cap = {.max_send_wr = send,
 			.max_recv_wr = recv,
 			.max_send_sge = 1,
@@ -121,20 +125,39 @@ static struct ibv_qp *net_verbs_qp_create(struct net_verbs_conn *c, uint32_t sen
 		.qp_type = IBV_QPT_RC,
 	};
 
-	return ibv_create_qp(c->dev->pd, &init);
+	return ibv_create_qp(leg->dev->pd, &init);
 }
 
-static struct ibv_qp *net_verbs_qp_none(const struct net_verbs_conn *c)
+static ncclResult_t net_verbs_qp_none(const struct net_verbs_leg *leg)
 {
-	WARN("NET/IB: ibv_create_qp on device %s failed: %s", c->dev->name, strerror(errno));
-	return NULL;
+	WARN("NET/IB: ibv_create_qp on device %s failed: %s", leg->dev->name, strerror(errno));
+	return ncclSystemError;
+}
+
+static size_t net_verbs_ring_bytes(const struct net_verbs_conn *c)
+{
+	return NET_VERBS_RING * NET_MAX_RECVS *
+	       (c->is_send ? sizeof(struct net_verbs_cts) : sizeof(uint32_t));
+}
+
+static ncclResult_t net_verbs_ring_register(const struct net_verbs_conn *c,
+					    struct net_verbs_leg *leg)
+{
+	leg->ring_mr = ibv_reg_mr_iova(leg->dev->pd, c->ring, net_verbs_ring_bytes(c), 0,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (leg->ring_mr)
+		return ncclSuccess;
+	WARN("NET/IB: ibv_reg_mr of a ring of %s (%zu bytes) on device %s failed: %s",
+	     c->is_send ? "clear-to-send entries" : "sizes", net_verbs_ring_bytes(c),
+	     leg->dev->name, strerror(errno));
+	return ncclSystemError;
 }
 
 /* Where the other end writes: clear-to-send entries, or sizes of the messages of a receive. */
 static ncclResult_t net_verbs_ring_make(struct net_verbs_conn *c)
 {
-	const size_t each = c->is_send ? sizeof(struct net_verbs_cts) : sizeof(uint32_t);
-	const size_t bytes = NET_VERBS_RING * NET_MAX_RECVS * each, align = NET_VERBS_PAGE;
+	const size_t bytes = net_verbs_ring_bytes(c), align = NET_VERBS_PAGE;
+	ncclResult_t rc = ncclSuccess;
 
 	c->ring_mem = os_alloc(bytes + align, c->is_send ? "clear-to-send ring" : "ring of sizes");
 	if (!c->ring_mem) {
@@ -142,13 +165,21 @@ static ncclResult_t net_verbs_ring_make(struct net_verbs_conn *c)
 		return ncclSystemError;
 	}
 	c->ring = (void *)ALIGN_UP((uintptr_t)c->ring_mem, align);
-	c->ring_mr = ibv_reg_mr_iova(c->dev->pd, c->ring, bytes, 0,
-				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	if (c->ring_mr)
-		return ncclSuccess;
-	WARN("NET/IB: ibv_reg_mr of a ring of %s (%zu bytes) on device %s failed: %s",
-	     c->is_send ? "clear-to-send entries" : "sizes", bytes, c->dev->name, strerror(errno));
-	return ncclSystemError;
+	for (uint32_t i = 0; i < c->nlegs && !rc; i++)
+		rc = net_verbs_ring_register(c, &c->leg[i]);
+	return rc;
+}
+
+static void net_verbs_meta_dev_fill(const struct net_verbs_leg *leg, struct net_verbs_meta_dev *m)
+{
+	const struct net_verbs_dev *d = leg->dev;
+
+	memcpy(m->gid, d->gid.raw, sizeof m->gid);
+	m->lid = d->attr.lid;
+	m->mtu = (uint8_t)d->attr.active_mtu;
+	m->link_layer = d->attr.link_layer;
+	snprintf(m->nic, sizeof m->nic, "%s", d->name);
+	m->ring_rkey = leg->ring_mr->rkey;
 }
 
 static void net_verbs_meta_fill(struct net_verbs_conn *c)
@@ -156,27 +187,22 @@ static void net_verbs_meta_fill(struct net_verbs_conn *c)
 	struct net_verbs_meta *m = &c->mine;
 
 	m->magic = NET_VERBS_META_MAGIC;
-	m->nqps = (uint16_t)c->nqps;
-	m->split = c->split;
 	for (uint32_t i = 0; i < c->nqps; i++)
 		m->qpn[i] = c->qp[i]->qp_num;
-	memcpy(m->gid, c->dev->gid.raw, sizeof m->gid);
-	m->lid = c->dev->attr.lid;
-	m->mtu = (uint8_t)c->dev->attr.active_mtu;
-	m->link_layer = c->dev->attr.link_layer;
 	m->rank = c->who.rank;
 	m->by_rank = c->comm->rank;
-	snprintf(m->nic, sizeof m->nic, "%s", c->dev->name);
 	m->ring_addr = 0; /* as registered */
-	m->ring_rkey = c->ring_mr->rkey;
 	m->ring_entries = NET_VERBS_RING;
+	m->ndevs = c->nlegs;
+	for (uint32_t i = 0; i < c->nlegs; i++)
+		net_verbs_meta_dev_fill(&c->leg[i], &m->dev[i]);
 }
 
 /* Writes that one request may need on a queue pair: its data, and the immediate by itself, with adaptive routing
  * or behind the sizes of several messages. */
-static uint32_t net_verbs_pieces(const struct net_verbs_conn *c)
+static uint32_t net_verbs_pieces(const struct net_verbs_leg *leg)
 {
-	size_t most = net_verbs_message_max(c->dev), step = 0;
+	size_t most = net_verbs_message_max(leg->dev), step = 0;
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
 		step = MAX_OF(step, (size_t)transport_step_bytes((enum dev_proto)p));
@@ -188,23 +214,24 @@ static uint32_t net_verbs_pieces(const struct net_verbs_conn *c)
 static uint32_t net_verbs_depth(const struct net_verbs_conn *c, uint32_t i)
 {
 	if (c->is_send)
-		return NET_MAX_REQUESTS * net_verbs_pieces(c);
+		return NET_MAX_REQUESTS * net_verbs_pieces(&c->leg[net_verbs_leg_of(c, i)]);
 	return i ? 0 : NET_VERBS_CTS_DEPTH;
 }
 
 /* A queue pair that fails completes them all, those that are not signaled included; and a flush for each
  * request. */
-static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c)
+static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 {
-	uint32_t cqes = c->is_send ? 0 : (c->nqps + 1) * NET_MAX_REQUESTS;
+	struct net_verbs_leg *leg = &c->leg[l];
+	uint32_t cqes = c->is_send ? 0 : NET_MAX_REQUESTS;
 
-	for (uint32_t i = 0; i < c->nqps; i++)
-		cqes += net_verbs_depth(c, i);
-	c->cq = ibv_create_cq(c->dev->ctx, (int)cqes, NULL, NULL, 0);
-	if (c->cq)
+	for (uint32_t i = l; i < c->nqps; i += c->nlegs)
+		cqes += net_verbs_depth(c, i) + (c->is_send ? 0 : NET_MAX_REQUESTS);
+	leg->cq = ibv_create_cq(leg->dev->ctx, (int)cqes, NULL, NULL, 0);
+	if (leg->cq)
 		return ncclSuccess;
-	WARN("NET/IB: ibv_create_cq of %u entries on device %s failed", cqes, c->dev->name);
-	net_verbs_pd_put(c->dev);
+	WARN("NET/IB: ibv_create_cq of %u entries on device %s failed", cqes, leg->dev->name);
+	net_verbs_pd_put(leg->dev);
 	return ncclSystemError;
 }
 
@@ -214,11 +241,11 @@ static struct ibv_qp *net_verbs_qp_of_entries(struct net_verbs_conn *c, uint32_t
 					      uint32_t recv)
 {
 	const uint32_t entry = sizeof(struct net_verbs_cts);
-	struct ibv_qp *qp = net_verbs_qp_create(c, send, recv, NET_MAX_RECVS * entry);
+	struct ibv_qp *qp = net_verbs_qp_create(&c->leg[0], send, recv, NET_MAX_RECVS * entry);
 
 	c->max_recvs = qp ? NET_MAX_RECVS : 1;
 	if (!qp && errno == EINVAL)
-		qp = net_verbs_qp_create(c, send, recv, entry);
+		qp = net_verbs_qp_create(&c->leg[0], send, recv, entry);
 	return qp;
 }
 
@@ -226,36 +253,48 @@ static ncclResult_t net_verbs_qp_make_one(struct net_verbs_conn *c, uint32_t i)
 {
 	const uint32_t send = net_verbs_depth(c, i), recv = c->is_send ? 0 : NET_MAX_REQUESTS;
 	const uint32_t sizes = c->is_send ? NET_MAX_RECVS * (uint32_t)sizeof(uint32_t) : 0;
-	struct ibv_qp *qp = c->is_send || i ? net_verbs_qp_create(c, send, recv, sizes)
+	const struct net_verbs_leg *leg = &c->leg[net_verbs_leg_of(c, i)];
+	struct ibv_qp *qp = c->is_send || i ? net_verbs_qp_create(leg, send, recv, sizes)
 					    : net_verbs_qp_of_entries(c, send, recv);
 
-	c->qp[i] = qp ? qp : net_verbs_qp_none(c);
+	c->qp[i] = qp;
 	if (!qp)
-		return ncclSystemError;
+		return net_verbs_qp_none(leg);
 	net_verbs_qp_label(c, qp, c->is_send ? "qp send" : "qp recv");
-	if (!net_verbs_qp_to_init(c, qp, IBV_ACCESS_REMOTE_WRITE))
+	if (!net_verbs_qp_to_init(leg, qp, IBV_ACCESS_REMOTE_WRITE))
 		return ncclSuccess;
-	WARN("NET/IB: qp 0x%x on device %s to INIT failed", qp->qp_num, c->dev->name);
+	WARN("NET/IB: qp 0x%x on device %s to INIT failed", qp->qp_num, leg->dev->name);
 	return ncclSystemError;
+}
+
+static ncclResult_t net_verbs_leg_make(struct net_verbs_conn *c, uint32_t l)
+{
+	struct net_verbs_leg *leg = &c->leg[l];
+	ncclResult_t rc = net_verbs_gid_get(leg->dev);
+
+	if (!rc)
+		rc = net_verbs_pd_get(leg->dev);
+	if (!rc)
+		rc = net_verbs_cq_make(c, l);
+	return rc;
 }
 
 ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 {
-	ncclResult_t rc = net_verbs_gid_get(c->dev);
+	ncclResult_t rc = ncclSuccess;
 
-	if (!rc)
-		rc = net_verbs_pd_get(c->dev);
-	if (!rc)
-		rc = net_verbs_cq_make(c);
+	for (uint32_t l = 0; l < c->nlegs && !rc; l++)
+		rc = net_verbs_leg_make(c, l);
 	for (uint32_t i = 0; i < c->nqps && !rc; i++)
 		rc = net_verbs_qp_make_one(c, i);
 	if (rc)
 		return rc;
-	os_label(c->cq, &(struct os_label){.what = "cq",
-					   .rank = c->comm->rank,
-					   .peer = c->who.peer,
-					   .channel = c->who.channel,
-					   .number = c->qp[0]->qp_num});
+	for (uint32_t l = 0; l < c->nlegs; l++)
+		os_label(c->leg[l].cq, &(struct os_label){.what = "cq",
+							  .rank = c->comm->rank,
+							  .peer = c->who.peer,
+							  .channel = c->who.channel,
+							  .number = c->qp[l]->qp_num});
 	rc = net_verbs_watch(c);
 	if (!rc)
 		rc = net_verbs_ring_make(c);
@@ -264,38 +303,51 @@ ncclResult_t net_verbs_qp_make(struct net_verbs_conn *c)
 	return rc;
 }
 
-/* A queue pair connected to itself, for flushes. */
-ncclResult_t net_verbs_flush_qp_make(struct net_verbs_conn *c)
+/* ---- flushes -------------------------------------------------------------------------------- */
+
+/* A queue pair connected to itself. */
+static ncclResult_t net_verbs_flush_make_one(struct net_verbs_conn *c, uint32_t l)
 {
+	struct net_verbs_leg *leg = &c->leg[l];
+	struct ibv_qp *qp;
 	int rc;
 
-	ASSERT(!c->is_send && !c->flush_qp);
-	c->flush_mr = ibv_reg_mr(c->dev->pd, &c->flush_word, sizeof c->flush_word,
-				 IBV_ACCESS_LOCAL_WRITE);
-	if (!c->flush_mr) {
-		WARN("NET/IB: ibv_reg_mr of the flush word on device %s failed: %s", c->dev->name,
+	ASSERT(!c->is_send && !leg->flush_qp);
+	leg->flush_mr = ibv_reg_mr(leg->dev->pd, &c->flush_word, sizeof c->flush_word,
+				   IBV_ACCESS_LOCAL_WRITE);
+	if (!leg->flush_mr) {
+		WARN("NET/IB: ibv_reg_mr of the flush word on device %s failed: %s", leg->dev->name,
 		     strerror(errno));
 		return ncclSystemError;
 	}
-	c->flush_qp = net_verbs_qp_create(c, NET_MAX_REQUESTS, 0, 0);
-	if (!c->flush_qp) {
-		(void)net_verbs_qp_none(c);
-		return ncclSystemError;
-	}
-	net_verbs_qp_label(c, c->flush_qp, "qp flush");
-	rc = net_verbs_qp_to_init(c, c->flush_qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	leg->flush_qp = qp = net_verbs_qp_create(leg, NET_MAX_REQUESTS, 0, 0);
+	if (!qp)
+		return net_verbs_qp_none(leg);
+	net_verbs_qp_label(c, qp, "qp flush");
+	rc = net_verbs_qp_to_init(leg, qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (!rc)
-		rc = net_verbs_qp_to_rtr(c, c->flush_qp, &c->mine, c->flush_qp->qp_num);
+		rc = net_verbs_qp_to_rtr(leg, qp, &c->mine.dev[l], qp->qp_num);
 	if (!rc)
-		rc = net_verbs_qp_rtr_to_rts(c, c->flush_qp);
+		rc = net_verbs_qp_rtr_to_rts(leg, qp);
 	if (!rc)
 		return ncclSuccess;
-	WARN("NET/IB: connecting flush qp 0x%x on device %s to itself failed: %s",
-	     c->flush_qp->qp_num, c->dev->name, strerror(rc));
+	WARN("NET/IB: connecting flush qp 0x%x on device %s to itself failed: %s", qp->qp_num,
+	     leg->dev->name, strerror(rc));
 	return ncclSystemError;
 }
 
-static void net_verbs_qp_destroy(struct net_verbs_conn *c, struct ibv_qp **qp)
+ncclResult_t net_verbs_flush_make(struct net_verbs_conn *c)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (uint32_t l = 0; l < c->nlegs && !rc; l++)
+		rc = net_verbs_flush_make_one(c, l);
+	return rc;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void net_verbs_qp_destroy(const struct net_verbs_leg *leg, struct ibv_qp **qp)
 {
 	int rc;
 
@@ -304,20 +356,22 @@ static void net_verbs_qp_destroy(struct net_verbs_conn *c, struct ibv_qp **qp)
 	os_unlabel(*qp);
 	rc = ibv_destroy_qp(*qp);
 	if (rc)
-		WARN("NET/IB: ibv_destroy_qp on device %s failed: %s", c->dev->name, strerror(rc));
+		WARN("NET/IB: ibv_destroy_qp on device %s failed: %s", leg->dev->name,
+		     strerror(rc));
 	*qp = NULL;
 }
 
-/* After it the HCA touches no memory for this connection. */
+/* After it the HCAs touch no memory for this connection. */
 void net_verbs_qp_stop(struct net_verbs_conn *c)
 {
 	net_verbs_unwatch(c);
-	net_verbs_qp_destroy(c, &c->flush_qp);
+	for (uint32_t l = 0; l < c->nlegs; l++)
+		net_verbs_qp_destroy(&c->leg[l], &c->leg[l].flush_qp);
 	for (uint32_t i = 0; i < c->nqps; i++)
-		net_verbs_qp_destroy(c, &c->qp[i]);
+		net_verbs_qp_destroy(&c->leg[net_verbs_leg_of(c, i)], &c->qp[i]);
 }
 
-static void net_verbs_mr_close(struct net_verbs_conn *c, struct ibv_mr **mr)
+static void net_verbs_mr_close(const struct net_verbs_leg *leg, struct ibv_mr **mr)
 {
 	int rc;
 
@@ -325,23 +379,29 @@ static void net_verbs_mr_close(struct net_verbs_conn *c, struct ibv_mr **mr)
 		return;
 	rc = ibv_dereg_mr(*mr);
 	if (rc)
-		WARN("NET/IB: ibv_dereg_mr on device %s failed: %s", c->dev->name, strerror(rc));
+		WARN("NET/IB: ibv_dereg_mr on device %s failed: %s", leg->dev->name, strerror(rc));
 	*mr = NULL;
 }
 
-/* Undoes as much of net_verbs_qp_make and net_verbs_flush_qp_make as was done. */
+static void net_verbs_leg_close(struct net_verbs_leg *leg)
+{
+	net_verbs_mr_close(leg, &leg->flush_mr);
+	net_verbs_mr_close(leg, &leg->ring_mr);
+	if (!leg->cq)
+		return;
+	os_unlabel(leg->cq);
+	if (ibv_destroy_cq(leg->cq))
+		WARN("NET/IB: ibv_destroy_cq on device %s failed", leg->dev->name);
+	leg->cq = NULL;
+	net_verbs_pd_put(leg->dev);
+}
+
+/* Undoes as much of net_verbs_qp_make and net_verbs_flush_make as was done. */
 void net_verbs_qp_close(struct net_verbs_conn *c)
 {
 	net_verbs_qp_stop(c);
-	net_verbs_mr_close(c, &c->flush_mr);
-	net_verbs_mr_close(c, &c->ring_mr);
+	for (uint32_t l = 0; l < c->nlegs; l++)
+		net_verbs_leg_close(&c->leg[l]);
 	os_free(c->ring_mem);
 	c->ring_mem = c->ring = NULL;
-	if (!c->cq)
-		return;
-	os_unlabel(c->cq);
-	if (ibv_destroy_cq(c->cq))
-		WARN("NET/IB: ibv_destroy_cq on device %s failed", c->dev->name);
-	c->cq = NULL;
-	net_verbs_pd_put(c->dev);
 }

@@ -7,7 +7,7 @@
  *
  * The writes of a receive with one buffer: the data, whose last write has the immediate, which is the size. With
  * several: the data of each, then a write with the immediate, of their sizes into the receiver's ring of them.
- * What is split goes so over each queue pair, with an immediate on each.
+ * What is split, and what goes over a merged NIC, goes so over each queue pair, with an immediate on each.
  */
 #include <endian.h>
 #include <string.h>
@@ -99,20 +99,21 @@ struct net_verbs_piece {
 
 /* A send as its writes see it. */
 struct net_verbs_write {
+	uint32_t qp;
 	const struct net_buffer *from;
 	const struct net_verbs_cts *cts;
 	uint32_t request; /* the number of the first of the receive's */
 	bool alone;       /* the receive has one buffer: the last write has the immediate */
 };
 
-static int net_verbs_post_piece(struct ibv_qp *qp, const struct net_verbs_write *m,
+static int net_verbs_post_piece(const struct net_verbs_conn *c, const struct net_verbs_write *m,
 				const struct net_verbs_piece *p)
 {
 	const struct net_verbs_region *region = m->from->mr;
 	struct ibv_sge sge = {
 		.addr = net_verbs_iova(region, p->data),
 		.length = (uint32_t)p->bytes,
-		.lkey = region->mr->lkey,
+		.lkey = region->mr[net_verbs_leg_of(c, m->qp)]->lkey,
 	};
 	struct ibv_send_wr *bad,
 		wr = {
@@ -122,19 +123,20 @@ static int net_verbs_post_piece(struct ibv_qp *qp, const struct net_verbs_write 
 			.opcode = p->last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
 			.send_flags = p->last ? IBV_SEND_SIGNALED : 0,
 			.imm_data = htobe32((uint32_t)m->from->bytes),
-			.wr.rdma = {.remote_addr = p->remote_addr, .rkey = m->cts->rkey},
+			.wr.rdma = {.remote_addr = p->remote_addr,
+				    .rkey = m->cts->rkey[net_verbs_their_dev(c, m->qp)]},
 		};
 
-	return ibv_post_send(qp, &wr, &bad);
+	return ibv_post_send(c->qp[m->qp], &wr, &bad);
 }
 
 /* One queue pair's part of a message, in several writes when it is longer than the port takes: the last one
  * completes them all. With adaptive routing the packets of a long write overtake each other, and the
  * immediate goes by itself behind them. */
-static int net_verbs_post_part(struct net_verbs_conn *c, struct ibv_qp *qp,
-			       const struct net_verbs_write *m, size_t at, size_t bytes)
+static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_verbs_write *m,
+			       size_t at, size_t bytes)
 {
-	const size_t most = net_verbs_message_max(c->dev);
+	const size_t most = net_verbs_message_max(c->leg[net_verbs_leg_of(c, m->qp)].dev);
 	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
 	struct net_verbs_piece p = {.data = (const uint8_t *)m->from->data + at,
 				    .remote_addr = m->cts->addr + at};
@@ -146,7 +148,7 @@ static int net_verbs_post_part(struct net_verbs_conn *c, struct ibv_qp *qp,
 	while (!rc && (left || (m->alone && !p.last))) {
 		p.bytes = MIN_OF(left, most);
 		p.last = m->alone && p.bytes == left && (!apart || !left);
-		rc = net_verbs_post_piece(qp, m, &p);
+		rc = net_verbs_post_piece(c, m, &p);
 		p.data += p.bytes;
 		p.remote_addr += p.bytes;
 		left -= p.bytes;
@@ -154,22 +156,24 @@ static int net_verbs_post_part(struct net_verbs_conn *c, struct ibv_qp *qp,
 	return rc;
 }
 
-/* The part of a message for queue pair i of those that share it. All take part in one that is split, also those
- * for which nothing is left. */
-static int net_verbs_post_share(struct net_verbs_conn *c, uint32_t i,
+/* Part k of a message, of equal ones. All queue pairs that share it take part, also those for which nothing is
+ * left. */
+static int net_verbs_post_share(const struct net_verbs_conn *c, uint32_t k,
 				const struct net_verbs_write *m)
 {
+	const uint32_t parts = net_verbs_parts(c);
 	const size_t bytes = m->from->bytes;
-	const size_t each = ALIGN_UP(DIV_UP(bytes, c->nqps), (size_t)NET_VERBS_SPLIT_ALIGN);
-	const size_t at = MIN_OF(i * each, bytes);
+	const size_t each =
+		parts > 1 ? ALIGN_UP(DIV_UP(bytes, parts), (size_t)NET_VERBS_SPLIT_ALIGN) : bytes;
+	const size_t at = MIN_OF(k * each, bytes);
 
-	if (!c->split)
-		return net_verbs_post_part(c, net_verbs_turn(c, c->sends), m, 0, bytes);
-	return net_verbs_post_part(c, c->qp[i], m, at, MIN_OF(each, bytes - at));
+	return net_verbs_post_part(c, m, at, MIN_OF(each, bytes - at));
 }
 
-/* Behind the data of several messages: their sizes, on the first queue pair, and the immediate. */
-static int net_verbs_post_sizes(struct net_verbs_conn *c, uint32_t i, uint32_t request)
+/* Behind the data of several messages, on the queue pair `i` of part k: their sizes, with the first part, and the
+ * immediate. */
+static int net_verbs_post_sizes(const struct net_verbs_conn *c, uint32_t k, uint32_t i,
+				uint32_t request)
 {
 	const struct net_verbs_gather *g = &c->gather;
 	uint32_t sizes[NET_MAX_RECVS];
@@ -179,17 +183,17 @@ static int net_verbs_post_sizes(struct net_verbs_conn *c, uint32_t i, uint32_t r
 		wr = {
 			.wr_id = net_verbs_wr_id(NET_VERBS_SEND, request),
 			.sg_list = &sge,
-			.num_sge = i ? 0 : 1,
+			.num_sge = k ? 0 : 1,
 			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-			.send_flags = IBV_SEND_SIGNALED | (i ? 0 : IBV_SEND_INLINE),
+			.send_flags = IBV_SEND_SIGNALED | (k ? 0 : IBV_SEND_INLINE),
 			.wr.rdma = {.remote_addr =
 					    c->theirs.ring_addr + g->cts[0].sizes * sizeof sizes,
-				    .rkey = c->theirs.ring_rkey},
+				    .rkey = c->theirs.dev[net_verbs_their_dev(c, i)].ring_rkey},
 		};
 
-	for (uint32_t k = 0; k < g->n; k++)
-		sizes[k] = (uint32_t)g->from[k].bytes;
-	return ibv_post_send(c->split ? c->qp[i] : net_verbs_turn(c, c->sends), &wr, &bad);
+	for (uint32_t b = 0; b < g->n; b++)
+		sizes[b] = (uint32_t)g->from[b].bytes;
+	return ibv_post_send(c->qp[i], &wr, &bad);
 }
 
 /* All messages of the receive that is next. */
@@ -199,13 +203,17 @@ static int net_verbs_post_all(struct net_verbs_conn *c, uint32_t request)
 	int rc = 0;
 
 	OS_PROBE("net.sends_together", "the messages of several sends go together", g->n > 1);
-	for (uint32_t i = 0; i < net_verbs_parts(c) && !rc; i++) {
-		for (uint32_t k = 0; k < g->n && !rc; k++)
-			rc = net_verbs_post_share(c, i,
-						  &(struct net_verbs_write){&g->from[k], &g->cts[k],
-									    request, g->n == 1});
+	for (uint32_t k = 0; k < net_verbs_parts(c) && !rc; k++) {
+		const uint32_t i = net_verbs_part_qp(c, c->sends, k);
+
+		c->failed_qp = i;
+		for (uint32_t b = 0; b < g->n && !rc; b++)
+			rc = net_verbs_post_share(c, k,
+						  &(struct net_verbs_write){i, &g->from[b],
+									    &g->cts[b], request,
+									    g->n == 1});
 		if (!rc && g->n > 1)
-			rc = net_verbs_post_sizes(c, i, request);
+			rc = net_verbs_post_sizes(c, k, i, request);
 	}
 	return rc;
 }
@@ -220,11 +228,13 @@ static ncclResult_t net_verbs_send_all(struct net_verbs_conn *c)
 	int rc;
 
 	first->n = g->n;
-	first->left = net_verbs_parts(c);
+	net_verbs_expect(c, first, c->sends);
 	memcpy(first->sends, g->req, sizeof first->sends);
+	for (uint32_t b = 1; b < g->n; b++)
+		g->req[b]->first = first;
 	rc = net_verbs_post_all(c, (uint32_t)(first - c->req));
 	if (rc)
-		return net_verbs_call_failed(c, "posting a write", rc);
+		return net_verbs_call_failed(c, c->failed_qp, "posting a write", rc);
 	c->sends++;
 	g->n = 0;
 	os_event_post(g);

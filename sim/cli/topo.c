@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/param.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/rules.h"
 #include "sim/cli/topo_why.h"
@@ -150,11 +151,17 @@ int cli_topo_refused(void)
 	return SIM_USAGE;
 }
 
+/* A machine is shown as its file has it, and its NICs merged where the environment says how. */
+static bool topo_merges(void)
+{
+	return param_is_set(PARAM_NET_MERGE_LEVEL) || param_is_set(PARAM_NET_FORCE_MERGE);
+}
+
 /* With the first `gpus` of its GPUs. */
 static ncclResult_t topo_machine_system(struct topo_machine *m, int32_t gpus)
 {
 	const struct world_machine *f = m->file;
-	struct topo_select select = {.count = gpus};
+	struct topo_select select = {.count = gpus, .merge = topo_merges()};
 
 	for (int32_t i = 0; i < gpus; i++) {
 		snprintf(select.gpu[i].bus_id, sizeof select.gpu[i].bus_id, "%s", f->gpu[i].bus_id);

@@ -191,7 +191,7 @@ static ncclResult_t tune_of_machine(struct tune_world *w, const struct world_mac
 				    int32_t hosts, int32_t gpus)
 {
 	struct topo_rank_info *all = calloc((size_t)(hosts * gpus), sizeof *all);
-	struct topo_select select = {.count = gpus};
+	struct topo_select select = {.count = gpus, .merge = true};
 	const struct topo_system *sys;
 	ncclResult_t rc;
 

@@ -337,6 +337,62 @@ static int machine_net_value(const struct xml_node *net, const char *attr, int p
 			    expected);
 }
 
+/* Of a device, or of a merged NIC: the names of its devices with a '+' between them. */
+static int machine_net_name(const struct xml_node *net, struct xml_error *error)
+{
+	const char *name = xml_attr(net, "name");
+	size_t most = sizeof((struct world_nic *)0)->name - 1;
+
+	if (!name)
+		return 0;
+	for (const char *at = name;; at++) {
+		size_t n = strcspn(at, "+");
+
+		if (!n || n > most || memchr(at, '/', n))
+			return xml_error_at(net, error,
+					    "attribute 'name' is '%.64s', expected 1 to %zu "
+					    "characters, no slash",
+					    name, most);
+		at += n;
+		if (!*at)
+			return 0;
+	}
+}
+
+static bool machine_net_has(const struct machine_reader *r, int32_t host, const char *name)
+{
+	for (int32_t i = 0; i < r->m->nic_count; i++)
+		if (r->m->nic[i].host == host && strcmp(r->m->nic[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* A dump can have the merged NIC, and lack the devices that it is made of. `merged` is the next one of the
+ * machine's NICs, and not among them yet. */
+static int machine_net_split(struct machine_reader *r, const struct xml_node *net,
+			     struct world_nic merged)
+{
+	const char *at = xml_attr(net, "name");
+	uint64_t parts = 1;
+
+	for (const char *c = at; *c; c++)
+		parts += *c == '+';
+	merged.mbps = MAX_OF(merged.mbps / parts, 1u);
+	for (uint64_t i = 0; i < parts; i++) {
+		size_t n = strcspn(at, "+");
+
+		snprintf(merged.name, sizeof merged.name, "%.*s", (int)n, at);
+		at += n + (at[n] == '+');
+		if (machine_net_has(r, merged.host, merged.name))
+			continue;
+		if (machine_nic_room(r, net))
+			return EINVAL;
+		merged.dev = r->m->nic_count;
+		r->m->nic[r->m->nic_count++] = merged;
+	}
+	return 0;
+}
+
 static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 			   const struct machine_place *at)
 {
@@ -347,12 +403,9 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	int32_t speed = 0, port = 1, gdr = 0;
 	*n = (struct world_nic){.dev = r->m->nic_count, .host = at->host, .numa = at->numa};
 	const char *name = xml_attr(net, "name");
-	if (name && (strlen(name) >= sizeof n->name || strchr(name, '/') || !*name))
-		return xml_error_at(
-			net, &r->error,
-			"attribute 'name' is '%.64s', expected 1 to %zu characters, no slash", name,
-			sizeof n->name - 1);
-	rc = machine_small_int(net, "dev", n->dev, 0, INT32_MAX, &n->dev, &r->error);
+	rc = machine_net_name(net, &r->error);
+	if (rc == 0)
+		rc = machine_small_int(net, "dev", n->dev, 0, INT32_MAX, &n->dev, &r->error);
 	if (rc == 0)
 		rc = machine_small_int(net, "speed", 10000, -1, INT32_MAX, &speed, &r->error);
 	if (rc == 0)
@@ -376,13 +429,15 @@ static int machine_net_add(struct machine_reader *r, const struct xml_node *net,
 	if (rc)
 		return rc;
 	if (name)
-		snprintf(n->name, sizeof n->name, "%s", name);
+		snprintf(n->name, sizeof n->name, "%.*s", (int)sizeof n->name - 1, name);
 	else
 		snprintf(n->name, sizeof n->name, "net%d", n->dev);
 	n->port = port ? (uint32_t)port : 1;
 	n->mbps = speed > 0 ? MAX_OF((uint64_t)speed / 8, 1u) : 1250; /* 0 would be no limit */
 	n->gdr = gdr != 0;
 	n->is_rdma = strncmp(n->name, "eth", 3) != 0 && (gdr || n->guid);
+	if (name && strchr(name, '+'))
+		return machine_net_split(r, net, *n);
 	if (n->is_rdma && machine_net_is_seen(r, n))
 		return 0;
 	rc = machine_net_is_new(r, net, n);

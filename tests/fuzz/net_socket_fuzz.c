@@ -141,7 +141,8 @@ static void fuzz_recv_main(void *arg)
 	comm->rank = 1;
 	memset(area, FUZZ_GUARD, area_bytes);
 	must(net_socket_devices(comm, &count) == ncclSuccess);
-	must(net_socket_listen(comm, 0, &who, &peer.handle, &listen) == ncclSuccess);
+	must(net_socket_listen(comm, &(struct net_nic){1, {0}}, &who, &peer.handle, &listen) ==
+	     ncclSuccess);
 	shared_store_u32(&peer.listening, 1, SHARED_RELEASE);
 	do
 		rc = net_socket_accept(listen, &net_comm, &w);

@@ -127,8 +127,8 @@ static ncclResult_t send_connect(struct side *s)
 	ncclResult_t rc;
 
 	wait_word(&pair.listening, "the handle");
-	while ((rc = net_socket.connect(s->comm, 0, &who, &pair.handle, &s->pending, &s->net_comm,
-					&w)) == ncclInProgress)
+	while ((rc = net_socket.connect(s->comm, &(struct net_nic){1, {0}}, &who, &pair.handle,
+					&s->pending, &s->net_comm, &w)) == ncclInProgress)
 		os_wait_one(&w, NULL);
 	ck_assert_ptr_null(s->pending);
 	return rc;
@@ -195,7 +195,8 @@ static ncclResult_t recv_connect(struct side *s)
 	struct wait w;
 	ncclResult_t rc;
 
-	ck_assert_int_eq(net_socket.listen(s->comm, 0, &who, &pair.handle, &s->listen),
+	ck_assert_int_eq(net_socket.listen(s->comm, &(struct net_nic){1, {0}}, &who, &pair.handle,
+					   &s->listen),
 			 ncclSuccess);
 	shared_store_u32(&pair.listening, 1, SHARED_RELEASE);
 	while ((rc = net_socket.accept(s->listen, &s->net_comm, &w)) == ncclInProgress)

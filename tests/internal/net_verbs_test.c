@@ -23,12 +23,15 @@ struct pair {
 	struct net_handle handle;
 	uint32_t messages, drop_link_at; /* 0: never */
 	uint32_t together;               /* messages of a receive, each with its tag; 0: one */
+	uint32_t devices[2];             /* of each end's merged NIC; 0: one */
 	bool stranger, too_long, flood;
 	uint32_t message_max;     /* of the devices; 0: theirs */
+	const char *machine;      /* NULL: one with one HCA */
 	const char *receiver_qps; /* NULL: as env has it */
 	const char *env[5];       /* of both processes; the last one is NULL */
 	int gid_index;            /* that both must use; 0: any */
 	bool strict;              /* no region has relaxed ordering */
+	uint32_t drop_port;       /* whose link goes down; of the first host */
 	ncclResult_t want[2];
 	ncclResult_t got[2];
 };
@@ -95,13 +98,24 @@ static bool is_relaxed(struct ibv_mr *mr)
 	       IBV_ACCESS_RELAXED_ORDERING;
 }
 
+/* The first devices of the host. */
+static struct net_nic side_nic(const struct side *s)
+{
+	const uint32_t count = MAX_OF(pair.devices[s->comm->rank], 1u);
+	struct net_nic nic = {.count = (int)count};
+
+	for (int i = 0; i < nic.count; i++)
+		nic.dev[i] = i;
+	return nic;
+}
+
 static void side_register(struct side *s, enum net_memory where)
 {
 	struct net_verbs_conn *c = s->net_comm;
 
 	ck_assert_int_eq(net_verbs.reg_mr(c, s->area, AREA, where, &s->mr), ncclSuccess);
-	ck_assert_int_eq(is_relaxed(((struct net_verbs_region *)s->mr)->mr), !pair.strict);
-	ck_assert(!c->ring_mr || !is_relaxed(c->ring_mr));
+	ck_assert_int_eq(is_relaxed(((struct net_verbs_region *)s->mr)->mr[0]), !pair.strict);
+	ck_assert(!c->leg[0].ring_mr || !is_relaxed(c->leg[0].ring_mr));
 }
 
 static void side_close(struct side *s)
@@ -139,11 +153,12 @@ static ncclResult_t side_idle(struct side *s, const struct wait *w, int n)
 static ncclResult_t send_connect(struct side *s)
 {
 	struct net_who who = {.rank = 0, .peer = 1, .channel = 3};
+	struct net_nic nic = side_nic(s);
 	struct wait w;
 	ncclResult_t rc;
 
 	wait_word(&pair.listening, "the handle");
-	while ((rc = net_verbs.connect(s->comm, 0, &who, &pair.handle, &s->pending, &s->net_comm,
+	while ((rc = net_verbs.connect(s->comm, &nic, &who, &pair.handle, &s->pending, &s->net_comm,
 				       &w)) == ncclInProgress)
 		os_wait_one(&w, NULL);
 	return rc;
@@ -235,7 +250,8 @@ struct share {
 /* The writes of data, and one by itself: an empty message, or the immediate of long data. */
 static void share_add(struct share *s, const struct net_verbs_conn *c, size_t bytes)
 {
-	const size_t mtu = 128u << c->dev->attr.active_mtu, most = net_verbs_message_max(c->dev);
+	const struct net_verbs_dev *d = c->leg[0].dev;
+	const size_t mtu = 128u << d->attr.active_mtu, most = net_verbs_message_max(d);
 	const bool together = pair.together > 1;
 	const bool apart = c->adaptive && bytes > (size_t)param_i64(PARAM_IB_AR_THRESHOLD);
 	const uint32_t alone = !together && (apart || !bytes);
@@ -255,14 +271,15 @@ static void share_add_sizes(struct share *s)
 
 static void shares_want(const struct net_verbs_conn *c, uint32_t m, struct share *want)
 {
-	const size_t bytes = size_of(m), each = DIV_UP(DIV_UP(bytes, c->nqps), 128u) * 128u;
-	const uint32_t of = messages_of_receive(), first = c->split ? 0 : m / of % c->nqps;
-	const uint32_t n = c->split ? c->nqps : 1;
+	const uint32_t of = messages_of_receive(), n = c->split ? c->nqps : c->width;
+	const size_t bytes = size_of(m);
+	const size_t each = n > 1 ? DIV_UP(DIV_UP(bytes, n), 128u) * 128u : bytes;
+	const uint32_t first = c->split ? 0 : m / of % (c->nqps / c->width) * c->width;
 
 	for (uint32_t i = 0; i < n; i++) {
 		const size_t part = i * each < bytes ? MIN_OF(each, bytes - i * each) : 0;
 
-		share_add(&want[first + i], c, c->split ? part : bytes);
+		share_add(&want[first + i], c, part);
 		if (of > 1 && m % of == 0)
 			share_add_sizes(&want[first + i]);
 	}
@@ -307,10 +324,12 @@ static void send_main(void *arg)
 static ncclResult_t recv_connect(struct side *s)
 {
 	struct net_who who = {.rank = 1, .peer = 0, .channel = 3};
+	struct net_nic nic = side_nic(s);
 	struct wait w;
 	ncclResult_t rc;
 
-	ck_assert_int_eq(net_verbs.listen(s->comm, 0, &who, &pair.handle, &s->listen), ncclSuccess);
+	ck_assert_int_eq(net_verbs.listen(s->comm, &nic, &who, &pair.handle, &s->listen),
+			 ncclSuccess);
 	shared_store_u32(&pair.listening, 1, SHARED_RELEASE);
 	while ((rc = net_verbs.accept(s->listen, &s->net_comm, &w)) == ncclInProgress)
 		os_wait_one(&w, NULL);
@@ -500,7 +519,7 @@ static void pair_main(void *arg)
 	task[n++] = spawn(b, "receiver", 1, recv_main);
 	if (pair.drop_link_at) {
 		wait_word(&pair.down, "the moment to drop the link");
-		world_port_set(world_port(0), false);
+		world_port_set(world_port(pair.drop_port), false);
 	}
 	for (int i = 0; i < n; i++)
 		os_thread_join(task[i]);
@@ -512,7 +531,9 @@ static void pair_run(const struct pair *test)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct sim_config config = {.engine = SIM_ENGINE_SIM, .seed = seed};
-		struct world_config world = {.hosts = 2, .machine = "pcie-4gpu", .env = test->env};
+		struct world_config world = {.hosts = 2,
+					     .machine = test->machine ? test->machine : "pcie-4gpu",
+					     .env = test->env};
 
 		pair = *test;
 		ck_assert_int_eq(sim_start(&config), 0);
@@ -582,9 +603,41 @@ START_TEST(messages_of_a_receive_go_to_their_tags)
 }
 END_TEST
 
+/* Both ends over several devices, or one of them; one message, and several of a receive. A device that fails
+ * is the end of the connection. */
+static const uint32_t merged[][2] = {{2, 2}, {4, 4}, {3, 2}, {1, 4}, {2, 1}};
+
+static void merged_run(size_t i, uint32_t together, const char *const *env)
+{
+	struct pair test = {.machine = "a100-2port",
+			    .messages = MESSAGES / 2 / NET_MAX_RECVS * NET_MAX_RECVS,
+			    .together = together,
+			    .devices = {merged[i][0], merged[i][1]}};
+
+	for (size_t k = 0; k < ARRAY_LEN(queues[0]); k++)
+		test.env[k] = env[k];
+	pair_run(&test);
+	test.drop_link_at = 20;
+	test.drop_port = merged[i][0] - 1;
+	test.want[0] = test.want[1] = ncclRemoteError;
+	pair_run(&test);
+}
+
+START_TEST(messages_go_over_all_devices_of_a_merged_nic)
+{
+	static const char *const none[ARRAY_LEN(queues[0])] = {NULL};
+
+	merged_run((size_t)_i, 0, none);
+	merged_run((size_t)_i, 4, none);
+	merged_run((size_t)_i, 0, queues[0]);
+	merged_run((size_t)_i, NET_MAX_RECVS, queues[4]);
+}
+END_TEST
+
 START_TEST(receives_leave_a_request_to_flushes)
 {
 	pair_run(&(struct pair){.messages = 0, .flood = true});
+	pair_run(&(struct pair){.machine = "a100-2port", .devices = {2, 2}, .flood = true});
 }
 END_TEST
 
@@ -663,6 +716,8 @@ int main(void)
 	tcase_add_test(t, a_message_longer_than_the_port_takes_goes_in_pieces);
 	tcase_add_loop_test(t, several_queue_pairs_share_the_messages, 0, (int)ARRAY_LEN(queues));
 	tcase_add_loop_test(t, messages_of_a_receive_go_to_their_tags, 0, (int)ARRAY_LEN(queues));
+	tcase_add_loop_test(t, messages_go_over_all_devices_of_a_merged_nic, 0,
+			    (int)ARRAY_LEN(merged));
 	tcase_add_test(t, receives_leave_a_request_to_flushes);
 	tcase_add_test(t, ends_with_other_queue_pairs_are_invalid_usage);
 	tcase_add_loop_test(t, data_alone_has_relaxed_ordering, 0, (int)ARRAY_LEN(orders));

@@ -18,7 +18,7 @@ for seed in {1..60}; do
 	"$doppel" run all_reduce --hosts 4 --gpus 2 -b 64K -e 64K --seed "$seed" --faults "$work/plan" \
 		>"$work/out" 2>&1 || rc=$?
 	# rank 1 <- rank 0 channel 0 qp 0x105 on mlx5_0 (peer ...): RDMA_WRITE completed with ... vendor_err
-	first=$(sed -n 's/.*: rank \([0-9]*\) [<>-]* rank \([0-9]*\) channel [0-9]* qp \(0x[0-9a-f]*\) .*IBV_WC_GENERAL_ERR (21) vendor_err.*/qp \3 of rank \1 towards rank \2:/p' "$work/out")
+	first=$(sed -n 's/.*: rank \([0-9]*\) [<>-]* rank \([0-9]*\) channel [0-9]* qp \(0x[0-9a-f]* on [a-z0-9_]*\) .*IBV_WC_GENERAL_ERR (21) vendor_err.*/qp \3 of rank \1 towards rank \2:/p' "$work/out")
 	if [ $rc != 2 ] || [ "$(wc -l <<<"$first")" != 1 ] || [ -z "$first" ] ||
 		grep "the peer gives up: " "$work/out" | grep -vF "the peer gives up: $first"; then
 		echo "seed $seed: exit code $rc, failed first: '$first'"
