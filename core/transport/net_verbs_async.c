@@ -57,7 +57,7 @@ static bool net_verbs_has_qp(const struct net_verbs_leg *leg, const struct ibv_q
 {
 	const struct net_verbs_conn *c = leg->conn;
 
-	for (uint32_t i = (uint32_t)(leg - c->leg); i < c->nqps; i += c->nlegs)
+	for (uint32_t i = 0; i < c->nqps; i++)
 		if (c->qp[i] == qp)
 			return true;
 	return leg->flush_qp && leg->flush_qp == qp;

@@ -173,7 +173,7 @@ static int net_verbs_post_flush(struct net_verbs_conn *c, uint32_t l, uint32_t r
 {
 	const struct net_verbs_leg *leg = &c->leg[l];
 	struct ibv_sge sge = {
-		.addr = (uint64_t)(uintptr_t)&c->flush_word,
+		.addr = (uint64_t)(uintptr_t)&leg->flush_word,
 		.length = 1,
 		.lkey = leg->flush_mr->lkey,
 	};
@@ -190,13 +190,15 @@ static int net_verbs_post_flush(struct net_verbs_conn *c, uint32_t l, uint32_t r
 	return ibv_post_send(leg->flush_qp, &wr, &bad);
 }
 
-/* Reads back one byte of what came in, which pushes all that came before over this device out to GPU memory. */
+/* Reads back one byte of what came in, which pushes all that came before over the same device out to GPU memory.
+ * On each leg that is the first byte that came over it: a byte of another leg may still be on its way. */
 ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 			      struct net_request **req, struct wait *w)
 {
 	struct net_verbs_region *region = mr;
 	struct net_verbs_conn *c = recv_comm;
 	struct net_request *r;
+	size_t each;
 	int rc;
 
 	ASSERT(c->leg[0].flush_qp && bytes);
@@ -208,8 +210,10 @@ ncclResult_t net_verbs_iflush(void *recv_comm, void *data, size_t bytes, void *m
 	if (!r)
 		return net_verbs_busy(c, req, w);
 	region->used = true;
-	for (uint32_t l = 0; l < c->nlegs; l++) {
-		rc = net_verbs_post_flush(c, l, (uint32_t)(r - c->req), region, data);
+	each = net_verbs_part_bytes(c, bytes);
+	for (uint32_t l = 0; l < c->nlegs && l * each < bytes; l++) {
+		rc = net_verbs_post_flush(c, l, (uint32_t)(r - c->req), region,
+					  (const uint8_t *)data + l * each);
 		if (rc) {
 			r->used = l > 0;
 			return net_verbs_call_failed(c, l, "posting a flush", rc);

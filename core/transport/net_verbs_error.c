@@ -110,8 +110,8 @@ static void net_verbs_log(const struct net_verbs_conn *c, uint32_t i, uint32_t q
 /* The queue pair of that number on a leg; that of a flush counts as the leg's first one. */
 static uint32_t net_verbs_qp_index(const struct net_verbs_conn *c, uint32_t leg, uint32_t qpn)
 {
-	for (uint32_t i = leg; i < c->nqps; i += c->nlegs)
-		if (c->qp[i]->qp_num == qpn)
+	for (uint32_t i = 0; i < c->nqps; i++)
+		if (c->qp[i]->qp_num == qpn && net_verbs_leg_of(c, i) == leg)
 			return i;
 	return leg;
 }

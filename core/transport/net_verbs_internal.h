@@ -14,8 +14,7 @@
  * flushed by an RDMA READ of one byte on a queue pair connected to itself.
  *
  * Over a merged NIC a connection has a leg on each of its devices, with a completion queue, the registrations and
- * every so-manyth queue pair: pair i is of device i % devices, at either end. Each message is split over all legs,
- * and is there when all its parts are. The ends may have different numbers of devices.
+ * every so-manyth queue pair. Each message is split over all legs, and is there when all its parts are. The ends may have different numbers of devices.
  *
  * Values: NCCL 2.28's. The orders that it relies on are listed in backends/INTERFACE.md.
  *
@@ -224,6 +223,7 @@ struct net_verbs_leg {
 	struct ibv_mr *ring_mr;
 	struct ibv_qp *flush_qp;
 	struct ibv_mr *flush_mr;
+	uint64_t flush_word;        /* where flushes read to */
 	struct net_verbs_leg *next; /* of the device's, under its lock */
 };
 
@@ -264,7 +264,6 @@ struct net_verbs_conn {
 	uint64_t recvs;     /* irecvs so far */
 	uint64_t cts_done;  /* CTS writes known to be complete; one in NET_VERBS_RING is signaled */
 	uint64_t cts_turns; /* signaled ones among them */
-	uint64_t flush_word;
 };
 
 /* Registered memory: what reg_mr gives the proxy. */
@@ -382,15 +381,23 @@ static inline uint32_t net_verbs_part_qp(const struct net_verbs_conn *c, uint64_
 	return c->split ? k : (uint32_t)(message % (c->nqps / c->width)) * c->width + k;
 }
 
-/* The leg of queue pair i, and the other end's device. */
+/* The parts are equal, but for the last ones. */
+static inline size_t net_verbs_part_bytes(const struct net_verbs_conn *c, size_t bytes)
+{
+	const uint32_t parts = net_verbs_parts(c);
+
+	return parts > 1 ? ALIGN_UP(DIV_UP(bytes, parts), (size_t)NET_VERBS_SPLIT_ALIGN) : bytes;
+}
+
+/* The leg of queue pair i, and the other end's device: part k of a message goes over leg k first, then around. */
 static inline uint32_t net_verbs_leg_of(const struct net_verbs_conn *c, uint32_t i)
 {
-	return i % c->nlegs;
+	return i % c->width % c->nlegs;
 }
 
 static inline uint32_t net_verbs_their_dev(const struct net_verbs_conn *c, uint32_t i)
 {
-	return i % c->theirs.ndevs;
+	return i % c->width % c->theirs.ndevs;
 }
 
 static inline uint64_t net_verbs_wr_id(enum net_verbs_kind kind, uint32_t request)

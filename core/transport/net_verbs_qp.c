@@ -225,8 +225,9 @@ static ncclResult_t net_verbs_cq_make(struct net_verbs_conn *c, uint32_t l)
 	struct net_verbs_leg *leg = &c->leg[l];
 	uint32_t cqes = c->is_send ? 0 : NET_MAX_REQUESTS;
 
-	for (uint32_t i = l; i < c->nqps; i += c->nlegs)
-		cqes += net_verbs_depth(c, i) + (c->is_send ? 0 : NET_MAX_REQUESTS);
+	for (uint32_t i = 0; i < c->nqps; i++)
+		if (net_verbs_leg_of(c, i) == l)
+			cqes += net_verbs_depth(c, i) + (c->is_send ? 0 : NET_MAX_REQUESTS);
 	leg->cq = ibv_create_cq(leg->dev->ctx, (int)cqes, NULL, NULL, 0);
 	if (leg->cq)
 		return ncclSuccess;
@@ -313,7 +314,7 @@ static ncclResult_t net_verbs_flush_make_one(struct net_verbs_conn *c, uint32_t 
 	int rc;
 
 	ASSERT(!c->is_send && !leg->flush_qp);
-	leg->flush_mr = ibv_reg_mr(leg->dev->pd, &c->flush_word, sizeof c->flush_word,
+	leg->flush_mr = ibv_reg_mr(leg->dev->pd, &leg->flush_word, sizeof leg->flush_word,
 				   IBV_ACCESS_LOCAL_WRITE);
 	if (!leg->flush_mr) {
 		WARN("NET/IB: ibv_reg_mr of the flush word on device %s failed: %s", leg->dev->name,

@@ -161,10 +161,7 @@ static int net_verbs_post_part(const struct net_verbs_conn *c, const struct net_
 static int net_verbs_post_share(const struct net_verbs_conn *c, uint32_t k,
 				const struct net_verbs_write *m)
 {
-	const uint32_t parts = net_verbs_parts(c);
-	const size_t bytes = m->from->bytes;
-	const size_t each =
-		parts > 1 ? ALIGN_UP(DIV_UP(bytes, parts), (size_t)NET_VERBS_SPLIT_ALIGN) : bytes;
+	const size_t bytes = m->from->bytes, each = net_verbs_part_bytes(c, bytes);
 	const size_t at = MIN_OF(k * each, bytes);
 
 	return net_verbs_post_part(c, m, at, MIN_OF(each, bytes - at));

@@ -148,6 +148,27 @@ static void swarm_relays(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_PXN_DISABLE=1");
 }
 
+/* Merged NICs: hosts whose cards have two ports, one time in eight where they have enough GPUs for their ranks, and
+ * one in four of these with the ports apart; of the other worlds one in sixteen merges whatever HCAs a CPU has. */
+static void swarm_merged(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.merged");
+	bool ports = sim_rng_below(&rng, 8) == 0, apart = sim_rng_below(&rng, 4) == 0;
+	bool all = sim_rng_below(&rng, 16) == 0;
+
+	if (s->lab.hosts == 1)
+		return;
+	if (ports && s->lab.gpus <= 4) {
+		snprintf(s->machine, sizeof s->machine, "a100-2port");
+		if (apart)
+			swarm_env(s, "NCCL_NET_MERGE_LEVEL=LOC");
+	} else if (all) {
+		swarm_env(s, "NCCL_NET_MERGE_LEVEL=SYS");
+	}
+}
+
 /* A power of two, then anything below it: as many sizes of 10 B as of 10 KiB. One in 8 is that power
  * itself: slices of whole KiB. Large sizes have no less than 256 KiB. */
 static uint64_t swarm_bytes(struct sim_rng *rng, uint64_t most, bool large)
@@ -716,6 +737,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_shape(s, seed);
 	swarm_machines(s, seed);
 	swarm_relays(s, seed);
+	swarm_merged(s, seed);
 	swarm_collective(s, seed);
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_trees(s, seed);
