@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Any text as a topology file: it is refused with a reason, or gives a model in which every path is
- * whole, and graphs that fit. The first byte picks how many GPUs are selected, the second whether
+ * whole, and graphs that fit. The first byte picks how many GPUs are selected, the second whether NICs are merged and whether
  * the rings leave the host. For libFuzzer (clang -fsanitize=fuzzer); with -DFUZZ_MAIN a program
  * that runs the files it is given, or, with a number N first, N mutations of each.
  */
@@ -58,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (int32_t i = 0; i < select.count; i++)
 		select.gpu[i].dev = i;
 	bool inter = data[1] & 1;
+	select.merge = data[1] & 2;
 	if (topo_system_get((const char *)data + 2, bytes - 2, "fuzz", &select, &sys) !=
 	    ncclSuccess) {
 		ASSERT(log_last_error()[0]);

@@ -8,6 +8,7 @@ set -uo pipefail
 . "$2/tests/lib.sh"
 need python3
 need_doubles "$1"
+source_dir=$(cd "$2" && pwd)
 test_begin "$1"
 fail_shows=(out err)
 run() { # run CODE COLLECTIVE ARGS...
@@ -79,6 +80,29 @@ run 0 all_reduce -b 64K -e 64K --env NCCL_NET_FORCE_MERGE="mlx5_1,mlx5_0"
 grep -qF ": mlx5_1+mlx5_0 qp " err || fail "the group is not merged in its order"
 run 2 all_reduce -b 64K -e 64K --env NCCL_NET_FORCE_MERGE="mlx5_1,mlx5_2"
 grep -qF "NCCL_NET_FORCE_MERGE names mlx5_1,mlx5_2: they are not below one CPU" err || fail "two CPUs"
+
+# a dump that has the merged NICs alone, as NCCL writes it
+python3 - "$source_dir/sim/world/machines/a100-2port.xml" <<'P'
+import sys
+import xml.etree.ElementTree as tree
+machine = tree.parse(sys.argv[1])
+for switch in machine.getroot().iter("pci"):
+    for function in switch.findall("pci"):
+        net = function.find("nic/net")
+        if function.get("busid").endswith(".1"):
+            switch.remove(function)
+        elif net is not None:
+            dev = int(net.get("dev"))
+            net.set("name", "mlx5_%d+mlx5_%d" % (dev, dev + 1))
+            net.set("speed", "200000")
+machine.write("dump.xml")
+P
+run 0 all_reduce -b 64K -e 64K --machine dump.xml
+grep -qF ": mlx5_2+mlx5_3 qp " err || fail "a dump's merged NIC is not over its devices"
+
+# a host without merged NICs at the other end
+run 0 all_reduce -b 8 -e 256K -f 32 --gpus 2 --machine a100-2port,pcie-4gpu
+grep -qE ': mlx5_0 qp 0x[0-9a-f]+, peer mlx5_0\+mlx5_1 ' err || fail "no connection of one device with two"
 
 # disabled
 for off in NCCL_NET_MERGE_LEVEL=LOC NCCL_IB_MERGE_NICS=0 NCCL_NET=Socket; do

@@ -26,6 +26,7 @@ static const struct expectation shipped[] = {
 	{"h100-8nic", 8, 90, 18, true, 8, 8, 50000, 0},
 	{"h100-2nic", 4, 90, 18, true, 2, 2, 50000, 0},
 	{"a100-4nic", 8, 80, 12, true, 4, 4, 25000, 0},
+	{"a100-2port", 4, 80, 12, false, 4, 4, 12500, 0},
 	{"pcie-4gpu", 4, 80, 0, false, 1, 1, 12500, 0},
 	{"workstation-2gpu", 2, 86, 0, false, 1, 0, 1250, 0},
 };
@@ -165,6 +166,32 @@ START_TEST(several_nets_of_a_nic_and_nets_under_a_cpu_are_taken)
 }
 END_TEST
 
+/* A dump has the merged NIC, with its devices or without. */
+START_TEST(a_merged_nic_is_its_devices)
+{
+	struct world_machine *m = NULL;
+
+	ck_assert_int_eq(
+		load_text("<system version='1'><cpu numaid='0'>"
+			  "<pci busid='0000:01:00.0' class='0x030200'/>"
+			  "<pci busid='0000:02:00.0' class='0x020000'><nic>"
+			  "<net name='mlx5_1' dev='1' speed='100000' guid='0xa' gdr='1' net='0'/>"
+			  "<net name='mlx5_0+mlx5_1' dev='2' speed='200000' guid='0xa' gdr='1'/>"
+			  "</nic></pci></cpu></system>",
+			  &m),
+		0);
+	ck_assert_int_eq(m->nic_count, 2);
+	ck_assert_str_eq(m->nic[0].name, "mlx5_1");
+	ck_assert_str_eq(m->nic[1].name, "mlx5_0");
+	for (int32_t i = 0; i < 2; i++) {
+		ck_assert_uint_eq(m->nic[i].mbps, 12500);
+		ck_assert_str_eq(m->nic[i].bus_id, "0000:02:00.0");
+		ck_assert(m->nic[i].is_rdma);
+	}
+	world_machine_free(m);
+}
+END_TEST
+
 static const struct {
 	const char *text;
 	int rc;
@@ -184,6 +211,8 @@ static const struct {
 	{"<system><cpu><gpu dev='1'/><gpu dev='1'/></cpu></system>", EINVAL},
 	{"<system><cpu><gpu/><net name='a/b'/></cpu></system>", EINVAL},
 	{"<system><cpu><gpu/><net name='' /></cpu></system>", EINVAL},
+	{"<system><cpu><gpu/><net name='a+' /></cpu></system>", EINVAL},
+	{"<system><cpu><gpu/><net name='a+b/c' /></cpu></system>", EINVAL},
 	{"<system><cpu><gpu/><net speed='99999999999'/></cpu></system>", EINVAL},
 	{"<system><cpu><gpu><nvlink count='many'/></gpu></cpu></system>", EINVAL},
 	{"<!DOCTYPE system><system><gpu/></system>", EINVAL},
@@ -256,6 +285,7 @@ int main(void)
 	tcase_add_loop_test(tc, a_shipped_machine_is_found_by_name, 0, ARRAY_LEN(shipped));
 	tcase_add_loop_test(tc, a_dump_of_a_real_machine_is_taken, 0, ARRAY_LEN(zoo));
 	tcase_add_test(tc, gpus_are_numbered_in_order_of_dev);
+	tcase_add_test(tc, a_merged_nic_is_its_devices);
 	tcase_add_test(tc, several_nets_of_a_nic_and_nets_under_a_cpu_are_taken);
 	tcase_add_loop_test(tc, a_broken_machine_is_refused, 0, ARRAY_LEN(broken));
 	tcase_add_test(tc, an_odd_machine_is_taken);
