@@ -16,6 +16,7 @@
  *
  * Numbers are integers, so that the same machine is the same file everywhere.
  */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,6 +153,24 @@ static int32_t picture_net(const struct picture *p, int32_t nic, int *ports)
 	return first;
 }
 
+/* "mlx5_0+1" of a merged NIC "mlx5_0+mlx5_1": boxes are narrow. */
+static void picture_nic_name(const char *name, char out[TOPO_NIC_NAME])
+{
+	size_t first = strcspn(name, "+"), at = first;
+
+	snprintf(out, TOPO_NIC_NAME, "%.*s", (int)first, name);
+	for (const char *part = name + first; *part; part += 1 + strcspn(part + 1, "+")) {
+		size_t same = 0, n = strcspn(part + 1, "+");
+
+		while (same < n && same < first && part[1 + same] == name[same])
+			same++;
+		while (same && isdigit((unsigned char)name[same - 1]))
+			same--;
+		at += (size_t)snprintf(out + at, TOPO_NIC_NAME - at, "+%.*s", (int)(n - same),
+				       part + 1 + same);
+	}
+}
+
 static void picture_leaf_text(const struct picture *p, int32_t node, char upper[64], char lower[64])
 {
 	const struct topo_element *e = &p->e[node];
@@ -168,7 +187,8 @@ static void picture_leaf_text(const struct picture *p, int32_t node, char upper[
 	snprintf(upper, 64, "NIC");
 	if (net == PICTURE_NONE)
 		return;
-	picture_cut(p->e[net].name, ports > 1 ? 7 : 10, upper);
+	picture_nic_name(p->e[net].name, name);
+	picture_cut(name, ports > 1 ? 7 : 10, upper);
 	if (ports > 1)
 		snprintf(upper + strlen(upper), 64 - strlen(upper), " +%d", ports - 1);
 	snprintf(lower, 64, "%s GB/s", topo_gbps(p->e[net].mbps, gbps));
