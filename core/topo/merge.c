@@ -127,15 +127,14 @@ static ncclResult_t topo_merge_card(struct topo_model *m, const struct topo_grou
 	return topo_model_link_both(m, *nic, above, TOPO_LINK_PCI, mbps);
 }
 
-static void topo_merge_drop(struct topo_model *m, int32_t net)
+/* A card whose devices have gone. */
+static void topo_merge_drop(struct topo_model *m, int32_t nic)
 {
-	int32_t nic = m->node[net].parent;
-
-	topo_model_kill(m, net);
 	for (int32_t i = 0; i < m->node_count; i++)
 		if (m->node[i].parent == nic && !m->node[i].dead)
 			return;
-	topo_model_kill(m, nic);
+	if (!m->node[nic].dead)
+		topo_model_kill(m, nic);
 }
 
 /* What it has of its devices: what all of them have. */
@@ -177,14 +176,15 @@ static ncclResult_t topo_merge_make(struct topo_model *m, const struct topo_grou
 	if (net == TOPO_NO_NODE)
 		return ncclSystemError;
 	made.parent = nic;
-	for (int32_t i = net == first; i < g->count; i++)
-		topo_merge_drop(m, g->net[i]);
-	rc = topo_model_link_both(m, nic, net, TOPO_LINK_NET,
-				  made.net.bw_mbps - (net == first ? m->node[net].net.bw_mbps : 0));
+	for (int32_t i = 0; i < g->count; i++)
+		topo_model_kill(m, g->net[i]);
 	m->node[net] = made;
+	for (int32_t i = 0; i < g->count; i++)
+		topo_merge_drop(m, m->node[g->net[i]].parent);
+	rc = topo_model_link_both(m, nic, net, TOPO_LINK_NET, made.net.bw_mbps);
 	INFO(LOG_INIT | LOG_NET | LOG_GRAPH,
-	     "NET/IB : Made virtual device [%d] name=%s speed=%u ndevs=%d", made.dev, made.name,
-	     made.net.bw_mbps * 8, g->count);
+	     "NET/IB : Made virtual device [%d] name=%s speed=%llu ndevs=%d", made.dev, made.name,
+	     (unsigned long long)made.net.bw_mbps * 8, g->count);
 	return rc;
 }
 

@@ -194,6 +194,27 @@ END_TEST
 
 /* ---- the user's groups ---------------------------------------------------------------------- */
 
+/* Of two speeds, each counts as the slower one. */
+START_TEST(a_group_of_the_user_has_its_slowest_device_s_speed)
+{
+	const struct topo_system *sys;
+
+	setenv("NCCL_NET_FORCE_MERGE", "mlx5_0,mlx5_1", 1);
+	begin();
+	cpu(0, AMD);
+	gpu(0, 80, 0, 0);
+	device(30, 0, 0, 400000, "");
+	device(30, 1, 1, 100000, "");
+	add("</cpu>\n");
+	sys = merged(1);
+	expect_nics(sys, (const char *[]){"mlx5_0+mlx5_1", NULL});
+	ck_assert_uint_eq(topo_net_node(sys, 0)->net.bw_mbps, 25000);
+	for (int32_t i = 0; i < sys->nlinks; i++)
+		if (sys->link[i].type == TOPO_LINK_NET)
+			ck_assert_uint_eq(sys->link[i].bw_mbps, 25000);
+}
+END_TEST
+
 START_TEST(groups_of_the_user_come_first)
 {
 	setenv("NCCL_NET_FORCE_MERGE", "mlx5_4,mlx5_1;mlx5_2,mlx5_3:1", 1);
@@ -336,6 +357,7 @@ int main(void)
 	tcase_add_test(t, devices_of_two_rails_can_stay_apart);
 	tcase_add_test(t, devices_of_two_speeds_stay_apart);
 	tcase_add_test(t, devices_without_a_place_are_no_card);
+	tcase_add_test(t, a_group_of_the_user_has_its_slowest_device_s_speed);
 	tcase_add_test(t, groups_of_the_user_come_first);
 	tcase_add_loop_test(t, groups_that_cannot_be_are_refused, 0, (int)ARRAY_LEN(bad_groups));
 	tcase_add_loop_test(t, malformed_groups_do_not_count, 0, (int)ARRAY_LEN(malformed));
