@@ -4,7 +4,7 @@
  * connection over it goes over all of them (core/transport). Rules, as in NCCL: first the groups that
  * NCCL_NET_FORCE_MERGE names; then each device takes those that are at most NCCL_NET_MERGE_LEVEL away from it,
  * in the file's order, up to four in all. Stricter than NCCL: a message is cut into equal parts, so that only
- * devices of one speed go together; and of one kind of link, as far as the network says.
+ * devices of one speed go together. Where the network knows the kinds of their links, these are one, too.
  *
  *	PCI - NIC - mlx5_0          PCI - NIC - mlx5_0+mlx5_1        at level PORT
  *	          \ mlx5_1

@@ -151,7 +151,7 @@ int cli_topo_refused(void)
 	return SIM_USAGE;
 }
 
-/* A machine is shown as its file has it, and its NICs merged where the environment says how. */
+/* A machine is shown as its file has it, and with merged NICs where the environment sets how to merge. */
 static bool topo_merges(void)
 {
 	return param_is_set(PARAM_NET_MERGE_LEVEL) || param_is_set(PARAM_NET_FORCE_MERGE);

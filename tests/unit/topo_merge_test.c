@@ -88,7 +88,7 @@ static const struct {
 	{"SYS", {"mlx5_4", "mlx5_5", "mlx5_0+mlx5_1+mlx5_2+mlx5_3"}},
 };
 
-START_TEST(the_level_says_how_far_they_may_be)
+START_TEST(the_level_sets_how_far_they_may_be)
 {
 	setenv("NCCL_NET_MERGE_LEVEL", levels[_i].level, 1);
 	machine();
@@ -350,7 +350,7 @@ int main(void)
 
 	suite_add_tcase(suite, t);
 	tcase_add_test(t, nics_stay_apart_where_the_selection_does_not_merge);
-	tcase_add_loop_test(t, the_level_says_how_far_they_may_be, 0, (int)ARRAY_LEN(levels));
+	tcase_add_loop_test(t, the_level_sets_how_far_they_may_be, 0, (int)ARRAY_LEN(levels));
 	tcase_add_test(t, ports_of_a_card_are_merged_by_default);
 	tcase_add_test(t, merged_cards_have_all_their_pci_links);
 	tcase_add_test(t, merging_can_be_disabled);
