@@ -52,9 +52,10 @@ struct ranks_config {
 	const char *const *machines; /* one per host; NULL: `machine` */
 	const char *const *env;
 	const char *fault_plan;
-	uint64_t *fired; /* out: faults that happened; NULL: not wanted */
-	bool on_proc0;   /* all ranks in the main task's own process */
-	bool misuse;     /* a double may note some: the caller looks at sim_failure */
+	struct sim_moment moment; /* engine sim */
+	uint64_t *fired;          /* out: faults that happened; NULL: not wanted */
+	bool on_proc0;            /* all ranks in the main task's own process */
+	bool misuse;              /* a double may note some: the caller looks at sim_failure */
 };
 
 struct ranks {
@@ -157,6 +158,7 @@ static inline uint64_t ranks_run(const struct ranks_config *config,
 		.seed = config->seed,
 		.fault_plan = config->fault_plan,
 		.fault_plan_name = "test",
+		.moment = config->moment,
 	};
 	struct world_config world = {
 		.hosts = MAX_OF(config->hosts, 1u),

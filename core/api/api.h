@@ -42,7 +42,7 @@ struct api_member {
 	bool connects;     /* its ranks must be connected first; not known of one that waits */
 	bool left;         /* something of its queue is not launched */
 	uint64_t position; /* in its queue: plan_position */
-	const void *
+	const struct comm_launch *
 		launch; /* the launch in a task of its own that it belongs to; NULL: the caller's */
 };
 

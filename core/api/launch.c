@@ -159,6 +159,7 @@ static ncclResult_t api_launch_announced(struct api_member *members, int n, cons
 
 /* A launch of non-blocking communicators that has ranks to connect. */
 struct api_launch {
+	struct comm_launch head; /* first: it is freed by its head */
 	const char *call;
 	int n;
 	struct api_member members[];
@@ -180,7 +181,7 @@ static bool api_launch_is_slow(const struct api_member *members, int n)
 static void api_launch_end(struct api_launch *l, int n, ncclResult_t rc)
 {
 	for (int i = 0; i < n; i++)
-		comm_launch_end(l->members[i].comm, l, rc);
+		comm_launch_end(l->members[i].comm, &l->head, rc);
 }
 
 static void api_launch_task(void *arg)
@@ -188,18 +189,18 @@ static void api_launch_task(void *arg)
 	struct api_launch *l = arg;
 
 	api_launch_end(l, l->n, api_launch_announced(l->members, l->n, l->call));
-	os_free(l);
 }
 
 static ncclResult_t api_launch_start(struct api_launch *l)
 {
 	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = l->members[0].rank, .detached = true};
+	struct os_thread_attr attr = {.name = name, .rank = l->members[0].rank};
 
 	snprintf(name, sizeof name, "rank%d launch", attr.rank);
-	int e = os_thread_start(NULL, &attr, api_launch_task, l);
+	int e = os_thread_start(&l->head.task, &attr, api_launch_task, l);
 	if (!e)
 		return ncclInProgress;
+	l->head.task = NULL;
 	WARN("%s: the task that connects ranks cannot be started: %s", l->call, strerror(e));
 	return ncclSystemError;
 }
@@ -214,17 +215,17 @@ static ncclResult_t api_launch_slowly(const struct api_member *members, int n, c
 		return ncclSystemError;
 	}
 	l->call = call;
+	shared_store_u32(&l->head.users, 1, SHARED_RELAXED);
 	for (; l->n < n && !rc; l->n += !rc) {
 		l->members[l->n] = members[l->n];
-		l->members[l->n].launch = l;
-		rc = comm_launch_begin(members[l->n].comm, call, l);
+		l->members[l->n].launch = &l->head;
+		rc = comm_launch_begin(members[l->n].comm, call, &l->head);
 	}
 	if (!rc)
 		rc = api_launch_start(l);
-	if (rc == ncclInProgress)
-		return rc;
-	api_launch_end(l, l->n, ncclSuccess);
-	os_free(l);
+	if (rc != ncclInProgress)
+		api_launch_end(l, l->n, ncclSuccess);
+	comm_launch_drop(&l->head);
 	return rc;
 }
 

@@ -122,8 +122,20 @@ ncclResult_t comm_finalize_begin(struct ncclComm *comm)
 
 /* ---- quiet ---------------------------------------------------------------------------------- */
 
+/* From here on the task of a launch does not find it. */
+static struct comm_launch *comm_launch_take(struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	struct comm_launch *launch = comm->life->launch;
+
+	comm->life->launch = NULL;
+	registry_unlock(first);
+	return launch;
+}
+
 static void comm_users_wait(struct ncclComm *comm)
 {
+	struct comm_launch *launch = comm_launch_take(comm);
 	struct wait w = {
 		.on = &comm->life->users,
 		.want = 0,
@@ -138,6 +150,7 @@ static void comm_users_wait(struct ncclComm *comm)
 		os_thread_join(comm->life->init_task);
 		comm->life->init_task = NULL;
 	}
+	comm_launch_drop(launch);
 }
 
 /* An init under way is a user too, and waits for ranks that may never come: it is aborted. */

@@ -150,28 +150,38 @@ static ncclResult_t comm_refuse(const struct ncclComm *comm, const char *call, b
 	return ncclInvalidUsage;
 }
 
+/* Under the lock: the launch that goes on in a task of its own; NULL: none. */
+static const struct comm_launch *comm_launch_now(const struct ncclComm *comm)
+{
+	bool on = shared_load_u32(&comm->life->launching, SHARED_RELAXED);
+
+	return on ? comm->life->launch : NULL;
+}
+
 /* Under the lock: may a call that needs that much enter, as the task of `launch` if it is not NULL? */
-static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need, const void *launch)
+static bool comm_may_enter(const struct ncclComm *comm, enum comm_need need,
+			   const struct comm_launch *launch)
 {
 	enum comm_state state = comm->life->state;
+	const struct comm_launch *now = comm_launch_now(comm);
 
-	if (comm->life->claimed || (launch && comm->life->launch != launch))
+	if (comm->life->claimed || (launch && now != launch))
 		return false;
 	if (need == COMM_NEED_ANY)
 		return true;
-	return comm->life->launch == launch &&
+	return now == launch &&
 	       (state == COMM_READY || (need == COMM_NEED_INIT && state == COMM_FINALIZED));
 }
 
 static const char *comm_busy_print(const struct ncclComm *comm)
 {
-	return comm->life->launch ? "connecting ranks for a launch; poll ncclCommGetAsyncError "
-				    "until it is not"
-				  : comm_state_print(comm->life->state);
+	return comm_launch_now(comm) ? "connecting ranks for a launch; poll ncclCommGetAsyncError "
+				       "until it is not"
+				     : comm_state_print(comm->life->state);
 }
 
 ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum comm_need need,
-			       const void *launch)
+			       const struct comm_launch *launch)
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *c = comm_find(first, comm);
@@ -247,48 +257,52 @@ ncclResult_t comm_progress(struct ncclComm *comm)
 /* ---- a launch in a task of its own ------------------------------------------------------------
  */
 
-ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, const void *launch)
+ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct comm_launch *launch)
 {
 	struct registry_node *first = registry_lock();
 	struct ncclComm *c = comm_find(first, comm);
 	bool found = c && !c->life->claimed;
 	bool ok = found && comm_may_enter(c, COMM_NEED_READY, NULL);
 	const char *why = found ? comm_busy_print(c) : "";
+	struct comm_launch *before = NULL;
 
 	if (ok) {
+		before = c->life->launch;
 		c->life->launch = launch;
+		shared_add_u32(&launch->users, 1, SHARED_RELAXED);
 		shared_store_u32(&c->life->launching, 1, SHARED_RELEASE);
 	}
 	registry_unlock(first);
+	comm_launch_drop(before);
 	return ok ? ncclSuccess : comm_refuse(comm, call, found, why);
 }
 
-/* Under the lock: the launch's communicator, while it exists. */
-static struct ncclComm *comm_of_launch(struct registry_node *first, const struct ncclComm *comm,
-				       const void *launch)
-{
-	struct ncclComm *c = comm_find(first, comm);
-
-	return c && c->life->launch == launch ? c : NULL;
-}
-
-void comm_launch_end(struct ncclComm *comm, const void *launch, ncclResult_t error)
+void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, ncclResult_t error)
 {
 	struct registry_node *first = registry_lock();
-	struct ncclComm *c = comm_of_launch(first, comm, launch);
+	struct ncclComm *c = comm_find(first, comm);
+	bool mine = c && comm_launch_now(c) == launch;
 
-	if (c)
+	if (mine)
 		shared_add_u32(&c->life->users, 1, SHARED_ACQ_REL);
 	registry_unlock(first);
-	if (!c)
+	if (!mine)
 		return;
 	if (error) /* before a poll can see that the launch is over */
 		rank_set_async_error(c, error);
 	first = registry_lock();
-	c->life->launch = NULL;
 	shared_store_u32(&c->life->launching, 0, SHARED_RELEASE);
 	registry_unlock(first);
 	comm_leave(c);
+}
+
+void comm_launch_drop(struct comm_launch *launch)
+{
+	if (!launch || shared_add_u32(&launch->users, ~0u, SHARED_ACQ_REL) > 1)
+		return;
+	if (launch->task)
+		os_thread_join(launch->task);
+	os_free(launch);
 }
 
 bool comm_is_launching(struct ncclComm *comm)

@@ -31,6 +31,14 @@
 
 struct comm_op;
 
+/* A launch in a task of its own: the head of what core/api has allocated for it, which the last of its users
+ * frees when it has joined the task. Users are the communicators that it launches, each until its next
+ * such launch or its end, and the call that starts the task. */
+struct comm_launch {
+	struct os_thread *task; /* NULL: it could not be started */
+	shared_u32 users;
+};
+
 enum comm_state { COMM_INIT, COMM_READY, COMM_FINALIZING, COMM_FINALIZED };
 
 struct comm_life {
@@ -41,9 +49,9 @@ struct comm_life {
 	shared_u32 users; /* calls inside, init included */
 	struct ncclComm *release_next; /* chain of those that are released together */
 	struct os_thread *init_task;   /* of a non-blocking init; joined when it is closed */
-	/* A launch that goes on in a task of its own, NULL: none; changes under the registry's lock. And
-	 * whether there is one, as a word to wait for. */
-	const void *launch;
+	/* The last launch in a task of its own, NULL: none; and whether it goes on, as a word to wait for.
+	 * Both change under the registry's lock. */
+	struct comm_launch *launch;
 	shared_u32 launching;
 	ncclUniqueId id;
 	char name[64];
@@ -85,16 +93,19 @@ enum comm_need {
 ncclResult_t comm_enter(struct ncclComm *comm, const char *call, enum comm_need need);
 /* The same for the task of a launch that comm_launch_begin began. */
 ncclResult_t comm_enter_launch(struct ncclComm *comm, const char *call, enum comm_need need,
-			       const void *launch);
+			       const struct comm_launch *launch);
 void comm_leave(struct ncclComm *comm);
 /* Is the init under way? The caller has entered. */
 bool comm_in_init(struct ncclComm *comm);
 
-/* A launch of a non-blocking communicator goes on in a task of its own, which `launch` stands for. Until
- * it ends, comm_enter refuses calls that need more than that the communicator exists. An error that
- * ends the launch becomes the communicator's. The communicator may be closed before. */
-ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, const void *launch);
-void comm_launch_end(struct ncclComm *comm, const void *launch, ncclResult_t error);
+/* A launch of a non-blocking communicator goes on in a task of its own. Until comm_launch_end, by that task,
+ * comm_enter refuses calls that need more than that the communicator exists. An error that ends the launch
+ * becomes the communicator's. The communicator may be closed before. */
+ncclResult_t comm_launch_begin(struct ncclComm *comm, const char *call, struct comm_launch *launch);
+void comm_launch_end(struct ncclComm *comm, const struct comm_launch *launch, ncclResult_t error);
+/* One user less; NULL: nothing. The last one waits for the task's end, when every communicator of the launch
+ * is past it, or closed. */
+void comm_launch_drop(struct comm_launch *launch);
 /* The caller has entered. */
 bool comm_is_launching(struct ncclComm *comm);
 

@@ -382,6 +382,35 @@ START_TEST(destroy_waits_for_a_launch_that_connects)
 }
 END_TEST
 
+static void moment_reached(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/* The task of rank 0's launch stops for ten seconds at each of its points in turn, the last ones behind
+ * everything that the program can wait for: no task may be alive when its process ends. */
+START_TEST(the_task_of_a_launch_ends_before_its_process)
+{
+	static void (*const fn[])(int32_t rank, int32_t nranks, void *arg) = {message_ends_rank,
+									      message_destroy_rank};
+	bool other = false, reached = true;
+
+	for (uint64_t nth = 1; reached; nth++) {
+		struct ranks_config c = {
+			.hosts = 2,
+			.moment = {.task = "rank0 launch",
+				   .nth = nth,
+				   .hold_ns = 10000000000ull,
+				   .fn = moment_reached,
+				   .arg = &reached},
+		};
+		reached = false;
+		ranks_run(&c, fn[_i], &other);
+		ck_assert(reached || nth > 10);
+	}
+}
+END_TEST
+
 static Suite *nonblocking_suite(void)
 {
 	Suite *s = suite_create("comm_nonblocking");
@@ -397,6 +426,7 @@ static Suite *nonblocking_suite(void)
 	tcase_add_test(t, the_first_message_of_a_nonblocking_communicator_is_in_progress);
 	tcase_add_loop_test(t, a_launch_that_connects_ends_with_an_abort_of_either_rank, 0, 2);
 	tcase_add_test(t, destroy_waits_for_a_launch_that_connects);
+	tcase_add_loop_test(t, the_task_of_a_launch_ends_before_its_process, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }
