@@ -291,17 +291,24 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NET_GDR_LEVEL=LOC");
 	if (sim_rng_below(&rng, 6) == 0)
 		swarm_env(s, "NCCL_CROSS_NIC=%u", (unsigned)sim_rng_below(&rng, 3));
+	if (sim_rng_below(&rng, 12) == 0) { /* works lie in a FIFO that is soon full */
+		swarm_env(s, "NCCL_WORK_ARGS_BYTES=0");
+		swarm_env(s, "NCCL_WORK_FIFO_BYTES=4096");
+	}
 	return bytes;
 }
 
-/* Every two ranks of one host are connected for most of its runs of LL, where p2p connects them. */
+/* Every two ranks of one host are connected for most of its runs of LL, where p2p connects them. Half of these
+ * run so whatever their size is: the model takes the ring for large ones. */
 static void swarm_algorithm(struct scenario *s, struct sim_rng *rng)
 {
-	static const char *const lists[] = {"NCCL_ALGO=OneShot,Ring", "NCCL_ALGO=OneShot,Ring",
-					    "NCCL_ALGO=OneShot,Ring;allreduce:TwoShot,Ring",
-					    "NCCL_ALGO=Ring"};
+	static const char *const lists[] = {
+		"NCCL_ALGO=Ring", "NCCL_ALGO=OneShot,Ring;allreduce:TwoShot,Ring",
+		"NCCL_ALGO=OneShot", "NCCL_ALGO=OneShot;allreduce:TwoShot"};
+	/* the GPUs of pcie-4gpu are behind two root complexes */
+	bool p2p = strcmp(s->machine, "pcie-4gpu") && !swarm_is_set(s, "NCCL_P2P_DISABLE=1");
 
-	swarm_env(s, "%s", lists[sim_rng_below(rng, ARRAY_LEN(lists))]);
+	swarm_env(s, "%s", lists[sim_rng_below(rng, p2p ? ARRAY_LEN(lists) : 2)]);
 }
 
 /* One seed in four runs protocol LL and one in eight LL128, half of these with small buffers of it; half of all
@@ -693,6 +700,8 @@ static void swarm_long(struct scenario *s, uint64_t seed)
 	c->bytes_min = c->bytes_max = 16;
 	swarm_env(s, "NCCL_MIN_NCHANNELS=1");
 	swarm_env(s, "NCCL_MAX_NCHANNELS=1");
+	if (swarm_is_set(s, "NCCL_ALGO=OneShot")) /* it is for ranks of one host */
+		swarm_env(s, "NCCL_ALGO=Ring");
 	if (!grouped)
 		return;
 	c->drive = LAB_DRIVE_PROCESS;
