@@ -332,6 +332,17 @@ ncclResult_t bootstrap_watch(struct bootstrap *b)
 	return rc;
 }
 
+void bootstrap_look(struct bootstrap *b, bool (*look)(void *arg), void *arg)
+{
+	b->look = look;
+	b->look_arg = arg;
+}
+
+void bootstrap_kick(struct bootstrap *b)
+{
+	shared_add_u32(&b->kicks, 1, SHARED_RELEASE);
+}
+
 void bootstrap_ring_break(struct bootstrap *b)
 {
 	sock_close(&b->next_fd);

@@ -69,6 +69,11 @@ ncclResult_t bootstrap_wait_beside(struct bootstrap *b, struct wait *w, int n);
 /* Between operations: ncclRemoteError when the ring is broken, as it is by any rank that failed, left
  * or died. Cheap while nothing happens; one task at a time, and none inside another function. */
 ncclResult_t bootstrap_watch(struct bootstrap *b);
+/* While a call of this rank waits for a message or a connection it calls `look` before each wait and after each
+ * bootstrap_kick; where that gives true, again every 50 ms. NULL: no longer. */
+void bootstrap_look(struct bootstrap *b, bool (*look)(void *arg), void *arg);
+/* Any task, while the bootstrap exists. */
+void bootstrap_kick(struct bootstrap *b);
 /* Breaks the ring at this rank, which is how the others learn that it failed. Nothing else of the
  * bootstrap changes; only bootstrap_leave and what may come after it may follow. */
 void bootstrap_ring_break(struct bootstrap *b);

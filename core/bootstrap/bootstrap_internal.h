@@ -121,6 +121,9 @@ struct bootstrap {
 	struct bootstrap_root *root;    /* ours, when NCCL_COMM_ID made this rank start it */
 	struct os_addr *addresses;      /* [nranks], once the ring stands */
 	bool *opened;                   /* [nranks]: it has opened a connection for messages */
+	bool (*look)(void *arg);        /* bootstrap_look */
+	void *look_arg;
+	shared_u32 kicks;
 	uint32_t gathers;
 	bool reported_garbage;
 	struct bootstrap_in *ins;

@@ -229,10 +229,28 @@ static ncclResult_t bootstrap_wait_room(struct bootstrap *b, int n)
 	return ncclSuccess;
 }
 
+/* Another rank of the process has got where no task looks at its ring. */
+static struct wait bootstrap_look_wait(struct bootstrap *b)
+{
+	struct wait w = {
+		.on = &b->kicks,
+		.want = shared_load_u32(&b->kicks, SHARED_ACQUIRE),
+		.mask = WAIT_MASK_ALL,
+		.kind = WAIT_NE,
+		.bytes = 4,
+		.why = "bootstrap: another rank of the process ends",
+		.from = {.rank = -1, .channel = -1, .step = -1},
+	};
+
+	if (b->look(b->look_arg))
+		w.deadline_ns = os_now_ns() + BOOTSTRAP_LOOK_NS;
+	return w;
+}
+
 ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 			    const struct sock_ctx *ctx)
 {
-	int all = n + 1, at = 0;
+	int all = n + 1 + (b->look != NULL), at = 0;
 	for (const struct bootstrap_in *in = b->ins; in; in = in->next)
 		all++;
 	for (const struct bootstrap_out *o = b->outs; o; o = o->next)
@@ -252,6 +270,8 @@ ncclResult_t bootstrap_wait(struct bootstrap *b, const struct wait *more, int n,
 		struct sock_ctx to = {"bootstrap: loss of a message", b->rank, o->rank, b->abort};
 		b->waits[at++] = sock_wait(o->fd, o->seq, &to);
 	}
+	if (b->look)
+		b->waits[at++] = bootstrap_look_wait(b);
 	ASSERT(at == all);
 	return os_wait(b->wait_list, all, b->abort, NULL) == ECANCELED ? ncclInternalError
 								       : ncclSuccess;

@@ -184,6 +184,7 @@ static void comm_meet(struct ncclComm *comm)
 {
 	if (!comm->bootstrap || comm->nranks == 1)
 		return;
+	bootstrap_look(comm->bootstrap, NULL, NULL); /* the others here are being freed */
 	/* another rank failed while this one was parked: there is no ring to meet over */
 	if (comm->ring_broken && !comm_is_aborted(comm))
 		comm_end_alone(comm);
@@ -258,6 +259,10 @@ static struct ncclComm *comm_park(struct ncclComm *comm)
 	for (struct registry_node *n = first; n; n = n->next)
 		if ((c = comm_of(n)) && c->id_hash == comm->id_hash)
 			last = last && c->life->parked;
+	/* no task looks at its ring but those of the others: they begin now, if they wait */
+	for (struct registry_node *n = first; n && !last; n = n->next)
+		if ((c = comm_of(n)) && c->id_hash == comm->id_hash && c != comm && c->bootstrap)
+			bootstrap_kick(c->bootstrap);
 	for (struct registry_node *n = first; n && last; n = n->next) {
 		if (!(c = comm_of(n)) || c->id_hash != comm->id_hash)
 			continue;

@@ -350,6 +350,15 @@ static int comm_ranks_here(const struct ncclComm *comm, struct ncclComm *out[TOP
 	return n;
 }
 
+static bool comm_is_parked(const struct ncclComm *comm)
+{
+	struct registry_node *first = registry_lock();
+	bool parked = comm->life->parked;
+
+	registry_unlock(first);
+	return parked;
+}
+
 /* Has the ring shown that a rank failed? Then it is broken here, so that the next rank learns of it. */
 static void comm_watch_ring(struct ncclComm *comm)
 {
@@ -370,6 +379,22 @@ static void comm_watch_ring(struct ncclComm *comm)
 		comm->ring_broken = true; /* read by its release, which comes after every watcher */
 	}
 	os_mutex_unlock(&comm->watch);
+}
+
+bool comm_look_at_parked(void *arg)
+{
+	const struct ncclComm *comm = arg;
+	struct ncclComm *here[TOPO_MAX_LOCAL];
+	int n = comm_ranks_here(comm, here);
+	bool some = false;
+
+	for (int i = 0; i < n; i++) {
+		if (here[i] == comm || !comm_is_parked(here[i]))
+			continue;
+		comm_watch_ring(here[i]);
+		some = true;
+	}
+	return some;
 }
 
 ncclResult_t comm_async_error(struct ncclComm *comm)

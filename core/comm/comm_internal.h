@@ -27,6 +27,10 @@ ncclResult_t comm_drain_look(struct ncclComm *comm);
  * then lets them see that it has left, so that no rank waits for it. */
 void comm_leave_others(struct ncclComm *comm);
 
+/* For bootstrap_look, from the end of the init to the release: a call of communicator `arg` waits. Passes on what
+ * the rings of parked ranks of its process show; true: there are some. */
+bool comm_look_at_parked(void *arg);
+
 /* peers.c: which ranks the others are. Fills peers, local ranks; checks that they fit together. */
 ncclResult_t comm_peers_gather(struct ncclComm *comm);
 /* network.c: opens the network, the same one on all ranks, which call it together. */

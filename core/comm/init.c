@@ -126,6 +126,8 @@ ncclResult_t comm_init(struct ncclComm *comm)
 	rc = comm_init_steps(comm);
 	if (!rc) {
 		os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, true);
+		if (comm->bootstrap)
+			bootstrap_look(comm->bootstrap, comm_look_at_parked, comm);
 		comm_state_set(comm, COMM_READY);
 		comm_init_log(comm, "COMPLETE");
 	} else {

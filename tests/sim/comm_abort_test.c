@@ -12,6 +12,7 @@ struct abort_case {
 	shared_u32 started;
 	int32_t missing;
 	uint64_t after_ns;
+	bool parks_late;
 };
 
 /* Comes from outside the task that is stuck. */
@@ -179,6 +180,50 @@ START_TEST(a_rank_that_aborts_a_collective_may_free_its_buffer)
 }
 END_TEST
 
+/* Rank 3 has ended and waits for rank 2 of its process, which connects to rank 0, which aborts. The ring
+ * shows it to rank 3 alone, where no task of rank 3 looks. */
+static void abort_past_parked_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct abort_case *all = arg, c = {.after_ns = all->after_ns};
+	struct os_thread_attr attr = {.name = "aborter", .rank = rank};
+	ncclResult_t rc, state = ncclSuccess;
+	struct os_thread *t = NULL;
+	cudaStream_t stream;
+	void *mem;
+
+	comm_buffers(rank, &mem, &stream, 4096);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&c.comm, nranks, ranks_id(), rank));
+	ranks_barrier();
+	if (rank == 0) {
+		shared_store_u32(&c.started, 1, SHARED_RELEASE);
+		EXPECT(os_thread_start(&t, &attr, abort_task, &c) == 0);
+		(void)ncclSend(mem, 8, ncclInt8, 2, c.comm, stream);
+		EXPECT(os_thread_join(t) == 0);
+	} else if (rank == 3) {
+		os_sleep_ns(all->parks_late ? 10000000 : 0); /* after rank 2 waits, or before */
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(c.comm));
+	} else {
+		rc = rank == 1 ? ncclSuccess : ncclRecv(mem, 8, ncclInt8, 0, c.comm, stream);
+		EXPECT(rc == ncclSuccess || rc == ncclRemoteError);
+		while (state == ncclSuccess)
+			EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(c.comm, &state));
+		EXPECT(state == ncclRemoteError);
+		EXPECT_NCCL(ncclSuccess, ncclCommAbort(c.comm));
+	}
+	comm_buffers_free(mem, stream);
+}
+
+START_TEST(an_abort_is_passed_on_by_a_rank_that_has_ended)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .per_proc = 2, .seed = seed};
+		struct abort_case a = {.after_ns = 10000 * seed, .parks_late = _i};
+
+		ranks_run(&c, abort_past_parked_rank, &a);
+	}
+}
+END_TEST
+
 static Suite *comm_abort_suite(void)
 {
 	Suite *s = suite_create("comm_abort");
@@ -188,6 +233,7 @@ static Suite *comm_abort_suite(void)
 	tcase_add_test(t, a_rank_that_aborts_its_init_ends_that_of_the_others);
 	tcase_add_test(t, collectives_that_hang_can_be_aborted);
 	tcase_add_test(t, a_rank_that_aborts_a_collective_may_free_its_buffer);
+	tcase_add_loop_test(t, an_abort_is_passed_on_by_a_rank_that_has_ended, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }
