@@ -338,6 +338,10 @@ static uint64_t swarm_protocol(struct scenario *s, uint64_t seed, uint64_t buffe
 	if (small)
 		swarm_env(s, wide ? "NCCL_LL128_BUFFSIZE=%u" : "NCCL_LL_BUFFSIZE=%u",
 			  (unsigned)bytes);
+	/* what goes around in the slots of one channel, not the sum of many */
+	if (small && swarm_is_set(s, "NCCL_ALGO=OneShot") &&
+	    !swarm_is_set(s, "NCCL_MAX_NCHANNELS="))
+		swarm_env(s, "NCCL_MAX_NCHANNELS=1");
 	if (!wide && sim_rng_below(&rng, 2))
 		swarm_env(s, "NCCL_P2P_LL_THRESHOLD=%s",
 			  messages[sim_rng_below(&rng, ARRAY_LEN(messages))]);
