@@ -66,7 +66,7 @@ static void expect_cost(const struct topo_summary *s, enum dev_func func, const 
 START_TEST(one_host_costs_what_nccl_reckons)
 {
 	expect_cost(&one_host, DEV_ALL_REDUCE, "LL", 6600 + 14 * 600, 16 * 7500 * 8 / 14);
-	expect_cost(&one_host, DEV_ALL_REDUCE, "LL128", 14000 + 14 * 1900, 294400 * 8 / 14);
+	expect_cost(&one_host, DEV_ALL_REDUCE, "LL128", 8300 + 14 * 1900, 294400 * 8 / 14);
 	expect_cost(&one_host, DEV_ALL_REDUCE, "SIMPLE", 8400 + 14 * 3400, 320000 * 8 / 14);
 	expect_cost(&one_host, DEV_ALL_GATHER, "SIMPLE", 8400 + 7 * 3400, 320000 * 8 / 7);
 	expect_cost(&one_host, DEV_REDUCE_SCATTER, "LL", 6600 + 7 * 600, 16 * 7500 * 8 / 7);
@@ -82,7 +82,7 @@ START_TEST(hosts_cost_what_nccl_reckons)
 	/* 30 steps, 2 of them between the hosts; within them NVLink, but not less than the overhead */
 	expect_cost(&two, DEV_ALL_REDUCE, "LL", 6600 + 28 * 1000 + 2 * 2700, 39000 * 16 / 30);
 	expect_cost(&two, DEV_ALL_REDUCE, "SIMPLE", 8400 + 28 * 3400 + 2 * 14000, 320000 * 16 / 30);
-	expect_cost(&four, DEV_ALL_GATHER, "LL128", 14000 + 28 * 1900 + 3 * 4000,
+	expect_cost(&four, DEV_ALL_GATHER, "LL128", 8300 + 28 * 1900 + 3 * 4000,
 		    294400ull * 32 / 31);
 	/* one rank a host: the latency of a tree */
 	expect_cost(&alone, DEV_ALL_REDUCE, "LL", 6600 + 6 * 5000, 20400 * 4 / 6);
