@@ -128,15 +128,16 @@ static void expect_near(uint64_t got, uint64_t want)
 		      (unsigned long long)got, (unsigned long long)want);
 }
 
-/* 25.6 us between LL and LL128 at 68.57 and 168.23 GB/s; 15.4 us more to SIMPLE at 182.86. */
-START_TEST(protocols_cross_where_nccl_reckons)
+/* 19.9 us between LL and LL128 at 68.57 and 168.23 GB/s, and 21.1 us more to SIMPLE at 182.86. The kernel of LL128 has a
+ * latency of ours, 5.7 us less than NCCL reckons with. */
+START_TEST(protocols_cross_where_they_cost_the_same)
 {
 	struct tune_cost ll = cost_of(&one_host, DEV_ALL_REDUCE, "LL");
 	struct tune_cost ll128 = cost_of(&one_host, DEV_ALL_REDUCE, "LL128");
 	struct tune_cost simple = cost_of(&one_host, DEV_ALL_REDUCE, "SIMPLE");
 
 	expect_near(crossing(&ll, &ll128), 2303575);
-	expect_near(crossing(&ll128, &simple), 32380000);
+	expect_near(crossing(&ll128, &simple), 44369967);
 	expect_near(crossing(&ll, &simple), 4498000);
 }
 END_TEST
@@ -493,7 +494,7 @@ int main(void)
 	tcase_add_test(t, hosts_cost_what_nccl_reckons);
 	tcase_add_test(t, more_than_two_hosts_have_the_speed_between_them);
 	tcase_add_test(t, of_equally_fast_programs_the_first_row_is_chosen);
-	tcase_add_test(t, protocols_cross_where_nccl_reckons);
+	tcase_add_test(t, protocols_cross_where_they_cost_the_same);
 	tcase_add_test(t, time_grows_with_bytes);
 	tcase_add_test(t, a_large_all_reduce_between_hosts_has_more_latency);
 	tcase_add_test(t, ll128_needs_paths_on_which_lines_arrive_whole);
