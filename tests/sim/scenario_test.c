@@ -112,7 +112,7 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert_uint_le(one.lab.hosts, 4);
 		ck_assert_uint_le(one.lab.bytes_max, (2 << 20) + 8192);
 		of[one.lab.collective - lab_collectives]++;
-		ck_assert_int_ge(one.lab.root, 0);
+		ck_assert_int_ge(one.lab.root, LAB_ALL_ROOTS);
 		ck_assert_int_lt(one.lab.root, (int32_t)ranks);
 		faults += one.plan[0] != 0;
 		/* faults heal in every run that has any */
@@ -249,17 +249,19 @@ END_TEST
 
 START_TEST(a_swarm_seed_draws_its_root_from_its_world)
 {
-	uint32_t ranks, rooted = 0;
+	uint32_t ranks, rooted = 0, all = 0;
 
 	for (uint64_t seed = 0; seed < 20000; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_NONE);
 		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
-		ck_assert_msg(one.lab.root >= 0 && one.lab.root < (int32_t)ranks,
+		ck_assert_msg(one.lab.root >= LAB_ALL_ROOTS && one.lab.root < (int32_t)ranks,
 			      "seed %llu: root %d of %u ranks", (unsigned long long)seed,
 			      one.lab.root, ranks);
 		rooted += one.lab.root > 0;
+		all += one.lab.root == LAB_ALL_ROOTS;
 	}
 	ck_assert_uint_gt(rooted, 0);
+	ck_assert_uint_gt(all, 0);
 }
 END_TEST
 
