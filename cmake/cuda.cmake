@@ -18,9 +18,10 @@ endif()
 enable_language(CUDA)
 find_package(CUDAToolkit 12.4 REQUIRED)
 set(CMAKE_CUDA_STANDARD 17)
+# --split-compile: the kernels are compiled by all cores.
 # -fmad=false: no contraction, as on the host. The host half of a .cu file needs no C++ runtime: the
 # libraries are linked as C.
-set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -fmad=false -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-Wno-unused-parameter,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics")
+set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -fmad=false --split-compile=0 -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-Wno-unused-parameter,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics")
 set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -lineinfo -Xcompiler=-g")
 
 include_directories(BEFORE ${PROJECT_SOURCE_DIR}/backends/cuda/include)

@@ -60,38 +60,36 @@ X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE
 
 /* The programs that have a kernel of their own: nvcc makes faster code of one program than of all. In LL and LL128, which
  * small and middle calls run, there is a kernel for sums of each of the three types that programs use most, without a
- * call for each line, and one for all types and operations (type and operation -1). A program that only copies
+ * call for each line; in LL128 also one for all types and operations (type and operation -1). A program that only copies
  * has one kernel, as if for sums. In SIMPLE only a reduce-scatter gets faster by it. A work's kernel is its first
  * row here. */
 /* clang-format off */
-#define DEV_REDUCTIONS(X, type, of_type, of_op)                                                       \
-/* kernel                            program                     function                           */ \
-X(all_reduce_ring_ll_##type,         ALL_REDUCE_RING_LL,         all_reduce_ring,     of_type, of_op) \
-X(all_reduce_one_shot_ll_##type,     ALL_REDUCE_ONE_SHOT_LL,     all_reduce_one_shot, of_type, of_op) \
-X(all_reduce_two_shot_ll_##type,     ALL_REDUCE_TWO_SHOT_LL,     all_reduce_two_shot, of_type, of_op) \
-X(all_reduce_ring_ll128_##type,      ALL_REDUCE_RING_LL128,      all_reduce_ring,     of_type, of_op) \
-X(reduce_scatter_ring_ll_##type,     REDUCE_SCATTER_RING_LL,     reduce_scatter_ring, of_type, of_op) \
+#define DEV_SUMS(X, type, of_type, of_op)                                                                 \
+/* kernel                            program                     function                               */ \
+X(all_reduce_ring_ll_##type,         ALL_REDUCE_RING_LL,         all_reduce_ring,         of_type, of_op) \
+X(all_reduce_one_shot_ll_##type,     ALL_REDUCE_ONE_SHOT_LL,     all_reduce_one_shot,     of_type, of_op) \
+X(all_reduce_two_shot_ll_##type,     ALL_REDUCE_TWO_SHOT_LL,     all_reduce_two_shot,     of_type, of_op) \
+X(reduce_scatter_ring_ll_##type,     REDUCE_SCATTER_RING_LL,     reduce_scatter_ring,     of_type, of_op) \
 X(reduce_scatter_one_shot_ll_##type, REDUCE_SCATTER_ONE_SHOT_LL, reduce_scatter_one_shot, of_type, of_op) \
-X(reduce_ring_ll_##type,             REDUCE_RING_LL,             reduce_ring,         of_type, of_op) \
-X(reduce_ring_ll128_##type,          REDUCE_RING_LL128,          reduce_ring,         of_type, of_op) \
-X(reduce_scatter_ring_ll128_##type,  REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring, of_type, of_op)
-#define DEV_COPIES(X)                                                                                 \
-X(all_gather_ring_ll,                ALL_GATHER_RING_LL,         all_gather_ring,     -1,      DEV_SUM) \
-X(all_gather_one_shot_ll,            ALL_GATHER_ONE_SHOT_LL,     all_gather_one_shot, -1,      DEV_SUM) \
-X(all_gather_ring_ll128,             ALL_GATHER_RING_LL128,      all_gather_ring,     -1,      DEV_SUM) \
-X(broadcast_ring_ll,                 BROADCAST_RING_LL,          broadcast_ring,      -1,      DEV_SUM) \
-X(broadcast_one_shot_ll,             BROADCAST_ONE_SHOT_LL,      broadcast_one_shot,  -1,      DEV_SUM) \
-X(broadcast_ring_ll128,              BROADCAST_RING_LL128,       broadcast_ring,      -1,      DEV_SUM)
+X(all_reduce_ring_ll128_##type,      ALL_REDUCE_RING_LL128,      all_reduce_ring,         of_type, of_op) \
+X(reduce_scatter_ring_ll128_##type,  REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring,     of_type, of_op)
+#define DEV_OTHERS(X)                                                                                     \
+X(all_reduce_ring_ll128,             ALL_REDUCE_RING_LL128,      all_reduce_ring,         -1,      -1)    \
+X(reduce_scatter_ring_ll128,         REDUCE_SCATTER_RING_LL128,  reduce_scatter_ring,     -1,      -1)    \
+X(reduce_ring_ll128,                 REDUCE_RING_LL128,          reduce_ring,             -1,      -1)    \
+X(reduce_scatter_ring_simple,        REDUCE_SCATTER_RING_SIMPLE, reduce_scatter_ring,     -1,      -1)    \
+X(all_gather_ring_ll,                ALL_GATHER_RING_LL,         all_gather_ring,         -1,      DEV_SUM) \
+X(all_gather_one_shot_ll,            ALL_GATHER_ONE_SHOT_LL,     all_gather_one_shot,     -1,      DEV_SUM) \
+X(all_gather_ring_ll128,             ALL_GATHER_RING_LL128,      all_gather_ring,         -1,      DEV_SUM) \
+X(broadcast_ring_ll,                 BROADCAST_RING_LL,          broadcast_ring,          -1,      DEV_SUM) \
+X(broadcast_one_shot_ll,             BROADCAST_ONE_SHOT_LL,      broadcast_one_shot,      -1,      DEV_SUM) \
+X(broadcast_ring_ll128,              BROADCAST_RING_LL128,       broadcast_ring,          -1,      DEV_SUM)
 /* clang-format on */
-#ifndef DEV_ONE_PROGRAMS
 #define DEV_ONE_PROGRAMS(X)                                                                        \
-	DEV_REDUCTIONS(X, f32, DEV_F32, DEV_SUM)                                                   \
-	DEV_REDUCTIONS(X, f16, DEV_F16, DEV_SUM)                                                   \
-	DEV_REDUCTIONS(X, bf16, DEV_BF16, DEV_SUM)                                                 \
-	DEV_REDUCTIONS(X, any, -1, -1)                                                             \
-	X(reduce_scatter_ring_simple, REDUCE_SCATTER_RING_SIMPLE, reduce_scatter_ring, -1, -1)     \
-	DEV_COPIES(X)
-#endif
+	DEV_SUMS(X, f32, DEV_F32, DEV_SUM)                                                         \
+	DEV_SUMS(X, f16, DEV_F16, DEV_SUM)                                                         \
+	DEV_SUMS(X, bf16, DEV_BF16, DEV_SUM)                                                       \
+	DEV_OTHERS(X)
 
 /* The collectives, with their names on the command line, in logs and in gdb. */
 #define DEV_FUNCS(X)                                                                               \
