@@ -339,10 +339,14 @@ static void group_rank(int32_t rank, int32_t nranks, void *arg)
 	buffers_close(&b);
 }
 
+/* In LL each program has a kernel of its own, and a launch of several takes the protocol's. */
 START_TEST(different_collectives_in_one_group)
 {
+	static const char *const lines[] = {"NCCL_PROTO=LL", NULL};
+
 	for (uint64_t seed = 1; seed <= 3; seed += SAMPLE_THIN)
 		run_at(&places[_i], seed, SIM_ENGINE_SIM, NULL, group_rank, NULL);
+	run_at(&places[_i], 1, SIM_ENGINE_SIM, lines, group_rank, NULL);
 }
 END_TEST
 
