@@ -250,16 +250,20 @@ static void swarm_collective(struct scenario *s, uint64_t seed)
 		s->lab.before = &lab_collectives[before];
 }
 
-/* Of the ranks that there are at the end. */
+/* One of the ranks that there are at the end. All of them, half of the seeds in which few ranks run a collective with a
+ * root before another one: that leaves all connections of a ring at the same step. */
 static void swarm_root(struct scenario *s, uint64_t seed)
 {
+	const uint32_t ranks = lab_ranks(&s->lab, NULL);
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.root");
-	if (scenario_has_root(s))
-		s->lab.root = sim_rng_below(&rng, 4)
-				      ? (int32_t)sim_rng_below(&rng, lab_ranks(&s->lab, NULL))
-				      : LAB_ALL_ROOTS;
+	if (!scenario_has_root(s))
+		return;
+	s->lab.root = (int32_t)sim_rng_below(&rng, ranks);
+	if (sim_rng_below(&rng, 2) && ranks <= 4 && s->lab.before &&
+	    lab_collective_has_root(s->lab.before) && !lab_collective_has_root(s->lab.collective))
+		s->lab.root = LAB_ALL_ROOTS;
 }
 
 /* Settings of the stack. Returns the size of its buffers. */
