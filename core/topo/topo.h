@@ -46,7 +46,7 @@ struct topo_system; /* one host's model with the GPUs in use, immutable */
 /* Which of the host's GPUs take part: in order of local rank, the bus id, or "" to go by `dev`.
  * And with network_known, which devices the network has: NICs of the file that are not among them
  * do not count, and those that the file lacks are put below its first CPU, as NCCL does. With `merge`, NICs
- * are merged as the environment has it: where the network can go over several devices at once. */
+ * are merged as the environment has it: where the network can go over several devices at the same time. */
 struct topo_select {
 	int32_t count;
 	struct {

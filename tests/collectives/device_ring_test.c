@@ -499,7 +499,7 @@ static void ring_put_slots(struct ring *g)
 		      programs[i], g->put);
 }
 
-/* The first rank's launch is aborted. Behind it all ranks are launched: the first one's kernel does nothing any more,
+/* The first rank's launch is aborted. Behind it all ranks are launched: the first one's kernel moves nothing,
  * and no other kernel writes into its output. */
 static void ring_put_abort(struct ring *g)
 {
