@@ -38,6 +38,7 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 	p->type = DEV_U8;
 	p->op = DEV_SUM;
 	p->type_bytes = 1;
+	p->puts = p->alone = p->known = false;
 	p->other = p->shown = 0;
 	p->scale = 0;
 	p->count = 0;
