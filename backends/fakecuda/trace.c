@@ -71,7 +71,7 @@ static void fc_trace_pair_begins(struct fc_kernel *k, const char *name, const st
 							 {"received", w->pair.recv_bytes, NULL},
 							 {"protocol", 0, k->shown_protocol},
 							 {"channel", w->channel_lo, NULL},
-							 {"batch", w->batch, NULL}}});
+							 {"nth", w->pair.nth, NULL}}});
 }
 
 void fc_trace_work_begins(struct fc_kernel *k, const char *name, const struct dev_work *w)

@@ -237,6 +237,9 @@ DEV_FN void dev_messages(struct dev *d, const struct dev_args *args)
 
 	while (ok && s.count) {
 		works = dev_batch_works(b, s.count);
+		if (dev_thread(d) < works)
+			dev_part_take(&b->work[dev_thread(d)], channel);
+		dev_barrier(d);
 		if (works < s.count)
 			s.next = b->at[works]; /* the next batch is loaded as a whole */
 		ok = dev_run_batch(d, b, works);

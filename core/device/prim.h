@@ -65,6 +65,21 @@ DEV_FN void prim_group_set(struct prim *p, uint32_t first, uint32_t threads, uin
 	p->barrier = barrier;
 }
 
+/* What a work of either kind begins with. Then the caller sets group, protocol, connections, type and operation. */
+DEV_FN void prim_init(struct prim *p, struct dev *d, struct dev_block *b, const struct dev_work *w)
+{
+	p->d = d;
+	p->block = b;
+	p->stopped = false;
+	p->root = w->root;
+	p->tail_seen = p->head_seen = 0;
+	p->input = (const uint8_t *)w->send;
+	p->output = (uint8_t *)w->recv;
+	p->puts = p->alone = p->known = false;
+	p->other = p->shown = 0;
+	p->scale = p->count = 0;
+}
+
 /* What one primitive does with a chunk. */
 enum prim_flag {
 	PRIM_RECV = 1,

@@ -13,9 +13,32 @@ DEV_FN uint32_t dev_batch_works(const struct dev_block *b, uint32_t loaded)
 {
 	uint32_t n = 1;
 
-	while (n < loaded && b->work[n].batch == b->work[0].batch)
+	while (n < loaded && b->work[n].pair.nth == b->work[0].pair.nth)
 		n++;
 	return n;
+}
+
+/* Bytes of the channel that is the i-th of its work. */
+DEV_FN uint64_t dev_part_bytes(uint64_t bytes, uint64_t each, uint64_t i)
+{
+	return i * each < bytes ? MIN_OF(each, bytes - i * each) : 0;
+}
+
+/* Makes of a loaded work this channel's part. By one thread; a barrier follows. */
+DEV_FN void dev_part_take(struct dev_work *w, int channel)
+{
+	struct dev_send_recv *p = &w->pair;
+	const uint64_t i = (uint64_t)(channel - w->channel_lo);
+
+	w->send = (const uint8_t *)w->send + i * p->send_each;
+	w->recv = (uint8_t *)w->recv + i * p->recv_each;
+	p->send_bytes = dev_part_bytes(p->send_bytes, p->send_each, i);
+	p->recv_bytes = dev_part_bytes(p->recv_bytes, p->recv_each, i);
+	p->send_conn = p->send_conn && p->send_bytes ? p->send_conn + i : NULL;
+	p->recv_conn = p->recv_conn && p->recv_bytes ? p->recv_conn + i : NULL;
+	p->send_proto = p->send_bytes <= p->send_ll ? DEV_LL : DEV_SIMPLE;
+	p->recv_proto = p->recv_bytes <= p->recv_ll ? DEV_LL : DEV_SIMPLE;
+	w->channel_lo = w->channel_hi = (uint8_t)channel;
 }
 
 /* One end of a work as a group of threads sees it. */
@@ -23,25 +46,15 @@ DEV_FN void dev_pair_init(struct prim *p, struct dev *d, struct dev_block *b,
 			  const struct dev_work *w, uint32_t group, uint32_t warps,
 			  enum dev_proto proto)
 {
-	p->d = d;
-	p->block = b;
+	prim_init(p, d, b, w);
 	prim_group_set(p, group * warps * DEV_WARP_WIDTH, warps * DEV_WARP_WIDTH,
 		       warps > 1 ? 1 + group : 0);
-	p->stopped = false;
 	p->proto = proto;
 	p->chunk_steps = p->slice_steps = 1;
-	p->root = -1;
 	p->send = p->recv = &b->pair[group];
-	p->tail_seen = p->head_seen = 0;
-	p->input = (const uint8_t *)w->send;
-	p->output = (uint8_t *)w->recv;
 	p->type = DEV_U8;
 	p->op = DEV_SUM;
 	p->type_bytes = 1;
-	p->puts = p->alone = p->known = false;
-	p->other = p->shown = 0;
-	p->scale = 0;
-	p->count = 0;
 }
 
 DEV_FN bool dev_pair_valid(const struct dev_work *w, const struct dev_conn *c, bool sends,

@@ -71,21 +71,13 @@ DEV_FN void dev_chunk_check(const struct prim *p, const struct steps_part *part,
 DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 			  const struct dev_work *w, struct dev_known known)
 {
-	p->d = d;
-	p->block = b;
+	prim_init(p, d, b, w);
 	prim_group_set(p, 0, (uint32_t)w->nwarps * DEV_WARP_WIDTH, 1);
-	p->stopped = false;
-	p->root = w->root;
-	p->tail_seen = p->head_seen = 0;
-	p->input = (const uint8_t *)w->send;
-	p->output = (uint8_t *)w->recv;
 	p->type = (enum dev_type)(known.type < 0 ? w->type : known.type);
 	p->op = (enum dev_op)(known.op < 0 ? w->op : known.op);
 	p->type_bytes = steps_type_bytes(p->type);
 	p->alone = known.alone;
 	p->known = known.op >= 0;
-	p->puts = false;
-	p->other = p->shown = 0;
 	p->scale = dev_work_scale(d, w);
 	p->count = w->count;
 }

@@ -25,8 +25,6 @@
 #define DEV_LANE_LINES 1
 /* Of the data of 8 pairs of lines of 128 bytes. */
 #define DEV_LANE_WORDS 8
-/* Bytes of a channel's results from which on they go straight into outputs (prims_result.h; measured between H100). */
-#define DEV_RESULT_LEAST (256u << 10)
 /* Fruitless polls between two looks at the abort word. */
 #define DEV_ABORT_SPINS 10000
 

@@ -93,8 +93,6 @@ DOPPEL_EXTERN_C_END
 
 /* Lines that a lane moves at a time: a warp moves 32. */
 #define DEV_LANE_LINES (32 / DEV_WARP_WIDTH)
-/* Bytes of a channel's results from which on they go straight into outputs (prims_result.h): short runs have it, too. */
-#define DEV_RESULT_LEAST 1u
 
 /* Of the data of 8 pairs of lines of 128 bytes: all of it, or as on a GPU. */
 #define DEV_LANE_WORDS (DEV_WARP_WIDTH == 1 ? DEV_WARP_DATA / 8 : 8)

@@ -200,17 +200,23 @@ DOPPEL_CHECK_SIZE(struct dev_comm, 56 + 8 * DEV_PAT_LEVELS);
 
 enum dev_work_kind { DEV_WORK_COLLECTIVE, DEV_WORK_SEND_RECV, DEV_WORK_KIND_COUNT };
 
-/* A message to one rank and a message from one rank, either may be missing: one channel's bytes of
- * both. Connections are this rank's ends in device memory. Or a message to oneself, without connections. */
+/* A message to one rank and a message from one rank, either may be missing: parts of both, one for each channel of
+ * the work. Connections are this rank's ends in device memory, in the order of the channels. Or a message to
+ * oneself, without connections. A block makes of what it loads its own channel's part (run_messages.h): then there
+ * is one channel, `bytes` are its own, and it knows the protocols. */
 struct dev_send_recv {
-	struct dev_conn *send_conn, *recv_conn; /* NULL: nothing to send, to receive */
-	uint64_t send_bytes, recv_bytes;
-	uint8_t send_proto,
-		recv_proto; /* enum dev_proto: SIMPLE or LL; both ends of a message agree */
+	struct dev_conn *send_conn,
+		*recv_conn; /* of the first channel; NULL: nothing to send, to receive */
+	uint64_t send_bytes, recv_bytes; /* of all channels */
+	uint64_t send_each, recv_each;   /* of each channel but the last that has any */
+	uint64_t send_ll,
+		recv_ll; /* a part of more bytes goes in SIMPLE, another in LL; both ends agree */
+	uint32_t nth;    /* the message's number in its group, among those of the two ranks */
+	uint8_t send_proto, recv_proto; /* of the part: enum dev_proto */
 	uint8_t to_self;
-	uint8_t pad0[13];
+	uint8_t pad0;
 };
-DOPPEL_CHECK_SIZE(struct dev_send_recv, 48);
+DOPPEL_CHECK_SIZE(struct dev_send_recv, 72);
 
 /* One collective, or one pair of messages, of a launch.
  *
@@ -219,10 +225,10 @@ DOPPEL_CHECK_SIZE(struct dev_send_recv, 48);
  * all-reduce, a reduce or a broadcast; of an all-gather and a reduce-scatter it is one rank's block,
  * and each channel takes the same elements of each block.
  *
- * Messages: channel_lo is channel_hi. Works of one channel that follow each other with the same batch
- * number run at the same time, each end in a group of threads of its own. */
+ * Messages: works of one channel that follow each other with the same `nth` are a batch: they run at the same
+ * time, each end in a group of threads of its own. */
 struct dev_work {
-	const void *send; /* user buffers; of messages: where the channel's bytes begin */
+	const void *send; /* user buffers; of messages: where the first channel's bytes begin */
 	void *recv;
 	union {
 		struct {
@@ -235,16 +241,23 @@ struct dev_work {
 	uint8_t channel_lo, channel_hi;
 	uint8_t program; /* enum dev_program, of a collective */
 	uint8_t type, op;
-	uint8_t nwarps;    /* of the block that work on it; of messages: unused */
-	uint8_t kind;      /* enum dev_work_kind */
-	uint8_t batch;     /* of messages */
+	uint8_t nwarps; /* of the block that work on it; of messages: unused */
+	uint8_t kind;   /* enum dev_work_kind */
+	uint8_t pad0;
 	uint64_t scale;    /* PREMUL_SUM: the factor in the type's bits; SUM_POSTDIV: the divisor */
 	uint64_t op_count; /* collectives of the communicator before this one: 0, 1, 2... */
 	int32_t root;      /* rank; -1: the collective has none */
 	uint8_t scale_in_memory; /* `scale` is the address of the factor, in the type */
-	uint8_t pad1[35];
+	uint8_t pad1[11];
 };
 DOPPEL_CHECK_SIZE(struct dev_work, 128);
+
+/* Bytes of a channel's results from which on they go straight into outputs (prims_result.h). */
+#ifdef DOPPEL_FAKECUDA
+#define DEV_RESULT_LEAST 1u /* short runs have it, too */
+#else
+#define DEV_RESULT_LEAST (256u << 10) /* measured between H100 */
+#endif
 
 /* Warps of a block at most: the kernel's registers are allotted for it. */
 #define DEV_MAX_WARPS 16

@@ -238,8 +238,7 @@ void plan_messages_reset(struct ncclComm *comm, struct plan_messages *ms)
 	ms->connecting = ms->begun = false;
 	os_free(ms->rounds);
 	ms->rounds = NULL;
-	ms->queued = ms->agreed = ms->nrounds = 0;
-	ms->next = (struct plan_cut){.round = 0};
+	ms->queued = ms->agreed = ms->nrounds = ms->next = 0;
 }
 
 void plan_messages_free(struct plan_messages *ms, int32_t nranks)

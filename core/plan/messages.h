@@ -35,11 +35,6 @@ struct plan_round {
 	int32_t send, recv; /* of the queue; -1: none */
 };
 
-/* A place in the rounds: the first `part` parts of a round lie before it. */
-struct plan_cut {
-	int32_t round, part;
-};
-
 struct plan_messages {
 	struct plan_queued_message *queue;
 	int32_t queued, room;
@@ -52,8 +47,8 @@ struct plan_messages {
 
 	struct plan_round *rounds; /* in the order of their launch */
 	int32_t nrounds;
-	struct plan_cut next; /* where the next launch begins */
-	bool begun; /* streams are joined, messages of a communicator of one rank are copied */
+	int32_t next; /* the round with which the next launch begins */
+	bool begun;   /* streams are joined, messages of a communicator of one rank are copied */
 
 	struct conn_job *job; /* connections that are being made; NULL: none */
 	bool connecting;      /* the other ends may wait for this rank */
@@ -73,7 +68,7 @@ static inline bool plan_messages_pending(const struct plan_messages *ms)
 /* The round that is launched next. */
 static inline uint64_t plan_messages_position(const struct plan_messages *ms)
 {
-	return ms->next.round < ms->nrounds ? ms->rounds[ms->next.round].key : 0;
+	return ms->next < ms->nrounds ? ms->rounds[ms->next].key : 0;
 }
 
 bool plan_message_is_to_self(const struct ncclComm *comm, const struct plan_queued_message *m);
@@ -98,10 +93,9 @@ int32_t plan_round_channel(uint32_t round, int32_t part, int32_t nchannels);
 int32_t plan_parts_of(uint64_t bytes, int32_t pair_channels, uint64_t *each);
 /* Puts the queue into ms->rounds. */
 ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages *ms);
-/* The next launch: as many parts from ms->next on as fit; *next: where they end. */
+/* The next launch: as many rounds from ms->next on as fit; *next: the first of the others. */
 ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
-			       const struct plan_messages *ms, struct plan *p,
-			       struct plan_cut *next);
+			       const struct plan_messages *ms, struct plan *p, int32_t *next);
 
 /* ---- messages_launch.c ---------------------------------------------------------------------- */
 

@@ -280,9 +280,9 @@ static ncclResult_t plan_self_copies(const struct ncclComm *comm, const struct p
 }
 
 static void plan_rounds_use(const struct ncclComm *comm, const struct plan_messages *ms,
-			    const struct plan_cut *next, cudaStream_t stream)
+			    int32_t next, cudaStream_t stream)
 {
-	for (int32_t i = ms->next.round; i < next->round + (next->part > 0); i++) {
+	for (int32_t i = ms->next; i < next; i++) {
 		const struct plan_round *r = &ms->rounds[i];
 
 		if (r->send >= 0)
@@ -313,7 +313,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 {
 	struct plan_messages *ms = st->messages;
 	struct plan *p = &st->plan;
-	struct plan_cut next;
+	int32_t next;
 	ncclResult_t rc;
 
 	plan_reset(p);
@@ -325,7 +325,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	if (!rc)
 		rc = plan_messages_begin(comm, st, p);
 	if (!rc && p->nworks) {
-		plan_rounds_use(comm, ms, &next, p->stream);
+		plan_rounds_use(comm, ms, next, p->stream);
 		rc = plan_start_messages(comm, st, p);
 	} else if (!rc) {
 		rc = plan_start_copies(comm, st, p);
@@ -333,7 +333,7 @@ ncclResult_t plan_messages_launch(struct ncclComm *comm, struct plan_state *st)
 	if (rc)
 		return rc;
 	ms->next = next;
-	if (ms->next.round < ms->nrounds)
+	if (ms->next < ms->nrounds)
 		return ncclSuccess;
 	rc = plan_streams_part(comm, ms);
 	if (rc)

@@ -107,7 +107,7 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 {
 	int32_t n = 0;
 
-	ASSERT(!ms->rounds && !ms->nrounds && !ms->next.round);
+	ASSERT(!ms->rounds && !ms->nrounds && !ms->next);
 	ms->rounds = os_alloc((size_t)ms->queued * sizeof *ms->rounds, "rounds of messages");
 	if (!ms->rounds) {
 		WARN("rank %d: no memory for the rounds of %d messages", comm->rank, ms->queued);
@@ -131,32 +131,37 @@ ncclResult_t plan_rounds_make(const struct ncclComm *comm, struct plan_messages 
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
-/* Where the batches of a launch stand, by channel. */
+/* The batches of a launch, by channel: how many works the last one has, and of which number. The kernel finds them
+ * by itself (run_messages.h). */
 struct plan_batches {
 	uint32_t nth[DEV_MAX_CHANNELS];
-	uint8_t works[DEV_MAX_CHANNELS], number[DEV_MAX_CHANNELS];
+	uint8_t works[DEV_MAX_CHANNELS];
 	uint32_t most; /* works of the largest batch */
 };
 
 /* A connection is in a batch once: messages of another number are in another batch. */
-static uint8_t plan_batch_of(struct plan_batches *b, int32_t channel, uint32_t nth)
+static void plan_batch_add(struct plan_batches *b, int32_t channel, uint32_t nth)
 {
-	if (b->works[channel] && (b->works[channel] == DEV_BATCH_WORKS || b->nth[channel] != nth)) {
+	if (b->works[channel] == DEV_BATCH_WORKS || b->nth[channel] != nth)
 		b->works[channel] = 0;
-		b->number[channel]++;
-	}
 	b->works[channel]++;
 	b->nth[channel] = nth;
 	b->most = MAX_OF(b->most, b->works[channel]);
-	return b->number[channel];
 }
 
-/* One part of a message: its place in the user's buffer, and its connection. */
-struct plan_part {
+/* Parts from..from+n-1 of a round, on the channels from lo on: one work. */
+struct plan_run {
+	int32_t from, n, lo;
+};
+
+/* One message's parts of a run. */
+struct plan_end {
 	uint8_t *address;
-	uint64_t bytes;    /* 0: the message has no such part */
-	struct conn *conn; /* NULL: the message has no such part, or is to oneself */
-	enum dev_proto proto;
+	uint64_t bytes; /* 0: the message has no such parts */
+	uint64_t each;  /* of all parts but the message's last */
+	uint64_t ll;    /* a part of so many bytes at most goes in LL */
+	struct conn *conn
+		[DEV_MAX_CHANNELS]; /* of each part; NULL: there is no such part, or it is to oneself */
 };
 
 /* A message to oneself waits for nothing: a block copies much of it in the time of a message to another rank. */
@@ -175,86 +180,103 @@ static int32_t plan_message_parts(const struct ncclComm *comm, const struct plan
 	return plan_parts_of(m->bytes, channels, each);
 }
 
-/* Short parts go in LL, where the connection has a buffer for it. Both ends know the same. */
-static enum dev_proto plan_part_proto(const struct conn *c, uint64_t bytes)
+/* The connections of a run lie behind each other on the device, and are alike. */
+static void plan_end_connect(const struct ncclComm *comm, const struct plan_queued_message *m,
+			     const struct plan_run *run, int32_t n, struct plan_end *e)
 {
-	return c->dev.step_bytes[DEV_LL] && bytes <= transport_pair_ll_bytes() ? DEV_LL
-									       : DEV_SIMPLE;
+	for (int32_t i = 0; i < n; i++) {
+		e->conn[i] =
+			transport_conn_find(comm, &(struct conn_want){.channel = run->lo + i,
+								      .peer = m->call.peer,
+								      .is_send = m->call.is_send,
+								      .index = CONN_PAIR});
+		ASSERT(e->conn[i]->slot == e->conn[0]->slot + i);
+		ASSERT(!e->conn[i]->dev.step_bytes[DEV_LL] == !e->conn[0]->dev.step_bytes[DEV_LL]);
+	}
+	/* where the connections have a buffer for it: both ends know the same */
+	e->ll = e->conn[0]->dev.step_bytes[DEV_LL] ? transport_pair_ll_bytes() : 0;
 }
 
-static struct plan_part plan_part_of(const struct ncclComm *comm,
-				     const struct plan_queued_message *m, int32_t channel,
-				     int32_t part)
+static struct plan_end plan_end_of(const struct ncclComm *comm, const struct plan_queued_message *m,
+				   const struct plan_run *run)
 {
-	uint64_t each;
-	int32_t parts = m ? plan_message_parts(comm, m, &each) : 0;
-	struct plan_part p = {.conn = NULL};
+	struct plan_end e = {.bytes = 0};
+	int32_t parts = m ? plan_message_parts(comm, m, &e.each) : 0;
+	int32_t n = MIN_OF(parts - run->from, run->n);
+	uint64_t from;
 
-	if (part >= parts)
-		return p;
-	p.address = (uint8_t *)m->call.buffer + (uint64_t)part * each;
-	p.bytes = MIN_OF(each, m->bytes - (uint64_t)part * each);
-	if (plan_message_is_to_self(comm, m))
-		return p;
-	p.conn = transport_conn_find(comm, &(struct conn_want){.channel = channel,
-							       .peer = m->call.peer,
-							       .is_send = m->call.is_send,
-							       .index = CONN_PAIR});
-	p.proto = plan_part_proto(p.conn, p.bytes);
-	return p;
+	if (n <= 0)
+		return e;
+	from = (uint64_t)run->from * e.each;
+	e.address = (uint8_t *)m->call.buffer + from;
+	e.bytes = MIN_OF((uint64_t)n * e.each, m->bytes - from);
+	if (!plan_message_is_to_self(comm, m))
+		plan_end_connect(comm, m, run, n, &e);
+	return e;
 }
 
-static void plan_part_op_add(const struct ncclComm *comm, struct plan *p,
-			     const struct plan_part *part, uint64_t round)
+static void plan_part_op_add(const struct ncclComm *comm, struct plan *p, const struct plan_end *e,
+			     int32_t i, uint64_t round)
 {
-	if (!part->conn || !part->conn->proxy)
-		return;
+	const struct conn *c = e->conn[i];
+	uint64_t bytes = MIN_OF(e->each, e->bytes - (uint64_t)i * e->each);
+	enum dev_proto proto = bytes <= e->ll ? DEV_LL : DEV_SIMPLE;
+
 	plan_add_op(p, &(struct proxy_op){
-			       .conn = part->conn->proxy,
+			       .conn = c->proxy,
 			       .op_count = comm->op_count,
 			       .message = round,
-			       .nsteps = steps_of_message(part->bytes, part->proto,
-							  part->conn->dev.step_bytes[part->proto]),
+			       .nsteps = steps_of_message(bytes, proto, c->dev.step_bytes[proto]),
 			       .slice_steps = 1,
 			       .chunk_steps = 1,
-			       .protocol = (uint8_t)part->proto,
+			       .protocol = (uint8_t)proto,
 		       });
 }
 
-static struct dev_conn *plan_part_on_device(const struct ncclComm *comm,
-					    const struct plan_part *part)
+static struct dev_conn *plan_end_on_device(const struct ncclComm *comm, const struct plan_end *e)
 {
-	return part->conn ? comm->dev_conns + part->conn->slot : NULL;
-}
-
-static void plan_round_part_add(const struct ncclComm *comm, struct plan *p, struct plan_batches *b,
-				const struct plan_part *send, const struct plan_part *recv,
-				int32_t channel, uint64_t round)
-{
-	plan_add_work(p, &(struct dev_work){
-				 .kind = DEV_WORK_SEND_RECV,
-				 .send = send->address,
-				 .recv = recv->address,
-				 .pair = {.send_conn = plan_part_on_device(comm, send),
-					  .recv_conn = plan_part_on_device(comm, recv),
-					  .send_bytes = send->bytes,
-					  .recv_bytes = recv->bytes,
-					  .send_proto = (uint8_t)send->proto,
-					  .recv_proto = (uint8_t)recv->proto,
-					  .to_self = send->bytes && !send->conn},
-				 .channel_lo = (uint8_t)channel,
-				 .channel_hi = (uint8_t)channel,
-				 .batch = plan_batch_of(b, channel, (uint32_t)(round >> 32)),
-				 .root = -1,
-				 .op_count = comm->op_count,
-			 });
-	plan_part_op_add(comm, p, recv, round);
-	plan_part_op_add(comm, p, send, round);
+	return e->conn[0] ? comm->dev_conns + e->conn[0]->slot : NULL;
 }
 
 static const struct plan_queued_message *plan_message_at(const struct plan_messages *ms, int32_t i)
 {
 	return i < 0 ? NULL : &ms->queue[i];
+}
+
+static void plan_run_add(const struct ncclComm *comm, const struct plan_messages *ms,
+			 struct plan *p, struct plan_batches *b, const struct plan_round *r,
+			 const struct plan_run *run)
+{
+	const struct plan_end send = plan_end_of(comm, plan_message_at(ms, r->send), run);
+	const struct plan_end recv = plan_end_of(comm, plan_message_at(ms, r->recv), run);
+	const uint32_t nth = (uint32_t)(r->key >> 32);
+
+	plan_add_work(p, &(struct dev_work){
+				 .kind = DEV_WORK_SEND_RECV,
+				 .send = send.address,
+				 .recv = recv.address,
+				 .pair = {.send_conn = plan_end_on_device(comm, &send),
+					  .recv_conn = plan_end_on_device(comm, &recv),
+					  .send_bytes = send.bytes,
+					  .recv_bytes = recv.bytes,
+					  .send_each = send.each,
+					  .recv_each = recv.each,
+					  .send_ll = send.ll,
+					  .recv_ll = recv.ll,
+					  .nth = nth,
+					  .to_self = send.bytes && !send.conn[0]},
+				 .channel_lo = (uint8_t)run->lo,
+				 .channel_hi = (uint8_t)(run->lo + run->n - 1),
+				 .root = -1,
+				 .op_count = comm->op_count,
+			 });
+	for (int32_t i = 0; i < run->n; i++) {
+		plan_batch_add(b, run->lo + i, nth);
+		if (recv.conn[i] && recv.conn[i]->proxy)
+			plan_part_op_add(comm, p, &recv, i, r->key);
+		if (send.conn[i] && send.conn[i]->proxy)
+			plan_part_op_add(comm, p, &send, i, r->key);
+	}
 }
 
 /* A message to oneself from a buffer to the same one. */
@@ -265,7 +287,7 @@ static bool plan_round_is_done(const struct ncclComm *comm, const struct plan_me
 	       ms->queue[r->send].call.buffer == ms->queue[r->recv].call.buffer;
 }
 
-/* Works of a round: one per part of the longer message. */
+/* Parts of the longer message. */
 static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_messages *ms,
 				const struct plan_round *r)
 {
@@ -281,63 +303,47 @@ static int32_t plan_round_parts(const struct ncclComm *comm, const struct plan_m
 	return parts;
 }
 
-static void plan_round_add(const struct ncclComm *comm, const struct plan_messages *ms,
-			   struct plan *p, struct plan_batches *b, const struct plan_round *r,
-			   int32_t part)
+/* Adds a round, whose channels may go on at channel 0 behind the last one, unless it does not fit: then *full. It is in
+ * one launch: parts of a message over the network may be received together at the other end, and none of
+ * them leaves before the kernel has filled them all (core/proxy/link.c). */
+static ncclResult_t plan_round_add(const struct ncclComm *comm, const struct plan_state *st,
+				   const struct plan_messages *ms, struct plan *p,
+				   struct plan_batches *b, const struct plan_round *r, bool *full)
 {
-	int32_t channel = plan_round_channel((uint32_t)r->key, part, comm->nchannels);
-	struct plan_part out = plan_part_of(comm, plan_message_at(ms, r->send), channel, part);
-	struct plan_part in = plan_part_of(comm, plan_message_at(ms, r->recv), channel, part);
+	const int32_t parts = plan_round_parts(comm, ms, r);
+	const int32_t lo = plan_round_channel((uint32_t)r->key, 0, comm->nchannels);
+	const struct plan_run first = {.n = MIN_OF(parts, comm->nchannels - lo), .lo = lo};
+	const struct plan_run rest = {.from = first.n, .n = parts - first.n};
+	const struct plan_need more = {
+		.works = rest.n > 0 ? 2 : 1, .ops = 2 * parts, .runs = (uint64_t)parts};
+	ncclResult_t rc;
 
-	plan_round_part_add(comm, p, b, &out, &in, channel, r->key);
-}
-
-/* What must be in the launch that has part `part` of a round. The parts of a message over the network, which are a
- * round's first, are in one launch: at the other end they may be received together, and none of them leaves before
- * the kernel has filled them all (core/proxy/link.c). */
-static struct plan_need plan_round_need(const struct ncclComm *comm, int32_t part, int32_t parts)
-{
-	const int32_t together = part ? 1 : MIN_OF(parts, transport_pair_net_channels(comm));
-
-	return (struct plan_need){
-		.works = together, .ops = 2 * together, .runs = (uint64_t)together};
-}
-
-/* Adds the parts of round next->round that fit, from next->part on, which is then the first of the others. A launch
- * without works has room for the first ones. */
-static ncclResult_t plan_round_build(const struct ncclComm *comm, const struct plan_state *st,
-				     const struct plan_messages *ms, struct plan *p,
-				     struct plan_batches *b, struct plan_cut *next)
-{
-	const struct plan_round *r = &ms->rounds[next->round];
-	int32_t parts = plan_round_parts(comm, ms, r);
-
-	for (; next->part < parts; next->part++) {
-		const struct plan_need more = plan_round_need(comm, next->part, parts);
-		ncclResult_t rc;
-
-		if (p->nworks && !plan_fits(st, p, &more))
-			return ncclSuccess;
-		rc = plan_reserve(p, &more);
-		if (rc)
-			return rc;
-		plan_round_add(comm, ms, p, b, r, next->part);
-	}
-	*next = (struct plan_cut){.round = next->round + 1};
+	DOPPEL_STATIC_CHECK(2 * DEV_MAX_CHANNELS <= PROXY_MAX_APPEND,
+			    "one round's operations fit in a launch");
+	*full = parts && p->nworks && !plan_fits(st, p, &more);
+	if (*full || !parts)
+		return ncclSuccess;
+	rc = plan_reserve(p, &more);
+	if (rc)
+		return rc;
+	plan_run_add(comm, ms, p, b, r, &first);
+	if (rest.n > 0)
+		plan_run_add(comm, ms, p, b, r, &rest);
 	return ncclSuccess;
 }
 
 ncclResult_t plan_rounds_build(const struct ncclComm *comm, const struct plan_state *st,
-			       const struct plan_messages *ms, struct plan *p,
-			       struct plan_cut *next)
+			       const struct plan_messages *ms, struct plan *p, int32_t *next)
 {
 	struct plan_batches b = {.most = 0};
+	bool full = false;
 	ncclResult_t rc = ncclSuccess;
 
-	*next = ms->next;
-	for (int32_t round = next->round; !rc && round < ms->nrounds && next->round == round;
-	     round++)
-		rc = plan_round_build(comm, st, ms, p, &b, next);
+	for (*next = ms->next; *next < ms->nrounds; ++*next) {
+		rc = plan_round_add(comm, st, ms, p, &b, &ms->rounds[*next], &full);
+		if (rc || full)
+			break;
+	}
 	p->block_warps = PLAN_WARPS_FIXED ? 2 * b.most : MAX_OF(2 * b.most, st->warps);
 	return rc;
 }

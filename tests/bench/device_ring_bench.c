@@ -48,29 +48,22 @@ static struct bench_shape bench_shape_of(const struct ring *g, enum dev_program 
 	return s;
 }
 
-/* `parts` is how many works like `w` there are, of messages, on neighbouring channels. All ranks' launches, one after the other on each rank, in one graph: what the host's calls take is not in the
+/* All ranks' launches, one after the other on each rank, in one graph: what the host's calls take is not in the
  * time. */
-static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int parts, int warps,
-				   int times)
+static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int warps, int times)
 {
-	const uint64_t mask = (1ull << (w->channel_hi + parts)) - 1;
-	struct dev_work works[2] = {*w, *w};
+	const uint64_t mask = (2ull << w->channel_hi) - 1;
 	cudaEvent_t fork, join[MAX_RANKS];
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
 
-	for (int i = 1; i < parts; i++) {
-		works[i].channel_lo = works[i].channel_hi = (uint8_t)i;
-		works[i].send = (const uint8_t *)w->send + w->pair.send_bytes;
-		works[i].recv = (uint8_t *)w->recv + w->pair.recv_bytes;
-	}
 	CUDA_OK(cudaEventCreate(&fork));
 	CUDA_OK(cudaStreamBeginCapture(g->rank[0].stream, cudaStreamCaptureModeGlobal));
 	CUDA_OK(cudaEventRecord(fork, g->rank[0].stream));
 	for (int r = 1; r < g->n; r++)
 		CUDA_OK(cudaStreamWaitEvent(g->rank[r].stream, fork, 0));
 	for (int i = 0; i < times; i++)
-		ring_launch(g, works, parts, mask, warps, false);
+		ring_launch(g, w, 1, mask, warps, false);
 	for (int r = 1; r < g->n; r++) {
 		CUDA_OK(cudaSetDevice(device_of_rank(g->run, r)));
 		CUDA_OK(cudaEventCreate(&join[r]));
@@ -87,14 +80,14 @@ static cudaGraphExec_t bench_graph(struct ring *g, const struct dev_work *w, int
 	return exec;
 }
 
-static double bench_us(struct ring *g, const struct dev_work *w, int parts, int warps, int times)
+static double bench_us(struct ring *g, const struct dev_work *w, int warps, int times)
 {
 	cudaEvent_t begin, end;
 	cudaGraphExec_t exec;
 	float ms;
 
 	CUDA_OK(cudaSetDevice(device_of_rank(g->run, 0)));
-	exec = bench_graph(g, w, parts, warps, times);
+	exec = bench_graph(g, w, warps, times);
 	CUDA_OK(cudaEventCreate(&begin));
 	CUDA_OK(cudaEventCreate(&end));
 	CUDA_OK(cudaGraphLaunch(exec, g->rank[0].stream));
@@ -118,9 +111,11 @@ static void bench_show(double us, uint64_t bytes)
 static void bench_messages(struct ring *g, uint64_t bytes, enum dev_proto proto)
 {
 	uint64_t each = ALIGN_UP(DIV_UP(bytes, 2), 4096);
-	struct dev_work w = message_work(MIN_OF(each, bytes), proto, proto, 0, 0);
+	struct dev_work w = message_work(bytes, proto, proto, 0, 0);
 
-	bench_show(bench_us(g, &w, 1 + (bytes > each), BENCH_WARPS, BENCH_TIMES(bytes)), bytes);
+	w.channel_hi = bytes > each;
+	w.pair.send_each = w.pair.recv_each = each;
+	bench_show(bench_us(g, &w, BENCH_WARPS, BENCH_TIMES(bytes)), bytes);
 }
 
 static void bench_row(struct ring *g, uint64_t bytes)
@@ -133,7 +128,7 @@ static void bench_row(struct ring *g, uint64_t bytes)
 			program_work(program, bytes / 4, DEV_F32, DEV_SUM, 0, s.channels - 1);
 
 		if (steps_program(p).func == DEV_ALL_REDUCE)
-			bench_show(bench_us(g, &w, 1, s.warps, BENCH_TIMES(bytes)), bytes);
+			bench_show(bench_us(g, &w, s.warps, BENCH_TIMES(bytes)), bytes);
 	}
 	bench_messages(g, bytes, DEV_SIMPLE);
 	bench_messages(g, bytes, DEV_LL);
@@ -148,6 +143,7 @@ static void bench_body(const struct device_run *run)
 	device_peers_enable(run, device_ranks(run, bench_ranks));
 	ring_alloc(&g, run, bench_ranks);
 	ring_connect(&g);
+	ring_pairs_copy(&g, false);
 	g.in_args = true;
 	printf("# %d ranks on %d GPUs, up to %d threads a block; us and GB/s of the buffer\n#%9s",
 	       bench_ranks, MIN_OF(run->gpus, bench_ranks), BENCH_WARPS * run->width, "bytes");

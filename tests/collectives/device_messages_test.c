@@ -2,8 +2,8 @@
 /*
  * Messages by themselves, on the connections of the rings of device_ring.h: every rank sends to the next one,
  * in SIMPLE and in LL, and in both at the same time over connections of one channel; long and short ones, at
- * odd addresses, in batches of one work, several launches over one connection; through slots, and straight into
- * the receiver's buffer. The connections' steps are those that steps_of_message derives. Then a launch that is
+ * odd addresses, in batches of one work, of one channel or a part for each of several, several launches over one
+ * connection; through slots, and straight into the receiver's buffer. The connections' steps are those that steps_of_message derives. Then a launch that is
  * aborted, and after it a sender that finds the buffer withdrawn.
  */
 #include "tests/collectives/device_ring_check.h"
@@ -27,19 +27,38 @@ static struct dev_work messages_draw(struct ring *g, int i)
 	return w;
 }
 
+/* Over all channels: the last ones may have a part of fewer bytes, or none. */
+static struct dev_work messages_draw_wide(struct ring *g, int i)
+{
+	static const uint64_t each[] = {1, 16, 320, 1000, 2000};
+	const enum dev_proto proto = ring_random(g) % 2 ? DEV_LL : DEV_SIMPLE;
+	struct dev_work w =
+		message_work(each[ring_random(g) % ARRAY_LEN(each)], proto, proto, 0, i);
+
+	w.channel_hi = CHANNELS - 1;
+	w.pair.send_bytes = w.pair.recv_bytes = 1 + ring_random(g) % (CHANNELS * w.pair.send_each);
+	w.send = w.recv = message_at(i);
+	return w;
+}
+
+static void messages_want(struct ring *g, const struct dev_work *w, int rank)
+{
+	for (int c = w->channel_lo; c <= w->channel_hi; c++) {
+		int before = ring_rank_at(g, c, ring_position_of(g, c, rank) + g->n - 1);
+		uintptr_t from = offset_of(w->send) +
+				 (uintptr_t)(c - w->channel_lo) * (uintptr_t)w->pair.send_each;
+
+		memcpy(g->want + from, g->rank[before].host_input + from, message_part(w, c));
+	}
+}
+
 /* What each rank has received is what the one before it sent, with nothing around it. */
 static void messages_check(struct ring *g, const struct dev_work *works, int n)
 {
 	for (int i = 0; i < g->n; i++) {
 		memset(g->want, 0x5a, MAX_BYTES);
-		for (int k = 0; k < n; k++) {
-			int c = works[k].channel_lo, at = ring_position_of(g, c, i);
-			uintptr_t from = offset_of(works[k].send);
-
-			memcpy(g->want + from,
-			       g->rank[ring_rank_at(g, c, at + g->n - 1)].host_input + from,
-			       works[k].pair.send_bytes);
-		}
+		for (int k = 0; k < n; k++)
+			messages_want(g, &works[k], i);
 		CUDA_OK(cudaMemcpy(g->got, g->rank[i].output, MAX_BYTES, cudaMemcpyDeviceToHost));
 		CHECK(memcmp(g->got, g->want, MAX_BYTES) == 0, "%s: %d ranks, rank %d: other bytes",
 		      g->run->where, g->n, i);
@@ -53,35 +72,41 @@ static uint64_t message_steps(const struct ring *g, uint64_t bytes, uint8_t prot
 		       : steps_of_message(bytes, (enum dev_proto)proto, step_bytes[proto]);
 }
 
-static void messages_count(struct ring *g, const struct dev_work *w)
+static void messages_count(struct ring *g, const struct dev_work *w, int c)
 {
-	for (int i = 0; i < g->n; i++) {
-		int c = w->channel_lo, at = ring_position_of(g, c, i);
+	uint64_t bytes = message_part(w, c);
+
+	for (int i = 0; i < g->n && bytes; i++) {
+		int at = ring_position_of(g, c, i);
 		uint8_t out = message_proto(w, i);
 		uint8_t in = message_proto(w, ring_rank_at(g, c, at + g->n - 1));
 
-		g->steps[i][c].send += message_steps(g, w->pair.send_bytes, out);
-		g->steps[i][c].recv += message_steps(g, w->pair.recv_bytes, in);
+		g->steps[i][c].send += message_steps(g, bytes, out);
+		g->steps[i][c].recv += message_steps(g, bytes, in);
 	}
 }
 
-static void messages_once(struct ring *g, int n, int warps)
+static void messages_once(struct ring *g, int n, int warps, bool wide)
 {
 	static const struct dev_work all = {.kind = DEV_WORK_COLLECTIVE};
 	struct dev_work works[MOST_MESSAGES];
 
 	ring_fill(g, &all, MAX_BYTES, false);
 	for (int i = 0; i < n; i++) {
-		works[i] = messages_draw(g, i);
-		messages_count(g, &works[i]);
+		works[i] = wide ? messages_draw_wide(g, i) : messages_draw(g, i);
+		for (int c = works[i].channel_lo; c <= works[i].channel_hi; c++)
+			messages_count(g, &works[i], c);
 	}
+	ring_pairs_copy(g, false);
 	for (int i = 0; i < g->n; i++) {
 		CUDA_OK(cudaSetDevice(device_of_rank(g->run, i)));
 		CUDA_OK(cudaMemset(g->rank[i].output, 0x5a, MAX_BYTES));
 		CUDA_OK(cudaDeviceSynchronize());
 	}
-	ring_launch(g, works, n, (1ull << MIN_OF(n, CHANNELS)) - 1, warps, false);
+	ring_launch(g, works, n, (1ull << (wide ? CHANNELS : MIN_OF(n, CHANNELS))) - 1, warps,
+		    false);
 	ring_sync(g);
+	ring_pairs_copy(g, true);
 	messages_check(g, works, n);
 	ring_check_steps(g);
 }
@@ -102,6 +127,7 @@ static void messages_abort(struct ring *g, enum dev_proto proto)
 	struct dev_work w = message_work(30000, proto, proto, 0, 0);
 	int n = g->n;
 
+	ring_pairs_copy(g, false);
 	CUDA_OK(cudaMemset(g->rank[0].output, 0x5a, MAX_BYTES));
 	CUDA_OK(cudaDeviceSynchronize());
 	g->n = 1;
@@ -128,7 +154,8 @@ static void messages_body(const struct device_run *run)
 		g.put = i % 2 ? ~0u : 0;
 		ring_connect(&g);
 		for (size_t k = 0; k < ARRAY_LEN(counts); k++)
-			messages_once(&g, counts[k], 2 + 2 * (int)(k % 2));
+			for (int wide = 0; wide < 2; wide++)
+				messages_once(&g, counts[k], 2 + 2 * (int)(k % 2), wide);
 		messages_abort(&g, g.put || n % 2 ? DEV_SIMPLE : DEV_LL);
 		ring_free(&g);
 	}

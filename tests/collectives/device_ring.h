@@ -58,8 +58,15 @@ enum {
 
 /* Ends of PAT's connections, behind those: [MAX_LEVELS][CHANNELS], receive and then send. They have buffers of SIMPLE,
  * at their receiving ends. */
-enum { MAX_LEVELS = 4, PAT_CONNS = MAX_LEVELS * CHANNELS, ALL_CONNS = PAT_FIRST + 2 * PAT_CONNS };
+enum {
+	MAX_LEVELS = 4,
+	PAT_CONNS = MAX_LEVELS * CHANNELS,
+	PAIRS_FIRST = PAT_FIRST + 2 * PAT_CONNS,
+};
 #define PAT_BYTES ((unsigned)DEV_STEPS * STEP_SIMPLE)
+
+/* Connections of messages: [2][CHANNELS], send and then receive. */
+enum { ALL_CONNS = PAIRS_FIRST + 2 * CHANNELS };
 
 /* The works of one launch in pinned memory. */
 struct piece {
@@ -515,10 +522,11 @@ static inline struct dev_work message_work(uint64_t bytes, enum dev_proto even, 
 	memset(&w, 0, sizeof w);
 	w.kind = DEV_WORK_SEND_RECV;
 	w.pair.send_bytes = w.pair.recv_bytes = bytes;
-	w.pair.send_proto = (uint8_t)even;
-	w.pair.recv_proto = (uint8_t)odd;
+	w.pair.send_each = w.pair.recv_each = bytes;
+	w.pair.send_ll = even == DEV_LL ? UINT64_MAX : 0;
+	w.pair.recv_ll = odd == DEV_LL ? UINT64_MAX : 0;
 	w.channel_lo = w.channel_hi = (uint8_t)channel;
-	w.batch = (uint8_t)batch;
+	w.pair.nth = (uint32_t)batch;
 	w.root = -1;
 	return w;
 }
@@ -526,7 +534,20 @@ static inline struct dev_work message_work(uint64_t bytes, enum dev_proto even, 
 /* The protocol in which a rank sends, and the one in which it receives. */
 static inline uint8_t message_proto(const struct dev_work *w, int sender)
 {
-	return sender % 2 ? w->pair.recv_proto : w->pair.send_proto;
+	return (sender % 2 ? w->pair.recv_ll : w->pair.send_ll) ? DEV_LL : DEV_SIMPLE;
+}
+
+static inline uint64_t message_ll(const struct dev_work *w, int sender)
+{
+	return message_proto(w, sender) == DEV_LL ? UINT64_MAX : 0;
+}
+
+/* Bytes of one channel of the work. */
+static inline uint64_t message_part(const struct dev_work *w, int channel)
+{
+	uint64_t from = (uint64_t)(channel - w->channel_lo) * w->pair.send_each;
+
+	return from < w->pair.send_bytes ? MIN_OF(w->pair.send_each, w->pair.send_bytes - from) : 0;
 }
 
 static inline struct dev_work message_work_of(const struct ring *g, const struct dev_work *w, int i)
@@ -537,11 +558,32 @@ static inline struct dev_work message_work_of(const struct ring *g, const struct
 
 	mine.send = r->input + offset_of(w->send);
 	mine.recv = r->output + offset_of(w->recv);
-	mine.pair.send_conn = &r->channels[c].ring_send;
-	mine.pair.recv_conn = &r->channels[c].ring_recv;
-	mine.pair.send_proto = message_proto(w, i);
-	mine.pair.recv_proto = message_proto(w, ring_rank_at(g, c, at + g->n - 1));
+	mine.pair.send_conn = r->conns + PAIRS_FIRST + c;
+	mine.pair.recv_conn = mine.pair.send_conn + CHANNELS;
+	mine.pair.send_ll = message_ll(w, i);
+	mine.pair.recv_ll = message_ll(w, ring_rank_at(g, c, at + g->n - 1));
 	return mine;
+}
+
+/* Connections of messages lie behind each other: they are copies of those of the rings. Before the launches, and back
+ * behind them. */
+static inline void ring_pairs_copy(struct ring *g, bool back)
+{
+	for (int i = 0; i < g->n; i++) {
+		const struct rank *r = &g->rank[i];
+
+		for (int c = 0; c < CHANNELS; c++) {
+			struct dev_conn *ring[2] = {&r->channels[c].ring_send,
+						    &r->channels[c].ring_recv};
+
+			for (int k = 0; k < 2; k++) {
+				struct dev_conn *pair = r->conns + PAIRS_FIRST + k * CHANNELS + c;
+
+				CUDA_OK(cudaMemcpy(back ? ring[k] : pair, back ? pair : ring[k],
+						   sizeof *pair, cudaMemcpyDeviceToDevice));
+			}
+		}
+	}
 }
 
 /* Blocks of `count` elements in a rank's input, and in its output. */

@@ -55,8 +55,9 @@ class Work:
                                             int(pair[name + "_conn"]["peer"]))
                 for name, verb, way in (("send", "send", "to"), ("recv", "receive", "from"))
                 if int(pair[name + "_conn"])]
-        return "{messages of batch %d on channel %d: %s}" % (
-            int(w["batch"]), int(w["channel_lo"]), ", ".join(ends))
+        lo, hi = int(w["channel_lo"]), int(w["channel_hi"])
+        where = "channel %d" % lo if lo == hi else "channels %d..%d" % (lo, hi)
+        return "{messages number %d on %s: %s}" % (int(pair["nth"]), where, ", ".join(ends))
 
     def to_string(self):
         w = self.val
