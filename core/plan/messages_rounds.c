@@ -160,8 +160,8 @@ struct plan_end {
 	uint64_t bytes; /* 0: the message has no such parts */
 	uint64_t each;  /* of all parts but the message's last */
 	uint64_t ll;    /* a part of so many bytes at most goes in LL */
-	struct conn *conn
-		[DEV_MAX_CHANNELS]; /* of each part; NULL: there is no such part, or it is to oneself */
+	/* Of each part; NULL: there is no such part, or it is to oneself. */
+	struct conn *conn[DEV_MAX_CHANNELS];
 };
 
 /* A message to oneself waits for nothing: a block copies much of it in the time of a message to another rank. */
