@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How fast the blocks of a launch move data within one GPU: dev_reduce_copy in slices, as protocol SIMPLE calls
- * it, for the shapes of an all-reduce's primitives. A pass whose data stays in the GPU must be much faster than
- * NVLink, because the link is idle meanwhile.
+ * How fast the blocks of a launch move data: dev_reduce_copy in slices, as protocol SIMPLE calls it, for the shapes of
+ * an all-reduce's primitives. A pass whose data stays in the GPU must be much faster than NVLink, because the link is
+ * idle meanwhile. With a second GPU also into its memory: alone, and into this GPU's at the same time, as the root of a
+ * broadcast does it.
  *
  *   nvcc -I. -Ibackends/cuda/include -fmad=false -O3 -arch=sm_90 -D_GNU_SOURCE \
  *        tests/bench/reduce_copy_bench.cu -o reduce_copy_bench && ./reduce_copy_bench
@@ -56,6 +57,26 @@ static void bench_ok(cudaError_t e, const char *what)
 	exit(1);
 }
 
+/* The last buffer, in the memory of a second GPU; false: there is none that this one reaches. */
+static bool bench_peer(struct bench_args *a)
+{
+	int reaches = 0, devices = 0;
+
+	bench_ok(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+	if (devices > 1)
+		bench_ok(cudaDeviceCanAccessPeer(&reaches, 0, 1), "cudaDeviceCanAccessPeer");
+	if (!reaches)
+		return false;
+	bench_ok(cudaDeviceEnablePeerAccess(1, 0), "cudaDeviceEnablePeerAccess");
+	bench_ok(cudaFree(a->buffer[3]), "cudaFree");
+	bench_ok(cudaSetDevice(1), "cudaSetDevice");
+	bench_ok(cudaMalloc(&a->buffer[3], BENCH_BYTES), "cudaMalloc on the second GPU");
+	bench_ok(cudaSetDevice(0), "cudaSetDevice");
+	return true;
+}
+
+static const int bench_blocks[] = {1, 8, 12, 16, 20, 24, 28, 32, 48, 64};
+
 static double bench_gbps(const struct bench_args *a, int blocks)
 {
 	uint64_t moved =
@@ -75,16 +96,18 @@ static double bench_gbps(const struct bench_args *a, int blocks)
 	return (double)moved * BENCH_ROUNDS / ms / 1e6;
 }
 
+static void bench_row(const char *name, struct bench_args *a, int nsrc, int ndst)
+{
+	a->nsrc = nsrc;
+	a->ndst = ndst;
+	printf("%-22s", name);
+	for (int b : bench_blocks)
+		printf(" %7.1f", bench_gbps(a, b));
+	printf("\n");
+}
+
 int main(void)
 {
-	static const int blocks[] = {1, 8, 16, 24, 32};
-	static const struct {
-		const char *name;
-		int nsrc, ndst;
-	} shapes[] = {{"send, recv", 1, 1},
-		      {"recv_copy_send", 1, 2},
-		      {"recv_reduce_send", 2, 1},
-		      {"recv_reduce_copy_send", 2, 2}};
 	struct bench_args a;
 
 	for (int i = 0; i < 4; i++) {
@@ -92,16 +115,17 @@ int main(void)
 		bench_ok(cudaMemset(a.buffer[i], 0, BENCH_BYTES), "cudaMemset");
 	}
 	printf("%-22s", "# GB/s, blocks");
-	for (int b : blocks)
+	for (int b : bench_blocks)
 		printf(" %7d", b);
 	printf("\n");
-	for (auto &s : shapes) {
-		a.nsrc = s.nsrc;
-		a.ndst = s.ndst;
-		printf("%-22s", s.name);
-		for (int b : blocks)
-			printf(" %7.1f", bench_gbps(&a, b));
-		printf("\n");
-	}
+	bench_row("send, recv", &a, 1, 1);
+	bench_row("recv_copy_send", &a, 1, 2);
+	bench_row("recv_reduce_send", &a, 2, 1);
+	bench_row("recv_reduce_copy_send", &a, 2, 2);
+	if (!bench_peer(&a))
+		return 0;
+	bench_row("copy_send to a peer", &a, 1, 2);
+	a.buffer[2] = a.buffer[3];
+	bench_row("send to a peer", &a, 1, 1);
 	return 0;
 }
