@@ -51,6 +51,8 @@ struct api_group {
 	int depth;
 	ncclResult_t error; /* the first of a call inside */
 	bool in_progress;   /* a non-blocking init is under way */
+	bool has_stream;    /* `stream` is that of an earlier call, which has checked it */
+	cudaStream_t stream;
 	struct api_init *inits, **inits_end;
 	struct api_member *members; /* in order of their first collective */
 	int nmembers, room;

@@ -87,8 +87,8 @@ ncclResult_t api_check_memory(const struct ncclComm *comm, const char *call, con
 }
 
 /* A capture needs the CUDA runtime's graph: the double has none yet. Querying is all that a capture allows,
- * so a capture that is refused goes on unharmed. */
-ncclResult_t api_check_stream(const char *call, cudaStream_t stream)
+ * so a capture that is refused goes on unharmed. Calls of a group that have one stream query it once. */
+static ncclResult_t api_check_capture(const char *call, cudaStream_t stream)
 {
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 	cudaGraph_t graph = NULL;
@@ -112,4 +112,18 @@ ncclResult_t api_check_stream(const char *call, cudaStream_t stream)
 	WARN("%s: stream captures a CUDA graph, %s", call,
 	     graph ? "and the capture has failed" : "which the CUDA double does not have");
 	return ncclInvalidUsage;
+}
+
+ncclResult_t api_check_stream(const char *call, cudaStream_t stream)
+{
+	struct api_group *g = api_group();
+	ncclResult_t rc = ncclSuccess;
+
+	if (!g || !g->has_stream || g->stream != stream)
+		rc = api_check_capture(call, stream);
+	if (g && !rc) {
+		g->has_stream = true;
+		g->stream = stream;
+	}
+	return rc;
 }
