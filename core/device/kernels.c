@@ -153,59 +153,56 @@ DEV_FN void dev_run_end(struct dev_run *r)
 		dev_block_abandon(r->d, r->b, r->channel);
 }
 
-/* All works of a protocol and a family of programs. */
-DEV_FN void dev_collective(struct dev *d, const struct dev_args *args, enum dev_proto proto,
-			   enum dev_family family)
-{
-	const struct dev_known known = {false, proto, family, -1, -1};
-	struct dev_run r = dev_run_begin(d, args);
-	const struct dev_work *w;
-
-	while ((w = dev_run_next(&r))) {
-		struct steps_part part;
-		struct prim p;
-
-		if (dev_work_open(&p, &part, d, r.b, w, r.channel, known))
-			dev_run_program(&p, &part, w->program, known);
-		r.ok = dev_work_close(&p, w, r.channel, known);
+/* One of the programs of run_programs.h. */
+#define DEV_RUN_CASE(id, function, func, algo, proto, pattern, chunk, slice)                       \
+	case DEV_##id: {                                                                           \
+		DOPPEL_STATIC_CHECK(DEV_##proto == RUN_PROTO,                                      \
+				    "a program of the kernel's protocol");                         \
+		DEV_RUN_ROW(DEV_##id, function);                                                   \
+		break;                                                                             \
 	}
-	dev_run_end(&r);
-}
 
-DEV_FN void dev_collective_simple(struct dev *d, const struct dev_args *args)
-{
-	dev_collective(d, args, DEV_SIMPLE, DEV_FAMILY_FLAT);
-}
+#define RUN_KERNEL   dev_collective_simple
+#define RUN_PROTO    DEV_SIMPLE
+#define RUN_FAMILY   DEV_FAMILY_FLAT
+#define RUN_PROGRAMS DEV_PROGRAMS_RING_SIMPLE
+#include "core/device/run_programs.h"
 
-DEV_FN void dev_collective_ll(struct dev *d, const struct dev_args *args)
-{
-	dev_collective(d, args, DEV_LL, DEV_FAMILY_FLAT);
-}
+#define RUN_KERNEL      dev_collective_ll
+#define RUN_PROTO       DEV_LL
+#define RUN_FAMILY      DEV_FAMILY_FLAT
+#define RUN_PROGRAMS(X) DEV_PROGRAMS_RING_LL(X) DEV_PROGRAMS_DIRECT_LL(X)
+#include "core/device/run_programs.h"
 
-DEV_FN void dev_collective_ll128(struct dev *d, const struct dev_args *args)
-{
-	dev_collective(d, args, DEV_LL128, DEV_FAMILY_FLAT);
-}
+#define RUN_KERNEL   dev_collective_ll128
+#define RUN_PROTO    DEV_LL128
+#define RUN_FAMILY   DEV_FAMILY_FLAT
+#define RUN_PROGRAMS DEV_PROGRAMS_RING_LL128
+#include "core/device/run_programs.h"
 
-DEV_FN void dev_tree_simple(struct dev *d, const struct dev_args *args)
-{
-	dev_collective(d, args, DEV_SIMPLE, DEV_FAMILY_TREE);
-}
+#define RUN_KERNEL   dev_tree_simple
+#define RUN_PROTO    DEV_SIMPLE
+#define RUN_FAMILY   DEV_FAMILY_TREE
+#define RUN_PROGRAMS DEV_PROGRAMS_TREE_SIMPLE
+#include "core/device/run_programs.h"
 
-DEV_FN void dev_tree_ll(struct dev *d, const struct dev_args *args)
-{
-	dev_collective(d, args, DEV_LL, DEV_FAMILY_TREE);
-}
+#define RUN_KERNEL   dev_tree_ll
+#define RUN_PROTO    DEV_LL
+#define RUN_FAMILY   DEV_FAMILY_TREE
+#define RUN_PROGRAMS DEV_PROGRAMS_TREE_LL
+#include "core/device/run_programs.h"
 
-DEV_FN void dev_tree_ll128(struct dev *d, const struct dev_args *args)
-{
-	dev_collective(d, args, DEV_LL128, DEV_FAMILY_TREE);
-}
+#define RUN_KERNEL   dev_tree_ll128
+#define RUN_PROTO    DEV_LL128
+#define RUN_FAMILY   DEV_FAMILY_TREE
+#define RUN_PROGRAMS DEV_PROGRAMS_TREE_LL128
+#include "core/device/run_programs.h"
 
-DEV_FN void dev_pat(struct dev *d, const struct dev_args *args)
-{
-	dev_collective(d, args, DEV_SIMPLE, DEV_FAMILY_PAT);
-}
+#define RUN_KERNEL   dev_pat
+#define RUN_PROTO    DEV_SIMPLE
+#define RUN_FAMILY   DEV_FAMILY_PAT
+#define RUN_PROGRAMS DEV_PROGRAMS_PAT_SIMPLE
+#include "core/device/run_programs.h"
 
 /* Kernels of one program, and of one type and operation where it reduces. */
 #define DEV_ONE_PROGRAM(name, id, function, of_type, of_op)                                        \

@@ -14,7 +14,7 @@
  *	chunk     steps of a connection that a chunk takes; divides DEV_STEPS
  *	slice     steps that are posted together; divides chunk
  *
- * Chunk and slice steps are NCCL 2.28's.
+ * Chunk and slice steps are NCCL 2.28's. The lists are by kernel (run_programs.h).
  */
 #ifndef CORE_DEVICE_PROGRAMS_H
 #define CORE_DEVICE_PROGRAMS_H
@@ -22,41 +22,57 @@
 #include <stdint.h>
 
 /* clang-format off */
-#define DEV_PROGRAMS(X)                                                                                   \
-/*  id                         function             func            algo  proto   pattern       chunk slice */ \
-X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE, RING_TWICE,    4,   2)  \
-X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)  \
-X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)  \
-X(BROADCAST_RING_SIMPLE,       broadcast_ring,      BROADCAST,      RING, SIMPLE, PIPELINE_FROM, 1,   1)  \
-X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)  \
-X(ALL_REDUCE_RING_LL,          all_reduce_ring,     ALL_REDUCE,     RING, LL,     RING_TWICE,    1,   1)  \
-X(ALL_GATHER_RING_LL,          all_gather_ring,     ALL_GATHER,     RING, LL,     RING_ONCE,     1,   1)  \
-X(REDUCE_RING_LL,              reduce_ring,         REDUCE,         RING, LL,     PIPELINE_TO,   1,   1)  \
-X(BROADCAST_RING_LL,           broadcast_ring,      BROADCAST,      RING, LL,     PIPELINE_FROM, 1,   1)  \
-X(REDUCE_SCATTER_RING_LL,      reduce_scatter_ring, REDUCE_SCATTER, RING, LL,     RING_ONCE,     1,   1)  \
-X(ALL_REDUCE_RING_LL128,       all_reduce_ring,     ALL_REDUCE,     RING, LL128,  RING_TWICE,    1,   1)  \
-X(ALL_GATHER_RING_LL128,       all_gather_ring,     ALL_GATHER,     RING, LL128,  RING_ONCE,     1,   1)  \
-X(REDUCE_RING_LL128,           reduce_ring,         REDUCE,         RING, LL128,  PIPELINE_TO,   1,   1)  \
-X(BROADCAST_RING_LL128,        broadcast_ring,      BROADCAST,      RING, LL128,  PIPELINE_FROM, 1,   1)  \
-X(REDUCE_SCATTER_RING_LL128,   reduce_scatter_ring, REDUCE_SCATTER, RING, LL128,  RING_ONCE,     1,   1)  \
-X(ALL_REDUCE_ONE_SHOT_LL,      all_reduce_one_shot, ALL_REDUCE,     ONE_SHOT, LL, EXCHANGE,      1,   1)  \
-X(ALL_REDUCE_TWO_SHOT_LL,      all_reduce_two_shot, ALL_REDUCE,     TWO_SHOT, LL, EXCHANGE_TWICE, 2,  2)  \
-X(ALL_GATHER_ONE_SHOT_LL,      all_gather_one_shot, ALL_GATHER,     ONE_SHOT, LL, EXCHANGE,      1,   1)  \
-X(REDUCE_ONE_SHOT_LL,          reduce_one_shot,     REDUCE,         ONE_SHOT, LL, EXCHANGE,      1,   1)  \
-X(BROADCAST_ONE_SHOT_LL,       broadcast_one_shot,  BROADCAST,      ONE_SHOT, LL, EXCHANGE,      1,   1)  \
-X(REDUCE_SCATTER_ONE_SHOT_LL,  reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE,  1,   1)  \
-X(ALL_REDUCE_TREE_SIMPLE,      all_reduce_tree,     ALL_REDUCE,     TREE, SIMPLE, TREE_BOTH,     1,   1)  \
-X(REDUCE_TREE_SIMPLE,          reduce_tree,         REDUCE,         TREE, SIMPLE, TREE_TO,       1,   1)  \
-X(BROADCAST_TREE_SIMPLE,       broadcast_tree,      BROADCAST,      TREE, SIMPLE, TREE_FROM,     1,   1)  \
-X(ALL_REDUCE_TREE_LL,          all_reduce_tree,     ALL_REDUCE,     TREE, LL,     TREE_BOTH,     1,   1)  \
-X(REDUCE_TREE_LL,              reduce_tree,         REDUCE,         TREE, LL,     TREE_TO,       1,   1)  \
-X(BROADCAST_TREE_LL,           broadcast_tree,      BROADCAST,      TREE, LL,     TREE_FROM,     1,   1)  \
-X(ALL_REDUCE_TREE_LL128,       all_reduce_tree,     ALL_REDUCE,     TREE, LL128,  TREE_BOTH,     1,   1)  \
-X(REDUCE_TREE_LL128,           reduce_tree,         REDUCE,         TREE, LL128,  TREE_TO,       1,   1)  \
-X(BROADCAST_TREE_LL128,        broadcast_tree,      BROADCAST,      TREE, LL128,  TREE_FROM,     1,   1)  \
-X(ALL_GATHER_PAT_SIMPLE,       all_gather_pat,      ALL_GATHER,     PAT,  SIMPLE, BINOMIAL,      1,   1)  \
+#define DEV_PROGRAMS_RING_SIMPLE(X)                                                                         \
+/*  id                         function             func            algo  proto   pattern       chunk slice */\
+X(ALL_REDUCE_RING_SIMPLE,      all_reduce_ring,     ALL_REDUCE,     RING, SIMPLE, RING_TWICE,    4,   2)    \
+X(ALL_GATHER_RING_SIMPLE,      all_gather_ring,     ALL_GATHER,     RING, SIMPLE, RING_ONCE,     4,   2)    \
+X(REDUCE_RING_SIMPLE,          reduce_ring,         REDUCE,         RING, SIMPLE, PIPELINE_TO,   1,   1)    \
+X(BROADCAST_RING_SIMPLE,       broadcast_ring,      BROADCAST,      RING, SIMPLE, PIPELINE_FROM, 1,   1)    \
+X(REDUCE_SCATTER_RING_SIMPLE,  reduce_scatter_ring, REDUCE_SCATTER, RING, SIMPLE, RING_ONCE,     4,   2)
+#define DEV_PROGRAMS_RING_LL(X)                                                                             \
+X(ALL_REDUCE_RING_LL,          all_reduce_ring,     ALL_REDUCE,     RING, LL,     RING_TWICE,    1,   1)    \
+X(ALL_GATHER_RING_LL,          all_gather_ring,     ALL_GATHER,     RING, LL,     RING_ONCE,     1,   1)    \
+X(REDUCE_RING_LL,              reduce_ring,         REDUCE,         RING, LL,     PIPELINE_TO,   1,   1)    \
+X(BROADCAST_RING_LL,           broadcast_ring,      BROADCAST,      RING, LL,     PIPELINE_FROM, 1,   1)    \
+X(REDUCE_SCATTER_RING_LL,      reduce_scatter_ring, REDUCE_SCATTER, RING, LL,     RING_ONCE,     1,   1)
+#define DEV_PROGRAMS_RING_LL128(X)                                                                          \
+X(ALL_REDUCE_RING_LL128,       all_reduce_ring,     ALL_REDUCE,     RING, LL128,  RING_TWICE,    1,   1)    \
+X(ALL_GATHER_RING_LL128,       all_gather_ring,     ALL_GATHER,     RING, LL128,  RING_ONCE,     1,   1)    \
+X(REDUCE_RING_LL128,           reduce_ring,         REDUCE,         RING, LL128,  PIPELINE_TO,   1,   1)    \
+X(BROADCAST_RING_LL128,        broadcast_ring,      BROADCAST,      RING, LL128,  PIPELINE_FROM, 1,   1)    \
+X(REDUCE_SCATTER_RING_LL128,   reduce_scatter_ring, REDUCE_SCATTER, RING, LL128,  RING_ONCE,     1,   1)
+#define DEV_PROGRAMS_DIRECT_LL(X)                                                                           \
+X(ALL_REDUCE_ONE_SHOT_LL,      all_reduce_one_shot, ALL_REDUCE,     ONE_SHOT, LL, EXCHANGE,      1,   1)    \
+X(ALL_REDUCE_TWO_SHOT_LL,      all_reduce_two_shot, ALL_REDUCE,     TWO_SHOT, LL, EXCHANGE_TWICE, 2,  2)    \
+X(ALL_GATHER_ONE_SHOT_LL,      all_gather_one_shot, ALL_GATHER,     ONE_SHOT, LL, EXCHANGE,      1,   1)    \
+X(REDUCE_ONE_SHOT_LL,          reduce_one_shot,     REDUCE,         ONE_SHOT, LL, EXCHANGE,      1,   1)    \
+X(BROADCAST_ONE_SHOT_LL,       broadcast_one_shot,  BROADCAST,      ONE_SHOT, LL, EXCHANGE,      1,   1)    \
+X(REDUCE_SCATTER_ONE_SHOT_LL,  reduce_scatter_one_shot, REDUCE_SCATTER, ONE_SHOT, LL, EXCHANGE,  1,   1)
+#define DEV_PROGRAMS_TREE_SIMPLE(X)                                                                         \
+X(ALL_REDUCE_TREE_SIMPLE,      all_reduce_tree,     ALL_REDUCE,     TREE, SIMPLE, TREE_BOTH,     1,   1)    \
+X(REDUCE_TREE_SIMPLE,          reduce_tree,         REDUCE,         TREE, SIMPLE, TREE_TO,       1,   1)    \
+X(BROADCAST_TREE_SIMPLE,       broadcast_tree,      BROADCAST,      TREE, SIMPLE, TREE_FROM,     1,   1)
+#define DEV_PROGRAMS_TREE_LL(X)                                                                             \
+X(ALL_REDUCE_TREE_LL,          all_reduce_tree,     ALL_REDUCE,     TREE, LL,     TREE_BOTH,     1,   1)    \
+X(REDUCE_TREE_LL,              reduce_tree,         REDUCE,         TREE, LL,     TREE_TO,       1,   1)    \
+X(BROADCAST_TREE_LL,           broadcast_tree,      BROADCAST,      TREE, LL,     TREE_FROM,     1,   1)
+#define DEV_PROGRAMS_TREE_LL128(X)                                                                          \
+X(ALL_REDUCE_TREE_LL128,       all_reduce_tree,     ALL_REDUCE,     TREE, LL128,  TREE_BOTH,     1,   1)    \
+X(REDUCE_TREE_LL128,           reduce_tree,         REDUCE,         TREE, LL128,  TREE_TO,       1,   1)    \
+X(BROADCAST_TREE_LL128,        broadcast_tree,      BROADCAST,      TREE, LL128,  TREE_FROM,     1,   1)
+#define DEV_PROGRAMS_PAT_SIMPLE(X)                                                                          \
+X(ALL_GATHER_PAT_SIMPLE,       all_gather_pat,      ALL_GATHER,     PAT,  SIMPLE, BINOMIAL,      1,   1)    \
 X(REDUCE_SCATTER_PAT_SIMPLE,   reduce_scatter_pat,  REDUCE_SCATTER, PAT,  SIMPLE, BINOMIAL,      1,   1)
 /* clang-format on */
+#define DEV_PROGRAMS(X)                                                                            \
+	DEV_PROGRAMS_RING_SIMPLE(X)                                                                \
+	DEV_PROGRAMS_RING_LL(X)                                                                    \
+	DEV_PROGRAMS_RING_LL128(X)                                                                 \
+	DEV_PROGRAMS_DIRECT_LL(X)                                                                  \
+	DEV_PROGRAMS_TREE_SIMPLE(X)                                                                \
+	DEV_PROGRAMS_TREE_LL(X)                                                                    \
+	DEV_PROGRAMS_TREE_LL128(X)                                                                 \
+	DEV_PROGRAMS_PAT_SIMPLE(X)
 
 /* The programs that have a kernel of their own: nvcc makes faster code of one program than of all. In LL and LL128, which
  * small and middle calls run, there is a kernel for sums of each of the three types that programs use most, without a

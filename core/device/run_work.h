@@ -308,26 +308,6 @@ DEV_FN void dev_row_end(struct prim *p, const struct steps_part *part,
 		dev_direct_end(p);
 }
 
-/* `proto` and `family` are constants for the compiler, too: the programs of other protocols and families are not in
- * the kernel. */
-DEV_FN void dev_run_program(struct prim *p, const struct steps_part *part, int program,
-			    struct dev_known known)
-{
-	switch (program) {
-#define DEV_RUN_PROGRAM(id, function, func, algo, protocol, pattern, chunk, slice)                 \
-	case DEV_##id:                                                                             \
-		if (known.proto != DEV_##protocol || known.family != dev_family_of(DEV_##algo))    \
-			dev_trap(p->d, "dev_collective: a program of another kernel");             \
-		else                                                                               \
-			DEV_RUN_ROW(DEV_##id, function);                                           \
-		break;
-		DEV_PROGRAMS(DEV_RUN_PROGRAM)
-#undef DEV_RUN_PROGRAM
-	default:
-		dev_trap(p->d, "dev_collective: a program that does not exist");
-	}
-}
-
 /* An abort ended the work, of a ring in SIMPLE: the rank writes no more into the next rank's output, and the rank before
  * it no more into its own. By one thread. Inlined it takes registers from what moves. */
 DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const struct dev_work *w,

@@ -30,11 +30,11 @@ def walk_host_and_device():
     check("a plan is printed with the names of its works",
           re.search(r"= plan of 1 tasks, 1 works, .*ALL_REDUCE_RING_SIMPLE, 16384 elements F32 SUM",
                     run("p *p")), run("p *p"))
-    for function in ("cudaLaunchKernel", "dev_collective",
+    for function in ("cudaLaunchKernel", "dev_collective_simple",
                      "prim_send", "prim_recv_reduce_send", "prim_recv_reduce_copy_send",
                      "prim_recv_copy_send", "prim_recv"):
         go(function, mine)
-    frames("bt", r"#0 .*prim_recv \(p=.*0x\w+, out=", "all_reduce_ring", "dev_collective",
+    frames("bt", r"#0 .*prim_recv \(p=.*0x\w+, out=", "all_reduce_ring", "dev_collective_simple",
            "task_entry")
     check("a connection is printed by its peer and steps",
           re.search(r"= {channel \d, peer \d.*: next step \d+, tail \d+, head \d+", run("p *p->recv")),
@@ -84,7 +84,7 @@ def check_blocked():
     check("a warp and a proxy wait", warp and proxy, run("info tasks all"))
     frames("task %s" % warp, "prim_wait_recv")
     frames("bt", r"prim_wait_recv_of \(p=", r"prim_recv_?\w* \(p=.*0x\w+.*count=",
-           r"all_reduce_ring \(p=.*0x\w+", r"dev_collective \(d=.*args=", r"task_entry \(arg=0x\w+")
+           r"all_reduce_ring \(p=.*0x\w+", r"dev_collective_simple \(d=.*args=", r"task_entry \(arg=0x\w+")
     run("up")
     check("locals of a suspended warp", "DEV_F32" in run("p *p"), run("p *p"))
     frames("task %s" % proxy, "proxy_progress_wait")
