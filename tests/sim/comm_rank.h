@@ -16,6 +16,15 @@ static inline uint32_t comm_device(int32_t rank)
 	return (uint32_t)rank % MAX_OF(c->per_host, 1u);
 }
 
+static inline ncclComm_t comm_open(int32_t rank, int32_t nranks, ncclUniqueId id)
+{
+	ncclComm_t comm;
+
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, id, rank));
+	return comm;
+}
+
 static inline void comm_buffers(int32_t rank, void **mem, cudaStream_t *stream, size_t bytes)
 {
 	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
