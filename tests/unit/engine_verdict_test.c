@@ -11,15 +11,7 @@
 #include "sim/engine/sim.h"
 #include "tests/suite.h"
 #include "tests/unit/engine_child.h"
-
-static struct os_thread *spawn(const char *name, int rank, void (*fn)(void *), void *arg)
-{
-	const struct os_thread_attr a = {.name = name, .rank = rank};
-	struct os_thread *t = NULL;
-
-	ck_assert_int_eq(os_thread_start(&t, &a, fn, arg), 0);
-	return t;
-}
+#include "tests/unit/engine_tasks.h"
 
 static void expect_said(const char *what)
 {
