@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The device shim over fakecuda: shim.h's functions as thin wrappers of the fakedev_* functions,
- * which backends/fakecuda/device_run.c implements. Included by shim.h only, by device code
- * (core/device, device tests) and by fakecuda itself.
+ * which device_run.c and device_access.c of backends/fakecuda implement. Included by shim.h only, by
+ * device code (core/device, device tests) and by fakecuda itself.
  *
  * Contract between the two sides:
  *
@@ -44,7 +44,7 @@ struct dev {
 };
 
 DOPPEL_EXTERN_C_BEGIN
-/* backends/fakecuda/device_run.c. Orders and scopes: enum shared_order, enum shared_scope. */
+/* Orders and scopes: enum shared_order, enum shared_scope. */
 /* id 0: the whole block. How many of the threads have the predicate. */
 uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate);
 uint64_t fakedev_shuffle_u64(struct dev *d, uint64_t v, int lane);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads of kernels, inside: state and death of a thread and of its block. Included by device_run.c and
+ * device_access.c only. Block state (barriers, warp operations) is touched only by the block's own
+ * fibers, with atomics where an access also orders memory; it needs no lock.
+ *
+ * A thread that does something a GPU would trap on does not return: it reports, marks the context
+ * (every kernel of it dies, fc_ctx_kill), and jumps back to the bottom of its own stack. The other
+ * threads do the same at their next call or wait.
+ *
+ * gdb (frames.py) and the happens-before reports (happens_report.c) skip frames of functions run_*.
+ */
+#ifndef BACKENDS_FAKECUDA_DEVICE_RUN_H
+#define BACKENDS_FAKECUDA_DEVICE_RUN_H
+
+#include <setjmp.h>
+
+#include "backends/fakecuda/fakecuda.h"
+
+#define RUN_BARRIERS 16
+#define RUN_CACHE    4
+
+struct run_barrier {
+	shared_u32 phase;       /* waited on */
+	uint32_t arrived, want; /* atomic */
+	uint32_t votes;         /* atomic: threads of this round so far whose predicate holds */
+	uint32_t result[2];     /* atomic: of the last two rounds */
+};
+
+/* A warp's meeting place: values of two rounds, so that a fast lane cannot overwrite what a slow
+ * one still reads. */
+struct run_warp {
+	struct run_barrier meet;
+	uint64_t value[2][32];
+};
+
+struct run_thread {
+	struct dev d;
+	jmp_buf bottom;
+	struct fc_range cache[RUN_CACHE];
+	uint32_t cache_next;
+	const void *fence_load; /* TSan: the last relaxed load, for an acquire fence */
+	bool fence_store;       /* TSan: a release fence came before */
+};
+
+struct fakecuda_block {
+	struct fc_kernel *kernel;
+	struct fakecuda_block *next;
+	uint32_t number, threads, warps;
+	uint32_t exited; /* atomic */
+	struct run_barrier barrier[RUN_BARRIERS];
+	struct run_warp *warp;
+	void *shared;
+	struct run_thread thread[];
+};
+
+static inline struct run_thread *run_self(struct dev *d)
+{
+	return CONTAINER_OF(d, struct run_thread, d);
+}
+
+static inline bool run_dead(const struct dev *d)
+{
+	return __atomic_load_n(&d->blk->kernel->dead.v_, __ATOMIC_ACQUIRE) != 0;
+}
+
+static inline _Noreturn void run_exit(struct dev *d)
+{
+	longjmp(run_self(d)->bottom, 1);
+}
+
+/* First thing in every call from device code. */
+static inline void run_enter(struct dev *d, const char *site)
+{
+	sim_point(site);
+	if (UNLIKELY(run_dead(d)))
+		run_exit(d);
+}
+
+/* The thread dies, and its context. Formatted: what it did. */
+_Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Until `w` holds, with the kernel's death as second wait, and another one: 0 it holds, ECANCELED abort, or the
+ * other one holds; ETIMEDOUT its deadline. */
+int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort,
+	     const struct wait *other);
+
+#endif
