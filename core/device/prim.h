@@ -190,6 +190,24 @@ DEV_FN bool prim_barrier(struct prim *p)
 	return !p->stopped;
 }
 
+/* Until a word of 64 bits is `want` or more; the connection is at `step`. The caller sets why and from.object. */
+DEV_FN struct wait prim_conn_wait(const struct dev_conn *c, const shared_u64 *on, uint64_t want,
+				  uint64_t step)
+{
+	struct wait w;
+
+	w.on = on;
+	w.want = want;
+	w.mask = WAIT_MASK_ALL;
+	w.kind = WAIT_GE;
+	w.bytes = 8;
+	w.from.rank = c->peer;
+	w.from.channel = c->channel;
+	w.from.step = (int64_t)step;
+	w.deadline_ns = 0;
+	return w;
+}
+
 /* If it may have the next rank's output, over `puts`, until that is withdrawn. */
 DEV_FN bool prim_wait_send_of(struct prim *p, const struct dev_conn *puts)
 {
@@ -199,17 +217,9 @@ DEV_FN bool prim_wait_send_of(struct prim *p, const struct dev_conn *puts)
 
 	if (end <= DEV_STEPS)
 		return true; /* the ring's first round: every slot is free */
-	w.on = c->head;
-	w.want = end - DEV_STEPS;
-	w.mask = WAIT_MASK_ALL;
-	w.kind = WAIT_GE;
-	w.bytes = 8;
+	w = prim_conn_wait(c, c->head, end - DEV_STEPS, p->send_step);
 	w.why = c->index ? "send: free slot" : "ring send: free slot";
-	w.from.rank = c->peer;
-	w.from.channel = c->channel;
-	w.from.step = (int64_t)p->send_step;
 	w.from.object = c->fifo ? "proxy that empties the slot" : "kernel that empties the slot";
-	w.deadline_ns = 0;
 	if (!dev_wait_unless(p->d, &w, puts, DEV_PUT_WITHDRAWN))
 		return false;
 	prim_check_send(p);
@@ -225,19 +235,10 @@ DEV_FN bool prim_wait_send(struct prim *p)
 DEV_FN struct wait prim_recv_wait(const struct prim *p)
 {
 	const struct dev_conn *c = p->recv;
-	struct wait w;
+	struct wait w = prim_conn_wait(c, c->tail, p->recv_step + p->slice_steps, p->recv_step);
 
-	w.on = c->tail;
-	w.want = p->recv_step + p->slice_steps;
-	w.mask = WAIT_MASK_ALL;
-	w.kind = WAIT_GE;
-	w.bytes = 8;
 	w.why = c->index ? "recv: data in slot" : "ring recv: data in slot";
-	w.from.rank = c->peer;
-	w.from.channel = c->channel;
-	w.from.step = (int64_t)p->recv_step;
 	w.from.object = "kernel or proxy that fills the slot";
-	w.deadline_ns = 0;
 	return w;
 }
 

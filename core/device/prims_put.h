@@ -40,20 +40,10 @@ DEV_FN shared_u64 *prim_put_word(const struct dev_conn *c)
 
 DEV_FN struct wait prim_put_wait(const struct prim *p)
 {
-	const struct dev_conn *c = p->send;
-	struct wait w;
+	struct wait w = prim_conn_wait(p->send, p->send->head, p->send_step + 1, p->send_step);
 
-	w.on = c->head;
-	w.want = p->send_step + 1;
-	w.mask = WAIT_MASK_ALL;
-	w.kind = WAIT_GE;
-	w.bytes = 8;
 	w.why = "send: receive buffer";
-	w.from.rank = c->peer;
-	w.from.channel = c->channel;
-	w.from.step = (int64_t)p->send_step;
 	w.from.object = "kernel that offers the buffer";
-	w.deadline_ns = 0;
 	return w;
 }
 

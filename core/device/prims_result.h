@@ -39,18 +39,12 @@ DEV_FN bool prim_result_received(const struct prim *p, uint32_t flags)
 
 DEV_FN struct wait prim_result_wait(const struct dev_conn *c)
 {
-	struct wait w;
+	struct wait w = prim_conn_wait(c, prim_put_word(c), DEV_PUT_OFFERED, c->step);
 
-	w.on = prim_put_word(c);
-	w.want = w.mask = DEV_PUT_OFFERED;
+	w.mask = DEV_PUT_OFFERED;
 	w.kind = WAIT_EQ;
-	w.bytes = 8;
 	w.why = "ring send: the next rank's output";
-	w.from.rank = c->peer;
-	w.from.channel = c->channel;
-	w.from.step = (int64_t)c->step;
 	w.from.object = "kernel that offers its output";
-	w.deadline_ns = 0;
 	return w;
 }
 
@@ -125,14 +119,10 @@ DEV_FN void prim_result_withdraw(struct dev *d, const struct dev_block *b, uint6
 	const struct dev_conn *c = &b->channel.ring_recv;
 	uint64_t word =
 		dev_add_u64(d, prim_put_word(c), DEV_PUT_WITHDRAWN, SHARED_RELAXED, SHARED_SYSTEM);
-	struct wait w = prim_result_wait(c);
+	struct wait w = prim_conn_wait(c, c->tail, end, c->step);
 
 	if (!(word & DEV_PUT_TAKEN))
 		return;
-	w.on = c->tail;
-	w.want = end;
-	w.mask = WAIT_MASK_ALL;
-	w.kind = WAIT_GE;
 	w.why = "ring recv: the last write into the output";
 	w.from.object = "kernel that writes into the output";
 	w.deadline_ns = dev_now_ns(d) + PRIM_PUT_LEAVE_NS;
