@@ -5,6 +5,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/base/memo_table.h"
 #include "core/base/param.h"
 #include "core/base/xml.h"
 #include "core/topo/detect_internal.h"
@@ -204,13 +205,20 @@ static bool detect_has_bare_gpu(const struct xml_node *x)
 	return has;
 }
 
-bool topo_detect_is_template(const char *xml, size_t bytes)
+static void *detect_template_memo(const void *xml, size_t bytes, void *arg)
 {
 	struct xml_doc *doc = NULL;
 	struct xml_error error;
-	if (xml_parse(xml, bytes, "topology", &doc, &error))
-		return false;
-	bool is_template = detect_has_bare_gpu(xml_root(doc));
+	bool *is_template = memo_value_alloc(sizeof *is_template);
+	ASSERT(!arg);
+	if (is_template && xml_parse(xml, bytes, "topology", &doc, &error) == 0)
+		*is_template = detect_has_bare_gpu(xml_root(doc));
 	xml_free(doc);
 	return is_template;
+}
+
+bool topo_detect_is_template(const char *xml, size_t bytes)
+{
+	const bool *is_template = os_memo("topo.template", xml, bytes, detect_template_memo, NULL);
+	return is_template && *is_template;
 }
