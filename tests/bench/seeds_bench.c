@@ -4,8 +4,11 @@
  * count of leaks, with the payload checked and the trace hash on: 2 hosts x 8 GPUs, one 64 KiB
  * all-reduce, warp width 1, another seed each.
  *
- *   seeds_bench [SECONDS] [MACHINE] [BYTES] [races|memory-order|both]
+ *   seeds_bench [SECONDS|COUNTx] [MACHINE] [BYTES] [races|memory-order|both]
  *                                    (default 5 s, h100-8nic, 65536, with neither)
+ *
+ * COUNTx runs that many seeds, so that two builds can be compared by their instructions:
+ * `valgrind --tool=callgrind seeds_bench 10x`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +46,7 @@ static void bench_machine(void)
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 5;
+	uint64_t most = argc > 1 && strchr(argv[1], 'x') ? strtoull(argv[1], NULL, 0) : UINT64_MAX;
 	struct lab_config c;
 	struct lab_result r;
 	uint64_t seeds = 0, switches = 0, steps = 0;
@@ -57,7 +61,7 @@ int main(int argc, char **argv)
 	c.sim.memory_order = order ? SIM_MEMORY_ON : SIM_MEMORY_OFF;
 	c.sim.races = both || strcmp(with, "races") == 0;
 	double start = bench_now(), start_cpu = bench_cpu(), now = start;
-	while (now - start < seconds) {
+	while (most == UINT64_MAX ? now - start < seconds : seeds < most) {
 		c.sim.seed = ++seeds;
 		if (lab_run(&c, &r) || r.verdict != SIM_PASS || r.wrong || r.operations != 1) {
 			fprintf(stderr, "seed %lu: verdict %d, %lu wrong\n", (unsigned long)seeds,
