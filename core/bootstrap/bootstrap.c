@@ -307,7 +307,9 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 	char byte;
 	size_t done = 0;
 	*seq = sock_seq(b->next_fd);
-	int e = b->next_parted ? EAGAIN : os_recv(b->next_fd, &byte, sizeof byte, &done);
+	bool look = !b->next_parted && os_socket_changed(b->next_fd, b->next_seq);
+	int e = look ? os_recv(b->next_fd, &byte, sizeof byte, &done) : EAGAIN;
+	b->next_seq = *seq;
 	if (!e && done)
 		b->next_parted = true;
 	return e == EAGAIN || b->next_parted ? ncclSuccess : sock_error(e, &ctx);

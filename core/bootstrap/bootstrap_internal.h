@@ -114,7 +114,8 @@ struct bootstrap {
 	struct os_addr address; /* where this rank listens */
 	int listen_fd, root_fd;
 	int next_fd, prev_fd; /* the ring */
-	uint64_t listen_seq;
+	/* event counts before the last look that found nothing */
+	uint64_t listen_seq, next_seq, prev_seq;
 	uint64_t watch_seq, watched_ns; /* of the successor's end: event count, time of last look */
 	bool checked_in;                /* the root knows of us: it has answered */
 	bool next_parted;               /* the successor ends in order */

@@ -115,11 +115,13 @@ static ncclResult_t ring_gather_step(struct bootstrap *b, struct ring_gather *g,
 	size_t got = g->got;
 
 	*n = 0;
-	int e = ring_gather_recv(b, g, moved);
+	int e = os_socket_changed(b->prev_fd, b->prev_seq) ? ring_gather_recv(b, g, moved) : EAGAIN;
 	if (e && e != EAGAIN)
 		return sock_error(e == ECONNRESET ? 0 : e, &from);
-	if (e == EAGAIN)
+	if (e == EAGAIN) {
+		b->prev_seq = seq_from;
 		w[(*n)++] = sock_wait(b->prev_fd, seq_from, &from);
+	}
 	if (got < sizeof g->head_in && g->got >= sizeof g->head_in) {
 		ncclResult_t rc = ring_gather_head_check(b, g);
 		if (rc)

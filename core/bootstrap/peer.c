@@ -109,6 +109,8 @@ static void *bootstrap_in_target(struct bootstrap_in *in, size_t *n)
 static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *in)
 {
 	struct sock_ctx ctx = {"bootstrap: message", b->rank, in->rank, b->abort};
+	if (!os_socket_changed(in->fd, in->seq))
+		return ncclSuccess;
 	in->seq = sock_seq(in->fd);
 	for (;;) {
 		size_t n, done = 0;
@@ -153,6 +155,8 @@ static ncclResult_t bootstrap_in_step(struct bootstrap *b, struct bootstrap_in *
 
 static ncclResult_t bootstrap_accept(struct bootstrap *b)
 {
+	if (!os_socket_changed(b->listen_fd, b->listen_seq))
+		return ncclSuccess;
 	for (;;) {
 		struct os_addr from;
 		int fd;
@@ -183,6 +187,8 @@ static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 	for (struct bootstrap_out *o = b->outs; o; o = o->next) {
 		char byte;
 		size_t done = 0;
+		if (!os_socket_changed(o->fd, o->seq))
+			continue;
 		o->seq = sock_seq(o->fd);
 		int e = os_recv(o->fd, &byte, sizeof byte, &done);
 		if (e && e != EAGAIN) {

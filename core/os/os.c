@@ -442,6 +442,11 @@ const void *os_socket_object(int fd)
 	return os_world->socket_object(fd);
 }
 
+bool os_socket_changed(int fd, uint64_t seq)
+{
+	return os_world->socket_changed(fd, seq);
+}
+
 int os_shm_create(const char *name, size_t bytes, void **mem)
 {
 	return os_world->shm_create(name, bytes, mem);

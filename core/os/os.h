@@ -333,6 +333,9 @@ int os_recv(int fd, void *data, size_t n, size_t *done);
 int os_close(int fd);
 /* The OBJECT to wait on: posted when the socket may have become readable, writable or broken. */
 const void *os_socket_object(int fd);
+/* May a call that found nothing, or no room, find it now? `seq` is the object's count, read before that call.
+ * A port that posts no events for sockets answers true. */
+bool os_socket_changed(int fd, uint64_t seq);
 
 /* ---- world: shared memory ------------------------------------------------------------------- */
 

@@ -79,6 +79,7 @@ struct os_world_ops {
 	int (*recv)(int, void *, size_t, size_t *);
 	int (*close)(int);
 	const void *(*socket_object)(int);
+	bool (*socket_changed)(int, uint64_t);
 	int (*shm_create)(const char *, size_t, void **);
 	int (*shm_open)(const char *, size_t, void **, size_t *);
 	int (*shm_unlink)(const char *);

@@ -361,6 +361,7 @@ const struct os_world_ops os_real_ops = {
 	.recv = real_recv,
 	.close = real_close,
 	.socket_object = real_socket_object,
+	.socket_changed = real_socket_changed,
 	.shm_create = real_shm_create,
 	.shm_open = real_shm_open,
 	.shm_unlink = real_shm_unlink,

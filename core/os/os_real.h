@@ -22,5 +22,6 @@ int real_send(int fd, const void *data, size_t n, size_t *done);
 int real_recv(int fd, void *data, size_t n, size_t *done);
 int real_close(int fd);
 const void *real_socket_object(int fd);
+bool real_socket_changed(int fd, uint64_t seq);
 
 #endif

@@ -400,6 +400,12 @@ const void *world_socket_object(int fd)
 	return object;
 }
 
+/* Every change of a socket is posted. */
+bool world_socket_changed(int fd, uint64_t seq)
+{
+	return os_event_seq(world_socket_object(fd)) != seq;
+}
+
 /* ---- closing -------------------------------------------------------------------------------- */
 
 static void slot_close(struct world_socket **slot)

@@ -50,6 +50,7 @@ static const struct os_world_ops world_ops = {
 	.recv = world_recv,
 	.close = world_close,
 	.socket_object = world_socket_object,
+	.socket_changed = world_socket_changed,
 	.shm_create = world_shm_create,
 	.shm_open = world_shm_open,
 	.shm_unlink = world_shm_unlink,

@@ -203,6 +203,7 @@ int world_send(int fd, const void *data, size_t n, size_t *done);
 int world_recv(int fd, void *data, size_t n, size_t *done);
 int world_close(int fd);
 const void *world_socket_object(int fd);
+bool world_socket_changed(int fd, uint64_t seq);
 /* Closes what the process has open; counts, and describes the first in `first`. */
 uint64_t world_sockets_close(struct world_proc *wp, char *first, size_t bytes);
 void world_sockets_free(void);
