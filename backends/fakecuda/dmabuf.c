@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GPU memory as a dma-buf: a descriptor that an HCA's driver takes (ibv_reg_dmabuf_mr). Here it is a
- * sealed memory file that names the range of the allocation that it stands for, so it may be
- * duplicated, passed on and closed as any other; its contents are checked against the allocations of
+ * GPU memory as a dma-buf: a descriptor that an HCA's driver takes (ibv_reg_dmabuf_mr). Here it is an
+ * empty memory file, so it may be duplicated, passed on and closed as any other. Its size, which is sealed, is its
+ * number in the table of ranges that were handed out; the range is checked against the allocations of
  * this moment when an HCA requests it.
  */
 #include "backends/fakecuda/fakecuda.h"
@@ -16,27 +16,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DMABUF_MAGIC 0x6675626d61646c70ull /* "plamdbuf" */
-#define DMABUF_PAGE  4096u
-#define DMABUF_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define DMABUF_PAGE 4096u
+#define DMABUF_SIZE                                                                                \
+	(0x646dull << 32) /* bytes of the file of range 0; the next one has a byte more */
+#define DMABUF_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 /* CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE: how it is to be mapped; all the same here. */
 #define DMABUF_FLAGS 1ull
 
-struct dmabuf_text {
-	uint64_t magic;
+/* ---- ranges --------------------------------------------------------------------------------- */
+
+struct dmabuf_range {
 	uint64_t address, bytes;
 	uint32_t device, number; /* of the allocation */
 };
 
+/* All that were handed out in this world. Numbers go on from one world to the next: a descriptor of an
+ * earlier one names none. */
+static struct {
+	struct dmabuf_range *range;
+	uint64_t count, room, before; /* before: number of the first one */
+} dmabuf;
+
+static bool dmabuf_range_add(const struct dmabuf_range *range, uint64_t *number)
+{
+	if (dmabuf.count == dmabuf.room) {
+		uint64_t room = dmabuf.room ? 2 * dmabuf.room : 64;
+		struct dmabuf_range *more = realloc(dmabuf.range, room * sizeof *more);
+
+		if (!more)
+			return false;
+		dmabuf.range = more;
+		dmabuf.room = room;
+	}
+	*number = dmabuf.before + dmabuf.count;
+	dmabuf.range[dmabuf.count++] = *range;
+	return true;
+}
+
+void fc_dmabufs_end(void)
+{
+	free(dmabuf.range);
+	dmabuf.range = NULL;
+	dmabuf.before += dmabuf.count;
+	dmabuf.count = dmabuf.room = 0;
+}
+
 /* ---- descriptors that are open ---------------------------------------------------------------- */
 
-/* One that was handed out. The program closes it without this module's knowledge: the number is its own
- * as long as the file is the same. */
+/* One that was handed out. The program closes it without this module's knowledge: the descriptor is its own
+ * as long as the file's size is its number. */
 struct fc_dmabuf {
 	struct fc_dmabuf *next;
 	int fd;
-	dev_t device;
-	ino_t inode;
+	uint64_t number;
 	char who[FC_WHO_BYTES];
 };
 
@@ -44,7 +76,7 @@ static bool dmabuf_is_open(const struct fc_dmabuf *d)
 {
 	struct stat s;
 
-	return fstat(d->fd, &s) == 0 && s.st_dev == d->device && s.st_ino == d->inode;
+	return fstat(d->fd, &s) == 0 && (uint64_t)s.st_size == DMABUF_SIZE + d->number;
 }
 
 /* Forgets those that were closed. */
@@ -64,18 +96,14 @@ static void dmabuf_prune(struct fc_proc *proc)
 	}
 }
 
-static bool dmabuf_note(struct fc_proc *proc, int fd)
+static bool dmabuf_note(struct fc_proc *proc, int fd, uint64_t number)
 {
 	struct fc_dmabuf *d = malloc(sizeof *d);
-	struct stat s;
 
-	if (!d || fstat(fd, &s)) {
-		free(d);
+	if (!d)
 		return false;
-	}
 	dmabuf_prune(proc);
-	*d = (struct fc_dmabuf){
-		.next = proc->dmabufs, .fd = fd, .device = s.st_dev, .inode = s.st_ino};
+	*d = (struct fc_dmabuf){.next = proc->dmabufs, .fd = fd, .number = number};
 	fc_who(d->who);
 	proc->dmabufs = d;
 	return true;
@@ -98,11 +126,11 @@ bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes)
 
 /* ---- handing out ---------------------------------------------------------------------------- */
 
-static int dmabuf_make(const struct dmabuf_text *t)
+static int dmabuf_make(uint64_t number)
 {
 	int fd = memfd_create("doppel-dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd >= 0 && write(fd, t, sizeof *t) == (ssize_t)sizeof *t &&
+	if (fd >= 0 && ftruncate(fd, (off_t)(DMABUF_SIZE + number)) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, DMABUF_SEALS) == 0)
 		return fd;
 	if (fd >= 0)
@@ -111,7 +139,7 @@ static int dmabuf_make(const struct dmabuf_text *t)
 }
 
 static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
-			  struct dmabuf_text *t)
+			  struct dmabuf_range *range)
 {
 	struct fc_device *dev = fc_device_at(ptr);
 	struct fc_alloc *a = dev ? fc_access_alloc(proc, dev, ptr, bytes) : NULL;
@@ -120,25 +148,22 @@ static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!dev->gpu->gdr || !fc_rdma_has("dmabuf"))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	*t = (struct dmabuf_text){.magic = DMABUF_MAGIC,
-				  .address = ptr,
-				  .bytes = bytes,
-				  .device = dev->index,
-				  .number = a->number};
+	*range = (struct dmabuf_range){
+		.address = ptr, .bytes = bytes, .device = dev->index, .number = a->number};
 	return CUDA_SUCCESS;
 }
 
-static CUresult dmabuf_give(struct fc_proc *proc, const struct dmabuf_text *t, int *handle)
+static CUresult dmabuf_give(struct fc_proc *proc, const struct dmabuf_range *range, int *handle)
 {
-	int fd = dmabuf_make(t);
-	bool noted;
+	uint64_t number;
+
+	if (!dmabuf_range_add(range, &number))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	int fd = dmabuf_make(number);
 
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	fc_lock();
-	noted = dmabuf_note(proc, fd);
-	fc_unlock();
-	if (!noted) {
+	if (!dmabuf_note(proc, fd, number)) {
 		close(fd);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -150,7 +175,7 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 				       CUmemRangeHandleType handleType, unsigned long long flags)
 {
 	struct fc_proc *proc;
-	struct dmabuf_text t;
+	struct dmabuf_range range;
 	CUresult rc = (CUresult)fc_enter("cuMemGetHandleForAddressRange", &proc);
 
 	if (!rc && (!handle || !size || dptr % DMABUF_PAGE || size % DMABUF_PAGE ||
@@ -158,51 +183,60 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc) {
 		fc_lock();
-		rc = dmabuf_of(proc, dptr, size, &t);
+		rc = dmabuf_of(proc, dptr, size, &range);
+		if (!rc)
+			rc = dmabuf_give(proc, &range, handle);
 		fc_unlock();
 	}
-	if (!rc)
-		rc = dmabuf_give(proc, &t, handle);
 	sim_events_drain();
 	return rc;
 }
 
 /* ---- for an HCA ----------------------------------------------------------------------------- */
 
-static int dmabuf_read(int fd, struct dmabuf_text *t)
+static int dmabuf_read(int fd, const struct dmabuf_range **range)
 {
-	if (fcntl(fd, F_GETFD) < 0)
+	struct stat s;
+
+	if (fstat(fd, &s))
 		return EBADF;
-	if (fcntl(fd, F_GET_SEALS) != DMABUF_SEALS ||
-	    pread(fd, t, sizeof *t, 0) != (ssize_t)sizeof *t || t->magic != DMABUF_MAGIC ||
-	    t->device >= fc.device_count)
+	uint64_t i = (uint64_t)s.st_size - DMABUF_SIZE - dmabuf.before;
+
+	if (i >= dmabuf.count || fcntl(fd, F_GET_SEALS) != DMABUF_SEALS)
 		return EINVAL;
+	*range = &dmabuf.range[i];
+	return 0;
+}
+
+/* Pins so many bytes of it. */
+static int dmabuf_pin(const struct os_proc *proc, const struct dmabuf_range *from, uint64_t offset,
+		      uint64_t bytes, struct peermem_region *r)
+{
+	struct fc_alloc *a = fc_alloc_by_number(&fc.device[from->device], from->number);
+
+	if (!bytes || offset > from->bytes || bytes > from->bytes - offset)
+		return EINVAL;
+	if (!a || a->freed || fc.device[from->device].host != proc->host ||
+	    from->address < a->base || from->address + from->bytes > a->base + a->bytes)
+		return EINVAL; /* of memory that is gone */
+	a->pins++;
+	*r = (struct peermem_region){.device = from->device,
+				     .cookie = a->number,
+				     .address = from->address + offset,
+				     .bytes = bytes};
 	return 0;
 }
 
 int fc_dmabuf_pin(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
 		  struct peermem_region *r)
 {
-	struct dmabuf_text t;
-	int rc = dmabuf_read(fd, &t);
+	const struct dmabuf_range *range;
 
-	if (!rc && (!bytes || offset > t.bytes || bytes > t.bytes - offset))
-		rc = EINVAL;
-	if (rc)
-		return rc;
 	fc_lock();
-	struct fc_alloc *a = fc_alloc_by_number(&fc.device[t.device], t.number);
+	int rc = dmabuf_read(fd, &range);
 
-	if (!a || a->freed || fc.device[t.device].host != proc->host || t.address < a->base ||
-	    t.address + t.bytes > a->base + a->bytes) {
-		rc = EINVAL; /* of memory that is gone, or of another world */
-	} else {
-		a->pins++;
-		*r = (struct peermem_region){.device = t.device,
-					     .cookie = a->number,
-					     .address = t.address + offset,
-					     .bytes = bytes};
-	}
+	if (!rc)
+		rc = dmabuf_pin(proc, range, offset, bytes, r);
 	fc_unlock();
 	return rc;
 }

@@ -475,6 +475,7 @@ int fc_dmabuf_pin(struct os_proc *proc, int fd, uint64_t offset, uint64_t bytes,
 		  struct peermem_region *r);
 /* Takes out and closes the newest of the process' descriptors that is open. False: there is none. */
 bool fc_dmabuf_take(struct fc_proc *proc, char *who, size_t bytes);
+void fc_dmabufs_end(void); /* the world's */
 void fc_peermem_apply(struct fc_device *dev, int64_t hca); /* -1: of every HCA */
 void fc_peermem_drop(struct fc_device *dev);
 
