@@ -68,6 +68,9 @@ static void hold(uint32_t i, uint64_t bytes)
 		return;
 	ck_assert_uint_eq(held[i].at % 64, 0);
 	ck_assert(held[i].at >= rings.first && held[i].at + bytes <= rings.first + RANGE_BYTES);
+	const uint8_t *p = world_arena_at(held[i].at);
+
+	ck_assert(p[0] == 0 && !memcmp(p, p + 1, bytes - 1));
 	held[i].bytes = bytes;
 	held[i].mark = (uint8_t)draw(256);
 	memset(world_arena_at(held[i].at), held[i].mark, bytes);

@@ -75,11 +75,12 @@ static inline uint32_t hca_slab_room(const struct hca_slab *s)
 struct hca_rings {
 	uint32_t lock, pad;
 	uint64_t first, bytes; /* the range */
+	uint64_t fresh;        /* from here on no block was taken: still zeroed, but for a header */
 	uint64_t free[48];     /* blocks by power of two; 0: none */
 };
 /* `memory` of the arena, that many bytes, zeroed. */
 void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes);
-/* An offset in the arena, aligned to 64; 0: no room. It is not zeroed. */
+/* An offset in the arena, aligned to 64, of zeroed memory; 0: no room. */
 uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes);
 /* 0 is fine. */
 void hca_ring_give(struct hca_rings *r, uint64_t ring);

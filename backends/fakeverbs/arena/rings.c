@@ -165,8 +165,20 @@ static void rings_lock(struct hca_rings *r)
 void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes)
 {
 	*r = (struct hca_rings){.first = world_arena_offset(memory), .bytes = bytes};
+	r->fresh = r->first;
 	rings_set(rings_at(r->first), bytes);
 	rings_list(r, r->first);
+}
+
+/* What of the block is fresh is not touched: most of a ring is never used. First of all, since
+ * a header may follow the block then. */
+static void rings_zero(struct hca_rings *r, uint64_t at, uint64_t size)
+{
+	uint64_t ring = at + sizeof(struct rings_block), end = at + size;
+
+	if (ring < r->fresh)
+		memset(world_arena_at(ring), 0, MIN_OF(end, r->fresh) - ring);
+	r->fresh = MAX_OF(r->fresh, end + sizeof(struct rings_block));
 }
 
 uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes)
@@ -182,6 +194,7 @@ uint64_t hca_ring_take(struct hca_rings *r, uint64_t bytes)
 		struct rings_block *b = rings_at(at);
 		uint64_t rest = b->size - size;
 
+		rings_zero(r, at, size);
 		rings_unlist(r, at);
 		if (rest > sizeof *b) {
 			struct rings_block *next = rings_at(at + size);

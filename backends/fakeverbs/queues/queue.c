@@ -16,8 +16,6 @@ int hca_queue_make(struct hca_queue *q, uint32_t wr, uint32_t sge, uint32_t inli
 	q->inline_max = inline_bytes;
 	q->stride = (uint32_t)(sizeof(struct hca_wqe) + ALIGN_UP(room, 16));
 	q->ring = hca_ring_take(&hca_world()->rings, (uint64_t)q->size * q->stride);
-	for (uint32_t i = 0; q->ring && i < q->size; i++)
-		hca_wqe_at(q, i)->account = HCA_ACCOUNT_NONE;
 	return q->ring ? 0 : ENOMEM;
 }
 

@@ -125,7 +125,11 @@ void hca_channel_show(void *channel);
 
 /* account.c: a request that was posted ends once: it completes, is flushed, or goes with its queue. Each
  * step is recorded; one that comes twice, or for nothing, is a failure of the class "work-request". */
-enum hca_account { HCA_ACCOUNT_NONE, HCA_ACCOUNT_POSTED = 0x9057ed, HCA_ACCOUNT_ENDED };
+enum hca_account {
+	HCA_ACCOUNT_NONE = 0, /* a new ring is zeroed */
+	HCA_ACCOUNT_POSTED = 0x9057ed,
+	HCA_ACCOUNT_ENDED,
+};
 void hca_account_wrong(const struct hca_wqe *e, const char *queue, const char *what);
 /* After the slot was filled; what it held before has left. */
 static inline void hca_account_post(struct hca_queue *q, struct hca_wqe *e, const char *queue)
