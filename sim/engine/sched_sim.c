@@ -410,9 +410,10 @@ void sim_point(const char *site)
 		threads_point();
 		return;
 	}
-	guest_check_thread();
-	if (UNLIKELY(eng.point_faults && eng.current))
+	if (UNLIKELY(eng.point_faults && eng.current)) {
+		guest_check_thread();
 		task_point_fault(eng.current);
+	}
 	sched_sim_point();
 }
 

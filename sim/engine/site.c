@@ -42,16 +42,17 @@ static int site_compare(const void *a, const void *b)
 
 void site_list_fill(struct site_list *l, enum os_site_kind kind)
 {
-	l->n = 0;
+	memset(l, 0, sizeof *l);
 	for (int i = 0; i < SITE_LIBRARIES; i++)
 		for (const struct os_site *const *s = site_library[i].first;
 		     s != site_library[i].end; s++)
 			if ((*s)->kind == kind)
 				site_list_index(l, *s);
 	qsort(l->site, l->n, sizeof l->site[0], site_compare);
+	memset(l->found, 0, sizeof l->found);
 }
 
-uint32_t site_list_index(struct site_list *l, const struct os_site *site)
+static uint32_t site_list_search(struct site_list *l, const struct os_site *site)
 {
 	for (uint32_t i = 0; i < l->n; i++)
 		if (l->site[i] == site)
@@ -62,6 +63,17 @@ uint32_t site_list_index(struct site_list *l, const struct os_site *site)
 	ASSERT(l->n < SITES_MAX);
 	l->site[l->n] = site;
 	return l->n++;
+}
+
+uint32_t site_list_index(struct site_list *l, const struct os_site *site)
+{
+	uint32_t at = (uint32_t)((uintptr_t)site / sizeof *site) % SITES_MAX;
+
+	if (l->found[at].site != site) {
+		l->found[at].index = site_list_search(l, site);
+		l->found[at].site = site;
+	}
+	return l->found[at].index;
 }
 
 const struct os_site *site_find(enum os_site_kind kind, const char *name)

@@ -19,6 +19,11 @@ enum { SITES_MAX = 128 };
 struct site_list {
 	const struct os_site *site[SITES_MAX];
 	uint32_t n;
+	/* where sites were found, by a hash of their addresses */
+	struct {
+		const struct os_site *site;
+		uint32_t index;
+	} found[SITES_MAX];
 };
 
 #pragma GCC visibility push(hidden)

@@ -110,6 +110,15 @@ static struct payload_draw payload_draw_bits(const struct payload *p)
 	return (struct payload_draw){.salt = (p->salt << 32) ^ p->salt};
 }
 
+/* One multiplication, both halves: the rank's number spreads over all bits. */
+static inline uint64_t payload_spread(uint64_t own, size_t at)
+{
+	__extension__ unsigned __int128 m = own ^ at;
+
+	m *= 0x9e3779b97f4a7c15ull;
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
 /* The contributions of a rank as integers; for a product they are exponents of two for floats. */
 static void payload_numbers(const struct payload *p, int32_t rank, size_t first, size_t n,
 			    int64_t *out)
@@ -117,15 +126,16 @@ static void payload_numbers(const struct payload *p, int32_t rank, size_t first,
 	const struct payload_draw d = p->moved ? payload_draw_bits(p) : payload_draw_of(p);
 	uint64_t own = payload_mix(((uint64_t)rank << 48) ^ d.salt);
 
-	for (size_t k = 0; d.period && k < n; k++)
-		out[k] = ((uint64_t)rank + first + k + p->salt) % d.period == 0;
-	for (size_t k = 0; !d.period && k < n; k++) {
-		/* one multiplication, both halves: the rank's number spreads over all bits */
-		__extension__ unsigned __int128 m = own ^ (first + k);
-		m *= 0x9e3779b97f4a7c15ull;
-		uint64_t h = (uint64_t)m ^ (uint64_t)(m >> 64);
-		out[k] = p->moved ? (int64_t)h : (int64_t)(((h >> 32) * d.below) >> 32) + d.least;
-	}
+	if (d.period)
+		for (size_t k = 0; k < n; k++)
+			out[k] = ((uint64_t)rank + first + k + p->salt) % d.period == 0;
+	else if (p->moved)
+		for (size_t k = 0; k < n; k++)
+			out[k] = (int64_t)payload_spread(own, first + k);
+	else
+		for (size_t k = 0; k < n; k++)
+			out[k] = (int64_t)((payload_spread(own, first + k) >> 32) * d.below >> 32) +
+				 d.least;
 }
 
 /* Exact for every value that payload_numbers makes; rounds to nearest even otherwise. */
