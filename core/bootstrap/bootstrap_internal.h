@@ -78,12 +78,14 @@ struct bootstrap_message_head {
 };
 DOPPEL_CHECK_SIZE(struct bootstrap_message_head, 16);
 
-/* A message that came before its receive. */
+/* A message that came before its receive, or is sent: from its head on it is as on the wire. */
 struct bootstrap_message {
 	struct bootstrap_message *next;
 	struct bootstrap_message_head head;
 	char data[];
 };
+DOPPEL_CHECK_OFFSET(struct bootstrap_message, data,
+		    sizeof(struct bootstrap_message *) + sizeof(struct bootstrap_message_head));
 
 /* A connection that others opened to us, from its first byte on. */
 struct bootstrap_in {

@@ -38,7 +38,7 @@ static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct 
 }
 
 /* Sends all of it; while the peer takes nothing, takes what comes in here. */
-static ncclResult_t bootstrap_out_piece(struct bootstrap *b, struct bootstrap_out *o,
+static ncclResult_t bootstrap_out_bytes(struct bootstrap *b, struct bootstrap_out *o,
 					const void *data, size_t bytes)
 {
 	struct sock_ctx ctx = {"bootstrap: peer to take a message", b->rank, o->rank, b->abort};
@@ -71,7 +71,7 @@ static ncclResult_t bootstrap_out_piece(struct bootstrap *b, struct bootstrap_ou
 }
 
 static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out *o,
-				       const struct bootstrap_message_head *h, const void *data)
+				       const struct bootstrap_message *m)
 {
 	ncclResult_t rc;
 
@@ -80,39 +80,47 @@ static ncclResult_t bootstrap_out_send(struct bootstrap *b, struct bootstrap_out
 		     b->rank, o->rank);
 		return ncclSystemError;
 	}
-	rc = bootstrap_out_piece(b, o, h, sizeof *h);
-	if (!rc)
-		rc = bootstrap_out_piece(b, o, data, h->bytes);
+	rc = bootstrap_out_bytes(b, o, &m->head, sizeof m->head + m->head.bytes);
 	if (!rc)
 		o->broken_off = false;
 	return rc;
 }
 
 /* A message to oneself goes straight into the queue. */
-static ncclResult_t bootstrap_send_self(struct bootstrap *b, const struct bootstrap_message_head *h,
-					const void *data)
+static void bootstrap_send_self(struct bootstrap *b, struct bootstrap_message *m)
 {
-	struct bootstrap_message *m = os_alloc(sizeof *m + h->bytes, "bootstrap message");
-	if (!m) {
-		WARN("rank %d: no memory for a message of %" PRIu64 " bytes", b->rank, h->bytes);
-		return ncclSystemError;
-	}
-	m->head = *h;
-	memcpy(m->data, data, h->bytes);
 	*b->messages_end = m;
 	b->messages_end = &m->next;
-	return ncclSuccess;
+}
+
+static ncclResult_t bootstrap_send_to(struct bootstrap *b, int peer,
+				      const struct bootstrap_message *m)
+{
+	struct bootstrap_out *o = NULL;
+	ncclResult_t rc = bootstrap_out_get(b, peer, &o);
+
+	return rc ? rc : bootstrap_out_send(b, o, m);
 }
 
 ncclResult_t bootstrap_send(struct bootstrap *b, int peer, int tag, const void *data, size_t bytes)
 {
-	struct bootstrap_message_head h = {.bytes = bytes, .tag = tag, .rank = b->rank};
-	struct bootstrap_out *o = NULL;
+	struct bootstrap_message *m = os_alloc(sizeof *m + bytes, "bootstrap message");
+	ncclResult_t rc;
+
 	ASSERT(peer >= 0 && peer < b->nranks && bytes <= BOOTSTRAP_MESSAGE_MAX);
-	if (peer == b->rank)
-		return bootstrap_send_self(b, &h, data);
-	ncclResult_t rc = bootstrap_out_get(b, peer, &o);
-	return rc ? rc : bootstrap_out_send(b, o, &h, data);
+	if (!m) {
+		WARN("rank %d: no memory for a message of %zu bytes", b->rank, bytes);
+		return ncclSystemError;
+	}
+	m->head = (struct bootstrap_message_head){.bytes = bytes, .tag = tag, .rank = b->rank};
+	memcpy(m->data, data, bytes);
+	if (peer == b->rank) {
+		bootstrap_send_self(b, m);
+		return ncclSuccess;
+	}
+	rc = bootstrap_send_to(b, peer, m);
+	os_free(m);
+	return rc;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */

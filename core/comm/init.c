@@ -29,29 +29,22 @@ static ncclResult_t comm_cuda_make(struct ncclComm *comm)
 /* Channels and connections; one rank alone needs none. */
 static ncclResult_t comm_connect(struct ncclComm *comm)
 {
-	struct conn_job *trees = NULL, *pat = NULL;
+	struct conn_job *job = NULL;
 	ncclResult_t rc;
 
 	if (comm->nranks == 1)
 		return ncclSuccess;
 	rc = comm_channels_make(comm);
 	if (!rc)
-		rc = transport_connect_rings(comm);
-	if (!rc)
-		rc = transport_connect_trees(comm, &trees);
-	if (!rc)
-		rc = transport_connect_pat(comm, &pat);
+		rc = transport_connect_channels(comm, &job);
 	if (!rc) {
 		comm->direct_channels =
 			tune_direct_channels(&comm->summary, comm->nchannels, comm->allowed);
 		rc = comm_dev_make(comm);
 	}
-	if (!rc && trees)
-		rc = transport_connect_upload(trees);
-	if (!rc && pat)
-		rc = transport_connect_upload(pat);
-	transport_connect_drop(trees);
-	transport_connect_drop(pat);
+	if (!rc)
+		rc = transport_connect_upload(job);
+	transport_connect_drop(job);
 	return rc ? rc : transport_connect_direct(comm);
 }
 

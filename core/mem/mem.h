@@ -22,7 +22,7 @@
  *	init       before the communicator's first launch: abort word, device communicator, FIFO of
  *	           works, and what the first connections need
  *	connection at any later time, before the first launch of the group that needs the connections
- *	           (transport_connect): pools and imports of p2p, segments of shm, pages of connections,
+ *	           (transport_connect_all): pools and imports of p2p, segments of shm, pages of connections,
  *	           and, by the proxy's service task, the memory of network connections. A wait is then for
  *	           kernels of earlier groups, which need nothing of this group
  *	end        all that frees and closes: after the communicator's last kernel

@@ -8,8 +8,9 @@
  *	request    receive the acknowledgements; every connect is requested once
  *	end        call connect until every end is ready
  *
- * A message carries the descriptions of all ends of one peer, direction and index, in order of
- * channels. All are sent before any is received, so no two ranks wait for each other's message.
+ * A message carries the descriptions of all ends of one peer, in the peer's order: of each index its receiving
+ * ends, which are those that send here, and then its sending ones. All are sent before any is received, so no two
+ * ranks wait for each other's message.
  *
  * The acknowledgement is a message of one byte. No rank uses a peer's memory before it has come. So a rank
  * that leaves knows of every peer that can have its memory open (p2p.c):
@@ -36,6 +37,7 @@ struct conn_job {
 	int n;
 	struct conn_want *want;             /* [n], in the order of conn_want_compare */
 	struct conn **conn;                 /* [n] */
+	int *place;                         /* [n]: in `mine`, which is in the peers' order */
 	struct connect_info *mine, *theirs; /* [n] */
 	bool *ready;                        /* [n] */
 	struct wait *wait; /* [n + 1]: of ends that are not ready; one of bootstrap's */
@@ -66,9 +68,26 @@ static void conn_job_sort(struct conn_job *job, const struct conn_want *wants)
 	}
 }
 
+/* Two ranks have the ends between them in one order, but for the direction. */
+static void conn_job_places(struct conn_job *job)
+{
+	for (int first = 0, end; first < job->n; first = end) {
+		const struct conn_want *w = &job->want[first];
+		int recvs = 0;
+
+		for (end = first; end < job->n && job->want[end].peer == w->peer &&
+				  job->want[end].index == w->index;
+		     end++)
+			recvs += !job->want[end].is_send;
+		for (int i = first; i < end; i++)
+			job->place[i] =
+				job->want[i].is_send ? i - recvs : end - recvs + (i - first);
+	}
+}
+
 static struct conn_job *conn_job_make(struct ncclComm *comm, const struct conn_want *wants, int n)
 {
-	size_t each = sizeof(struct conn_want) + sizeof(struct conn *) +
+	size_t each = sizeof(struct conn_want) + sizeof(struct conn *) + sizeof(int) +
 		      2 * sizeof(struct connect_info) + sizeof(bool) + sizeof(struct wait);
 	size_t count = (size_t)n;
 	struct conn_job *job =
@@ -83,10 +102,12 @@ static struct conn_job *conn_job_make(struct ncclComm *comm, const struct conn_w
 	job->wait = (struct wait *)(job + 1);
 	job->conn = (struct conn **)(job->wait + count + 1);
 	job->want = (struct conn_want *)(job->conn + count);
-	job->mine = (struct connect_info *)(job->want + count);
+	job->place = (int *)(job->want + count);
+	job->mine = (struct connect_info *)(job->place + count);
 	job->theirs = job->mine + count;
 	job->ready = (bool *)(job->theirs + count);
 	conn_job_sort(job, wants);
+	conn_job_places(job);
 	return job;
 }
 
@@ -98,19 +119,17 @@ void transport_connect_drop(struct conn_job *job)
 /* The end of the ends that one message carries, which begin at `first`. */
 static int conn_job_message_end(const struct conn_job *job, int first)
 {
-	const struct conn_want *w = &job->want[first];
 	int end = first + 1;
 
-	while (end < job->n && job->want[end].peer == w->peer && job->want[end].index == w->index &&
-	       job->want[end].is_send == w->is_send)
+	while (end < job->n && job->want[end].peer == job->want[first].peer)
 		end++;
 	return end;
 }
 
-/* Of a message from a sending, or a receiving end. */
-static int conn_job_tag(int what, const struct conn_want *w, bool from_send)
+/* Both ranks have the index of their first end. */
+static int conn_job_tag(int what, const struct conn_want *first)
 {
-	return what + 2 * w->index + (from_send ? 1 : 0);
+	return what + first->index;
 }
 
 /* ---- begin ---------------------------------------------------------------------------------- */
@@ -136,7 +155,7 @@ static ncclResult_t conn_job_setup(struct conn_job *job)
 	ncclResult_t rc = ncclSuccess;
 
 	for (int i = 0; i < job->n && !rc; i++)
-		rc = transport_dir_of(job->conn[i])->setup(job->conn[i], &job->mine[i]);
+		rc = transport_dir_of(job->conn[i])->setup(job->conn[i], &job->mine[job->place[i]]);
 	return rc;
 }
 
@@ -151,8 +170,7 @@ static ncclResult_t conn_job_send(struct conn_job *job, ncclResult_t rc)
 		end = conn_job_message_end(job, i);
 		bytes = rc ? 0 : (size_t)(end - i) * sizeof job->mine[0];
 		sent = bootstrap_send(job->comm->bootstrap, w->peer,
-				      conn_job_tag(TRANSPORT_TAG_INFO, w, w->is_send),
-				      &job->mine[i], bytes);
+				      conn_job_tag(TRANSPORT_TAG_INFO, w), &job->mine[i], bytes);
 		rc = rc ? rc : sent;
 	}
 	return rc;
@@ -186,8 +204,8 @@ static ncclResult_t conn_job_acknowledge(struct conn_job *job, ncclResult_t rc)
 	for (int i = 0; i < job->n; i = conn_job_message_end(job, i)) {
 		const struct conn_want *w = &job->want[i];
 		ncclResult_t sent = bootstrap_send(job->comm->bootstrap, w->peer,
-						   conn_job_tag(TRANSPORT_TAG_KNOWN, w, w->is_send),
-						   &known, rc ? 0 : sizeof known);
+						   conn_job_tag(TRANSPORT_TAG_KNOWN, w), &known,
+						   rc ? 0 : sizeof known);
 
 		rc = rc ? rc : sent;
 	}
@@ -232,7 +250,8 @@ static ncclResult_t conn_job_compare(const struct conn_job *job)
 	for (int i = 0; i < job->n; i++) {
 		const struct conn *c = job->conn[i];
 
-		if (memcmp(job->mine[i].bytes, job->theirs[i].bytes, sizeof(uint32_t)) == 0)
+		if (memcmp(job->mine[job->place[i]].bytes, job->theirs[i].bytes,
+			   sizeof(uint32_t)) == 0)
 			continue;
 		WARN("rank %d: channel %d with rank %d goes via %s here, and otherwise there: "
 		     "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL and NCCL_TOPO_FILE must be the same on all "
@@ -252,8 +271,8 @@ ncclResult_t transport_connect_exchange(struct conn_job *job)
 
 		end = conn_job_message_end(job, i);
 		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
-				    conn_job_tag(TRANSPORT_TAG_INFO, w, !w->is_send),
-				    &job->theirs[i], (size_t)(end - i) * sizeof job->theirs[0]);
+				    conn_job_tag(TRANSPORT_TAG_INFO, w), &job->theirs[i],
+				    (size_t)(end - i) * sizeof job->theirs[0]);
 	}
 	if (!rc)
 		rc = conn_job_compare(job);
@@ -270,8 +289,7 @@ ncclResult_t transport_connect_request(struct conn_job *job)
 		const struct conn_want *w = &job->want[i];
 
 		rc = bootstrap_recv(job->comm->bootstrap, w->peer,
-				    conn_job_tag(TRANSPORT_TAG_KNOWN, w, !w->is_send), &known,
-				    sizeof known);
+				    conn_job_tag(TRANSPORT_TAG_KNOWN, w), &known, sizeof known);
 		if (rc)
 			INFO(LOG_INIT,
 			     "rank %d: rank %d has not acknowledged: its memory stays closed",
@@ -322,15 +340,5 @@ ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want
 		transport_connect_drop(job);
 	else
 		*out = job;
-	return rc;
-}
-
-ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n)
-{
-	struct conn_job *job;
-	ncclResult_t rc = transport_connect_all(comm, wants, n, &job);
-
-	if (!rc)
-		transport_connect_drop(job);
 	return rc;
 }

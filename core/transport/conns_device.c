@@ -11,19 +11,15 @@
 /* Connections of one copy: the staging memory has room for them. */
 #define CONN_COPY_MOST (2 * DEV_MAX_CHANNELS)
 
-static ncclResult_t conns_copy(struct ncclComm *comm, struct conn *const *conns, int n)
+/* Of the staging memory. */
+static ncclResult_t conns_copy(struct ncclComm *comm, int32_t slot, int n)
 {
-	struct dev_conn *staged = comm->staging;
-	ncclResult_t rc;
+	ncclResult_t rc =
+		cuda_result(cudaMemcpyAsync(comm->dev_conns + slot, comm->staging,
+					    (size_t)n * sizeof *comm->dev_conns,
+					    cudaMemcpyHostToDevice, comm->internal_stream),
+			    "cudaMemcpyAsync of connections");
 
-	for (int i = 0; i < n; i++) {
-		ASSERT(conns[i]->slot == conns[0]->slot + i);
-		staged[i] = conns[i]->dev;
-	}
-	rc = cuda_result(cudaMemcpyAsync(comm->dev_conns + conns[0]->slot, staged,
-					 (size_t)n * sizeof *staged, cudaMemcpyHostToDevice,
-					 comm->internal_stream),
-			 "cudaMemcpyAsync of connections");
 	if (!rc)
 		rc = cuda_result(cudaStreamSynchronize(comm->internal_stream),
 				 "cudaStreamSynchronize after copying connections");
@@ -32,9 +28,21 @@ static ncclResult_t conns_copy(struct ncclComm *comm, struct conn *const *conns,
 
 ncclResult_t transport_conns_upload(struct ncclComm *comm, struct conn *const *conns, int n)
 {
+	struct dev_conn *staged = comm->staging;
 	ncclResult_t rc = ncclSuccess;
+	int32_t slot = -1;
+	int count = 0;
 
-	for (int i = 0; i < n && !rc; i += CONN_COPY_MOST)
-		rc = conns_copy(comm, conns + i, MIN_OF(n - i, CONN_COPY_MOST));
-	return rc;
+	for (int i = 0; i < n && !rc; i++) {
+		if (conns[i]->slot < 0)
+			continue; /* a ring's */
+		slot = count ? slot : conns[i]->slot;
+		ASSERT(conns[i]->slot == slot + count);
+		staged[count++] = conns[i]->dev;
+		if (count < CONN_COPY_MOST)
+			continue;
+		rc = conns_copy(comm, slot, count);
+		count = 0;
+	}
+	return rc || !count ? rc : conns_copy(comm, slot, count);
 }

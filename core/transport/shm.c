@@ -6,8 +6,8 @@
  *
  * Each end brings its part of the memory, as with p2p: a control block per connection end (dev_recv_mem
  * of a receiving one, dev_send_mem of a sending one), then the buffers of the receiving ones. So each
- * kernel polls memory that its own rank has allocated, and the data are at the receiver. The ends that
- * one message of transport_connect describes share a segment (shm_segment.c).
+ * kernel polls memory that its own rank has allocated, and the data are at the receiver. The ends of
+ * one peer, direction and index that are made together share a segment (shm_segment.c).
  */
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include "core/transport/transport_internal.h"
 
-/* Segments of one rank for one peer, direction and index, at most: one per call of transport_connect
+/* Segments of one rank for one peer, direction and index, at most: one per job (connect.c)
  * that has such connections. */
 #define SHM_SEGMENTS_MOST 3
 #define SHM_NAME_BYTES    24

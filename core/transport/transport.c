@@ -79,29 +79,33 @@ ncclResult_t transport_choose(struct conn *c)
 	return ncclSystemError;
 }
 
-static enum conn_index transport_index_of(enum dev_algo algo)
+static inline enum conn_index transport_index_of(enum dev_algo algo)
 {
-	static const enum conn_index index[DEV_ALGO_COUNT] = {
-		[DEV_RING] = CONN_COLLECTIVE, [DEV_ONE_SHOT] = CONN_DIRECT,
-		[DEV_TWO_SHOT] = CONN_DIRECT, [DEV_TREE] = CONN_TREE,
-		[DEV_PAT] = CONN_PAT,
-	};
-
-	return index[algo];
+	switch (algo) {
+	case DEV_RING:
+		return CONN_COLLECTIVE;
+	case DEV_ONE_SHOT:
+	case DEV_TWO_SHOT:
+		return CONN_DIRECT;
+	case DEV_TREE:
+		return CONN_TREE;
+	default:
+		return CONN_PAT;
+	}
 }
 
 /* Do NCCL_ALGO and NCCL_PROTO allow a program that uses the protocol's buffer of such a connection? */
 static bool transport_proto_is_used(const struct ncclComm *comm, enum conn_index index,
 				    enum dev_proto proto)
 {
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
-		struct dev_program_row row = steps_program(program);
+	uint64_t programs = 0;
 
-		if ((comm->allowed >> program & 1) && row.proto == proto &&
-		    transport_index_of(row.algo) == index)
-			return true;
-	}
-	return false;
+#define TRANSPORT_PROGRAM(id, name, func, algo, p, ...)                                            \
+	programs |= (uint64_t)(DEV_##p == proto && transport_index_of(DEV_##algo) == index)        \
+		    << DEV_##id;
+	DEV_PROGRAMS(TRANSPORT_PROGRAM)
+#undef TRANSPORT_PROGRAM
+	return (comm->allowed & programs) != 0;
 }
 
 bool transport_pair_has_nvlink(const struct ncclComm *comm, int32_t peer)
@@ -226,7 +230,7 @@ int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer)
 	return MIN_OF(most, comm->nchannels);
 }
 
-/* Ends of trees: they are the first that are made, after those of rings. */
+/* Ends of trees: they, and those of PAT, are the first that are made beside those of rings. */
 static int32_t transport_tree_ends(const struct ncclComm *comm)
 {
 	int32_t n = 0;
@@ -237,7 +241,6 @@ static int32_t transport_tree_ends(const struct ncclComm *comm)
 	return n;
 }
 
-/* Those of PAT are the next ones. */
 static int32_t transport_pat_ends(const struct ncclComm *comm)
 {
 	return 2 * comm->pat_channels * (int32_t)steps_pat_levels(comm->nranks);
@@ -252,15 +255,10 @@ uint32_t transport_conns_most(const struct ncclComm *comm)
 	return (uint32_t)(transport_tree_ends(comm) + transport_pat_ends(comm) + 2 * n);
 }
 
-ncclResult_t transport_connect_rings(struct ncclComm *comm)
+static int transport_ring_wants(const struct ncclComm *comm, struct conn_want *wants)
 {
-	struct conn_want wants[2 * DEV_MAX_CHANNELS];
 	int n = 0;
-	ncclResult_t rc;
 
-	if (comm->nranks == 1)
-		return ncclSuccess;
-	ASSERT(comm->nchannels > 0 && comm->nchannels <= DEV_MAX_CHANNELS);
 	for (int32_t i = 0; i < comm->nchannels; i++) {
 		const struct channel *ch = &comm->channels[i];
 
@@ -268,19 +266,23 @@ ncclResult_t transport_connect_rings(struct ncclComm *comm)
 		wants[n++] =
 			(struct conn_want){.channel = i, .peer = ch->ring_next, .is_send = true};
 	}
-	rc = transport_connect(comm, wants, n);
-	for (int32_t i = 0; i < comm->nchannels && !rc; i++) {
-		comm->channels[i].ring_recv = transport_conn_find(comm, &wants[2 * i]);
-		comm->channels[i].ring_send = transport_conn_find(comm, &wants[2 * i + 1]);
-	}
-	return rc;
+	return n;
+}
+
+static void transport_ring_find(const struct ncclComm *comm, struct channel *ch)
+{
+	struct conn_want want = {.channel = ch->id, .peer = ch->ring_prev};
+
+	ch->ring_recv = transport_conn_find(comm, &want);
+	want = (struct conn_want){.channel = ch->id, .peer = ch->ring_next, .is_send = true};
+	ch->ring_send = transport_conn_find(comm, &want);
 }
 
 static int transport_tree_wants(const struct ncclComm *comm, struct conn_want *wants)
 {
 	int n = 0;
 
-	for (int32_t i = 0; i < comm->nchannels; i++)
+	for (int32_t i = 0; i < comm->nchannels && comm->trees; i++)
 		for (int k = 0; k < DEV_TREE_LINKS; k++) {
 			struct conn_want want = {.channel = i,
 						 .peer = comm->channels[i].tree[k].rank,
@@ -307,21 +309,6 @@ static void transport_tree_find(const struct ncclComm *comm, struct channel *ch,
 	link->send = transport_conn_find(comm, &want);
 }
 
-ncclResult_t transport_connect_trees(struct ncclComm *comm, struct conn_job **job)
-{
-	struct conn_want wants[2 * DEV_TREE_LINKS * DEV_MAX_CHANNELS];
-	ncclResult_t rc;
-
-	*job = NULL;
-	if (!comm->trees)
-		return ncclSuccess;
-	rc = transport_connect_all(comm, wants, transport_tree_wants(comm, wants), job);
-	for (int32_t i = 0; i < comm->nchannels && !rc; i++)
-		for (int k = 0; k < DEV_TREE_LINKS; k++)
-			transport_tree_find(comm, &comm->channels[i], &comm->channels[i].tree[k]);
-	return rc;
-}
-
 /* One end of a level of PAT. */
 static struct conn_want transport_pat_want(const struct ncclComm *comm, int32_t channel,
 					   uint32_t level, bool is_send)
@@ -345,31 +332,48 @@ static void transport_pat_find(const struct ncclComm *comm, struct channel *ch, 
 	ASSERT(ch->pat_send[level]->slot == comm->channels[0].pat_send[level]->slot + ch->id);
 }
 
-ncclResult_t transport_connect_pat(struct ncclComm *comm, struct conn_job **job)
+static int transport_pat_wants(const struct ncclComm *comm, struct conn_want *wants)
 {
-	uint32_t levels = steps_pat_levels(comm->nranks);
-	struct conn_want *wants;
-	ncclResult_t rc;
 	int n = 0;
 
-	*job = NULL;
-	if (!comm->pat_channels)
-		return ncclSuccess;
-	ASSERT(levels <= DEV_PAT_LEVELS && comm->pat_channels <= DEV_PAT_CHANNELS);
-	wants = os_alloc((size_t)transport_pat_ends(comm) * sizeof *wants, "connections of PAT");
-	if (!wants) {
-		WARN("rank %d: no memory for the connections of PAT", comm->rank);
-		return ncclSystemError;
-	}
-	for (uint32_t level = 0; level < levels; level++)
+	for (uint32_t level = 0; level < steps_pat_levels(comm->nranks); level++)
 		for (int32_t i = 0; i < 2 * comm->pat_channels; i++)
 			wants[n++] = transport_pat_want(comm, i % comm->pat_channels, level,
 							i >= comm->pat_channels);
+	return n;
+}
+
+static void transport_channel_find(const struct ncclComm *comm, struct channel *ch)
+{
+	transport_ring_find(comm, ch);
+	for (int k = 0; k < DEV_TREE_LINKS && comm->trees; k++)
+		transport_tree_find(comm, ch, &ch->tree[k]);
+	for (uint32_t level = 0; level < steps_pat_levels(comm->nranks); level++)
+		if (ch->id < comm->pat_channels)
+			transport_pat_find(comm, ch, level);
+}
+
+ncclResult_t transport_connect_channels(struct ncclComm *comm, struct conn_job **job)
+{
+	int ends = 2 * comm->nchannels + transport_tree_ends(comm) + transport_pat_ends(comm), n;
+	struct conn_want *wants = os_alloc((size_t)ends * sizeof *wants, "connections of channels");
+	ncclResult_t rc;
+
+	ASSERT(comm->nchannels > 0 && comm->nchannels <= DEV_MAX_CHANNELS);
+	ASSERT(comm->pat_channels <= DEV_PAT_CHANNELS);
+	if (!wants) {
+		WARN("rank %d: no memory for the connections of %d channels", comm->rank,
+		     comm->nchannels);
+		return ncclSystemError;
+	}
+	n = transport_ring_wants(comm, wants);
+	n += transport_tree_wants(comm, wants + n);
+	n += transport_pat_wants(comm, wants + n);
+	ASSERT(n == ends);
 	rc = transport_connect_all(comm, wants, n, job);
 	os_free(wants);
-	for (int32_t i = 0; i < comm->pat_channels && !rc; i++)
-		for (uint32_t level = 0; level < levels; level++)
-			transport_pat_find(comm, &comm->channels[i], level);
+	for (int32_t i = 0; i < comm->nchannels && !rc; i++)
+		transport_channel_find(comm, &comm->channels[i]);
 	return rc;
 }
 

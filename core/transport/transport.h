@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transports: how two ranks on one channel reach each other. A transport is a small table for each
- * direction; `transport_connect` picks the first that can and takes the connection through
+ * direction; `transport_connect_all` picks the first that can and takes the connection through
  *
  *   setup     each end prepares its memory and fills a connect_info for the other;
  *   exchange  the infos cross over bootstrap, and each is acknowledged;
@@ -81,10 +81,9 @@ struct transport {
 
 extern const struct transport transport_p2p, transport_shm;
 
-/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, for its
- * own end, and both WAIT for each other. A failure leaves what is half made to transport_close_all. */
-ncclResult_t transport_connect(struct ncclComm *comm, const struct conn_want *wants, int n);
-/* The same, and the job for transport_connect_upload and _drop. After a failure there is none. */
+/* Connects n ends, none of which exists yet. The rank at the other end of each calls it too, for all ends between
+ * the two, and both WAIT for each other. A failure leaves what is half made to transport_close_all, and no job; else
+ * transport_connect_upload and _drop follow. */
 struct conn_job;
 ncclResult_t transport_connect_all(struct ncclComm *comm, const struct conn_want *wants, int n,
 				   struct conn_job **out);
@@ -106,13 +105,10 @@ int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer);
 /* Connection ends that a rank can have at most, without those of rings. */
 uint32_t transport_conns_most(const struct ncclComm *comm);
 
-/* Connects the ring of every channel: all ranks of the communicator call it together. */
-ncclResult_t transport_connect_rings(struct ncclComm *comm);
-/* Connects the trees of every channel, if there are programs that use them: all ranks of the communicator call it
- * together, before comm->dev is made. *job is NULL, or for transport_connect_upload and _drop. */
-ncclResult_t transport_connect_trees(struct ncclComm *comm, struct conn_job **job);
-/* Connects this rank with those 1, 2, 4... before and after it on pat_channels channels, likewise. */
-ncclResult_t transport_connect_pat(struct ncclComm *comm, struct conn_job **job);
+/* Connects the ring of every channel and, if there are programs that use them, the trees; and this rank with those
+ * 1, 2, 4... before and after it on pat_channels channels. All ranks of the communicator call it together, before
+ * comm->dev is made; the upload follows after that. */
+ncclResult_t transport_connect_channels(struct ncclComm *comm, struct conn_job **job);
 /* What the device has of them. */
 struct dev_pat transport_pat_of(const struct ncclComm *comm);
 /* Connects this rank with every other one on direct_channels channels, after the rings and after comm->dev
