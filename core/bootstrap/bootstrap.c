@@ -276,6 +276,7 @@ ncclResult_t bootstrap_init(const ncclUniqueId *id, int rank, int nranks, const 
 	b->magic = bid.magic;
 	b->abort = abort;
 	b->listen_fd = b->root_fd = b->next_fd = b->prev_fd = -1;
+	b->listen_seq = b->next_seq = b->prev_seq = b->watch_seq = BOOTSTRAP_NOT_LOOKED;
 	b->messages_end = &b->messages;
 	ncclResult_t rc = bootstrap_join(b, &bid);
 	if (rc) {

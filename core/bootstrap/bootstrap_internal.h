@@ -87,6 +87,10 @@ struct bootstrap_message {
 DOPPEL_CHECK_OFFSET(struct bootstrap_message, data,
 		    sizeof(struct bootstrap_message *) + sizeof(struct bootstrap_message_head));
 
+/* In place of an event count: the socket has not been looked at. Its first count is no number to begin with,
+ * since an earlier object may have had the address. */
+#define BOOTSTRAP_NOT_LOOKED UINT64_MAX
+
 /* A connection that others opened to us, from its first byte on. */
 struct bootstrap_in {
 	struct bootstrap_in *next;

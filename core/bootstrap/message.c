@@ -31,6 +31,7 @@ static ncclResult_t bootstrap_out_get(struct bootstrap *b, int32_t peer, struct 
 		return rc;
 	}
 	o->rank = peer;
+	o->seq = BOOTSTRAP_NOT_LOOKED;
 	o->next = b->outs;
 	b->outs = o;
 	*out = o;

@@ -174,7 +174,8 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 			os_close(fd);
 			return ncclSystemError;
 		}
-		*in = (struct bootstrap_in){.next = b->ins, .fd = fd, .rank = -1};
+		*in = (struct bootstrap_in){
+			.next = b->ins, .fd = fd, .rank = -1, .seq = BOOTSTRAP_NOT_LOOKED};
 		b->ins = in;
 	}
 }
