@@ -169,6 +169,7 @@ static void die_inside(void)
 		if (b->size >= 256 && draw(2)) { /* two as yet */
 			*rings_at(at + 128) = (struct rings_block){.size = b->size - 128};
 			b->size = 128;
+			rings.fresh = MAX_OF(rings.fresh, at + 128 + sizeof *b);
 		}
 	}
 	for (uint32_t i = 0; i < ARRAY_LEN(rings.free); i++)
