@@ -61,7 +61,7 @@ static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
 {
 	uint64_t first = address / HCA_PAGE_BYTES * HCA_PAGE_BYTES;
 	uint64_t end = ALIGN_UP(address + bytes, (uint64_t)HCA_PAGE_BYTES);
-	uint64_t ends[2] = {first, end - HCA_PAGE_BYTES};
+	uint64_t last = end - HCA_PAGE_BYTES;
 	unsigned char there[1024];
 
 	if (!bytes)
@@ -72,9 +72,9 @@ static int hca_region_check_pages(uint64_t address, uint64_t bytes, bool write)
 		if (mincore((void *)(uintptr_t)at, n, there) && errno == ENOMEM)
 			return EFAULT;
 	}
-	for (int i = 0; write && i < 2; i++)
-		if (!hca_page_can_be_written(ends[i]))
-			return EFAULT;
+	if (write &&
+	    (!hca_page_can_be_written(first) || (last != first && !hca_page_can_be_written(last))))
+		return EFAULT;
 	return 0;
 }
 
