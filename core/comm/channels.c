@@ -241,14 +241,9 @@ static ncclResult_t channels_relays(struct ncclComm *comm, const struct channels
 
 static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratch *scratch)
 {
-	struct topo_rank_info *all = scratch->all;
 	struct topo_rings *rings = &scratch->rings;
-	topo_rank_info_fill(&all[comm->rank], comm->topo, comm->graph,
-			    comm->peers[comm->rank].host_hash, comm->local_rank,
-			    comm->local_to_rank);
-	ncclResult_t rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
-	if (!rc)
-		rc = channels_end_together(comm, channels_join(comm, scratch));
+	ncclResult_t rc = channels_end_together(comm, channels_join(comm, scratch));
+
 	if (rc)
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
@@ -340,6 +335,7 @@ static ncclResult_t channels_search(struct ncclComm *comm)
 	ncclResult_t rc = channels_graph_file(&file);
 
 	for (int p = 0; p < TOPO_PATTERNS && !rc; p++) {
+		os_free(comm->graph[p]); /* of another network */
 		comm->graph[p] = os_alloc(sizeof *comm->graph[p], "graph of the host");
 		if (!comm->graph[p]) {
 			WARN("rank %d: no memory for the graphs of the host", comm->rank);
@@ -373,21 +369,51 @@ static bool channels_reach_all(const struct ncclComm *comm)
 static ncclResult_t channels_surroundings(struct ncclComm *comm)
 {
 	const bool several = comm->local_ranks < comm->nranks;
-	ncclResult_t rc = several ? comm_network_choose(comm) : ncclSuccess;
+	ncclResult_t rc = several ? net_open(comm, 0) : ncclSuccess;
 
 	if (!rc)
 		rc = comm_topology_find(comm);
 	if (rc || several || channels_reach_all(comm))
 		return rc;
-	rc = comm_network_choose(comm);
+	rc = net_open(comm, 0);
 	return rc ? rc : comm_topology_find(comm);
+}
+
+/* What this rank's host has, and gathers what all have. *again: ranks had different networks. */
+static ncclResult_t channels_gather(struct ncclComm *comm, struct topo_rank_info *all, bool *again)
+{
+	struct topo_rank_info *mine = &all[comm->rank];
+	ncclResult_t rc = channels_search(comm);
+
+	*again = false;
+	if (rc)
+		return rc;
+	topo_rank_info_fill(mine, comm->topo, comm->graph, comm->peers[comm->rank].host_hash,
+			    comm->local_rank, comm->local_to_rank);
+	mine->network = comm->net.ops ? net_index(comm->net.ops) : -1;
+	rc = bootstrap_all_gather(comm->bootstrap, all, sizeof *all);
+	return rc ? rc : comm_network_agree(comm, all, again);
+}
+
+/* Ranks whose network is another one begin anew, and with them all. */
+static ncclResult_t channels_gather_all(struct ncclComm *comm, struct topo_rank_info *all)
+{
+	bool again;
+	ncclResult_t rc = channels_gather(comm, all, &again);
+
+	if (rc || !again)
+		return rc;
+	rc = comm_topology_find(comm);
+	if (!rc)
+		rc = channels_gather(comm, all, &again);
+	ASSERT(rc || !again);
+	return rc;
 }
 
 ncclResult_t comm_channels_make(struct ncclComm *comm)
 {
 	ncclResult_t rc = channels_surroundings(comm);
-	if (!rc)
-		rc = channels_search(comm);
+
 	if (rc)
 		return rc;
 	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
@@ -404,7 +430,9 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 	scratch->word = (void *)((char *)scratch->all + gathered);
 	scratch->order = (void *)((char *)scratch->word + hashes);
 	scratch->parent = (void *)((char *)scratch->order + order);
-	rc = channels_agree(comm, scratch);
+	rc = channels_gather_all(comm, scratch->all);
+	if (!rc)
+		rc = channels_agree(comm, scratch);
 	os_free(scratch);
 	return rc;
 }

@@ -33,8 +33,11 @@ bool comm_look_at_parked(void *arg);
 
 /* peers.c: which ranks the others are. Fills peers, local ranks; checks that they fit together. */
 ncclResult_t comm_peers_gather(struct ncclComm *comm);
-/* network.c: opens the network, the same one on all ranks, which call it together. */
-ncclResult_t comm_network_choose(struct ncclComm *comm);
+/* network.c: of what all ranks have opened, each for itself, one network for all. *differed, the same on all
+ * of them: some have another one now, and `all` describes rings for different ones. */
+struct topo_rank_info;
+ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_info *all,
+				bool *differed);
 /* channels.c: topology, rings, channels; then what the device needs to know of them. */
 ncclResult_t comm_channels_make(struct ncclComm *comm);
 ncclResult_t comm_dev_make(struct ncclComm *comm);

@@ -10,12 +10,12 @@
 #include "core/transport/net.h"
 
 /* The rank that came farthest in nets[]. */
-static int32_t network_farthest(const int32_t *row, int32_t nranks)
+static int32_t network_farthest(const struct topo_rank_info *all, int32_t nranks)
 {
 	int32_t far = 0;
 
 	for (int32_t r = 1; r < nranks; r++)
-		if (row[r] > row[far])
+		if (all[r].network > all[far].network)
 			far = r;
 	return far;
 }
@@ -34,34 +34,18 @@ static ncclResult_t network_follow(struct ncclComm *comm, int32_t other, int32_t
 	return net_open(comm, row);
 }
 
-static ncclResult_t network_agree(struct ncclComm *comm, int32_t *row)
+ncclResult_t comm_network_agree(struct ncclComm *comm, const struct topo_rank_info *all,
+				bool *differed)
 {
-	ncclResult_t rc = net_open(comm, 0);
-	int32_t far;
+	int32_t far = network_farthest(all, comm->nranks);
+	ncclResult_t rc = ncclSuccess;
 
-	if (rc)
-		return rc;
-	row[comm->rank] = net_index(comm->net.ops);
-	rc = bootstrap_all_gather(comm->bootstrap, row, sizeof *row);
-	if (rc)
-		return rc;
-	far = network_farthest(row, comm->nranks);
-	if (row[far] != row[comm->rank])
-		rc = network_follow(comm, far, row[far]);
-	if (!rc)
+	*differed = false;
+	for (int32_t r = 0; r < comm->nranks; r++)
+		*differed |= all[r].network != all[far].network;
+	if (all[far].network != all[comm->rank].network)
+		rc = network_follow(comm, far, all[far].network);
+	if (!rc && comm->net.ops)
 		INFO(LOG_INIT, "Using network %s", comm->net.ops->name);
-	return rc;
-}
-
-ncclResult_t comm_network_choose(struct ncclComm *comm)
-{
-	int32_t *row = os_alloc((size_t)comm->nranks * sizeof *row, "networks of the ranks");
-	ncclResult_t rc = ncclSystemError;
-
-	if (!row)
-		WARN("rank %d: no memory for the networks of %d ranks", comm->rank, comm->nranks);
-	else
-		rc = network_agree(comm, row);
-	os_free(row);
 	return rc;
 }

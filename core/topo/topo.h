@@ -178,16 +178,17 @@ struct topo_rank_info {
 	int32_t local_rank; /* order on its host */
 	int32_t sm;         /* compute capability of the rank's GPU; 0: unknown */
 	int32_t amd_cpu;    /* 1: of its host */
-	int32_t direct; /* the farthest path to another GPU of the host; -1: p2p reaches not all */
+	int32_t direct;  /* the farthest path to another GPU of the host; -1: p2p reaches not all */
+	int32_t network; /* the caller's: which one its NICs are of; -1: none */
 	struct topo_graph_info graph[TOPO_PATTERNS];
 	struct topo_ring_info ring;
 	struct topo_tree_info tree;
 };
-DOPPEL_CHECK_SIZE(struct topo_rank_info, 728);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 24);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 88);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 600);
-/* Fills all of it for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
+DOPPEL_CHECK_SIZE(struct topo_rank_info, 736);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 28);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 92);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 604);
+/* Fills all of it but the network for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,
 			 int32_t local_rank, const int32_t *local_to_rank);
