@@ -400,9 +400,10 @@ const void *world_socket_object(int fd)
 	return object;
 }
 
-/* Every change of a socket is posted. */
+/* Every change of a socket is posted. A scheduling point, as the call would be that it saves. */
 bool world_socket_changed(int fd, uint64_t seq)
 {
+	world_point("os_socket_changed");
 	return os_event_seq(world_socket_object(fd)) != seq;
 }
 
