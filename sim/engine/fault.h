@@ -176,8 +176,9 @@ struct fault_recipe {
 		uint32_t least, most;
 	} range[FAULT_RANGES_MAX];
 };
-/* What the stack repairs, and what ends a connection, a rank or a call; until text is NULL. */
-extern const struct fault_recipe fault_recipes_mild[], fault_recipes_hard[];
+/* What the stack repairs; what ends a connection, a rank or a call; what does so while ranks connect or first work.
+ * Until text is NULL. */
+extern const struct fault_recipe fault_recipes_mild[], fault_recipes_hard[], fault_recipes_early[];
 
 /* fault_random.c: a plan from the seed; the caller frees the text. NULL: out of memory. */
 char *fault_random_text(void);

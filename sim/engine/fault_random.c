@@ -125,9 +125,30 @@ static void random_call(struct random_plan *p)
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
-char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks)
+static void random_mixed(struct random_plan *p)
 {
 	static const uint32_t hards[] = {0, 0, 1, 1, 1, 1, 2, 3};
+	uint32_t hard = hards[sim_rng_below(&p->rng, ARRAY_LEN(hards))];
+	uint64_t mild = sim_rng_below(&p->rng, 5);
+
+	for (mild += !hard && !mild; mild; mild--)
+		random_of_shelf(p, fault_recipes_mild);
+	for (; hard; hard--) {
+		if (sim_rng_below(&p->rng, 2))
+			random_of_shelf(p, fault_recipes_hard);
+		else
+			random_call(p);
+	}
+}
+
+static void random_early(struct random_plan *p)
+{
+	random_of_shelf(p, fault_recipes_early);
+}
+
+static char *random_text(uint64_t seed, uint32_t hosts, uint32_t ranks,
+			 void (*lines)(struct random_plan *p))
+{
 	struct random_plan p = {.hosts = hosts, .ranks = ranks};
 	char *text = NULL;
 	size_t n = 0;
@@ -136,21 +157,22 @@ char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks)
 	if (!p.out)
 		return NULL;
 	sim_rng_seed(&p.rng, seed, "engine.faults");
-	uint32_t hard = hards[sim_rng_below(&p.rng, ARRAY_LEN(hards))];
-	uint64_t mild = sim_rng_below(&p.rng, 5);
-	for (mild += !hard && !mild; mild; mild--)
-		random_of_shelf(&p, fault_recipes_mild);
-	for (; hard; hard--) {
-		if (sim_rng_below(&p.rng, 2))
-			random_of_shelf(&p, fault_recipes_hard);
-		else
-			random_call(&p);
-	}
+	lines(&p);
 	if (fclose(p.out)) {
 		free(text);
 		return NULL;
 	}
 	return text;
+}
+
+char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks)
+{
+	return random_text(seed, hosts, ranks, random_mixed);
+}
+
+char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks)
+{
+	return random_text(seed, hosts, ranks, random_early);
 }
 
 char *fault_random_text(void)

@@ -3,7 +3,8 @@
  * What drawn plans are made of. Two shelves: mild trouble, which the stack repairs or sits out, and
  * hard trouble, which ends a connection, a call or a rank. A run ends with its first hard one, so that
  * the faults after it never fire: fault_random.c takes few of these and more of the others.
- * Beside the hard ones it draws calls that fail straight from the catalogue.
+ * Beside the hard ones it draws calls that fail straight from the catalogue. A third shelf
+ * is for plans of one line.
  */
 #include "sim/engine/fault.h"
 
@@ -134,5 +135,16 @@ const struct fault_recipe fault_recipes_hard[] = {
 	{1, "os.connect nth=%u lost by=%ums", {{1, 20}, {1, 5000}}},
 	{4, "os.task rank=%u nth=%u kill", {RANK, {1, 8192}}},
 	{1, "os.task after=%uus kill", {{1, 50000}}},
+	{.text = NULL},
+};
+
+/* Most of what ranks undo is what they made in init and when they connected, which takes a rank some hundred calls. */
+const struct fault_recipe fault_recipes_early[] = {
+	{2, "os.any rank=%u nth=%u fail", {RANK, {1, 512}}},
+	{2, "cuda.any rank=%u nth=%u fail", {RANK, {1, 256}}},
+	{2, "verbs.any rank=%u nth=%u fail", {RANK, {1, 256}}},
+	{3, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 24}}},
+	{2, "cuda.launch rank=%u nth=%u fail", {RANK, {1, 4}}},
+	{5, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
 	{.text = NULL},
 };

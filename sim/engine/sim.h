@@ -501,6 +501,8 @@ void sim_fault_print_unfired(FILE *out);
 /* A plan drawn from `seed` for a world of that size, as text that the caller frees; it has no time
  * at which faults heal. No engine needs to run. NULL: out of memory. */
 char *sim_fault_draw(uint64_t seed, uint32_t hosts, uint32_t ranks);
+/* The same with one line, which ends a call or a rank while ranks connect or first work. */
+char *sim_fault_draw_early(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Why no run of the lab comes to a site or a probe; NULL: some do. */
 const char *sim_fault_idle(const char *site);
 const char *sim_probe_idle(const char *probe);

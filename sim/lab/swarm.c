@@ -9,14 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/macros.h"
-#include "sim/lab/collective.h"
-#include "sim/lab/scenario.h"
+#include "sim/lab/swarm_internal.h"
 
-/* Without progress: small worlds need far less. An HCA that is out of retries reports it within a
- * minute of virtual time. */
-#define SWARM_BUDGET_EVENTS 2000000ull
-#define SWARM_BUDGET_NS     300000000000ull
+#define SWARM_BUDGET_EVENTS 2000000ull /* without progress: small worlds need far less */
 
 #define SWARM_BUFFER        (4ull << 20) /* the stack's, where nothing is set */
 #define SWARM_TRAFFIC       (2ull << 20) /* ranks x bytes x sizes x runs, at most */
@@ -29,8 +24,7 @@ static uint64_t swarm_one_of(struct sim_rng *rng, const uint64_t *values, size_t
 	return values[sim_rng_below(rng, n)];
 }
 
-__attribute__((format(printf, 2, 3))) static void swarm_env(struct scenario *s, const char *fmt,
-							    ...)
+void swarm_env(struct scenario *s, const char *fmt, ...)
 {
 	char text[SCENARIO_ENV_BYTES];
 	va_list ap;
@@ -42,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static void swarm_env(struct scenario *s, 
 	ASSERT(rc == 0);
 }
 
-static bool swarm_is_set(const struct scenario *s, const char *name)
+bool swarm_is_set(const struct scenario *s, const char *name)
 {
 	for (uint32_t i = 0; i < s->env_count; i++)
 		if (strncmp(s->env[i], name, strlen(name)) == 0)
@@ -288,8 +282,9 @@ static uint64_t swarm_settings(struct scenario *s, uint64_t seed)
 	if (sim_rng_below(&rng, 8) == 0)
 		swarm_env(s, "NCCL_NTHREADS=%u",
 			  64u << sim_rng_below(&rng, s->lab.warp_width == 32 ? 2 : 4));
-	bool p2p = sim_rng_below(&rng, 6) != 0;
-	if (!p2p)
+	bool p2p = sim_rng_below(&rng, 6) != 0, segments;
+	(void)swarm_is_early(seed, &segments);
+	if (!p2p || segments)
 		swarm_env(s, "NCCL_P2P_DISABLE=1");
 	if (sim_rng_below(&rng, 6) == 0)
 		swarm_env(s, "NCCL_NET_GDR_LEVEL=LOC");
@@ -465,8 +460,7 @@ static void swarm_detection(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_TOPO_FILE=");
 }
 
-/* Are the hosts connected by sockets? */
-static bool swarm_has_sockets(const struct scenario *s)
+bool swarm_has_sockets(const struct scenario *s)
 {
 	for (uint32_t i = 0; i < s->env_count; i++)
 		if (strcmp(s->env[i], "NCCL_NET=Socket") == 0)
@@ -540,78 +534,6 @@ static void swarm_queues(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_IB_ADAPTIVE_ROUTING=%u", adaptive);
 	if (adaptive == 1 && soon)
 		swarm_env(s, "NCCL_IB_AR_THRESHOLD=256");
-}
-
-/* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). */
-static void swarm_quiet(struct scenario *s, struct sim_rng *rng, uint32_t ranks)
-{
-	/* a network's socket has a channel, one of the bootstrap has none */
-	static const char *const socket_line[] = {"os.socket channel=0 nth=%u reset\n",
-						  "os.socket channel=0 nth=%u fail\n"};
-	static const char *const line[] = {"verbs.cqe nth=%u error\n", "verbs.start nth=%u error\n",
-					   "verbs.request nth=%u refuse\n",
-					   "verbs.recv_cqe nth=%u error\n",
-					   "fabric.link nth=%u forever down\n"};
-	uint64_t which = sim_rng_below(rng, ARRAY_LEN(line));
-	uint64_t power = sim_rng_below(rng, 9);
-	unsigned nth = 1 + (unsigned)sim_rng_below(rng, 1ull << power);
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(s->plan, sizeof s->plan,
-		 swarm_has_sockets(s) ? socket_line[which % ARRAY_LEN(socket_line)] : line[which],
-		 nth);
-#pragma GCC diagnostic pop
-	s->lab.quiet = 1 + (uint32_t)sim_rng_below(rng, ranks);
-	s->lab.recover = false;
-	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
-	swarm_env(s, "NCCL_IB_TIMEOUT=10");
-}
-
-/* When faults heal: one time in four before much has happened, one in four after HCAs have run out
- * of their retries, else in the middle of init or of the work. */
-static uint64_t swarm_heal_ns(struct sim_rng *rng)
-{
-	static const struct {
-		uint32_t first, powers;
-	} span[] = {{10, 10}, {20, 8}, {20, 8}, {28, 8}};
-	uint64_t s = sim_rng_below(rng, ARRAY_LEN(span));
-	uint64_t shift = span[s].first + sim_rng_below(rng, span[s].powers);
-
-	return (1ull << shift) + sim_rng_below(rng, 1ull << shift);
-}
-
-static void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
-{
-	uint32_t ranks = lab_ranks(&s->lab, NULL);
-	struct sim_rng rng;
-
-	sim_rng_seed(&rng, seed, "swarm.faults");
-	bool drawn = sim_rng_below(&rng, 8) == 0;
-	uint64_t heal_ns = swarm_heal_ns(&rng);
-	bool recover = sim_rng_below(&rng, 3) == 0, quiet = sim_rng_below(&rng, 24) == 0;
-	/* HCAs that give up within a second, not in half a minute; a message takes less than 4 ms */
-	bool hurried = sim_rng_below(&rng, 2);
-	uint64_t timeout = 10 + sim_rng_below(&rng, 6), retries = sim_rng_below(&rng, 8);
-
-	if (faults == SCENARIO_FAULTS_NONE || (faults == SCENARIO_FAULTS_SOME && !drawn))
-		return;
-	/* To destroy one communicator waits for the kernels of the others, which may have failed. */
-	s->lab.hasty &= s->lab.comms < 2;
-	s->lab.sim.heal_ns = heal_ns;
-	s->lab.recover = recover;
-	if (quiet && s->lab.hosts > 1) {
-		swarm_quiet(s, &rng, ranks);
-		return;
-	}
-	if (hurried) {
-		swarm_env(s, "NCCL_IB_TIMEOUT=%u", (unsigned)timeout);
-		swarm_env(s, "NCCL_IB_RETRY_CNT=%u", (unsigned)retries);
-	}
-	char *plan = sim_fault_draw(seed, s->lab.hosts, ranks);
-	ASSERT(plan && strlen(plan) < sizeof s->plan);
-	strcpy(s->plan, plan);
-	free(plan);
 }
 
 /* May blocks of a kernel wait until others have ended? Channels of a ring are independent. Messages need all
@@ -740,7 +662,7 @@ static void swarm_checks(struct scenario *s, uint64_t seed)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.checks");
-	s->lab.sim.races = sim_rng_below(&rng, 16) == 0;
+	s->lab.sim.races |= sim_rng_below(&rng, 16) == 0;
 }
 
 void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -759,6 +681,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_collectives(s, seed, swarm_protocol(s, seed, swarm_settings(s, seed)));
 	swarm_trees(s, seed);
 	swarm_pat(s, seed);
+	swarm_focus(s, seed);
 	swarm_channels(s, seed);
 	swarm_shm(s, seed);
 	swarm_put(s, seed);

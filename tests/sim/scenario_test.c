@@ -154,8 +154,8 @@ START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
 		ck_assert_uint_gt(of[i], 1000 / lab_collectives_n / 2);
 		ck_assert_uint_lt(of[i], of[0]);
 	}
-	ck_assert_uint_gt(faults, 150);
-	ck_assert_uint_lt(faults, 350);
+	ck_assert_uint_gt(faults, 350);
+	ck_assert_uint_lt(faults, 600);
 	ck_assert_uint_gt(wide, 10);
 	ck_assert_uint_gt(together, 200);
 	ck_assert_uint_lt(together, 500);
@@ -247,6 +247,45 @@ START_TEST(a_swarm_draws_mixed_hosts_that_have_their_gpus)
 }
 END_TEST
 
+static bool has_env(const struct scenario *s, const char *start)
+{
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], start, strlen(start)) == 0)
+			return true;
+	return false;
+}
+
+/* What a bug needs that several settings show together: each of these came in no or few seeds of 2,000 when every
+ * setting was drawn by itself. */
+START_TEST(a_swarm_draws_settings_that_fit_each_other)
+{
+	uint32_t direct = 0, turns = 0, parts = 0, lanes = 0, quiet = 0, deaths = 0, lines = 0;
+
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
+		const struct lab_config *c = &one.lab;
+		bool full = c->bytes_min >= 16 << 10, network = has_env(&one, "NCCL_NET=Socket");
+		bool tree = full && has_env(&one, "NCCL_ALGO=Ring;allreduce:Tree");
+
+		direct += full && has_env(&one, "NCCL_ALGO=OneShot") &&
+			  has_env(&one, "NCCL_LL_BUFFSIZE=") && c->hosts == 1;
+		turns +=
+			tree && has_env(&one, "NCCL_NTHREADS=1") && has_env(&one, "NCCL_BUFFSIZE=");
+		lines += tree && c->sim.races && c->in_place && has_env(&one, "NCCL_PROTO=LL");
+		parts += full && c->collective->connects && c->iterations == 3 &&
+			 has_env(&one, "NCCL_NCHANNELS_PER_NET_PEER=") &&
+			 has_env(&one, "NCCL_BUFFSIZE=");
+		lanes += c->bytes_min >= 256 << 10 && network &&
+			 has_env(&one, "NCCL_NSOCKS_PERTHREAD=");
+		quiet += c->quiet && network;
+		deaths += strstr(one.plan, " kill") && has_env(&one, "NCCL_P2P_DISABLE=1");
+	}
+	ck_assert_msg(direct >= 15 && turns >= 5 && lines >= 2 && parts >= 15 && lanes >= 20 &&
+			      quiet >= 4 && deaths >= 15,
+		      "%u %u %u %u %u %u %u", direct, turns, lines, parts, lanes, quiet, deaths);
+}
+END_TEST
+
 START_TEST(a_swarm_seed_draws_its_root_from_its_world)
 {
 	uint32_t ranks, rooted = 0, all = 0;
@@ -316,6 +355,7 @@ int main(void)
 	tcase_add_test(t, a_swarm_seed_means_one_scenario_with_1_to_16_ranks);
 	tcase_add_test(t, hosts_have_the_machines_of_a_list_in_turn);
 	tcase_add_test(t, a_swarm_draws_mixed_hosts_that_have_their_gpus);
+	tcase_add_test(t, a_swarm_draws_settings_that_fit_each_other);
 	tcase_add_test(t, a_swarm_seed_draws_its_root_from_its_world);
 	tcase_add_loop_test(t, bad_files_are_refused_with_line_and_column, 0,
 			    sizeof bad / sizeof bad[0]);

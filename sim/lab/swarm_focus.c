@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Settings that are drawn to fit each other. Features that swarm.c draws one by one come together too rarely where
+ * a bug needs four or five of them: an algorithm, a collective that has it, several warps, small slots and sizes
+ * that fill them many times. One seed in six has a focus, one way in which data goes between ranks, and everything
+ * that this way needs. The rest of the scenario is as the other parts draw it.
+ */
+#include <string.h>
+
+#include "sim/lab/swarm_internal.h"
+
+#define FOCUS_TRAFFIC (4ull << 20) /* ranks x bytes x runs, at most */
+#define FOCUS_FILLS   10           /* as much as the slots of a connection hold, at most */
+
+enum focus_proto { FOCUS_SIMPLE, FOCUS_LL, FOCUS_LL128, FOCUS_PROTOS };
+
+struct focus {
+	struct scenario *s;
+	struct sim_rng rng;
+	uint64_t holds; /* bytes in the slots of a connection */
+};
+
+static uint64_t focus_below(struct focus *f, uint64_t n)
+{
+	return sim_rng_below(&f->rng, n);
+}
+
+static uint64_t focus_from(struct focus *f, uint64_t least, uint64_t most)
+{
+	return least + sim_rng_below(&f->rng, most - least + 1);
+}
+
+/* ---- parts of a focus ----------------------------------------------------------------------- */
+
+static void focus_one_host(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+
+	snprintf(f->s->machine, sizeof f->s->machine, "h100-8nic");
+	c->hosts = 1;
+	c->gpus = (uint32_t)focus_from(f, 2, 5);
+	c->host_gpus_n = 0;
+	swarm_env(f->s, "NCCL_P2P_DISABLE=0");
+}
+
+static void focus_hosts(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+
+	if (c->hosts > 1)
+		return;
+	c->hosts = (uint32_t)focus_from(f, 2, 3);
+	c->gpus = MIN_OF(c->gpus, 4u);
+}
+
+static void focus_collective(struct focus *f, const char *const *names, size_t n)
+{
+	const char *name = names[focus_below(f, n)];
+
+	f->s->lab.collective = lab_collective_find(name, strlen(name));
+	ASSERT(f->s->lab.collective);
+}
+
+/* Averages of integers are not divided where sums are. */
+static void focus_average(struct focus *f)
+{
+	if (focus_below(f, 2))
+		return;
+	f->s->lab.ops[0] = ncclAvg;
+	f->s->lab.types[0] = ncclInt32;
+}
+
+static void focus_channels(struct focus *f, uint64_t channels)
+{
+	swarm_env(f->s, "NCCL_MIN_NCHANNELS=%u", (unsigned)channels);
+	swarm_env(f->s, "NCCL_MAX_NCHANNELS=%u", (unsigned)channels);
+}
+
+/* Small slots of one of the protocols. Lines of LL are half data. */
+static void focus_slots(struct focus *f, enum focus_proto proto)
+{
+	static const struct {
+		const char *name, *buffer;
+	} of[FOCUS_PROTOS] = {[FOCUS_SIMPLE] = {"Simple", "NCCL_BUFFSIZE"},
+			      [FOCUS_LL] = {"LL", "NCCL_LL_BUFFSIZE"},
+			      [FOCUS_LL128] = {"LL128", "NCCL_LL128_BUFFSIZE"}};
+	uint64_t bytes = 8192ull << focus_below(f, 3);
+
+	swarm_env(f->s, "NCCL_PROTO=%s", of[proto].name);
+	swarm_env(f->s, "%s=%u", of[proto].buffer, (unsigned)bytes);
+	f->holds = proto == FOCUS_LL ? bytes / 2 : bytes;
+}
+
+static void focus_warps(struct focus *f)
+{
+	uint64_t warps = focus_below(f, 2) ? 1 : focus_from(f, 2, 8);
+
+	swarm_env(f->s, "NCCL_NTHREADS=%u", (unsigned)warps);
+}
+
+/* The rank's buffer, from full slots on. */
+static void focus_size(struct focus *f)
+{
+	struct lab_config *c = &f->s->lab;
+	uint64_t runs = c->iterations + (c->iterations > 1);
+	uint64_t most =
+		FOCUS_TRAFFIC / (lab_ranks(c, NULL) * runs * (c->in_place + c->out_of_place));
+	uint64_t bytes = f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1));
+
+	c->bytes_min = c->bytes_max = MIN_OF(bytes, most);
+	c->bytes_step = 1;
+}
+
+/* ---- the foci ------------------------------------------------------------------------------- */
+
+static void focus_direct(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "reduce",
+					    "broadcast"};
+
+	focus_one_host(f);
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=%s",
+		  focus_below(f, 2) ? "OneShot" : "OneShot;allreduce:TwoShot");
+	focus_slots(f, FOCUS_LL);
+	focus_channels(f, 1);
+}
+
+static void focus_tree(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "all_reduce", "reduce", "broadcast"};
+
+	focus_hosts(f);
+	focus_collective(f, names, ARRAY_LEN(names));
+	focus_average(f);
+	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Tree;reduce:Tree;broadcast:Tree");
+	focus_slots(f, (enum focus_proto)focus_below(f, FOCUS_PROTOS));
+	focus_warps(f);
+	focus_channels(f, 1);
+}
+
+static void focus_pat(struct focus *f)
+{
+	static const char *const names[] = {"all_gather", "reduce_scatter"};
+
+	focus_hosts(f);
+	focus_collective(f, names, ARRAY_LEN(names));
+	focus_average(f);
+	swarm_env(f->s, "NCCL_ALGO=Ring;allgather:PAT;reducescatter:PAT");
+	swarm_env(f->s, "NCCL_PAT_ENABLE=1");
+	focus_slots(f, FOCUS_SIMPLE);
+	focus_channels(f, 1);
+}
+
+static void focus_ring(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "reduce",
+					    "broadcast"};
+
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	focus_slots(f, (enum focus_proto)focus_below(f, FOCUS_PROTOS));
+	focus_channels(f, 1);
+}
+
+/* Messages of several parts, some one after the other, in as many launches as a small FIFO of works makes of them. */
+static void focus_messages(struct focus *f)
+{
+	static const char *const names[] = {"all_to_all", "all_to_all", "gather", "scatter"};
+	uint64_t channels = 2ull << focus_below(f, 3);
+	uint64_t parts = focus_below(f, 2) ? channels : 1ull << focus_below(f, 3);
+
+	focus_hosts(f);
+	f->s->lab.gpus = MIN_OF(f->s->lab.gpus, (uint32_t)focus_from(f, 1, 2));
+	f->s->lab.host_gpus_n = 0;
+	focus_collective(f, names, ARRAY_LEN(names));
+	if (focus_below(f, 4))
+		f->s->lab.iterations = 3;
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	focus_slots(f, focus_below(f, 6) ? FOCUS_SIMPLE : FOCUS_LL);
+	focus_channels(f, channels);
+	swarm_env(f->s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)parts);
+	f->holds *= MIN_OF(channels, parts) * f->s->lab.hosts * f->s->lab.gpus;
+	if (focus_below(f, 2))
+		return;
+	swarm_env(f->s, "NCCL_WORK_ARGS_BYTES=0");
+	swarm_env(f->s, "NCCL_WORK_FIFO_BYTES=4096");
+}
+
+/* Sockets that share slices: those are long. */
+static void focus_sockets(struct focus *f)
+{
+	static const char *const names[] = {"all_reduce", "broadcast", "reduce", "all_to_all"};
+
+	focus_hosts(f);
+	f->s->lab.gpus = MIN_OF(f->s->lab.gpus, 2u);
+	f->s->lab.host_gpus_n = 0;
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	swarm_env(f->s, "NCCL_NET=Socket");
+	swarm_env(f->s, "NCCL_SOCKET_NTHREADS=%u", (unsigned)focus_from(f, 1, 2));
+	swarm_env(f->s, "NCCL_NSOCKS_PERTHREAD=%u", (unsigned)focus_from(f, 1, 3));
+	swarm_env(f->s, "NCCL_PROTO=Simple");
+	swarm_env(f->s, "NCCL_BUFFSIZE=%u", 4u << 20);
+	focus_channels(f, 1);
+	f->holds = 256 << 10;
+}
+
+void swarm_focus(struct scenario *s, uint64_t seed)
+{
+	static void (*const foci[])(struct focus * f) = {
+		focus_direct, focus_tree, focus_pat, focus_ring, focus_messages, focus_sockets};
+	struct focus f = {.s = s};
+
+	sim_rng_seed(&f.rng, seed, "swarm.focus");
+	if (focus_below(&f, 6))
+		return;
+	s->lab.warp_width = 1;
+	foci[focus_below(&f, ARRAY_LEN(foci))](&f);
+	focus_size(&f);
+	s->lab.sim.races = focus_below(&f, 4) == 0;
+}

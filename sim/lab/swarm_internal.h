@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the default swarm share: swarm.c (worlds and settings, each part drawn by itself),
+ * swarm_focus.c (settings that are drawn to fit each other), swarm_faults.c (plans of faults). Called by
+ * scenario_swarm alone; each function changes the scenario that it is given.
+ */
+#ifndef SIM_LAB_SWARM_INTERNAL_H
+#define SIM_LAB_SWARM_INTERNAL_H
+
+#include "core/base/macros.h"
+#include "sim/lab/collective.h"
+#include "sim/lab/scenario.h"
+
+/* Without progress, virtual time: an HCA that is out of retries reports it within a minute. */
+#define SWARM_BUDGET_NS 300000000000ull
+
+__attribute__((format(printf, 2, 3))) void swarm_env(struct scenario *s, const char *fmt, ...);
+/* Is there a variable whose text begins so? */
+bool swarm_is_set(const struct scenario *s, const char *name);
+/* Are the hosts connected by sockets? */
+bool swarm_has_sockets(const struct scenario *s);
+
+void swarm_focus(struct scenario *s, uint64_t seed);
+/* Do faults of this seed end something early, a call or a rank, while ranks connect or first work? A third of the
+ * worlds of these seeds, *segments, have no P2P: ranks share segments, which outlive a rank that dies. */
+bool swarm_is_early(uint64_t seed, bool *segments);
+void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults);
+
+#endif
