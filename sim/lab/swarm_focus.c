@@ -163,28 +163,29 @@ static void focus_ring(struct focus *f)
 	focus_channels(f, 1);
 }
 
-/* Messages of several parts, some one after the other, in as many launches as a small FIFO of works makes of them. */
+/* Messages of several parts: some one after the other, or in as many launches as a small FIFO of works makes of them. */
 static void focus_messages(struct focus *f)
 {
 	static const char *const names[] = {"all_to_all", "all_to_all", "gather", "scatter"};
-	uint64_t channels = 2ull << focus_below(f, 3);
-	uint64_t parts = focus_below(f, 2) ? channels : 1ull << focus_below(f, 3);
+	bool cut = focus_below(f, 2);
+	uint64_t channels = cut ? 4ull << focus_below(f, 2) : 2ull << focus_below(f, 3);
+	uint64_t parts = cut || focus_below(f, 2) ? channels : 1ull << focus_below(f, 3);
+	uint32_t gpus = (uint32_t)focus_from(f, 1, cut ? 3 : 2);
 
 	focus_hosts(f);
-	f->s->lab.gpus = MIN_OF(f->s->lab.gpus, (uint32_t)focus_from(f, 1, 2));
+	f->s->lab.gpus = MIN_OF(f->s->lab.gpus, gpus);
 	f->s->lab.host_gpus_n = 0;
 	focus_collective(f, names, ARRAY_LEN(names));
-	if (focus_below(f, 4))
-		f->s->lab.iterations = 3;
+	f->s->lab.iterations = cut ? 1 : 3;
 	swarm_env(f->s, "NCCL_ALGO=Ring");
 	focus_slots(f, focus_below(f, 6) ? FOCUS_SIMPLE : FOCUS_LL);
 	focus_channels(f, channels);
 	swarm_env(f->s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)parts);
 	f->holds *= MIN_OF(channels, parts) * f->s->lab.hosts * f->s->lab.gpus;
-	if (focus_below(f, 2))
-		return;
-	swarm_env(f->s, "NCCL_WORK_ARGS_BYTES=0");
-	swarm_env(f->s, "NCCL_WORK_FIFO_BYTES=4096");
+	if (cut) {
+		swarm_env(f->s, "NCCL_WORK_ARGS_BYTES=0");
+		swarm_env(f->s, "NCCL_WORK_FIFO_BYTES=4096");
+	}
 }
 
 /* Sockets that share slices: those are long. */
