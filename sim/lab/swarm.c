@@ -244,8 +244,28 @@ static void swarm_collective(struct scenario *s, uint64_t seed)
 		s->lab.before = &lab_collectives[before];
 }
 
+/* A collective from all roots leaves all connections of a ring at the same step. What follows it is one run, and
+ * the world is two ranks of one host half of the time: more runs make up for steps that are left out. */
+static void swarm_all_roots(struct scenario *s, bool two)
+{
+	struct lab_config *c = &s->lab;
+
+	c->root = LAB_ALL_ROOTS;
+	c->iterations = 1;
+	c->in_place = false;
+	c->out_of_place = true;
+	c->bytes_max = c->bytes_min;
+	c->group = c->comms = 0;
+	if (!two)
+		return;
+	s->machine[strcspn(s->machine, ",")] = '\0';
+	c->hosts = 1;
+	c->gpus = 2;
+	c->host_gpus_n = 0;
+}
+
 /* One of the ranks that there are at the end. All of them, half of the seeds in which few ranks run a collective with a
- * root before another one: that leaves all connections of a ring at the same step. */
+ * root before another one. */
 static void swarm_root(struct scenario *s, uint64_t seed)
 {
 	const uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -255,9 +275,10 @@ static void swarm_root(struct scenario *s, uint64_t seed)
 	if (!scenario_has_root(s))
 		return;
 	s->lab.root = (int32_t)sim_rng_below(&rng, ranks);
-	if (sim_rng_below(&rng, 2) && ranks <= 4 && s->lab.before &&
-	    lab_collective_has_root(s->lab.before) && !lab_collective_has_root(s->lab.collective))
-		s->lab.root = LAB_ALL_ROOTS;
+	bool all = sim_rng_below(&rng, 2), two = sim_rng_below(&rng, 2);
+	if (all && ranks <= 4 && s->lab.before && lab_collective_has_root(s->lab.before) &&
+	    !lab_collective_has_root(s->lab.collective))
+		swarm_all_roots(s, two);
 }
 
 /* Settings of the stack. Returns the size of its buffers. */
