@@ -142,9 +142,9 @@ const struct fault_recipe fault_recipes_hard[] = {
 const struct fault_recipe fault_recipes_early[] = {
 	{2, "os.any rank=%u nth=%u fail", {RANK, {1, 512}}},
 	{2, "cuda.any rank=%u nth=%u fail", {RANK, {1, 256}}},
-	{2, "verbs.any rank=%u nth=%u fail", {RANK, {1, 256}}},
-	{3, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 24}}},
+	{1, "verbs.any rank=%u nth=%u fail", {RANK, {1, 256}}},
+	{6, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 16}}},
 	{2, "cuda.launch rank=%u nth=%u fail", {RANK, {1, 4}}},
-	{5, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
+	{6, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
 	{.text = NULL},
 };

@@ -91,13 +91,6 @@ static void focus_slots(struct focus *f, enum focus_proto proto)
 	f->holds = proto == FOCUS_LL ? bytes / 2 : bytes;
 }
 
-static void focus_warps(struct focus *f)
-{
-	uint64_t warps = focus_below(f, 2) ? 1 : focus_from(f, 2, 8);
-
-	swarm_env(f->s, "NCCL_NTHREADS=%u", (unsigned)warps);
-}
-
 /* The rank's buffer, from full slots on. */
 static void focus_size(struct focus *f)
 {
@@ -126,17 +119,25 @@ static void focus_direct(struct focus *f)
 	focus_channels(f, 1);
 }
 
+/* With lines in place one group of threads must not write where another one still reads; a single warp takes both ways
+ * in turns. */
 static void focus_tree(struct focus *f)
 {
 	static const char *const names[] = {"all_reduce", "all_reduce", "reduce", "broadcast"};
+	enum focus_proto proto = (enum focus_proto)focus_below(f, FOCUS_PROTOS);
+	bool turns = proto == FOCUS_SIMPLE && focus_below(f, 2);
 
 	focus_hosts(f);
 	focus_collective(f, names, ARRAY_LEN(names));
 	focus_average(f);
 	swarm_env(f->s, "NCCL_ALGO=Ring;allreduce:Tree;reduce:Tree;broadcast:Tree");
-	focus_slots(f, (enum focus_proto)focus_below(f, FOCUS_PROTOS));
-	focus_warps(f);
+	focus_slots(f, proto);
+	swarm_env(f->s, "NCCL_NTHREADS=%u", turns ? 1u : (unsigned)focus_from(f, 2, 8));
 	focus_channels(f, 1);
+	if (proto != FOCUS_SIMPLE) {
+		f->s->lab.in_place = true;
+		f->s->lab.out_of_place = false;
+	}
 }
 
 static void focus_pat(struct focus *f)
