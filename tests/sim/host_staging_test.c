@@ -147,7 +147,7 @@ START_TEST(too_little_locked_memory_is_an_error_that_names_the_limit)
 	static char words[] = "of GPU memory on device mlx5_0 failed: Cannot allocate memory (the "
 			      "limit of locked memory, ulimit -l";
 
-	ck_assert_uint_gt(run("verbs.reg_mr rank=0 nth=6 fail errno=ENOMEM\n", "a100-4nic",
+	ck_assert_uint_gt(run("verbs.reg_mr rank=0 nth=5 fail errno=ENOMEM\n", "a100-4nic",
 			      by_address, refused_rank, words),
 			  0);
 }
@@ -199,7 +199,7 @@ START_TEST(a_library_without_relaxed_ordering_is_an_error_where_it_is_demanded)
 	static char words[] = "NCCL_IB_PCI_RELAXED_ORDERING=1 needs ibv_reg_mr_iova2";
 	const char *const env[] = {"NCCL_MAX_CTAS=2", by_address[1], wishes[_i].wish, NULL};
 
-	ck_assert_uint_eq(run("verbs.reg_mr rank=0 nth=6 fail errno=ENOSYS\n", "a100-4nic", env,
+	ck_assert_uint_eq(run("verbs.reg_mr rank=0 nth=5 fail errno=ENOSYS\n", "a100-4nic", env,
 			      wishes[_i].passes ? sum_rank : refused_rank, words),
 			  1);
 }
