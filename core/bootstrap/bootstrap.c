@@ -310,9 +310,10 @@ ncclResult_t bootstrap_next_poll(struct bootstrap *b, uint64_t *seq)
 	*seq = sock_seq(b->next_fd);
 	bool look = !b->next_parted && os_socket_changed(b->next_fd, b->next_seq);
 	int e = look ? os_recv(b->next_fd, &byte, sizeof byte, &done) : EAGAIN;
-	b->next_seq = *seq;
 	if (!e && done)
 		b->next_parted = true;
+	if (e == EAGAIN) /* an end is seen again, as often as it is looked for */
+		b->next_seq = *seq;
 	return e == EAGAIN || b->next_parted ? ncclSuccess : sock_error(e, &ctx);
 }
 

@@ -162,6 +162,8 @@ static ncclResult_t bootstrap_accept(struct bootstrap *b)
 		int fd;
 		b->listen_seq = sock_seq(b->listen_fd);
 		int e = os_accept(b->listen_fd, &fd, &from);
+		if (e == ECONNABORTED)
+			b->listen_seq = BOOTSTRAP_NOT_LOOKED; /* another one may be behind it */
 		if (e == EAGAIN || e == ECONNABORTED)
 			return ncclSuccess;
 		if (e) {
@@ -190,8 +192,10 @@ static ncclResult_t bootstrap_outs_check(struct bootstrap *b)
 		size_t done = 0;
 		if (!os_socket_changed(o->fd, o->seq))
 			continue;
-		o->seq = sock_seq(o->fd);
+		uint64_t seq = sock_seq(o->fd);
 		int e = os_recv(o->fd, &byte, sizeof byte, &done);
+		if (e == EAGAIN || !e)
+			o->seq = seq;
 		if (e && e != EAGAIN) {
 			struct sock_ctx ctx = {"bootstrap: messages sent", b->rank, o->rank,
 					       b->abort};
