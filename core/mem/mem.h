@@ -23,10 +23,12 @@
  *	           works, and what the first connections need
  *	connection at any later time, before the first launch of the group that needs the connections
  *	           (transport_connect_all): pools and imports of p2p, segments of shm, pages of connections,
- *	           and, by the proxy's service task, the memory of network connections. A wait is then for
- *	           kernels of earlier groups, which need nothing of this group
+ *	           and the memory of network connections, which is freed where the NIC does not reach it. A
+ *	           wait is then for kernels of earlier groups, which need nothing of this group
  *	end        all that frees and closes: after the communicator's last kernel
  *	program    ncclMemAlloc and ncclMemFree, as cudaMalloc and cudaFree of the program
+ *
+ * The main task of a rank calls them, never a task of the proxy, which other ranks may wait for.
  *
  * With DOPPEL_CUDA_WAITS=1 the GPU double waits wherever CUDA may: a call in another place hangs, and the
  * hang is reported (tests/collectives/cuda_waits_test.sh).

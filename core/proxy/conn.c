@@ -14,6 +14,7 @@ const char *proxy_conn_state_name(enum proxy_conn_state s)
 		[PROXY_CONN_NEW] = "NEW",
 		[PROXY_CONN_SET_UP] = "SET_UP",
 		[PROXY_CONN_CONNECTING] = "CONNECTING",
+		[PROXY_CONN_CONNECTED] = "CONNECTED",
 		[PROXY_CONN_PREPARING] = "PREPARING",
 		[PROXY_CONN_READY] = "READY",
 		[PROXY_CONN_FAILED] = "FAILED",
@@ -69,8 +70,10 @@ static void proxy_conn_fill(struct proxy_conn *pc, const struct proxy_call *call
 	pc->nic = m->nic;
 	pc->is_send = m->info.is_send;
 	pc->conn_index = (uint8_t)m->info.index;
-	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
 		pc->buffer[p].step_bytes = m->info.step_bytes[p];
+		pc->buffer[p].bytes = (size_t)DEV_STEPS * m->info.step_bytes[p];
+	}
 	pc->step = pc->head_shown = transport_first_step();
 	os_label(pc, &(struct os_label){.what = pc->is_send ? "proxy send" : "proxy recv",
 					.rank = pc->rank,
@@ -137,9 +140,25 @@ static ncclResult_t proxy_conn_connect(struct proxy_conn *pc, bool *moved)
 		rc = proxy_link_connect(pc);
 	if (rc)
 		return rc;
-	proxy_conn_enter(pc, PROXY_CONN_PREPARING);
 	*moved = true;
-	return ncclInProgress;
+	proxy_conn_enter(pc, pc->proxy->relay ? PROXY_CONN_PREPARING : PROXY_CONN_CONNECTED);
+	return pc->proxy->relay ? ncclInProgress : ncclSuccess;
+}
+
+/* Where the NIC does not reach the GPU, once more with other memory: a relay's is at hand. */
+static ncclResult_t proxy_conn_prepare_step(struct proxy_conn *pc, bool *moved)
+{
+	bool again;
+	ncclResult_t rc = proxy_conn_prepare(pc, &again);
+
+	if (rc)
+		return rc;
+	*moved = true;
+	if (again && pc->proxy->relay)
+		return ncclInProgress;
+	pc->call->again = again;
+	proxy_conn_enter(pc, again ? PROXY_CONN_CONNECTED : PROXY_CONN_READY);
+	return ncclSuccess;
 }
 
 static ncclResult_t proxy_conn_drain(struct proxy_conn *pc)
@@ -166,23 +185,22 @@ static ncclResult_t proxy_conn_drain(struct proxy_conn *pc)
 
 ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved)
 {
-	enum proxy_conn_state next;
 	ncclResult_t rc;
 
 	switch (pc->state) {
 	case PROXY_CONN_NEW:
 		rc = proxy_conn_setup(pc);
-		next = PROXY_CONN_SET_UP;
-		break;
+		if (!rc)
+			proxy_conn_enter(pc, PROXY_CONN_SET_UP);
+		return rc;
 	case PROXY_CONN_CONNECTING:
 		return proxy_conn_connect(pc, moved);
 	case PROXY_CONN_PREPARING:
-		rc = proxy_conn_prepare(pc);
-		next = PROXY_CONN_READY;
-		break;
+		return proxy_conn_prepare_step(pc, moved);
 	case PROXY_CONN_DRAINING:
 		return proxy_conn_drain(pc);
 	case PROXY_CONN_SET_UP:
+	case PROXY_CONN_CONNECTED:
 	case PROXY_CONN_READY:
 	case PROXY_CONN_FAILED:
 	default:
@@ -190,9 +208,6 @@ ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved)
 		     proxy_conn_state_name(pc->state));
 		return ncclInternalError;
 	}
-	if (!rc)
-		proxy_conn_enter(pc, next);
-	return rc;
 }
 
 static void proxy_conn_release(struct proxy_conn *pc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a network connection of the proxy needs besides the network: which device, memory that both
- * kernel and proxy reach, and its registration. All called by the service task.
+ * kernel and proxy reach, and its registration. Called by the service task, which makes no call that may wait for
+ * kernels: the main task allocates and frees (proxy_memory_make, proxy_memory_free), or a relay has memory set aside.
  *
  * head, tail and fifo are in pinned host memory: the kernel and the proxy poll them. The slots of SIMPLE
  * and LL128 are in GPU memory where the NIC may reach it, else after them in the pinned block: by the
@@ -16,7 +17,8 @@
 #include "core/mem/mem.h"
 #include "core/proxy/relay.h"
 
-#define PROXY_HOST_ALIGN 4096u
+#define PROXY_HOST_ALIGN  4096u
+#define PROXY_MEMORY_WHAT "a network connection"
 
 static ncclResult_t proxy_net_ready(struct proxy_state *p)
 {
@@ -147,23 +149,36 @@ ncclResult_t proxy_conn_find_device(struct proxy_conn *pc)
 
 static void proxy_conn_memory_init(struct proxy_conn *pc)
 {
-	pc->send_mem = pc->host_mem;
-	pc->recv_mem = (struct dev_recv_mem *)((uint8_t *)pc->host_mem + sizeof *pc->send_mem);
-	memset(pc->host_mem, 0, sizeof *pc->send_mem + sizeof *pc->recv_mem);
+	pc->send_mem = pc->memory.host;
+	pc->recv_mem = (struct dev_recv_mem *)(pc->send_mem + 1);
+	memset(pc->memory.host, 0, sizeof *pc->send_mem + sizeof *pc->recv_mem);
 	for (int i = 0; i < DEV_STEPS; i++)
 		shared_store_u32(&pc->recv_mem->fifo[i].size, DEV_FIFO_SIZE_NONE, SHARED_RELAXED);
 	shared_store_u64(&pc->send_mem->head, pc->step, SHARED_RELAXED);
 	shared_store_u64(&pc->recv_mem->tail, pc->step, SHARED_RELAXED);
 }
 
-/* The words that kernel and proxy wait for have the name of the connection. */
+/* The words that kernel and proxy wait for have the name of the connection, and of the relay that it goes through. */
 static void proxy_conn_label(const struct proxy_conn *pc, const void *word, const char *what)
 {
 	os_label(word, &(struct os_label){.what = what,
 					  .rank = pc->rank,
 					  .peer = pc->peer,
 					  .channel = pc->channel,
-					  .number = -1});
+					  .number = pc->proxy->relay ? pc->comm->rank : -1});
+}
+
+static void proxy_conn_label_words(const struct proxy_conn *pc)
+{
+	const char *head = pc->is_send ? "proxy send head" : "proxy recv head";
+	const char *tail = pc->is_send ? "proxy send tail" : "proxy recv tail";
+
+	if (pc->proxy->relay) { /* what it has is a sending end */
+		head = "proxy send head by relay";
+		tail = "proxy send tail by relay";
+	}
+	proxy_conn_label(pc, &pc->send_mem->head, head);
+	proxy_conn_label(pc, &pc->recv_mem->tail, tail);
 }
 
 /* Bytes of a buffer in the pinned block. */
@@ -172,24 +187,72 @@ static size_t proxy_buffer_host_bytes(const struct proxy_buffer *b)
 	return b->on_gpu ? 0 : ALIGN_UP(b->bytes, (size_t)PROXY_HOST_ALIGN);
 }
 
-static ncclResult_t proxy_conn_allocate_host(struct proxy_conn *pc)
+static size_t proxy_conn_host_bytes(const struct proxy_conn *pc)
 {
 	size_t bytes = PROXY_HOST_ALIGN;
 
-	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
-		struct proxy_buffer *b = &pc->buffer[p];
-
-		b->bytes = (size_t)DEV_STEPS * b->step_bytes;
-		bytes += proxy_buffer_host_bytes(b);
-	}
-	return pc->proxy->relay ? relay_host_alloc(pc, bytes)
-				: mem_host_alloc(&pc->host_mem, bytes, "a network connection");
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		bytes += proxy_buffer_host_bytes(&pc->buffer[p]);
+	return bytes;
 }
+
+/* Bytes of a buffer on the GPU, of whole pages: a dma-buf is. */
+static size_t proxy_buffer_gpu_bytes(const struct proxy_buffer *b)
+{
+	return b->on_gpu ? ALIGN_UP(b->bytes, MEM_PAGE_BYTES) : 0;
+}
+
+static size_t proxy_conn_gpu_bytes(const struct proxy_conn *pc)
+{
+	size_t bytes = 0;
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		bytes += proxy_buffer_gpu_bytes(&pc->buffer[p]);
+	return bytes;
+}
+
+size_t proxy_gpu_bytes(const uint32_t step_bytes[DEV_PROTO_COUNT])
+{
+	size_t bytes = 0;
+
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		bytes += proxy_protocols[p].lines
+				 ? 0
+				 : ALIGN_UP((size_t)DEV_STEPS * step_bytes[p], MEM_PAGE_BYTES);
+	return bytes;
+}
+
+/* ---- of the main task ------------------------------------------------------------------------ */
+
+ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory *m)
+{
+	size_t gpu = proxy_conn_gpu_bytes(pc);
+	ncclResult_t rc = mem_host_alloc(&m->host, proxy_conn_host_bytes(pc), PROXY_MEMORY_WHAT);
+
+	m->gpu = NULL;
+	if (rc || !gpu)
+		return rc;
+	rc = mem_device_alloc(&m->gpu, gpu + MEM_PAGE_BYTES, PROXY_MEMORY_WHAT);
+	if (rc) {
+		(void)mem_host_free(m->host, PROXY_MEMORY_WHAT);
+		m->host = NULL;
+	}
+	return rc;
+}
+
+void proxy_memory_free(struct proxy_memory *m)
+{
+	(void)mem_device_free(m->gpu, PROXY_MEMORY_WHAT);
+	(void)mem_host_free(m->host, PROXY_MEMORY_WHAT);
+	*m = (struct proxy_memory){.host = NULL};
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
 
 /* The buffers in the pinned block, one after the other, each at the beginning of a page. */
 static void proxy_conn_place_host(struct proxy_conn *pc)
 {
-	uint8_t *at = (uint8_t *)pc->host_mem + PROXY_HOST_ALIGN;
+	uint8_t *at = (uint8_t *)pc->memory.host + PROXY_HOST_ALIGN;
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
 		struct proxy_buffer *b = &pc->buffer[p];
@@ -206,27 +269,11 @@ static void proxy_conn_place_host(struct proxy_conn *pc)
 	}
 }
 
-/* Bytes of a buffer on the GPU, of whole pages: a dma-buf is. */
-static size_t proxy_buffer_gpu_bytes(const struct proxy_buffer *b)
+/* The buffers on the GPU, each at the beginning of a page. */
+static void proxy_conn_place_gpu(struct proxy_conn *pc)
 {
-	return b->on_gpu ? ALIGN_UP(b->bytes, MEM_PAGE_BYTES) : 0;
-}
+	uint8_t *at = (uint8_t *)ALIGN_UP((uintptr_t)pc->memory.gpu, (uintptr_t)MEM_PAGE_BYTES);
 
-/* One allocation for all buffers on the GPU, each at the beginning of a page. */
-static ncclResult_t proxy_conn_allocate_gpu(struct proxy_conn *pc)
-{
-	size_t bytes = 0;
-	uint8_t *at;
-	ncclResult_t rc;
-
-	for (int p = 0; p < DEV_PROTO_COUNT; p++)
-		bytes += proxy_buffer_gpu_bytes(&pc->buffer[p]);
-	if (!bytes)
-		return ncclSuccess;
-	rc = mem_device_alloc(&pc->gpu_mem, bytes + MEM_PAGE_BYTES, "a network connection");
-	if (rc)
-		return rc;
-	at = (uint8_t *)ALIGN_UP((uintptr_t)pc->gpu_mem, (uintptr_t)MEM_PAGE_BYTES);
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
 		struct proxy_buffer *b = &pc->buffer[p];
 
@@ -235,22 +282,21 @@ static ncclResult_t proxy_conn_allocate_gpu(struct proxy_conn *pc)
 		b->at = at;
 		at += proxy_buffer_gpu_bytes(b);
 	}
-	return ncclSuccess;
 }
 
-static ncclResult_t proxy_conn_allocate(struct proxy_conn *pc)
+static ncclResult_t proxy_conn_lay_out(struct proxy_conn *pc)
 {
-	ncclResult_t rc = proxy_conn_allocate_host(pc);
+	ncclResult_t rc = ncclSuccess;
 
+	if (pc->proxy->relay)
+		rc = relay_memory_make(pc, proxy_conn_host_bytes(pc), proxy_conn_gpu_bytes(pc));
 	if (rc)
 		return rc;
 	proxy_conn_memory_init(pc);
 	proxy_conn_place_host(pc);
-	proxy_conn_label(pc, &pc->send_mem->head,
-			 pc->is_send ? "proxy send head" : "proxy recv head");
-	proxy_conn_label(pc, &pc->recv_mem->tail,
-			 pc->is_send ? "proxy send tail" : "proxy recv tail");
-	return proxy_conn_allocate_gpu(pc);
+	proxy_conn_place_gpu(pc);
+	proxy_conn_label_words(pc);
+	return ncclSuccess;
 }
 
 static ncclResult_t proxy_buffer_register(struct proxy_conn *pc, struct proxy_buffer *b)
@@ -268,9 +314,9 @@ static ncclResult_t proxy_buffer_register(struct proxy_conn *pc, struct proxy_bu
 	return rc;
 }
 
-static ncclResult_t proxy_conn_make_memory(struct proxy_conn *pc)
+static ncclResult_t proxy_conn_register(struct proxy_conn *pc)
 {
-	ncclResult_t rc = proxy_conn_allocate(pc);
+	ncclResult_t rc = proxy_conn_lay_out(pc);
 
 	for (int p = 0; p < DEV_PROTO_COUNT && !rc; p++)
 		rc = proxy_buffer_register(pc, &pc->buffer[p]);
@@ -293,16 +339,18 @@ static void proxy_conn_stage_in_host(struct proxy_conn *pc)
 	proxy_conn_unprepare(pc);
 	proxy_conn_place(pc, false);
 	pc->flush = false;
+	pc->staged = true;
 }
 
-ncclResult_t proxy_conn_prepare(struct proxy_conn *pc)
+ncclResult_t proxy_conn_prepare(struct proxy_conn *pc, bool *again)
 {
-	ncclResult_t rc = proxy_conn_make_memory(pc);
+	ncclResult_t rc = proxy_conn_register(pc);
 
-	if (rc != ncclInvalidUsage || !pc->buffer[DEV_SIMPLE].on_gpu)
+	*again = rc == ncclInvalidUsage && pc->buffer[DEV_SIMPLE].on_gpu && !pc->staged;
+	if (!*again)
 		return rc;
 	proxy_conn_stage_in_host(pc);
-	return proxy_conn_make_memory(pc);
+	return ncclSuccess;
 }
 
 /* Undoes as much of prepare as was done. */
@@ -315,17 +363,13 @@ void proxy_conn_unprepare(struct proxy_conn *pc)
 			(void)pc->proxy->net->dereg_mr(pc->net_comm, b->mr);
 		b->mr = b->at = NULL;
 	}
-	(void)mem_device_free(pc->gpu_mem, "a network connection");
-	pc->gpu_mem = NULL;
-	if (pc->host_mem) {
+	if (pc->send_mem) {
 		os_unlabel(&pc->send_mem->head);
 		os_unlabel(&pc->recv_mem->tail);
-		if (pc->proxy->relay)
-			relay_host_free(pc);
-		else
-			(void)mem_host_free(pc->host_mem, "a network connection");
 	}
-	pc->host_mem = NULL;
+	if (pc->proxy->relay)
+		relay_host_free(pc);
+	pc->memory = (struct proxy_memory){.host = NULL};
 	pc->send_mem = NULL;
 	pc->recv_mem = NULL;
 }

@@ -18,11 +18,19 @@
  *	SETUP    info: rank, channel, is_send,       conn; info: all of it, for the other end
  *	         index, step_bytes; peer, nic
  *	CONNECT  conn; info: the other end's
+ *	PREPARE  conn, and the memory of the slots    `again`: the slots are to be in host memory
  *	CLOSE    conn
  *
- * RELAY and RELAY_END are about an area, and come from the relay's own main task.
+ * PREPARE comes twice where the first has `again`. A relay's connection has none: its memory is the relay's. RELAY and RELAY_END are about an area, and come from the relay's own main task.
  */
-enum proxy_command { PROXY_SETUP = 1, PROXY_CONNECT, PROXY_CLOSE, PROXY_RELAY, PROXY_RELAY_END };
+enum proxy_command {
+	PROXY_SETUP = 1,
+	PROXY_CONNECT,
+	PROXY_PREPARE,
+	PROXY_CLOSE,
+	PROXY_RELAY,
+	PROXY_RELAY_END
+};
 
 struct proxy_message {
 	uint32_t magic;

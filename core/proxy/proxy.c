@@ -63,6 +63,8 @@ void proxy_stop(struct ncclComm *comm)
 	struct proxy_state *p = comm->proxy;
 
 	relay_state_close(comm);
+	os_free(comm->routes);
+	comm->routes = NULL;
 	net_shut(comm); /* without a proxy too: the topology may have opened its devices */
 	if (!p)
 		return;
@@ -129,28 +131,6 @@ ncclResult_t proxy_call_run(struct proxy_call *call, enum proxy_command command)
 	return proxy_call_wait(call, -1);
 }
 
-static int32_t proxy_pick_nic(const struct conn *c)
-{
-	const struct ncclComm *comm = c->comm;
-	const struct channel *ch = &comm->channels[c->channel];
-	int32_t nic = c->is_send ? ch->nic_out : ch->nic_in, best = 0;
-
-	if (nic >= 0 && c->index == CONN_COLLECTIVE)
-		return nic;
-	for (int k = 0; k < DEV_TREE_LINKS && c->index == CONN_TREE; k++)
-		if (ch->tree[k].rank == c->peer && ch->tree[k].nic >= 0)
-			return ch->tree[k].nic;
-	/* A pair's connection or one of PAT, or the ring or tree does not leave the host here and these two GPUs cannot
-	 * reach each other: the NIC that is nearest to the GPU. */
-	for (int32_t n = 1; n < topo_nic_count(comm->topo); n++) {
-		enum topo_path_type t = topo_nic_path(comm->topo, comm->local_rank, n);
-
-		if (t < topo_nic_path(comm->topo, comm->local_rank, best))
-			best = n;
-	}
-	return best;
-}
-
 static ncclResult_t proxy_port_make(struct conn *c)
 {
 	struct proxy_port *port;
@@ -167,8 +147,7 @@ static ncclResult_t proxy_port_make(struct conn *c)
 	}
 	port->channel = c->channel;
 	port->setup.m.peer = c->peer;
-	port->setup.m.nic = proxy_pick_nic(c);
-	port->use = relay_use_of(c, port->setup.m.nic);
+	port->use = relay_route_take(c, &port->setup.m.nic);
 	port->setup.m.info = (struct net_info){
 		.magic = NET_INFO_MAGIC,
 		.rank = c->comm->rank,
@@ -212,9 +191,49 @@ ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine)
 	return ncclSuccess;
 }
 
+/* ncclInProgress: *w is for the answer. */
+static ncclResult_t proxy_call_look(const struct proxy_call *call, int32_t channel, struct wait *w)
+{
+	if (proxy_answered(call)) {
+		shared_note_read(&call->m, sizeof call->m);
+		return (ncclResult_t)call->m.result;
+	}
+	proxy_answer_wait(call, channel, w);
+	return ncclInProgress;
+}
+
+/* Memory for the connection as it is placed now, which the service task is to register. */
+static ncclResult_t proxy_prepare_send(struct proxy_port *port)
+{
+	ncclResult_t rc = proxy_memory_make(port->conn, &port->memory);
+
+	if (rc)
+		return rc;
+	port->preparing = true;
+	port->prepare = (struct proxy_call){.memory = port->memory};
+	proxy_call_send(port, &port->prepare, PROXY_PREPARE);
+	return ncclSuccess;
+}
+
+/* What is connected gets memory; where the NIC does not reach the GPU's, other memory. */
+static ncclResult_t proxy_prepare(struct proxy_port *port, struct wait *w)
+{
+	for (;;) {
+		ncclResult_t rc = port->preparing ? ncclSuccess : proxy_prepare_send(port);
+
+		if (!rc)
+			rc = proxy_call_look(&port->prepare, port->channel, w);
+		if (rc || !port->prepare.again)
+			return rc;
+		proxy_memory_free(&port->memory);
+		port->preparing = false;
+	}
+}
+
 ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
 {
 	struct proxy_port *port = c->proxy;
+	ncclResult_t rc;
 
 	ASSERT(port && port->number);
 	if (!port->connecting) {
@@ -222,12 +241,8 @@ ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, st
 		memcpy(&port->connect.m.info, theirs->bytes, sizeof port->connect.m.info);
 		proxy_call_send(port, &port->connect, PROXY_CONNECT);
 	}
-	if (proxy_answered(&port->connect)) {
-		shared_note_read(&port->connect.m, sizeof port->connect.m);
-		return (ncclResult_t)port->connect.m.result;
-	}
-	proxy_answer_wait(&port->connect, port->channel, w);
-	return ncclInProgress;
+	rc = proxy_call_look(&port->connect, port->channel, w);
+	return rc ? rc : proxy_prepare(port, w);
 }
 
 void proxy_close(struct conn *c)
@@ -242,6 +257,7 @@ void proxy_close(struct conn *c)
 		shared_store_u32(&port->proxy->closing, 1, SHARED_RELEASE);
 		proxy_call_send(port, &port->close, PROXY_CLOSE);
 		(void)proxy_call_wait(&port->close, port->channel);
+		proxy_memory_free(&port->memory);
 	}
 	os_free(port);
 	c->proxy = NULL;

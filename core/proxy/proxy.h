@@ -5,7 +5,7 @@
  * machines (a struct with a named state, its wait, and a _step function that the task, the simulator
  * and gdb all use):
  *
- *   service   takes requests from the main tasks of ranks (set up, connect, close a connection) and
+ *   service   takes requests from the main tasks of ranks (set up, connect, prepare, close a connection) and
  *             steps each until it is done; the answer is the request's message, filled in;
  *   progress  takes operations that core/plan appended and steps each: a send op waits for the
  *             kernel to fill a slot, posts it, tests it, gives the slot back; a recv op posts a
@@ -18,10 +18,9 @@
  * ends the rest of that communicator. The others go on.
  *
  * What communicators share is time. Each has slots of its own for operations, so that one which does
- * not move does not keep another from appending. The progress task makes no call that waits. The
- * service task may wait inside CUDA: cudaFree at a close, and cudaMalloc at a connect, wait for the
- * kernels of all communicators on the GPU. A connect may therefore wait for a close of another
- * communicator; it may wait for the same kernels in its own cudaMalloc.
+ * not move does not keep another from appending. Neither task makes a call that may wait for kernels: a rank
+ * whose kernels wait for it, or which sends through this one (relay.h), may wait for the task. The main task
+ * allocates and frees the memory of its connections.
  *
  * Requests and operations cross between tasks in lock-free lists of shared words (weak
  * compare-and-swap, retried by its result).
@@ -58,7 +57,9 @@ ncclResult_t proxy_setup(struct conn *c, struct connect_info *mine);
 ncclResult_t proxy_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);
 void proxy_close(struct conn *c);
 
-/* PXN: which of its host's ranks this rank's rings and trees send through, a bit for each local rank. */
+/* By which NIC, and through which rank of the host, messages to each other rank leave (relay_route.c). */
+ncclResult_t proxy_routes_make(struct ncclComm *comm, const struct topo_rank_info *all);
+/* PXN: which of its host's ranks this rank's rings, trees and messages send through, a bit for each local rank. */
 uint64_t proxy_relays_wanted(const struct ncclComm *comm);
 /* Makes what ranks share for that, before the first connection; wanted[rank] is what each rank announced. All
  * ranks of the communicator call it together. */

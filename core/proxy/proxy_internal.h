@@ -46,14 +46,22 @@ struct wait proxy_posted_wait(const struct proxy_posted *list, int32_t rank, con
 
 /* ---- requests: the main task's end of a connection ------------------------------------------ */
 
+/* Where head, tail, fifo and slots of a connection are. */
+struct proxy_memory {
+	void *host; /* pinned: head, tail, fifo, and the slots that are not on the GPU */
+	void *gpu;  /* the slots that are; NULL: none */
+};
+
 /* A message to the service task, and what only a caller in the same process has. Belongs to the
  * service task from the push until `answered`, which a CONNECT never is when a CLOSE overtakes it. */
 struct proxy_call {
 	struct proxy_node node;
 	struct proxy_message m;
-	struct proxy_state *proxy; /* of the caller's communicator */
-	struct relay *relay;       /* relay.h: it came through an area, or is about it; NULL */
-	struct proxy_conn *conn;   /* with the answer of a SETUP: what the kernel needs is there */
+	struct proxy_state *proxy;  /* of the caller's communicator */
+	struct relay *relay;        /* relay.h: it came through an area, or is about it; NULL */
+	struct proxy_conn *conn;    /* with the answer of a SETUP: what the kernel needs is there */
+	struct proxy_memory memory; /* with a PREPARE */
+	bool again;                 /* with its answer */
 	shared_u32 answered;
 };
 
@@ -63,8 +71,10 @@ struct proxy_port {
 	struct proxy_conn *conn; /* NULL: not set up */
 	uint32_t number;         /* conn's, for messages; 0: not set up */
 	bool connecting;         /* CONNECT was sent */
+	bool preparing;          /* so was PREPARE */
 	int32_t channel;
-	struct proxy_call setup, connect, close;
+	struct proxy_memory memory;
+	struct proxy_call setup, connect, prepare, close;
 	/* PXN (relay_use.c) */
 	struct relay_use *use; /* NULL: the connection is this rank's proxy's */
 	uint32_t relayed;      /* its number for operations */
@@ -148,24 +158,27 @@ struct proxy_link {
 /* ---- a network connection ------------------------------------------------------------------- */
 
 /*
- *  SETUP               CONNECT                 connected            memory is there
- *   NEW ----------> SET_UP ------------> CONNECTING ------------> PREPARING -------------> READY
- *    |                 |                     |  |                     |  |                   |
- *    |                 |                     |  +-------> FAILED <----+  |                   |
- *    |                 |                     |    error     |            |                   |
- *    |                 +---------------------+--------------+------------+-------------------+
- *    |                                       | CLOSE
- *    |                                       v
- *    |                                    DRAINING
- *    | error                                 |
- *    +----------> released <-----------------+
+ *  SETUP            CONNECT          connected            PREPARE             registered
+ *   NEW ------> SET_UP ----> CONNECTING ------> CONNECTED ------> PREPARING ------> READY
+ *    |             |            |  |                |  ^   again    |  |              |
+ *    |             |            |  |                |  +------------+  |              |
+ *    |             |            |  +----> FAILED <--|---------------+  |              |
+ *    |             |            |  error    |       |         error    |              |
+ *    |             +------------+-----------+-------+------------------+--------------+
+ *    |                                      | CLOSE
+ *    |                                      v
+ *    |                                   DRAINING
+ *    | error                                |
+ *    +----------> released <----------------+
  *
- * DRAINING waits until progress has no operation of this connection left.
+ * A relay's connection goes from CONNECTING to PREPARING by itself. DRAINING waits until progress has no operation
+ * of this connection left.
  */
 enum proxy_conn_state {
 	PROXY_CONN_NEW,
 	PROXY_CONN_SET_UP,
 	PROXY_CONN_CONNECTING,
+	PROXY_CONN_CONNECTED,
 	PROXY_CONN_PREPARING,
 	PROXY_CONN_READY,
 	PROXY_CONN_FAILED,
@@ -202,14 +215,17 @@ struct proxy_conn {
 
 	/* service writes until READY, then read only */
 	void *net_comm;
-	void *host_mem;    /* pinned: send_mem, recv_mem, and the buffers that are not on the GPU */
-	size_t host_bytes; /* of a segment, for a user of another process (relay.h), */
-	uint32_t host_name;            /* and the number in its name */
-	void *gpu_mem;                 /* the buffers that are; NULL: none */
+	struct proxy_memory memory;    /* the rank's, which outlives the connection; or a relay's */
+	void *host_made;               /* a relay's host memory: as it was made, */
+	size_t host_bytes;             /* its bytes, */
+	uint32_t host_name;            /* and the number in the name of a segment */
+	uint32_t relay_conn;           /* its number for the user of a relay, */
+	struct proxy_call relayed;     /* and the user's CONNECT */
 	struct dev_send_mem *send_mem; /* head */
 	struct dev_recv_mem *recv_mem; /* tail, fifo */
 	struct proxy_buffer buffer[DEV_PROTO_COUNT];
-	bool flush; /* what is received on the GPU */
+	bool flush;  /* what is received on the GPU */
+	bool staged; /* the slots have moved to host memory */
 
 	/* main adds, progress subtracts one per operation; progress adds one while it knows the
 	 * connection */
@@ -345,8 +361,17 @@ ncclResult_t proxy_conn_step(struct proxy_conn *pc, bool *moved);
 
 /* conn_memory.c: the connection's memory, NIC and registration. */
 ncclResult_t proxy_conn_find_device(struct proxy_conn *pc);
-ncclResult_t proxy_conn_prepare(struct proxy_conn *pc);
+/* Registers pc->memory, or what a relay has. *again: the NIC does not reach the GPU's, and the slots are now to be in
+ * host memory; nothing is registered. */
+ncclResult_t proxy_conn_prepare(struct proxy_conn *pc, bool *again);
 void proxy_conn_unprepare(struct proxy_conn *pc);
+/* Main task: memory for a connection that is CONNECTED, as it is placed now. May WAIT for kernels of the GPU. */
+ncclResult_t proxy_memory_make(const struct proxy_conn *pc, struct proxy_memory *m);
+/* Main task: WAITS for kernels of the GPU. No connection has it any longer. */
+void proxy_memory_free(struct proxy_memory *m);
+/* Bytes of a connection's slots on a GPU, each protocol's of whole pages; those of the protocols that stay in host
+ * memory do not count. */
+size_t proxy_gpu_bytes(const uint32_t step_bytes[DEV_PROTO_COUNT]);
 
 /* link.c: what the network connects (service). */
 /* The connection's link: one that it shares, or its own, with one reference more. A receiving end has it from its

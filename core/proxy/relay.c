@@ -13,8 +13,8 @@
 #include "core/base/log.h"
 #include "core/mem/mem.h"
 
-#define RELAY_TAG_MADE   0x540000
-#define RELAY_TAG_OPENED 0x550000
+#define RELAY_TAG_NEED 0x540000
+#define RELAY_TAG_MADE 0x550000
 
 /* How long to wait for users at the end. */
 #define RELAY_CLOSE_NS         10000000000ull
@@ -153,7 +153,39 @@ static void relay_area_free(const struct ncclComm *comm, struct relay *r)
 		relay_segment_free(comm, r->user, RELAY_NAME_AREA, r->area, sizeof *r->area);
 }
 
-static ncclResult_t relay_make(struct ncclComm *comm, int32_t user)
+static ncclResult_t relay_pool_make(struct relay *r, const struct relay_need *need)
+{
+	struct relay_pool *pool = &r->area->pool;
+	ncclResult_t rc = ncclSuccess;
+	void *mem = NULL;
+
+	if (need->gpu_bytes)
+		rc = mem_device_alloc(&mem, need->gpu_bytes + MEM_PAGE_BYTES, RELAY_WHAT);
+	if (!rc && mem && !r->in_process)
+		rc = mem_export(&pool->handle, mem, RELAY_WHAT);
+	r->pool = mem;
+	r->pool_bytes = need->gpu_bytes;
+	r->pool_used = ALIGN_UP((uintptr_t)mem, MEM_PAGE_BYTES) - (uintptr_t)mem;
+	r->pool_bytes += r->pool_used;
+	pool->gpu = (uint64_t)(uintptr_t)mem;
+	shared_note_write(pool, sizeof *pool);
+	return rc;
+}
+
+static ncclResult_t relay_begin(struct relay *r, struct ncclComm *comm,
+				const struct relay_need *need)
+{
+	ncclResult_t rc = relay_pool_make(r, need);
+
+	relay_init(r, comm);
+	if (!rc)
+		rc = relay_start(r);
+	if (rc)
+		(void)mem_device_free(r->pool, RELAY_WHAT);
+	return rc;
+}
+
+static ncclResult_t relay_make(struct ncclComm *comm, int32_t user, const struct relay_need *need)
 {
 	struct relay *r = os_alloc(sizeof *r, "relay");
 	struct registry_node *first;
@@ -170,8 +202,7 @@ static ncclResult_t relay_make(struct ncclComm *comm, int32_t user)
 		os_free(r);
 		return rc;
 	}
-	relay_init(r, comm);
-	rc = relay_start(r);
+	rc = relay_begin(r, comm, need);
 	if (rc) {
 		relay_area_free(comm, r);
 		os_free(r);
@@ -208,6 +239,23 @@ static bool relay_is_wanted(uint64_t wanted, int32_t local)
 	return local < RELAY_FIRST && wanted >> local & 1;
 }
 
+static ncclResult_t relay_needs_send(struct ncclComm *comm, uint64_t wanted)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int32_t i = 0; i < comm->local_ranks && !rc; i++) {
+		struct relay_need need;
+		int32_t messages;
+
+		if (!relay_is_wanted(wanted, i))
+			continue;
+		need = relay_need_of(comm, i, &messages);
+		rc = bootstrap_send(comm->bootstrap, comm->local_to_rank[i], RELAY_TAG_NEED, &need,
+				    sizeof need);
+	}
+	return rc;
+}
+
 /* After an error the message is empty: the user need not wait. */
 static ncclResult_t relay_users_make(struct ncclComm *comm, const uint64_t *wanted)
 {
@@ -216,6 +264,7 @@ static ncclResult_t relay_users_make(struct ncclComm *comm, const uint64_t *want
 
 	for (int32_t i = 0; i < comm->local_ranks; i++) {
 		int32_t rank = comm->local_to_rank[i];
+		struct relay_need need;
 		ncclResult_t sent;
 
 		if (!relay_is_wanted(wanted[rank], comm->local_rank))
@@ -223,7 +272,10 @@ static ncclResult_t relay_users_make(struct ncclComm *comm, const uint64_t *want
 		if (!rc)
 			rc = proxy_attach(comm);
 		if (!rc)
-			rc = relay_make(comm, rank);
+			rc = bootstrap_recv(comm->bootstrap, rank, RELAY_TAG_NEED, &need,
+					    sizeof need);
+		if (!rc)
+			rc = relay_make(comm, rank, &need);
 		sent = bootstrap_send(comm->bootstrap, rank, RELAY_TAG_MADE, &made,
 				      rc ? 0 : sizeof made);
 		rc = rc ? rc : sent;
@@ -244,22 +296,6 @@ static ncclResult_t relay_uses_open(struct ncclComm *comm, uint64_t wanted)
 		rc = bootstrap_recv(comm->bootstrap, rank, RELAY_TAG_MADE, &word, sizeof word);
 		if (!rc)
 			rc = relay_use_open(comm, rank);
-		if (!rc)
-			rc = bootstrap_send(comm->bootstrap, rank, RELAY_TAG_OPENED, &word,
-					    sizeof word);
-	}
-	return rc;
-}
-
-static ncclResult_t relay_users_wait(struct ncclComm *comm)
-{
-	ncclResult_t rc = ncclSuccess;
-
-	for (struct relay *r = comm->relays->users; r && !rc; r = r->next) {
-		uint32_t word;
-
-		rc = bootstrap_recv(comm->bootstrap, r->user, RELAY_TAG_OPENED, &word, sizeof word);
-		r->opened = !rc;
 	}
 	return rc;
 }
@@ -275,10 +311,10 @@ ncclResult_t proxy_relays_open(struct ncclComm *comm, const uint64_t *wanted)
 		return ncclSuccess;
 	rc = relay_state_make(comm);
 	if (!rc)
-		rc = relay_users_make(comm, wanted);
+		rc = relay_needs_send(comm, wanted[comm->rank]);
 	if (!rc)
-		rc = relay_uses_open(comm, wanted[comm->rank]);
-	return rc ? rc : relay_users_wait(comm);
+		rc = relay_users_make(comm, wanted);
+	return rc ? rc : relay_uses_open(comm, wanted[comm->rank]);
 }
 
 /* ---- service --------------------------------------------------------------------------------- */
@@ -300,6 +336,44 @@ void relay_service_leave(struct proxy_gpu *p, struct relay *r)
 	p->service_relay_count--;
 }
 
+/* The call for the request in the area; NULL: it is invalid. */
+static struct proxy_call *relay_call_of(struct relay *r)
+{
+	const struct relay_area *a = r->area;
+	uint32_t conn = a->conn;
+	struct proxy_call *call = &r->setup;
+
+	if (a->m.command == PROXY_CONNECT && conn < r->conns)
+		call = &r->conn[conn]->relayed;
+	else if (a->m.command != PROXY_SETUP || r->conns == RELAY_CONNS_MOST)
+		return NULL;
+	*call = (struct proxy_call){.m = a->m, .proxy = &r->state, .relay = r};
+	if (call != &r->setup) {
+		call->conn = r->conn[conn];
+		call->m.conn = call->conn->number;
+		call->conn->host_name = a->name;
+	}
+	return call;
+}
+
+static void relay_request_take(struct proxy_gpu *p, struct relay *r)
+{
+	struct proxy_call *call = relay_call_of(r);
+	bool connects = call && call != &r->setup;
+
+	if (!call) {
+		WARN("rank %d: invalid request from rank %d, which sends through this one (command "
+		     "%u, connection %u of %u)",
+		     r->state.comm->rank, r->user, r->area->m.command, r->area->conn, r->conns);
+		relay_fail(r);
+		rank_set_async_error(r->state.comm, ncclInternalError);
+		return;
+	}
+	if (connects) /* the next request may come while this one waits for the other end */
+		shared_store_u32(&r->area->answers, r->requests, SHARED_RELEASE);
+	proxy_service_request(p, call);
+}
+
 bool relay_service_take(struct proxy_gpu *p)
 {
 	bool any = false;
@@ -309,14 +383,11 @@ bool relay_service_take(struct proxy_gpu *p)
 
 		if (requests == r->requests)
 			continue;
-		shared_note_read(&r->area->m, sizeof r->area->m);
+		shared_note_read(&r->area->m,
+				 sizeof r->area->m + sizeof r->area->conn + sizeof r->area->name);
 		r->requests = requests;
 		r->request_wait.want = requests;
-		memset(&r->call, 0, sizeof r->call);
-		r->call.m = r->area->m;
-		r->call.proxy = &r->state;
-		r->call.relay = r;
-		proxy_service_request(p, &r->call);
+		relay_request_take(p, r);
 		any = true;
 	}
 	return any;
@@ -328,61 +399,101 @@ void relay_service_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 		proxy_waits_add(waits, &r->request_wait, r->user);
 }
 
-static ncclResult_t relay_memory_describe(const struct relay *r, const struct proxy_conn *pc,
-					  struct relay_memory *m)
+static void relay_memory_describe(const struct relay *r, const struct proxy_conn *pc,
+				  struct relay_memory *m)
 {
 	*m = (struct relay_memory){.host_bytes = pc->host_bytes};
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
 		const struct proxy_buffer *b = &pc->buffer[p];
-		const void *from = b->on_gpu ? pc->gpu_mem : pc->host_mem;
+		const void *from = b->on_gpu ? r->pool : pc->memory.host;
 
+		if (!b->at)
+			continue;
 		m->on_gpu |= b->on_gpu ? 1u << p : 0;
-		m->offset[p] = b->at ? (uint64_t)(b->at - (const uint8_t *)from) : 0;
+		m->offset[p] = (uint64_t)(b->at - (const uint8_t *)from);
 	}
-	m->gpu = (uint64_t)(uintptr_t)pc->gpu_mem;
-	if (!r->in_process)
-		return pc->gpu_mem ? mem_export(&m->handle, pc->gpu_mem, RELAY_WHAT) : ncclSuccess;
-	m->host = (uint64_t)(uintptr_t)pc->host_mem;
-	return ncclSuccess;
+	if (r->in_process)
+		m->host = (uint64_t)(uintptr_t)pc->memory.host;
+}
+
+static void relay_answer_setup(struct relay *r, struct proxy_conn *pc)
+{
+	struct relay_area *a = r->area;
+
+	if (pc) {
+		pc->relay_conn = a->conn = r->conns;
+		r->conn[r->conns++] = pc;
+	}
+	a->m = r->setup.m;
+	shared_note_write(&a->m, sizeof a->m + sizeof a->conn);
+	shared_store_u32(&a->answers, r->requests, SHARED_RELEASE);
 }
 
 void relay_answer(struct proxy_call *call, struct proxy_conn *pc)
 {
 	struct relay *r = call->relay;
-	struct relay_area *a = r->area;
+	struct relay_answer *answer;
 
-	if (call->m.command == PROXY_SETUP && pc) {
-		ASSERT(r->conns < RELAY_CONNS_MOST);
-		a->conn = r->conns;
-		r->conn[r->conns++] = pc;
+	if (call == &r->setup) {
+		relay_answer_setup(r, pc);
+		return;
 	}
-	if (call->m.command == PROXY_CONNECT && pc && !call->m.result)
-		call->m.result = (int32_t)relay_memory_describe(r, pc, &a->memory);
-	a->m = call->m;
-	shared_note_write(&a->m, sizeof a->m + sizeof a->conn + sizeof a->name + sizeof a->memory);
-	shared_store_u32(&a->answers, r->requests, SHARED_RELEASE);
+	answer = &r->area->answer[call->conn->relay_conn];
+	answer->result = call->m.result;
+	if (!answer->result)
+		relay_memory_describe(r, call->conn, &answer->memory);
+	shared_note_write(&answer->result, sizeof answer->result + sizeof answer->memory);
+	shared_store_u32(&answer->done, 1, SHARED_RELEASE);
 }
 
-/* The NIC and the proxy reach it without CUDA; the user of another process pins it. */
-ncclResult_t relay_host_alloc(struct proxy_conn *pc, size_t bytes)
+/* Without CUDA, which may wait for kernels: the user pins it. In whole pages, since it is pinned. */
+static ncclResult_t relay_host_make(struct proxy_conn *pc, size_t bytes)
 {
 	const struct relay *r = pc->proxy->relay;
+	ncclResult_t rc;
 
-	pc->host_bytes = bytes;
-	pc->host_name = r->area->name;
-	return r->in_process
-		       ? mem_host_alloc(&pc->host_mem, bytes, RELAY_WHAT)
-		       : relay_segment_make(pc->comm, r->user, pc->host_name, bytes, &pc->host_mem);
+	if (!r->in_process) {
+		pc->host_bytes = bytes;
+		rc = relay_segment_make(pc->comm, r->user, pc->host_name, bytes, &pc->host_made);
+		pc->memory.host = pc->host_made;
+		return rc;
+	}
+	pc->host_bytes = ALIGN_UP(bytes, MEM_PAGE_BYTES);
+	pc->host_made = os_alloc(pc->host_bytes + MEM_PAGE_BYTES, RELAY_WHAT);
+	if (!pc->host_made) {
+		WARN("rank %d: no memory for a connection of rank %d through this one",
+		     pc->comm->rank, r->user);
+		return ncclSystemError;
+	}
+	pc->memory.host = (void *)ALIGN_UP((uintptr_t)pc->host_made, (uintptr_t)MEM_PAGE_BYTES);
+	return ncclSuccess;
+}
+
+ncclResult_t relay_memory_make(struct proxy_conn *pc, size_t host_bytes, size_t gpu_bytes)
+{
+	struct relay *r = pc->proxy->relay;
+
+	if (gpu_bytes > r->pool_bytes - r->pool_used) {
+		WARN("rank %d: rank %d, which sends through this one, needs %zu bytes of GPU "
+		     "memory more, expected %zu at most",
+		     pc->comm->rank, r->user, gpu_bytes, r->pool_bytes - r->pool_used);
+		return ncclInternalError;
+	}
+	if (gpu_bytes)
+		pc->memory.gpu = (uint8_t *)r->pool + r->pool_used;
+	r->pool_used += gpu_bytes;
+	return relay_host_make(pc, host_bytes);
 }
 
 void relay_host_free(struct proxy_conn *pc)
 {
 	const struct relay *r = pc->proxy->relay;
 
-	if (r->in_process)
-		(void)mem_host_free(pc->host_mem, RELAY_WHAT);
-	else
-		relay_segment_free(pc->comm, r->user, pc->host_name, pc->host_mem, pc->host_bytes);
+	if (pc->host_made && r->in_process)
+		os_free(pc->host_made);
+	else if (pc->host_made)
+		relay_segment_free(pc->comm, r->user, pc->host_name, pc->host_made, pc->host_bytes);
+	pc->host_made = NULL;
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -491,7 +602,8 @@ void relay_progress_waits(const struct proxy_gpu *p, struct proxy_waits *waits)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* A user that has left has no more use for connections and area. */
+/* A user that has left has no more use for connections, pool and area. Each has sent what it needs, so its connection of
+ * the bootstrap is known here, and lasts until it leaves or dies. */
 static void relay_users_leave(struct ncclComm *comm)
 {
 	bool aborted = shared_load_u32(comm->abort, SHARED_ACQUIRE) != 0;
@@ -501,7 +613,7 @@ static void relay_users_leave(struct ncclComm *comm)
 		return;
 	bootstrap_leave(comm->bootstrap);
 	for (const struct relay *r = comm->relays->users; r; r = r->next)
-		if (r->opened && bootstrap_wait_left(comm->bootstrap, r->user, until) == ETIMEDOUT)
+		if (bootstrap_wait_left(comm->bootstrap, r->user, until) == ETIMEDOUT)
 			INFO(LOG_NET,
 			     "rank %d: rank %d still sends through this one; ended all "
 			     "the same",
@@ -538,6 +650,7 @@ static void relay_end(struct ncclComm *comm, struct relay *r)
 
 		(void)proxy_call_run(&close, PROXY_CLOSE);
 	}
+	(void)mem_device_free(r->pool, RELAY_WHAT);
 	relay_area_free(comm, r);
 	os_free(r);
 }

@@ -13,11 +13,17 @@
  *
  * An area is memory of the host that the two ranks share: a segment of /dev/shm, or memory of their process.
  * The relay makes it at init for each rank that announced that it sends through it. One request at a time is
- * in it, and operations in a ring. The connection's host memory is such memory too; it is made with the
- * connection, and the sender pins it.
+ * in it, an answer for each connection, and operations in a ring. The connection's host memory is such memory too; it
+ * is made with the connection, and the sender pins it.
+ *
+ * The pool is the relay's GPU memory for the slots of all that a sender's connections may be: those of rings and
+ * trees, and up to DOPPEL_PXN_CONNECTIONS of messages. It is set aside at init, because messages connect when kernels of
+ * the relay may run that wait for the sender: the relay's proxy then makes no call that may wait for them. A sender
+ * counts what is left for messages. Where that is not enough for all channels to a rank, its own proxy sends.
  *
  * relay.c is the relay's end (struct relay): its connections have a struct proxy_state of their own, whose
- * communicator is the relay's. relay_use.c is the sender's end (struct relay_use).
+ * communicator is the relay's. relay_use.c is the sender's end (struct relay_use). relay_route.c has which connections
+ * go through which rank.
  *
  * The end. The sender closes what it opened, sets `gone`, and leaves the bootstrap. The relay leaves the bootstrap
  * and waits until the sender has left, or died; then it closes the connections. Each counts on nothing of the
@@ -29,12 +35,13 @@
 
 #include "core/proxy/proxy_internal.h"
 
-#define RELAY_AREA_MAGIC 0xd0de4101u
-#define RELAY_OPS        PROXY_MAX_APPEND
-#define RELAY_CONNS_MOST (DEV_MAX_CHANNELS * (1 + DEV_TREE_LINKS))
-#define RELAY_NAME_BYTES 24
-#define RELAY_NAME_AREA  UINT32_MAX /* the number in the area's name; a connection's is its count */
-#define RELAY_FIRST      64 /* local ranks that can be relays: a rank announces them in 64 bits */
+#define RELAY_AREA_MAGIC    0xd0de4102u
+#define RELAY_OPS           PROXY_MAX_APPEND
+#define RELAY_MESSAGE_CONNS 128 /* most that DOPPEL_PXN_CONNECTIONS may be */
+#define RELAY_CONNS_MOST    (DEV_MAX_CHANNELS * (1 + DEV_TREE_LINKS) + RELAY_MESSAGE_CONNS)
+#define RELAY_NAME_BYTES    24
+#define RELAY_NAME_AREA     UINT32_MAX /* the number in the area's name; a connection's is its count */
+#define RELAY_FIRST         64 /* local ranks that can be relays: a rank announces them in 64 bits */
 
 /* An operation in the ring. */
 struct relay_op {
@@ -45,16 +52,30 @@ struct relay_op {
 };
 DOPPEL_CHECK_SIZE(struct relay_op, 48);
 
+/* GPU memory of the relay for the sender's slots. */
+struct relay_pool {
+	cudaIpcMemHandle_t handle; /* for another process */
+	uint64_t gpu;              /* address, for the same process; 0: there is none */
+};
+DOPPEL_CHECK_SIZE(struct relay_pool, 72);
+
 /* Where the memory of a connection is. */
 struct relay_memory {
-	cudaIpcMemHandle_t handle; /* of the GPU memory, for another process */
-	uint64_t gpu, host;        /* addresses, for the same process; gpu 0: there is none */
+	uint64_t host; /* address, for the same process */
 	uint64_t host_bytes;
-	uint64_t offset[DEV_PROTO_COUNT]; /* of the slots */
-	uint32_t on_gpu;                  /* bit p: those of protocol p are in GPU memory */
+	uint64_t offset[DEV_PROTO_COUNT]; /* of the slots, in the pool or in host memory */
+	uint32_t on_gpu;                  /* bit p: those of protocol p are in the pool */
 	uint32_t pad0;
 };
-DOPPEL_CHECK_OFFSET(struct relay_memory, offset, 88);
+DOPPEL_CHECK_OFFSET(struct relay_memory, offset, 16);
+
+/* To a CONNECT. */
+struct relay_answer {
+	shared_u32 done;
+	int32_t result; /* ncclResult_t */
+	struct relay_memory memory;
+};
+DOPPEL_CHECK_OFFSET(struct relay_answer, memory, 8);
 
 struct relay_area {
 	uint32_t magic;
@@ -64,18 +85,25 @@ struct relay_area {
 	shared_u32 gone;
 	shared_u64 ops_put;
 	/* relay */
-	shared_u32 answers;
-	shared_u32 failed; /* one of its connections has; its own communicator has the error */
+	shared_u32 answers; /* requests taken; of SETUP, answered */
+	shared_u32 failed;  /* one of its connections has; its own communicator has the error */
 	shared_u64 ops_taken;
-	/* The request, then its answer. */
+	/* The request, then SETUP's answer. */
 	struct proxy_message m;
-	uint32_t conn; /* SETUP's answer: for operations */
+	uint32_t conn; /* SETUP's answer; CONNECT: which; for operations */
 	uint32_t name; /* CONNECT: number in the name of the connection's host memory */
-	struct relay_memory memory;    /* CONNECT's answer */
-	struct relay_op op[RELAY_OPS]; /* by count % RELAY_OPS */
+	struct relay_pool pool;
+	struct relay_answer answer[RELAY_CONNS_MOST]; /* by `conn` */
+	struct relay_op op[RELAY_OPS];                /* by count % RELAY_OPS */
 };
 DOPPEL_CHECK_OFFSET(struct relay_area, m, 40);
-DOPPEL_CHECK_OFFSET(struct relay_area, memory, 272);
+DOPPEL_CHECK_OFFSET(struct relay_area, pool, 272);
+
+/* What a sender needs of its relay; the first message between the two. */
+struct relay_need {
+	uint64_t gpu_bytes; /* of the pool */
+};
+DOPPEL_CHECK_SIZE(struct relay_need, 8);
 
 /* ---- the relay's end ------------------------------------------------------------------------- */
 
@@ -89,12 +117,14 @@ struct relay {
 	struct proxy_slot join; /* what progress learns of it by */
 	struct relay *next;     /* of the communicator's, under the registry's lock */
 
-	bool opened; /* main: the user has acknowledged */
+	void *pool; /* main: GPU memory; NULL: none */
+	size_t pool_bytes;
 
 	/* service */
 	struct relay *service_next;
-	struct proxy_call call; /* the user's request */
-	uint32_t requests;      /* taken */
+	struct proxy_call setup; /* the user's */
+	size_t pool_used;
+	uint32_t requests; /* taken */
 	uint32_t conns;
 
 	/* service, before the user knows the connection's number; then read only */
@@ -115,8 +145,13 @@ void relay_service_waits(const struct proxy_gpu *p, struct proxy_waits *waits);
 /* Service: the relay of the call begins, or ends. */
 void relay_service_join(struct proxy_gpu *p, struct relay *r);
 void relay_service_leave(struct proxy_gpu *p, struct relay *r);
-/* Service: to a request that came through an area; `pc` is its connection, NULL: there is none. */
+/* Service: to a request that came through an area; `pc` is what a SETUP made, NULL: nothing. */
 void relay_answer(struct proxy_call *call, struct proxy_conn *pc);
+/* Did the request come through an area? */
+static inline bool relay_is_request(const struct proxy_call *call)
+{
+	return call->relay && (call->m.command == PROXY_SETUP || call->m.command == PROXY_CONNECT);
+}
 /* Progress: operations of ranks that send through this one. True: there were some. */
 bool relay_progress_take(struct proxy_gpu *p);
 void relay_progress_join(struct proxy_gpu *p, struct relay *r);
@@ -126,8 +161,8 @@ bool relay_is_over(const struct relay *r);
 /* A connection failed: the user's communicator has ncclRemoteError from now on. */
 void relay_fail(struct relay *r);
 
-/* The connection's host memory (service). */
-ncclResult_t relay_host_alloc(struct proxy_conn *pc, size_t bytes);
+/* The connection's memory, of its own and of the pool (service). What is of the pool stays so to the end. */
+ncclResult_t relay_memory_make(struct proxy_conn *pc, size_t host_bytes, size_t gpu_bytes);
 void relay_host_free(struct proxy_conn *pc);
 
 /* Name of a segment, without the directory. */
@@ -143,11 +178,19 @@ struct relay_use {
 	struct ncclComm *comm;
 	int32_t rank; /* the relay */
 	bool in_process;
-	struct relay_area *area;         /* NULL: not opened */
-	uint32_t requests;               /* so far */
-	const struct proxy_port *asking; /* whose request is not answered; NULL: none */
-	uint32_t names;                  /* of connections' host memory */
-	uint64_t ops;                    /* put */
+	struct relay_area *area; /* NULL: not opened */
+	uint8_t *pool;           /* as this rank's GPU has it */
+	int32_t messages;        /* connections of messages that the pool has room for */
+	uint32_t requests;       /* so far */
+	uint32_t names;          /* of connections' host memory */
+	uint64_t ops;            /* put */
+};
+
+/* How messages to a rank leave this host: by the topology's NIC, through the GPU and the proxy of that local rank, -1:
+ * by this rank's own proxy. Once `made`, that has room for the connections. */
+struct relay_route {
+	int16_t nic, relay;
+	bool made;
 };
 
 /* What a communicator has of both kinds. */
@@ -162,8 +205,18 @@ ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank);
 void relay_uses_close(struct ncclComm *comm);
 /* After an abort: areas that a relay which died may have left. */
 void relay_names_remove(const struct ncclComm *comm);
-/* The one that the connection goes through. NULL: it goes through none. */
-struct relay_use *relay_use_of(const struct conn *c, int32_t nic);
+/* The communicator's use of that local rank; NULL: none. */
+struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local);
+
+/* ---- which: relay_route.c -------------------------------------------------------------------- */
+
+/* What this rank needs of that local rank; *messages: connections of messages among it. */
+struct relay_need relay_need_of(struct ncclComm *comm, int32_t local, int32_t *messages);
+/* The NIC by which a connection leaves or enters the host, and the relay that it goes through. NULL: none. */
+struct relay_use *relay_route_take(const struct conn *c, int32_t *nic);
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
 /* As proxy_setup, proxy_connect and proxy_close, for a port with a `use`. */
 ncclResult_t relay_setup(struct proxy_port *port);
 ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, struct wait *w);

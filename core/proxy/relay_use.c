@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's end of PXN (relay.h): which connections go through a relay, requests to its proxy, the memory
- * of the connections as this rank's GPU sees it, and operations. Main task only, except for
- * proxy_relays_error.
+ * The sender's end of PXN (relay.h): requests to the relay's proxy, the memory of the connections as this rank's GPU
+ * sees it, and operations. Main task only, except for proxy_relays_error.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,59 +13,11 @@
 #define RELAY_LEFT_NS 100000000ull /* until a relay's death is known */
 #define RELAY_WHAT    "a connection through a relay"
 
-/* ---- which ----------------------------------------------------------------------------------- */
-
-/* Local rank of the relay between this rank and the NIC; -1: none, by topology, or because the two ranks cannot
- * share memory. */
-static int32_t relay_toward(const struct ncclComm *comm, int32_t nic)
+struct relay_use *relay_use_find(const struct ncclComm *comm, int32_t local)
 {
-	const struct peer_info *me = &comm->peers[comm->rank], *other;
-	int32_t relay = topo_nic_relay(comm->topo, comm->local_rank, nic);
-
-	if (relay < 0 || relay >= RELAY_FIRST || !topo_p2p_ok(comm->topo, comm->local_rank, relay))
-		return -1;
-	other = &comm->peers[comm->local_to_rank[relay]];
-	if (me->pid_hash == other->pid_hash)
-		return relay;
-	return me->shm_device && me->shm_device == other->shm_device ? relay : -1;
-}
-
-static uint64_t relay_bit(const struct ncclComm *comm, int32_t peer, int32_t nic)
-{
-	int32_t relay = peer < 0 || nic < 0 || transport_local_rank(comm, peer) >= 0
-				? -1
-				: relay_toward(comm, nic);
-
-	return relay < 0 ? 0 : 1ull << relay;
-}
-
-uint64_t proxy_relays_wanted(const struct ncclComm *comm)
-{
-	uint64_t wanted = 0;
-
-	for (int32_t c = 0; c < comm->nchannels; c++) {
-		const struct channel *ch = &comm->channels[c];
-
-		wanted |= relay_bit(comm, ch->ring_next, ch->nic_out);
-		for (int k = 0; k < DEV_TREE_LINKS && comm->trees; k++)
-			wanted |= relay_bit(comm, ch->tree[k].rank, ch->tree[k].nic);
-	}
-	return wanted;
-}
-
-/* Only those of rings and trees: messages connect later, when the relay's kernels may run, and its memory cannot
- * be allocated without waiting for them. */
-struct relay_use *relay_use_of(const struct conn *c, int32_t nic)
-{
-	const struct ncclComm *comm = c->comm;
 	struct relay_use *use = comm->relays ? comm->relays->uses : NULL;
-	int32_t relay;
 
-	if (!use || !c->is_send || (c->index != CONN_COLLECTIVE && c->index != CONN_TREE) ||
-	    transport_local_rank(comm, c->peer) >= 0)
-		return NULL;
-	relay = relay_toward(comm, nic);
-	while (use && (relay < 0 || use->rank != comm->local_to_rank[relay]))
+	while (use && use->rank != comm->local_to_rank[local])
 		use = use->next;
 	return use;
 }
@@ -150,9 +101,26 @@ static ncclResult_t relay_area_open(struct relay_use *use)
 	return ncclInternalError;
 }
 
+/* At init: opening it may wait for kernels of this rank's GPU. */
+static ncclResult_t relay_pool_open(struct relay_use *use)
+{
+	const struct relay_pool *pool = &use->area->pool;
+	void *mem = (void *)(uintptr_t)pool->gpu;
+	ncclResult_t rc = ncclSuccess;
+
+	shared_note_read(pool, sizeof *pool);
+	if (pool->gpu && use->in_process)
+		rc = p2p_reach(use->comm, use->rank);
+	else if (pool->gpu)
+		rc = p2p_open(use->comm, use->rank, pool->handle, &mem);
+	use->pool = mem;
+	return rc;
+}
+
 ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
 {
 	struct relay_use *use = os_alloc(sizeof *use, "use of a relay");
+	ncclResult_t rc;
 
 	if (!use) {
 		WARN("rank %d: no memory to send through rank %d", comm->rank, rank);
@@ -160,12 +128,14 @@ ncclResult_t relay_use_open(struct ncclComm *comm, int32_t rank)
 	}
 	use->comm = comm;
 	use->rank = rank;
+	(void)relay_need_of(comm, transport_local_rank(comm, rank), &use->messages);
 	use->in_process = transport_same_process(comm, rank);
 	os_mutex_lock(&comm->watch);
 	use->next = comm->relays->uses;
 	comm->relays->uses = use;
 	os_mutex_unlock(&comm->watch);
-	return relay_area_open(use);
+	rc = relay_area_open(use);
+	return rc ? rc : relay_pool_open(use);
 }
 
 void relay_names_remove(const struct ncclComm *comm)
@@ -226,29 +196,11 @@ ncclResult_t proxy_relays_error(const struct ncclComm *comm)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void relay_request(struct proxy_port *port, struct proxy_call *call,
-			  enum proxy_command command)
-{
-	struct relay_use *use = port->use;
-	struct relay_area *a = use->area;
-
-	ASSERT(!use->asking);
-	call->m.magic = PROXY_MESSAGE_MAGIC;
-	call->m.command = command;
-	call->m.comm_hash = use->comm->id_hash;
-	call->m.conn = port->number;
-	a->m = call->m;
-	a->name = port->name;
-	shared_note_write(&a->m, sizeof a->m + sizeof a->conn + sizeof a->name);
-	use->asking = port;
-	shared_store_u32(&a->requests, ++use->requests, SHARED_RELEASE);
-}
-
-static struct wait relay_answer_wait(const struct relay_use *use)
+static struct wait relay_wait_for(const struct relay_use *use, const shared_u32 *on, uint64_t want)
 {
 	return (struct wait){
-		.on = &use->area->answers,
-		.want = use->requests,
+		.on = on,
+		.want = want,
 		.mask = WAIT_MASK_ALL,
 		.kind = WAIT_EQ,
 		.bytes = 4,
@@ -257,18 +209,41 @@ static struct wait relay_answer_wait(const struct relay_use *use)
 	};
 }
 
-/* To the request of this port. */
-static bool relay_answered(const struct proxy_port *port, struct proxy_call *call)
+/* Has the relay taken the last request? ncclInProgress: not yet, *w. */
+static ncclResult_t relay_taken(const struct relay_use *use, struct wait *w)
+{
+	if (shared_load_u32(&use->area->answers, SHARED_ACQUIRE) == use->requests)
+		return ncclSuccess;
+	*w = relay_wait_for(use, &use->area->answers, use->requests);
+	return ncclInProgress;
+}
+
+static ncclResult_t relay_taken_wait(const struct relay_use *use)
+{
+	struct wait w[2]; /* the second one is bootstrap's */
+	ncclResult_t rc = ncclSuccess;
+
+	while (!rc && relay_taken(use, w) == ncclInProgress)
+		rc = bootstrap_wait_beside(use->comm->bootstrap, w, 1);
+	return rc;
+}
+
+static void relay_request(struct proxy_port *port, struct proxy_call *call,
+			  enum proxy_command command)
 {
 	struct relay_use *use = port->use;
-	const struct relay_area *a = use->area;
+	struct relay_area *a = use->area;
 
-	if (shared_load_u32(&a->answers, SHARED_ACQUIRE) != use->requests)
-		return false;
-	shared_note_read(&a->m, sizeof a->m + sizeof a->conn + sizeof a->name + sizeof a->memory);
-	call->m = a->m;
-	use->asking = NULL;
-	return true;
+	ASSERT(shared_load_u32(&a->answers, SHARED_RELAXED) == use->requests);
+	call->m.magic = PROXY_MESSAGE_MAGIC;
+	call->m.command = command;
+	call->m.comm_hash = use->comm->id_hash;
+	call->m.conn = port->number;
+	a->m = call->m;
+	a->conn = port->relayed;
+	a->name = port->name;
+	shared_note_write(&a->m, sizeof a->m + sizeof a->conn + sizeof a->name);
+	shared_store_u32(&a->requests, ++use->requests, SHARED_RELEASE);
 }
 
 /* The relay has logged the cause. */
@@ -282,20 +257,22 @@ static ncclResult_t relay_refused(const struct relay_use *use)
 ncclResult_t relay_setup(struct proxy_port *port)
 {
 	struct relay_use *use = port->use;
+	const struct relay_area *area = use->area;
+	ncclResult_t rc = relay_taken_wait(use);
 
+	if (rc)
+		return rc;
 	port->name = use->names++;
 	relay_request(port, &port->setup, PROXY_SETUP);
-	while (!relay_answered(port, &port->setup)) {
-		struct wait w[2] = {relay_answer_wait(use)};
-		ncclResult_t rc = bootstrap_wait_beside(use->comm->bootstrap, w, 1);
-
-		if (rc)
-			return rc;
-	}
+	rc = relay_taken_wait(use);
+	if (rc)
+		return rc;
+	shared_note_read(&area->m, sizeof area->m + sizeof area->conn);
+	port->setup.m = area->m;
 	if (port->setup.m.result)
 		return relay_refused(use);
 	port->number = port->setup.m.conn;
-	port->relayed = use->area->conn;
+	port->relayed = area->conn;
 	return ncclSuccess;
 }
 
@@ -303,19 +280,18 @@ ncclResult_t relay_setup(struct proxy_port *port)
 
 static ncclResult_t relay_host_map(struct proxy_port *port, const struct relay_memory *m)
 {
-	void *mem, *device;
-	ncclResult_t rc;
+	void *mem = (void *)(uintptr_t)m->host, *device;
+	bool in_process = port->use->in_process;
+	ncclResult_t rc = ncclSuccess;
 
-	if (port->use->in_process) {
-		port->host = port->host_device = (uint8_t *)(uintptr_t)m->host;
-		return ncclSuccess;
-	}
-	rc = relay_segment_open(port->use, port->name, m->host_bytes, &mem);
+	if (!in_process)
+		rc = relay_segment_open(port->use, port->name, m->host_bytes, &mem);
 	if (rc)
 		return rc;
 	rc = mem_host_register(mem, m->host_bytes, &device, RELAY_WHAT);
 	if (rc) {
-		(void)os_shm_unmap(mem, m->host_bytes);
+		if (!in_process)
+			(void)os_shm_unmap(mem, m->host_bytes);
 		return rc;
 	}
 	port->host = mem;
@@ -324,31 +300,15 @@ static ncclResult_t relay_host_map(struct proxy_port *port, const struct relay_m
 	return ncclSuccess;
 }
 
-static ncclResult_t relay_gpu_map(const struct proxy_port *port, const struct relay_memory *m,
-				  void **mem)
-{
-	const struct relay_use *use = port->use;
-	ncclResult_t rc;
-
-	*mem = NULL;
-	if (!m->gpu)
-		return ncclSuccess;
-	if (!use->in_process)
-		return p2p_open(use->comm, use->rank, m->handle, mem);
-	rc = p2p_reach(use->comm, use->rank);
-	*mem = (void *)(uintptr_t)m->gpu;
-	return rc;
-}
-
 /* The kernel's view. */
-static void relay_fill_dev(struct conn *c, const struct relay_memory *m, uint8_t *gpu)
+static void relay_fill_dev(struct conn *c, const struct relay_memory *m)
 {
 	struct proxy_port *port = c->proxy;
 	struct dev_send_mem *send = (struct dev_send_mem *)port->host_device;
 	struct dev_recv_mem *recv = (struct dev_recv_mem *)(port->host_device + sizeof *send);
 
 	for (int p = 0; p < DEV_PROTO_COUNT; p++) {
-		uint8_t *from = m->on_gpu >> p & 1 ? gpu : port->host_device;
+		uint8_t *from = m->on_gpu >> p & 1 ? port->use->pool : port->host_device;
 
 		c->dev.step_bytes[p] = transport_conn_step_bytes(c, (enum dev_proto)p);
 		c->dev.buffer[p] = c->dev.step_bytes[p] ? from + m->offset[p] : NULL;
@@ -357,45 +317,46 @@ static void relay_fill_dev(struct conn *c, const struct relay_memory *m, uint8_t
 	c->dev.tail = &recv->tail;
 	c->dev.fifo = recv->fifo;
 	snprintf(c->via, sizeof c->via, "/%d(%d)%s", port->setup.m.nic, port->use->rank,
-		 m->gpu ? "/GDRDMA" : "");
+		 m->on_gpu ? "/GDRDMA" : "");
 }
 
-static ncclResult_t relay_map(struct conn *c)
-{
-	const struct relay_memory m = c->proxy->use->area->memory;
-	void *gpu;
-	ncclResult_t rc = relay_host_map(c->proxy, &m);
-
-	if (!rc)
-		rc = relay_gpu_map(c->proxy, &m, &gpu);
-	if (!rc)
-		relay_fill_dev(c, &m, gpu);
-	return rc;
-}
-
+/* The first call requests, as every transport's: the relay takes each request without a wait. */
 ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, struct wait *w)
 {
 	struct proxy_port *port = c->proxy;
+	const struct relay_use *use = port->use;
+	const struct relay_answer *answer = &use->area->answer[port->relayed];
+	ncclResult_t rc;
 
-	if (!port->connecting && !port->use->asking) {
+	if (!port->connecting) {
+		rc = relay_taken_wait(use);
+		if (rc)
+			return rc;
 		port->connecting = true;
 		memcpy(&port->connect.m.info, theirs->bytes, sizeof port->connect.m.info);
 		relay_request(port, &port->connect, PROXY_CONNECT);
 	}
-	if (port->use->asking != port || !relay_answered(port, &port->connect)) {
-		*w = relay_answer_wait(port->use);
+	if (!shared_load_u32(&answer->done, SHARED_ACQUIRE)) {
+		*w = relay_wait_for(use, &answer->done, 1);
 		return ncclInProgress;
 	}
-	return port->connect.m.result ? relay_refused(port->use) : relay_map(c);
+	shared_note_read(&answer->result, sizeof answer->result + sizeof answer->memory);
+	if (answer->result)
+		return relay_refused(use);
+	rc = relay_host_map(port, &answer->memory);
+	if (!rc)
+		relay_fill_dev(c, &answer->memory);
+	return rc;
 }
 
 /* GPU memory goes with what p2p has opened; the relay closes its part when this rank has left. */
 void relay_close(struct proxy_port *port)
 {
-	if (port->use->in_process || !port->host)
+	if (!port->host)
 		return;
 	(void)mem_host_unregister(port->host, RELAY_WHAT);
-	(void)os_shm_unmap(port->host, port->host_bytes);
+	if (!port->use->in_process)
+		(void)os_shm_unmap(port->host, port->host_bytes);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

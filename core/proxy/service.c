@@ -13,7 +13,7 @@
 static void proxy_call_answer(struct proxy_call *call, struct proxy_conn *pc, ncclResult_t result)
 {
 	call->m.result = result;
-	if (call->relay && call == &call->relay->call) {
+	if (relay_is_request(call)) {
 		relay_answer(call, pc);
 		return;
 	}
@@ -38,22 +38,28 @@ static ncclResult_t proxy_service_setup(struct proxy_gpu *p, const struct proxy_
 }
 
 /* The connection of a request that is not its first, in the state in which it works on it. */
-static ncclResult_t proxy_service_resume(struct proxy_gpu *p, const struct proxy_message *m,
+static ncclResult_t proxy_service_resume(struct proxy_gpu *p, const struct proxy_call *call,
 					 struct proxy_conn **pc)
 {
-	bool connects = m->command == PROXY_CONNECT;
+	const struct proxy_message *m = &call->m;
 
 	*pc = proxy_conn_find(p, m);
 	if (!*pc)
 		return ncclInternalError;
-	if (connects && (*pc)->state != PROXY_CONN_SET_UP) {
-		WARN("rank %d: a request to connect a connection that is %s", (*pc)->rank,
+	if (m->command == PROXY_CONNECT && (*pc)->state == PROXY_CONN_SET_UP) {
+		(*pc)->theirs = m->info;
+		proxy_conn_enter(*pc, PROXY_CONN_CONNECTING);
+	} else if (m->command == PROXY_PREPARE && (*pc)->state == PROXY_CONN_CONNECTED) {
+		(*pc)->memory = call->memory;
+		proxy_conn_enter(*pc, PROXY_CONN_PREPARING);
+	} else if (m->command == PROXY_CLOSE) {
+		proxy_conn_enter(*pc, PROXY_CONN_DRAINING);
+	} else {
+		WARN("rank %d: a request to %s a connection that is %s", (*pc)->rank,
+		     m->command == PROXY_CONNECT ? "connect" : "prepare",
 		     proxy_conn_state_name((*pc)->state));
 		return ncclInternalError;
 	}
-	if (connects)
-		(*pc)->theirs = m->info;
-	proxy_conn_enter(*pc, connects ? PROXY_CONN_CONNECTING : PROXY_CONN_DRAINING);
 	return ncclSuccess;
 }
 
@@ -85,8 +91,9 @@ static ncclResult_t proxy_service_begin(struct proxy_gpu *p, const struct proxy_
 	if (m->magic == PROXY_MESSAGE_MAGIC && m->command == PROXY_SETUP)
 		return proxy_service_setup(p, call, pc);
 	if (m->magic == PROXY_MESSAGE_MAGIC &&
-	    (m->command == PROXY_CONNECT || m->command == PROXY_CLOSE))
-		return proxy_service_resume(p, m, pc);
+	    (m->command == PROXY_CONNECT || m->command == PROXY_PREPARE ||
+	     m->command == PROXY_CLOSE))
+		return proxy_service_resume(p, call, pc);
 	*pc = NULL;
 	WARN("a request to the proxy has magic %#x and command %u", m->magic, m->command);
 	return ncclInternalError;
@@ -154,7 +161,8 @@ static bool proxy_conn_is_aborted(const struct proxy_conn *pc)
 static ncclResult_t proxy_service_step(struct proxy_conn *pc, bool *moved)
 {
 	proxy_work_for(pc->comm->rank);
-	if (pc->call->m.command == PROXY_CONNECT && proxy_conn_is_aborted(pc))
+	if (pc->call->m.command != PROXY_SETUP && pc->call->m.command != PROXY_CLOSE &&
+	    proxy_conn_is_aborted(pc))
 		return ncclInternalError;
 	return proxy_conn_step(pc, moved);
 }

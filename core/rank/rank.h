@@ -30,6 +30,7 @@ struct net_ops;
 struct p2p_state;
 struct plan_state;
 struct proxy_state;
+struct relay_route;
 struct relay_state;
 struct shm_state;
 struct transport;
@@ -116,6 +117,7 @@ struct ncclComm {
 	struct p2p_state *p2p; /* transport_p2p's connection memory, NULL: none yet */
 	struct shm_state *shm; /* transport_shm's; NULL: none yet */
 	struct proxy_state *proxy;
+	struct relay_route *routes; /* [nranks] of messages; NULL: all ranks are on this host */
 	struct relay_state *relays; /* changes under the registry's lock, and under `watch` */
 	struct plan_state *plan;
 	struct comm_life *life; /* core/comm/comm.h */

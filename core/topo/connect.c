@@ -92,6 +92,7 @@ void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *
 	info->sm = topo_gpu_sm(sys, local_rank);
 	info->amd_cpu = topo_host_is_amd(sys);
 	info->direct = topo_direct_path(sys, local_rank);
+	info->nic = topo_nic_nearest(sys, local_rank);
 	for (int p = 0; p < TOPO_PATTERNS; p++)
 		topo_graph_info_fill(&info->graph[p], graph[p]);
 	topo_ring_info_fill(&info->ring, graph[TOPO_RING], topo_gpu_count(sys), local_rank,

@@ -355,20 +355,28 @@ static void topo_paths_gdr(struct topo_system *sys)
 		}
 }
 
-/* May GPU `pos` send to the net through the GPU that it belongs to? If that one is next to the net, NVLink
- * leads there, and it is faster or avoids the CPU. */
+bool topo_paths_owner_ok(const struct topo_system *sys, int32_t pos, int32_t net)
+{
+	int32_t owner = sys->net_gpu[net];
+	const struct topo_path *path;
+
+	if (owner < 0 || topo_gpu_node(sys, owner)->host != topo_gpu_node(sys, pos)->host)
+		return false;
+	path = topo_path_at(sys, owner, topo_end_net(sys, net));
+	return path->type <= TOPO_PATH_P2C && path->gdr &&
+	       (owner == pos || topo_path_at(sys, owner, pos)->type <= TOPO_PATH_NVL);
+}
+
+/* May GPU `pos` send to the net through the GPU that it belongs to? If that is faster or avoids the CPU. */
 static bool topo_paths_relay_ok(const struct topo_system *sys, int32_t pos, int32_t net)
 {
 	int32_t relay = sys->net_gpu[net], end = topo_end_net(sys, net);
 
-	if (sys->params.pxn_disable || relay < 0 || relay == pos ||
-	    topo_gpu_node(sys, relay)->host != topo_gpu_node(sys, pos)->host)
+	if (sys->params.pxn_disable || relay == pos || !topo_paths_owner_ok(sys, pos, net))
 		return false;
 	const struct topo_path *own = topo_path_at(sys, pos, end);
 	const struct topo_path *other = topo_path_at(sys, relay, end);
-	return other->type <= TOPO_PATH_P2C && other->gdr &&
-	       topo_path_at(sys, relay, pos)->type <= TOPO_PATH_NVL &&
-	       (other->bw_mbps > own->bw_mbps || own->type > TOPO_PATH_PXN);
+	return other->bw_mbps > own->bw_mbps || own->type > TOPO_PATH_PXN;
 }
 
 /* *changed: what belongs to which GPU may have changed. */

@@ -360,6 +360,23 @@ enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, in
 	return p->type == TOPO_PATH_PXN ? p->direct : p->type;
 }
 
+int32_t topo_nic_nearest(const struct topo_system *sys, int32_t gpu)
+{
+	int32_t best = sys->nnets ? 0 : -1;
+
+	for (int32_t nic = 1; nic < sys->nnets; nic++)
+		if (topo_nic_path(sys, gpu, nic) < topo_nic_path(sys, gpu, best))
+			best = nic;
+	return best;
+}
+
+int32_t topo_nic_owner(const struct topo_system *sys, int32_t gpu, int32_t nic)
+{
+	int32_t pos = topo_pos(sys, gpu), owner = sys->net_gpu[nic];
+
+	return owner >= 0 && topo_paths_owner_ok(sys, pos, nic) ? sys->pos_to_local[owner] : -1;
+}
+
 int32_t topo_nic_relay(const struct topo_system *sys, int32_t gpu, int32_t nic)
 {
 	const struct topo_path *p = topo_nic_path_at(sys, gpu, nic);

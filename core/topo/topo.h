@@ -85,8 +85,13 @@ int32_t topo_gpu_sm(const struct topo_system *sys, int32_t gpu);
  * of another GPU (PXN), which the search reckons with. */
 enum topo_path_type topo_gpu_path(const struct topo_system *sys, int32_t a, int32_t b);
 enum topo_path_type topo_nic_path(const struct topo_system *sys, int32_t gpu, int32_t nic);
+/* The NIC that is nearest to the GPU by its own path; of several the first. -1: the host has none. */
+int32_t topo_nic_nearest(const struct topo_system *sys, int32_t gpu);
 /* PXN: the GPU by whose memory the path from `gpu` to the NIC leads. -1: the path leads by none. */
 int32_t topo_nic_relay(const struct topo_system *sys, int32_t gpu, int32_t nic);
+/* PXN of messages: the GPU that the NIC belongs to, `gpu` or one of its host that `gpu` reaches over NVLink, and which is
+ * next to the NIC with GPU direct, whatever the path from `gpu` to the NIC is. -1: there is none. */
+int32_t topo_nic_owner(const struct topo_system *sys, int32_t gpu, int32_t nic);
 uint32_t topo_gpu_bw_mbps(const struct topo_system *sys, int32_t a, int32_t b);
 uint32_t topo_nic_bw_mbps(const struct topo_system *sys, int32_t gpu, int32_t nic);
 
@@ -180,14 +185,15 @@ struct topo_rank_info {
 	int32_t amd_cpu;    /* 1: of its host */
 	int32_t direct;  /* the farthest path to another GPU of the host; -1: p2p reaches not all */
 	int32_t network; /* the caller's: which one its NICs are of; -1: none */
+	int32_t nic;     /* by which messages come in: the nearest to its GPU; -1: its host has none */
 	struct topo_graph_info graph[TOPO_PATTERNS];
 	struct topo_ring_info ring;
 	struct topo_tree_info tree;
 };
 DOPPEL_CHECK_SIZE(struct topo_rank_info, 736);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 28);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 92);
-DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 604);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, graph, 32);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, ring, 96);
+DOPPEL_CHECK_OFFSET(struct topo_rank_info, tree, 608);
 /* Fills all of it but the network for rank `local_rank` of this host; local_to_rank[local] is its global rank. */
 void topo_rank_info_fill(struct topo_rank_info *info, const struct topo_system *sys,
 			 struct topo_graph *const graph[TOPO_PATTERNS], uint64_t host_hash,

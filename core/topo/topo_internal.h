@@ -282,6 +282,8 @@ static inline const struct topo_node *topo_cpu_node(const struct topo_system *sy
 /* ---- paths.c -------------------------------------------------------------------------------- */
 /* Fills path[], nhops, gpu_cpu[], net_gpu[] and p2p[]; the hops come in memory of os_alloc's. */
 ncclResult_t topo_paths_compute(struct topo_system *sys, uint16_t **hop);
+/* Is the GPU that the net belongs to next to it with GPU direct, and `pos` or one that `pos` reaches over NVLink? */
+bool topo_paths_owner_ok(const struct topo_system *sys, int32_t pos, int32_t net);
 bool topo_host_is_amd(const struct topo_system *sys);
 
 /* ---- near.c: which nets belong to which GPU ------------------------------------------------- */

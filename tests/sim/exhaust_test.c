@@ -6,6 +6,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/lab/exhaust.h"
 #include "sim/lab/scenario.h"
@@ -114,6 +115,47 @@ START_TEST(what_relays_and_their_users_share_fails)
 	struct exhaust_config c = exhaust_relays(EXHAUST_SHM, 2);
 	exhaust_expect_clean(&c);
 	c = exhaust_relays(EXHAUST_VERBS, 53);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+/* Each of four ranks sends its messages to one of the other host through the other rank of its own. */
+static struct exhaust_config exhaust_message_relays(enum exhaust_class class, uint64_t stride)
+{
+	struct exhaust_config c = exhaust_sample(class, stride);
+
+	c.collective = lab_collective_find("all_to_all", strlen("all_to_all"));
+	ck_assert_ptr_nonnull(c.collective);
+	c.env[EXHAUST_ENV_OWN] = "NCCL_MAX_NCHANNELS=2";
+	return c;
+}
+
+START_TEST(relays_of_messages_and_their_users_die)
+{
+	struct exhaust_config c = exhaust_message_relays(EXHAUST_KILL, 101);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+START_TEST(what_relays_of_messages_and_their_users_call_fails)
+{
+	struct exhaust_config c = exhaust_message_relays(EXHAUST_SHM, 3);
+	exhaust_expect_clean(&c);
+	c = exhaust_message_relays(EXHAUST_CUDA, 29);
+	exhaust_expect_clean(&c);
+	c = exhaust_message_relays(EXHAUST_VERBS, 67);
+	exhaust_expect_clean(&c);
+}
+END_TEST
+
+/* A relay that is aborted in its init has memory that the rank which sends through it has opened. */
+START_TEST(relays_of_messages_give_up)
+{
+	static const char *const sites[] = {"lab.abort.watch", "lab.abort.main", "lab.abort.held"};
+	struct exhaust_config c = exhaust_message_relays(EXHAUST_ABORT, 101);
+
+	c.site = sites[_i];
+	c.rank = 0;
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -257,6 +299,9 @@ static Suite *exhaust_suite(void)
 	tcase_add_test(t, ranks_with_segments_die);
 	tcase_add_test(t, relays_and_their_users_die);
 	tcase_add_test(t, what_relays_and_their_users_share_fails);
+	tcase_add_test(t, relays_of_messages_and_their_users_die);
+	tcase_add_test(t, what_relays_of_messages_and_their_users_call_fails);
+	tcase_add_loop_test(t, relays_of_messages_give_up, 0, 3);
 	tcase_add_test(t, ranks_with_segments_fail);
 	tcase_add_test(t, ranks_die);
 	tcase_add_loop_test(t, ranks_give_up, 0, 2);

@@ -67,12 +67,48 @@ START_TEST(the_rank_whose_connection_the_proxy_steps_is_named)
 }
 END_TEST
 
+/* Rank 1 sends to rank 2 through rank 0 until the link goes down; the other two have nothing to do. */
+static void relayed_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	cudaStream_t stream;
+	ncclComm_t comm;
+	void *mem;
+
+	(void)arg;
+	comm_buffers(rank, &mem, &stream, SHARED_COUNT * sizeof(int32_t));
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRank(&comm, nranks, ranks_id(), rank));
+	while (rank == 1 || rank == 2) {
+		EXPECT_NCCL(ncclSuccess,
+			    rank == 1 ? ncclSend(mem, SHARED_COUNT, ncclInt32, 2, comm, stream)
+				      : ncclRecv(mem, SHARED_COUNT, ncclInt32, 1, comm, stream));
+		EXPECT(cudaStreamSynchronize(stream) == cudaSuccess);
+	}
+	ranks_barrier();
+}
+
+START_TEST(the_relay_that_a_kernel_waits_for_is_named)
+{
+	static const char *const env[] = {"NCCL_IB_TIMEOUT=0", NULL};
+	const struct ranks_config config = {.hosts = 2,
+					    .per_host = 2,
+					    .strategy = SIM_FIFO,
+					    .seed = 1,
+					    .env = env,
+					    .fault_plan = "fabric.link host=1 after=120ms down\n"};
+	const char *tasks, *why = explain_run(&config, relayed_rank, NULL, &tasks);
+
+	ck_assert_msg(strstr(tasks, " at proxy send head by relay 0 of rank 1 peer 2 channel "),
+		      "no relay in:\n%s\n%s", tasks, why);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("explain_proxy");
 	TCase *t = tcase_create("explain_proxy");
 
 	tcase_add_test(t, the_rank_whose_connection_the_proxy_steps_is_named);
+	tcase_add_test(t, the_relay_that_a_kernel_waits_for_is_named);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

@@ -137,6 +137,26 @@ START_TEST(a_fast_gpu_needs_no_flush)
 }
 END_TEST
 
+/* The NIC that messages come in by, and the GPU that they leave through to the NIC's rail. */
+START_TEST(messages_leave_through_the_owner_of_the_nic)
+{
+	const struct topo_system *few = util_system(MACHINES "h100-2nic.xml", 4);
+	const struct topo_system *a100 = util_system(MACHINES "a100-4nic.xml", 8);
+	const struct topo_system *pcie = util_system(MACHINES "pcie-4gpu.xml", 4);
+	const int32_t nearest[4] = {0, 0, 1, 1};
+
+	for (int32_t gpu = 0; gpu < 4; gpu++) {
+		ck_assert_int_eq(topo_nic_nearest(few, gpu), nearest[gpu]);
+		ck_assert_int_eq(topo_nic_owner(few, gpu, 0), 0);
+		ck_assert_int_eq(topo_nic_owner(few, gpu, 1), 2);
+	}
+	ck_assert_int_eq(topo_nic_relay(a100, 1, 0), -1); /* near both GPUs of a switch, */
+	ck_assert_int_eq(topo_nic_owner(a100, 1, 0), 0);  /* and belongs to the first */
+	ck_assert_int_eq(topo_nic_owner(a100, 0, 0), 0);
+	ck_assert_int_eq(topo_nic_owner(pcie, 3, 0), -1); /* no NVLink */
+}
+END_TEST
+
 /* The relay is the GPU that the path leads by. */
 START_TEST(a_gpu_next_to_no_nic_sends_through_one_that_is)
 {
@@ -228,6 +248,7 @@ int main(void)
 	tcase_add_loop_test(t, the_printed_system_is_the_golden_one, 0, n);
 	tcase_add_loop_test(t, bounds_change_nothing, 0, n);
 	tcase_add_test(t, a_fast_gpu_needs_no_flush);
+	tcase_add_test(t, messages_leave_through_the_owner_of_the_nic);
 	tcase_add_test(t, a_gpu_next_to_no_nic_sends_through_one_that_is);
 	tcase_add_test(t, a_graph_prints_as_nccl_writes_it);
 	tcase_add_test(t, limits_of_the_user_are_kept);

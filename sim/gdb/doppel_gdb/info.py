@@ -125,7 +125,7 @@ def communicators():
 class InfoRelays(gdb.Command):
     """info relays
 The ranks by which other ranks of their host send to the network (PXN): for each such rank the requests and
-operations on their way to the relay's proxy, and the connections there, with the steps that the sender's kernel has
+operations on their way to the relay's proxy, what is in use of the GPU memory set aside for it, and the connections there, with the steps that the sender's kernel has
 filled, the proxy has handed to the network, and the network has sent."""
 
     def __init__(self):
@@ -145,10 +145,12 @@ filled, the proxy has handed to the network, and the network has sent."""
     @staticmethod
     def show(rank, relay):
         area = relay["area"]
-        print("rank %d for rank %d: %s of %s requests answered, %s of %s operations taken" % (
-            rank, int(relay["user"]), shared_word(area["answers"].address),
-            shared_word(area["requests"].address), shared_word(area["ops_taken"].address),
-            shared_word(area["ops_put"].address)))
+        print("rank %d for rank %d: %s of %s requests answered, %s of %s operations taken, %d of %d KiB of GPU memory "
+              "in use" % (
+                  rank, int(relay["user"]), shared_word(area["answers"].address),
+                  shared_word(area["requests"].address), shared_word(area["ops_taken"].address),
+                  shared_word(area["ops_put"].address), int(relay["pool_used"]) >> 10,
+                  int(relay["pool_bytes"]) >> 10))
         for i in range(int(relay["conns"])):
             print("      %s" % ProxyConn(relay["conn"][i].dereference()).to_string())
 
