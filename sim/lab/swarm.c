@@ -469,6 +469,23 @@ static void swarm_net_peer(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_NCHANNELS_PER_NET_PEER=%u", (unsigned)channels);
 }
 
+/* How messages leave a host: other levels of PXN than NCCL's default, or relays with room for few connections, three
+ * times in eight. */
+static void swarm_pxn_level(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.pxn_level");
+	uint64_t kind = sim_rng_below(&rng, 8), room = sim_rng_below(&rng, 5);
+
+	if (!swarm_has_messages(s) || s->lab.hosts < 2)
+		return;
+	if (kind < 2)
+		swarm_env(s, "NCCL_P2P_PXN_LEVEL=%u", (unsigned)kind);
+	else if (kind == 2)
+		swarm_env(s, "DOPPEL_PXN_CONNECTIONS=%u", (unsigned)room);
+}
+
 /* Hosts detect their topology, one time in 16. */
 static void swarm_detection(struct scenario *s, uint64_t seed)
 {
@@ -707,6 +724,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 	swarm_shm(s, seed);
 	swarm_put(s, seed);
 	swarm_net_peer(s, seed);
+	swarm_pxn_level(s, seed);
 	swarm_detection(s, seed);
 	swarm_network(s, seed);
 	swarm_registration(s, seed);
