@@ -17,7 +17,7 @@ run() { # run CODE ARGS...
 	[ $rc = "$code" ] || fail "$*: exit code $rc, expected $code"
 }
 relayed() { grep -cE "/$index : .* via NET/IB/[0-9]+\([0-9]+\)" err; }
-index=[0-9]
+index='[0-9]'
 # relays N ARGS...: so many connections go through a relay
 relays() {
 	local n=$1
@@ -110,7 +110,7 @@ for nth in $(seq 100 100 2600); do
 	reported=$((reported + $(grep -cE 'rank 2 <- rank 1 channel . .* of relay 0\): the peer closed' err)))
 done
 [ $reported -gt 0 ] || fail "the relay of messages is not named"
-collective=all_reduce index=[0-9]
+collective=all_reduce index='[0-9]'
 
 # a relay is killed: no segment is left
 one=("${few[@]}" --gpus 2 --env NCCL_MAX_NCHANNELS=1)

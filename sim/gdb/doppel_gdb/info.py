@@ -125,8 +125,9 @@ def communicators():
 class InfoRelays(gdb.Command):
     """info relays
 The ranks by which other ranks of their host send to the network (PXN): for each such rank the requests and
-operations on their way to the relay's proxy, what is in use of the GPU memory set aside for it, and the connections there, with the steps that the sender's kernel has
-filled, the proxy has handed to the network, and the network has sent."""
+operations on their way to the relay's proxy, what is in use of the GPU memory that the relay has set aside for it,
+and the connections there, with the steps that the sender's kernel has filled, the proxy has handed to the network,
+and the network has sent."""
 
     def __init__(self):
         super().__init__("info relays", gdb.COMMAND_STATUS)

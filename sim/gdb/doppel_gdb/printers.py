@@ -122,7 +122,8 @@ class ProxyConn:
         c, relay = self.val, self.val["proxy"]["relay"]
         messages = int(c["conn_index"]) == int(gdb.parse_and_eval("(int)CONN_PAIR"))
         return "{channel %d%s, rank %d %s rank %d%s, NIC %d, %s: %s}" % (
-            int(c["channel"]), " of messages" if messages else "", int(c["rank"]), "->" if int(c["is_send"]) else "<-", int(c["peer"]),
+            int(c["channel"]), " of messages" if messages else "", int(c["rank"]),
+            "->" if int(c["is_send"]) else "<-", int(c["peer"]),
             " through rank %d" % int(c["comm"]["rank"]) if int(relay) else "", int(c["nic"]),
             enum_name("proxy_conn_state", int(c["state"]), "PROXY_CONN_"), self.operation())
 
