@@ -257,7 +257,7 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 		topo_trees_log(&scratch->trees, comm->nchannels, comm->rank);
 	}
 	if (!rc)
-		rc = proxy_routes_make(comm, all);
+		rc = proxy_routes_make(comm, scratch->all);
 	if (!rc)
 		rc = channels_compare(comm, scratch);
 	return rc ? rc : channels_relays(comm, scratch);

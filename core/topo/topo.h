@@ -185,7 +185,7 @@ struct topo_rank_info {
 	int32_t amd_cpu;    /* 1: of its host */
 	int32_t direct;  /* the farthest path to another GPU of the host; -1: p2p reaches not all */
 	int32_t network; /* the caller's: which one its NICs are of; -1: none */
-	int32_t nic;     /* by which messages come in: the nearest to its GPU; -1: its host has none */
+	int32_t nic; /* by which messages come in: the nearest to its GPU; -1: its host has none */
 	struct topo_graph_info graph[TOPO_PATTERNS];
 	struct topo_ring_info ring;
 	struct topo_tree_info tree;
