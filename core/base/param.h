@@ -94,7 +94,7 @@ X(CROSS_NIC, "NCCL_CROSS_NIC", INT, "2", 0, 2,                                  
 	"may a ring leave a host by another NIC than it entered: 0 no, 1 yes, 2 as it fits")        \
 X(PXN_DISABLE, "NCCL_PXN_DISABLE", BOOL, "0", 0, 1,                                                \
 	"no path to a NIC by way of the GPU that it belongs to")                                    \
-X(P2P_PXN_LEVEL, "NCCL_P2P_PXN_LEVEL", INT, "2", 0, 2,                                             \
+X(P2P_PXN_LEVEL, "NCCL_P2P_PXN_LEVEL", INT, "0", 0, 2,                                             \
 	"messages that leave through the GPU of the receiver's rail: 0 none, 1 where the sender "   \
 	"is not near the rail's NIC, 2 all")                                                        \
 X(PXN_CONNECTIONS, "DOPPEL_PXN_CONNECTIONS", INT, "16", 0, 128,                                    \

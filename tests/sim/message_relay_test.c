@@ -83,7 +83,8 @@ static uint64_t probe_hits(const char *name)
 /* Hosts of two ranks: to the even ranks of other hosts, odd ones send through the even one of their host. */
 static void run(uint32_t hosts, void (*fn)(int32_t rank, int32_t nranks, void *arg))
 {
-	static const char *const env[] = {"DOPPEL_CUDA_WAITS=1", "NCCL_BUFFSIZE=65536", NULL};
+	static const char *const env[] = {"DOPPEL_CUDA_WAITS=1", "NCCL_BUFFSIZE=65536",
+					  "NCCL_P2P_PXN_LEVEL=2", NULL};
 
 	for (uint32_t i = 0; i < 4; i++) {
 		struct ranks_config config = {.hosts = hosts,
