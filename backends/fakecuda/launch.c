@@ -343,6 +343,8 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void
 	return launch_call("cudaLaunchKernel", func, gridDim, blockDim, args, sharedMem, stream);
 }
 
+enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* that every GPU with clusters can place */
+
 /* Hints are taken and change nothing here; what would change the meaning is refused. */
 static bool launch_attribute_known(cudaLaunchAttributeID id)
 {
@@ -360,20 +362,48 @@ static bool launch_attribute_known(cudaLaunchAttributeID id)
 	}
 }
 
+/* A cluster without dimensions is none. Sizes and error as an H200 has them, with driver 580. */
+static bool launch_cluster_fits(const cudaLaunchConfig_t *config, unsigned int x, unsigned int y,
+				unsigned int z)
+{
+	const dim3 grid = config->gridDim;
+
+	if (!x && !y && !z)
+		return true;
+	return x && y && z && x * y * z <= LAUNCH_CLUSTER_BLOCKS && grid.x % x == 0 &&
+	       grid.y % y == 0 && grid.z % z == 0;
+}
+
+static cudaError_t launch_attribute_check(const cudaLaunchConfig_t *config,
+					  const cudaLaunchAttribute *a)
+{
+	char name[64];
+
+	if (!launch_attribute_known(a->id)) {
+		snprintf(name, sizeof name, "cudaLaunchKernelExC with attribute %d", (int)a->id);
+		fc_unimplemented(name);
+	}
+	if (a->id != cudaLaunchAttributeClusterDimension ||
+	    launch_cluster_fits(config, a->val.clusterDim.x, a->val.clusterDim.y,
+				a->val.clusterDim.z))
+		return cudaSuccess;
+	fc_report("cudaLaunchKernelExC: clusters of %u x %u x %u blocks in a grid of %u x %u x %u; "
+		  "expected at most %d blocks, of sizes that divide the grid's",
+		  a->val.clusterDim.x, a->val.clusterDim.y, a->val.clusterDim.z, config->gridDim.x,
+		  config->gridDim.y, config->gridDim.z, LAUNCH_CLUSTER_BLOCKS);
+	return cudaErrorInvalidClusterSize;
+}
+
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
 	struct fc_proc *proc;
-	if (!config) {
+	cudaError_t bad = config ? cudaSuccess : cudaErrorInvalidValue;
+
+	for (unsigned int i = 0; config && !bad && i < config->numAttrs; i++)
+		bad = launch_attribute_check(config, &config->attrs[i]);
+	if (bad) {
 		cudaError_t rc = fc_enter("cudaLaunchKernelExC", &proc);
-		return fc_leave(rc ? rc : cudaErrorInvalidValue);
-	}
-	for (unsigned int i = 0; i < config->numAttrs; i++) {
-		if (!launch_attribute_known(config->attrs[i].id)) {
-			char name[64];
-			snprintf(name, sizeof name, "cudaLaunchKernelExC with attribute %d",
-				 (int)config->attrs[i].id);
-			fc_unimplemented(name);
-		}
+		return fc_leave(rc ? rc : bad);
 	}
 	return launch_call("cudaLaunchKernelExC", func, config->gridDim, config->blockDim, args,
 			   config->dynamicSmemBytes, config->stream);

@@ -110,6 +110,9 @@ X(MIN_NCHANNELS, "NCCL_MIN_NCHANNELS", INT, "-2", -2, 64, "fewest channels; -2: 
 X(MAX_NCHANNELS, "NCCL_MAX_NCHANNELS", INT, "-2", -2, 64, "most channels; -2: the search decides")   \
 X(MIN_CTAS, "NCCL_MIN_CTAS", INT, "-2", -2, 64, "fewest channels, as the config's minCTAs")          \
 X(MAX_CTAS, "NCCL_MAX_CTAS", INT, "-2", -2, 64, "most channels, as the config's maxCTAs")            \
+X(CGA_CLUSTER_SIZE, "NCCL_CGA_CLUSTER_SIZE", INT, "-2", -2, 8,                                     \
+	"blocks of a launch that the GPU places together, as the config's cgaClusterSize: 0 or 1: "  \
+	"each alone; -2: 4 from compute capability 9.0 on")                                         \
 X(COMM_BLOCKING, "NCCL_COMM_BLOCKING", INT, "-1", -1, 1,                                           \
 	"1: init waits; 0: it returns immediately; -1: the program's config decides")                   \
 X(ALGO, "NCCL_ALGO", STRING, NULL, 0, 0,                                                           \

@@ -32,7 +32,7 @@ struct config_row {
 	}
 static const struct config_row config_rows[] = {
 	CONFIG_ROW(blocking, 0, 1, 1),
-	CONFIG_ROW(cgaClusterSize, 0, 8, 0),
+	CONFIG_ROW(cgaClusterSize, 0, 8, NCCL_CONFIG_UNDEF_INT),
 	CONFIG_ROW(minCTAs, 1, DEV_MAX_CHANNELS, 1),
 	CONFIG_ROW(maxCTAs, 1, DEV_MAX_CHANNELS, DEV_MAX_CHANNELS),
 	CONFIG_ROW(splitShare, 0, 1, 0),
@@ -73,6 +73,8 @@ static void config_environment(ncclConfig_t *c)
 		c->minCTAs = (int)param_i64(PARAM_MIN_NCHANNELS);
 	if (param_i64(PARAM_MAX_NCHANNELS) > 0)
 		c->maxCTAs = (int)param_i64(PARAM_MAX_NCHANNELS);
+	if (param_i64(PARAM_CGA_CLUSTER_SIZE) >= 0)
+		c->cgaClusterSize = (int)param_i64(PARAM_CGA_CLUSTER_SIZE);
 	if (param_i64(PARAM_NCHANNELS_PER_NET_PEER) > 0)
 		c->nChannelsPerNetPeer = (int)param_i64(PARAM_NCHANNELS_PER_NET_PEER);
 	if (param_str(PARAM_NET))

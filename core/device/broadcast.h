@@ -23,9 +23,8 @@ DEV_FN bool broadcast_ring_chunk(struct prim *p, uint64_t at, uint64_t count)
 {
 	if (p->block->channel.ring.next == p->root)
 		return prim_recv(p, at, count);
-	prim_result_take(p);
 	if (p->block->comm.rank == p->root)
-		return p->input == p->output ? prim_result_send(p, at, at, count)
+		return p->input == p->output ? prim_send(p, at, count)
 					     : prim_copy_send(p, at, at, count);
 	return prim_recv_copy_send(p, at, count);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Results that go round a ring straight from output to output, in SIMPLE, over a connection between two GPUs of one
- * process that NVLink joins (dev_conn.put). A result is what its receiver has in its output in the end: all that a
- * broadcast or an all-gather moves, and the second half of an all-reduce. The sender writes a slice into the
+ * process that NVLink joins (dev_conn.put). A result is what its receiver has in its output in the end: all that an
+ * all-gather moves, and the second half of an all-reduce. The sender writes a slice into the
  * receiver's output instead of a slot, and the receiver sends it on from there. Steps, credit and tail are those of
  * slots. Each connection decides by itself: its two ends have the same rule, and the ring may have others.
  *

@@ -85,7 +85,8 @@ DEV_FN void dev_prim_init(struct prim *p, struct dev *d, struct dev_block *b,
 /* ---- connections and steps of a work --------------------------------------------------------- */
 
 /* Do results of a work go straight into outputs? Both ends of a connection have the same rule. Short ones do not: to
- * learn the address takes longer than to copy. */
+ * learn the address takes longer than to copy. Nor do broadcasts: their ranks follow each other, and a rank that waits
+ * for the next one's address waits until that one has ended the work before (docs/figures.md). */
 DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_program_row *row,
 			  int32_t nranks, uint32_t type_bytes)
 {
@@ -98,18 +99,9 @@ DEV_FN bool dev_ring_puts(const struct steps_part *part, const struct dev_progra
 		return bytes * others / (uint64_t)nranks >= DEV_RESULT_LEAST;
 	case DEV_ALL_GATHER:
 		return bytes * others >= DEV_RESULT_LEAST;
-	case DEV_BROADCAST:
-		return bytes >= DEV_RESULT_LEAST;
 	default:
 		return false;
 	}
-}
-
-/* Do they come into this rank's? */
-DEV_FN bool dev_ring_offers(const struct dev_block *b, const struct dev_program_row *row,
-			    int32_t root)
-{
-	return b->channel.ring_recv.put && (row->func != DEV_BROADCAST || b->comm.rank != root);
 }
 
 DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
@@ -124,7 +116,7 @@ DEV_FN void dev_ring_begin(struct prim *p, const struct steps_part *part,
 		dev_store_u64(p->d, p->recv->head, p->recv_step, SHARED_RELEASE, SHARED_SYSTEM);
 	p->puts = dev_ring_puts(part, row, p->block->comm.nranks, p->type_bytes);
 	if (p->puts)
-		prim_result_begin(p, dev_ring_offers(p->block, row, p->root));
+		prim_result_begin(p, p->recv->put);
 }
 
 /* The block's copies have the steps for the next work; at the end of the launch they go to memory. A work that
@@ -322,7 +314,7 @@ DEV_FN_ONCE void dev_ring_leave(struct dev *d, const struct dev_block *b, const 
 		return;
 	if (c->ring_send.put)
 		prim_result_release(d, &c->ring_send);
-	if (dev_ring_offers(b, &row, w->root))
+	if (c->ring_recv.put)
 		prim_result_withdraw(d, b, ALIGN_UP(c->ring_recv.step, row.chunk_steps) + n.recv);
 }
 

@@ -349,18 +349,45 @@ static ncclResult_t plan_args_fill(const struct ncclComm *comm, struct plan_stat
 	return ncclSuccess;
 }
 
+/* Clusters of as many blocks as divide the launch, at most st->cluster. */
+static uint32_t plan_cluster(const struct plan_state *st, uint32_t blocks)
+{
+	uint32_t size = 1;
+
+	while (2 * size <= st->cluster && blocks % (2 * size) == 0)
+		size *= 2;
+	return size;
+}
+
+static ncclResult_t plan_blocks_launch(const struct plan_state *st, const struct dev_kernel *kernel,
+				       uint32_t blocks, uint32_t warps, cudaStream_t stream,
+				       void *args, const char *what)
+{
+	cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
+	cudaLaunchConfig_t config = {
+		.gridDim = {blocks, 1, 1},
+		.blockDim = {warps * st->warp_width, 1, 1},
+		.dynamicSmemBytes = kernel->shared_bytes,
+		.stream = stream,
+		.attrs = &cluster,
+	};
+	void *params[1] = {args};
+
+	ASSERT(blocks >= 1 && warps >= 1);
+	cluster.val.clusterDim.x = plan_cluster(st, blocks);
+	cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+	config.numAttrs = cluster.val.clusterDim.x > 1;
+	return cuda_result(cudaLaunchKernelExC(&config, kernel->func, params), what);
+}
+
 static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan *p)
 {
 	struct plan_works works = plan_works_of(p);
-	dim3 grid = {(unsigned)__builtin_popcountll(p->channel_mask), 1, 1};
-	dim3 block = {p->block_warps * st->warp_width, 1, 1};
-	void *params[1] = {&st->args};
 	ncclResult_t rc;
 
-	ASSERT(grid.x >= 1 && block.x >= 1);
-	rc = cuda_result(cudaLaunchKernel(p->kernel->func, grid, block, params,
-					  p->kernel->shared_bytes, p->stream),
-			 "cudaLaunchKernel of a plan");
+	rc = plan_blocks_launch(st, p->kernel, (uint32_t)__builtin_popcountll(p->channel_mask),
+				p->block_warps, p->stream, &st->args,
+				"cudaLaunchKernelExC of a plan");
 	if (!rc && st->args.fifo.work)
 		plan_fifo_launched(&st->fifo, &works, &st->args.fifo);
 	return rc;
@@ -370,12 +397,10 @@ static ncclResult_t plan_kernel_launch(struct plan_state *st, const struct plan 
 static ncclResult_t plan_scale(const struct plan_state *st, const struct plan_task *t)
 {
 	struct dev_work work = t->work;
-	void *params[1] = {&work};
-	dim3 grid = {work.channel_hi + 1u, 1, 1}, block = {work.nwarps * st->warp_width, 1, 1};
 
-	return cuda_result(cudaLaunchKernel(st->one_rank_kernel->func, grid, block, params,
-					    st->one_rank_kernel->shared_bytes, t->stream),
-			   "cudaLaunchKernel of a collective of one rank");
+	return plan_blocks_launch(st, st->one_rank_kernel, work.channel_hi + 1u, work.nwarps,
+				  t->stream, &work,
+				  "cudaLaunchKernelExC of a collective of one rank");
 }
 
 /* One rank: the result is the input. */

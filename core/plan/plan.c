@@ -25,6 +25,16 @@ uint32_t plan_block_warps(int64_t threads, uint32_t warp_width)
 	return MIN_OF(warps, DEV_MAX_WARPS);
 }
 
+/* Blocks that the GPU places together move up to a quarter more over NVLink (docs/figures.md). */
+static uint32_t plan_cluster_most(const struct ncclComm *comm)
+{
+	int most = comm->config.cgaClusterSize;
+
+	if (comm->peers[comm->rank].sm < 90)
+		return 1;
+	return most == NCCL_CONFIG_UNDEF_INT ? 4 : (uint32_t)MAX_OF(most, 1);
+}
+
 /* Asking loads a kernel: a first launch must not, because that waits for kernels that spin. */
 static ncclResult_t plan_kernel_load(const struct ncclComm *comm, const struct dev_kernel *kernel)
 {
@@ -128,6 +138,7 @@ ncclResult_t plan_init(struct ncclComm *comm)
 		return ncclSystemError;
 	}
 	st->warp_width = comm->peers[comm->rank].warp_width;
+	st->cluster = plan_cluster_most(comm);
 	st->warps = plan_block_warps(param_i64(PARAM_NTHREADS), st->warp_width);
 	st->limits = (struct plan_limits){
 		.nranks = comm->nranks,

@@ -94,6 +94,7 @@ struct plan_state {
 	const struct dev_kernel *one_rank_kernel, *kernel[DEV_PROTO_COUNT],
 		*tree_kernel[DEV_PROTO_COUNT], *pat_kernel, *message_kernel;
 	uint32_t warp_width, warps; /* warps of a block */
+	uint32_t cluster;           /* blocks of a cluster at most; 1: none */
 	struct plan_limits limits;
 
 	/* The tasks that wait to be launched, and how many of them, from the first on, are announced

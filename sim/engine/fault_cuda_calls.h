@@ -69,8 +69,8 @@
 	X("cuda.event_query", "cudaEventQuery", 999)                                               \
 	X("cuda.event_synchronize", "cudaEventSynchronize", 999)                                   \
 	X("cuda.event_elapsed_time", "cudaEventElapsedTime", 999)                                  \
-	X("cuda.launch", "cudaLaunchKernel", 701)                                                  \
-	X("cuda.launch_ex", "cudaLaunchKernelExC", 701, .idle = IDLE_LAUNCH)                       \
+	X("cuda.launch", "cudaLaunchKernel", 701, .idle = IDLE_LAUNCH)                             \
+	X("cuda.launch_ex", "cudaLaunchKernelExC", 701)                                            \
 	X("cuda.launch_host_func", "cudaLaunchHostFunc", 999, .idle = IDLE_LAUNCH)                 \
 	X("cuda.func_get_attributes", "cudaFuncGetAttributes", 2)                                  \
 	X("cuda.func_set_attribute", "cudaFuncSetAttribute", 999, .idle = IDLE_LAUNCH)             \

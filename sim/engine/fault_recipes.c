@@ -126,7 +126,7 @@ const struct fault_recipe fault_recipes_hard[] = {
 	{1, "cuda.any rank=%u nth=%u fail", {RANK, {1, 512}}},
 	/* contexts that die */
 	{2, "cuda.stream_query rank=%u nth=%u sticky", {RANK, {1, 256}}},
-	{2, "cuda.launch rank=%u nth=%u sticky", {RANK, {1, 4}}},
+	{2, "cuda.launch_ex rank=%u nth=%u sticky", {RANK, {1, 4}}},
 	{1, "cuda.event_query nth=%u sticky", {{1, 16}}},
 	/* sockets, and the deaths of ranks */
 	{3, "os.socket rank=%u nth=%u reset", {RANK, {1, 1024}}},
@@ -144,7 +144,7 @@ const struct fault_recipe fault_recipes_early[] = {
 	{2, "cuda.any rank=%u nth=%u fail", {RANK, {1, 256}}},
 	{1, "verbs.any rank=%u nth=%u fail", {RANK, {1, 256}}},
 	{6, "verbs.modify_qp rank=%u nth=%u fail", {RANK, {4, 16}}},
-	{2, "cuda.launch rank=%u nth=%u fail", {RANK, {1, 4}}},
+	{2, "cuda.launch_ex rank=%u nth=%u fail", {RANK, {1, 4}}},
 	{6, "os.task rank=%u nth=%u kill", {RANK, {64, 511}}},
 	{.text = NULL},
 };

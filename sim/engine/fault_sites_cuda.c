@@ -7,7 +7,7 @@
 /* Why no run of the lab comes to a site. */
 #define IDLE_SYNC   "the stack waits by polling events, the lab by polling streams"
 #define IDLE_COPY   "the stack moves data by kernels, the lab by cudaMemcpyAsync"
-#define IDLE_LAUNCH "the stack launches by cudaLaunchKernel, on the stream that it is given"
+#define IDLE_LAUNCH "the stack launches by cudaLaunchKernelExC, on the stream that it is given"
 #define IDLE_RESET  "nothing resets a device that others use"
 #define IDLE_DRIVER "the stack uses the runtime; the driver's calls are there for programs"
 

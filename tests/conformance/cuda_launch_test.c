@@ -91,6 +91,40 @@ CH_TEST(launch_errors_are_named)
 	CU(cudaFree(out));
 }
 
+CH_TEST(clusters_divide_the_grid)
+{
+	static const struct {
+		unsigned int grid, x, y, z;
+		bool fits;
+	} cases[] = {
+		{8, 4, 1, 1, true},   {6, 3, 1, 1, true},  {8, 8, 1, 1, true},
+		{4, 0, 0, 0, true},   {6, 4, 1, 1, false}, {16, 16, 1, 1, false},
+		{18, 9, 1, 1, false}, {4, 0, 1, 1, false}, {8, 2, 2, 1, false},
+	};
+	uint64_t *out = ch_malloc(8 * 18);
+	struct ids_args a = {(uintptr_t)out, 18, 1};
+	void *params[] = {&a};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
+		cudaLaunchConfig_t config = {.gridDim = {cases[i].grid, 1, 1},
+					     .blockDim = {1, 1, 1},
+					     .attrs = &cluster,
+					     .numAttrs = 1};
+
+		cluster.val.clusterDim.x = cases[i].x;
+		cluster.val.clusterDim.y = cases[i].y;
+		cluster.val.clusterDim.z = cases[i].z;
+		if (cases[i].fits)
+			CU(cudaLaunchKernelExC(&config, ids_w1.func, params));
+		else
+			CU_FAILS(cudaLaunchKernelExC(&config, ids_w1.func, params),
+				 cudaErrorInvalidClusterSize);
+	}
+	CU(cudaDeviceSynchronize());
+	CU(cudaFree(out));
+}
+
 CH_TEST(shared_memory_needs_opting_in)
 {
 	uint64_t *out = ch_malloc(8);
@@ -611,6 +645,7 @@ static void suite_add(TCase *t)
 	CH_ADD(t, every_thread_runs_once_width_1);
 	CH_ADD(t, every_thread_runs_once_width_32);
 	CH_ADD(t, launch_errors_are_named);
+	CH_ADD(t, clusters_divide_the_grid);
 	CH_ADD(t, shared_memory_needs_opting_in);
 	CH_ADD(t, barriers_order_shared_memory_width_1);
 	CH_ADD(t, barriers_order_shared_memory_width_32);

@@ -290,7 +290,7 @@ START_TEST(a_launch_that_fails_is_no_operation_or_ends_the_communicator)
 		struct ranks_config c = {.hosts = hosts,
 					 .per_host = 2,
 					 .seed = 3,
-					 .fault_plan = "cuda.launch rank=0 nth=1 fail\n",
+					 .fault_plan = "cuda.launch_ex rank=0 nth=1 fail\n",
 					 .fired = &fired};
 		ranks_run(&c, launch_rank, NULL);
 		ck_assert_uint_eq(fired, 1);

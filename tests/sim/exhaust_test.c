@@ -208,7 +208,7 @@ END_TEST
 /* A GPU is dead from the k-th call on; its process has one rank or two. */
 START_TEST(contexts_die)
 {
-	static const char *const sites[] = {"cuda.set_device.sticky", "cuda.launch.sticky",
+	static const char *const sites[] = {"cuda.set_device.sticky", "cuda.launch_ex.sticky",
 					    "cuda.stream_query.sticky", "cuda.free.sticky",
 					    "cuda.event_destroy.sticky"};
 

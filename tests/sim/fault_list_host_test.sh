@@ -39,8 +39,8 @@ done <<'LINES'
 2|cuda.event_create nth=5 fail
 2|cuda.event_record fail
 2|cuda.func_get_attributes fail
-2|cuda.launch fail
-2|cuda.launch rank=2 sticky
+2|cuda.launch_ex fail
+2|cuda.launch_ex rank=2 sticky
 2|cuda.stream_query nth=2 sticky error=ECCUncorrectable
 2|cuda.stream_query fail
 2|cuda.stream_synchronize fail

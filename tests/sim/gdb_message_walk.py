@@ -43,7 +43,7 @@ go("ncclAlltoAll")
 rank = value("$rank")
 mine = "sim_task_current->self.rank == %d" % rank
 output = value("recvbuff")
-for function in ("plan_enqueue_message", "plan_messages_launch", "plan_run_add", "cudaLaunchKernel",
+for function in ("plan_enqueue_message", "plan_messages_launch", "plan_run_add", "cudaLaunchKernelExC",
                  "dev_messages"):
     go(function, mine)
 # A receiving end of this rank, and then the sending end of the other one.

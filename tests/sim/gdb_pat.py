@@ -21,7 +21,7 @@ def walk():
     for function in ("plan_enqueue", "plan_start"):
         go(function, mine)
     check("the plan names the program", "REDUCE_SCATTER_PAT_SIMPLE" in run("p *p"), run("p *p"))
-    for function in ("cudaLaunchKernel", "dev_pat", "reduce_scatter_pat", "prim_pat_reduce"):
+    for function in ("cudaLaunchKernelExC", "dev_pat", "reduce_scatter_pat", "prim_pat_reduce"):
         go(function, mine)
     # of five ranks: offset 3 first, with offset 1 of all the levels that share a slot
     check("offsets 1 and 3 share the first slot, over level 0",

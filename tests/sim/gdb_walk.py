@@ -30,7 +30,7 @@ def walk_host_and_device():
     check("a plan is printed with the names of its works",
           re.search(r"= plan of 1 tasks, 1 works, .*ALL_REDUCE_RING_SIMPLE, 16384 elements F32 SUM",
                     run("p *p")), run("p *p"))
-    for function in ("cudaLaunchKernel", "dev_collective_simple",
+    for function in ("cudaLaunchKernelExC", "dev_collective_simple",
                      "prim_send", "prim_recv_reduce_send", "prim_recv_reduce_copy_send",
                      "prim_recv_copy_send", "prim_recv"):
         go(function, mine)

@@ -90,7 +90,7 @@ gives 0 '2 GPUs, 250000 floats each, 0 wrong' doppel exec --engine threads ./all
 gives 0 ', 0 wrong' env DOPPEL_MACHINE=pcie-4gpu ./by_hand 64 0 3
 gives 0 '' cc -o hosts hosts.c -I"$prefix/include" -L"$lib" -lnccl -lcudart
 gives 0 'process 1 of 2: 2 GPUs, 250000 floats each, 0 wrong' doppel exec --hosts 2 --machine moved ./hosts 1000000 2
-echo 'cuda.launch nth=1 fail' | user tee plan.txt >/dev/null
+echo 'cuda.launch_ex nth=1 fail' | user tee plan.txt >/dev/null
 gives 1 'matched 1, fired 1' doppel exec --faults plan.txt ./all_reduce 4096 0 1
 if command -v gdb >/dev/null; then
 	user tee commands >/dev/null <<'EOF'

@@ -144,7 +144,7 @@ static void test_survivors_go_on(void)
 	test_run("os.task rank=1 after=300us kill\n", true, 10000000000, NULL);
 	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
 	EXPECT(test_result->error == ncclRemoteError && test_result->recovered);
-	test_run("cuda.launch nth=1 sticky\n", true, 10000000000, NULL);
+	test_run("cuda.launch_ex nth=1 sticky\n", true, 10000000000, NULL);
 	EXPECT(test_result->verdict == SIM_PASS && test_result->fired == 1);
 	EXPECT(test_result->error != ncclSuccess && test_result->recovered);
 	test_run("verbs.qp rank=2 nth=9 fatal\n", true, 10000000000, NULL);
