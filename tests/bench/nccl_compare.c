@@ -7,8 +7,8 @@
  *
  * MODE is how the ranks are driven, as nccl-tests can: "one" thread for all GPUs with grouped calls (-g),
  * "threads", one for each GPU (-t), "processes", one for each GPU; and "one-graph", "threads-graph",
- * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes and bus bandwidths are
- * nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest task. Every result is checked. Exit status: 0, 1 usage
+ * "processes-graph", where a CUDA graph of GRAPH_OPS collectives is launched (-G). Sizes, of which the last one is that of
+ * -e, and bus bandwidths are nccl-tests'; A/B is the ratio of bandwidths. The time is that of the slowest task. Every result is checked. Exit status: 0, 1 usage
  * or a call that failed, 11 a wrong result.
  */
 #include <cuda_runtime_api.h>
@@ -78,7 +78,7 @@ static const struct {
 /* One GPU of a task. */
 struct rank {
 	int number;
-	float *send, *recv;
+	float *send, *recv, *host;
 	cudaStream_t stream;
 	ncclComm_t comm[MOST_LIBS];
 	cudaGraphExec_t graph;
@@ -96,7 +96,6 @@ struct shared {
 struct task {
 	int number, ranks;
 	struct rank rank[MOST_GPUS];
-	float *host;
 };
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -316,18 +315,18 @@ static void task_open(struct task *t)
 {
 	size_t n = bytes_max / FLOAT;
 
-	t->host = malloc(bytes_max);
-	if (!t->host)
-		cuda_ok(cudaErrorMemoryAllocation, "malloc");
 	for (int i = 0; i < t->ranks; i++) {
 		struct rank *r = &t->rank[i];
 
 		task_device(r);
+		r->host = malloc(bytes_max);
+		if (!r->host)
+			cuda_ok(cudaErrorMemoryAllocation, "malloc");
 		for (size_t k = 0; k < n; k++)
-			t->host[k] = input(r->number, k);
+			r->host[k] = input(r->number, k);
 		cuda_ok(cudaMalloc((void **)&r->send, bytes_max), "cudaMalloc");
 		cuda_ok(cudaMalloc((void **)&r->recv, bytes_max), "cudaMalloc");
-		cuda_ok(cudaMemcpy(r->send, t->host, bytes_max, cudaMemcpyHostToDevice),
+		cuda_ok(cudaMemcpy(r->send, r->host, bytes_max, cudaMemcpyHostToDevice),
 			"cudaMemcpy");
 		cuda_ok(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking),
 			"cudaStreamCreateWithFlags");
@@ -347,8 +346,8 @@ static void task_close(struct task *t)
 		cuda_ok(cudaStreamDestroy(r->stream), "cudaStreamDestroy");
 		cuda_ok(cudaFree(r->send), "cudaFree");
 		cuda_ok(cudaFree(r->recv), "cudaFree");
+		free(r->host);
 	}
-	free(t->host);
 }
 
 static void task_call(struct task *t, int which, const struct collective *c, size_t n)
@@ -394,17 +393,45 @@ static void task_replay(struct task *t)
 	}
 }
 
+/* What is compared by a thread: the result of one rank. */
+struct result {
+	struct rank *rank;
+	const struct collective *collective;
+	size_t n;
+	uint64_t wrong;
+	pthread_t thread;
+};
+
+static void *result_compare(void *arg)
+{
+	struct result *e = arg;
+	const struct collective *c = e->collective;
+	size_t got = c->part ? e->n / (size_t)gpus : e->n;
+
+	task_device(e->rank);
+	cuda_ok(cudaMemcpy(e->rank->host, e->rank->recv, got * FLOAT, cudaMemcpyDeviceToHost),
+		"cudaMemcpy");
+	for (size_t k = 0; k < got; k++)
+		e->wrong += e->rank->host[k] != c->want(e->rank->number, e->n, k);
+	return NULL;
+}
+
+/* One thread for each rank: a task may have eight, of 2 GiB each. */
 static uint64_t task_wrong(struct task *t, const struct collective *c, size_t n)
 {
-	size_t got = c->part ? n / (size_t)gpus : n;
+	struct result result[MOST_GPUS];
 	uint64_t wrong = 0;
 
 	for (int i = 0; i < t->ranks; i++) {
-		task_device(&t->rank[i]);
-		cuda_ok(cudaMemcpy(t->host, t->rank[i].recv, got * FLOAT, cudaMemcpyDeviceToHost),
-			"cudaMemcpy");
-		for (size_t k = 0; k < got; k++)
-			wrong += t->host[k] != c->want(t->rank[i].number, n, k);
+		result[i] = (struct result){.rank = &t->rank[i], .collective = c, .n = n};
+		if (pthread_create(&result[i].thread, NULL, result_compare, &result[i])) {
+			fprintf(stderr, "nccl_compare: no thread to compare results\n");
+			exit(1);
+		}
+	}
+	for (int i = 0; i < t->ranks; i++) {
+		pthread_join(result[i].thread, NULL);
+		wrong += result[i].wrong;
 	}
 	return wrong;
 }
@@ -507,10 +534,13 @@ static uint64_t task_table(struct task *t, const char *mode, const struct collec
 			printf(" %10s %8s %8s %6s", "B us", "B GB/s", "B wrong", "A/B");
 		printf("\n");
 	}
-	for (size_t bytes = bytes_min; bytes <= bytes_max; bytes *= factor)
+	for (size_t bytes = bytes_min;; bytes *= factor) {
+		bytes = bytes < bytes_max ? bytes : bytes_max;
 		if (bytes % least == 0)
 			wrong += task_row(t, c, bytes, graph);
-	return wrong;
+		if (bytes == bytes_max)
+			return wrong;
+	}
 }
 
 /* The task drives the GPUs from `number` on. */

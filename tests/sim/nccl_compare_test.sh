@@ -23,6 +23,7 @@ for mode in one threads; do
 	rows=$(grep -cE '^ +[0-9]+ +[0-9.]+ +[0-9.]+ +0 +[0-9.]+ +[0-9.]+ +0 +[0-9.]+$' "$work/out") || rows=0
 	[ "$rows" = 18 ] || { echo "$mode: $rows rows without wrong elements, expected 18"; cat "$work/out"; rc=1; }
 done
+must '^ +600 ' 0 -g 2 -b 24 -e 600 -f 16 -c all_reduce -m one "$library"
 must 'all_reduce: invalid usage' 1 -g 2 -e 8 -c all_reduce -m one-graph "$library"
 must 'no_such_library' 1 "$work/no_such_library.so"
 must '^usage:.*LIB' 1
