@@ -8,7 +8,8 @@
  *   nvcc -I. -Ibackends/cuda/include -fmad=false -O3 -arch=sm_90 -D_GNU_SOURCE \
  *        tests/bench/reduce_copy_bench.cu -o reduce_copy_bench && ./reduce_copy_bench
  *
- * prints GB/s of results (bytes of one destination) by blocks of 512 threads.
+ * prints GB/s of results (bytes of one destination) by blocks of 512 threads; with clusters: NCCL_CGA_CLUSTER_SIZE
+ * blocks, which the GPU places together, as the stack's launches have them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +78,22 @@ static bool bench_peer(struct bench_args *a)
 
 static const int bench_blocks[] = {1, 8, 12, 16, 20, 24, 28, 32, 48, 64};
 
-static double bench_gbps(const struct bench_args *a, int blocks)
+static void bench_launch(const struct bench_args *a, int blocks, int cluster)
+{
+	cudaLaunchAttribute together;
+	cudaLaunchConfig_t config = {};
+
+	together.id = cudaLaunchAttributeClusterDimension;
+	together.val.clusterDim.x = (unsigned)cluster;
+	together.val.clusterDim.y = together.val.clusterDim.z = 1;
+	config.gridDim = (unsigned)blocks;
+	config.blockDim = BENCH_THREADS;
+	config.attrs = &together;
+	config.numAttrs = cluster > 1;
+	bench_ok(cudaLaunchKernelEx(&config, bench_kernel, *a), "cudaLaunchKernelEx");
+}
+
+static double bench_gbps(const struct bench_args *a, int blocks, int cluster)
 {
 	uint64_t moved =
 		BENCH_BYTES / (uint64_t)blocks / BENCH_SLICE * BENCH_SLICE * (uint64_t)blocks;
@@ -86,10 +102,10 @@ static double bench_gbps(const struct bench_args *a, int blocks)
 
 	bench_ok(cudaEventCreate(&from), "cudaEventCreate");
 	bench_ok(cudaEventCreate(&to), "cudaEventCreate");
-	bench_kernel<<<blocks, BENCH_THREADS>>>(*a);
+	bench_launch(a, blocks, cluster);
 	bench_ok(cudaEventRecord(from), "cudaEventRecord");
 	for (int i = 0; i < BENCH_ROUNDS; i++)
-		bench_kernel<<<blocks, BENCH_THREADS>>>(*a);
+		bench_launch(a, blocks, cluster);
 	bench_ok(cudaEventRecord(to), "cudaEventRecord");
 	bench_ok(cudaEventSynchronize(to), "the kernels");
 	bench_ok(cudaEventElapsedTime(&ms, from, to), "cudaEventElapsedTime");
@@ -100,10 +116,15 @@ static void bench_row(const char *name, struct bench_args *a, int nsrc, int ndst
 {
 	a->nsrc = nsrc;
 	a->ndst = ndst;
-	printf("%-22s", name);
-	for (int b : bench_blocks)
-		printf(" %7.1f", bench_gbps(a, b));
-	printf("\n");
+	for (int cluster = 1; cluster <= 4; cluster += 3) {
+		printf("%-27s %8d", name, cluster);
+		for (int b : bench_blocks)
+			if (b % cluster)
+				printf("       -");
+			else
+				printf(" %7.1f", bench_gbps(a, b, cluster));
+		printf("\n");
+	}
 }
 
 int main(void)
@@ -114,7 +135,7 @@ int main(void)
 		bench_ok(cudaMalloc(&a.buffer[i], BENCH_BYTES), "cudaMalloc");
 		bench_ok(cudaMemset(a.buffer[i], 0, BENCH_BYTES), "cudaMemset");
 	}
-	printf("%-22s", "# GB/s, blocks");
+	printf("%-27s %8s", "# GB/s, blocks", "cluster");
 	for (int b : bench_blocks)
 		printf(" %7d", b);
 	printf("\n");
@@ -125,7 +146,9 @@ int main(void)
 	if (!bench_peer(&a))
 		return 0;
 	bench_row("copy_send to a peer", &a, 1, 2);
+	bench_row("reduce_copy_send to a peer", &a, 2, 2);
 	a.buffer[2] = a.buffer[3];
 	bench_row("send to a peer", &a, 1, 1);
+	bench_row("reduce_send to a peer", &a, 2, 1);
 	return 0;
 }
