@@ -147,6 +147,51 @@ static uint64_t topo_bounds_cut(const struct topo_search *s, const struct topo_c
 	return (cut->out[type] + cut->in[type]) / bw;
 }
 
+/* Can a channel come by this path from a net to its first GPU? */
+static bool topo_bounds_enters(const struct topo_search *s, const struct topo_path *in)
+{
+	return in->type <= s->now.type_inter && in->bw_mbps >= s->now.bw_inter_mbps;
+}
+
+static bool topo_bounds_may_leave_by(const struct topo_search *s, int32_t in, int32_t out)
+{
+	return s->now.cross_nic || topo_bounds_may_change(s->sys, in, out);
+}
+
+/* Is there a channel of now's shape that returns from this GPU by net `out`? A ring does so from another GPU
+ * than its first. */
+static bool topo_bounds_may_end(const struct topo_search *s, int32_t pos, int32_t out)
+{
+	bool other = s->now.shape == TOPO_SHAPE_RING && s->n > 1;
+
+	if (topo_path_at(s->sys, pos, topo_end_net(s->sys, out))->type > s->now.type_inter)
+		return false;
+	for (int32_t in = 0; in < s->sys->nnets; in++)
+		for (int32_t g = 0; g < s->n && topo_bounds_may_leave_by(s, in, out); g++)
+			if (!(other && g == pos) &&
+			    topo_bounds_enters(s,
+					       topo_path_at(s->sys, topo_end_net(s->sys, in), g)))
+				return true;
+	return false;
+}
+
+/* Does a path that a channel may use begin with this link of the GPU? */
+static bool topo_bounds_leads(const struct topo_search *s, int32_t pos, int32_t link)
+{
+	const struct topo_system *sys = s->sys;
+
+	for (int32_t end = 0; end < topo_end_net(sys, s->inter ? sys->nnets : 0); end++) {
+		const struct topo_path *p = topo_path_at(sys, pos, end);
+
+		if (end == pos || p->count == 0 || sys->hop[p->first] != link)
+			continue;
+		if (end < s->n ? p->type <= s->now.type_intra
+			       : topo_bounds_may_end(s, pos, end - topo_end_net(sys, 0)))
+			return true;
+	}
+	return false;
+}
+
 /* Channels that may leave the GPU, each over one link whole, or, with `both`, come to it. */
 static uint64_t topo_bounds_gpu(const struct topo_search *s, int32_t pos, int32_t type, uint32_t bw,
 				bool both)
@@ -160,25 +205,60 @@ static uint64_t topo_bounds_gpu(const struct topo_search *s, int32_t pos, int32_
 
 		if (topo_bounds_link_level(sys, link) > type)
 			continue;
-		sum += link->bw_mbps / bw;
+		if (topo_bounds_leads(s, pos, i))
+			sum += link->bw_mbps / bw;
 		if (both && link->back != TOPO_NO_LINK)
 			sum += sys->link[link->back].bw_mbps / bw;
 	}
 	return sum;
 }
 
-/* May a channel of now's shape that came by net `in` to GPU `first` return from GPU `g`? */
-static bool topo_bounds_returns(const struct topo_search *s, int32_t in, int32_t first, int32_t g)
-{
-	const struct topo_system *sys = s->sys;
+/* The fewest hops with which a channel that came by one net returns: from each GPU, from any, and from any
+ * other than that one. */
+#define TOPO_BOUNDS_NO_WAY INT32_MAX
+struct topo_bounds_return {
+	int32_t from[TOPO_MAX_LOCAL];
+	int32_t least_gpu, least, second;
+};
 
-	if (s->now.shape == TOPO_SHAPE_RING ? (g == first && s->n > 1) : g != first)
-		return false;
-	for (int32_t out = 0; out < sys->nnets; out++)
-		if ((s->now.cross_nic || topo_bounds_may_change(sys, in, out)) &&
-		    topo_path_at(sys, g, topo_end_net(sys, out))->type <= s->now.type_inter)
-			return true;
-	return false;
+static int32_t topo_bounds_return_from(const struct topo_search *s, int32_t in, int32_t g)
+{
+	int32_t least = TOPO_BOUNDS_NO_WAY;
+
+	for (int32_t out = 0; out < s->sys->nnets; out++) {
+		const struct topo_path *p = topo_path_at(s->sys, g, topo_end_net(s->sys, out));
+
+		if (p->type <= s->now.type_inter && p->length < least &&
+		    topo_bounds_may_leave_by(s, in, out))
+			least = p->length;
+	}
+	return least;
+}
+
+static void topo_bounds_return_fill(const struct topo_search *s, int32_t in,
+				    struct topo_bounds_return *r)
+{
+	r->least_gpu = -1;
+	r->least = r->second = TOPO_BOUNDS_NO_WAY;
+	for (int32_t g = 0; g < s->n; g++) {
+		r->from[g] = topo_bounds_return_from(s, in, g);
+		if (r->from[g] < r->least) {
+			r->second = r->least;
+			r->least = r->from[g];
+			r->least_gpu = g;
+		} else {
+			r->second = MIN_OF(r->second, r->from[g]);
+		}
+	}
+}
+
+/* Of a channel with this first GPU. */
+static int32_t topo_bounds_return_hops(const struct topo_search *s,
+				       const struct topo_bounds_return *r, int32_t first)
+{
+	if (s->now.shape != TOPO_SHAPE_RING || s->n == 1)
+		return r->from[first];
+	return first == r->least_gpu ? r->second : r->least;
 }
 
 /* Links that two paths begin with alike, of the first `most`. */
@@ -199,17 +279,15 @@ static uint32_t topo_bounds_net(const struct topo_search *s, int32_t net)
 	const struct topo_system *sys = s->sys;
 	uint32_t least = topo_net_node(sys, net)->net.bw_mbps;
 	const struct topo_path *one = NULL;
+	struct topo_bounds_return back;
 	int32_t common = 0;
 
+	topo_bounds_return_fill(s, net, &back);
 	for (int32_t first = 0; first < s->n; first++) {
 		const struct topo_path *in = topo_path_at(sys, topo_end_net(sys, net), first);
-		bool returns = false;
 
-		if (in->type > s->now.type_inter || in->bw_mbps < s->now.bw_inter_mbps)
-			continue;
-		for (int32_t g = 0; g < s->n && !returns; g++)
-			returns = topo_bounds_returns(s, net, first, g);
-		if (!returns)
+		if (!topo_bounds_enters(s, in) ||
+		    topo_bounds_return_hops(s, &back, first) == TOPO_BOUNDS_NO_WAY)
 			continue;
 		common = one ? topo_bounds_common(sys, one, in, common) : in->count;
 		one = in;
@@ -259,7 +337,25 @@ static int32_t topo_bounds_shortest(const struct topo_search *s, int32_t end, in
 	return least == INT32_MAX ? 0 : least;
 }
 
-/* Many GPUs: every one but one sends to another one, in a ring that one too. */
+/* Where all paths between GPUs that are near enough have as many hops, no order has fewer than another. */
+static bool topo_bounds_is_alike(const struct topo_search *s)
+{
+	int32_t length = 0;
+
+	for (int32_t a = 0; a < s->n; a++)
+		for (int32_t b = 0; b < s->n; b++) {
+			const struct topo_path *p = topo_path_at(s->sys, a, b);
+
+			if (a == b || p->type > s->now.type_intra)
+				continue;
+			if (length && p->length != length)
+				return false;
+			length = p->length;
+		}
+	return length > 0;
+}
+
+/* Many GPUs, or paths that are alike: every one but one sends to another one, in a ring that one, too. */
 static void topo_bounds_chain_rough(struct topo_search *s)
 {
 	int32_t sum = 0, most = 0;
@@ -318,26 +414,52 @@ static void topo_bounds_chain_exact(struct topo_search *s)
 	}
 }
 
+/* From the network to the first GPU, and back to the network; 0: there is no way. */
+static int32_t topo_bounds_net_hops(const struct topo_search *s)
+{
+	int32_t least = TOPO_BOUNDS_NO_WAY;
+
+	for (int32_t net = 0; net < s->sys->nnets; net++) {
+		struct topo_bounds_return back;
+
+		topo_bounds_return_fill(s, net, &back);
+		for (int32_t g = 0; g < s->n; g++) {
+			const struct topo_path *in =
+				topo_path_at(s->sys, topo_end_net(s->sys, net), g);
+			int32_t out = topo_bounds_return_hops(s, &back, g);
+
+			if (topo_bounds_enters(s, in) && out != TOPO_BOUNDS_NO_WAY)
+				least = MIN_OF(least, in->length + out);
+		}
+	}
+	return least == TOPO_BOUNDS_NO_WAY ? 0 : least;
+}
+
+/* The other half of a channel returns from another GPU, by any path that is near enough. */
+static int32_t topo_bounds_half_hops(const struct topo_search *s)
+{
+	int32_t least = TOPO_BOUNDS_NO_WAY;
+
+	for (int32_t g = 0; g < s->n; g++)
+		least = MIN_OF(least, topo_bounds_shortest(s, g, topo_end_net(s->sys, 0),
+							   s->sys->nnets, s->now.type_inter));
+	return least;
+}
+
 int32_t topo_bounds_hops(struct topo_search *s)
 {
-	int32_t nets = topo_end_net(s->sys, 0), in = INT32_MAX, out = INT32_MAX;
-
 	if (s->shape->star)
 		return 0;
 	if (s->chain_type != s->now.type_intra) {
 		s->chain_type = s->now.type_intra;
 		s->ring_hops = s->chain_hops = 0;
-		if (s->n > TOPO_BOUNDS_EXACT)
+		if (s->n > TOPO_BOUNDS_EXACT || topo_bounds_is_alike(s))
 			topo_bounds_chain_rough(s);
 		else if (s->n > 1)
 			topo_bounds_chain_exact(s);
 	}
 	if (!s->inter)
 		return s->shape->closes ? s->ring_hops : s->chain_hops;
-	for (int32_t i = 0; i < s->sys->nnets; i++)
-		in = MIN_OF(in, topo_bounds_shortest(s, nets + i, 0, s->n, s->now.type_inter));
-	for (int32_t g = 0; g < s->n; g++)
-		out = MIN_OF(out,
-			     topo_bounds_shortest(s, g, nets, s->sys->nnets, s->now.type_inter));
-	return s->chain_hops + in + out * (s->shape->halves && s->n > 1 ? 2 : 1);
+	return s->chain_hops + topo_bounds_net_hops(s) +
+	       (s->shape->halves && s->n > 1 ? topo_bounds_half_hops(s) : 0);
 }

@@ -344,8 +344,16 @@ static bool topo_channel_is_better(const struct topo_search *s)
 	       s->now_hops < s->best_hops;
 }
 
+/* Looked for when it counts for the first time: most tries end before. */
+static int32_t topo_channel_bound_hops(struct topo_search *s)
+{
+	if (s->bound > 0 && s->bound_hops < 0)
+		s->bound_hops = topo_bounds_hops(s);
+	return s->bound_hops;
+}
+
 /* Can nothing of this try beat the best? */
-static bool topo_channel_is_hopeless(const struct topo_search *s)
+static bool topo_channel_is_hopeless(struct topo_search *s)
 {
 	uint64_t best = (uint64_t)s->best.nchannels * s->best.bw_intra_mbps;
 	uint64_t most = (uint64_t)s->bound * s->now.bw_intra_mbps;
@@ -354,9 +362,10 @@ static bool topo_channel_is_hopeless(const struct topo_search *s)
 		return false;
 	if (s->bound < s->min_channels || most < best)
 		return true;
-	return most == best &&
-	       (s->now.shape != s->best.shape || s->now.cross_nic != s->best.cross_nic ||
-		s->from_hops + (int64_t)s->bound * s->bound_hops >= s->best_hops);
+	if (most > best)
+		return false;
+	return s->now.shape != s->best.shape || s->now.cross_nic != s->best.cross_nic ||
+	       s->from_hops + (int64_t)s->bound * topo_channel_bound_hops(s) >= s->best_hops;
 }
 
 static void topo_channel_compare(struct topo_search *s)
@@ -465,7 +474,7 @@ void topo_channel_try(struct topo_search *s)
 	s->improved = false;
 	s->from_hops = s->now_hops;
 	s->bound = topo_bounds_channels(s);
-	s->bound_hops = topo_bounds_hops(s);
+	s->bound_hops = -1;
 	s->stop = topo_channel_is_hopeless(s);
 	s->made = !s->stop;
 	if (!s->made)

@@ -115,7 +115,7 @@ struct topo_search {
 	bool stop;                 /* ... no longer */
 	bool improved;             /* ... it replaced the best */
 	int32_t most;              /* ... channels that it placed */
-	int32_t bound, bound_hops; /* ... no more channels, no fewer hops of each (bounds.c) */
+	int32_t bound, bound_hops; /* ... no more channels; hops of each, -1: not looked for */
 	int32_t from_hops;         /* ... counts from here: in the second pass from the best's */
 	int64_t visited;           /* in the whole search */
 	struct topo_search_seen *seen; /* the tries of this speed, or one like it, so far */

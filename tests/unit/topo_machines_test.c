@@ -235,6 +235,20 @@ START_TEST(bounds_change_nothing)
 }
 END_TEST
 
+/* A ring that leaves by the NIC of entry returns over the NVLinks of every GPU, which carry seven. No order is
+ * tried to place an eighth. */
+START_TEST(channels_that_cannot_fit_take_no_steps)
+{
+	static struct topo_search_record record;
+	static struct topo_graph g;
+	const struct topo_system *sys = util_system(MACHINES "h100-8nic.xml", 8);
+
+	ck_assert(topo_search_explain(sys, TOPO_RING, true, &g, &record) == ncclSuccess);
+	ck_assert_int_eq(g.nchannels, 8);
+	ck_assert_int_lt(record.visited, 1000);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("topo_machines");
@@ -247,6 +261,7 @@ int main(void)
 	tcase_add_loop_test(t, rings_enter_and_leave_by_nics_next_to_their_gpus, 0, n);
 	tcase_add_loop_test(t, the_printed_system_is_the_golden_one, 0, n);
 	tcase_add_loop_test(t, bounds_change_nothing, 0, n);
+	tcase_add_test(t, channels_that_cannot_fit_take_no_steps);
 	tcase_add_test(t, a_fast_gpu_needs_no_flush);
 	tcase_add_test(t, messages_leave_through_the_owner_of_the_nic);
 	tcase_add_test(t, a_gpu_next_to_no_nic_sends_through_one_that_is);
