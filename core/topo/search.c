@@ -733,8 +733,9 @@ ncclResult_t topo_search(const struct topo_system *sys, enum topo_pattern patter
 
 	if (rc || none)
 		return rc;
+	/* a topology has one address, which lives as long as the memo */
 	const struct topo_graph *found =
-		os_memo(kinds[pattern][inter], sys->key, sys->key_bytes, topo_search_memo, &w);
+		os_memo(kinds[pattern][inter], &sys, sizeof sys, topo_search_memo, &w);
 	if (!found)
 		return ncclSystemError;
 	*graph = *found;
@@ -754,7 +755,7 @@ ncclResult_t topo_search_explain(const struct topo_system *sys, enum topo_patter
 	ncclResult_t rc = topo_search_prepare(&w, &none, graph);
 	if (rc || none)
 		return rc;
-	struct topo_graph *found = topo_search_memo(sys->key, sys->key_bytes, &w);
+	struct topo_graph *found = topo_search_memo(&sys, sizeof sys, &w);
 	if (!found)
 		return ncclSystemError;
 	*graph = *found;

@@ -11,10 +11,10 @@
 /* Where things lie in the block: offsets, and how many of each. */
 struct topo_layout {
 	int32_t nodes, links, gpus, nets, cpus, nvs;
-	size_t node_at, link_at, path_at, key_at, hop_at;
+	size_t node_at, link_at, path_at, hop_at;
 };
 
-static void topo_layout_make(struct topo_layout *l, const struct topo_model *m, size_t key_bytes)
+static void topo_layout_make(struct topo_layout *l, const struct topo_model *m)
 {
 	memset(l, 0, sizeof *l);
 	for (int32_t i = 0; i < m->node_count; i++) {
@@ -32,8 +32,8 @@ static void topo_layout_make(struct topo_layout *l, const struct topo_model *m, 
 	l->node_at = ALIGN_UP(sizeof(struct topo_system), 16);
 	l->link_at = ALIGN_UP(l->node_at + (size_t)l->nodes * sizeof(struct topo_node), 16);
 	l->path_at = ALIGN_UP(l->link_at + (size_t)l->links * sizeof(struct topo_link), 16);
-	l->key_at = ALIGN_UP(l->path_at + ends * ends * sizeof(struct topo_path), 16);
-	l->hop_at = ALIGN_UP(l->key_at + key_bytes, 16); /* last: its size is known last */
+	/* last: its size is known last */
+	l->hop_at = ALIGN_UP(l->path_at + ends * ends * sizeof(struct topo_path), 16);
 }
 
 static struct topo_system *topo_layout_place(const struct topo_layout *l, unsigned char *block)
@@ -42,7 +42,6 @@ static struct topo_system *topo_layout_place(const struct topo_layout *l, unsign
 	sys->node = (struct topo_node *)(block + l->node_at);
 	sys->link = (struct topo_link *)(block + l->link_at);
 	sys->path = (struct topo_path *)(block + l->path_at);
-	sys->key = block + l->key_at;
 	sys->hop = (uint16_t *)(block + l->hop_at);
 	return sys;
 }
@@ -169,10 +168,10 @@ static ncclResult_t topo_system_add_paths(struct topo_system **sys, const struct
 }
 
 static ncclResult_t topo_system_make(const struct topo_model *m, const struct topo_params *params,
-				     const void *key, size_t key_bytes, struct topo_system **out)
+				     struct topo_system **out)
 {
 	struct topo_layout l;
-	topo_layout_make(&l, m, key_bytes);
+	topo_layout_make(&l, m);
 	unsigned char *block = memo_value_alloc(l.hop_at);
 	int32_t *new_id = os_alloc((size_t)m->node_count * sizeof *new_id, "topology model");
 	ncclResult_t rc = ncclSystemError;
@@ -183,8 +182,6 @@ static ncclResult_t topo_system_make(const struct topo_model *m, const struct to
 	struct topo_system *sys = topo_layout_place(&l, block);
 	sys->params = *params;
 	sys->nhosts = topo_model_hosts(m);
-	memcpy(block + l.key_at, key, key_bytes);
-	sys->key_bytes = key_bytes;
 	topo_system_add_nodes(sys, m, new_id);
 	topo_system_add_ends(sys);
 	ASSERT(sys->nnodes == l.nodes && sys->nlinks == l.links);
@@ -254,7 +251,7 @@ static void *topo_system_memo(const void *key, size_t key_bytes, void *arg)
 	memcpy(k, key, sizeof *k);
 	making->rc = topo_model_read(&m, (const char *)key + sizeof *k, key_bytes - sizeof *k, k);
 	if (!making->rc)
-		making->rc = topo_system_make(&m, &k->params, key, key_bytes, &sys);
+		making->rc = topo_system_make(&m, &k->params, &sys);
 	topo_model_fini(&m);
 	os_free(k);
 	return sys;

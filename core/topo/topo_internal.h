@@ -237,12 +237,10 @@ struct topo_system {
 	int16_t gpu_cpu[TOPO_MAX_LOCAL];          /* CPU index nearest to a GPU */
 	int16_t net_gpu[TOPO_MAX_NETS];           /* the GPU that a net belongs to; -1: none */
 	bool p2p[TOPO_MAX_LOCAL][TOPO_MAX_LOCAL]; /* by position */
-	struct topo_node *node;                   /* all five point into memory after this struct */
+	struct topo_node *node;                   /* all four point into memory after this struct */
 	struct topo_link *link;
 	struct topo_path *path; /* [nends][nends], from row to column */
 	uint16_t *hop;          /* link numbers */
-	const unsigned char *key;
-	size_t key_bytes;
 };
 
 static inline int32_t topo_end_gpu(const struct topo_system *sys, int32_t pos)
