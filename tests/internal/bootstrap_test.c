@@ -368,6 +368,41 @@ START_TEST(a_rank_that_leaves_the_ring_is_an_error_for_all)
 }
 END_TEST
 
+/* The one before the special rank looks at the ring once more when it has seen the end: a job that has failed
+ * begins another wait, in which it would stay. */
+static void looker_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	struct boot_world *w = arg;
+	struct bootstrap *b = NULL;
+	uint64_t seq;
+
+	boot_begin(rank, w);
+	ncclResult_t rc = bootstrap_init(&w->id, rank, nranks, NULL, &b);
+	EXPECT(rc == ncclSuccess || (rank != w->special && rc == ncclRemoteError));
+	if (!rc && (rank + 1) % nranks == w->special) {
+		while (bootstrap_next_poll(b, &seq) == ncclSuccess)
+			os_sleep_ns(1000);
+		EXPECT_NCCL(ncclRemoteError, bootstrap_next_poll(b, &seq));
+		EXPECT_NCCL(ncclRemoteError, bootstrap_next_poll(b, &seq));
+	} else if (!rc && rank != w->special) {
+		uint8_t all[RANKS_MOST] = {0};
+
+		EXPECT_NCCL(ncclRemoteError, bootstrap_all_gather(b, all, 1));
+	}
+	bootstrap_close(b);
+	boot_end(rank, w);
+}
+
+START_TEST(the_end_of_the_ring_is_seen_as_often_as_it_is_looked_for)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct boot_world w = {.seed = seed, .special = (int32_t)(seed % 4)};
+		struct ranks_config c = {.hosts = 2, .per_host = 2, .seed = seed};
+		ranks_run(&c, looker_rank, &w);
+	}
+}
+END_TEST
+
 static void aborter(void *arg)
 {
 	os_sleep_ns(40000);
@@ -620,6 +655,7 @@ static Suite *bootstrap_suite(void)
 	tcase_add_test(t, a_rank_that_comes_twice_is_refused);
 	tcase_add_test(t, ranks_that_count_differently_are_refused);
 	tcase_add_test(t, a_rank_that_leaves_the_ring_is_an_error_for_all);
+	tcase_add_test(t, the_end_of_the_ring_is_seen_as_often_as_it_is_looked_for);
 	tcase_add_test(t, waits_for_a_rank_that_never_comes_end_with_the_abort_word);
 	tcase_add_test(t, a_killed_process_is_an_error_for_the_others);
 	tcase_add_test(t, comm_id_from_the_environment_names_the_root);
